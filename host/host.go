@@ -1,0 +1,57 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Host is what one node is lent. All fields are set; none changes after the node was made.
+type Host struct {
+	Clock   Clock
+	Network Network
+	FS      vfs.FS
+	Dice    Dice
+	Group   *Group
+	Log     *slog.Logger
+}
+
+// Clock is the machine's physical clock and its timers. Readings may be skewed, may drift, and may jump.
+// All methods may be called concurrently.
+type Clock interface {
+	// Now is the wall clock's reading.
+	Now() time.Time
+	// Monotonic is a reading that never goes back; only differences of two readings have a meaning.
+	Monotonic() time.Duration
+	// NewTimer fires once after d.
+	NewTimer(d time.Duration) Timer
+	// Sleep returns nil after d, or the context's error if that ends first.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// Timer is one alarm. C delivers at most one reading for each NewTimer or Reset.
+type Timer interface {
+	C() <-chan time.Time
+	Stop() bool
+	Reset(d time.Duration) bool
+}
+
+// Network opens and accepts byte streams. Addresses are host:port.
+type Network interface {
+	Dial(ctx context.Context, addr string) (net.Conn, error)
+	Listen(addr string) (net.Listener, error)
+}
+
+// Dice is a source of randomness; all methods may be called concurrently. It is seeded in simulation and
+// cryptographic on a real machine, so keys and nonces may be drawn from it.
+type Dice interface {
+	Uint64() uint64
+	// Int64N is uniform in [0, n); n must be positive.
+	Int64N(n int64) int64
+	Float64() float64
+	// Read fills p and never fails.
+	Read(p []byte) (int, error)
+}

@@ -1,0 +1,160 @@
+package kv
+
+import (
+	"fmt"
+
+	"meridian/clock"
+	"meridian/keys"
+)
+
+// Errors that ranges answer with. All cross the wire (codec.go), so they carry data and no wrapped errors. Where
+// an error must also bring back the transaction, the batch response that accompanies it has it.
+
+// NotLeaseholderError says who serves the range instead, as far as the node knows.
+type NotLeaseholderError struct {
+	Range       RangeID
+	Leaseholder ReplicaDescriptor // Node zero: unknown
+	Desc        *RangeDescriptor  // nil: unknown
+}
+
+func (e *NotLeaseholderError) Error() string {
+	return fmt.Sprintf("r%d: not leaseholder; node %d is", e.Range, e.Leaseholder.Node)
+}
+
+// RangeNotFoundError says that the node has no replica of the range.
+type RangeNotFoundError struct{ Range RangeID }
+
+func (e *RangeNotFoundError) Error() string { return fmt.Sprintf("r%d: no replica here", e.Range) }
+
+// RangeMismatchError says that the batch's keys are not all in the range, and what the node knows instead.
+type RangeMismatchError struct {
+	Span  keys.Span
+	Infos []RangeInfo
+}
+
+func (e *RangeMismatchError) Error() string {
+	return fmt.Sprintf("span [%x,%x) is outside of the range", []byte(e.Span.Start), []byte(e.Span.End))
+}
+
+// WriteTooOldError says that a key has a committed version at or above the write or locking read.
+type WriteTooOldError struct {
+	Key    keys.Key
+	Actual clock.Timestamp // the transaction can go on after it
+}
+
+func (e *WriteTooOldError) Error() string {
+	return fmt.Sprintf("key %x: written at %s", []byte(e.Key), e.Actual)
+}
+
+// UncertaintyError says that a value may have been written before the reading transaction began.
+type UncertaintyError struct {
+	Key   keys.Key
+	Value clock.Timestamp
+	// RetryAt is the read timestamp with which the read would not be uncertain on this node again.
+	RetryAt clock.Timestamp
+}
+
+func (e *UncertaintyError) Error() string {
+	return fmt.Sprintf("key %x: value at %s is within the uncertainty interval", []byte(e.Key), e.Value)
+}
+
+// RetryReason says why a transaction has to move its timestamp.
+type RetryReason uint8
+
+const (
+	// RetrySerializable: the write timestamp was pushed past the read timestamp.
+	RetrySerializable RetryReason = iota
+	// RetryPossibleReplay: the range can't tell whether it has seen the transaction before.
+	RetryPossibleReplay
+)
+
+// TxnRetryError says that the transaction has to refresh its reads up to WriteTimestamp, or restart.
+type TxnRetryError struct {
+	Reason         RetryReason
+	WriteTimestamp clock.Timestamp
+}
+
+func (e *TxnRetryError) Error() string {
+	return fmt.Sprintf("transaction has to move to %s", e.WriteTimestamp)
+}
+
+// TxnAbortedError says that somebody aborted the transaction, or its record is gone. Conflict names who, if known.
+type TxnAbortedError struct {
+	ID     TxnID
+	Reason string
+}
+
+func (e *TxnAbortedError) Error() string {
+	return fmt.Sprintf("transaction %s aborted: %s", e.ID, e.Reason)
+}
+
+// DeadlockError says that the transaction was chosen to break a cycle of waits.
+type DeadlockError struct{ Cycle []TxnID }
+
+func (e *DeadlockError) Error() string { return fmt.Sprintf("deadlock: %v", e.Cycle) }
+
+// RefreshFailedError says that a key that was read has been written since.
+type RefreshFailedError struct {
+	Key     keys.Key
+	Written clock.Timestamp
+	By      TxnID // zero: a committed value
+}
+
+func (e *RefreshFailedError) Error() string {
+	return fmt.Sprintf("key %x: read before, written at %s", []byte(e.Key), e.Written)
+}
+
+// ConditionFailedError says what a CPut found instead.
+type ConditionFailedError struct {
+	Key    keys.Key
+	Actual []byte // nil: no value
+}
+
+func (e *ConditionFailedError) Error() string {
+	return fmt.Sprintf("key %x: unexpected value", []byte(e.Key))
+}
+
+// LockNotAvailableError says that another transaction's lock is in the way and the request does not wait (longer).
+type LockNotAvailableError struct {
+	Key     keys.Key
+	Holder  TxnID
+	Timeout bool
+}
+
+func (e *LockNotAvailableError) Error() string {
+	return fmt.Sprintf("key %x: locked by %s", []byte(e.Key), e.Holder)
+}
+
+// AddOverflowError says that a sum left the range of int64.
+type AddOverflowError struct {
+	Key   keys.Key
+	Value int64
+	Delta int64
+}
+
+func (e *AddOverflowError) Error() string { return fmt.Sprintf("key %x: overflow", []byte(e.Key)) }
+
+// AmbiguousError says that a write may or may not have happened.
+type AmbiguousError struct{ Reason string }
+
+func (e *AmbiguousError) Error() string { return "outcome unknown: " + e.Reason }
+
+// BelowGCError says that a read is older than what the range keeps.
+type BelowGCError struct{ Threshold clock.Timestamp }
+
+func (e *BelowGCError) Error() string {
+	return fmt.Sprintf("read below the GC threshold %s", e.Threshold)
+}
+
+// UnavailableError says that the range can't serve now: no quorum, no lease, disk full, draining.
+type UnavailableError struct {
+	Reason   string
+	DiskFull bool
+}
+
+func (e *UnavailableError) Error() string { return "range unavailable: " + e.Reason }
+
+// InternalError is anything else; it is a broken invariant or a bug.
+type InternalError struct{ Message string }
+
+func (e *InternalError) Error() string { return e.Message }

@@ -1,0 +1,464 @@
+package kv
+
+import (
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+)
+
+// LockStrength is how a read locks what it reads.
+type LockStrength uint8
+
+const (
+	NoLock LockStrength = iota
+	// Shared locks let others read and share, not write.
+	Shared
+	// Exclusive locks keep out other lockers and writers. Plain reads pass.
+	Exclusive
+)
+
+// WaitPolicy says what a request does when another transaction's lock is in its way.
+type WaitPolicy uint8
+
+const (
+	// Block waits for the lock.
+	Block WaitPolicy = iota
+	// NoWait answers LockNotAvailableError at once.
+	NoWait
+	// SkipLocked leaves locked keys out of the result.
+	SkipLocked
+)
+
+// Consistency says which reads a batch wants; batches that write are always Consistent.
+type Consistency uint8
+
+const (
+	// Consistent reads are served by the leaseholder, or by a follower that has closed the timestamp.
+	Consistent Consistency = iota
+	// Inconsistent reads see the latest committed values of whichever replica serves them; for range lookups.
+	Inconsistent
+)
+
+// Header is what a batch says once for all of its requests.
+type Header struct {
+	// RangeID and Replica address the batch; route fills them in.
+	RangeID RangeID
+	// Timestamp of a batch without a transaction; zero means the range's own clock.
+	Timestamp clock.Timestamp
+	Txn       *Txn
+	// ReadSeq is the sequence number at which a transactional read sees its own writes (zero: Txn.Seq).
+	ReadSeq Seq
+	// MaxKeys bounds the keys that all scans of the batch return together; zero is no bound.
+	MaxKeys int64
+	// TargetBytes bounds the bytes that all scans of the batch return together, by at least one row; zero is no bound.
+	TargetBytes int64
+	WaitPolicy  WaitPolicy
+	// LockTimeout bounds each wait for a lock; zero waits for ever.
+	LockTimeout time.Duration
+	Consistency Consistency
+	// CanForwardRead says that the transaction has read nothing before this batch, so the range may move its
+	// read timestamp forward instead of answering with a retry error.
+	CanForwardRead bool
+	// Trace asks the answer to name who served it (EXPLAIN ANALYZE).
+	Trace   bool
+	Gateway NodeID
+	// Now is the sender's clock when the batch left; the receiver's clock moves past it.
+	Now clock.Timestamp
+}
+
+// Batch is an ordered list of requests, evaluated as one on each range.
+type Batch struct {
+	Header
+	Requests []Request
+}
+
+// Request is one operation. The concrete types are the *…Request of this file.
+type Request interface {
+	// Span is the keys that the operation touches.
+	Span() keys.Span
+	Method() Method
+}
+
+// Method identifies a request's type on the wire.
+type Method uint8
+
+const (
+	MethodGet Method = iota + 1
+	MethodScan
+	MethodPut
+	MethodCPut
+	MethodDelete
+	MethodDeleteRange
+	MethodAdd
+	MethodEndTxn
+	MethodHeartbeatTxn
+	MethodPushTxn
+	MethodQueryTxn
+	MethodQueryIntent
+	MethodResolveIntent
+	MethodResolveRange
+	MethodRefresh
+	MethodRefreshRange
+	MethodGC
+	MethodAdminSplit
+	MethodAdminMerge
+	MethodAdminChangeReplicas
+	MethodAdminTransferLease
+	MethodRangeInfo
+	MethodRecoverTxn
+)
+
+// GetRequest reads one key, and locks it if Lock says so, also when there is no value.
+type GetRequest struct {
+	Key  keys.Key
+	Lock LockStrength
+}
+
+// GetResponse has the value, nil if there is none; an empty value is not nil.
+type GetResponse struct {
+	Value     []byte
+	Timestamp clock.Timestamp
+}
+
+// ScanRequest reads a span in key order, or against it.
+type ScanRequest struct {
+	Start, End keys.Key
+	Reverse    bool
+	Lock       LockStrength
+}
+
+// ScanResponse has the pairs found, and what is left of the span if a bound ended the scan early.
+type ScanResponse struct {
+	Rows   []KeyValue
+	Resume *keys.Span
+}
+
+// KeyValue is a pair.
+type KeyValue struct {
+	Key       keys.Key
+	Value     []byte
+	Timestamp clock.Timestamp
+}
+
+// PutRequest writes a key whatever was there. Seq numbers it within its transaction.
+type PutRequest struct {
+	Key   keys.Key
+	Value []byte
+	Seq   Seq
+}
+
+// CPutRequest writes a key if its present value is Expected (nil: no value); else ConditionFailedError.
+type CPutRequest struct {
+	Key      keys.Key
+	Value    []byte
+	Expected []byte
+	Seq      Seq
+}
+
+// DeleteRequest removes a key.
+type DeleteRequest struct {
+	Key keys.Key
+	Seq Seq
+}
+
+// DeleteRangeRequest removes all keys of a span, at most Header.MaxKeys of them.
+type DeleteRangeRequest struct {
+	Start, End keys.Key
+	Seq        Seq
+}
+
+// DeleteRangeResponse counts the keys removed.
+type DeleteRangeResponse struct {
+	Deleted int64
+	Resume  *keys.Span
+}
+
+// AddRequest adds to a key that holds an eight-byte big-endian integer; no value counts as zero.
+type AddRequest struct {
+	Key   keys.Key
+	Delta int64
+	Seq   Seq
+}
+
+// AddResponse has the sum; overflow is an AddOverflowError.
+type AddResponse struct{ Value int64 }
+
+// EndTxnRequest decides a transaction. It is addressed to the anchor. In a batch whose writes are all here and
+// precede it, with no lock or intent of the transaction's writes elsewhere (OnePhase), the range commits in one
+// phase: no intents and no record.
+type EndTxnRequest struct {
+	Anchor    keys.Key
+	Commit    bool
+	LockSpans []keys.Span
+	// InFlight, if not empty, stages the transaction instead of committing it (CRDB'20 §3.1).
+	InFlight []InFlightWrite
+	// OnePhase says that the batch holds all of the transaction's writes.
+	OnePhase bool
+	// Trigger is carried out atomically with the commit; only ranges' own transactions use it.
+	Trigger *CommitTrigger
+}
+
+// EndTxnResponse tells how it ended.
+type EndTxnResponse struct {
+	OnePhase        bool
+	CommitTimestamp clock.Timestamp
+	Staged          bool
+}
+
+// CommitTrigger is what a range does to itself as its transaction commits; exactly one field is set.
+type CommitTrigger struct {
+	Split    *SplitTrigger
+	Merge    *MergeTrigger
+	Replicas *ReplicasTrigger
+}
+
+// SplitTrigger divides a range; the left side keeps its identity.
+type SplitTrigger struct{ Left, Right RangeDescriptor }
+
+// MergeTrigger makes Left absorb its right neighbour.
+type MergeTrigger struct{ Left, Right RangeDescriptor }
+
+// ReplicasTrigger sets the replicas of a range, by joint consensus when Desc is in a joint state.
+type ReplicasTrigger struct{ Desc RangeDescriptor }
+
+// HeartbeatTxnRequest extends the life of a transaction, and makes its record if there is none.
+type HeartbeatTxnRequest struct{ Anchor keys.Key }
+
+// HeartbeatTxnResponse has the record after the heartbeat.
+type HeartbeatTxnResponse struct{ Txn Txn }
+
+// PushKind says what a pusher wants of the other transaction.
+type PushKind uint8
+
+const (
+	// PushTimestamp wants the pushee to commit after PushTo.
+	PushTimestamp PushKind = iota
+	// PushAbort wants the pushee out of the way.
+	PushAbort
+	// PushTouch only asks whether the pushee is done or dead.
+	PushTouch
+)
+
+// PushTxnRequest asks the pushee's record for its state and tries to change it. It waits at the record while the
+// pushee is alive and the pusher may not win.
+type PushTxnRequest struct {
+	Pusher *Txn // nil: not in a transaction
+	Pushee TxnMeta
+	PushTo clock.Timestamp
+	Kind   PushKind
+	// Force wins whatever the priorities; for deadlock victims.
+	Force bool
+}
+
+// PushTxnResponse has the pushee after the push.
+type PushTxnResponse struct{ Pushee Txn }
+
+// QueryTxnRequest reads a record, and who waits for the transaction, for deadlock detection.
+type QueryTxnRequest struct{ Txn TxnMeta }
+
+// QueryTxnResponse answers it.
+type QueryTxnResponse struct {
+	Txn     Txn
+	Exists  bool
+	Waiters []TxnID
+}
+
+// QueryIntentRequest asks whether a write of a transaction is there, and if not, prevents it.
+type QueryIntentRequest struct {
+	Key keys.Key
+	Txn TxnMeta
+}
+
+// QueryIntentResponse answers it.
+type QueryIntentResponse struct{ Found bool }
+
+// ResolveIntentRequest gives an intent, and any lock held in memory, its transaction's outcome.
+type ResolveIntentRequest struct {
+	Key         keys.Key
+	Txn         TxnMeta
+	Status      Status
+	IgnoredSeqs []SeqRange
+}
+
+// ResolveRangeRequest does so for all of a span.
+type ResolveRangeRequest struct {
+	Start, End  keys.Key
+	Txn         TxnMeta
+	Status      Status
+	IgnoredSeqs []SeqRange
+}
+
+// RefreshRequest checks that nobody else wrote a key in (From, Txn.ReadTimestamp], and keeps it so.
+type RefreshRequest struct {
+	Key  keys.Key
+	From clock.Timestamp
+}
+
+// RefreshRangeRequest does so for a span.
+type RefreshRangeRequest struct {
+	Start, End keys.Key
+	From       clock.Timestamp
+}
+
+// GCRequest removes versions that no read at or after Threshold can see, and the named old records.
+type GCRequest struct {
+	Start     keys.Key
+	Threshold clock.Timestamp
+	Keys      []GCKey
+	Records   []keys.Key
+}
+
+// GCKey names the newest version of a key that may go.
+type GCKey struct {
+	Key       keys.Key
+	Timestamp clock.Timestamp
+}
+
+// AdminSplitRequest splits the range that contains Key at Key; an empty Key lets the range choose.
+type AdminSplitRequest struct{ Key keys.Key }
+
+// AdminMergeRequest merges the range that contains Key with its right neighbour.
+type AdminMergeRequest struct{ Key keys.Key }
+
+// AdminChangeReplicasRequest gives the range that contains Key the stated replicas.
+type AdminChangeReplicasRequest struct {
+	Key     keys.Key
+	Targets []ReplicaTarget
+}
+
+// ReplicaTarget is one wanted replica.
+type ReplicaTarget struct {
+	Node  NodeID
+	Store StoreID
+	Type  ReplicaType
+}
+
+// AdminTransferLeaseRequest moves the lease of the range that contains Key.
+type AdminTransferLeaseRequest struct {
+	Key    keys.Key
+	Target NodeID
+}
+
+// RangeInfoRequest asks the range that contains Key about itself.
+type RangeInfoRequest struct{ Key keys.Key }
+
+// RangeInfoResponse answers it.
+type RangeInfoResponse struct {
+	Desc          RangeDescriptor
+	Leaseholder   NodeID
+	LeaseSequence uint64
+	LiveBytes     int64
+	KeyCount      int64
+}
+
+// RecoverTxnRequest finishes a staging transaction whose writes were all found, or one was prevented.
+type RecoverTxnRequest struct {
+	Txn               TxnMeta
+	ImplicitlyCommits bool
+}
+
+// RecoverTxnResponse has the record afterwards.
+type RecoverTxnResponse struct{ Txn Txn }
+
+// EmptyResponse answers requests that have nothing to say.
+type EmptyResponse struct{}
+
+// Response is one request's result: a pointer to one of the types above.
+type Response interface{}
+
+// BatchResponse answers a batch: one response for each request.
+type BatchResponse struct {
+	// Txn is the transaction with its timestamps as the range left them.
+	Txn *Txn
+	// Timestamp at which a batch without a transaction was evaluated.
+	Timestamp clock.Timestamp
+	// Now is the server's clock when the answer left.
+	Now       clock.Timestamp
+	Responses []Response
+	// RangeInfos correct the sender's range cache, when the batch came with an old idea of the range.
+	RangeInfos []RangeInfo
+	// Served names who answered, if Header.Trace asked.
+	Served []Served
+}
+
+// RangeInfo is what a node knows of a range.
+type RangeInfo struct {
+	Desc        RangeDescriptor
+	Leaseholder ReplicaDescriptor
+}
+
+// Served names the range and node that answered part of a batch.
+type Served struct {
+	Range RangeID
+	Node  NodeID
+}
+
+func point(k keys.Key) keys.Span { return keys.Span{Start: k} }
+
+func (r *GetRequest) Span() keys.Span                 { return point(r.Key) }
+func (r *ScanRequest) Span() keys.Span                { return keys.Span{Start: r.Start, End: r.End} }
+func (r *PutRequest) Span() keys.Span                 { return point(r.Key) }
+func (r *CPutRequest) Span() keys.Span                { return point(r.Key) }
+func (r *DeleteRequest) Span() keys.Span              { return point(r.Key) }
+func (r *DeleteRangeRequest) Span() keys.Span         { return keys.Span{Start: r.Start, End: r.End} }
+func (r *AddRequest) Span() keys.Span                 { return point(r.Key) }
+func (r *EndTxnRequest) Span() keys.Span              { return point(r.Anchor) }
+func (r *HeartbeatTxnRequest) Span() keys.Span        { return point(r.Anchor) }
+func (r *PushTxnRequest) Span() keys.Span             { return point(r.Pushee.Anchor) }
+func (r *QueryTxnRequest) Span() keys.Span            { return point(r.Txn.Anchor) }
+func (r *QueryIntentRequest) Span() keys.Span         { return point(r.Key) }
+func (r *ResolveIntentRequest) Span() keys.Span       { return point(r.Key) }
+func (r *ResolveRangeRequest) Span() keys.Span        { return keys.Span{Start: r.Start, End: r.End} }
+func (r *RefreshRequest) Span() keys.Span             { return point(r.Key) }
+func (r *RefreshRangeRequest) Span() keys.Span        { return keys.Span{Start: r.Start, End: r.End} }
+func (r *GCRequest) Span() keys.Span                  { return point(r.Start) }
+func (r *AdminSplitRequest) Span() keys.Span          { return point(r.Key) }
+func (r *AdminMergeRequest) Span() keys.Span          { return point(r.Key) }
+func (r *AdminChangeReplicasRequest) Span() keys.Span { return point(r.Key) }
+func (r *AdminTransferLeaseRequest) Span() keys.Span  { return point(r.Key) }
+func (r *RangeInfoRequest) Span() keys.Span           { return point(r.Key) }
+func (r *RecoverTxnRequest) Span() keys.Span          { return point(r.Txn.Anchor) }
+
+func (*GetRequest) Method() Method                 { return MethodGet }
+func (*ScanRequest) Method() Method                { return MethodScan }
+func (*PutRequest) Method() Method                 { return MethodPut }
+func (*CPutRequest) Method() Method                { return MethodCPut }
+func (*DeleteRequest) Method() Method              { return MethodDelete }
+func (*DeleteRangeRequest) Method() Method         { return MethodDeleteRange }
+func (*AddRequest) Method() Method                 { return MethodAdd }
+func (*EndTxnRequest) Method() Method              { return MethodEndTxn }
+func (*HeartbeatTxnRequest) Method() Method        { return MethodHeartbeatTxn }
+func (*PushTxnRequest) Method() Method             { return MethodPushTxn }
+func (*QueryTxnRequest) Method() Method            { return MethodQueryTxn }
+func (*QueryIntentRequest) Method() Method         { return MethodQueryIntent }
+func (*ResolveIntentRequest) Method() Method       { return MethodResolveIntent }
+func (*ResolveRangeRequest) Method() Method        { return MethodResolveRange }
+func (*RefreshRequest) Method() Method             { return MethodRefresh }
+func (*RefreshRangeRequest) Method() Method        { return MethodRefreshRange }
+func (*GCRequest) Method() Method                  { return MethodGC }
+func (*AdminSplitRequest) Method() Method          { return MethodAdminSplit }
+func (*AdminMergeRequest) Method() Method          { return MethodAdminMerge }
+func (*AdminChangeReplicasRequest) Method() Method { return MethodAdminChangeReplicas }
+func (*AdminTransferLeaseRequest) Method() Method  { return MethodAdminTransferLease }
+func (*RangeInfoRequest) Method() Method           { return MethodRangeInfo }
+func (*RecoverTxnRequest) Method() Method          { return MethodRecoverTxn }
+
+// IsWrite reports whether a method changes replicated state, so that it must go through raft.
+func (m Method) IsWrite() bool {
+	switch m {
+	case MethodPut, MethodCPut, MethodDelete, MethodDeleteRange, MethodAdd, MethodEndTxn, MethodHeartbeatTxn,
+		MethodPushTxn, MethodQueryIntent, MethodResolveIntent, MethodResolveRange, MethodGC, MethodRecoverTxn:
+		return true
+	}
+	return false
+}
+
+// IsAdmin reports whether a method is carried out by the range itself, outside evaluation.
+func (m Method) IsAdmin() bool {
+	switch m {
+	case MethodAdminSplit, MethodAdminMerge, MethodAdminChangeReplicas, MethodAdminTransferLease:
+		return true
+	}
+	return false
+}

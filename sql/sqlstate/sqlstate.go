@@ -1,0 +1,155 @@
+// Package sqlstate has PostgreSQL's error codes and the error value that carries one to a client.
+//
+// SQLSTATE exists only inside package sql: layers below return typed errors, which sql/session/outcome.go
+// translates. The rooms of sql raise *Error for a user's mistake.
+package sqlstate
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is a five-character SQLSTATE.
+type Code string
+
+// The codes in use. Every one has a script that provokes it.
+const (
+	SuccessfulCompletion       Code = "00000"
+	Warning                    Code = "01000"
+	FeatureNotSupported        Code = "0A000"
+	InvalidTransactionInit     Code = "0B000"
+	CardinalityViolation       Code = "21000"
+	StringTruncation           Code = "22001"
+	NumericOutOfRange          Code = "22003"
+	NullNotAllowed             Code = "22004"
+	InvalidDatetimeFormat      Code = "22007"
+	DatetimeOverflow           Code = "22008"
+	DivisionByZero             Code = "22012"
+	InvalidEscape              Code = "22025"
+	InvalidParameterValue      Code = "22023"
+	InvalidRegex               Code = "2201B"
+	InvalidLimit               Code = "2201W"
+	InvalidOffset              Code = "2201X"
+	CharacterNotInRepertoire   Code = "22021"
+	InvalidTextRepresentation  Code = "22P02"
+	InvalidBinaryForm          Code = "22P03"
+	BadCopyFormat              Code = "22P04"
+	NotNullViolation           Code = "23502"
+	ForeignKeyViolation        Code = "23503"
+	UniqueViolation            Code = "23505"
+	CheckViolation             Code = "23514"
+	ActiveTransaction          Code = "25001"
+	ReadOnlyTransaction        Code = "25006"
+	NoActiveTransaction        Code = "25P01"
+	InFailedTransaction        Code = "25P02"
+	IdleInTransactionTimeout   Code = "25P03"
+	InvalidStatementName       Code = "26000"
+	InvalidAuthorization       Code = "28000"
+	InvalidPassword            Code = "28P01"
+	DependentObjectsExist      Code = "2BP01"
+	InvalidCursorName          Code = "34000"
+	InvalidSavepoint           Code = "3B001"
+	InvalidCatalogName         Code = "3D000"
+	InvalidSchemaName          Code = "3F000"
+	SerializationFailure       Code = "40001"
+	StatementCompletionUnknown Code = "40003"
+	DeadlockDetected           Code = "40P01"
+	SyntaxError                Code = "42601"
+	InsufficientPrivilege      Code = "42501"
+	CannotCoerce               Code = "42846"
+	GroupingError              Code = "42803"
+	WindowingError             Code = "42P20"
+	InvalidForeignKey          Code = "42830"
+	InvalidName                Code = "42602"
+	NameTooLong                Code = "42622"
+	ReservedName               Code = "42939"
+	DatatypeMismatch           Code = "42804"
+	IndeterminateDatatype      Code = "42P18"
+	WrongObjectType            Code = "42809"
+	UndefinedColumn            Code = "42703"
+	UndefinedFunction          Code = "42883"
+	UndefinedTable             Code = "42P01"
+	UndefinedParameter         Code = "42P02"
+	UndefinedObject            Code = "42704"
+	DuplicateColumn            Code = "42701"
+	DuplicateCursor            Code = "42P03"
+	DuplicateDatabase          Code = "42P04"
+	DuplicatePreparedStatement Code = "42P05"
+	DuplicateSchema            Code = "42P06"
+	DuplicateTable             Code = "42P07"
+	DuplicateAlias             Code = "42712"
+	DuplicateObject            Code = "42710"
+	AmbiguousColumn            Code = "42702"
+	AmbiguousFunction          Code = "42725"
+	InvalidColumnReference     Code = "42P10"
+	InvalidColumnDefinition    Code = "42611"
+	InvalidTableDefinition     Code = "42P16"
+	InvalidObjectDefinition    Code = "42P17"
+	DiskFull                   Code = "53100"
+	OutOfMemory                Code = "53200"
+	TooManyConnections         Code = "53300"
+	ConfigurationLimitExceeded Code = "53400"
+	StatementTooComplex        Code = "54001"
+	TooManyColumns             Code = "54011"
+	TooManyArguments           Code = "54023"
+	ProgramLimitExceeded       Code = "54000"
+	ObjectNotInPrerequisite    Code = "55000"
+	ObjectInUse                Code = "55006"
+	CantChangeRuntimeParam     Code = "55P02"
+	LockNotAvailable           Code = "55P03"
+	QueryCanceled              Code = "57014"
+	AdminShutdown              Code = "57P01"
+	CannotConnectNow           Code = "57P03"
+	IOError                    Code = "58030"
+	ProtocolViolation          Code = "08P01"
+	ConnectionFailure          Code = "08006"
+	InternalError              Code = "XX000"
+	DataCorrupted              Code = "XX001"
+)
+
+// Error is what a client is told. Only Code and Message are always set.
+type Error struct {
+	Code       Code
+	Message    string
+	Detail     string
+	Hint       string
+	Position   int // 1-based character position in the statement text; 0 if unknown
+	Schema     string
+	Table      string
+	Column     string
+	DataType   string
+	Constraint string
+	Cause      error
+}
+
+func (e *Error) Error() string { return e.Message }
+func (e *Error) Unwrap() error { return e.Cause }
+
+// New makes an error of the given code.
+func New(c Code, format string, args ...any) *Error {
+	return &Error{Code: c, Message: fmt.Sprintf(format, args...)}
+}
+
+// WithDetail sets the detail line and returns e.
+func (e *Error) WithDetail(format string, args ...any) *Error {
+	e.Detail = fmt.Sprintf(format, args...)
+	return e
+}
+
+// WithHint sets the hint line and returns e.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// At sets the 1-based character position and returns e.
+func (e *Error) At(pos int) *Error {
+	e.Position = pos
+	return e
+}
+
+// Is reports whether err is, or wraps, an *Error with code c.
+func Is(err error, c Code) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == c
+}
