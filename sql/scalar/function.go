@@ -1,0 +1,103 @@
+package scalar
+
+import (
+	"context"
+	"time"
+
+	"meridian/sql/types"
+)
+
+// Volatility says when a call may be folded or moved.
+type Volatility uint8
+
+const (
+	// Immutable functions depend on their arguments only.
+	Immutable Volatility = iota
+	// Stable functions do not change within a statement.
+	Stable
+	Volatile
+)
+
+// Overload is one signature of a function or operator.
+type Overload struct {
+	Name     string // lower case; operators by their symbol
+	Args     []*types.T
+	Variadic bool // the last argument repeats
+	Return   *types.T
+	// ReturnFrom computes the type from the arguments' types, for polymorphic functions; nil: Return.
+	ReturnFrom func(args []*types.T) *types.T
+	Volatility Volatility
+	// CalledOnNull means that Eval wants to see NULL arguments; else any NULL makes the result NULL.
+	CalledOnNull bool
+	Eval         func(ctx *Context, args []types.Datum) (types.Datum, error)
+	// Set makes it a set-returning function for FROM; Eval is nil then. ReturnNames are the column names.
+	Set         func(ctx *Context, args []types.Datum) ([]types.Row, error)
+	ReturnTypes []*types.T
+	ReturnNames []string
+	OID         uint32
+}
+
+// Aggregate is one aggregate function's signature.
+type Aggregate struct {
+	Name   string
+	Args   []*types.T
+	Return *types.T
+	New    func() Accumulator
+	OID    uint32
+}
+
+// Accumulator is the state of one aggregate over one group. It bounds its own memory by what it was given.
+type Accumulator interface {
+	Add(ctx *Context, args []types.Datum) error
+	Result() (types.Datum, error)
+}
+
+// Context is what evaluation may use of the session and the transaction.
+type Context struct {
+	context.Context
+	// StatementTime and TxnTime are now() for their scopes.
+	StatementTime, TxnTime time.Time
+	// Clock reads the node's clock, for clock_timestamp().
+	Clock    func() time.Time
+	Location *time.Location
+	Params   []types.Datum
+	// Outer has the values of the enclosing queries' columns, for correlated subqueries.
+	Outer map[ColumnID]types.Datum
+	Env   Environment
+}
+
+// Environment answers what functions ask of the session and the catalogue; package session implements it.
+type Environment interface {
+	CurrentUser() string
+	SessionUser() string
+	CurrentDatabase() string
+	SearchPath(implicit bool) []string
+	Setting(name string) (string, bool)
+	SetSetting(name, value string, local bool) error
+	Random() float64
+	RandomUUID() [16]byte
+	UniqueRowID() int64
+	NextVal(ctx context.Context, sequence string) (int64, error)
+	CurrVal(ctx context.Context, sequence string) (int64, error)
+	SetVal(ctx context.Context, sequence string, value int64, called bool) error
+	LastVal() (int64, error)
+	BackendPID() int32
+	// CancelBackend and TerminateBackend are pg_cancel_backend and pg_terminate_backend.
+	CancelBackend(pid int32, terminate bool) (bool, error)
+	// ResolveRegClass and friends turn names into OIDs and back.
+	ResolveReg(kind types.Kind, name string) (uint32, error)
+	RegName(kind types.Kind, oid uint32) string
+	// TableIsVisible says whether an unqualified use of the relation's name finds it.
+	TableIsVisible(oid uint32) bool
+	// Definition texts for pg_get_indexdef and friends; empty if unknown.
+	IndexDef(oid uint32, column int) string
+	ConstraintDef(oid uint32) string
+	ViewDef(oid uint32) string
+	ColumnDefault(table uint32, attnum int) string
+	RelationSize(oid uint32) int64
+	HasPrivilege(object string, oid uint32, user, privilege string) bool
+	RunSubquery(ctx *Context, q *Subquery) (types.Datum, error)
+	NodeID() int32
+	ClusterTimestamp() string
+	Sleep(ctx context.Context, d time.Duration) error
+}

@@ -1,0 +1,100 @@
+package types
+
+// Kind is a SQL type without its modifiers.
+type Kind uint8
+
+const (
+	// KindUnknown is the type of an untyped literal or NULL before it is resolved.
+	KindUnknown Kind = iota
+	KindBool
+	KindInt2
+	KindInt4
+	KindInt8
+	KindFloat4
+	KindFloat8
+	KindDecimal
+	KindText
+	KindVarChar
+	KindBPChar
+	KindName
+	KindChar // PostgreSQL's one-byte "char"
+	KindBytes
+	KindDate
+	KindTime
+	KindTimeTZ
+	KindTimestamp
+	KindTimestampTZ
+	KindInterval
+	KindUUID
+	KindJSON
+	KindJSONB
+	KindOID
+	KindRegClass
+	KindRegType
+	KindRegProc
+	KindRegNamespace
+	KindRegRole
+	KindArray
+	KindTuple
+	KindVoid
+	// KindAny is only in function signatures: any type. KindAnyElement and KindAnyArray bind together.
+	KindAny
+	KindAnyElement
+	KindAnyArray
+	// KindInt2Vector and KindOIDVector are for pg_catalog.
+	KindInt2Vector
+	KindOIDVector
+)
+
+// T is a SQL type. Types without modifiers are shared; compare with Equal or Same.
+type T struct {
+	Kind Kind
+	// Width is the n of varchar(n), char(n); zero is unlimited.
+	Width int32
+	// Precision and Scale of decimal(p, s); Precision of the time types, -1 meaning the default of six.
+	Precision, Scale int32
+	Elem             *T   // arrays
+	Fields           []*T // tuples
+}
+
+// The types without modifiers.
+var (
+	Unknown      = &T{Kind: KindUnknown}
+	Bool         = &T{Kind: KindBool}
+	Int2         = &T{Kind: KindInt2}
+	Int4         = &T{Kind: KindInt4}
+	Int8         = &T{Kind: KindInt8}
+	Float4       = &T{Kind: KindFloat4}
+	Float8       = &T{Kind: KindFloat8}
+	Decimal      = &T{Kind: KindDecimal}
+	Text         = &T{Kind: KindText}
+	VarChar      = &T{Kind: KindVarChar}
+	BPChar       = &T{Kind: KindBPChar}
+	Name         = &T{Kind: KindName}
+	Char         = &T{Kind: KindChar}
+	Bytes        = &T{Kind: KindBytes}
+	Date         = &T{Kind: KindDate}
+	Time         = &T{Kind: KindTime, Precision: -1}
+	TimeTZ       = &T{Kind: KindTimeTZ, Precision: -1}
+	Timestamp    = &T{Kind: KindTimestamp, Precision: -1}
+	TimestampTZ  = &T{Kind: KindTimestampTZ, Precision: -1}
+	IntervalType = &T{Kind: KindInterval}
+	UUID         = &T{Kind: KindUUID}
+	JSON         = &T{Kind: KindJSON}
+	JSONB        = &T{Kind: KindJSONB}
+	OID          = &T{Kind: KindOID}
+	RegClass     = &T{Kind: KindRegClass}
+	RegType      = &T{Kind: KindRegType}
+	RegProc      = &T{Kind: KindRegProc}
+	RegNamespace = &T{Kind: KindRegNamespace}
+	RegRole      = &T{Kind: KindRegRole}
+	Void         = &T{Kind: KindVoid}
+	Any          = &T{Kind: KindAny}
+	AnyElement   = &T{Kind: KindAnyElement}
+	AnyArray     = &T{Kind: KindAnyArray}
+	Int2Vector   = &T{Kind: KindInt2Vector}
+	OIDVector    = &T{Kind: KindOIDVector}
+)
+
+// ArrayOf is the array type of an element type.
+func ArrayOf(elem *T) *T { return &T{Kind: KindArray, Elem: elem} }
