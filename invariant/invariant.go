@@ -1,0 +1,37 @@
+// Package invariant has the checks that stay on in production.
+//
+// A failed check is a bug, or memory and disk that changed behind our back. Going on could acknowledge what is
+// not true, so the check panics, and the process (in simulation: the node) stops. The numbered invariants I1 to
+// I9 are DESIGN.md's; a check names the one that it serves in its message.
+package invariant
+
+import "fmt"
+
+// Error is what a failed check panics with.
+type Error struct{ Message string }
+
+func (e *Error) Error() string { return "broken invariant: " + e.Message }
+
+// Check panics with an *Error unless cond is true. The arguments are only formatted if it is not; on hot paths
+// guard the call with the condition itself, so that the arguments are not even boxed.
+func Check(cond bool, format string, args ...any) {
+	if !cond {
+		Fail(format, args...)
+	}
+}
+
+// Fail panics with an *Error, for places that no execution may reach.
+func Fail(format string, args ...any) {
+	panic(&Error{Message: fmt.Sprintf(format, args...)})
+}
+
+// Recover turns a failed check's panic into an error: defer invariant.Recover(&err). Other panics pass.
+func Recover(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case *Error:
+		*err = r
+	default:
+		panic(r)
+	}
+}
