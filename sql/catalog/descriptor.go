@@ -1,0 +1,290 @@
+package catalog
+
+import (
+	"meridian/sql/types"
+)
+
+// ID identifies a descriptor. It is also the object's OID for PostgreSQL's catalogues.
+type ID uint32
+
+// ColumnID identifies a column within its table; never reused.
+type ColumnID uint32
+
+// IndexID identifies an index within its table; never reused. The primary index is 1 until it is replaced.
+type IndexID uint32
+
+// Reserved identities. User objects begin at FirstUserID, which is above every OID that PostgreSQL reserves.
+const (
+	FirstUserID ID = 16384
+	// DescriptorTableID and NamespaceTableID hold the catalogue itself: see sql/catalog/lease.
+	DescriptorTableID ID = 1
+	NamespaceTableID  ID = 2
+	SettingsTableID   ID = 3
+	UsersTableID      ID = 4
+	JobsTableID       ID = 5
+	StatisticsTableID ID = 6
+	LeaseTableID      ID = 7
+	// Schemas that every database has.
+	PGCatalogSchemaID   ID = 11
+	PublicSchemaID      ID = 2200
+	InformationSchemaID ID = 13000
+)
+
+// Database is a database as stored.
+type Database struct {
+	ID      ID
+	Version uint64
+	Name    string
+	Owner   string
+	// Schemas by name, public included.
+	Schemas map[string]ID
+	// Regions and survival are for the multi-region statements.
+	PrimaryRegion string
+	Regions       []string
+	SurviveRegion bool
+	Dropped       bool
+	Grants        []Grant
+}
+
+// Schema is a namespace within a database.
+type Schema struct {
+	ID       ID
+	Version  uint64
+	Name     string
+	Database ID
+	Owner    string
+	Dropped  bool
+	Grants   []Grant
+}
+
+// Grant gives a role privileges.
+type Grant struct {
+	Role       string
+	Privileges []string // SELECT, INSERT, ... or ALL
+	Grantable  bool
+}
+
+// Kind is what sort of relation a Table is.
+type Kind uint8
+
+const (
+	KindTable Kind = iota
+	KindView
+	KindSequence
+	// KindVirtual relations compute their rows: pg_catalog, information_schema, meridian_internal.
+	KindVirtual
+)
+
+// State says how far a column, index or constraint under change has come (online schema change: CRDB'20 §5.4).
+// A node never uses two versions of a table that are more than one apart (I7).
+type State uint8
+
+const (
+	// Public parts are read and written.
+	Public State = iota
+	// WriteOnly parts are written by every change and read by none.
+	WriteOnly
+	// DeleteOnly parts are deleted from, not added to.
+	DeleteOnly
+	// Absent parts are gone; their data may still be being removed.
+	Absent
+)
+
+func (s State) String() string {
+	return [...]string{"public", "write-only", "delete-only", "absent"}[s]
+}
+
+// Table is a relation as stored: a table, view or sequence.
+type Table struct {
+	ID       ID
+	Version  uint64
+	Name     string
+	Database ID
+	Schema   ID
+	Kind     Kind
+	Owner    string
+	Grants   []Grant
+	Columns  []Column
+	// Indexes has the primary index first.
+	Indexes []Index
+	Checks  []Check
+	Foreign []ForeignKey
+	// ReferencedBy are foreign keys of other tables that point here: their table and constraint identities.
+	ReferencedBy []Reference
+	// UsedBy are views that read this relation.
+	UsedBy     []ID
+	NextColumn ColumnID
+	NextIndex  IndexID
+	NextConstr uint32
+
+	// View has the query's text, with names qualified; DependsOn are the relations that it reads.
+	View      string
+	DependsOn []ID
+	Sequence  *Sequence
+
+	Locality string // empty: REGIONAL BY TABLE IN PRIMARY REGION
+	Protocol string // empty: leader
+	Comment  string
+	// Options keeps storage parameters that have no effect, such as fillfactor.
+	Options map[string]string
+	Dropped bool
+	// DropTime is when it was dropped, in wall nanoseconds, for the removal of its data.
+	DropTime int64
+	// ImplicitPrimary says that the primary key is the hidden column rowid.
+	ImplicitPrimary bool
+	// Generation grows with TRUNCATE: indexes get new identities.
+	Generation uint32
+}
+
+// Column is a column as stored.
+type Column struct {
+	ID      ColumnID
+	Name    string
+	Type    *types.T
+	NotNull bool
+	Default string // SQL text of an expression; empty: none
+	Hidden  bool
+	State   State
+	Comment string
+	// OwnsSequence is the sequence that serial made, dropped with the column.
+	OwnsSequence ID
+	// Identity is 'a' (always), 'd' (by default) or 0.
+	Identity byte
+	// Generated is the SQL text of a stored generated column's expression.
+	Generated string
+	// Missing is the value, as text, that rows written before the column was added have; with HasMissing.
+	Missing    string
+	HasMissing bool
+}
+
+// Index is an index as stored. The primary index stores every column.
+type Index struct {
+	ID      IndexID
+	OID     ID // for pg_class
+	Name    string
+	Unique  bool
+	Primary bool
+	Columns []IndexColumn
+	// Stored are further columns kept in the value (STORING, INCLUDE).
+	Stored []ColumnID
+	State  State
+	// Constraint says that the index backs a PRIMARY KEY or UNIQUE constraint of the same name.
+	Constraint bool
+	// Predicate is the SQL text of a partial index's condition; empty: all rows.
+	Predicate string
+}
+
+// IndexColumn is a key column of an index.
+type IndexColumn struct {
+	Column ColumnID
+	Desc   bool
+}
+
+// Check is a CHECK constraint.
+type Check struct {
+	ID    uint32
+	OID   ID
+	Name  string
+	Expr  string
+	State State // WriteOnly: enforced for new rows, not validated yet
+	// Columns that the expression reads.
+	Columns []ColumnID
+}
+
+// Action is what a foreign key does when the referenced row goes or changes.
+type Action uint8
+
+const (
+	NoAction Action = iota
+	Restrict
+	Cascade
+	SetNull
+	SetDefault
+)
+
+// ForeignKey is a FOREIGN KEY constraint of the referencing table.
+type ForeignKey struct {
+	ID         uint32
+	OID        ID
+	Name       string
+	Columns    []ColumnID
+	RefTable   ID
+	RefColumns []ColumnID
+	OnDelete   Action
+	OnUpdate   Action
+	MatchFull  bool
+	State      State
+}
+
+// Reference points at a foreign key of another table.
+type Reference struct {
+	Table      ID
+	Constraint uint32
+}
+
+// Sequence is a sequence's definition; its value is one key of its table span.
+type Sequence struct {
+	Type      *types.T
+	Start     int64
+	Increment int64
+	Min, Max  int64
+	Cache     int64
+	Cycle     bool
+	// Owner is the column that owns it, if any.
+	OwnerTable  ID
+	OwnerColumn ColumnID
+}
+
+// User is a role.
+type User struct {
+	Name string
+	// Verifier is the SCRAM-SHA-256 verifier in PostgreSQL's form; empty: no password.
+	Verifier   string
+	Superuser  bool
+	Login      bool
+	CreateDB   bool
+	CreateRole bool
+}
+
+// Column finds a column by identity.
+func (t *Table) Column(id ColumnID) *Column {
+	for i := range t.Columns {
+		if t.Columns[i].ID == id {
+			return &t.Columns[i]
+		}
+	}
+	return nil
+}
+
+// Ordinal is the position of a column in Columns, or -1.
+func (t *Table) Ordinal(id ColumnID) int {
+	for i := range t.Columns {
+		if t.Columns[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// ColumnByName finds a public column by name.
+func (t *Table) ColumnByName(name string) *Column {
+	for i := range t.Columns {
+		if t.Columns[i].Name == name && t.Columns[i].State == Public {
+			return &t.Columns[i]
+		}
+	}
+	return nil
+}
+
+// Primary is the primary index.
+func (t *Table) Primary() *Index { return &t.Indexes[0] }
+
+// Index finds an index by identity.
+func (t *Table) Index(id IndexID) *Index {
+	for i := range t.Indexes {
+		if t.Indexes[i].ID == id {
+			return &t.Indexes[i]
+		}
+	}
+	return nil
+}

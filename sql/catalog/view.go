@@ -1,0 +1,40 @@
+package catalog
+
+import "context"
+
+// View is the catalogue as one statement sees it: leased descriptors of one consistent state. Package
+// sql/catalog/lease implements it; a session adds its search path and temporary state.
+//
+// Descriptors returned are shared and must not be changed.
+type View interface {
+	// Database finds a database by name; nil if there is none.
+	Database(ctx context.Context, name string) (*Database, error)
+	Databases(ctx context.Context) ([]*Database, error)
+	// Table finds a relation; nil if there is none. An empty schema means the search path, pg_catalog included.
+	Table(ctx context.Context, database, schema, name string) (*Table, error)
+	TableByID(ctx context.Context, id ID) (*Table, error)
+	Tables(ctx context.Context, database string) ([]*Table, error)
+	Schema(ctx context.Context, database, name string) (*Schema, error)
+	Schemas(ctx context.Context, database string) ([]*Schema, error)
+	Users(ctx context.Context) ([]*User, error)
+	// CurrentDatabase and SearchPath are the session's.
+	CurrentDatabase() string
+	SearchPath() []string
+	CurrentUser() string
+	// Statistics are the collected statistics of a table; nil if there are none.
+	Statistics(ctx context.Context, id ID) (*Statistics, error)
+}
+
+// Statistics describe a table's contents for the optimizer.
+type Statistics struct {
+	Rows    int64
+	Bytes   int64
+	Columns map[ColumnID]ColumnStatistics
+}
+
+// ColumnStatistics describe one column.
+type ColumnStatistics struct {
+	Distinct  int64
+	NullCount int64
+	AvgWidth  int64
+}

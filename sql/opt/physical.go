@@ -1,0 +1,274 @@
+package opt
+
+import (
+	"meridian/clock"
+	"meridian/sql/catalog"
+	"meridian/sql/scalar"
+)
+
+// Node is a physical operator, made by Optimize and run by package exec. Every node lists the columns that its
+// rows carry, in slot order. Nodes are immutable and shared by concurrent executions of a cached plan; parameters
+// are read at run time.
+type Node interface {
+	Columns() []ColumnID
+	// Estimate is the optimizer's guess, for EXPLAIN.
+	Estimate() *Estimate
+}
+
+// Estimate of a node's output and the cost of it and its inputs.
+type Estimate struct {
+	Rows float64
+	Cost float64
+}
+
+// Base is embedded by every node.
+type Base struct {
+	Cols []ColumnID
+	Est  Estimate
+}
+
+func (b *Base) Columns() []ColumnID { return b.Cols }
+func (b *Base) Estimate() *Estimate { return &b.Est }
+
+// Bound is one end of the range that follows an equality prefix in an index constraint. A nil Expr is open.
+type Bound struct {
+	Expr      scalar.Expr
+	Inclusive bool
+}
+
+// IndexSpan constrains an index scan: the first len(Equal) key columns are equal to Equal, and the next one is
+// between Low and High. Expressions are free of the scan's own columns; a NULL value makes the span empty, except
+// where EqualNull says that the column IS NULL. Open-ended ranges never include NULLs unless the bound is fully
+// absent on both sides.
+type IndexSpan struct {
+	Equal     []scalar.Expr
+	EqualNull []bool // nil: none
+	Low, High Bound
+}
+
+// IndexScan reads an index's spans in order. Cols are the needed columns; Ordinals[i] is Cols[i]'s ordinal in the table.
+type IndexScan struct {
+	Base
+	Table    *catalog.Table
+	Index    *catalog.Index
+	Ordinals []int
+	// Spans nil: the whole index. Spans may overlap at run time; exec sorts and merges them.
+	Spans   []IndexSpan
+	Reverse bool
+	// Filter is applied to each row before it leaves.
+	Filter []scalar.Expr
+	// Limit is a hard bound on rows that leave, known at planning; zero: none. SoftLimit is a hint of what the
+	// consumer will take.
+	Limit, SoftLimit int64
+	// Single says that the spans are unique keys: each yields at most one row (point lookups).
+	Single  bool
+	Locking Locking
+	AsOf    clock.Timestamp
+}
+
+// VirtualNode reads a computed relation; Filter is a hint that exec also applies.
+type VirtualNode struct {
+	Base
+	Table    *catalog.Table
+	Ordinals []int
+	Filter   []scalar.Expr
+}
+
+// ValuesNode yields rows of expressions.
+type ValuesNode struct {
+	Base
+	Rows [][]scalar.Expr
+}
+
+// FilterNode filters.
+type FilterNode struct {
+	Base
+	Input  Node
+	Filter []scalar.Expr
+}
+
+// ProjectNode computes Exprs[i] for column Cols[i]; a Column expression passes.
+type ProjectNode struct {
+	Base
+	Input Node
+	Exprs []scalar.Expr
+}
+
+// ProjectSetNode runs set-returning functions; Cols are the input's and then the functions'.
+type ProjectSetNode struct {
+	Base
+	Input Node
+	Funcs []SetFunc
+}
+
+// IndexJoin fetches rows of the primary index for the primary keys that Input yields. Cols are the needed table
+// columns; KeyCols are the input's columns that make the primary key, in its order.
+type IndexJoin struct {
+	Base
+	Input     Node
+	Table     *catalog.Table
+	Ordinals  []int
+	KeyCols   []ColumnID
+	Filter    []scalar.Expr
+	Locking   Locking
+	KeepOrder bool
+}
+
+// LookupJoin looks up, for every input row, the rows of an index whose leading key columns equal KeyCols. Cols are
+// the input's columns and then the looked-up ones (semi and anti: the input's only).
+type LookupJoin struct {
+	Base
+	Kind     JoinKind // inner, left, semi, anti
+	Input    Node
+	Table    *catalog.Table
+	Index    *catalog.Index
+	KeyExprs []scalar.Expr // over the input's columns
+	Right    []ColumnID
+	Ordinals []int // of Right
+	On       []scalar.Expr
+	// Single says that at most one row matches each input row.
+	Single    bool
+	Locking   Locking
+	KeepOrder bool
+}
+
+// HashJoin builds on the right and probes with the left. Cols are left's and then right's (semi, anti: left's).
+// LeftKeys and RightKeys are equal-length column lists; On is the rest of the condition.
+type HashJoin struct {
+	Base
+	Kind                JoinKind
+	Left, Right         Node
+	LeftKeys, RightKeys []ColumnID
+	On                  []scalar.Expr
+}
+
+// MergeJoin joins inputs ordered by the keys.
+type MergeJoin struct {
+	Base
+	Kind                JoinKind
+	Left, Right         Node
+	LeftKeys, RightKeys []ColumnID
+	// Desc[i] says that key i is ordered descending on both sides.
+	Desc []bool
+	On   []scalar.Expr
+}
+
+// NestedLoop joins by trying every pair; for Apply the right side is run again for each left row, with the left
+// row's columns as outer columns.
+type NestedLoop struct {
+	Base
+	Kind        JoinKind
+	Left, Right Node
+	On          []scalar.Expr
+	Apply       bool
+	// Outer are the left columns that the right side reads (Apply).
+	Outer []ColumnID
+}
+
+// GroupNode groups. Streaming needs the input ordered by Group.
+type GroupNode struct {
+	Base      // Group columns, then the aggregates'
+	Input     Node
+	Group     []ColumnID
+	Aggs      []AggItem
+	Scalar    bool
+	Streaming bool
+}
+
+// WindowNode computes window functions over a materialised input.
+type WindowNode struct {
+	Base
+	Input Node
+	Items []WindowItem
+}
+
+// DistinctNode removes duplicates; Streaming needs the input ordered so that equal rows are neighbours. The first
+// row of each group is kept.
+type DistinctNode struct {
+	Base
+	Input     Node
+	On        []ColumnID
+	Streaming bool
+}
+
+// SetOpNode is UNION ALL (Union, All), or a hashed set operation.
+type SetOpNode struct {
+	Base
+	Kind                SetOpKind
+	All                 bool
+	Left, Right         Node
+	LeftCols, RightCols []ColumnID
+}
+
+// SortNode sorts. Prefix is how many leading columns the input is ordered by already. TopK bounds the rows kept if
+// it is known at planning.
+type SortNode struct {
+	Base
+	Input  Node
+	By     []OrderColumn
+	Prefix int
+	TopK   scalar.Expr // count plus offset; nil: all
+}
+
+// LimitNode cuts.
+type LimitNode struct {
+	Base
+	Input         Node
+	Count, Offset scalar.Expr
+}
+
+// WithNode materialises a common table expression, then runs Main.
+type WithNode struct {
+	Base
+	ID            int
+	Name          string
+	Binding       Node
+	BindCols      []ColumnID // the order in which WithScanNode reads them
+	Recursive     Node
+	RecursiveCols []ColumnID
+	RecursiveAll  bool
+	Main          Node
+}
+
+// WithScanNode reads a materialised expression.
+type WithScanNode struct {
+	Base
+	ID   int
+	Name string
+}
+
+// InsertNode runs Insert.
+type InsertNode struct {
+	Base  // the returned columns
+	Input Node
+	Stmt  *Insert
+	// AutoCommit says that nothing follows in the transaction, so the writes may go with the commit. Exec combines it
+	// with what the session knows.
+	AutoCommit bool
+}
+
+// UpdateNode runs Update.
+type UpdateNode struct {
+	Base
+	Input      Node
+	Stmt       *Update
+	AutoCommit bool
+}
+
+// DeleteNode runs Delete.
+type DeleteNode struct {
+	Base
+	Input      Node
+	Stmt       *Delete
+	AutoCommit bool
+}
+
+// Plan is what Optimize makes of a Query. It is immutable.
+type Plan struct {
+	Meta   *Metadata
+	Root   Node
+	Output []OutputColumn
+	Tag    string
+	// ReadOnly plans write nothing and lock nothing.
+	ReadOnly bool
+}
