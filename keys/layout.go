@@ -8,7 +8,8 @@ package keys
 //	  \x01 i <rangeID:8> r <name>      range-ID local, replicated: applied state, lease, GC threshold, stats
 //	  \x01 k <key:escaped> <name>      range local: range descriptor, transaction records (live in the range of <key>)
 //	  \x01 s <name>                    store local: identity, node identity
-//	  \x01 z <key:escaped> <txn id:16> lock table: intents of <key>, in a keyspace of their own
+//	  \x01 z <key>                    lock table: intents of <key>; strength and transaction are in the engine
+//	                                   key's version, so all locks of a key share one prefix
 //	\x02 <end key>                     meta1: index of the meta2 ranges
 //	\x03 <end key>                     meta2: index of all other ranges
 //	\x04 <name>                        system: node ids, liveness, cluster settings, counters

@@ -1,0 +1,169 @@
+package keys
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"meridian/encoding"
+)
+
+// PrettyPrint shows a key for people. It never fails: what it does not understand it prints in hexadecimal.
+func PrettyPrint(k Key) string {
+	var b strings.Builder
+	printKey(&b, k)
+	return b.String()
+}
+
+// PrettySpan shows a span.
+func PrettySpan(s Span) string {
+	if s.Point() {
+		return PrettyPrint(s.Start)
+	}
+	return "[" + PrettyPrint(s.Start) + ", " + PrettyPrint(s.End) + ")"
+}
+
+func (k Key) String() string { return PrettyPrint(k) }
+
+func (s Span) String() string { return PrettySpan(s) }
+
+func printKey(b *strings.Builder, k Key) {
+	switch {
+	case len(k) == 0:
+		b.WriteString("/Min")
+	case k.Equal(Max):
+		b.WriteString("/Max")
+	case k[0] == 0x01:
+		printLocal(b, k)
+	case k[0] == Meta1Prefix[0]:
+		b.WriteString("/Meta1")
+		printKey(b, k[1:])
+	case k[0] == Meta2Prefix[0]:
+		b.WriteString("/Meta2")
+		printKey(b, k[1:])
+	case k[0] == SystemPrefix[0]:
+		b.WriteString("/System")
+		printSystem(b, k[1:])
+	case k[0] == TablePrefix[0]:
+		b.WriteString("/Table")
+		printColumns(b, k[1:])
+	default:
+		printRaw(b, k)
+	}
+}
+
+func printRaw(b *strings.Builder, k []byte) {
+	if len(k) > 0 {
+		b.WriteString("/0x" + hex.EncodeToString(k))
+	}
+}
+
+func printSystem(b *strings.Builder, k []byte) {
+	if len(k) == 0 {
+		return
+	}
+	if n, err := DecodeNodeKey(append(SystemPrefix[:1:1], k...)); err == nil {
+		b.WriteString("/" + string(k[:len(k)-5]) + "/" + strconv.Itoa(int(n)))
+		return
+	}
+	for _, c := range k {
+		if c < ' ' || c > '~' {
+			printRaw(b, k)
+			return
+		}
+	}
+	b.WriteString("/" + string(k))
+}
+
+func printLocal(b *strings.Builder, k Key) {
+	b.WriteString("/Local")
+	if len(k) < 2 {
+		printRaw(b, k[1:])
+		return
+	}
+	switch k[1] {
+	case localRangeID:
+		if id, err := DecodeRangeIDKey(k); err == nil {
+			b.WriteString("/RangeID/" + strconv.FormatUint(id, 10) + "/" + string(k[10]) + "/")
+			name := map[string]string{"ul": "RaftLog", "uh": "HardState", "ut": "TruncatedState", "up": "ReplicaID",
+				"ux": "Tombstone", "ra": "AppliedState", "rl": "Lease", "rg": "GCThreshold", "rs": "Stats"}[string(k[10:12])]
+			if name == "" {
+				name = "0x" + hex.EncodeToString(k[11:12])
+			}
+			b.WriteString(name)
+			if _, index, err := DecodeRaftLogKey(k); err == nil {
+				b.WriteString("/" + strconv.FormatUint(index, 10))
+			} else {
+				printRaw(b, k[12:])
+			}
+			return
+		}
+	case localRange:
+		if addr, rest, err := decodeRangeLocal(k); err == nil {
+			b.WriteString("/Range")
+			printKey(b, addr)
+			switch {
+			case len(rest) == 1 && rest[0] == nameDescriptor:
+				b.WriteString("/Descriptor")
+			case len(rest) == 17 && rest[0] == nameTxn:
+				b.WriteString("/Txn/" + hex.EncodeToString(rest[1:5]))
+			default:
+				printRaw(b, rest)
+			}
+			return
+		}
+	case localStore:
+		b.WriteString("/Store/" + strconv.QuoteToASCII(string(k[2:])))
+		return
+	case localLock:
+		b.WriteString("/Lock")
+		printKey(b, k[2:])
+		return
+	}
+	printRaw(b, k[1:])
+}
+
+// printColumns shows encoded values.
+func printColumns(b *strings.Builder, k []byte) {
+	for len(k) > 0 {
+		kind, d := encoding.Peek(k)
+		rest, err := encoding.Skip(k)
+		if err != nil {
+			printRaw(b, k)
+			return
+		}
+		b.WriteByte('/')
+		switch kind {
+		case encoding.Null:
+			b.WriteString("NULL")
+		case encoding.Bool:
+			v, _, _ := encoding.DecodeBool(k, d)
+			b.WriteString(strconv.FormatBool(v))
+		case encoding.Int:
+			if v, _, err := encoding.DecodeInt(k, d); err == nil {
+				b.WriteString(strconv.FormatInt(v, 10))
+			} else {
+				u, _, _ := encoding.DecodeUint(k, d)
+				b.WriteString(strconv.FormatUint(u, 10))
+			}
+		case encoding.Float:
+			v, _, _ := encoding.DecodeFloat(k, d)
+			b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
+		case encoding.Decimal:
+			var v apd.Decimal
+			if _, err := encoding.DecodeDecimal(k, &v, d); err != nil {
+				b.WriteString("?")
+			} else {
+				b.WriteString(v.String())
+			}
+		case encoding.Bytes:
+			v, _, _ := encoding.DecodeString(k, d)
+			b.WriteString(strconv.QuoteToASCII(v))
+		default:
+			b.WriteString("0x" + hex.EncodeToString(k[:len(k)-len(rest)]))
+		}
+		k = rest
+	}
+}
