@@ -115,7 +115,9 @@ func ReplicatedSpan[R ~uint64](id R) Span {
 }
 
 // AllRangeIDs is the span of every range's range-ID local keys; with DecodeRangeIDKey a store finds its ranges.
-func AllRangeIDs() Span { return Span{Start: Key{0x01, localRangeID}, End: Key{0x01, localRangeID + 1}} }
+func AllRangeIDs() Span {
+	return Span{Start: Key{0x01, localRangeID}, End: Key{0x01, localRangeID + 1}}
+}
 
 // DecodeRangeIDKey gives the range of a range-ID local key.
 func DecodeRangeIDKey(k Key) (id uint64, err error) {
