@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/host"
+)
+
+// Clock is a host.Clock that can be wrong: offset from true time, fast or slow, and moved while a node runs. True
+// time is time.Now, virtual inside a bubble. Readings take no lock.
+type Clock struct {
+	mu    sync.Mutex // serialises changes of state
+	state atomic.Pointer[clockState]
+}
+
+// clockState maps true time to the clock's: mono grows by rate per unit of true time since ref.
+type clockState struct {
+	ref    time.Time
+	mono   time.Duration
+	wall   time.Time // the wall reading at ref, offset included
+	rate   float64
+	offset time.Duration
+}
+
+// NewClock makes a clock that shows true time.
+func NewClock() *Clock {
+	c := &Clock{}
+	now := time.Now()
+	c.state.Store(&clockState{ref: now, wall: now.Round(0), rate: 1})
+	return c
+}
+
+func (s *clockState) elapsed(now time.Time) time.Duration {
+	d := now.Sub(s.ref)
+	if s.rate != 1 {
+		d = time.Duration(float64(d) * s.rate)
+	}
+	return d
+}
+
+// Now implements host.Clock.
+func (c *Clock) Now() time.Time {
+	s := c.state.Load()
+	return s.wall.Add(s.elapsed(time.Now()))
+}
+
+// Monotonic implements host.Clock.
+func (c *Clock) Monotonic() time.Duration {
+	s := c.state.Load()
+	return s.mono + s.elapsed(time.Now())
+}
+
+// change moves the reference point to now, so that readings so far stay as they were, and lets f edit the rest.
+func (c *Clock) change(f func(*clockState)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.state.Load()
+	now := time.Now()
+	d := s.elapsed(now)
+	next := &clockState{ref: now, mono: s.mono + d, wall: s.wall.Add(d), rate: s.rate, offset: s.offset}
+	f(next)
+	c.state.Store(next)
+}
+
+// Jump moves the wall reading by d at once, forwards or back, as an operator or a broken time server does.
+func (c *Clock) Jump(d time.Duration) {
+	c.change(func(s *clockState) { s.wall, s.offset = s.wall.Add(d), s.offset+d })
+}
+
+// SetOffset makes the total of all jumps be d. Drift already gained stays.
+func (c *Clock) SetOffset(d time.Duration) {
+	c.change(func(s *clockState) { s.wall, s.offset = s.wall.Add(d-s.offset), d })
+}
+
+// SetDrift makes the clock gain ppm microseconds in every second of true time, timers included; negative loses.
+func (c *Clock) SetDrift(ppm float64) {
+	c.change(func(s *clockState) { s.rate = 1 + ppm/1e6 })
+}
+
+// Error is how far the wall reading is from true time.
+func (c *Clock) Error() time.Duration {
+	now := time.Now()
+	s := c.state.Load()
+	return s.wall.Add(s.elapsed(now)).Sub(now.Round(0))
+}
+
+// trueDuration is how long d of this clock takes.
+func (c *Clock) trueDuration(d time.Duration) time.Duration {
+	if r := c.state.Load().rate; r != 1 {
+		return time.Duration(float64(d) / r)
+	}
+	return d
+}
+
+// NewTimer implements host.Clock. A drift that changes later does not move timers that are already set.
+func (c *Clock) NewTimer(d time.Duration) host.Timer {
+	return simTimer{c, time.NewTimer(c.trueDuration(d))}
+}
+
+// Sleep implements host.Clock.
+func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	t := time.NewTimer(c.trueDuration(d))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type simTimer struct {
+	c *Clock
+	t *time.Timer
+}
+
+func (t simTimer) C() <-chan time.Time        { return t.t.C }
+func (t simTimer) Stop() bool                 { return t.t.Stop() }
+func (t simTimer) Reset(d time.Duration) bool { return t.t.Reset(t.c.trueDuration(d)) }

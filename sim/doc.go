@@ -1,0 +1,50 @@
+// Package sim is the other maker of hosts: regions far apart, links that fail, disks that crash, clocks that drift.
+//
+// A node asks its host.Host for time, network, disk and dice, and cannot tell who answers. Here the answers come
+// from one process:
+//
+//	Machine ----- Clock     time.Now, which is virtual inside a testing/synctest bubble, bent by offset and drift
+//	   |--------- Disk      memory that keeps only what was synced when it crashes; can be full, slow or broken
+//	   |--------- Network   byte streams between named machines, delayed by the regions' round-trip times
+//	   '--------- Dice      a generator derived from the simulation's seed and the machine's name
+//
+// Boot lends a machine's parts to one incarnation of a node; Crash ends the incarnation as a power cut or a kill
+// would; the next Boot finds the disk as the crash left it.
+//
+// # The network
+//
+// A connection is two pipes, one per direction. A write stamps its bytes with the time at which they arrive:
+//
+//	arrival = max(now, when the link is free) + bytes/bandwidth + one-way delay + jitter
+//
+// and a read returns nothing younger than now. There is no goroutine per connection: the reader waits on a timer that
+// the writer sets, so a message costs one wake-up, in virtual and in real time alike. `meridian demo` runs on this
+// same network in real time.
+//
+// What a connection promises is what TCP promises:
+//
+//	N1  bytes arrive in order, none is lost while both ends live, none is made up;
+//	N2  nobody learns anything sooner than the link's delay: not the bytes, not the end of the stream, not a reset,
+//	    not that the other end has gone;
+//	N3  a partition stalls and does not break: what was sent before or during it arrives, in order, one delay after
+//	    it heals; who wants to know sooner has to measure silence (transport does);
+//	N4  a killed process resets its connections; a machine that lost power says nothing until it is back, and then
+//	    resets what its peers still believe to be open;
+//	N5  a writer that is a window ahead of its reader waits: memory is bounded.
+//
+// A partition has a direction; Partition cuts both. Delay between two machines is half of the regions' published
+// round trip; LocalRTT is used within a region.
+//
+// # Virtual time
+//
+// Inside synctest.Test all of it runs in virtual time: a thousand calls over an 87 ms link take 87 s of virtual time
+// exactly and some milliseconds of real time. Make the Network and the machines inside the bubble, because timers and
+// channels belong to the bubble that made them. A goroutine blocked on a mutex does not count as idle, so nobody may
+// sleep, sync or wait for the network while holding one (H3); a slow disk (Disk.SetSyncDelay) shows who does.
+//
+// # Faults
+//
+// Package sim/fault makes seeded, printable schedules of crashes, partitions, slow links and clock changes. Same seed,
+// same schedule; the scheduler of the Go runtime still chooses among runnable goroutines, so a failure of a whole
+// cluster replays often, not always (STYLE.md section 3).
+package sim
