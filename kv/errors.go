@@ -158,3 +158,9 @@ func (e *UnavailableError) Error() string { return "range unavailable: " + e.Rea
 type InternalError struct{ Message string }
 
 func (e *InternalError) Error() string { return e.Message }
+
+// OnePhaseError says that a batch asked for one-phase commit and does not lie in one range; nothing was done. It is
+// raised by the gateway and never crosses the wire.
+type OnePhaseError struct{}
+
+func (e *OnePhaseError) Error() string { return "batch for one-phase commit spans several ranges" }

@@ -197,6 +197,8 @@ type EndTxnRequest struct {
 	OnePhase bool
 	// Trigger is carried out atomically with the commit; only ranges' own transactions use it.
 	Trigger *CommitTrigger
+	// Deadline, if not zero, is the latest timestamp at which the transaction may commit; TxnRetryError beyond it.
+	Deadline clock.Timestamp
 }
 
 // EndTxnResponse tells how it ended.
@@ -204,6 +206,10 @@ type EndTxnResponse struct {
 	OnePhase        bool
 	CommitTimestamp clock.Timestamp
 	Staged          bool
+	// Unresolved are the request's LockSpans, or parts of them, that lie outside of the range. The coordinator
+	// resolves them and then removes the record (GCRequest.Records); the range has released all others itself.
+	// If none is left, the range keeps no record.
+	Unresolved []keys.Span
 }
 
 // CommitTrigger is what a range does to itself as its transaction commits; exactly one field is set.
