@@ -1,0 +1,47 @@
+// Package latch serialises requests of one range that touch the same keys.
+//
+// A latch is held by a request, not by a transaction, and only while the request is evaluated and replicated:
+// microseconds for a locking read, one consensus round for a write. What a transaction holds until it ends is a
+// lock (package lock).
+//
+// # Who takes latches
+//
+// Requests that change something, or take locks, acquire a guard over all of their spans at once:
+//
+//	Put k3, Put k7, EndTxn at k3            Get k3 with an Exclusive lock
+//	  write latch k3 at ts 40                 write latch k3 at all timestamps
+//	  write latch k7 at ts 40
+//
+// Plain reads take nothing. They announce themselves in the timestamp cache first and then only wait for the
+// writers that are under way at or below their timestamp (Manager.WaitRead):
+//
+//	reader at ts r                          writer at ts w
+//	1. timestamp cache: k read at r         1. latch k
+//	2. wait for writers of k with w <= r    2. timestamp cache: if k was read at r >= w, move w past r
+//	3. read                                 3. evaluate, replicate, apply; unlatch
+//
+// L1 (I3): for every reader and writer of a key, either the writer moves past the reader, or the reader sees what
+// the writer wrote. If the reader's 2 does not see the latch, the writer's 1 comes after it, so the writer's 2
+// finds the reader's 1. If it does see it with w <= r, it waits until the write is applied. With w > r the value
+// is above what the reader reads.
+//
+// This departs from the read latches of CockroachDB: reads of one key by many clients share no written memory
+// here but the timestamp cache's, and a read needs no release.
+//
+// # Order
+//
+// Acquisitions are numbered in the order in which they arrive, and one waits for all earlier ones that it
+// conflicts with, whether these are held or still waiting:
+//
+//	L2: latches are granted first come, first served per key, so that no writer starves;
+//	L3: waits follow the numbers downwards, so that no cycle of waits exists among latches. A request that has to
+//	    wait for a lock gives its latches up first, so there is no cycle through locks either.
+//
+// # Structure
+//
+// Latches on single keys sit in a small hash table with chains through the guards themselves, spans in a list.
+// A key meets the chain of its hash and the list of spans; a span meets everything, which is a walk over the
+// requests under way, of which there are tens. One mutex guards it all; nobody waits while holding it.
+//
+// See testdata for scripts, and manager_test.go for the check against a naive model.
+package latch

@@ -1,0 +1,305 @@
+package latch
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math/bits"
+	"sync"
+
+	"meridian/clock"
+	"meridian/keys"
+)
+
+// Mode is what a latch is for.
+type Mode uint8
+
+const (
+	// Read latches keep out writers at or below their timestamp.
+	Read Mode = iota
+	// Write latches keep out every other write latch, and readers at or above their timestamp.
+	Write
+)
+
+// Latch is one span that a request asks for.
+type Latch struct {
+	Span keys.Span
+	Mode Mode
+	// At is the timestamp of the read or write. A write latch at the zero timestamp keeps out all readers; a read
+	// latch that is to meet all writers is at clock.MaxTimestamp.
+	At clock.Timestamp
+}
+
+func (a *Latch) conflicts(b *Latch) bool {
+	switch {
+	case a.Mode == Write && b.Mode == Write:
+		return true
+	case a.Mode == Write:
+		return a.At.LessEq(b.At)
+	case b.Mode == Write:
+		return b.At.LessEq(a.At)
+	}
+	return false
+}
+
+// entry is one latch in the table.
+type entry struct {
+	Latch
+	guard      *Guard
+	hash       uint64
+	prev, next *entry // of the chain, or of the list of spans
+}
+
+// inlineEntries is how many latches a guard holds without another allocation: a one-row write and its record.
+const inlineEntries = 4
+
+// Guard is what one request holds. It is released exactly once, by Manager.Release.
+type Guard struct {
+	seq     uint64
+	entries []entry
+	inline  [inlineEntries]entry
+	waited  bool
+	done    chan struct{} // closed at release; made when somebody waits for it
+	ended   bool
+}
+
+// Waited reports whether the acquisition had to wait for another.
+func (g *Guard) Waited() bool { return g.waited }
+
+// Manager has the latches of one range.
+type Manager struct {
+	mu      sync.Mutex // guards all below; nothing is taken after it
+	seq     uint64
+	buckets []*entry // chains of single-key latches; the length is a power of two
+	points  int
+	spans   *entry
+	waits   uint64
+}
+
+const minBuckets = 16
+
+// NewManager makes an empty manager.
+func NewManager() *Manager { return &Manager{buckets: make([]*entry, minBuckets)} }
+
+// hashKey spreads keys over the chains. It only has to be fast: a poor spread costs time, never correctness.
+func hashKey(k []byte) uint64 {
+	const m = 0x9e3779b97f4a7c15
+	h := uint64(len(k)) * m
+	for len(k) >= 8 {
+		h = bits.RotateLeft64((h^binary.LittleEndian.Uint64(k))*m, 29)
+		k = k[8:]
+	}
+	var tail uint64
+	for _, b := range k {
+		tail = tail<<8 | uint64(b)
+	}
+	h = (h ^ tail) * m
+	return h ^ h>>32
+}
+
+// conflictsInline is how many conflicting guards an acquisition notes without allocating.
+const conflictsInline = 8
+
+// Acquire takes all latches at once, and returns when no earlier acquisition conflicts with them. It returns the
+// context's error, holding nothing, if that ends first. Keys may not change while the guard is held.
+func (m *Manager) Acquire(ctx context.Context, latches []Latch) (*Guard, error) {
+	g := &Guard{}
+	if len(latches) <= inlineEntries {
+		g.entries = g.inline[:len(latches)]
+	} else {
+		g.entries = make([]entry, len(latches))
+	}
+	for i := range latches {
+		e := &g.entries[i]
+		e.Latch, e.guard = latches[i], g
+		if e.Span.Point() {
+			e.hash = hashKey(e.Span.Start)
+		}
+	}
+	var buf [conflictsInline]chan struct{}
+	m.mu.Lock()
+	m.seq++
+	g.seq = m.seq
+	wait := buf[:0]
+	for i := range g.entries {
+		wait = m.collect(&g.entries[i], wait)
+	}
+	for i := range g.entries {
+		m.insert(&g.entries[i])
+	}
+	if len(wait) > 0 {
+		m.waits++
+	}
+	m.mu.Unlock()
+	for _, done := range wait {
+		g.waited = true
+		select {
+		case <-done:
+		case <-ctx.Done():
+			m.Release(g)
+			return nil, ctx.Err()
+		}
+	}
+	return g, nil
+}
+
+// Release gives the guard's latches back.
+func (m *Manager) Release(g *Guard) {
+	m.mu.Lock()
+	if g.ended {
+		m.mu.Unlock()
+		panic("latch: guard released twice")
+	}
+	g.ended = true
+	for i := range g.entries {
+		m.remove(&g.entries[i])
+	}
+	done := g.done
+	m.mu.Unlock()
+	if done != nil {
+		close(done)
+	}
+}
+
+// WaitRead returns when no write latch that was there at the call covers a key of the span at or below the
+// timestamp. It takes nothing (L1). It reports whether it waited.
+func (m *Manager) WaitRead(ctx context.Context, span keys.Span, at clock.Timestamp) (bool, error) {
+	m.mu.Lock()
+	if m.points == 0 && m.spans == nil {
+		m.mu.Unlock()
+		return false, nil
+	}
+	e := entry{Latch: Latch{Span: span, Mode: Read, At: at}}
+	if span.Point() {
+		e.hash = hashKey(span.Start)
+	}
+	wait := m.collect(&e, nil)
+	if len(wait) > 0 {
+		m.waits++
+	}
+	m.mu.Unlock()
+	for _, done := range wait {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
+	}
+	return len(wait) > 0, nil
+}
+
+// Waits counts the acquisitions that had to wait.
+func (m *Manager) Waits() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waits
+}
+
+// Len is the number of latches held or waited for.
+func (m *Manager) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.points
+	for e := m.spans; e != nil; e = e.next {
+		n++
+	}
+	return n
+}
+
+// collect appends what e has to wait for. m.mu is held.
+func (m *Manager) collect(e *entry, wait []chan struct{}) []chan struct{} {
+	if e.Span.Point() {
+		for o := m.buckets[e.hash&uint64(len(m.buckets)-1)]; o != nil; o = o.next {
+			if o.hash == e.hash && o.conflicts(&e.Latch) && bytes.Equal(o.Span.Start, e.Span.Start) {
+				wait = note(o, e, wait)
+			}
+		}
+	} else if m.points > 0 {
+		for _, head := range m.buckets {
+			for o := head; o != nil; o = o.next {
+				if o.conflicts(&e.Latch) && e.Span.Contains(o.Span.Start) {
+					wait = note(o, e, wait)
+				}
+			}
+		}
+	}
+	for o := m.spans; o != nil; o = o.next {
+		if o.conflicts(&e.Latch) && o.Span.Overlaps(e.Span) {
+			wait = note(o, e, wait)
+		}
+	}
+	return wait
+}
+
+func note(o, e *entry, wait []chan struct{}) []chan struct{} {
+	g := o.guard
+	if g == e.guard {
+		return wait
+	}
+	if g.done == nil {
+		g.done = make(chan struct{})
+	}
+	// A guard with many latches is met many times, usually in a row.
+	if n := len(wait); n > 0 && wait[n-1] == g.done {
+		return wait
+	}
+	return append(wait, g.done)
+}
+
+func (m *Manager) insert(e *entry) {
+	if !e.Span.Point() {
+		e.next = m.spans
+		if e.next != nil {
+			e.next.prev = e
+		}
+		m.spans = e
+		return
+	}
+	if m.points >= 2*len(m.buckets) {
+		m.resize(4 * len(m.buckets))
+	}
+	m.points++
+	m.chain(e)
+}
+
+func (m *Manager) chain(e *entry) {
+	head := &m.buckets[e.hash&uint64(len(m.buckets)-1)]
+	e.prev, e.next = nil, *head
+	if e.next != nil {
+		e.next.prev = e
+	}
+	*head = e
+}
+
+func (m *Manager) remove(e *entry) {
+	if e.next != nil {
+		e.next.prev = e.prev
+	}
+	switch {
+	case e.prev != nil:
+		e.prev.next = e.next
+	case e.Span.Point():
+		m.buckets[e.hash&uint64(len(m.buckets)-1)] = e.next
+	default:
+		m.spans = e.next
+	}
+	e.prev, e.next = nil, nil
+	if e.Span.Point() {
+		m.points--
+		if m.points == 0 && len(m.buckets) > 64*minBuckets {
+			m.buckets = make([]*entry, minBuckets)
+		}
+	}
+}
+
+func (m *Manager) resize(n int) {
+	old := m.buckets
+	m.buckets = make([]*entry, n)
+	for _, e := range old {
+		for e != nil {
+			next := e.next
+			m.chain(e)
+			e = next
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package tscache
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+const (
+	shards = 64 // a power of two; enough that two processors seldom meet
+	ways   = 8
+	// minSets is a shard's first table: 64 shards of 16 sets are 350 kB.
+	minSets = 16
+)
+
+// Options bound a cache.
+type Options struct {
+	// MaxPoints bounds the single keys remembered; zero is 128 Ki, of 40 bytes each.
+	MaxPoints int
+	// MaxSpans bounds the scanned segments remembered in each of two pages; zero is 8 Ki.
+	MaxSpans int
+	// Retention is the age below which an entry is rather kept by growing than forgotten; zero is 10 s.
+	Retention time.Duration
+}
+
+// Cache is a store's timestamp cache. All methods may be called concurrently.
+type Cache struct {
+	opts    Options
+	maxSets int
+	shards  [shards]shard
+	spans   spanCache
+	floor   atomicTimestamp // low water of all keys
+}
+
+type entry struct {
+	hash uint64
+	at   clock.Timestamp
+	owns kv.TxnID
+}
+
+type set struct {
+	floor clock.Timestamp
+	n     int
+	entry [ways]entry
+}
+
+type shard struct {
+	mu   sync.Mutex // guards the fields below; nothing is taken after it
+	sets []set
+	_    [64]byte // keeps neighbours out of one cache line
+}
+
+// atomicTimestamp grows; it is read without a lock.
+type atomicTimestamp struct {
+	p atomic.Pointer[clock.Timestamp]
+}
+
+func (a *atomicTimestamp) load() clock.Timestamp {
+	if p := a.p.Load(); p != nil {
+		return *p
+	}
+	return clock.Timestamp{}
+}
+
+func (a *atomicTimestamp) forward(t clock.Timestamp) {
+	for {
+		p := a.p.Load()
+		if p != nil && t.LessEq(*p) {
+			return
+		}
+		if a.p.CompareAndSwap(p, &t) {
+			return
+		}
+	}
+}
+
+// New makes a cache that has seen no read; low is a timestamp at or above every read that it should have seen.
+func New(o Options, low clock.Timestamp) *Cache {
+	if o.MaxPoints == 0 {
+		o.MaxPoints = 128 << 10
+	}
+	if o.MaxSpans == 0 {
+		o.MaxSpans = 8 << 10
+	}
+	if o.Retention == 0 {
+		o.Retention = 10 * time.Second
+	}
+	c := &Cache{opts: o, maxSets: 1}
+	for c.maxSets*2*ways*shards <= o.MaxPoints {
+		c.maxSets *= 2
+	}
+	c.floor.forward(low)
+	c.spans.init(o.MaxSpans)
+	return c
+}
+
+// hashKey names a key in the table. The top bits choose the shard, the bottom ones the set.
+func hashKey(k []byte) uint64 {
+	const m1, m2 = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
+	h := uint64(len(k)) * m1
+	for len(k) >= 8 {
+		hi, lo := bits.Mul64(h^binary.LittleEndian.Uint64(k), m1)
+		h = bits.RotateLeft64(hi^lo, 23) ^ m2
+		k = k[8:]
+	}
+	var tail uint64
+	for _, b := range k {
+		tail = tail<<8 | uint64(b)
+	}
+	hi, lo := bits.Mul64(h^tail, m2)
+	h = hi ^ lo
+	h ^= h >> 29
+	return h * m1
+}
+
+func merge(at *clock.Timestamp, owner *kv.TxnID, t clock.Timestamp, by kv.TxnID) {
+	switch at.Compare(t) {
+	case -1:
+		*at, *owner = t, by
+	case 0:
+		if *owner != by {
+			*owner = kv.TxnID{}
+		}
+	}
+}
+
+// Add remembers that a key was read at a timestamp by a transaction (zero: by none, or by several).
+func (c *Cache) Add(k keys.Key, at clock.Timestamp, by kv.TxnID) {
+	h := hashKey(k)
+	s := &c.shards[h>>(64-6)]
+	s.mu.Lock()
+	if s.sets == nil {
+		s.sets = make([]set, min(minSets, c.maxSets))
+	}
+	for !s.add(h, at, by, c) {
+		s.grow()
+	}
+	s.mu.Unlock()
+}
+
+// add reports false if the shard should grow first.
+func (s *shard) add(h uint64, at clock.Timestamp, by kv.TxnID, c *Cache) bool {
+	w := &s.sets[h&uint64(len(s.sets)-1)]
+	for i := 0; i < w.n; i++ {
+		if e := &w.entry[i]; e.hash == h {
+			merge(&e.at, &e.owns, at, by)
+			return true
+		}
+	}
+	if w.n < ways {
+		w.entry[w.n] = entry{hash: h, at: at, owns: by}
+		w.n++
+		return true
+	}
+	old := 0
+	for i := 1; i < ways; i++ {
+		if w.entry[i].at.Less(w.entry[old].at) {
+			old = i
+		}
+	}
+	e := &w.entry[old]
+	if at.Less(e.at) {
+		w.floor = w.floor.Forward(at)
+		return true
+	}
+	if len(s.sets) < c.maxSets && at.Wall-e.at.Wall < int64(c.opts.Retention) {
+		return false
+	}
+	w.floor = w.floor.Forward(e.at)
+	*e = entry{hash: h, at: at, owns: by}
+	return true
+}
+
+// grow doubles the shard. Each old set's floor holds for both of its heirs.
+func (s *shard) grow() {
+	old := s.sets
+	s.sets = make([]set, 2*len(old))
+	for i := range old {
+		a, b := &s.sets[i], &s.sets[i+len(old)]
+		a.floor, b.floor = old[i].floor, old[i].floor
+		for _, e := range old[i].entry[:old[i].n] {
+			w := a
+			if e.hash&uint64(len(old)) != 0 {
+				w = b
+			}
+			w.entry[w.n] = e
+			w.n++
+		}
+	}
+}
+
+// AddSpan remembers a read of a span.
+func (c *Cache) AddSpan(span keys.Span, at clock.Timestamp, by kv.TxnID) {
+	if span.Point() {
+		c.Add(span.Start, at, by)
+		return
+	}
+	c.spans.add(span, at, by)
+}
+
+// AddLowWater makes every key read at a timestamp.
+func (c *Cache) AddLowWater(at clock.Timestamp) { c.floor.forward(at) }
+
+// Max answers for one key (T1, T2).
+func (c *Cache) Max(k keys.Key) (at clock.Timestamp, owner kv.TxnID) {
+	at = c.floor.load()
+	h := hashKey(k)
+	s := &c.shards[h>>(64-6)]
+	s.mu.Lock()
+	if s.sets != nil {
+		w := &s.sets[h&uint64(len(s.sets)-1)]
+		merge(&at, &owner, w.floor, kv.TxnID{})
+		for i := 0; i < w.n; i++ {
+			if e := &w.entry[i]; e.hash == h {
+				merge(&at, &owner, e.at, e.owns)
+				break
+			}
+		}
+	}
+	s.mu.Unlock()
+	c.spans.max(k, &at, &owner)
+	return at, owner
+}
+
+// MaxSpan answers for all keys of a span. It walks the whole table of points, so it is for rare requests, such as
+// the removal of a range of keys.
+func (c *Cache) MaxSpan(span keys.Span) (at clock.Timestamp, owner kv.TxnID) {
+	if span.Point() {
+		return c.Max(span.Start)
+	}
+	at = c.floor.load()
+	// The table keeps no keys: any point may lie in the span.
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for j := range s.sets {
+			w := &s.sets[j]
+			merge(&at, &owner, w.floor, kv.TxnID{})
+			for _, e := range w.entry[:w.n] {
+				merge(&at, &owner, e.at, e.owns)
+			}
+		}
+		s.mu.Unlock()
+	}
+	c.spans.maxSpan(span, &at, &owner)
+	return at, owner
+}
+
+// Points is the number of single keys remembered.
+func (c *Cache) Points() int {
+	n := 0
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for j := range s.sets {
+			n += s.sets[j].n
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
