@@ -1,0 +1,48 @@
+# What runs in CI is what runs on a desk: .ci/run calls these targets.
+GO ?= go
+SEEDS ?= 20
+
+.PHONY: build test check vet lint format race sim kill fuzz bench demo drivers
+
+build:
+	$(GO) build -o bin/meridian ./cmd/meridian
+
+demo:
+	$(GO) run ./cmd/meridian demo
+
+test:
+	$(GO) test ./...
+
+check: format vet lint
+
+format:
+	@out="$$(gofmt -l .)"; test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+
+lint:
+	$(GO) tool staticcheck ./...
+
+# The race detector on the layers below SQL.
+race:
+	$(GO) test -race -short ./clock/... ./cluster/... ./commit/... ./encoding/... ./host/... ./keys/... ./kv/... \
+		./placement/... ./rangeserver/... ./replica/... ./route/... ./storage/... ./transport/... ./txn/...
+
+# Seeded faults on a simulated cluster: make sim SEEDS=200
+sim:
+	MERIDIAN_SEEDS=$(SEEDS) $(GO) test -count=1 -run Campaign -timeout 60m ./sim/...
+
+# Real processes, killed.
+kill:
+	MERIDIAN_PROCESSES=1 $(GO) test -count=1 -timeout 15m -v ./test/kill/
+
+fuzz:
+	for t in ./encoding:FuzzDecode ./kv:FuzzDecodeBatch ./sql/pgwire:FuzzConnection ./sql/bind:FuzzBind; do \
+		$(GO) test -run '^$$' -fuzz "$${t#*:}" -fuzztime 30s "$${t%%:*}" || exit 1; done
+
+bench: build
+	$(GO) run ./bench/pgbench
+
+drivers: build
+	./test/drivers/run

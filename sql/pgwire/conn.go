@@ -1,0 +1,318 @@
+package pgwire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"meridian/sql/session"
+	"meridian/sql/sqlstate"
+)
+
+// conn is one client's connection, used by one goroutine, except for interrupt and drain.
+type conn struct {
+	s    *Server
+	nc   net.Conn
+	in   *input
+	out  output
+	sess *session.Session
+
+	// skip is set after an error in the extended protocol, until Sync (W2).
+	skip bool
+	// idle is set while the connection waits for a message outside a transaction, draining when the server wants
+	// it to go: whoever sets the second of the two closes the connection.
+	idle, draining atomic.Bool
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{s: s, nc: nc}
+	c.in = newInput(&counted{nc, &s.metrics.BytesIn}, s.opts.MaxMessage)
+	c.out = output{conn: nc, bytesOut: &s.metrics.BytesOut, location: time.UTC}
+	return c
+}
+
+// secure continues the conversation inside TLS.
+func (c *conn) secure(t net.Conn) {
+	c.nc, c.out.conn = t, t
+	c.in = newInput(&counted{t, &c.s.metrics.BytesIn}, c.s.opts.MaxMessage)
+}
+
+// counted counts what is read.
+type counted struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (r *counted) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+// interrupt is called when the running statement is cancelled: a write that the client does not take in must end
+// too, or its locks would be held for ever.
+func (c *conn) interrupt() { c.nc.SetWriteDeadline(c.s.opts.Host.Clock.Now().Add(5 * time.Second)) }
+
+// drain asks the connection to go as soon as it is idle.
+func (c *conn) drain() {
+	c.draining.Store(true)
+	if c.idle.Load() {
+		c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// run serves messages until the client or the server ends the connection.
+func (c *conn) run(ctx context.Context) {
+	defer c.sess.Close()
+	stop := context.AfterFunc(ctx, func() { c.nc.Close() })
+	defer stop()
+	for {
+		if c.sess.Idle() {
+			c.idle.Store(true)
+			if c.draining.Load() {
+				c.farewell()
+				return
+			}
+		}
+		kind, body, err := c.in.next()
+		c.idle.Store(false)
+		if err != nil {
+			c.readFailed(err)
+			return
+		}
+		if !c.handle(ctx, kind, body) {
+			return
+		}
+		if c.out.err != nil {
+			return
+		}
+		if c.sess.Terminated() {
+			c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.AdminShutdown,
+				Message: "terminating connection due to administrator command"})
+			c.out.flush()
+			return
+		}
+	}
+}
+
+func (c *conn) farewell() {
+	c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.AdminShutdown,
+		Message: "terminating connection due to administrator command"})
+	c.out.flush()
+}
+
+func (c *conn) readFailed(err error) {
+	var e *sqlstate.Error
+	switch {
+	case errors.As(err, &e):
+		c.out.fail("FATAL", e)
+	case c.draining.Load():
+		c.farewell()
+		return
+	case c.sess.TimedOut():
+		c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.IdleInTransactionTimeout,
+			Message: "terminating connection due to idle-in-transaction timeout"})
+	default:
+		return
+	}
+	c.out.flush()
+}
+
+// handle serves one message and reports whether the connection goes on.
+func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
+	if c.skip && kind != 'S' && kind != 'X' {
+		return true
+	}
+	f := fields{b: body}
+	var err error
+	switch kind {
+	case 'Q':
+		sql := f.cstring()
+		if err = f.end(kind); err == nil {
+			err = c.sess.Query(ctx, sql)
+		}
+		if err != nil {
+			c.fail(err)
+		}
+		return c.out.ready(c.sess.Status()) == nil
+	case 'P':
+		err = c.parse(ctx, &f)
+	case 'B':
+		err = c.bind(ctx, &f)
+	case 'D':
+		err = c.describe(ctx, &f)
+	case 'E':
+		err = c.execute(ctx, &f)
+	case 'C':
+		err = c.close(&f)
+	case 'H':
+		return c.out.flush() == nil
+	case 'S':
+		c.skip = false
+		if err := c.sess.Sync(ctx); err != nil {
+			c.fail(err)
+		}
+		return c.out.ready(c.sess.Status()) == nil
+	case 'X':
+		return false
+	case 'd', 'c', 'f':
+		// Copy data of a COPY that has failed already.
+		return true
+	case 'F':
+		c.fail(sqlstate.New(sqlstate.FeatureNotSupported, "function calls by the fast path are not supported").
+			WithHint("Call the function with SELECT."))
+		return c.out.ready(c.sess.Status()) == nil
+	default:
+		c.out.fail("FATAL", sqlstate.New(sqlstate.ProtocolViolation, "invalid frontend message type %d", kind))
+		c.out.flush()
+		return false
+	}
+	if err != nil {
+		c.skip = true
+		c.sess.Fail()
+		c.fail(err)
+		// The client may be waiting for the error before it sends Sync.
+		if c.in.r.Buffered() == 0 {
+			return c.out.flush() == nil
+		}
+	}
+	return true
+}
+
+// fail sends an error that ends a statement.
+func (c *conn) fail(err error) { c.out.fail("ERROR", session.Outcome(err)) }
+
+func (c *conn) parse(ctx context.Context, f *fields) error {
+	name, sql := f.cstring(), f.cstring()
+	n := f.int16()
+	var oids []uint32
+	if n > 0 && n*4 <= len(f.b) {
+		oids = make([]uint32, n)
+		for i := range oids {
+			oids[i] = uint32(f.int32())
+		}
+	} else if n > 0 {
+		f.bad = true
+	}
+	if err := f.end('P'); err != nil {
+		return err
+	}
+	if err := c.sess.Parse(ctx, name, sql, oids); err != nil {
+		return err
+	}
+	c.out.message('1')
+	return nil
+}
+
+func (c *conn) bind(ctx context.Context, f *fields) error {
+	portal, statement := f.cstring(), f.cstring()
+	var b session.Binding
+	b.ParamFormats = readFormats(f, c.sess.FormatBuffer(0))
+	n := f.int16()
+	if n*4 > len(f.b) {
+		f.bad = true
+		n = 0
+	}
+	b.Params = c.sess.ParamBuffer(n)
+	for i := range n {
+		size := f.int32()
+		if size < 0 {
+			b.Params[i] = nil
+			continue
+		}
+		b.Params[i] = f.bytes(int(size))
+	}
+	b.ResultFormats = readFormats(f, nil)
+	if err := f.end('B'); err != nil {
+		return err
+	}
+	if err := c.sess.Bind(ctx, portal, statement, &b); err != nil {
+		return err
+	}
+	c.out.message('2')
+	return nil
+}
+
+func readFormats(f *fields, buf []session.Format) []session.Format {
+	n := f.int16()
+	if n*2 > len(f.b) {
+		f.bad = true
+		return nil
+	}
+	for range n {
+		v := f.int16()
+		if v > 1 {
+			f.bad = true
+		}
+		buf = append(buf, session.Format(v))
+	}
+	return buf
+}
+
+func (c *conn) describe(ctx context.Context, f *fields) error {
+	what, name := f.byte(), f.cstring()
+	if err := f.end('D'); err != nil {
+		return err
+	}
+	switch what {
+	case 'S':
+		params, cols, err := c.sess.DescribeStatement(ctx, name)
+		if err != nil {
+			return err
+		}
+		at := c.out.begin('t')
+		c.out.int16(len(params))
+		for _, t := range params {
+			c.out.int32(int32(t.OID()))
+		}
+		c.out.end(at)
+		c.columns(cols, nil)
+	case 'P':
+		cols, formats, err := c.sess.DescribePortal(ctx, name)
+		if err != nil {
+			return err
+		}
+		c.columns(cols, formats)
+	default:
+		return sqlstate.New(sqlstate.ProtocolViolation, "invalid DESCRIBE message subtype %d", what)
+	}
+	return nil
+}
+
+func (c *conn) columns(cols []session.Column, formats []session.Format) {
+	if cols == nil {
+		c.out.message('n')
+		return
+	}
+	c.out.Describe(cols, formats)
+}
+
+func (c *conn) execute(ctx context.Context, f *fields) error {
+	portal := f.cstring()
+	limit := f.int32()
+	if err := f.end('E'); err != nil {
+		return err
+	}
+	// A Sync that is here already ends the implicit transaction, so the statement may commit with its last write.
+	return c.sess.Execute(ctx, portal, int(max(limit, 0)), c.in.followedBy('S'))
+}
+
+func (c *conn) close(f *fields) error {
+	what, name := f.byte(), f.cstring()
+	if err := f.end('C'); err != nil {
+		return err
+	}
+	switch what {
+	case 'S':
+		c.sess.CloseStatement(name)
+	case 'P':
+		c.sess.ClosePortal(name)
+	default:
+		return sqlstate.New(sqlstate.ProtocolViolation, "invalid CLOSE message subtype %d", what)
+	}
+	c.out.message('3')
+	return nil
+}

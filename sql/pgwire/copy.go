@@ -1,0 +1,97 @@
+package pgwire
+
+import (
+	"errors"
+	"io"
+
+	"meridian/sql/session"
+	"meridian/sql/sqlstate"
+)
+
+// copyIn begins COPY FROM STDIN: the connection changes to copy mode, and the statement that runs on this
+// goroutine reads the client's data through the source.
+func (c *conn) copyIn(format session.Format, columns int) (session.CopySource, error) {
+	at := c.out.begin('G')
+	c.copyFormats(format, columns)
+	c.out.end(at)
+	if err := c.out.flush(); err != nil {
+		return nil, err
+	}
+	return &copySource{c: c}, nil
+}
+
+func (c *conn) copyFormats(format session.Format, columns int) {
+	c.out.buf = append(c.out.buf, byte(format))
+	c.out.int16(columns)
+	for range columns {
+		c.out.int16(int(format))
+	}
+}
+
+// copySource reads CopyData until CopyDone or CopyFail.
+type copySource struct {
+	c    *conn
+	done bool
+}
+
+// Next implements session.CopySource.
+func (s *copySource) Next() ([]byte, error) {
+	if s.done {
+		return nil, io.EOF
+	}
+	for {
+		kind, body, err := s.c.in.next()
+		if err != nil {
+			s.c.out.err = errors.Join(s.c.out.err, err)
+			return nil, err
+		}
+		switch kind {
+		case 'd':
+			return body, nil
+		case 'c':
+			s.done = true
+			return nil, io.EOF
+		case 'f':
+			s.done = true
+			f := fields{b: body}
+			return nil, sqlstate.New(sqlstate.QueryCanceled, "COPY from stdin failed: %s", f.cstring())
+		case 'H', 'S':
+			// Allowed and ignored during COPY.
+		default:
+			s.done = true
+			return nil, sqlstate.New(sqlstate.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", kind)
+		}
+	}
+}
+
+// CopyOut implements session.Results.
+func (c *conn) copyOut(format session.Format, columns int) {
+	at := c.out.begin('H')
+	c.copyFormats(format, columns)
+	c.out.end(at)
+}
+
+// CopyData implements session.Results.
+func (o *output) CopyData(p []byte) error {
+	at := o.begin('d')
+	o.buf = append(o.buf, p...)
+	o.end(at)
+	return o.maybeFlush()
+}
+
+// CopyDone implements session.Results.
+func (o *output) CopyDone() { o.message('c') }
+
+// results is the connection as its session sees it.
+type results struct {
+	*output
+	c *conn
+}
+
+// CopyIn implements session.Results.
+func (r results) CopyIn(format session.Format, columns int) (session.CopySource, error) {
+	return r.c.copyIn(format, columns)
+}
+
+// CopyOut implements session.Results.
+func (r results) CopyOut(format session.Format, columns int) { r.c.copyOut(format, columns) }

@@ -1,0 +1,25 @@
+// Package pgwire is PostgreSQL on one connection: frontend/backend protocol 3.0, byte by byte.
+//
+// The problem: thousands of clients, most of them idle, some of them broken or hostile, all of whom expect exactly
+// PostgreSQL's behaviour. The idea: one goroutine for each connection reads a message, hands it to its
+// session.Session on the same goroutine and writes into one output buffer; nothing is handed to another goroutine
+// on the way of a query.
+//
+//	client -> [frame reader] -> conn.loop -> session.Session -> results -> [output buffer] -> client
+//	            bounds            |                                            |
+//	            every length      +-- startup.go: TLS, SCRAM, cancel           +-- flushed when full,
+//	                              +-- extended.go: Parse Bind Describe ...         at Sync and at Flush
+//	                              +-- copy.go: COPY both ways
+//
+// What holds:
+//
+//	W1  no length that a client sends is trusted: a frame is read in pieces, and refused (08P01) beyond the limit;
+//	W2  after an error in the extended protocol every message up to Sync is skipped, as PostgreSQL does;
+//	W3  nothing of a statement's result is sent before its transaction's outcome is known, unless the output
+//	    buffer is full: until then session may rewind and retry (CRDB'20 §3.4);
+//	W4  an unauthenticated connection costs at most MaxStartup bytes and StartupTimeout of time;
+//	W5  a CancelRequest is honoured only with the secret that was given to that connection.
+//
+// Frames and messages are read here and not by a library: they are on the path of every query, and each length is
+// bounded (docs/decisions). Tests speak to it with jackc/pgx, lib/pq and pgproto3.
+package pgwire

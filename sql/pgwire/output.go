@@ -1,0 +1,198 @@
+package pgwire
+
+import (
+	"encoding/binary"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"meridian/sql/session"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// flushBytes is how much output gathers before it is sent without being asked for; as large as PostgreSQL's
+// own output buffer would be if results were retried, chosen by us: a retry is possible until then.
+const flushBytes = 16 << 10
+
+// keepBytes is the largest buffer kept by an idle connection.
+const keepBytes = 32 << 10
+
+// output gathers messages to the client. It is used by the connection's goroutine only.
+type output struct {
+	conn     net.Conn
+	buf      []byte
+	flushed  int64 // bytes sent before buf
+	err      error // first failure to write; all later output is dropped
+	location *time.Location
+	bytesOut *atomic.Int64
+}
+
+func (o *output) begin(kind byte) int {
+	o.buf = append(o.buf, kind, 0, 0, 0, 0)
+	return len(o.buf) - 4
+}
+
+func (o *output) end(at int) {
+	binary.BigEndian.PutUint32(o.buf[at:], uint32(len(o.buf)-at))
+}
+
+func (o *output) int16(v int)      { o.buf = binary.BigEndian.AppendUint16(o.buf, uint16(v)) }
+func (o *output) int32(v int32)    { o.buf = binary.BigEndian.AppendUint32(o.buf, uint32(v)) }
+func (o *output) cstring(s string) { o.buf = append(append(o.buf, s...), 0) }
+
+// message appends a message without a body.
+func (o *output) message(kind byte) { o.buf = append(o.buf, kind, 0, 0, 0, 4) }
+
+func (o *output) flush() error {
+	if o.err == nil && len(o.buf) > 0 {
+		n, err := o.conn.Write(o.buf)
+		o.bytesOut.Add(int64(n))
+		o.err = err
+	}
+	o.flushed += int64(len(o.buf))
+	if cap(o.buf) > keepBytes {
+		o.buf = nil
+	} else {
+		o.buf = o.buf[:0]
+	}
+	return o.err
+}
+
+func (o *output) maybeFlush() error {
+	if len(o.buf) >= flushBytes {
+		return o.flush()
+	}
+	return o.err
+}
+
+// Mark implements session.Results.
+func (o *output) Mark() session.Mark {
+	return session.Mark{Flushed: o.flushed, Buffered: int64(len(o.buf))}
+}
+
+// Rewind implements session.Results (W3).
+func (o *output) Rewind(m session.Mark) bool {
+	if o.flushed != m.Flushed {
+		return false
+	}
+	o.buf = o.buf[:m.Buffered]
+	return true
+}
+
+// Describe implements session.Results.
+func (o *output) Describe(cols []session.Column, formats []session.Format) {
+	at := o.begin('T')
+	o.int16(len(cols))
+	for i := range cols {
+		c := &cols[i]
+		o.cstring(c.Name)
+		o.int32(int32(c.Table))
+		o.int16(int(c.Attribute))
+		o.int32(int32(c.Type.OID()))
+		o.int16(int(c.Type.Len()))
+		o.int32(c.Type.Typmod())
+		o.int16(int(formatOf(formats, i)))
+	}
+	o.end(at)
+}
+
+// formatOf applies the rule of Bind: none means text for all, one counts for all.
+func formatOf(formats []session.Format, i int) session.Format {
+	switch len(formats) {
+	case 0:
+		return session.Text
+	case 1:
+		return formats[0]
+	}
+	return formats[i]
+}
+
+// Row implements session.Results.
+func (o *output) Row(row types.Row, cols []session.Column, formats []session.Format) error {
+	at := o.begin('D')
+	o.int16(len(row))
+	for i := range row {
+		if row[i].IsNull() {
+			o.buf = append(o.buf, 0xff, 0xff, 0xff, 0xff)
+			continue
+		}
+		o.buf = append(o.buf, 0, 0, 0, 0)
+		start := len(o.buf)
+		if formatOf(formats, i) == session.Binary {
+			o.buf = types.AppendBinary(o.buf, row[i], cols[i].Type)
+		} else {
+			o.buf = types.AppendText(o.buf, row[i], cols[i].Type, o.location)
+		}
+		binary.BigEndian.PutUint32(o.buf[start-4:], uint32(len(o.buf)-start))
+	}
+	o.end(at)
+	return o.maybeFlush()
+}
+
+// Complete implements session.Results.
+func (o *output) Complete(tag string) {
+	at := o.begin('C')
+	o.cstring(tag)
+	o.end(at)
+}
+
+// Empty implements session.Results.
+func (o *output) Empty() { o.message('I') }
+
+// Suspend implements session.Results.
+func (o *output) Suspend() { o.message('s') }
+
+// Parameter implements session.Results.
+func (o *output) Parameter(name, value string) {
+	at := o.begin('S')
+	o.cstring(name)
+	o.cstring(value)
+	o.end(at)
+}
+
+// Notice implements session.Results.
+func (o *output) Notice(n *sqlstate.Error) {
+	severity := "NOTICE"
+	if len(n.Code) == 5 && n.Code[:2] == "01" {
+		severity = "WARNING"
+	}
+	o.fields('N', severity, n)
+}
+
+// fail sends an ErrorResponse.
+func (o *output) fail(severity string, e *sqlstate.Error) { o.fields('E', severity, e) }
+
+func (o *output) fields(kind byte, severity string, e *sqlstate.Error) {
+	at := o.begin(kind)
+	field := func(k byte, v string) {
+		if v != "" {
+			o.buf = append(o.buf, k)
+			o.cstring(v)
+		}
+	}
+	field('S', severity)
+	field('V', severity)
+	field('C', string(e.Code))
+	o.buf = append(o.buf, 'M')
+	o.cstring(e.Message)
+	field('D', e.Detail)
+	field('H', e.Hint)
+	if e.Position > 0 {
+		field('P', strconv.Itoa(e.Position))
+	}
+	field('s', e.Schema)
+	field('t', e.Table)
+	field('c', e.Column)
+	field('d', e.DataType)
+	field('n', e.Constraint)
+	o.buf = append(o.buf, 0)
+	o.end(at)
+}
+
+// ready sends ReadyForQuery with the transaction status and lets the client hear everything.
+func (o *output) ready(status byte) error {
+	o.buf = append(o.buf, 'Z', 0, 0, 0, 5, status)
+	return o.flush()
+}

@@ -1,0 +1,107 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/sqlstate"
+	"meridian/storage/engine"
+	"meridian/transport"
+	"meridian/txn"
+)
+
+// Outcome turns any error of the layers below into what a client is told: the one table of SQLSTATEs for typed
+// errors from outside of sql.
+func Outcome(err error) *sqlstate.Error {
+	var (
+		known     *sqlstate.Error
+		retry     *txn.RetryError
+		aborted   *kv.TxnAbortedError
+		tooOld    *kv.WriteTooOldError
+		uncertain *kv.UncertaintyError
+		mustMove  *kv.TxnRetryError
+		refresh   *kv.RefreshFailedError
+		deadlock  *kv.DeadlockError
+		locked    *kv.LockNotAvailableError
+		ambiguous *kv.AmbiguousError
+		unavail   *kv.UnavailableError
+		overflow  *kv.AddOverflowError
+		belowGC   *kv.BelowGCError
+		unreach   *transport.UnreachableError
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &retry), errors.As(err, &aborted), errors.As(err, &tooOld), errors.As(err, &uncertain),
+		errors.As(err, &mustMove), errors.As(err, &refresh):
+		e := &sqlstate.Error{Code: sqlstate.SerializationFailure,
+			Message: "could not serialize access due to concurrent update",
+			Hint:    "The transaction might succeed if retried.", Cause: err}
+		e.Detail = conflictDetail(err)
+		return e
+	case errors.As(err, &deadlock):
+		return (&sqlstate.Error{Code: sqlstate.DeadlockDetected, Message: "deadlock detected",
+			Hint: "The transaction might succeed if retried.", Cause: err}).WithDetail("Transactions that wait for each other: %v.", deadlock.Cycle)
+	case errors.As(err, &locked):
+		if locked.Timeout {
+			return &sqlstate.Error{Code: sqlstate.LockNotAvailable, Message: "canceling statement due to lock timeout", Cause: err}
+		}
+		return &sqlstate.Error{Code: sqlstate.LockNotAvailable, Message: "could not obtain lock on row", Cause: err}
+	case errors.As(err, &ambiguous):
+		return &sqlstate.Error{Code: sqlstate.StatementCompletionUnknown,
+			Message: "result of the commit is unknown", Detail: ambiguous.Reason,
+			Hint: "Read back what the transaction wrote before trying again.", Cause: err}
+	case errors.As(err, &unavail):
+		if unavail.DiskFull {
+			return &sqlstate.Error{Code: sqlstate.DiskFull, Message: "disk full", Detail: unavail.Reason, Cause: err}
+		}
+		return &sqlstate.Error{Code: sqlstate.CannotConnectNow, Message: "part of the data is unavailable",
+			Detail: unavail.Reason, Hint: "More than a minority of its replicas may be down.", Cause: err}
+	case errors.As(err, &unreach):
+		return &sqlstate.Error{Code: sqlstate.CannotConnectNow, Message: "a node that is needed can't be reached",
+			Detail: unreach.Error(), Cause: err}
+	case errors.As(err, &overflow):
+		return &sqlstate.Error{Code: sqlstate.NumericOutOfRange, Message: "bigint out of range", Cause: err}
+	case errors.As(err, &belowGC):
+		return (&sqlstate.Error{Code: sqlstate.InvalidParameterValue, Message: "the data of that time is gone",
+			Cause: err}).WithDetail("Versions older than %s have been removed.", belowGC.Threshold.Time())
+	case errors.Is(err, txn.ErrReadOnly):
+		return &sqlstate.Error{Code: sqlstate.ReadOnlyTransaction, Message: "cannot execute a write in a read-only transaction", Cause: err}
+	case errors.Is(err, engine.ErrDiskFull):
+		return &sqlstate.Error{Code: sqlstate.DiskFull, Message: "disk full", Cause: err}
+	case errors.Is(err, context.Canceled):
+		return &sqlstate.Error{Code: sqlstate.QueryCanceled, Message: "canceling statement due to user request", Cause: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &sqlstate.Error{Code: sqlstate.QueryCanceled, Message: "canceling statement due to statement timeout", Cause: err}
+	}
+	return &sqlstate.Error{Code: sqlstate.InternalError, Message: "internal error: " + err.Error(), Cause: err}
+}
+
+// conflictDetail says which key and which transaction were in the way, as far as the error knows.
+func conflictDetail(err error) string {
+	var (
+		tooOld  *kv.WriteTooOldError
+		refresh *kv.RefreshFailedError
+		aborted *kv.TxnAbortedError
+		retry   *txn.RetryError
+	)
+	switch {
+	case errors.As(err, &refresh):
+		return "Key " + keys.PrettyPrint(refresh.Key) + " was read, and then written by another transaction."
+	case errors.As(err, &tooOld):
+		return "Key " + keys.PrettyPrint(tooOld.Key) + " was written by another transaction."
+	case errors.As(err, &aborted):
+		return "Another transaction aborted this one: " + aborted.Reason + "."
+	case errors.As(err, &retry):
+		return retry.Error()
+	}
+	return ""
+}
+
+// Retryable reports whether a transaction that failed with err may succeed if it is run again.
+func Retryable(err error) bool {
+	c := Outcome(err).Code
+	return c == sqlstate.SerializationFailure || c == sqlstate.DeadlockDetected
+}

@@ -1,0 +1,63 @@
+package session
+
+import (
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// Column describes one result column to a client.
+type Column struct {
+	Name string
+	Type *types.T
+	// Table and Attribute say where the column comes from; zero: computed.
+	Table     uint32
+	Attribute uint16
+}
+
+// Format is how a value is written on the wire.
+type Format int16
+
+const (
+	Text   Format = 0
+	Binary Format = 1
+)
+
+// Results receives what a statement answers. Package pgwire implements it over a connection; what is written
+// stays in a buffer until the buffer is full or the client has to hear, so a statement whose results have not left
+// the gateway can be run again without anybody noticing.
+type Results interface {
+	// Describe announces the columns (RowDescription).
+	Describe(cols []Column, formats []Format)
+	// Row sends one row of the columns given; formats as for Describe.
+	Row(row types.Row, cols []Column, formats []Format) error
+	// Complete ends a statement with its command tag.
+	Complete(tag string)
+	// Empty answers an empty query string.
+	Empty()
+	// Suspend ends an execution that stopped at its row limit.
+	Suspend()
+	Notice(n *sqlstate.Error)
+	// Parameter tells the client that a reported setting changed.
+	Parameter(name, value string)
+	// Mark returns the present position; Rewind forgets all that was written since and reports true, or reports
+	// false because some of it has left already.
+	Mark() Mark
+	Rewind(m Mark) bool
+	// CopyIn asks the client for data, in text or binary, and returns where to read it.
+	CopyIn(format Format, columns int) (CopySource, error)
+	// CopyOut announces data; CopyData sends a piece of it; CopyDone ends it.
+	CopyOut(format Format, columns int)
+	CopyData(p []byte) error
+	CopyDone()
+}
+
+// Mark is a position in a connection's output.
+type Mark struct{ Flushed, Buffered int64 }
+
+// CopySource yields the client's copy data, piece by piece; io.EOF ends it. A client's CopyFail is an
+// *sqlstate.Error with code 57014.
+type CopySource interface {
+	Next() ([]byte, error)
+}
+
+// Severity levels of notices, kept in the notice's Code: 00000 and the 01 class are printed as NOTICE and WARNING.
