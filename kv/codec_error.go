@@ -1,0 +1,139 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Error tags.
+const (
+	errNone = iota
+	errInternal
+	errCanceled
+	errDeadline
+	errNotLeaseholder
+	errRangeNotFound
+	errRangeMismatch
+	errWriteTooOld
+	errUncertainty
+	errTxnRetry
+	errTxnAborted
+	errDeadlock
+	errRefreshFailed
+	errConditionFailed
+	errLockNotAvailable
+	errAddOverflow
+	errAmbiguous
+	errBelowGC
+	errUnavailable
+	errLast = errUnavailable
+)
+
+// appendError adds an error. What is wrapped loses its wrapping; what is not of this package becomes an
+// InternalError, save for the two ends of a context.
+func appendError(b []byte, err error) []byte {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if r, ok := appendTypedError(b, e); ok {
+			return r
+		}
+	}
+	if err == nil {
+		return append(b, errNone)
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return append(b, errCanceled)
+	case errors.Is(err, context.DeadlineExceeded):
+		return append(b, errDeadline)
+	}
+	return appendString(append(b, errInternal), err.Error())
+}
+
+func appendTypedError(b []byte, err error) ([]byte, bool) {
+	switch e := err.(type) {
+	case *InternalError:
+		return appendString(append(b, errInternal), e.Message), true
+	case *NotLeaseholderError:
+		b = appendUint(append(b, errNotLeaseholder), uint64(e.Range))
+		return appendOptDescriptor(appendReplica(b, e.Leaseholder), e.Desc), true
+	case *RangeNotFoundError:
+		return appendUint(append(b, errRangeNotFound), uint64(e.Range)), true
+	case *RangeMismatchError:
+		return appendList(appendSpan(append(b, errRangeMismatch), e.Span), e.Infos, appendRangeInfo), true
+	case *WriteTooOldError:
+		return appendTS(appendBytes(append(b, errWriteTooOld), e.Key), e.Actual), true
+	case *UncertaintyError:
+		return appendTS(appendTS(appendBytes(append(b, errUncertainty), e.Key), e.Value), e.RetryAt), true
+	case *TxnRetryError:
+		return appendTS(append(b, errTxnRetry, byte(e.Reason)), e.WriteTimestamp), true
+	case *TxnAbortedError:
+		return appendString(append(append(b, errTxnAborted), e.ID[:]...), e.Reason), true
+	case *DeadlockError:
+		b = appendUint(append(b, errDeadlock), uint64(len(e.Cycle)))
+		for _, id := range e.Cycle {
+			b = append(b, id[:]...)
+		}
+		return b, true
+	case *RefreshFailedError:
+		return append(appendTS(appendBytes(append(b, errRefreshFailed), e.Key), e.Written), e.By[:]...), true
+	case *ConditionFailedError:
+		return appendBytes(appendBytes(append(b, errConditionFailed), e.Key), e.Actual), true
+	case *LockNotAvailableError:
+		b = append(appendBytes(append(b, errLockNotAvailable), e.Key), e.Holder[:]...)
+		return appendBool(b, e.Timeout), true
+	case *AddOverflowError:
+		return appendInt(appendInt(appendBytes(append(b, errAddOverflow), e.Key), e.Value), e.Delta), true
+	case *AmbiguousError:
+		return appendString(append(b, errAmbiguous), e.Reason), true
+	case *BelowGCError:
+		return appendTS(append(b, errBelowGC), e.Threshold), true
+	case *UnavailableError:
+		return appendBool(appendString(append(b, errUnavailable), e.Reason), e.DiskFull), true
+	}
+	return b, false
+}
+
+func (d *decoder) error() error {
+	switch d.enum(errLast) {
+	case errInternal:
+		return &InternalError{Message: d.string()}
+	case errCanceled:
+		return fmt.Errorf("at the range: %w", context.Canceled)
+	case errDeadline:
+		return fmt.Errorf("at the range: %w", context.DeadlineExceeded)
+	case errNotLeaseholder:
+		return &NotLeaseholderError{
+			Range: RangeID(d.uvarint()), Leaseholder: d.replica(), Desc: d.optDescriptor(),
+		}
+	case errRangeNotFound:
+		return &RangeNotFoundError{Range: RangeID(d.uvarint())}
+	case errRangeMismatch:
+		return &RangeMismatchError{Span: d.span(), Infos: list(d, 11, (*decoder).rangeInfo)}
+	case errWriteTooOld:
+		return &WriteTooOldError{Key: d.key(), Actual: d.ts()}
+	case errUncertainty:
+		return &UncertaintyError{Key: d.key(), Value: d.ts(), RetryAt: d.ts()}
+	case errTxnRetry:
+		return &TxnRetryError{Reason: RetryReason(d.enum(byte(RetryPossibleReplay))), WriteTimestamp: d.ts()}
+	case errTxnAborted:
+		return &TxnAbortedError{ID: d.txnID(), Reason: d.string()}
+	case errDeadlock:
+		return &DeadlockError{Cycle: list(d, 16, (*decoder).txnID)}
+	case errRefreshFailed:
+		return &RefreshFailedError{Key: d.key(), Written: d.ts(), By: d.txnID()}
+	case errConditionFailed:
+		return &ConditionFailedError{Key: d.key(), Actual: d.bytes()}
+	case errLockNotAvailable:
+		return &LockNotAvailableError{Key: d.key(), Holder: d.txnID(), Timeout: d.bool()}
+	case errAddOverflow:
+		return &AddOverflowError{Key: d.key(), Value: d.varint(), Delta: d.varint()}
+	case errAmbiguous:
+		return &AmbiguousError{Reason: d.string()}
+	case errBelowGC:
+		return &BelowGCError{Threshold: d.ts()}
+	case errUnavailable:
+		return &UnavailableError{Reason: d.string(), DiskFull: d.bool()}
+	}
+	return nil
+}
