@@ -33,6 +33,7 @@ const (
 	nameLease     = 'l' // replicated
 	nameGC        = 'g' // replicated
 	nameStats     = 's' // replicated
+	nameCopy      = 'd' // replicated
 )
 
 // Names of range-local keys.
@@ -95,6 +96,10 @@ func GCThresholdKey[R ~uint64](id R) Key { return rangeIDKey(id, replicated, nam
 
 // StatsKey holds the range's statistics.
 func StatsKey[R ~uint64](id R) Key { return rangeIDKey(id, replicated, nameStats, 0) }
+
+// DescriptorCopyKey holds the descriptor as of the applied state, for opening the store: the transactional one is
+// at RangeDescriptorKey.
+func DescriptorCopyKey[R ~uint64](id R) Key { return rangeIDKey(id, replicated, nameCopy, 0) }
 
 // RangeIDSpan is all of a range's range-ID local keys.
 func RangeIDSpan[R ~uint64](id R) Span {

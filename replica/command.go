@@ -9,9 +9,6 @@ import (
 	"meridian/replica/lease"
 )
 
-// Stats is the size of a range's data (an alias of mvcc.Stats).
-type Stats struct{}
-
 // Command is the effect of a request: what goes through the log and is applied by every replica alike.
 //
 // R1 (I5): a command is applied only if LeaseSequence is that of the range's lease at that point of the log, and
@@ -37,14 +34,177 @@ type Command struct {
 
 	// lease requests and log truncation are this package's own commands.
 	lease         *lease.Lease
-	prevLease     lease.Lease
-	truncateIndex uint64
-	// maxLeaseIndex is given at proposal (R1).
-	maxLeaseIndex uint64
+	prevLease     uint64 // the sequence that lease follows
+	truncate      position
+	maxLeaseIndex uint64 // given at proposal (R1)
 	id            uint64
 }
 
 // ErrBadCommand is what decoding gives for bytes that encode did not write. It stops the replica: the log is corrupt.
 var ErrBadCommand = errors.New("replica: malformed command")
 
-var _ = binary.AppendUvarint
+const (
+	commandClosed = 1 << iota
+	commandTrigger
+	commandGC
+	commandLease
+	commandTruncate
+)
+
+// commandIndexOffset is where the lease index is, so that a proposal can be renumbered in place.
+const commandIndexOffset = 9
+
+// encode gives the command's log entry: flags, id, lease index, lease sequence, statistics, what the flags announce,
+// and the batch to the end.
+func (c *Command) encode() []byte {
+	b := make([]byte, 0, 128+len(c.Batch))
+	var flags byte
+	if !c.ClosedTimestamp.IsZero() {
+		flags |= commandClosed
+	}
+	if c.Trigger != nil {
+		flags |= commandTrigger
+	}
+	if !c.GCThreshold.IsZero() {
+		flags |= commandGC
+	}
+	if c.lease != nil {
+		flags |= commandLease
+	}
+	if c.truncate.index != 0 {
+		flags |= commandTruncate
+	}
+	b = append(b, flags)
+	b = binary.LittleEndian.AppendUint64(b, c.id)
+	b = binary.LittleEndian.AppendUint64(b, c.maxLeaseIndex)
+	b = binary.AppendUvarint(b, c.LeaseSequence)
+	b = c.Delta.Append(b)
+	if flags&commandClosed != 0 {
+		b = c.ClosedTimestamp.Append(b)
+	}
+	if flags&commandTrigger != 0 {
+		b = appendTrigger(b, c.Trigger)
+	}
+	if flags&commandGC != 0 {
+		b = c.GCThreshold.Append(b)
+	}
+	if flags&commandLease != 0 {
+		b = binary.AppendUvarint(b, c.prevLease)
+		b = c.lease.Append(b)
+	}
+	if flags&commandTruncate != 0 {
+		b = c.truncate.append(b)
+	}
+	return append(b, c.Batch...)
+}
+
+// renumber gives a copy of an encoded command another lease index.
+func renumber(data []byte, index uint64) []byte {
+	d := append([]byte(nil), data...)
+	binary.LittleEndian.PutUint64(d[commandIndexOffset:], index)
+	return d
+}
+
+// decodeCommand reads what encode wrote. The batch shares the input's memory.
+func decodeCommand(b []byte, c *Command) (err error) {
+	if len(b) < commandIndexOffset+8 {
+		return ErrBadCommand
+	}
+	flags := b[0]
+	c.id = binary.LittleEndian.Uint64(b[1:])
+	c.maxLeaseIndex = binary.LittleEndian.Uint64(b[commandIndexOffset:])
+	d := decoder{b: b[commandIndexOffset+8:]}
+	c.LeaseSequence = d.uvarint()
+	if d.err != nil {
+		return ErrBadCommand
+	}
+	if c.Delta, d.b, err = decodeStats(d.b); err != nil {
+		return ErrBadCommand
+	}
+	if flags&commandClosed != 0 {
+		if c.ClosedTimestamp, d.b, err = clock.Decode(d.b); err != nil {
+			return ErrBadCommand
+		}
+	}
+	if flags&commandTrigger != 0 {
+		if c.Trigger, d.b, err = decodeTrigger(d.b); err != nil {
+			return ErrBadCommand
+		}
+	}
+	if flags&commandGC != 0 {
+		if c.GCThreshold, d.b, err = clock.Decode(d.b); err != nil {
+			return ErrBadCommand
+		}
+	}
+	if flags&commandLease != 0 {
+		c.prevLease = d.uvarint()
+		l, rest, err := lease.Decode(d.b)
+		if err != nil {
+			return ErrBadCommand
+		}
+		c.lease, d.b = &l, rest
+	}
+	if flags&commandTruncate != 0 {
+		c.truncate = position{d.uvarint(), d.uvarint()}
+	}
+	if d.err != nil {
+		return ErrBadCommand
+	}
+	c.Batch = d.b
+	return nil
+}
+
+const (
+	triggerSplit = iota + 1
+	triggerMerge
+	triggerReplicas
+)
+
+func appendTrigger(b []byte, t *kv.CommitTrigger) []byte {
+	switch {
+	case t.Split != nil:
+		b = append(b, triggerSplit)
+		b = appendDesc(b, &t.Split.Left)
+		return appendDesc(b, &t.Split.Right)
+	case t.Merge != nil:
+		b = append(b, triggerMerge)
+		b = appendDesc(b, &t.Merge.Left)
+		return appendDesc(b, &t.Merge.Right)
+	default:
+		b = append(b, triggerReplicas)
+		return appendDesc(b, &t.Replicas.Desc)
+	}
+}
+
+func appendDesc(b []byte, desc *kv.RangeDescriptor) []byte { return desc.Append(b) }
+
+func (d *decoder) desc() kv.RangeDescriptor {
+	if d.err != nil {
+		return kv.RangeDescriptor{}
+	}
+	desc, rest, err := kv.DecodeRangeDescriptor(d.b)
+	if err != nil {
+		d.fail()
+		return kv.RangeDescriptor{}
+	}
+	d.b = rest
+	return desc
+}
+
+func decodeTrigger(b []byte) (*kv.CommitTrigger, []byte, error) {
+	d := decoder{b: b}
+	kind := d.octet()
+	first := d.desc()
+	var t kv.CommitTrigger
+	switch kind {
+	case triggerReplicas:
+		t.Replicas = &kv.ReplicasTrigger{Desc: first}
+	case triggerSplit:
+		t.Split = &kv.SplitTrigger{Left: first, Right: d.desc()}
+	case triggerMerge:
+		t.Merge = &kv.MergeTrigger{Left: first, Right: d.desc()}
+	default:
+		d.fail()
+	}
+	return &t, d.b, d.err
+}

@@ -1,0 +1,340 @@
+package replica
+
+import (
+	"encoding/binary"
+	"math"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+)
+
+// Every log begins after this entry, which no replica has: a range's first state is a raft snapshot of it.
+const (
+	initialIndex = 10
+	initialTerm  = 5
+)
+
+// logCacheBytes bounds the entries kept in memory for each replica once they are applied; peers that fall further
+// behind are served from the engine.
+const logCacheBytes = 256 << 10
+
+// raftLog is the replica's log as raft reads it (raft.Storage). Its owner holds the replica.
+//
+//	   truncated          cacheFirst            last
+//	      |                   |                   |
+//	[gone]|---- on disk only -|-- disk and cache -|
+type raftLog struct {
+	rangeID   kv.RangeID
+	engine    *engine.Engine
+	truncated position
+	last      position
+	hard      hardState
+	confState func() *raftpb.ConfState
+	// snapshotAt describes the state a raft snapshot taken now would have.
+	snapshotAt func() *raftpb.Snapshot
+
+	cache      []*raftpb.Entry
+	cacheFirst uint64
+	cacheBytes int
+	bytes      int64 // of all entries since the replica was opened, less what was truncated: an estimate
+}
+
+// position is an index of the log and its term.
+type position struct{ index, term uint64 }
+
+// hardState is raft's term, vote and commit index.
+type hardState struct{ term, vote, commit uint64 }
+
+func (h hardState) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, h.term)
+	b = binary.AppendUvarint(b, h.vote)
+	return binary.AppendUvarint(b, h.commit)
+}
+
+func decodeHardState(b []byte) (h hardState, err error) {
+	d := decoder{b: b}
+	h.term, h.vote, h.commit = d.uvarint(), d.uvarint(), d.uvarint()
+	return h, d.err
+}
+
+func (p position) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, p.index)
+	return binary.AppendUvarint(b, p.term)
+}
+
+func decodePosition(b []byte) (p position, err error) {
+	d := decoder{b: b}
+	p.index, p.term = d.uvarint(), d.uvarint()
+	return p, d.err
+}
+
+// appliedState is what changes with every applied command, in the same engine batch.
+type appliedState struct {
+	position
+	leaseIndex uint64
+	closed     clock.Timestamp
+	stats      Stats
+}
+
+func (a *appliedState) append(b []byte) []byte {
+	b = a.position.append(b)
+	b = binary.AppendUvarint(b, a.leaseIndex)
+	b = a.closed.Append(b)
+	return a.stats.Append(b)
+}
+
+func decodeAppliedState(b []byte) (a appliedState, err error) {
+	d := decoder{b: b}
+	a.index, a.term, a.leaseIndex = d.uvarint(), d.uvarint(), d.uvarint()
+	if d.err != nil {
+		return a, d.err
+	}
+	if a.closed, d.b, err = clock.Decode(d.b); err != nil {
+		return a, err
+	}
+	a.stats, _, err = decodeStats(d.b)
+	return a, err
+}
+
+// load reads what the engine has of the log.
+func (l *raftLog) load() error {
+	if v, err := l.engine.Get(keys.HardStateKey(l.rangeID)); err != nil {
+		return err
+	} else if v != nil {
+		if l.hard, err = decodeHardState(v); err != nil {
+			return err
+		}
+	}
+	if v, err := l.engine.Get(keys.TruncatedStateKey(l.rangeID)); err != nil {
+		return err
+	} else if v != nil {
+		if l.truncated, err = decodePosition(v); err != nil {
+			return err
+		}
+	}
+	l.last = l.truncated
+	err := l.read(l.truncated.index+1, math.MaxUint64, func(e *raftpb.Entry, size int) bool {
+		l.last = position{e.GetIndex(), e.GetTerm()}
+		l.bytes += int64(size)
+		return true
+	})
+	l.cacheFirst = l.last.index + 1
+	return err
+}
+
+// read calls f with the entries [lo, hi) that the engine has, until f says no or there is a gap.
+func (l *raftLog) read(lo, hi uint64, f func(e *raftpb.Entry, size int) bool) error {
+	end := keys.RaftLogPrefix(l.rangeID).PrefixEnd()
+	if hi != math.MaxUint64 {
+		end = keys.RaftLogKey(l.rangeID, hi)
+	}
+	next := lo
+	var bad error
+	err := scanRaw(l.engine, keys.Span{Start: keys.RaftLogKey(l.rangeID, lo), End: end}, func(k keys.Key, v []byte) bool {
+		_, index, err := keys.DecodeRaftLogKey(k)
+		if err != nil {
+			bad = err
+			return false
+		}
+		if index != next {
+			return false
+		}
+		next++
+		e, err := decodeEntry(index, append([]byte(nil), v...))
+		if err != nil {
+			bad = err
+			return false
+		}
+		return f(e, len(v))
+	})
+	if err == nil {
+		err = bad
+	}
+	return err
+}
+
+// append adds entries to the batch and the cache. It removes what they replace.
+func (l *raftLog) append(b *engine.Batch, ents []*raftpb.Entry) {
+	first := ents[0].GetIndex()
+	var key, val []byte
+	for _, e := range ents {
+		key = keys.AppendRaftLogKey(key[:0], l.rangeID, e.GetIndex())
+		val = appendEntry(val[:0], e)
+		b.Put(key, val)
+		l.bytes += int64(len(val))
+	}
+	last := ents[len(ents)-1]
+	if first <= l.last.index {
+		for i := last.GetIndex() + 1; i <= l.last.index; i++ {
+			b.Delete(keys.RaftLogKey(l.rangeID, i))
+		}
+		l.dropCacheFrom(first)
+	}
+	if len(l.cache) == 0 || l.cacheFirst+uint64(len(l.cache)) != first {
+		l.cache, l.cacheFirst, l.cacheBytes = nil, first, 0
+	}
+	for _, e := range ents {
+		l.cache = append(l.cache, e)
+		l.cacheBytes += len(e.Data)
+	}
+	l.last = position{last.GetIndex(), last.GetTerm()}
+}
+
+func (l *raftLog) dropCacheFrom(index uint64) {
+	if index <= l.cacheFirst {
+		l.cache, l.cacheFirst, l.cacheBytes = nil, index, 0
+		return
+	}
+	n := int(index - l.cacheFirst)
+	if n >= len(l.cache) {
+		return
+	}
+	for _, e := range l.cache[n:] {
+		l.cacheBytes -= len(e.Data)
+	}
+	l.cache = l.cache[:n:n]
+}
+
+// trim drops applied entries from the cache beyond its bound.
+func (l *raftLog) trim(applied uint64) {
+	n := 0
+	for n < len(l.cache) && (l.cacheBytes > logCacheBytes || len(l.cache)-n > 512) && l.cacheFirst+uint64(n) <= applied {
+		l.cacheBytes -= len(l.cache[n].Data)
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	l.cacheFirst += uint64(n)
+	if len(l.cache) < 64 || cap(l.cache) > 4*(len(l.cache)-n) {
+		l.cache = append([]*raftpb.Entry(nil), l.cache[n:]...)
+	} else {
+		clear(l.cache[:n])
+		l.cache = l.cache[n:]
+	}
+}
+
+// truncate adds the removal of entries up to an index to the batch.
+func (l *raftLog) truncate(b *engine.Batch, to position) {
+	if from := l.truncated.index + 1; to.index-l.truncated.index > 200 {
+		b.ClearSpan(keys.Span{Start: keys.RaftLogKey(l.rangeID, from), End: keys.RaftLogKey(l.rangeID, to.index+1)})
+	} else {
+		for i := from; i <= to.index; i++ {
+			b.Delete(keys.RaftLogKey(l.rangeID, i))
+		}
+	}
+	b.Put(keys.TruncatedStateKey(l.rangeID), to.append(nil))
+	if n := l.last.index - l.truncated.index; n > 0 {
+		l.bytes -= l.bytes / int64(n) * int64(to.index-l.truncated.index)
+	}
+	l.truncated = to
+	if l.cacheFirst <= to.index {
+		n := min(int(to.index-l.cacheFirst)+1, len(l.cache))
+		for _, e := range l.cache[:n] {
+			l.cacheBytes -= len(e.Data)
+		}
+		l.cache = append([]*raftpb.Entry(nil), l.cache[n:]...)
+		l.cacheFirst += uint64(n)
+		if len(l.cache) == 0 {
+			l.cacheFirst = l.last.index + 1
+		}
+	}
+}
+
+// reset makes the log empty after a raft snapshot.
+func (l *raftLog) reset(b *engine.Batch, at position) {
+	p := keys.RaftLogPrefix(l.rangeID)
+	b.ClearSpan(keys.Span{Start: p, End: p.PrefixEnd()})
+	l.truncated, l.last = at, at
+	l.cache, l.cacheFirst, l.cacheBytes, l.bytes = nil, at.index+1, 0, 0
+	b.Put(keys.TruncatedStateKey(l.rangeID), at.append(nil))
+}
+
+// InitialState implements raft.Storage.
+func (l *raftLog) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
+	hs := &raftpb.HardState{}
+	if l.hard != (hardState{}) {
+		hs.Term, hs.Vote, hs.Commit = new(l.hard.term), new(l.hard.vote), new(l.hard.commit)
+	}
+	return hs, l.confState(), nil
+}
+
+// Entries implements raft.Storage.
+func (l *raftLog) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
+	if lo <= l.truncated.index {
+		return nil, raft.ErrCompacted
+	}
+	if hi > l.last.index+1 {
+		return nil, raft.ErrUnavailable
+	}
+	var size uint64
+	var out []*raftpb.Entry
+	if lo < l.cacheFirst {
+		full := false
+		err := l.read(lo, min(hi, l.cacheFirst), func(e *raftpb.Entry, n int) bool {
+			if size += uint64(n); size > maxSize && len(out) > 0 {
+				full = true
+				return false
+			}
+			out = append(out, e)
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		if full || lo+uint64(len(out)) == hi {
+			return out, nil
+		}
+		if lo += uint64(len(out)); lo != l.cacheFirst {
+			return nil, raft.ErrUnavailable
+		}
+	}
+	from := lo - l.cacheFirst
+	n := from
+	for n < hi-l.cacheFirst {
+		if size += uint64(entrySize(l.cache[n])); size > maxSize && (len(out) > 0 || n > from) {
+			break
+		}
+		n++
+	}
+	if out == nil {
+		return l.cache[from:n:n], nil
+	}
+	return append(out, l.cache[from:n]...), nil
+}
+
+// Term implements raft.Storage.
+func (l *raftLog) Term(i uint64) (uint64, error) {
+	switch {
+	case i == l.last.index:
+		return l.last.term, nil
+	case i == l.truncated.index:
+		return l.truncated.term, nil
+	case i < l.truncated.index:
+		return 0, raft.ErrCompacted
+	case i > l.last.index:
+		return 0, raft.ErrUnavailable
+	case i >= l.cacheFirst:
+		return l.cache[i-l.cacheFirst].GetTerm(), nil
+	}
+	var term uint64
+	err := l.read(i, i+1, func(e *raftpb.Entry, _ int) bool { term = e.GetTerm(); return false })
+	if err == nil && term == 0 {
+		err = raft.ErrUnavailable
+	}
+	return term, err
+}
+
+// LastIndex implements raft.Storage.
+func (l *raftLog) LastIndex() (uint64, error) { return l.last.index, nil }
+
+// FirstIndex implements raft.Storage.
+func (l *raftLog) FirstIndex() (uint64, error) { return l.truncated.index + 1, nil }
+
+// Snapshot implements raft.Storage. The data travels beside the raft message, so only the metadata is here.
+func (l *raftLog) Snapshot() (*raftpb.Snapshot, error) { return l.snapshotAt(), nil }
