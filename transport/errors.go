@@ -1,0 +1,105 @@
+package transport
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"meridian/kv"
+)
+
+// UnreachableError says that a peer can't be talked to: no address, no connection, or the connection broke. Unwrap
+// has the reason.
+type UnreachableError struct {
+	Node kv.NodeID // zero: addressed by address
+	Addr string    // empty: the node has none
+	// Sent is false only if nothing of the request left this node (T2).
+	Sent bool
+	Err  error
+}
+
+func (e *UnreachableError) Error() string {
+	who := e.Addr
+	if e.Node != 0 {
+		who = fmt.Sprintf("n%d (%s)", e.Node, e.Addr)
+	}
+	if e.Sent {
+		return fmt.Sprintf("transport: lost %s while it worked: %v", who, e.Err)
+	}
+	return fmt.Sprintf("transport: %s is unreachable: %v", who, e.Err)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// ClusterMismatchError says that the peer belongs to another cluster.
+type ClusterMismatchError struct {
+	Addr         string
+	Ours, Theirs [16]byte
+}
+
+func (e *ClusterMismatchError) Error() string {
+	return fmt.Sprintf("%s belongs to cluster %s, this node to %s", e.Addr,
+		hex.EncodeToString(e.Theirs[:]), hex.EncodeToString(e.Ours[:]))
+}
+
+// WrongNodeError says that another node than the one asked for answers at its address.
+type WrongNodeError struct {
+	Addr       string
+	Want, Have kv.NodeID
+}
+
+func (e *WrongNodeError) Error() string {
+	return fmt.Sprintf("%s is n%d now, not n%d", e.Addr, e.Have, e.Want)
+}
+
+// OffsetError says that the two nodes' clocks are too far apart to talk.
+type OffsetError struct {
+	Node    kv.NodeID
+	Message string
+}
+
+func (e *OffsetError) Error() string { return fmt.Sprintf("transport: n%d: %s", e.Node, e.Message) }
+
+// OverloadedError says that the peer runs too many handlers already and did not start this one.
+type OverloadedError struct{ Node kv.NodeID }
+
+func (e *OverloadedError) Error() string { return fmt.Sprintf("transport: n%d is overloaded", e.Node) }
+
+// Code classifies an error that crossed the wire. Codes from CodeApplication up are free for the rooms above.
+type Code uint16
+
+const (
+	CodeUnknown Code = iota
+	// CodeNoMethod: the peer has no such handler, or this caller may not call it.
+	CodeNoMethod
+	// CodePanic: the handler panicked.
+	CodePanic
+	// CodeCanceled: the handler's context ended before the caller's did, as when the node stops.
+	CodeCanceled
+	// CodeTooLarge: the reply or request exceeds MaxFrameBytes.
+	CodeTooLarge
+
+	codeOffset
+	codeOverloaded
+	codeCluster
+	codeRefused
+
+	// CodeApplication is the first code that has no meaning here.
+	CodeApplication Code = 1000
+)
+
+// StatusError is a handler's error as its caller sees it, or as a handler makes it.
+type StatusError struct {
+	Code    Code
+	Message string
+	Detail  []byte
+}
+
+func (e *StatusError) Error() string { return e.Message }
+
+// PanicError is a handler's panic on the node itself.
+type PanicError struct {
+	Method string
+	Value  any
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Method, e.Value) }

@@ -1,0 +1,323 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	gpeer "google.golang.org/grpc/peer"
+	gstatus "google.golang.org/grpc/status"
+
+	"meridian/host"
+	"meridian/kv"
+)
+
+// peerKey names one connection: to a node, or to an address whose node is not known.
+type peerKey struct {
+	node  kv.NodeID
+	addr  string
+	class Class
+}
+
+// peer keeps the link to one node and class. While it runs, a goroutine connects, receives, and connects again.
+type peer struct {
+	t   *Transport
+	key peerKey
+	up  atomic.Pointer[link] // nil while down
+
+	mu      sync.Mutex // guards the fields below; nothing is taken after it
+	running bool
+	err     error         // why the last attempt failed; nil: none did since the peer runs
+	changed chan struct{} // closed and replaced when up or err changes
+	addr    string        // of the last attempt
+}
+
+var (
+	errNoAddress = errors.New("its address is not known")
+	errClosed    = errors.New("this node is stopping")
+	errSilent    = errors.New("no answer to a ping")
+	errIdle      = errors.New("not used for a while")
+)
+
+func (t *Transport) peer(k peerKey) *peer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[k]
+	if p == nil {
+		p = &peer{t: t, key: k, changed: make(chan struct{}), addr: k.addr}
+		t.peers[k] = p
+	}
+	return p
+}
+
+func (p *peer) unreachable(sent bool, err error) *UnreachableError {
+	p.mu.Lock()
+	addr := p.addr
+	p.mu.Unlock()
+	return &UnreachableError{Node: p.key.node, Addr: addr, Sent: sent, Err: err}
+}
+
+// get returns the link, waiting for a first attempt but not for a peer that is known to be down (T1).
+func (p *peer) get(ctx context.Context) (*link, error) {
+	for waited := false; ; waited = true {
+		if l := p.up.Load(); l != nil {
+			return l, nil
+		}
+		p.mu.Lock()
+		if !p.running && !(waited && p.err != nil) {
+			if p.key.node != 0 {
+				if _, ok := p.t.o.Resolve(p.key.node); !ok {
+					p.mu.Unlock()
+					return nil, p.unreachable(false, errNoAddress)
+				}
+			}
+			p.err = nil
+			p.running = p.t.group.Go(p.run)
+			if !p.running {
+				p.mu.Unlock()
+				return nil, p.unreachable(false, errClosed)
+			}
+		}
+		err, changed := p.err, p.changed
+		p.mu.Unlock()
+		if err != nil {
+			return nil, p.unreachable(false, err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// set publishes the peer's state.
+func (p *peer) set(l *link, err error, running bool) {
+	p.mu.Lock()
+	p.up.Store(l)
+	p.err, p.running = err, running
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mu.Unlock()
+}
+
+func (p *peer) run(ctx context.Context) {
+	wait := p.t.o.BackoffMin
+	for {
+		addr, ok := p.key.addr, true
+		if p.key.node != 0 {
+			addr, ok = p.t.o.Resolve(p.key.node)
+		}
+		if !ok {
+			p.set(nil, errNoAddress, false)
+			return
+		}
+		p.mu.Lock()
+		p.addr = addr
+		p.mu.Unlock()
+		l, err := p.connect(ctx, addr)
+		if err == nil {
+			p.set(l, nil, true)
+			err = l.receive()
+			p.up.Store(nil)
+			l.close(err)
+			wait = p.t.o.BackoffMin
+			if !errors.Is(err, errIdle) {
+				p.t.stats.linkFailures.Add(1)
+			}
+		}
+		if ctx.Err() != nil {
+			p.set(nil, errClosed, false)
+			return
+		}
+		// Whoever asks by address asks again; only nodes are worth calling back.
+		if p.key.node == 0 {
+			p.set(nil, err, false)
+			return
+		}
+		p.set(nil, err, true)
+		// Jitter: nodes that lost a peer together should not all come back at once.
+		pause := wait/2 + time.Duration(p.t.o.Host.Dice.Int64N(int64(wait/2)+1))
+		if p.t.o.Host.Clock.Sleep(ctx, pause) != nil {
+			p.set(nil, errClosed, false)
+			return
+		}
+		wait = min(2*wait, p.t.o.BackoffMax)
+	}
+}
+
+// connect dials and exchanges hellos.
+func (p *peer) connect(parent context.Context, addr string) (_ *link, err error) {
+	t := p.t
+	ctx, cancel := context.WithCancelCause(parent)
+	connected := make(chan struct{})
+	defer close(connected)
+	t.group.Go(func(ctx context.Context) {
+		timer := t.o.Host.Clock.NewTimer(t.o.ConnectTimeout)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel(errors.New("connection attempt timed out"))
+		case <-connected:
+		case <-ctx.Done():
+		}
+	})
+	creds := insecure.NewCredentials()
+	if t.o.ClientTLS != nil {
+		creds = credentials.NewTLS(t.o.ClientTLS)
+	}
+	// gRPC reports the failure of a dial as text; keep the error.
+	var dialErr atomic.Pointer[error]
+	var heard atomic.Int64
+	cc, err := grpc.NewClient("passthrough:///"+addr,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			c, err := t.o.Host.Network.Dial(ctx, addr)
+			if err != nil {
+				dialErr.Store(&err)
+				return nil, err
+			}
+			return &heardConn{Conn: c, clock: t.o.Host.Clock, at: &heard}, nil
+		}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}),
+			grpc.MaxCallRecvMsgSize(t.o.MaxFrameBytes+1024), grpc.MaxCallSendMsgSize(t.o.MaxFrameBytes+1024)),
+		grpc.WithInitialWindowSize(t.o.StreamWindowBytes),
+		grpc.WithInitialConnWindowSize(t.o.ConnWindowBytes),
+		grpc.WithWriteBufferSize(writeBufferBytes),
+		grpc.WithSharedWriteBuffer(true),
+		grpc.WithIdleTimeout(0),
+		grpc.WithDisableRetry(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithNoProxy(),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: time.Hour, Multiplier: 1, MaxDelay: time.Hour}, MinConnectTimeout: t.o.ConnectTimeout,
+		}),
+	)
+	if err != nil {
+		cancel(err)
+		return nil, err
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		if c := context.Cause(ctx); c != nil {
+			err = c
+		} else if d := dialErr.Load(); d != nil {
+			err = *d
+		} else if s, ok := gstatus.FromError(err); ok {
+			err = errors.New(s.Message())
+		}
+		cancel(err)
+		cc.Close()
+	}()
+	s, err := cc.NewStream(ctx, &grpc.StreamDesc{StreamName: "link", ClientStreams: true, ServerStreams: true}, linkMethod)
+	if err != nil {
+		return nil, err
+	}
+	us := hello{version: protocolVersion, class: p.key.class, node: t.o.NodeID(), cluster: t.o.ClusterID()}
+	if err := s.SendMsg(&frame{kind: kindHello, at: t.reading(), payload: us.append(nil)}); err != nil && err != io.EOF {
+		return nil, err
+	}
+	var f frame
+	if err := s.RecvMsg(&f); err != nil {
+		return nil, err
+	}
+	typed := func(e error) (*link, error) {
+		cancel(e) // becomes the error, see above
+		return nil, e
+	}
+	if f.kind == kindError {
+		return typed(t.unstatus(f.payload, p.key.node, addr))
+	}
+	them, err := decodeHello(f.payload)
+	if err != nil || f.kind != kindHello {
+		return typed(errFrame)
+	}
+	if name, ok := t.peerName(s.Context()); ok && name != t.o.NodeName {
+		return typed(&StatusError{Code: codeRefused, Message: "its certificate is for " + name + ", not for a node"})
+	}
+	if e := t.checkHello(them, addr); e != nil {
+		return typed(e)
+	}
+	if p.key.node != 0 && them.node != p.key.node {
+		return typed(&WrongNodeError{Addr: addr, Want: p.key.node, Have: them.node})
+	}
+	if e := t.observe(f.at, them.node); e != nil {
+		return typed(e)
+	}
+	l := &link{
+		t: t, peer: p, cc: cc, stream: s, ctx: ctx, cancel: cancel, node: them.node, addr: addr,
+		sender: newSender(t, s), heard: &heard, pending: make(map[uint64]*call),
+	}
+	l.used.Store(int64(t.o.Host.Clock.Monotonic()))
+	return l, nil
+}
+
+// heardConn notes when a byte last arrived. Even a peer that only receives sends window updates, so a link that is
+// busy with one large frame is not silent.
+type heardConn struct {
+	net.Conn
+	clock host.Clock
+	at    *atomic.Int64
+}
+
+func (c *heardConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.at.Store(int64(c.clock.Monotonic()))
+	}
+	return n, err
+}
+
+// checkHello refuses peers of other clusters. A node that has no cluster yet talks to any.
+func (t *Transport) checkHello(h hello, addr string) error {
+	var none [16]byte
+	if ours := t.o.ClusterID(); ours != none && h.cluster != none && ours != h.cluster {
+		return &ClusterMismatchError{Addr: addr, Ours: ours, Theirs: h.cluster}
+	}
+	return nil
+}
+
+// peerName is the common name in the certificate of the other end; without TLS ok is false.
+func (t *Transport) peerName(ctx context.Context) (name string, ok bool) {
+	p, found := gpeer.FromContext(ctx)
+	if !found {
+		return "", false
+	}
+	info, isTLS := p.AuthInfo.(credentials.TLSInfo)
+	if !isTLS {
+		return "", false
+	}
+	if len(info.State.PeerCertificates) == 0 {
+		return "", true
+	}
+	return info.State.PeerCertificates[0].Subject.CommonName, true
+}
+
+// monitor tests silent links (T3) and closes links to addresses that nobody used for a minute.
+func (t *Transport) monitor(ctx context.Context) {
+	tick := t.o.PingInterval / 4
+	for t.o.Host.Clock.Sleep(ctx, tick) == nil {
+		now := t.o.Host.Clock.Monotonic()
+		t.mu.Lock()
+		links := make([]*link, 0, len(t.peers))
+		for _, p := range t.peers {
+			if l := p.up.Load(); l != nil {
+				links = append(links, l)
+			}
+		}
+		t.mu.Unlock()
+		for _, l := range links {
+			l.probe(now)
+		}
+	}
+}

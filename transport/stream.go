@@ -1,0 +1,256 @@
+package transport
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"meridian/kv"
+)
+
+// openRemote opens a gRPC stream on the connection of the peer's link.
+func (t *Transport) openRemote(ctx context.Context, p *peer, name string) (Stream, error) {
+	l, err := p.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.cc.NewStream(ctx, &grpc.StreamDesc{StreamName: "stream", ClientStreams: true, ServerStreams: true}, streamMethod)
+	if err != nil {
+		return nil, p.unreachable(false, l.reason(err))
+	}
+	us := hello{version: protocolVersion, class: p.key.class, node: t.o.NodeID(), cluster: t.o.ClusterID()}
+	f := &frame{kind: kindOpen, at: t.reading(), name: name, payload: us.append(nil)}
+	if err := s.SendMsg(f); err != nil && err != io.EOF {
+		return nil, p.unreachable(false, l.reason(err))
+	}
+	t.stats.streams.Add(1)
+	return &clientStream{l: l, ctx: ctx, s: s}, nil
+}
+
+// clientStream is the opener's end.
+type clientStream struct {
+	l   *link
+	ctx context.Context
+	s   grpc.ClientStream
+}
+
+func (c *clientStream) broken(err error) error {
+	if e := c.ctx.Err(); e != nil {
+		return e
+	}
+	return c.l.peer.unreachable(true, c.l.reason(err))
+}
+
+func (c *clientStream) Send(b []byte) error {
+	if len(b) > c.l.t.o.MaxFrameBytes {
+		return &StatusError{Code: CodeTooLarge, Message: "transport: the message is too large"}
+	}
+	if err := c.s.SendMsg(&frame{kind: kindData, at: c.l.t.reading(), payload: b}); err != nil {
+		if err == io.EOF { // the handler returned, or the connection broke: Recv knows
+			if _, e := c.Recv(); e != nil && e != io.EOF {
+				return e
+			}
+			return io.EOF
+		}
+		return c.broken(err)
+	}
+	c.l.t.stats.framesSent.Add(1)
+	c.l.t.stats.bytesSent.Add(int64(len(b)))
+	return nil
+}
+
+func (c *clientStream) Recv() ([]byte, error) {
+	var f frame
+	if err := c.s.RecvMsg(&f); err != nil {
+		if err == io.EOF {
+			return nil, io.EOF
+		}
+		return nil, c.broken(err)
+	}
+	if err := c.l.t.received(&f, c.l.node); err != nil {
+		return nil, err
+	}
+	switch f.kind {
+	case kindData:
+		return f.payload, nil
+	case kindError:
+		return nil, c.l.t.unstatus(f.payload, c.l.node, c.l.addr)
+	}
+	return nil, errFrame
+}
+
+func (c *clientStream) CloseSend() error { return c.s.CloseSend() }
+
+// received counts a frame of a stream and observes its clock.
+func (t *Transport) received(f *frame, from kv.NodeID) error {
+	t.stats.framesReceived.Add(1)
+	t.stats.bytesReceived.Add(int64(len(f.payload)))
+	return t.observe(f.at, from)
+}
+
+// serveOpen runs a stream's handler.
+func (t *Transport) serveOpen(s grpc.ServerStream, f *frame, from kv.NodeID, admin bool) error {
+	m := (*t.methods.Load())[string(f.got)]
+	var err error
+	if m == nil || m.stream == nil || admin && !m.admin {
+		err = noMethod(string(f.got))
+	} else {
+		err = t.guard(m.name, func() error { return m.stream(s.Context(), from, &serverStream{t: t, from: from, s: s}) })
+	}
+	if err == nil {
+		return nil
+	}
+	return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: appendError(nil, status(err))})
+}
+
+// serverStream is the handler's end.
+type serverStream struct {
+	t    *Transport
+	from kv.NodeID
+	s    grpc.ServerStream
+}
+
+func (c *serverStream) Send(b []byte) error {
+	if len(b) > c.t.o.MaxFrameBytes {
+		return &StatusError{Code: CodeTooLarge, Message: "transport: the message is too large"}
+	}
+	if err := c.s.SendMsg(&frame{kind: kindData, at: c.t.reading(), payload: b}); err != nil {
+		return &UnreachableError{Node: c.from, Sent: true, Err: err}
+	}
+	c.t.stats.framesSent.Add(1)
+	c.t.stats.bytesSent.Add(int64(len(b)))
+	return nil
+}
+
+func (c *serverStream) Recv() ([]byte, error) {
+	var f frame
+	if err := c.s.RecvMsg(&f); err != nil {
+		if err == io.EOF {
+			return nil, io.EOF
+		}
+		return nil, &UnreachableError{Node: c.from, Sent: true, Err: err}
+	}
+	if err := c.t.received(&f, c.from); err != nil {
+		return nil, err
+	}
+	if f.kind != kindData {
+		return nil, errFrame
+	}
+	return f.payload, nil
+}
+
+func (c *serverStream) CloseSend() error { return nil }
+
+// localWindow is how many messages a stream of a node to itself holds.
+const localWindow = 64
+
+// localStream is one end of a stream within the node.
+type localStream struct {
+	ctx  context.Context
+	out  chan<- []byte
+	in   <-chan []byte
+	once *sync.Once // closes out
+	end  *localEnd
+}
+
+// localEnd is how the handler ended.
+type localEnd struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+func (t *Transport) openLocal(ctx context.Context, name string) (Stream, error) {
+	m := (*t.methods.Load())[name]
+	if m == nil || m.stream == nil {
+		return nil, noMethod(name)
+	}
+	there, back := make(chan []byte, localWindow), make(chan []byte, localWindow)
+	end := &localEnd{done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(t.group.Context(), cancel)
+	ours := &localStream{ctx: ctx, out: there, in: back, once: new(sync.Once), end: end}
+	theirs := &localStream{ctx: ctx, out: back, in: there, once: new(sync.Once)}
+	if !t.group.Go(func(context.Context) {
+		defer stop()
+		defer cancel()
+		end.err = t.guard(name, func() error { return m.stream(ctx, t.o.NodeID(), theirs) })
+		close(end.done)
+	}) {
+		cancel()
+		return nil, &UnreachableError{Node: t.o.NodeID(), Err: errClosed}
+	}
+	t.stats.streams.Add(1)
+	return ours, nil
+}
+
+func (s *localStream) ended() <-chan struct{} {
+	if s.end == nil {
+		return nil
+	}
+	return s.end.done
+}
+
+func (s *localStream) result() error {
+	if s.end.err != nil {
+		return s.end.err
+	}
+	return io.EOF
+}
+
+func (s *localStream) Send(b []byte) (err error) {
+	select {
+	case <-s.ended():
+		return s.result()
+	default:
+	}
+	select {
+	case s.out <- b:
+		return nil
+	case <-s.ended():
+		return s.result()
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+func (s *localStream) Recv() ([]byte, error) {
+	select {
+	case b, ok := <-s.in:
+		if !ok {
+			return nil, io.EOF
+		}
+		return b, nil
+	default:
+	}
+	select {
+	case b, ok := <-s.in:
+		if !ok {
+			return nil, io.EOF
+		}
+		return b, nil
+	case <-s.ended():
+		// What the handler sent before it returned comes first.
+		select {
+		case b := <-s.in:
+			return b, nil
+		default:
+			return nil, s.result()
+		}
+	case <-s.ctx.Done():
+		select {
+		case <-s.ended():
+			return nil, s.result()
+		default:
+			return nil, s.ctx.Err()
+		}
+	}
+}
+
+func (s *localStream) CloseSend() error {
+	if s.end != nil {
+		s.once.Do(func() { close(s.out) })
+	}
+	return nil
+}
