@@ -1,0 +1,279 @@
+package coordinator
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/google/btree"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// version is one write of a key; a nil value is a deletion.
+type version struct {
+	seq   kv.Seq
+	value []byte
+}
+
+// entry is all buffered writes of a key, oldest first.
+type entry struct {
+	key      keys.Key
+	versions []version
+	inline   [1]version
+	// conditional says that the commit has to check that the value below the buffer is expected.
+	conditional bool
+	expected    []byte
+}
+
+func lessEntry(a, b *entry) bool { return bytes.Compare(a.key, b.key) < 0 }
+
+// tombstone is a buffered deletion of a span.
+type tombstone struct {
+	span keys.Span
+	seq  kv.Seq
+}
+
+// buffer holds writes until they are sent.
+type buffer struct {
+	tree       *btree.BTreeG[*entry]
+	tombstones []tombstone
+	bytes      int
+	pivot      entry // lookups without allocation
+}
+
+func (b *buffer) empty() bool { return b.len() == 0 && len(b.tombstones) == 0 }
+
+func (b *buffer) len() int {
+	if b.tree == nil {
+		return 0
+	}
+	return b.tree.Len()
+}
+
+func (b *buffer) reset() {
+	b.tree, b.tombstones, b.bytes = nil, nil, 0
+}
+
+func (b *buffer) find(k keys.Key) *entry {
+	if b.tree == nil {
+		return nil
+	}
+	b.pivot.key = k
+	e, _ := b.tree.Get(&b.pivot)
+	b.pivot.key = nil
+	return e
+}
+
+// put adds a version and returns its entry. Sequence numbers grow.
+func (b *buffer) put(k keys.Key, v []byte, seq kv.Seq) *entry {
+	b.bytes += len(v) + 16
+	if e := b.find(k); e != nil {
+		e.versions = append(e.versions, version{seq, v})
+		return e
+	}
+	if b.tree == nil {
+		b.tree = btree.NewG(16, lessEntry)
+	}
+	b.bytes += len(k) + 64
+	e := &entry{key: k, inline: [1]version{{seq, v}}}
+	e.versions = e.inline[:1:1]
+	b.tree.ReplaceOrInsert(e)
+	return e
+}
+
+func (b *buffer) deleteRange(s keys.Span, seq kv.Seq) {
+	b.bytes += len(s.Start) + len(s.End) + 64
+	b.tombstones = append(b.tombstones, tombstone{s, seq})
+}
+
+// covered returns the newest deletion up to seq of a span with k, zero if there is none.
+func (b *buffer) covered(k keys.Key, seq kv.Seq) kv.Seq {
+	for i := len(b.tombstones) - 1; i >= 0; i-- {
+		if t := &b.tombstones[i]; t.seq <= seq && t.span.Contains(k) {
+			return t.seq
+		}
+	}
+	return 0
+}
+
+// at is what e says of its key at seq: found is false if it says nothing.
+func (e *entry) at(seq kv.Seq) (v version, found bool) {
+	for i := len(e.versions) - 1; i >= 0; i-- {
+		if e.versions[i].seq <= seq {
+			return e.versions[i], true
+		}
+	}
+	return version{}, false
+}
+
+// get is what the buffer says of a key at seq. found with a nil value is a deletion.
+func (b *buffer) get(k keys.Key, seq kv.Seq) (value []byte, found bool) {
+	var v version
+	if e := b.find(k); e != nil {
+		v, found = e.at(seq)
+	}
+	if t := b.covered(k, seq); t > v.seq {
+		return nil, true
+	}
+	return v.value, found
+}
+
+// touches reports whether the buffer has anything to say within a span.
+func (b *buffer) touches(s keys.Span) bool {
+	for i := range b.tombstones {
+		if b.tombstones[i].span.Overlaps(s) {
+			return true
+		}
+	}
+	found := false
+	b.ascend(s, func(*entry) bool { found = true; return false })
+	return found
+}
+
+func (b *buffer) ascend(s keys.Span, f func(*entry) bool) {
+	if b.tree == nil {
+		return
+	}
+	if s.Point() {
+		if e := b.find(s.Start); e != nil {
+			f(e)
+		}
+		return
+	}
+	b.tree.AscendRange(&entry{key: s.Start}, &entry{key: s.End}, f)
+}
+
+// overlay lays the buffer at seq over rows, which are all that ranges have within s, in key order or against it.
+// rows may be reordered.
+func (b *buffer) overlay(rows []kv.KeyValue, s keys.Span, reverse bool, seq kv.Seq) []kv.KeyValue {
+	if b.empty() || !b.touches(s) {
+		return rows
+	}
+	// Rows and entries are merged in key order; a reverse scan is turned round before and after.
+	if reverse {
+		slices.Reverse(rows)
+	}
+	out := make([]kv.KeyValue, 0, len(rows)+8)
+	i := 0
+	below := func(r *kv.KeyValue) {
+		if b.covered(r.Key, seq) == 0 {
+			out = append(out, *r)
+		}
+	}
+	b.ascend(s, func(e *entry) bool {
+		for i < len(rows) && bytes.Compare(rows[i].Key, e.key) < 0 {
+			below(&rows[i])
+			i++
+		}
+		v, found := e.at(seq)
+		if !found {
+			return true // the row, if any, follows as an ordinary one
+		}
+		if i < len(rows) && bytes.Equal(rows[i].Key, e.key) {
+			i++
+		}
+		if v.value != nil && b.covered(e.key, seq) < v.seq {
+			out = append(out, kv.KeyValue{Key: e.key, Value: v.value})
+		}
+		return true
+	})
+	for ; i < len(rows); i++ {
+		below(&rows[i])
+	}
+	if reverse {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// rollback forgets all writes after seq.
+func (b *buffer) rollback(seq kv.Seq) {
+	b.tombstones = slices.DeleteFunc(b.tombstones, func(t tombstone) bool { return t.seq > seq })
+	if b.tree == nil {
+		return
+	}
+	var gone []*entry
+	b.tree.Ascend(func(e *entry) bool {
+		for n := len(e.versions); n > 0 && e.versions[n-1].seq > seq; n-- {
+			b.bytes -= len(e.versions[n-1].value) + 16
+			e.versions[n-1] = version{}
+			e.versions = e.versions[:n-1]
+		}
+		if len(e.versions) == 0 {
+			gone = append(gone, e)
+		}
+		return true
+	})
+	for _, e := range gone {
+		b.bytes -= len(e.key) + 64
+		b.tree.Delete(e)
+	}
+}
+
+// requests turns the buffer into what has to be sent: first the range deletions, then the newest version of each
+// key that they do not cover. spare is the number of further requests that the caller will append.
+func (b *buffer) requests(spare int) []kv.Request {
+	reqs := make([]kv.Request, 0, len(b.tombstones)+b.len()+spare)
+	for i := range b.tombstones {
+		t := &b.tombstones[i]
+		reqs = append(reqs, &kv.DeleteRangeRequest{Start: t.span.Start, End: t.span.End, Seq: t.seq})
+	}
+	if b.tree == nil {
+		return reqs
+	}
+	puts := make([]kv.PutRequest, 0, min(b.tree.Len(), 1024))
+	b.tree.Ascend(func(e *entry) bool {
+		v := e.versions[len(e.versions)-1]
+		switch {
+		case len(b.tombstones) > 0 && b.covered(e.key, ^kv.Seq(0)) > v.seq:
+			// deleted by a request above
+		case e.conditional:
+			reqs = append(reqs, &kv.CPutRequest{Key: e.key, Value: v.value, Expected: e.expected, Seq: v.seq})
+		case v.value == nil:
+			reqs = append(reqs, &kv.DeleteRequest{Key: e.key, Seq: v.seq})
+		default:
+			if len(puts) == cap(puts) {
+				puts = make([]kv.PutRequest, 0, 1024)
+			}
+			puts = append(puts, kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq})
+			reqs = append(reqs, &puts[len(puts)-1])
+		}
+		return true
+	})
+	return reqs
+}
+
+// bounds is the smallest span with all addresses that the buffer writes to.
+func (b *buffer) bounds() keys.Span {
+	var s keys.Span
+	first := true
+	add := func(start, stop keys.Key) {
+		if first || start.Less(s.Start) {
+			s.Start = start
+		}
+		if first || s.End.Less(stop) {
+			s.End = stop
+		}
+		first = false
+	}
+	for i := range b.tombstones {
+		add(b.tombstones[i].span.Start, b.tombstones[i].span.Stop())
+	}
+	if b.tree == nil || b.tree.Len() == 0 {
+		return s
+	}
+	lo, _ := b.tree.Min()
+	if keys.IsLocal(lo.key) {
+		b.tree.Ascend(func(e *entry) bool {
+			a := keys.Addr(e.key)
+			add(a, a.Next())
+			return true
+		})
+		return s
+	}
+	hi, _ := b.tree.Max()
+	add(lo.key, lo.key)
+	add(hi.key, hi.key.Next())
+	return s
+}

@@ -1,0 +1,43 @@
+// Package lock is the lock table of one range: who holds which keys until their transaction ends, and who waits.
+//
+// # What is in the table
+//
+// Two kinds of holds meet here:
+//
+//   - unreplicated locks, Shared or Exclusive, taken by locking reads (SELECT FOR UPDATE, and the reads of UPDATE and
+//     DELETE). They live only in this table. A lease change or a crash forgets them, and so does a table that is
+//     full. That costs fairness, never correctness: what a transaction read is protected by the timestamp cache
+//     and by the checks of its writes (I3).
+//   - intents that a request ran into. The storage has them; the table has an entry for as long as somebody
+//     cares, so that waiters have a place to queue.
+//
+// An entry:
+//
+//	k5: held by t1 Exclusive
+//	    queue: t2 Exclusive, t3 Shared, t4 Shared       lockers and writers, first come, first served
+//	    readers: t5 @12                                 plain reads that met an intent at or below their timestamp
+//
+// Plain reads pass unreplicated locks and never wait in the queue.
+//
+// # The life of a waiting request
+//
+//	latches -> Scan finds a conflict, the guard joins the queue -> latches released -> signal -> latches -> Scan ...
+//
+// When a hold ends, the first in the queue is granted the key: it is signalled, keeps its place, and everybody
+// behind it waits for it, until it acquires the lock or its request ends (Finish). Consecutive Shared waiters are
+// granted together. So
+//
+//	K1: a request that arrives later never overtakes one that conflicts with it and waits, unless its transaction
+//	    already holds the key (an upgrade), which waiting would deadlock;
+//	K2: whoever waits can name a transaction that it waits for (Wait.Holder), a holder or one that was granted
+//	    before it. Pushing that transaction follows the edges of the wait-for graph, so a deadlock is found by
+//	    pushes alone, also across ranges;
+//	K3: every waiter is signalled when its conflict is gone, or the table is cleared.
+//
+// A guard keeps its place in queues that it was granted while it waits at another key, so a request that needs
+// several keys gets them in the end.
+//
+// # Bounds
+//
+// A table has at most MaxLocks entries; above that it forgets those that nobody waits for.
+package lock

@@ -1,0 +1,130 @@
+package tscache
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+func at(n int64) clock.Timestamp { return clock.Timestamp{Wall: n} }
+
+// read is one Add, for the naive model: a list of all reads.
+type read struct {
+	span keys.Span
+	at   clock.Timestamp
+	by   kv.TxnID
+}
+
+type model struct {
+	low   clock.Timestamp
+	reads []read
+}
+
+func (m *model) max(k keys.Key) (at clock.Timestamp, owner kv.TxnID) {
+	at = m.low
+	for _, r := range m.reads {
+		if r.span.Contains(k) {
+			merge(&at, &owner, r.at, r.by)
+		}
+	}
+	return at, owner
+}
+
+// TestModel checks an unbounded cache for equality with the model, and a tiny one for T1 and T2.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		exact := New(Options{}, at(5))
+		tiny := New(Options{MaxPoints: 1, MaxSpans: 4, Retention: 1}, at(5))
+		m := model{low: at(5)}
+		key := rapid.Custom(func(t *rapid.T) keys.Key {
+			return keys.Key(fmt.Sprintf("k%03d", rapid.IntRange(0, 40).Draw(t, "key")))
+		})
+		for range rapid.IntRange(1, 120).Draw(t, "ops") {
+			r := read{at: at(int64(rapid.IntRange(1, 60).Draw(t, "at"))), by: kv.TxnID{byte(rapid.IntRange(0, 3).Draw(t, "by"))}}
+			r.span.Start = key.Draw(t, "start")
+			switch rapid.IntRange(0, 20).Draw(t, "kind") {
+			case 0:
+				exact.AddLowWater(r.at)
+				tiny.AddLowWater(r.at)
+				m.reads = append(m.reads, read{span: keys.Span{Start: keys.Key("a"), End: keys.Key("z")}, at: r.at})
+				continue
+			case 1, 2, 3, 4, 5, 6:
+				r.span.End = key.Draw(t, "end")
+				if !r.span.Start.Less(r.span.End) {
+					continue
+				}
+			}
+			m.reads = append(m.reads, r)
+			exact.AddSpan(r.span, r.at, r.by)
+			tiny.AddSpan(r.span, r.at, r.by)
+		}
+		var spanMax clock.Timestamp
+		for i := range 42 {
+			k := keys.Key(fmt.Sprintf("k%03d", i))
+			wantAt, wantOwner := m.max(k)
+			gotAt, gotOwner := exact.Max(k)
+			if gotAt != wantAt || gotOwner != wantOwner {
+				t.Fatalf("%s: got %s by %s, want %s by %s", k, gotAt, gotOwner, wantAt, wantOwner)
+			}
+			spanMax = spanMax.Forward(wantAt)
+			gotAt, gotOwner = tiny.Max(k)
+			if gotAt.Less(wantAt) {
+				t.Fatalf("T1: %s: the tiny cache says %s, read at %s", k, gotAt, wantAt)
+			}
+			if !gotOwner.IsZero() && gotAt == wantAt && gotOwner != wantOwner {
+				t.Fatalf("T2: %s: the tiny cache says %s, read by %s", k, gotOwner, wantOwner)
+			}
+		}
+		if got, _ := exact.MaxSpan(keys.Span{Start: keys.Key("k"), End: keys.Key("l")}); got.Less(spanMax) {
+			t.Fatalf("MaxSpan %s, want %s", got, spanMax)
+		}
+	})
+}
+
+// TestBounded says that memory has a bound, and that old reads are what is forgotten.
+func TestBounded(t *testing.T) {
+	c := New(Options{MaxPoints: 4096, Retention: time.Nanosecond}, clock.Timestamp{})
+	for i := range 100_000 {
+		c.Add(keys.Key(fmt.Sprintf("key%d", i)), at(int64(i+1)), kv.TxnID{1})
+	}
+	if n := c.Points(); n > 2*4096 {
+		t.Fatalf("%d points", n)
+	}
+	if got, by := c.Max(keys.Key("key99999")); got != at(100_000) || by != (kv.TxnID{1}) {
+		t.Fatalf("the newest read is gone: %s by %s", got, by)
+	}
+	if got, _ := c.Max(keys.Key("unread")); got.Wall > 99_000 {
+		t.Fatalf("a key never read is at %s", got)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	c := New(Options{}, clock.Timestamp{})
+	ks := make([]keys.Key, 1<<14)
+	for i := range ks {
+		ks[i] = keys.Key(fmt.Sprintf("\x10table/index/%08d", i))
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		c.Add(ks[i&(1<<14-1)], at(int64(i)), kv.TxnID{1})
+	}
+}
+
+func BenchmarkMax(b *testing.B) {
+	c := New(Options{}, clock.Timestamp{})
+	ks := make([]keys.Key, 1<<14)
+	for i := range ks {
+		ks[i] = keys.Key(fmt.Sprintf("\x10table/index/%08d", i))
+		c.Add(ks[i], at(int64(i)), kv.TxnID{1})
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		c.Max(ks[i&(1<<14-1)])
+	}
+}

@@ -1,0 +1,215 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+func drawTimestamp(t *rapid.T) clock.Timestamp {
+	return clock.Timestamp{Wall: rapid.Int64Range(0, 1<<62).Draw(t, "wall"), Logical: rapid.Uint32().Draw(t, "logical")}
+}
+
+func drawKey(t *rapid.T) keys.Key {
+	return rapid.SliceOfN(rapid.Byte(), 1, 8).Draw(t, "key")
+}
+
+func drawRecord(t *rapid.T) *Record {
+	r := &Record{Status: kv.Status(rapid.IntRange(0, 3).Draw(t, "status")), Heartbeat: drawTimestamp(t)}
+	copy(r.ID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+	r.Anchor = drawKey(t)
+	r.Attempt = rapid.Uint32().Draw(t, "attempt")
+	r.WriteTimestamp, r.MinTimestamp = drawTimestamp(t), drawTimestamp(t)
+	r.Seq = kv.Seq(rapid.Uint32().Draw(t, "seq"))
+	r.Priority = rapid.Int32().Draw(t, "priority")
+	r.Isolation = kv.Isolation(rapid.IntRange(0, 2).Draw(t, "isolation"))
+	r.Gateway = kv.NodeID(rapid.Uint32().Draw(t, "gateway"))
+	for range rapid.IntRange(0, 3).Draw(t, "spans") {
+		r.LockSpans = append(r.LockSpans, keys.Span{Start: drawKey(t), End: drawKey(t)})
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "writes") {
+		r.InFlight = append(r.InFlight, kv.InFlightWrite{Key: drawKey(t), Seq: 7, Protocol: kv.FastPaxos})
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "ignored") {
+		r.IgnoredSeqs = append(r.IgnoredSeqs, kv.SeqRange{First: 3, Last: 9})
+	}
+	return r
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawRecord(t)
+		b := r.Append(nil)
+		got, err := DecodeRecord(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(r, got) {
+			t.Fatalf("wrote %+v\nread %+v", r, got)
+		}
+		if _, err := DecodeRecord(b[:len(b)-1]); !errors.Is(err, ErrBadRecord) {
+			t.Fatalf("a shortened record was read: %v", err)
+		}
+		if _, err := DecodeRecord(append(b, 0)); !errors.Is(err, ErrBadRecord) {
+			t.Fatalf("a lengthened record was read: %v", err)
+		}
+	})
+}
+
+func FuzzDecodeRecord(f *testing.F) {
+	r := Record{TxnMeta: kv.TxnMeta{Anchor: keys.Key("a")}, LockSpans: []keys.Span{{Start: keys.Key("b")}}}
+	f.Add(r.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := DecodeRecord(b)
+		if err != nil {
+			return
+		}
+		again, err := DecodeRecord(r.Append(nil))
+		if err != nil || !reflect.DeepEqual(r, again) {
+			t.Fatalf("%+v became %+v, %v", r, again, err)
+		}
+	})
+}
+
+func at(n int64) clock.Timestamp { return clock.Timestamp{Wall: n} }
+
+const second = int64(1e9)
+
+func TestPush(t *testing.T) {
+	meta := kv.TxnMeta{ID: kv.TxnID{1}, WriteTimestamp: at(10), MinTimestamp: at(10)}
+	pending := &Record{TxnMeta: meta}
+	beating := &Record{TxnMeta: meta, Heartbeat: at(20 * second)}
+	staging := &Record{TxnMeta: meta, Status: kv.Staging}
+	committed := &Record{TxnMeta: meta, Status: kv.Committed}
+	for _, tc := range []struct {
+		name   string
+		stored *Record
+		kind   kv.PushKind
+		to     int64
+		force  bool
+		now    int64
+		want   PushOutcome
+		status kv.Status
+		ts     int64
+	}{
+		{"no record, alive", nil, kv.PushAbort, 0, false, second, PushWait, kv.Pending, 10},
+		{"no record, dead (CR2)", nil, kv.PushAbort, 0, false, 6 * second, PushStore, kv.Aborted, 10},
+		{"no record, touched when dead", nil, kv.PushTouch, 0, false, 6 * second, PushStore, kv.Aborted, 10},
+		{"no record, forced", nil, kv.PushAbort, 0, true, second, PushStore, kv.Aborted, 10},
+		{"no record, timestamp", nil, kv.PushTimestamp, 50, false, second, PushStore, kv.Pending, 50},
+		{"pending, timestamp", pending, kv.PushTimestamp, 50, false, second, PushStore, kv.Pending, 50},
+		{"pending, already past", pending, kv.PushTimestamp, 5, false, second, PushNothing, kv.Pending, 10},
+		{"heartbeat keeps alive", beating, kv.PushAbort, 0, false, 24 * second, PushWait, kv.Pending, 10},
+		{"heartbeat ends", beating, kv.PushAbort, 0, false, 26 * second, PushStore, kv.Aborted, 10},
+		{"staging, alive", staging, kv.PushTimestamp, 50, false, second, PushWait, kv.Staging, 10},
+		{"staging is not forced (CR4)", staging, kv.PushAbort, 0, true, second, PushWait, kv.Staging, 10},
+		{"staging, dead", staging, kv.PushAbort, 0, false, 6 * second, PushRecover, kv.Staging, 10},
+		{"committed stays (CR1)", committed, kv.PushAbort, 0, true, 60 * second, PushNothing, kv.Committed, 10},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, got := Push(tc.stored, &kv.PushTxnRequest{Pushee: meta, Kind: tc.kind, PushTo: at(tc.to),
+				Force: tc.force}, at(tc.now))
+			if got != tc.want || r.Status != tc.status || r.WriteTimestamp != at(tc.ts) {
+				t.Fatalf("outcome %d, %s at %s", got, r.Status, r.WriteTimestamp)
+			}
+		})
+	}
+}
+
+func TestEnd(t *testing.T) {
+	txn := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, WriteTimestamp: at(10), MinTimestamp: at(10), Attempt: 1}}
+	with := func(s kv.Status, ts int64) *Record {
+		r := NewRecord(txn, s)
+		r.WriteTimestamp = at(ts)
+		return r
+	}
+	flight := []kv.InFlightWrite{{Key: keys.Key("a"), Seq: 1}}
+	var aborted *kv.TxnAbortedError
+	var retry *kv.TxnRetryError
+	var done *CommittedError
+	for _, tc := range []struct {
+		name   string
+		stored *Record
+		commit bool
+		flight []kv.InFlightWrite
+		want   kv.Status
+		err    any
+	}{
+		{"commit", nil, true, nil, kv.Committed, nil},
+		{"abort", nil, false, nil, kv.Aborted, nil},
+		{"stage", nil, true, flight, kv.Staging, nil},
+		{"staged commits", with(kv.Staging, 10), true, nil, kv.Committed, nil},
+		{"committed again", with(kv.Committed, 10), true, nil, kv.Committed, nil},
+		{"committed, rolled back", with(kv.Committed, 10), false, nil, 0, &done},
+		{"aborted, commits", with(kv.Aborted, 10), true, nil, 0, &aborted},
+		{"aborted again", with(kv.Aborted, 10), false, nil, kv.Aborted, nil},
+		{"pushed (CR3)", with(kv.Pending, 20), true, nil, 0, &retry},
+		{"pushed, rolled back", with(kv.Pending, 20), false, nil, kv.Aborted, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, err := End(tc.stored, txn, tc.commit, tc.flight, at(11))
+			if tc.err != nil {
+				if err == nil || !errors.As(err, tc.err) {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			if err != nil || r.Status != tc.want {
+				t.Fatalf("got %v, %v", r, err)
+			}
+		})
+	}
+}
+
+// flight is a little cluster: which writes are there, and the record.
+type flight struct {
+	found  map[string]bool
+	record *Record
+}
+
+func (f *flight) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	resp := &kv.BatchResponse{}
+	for _, r := range b.Requests {
+		switch r := r.(type) {
+		case *kv.QueryIntentRequest:
+			resp.Responses = append(resp.Responses, &kv.QueryIntentResponse{Found: f.found[string(r.Key)]})
+		case *kv.RecoverTxnRequest:
+			f.record = Finish(f.record, r)
+			resp.Responses = append(resp.Responses, &kv.RecoverTxnResponse{Txn: f.record.Txn()})
+		}
+	}
+	return resp, nil
+}
+
+func TestRecover(t *testing.T) {
+	staging := Record{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, WriteTimestamp: at(10)}, Status: kv.Staging,
+		InFlight: []kv.InFlightWrite{{Key: keys.Key("a"), Seq: 1}, {Key: keys.Key("b"), Seq: 2}}}
+	moved := staging
+	moved.WriteTimestamp = at(20)
+	for _, tc := range []struct {
+		name  string
+		found map[string]bool
+		now   Record // what the record is when the recovery comes to it
+		want  kv.Status
+	}{
+		{"all writes there", map[string]bool{"a": true, "b": true}, staging, kv.Committed},
+		{"one missing", map[string]bool{"a": true}, staging, kv.Aborted},
+		{"staged anew at a later timestamp", map[string]bool{"a": true}, moved, kv.Staging},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			now := tc.now
+			f := &flight{found: tc.found, record: &now}
+			got, err := Recover(t.Context(), f, &staging)
+			if err != nil || got.Status != tc.want {
+				t.Fatalf("%s, %v", got.Status, err)
+			}
+		})
+	}
+}

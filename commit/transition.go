@@ -1,0 +1,129 @@
+package commit
+
+import (
+	"meridian/clock"
+	"meridian/kv"
+)
+
+// What requests do to a record. These functions are pure: they take the stored record (nil: none) and give the one
+// to store, or an error. Storing it is the caller's part.
+
+// Heartbeat extends a transaction's life.
+func Heartbeat(stored *Record, t *kv.Txn, now clock.Timestamp) (*Record, error) {
+	if stored == nil {
+		r := NewRecord(t, kv.Pending)
+		r.Heartbeat, r.LockSpans, r.InFlight = now, nil, nil
+		return r, nil
+	}
+	if Final(stored.Status) {
+		return stored, nil
+	}
+	r := *stored
+	r.Heartbeat = r.Heartbeat.Forward(now)
+	return &r, nil
+}
+
+// End decides a transaction, or stages it if writes are in flight (CR4). The transaction's write timestamp must be
+// where it may commit. If the result equals stored, there is nothing to store.
+func End(stored *Record, t *kv.Txn, commit bool, inFlight []kv.InFlightWrite, now clock.Timestamp) (*Record, error) {
+	if stored != nil {
+		switch stored.Status {
+		case kv.Committed:
+			if commit {
+				return stored, nil
+			}
+			return nil, &CommittedError{stored.ID}
+		case kv.Aborted:
+			if commit {
+				return nil, &kv.TxnAbortedError{ID: stored.ID, Reason: "the record says so"}
+			}
+		}
+		// CR3: somebody has pushed it.
+		if commit && t.WriteTimestamp.Less(stored.WriteTimestamp) {
+			return nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: stored.WriteTimestamp}
+		}
+		if commit && t.Attempt < stored.Attempt {
+			return nil, &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: stored.WriteTimestamp}
+		}
+	}
+	r := NewRecord(t, kv.Aborted)
+	r.Heartbeat, r.InFlight = now, nil
+	if stored != nil {
+		r.Heartbeat = stored.Heartbeat.Forward(now)
+	}
+	switch {
+	case commit && len(inFlight) > 0:
+		r.Status, r.InFlight = kv.Staging, inFlight
+	case commit:
+		r.Status = kv.Committed
+	}
+	return r, nil
+}
+
+// CommittedError says that a transaction that was to be rolled back is committed.
+type CommittedError struct{ ID kv.TxnID }
+
+func (e *CommittedError) Error() string {
+	return "transaction " + e.ID.String() + " is already committed"
+}
+
+// PushOutcome is what becomes of a push.
+type PushOutcome uint8
+
+const (
+	// PushNothing: the pushee is as the pusher wants it; nothing is to be stored.
+	PushNothing PushOutcome = iota
+	// PushStore: the record is to be stored.
+	PushStore
+	// PushWait: the pushee lives and is in the way.
+	PushWait
+	// PushRecover: the pushee is staging and its coordinator is gone; recover it first.
+	PushRecover
+)
+
+// Push changes the pushee as the pusher wants, if it may.
+//
+// A PushTimestamp always wins against a pending transaction: it costs the pushee a refresh, while making a reader
+// wait for a writer would cost the reader everything (CRDB'20 §3.3 lets reads push likewise). A PushAbort wins only
+// against the dead, or by force. A staging transaction is not pushed before it is recovered: it may be committed.
+func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record, PushOutcome) {
+	r := stored
+	if r == nil {
+		r = &Record{TxnMeta: req.Pushee, Status: kv.Pending}
+	}
+	switch {
+	case Final(r.Status):
+		return r, PushNothing
+	case req.Kind == kv.PushTimestamp && req.PushTo.LessEq(r.WriteTimestamp):
+		return r, PushNothing
+	case r.Status == kv.Staging && r.Expired(now):
+		return r, PushRecover
+	case r.Status == kv.Staging:
+		return r, PushWait
+	case r.Expired(now) || req.Force && req.Kind != kv.PushTimestamp:
+		c := *r
+		c.Status = kv.Aborted
+		c.Heartbeat = c.Heartbeat.Forward(now)
+		return &c, PushStore
+	case req.Kind == kv.PushTimestamp:
+		c := *r
+		c.WriteTimestamp = req.PushTo
+		return &c, PushStore
+	}
+	return r, PushWait
+}
+
+// Finish applies what a recovery found. If the result equals stored, there is nothing to store: the transaction
+// went on by itself, or was finished already.
+func Finish(stored *Record, req *kv.RecoverTxnRequest) *Record {
+	if stored.Status != kv.Staging || stored.Attempt != req.Txn.Attempt ||
+		stored.WriteTimestamp != req.Txn.WriteTimestamp {
+		return stored
+	}
+	c := *stored
+	c.Status = kv.Aborted
+	if req.ImplicitlyCommits {
+		c.Status = kv.Committed
+	}
+	return &c
+}
