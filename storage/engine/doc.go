@@ -1,0 +1,52 @@
+// Package engine is one store's ordered map on disk: Pebble, opened our way. No other package sees Pebble.
+//
+// # Keys
+//
+// An engine key is a key of package keys, a zero byte, and a version. The comparer (Pebble's cockroachkvs, made
+// for this layout) orders by key, then puts the empty version first and other versions from newest to oldest:
+//
+//	key 00                               unversioned: raft log, descriptors of the store, states
+//	key 00 wall:8 09                     version at a timestamp whose counter is zero
+//	key 00 wall:8 logical:4 0d           version at any other timestamp
+//	key 00 strength:1 txn:16 12          lock table entry (keys.LockKey)
+//
+// The part up to the zero byte is the prefix: bloom filters are built on it, so a point read of a key, or of the
+// locks on a key, asks one filter per table whatever the version. Blocks remember the range of wall times in
+// them, so a scan for recent changes skips old blocks (IterOptions.MinTime).
+//
+// # Readers
+//
+// Engine, Snapshot and an indexed Batch are Readers: they make iterators. An iterator sees the store as it was
+// when the iterator was made, and must be closed before what it reads is closed. What it returns is valid until
+// its next move. Iterators are pooled; making one costs about a microsecond.
+//
+// # Writers
+//
+// All changes go through a Batch. It is applied as one, and is its own wire form (Repr), so what a leaseholder
+// evaluates is byte for byte what replicas apply. Commit(true) returns when the batch is durable. CommitNoSyncWait
+// returns when the batch is visible, and SyncWait later tells when it is durable; meanwhile other batches of all
+// ranges of the store join the same fsync. Commit(false) is durable no later than any later durable commit.
+//
+// # When the disk fails
+//
+//	EN1 (I1): after an error that leaves the log's tail unknown, no commit is acknowledged ever again. The engine
+//	     remembers the first such error (Failure), calls Options.OnFatal once with it, and every later or
+//	     waiting commit returns it. The node has to stop: a retry of fsync proves nothing about lost pages.
+//	EN2 (I9): a disk that runs full is noticed before it is full. DiskFull reports whether less than
+//	     Options.ReserveBytes are free, and the layers above then refuse new data while raft logs, deletions and
+//	     compactions may use the reserve.
+//
+// OnFatal may be called from inside Pebble with locks held; it must not call the engine, only start the node's
+// end.
+//
+// # Identity
+//
+// Open takes a lock on the directory: a *LockedError says that another process or engine has it. A store carries
+// an Ident; SetIdent writes it once, and CheckIdent answers *IdentError if a node was pointed at the store of
+// another cluster or node.
+//
+// # Time and goroutines
+//
+// Pebble has its own goroutines for the log, flushes and compactions, and reads its own clock; Close ends them
+// all. They run in virtual time: nothing waits longer than a ticker, and no result depends on it.
+package engine

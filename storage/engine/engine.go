@@ -1,0 +1,407 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/cockroachkvs"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"meridian/host"
+	"meridian/keys"
+)
+
+// FormatVersion pins what is on disk; it changes only with a migration.
+const FormatVersion = pebble.FormatTableFormatV6
+
+// Options of a store. The zero value suits a small node.
+type Options struct {
+	// Cache of blocks, which stores of one process may share; nil makes one of CacheBytes.
+	Cache *Cache
+	// CacheBytes is the size of the store's own cache if Cache is nil; default 64 MiB.
+	CacheBytes int64
+	// MemTableBytes bounds one memtable; up to four may exist. Default 16 MiB.
+	MemTableBytes uint64
+	// MaxOpenFiles bounds the tables held open; default 1000.
+	MaxOpenFiles int
+	// MaxCompactions bounds concurrent compactions; default 2.
+	MaxCompactions int
+	// ReserveBytes is what DiskFull keeps free (EN2); default 256 MiB. Negative: not watched.
+	ReserveBytes int64
+	// OnFatal is told once, when the store can no longer promise durability (EN1).
+	OnFatal func(error)
+	// MustExist refuses to make a new store.
+	MustExist bool
+}
+
+// diskCheckEvery is how often the free space is looked at.
+const diskCheckEvery = 5 * time.Second
+
+// Cache holds blocks of one or more stores.
+type Cache struct{ c *pebble.Cache }
+
+// NewCache makes a cache. Close it after the last store that uses it was opened or closed, as convenient.
+func NewCache(bytes int64) *Cache { return &Cache{c: pebble.NewCache(bytes)} }
+
+// Close gives up the maker's reference; the memory lives until the last store closes.
+func (c *Cache) Close() { c.c.Unref() }
+
+// Engine is an open store. All methods may be called concurrently, Close last.
+type Engine struct {
+	db    *pebble.DB
+	dir   string
+	fs    vfs.FS
+	opts  Options
+	log   *slog.Logger
+	lock  *pebble.Lock
+	group *host.Group
+
+	failure atomic.Pointer[FatalError]
+	full    atomic.Bool
+	stalls  atomic.Int64
+
+	iters   sync.Pool // *Iterator
+	batches sync.Pool // *Batch
+}
+
+// Open opens or makes the store in dir.
+func Open(h *host.Host, dir string, o Options) (*Engine, error) {
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 64 << 20
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 16 << 20
+	}
+	if o.MaxOpenFiles == 0 {
+		o.MaxOpenFiles = 1000
+	}
+	if o.MaxCompactions == 0 {
+		o.MaxCompactions = 2
+	}
+	if o.ReserveBytes == 0 {
+		o.ReserveBytes = 256 << 20
+	}
+	e := &Engine{dir: dir, fs: h.FS, opts: o, log: h.Log, group: h.Group.Child()}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	fail := func(err error) (*Engine, error) {
+		e.group.Stop()
+		if e.lock != nil {
+			_ = e.lock.Close()
+		}
+		return nil, err
+	}
+	if !o.MustExist {
+		if err := h.FS.MkdirAll(dir, 0o755); err != nil {
+			return fail(&OpenError{Dir: dir, Err: err})
+		}
+	}
+	lock, err := pebble.LockDirectory(dir, h.FS)
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), isDiskFull(err):
+		return fail(&OpenError{Dir: dir, Err: err})
+	case err != nil:
+		return fail(&LockedError{Dir: dir, Err: err})
+	}
+	e.lock = lock
+
+	po := e.pebbleOptions()
+	if o.Cache != nil {
+		po.Cache = o.Cache.c
+	} else {
+		c := pebble.NewCache(o.CacheBytes)
+		defer c.Unref()
+		po.Cache = c
+	}
+	if e.db, err = pebble.Open(dir, po); err != nil {
+		return fail(&OpenError{Dir: dir, Err: err})
+	}
+	if o.ReserveBytes > 0 {
+		if _, err := h.FS.GetDiskUsage(dir); err == nil {
+			e.checkDisk()
+			e.group.Go(func(ctx context.Context) {
+				for h.Clock.Sleep(ctx, diskCheckEvery) == nil {
+					e.checkDisk()
+				}
+			})
+		}
+	}
+	return e, nil
+}
+
+func (e *Engine) pebbleOptions() *pebble.Options {
+	po := &pebble.Options{
+		FS:                          e.fs,
+		Lock:                        e.lock,
+		Comparer:                    &cockroachkvs.Comparer,
+		KeySchema:                   cockroachkvs.KeySchema.Name,
+		KeySchemas:                  sstable.MakeKeySchemas(&cockroachkvs.KeySchema),
+		BlockPropertyCollectors:     cockroachkvs.BlockPropertyCollectors,
+		FormatMajorVersion:          FormatVersion,
+		ErrorIfNotExists:            e.opts.MustExist,
+		MemTableSize:                e.opts.MemTableBytes,
+		MemTableStopWritesThreshold: 4,
+		MaxOpenFiles:                e.opts.MaxOpenFiles,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       1000,
+		LBaseMaxBytes:               64 << 20,
+		BytesPerSync:                512 << 10,
+		WALBytesPerSync:             0,
+		WALMinSyncInterval:          nil,
+		FlushDelayDeleteRange:       10 * time.Second,
+		FlushDelayRangeKey:          10 * time.Second,
+		TargetByteDeletionRate:      128 << 20,
+		Logger:                      logger{e},
+		EventListener:               e.listener(),
+	}
+	upper := e.opts.MaxCompactions
+	po.CompactionConcurrencyRange = func() (int, int) { return 1, upper }
+	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
+	for i := range po.Levels {
+		l := &po.Levels[i]
+		l.BlockSize = 32 << 10
+		l.IndexBlockSize = 256 << 10
+		l.FilterPolicy = bloom.FilterPolicy(10)
+		l.FilterType = pebble.TableFilter
+	}
+	return po
+}
+
+func (e *Engine) listener() *pebble.EventListener {
+	l := &pebble.EventListener{
+		BackgroundError: func(err error) {
+			if errors.Is(err, pebble.ErrCancelledCompaction) {
+				return
+			}
+			e.fail(fmt.Errorf("in the background: %w", err))
+		},
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			e.fail(fmt.Errorf("corrupt file %s: %w", i.Path, i.Details))
+		},
+		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
+			e.stalls.Add(1)
+			e.log.Warn("store: writes are stalled", "dir", e.dir, "reason", i.Reason)
+		},
+		DiskSlow: func(i pebble.DiskSlowInfo) {
+			e.log.Warn("store: slow disk", "dir", e.dir, "path", i.Path, "duration", i.Duration)
+		},
+	}
+	l.EnsureDefaults(nil)
+	return l
+}
+
+// logger receives what Pebble says.
+type logger struct{ e *Engine }
+
+func (l logger) Infof(string, ...any) {}
+
+func (l logger) Errorf(format string, args ...any) {
+	l.e.log.Error("store: "+fmt.Sprintf(format, args...), "dir", l.e.dir)
+}
+
+// Fatalf is called when Pebble cannot go on. It returns, so that a simulated node can end in an orderly way; EN1
+// keeps Pebble's callers from believing what they are told afterwards.
+func (l logger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	for _, a := range args {
+		if cause, ok := a.(error); ok {
+			err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), cause)
+		}
+	}
+	l.e.fail(err)
+}
+
+// fail records the first fatal error and reports it (EN1).
+func (e *Engine) fail(err error) *FatalError {
+	f := &FatalError{Dir: e.dir, DiskFull: isDiskFull(err), Err: err}
+	if !e.failure.CompareAndSwap(nil, f) {
+		return e.failure.Load()
+	}
+	e.log.Error("store: "+f.Error(), "dir", e.dir)
+	if e.opts.OnFatal != nil {
+		e.opts.OnFatal(f)
+	}
+	return f
+}
+
+// Failure is the error that ended the store, or nil.
+func (e *Engine) Failure() error {
+	if f := e.failure.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// DiskFull reports that less than the reserve is free (EN2).
+func (e *Engine) DiskFull() bool { return e.full.Load() }
+
+func (e *Engine) checkDisk() {
+	u, err := e.fs.GetDiskUsage(e.dir)
+	if err != nil {
+		return
+	}
+	full := u.AvailBytes < uint64(e.opts.ReserveBytes)
+	if e.full.Swap(full) != full {
+		if full {
+			e.log.Error("store: disk almost full, new data is refused", "dir", e.dir, "free_bytes", u.AvailBytes)
+		} else {
+			e.log.Info("store: enough disk space again", "dir", e.dir, "free_bytes", u.AvailBytes)
+		}
+	}
+}
+
+// Dir is where the store is.
+func (e *Engine) Dir() string { return e.dir }
+
+// FS is the file system that the store is on.
+func (e *Engine) FS() vfs.FS { return e.fs }
+
+// Close waits for Pebble's goroutines and gives the directory free. All iterators, snapshots and batches must
+// have been closed.
+func (e *Engine) Close() error {
+	e.group.Stop()
+	err := e.db.Close()
+	if lerr := e.lock.Close(); err == nil {
+		err = lerr
+	}
+	return err
+}
+
+// Get returns a copy of the unversioned value of a key, nil if there is none.
+func (e *Engine) Get(k keys.Key) ([]byte, error) { return e.get(e.db, k) }
+
+func (e *Engine) get(from pebble.Reader, k keys.Key) ([]byte, error) {
+	var scratch [64]byte
+	v, closer, err := from.Get(appendKey(scratch[:0], k))
+	if err != nil {
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil, nil
+		}
+		return nil, e.readError(err)
+	}
+	out := make([]byte, len(v))
+	copy(out, v)
+	return out, closer.Close()
+}
+
+// readError turns an error of a read into the engine's: a failed read of a block is as fatal as a failed write,
+// because nothing else on the disk can be trusted (EN1).
+func (e *Engine) readError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if pebble.IsCorruptionError(err) {
+		return e.fail(err)
+	}
+	return err
+}
+
+// Snapshot is the store as it was at one moment.
+type Snapshot struct {
+	e *Engine
+	s *pebble.Snapshot
+}
+
+// NewSnapshot holds the present state; close it soon, because it keeps old data on disk.
+func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{e: e, s: e.db.NewSnapshot()} }
+
+// Get is Engine.Get at the snapshot.
+func (s *Snapshot) Get(k keys.Key) ([]byte, error) { return s.e.get(s.s, k) }
+
+// NewIter makes an iterator over the snapshot.
+func (s *Snapshot) NewIter(o IterOptions) (*Iterator, error) { return s.e.newIter(s.s, o) }
+
+// Close releases the snapshot.
+func (s *Snapshot) Close() error { return s.s.Close() }
+
+// Checkpoint makes a copy of the store, as it is now and durable, in a new directory of the same file system.
+func (e *Engine) Checkpoint(dir string) error {
+	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+		return &OpenError{Dir: dir, Err: err}
+	}
+	return nil
+}
+
+// Flush writes the memtable out.
+func (e *Engine) Flush() error { return e.db.Flush() }
+
+// Compact rewrites a span, so that what was deleted there gives its space back.
+func (e *Engine) Compact(ctx context.Context, s keys.Span) error {
+	return e.db.Compact(ctx, appendKey(nil, s.Start), appendKey(nil, s.Stop()), false)
+}
+
+// Sync makes everything that was committed durable.
+func (e *Engine) Sync() error {
+	if err := e.Failure(); err != nil {
+		return err
+	}
+	if err := e.db.LogData(nil, pebble.Sync); err != nil {
+		return e.fail(err)
+	}
+	return e.Failure()
+}
+
+// EstimateBytes is roughly what a span takes on disk, without what is still in memory.
+func (e *Engine) EstimateBytes(s keys.Span) (uint64, error) {
+	return e.db.EstimateDiskUsage(appendKey(nil, s.Start), appendKey(nil, s.Stop()))
+}
+
+// Metrics are numbers for the operator.
+type Metrics struct {
+	DiskBytes       uint64
+	FreeBytes       uint64 // zero: unknown
+	WALBytes        uint64
+	WALBytesWritten uint64
+	MemTableBytes   uint64
+	TableCount      int64
+	L0Files         int64
+	ReadAmp         int
+	Flushes         int64
+	Compactions     int64
+	CompactionDebt  uint64
+	CacheBytes      int64
+	CacheHits       int64
+	CacheMisses     int64
+	WriteStalls     int64
+	OpenIterators   int64
+}
+
+// Metrics reads the store's counters; it takes some microseconds.
+func (e *Engine) Metrics() Metrics {
+	m := e.db.Metrics()
+	t := m.Total()
+	out := Metrics{
+		DiskBytes:       m.DiskSpaceUsage(),
+		WALBytes:        m.WAL.Size,
+		WALBytesWritten: m.WAL.BytesWritten,
+		MemTableBytes:   m.MemTable.Size,
+		TableCount:      t.TablesCount,
+		L0Files:         m.Levels[0].TablesCount,
+		ReadAmp:         m.ReadAmp(),
+		Flushes:         m.Flush.Count,
+		Compactions:     m.Compact.Count,
+		CompactionDebt:  m.Compact.EstimatedDebt,
+		CacheBytes:      m.BlockCache.Size,
+		CacheHits:       m.BlockCache.Hits,
+		CacheMisses:     m.BlockCache.Misses,
+		WriteStalls:     e.stalls.Load(),
+		OpenIterators:   m.TableIters,
+	}
+	if u, err := e.fs.GetDiskUsage(e.dir); err == nil {
+		out.FreeBytes = u.AvailBytes
+	}
+	return out
+}
+
+// Describe is Pebble's own table of metrics, for people.
+func (e *Engine) Describe() string { return e.db.Metrics().String() }
