@@ -30,6 +30,14 @@ type Overload struct {
 	// CalledOnNull means that Eval wants to see NULL arguments; else any NULL makes the result NULL.
 	CalledOnNull bool
 	Eval         func(ctx *Context, args []types.Datum) (types.Datum, error)
+	// Eval1 and Eval2 are Eval for one and two arguments without a slice; nil if there is none.
+	Eval1 func(ctx *Context, a types.Datum) (types.Datum, error)
+	Eval2 func(ctx *Context, a, b types.Datum) (types.Datum, error)
+	// Prepare, if not nil, returns an Eval specialised to the arguments that are constant (known[i] true), such as a
+	// compiled pattern, or nil.
+	Prepare func(args []types.Datum, known []bool) func(ctx *Context, args []types.Datum) (types.Datum, error)
+	// TypedEval makes an Eval that knows the static types of the arguments, for functions over "any".
+	TypedEval func(args []*types.T) func(ctx *Context, args []types.Datum) (types.Datum, error)
 	// Set makes it a set-returning function for FROM; Eval is nil then. ReturnNames are the column names.
 	Set         func(ctx *Context, args []types.Datum) ([]types.Row, error)
 	ReturnTypes []*types.T
@@ -42,8 +50,12 @@ type Aggregate struct {
 	Name   string
 	Args   []*types.T
 	Return *types.T
-	New    func() Accumulator
-	OID    uint32
+	// ReturnFrom computes the type for polymorphic aggregates; nil: Return.
+	ReturnFrom func(args []*types.T) *types.T
+	New        func() Accumulator
+	// NewTyped, if not nil, is used instead of New by those that need the static types of the arguments.
+	NewTyped func(args []*types.T) Accumulator
+	OID      uint32
 }
 
 // Accumulator is the state of one aggregate over one group. It bounds its own memory by what it was given.

@@ -104,3 +104,23 @@ func (d Datum) Interval() (months, days int32, micros int64) {
 	iv := d.ref.(*Interval)
 	return iv.Months, iv.Days, d.num
 }
+
+// NewTimeTZ is a time of day at a zone, given in seconds east of UTC.
+func NewTimeTZ(micros int64, zone int32) Datum {
+	return Datum{phys: PhysTime, num: micros, ref: zone}
+}
+
+// NewReg is a value of a reg* type together with the name that it prints as; empty prints the number.
+func NewReg(oid uint32, name string) Datum {
+	return Datum{phys: PhysInt, num: int64(oid), str: name}
+}
+
+// Zone is the zone of a timetz, in seconds east of UTC.
+func (d Datum) Zone() int32 { return d.zone() }
+
+func (d Datum) zone() int32 {
+	if z, ok := d.ref.(int32); ok {
+		return z
+	}
+	return 0
+}

@@ -1,0 +1,201 @@
+package scalar
+
+import (
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// Coerce makes e a value of type to, adding a cast where one is needed and allowed. An untyped literal is read as a
+// literal of that type at once (an error in it is the user's, 22P02 and the like), unless its meaning depends on the
+// session. A placeholder without a type is given it: the binder records that.
+func Coerce(e Expr, to *types.T, c types.CastContext) (Expr, error) {
+	from := e.Type()
+	if to.Kind == types.KindAny || to.Kind == types.KindUnknown {
+		return e, nil
+	}
+	switch x := e.(type) {
+	case *Placeholder:
+		if x.T == nil || x.T.Kind == types.KindUnknown {
+			p := &Placeholder{Index: x.Index, T: to.Bare()}
+			if to.Typmod() >= 0 && c != types.CastImplicit {
+				return &Cast{Arg: p, To: to, Explicit: c == types.CastExplicit}, nil
+			}
+			return p, nil
+		}
+	case *Const:
+		if x.T.Kind == types.KindUnknown {
+			return coerceLiteral(x, to, c)
+		}
+		if x.Value.IsNull() && types.CanCast(from, to, c) {
+			return &Const{types.Null, to}, nil
+		}
+	case *ArrayCtor:
+		// The elements are cast one by one, so that literals among them are read as the right type.
+		if elem := ElemType(to); to.Kind == types.KindArray && elem != nil && from != nil && from.Kind == types.KindArray {
+			out := make([]Expr, len(x.Elems))
+			for i, el := range x.Elems {
+				n, err := Coerce(el, elem, c)
+				if err != nil {
+					return nil, err
+				}
+				out[i] = n
+			}
+			return &ArrayCtor{out, to}, nil
+		}
+	case *Default:
+		return e, nil
+	case *RowCtor:
+		if to.Kind == types.KindTuple && len(to.Fields) == len(x.Elems) {
+			out := make([]Expr, len(x.Elems))
+			for i, el := range x.Elems {
+				n, err := Coerce(el, to.Fields[i], c)
+				if err != nil {
+					return nil, err
+				}
+				out[i] = n
+			}
+			return &RowCtor{out, to}, nil
+		}
+	}
+	if from.Equal(to) {
+		return e, nil
+	}
+	if from.Same(to) && to.Typmod() < 0 {
+		if c == types.CastExplicit {
+			return &Cast{Arg: e, To: to, Explicit: true}, nil
+		}
+		return e, nil
+	}
+	if !types.CanCast(from, to, c) {
+		return nil, sqlstate.New(sqlstate.CannotCoerce, "cannot cast type %s to %s", from.Name(), to.Name())
+	}
+	return &Cast{Arg: e, To: to, Explicit: c == types.CastExplicit}, nil
+}
+
+func coerceLiteral(k *Const, to *types.T, c types.CastContext) (Expr, error) {
+	if k.Value.IsNull() {
+		return &Const{types.Null, to}, nil
+	}
+	if to.IsReg() && to.Kind != types.KindOID {
+		return &Cast{Arg: k, To: to, Explicit: c == types.CastExplicit}, nil
+	}
+	d, constant, err := types.ParseLiteral(to.Bare(), k.Value.Str())
+	if err != nil {
+		return nil, err
+	}
+	if !constant {
+		return &Cast{Arg: k, To: to, Explicit: c == types.CastExplicit}, nil
+	}
+	if to.Typmod() >= 0 {
+		if d, err = types.Cast(types.Env{}, d, to.Bare(), to, c != types.CastAssignment); err != nil {
+			return nil, err
+		}
+	}
+	return &Const{d, to}, nil
+}
+
+// NewCall resolves a function by the types of its arguments and coerces them.
+func (r *Registry) NewCall(name string, args []Expr) (*Call, error) {
+	res, err := r.ResolveFunction(name, typesOf(args))
+	if err != nil {
+		return nil, err
+	}
+	return newCall(res, args)
+}
+
+// NewOperator resolves an operator (one argument: prefix) and coerces its arguments.
+func (r *Registry) NewOperator(op string, args ...Expr) (*Call, error) {
+	res, err := r.ResolveOperator(op, typesOf(args))
+	if err != nil {
+		return nil, err
+	}
+	return newCall(res, args)
+}
+
+func newCall(res Resolution, args []Expr) (*Call, error) {
+	out := make([]Expr, len(args))
+	for i, a := range args {
+		e, err := Coerce(a, res.Args[i], types.CastImplicit)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = e
+	}
+	return &Call{Func: res.Func, Args: out, T: res.Return}, nil
+}
+
+// NewCompare resolves a comparison and coerces its sides. Row values are compared field by field.
+func (r *Registry) NewCompare(op CmpOp, left, right Expr) (*Compare, error) {
+	if l, ok := left.(*RowCtor); ok {
+		if rr, ok := right.(*RowCtor); ok {
+			if len(l.Elems) != len(rr.Elems) {
+				return nil, sqlstate.New(sqlstate.SyntaxError, "unequal number of entries in row expressions")
+			}
+			ls, rs := make([]Expr, len(l.Elems)), make([]Expr, len(l.Elems))
+			lt, rt := &types.T{Kind: types.KindTuple}, &types.T{Kind: types.KindTuple}
+			for i := range l.Elems {
+				c, err := r.NewCompare(op, l.Elems[i], rr.Elems[i])
+				if err != nil {
+					return nil, err
+				}
+				ls[i], rs[i] = c.Left, c.Right
+				lt.Fields = append(lt.Fields, c.Left.Type())
+				rt.Fields = append(rt.Fields, c.Right.Type())
+			}
+			return &Compare{op, &RowCtor{ls, lt}, &RowCtor{rs, rt}}, nil
+		}
+	}
+	lt, rt, err := r.ResolveCompare(op, left.Type(), right.Type())
+	if err != nil {
+		return nil, err
+	}
+	if left, err = Coerce(left, lt, types.CastImplicit); err != nil {
+		return nil, err
+	}
+	if right, err = Coerce(right, rt, types.CastImplicit); err != nil {
+		return nil, err
+	}
+	return &Compare{op, left, right}, nil
+}
+
+func typesOf(args []Expr) []*types.T {
+	ts := make([]*types.T, len(args))
+	for i, a := range args {
+		if ts[i] = a.Type(); ts[i] == nil {
+			ts[i] = types.Unknown
+		}
+	}
+	return ts
+}
+
+// CommonType coerces expressions to the type that UNION, CASE, COALESCE, ARRAY or VALUES (what, for the message)
+// gives them together.
+func CommonType(what string, es []Expr) ([]Expr, *types.T, error) {
+	ts := typesOf(es)
+	t := types.Common(ts...)
+	if t == nil {
+		var a, b *types.T
+		for _, x := range ts {
+			switch {
+			case x.Kind == types.KindUnknown:
+			case a == nil:
+				a = x
+			case b == nil && types.Common(a, x) == nil:
+				b = x
+			}
+		}
+		if b == nil {
+			b = a
+		}
+		return nil, nil, sqlstate.New(sqlstate.DatatypeMismatch, "%s types %s and %s cannot be matched", what, a.Name(), b.Name())
+	}
+	out := make([]Expr, len(es))
+	for i, e := range es {
+		n, err := Coerce(e, t, types.CastImplicit)
+		if err != nil {
+			return nil, nil, err
+		}
+		out[i] = n
+	}
+	return out, t, nil
+}

@@ -1,0 +1,499 @@
+package scalar
+
+import (
+	"strings"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// Resolution is the outcome of overload resolution: the overload, and the type that every actual argument has to
+// be coerced to (see Coerce).
+type Resolution struct {
+	Func   *Overload
+	Args   []*types.T
+	Return *types.T
+}
+
+// AggResolution is the outcome for an aggregate.
+type AggResolution struct {
+	Agg    *Aggregate
+	Args   []*types.T
+	Return *types.T
+}
+
+// candidate is one overload seen through its declared arguments, expanded for variadics.
+type candidate struct {
+	index    int
+	args     []*types.T
+	variadic bool
+}
+
+// ResolveFunction chooses the overload of a function for arguments of the given types; Unknown stands for untyped
+// literals and parameters. The name is lower case.
+func (r *Registry) ResolveFunction(name string, args []*types.T) (Resolution, error) {
+	fs := r.funcs[name]
+	i, declared, err := r.choose(overloadArgs(fs), args, false, func() string { return signature(name, args) }, "function")
+	if err != nil {
+		return Resolution{}, err
+	}
+	o := fs[i]
+	res := Resolution{Func: o, Args: bindPolymorphic(declared, args)}
+	res.Return = o.Return
+	if o.ReturnFrom != nil {
+		res.Return = o.ReturnFrom(res.Args)
+	}
+	return res, nil
+}
+
+// ResolveOperator chooses the overload of an operator; one argument means a prefix operator. Comparisons are not
+// operators here: use ResolveCompare.
+func (r *Registry) ResolveOperator(op string, args []*types.T) (Resolution, error) {
+	fs := r.ops[op]
+	i, declared, err := r.choose(overloadArgs(fs), args, true, func() string { return operatorText(op, args) }, "operator")
+	if err != nil {
+		return Resolution{}, err
+	}
+	o := fs[i]
+	res := Resolution{Func: o, Args: bindPolymorphic(declared, args), Return: o.Return}
+	if o.ReturnFrom != nil {
+		res.Return = o.ReturnFrom(res.Args)
+	}
+	return res, nil
+}
+
+// ResolveAggregate chooses the overload of an aggregate; count(*) has no arguments.
+func (r *Registry) ResolveAggregate(name string, args []*types.T) (AggResolution, error) {
+	as := r.aggs[name]
+	cands := make([]candidate, len(as))
+	for i, a := range as {
+		cands[i] = candidate{index: i, args: a.Args}
+	}
+	i, declared, err := r.choose(cands, args, false, func() string { return signature(name, args) }, "function")
+	if err != nil {
+		return AggResolution{}, err
+	}
+	res := AggResolution{Agg: as[i], Args: bindPolymorphic(declared, args), Return: as[i].Return}
+	if as[i].ReturnFrom != nil {
+		res.Return = as[i].ReturnFrom(res.Args)
+	}
+	return res, nil
+}
+
+// ResolveCompare gives the types that the two sides of a comparison are coerced to.
+func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types.T, err error) {
+	fail := func() error {
+		e := sqlstate.New(sqlstate.UndefinedFunction, "operator does not exist: %s %s %s", left.Name(), op.symbol(), right.Name())
+		return e.WithHint("No operator matches the given name and argument types. You might need to add explicit type casts.")
+	}
+	l, rr := left.Kind, right.Kind
+	switch {
+	case l == types.KindJSON || rr == types.KindJSON:
+		return nil, nil, fail()
+	case l == types.KindUnknown && rr == types.KindUnknown:
+		return types.Text, types.Text, nil
+	case l == types.KindUnknown:
+		return right.Bare(), right, nil
+	case rr == types.KindUnknown:
+		return left, left.Bare(), nil
+	case left.Same(right):
+		return left, right, nil
+	case l == types.KindTuple && rr == types.KindTuple:
+		return left, right, nil
+	case left.IsInteger() && right.IsInteger():
+		return left, right, nil
+	case left.IsReg() && (right.IsReg() || right.IsInteger()), right.IsReg() && left.IsInteger():
+		return left, right, nil
+	case left.IsReg() && right.IsString():
+		return left, left, nil
+	case right.IsReg() && left.IsString():
+		return right, right, nil
+	case left.IsNumeric() && right.IsNumeric():
+		if isFloat(l) || isFloat(rr) {
+			if l == types.KindFloat4 && rr == types.KindFloat4 {
+				return left, right, nil
+			}
+			return types.Float8, types.Float8, nil
+		}
+		return types.Decimal, types.Decimal, nil
+	case left.IsString() && right.IsString():
+		// varchar, text and name hold the same strings; a blank-padded one becomes text without its padding.
+		return types.Text, types.Text, nil
+	case isDateLike(l) && isDateLike(rr):
+		if l == types.KindTimestampTZ || rr == types.KindTimestampTZ {
+			return types.TimestampTZ, types.TimestampTZ, nil
+		}
+		return types.Timestamp, types.Timestamp, nil
+	case (l == types.KindTime || l == types.KindTimeTZ) && (rr == types.KindTime || rr == types.KindTimeTZ):
+		return types.TimeTZ, types.TimeTZ, nil
+	case l == types.KindTime && rr == types.KindInterval || l == types.KindInterval && rr == types.KindTime:
+		return types.IntervalType, types.IntervalType, nil
+	case ElemType(left) != nil && ElemType(right) != nil:
+		if l == types.KindArray && rr == types.KindArray {
+			return nil, nil, fail()
+		}
+		if ElemType(left).Same(ElemType(right)) {
+			return left, right, nil
+		}
+	}
+	return nil, nil, fail()
+}
+
+func isFloat(k types.Kind) bool { return k == types.KindFloat4 || k == types.KindFloat8 }
+
+func isDateLike(k types.Kind) bool {
+	return k == types.KindDate || k == types.KindTimestamp || k == types.KindTimestampTZ
+}
+
+func overloadArgs(fs []*Overload) []candidate {
+	cands := make([]candidate, len(fs))
+	for i, f := range fs {
+		cands[i] = candidate{index: i, args: f.Args, variadic: f.Variadic}
+	}
+	return cands
+}
+
+func signature(name string, args []*types.T) string {
+	var b strings.Builder
+	b.WriteString(name)
+	b.WriteByte('(')
+	for i, a := range args {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(a.Name())
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+func operatorText(op string, args []*types.T) string {
+	if len(args) == 1 {
+		return op + " " + args[0].Name()
+	}
+	return args[0].Name() + " " + op + " " + args[1].Name()
+}
+
+// choose follows PostgreSQL's rules (manual, chapter 10): an exact match; then those that implicit casts can reach,
+// most exact arguments first, then most preferred types, then unknown arguments resolved by category.
+func (r *Registry) choose(all []candidate, args []*types.T, operator bool, text func() string, what string) (int, []*types.T, error) {
+	undefined := func() error {
+		e := sqlstate.New(sqlstate.UndefinedFunction, "%s does not exist: %s", what, text())
+		if what == "function" {
+			e.Message = "function " + text() + " does not exist"
+		}
+		name := "No " + what + " matches the given name and argument types. You might need to add explicit type casts."
+		if operator && len(args) == 1 {
+			name = "No operator matches the given name and argument type. You might need to add an explicit type cast."
+		}
+		return e.WithHint("%s", name)
+	}
+	cands := make([]candidate, 0, len(all))
+	for _, c := range all {
+		switch {
+		case len(c.args) == len(args) && !c.variadic:
+		case c.variadic && len(args) >= len(c.args)-1:
+			expanded := append([]*types.T(nil), c.args...)
+			last := expanded[len(expanded)-1]
+			if len(args) == len(c.args)-1 {
+				expanded = expanded[:len(args)]
+			}
+			for len(expanded) < len(args) {
+				expanded = append(expanded, last)
+			}
+			c.args = expanded
+		default:
+			continue
+		}
+		cands = append(cands, c)
+	}
+	// Rule 2: exact match. For an operator with one unknown side, assume the type of the other.
+	exact := func(in []*types.T) (candidate, bool) {
+		for _, c := range cands {
+			ok := true
+			for i, t := range in {
+				if !c.args[i].Same(t) {
+					ok = false
+					break
+				}
+			}
+			if ok {
+				return c, true
+			}
+		}
+		return candidate{}, false
+	}
+	if c, ok := exact(args); ok {
+		return c.index, c.args, nil
+	}
+	if operator && len(args) == 2 {
+		if args[0].Kind == types.KindUnknown && args[1].Kind != types.KindUnknown {
+			if c, ok := exact([]*types.T{args[1].Bare(), args[1]}); ok {
+				return c.index, c.args, nil
+			}
+		} else if args[1].Kind == types.KindUnknown && args[0].Kind != types.KindUnknown {
+			if c, ok := exact([]*types.T{args[0], args[0].Bare()}); ok {
+				return c.index, c.args, nil
+			}
+		}
+	}
+	// Drop those that implicit casts cannot reach.
+	kept := cands[:0]
+	for _, c := range cands {
+		ok := true
+		for i, t := range args {
+			if t.Kind != types.KindUnknown && !types.CanCast(t, c.args[i], types.CastImplicit) {
+				ok = false
+				break
+			}
+		}
+		if ok && consistentPolymorphic(c.args, args) {
+			kept = append(kept, c)
+		}
+	}
+	cands = kept
+	if len(cands) == 0 {
+		return 0, nil, undefined()
+	}
+	best := func(score func(c candidate) int) {
+		top := -1
+		var out []candidate
+		for _, c := range cands {
+			s := score(c)
+			if s > top {
+				top, out = s, out[:0]
+			}
+			if s == top {
+				out = append(out, c)
+			}
+		}
+		cands = out
+	}
+	if len(cands) > 1 {
+		best(func(c candidate) int {
+			n := 0
+			for i, t := range args {
+				if t.Kind != types.KindUnknown && c.args[i].Same(t) {
+					n++
+				}
+			}
+			return n
+		})
+	}
+	if len(cands) > 1 {
+		best(func(c candidate) int {
+			n := 0
+			for i, t := range args {
+				if t.Kind != types.KindUnknown && (c.args[i].Same(t) ||
+					c.args[i].Preferred() && c.args[i].Category() == t.Category()) {
+					n++
+				}
+			}
+			return n
+		})
+	}
+	if len(cands) > 1 {
+		cands = byCategory(cands, args)
+	}
+	if len(cands) > 1 {
+		// All known arguments of one type: assume it for the unknown ones.
+		var known *types.T
+		uniform, unknown := true, false
+		for _, t := range args {
+			if t.Kind == types.KindUnknown {
+				unknown = true
+			} else if known == nil {
+				known = t
+			} else if !known.Same(t) {
+				uniform = false
+			}
+		}
+		if known != nil && uniform && unknown {
+			var out []candidate
+			for _, c := range cands {
+				ok := true
+				for i := range args {
+					if !types.CanCast(known, c.args[i], types.CastImplicit) {
+						ok = false
+					}
+				}
+				if ok {
+					out = append(out, c)
+				}
+			}
+			if len(out) == 1 {
+				cands = out
+			}
+		}
+	}
+	if len(cands) > 1 {
+		// A non-variadic form beats a variadic one.
+		var out []candidate
+		for _, c := range cands {
+			if !c.variadic {
+				out = append(out, c)
+			}
+		}
+		if len(out) == 1 {
+			cands = out
+		}
+	}
+	if len(cands) > 1 {
+		e := sqlstate.New(sqlstate.AmbiguousFunction, "%s is not unique: %s", what, text())
+		if what == "function" {
+			e.Message = "function " + text() + " is not unique"
+		}
+		return 0, nil, e.WithHint("Could not choose a best candidate %s. You might need to add explicit type casts.", what)
+	}
+	return cands[0].index, cands[0].args, nil
+}
+
+// byCategory resolves unknown arguments: string if any candidate takes one, else the category all share.
+func byCategory(cands []candidate, args []*types.T) []candidate {
+	for i, t := range args {
+		if t.Kind != types.KindUnknown {
+			continue
+		}
+		var cat byte
+		conflict := false
+		for _, c := range cands {
+			k := c.args[i].Category()
+			if k == 'S' {
+				cat, conflict = 'S', false
+				break
+			}
+			if cat == 0 {
+				cat = k
+			} else if cat != k {
+				conflict = true
+			}
+		}
+		if conflict {
+			continue
+		}
+		preferred := false
+		for _, c := range cands {
+			if c.args[i].Category() == cat && c.args[i].Preferred() {
+				preferred = true
+			}
+		}
+		var out []candidate
+		for _, c := range cands {
+			if c.args[i].Category() == cat && (!preferred || c.args[i].Preferred()) {
+				out = append(out, c)
+			}
+		}
+		if len(out) > 0 {
+			cands = out
+		}
+	}
+	return cands
+}
+
+// consistentPolymorphic reports whether anyelement and anyarray can stand for one type throughout.
+func consistentPolymorphic(declared, args []*types.T) bool {
+	var elem *types.T
+	for i, d := range declared {
+		if i >= len(args) || args[i].Kind == types.KindUnknown {
+			continue
+		}
+		var e *types.T
+		switch d.Kind {
+		case types.KindAnyElement:
+			e = args[i]
+		case types.KindAnyArray:
+			if e = ElemType(args[i]); e == nil {
+				return false
+			}
+		default:
+			continue
+		}
+		if elem == nil {
+			elem = e
+		} else if types.Common(elem, e) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// bindPolymorphic replaces anyelement and anyarray by the types of the call, and "any" by the argument's own type.
+func bindPolymorphic(declared, args []*types.T) []*types.T {
+	out := append([]*types.T(nil), declared...)
+	elem := (*types.T)(nil)
+	for i, d := range declared {
+		if d.Kind == types.KindAnyElement || d.Kind == types.KindAnyArray {
+			elem = elementOf(declared, args)
+			break
+		}
+		_ = i
+	}
+	for i, d := range out {
+		switch d.Kind {
+		case types.KindAny:
+			out[i] = args[i]
+			if out[i].Kind == types.KindUnknown {
+				out[i] = types.Text
+			}
+		case types.KindAnyElement:
+			if elem != nil {
+				out[i] = elem
+			} else {
+				out[i] = types.Text
+			}
+		case types.KindAnyArray:
+			switch {
+			case args[i].Kind == types.KindInt2Vector || args[i].Kind == types.KindOIDVector:
+				out[i] = args[i]
+			case elem != nil:
+				out[i] = types.ArrayOf(elem)
+			default:
+				out[i] = types.TextArray
+			}
+		}
+	}
+	return out
+}
+
+func (op CmpOp) symbol() string {
+	switch op {
+	case EQ:
+		return "="
+	case NE:
+		return "<>"
+	case LT:
+		return "<"
+	case LE:
+		return "<="
+	case GT:
+		return ">"
+	case GE:
+		return ">="
+	case IsDistinct:
+		return "IS DISTINCT FROM"
+	}
+	return "IS NOT DISTINCT FROM"
+}
+
+// Commute is the operator with the sides exchanged.
+func (op CmpOp) Commute() CmpOp {
+	switch op {
+	case LT:
+		return GT
+	case LE:
+		return GE
+	case GT:
+		return LT
+	case GE:
+		return LE
+	}
+	return op
+}
+
+// Negate is the operator that is true where op is false (neither is true of NULL for the first six).
+func (op CmpOp) Negate() CmpOp {
+	return [...]CmpOp{EQ: NE, NE: EQ, LT: GE, LE: GT, GT: LE, GE: LT, IsDistinct: IsNotDistinct, IsNotDistinct: IsDistinct}[op]
+}
+
+// String is the SQL spelling.
+func (op CmpOp) String() string { return op.symbol() }

@@ -1,0 +1,599 @@
+package scalar
+
+import (
+	"fmt"
+
+	"meridian/sql/types"
+)
+
+// Children are the direct subexpressions of e, in evaluation order. A subquery's plan is not one of them.
+func Children(e Expr) []Expr {
+	switch e := e.(type) {
+	case *Call:
+		return e.Args
+	case *Cast:
+		return []Expr{e.Arg}
+	case *And:
+		return e.Args
+	case *Or:
+		return e.Args
+	case *Not:
+		return []Expr{e.Arg}
+	case *Compare:
+		return []Expr{e.Left, e.Right}
+	case *IsNull:
+		return []Expr{e.Arg}
+	case *IsBool:
+		return []Expr{e.Arg}
+	case *Case:
+		cs := make([]Expr, 0, 2*len(e.Whens)+1)
+		for _, w := range e.Whens {
+			cs = append(cs, w.Cond, w.Result)
+		}
+		if e.Else != nil {
+			cs = append(cs, e.Else)
+		}
+		return cs
+	case *Coalesce:
+		return e.Args
+	case *NullIf:
+		return []Expr{e.Left, e.Right}
+	case *In:
+		return append([]Expr{e.Arg}, e.List...)
+	case *Quantified:
+		return []Expr{e.Arg, e.Array, e.Op}
+	case *ArrayCtor:
+		return e.Elems
+	case *ArrayIndex:
+		return []Expr{e.Array, e.Index}
+	case *RowCtor:
+		return e.Elems
+	case *Subquery:
+		if e.Arg != nil {
+			return []Expr{e.Arg, e.Op}
+		}
+	case *AggFunc:
+		cs := append([]Expr(nil), e.Args...)
+		if e.Filter != nil {
+			cs = append(cs, e.Filter)
+		}
+		for _, o := range e.OrderBy {
+			cs = append(cs, o.Expr)
+		}
+		return cs
+	}
+	return nil
+}
+
+// withChildren is e with other direct subexpressions, in the order of Children.
+func withChildren(e Expr, cs []Expr) Expr {
+	switch e := e.(type) {
+	case *Call:
+		n := *e
+		n.Args = cs
+		return &n
+	case *Cast:
+		n := *e
+		n.Arg = cs[0]
+		return &n
+	case *And:
+		return &And{cs}
+	case *Or:
+		return &Or{cs}
+	case *Not:
+		return &Not{cs[0]}
+	case *Compare:
+		return &Compare{e.Op, cs[0], cs[1]}
+	case *IsNull:
+		return &IsNull{cs[0], e.Negate}
+	case *IsBool:
+		return &IsBool{cs[0], e.Want, e.Negate}
+	case *Case:
+		n := &Case{T: e.T}
+		for i := range e.Whens {
+			n.Whens = append(n.Whens, When{cs[2*i], cs[2*i+1]})
+		}
+		if e.Else != nil {
+			n.Else = cs[len(cs)-1]
+		}
+		return n
+	case *Coalesce:
+		return &Coalesce{cs, e.T}
+	case *NullIf:
+		return &NullIf{cs[0], cs[1]}
+	case *In:
+		return &In{cs[0], cs[1:], e.Negate}
+	case *Quantified:
+		n := *e
+		n.Arg, n.Array, n.Op = cs[0], cs[1], cs[2]
+		return &n
+	case *ArrayCtor:
+		return &ArrayCtor{cs, e.T}
+	case *ArrayIndex:
+		return &ArrayIndex{cs[0], cs[1], e.T}
+	case *RowCtor:
+		return &RowCtor{cs, e.T}
+	case *Subquery:
+		n := *e
+		n.Arg, n.Op = cs[0], cs[1]
+		return &n
+	case *AggFunc:
+		n := *e
+		n.Args = cs[:len(e.Args)]
+		cs = cs[len(e.Args):]
+		if e.Filter != nil {
+			n.Filter, cs = cs[0], cs[1:]
+		}
+		n.OrderBy = append([]AggOrder(nil), e.OrderBy...)
+		for i := range n.OrderBy {
+			n.OrderBy[i].Expr = cs[i]
+		}
+		return &n
+	}
+	return e
+}
+
+// Walk calls f for e and, while f returns true, for its subexpressions, parents first.
+func Walk(e Expr, f func(Expr) bool) {
+	if e == nil || !f(e) {
+		return
+	}
+	for _, c := range Children(e) {
+		Walk(c, f)
+	}
+}
+
+// Rewrite replaces subexpressions bottom-up by what f returns for them; unchanged parts are shared with e.
+func Rewrite(e Expr, f func(Expr) Expr) Expr {
+	if e == nil {
+		return nil
+	}
+	cs := Children(e)
+	var out []Expr
+	for i, c := range cs {
+		n := Rewrite(c, f)
+		if n != c && out == nil {
+			out = append(make([]Expr, 0, len(cs)), cs...)
+		}
+		if out != nil {
+			out[i] = n
+		}
+	}
+	if out != nil {
+		e = withChildren(e, out)
+	}
+	return f(e)
+}
+
+// RewriteTop is Rewrite from the top: where f returns a different expression, that is final and not entered.
+func RewriteTop(e Expr, f func(Expr) Expr) Expr {
+	if e == nil {
+		return nil
+	}
+	if n := f(e); n != e {
+		return n
+	}
+	cs := Children(e)
+	var out []Expr
+	for i, c := range cs {
+		n := RewriteTop(c, f)
+		if n != c && out == nil {
+			out = append(make([]Expr, 0, len(cs)), cs...)
+		}
+		if out != nil {
+			out[i] = n
+		}
+	}
+	if out != nil {
+		return withChildren(e, out)
+	}
+	return e
+}
+
+// Columns calls f for every column that e reads, including those that its subqueries read from outside; a column may
+// come more than once. The columns that quantified operators and subqueries bind themselves are left out.
+func Columns(e Expr, f func(ColumnID)) {
+	switch e := e.(type) {
+	case nil:
+		return
+	case *Column:
+		f(e.ID)
+		return
+	case *Quantified:
+		Columns(e.Arg, f)
+		Columns(e.Array, f)
+		Columns(e.Op, func(id ColumnID) {
+			if id != e.LeftID && id != e.ElemID {
+				f(id)
+			}
+		})
+		return
+	case *Subquery:
+		for _, id := range e.Outer {
+			f(id)
+		}
+		if e.Arg != nil {
+			Columns(e.Arg, f)
+			Columns(e.Op, func(id ColumnID) {
+				if id != e.LeftID && id != e.Col {
+					f(id)
+				}
+			})
+		}
+		return
+	}
+	for _, c := range Children(e) {
+		Columns(c, f)
+	}
+}
+
+// ReplaceColumns maps the columns that e reads: where f answers an expression it takes the column's place. The outer
+// columns of subqueries are renamed when f answers another column.
+func ReplaceColumns(e Expr, f func(*Column) Expr) Expr {
+	return Rewrite(e, func(x Expr) Expr {
+		c, ok := x.(*Column)
+		if !ok {
+			return x
+		}
+		if n := f(c); n != nil {
+			return n
+		}
+		return x
+	})
+}
+
+// HasSubquery reports whether there is a subquery in e.
+func HasSubquery(e Expr) bool {
+	found := false
+	Walk(e, func(x Expr) bool {
+		_, is := x.(*Subquery)
+		found = found || is
+		return !found
+	})
+	return found
+}
+
+// HasColumns reports whether e reads any column.
+func HasColumns(e Expr) bool {
+	found := false
+	Columns(e, func(ColumnID) { found = true })
+	return found
+}
+
+// VolatilityOf is the worst volatility of anything in e; a subquery counts as Stable, a placeholder too.
+func VolatilityOf(e Expr) Volatility {
+	v := Immutable
+	Walk(e, func(x Expr) bool {
+		w := Immutable
+		switch x := x.(type) {
+		case *Call:
+			w = x.Func.Volatility
+		case *Subquery, *Placeholder:
+			w = Stable
+		case *Cast:
+			if types.CastIsStable(x.Arg.Type(), x.To) {
+				w = Stable
+			}
+		}
+		v = max(v, w)
+		return true
+	})
+	return v
+}
+
+// IsConst reports whether e is a literal.
+func IsConst(e Expr) bool { _, ok := e.(*Const); return ok }
+
+// IsNullConst reports whether e is a literal NULL.
+func IsNullConst(e Expr) bool {
+	c, ok := e.(*Const)
+	return ok && c.Value.IsNull()
+}
+
+// Fold evaluates the immutable parts of e whose inputs are constant. What would raise an error is left as it is, to
+// raise it when, and only if, it is evaluated.
+func Fold(e Expr) Expr { return fold(nil, e) }
+
+// FoldStable also evaluates stable parts and placeholders, for a plan that is used once under ctx.
+func FoldStable(ctx *Context, e Expr) Expr { return fold(ctx, e) }
+
+func fold(ctx *Context, e Expr) Expr {
+	return Rewrite(e, func(x Expr) Expr { return foldOne(ctx, x) })
+}
+
+func foldOne(ctx *Context, x Expr) Expr {
+	switch e := x.(type) {
+	case *Const, *Column, *Subquery, *AggFunc, *Default, *RowCtor, nil:
+		return x
+	case *Placeholder:
+		if ctx == nil || e.Index >= len(ctx.Params) {
+			return x
+		}
+		return &Const{ctx.Params[e.Index], e.T}
+	case *And:
+		return foldJunction(e.Args, true)
+	case *Or:
+		return foldJunction(e.Args, false)
+	case *Call:
+		if e.Func.Volatility == Volatile || e.Func.Volatility == Stable && ctx == nil || e.Func.Eval == nil {
+			return x
+		}
+		if !e.Func.CalledOnNull {
+			for _, a := range e.Args {
+				if IsNullConst(a) {
+					return &Const{types.Null, e.T}
+				}
+			}
+		}
+	case *Cast:
+		if castIsFree(e.Arg.Type(), e.To) {
+			if c, ok := e.Arg.(*Const); ok {
+				return &Const{c.Value, e.To}
+			}
+		}
+		if ctx == nil && types.CastIsStable(e.Arg.Type(), e.To) {
+			if IsNullConst(e.Arg) {
+				return &Const{types.Null, e.To}
+			}
+			return x
+		}
+	case *Compare:
+		if e.Op < IsDistinct && (IsNullConst(e.Left) || IsNullConst(e.Right)) {
+			return &Const{types.Null, types.Bool}
+		}
+	case *Case:
+		return foldCase(ctx, e)
+	case *Coalesce:
+		for i, a := range e.Args {
+			if !IsConst(a) {
+				if i == 0 {
+					return x
+				}
+				return &Coalesce{e.Args[i:], e.T}
+			}
+			if !IsNullConst(a) {
+				return a
+			}
+		}
+	case *Quantified:
+		if !IsConst(e.Arg) || !IsConst(e.Array) {
+			return x
+		}
+	}
+	if _, quantified := x.(*Quantified); !quantified {
+		for _, c := range Children(x) {
+			if !IsConst(c) {
+				return x
+			}
+		}
+	}
+	d, err := Value(ctx, x)
+	if err != nil {
+		return x
+	}
+	return &Const{d, x.Type()}
+}
+
+// foldJunction flattens an AND (or OR), drops its neutral constants and stops at the deciding one.
+func foldJunction(args []Expr, and bool) Expr {
+	var out []Expr
+	null := false
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if j, ok := a.(*And); ok && and {
+			out = append(out, j.Args...)
+			continue
+		}
+		if j, ok := a.(*Or); ok && !and {
+			out = append(out, j.Args...)
+			continue
+		}
+		if c, ok := a.(*Const); ok {
+			switch {
+			case c.Value.IsNull():
+				null = true
+				continue
+			case c.Value.Bool() == and:
+				continue
+			}
+			return &Const{types.NewBool(!and), types.Bool}
+		}
+		out = append(out, a)
+	}
+	if null {
+		out = append(out, &Const{types.Null, types.Bool})
+	}
+	switch len(out) {
+	case 0:
+		return &Const{types.NewBool(and), types.Bool}
+	case 1:
+		return out[0]
+	}
+	if and {
+		return &And{out}
+	}
+	return &Or{out}
+}
+
+func foldCase(_ *Context, e *Case) Expr {
+	var whens []When
+	for i, w := range e.Whens {
+		c, ok := w.Cond.(*Const)
+		if !ok {
+			whens = append(whens, w)
+			continue
+		}
+		if c.Value.IsNull() || !c.Value.Bool() {
+			continue
+		}
+		if len(whens) == 0 {
+			return w.Result
+		}
+		return &Case{Whens: whens, Else: e.Whens[i].Result, T: e.T}
+	}
+	if len(whens) == 0 {
+		if e.Else == nil {
+			return &Const{types.Null, e.T}
+		}
+		return e.Else
+	}
+	if len(whens) == len(e.Whens) {
+		return e
+	}
+	return &Case{Whens: whens, Else: e.Else, T: e.T}
+}
+
+// Conjuncts splits an AND into its parts; nil and TRUE have none.
+func Conjuncts(e Expr) []Expr {
+	switch e := e.(type) {
+	case nil:
+		return nil
+	case *And:
+		var out []Expr
+		for _, a := range e.Args {
+			out = append(out, Conjuncts(a)...)
+		}
+		return out
+	case *Const:
+		if !e.Value.IsNull() && e.Value.Bool() {
+			return nil
+		}
+	}
+	return []Expr{e}
+}
+
+// Conjoin is the AND of the parts; of none, nil.
+func Conjoin(parts []Expr) Expr {
+	switch len(parts) {
+	case 0:
+		return nil
+	case 1:
+		return parts[0]
+	}
+	return &And{parts}
+}
+
+// Equal reports whether two expressions are the same up to the names of columns. Volatile calls are never equal.
+func Equal(a, b Expr) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	if a == b {
+		return VolatilityOf(a) != Volatile
+	}
+	switch x := a.(type) {
+	case *Const:
+		y, ok := b.(*Const)
+		return ok && x.T.Equal(y.T) && x.Value.IsNull() == y.Value.IsNull() &&
+			(x.Value.IsNull() || x.T.Compare(x.Value, y.Value) == 0 && types.SameRepresentation(x.Value, y.Value))
+	case *Column:
+		y, ok := b.(*Column)
+		return ok && x.ID == y.ID
+	case *Placeholder:
+		y, ok := b.(*Placeholder)
+		return ok && x.Index == y.Index
+	case *Call:
+		y, ok := b.(*Call)
+		if !ok || x.Func != y.Func || x.Func.Volatility == Volatile {
+			return false
+		}
+	case *Cast:
+		y, ok := b.(*Cast)
+		if !ok || !x.To.Equal(y.To) || x.Explicit != y.Explicit {
+			return false
+		}
+	case *And:
+		if _, ok := b.(*And); !ok {
+			return false
+		}
+	case *Or:
+		if _, ok := b.(*Or); !ok {
+			return false
+		}
+	case *Not:
+		if _, ok := b.(*Not); !ok {
+			return false
+		}
+	case *Compare:
+		y, ok := b.(*Compare)
+		if !ok || x.Op != y.Op {
+			return false
+		}
+	case *IsNull:
+		y, ok := b.(*IsNull)
+		if !ok || x.Negate != y.Negate {
+			return false
+		}
+	case *IsBool:
+		y, ok := b.(*IsBool)
+		if !ok || x.Negate != y.Negate || x.Want != y.Want {
+			return false
+		}
+	case *Case:
+		y, ok := b.(*Case)
+		if !ok || len(x.Whens) != len(y.Whens) || (x.Else == nil) != (y.Else == nil) {
+			return false
+		}
+	case *Coalesce:
+		if _, ok := b.(*Coalesce); !ok {
+			return false
+		}
+	case *NullIf:
+		if _, ok := b.(*NullIf); !ok {
+			return false
+		}
+	case *In:
+		y, ok := b.(*In)
+		if !ok || x.Negate != y.Negate {
+			return false
+		}
+	case *Quantified:
+		y, ok := b.(*Quantified)
+		if !ok || x.All != y.All || x.LeftID != y.LeftID || x.ElemID != y.ElemID {
+			return false
+		}
+	case *ArrayCtor:
+		y, ok := b.(*ArrayCtor)
+		if !ok || !x.T.Equal(y.T) {
+			return false
+		}
+	case *ArrayIndex:
+		if _, ok := b.(*ArrayIndex); !ok {
+			return false
+		}
+	case *RowCtor:
+		if _, ok := b.(*RowCtor); !ok {
+			return false
+		}
+	case *AggFunc:
+		y, ok := b.(*AggFunc)
+		if !ok || x.Agg != y.Agg || x.Distinct != y.Distinct || len(x.Args) != len(y.Args) ||
+			(x.Filter == nil) != (y.Filter == nil) || len(x.OrderBy) != len(y.OrderBy) {
+			return false
+		}
+		for i := range x.OrderBy {
+			if x.OrderBy[i].Desc != y.OrderBy[i].Desc || x.OrderBy[i].NullsFirst != y.OrderBy[i].NullsFirst {
+				return false
+			}
+		}
+	default: // subqueries are equal only if they are one
+		return false
+	}
+	ca, cb := Children(a), Children(b)
+	if len(ca) != len(cb) {
+		return false
+	}
+	for i := range ca {
+		if !Equal(ca[i], cb[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Fingerprint is a text that is equal for expressions that are Equal, for use as a map key within one statement.
+func Fingerprint(e Expr) string {
+	f := formatter{fingerprint: true, name: func(c *Column) string { return fmt.Sprintf("@%d", c.ID) }}
+	f.expr(e)
+	return string(f.buf)
+}
