@@ -1,0 +1,2 @@
+// Package bind turns a syntax tree into meaning.
+package bind

@@ -1,0 +1,463 @@
+package bind
+
+import (
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// Statement is a bound statement: a *Query, or one of the command structs of this file, or one of package parse's
+// commands that need no binding (aliased here, so that callers need not import parse for them).
+type Statement interface{}
+
+// Query reads or changes rows.
+type Query struct {
+	*opt.Query
+	// ParamTypes are the types of $1, $2, ..., given or inferred.
+	ParamTypes []*types.T
+	// AsOf is the AS OF SYSTEM TIME expression, free of columns; nil: none. See AsOfTimestamp.
+	AsOf scalar.Expr
+	// Access lists the privileges that the statement needs.
+	Access []Access
+	// Notices are to be sent to the client.
+	Notices []Notice
+	// Writes says that the statement changes rows or locks them.
+	Writes bool
+	Locks  bool
+}
+
+// Access is a privilege needed on a relation.
+type Access struct {
+	Table     *catalog.Table
+	Privilege string // SELECT, INSERT, UPDATE, DELETE
+}
+
+// Notice is a message that is not an error.
+type Notice struct {
+	Severity string // NOTICE or WARNING
+	Code     string
+	Message  string
+	Hint     string
+}
+
+// Commands that package parse completes.
+type (
+	Begin              = parse.Begin
+	Commit             = parse.Commit
+	Rollback           = parse.Rollback
+	Savepoint          = parse.Savepoint
+	Release            = parse.Release
+	RollbackTo         = parse.RollbackTo
+	SetTransaction     = parse.SetTransaction
+	TxnModes           = parse.TxnModes
+	SetVar             = parse.SetVar
+	ResetVar           = parse.ResetVar
+	ShowVar            = parse.ShowVar
+	SetClusterSetting  = parse.SetClusterSetting
+	ShowClusterSetting = parse.ShowClusterSetting
+	Execute            = parse.Execute
+	Deallocate         = parse.Deallocate
+	Fetch              = parse.Fetch
+	CloseCursor        = parse.CloseCursor
+	Discard            = parse.Discard
+	Listen             = parse.Listen
+	Unlisten           = parse.Unlisten
+	Notify             = parse.Notify
+	CreateRole         = parse.CreateRole
+	AlterRole          = parse.AlterRole
+	DropRole           = parse.DropRole
+	RoleOptions        = parse.RoleOptions
+	CopyOptions        = parse.CopyOptions
+	// Prepare has the statement unbound: the session binds it with the given types.
+	Prepare       = parse.Prepare
+	DeclareCursor = parse.DeclareCursor
+	// Explain has the statement unbound.
+	Explain = parse.Explain
+	Noop    = parse.Noop
+	Cancel  = parse.Cancel
+)
+
+// Name is a fully qualified object name.
+type Name = parse.Name
+
+// Show is a SHOW that is not a query over virtual tables: see Show.What.
+type Show struct {
+	// What is RANGES, "CREATE TABLE", REGIONS, JOBS, SESSIONS, QUERIES, ... in upper case.
+	What string
+	// Table is the relation named by FROM TABLE or CREATE TABLE; nil if none.
+	Table *catalog.Table
+	Index *catalog.Index // of FROM INDEX; nil: the table and all its indexes
+	// Database is the database named by FROM DATABASE, or the current one.
+	Database string
+	Details  bool
+}
+
+// Copy is COPY with its relation resolved.
+type Copy struct {
+	From bool
+	// Table and Columns (ordinals in Table.Columns) for COPY FROM.
+	Table   *catalog.Table
+	Columns []int
+	// Names are the column names, for a header.
+	Names []string
+	// Insert is the statement that COPY FROM is equal to, over parameters in the order of Columns: it has the
+	// defaults of the other columns, the checks and the assignment of New columns.
+	Insert *Query
+	// Query is COPY TO's, for a table too.
+	Query   *Query
+	Target  string
+	Program bool
+	Options CopyOptions
+}
+
+// Vacuum and Analyze collect statistics; Tables nil means all of the current database. VACUUM without ANALYZE does
+// nothing, with a notice.
+type Vacuum struct {
+	Analyze bool
+	Tables  []*catalog.Table
+	Notices []Notice
+}
+
+// Analyze is ANALYZE.
+type Analyze struct{ Tables []*catalog.Table }
+
+// LockTable is LOCK TABLE.
+type LockTable struct {
+	Tables []*catalog.Table
+	Mode   string
+	NoWait bool
+}
+
+// CreateDatabase is CREATE DATABASE.
+type CreateDatabase struct {
+	Name          string
+	IfNotExists   bool
+	Owner         string
+	PrimaryRegion string
+	Regions       []string
+	SurviveRegion bool
+	Notices       []Notice
+}
+
+// DropDatabase is DROP DATABASE.
+type DropDatabase struct {
+	Name     string
+	IfExists bool
+	Cascade  bool
+	Force    bool
+}
+
+// AlterDatabase renames a database or changes its owner or regions; one of the fields is set.
+type AlterDatabase struct {
+	Name          string
+	Rename        string
+	Owner         string
+	PrimaryRegion string
+	AddRegion     string
+	DropRegion    string
+	// Survive is "zone" or "region".
+	Survive string
+}
+
+// CreateSchema is CREATE SCHEMA.
+type CreateSchema struct {
+	Database    string
+	Name        string
+	IfNotExists bool
+	Owner       string
+}
+
+// DropSchema is DROP SCHEMA.
+type DropSchema struct {
+	Database string
+	Names    []string
+	IfExists bool
+	Cascade  bool
+}
+
+// AlterSchema renames a schema or changes its owner.
+type AlterSchema struct {
+	Database, Name string
+	Rename, Owner  string
+}
+
+// ColumnDef defines a column.
+type ColumnDef struct {
+	Name    string
+	Type    *types.T
+	NotNull bool
+	// Default and Generated are expression texts that Binder.DefaultExpr and friends understand; validated.
+	Default   string
+	Generated string
+	Hidden    bool
+	// Identity is 'a', 'd' or 0.
+	Identity byte
+	// Sequence is the sequence to create and own for SERIAL and identity columns; Default refers to it by name.
+	Sequence *CreateSequence
+	Comment  string
+}
+
+// ConstraintKind is the sort of a constraint.
+type ConstraintKind uint8
+
+const (
+	PrimaryKey ConstraintKind = iota
+	Unique
+	Check
+	ForeignKey
+)
+
+// IndexColumnDef is a key column of an index by name.
+type IndexColumnDef struct {
+	Name string
+	Desc bool
+}
+
+// ConstraintDef defines a table constraint. Name is always set; for unnamed ones it is chosen as PostgreSQL does
+// (t_pkey, t_a_key, t_a_check, t_a_fkey), free among the constraints of the statement and the table, and
+// NameGiven is false.
+type ConstraintDef struct {
+	Kind      ConstraintKind
+	Name      string
+	NameGiven bool
+	// Columns are the key columns of PRIMARY KEY and UNIQUE; for FOREIGN KEY the referencing columns.
+	Columns []IndexColumnDef
+	Storing []string
+	// Predicate is a partial unique index's condition.
+	Predicate string
+	// Expr is a CHECK's condition and ExprColumns what it reads.
+	Expr        string
+	ExprColumns []string
+	// RefTable is the referenced table; RefSelf says it is the table itself, being created. RefColumns is never empty.
+	RefTable           *catalog.Table
+	RefSelf            bool
+	RefColumns         []string
+	OnDelete, OnUpdate catalog.Action
+	MatchFull          bool
+	// NotValid constraints hold for new rows only.
+	NotValid bool
+}
+
+// IndexDef defines an index.
+type IndexDef struct {
+	Name      string
+	Unique    bool
+	Columns   []IndexColumnDef
+	Storing   []string
+	Predicate string
+}
+
+// CreateTable is CREATE TABLE. The primary key is among Constraints; without one, the table gets the hidden column
+// rowid (already in Columns and Constraints then, with ImplicitPrimary).
+type CreateTable struct {
+	Name            Name // qualified
+	IfNotExists     bool
+	Temporary       bool
+	Columns         []ColumnDef
+	Constraints     []ConstraintDef
+	Indexes         []IndexDef
+	ImplicitPrimary bool
+	Options         map[string]string
+	Locality        string
+	Protocol        string
+	Notices         []Notice
+	// As is CREATE TABLE AS: the query that fills the table, its columns in the order of Columns (without rowid).
+	As       *Query
+	WithData bool
+}
+
+// DropRelation is DROP TABLE, VIEW and SEQUENCE. Missing relations were left out with a notice (IF EXISTS).
+type DropRelation struct {
+	Kind    catalog.Kind
+	Tables  []*catalog.Table
+	Cascade bool
+	Notices []Notice
+}
+
+// AlterTable changes a table, view or sequence by a list of actions, all or none.
+type AlterTable struct {
+	Table   *catalog.Table // nil: IF EXISTS and there is none
+	Actions []AlterAction
+	Notices []Notice
+}
+
+// AlterAction is one of the Alter types below.
+type AlterAction interface{ alterAction() }
+
+type (
+	// AddColumn adds a column; its constraints follow as AddConstraint actions.
+	AddColumn struct {
+		IfNotExists bool
+		Column      ColumnDef
+	}
+	// DropColumn drops a column.
+	DropColumn struct {
+		Name     string
+		IfExists bool
+		Cascade  bool
+	}
+	// RenameColumn renames a column.
+	RenameColumn struct{ From, To string }
+	// RenameRelation renames the relation itself.
+	RenameRelation struct{ To string }
+	// RenameConstraint renames a constraint (and its index).
+	RenameConstraint struct{ From, To string }
+	// AddConstraint adds a constraint.
+	AddConstraint struct {
+		IfNotExists bool
+		Constraint  ConstraintDef
+	}
+	// DropConstraint drops a constraint.
+	DropConstraint struct {
+		Name     string
+		IfExists bool
+		Cascade  bool
+	}
+	// ValidateConstraint validates a NOT VALID constraint.
+	ValidateConstraint struct{ Name string }
+	// AlterPrimaryKey replaces the primary key.
+	AlterPrimaryKey struct{ Columns []IndexColumnDef }
+	// SetNotNull is ALTER COLUMN SET NOT NULL.
+	SetNotNull struct{ Column string }
+	// DropNotNull is ALTER COLUMN DROP NOT NULL.
+	DropNotNull struct{ Column string }
+	// SetDefault is ALTER COLUMN SET DEFAULT, or DROP DEFAULT if Expr is empty.
+	SetDefault struct{ Column, Expr string }
+	// AlterColumnType changes a column's type; Using is the text of an expression over the row, or empty.
+	AlterColumnType struct {
+		Column string
+		Type   *types.T
+		Using  string
+	}
+	// SetSchema moves the relation to another schema.
+	SetSchema struct{ Schema string }
+	// OwnerTo changes the owner.
+	OwnerTo struct{ Owner string }
+	// SetOptions sets storage parameters, which have no effect but are kept.
+	SetOptions struct{ Options map[string]string }
+	// SetLocality is SET LOCALITY.
+	SetLocality struct{ Locality string }
+	// DropIdentity is ALTER COLUMN DROP IDENTITY.
+	DropIdentity struct{ Column string }
+)
+
+func (*AddColumn) alterAction()          {}
+func (*DropColumn) alterAction()         {}
+func (*RenameColumn) alterAction()       {}
+func (*RenameRelation) alterAction()     {}
+func (*RenameConstraint) alterAction()   {}
+func (*AddConstraint) alterAction()      {}
+func (*DropConstraint) alterAction()     {}
+func (*ValidateConstraint) alterAction() {}
+func (*AlterPrimaryKey) alterAction()    {}
+func (*SetNotNull) alterAction()         {}
+func (*DropNotNull) alterAction()        {}
+func (*SetDefault) alterAction()         {}
+func (*AlterColumnType) alterAction()    {}
+func (*SetSchema) alterAction()          {}
+func (*OwnerTo) alterAction()            {}
+func (*SetOptions) alterAction()         {}
+func (*SetLocality) alterAction()        {}
+func (*DropIdentity) alterAction()       {}
+
+// CreateIndex is CREATE INDEX. Exists says that IF NOT EXISTS found one: nothing to do but the notice.
+type CreateIndex struct {
+	Table        *catalog.Table
+	Index        IndexDef
+	Concurrently bool
+	Exists       bool
+	Notices      []Notice
+}
+
+// IndexRef names an index of a table.
+type IndexRef struct {
+	Table *catalog.Table
+	Index *catalog.Index
+}
+
+// DropIndex is DROP INDEX; missing ones were left out with a notice.
+type DropIndex struct {
+	Indexes []IndexRef
+	Cascade bool
+	Notices []Notice
+}
+
+// RenameIndex is ALTER INDEX RENAME.
+type RenameIndex struct {
+	Ref IndexRef
+	To  string
+}
+
+// CreateSequence is CREATE SEQUENCE.
+type CreateSequence struct {
+	Name        Name
+	IfNotExists bool
+	Temporary   bool
+	Definition  catalog.Sequence
+	// OwnedBy is "table.column"; both nil and empty: none.
+	OwnerTable  *catalog.Table
+	OwnerColumn string
+}
+
+// AlterSequence changes a sequence's definition; Restart also sets its value.
+type AlterSequence struct {
+	Table       *catalog.Table // nil: IF EXISTS and there is none
+	Definition  catalog.Sequence
+	Restart     *int64
+	OwnerTable  *catalog.Table
+	OwnerColumn string
+	OwnerNone   bool
+}
+
+// CreateView is CREATE VIEW. Query is the normalised text to store; Columns are the result's.
+type CreateView struct {
+	Name        Name
+	Replace     bool
+	IfNotExists bool
+	Temporary   bool
+	Columns     []ColumnDef
+	Query       string
+	DependsOn   []catalog.ID
+}
+
+// Truncate empties tables, and those that reference them if Cascade.
+type Truncate struct {
+	Tables          []*catalog.Table
+	RestartIdentity bool
+	Cascade         bool
+}
+
+// Comment is COMMENT ON.
+type Comment struct {
+	Kind   string
+	Name   Name
+	Table  *catalog.Table // of TABLE, VIEW, SEQUENCE, COLUMN, INDEX, CONSTRAINT
+	Column string
+	Index  *catalog.Index
+	Text   string
+}
+
+// Grant is GRANT and REVOKE. Tables are resolved; databases and schemas are names.
+type Grant struct {
+	Revoke      bool
+	GrantOption bool
+	Privileges  []string // upper case; ALL
+	Tables      []*catalog.Table
+	Databases   []string
+	Schemas     []string
+	Roles       []string // membership
+	Grantees    []string
+}
+
+// SplitAt is ALTER TABLE|INDEX ... SPLIT AT; each row is a prefix of the index's key columns, of their types.
+type SplitAt struct {
+	Table *catalog.Table
+	Index *catalog.Index
+	Rows  *Query
+	// Unsplit and Scatter are the related statements; Rows may be nil.
+	Unsplit bool
+	All     bool
+	Scatter bool
+}

@@ -1,0 +1,467 @@
+package parse
+
+import (
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/parser"
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/pgwire/pgcode"
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/pgwire/pgerror"
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	gtypes "github.com/cockroachdb/cockroachdb-parser/pkg/sql/types"
+	"github.com/cockroachdb/errors"
+
+	"meridian/sql/sqlstate"
+)
+
+// MaxStatementBytes bounds one query string.
+const MaxStatementBytes = 64 << 20
+
+// maxParams is what the wire protocol can carry.
+const maxParams = 65535
+
+// Statement is one parsed statement.
+type Statement struct {
+	// Source is the whole query string; the statement is Source[Offset:End].
+	Source      string
+	Offset, End int
+	// Node is a pointer to one of this package's commands, or the grammar library's tree.Statement.
+	Node any
+	// NumParams is the highest $n.
+	NumParams int
+	// Overriding is "system" or "user" for INSERT ... OVERRIDING ... VALUE.
+	Overriding string
+
+	// grammar is the text that the grammar library was given, and edits say how it differs from the source.
+	grammar string
+	edits   []edit
+}
+
+// Text is the statement as written, without the semicolon.
+func (s *Statement) Text() string { return s.Source[s.Offset:s.End] }
+
+// edit replaces Source[pos:end] by text; at is where that lands in the grammar's text.
+type edit struct {
+	pos, end int
+	text     string
+	at       int
+}
+
+// sourceOffset maps an offset in the grammar's text to one in Source.
+func (s *Statement) sourceOffset(at int) int {
+	delta := s.Offset
+	for _, e := range s.edits {
+		if at < e.at {
+			break
+		}
+		if at < e.at+len(e.text) {
+			return e.pos
+		}
+		delta = e.end - (e.at + len(e.text))
+	}
+	return at + delta
+}
+
+// PosOf is the 1-based character position of a name that the syntax tree took from the text, or zero. Names in the
+// tree are substrings of the text unless they had to be folded or unquoted.
+func (s *Statement) PosOf(name string) int {
+	if name == "" || s.grammar == "" {
+		return 0
+	}
+	base := uintptr(unsafe.Pointer(unsafe.StringData(s.grammar)))
+	p := uintptr(unsafe.Pointer(unsafe.StringData(name)))
+	if p < base || p >= base+uintptr(len(s.grammar)) {
+		return 0
+	}
+	at := int(p - base)
+	if at > 0 && s.grammar[at-1] == '\'' || at > 0 && s.grammar[at-1] == '"' {
+		at--
+	}
+	return CharPos(s.Source, s.sourceOffset(at))
+}
+
+// FindWord is the 1-based position of the first identifier in the statement that stands for name and, when after is
+// not zero, comes after it; zero if there is none. It serves error messages for names that PosOf can't place.
+func (s *Statement) FindWord(name string, after int) int {
+	toks, err := lex(s.Source[:s.End], s.Offset, nil)
+	if err != nil {
+		return 0
+	}
+	for _, t := range toks {
+		if (t.Kind == Word || t.Kind == Quoted) && identText(t, s.Source) == name {
+			if p := CharPos(s.Source, int(t.Pos)); p > after {
+				return p
+			}
+		}
+	}
+	return 0
+}
+
+// FindText is like FindWord for a token as written, such as an operator or a constant.
+func (s *Statement) FindText(text string, after int) int {
+	toks, err := lex(s.Source[:s.End], s.Offset, nil)
+	if err != nil {
+		return 0
+	}
+	for _, t := range toks {
+		if strings.EqualFold(t.Text(s.Source), text) {
+			if p := CharPos(s.Source, int(t.Pos)); p > after {
+				return p
+			}
+		}
+	}
+	return 0
+}
+
+// CountRefs counts the identifiers that stand for name and are not qualifiers of something else.
+func (s *Statement) CountRefs(name string) int {
+	toks, err := lex(s.Source[:s.End], s.Offset, nil)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for i, t := range toks {
+		if (t.Kind == Word || t.Kind == Quoted) && identText(t, s.Source) == name {
+			if i+1 < len(toks) && toks[i+1].Kind == Punct && s.Source[toks[i+1].Pos] == '.' {
+				continue
+			}
+			n++
+		}
+	}
+	return n
+}
+
+// Parser parses query strings. It keeps its buffers between calls, so a session has one; it is not for concurrent use.
+type Parser struct {
+	grammar parser.Parser
+	toks    []Token
+}
+
+// Parse splits a query string into statements and parses each. An empty string has none. As in PostgreSQL, one
+// syntax error refuses the whole string.
+func Parse(sql string) ([]Statement, error) {
+	var p Parser
+	return p.Parse(sql)
+}
+
+// ParseOne parses a string of exactly one statement.
+func ParseOne(sql string) (*Statement, error) {
+	stmts, err := Parse(sql)
+	if err != nil {
+		return nil, err
+	}
+	if len(stmts) != 1 {
+		return nil, sqlstate.New(sqlstate.SyntaxError, "expected one statement, found %d", len(stmts))
+	}
+	return &stmts[0], nil
+}
+
+// Parse is the function Parse with this parser's buffers.
+func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			stmts, err = nil, internal(r)
+		}
+	}()
+	if len(sql) > MaxStatementBytes {
+		return nil, sqlstate.New(sqlstate.ProgramLimitExceeded, "query string is too long")
+	}
+	if i := strings.IndexByte(sql, 0); i >= 0 {
+		return nil, sqlstate.New(sqlstate.CharacterNotInRepertoire, "invalid byte sequence for encoding \"UTF8\": 0x00")
+	}
+	p.toks, err = lex(sql, 0, p.toks[:0])
+	if cap(p.toks) > 1<<16 {
+		defer func() { p.toks = nil }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	toks := p.toks
+	for i := 0; toks[i].Kind != EOF; {
+		if isPunct(toks[i], sql, ";") {
+			i++
+			continue
+		}
+		j, depth := i, 0
+		params := 0
+		for ; toks[j].Kind != EOF; j++ {
+			t := toks[j]
+			if t.Kind == Punct {
+				switch sql[t.Pos] {
+				case '(', '[':
+					depth++
+				case ')', ']':
+					depth--
+				case ';':
+					if depth <= 0 {
+						goto end
+					}
+				}
+				if depth > 5000 {
+					return nil, sqlstate.New(sqlstate.StatementTooComplex, "stack depth limit exceeded")
+				}
+			} else if t.Kind == Param {
+				n, err := strconv.Atoi(sql[t.Pos+1 : t.End])
+				if err != nil || n < 1 || n > maxParams {
+					return nil, sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter %s", t.Text(sql)).At(CharPos(sql, int(t.Pos)))
+				}
+				params = max(params, n)
+			}
+		}
+	end:
+		stmts = append(stmts, Statement{Source: sql, Offset: int(toks[i].Pos), End: int(toks[j-1].End), NumParams: params})
+		if err := p.statement(&stmts[len(stmts)-1], toks[i:j]); err != nil {
+			return nil, err
+		}
+		i = j
+	}
+	return stmts, nil
+}
+
+// sub parses toks as a statement nested in another (EXPLAIN, PREPARE, ...).
+func (p *Parser) sub(src string, toks []Token) (*Statement, error) {
+	if len(toks) == 0 {
+		return nil, syntaxError(src, Token{EOF, int32(len(src)), int32(len(src))})
+	}
+	s := &Statement{Source: src, Offset: int(toks[0].Pos), End: int(toks[len(toks)-1].End)}
+	for _, t := range toks {
+		if t.Kind == Param {
+			n, _ := strconv.Atoi(src[t.Pos+1 : t.End])
+			s.NumParams = max(s.NumParams, n)
+		}
+	}
+	return s, p.statement(s, toks)
+}
+
+// statement parses one statement from its tokens.
+func (p *Parser) statement(s *Statement, toks []Token) error {
+	c := &cursor{p: p, src: s.Source, toks: toks}
+	node, handled, err := c.utility()
+	if err != nil {
+		return err
+	}
+	if handled {
+		s.Node = node
+		return nil
+	}
+	return p.viaGrammar(s, toks)
+}
+
+// viaGrammar gives the statement to the grammar library, after the rewrites that make PostgreSQL's forms acceptable.
+func (p *Parser) viaGrammar(s *Statement, toks []Token) error {
+	edits, err := rewrite(s, toks)
+	if err != nil {
+		return err
+	}
+	text := s.Text()
+	if len(edits) > 0 {
+		var b strings.Builder
+		b.Grow(len(text) + 32)
+		at := s.Offset
+		for i := range edits {
+			e := &edits[i]
+			b.WriteString(s.Source[at:e.pos])
+			e.at = b.Len()
+			b.WriteString(e.text)
+			at = e.end
+		}
+		b.WriteString(s.Source[at:s.End])
+		text = b.String()
+		s.edits = edits
+	}
+	s.grammar = text
+	stmts, err := p.parseGrammar(text)
+	if err != nil {
+		return s.grammarError(err, toks)
+	}
+	if len(stmts) != 1 {
+		return sqlstate.New(sqlstate.SyntaxError, "syntax error")
+	}
+	s.Node = stmts[0].AST
+	return nil
+}
+
+func (p *Parser) parseGrammar(text string) (stmts []parsed, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.grammar = parser.Parser{}
+			stmts, err = nil, internal(r)
+		}
+	}()
+	list, err := p.grammar.ParseWithInt(text, gtypes.Int4)
+	if err != nil {
+		return nil, err
+	}
+	stmts = make([]parsed, len(list))
+	for i := range list {
+		stmts[i].AST = list[i].AST
+	}
+	return stmts, nil
+}
+
+type parsed struct{ AST tree.Statement }
+
+func internal(r any) error {
+	e := sqlstate.New(sqlstate.InternalError, "internal error in the parser: %v", r)
+	if err, ok := r.(error); ok {
+		e.Cause = err
+	}
+	return e
+}
+
+// grammarError translates an error of the grammar library into PostgreSQL's.
+func (s *Statement) grammarError(err error, toks []Token) error {
+	var own *sqlstate.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	code := pgerror.GetPGCode(err)
+	pos, found := caretOffset(err)
+	msg := err.Error()
+	if code == pgcode.FeatureNotSupported || strings.Contains(msg, "unimplemented") {
+		m := strings.TrimPrefix(msg, "at or near ")
+		if i := strings.Index(m, "unimplemented: "); i >= 0 {
+			m = m[i+len("unimplemented: "):]
+		} else if i := strings.LastIndex(m, ": "); i >= 0 {
+			m = m[i+2:]
+		}
+		e := sqlstate.New(sqlstate.FeatureNotSupported, "%s", featureText(m))
+		if found {
+			e.At(CharPos(s.Source, s.sourceOffset(pos)))
+		}
+		return e
+	}
+	if !found {
+		c := sqlstate.Code(code.String())
+		if c == "" || c == "XXUUU" {
+			c = sqlstate.SyntaxError
+		}
+		return sqlstate.New(c, "%s", cleanMessage(msg))
+	}
+	off := s.sourceOffset(pos)
+	m := cleanMessage(msg)
+	if m == "syntax error" || strings.HasPrefix(m, "syntax error") && strings.HasSuffix(m, "syntax error") {
+		for _, t := range toks {
+			if int(t.End) > off {
+				return syntaxError(s.Source, t)
+			}
+		}
+		return syntaxError(s.Source, Token{EOF, int32(s.End), int32(s.End)})
+	}
+	c := sqlstate.Code(code.String())
+	if c == "XXUUU" || c == "" {
+		c = sqlstate.SyntaxError
+	}
+	return sqlstate.New(c, "%s", m).At(CharPos(s.Source, off))
+}
+
+func featureText(m string) string {
+	if strings.Contains(m, "this syntax") || m == "" {
+		return "this syntax is not supported"
+	}
+	return m + " is not supported"
+}
+
+// cleanMessage drops the prefixes that the library puts before a message.
+func cleanMessage(m string) string {
+	if rest, ok := strings.CutPrefix(m, "at or near \""); ok {
+		if i := strings.Index(rest, "\": "); i >= 0 {
+			m = rest[i+3:]
+		}
+	}
+	return strings.TrimPrefix(m, "syntax error: ")
+}
+
+// caretOffset finds where in its input the library's error points, from the drawing in the error's detail.
+func caretOffset(err error) (int, bool) {
+	for _, d := range errors.GetAllDetails(err) {
+		text, ok := strings.CutPrefix(d, "source SQL:\n")
+		if !ok {
+			continue
+		}
+		i := strings.LastIndexByte(text, '\n')
+		if i < 0 || !strings.HasSuffix(text, "^") {
+			continue
+		}
+		spaces := len(text) - i - 2
+		line := strings.LastIndexByte(text[:i], '\n') + 1
+		return line + spaces, true
+	}
+	return 0, false
+}
+
+// syntaxError is PostgreSQL's error at a token.
+func syntaxError(src string, t Token) error {
+	if t.Kind == EOF || int(t.Pos) >= len(src) {
+		return sqlstate.New(sqlstate.SyntaxError, "syntax error at end of input").At(CharPos(src, int(t.Pos)))
+	}
+	return sqlstate.New(sqlstate.SyntaxError, "syntax error at or near \"%s\"", near(t.Text(src))).At(CharPos(src, int(t.Pos)))
+}
+
+// ParseExpr parses a scalar expression, such as a stored default, in the form that descriptors keep.
+func ParseExpr(text string) (tree.Expr, *Statement, error) {
+	s, err := ParseOne("SELECT " + text)
+	if err != nil {
+		return nil, nil, err
+	}
+	sel, ok := s.Node.(*tree.Select)
+	if ok && sel.With == nil && sel.Limit == nil && len(sel.OrderBy) == 0 {
+		if c, ok := sel.Select.(*tree.SelectClause); ok && len(c.Exprs) == 1 && len(c.From.Tables) == 0 && c.Where == nil && c.Exprs[0].As == "" {
+			return c.Exprs[0].Expr, s, nil
+		}
+	}
+	return nil, nil, sqlstate.New(sqlstate.SyntaxError, "invalid expression %s", strconv.Quote(text))
+}
+
+// QuoteIdent quotes a name if it has to be.
+func QuoteIdent(s string) string {
+	plain := s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] == '_')
+	for i := 0; plain && i < len(s); i++ {
+		c := s[i]
+		plain = c >= 'a' && c <= 'z' || c == '_' || isDigit(c)
+	}
+	if plain && !reservedWord(s) {
+		return s
+	}
+	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+}
+
+// QuoteLiteral quotes a string constant.
+func QuoteLiteral(s string) string {
+	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	if strings.Contains(s, `\`) {
+		q = "E" + strings.ReplaceAll(q, `\`, `\\`)
+	}
+	return q
+}
+
+// Quoted is the name, quoted where needed.
+func (n Name) Quoted() string {
+	s := QuoteIdent(n.Name)
+	if n.Schema != "" {
+		s = QuoteIdent(n.Schema) + "." + s
+	}
+	if n.Database != "" {
+		s = QuoteIdent(n.Database) + "." + s
+	}
+	return s
+}
+
+// reservedWord reports whether PostgreSQL reserves the word, so that it is a name only in quotes.
+func reservedWord(s string) bool {
+	switch s {
+	case "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check",
+		"collate", "column", "constraint", "create", "current_catalog", "current_date", "current_role", "current_time",
+		"current_timestamp", "current_user", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except",
+		"false", "fetch", "for", "foreign", "from", "grant", "group", "having", "in", "initially", "intersect", "into",
+		"lateral", "leading", "limit", "localtime", "localtimestamp", "not", "null", "offset", "on", "only", "or",
+		"order", "placing", "primary", "references", "returning", "select", "session_user", "some", "symmetric", "table",
+		"then", "to", "trailing", "true", "union", "unique", "user", "using", "variadic", "when", "where", "window",
+		"with", "authorization", "binary", "collation", "concurrently", "cross", "current_schema", "freeze", "full",
+		"ilike", "inner", "is", "isnull", "join", "left", "like", "natural", "notnull", "outer", "overlaps", "right",
+		"similar", "verbose", "tablesample":
+		return true
+	}
+	return false
+}

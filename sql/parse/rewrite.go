@@ -1,0 +1,138 @@
+package parse
+
+import (
+	"strings"
+
+	"meridian/sql/sqlstate"
+)
+
+// rewrite finds where PostgreSQL's form of a statement differs from what the grammar library accepts, and how to
+// say the same in its words. Edits come in order and do not overlap.
+func rewrite(s *Statement, toks []Token) ([]edit, error) {
+	src := s.Source
+	var edits []edit
+	replace := func(from, to int, text string) { // tokens [from, to)
+		edits = append(edits, edit{pos: int(toks[from].Pos), end: int(toks[to-1].End), text: text})
+	}
+	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
+	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
+	ddl := is(0, "create") || is(0, "alter")
+	for i := 0; i < len(toks); i++ {
+		t := toks[i]
+		switch t.Kind {
+		case Op:
+			if text, ok := likeOperator(t.Text(src)); ok {
+				replace(i, i+1, text)
+			}
+		case Quoted:
+			// "char" is a type; the grammar knows it only after :: and without a schema.
+			if t.Text(src) == `"char"` && punct(i-1, ".") && is(i-2, "pg_catalog") {
+				replace(i-2, i+1, `"char"`)
+			}
+		case Word:
+			w := t.Text(src)
+			switch len(w) {
+			case 4:
+				if strings.EqualFold(w, "only") && i > 0 && !punct(i-1, ".") &&
+					(is(i-1, "from") || is(i-1, "update") || is(i-1, "table") || is(i-1, "join") || is(i-1, "exists")) && i+1 < len(toks) {
+					replace(i, i+1, "")
+				}
+			case 7:
+				if strings.EqualFold(w, "collate") && i+1 < len(toks) && !(is(0, "create") && is(1, "database")) {
+					end := i + 2
+					for punct(end, ".") {
+						end += 2
+					}
+					if end > len(toks) || toks[i+1].Kind != Word && toks[i+1].Kind != Quoted {
+						continue
+					}
+					if err := checkCollation(src, toks[end-1]); err != nil {
+						return nil, err
+					}
+					replace(i, end, "")
+					i = end - 1
+				}
+			case 8:
+				if strings.EqualFold(w, "operator") && punct(i+1, "(") {
+					j := i + 2
+					for j+1 < len(toks) && punct(j+1, ".") {
+						j += 2
+					}
+					if j+1 < len(toks) && toks[j].Kind == Op && punct(j+1, ")") {
+						text := toks[j].Text(src)
+						if l, ok := likeOperator(text); ok {
+							text = l
+						}
+						replace(i, j+2, " "+text+" ")
+						i = j + 1
+					}
+				}
+			case 9:
+				if ddl && strings.EqualFold(w, "initially") && i+1 < len(toks) {
+					if is(i+1, "deferred") {
+						return nil, sqlstate.New(sqlstate.FeatureNotSupported, "deferred constraints are not supported").At(CharPos(src, int(t.Pos)))
+					}
+					if is(i+1, "immediate") {
+						replace(i, i+2, "")
+						i++
+					}
+				}
+			case 10:
+				switch {
+				case ddl && strings.EqualFold(w, "deferrable"):
+					if is(i-1, "not") {
+						replace(i-1, i+1, "")
+					} else if is(i+1, "initially") && is(i+2, "immediate") {
+						replace(i, i+1, "")
+					} else if is(i+1, "initially") {
+						continue // refused at the next word
+					} else if i > 3 {
+						replace(i, i+1, "")
+					}
+				case ddl && strings.EqualFold(w, "tablespace") && i > 2 && i+1 < len(toks) && toks[i+1].Kind != Punct:
+					from := i
+					if is(i-1, "index") && is(i-2, "using") {
+						from = i - 2
+					}
+					replace(from, i+2, "")
+					i++
+				case strings.EqualFold(w, "overriding") && is(i+2, "value") && (is(i+1, "system") || is(i+1, "user")):
+					s.Overriding = strings.ToLower(toks[i+1].Text(src))
+					replace(i, i+3, "")
+					i += 2
+				}
+			}
+		}
+	}
+	return edits, nil
+}
+
+// likeOperator gives the keyword form of the operators that LIKE and ILIKE stand for.
+func likeOperator(op string) (string, bool) {
+	switch op {
+	case "~~":
+		return " LIKE ", true
+	case "~~*":
+		return " ILIKE ", true
+	case "!~~":
+		return " NOT LIKE ", true
+	case "!~~*":
+		return " NOT ILIKE ", true
+	}
+	return "", false
+}
+
+// checkCollation accepts the collations that every database has and the usual names of UTF-8 locales: all text is
+// ordered by its bytes.
+func checkCollation(src string, t Token) error {
+	name := identText(t, src)
+	l := strings.ToLower(name)
+	switch {
+	case l == "default" || l == "c" || l == "posix" || l == "ucs_basic" || l == "unicode":
+	case strings.HasSuffix(l, ".utf8") || strings.HasSuffix(l, ".utf-8") || strings.HasSuffix(l, "-x-icu"):
+	case len(l) == 5 && l[2] == '_':
+	default:
+		return sqlstate.New(sqlstate.UndefinedObject, "collation \"%s\" for encoding \"UTF8\" does not exist", name).At(CharPos(src, int(t.Pos)))
+	}
+	return nil
+}

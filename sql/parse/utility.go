@@ -1,0 +1,696 @@
+package parse
+
+import (
+	"strings"
+
+	"meridian/sql/sqlstate"
+)
+
+// utility parses the statements that this package knows without the grammar library: those that control
+// transactions and sessions, and those whose PostgreSQL forms the library lacks.
+func (c *cursor) utility() (node any, handled bool, err error) {
+	t := c.peek(0)
+	if t.Kind != Word {
+		return nil, false, nil
+	}
+	var buf [16]byte
+	n := int(t.End - t.Pos)
+	if n > len(buf) {
+		return nil, false, nil
+	}
+	for i := range n {
+		ch := c.src[int(t.Pos)+i]
+		if ch >= 'A' && ch <= 'Z' {
+			ch |= 0x20
+		}
+		buf[i] = ch
+	}
+	parse := c.lookup(buf[:n])
+	if parse == nil {
+		return nil, false, nil
+	}
+	c.i = 1
+	node, err = parse()
+	if err != nil {
+		return nil, true, err
+	}
+	if node == nil {
+		return nil, false, nil
+	}
+	return node, true, c.end()
+}
+
+// lookup finds the parser for a first word; nil leaves the statement to the grammar.
+func (c *cursor) lookup(w []byte) func() (any, error) {
+	switch string(w) {
+	case "select", "insert", "update", "delete", "with", "values", "table", "upsert":
+		return nil
+	case "begin":
+		return c.begin
+	case "start":
+		return func() (any, error) {
+			if err := c.expect("transaction"); err != nil {
+				return nil, err
+			}
+			return c.beginModes()
+		}
+	case "commit", "end":
+		return c.commit
+	case "rollback", "abort":
+		return c.rollback
+	case "savepoint":
+		return func() (any, error) { n, err := c.ident(); return &Savepoint{n}, err }
+	case "release":
+		return func() (any, error) { c.accept("savepoint"); n, err := c.ident(); return &Release{n}, err }
+	case "prepare":
+		return c.prepare
+	case "execute":
+		return c.execute
+	case "deallocate":
+		return func() (any, error) {
+			c.accept("prepare")
+			if c.accept("all") {
+				return &Deallocate{}, nil
+			}
+			n, err := c.ident()
+			return &Deallocate{n}, err
+		}
+	case "declare":
+		return c.declare
+	case "fetch":
+		return func() (any, error) { return c.fetch(false) }
+	case "move":
+		return func() (any, error) { return c.fetch(true) }
+	case "close":
+		return func() (any, error) {
+			if c.accept("all") {
+				return &CloseCursor{}, nil
+			}
+			n, err := c.ident()
+			return &CloseCursor{n}, err
+		}
+	case "discard":
+		return func() (any, error) {
+			w, ok := c.acceptAny("all", "plans", "sequences", "temp", "temporary")
+			if !ok {
+				return nil, c.unexpected()
+			}
+			if w == "temporary" {
+				w = "temp"
+			}
+			return &Discard{strings.ToUpper(w)}, nil
+		}
+	case "set":
+		return c.set
+	case "reset":
+		return c.reset
+	case "show":
+		return c.show
+	case "explain":
+		return c.explain
+	case "copy":
+		return c.copy
+	case "vacuum":
+		return c.vacuum
+	case "analyze", "analyse":
+		return c.analyze
+	case "truncate":
+		return c.truncate
+	case "lock":
+		return c.lock
+	case "listen":
+		return func() (any, error) { n, err := c.ident(); return &Listen{n}, err }
+	case "unlisten":
+		return func() (any, error) {
+			if c.acceptOp("*") {
+				return &Unlisten{}, nil
+			}
+			n, err := c.ident()
+			return &Unlisten{n}, err
+		}
+	case "notify":
+		return func() (any, error) {
+			n, err := c.ident()
+			if err != nil {
+				return nil, err
+			}
+			cmd := &Notify{Channel: n}
+			if c.acceptPunct(",") {
+				cmd.Payload, err = c.str()
+			}
+			return cmd, err
+		}
+	case "comment":
+		return c.comment
+	case "grant":
+		return func() (any, error) { return c.grant(false) }
+	case "revoke":
+		return func() (any, error) { return c.grant(true) }
+	case "checkpoint":
+		return func() (any, error) { return &Noop{Tag: "CHECKPOINT"}, nil }
+	case "reindex":
+		return c.swallow("REINDEX", "REINDEX has no effect: indexes need no rebuilding")
+	case "cluster":
+		return c.swallow("CLUSTER", "CLUSTER has no effect: rows are stored in primary key order")
+	case "do":
+		return c.refuse("DO")
+	case "call":
+		return c.refuse("CALL")
+	case "load":
+		return c.refuse("LOAD")
+	case "security":
+		return c.refuse("SECURITY LABEL")
+	case "import":
+		return c.refuse("IMPORT")
+	case "export", "backup", "restore":
+		return c.refuse(strings.ToUpper(string(w)))
+	case "reassign":
+		return c.refuse("REASSIGN OWNED")
+	case "refresh":
+		return c.refuse("REFRESH MATERIALIZED VIEW")
+	case "cancel":
+		return c.cancel
+	case "create":
+		return c.create
+	case "alter":
+		return c.alter
+	case "drop":
+		return c.drop
+	}
+	return nil
+}
+
+// swallow accepts the rest of a statement that has no effect.
+func (c *cursor) swallow(tag, notice string) func() (any, error) {
+	return func() (any, error) {
+		c.i = len(c.toks)
+		return &Noop{Tag: tag, Notice: notice}, nil
+	}
+}
+
+func (c *cursor) refuse(what string) func() (any, error) {
+	return func() (any, error) { return nil, c.unsupported(what) }
+}
+
+func (c *cursor) unsupported(what string) error {
+	return sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported", what)
+}
+
+func (c *cursor) begin() (any, error) {
+	if _, ok := c.acceptAny("work", "transaction"); !ok {
+		c.accept("tran")
+	}
+	return c.beginModes()
+}
+
+func (c *cursor) beginModes() (any, error) {
+	b := &Begin{}
+	return b, c.modes(&b.Modes)
+}
+
+// modes parses transaction modes, separated by optional commas, to the end.
+func (c *cursor) modes(m *TxnModes) error {
+	for !c.done() {
+		switch {
+		case c.accept("isolation", "level"):
+			switch {
+			case c.accept("serializable"):
+				m.Isolation = "serializable"
+			case c.accept("repeatable", "read"):
+				m.Isolation = "repeatable read"
+			case c.accept("read", "committed"):
+				m.Isolation = "read committed"
+			case c.accept("read", "uncommitted"):
+				m.Isolation = "read uncommitted"
+			case c.accept("snapshot"):
+				m.Isolation = "repeatable read"
+			default:
+				return c.unexpected()
+			}
+		case c.accept("read", "only"):
+			m.ReadOnly = boolPtr(true)
+		case c.accept("read", "write"):
+			m.ReadOnly = boolPtr(false)
+		case c.accept("deferrable"):
+			m.Deferrable = boolPtr(true)
+		case c.accept("not", "deferrable"):
+			m.Deferrable = boolPtr(false)
+		case c.accept("priority"):
+			w, ok := c.acceptAny("low", "normal", "high")
+			if !ok {
+				return c.unexpected()
+			}
+			m.Priority = w
+		case c.accept("as", "of", "system", "time"):
+			text, err := c.until()
+			if err != nil {
+				return err
+			}
+			m.AsOf = text
+		default:
+			return c.unexpected()
+		}
+		if c.acceptPunct(",") && c.done() {
+			return c.unexpected()
+		}
+	}
+	return nil
+}
+
+func boolPtr(b bool) *bool { return &b }
+
+func (c *cursor) chain() (bool, error) {
+	if c.accept("and", "chain") {
+		return true, nil
+	}
+	if c.accept("and", "no", "chain") {
+		return false, nil
+	}
+	return false, nil
+}
+
+func (c *cursor) commit() (any, error) {
+	if c.is("prepared") {
+		return nil, c.unsupported("COMMIT PREPARED")
+	}
+	c.acceptAny("work", "transaction")
+	ch, err := c.chain()
+	return &Commit{ch}, err
+}
+
+func (c *cursor) rollback() (any, error) {
+	if c.is("prepared") {
+		return nil, c.unsupported("ROLLBACK PREPARED")
+	}
+	c.acceptAny("work", "transaction")
+	if c.accept("to") {
+		c.accept("savepoint")
+		n, err := c.ident()
+		return &RollbackTo{n}, err
+	}
+	ch, err := c.chain()
+	return &Rollback{ch}, err
+}
+
+func (c *cursor) prepare() (any, error) {
+	if c.is("transaction") {
+		return nil, c.unsupported("PREPARE TRANSACTION")
+	}
+	n, err := c.ident()
+	if err != nil {
+		return nil, err
+	}
+	p := &Prepare{Name: n}
+	if c.acceptPunct("(") {
+		for {
+			t, err := c.typeName()
+			if err != nil {
+				return nil, err
+			}
+			p.Types = append(p.Types, t)
+			if !c.acceptPunct(",") {
+				break
+			}
+		}
+		if err := c.expectPunct(")"); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.expect("as"); err != nil {
+		return nil, err
+	}
+	p.Stmt, err = c.nested()
+	return p, err
+}
+
+func (c *cursor) execute() (any, error) {
+	n, err := c.ident()
+	if err != nil {
+		return nil, err
+	}
+	e := &Execute{Name: n}
+	if c.acceptPunct("(") {
+		for !c.isPunct(")") {
+			a, err := c.until()
+			if err != nil {
+				return nil, err
+			}
+			e.Args = append(e.Args, a)
+			if !c.acceptPunct(",") {
+				break
+			}
+		}
+		if err := c.expectPunct(")"); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (c *cursor) declare() (any, error) {
+	n, err := c.ident()
+	if err != nil {
+		return nil, err
+	}
+	d := &DeclareCursor{Name: n}
+	for {
+		switch {
+		case c.accept("binary"):
+			d.Binary = true
+			continue
+		case c.accept("asensitive"), c.accept("insensitive"), c.accept("no", "scroll"):
+			continue
+		case c.accept("scroll"):
+			d.Scroll = true
+			continue
+		}
+		break
+	}
+	if err := c.expect("cursor"); err != nil {
+		return nil, err
+	}
+	if c.accept("with", "hold") {
+		d.Hold = true
+	} else {
+		c.accept("without", "hold")
+	}
+	if err := c.expect("for"); err != nil {
+		return nil, err
+	}
+	d.Stmt, err = c.nested()
+	return d, err
+}
+
+func (c *cursor) fetch(move bool) (any, error) {
+	f := &Fetch{Count: 1, Move: move}
+	var err error
+	count := func(def int64) error {
+		if c.accept("all") {
+			f.All = true
+			return nil
+		}
+		if t := c.peek(0); t.Kind == Number || t.Kind == Op {
+			f.Count, err = c.integer()
+			return err
+		}
+		f.Count = def
+		return nil
+	}
+	switch {
+	case c.accept("next"):
+	case c.accept("prior"):
+		f.Direction = FetchBackward
+	case c.accept("first"):
+		f.Direction = FetchAbsolute
+	case c.accept("last"):
+		f.Direction, f.Count = FetchAbsolute, -1
+	case c.accept("absolute"):
+		f.Direction = FetchAbsolute
+		f.Count, err = c.integer()
+	case c.accept("relative"):
+		f.Direction = FetchRelative
+		f.Count, err = c.integer()
+	case c.accept("forward"):
+		err = count(1)
+	case c.accept("backward"):
+		f.Direction = FetchBackward
+		err = count(1)
+	default:
+		err = count(1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.acceptAny("from", "in")
+	f.Cursor, err = c.ident()
+	return f, err
+}
+
+func (c *cursor) cancel() (any, error) {
+	w, ok := c.acceptAny("query", "queries", "session", "sessions", "job", "jobs")
+	if !ok {
+		return nil, c.unexpected()
+	}
+	c.accept("if", "exists")
+	id, err := c.word()
+	w = strings.ToUpper(w)
+	w = strings.TrimSuffix(strings.Replace(w, "QUERIES", "QUERY", 1), "S")
+	return &Cancel{Kind: w, ID: id}, err
+}
+
+func (c *cursor) explain() (any, error) {
+	e := &Explain{Format: "text"}
+	if c.isPunct("(") {
+		if w := c.peek(1); !isWord(w, c.src, "select") && !isWord(w, c.src, "values") && !isWord(w, c.src, "with") && !isPunct(w, c.src, "(") && !isWord(w, c.src, "table") {
+			c.i++
+			if err := c.explainOptions(e); err != nil {
+				return nil, err
+			}
+		}
+	} else {
+		for {
+			if c.accept("analyze") || c.accept("analyse") {
+				e.Analyze = true
+				// The grammar's EXPLAIN ANALYZE (options).
+				if c.isPunct("(") && !c.isAt(1, "select") && !c.isAt(1, "values") && !c.isAt(1, "with") {
+					c.i++
+					if err := c.explainOptions(e); err != nil {
+						return nil, err
+					}
+				}
+				continue
+			}
+			if c.accept("verbose") {
+				e.Verbose = true
+				continue
+			}
+			break
+		}
+	}
+	var err error
+	e.Stmt, err = c.nested()
+	return e, err
+}
+
+func (c *cursor) explainOptions(e *Explain) error {
+	for {
+		t := c.peek(0)
+		opt, err := c.ident()
+		if err != nil {
+			return err
+		}
+		flag := func(p **bool) error {
+			b, err := c.boolean()
+			*p = &b
+			return err
+		}
+		set := func(p *bool) (err error) {
+			*p, err = c.boolean()
+			return err
+		}
+		var ignored bool
+		switch opt {
+		case "analyze":
+			err = set(&e.Analyze)
+		case "verbose":
+			err = set(&e.Verbose)
+		case "costs":
+			err = flag(&e.Costs)
+		case "timing":
+			err = flag(&e.Timing)
+		case "summary":
+			err = flag(&e.Summary)
+		case "buffers":
+			err = set(&e.Buffers)
+		case "wal", "settings", "generic_plan":
+			err = set(&ignored)
+		case "plan", "opt", "distsql", "debug", "types", "vec":
+		case "format":
+			e.Format, err = c.word()
+			e.Format = strings.ToLower(e.Format)
+			switch e.Format {
+			case "text", "json", "xml", "yaml":
+			default:
+				if err == nil {
+					err = sqlstate.New(sqlstate.InvalidParameterValue, "unrecognized value for EXPLAIN option \"format\": \"%s\"", e.Format)
+				}
+			}
+		default:
+			return sqlstate.New(sqlstate.SyntaxError, "unrecognized EXPLAIN option \"%s\"", opt).At(CharPos(c.src, int(t.Pos)))
+		}
+		if err != nil {
+			return err
+		}
+		if !c.acceptPunct(",") {
+			return c.expectPunct(")")
+		}
+	}
+}
+
+func (c *cursor) vacuum() (any, error) {
+	v := &Vacuum{}
+	if c.acceptPunct("(") {
+		for {
+			opt, err := c.ident()
+			if err != nil {
+				return nil, err
+			}
+			on := true
+			if t := c.peek(0); t.Kind != Punct {
+				if t.Kind == Number || opt == "index_cleanup" {
+					c.i++
+				} else if on, err = c.boolean(); err != nil {
+					return nil, err
+				}
+			}
+			if opt == "analyze" || opt == "analyse" {
+				v.Analyze = on
+			}
+			if !c.acceptPunct(",") {
+				break
+			}
+		}
+		if err := c.expectPunct(")"); err != nil {
+			return nil, err
+		}
+	} else {
+		for {
+			if w, ok := c.acceptAny("full", "freeze", "verbose", "analyze", "analyse"); ok {
+				v.Analyze = v.Analyze || w == "analyze" || w == "analyse"
+				continue
+			}
+			break
+		}
+	}
+	var err error
+	v.Tables, err = c.tablesWithColumns()
+	return v, err
+}
+
+func (c *cursor) tablesWithColumns() ([]Name, error) {
+	if c.done() {
+		return nil, nil
+	}
+	var list []Name
+	for {
+		n, err := c.name()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := c.parenIdents(); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+		if !c.acceptPunct(",") {
+			return list, nil
+		}
+	}
+}
+
+func (c *cursor) analyze() (any, error) {
+	if c.acceptPunct("(") {
+		for !c.acceptPunct(")") {
+			if c.done() {
+				return nil, c.unexpected()
+			}
+			c.i++
+		}
+	} else {
+		c.accept("verbose")
+	}
+	t, err := c.tablesWithColumns()
+	return &Analyze{t}, err
+}
+
+func (c *cursor) truncate() (any, error) {
+	c.accept("table")
+	t := &Truncate{}
+	var err error
+	if t.Tables, err = c.names(); err != nil {
+		return nil, err
+	}
+	if c.accept("restart", "identity") {
+		t.RestartIdentity = true
+	} else {
+		c.accept("continue", "identity")
+	}
+	if c.accept("cascade") {
+		t.Cascade = true
+	} else {
+		c.accept("restrict")
+	}
+	return t, nil
+}
+
+func (c *cursor) lock() (any, error) {
+	c.accept("table")
+	l := &LockTable{Mode: "ACCESS EXCLUSIVE"}
+	var err error
+	if l.Tables, err = c.names(); err != nil {
+		return nil, err
+	}
+	if c.accept("in") {
+		var words []string
+		for !c.is("mode") {
+			w, err := c.ident()
+			if err != nil {
+				return nil, err
+			}
+			words = append(words, strings.ToUpper(w))
+		}
+		c.accept("mode")
+		l.Mode = strings.Join(words, " ")
+		switch l.Mode {
+		case "ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE":
+		default:
+			c.i -= 2
+			return nil, c.unexpected()
+		}
+	}
+	l.NoWait = c.accept("nowait")
+	return l, nil
+}
+
+func (c *cursor) comment() (any, error) {
+	if err := c.expect("on"); err != nil {
+		return nil, err
+	}
+	cm := &Comment{}
+	w, err := c.ident()
+	if err != nil {
+		return nil, err
+	}
+	cm.Kind = strings.ToUpper(w)
+	switch cm.Kind {
+	case "TABLE", "VIEW", "SEQUENCE", "INDEX", "DATABASE", "SCHEMA", "ROLE":
+		cm.Name, err = c.name()
+	case "COLUMN":
+		cm.Name, err = c.name()
+		if err == nil {
+			cm.Column = cm.Name.Name
+			cm.Name = Name{Schema: cm.Name.Database, Name: cm.Name.Schema}
+			if cm.Name.Name == "" {
+				return nil, sqlstate.New(sqlstate.SyntaxError, "column name must be qualified")
+			}
+		}
+	case "CONSTRAINT":
+		if cm.Name.Name, err = c.ident(); err == nil {
+			if err = c.expect("on"); err == nil {
+				cm.Table, err = c.name()
+			}
+		}
+	default:
+		return nil, c.unsupported("COMMENT ON " + cm.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.expect("is"); err != nil {
+		return nil, err
+	}
+	if c.accept("null") {
+		return cm, nil
+	}
+	cm.Text, err = c.str()
+	return cm, err
+}
