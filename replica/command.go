@@ -7,6 +7,7 @@ import (
 	"meridian/clock"
 	"meridian/kv"
 	"meridian/replica/lease"
+	"meridian/storage/mvcc"
 )
 
 // Command is the effect of a request: what goes through the log and is applied by every replica alike.
@@ -35,6 +36,7 @@ type Command struct {
 	// lease requests and log truncation are this package's own commands.
 	lease         *lease.Lease
 	prevLease     uint64 // the sequence that lease follows
+	given         bool   // by the previous holder, who stopped using its own
 	truncate      position
 	maxLeaseIndex uint64 // given at proposal (R1)
 	id            uint64
@@ -49,6 +51,7 @@ const (
 	commandGC
 	commandLease
 	commandTruncate
+	commandGiven
 )
 
 // commandIndexOffset is where the lease index is, so that a proposal can be renumbered in place.
@@ -70,6 +73,9 @@ func (c *Command) encode() []byte {
 	}
 	if c.lease != nil {
 		flags |= commandLease
+	}
+	if c.given {
+		flags |= commandGiven
 	}
 	if c.truncate.index != 0 {
 		flags |= commandTruncate
@@ -118,7 +124,7 @@ func decodeCommand(b []byte, c *Command) (err error) {
 	if d.err != nil {
 		return ErrBadCommand
 	}
-	if c.Delta, d.b, err = decodeStats(d.b); err != nil {
+	if c.Delta, d.b, err = mvcc.DecodeStats(d.b); err != nil {
 		return ErrBadCommand
 	}
 	if flags&commandClosed != 0 {
@@ -137,7 +143,7 @@ func decodeCommand(b []byte, c *Command) (err error) {
 		}
 	}
 	if flags&commandLease != 0 {
-		c.prevLease = d.uvarint()
+		c.prevLease, c.given = d.uvarint(), flags&commandGiven != 0
 		l, rest, err := lease.Decode(d.b)
 		if err != nil {
 			return ErrBadCommand

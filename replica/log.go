@@ -11,6 +11,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
+	"meridian/storage/mvcc"
 )
 
 // Every log begins after this entry, which no replica has: a range's first state is a raft snapshot of it.
@@ -97,7 +98,7 @@ func decodeAppliedState(b []byte) (a appliedState, err error) {
 	if a.closed, d.b, err = clock.Decode(d.b); err != nil {
 		return a, err
 	}
-	a.stats, _, err = decodeStats(d.b)
+	a.stats, _, err = mvcc.DecodeStats(d.b)
 	return a, err
 }
 

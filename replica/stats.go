@@ -1,12 +1,20 @@
 package replica
 
-// Stats is the size of a range's data (an alias of mvcc.Stats once that is there).
-type Stats struct{}
+import (
+	"meridian/keys"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
+)
 
-// Append adds s's bytes.
-func (s Stats) Append(b []byte) []byte { return b }
+// Stats is the size of a range's data.
+type Stats = mvcc.Stats
 
-// Add adds o to s.
-func (s *Stats) Add(o Stats) {}
-
-func decodeStats(b []byte) (Stats, []byte, error) { return Stats{}, b, nil }
+// computeStats counts the data of [start, end).
+func computeStats(rd engine.Reader, start, end keys.Key) (Stats, error) {
+	r := mvcc.NewReader(rd)
+	s, err := r.ComputeStats(keys.RangeLocalSpan(start, end), keys.UserSpan(start, end))
+	if cerr := r.Close(); err == nil {
+		err = cerr
+	}
+	return s, err
+}

@@ -1,0 +1,354 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica/lease"
+)
+
+// leaseState is the lease as requests see it. It is replaced, never changed.
+type leaseState struct {
+	lease.Lease
+	held    bool  // by this replica
+	stale   bool  // proposed before this node started: another process of ours served under it
+	revoked bool  // a transfer is on its way; it serves nothing more, whatever becomes of the transfer
+	limit   int64 // wall time from which an Expiration lease is not used any more
+}
+
+func (r *Replica) newLeaseState(l lease.Lease) *leaseState {
+	s := &leaseState{Lease: l}
+	s.held = !l.IsZero() && l.Holder.Replica == r.replicaID && l.Holder.Node == r.o.Node
+	s.stale = s.held && l.ProposedAt.Less(r.o.StartedAt) && l.Kind == lease.Expiration
+	s.limit = l.Expiration.Wall - int64(r.o.Clock.MaxOffset())
+	return s
+}
+
+// CheckLease reports whether this replica may serve requests at a timestamp now, and under which lease sequence.
+// It costs a few loads. Check again after latches were acquired.
+//
+// L3 (I5): a lease is not used in the last part of its time, as long as the maximum clock offset: by then, a faster
+// clock may have let somebody else take the next one.
+func (r *Replica) CheckLease(at clock.Timestamp) (sequence uint64, ok bool) {
+	s := r.leaseNow.Load()
+	if !s.held || s.revoked || s.stale {
+		return s.Sequence, false
+	}
+	wall := max(at.Wall, r.o.Clock.Physical().Now().UnixNano())
+	limit := s.limit
+	if s.Kind == lease.Liveness {
+		incarnation, expiration := r.o.Liveness.Self()
+		if incarnation != s.Incarnation {
+			return s.Sequence, false
+		}
+		limit = expiration.Wall - int64(r.o.Clock.MaxOffset())
+	}
+	return s.Sequence, wall < limit
+}
+
+// Lease is the range's lease as of the last applied command, and whether it is good as far as this node knows,
+// whoever has it.
+func (r *Replica) Lease() (l lease.Lease, good bool) {
+	s := r.leaseNow.Load()
+	return s.Lease, r.good(s, r.o.Clock.Now())
+}
+
+// good reports whether nobody may take the lease from its holder.
+func (r *Replica) good(s *leaseState, now clock.Timestamp) bool {
+	switch {
+	case s.IsZero():
+		return false
+	case s.Kind == lease.Expiration:
+		return now.LessEq(s.Expiration)
+	default:
+		return r.o.Liveness.IsLive(s.Holder.Node, s.Incarnation, now)
+	}
+}
+
+func (r *Replica) notLeaseholder() error {
+	e := &kv.NotLeaseholderError{Range: r.rangeID, Desc: r.desc.Load()}
+	s := r.leaseNow.Load()
+	if r.good(s, r.o.Clock.Now()) && !s.held {
+		e.Leaseholder = s.Holder
+	} else if l := kv.ReplicaID(r.leader.Load()); l != r.replicaID {
+		e.Leaseholder, _ = r.replicaOf(l)
+	}
+	return e
+}
+
+func (r *Replica) replicaOf(id kv.ReplicaID) (kv.ReplicaDescriptor, bool) {
+	if d := r.desc.Load(); d != nil && id != 0 {
+		for _, p := range d.Replicas {
+			if p.Replica == id {
+				return p, true
+			}
+		}
+	}
+	return kv.ReplicaDescriptor{}, false
+}
+
+// EnsureLease acquires or extends the lease so that it covers a timestamp, or returns *kv.NotLeaseholderError
+// (somebody else has it or is better placed), *kv.UnavailableError or the context's error. Only the raft leader
+// takes leases, so that the leaseholder's proposals need no detour.
+func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence uint64, err error) {
+	const patience = 4 * time.Second // for an election
+	start := r.o.Clock.Physical().Monotonic()
+	for {
+		if seq, ok := r.CheckLease(at); ok {
+			return seq, nil
+		}
+		if r.gone.Load() || r.desc.Load() == nil {
+			return 0, &kv.RangeNotFoundError{Range: r.rangeID}
+		}
+		now := r.o.Clock.Now()
+		s := r.leaseNow.Load()
+		if !s.held && r.good(s, now) {
+			return 0, r.notLeaseholder()
+		}
+		if at.Wall > now.Wall+int64(expirationLength-2*r.o.Clock.MaxOffset()) {
+			return 0, &kv.UnavailableError{Reason: "timestamp too far in the future"}
+		}
+		switch leader := r.leader.Load(); {
+		case r.awaitsHeartbeat(s):
+			// Another lease of the same incarnation would last no longer.
+		case leader == uint64(r.replicaID):
+			wait, err := r.acquire()
+			if err != nil {
+				return 0, err
+			}
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+			r.hold()
+			err = r.acquired
+			r.release()
+			if _, ok := r.CheckLease(at); !ok && err != nil {
+				var unavailable *kv.UnavailableError
+				if errors.As(err, &unavailable) {
+					return 0, err
+				}
+			}
+		case leader == 0:
+			r.Wake()
+		default:
+			if e := r.notLeaseholder().(*kv.NotLeaseholderError); e.Leaseholder.Node != 0 {
+				return 0, e
+			}
+		}
+		if r.o.Clock.Physical().Monotonic()-start > patience {
+			return 0, &kv.UnavailableError{Reason: "no lease: the range has no leader"}
+		}
+		if _, ok := r.CheckLease(at); ok {
+			continue
+		}
+		if err := r.o.Clock.Physical().Sleep(ctx, 20*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// awaitsHeartbeat reports whether all that keeps the lease from being used is that the node's liveness runs out.
+func (r *Replica) awaitsHeartbeat(s *leaseState) bool {
+	if !s.held || s.revoked || s.Kind != lease.Liveness {
+		return false
+	}
+	incarnation, _ := r.o.Liveness.Self()
+	return incarnation == s.Incarnation
+}
+
+// acquire starts a lease request unless one is in flight; the channel is closed when it is over.
+func (r *Replica) acquire() (<-chan struct{}, error) {
+	r.hold()
+	defer r.release()
+	if r.acquiring != nil {
+		return r.acquiring, nil
+	}
+	done := make(chan struct{})
+	prev := *r.leaseNow.Load()
+	r.acquiring = done
+	ok := r.o.Host.Group.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		err := r.requestLease(ctx, prev)
+		r.hold()
+		r.acquiring, r.acquired = nil, err
+		r.release()
+		close(done)
+	})
+	if !ok {
+		r.acquiring = nil
+		close(done)
+		return nil, &kv.UnavailableError{Reason: "node is stopping"}
+	}
+	return done, nil
+}
+
+// requestLease takes the lease after prev, which is not good any more or is ours.
+func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
+	r.o.Metrics.LeaseRequests.Add(1)
+	now := r.o.Clock.Now()
+	self, ok := r.replicaOf(r.replicaID)
+	if !ok || !mayHold(self) {
+		return r.notLeaseholder()
+	}
+	if !prev.IsZero() && !prev.held {
+		if r.good(&prev, now) {
+			return r.notLeaseholder()
+		}
+		if prev.Kind == lease.Liveness {
+			// L2 (I5): once the incarnation is incremented, the old holder's leases are over for good. The record
+			// could only be incremented after its expiration, by a clock that is at most the maximum offset ahead of
+			// the holder's, and the holder stopped that long before its expiration.
+			if err := r.o.Liveness.IncrementIncarnation(ctx, prev.Holder.Node, prev.Incarnation); err != nil {
+				return &kv.UnavailableError{Reason: "ending the previous lease: " + err.Error()}
+			}
+			now = r.o.Clock.Now()
+		}
+	}
+	next := r.nextLease(&prev, self, now)
+	c := &Command{lease: &next, prevLease: prev.Sequence}
+	return r.proposeInternal(ctx, c)
+}
+
+// nextLease makes the lease by which this replica follows prev.
+func (r *Replica) nextLease(prev *leaseState, self kv.ReplicaDescriptor, now clock.Timestamp) lease.Lease {
+	l := lease.Lease{Holder: self, Start: now, ProposedAt: now, Sequence: prev.Sequence + 1}
+	if !prev.IsZero() && !prev.held && prev.Kind == lease.Expiration {
+		l.Start = now.Forward(prev.Expiration.Next())
+	}
+	if incarnation, _ := r.o.Liveness.Self(); incarnation != 0 && r.wantsLiveness() {
+		l.Kind, l.Incarnation = lease.Liveness, incarnation
+		return l
+	}
+	l.Kind, l.Expiration = lease.Expiration, now.Add(expirationLength)
+	if prev.held && prev.Kind == lease.Expiration && !prev.stale && !prev.revoked && now.LessEq(prev.Expiration) {
+		l.Sequence, l.Start = prev.Sequence, prev.Start // an extension
+		l.Expiration = l.Expiration.Forward(prev.Expiration)
+	}
+	return l
+}
+
+// wantsLiveness: the liveness records are in the system ranges, so their own leases can't depend on them.
+func (r *Replica) wantsLiveness() bool {
+	return bytes.Compare(r.desc.Load().Start, keys.TablePrefix) >= 0
+}
+
+func mayHold(p kv.ReplicaDescriptor) bool { return p.Type == kv.Voter || p.Type == kv.VoterIncoming }
+
+// mayFollow decides at application whether a lease request still follows the lease it was made after.
+//
+// L1 (I5): requests are compare-and-swap on the sequence, so of two that were made after the same lease one wins;
+// one that takes an Expiration lease from somebody else starts after it ends. A holder may give its lease away
+// at any time, since it stopped using it before it asked.
+func mayFollow(d *kv.RangeDescriptor, cur, next lease.Lease, prevSequence uint64, given bool) bool {
+	if prevSequence != cur.Sequence {
+		return false
+	}
+	same := cur.Holder.Replica == next.Holder.Replica && cur.Holder.Node == next.Holder.Node
+	if !same && !given && !cur.IsZero() && cur.Kind == lease.Expiration && next.Start.LessEq(cur.Expiration) {
+		return false // it was extended meanwhile
+	}
+	holder := false
+	for _, p := range d.Replicas {
+		if p.Replica == next.Holder.Replica && p.Node == next.Holder.Node && mayHold(p) {
+			holder = true
+		}
+	}
+	if !holder {
+		return false
+	}
+	if next.Sequence == cur.Sequence {
+		return next.Extends(cur) && cur.Expiration.LessEq(next.Expiration)
+	}
+	return next.Sequence == cur.Sequence+1 && cur.Start.Less(next.Start)
+}
+
+// setLease shows a lease that was applied.
+func (r *Replica) setLease(l lease.Lease) {
+	old := r.leaseNow.Load()
+	s := r.newLeaseState(l)
+	if old.Sequence == l.Sequence {
+		s.revoked = old.revoked
+		r.leaseNow.Store(s)
+		return
+	}
+	r.leaseNow.Store(s)
+	r.renewing = 0
+	r.nextIndex = max(r.nextIndex, r.applied.leaseIndex+1)
+	r.dropProposals(l.Sequence)
+	r.o.Store.LeaseChanged(r, l, s.held)
+	if !s.held && r.leader.Load() == uint64(r.replicaID) {
+		r.raft.TransferLeader(uint64(l.Holder.Replica))
+	}
+}
+
+// proposeInternal proposes a command of this package's own.
+func (r *Replica) proposeInternal(ctx context.Context, c *Command) error {
+	p := &proposal{done: make(chan error, 1)}
+	r.hold()
+	if err := r.propose(c, p); err != nil {
+		r.release()
+		return err
+	}
+	a := r.process(true)
+	r.release()
+	r.finish(a)
+	return r.await(ctx, c, p)
+}
+
+// TransferLease gives the lease to a voter on another node. Requests in progress end first, new ones are sent away.
+func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
+	if _, err := r.EnsureLease(ctx, clock.Timestamp{}); err != nil {
+		return err
+	}
+	target, ok := r.desc.Load().Replica(to)
+	if !ok || !mayHold(target) {
+		return &kv.UnavailableError{Reason: "lease transfer: no voter on the target"}
+	}
+	if to == r.o.Node {
+		return nil
+	}
+	r.hold()
+	cur := r.leaseNow.Load()
+	if !cur.held || cur.revoked {
+		r.release()
+		return r.notLeaseholder()
+	}
+	if !r.caughtUp(target.Replica) {
+		r.release()
+		return &kv.UnavailableError{Reason: "lease transfer: the target's log is behind"}
+	}
+	next := lease.Lease{Holder: target, Sequence: cur.Sequence + 1}
+	if incarnation, expiration := r.o.Liveness.Incarnation(to); incarnation != 0 && r.wantsLiveness() {
+		if expiration.LessEq(r.o.Clock.Now()) {
+			r.release()
+			return &kv.UnavailableError{Reason: "lease transfer: the target is not live"}
+		}
+		next.Kind, next.Incarnation = lease.Liveness, incarnation
+	}
+	revoked := *cur
+	revoked.revoked = true
+	r.leaseNow.Store(&revoked)
+	r.release()
+	r.o.Metrics.LeaseTransfers.Add(1)
+
+	// From here on, nothing is served under the old lease even if the transfer fails: EnsureLease then takes a new
+	// one, after this, by the same compare-and-swap (L1).
+	if err := r.o.Store.Drain(ctx, r); err != nil {
+		return err
+	}
+	now := r.o.Clock.Now()
+	// The target compares ProposedAt with its own clock when it last started.
+	next.Start, next.ProposedAt = now, now.Add(-r.o.Clock.MaxOffset())
+	if next.Kind == lease.Expiration {
+		next.Expiration = now.Add(expirationLength)
+	}
+	return r.proposeInternal(ctx, &Command{lease: &next, prevLease: cur.Sequence, given: true})
+}

@@ -1,0 +1,392 @@
+package replica
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+)
+
+// Append is a write of the log that is committed to the engine and on its way to the disk.
+type Append struct {
+	Replica   *Replica
+	batch     *engine.Batch
+	responses []*raftpb.Message
+	done      bool
+}
+
+// SyncWait returns when the append is durable, or the store has failed. It is called once, without the replica held.
+func (a *Append) SyncWait() error {
+	err := a.batch.SyncWait()
+	_ = a.batch.Close()
+	return err
+}
+
+// Synced says that an append is durable: the promises that waited for it are given, and what became committed by
+// them is applied.
+func (r *Replica) Synced(a *Append) {
+	r.hold()
+	r.synced(a)
+	r.process(false)
+	r.release()
+}
+
+// synced gives the promises of a and of all appends before it, which are durable too (R2).
+func (r *Replica) synced(a *Append) {
+	if a.done {
+		return
+	}
+	for len(r.appends) > 0 {
+		head := r.appends[0]
+		r.appends[0] = nil
+		r.appends = r.appends[1:]
+		head.done = true
+		for _, m := range head.responses {
+			if r.gone.Load() {
+				continue
+			}
+			if m.GetTo() == uint64(r.replicaID) {
+				r.step(m)
+			} else {
+				r.send(m)
+			}
+		}
+		if head == a {
+			return
+		}
+	}
+}
+
+func (r *Replica) step(m *raftpb.Message) {
+	// An error here means that raft dropped the message: an unknown sender, or a proposal without a leader.
+	_ = r.raft.Step(m)
+}
+
+// process carries out what raft wants until it wants nothing more. If inline, the first append that has to be
+// durable is returned for the caller to wait for, after releasing the replica; all others go to the store.
+func (r *Replica) process(inline bool) (mine *Append) {
+	for !r.gone.Load() && r.raft.HasReady() {
+		rd := r.raft.Ready()
+		if rd.SoftState != nil {
+			r.leaderChanged(rd.SoftState)
+		}
+		var apply *raftpb.Message
+		for _, m := range rd.Messages {
+			switch m.GetTo() {
+			case raft.LocalAppendThread:
+				a, err := r.appendLog(m)
+				if err != nil {
+					r.o.Store.Fatal(err)
+					return mine
+				}
+				if a == nil {
+					continue
+				}
+				if inline && mine == nil {
+					mine = a
+				} else {
+					r.o.Store.AwaitSync(a)
+				}
+			case raft.LocalApplyThread:
+				apply = m
+			default:
+				r.send(m)
+			}
+		}
+		if apply != nil {
+			if err := r.apply(apply.Entries); err != nil {
+				r.o.Store.Fatal(err)
+				return mine
+			}
+			if r.gone.Load() {
+				return mine
+			}
+			for _, m := range apply.Responses {
+				r.step(m)
+			}
+		}
+	}
+	return mine
+}
+
+// finish waits for an append that process returned, and goes on from there, on the caller's goroutine.
+func (r *Replica) finish(a *Append) {
+	for a != nil {
+		if err := a.SyncWait(); err != nil {
+			r.o.Store.Fatal(err)
+			return
+		}
+		r.hold()
+		r.synced(a)
+		a = r.process(true)
+		r.release()
+	}
+}
+
+// appendLog writes what a MsgStorageAppend asks for. The result is nil if nobody waits for it to be durable.
+func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
+	var b *engine.Batch
+	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
+	if snapshot {
+		var err error
+		if b, err = r.stageSnapshot(m.Snapshot); err != nil {
+			return nil, err
+		}
+	} else {
+		b = r.o.Engine.NewBatch()
+	}
+	if len(m.Entries) > 0 {
+		r.raftLog.append(b, m.Entries)
+	}
+	if m.Term != nil || m.Vote != nil || m.Commit != nil {
+		r.raftLog.hard = hardState{m.GetTerm(), m.GetVote(), m.GetCommit()}
+		b.Put(keys.HardStateKey(r.rangeID), r.raftLog.hard.append(nil))
+	}
+	r.o.Metrics.LogAppends.Add(1)
+	if len(m.Responses) == 0 {
+		err := b.Commit(false)
+		_ = b.Close()
+		return nil, err
+	}
+	r.o.Metrics.LogSyncs.Add(1)
+	if err := b.CommitNoSyncWait(); err != nil {
+		return nil, err
+	}
+	if snapshot {
+		if err := r.snapshotApplied(); err != nil {
+			return nil, err
+		}
+	}
+	a := &Append{Replica: r, batch: b, responses: m.Responses}
+	r.appends = append(r.appends, a)
+	return a, nil
+}
+
+// outcome is a proposal to be answered once the batch that applied it is in the engine.
+type outcome struct {
+	p   *proposal
+	err error
+}
+
+// apply carries out committed entries, in as few engine batches as there are changes of the replica itself.
+func (r *Replica) apply(ents []*raftpb.Entry) error {
+	var b *engine.Batch
+	var answers []outcome
+	flush := func() error {
+		if b == nil {
+			return nil
+		}
+		b.Put(keys.AppliedStateKey(r.rangeID), r.applied.append(make([]byte, 0, 128)))
+		err := b.Commit(false)
+		_ = b.Close()
+		b = nil
+		if err != nil {
+			return err
+		}
+		r.publish()
+		for i := range answers {
+			r.answer(answers[i].p, answers[i].err)
+		}
+		answers = answers[:0]
+		return nil
+	}
+	var c Command
+	for _, e := range ents {
+		if b == nil {
+			b = r.o.Engine.NewBatch()
+		}
+		r.applied.position = position{e.GetIndex(), e.GetTerm()}
+		data := e.Data
+		var change *raftpb.ConfChangeV2
+		if e.GetType() == raftpb.EntryConfChangeV2 {
+			change = &raftpb.ConfChangeV2{}
+			if err := proto.Unmarshal(e.Data, change); err != nil {
+				return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
+			}
+			data = change.Context
+		}
+		if len(data) == 0 {
+			continue // of a new leader
+		}
+		c = Command{}
+		if err := decodeCommand(data, &c); err != nil {
+			return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
+		}
+		p := r.proposals[c.id]
+		refused := r.refuse(&c)
+		r.o.Metrics.Applied.Add(1)
+		if refused != nil {
+			r.o.Metrics.Rejected.Add(1)
+			if p != nil {
+				r.refused(p, &c, refused)
+			}
+			continue
+		}
+		if c.lease == nil && c.truncate.index == 0 {
+			r.applied.leaseIndex = c.maxLeaseIndex
+		}
+		if len(c.Batch) > 0 {
+			if err := b.ApplyRepr(c.Batch); err != nil {
+				return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
+			}
+		}
+		r.applied.stats.Add(c.Delta)
+		r.applied.closed = r.applied.closed.Forward(c.ClosedTimestamp)
+		if p != nil {
+			delete(r.proposals, c.id)
+			answers = append(answers, outcome{p, nil})
+		}
+		if after := r.special(b, &c, change); after != nil {
+			if err := flush(); err != nil {
+				return err
+			}
+			if err := after(); err != nil {
+				return err
+			}
+			if r.gone.Load() {
+				return nil
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	r.raftLog.trim(r.applied.index)
+	return nil
+}
+
+// refuse checks R1. The answer depends only on the log, so all replicas give the same.
+func (r *Replica) refuse(c *Command) error {
+	cur := r.leaseNow.Load().Lease
+	switch {
+	case c.truncate.index != 0:
+		return nil
+	case c.lease != nil:
+		if !mayFollow(r.desc.Load(), cur, *c.lease, c.prevLease, c.given) {
+			return r.notLeaseholder()
+		}
+		return nil
+	case c.LeaseSequence != cur.Sequence:
+		return r.notLeaseholder()
+	case c.maxLeaseIndex <= r.applied.leaseIndex:
+		return errReordered
+	}
+	return nil
+}
+
+// special adds the parts of a command that change the replica itself to the batch, and returns what has to be done
+// when the batch is in the engine; nil if the command has no such parts.
+func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChangeV2) (after func() error) {
+	switch {
+	case c.lease != nil:
+		l := *c.lease
+		b.Put(keys.LeaseKey(r.rangeID), l.Append(nil))
+		return func() error { r.setLease(l); return nil }
+	case c.truncate.index != 0:
+		to := c.truncate
+		if to.index <= r.raftLog.truncated.index || to.index > r.applied.index {
+			return nil
+		}
+		r.raftLog.truncate(b, to)
+		r.o.Metrics.Truncations.Add(1)
+		return nil
+	case !c.GCThreshold.IsZero():
+		t := c.GCThreshold.Forward(*r.threshold.Load())
+		b.Put(keys.GCThresholdKey(r.rangeID), t.Append(nil))
+		r.threshold.Store(&t) // before the versions go, so that a reader who finds some missing is told
+		return nil
+	case c.Trigger != nil:
+		return r.trigger(b, c.Trigger, change)
+	}
+	return nil
+}
+
+// send hands a raft message to the store.
+func (r *Replica) send(m *raftpb.Message) {
+	to, ok := r.peer(kv.ReplicaID(m.GetTo()))
+	if !ok {
+		return
+	}
+	if r.muted && m.GetType() == raftpb.MsgHeartbeatResp {
+		return
+	}
+	if m.GetType() == raftpb.MsgSnap {
+		r.startSnapshot(m, to)
+		return
+	}
+	r.o.Store.Send(Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
+}
+
+func (r *Replica) peer(id kv.ReplicaID) (kv.ReplicaDescriptor, bool) {
+	if d := r.desc.Load(); d != nil {
+		for i := range d.Replicas {
+			if d.Replicas[i].Replica == id {
+				return d.Replicas[i], true
+			}
+		}
+	}
+	p, ok := r.peers[id]
+	return p, ok
+}
+
+// Receive steps a message from another replica.
+func (r *Replica) Receive(m *Message) {
+	r.hold()
+	r.receive(m)
+	r.process(false)
+	r.muted = false
+	r.release()
+}
+
+func (r *Replica) receive(m *Message) {
+	if r.gone.Load() {
+		return
+	}
+	if _, ok := r.peer(m.From.Replica); !ok {
+		if len(r.peers) > 16 {
+			clear(r.peers)
+		}
+		r.peers[m.From.Replica] = m.From
+	}
+	typ := m.Raft.GetType()
+	if m.Quiesce && typ == raftpb.MsgHeartbeat {
+		st := r.raft.BasicStatus()
+		if st.GetTerm() == m.Raft.GetTerm() && r.raftLog.last.index == m.Raft.GetCommit() &&
+			st.Lead == uint64(m.From.Replica) && len(r.proposals) == 0 && len(r.appends) == 0 {
+			r.muted = true
+			r.step(m.Raft)
+			r.sleep()
+			return
+		}
+	}
+	r.wake()
+	if typ != raftpb.MsgHeartbeat && typ != raftpb.MsgHeartbeatResp {
+		r.busyAt = r.ticks
+	}
+	r.step(m.Raft)
+}
+
+// leaderChanged notes who leads, and proposes again what may have been lost with the old leader.
+func (r *Replica) leaderChanged(s *raft.SoftState) {
+	old := r.leader.Load()
+	r.leader.Store(s.Lead)
+	node := kv.NodeID(0)
+	if p, ok := r.peer(kv.ReplicaID(s.Lead)); ok {
+		node = p.Node
+	}
+	r.leaderAt.Store(uint32(node))
+	if s.Lead == 0 || s.Lead == old {
+		return
+	}
+	if s.Lead == uint64(r.replicaID) {
+		r.o.Metrics.Elections.Add(1)
+		r.nextTry = r.ticks + retryTicks
+	}
+	r.busyAt = r.ticks
+	r.reproposeAll(0)
+}

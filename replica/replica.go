@@ -1,0 +1,382 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica/lease"
+	"meridian/storage/engine"
+)
+
+// Timing, in ticks of TickInterval. Failover of a range whose leaseholder's node dies is bounded by: liveness
+// expiration (2.25 s after the last heartbeat), noticed within two ticks, an election of one round trip among the
+// survivors, who forget the dead leader and let the first of them campaign at once, and two more round trips, to
+// end the dead incarnation and to take the lease.
+const (
+	// TickInterval is how often Tick has to be called on replicas that are awake.
+	TickInterval = 100 * time.Millisecond
+
+	electionTicks  = 10
+	heartbeatTicks = 3
+	retryTicks     = 8  // a proposal not applied by then is proposed again
+	quiesceTicks   = 12 // idle for so long, a range falls asleep
+
+	// expirationLength of Expiration leases, and when before its end a lease is extended.
+	expirationLength = 3 * time.Second
+	expirationRenew  = 1800 * time.Millisecond
+)
+
+// Bounds, per replica.
+const (
+	maxEntryBytes       = 64 << 20  // one command
+	maxUncommittedBytes = 128 << 20 // in the leader's log; proposals wait beyond
+	maxMessageBytes     = 1 << 20   // one append message, or its first entry
+	maxInflightMessages = 256
+	maxInflightBytes    = 32 << 20
+	maxApplyBytes       = 16 << 20
+)
+
+// Store is what a replica needs of the store that it is on; rangeserver has it. The methods are called with the
+// replica held, in log order; they must not wait and must not call the replica's blocking methods.
+type Store interface {
+	// Send queues a message; it may be lost.
+	Send(m Message)
+	// AwaitSync takes an append whose batch is committed but not yet durable. Somebody has to call SyncWait on it
+	// and then Replica.Synced.
+	AwaitSync(a *Append)
+	// SendSnapshot ships a raft snapshot and then calls Replica.SnapshotSent. It owns s.
+	SendSnapshot(r *Replica, s *OutgoingSnapshot)
+	// Awake puts the replica among those that are ticked.
+	Awake(r *Replica)
+
+	// RightSide gives the replica that will hold the right side of a split, made if need be, or nil if the right
+	// side's replica was removed from this store before the split got here.
+	RightSide(left *Replica, right *kv.RangeDescriptor) (*Replica, error)
+
+	LeaseChanged(r *Replica, l lease.Lease, held bool)
+	DescriptorChanged(r *Replica, desc *kv.RangeDescriptor)
+	SplitApplied(left, right *Replica, l, rd *kv.RangeDescriptor)
+	SnapshotApplied(r *Replica, desc *kv.RangeDescriptor)
+	// Destroyed says that the replica removed itself.
+	Destroyed(r *Replica)
+
+	// Drain returns when the range's participant evaluates no request that passed its lease check earlier. It may
+	// wait; it is called without the replica held.
+	Drain(ctx context.Context, r *Replica) error
+	// Fatal stops the node: what was promised cannot be kept.
+	Fatal(err error)
+}
+
+// Options of a replica.
+type Options struct {
+	Host     *host.Host
+	Clock    *clock.Clock
+	Engine   *engine.Engine
+	Liveness lease.NodeLiveness
+	Store    Store
+	Metrics  *Metrics
+	Node     kv.NodeID
+	StoreID  kv.StoreID
+	// StartedAt is the node's clock when it started: leases proposed before are not used.
+	StartedAt clock.Timestamp
+}
+
+// Metrics count what all replicas of a store did.
+type Metrics struct {
+	Proposals, Reproposals, Applied, Rejected      atomic.Int64
+	LogAppends, LogSyncs                           atomic.Int64
+	SnapshotsSent, SnapshotsApplied, Splits        atomic.Int64
+	Elections, LeaseRequests, LeaseTransfers       atomic.Int64
+	Truncations, ConfChanges, Quiesced, Awakenings atomic.Int64
+}
+
+// Replica is one range's replica on this store.
+//
+// It is a lock-step machine around raft.RawNode. Whoever brings work (a proposer, the goroutine that received a
+// message, the ticker, whoever saw an append become durable) holds the replica for a moment, steps the machine and
+// carries out its effects; nobody waits for disk or network while holding it.
+//
+// R2 (I1): responses that promise durability leave only after the engine batch that carries the promise is durable;
+// appends become durable in the order they were committed to the engine, so they are answered in that order.
+// R3: what is applied is in the durable log, so the applied state never needs a sync of its own.
+type Replica struct {
+	o         *Options
+	rangeID   kv.RangeID
+	replicaID kv.ReplicaID
+	log       *slog.Logger
+
+	desc      atomic.Pointer[kv.RangeDescriptor]
+	leaseNow  atomic.Pointer[leaseState]
+	statsNow  atomic.Pointer[Stats]
+	threshold atomic.Pointer[clock.Timestamp]
+	closed    atomic.Pointer[clock.Timestamp]
+	applied0  atomic.Uint64 // applied index, for readers that do not hold the replica
+	leader    atomic.Uint64 // raft leader's replica id
+	leaderAt  atomic.Uint32 // raft leader's node
+	quiesced  atomic.Bool
+	gone      atomic.Bool
+	ticksDue  atomic.Int32
+
+	turn chan struct{} // holds one token while nobody holds the replica; guards what follows
+
+	raft      *raft.RawNode
+	raftLog   raftLog
+	applied   appliedState
+	appends   []*Append
+	proposals map[uint64]*proposal
+	nextID    uint64
+	nextIndex uint64                                // lease index for the next proposal
+	peers     map[kv.ReplicaID]kv.ReplicaDescriptor // of messages received: how to answer replicas not in desc
+	incoming  *IncomingSnapshot
+	acquiring chan struct{} // closed when the lease request in flight is over
+	acquired  error         // how it went
+	sending   map[kv.ReplicaID]bool
+	ticks     int64
+	busyAt    int64 // tick of the last proposal or message that was no heartbeat
+	muted     bool  // heartbeat responses are not sent: the follower falls asleep
+	nextTry   int64 // tick before which no log truncation is proposed
+	renewing  uint64
+}
+
+// New opens a replica from what the engine has of it; an uninitialised one has no descriptor and waits for a raft
+// snapshot.
+func New(o *Options, id kv.RangeID, replica kv.ReplicaID) (*Replica, error) {
+	r := &Replica{
+		o: o, rangeID: id, replicaID: replica,
+		log:       o.Host.Log.With("range", uint64(id), "replica", uint64(replica)),
+		turn:      make(chan struct{}, 1),
+		proposals: make(map[uint64]*proposal),
+		peers:     make(map[kv.ReplicaID]kv.ReplicaDescriptor),
+		sending:   make(map[kv.ReplicaID]bool),
+		nextID:    o.Host.Dice.Uint64(),
+	}
+	r.leaseNow.Store(&leaseState{})
+	r.statsNow.Store(&Stats{})
+	r.threshold.Store(&clock.Timestamp{})
+	r.closed.Store(&clock.Timestamp{})
+	if err := r.load(); err != nil {
+		return nil, fmt.Errorf("replica: open r%d: %w", id, err)
+	}
+	r.turn <- struct{}{}
+	return r, nil
+}
+
+// load reads the replica's state and makes the raft node.
+func (r *Replica) load() error {
+	r.raftLog = raftLog{rangeID: r.rangeID, engine: r.o.Engine, confState: func() *raftpb.ConfState {
+		return confState(r.desc.Load())
+	}, snapshotAt: r.snapshotMetadata}
+	if err := r.raftLog.load(); err != nil {
+		return err
+	}
+	if err := r.loadReplicated(); err != nil {
+		return err
+	}
+	if r.raftLog.last.index < r.applied.index {
+		return fmt.Errorf("log ends at %d, but %d is applied", r.raftLog.last.index, r.applied.index)
+	}
+	if r.raftLog.hard.commit < r.applied.index {
+		r.raftLog.hard.commit = r.applied.index // the commit index is not synced by itself
+	}
+	node, err := raft.NewRawNode(&raft.Config{
+		ID:                        uint64(r.replicaID),
+		ElectionTick:              electionTicks,
+		HeartbeatTick:             heartbeatTicks,
+		Storage:                   &r.raftLog,
+		Applied:                   r.applied.index,
+		AsyncStorageWrites:        true,
+		MaxSizePerMsg:             maxMessageBytes,
+		MaxCommittedSizePerReady:  maxApplyBytes,
+		MaxUncommittedEntriesSize: maxUncommittedBytes,
+		MaxInflightMsgs:           maxInflightMessages,
+		MaxInflightBytes:          maxInflightBytes,
+		CheckQuorum:               true,
+		PreVote:                   true,
+		StepDownOnRemoval:         true,
+		Logger:                    raftLogger{r.log, r.o.Store},
+	})
+	if err != nil {
+		return err
+	}
+	r.raft = node
+	return nil
+}
+
+// loadReplicated reads what the applied commands left.
+func (r *Replica) loadReplicated() error {
+	e := r.o.Engine
+	v, err := e.Get(keys.DescriptorCopyKey(r.rangeID))
+	if err != nil || v == nil {
+		return err
+	}
+	desc, _, err := kv.DecodeRangeDescriptor(v)
+	if err != nil {
+		return err
+	}
+	if v, err = e.Get(keys.AppliedStateKey(r.rangeID)); err != nil {
+		return err
+	}
+	if r.applied, err = decodeAppliedState(v); err != nil {
+		return err
+	}
+	var l lease.Lease
+	if v, err = e.Get(keys.LeaseKey(r.rangeID)); err != nil {
+		return err
+	} else if v != nil {
+		if l, _, err = lease.Decode(v); err != nil {
+			return err
+		}
+	}
+	if v, err = e.Get(keys.GCThresholdKey(r.rangeID)); err != nil {
+		return err
+	} else if v != nil {
+		t, _, err := clock.Decode(v)
+		if err != nil {
+			return err
+		}
+		r.threshold.Store(&t)
+	}
+	r.desc.Store(&desc)
+	r.nextIndex = max(r.nextIndex, r.applied.leaseIndex+1)
+	r.publish()
+	r.leaseNow.Store(r.newLeaseState(l))
+	return nil
+}
+
+// publish shows the applied state to those who do not hold the replica.
+func (r *Replica) publish() {
+	s := r.applied.stats
+	r.statsNow.Store(&s)
+	if c := r.applied.closed; r.closed.Load().Less(c) {
+		r.closed.Store(&c)
+	}
+	r.applied0.Store(r.applied.index)
+}
+
+// hold takes the replica. A channel, not a mutex: whoever holds it may be slowed down by the engine, and virtual
+// time has to be able to pass meanwhile (H3).
+func (r *Replica) hold() { <-r.turn }
+
+func (r *Replica) release() { r.turn <- struct{}{} }
+
+func (r *Replica) tryHold() bool {
+	select {
+	case <-r.turn:
+		return true
+	default:
+		return false
+	}
+}
+
+// RangeID is the range.
+func (r *Replica) RangeID() kv.RangeID { return r.rangeID }
+
+// ReplicaID is this replica's number within the range.
+func (r *Replica) ReplicaID() kv.ReplicaID { return r.replicaID }
+
+// NodeID is this node.
+func (r *Replica) NodeID() kv.NodeID { return r.o.Node }
+
+// Desc is the range's descriptor as of the last applied command, nil before the first raft snapshot. It is never
+// written in place.
+func (r *Replica) Desc() *kv.RangeDescriptor { return r.desc.Load() }
+
+// Self is this replica as messages carry it.
+func (r *Replica) Self() kv.ReplicaDescriptor {
+	return kv.ReplicaDescriptor{Node: r.o.Node, Store: r.o.StoreID, Replica: r.replicaID}
+}
+
+// Stats are the range's statistics as of the last applied command.
+func (r *Replica) Stats() Stats { return *r.statsNow.Load() }
+
+// GCThreshold is the timestamp below which versions may be gone; reads at or below it are refused.
+func (r *Replica) GCThreshold() clock.Timestamp { return *r.threshold.Load() }
+
+// ClosedTimestamp is what this replica may serve reads at without a lease.
+func (r *Replica) ClosedTimestamp() clock.Timestamp { return *r.closed.Load() }
+
+// AppliedIndex is the log index that the replica's data stands for.
+func (r *Replica) AppliedIndex() uint64 { return r.applied0.Load() }
+
+// Leader is the raft leader's replica and node as far as known; zero if not.
+func (r *Replica) Leader() (kv.ReplicaID, kv.NodeID) {
+	return kv.ReplicaID(r.leader.Load()), kv.NodeID(r.leaderAt.Load())
+}
+
+// IsLeader reports whether this replica is the raft leader.
+func (r *Replica) IsLeader() bool { return r.leader.Load() == uint64(r.replicaID) }
+
+// Quiesced reports whether the replica sleeps.
+func (r *Replica) Quiesced() bool { return r.quiesced.Load() }
+
+// Gone reports whether the replica was removed from the store.
+func (r *Replica) Gone() bool { return r.gone.Load() }
+
+// confState is raft's view of a descriptor.
+func confState(d *kv.RangeDescriptor) *raftpb.ConfState {
+	cs := &raftpb.ConfState{}
+	if d == nil {
+		return cs
+	}
+	joint := isJoint(d)
+	for _, r := range d.Replicas {
+		id := uint64(r.Replica)
+		switch r.Type {
+		case kv.Voter:
+			cs.Voters = append(cs.Voters, id)
+			if joint {
+				cs.VotersOutgoing = append(cs.VotersOutgoing, id)
+			}
+		case kv.VoterIncoming:
+			cs.Voters = append(cs.Voters, id)
+		case kv.VoterOutgoing:
+			cs.VotersOutgoing = append(cs.VotersOutgoing, id)
+		case kv.Learner, kv.NonVoter:
+			cs.Learners = append(cs.Learners, id)
+		}
+	}
+	return cs
+}
+
+// isJoint reports whether a descriptor stands between two configurations.
+func isJoint(d *kv.RangeDescriptor) bool {
+	for _, r := range d.Replicas {
+		if r.Type == kv.VoterIncoming || r.Type == kv.VoterOutgoing {
+			return true
+		}
+	}
+	return false
+}
+
+// raftLogger lets the raft library log where the node does; what it calls fatal stops the node.
+type raftLogger struct {
+	log   *slog.Logger
+	store Store
+}
+
+func (l raftLogger) Debug(...any)                {}
+func (l raftLogger) Debugf(string, ...any)       {}
+func (l raftLogger) Info(...any)                 {}
+func (l raftLogger) Infof(string, ...any)        {}
+func (l raftLogger) Warning(v ...any)            { l.log.Debug(fmt.Sprint(v...)) }
+func (l raftLogger) Warningf(f string, v ...any) { l.log.Debug(fmt.Sprintf(f, v...)) }
+func (l raftLogger) Error(v ...any)              { l.log.Warn(fmt.Sprint(v...)) }
+func (l raftLogger) Errorf(f string, v ...any)   { l.log.Warn(fmt.Sprintf(f, v...)) }
+func (l raftLogger) Fatal(v ...any)              { l.Panic(v...) }
+func (l raftLogger) Fatalf(f string, v ...any)   { l.Panicf(f, v...) }
+func (l raftLogger) Panic(v ...any)              { l.Panicf("%s", fmt.Sprint(v...)) }
+func (l raftLogger) Panicf(f string, v ...any) {
+	err := fmt.Errorf("replica: raft: "+f, v...)
+	l.store.Fatal(err)
+	panic(err)
+}

@@ -1,0 +1,222 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+)
+
+// snapshotChunkBytes is about how much of a raft snapshot travels in one frame.
+const snapshotChunkBytes = 256 << 10
+
+// OutgoingSnapshot is a raft snapshot to be shipped: the range's data at one applied index.
+type OutgoingSnapshot struct {
+	Message Message
+	desc    *kv.RangeDescriptor
+	at      *engine.Snapshot
+}
+
+// snapshotMetadata describes the applied state.
+func (r *Replica) snapshotMetadata() *raftpb.Snapshot {
+	return &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+		Index: new(r.applied.index), Term: new(r.applied.term), ConfState: confState(r.desc.Load()),
+	}}
+}
+
+// startSnapshot pins the range's data and has it shipped.
+func (r *Replica) startSnapshot(m *raftpb.Message, to kv.ReplicaDescriptor) {
+	if r.sending[to.Replica] {
+		return
+	}
+	m.Snapshot = r.snapshotMetadata() // what is pinned now, which may be later than what raft asked for
+	r.sending[to.Replica] = true
+	r.o.Store.SendSnapshot(r, &OutgoingSnapshot{
+		Message: Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m},
+		desc:    r.desc.Load(), at: r.o.Engine.NewSnapshot(),
+	})
+}
+
+// SnapshotSent ends what SendSnapshot began.
+func (r *Replica) SnapshotSent(to kv.ReplicaID, err error) {
+	r.hold()
+	defer r.release()
+	delete(r.sending, to)
+	if r.gone.Load() {
+		return
+	}
+	status := raft.SnapshotFinish
+	if err != nil {
+		status = raft.SnapshotFailure
+	} else {
+		r.o.Metrics.SnapshotsSent.Add(1)
+	}
+	r.raft.ReportSnapshot(uint64(to), status)
+	r.process(false)
+}
+
+// Write streams the snapshot: the message and the descriptor first, then the data in pieces.
+func (s *OutgoingSnapshot) Write(send func([]byte) error) error {
+	head := s.desc.Append(nil)
+	if err := send(s.Message.Append(head)); err != nil {
+		return err
+	}
+	buf := make([]byte, 0, snapshotChunkBytes+4096)
+	for _, span := range keys.RangeSpans(s.desc.ID, s.desc.Start, s.desc.End) {
+		it, err := s.at.NewIter(engine.IterOptions{Lower: span.Start, Upper: span.Stop()})
+		if err != nil {
+			return err
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			v, err := it.Value()
+			if err != nil {
+				_ = it.Close()
+				return err
+			}
+			k := it.RawKey()
+			buf = binary.AppendUvarint(buf, uint64(len(k)))
+			buf = append(buf, k...)
+			buf = binary.AppendUvarint(buf, uint64(len(v)))
+			buf = append(buf, v...)
+			if len(buf) >= snapshotChunkBytes {
+				if err := send(buf); err != nil {
+					_ = it.Close()
+					return err
+				}
+				buf = make([]byte, 0, snapshotChunkBytes+4096)
+			}
+		}
+		if err := it.Close(); err != nil {
+			return err
+		}
+	}
+	if len(buf) > 0 {
+		return send(buf)
+	}
+	return nil
+}
+
+// Close lets go of the pinned data.
+func (s *OutgoingSnapshot) Close() { _ = s.at.Close() }
+
+// IncomingSnapshot is a raft snapshot being received. Its data gathers in an engine batch.
+type IncomingSnapshot struct {
+	Message Message
+	Desc    *kv.RangeDescriptor
+	batch   *engine.Batch
+	bytes   int
+}
+
+// MaxSnapshotBytes bounds a raft snapshot, because it is applied as one engine batch.
+const MaxSnapshotBytes = 1 << 30
+
+// ErrSnapshotTooLarge refuses a raft snapshot.
+var ErrSnapshotTooLarge = errors.New("replica: raft snapshot too large")
+
+// NewIncomingSnapshot reads the first frame.
+func NewIncomingSnapshot(e *engine.Engine, head []byte) (*IncomingSnapshot, error) {
+	desc, rest, err := kv.DecodeRangeDescriptor(head)
+	if err != nil {
+		return nil, err
+	}
+	m, _, err := DecodeMessage(rest)
+	if err != nil {
+		return nil, err
+	}
+	if m.Raft == nil || m.Raft.GetType() != raftpb.MsgSnap || raft.IsEmptySnap(m.Raft.GetSnapshot()) {
+		return nil, ErrBadMessage
+	}
+	s := &IncomingSnapshot{Message: m, Desc: &desc, batch: e.NewBatch()}
+	for _, span := range keys.RangeSpans(desc.ID, desc.Start, desc.End) {
+		s.batch.ClearSpan(span)
+	}
+	return s, nil
+}
+
+// Add takes a further frame.
+func (s *IncomingSnapshot) Add(chunk []byte) error {
+	if s.bytes += len(chunk); s.bytes > MaxSnapshotBytes {
+		return ErrSnapshotTooLarge
+	}
+	d := decoder{b: chunk}
+	for len(d.b) > 0 {
+		k, v := d.bytes(), d.bytes()
+		if d.err != nil || len(k) == 0 {
+			return ErrBadMessage
+		}
+		s.batch.PutRaw(k, v)
+	}
+	return nil
+}
+
+// Close drops a snapshot that was not applied.
+func (s *IncomingSnapshot) Close() {
+	if s.batch != nil {
+		_ = s.batch.Close()
+		s.batch = nil
+	}
+}
+
+// ApplySnapshot replaces the replica's data, unless its log has gone further meanwhile. It returns when the new state
+// is durable.
+func (r *Replica) ApplySnapshot(s *IncomingSnapshot) error {
+	defer s.Close()
+	r.hold()
+	if r.gone.Load() {
+		r.release()
+		return &kv.RangeNotFoundError{Range: r.rangeID}
+	}
+	if len(r.sending) > 0 || r.incoming != nil {
+		r.release()
+		return fmt.Errorf("replica: r%d is busy with another snapshot", r.rangeID)
+	}
+	r.incoming = s
+	r.receive(&s.Message)
+	a := r.process(true)
+	r.incoming = nil
+	r.release()
+	r.finish(a)
+	return nil
+}
+
+// stageSnapshot gives the batch that replaces the replica's data.
+func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, error) {
+	in := r.incoming
+	if in == nil || in.batch == nil || in.Message.Raft.Snapshot.GetMetadata().GetIndex() != m.GetMetadata().GetIndex() {
+		return nil, fmt.Errorf("replica: r%d: raft snapshot without data", r.rangeID)
+	}
+	b := in.batch
+	in.batch = nil
+	if old := r.desc.Load(); old != nil && in.Desc.End.Less(old.End) {
+		for _, span := range keys.RangeDataSpans(in.Desc.End, old.End) {
+			b.ClearSpan(span) // a split that this replica missed; the right side gets a raft snapshot of its own
+		}
+	}
+	r.raftLog.reset(b, position{m.GetMetadata().GetIndex(), m.GetMetadata().GetTerm()})
+	b.Put(keys.ReplicaIDKey(r.rangeID), appendReplica(nil, r.Self()))
+	return b, nil
+}
+
+// snapshotApplied shows the new state.
+func (r *Replica) snapshotApplied() error {
+	old := r.leaseNow.Load()
+	if err := r.loadReplicated(); err != nil {
+		return err
+	}
+	for id, p := range r.proposals {
+		delete(r.proposals, id)
+		r.answer(p, &kv.AmbiguousError{Reason: "a raft snapshot overtook the command"})
+	}
+	r.o.Metrics.SnapshotsApplied.Add(1)
+	r.o.Store.SnapshotApplied(r, r.desc.Load())
+	if s := r.leaseNow.Load(); s.Sequence != old.Sequence {
+		r.o.Store.LeaseChanged(r, s.Lease, s.held)
+	}
+	return nil
+}

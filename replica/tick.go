@@ -1,0 +1,308 @@
+package replica
+
+import (
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica/lease"
+)
+
+// Bounds of the log: the leader has it truncated when it is this long, up to what all live followers have; beyond
+// logBytesMax it does not wait for slow ones, who then get a raft snapshot.
+const (
+	truncateEntries = 256
+	truncateBytes   = 1 << 20
+	logBytesMax     = 64 << 20
+)
+
+// Tick makes time pass for a replica that is awake: every TickInterval. If the replica is busy, the tick is made up
+// for with the next one. It reports false when the replica fell asleep or is gone, and need not be ticked any more.
+func (r *Replica) Tick() bool {
+	if r.gone.Load() || r.quiesced.Load() {
+		return false
+	}
+	if !r.tryHold() {
+		if r.ticksDue.Load() < electionTicks/2 {
+			r.ticksDue.Add(1)
+		}
+		return true
+	}
+	defer r.release()
+	for n := r.ticksDue.Swap(0) + 1; n > 0 && !r.gone.Load(); n-- {
+		r.ticks++
+		r.raft.Tick()
+	}
+	if r.gone.Load() {
+		return false
+	}
+	r.reproposeAll(retryTicks)
+	if r.leader.Load() == uint64(r.replicaID) {
+		r.tickLeader()
+	}
+	r.renewLease()
+	r.process(false)
+	return !r.quiesced.Load() && !r.gone.Load()
+}
+
+// tickLeader is what the raft leader does besides leading.
+func (r *Replica) tickLeader() {
+	if r.ticks >= r.nextTry && r.ticks%4 == 0 {
+		r.truncateLog()
+	}
+	s := r.leaseNow.Load()
+	if !s.held && !s.IsZero() && r.ticks%electionTicks == 0 && r.good(s, r.o.Clock.Now()) {
+		if _, ok := r.replicaOf(s.Holder.Replica); ok {
+			r.raft.TransferLeader(uint64(s.Holder.Replica)) // so that the leaseholder's proposals need no detour
+		}
+	}
+	if r.ticks-r.busyAt >= quiesceTicks && r.mayQuiesce() {
+		r.quiesce()
+	}
+}
+
+// renewLease extends an Expiration lease before it ends.
+func (r *Replica) renewLease() {
+	s := r.leaseNow.Load()
+	if !s.held || s.revoked || s.stale || s.Kind != lease.Expiration || r.acquiring != nil {
+		return
+	}
+	now := r.o.Clock.Now()
+	if now.Wall < s.Expiration.Wall-int64(expirationRenew) || s.Expiration.Less(now) {
+		return
+	}
+	if _, ok := r.proposals[r.renewing]; ok && r.renewing != 0 {
+		return // one is on its way
+	}
+	self, ok := r.replicaOf(r.replicaID)
+	if !ok || !mayHold(self) {
+		return
+	}
+	next := r.nextLease(s, self, now)
+	p := &proposal{done: make(chan error, 1), abandoned: true}
+	busy := r.busyAt
+	if r.propose(&Command{lease: &next, prevLease: s.Sequence}, p) == nil {
+		r.renewing = p.id
+	}
+	r.busyAt = busy
+}
+
+// truncateLog proposes to forget the part of the log that nobody needs any more.
+func (r *Replica) truncateLog() {
+	first := r.raftLog.truncated.index
+	if r.applied.index-first < truncateEntries && r.raftLog.bytes < truncateBytes {
+		return
+	}
+	if len(r.sending) > 0 {
+		return // the receiver will need what follows its snapshot
+	}
+	upTo := r.applied.index
+	force := r.raftLog.bytes > logBytesMax
+	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id == uint64(r.replicaID) || force {
+			return
+		}
+		if pr.RecentActive || pr.State == tracker.StateSnapshot {
+			upTo = min(upTo, max(pr.Match, pr.PendingSnapshot))
+		} else if p, ok := r.peer(kv.ReplicaID(id)); ok && r.isLive(p.Node) {
+			upTo = min(upTo, pr.Match)
+		}
+	})
+	if upTo <= first || (upTo-first < truncateEntries/2 && r.raftLog.bytes < truncateBytes) {
+		r.nextTry = r.ticks + retryTicks
+		return
+	}
+	term, err := r.raftLog.Term(upTo)
+	if err != nil {
+		return
+	}
+	r.nextTry = r.ticks + retryTicks
+	p := &proposal{done: make(chan error, 1), abandoned: true}
+	busy := r.busyAt
+	_ = r.propose(&Command{truncate: position{upTo, term}}, p)
+	r.busyAt = busy
+}
+
+func (r *Replica) isLive(n kv.NodeID) bool {
+	if n == r.o.Node {
+		return true
+	}
+	incarnation, _ := r.o.Liveness.Incarnation(n)
+	return incarnation != 0 && r.o.Liveness.IsLive(n, incarnation, r.o.Clock.Now())
+}
+
+// mayQuiesce reports whether nothing is going on, so that the range may sleep: an idle range costs nothing. Ranges
+// with Expiration leases renew them through the log and stay awake.
+func (r *Replica) mayQuiesce() bool {
+	s := r.leaseNow.Load()
+	if !s.held || s.revoked || s.Kind != lease.Liveness || len(r.proposals) > 0 || len(r.appends) > 0 || len(r.sending) > 0 {
+		return false
+	}
+	st := r.raft.BasicStatus()
+	last := r.raftLog.last.index
+	if st.RaftState != raft.StateLeader || st.GetCommit() != last || r.applied.index != last || st.LeadTransferee != 0 {
+		return false
+	}
+	all := true
+	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id != uint64(r.replicaID) && (pr.Match != last || pr.State != tracker.StateReplicate) {
+			all = false
+		}
+	})
+	return all
+}
+
+// quiesce puts the range to sleep: a last heartbeat asks the followers to do the same.
+func (r *Replica) quiesce() {
+	st := r.raft.BasicStatus()
+	for _, p := range r.desc.Load().Replicas {
+		if p.Replica == r.replicaID {
+			continue
+		}
+		r.o.Store.Send(Message{Range: r.rangeID, From: r.Self(), To: p, Quiesce: true, Raft: &raftpb.Message{
+			Type: raftpb.MsgHeartbeat.Enum(), To: new(uint64(p.Replica)), From: new(uint64(r.replicaID)),
+			Term: new(st.GetTerm()), Commit: new(r.raftLog.last.index),
+		}})
+	}
+	r.sleep()
+}
+
+func (r *Replica) sleep() {
+	if r.quiesced.CompareAndSwap(false, true) {
+		r.o.Metrics.Quiesced.Add(1)
+	}
+}
+
+func (r *Replica) wake() {
+	if r.quiesced.CompareAndSwap(true, false) {
+		r.o.Metrics.Awakenings.Add(1)
+		r.busyAt = r.ticks
+	}
+	r.o.Store.Awake(r)
+}
+
+// Wake makes a sleeping replica take part again.
+func (r *Replica) Wake() {
+	if r.gone.Load() || !r.quiesced.Load() {
+		return
+	}
+	r.hold()
+	if !r.gone.Load() {
+		r.wake()
+	}
+	r.release()
+}
+
+// LeaderDied says that the raft leader's node is not live any more. Followers forget the leader, so that they grant
+// votes at once, and the first live voter campaigns at once, so that there is one candidate.
+func (r *Replica) LeaderDied(node kv.NodeID) {
+	r.hold()
+	defer r.release()
+	d := r.desc.Load()
+	if r.gone.Load() || d == nil || kv.NodeID(r.leaderAt.Load()) != node || r.leader.Load() == uint64(r.replicaID) {
+		return
+	}
+	r.wake()
+	_ = r.raft.ForgetLeader()
+	for _, p := range d.Replicas {
+		if p.Node == node || !mayHold(p) || !r.isLive(p.Node) {
+			continue
+		}
+		if p.Replica == r.replicaID {
+			_ = r.raft.Campaign()
+		}
+		break
+	}
+	r.process(false)
+}
+
+// Campaign makes the replica stand for election; for ranges that just began.
+func (r *Replica) Campaign() {
+	r.hold()
+	defer r.release()
+	if r.gone.Load() || r.desc.Load() == nil {
+		return
+	}
+	r.wake()
+	_ = r.raft.Campaign()
+	r.process(false)
+}
+
+// caughtUp reports whether a follower has (nearly) all of the log. Only the raft leader knows.
+func (r *Replica) caughtUp(id kv.ReplicaID) bool {
+	if r.leader.Load() != uint64(r.replicaID) {
+		return false
+	}
+	ok := false
+	commit := r.raft.BasicStatus().GetCommit()
+	r.raft.WithProgress(func(p uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if p == uint64(id) && pr.State == tracker.StateReplicate && pr.Match+16 >= commit {
+			ok = true
+		}
+	})
+	return ok
+}
+
+// Follower is what the raft leader knows of another replica.
+type Follower struct {
+	Replica  kv.ReplicaID
+	Match    uint64
+	Active   bool // heard from lately
+	CaughtUp bool
+	Snapshot bool // one is on its way
+}
+
+// Status describes a replica for queues and operators.
+type Status struct {
+	Desc            *kv.RangeDescriptor
+	Lease           lease.Lease
+	LeaseHeld       bool // by this replica and usable
+	Leader          bool
+	LeaderReplica   kv.ReplicaID
+	Quiesced        bool
+	Term            uint64
+	Applied, Commit uint64
+	First, Last     uint64
+	LogBytes        int64
+	Pending         int
+	Followers       []Follower // on the leader
+}
+
+// Status looks at the replica.
+func (r *Replica) Status() Status {
+	r.hold()
+	defer r.release()
+	st := r.raft.BasicStatus()
+	s := Status{
+		Desc: r.desc.Load(), Lease: r.leaseNow.Load().Lease, Leader: st.RaftState == raft.StateLeader,
+		LeaderReplica: kv.ReplicaID(st.Lead), Quiesced: r.quiesced.Load(), Term: st.GetTerm(),
+		Applied: r.applied.index, Commit: st.GetCommit(), First: r.raftLog.truncated.index + 1,
+		Last: r.raftLog.last.index, LogBytes: r.raftLog.bytes, Pending: len(r.proposals),
+	}
+	_, s.LeaseHeld = r.CheckLease(clock.Timestamp{})
+	if s.Leader {
+		r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+			if id == uint64(r.replicaID) {
+				return
+			}
+			s.Followers = append(s.Followers, Follower{
+				Replica: kv.ReplicaID(id), Match: pr.Match, Active: pr.RecentActive,
+				CaughtUp: pr.State == tracker.StateReplicate && pr.Match+16 >= s.Commit,
+				Snapshot: pr.State == tracker.StateSnapshot,
+			})
+		})
+	}
+	return s
+}
+
+// Bootstrap adds the first state of a range that is born whole to a batch: one replica, no lease.
+func Bootstrap(put func(k keys.Key, v []byte), d *kv.RangeDescriptor, stats Stats) {
+	first := appliedState{position: position{initialIndex, initialTerm}, stats: stats}
+	put(keys.AppliedStateKey(d.ID), first.append(nil))
+	put(keys.DescriptorCopyKey(d.ID), d.Append(nil))
+	put(keys.HardStateKey(d.ID), hardState{term: initialTerm, commit: initialIndex}.append(nil))
+	put(keys.TruncatedStateKey(d.ID), position{initialIndex, initialTerm}.append(nil))
+}

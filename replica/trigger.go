@@ -1,0 +1,197 @@
+package replica
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+)
+
+// EvaluateTrigger adds the replicated effects of a commit trigger to the batch of the EndTxn that carries it, and
+// returns what they do to the range's statistics (to be added to Command.Delta). It is called by the leaseholder's
+// evaluation, when the batch is otherwise complete: the transaction's intents in the range are resolved in it, and
+// the request holds latches on all of the range, so that no other command is in flight.
+//
+// rd has to show the batch's changes: the batch itself if it is indexed, else the engine (the descriptors that the
+// transaction wrote are then counted on the wrong side of a split, which is harmless).
+func (r *Replica) EvaluateTrigger(rd engine.Reader, b *engine.Batch, t *kv.CommitTrigger) (delta Stats, err error) {
+	switch {
+	case t.Split != nil:
+		return r.evaluateSplit(rd, b, t.Split)
+	case t.Merge != nil:
+		return delta, &kv.UnavailableError{Reason: "merging ranges is not supported"}
+	default:
+		return delta, nil
+	}
+}
+
+// evaluateSplit gives the right side its first state: an empty log after initialIndex, the left side's lease and
+// garbage collection threshold, and its share of the statistics.
+func (r *Replica) evaluateSplit(rd engine.Reader, b *engine.Batch, t *kv.SplitTrigger) (delta Stats, err error) {
+	cur := r.desc.Load()
+	if !cur.Start.Equal(t.Left.Start) || !cur.End.Equal(t.Right.End) || !t.Left.End.Equal(t.Right.Start) ||
+		t.Left.ID != r.rangeID || !t.Left.Start.Less(t.Left.End) || !t.Right.Start.Less(t.Right.End) {
+		return delta, fmt.Errorf("replica: r%d can't be split into %v and %v", r.rangeID, &t.Left, &t.Right)
+	}
+	right, err := computeStats(rd, t.Right.Start, t.Right.End)
+	if err != nil {
+		return delta, err
+	}
+	l := r.leaseNow.Load().Lease
+	if l.Holder, err = counterpart(&t.Right, l.Holder.Node); err != nil {
+		return delta, err
+	}
+	first := appliedState{position: position{initialIndex, initialTerm}, stats: right, closed: r.ClosedTimestamp()}
+	id := t.Right.ID
+	b.Put(keys.AppliedStateKey(id), first.append(nil))
+	b.Put(keys.LeaseKey(id), l.Append(nil))
+	if g := r.GCThreshold(); !g.IsZero() {
+		b.Put(keys.GCThresholdKey(id), g.Append(nil))
+	}
+	b.Put(keys.DescriptorCopyKey(id), t.Right.Append(nil))
+	delta.Subtract(right)
+	return delta, nil
+}
+
+func counterpart(d *kv.RangeDescriptor, n kv.NodeID) (kv.ReplicaDescriptor, error) {
+	if r, ok := d.Replica(n); ok {
+		return r, nil
+	}
+	return kv.ReplicaDescriptor{}, fmt.Errorf("replica: r%d has no replica on node %d", d.ID, n)
+}
+
+// trigger adds to the batch what a trigger does on this replica alone, and returns what follows in memory.
+func (r *Replica) trigger(b *engine.Batch, t *kv.CommitTrigger, change *raftpb.ConfChangeV2) (after func() error) {
+	switch {
+	case t.Split != nil:
+		return r.applySplit(b, t.Split)
+	case t.Replicas != nil:
+		return r.applyReplicas(b, &t.Replicas.Desc, change)
+	default:
+		return func() error { return fmt.Errorf("r%d: unknown trigger", r.rangeID) }
+	}
+}
+
+// applySplit makes the right side's replica real. An uninitialised replica of it may be here already, from messages
+// of a store that was faster; it may have voted, and keeps that.
+func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) func() error {
+	left, rd := t.Left, t.Right
+	right, err := r.o.Store.RightSide(r, &rd)
+	if err != nil {
+		return func() error { return err }
+	}
+	b.Put(keys.DescriptorCopyKey(r.rangeID), left.Append(nil))
+	if right == nil {
+		for _, s := range keys.RangeSpans(rd.ID, rd.Start, rd.End) {
+			b.ClearSpan(s)
+		}
+	} else {
+		right.hold() // the order is from left to right, everywhere
+		hard := right.raftLog.hard
+		if hard.term < initialTerm {
+			hard = hardState{term: initialTerm}
+		}
+		hard.commit = initialIndex
+		b.Put(keys.HardStateKey(rd.ID), hard.append(nil))
+		b.Put(keys.TruncatedStateKey(rd.ID), position{initialIndex, initialTerm}.append(nil))
+		b.Put(keys.ReplicaIDKey(rd.ID), appendReplica(nil, right.Self()))
+	}
+	leads := r.leader.Load() == uint64(r.replicaID)
+	return func() error {
+		r.desc.Store(&left)
+		r.o.Metrics.Splits.Add(1)
+		if right != nil {
+			for _, a := range right.appends {
+				a.done = true // its answers are lost, as messages may be
+			}
+			right.appends = nil
+			err := right.load()
+			if err == nil {
+				right.ticks, right.busyAt = 0, 0
+				right.wake()
+				if leads {
+					_ = right.raft.Campaign()
+				}
+			}
+			right.release()
+			if err != nil {
+				return err
+			}
+		}
+		r.o.Store.SplitApplied(r, right, &left, &rd)
+		if right != nil {
+			right.hold()
+			right.process(false)
+			right.release()
+		}
+		return nil
+	}
+}
+
+// applyReplicas takes over a new set of replicas.
+func (r *Replica) applyReplicas(b *engine.Batch, d *kv.RangeDescriptor, change *raftpb.ConfChangeV2) func() error {
+	b.Put(keys.DescriptorCopyKey(r.rangeID), d.Append(nil))
+	return func() error {
+		r.desc.Store(d)
+		r.o.Metrics.ConfChanges.Add(1)
+		if change != nil {
+			got := r.raft.ApplyConfChange(change)
+			if err := got.Equivalent(confState(d)); err != nil {
+				return fmt.Errorf("r%d: raft's configuration is not the descriptor's: %w", r.rangeID, err)
+			}
+		}
+		self, ok := r.replicaOf(r.replicaID)
+		if !ok || self.Node != r.o.Node {
+			return r.destroy(d.NextReplica)
+		}
+		r.o.Store.DescriptorChanged(r, d)
+		return nil
+	}
+}
+
+// Destroy removes the replica, whose range has moved on: no replica with a number below next may come back here.
+func (r *Replica) Destroy(next kv.ReplicaID) error {
+	r.hold()
+	defer r.release()
+	if r.gone.Load() {
+		return nil
+	}
+	return r.destroy(next)
+}
+
+func (r *Replica) destroy(next kv.ReplicaID) error {
+	b := r.o.Engine.NewBatch()
+	defer b.Close()
+	if d := r.desc.Load(); d != nil {
+		for _, s := range keys.RangeSpans(r.rangeID, d.Start, d.End) {
+			b.ClearSpan(s)
+		}
+	}
+	b.ClearSpan(keys.UnreplicatedSpan(r.rangeID))
+	b.Put(keys.TombstoneKey(r.rangeID), position{index: uint64(max(next, r.replicaID+1))}.append(nil))
+	if err := b.Commit(true); err != nil {
+		return err
+	}
+	r.gone.Store(true)
+	r.leader.Store(0)
+	r.leaderAt.Store(0)
+	for id, p := range r.proposals {
+		delete(r.proposals, id)
+		r.answer(p, &kv.AmbiguousError{Reason: "the replica was removed"})
+	}
+	r.o.Store.Destroyed(r)
+	return nil
+}
+
+// Tombstone is the number below which no replica of a range may be made on this store.
+func Tombstone(e *engine.Engine, id kv.RangeID) (kv.ReplicaID, error) {
+	v, err := e.Get(keys.TombstoneKey(id))
+	if err != nil || v == nil {
+		return 0, err
+	}
+	p, err := decodePosition(v)
+	return kv.ReplicaID(p.index), err
+}
