@@ -460,14 +460,14 @@ func TestStreams(t *testing.T) {
 func TestPeerThatSaysNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, c *net3) {
 		l, _ := c.nodes[2].host.Network.Listen("n2:9")
-		var conns []net.Conn
+		conns := make(chan net.Conn, 100)
 		c.nodes[2].host.Group.Go(func(context.Context) {
 			for {
 				conn, err := l.Accept()
 				if err != nil {
 					return
 				}
-				conns = append(conns, conn)
+				conns <- conn
 			}
 		})
 		start := time.Now()
@@ -479,8 +479,8 @@ func TestPeerThatSaysNothing(t *testing.T) {
 		}
 		l.Close()
 		time.Sleep(time.Minute)
-		for _, conn := range conns {
-			conn.Close()
+		for len(conns) > 0 {
+			(<-conns).Close()
 		}
 	})
 }
