@@ -1,0 +1,64 @@
+// Package mvcc keeps versions of keys, and the intents of transactions that have not been decided.
+//
+// # Versions
+//
+// A write never replaces anything: it adds a version of its key at its timestamp. A read at T sees the newest
+// version at or below T, so it sees the same for ever, until garbage collection says that nobody may read at T
+// any more. A deletion is a version without a value, a tombstone.
+//
+//	b @ 30  (tombstone)      a read at 35 finds nothing,
+//	b @ 20  "two"            a read at 25 finds "two",
+//	b @ 10  "one"            a read at 10 finds "one"
+//
+// # Intents
+//
+// A transaction's write is provisional until the transaction is decided (CRDB'20 §3). It is two entries, always
+// written and removed in one batch:
+//
+//	lock table   z b / intent / txn   {txn meta, timestamp 40, sequence 2, earlier: {1: "three"}}
+//	versions     b @ 40               "four"
+//
+// The value is where a committed one would be, so committing at that timestamp only removes the lock table entry.
+// The entry is what tells readers that the version is provisional, so whoever reads versions looks at the lock
+// table first, unless it knows that there are no locks (Stats.IntentCount is zero, for example).
+//
+//	M1 (I2): an intent's version exists exactly as long as its lock table entry, at the timestamp that the entry
+//	     says, and is the newest version of its key.
+//	M2 (I2): no read returns another transaction's provisional value; it conflicts (*LockConflictError) if the
+//	     intent is at or below what the read can see, and passes below it otherwise.
+//	M3 (I3): a write succeeds only above every committed version of its key, and only if the transaction's
+//	     snapshot is not older than the newest of them (*kv.WriteTooOldError).
+//	M4 (I3): versions are immutable: no write changes what a read at a timestamp below it returns.
+//	M5: the change of Stats that a Writer reports is exactly what ComputeStats would find.
+//	M6 (I4): a read either sees every version that may have been written before it began, or says that it cannot
+//	     know (*kv.UncertaintyError).
+//
+// An entry also keeps the values that earlier statements of the same transaction wrote to the key, by sequence
+// number. A read at a sequence number sees the right one, and a rollback to a savepoint, which is a list of ignored
+// sequence ranges, brings the right one back when the intent is resolved. Intents of an earlier attempt of the
+// transaction do not exist for it.
+//
+// Locks without a value (Shared, Exclusive) have the same entry and no version. Those that live only in the
+// leaseholder's memory are package commit/leader/lock's.
+//
+// # Uncertainty
+//
+// A reader that began at 20, with clocks that differ by at most 5, cannot tell whether a version at 23 was
+// written before it began (CRDB'20 §4.2). It meets the version and fails, moves its timestamp to 23 and checks
+// that its earlier reads still hold. A version may carry a local timestamp, from the clock of the leaseholder
+// that took the write; if the reader had been on that node before, versions with later local timestamps are
+// certainly newer than the reader's beginning.
+//
+// # Reading and writing
+//
+// A Reader reads any engine.Reader and keeps its iterators for all operations of one request batch: a point read
+// is one seek, with bloom filters, into the lock table and one into the versions. A Writer is a Reader with a
+// batch to write to. It reads the store, or, if a request has to see an earlier one of its batch, the batch.
+// What is returned is the caller's to keep.
+//
+// # What it does not do
+//
+// It waits for nothing and decides no transaction: conflicts are answers. Latches, waiting, pushing and the
+// timestamp cache, without which a write could change the past of a read that has been served, are package
+// commit/leader's.
+package mvcc

@@ -1,0 +1,450 @@
+package mvcc
+
+import (
+	"bytes"
+
+	"meridian/clock"
+	"meridian/invariant"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+)
+
+// Uncertainty is the interval after a read timestamp in which a version may have been written before the reader
+// began (CRDB'20 §4.2). The zero value is no uncertainty.
+type Uncertainty struct {
+	// Global ends the interval: the reader's first timestamp plus the maximum clock offset.
+	Global clock.Timestamp
+	// Local, if not zero, is a reading of the leaseholder's clock from when the reader had already begun:
+	// versions whose local timestamp is later were written after that, and are not uncertain.
+	Local clock.Timestamp
+}
+
+func (u Uncertainty) contains(ts, local clock.Timestamp) bool {
+	if local.IsZero() {
+		local = ts
+	}
+	return ts.LessEq(u.Global) && (u.Local.IsZero() || local.LessEq(u.Local))
+}
+
+// ReadOptions say what a read sees.
+type ReadOptions struct {
+	// Timestamp of the read; zero means Txn.ReadTimestamp.
+	Timestamp clock.Timestamp
+	// Txn, if any, sees its own intents.
+	Txn *kv.Txn
+	// ReadSeq is the sequence number at which own intents are seen; zero means all of them.
+	ReadSeq kv.Seq
+	// Uncertainty makes versions in it an error.
+	Uncertainty Uncertainty
+	// Lock is the strength with which the caller is going to lock what it reads. Such a read conflicts with
+	// other transactions' locks at any timestamp, and fails with WriteTooOldError on versions above Timestamp.
+	Lock kv.LockStrength
+	// SkipLocked leaves out keys that are locked by others instead of reporting a conflict.
+	SkipLocked bool
+	// Locked, if not nil, adds to SkipLocked the keys that it reports.
+	Locked func(keys.Key) bool
+	// Inconsistent reads pass by intents as if they were not there.
+	Inconsistent bool
+	// NoLocks says that the caller knows of no lock in the span, so the lock table is not looked at.
+	NoLocks bool
+}
+
+// maxConflicts bounds the locks that a conflict reports.
+const maxConflicts = 64
+
+// read is the normal form of ReadOptions.
+type read struct {
+	*ReadOptions
+	ts      clock.Timestamp // what is read
+	visible clock.Timestamp // what has to be looked at: ts, the end of the uncertainty interval, or everything
+	seq     kv.Seq
+}
+
+func (o *ReadOptions) normal() read {
+	r := read{ReadOptions: o, ts: o.Timestamp, seq: o.ReadSeq}
+	if r.ts.IsZero() && o.Txn != nil {
+		r.ts = o.Txn.ReadTimestamp
+	}
+	r.visible = r.ts
+	if o.Lock != kv.NoLock {
+		r.visible = clock.MaxTimestamp
+	} else {
+		r.visible = r.visible.Forward(o.Uncertainty.Global)
+	}
+	if r.seq == 0 {
+		r.seq = ^kv.Seq(0)
+	}
+	return r
+}
+
+// Value is a key's value. Bytes is nil if there is none, and not nil if there is an empty one.
+type Value struct {
+	Bytes     []byte
+	Timestamp clock.Timestamp
+}
+
+// Reader reads versions of one state of a store. It keeps its iterators from one operation to the next, so a
+// request batch should use one Reader for all of its operations. It is for one goroutine.
+type Reader struct {
+	src         engine.Reader
+	data, locks *engine.Iterator
+
+	dataBounded, locksBounded bool // an operation set bounds
+	dataStale, locksStale     bool // the indexed batch has changed since
+
+	key, lockBuf, raw []byte
+}
+
+// NewReader makes a reader. Close it before src is closed.
+func NewReader(src engine.Reader) *Reader { return &Reader{src: src} }
+
+// Reset makes a closed or new reader read src; it lets callers keep readers in pools.
+func (r *Reader) Reset(src engine.Reader) {
+	*r = Reader{src: src, key: r.key[:0], lockBuf: r.lockBuf[:0], raw: r.raw[:0]}
+}
+
+// Close releases the iterators.
+func (r *Reader) Close() error {
+	var err error
+	if r.data != nil {
+		err = r.data.Close()
+		r.data = nil
+	}
+	if r.locks != nil {
+		if lerr := r.locks.Close(); err == nil {
+			err = lerr
+		}
+		r.locks = nil
+	}
+	r.src = nil
+	return err
+}
+
+// dataIter gives the iterator over versions, with the bounds if there are any.
+func (r *Reader) dataIter(lower, upper keys.Key) (it *engine.Iterator, err error) {
+	return iter(r.src, &r.data, &r.dataBounded, &r.dataStale, lower, upper)
+}
+
+// lockIter gives the iterator over the lock table.
+func (r *Reader) lockIter(lower, upper keys.Key) (it *engine.Iterator, err error) {
+	return iter(r.src, &r.locks, &r.locksBounded, &r.locksStale, lower, upper)
+}
+
+func iter(src engine.Reader, it **engine.Iterator, bounded, stale *bool, lower, upper keys.Key) (*engine.Iterator, error) {
+	bound := len(lower) > 0 || len(upper) > 0
+	if *it == nil {
+		i, err := src.NewIter(engine.IterOptions{Lower: lower, Upper: upper})
+		if err != nil {
+			return nil, err
+		}
+		*it, *bounded, *stale = i, bound, false
+		return i, nil
+	}
+	if bound || *bounded {
+		(*it).SetBounds(lower, upper)
+		*bounded = bound
+	}
+	if *stale {
+		(*it).Refresh()
+		*stale = false
+	}
+	return *it, nil
+}
+
+// view is what the locks on one key mean to a read.
+type view struct {
+	skip      clock.Timestamp // a provisional version that does not exist for the reader
+	own       *Lock           // the reader's own intent, of its own attempt
+	seen      seen            // what the reader sees of it
+	conflicts []Intent
+}
+
+// consider takes one lock on the key into account.
+func (v *view) consider(l *Lock, r *read) error {
+	intent := l.Strength == IntentStrength
+	if r.Txn != nil && l.Txn.ID == r.Txn.ID {
+		if !intent {
+			return nil
+		}
+		if l.Txn.Attempt > r.Txn.Attempt {
+			return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: l.Txn.WriteTimestamp}
+		}
+		v.own = l
+		v.seen = l.at(r.Txn.Attempt, r.seq, r.Txn.IgnoredSeqs)
+		if !v.seen.provisional {
+			v.skip = l.Txn.WriteTimestamp
+		}
+		return nil
+	}
+	if r.Inconsistent {
+		if intent {
+			v.skip = l.Txn.WriteTimestamp
+		}
+		return nil
+	}
+	if l.conflicts(r.Lock, r.visible) {
+		v.conflicts = append(v.conflicts, *l)
+	}
+	return nil
+}
+
+// locksOn reads the locks on one key.
+func (r *Reader) locksOn(k keys.Key, o *read, v *view) error {
+	it, err := r.lockIter(nil, nil)
+	if err != nil {
+		return err
+	}
+	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
+		l, err := r.lockAt(it)
+		if err != nil {
+			return err
+		}
+		if err := v.consider(l, o); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// lockAt decodes the lock that the iterator is at.
+func (r *Reader) lockAt(it *engine.Iterator) (*Lock, error) {
+	lk, ver := it.Key()
+	k, err := keys.DecodeLockKey(lk)
+	if err != nil {
+		return nil, err
+	}
+	val, err := it.Value()
+	if err != nil {
+		return nil, err
+	}
+	return decodeLock(k, ver, val)
+}
+
+// Get reads a key. The value is the caller's to keep.
+func (r *Reader) Get(k keys.Key, o *ReadOptions) (Value, error) {
+	rd := o.normal()
+	var v view
+	if !o.NoLocks {
+		if err := r.locksOn(k, &rd, &v); err != nil {
+			return Value{}, err
+		}
+	}
+	if o.SkipLocked && (len(v.conflicts) > 0 || o.Locked != nil && o.Locked(k)) {
+		return Value{}, nil
+	}
+	if len(v.conflicts) > 0 {
+		return Value{}, &LockConflictError{Intents: v.conflicts}
+	}
+	if v.own != nil && v.seen.past {
+		val, err := decodeValue(v.seen.raw)
+		if err != nil || val.tombstone {
+			return Value{}, err
+		}
+		return Value{Bytes: clone(val.bytes), Timestamp: v.own.Txn.WriteTimestamp}, nil
+	}
+	it, err := r.dataIter(nil, nil)
+	if err != nil {
+		return Value{}, err
+	}
+	from := rd.visible
+	if v.own != nil || from == clock.MaxTimestamp {
+		from = clock.Timestamp{} // the newest, which may be an intent above what the transaction reads
+	}
+	for ok := it.SeekPrefixGE(k, from); ok; ok = it.Next() {
+		_, ver := it.Key()
+		found, val, ts, err := r.judge(it, k, ver, &rd, &v)
+		if err != nil {
+			return Value{}, err
+		}
+		if found {
+			if val.tombstone {
+				return Value{}, nil
+			}
+			return Value{Bytes: clone(val.bytes), Timestamp: ts}, nil
+		}
+	}
+	return Value{}, it.Error()
+}
+
+// clone copies b; the copy is never nil.
+func clone(b []byte) []byte {
+	c := make([]byte, len(b))
+	copy(c, b)
+	return c
+}
+
+// judge decides about the version that the iterator is at, versions coming from newest to oldest: whether it is
+// what the read sees. The value shares the iterator's memory.
+func (r *Reader) judge(it *engine.Iterator, k keys.Key, ver []byte, rd *read, v *view) (found bool, val value, ts clock.Timestamp, err error) {
+	ts, err = engine.DecodeTimestamp(ver)
+	if err != nil || ts.IsZero() {
+		return false, value{}, ts, err // an unversioned neighbour in a local keyspace
+	}
+	if v.own != nil && v.seen.provisional {
+		if ts != v.own.Txn.WriteTimestamp {
+			invariant.Check(v.own.Txn.WriteTimestamp.Less(ts), "intent on %s at %s has no version", k, v.own.Txn.WriteTimestamp)
+			return false, value{}, ts, nil
+		}
+	} else {
+		if ts == v.skip {
+			return false, value{}, ts, nil
+		}
+		if rd.ts.Less(ts) {
+			if rd.Lock != kv.NoLock {
+				return false, value{}, ts, &kv.WriteTooOldError{Key: clone(k), Actual: ts}
+			}
+			if !rd.visible.Less(ts) && rd.ts.Less(rd.visible) {
+				raw, err := it.Value()
+				if err != nil {
+					return false, value{}, ts, err
+				}
+				if val, err = decodeValue(raw); err != nil {
+					return false, value{}, ts, err
+				}
+				if rd.Uncertainty.contains(ts, val.local) {
+					return false, value{}, ts, uncertain(k, ts, rd)
+				}
+			}
+			return false, value{}, ts, nil
+		}
+	}
+	raw, err := it.Value()
+	if err != nil {
+		return false, value{}, ts, err
+	}
+	val, err = decodeValue(raw)
+	return true, val, ts, err
+}
+
+func uncertain(k keys.Key, ts clock.Timestamp, rd *read) error {
+	limit := rd.Uncertainty.Local
+	if limit.IsZero() || rd.Uncertainty.Global.Less(limit) {
+		limit = rd.Uncertainty.Global
+	}
+	return &kv.UncertaintyError{Key: clone(k), Value: ts, RetryAt: ts.Forward(limit)}
+}
+
+// CheckRefresh answers *kv.RefreshFailedError if a key of the span got a version, or has another transaction's
+// intent, with a timestamp in (from, to]. An empty end means the single key start.
+func (r *Reader) CheckRefresh(start, end keys.Key, from, to clock.Timestamp, txn *kv.Txn, noLocks bool) error {
+	var id kv.TxnID
+	if txn != nil {
+		id = txn.ID
+	}
+	span := keys.Span{Start: start, End: end}
+	own := make(map[string]clock.Timestamp)
+	if !noLocks {
+		ls := keys.LockSpan(start, end)
+		it, err := r.lockIter(ls.Start, ls.End)
+		if err != nil {
+			return err
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			l, err := r.lockAt(it)
+			if err != nil {
+				return err
+			}
+			if l.Strength != IntentStrength {
+				continue
+			}
+			if l.Txn.ID == id {
+				own[string(l.Key)] = l.Txn.WriteTimestamp
+			} else if l.Txn.WriteTimestamp.LessEq(to) {
+				return &kv.RefreshFailedError{Key: l.Key, Written: l.Txn.WriteTimestamp, By: l.Txn.ID}
+			}
+		}
+		if err := it.Error(); err != nil {
+			return err
+		}
+	}
+	check := func(it *engine.Iterator) error {
+		k, ver := it.Key()
+		ts, err := engine.DecodeTimestamp(ver)
+		if err != nil {
+			return err
+		}
+		if from.Less(ts) && ts.LessEq(to) {
+			if at, ok := own[string(k)]; !ok || at != ts {
+				return &kv.RefreshFailedError{Key: clone(k), Written: ts}
+			}
+		}
+		return nil
+	}
+	if span.Point() {
+		it, err := r.dataIter(nil, nil)
+		if err != nil {
+			return err
+		}
+		for ok := it.SeekPrefixGE(start, to); ok; ok = it.Next() {
+			_, ver := it.Key()
+			if ts, err := engine.DecodeTimestamp(ver); err != nil || ts.LessEq(from) {
+				return err
+			}
+			if err := check(it); err != nil {
+				return err
+			}
+		}
+		return it.Error()
+	}
+	it, err := r.src.NewIter(engine.IterOptions{Lower: start, Upper: end, MinTime: from, MaxTime: to})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := check(it); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// HasLocks reports whether there is any lock in the span; an empty end means the single key start.
+func (r *Reader) HasLocks(start, end keys.Key) (bool, error) {
+	s := keys.LockSpan(start, end)
+	it, err := r.lockIter(s.Start, s.End)
+	if err != nil {
+		return false, err
+	}
+	return it.First(), it.Error()
+}
+
+// Locks lists the locks in the span, at most max of them.
+func (r *Reader) Locks(start, end keys.Key, max int) ([]Lock, error) {
+	s := keys.LockSpan(start, end)
+	it, err := r.lockIter(s.Start, s.End)
+	if err != nil {
+		return nil, err
+	}
+	var out []Lock
+	for ok := it.First(); ok && len(out) < max; ok = it.Next() {
+		l, err := r.lockAt(it)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *l)
+	}
+	return out, it.Error()
+}
+
+// Intent finds a transaction's intent on a key, nil if there is none.
+func (r *Reader) Intent(k keys.Key, id kv.TxnID) (*Lock, error) {
+	it, err := r.lockIter(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
+		_, ver := it.Key()
+		strength, txn, err := engine.DecodeLock(ver)
+		if err != nil {
+			return nil, err
+		}
+		if kv.LockStrength(strength) == IntentStrength && txn == id {
+			return r.lockAt(it)
+		}
+	}
+	return nil, it.Error()
+}
+
+func sameKey(a keys.Key, b []byte) bool { return bytes.Equal(a, b) }

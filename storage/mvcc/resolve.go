@@ -1,0 +1,209 @@
+package mvcc
+
+import (
+	"fmt"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+)
+
+// Resolution is what became of a transaction, for its locks.
+type Resolution struct {
+	// Txn's write timestamp is the commit timestamp, or, while it is pending, what it was pushed to.
+	Txn         kv.TxnMeta
+	Status      kv.Status
+	IgnoredSeqs []kv.SeqRange
+}
+
+// ResolveIntent carries out a resolution on one key and reports whether a lock was there.
+func (w *Writer) ResolveIntent(k keys.Key, res *Resolution) (bool, error) {
+	it, err := w.lockIter(nil, nil)
+	if err != nil {
+		return false, err
+	}
+	var found []*Lock
+	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
+		_, ver := it.Key()
+		_, id, err := engine.DecodeLock(ver)
+		if err != nil {
+			return false, err
+		}
+		if id != res.Txn.ID {
+			continue
+		}
+		l, err := w.lockAt(it)
+		if err != nil {
+			return false, err
+		}
+		found = append(found, l)
+	}
+	if err := it.Error(); err != nil {
+		return false, err
+	}
+	for _, l := range found {
+		if err := w.resolve(l, res); err != nil {
+			return false, err
+		}
+	}
+	return len(found) > 0, nil
+}
+
+// ResolveRange carries out a resolution on all of a span, at most max locks of it (zero: all), and tells what is
+// left of the span.
+func (w *Writer) ResolveRange(start, end keys.Key, res *Resolution, max int64) (resolved int64, resume *keys.Span, err error) {
+	s := keys.LockSpan(start, end)
+	it, err := w.lockIter(s.Start, s.End)
+	if err != nil {
+		return 0, nil, err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		lk, ver := it.Key()
+		_, id, err := engine.DecodeLock(ver)
+		if err != nil {
+			return resolved, nil, err
+		}
+		if id != res.Txn.ID {
+			continue
+		}
+		if max > 0 && resolved >= max {
+			k, err := keys.DecodeLockKey(lk)
+			return resolved, &keys.Span{Start: clone(k), End: end}, err
+		}
+		l, err := w.lockAt(it)
+		if err != nil {
+			return resolved, nil, err
+		}
+		if err := w.resolve(l, res); err != nil {
+			return resolved, nil, err
+		}
+		resolved++
+	}
+	return resolved, nil, it.Error()
+}
+
+func (w *Writer) dropLock(l *Lock) {
+	w.b.DeleteLock(l.Key, uint8(l.Strength), l.Txn.ID)
+	w.Stats.IntentCount--
+}
+
+// resolve gives one lock its outcome.
+//
+//	committed                      the provisional version becomes a version, at the commit timestamp
+//	aborted                        lock and provisional version go
+//	pending, pushed                the provisional version moves up with the transaction
+//	any, written by an old attempt as aborted: the new attempt knows nothing of it
+//	any, rolled back to savepoint  the value of the last sequence number that stands takes its place
+func (w *Writer) resolve(l *Lock, res *Resolution) error {
+	final := res.Status == kv.Committed || res.Status == kv.Aborted
+	defer w.changed()
+	if l.Strength != IntentStrength {
+		if final || l.Txn.Attempt < res.Txn.Attempt {
+			w.dropLock(l)
+		}
+		return nil
+	}
+	if l.Txn.Attempt > res.Txn.Attempt && res.Status != kv.Aborted {
+		return nil // news of an attempt that is over
+	}
+	abort := res.Status == kv.Aborted || l.Txn.Attempt < res.Txn.Attempt
+	var stands seen
+	if !abort {
+		stands = l.at(l.Txn.Attempt, ^kv.Seq(0), res.IgnoredSeqs)
+		abort = !stands.provisional && !stands.past
+	}
+	from, to := l.Txn.WriteTimestamp, l.Txn.WriteTimestamp
+	if !abort {
+		if res.Status == kv.Committed && res.Txn.WriteTimestamp.Less(from) {
+			return fmt.Errorf("mvcc: transaction %s committed at %s with an intent on %s at %s",
+				l.Txn.ID, res.Txn.WriteTimestamp, l.Key, from)
+		}
+		to = from.Forward(res.Txn.WriteTimestamp)
+		if stands.provisional && from == to {
+			// The common case: the version is right as it is.
+			if res.Status == kv.Committed {
+				w.dropLock(l)
+			}
+			return nil
+		}
+	}
+	before, raw, below, err := w.provisional(l)
+	if err != nil {
+		return err
+	}
+	w.Stats.addVersion(before, -1)
+	w.b.DeleteVersion(l.Key, from)
+	if abort {
+		w.Stats.newest(l.Key, before, below)
+		w.dropLock(l)
+		return nil
+	}
+	if stands.past {
+		raw = stands.raw
+	}
+	val, err := decodeValue(raw)
+	if err != nil {
+		return err
+	}
+	if val.local.IsZero() && from != to {
+		// When the value was first written is what a reader's observed clock is compared with.
+		val.local = from
+	}
+	var scratch [1 + clock.EncodedLen]byte
+	head := header(scratch[:0], val.local, val.tombstone)
+	after := version{exists: true, tombstone: val.tombstone, size: len(head) + len(val.bytes)}
+	w.Stats.addVersion(after, 1)
+	w.Stats.newest(l.Key, before, after)
+	w.b.PutVersion(l.Key, to, head, val.bytes)
+	if res.Status == kv.Committed {
+		w.dropLock(l)
+		return nil
+	}
+	kept := Lock{Key: l.Key, Strength: l.Strength, Txn: l.Txn}
+	kept.Txn.WriteTimestamp = to
+	for _, p := range l.history {
+		if !ignored(p.seq, res.IgnoredSeqs) {
+			kept.history = append(kept.history, p)
+		}
+	}
+	if stands.past {
+		last := len(kept.history) - 1
+		kept.Txn.Seq = kept.history[last].seq
+		kept.history = kept.history[:last]
+	}
+	w.out = appendLock(w.out[:0], &kept)
+	w.b.PutLock(l.Key, uint8(l.Strength), l.Txn.ID, w.out)
+	return nil
+}
+
+// provisional reads an intent's version, and describes the one below it.
+func (w *Writer) provisional(l *Lock) (v version, raw []byte, below version, err error) {
+	it, err := w.dataIter(nil, nil)
+	if err != nil {
+		return v, nil, below, err
+	}
+	if !it.SeekPrefixGE(l.Key, l.Txn.WriteTimestamp) {
+		if err = it.Error(); err == nil {
+			err = fmt.Errorf("mvcc: intent of %s on %s at %s has no version", l.Txn.ID, l.Key, l.Txn.WriteTimestamp)
+		}
+		return v, nil, below, err
+	}
+	_, ver := it.Key()
+	if ts, err := engine.DecodeTimestamp(ver); err != nil || ts != l.Txn.WriteTimestamp {
+		return v, nil, below, fmt.Errorf("mvcc: intent of %s on %s at %s has no version", l.Txn.ID, l.Key, l.Txn.WriteTimestamp)
+	}
+	val, err := it.Value()
+	if err != nil {
+		return v, nil, below, err
+	}
+	w.past = append(w.past[:0], val...)
+	v = version{exists: true, tombstone: isTombstone(val), size: len(val)}
+	if it.Next() {
+		if val, err = it.Value(); err != nil {
+			return v, nil, below, err
+		}
+		below = version{exists: true, tombstone: isTombstone(val), size: len(val)}
+	}
+	return v, w.past, below, it.Error()
+}
