@@ -1,0 +1,361 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/chzyer/readline"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+)
+
+// newSQLCmd is `meridian sql`: a small shell for machines without psql.
+func newSQLCmd() *cobra.Command {
+	var url string
+	var statements []string
+	cmd := &cobra.Command{
+		Use:   "sql [URL]",
+		Short: "Open a SQL shell, or run statements with -e",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				url = args[0]
+			}
+			return runShell(cmd.Context(), url, statements, os.Stdin, os.Stdout)
+		},
+	}
+	cmd.Flags().StringVar(&url, "url", "postgresql://root@localhost:26257/defaultdb?sslmode=disable", "address of the server")
+	cmd.Flags().StringArrayVarP(&statements, "execute", "e", nil, "run the statement and exit; may be repeated")
+	return cmd
+}
+
+// shell is one conversation with a server.
+type shell struct {
+	conn   *pgconn.PgConn
+	out    io.Writer
+	timing bool
+}
+
+// runShell runs the statements, or, without any, a prompt. The first statement that fails ends -e with an error.
+func runShell(ctx context.Context, url string, statements []string, in io.Reader, out io.Writer) error {
+	cfg, err := pgconn.ParseConfig(url)
+	if err != nil {
+		return err
+	}
+	s := &shell{out: out}
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { fmt.Fprintf(out, "%s:  %s\n", n.Severity, n.Message) }
+	if s.conn, err = pgconn.ConnectConfig(ctx, cfg); err != nil {
+		return err
+	}
+	defer s.conn.Close(context.WithoutCancel(ctx))
+	for _, q := range statements {
+		if err := s.run(ctx, q); err != nil {
+			return describe(err, q)
+		}
+	}
+	if len(statements) > 0 {
+		return nil
+	}
+	return s.prompt(ctx, in)
+}
+
+// prompt reads statements until the end of input.
+func (s *shell) prompt(ctx context.Context, in io.Reader) error {
+	history := ""
+	if home, err := os.UserHomeDir(); err == nil {
+		history = filepath.Join(home, ".meridian_history")
+	}
+	rl, err := readline.NewEx(&readline.Config{Prompt: "meridian> ", HistoryFile: history, Stdin: io.NopCloser(in),
+		InterruptPrompt: "^C", EOFPrompt: "\\q"})
+	if err != nil {
+		return err
+	}
+	defer rl.Close()
+	fmt.Fprintln(s.out, `Type SQL ended by a semicolon; \? for help, \q to leave.`)
+	var text strings.Builder
+	for {
+		if text.Len() > 0 {
+			rl.SetPrompt("       -> ")
+		} else {
+			rl.SetPrompt("meridian> ")
+		}
+		line, err := rl.Readline()
+		switch {
+		case errors.Is(err, readline.ErrInterrupt):
+			text.Reset()
+			continue
+		case err != nil:
+			return nil
+		}
+		if text.Len() == 0 {
+			word := strings.TrimSpace(line)
+			if word == "" {
+				continue
+			}
+			if strings.HasPrefix(word, `\`) {
+				if !s.command(ctx, word) {
+					return nil
+				}
+				continue
+			}
+			if word == "exit" || word == "quit" {
+				return nil
+			}
+		}
+		text.WriteString(line)
+		text.WriteByte('\n')
+		if q := text.String(); complete(q) {
+			text.Reset()
+			s.interactive(ctx, q)
+		}
+		if s.conn.IsClosed() {
+			return errors.New("the connection is closed")
+		}
+	}
+}
+
+// interactive runs one input; Ctrl-C cancels it and the shell goes on.
+func (s *shell) interactive(ctx context.Context, q string) {
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-interrupts:
+			s.conn.CancelRequest(ctx)
+		case <-done:
+		}
+	}()
+	start := time.Now()
+	err := s.run(ctx, q)
+	close(done)
+	if err != nil {
+		fmt.Fprintln(s.out, describe(err, q))
+	}
+	if s.timing {
+		fmt.Fprintf(s.out, "Time: %.3f ms\n", float64(time.Since(start).Microseconds())/1000)
+	}
+}
+
+// command runs a backslash command and reports whether the shell goes on.
+func (s *shell) command(ctx context.Context, line string) bool {
+	word, arg, _ := strings.Cut(line, " ")
+	arg = strings.TrimSpace(arg)
+	switch word {
+	case `\q`:
+		return false
+	case `\l`:
+		s.interactive(ctx, "SELECT datname AS name, pg_get_userbyid(datdba) AS owner FROM pg_database ORDER BY 1")
+	case `\d`, `\dt`:
+		if arg == "" {
+			s.interactive(ctx, `SELECT n.nspname AS schema, c.relname AS name,
+				CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' END AS type
+				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+				WHERE c.relkind IN ('r','v','S') AND n.nspname NOT IN ('pg_catalog','information_schema','meridian_internal') ORDER BY 1, 2`)
+		} else {
+			s.interactive(ctx, "SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns WHERE table_name = '"+
+				strings.ReplaceAll(arg, "'", "''")+"' ORDER BY ordinal_position")
+		}
+	case `\timing`:
+		s.timing = !s.timing
+		fmt.Fprintf(s.out, "Timing is %v.\n", map[bool]string{true: "on", false: "off"}[s.timing])
+	default:
+		fmt.Fprintln(s.out, `\l databases   \d [TABLE] relations, columns   \timing   \q leave`)
+	}
+	return true
+}
+
+// complete reports whether the text ends with a semicolon outside of quotes and comments.
+func complete(q string) bool {
+	last := byte(0)
+	for i := 0; i < len(q); i++ {
+		switch c := q[i]; {
+		case c == '\'' || c == '"':
+			j := strings.IndexByte(q[i+1:], c)
+			if j < 0 {
+				return false
+			}
+			i += j + 1
+			last = c
+		case c == '-' && strings.HasPrefix(q[i:], "--"):
+			j := strings.IndexByte(q[i:], '\n')
+			if j < 0 {
+				return last == ';'
+			}
+			i += j
+		case c == '$':
+			// A dollar-quoted string begins with $tag$.
+			end := strings.IndexByte(q[i+1:], '$')
+			if end < 0 || strings.ContainsAny(q[i+1:i+1+end], " \n\t;(),") {
+				last = c
+				continue
+			}
+			tag := q[i : i+end+2]
+			j := strings.Index(q[i+len(tag):], tag)
+			if j < 0 {
+				return false
+			}
+			i += len(tag)*2 + j - 1
+			last = c
+		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
+		default:
+			last = c
+		}
+	}
+	return last == ';'
+}
+
+// run sends the text and prints every result.
+func (s *shell) run(ctx context.Context, q string) error {
+	results := s.conn.Exec(ctx, q)
+	for results.NextResult() {
+		r := results.ResultReader()
+		var rows [][]string
+		for r.NextRow() {
+			row := make([]string, len(r.Values()))
+			for i, v := range r.Values() {
+				if v == nil {
+					row[i] = "NULL"
+				} else {
+					row[i] = string(v)
+				}
+			}
+			rows = append(rows, row)
+		}
+		var names []string
+		var right []bool
+		for _, f := range r.FieldDescriptions() {
+			names = append(names, f.Name)
+			right = append(right, numericOID(f.DataTypeOID))
+		}
+		tag, err := r.Close()
+		if err != nil {
+			results.Close()
+			return err
+		}
+		if names != nil {
+			printTable(s.out, names, right, rows)
+		} else if tag.String() != "" {
+			fmt.Fprintln(s.out, tag)
+		}
+	}
+	return results.Close()
+}
+
+func numericOID(oid uint32) bool {
+	switch oid {
+	case 20, 21, 23, 26, 700, 701, 1700:
+		return true
+	}
+	return false
+}
+
+// printTable draws a result as psql does.
+func printTable(w io.Writer, names []string, right []bool, rows [][]string) {
+	width := make([]int, len(names))
+	for i, n := range names {
+		width[i] = utf8.RuneCountInString(n)
+	}
+	for _, r := range rows {
+		for i, v := range r {
+			for _, l := range strings.Split(v, "\n") {
+				width[i] = max(width[i], utf8.RuneCountInString(l))
+			}
+		}
+	}
+	var b strings.Builder
+	for i, n := range names {
+		pad := width[i] - utf8.RuneCountInString(n)
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		b.WriteString(strings.Repeat(" ", pad/2+1) + n + strings.Repeat(" ", pad-pad/2+1))
+	}
+	b.WriteByte('\n')
+	for i := range names {
+		if i > 0 {
+			b.WriteByte('+')
+		}
+		b.WriteString(strings.Repeat("-", width[i]+2))
+	}
+	b.WriteByte('\n')
+	for _, r := range rows {
+		cells := make([][]string, len(r))
+		lines := 1
+		for i, v := range r {
+			cells[i] = strings.Split(v, "\n")
+			lines = max(lines, len(cells[i]))
+		}
+		for l := range lines {
+			for i := range r {
+				v, more := "", " "
+				if l < len(cells[i]) {
+					v = cells[i][l]
+					if l+1 < len(cells[i]) {
+						more = "+"
+					}
+				}
+				pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(v))
+				if i > 0 {
+					b.WriteByte('|')
+				}
+				if right[i] {
+					b.WriteString(" " + pad + v + more)
+				} else {
+					b.WriteString(" " + v + pad + more)
+				}
+			}
+			b.WriteByte('\n')
+		}
+	}
+	plural := "s"
+	if len(rows) == 1 {
+		plural = ""
+	}
+	fmt.Fprintf(&b, "(%d row%s)\n\n", len(rows), plural)
+	io.WriteString(w, b.String())
+}
+
+// describe shows an error as psql does: message, SQLSTATE, the place in the text, detail and hint.
+func describe(err error, q string) error {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:  %s\nSQLSTATE: %s", e.Severity, e.Message, e.Code)
+	if p := int(e.Position); p > 0 && p <= utf8.RuneCountInString(q) {
+		runes := []rune(q)
+		start, end, number := 0, len(runes), 1
+		for i, r := range runes {
+			if r != '\n' {
+				continue
+			}
+			if i < p-1 {
+				start = i + 1
+				number++
+			} else {
+				end = i
+				break
+			}
+		}
+		head := fmt.Sprintf("LINE %d: ", number)
+		fmt.Fprintf(&b, "\n%s%s\n%s^", head, string(runes[start:end]), strings.Repeat(" ", len(head)+p-1-start))
+	}
+	if e.Detail != "" {
+		fmt.Fprintf(&b, "\nDETAIL:  %s", e.Detail)
+	}
+	if e.Hint != "" {
+		fmt.Fprintf(&b, "\nHINT:  %s", e.Hint)
+	}
+	return errors.New(b.String())
+}

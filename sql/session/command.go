@@ -1,0 +1,498 @@
+package session
+
+import (
+	"context"
+	"strings"
+
+	"meridian/sql/bind"
+	"meridian/sql/exec"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// command runs everything that is not a query. describe says that the client expects RowDescription before rows
+// (the simple protocol).
+func (s *Session) command(ctx context.Context, p *plan, describe bool) error {
+	w := &rowWriter{s: s, describe: describe}
+	tag, err := s.runCommand(ctx, p, w)
+	if err != nil {
+		return err
+	}
+	if tag != "" {
+		s.out.Complete(tag)
+	}
+	return nil
+}
+
+// rowWriter sends the rows of a command.
+type rowWriter struct {
+	s        *Session
+	describe bool
+	cols     []Column
+	rows     int64
+}
+
+func (w *rowWriter) columns(cols ...Column) {
+	w.cols = cols
+	if w.describe {
+		w.s.out.Describe(cols, nil)
+	}
+}
+
+func (w *rowWriter) row(values ...types.Datum) error {
+	w.rows++
+	return w.s.out.Row(values, w.cols, nil)
+}
+
+func text(name string) Column { return Column{Name: name, Type: types.Text} }
+
+func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string, error) {
+	switch c := p.bound.(type) {
+	case *bind.Begin:
+		return "BEGIN", s.begin(c.Modes)
+	case *bind.Commit:
+		m := s.modes
+		tag, err := s.commit(ctx)
+		if err == nil && c.Chain {
+			s.openTxn(stateExplicit, m)
+		}
+		return tag, err
+	case *bind.Rollback:
+		m := s.modes
+		tag := s.rollback(ctx)
+		if c.Chain {
+			s.openTxn(stateExplicit, m)
+		}
+		return tag, nil
+	case *bind.Savepoint:
+		return "SAVEPOINT", s.savepoint(c.Name)
+	case *bind.Release:
+		return "RELEASE", s.release(c.Name)
+	case *bind.RollbackTo:
+		return "ROLLBACK", s.rollbackTo(c.Name)
+	case *bind.SetTransaction:
+		return "SET", s.setTransaction(c)
+	case *bind.SetVar:
+		return "SET", s.setVar(c)
+	case *bind.ResetVar:
+		return "RESET", s.resetVar(c.Name)
+	case *bind.ShowVar:
+		return "SHOW", s.showVar(c, w)
+	case *bind.Explain:
+		return "EXPLAIN", s.explain(ctx, c, w)
+	case *bind.Prepare:
+		return "PREPARE", s.sqlPrepare(ctx, c)
+	case *bind.Execute:
+		return "", s.sqlExecute(ctx, c, w)
+	case *bind.Deallocate:
+		return s.deallocate(c)
+	case *bind.DeclareCursor:
+		return "DECLARE CURSOR", s.declare(ctx, c)
+	case *bind.Fetch:
+		return s.fetch(ctx, c, w)
+	case *bind.CloseCursor:
+		return s.closeCursor(c)
+	case *bind.Discard:
+		return s.discard(c)
+	case *bind.Copy:
+		return s.copy(ctx, c)
+	case *bind.Show:
+		return s.show(ctx, c, w)
+	case *bind.Vacuum:
+		for _, n := range c.Notices {
+			s.notice(n)
+		}
+		if c.Analyze {
+			return "VACUUM", s.analyze(ctx, &bind.Analyze{Tables: c.Tables})
+		}
+		return "VACUUM", nil
+	case *bind.Analyze:
+		return "ANALYZE", s.analyze(ctx, c)
+	case *bind.LockTable:
+		if err := s.needBlock("LOCK TABLE"); err != nil {
+			return "", err
+		}
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.SuccessfulCompletion, Message: "LOCK TABLE has no effect",
+			Hint: "Transactions are serializable without it."})
+		return "LOCK TABLE", nil
+	case *bind.Noop:
+		if c.Notice != "" {
+			s.out.Notice(&sqlstate.Error{Code: sqlstate.SuccessfulCompletion, Message: c.Notice})
+		}
+		return c.Tag, nil
+	case *bind.Listen, *bind.Unlisten, *bind.Notify:
+		if _, ok := c.(*bind.Unlisten); ok {
+			return "UNLISTEN", nil
+		}
+		return "", sqlstate.New(sqlstate.FeatureNotSupported, "LISTEN and NOTIFY are not supported")
+	case *bind.SplitAt:
+		return s.splitAt(ctx, c)
+	}
+	return s.define(ctx, p)
+}
+
+// define runs data definition statements.
+func (s *Session) define(ctx context.Context, p *plan) (string, error) {
+	s.ensureTxn()
+	if s.modes.readOnly {
+		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot change the schema in a read-only transaction")
+	}
+	view := s.view()
+	_ = view
+	tag, handled, err := s.srv.Schema.Execute(ctx, &Definition{
+		Stmt: p.bound, Txn: s.tx, Catalog: s.cat, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
+		Notice: s.out.Notice,
+		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
+			return s.runBound(ctx, q, nil, row)
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	if !handled {
+		return "", sqlstate.New(sqlstate.FeatureNotSupported, "this statement is not supported")
+	}
+	s.viewCache = nil
+	return tag, nil
+}
+
+// runBound compiles and runs a query whose rows go to a function.
+func (s *Session) runBound(ctx context.Context, q *bind.Query, params []types.Datum, row func(types.Row) error) (int64, error) {
+	s.viewCache = nil
+	p := &plan{bound: q, private: true}
+	if err := s.compile(ctx, p, q); err != nil {
+		return 0, err
+	}
+	env := *s.environmentFor(params, false)
+	cur, err := p.program.Start(ctx, &env)
+	if err != nil {
+		return 0, err
+	}
+	defer cur.Close()
+	for {
+		r, err := cur.Next(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if r == nil {
+			return cur.RowsAffected(), nil
+		}
+		if row != nil {
+			if err := row(r); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+func (s *Session) setTransaction(c *bind.SetTransaction) error {
+	if c.Session {
+		if c.Modes.Isolation != "" {
+			if err := s.set("default_transaction_isolation", c.Modes.Isolation, false); err != nil {
+				return err
+			}
+		}
+		if c.Modes.ReadOnly != nil {
+			return s.set("default_transaction_read_only", map[bool]string{true: "on", false: "off"}[*c.Modes.ReadOnly], false)
+		}
+		return nil
+	}
+	if s.state == stateNone {
+		s.out.Notice(&sqlstate.Error{Code: "25P01", Message: "SET TRANSACTION can only be used in transaction blocks"})
+		return nil
+	}
+	if err := applyModes(&s.modes, c.Modes); err != nil {
+		return err
+	}
+	return s.beginAsOf(c.Modes)
+}
+
+func (s *Session) setVar(c *bind.SetVar) error {
+	if c.Default {
+		return s.resetVar(c.Name)
+	}
+	v := strings.Join(c.Values, ", ")
+	if c.Local && s.state != stateExplicit {
+		s.out.Notice(&sqlstate.Error{Code: "25P01", Message: "SET LOCAL can only be used in transaction blocks"})
+		return nil
+	}
+	return s.set(c.Name, v, c.Local)
+}
+
+func (s *Session) resetVar(name string) error {
+	if name == "" {
+		for n := range s.params.session {
+			s.params.reset(n)
+			s.settingChanged(n)
+		}
+		return nil
+	}
+	name = canonical(name)
+	if findSetting(name) == nil {
+		if _, ok := s.params.get(name); !ok {
+			return sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", name)
+		}
+	}
+	s.params.reset(name)
+	s.settingChanged(name)
+	return nil
+}
+
+func (s *Session) showVar(c *bind.ShowVar, w *rowWriter) error {
+	if c.Name == "" {
+		w.columns(text("name"), text("setting"), text("description"))
+		for i := range settings {
+			d := &settings[i]
+			if err := w.row(types.NewString(displayName(d.name)), types.NewString(s.setting(d.name)), types.NewString(d.about)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	name := canonical(c.Name)
+	if _, ok := s.params.get(name); !ok {
+		return sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", c.Name)
+	}
+	w.columns(text(displayName(name)))
+	return w.row(types.NewString(s.setting(name)))
+}
+
+// commandColumns are the result columns of commands that return rows, for Describe.
+func (s *Session) commandColumns(b bind.Statement) []Column {
+	switch c := b.(type) {
+	case *bind.ShowVar:
+		if c.Name == "" {
+			return []Column{text("name"), text("setting"), text("description")}
+		}
+		return []Column{text(displayName(canonical(c.Name)))}
+	case *bind.Explain:
+		return []Column{text("QUERY PLAN")}
+	case *bind.Show:
+		return showColumns(c)
+	case *bind.Execute:
+		if p, ok := s.prepared[c.Name]; ok && p.plan != nil {
+			return s.planColumns(p.plan)
+		}
+	case *bind.Fetch:
+		if p, ok := s.portals[c.Cursor]; ok && !c.Move {
+			return p.plan.columns
+		}
+	}
+	return nil
+}
+
+// analyze collects statistics.
+func (s *Session) analyze(ctx context.Context, c *bind.Analyze) error {
+	tables := c.Tables
+	if tables == nil {
+		all, err := s.view().Tables(ctx, s.client.Database)
+		if err != nil {
+			return err
+		}
+		for _, t := range all {
+			if t.Kind == 0 {
+				tables = append(tables, t)
+			}
+		}
+	}
+	if s.srv.Analyze == nil {
+		return nil
+	}
+	for _, t := range tables {
+		if err := s.srv.Analyze(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explain shows a plan, and with ANALYZE what happened when it ran.
+func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) error {
+	s.ensureTxn()
+	p, err := s.makePlan(ctx, c.Stmt, nil)
+	if err != nil {
+		return err
+	}
+	w.columns(text("QUERY PLAN"))
+	if p.query == nil {
+		return w.row(types.NewString("utility statement"))
+	}
+	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
+	var footer []string
+	if c.Analyze {
+		if err := s.prepareQuery(ctx, p.query); err != nil {
+			return err
+		}
+		trace := exec.NewTrace(s.srv.Host.Clock)
+		env := s.environmentFor(nil, false)
+		env.Trace = trace
+		s.tx.SetTrace(true)
+		start := s.srv.Host.Clock.Monotonic()
+		cur, err := p.program.Start(ctx, env)
+		if err != nil {
+			return err
+		}
+		for {
+			row, err := cur.Next(ctx)
+			if err != nil {
+				cur.Close()
+				return err
+			}
+			if row == nil {
+				break
+			}
+		}
+		cur.Close()
+		s.tx.SetTrace(false)
+		opts.Actual = func(n opt.Node) string { return trace.Describe(n, s.srv.Ranges.Region) }
+		footer = append(footer, "Execution Time: "+millis(s.srv.Host.Clock.Monotonic()-start)+" ms")
+	}
+	for _, line := range append(opt.Explain(p.program.Plan(), opts), footer...) {
+		if err := w.row(types.NewString(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
+	if _, taken := s.prepared[c.Name]; taken {
+		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", c.Name)
+	}
+	p := &Prepared{name: c.Name, stmt: c.Stmt, types: c.Types}
+	if err := s.refreshPlan(ctx, p); err != nil {
+		return err
+	}
+	s.prepared[c.Name] = p
+	return nil
+}
+
+func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter) error {
+	p, err := s.preparedByName(c.Name)
+	if err != nil {
+		return err
+	}
+	if err := s.refreshPlan(ctx, p); err != nil {
+		return err
+	}
+	if len(c.Args) != len(p.plan.params) {
+		return sqlstate.New(sqlstate.SyntaxError, "wrong number of parameters for prepared statement %q", c.Name).
+			WithDetail("Expected %d parameters but got %d.", len(p.plan.params), len(c.Args))
+	}
+	params := make([]types.Datum, len(c.Args))
+	s.ensureTxn()
+	s.fillScalar(nil)
+	for i, a := range c.Args {
+		if params[i], err = s.binder(nil).EvalText(ctx, &s.scalarCtx, a, p.plan.params[i]); err != nil {
+			return err
+		}
+	}
+	return s.runPlan(ctx, p.plan, params, nil, w.describe, false)
+}
+
+func (s *Session) deallocate(c *bind.Deallocate) (string, error) {
+	if c.Name == "" {
+		clear(s.prepared)
+		return "DEALLOCATE ALL", nil
+	}
+	if _, err := s.preparedByName(c.Name); err != nil {
+		return "", err
+	}
+	delete(s.prepared, c.Name)
+	return "DEALLOCATE", nil
+}
+
+func (s *Session) discard(c *bind.Discard) (string, error) {
+	if strings.EqualFold(c.What, "ALL") {
+		if s.state == stateExplicit {
+			return "", sqlstate.New(sqlstate.ActiveTransaction, "DISCARD ALL cannot run inside a transaction block")
+		}
+		s.closePortals()
+		clear(s.prepared)
+		return "DISCARD ALL", s.resetVar("")
+	}
+	return "DISCARD " + strings.ToUpper(c.What), nil
+}
+
+// declare makes a SQL cursor: a portal under a name.
+func (s *Session) declare(ctx context.Context, c *bind.DeclareCursor) error {
+	if c.Hold {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "cursors WITH HOLD are not supported")
+	}
+	if s.state != stateExplicit {
+		return sqlstate.New(sqlstate.NoActiveTransaction, "DECLARE CURSOR can only be used in transaction blocks")
+	}
+	if _, taken := s.portals[c.Name]; taken {
+		return sqlstate.New(sqlstate.DuplicateCursor, "cursor %q already exists", c.Name)
+	}
+	p, err := s.planFor(ctx, c.Stmt, nil)
+	if err != nil {
+		return err
+	}
+	if p.query == nil || p.query.Writes {
+		return sqlstate.New(sqlstate.InvalidCursorName, "a cursor must be a query")
+	}
+	s.portals[c.Name] = &portal{name: c.Name, plan: p, byDeclare: true}
+	return nil
+}
+
+func (s *Session) cursor(name string) (*portal, error) {
+	if p, ok := s.portals[name]; ok {
+		return p, nil
+	}
+	return nil, sqlstate.New(sqlstate.InvalidCursorName, "cursor %q does not exist", name)
+}
+
+func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (string, error) {
+	p, err := s.cursor(c.Cursor)
+	if err != nil {
+		return "", err
+	}
+	if c.Direction == parse.FetchBackward || c.Direction == parse.FetchAbsolute || c.Count < 0 {
+		return "", sqlstate.New(sqlstate.ObjectNotInPrerequisite, "cursor can only scan forward")
+	}
+	verb, limit := "FETCH ", c.Count
+	if c.All {
+		limit = 0
+	}
+	cols := p.plan.columns
+	if c.Move {
+		verb, cols = "MOVE ", nil
+	} else if w.describe {
+		s.out.Describe(cols, nil)
+	}
+	if p.ended || limit == 0 && !c.All {
+		return verb + "0", nil
+	}
+	s.replay.broken = true
+	if p.cur == nil {
+		env := *s.environmentFor(p.params, false)
+		sc := *env.Scalar
+		env.Scalar = &sc
+		if p.cur, err = p.plan.program.Start(ctx, &env); err != nil {
+			return "", err
+		}
+	}
+	n, end, err := s.sendRows(ctx, p.cur, cols, nil, limit)
+	if err != nil {
+		return "", err
+	}
+	if end {
+		p.close()
+	}
+	return verb + itoa(n), nil
+}
+
+func (s *Session) closeCursor(c *bind.CloseCursor) (string, error) {
+	if c.Name == "" {
+		s.closePortals()
+		return "CLOSE CURSOR ALL", nil
+	}
+	if _, err := s.cursor(c.Name); err != nil {
+		return "", err
+	}
+	s.ClosePortal(c.Name)
+	return "CLOSE CURSOR", nil
+}

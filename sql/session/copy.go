@@ -1,0 +1,583 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"meridian/sql/bind"
+	"meridian/sql/exec"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+
+// copySignature begins binary copy data.
+var copySignature = []byte("PGCOPY\n\xff\r\n\x00")
+
+// copy runs COPY in either direction.
+func (s *Session) copy(ctx context.Context, c *bind.Copy) (string, error) {
+	if c.Target != "" {
+		return "", sqlstate.New(sqlstate.FeatureNotSupported, "COPY reads from and writes to the client only").
+			WithHint("Use STDIN or STDOUT, or psql's \\copy.")
+	}
+	s.ensureTxn()
+	s.replay.broken = true
+	if c.From {
+		return s.copyFrom(ctx, c)
+	}
+	return s.copyTo(ctx, c)
+}
+
+func copyFormat(c *bind.Copy) Format {
+	if c.Options.Format == "binary" {
+		return Binary
+	}
+	return Text
+}
+
+// copyFrom reads the client's rows. They are written in chunks, within the transaction.
+func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
+	if s.modes.readOnly {
+		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute COPY FROM in a read-only transaction")
+	}
+	p := &plan{bound: c.Insert, private: true}
+	if err := s.compile(ctx, p, c.Insert); err != nil {
+		return "", err
+	}
+	kinds := make([]*types.T, len(c.Columns))
+	for i, o := range c.Columns {
+		kinds[i] = c.Table.Columns[o].Type
+	}
+	src, err := s.out.CopyIn(copyFormat(c), len(c.Columns))
+	if err != nil {
+		return "", err
+	}
+	n, err := s.ingest(ctx, c, p, kinds, src)
+	if err != nil {
+		drainCopy(src)
+		return "", err
+	}
+	return "COPY " + itoa(n), nil
+}
+
+// drainCopy reads what the client still sends, which it does until it hears of the failure.
+func drainCopy(src CopySource) {
+	for {
+		if _, err := src.Next(); err != nil {
+			return
+		}
+	}
+}
+
+func (s *Session) ingest(ctx context.Context, c *bind.Copy, p *plan, kinds []*types.T, src CopySource) (int64, error) {
+	w, err := exec.NewCopyWriter(p.program, s.environmentFor(nil, false))
+	if err != nil {
+		return 0, err
+	}
+	defer w.Close()
+	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, names: c.Names, s: s, table: c.Table.Name}
+	n := int64(0)
+	row := make(types.Row, len(kinds))
+	for {
+		if n%256 == 0 && ctx.Err() != nil {
+			return n, context.Cause(ctx)
+		}
+		err := in.next(row)
+		if errors.Is(err, io.EOF) {
+			return n, w.Flush(ctx)
+		}
+		if err != nil {
+			return n, err
+		}
+		if err := w.Add(ctx, row); err != nil {
+			return n, in.where(err)
+		}
+		n++
+	}
+}
+
+// copyReader turns copy data into rows.
+type copyReader struct {
+	s     *Session
+	src   CopySource
+	opts  *bind.CopyOptions
+	kinds []*types.T
+	names []string
+	table string
+	buf   []byte // unread data
+	at    int
+	eof   bool
+	begun bool
+	line  int64
+	field []byte
+	nulls []bool
+	parts [][]byte
+}
+
+// more adds the next piece of data; false at the end.
+func (r *copyReader) more() (bool, error) {
+	if r.eof {
+		return false, nil
+	}
+	if r.at > 0 {
+		r.buf = append(r.buf[:0], r.buf[r.at:]...)
+		r.at = 0
+	}
+	p, err := r.src.Next()
+	if errors.Is(err, io.EOF) {
+		r.eof = true
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r.buf = append(r.buf, p...)
+	return true, nil
+}
+
+func (r *copyReader) where(err error) error {
+	var e *sqlstate.Error
+	if errors.As(err, &e) && e.Detail == "" {
+		c := *e
+		c.Detail = "COPY " + r.table + ", line " + itoa(r.line) + "."
+		return &c
+	}
+	return err
+}
+
+func (r *copyReader) next(row types.Row) error {
+	switch r.opts.Format {
+	case "binary":
+		return r.nextBinary(row)
+	case "csv":
+		return r.nextLine(row, r.splitCSV)
+	}
+	return r.nextLine(row, r.splitText)
+}
+
+func badCopy(format string, args ...any) error {
+	return sqlstate.New(sqlstate.BadCopyFormat, format, args...)
+}
+
+func (r *copyReader) nextLine(row types.Row, split func() error) error {
+	if !r.begun {
+		r.begun = true
+		if r.opts.Header {
+			if err := split(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := split(); err != nil {
+		return err
+	}
+	if len(r.parts) < len(row) {
+		return r.where(badCopy("missing data for column %q", r.names[len(r.parts)]))
+	}
+	if len(r.parts) > len(row) {
+		return r.where(badCopy("extra data after last expected column"))
+	}
+	for i, p := range r.parts {
+		if r.nulls[i] {
+			row[i] = types.Null
+			continue
+		}
+		d, err := types.ParseText(r.kinds[i], string(p), r.s.location)
+		if err != nil {
+			return r.where(err)
+		}
+		row[i] = d
+	}
+	return nil
+}
+
+// takeLine returns the next line without its end; io.EOF if there is none.
+func (r *copyReader) takeLine() ([]byte, error) {
+	from := r.at
+	for {
+		if i := bytes.IndexByte(r.buf[from:], '\n'); i >= 0 {
+			line := r.buf[r.at : from+i]
+			r.at = from + i + 1
+			r.line++
+			return bytes.TrimSuffix(line, []byte{'\r'}), nil
+		}
+		unread := len(r.buf) - r.at
+		ok, err := r.more()
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			if r.at == len(r.buf) {
+				return nil, io.EOF
+			}
+			line := r.buf[r.at:]
+			r.at = len(r.buf)
+			r.line++
+			return line, nil
+		}
+		from = r.at + unread
+	}
+}
+
+// splitText splits a line of the text format: delimiters, backslash escapes, \N and the end mark \.
+func (r *copyReader) splitText() error {
+	line, err := r.takeLine()
+	if err != nil {
+		return err
+	}
+	if len(line) == 2 && line[0] == '\\' && line[1] == '.' {
+		r.eof, r.at = true, len(r.buf)
+		return io.EOF
+	}
+	r.parts, r.nulls, r.field = r.parts[:0], r.nulls[:0], r.field[:0]
+	if len(r.kinds) == 0 && len(line) == 0 {
+		return nil
+	}
+	start, raw := 0, 0
+	end := func(i int) {
+		r.nulls = append(r.nulls, string(line[raw:i]) == r.opts.Null)
+		r.parts = append(r.parts, r.field[start:len(r.field):len(r.field)])
+		start = len(r.field)
+	}
+	// The decoded line is never longer than the line, so field does not move while parts point into it.
+	if cap(r.field) < len(line) {
+		r.field = make([]byte, 0, 2*len(line))
+	}
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		if c == r.opts.Delimiter {
+			end(i)
+			raw = i + 1
+			continue
+		}
+		if c != '\\' || i+1 == len(line) {
+			r.field = append(r.field, c)
+			continue
+		}
+		i++
+		switch e := line[i]; e {
+		case 'b':
+			r.field = append(r.field, '\b')
+		case 'f':
+			r.field = append(r.field, '\f')
+		case 'n':
+			r.field = append(r.field, '\n')
+		case 'r':
+			r.field = append(r.field, '\r')
+		case 't':
+			r.field = append(r.field, '\t')
+		case 'v':
+			r.field = append(r.field, '\v')
+		case 'x':
+			v, n := hexDigits(line[i+1:])
+			if n == 0 {
+				r.field = append(r.field, 'x')
+			} else {
+				r.field = append(r.field, v)
+				i += n
+			}
+		case '0', '1', '2', '3', '4', '5', '6', '7':
+			v, n := byte(0), 0
+			for ; n < 3 && i+n < len(line) && line[i+n] >= '0' && line[i+n] <= '7'; n++ {
+				v = v<<3 | line[i+n] - '0'
+			}
+			r.field = append(r.field, v)
+			i += n - 1
+		default:
+			r.field = append(r.field, e)
+		}
+	}
+	end(len(line))
+	return nil
+}
+
+func hexDigits(b []byte) (byte, int) {
+	n := 0
+	for n < 2 && n < len(b) && strings.IndexByte("0123456789abcdefABCDEF", b[n]) >= 0 {
+		n++
+	}
+	v, _ := strconv.ParseUint(string(b[:n]), 16, 8)
+	return byte(v), n
+}
+
+// splitCSV splits a record of the CSV format, which may span lines.
+func (r *copyReader) splitCSV() error {
+	line, err := r.takeLine()
+	if err != nil {
+		return err
+	}
+	if string(line) == `\.` {
+		r.eof, r.at = true, len(r.buf)
+		return io.EOF
+	}
+	// Lines belong to one record while a quote is open.
+	record := append([]byte(nil), line...)
+	for bytes.Count(record, []byte{r.opts.Quote})%2 == 1 {
+		next, err := r.takeLine()
+		if errors.Is(err, io.EOF) {
+			return r.where(badCopy("unterminated CSV quoted field"))
+		}
+		if err != nil {
+			return err
+		}
+		record = append(append(record, '\n'), next...)
+	}
+	r.parts, r.nulls = r.parts[:0], r.nulls[:0]
+	r.field = make([]byte, 0, len(record))
+	start, quoted, inside := 0, false, false
+	end := func() {
+		v := r.field[start:len(r.field):len(r.field)]
+		i := len(r.parts)
+		isNull := !quoted && string(v) == r.opts.Null && !(i < len(r.names) && listed(r.opts.ForceNotNull, r.names[i]))
+		if quoted && i < len(r.names) && listed(r.opts.ForceNull, r.names[i]) && string(v) == r.opts.Null {
+			isNull = true
+		}
+		r.parts, r.nulls = append(r.parts, v), append(r.nulls, isNull)
+		start, quoted = len(r.field), false
+	}
+	for i := 0; i < len(record); i++ {
+		c := record[i]
+		switch {
+		case inside && c == r.opts.Escape && i+1 < len(record) && (record[i+1] == r.opts.Quote || record[i+1] == r.opts.Escape && r.opts.Escape != r.opts.Quote):
+			i++
+			r.field = append(r.field, record[i])
+		case c == r.opts.Quote:
+			inside = !inside
+			quoted = true
+		case c == r.opts.Delimiter && !inside:
+			end()
+		default:
+			r.field = append(r.field, c)
+		}
+	}
+	end()
+	return nil
+}
+
+func listed(list []string, name string) bool {
+	for _, n := range list {
+		if n == name || n == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// need makes n unread bytes available.
+func (r *copyReader) need(n int) error {
+	for len(r.buf)-r.at < n {
+		ok, err := r.more()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return badCopy("unexpected EOF in COPY data")
+		}
+	}
+	return nil
+}
+
+func (r *copyReader) nextBinary(row types.Row) error {
+	if !r.begun {
+		r.begun = true
+		if err := r.need(len(copySignature) + 8); err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(r.buf[r.at:], copySignature) {
+			return badCopy("COPY file signature not recognized")
+		}
+		extra := int(int32(binary.BigEndian.Uint32(r.buf[r.at+len(copySignature)+4:])))
+		r.at += len(copySignature) + 8
+		if extra < 0 || extra > 1<<20 {
+			return badCopy("invalid COPY file header (wrong length)")
+		}
+		if err := r.need(extra); err != nil {
+			return err
+		}
+		r.at += extra
+	}
+	if r.eof && r.at == len(r.buf) {
+		return io.EOF
+	}
+	if err := r.need(2); err != nil {
+		return err
+	}
+	n := int(int16(binary.BigEndian.Uint16(r.buf[r.at:])))
+	r.at += 2
+	r.line++
+	if n == -1 {
+		if ok, err := r.more(); err != nil {
+			return err
+		} else if ok && r.at < len(r.buf) {
+			return badCopy("received copy data after EOF marker")
+		}
+		return io.EOF
+	}
+	if n != len(row) {
+		return badCopy("row field count is %d, expected %d", n, len(row))
+	}
+	for i := range row {
+		if err := r.need(4); err != nil {
+			return err
+		}
+		size := int(int32(binary.BigEndian.Uint32(r.buf[r.at:])))
+		r.at += 4
+		if size == -1 {
+			row[i] = types.Null
+			continue
+		}
+		if size < 0 || size > 1<<30 {
+			return badCopy("invalid field size")
+		}
+		if err := r.need(size); err != nil {
+			return err
+		}
+		d, err := types.ParseBinary(r.kinds[i], r.buf[r.at:r.at+size])
+		if err != nil {
+			return r.where(err)
+		}
+		row[i] = d
+		r.at += size
+	}
+	return nil
+}
+
+// copyTo sends a query's rows.
+func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
+	p := &plan{bound: c.Query, private: true}
+	if err := s.compile(ctx, p, c.Query); err != nil {
+		return "", err
+	}
+	if err := s.prepareQuery(ctx, c.Query); err != nil {
+		return "", err
+	}
+	cur, err := p.program.Start(ctx, s.environmentFor(nil, false))
+	if err != nil {
+		return "", err
+	}
+	defer cur.Close()
+	s.out.CopyOut(copyFormat(c), len(p.columns))
+	w := &copyEncoder{s: s, opts: &c.Options, cols: p.columns}
+	var buf []byte
+	if c.Options.Format == "binary" {
+		buf = append(append(buf, copySignature...), make([]byte, 8)...)
+	} else if c.Options.Header {
+		buf = w.header(buf)
+	}
+	n := int64(0)
+	for {
+		row, err := cur.Next(ctx)
+		if err != nil {
+			return "", err
+		}
+		if row == nil {
+			break
+		}
+		n++
+		buf = w.row(buf, row)
+		if err := s.out.CopyData(buf); err != nil {
+			return "", err
+		}
+		buf = buf[:0]
+	}
+	if c.Options.Format == "binary" {
+		buf = append(buf, 0xff, 0xff)
+	}
+	if len(buf) > 0 {
+		if err := s.out.CopyData(buf); err != nil {
+			return "", err
+		}
+	}
+	s.out.CopyDone()
+	return "COPY " + itoa(n), nil
+}
+
+// copyEncoder writes rows in one of the copy formats.
+type copyEncoder struct {
+	s    *Session
+	opts *bind.CopyOptions
+	cols []Column
+	tmp  []byte
+}
+
+func (w *copyEncoder) header(buf []byte) []byte {
+	for i := range w.cols {
+		if i > 0 {
+			buf = append(buf, w.opts.Delimiter)
+		}
+		buf = w.value(buf, i, []byte(w.cols[i].Name))
+	}
+	return append(buf, '\n')
+}
+
+func (w *copyEncoder) row(buf []byte, row types.Row) []byte {
+	if w.opts.Format == "binary" {
+		buf = binary.BigEndian.AppendUint16(buf, uint16(len(row)))
+		for i, d := range row {
+			if d.IsNull() {
+				buf = append(buf, 0xff, 0xff, 0xff, 0xff)
+				continue
+			}
+			w.tmp = types.AppendBinary(w.tmp[:0], d, w.cols[i].Type)
+			buf = binary.BigEndian.AppendUint32(buf, uint32(len(w.tmp)))
+			buf = append(buf, w.tmp...)
+		}
+		return buf
+	}
+	for i, d := range row {
+		if i > 0 {
+			buf = append(buf, w.opts.Delimiter)
+		}
+		if d.IsNull() {
+			buf = append(buf, w.opts.Null...)
+			continue
+		}
+		w.tmp = types.AppendText(w.tmp[:0], d, w.cols[i].Type, w.s.location)
+		buf = w.value(buf, i, w.tmp)
+	}
+	return append(buf, '\n')
+}
+
+// value writes one value that is not NULL, escaped or quoted.
+func (w *copyEncoder) value(buf []byte, i int, v []byte) []byte {
+	if w.opts.Format == "csv" {
+		force := listed(w.opts.ForceQuote, w.cols[i].Name)
+		if !force && string(v) != w.opts.Null && !bytes.ContainsAny(v, string([]byte{w.opts.Delimiter, w.opts.Quote, '\n', '\r'})) && string(v) != `\.` {
+			return append(buf, v...)
+		}
+		buf = append(buf, w.opts.Quote)
+		for _, c := range v {
+			if c == w.opts.Quote || c == w.opts.Escape {
+				buf = append(buf, w.opts.Escape)
+			}
+			buf = append(buf, c)
+		}
+		return append(buf, w.opts.Quote)
+	}
+	for _, c := range v {
+		switch c {
+		case '\b':
+			buf = append(buf, '\\', 'b')
+		case '\f':
+			buf = append(buf, '\\', 'f')
+		case '\n':
+			buf = append(buf, '\\', 'n')
+		case '\r':
+			buf = append(buf, '\\', 'r')
+		case '\t':
+			buf = append(buf, '\\', 't')
+		case '\v':
+			buf = append(buf, '\\', 'v')
+		case '\\', w.opts.Delimiter:
+			buf = append(buf, '\\', c)
+		default:
+			buf = append(buf, c)
+		}
+	}
+	return buf
+}

@@ -1,0 +1,249 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"meridian/sql/catalog"
+	"meridian/sql/exec"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// environment is the session as scalar functions see it.
+type environment struct {
+	s        *Session
+	lastSeq  int64
+	lastUsed bool
+	currents map[catalog.ID]int64
+	rowID    int64
+}
+
+func (e *environment) CurrentUser() string     { return e.s.client.User }
+func (e *environment) SessionUser() string     { return e.s.client.User }
+func (e *environment) CurrentDatabase() string { return e.s.client.Database }
+func (e *environment) BackendPID() int32       { return e.s.pid }
+func (e *environment) NodeID() int32           { return int32(e.s.srv.NodeID()) }
+func (e *environment) Random() float64         { return e.s.srv.Host.Dice.Float64() }
+
+// SearchPath implements scalar.Environment.
+func (e *environment) SearchPath(implicit bool) []string {
+	path := e.s.info().SearchPath
+	if implicit {
+		return append([]string{"pg_catalog"}, path...)
+	}
+	return path
+}
+
+// Setting implements scalar.Environment.
+func (e *environment) Setting(name string) (string, bool) {
+	name = canonical(name)
+	if _, ok := e.s.params.get(name); !ok {
+		return "", false
+	}
+	return e.s.setting(name), true
+}
+
+// SetSetting implements scalar.Environment.
+func (e *environment) SetSetting(name, value string, local bool) error {
+	return e.s.set(name, value, local)
+}
+
+// RandomUUID implements scalar.Environment: version 4.
+func (e *environment) RandomUUID() [16]byte {
+	var u [16]byte
+	e.s.srv.Host.Dice.Read(u[:])
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	return u
+}
+
+// UniqueRowID implements scalar.Environment: wall time in units of ten microseconds, then the node, so that ids of
+// one node grow and those of two nodes differ. A session never repeats itself; two sessions of one node are kept
+// apart by the node's clock, which never shows the same reading twice.
+func (e *environment) UniqueRowID() int64 {
+	const nodeBits = 15
+	ts := e.s.srv.Clock.Now()
+	tick := (ts.Wall/10_000)<<nodeBits | int64(e.s.srv.NodeID())&(1<<nodeBits-1)
+	return e.s.srv.rowIDs.next(tick, 1<<nodeBits)
+}
+
+// NextVal implements scalar.Environment.
+func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
+	seq, err := e.sequence(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	if e.s.modes.readOnly {
+		return 0, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute nextval() in a read-only transaction")
+	}
+	v, err := e.s.srv.Seqs.Next(ctx, seq)
+	if err != nil {
+		return 0, err
+	}
+	e.remember(seq, v)
+	return v, nil
+}
+
+func (e *environment) remember(seq *catalog.Table, v int64) {
+	if e.currents == nil {
+		e.currents = map[catalog.ID]int64{}
+	}
+	e.currents[seq.ID] = v
+	e.lastSeq, e.lastUsed = v, true
+}
+
+func (e *environment) sequence(ctx context.Context, name string) (*catalog.Table, error) {
+	oid, err := e.functions().ResolveReg(types.KindRegClass, name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := e.s.view().TableByID(ctx, catalog.ID(oid))
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return nil, sqlstate.New(sqlstate.UndefinedTable, "relation %q does not exist", name)
+	}
+	if t.Kind != catalog.KindSequence {
+		return nil, sqlstate.New(sqlstate.WrongObjectType, "%q is not a sequence", t.Name)
+	}
+	return t, nil
+}
+
+// CurrVal implements scalar.Environment.
+func (e *environment) CurrVal(ctx context.Context, name string) (int64, error) {
+	seq, err := e.sequence(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	v, ok := e.currents[seq.ID]
+	if !ok {
+		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "currval of sequence %q is not yet defined in this session", seq.Name)
+	}
+	return v, nil
+}
+
+// SetVal implements scalar.Environment.
+func (e *environment) SetVal(ctx context.Context, name string, value int64, called bool) error {
+	seq, err := e.sequence(ctx, name)
+	if err != nil {
+		return err
+	}
+	if def := seq.Sequence; value < def.Min || value > def.Max {
+		return sqlstate.New(sqlstate.NumericOutOfRange, "setval: value %d is out of bounds for sequence %q (%d..%d)",
+			value, seq.Name, def.Min, def.Max)
+	}
+	if err := e.s.srv.Seqs.Set(ctx, seq, value, called); err != nil {
+		return err
+	}
+	if called {
+		e.remember(seq, value)
+	}
+	return nil
+}
+
+// LastVal implements scalar.Environment.
+func (e *environment) LastVal() (int64, error) {
+	if !e.lastUsed {
+		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "lastval is not yet defined in this session")
+	}
+	return e.lastSeq, nil
+}
+
+// CancelBackend implements scalar.Environment, for sessions of this node.
+func (e *environment) CancelBackend(pid int32, terminate bool) (bool, error) {
+	if !e.s.superuser {
+		return false, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to cancel other sessions")
+	}
+	if !e.s.srv.cancelByPID(pid, terminate) {
+		e.s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: "PID " + itoa(int64(pid)) + " is not a session of this node"})
+		return false, nil
+	}
+	return true, nil
+}
+
+// RunSubquery implements scalar.Environment; exec replaces it.
+func (e *environment) RunSubquery(*scalar.Context, *scalar.Subquery) (types.Datum, error) {
+	return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "a subquery is not allowed here")
+}
+
+// ClusterTimestamp implements scalar.Environment.
+func (e *environment) ClusterTimestamp() string {
+	if e.s.tx != nil {
+		return e.s.tx.ReadTimestamp().String()
+	}
+	return e.s.srv.Clock.Now().String()
+}
+
+// Sleep implements scalar.Environment.
+func (e *environment) Sleep(ctx context.Context, d time.Duration) error {
+	return e.s.srv.Host.Clock.Sleep(ctx, d)
+}
+
+// functions are those of the catalogue, over the session's present view.
+func (e *environment) functions() CatalogFunctions {
+	return e.s.srv.Virtual.Functions(e.s.srv.Host.Group.Context(), e.s.view())
+}
+
+func (e *environment) ResolveReg(kind types.Kind, name string) (uint32, error) {
+	return e.functions().ResolveReg(kind, name)
+}
+func (e *environment) RegName(kind types.Kind, oid uint32) string {
+	return e.functions().RegName(kind, oid)
+}
+func (e *environment) TableIsVisible(oid uint32) bool { return e.functions().TableIsVisible(oid) }
+func (e *environment) IndexDef(oid uint32, column int) string {
+	return e.functions().IndexDef(oid, column)
+}
+func (e *environment) ConstraintDef(oid uint32) string { return e.functions().ConstraintDef(oid) }
+func (e *environment) ViewDef(oid uint32) string       { return e.functions().ViewDef(oid) }
+func (e *environment) ColumnDefault(table uint32, attnum int) string {
+	return e.functions().ColumnDefault(table, attnum)
+}
+func (e *environment) RelationSize(oid uint32) int64 { return e.functions().RelationSize(oid) }
+func (e *environment) HasPrivilege(object string, oid uint32, user, privilege string) bool {
+	return e.functions().HasPrivilege(object, oid, user, privilege)
+}
+
+// lazyTables makes the view for virtual relations only when one is read.
+type lazyTables struct{ s *Session }
+
+// Rows implements exec.VirtualTables.
+func (l lazyTables) Rows(ctx context.Context, t *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) ([]types.Row, error) {
+	return l.s.srv.Virtual.Tables(l.s.view(), l.s).Rows(ctx, t, filter, cols)
+}
+
+var _ exec.VirtualTables = lazyTables{}
+var _ scalar.Environment = (*environment)(nil)
+
+// User, Database, Superuser, Info and Activity of the session, for virtual relations.
+func (s *Session) User() string     { return s.client.User }
+func (s *Session) Database() string { return s.client.Database }
+func (s *Session) Superuser() bool  { return s.superuser }
+func (s *Session) Info() Info       { return s.info() }
+func (s *Session) Server() *Server  { return s.srv }
+
+// Setting is a setting's value, for virtual relations.
+func (s *Session) Setting(name string) string { return s.setting(name) }
+
+// SettingNames lists all settings.
+func SettingNames() []string {
+	out := make([]string, len(settings))
+	for i := range settings {
+		out[i] = settings[i].name
+	}
+	return out
+}
+
+// PreparedNames lists the session's prepared statements and their texts.
+func (s *Session) PreparedNames() map[string]string {
+	out := map[string]string{}
+	for n, p := range s.prepared {
+		if n != "" && p.stmt != nil {
+			out[n] = p.stmt.Text()
+		}
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package session
+
+import (
+	"container/list"
+	"context"
+	"strings"
+	"sync"
+
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/exec"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// plan is a statement made ready to run: immutable, shared between sessions, good for as long as the descriptors
+// that it was made from keep their versions (S3).
+type plan struct {
+	stmt    *parse.Statement
+	bound   bind.Statement
+	query   *bind.Query // nil for commands
+	program *exec.Program
+	columns []Column // nil: no rows come back
+	params  []*types.T
+	depends []opt.Dependency
+	// private plans depend on something besides descriptors and are not shared.
+	private bool
+}
+
+// planKey is everything that binding depends on besides descriptors.
+type planKey struct {
+	text, database, user, path, params string
+}
+
+// planCache keeps the plans used last, by text. A plan whose descriptors have changed is found, checked and made anew.
+type planCache struct {
+	mu    sync.Mutex // guards the fields below; nothing is taken after it
+	limit int
+	byKey map[planKey]*list.Element
+	order list.List // of *planEntry, most recently used first
+}
+
+type planEntry struct {
+	key  planKey
+	plan *plan
+	// generation of the catalogue at which the plan was last found valid.
+	generation uint64
+}
+
+func newPlanCache(limit int) *planCache {
+	return &planCache{limit: limit, byKey: map[planKey]*list.Element{}}
+}
+
+func (c *planCache) get(k planKey) (*plan, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[k]
+	if e == nil {
+		return nil, 0
+	}
+	c.order.MoveToFront(e)
+	entry := e.Value.(*planEntry)
+	return entry.plan, entry.generation
+}
+
+func (c *planCache) put(k planKey, p *plan, generation uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byKey[k]; e != nil {
+		entry := e.Value.(*planEntry)
+		entry.plan, entry.generation = p, generation
+		c.order.MoveToFront(e)
+		return
+	}
+	c.byKey[k] = c.order.PushFront(&planEntry{k, p, generation})
+	for c.order.Len() > c.limit {
+		last := c.order.Back()
+		delete(c.byKey, last.Value.(*planEntry).key)
+		c.order.Remove(last)
+	}
+}
+
+// valid reports whether every descriptor of the plan still has its version.
+func (p *plan) valid(ctx context.Context, view catalog.View) (bool, error) {
+	for _, d := range p.depends {
+		t, err := view.TableByID(ctx, d.ID)
+		if err != nil {
+			return false, err
+		}
+		if t == nil || t.Version != d.Version || t.Dropped {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// planFor returns a plan of the statement, from the cache if it can.
+func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan, error) {
+	if needsNoTxn(stmt) {
+		return &plan{stmt: stmt, bound: stmt.Node}, nil
+	}
+	key := planKey{text: stmt.Text(), database: s.client.Database, user: s.client.User, path: s.setting("search_path"), params: typeKey(params)}
+	generation := s.srv.Catalog.Generation()
+	changed := s.catalogChanged()
+	if !changed {
+		if p, at := s.srv.plans.get(key); p != nil {
+			if at == generation {
+				s.srv.metrics.PlanHits.Add(1)
+				return p, nil
+			}
+			ok, err := p.valid(ctx, s.view())
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				s.srv.plans.put(key, p, generation)
+				s.srv.metrics.PlanHits.Add(1)
+				return p, nil
+			}
+		}
+	}
+	s.srv.metrics.PlanMisses.Add(1)
+	p, err := s.makePlan(ctx, stmt, params)
+	if err != nil {
+		return nil, err
+	}
+	if !changed && !p.private && p.query != nil {
+		s.srv.plans.put(key, p, generation)
+	}
+	return p, nil
+}
+
+func typeKey(params []*types.T) string {
+	if len(params) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, t := range params {
+		if t != nil {
+			b.WriteString(t.String())
+		}
+		b.WriteByte(',')
+	}
+	return b.String()
+}
+
+// binder makes a binder over the session's present view.
+func (s *Session) binder(params []*types.T) *bind.Binder {
+	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location, Functions: &s.env}
+}
+
+// makePlan binds, optimizes and compiles.
+func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan, error) {
+	bound, err := s.binder(params).Bind(ctx, stmt)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{stmt: stmt, bound: bound}
+	if q, ok := bound.(*bind.Query); ok {
+		if err := s.compile(ctx, p, q); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// compile fills in the program of a bound query.
+func (s *Session) compile(ctx context.Context, p *plan, q *bind.Query) error {
+	view := s.view()
+	if err := s.checkAccess(ctx, q); err != nil {
+		return err
+	}
+	physical, err := opt.Optimize(q.Query, opt.Env{
+		Registry: s.srv.Registry,
+		Statistics: func(id catalog.ID) *catalog.Statistics {
+			st, err := view.Statistics(ctx, id)
+			if err != nil {
+				return nil
+			}
+			return st
+		},
+	})
+	if err != nil {
+		return err
+	}
+	program, err := exec.Build(ctx, physical, exec.Options{
+		View: view,
+		Defaults: func(ctx context.Context, t *catalog.Table, ordinal int) (scalar.Expr, error) {
+			return s.binder(nil).DefaultExpr(ctx, t, ordinal)
+		},
+		Predicate: func(ctx context.Context, t *catalog.Table, i *catalog.Index) (scalar.Expr, error) {
+			return s.binder(nil).PredicateExpr(ctx, t, i)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	p.query, p.program, p.params = q, program, q.ParamTypes
+	p.columns = describe(q)
+	p.depends = append(append([]opt.Dependency(nil), q.Meta.Depends...), program.Depends()...)
+	return nil
+}
+
+// describe lists a query's result columns; nil if it returns no rows.
+func describe(q *bind.Query) []Column {
+	if len(q.Output) == 0 && q.Tag != "SELECT" {
+		return nil
+	}
+	cols := make([]Column, len(q.Output))
+	for i, o := range q.Output {
+		cols[i] = Column{Name: o.Name, Type: o.Type}
+		m := q.Meta.Column(o.Col)
+		if m.Table != nil && m.Column != 0 {
+			cols[i].Table = uint32(m.Table.ID)
+			cols[i].Attribute = uint16(m.Column)
+		}
+	}
+	return cols
+}

@@ -1,0 +1,402 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"meridian/sql/exec"
+	"meridian/sql/parse"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// maxPortals and maxPrepared bound what a client can make a session hold.
+const (
+	maxPortals  = 10_000
+	maxPrepared = 100_000
+)
+
+// Prepared is a prepared statement.
+type Prepared struct {
+	name  string
+	stmt  *parse.Statement // nil: empty query
+	types []*types.T       // as the client gave them; nil elements are inferred
+	plan  *plan
+	// generation of the catalogue for which plan is known to be good.
+	generation uint64
+	path       string
+}
+
+// portal is a bound statement, perhaps half run.
+type portal struct {
+	name    string
+	prep    *Prepared
+	plan    *plan
+	params  []types.Datum
+	formats []Format
+	cur     *exec.Cursor // nil before the first Execute and after the end
+	ended   bool
+	sent    int64
+	// byDeclare portals are SQL cursors: they live until the transaction's end.
+	byDeclare bool
+}
+
+// Binding is the content of a Bind message. Params alias the message.
+type Binding struct {
+	ParamFormats  []Format
+	Params        [][]byte
+	ResultFormats []Format
+}
+
+// FormatBuffer lends a slice for a Binding's formats.
+func (s *Session) FormatBuffer(int) []Format { return s.formatBuf[:0] }
+
+// ParamBuffer lends a slice of n parameters.
+func (s *Session) ParamBuffer(n int) [][]byte {
+	if cap(s.paramBuf) < n {
+		s.paramBuf = make([][]byte, n)
+	}
+	return s.paramBuf[:n]
+}
+
+// Parse prepares a statement under a name; the empty name is replaced silently.
+func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) error {
+	if name != "" {
+		if _, taken := s.prepared[name]; taken {
+			return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", name)
+		}
+	}
+	if len(s.prepared) >= maxPrepared {
+		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many prepared statements").
+			WithHint("Deallocate those that are not used.")
+	}
+	if len(oids) > 65535 {
+		return sqlstate.New(sqlstate.TooManyArguments, "too many parameters")
+	}
+	stmts, err := parse.Parse(text)
+	if err != nil {
+		if s.state == stateFailed {
+			return errInFailed()
+		}
+		return err
+	}
+	if len(stmts) > 1 {
+		return sqlstate.New(sqlstate.SyntaxError, "cannot insert multiple commands into a prepared statement")
+	}
+	p := &Prepared{name: name}
+	if len(stmts) == 1 {
+		p.stmt = &stmts[0]
+	}
+	given := make([]*types.T, len(oids))
+	for i, oid := range oids {
+		if oid == 0 || oid == types.Unknown.OID() {
+			continue
+		}
+		if given[i] = types.FromOID(oid); given[i] == nil {
+			return sqlstate.New(sqlstate.UndefinedObject, "type with OID %d does not exist", oid)
+		}
+	}
+	p.types = given
+	if p.stmt != nil {
+		if s.state == stateFailed && !endsFailed(p.stmt) {
+			return errInFailed()
+		}
+		if err := s.refreshPlan(ctx, p); err != nil {
+			return err
+		}
+	}
+	s.prepared[name] = p
+	return nil
+}
+
+// refreshPlan makes sure that the statement has a plan that is good now (S3).
+func (s *Session) refreshPlan(ctx context.Context, p *Prepared) error {
+	if p.stmt == nil {
+		return nil
+	}
+	g, path := s.srv.Catalog.Generation(), s.setting("search_path")
+	if p.plan != nil && p.generation == g && p.path == path && !s.catalogChanged() {
+		return nil
+	}
+	// Binding reads the catalogue, in a transaction: the open one, or one that ends with Sync.
+	pl, err := s.planFor(ctx, p.stmt, p.types)
+	if err != nil {
+		return err
+	}
+	if p.plan != nil && p.plan.query != nil && !sameColumns(p.plan.columns, pl.columns) {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "cached plan must not change result type")
+	}
+	p.plan, p.generation, p.path = pl, g, path
+	if s.catalogChanged() {
+		p.generation = 0
+	}
+	return nil
+}
+
+func sameColumns(a, b []Column) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Name != b[i].Name || !a[i].Type.Same(b[i].Type) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Session) preparedByName(name string) (*Prepared, error) {
+	if p, ok := s.prepared[name]; ok {
+		return p, nil
+	}
+	if name == "" {
+		return nil, sqlstate.New(sqlstate.InvalidStatementName, "unnamed prepared statement does not exist")
+	}
+	return nil, sqlstate.New(sqlstate.InvalidStatementName, "prepared statement %q does not exist", name)
+}
+
+// DescribeStatement returns the parameters' types and the result columns; nil columns: no rows.
+func (s *Session) DescribeStatement(ctx context.Context, name string) ([]*types.T, []Column, error) {
+	p, err := s.preparedByName(name)
+	if err != nil || p.stmt == nil {
+		return nil, nil, err
+	}
+	if s.state == stateFailed && !endsFailed(p.stmt) {
+		return nil, nil, errInFailed()
+	}
+	if err := s.refreshPlan(ctx, p); err != nil {
+		return nil, nil, err
+	}
+	return p.plan.params, s.planColumns(p.plan), nil
+}
+
+// Bind makes a portal.
+func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) error {
+	p, err := s.preparedByName(statement)
+	if err != nil {
+		return err
+	}
+	if s.state == stateFailed && p.stmt != nil && !endsFailed(p.stmt) {
+		return errInFailed()
+	}
+	if name != "" {
+		if _, taken := s.portals[name]; taken {
+			return sqlstate.New(sqlstate.DuplicateCursor, "cursor %q already exists", name)
+		}
+		if len(s.portals) >= maxPortals {
+			return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many portals")
+		}
+	} else {
+		s.ClosePortal("")
+	}
+	if err := s.refreshPlan(ctx, p); err != nil {
+		return err
+	}
+	po := &portal{name: name, prep: p, plan: p.plan}
+	var want []*types.T
+	if p.plan != nil {
+		want = p.plan.params
+	}
+	if len(b.Params) != len(want) {
+		return sqlstate.New(sqlstate.ProtocolViolation,
+			"bind message supplies %d parameters, but prepared statement %q requires %d", len(b.Params), statement, len(want))
+	}
+	if n := len(b.ParamFormats); n > 1 && n != len(b.Params) {
+		return sqlstate.New(sqlstate.ProtocolViolation, "bind message has %d parameter formats but %d parameters", n, len(b.Params))
+	}
+	if len(want) > 0 {
+		po.params = make([]types.Datum, len(want))
+	}
+	for i, raw := range b.Params {
+		if raw == nil {
+			continue
+		}
+		f := Text
+		switch len(b.ParamFormats) {
+		case 0:
+		case 1:
+			f = b.ParamFormats[0]
+		default:
+			f = b.ParamFormats[i]
+		}
+		if f == Binary {
+			po.params[i], err = types.ParseBinary(want[i], raw)
+		} else {
+			po.params[i], err = types.ParseText(want[i], string(raw), s.location)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if cols := s.planColumns(p.plan); cols != nil {
+		if n := len(b.ResultFormats); n > 1 && n != len(cols) {
+			return sqlstate.New(sqlstate.ProtocolViolation, "bind message has %d result formats but query has %d columns", n, len(cols))
+		}
+	}
+	if len(b.ResultFormats) > 0 {
+		po.formats = b.ResultFormats
+	}
+	s.portals[name] = po
+	return nil
+}
+
+// planColumns are the result columns of a plan, of a command too.
+func (s *Session) planColumns(p *plan) []Column {
+	if p == nil {
+		return nil
+	}
+	if p.query == nil {
+		return s.commandColumns(p.bound)
+	}
+	return p.columns
+}
+
+func (s *Session) portalByName(name string) (*portal, error) {
+	if p, ok := s.portals[name]; ok {
+		return p, nil
+	}
+	return nil, sqlstate.New(sqlstate.InvalidCursorName, "portal %q does not exist", name)
+}
+
+// DescribePortal returns a portal's result columns and formats.
+func (s *Session) DescribePortal(_ context.Context, name string) ([]Column, []Format, error) {
+	p, err := s.portalByName(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.planColumns(p.plan), p.formats, nil
+}
+
+// Execute runs a portal, up to limit rows (zero: all). final says that the client's next message is Sync.
+func (s *Session) Execute(ctx context.Context, name string, limit int, final bool) error {
+	p, err := s.portalByName(name)
+	if err != nil {
+		return err
+	}
+	if p.prep != nil && p.prep.stmt == nil {
+		s.out.Empty()
+		return nil
+	}
+	text := ""
+	if p.plan != nil && p.plan.stmt != nil {
+		text = p.plan.stmt.Text()
+	}
+	ctx, done := s.beginStatement(ctx, text)
+	defer done()
+	if p.cur != nil {
+		// The rest of a suspended portal: what came before has left, so there is nothing to try again.
+		s.replay.broken = true
+		return s.resume(ctx, p, int64(limit))
+	}
+	if p.ended {
+		return fmt.Errorf("portal %q cannot be run again", name)
+	}
+	if s.state == stateFailed && !endsFailed(p.plan.stmt) {
+		return errInFailed()
+	}
+	return s.step(ctx, func(ctx context.Context, final bool) error {
+		if p.plan.query == nil {
+			return s.command(ctx, p.plan, false)
+		}
+		if limit == 0 {
+			return s.runPlan(ctx, p.plan, p.params, p.formats, false, final)
+		}
+		return s.open(ctx, p, int64(limit))
+	}, false || final && s.mayEnd(p))
+}
+
+// mayEnd reports whether the implicit transaction can be committed with this statement.
+func (s *Session) mayEnd(p *portal) bool {
+	return (s.state == stateNone || s.state == stateImplicit) && p.plan.query != nil && p.plan.program.Mutates()
+}
+
+// open starts a portal with a row limit.
+func (s *Session) open(ctx context.Context, p *portal, limit int64) error {
+	s.ensureTxn()
+	if p.cur != nil {
+		p.cur.Close()
+		p.cur = nil
+	}
+	p.sent = 0
+	if err := s.prepareQuery(ctx, p.plan.query); err != nil {
+		return err
+	}
+	env := *s.environmentFor(p.params, false)
+	sc := *env.Scalar
+	env.Scalar = &sc
+	cur, err := p.plan.program.Start(ctx, &env)
+	if err != nil {
+		return err
+	}
+	p.cur = cur
+	return s.resume(ctx, p, limit)
+}
+
+// resume sends more rows of a portal.
+func (s *Session) resume(ctx context.Context, p *portal, limit int64) error {
+	n, end, err := s.sendRows(ctx, p.cur, p.plan.columns, p.formats, limit)
+	if err != nil {
+		p.close()
+		return err
+	}
+	p.sent += n
+	if !end {
+		s.out.Suspend()
+		return nil
+	}
+	affected := n
+	if p.plan.query.Tag != "SELECT" {
+		affected = p.cur.RowsAffected()
+	}
+	p.close()
+	s.out.Complete(tagOf(p.plan.query.Tag, affected))
+	s.count(p.plan.query.Tag)
+	return nil
+}
+
+func (p *portal) close() {
+	if p.cur != nil {
+		p.cur.Close()
+		p.cur = nil
+	}
+	p.ended = true
+}
+
+// Sync ends a sequence of extended-protocol messages, and the implicit transaction with it.
+func (s *Session) Sync(ctx context.Context) error {
+	if s.state != stateImplicit {
+		return nil
+	}
+	ctx, done := s.beginStatement(ctx, "")
+	defer done()
+	return s.endImplicit(ctx, s.implicitFailure())
+}
+
+// implicitFailure reports a failure that must end the implicit transaction without commit.
+func (s *Session) implicitFailure() error {
+	if s.implicitFailed {
+		s.implicitFailed = false
+		s.finishTxn(s.srv.Host.Group.Context(), false)
+	}
+	return nil
+}
+
+// CloseStatement drops a prepared statement, if it is there.
+func (s *Session) CloseStatement(name string) { delete(s.prepared, name) }
+
+// ClosePortal drops a portal, if it is there.
+func (s *Session) ClosePortal(name string) {
+	if p, ok := s.portals[name]; ok {
+		p.close()
+		delete(s.portals, name)
+	}
+}
+
+func (s *Session) closePortals() {
+	for name := range s.portals {
+		s.ClosePortal(name)
+	}
+}
+
+// dropTxnPortals closes the portals that do not outlive their transaction: all of them.
+func (s *Session) dropTxnPortals() { s.closePortals() }

@@ -1,0 +1,172 @@
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/sql/sqlstate"
+)
+
+// Metrics count what sessions did.
+type Metrics struct {
+	Selects, Inserts, Updates, Deletes, Other      atomic.Int64
+	Errors, Retries, ClientRetries, Ambiguous      atomic.Int64
+	TxnCommits, TxnRollbacks, PlanHits, PlanMisses atomic.Int64
+	// Latency is a histogram of statement times by powers of two of microseconds.
+	Latency [32]atomic.Int64
+}
+
+func (m *Metrics) observe(d time.Duration) {
+	us, b := uint64(max(d.Microseconds(), 0)), 0
+	for us > 0 && b < len(m.Latency)-1 {
+		us >>= 1
+		b++
+	}
+	m.Latency[b].Add(1)
+}
+
+// Server makes sessions and knows those that are open on this node.
+type Server struct {
+	Services
+	metrics Metrics
+	plans   *planCache
+	rowIDs  rowIDs
+
+	mu       sync.Mutex // guards the fields below; nothing is taken after it
+	sessions map[int32]*Session
+	nextPID  int32
+}
+
+// NewServer makes a server.
+func NewServer(s Services) *Server {
+	if s.PlanCache == 0 {
+		s.PlanCache = 4096
+	}
+	return &Server{Services: s, plans: newPlanCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000}
+}
+
+// Metrics of this node's sessions.
+func (s *Server) Metrics() *Metrics { return &s.metrics }
+
+// Client is who opens a session.
+type Client struct {
+	User, Database string
+	// Settings are the startup message's further parameters.
+	Settings map[string]string
+	Remote   string
+	// Interrupt is called, from another goroutine, when the running statement is cancelled; nil: nothing.
+	Interrupt func()
+}
+
+// Open makes a session that answers to out.
+func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, error) {
+	user, err := s.Catalog.User(ctx, c.User)
+	if err != nil {
+		return nil, err
+	}
+	if user == nil && !s.Insecure {
+		return nil, sqlstate.New(sqlstate.InvalidAuthorization, "role %q does not exist", c.User)
+	}
+	if user != nil && !user.Login {
+		return nil, sqlstate.New(sqlstate.InvalidAuthorization, "role %q is not permitted to log in", c.User)
+	}
+	ok, err := s.Catalog.DatabaseExists(ctx, c.Database)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, sqlstate.New(sqlstate.InvalidCatalogName, "database %q does not exist", c.Database)
+	}
+	sess := &Session{srv: s, client: c, out: out, prepared: map[string]*Prepared{}, portals: map[string]*portal{},
+		opened: s.Host.Clock.Now(), superuser: user == nil || user.Superuser}
+	sess.env.s = sess
+	if err := sess.startupSettings(c.Settings); err != nil {
+		return nil, err
+	}
+	var secret [4]byte
+	s.Host.Dice.Read(secret[:])
+	sess.secret = int32(binary.BigEndian.Uint32(secret[:]))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		s.nextPID++
+		if s.nextPID <= 0 {
+			s.nextPID = 1000
+		}
+		// The node's number is part of the process id, so that pids are unique in a cluster of up to 2048 nodes.
+		sess.pid = int32(s.NodeID()&0x7ff)<<20 | s.nextPID&0xfffff
+		if _, taken := s.sessions[sess.pid]; !taken {
+			break
+		}
+	}
+	s.sessions[sess.pid] = sess
+	return sess, nil
+}
+
+// Verifier is a user's stored password; empty if there is none.
+func (s *Server) Verifier(ctx context.Context, user string) (string, error) {
+	u, err := s.Catalog.User(ctx, user)
+	if err != nil || u == nil {
+		return "", err
+	}
+	return u.Verifier, nil
+}
+
+// Cancel cancels the running statement of the session with this key; anything else does nothing.
+func (s *Server) Cancel(pid, secret int32) {
+	s.mu.Lock()
+	sess := s.sessions[pid]
+	s.mu.Unlock()
+	if sess != nil && sess.secret == secret {
+		sess.cancelStatement()
+	}
+}
+
+// cancelByPID is pg_cancel_backend and pg_terminate_backend.
+func (s *Server) cancelByPID(pid int32, terminate bool) bool {
+	s.mu.Lock()
+	sess := s.sessions[pid]
+	s.mu.Unlock()
+	if sess == nil {
+		return false
+	}
+	if terminate {
+		sess.terminated.Store(true)
+	}
+	sess.cancelStatement()
+	return true
+}
+
+// Activity is one session as pg_stat_activity shows it.
+type Activity struct {
+	PID                            int32
+	User, Database, Application    string
+	Remote, State, Query           string
+	Opened, QueryStart, StateSince time.Time
+}
+
+// Activity lists the open sessions.
+func (s *Server) Activity() []Activity {
+	s.mu.Lock()
+	all := make([]*Session, 0, len(s.sessions))
+	for _, x := range s.sessions {
+		all = append(all, x)
+	}
+	s.mu.Unlock()
+	out := make([]Activity, 0, len(all))
+	for _, x := range all {
+		out = append(out, x.activity())
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].PID < out[j].PID })
+	return out
+}
+
+func (s *Server) forget(sess *Session) {
+	s.mu.Lock()
+	delete(s.sessions, sess.pid)
+	s.mu.Unlock()
+}

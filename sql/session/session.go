@@ -1,0 +1,550 @@
+package session
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/kv"
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/exec"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+// state of a session's transaction; see doc.go.
+type state uint8
+
+const (
+	stateNone state = iota
+	stateImplicit
+	stateExplicit
+	stateFailed
+)
+
+// Session is one client's conversation. All methods are called by the connection's goroutine, except cancellation
+// and activity.
+type Session struct {
+	srv        *Server
+	client     Client
+	out        Results
+	pid        int32
+	secret     int32
+	superuser  bool
+	opened     time.Time
+	params     parameters
+	location   *time.Location
+	env        environment
+	terminated atomic.Bool
+	timedOut   atomic.Bool
+
+	state    state
+	tx       *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
+	cat      CatalogTxn
+	savepts  []savepoint
+	// implicitFailed: a statement of the implicit transaction failed; it is rolled back at Sync.
+	implicitFailed bool
+	replay   replay
+	modes    modes // of the transaction
+	txnStart time.Time
+
+	prepared map[string]*Prepared
+	portals  map[string]*portal
+	cursors  []string // portals made by DECLARE, in order
+
+	formatBuf []Format
+	paramBuf  [][]byte
+	scalarCtx scalar.Context
+	execEnv   exec.Env
+	viewCache catalog.View
+
+	mu         sync.Mutex // guards the fields below, which other goroutines read
+	cancel     context.CancelCauseFunc
+	query      string
+	queryStart time.Time
+	stateSince time.Time
+	stateName  string
+	idleTimer  func() // stops the idle timer
+}
+
+type savepoint struct {
+	name string
+	at   txn.Savepoint
+}
+
+// modes are a transaction's characteristics.
+type modes struct {
+	isolation  kv.Isolation
+	readOnly   bool
+	deferrable bool
+}
+
+// Parameter is a reported setting.
+type Parameter struct{ Name, Value string }
+
+// Reported lists the settings that a client is told at the start.
+func (s *Session) Reported() []Parameter {
+	var out []Parameter
+	for i := range settings {
+		if settings[i].reported {
+			out = append(out, Parameter{displayName(settings[i].name), s.setting(settings[i].name)})
+		}
+	}
+	return out
+}
+
+// CancelKey identifies the session to Cancel.
+func (s *Session) CancelKey() (pid, secret int32) { return s.pid, s.secret }
+
+// Terminated reports whether pg_terminate_backend hit the session.
+func (s *Session) Terminated() bool { return s.terminated.Load() }
+
+// TimedOut reports whether the session sat idle in a transaction for too long.
+func (s *Session) TimedOut() bool { return s.timedOut.Load() }
+
+// Idle reports whether no transaction is open.
+func (s *Session) Idle() bool { return s.state == stateNone }
+
+// Status is the transaction status of ReadyForQuery.
+func (s *Session) Status() byte {
+	switch s.state {
+	case stateExplicit:
+		return 'T'
+	case stateFailed:
+		return 'E'
+	}
+	return 'I'
+}
+
+// Close rolls back what is open.
+func (s *Session) Close() {
+	ctx := s.srv.Host.Group.Context()
+	s.closePortals()
+	s.finishTxn(ctx, false)
+	s.srv.forget(s)
+}
+
+func (s *Session) setting(name string) string {
+	switch name {
+	case "session_authorization":
+		return s.client.User
+	case "is_superuser":
+		if s.superuser {
+			return "on"
+		}
+		return "off"
+	case "transaction_isolation":
+		if s.state != stateNone {
+			return isolationName(s.modes.isolation)
+		}
+		return s.setting("default_transaction_isolation")
+	case "transaction_read_only":
+		if s.state != stateNone {
+			return map[bool]string{true: "on", false: "off"}[s.modes.readOnly]
+		}
+		return s.setting("default_transaction_read_only")
+	}
+	v, _ := s.params.get(name)
+	return v
+}
+
+func isolationName(i kv.Isolation) string {
+	return [...]string{"serializable", "repeatable read", "read committed"}[i]
+}
+
+func isolationOf(name string) kv.Isolation {
+	// Weaker levels run as serializable, which gives more than they promise, until issue 3's levels are here.
+	return kv.Serializable
+}
+
+func (s *Session) startupSettings(all map[string]string) error {
+	s.location = time.UTC
+	for k, v := range all {
+		if k == "options" {
+			for _, o := range strings.Fields(v) {
+				o = strings.TrimPrefix(strings.TrimPrefix(o, "-c"), "--")
+				if name, value, ok := strings.Cut(o, "="); ok {
+					if err := s.set(name, value, false); err != nil {
+						return err
+					}
+				}
+			}
+			continue
+		}
+		if err := s.set(k, v, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set changes a setting and what depends on it.
+func (s *Session) set(name, value string, local bool) error {
+	name = canonical(name)
+	switch name {
+	case "transaction_isolation", "transaction_read_only":
+		v, err := s.params.set(name, value, true)
+		if err != nil {
+			return err
+		}
+		if name == "transaction_read_only" {
+			s.modes.readOnly = v == "on"
+		}
+		return nil
+	case "session authorization", "role":
+		return nil
+	}
+	if _, err := s.params.set(name, value, local); err != nil {
+		return err
+	}
+	s.settingChanged(name)
+	return nil
+}
+
+// settingChanged carries a setting's new value to where it matters.
+func (s *Session) settingChanged(name string) {
+	switch name {
+	case "timezone":
+		if l, err := parseLocation(s.setting(name)); err == nil {
+			s.location = l
+			if o, ok := s.out.(interface{ SetLocation(*time.Location) }); ok {
+				o.SetLocation(l)
+			}
+		}
+	case "search_path":
+		s.viewCache = nil
+	}
+	if d := findSetting(name); d != nil && d.reported && s.out != nil && s.opened != (time.Time{}) {
+		s.out.Parameter(displayName(name), s.setting(name))
+	}
+}
+
+func (s *Session) duration(name string) time.Duration {
+	v := s.setting(name)
+	if v == "0" || v == "" {
+		return 0
+	}
+	d, _ := parseDuration(v)
+	return d
+}
+
+// info is the session as the catalogue sees it.
+func (s *Session) info() Info {
+	path := splitList(s.setting("search_path"))
+	out := path[:0:0]
+	for _, p := range path {
+		if p == "$user" {
+			p = s.client.User
+		}
+		out = append(out, p)
+	}
+	return Info{User: s.client.User, Database: s.client.Database, SearchPath: out}
+}
+
+// view is the catalogue as the running statement sees it; it opens an implicit transaction if there is none.
+func (s *Session) view() catalog.View {
+	if s.viewCache == nil {
+		s.ensureTxn()
+		if s.cat == nil {
+			s.cat = s.srv.Catalog.Begin(s.tx)
+		}
+		s.viewCache = s.cat.View(s.info())
+	}
+	return s.viewCache
+}
+
+func (s *Session) catalogChanged() bool { return s.cat != nil && s.cat.Changed() }
+
+// Query runs a string of statements (the simple protocol). Without BEGIN they are one implicit transaction.
+func (s *Session) Query(ctx context.Context, text string) error {
+	ctx, done := s.beginStatement(ctx, text)
+	defer done()
+	err := s.queryText(ctx, text)
+	if err != nil {
+		s.Fail()
+	}
+	if s.state == stateImplicit || err != nil && s.state == stateNone {
+		err = s.endImplicit(ctx, err)
+	}
+	s.ClosePortal("")
+	return err
+}
+
+func (s *Session) queryText(ctx context.Context, text string) error {
+	// A text that ran before, whole, needs no parsing.
+	if p := s.cachedPlan(text); p != nil {
+		return s.step(ctx, func(ctx context.Context, final bool) error { return s.runPlan(ctx, p, nil, nil, true, final) }, true)
+	}
+	stmts, err := parse.Parse(text)
+	if err != nil {
+		if s.state == stateFailed {
+			return errInFailed()
+		}
+		return err
+	}
+	if len(stmts) == 0 {
+		s.out.Empty()
+		return nil
+	}
+	for i := range stmts {
+		stmt, last := &stmts[i], i == len(stmts)-1
+		err := s.step(ctx, func(ctx context.Context, final bool) error {
+			return s.runStatement(ctx, stmt, final)
+		}, last)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cachedPlan finds a shared plan of a whole text, if the session may use it as it is.
+func (s *Session) cachedPlan(text string) *plan {
+	if s.state == stateFailed || s.catalogChanged() {
+		return nil
+	}
+	p, at := s.srv.plans.get(planKey{text: text, database: s.client.Database, user: s.client.User, path: s.setting("search_path")})
+	if p == nil || at != s.srv.Catalog.Generation() {
+		return nil
+	}
+	s.srv.metrics.PlanHits.Add(1)
+	return p
+}
+
+// runStatement runs one parsed statement of the simple protocol.
+func (s *Session) runStatement(ctx context.Context, stmt *parse.Statement, final bool) error {
+	if s.state == stateFailed && !endsFailed(stmt) {
+		return errInFailed()
+	}
+	if s.state != stateFailed && !needsNoTxn(stmt) {
+		s.ensureTxn()
+	}
+	p, err := s.planFor(ctx, stmt, nil)
+	if err != nil {
+		return err
+	}
+	if p.query != nil && len(p.params) > 0 {
+		return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter $1")
+	}
+	return s.runPlan(ctx, p, nil, nil, true, final)
+}
+
+func errInFailed() error {
+	return sqlstate.New(sqlstate.InFailedTransaction,
+		"current transaction is aborted, commands ignored until end of transaction block")
+}
+
+// runPlan runs a query or a command.
+func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, formats []Format, describe, final bool) error {
+	if p.query == nil {
+		return s.command(ctx, p, describe)
+	}
+	if s.state == stateFailed {
+		return errInFailed()
+	}
+	s.ensureTxn()
+	if err := s.prepareQuery(ctx, p.query); err != nil {
+		return err
+	}
+	env := s.environmentFor(params, final && p.program.Mutates())
+	cur, err := p.program.Start(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer cur.Close()
+	if describe && p.columns != nil {
+		s.out.Describe(p.columns, formats)
+	}
+	n, _, err := s.sendRows(ctx, cur, p.columns, formats, 0)
+	if err != nil {
+		return err
+	}
+	if p.query.Tag != "SELECT" {
+		n = cur.RowsAffected()
+	}
+	if cur.Committed() {
+		s.committedEarly()
+	}
+	s.out.Complete(tagOf(p.query.Tag, n))
+	s.count(p.query.Tag)
+	return nil
+}
+
+// sendRows sends up to limit rows (zero: all) and reports how many, and whether the cursor ended.
+func (s *Session) sendRows(ctx context.Context, cur *exec.Cursor, cols []Column, formats []Format, limit int64) (int64, bool, error) {
+	n := int64(0)
+	for limit == 0 || n < limit {
+		row, err := cur.Next(ctx)
+		if err != nil {
+			return n, false, err
+		}
+		if row == nil {
+			return n, true, nil
+		}
+		n++
+		if cols != nil {
+			if err := s.out.Row(row, cols, formats); err != nil {
+				return n, false, err
+			}
+		}
+	}
+	return n, false, nil
+}
+
+// prepareQuery checks what depends on the transaction and the moment.
+func (s *Session) prepareQuery(ctx context.Context, q *bind.Query) error {
+	for _, n := range q.Notices {
+		s.notice(n)
+	}
+	if (q.Writes || q.Locks) && s.modes.readOnly {
+		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", q.Tag)
+	}
+	if q.AsOf != nil {
+		return s.setAsOf(ctx, q)
+	}
+	return nil
+}
+
+// environmentFor fills in the session's execution environment; it is good until the next statement.
+func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
+	s.tx.StepStatement()
+	s.fillScalar(params)
+	s.execEnv = exec.Env{Txn: s.tx, Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
+	if m := s.srv.MemoryPerStatement; m > 0 {
+		s.execEnv.Budget = &exec.Budget{Limit: m}
+	}
+	return &s.execEnv
+}
+
+func (s *Session) fillScalar(params []types.Datum) {
+	s.mu.Lock()
+	start := s.queryStart
+	s.mu.Unlock()
+	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.srv.Host.Clock.Now,
+		Location: s.location, Params: params, Env: &s.env}
+}
+
+func tagOf(verb string, n int64) string {
+	switch verb {
+	case "INSERT":
+		return "INSERT 0 " + itoa(n)
+	case "SELECT":
+		return "SELECT " + itoa(n)
+	}
+	return verb + " " + itoa(n)
+}
+
+func (s *Session) count(tag string) {
+	m := &s.srv.metrics
+	switch tag {
+	case "SELECT":
+		m.Selects.Add(1)
+	case "INSERT":
+		m.Inserts.Add(1)
+	case "UPDATE":
+		m.Updates.Add(1)
+	case "DELETE":
+		m.Deletes.Add(1)
+	default:
+		m.Other.Add(1)
+	}
+}
+
+func (s *Session) notice(n bind.Notice) {
+	code := sqlstate.Code(n.Code)
+	if code == "" {
+		code = sqlstate.SuccessfulCompletion
+		if n.Severity == "WARNING" {
+			code = sqlstate.Warning
+		}
+	}
+	s.out.Notice(&sqlstate.Error{Code: code, Message: n.Message, Hint: n.Hint})
+}
+
+// beginStatement makes the context of one statement, which Cancel and statement_timeout end.
+func (s *Session) beginStatement(ctx context.Context, text string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	start := s.srv.Host.Clock.Now()
+	s.mu.Lock()
+	s.cancel, s.query, s.queryStart, s.stateSince, s.stateName = cancel, text, start, start, "active"
+	stopIdle := s.idleTimer
+	s.idleTimer = nil
+	s.mu.Unlock()
+	if stopIdle != nil {
+		stopIdle()
+	}
+	if d := s.duration("statement_timeout"); d > 0 {
+		s.srv.Host.Group.Go(func(context.Context) {
+			if s.srv.Host.Clock.Sleep(ctx, d) == nil {
+				cancel(context.DeadlineExceeded)
+			}
+		})
+	}
+	return ctx, func() {
+		end := s.srv.Host.Clock.Now()
+		s.mu.Lock()
+		s.cancel, s.stateSince = nil, end
+		s.stateName = "idle"
+		if s.state == stateExplicit || s.state == stateFailed {
+			s.stateName = "idle in transaction"
+		}
+		s.mu.Unlock()
+		cancel(nil)
+		s.srv.metrics.observe(end.Sub(start))
+		if s.stateName != "idle" {
+			s.armIdle()
+		}
+	}
+}
+
+// armIdle starts idle_in_transaction_session_timeout.
+func (s *Session) armIdle() {
+	d := s.duration("idle_in_transaction_session_timeout")
+	if d <= 0 {
+		return
+	}
+	ctx, stop := context.WithCancel(s.srv.Host.Group.Context())
+	s.mu.Lock()
+	s.idleTimer = stop
+	s.mu.Unlock()
+	s.srv.Host.Group.Go(func(context.Context) {
+		if s.srv.Host.Clock.Sleep(ctx, d) == nil {
+			s.timedOut.Store(true)
+			s.terminated.Store(true)
+			if h, ok := s.out.(interface{ HangUp() }); ok {
+				h.HangUp()
+			}
+		}
+	})
+}
+
+func (s *Session) cancelStatement() {
+	s.mu.Lock()
+	cancel := s.cancel
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel(context.Canceled)
+		if s.client.Interrupt != nil {
+			s.client.Interrupt()
+		}
+	}
+}
+
+func (s *Session) activity() Activity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.stateName
+	if state == "" {
+		state = "idle"
+	}
+	return Activity{PID: s.pid, User: s.client.User, Database: s.client.Database, Application: s.client.Settings["application_name"],
+		Remote: s.client.Remote, State: state, Query: s.query, Opened: s.opened, QueryStart: s.queryStart, StateSince: s.stateSince}
+}
+

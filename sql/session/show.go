@@ -1,0 +1,105 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"meridian/keys"
+	"meridian/sql/bind"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+func showColumns(c *bind.Show) []Column {
+	i8 := func(n string) Column { return Column{Name: n, Type: types.Int8} }
+	switch c.What {
+	case "RANGES":
+		return []Column{text("start_key"), text("end_key"), i8("range_id"), i8("range_size"), i8("lease_holder"),
+			text("lease_holder_region"), text("replicas"), text("replica_localities")}
+	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "CREATE":
+		return []Column{text("table_name"), text("create_statement")}
+	}
+	return []Column{text(strings.ToLower(c.What))}
+}
+
+// show runs the SHOW statements that are not queries over virtual relations.
+func (s *Session) show(ctx context.Context, c *bind.Show, w *rowWriter) error {
+	switch c.What {
+	case "RANGES":
+		return s.showRanges(ctx, c, w)
+	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "CREATE":
+		if c.Table == nil {
+			return sqlstate.New(sqlstate.UndefinedTable, "no such relation")
+		}
+		s.ensureTxn()
+		def, ok := s.srv.Virtual.(interface {
+			CreateStatement(ctx context.Context, f CatalogFunctions, id uint32) (string, error)
+		})
+		if !ok {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "SHOW CREATE is not supported")
+		}
+		sql, err := def.CreateStatement(ctx, s.env.functions(), uint32(c.Table.ID))
+		if err != nil {
+			return err
+		}
+		w.columns(showColumns(c)...)
+		return w.row(types.NewString(c.Table.Name), types.NewString(sql))
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "SHOW %s is not supported", c.What)
+}
+
+func (s *Session) showRanges(ctx context.Context, c *bind.Show, w *rowWriter) error {
+	span := keys.Span{Start: keys.TablePrefix, End: keys.TableMax}
+	switch {
+	case c.Index != nil:
+		p := keys.IndexPrefix(uint32(c.Table.ID), uint32(c.Index.ID))
+		span = keys.Span{Start: p, End: p.PrefixEnd()}
+	case c.Table != nil:
+		span = keys.TableSpan(uint32(c.Table.ID))
+	}
+	rows, err := s.srv.Ranges.Ranges(ctx, span.Start, span.End)
+	if err != nil {
+		return err
+	}
+	w.columns(showColumns(c)...)
+	for _, r := range rows {
+		var replicas, places []string
+		for i, n := range r.Replicas {
+			replicas = append(replicas, strconv.Itoa(int(n)))
+			if i < len(r.Localities) {
+				places = append(places, r.Localities[i])
+			}
+		}
+		err := w.row(types.NewString(keys.PrettyPrint(r.Start)), types.NewString(keys.PrettyPrint(r.End)), types.NewInt(int64(r.ID)),
+			types.NewInt(r.Bytes), types.NewInt(int64(r.Leaseholder)), types.NewString(s.srv.Ranges.Region(r.Leaseholder)),
+			types.NewString("{"+strings.Join(replicas, ",")+"}"), types.NewString("{"+strings.Join(places, ",")+"}"))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitAt is ALTER TABLE ... SPLIT AT: each row of the query is a prefix of the index's key.
+func (s *Session) splitAt(ctx context.Context, c *bind.SplitAt) (string, error) {
+	if c.Unsplit || c.Scatter || c.Rows == nil {
+		return "", sqlstate.New(sqlstate.FeatureNotSupported, "UNSPLIT and SCATTER are not supported").
+			WithHint("Ranges are merged and spread by themselves.")
+	}
+	s.ensureTxn()
+	var at [][]byte
+	_, err := s.runBound(ctx, c.Rows, nil, func(r types.Row) error {
+		k, err := splitKey(c.Table, c.Index, r)
+		at = append(at, k)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return "ALTER TABLE", s.srv.Ranges.Split(ctx, at)
+}
+
+func millis(d time.Duration) string { return fmt.Sprintf("%.3f", float64(d.Nanoseconds())/1e6) }

@@ -1,0 +1,394 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"meridian/clock"
+	"meridian/sql/bind"
+	"meridian/sql/parse"
+	"meridian/sql/sqlstate"
+	"meridian/txn"
+)
+
+// maxAttempts bounds how often a transaction is run again without the client knowing; maxReplay how many of its
+// statements are kept for that.
+const (
+	maxAttempts = 50
+	maxReplay   = 64
+)
+
+// replay is what it takes to run an open transaction's statements again (S2).
+type replay struct {
+	mark  Mark
+	steps []func(ctx context.Context, final bool) error
+	// broken: something happened that can't be run again.
+	broken bool
+}
+
+// ensureTxn opens an implicit transaction if none is open.
+func (s *Session) ensureTxn() {
+	if s.state == stateNone {
+		s.openTxn(stateImplicit, s.defaultModes())
+	}
+}
+
+func (s *Session) defaultModes() modes {
+	return modes{
+		isolation: isolationOf(s.setting("default_transaction_isolation")),
+		readOnly:  s.setting("default_transaction_read_only") == "on",
+	}
+}
+
+func (s *Session) openTxn(st state, m modes) {
+	s.modes = m
+	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: m.isolation, ReadOnly: m.readOnly, LockTimeout: s.duration("lock_timeout")})
+	s.useDeadline()
+	s.state = st
+	s.txnStart = s.srv.Host.Clock.Now()
+	s.params.begin()
+	s.replay = replay{mark: s.out.Mark(), steps: s.replay.steps[:0]}
+}
+
+// useDeadline bounds the transaction's commit by the leases of the descriptors that it uses (I7).
+func (s *Session) useDeadline() {
+	if d := s.srv.Catalog.Deadline(); d != (clock.Timestamp{}) {
+		s.tx.SetDeadline(d)
+	}
+}
+
+// step runs one statement, and runs the transaction again for as long as its failure is one that another try may
+// settle and the client has heard nothing. final says that the implicit transaction ends with the statement.
+func (s *Session) step(ctx context.Context, run func(ctx context.Context, final bool) error, final bool) error {
+	if s.state == stateNone {
+		s.replay = replay{mark: s.out.Mark(), steps: s.replay.steps[:0]}
+	}
+	first := len(s.replay.steps) == 0
+	err := run(ctx, final && first)
+	if err == nil && final && s.state == stateImplicit {
+		err = s.commitImplicit(ctx)
+	}
+	if err == nil {
+		s.remember(run)
+		return nil
+	}
+	return s.retry(ctx, err, run, final)
+}
+
+func (s *Session) remember(run func(ctx context.Context, final bool) error) {
+	if s.state == stateNone {
+		return
+	}
+	if len(s.replay.steps) >= maxReplay {
+		s.replay.broken = true
+		return
+	}
+	s.replay.steps = append(s.replay.steps, run)
+}
+
+// retry runs the transaction again after a conflict.
+func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Context, final bool) error, final bool) error {
+	backoff := time.Millisecond
+	for attempt := 1; attempt < maxAttempts && Retryable(err) && ctx.Err() == nil; attempt++ {
+		if s.replay.broken || s.tx == nil || s.state == stateFailed || !s.out.Rewind(s.replay.mark) {
+			break
+		}
+		s.srv.metrics.Retries.Add(1)
+		if rerr := s.tx.Restart(ctx); rerr != nil {
+			return errors.Join(err, rerr)
+		}
+		if s.cat != nil {
+			s.cat.Reset()
+			s.viewCache = nil
+		}
+		s.useDeadline()
+		if attempt > 3 {
+			// Contention: let the others through. The wait is drawn, so that two losers do not meet again.
+			d := time.Duration(s.srv.Host.Dice.Int64N(int64(backoff)))
+			if s.srv.Host.Clock.Sleep(ctx, d) != nil {
+				break
+			}
+			backoff = min(2*backoff, 100*time.Millisecond)
+		}
+		err = nil
+		for _, old := range s.replay.steps {
+			if err = old(ctx, false); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = run(ctx, final && len(s.replay.steps) == 0)
+		}
+		if err == nil && final && s.state == stateImplicit {
+			err = s.commitImplicit(ctx)
+		}
+		if err == nil {
+			s.remember(run)
+			return nil
+		}
+	}
+	if Retryable(err) {
+		s.srv.metrics.ClientRetries.Add(1)
+	}
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+		return errors.Join(cause, err)
+	}
+	return err
+}
+
+// commitImplicit commits the implicit transaction.
+func (s *Session) commitImplicit(ctx context.Context) error {
+	if s.tx == nil {
+		return nil
+	}
+	if err := s.tx.Commit(ctx); err != nil {
+		return err
+	}
+	return s.afterCommit(ctx)
+}
+
+// committedEarly notes that the last statement's writes carried the commit.
+func (s *Session) committedEarly() {
+	s.srv.metrics.TxnCommits.Add(1)
+	s.clearTxn(true)
+}
+
+func (s *Session) afterCommit(ctx context.Context) error {
+	s.srv.metrics.TxnCommits.Add(1)
+	cat := s.cat
+	s.clearTxn(true)
+	if cat != nil {
+		return cat.Finish(ctx, true)
+	}
+	return nil
+}
+
+// endImplicit ends what is left of an implicit transaction after a query string or a Sync.
+func (s *Session) endImplicit(ctx context.Context, err error) error {
+	if s.state != stateImplicit {
+		return err
+	}
+	if err != nil {
+		s.finishTxn(ctx, false)
+		return err
+	}
+	return s.step(ctx, func(context.Context, bool) error { return nil }, true)
+}
+
+// finishTxn rolls back what is open.
+func (s *Session) finishTxn(ctx context.Context, _ bool) {
+	if s.state == stateNone {
+		return
+	}
+	tx, cat := s.tx, s.cat
+	s.clearTxn(false)
+	s.srv.metrics.TxnRollbacks.Add(1)
+	if tx != nil {
+		// The statement may have been cancelled: the rollback must reach the ranges all the same.
+		tx.Rollback(context.WithoutCancel(ctx))
+	}
+	if cat != nil {
+		cat.Finish(context.WithoutCancel(ctx), false)
+	}
+}
+
+// clearTxn forgets the transaction; its portals go with it.
+func (s *Session) clearTxn(committed bool) {
+	s.dropTxnPortals()
+	s.state, s.tx, s.cat, s.viewCache = stateNone, nil, nil, nil
+	s.implicitFailed = false
+	s.savepts = s.savepts[:0]
+	s.replay.steps = s.replay.steps[:0]
+	s.replay.broken = false
+	for _, n := range s.params.end(committed) {
+		s.settingChanged(n)
+	}
+}
+
+// Fail notes that a statement failed: an explicit transaction is then good for nothing but its end (S4).
+func (s *Session) Fail() {
+	s.srv.metrics.Errors.Add(1)
+	switch s.state {
+	case stateExplicit:
+		s.state = stateFailed
+		s.viewCache = nil
+	case stateImplicit:
+		s.implicitFailed = true
+	}
+}
+
+// needsNoTxn lists statements that must not open an implicit transaction.
+func needsNoTxn(stmt *parse.Statement) bool {
+	switch stmt.Node.(type) {
+	case *parse.Begin, *parse.Commit, *parse.Rollback, *parse.Savepoint, *parse.Release, *parse.RollbackTo,
+		*parse.SetVar, *parse.SetTransaction, *parse.ShowVar, *parse.ResetVar, *parse.Deallocate, *parse.Discard:
+		return true
+	}
+	return false
+}
+
+// endsFailed lists the statements that a failed transaction accepts.
+func endsFailed(stmt *parse.Statement) bool {
+	switch stmt.Node.(type) {
+	case *parse.Commit, *parse.Rollback, *parse.RollbackTo:
+		return true
+	}
+	return false
+}
+
+func (s *Session) begin(m parse.TxnModes) error {
+	if s.state == stateExplicit || s.state == stateFailed {
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: "there is already a transaction in progress"})
+		return nil
+	}
+	mode := s.defaultModes()
+	if err := applyModes(&mode, m); err != nil {
+		return err
+	}
+	if s.state == stateImplicit {
+		// BEGIN within a query string turns the implicit transaction into an explicit one.
+		s.state, s.modes = stateExplicit, mode
+		return nil
+	}
+	s.openTxn(stateExplicit, mode)
+	return s.beginAsOf(m)
+}
+
+func applyModes(mode *modes, m parse.TxnModes) error {
+	if m.Isolation != "" {
+		mode.isolation = isolationOf(m.Isolation)
+	}
+	if m.ReadOnly != nil {
+		mode.readOnly = *m.ReadOnly
+	}
+	if m.Deferrable != nil {
+		mode.deferrable = *m.Deferrable
+	}
+	return nil
+}
+
+// commit is COMMIT: of a failed transaction it is a rollback, as in PostgreSQL.
+func (s *Session) commit(ctx context.Context) (string, error) {
+	switch s.state {
+	case stateNone, stateImplicit:
+		s.out.Notice(&sqlstate.Error{Code: "25P01", Message: "there is no transaction in progress"})
+		return "COMMIT", nil
+	case stateFailed:
+		s.finishTxn(ctx, false)
+		return "ROLLBACK", nil
+	}
+	if err := s.tx.Commit(ctx); err != nil {
+		if !Retryable(err) || s.replay.broken {
+			s.finishTxn(ctx, false)
+		}
+		return "", err
+	}
+	return "COMMIT", s.afterCommit(ctx)
+}
+
+func (s *Session) rollback(ctx context.Context) string {
+	if s.state == stateNone || s.state == stateImplicit {
+		s.out.Notice(&sqlstate.Error{Code: "25P01", Message: "there is no transaction in progress"})
+		return "ROLLBACK"
+	}
+	s.finishTxn(ctx, false)
+	return "ROLLBACK"
+}
+
+func (s *Session) needBlock(what string) error {
+	if s.state != stateExplicit && s.state != stateFailed {
+		return sqlstate.New(sqlstate.NoActiveTransaction, "%s can only be used in transaction blocks", what)
+	}
+	return nil
+}
+
+func (s *Session) savepoint(name string) error {
+	if err := s.needBlock("SAVEPOINT"); err != nil {
+		return err
+	}
+	s.savepts = append(s.savepts, savepoint{name, s.tx.Savepoint()})
+	return nil
+}
+
+func (s *Session) findSavepoint(name string) (int, error) {
+	for i := len(s.savepts) - 1; i >= 0; i-- {
+		if s.savepts[i].name == name {
+			return i, nil
+		}
+	}
+	return 0, sqlstate.New(sqlstate.InvalidSavepoint, "savepoint %q does not exist", name)
+}
+
+func (s *Session) release(name string) error {
+	if err := s.needBlock("RELEASE SAVEPOINT"); err != nil {
+		return err
+	}
+	i, err := s.findSavepoint(name)
+	if err != nil {
+		return err
+	}
+	s.tx.Release(s.savepts[i].at)
+	s.savepts = s.savepts[:i]
+	return nil
+}
+
+func (s *Session) rollbackTo(name string) error {
+	if err := s.needBlock("ROLLBACK TO SAVEPOINT"); err != nil {
+		return err
+	}
+	i, err := s.findSavepoint(name)
+	if err != nil {
+		return err
+	}
+	if s.catalogChanged() {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "ROLLBACK TO SAVEPOINT after a change of the schema is not supported").
+			WithHint("Roll back the whole transaction.")
+	}
+	if err := s.tx.RollbackTo(s.savepts[i].at); err != nil {
+		return err
+	}
+	s.savepts = s.savepts[:i+1]
+	s.state = stateExplicit
+	return nil
+}
+
+// setAsOf fixes the read timestamp of an implicit transaction, before it reads anything.
+func (s *Session) setAsOf(ctx context.Context, q *bind.Query) error {
+	if s.state == stateExplicit {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME must be given with BEGIN in a transaction block")
+	}
+	s.fillScalar(nil)
+	ts, err := bind.AsOfTimestamp(&s.scalarCtx, q.AsOf, s.srv.Clock.Now())
+	if err != nil {
+		return err
+	}
+	return s.readAt(ts)
+}
+
+func (s *Session) beginAsOf(m parse.TxnModes) error {
+	if m.AsOf == "" {
+		return nil
+	}
+	s.fillScalar(nil)
+	expr, err := s.binder(nil).ScalarText(s.srv.Host.Group.Context(), m.AsOf)
+	if err != nil {
+		return err
+	}
+	ts, err := bind.AsOfTimestamp(&s.scalarCtx, expr, s.srv.Clock.Now())
+	if err != nil {
+		return err
+	}
+	return s.readAt(ts)
+}
+
+func (s *Session) readAt(ts clock.Timestamp) error {
+	s.tx.Rollback(s.srv.Host.Group.Context())
+	s.modes.readOnly = true
+	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: s.modes.isolation, ReadOnly: true, AsOf: ts})
+	s.cat, s.viewCache = nil, nil
+	return nil
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
