@@ -23,6 +23,9 @@ type op struct {
 	delta    int64
 }
 
+// looks reports whether the write depends on what is there.
+func (o *op) looks() bool { return o.kind == opPutNew || o.kind == opCPut || o.kind == opAdd }
+
 // WriteBatch gathers writes. Keys and values are kept, not copied: they must not change afterwards. The zero value
 // is ready to use.
 type WriteBatch struct {

@@ -1,0 +1,286 @@
+package coordinator
+
+import (
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// stage is how far a commit has come.
+type stage uint8
+
+const (
+	stageNone stage = iota
+	stageOnePhase
+	stageParallel
+	stageWrites
+	stageEnd
+	stageDone
+)
+
+type commitState struct {
+	stage   stage
+	trigger *kv.CommitTrigger
+	writes  []kv.Request // what the buffer had, so that a batch can be sent again
+	chunks  []*kv.Batch  // of stageWrites, still to be sent
+	out     *kv.Batch    // sent, not yet answered
+	refresh bool         // out is a refresh
+
+	at clock.Timestamp // commit timestamp, at stageDone
+	// later is what remains to be done once the client has been told.
+	later *Cleanup
+}
+
+// Cleanup is what remains to be done for a transaction that has ended.
+type Cleanup struct {
+	Txn    kv.Txn
+	Status kv.Status
+	// End asks for an EndTxn first: to abort, or to make an implicit commit explicit. Its answer's Unresolved
+	// replaces Spans.
+	End bool
+	// Spans hold locks or intents that nobody has released yet.
+	Spans []keys.Span
+	// Record says that the record has to be removed after Spans were resolved.
+	Record bool
+}
+
+// ReadOnly reports whether the transaction can commit without asking anyone: it wrote nothing.
+func (c *Coordinator) ReadOnly() bool { return !c.sent && c.buf.empty() && c.commit.stage == stageNone }
+
+// CommitReadOnly ends a transaction that wrote nothing. record says that heartbeats have made a record.
+func (c *Coordinator) CommitReadOnly(record bool) *Cleanup {
+	c.commit.stage = stageDone
+	c.commit.at = c.txn.ReadTimestamp
+	if !record && c.locks.empty() {
+		return nil
+	}
+	// Nothing that others could see depends on the outcome; the record, if any, is better aborted than committed,
+	// because an abort asks nothing of the timestamps.
+	return &Cleanup{Txn: *c.Snapshot(), Status: kv.Aborted, End: record, Spans: c.locks.list(), Record: record}
+}
+
+// MayCommitInOnePhase reports whether a one-phase commit is right if all writes, which lie within bounds, are in
+// one range.
+func (c *Coordinator) MayCommitInOnePhase() (bounds keys.Span, ok bool) {
+	if c.sent || c.buf.empty() || c.buf.bytes > chunkBytes || c.commit.trigger != nil {
+		return keys.Span{}, false
+	}
+	return c.buf.bounds(), true
+}
+
+// SetTrigger adds a trigger to the commit, which then always takes two phases.
+func (c *Coordinator) SetTrigger(t *kv.CommitTrigger) { c.commit.trigger = t }
+
+// StartCommit begins the commit of a transaction that is not ReadOnly. onePhase says that all writes are in one
+// range, as far as the router knows, and that heartbeats have not made a record.
+func (c *Coordinator) StartCommit(onePhase bool) {
+	s := &c.commit
+	s.writes = c.buf.requests(1)
+	if _, ok := c.MayCommitInOnePhase(); !ok {
+		onePhase = false
+	}
+	hasRanges := len(c.buf.tombstones) > 0
+	size := c.buf.bytes
+	c.buf.reset()
+	switch {
+	case len(s.writes) == 0:
+		s.stage = stageEnd
+	case onePhase:
+		s.stage = stageOnePhase
+		c.txn.Anchor = s.writes[0].Span().Start // CO5
+		c.snap = nil
+	case c.o.ParallelCommit && s.trigger == nil && !hasRanges && len(s.writes) <= maxInFlight && size <= chunkBytes:
+		s.stage = stageParallel
+		c.noteWrites(s.writes)
+	default:
+		s.stage = stageWrites
+		c.noteWrites(s.writes)
+		s.chunks = chunk(s.writes)
+	}
+}
+
+// CommitNext is the batch to send next, or nil if the commit is done. Its answer goes to CommitAnswered.
+func (c *Coordinator) CommitNext() (*kv.Batch, error) {
+	s := &c.commit
+	if c.broken != nil {
+		return nil, c.broken
+	}
+	if s.stage == stageDone {
+		return nil, nil
+	}
+	// CO3. The intents themselves may go out with a pushed timestamp, but the read timestamp costs least to move
+	// before anything is sent.
+	if c.txn.ReadTimestamp.Less(c.txn.WriteTimestamp) {
+		a := c.move(c.txn.WriteTimestamp, &kv.TxnRetryError{WriteTimestamp: c.txn.WriteTimestamp})
+		if a.Verdict == Fail {
+			return nil, a.Err
+		}
+		if a.Refresh != nil {
+			s.out, s.refresh = a.Refresh, true
+			return s.out, nil
+		}
+	}
+	if !c.deadline.IsZero() && c.deadline.Less(c.txn.WriteTimestamp) {
+		return nil, c.fail(DeadlinePassed, nil, false)
+	}
+	b := &kv.Batch{}
+	switch s.stage {
+	case stageOnePhase:
+		e := c.endTxn()
+		e.OnePhase = true
+		b.Requests = append(s.writes, e)
+	case stageParallel:
+		e := c.endTxn()
+		e.InFlight = make([]kv.InFlightWrite, len(s.writes))
+		for i, r := range s.writes {
+			e.InFlight[i] = kv.InFlightWrite{Key: r.Span().Start, Seq: seqOf(r), Protocol: kv.Leader}
+		}
+		b.Requests = append(s.writes, e)
+	case stageWrites:
+		b.Requests = s.chunks[0].Requests
+	case stageEnd:
+		b.Requests = []kv.Request{c.endTxn()}
+	}
+	c.Prepare(b)
+	b.ReadSeq = c.seq
+	s.out, s.refresh = b, false
+	return b, nil
+}
+
+func (c *Coordinator) endTxn() *kv.EndTxnRequest {
+	return &kv.EndTxnRequest{
+		Anchor: c.txn.Anchor, Commit: true, LockSpans: c.locks.list(), Trigger: c.commit.trigger, Deadline: c.deadline,
+	}
+}
+
+func seqOf(r kv.Request) kv.Seq {
+	switch r := r.(type) {
+	case *kv.PutRequest:
+		return r.Seq
+	case *kv.CPutRequest:
+		return r.Seq
+	case *kv.DeleteRequest:
+		return r.Seq
+	}
+	return 0
+}
+
+// CommitAnswered takes the answer to what CommitNext gave out. An error ends the commit; if the transaction is not
+// Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back.
+func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
+	s := &c.commit
+	b, refresh := s.out, s.refresh
+	s.out, s.refresh = nil, false
+	if refresh {
+		return c.Refreshed(b, r, err)
+	}
+	c.absorb(b, r)
+	if err != nil {
+		return c.commitFailed(err)
+	}
+	switch s.stage {
+	case stageWrites:
+		if s.chunks = s.chunks[1:]; len(s.chunks) == 0 {
+			s.stage = stageEnd
+		}
+		return nil
+	case stageParallel:
+		end, ok := last(r).(*kv.EndTxnResponse)
+		if !ok {
+			return &kv.AmbiguousError{Reason: "malformed answer to a commit"}
+		}
+		if end.Staged {
+			if end.CommitTimestamp.Less(c.txn.WriteTimestamp) || c.txn.ReadTimestamp.Less(end.CommitTimestamp) {
+				// All writes are there, but some later than the record says: not committed yet.
+				s.stage = stageEnd
+				return nil
+			}
+			s.stage, s.at = stageDone, end.CommitTimestamp
+			c.txn.WriteTimestamp, c.snap = s.at, nil
+			s.later = &Cleanup{Txn: *c.Snapshot(), Status: kv.Committed, End: true, Spans: c.locks.list(), Record: true}
+			return nil
+		}
+		c.ended(end)
+		return nil
+	}
+	end, ok := last(r).(*kv.EndTxnResponse)
+	if !ok {
+		return &kv.AmbiguousError{Reason: "malformed answer to a commit"}
+	}
+	c.ended(end)
+	return nil
+}
+
+func last(r *kv.BatchResponse) kv.Response {
+	if r == nil || len(r.Responses) == 0 {
+		return nil
+	}
+	return r.Responses[len(r.Responses)-1]
+}
+
+// ended takes the answer to an EndTxn that decided.
+func (c *Coordinator) ended(e *kv.EndTxnResponse) {
+	s := &c.commit
+	s.stage, s.at = stageDone, e.CommitTimestamp
+	if s.at.IsZero() {
+		s.at = c.txn.WriteTimestamp
+	}
+	if len(e.Unresolved) == 0 {
+		return
+	}
+	c.txn.WriteTimestamp, c.snap = s.at, nil
+	// A one-phase commit left no record; what is unresolved are locks in memory elsewhere.
+	s.later = &Cleanup{Txn: *c.Snapshot(), Status: kv.Committed, Spans: e.Unresolved, Record: !e.OnePhase}
+}
+
+func (c *Coordinator) commitFailed(err error) error {
+	s := &c.commit
+	if _, ok := err.(*kv.OnePhaseError); ok && s.stage == stageOnePhase {
+		// The router's idea was wrong: the range has split.
+		c.noteWrites(s.writes)
+		if c.o.ParallelCommit && len(s.writes) <= maxInFlight && !hasRange(s.writes) {
+			s.stage = stageParallel
+		} else {
+			s.stage, s.chunks = stageWrites, chunk(s.writes)
+		}
+		return nil
+	}
+	if _, ok := unwrap(err).(*kv.AmbiguousError); ok {
+		return err // CO4
+	}
+	a := c.failed(err)
+	switch {
+	case a.Verdict == Fail:
+		return a.Err
+	case a.Refresh != nil:
+		// CommitNext asks for it again: the write timestamp has to say so.
+		c.txn.WriteTimestamp, c.snap = c.txn.WriteTimestamp.Forward(c.moving), nil
+		c.moving = clock.Timestamp{}
+	}
+	return nil
+}
+
+func hasRange(reqs []kv.Request) bool {
+	for _, r := range reqs {
+		if r.Method() == kv.MethodDeleteRange {
+			return true
+		}
+	}
+	return false
+}
+
+// Committed reports whether the commit is done, when, and what remains to be cleaned up.
+func (c *Coordinator) Committed() (at clock.Timestamp, later *Cleanup, ok bool) {
+	return c.commit.at, c.commit.later, c.commit.stage == stageDone
+}
+
+// Rollback is what has to be cleaned up if the transaction ends without a commit; nil is nothing. record says that
+// heartbeats have made a record.
+func (c *Coordinator) Rollback(record bool) *Cleanup {
+	c.buf.reset()
+	if c.locks.empty() && !c.sent && !record {
+		return nil
+	}
+	end := c.sent || record
+	return &Cleanup{Txn: *c.Snapshot(), Status: kv.Aborted, End: end, Spans: c.locks.list(), Record: end}
+}

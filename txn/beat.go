@@ -1,0 +1,181 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/kv"
+)
+
+// A transaction that holds locks shows that its coordinator is alive: once it is about a second old, it writes its
+// record, and again every second, long before the record's expiry of five seconds. Short transactions never get
+// there.
+const (
+	beatTick = 500 * time.Millisecond
+	// beatAfter is the number of ticks between two signs of life: between 0.5 and 1 s pass.
+	beatAfter = 2
+)
+
+// beat is one transaction's place among those that show signs of life.
+type beat struct {
+	want bool // it has something to protect; used by the transaction's goroutine only
+
+	// txn is what the next heartbeat says.
+	txn atomic.Pointer[kv.Txn]
+	// aborted is set when a heartbeat found the transaction aborted.
+	aborted atomic.Pointer[error]
+	// made says that a record may exist.
+	made atomic.Bool
+	busy atomic.Bool
+
+	// The fields below are guarded by beats.mu.
+	prev, next *beat
+	in         bool
+	stamp      int64
+}
+
+func (b *beat) record() bool { return b.made.Load() }
+
+// reset prepares for another identity. A late answer to an old heartbeat may still set aborted: it then costs a
+// needless retry.
+func (b *beat) reset() {
+	b.want = false
+	b.aborted.Store(nil)
+	b.made.Store(false)
+}
+
+// beats is all transactions of a gateway that hold locks, in the order of their last sign of life.
+type beats struct {
+	db *DB
+
+	mu         sync.Mutex // guards the fields below and the links; nothing is taken after it
+	head, tail *beat
+	tick       int64
+	running    bool
+}
+
+// heartbeat puts the transaction among those that show signs of life, if it has something to protect.
+func (t *Txn) heartbeat() {
+	if !t.beat.want {
+		return
+	}
+	if snap := t.c.Snapshot(); t.beat.txn.Load() != snap && snap.Anchor != nil {
+		t.beat.txn.Store(snap)
+		t.db.beats.add(&t.beat)
+	}
+}
+
+func (bs *beats) add(b *beat) {
+	bs.mu.Lock()
+	start := false
+	if !b.in {
+		b.stamp = bs.tick
+		bs.push(b)
+		start = !bs.running
+		bs.running = true
+	}
+	bs.mu.Unlock()
+	if start && !bs.db.o.Host.Group.Go(bs.run) {
+		bs.mu.Lock()
+		bs.running = false
+		bs.mu.Unlock()
+	}
+}
+
+func (bs *beats) push(b *beat) {
+	b.in, b.prev, b.next = true, bs.tail, nil
+	if bs.tail != nil {
+		bs.tail.next = b
+	} else {
+		bs.head = b
+	}
+	bs.tail = b
+}
+
+func (bs *beats) unlink(b *beat) {
+	if b.prev != nil {
+		b.prev.next = b.next
+	} else {
+		bs.head = b.next
+	}
+	if b.next != nil {
+		b.next.prev = b.prev
+	} else {
+		bs.tail = b.prev
+	}
+	b.in, b.prev, b.next = false, nil, nil
+}
+
+func (bs *beats) remove(b *beat) {
+	if b.txn.Load() == nil {
+		return
+	}
+	bs.mu.Lock()
+	if b.in {
+		bs.unlink(b)
+	}
+	bs.mu.Unlock()
+	b.txn.Store(nil)
+}
+
+// run ticks for as long as there is anyone to show signs of life for.
+func (bs *beats) run(ctx context.Context) {
+	for {
+		if err := bs.db.o.Host.Clock.Sleep(ctx, beatTick); err != nil {
+			return
+		}
+		bs.mu.Lock()
+		bs.tick++
+		if bs.head == nil {
+			bs.running = false
+			bs.mu.Unlock()
+			return
+		}
+		var due []*beat
+		for b := bs.head; b != nil && bs.tick-b.stamp >= beatAfter && len(due) < 1024; b = bs.head {
+			bs.unlink(b)
+			b.stamp = bs.tick
+			bs.push(b)
+			due = append(due, b)
+		}
+		bs.mu.Unlock()
+		for _, b := range due {
+			if b.busy.CompareAndSwap(false, true) {
+				bs.db.o.Host.Group.Go(func(ctx context.Context) { bs.beat(ctx, b) })
+			}
+		}
+	}
+}
+
+// beat shows one sign of life.
+func (bs *beats) beat(ctx context.Context, b *beat) {
+	defer b.busy.Store(false)
+	txn := b.txn.Load()
+	if txn == nil {
+		return
+	}
+	b.made.Store(true)
+	if b.txn.Load() != txn {
+		return // it ended meanwhile, and may not have seen that there is a record
+	}
+	bs.db.metrics.Heartbeats.Add(1)
+	r, err := bs.db.o.Sender.Send(ctx, &kv.Batch{
+		Header:   kv.Header{Txn: txn},
+		Requests: []kv.Request{&kv.HeartbeatTxnRequest{Anchor: txn.Anchor}},
+	})
+	var aborted *kv.TxnAbortedError
+	if !errors.As(err, &aborted) {
+		h, ok := first[*kv.HeartbeatTxnResponse](r)
+		if err != nil || !ok || h.Txn.Status != kv.Aborted {
+			return
+		}
+		aborted = &kv.TxnAbortedError{ID: txn.ID, Reason: "its record was aborted"}
+	}
+	if now := b.txn.Load(); now != nil && now.ID == txn.ID {
+		err = aborted
+		b.aborted.Store(&err)
+	}
+}

@@ -1,0 +1,128 @@
+package txn
+
+import (
+	"context"
+	"sync"
+
+	"meridian/commit/leader/coordinator"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Bounds of the work that follows transactions. All of it may be left undone: whoever meets what a transaction
+// left behind asks its record, so a full queue costs others time, not correctness (I9).
+const (
+	cleanupWorkers = 64
+	cleanupQueue   = 8192
+	// resolveBatch is the number of spans in one batch of resolutions.
+	resolveBatch = 256
+)
+
+// cleaner carries out cleanups behind the clients' backs.
+type cleaner struct {
+	db *DB
+
+	mu      sync.Mutex // guards the fields below; nothing is taken after it
+	queue   []*coordinator.Cleanup
+	workers int
+}
+
+func (db *DB) cleanup(k *coordinator.Cleanup) {
+	if k == nil {
+		return
+	}
+	c := &db.cleaner
+	c.mu.Lock()
+	if c.workers >= cleanupWorkers {
+		if len(c.queue) < cleanupQueue {
+			c.queue = append(c.queue, k)
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		db.o.Probes.Reached("txn: cleanup dropped")
+		db.metrics.CleanupsDropped.Add(1)
+		return
+	}
+	c.workers++
+	c.mu.Unlock()
+	if !db.o.Host.Group.Go(func(ctx context.Context) { c.work(ctx, k) }) {
+		c.mu.Lock()
+		c.workers--
+		c.mu.Unlock()
+	}
+}
+
+func (c *cleaner) work(ctx context.Context, k *coordinator.Cleanup) {
+	for k != nil {
+		if ctx.Err() == nil {
+			c.db.metrics.Cleanups.Add(1)
+			c.db.clean(ctx, k)
+		}
+		c.mu.Lock()
+		k = nil
+		if len(c.queue) > 0 {
+			k = c.queue[0]
+			c.queue[0] = nil
+			c.queue = c.queue[1:]
+		} else {
+			c.queue = nil
+			c.workers--
+		}
+		c.mu.Unlock()
+	}
+}
+
+// clean ends a transaction's record and releases what it still holds.
+func (db *DB) clean(ctx context.Context, k *coordinator.Cleanup) {
+	meta := k.Txn.TxnMeta
+	spans, record := k.Spans, k.Record
+	if k.End && meta.Anchor != nil {
+		txn := k.Txn
+		r, err := db.o.Sender.Send(ctx, &kv.Batch{
+			Header: kv.Header{Txn: &txn},
+			Requests: []kv.Request{&kv.EndTxnRequest{
+				Anchor: meta.Anchor, Commit: k.Status == kv.Committed, LockSpans: spans,
+			}},
+		})
+		switch end, ok := first[*kv.EndTxnResponse](r); {
+		case err != nil && k.Status != kv.Committed:
+			// Somebody else aborted it, or will; what it holds can be released all the same, but the record has to
+			// stay, lest a late write of ours finds nobody who says no.
+			record = false
+		case err != nil:
+			// It is committed, whatever was answered: somebody else may have made that explicit.
+			db.o.Probes.Reached("txn: explicit commit failed")
+			record = false
+		case ok:
+			spans = end.Unresolved
+			record = len(spans) > 0
+		}
+	}
+	if !db.resolve(ctx, meta, k.Status, k.Txn.IgnoredSeqs, spans) || !record {
+		return
+	}
+	db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GCRequest{
+		Start: meta.Anchor, Records: []keys.Key{keys.TxnKey(meta.Anchor, meta.ID)},
+	}}})
+}
+
+// resolve releases all locks and intents in spans, and reports whether it is sure that all are.
+func (db *DB) resolve(ctx context.Context, meta kv.TxnMeta, status kv.Status, ignored []kv.SeqRange, spans []keys.Span) bool {
+	for len(spans) > 0 {
+		n := min(len(spans), resolveBatch)
+		b := &kv.Batch{Requests: make([]kv.Request, n)}
+		for i, s := range spans[:n] {
+			if s.Point() {
+				b.Requests[i] = &kv.ResolveIntentRequest{Key: s.Start, Txn: meta, Status: status, IgnoredSeqs: ignored}
+			} else {
+				b.Requests[i] = &kv.ResolveRangeRequest{Start: s.Start, End: s.End, Txn: meta, Status: status, IgnoredSeqs: ignored}
+			}
+		}
+		if _, err := db.o.Sender.Send(ctx, b); err != nil {
+			return false
+		}
+		spans = spans[n:]
+	}
+	return true
+}

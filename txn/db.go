@@ -1,0 +1,207 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/commit/leader/coordinator"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/probe"
+)
+
+// Sender takes batches to the ranges; route.Sender does.
+type Sender interface {
+	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
+}
+
+// Ranges knows where keys are, without asking anyone; route.Sender does.
+type Ranges interface {
+	// OneRange reports whether all addresses of a span are in one range. It may be wrong: the answer to a one-phase
+	// commit that spans several ranges is *kv.OnePhaseError.
+	OneRange(s keys.Span) bool
+}
+
+// Options are what a DB is made of.
+type Options struct {
+	Sender Sender
+	// Ranges is the Sender itself if it is nil and the Sender can do it; without it no commit takes one phase.
+	Ranges Ranges
+	Clock  *clock.Clock
+	Host   *host.Host
+	// NodeID is this node's id, zero until it is known.
+	NodeID func() kv.NodeID
+	// ParallelCommit lets a commit on several ranges take one round (CRDB'20 §3.1).
+	ParallelCommit bool
+	Probes         *probe.Set
+}
+
+// Metrics count what transactions ran into.
+type Metrics struct {
+	Begun, OnePhaseCommits, TwoPhaseCommits, ReadOnlyCommits, Rollbacks, Restarts atomic.Int64
+	Refreshes, RefreshesFailed, Ambiguous, Heartbeats, Cleanups, CleanupsDropped  atomic.Int64
+}
+
+// DB begins transactions. All methods may be called concurrently.
+type DB struct {
+	o       Options
+	metrics Metrics
+	beats   beats
+	cleaner cleaner
+}
+
+// NewDB makes a DB.
+func NewDB(o Options) *DB {
+	if o.Ranges == nil {
+		o.Ranges, _ = o.Sender.(Ranges)
+	}
+	if o.NodeID == nil {
+		o.NodeID = func() kv.NodeID { return 0 }
+	}
+	db := &DB{o: o}
+	db.beats.db, db.cleaner.db = db, db
+	return db
+}
+
+// Metrics are this gateway's counters.
+func (db *DB) Metrics() *Metrics { return &db.metrics }
+
+// Clock is the node's clock.
+func (db *DB) Clock() *clock.Clock { return db.o.Clock }
+
+func (db *DB) newID() (id kv.TxnID) {
+	db.o.Host.Dice.Read(id[:])
+	return id
+}
+
+// Begin starts a transaction; nothing leaves the gateway yet.
+func (db *DB) Begin(o TxnOptions) *Txn {
+	db.metrics.Begun.Add(1)
+	t := &Txn{db: db, o: o}
+	if !o.AsOf.IsZero() {
+		t.o.ReadOnly = true
+	}
+	t.c.Init(coordinator.Options{
+		ID:             db.newID(),
+		Gateway:        db.o.NodeID(),
+		Now:            db.o.Clock.Now(),
+		MaxOffset:      db.o.Clock.MaxOffset(),
+		Isolation:      o.Isolation,
+		Priority:       o.Priority,
+		AsOf:           o.AsOf,
+		ParallelCommit: db.o.ParallelCommit,
+	})
+	return t
+}
+
+// Retriable reports whether Restart gives the transaction another chance after err.
+func Retriable(err error) bool {
+	var (
+		retry    *RetryError
+		deadlock *kv.DeadlockError
+	)
+	return errors.As(err, &retry) || errors.As(err, &deadlock)
+}
+
+// Run runs f in a transaction and commits it, again and again until it neither fails nor has to be retried. f must
+// not commit, unless as its last act.
+func (db *DB) Run(ctx context.Context, o TxnOptions, f func(context.Context, *Txn) error) error {
+	t := db.Begin(o)
+	for try := 0; ; try++ {
+		err := f(ctx, t)
+		if err == nil && t.state == open {
+			err = t.Commit(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if !Retriable(err) || t.state != open || ctx.Err() != nil {
+			t.Rollback(ctx)
+			return err
+		}
+		if try >= 2 {
+			// Others are in the way; let them pass.
+			d := time.Millisecond << min(try-2, 6)
+			d += time.Duration(db.o.Host.Dice.Int64N(int64(d)))
+			if err := db.o.Host.Clock.Sleep(ctx, d); err != nil {
+				t.Rollback(ctx)
+				return err
+			}
+		}
+		if err := t.Restart(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// What follows is outside of transactions: one request at its range's own clock.
+
+func (db *DB) direct(ctx context.Context, r kv.Request) (*kv.BatchResponse, error) {
+	return db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
+}
+
+// Get reads a key now.
+func (db *DB) Get(ctx context.Context, k keys.Key) ([]byte, error) {
+	r, err := db.direct(ctx, &kv.GetRequest{Key: k})
+	if err != nil {
+		return nil, err
+	}
+	get, ok := first[*kv.GetResponse](r)
+	if !ok {
+		return nil, errMalformed
+	}
+	return get.Value, nil
+}
+
+// Scan reads a span, each range of it at its own time.
+func (db *DB) Scan(ctx context.Context, s keys.Span) ([]kv.KeyValue, error) {
+	r, err := db.direct(ctx, &kv.ScanRequest{Start: s.Start, End: s.Stop()})
+	if err != nil {
+		return nil, err
+	}
+	scan, ok := first[*kv.ScanResponse](r)
+	if !ok {
+		return nil, errMalformed
+	}
+	return scan.Rows, nil
+}
+
+// Put writes a key.
+func (db *DB) Put(ctx context.Context, k keys.Key, v []byte) error {
+	_, err := db.direct(ctx, &kv.PutRequest{Key: k, Value: notNil(v)})
+	return err
+}
+
+// CPut writes a key whose value must be expected (nil: none); else *kv.ConditionFailedError.
+func (db *DB) CPut(ctx context.Context, k keys.Key, v, expected []byte) error {
+	_, err := db.direct(ctx, &kv.CPutRequest{Key: k, Value: notNil(v), Expected: expected})
+	return err
+}
+
+// Delete removes a key.
+func (db *DB) Delete(ctx context.Context, k keys.Key) error {
+	_, err := db.direct(ctx, &kv.DeleteRequest{Key: k})
+	return err
+}
+
+// Add adds to an integer and returns the sum.
+func (db *DB) Add(ctx context.Context, k keys.Key, delta int64) (int64, error) {
+	r, err := db.direct(ctx, &kv.AddRequest{Key: k, Delta: delta})
+	if err != nil {
+		return 0, err
+	}
+	add, ok := first[*kv.AddResponse](r)
+	if !ok {
+		return 0, errMalformed
+	}
+	return add.Value, nil
+}
+
+// Send sends a batch outside of any transaction.
+func (db *DB) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	return db.o.Sender.Send(ctx, b)
+}
