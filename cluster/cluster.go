@@ -1,0 +1,556 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/kv"
+	"meridian/transport"
+)
+
+// Transport is what membership needs of package transport.
+type Transport interface {
+	CallClass(ctx context.Context, c transport.Class, to kv.NodeID, method string, req []byte) ([]byte, error)
+	CallAddr(ctx context.Context, addr, method string, req []byte) ([]byte, error)
+	HandleAdmin(method string, h transport.Handler)
+}
+
+// Options are what a Cluster needs; intervals have defaults.
+type Options struct {
+	Host      *host.Host
+	Clock     *clock.Clock
+	Transport Transport
+	// Join are addresses of which one at least should belong to the cluster.
+	Join []string
+	// OnClockBroken is called once if this node's clock disagrees with a majority; the node should stop.
+	OnClockBroken func(error)
+
+	// PingInterval is the time between two pings to a peer; default 1 s. A heartbeat makes the next ping come at once.
+	PingInterval time.Duration
+	// PingTimeout bounds one ping; default 2 s.
+	PingTimeout time.Duration
+	// HeartbeatInterval, Expiration and HeartbeatTimeout time liveness records; defaults 0.75, 2.25 and 2 s.
+	HeartbeatInterval, Expiration, HeartbeatTimeout time.Duration
+	// MaxNodes bounds the entries that are kept; default 1000.
+	MaxNodes int
+}
+
+// Cluster is one node's knowledge of all nodes.
+type Cluster struct {
+	o        Options
+	draining atomic.Bool
+	own      atomic.Pointer[ownRecord]
+	store    atomic.Pointer[LivenessStore]
+
+	mu      sync.RWMutex // guards the fields below; nothing is taken after it
+	self    Entry
+	entries map[kv.NodeID]*Entry // immutable values; self's too, once its id is known
+	records map[kv.NodeID]Liveness
+	peers   map[kv.NodeID]*peer
+	lookups map[kv.NodeID]*lookup
+	subs    map[int]func(Entry)
+	nextSub int
+	started bool
+	broken  bool          // OnClockBroken was called
+	kicked  chan struct{} // closed and replaced when all peers should be pinged at once
+}
+
+// peer is what pings to one node measured.
+type peer struct {
+	rtt     time.Duration // smoothed; zero: not known
+	offset  Offset
+	reached bool // the last ping was answered
+}
+
+// Offset is how far a peer's clock is ahead of this node's, give or take Error.
+type Offset struct {
+	Node          kv.NodeID
+	Offset, Error time.Duration
+	// Excessive: the peer and this node refuse each other's readings, so Offset is only a lower bound.
+	Excessive bool
+	at        time.Duration // monotonic time of the measurement; zero: none
+}
+
+// New makes a cluster that knows only self; self.Node may be zero until Update sets it.
+func New(o Options, self Entry) *Cluster {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.PingInterval, time.Second)
+	def(&o.PingTimeout, 2*time.Second)
+	def(&o.HeartbeatInterval, 750*time.Millisecond)
+	def(&o.Expiration, 2250*time.Millisecond)
+	def(&o.HeartbeatTimeout, 2*time.Second)
+	if o.MaxNodes == 0 {
+		o.MaxNodes = 1000
+	}
+	if self.StartedAt.IsZero() {
+		self.StartedAt = o.Host.Clock.Now().UTC()
+	}
+	self.Life, self.Revision = uint64(self.StartedAt.UnixNano()), 1
+	c := &Cluster{
+		o: o, self: self,
+		entries: make(map[kv.NodeID]*Entry),
+		records: make(map[kv.NodeID]Liveness),
+		peers:   make(map[kv.NodeID]*peer),
+		lookups: make(map[kv.NodeID]*lookup),
+		subs:    make(map[int]func(Entry)),
+		kicked:  make(chan struct{}),
+	}
+	c.publishSelf()
+	o.Transport.HandleAdmin(PingMethod, c.answer)
+	return c
+}
+
+// publishSelf makes the own entry visible once the id is known. The caller holds c.mu, or is alone.
+func (c *Cluster) publishSelf() {
+	if c.self.Node != 0 {
+		e := c.self
+		c.entries[e.Node] = &e
+	}
+}
+
+// Start begins to ping and, until a peer answers, to ask the join addresses. It does not wait.
+func (c *Cluster) Start() {
+	c.mu.Lock()
+	c.started = true
+	var nodes []kv.NodeID
+	for id := range c.entries {
+		nodes = append(nodes, id)
+	}
+	c.mu.Unlock()
+	for _, id := range nodes {
+		c.meet(id)
+	}
+	if len(c.o.Join) > 0 {
+		c.o.Host.Group.Go(c.join)
+	}
+}
+
+// Self is this node's own entry.
+func (c *Cluster) Self() Entry {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.self
+}
+
+// Update changes this node's own entry and tells the others.
+func (c *Cluster) Update(f func(*Entry)) {
+	c.mu.Lock()
+	life, revision := c.self.Life, c.self.Revision
+	f(&c.self)
+	c.self.Life, c.self.Revision = life, revision+1
+	c.publishSelf()
+	e := c.self
+	subs := c.subscribers()
+	c.mu.Unlock()
+	if e.Node != 0 {
+		for _, f := range subs {
+			f(e)
+		}
+	}
+}
+
+// Nodes lists all known entries in order of node id, this node's included.
+func (c *Cluster) Nodes() []Entry {
+	c.mu.RLock()
+	out := make([]Entry, 0, len(c.entries))
+	for _, e := range c.entries {
+		out = append(out, *e)
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(out, func(a, b Entry) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+// Get returns a node's entry.
+func (c *Cluster) Get(id kv.NodeID) (Entry, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if e := c.entries[id]; e != nil {
+		return *e, true
+	}
+	return Entry{}, false
+}
+
+// Resolve is transport's Options.Resolve.
+func (c *Cluster) Resolve(id kv.NodeID) (string, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if e := c.entries[id]; e != nil {
+		return e.Addr, e.Addr != ""
+	}
+	return "", false
+}
+
+// Latency is the smoothed round trip to a node, zero to this one; ok is false until it was measured.
+func (c *Cluster) Latency(id kv.NodeID) (rtt time.Duration, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if id == c.self.Node {
+		return 0, true
+	}
+	if p := c.peers[id]; p != nil && p.rtt != 0 {
+		return p.rtt, true
+	}
+	return 0, false
+}
+
+// Reachable reports whether the last ping to a node was answered.
+func (c *Cluster) Reachable(id kv.NodeID) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if id == c.self.Node {
+		return true
+	}
+	p := c.peers[id]
+	return p != nil && p.reached
+}
+
+// Offsets lists the measured clock offsets in order of node id.
+func (c *Cluster) Offsets() []Offset {
+	c.mu.RLock()
+	var out []Offset
+	for _, p := range c.peers {
+		if p.offset.at != 0 {
+			out = append(out, p.offset)
+		}
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(out, func(a, b Offset) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+// Subscribe calls f for every entry that is new or has changed, from now on, until the returned function is called.
+// f must not wait.
+func (c *Cluster) Subscribe(f func(Entry)) (cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := c.nextSub
+	c.nextSub++
+	c.subs[id] = f
+	return func() {
+		c.mu.Lock()
+		delete(c.subs, id)
+		c.mu.Unlock()
+	}
+}
+
+// subscribers copies the callbacks. The caller holds c.mu.
+func (c *Cluster) subscribers() []func(Entry) {
+	out := make([]func(Entry), 0, len(c.subs))
+	for _, f := range c.subs {
+		out = append(out, f)
+	}
+	return out
+}
+
+// Learn takes in entries from elsewhere, such as the node descriptors in the system range.
+func (c *Cluster) Learn(entries ...*Entry) {
+	for _, e := range entries {
+		c.learn(e)
+	}
+}
+
+func (c *Cluster) learn(e *Entry) {
+	c.mu.Lock()
+	if e.Node == c.self.Node {
+		// News of a former life of this node whose clock ran ahead: outbid it, or it would shadow the present one.
+		if e.newer(c.self.Life, c.self.Revision) {
+			c.self.Life, c.self.Revision = e.Life+1, 1
+			c.publishSelf()
+		}
+		c.mu.Unlock()
+		return
+	}
+	old := c.entries[e.Node]
+	if old != nil && !e.newer(old.Life, old.Revision) || old == nil && len(c.entries) >= c.o.MaxNodes {
+		c.mu.Unlock()
+		return
+	}
+	c.entries[e.Node] = e
+	subs := c.subscribers()
+	started := c.started
+	c.mu.Unlock()
+	if old == nil {
+		c.o.Host.Log.Info("met a node", "node", e.Node, "addr", e.Addr, "locality", e.Locality.String())
+	}
+	for _, f := range subs {
+		f(*e)
+	}
+	if started {
+		c.meet(e.Node)
+	}
+}
+
+// meet starts to ping a node, once.
+func (c *Cluster) meet(id kv.NodeID) {
+	c.mu.Lock()
+	if id == c.self.Node || c.peers[id] != nil {
+		c.mu.Unlock()
+		return
+	}
+	p := &peer{}
+	c.peers[id] = p
+	c.mu.Unlock()
+	c.o.Host.Group.Go(func(ctx context.Context) { c.pinger(ctx, id, p) })
+}
+
+// kick makes every pinger ping now.
+func (c *Cluster) kick() {
+	c.mu.Lock()
+	close(c.kicked)
+	c.kicked = make(chan struct{})
+	c.mu.Unlock()
+}
+
+// pinger pings one node for ever.
+func (c *Cluster) pinger(ctx context.Context, id kv.NodeID, p *peer) {
+	timer := c.o.Host.Clock.NewTimer(0)
+	defer timer.Stop()
+	for {
+		c.mu.RLock()
+		kicked := c.kicked
+		gone := c.records[id].Decommissioned
+		c.mu.RUnlock()
+		interval := c.o.PingInterval
+		if gone {
+			interval *= 30
+		}
+		first := c.pingOnce(ctx, id, p)
+		if ctx.Err() != nil {
+			return
+		}
+		if first {
+			continue // the first round trip included the connection's; measure again
+		}
+		// Jitter keeps the pings of many nodes apart.
+		timer.Reset(interval*9/10 + time.Duration(c.o.Host.Dice.Int64N(int64(interval/5))))
+		if gone {
+			kicked = nil
+		}
+		select {
+		case <-timer.C():
+		case <-kicked:
+			timer.Stop()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pingOnce reports whether the peer answered after it had not before.
+func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (first bool) {
+	pctx, cancel := c.timeout(ctx, c.o.PingTimeout)
+	defer cancel()
+	req := c.ping()
+	start, wall := c.o.Host.Clock.Monotonic(), c.o.Host.Clock.Now()
+	reply, err := c.o.Transport.CallClass(pctx, transport.ClassSystem, id, PingMethod, req)
+	end := c.o.Host.Clock.Monotonic()
+	var answer *pong
+	if err == nil {
+		answer, err = decodePong(reply)
+	}
+	var excessive *transport.OffsetError
+	c.mu.Lock()
+	first = err == nil && !p.reached
+	p.reached = err == nil
+	switch {
+	case errors.As(err, &excessive):
+		p.offset = Offset{Node: id, Offset: c.o.Clock.MaxOffset(), Excessive: true, at: end}
+	case err == nil:
+		rtt := end - start
+		if !first {
+			if p.rtt == 0 {
+				p.rtt = max(rtt, 1)
+			} else {
+				p.rtt = max(p.rtt+(rtt-p.rtt)/5, 1)
+			}
+			p.offset = Offset{Node: id, Offset: answer.wall.Sub(wall) - rtt/2, Error: rtt / 2, at: max(end, 1)}
+		}
+	}
+	c.mu.Unlock()
+	if err == nil {
+		c.absorb(answer)
+	}
+	c.checkClock(end)
+	return first
+}
+
+// absorb takes in an answer's news.
+func (c *Cluster) absorb(p *pong) {
+	for _, e := range p.entries {
+		c.learn(e)
+	}
+	for _, l := range p.records {
+		c.learnRecord(l)
+	}
+}
+
+// ping is this node's half of an exchange.
+func (c *Cluster) ping() []byte {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var p ping
+	if c.self.Node != 0 {
+		p.entry = &c.self
+	}
+	if own := c.own.Load(); own != nil {
+		p.record = &own.record
+	}
+	p.digest = make([]known, 0, len(c.entries))
+	for id, e := range c.entries {
+		r := c.records[id]
+		p.digest = append(p.digest, known{id, e.Life, e.Revision, r.Incarnation, r.Expiration})
+	}
+	return p.append(make([]byte, 0, 256+40*len(p.digest)))
+}
+
+// answer is the handler of PingMethod.
+func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
+	p, err := decodePing(req)
+	if err != nil {
+		return nil, err
+	}
+	if p.entry != nil {
+		c.learn(p.entry)
+	}
+	if p.record != nil {
+		c.learnRecord(*p.record)
+	}
+	c.mu.RLock()
+	seen := make(map[kv.NodeID]known, len(p.digest))
+	for _, k := range p.digest {
+		seen[k.node] = k
+	}
+	var a pong
+	for id, e := range c.entries {
+		if k := seen[id]; e.newer(k.life, k.revision) {
+			a.entries = append(a.entries, e)
+		}
+	}
+	for id, l := range c.records {
+		if k := seen[id]; l.newer(k.incarnation, k.expiration) {
+			a.records = append(a.records, l)
+		}
+	}
+	c.mu.RUnlock()
+	a.wall = c.o.Host.Clock.Now()
+	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
+}
+
+// offsetFresh is how long a measured offset counts.
+const offsetFresh = 10 * time.Second
+
+// ClockError says that this node's clock disagrees with a majority of the cluster.
+type ClockError struct {
+	Offsets []Offset // from each node that it disagrees with
+	Nodes   int      // in the cluster
+	Max     time.Duration
+}
+
+func (e *ClockError) Error() string {
+	worst := e.Offsets[0]
+	for _, o := range e.Offsets {
+		if o.Offset.Abs() > worst.Offset.Abs() {
+			worst = o
+		}
+	}
+	return fmt.Sprintf("this node's clock is off from %d of %d nodes by more than 80%% of the maximum offset %s (n%d: %s)",
+		len(e.Offsets), e.Nodes, e.Max, worst.Node, worst.Offset)
+}
+
+// checkClock counts the peers that this node's clock surely disagrees with.
+func (c *Cluster) checkClock(now time.Duration) {
+	limit := c.o.Clock.MaxOffset() * 8 / 10
+	c.mu.Lock()
+	var bad []Offset
+	nodes := 1
+	for _, p := range c.peers {
+		o := p.offset
+		if o.at == 0 || now-o.at > offsetFresh {
+			continue
+		}
+		nodes++
+		if o.Excessive || o.Offset.Abs()-o.Error > limit {
+			bad = append(bad, o)
+		}
+	}
+	fire := len(bad) > nodes/2 && !c.broken
+	if fire {
+		c.broken = true
+	}
+	c.mu.Unlock()
+	if fire && c.o.OnClockBroken != nil {
+		c.o.OnClockBroken(&ClockError{Offsets: bad, Nodes: nodes, Max: c.o.Clock.MaxOffset()})
+	}
+}
+
+// join asks the join addresses for as long as no peer answers pings.
+func (c *Cluster) join(ctx context.Context) {
+	const every, warnEvery = time.Second, 10 * time.Second
+	warned := -warnEvery
+	for {
+		if !c.anyReached() {
+			var errs []error
+			for _, addr := range c.o.Join {
+				if addr == c.Self().Addr {
+					continue
+				}
+				if err := c.ask(ctx, addr); err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				errs = nil
+				break
+			}
+			now := c.o.Host.Clock.Monotonic()
+			if len(errs) > 0 && now-warned >= warnEvery && ctx.Err() == nil {
+				warned = now
+				for _, err := range errs {
+					c.o.Host.Log.Warn("can't reach a --join address; trying again", "error", err)
+				}
+			}
+		}
+		if c.o.Host.Clock.Sleep(ctx, every) != nil {
+			return
+		}
+	}
+}
+
+func (c *Cluster) anyReached() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, p := range c.peers {
+		if p.reached {
+			return true
+		}
+	}
+	return false
+}
+
+// ask pings an address and takes in what it says.
+func (c *Cluster) ask(ctx context.Context, addr string) error {
+	ctx, cancel := c.timeout(ctx, c.o.PingTimeout)
+	defer cancel()
+	reply, err := c.o.Transport.CallAddr(ctx, addr, PingMethod, c.ping())
+	if err != nil {
+		return fmt.Errorf("%s: %w", addr, err)
+	}
+	p, err := decodePong(reply)
+	if err != nil {
+		return fmt.Errorf("%s: %w", addr, err)
+	}
+	c.absorb(p)
+	return nil
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"meridian/clock"
+	"meridian/kv"
+)
+
+func drawTimestamp(t *rapid.T) clock.Timestamp {
+	return clock.Timestamp{Wall: rapid.Int64Min(0).Draw(t, "wall"), Logical: rapid.Uint32().Draw(t, "logical")}
+}
+
+func drawEntry(t *rapid.T) *Entry {
+	e := &Entry{
+		Node: kv.NodeID(rapid.Uint32Min(1).Draw(t, "node")), Store: kv.StoreID(rapid.Uint32().Draw(t, "store")),
+		Addr: rapid.String().Draw(t, "addr"), SQLAddr: rapid.String().Draw(t, "sql"), HTTPAddr: rapid.String().Draw(t, "http"),
+		Build:     rapid.String().Draw(t, "build"),
+		StartedAt: time.Unix(0, rapid.Int64().Draw(t, "started")).UTC(),
+		Draining:  rapid.Bool().Draw(t, "draining"), Decommissioning: rapid.Bool().Draw(t, "decommissioning"),
+		Life: rapid.Uint64().Draw(t, "life"), Revision: rapid.Uint64().Draw(t, "revision"),
+		Capacity: Capacity{Ranges: 1, Leases: math.MaxUint32, UsedBytes: 3, AvailableBytes: math.MaxUint64, QueriesPerSecond: 0.5},
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "tiers") {
+		e.Locality = append(e.Locality, Tier{rapid.String().Draw(t, "key"), rapid.String().Draw(t, "value")})
+	}
+	return e
+}
+
+func drawLiveness(t *rapid.T) Liveness {
+	return Liveness{
+		Node: kv.NodeID(rapid.Uint32Min(1).Draw(t, "node")), Incarnation: rapid.Uint64().Draw(t, "incarnation"),
+		Expiration: drawTimestamp(t), Draining: rapid.Bool().Draw(t, "draining"),
+		Decommissioning: rapid.Bool().Draw(t, "decommissioning"), Decommissioned: rapid.Bool().Draw(t, "decommissioned"),
+	}
+}
+
+func TestBytesComeBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawEntry(t)
+		if got, err := DecodeEntry(AppendEntry(nil, e)); err != nil || !reflect.DeepEqual(got, e) {
+			t.Fatalf("%v: %+v", err, got)
+		}
+		l := drawLiveness(t)
+		if got, err := DecodeLiveness(AppendLiveness(nil, &l)); err != nil || got != l {
+			t.Fatalf("%v: %+v", err, got)
+		}
+		p := &ping{digest: []known{{node: 3, life: 4, revision: 5, incarnation: 6, expiration: drawTimestamp(t)}}}
+		if rapid.Bool().Draw(t, "full") {
+			p.entry, p.record = e, &l
+		}
+		if got, err := decodePing(p.append(nil)); err != nil || !reflect.DeepEqual(got, p) {
+			t.Fatalf("%v: %+v", err, got)
+		}
+		a := &pong{wall: time.Unix(0, 5), entries: []*Entry{e, e}, records: []Liveness{l}}
+		if got, err := decodePong(a.append(nil)); err != nil || !reflect.DeepEqual(got, a) {
+			t.Fatalf("%v: %+v", err, got)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	e := &Entry{Node: 1, Addr: "a:1", Locality: Locality{{"region", "r"}}}
+	l := Liveness{Node: 2, Incarnation: 3}
+	f.Add(AppendEntry(nil, e))
+	f.Add(AppendLiveness(nil, &l))
+	f.Add((&ping{entry: e, record: &l, digest: []known{{node: 1}}}).append(nil))
+	f.Add((&pong{entries: []*Entry{e}, records: []Liveness{l}}).append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if e, err := DecodeEntry(b); err == nil {
+			if again, err := DecodeEntry(AppendEntry(nil, e)); err != nil || again.Node != e.Node || again.Addr != e.Addr {
+				t.Fatal(err, again)
+			}
+		}
+		if l, err := DecodeLiveness(b); err == nil {
+			if again, err := DecodeLiveness(AppendLiveness(nil, &l)); err != nil || again != l {
+				t.Fatal(err, again)
+			}
+		}
+		decodePing(b)
+		decodePong(b)
+	})
+}
+
+func TestLocality(t *testing.T) {
+	a, err := ParseLocality("region=us, zone=a")
+	if err != nil || a.Region() != "us" || a.Zone() != "a" || a.String() != "region=us,zone=a" {
+		t.Fatal(a, err)
+	}
+	for _, bad := range []string{"region", "=x", "region=", "region=a,region=b", "region=a,,zone=b"} {
+		if _, err := ParseLocality(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+	for _, c := range []struct {
+		other string
+		want  float64
+	}{{"region=us,zone=a", 0}, {"region=us,zone=b", 0.5}, {"region=eu,zone=a", 1}, {"region=us", 0.5}, {"", 1}} {
+		o, _ := ParseLocality(c.other)
+		if got := a.Diversity(o); got != c.want || o.Diversity(a) != c.want {
+			t.Errorf("%s: %v, want %v", c.other, got, c.want)
+		}
+	}
+}
