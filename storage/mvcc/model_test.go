@@ -52,15 +52,15 @@ type modelVersion struct {
 }
 
 type modelWrite struct {
-	seq kv.Seq
-	val []byte
+	seq   kv.Seq
+	val   []byte
+	local clock.Timestamp
 }
 
 type modelIntent struct {
 	txn     kv.TxnID
 	attempt uint32
 	ts      clock.Timestamp
-	local   clock.Timestamp // of the newest write
 	writes  []modelWrite
 }
 
@@ -85,22 +85,26 @@ func (k *modelKey) add(v modelVersion) {
 	sort.Slice(k.versions, func(i, j int) bool { return k.versions[j].ts.Less(k.versions[i].ts) })
 }
 
-// own finds what a transaction sees of its intent: ok tells whether it sees any of it.
-func (i *modelIntent) own(txn *kv.Txn, seq kv.Seq) (val []byte, ok bool) {
+// own finds what a transaction sees of its intent, nil if nothing.
+func (i *modelIntent) own(txn *kv.Txn, seq kv.Seq) *modelWrite {
 	if i.attempt != txn.Attempt {
-		return nil, false
+		return nil
 	}
 	for n := len(i.writes) - 1; n >= 0; n-- {
-		w := i.writes[n]
-		dead := false
-		for _, r := range txn.IgnoredSeqs {
-			dead = dead || r.First <= w.seq && w.seq <= r.Last
-		}
-		if w.seq <= seq && !dead {
-			return w.val, true
+		if w := &i.writes[n]; w.seq <= seq && !dead(w.seq, txn) {
+			return w
 		}
 	}
-	return nil, false
+	return nil
+}
+
+func dead(seq kv.Seq, txn *kv.Txn) bool {
+	for _, r := range txn.IgnoredSeqs {
+		if r.First <= seq && seq <= r.Last {
+			return true
+		}
+	}
+	return false
 }
 
 // read is what a read of one key must give: a value, or the kind of error.
@@ -117,8 +121,8 @@ func (m *model) read(key string, o *ReadOptions) (val []byte, kind string) {
 			if seq == 0 {
 				seq = ^kv.Seq(0)
 			}
-			if val, ok := i.own(o.Txn, seq); ok {
-				return val, ""
+			if w := i.own(o.Txn, seq); w != nil {
+				return w.val, ""
 			}
 		} else if !o.Inconsistent && (o.Lock != kv.NoLock || i.ts.LessEq(limit)) {
 			if o.SkipLocked {
@@ -263,11 +267,10 @@ func (c *machine) apply(key string, val []byte, txn *kv.Txn, ts, local clock.Tim
 		k.intent = i
 	}
 	i.ts = i.ts.Forward(txn.WriteTimestamp)
-	i.local = clock.Timestamp{}
-	if local.Less(i.ts) {
-		i.local = local
+	if !local.Less(i.ts) {
+		local = clock.Timestamp{}
 	}
-	i.writes = append(i.writes, modelWrite{seq, val})
+	i.writes = append(i.writes, modelWrite{seq, val, local})
 }
 
 func (c *machine) Put(t *rapid.T)    { c.put(t, "put") }
@@ -404,34 +407,22 @@ func (c *machine) Resolve(t *rapid.T) {
 		if i == nil || i.txn != txn.ID {
 			continue
 		}
-		val, ok := i.own(txn, ^kv.Seq(0))
+		w := i.own(txn, ^kv.Seq(0))
 		to := i.ts.Forward(txn.WriteTimestamp)
+		if w != nil && w.local.IsZero() && to != i.ts {
+			w.local = i.ts
+		}
 		switch {
-		case status == kv.Aborted || !ok:
+		case status == kv.Aborted || w == nil:
 			k.intent = nil
 		case status == kv.Committed:
-			v := modelVersion{ts: to, val: val, local: i.local}
-			last := i.writes[len(i.writes)-1]
-			if rolled, _ := i.own(txn, last.seq); len(i.writes) > 1 && !reflect.DeepEqual(rolled, last.val) {
-				v.local = i.local // the local timestamp of an earlier write may differ; see below
-			}
-			if v.local.IsZero() && to != i.ts {
-				v.local = i.ts
-			}
-			k.add(v)
+			k.add(modelVersion{ts: to, val: w.val, local: w.local})
 			k.intent = nil
 		default:
-			if to != i.ts && i.local.IsZero() {
-				i.local = i.ts
-			}
 			i.ts = to
 			live := i.writes[:0]
 			for _, w := range i.writes {
-				dead := false
-				for _, r := range txn.IgnoredSeqs {
-					dead = dead || r.First <= w.seq && w.seq <= r.Last
-				}
-				if !dead {
+				if !dead(w.seq, txn) {
 					live = append(live, w)
 				}
 			}
@@ -662,6 +653,12 @@ func (c *machine) DeleteRange(t *rapid.T) {
 			if val != nil && kind == "" {
 				want = append(want, k)
 			}
+		}
+	}
+	for _, k := range want {
+		// A version exactly at the read timestamp is seen by the scan, but cannot be written over.
+		if kind == "" {
+			kind = c.canWrite(k, txn, txn.ReadTimestamp)
 		}
 	}
 	o := &WriteOptions{Txn: txn, Seq: txn.Seq}

@@ -58,6 +58,9 @@ type read struct {
 	*ReadOptions
 	ts      clock.Timestamp // what is read
 	visible clock.Timestamp // what has to be looked at: ts, the end of the uncertainty interval, or everything
+	// intents is visible for intents. One above the local uncertainty limit was written or moved there when the
+	// reader had already begun, so its transaction had not committed by then.
+	intents clock.Timestamp
 	seq     kv.Seq
 }
 
@@ -71,6 +74,10 @@ func (o *ReadOptions) normal() read {
 		r.visible = clock.MaxTimestamp
 	} else {
 		r.visible = r.visible.Forward(o.Uncertainty.Global)
+	}
+	r.intents = r.visible
+	if u := o.Uncertainty; o.Lock == kv.NoLock && !u.Local.IsZero() && u.Local.Less(u.Global) {
+		r.intents = r.ts.Forward(u.Local)
 	}
 	if r.seq == 0 {
 		r.seq = ^kv.Seq(0)
@@ -183,7 +190,7 @@ func (v *view) consider(l *Lock, r *read) error {
 		}
 		return nil
 	}
-	if l.conflicts(r.Lock, r.visible) {
+	if l.conflicts(r.Lock, r.intents) {
 		v.conflicts = append(v.conflicts, *l)
 	}
 	return nil
