@@ -319,7 +319,7 @@ func (r *Replica) send(m *raftpb.Message) {
 		r.startSnapshot(m, to)
 		return
 	}
-	r.o.Store.Send(Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
+	r.o.Store.SendRaft(Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
 }
 
 func (r *Replica) peer(id kv.ReplicaID) (kv.ReplicaDescriptor, bool) {

@@ -49,14 +49,14 @@ const (
 // Store is what a replica needs of the store that it is on; rangeserver has it. The methods are called with the
 // replica held, in log order; they must not wait and must not call the replica's blocking methods.
 type Store interface {
-	// Send queues a message; it may be lost.
-	Send(m Message)
+	// SendRaft queues a message; it may be lost.
+	SendRaft(m Message)
 	// AwaitSync takes an append whose batch is committed but not yet durable. Somebody has to call SyncWait on it
 	// and then Replica.Synced.
 	AwaitSync(a *Append)
 	// SendSnapshot ships a raft snapshot and then calls Replica.SnapshotSent. It owns s.
 	SendSnapshot(r *Replica, s *OutgoingSnapshot)
-	// Awake puts the replica among those that are ticked.
+	// Awake puts the replica among those that are ticked, until Tick reports false.
 	Awake(r *Replica)
 
 	// RightSide gives the replica that will hold the right side of a split, made if need be, or nil if the right
@@ -124,6 +124,7 @@ type Replica struct {
 	leader    atomic.Uint64 // raft leader's replica id
 	leaderAt  atomic.Uint32 // raft leader's node
 	quiesced  atomic.Bool
+	ticking   atomic.Bool // among those that the store ticks
 	gone      atomic.Bool
 	ticksDue  atomic.Int32
 

@@ -23,7 +23,9 @@ const (
 // for with the next one. It reports false when the replica fell asleep or is gone, and need not be ticked any more.
 func (r *Replica) Tick() bool {
 	if r.gone.Load() || r.quiesced.Load() {
-		return false
+		r.ticking.Store(false)
+		// Whoever woke the replica up meanwhile may have believed that it was still ticked.
+		return !r.gone.Load() && !r.quiesced.Load() && r.ticking.CompareAndSwap(false, true)
 	}
 	if !r.tryHold() {
 		if r.ticksDue.Load() < electionTicks/2 {
@@ -37,6 +39,7 @@ func (r *Replica) Tick() bool {
 		r.raft.Tick()
 	}
 	if r.gone.Load() {
+		r.ticking.Store(false)
 		return false
 	}
 	r.reproposeAll(retryTicks)
@@ -45,7 +48,11 @@ func (r *Replica) Tick() bool {
 	}
 	r.renewLease()
 	r.process(false)
-	return !r.quiesced.Load() && !r.gone.Load()
+	if r.quiesced.Load() || r.gone.Load() {
+		r.ticking.Store(false)
+		return false
+	}
+	return true
 }
 
 // tickLeader is what the raft leader does besides leading.
@@ -162,7 +169,7 @@ func (r *Replica) quiesce() {
 		if p.Replica == r.replicaID {
 			continue
 		}
-		r.o.Store.Send(Message{Range: r.rangeID, From: r.Self(), To: p, Quiesce: true, Raft: &raftpb.Message{
+		r.o.Store.SendRaft(Message{Range: r.rangeID, From: r.Self(), To: p, Quiesce: true, Raft: &raftpb.Message{
 			Type: raftpb.MsgHeartbeat.Enum(), To: new(uint64(p.Replica)), From: new(uint64(r.replicaID)),
 			Term: new(st.GetTerm()), Commit: new(r.raftLog.last.index),
 		}})
@@ -181,7 +188,9 @@ func (r *Replica) wake() {
 		r.o.Metrics.Awakenings.Add(1)
 		r.busyAt = r.ticks
 	}
-	r.o.Store.Awake(r)
+	if !r.ticking.Load() && r.ticking.CompareAndSwap(false, true) {
+		r.o.Store.Awake(r)
+	}
 }
 
 // Wake makes a sleeping replica take part again.

@@ -1,0 +1,348 @@
+package rangeserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/placement"
+	"meridian/storage/mvcc"
+)
+
+// sendAdmin carries out a request that is about the range itself. Only the leaseholder does, one at a time.
+func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.BatchResponse, error) {
+	var err error
+	switch q := b.Requests[0].(type) {
+	case *kv.AdminSplitRequest:
+		err = s.Split(ctx, e.r.RangeID(), q.Key)
+	case *kv.AdminTransferLeaseRequest:
+		err = s.TransferLease(ctx, e.r.RangeID(), q.Target)
+	case *kv.AdminChangeReplicasRequest:
+		err = s.ChangeReplicas(ctx, e.r.RangeID(), q.Targets)
+	default:
+		err = &kv.UnavailableError{Reason: "merging ranges is not supported"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &kv.BatchResponse{Responses: []kv.Response{&kv.EmptyResponse{}}, Now: s.o.Clock.Now()}, nil
+}
+
+// administer makes sure that this replica has the lease and that nobody else changes the range meanwhile.
+func (s *Store) administer(ctx context.Context, id kv.RangeID) (e *entry, done func(), err error) {
+	if e = s.entry(id); e == nil || !e.ready.Load() {
+		return nil, nil, &kv.RangeNotFoundError{Range: id}
+	}
+	if _, err := e.r.EnsureLease(ctx, clock.Timestamp{}); err != nil {
+		return nil, nil, err
+	}
+	select {
+	case e.admin <- struct{}{}:
+		return e, func() { <-e.admin }, nil
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+}
+
+func (s *Store) database() (DB, error) {
+	if p := s.db.Load(); p != nil {
+		return *p, nil
+	}
+	return nil, &kv.UnavailableError{Reason: "the node is not ready to change ranges"}
+}
+
+// TransferLease moves a range's lease to another node.
+func (s *Store) TransferLease(ctx context.Context, id kv.RangeID, to kv.NodeID) error {
+	e, done, err := s.administer(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return e.r.TransferLease(ctx, to)
+}
+
+// Split divides a range at a key; an empty key asks for halves of equal size. Splitting where a range begins already
+// is no error.
+func (s *Store) Split(ctx context.Context, id kv.RangeID, at keys.Key) error {
+	e, done, err := s.administer(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer done()
+	db, err := s.database()
+	if err != nil {
+		return err
+	}
+	d := e.r.Desc()
+	if len(at) == 0 {
+		r := mvcc.NewReader(s.o.Engine)
+		span := keys.UserSpan(d.Start, d.End)
+		at, err = r.FindSplitKey(span.Start, span.End, e.r.Stats().TotalBytes)
+		_ = r.Close()
+		if err != nil {
+			return err
+		}
+		if at == nil {
+			return &kv.UnavailableError{Reason: "the range has no key to be split at"}
+		}
+		if at = splitPoint(at, d.Start); at == nil {
+			return &kv.UnavailableError{Reason: "the range has no key to be split at"}
+		}
+	}
+	if at.Equal(d.Start) {
+		return nil
+	}
+	if !d.Contains(at) {
+		return s.mismatch(e, keys.Span{Start: at})
+	}
+	if at.Less(keys.MetaMax) || keys.IsLocal(at) {
+		return &kv.UnavailableError{Reason: "the index of ranges can't be split"}
+	}
+	for _, r := range d.Replicas {
+		if r.Type == kv.VoterIncoming || r.Type == kv.VoterOutgoing {
+			return &kv.UnavailableError{Reason: "the range's replicas are being changed"}
+		}
+	}
+	rid, err := db.Increment(ctx, keys.RangeIDAllocatorKey(), 1)
+	if err != nil {
+		return err
+	}
+	s.Metrics.SplitsRequested.Add(1)
+	left, right := d.Clone(), d.Clone()
+	left.End, left.Generation = at, d.Generation+1
+	right.ID, right.Start, right.Generation = kv.RangeID(rid), at, d.Generation+1
+	return s.changeDescriptor(ctx, d, left, []*kv.RangeDescriptor{right},
+		&kv.CommitTrigger{Split: &kv.SplitTrigger{Left: *left, Right: *right}})
+}
+
+// splitPoint keeps the keys of one row together: rows do not share a key's prefix with each other, and a row is one
+// key, so any key will do.
+func splitPoint(k, start keys.Key) keys.Key {
+	if !start.Less(k) {
+		return nil
+	}
+	return k
+}
+
+// changeDescriptor writes a range's new descriptor (and those of ranges that it gave birth to) where it is kept: in
+// the range and in the index. The transaction is anchored in the range, so that its commit carries the trigger.
+func (s *Store) changeDescriptor(ctx context.Context, old, new *kv.RangeDescriptor, born []*kv.RangeDescriptor, t *kv.CommitTrigger) error {
+	db, err := s.database()
+	if err != nil {
+		return err
+	}
+	return db.RunInternal(ctx, "range descriptor", func(ctx context.Context, tx Tx) error {
+		key := keys.RangeDescriptorKey(old.Start)
+		v, err := tx.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(v, old.Append(nil)) {
+			return &ChangedError{Range: old.ID}
+		}
+		if err := tx.Put(ctx, key, new.Append(nil)); err != nil {
+			return err
+		}
+		for _, d := range born {
+			if err := tx.Put(ctx, keys.RangeDescriptorKey(d.Start), d.Append(nil)); err != nil {
+				return err
+			}
+		}
+		for _, d := range append([]*kv.RangeDescriptor{new}, born...) {
+			for _, k := range keys.MetaKeys(d.Start, d.End) {
+				if err := tx.Put(ctx, k, d.Append(nil)); err != nil {
+					return err
+				}
+			}
+		}
+		return tx.CommitWithTrigger(ctx, t)
+	})
+}
+
+// ChangedError says that a range's descriptor changed while another change of it was being prepared.
+type ChangedError struct{ Range kv.RangeID }
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("rangeserver: r%d was changed by somebody else meanwhile", e.Range)
+}
+
+// ChangeReplicas gives a range the stated replicas. New voters catch up as learners first; then one joint
+// configuration swaps the voters, so that no quorum is weaker on the way than before or after.
+func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.ReplicaTarget) error {
+	e, done, err := s.administer(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s.Metrics.ReplicaChanges.Add(1)
+	voters := 0
+	for _, w := range want {
+		if w.Type == kv.Voter {
+			voters++
+		}
+		if w.Node == s.o.NodeID && w.Type != kv.Voter {
+			return &kv.UnavailableError{Reason: "the leaseholder's replica can't be demoted"}
+		}
+	}
+	if voters == 0 {
+		return &kv.UnavailableError{Reason: "a range needs a voter"}
+	}
+	if _, keep := placement.Find(want, s.o.NodeID); !keep {
+		return &kv.UnavailableError{Reason: "the leaseholder's replica can't be removed; move the lease first"}
+	}
+	d := e.r.Desc()
+	if d, err = s.leaveJoint(ctx, d); err != nil { // an earlier change that nobody finished
+		return err
+	}
+
+	// Learners first.
+	var fresh []kv.ReplicaID
+	for _, w := range want {
+		have, ok := d.Replica(w.Node)
+		if ok && (have.Type == w.Type || have.Type == kv.Learner && w.Type == kv.Voter) {
+			if have.Type != w.Type {
+				fresh = append(fresh, have.Replica)
+			}
+			continue
+		}
+		if ok {
+			if have.Type == kv.NonVoter && w.Type == kv.Voter {
+				continue // promoted below
+			}
+			continue // demotion to a non-voter is a removal and an addition; the queue does them one after the other
+		}
+		n := d.Clone()
+		typ := kv.Learner
+		if w.Type == kv.NonVoter {
+			typ = kv.NonVoter
+		}
+		n.Replicas = append(n.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Replica: d.NextReplica, Type: typ})
+		n.NextReplica++
+		n.Generation++
+		if err := s.change(ctx, d, n); err != nil {
+			return err
+		}
+		fresh = append(fresh, d.NextReplica)
+		d = n
+	}
+	for _, rid := range fresh {
+		if err := s.awaitCaughtUp(ctx, e, rid); err != nil {
+			return s.rollbackLearners(ctx, d, fresh, err)
+		}
+	}
+
+	// Then the voters, in one step.
+	n := d.Clone()
+	n.Replicas = n.Replicas[:0]
+	steps := 0
+	for _, r := range d.Replicas {
+		w, ok := placement.Find(want, r.Node)
+		switch {
+		case ok && w.Type == kv.Voter && r.Type != kv.Voter:
+			r.Type = kv.VoterIncoming
+			steps++
+		case !ok && r.Type == kv.Voter:
+			r.Type = kv.VoterOutgoing
+			steps++
+		case !ok:
+			steps++
+			continue // a learner or non-voter just goes
+		}
+		n.Replicas = append(n.Replicas, r)
+	}
+	if steps == 0 {
+		return nil
+	}
+	n.Generation++
+	if steps == 1 {
+		n = settled(n)
+	}
+	if err := s.change(ctx, d, n); err != nil {
+		return err
+	}
+	_, err = s.leaveJoint(ctx, n)
+	return err
+}
+
+// leaveJoint ends a joint configuration.
+func (s *Store) leaveJoint(ctx context.Context, d *kv.RangeDescriptor) (*kv.RangeDescriptor, error) {
+	for _, r := range d.Replicas {
+		if r.Type == kv.VoterIncoming || r.Type == kv.VoterOutgoing {
+			n := settled(d)
+			n.Generation++
+			return n, s.change(ctx, d, n)
+		}
+	}
+	return d, nil
+}
+
+// settled is a joint descriptor's target.
+func settled(d *kv.RangeDescriptor) *kv.RangeDescriptor {
+	n := d.Clone()
+	n.Replicas = n.Replicas[:0]
+	for _, r := range d.Replicas {
+		switch r.Type {
+		case kv.VoterIncoming:
+			r.Type = kv.Voter
+		case kv.VoterOutgoing:
+			continue
+		}
+		n.Replicas = append(n.Replicas, r)
+	}
+	return n
+}
+
+func (s *Store) change(ctx context.Context, from, to *kv.RangeDescriptor) error {
+	return s.changeDescriptor(ctx, from, to, nil, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *to}})
+}
+
+// awaitCaughtUp waits until a new replica has the log, by way of a raft snapshot.
+func (s *Store) awaitCaughtUp(ctx context.Context, e *entry, id kv.ReplicaID) error {
+	const patience = 60 * time.Second
+	clk := s.o.Clock.Physical()
+	for start := clk.Monotonic(); clk.Monotonic()-start < patience; {
+		st := e.r.Status()
+		if !st.Leader {
+			if _, err := e.r.EnsureLease(ctx, clock.Timestamp{}); err != nil {
+				return err
+			}
+		}
+		for _, f := range st.Followers {
+			if f.Replica == id && f.CaughtUp {
+				return nil
+			}
+		}
+		if err := clk.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return &kv.UnavailableError{Reason: fmt.Sprintf("replica %d does not catch up", id)}
+}
+
+// rollbackLearners removes learners that did not make it.
+func (s *Store) rollbackLearners(ctx context.Context, d *kv.RangeDescriptor, fresh []kv.ReplicaID, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	for _, id := range fresh {
+		n := d.Clone()
+		n.Replicas = n.Replicas[:0]
+		for _, r := range d.Replicas {
+			if r.Replica != id || r.Type == kv.Voter {
+				n.Replicas = append(n.Replicas, r)
+			}
+		}
+		if len(n.Replicas) == len(d.Replicas) {
+			continue
+		}
+		n.Generation++
+		if err := s.change(ctx, d, n); err != nil {
+			return cause
+		}
+		d = n
+	}
+	return cause
+}

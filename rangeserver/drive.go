@@ -1,0 +1,239 @@
+package rangeserver
+
+import (
+	"context"
+	"errors"
+
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/replica/lease"
+)
+
+// This file is replica.Store: what replicas ask of the store, and the loops that make time pass for them.
+
+var _ replica.Store = (*Store)(nil)
+
+// AwaitSync takes an append that nobody waits for yet.
+func (s *Store) AwaitSync(a *replica.Append) {
+	s.syncMu.Lock()
+	s.syncs = append(s.syncs, a)
+	s.syncMu.Unlock()
+	select {
+	case s.syncWake <- struct{}{}:
+	default:
+	}
+}
+
+// syncLoop waits for appends in the order of their commits. The engine syncs all that is pending at once, so after
+// the first of a lot the others are mostly done: one sync serves all ranges that are ready.
+func (s *Store) syncLoop(ctx context.Context) {
+	var lot []*replica.Append
+	for {
+		s.syncMu.Lock()
+		lot, s.syncs = s.syncs, lot[:0]
+		s.syncMu.Unlock()
+		if len(lot) == 0 {
+			select {
+			case <-s.syncWake:
+			case <-ctx.Done():
+				s.drainSyncs()
+				return
+			}
+			continue
+		}
+		for i, a := range lot {
+			lot[i] = nil
+			if err := a.SyncWait(); err != nil {
+				s.Fatal(err)
+				continue
+			}
+			a.Replica.Synced(a)
+		}
+	}
+}
+
+// drainSyncs lets go of what is pending when the node stops, since every batch has to be waited for once.
+func (s *Store) drainSyncs() {
+	s.syncMu.Lock()
+	lot := s.syncs
+	s.syncs = nil
+	s.syncMu.Unlock()
+	for _, a := range lot {
+		_ = a.SyncWait()
+	}
+}
+
+// Awake puts a replica among those that are ticked.
+func (s *Store) Awake(r *replica.Replica) {
+	s.awakeMu.Lock()
+	s.awake = append(s.awake, r)
+	s.awakeMu.Unlock()
+}
+
+// deadLeaderTicks is how often sleeping replicas look whether their leader's node is live.
+const deadLeaderTicks = 2
+
+// tickLoop makes time pass for the replicas that are awake. Sleeping ones cost a look at their leader's node.
+func (s *Store) tickLoop(ctx context.Context) {
+	clk := s.o.Clock.Physical()
+	for n := 0; ; n++ {
+		if clk.Sleep(ctx, replica.TickInterval) != nil {
+			return
+		}
+		s.awakeMu.Lock()
+		lot := s.awake
+		s.awake = nil
+		s.awakeMu.Unlock()
+		kept := lot[:0]
+		for _, r := range lot {
+			if r.Tick() {
+				kept = append(kept, r)
+			}
+		}
+		clear(lot[len(kept):])
+		s.awakeMu.Lock()
+		s.awake = append(kept, s.awake...)
+		s.awakeMu.Unlock()
+		if n%deadLeaderTicks == 0 {
+			s.wakeOrphans()
+		}
+	}
+}
+
+// wakeOrphans wakes sleeping replicas whose leader's node is not live any more.
+func (s *Store) wakeOrphans() {
+	now := s.o.Clock.Now()
+	dead := make(map[kv.NodeID]bool)
+	s.Replicas(func(r *replica.Replica) bool {
+		if !r.Quiesced() {
+			return true
+		}
+		_, node := r.Leader()
+		if node == 0 {
+			r.Wake()
+			return true
+		}
+		if node == s.o.NodeID {
+			return true
+		}
+		d, ok := dead[node]
+		if !ok {
+			incarnation, _ := s.o.Liveness.Incarnation(node)
+			d = incarnation != 0 && !s.o.Liveness.IsLive(node, incarnation, now)
+			dead[node] = d
+		}
+		if d {
+			r.LeaderDied(node)
+		}
+		return true
+	})
+}
+
+// Fatal stops the store: the node has to be told, once.
+func (s *Store) Fatal(err error) {
+	if !s.failed.CompareAndSwap(nil, &err) {
+		return
+	}
+	if s.group.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		return
+	}
+	s.log.Error("store failed", "err", err)
+	if s.o.OnFatal != nil {
+		s.o.OnFatal(err)
+	}
+}
+
+// RightSide gives the replica for the right side of a split.
+func (s *Store) RightSide(left *replica.Replica, d *kv.RangeDescriptor) (*replica.Replica, error) {
+	self, ok := d.Replica(s.o.NodeID)
+	if !ok {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entry(d.ID); e != nil && !e.r.Gone() {
+		switch {
+		case e.r.ReplicaID() == self.Replica:
+			return e.r, nil
+		case e.r.ReplicaID() > self.Replica:
+			return nil, nil
+		}
+	}
+	tomb, err := replica.Tombstone(s.o.Engine, d.ID)
+	if err != nil || tomb > self.Replica {
+		return nil, err
+	}
+	r, err := replica.New(&s.replica, d.ID, self.Replica)
+	if err != nil {
+		return nil, err
+	}
+	s.add(r)
+	return r, nil
+}
+
+// SplitApplied makes the right side known.
+func (s *Store) SplitApplied(left, right *replica.Replica, l, rd *kv.RangeDescriptor) {
+	e := s.entry(left.RangeID())
+	var handoff any
+	if e != nil && e.ready.Load() {
+		handoff = e.participant.SplitOff(l, rd)
+	}
+	if right == nil {
+		return
+	}
+	if re := s.entry(right.RangeID()); re != nil && re.r == right {
+		s.initialise(re, rd, handoff)
+	}
+}
+
+// LeaseChanged tells the participant.
+func (s *Store) LeaseChanged(r *replica.Replica, l lease.Lease, held bool) {
+	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
+		e.participant.LeaseChanged(l, held)
+	}
+}
+
+// DescriptorChanged tells the participant.
+func (s *Store) DescriptorChanged(r *replica.Replica, d *kv.RangeDescriptor) {
+	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
+		e.participant.DescriptorChanged(d)
+	}
+}
+
+// SnapshotApplied makes a new replica known, or tells the participant that the data was replaced.
+func (s *Store) SnapshotApplied(r *replica.Replica, d *kv.RangeDescriptor) {
+	e := s.entry(r.RangeID())
+	if e == nil || e.r != r {
+		return
+	}
+	if e.ready.Load() {
+		e.participant.SnapshotApplied()
+		e.participant.DescriptorChanged(d)
+	}
+	s.initialise(e, d, nil)
+}
+
+// Destroyed forgets a replica.
+func (s *Store) Destroyed(r *replica.Replica) {
+	e := s.entry(r.RangeID())
+	if e == nil || e.r != r {
+		return
+	}
+	s.ranges.CompareAndDelete(r.RangeID(), e)
+	s.mu.Lock()
+	if at, ok := s.byKey.Get(e); ok && at == e {
+		s.byKey.Delete(e)
+	}
+	s.mu.Unlock()
+	if e.ready.Load() {
+		e.participant.Close(&kv.RangeNotFoundError{Range: r.RangeID()})
+	}
+}
+
+// Drain waits for the participant's requests in progress.
+func (s *Store) Drain(ctx context.Context, r *replica.Replica) error {
+	if e := s.entry(r.RangeID()); e != nil && e.ready.Load() {
+		return e.participant.Drain(ctx)
+	}
+	return nil
+}

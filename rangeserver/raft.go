@@ -1,0 +1,338 @@
+package rangeserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/transport"
+)
+
+// Bounds of the queue to one peer; what exceeds them is dropped, which raft survives.
+const (
+	peerQueueMessages = 16384
+	peerQueueBytes    = 64 << 20
+	frameBytes        = 1 << 20
+)
+
+// peer is the queue of raft messages to one node. One goroutine drains it into a stream: all that is queued goes
+// into one frame, so the heartbeats of all ranges to a node travel together.
+type peer struct {
+	node kv.NodeID
+	wake chan struct{}
+
+	mu    sync.Mutex // guards the fields below
+	queue []replica.Message
+	bytes int
+}
+
+// SendRaft queues a message; it may be lost.
+func (s *Store) SendRaft(m replica.Message) {
+	if s.o.Network == nil || m.To.Node == s.o.NodeID {
+		return
+	}
+	s.peersMu.Lock()
+	p := s.peers[m.To.Node]
+	if p == nil {
+		p = &peer{node: m.To.Node, wake: make(chan struct{}, 1)}
+		s.peers[m.To.Node] = p
+		s.group.Go(func(ctx context.Context) { s.sendLoop(ctx, p) })
+	}
+	s.peersMu.Unlock()
+	size := 64
+	if m.Raft != nil {
+		for _, e := range m.Raft.Entries {
+			size += len(e.Data) + 16
+		}
+	}
+	p.mu.Lock()
+	if len(p.queue) >= peerQueueMessages || p.bytes+size > peerQueueBytes && len(p.queue) > 0 {
+		p.mu.Unlock()
+		s.Metrics.RaftMessagesDropped.Add(1)
+		return
+	}
+	p.queue = append(p.queue, m)
+	p.bytes += size
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sendLoop keeps a stream to one peer while there is something to say.
+func (s *Store) sendLoop(ctx context.Context, p *peer) {
+	var stream transport.Stream
+	var cancel context.CancelFunc
+	var lot []replica.Message
+	closeStream := func() {
+		if stream != nil {
+			cancel()
+			stream = nil
+		}
+	}
+	defer closeStream()
+	for {
+		p.mu.Lock()
+		clear(lot)
+		lot, p.queue = p.queue, lot[:0]
+		p.bytes = 0
+		p.mu.Unlock()
+		if len(lot) == 0 {
+			select {
+			case <-p.wake:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		if stream == nil {
+			sctx, stop := context.WithCancel(ctx)
+			st, err := s.o.Network.OpenStreamClass(sctx, transport.ClassSystem, p.node, MethodRaft)
+			if err != nil {
+				stop()
+				s.Metrics.RaftMessagesDropped.Add(int64(len(lot)))
+				if s.o.Clock.Physical().Sleep(ctx, 20*time.Millisecond) != nil {
+					return
+				}
+				continue
+			}
+			stream, cancel = st, stop
+			s.group.Go(func(context.Context) { // the other end says nothing; its end is what we hear
+				for {
+					if _, err := st.Recv(); err != nil {
+						stop()
+						return
+					}
+				}
+			})
+		}
+		for i := 0; i < len(lot); {
+			buf := make([]byte, 0, 512)
+			for ; i < len(lot) && len(buf) < frameBytes; i++ {
+				buf = lot[i].Append(buf)
+				s.Metrics.RaftMessagesSent.Add(1)
+			}
+			if err := stream.Send(buf); err != nil {
+				s.Metrics.RaftMessagesDropped.Add(int64(len(lot) - i))
+				closeStream()
+				break
+			}
+			s.Metrics.RaftFrames.Add(1)
+		}
+	}
+}
+
+// serveRaft receives raft messages of one peer and steps them on this goroutine.
+func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
+	for {
+		buf, err := stream.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		for len(buf) > 0 {
+			var m replica.Message
+			if m, buf, err = replica.DecodeMessage(buf); err != nil {
+				return err
+			}
+			s.Metrics.RaftMessagesReceived.Add(1)
+			s.receive(&m)
+		}
+	}
+}
+
+// receive gives a message to its replica, which is made if the sender has a right to expect it.
+func (s *Store) receive(m *replica.Message) {
+	if m.To.Node != s.o.NodeID {
+		return
+	}
+	e := s.entry(m.Range)
+	if m.TooOld {
+		if e != nil && e.r.ReplicaID() == m.To.Replica {
+			s.destroy(e, m.To.Replica+1)
+		}
+		return
+	}
+	if e == nil {
+		if e = s.create(m.Range, m.To.Replica); e == nil {
+			return
+		}
+	}
+	switch have := e.r.ReplicaID(); {
+	case m.To.Replica < have:
+		return
+	case m.To.Replica > have:
+		s.destroy(e, m.To.Replica) // it was removed and added again; the next message makes it anew
+		return
+	}
+	if d := e.r.Desc(); d != nil && m.From.Replica < d.NextReplica && !member(d, m.From.Replica) {
+		// The sender was removed and may not know. Numbers are never used again, so this can't be wrong.
+		s.SendRaft(replica.Message{Range: m.Range, From: e.r.Self(), To: m.From, TooOld: true})
+		return
+	}
+	e.r.Receive(m)
+}
+
+func member(d *kv.RangeDescriptor, id kv.ReplicaID) bool {
+	for _, r := range d.Replicas {
+		if r.Replica == id {
+			return true
+		}
+	}
+	return false
+}
+
+// create makes an uninitialised replica, unless one with this number was here before.
+func (s *Store) create(id kv.RangeID, rid kv.ReplicaID) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entry(id); e != nil {
+		return e
+	}
+	if tomb, err := replica.Tombstone(s.o.Engine, id); err != nil || rid < tomb {
+		return nil
+	}
+	r, err := replica.New(&s.replica, id, rid)
+	if err != nil {
+		s.log.Error("making a replica", "range", id, "err", err)
+		return nil
+	}
+	return s.add(r)
+}
+
+// destroy removes a replica on a goroutine of its own, because that waits for the disk.
+func (s *Store) destroy(e *entry, next kv.ReplicaID) {
+	select {
+	case e.admin <- struct{}{}:
+	default:
+		return
+	}
+	if !s.group.Go(func(context.Context) {
+		if err := e.r.Destroy(next); err != nil {
+			s.Fatal(err)
+		}
+		s.Metrics.ReplicasGCed.Add(1)
+		<-e.admin
+	}) {
+		<-e.admin
+	}
+}
+
+// SendSnapshot ships a raft snapshot in the background.
+func (s *Store) SendSnapshot(r *replica.Replica, snap *replica.OutgoingSnapshot) {
+	to := snap.Message.To
+	ok := s.group.Go(func(ctx context.Context) {
+		defer snap.Close()
+		err := s.ship(ctx, snap)
+		if err != nil && ctx.Err() == nil {
+			s.log.Debug("raft snapshot not sent", "range", r.RangeID(), "to", to.Node, "err", err)
+			_ = s.o.Clock.Physical().Sleep(ctx, 200*time.Millisecond)
+		}
+		r.SnapshotSent(to.Replica, err)
+	})
+	if !ok {
+		snap.Close()
+	}
+}
+
+func (s *Store) ship(ctx context.Context, snap *replica.OutgoingSnapshot) error {
+	if s.o.Network == nil {
+		return errors.New("rangeserver: no network")
+	}
+	select {
+	case s.sendSlots <- struct{}{}:
+		defer func() { <-s.sendSlots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	stream, err := s.o.Network.OpenStreamClass(ctx, transport.ClassBulk, snap.Message.To.Node, MethodSnapshot)
+	if err != nil {
+		return err
+	}
+	if err := snap.Write(stream.Send); err != nil {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	if _, err := stream.Recv(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// errOverlap refuses a raft snapshot for the time being (RS1).
+var errOverlap = errors.New("rangeserver: the raft snapshot overlaps another replica, which has a split to apply")
+
+// serveSnapshot receives a raft snapshot and applies it. One at a time, which bounds memory and keeps RS1.
+func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
+	select {
+	case s.receiveSlots <- struct{}{}:
+		defer func() { <-s.receiveSlots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	head, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	in, err := replica.NewIncomingSnapshot(s.o.Engine, head)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	m := &in.Message
+	if m.To.Node != s.o.NodeID {
+		return errors.New("rangeserver: the raft snapshot is for another node")
+	}
+	e := s.create(m.Range, m.To.Replica)
+	if e == nil || e.r.ReplicaID() != m.To.Replica {
+		return &kv.RangeNotFoundError{Range: m.Range}
+	}
+	if s.overlaps(in.Desc) {
+		return errOverlap
+	}
+	for {
+		chunk, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := in.Add(chunk); err != nil {
+			return err
+		}
+	}
+	if s.overlaps(in.Desc) {
+		return errOverlap
+	}
+	return e.r.ApplySnapshot(in)
+}
+
+// overlaps reports whether a range's span overlaps a replica of another range.
+func (s *Store) overlaps(d *kv.RangeDescriptor) (found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	check := func(e *entry) {
+		od := e.r.Desc()
+		if od != nil && od.ID != d.ID && od.Start.Less(d.End) && d.Start.Less(od.End) {
+			found = true
+		}
+	}
+	s.byKey.DescendLessOrEqual(&entry{start: d.Start}, func(e *entry) bool { check(e); return false })
+	s.byKey.AscendGreaterOrEqual(&entry{start: d.Start}, func(e *entry) bool {
+		check(e)
+		return !found && e.start.Less(d.End)
+	})
+	return found
+}

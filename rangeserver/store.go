@@ -1,0 +1,380 @@
+package rangeserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/btree"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/replica/lease"
+	"meridian/storage/engine"
+	"meridian/transport"
+)
+
+// Network is what a store needs of transport; *transport.Transport has it.
+type Network interface {
+	OpenStreamClass(ctx context.Context, c transport.Class, to kv.NodeID, method string) (transport.Stream, error)
+	HandleStream(method string, h transport.StreamHandler)
+}
+
+// Methods that stores register with transport.
+const (
+	MethodRaft     = "raft.messages"
+	MethodSnapshot = "raft.snapshot"
+)
+
+// Options of a store.
+type Options struct {
+	Host     *host.Host
+	Clock    *clock.Clock
+	Engine   *engine.Engine
+	Network  Network // nil: the only node there is
+	Liveness lease.NodeLiveness
+	NodeID   kv.NodeID
+	StoreID  kv.StoreID
+	// Participants make each protocol's part of a range.
+	Participants map[kv.Protocol]NewParticipant
+	// DB runs the transactions that change descriptors; it may be set later with SetDB. Without one, admin requests
+	// are refused and no queue runs.
+	DB DB
+	// Cluster tells the queues who is there; nil: no queue moves replicas.
+	Cluster Cluster
+	// Zone gives the configuration of the range that holds a key; nil: placement's default.
+	Zone ZoneSource
+	// OnFatal is told once when the store can't keep its promises; the node has to stop.
+	OnFatal func(error)
+	// QueueInterval is how often the queues look at every range; default 1 s, negative: never.
+	QueueInterval time.Duration
+}
+
+// Store is every replica of one disk.
+//
+// RS1: the spans of initialised replicas never overlap. A raft snapshot whose span overlaps another replica's is
+// refused: the other one has not applied a split yet, and will.
+type Store struct {
+	o       Options
+	log     *slog.Logger
+	replica replica.Options
+	Metrics Metrics
+	group   *host.Group
+	failed  atomic.Pointer[error]
+	db      atomic.Pointer[DB]
+
+	ranges sync.Map // kv.RangeID -> *entry; readers take no lock
+
+	mu    sync.Mutex // guards byKey and changes of ranges; taken with a replica held, so nothing is taken after it
+	byKey *btree.BTreeG[*entry]
+
+	awakeMu sync.Mutex // guards awake
+	awake   []*replica.Replica
+
+	syncMu   sync.Mutex // guards syncs
+	syncs    []*replica.Append
+	syncWake chan struct{}
+
+	peersMu sync.Mutex // guards peers
+	peers   map[kv.NodeID]*peer
+
+	sendSlots, receiveSlots chan struct{}
+	queues                  queues
+}
+
+// entry is a range's place in the store.
+type entry struct {
+	r           *replica.Replica
+	start       keys.Key    // as byKey has it
+	participant Participant // nil until initialised
+	ready       atomic.Bool // participant may be read
+	admin       chan struct{}
+	load        loadCounter
+}
+
+// Metrics count what the store did; Gauges counts what it has.
+type Metrics struct {
+	replica.Metrics
+	RaftMessagesSent, RaftMessagesReceived, RaftMessagesDropped atomic.Int64
+	RaftFrames                                                  atomic.Int64
+	SplitsRequested, ReplicaChanges, Rebalances, ReplicasGCed   atomic.Int64
+	MVCCVersionsGCed                                            atomic.Int64
+}
+
+// Gauges are counts of what the store has now.
+type Gauges struct {
+	Ranges, Uninitialised, Leaseholders, Leaders, Quiesced int
+	LiveBytes, TotalBytes                                  int64
+	RaftLogBytes                                           int64
+}
+
+// Open finds the replicas of an engine, which Bootstrap or other stores filled, and starts to serve them.
+func Open(o Options) (*Store, error) {
+	if o.QueueInterval == 0 {
+		o.QueueInterval = time.Second
+	}
+	s := &Store{
+		o: o, log: o.Host.Log, group: o.Host.Group,
+		byKey:     btree.NewG(8, func(a, b *entry) bool { return a.start.Less(b.start) }),
+		syncWake:  make(chan struct{}, 1),
+		peers:     make(map[kv.NodeID]*peer),
+		sendSlots: make(chan struct{}, 2), receiveSlots: make(chan struct{}, 1),
+	}
+	if o.DB != nil {
+		s.SetDB(o.DB)
+	}
+	s.replica = replica.Options{
+		Host: o.Host, Clock: o.Clock, Engine: o.Engine, Liveness: o.Liveness, Store: s, Metrics: &s.Metrics.Metrics,
+		Node: o.NodeID, StoreID: o.StoreID, StartedAt: o.Clock.Now(),
+	}
+	if err := s.recover(); err != nil {
+		return nil, err
+	}
+	if o.Network != nil {
+		o.Network.HandleStream(MethodRaft, s.serveRaft)
+		o.Network.HandleStream(MethodSnapshot, s.serveSnapshot)
+	}
+	s.group.Go(s.syncLoop)
+	s.group.Go(s.tickLoop)
+	s.ranges.Range(func(_, v any) bool {
+		r := v.(*entry).r
+		if d := r.Desc(); d != nil && len(d.Replicas) == 1 {
+			r.Campaign()
+		} else {
+			r.Wake()
+		}
+		return true
+	})
+	if o.QueueInterval > 0 {
+		s.group.Go(s.queueLoop)
+	}
+	return s, nil
+}
+
+// recover makes the replicas that the engine knows of.
+func (s *Store) recover() error {
+	it, err := s.o.Engine.NewIter(engine.IterOptions{Lower: keys.AllRangeIDs().Start, Upper: keys.AllRangeIDs().End})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; {
+		k, _ := it.Key()
+		id, err := keys.DecodeRangeIDKey(k)
+		if err != nil {
+			return fmt.Errorf("rangeserver: unexpected key %s: %w", k, err)
+		}
+		if v, err := s.o.Engine.Get(keys.DescriptorCopyKey(kv.RangeID(id))); err != nil {
+			return err
+		} else if v != nil {
+			desc, _, err := kv.DecodeRangeDescriptor(v)
+			if err != nil {
+				return err
+			}
+			self, ok := desc.Replica(s.o.NodeID)
+			if !ok {
+				return fmt.Errorf("rangeserver: r%d: this node is not in its descriptor", id)
+			}
+			r, err := replica.New(&s.replica, kv.RangeID(id), self.Replica)
+			if err != nil {
+				return err
+			}
+			e := s.add(r)
+			s.initialise(e, &desc, nil)
+		}
+		ok = it.SeekGE(keys.RangeIDSpan(id).End)
+	}
+	return it.Error()
+}
+
+// add makes a replica known by its id.
+func (s *Store) add(r *replica.Replica) *entry {
+	e := &entry{r: r, admin: make(chan struct{}, 1)}
+	s.ranges.Store(r.RangeID(), e)
+	return e
+}
+
+// initialise makes a replica known by its keys and gives it its participant. It is called with the replica held, or
+// before anybody else knows it.
+func (s *Store) initialise(e *entry, d *kv.RangeDescriptor, handoff any) {
+	s.mu.Lock()
+	e.start = d.Start
+	s.byKey.ReplaceOrInsert(e)
+	s.mu.Unlock()
+	if e.ready.Load() {
+		return
+	}
+	if make := s.o.Participants[d.Protocol]; make != nil {
+		e.participant = make(e.r, handoff)
+	} else {
+		e.participant = unknownProtocol{d.Protocol}
+	}
+	l, _ := e.r.Lease()
+	if !l.IsZero() {
+		e.participant.LeaseChanged(l, l.Holder.Replica == e.r.ReplicaID())
+	}
+	e.ready.Store(true)
+}
+
+func (s *Store) entry(id kv.RangeID) *entry {
+	v, ok := s.ranges.Load(id)
+	if !ok {
+		return nil
+	}
+	return v.(*entry)
+}
+
+// containing finds the replica whose range has a key.
+func (s *Store) containing(k keys.Key) (found *entry) {
+	s.mu.Lock()
+	s.byKey.DescendLessOrEqual(&entry{start: k}, func(e *entry) bool { found = e; return false })
+	s.mu.Unlock()
+	if found != nil {
+		if d := found.r.Desc(); d != nil && d.Contains(k) {
+			return found
+		}
+	}
+	return nil
+}
+
+// Send serves a batch, whose header says for which range. All of its keys have to be in the range.
+func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	e := s.entry(b.RangeID)
+	if e == nil || !e.ready.Load() {
+		return nil, &kv.RangeNotFoundError{Range: b.RangeID}
+	}
+	desc := e.r.Desc()
+	for _, q := range b.Requests {
+		if span := q.Span(); !covers(desc, span) {
+			return nil, s.mismatch(e, span)
+		}
+	}
+	e.load.hit()
+	if len(b.Requests) == 1 && b.Requests[0].Method().IsAdmin() {
+		return s.sendAdmin(ctx, e, b)
+	}
+	return e.participant.Send(ctx, b)
+}
+
+// covers reports whether a request's span is in a range, by the address of its keys.
+func covers(d *kv.RangeDescriptor, s keys.Span) bool {
+	start := keys.Addr(s.Start)
+	if start.Less(d.Start) {
+		return false
+	}
+	if s.Point() {
+		return start.Less(d.End)
+	}
+	return keys.Addr(s.End).Compare(d.End) <= 0 && start.Less(d.End)
+}
+
+// mismatch tells what this store knows of the ranges that a span touches.
+func (s *Store) mismatch(e *entry, span keys.Span) error {
+	err := &kv.RangeMismatchError{Span: span}
+	tell := func(e *entry) {
+		d := e.r.Desc()
+		if d == nil || len(err.Infos) >= 8 {
+			return
+		}
+		info := kv.RangeInfo{Desc: *d}
+		if l, good := e.r.Lease(); good {
+			info.Leaseholder = l.Holder
+		}
+		err.Infos = append(err.Infos, info)
+	}
+	tell(e)
+	if at := s.containing(keys.Addr(span.Start)); at != nil && at != e {
+		tell(at)
+	}
+	return err
+}
+
+// Replica gives a range's replica on this store, nil if there is none.
+func (s *Store) Replica(id kv.RangeID) *replica.Replica {
+	if e := s.entry(id); e != nil {
+		return e.r
+	}
+	return nil
+}
+
+// Replicas calls f with every replica until it says no.
+func (s *Store) Replicas(f func(*replica.Replica) bool) {
+	s.ranges.Range(func(_, v any) bool { return f(v.(*entry).r) })
+}
+
+// Lookup gives the descriptor of the range that holds a key, if a replica of it is here; for the first range, which
+// clients find without the index.
+func (s *Store) Lookup(k keys.Key) (info kv.RangeInfo, ok bool) {
+	e := s.containing(k)
+	if e == nil {
+		return info, false
+	}
+	info.Desc = *e.r.Desc()
+	if l, good := e.r.Lease(); good {
+		info.Leaseholder = l.Holder
+	}
+	return info, true
+}
+
+// Gauges looks at every replica.
+func (s *Store) Gauges() (g Gauges) {
+	s.Replicas(func(r *replica.Replica) bool {
+		if r.Desc() == nil {
+			g.Uninitialised++
+			return true
+		}
+		g.Ranges++
+		if _, ok := r.CheckLease(clock.Timestamp{}); ok {
+			g.Leaseholders++
+		}
+		if r.IsLeader() {
+			g.Leaders++
+		}
+		if r.Quiesced() {
+			g.Quiesced++
+		}
+		st := r.Stats()
+		g.LiveBytes += st.LiveBytes
+		g.TotalBytes += st.TotalBytes
+		return true
+	})
+	return g
+}
+
+// SetDB gives the store what runs transactions on descriptors.
+func (s *Store) SetDB(db DB) { s.db.Store(&db) }
+
+// NodeID is the store's node.
+func (s *Store) NodeID() kv.NodeID { return s.o.NodeID }
+
+// Engine is the store's disk.
+func (s *Store) Engine() *engine.Engine { return s.o.Engine }
+
+// Failed is why the store stopped, nil while it has not.
+func (s *Store) Failed() error {
+	if p := s.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// unknownProtocol refuses to serve ranges of a protocol that this binary does not have.
+type unknownProtocol struct{ protocol kv.Protocol }
+
+func (u unknownProtocol) Send(context.Context, *kv.Batch) (*kv.BatchResponse, error) {
+	return nil, &kv.UnavailableError{Reason: "unknown commit protocol " + u.protocol.String()}
+}
+func (unknownProtocol) LeaseChanged(lease.Lease, bool)                  {}
+func (unknownProtocol) DescriptorChanged(*kv.RangeDescriptor)           {}
+func (unknownProtocol) SplitOff(_, _ *kv.RangeDescriptor) (handoff any) { return nil }
+func (unknownProtocol) Absorb(*kv.RangeDescriptor, any)                 {}
+func (unknownProtocol) Subsume() (handoff any)                          { return nil }
+func (unknownProtocol) SnapshotApplied()                                {}
+func (unknownProtocol) Drain(context.Context) error                     { return nil }
+func (unknownProtocol) Close(error)                                     {}
