@@ -1,0 +1,93 @@
+package exec
+
+import (
+	"context"
+
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// CopyWriter feeds rows to an INSERT whose input is VALUES over the statement's parameters; COPY FROM is that.
+// The values of each row become the parameters, so defaults, casts, checks and foreign keys are those of the INSERT.
+type CopyWriter struct {
+	cursor *Cursor
+	it     *insertIter
+	err    error
+}
+
+// Copy begins COPY FROM. The program's plan is "INSERT INTO t (columns) VALUES ($1, $2, ...)", without RETURNING.
+func (p *Program) Copy(ctx context.Context, env *Env) (*CopyWriter, error) {
+	sctx := *env.Scalar
+	e := *env
+	e.Scalar = &sctx
+	c, err := p.Start(ctx, &e)
+	if err != nil {
+		return nil, err
+	}
+	it, ok := c.r.root.(*insertIter)
+	if !ok {
+		c.Close()
+		return nil, internal("COPY needs a plain insert")
+	}
+	it.ran = true
+	return &CopyWriter{cursor: c, it: it}, nil
+}
+
+// Row inserts one row; the writes leave in batches.
+func (w *CopyWriter) Row(ctx context.Context, values types.Row) error {
+	if w.err != nil {
+		return w.err
+	}
+	w.err = w.row(ctx, values)
+	return w.err
+}
+
+func (w *CopyWriter) row(ctx context.Context, values types.Row) error {
+	r := w.cursor.r
+	r.ctx, r.sctx.Context = ctx, ctx
+	r.sctx.Params = values
+	if err := w.it.in.open(); err != nil {
+		return err
+	}
+	if err := w.it.consume(); err != nil {
+		return err
+	}
+	if w.it.m.batch.Len() == 0 {
+		r.arena = nil // the batch was sent
+	}
+	return nil
+}
+
+// Flush sends what was gathered, without waiting for a full batch.
+func (w *CopyWriter) Flush(ctx context.Context) error {
+	if w.err != nil {
+		return w.err
+	}
+	w.cursor.r.ctx = ctx
+	if w.err = w.it.resolve(); w.err == nil {
+		w.err = w.it.m.flush(false)
+	}
+	return w.err
+}
+
+// Finish writes what is left, checks the foreign keys and returns the number of rows. Close must still be called.
+func (w *CopyWriter) Finish(ctx context.Context) (int64, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	r := w.cursor.r
+	r.ctx, r.sctx.Context = ctx, ctx
+	w.err = w.it.end()
+	return r.affected, w.err
+}
+
+// Rows is the number of rows so far.
+func (w *CopyWriter) Rows() int64 { return w.cursor.r.affected }
+
+// Committed is Cursor.Committed.
+func (w *CopyWriter) Committed() bool { return w.cursor.Committed() }
+
+// Close ends the copy; rows that were not written are forgotten.
+func (w *CopyWriter) Close() { w.cursor.Close() }
+
+var _ scalar.Environment = (*environment)(nil)

@@ -1,0 +1,61 @@
+// Package exec runs physical plans: it pulls rows through operators that read and write a transaction.
+//
+// # From plan to rows
+//
+//	opt.Plan --Build--> Program --Start--> Cursor --Next--> rows
+//	                    (shared,           (one execution)
+//	                     cached)
+//
+// Build does once what need not be done for every execution: it resolves columns to slots, compiles scalar
+// expressions, and prepares the encoders and decoders of indexes. A Program is immutable and used by every session
+// that has the plan in its cache. Start takes the state of an execution (run) from the program's pool: operators
+// with their row buffers, so that a prepared lookup by primary key allocates its key, its value and little else.
+//
+// # Operators
+//
+// Each node of package opt has an op, the compiled part, and an iter, the state of one run:
+//
+//	open   start, or start again (an Apply runs its right side once for each left row)
+//	next   one row, valid until the following next; its values are valid for ever
+//	close  give back memory; the iter stays usable
+//
+// Columns of enclosing queries are read from scalar.Context.Outer, which Apply and embedded subqueries set before
+// they open the inner plan. A subquery without outer columns runs once per statement.
+//
+// # Reading
+//
+// Index scans turn their constraints into key spans when they are opened, because only then parameters are known.
+// A span that names one key is a Get; several such keys are read in batches; anything else is read in pages that
+// are small at first if the consumer may stop early. Index joins and lookup joins collect a batch of keys and ask
+// for all of them at once, so that a query's wide-area cost does not grow with its rows.
+//
+// # Writing
+//
+// Mutations gather index entries in batches of bounded size. Rules:
+//
+//	X1  An entry that must be unique is written with a condition (PutNew); the range, not this package, decides
+//	    whether it was there, so that a check and its write are one.
+//	X2  Every index that is public or write-only gets the row's new entry, and every index that is at least
+//	    delete-only loses the old one. With I7 this keeps an index complete while it is being built (CRDB'20 §5.4).
+//	X3  Reads of a statement do not see the statement's own writes; those that have to (ON CONFLICT, UPSERT, self
+//	    references) remember the keys that were written, or come after the statement (StepStatement).
+//	X4  When the statement is the whole transaction, its last batch carries the commit: with one range written
+//	    that is a single round of consensus.
+//
+// Foreign keys: parents of new rows are looked up in batches before a batch is written. Keys that go are noted, and
+// when the statement has run, rows that refer to them are changed (CASCADE, SET NULL, SET DEFAULT) or the statement
+// fails (NO ACTION, RESTRICT). All of these are reads of a serializable transaction, so they need no locks.
+//
+// A mutation hands out its RETURNING rows after all of its writes were accepted. A mutation below the root of a
+// plan (in WITH) makes the cursor compute the whole result before it hands out the first row.
+//
+// # Memory
+//
+// Whatever holds more than a row asks the statement's Budget first, and fails with 53200 when it is used up (I9).
+//
+// # What it does not do
+//
+// It does not spill to disk, does not run in parallel, and does not distribute: see exec/vec and exec/flow. It
+// does not retry and does not translate errors of the layers below, except for the failed conditions of X1.
+// Statement atomicity is the session's savepoint.
+package exec

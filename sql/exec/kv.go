@@ -1,0 +1,133 @@
+package exec
+
+import (
+	"context"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/txn"
+)
+
+// KV is the transaction as operators see it; *txn.Txn is one.
+type KV interface {
+	Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([]byte, error)
+	GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error)
+	Scan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error)
+	ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error)
+	Write(ctx context.Context, b *txn.WriteBatch) error
+	CommitBatch(ctx context.Context, b *txn.WriteBatch) error
+	StepStatement()
+}
+
+var _ KV = (*txn.Txn)(nil)
+
+// tracer is what a KV has that can name who served it.
+type tracer interface {
+	SetTrace(on bool)
+	Served() []kv.Served
+}
+
+// reader is embedded by operators that read ranges.
+type reader struct {
+	r     *run
+	stats *NodeStats
+}
+
+func (rd *reader) setStats(s *NodeStats) { rd.stats = s }
+
+// measure brackets a read when the statement is traced.
+func (rd *reader) measure(f func() (rows, bytes int64, err error)) error {
+	start := rd.r.env.Trace.Now()
+	t, _ := rd.r.kv.(tracer)
+	if t != nil {
+		t.SetTrace(true)
+	}
+	rows, bytes, err := f()
+	if t != nil {
+		rd.stats.served(t.Served())
+		t.SetTrace(false)
+	}
+	rd.stats.KVTime += rd.r.env.Trace.Now() - start
+	rd.stats.KVBatches++
+	rd.stats.KVRows += rows
+	rd.stats.KVBytes += bytes
+	return err
+}
+
+func (rd *reader) get(k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (v []byte, err error) {
+	if rd.stats == nil {
+		return rd.r.kv.Get(rd.r.ctx, k, lock, wait)
+	}
+	err = rd.measure(func() (int64, int64, error) {
+		if v, err = rd.r.kv.Get(rd.r.ctx, k, lock, wait); v == nil {
+			return 0, 0, err
+		}
+		return 1, int64(len(k) + len(v)), err
+	})
+	return v, err
+}
+
+func (rd *reader) getMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (vs [][]byte, err error) {
+	if rd.stats == nil {
+		return rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait)
+	}
+	err = rd.measure(func() (rows, bytes int64, _ error) {
+		vs, err = rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait)
+		for i, v := range vs {
+			if v != nil {
+				rows++
+				bytes += int64(len(ks[i]) + len(v))
+			}
+		}
+		return rows, bytes, err
+	})
+	return vs, err
+}
+
+func (rd *reader) scan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
+	if rd.stats == nil {
+		return rd.r.kv.Scan(rd.r.ctx, o)
+	}
+	err = rd.measure(func() (int64, int64, error) {
+		rows, resume, err = rd.r.kv.Scan(rd.r.ctx, o)
+		return int64(len(rows)), pairBytes(rows), err
+	})
+	return rows, resume, err
+}
+
+func (rd *reader) scanMany(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.KeyValue, err error) {
+	if rd.stats == nil {
+		return rd.r.kv.ScanMany(rd.r.ctx, spans, o)
+	}
+	err = rd.measure(func() (n, bytes int64, _ error) {
+		rows, err = rd.r.kv.ScanMany(rd.r.ctx, spans, o)
+		for _, list := range rows {
+			n += int64(len(list))
+			bytes += pairBytes(list)
+		}
+		return n, bytes, err
+	})
+	return rows, err
+}
+
+func pairBytes(rows []kv.KeyValue) (n int64) {
+	for i := range rows {
+		n += int64(len(rows[i].Key) + len(rows[i].Value))
+	}
+	return n
+}
+
+// Sizes of what is asked of the ranges at once.
+const (
+	// pageBytes bounds one page of a scan.
+	pageBytes = 1 << 20
+	// firstPage is how many rows a scan asks for first when its consumer may stop early; pages then grow.
+	firstPage = 64
+	// lookupBatch bounds the keys of one batch of lookups; batches grow towards it from firstPage.
+	lookupBatch = 1024
+	// eagerScanRows is how many rows several spans may be expected to have for all to be read at once.
+	eagerScanRows = 10_000
+)
+
+// grow is the next size of a batch.
+func grow(n, most int) int { return min(4*n, most) }

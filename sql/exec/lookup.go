@@ -1,0 +1,367 @@
+package exec
+
+import (
+	"slices"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+// indexJoinOp fetches the primary rows for the primary keys that its input yields, in batches and in their order.
+type indexJoinOp struct {
+	base
+	node   *opt.IndexJoin
+	input  op
+	index  *indexCodec
+	dec    *rowDecoder
+	key    []int
+	filter []scalar.Evaluator
+}
+
+func (b *builder) indexJoin(n *opt.IndexJoin) (op, error) {
+	in, l, err := b.input(n.Input)
+	if err != nil {
+		return nil, err
+	}
+	o := &indexJoinOp{base: base{n}, node: n, input: in}
+	if o.key, err = l.slots(n.KeyCols); err != nil {
+		return nil, err
+	}
+	if o.index, err = newIndexCodec(n.Table, n.Table.Primary()); err != nil {
+		return nil, err
+	}
+	if o.dec, err = newRowDecoder(n.Table, n.Table.Primary(), n.Ordinals); err != nil {
+		return nil, err
+	}
+	if o.filter, err = b.exprs(n.Filter, layoutOf(n)); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *indexJoinOp) iter(r *run) iter {
+	return &indexJoinIter{reader: reader{r: r}, o: o, in: r.make(o.input), row: make(types.Row, len(o.node.Ordinals)),
+		vals: make(types.Row, len(o.key))}
+}
+
+type indexJoinIter struct {
+	reader
+	o         *indexJoinOp
+	in        iter
+	row, vals types.Row
+	ks        []keys.Key
+	values    [][]byte
+	at        int
+	size      int
+	ended     bool
+}
+
+func (it *indexJoinIter) open() error {
+	it.ks, it.values, it.at, it.size, it.ended = it.ks[:0], nil, 0, firstPage, false
+	return it.in.open()
+}
+
+func (it *indexJoinIter) close() {
+	clear(it.ks[:cap(it.ks)])
+	it.ks, it.values = it.ks[:0], nil
+	clear(it.row)
+	clear(it.vals)
+	it.in.close()
+}
+
+func (it *indexJoinIter) next() (types.Row, error) {
+	for {
+		for it.at < len(it.values) {
+			i := it.at
+			it.at++
+			if it.values[i] == nil {
+				continue // locked by somebody, with SKIP LOCKED
+			}
+			if err := it.o.dec.decode(it.ks[i], it.values[i], it.row); err != nil {
+				return nil, err
+			}
+			ok, err := it.r.pass(it.o.filter, it.row)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				return it.row, nil
+			}
+			if err := it.r.tick(); err != nil {
+				return nil, err
+			}
+		}
+		if it.ended {
+			return nil, nil
+		}
+		if err := it.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (it *indexJoinIter) fill() error {
+	it.ks, it.values, it.at = it.ks[:0], nil, 0
+	for len(it.ks) < it.size {
+		row, err := it.in.next()
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			it.ended = true
+			break
+		}
+		for i, s := range it.o.key {
+			it.vals[i] = row[s]
+		}
+		k, err := it.o.index.appendPrefix(nil, it.vals)
+		if err != nil {
+			return err
+		}
+		it.ks = append(it.ks, k)
+	}
+	it.size = grow(it.size, lookupBatch)
+	if len(it.ks) == 0 {
+		return nil
+	}
+	var err error
+	lock := it.o.node.Locking
+	if len(it.ks) == 1 {
+		v, err := it.get(it.ks[0], lock.Strength, lock.Wait)
+		it.values = append(it.values, v)
+		return err
+	}
+	// The transaction may remember the list itself.
+	it.values, err = it.getMany(slices.Clone(it.ks), lock.Strength, lock.Wait)
+	return err
+}
+
+// lookupJoinOp looks up the rows of an index for batches of input rows.
+type lookupJoinOp struct {
+	base
+	node  *opt.LookupJoin
+	input op
+	wl    int
+	index *indexCodec
+	dec   *rowDecoder
+	span  spanSpec
+	on    []scalar.Evaluator
+}
+
+func (b *builder) lookupJoin(n *opt.LookupJoin) (op, error) {
+	in, l, err := b.input(n.Input)
+	if err != nil {
+		return nil, err
+	}
+	switch n.Kind {
+	case opt.InnerJoin, opt.LeftJoin, opt.SemiJoin, opt.AntiJoin:
+	default:
+		return nil, internal("lookup can't be a %s join", n.Kind)
+	}
+	o := &lookupJoinOp{base: base{n}, node: n, input: in, wl: len(n.Input.Columns())}
+	if o.index, err = newIndexCodec(n.Table, n.Index); err != nil {
+		return nil, err
+	}
+	if o.dec, err = newRowDecoder(n.Table, n.Index, n.Ordinals); err != nil {
+		return nil, err
+	}
+	for i, e := range n.KeyExprs {
+		if t := o.index.keyType(i); t != nil && e.Type().Phys() != t.Phys() {
+			e = &scalar.Cast{Arg: e, To: t.Bare()}
+		}
+		ev, err := b.expr(e, l)
+		if err != nil {
+			return nil, err
+		}
+		o.span.equal = append(o.span.equal, ev)
+	}
+	o.span.point = n.Single && o.index.exact(len(n.KeyExprs))
+	both := layoutOf(n.Input).add(o.wl, n.Right)
+	if o.on, err = b.exprs(n.On, both); err != nil {
+		return nil, err
+	}
+	natural := append([]scalar.ColumnID(nil), n.Input.Columns()...)
+	if n.Kind == opt.InnerJoin || n.Kind == opt.LeftJoin {
+		natural = append(natural, n.Right...)
+	}
+	if equalCols(natural, n.Cols) {
+		return o, nil
+	}
+	slots, err := layout{}.add(0, natural).slots(n.Cols)
+	if err != nil {
+		return nil, err
+	}
+	return &projectOp{base: base{n}, input: o, slots: slots}, nil
+}
+
+func (o *lookupJoinOp) iter(r *run) iter {
+	return &lookupJoinIter{reader: reader{r: r}, o: o, in: r.make(o.input), row: make(types.Row, o.wl+len(o.node.Right))}
+}
+
+type lookupJoinIter struct {
+	reader
+	o     *lookupJoinOp
+	in    iter
+	row   types.Row
+	vals  types.Row
+	store rowStore // the batch of input rows
+
+	found  []int32 // for each input row the lookup that it shares with equal ones, or -1
+	seen   map[string]int32
+	spans  []keys.Span
+	values [][]byte
+	lists  [][]kv.KeyValue
+	at     int // input row
+	match  int // next candidate of it
+	hit    bool
+	size   int
+	ended  bool
+}
+
+func (it *lookupJoinIter) open() error {
+	it.reset()
+	it.size, it.ended = firstPage, false
+	return it.in.open()
+}
+
+func (it *lookupJoinIter) reset() {
+	it.store.reset(it.r.budget)
+	it.found, it.at, it.match, it.hit = it.found[:0], 0, 0, false
+	it.spans, it.values, it.lists = nil, nil, nil
+	clear(it.seen)
+}
+
+func (it *lookupJoinIter) close() {
+	it.reset()
+	clear(it.row)
+	it.in.close()
+}
+
+func (it *lookupJoinIter) next() (types.Row, error) {
+	o := it.o
+	for {
+		for it.at < len(it.store.rows) {
+			if it.match == 0 {
+				copy(it.row, it.store.rows[it.at])
+			}
+			k, v := it.candidate()
+			if k == nil {
+				hit := it.hit
+				it.at, it.match, it.hit = it.at+1, 0, false
+				if !hit && o.node.Kind == opt.AntiJoin {
+					return it.row[:o.wl], nil
+				}
+				if !hit && o.node.Kind == opt.LeftJoin {
+					clear(it.row[o.wl:])
+					return it.row, nil
+				}
+				continue
+			}
+			it.match++
+			if err := o.dec.decode(k, v, it.row[o.wl:]); err != nil {
+				return nil, err
+			}
+			ok, err := it.r.pass(o.on, it.row)
+			if err != nil {
+				return nil, err
+			}
+			if err := it.r.tick(); err != nil {
+				return nil, err
+			}
+			if !ok {
+				continue
+			}
+			it.hit = true
+			switch o.node.Kind {
+			case opt.SemiJoin:
+				it.at, it.match, it.hit = it.at+1, 0, false
+				return it.row[:o.wl], nil
+			case opt.AntiJoin:
+				it.at, it.match, it.hit = it.at+1, 0, false
+				continue
+			}
+			return it.row, nil
+		}
+		if it.ended {
+			return nil, nil
+		}
+		if err := it.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// candidate is the next pair for the current input row, or nil.
+func (it *lookupJoinIter) candidate() (keys.Key, []byte) {
+	f := it.found[it.at]
+	if f < 0 {
+		return nil, nil
+	}
+	if it.o.span.point {
+		if it.match > 0 || it.values[f] == nil {
+			return nil, nil
+		}
+		return it.spans[f].Start, it.values[f]
+	}
+	list := it.lists[f]
+	if it.match >= len(list) {
+		return nil, nil
+	}
+	return list[it.match].Key, list[it.match].Value
+}
+
+func (it *lookupJoinIter) fill() error {
+	it.reset()
+	o := it.o
+	for len(it.store.rows) < it.size {
+		row, err := it.in.next()
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			it.ended = true
+			break
+		}
+		if _, err := it.store.add(it.r.budget, row); err != nil {
+			return err
+		}
+		s, ok, err := it.r.evalSpan(o.index, &o.span, &it.vals, row)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			it.found = append(it.found, -1)
+			continue
+		}
+		f, ok := it.seen[string(s.Start)]
+		if !ok {
+			if it.seen == nil {
+				it.seen = make(map[string]int32)
+			}
+			f = int32(len(it.spans))
+			it.seen[string(s.Start)] = f
+			it.spans = append(it.spans, s)
+		}
+		it.found = append(it.found, f)
+	}
+	it.size = grow(it.size, lookupBatch)
+	if len(it.spans) == 0 {
+		return nil
+	}
+	lock := o.node.Locking
+	var err error
+	if o.span.point {
+		ks := make([]keys.Key, len(it.spans))
+		for i := range it.spans {
+			ks[i] = it.spans[i].Start
+		}
+		it.values, err = it.getMany(ks, lock.Strength, lock.Wait)
+		return err
+	}
+	it.lists, err = it.scanMany(it.spans, txn.ScanOptions{Lock: lock.Strength, Wait: lock.Wait})
+	return err
+}

@@ -1,0 +1,325 @@
+package exec
+
+import (
+	"context"
+	"sync"
+
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// Options are what Build needs beyond the plan.
+type Options struct {
+	// View finds the tables at the other end of foreign keys; only mutations use it.
+	View catalog.View
+	// Defaults binds a column's default for ON DELETE SET DEFAULT; nil refuses the action.
+	Defaults func(ctx context.Context, table *catalog.Table, ordinal int) (scalar.Expr, error)
+	// Predicate binds a partial index's condition. Its columns are the table's ordinals plus one. Nil refuses
+	// to write tables with partial indexes.
+	Predicate func(ctx context.Context, table *catalog.Table, index *catalog.Index) (scalar.Expr, error)
+}
+
+// Env is what one execution is lent.
+type Env struct {
+	Txn    KV
+	Scalar *scalar.Context
+	// Virtual computes pg_catalog and friends.
+	Virtual VirtualTables
+	// AutoCommit says that the statement is the whole transaction: the last writes may go with the commit.
+	// Cursor.Committed tells whether they did.
+	AutoCommit bool
+	// Budget bounds memory; nil gives the statement DefaultBudget.
+	Budget *Budget
+	// Trace, if set, measures every operator.
+	Trace *Trace
+}
+
+// VirtualTables computes the rows of virtual relations (pg_catalog and friends). A row has one value for each of
+// the table's columns. The node's Filter, over its Cols, may be used to compute fewer rows: they are filtered again.
+type VirtualTables interface {
+	Rows(ctx context.Context, sctx *scalar.Context, n *opt.VirtualNode) ([]types.Row, error)
+}
+
+// Program is a compiled plan. It is immutable and may be run by many goroutines at once.
+type Program struct {
+	plan    *opt.Plan
+	root    op
+	subs    []*subplan
+	subByQ  map[*scalar.Subquery]*subplan
+	ctes    int
+	depends []opt.Dependency
+	// output maps the root's slots to the plan's output; nil if they are the same.
+	output []int
+	// mutates: there is a mutation somewhere; nested: below the root, so that all rows are computed before the
+	// first is handed out.
+	mutates, nested bool
+	writers         []*tableWriter
+	pool            sync.Pool
+}
+
+// Build compiles a plan.
+func Build(ctx context.Context, plan *opt.Plan, o Options) (*Program, error) {
+	p := &Program{plan: plan, subByQ: make(map[*scalar.Subquery]*subplan)}
+	b := &builder{ctx: ctx, opts: o, prog: p, meta: plan.Meta, ctes: make(map[int]*cteInfo),
+		tables: make(map[catalog.ID]*catalog.Table), writers: make(map[catalog.ID]*tableWriter)}
+	root, err := b.root(plan.Root)
+	if err != nil {
+		return nil, err
+	}
+	p.root = root
+	l := layoutOf(plan.Root)
+	p.output = make([]int, len(plan.Output))
+	same := len(plan.Output) == len(plan.Root.Columns())
+	for i, c := range plan.Output {
+		slot, ok := l.slot(c.Col)
+		if !ok {
+			return nil, internal("output column %d is not produced", c.Col)
+		}
+		p.output[i] = slot
+		same = same && slot == i
+	}
+	if same {
+		p.output = nil
+	}
+	if len(plan.Output) == 0 {
+		p.output = nil
+	}
+	return p, nil
+}
+
+// Depends are descriptors that the program uses beyond those of its plan: the other ends of foreign keys.
+func (p *Program) Depends() []opt.Dependency { return p.depends }
+
+// Plan is what the program was built from.
+func (p *Program) Plan() *opt.Plan { return p.plan }
+
+// Mutates reports whether the program writes.
+func (p *Program) Mutates() bool { return p.mutates }
+
+// Start begins an execution. The cursor must be closed, once, and not be used afterwards.
+func (p *Program) Start(ctx context.Context, env *Env) (*Cursor, error) {
+	r, _ := p.pool.Get().(*run)
+	if r == nil || env.Trace != nil {
+		r = &run{prog: p}
+		r.start(ctx, env)
+		r.root = r.make(p.root)
+		r.subs = make([]subState, len(p.subs))
+		r.ctes = make([]cteState, p.ctes)
+	} else {
+		r.start(ctx, env)
+	}
+	r.cursor = Cursor{r: r}
+	if err := r.root.open(); err != nil {
+		r.cursor.Close()
+		return nil, err
+	}
+	return &r.cursor, nil
+}
+
+// Cursor yields the rows of one execution.
+type Cursor struct {
+	r      *run
+	opened bool
+	done   bool
+	closed bool
+	// buffered rows of a program whose mutations are not at the root.
+	rows []types.Row
+	err  error
+}
+
+// Next is the next row, or nil at the end. The row is valid until the next call; its values for ever.
+func (c *Cursor) Next(ctx context.Context) (types.Row, error) {
+	if c.done {
+		return nil, c.err
+	}
+	r := c.r
+	r.ctx = ctx
+	r.sctx.Context = ctx
+	row, err := c.next()
+	if err != nil || row == nil {
+		c.done, c.err = true, err
+		return nil, err
+	}
+	if out := r.prog.output; out != nil {
+		if r.out == nil {
+			r.out = make(types.Row, len(out))
+		}
+		for i, s := range out {
+			r.out[i] = row[s]
+		}
+		return r.out, nil
+	}
+	if len(r.prog.plan.Output) == 0 && len(row) != 0 {
+		return row[:0], nil
+	}
+	return row, nil
+}
+
+func (c *Cursor) next() (types.Row, error) {
+	r := c.r
+	if !r.prog.nested {
+		return r.root.next()
+	}
+	if !c.opened {
+		c.opened = true
+		if err := drain(r, r.root, &r.store); err != nil {
+			return nil, err
+		}
+		if err := r.afterStatement(); err != nil {
+			return nil, err
+		}
+		c.rows = r.store.rows
+	}
+	if len(c.rows) == 0 {
+		return nil, nil
+	}
+	row := c.rows[0]
+	c.rows = c.rows[1:]
+	return row, nil
+}
+
+// RowsAffected counts the rows that a mutation wrote, or those that were returned by a query. It is final after
+// the last row.
+func (c *Cursor) RowsAffected() int64 { return c.r.affected }
+
+// Committed reports whether the statement's last writes carried the transaction's commit with them.
+func (c *Cursor) Committed() bool { return c.r.committed }
+
+// Close ends the execution.
+func (c *Cursor) Close() {
+	if c.closed {
+		return
+	}
+	c.closed, c.done = true, true
+	r := c.r
+	r.root.close()
+	for i := range r.subs {
+		r.subs[i].reset(r)
+	}
+	for i := range r.ctes {
+		r.ctes[i].reset(r)
+	}
+	r.store.reset(r.budget)
+	reuse := r.env.Trace == nil
+	r.release()
+	if reuse {
+		r.prog.pool.Put(r)
+	}
+}
+
+// run is the state of one execution. Runs are pooled with their operators and buffers, so that a prepared
+// point lookup allocates little more than its result.
+type run struct {
+	prog   *Program
+	cursor Cursor
+	ctx    context.Context
+	env    *Env
+	kv     KV
+	sctx   scalar.Context
+	senv   environment
+	budget *Budget
+	own    Budget // used unless the environment brings one
+	root   iter
+	subs   []subState
+	ctes   []cteState
+	store  rowStore
+	out    types.Row
+	ticks  uint32
+	// affected rows; committed with the last batch.
+	affected  int64
+	committed bool
+	events    []fkEvent
+	arena     []byte
+}
+
+// environment gives scalar functions the session's environment, and subqueries their execution.
+type environment struct {
+	scalar.Environment
+	r *run
+}
+
+// RunSubquery evaluates an embedded subquery.
+func (e *environment) RunSubquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, error) {
+	return e.r.subquery(ctx, q)
+}
+
+func (r *run) start(ctx context.Context, env *Env) {
+	r.ctx, r.env, r.kv = ctx, env, env.Txn
+	outer := r.sctx.Outer
+	if env.Scalar != nil {
+		r.sctx = *env.Scalar
+	}
+	r.sctx.Context = ctx
+	r.sctx.Outer = outer
+	r.senv = environment{r.sctx.Env, r}
+	r.sctx.Env = &r.senv
+	r.budget = env.Budget
+	if r.budget == nil {
+		r.own = Budget{}
+		r.budget = &r.own
+	}
+	r.affected, r.committed = 0, false
+}
+
+func (r *run) release() {
+	outer := r.sctx.Outer
+	clear(outer)
+	r.sctx = scalar.Context{Outer: outer}
+	r.senv = environment{}
+	r.ctx, r.env, r.kv, r.budget = nil, nil, nil, nil
+	clear(r.out)
+	r.events = nil
+	r.arena = nil
+	r.cursor.rows = nil
+}
+
+// setOuter gives a correlated plan a column of the enclosing query.
+func (r *run) setOuter(id scalar.ColumnID, d types.Datum) {
+	if r.sctx.Outer == nil {
+		r.sctx.Outer = make(map[scalar.ColumnID]types.Datum)
+	}
+	r.sctx.Outer[id] = d
+}
+
+// tick is called in every loop that may be long; now and then it asks whether the statement was cancelled.
+func (r *run) tick() error {
+	r.ticks++
+	if r.ticks&255 == 0 {
+		return r.ctx.Err()
+	}
+	return nil
+}
+
+// make instantiates an operator.
+func (r *run) make(o op) iter {
+	it := o.iter(r)
+	if r.env.Trace != nil {
+		s := r.env.Trace.stats(o.plan())
+		if k, ok := it.(kvUser); ok {
+			k.setStats(s)
+		}
+		it = &traced{it, r, s}
+	}
+	return it
+}
+
+// drain reads an operator to its end.
+func drain(r *run, it iter, into *rowStore) error {
+	for {
+		row, err := it.next()
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			return nil
+		}
+		if _, err := into.add(r.budget, row); err != nil {
+			return err
+		}
+		if err := r.tick(); err != nil {
+			return err
+		}
+	}
+}

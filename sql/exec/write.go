@@ -1,0 +1,548 @@
+package exec
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+// Bounds of one batch of writes.
+const (
+	writeBatchOps   = 4096
+	writeBatchBytes = 2 << 20
+)
+
+// tableWriter is what a program knows about writing one table: its index entries and its foreign keys.
+type tableWriter struct {
+	table   *catalog.Table
+	primary *indexWriter
+	indexes []*indexWriter // primary first
+	out     []*fkOut
+	in      []*fkIn
+	// notNull are the ordinals that must have a value.
+	notNull []int
+	// all reads every column of the primary index.
+	all *rowDecoder
+}
+
+// indexWriter makes the entries of one index.
+type indexWriter struct {
+	index *catalog.Index
+	codec *indexCodec
+	// uses are the ordinals that an entry is made of.
+	uses map[int]bool
+	// pk reads the primary key from an entry; only for secondary indexes.
+	pk *rowDecoder
+	// keyed reads the key columns.
+	keyed  *rowDecoder
+	pred   scalar.Evaluator // partial index; over the table's row
+	number int
+}
+
+func (w *indexWriter) adds() bool {
+	return w.index.State == catalog.Public || w.index.State == catalog.WriteOnly
+}
+
+// writer compiles the writer of a table, once.
+func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
+	if w := b.writers[t.ID]; w != nil {
+		return w, nil
+	}
+	w := &tableWriter{table: t}
+	b.writers[t.ID] = w
+	b.prog.writers = append(b.prog.writers, w)
+	pkOrdinals := keyOrdinals(t, t.Primary())
+	var all []int
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.State == catalog.Absent {
+			continue
+		}
+		all = append(all, i)
+		if c.NotNull && c.State == catalog.Public {
+			w.notNull = append(w.notNull, i)
+		}
+	}
+	for i := range t.Indexes {
+		idx := &t.Indexes[i]
+		if idx.State == catalog.Absent {
+			continue
+		}
+		c, err := newIndexCodec(t, idx)
+		if err != nil {
+			return nil, err
+		}
+		iw := &indexWriter{index: idx, codec: c, uses: make(map[int]bool), number: len(w.indexes)}
+		for _, o := range keyOrdinals(t, idx) {
+			iw.uses[o] = true
+		}
+		for _, o := range pkOrdinals {
+			iw.uses[o] = true
+		}
+		for _, id := range idx.Stored {
+			iw.uses[t.Ordinal(id)] = true
+		}
+		if idx.Primary {
+			for o := range t.Columns {
+				iw.uses[o] = true
+			}
+		}
+		if iw.keyed, err = newRowDecoder(t, idx, keyOrdinals(t, idx)); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			if iw.pk, err = newRowDecoder(t, idx, pkOrdinals); err != nil {
+				return nil, err
+			}
+		}
+		if idx.Predicate != "" {
+			if err := b.predicate(t, iw); err != nil {
+				return nil, err
+			}
+		}
+		w.indexes = append(w.indexes, iw)
+	}
+	w.primary = w.indexes[0]
+	var err error
+	if w.all, err = newRowDecoder(t, t.Primary(), all); err != nil {
+		return nil, err
+	}
+	w.all.spread(all, len(t.Columns))
+	return w, b.foreignKeys(w)
+}
+
+func (b *builder) predicate(t *catalog.Table, iw *indexWriter) error {
+	if b.opts.Predicate == nil {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "partial indexes are not supported")
+	}
+	e, err := b.opts.Predicate(b.ctx, t, iw.index)
+	if err != nil {
+		return err
+	}
+	l := make(layout)
+	for o := range t.Columns {
+		l[scalar.ColumnID(o+1)] = o
+	}
+	scalar.Columns(e, func(id scalar.ColumnID) { iw.uses[int(id)-1] = true })
+	iw.pred, err = b.expr(e, l)
+	return err
+}
+
+func keyOrdinals(t *catalog.Table, idx *catalog.Index) []int {
+	out := make([]int, len(idx.Columns))
+	for i, c := range idx.Columns {
+		out[i] = t.Ordinal(c.Column)
+	}
+	return out
+}
+
+// mutation gathers the writes of one statement's operator into bounded batches.
+type mutation struct {
+	r     *run
+	batch txn.WriteBatch
+	// late are entries that follow all of the batch's deletions, so that a key may move from one row to another.
+	late []lateWrite
+	// outgoing foreign key checks of the rows in the batch
+	checks []fkCheck
+	seen   map[string]struct{} // parent keys known to exist
+}
+
+type lateWrite struct {
+	key   keys.Key
+	value []byte
+	fresh bool
+}
+
+func (m *mutation) reset() {
+	m.batch.Reset()
+	clear(m.late)
+	m.late = m.late[:0]
+	clear(m.checks)
+	m.checks = m.checks[:0]
+	m.seen = nil
+}
+
+// scratch is room for a key or value; keep makes it last.
+func (r *run) scratch() []byte {
+	if cap(r.arena)-len(r.arena) < 256 {
+		size := min(max(512, 2*cap(r.arena)), 64<<10)
+		r.arena = make([]byte, 0, size)
+	}
+	return r.arena[len(r.arena):]
+}
+
+func (r *run) keep(b []byte) []byte {
+	n := len(r.arena)
+	if len(b) > 0 && n < cap(r.arena) && &b[0] == &r.arena[:n+1][n] {
+		r.arena = r.arena[:n+len(b)]
+	}
+	return b[:len(b):len(b)]
+}
+
+func (r *run) indexKey(w *indexWriter, row types.Row) (keys.Key, error) {
+	k, err := w.codec.appendKey(r.scratch(), row)
+	if err != nil {
+		return nil, err
+	}
+	return r.keep(k), nil
+}
+
+func (r *run) indexValue(w *indexWriter, row types.Row) []byte {
+	return r.keep(w.codec.appendValue(r.scratch(), row))
+}
+
+// holds reports whether a row belongs into the index.
+func (r *run) holds(w *indexWriter, row types.Row) (bool, error) {
+	if w.pred == nil {
+		return true, nil
+	}
+	return scalar.Test(w.pred, &r.sctx, row)
+}
+
+// insert adds a row's entries. blind does not care whether the primary key is taken (UPSERT).
+func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
+	for _, iw := range w.indexes {
+		if !iw.adds() {
+			continue
+		}
+		ok, err := m.r.holds(iw, row)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		k, err := m.r.indexKey(iw, row)
+		if err != nil {
+			return err
+		}
+		v := m.r.indexValue(iw, row)
+		if iw.codec.conflicts(row) && !(blind && iw == w.primary) {
+			m.batch.PutNew(k, v)
+		} else {
+			m.batch.Put(k, v)
+		}
+	}
+	return nil
+}
+
+// remove deletes a row's entries.
+func (m *mutation) remove(w *tableWriter, row types.Row) error {
+	for _, iw := range w.indexes {
+		ok, err := m.r.holds(iw, row)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		k, err := m.r.indexKey(iw, row)
+		if err != nil {
+			return err
+		}
+		m.batch.Delete(k)
+	}
+	return nil
+}
+
+// change replaces a row's entries in the given indexes; entries that stay the same are not touched.
+func (m *mutation) change(indexes []*indexWriter, before, after types.Row) error {
+	for _, iw := range indexes {
+		was, err := m.r.holds(iw, before)
+		if err != nil {
+			return err
+		}
+		is, err := m.r.holds(iw, after)
+		if err != nil {
+			return err
+		}
+		is = is && iw.adds()
+		var oldKey, newKey keys.Key
+		if was {
+			if oldKey, err = m.r.indexKey(iw, before); err != nil {
+				return err
+			}
+		}
+		if is {
+			if newKey, err = m.r.indexKey(iw, after); err != nil {
+				return err
+			}
+		}
+		switch same := was && is && bytes.Equal(oldKey, newKey); {
+		case same:
+			v := m.r.indexValue(iw, after)
+			if !iw.index.Primary {
+				u := iw.codec.appendValue(m.r.scratch(), before)
+				if bytes.Equal(u, v) {
+					continue
+				}
+			}
+			m.batch.Put(newKey, v)
+		default:
+			if was {
+				m.batch.Delete(oldKey)
+			}
+			if is {
+				v := m.r.indexValue(iw, after)
+				m.late = append(m.late, lateWrite{newKey, v, iw.codec.conflicts(after)})
+			}
+		}
+	}
+	return nil
+}
+
+func (m *mutation) full() bool {
+	return m.batch.Len()+len(m.late) >= writeBatchOps || m.batch.Bytes() >= writeBatchBytes
+}
+
+// flush sends the gathered writes. The last batch of a statement that is a transaction by itself carries the commit.
+func (m *mutation) flush(commit bool) error {
+	r := m.r
+	if err := m.checkParents(); err != nil {
+		return err
+	}
+	for _, l := range m.late {
+		if l.fresh {
+			m.batch.PutNew(l.key, l.value)
+		} else {
+			m.batch.Put(l.key, l.value)
+		}
+	}
+	clear(m.late)
+	m.late = m.late[:0]
+	if m.batch.Len() == 0 {
+		return nil
+	}
+	var err error
+	if commit && r.env.AutoCommit && len(r.events) == 0 {
+		err = r.kv.CommitBatch(r.ctx, &m.batch)
+		r.committed = err == nil
+	} else {
+		err = r.kv.Write(r.ctx, &m.batch)
+	}
+	m.batch.Reset()
+	return r.writeError(err)
+}
+
+// writeError turns a failed condition into the violation of a unique constraint.
+func (r *run) writeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var c *kv.ConditionFailedError
+	if !errors.As(err, &c) {
+		return err
+	}
+	for _, w := range r.prog.writers {
+		for _, iw := range w.indexes {
+			if bytes.HasPrefix(c.Key, iw.codec.prefix()) {
+				e := uniqueViolation(w.table, iw, c.Key, c.Actual)
+				e.Cause = err
+				return e
+			}
+		}
+	}
+	return err
+}
+
+func uniqueViolation(t *catalog.Table, iw *indexWriter, key keys.Key, value []byte) *sqlstate.Error {
+	e := sqlstate.New(sqlstate.UniqueViolation, "duplicate key value violates unique constraint \"%s\"", iw.index.Name)
+	e.Table, e.Constraint = t.Name, iw.index.Name
+	ords := keyOrdinals(t, iw.index)
+	row := make(types.Row, len(ords))
+	if err := iw.keyed.decode(key, value, row); err == nil {
+		e.Detail = "Key " + keyText(t, ords, row) + " already exists."
+	}
+	return e
+}
+
+// keyText prints "(a, b)=(1, x)".
+func keyText(t *catalog.Table, ords []int, vals types.Row) string {
+	var b strings.Builder
+	b.WriteByte('(')
+	for i, o := range ords {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(t.Columns[o].Name)
+	}
+	b.WriteString(")=(")
+	for i, o := range ords {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(textOf(vals[i], t.Columns[o].Type))
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+func textOf(d types.Datum, t *types.T) string {
+	if d.IsNull() {
+		return "null"
+	}
+	return string(types.AppendText(nil, d, t, nil))
+}
+
+// failingRow is the detail of a violated constraint.
+func failingRow(t *catalog.Table, row types.Row) string {
+	var b strings.Builder
+	b.WriteString("Failing row contains (")
+	first := true
+	for i := range t.Columns {
+		if t.Columns[i].State != catalog.Public || t.Columns[i].Hidden {
+			continue
+		}
+		if !first {
+			b.WriteString(", ")
+		}
+		first = false
+		s := textOf(row[i], t.Columns[i].Type)
+		if len(s) > 64 {
+			s = s[:64] + "..."
+		}
+		b.WriteString(s)
+	}
+	b.WriteString(").")
+	return b.String()
+}
+
+// checkSpec is a compiled CHECK constraint.
+type checkSpec struct {
+	name string
+	ev   scalar.Evaluator
+}
+
+func (b *builder) checks(list []opt.CheckExpr, l layout) ([]checkSpec, error) {
+	var out []checkSpec
+	for _, c := range list {
+		ev, err := b.expr(c.Expr, l)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, checkSpec{c.Name, ev})
+	}
+	return out, nil
+}
+
+// validate enforces NOT NULL and CHECK on a row as it will be written. comb begins with the table's row.
+func (r *run) validate(t *catalog.Table, notNull []int, checks []checkSpec, comb types.Row) error {
+	for _, o := range notNull {
+		if comb[o].IsNull() {
+			e := sqlstate.New(sqlstate.NotNullViolation, "null value in column \"%s\" of relation \"%s\" violates not-null constraint",
+				t.Columns[o].Name, t.Name)
+			e.Detail = failingRow(t, comb)
+			e.Table, e.Column = t.Name, t.Columns[o].Name
+			return e
+		}
+	}
+	for i := range checks {
+		ok, err := scalar.TestCheck(checks[i].ev, &r.sctx, comb)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			e := sqlstate.New(sqlstate.CheckViolation, "new row for relation \"%s\" violates check constraint \"%s\"", t.Name, checks[i].name)
+			e.Detail = failingRow(t, comb)
+			e.Table, e.Constraint = t.Name, checks[i].name
+			return e
+		}
+	}
+	return nil
+}
+
+// returning compiles RETURNING into the node's columns.
+func (b *builder) returning(items []opt.ProjectItem, cols []scalar.ColumnID, l layout) ([]scalar.Evaluator, error) {
+	if items == nil {
+		return nil, nil
+	}
+	byCol := make(map[scalar.ColumnID]scalar.Expr, len(items))
+	for _, it := range items {
+		byCol[it.Col] = it.Expr
+	}
+	if len(cols) == 0 {
+		for _, it := range items {
+			cols = append(cols, it.Col)
+		}
+	}
+	out := make([]scalar.Evaluator, len(cols))
+	for i, c := range cols {
+		e := byCol[c]
+		if e == nil {
+			if _, ok := l[c]; !ok {
+				return nil, internal("returned column %d is unknown", c)
+			}
+			e = &scalar.Column{ID: c, T: b.meta.Column(c).Type}
+		}
+		ev, err := b.expr(e, l)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = ev
+	}
+	return out, nil
+}
+
+// emitter keeps the rows of RETURNING until the statement has done its work.
+type emitter struct {
+	store rowStore
+	row   types.Row
+	at    int
+}
+
+func (e *emitter) add(r *run, evs []scalar.Evaluator, comb types.Row) error {
+	if evs == nil {
+		return nil
+	}
+	if len(e.row) != len(evs) {
+		e.row = make(types.Row, len(evs))
+	}
+	if err := r.evalInto(evs, comb, e.row); err != nil {
+		return err
+	}
+	_, err := e.store.add(r.budget, e.row)
+	return err
+}
+
+func (e *emitter) reset(r *run) {
+	e.store.reset(r.budget)
+	e.at = 0
+	clear(e.row)
+}
+
+func (e *emitter) next() types.Row {
+	if e.at == len(e.store.rows) {
+		return nil
+	}
+	e.at++
+	return e.store.rows[e.at-1]
+}
+
+// mutator registers a mutation with its program.
+func (b *builder) mutator(atRoot bool) {
+	b.prog.mutates = true
+	if !atRoot {
+		b.prog.nested = true
+	}
+}
+
+// finish ends a mutation: at the root the foreign keys are checked and cascaded now, below it when the whole
+// statement has run.
+func (m *mutation) finish(atRoot bool) error {
+	if err := m.flush(atRoot); err != nil {
+		return err
+	}
+	if atRoot {
+		return m.r.afterStatement()
+	}
+	return nil
+}
