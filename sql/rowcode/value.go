@@ -1,0 +1,230 @@
+package rowcode
+
+import (
+	"fmt"
+
+	"meridian/encoding"
+	"meridian/sql/catalog"
+	"meridian/sql/types"
+)
+
+// valueVersion is the first byte of every value; it also keeps a value from being empty, which storage takes for a
+// deletion.
+const valueVersion = 0x01
+
+// AppendValue appends the value of a row's entry. row has a value for every column of the table, in its order.
+func (x *Index) AppendValue(buf []byte, row types.Row) []byte {
+	if buf == nil {
+		n := 1
+		for i := range x.values {
+			d := row[x.values[i].ordinal]
+			switch d.Phys() {
+			case types.PhysNull:
+			case types.PhysString, types.PhysBytes, types.PhysUUID, types.PhysJSON:
+				n += 4 + len(d.Str())
+			default:
+				n += 10
+			}
+		}
+		buf = make([]byte, 0, n)
+	}
+	buf = append(buf, valueVersion)
+	prev := catalog.ColumnID(0)
+	for i := range x.values {
+		c := &x.values[i]
+		d := row[c.ordinal]
+		if d.IsNull() && !c.writeNull || c.inexactOnly && !inexact(d) {
+			continue
+		}
+		buf = encoding.AppendUvarint(buf, uint64(c.id-prev)<<3|wireOf(d))
+		buf = appendPayload(buf, d)
+		prev = c.id
+	}
+	return buf
+}
+
+// Decoder reads some columns of the entries of an index. It is immutable, and may be used by many scans at once.
+type Decoder struct {
+	x *Index
+	// keySlots[i] is where the i-th key column goes, -1 if nowhere; it ends with the last one needed.
+	keySlots []int
+	// byColumn[id] is one more than the slot of a column that the value may have.
+	byColumn []int32
+	types    []*types.T // by slot
+	initial  types.Row  // by slot: NULL, or the default of rows older than the column
+	maxID    catalog.ColumnID
+	wantText bool
+}
+
+// NewDecoder prepares to read the columns with the given ordinals in the table into slots 0, 1, ... An index that
+// lacks one of them gives an error.
+func NewDecoder(t *catalog.Table, ix *catalog.Index, ordinals []int) (*Decoder, error) {
+	x, err := NewIndex(t, ix)
+	if err != nil {
+		return nil, err
+	}
+	return x.NewDecoder(ordinals)
+}
+
+// NewDecoder is the function of that name for an index that is at hand.
+func (x *Index) NewDecoder(ordinals []int) (*Decoder, error) {
+	d := &Decoder{x: x, types: make([]*types.T, len(ordinals)), initial: make(types.Row, len(ordinals))}
+	inKey := func(ord int) int {
+		for i := range x.columns {
+			if x.columns[i].ordinal == ord {
+				return i
+			}
+		}
+		if !x.unique {
+			for i := range x.suffix {
+				if x.suffix[i].ordinal == ord {
+					return len(x.columns) + i
+				}
+			}
+		}
+		return -1
+	}
+	for slot, ord := range ordinals {
+		if ord < 0 || ord >= len(x.Table.Columns) {
+			return nil, fmt.Errorf("rowcode: table %q has no column %d", x.Table.Name, ord)
+		}
+		c := &x.Table.Columns[ord]
+		d.types[slot] = c.Type
+		found := false
+		if k := inKey(ord); k >= 0 {
+			for len(d.keySlots) <= k {
+				d.keySlots = append(d.keySlots, -1)
+			}
+			d.keySlots[k] = slot
+			found = true
+		}
+		for i := range x.values {
+			if x.values[i].ordinal != ord {
+				continue
+			}
+			found = true
+			for catalog.ColumnID(len(d.byColumn)) <= c.ID {
+				d.byColumn = append(d.byColumn, 0)
+			}
+			d.byColumn[c.ID] = int32(slot + 1)
+			d.maxID = max(d.maxID, c.ID)
+			switch c.Type.Phys() {
+			case types.PhysString, types.PhysBytes, types.PhysJSON:
+				d.wantText = true
+			}
+		}
+		if !found && x.Desc.Primary {
+			continue // a column that is being added or removed reads as NULL
+		}
+		if !found {
+			return nil, fmt.Errorf("rowcode: index %q does not have column %q", x.Desc.Name, c.Name)
+		}
+		if c.HasMissing && x.Desc.Primary {
+			v, err := types.ParseText(c.Type.Bare(), c.Missing, nil)
+			if err != nil {
+				return nil, err
+			}
+			d.initial[slot] = v
+		}
+	}
+	return d, nil
+}
+
+func (d *Decoder) corrupt(what string) error {
+	return &CorruptionError{Table: d.x.Table.ID, Index: d.x.Desc.ID, What: what}
+}
+
+// Decode reads an entry into out, which has a slot for every wanted column. It keeps nothing of key and value.
+func (d *Decoder) Decode(key, value []byte, out types.Row) error {
+	copy(out, d.initial)
+	if len(d.keySlots) > 0 {
+		if err := d.decodeKey(key, out); err != nil {
+			return err
+		}
+	}
+	if d.maxID == 0 {
+		return nil
+	}
+	if len(value) == 0 || value[0] != valueVersion {
+		return d.corrupt("unknown format of a value")
+	}
+	text := ""
+	b := value[1:]
+	id := uint64(0)
+	for len(b) > 0 {
+		head := uint64(b[0])
+		if head < 0x80 {
+			b = b[1:]
+		} else {
+			var err error
+			if head, b, err = encoding.Uvarint(b); err != nil {
+				return d.corrupt("malformed value")
+			}
+		}
+		id += head >> 3
+		wire := head & 7
+		if id > uint64(d.maxID) {
+			break // columns are in order: nothing more is wanted
+		}
+		slot := d.byColumn[id]
+		var err error
+		if slot == 0 {
+			if b, err = skipPayload(b, wire); err != nil {
+				return d.corrupt("malformed value")
+			}
+			continue
+		}
+		if wire == wireSized && d.wantText && text == "" {
+			text = string(value)
+		}
+		if out[slot-1], b, err = decodePayload(b, wire, d.types[slot-1], text); err != nil {
+			return d.corrupt("malformed value")
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) decodeKey(key []byte, out types.Row) error {
+	p := d.x.prefix
+	if len(key) < len(p) || string(key[:len(p)]) != string(p) {
+		return d.corrupt("key of another index")
+	}
+	b := key[len(p):]
+	for i, slot := range d.keySlots {
+		c := d.x.keyColumn(i)
+		var err error
+		if slot < 0 {
+			if b, err = skipKeyDatum(b, c.t, c.dir); err != nil {
+				return d.corrupt("malformed key")
+			}
+			continue
+		}
+		if out[slot], b, err = DecodeKeyDatum(b, c.t, c.dir); err != nil {
+			return d.corrupt("malformed key")
+		}
+	}
+	return nil
+}
+
+// KeyValues reads the values of all columns of an entry's key, for messages such as "Key (a)=(1) already exists".
+func (x *Index) KeyValues(key []byte) (types.Row, error) {
+	d := Decoder{x: x}
+	p := x.prefix
+	if len(key) < len(p) || string(key[:len(p)]) != string(p) {
+		return nil, d.corrupt("key of another index")
+	}
+	b := key[len(p):]
+	row := make(types.Row, len(x.columns))
+	for i := range x.columns {
+		c := &x.columns[i]
+		var err error
+		if row[i], b, err = DecodeKeyDatum(b, c.t, c.dir); err != nil {
+			return nil, d.corrupt("malformed key")
+		}
+	}
+	return row, nil
+}
+
+// RowPrefixLen is the length of the part of a key that identifies its row: the whole key, as a row is one key. It is
+// here for those that split ranges between rows.
+func RowPrefixLen(key []byte) int { return len(key) }
