@@ -1,0 +1,148 @@
+// Package core is the shape that every protocol core has.
+//
+// A core is a protocol as a value: messages and clock readings in, effects out. It never blocks, starts a goroutine,
+// reads a clock, opens a file or rolls dice. A driver is a short loop that feeds a core and carries out its effects; it
+// decides nothing about the protocol. A host is what the machine lends to the driver.
+//
+//	         messages, clock readings, "durable up to ticket t"
+//	driver ------------------------------------------------------> core
+//	       <------------------------------------------------------
+//	         Effects: Persist, Send, After, Apply, Wake
+//
+// The rules that the test suite stands on:
+//
+//	K1  determinism: Step on the same state with the same input gives the same effects, always. So a core has no maps
+//	    whose iteration shows, and whatever chance it needs arrives as a message;
+//	K2  durable before sent: a message that promises something (a vote, an acknowledgement) is in After, and the driver
+//	    sends it only once Persist of the same Effects is on disk. Send is for messages that promise nothing;
+//	K3  Durable is called with tickets in order, each once, and means that every Persist up to it is on disk (I1);
+//	K4  a driver drains Effects after every Step, Tick and Durable, and applies Apply in order.
+//
+// A core may read through a view that it is handed, but writes only by effects. Long work leaves as an effect and comes
+// back as a message, so that a step stays short. The driver of a range, in replica, carries out many cores' Persist
+// with one sync of the store's disk.
+//
+// Replay is the test harness of a core: it feeds a script and prints the trace, and CheckDeterminism runs a script
+// twice and compares.
+package core
+
+import (
+	"fmt"
+	"strings"
+
+	"meridian/clock"
+)
+
+// Ticket names one Persist; tickets of a core grow by one. Zero is "nothing to wait for".
+type Ticket uint64
+
+// Effects is what a driver has to do now. M is the core's messages, W its durable writes, C its changes of state.
+type Effects[M, W, C any] struct {
+	// Persist must be made durable, then Durable(Ticket) called.
+	Persist []W
+	// Ticket names this Persist; it is zero if Persist is empty.
+	Ticket Ticket
+	// Send may leave at once.
+	Send []M
+	// After may leave only when Persist is durable (K2).
+	After []M
+	// Apply changes the state machine, in this order.
+	Apply []C
+	// Wake asks for a Tick no later than this; zero does not care.
+	Wake clock.Timestamp
+}
+
+// Empty reports whether there is nothing to do but, perhaps, to wake up later.
+func (e *Effects[M, W, C]) Empty() bool {
+	return len(e.Persist) == 0 && len(e.Send) == 0 && len(e.After) == 0 && len(e.Apply) == 0
+}
+
+// Reset empties e and keeps its memory.
+func (e *Effects[M, W, C]) Reset() {
+	clear(e.Persist)
+	clear(e.Send)
+	clear(e.After)
+	clear(e.Apply)
+	*e = Effects[M, W, C]{Persist: e.Persist[:0], Send: e.Send[:0], After: e.After[:0], Apply: e.Apply[:0]}
+}
+
+// Core is a protocol as a value.
+type Core[M, W, C any] interface {
+	// Step takes in a message that arrived.
+	Step(now clock.Timestamp, m M)
+	// Tick says that time passed.
+	Tick(now clock.Timestamp)
+	// Durable says that every Persist up to a ticket is on disk (K3).
+	Durable(upTo Ticket)
+	// Effects drains what must happen now.
+	Effects() Effects[M, W, C]
+}
+
+// Event is one input of a core.
+type Event[M any] struct {
+	Now clock.Timestamp
+	// Message is stepped if it is not nil; otherwise Durable is told if it is not zero; otherwise the core ticks.
+	Message *M
+	Durable Ticket
+}
+
+// Replay feeds events to a core and returns what it did, one line for each effect.
+func Replay[M, W, C any](c Core[M, W, C], events []Event[M]) string {
+	var b strings.Builder
+	for i, e := range events {
+		switch {
+		case e.Message != nil:
+			c.Step(e.Now, *e.Message)
+		case e.Durable != 0:
+			c.Durable(e.Durable)
+		default:
+			c.Tick(e.Now)
+		}
+		f := c.Effects()
+		for _, w := range f.Persist {
+			fmt.Fprintf(&b, "%d persist %d %+v\n", i, f.Ticket, w)
+		}
+		for _, m := range f.Send {
+			fmt.Fprintf(&b, "%d send %+v\n", i, m)
+		}
+		for _, m := range f.After {
+			fmt.Fprintf(&b, "%d after %d send %+v\n", i, f.Ticket, m)
+		}
+		for _, a := range f.Apply {
+			fmt.Fprintf(&b, "%d apply %+v\n", i, a)
+		}
+		if !f.Wake.IsZero() {
+			fmt.Fprintf(&b, "%d wake %s\n", i, f.Wake)
+		}
+	}
+	return b.String()
+}
+
+// NondeterminismError shows where two replays of one script parted (K1).
+type NondeterminismError struct {
+	Line          int
+	First, Second string
+}
+
+func (e *NondeterminismError) Error() string {
+	return fmt.Sprintf("core: two replays of one script differ at line %d:\n  %s\n  %s", e.Line, e.First, e.Second)
+}
+
+// CheckDeterminism replays a script on two cores that make gives, and compares the traces.
+func CheckDeterminism[M, W, C any](make func() Core[M, W, C], events []Event[M]) error {
+	a := strings.Split(Replay(make(), events), "\n")
+	b := strings.Split(Replay(make(), events), "\n")
+	for i := range max(len(a), len(b)) {
+		var x, y string
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return &NondeterminismError{Line: i + 1, First: x, Second: y}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+// Package fault makes schedules of what goes wrong: seeded, printable, and carried out through a small interface.
+//
+//	seed ---> Generate ---> Plan ---> String ---> committed with the fix, read back by Parse
+//	                          |
+//	                         Run(clock, Target): crash, restart, cut, heal, slow, skew, ...
+//
+// A plan is a list of actions at times since its start. Generate keeps these promises, so that a workload which runs
+// under a plan can demand an outcome:
+//
+//	F1  at most MaxDown nodes are crashed or isolated at any moment (give a minority, and the cluster must go on);
+//	F2  clocks stay within MaxSkew of true time, so any two are within twice that;
+//	F3  everything that is broken is repaired by the end: nodes restarted, links healed, disks sound, clocks right. What
+//	    follows the end must work without exception.
+//
+// One line of a plan, as String prints it:
+//
+//	1.25s crash n3
+//	2s    cut n1 n4
+//	2.5s  skew n2 -180ms
+package fault
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"meridian/host"
+)
+
+// Kind is what an action does.
+type Kind string
+
+const (
+	// Crash kills the process of A; its disk loses what was not synced. Its peers are reset.
+	Crash Kind = "crash"
+	// PowerOff is a crash that the peers do not hear of.
+	PowerOff Kind = "poweroff"
+	// Restart starts A again after Crash or PowerOff.
+	Restart Kind = "restart"
+	// Isolate cuts A off from everybody, as a long pause does; Rejoin undoes it.
+	Isolate Kind = "isolate"
+	Rejoin  Kind = "rejoin"
+	// Cut stalls both ways between A and B, CutOneWay what travels from A to B; Heal opens both ways.
+	Cut       Kind = "cut"
+	CutOneWay Kind = "cutoneway"
+	Heal      Kind = "heal"
+	// Slow adds Amount of delay to what travels from A to B; zero ends it.
+	Slow Kind = "slow"
+	// Reset breaks the connections between A and B.
+	Reset Kind = "reset"
+	// Skew sets A's clock off by Amount; zero ends it.
+	Skew Kind = "skew"
+	// SlowDisk makes A's syncs take Amount longer; zero ends it.
+	SlowDisk Kind = "slowdisk"
+)
+
+// operands says how many nodes each kind names and whether it has an amount.
+var operands = map[Kind]struct {
+	nodes  int
+	amount bool
+}{
+	Crash: {1, false}, PowerOff: {1, false}, Restart: {1, false}, Isolate: {1, false}, Rejoin: {1, false},
+	Cut: {2, false}, CutOneWay: {2, false}, Heal: {2, false}, Slow: {2, true}, Reset: {2, false},
+	Skew: {1, true}, SlowDisk: {1, true},
+}
+
+// Action is one thing that goes wrong, or right again.
+type Action struct {
+	At     time.Duration
+	Kind   Kind
+	A, B   string
+	Amount time.Duration
+}
+
+func (a Action) String() string {
+	s := fmt.Sprintf("%-8s %s %s", a.At, a.Kind, a.A)
+	if a.B != "" {
+		s += " " + a.B
+	}
+	if operands[a.Kind].amount {
+		s += " " + a.Amount.String()
+	}
+	return s
+}
+
+// Plan is actions in order of time.
+type Plan []Action
+
+// String is one line for each action; Parse reads it.
+func (p Plan) String() string {
+	var b strings.Builder
+	for _, a := range p {
+		b.WriteString(a.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Parse reads what String printed. Empty lines and lines that begin with # are skipped.
+func Parse(s string) (Plan, error) {
+	var p Plan
+	for i, line := range strings.Split(s, "\n") {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0][0] == '#' {
+			continue
+		}
+		bad := func(why string) (Plan, error) {
+			return nil, fmt.Errorf("fault: line %d %q: %s", i+1, line, why)
+		}
+		if len(f) < 3 {
+			return bad("want a time, a kind and a node")
+		}
+		at, err := time.ParseDuration(f[0])
+		if err != nil {
+			return bad(err.Error())
+		}
+		a := Action{At: at, Kind: Kind(f[1]), A: f[2]}
+		op, ok := operands[a.Kind]
+		if !ok {
+			return bad("unknown kind")
+		}
+		f = f[3:]
+		want := op.nodes - 1
+		if op.amount {
+			want++
+		}
+		if len(f) != want {
+			return bad("wrong number of operands")
+		}
+		if op.nodes == 2 {
+			a.B, f = f[0], f[1:]
+		}
+		if op.amount {
+			if a.Amount, err = time.ParseDuration(f[0]); err != nil {
+				return bad(err.Error())
+			}
+		}
+		p = append(p, a)
+	}
+	if !slices.IsSortedFunc(p, byTime) {
+		return nil, fmt.Errorf("fault: the plan is not in order of time")
+	}
+	return p, nil
+}
+
+func byTime(a, b Action) int { return cmp.Compare(a.At, b.At) }
+
+// Options shape a generated plan.
+type Options struct {
+	// Nodes are the names of those that may fail.
+	Nodes []string
+	// Duration is the plan's length; the last tenth is for repairs only.
+	Duration time.Duration
+	// Every is the mean time between two faults; default 1 s.
+	Every time.Duration
+	// Lasting is the mean time until a fault is repaired; default 3 s.
+	Lasting time.Duration
+	// Kinds of faults, of Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset, Skew and SlowDisk; default: all but SlowDisk.
+	Kinds []Kind
+	// MaxDown bounds nodes that are crashed or isolated at once (F1); default: the largest minority.
+	MaxDown int
+	// MaxSkew bounds a clock's error (F2); default 200 ms.
+	MaxSkew time.Duration
+	// MaxSlow bounds additional delay; default 500 ms.
+	MaxSlow time.Duration
+}
+
+// Generate makes the plan of a seed. Same seed and options, same plan.
+func Generate(seed uint64, o Options) Plan {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.Every, time.Second)
+	def(&o.Lasting, 3*time.Second)
+	def(&o.MaxSkew, 200*time.Millisecond)
+	def(&o.MaxSlow, 500*time.Millisecond)
+	if o.Kinds == nil {
+		o.Kinds = []Kind{Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset, Skew}
+	}
+	if o.MaxDown == 0 {
+		o.MaxDown = (len(o.Nodes) - 1) / 2
+	}
+	r := rand.New(rand.NewPCG(seed, 0xfa017))
+	var p Plan
+	if len(o.Nodes) == 0 {
+		return p
+	}
+	const grain = time.Millisecond
+	around := func(mean time.Duration) time.Duration {
+		return (mean/2 + time.Duration(r.Int64N(int64(mean)+1))).Truncate(grain)
+	}
+	last := o.Duration - o.Duration/10
+	// Until when each node, pair, clock or disk is broken: what is broken is not broken again, so that one repair
+	// does not undo two faults.
+	busy := map[string]time.Duration{}
+	var down []time.Duration // ends of the spans in which a node is down
+	for at := around(o.Every); at < last; at += around(o.Every) {
+		kind := o.Kinds[r.IntN(len(o.Kinds))]
+		a := o.Nodes[r.IntN(len(o.Nodes))]
+		b := a
+		if operands[kind].nodes == 2 {
+			if len(o.Nodes) < 2 {
+				continue
+			}
+			for b == a {
+				b = o.Nodes[r.IntN(len(o.Nodes))]
+			}
+		}
+		end := min(at+max(around(o.Lasting), grain), last)
+		act := Action{At: at, Kind: kind, A: a}
+		fix := Action{At: end, A: a}
+		var key string
+		switch kind {
+		case Crash, PowerOff, Isolate:
+			down = slices.DeleteFunc(down, func(t time.Duration) bool { return t < at })
+			if len(down) >= o.MaxDown {
+				continue
+			}
+			key = "node " + a
+			fix.Kind = Restart
+			if kind == Isolate {
+				fix.Kind = Rejoin
+			}
+		case Cut, CutOneWay:
+			// A machine's isolation heals all its links, so a cut may not overlap with one.
+			key = "link " + min(a, b) + " " + max(a, b)
+			act.B, fix.B, fix.Kind = b, b, Heal
+		case Slow:
+			key = "slow " + a + " " + b
+			act.B, fix.B, fix.Kind = b, b, Slow
+			act.Amount = time.Duration(r.Int64N(int64(o.MaxSlow/grain))+1) * grain
+		case Reset:
+			act.B = b
+			p = append(p, act)
+			continue
+		case Skew:
+			key = "clock " + a
+			fix.Kind = Skew
+			act.Amount = time.Duration(r.Int64N(2*int64(o.MaxSkew/grain)+1))*grain - o.MaxSkew.Truncate(grain)
+		case SlowDisk:
+			key = "disk " + a
+			fix.Kind = SlowDisk
+			act.Amount = time.Duration(r.Int64N(int64(o.MaxSlow/grain))+1) * grain
+		default:
+			panic(fmt.Sprintf("fault: %s is not a fault", kind))
+		}
+		if busy[key] >= at && busy[key] != 0 {
+			continue
+		}
+		if fix.Kind == Restart || fix.Kind == Rejoin {
+			down = append(down, end)
+		}
+		busy[key] = end
+		p = append(p, act, fix)
+	}
+	slices.SortStableFunc(p, byTime)
+	return p
+}
+
+// Target is what a plan is carried out on: a simulated cluster.
+type Target interface {
+	// Crash ends a node's process; silent means that its peers are not told.
+	Crash(node string, silent bool) error
+	Restart(node string) error
+	Isolate(node string)
+	Rejoin(node string)
+	Cut(a, b string, oneWay bool)
+	Heal(a, b string)
+	Slow(from, to string, extra time.Duration)
+	Reset(a, b string)
+	Skew(node string, offset time.Duration)
+	SlowDisk(node string, delay time.Duration)
+}
+
+// Run carries out a plan; log, if not nil, hears of each action as it happens. It stops at the first error or when
+// ctx ends, and then leaves things as they are.
+func Run(ctx context.Context, clock host.Clock, p Plan, t Target, log func(Action)) error {
+	start := clock.Monotonic()
+	for _, a := range p {
+		if err := clock.Sleep(ctx, a.At-(clock.Monotonic()-start)); err != nil {
+			return err
+		}
+		if log != nil {
+			log(a)
+		}
+		var err error
+		switch a.Kind {
+		case Crash, PowerOff:
+			err = t.Crash(a.A, a.Kind == PowerOff)
+		case Restart:
+			err = t.Restart(a.A)
+		case Isolate:
+			t.Isolate(a.A)
+		case Rejoin:
+			t.Rejoin(a.A)
+		case Cut, CutOneWay:
+			t.Cut(a.A, a.B, a.Kind == CutOneWay)
+		case Heal:
+			t.Heal(a.A, a.B)
+		case Slow:
+			t.Slow(a.A, a.B, a.Amount)
+		case Reset:
+			t.Reset(a.A, a.B)
+		case Skew:
+			t.Skew(a.A, a.Amount)
+		case SlowDisk:
+			t.SlowDisk(a.A, a.Amount)
+		default:
+			err = fmt.Errorf("fault: unknown kind %q", a.Kind)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", a, err)
+		}
+	}
+	return nil
+}
