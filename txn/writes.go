@@ -1,0 +1,40 @@
+package txn
+
+import (
+	"iter"
+
+	"meridian/keys"
+)
+
+// WriteKind says what a Write does.
+type WriteKind uint8
+
+// The kinds are the methods of WriteBatch.
+const (
+	WritePut         = WriteKind(opPut)
+	WritePutNew      = WriteKind(opPutNew)
+	WriteCPut        = WriteKind(opCPut)
+	WriteDelete      = WriteKind(opDelete)
+	WriteDeleteRange = WriteKind(opDeleteRange)
+	WriteAdd         = WriteKind(opAdd)
+)
+
+// Write is one write of a batch, for those that stand in for a Txn.
+type Write struct {
+	Kind            WriteKind
+	Key, End        keys.Key
+	Value, Expected []byte
+	Delta           int64
+}
+
+// Writes lists the batch's writes in order.
+func (b *WriteBatch) Writes() iter.Seq[Write] {
+	return func(yield func(Write) bool) {
+		for i := range b.ops {
+			o := &b.ops[i]
+			if !yield(Write{WriteKind(o.kind), o.key, o.end, o.value, o.expected, o.delta}) {
+				return
+			}
+		}
+	}
+}
