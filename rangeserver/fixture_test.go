@@ -1,0 +1,417 @@
+package rangeserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/replica"
+	"meridian/replica/lease"
+	"meridian/sim"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
+	"meridian/transport"
+)
+
+// cluster is a few stores over simulated machines and the real transport, with a participant that knows Put and Get
+// only, and liveness records that everybody sees at once.
+type cluster struct {
+	t        *testing.T
+	net      *sim.Network
+	nodes    []*node
+	liveness *liveness
+	interval time.Duration
+
+	mu     sync.Mutex
+	served []service
+}
+
+// service is one request that a lease allowed.
+type service struct {
+	r    kv.RangeID
+	seq  uint64
+	at   clock.Timestamp
+	node kv.NodeID
+}
+
+type node struct {
+	c       *cluster
+	id      kv.NodeID
+	machine *sim.Machine
+	host    *host.Host
+	clock   *clock.Clock
+	engine  *engine.Engine
+	net     *transport.Transport
+	store   *rangeserver.Store
+	up      bool
+}
+
+const liveFor = 2250 * time.Millisecond
+
+type liveness struct {
+	mu      sync.Mutex
+	records map[kv.NodeID]*record
+}
+
+type record struct {
+	incarnation uint64
+	expiration  clock.Timestamp
+}
+
+func (l *liveness) get(n kv.NodeID) record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.records[n]; r != nil {
+		return *r
+	}
+	return record{}
+}
+
+type nodeLiveness struct {
+	*liveness
+	n *node
+}
+
+func (l nodeLiveness) IsLive(n kv.NodeID, incarnation uint64, now clock.Timestamp) bool {
+	r := l.get(n)
+	return r.incarnation == incarnation && now.Less(r.expiration)
+}
+func (l nodeLiveness) Self() (uint64, clock.Timestamp) { return l.Incarnation(l.n.id) }
+func (l nodeLiveness) Incarnation(n kv.NodeID) (uint64, clock.Timestamp) {
+	r := l.get(n)
+	return r.incarnation, r.expiration
+}
+func (l nodeLiveness) IncrementIncarnation(ctx context.Context, n kv.NodeID, incarnation uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.records[n]
+	if r.incarnation != incarnation {
+		return nil
+	}
+	if l.n.clock.Now().Less(r.expiration) {
+		return errors.New("still live")
+	}
+	r.incarnation++
+	return nil
+}
+
+// heartbeat is the node's own record while it runs.
+func (n *node) heartbeat(ctx context.Context) {
+	l := n.c.liveness
+	l.mu.Lock()
+	r := l.records[n.id]
+	if r == nil {
+		r = &record{}
+		l.records[n.id] = r
+	}
+	r.incarnation++
+	mine := r.incarnation
+	l.mu.Unlock()
+	for {
+		l.mu.Lock()
+		if r.incarnation != mine {
+			r.incarnation++ // somebody ended it; begin anew
+			mine = r.incarnation
+		}
+		r.expiration = r.expiration.Forward(n.clock.Now().Add(liveFor))
+		l.mu.Unlock()
+		if n.host.Clock.Sleep(ctx, 750*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+func newCluster(t *testing.T, n int) *cluster {
+	c := &cluster{t: t, net: sim.NewNetwork(sim.NetworkOptions{}), liveness: &liveness{records: map[kv.NodeID]*record{}}, interval: -1}
+	for i := range n {
+		c.nodes = append(c.nodes, &node{c: c, id: kv.NodeID(i + 1), machine: sim.NewMachine(sim.MachineOptions{
+			Name: fmt.Sprintf("n%d", i+1), Network: c.net, Seed: 1, Log: testLog(t)})})
+	}
+	return c
+}
+
+func testLog(t *testing.T) *slog.Logger {
+	if os.Getenv("MERIDIAN_TEST_LOG") == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (c *cluster) addr(id kv.NodeID) (string, bool) { return fmt.Sprintf("n%d:1000", id), true }
+
+// start boots a node; the first one bootstraps the cluster.
+func (n *node) start(bootstrap bool) {
+	t := n.c.t
+	t.Helper()
+	time.Sleep(time.Millisecond) // a clock never shows the same time in two lives (keys.StoreClockKey)
+	n.host = n.machine.Boot(context.Background())
+	n.clock = clock.New(n.host.Clock, clock.DefaultMaxOffset)
+	var err error
+	n.engine, err = engine.Open(n.host, "store", engine.Options{CacheBytes: 4 << 20, MemTableBytes: 1 << 20, ReserveBytes: -1})
+	check(t, err)
+	if bootstrap {
+		check(t, rangeserver.Bootstrap(n.engine, n.id, kv.StoreID(n.id), n.clock.Now(), nil))
+	}
+	n.net = transport.New(transport.Options{Host: n.host, Clock: n.clock, NodeID: func() kv.NodeID { return n.id },
+		Resolve: n.c.addr})
+	addr, _ := n.c.addr(n.id)
+	l, err := n.host.Network.Listen(addr)
+	check(t, err)
+	n.host.Group.Go(n.heartbeat)
+	n.store, err = rangeserver.Open(rangeserver.Options{
+		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Liveness: nodeLiveness{n.c.liveness, n},
+		NodeID: n.id, StoreID: kv.StoreID(n.id), DB: database{n.c},
+		Participants: map[kv.Protocol]rangeserver.NewParticipant{kv.Leader: func(r *replica.Replica, _ any) rangeserver.Participant {
+			return &participant{n: n, r: r, turn: make(chan struct{}, 1)}
+		}},
+		OnFatal:       func(err error) { t.Logf("n%d: fatal: %v", n.id, err) },
+		QueueInterval: n.c.interval,
+	})
+	check(t, err)
+	n.host.Group.Go(func(context.Context) { _ = n.net.Serve(l) })
+	n.up = true
+}
+
+// stop ends a node in good order.
+func (n *node) stop() {
+	if !n.up {
+		return
+	}
+	n.up = false
+	n.net.Close()
+	n.host.Group.Stop()
+	_ = n.engine.Close()
+}
+
+// crash pulls the plug.
+func (n *node) crash(percent int) {
+	n.machine.Crash(percent, true)
+	n.stop()
+}
+
+func (c *cluster) stop() {
+	for _, n := range c.nodes {
+		n.stop()
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// participant serves Put, Get and EndTxn with a trigger, one request at a time for writes.
+type participant struct {
+	n    *node
+	r    *replica.Replica
+	turn chan struct{}
+}
+
+func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	now := p.n.clock.Now()
+	seq, ok := p.r.CheckLease(now)
+	if !ok {
+		var err error
+		if seq, err = p.r.EnsureLease(ctx, now); err != nil {
+			return nil, err
+		}
+	}
+	resp := &kv.BatchResponse{}
+	if get, ok := b.Requests[0].(*kv.GetRequest); ok {
+		r := mvcc.NewReader(p.n.engine)
+		defer r.Close()
+		v, err := r.Get(get.Key, &mvcc.ReadOptions{Timestamp: now})
+		if err != nil {
+			return nil, err
+		}
+		if s, ok := p.r.CheckLease(now); !ok || s != seq {
+			return nil, &kv.NotLeaseholderError{Range: p.r.RangeID()}
+		}
+		p.n.c.serve(p.r.RangeID(), seq, now, p.n.id)
+		resp.Responses = append(resp.Responses, &kv.GetResponse{Value: v.Bytes, Timestamp: v.Timestamp})
+		return resp, nil
+	}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	free := func() { <-p.turn }
+	now = p.n.clock.Now()
+	if seq, ok = p.r.CheckLease(now); !ok {
+		free()
+		return nil, &kv.NotLeaseholderError{Range: p.r.RangeID()}
+	}
+	eb := p.n.engine.NewIndexedBatch()
+	defer eb.Close()
+	w := mvcc.NewWriter(eb, eb)
+	c := &replica.Command{LeaseSequence: seq, Settled: free}
+	for _, q := range b.Requests {
+		switch q := q.(type) {
+		case *kv.PutRequest:
+			if err := w.Put(q.Key, q.Value, &mvcc.WriteOptions{Timestamp: now}); err != nil {
+				_ = w.Close()
+				free()
+				return nil, err
+			}
+		case *kv.EndTxnRequest:
+			c.Trigger = q.Trigger
+		}
+		resp.Responses = append(resp.Responses, &kv.EmptyResponse{})
+	}
+	c.Delta = w.Stats
+	_ = w.Close()
+	if c.Trigger != nil {
+		d, err := p.r.EvaluateTrigger(eb, eb, c.Trigger)
+		if err != nil {
+			free()
+			return nil, err
+		}
+		c.Delta.Add(d)
+	}
+	c.Batch = eb.Repr()
+	p.n.c.serve(p.r.RangeID(), seq, now, p.n.id)
+	err := p.r.Propose(ctx, c)
+	var ambiguous *kv.AmbiguousError
+	if !errors.As(err, &ambiguous) {
+		free()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (p *participant) LeaseChanged(lease.Lease, bool)                  {}
+func (p *participant) DescriptorChanged(*kv.RangeDescriptor)           {}
+func (p *participant) SplitOff(_, _ *kv.RangeDescriptor) (handoff any) { return nil }
+func (p *participant) Absorb(*kv.RangeDescriptor, any)                 {}
+func (p *participant) Subsume() (handoff any)                          { return nil }
+func (p *participant) SnapshotApplied()                                {}
+func (p *participant) Close(error)                                     {}
+func (p *participant) Drain(ctx context.Context) error {
+	select {
+	case p.turn <- struct{}{}:
+		<-p.turn
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *cluster) serve(r kv.RangeID, seq uint64, at clock.Timestamp, n kv.NodeID) {
+	c.mu.Lock()
+	c.served = append(c.served, service{r, seq, at, n})
+	c.mu.Unlock()
+}
+
+// send finds the leaseholder of a key and sends it requests.
+func (c *cluster) send(ctx context.Context, k keys.Key, reqs ...kv.Request) (*kv.BatchResponse, error) {
+	var last error = errors.New("nobody has the range")
+	for i := 0; ; i++ {
+		if i > 0 && i%len(c.nodes) == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("%w (last: %w)", err, last)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		n := c.nodes[i%len(c.nodes)]
+		if !n.up {
+			continue
+		}
+		info, ok := n.store.Lookup(keys.Addr(k))
+		if !ok {
+			continue
+		}
+		resp, err := n.store.Send(ctx, &kv.Batch{Header: kv.Header{RangeID: info.Desc.ID}, Requests: reqs})
+		var nle *kv.NotLeaseholderError
+		var rnf *kv.RangeNotFoundError
+		var rm *kv.RangeMismatchError
+		var un *kv.UnavailableError
+		if errors.As(err, &nle) || errors.As(err, &rnf) || errors.As(err, &rm) || errors.As(err, &un) {
+			last = err
+			continue
+		}
+		return resp, err
+	}
+}
+
+func (c *cluster) put(k, v string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	_, err := c.send(ctx, tkey(k), &kv.PutRequest{Key: tkey(k), Value: []byte(v)})
+	return err
+}
+
+func (c *cluster) get(k string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	resp, err := c.send(ctx, tkey(k), &kv.GetRequest{Key: tkey(k)})
+	if err != nil {
+		return "", err
+	}
+	return string(resp.Responses[0].(*kv.GetResponse).Value), nil
+}
+
+func tkey(k string) keys.Key { return append(keys.TableKey(uint32(100)), k...) }
+
+// database is rangeserver.DB without isolation: enough for descriptors, which one store changes at a time.
+type database struct{ c *cluster }
+
+func (d database) Increment(ctx context.Context, k keys.Key, delta int64) (int64, error) {
+	resp, err := d.c.send(ctx, k, &kv.GetRequest{Key: k})
+	if err != nil {
+		return 0, err
+	}
+	v := append([]byte(nil), resp.Responses[0].(*kv.GetResponse).Value...)
+	v[7] += byte(delta)
+	_, err = d.c.send(ctx, k, &kv.PutRequest{Key: k, Value: v})
+	return int64(v[7]), err
+}
+
+func (d database) RunInternal(ctx context.Context, name string, f func(context.Context, rangeserver.Tx) error) error {
+	return f(ctx, &tx{c: d.c})
+}
+
+type tx struct {
+	c    *cluster
+	puts []*kv.PutRequest
+}
+
+func (x *tx) Get(ctx context.Context, k keys.Key) ([]byte, error) {
+	resp, err := x.c.send(ctx, k, &kv.GetRequest{Key: k})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Responses[0].(*kv.GetResponse).Value, nil
+}
+func (x *tx) Put(ctx context.Context, k keys.Key, v []byte) error {
+	x.puts = append(x.puts, &kv.PutRequest{Key: k, Value: v})
+	return nil
+}
+func (x *tx) Delete(context.Context, keys.Key) error { panic("not used") }
+func (x *tx) CommitWithTrigger(ctx context.Context, t *kv.CommitTrigger) error {
+	var here []kv.Request
+	for _, p := range x.puts {
+		if keys.IsLocal(p.Key) {
+			here = append(here, p)
+		} else if _, err := x.c.send(ctx, p.Key, p); err != nil {
+			return err
+		}
+	}
+	here = append(here, &kv.EndTxnRequest{Anchor: x.puts[0].Key, Commit: true, Trigger: t})
+	_, err := x.c.send(ctx, x.puts[0].Key, here...)
+	return err
+}
