@@ -32,6 +32,8 @@ type peer struct {
 	t   *Transport
 	key peerKey
 	up  atomic.Pointer[link] // nil while down
+	// nudge ends a pause between attempts: the node has just connected to this one, so it is there.
+	nudge chan struct{}
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it
 	running bool
@@ -52,7 +54,7 @@ func (t *Transport) peer(k peerKey) *peer {
 	defer t.mu.Unlock()
 	p := t.peers[k]
 	if p == nil {
-		p = &peer{t: t, key: k, changed: make(chan struct{}), addr: k.addr}
+		p = &peer{t: t, key: k, changed: make(chan struct{}), addr: k.addr, nudge: make(chan struct{}, 1)}
 		t.peers[k] = p
 	}
 	return p
@@ -126,6 +128,10 @@ func (p *peer) run(ctx context.Context) {
 		l, err := p.connect(ctx, addr)
 		if err == nil {
 			p.set(l, nil, true)
+			select {
+			case <-p.nudge: // meant for the attempt that has just succeeded
+			default:
+			}
 			err = l.receive()
 			p.up.Store(nil)
 			l.close(err)
@@ -146,11 +152,37 @@ func (p *peer) run(ctx context.Context) {
 		p.set(nil, err, true)
 		// Jitter: nodes that lost a peer together should not all come back at once.
 		pause := wait/2 + time.Duration(p.t.o.Host.Dice.Int64N(int64(wait/2)+1))
-		if p.t.o.Host.Clock.Sleep(ctx, pause) != nil {
+		timer := p.t.o.Host.Clock.NewTimer(pause)
+		select {
+		case <-timer.C():
+			wait = min(2*wait, p.t.o.BackoffMax)
+		case <-p.nudge:
+			wait = p.t.o.BackoffMin
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
 			p.set(nil, errClosed, false)
 			return
 		}
-		wait = min(2*wait, p.t.o.BackoffMax)
+	}
+}
+
+// heardFrom makes the peers of a node that are down try again now.
+func (t *Transport) heardFrom(node kv.NodeID) {
+	if node == 0 {
+		return
+	}
+	for c := range classes {
+		t.mu.Lock()
+		p := t.peers[peerKey{node: node, class: c}]
+		t.mu.Unlock()
+		if p != nil && p.up.Load() == nil {
+			select {
+			case p.nudge <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 

@@ -92,6 +92,7 @@ func (t *Transport) serveLink(stream grpc.ServerStream, h hello, from kv.NodeID,
 	if _, err := s.send(s.ctx, nil, &frame{kind: kindHello, payload: us.append(nil)}); err != nil {
 		return err
 	}
+	t.heardFrom(from)
 	for {
 		var f frame
 		if err := stream.RecvMsg(&f); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"meridian/clock"
 	"meridian/host"
+	"meridian/host/machine"
 	"meridian/invariant"
 	"meridian/kv"
 	"meridian/sim"
@@ -518,6 +519,41 @@ func BenchmarkCall(b *testing.B) {
 			}
 		})
 	})
+	for _, t := range ts {
+		t.Close()
+	}
+}
+
+// The same calls over the machine's loopback.
+func BenchmarkTCP(b *testing.B) {
+	var ts []*transport.Transport
+	addrs := map[kv.NodeID]string{}
+	for i := range 2 {
+		id := kv.NodeID(i + 1)
+		h := machine.New(b.Context(), machine.Options{})
+		tr := transport.New(transport.Options{Host: h, Clock: clock.New(h.Clock, time.Second), NodeID: func() kv.NodeID { return id },
+			Resolve: func(id kv.NodeID) (string, bool) { return addrs[id], true }})
+		tr.Handle("echo", func(_ context.Context, _ kv.NodeID, req []byte) ([]byte, error) { return req, nil })
+		l, err := h.Network.Listen("127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		addrs[id] = l.Addr().String()
+		go tr.Serve(l)
+		ts = append(ts, tr)
+	}
+	for _, size := range []int{200, 1 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			req := make([]byte, size)
+			b.SetBytes(int64(2 * size))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ts[0].Call(b.Context(), 2, "echo", req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 	for _, t := range ts {
 		t.Close()
 	}
