@@ -87,10 +87,8 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 		return mem.BufferSlice{mem.SliceBuffer(f.appendHeader(make([]byte, 0, n))), mem.SliceBuffer(f.payload)}, nil
 	}
 	n += len(f.payload)
-	pool := mem.DefaultBufferPool()
-	buf := pool.Get(n)
-	*buf = append(f.appendHeader((*buf)[:0]), f.payload...)
-	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
+	// A buffer of gRPC's pool would cost more objects than it saves.
+	return mem.BufferSlice{mem.SliceBuffer(append(f.appendHeader(make([]byte, 0, n)), f.payload...))}, nil
 }
 
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {

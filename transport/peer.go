@@ -224,7 +224,6 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 		grpc.WithInitialWindowSize(t.o.StreamWindowBytes),
 		grpc.WithInitialConnWindowSize(t.o.ConnWindowBytes),
 		grpc.WithWriteBufferSize(writeBufferBytes),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),

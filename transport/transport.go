@@ -182,7 +182,6 @@ func New(o Options) *Transport {
 		grpc.InitialWindowSize(o.StreamWindowBytes),
 		grpc.InitialConnWindowSize(o.ConnWindowBytes),
 		grpc.WriteBufferSize(writeBufferBytes),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 5 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WaitForHandlers(true),

@@ -363,7 +363,7 @@ func TestClockReadingsTravel(t *testing.T) {
 		n1, n3 := c.nodes[1], c.nodes[3]
 		n3.machine.Clock.SetOffset(400 * ms)
 		n1.echo(t, 3)
-		if now := n1.clock.Now(); now.Time().Sub(time.Now()) < 300*ms {
+		if now := n1.clock.Now(); time.Until(now.Time()) < 300*ms {
 			t.Error("node 1 did not hear node 3's clock:", now)
 		}
 		n3.machine.Clock.SetOffset(10 * time.Second)
@@ -374,7 +374,7 @@ func TestClockReadingsTravel(t *testing.T) {
 		if _, err := n3.Call(t.Context(), 1, "echo", nil); !errors.As(err, &o) {
 			t.Error(err)
 		}
-		if n1.clock.Now().Time().Sub(time.Now()) > time.Second {
+		if time.Until(n1.clock.Now().Time()) > time.Second {
 			t.Error("a broken clock moved a good one")
 		}
 		// The clock is repaired; the readings that node 3 issued meanwhile stay in the future for as long as it was.

@@ -11,7 +11,7 @@ import (
 func TestClockOffsetMovesWallReadingsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock(300 * time.Millisecond)
-		if d := c.Now().Sub(time.Now()); d != 300*time.Millisecond {
+		if d := time.Until(c.Now()); d != 300*time.Millisecond {
 			t.Fatalf("offset %s", d)
 		}
 		m := c.Monotonic()
