@@ -1,0 +1,140 @@
+package route
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// maxCached bounds the ranges that are remembered; a gateway of a cluster with more of them looks some up again.
+const maxCached = 100_000
+
+// entry is what is remembered of a range. Only the leaseholder changes.
+type entry struct {
+	desc  *kv.RangeDescriptor
+	lease atomic.Uint32 // kv.NodeID; zero: not known
+}
+
+func (e *entry) leaseholder() kv.NodeID { return kv.NodeID(e.lease.Load()) }
+
+func (e *entry) setLeaseholder(n kv.NodeID) {
+	if e.lease.Load() != uint32(n) {
+		e.lease.Store(uint32(n))
+	}
+}
+
+// forget clears the leaseholder if it is still n.
+func (e *entry) forget(n kv.NodeID) { e.lease.CompareAndSwap(uint32(n), 0) }
+
+// cache is the ranges that the gateway remembers: disjoint, in key order. Readers take no lock.
+type cache struct {
+	entries atomic.Pointer[[]*entry]
+	mu      sync.Mutex // serialises writers; nothing is taken after it
+}
+
+func (c *cache) load() []*entry {
+	if p := c.entries.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// find returns the range that contains k, nil if it is not remembered.
+func (c *cache) find(k keys.Key) *entry {
+	l := c.load()
+	lo, hi := 0, len(l)
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if bytes.Compare(l[m].desc.Start, k) <= 0 {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	if lo == 0 || bytes.Compare(k, l[lo-1].desc.End) >= 0 {
+		return nil
+	}
+	return l[lo-1]
+}
+
+// findBefore returns the range that contains the keys just before k.
+func (c *cache) findBefore(k keys.Key) *entry {
+	l := c.load()
+	i := sort.Search(len(l), func(i int) bool { return bytes.Compare(l[i].desc.Start, k) >= 0 })
+	if i == 0 || bytes.Compare(k, l[i-1].desc.End) > 0 {
+		return nil
+	}
+	return l[i-1]
+}
+
+// insert remembers descriptors, unless something newer is known of their keys (RO1). It reports whether any was
+// new.
+func (c *cache) insert(infos ...kv.RangeInfo) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := false
+	for i := range infos {
+		if c.insertLocked(&infos[i]) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (c *cache) insertLocked(info *kv.RangeInfo) bool {
+	d := &info.Desc
+	if d.ID == 0 || d.Start.Compare(d.End) >= 0 {
+		return false
+	}
+	l := c.load()
+	// Those that overlap d are l[i:j].
+	i := sort.Search(len(l), func(i int) bool { return bytes.Compare(l[i].desc.End, d.Start) > 0 })
+	j := i + sort.Search(len(l)-i, func(n int) bool { return bytes.Compare(l[i+n].desc.Start, d.End) >= 0 })
+	lease := info.Leaseholder.Node
+	for _, e := range l[i:j] {
+		switch {
+		case e.desc.Generation > d.Generation:
+			return false
+		case e.desc.ID == d.ID && e.desc.Generation == d.Generation:
+			if lease != 0 && lease != e.leaseholder() {
+				e.setLeaseholder(lease)
+				return true
+			}
+			return false
+		case e.desc.ID == d.ID && lease == 0:
+			if _, ok := d.Replica(e.leaseholder()); ok {
+				lease = e.leaseholder()
+			}
+		}
+	}
+	e := &entry{desc: d.Clone()}
+	e.setLeaseholder(lease)
+	var out []*entry
+	if len(l) >= maxCached {
+		out = []*entry{e}
+	} else {
+		out = make([]*entry, 0, len(l)-(j-i)+1)
+		out = append(append(append(out, l[:i]...), e), l[j:]...)
+	}
+	c.entries.Store(&out)
+	return true
+}
+
+// evict forgets one range.
+func (c *cache) evict(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.load()
+	i := slices.Index(l, e)
+	if i < 0 {
+		return
+	}
+	out := make([]*entry, 0, len(l)-1)
+	out = append(append(out, l[:i]...), l[i+1:]...)
+	c.entries.Store(&out)
+}

@@ -1,0 +1,438 @@
+package route
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// maxParallel bounds the parts of one batch that are under way at once.
+const maxParallel = 64
+
+// part is what of a batch goes to one range.
+type part struct {
+	e     *entry
+	batch kv.Batch
+	index []int // of each request in the divided batch
+	st    sendState
+	r     *kv.BatchResponse
+	err   error
+}
+
+func (p *part) add(r kv.Request, i int) {
+	p.batch.Requests = append(p.batch.Requests, r)
+	p.index = append(p.index, i)
+}
+
+// divide sends a batch that spans ranges.
+func (s *Sender) divide(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
+	s.metrics.Divided.Add(1)
+	staged := false
+	for _, r := range b.Requests {
+		if end, ok := r.(*kv.EndTxnRequest); ok && end.Commit {
+			switch {
+			case end.OnePhase:
+				return nil, st.wrap(&kv.OnePhaseError{}) // RO3
+			case len(end.InFlight) == 0 && len(b.Requests) > 1:
+				return nil, &kv.InternalError{Message: "route: a commit in one batch with writes on other ranges"}
+			}
+			staged = true
+		}
+	}
+	if b.MaxKeys > 0 || b.TargetBytes > 0 {
+		return s.limited(ctx, b, st)
+	}
+	parts, err := s.parts(ctx, b)
+	if err != nil {
+		return nil, st.wrap(err)
+	}
+	for _, p := range parts {
+		p.batch.Header = b.Header
+		p.batch.CanForwardRead = b.CanForwardRead && len(parts) == 1 // RO4
+		p.st.init(&p.batch)
+		if staged {
+			// The commit stands or falls with every part.
+			p.st.repeat = commits
+		}
+	}
+	s.sendParts(ctx, parts)
+	r, err := merge(b, parts)
+	return r, st.wrap(err)
+}
+
+// parts divides a batch by range.
+func (s *Sender) parts(ctx context.Context, b *kv.Batch) ([]*part, error) {
+	var (
+		parts  []*part
+		byDesc map[*entry]*part
+		last   *part
+	)
+	at := func(e *entry) *part {
+		if last != nil && last.e == e {
+			return last
+		}
+		if byDesc == nil && len(parts) > 8 {
+			byDesc = make(map[*entry]*part)
+			for _, p := range parts {
+				byDesc[p.e] = p
+			}
+		}
+		last = nil
+		if byDesc != nil {
+			last = byDesc[e]
+		} else {
+			for _, p := range parts {
+				if p.e == e {
+					last = p
+				}
+			}
+		}
+		if last == nil {
+			last = &part{e: e}
+			parts = append(parts, last)
+			if byDesc != nil {
+				byDesc[e] = last
+			}
+		}
+		return last
+	}
+	for i, r := range b.Requests {
+		start, end := addrs(r)
+		if last != nil && last.e.holds(start, end) {
+			last.add(r, i)
+			continue
+		}
+		e, err := s.locate(ctx, start, false)
+		if err != nil {
+			return nil, err
+		}
+		if e.holds(start, end) {
+			at(e).add(r, i)
+			continue
+		}
+		for {
+			stop := end
+			if e.desc.End.Less(stop) {
+				stop = e.desc.End
+			}
+			cut, ok := truncate(r, start, stop)
+			if !ok {
+				return nil, &kv.InternalError{Message: "route: a request that cannot be divided spans ranges"}
+			}
+			at(e).add(cut, i)
+			if start = stop; start.Compare(end) >= 0 {
+				break
+			}
+			if e, err = s.locate(ctx, start, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return parts, nil
+}
+
+// truncate is a request for [start, stop) instead of its own span.
+func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
+	switch r := r.(type) {
+	case *kv.ScanRequest:
+		c := *r
+		c.Start, c.End = start, stop
+		return &c, true
+	case *kv.DeleteRangeRequest:
+		c := *r
+		c.Start, c.End = start, stop
+		return &c, true
+	case *kv.RefreshRangeRequest:
+		c := *r
+		c.Start, c.End = start, stop
+		return &c, true
+	case *kv.ResolveRangeRequest:
+		c := *r
+		c.Start, c.End = start, stop
+		return &c, true
+	}
+	return nil, false
+}
+
+// sendParts sends all parts, the caller's goroutine being one of those that do it.
+func (s *Sender) sendParts(ctx context.Context, parts []*part) {
+	one := func(p *part) { p.r, p.err = s.send(ctx, &p.batch, &p.st) }
+	if len(parts) == 1 {
+		one(parts[0])
+		return
+	}
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(parts) {
+				return
+			}
+			one(parts[i])
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(len(parts), maxParallel) - 1 {
+		wg.Add(1)
+		if !s.o.Host.Group.Go(func(context.Context) { defer wg.Done(); work() }) {
+			wg.Done()
+			break
+		}
+	}
+	work()
+	wg.Wait()
+}
+
+// merge makes one answer of those of all parts.
+func merge(b *kv.Batch, parts []*part) (*kv.BatchResponse, error) {
+	out := &kv.BatchResponse{Txn: b.Txn, Responses: make([]kv.Response, len(b.Requests))}
+	var err error
+	for _, p := range parts {
+		if p.r != nil {
+			mergeHeader(out, b, p.r)
+		}
+		if p.err != nil {
+			err = worse(err, p.err)
+			continue
+		}
+		if len(p.r.Responses) != len(p.index) {
+			err = worse(err, &kv.InternalError{Message: "route: a range answered with the wrong number of responses"})
+			continue
+		}
+		for j, i := range p.index {
+			out.Responses[i] = join(b.Requests[i], out.Responses[i], p.r.Responses[j])
+		}
+	}
+	if err != nil {
+		out.Responses = nil
+	}
+	return out, err
+}
+
+// mergeHeader adds what an answer says besides its responses.
+func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
+	out.Timestamp = out.Timestamp.Forward(r.Timestamp)
+	out.Now = out.Now.Forward(r.Now)
+	out.Served = append(out.Served, r.Served...)
+	if b.Txn == nil || r.Txn == nil || r.Txn == b.Txn {
+		return
+	}
+	if out.Txn == b.Txn || out.Txn == nil {
+		t := *r.Txn
+		out.Txn = &t
+		return
+	}
+	t := out.Txn
+	t.WriteTimestamp = t.WriteTimestamp.Forward(r.Txn.WriteTimestamp)
+	t.ReadTimestamp = t.ReadTimestamp.Forward(r.Txn.ReadTimestamp)
+	t.Status = max(t.Status, r.Txn.Status)
+	for _, o := range r.Txn.Observed {
+		t.Observe(o.Node, o.At)
+	}
+}
+
+// rank orders errors by how much they say about the batch as a whole.
+func rank(err error) int {
+	switch err.(type) {
+	case nil:
+		return 0
+	case *kv.WriteTooOldError, *kv.UncertaintyError, *kv.TxnRetryError:
+		return 1 // goes away when the transaction moves
+	case *kv.AmbiguousError:
+		return 4
+	case *kv.TxnAbortedError:
+		return 3
+	}
+	return 2
+}
+
+func worse(a, b error) error {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// join makes one response of those of two parts of a request; parts come in key order.
+func join(req kv.Request, have, r kv.Response) kv.Response {
+	if have == nil {
+		return r
+	}
+	switch h := have.(type) {
+	case *kv.ScanResponse:
+		more, ok := r.(*kv.ScanResponse)
+		if !ok {
+			return have
+		}
+		if scan, ok := req.(*kv.ScanRequest); ok && scan.Reverse {
+			return &kv.ScanResponse{Rows: append(more.Rows[:len(more.Rows):len(more.Rows)], h.Rows...)}
+		}
+		return &kv.ScanResponse{Rows: append(h.Rows[:len(h.Rows):len(h.Rows)], more.Rows...)}
+	case *kv.DeleteRangeResponse:
+		if more, ok := r.(*kv.DeleteRangeResponse); ok {
+			return &kv.DeleteRangeResponse{Deleted: h.Deleted + more.Deleted}
+		}
+	}
+	return have
+}
+
+// limited sends a batch with bounds one range after the other, in the direction of its scans.
+func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
+	var (
+		out     = &kv.BatchResponse{Txn: b.Txn, Responses: make([]kv.Response, len(b.Requests))}
+		rest    = make([]keys.Span, len(b.Requests)) // what of each scan has not been read
+		points  []int
+		reverse bool
+		scans   int
+	)
+	for i, r := range b.Requests {
+		switch r := r.(type) {
+		case *kv.ScanRequest:
+			if scans > 0 && r.Reverse != reverse {
+				return nil, &kv.InternalError{Message: "route: scans with a limit in both directions"}
+			}
+			reverse = r.Reverse
+			rest[i] = keys.Span{Start: r.Start, End: r.End}
+			out.Responses[i] = &kv.ScanResponse{}
+			scans++
+		case *kv.DeleteRangeRequest:
+			if reverse {
+				return nil, &kv.InternalError{Message: "route: scans with a limit in both directions"}
+			}
+			rest[i] = keys.Span{Start: r.Start, End: r.End}
+			out.Responses[i] = &kv.DeleteRangeResponse{}
+			scans++
+		default:
+			points = append(points, i)
+		}
+	}
+	h := b.Header
+	h.CanForwardRead = false // RO4
+	if len(points) > 0 {
+		sub := kv.Batch{Header: h}
+		sub.MaxKeys, sub.TargetBytes = 0, 0
+		for _, i := range points {
+			sub.Requests = append(sub.Requests, b.Requests[i])
+		}
+		r, err := s.subSend(ctx, &sub)
+		if r != nil {
+			mergeHeader(out, b, r)
+		}
+		if err != nil {
+			out.Responses = nil
+			return out, st.wrap(err)
+		}
+		for j, i := range points {
+			out.Responses[i] = r.Responses[j]
+		}
+	}
+	keysLeft, bytesLeft := b.MaxKeys, b.TargetBytes
+	for done := false; !done; {
+		// The next range is that of the first key that any scan still wants.
+		var at keys.Key
+		for i := range rest {
+			switch {
+			case rest[i].End == nil:
+			case reverse && (at == nil || at.Less(rest[i].End)):
+				at = rest[i].End
+			case !reverse && (at == nil || rest[i].Start.Less(at)):
+				at = rest[i].Start
+			}
+		}
+		if at == nil {
+			break
+		}
+		e, err := s.locate(ctx, at, reverse)
+		if err != nil {
+			return nil, st.wrap(err)
+		}
+		sub := kv.Batch{Header: h}
+		sub.MaxKeys, sub.TargetBytes = keysLeft, bytesLeft
+		var index []int
+		for i := range rest {
+			start, stop := rest[i].Start, rest[i].End
+			if stop == nil {
+				continue
+			}
+			if start.Less(e.desc.Start) {
+				start = e.desc.Start
+			}
+			if e.desc.End.Less(stop) {
+				stop = e.desc.End
+			}
+			if start.Compare(stop) >= 0 {
+				continue
+			}
+			cut, _ := truncate(b.Requests[i], start, stop)
+			sub.Requests = append(sub.Requests, cut)
+			index = append(index, i)
+		}
+		r, err := s.subSend(ctx, &sub)
+		if r != nil {
+			mergeHeader(out, b, r)
+		}
+		if err != nil {
+			out.Responses = nil
+			return out, st.wrap(err)
+		}
+		if len(r.Responses) != len(index) {
+			return nil, &kv.InternalError{Message: "route: a range answered with the wrong number of responses"}
+		}
+		for j, i := range index {
+			sp := sub.Requests[j].Span()
+			var resume *keys.Span
+			switch x := r.Responses[j].(type) {
+			case *kv.ScanResponse:
+				have := out.Responses[i].(*kv.ScanResponse)
+				have.Rows = append(have.Rows, x.Rows...)
+				keysLeft -= int64(len(x.Rows))
+				for k := range x.Rows {
+					bytesLeft -= int64(len(x.Rows[k].Key) + len(x.Rows[k].Value))
+				}
+				resume = x.Resume
+			case *kv.DeleteRangeResponse:
+				out.Responses[i].(*kv.DeleteRangeResponse).Deleted += x.Deleted
+				keysLeft -= x.Deleted
+				resume = x.Resume
+			}
+			switch {
+			case resume != nil && reverse:
+				rest[i].End, done = resume.End, true
+			case resume != nil:
+				rest[i].Start, done = resume.Start, true
+			case reverse:
+				rest[i].End = sp.Start
+			default:
+				rest[i].Start = sp.End
+			}
+			if rest[i].Start.Compare(rest[i].End) >= 0 {
+				rest[i] = keys.Span{}
+			}
+		}
+		if b.MaxKeys > 0 && keysLeft <= 0 || b.TargetBytes > 0 && bytesLeft <= 0 {
+			done = true
+		}
+	}
+	for i := range rest {
+		if rest[i].End == nil {
+			continue
+		}
+		left := rest[i]
+		switch x := out.Responses[i].(type) {
+		case *kv.ScanResponse:
+			x.Resume = &left
+		case *kv.DeleteRangeResponse:
+			x.Resume = &left
+		}
+	}
+	return out, nil
+}
+
+func (s *Sender) subSend(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	var st sendState
+	st.init(b)
+	return s.send(ctx, b, &st)
+}

@@ -1,0 +1,376 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/transport"
+)
+
+// Pauses between two rounds over a range's replicas, chosen so that a range whose lease moves costs a few
+// milliseconds, and one that stays away does not cost a processor.
+const (
+	pauseFirst = 2 * time.Millisecond
+	pauseMax   = 200 * time.Millisecond
+)
+
+// errReroute says that the range is not what the gateway thought.
+var errReroute = errors.New("route: range has changed")
+
+// repeat says what may happen to a batch whose answer was lost (RO2).
+type repeat uint8
+
+const (
+	// harmless: send it again.
+	harmless repeat = iota
+	// commits: send it again, but an error of a later attempt says nothing about the earlier one.
+	commits
+	// never: the outcome is not known.
+	never
+)
+
+func repeatOf(b *kv.Batch) repeat {
+	for _, r := range b.Requests {
+		switch r := r.(type) {
+		case *kv.EndTxnRequest:
+			if r.Commit {
+				return commits
+			}
+		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
+			if b.Txn == nil {
+				return never
+			}
+		}
+	}
+	return harmless
+}
+
+// sendState is what is remembered from one attempt of a batch to the next.
+type sendState struct {
+	repeat repeat
+	// lost is why the answer of an earlier attempt is not known; only with repeat commits.
+	lost   error
+	pauses int
+	// reroutes counts how often the range was not what the gateway thought.
+	reroutes int
+	last     error // the last reason for a pause
+}
+
+func (st *sendState) init(b *kv.Batch) { st.repeat = repeatOf(b) }
+
+// wrap is the error that the caller gets.
+func (st *sendState) wrap(err error) error {
+	if err != nil && st.lost != nil {
+		return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; then: %v", st.lost, err)}
+	}
+	return err
+}
+
+// answerLost is called when a batch may have been served but its answer did not come. An error ends the attempts.
+func (st *sendState) answerLost(err error) error {
+	switch st.repeat {
+	case commits:
+		st.lost = err
+	case never:
+		return &kv.AmbiguousError{Reason: err.Error()}
+	}
+	return nil
+}
+
+// pause waits before the next attempt, longer each time.
+func (s *Sender) pause(ctx context.Context, st *sendState) error {
+	d := pauseMax
+	if st.pauses < 7 {
+		d = pauseFirst << st.pauses
+	}
+	st.pauses++
+	d = d/2 + time.Duration(s.o.Host.Dice.Int64N(int64(d)))
+	if err := s.o.Host.Clock.Sleep(ctx, d); err != nil {
+		if st.last != nil {
+			return fmt.Errorf("%w (waiting because: %v)", err, st.last)
+		}
+		return err
+	}
+	return nil
+}
+
+// sendRange takes a batch that lies in one range to a replica that serves it. errReroute asks to route it anew.
+func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendState) (*kv.BatchResponse, error) {
+	var (
+		order   []kv.NodeID // replicas still to be tried in this round; nil: not computed yet
+		started bool
+		down    []kv.NodeID // not reached in this round
+		absent  int         // replicas that do not have the range
+		hops    int         // leaseholders followed in this round
+	)
+	node := e.leaseholder()
+	if b.Consistency == kv.Inconsistent {
+		node = 0
+	}
+	// next picks another replica, or starts a new round after a pause.
+	next := func() error {
+		if started && len(order) == 0 {
+			if absent >= len(e.desc.Replicas) {
+				s.cache.evict(e)
+				return errReroute
+			}
+			s.metrics.Unserved.Add(1)
+			if err := s.pause(ctx, st); err != nil {
+				return err
+			}
+			down, absent, hops, started = nil, 0, 0, false
+			// Somebody else may have learned more meanwhile.
+			if now := s.cache.find(e.desc.Start); now != e {
+				return errReroute
+			}
+			if n := e.leaseholder(); n != 0 && b.Consistency != kv.Inconsistent {
+				node = n
+				return nil
+			}
+		}
+		if !started {
+			order, started = s.order(e), true
+		}
+		if len(order) == 0 {
+			s.cache.evict(e)
+			return errReroute
+		}
+		node, order = order[0], order[1:]
+		return nil
+	}
+	if node == 0 {
+		if err := next(); err != nil {
+			return nil, st.final(err)
+		}
+	}
+	for {
+		r, err, fault := s.call(ctx, node, b, e)
+		if fault != nil {
+			s.metrics.Unreachable.Add(1)
+			s.o.Probes.Reached("route: node not reached")
+			e.forget(node)
+			st.last = fault
+			if maybeServed(fault) {
+				if err := st.answerLost(fault); err != nil {
+					return nil, err
+				}
+			}
+			if ctx.Err() != nil {
+				return nil, st.final(ctx.Err())
+			}
+			down = append(down, node)
+			if err := next(); err != nil {
+				return nil, st.final(err)
+			}
+			continue
+		}
+		if err == nil {
+			if b.Consistency == kv.Consistent {
+				e.setLeaseholder(node)
+			}
+			if len(r.RangeInfos) > 0 {
+				s.cache.insert(r.RangeInfos...)
+				r.RangeInfos = nil
+			}
+			return r, nil
+		}
+		switch x := root(err).(type) {
+		case *kv.NotLeaseholderError:
+			s.metrics.NotLeaseholder.Add(1)
+			st.last = err
+			if x.Desc != nil && s.cache.insert(kv.RangeInfo{Desc: *x.Desc, Leaseholder: x.Leaseholder}) {
+				if now := s.cache.find(e.desc.Start); now != e {
+					return nil, errReroute
+				}
+			}
+			e.forget(node)
+			if n := x.Leaseholder.Node; n != 0 && n != node && !slices.Contains(down, n) && hops <= len(e.desc.Replicas) {
+				hops++
+				if _, ok := e.desc.Replica(n); ok {
+					e.setLeaseholder(n)
+				}
+				node = n
+				continue
+			}
+		case *kv.RangeNotFoundError:
+			st.last = err
+			s.o.Probes.Reached("route: replica is gone")
+			absent++
+			e.forget(node)
+		case *kv.RangeMismatchError:
+			s.metrics.Mismatches.Add(1)
+			s.o.Probes.Reached("route: range has split or merged")
+			st.last = err
+			if !s.cache.insert(x.Infos...) {
+				s.cache.evict(e)
+			}
+			return nil, errReroute
+		case *kv.UnavailableError:
+			if x.DiskFull {
+				return r, st.wrap(err)
+			}
+			st.last = err
+			e.forget(node)
+			down = append(down, node)
+		case *kv.AmbiguousError:
+			if err := st.answerLost(err); err != nil {
+				return nil, err
+			}
+			if ctx.Err() != nil {
+				return nil, st.wrap(err)
+			}
+			st.last = err
+		default:
+			return r, st.wrap(err)
+		}
+		if err := next(); err != nil {
+			return nil, st.final(err)
+		}
+	}
+}
+
+// root finds the kv error in what was wrapped.
+func root(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// final is wrap, but lets errReroute pass.
+func (st *sendState) final(err error) error {
+	if err == errReroute {
+		return err
+	}
+	return st.wrap(err)
+}
+
+// maybeServed reports whether a batch whose call failed may have been served.
+func maybeServed(err error) bool {
+	var (
+		unreachable *transport.UnreachableError
+		overloaded  *transport.OverloadedError
+	)
+	switch {
+	case errors.As(err, &unreachable):
+		return unreachable.Sent
+	case errors.As(err, &overloaded):
+		return false
+	}
+	return true
+}
+
+// call asks one node. fault says that there is no answer.
+func (s *Sender) call(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry) (r *kv.BatchResponse, err, fault error) {
+	if node == s.o.NodeID() && s.o.Local != nil {
+		s.metrics.Local.Add(1)
+		r, err = s.o.Local.Send(ctx, b)
+	} else {
+		s.metrics.Remote.Add(1)
+		class := transport.ClassDefault
+		if e.desc.Start.Less(keys.TablePrefix) {
+			class = transport.ClassSystem
+		}
+		b.Now = s.o.Clock.Now()
+		reply, err := s.o.Remote.CallClass(ctx, class, node, Method, kv.AppendBatch(make([]byte, 0, batchSize(b)), b))
+		if err != nil {
+			return nil, nil, err
+		}
+		answer, answerErr, malformed := kv.DecodeReply(reply)
+		if malformed != nil {
+			return nil, nil, malformed
+		}
+		r = answer
+		if r != nil {
+			s.o.Clock.Update(r.Now)
+			observe(b, r, node)
+		}
+		if answerErr != nil {
+			return r, answerErr, nil
+		}
+		if r == nil {
+			return nil, nil, kv.ErrMalformed
+		}
+	}
+	if r == nil && err == nil {
+		err = &kv.InternalError{Message: "route: a range answered nothing"}
+	}
+	if b.Trace && r != nil && len(r.Served) == 0 {
+		r.Served = []kv.Served{{Range: e.desc.ID, Node: node}}
+	}
+	return r, err, nil
+}
+
+// observe records the first reading of a node's clock in the transaction (CRDB'20 §4.2): what the node writes after
+// it was read, it wrote after the transaction began.
+func observe(b *kv.Batch, r *kv.BatchResponse, node kv.NodeID) {
+	if b.Txn == nil || r.Now.IsZero() || b.Txn.UncertaintyLimit.LessEq(b.Txn.ReadTimestamp) {
+		return
+	}
+	if _, ok := b.Txn.ObservedAt(node); ok {
+		return
+	}
+	if r.Txn == nil || r.Txn == b.Txn {
+		t := *b.Txn
+		r.Txn = &t
+	}
+	r.Txn.Observe(node, r.Now)
+}
+
+func batchSize(b *kv.Batch) int {
+	n := 256
+	for _, r := range b.Requests {
+		switch r := r.(type) {
+		case *kv.PutRequest:
+			n += len(r.Key) + len(r.Value) + 16
+		case *kv.CPutRequest:
+			n += len(r.Key) + len(r.Value) + len(r.Expected) + 16
+		default:
+			n += 64
+		}
+	}
+	return n
+}
+
+// order lists a range's replicas as they should be tried: this node, then by latency.
+func (s *Sender) order(e *entry) []kv.NodeID {
+	nodes := make([]kv.NodeID, 0, len(e.desc.Replicas))
+	for _, r := range e.desc.Replicas {
+		nodes = append(nodes, r.Node)
+	}
+	s.sortByLatency(nodes)
+	return nodes
+}
+
+func (s *Sender) sortByLatency(nodes []kv.NodeID) {
+	self := s.o.NodeID()
+	rtt := func(n kv.NodeID) time.Duration {
+		if n == self {
+			return -1
+		}
+		if s.o.Members != nil {
+			if d, ok := s.o.Members.Latency(n); ok {
+				return d
+			}
+		}
+		return time.Hour
+	}
+	slices.SortStableFunc(nodes, func(a, b kv.NodeID) int {
+		x, y := rtt(a), rtt(b)
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,229 @@
+package route
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/cluster"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/probe"
+	"meridian/transport"
+)
+
+// Method is the name under which nodes serve batches.
+const Method = "kv.batch"
+
+// FirstRange is the range that begins at keys.Min, for ever.
+const FirstRange kv.RangeID = 1
+
+// LocalStore serves batches on this node; rangeserver.Store does.
+type LocalStore interface {
+	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
+}
+
+// Remote calls other nodes; *transport.Transport does.
+type Remote interface {
+	CallClass(ctx context.Context, c transport.Class, to kv.NodeID, method string, req []byte) ([]byte, error)
+}
+
+// Members knows the nodes; *cluster.Cluster does.
+type Members interface {
+	Nodes() []cluster.Entry
+	Latency(kv.NodeID) (time.Duration, bool)
+}
+
+// Options are what a Sender is made of.
+type Options struct {
+	Host  *host.Host
+	Clock *clock.Clock
+	// NodeID is this node's id, zero until it is known.
+	NodeID func() kv.NodeID
+	// Local serves what is on this node; nil: nothing is.
+	Local   LocalStore
+	Remote  Remote
+	Members Members
+	Probes  *probe.Set
+}
+
+// Metrics count what batches met.
+type Metrics struct {
+	Batches, Divided, Local, Remote                            atomic.Int64
+	Lookups, NotLeaseholder, Mismatches, Unreachable, Unserved atomic.Int64
+}
+
+// Sender takes batches to their ranges. All methods may be called concurrently.
+type Sender struct {
+	o       Options
+	cache   cache
+	metrics Metrics
+
+	mu      sync.Mutex // guards flights; nothing is taken after it
+	flights map[string]*flight
+}
+
+// New makes a Sender.
+func New(o Options) *Sender {
+	if o.NodeID == nil {
+		o.NodeID = func() kv.NodeID { return 0 }
+	}
+	return &Sender{o: o, flights: make(map[string]*flight)}
+}
+
+// Metrics are this gateway's counters.
+func (s *Sender) Metrics() *Metrics { return &s.metrics }
+
+// Serve makes the handler of Method: it decodes, has the store serve the batch, and encodes.
+func Serve(store LocalStore, c *clock.Clock) func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+	return func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+		b, err := kv.DecodeBatch(req)
+		if err != nil {
+			return nil, err
+		}
+		r, err := store.Send(ctx, b)
+		if r != nil && r.Now.IsZero() {
+			r.Now = c.Now()
+		}
+		return kv.AppendReply(make([]byte, 0, replySize(r)), r, err), nil
+	}
+}
+
+func replySize(r *kv.BatchResponse) int {
+	n := 256
+	if r == nil {
+		return n
+	}
+	for _, x := range r.Responses {
+		switch x := x.(type) {
+		case *kv.GetResponse:
+			n += len(x.Value) + 24
+		case *kv.ScanResponse:
+			for i := range x.Rows {
+				n += len(x.Rows[i].Key) + len(x.Rows[i].Value) + 24
+			}
+		default:
+			n += 8
+		}
+	}
+	return n
+}
+
+// OneRange reports whether all addresses of a span are in one range, as far as is remembered; if nothing is, it
+// says yes, and Send finds out.
+func (s *Sender) OneRange(span keys.Span) bool {
+	e := s.cache.find(span.Start)
+	return e == nil || span.Stop().Compare(e.desc.End) <= 0
+}
+
+// Range returns what is known of the range that contains k, after a lookup if nothing is. fresh asks the index.
+func (s *Sender) Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInfo, error) {
+	k = keys.Addr(k)
+	if fresh {
+		if e := s.cache.find(k); e != nil {
+			s.cache.evict(e)
+		}
+	}
+	e, err := s.locate(ctx, k, false)
+	if err != nil {
+		return kv.RangeInfo{}, err
+	}
+	info := kv.RangeInfo{Desc: *e.desc.Clone()}
+	if r, ok := e.desc.Replica(e.leaseholder()); ok {
+		info.Leaseholder = r
+	}
+	return info, nil
+}
+
+// Cached lists the ranges that are remembered.
+func (s *Sender) Cached() []kv.RangeInfo {
+	l := s.cache.load()
+	out := make([]kv.RangeInfo, len(l))
+	for i, e := range l {
+		out[i].Desc = *e.desc.Clone()
+		if r, ok := e.desc.Replica(e.leaseholder()); ok {
+			out[i].Leaseholder = r
+		}
+	}
+	return out
+}
+
+// Send takes a batch to its ranges and returns their answers as one. It sets RangeID and what else the gateway
+// knows in the batch's header. Both results may be set: an error may come with a response that carries the
+// transaction.
+func (s *Sender) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	s.metrics.Batches.Add(1)
+	if len(b.Requests) == 0 {
+		return &kv.BatchResponse{Txn: b.Txn}, nil
+	}
+	b.Gateway = s.o.NodeID()
+	var st sendState
+	st.init(b)
+	return s.send(ctx, b, &st)
+}
+
+// send routes a batch, again and again while the ranges change under it.
+func (s *Sender) send(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
+	for {
+		e, err := s.single(ctx, b)
+		if err != nil {
+			return nil, st.wrap(err)
+		}
+		if e == nil {
+			return s.divide(ctx, b, st)
+		}
+		b.RangeID = e.desc.ID
+		r, err := s.sendRange(ctx, b, e, st)
+		if err != errReroute {
+			return r, err
+		}
+		// The first time, what the node said is likely to be enough.
+		if st.reroutes++; st.reroutes > 1 {
+			if err := s.pause(ctx, st); err != nil {
+				return nil, st.wrap(err)
+			}
+		}
+	}
+}
+
+// addrs is the addresses of a request: start, and the exclusive end, nil for a single key.
+func addrs(r kv.Request) (start, end keys.Key) {
+	sp := r.Span()
+	start = sp.Start
+	if keys.IsLocal(start) {
+		// All routed local keys are range-local, and none of the requests that go to a span of them crosses a range.
+		return keys.Addr(start), nil
+	}
+	if sp.Point() {
+		return start, nil
+	}
+	return start, sp.End
+}
+
+func (e *entry) holds(start, end keys.Key) bool {
+	if !e.desc.Contains(start) {
+		return false
+	}
+	return end == nil || end.Compare(e.desc.End) <= 0
+}
+
+// single returns the range if all of the batch is in one, else nil.
+func (s *Sender) single(ctx context.Context, b *kv.Batch) (*entry, error) {
+	start, end := addrs(b.Requests[0])
+	e, err := s.locate(ctx, start, false)
+	if err != nil {
+		return nil, err
+	}
+	if !e.holds(start, end) {
+		return nil, nil
+	}
+	for _, r := range b.Requests[1:] {
+		if !e.holds(addrs(r)) {
+			return nil, nil
+		}
+	}
+	return e, nil
+}
