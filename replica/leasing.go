@@ -285,7 +285,7 @@ func (r *Replica) setLease(l lease.Lease) {
 	r.dropProposals(l.Sequence)
 	r.o.Store.LeaseChanged(r, l, s.held)
 	if !s.held && r.leader.Load() == uint64(r.replicaID) {
-		r.raft.TransferLeader(uint64(l.Holder.Replica))
+		r.followLease(s)
 	}
 }
 

@@ -62,12 +62,24 @@ func (r *Replica) tickLeader() {
 	}
 	s := r.leaseNow.Load()
 	if !s.held && !s.IsZero() && r.ticks%electionTicks == 0 && r.good(s, r.o.Clock.Now()) {
-		if _, ok := r.replicaOf(s.Holder.Replica); ok {
-			r.raft.TransferLeader(uint64(s.Holder.Replica)) // so that the leaseholder's proposals need no detour
-		}
+		r.followLease(s)
 	}
 	if r.ticks-r.busyAt >= quiesceTicks && r.mayQuiesce() {
 		r.quiesce()
+	}
+}
+
+// followLease gives raft's leadership to the leaseholder, so that its proposals need no detour. Not to one that has
+// not been heard of lately: raft takes no proposals while a transfer is under way.
+func (r *Replica) followLease(s *leaseState) {
+	ready := false
+	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id == uint64(s.Holder.Replica) && pr.RecentActive && pr.State == tracker.StateReplicate {
+			ready = true
+		}
+	})
+	if ready {
+		r.raft.TransferLeader(uint64(s.Holder.Replica))
 	}
 }
 
