@@ -178,6 +178,7 @@ func TestEverybodyMeetsEverybody(t *testing.T) {
 			}
 		}
 		cancel()
+		synctest.Wait()
 		if len(heard) != 1 || heard[0] != "sql" {
 			t.Error(heard)
 		}
@@ -225,6 +226,7 @@ func TestJoinAddressesAreTriedAndWarnedAbout(t *testing.T) {
 		n := w.nodes[1]
 		w.start(n, "nowhere:1", "n2:99", "n2:1")
 		time.Sleep(35 * time.Second)
+		synctest.Wait()
 		log := n.log.String()
 		if c := strings.Count(log, "nowhere:1"); c < 3 || c > 12 {
 			t.Errorf("%d warnings:\n%s", c, log)
@@ -250,6 +252,7 @@ func TestABrokenClockStopsItsOwnNodeOnly(t *testing.T) {
 			}
 			w.nodes[2].machine.Clock.Jump(offset)
 			time.Sleep(15 * time.Second)
+			synctest.Wait()
 			want := 0
 			if offset.Abs() > 400*ms+66*ms {
 				want = 1
