@@ -306,6 +306,16 @@ func TestHeartbeatsKeepARecordAlive(t *testing.T) {
 		if d := time.Since(start); d > 2250*ms {
 			t.Errorf("dead after %s", d)
 		}
+		leases := n1.Leases()
+		if leases.IsLive(3, 1, n1.clock.Now()) || !leases.IsLive(2, 1, n1.clock.Now()) || leases.IsLive(2, 2, n1.clock.Now()) {
+			t.Error("leases")
+		}
+		if err := leases.IncrementIncarnation(t.Context(), 2, 1); !errors.As(err, &still) {
+			t.Error(err)
+		}
+		if inc, exp := leases.Self(); inc != 1 || time.Until(exp.Time()) > 2250*ms {
+			t.Error(inc, exp)
+		}
 		// A thousand ranges ask at once, one attempt is made.
 		var wg sync.WaitGroup
 		for range 1000 {
@@ -329,6 +339,9 @@ func TestHeartbeatsKeepARecordAlive(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		if inc, ok := n3.Incarnation(); !ok || inc != 3 {
 			t.Error(inc, ok)
+		}
+		if inc, _ := leases.Incarnation(3); inc != 3 {
+			t.Error(inc)
 		}
 		// Draining and decommissioning are seen by all.
 		n2.SetDraining(true)
