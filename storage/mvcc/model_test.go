@@ -114,7 +114,11 @@ func (m *model) read(key string, o *ReadOptions) (val []byte, kind string) {
 	if ts.IsZero() {
 		ts = o.Txn.ReadTimestamp
 	}
-	limit := ts.Forward(o.Uncertainty.Global)
+	limit := o.Uncertainty.Global
+	if l := o.Uncertainty.Local; !l.IsZero() {
+		limit = limit.Backward(l)
+	}
+	limit = limit.Forward(ts)
 	if i := k.intent; i != nil {
 		if o.Txn != nil && i.txn == o.Txn.ID {
 			seq := o.ReadSeq

@@ -59,7 +59,9 @@ type read struct {
 	ts      clock.Timestamp // what is read
 	visible clock.Timestamp // what has to be looked at: ts, the end of the uncertainty interval, or everything
 	// intents is visible for intents. One above the local uncertainty limit was written or moved there when the
-	// reader had already begun, so its transaction had not committed by then.
+	// reader had already begun, so its transaction had not committed by then. This holds as long as intents are
+	// written and pushed no further than their leaseholder's clock: writes in the future, for GLOBAL tables, will
+	// have to keep their local timestamp in the lock table entry too.
 	intents clock.Timestamp
 	seq     kv.Seq
 }
@@ -324,12 +326,10 @@ func (r *Reader) judge(it *engine.Iterator, k keys.Key, ver []byte, rd *read, v 
 	return true, val, ts, err
 }
 
+// uncertain makes the error. Retrying just above the version lets the transaction also write the key (M3), and
+// at the local limit nothing that this node has written is uncertain any more.
 func uncertain(k keys.Key, ts clock.Timestamp, rd *read) error {
-	limit := rd.Uncertainty.Local
-	if limit.IsZero() || rd.Uncertainty.Global.Less(limit) {
-		limit = rd.Uncertainty.Global
-	}
-	return &kv.UncertaintyError{Key: clone(k), Value: ts, RetryAt: ts.Forward(limit)}
+	return &kv.UncertaintyError{Key: clone(k), Value: ts, RetryAt: ts.Next().Forward(rd.Uncertainty.Local)}
 }
 
 // CheckRefresh answers *kv.RefreshFailedError if a key of the span got a version, or has another transaction's
