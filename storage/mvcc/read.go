@@ -194,6 +194,8 @@ func (v *view) consider(l *Lock, r *read) error {
 	}
 	if l.conflicts(r.Lock, r.intents) {
 		v.conflicts = append(v.conflicts, *l)
+	} else if intent {
+		v.skip = l.Txn.WriteTimestamp // nor is a provisional version uncertain (M2)
 	}
 	return nil
 }
