@@ -282,6 +282,7 @@ func (it *indexScanIter) advance() (bool, error) {
 	if it.point {
 		it.point = false
 		k := it.spans[0].Start
+		it.spans = it.spans[:0]
 		v, err := it.get(k, lock.Strength, lock.Wait)
 		if err != nil || v == nil {
 			return false, err
