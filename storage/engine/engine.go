@@ -300,10 +300,7 @@ func (e *Engine) readError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if pebble.IsCorruptionError(err) {
-		return e.fail(err)
-	}
-	return err
+	return e.fail(fmt.Errorf("while reading: %w", err))
 }
 
 // Snapshot is the store as it was at one moment.

@@ -3,9 +3,7 @@ package mvcc
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"reflect"
 	"sort"
 	"testing"
@@ -445,7 +443,6 @@ func (c *machine) Resolve(t *rapid.T) {
 
 func (c *machine) GC(t *rapid.T) {
 	threshold := clock.Timestamp{Wall: rapid.Int64Range(0, c.now).Draw(t, "threshold")}
-	before := make(map[string][][]byte)
 	probe := func() map[string][][]byte {
 		got := make(map[string][][]byte)
 		for _, k := range modelKeys {
@@ -456,7 +453,7 @@ func (c *machine) GC(t *rapid.T) {
 		}
 		return got
 	}
-	before = probe()
+	before := probe()
 	r := NewReader(c.e)
 	var all []kv.GCKey
 	start := keys.Key("\x10")
@@ -748,7 +745,3 @@ func TestModel(t *testing.T) {
 		})
 	})
 }
-
-func eight(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
-
-var _ = fmt.Sprint
