@@ -611,10 +611,14 @@ func (r *run) cascade(in *fkIn, events []fkEvent) error {
 		event fkEvent
 	}
 	var targets []target
+	var taken int64
+	defer func() { r.budget.Shrink(taken) }()
 	if err := in.children(r, events, false, func(e fkEvent, k keys.Key) error {
-		if err := r.budget.Grow(int64(len(k) + 128)); err != nil {
+		n := int64(len(k) + 128)
+		if err := r.budget.Grow(n); err != nil {
 			return err
 		}
+		taken += n
 		targets = append(targets, target{k, e})
 		return nil
 	}); err != nil {
