@@ -15,7 +15,6 @@ import (
 	"meridian/sql/types"
 )
 
-
 // copySignature begins binary copy data.
 var copySignature = []byte("PGCOPY\n\xff\r\n\x00")
 

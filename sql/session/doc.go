@@ -6,21 +6,21 @@
 // stays in the gateway's output buffer until the client has to hear it; until then the statements of the
 // transaction can be run again, and nobody can tell (CRDB'20 §3.4).
 //
-//	   pgwire
-//	     | Query, Parse, Bind, Execute, Sync
-//	  Session -----> plan cache -----> parse, bind, opt, exec.Build     (once for each text and catalogue state)
-//	     |
-//	     +---------> exec.Program over txn.Txn                          (every time)
+//	 pgwire
+//	   | Query, Parse, Bind, Execute, Sync
+//	Session -----> plan cache -----> parse, bind, opt, exec.Build     (once for each text and catalogue state)
+//	   |
+//	   +---------> exec.Program over txn.Txn                          (every time)
 //
 // State of a session's transaction:
 //
-//	          BEGIN                    error
-//	  none ----------> explicit ------------------> failed
-//	   |  ^              |  COMMIT, ROLLBACK          |  ROLLBACK (COMMIT answers ROLLBACK)
-//	   |  +--------------+----------------------------+
-//	   | a statement without BEGIN
-//	   v
-//	 implicit ---- end of the query string, or Sync: commit; error: roll back ----> none
+//	         BEGIN                    error
+//	 none ----------> explicit ------------------> failed
+//	  |  ^              |  COMMIT, ROLLBACK          |  ROLLBACK (COMMIT answers ROLLBACK)
+//	  |  +--------------+----------------------------+
+//	  | a statement without BEGIN
+//	  v
+//	implicit ---- end of the query string, or Sync: commit; error: roll back ----> none
 //
 // What holds:
 //

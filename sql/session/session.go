@@ -45,15 +45,15 @@ type Session struct {
 	terminated atomic.Bool
 	timedOut   atomic.Bool
 
-	state    state
-	tx       *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
-	cat      CatalogTxn
-	savepts  []savepoint
+	state   state
+	tx      *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
+	cat     CatalogTxn
+	savepts []savepoint
 	// implicitFailed: a statement of the implicit transaction failed; it is rolled back at Sync.
 	implicitFailed bool
-	replay   replay
-	modes    modes // of the transaction
-	txnStart time.Time
+	replay         replay
+	modes          modes // of the transaction
+	txnStart       time.Time
 
 	prepared map[string]*Prepared
 	portals  map[string]*portal
@@ -547,4 +547,3 @@ func (s *Session) activity() Activity {
 	return Activity{PID: s.pid, User: s.client.User, Database: s.client.Database, Application: s.client.Settings["application_name"],
 		Remote: s.client.Remote, State: state, Query: s.query, Opened: s.opened, QueryStart: s.queryStart, StateSince: s.stateSince}
 }
-

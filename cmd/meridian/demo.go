@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"meridian/cluster"
+	"meridian/host/machine"
+	"meridian/server"
+	"meridian/sim"
+	"meridian/workload/movr"
+)
+
+// demoFlags are what `meridian demo` is told.
+type demoFlags struct {
+	regions    []string
+	perRegion  int
+	rtt        []float64
+	noLatency  bool
+	statements []string
+	duration   time.Duration
+	store      string
+	port       int
+	http       string
+	empty      bool
+	verbose    bool
+}
+
+// newDemoCmd is `meridian demo`: a cluster of several regions in one process.
+func newDemoCmd() *cobra.Command {
+	var f demoFlags
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run a cluster of three regions in this process, with sample data and a SQL shell",
+		Long: `Run a cluster of several regions in this process: every node has its own store, clock and listener, and the
+distances between the regions are simulated. The movr sample is loaded, and any PostgreSQL client can connect.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), &f) },
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.regions, "regions", []string{"us-east1", "us-west1", "europe-west1"}, "names of the regions")
+	fl.IntVar(&f.perRegion, "nodes-per-region", 3, "nodes, and zones, in each region")
+	fl.Float64SliceVar(&f.rtt, "rtt", nil, "round trips between the regions in ms: first with second, first with third, ..., second with third, ... (default: published ones)")
+	fl.BoolVar(&f.noLatency, "no-latency", false, "no distance between the regions")
+	fl.StringArrayVarP(&f.statements, "execute", "e", nil, "run the statement and exit; may be repeated")
+	fl.DurationVar(&f.duration, "duration", 0, "stop after this time instead of opening a shell")
+	fl.StringVar(&f.store, "store", "", "keep the data in this directory (default: in memory)")
+	fl.IntVar(&f.port, "port", 26257, "SQL port of the first region's first node; the others follow")
+	fl.StringVar(&f.http, "http", "127.0.0.1:8080", "address of the first node's console; empty: none")
+	fl.BoolVar(&f.empty, "empty", false, "do not load the movr sample")
+	fl.BoolVar(&f.verbose, "verbose", false, "show the nodes' logs")
+	return cmd
+}
+
+// demoRegions picks the distances: those given, the published ones of the regions that are known, or a constant.
+func demoRegions(f *demoFlags) (*sim.Regions, error) {
+	n := len(f.regions)
+	if n == 0 || f.perRegion < 1 {
+		return nil, errors.New("a cluster needs at least one region of one node")
+	}
+	rtt := f.rtt
+	if rtt == nil {
+		known := sim.FiveRegions()
+		for i := range f.regions {
+			for _, b := range f.regions[i+1:] {
+				d := known.RTT(f.regions[i], b)
+				if d == 0 {
+					d = 100 * time.Millisecond
+				}
+				rtt = append(rtt, float64(d)/float64(time.Millisecond))
+			}
+		}
+	}
+	r, err := sim.NewRegions(f.regions, rtt...)
+	if err == nil && f.noLatency {
+		r = r.WithoutLatency()
+	}
+	return r, err
+}
+
+// demo is a running demonstration.
+type demo struct {
+	nodes []*server.Node
+	urls  []string
+}
+
+func runDemo(ctx context.Context, f *demoFlags) error {
+	if f.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.duration)
+		defer cancel()
+	}
+	quiet := len(f.statements) > 0
+	say := func(format string, args ...any) {
+		if !quiet {
+			fmt.Printf(format, args...)
+		}
+	}
+	begin := time.Now()
+	d := &demo{}
+	defer d.stop()
+	if err := d.start(ctx, f, say); err != nil {
+		return err
+	}
+	say("%d nodes in %d regions, ready after %.1f s\n\n", len(d.nodes), len(f.regions), time.Since(begin).Seconds())
+	for i, r := range f.regions {
+		say("  %-16s %s\n", r, d.urls[i*f.perRegion])
+	}
+	if f.http != "" {
+		say("  %-16s http://%s/\n", "console", d.nodes[0].HTTPAddr())
+	}
+	say("\n")
+	if len(f.statements) > 0 {
+		return runShell(ctx, d.urls[0], f.statements, os.Stdin, os.Stdout)
+	}
+	if f.duration > 0 || !terminal(os.Stdin) {
+		<-ctx.Done()
+		return nil
+	}
+	return runShell(ctx, d.urls[0], nil, os.Stdin, os.Stdout)
+}
+
+func terminal(f *os.File) bool {
+	s, err := f.Stat()
+	return err == nil && s.Mode()&os.ModeCharDevice != 0
+}
+
+// start boots the nodes, begins the cluster on the first and loads the sample.
+func (d *demo) start(ctx context.Context, f *demoFlags, say func(string, ...any)) error {
+	regions, err := demoRegions(f)
+	if err != nil {
+		return err
+	}
+	network := sim.NewNetwork(sim.NetworkOptions{Regions: regions, LocalRTT: 500 * time.Microsecond})
+	if f.noLatency {
+		network = sim.NewNetwork(sim.NetworkOptions{})
+	}
+	log := slog.New(slog.DiscardHandler)
+	if f.verbose {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	// Clients come over the machine's own network; only the nodes' links among themselves are simulated.
+	outside := machine.New(context.WithoutCancel(ctx), machine.Options{Log: log})
+	cache := server.NewCache(128 << 20)
+	defer cache.Unref()
+	for r, region := range f.regions {
+		for z := range f.perRegion {
+			i := r*f.perRegion + z
+			name := "n" + strconv.Itoa(i+1)
+			var fs vfs.FS = vfs.NewMem()
+			dir := "store"
+			if f.store != "" {
+				fs, dir = vfs.Default, filepath.Join(f.store, name)
+			}
+			m := sim.NewMachine(sim.MachineOptions{Name: name, Region: region, Zone: region + "-" + string(rune('a'+z%26)), Network: network,
+				Seed: uint64(time.Now().UnixNano()), Log: log.With("node", i+1), FS: fs})
+			locality, err := cluster.ParseLocality("region=" + region + ",zone=" + m.Zone)
+			if err != nil {
+				return err
+			}
+			sql := "127.0.0.1:" + strconv.Itoa(f.port+i)
+			o := server.Options{
+				Host: m.Boot(context.WithoutCancel(ctx)), ClientNetwork: outside.Network, Dir: dir, ListenAddr: name + ":1", AdvertiseAddr: name + ":1",
+				SQLAddr: sql, AdvertiseSQLAddr: sql, Join: []string{"n1:1"}, Locality: locality, Insecure: true,
+				Cache: cache, Small: true, Version: version,
+			}
+			if i == 0 {
+				o.Join, o.HTTPAddr = nil, f.http
+			}
+			n, err := server.Start(ctx, o)
+			if err != nil {
+				return err
+			}
+			d.nodes = append(d.nodes, n)
+			d.urls = append(d.urls, n.URL("root", "movr"))
+			if i == 0 && n.NodeID() == 0 {
+				if _, err := n.Init(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, n := range d.nodes {
+		if err := n.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return d.load(ctx, f, say)
+}
+
+// load makes the database movr, with its sample unless --empty.
+func (d *demo) load(ctx context.Context, f *demoFlags, say func(string, ...any)) error {
+	admin := strings.Replace(d.urls[0], "/movr", "/defaultdb", 1)
+	conn, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS movr")
+	conn.Close(ctx)
+	if err != nil || f.empty {
+		return err
+	}
+	conn, err = pgx.Connect(ctx, d.urls[0])
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	say("loading the movr sample ...\n")
+	return movr.LoadSample(ctx, conn)
+}
+
+func (d *demo) stop() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, n := range d.nodes {
+			n.Stop()
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		fmt.Fprintln(os.Stderr, "some nodes did not stop in time")
+	}
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"meridian/cluster"
+	"meridian/host"
+	"meridian/host/machine"
+	"meridian/server"
+)
+
+// startFlags are what `meridian start` is told.
+type startFlags struct {
+	store, listen, advertise, sql, advertiseSQL, http string
+	join                                              []string
+	locality, certs                                   string
+	insecure                                          bool
+	maxOffset, clockOffset                            time.Duration
+	cache, memory                                     string
+	logLevel                                          string
+}
+
+// newStartCmd is `meridian start`: a node on this machine's disk.
+func newStartCmd() *cobra.Command {
+	var f startFlags
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Start a node",
+		Long: `Start a node. The first nodes of a cluster are started with the same --join list, and one of them is told to
+begin with 'meridian init'. A node that has been in a cluster goes on where it stopped.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStart(cmd.Context(), &f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.store, "store", "", "directory of the node's data (required)")
+	fl.StringVar(&f.listen, "listen", ":26257", "address for other nodes")
+	fl.StringVar(&f.advertise, "advertise", "", "address under which other nodes reach this one, which may be a proxy's (default: --listen with this machine's name)")
+	fl.StringVar(&f.sql, "sql", ":5432", "address for PostgreSQL clients")
+	fl.StringVar(&f.advertiseSQL, "advertise-sql", "", "address that other nodes tell clients (default: --sql with this machine's name)")
+	fl.StringVar(&f.http, "http", ":8080", "address for metrics, health and the console; empty: none")
+	fl.StringSliceVar(&f.join, "join", nil, "addresses of nodes of the cluster")
+	fl.StringVar(&f.locality, "locality", "", "where the node is, as region=R,zone=Z")
+	fl.StringVar(&f.certs, "certs", defaultCerts, "directory of the certificates")
+	fl.BoolVar(&f.insecure, "insecure", false, "no TLS and no passwords: everybody who reaches the node may do everything")
+	fl.DurationVar(&f.maxOffset, "max-offset", 500*time.Millisecond, "bound on the difference between any two nodes' clocks")
+	fl.DurationVar(&f.clockOffset, "debug-clock-offset", 0, "shift this node's clock, for tests")
+	fl.StringVar(&f.cache, "cache", "256MiB", "block cache")
+	fl.StringVar(&f.memory, "max-sql-memory", "256MiB", "bound on the rows that one statement holds")
+	fl.StringVar(&f.logLevel, "log", "info", "least severe messages logged: debug, info, warn, error")
+	cmd.MarkFlagRequired("store")
+	return cmd
+}
+
+func runStart(ctx context.Context, f *startFlags) error {
+	locality, err := cluster.ParseLocality(f.locality)
+	if err != nil {
+		return err
+	}
+	cache, err := parseBytes(f.cache)
+	if err != nil {
+		return err
+	}
+	memory, err := parseBytes(f.memory)
+	if err != nil {
+		return err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	o := server.Options{
+		Dir: f.store, ListenAddr: f.listen, AdvertiseAddr: f.advertise, SQLAddr: f.sql, AdvertiseSQLAddr: f.advertiseSQL,
+		HTTPAddr: f.http, Join: f.join, Locality: locality, Insecure: f.insecure, MaxOffset: f.maxOffset,
+		CacheBytes: cache, StatementBytes: memory, Version: version,
+	}
+	if !f.insecure {
+		if o.PeerTLS, o.SQLTLS, err = nodeTLS(f.certs); err != nil {
+			return err
+		}
+	}
+	// The node's goroutines outlive the signal: draining needs them.
+	o.Host = machine.New(context.WithoutCancel(ctx), machine.Options{ClockOffset: f.clockOffset, Log: log})
+	return serve(ctx, o)
+}
+
+// serve runs a node until the context ends or the node fails.
+func serve(ctx context.Context, o server.Options) error {
+	if err := fillAdvertised(&o); err != nil {
+		return err
+	}
+	n, err := server.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	banner(o, n)
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(os.Stderr, "draining; interrupt again to stop at once")
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		n.Drain(limit)
+		cancel()
+		n.Stop()
+		return nil
+	case err := <-n.Failed():
+		// What failed may be the disk: nothing more is written, not even by an orderly stop.
+		return err
+	}
+}
+
+// fillAdvertised completes addresses that name no host with this machine's name.
+func fillAdvertised(o *server.Options) error {
+	fill := func(advertised *string, listen string) error {
+		if *advertised == "" {
+			*advertised = listen
+		}
+		h, p, err := net.SplitHostPort(*advertised)
+		if err != nil {
+			return fmt.Errorf("address %q: %w", *advertised, err)
+		}
+		if h == "" || h == "0.0.0.0" || h == "::" {
+			if h, err = os.Hostname(); err != nil {
+				return err
+			}
+		}
+		*advertised = net.JoinHostPort(h, p)
+		return nil
+	}
+	if err := fill(&o.AdvertiseAddr, o.ListenAddr); err != nil {
+		return err
+	}
+	return fill(&o.AdvertiseSQLAddr, o.SQLAddr)
+}
+
+func banner(o server.Options, n *server.Node) {
+	mode := "TLS, SCRAM-SHA-256"
+	if o.Insecure {
+		mode = "INSECURE: no TLS, no passwords"
+	}
+	fmt.Printf("meridian %s\n  security:  %s\n  store:     %s\n  locality:  %s\n  nodes:     %s (advertised as %s)\n  sql:       %s\n",
+		version, mode, o.Dir, o.Locality, n.Addr(), o.AdvertiseAddr, n.URL("root", "defaultdb"))
+	if o.HTTPAddr != "" {
+		fmt.Printf("  console:   http://%s/\n", n.HTTPAddr())
+	}
+	if id := n.NodeID(); id != 0 {
+		fmt.Printf("  node:      %d of cluster %s\n", id, n.ClusterName())
+	} else if len(o.Join) == 0 {
+		fmt.Printf("  waiting:   run `meridian init --host %s` to begin a cluster\n", o.AdvertiseAddr)
+	} else {
+		fmt.Printf("  waiting:   for a cluster at %s, or for `meridian init --host %s`\n", strings.Join(o.Join, ", "), o.AdvertiseAddr)
+	}
+}
+
+// parseBytes reads sizes such as 256MiB, 1GB and plain numbers of bytes.
+func parseBytes(s string) (int64, error) {
+	units := []struct {
+		suffix string
+		factor float64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
+	for _, u := range units {
+		if n, ok := strings.CutSuffix(s, u.suffix); ok {
+			var v float64
+			if _, err := fmt.Sscanf(strings.TrimSpace(n), "%g", &v); err == nil && v > 0 && v*u.factor < 1<<50 {
+				return int64(v * u.factor), nil
+			}
+			break
+		}
+	}
+	return 0, fmt.Errorf("%q is not a size such as 256MiB", s)
+}
+
+// adminFlags say how the administration commands reach a node.
+type adminFlags struct {
+	host, certs string
+	insecure    bool
+}
+
+func (f *adminFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.host, "host", "localhost:26257", "address of a node (its --listen)")
+	cmd.Flags().StringVar(&f.certs, "certs", defaultCerts, "directory of the certificates")
+	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "the cluster is insecure")
+}
+
+func (f *adminFlags) client(ctx context.Context) (*server.Admin, error) {
+	h := machine.New(ctx, machine.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	return f.connect(h)
+}
+
+func (f *adminFlags) connect(h *host.Host) (*server.Admin, error) {
+	if f.insecure {
+		return server.NewAdmin(h, f.host, nil), nil
+	}
+	t, err := clientTLS(f.certs)
+	if err != nil {
+		return nil, err
+	}
+	return server.NewAdmin(h, f.host, t), nil
+}
+
+// newInitCmd is `meridian init`.
+func newInitCmd() *cobra.Command {
+	var f adminFlags
+	cmd := &cobra.Command{
+		Use: "init", Short: "Begin a cluster on a node that waits for it", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := f.client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			name, err := a.Init(cmd.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Println("cluster", name, "begun")
+			return nil
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// newNodeCmd is `meridian node`.
+func newNodeCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "node", Short: "Look at nodes and take them out of service"}
+	var f adminFlags
+	status := &cobra.Command{
+		Use: "status", Short: "List the nodes", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := f.client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			names, rows, err := a.Nodes(cmd.Context())
+			if err != nil {
+				return err
+			}
+			printTable(os.Stdout, names, make([]bool, len(names)), rows)
+			return nil
+		},
+	}
+	f.add(status)
+	var g adminFlags
+	decommission := &cobra.Command{
+		Use: "decommission NODE", Short: "Move everything off a node, and wait for it", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := g.client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			return a.Decommission(cmd.Context(), args[0], func(left int) { fmt.Printf("%d replicas left\n", left) })
+		},
+	}
+	g.add(decommission)
+	cmd.AddCommand(status, decommission)
+	return cmd
+}
+
+// newUserCmd is `meridian user`: the first password of a secure cluster has to come from somewhere.
+func newUserCmd() *cobra.Command {
+	var f adminFlags
+	cmd := &cobra.Command{
+		Use: "user NAME", Short: "Make a user, or give it a new password, which is read from standard input", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			password, err := readPassword()
+			if err != nil {
+				return err
+			}
+			a, err := f.client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			return a.SetPassword(cmd.Context(), args[0], password)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func readPassword() (string, error) {
+	fmt.Fprint(os.Stderr, "password: ")
+	var p string
+	if _, err := fmt.Scanln(&p); err != nil {
+		return "", fmt.Errorf("no password: %w", err)
+	}
+	return p, nil
+}
