@@ -37,7 +37,9 @@ type Options struct {
 	NodeID func() kv.NodeID
 	// ParallelCommit lets a commit on several ranges take one round (CRDB'20 §3.1).
 	ParallelCommit bool
-	Probes         *probe.Set
+	// BufferBytes is the size of a transaction's writes above which they are sent early, as intents; zero is 4 MiB.
+	BufferBytes int
+	Probes      *probe.Set
 }
 
 // Metrics count what transactions ran into.
@@ -94,6 +96,7 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 		Priority:       o.Priority,
 		AsOf:           o.AsOf,
 		ParallelCommit: db.o.ParallelCommit,
+		BufferBytes:    db.o.BufferBytes,
 	})
 	return t
 }

@@ -582,6 +582,7 @@ func (t *Txn) RollbackTo(s Savepoint) error {
 		return ErrNoSavepoint
 	}
 	t.c.RollbackTo(s.seq)
+	t.c.StepStatement()
 	return nil
 }
 

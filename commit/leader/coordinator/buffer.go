@@ -244,6 +244,38 @@ func (b *buffer) requests(spare int) []kv.Request {
 	return reqs
 }
 
+// history turns the buffer into requests for every version and tombstone, in the order of their numbers: what is sent
+// before the commit must be able to go back to a savepoint, and to hide what the running statement wrote.
+func (b *buffer) history() []kv.Request {
+	type numbered struct {
+		seq kv.Seq
+		r   kv.Request
+	}
+	all := make([]numbered, 0, len(b.tombstones)+b.len())
+	for i := range b.tombstones {
+		t := &b.tombstones[i]
+		all = append(all, numbered{t.seq, &kv.DeleteRangeRequest{Start: t.span.Start, End: t.span.End, Seq: t.seq}})
+	}
+	if b.tree != nil {
+		b.tree.Ascend(func(e *entry) bool {
+			for _, v := range e.versions {
+				if v.value == nil {
+					all = append(all, numbered{v.seq, &kv.DeleteRequest{Key: e.key, Seq: v.seq}})
+				} else {
+					all = append(all, numbered{v.seq, &kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq}})
+				}
+			}
+			return true
+		})
+	}
+	slices.SortFunc(all, func(x, y numbered) int { return int(int64(x.seq) - int64(y.seq)) })
+	reqs := make([]kv.Request, len(all))
+	for i := range all {
+		reqs[i] = all[i].r
+	}
+	return reqs
+}
+
 // bounds is the smallest span with all addresses that the buffer writes to.
 func (b *buffer) bounds() keys.Span {
 	var s keys.Span

@@ -22,6 +22,8 @@ type Options struct {
 	AsOf clock.Timestamp
 	// ParallelCommit lets a commit on several ranges take one round (CRDB'20 §3.1).
 	ParallelCommit bool
+	// BufferBytes is the size of the buffer above which it is sent early, as intents; zero is the default.
+	BufferBytes int
 }
 
 // RetryReason says why a transaction has to start over.
@@ -412,7 +414,9 @@ func (c *Coordinator) RollbackTo(seq kv.Seq) {
 	}
 	// Numbers are not used twice: ranges tell a repeated request by its number.
 	c.nextSeq()
-	c.readSeq = c.seq
+	if c.readSeq > seq {
+		c.readSeq = c.seq
+	}
 }
 
 // ignore adds a range that ends after all others.
@@ -429,12 +433,18 @@ func ignore(l []kv.SeqRange, r kv.SeqRange) []kv.SeqRange {
 }
 
 // FlushNeeded reports whether the buffer is so large that it should be sent now.
-func (c *Coordinator) FlushNeeded() bool { return c.buf.bytes > flushBytes || c.buf.len() > flushKeys }
+func (c *Coordinator) FlushNeeded() bool {
+	limit := c.o.BufferBytes
+	if limit == 0 {
+		limit = flushBytes
+	}
+	return c.buf.bytes > limit || c.buf.len() > flushKeys
+}
 
 // TakeFlush empties the buffer into batches of intents. Each is sent, in order, with PrepareFlush before and
 // Answered after.
 func (c *Coordinator) TakeFlush() []*kv.Batch {
-	reqs := c.buf.requests(0)
+	reqs := c.buf.history()
 	c.noteWrites(reqs)
 	c.buf.reset()
 	return chunk(reqs)
