@@ -323,7 +323,7 @@ func (c *cluster) send(ctx context.Context, k keys.Key, reqs ...kv.Request) (*kv
 	for i := 0; ; i++ {
 		if i > 0 && i%len(c.nodes) == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, fmt.Errorf("%w (last: %w)", err, last)
+				return nil, fmt.Errorf("%v (last: %w)", err, last)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}

@@ -89,3 +89,175 @@ func TestThreeNodes(t *testing.T) {
 		}
 	})
 }
+
+// TestSplit: both sides serve, on every replica, before and after a restart of everything.
+func TestSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		for i := range 40 {
+			check(t, c.put(fmt.Sprintf("k%02d", i), "x"))
+		}
+		ctx := context.Background()
+		lh := c.leaseholder(2)
+		check(t, lh.store.Split(ctx, 2, tkey("k20")))
+		check(t, lh.store.Split(ctx, 2, nil)) // in halves
+		time.Sleep(time.Second)
+		for i := range 40 {
+			check(t, c.put(fmt.Sprintf("k%02d", i), "y"))
+		}
+		time.Sleep(time.Second)
+		for _, n := range c.nodes {
+			if g := n.store.Gauges(); g.Ranges != 4 || g.Uninitialised != 0 {
+				t.Fatalf("n%d: %+v", n.id, g)
+			}
+		}
+		for _, n := range c.nodes {
+			n.crash(0)
+		}
+		for _, n := range c.nodes {
+			n.start(false)
+		}
+		for i := range 40 {
+			if v, err := c.get(fmt.Sprintf("k%02d", i)); err != nil || v != "y" {
+				t.Fatalf("k%02d: %q, %v", i, v, err)
+			}
+		}
+		for _, n := range c.nodes {
+			if g := n.store.Gauges(); g.Ranges != 4 {
+				t.Fatalf("n%d: %+v", n.id, g)
+			}
+			for id := range kv.RangeID(4) {
+				if a, b := n.store.Replica(id+1), c.nodes[0].store.Replica(id+1); a.Stats() != b.Stats() {
+					t.Errorf("r%d: n%d has %+v, n1 %+v", id+1, n.id, a.Stats(), b.Stats())
+				}
+			}
+		}
+	})
+}
+
+// leaseholder finds who has a range's lease.
+func (c *cluster) leaseholder(id kv.RangeID) *node {
+	c.t.Helper()
+	for range 200 {
+		for _, n := range c.nodes {
+			if !n.up {
+				continue
+			}
+			if r := n.store.Replica(id); r != nil && r.Desc() != nil {
+				if l, good := r.Lease(); good && l.Holder.Node == n.id {
+					return n
+				}
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.t.Fatalf("r%d: no leaseholder", id)
+	return nil
+}
+
+// TestQuiesce: an idle range sleeps on all replicas, and wakes for a write and for the death of its leader.
+func TestQuiesce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		check(t, c.put("a", "1"))
+		time.Sleep(10 * time.Second)
+		for _, n := range c.nodes {
+			if !n.store.Replica(2).Quiesced() {
+				t.Fatalf("n%d: awake: %+v", n.id, n.store.Replica(2).Status())
+			}
+		}
+		sent := c.nodes[0].store.Metrics.RaftMessagesSent.Load()
+		time.Sleep(10 * time.Second)
+		t.Logf("%d messages in 10 s for range 1", c.nodes[0].store.Metrics.RaftMessagesSent.Load()-sent)
+		check(t, c.put("a", "2"))
+		time.Sleep(10 * time.Second)
+		if !c.nodes[1].store.Replica(2).Quiesced() {
+			t.Fatal("awake")
+		}
+		c.leaseholder(2).crash(0)
+		start := time.Now()
+		check(t, c.put("a", "3"))
+		if d := time.Since(start); d > 3*time.Second {
+			t.Fatalf("writes resumed after %s", d)
+		} else {
+			t.Logf("writes resumed after %s", d)
+		}
+	})
+}
+
+// TestTransferLease: the new holder serves at once, and raft's leadership follows.
+func TestTransferLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		for round := range 6 {
+			for id := range kv.RangeID(2) {
+				from := c.leaseholder(id + 1)
+				to := from.id%3 + 1
+				check(t, from.store.TransferLease(context.Background(), id+1, to))
+				time.Sleep(50 * time.Millisecond)
+				if at := c.leaseholder(id + 1); at.id != to {
+					t.Fatalf("round %d: r%d: lease at n%d, not n%d", round, id+1, at.id, to)
+				}
+			}
+			start := time.Now()
+			check(t, c.put("a", fmt.Sprint(round)))
+			if d := time.Since(start); d > 300*time.Millisecond {
+				t.Errorf("round %d: write took %s", round, d)
+			}
+			time.Sleep(2 * time.Second)
+			for id := range kv.RangeID(2) {
+				if lh := c.leaseholder(id + 1); !lh.store.Replica(id + 1).IsLeader() {
+					t.Errorf("r%d: leaseholder n%d does not lead", id+1, lh.id)
+				}
+			}
+		}
+		c.checkLeases()
+	})
+}
+
+// checkLeases is I5: what was served under a lease lies after everything that was served under earlier ones.
+func (c *cluster) checkLeases() {
+	c.t.Helper()
+	type span struct {
+		node kv.NodeID
+		seen bool
+		min  service
+		max  service
+	}
+	bySeq := make(map[kv.RangeID]map[uint64]*span)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.served {
+		m := bySeq[s.r]
+		if m == nil {
+			m = make(map[uint64]*span)
+			bySeq[s.r] = m
+		}
+		x := m[s.seq]
+		if x == nil {
+			x = &span{node: s.node, min: s, max: s}
+			m[s.seq] = x
+		}
+		if x.node != s.node {
+			c.t.Fatalf("r%d: lease %d served by n%d and n%d", s.r, s.seq, x.node, s.node)
+		}
+		if s.at.Less(x.min.at) {
+			x.min = s
+		}
+		if x.max.at.Less(s.at) {
+			x.max = s
+		}
+	}
+	for r, m := range bySeq {
+		for a, x := range m {
+			for b, y := range m {
+				if a < b && y.min.at.LessEq(x.max.at) {
+					c.t.Fatalf("r%d: lease %d of n%d served at %s, lease %d of n%d at %s", r, a, x.node, x.max.at, b, y.node, y.min.at)
+				}
+			}
+		}
+	}
+}

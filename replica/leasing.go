@@ -137,6 +137,8 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			}
 		case leader == 0:
 			r.Wake()
+		case r.isDead(kv.NodeID(r.leaderAt.Load())):
+			r.LeaderDied(kv.NodeID(r.leaderAt.Load()))
 		default:
 			if e := r.notLeaseholder().(*kv.NotLeaseholderError); e.Leaseholder.Node != 0 {
 				return 0, e

@@ -364,7 +364,12 @@ func (r *Replica) receive(m *Message) {
 			return
 		}
 	}
-	r.wake()
+	if (typ == raftpb.MsgPreVote || typ == raftpb.MsgVote) && r.isDead(kv.NodeID(r.leaderAt.Load())) {
+		_ = r.raft.ForgetLeader() // or the vote would have to wait for an election timeout
+	}
+	if typ != raftpb.MsgHeartbeatResp || !r.quiesced.Load() { // which answers a heartbeat from before falling asleep
+		r.wake()
+	}
 	if typ != raftpb.MsgHeartbeat && typ != raftpb.MsgHeartbeatResp {
 		r.busyAt = r.ticks
 	}

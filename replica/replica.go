@@ -161,6 +161,7 @@ func New(o *Options, id kv.RangeID, replica kv.ReplicaID) (*Replica, error) {
 		sending:   make(map[kv.ReplicaID]bool),
 		nextID:    o.Host.Dice.Uint64(),
 	}
+	r.quiesced.Store(true) // until somebody wakes it
 	r.leaseNow.Store(&leaseState{})
 	r.statsNow.Store(&Stats{})
 	r.threshold.Store(&clock.Timestamp{})

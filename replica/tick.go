@@ -48,6 +48,9 @@ func (r *Replica) Tick() bool {
 	}
 	r.renewLease()
 	r.process(false)
+	if r.leader.Load() == uint64(r.replicaID) && r.ticks-r.busyAt >= quiesceTicks && r.mayQuiesce() {
+		r.quiesce() // last, so that no heartbeat of this tick follows and wakes the followers
+	}
 	if r.quiesced.Load() || r.gone.Load() {
 		r.ticking.Store(false)
 		return false
@@ -63,9 +66,6 @@ func (r *Replica) tickLeader() {
 	s := r.leaseNow.Load()
 	if !s.held && !s.IsZero() && r.ticks%electionTicks == 0 && r.good(s, r.o.Clock.Now()) {
 		r.followLease(s)
-	}
-	if r.ticks-r.busyAt >= quiesceTicks && r.mayQuiesce() {
-		r.quiesce()
 	}
 }
 
@@ -151,6 +151,15 @@ func (r *Replica) isLive(n kv.NodeID) bool {
 	}
 	incarnation, _ := r.o.Liveness.Incarnation(n)
 	return incarnation != 0 && r.o.Liveness.IsLive(n, incarnation, r.o.Clock.Now())
+}
+
+// isDead reports whether a node is known, and known not to be live.
+func (r *Replica) isDead(n kv.NodeID) bool {
+	if n == 0 || n == r.o.Node {
+		return false
+	}
+	incarnation, _ := r.o.Liveness.Incarnation(n)
+	return incarnation != 0 && !r.o.Liveness.IsLive(n, incarnation, r.o.Clock.Now())
 }
 
 // mayQuiesce reports whether nothing is going on, so that the range may sleep: an idle range costs nothing. Ranges
