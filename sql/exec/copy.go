@@ -15,12 +15,10 @@ type CopyWriter struct {
 	err    error
 }
 
-// Copy begins COPY FROM. The program's plan is "INSERT INTO t (columns) VALUES ($1, $2, ...)", without RETURNING.
-func (p *Program) Copy(ctx context.Context, env *Env) (*CopyWriter, error) {
-	sctx := *env.Scalar
-	e := *env
-	e.Scalar = &sctx
-	c, err := p.Start(ctx, &e)
+// NewCopyWriter begins COPY FROM. The program's plan is "INSERT INTO t (columns) VALUES ($1, $2, ...)", without
+// RETURNING.
+func NewCopyWriter(p *Program, env *Env) (*CopyWriter, error) {
+	c, err := p.Start(env.Scalar.Context, env)
 	if err != nil {
 		return nil, err
 	}
@@ -33,16 +31,16 @@ func (p *Program) Copy(ctx context.Context, env *Env) (*CopyWriter, error) {
 	return &CopyWriter{cursor: c, it: it}, nil
 }
 
-// Row inserts one row; the writes leave in batches.
-func (w *CopyWriter) Row(ctx context.Context, values types.Row) error {
+// Add inserts one row; the writes leave in batches. The row may be used again afterwards, not its values' memory.
+func (w *CopyWriter) Add(ctx context.Context, values types.Row) error {
 	if w.err != nil {
 		return w.err
 	}
-	w.err = w.row(ctx, values)
+	w.err = w.add(ctx, values)
 	return w.err
 }
 
-func (w *CopyWriter) row(ctx context.Context, values types.Row) error {
+func (w *CopyWriter) add(ctx context.Context, values types.Row) error {
 	r := w.cursor.r
 	r.ctx, r.sctx.Context = ctx, ctx
 	r.sctx.Params = values
@@ -58,27 +56,15 @@ func (w *CopyWriter) row(ctx context.Context, values types.Row) error {
 	return nil
 }
 
-// Flush sends what was gathered, without waiting for a full batch.
+// Flush ends the copy: it writes what is left and checks the foreign keys.
 func (w *CopyWriter) Flush(ctx context.Context) error {
 	if w.err != nil {
 		return w.err
 	}
-	w.cursor.r.ctx = ctx
-	if w.err = w.it.resolve(); w.err == nil {
-		w.err = w.it.m.flush(false)
-	}
-	return w.err
-}
-
-// Finish writes what is left, checks the foreign keys and returns the number of rows. Close must still be called.
-func (w *CopyWriter) Finish(ctx context.Context) (int64, error) {
-	if w.err != nil {
-		return 0, w.err
-	}
 	r := w.cursor.r
 	r.ctx, r.sctx.Context = ctx, ctx
 	w.err = w.it.end()
-	return r.affected, w.err
+	return w.err
 }
 
 // Rows is the number of rows so far.

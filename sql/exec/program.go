@@ -37,9 +37,10 @@ type Env struct {
 }
 
 // VirtualTables computes the rows of virtual relations (pg_catalog and friends). A row has one value for each of
-// the table's columns. The node's Filter, over its Cols, may be used to compute fewer rows: they are filtered again.
+// the table's columns. The filter is a conjunction over cols, which are the needed columns in table order or not; it
+// may be used to compute fewer rows, and rows are filtered again.
 type VirtualTables interface {
-	Rows(ctx context.Context, sctx *scalar.Context, n *opt.VirtualNode) ([]types.Row, error)
+	Rows(ctx context.Context, table *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) ([]types.Row, error)
 }
 
 // Program is a compiled plan. It is immutable and may be run by many goroutines at once.
@@ -215,7 +216,7 @@ type run struct {
 	prog   *Program
 	cursor Cursor
 	ctx    context.Context
-	env    *Env
+	env    Env
 	kv     KV
 	sctx   scalar.Context
 	senv   environment
@@ -246,7 +247,8 @@ func (e *environment) RunSubquery(ctx *scalar.Context, q *scalar.Subquery) (type
 }
 
 func (r *run) start(ctx context.Context, env *Env) {
-	r.ctx, r.env, r.kv = ctx, env, env.Txn
+	r.env = *env // the caller may use its own again
+	r.ctx, r.kv = ctx, env.Txn
 	outer := r.sctx.Outer
 	if env.Scalar != nil {
 		r.sctx = *env.Scalar
@@ -268,7 +270,7 @@ func (r *run) release() {
 	clear(outer)
 	r.sctx = scalar.Context{Outer: outer}
 	r.senv = environment{}
-	r.ctx, r.env, r.kv, r.budget = nil, nil, nil, nil
+	r.ctx, r.env, r.kv, r.budget = nil, Env{}, nil, nil
 	clear(r.out)
 	r.events = nil
 	r.arena = nil

@@ -381,7 +381,7 @@ func (it *virtualIter) open() error {
 	if it.r.env.Virtual == nil {
 		return internal("no source of virtual tables")
 	}
-	rows, err := it.r.env.Virtual.Rows(it.r.ctx, &it.r.sctx, it.o.node)
+	rows, err := it.r.env.Virtual.Rows(it.r.ctx, it.o.node.Table, it.o.node.Filter, it.o.node.Cols)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,12 @@
 package exec
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"meridian/host"
 	"meridian/kv"
 	"meridian/sql/opt"
 	"meridian/sql/types"
@@ -30,6 +34,9 @@ type NodeStats struct {
 	Served []kv.Served
 }
 
+// NewTrace measures with a clock.
+func NewTrace(c host.Clock) *Trace { return &Trace{Now: c.Monotonic} }
+
 func (t *Trace) stats(n opt.Node) *NodeStats {
 	if t.Nodes == nil {
 		t.Nodes = make(map[opt.Node]*NodeStats)
@@ -54,6 +61,40 @@ next:
 		s.Served = append(s.Served, a)
 	}
 }
+
+// Describe is what EXPLAIN ANALYZE prints for an operator; region names a node's region and may be nil.
+func (t *Trace) Describe(n opt.Node, region func(kv.NodeID) string) string {
+	s := t.Nodes[n]
+	if s == nil || s.Loops == 0 {
+		return "(never executed)"
+	}
+	ms := func(d time.Duration) string {
+		return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 3, 64)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "(actual time=%s rows=%d loops=%d)", ms(s.Time), s.Rows/s.Loops, s.Loops)
+	if s.KVBatches > 0 {
+		fmt.Fprintf(&b, " (read time=%s rows=%d bytes=%d requests=%d", ms(s.KVTime), s.KVRows, s.KVBytes, s.KVBatches)
+		for i, a := range s.Served {
+			if i == maxServed {
+				fmt.Fprintf(&b, " and %d more", len(s.Served)-i)
+				break
+			}
+			fmt.Fprintf(&b, " r%d@n%d", a.Range, a.Node)
+			if region != nil {
+				if name := region(a.Node); name != "" {
+					b.WriteByte('/')
+					b.WriteString(name)
+				}
+			}
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+// maxServed is how many ranges a line of EXPLAIN ANALYZE names.
+const maxServed = 8
 
 // traced measures an operator.
 type traced struct {

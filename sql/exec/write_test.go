@@ -537,32 +537,32 @@ func TestCopy(t *testing.T) {
 	in.Rows = [][]scalar.Expr{es}
 	p := f.program(&opt.InsertNode{Input: in, Stmt: &opt.Insert{Table: tab, Source: in.Cols, New: f.cols(tab)}})
 	env := Env{Txn: f.kv, Scalar: &scalar.Context{Context: t.Context()}}
-	w, err := p.Copy(t.Context(), &env)
+	w, err := NewCopyWriter(p, &env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const rows = 10_000
 	for k := range rows {
-		if err := w.Row(t.Context(), row(k, k+1, fmt.Sprint("v", k))); err != nil {
+		if err := w.Add(t.Context(), row(k, k+1, fmt.Sprint("v", k))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err := w.Finish(t.Context()); n != rows || err != nil {
-		t.Fatal(n, err)
+	if err := w.Flush(t.Context()); w.Rows() != rows || err != nil {
+		t.Fatal(w.Rows(), err)
 	}
 	w.Close()
 	if got := strings.Count(f.contents(tab), "\n"); got != rows {
 		t.Errorf("%d rows", got)
 	}
-	w, err = p.Copy(t.Context(), &env)
+	w, err = NewCopyWriter(p, &env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if err := w.Row(t.Context(), row(3, -3, "x")); err != nil {
+	if err := w.Add(t.Context(), row(3, -3, "x")); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Finish(t.Context())
+	err = w.Flush(t.Context())
 	wantError(t, err, sqlstate.UniqueViolation, `duplicate key value violates unique constraint "t_pkey"`, "Key (k)=(3) already exists.")
 }
 
