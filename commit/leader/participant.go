@@ -2,13 +2,21 @@ package leader
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"meridian/clock"
+	"meridian/commit/leader/latch"
+	"meridian/commit/leader/lock"
 	"meridian/commit/leader/tscache"
 	"meridian/host"
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/replica/lease"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
 )
 
 // Replica is what a participant needs of its range's replica; *replica.Replica has it.
@@ -19,7 +27,8 @@ type Replica interface {
 	CheckLease(at clock.Timestamp) (sequence uint64, ok bool)
 	EnsureLease(ctx context.Context, at clock.Timestamp) (sequence uint64, err error)
 	Propose(ctx context.Context, c *replica.Command) error
-	Stats() replica.Stats
+	EvaluateTrigger(rd engine.Reader, b *engine.Batch, t *kv.CommitTrigger) (delta mvcc.Stats, err error)
+	Stats() mvcc.Stats
 	GCThreshold() clock.Timestamp
 }
 
@@ -29,52 +38,240 @@ type Sender interface {
 	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 }
 
-// Options are what all participants of a store share. They do not change after the first participant is made.
+// Options are what all participants of a store share. They do not change after the first participant is made, and
+// may not be copied then.
 type Options struct {
-	Host    *host.Host
-	Clock   *clock.Clock
-	Sender  Sender
-	Cache   *tscache.Cache
+	Host   *host.Host
+	Clock  *clock.Clock
+	Engine *engine.Engine
+	Sender Sender
+	// Cache is the store's timestamp cache.
+	Cache *tscache.Cache
+	// Metrics may be nil.
 	Metrics *Metrics
+	// MaxLocks bounds the lock table of each range; zero is lock.DefaultMaxLocks.
+	MaxLocks int
+	// ReadPushDelay is how long a read waits for an intent before it pushes; most intents are resolved sooner. Zero
+	// is 10 ms.
+	ReadPushDelay time.Duration
+	// LockPushDelay is how long the first in a lock's queue waits before it looks whether the holder lives. Zero is
+	// 20 ms. The others wait for three times as long: all that they can find is a deadlock.
+	LockPushDelay time.Duration
+	// DeadlockDelay is how long a push waits before it looks for a cycle; it looks again after twice that. Zero is
+	// 50 ms.
+	DeadlockDelay time.Duration
+
+	once    sync.Once
+	readers sync.Pool // of *mvcc.Reader
+	writers sync.Pool // of *mvcc.Writer
 }
 
-// Metrics count what requests ran into.
-type Metrics struct{}
+func (o *Options) fill() {
+	o.once.Do(func() {
+		if o.Metrics == nil {
+			o.Metrics = &Metrics{}
+		}
+		if o.ReadPushDelay == 0 {
+			o.ReadPushDelay = 10 * time.Millisecond
+		}
+		if o.LockPushDelay == 0 {
+			o.LockPushDelay = 20 * time.Millisecond
+		}
+		if o.DeadlockDelay == 0 {
+			o.DeadlockDelay = 50 * time.Millisecond
+		}
+		if o.Cache == nil {
+			o.Cache = tscache.New(tscache.Options{}, o.Clock.Now())
+		}
+	})
+}
 
-// Participant serves one range under the leader protocol.
+func (o *Options) reader(src engine.Reader) *mvcc.Reader {
+	r, _ := o.readers.Get().(*mvcc.Reader)
+	if r == nil {
+		r = &mvcc.Reader{}
+	}
+	r.Reset(src)
+	return r
+}
+
+func (o *Options) putReader(r *mvcc.Reader) error {
+	err := r.Close()
+	o.readers.Put(r)
+	return err
+}
+
+func (o *Options) writer(src engine.Reader, b *engine.Batch) *mvcc.Writer {
+	w, _ := o.writers.Get().(*mvcc.Writer)
+	if w == nil {
+		w = &mvcc.Writer{}
+	}
+	w.Reset(src, b)
+	return w
+}
+
+func (o *Options) putWriter(w *mvcc.Writer) {
+	w.Close() // errors of iterators were seen by the operations
+	o.writers.Put(w)
+}
+
+// Participant serves one range under the leader protocol. It satisfies rangeserver.Participant.
 type Participant struct {
-	o *Options
-	r Replica
+	o       *Options
+	r       Replica
+	latches *latch.Manager
+	locks   *lock.Table
+	waits   pushQueue
+	gate    gate
+	// low is the start of the lease: whatever earlier leaseholders served was read before it (P3).
+	low    atomic.Pointer[clock.Timestamp]
+	closed atomic.Pointer[closing]
+	ended  chan struct{} // closed by Close
 }
 
-// New makes the participant of a replica; handoff is what the left side's SplitOff returned, or nil.
-func New(o *Options, r Replica, handoff any) *Participant { return &Participant{o: o, r: r} }
+type closing struct{ err error }
 
-// Send evaluates a batch on the caller's goroutine.
-func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
-	return nil, &kv.UnavailableError{Reason: "not built yet"}
+// handoff is what the left side of a split gives the right one.
+type handoff struct {
+	low   clock.Timestamp
+	locks lock.Holds
 }
 
-// LeaseChanged is rangeserver.Participant's.
-func (p *Participant) LeaseChanged(l lease.Lease, held bool) {}
+// New makes the participant of a replica. given is what the left side's SplitOff returned, nil otherwise.
+func New(o *Options, r Replica, given any) *Participant {
+	o.fill()
+	p := &Participant{o: o, r: r, latches: latch.NewManager(), locks: lock.NewTable(o.MaxLocks),
+		ended: make(chan struct{})}
+	p.waits.init()
+	low := clock.Timestamp{}
+	if h, ok := given.(*handoff); ok && h != nil {
+		low = h.low
+		p.locks.Join(h.locks)
+	}
+	p.low.Store(&low)
+	return p
+}
 
-// DescriptorChanged is rangeserver.Participant's.
+// LeaseChanged takes note of a lease with a new sequence number.
+func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
+	if held {
+		p.raiseLow(l.Start)
+	}
+	p.locks.Clear()
+	p.waits.wakeAll()
+}
+
+func (p *Participant) raiseLow(to clock.Timestamp) {
+	for {
+		old := p.low.Load()
+		if to.LessEq(*old) || p.low.CompareAndSwap(old, &to) {
+			return
+		}
+	}
+}
+
+// DescriptorChanged has nothing to do: the descriptor is asked of the replica whenever it matters.
 func (p *Participant) DescriptorChanged(desc *kv.RangeDescriptor) {}
 
-// SplitOff is rangeserver.Participant's.
-func (p *Participant) SplitOff(left, right *kv.RangeDescriptor) (handoff any) { return nil }
+// SplitOff gives the locks of the right side away. Pushes that wait here ask anew, since their records may have moved.
+func (p *Participant) SplitOff(left, right *kv.RangeDescriptor) any {
+	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(right.Start)}
+	p.waits.wakeAll()
+	return h
+}
 
-// Absorb is rangeserver.Participant's.
-func (p *Participant) Absorb(desc *kv.RangeDescriptor, handoff any) {}
+// Absorb takes over from the right neighbour, which stopped serving before this call. What its leaseholder served
+// may have been read at any time until now.
+func (p *Participant) Absorb(desc *kv.RangeDescriptor, given any) {
+	p.raiseLow(p.o.Clock.Now())
+	if h, ok := given.(*handoff); ok && h != nil {
+		p.locks.Join(h.locks)
+	}
+}
 
-// Subsume is rangeserver.Participant's.
-func (p *Participant) Subsume() (handoff any) { return nil }
+// Subsume gives everything to the left neighbour.
+func (p *Participant) Subsume() any {
+	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(nil)}
+	p.waits.wakeAll()
+	return h
+}
 
-// SnapshotApplied is rangeserver.Participant's.
-func (p *Participant) SnapshotApplied() {}
+// SnapshotApplied forgets what was known of the data.
+func (p *Participant) SnapshotApplied() {
+	p.locks.Clear()
+	p.waits.wakeAll()
+}
 
-// Drain is rangeserver.Participant's.
-func (p *Participant) Drain(ctx context.Context) error { return nil }
+// Drain returns when no request is being evaluated that entered before the call.
+func (p *Participant) Drain(ctx context.Context) error { return p.gate.drain(ctx) }
 
-// Close is rangeserver.Participant's.
-func (p *Participant) Close(err error) {}
+// Close ends all waits with err.
+func (p *Participant) Close(err error) {
+	if err == nil {
+		err = &kv.RangeNotFoundError{Range: p.r.RangeID()}
+	}
+	if p.closed.CompareAndSwap(nil, &closing{err}) {
+		close(p.ended)
+	}
+	p.locks.Clear()
+	p.waits.wakeAll()
+}
+
+func (p *Participant) closedErr() error {
+	if c := p.closed.Load(); c != nil {
+		return c.err
+	}
+	return nil
+}
+
+// QueueLengths are numbers for the console: latches held or waited for, keys in the lock table, waiting pushes.
+func (p *Participant) QueueLengths() (latches, locks, pushes int) {
+	return p.latches.Len(), p.locks.Len(), p.waits.len()
+}
+
+// errAgain is an evaluation's answer that wants another round.
+var errAgain = errors.New("leader: again")
+
+// gate counts the requests under way, so that Drain can wait for those that were there when it was called. A
+// request enters before it checks the lease; one that enters the old generation late therefore finds the lease
+// revoked.
+type gate struct {
+	generation atomic.Uint32
+	inside     [2]atomic.Int64
+	draining   atomic.Int32
+	left       chan struct{}
+	once       sync.Once
+}
+
+func (g *gate) enter() uint32 {
+	n := g.generation.Load() & 1
+	g.inside[n].Add(1)
+	return n
+}
+
+func (g *gate) leave(n uint32) {
+	if g.inside[n].Add(-1) == 0 && g.draining.Load() > 0 {
+		g.init()
+		select {
+		case g.left <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (g *gate) init() { g.once.Do(func() { g.left = make(chan struct{}, 1) }) }
+
+func (g *gate) drain(ctx context.Context) error {
+	g.init()
+	g.draining.Add(1)
+	defer g.draining.Add(-1)
+	old := (g.generation.Add(1) - 1) & 1
+	for g.inside[old].Load() > 0 {
+		select {
+		case <-g.left:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

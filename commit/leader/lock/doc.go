@@ -14,7 +14,7 @@
 // An entry:
 //
 //	k5: held by t1 Exclusive
-//	    queue: t2 Exclusive, t3 Shared, t4 Shared       lockers and writers, first come, first served
+//	    queue: t2 Exclusive, t3 Shared, t4 Shared       lockers and writers, in order
 //	    readers: t5 @12                                 plain reads that met an intent at or below their timestamp
 //
 // Plain reads pass unreplicated locks and never wait in the queue.
@@ -27,8 +27,9 @@
 // behind it waits for it, until it acquires the lock or its request ends (Finish). Consecutive Shared waiters are
 // granted together. So
 //
-//	K1: a request that arrives later never overtakes one that conflicts with it and waits, unless its transaction
-//	    already holds the key (an upgrade), which waiting would deadlock;
+//	K1: a request that began to wait later never overtakes one that conflicts with it, unless its transaction
+//	    already holds the key (an upgrade), which waiting would deadlock. The order is one for all keys, so requests
+//	    that hold nothing yet never wait for each other in a circle;
 //	K2: whoever waits can name a transaction that it waits for (Wait.Holder), a holder or one that was granted
 //	    before it. Pushing that transaction follows the edges of the wait-for graph, so a deadlock is found by
 //	    pushes alone, also across ranges;

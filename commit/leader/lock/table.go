@@ -28,6 +28,7 @@ type Table struct {
 	finalized map[kv.TxnID]kv.Status
 	finalRing [finalizedMax]kv.TxnID
 	finalNext int
+	seq       uint64
 	probe     entry // for lookups
 
 	size     atomic.Int64  // of entries
@@ -72,6 +73,7 @@ type Guard struct {
 	Spans  []Span
 	ReadAt clock.Timestamp
 
+	seq     uint64 // order of first waits
 	signal  chan struct{}
 	waiters []*waiter
 	at      *waiter // where it waits now
@@ -225,7 +227,7 @@ func (t *Table) conflict(g *Guard, e *entry, strength kv.LockStrength, w *waiter
 		return Wait{}, false // an upgrade waits for other holders only (K1)
 	}
 	for i, o := range e.queue {
-		if o == w {
+		if o == w || w == nil && g.seq != 0 && g.seq < o.g.seq && !t.holds(o.g, e) {
 			break
 		}
 		if g.Txn != nil && o.g.id() == g.Txn.ID || compatible(strength, o.strength) {
@@ -311,6 +313,8 @@ func (t *Table) scan(g *Guard, spans []Span, join bool) (found Wait, waits bool)
 func (t *Table) join(g *Guard, e *entry, strength kv.LockStrength) {
 	if g.signal == nil {
 		g.signal = make(chan struct{}, 1)
+		t.seq++
+		g.seq = t.seq
 	}
 	if w := g.waiterAt(e, strength == kv.NoLock); w != nil {
 		if w.strength < strength {
@@ -323,21 +327,26 @@ func (t *Table) join(g *Guard, e *entry, strength kv.LockStrength) {
 	w := &waiter{g: g, e: e, strength: strength}
 	g.waiters = append(g.waiters, w)
 	g.at = w
-	switch {
-	case strength == kv.NoLock:
+	if strength == kv.NoLock {
 		e.readers = append(e.readers, w)
-	case t.holds(g, e):
-		// An upgrade goes before those who wait for its own lock, behind earlier upgrades (K1).
-		i := 0
-		for i < len(e.queue) && t.holds(e.queue[i].g, e) {
-			i++
-		}
-		e.queue = append(e.queue, nil)
-		copy(e.queue[i+1:], e.queue[i:])
-		e.queue[i] = w
-	default:
-		e.queue = append(e.queue, w)
+		return
 	}
+	i := len(e.queue)
+	for i > 0 && t.before(w, e.queue[i-1]) {
+		i--
+	}
+	e.queue = append(e.queue, nil)
+	copy(e.queue[i+1:], e.queue[i:])
+	e.queue[i] = w
+}
+
+// before orders a queue: upgrades first, because the others wait for their own transaction's lock; then by the
+// order in which requests began to wait, at whichever key (K1).
+func (t *Table) before(w, o *waiter) bool {
+	if a, b := t.holds(w.g, w.e), t.holds(o.g, o.e); a != b {
+		return a
+	}
+	return w.g.seq < o.g.seq
 }
 
 // State says what the guard waits for now; false if it should take latches and Scan again.

@@ -228,30 +228,6 @@ func (c *Cache) Max(k keys.Key) (at clock.Timestamp, owner kv.TxnID) {
 	return at, owner
 }
 
-// MaxSpan answers for all keys of a span. It walks the whole table of points, so it is for rare requests, such as
-// the removal of a range of keys.
-func (c *Cache) MaxSpan(span keys.Span) (at clock.Timestamp, owner kv.TxnID) {
-	if span.Point() {
-		return c.Max(span.Start)
-	}
-	at = c.floor.load()
-	// The table keeps no keys: any point may lie in the span.
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		for j := range s.sets {
-			w := &s.sets[j]
-			merge(&at, &owner, w.floor, kv.TxnID{})
-			for _, e := range w.entry[:w.n] {
-				merge(&at, &owner, e.at, e.owns)
-			}
-		}
-		s.mu.Unlock()
-	}
-	c.spans.maxSpan(span, &at, &owner)
-	return at, owner
-}
-
 // Points is the number of single keys remembered.
 func (c *Cache) Points() int {
 	n := 0

@@ -121,29 +121,10 @@ func (p *page) get(k keys.Key, at *clock.Timestamp, owner *kv.TxnID) {
 	})
 }
 
-func (p *page) getSpan(span keys.Span, at *clock.Timestamp, owner *kv.TxnID) {
-	if p.max.Less(*at) {
-		return
-	}
-	p.get(span.Start, at, owner)
-	p.tree.AscendRange(segment{start: span.Start}, segment{start: span.End}, func(s segment) bool {
-		merge(at, owner, s.at, s.owner)
-		return true
-	})
-}
-
 func (c *spanCache) max(k keys.Key, at *clock.Timestamp, owner *kv.TxnID) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	merge(at, owner, c.floor, kv.TxnID{})
 	c.now.get(k, at, owner)
 	c.old.get(k, at, owner)
-}
-
-func (c *spanCache) maxSpan(span keys.Span, at *clock.Timestamp, owner *kv.TxnID) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	merge(at, owner, c.floor, kv.TxnID{})
-	c.now.getSpan(span, at, owner)
-	c.old.getSpan(span, at, owner)
 }

@@ -1,0 +1,319 @@
+package leader
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"meridian/commit"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/mvcc"
+)
+
+// The end of a transaction, and its record.
+
+// mayCommitInOnePhase says whether the transaction may commit at its write timestamp. Nothing of it is anywhere but
+// in this batch, except that somebody may have pushed it, or taken it for dead.
+func (q *request) mayCommitInOnePhase() error {
+	rec, err := q.p.record(q.p.o.Engine, q.end.Anchor, q.txn.ID)
+	if err != nil {
+		return err
+	}
+	if q.own = rec; rec != nil {
+		switch rec.Status {
+		case kv.Aborted:
+			return &kv.TxnAbortedError{ID: rec.ID, Reason: "the record says so"}
+		case kv.Committed, kv.Staging:
+			return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: rec.WriteTimestamp}
+		}
+		q.pushWrite(rec.WriteTimestamp) // CR3
+	}
+	// P5: this store remembers for a while what it committed in one phase.
+	if _, owner := q.p.o.Cache.Max(onePhaseMark(q.txn.ID)); owner == q.txn.ID {
+		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: q.txn.WriteTimestamp}
+	}
+	return q.mayCommitAt()
+}
+
+// onePhaseMark is a key that nobody reads, for the timestamp cache to remember a one-phase commit by.
+func onePhaseMark(id kv.TxnID) keys.Key { return append(keys.Key("\x01t"), id[:]...) }
+
+// mayCommitAt says whether the transaction's snapshot is that of its commit, and the commit in time.
+func (q *request) mayCommitAt() error {
+	at := q.txn.WriteTimestamp
+	if q.txn.ReadTimestamp.Less(at) || !q.end.Deadline.IsZero() && q.end.Deadline.Less(at) {
+		return &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: at}
+	}
+	return nil
+}
+
+// endOnePhase commits a transaction whose writes were all in this batch.
+func (q *request) endOnePhase(r *kv.EndTxnRequest) (kv.Response, error) {
+	p := q.p
+	if q.own != nil {
+		q.batch.Delete(keys.TxnKey(r.Anchor, q.txn.ID))
+	}
+	if err := q.trigger(r); err != nil {
+		return nil, err
+	}
+	done := q.txn.TxnMeta
+	done.Anchor = r.Anchor
+	q.records = append(q.records, &commit.Record{TxnMeta: done, Status: kv.Committed})
+	q.release(r.LockSpans, kv.Committed)
+	return &kv.EndTxnResponse{OnePhase: true, CommitTimestamp: q.txn.WriteTimestamp,
+		Unresolved: outside(r.LockSpans, p.r.Desc())}, nil
+}
+
+// release lists what the transaction may have locked here, to be released in memory.
+func (q *request) release(spans []keys.Span, s kv.Status) {
+	for _, span := range spans {
+		q.released = append(q.released, released{span, q.txn.TxnMeta, s})
+	}
+}
+
+func (q *request) trigger(r *kv.EndTxnRequest) error {
+	if r.Trigger == nil {
+		return nil
+	}
+	delta, err := q.p.r.EvaluateTrigger(q.batch, q.batch, r.Trigger)
+	if err != nil {
+		return err
+	}
+	q.cmd.Trigger = r.Trigger
+	q.cmd.Delta.Add(delta)
+	return nil
+}
+
+// endTxn decides a transaction by its record.
+func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
+	p := q.p
+	if q.txn == nil {
+		return nil, &kv.InternalError{Message: "leader: EndTxn without a transaction"}
+	}
+	key := keys.TxnKey(r.Anchor, q.txn.ID)
+	stored, err := q.stored(key)
+	if err != nil {
+		return nil, err
+	}
+	var inFlight []kv.InFlightWrite
+	if r.Commit {
+		if stored != nil && !commit.Final(stored.Status) {
+			q.pushWrite(stored.WriteTimestamp) // CR3
+		}
+		if stored == nil || stored.Status != kv.Committed {
+			if err := q.mayCommitAt(); err != nil && (stored == nil || stored.Status != kv.Aborted) {
+				return nil, err
+			}
+		}
+		inFlight = q.elsewhere(r)
+	}
+	t := *q.txn
+	t.Anchor, t.LockSpans = r.Anchor, r.LockSpans
+	rec, err := commit.End(stored, &t, r.Commit, inFlight, q.now)
+	if err != nil {
+		var committed *commit.CommittedError
+		if errors.As(err, &committed) {
+			return nil, &kv.InternalError{Message: err.Error()}
+		}
+		return nil, err
+	}
+	d := p.r.Desc()
+	resp := &kv.EndTxnResponse{CommitTimestamp: rec.WriteTimestamp}
+	if rec == stored { // committed before
+		resp.Unresolved = outside(r.LockSpans, d)
+		q.release(r.LockSpans, rec.Status)
+		return resp, nil
+	}
+	if rec.Status == kv.Staging {
+		q.batch.Put(key, rec.Append(nil))
+		q.records = append(q.records, rec)
+		resp.Staged = true
+		p.o.Metrics.Stages.Add(1)
+		return resp, nil
+	}
+	resp.Unresolved = outside(r.LockSpans, d)
+	if err := q.resolveOwn(r.LockSpans, rec, d); err != nil {
+		return nil, err
+	}
+	q.release(r.LockSpans, rec.Status)
+	q.records = append(q.records, rec)
+	switch {
+	case len(resp.Unresolved) > 0:
+		out := *rec
+		out.LockSpans = resp.Unresolved
+		q.batch.Put(key, out.Append(nil))
+	case stored != nil:
+		q.batch.Delete(key) // CR1: nothing will ask for it
+	}
+	if rec.Status == kv.Committed {
+		p.o.Metrics.Commits.Add(1)
+		return resp, q.trigger(r)
+	}
+	p.o.Metrics.Aborts.Add(1)
+	return resp, nil
+}
+
+// stored reads a record as the batch has left it.
+func (q *request) stored(key keys.Key) (*commit.Record, error) {
+	var b []byte
+	var err error
+	if q.batch.Indexed() {
+		b, err = q.batch.Get(key)
+	} else {
+		b, err = q.p.o.Engine.Get(key)
+	}
+	if err != nil || b == nil {
+		return nil, err
+	}
+	return commit.DecodeRecord(b)
+}
+
+// elsewhere are the in-flight writes that are not in this batch: those that are become durable with the record
+// itself, so nobody needs to be asked about them (CR4). Both lists are in the order in which they were made.
+func (q *request) elsewhere(r *kv.EndTxnRequest) (out []kv.InFlightWrite) {
+	if len(r.InFlight) == 0 {
+		return nil
+	}
+	i := 0
+	for _, w := range r.InFlight {
+		found := false
+		for j := i; j < len(q.b.Requests); j++ {
+			k, seq, ok := written(q.b.Requests[j])
+			if ok && seq == w.Seq && bytes.Equal(k, w.Key) {
+				i, found = j+1, true
+				break
+			}
+		}
+		if !found {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func written(r kv.Request) (keys.Key, kv.Seq, bool) {
+	switch r := r.(type) {
+	case *kv.PutRequest:
+		return r.Key, r.Seq, true
+	case *kv.CPutRequest:
+		return r.Key, r.Seq, true
+	case *kv.DeleteRequest:
+		return r.Key, r.Seq, true
+	case *kv.AddRequest:
+		return r.Key, r.Seq, true
+	}
+	return nil, 0, false
+}
+
+// resolveOwn resolves the transaction's intents in the range, in the batch that decides it.
+func (q *request) resolveOwn(spans []keys.Span, rec *commit.Record, d *kv.RangeDescriptor) error {
+	if q.noLocks && q.writes == 0 {
+		return nil
+	}
+	local := make([]keys.Span, 0, len(spans))
+	for _, s := range spans {
+		if s, ok := clip(s, d); ok {
+			local = append(local, s)
+		}
+	}
+	res := &mvcc.Resolution{Txn: rec.TxnMeta, Status: rec.Status, IgnoredSeqs: q.txn.IgnoredSeqs}
+	for _, s := range disjoint(local) {
+		var err error
+		if s.Point() {
+			_, err = q.w.ResolveIntent(s.Start, res)
+		} else {
+			_, _, err = q.w.ResolveRange(s.Start, s.End, res, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// disjoint sorts spans and merges those that overlap: resolving an intent twice in one batch would count it twice.
+func disjoint(spans []keys.Span) []keys.Span {
+	sorted := true
+	for i := 1; i < len(spans) && sorted; i++ {
+		sorted = bytes.Compare(spans[i-1].Stop(), spans[i].Start) <= 0
+	}
+	if sorted {
+		return spans
+	}
+	slices.SortFunc(spans, func(a, b keys.Span) int { return bytes.Compare(a.Start, b.Start) })
+	out := spans[:1]
+	for _, s := range spans[1:] {
+		last := &out[len(out)-1]
+		if bytes.Compare(last.Stop(), s.Start) <= 0 {
+			out = append(out, s)
+		} else if last.Stop().Less(s.Stop()) {
+			last.End = s.Stop()
+		}
+	}
+	return out
+}
+
+func (q *request) heartbeat(r *kv.HeartbeatTxnRequest) (kv.Response, error) {
+	if q.txn == nil {
+		return nil, &kv.InternalError{Message: "leader: HeartbeatTxn without a transaction"}
+	}
+	key := keys.TxnKey(r.Anchor, q.txn.ID)
+	stored, err := q.stored(key)
+	if err != nil {
+		return nil, err
+	}
+	t := *q.txn
+	t.Anchor = r.Anchor
+	rec, err := commit.Heartbeat(stored, &t, q.now)
+	if err != nil {
+		return nil, err
+	}
+	if rec != stored {
+		q.batch.Put(key, rec.Append(nil))
+	}
+	return &kv.HeartbeatTxnResponse{Txn: rec.Txn()}, nil
+}
+
+func (q *request) recoverTxn(r *kv.RecoverTxnRequest) (kv.Response, error) {
+	key := keys.TxnKey(r.Txn.Anchor, r.Txn.ID)
+	stored, err := q.stored(key)
+	if err != nil {
+		return nil, err
+	}
+	if stored == nil {
+		// It ended, and its intents are resolved (CR1).
+		return &kv.RecoverTxnResponse{Txn: kv.Txn{TxnMeta: r.Txn}}, nil
+	}
+	rec := commit.Finish(stored, r)
+	if rec != stored {
+		q.batch.Put(key, rec.Append(nil))
+		q.records = append(q.records, rec)
+	}
+	return &kv.RecoverTxnResponse{Txn: rec.Txn()}, nil
+}
+
+// queryIntent looks for a write of a staging transaction, and if it is not there, sees to it that it can't come to
+// be at or below the transaction's write timestamp (CR4): a reader was there.
+func (q *request) queryIntent(r *kv.QueryIntentRequest) (kv.Response, error) {
+	l, err := q.w.Intent(r.Key, r.Txn.ID)
+	if err != nil {
+		return nil, err
+	}
+	found := l != nil && l.Txn.Attempt == r.Txn.Attempt && r.Txn.Seq <= l.Txn.Seq &&
+		l.Txn.WriteTimestamp.LessEq(r.Txn.WriteTimestamp)
+	if !found {
+		q.p.o.Cache.Add(r.Key, r.Txn.WriteTimestamp, kv.TxnID{})
+	}
+	return &kv.QueryIntentResponse{Found: found}, nil
+}
+
+// removeRecord removes a record that has ended.
+func (q *request) removeRecord(key keys.Key, id kv.TxnID) error {
+	rec, err := q.stored(key)
+	if err != nil || rec == nil || !commit.Final(rec.Status) || rec.ID != id {
+		return err
+	}
+	q.batch.Delete(key)
+	return nil
+}

@@ -1,0 +1,332 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/commit"
+	"meridian/commit/leader/latch"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+)
+
+// Pushes, and the queue in which they wait at the pushee's record.
+
+// pushQueue has the pushes that wait for transactions whose records would be here.
+type pushQueue struct {
+	mu      sync.Mutex // guards waiting and the fields of its elements; nothing is taken after it
+	waiting map[kv.TxnID][]*pushWait
+	n       atomic.Int64
+}
+
+// pushWait is one waiting push.
+type pushWait struct {
+	pushee kv.TxnID
+	pusher kv.TxnID // zero: no transaction
+	// dependents are who waits for the pusher, as far as it has found out; so the pushee has them too (P6).
+	dependents []kv.TxnID
+	signal     chan struct{}
+	final      *kv.Txn // the pushee, once it has ended
+}
+
+func (w *pushQueue) init() { w.waiting = make(map[kv.TxnID][]*pushWait) }
+
+func (w *pushQueue) len() int { return int(w.n.Load()) }
+
+func (w *pushQueue) join(pushee, pusher kv.TxnID) *pushWait {
+	x := &pushWait{pushee: pushee, pusher: pusher, signal: make(chan struct{}, 1)}
+	w.mu.Lock()
+	w.waiting[pushee] = append(w.waiting[pushee], x)
+	w.mu.Unlock()
+	w.n.Add(1)
+	return x
+}
+
+func (w *pushQueue) leave(x *pushWait) {
+	if x == nil {
+		return
+	}
+	w.n.Add(-1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.waiting[x.pushee]
+	for i, o := range all {
+		if o == x {
+			all[i] = all[len(all)-1]
+			all[len(all)-1] = nil
+			all = all[:len(all)-1]
+			break
+		}
+	}
+	if len(all) == 0 {
+		delete(w.waiting, x.pushee)
+	} else {
+		w.waiting[x.pushee] = all
+	}
+}
+
+func (x *pushWait) wake() {
+	select {
+	case x.signal <- struct{}{}:
+	default:
+	}
+}
+
+// changed tells those who push a transaction that its record changed, or that it ended without one.
+func (w *pushQueue) changed(r *commit.Record) {
+	if w.n.Load() == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.waiting[r.ID] {
+		if commit.Final(r.Status) {
+			t := r.Txn()
+			x.final = &t
+		}
+		x.wake()
+	}
+}
+
+// wakeAll has all pushes look again: the lease is gone, or records moved to another range.
+func (w *pushQueue) wakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, all := range w.waiting {
+		for _, x := range all {
+			x.wake()
+		}
+	}
+}
+
+// dependents are the transactions that wait for one, directly or not, as far as is known here.
+func (w *pushQueue) dependents(id kv.TxnID) []kv.TxnID {
+	if w.n.Load() == 0 {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []kv.TxnID
+	seen := map[kv.TxnID]bool{}
+	add := func(id kv.TxnID) {
+		if !id.IsZero() && !seen[id] && len(out) < maxDependents {
+			seen[id] = true
+			out = append(out, id)
+		}
+	}
+	for _, x := range w.waiting[id] {
+		add(x.pusher)
+		for _, d := range x.dependents {
+			add(d)
+		}
+	}
+	return out
+}
+
+// maxDependents bounds what is told about who waits. A cycle with more members is found by those that are told.
+const maxDependents = 1000
+
+func (w *pushQueue) final(x *pushWait) *kv.Txn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return x.final
+}
+
+func (w *pushQueue) setDependents(x *pushWait, ids []kv.TxnID) {
+	w.mu.Lock()
+	x.dependents = ids
+	w.mu.Unlock()
+}
+
+// sendPush serves a batch of one push. It waits until the pushee is as the pusher wants it.
+func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
+	p, r := q.p, q.push
+	if len(q.b.Requests) != 1 {
+		return nil, &kv.InternalError{Message: "leader: a push is a batch of its own"}
+	}
+	var wait *pushWait
+	defer func() { p.waits.leave(wait) }()
+	answer := func(t kv.Txn) (*kv.BatchResponse, error) {
+		return &kv.BatchResponse{Now: q.now, Responses: []kv.Response{&kv.PushTxnResponse{Pushee: t}}}, nil
+	}
+	for {
+		q.clockIn()
+		gen, _, err := p.enter(ctx, q.now)
+		if err != nil {
+			return nil, err
+		}
+		rec, outcome, err := q.pushOnce(ctx, &wait)
+		p.gate.leave(gen)
+		switch {
+		case err == errAgain:
+			continue
+		case err != nil:
+			return nil, err
+		case outcome == commit.PushRecover:
+			p.o.Metrics.Recoveries.Add(1)
+			if _, err := commit.Recover(ctx, p.o.Sender, rec); err != nil {
+				return nil, err
+			}
+			continue
+		case outcome != commit.PushWait || r.Kind == kv.PushTouch:
+			return answer(rec.Txn())
+		}
+		p.o.Metrics.PushWaits.Add(1)
+		if err := q.awaitPushee(ctx, wait, rec); err != nil {
+			return nil, err
+		}
+		if t := p.waits.final(wait); t != nil {
+			return answer(*t)
+		}
+	}
+}
+
+// pushOnce evaluates the push under a latch of the record. If it has to wait, it is in the queue before the latch is
+// gone, so no change of the record escapes it.
+func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Record, outcome commit.PushOutcome, err error) {
+	p, r := q.p, q.push
+	key := keys.TxnKey(r.Pushee.Anchor, r.Pushee.ID)
+	q.latches = append(q.inline[:0], latch.Latch{Span: point(key), Mode: latch.Write})
+	if q.held, err = p.latches.Acquire(ctx, q.latches); err != nil {
+		return nil, 0, err
+	}
+	keep := false
+	defer func() {
+		if !keep {
+			p.latches.Release(q.held)
+		}
+	}()
+	var ok bool
+	if q.lease, ok = p.r.CheckLease(q.now); !ok {
+		return nil, 0, errAgain
+	}
+	if err := p.closedErr(); err != nil {
+		return nil, 0, err
+	}
+	if err := p.checkSpans(q.b); err != nil {
+		return nil, 0, err
+	}
+	stored, err := p.record(p.o.Engine, r.Pushee.Anchor, r.Pushee.ID)
+	if err != nil {
+		return nil, 0, err
+	}
+	rec, outcome = commit.Push(stored, r, q.now)
+	switch outcome {
+	case commit.PushWait:
+		if *wait == nil && r.Kind != kv.PushTouch {
+			pusher := kv.TxnID{}
+			if r.Pusher != nil {
+				pusher = r.Pusher.ID
+			}
+			*wait = p.waits.join(r.Pushee.ID, pusher)
+		}
+		return rec, outcome, nil
+	case commit.PushStore:
+	default:
+		return rec, outcome, nil
+	}
+	if rec.Status == kv.Aborted {
+		p.o.Metrics.Expired.Add(1)
+	}
+	batch := p.o.Engine.NewBatch()
+	defer batch.Close()
+	batch.Put(key, rec.Append(nil))
+	q.cmd = replica.Command{LeaseSequence: q.lease, Batch: batch.Repr()}
+	if q.settled.Store(false); ctx.Done() != nil {
+		q.cmd.Settled = q.settle
+	}
+	if err := p.r.Propose(ctx, &q.cmd); err != nil {
+		_, ambiguous := err.(*kv.AmbiguousError)
+		keep = ambiguous && ctx.Done() != nil
+		return nil, 0, err
+	}
+	p.waits.changed(rec)
+	return rec, outcome, nil
+}
+
+// awaitPushee returns when the push should be tried again. It looks for a cycle of waits from time to time (P6).
+func (q *request) awaitPushee(ctx context.Context, wait *pushWait, rec *commit.Record) error {
+	p, r := q.p, q.push
+	clk := p.o.Host.Clock
+	expiry := clk.NewTimer(max(time.Duration(rec.Expires().Wall-q.now.Wall), 0) + time.Millisecond)
+	defer expiry.Stop()
+	var look <-chan time.Time
+	if r.Pusher != nil && len(r.Pusher.Anchor) > 0 {
+		t := clk.NewTimer(p.o.DeadlockDelay)
+		defer t.Stop()
+		look = t.C()
+		for {
+			select {
+			case <-look:
+				if err := q.lookForCycle(ctx, wait); err != nil {
+					return err
+				}
+				t.Reset(2 * p.o.DeadlockDelay)
+				continue
+			case <-wait.signal:
+				return nil
+			case <-expiry.C():
+				return nil
+			case <-p.ended:
+				return p.closedErr()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	select {
+	case <-wait.signal:
+		return nil
+	case <-expiry.C():
+		return nil
+	case <-p.ended:
+		return p.closedErr()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lookForCycle asks the pusher's own record who waits for the pusher. If the pushee is among them, there is a cycle.
+//
+// P6: every cycle has a member that is less than the one it waits for (lower priority, then younger), and only such
+// a member gives up: at least one does, and in a cycle of two exactly one.
+func (q *request) lookForCycle(ctx context.Context, wait *pushWait) error {
+	p, r := q.p, q.push
+	resp, err := p.o.Sender.Send(ctx, &kv.Batch{
+		Header:   kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()},
+		Requests: []kv.Request{&kv.QueryTxnRequest{Txn: r.Pusher.TxnMeta}},
+	})
+	if err != nil {
+		return nil // its range can't be reached now; there is a next time
+	}
+	query, ok := resp.Responses[0].(*kv.QueryTxnResponse)
+	if !ok {
+		return nil
+	}
+	if query.Exists && query.Txn.Status == kv.Aborted {
+		return &kv.TxnAbortedError{ID: r.Pusher.ID, Reason: "aborted while it waited for a lock"}
+	}
+	p.waits.setDependents(wait, query.Waiters)
+	for _, id := range query.Waiters {
+		if id == r.Pushee.ID && less(&r.Pusher.TxnMeta, &r.Pushee) {
+			p.o.Metrics.Deadlocks.Add(1)
+			return &kv.DeadlockError{Cycle: []kv.TxnID{r.Pusher.ID, r.Pushee.ID}}
+		}
+	}
+	return nil
+}
+
+// less orders transactions by who gives way.
+func less(a, b *kv.TxnMeta) bool {
+	if a.Priority != b.Priority {
+		return a.Priority < b.Priority
+	}
+	if a.MinTimestamp != b.MinTimestamp {
+		return b.MinTimestamp.Less(a.MinTimestamp)
+	}
+	return bytes.Compare(a.ID[:], b.ID[:]) > 0
+}

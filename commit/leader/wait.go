@@ -1,0 +1,290 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"meridian/commit"
+	"meridian/commit/leader/lock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/mvcc"
+)
+
+// maxDiscards is how often a read that met an intent, which was resolved before it could be waited for, reads again
+// at once; then it waits whatever the table says.
+const maxDiscards = 4
+
+// resolveMax bounds the intents that one resolution batch takes.
+const resolveMax = 256
+
+// guardSpans tells the lock table what the batch wants.
+func (q *request) guardSpans() {
+	if q.guarded {
+		return
+	}
+	q.guarded = true
+	spans := q.inlineSp[:0]
+	limited := q.b.MaxKeys > 0 || q.b.TargetBytes > 0
+	for _, r := range q.b.Requests {
+		s := lock.Span{Span: r.Span(), Strength: kv.Exclusive}
+		switch r := r.(type) {
+		case *kv.GetRequest:
+			if s.Strength = r.Lock; r.Lock != kv.NoLock && q.b.WaitPolicy == kv.SkipLocked {
+				continue
+			}
+		case *kv.ScanRequest:
+			// A limited scan asks for the keys that it turns out to return, one that skips locked keys for none.
+			if s.Strength = r.Lock; r.Lock != kv.NoLock && (limited || q.b.WaitPolicy == kv.SkipLocked) {
+				continue
+			}
+		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
+		default:
+			continue
+		}
+		spans = append(spans, s)
+	}
+	q.guard.Spans = spans
+	if q.txn != nil {
+		q.guard.Txn = &q.b.Txn.TxnMeta
+	}
+}
+
+// meet waits for the holders of intents that an evaluation ran into. Latches are no longer held.
+func (q *request) meet(ctx context.Context, e *mvcc.LockConflictError, since uint64) error {
+	q.guardSpans()
+	if !q.discover(e, since) {
+		return nil
+	}
+	return q.blocked(ctx)
+}
+
+// discover puts intents into the lock table. It reports false if reading again at once is better.
+func (q *request) discover(e *mvcc.LockConflictError, since uint64) bool {
+	t := q.p.locks
+	for i := range e.Intents {
+		in := &e.Intents[i]
+		if !t.Discover(in.Key, &in.Txn, in.Txn.WriteTimestamp, since) {
+			if q.discards++; q.discards < maxDiscards {
+				return false
+			}
+			since = t.Releases()
+			t.Discover(in.Key, &in.Txn, in.Txn.WriteTimestamp, since)
+		}
+	}
+	return true
+}
+
+// blocked joins the queue at the batch's first conflict, if there is one, and waits.
+func (q *request) blocked(ctx context.Context) error {
+	q.guard.ReadAt = q.visible.Forward(q.readAt())
+	if w, waits := q.p.locks.Scan(&q.guard); waits {
+		return q.wait(ctx, w)
+	}
+	return nil
+}
+
+// wait returns when the conflict is gone, and the batch should be tried again. It pushes the holder after a while.
+func (q *request) wait(ctx context.Context, w lock.Wait) error {
+	p := q.p
+	m := p.o.Metrics
+	if !w.Read && q.b.WaitPolicy == kv.NoWait {
+		// Intents of the dead are in nobody's way for long, but the statement is not to wait.
+		m.NotAvailable.Add(1)
+		return &kv.LockNotAvailableError{Key: w.Key, Holder: w.Holder.ID}
+	}
+	m.LockWaits.Add(1)
+	clk := p.o.Host.Clock
+	start := clk.Monotonic()
+	defer func() { m.LockWaitNanos.Add(int64(clk.Monotonic() - start)) }()
+
+	var deadline <-chan time.Time
+	if q.b.LockTimeout > 0 {
+		t := clk.NewTimer(q.b.LockTimeout)
+		defer t.Stop()
+		deadline = t.C()
+	}
+	var timer host.Timer
+	defer func() {
+		if timer != nil {
+			timer.Stop()
+		}
+	}()
+	var pushed chan pushResult
+	var pushing kv.TxnID
+	stop := func() {}
+	defer func() { stop() }()
+	backoff := p.o.ReadPushDelay
+	waits := true
+	for {
+		if !waits {
+			return nil
+		}
+		if w.Ended && w.Intent {
+			if err := p.resolve(ctx, &w); err != nil {
+				return err
+			}
+			w, waits = p.locks.State(&q.guard)
+			if waits && w.Ended && w.Intent {
+				// Resolved, but not for this table: the intent was a remnant.
+				p.locks.Release(w.Key, w.Holder.ID)
+				w, waits = p.locks.State(&q.guard)
+			}
+			continue
+		}
+		if pushed != nil && pushing != w.Holder.ID {
+			stop()
+			pushed, stop = nil, func() {}
+			p.locks.Pushing(&q.guard, kv.TxnID{})
+		}
+		var fire <-chan time.Time
+		if pushed == nil && !w.Holder.ID.IsZero() {
+			d := p.o.LockPushDelay
+			switch {
+			case w.Read:
+				d = p.o.ReadPushDelay
+			case !w.Front:
+				d *= 3
+			}
+			if timer == nil {
+				timer = clk.NewTimer(max(d, backoff-p.o.ReadPushDelay))
+			} else {
+				timer.Reset(max(d, backoff-p.o.ReadPushDelay))
+			}
+			fire = timer.C()
+		}
+		select {
+		case <-q.guard.Signal():
+			if timer != nil && fire != nil {
+				timer.Stop()
+			}
+			w, waits = p.locks.State(&q.guard)
+		case <-fire:
+			if w, waits = p.locks.State(&q.guard); waits && !w.Holder.ID.IsZero() && !w.Ended {
+				pushing = w.Holder.ID
+				p.locks.Pushing(&q.guard, pushing)
+				pushed, stop = q.startPush(ctx, &w)
+			}
+		case res := <-pushed:
+			stop()
+			pushed, stop = nil, func() {}
+			p.locks.Pushing(&q.guard, kv.TxnID{})
+			if res.err != nil {
+				switch res.err.(type) {
+				case *kv.DeadlockError, *kv.TxnAbortedError:
+					return res.err
+				}
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				backoff = min(2*backoff, time.Second) // the record's range can't be reached now
+				w, waits = p.locks.State(&q.guard)
+				continue
+			}
+			backoff = p.o.ReadPushDelay
+			if commit.Final(res.pushee.Status) {
+				p.locks.Finalized(res.pushee.ID, res.pushee.Status)
+			}
+			if w.Intent && (commit.Final(res.pushee.Status) || w.IntentAt.Less(res.pushee.WriteTimestamp)) {
+				if err := p.resolveTo(ctx, w.Key, &res.pushee); err != nil {
+					return err
+				}
+			}
+			w, waits = p.locks.State(&q.guard)
+		case <-deadline:
+			m.LockTimeouts.Add(1)
+			return &kv.LockNotAvailableError{Key: w.Key, Holder: w.Holder.ID, Timeout: true}
+		case <-p.ended:
+			return p.closedErr()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+type pushResult struct {
+	pushee kv.Txn
+	err    error
+}
+
+// startPush pushes a conflict's holder in the background: the wait may end before the push does.
+func (q *request) startPush(ctx context.Context, w *lock.Wait) (chan pushResult, func()) {
+	p := q.p
+	p.o.Metrics.Pushes.Add(1)
+	req := &kv.PushTxnRequest{Pusher: q.txn, Pushee: w.Holder, Kind: kv.PushAbort}
+	if w.Read {
+		req.Kind, req.PushTo = kv.PushTimestamp, q.guard.ReadAt.Next()
+	}
+	b := &kv.Batch{Requests: []kv.Request{req}}
+	b.Gateway, b.Now = p.r.NodeID(), p.o.Clock.Now()
+	out := make(chan pushResult, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	started := p.o.Host.Group.Go(func(group context.Context) {
+		defer context.AfterFunc(group, cancel)()
+		resp, err := p.o.Sender.Send(ctx, b)
+		if err != nil {
+			out <- pushResult{err: err}
+			return
+		}
+		push, ok := resp.Responses[0].(*kv.PushTxnResponse)
+		if !ok {
+			out <- pushResult{err: &kv.InternalError{Message: "a push got an answer to another question"}}
+			return
+		}
+		out <- pushResult{pushee: push.Pushee}
+	})
+	if !started {
+		out <- pushResult{err: &kv.UnavailableError{Reason: "node stopped"}}
+	}
+	return out, cancel
+}
+
+// resolve gives the intents of an ended transaction that the table knows their outcome.
+func (p *Participant) resolve(ctx context.Context, w *lock.Wait) error {
+	meta := w.Holder
+	t := kv.Txn{TxnMeta: meta, Status: w.Status}
+	if w.Status == kv.Committed {
+		// The table does not know when: ask the record.
+		resp, err := p.o.Sender.Send(ctx, &kv.Batch{
+			Header:   kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()},
+			Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushTouch}},
+		})
+		if err != nil {
+			return err
+		}
+		if push, ok := resp.Responses[0].(*kv.PushTxnResponse); ok {
+			t = push.Pushee
+		}
+		if !commit.Final(t.Status) {
+			// The record is gone, so all of the transaction's intents are resolved: this one is a remnant.
+			p.locks.Release(w.Key, meta.ID)
+			return nil
+		}
+	}
+	return p.resolveTo(ctx, w.Key, &t)
+}
+
+// resolveTo resolves the intents of a transaction that the table knows, that on k above all.
+func (p *Participant) resolveTo(ctx context.Context, k keys.Key, t *kv.Txn) error {
+	ks := []keys.Key{k}
+	if commit.Final(t.Status) {
+		if all := p.locks.IntentsOf(t.ID, resolveMax); len(all) > 0 {
+			ks = all
+		}
+	}
+	b := &kv.Batch{Requests: make([]kv.Request, len(ks))}
+	b.RangeID, b.Gateway, b.Now = p.r.RangeID(), p.r.NodeID(), p.o.Clock.Now()
+	status := t.Status
+	if status == kv.Staging {
+		status = kv.Pending
+	}
+	for i, k := range ks {
+		b.Requests[i] = &kv.ResolveIntentRequest{Key: k, Txn: t.TxnMeta, Status: status, IgnoredSeqs: t.IgnoredSeqs}
+	}
+	_, err := p.Send(ctx, b)
+	if err == nil {
+		p.o.Metrics.Resolved.Add(int64(len(ks)))
+	}
+	return err
+}
