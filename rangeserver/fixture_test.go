@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	cluster_ "meridian/cluster"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -30,7 +31,8 @@ type cluster struct {
 	net      *sim.Network
 	nodes    []*node
 	liveness *liveness
-	interval time.Duration
+	interval time.Duration // of the queues; negative: none
+	zones    []string      // of the nodes, as localities
 
 	mu     sync.Mutex
 	served []service
@@ -53,6 +55,7 @@ type node struct {
 	engine  *engine.Engine
 	net     *transport.Transport
 	store   *rangeserver.Store
+	entry   cluster_.Entry
 	up      bool
 }
 
@@ -103,6 +106,31 @@ func (l nodeLiveness) IncrementIncarnation(ctx context.Context, n kv.NodeID, inc
 	}
 	r.incarnation++
 	return nil
+}
+
+// view is rangeserver.Cluster: everybody knows everything.
+type view struct{ n *node }
+
+func (v view) Nodes() (out []cluster_.Entry) {
+	v.n.c.mu.Lock()
+	defer v.n.c.mu.Unlock()
+	for _, n := range v.n.c.nodes {
+		if n.entry.Node != 0 {
+			out = append(out, n.entry)
+		}
+	}
+	return out
+}
+
+func (v view) Update(f func(*cluster_.Entry)) {
+	v.n.c.mu.Lock()
+	defer v.n.c.mu.Unlock()
+	f(&v.n.entry)
+}
+
+func (v view) Record(n kv.NodeID) (cluster_.Liveness, bool) {
+	r := v.n.c.liveness.get(n)
+	return cluster_.Liveness{Node: n, Incarnation: r.incarnation, Expiration: r.expiration}, r.incarnation != 0
 }
 
 // heartbeat is the node's own record while it runs.
@@ -167,6 +195,13 @@ func (n *node) start(bootstrap bool) {
 	addr, _ := n.c.addr(n.id)
 	l, err := n.host.Network.Listen(addr)
 	check(t, err)
+	n.c.mu.Lock()
+	n.entry = cluster_.Entry{Node: n.id, Store: kv.StoreID(n.id)}
+	if int(n.id) <= len(n.c.zones) {
+		n.entry.Locality, err = cluster_.ParseLocality(n.c.zones[n.id-1])
+	}
+	n.c.mu.Unlock()
+	check(t, err)
 	n.host.Group.Go(n.heartbeat)
 	n.store, err = rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Liveness: nodeLiveness{n.c.liveness, n},
@@ -176,6 +211,7 @@ func (n *node) start(bootstrap bool) {
 		}},
 		OnFatal:       func(err error) { t.Logf("n%d: fatal: %v", n.id, err) },
 		QueueInterval: n.c.interval,
+		Cluster:       view{n},
 	})
 	check(t, err)
 	n.host.Group.Go(func(context.Context) { _ = n.net.Serve(l) })

@@ -2,20 +2,339 @@ package rangeserver
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/cluster"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/placement"
+	"meridian/replica"
+	"meridian/storage/mvcc"
 )
 
-// Cluster tells who is there.
-type Cluster interface{}
+const (
+	// deadAfter is when replicas on a node that does not answer are replaced (CRDB'20 §2.2.3 has five minutes too).
+	deadAfter = 5 * time.Minute
+	// queueSlots bounds the range changes that a store carries out at once.
+	queueSlots = 4
+	// leaderlessPasses is for how many passes a replica may hear of no leader before it asks whether it was removed.
+	leaderlessPasses = 10
+	// gcEvery is how often a range is looked at for versions to remove, at most.
+	gcEvery = 10 * time.Minute
+	// gcMinBytes of possible garbage are not worth a look.
+	gcMinBytes = 1 << 20
+	// changeTimeout bounds one change.
+	changeTimeout = 2 * time.Minute
+)
 
-// ZoneSource gives configurations.
-type ZoneSource interface{}
+// ZoneSource gives the configuration of the range that holds a key.
+type ZoneSource interface {
+	Zone(k keys.Key) placement.Zone
+}
 
-type queues struct{}
+// queues is the state of the store's maintenance.
+type queues struct {
+	slots     chan struct{}
+	published cluster.Capacity
+	paused    atomic.Bool
+}
 
-// loadCounter counts requests of a range.
-type loadCounter struct{ n atomic.Int64 }
+// loadCounter counts a range's requests, and remembers when its maintenance was last done.
+type loadCounter struct {
+	n atomic.Int64
+
+	// A range whose change failed is left alone for a while: until failedAt + backoff, on the monotonic clock.
+	failedAt, backoff atomic.Int64
+	// Of the queue loop alone.
+	leaderless int
+	gcAt       time.Duration
+}
 
 func (l *loadCounter) hit() { l.n.Add(1) }
 
-func (s *Store) queueLoop(ctx context.Context) {}
+// queueLoop looks at every range once in an interval: placement says what to do, the store does it.
+func (s *Store) queueLoop(ctx context.Context) {
+	s.queues.slots = make(chan struct{}, queueSlots)
+	for s.o.Clock.Physical().Sleep(ctx, s.o.QueueInterval) == nil {
+		if s.db.Load() != nil && !s.queues.paused.Load() {
+			s.pass(ctx)
+		}
+	}
+}
+
+// PauseQueues stops or resumes the maintenance, for tests and bulk loads.
+func (s *Store) PauseQueues(v bool) { s.queues.paused.Store(v) }
+
+// pass is one look at all ranges.
+func (s *Store) pass(ctx context.Context) {
+	now := s.o.Clock.Now()
+	var nodes []placement.Node
+	if s.o.Cluster != nil {
+		s.publish()
+		nodes = s.nodes(now)
+	}
+	improved := false // one improvement at a time, since each changes what the next should be
+	s.ranges.Range(func(_, v any) bool {
+		e := v.(*entry)
+		if ctx.Err() != nil {
+			return false
+		}
+		if !e.ready.Load() {
+			return true
+		}
+		if _, ok := e.r.CheckLease(clock.Timestamp{}); !ok {
+			s.withoutLease(ctx, e)
+			return true
+		}
+		e.load.leaderless = 0
+		clk := s.o.Clock.Physical().Monotonic()
+		if wait := e.load.backoff.Load(); wait > 0 && int64(clk)-e.load.failedAt.Load() < wait {
+			return true
+		}
+		a := s.decide(e, nodes)
+		switch {
+		case a.Kind == placement.None:
+			s.considerGC(ctx, e)
+		case !a.Urgent && improved:
+		default:
+			improved = improved || !a.Urgent
+			s.inBackground(ctx, e, func(ctx context.Context) error { return s.carryOut(ctx, e, a) })
+		}
+		return true
+	})
+}
+
+// publish tells the cluster what this store holds, when it changed.
+func (s *Store) publish() {
+	g := s.Gauges()
+	c := cluster.Capacity{Ranges: uint32(g.Ranges), Leases: uint32(g.Leaseholders), UsedBytes: uint64(max(0, g.TotalBytes))}
+	if c == s.queues.published {
+		return
+	}
+	s.queues.published = c
+	s.o.Cluster.Update(func(e *cluster.Entry) {
+		e.Capacity.Ranges, e.Capacity.Leases, e.Capacity.UsedBytes = c.Ranges, c.Leases, c.UsedBytes
+	})
+}
+
+func (s *Store) zone(k keys.Key) placement.Zone {
+	if s.o.Zone != nil {
+		return s.o.Zone.Zone(k)
+	}
+	return placement.DefaultZone()
+}
+
+func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
+	d := e.r.Desc()
+	z := s.zone(d.Start)
+	r := placement.Range{Desc: d, Leaseholder: s.o.NodeID, Bytes: e.r.Stats().TotalBytes}
+	if len(nodes) == 0 {
+		if z.RangeMaxBytes > 0 && r.Bytes > z.RangeMaxBytes {
+			return placement.Action{Kind: placement.Split, Urgent: true}
+		}
+		return placement.Action{}
+	}
+	a := placement.Decide(&z, &r, nodes)
+	if a.Kind != placement.TransferLease {
+		return a
+	}
+	st := e.r.Status() // only now, because it is costly: who can take the lease?
+	r.Behind = make(map[kv.NodeID]bool)
+	for _, p := range d.Replicas {
+		if p.Node != s.o.NodeID {
+			r.Behind[p.Node] = true
+		}
+	}
+	for _, f := range st.Followers {
+		if f.CaughtUp {
+			for _, p := range d.Replicas {
+				if p.Replica == f.Replica {
+					delete(r.Behind, p.Node)
+				}
+			}
+		}
+	}
+	return placement.Decide(&z, &r, nodes)
+}
+
+// carryOut does what placement decided.
+func (s *Store) carryOut(ctx context.Context, e *entry, a placement.Action) error {
+	id := e.r.RangeID()
+	s.log.Info("range change", "range", uint64(id), "kind", a.Kind, "targets", a.Targets, "lease", a.Lease, "reason", a.Reason)
+	if !a.Urgent {
+		s.Metrics.Rebalances.Add(1)
+	}
+	switch a.Kind {
+	case placement.Split:
+		return s.Split(ctx, id, nil)
+	case placement.TransferLease:
+		return s.TransferLease(ctx, id, a.Lease)
+	default:
+		return s.ChangeReplicas(ctx, id, a.Targets)
+	}
+}
+
+// inBackground runs a change of a range, unless one is going on or there is no slot; the next pass will ask again.
+func (s *Store) inBackground(ctx context.Context, e *entry, f func(context.Context) error) {
+	if len(e.admin) > 0 {
+		return
+	}
+	select {
+	case s.queues.slots <- struct{}{}:
+	default:
+		return
+	}
+	if !s.group.Go(func(ctx context.Context) {
+		defer func() { <-s.queues.slots }()
+		ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+		defer cancel()
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			s.log.Info("range change failed", "range", uint64(e.r.RangeID()), "err", err)
+			e.load.failedAt.Store(int64(s.o.Clock.Physical().Monotonic()))
+			e.load.backoff.Store(int64(min(max(2*time.Duration(e.load.backoff.Load()), s.o.QueueInterval), 30*time.Second)))
+			return
+		}
+		e.load.backoff.Store(0)
+	}) {
+		<-s.queues.slots
+	}
+}
+
+// withoutLease looks after a replica that can't serve: the raft leader takes a lease that nobody holds; one that hears
+// of no leader for long asks whether it is still part of the range.
+func (s *Store) withoutLease(ctx context.Context, e *entry) {
+	leader, _ := e.r.Leader()
+	switch {
+	case leader == e.r.ReplicaID():
+		e.load.leaderless = 0
+		if _, good := e.r.Lease(); good {
+			return
+		}
+		s.inBackground(ctx, e, func(ctx context.Context) error {
+			_, err := e.r.EnsureLease(ctx, clock.Timestamp{})
+			var elsewhere *kv.NotLeaseholderError
+			if errors.As(err, &elsewhere) {
+				return nil
+			}
+			return err
+		})
+	case leader != 0 || e.r.Quiesced():
+		e.load.leaderless = 0
+	default:
+		if e.load.leaderless++; e.load.leaderless >= leaderlessPasses {
+			e.load.leaderless = 0
+			s.inBackground(ctx, e, func(ctx context.Context) error { return s.removedMeanwhile(ctx, e) })
+		}
+	}
+}
+
+// removedMeanwhile reads the range's descriptor from where the range is now, and destroys the replica if it is not in
+// it any more.
+func (s *Store) removedMeanwhile(ctx context.Context, e *entry) error {
+	db, err := s.database()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	d := e.r.Desc()
+	var next kv.ReplicaID
+	err = db.RunInternal(ctx, "replica GC", func(ctx context.Context, tx Tx) error {
+		next = 0
+		v, err := tx.Get(ctx, keys.RangeDescriptorKey(d.Start))
+		if err != nil || v == nil {
+			return err
+		}
+		now, _, err := kv.DecodeRangeDescriptor(v)
+		if err != nil || now.ID != d.ID {
+			return err
+		}
+		if !member(&now, e.r.ReplicaID()) {
+			next = now.NextReplica
+		}
+		return nil
+	})
+	if err != nil || next == 0 {
+		return err
+	}
+	s.Metrics.ReplicasGCed.Add(1)
+	return e.r.Destroy(next)
+}
+
+// considerGC removes versions that nobody may read any more, when there may be enough of them.
+func (s *Store) considerGC(ctx context.Context, e *entry) {
+	st := e.r.Stats()
+	clk := s.o.Clock.Physical().Monotonic()
+	if st.GarbageBytes() < gcMinBytes || e.load.gcAt != 0 && clk-e.load.gcAt < gcEvery {
+		return
+	}
+	e.load.gcAt = clk
+	s.inBackground(ctx, e, func(ctx context.Context) error { return s.collectGarbage(ctx, e) })
+}
+
+func (s *Store) collectGarbage(ctx context.Context, e *entry) error {
+	d := e.r.Desc()
+	threshold := s.o.Clock.Now().Add(-s.zone(d.Start).GCTTL)
+	r := mvcc.NewReader(s.o.Engine)
+	defer r.Close()
+	for _, span := range []keys.Span{keys.RangeLocalSpan(d.Start, d.End), keys.UserSpan(d.Start, d.End)} {
+		for rest := &span; rest != nil; {
+			found, resume, err := r.FindGarbage(rest.Start, rest.End, threshold, 1000, 10_000)
+			if err != nil {
+				return err
+			}
+			if rest = resume; len(found) == 0 {
+				continue
+			}
+			_, err = e.participant.Send(ctx, &kv.Batch{
+				Header:   kv.Header{RangeID: e.r.RangeID()},
+				Requests: []kv.Request{&kv.GCRequest{Start: d.Start, Threshold: threshold, Keys: found}},
+			})
+			if err != nil {
+				return err
+			}
+			s.Metrics.MVCCVersionsGCed.Add(int64(len(found)))
+		}
+	}
+	return nil
+}
+
+// MoveLeases gives all leases of this store to other nodes: a node that is about to stop does so first. It returns how
+// many are left when the context ends or nothing moves any more.
+func (s *Store) MoveLeases(ctx context.Context) (left int) {
+	if s.o.Cluster != nil {
+		s.o.Cluster.Update(func(e *cluster.Entry) { e.Draining = true })
+	}
+	s.queues.paused.Store(true)
+	for round := 0; round < 10 && ctx.Err() == nil; round++ {
+		left = 0
+		s.Replicas(func(r *replica.Replica) bool {
+			if _, ok := r.CheckLease(clock.Timestamp{}); !ok || r.Desc() == nil || len(r.Desc().Replicas) < 2 {
+				return ctx.Err() == nil
+			}
+			for _, p := range r.Desc().Replicas {
+				if p.Node == s.o.NodeID || p.Type != kv.Voter {
+					continue
+				}
+				if inc, _ := s.o.Liveness.Incarnation(p.Node); inc == 0 || !s.o.Liveness.IsLive(p.Node, inc, s.o.Clock.Now()) {
+					continue
+				}
+				if s.TransferLease(ctx, r.RangeID(), p.Node) == nil {
+					return ctx.Err() == nil
+				}
+			}
+			left++
+			return ctx.Err() == nil
+		})
+		if left == 0 {
+			return 0
+		}
+		if s.o.Clock.Physical().Sleep(ctx, 100*time.Millisecond) != nil {
+			break
+		}
+	}
+	return left
+}

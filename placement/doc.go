@@ -1,0 +1,40 @@
+// Package placement decides where replicas and leases belong. It is pure: what is known goes in, one next step comes
+// out; rangeserver carries it out and asks again.
+//
+// # What goes in
+//
+//	Zone    what a range's table asks for: how many replicas, how many of them voters, where they may and must be,
+//	        where the lease should be, how large a range may grow, how long old versions are kept
+//	Range   the range as its leaseholder sees it: descriptor, size
+//	Nodes   everybody in the cluster: locality, liveness, what they hold
+//
+// # What comes out
+//
+// Decide returns the most urgent Action, in this order (CRDB'20 §2.2.3, CRDB'22 §3):
+//
+//	1  finish a joint configuration that somebody left behind; remove learners that nobody waits for
+//	2  replace voters on decommissioning nodes, then voters on nodes that are dead for good
+//	3  add voters until there are enough, remove them when there are too many
+//	4  replace voters where a constraint forbids them
+//	5  the same for non-voters
+//	6  move the lease off a draining node, or to where the lease preferences say
+//	7  swap a voter for a node that makes the replicas more diverse
+//	8  even out the number of replicas and of leases
+//
+// A range that has no quorum of live voters gets no action: nothing could be committed.
+//
+// # Diversity
+//
+// A locality is a list of tiers from wide to narrow, such as region, zone. Two nodes that differ in the first of two
+// tiers are 1 apart, in the second 1/2, in none 0. The diversity of a set is the mean over its pairs, so the first
+// replicas go to different regions, and to different zones when regions run out.
+//
+// # Constraints
+//
+// A Conjunction is a list of constraints that a replica has to satisfy together, and how many replicas have to (zero:
+// all). P1 (I8): a node is only proposed for a replica if, with it, all conjunctions can still be satisfied by the
+// replicas that are yet to be added; so a conjunction over all replicas can't be violated even for a moment.
+//
+// With fewer nodes than replicas asked for, the wanted number is the largest odd number of nodes: two voters survive
+// no more than one, and need both to agree.
+package placement

@@ -1,0 +1,148 @@
+package placement
+
+import (
+	"strings"
+	"time"
+
+	"meridian/cluster"
+	"meridian/kv"
+)
+
+// Zone is what a range's configuration asks for.
+type Zone struct {
+	// NumReplicas is the number of replicas, NumVoters how many of them vote (zero: all).
+	NumReplicas, NumVoters int
+	// Constraints are for all replicas, VoterConstraints for voters in addition.
+	Constraints, VoterConstraints []Conjunction
+	// LeasePreferences are tried in order; the lease goes to a voter that satisfies the first possible one.
+	LeasePreferences []Conjunction
+	// A range larger than RangeMaxBytes is split; neighbours that are together smaller than RangeMinBytes may be merged.
+	RangeMaxBytes, RangeMinBytes int64
+	// GCTTL is how long versions are kept after they were overwritten.
+	GCTTL time.Duration
+}
+
+// DefaultZone is what a range gets for which nothing was asked: three replicas, 64 MiB (CRDB'20 §2.1.2).
+func DefaultZone() Zone {
+	return Zone{NumReplicas: 3, RangeMaxBytes: 64 << 20, RangeMinBytes: 16 << 20, GCTTL: 4 * time.Hour}
+}
+
+// Voters is the wanted number of voters.
+func (z *Zone) Voters() int {
+	if z.NumVoters > 0 && z.NumVoters <= z.NumReplicas {
+		return z.NumVoters
+	}
+	return z.NumReplicas
+}
+
+// Constraint demands or forbids a tier of the locality.
+type Constraint struct {
+	Forbidden  bool
+	Key, Value string
+}
+
+func (c Constraint) satisfied(n *Node) bool {
+	v, ok := n.Locality.Find(c.Key)
+	return (ok && v == c.Value) != c.Forbidden
+}
+
+func (c Constraint) String() string {
+	sign := "+"
+	if c.Forbidden {
+		sign = "-"
+	}
+	return sign + c.Key + "=" + c.Value
+}
+
+// ParseConstraint reads what String prints.
+func ParseConstraint(s string) (c Constraint, ok bool) {
+	switch {
+	case strings.HasPrefix(s, "+"):
+		s = s[1:]
+	case strings.HasPrefix(s, "-"):
+		c.Forbidden, s = true, s[1:]
+	}
+	c.Key, c.Value, ok = strings.Cut(s, "=")
+	return c, ok && c.Key != "" && c.Value != ""
+}
+
+// Conjunction is constraints that hold together, for Replicas of the replicas (zero: for all).
+type Conjunction struct {
+	Replicas    int
+	Constraints []Constraint
+}
+
+func (c *Conjunction) satisfied(n *Node) bool {
+	for _, k := range c.Constraints {
+		if !k.satisfied(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// Node is a store that may hold replicas.
+type Node struct {
+	Node     kv.NodeID
+	Store    kv.StoreID
+	Locality cluster.Locality
+	// Live nodes answer. Dead ones have not for so long that their replicas are to be replaced.
+	Live, Dead bool
+	// Draining nodes take no leases, Decommissioning ones no replicas either and are to lose theirs.
+	Draining, Decommissioning bool
+	Ranges, Leases            int
+}
+
+// usable reports whether a node may be given a replica.
+func (n *Node) usable() bool { return n.Live && !n.Dead && !n.Draining && !n.Decommissioning }
+
+// distance is how far two localities are apart: 1 if they differ in the first tier, 0 if in none.
+func distance(a, b cluster.Locality) float64 {
+	n := max(len(a), len(b))
+	for i := range n {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			return float64(n-i) / float64(n)
+		}
+	}
+	return 0
+}
+
+// Diversity is the mean distance of a set's pairs.
+func Diversity(ns []*Node) float64 {
+	sum, pairs := 0.0, 0
+	for i := range ns {
+		for j := range i {
+			sum += distance(ns[i].Locality, ns[j].Locality)
+			pairs++
+		}
+	}
+	if pairs == 0 {
+		return 1
+	}
+	return sum / float64(pairs)
+}
+
+// deficit is how many further replicas the conjunctions need, at least; forbidden reports that one over all
+// replicas is violated.
+func deficit(cs []Conjunction, ns []*Node) (missing int, forbidden bool) {
+	for i := range cs {
+		have := 0
+		for _, n := range ns {
+			if cs[i].satisfied(n) {
+				have++
+			}
+		}
+		if cs[i].Replicas == 0 {
+			forbidden = forbidden || have < len(ns)
+		} else {
+			missing += max(0, cs[i].Replicas-have)
+		}
+	}
+	return missing, forbidden
+}
+
+// allowed is P1 for a set that is to grow to size.
+func allowed(cs []Conjunction, ns []*Node, size int) bool {
+	missing, forbidden := deficit(cs, ns)
+	return !forbidden && missing <= max(0, size-len(ns))
+}
