@@ -1,0 +1,499 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"meridian/clock"
+	"meridian/host/machine"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/replica/lease"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
+)
+
+// fakeReplica applies commands directly, after a delay that stands for consensus.
+type fakeReplica struct {
+	id     kv.RangeID
+	c      *cluster
+	mu     sync.Mutex
+	desc   atomic.Pointer[kv.RangeDescriptor]
+	stats  atomic.Pointer[mvcc.Stats]
+	lease  atomic.Uint64
+	gc     atomic.Pointer[clock.Timestamp]
+	refuse atomic.Bool // no lease
+}
+
+func (r *fakeReplica) RangeID() kv.RangeID       { return r.id }
+func (r *fakeReplica) NodeID() kv.NodeID         { return 1 }
+func (r *fakeReplica) Desc() *kv.RangeDescriptor { return r.desc.Load() }
+func (r *fakeReplica) Stats() mvcc.Stats         { return *r.stats.Load() }
+func (r *fakeReplica) GCThreshold() clock.Timestamp {
+	return *r.gc.Load()
+}
+func (r *fakeReplica) CheckLease(clock.Timestamp) (uint64, bool) {
+	return r.lease.Load(), !r.refuse.Load()
+}
+func (r *fakeReplica) EnsureLease(ctx context.Context, at clock.Timestamp) (uint64, error) {
+	if r.refuse.Load() {
+		return 0, &kv.NotLeaseholderError{Range: r.id}
+	}
+	return r.lease.Load(), nil
+}
+func (r *fakeReplica) EvaluateTrigger(engine.Reader, *engine.Batch, *kv.CommitTrigger) (mvcc.Stats, error) {
+	return mvcc.Stats{}, nil
+}
+
+func (r *fakeReplica) Propose(ctx context.Context, cmd *replica.Command) error {
+	repr := append([]byte(nil), cmd.Batch...)
+	r.c.proposals.Add(1)
+	apply := func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if cmd.LeaseSequence != r.lease.Load() {
+			return &kv.NotLeaseholderError{Range: r.id}
+		}
+		b := r.c.engine.NewBatch()
+		defer b.Close()
+		if err := b.ApplyRepr(repr); err != nil {
+			return err
+		}
+		if err := b.Commit(false); err != nil {
+			return err
+		}
+		s := *r.stats.Load()
+		s.Add(cmd.Delta)
+		r.stats.Store(&s)
+		if !cmd.GCThreshold.IsZero() {
+			r.gc.Store(&cmd.GCThreshold)
+		}
+		return nil
+	}
+	if d := r.c.delay(); d > 0 {
+		t := time.NewTimer(d)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			settled := cmd.Settled
+			go func() {
+				<-t.C
+				apply()
+				if settled != nil {
+					settled()
+				}
+			}()
+			return &kv.AmbiguousError{Reason: ctx.Err().Error()}
+		}
+	}
+	return apply()
+}
+
+// cluster is some ranges of one store, and their clients.
+type cluster struct {
+	t         testing.TB
+	o         *Options
+	engine    *engine.Engine
+	clock     *clock.Clock
+	reps      []*fakeReplica
+	ps        []*Participant
+	proposals atomic.Int64
+	rngMu     sync.Mutex
+	rng       *rand.Rand
+	latency   time.Duration // of consensus, at most
+	nextTxn   atomic.Uint32
+}
+
+// newCluster makes a range for each pair of neighbours among Min, bounds and Max. stop has to be called inside of the
+// bubble.
+func newCluster(t testing.TB, seed int64, latency time.Duration, bounds ...string) (c *cluster, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	h := machine.New(ctx, machine.Options{FS: vfs.NewMem()})
+	e, err := engine.Open(h, "store", engine.Options{CacheBytes: 1 << 20, MemTableBytes: 1 << 20, ReserveBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = &cluster{t: t, engine: e, clock: clock.New(h.Clock, 250*time.Millisecond),
+		rng: rand.New(rand.NewSource(seed)), latency: latency}
+	c.o = &Options{Host: h, Clock: c.clock, Engine: e, Sender: c, Metrics: &Metrics{}}
+	start := keys.Min
+	for i, b := range append(bounds, string(keys.Max)) {
+		r := &fakeReplica{id: kv.RangeID(i + 1), c: c}
+		r.desc.Store(&kv.RangeDescriptor{ID: r.id, Start: start, End: keys.Key(b)})
+		r.stats.Store(&mvcc.Stats{})
+		r.gc.Store(&clock.Timestamp{})
+		r.lease.Store(1)
+		c.reps = append(c.reps, r)
+		p := New(c.o, r, nil)
+		p.LeaseChanged(lease.Lease{Sequence: 1, Start: c.clock.Now()}, true)
+		c.ps = append(c.ps, p)
+		start = keys.Key(b)
+	}
+	return c, func() {
+		for _, p := range c.ps {
+			p.Close(nil)
+		}
+		h.Group.Stop()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
+}
+
+func (c *cluster) intn(n int) int {
+	c.rngMu.Lock()
+	defer c.rngMu.Unlock()
+	return c.rng.Intn(n)
+}
+
+func (c *cluster) delay() time.Duration {
+	if c.latency == 0 {
+		return 0
+	}
+	return time.Duration(1 + c.intn(int(c.latency)))
+}
+
+func (c *cluster) rangeOf(k keys.Key) int {
+	for i, r := range c.reps {
+		if r.desc.Load().Contains(keys.Addr(k)) {
+			return i
+		}
+	}
+	panic("no range")
+}
+
+// Send routes like package route, as far as the tests need it: every request lies in one range.
+func (c *cluster) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	parts := map[int]*kv.Batch{}
+	var order []int
+	where := make([]int, len(b.Requests))
+	for i, r := range b.Requests {
+		n := c.rangeOf(r.Span().Start)
+		where[i] = n
+		if parts[n] == nil {
+			parts[n] = &kv.Batch{Header: b.Header}
+			order = append(order, n)
+		}
+		parts[n].Requests = append(parts[n].Requests, r)
+	}
+	if len(order) == 1 {
+		return c.ps[order[0]].Send(ctx, b)
+	}
+	all := make([]*kv.BatchResponse, len(c.ps))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for _, n := range order {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			resp, err := c.ps[n].Send(ctx, parts[n])
+			mu.Lock()
+			defer mu.Unlock()
+			all[n] = resp
+			if err != nil && failed == nil {
+				failed = err
+			}
+		}()
+	}
+	wg.Wait()
+	out := &kv.BatchResponse{Txn: b.Txn}
+	for _, r := range all {
+		if r != nil && r.Txn != nil && out.Txn != nil && out.Txn.WriteTimestamp.Less(r.Txn.WriteTimestamp) {
+			out.Txn = r.Txn
+		}
+	}
+	if failed != nil {
+		return out, failed
+	}
+	next := make([]int, len(c.ps))
+	for i := range b.Requests {
+		n := where[i]
+		out.Responses = append(out.Responses, all[n].Responses[next[n]])
+		next[n]++
+	}
+	return out, nil
+}
+
+// testTxn is a small coordinator: it buffers writes, refreshes, and commits in one phase, two, or in parallel.
+type testTxn struct {
+	c        *cluster
+	txn      *kv.Txn
+	writes   []kv.Request
+	value    map[string][]byte
+	locks    []keys.Span
+	reads    []keys.Span
+	limits   kv.Header
+	parallel bool
+	laid     bool
+	policy   kv.WaitPolicy
+	timeout  time.Duration
+}
+
+var errRestart = errors.New("restart")
+
+func (c *cluster) begin() *testTxn {
+	now := c.clock.Now()
+	n := c.nextTxn.Add(1)
+	t := &kv.Txn{ReadTimestamp: now, UncertaintyLimit: now.Add(c.clock.MaxOffset())}
+	t.ID = kv.TxnID{byte(n), byte(n >> 8), byte(n >> 16)}
+	t.WriteTimestamp, t.MinTimestamp, t.Gateway = now, now, 1
+	return &testTxn{c: c, txn: t, value: map[string][]byte{}}
+}
+
+func (x *testTxn) header() kv.Header {
+	h := kv.Header{Txn: x.txn.Clone(), CanForwardRead: len(x.reads) == 0, WaitPolicy: x.policy, LockTimeout: x.timeout}
+	return h
+}
+
+// send sends a batch, refreshing and sending again when it has to.
+func (x *testTxn) send(ctx context.Context, reqs ...kv.Request) ([]kv.Response, error) {
+	for range 50 {
+		b := &kv.Batch{Header: x.header(), Requests: reqs}
+		resp, err := x.c.Send(ctx, b)
+		if resp != nil && resp.Txn != nil {
+			x.txn.WriteTimestamp = x.txn.WriteTimestamp.Forward(resp.Txn.WriteTimestamp)
+			if b.CanForwardRead {
+				x.txn.ReadTimestamp = x.txn.ReadTimestamp.Forward(resp.Txn.ReadTimestamp)
+			}
+		}
+		if err == nil {
+			return resp.Responses, nil
+		}
+		to := clock.Timestamp{}
+		switch e := err.(type) {
+		case *kv.TxnRetryError:
+			if to = e.WriteTimestamp; e.Reason == kv.RetryPossibleReplay {
+				return nil, err
+			}
+		case *kv.WriteTooOldError:
+			to = e.Actual.Next()
+		case *kv.UncertaintyError:
+			to = e.RetryAt
+		default:
+			return nil, err
+		}
+		if err := x.refresh(ctx, to); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errRestart
+}
+
+func (x *testTxn) refresh(ctx context.Context, to clock.Timestamp) error {
+	from := x.txn.ReadTimestamp
+	to = to.Forward(x.txn.WriteTimestamp)
+	next := x.txn.Clone()
+	next.ReadTimestamp, next.WriteTimestamp = to, to
+	for _, s := range x.reads {
+		var r kv.Request = &kv.RefreshRequest{Key: s.Start, From: from}
+		if !s.Point() {
+			r = &kv.RefreshRangeRequest{Start: s.Start, End: s.End, From: from}
+		}
+		if _, err := x.c.Send(ctx, &kv.Batch{Header: kv.Header{Txn: next}, Requests: []kv.Request{r}}); err != nil {
+			var failed *kv.RefreshFailedError
+			if errors.As(err, &failed) {
+				return fmt.Errorf("%w: %v", errRestart, err)
+			}
+			return err
+		}
+	}
+	x.txn.ReadTimestamp, x.txn.WriteTimestamp = to, to
+	return nil
+}
+
+func (x *testTxn) anchor(k keys.Key) {
+	if len(x.txn.Anchor) == 0 {
+		x.txn.Anchor = k
+	}
+}
+
+func (x *testTxn) get(ctx context.Context, k string, lock kv.LockStrength) ([]byte, error) {
+	if v, ok := x.value[k]; ok {
+		return v, nil
+	}
+	if lock != kv.NoLock {
+		x.anchor(keys.Key(k))
+		x.locks = append(x.locks, keys.Span{Start: keys.Key(k)})
+	}
+	out, err := x.send(ctx, &kv.GetRequest{Key: keys.Key(k), Lock: lock})
+	if err != nil {
+		return nil, err
+	}
+	x.reads = append(x.reads, keys.Span{Start: keys.Key(k)})
+	return out[0].(*kv.GetResponse).Value, nil
+}
+
+func (x *testTxn) scan(ctx context.Context, start, end string, lock kv.LockStrength, max int64) (*kv.ScanResponse, error) {
+	for range 50 {
+		b := &kv.Batch{Header: x.header(), Requests: []kv.Request{
+			&kv.ScanRequest{Start: keys.Key(start), End: keys.Key(end), Lock: lock}}}
+		if lock != kv.NoLock {
+			x.anchor(keys.Key(start))
+			b.Txn.Anchor = x.txn.Anchor
+			x.locks = append(x.locks, keys.Span{Start: keys.Key(start), End: keys.Key(end)})
+		}
+		b.MaxKeys = max
+		resp, err := x.c.Send(ctx, b)
+		if err == nil {
+			if b.CanForwardRead {
+				x.txn.ReadTimestamp = x.txn.ReadTimestamp.Forward(resp.Txn.ReadTimestamp)
+				x.txn.WriteTimestamp = x.txn.WriteTimestamp.Forward(resp.Txn.WriteTimestamp)
+			}
+			r := resp.Responses[0].(*kv.ScanResponse)
+			x.reads = append(x.reads, readPart(keys.Span{Start: keys.Key(start), End: keys.Key(end)}, r.Resume, false))
+			return r, nil
+		}
+		switch e := err.(type) {
+		case *kv.WriteTooOldError:
+			err = x.refresh(ctx, e.Actual.Next())
+		case *kv.UncertaintyError:
+			err = x.refresh(ctx, e.RetryAt)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, errRestart
+}
+
+func (x *testTxn) put(k string, v []byte) {
+	x.anchor(keys.Key(k))
+	x.locks = append(x.locks, keys.Span{Start: keys.Key(k)})
+	x.txn.Seq++
+	x.writes = append(x.writes, &kv.PutRequest{Key: keys.Key(k), Value: v, Seq: x.txn.Seq})
+	x.value[k] = v
+}
+
+// lay sends the writes as intents.
+func (x *testTxn) lay(ctx context.Context) error {
+	if len(x.writes) == 0 {
+		return nil
+	}
+	x.laid = true
+	_, err := x.send(ctx, x.writes...)
+	x.writes = nil
+	return err
+}
+
+func (x *testTxn) commit(ctx context.Context) error {
+	if len(x.writes) == 0 && !x.laid {
+		x.cleanup(kv.Aborted, x.locks)
+		return nil
+	}
+	end := &kv.EndTxnRequest{Anchor: x.txn.Anchor, Commit: true, LockSpans: x.locks}
+	one := !x.laid
+	n := x.c.rangeOf(x.txn.Anchor)
+	for _, w := range x.writes {
+		one = one && x.c.rangeOf(w.Span().Start) == n
+	}
+	if !one && x.parallel && !x.laid {
+		for _, w := range x.writes {
+			k, seq, _ := written(w)
+			end.InFlight = append(end.InFlight, kv.InFlightWrite{Key: k, Seq: seq})
+		}
+		out, err := x.send(ctx, append(x.writes, end)...)
+		if err != nil {
+			return err
+		}
+		x.laid, x.writes = true, nil
+		if e := out[len(out)-1].(*kv.EndTxnResponse); e.Staged && x.txn.WriteTimestamp == e.CommitTimestamp {
+			x.c.o.Host.Group.Go(func(ctx context.Context) { x.end(ctx) })
+			return nil
+		}
+		return x.end(ctx)
+	}
+	if one {
+		end.OnePhase = true
+		out, err := x.send(ctx, append(x.writes, end)...)
+		if err != nil {
+			return err
+		}
+		x.cleanup(kv.Committed, out[len(out)-1].(*kv.EndTxnResponse).Unresolved)
+		return nil
+	}
+	if err := x.lay(ctx); err != nil {
+		return err
+	}
+	return x.end(ctx)
+}
+
+// end makes the commit explicit.
+func (x *testTxn) end(ctx context.Context) error {
+	end := &kv.EndTxnRequest{Anchor: x.txn.Anchor, Commit: true, LockSpans: x.locks}
+	out, err := x.send(ctx, end)
+	if err != nil {
+		return err
+	}
+	e := out[0].(*kv.EndTxnResponse)
+	x.txn.WriteTimestamp = e.CommitTimestamp
+	x.cleanup(kv.Committed, e.Unresolved)
+	return nil
+}
+
+// cleanup releases what is left, behind the client's back.
+func (x *testTxn) cleanup(status kv.Status, spans []keys.Span) {
+	if len(spans) == 0 {
+		return
+	}
+	meta := x.txn.TxnMeta
+	x.c.o.Host.Group.Go(func(ctx context.Context) {
+		for _, s := range spans {
+			var r kv.Request = &kv.ResolveIntentRequest{Key: s.Start, Txn: meta, Status: status}
+			if !s.Point() {
+				r = &kv.ResolveRangeRequest{Start: s.Start, End: s.End, Txn: meta, Status: status}
+			}
+			x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
+		}
+		if len(meta.Anchor) > 0 {
+			x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{
+				&kv.GCRequest{Start: meta.Anchor, Records: []keys.Key{keys.TxnKey(meta.Anchor, meta.ID)}}}})
+		}
+	})
+}
+
+func (x *testTxn) rollback(ctx context.Context) error {
+	if len(x.locks) == 0 {
+		return nil
+	}
+	if !x.laid {
+		x.cleanup(kv.Aborted, x.locks)
+		return nil
+	}
+	resp, err := x.c.Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{
+		&kv.EndTxnRequest{Anchor: x.txn.Anchor, LockSpans: x.locks}}})
+	if err != nil {
+		return err
+	}
+	x.cleanup(kv.Aborted, resp.Responses[0].(*kv.EndTxnResponse).Unresolved)
+	return nil
+}
+
+// checkIdle says whether nothing is left behind.
+func (c *cluster) checkIdle() {
+	c.t.Helper()
+	for i, p := range c.ps {
+		if latches, locks, pushes := p.QueueLengths(); latches+locks+pushes != 0 {
+			c.t.Errorf("r%d: %d latches, %d locks, %d pushes left", i+1, latches, locks, pushes)
+		}
+		if n := c.reps[i].Stats().IntentCount; n != 0 {
+			c.t.Errorf("r%d: %d intents left", i+1, n)
+		}
+		rd := mvcc.NewReader(c.engine)
+		want, err := rd.ComputeStats(keys.UserSpan(p.r.Desc().Start, p.r.Desc().End))
+		rd.Close()
+		if got := c.reps[i].Stats(); err != nil || got != want {
+			c.t.Errorf("r%d: statistics are %+v, the data's %+v, %v", i+1, got, want, err)
+		}
+	}
+}
