@@ -107,6 +107,6 @@ func (s *rowStore) reset(b *Budget) {
 	if cap(s.rows) > 1024 {
 		s.rows = nil
 	}
-	clear(s.rows[:cap(s.rows)])
+	clear(s.rows)
 	s.rows = s.rows[:0]
 }

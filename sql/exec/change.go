@@ -96,7 +96,7 @@ func (b *builder) update(n *opt.UpdateNode, atRoot bool) (op, error) {
 }
 
 func (o *updateOp) iter(r *run) iter {
-	return &updateIter{r: r, o: o, in: r.make(o.input), m: mutation{r: r}, comb: make(types.Row, o.width+o.inWidth),
+	return &updateIter{r: r, o: o, in: r.make(o.input), m: mutation{reader: reader{r: r}}, comb: make(types.Row, o.width+o.inWidth),
 		before: make(types.Row, o.width)}
 }
 
@@ -111,6 +111,8 @@ type updateIter struct {
 	seen   keySet
 	ran    bool
 }
+
+func (it *updateIter) setStats(s *NodeStats) { it.m.stats = s }
 
 func (it *updateIter) open() error {
 	it.reset()
@@ -156,7 +158,7 @@ func (it *updateIter) consume() error {
 		}
 		for i, s := range o.old {
 			if s < 0 {
-				it.before[i] = types.Null
+				it.before[i] = o.w.initial[i]
 			} else {
 				it.before[i] = row[s]
 			}
@@ -182,7 +184,9 @@ func (it *updateIter) consume() error {
 		if err := it.m.outgoing(o.w, after, it.before); err != nil {
 			return err
 		}
-		it.m.incoming(o.w, it.before, after)
+		if err := it.m.incoming(o.w, it.before, after); err != nil {
+			return err
+		}
 		if err := it.m.change(o.changed, it.before, after); err != nil {
 			return err
 		}
@@ -261,7 +265,7 @@ func (b *builder) delete(n *opt.DeleteNode, atRoot bool) (op, error) {
 }
 
 func (o *deleteOp) iter(r *run) iter {
-	return &deleteIter{r: r, o: o, in: r.make(o.input), m: mutation{r: r}, before: make(types.Row, len(o.old))}
+	return &deleteIter{r: r, o: o, in: r.make(o.input), m: mutation{reader: reader{r: r}}, before: make(types.Row, len(o.old))}
 }
 
 type deleteIter struct {
@@ -274,6 +278,8 @@ type deleteIter struct {
 	seen   keySet
 	ran    bool
 }
+
+func (it *deleteIter) setStats(s *NodeStats) { it.m.stats = s }
 
 func (it *deleteIter) open() error {
 	it.reset()
@@ -318,7 +324,7 @@ func (it *deleteIter) consume() error {
 		}
 		for i, s := range o.old {
 			if s < 0 {
-				it.before[i] = types.Null
+				it.before[i] = o.w.initial[i]
 			} else {
 				it.before[i] = row[s]
 			}
@@ -332,7 +338,9 @@ func (it *deleteIter) consume() error {
 				continue
 			}
 		}
-		it.m.incoming(o.w, it.before, nil)
+		if err := it.m.incoming(o.w, it.before, nil); err != nil {
+			return err
+		}
 		if err := it.m.remove(o.w, it.before); err != nil {
 			return err
 		}

@@ -147,7 +147,7 @@ func (w *tableWriter) affected(assigned map[int]bool) (notNull []int, changed []
 }
 
 func (o *insertOp) iter(r *run) iter {
-	return &insertIter{reader: reader{r: r}, o: o, in: r.make(o.input), m: mutation{r: r},
+	return &insertIter{reader: reader{r: r}, o: o, in: r.make(o.input), m: mutation{reader: reader{r: r}},
 		comb: make(types.Row, o.width+len(o.node.(*opt.InsertNode).Input.Columns()))}
 }
 
@@ -167,6 +167,8 @@ type insertIter struct {
 	written map[string]types.Row
 	taken   int64
 }
+
+func (it *insertIter) setStats(s *NodeStats) { it.stats, it.m.stats = s, s }
 
 func (it *insertIter) open() error {
 	it.reset()
@@ -230,7 +232,7 @@ func (it *insertIter) add(row types.Row) error {
 	o := it.o
 	for i, s := range o.source {
 		if s < 0 {
-			it.comb[i] = types.Null
+			it.comb[i] = o.w.initial[i]
 		} else {
 			it.comb[i] = row[s]
 		}
@@ -357,7 +359,9 @@ func (it *insertIter) replace(before, comb types.Row, indexes []*indexWriter) er
 	if err := it.m.outgoing(o.w, after, before); err != nil {
 		return err
 	}
-	it.m.incoming(o.w, before, after)
+	if err := it.m.incoming(o.w, before, after); err != nil {
+		return err
+	}
 	if err := it.m.change(indexes, before, after); err != nil {
 		return err
 	}

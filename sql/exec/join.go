@@ -58,7 +58,49 @@ type hashJoinOp struct {
 	joined
 	lkeys, rkeys   []int
 	ltypes, rtypes []*types.T
-	ints           bool // one key, integers on both sides
+	// common is the type in which the i-th keys are compared, where their representations differ.
+	common []*types.T
+	ints   bool // one key, integers on both sides
+}
+
+// commonType is what values of two representations are brought to before they are hashed; nil: nothing to do.
+func commonType(a, b *types.T) *types.T {
+	x, y := a.Phys(), b.Phys()
+	has := func(p types.Phys) bool { return x == p || y == p }
+	switch {
+	case x == y:
+		return nil
+	case has(types.PhysFloat):
+		return types.Float8
+	case has(types.PhysDecimal):
+		return types.Decimal
+	case has(types.PhysDate) && has(types.PhysTimestamp):
+		return types.Timestamp
+	}
+	return nil
+}
+
+// key appends the hash key of a row of one side.
+func (o *hashJoinOp) key(r *run, buf []byte, row types.Row, slots []int, ts []*types.T) ([]byte, bool, error) {
+	if o.common == nil {
+		buf, null := hashKey(buf, row, slots, ts)
+		return buf, null, nil
+	}
+	null := false
+	for i, s := range slots {
+		d, t := row[s], ts[i]
+		if d.IsNull() {
+			null = true
+		} else if c := o.common[i]; c != nil && t.Phys() != c.Phys() {
+			var err error
+			if d, err = scalar.CastDatum(&r.sctx, d, t, c, true); err != nil {
+				return nil, false, err
+			}
+			t = c
+		}
+		buf = types.AppendHashKey(buf, d, t)
+	}
+	return buf, null, nil
 }
 
 func (b *builder) hashJoin(n *opt.HashJoin) (op, error) {
@@ -72,6 +114,14 @@ func (b *builder) hashJoin(n *opt.HashJoin) (op, error) {
 	}
 	if o.rkeys, err = lr.slots(n.RightKeys); err != nil {
 		return nil, err
+	}
+	for i := range o.ltypes {
+		if c := commonType(o.ltypes[i], o.rtypes[i]); c != nil {
+			if o.common == nil {
+				o.common = make([]*types.T, len(o.ltypes))
+			}
+			o.common[i] = c
+		}
 	}
 	o.ints = len(o.lkeys) == 1 && o.ltypes[0].Phys() == types.PhysInt && o.rtypes[0].Phys() == types.PhysInt
 	return j.shape(b, o, n, n.Left, n.Right)
@@ -160,7 +210,9 @@ func (it *hashJoinIter) build() error {
 				c, ok = it.byInt[d.Int()]
 			}
 		} else {
-			it.buf, null = hashKey(it.buf[:0], row, o.rkeys, o.rtypes)
+			if it.buf, null, err = o.key(it.r, it.buf[:0], row, o.rkeys, o.rtypes); err != nil {
+				return err
+			}
 			if !null {
 				c, ok = it.byKey[string(it.buf)]
 			}
@@ -222,7 +274,9 @@ func (it *hashJoinIter) next() (types.Row, error) {
 				break
 			}
 			copy(it.row, row)
-			it.probe(row)
+			if err := it.probe(row); err != nil {
+				return nil, err
+			}
 		}
 		for it.at >= 0 {
 			i := it.at
@@ -278,7 +332,7 @@ func (it *hashJoinIter) next() (types.Row, error) {
 }
 
 // probe finds the candidates for a left row.
-func (it *hashJoinIter) probe(row types.Row) {
+func (it *hashJoinIter) probe(row types.Row) error {
 	o := it.o
 	it.probing, it.hit, it.at = true, false, -1
 	if o.ints {
@@ -287,16 +341,17 @@ func (it *hashJoinIter) probe(row types.Row) {
 				it.at = it.chains[c].head
 			}
 		}
-		return
+		return nil
 	}
 	var null bool
-	it.buf, null = hashKey(it.buf[:0], row, o.lkeys, o.ltypes)
-	if null {
-		return
+	var err error
+	if it.buf, null, err = o.key(it.r, it.buf[:0], row, o.lkeys, o.ltypes); err != nil || null {
+		return err
 	}
 	if c, ok := it.byKey[string(it.buf)]; ok {
 		it.at = it.chains[c].head
 	}
+	return nil
 }
 
 // mergeJoinOp joins inputs that are ordered by their keys.

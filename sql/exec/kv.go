@@ -110,6 +110,22 @@ func (rd *reader) scanMany(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.Ke
 	return rows, err
 }
 
+// write sends a batch, and commits with it.
+func (rd *reader) write(b *txn.WriteBatch, commit bool) (err error) {
+	f := rd.r.kv.Write
+	if commit {
+		f = rd.r.kv.CommitBatch
+	}
+	if rd.stats == nil {
+		return f(rd.r.ctx, b)
+	}
+	start := rd.r.env.Trace.Now()
+	err = f(rd.r.ctx, b)
+	rd.stats.KVTime += rd.r.env.Trace.Now() - start
+	rd.stats.Writes += int64(b.Len())
+	return err
+}
+
 func pairBytes(rows []kv.KeyValue) (n int64) {
 	for i := range rows {
 		n += int64(len(rows[i].Key) + len(rows[i].Value))

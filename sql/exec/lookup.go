@@ -57,12 +57,27 @@ type indexJoinIter struct {
 	values    [][]byte
 	at        int
 	size      int
+	hinted    int64
 	ended     bool
 }
 
 func (it *indexJoinIter) open() error {
-	it.ks, it.values, it.at, it.size, it.ended = it.ks[:0], nil, 0, firstPage, false
+	it.ks, it.values, it.at, it.size, it.ended = it.ks[:0], nil, 0, batchFor(it.hinted), false
 	return it.in.open()
+}
+
+// hint tells how many rows will be taken; as many are asked of the input first.
+func (it *indexJoinIter) hint(rows int64) {
+	it.hinted = rows
+	hint(it.in, rows)
+}
+
+// batchFor is the size of the first batch of lookups.
+func batchFor(hinted int64) int {
+	if hinted > 0 && hinted < lookupBatch {
+		return int(hinted)
+	}
+	return firstPage
 }
 
 func (it *indexJoinIter) close() {
@@ -219,14 +234,18 @@ type lookupJoinIter struct {
 	match  int // next candidate of it
 	hit    bool
 	size   int
+	hinted int64
 	ended  bool
 }
 
 func (it *lookupJoinIter) open() error {
 	it.reset()
-	it.size, it.ended = firstPage, false
+	it.size, it.ended = batchFor(it.hinted), false
 	return it.in.open()
 }
+
+// hint tells how many rows will be taken.
+func (it *lookupJoinIter) hint(rows int64) { it.hinted = rows }
 
 func (it *lookupJoinIter) reset() {
 	it.store.reset(it.r.budget)

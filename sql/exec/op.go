@@ -26,6 +26,15 @@ type iter interface {
 	close()
 }
 
+// hinted is an iter that can use the knowledge of how many of its rows will be taken; it is told before open.
+type hinted interface{ hint(rows int64) }
+
+func hint(it iter, rows int64) {
+	if h, ok := it.(hinted); ok {
+		h.hint(rows)
+	}
+}
+
 // kvUser is an iter that reads ranges and counts what it reads.
 type kvUser interface{ setStats(*NodeStats) }
 

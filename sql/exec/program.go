@@ -203,6 +203,8 @@ func (c *Cursor) Close() {
 		r.ctes[i].reset(r)
 	}
 	r.store.reset(r.budget)
+	r.budget.Shrink(r.eventBytes)
+	r.eventBytes = 0
 	reuse := r.env.Trace == nil
 	r.release()
 	if reuse {
@@ -232,7 +234,9 @@ type run struct {
 	affected  int64
 	committed bool
 	events    []fkEvent
-	arena     []byte
+	// eventBytes is the budget that the statement's events took, also of those done.
+	eventBytes int64
+	arena      []byte
 }
 
 // environment gives scalar functions the session's environment, and subqueries their execution.

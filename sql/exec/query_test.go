@@ -7,6 +7,9 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/apd/v3"
 
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
@@ -646,6 +649,59 @@ func TestBudget(t *testing.T) {
 		if _, _, err := f.runProgram(f.program(n)); !sqlstate.Is(err, sqlstate.OutOfMemory) {
 			t.Errorf("%T within 10 kB: %v", n, err)
 		}
+	}
+}
+
+// Keys of different number types join by value.
+func TestHashJoinMixedTypes(t *testing.T) {
+	f := newFixture(t)
+	l := f.values(1, []types.Row{row(1), row(2), row(nil)})
+	r := f.values(1, []types.Row{{types.NewDecimal(apd.New(20, -1))}, {types.NewDecimal(apd.New(15, -1))}, {types.Null}})
+	f.meta.Column(r.Cols[0]).Type = types.Decimal
+	for _, flip := range []bool{false, true} {
+		n := &opt.HashJoin{Left: l, Right: r, LeftKeys: l.Cols, RightKeys: r.Cols}
+		if flip {
+			n = &opt.HashJoin{Left: r, Right: l, LeftKeys: r.Cols, RightKeys: l.Cols}
+		}
+		n.Cols = []opt.ColumnID{l.Cols[0], r.Cols[0]}
+		if got, want := show(f.run(n)), "2 2.0\n"; got != want {
+			t.Errorf("flip %v: got %q, want %q", flip, got, want)
+		}
+	}
+}
+
+// A limit above a scan reads little more than it needs, also through a projection and a parameter; a filter that
+// reads numbers only does not stop the texts of passing rows from being read.
+func TestLimitReadsLittle(t *testing.T) {
+	f := newFixture(t)
+	tab := f.table(100, "t", "kaV", 1)
+	var rows []types.Row
+	for k := range 1000 {
+		rows = append(rows, row(k, k%2, fmt.Sprint("v", k)))
+	}
+	f.insert(tab, rows...)
+	scan := f.scan(tab)
+	scan.Filter = []scalar.Expr{cmp(scalar.EQ, f.ref(scan.Cols[1]), num(1))}
+	p := &opt.ProjectNode{Input: scan, Exprs: []scalar.Expr{f.ref(scan.Cols[2])}}
+	p.Cols = scan.Cols[2:]
+	n := &opt.LimitNode{Base: opt.Base{Cols: p.Cols}, Input: p, Count: param(0), Offset: num(1)}
+	f.params = row(3)
+	now := time.Duration(0)
+	f.env.Trace = &Trace{Now: func() time.Duration { now += time.Millisecond; return now }}
+	rows, _, err := f.runProgram(f.program(n))
+	if got, want := show(rows), "v3\nv5\nv7\n"; got != want || err != nil {
+		t.Errorf("got %q, want %q, %v", got, want, err)
+	}
+	s := f.env.Trace.Nodes[scan]
+	if s.KVRows != 4+16 || s.KVBatches != 2 || s.Rows != 4 || s.Loops != 1 {
+		t.Errorf("%+v", s)
+	}
+	want := "(actual time=9.000 rows=4 loops=1) (read time=2.000 rows=20 bytes="
+	if got := f.env.Trace.Describe(scan, nil); !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q...", got, want)
+	}
+	if got := f.env.Trace.Describe(&opt.ValuesNode{}, nil); got != "(never executed)" {
+		t.Error(got)
 	}
 }
 

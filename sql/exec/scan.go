@@ -31,6 +31,10 @@ type indexScanOp struct {
 	filter []scalar.Evaluator
 	node   *opt.IndexScan
 	eager  bool // several spans with few rows: read at once
+	// early reads only what the filter needs, where the rest is worth not decoding for rows that do not pass.
+	early       *rowDecoder
+	earlyFilter []scalar.Evaluator
+	earlyWidth  int
 }
 
 func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
@@ -56,7 +60,54 @@ func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
 	if o.filter, err = b.exprs(n.Filter, layoutOf(n)); err != nil {
 		return nil, err
 	}
-	return o, nil
+	return o, b.earlyFilter(o)
+}
+
+// earlyFilter splits decoding if the filter reads fixed-width columns only, and others are longer.
+func (b *builder) earlyFilter(o *indexScanOp) error {
+	n := o.node
+	if len(n.Filter) == 0 {
+		return nil
+	}
+	all := layoutOf(n)
+	l := make(layout)
+	var ords []int
+	long := false
+	for _, e := range n.Filter {
+		scalar.Columns(e, func(id scalar.ColumnID) {
+			slot, ok := all[id]
+			if _, have := l[id]; !ok || have {
+				return
+			}
+			l[id] = len(ords)
+			ords = append(ords, n.Ordinals[slot])
+			long = long || !fixedWidth(n.Table.Columns[n.Ordinals[slot]].Type)
+		})
+	}
+	if long || len(ords) == len(n.Ordinals) {
+		return nil
+	}
+	for _, ord := range n.Ordinals {
+		long = long || !fixedWidth(n.Table.Columns[ord].Type)
+	}
+	if !long {
+		return nil
+	}
+	var err error
+	if o.early, err = newRowDecoder(n.Table, n.Index, ords); err != nil {
+		return err
+	}
+	o.earlyWidth = len(ords)
+	o.earlyFilter, err = b.exprs(n.Filter, l)
+	return err
+}
+
+func fixedWidth(t *types.T) bool {
+	switch t.Phys() {
+	case types.PhysBool, types.PhysInt, types.PhysFloat, types.PhysDate, types.PhysTime, types.PhysTimestamp:
+		return true
+	}
+	return false
 }
 
 func (b *builder) span(s *opt.IndexSpan, c *indexCodec, single bool) (spanSpec, error) {
@@ -105,7 +156,7 @@ func (b *builder) spanExpr(e scalar.Expr, c *indexCodec, i int) (scalar.Evaluato
 }
 
 func (o *indexScanOp) iter(r *run) iter {
-	return &indexScanIter{reader: reader{r: r}, o: o, row: make(types.Row, len(o.node.Ordinals))}
+	return &indexScanIter{reader: reader{r: r}, o: o, row: make(types.Row, len(o.node.Ordinals)), early: make(types.Row, o.earlyWidth)}
 }
 
 type indexScanIter struct {
@@ -123,15 +174,25 @@ type indexScanIter struct {
 	batch []keys.Key
 	size  int
 	sent  int64
+	// hinted is how many rows the consumer will take; zero: all.
+	hinted int64
+	early  types.Row // what the early filter reads
 }
+
+// hint tells how many rows will be taken.
+func (it *indexScanIter) hint(rows int64) { it.hinted = rows }
 
 func (it *indexScanIter) open() error {
 	it.drop()
 	it.sent = 0
 	o := it.o
+	soft := o.node.SoftLimit
+	if it.hinted > 0 && (soft == 0 || it.hinted < soft) {
+		soft = it.hinted
+	}
 	switch {
-	case o.node.SoftLimit > 0:
-		it.size = int(min(o.node.SoftLimit, lookupBatch))
+	case soft > 0 && soft < 1<<16:
+		it.size = int(soft)
 	case o.node.Limit > 0 && o.filter == nil:
 		it.size = int(min(o.node.Limit, 1<<20))
 	default:
@@ -247,7 +308,12 @@ func (it *indexScanIter) drop() {
 	it.page, it.lists, it.ks, it.kvals, it.batch, it.point = nil, nil, nil, nil, nil, false
 }
 
-func (it *indexScanIter) close() { it.drop(); clear(it.row); clear(it.vals[:cap(it.vals)]) }
+func (it *indexScanIter) close() {
+	it.drop()
+	clear(it.row)
+	clear(it.early)
+	clear(it.vals[:cap(it.vals)])
+}
 
 func (it *indexScanIter) next() (types.Row, error) {
 	n := it.o.node
@@ -255,51 +321,56 @@ func (it *indexScanIter) next() (types.Row, error) {
 		return nil, nil
 	}
 	for {
-		ok, err := it.advance()
-		if err != nil || !ok {
+		k, v, err := it.advance()
+		if err != nil || v == nil {
 			return nil, err
 		}
-		if it.o.filter != nil {
-			ok, err := it.r.pass(it.o.filter, it.row)
-			if err != nil {
+		ok := true
+		if it.o.early != nil {
+			if err := it.o.early.decode(k, v, it.early); err != nil {
 				return nil, err
 			}
-			if !ok {
-				if err := it.r.tick(); err != nil {
-					return nil, err
-				}
-				continue
+			ok, err = it.r.pass(it.o.earlyFilter, it.early)
+			if ok {
+				err = it.o.dec.decode(k, v, it.row)
 			}
+		} else if err = it.o.dec.decode(k, v, it.row); err == nil && it.o.filter != nil {
+			ok, err = it.r.pass(it.o.filter, it.row)
 		}
-		it.sent++
-		return it.row, nil
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			it.sent++
+			return it.row, nil
+		}
+		if err := it.r.tick(); err != nil {
+			return nil, err
+		}
 	}
 }
 
-// advance decodes the next row.
-func (it *indexScanIter) advance() (bool, error) {
+// advance finds the next entry; no value means that there is none.
+func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 	lock := it.o.node.Locking
 	if it.point {
 		it.point = false
 		k := it.spans[0].Start
 		it.spans = it.spans[:0]
 		v, err := it.get(k, lock.Strength, lock.Wait)
-		if err != nil || v == nil {
-			return false, err
-		}
-		return true, it.o.dec.decode(k, v, it.row)
+		return k, v, err
 	}
 	for {
-		for len(it.page) > 0 {
+		if len(it.page) > 0 {
 			p := &it.page[0]
 			it.page = it.page[1:]
-			return true, it.o.dec.decode(p.Key, p.Value, it.row)
+			return p.Key, p.Value, nil
 		}
 		for len(it.kvals) > 0 {
 			v, k := it.kvals[0], it.batch[0]
 			it.kvals, it.batch = it.kvals[1:], it.batch[1:]
 			if v != nil {
-				return true, it.o.dec.decode(k, v, it.row)
+				return k, v, nil
 			}
 		}
 		if len(it.lists) > 0 {
@@ -316,13 +387,13 @@ func (it *indexScanIter) advance() (bool, error) {
 			it.batch, it.ks = it.ks[:size], it.ks[size:]
 			vs, err := it.getMany(it.batch, lock.Strength, lock.Wait)
 			if err != nil {
-				return false, err
+				return nil, nil, err
 			}
 			it.kvals = vs
 			continue
 		}
 		if len(it.spans) == 0 {
-			return false, nil
+			return nil, nil, nil
 		}
 		o := txn.ScanOptions{Span: it.spans[0], Reverse: it.o.node.Reverse, Lock: lock.Strength, Wait: lock.Wait,
 			MaxRows: int64(it.size), TargetBytes: pageBytes}
@@ -334,7 +405,7 @@ func (it *indexScanIter) advance() (bool, error) {
 		}
 		page, resume, err := it.scan(o)
 		if err != nil {
-			return false, err
+			return nil, nil, err
 		}
 		it.page = page
 		if resume != nil {
@@ -343,7 +414,7 @@ func (it *indexScanIter) advance() (bool, error) {
 			it.spans = it.spans[1:]
 		}
 		if err := it.r.ctx.Err(); err != nil {
-			return false, err
+			return nil, nil, err
 		}
 	}
 }

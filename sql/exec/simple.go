@@ -82,8 +82,9 @@ type filterIter struct {
 	in iter
 }
 
-func (it *filterIter) open() error { return it.in.open() }
-func (it *filterIter) close()      { it.in.close() }
+func (it *filterIter) open() error     { return it.in.open() }
+func (it *filterIter) hint(rows int64) { hint(it.in, rows) }
+func (it *filterIter) close()          { it.in.close() }
 
 func (it *filterIter) next() (types.Row, error) {
 	for {
@@ -169,8 +170,9 @@ type projectIter struct {
 	row types.Row
 }
 
-func (it *projectIter) open() error { return it.in.open() }
-func (it *projectIter) close()      { it.in.close(); clear(it.row) }
+func (it *projectIter) open() error     { return it.in.open() }
+func (it *projectIter) hint(rows int64) { hint(it.in, rows) }
+func (it *projectIter) close()          { it.in.close(); clear(it.row) }
 
 func (it *projectIter) next() (types.Row, error) {
 	row, err := it.in.next()
@@ -379,6 +381,11 @@ func (it *limitIter) open() (err error) {
 	}
 	if it.skip, err = it.r.bound(it.o.offset, 0, sqlstate.InvalidOffset, "OFFSET"); err != nil {
 		return err
+	}
+	if n := it.left + it.skip; n > 0 { // else there is no limit
+		hint(it.in, n)
+	} else {
+		hint(it.in, 0)
 	}
 	return it.in.open()
 }

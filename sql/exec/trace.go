@@ -28,6 +28,8 @@ type NodeStats struct {
 	Rows, KVRows int64
 	// KVBatches are the requests that it sent, KVBytes the bytes that came back.
 	KVBatches, KVBytes int64
+	// Writes are the keys that it wrote.
+	Writes int64
 	// Time spent in it and its inputs; KVTime of that was spent waiting for ranges.
 	Time, KVTime time.Duration
 	// Served names the ranges and nodes that answered.
@@ -90,6 +92,9 @@ func (t *Trace) Describe(n opt.Node, region func(kv.NodeID) string) string {
 		}
 		b.WriteByte(')')
 	}
+	if s.Writes > 0 {
+		fmt.Fprintf(&b, " (write time=%s keys=%d)", ms(s.KVTime), s.Writes)
+	}
 	return b.String()
 }
 
@@ -102,6 +107,8 @@ type traced struct {
 	r     *run
 	stats *NodeStats
 }
+
+func (t *traced) hint(rows int64) { hint(t.iter, rows) }
 
 func (t *traced) open() error {
 	start := t.r.env.Trace.Now()

@@ -376,6 +376,12 @@ func (r *run) subquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, er
 
 // fillSubquery runs the plan. Scalar forms leave their value, quantified forms the list of values.
 func (r *run) fillSubquery(p *subplan, s *subState) error {
+	switch p.q.Kind {
+	case scalar.SubqueryExists:
+		hint(s.it, 1)
+	case scalar.SubqueryScalar:
+		hint(s.it, 2)
+	}
 	if err := s.it.open(); err != nil {
 		return err
 	}

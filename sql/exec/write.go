@@ -30,6 +30,8 @@ type tableWriter struct {
 	in      []*fkIn
 	// notNull are the ordinals that must have a value.
 	notNull []int
+	// initial has, for columns that statements do not see yet, the value that existing rows have.
+	initial types.Row
 	// all reads every column of the primary index.
 	all *rowDecoder
 }
@@ -62,8 +64,16 @@ func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
 	b.prog.writers = append(b.prog.writers, w)
 	pkOrdinals := keyOrdinals(t, t.Primary())
 	var all []int
+	w.initial = make(types.Row, len(t.Columns))
 	for i := range t.Columns {
 		c := &t.Columns[i]
+		if c.HasMissing && c.State == catalog.WriteOnly {
+			d, err := types.ParseText(c.Type.Bare(), c.Missing, nil)
+			if err != nil {
+				return nil, err
+			}
+			w.initial[i] = d
+		}
 		if c.State == catalog.Absent {
 			continue
 		}
@@ -147,7 +157,7 @@ func keyOrdinals(t *catalog.Table, idx *catalog.Index) []int {
 
 // mutation gathers the writes of one statement's operator into bounded batches.
 type mutation struct {
-	r     *run
+	reader
 	batch txn.WriteBatch
 	// late are entries that follow all of the batch's deletions, so that a key may move from one row to another.
 	late []lateWrite
@@ -323,12 +333,15 @@ func (m *mutation) flush(commit bool) error {
 		return nil
 	}
 	var err error
-	if commit && r.env.AutoCommit && len(r.events) == 0 {
-		err = r.kv.CommitBatch(r.ctx, &m.batch)
-		r.committed = err == nil
-	} else {
-		err = r.kv.Write(r.ctx, &m.batch)
+	commit = commit && r.env.AutoCommit
+	if commit && len(r.events) > 0 {
+		if err = r.precheck(); err != nil {
+			return err
+		}
 	}
+	commit = commit && len(r.events) == 0
+	err = m.write(&m.batch, commit)
+	r.committed = commit && err == nil
 	m.batch.Reset()
 	return r.writeError(err)
 }

@@ -480,8 +480,12 @@ func TestAutoCommit(t *testing.T) {
 	if _, err := f.exec(f.delete(parent, is(0, 3, f))); err != nil {
 		t.Fatal(err)
 	}
-	if f.kv.commits != 0 {
-		t.Error("committed before the foreign key was checked")
+	if f.kv.commits != 1 {
+		t.Error("the check of a foreign key kept the commit from going with the write")
+	}
+	f.kv.commits = 0
+	if _, err := f.exec(f.delete(parent, is(0, 1, f))); err == nil || f.kv.commits != 0 {
+		t.Error("committed a violation", err)
 	}
 }
 
