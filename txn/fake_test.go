@@ -22,6 +22,7 @@ type fakeKV struct {
 	h      *host.Host
 	clock  *clock.Clock
 	splits []string // range boundaries
+	slow   time.Duration
 
 	mu       sync.Mutex
 	versions map[string][]fakeVersion // oldest first
@@ -93,6 +94,11 @@ func (f *fakeKV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, erro
 		f.seen[fmt.Sprintf("%T", r)[4:]]++
 		f.mu.Unlock()
 	}
+	if f.slow > 0 {
+		if err := f.h.Clock.Sleep(ctx, time.Duration(f.h.Dice.Int64N(int64(f.slow)))); err != nil {
+			return nil, err
+		}
+	}
 	for polls := 0; ; polls++ {
 		f.mu.Lock()
 		if f.fail != nil {
@@ -119,8 +125,11 @@ func (f *fakeKV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, erro
 				rec = &fakeRecord{}
 				f.records[w.holder.ID] = rec
 			}
-			if rec.status == kv.Pending {
+			switch rec.status {
+			case kv.Pending:
 				rec.status = kv.Aborted
+			case kv.Staging: // all of it was evaluated at once, so it is committed
+				rec.status = kv.Committed
 			}
 		}
 		f.mu.Unlock()
@@ -219,7 +228,7 @@ func (e *fakeEval) conflict(k string, lock bool, at clock.Timestamp) error {
 		return &waitError{i.txn}
 	}
 	if id, ok := e.f.locks[k]; ok && lock && id != e.txn.ID {
-		if rec := e.f.records[id]; rec != nil && rec.status == kv.Aborted {
+		if rec := e.f.records[id]; rec != nil && (rec.status == kv.Aborted || rec.status == kv.Committed) {
 			delete(e.f.locks, k)
 			return nil
 		}
@@ -514,7 +523,7 @@ func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
 				rec = &fakeRecord{}
 				f.records[e.txn.ID] = rec
 			}
-			rec.status = kv.Staging
+			rec.status, rec.at, rec.ignored = kv.Staging, e.txn.WriteTimestamp, e.txn.IgnoredSeqs
 			return &kv.EndTxnResponse{Staged: true, CommitTimestamp: e.txn.WriteTimestamp}, nil
 		}
 	}
