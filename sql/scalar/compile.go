@@ -430,11 +430,6 @@ func regName(ctx *Context, kind types.Kind, oid uint32) string {
 			return t.Name()
 		}
 	}
-	if kind == types.KindRegProc {
-		if f, ok := Builtins().FunctionByOID(oid); ok {
-			return f.Name
-		}
-	}
 	if ctx == nil || ctx.Env == nil {
 		return ""
 	}

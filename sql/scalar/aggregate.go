@@ -1,0 +1,480 @@
+package scalar
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"meridian/sql/types"
+)
+
+// NewAccumulator is the state of one aggregate over one group. DISTINCT, FILTER and ORDER BY are the caller's.
+func NewAccumulator(f *AggFunc) Accumulator {
+	if f.Agg.NewTyped != nil {
+		ts := make([]*types.T, len(f.Args))
+		for i, a := range f.Args {
+			ts[i] = a.Type()
+		}
+		return f.Agg.NewTyped(ts)
+	}
+	return f.Agg.New()
+}
+
+type countAll struct{ n int64 }
+
+func (a *countAll) Add(*Context, []types.Datum) error { a.n++; return nil }
+func (a *countAll) Result() (types.Datum, error)      { return types.NewInt(a.n), nil }
+
+type count struct{ n int64 }
+
+func (a *count) Add(_ *Context, args []types.Datum) error {
+	if !args[0].IsNull() {
+		a.n++
+	}
+	return nil
+}
+func (a *count) Result() (types.Datum, error) { return types.NewInt(a.n), nil }
+
+// sum128 is a sum of 64-bit integers that cannot overflow.
+type sum128 struct {
+	hi int64
+	lo uint64
+	n  int64
+}
+
+func (s *sum128) add(v int64) {
+	var carry uint64
+	s.lo, carry = bits.Add64(s.lo, uint64(v), 0)
+	s.hi += v>>63 + int64(carry)
+	s.n++
+}
+
+func (s *sum128) decimal() *apd.Decimal {
+	var b, lo apd.BigInt
+	b.SetInt64(s.hi)
+	b.Lsh(&b, 64)
+	lo.SetUint64(s.lo)
+	b.Add(&b, &lo)
+	d := &apd.Decimal{Negative: b.Sign() < 0}
+	d.Coeff.Abs(&b)
+	return d
+}
+
+type sumInt struct {
+	sum128
+	wide bool // numeric result
+}
+
+func (a *sumInt) Add(_ *Context, args []types.Datum) error {
+	if !args[0].IsNull() {
+		a.add(args[0].Int())
+	}
+	return nil
+}
+
+func (a *sumInt) Result() (types.Datum, error) {
+	if a.n == 0 {
+		return types.Null, nil
+	}
+	if a.wide {
+		return types.NewDecimal(a.decimal()), nil
+	}
+	if a.hi != int64(a.lo)>>63 {
+		return types.Null, rangeErr(types.Int8)
+	}
+	return types.NewInt(int64(a.lo)), nil
+}
+
+type avgInt struct{ sum128 }
+
+func (a *avgInt) Add(_ *Context, args []types.Datum) error {
+	if !args[0].IsNull() {
+		a.add(args[0].Int())
+	}
+	return nil
+}
+
+func (a *avgInt) Result() (types.Datum, error) {
+	if a.n == 0 {
+		return types.Null, nil
+	}
+	return divDecimal(nil, types.NewDecimal(a.decimal()), types.NewDecimal(apd.New(a.n, 0)))
+}
+
+// sumDecimal also serves avg.
+type sumDecimal struct {
+	sum types.Datum
+	n   int64
+	avg bool
+}
+
+func (a *sumDecimal) Add(ctx *Context, args []types.Datum) (err error) {
+	if args[0].IsNull() {
+		return nil
+	}
+	a.n++
+	if a.sum.IsNull() {
+		a.sum = args[0]
+		return nil
+	}
+	a.sum, err = addDecimal(ctx, a.sum, args[0])
+	return err
+}
+
+func (a *sumDecimal) Result() (types.Datum, error) {
+	if a.avg && a.n > 0 {
+		return divDecimal(nil, a.sum, types.NewDecimal(apd.New(a.n, 0)))
+	}
+	return a.sum, nil
+}
+
+type sumFloat struct {
+	sum    float64
+	n      int64
+	single bool
+	avg    bool
+}
+
+func (a *sumFloat) Add(_ *Context, args []types.Datum) error {
+	if args[0].IsNull() {
+		return nil
+	}
+	a.n++
+	f := args[0].Float()
+	s := a.sum + f
+	if math.IsInf(s, 0) && !math.IsInf(a.sum, 0) && !math.IsInf(f, 0) {
+		return overflowErr()
+	}
+	a.sum = s
+	return nil
+}
+
+func (a *sumFloat) Result() (types.Datum, error) {
+	switch {
+	case a.n == 0:
+		return types.Null, nil
+	case a.avg:
+		return types.NewFloat(a.sum / float64(a.n)), nil
+	case a.single:
+		return floatResult(a.sum, true, math.IsInf(a.sum, 0), true)
+	}
+	return types.NewFloat(a.sum), nil
+}
+
+type sumInterval struct {
+	sum types.Datum
+	n   int64
+	avg bool
+}
+
+func (a *sumInterval) Add(ctx *Context, args []types.Datum) (err error) {
+	if args[0].IsNull() {
+		return nil
+	}
+	a.n++
+	if a.sum.IsNull() {
+		a.sum = args[0]
+		return nil
+	}
+	a.sum, err = addIntervals(ctx, a.sum, args[0])
+	return err
+}
+
+func (a *sumInterval) Result() (types.Datum, error) {
+	if a.avg && a.n > 0 {
+		return scaleInterval(a.sum, 1, float64(a.n))
+	}
+	return a.sum, nil
+}
+
+// extreme is min and max; sign is -1 for min.
+type extreme struct {
+	best    types.Datum
+	sign    int
+	compare func(a, b types.Datum) int
+}
+
+func (a *extreme) Add(_ *Context, args []types.Datum) error {
+	if d := args[0]; !d.IsNull() && (a.best.IsNull() || a.compare(d, a.best)*a.sign > 0) {
+		a.best = d
+	}
+	return nil
+}
+func (a *extreme) Result() (types.Datum, error) { return a.best, nil }
+
+type boolAgg struct {
+	value, any bool
+	and        bool
+}
+
+func (a *boolAgg) Add(_ *Context, args []types.Datum) error {
+	if args[0].IsNull() {
+		return nil
+	}
+	b := args[0].Bool()
+	switch {
+	case !a.any:
+		a.value = b
+	case a.and:
+		a.value = a.value && b
+	default:
+		a.value = a.value || b
+	}
+	a.any = true
+	return nil
+}
+
+func (a *boolAgg) Result() (types.Datum, error) {
+	if !a.any {
+		return types.Null, nil
+	}
+	return types.NewBool(a.value), nil
+}
+
+type bitAgg struct {
+	v    int64
+	any  bool
+	kind byte
+}
+
+func (a *bitAgg) Add(_ *Context, args []types.Datum) error {
+	if args[0].IsNull() {
+		return nil
+	}
+	v := args[0].Int()
+	switch {
+	case !a.any:
+		a.v = v
+	case a.kind == '&':
+		a.v &= v
+	case a.kind == '|':
+		a.v |= v
+	default:
+		a.v ^= v
+	}
+	a.any = true
+	return nil
+}
+
+func (a *bitAgg) Result() (types.Datum, error) {
+	if !a.any {
+		return types.Null, nil
+	}
+	return types.NewInt(a.v), nil
+}
+
+type stringAgg struct {
+	buf   []byte
+	any   bool
+	bytes bool
+}
+
+func (a *stringAgg) Add(_ *Context, args []types.Datum) error {
+	if args[0].IsNull() {
+		return nil
+	}
+	if a.any && !args[1].IsNull() {
+		a.buf = append(a.buf, args[1].Str()...)
+	}
+	a.any = true
+	a.buf = append(a.buf, args[0].Str()...)
+	return nil
+}
+
+func (a *stringAgg) Result() (types.Datum, error) {
+	switch {
+	case !a.any:
+		return types.Null, nil
+	case a.bytes:
+		return types.NewBytes(string(a.buf)), nil
+	}
+	return types.NewString(string(a.buf)), nil
+}
+
+type arrayAgg struct {
+	elem  *types.T
+	elems []types.Datum
+}
+
+func (a *arrayAgg) Add(_ *Context, args []types.Datum) error {
+	a.elems = append(a.elems, args[0])
+	return nil
+}
+
+func (a *arrayAgg) Result() (types.Datum, error) {
+	if a.elems == nil {
+		return types.Null, nil
+	}
+	return types.NewArray(&types.Array{Elem: a.elem, Elems: a.elems}), nil
+}
+
+// varianceDecimal keeps the sums of PostgreSQL's exact algorithm for integers and numerics.
+type varianceDecimal struct {
+	n         int64
+	sum, sum2 types.Datum
+	pop, root bool
+}
+
+func (a *varianceDecimal) Add(ctx *Context, args []types.Datum) error {
+	d := args[0]
+	if d.IsNull() {
+		return nil
+	}
+	if d.Phys() == types.PhysInt {
+		d = types.NewDecimal(apd.New(d.Int(), 0))
+	}
+	sq, err := mulDecimal(ctx, d, d)
+	if err != nil {
+		return err
+	}
+	if a.n++; a.n == 1 {
+		a.sum, a.sum2 = d, sq
+		return nil
+	}
+	if a.sum, err = addDecimal(ctx, a.sum, d); err != nil {
+		return err
+	}
+	a.sum2, err = addDecimal(ctx, a.sum2, sq)
+	return err
+}
+
+func (a *varianceDecimal) Result() (types.Datum, error) {
+	if a.n == 0 || a.n == 1 && !a.pop {
+		return types.Null, nil
+	}
+	if a.sum.Decimal().Form != apd.Finite {
+		return types.NewDecimal(types.DecimalNaN()), nil
+	}
+	n := types.NewDecimal(apd.New(a.n, 0))
+	left, err := mulDecimal(nil, n, a.sum2)
+	if err != nil {
+		return types.Null, err
+	}
+	right, err := mulDecimal(nil, a.sum, a.sum)
+	if err != nil {
+		return types.Null, err
+	}
+	num, err := subDecimal(nil, left, right)
+	if err != nil {
+		return types.Null, err
+	}
+	if x := num.Decimal(); x.Negative || x.Coeff.Sign() == 0 {
+		return types.NewDecimal(&apd.Decimal{}), nil
+	}
+	den := apd.New(a.n, 0)
+	if a.pop {
+		den.Coeff.Mul(&den.Coeff, &den.Coeff)
+	} else {
+		m := apd.New(a.n-1, 0)
+		den.Coeff.Mul(&den.Coeff, &m.Coeff)
+	}
+	v, err := divDecimal(nil, num, types.NewDecimal(den))
+	if err != nil || !a.root {
+		return v, err
+	}
+	return sqrtDecimal(nil, v)
+}
+
+// varianceFloat is the Youngs-Cramer recurrence that PostgreSQL uses for floats.
+type varianceFloat struct {
+	n, sx, sxx float64
+	pop, root  bool
+}
+
+func (a *varianceFloat) Add(_ *Context, args []types.Datum) error {
+	if args[0].IsNull() {
+		return nil
+	}
+	x := args[0].Float()
+	a.n++
+	a.sx += x
+	if a.n > 1 {
+		t := x*a.n - a.sx
+		a.sxx += t * t / (a.n * (a.n - 1))
+	} else if isInf(x) || math.IsNaN(x) {
+		a.sxx = math.NaN()
+	}
+	return nil
+}
+
+func (a *varianceFloat) Result() (types.Datum, error) {
+	if a.n == 0 || a.n == 1 && !a.pop {
+		return types.Null, nil
+	}
+	den := a.n
+	if !a.pop {
+		den--
+	}
+	v := a.sxx / den
+	if a.root {
+		v = math.Sqrt(v)
+	}
+	return types.NewFloat(v), nil
+}
+
+func addAggregates(r *Registry) {
+	r.agg("count() int8", func() Accumulator { return &countAll{} })
+	r.agg("count(any) int8", func() Accumulator { return &count{} })
+	r.agg("sum(int2) int8", func() Accumulator { return &sumInt{} })
+	r.agg("sum(int4) int8", func() Accumulator { return &sumInt{} })
+	r.agg("sum(int8) numeric", func() Accumulator { return &sumInt{wide: true} })
+	r.agg("sum(numeric) numeric", func() Accumulator { return &sumDecimal{} })
+	r.agg("sum(float4) float4", func() Accumulator { return &sumFloat{single: true} })
+	r.agg("sum(float8) float8", func() Accumulator { return &sumFloat{} })
+	r.agg("sum(interval) interval", func() Accumulator { return &sumInterval{} })
+	for _, t := range []string{"int2", "int4", "int8"} {
+		r.agg("avg("+t+") numeric", func() Accumulator { return &avgInt{} })
+	}
+	r.agg("avg(numeric) numeric", func() Accumulator { return &sumDecimal{avg: true} })
+	r.agg("avg(float4) float8", func() Accumulator { return &sumFloat{avg: true} })
+	r.agg("avg(float8) float8", func() Accumulator { return &sumFloat{avg: true} })
+	r.agg("avg(interval) interval", func() Accumulator { return &sumInterval{avg: true} })
+	for _, t := range []string{"int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "bpchar", "date",
+		"time", "timetz", "timestamp", "timestamptz", "interval"} {
+		st := sigType(t)
+		if t == "bpchar" {
+			st = types.BPChar
+		}
+		r.agg("min("+t+") "+t, func() Accumulator { return &extreme{sign: -1, compare: st.Compare} })
+		r.agg("max("+t+") "+t, func() Accumulator { return &extreme{sign: 1, compare: st.Compare} })
+	}
+	r.agg("min(anyarray) anyarray", func() Accumulator { return &extreme{sign: -1, compare: types.Compare} })
+	r.agg("max(anyarray) anyarray", func() Accumulator { return &extreme{sign: 1, compare: types.Compare} })
+	// Not PostgreSQL's, but harmless: a total order is there.
+	for _, t := range []string{"uuid", "bytea", "bool"} {
+		r.agg("min("+t+") "+t, func() Accumulator { return &extreme{sign: -1, compare: types.Compare} })
+		r.agg("max("+t+") "+t, func() Accumulator { return &extreme{sign: 1, compare: types.Compare} })
+	}
+	r.agg("bool_and(bool) bool", func() Accumulator { return &boolAgg{and: true} })
+	r.agg("every(bool) bool", func() Accumulator { return &boolAgg{and: true} })
+	r.agg("bool_or(bool) bool", func() Accumulator { return &boolAgg{} })
+	for _, t := range []string{"int2", "int4", "int8"} {
+		r.agg("bit_and("+t+") "+t, func() Accumulator { return &bitAgg{kind: '&'} })
+		r.agg("bit_or("+t+") "+t, func() Accumulator { return &bitAgg{kind: '|'} })
+		r.agg("bit_xor("+t+") "+t, func() Accumulator { return &bitAgg{kind: '#'} })
+	}
+	r.agg("string_agg(text, text) text", func() Accumulator { return &stringAgg{} })
+	r.agg("string_agg(bytea, bytea) bytea", func() Accumulator { return &stringAgg{bytes: true} })
+	a := r.agg("array_agg(anyelement) anyarray", func() Accumulator { return &arrayAgg{elem: types.Text} })
+	a.NewTyped = func(ts []*types.T) Accumulator { return &arrayAgg{elem: ts[0]} }
+	for _, v := range []struct {
+		names     []string
+		pop, root bool
+	}{
+		{[]string{"variance", "var_samp"}, false, false},
+		{[]string{"var_pop"}, true, false},
+		{[]string{"stddev", "stddev_samp"}, false, true},
+		{[]string{"stddev_pop"}, true, true},
+	} {
+		for _, name := range v.names {
+			for _, t := range []string{"int2", "int4", "int8", "numeric"} {
+				r.agg(name+"("+t+") numeric", func() Accumulator { return &varianceDecimal{pop: v.pop, root: v.root} })
+			}
+			for _, t := range []string{"float4", "float8"} {
+				r.agg(name+"("+t+") float8", func() Accumulator { return &varianceFloat{pop: v.pop, root: v.root} })
+			}
+		}
+	}
+	addJSONAggregates(r)
+}

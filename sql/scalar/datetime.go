@@ -1,0 +1,972 @@
+package scalar
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+func timestampRange() error { return sqlstate.New(sqlstate.DatetimeOverflow, "timestamp out of range") }
+func intervalRange() error  { return sqlstate.New(sqlstate.DatetimeOverflow, "interval out of range") }
+
+func stampOf(micros int64) (types.Datum, error) {
+	if types.CheckTimestamp(micros) != nil {
+		return types.Null, timestampRange()
+	}
+	return types.NewTimestamp(micros), nil
+}
+
+// addMonths moves a day by months, keeping within the month it comes to.
+func addMonths(days int64, months int32) int64 {
+	y, m, d := types.CivilFromDays(days)
+	total := y*12 + m - 1 + int(months)
+	y, m = total/12, total%12
+	if m < 0 {
+		m += 12
+		y--
+	}
+	return types.DaysFromCivil(y, m+1, min(d, types.DaysInMonth(y, m+1)))
+}
+
+func addToStamp(micros int64, months, days int32, us int64) (types.Datum, error) {
+	if types.IsInfinite(micros) {
+		return types.NewTimestamp(micros), nil
+	}
+	day, of := types.SplitMicros(micros)
+	if months != 0 {
+		day = addMonths(day, months)
+	}
+	day += int64(days)
+	if day > 110000000 || day < -3000000 {
+		return types.Null, timestampRange()
+	}
+	base := day*types.DayMicros + of
+	sum := base + us
+	if (sum > base) != (us > 0) && us != 0 {
+		return types.Null, timestampRange()
+	}
+	return stampOf(sum)
+}
+
+// addToZoned adds months and days by the calendar of the zone, the rest by the clock.
+func addToZoned(ctx *Context, micros int64, months, days int32, us int64) (types.Datum, error) {
+	if types.IsInfinite(micros) {
+		return types.NewTimestamp(micros), nil
+	}
+	if months != 0 || days != 0 {
+		loc := types.LocationOrUTC(ctx.TextEnv().Location)
+		d, err := addToStamp(types.LocalMicros(micros, loc), months, days, 0)
+		if err != nil {
+			return types.Null, err
+		}
+		micros = types.UTCMicros(d.Micros(), loc)
+	}
+	return addToStamp(micros, 0, 0, us)
+}
+
+func addInt32(a, b int32) (int32, bool) {
+	s := int64(a) + int64(b)
+	return int32(s), s == int64(int32(s))
+}
+
+func addIntervals(_ *Context, a, b types.Datum) (types.Datum, error) {
+	m1, d1, u1 := a.Interval()
+	m2, d2, u2 := b.Interval()
+	m, ok1 := addInt32(m1, m2)
+	d, ok2 := addInt32(d1, d2)
+	u := u1 + u2
+	if !ok1 || !ok2 || (u > u1) != (u2 > 0) && u2 != 0 {
+		return types.Null, intervalRange()
+	}
+	return types.NewInterval(m, d, u), nil
+}
+
+func negInterval(_ *Context, a types.Datum) (types.Datum, error) {
+	m, d, u := a.Interval()
+	if m == math.MinInt32 || d == math.MinInt32 || u == math.MinInt64 {
+		return types.Null, intervalRange()
+	}
+	return types.NewInterval(-m, -d, -u), nil
+}
+
+// scaleInterval is an interval times mul/div; fractions of months go to days and those of days to time.
+func scaleInterval(a types.Datum, mul, div float64) (types.Datum, error) {
+	months, days, micros := a.Interval()
+	scale := func(v float64) float64 { return v * mul / div }
+	fm := scale(float64(months))
+	fd := scale(float64(days))
+	if math.IsNaN(fm) || math.Abs(fm) > math.MaxInt32 || math.Abs(fd) > math.MaxInt32 {
+		return types.Null, intervalRange()
+	}
+	m, d := math.Trunc(fm), math.Trunc(fd)
+	// The remainder of the months, in days, cut to microseconds.
+	monthDays := round6((fm - m) * 30)
+	secs := round6((fd - d + monthDays - math.Trunc(monthDays)) * 86400)
+	if math.Abs(secs) >= 86400 {
+		d += math.Trunc(secs / 86400)
+		secs -= math.Trunc(secs/86400) * 86400
+	}
+	d += math.Trunc(monthDays)
+	us := math.RoundToEven(scale(float64(micros)) + secs*1e6)
+	if math.Abs(us) > 9.2e18 || math.Abs(d) > math.MaxInt32 {
+		return types.Null, intervalRange()
+	}
+	return types.NewInterval(int32(m), int32(d), int64(us)), nil
+}
+
+func round6(f float64) float64 { return math.RoundToEven(f*1e6) / 1e6 }
+
+func diffStamps(a, b int64) (types.Datum, error) {
+	if types.IsInfinite(a) || types.IsInfinite(b) {
+		return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "cannot subtract infinite timestamps")
+	}
+	d := a - b
+	return types.NewInterval(0, int32(d/types.DayMicros), d%types.DayMicros), nil
+}
+
+func justifyHours(d types.Datum) types.Datum {
+	m, days, us := d.Interval()
+	extra := us / types.DayMicros
+	us -= extra * types.DayMicros
+	days += int32(extra)
+	if days > 0 && us < 0 {
+		us += types.DayMicros
+		days--
+	} else if days < 0 && us > 0 {
+		us -= types.DayMicros
+		days++
+	}
+	return types.NewInterval(m, days, us)
+}
+
+func justifyDays(d types.Datum) types.Datum {
+	m, days, us := d.Interval()
+	m += days / 30
+	days %= 30
+	if m > 0 && days < 0 {
+		days += 30
+		m--
+	} else if m < 0 && days > 0 {
+		days -= 30
+		m++
+	}
+	return types.NewInterval(m, days, us)
+}
+
+func justifyInterval(d types.Datum) types.Datum {
+	d = justifyDays(justifyHours(d))
+	m, days, us := d.Interval()
+	if m > 0 && (days < 0 || days == 0 && us < 0) {
+		days += 30
+		m--
+	} else if m < 0 && (days > 0 || days == 0 && us > 0) {
+		days -= 30
+		m++
+	}
+	if days > 0 && us < 0 {
+		us += types.DayMicros
+		days--
+	} else if days < 0 && us > 0 {
+		us -= types.DayMicros
+		days++
+	}
+	return types.NewInterval(m, days, us)
+}
+
+// age is the calendar difference of two wall clocks.
+func age(a, b int64) (types.Datum, error) {
+	if types.IsInfinite(a) || types.IsInfinite(b) {
+		return types.Null, timestampRange()
+	}
+	neg := a < b
+	if neg {
+		a, b = b, a
+	}
+	da, ua := types.SplitMicros(a)
+	db, ub := types.SplitMicros(b)
+	y1, m1, d1 := types.CivilFromDays(da)
+	y2, m2, d2 := types.CivilFromDays(db)
+	years, months, days, us := y1-y2, m1-m2, d1-d2, ua-ub
+	if us < 0 {
+		us += types.DayMicros
+		days--
+	}
+	if days < 0 {
+		// Borrow the length of the month of the earlier date, or of the later one's for a negative age.
+		if neg {
+			days += types.DaysInMonth(y1, m1)
+		} else {
+			days += types.DaysInMonth(y2, m2)
+		}
+		months--
+	}
+	if months < 0 {
+		months += 12
+		years--
+	}
+	total := int32(years*12 + months)
+	if neg {
+		return types.NewInterval(-total, -int32(days), -us), nil
+	}
+	return types.NewInterval(total, int32(days), us), nil
+}
+
+// isoWeek is the ISO 8601 year and week of a day.
+func isoWeek(days int64) (year, week int) {
+	y, _, _ := types.CivilFromDays(days)
+	start := func(year int) int64 { // Monday of week 1
+		jan4 := types.DaysFromCivil(year, 1, 4)
+		return jan4 - int64(isoDOW(jan4)-1)
+	}
+	switch {
+	case days < start(y):
+		y--
+	case days >= start(y+1):
+		y++
+	}
+	return y, int((days-start(y))/7) + 1
+}
+
+// isoDOW is Monday 1 to Sunday 7.
+func isoDOW(days int64) int {
+	d := (days + 5) % 7 // 2000-01-01 was a Saturday
+	if d < 0 {
+		d += 7
+	}
+	return int(d) + 1
+}
+
+func badUnit(unit, what string, t *types.T) error {
+	return sqlstate.New(sqlstate.InvalidParameterValue, "%s %q not %s for type %s", "unit", types.Raw(unit), what, t.Name())
+}
+
+// truncStamp is date_trunc of a wall clock.
+func truncStamp(unit string, local int64, t *types.T) (int64, error) {
+	if types.IsInfinite(local) {
+		return local, nil
+	}
+	days, us := types.SplitMicros(local)
+	y, m, _ := types.CivilFromDays(days)
+	day := func(y, m int) (int64, error) { return types.DaysFromCivil(y, m, 1) * types.DayMicros, nil }
+	switch normUnit(unit) {
+	case "microseconds":
+		return local, nil
+	case "milliseconds":
+		return local - us%1000, nil
+	case "second":
+		return local - us%types.SecondMicros, nil
+	case "minute":
+		return local - us%types.MinuteMicros, nil
+	case "hour":
+		return local - us%types.HourMicros, nil
+	case "day":
+		return days * types.DayMicros, nil
+	case "week":
+		return (days - int64(isoDOW(days)-1)) * types.DayMicros, nil
+	case "month":
+		return day(y, m)
+	case "quarter":
+		return day(y, (m-1)/3*3+1)
+	case "year":
+		return day(y, 1)
+	case "decade":
+		return day(floorDiv(y, 10)*10, 1)
+	case "century":
+		if y > 0 {
+			return day((y+99)/100*100-99, 1)
+		}
+		return day(-((99-(y-1))/100)*100+1, 1)
+	case "millennium":
+		if y > 0 {
+			return day((y+999)/1000*1000-999, 1)
+		}
+		return day(-((999-(y-1))/1000)*1000+1, 1)
+	}
+	return 0, unknownUnit(unit, t)
+}
+
+func unknownUnit(unit string, t *types.T) error {
+	switch normUnit(unit) {
+	case "dow", "isodow", "doy", "epoch", "isoyear", "timezone", "timezone_hour", "timezone_minute", "julian", "week", "day",
+		"hour", "minute", "second", "month", "year", "quarter", "decade", "century", "millennium", "milliseconds", "microseconds":
+		return sqlstate.New(sqlstate.FeatureNotSupported, "unit %q not supported for type %s", types.Raw(unit), t.Name())
+	}
+	return sqlstate.New(sqlstate.InvalidParameterValue, "unit %q not recognized for type %s", types.Raw(unit), t.Name())
+}
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
+
+// normUnit brings the spellings of a unit to one.
+func normUnit(u string) string {
+	switch u = strings.ToLower(u); u {
+	case "us", "usec", "usecs", "useconds", "microsecond", "microsecon", "microseconds":
+		return "microseconds"
+	case "ms", "msec", "msecs", "mseconds", "millisecond", "millisecon", "milliseconds":
+		return "milliseconds"
+	case "s", "sec", "secs", "seconds":
+		return "second"
+	case "m", "min", "mins", "minutes":
+		return "minute"
+	case "h", "hr", "hrs", "hours":
+		return "hour"
+	case "d", "days":
+		return "day"
+	case "w", "weeks":
+		return "week"
+	case "mon", "mons", "months":
+		return "month"
+	case "qtr", "quarters":
+		return "quarter"
+	case "y", "yr", "yrs", "years":
+		return "year"
+	case "dec", "decs", "decades":
+		return "decade"
+	case "c", "cent", "centuries":
+		return "century"
+	case "mil", "mils", "millennia":
+		return "millennium"
+	}
+	return u
+}
+
+func dec(n int64, scale int32) types.Datum { return types.NewDecimal(apd.New(n, -scale)) }
+
+// extractStamp is a field of a wall clock; utc is the instant, for epoch, and off its zone if zoned.
+func extractStamp(unit string, local, utc int64, off int, t *types.T) (types.Datum, error) {
+	u := normUnit(unit)
+	if types.IsInfinite(local) {
+		switch u {
+		case "year", "decade", "century", "millennium", "epoch", "isoyear", "julian":
+			if local > 0 {
+				return types.NewDecimal(types.DecimalInf()), nil
+			}
+			return types.NewDecimal(types.DecimalNegInf()), nil
+		}
+		return types.Null, nil
+	}
+	days, us := types.SplitMicros(local)
+	y, m, d := types.CivilFromDays(days)
+	clock := t.Kind != types.KindDate
+	if clock {
+		switch u {
+		case "microseconds":
+			return dec(us%types.MinuteMicros, 0), nil
+		case "milliseconds":
+			return dec(us%types.MinuteMicros, 3), nil
+		case "second":
+			return dec(us%types.MinuteMicros, 6), nil
+		case "minute":
+			return dec(us/types.MinuteMicros%60, 0), nil
+		case "hour":
+			return dec(us/types.HourMicros, 0), nil
+		}
+		if t.Kind == types.KindTimestampTZ {
+			switch u {
+			case "timezone":
+				return dec(int64(off), 0), nil
+			case "timezone_hour":
+				return dec(int64(off/3600), 0), nil
+			case "timezone_minute":
+				return dec(int64(off%3600/60), 0), nil
+			}
+		}
+	}
+	bcYear := y
+	if y <= 0 {
+		bcYear = y - 1
+	}
+	switch u {
+	case "day":
+		return dec(int64(d), 0), nil
+	case "month":
+		return dec(int64(m), 0), nil
+	case "quarter":
+		return dec(int64((m-1)/3+1), 0), nil
+	case "year":
+		return dec(int64(bcYear), 0), nil
+	case "decade":
+		return dec(int64(floorDiv(y, 10)), 0), nil
+	case "century":
+		if y > 0 {
+			return dec(int64((y+99)/100), 0), nil
+		}
+		return dec(-int64((99-(y-1))/100), 0), nil
+	case "millennium":
+		if y > 0 {
+			return dec(int64((y+999)/1000), 0), nil
+		}
+		return dec(-int64((999-(y-1))/1000), 0), nil
+	case "week":
+		_, w := isoWeek(days)
+		return dec(int64(w), 0), nil
+	case "isoyear":
+		iy, _ := isoWeek(days)
+		if iy <= 0 {
+			iy--
+		}
+		return dec(int64(iy), 0), nil
+	case "dow":
+		return dec(int64(isoDOW(days)%7), 0), nil
+	case "isodow":
+		return dec(int64(isoDOW(days)), 0), nil
+	case "doy":
+		return dec(days-types.DaysFromCivil(y, 1, 1)+1, 0), nil
+	case "julian":
+		if !clock {
+			return dec(days+2451545, 0), nil
+		}
+		return divDecimal(nil, dec((days+2451545), 0), dec(1, 0))
+	case "epoch":
+		const epoch = 946684800
+		if !clock {
+			return dec(days*86400+epoch, 0), nil
+		}
+		return dec(utc+epoch*types.SecondMicros, 6), nil
+	}
+	return types.Null, unknownUnit(unit, t)
+}
+
+func extractInterval(unit string, d types.Datum) (types.Datum, error) {
+	months, days, us := d.Interval()
+	switch normUnit(unit) {
+	case "microseconds":
+		return dec(us%types.MinuteMicros, 0), nil
+	case "milliseconds":
+		return dec(us%types.MinuteMicros, 3), nil
+	case "second":
+		return dec(us%types.MinuteMicros, 6), nil
+	case "minute":
+		return dec(us/types.MinuteMicros%60, 0), nil
+	case "hour":
+		return dec(us/types.HourMicros, 0), nil
+	case "day":
+		return dec(int64(days), 0), nil
+	case "month":
+		return dec(int64(months%12), 0), nil
+	case "quarter":
+		return dec(int64(months%12/3+1), 0), nil
+	case "year":
+		return dec(int64(months/12), 0), nil
+	case "decade":
+		return dec(int64(months/120), 0), nil
+	case "century":
+		return dec(int64(months/1200), 0), nil
+	case "millennium":
+		return dec(int64(months/12000), 0), nil
+	case "epoch":
+		// A year counts 365.25 days here, a month of the rest 30.
+		secs := int64(months/12)*31557600 + int64(months%12)*30*86400 + int64(days)*86400
+		r := sumDecimals(apd.New(secs, 0), apd.New(us, -6), false)
+		return decimalOf(r)
+	}
+	return types.Null, unknownUnit(unit, types.IntervalType)
+}
+
+func extractTime(unit string, d types.Datum, t *types.T) (types.Datum, error) {
+	us := d.Micros()
+	switch u := normUnit(unit); u {
+	case "microseconds":
+		return dec(us%types.MinuteMicros, 0), nil
+	case "milliseconds":
+		return dec(us%types.MinuteMicros, 3), nil
+	case "second":
+		return dec(us%types.MinuteMicros, 6), nil
+	case "minute":
+		return dec(us/types.MinuteMicros%60, 0), nil
+	case "hour":
+		return dec(us/types.HourMicros, 0), nil
+	case "epoch":
+		return dec(us-int64(d.Zone())*types.SecondMicros, 6), nil
+	case "timezone", "timezone_hour", "timezone_minute":
+		if t.Kind == types.KindTimeTZ {
+			switch u {
+			case "timezone":
+				return dec(int64(d.Zone()), 0), nil
+			case "timezone_hour":
+				return dec(int64(d.Zone()/3600), 0), nil
+			}
+			return dec(int64(d.Zone()%3600/60), 0), nil
+		}
+	}
+	return types.Null, unknownUnit(unit, t)
+}
+
+func zoneByName(name string) (*time.Location, error) {
+	loc, ok := types.LoadZone(name)
+	if !ok {
+		return nil, sqlstate.New(sqlstate.InvalidParameterValue, "time zone %q not recognized", types.Raw(name))
+	}
+	return loc, nil
+}
+
+func offsetOf(utc int64, loc *time.Location) int {
+	return int((types.LocalMicros(utc, loc) - utc) / types.SecondMicros)
+}
+
+func addDateTime(r *Registry) {
+	now := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewTimestamp(types.MicrosFromTime(ctx.TxnTime)), nil
+	}
+	local := func(ctx *Context) int64 {
+		return types.LocalMicros(types.MicrosFromTime(ctx.TxnTime), types.LocationOrUTC(ctx.Location))
+	}
+	for _, n := range []string{"now", "current_timestamp", "transaction_timestamp"} {
+		r.fn(n+"() timestamptz", now).stable()
+	}
+	r.f1("current_timestamp(int4) timestamptz", func(ctx *Context, p types.Datum) (types.Datum, error) {
+		return types.NewTimestamp(types.RoundMicros(types.MicrosFromTime(ctx.TxnTime), int32(p.Int()))), nil
+	}).stable()
+	r.fn("statement_timestamp() timestamptz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewTimestamp(types.MicrosFromTime(ctx.StatementTime)), nil
+	}).stable()
+	clock := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewTimestamp(types.MicrosFromTime(ctx.Clock())), nil
+	}
+	r.fn("clock_timestamp() timestamptz", clock).volatile()
+	r.fn("timeofday() text", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return str(ctx.Clock().In(types.LocationOrUTC(ctx.Location)).Format("Mon Jan 02 15:04:05.000000 2006 MST"))
+	}).volatile()
+	r.fn("current_date() date", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		d, _ := types.SplitMicros(local(ctx))
+		return types.NewDate(d), nil
+	}).stable()
+	localTS := func(ctx *Context, _ []types.Datum) (types.Datum, error) { return types.NewTimestamp(local(ctx)), nil }
+	r.fn("localtimestamp() timestamp", localTS).stable()
+	r.f1("localtimestamp(int4) timestamp", func(ctx *Context, p types.Datum) (types.Datum, error) {
+		return types.NewTimestamp(types.RoundMicros(local(ctx), int32(p.Int()))), nil
+	}).stable()
+	r.fn("localtime() time", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		_, us := types.SplitMicros(local(ctx))
+		return types.NewTime(us), nil
+	}).stable()
+	r.fn("current_time() timetz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		_, us := types.SplitMicros(local(ctx))
+		return types.NewTimeTZ(us, int32(offsetOf(types.MicrosFromTime(ctx.TxnTime), types.LocationOrUTC(ctx.Location)))), nil
+	}).stable()
+
+	// Arithmetic.
+	plusDays := func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if types.IsInfinite(a.Days()) {
+			return a, nil
+		}
+		d := a.Days() + b.Int()
+		if err := types.CheckDate(d); err != nil {
+			return types.Null, err
+		}
+		return types.NewDate(d), nil
+	}
+	r.op2("+(date, int4) date", plusDays)
+	r.op2("+(int4, date) date", func(c *Context, a, b types.Datum) (types.Datum, error) { return plusDays(c, b, a) })
+	r.op2("-(date, int4) date", func(c *Context, a, b types.Datum) (types.Datum, error) {
+		return plusDays(c, a, types.NewInt(-b.Int()))
+	})
+	r.op2("-(date, date) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if types.IsInfinite(a.Days()) || types.IsInfinite(b.Days()) {
+			return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "cannot subtract infinite dates")
+		}
+		return num(a.Days() - b.Days())
+	})
+	dateStamp := func(d types.Datum) int64 {
+		if types.IsInfinite(d.Days()) {
+			return d.Days()
+		}
+		return d.Days() * types.DayMicros
+	}
+	type adder struct {
+		left, ret string
+		add       func(ctx *Context, a types.Datum, m, d int32, u int64) (types.Datum, error)
+		stable    bool
+	}
+	for _, v := range []adder{
+		{"date", "timestamp", func(_ *Context, a types.Datum, m, d int32, u int64) (types.Datum, error) {
+			return addToStamp(dateStamp(a), m, d, u)
+		}, false},
+		{"timestamp", "timestamp", func(_ *Context, a types.Datum, m, d int32, u int64) (types.Datum, error) {
+			return addToStamp(a.Micros(), m, d, u)
+		}, false},
+		{"timestamptz", "timestamptz", func(ctx *Context, a types.Datum, m, d int32, u int64) (types.Datum, error) {
+			return addToZoned(ctx, a.Micros(), m, d, u)
+		}, true},
+		{"time", "time", func(_ *Context, a types.Datum, _, _ int32, u int64) (types.Datum, error) {
+			_, us := types.SplitMicros(a.Micros() + u%types.DayMicros)
+			return types.NewTime(us), nil
+		}, false},
+		{"timetz", "timetz", func(_ *Context, a types.Datum, _, _ int32, u int64) (types.Datum, error) {
+			_, us := types.SplitMicros(a.Micros() + u%types.DayMicros)
+			return types.NewTimeTZ(us, a.Zone()), nil
+		}, false},
+	} {
+		plus := func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+			m, d, u := b.Interval()
+			return v.add(ctx, a, m, d, u)
+		}
+		ops := []*Overload{
+			r.op2("+("+v.left+", interval) "+v.ret, plus),
+			r.op2("+(interval, "+v.left+") "+v.ret, func(ctx *Context, a, b types.Datum) (types.Datum, error) { return plus(ctx, b, a) }),
+			r.op2("-("+v.left+", interval) "+v.ret, func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+				n, err := negInterval(ctx, b)
+				if err != nil {
+					return types.Null, err
+				}
+				return plus(ctx, a, n)
+			}),
+		}
+		if v.stable {
+			for _, o := range ops {
+				o.stable()
+			}
+		}
+	}
+	minusStamps := func(_ *Context, a, b types.Datum) (types.Datum, error) { return diffStamps(a.Micros(), b.Micros()) }
+	r.op2("-(timestamp, timestamp) interval", minusStamps)
+	r.op2("-(timestamptz, timestamptz) interval", minusStamps)
+	r.op2("-(time, time) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		return types.NewInterval(0, 0, a.Micros()-b.Micros()), nil
+	})
+	dateTime := func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if types.IsInfinite(a.Days()) {
+			return types.NewTimestamp(a.Days()), nil
+		}
+		return stampOf(dateStamp(a) + b.Micros())
+	}
+	r.op2("+(date, time) timestamp", dateTime)
+	r.op2("+(time, date) timestamp", func(c *Context, a, b types.Datum) (types.Datum, error) { return dateTime(c, b, a) })
+	r.op2("+(date, timetz) timestamptz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		return stampOf(dateStamp(a) + b.Micros() - int64(b.Zone())*types.SecondMicros)
+	})
+	r.op2("+(interval, interval) interval", addIntervals)
+	r.op2("-(interval, interval) interval", func(c *Context, a, b types.Datum) (types.Datum, error) {
+		n, err := negInterval(c, b)
+		if err != nil {
+			return types.Null, err
+		}
+		return addIntervals(c, a, n)
+	})
+	r.op1("-(interval) interval", negInterval)
+	r.op1("+(interval) interval", identity)
+	times := func(_ *Context, a, b types.Datum) (types.Datum, error) { return scaleInterval(a, b.Float(), 1) }
+	r.op2("*(interval, float8) interval", times)
+	r.op2("*(float8, interval) interval", func(c *Context, a, b types.Datum) (types.Datum, error) { return times(c, b, a) })
+	r.op2("/(interval, float8) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if b.Float() == 0 {
+			return types.Null, errDivByZero()
+		}
+		return scaleInterval(a, 1, b.Float())
+	})
+
+	// Fields.
+	zonedLocal := func(ctx *Context, utc int64) (int64, int) {
+		loc := types.LocationOrUTC(ctx.TextEnv().Location)
+		l := types.LocalMicros(utc, loc)
+		if types.IsInfinite(utc) {
+			return l, 0
+		}
+		return l, int((l - utc) / types.SecondMicros)
+	}
+	type extractor struct {
+		arg    string
+		f      func(ctx *Context, unit string, d types.Datum) (types.Datum, error)
+		stable bool
+	}
+	for _, v := range []extractor{
+		{"timestamp", func(_ *Context, u string, d types.Datum) (types.Datum, error) {
+			return extractStamp(u, d.Micros(), d.Micros(), 0, types.Timestamp)
+		}, false},
+		{"timestamptz", func(ctx *Context, u string, d types.Datum) (types.Datum, error) {
+			l, off := zonedLocal(ctx, d.Micros())
+			return extractStamp(u, l, d.Micros(), off, types.TimestampTZ)
+		}, true},
+		{"date", func(_ *Context, u string, d types.Datum) (types.Datum, error) {
+			return extractStamp(u, dateStamp(d), dateStamp(d), 0, types.Date)
+		}, false},
+		{"time", func(_ *Context, u string, d types.Datum) (types.Datum, error) { return extractTime(u, d, types.Time) }, false},
+		{"timetz", func(_ *Context, u string, d types.Datum) (types.Datum, error) { return extractTime(u, d, types.TimeTZ) }, false},
+		{"interval", func(_ *Context, u string, d types.Datum) (types.Datum, error) { return extractInterval(u, d) }, false},
+	} {
+		o := r.f2("extract(text, "+v.arg+") numeric", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+			return v.f(ctx, a.Str(), b)
+		})
+		p := r.f2("date_part(text, "+v.arg+") float8", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+			d, err := v.f(ctx, a.Str(), b)
+			if err != nil || d.IsNull() {
+				return types.Null, err
+			}
+			return types.NewFloat(types.DecimalToFloat(d.Decimal())), nil
+		})
+		if v.stable {
+			o.stable()
+			p.stable()
+		}
+	}
+	r.f2("date_trunc(text, timestamp) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		v, err := truncStamp(a.Str(), b.Micros(), types.Timestamp)
+		return types.NewTimestamp(v), err
+	})
+	truncZoned := func(unit string, utc int64, loc *time.Location) (types.Datum, error) {
+		if types.IsInfinite(utc) {
+			return types.NewTimestamp(utc), nil
+		}
+		switch normUnit(unit) {
+		case "microseconds", "milliseconds", "second":
+			v, err := truncStamp(unit, utc, types.TimestampTZ)
+			return types.NewTimestamp(v), err
+		}
+		v, err := truncStamp(unit, types.LocalMicros(utc, loc), types.TimestampTZ)
+		return types.NewTimestamp(types.UTCMicros(v, loc)), err
+	}
+	r.f2("date_trunc(text, timestamptz) timestamptz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		return truncZoned(a.Str(), b.Micros(), types.LocationOrUTC(ctx.TextEnv().Location))
+	}).stable()
+	r.fn("date_trunc(text, timestamptz, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		loc, err := zoneByName(a[2].Str())
+		if err != nil {
+			return types.Null, err
+		}
+		return truncZoned(a[0].Str(), a[1].Micros(), loc)
+	}).stable()
+	r.f2("date_trunc(text, interval) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) { return truncInterval(a.Str(), b) })
+	r.fn("date_bin(interval, timestamp, timestamp) timestamp", dateBin)
+	r.fn("date_bin(interval, timestamptz, timestamptz) timestamptz", dateBin)
+
+	r.f2("age(timestamp, timestamp) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) { return age(a.Micros(), b.Micros()) })
+	r.f2("age(timestamptz, timestamptz) interval", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		x, _ := zonedLocal(ctx, a.Micros())
+		y, _ := zonedLocal(ctx, b.Micros())
+		return age(x, y)
+	}).stable()
+	today := func(ctx *Context) int64 {
+		d, _ := types.SplitMicros(local(ctx))
+		return d * types.DayMicros
+	}
+	r.f1("age(timestamp) interval", func(ctx *Context, a types.Datum) (types.Datum, error) { return age(today(ctx), a.Micros()) }).stable()
+	r.f1("age(timestamptz) interval", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		x, _ := zonedLocal(ctx, a.Micros())
+		return age(today(ctx), x)
+	}).stable()
+	justify := func(name string, f func(types.Datum) types.Datum) {
+		r.f1(name+"(interval) interval", func(_ *Context, a types.Datum) (types.Datum, error) { return f(a), nil })
+	}
+	justify("justify_hours", justifyHours)
+	justify("justify_days", justifyDays)
+	justify("justify_interval", justifyInterval)
+	finite := func(_ *Context, a types.Datum) (types.Datum, error) { return boolean(!types.IsInfinite(a.Int())) }
+	r.f1("isfinite(date) bool", finite)
+	r.f1("isfinite(timestamp) bool", finite)
+	r.f1("isfinite(timestamptz) bool", finite)
+	r.f1("isfinite(interval) bool", func(*Context, types.Datum) (types.Datum, error) { return boolean(true) })
+
+	addMakers(r)
+
+	// AT TIME ZONE is timezone(zone, value).
+	r.f2("timezone(text, timestamptz) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		loc, err := zoneByName(a.Str())
+		if err != nil {
+			return types.Null, err
+		}
+		return types.NewTimestamp(types.LocalMicros(b.Micros(), loc)), nil
+	})
+	r.f2("timezone(text, timestamp) timestamptz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		loc, err := zoneByName(a.Str())
+		if err != nil {
+			return types.Null, err
+		}
+		return types.NewTimestamp(types.UTCMicros(b.Micros(), loc)), nil
+	})
+	r.f2("timezone(text, timetz) timetz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		loc, err := zoneByName(a.Str())
+		if err != nil {
+			return types.Null, err
+		}
+		off := offsetOf(types.MicrosFromTime(ctx.TxnTime), loc)
+		_, us := types.SplitMicros(b.Micros() + int64(off-int(b.Zone()))*types.SecondMicros)
+		return types.NewTimeTZ(us, int32(off)), nil
+	}).stable()
+	byInterval := func(sign int64) eval2 {
+		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
+			_, _, us := a.Interval()
+			if types.IsInfinite(b.Micros()) {
+				return b, nil
+			}
+			return stampOf(b.Micros() + sign*us)
+		}
+	}
+	r.f2("timezone(interval, timestamptz) timestamp", byInterval(1))
+	r.f2("timezone(interval, timestamp) timestamptz", byInterval(-1))
+	overlaps := func(_ *Context, a []types.Datum) (types.Datum, error) { return overlap(a) }
+	for _, t := range []string{"timestamp", "timestamptz", "date", "time"} {
+		r.fn("overlaps("+t+", "+t+", "+t+", "+t+") bool", overlaps)
+	}
+}
+
+func overlap(a []types.Datum) (types.Datum, error) {
+	s1, e1, s2, e2 := a[0], a[1], a[2], a[3]
+	if types.Compare(s1, e1) > 0 {
+		s1, e1 = e1, s1
+	}
+	if types.Compare(s2, e2) > 0 {
+		s2, e2 = e2, s2
+	}
+	if types.Compare(s1, s2) == 0 {
+		return boolean(true)
+	}
+	if types.Compare(s1, s2) < 0 {
+		return boolean(types.Compare(s2, e1) < 0)
+	}
+	return boolean(types.Compare(s1, e2) < 0)
+}
+
+func dateBin(_ *Context, a []types.Datum) (types.Datum, error) {
+	months, days, us := a[0].Interval()
+	if months != 0 {
+		return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "timestamps cannot be binned into intervals containing months or years")
+	}
+	stride := int64(days)*types.DayMicros + us
+	if stride <= 0 {
+		return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "stride must be greater than zero")
+	}
+	diff := a[1].Micros() - a[2].Micros()
+	d := diff - diff%stride
+	if diff < 0 && diff%stride != 0 {
+		d -= stride
+	}
+	return stampOf(a[2].Micros() + d)
+}
+
+func truncInterval(unit string, d types.Datum) (types.Datum, error) {
+	m, days, us := d.Interval()
+	switch normUnit(unit) {
+	case "microseconds":
+	case "milliseconds":
+		us -= us % 1000
+	case "second":
+		us -= us % types.SecondMicros
+	case "minute":
+		us -= us % types.MinuteMicros
+	case "hour":
+		us -= us % types.HourMicros
+	case "day":
+		us = 0
+	case "month":
+		days, us = 0, 0
+	case "quarter":
+		m, days, us = m-m%3, 0, 0
+	case "year":
+		m, days, us = m-m%12, 0, 0
+	case "decade":
+		m, days, us = m-m%120, 0, 0
+	case "century":
+		m, days, us = m-m%1200, 0, 0
+	case "millennium":
+		m, days, us = m-m%12000, 0, 0
+	default:
+		return types.Null, unknownUnit(unit, types.IntervalType)
+	}
+	return types.NewInterval(m, days, us), nil
+}
+
+func addMakers(r *Registry) {
+	makeDate := func(y, m, d int64) (int64, error) {
+		yy := y
+		if y < 0 {
+			yy = y + 1
+		}
+		if y == 0 || m < 1 || m > 12 || yy > 5874897 || yy < -4713 || d < 1 || d > int64(types.DaysInMonth(int(yy), int(m))) {
+			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "date field value out of range: %d-%02d-%02d", y, m, d)
+		}
+		return types.DaysFromCivil(int(yy), int(m), int(d)), nil
+	}
+	makeTime := func(h, m int64, s float64) (int64, error) {
+		if h < 0 || h > 24 || m < 0 || m > 59 || s < 0 || s > 60 || h == 24 && (m > 0 || s > 0) {
+			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "time field value out of range: %d:%02d:%02g", h, m, s)
+		}
+		return h*types.HourMicros + m*types.MinuteMicros + int64(math.RoundToEven(s*1e6)), nil
+	}
+	stamp := func(a []types.Datum) (int64, error) {
+		d, err := makeDate(a[0].Int(), a[1].Int(), a[2].Int())
+		if err != nil {
+			return 0, err
+		}
+		t, err := makeTime(a[3].Int(), a[4].Int(), a[5].Float())
+		return d*types.DayMicros + t, err
+	}
+	r.fn("make_date(int4, int4, int4) date", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		d, err := makeDate(a[0].Int(), a[1].Int(), a[2].Int())
+		return types.NewDate(d), err
+	})
+	r.fn("make_time(int4, int4, float8) time", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		t, err := makeTime(a[0].Int(), a[1].Int(), a[2].Float())
+		return types.NewTime(t), err
+	})
+	r.fn("make_timestamp(int4, int4, int4, int4, int4, float8) timestamp", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		v, err := stamp(a)
+		if err != nil {
+			return types.Null, err
+		}
+		return stampOf(v)
+	})
+	r.fn("make_timestamptz(int4, int4, int4, int4, int4, float8) timestamptz", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		v, err := stamp(a)
+		if err != nil {
+			return types.Null, err
+		}
+		return stampOf(types.UTCMicros(v, types.LocationOrUTC(ctx.TextEnv().Location)))
+	}).stable()
+	r.fn("make_timestamptz(int4, int4, int4, int4, int4, float8, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		v, err := stamp(a[:6])
+		if err != nil {
+			return types.Null, err
+		}
+		loc, err := zoneByName(a[6].Str())
+		if err != nil {
+			return types.Null, err
+		}
+		return stampOf(types.UTCMicros(v, loc))
+	}).stable()
+	parts := []string{"int4", "int4", "int4", "int4", "int4", "int4", "float8"}
+	for n := 0; n <= len(parts); n++ {
+		r.fn("make_interval("+strings.Join(parts[:n], ", ")+") interval", func(_ *Context, a []types.Datum) (types.Datum, error) {
+			v := [6]int64{}
+			secs := 0.0
+			for i, d := range a {
+				if i == 6 {
+					secs = d.Float()
+				} else {
+					v[i] = d.Int()
+				}
+			}
+			months, days := v[0]*12+v[1], v[2]*7+v[3]
+			us := v[4]*types.HourMicros + v[5]*types.MinuteMicros + int64(math.RoundToEven(secs*1e6))
+			if months != int64(int32(months)) || days != int64(int32(days)) {
+				return types.Null, intervalRange()
+			}
+			return types.NewInterval(int32(months), int32(days), us), nil
+		})
+	}
+	r.f1("to_timestamp(float8) timestamptz", func(_ *Context, a types.Datum) (types.Datum, error) {
+		f := a.Float()
+		switch {
+		case math.IsNaN(f):
+			return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "timestamp cannot be NaN")
+		case math.IsInf(f, 1):
+			return types.NewTimestamp(types.InfinityNum), nil
+		case math.IsInf(f, -1):
+			return types.NewTimestamp(types.NegInfinityNum), nil
+		}
+		f = math.RoundToEven((f - 946684800) * 1e6)
+		if math.Abs(f) > 9.2e18 {
+			return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "timestamp out of range: \"%g\"", a.Float())
+		}
+		return stampOf(int64(f))
+	})
+}

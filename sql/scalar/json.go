@@ -1,0 +1,854 @@
+package scalar
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// parseJSON reads a json or jsonb value; ordered keeps json's own order of members.
+func parseJSON(d types.Datum, ordered bool) (*types.JSONValue, error) {
+	if ordered {
+		return types.ParseJSONOrdered(d.Str())
+	}
+	return types.ParseJSON(d.Str())
+}
+
+func jsonDatum(v *types.JSONValue) (types.Datum, error) {
+	if v == nil {
+		return types.Null, nil
+	}
+	return types.NewJSON(v.String()), nil
+}
+
+// jsonText is what ->> gives: strings without quotes, null as NULL.
+func jsonText(v *types.JSONValue) (types.Datum, error) {
+	switch {
+	case v == nil || v.Kind == types.JSONNull:
+		return types.Null, nil
+	case v.Kind == types.JSONString:
+		return types.NewString(v.Str), nil
+	}
+	return types.NewString(v.String()), nil
+}
+
+// walkPath follows keys and array indexes.
+func walkPath(v *types.JSONValue, path []types.Datum) *types.JSONValue {
+	for _, p := range path {
+		if v == nil || p.IsNull() {
+			return nil
+		}
+		switch v.Kind {
+		case types.JSONObject:
+			v = v.Get(p.Str())
+		case types.JSONArray:
+			i, err := strconv.ParseInt(strings.TrimSpace(p.Str()), 10, 32)
+			if err != nil {
+				return nil
+			}
+			v = v.Index(i)
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// ToJSON converts a value of any type.
+func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
+	if d.IsNull() {
+		return &types.JSONValue{Kind: types.JSONNull}, nil
+	}
+	switch d.Phys() {
+	case types.PhysBool:
+		return &types.JSONValue{Kind: types.JSONBool, Bool: d.Bool()}, nil
+	case types.PhysInt:
+		if t.IsReg() && t.Kind != types.KindOID {
+			break
+		}
+		return types.ParseJSON(strconv.FormatInt(d.Int(), 10))
+	case types.PhysFloat:
+		if f := d.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			break
+		}
+		return types.ParseJSON(types.FormatText(d, t, nil))
+	case types.PhysDecimal:
+		x := d.Decimal()
+		if x.Form != 0 {
+			break
+		}
+		return &types.JSONValue{Kind: types.JSONNumber, Num: x}, nil
+	case types.PhysJSON:
+		return parseJSON(d, t.Kind == types.KindJSON)
+	case types.PhysArray:
+		v := &types.JSONValue{Kind: types.JSONArray}
+		elem := d.Array().Elem
+		if e := ElemType(t); e != nil && e.Kind != types.KindAnyElement {
+			elem = e
+		}
+		for _, e := range d.Array().Elems {
+			x, err := ToJSON(ctx, e, elem)
+			if err != nil {
+				return nil, err
+			}
+			v.Elems = append(v.Elems, x)
+		}
+		return v, nil
+	case types.PhysTuple:
+		tu := d.Tuple()
+		v := &types.JSONValue{Kind: types.JSONObject}
+		for i, e := range tu.Elems {
+			x, err := ToJSON(ctx, e, tu.Types[i])
+			if err != nil {
+				return nil, err
+			}
+			v.Members = append(v.Members, types.JSONMember{Key: "f" + strconv.Itoa(i+1), Value: x})
+		}
+		return v, nil
+	case types.PhysTimestamp:
+		// ISO 8601 with a T.
+		s := types.FormatText(d, t, ctx.TextEnv().Location)
+		if t.Kind == types.KindTimestampTZ && !types.IsInfinite(d.Micros()) {
+			if i := strings.LastIndexAny(s, "+-"); i > 10 && len(s)-i == 3 {
+				s += ":00"
+			}
+		}
+		return &types.JSONValue{Kind: types.JSONString, Str: strings.Replace(s, " ", "T", 1)}, nil
+	}
+	return &types.JSONValue{Kind: types.JSONString, Str: textOf(ctx, d, t)}, nil
+}
+
+// compact is the text of a json (not jsonb) value that a function built: no blank after separators but where
+// PostgreSQL puts one.
+func compact(buf []byte, v *types.JSONValue) []byte {
+	switch v.Kind {
+	case types.JSONArray:
+		buf = append(buf, '[')
+		for i, e := range v.Elems {
+			if i > 0 {
+				buf = append(buf, ',')
+			}
+			buf = compact(buf, e)
+		}
+		return append(buf, ']')
+	case types.JSONObject:
+		buf = append(buf, '{')
+		for i, m := range v.Members {
+			if i > 0 {
+				buf = append(buf, ',')
+			}
+			buf = types.AppendJSONString(buf, m.Key)
+			buf = append(buf, ':')
+			buf = compact(buf, m.Value)
+		}
+		return append(buf, '}')
+	}
+	return v.Append(buf)
+}
+
+// jsonFragment is the text of one value within a built json.
+func jsonFragment(ctx *Context, d types.Datum, t *types.T) (string, error) {
+	if d.Phys() == types.PhysJSON {
+		return d.Str(), nil
+	}
+	v, err := ToJSON(ctx, d, t)
+	if err != nil {
+		return "", err
+	}
+	return string(compact(nil, v)), nil
+}
+
+func keyText(ctx *Context, d types.Datum, t *types.T, pos int) (string, error) {
+	if d.IsNull() {
+		return "", sqlstate.New(sqlstate.InvalidParameterValue, "argument %d: key must not be null", pos)
+	}
+	return textOf(ctx, d, t), nil
+}
+
+func buildObject(b bool) func(ts []*types.T) evalN {
+	return func(ts []*types.T) evalN {
+		return func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			if len(a)%2 != 0 {
+				return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "argument list must have even number of elements").
+					WithHint("The arguments of %s must consist of alternating keys and values.", choose(b, "jsonb_build_object()", "json_build_object()"))
+			}
+			if b {
+				var ms []types.JSONMember
+				for i := 0; i < len(a); i += 2 {
+					k, err := keyText(ctx, a[i], ts[i], i+1)
+					if err != nil {
+						return types.Null, err
+					}
+					v, err := ToJSON(ctx, a[i+1], ts[i+1])
+					if err != nil {
+						return types.Null, err
+					}
+					ms = append(ms, types.JSONMember{Key: k, Value: v})
+				}
+				return canonical(types.NewJSONObject(ms))
+			}
+			buf := []byte{'{'}
+			for i := 0; i < len(a); i += 2 {
+				if i > 0 {
+					buf = append(buf, ", "...)
+				}
+				k, err := keyText(ctx, a[i], ts[i], i+1)
+				if err != nil {
+					return types.Null, err
+				}
+				f, err := jsonFragment(ctx, a[i+1], ts[i+1])
+				if err != nil {
+					return types.Null, err
+				}
+				buf = types.AppendJSONString(buf, k)
+				buf = append(buf, " : "...)
+				buf = append(buf, f...)
+			}
+			return types.NewJSON(string(append(buf, '}'))), nil
+		}
+	}
+}
+
+// canonical makes a jsonb of a value whose parts may come from json.
+func canonical(v *types.JSONValue) (types.Datum, error) {
+	c, err := types.ParseJSON(v.String())
+	if err != nil {
+		return types.Null, err
+	}
+	return types.NewJSON(c.String()), nil
+}
+
+func buildArray(b bool) func(ts []*types.T) evalN {
+	return func(ts []*types.T) evalN {
+		return func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			if b {
+				v := &types.JSONValue{Kind: types.JSONArray}
+				for i, d := range a {
+					x, err := ToJSON(ctx, d, ts[i])
+					if err != nil {
+						return types.Null, err
+					}
+					v.Elems = append(v.Elems, x)
+				}
+				return canonical(v)
+			}
+			buf := []byte{'['}
+			for i, d := range a {
+				if i > 0 {
+					buf = append(buf, ", "...)
+				}
+				f, err := jsonFragment(ctx, d, ts[i])
+				if err != nil {
+					return types.Null, err
+				}
+				buf = append(buf, f...)
+			}
+			return types.NewJSON(string(append(buf, ']'))), nil
+		}
+	}
+}
+
+func untypedArgs(f func(ts []*types.T) evalN) evalN {
+	return func(ctx *Context, args []types.Datum) (types.Datum, error) {
+		ts := make([]*types.T, len(args))
+		for i := range ts {
+			ts[i] = types.Text
+		}
+		return f(ts)(ctx, args)
+	}
+}
+
+func addJSON(r *Registry) {
+	for _, t := range []string{"json", "jsonb"} {
+		b := t == "jsonb"
+		ordered := !b
+		byKey := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
+			return func(_ *Context, a, k types.Datum) (types.Datum, error) {
+				v, err := parseJSON(a, ordered)
+				if err != nil {
+					return types.Null, err
+				}
+				return out(v.Get(k.Str()))
+			}
+		}
+		byIndex := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
+			return func(_ *Context, a, k types.Datum) (types.Datum, error) {
+				v, err := parseJSON(a, ordered)
+				if err != nil {
+					return types.Null, err
+				}
+				return out(v.Index(k.Int()))
+			}
+		}
+		byPath := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
+			return func(_ *Context, a, k types.Datum) (types.Datum, error) {
+				v, err := parseJSON(a, ordered)
+				if err != nil {
+					return types.Null, err
+				}
+				return out(walkPath(v, elems(k)))
+			}
+		}
+		byPathArgs := func(out func(*types.JSONValue) (types.Datum, error)) evalN {
+			return func(_ *Context, a []types.Datum) (types.Datum, error) {
+				v, err := parseJSON(a[0], ordered)
+				if err != nil {
+					return types.Null, err
+				}
+				return out(walkPath(v, a[1:]))
+			}
+		}
+		asJSON := jsonDatum
+		if ordered {
+			asJSON = func(v *types.JSONValue) (types.Datum, error) {
+				if v == nil {
+					return types.Null, nil
+				}
+				return types.NewJSON(string(compact(nil, v))), nil
+			}
+		}
+		r.op2("->("+t+", text) "+t, byKey(asJSON))
+		r.op2("->("+t+", int4) "+t, byIndex(asJSON))
+		r.op2("->>("+t+", text) text", byKey(jsonText))
+		r.op2("->>("+t+", int4) text", byIndex(jsonText))
+		r.op2("#>("+t+", text[]) "+t, byPath(asJSON))
+		r.op2("#>>("+t+", text[]) text", byPath(jsonText))
+		r.fn(t+"_extract_path("+t+", variadic text) "+t, byPathArgs(asJSON))
+		r.fn(t+"_extract_path_text("+t+", variadic text) text", byPathArgs(jsonText))
+		r.f1(t+"_typeof("+t+") text", func(_ *Context, a types.Datum) (types.Datum, error) {
+			v, err := parseJSON(a, ordered)
+			if err != nil {
+				return types.Null, err
+			}
+			return str(v.TypeName())
+		})
+		r.f1(t+"_array_length("+t+") int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+			v, err := parseJSON(a, ordered)
+			if err != nil {
+				return types.Null, err
+			}
+			switch v.Kind {
+			case types.JSONArray:
+				return num(int64(len(v.Elems)))
+			case types.JSONObject:
+				return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot get array length of a non-array")
+			}
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot get array length of a scalar")
+		})
+		r.f1(t+"_strip_nulls("+t+") "+t, func(_ *Context, a types.Datum) (types.Datum, error) {
+			v, err := parseJSON(a, ordered)
+			if err != nil {
+				return types.Null, err
+			}
+			return asJSON(stripNulls(v))
+		})
+		for _, o := range []*Overload{r.add(r.funcs, t+"_build_object(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_object() "+t, Immutable)} {
+			o.calledOnNull().TypedEval = buildObject(b)
+			o.setN(untypedArgs(buildObject(b)))
+		}
+		for _, o := range []*Overload{r.add(r.funcs, t+"_build_array(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_array() "+t, Immutable)} {
+			o.calledOnNull().TypedEval = buildArray(b)
+			o.setN(untypedArgs(buildArray(b)))
+		}
+		convert := func(ts []*types.T) evalN {
+			return func(ctx *Context, a []types.Datum) (types.Datum, error) {
+				if !b {
+					f, err := jsonFragment(ctx, a[0], ts[0])
+					return types.NewJSON(f), err
+				}
+				v, err := ToJSON(ctx, a[0], ts[0])
+				if err != nil {
+					return types.Null, err
+				}
+				return canonical(v)
+			}
+		}
+		names := []string{"to_" + t}
+		if !b {
+			names = append(names, "row_to_json", "array_to_json")
+		}
+		for _, n := range names {
+			o := r.add(r.funcs, n+"(any) "+t, Stable)
+			o.TypedEval = convert
+			o.setN(untypedArgs(convert))
+		}
+		each := func(text bool) func(*Context, []types.Datum) ([]types.Row, error) {
+			return func(_ *Context, a []types.Datum) ([]types.Row, error) {
+				if a[0].IsNull() {
+					return nil, nil
+				}
+				v, err := parseJSON(a[0], ordered)
+				if err != nil {
+					return nil, err
+				}
+				if v.Kind != types.JSONObject {
+					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-object", choose(text, t+"_each_text", t+"_each"))
+				}
+				rows := make([]types.Row, len(v.Members))
+				for i, m := range v.Members {
+					d, err := asJSON(m.Value)
+					if text {
+						d, err = jsonText(m.Value)
+					}
+					if err != nil {
+						return nil, err
+					}
+					rows[i] = types.Row{types.NewString(m.Key), d}
+				}
+				return rows, nil
+			}
+		}
+		r.fset(t+"_each("+t+") text", "key text, value "+t, each(false))
+		r.fset(t+"_each_text("+t+") text", "key text, value text", each(true))
+		elements := func(text bool) func(*Context, []types.Datum) ([]types.Row, error) {
+			return func(_ *Context, a []types.Datum) ([]types.Row, error) {
+				if a[0].IsNull() {
+					return nil, nil
+				}
+				v, err := parseJSON(a[0], ordered)
+				if err != nil {
+					return nil, err
+				}
+				switch v.Kind {
+				case types.JSONArray:
+				case types.JSONObject:
+					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from an object")
+				default:
+					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from a scalar")
+				}
+				rows := make([]types.Row, len(v.Elems))
+				for i, e := range v.Elems {
+					d, err := asJSON(e)
+					if text {
+						d, err = jsonText(e)
+					}
+					if err != nil {
+						return nil, err
+					}
+					rows[i] = types.Row{d}
+				}
+				return rows, nil
+			}
+		}
+		r.fset(t+"_array_elements("+t+") "+t, "value "+t, elements(false))
+		r.fset(t+"_array_elements_text("+t+") text", "value text", elements(true))
+		r.fset(t+"_object_keys("+t+") text", t+"_object_keys text", func(_ *Context, a []types.Datum) ([]types.Row, error) {
+			if a[0].IsNull() {
+				return nil, nil
+			}
+			v, err := parseJSON(a[0], ordered)
+			if err != nil {
+				return nil, err
+			}
+			if v.Kind != types.JSONObject {
+				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s_object_keys on %s", t,
+					choose(v.Kind == types.JSONArray, "an array", "a scalar"))
+			}
+			rows := make([]types.Row, len(v.Members))
+			for i, m := range v.Members {
+				rows[i] = types.Row{types.NewString(m.Key)}
+			}
+			return rows, nil
+		})
+		r.f2(t+"_object(text[], text[]) "+t, func(_ *Context, a, v types.Datum) (types.Datum, error) {
+			ks, vs := elems(a), elems(v)
+			if len(ks) != len(vs) {
+				return types.Null, sqlstate.New("2202E", "mismatched array dimensions")
+			}
+			var ms []types.JSONMember
+			for i := range ks {
+				x := &types.JSONValue{Kind: types.JSONNull}
+				if !vs[i].IsNull() {
+					x = &types.JSONValue{Kind: types.JSONString, Str: vs[i].Str()}
+				}
+				ms = append(ms, types.JSONMember{Key: ks[i].Str(), Value: x})
+			}
+			return jsonDatum(types.NewJSONObject(ms))
+		})
+	}
+	two := func(f func(a, b *types.JSONValue) (types.Datum, error)) eval2 {
+		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
+			x, err := types.ParseJSON(a.Str())
+			if err != nil {
+				return types.Null, err
+			}
+			y, err := types.ParseJSON(b.Str())
+			if err != nil {
+				return types.Null, err
+			}
+			return f(x, y)
+		}
+	}
+	r.op2("@>(jsonb, jsonb) bool", two(func(a, b *types.JSONValue) (types.Datum, error) { return boolean(jsonContains(a, b, true)) }))
+	r.op2("<@(jsonb, jsonb) bool", two(func(a, b *types.JSONValue) (types.Datum, error) { return boolean(jsonContains(b, a, true)) }))
+	r.op2("||(jsonb, jsonb) jsonb", two(func(a, b *types.JSONValue) (types.Datum, error) {
+		if a.Kind == types.JSONObject && b.Kind == types.JSONObject {
+			return jsonDatum(types.NewJSONObject(append(append([]types.JSONMember(nil), a.Members...), b.Members...)))
+		}
+		list := func(v *types.JSONValue) []*types.JSONValue {
+			if v.Kind == types.JSONArray {
+				return v.Elems
+			}
+			return []*types.JSONValue{v}
+		}
+		return jsonDatum(&types.JSONValue{Kind: types.JSONArray, Elems: append(append([]*types.JSONValue(nil), list(a)...), list(b)...)})
+	}))
+	exists := func(v *types.JSONValue, key string) bool {
+		switch v.Kind {
+		case types.JSONObject:
+			return v.Get(key) != nil
+		case types.JSONArray:
+			for _, e := range v.Elems {
+				if e.Kind == types.JSONString && e.Str == key {
+					return true
+				}
+			}
+		case types.JSONString:
+			return v.Str == key
+		}
+		return false
+	}
+	r.op2("?(jsonb, text) bool", func(_ *Context, a, k types.Datum) (types.Datum, error) {
+		v, err := types.ParseJSON(a.Str())
+		if err != nil {
+			return types.Null, err
+		}
+		return boolean(exists(v, k.Str()))
+	})
+	for _, v := range []struct {
+		op  string
+		all bool
+	}{{"?|", false}, {"?&", true}} {
+		r.op2(v.op+"(jsonb, text[]) bool", func(_ *Context, a, k types.Datum) (types.Datum, error) {
+			j, err := types.ParseJSON(a.Str())
+			if err != nil {
+				return types.Null, err
+			}
+			for _, e := range elems(k) {
+				if !e.IsNull() && exists(j, e.Str()) != v.all {
+					return boolean(!v.all)
+				}
+			}
+			return boolean(v.all)
+		})
+	}
+	r.op2("-(jsonb, text) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) { return deleteKeys(a, []types.Datum{k}) })
+	r.op2("-(jsonb, text[]) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) { return deleteKeys(a, elems(k)) })
+	r.op2("-(jsonb, int4) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) {
+		v, err := types.ParseJSON(a.Str())
+		if err != nil {
+			return types.Null, err
+		}
+		if v.Kind != types.JSONArray {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot delete from %s using integer index",
+				choose(v.Kind == types.JSONObject, "object", "scalar"))
+		}
+		i := k.Int()
+		if i < 0 {
+			i += int64(len(v.Elems))
+		}
+		if i >= 0 && i < int64(len(v.Elems)) {
+			v.Elems = append(v.Elems[:i], v.Elems[i+1:]...)
+		}
+		return jsonDatum(v)
+	})
+	deletePath := func(_ *Context, a, k types.Datum) (types.Datum, error) {
+		v, err := types.ParseJSON(a.Str())
+		if err != nil {
+			return types.Null, err
+		}
+		return jsonDatum(setPath(v, elems(k), nil, setDelete))
+	}
+	r.op2("#-(jsonb, text[]) jsonb", deletePath)
+	r.f2("jsonb_delete_path(jsonb, text[]) jsonb", deletePath)
+	set := func(mode setMode) evalN {
+		return func(_ *Context, a []types.Datum) (types.Datum, error) {
+			v, err := types.ParseJSON(a[0].Str())
+			if err != nil {
+				return types.Null, err
+			}
+			n, err := types.ParseJSON(a[2].Str())
+			if err != nil {
+				return types.Null, err
+			}
+			m := mode
+			if len(a) > 3 {
+				switch {
+				case mode == setCreate && !a[3].Bool():
+					m = setReplace
+				case mode == setInsert && a[3].Bool():
+					m = setInsertAfter
+				}
+			}
+			return jsonDatum(setPath(v, elems(a[1]), n, m))
+		}
+	}
+	r.fn("jsonb_set(jsonb, text[], jsonb) jsonb", set(setCreate))
+	r.fn("jsonb_set(jsonb, text[], jsonb, bool) jsonb", set(setCreate))
+	r.fn("jsonb_insert(jsonb, text[], jsonb) jsonb", set(setInsert))
+	r.fn("jsonb_insert(jsonb, text[], jsonb, bool) jsonb", set(setInsert))
+	r.f1("jsonb_pretty(jsonb) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		v, err := types.ParseJSON(a.Str())
+		if err != nil {
+			return types.Null, err
+		}
+		return str(string(v.AppendPretty(nil, 0)))
+	})
+}
+
+func deleteKeys(a types.Datum, keys []types.Datum) (types.Datum, error) {
+	v, err := types.ParseJSON(a.Str())
+	if err != nil {
+		return types.Null, err
+	}
+	has := func(s string) bool {
+		for _, k := range keys {
+			if !k.IsNull() && k.Str() == s {
+				return true
+			}
+		}
+		return false
+	}
+	switch v.Kind {
+	case types.JSONObject:
+		out := v.Members[:0]
+		for _, m := range v.Members {
+			if !has(m.Key) {
+				out = append(out, m)
+			}
+		}
+		v.Members = out
+	case types.JSONArray:
+		out := v.Elems[:0]
+		for _, e := range v.Elems {
+			if e.Kind != types.JSONString || !has(e.Str) {
+				out = append(out, e)
+			}
+		}
+		v.Elems = out
+	default:
+		return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot delete from scalar")
+	}
+	return jsonDatum(v)
+}
+
+type setMode uint8
+
+const (
+	setCreate  setMode = iota // replace, or add if the last step is missing
+	setReplace                // replace only
+	setInsert                 // insert before (arrays), add (objects)
+	setInsertAfter
+	setDelete
+)
+
+// setPath changes what a path leads to; the value is fresh from the parser and may be changed in place.
+func setPath(v *types.JSONValue, path []types.Datum, n *types.JSONValue, mode setMode) *types.JSONValue {
+	if len(path) == 0 || path[0].IsNull() {
+		return v
+	}
+	step, last := path[0].Str(), len(path) == 1
+	switch v.Kind {
+	case types.JSONObject:
+		for i := range v.Members {
+			if v.Members[i].Key != step {
+				continue
+			}
+			switch {
+			case !last:
+				v.Members[i].Value = setPath(v.Members[i].Value, path[1:], n, mode)
+			case mode == setDelete:
+				v.Members = append(v.Members[:i], v.Members[i+1:]...)
+			case mode == setCreate || mode == setReplace:
+				v.Members[i].Value = n
+			}
+			return v
+		}
+		if last && mode != setReplace && mode != setDelete {
+			return types.NewJSONObject(append(v.Members, types.JSONMember{Key: step, Value: n}))
+		}
+	case types.JSONArray:
+		i, err := strconv.ParseInt(step, 10, 32)
+		if err != nil {
+			return v
+		}
+		size := int64(len(v.Elems))
+		if i < 0 {
+			i += size
+		}
+		if i >= 0 && i < size {
+			switch {
+			case !last:
+				v.Elems[i] = setPath(v.Elems[i], path[1:], n, mode)
+			case mode == setDelete:
+				v.Elems = append(v.Elems[:i], v.Elems[i+1:]...)
+			case mode == setInsert || mode == setInsertAfter:
+				if mode == setInsertAfter {
+					i++
+				}
+				v.Elems = append(v.Elems[:i], append([]*types.JSONValue{n}, v.Elems[i:]...)...)
+			default:
+				v.Elems[i] = n
+			}
+			return v
+		}
+		if last && mode != setReplace && mode != setDelete {
+			if i < 0 {
+				v.Elems = append([]*types.JSONValue{n}, v.Elems...)
+			} else {
+				v.Elems = append(v.Elems, n)
+			}
+		}
+	}
+	return v
+}
+
+func stripNulls(v *types.JSONValue) *types.JSONValue {
+	switch v.Kind {
+	case types.JSONObject:
+		out := v.Members[:0]
+		for _, m := range v.Members {
+			if m.Value.Kind != types.JSONNull {
+				m.Value = stripNulls(m.Value)
+				out = append(out, m)
+			}
+		}
+		v.Members = out
+	case types.JSONArray:
+		for i := range v.Elems {
+			v.Elems[i] = stripNulls(v.Elems[i])
+		}
+	}
+	return v
+}
+
+// jsonContains is the operator @>: a scalar is contained in an array at the top level.
+func jsonContains(a, b *types.JSONValue, top bool) bool {
+	if a.Kind != b.Kind {
+		return top && a.Kind == types.JSONArray && b.Kind != types.JSONObject && b.Kind != types.JSONArray &&
+			jsonContains(a, &types.JSONValue{Kind: types.JSONArray, Elems: []*types.JSONValue{b}}, false)
+	}
+	switch a.Kind {
+	case types.JSONObject:
+		for _, m := range b.Members {
+			v := a.Get(m.Key)
+			if v == nil || !jsonContains(v, m.Value, false) {
+				return false
+			}
+		}
+		return true
+	case types.JSONArray:
+		for _, e := range b.Elems {
+			found := false
+			for _, x := range a.Elems {
+				if jsonContains(x, e, false) {
+					found = true
+					break
+				}
+			}
+			if !found {
+				return false
+			}
+		}
+		return true
+	}
+	return types.CompareJSON(a, b) == 0
+}
+
+type jsonAgg struct {
+	b   bool
+	t   *types.T
+	v   *types.JSONValue // jsonb
+	buf []byte           // json
+	any bool
+}
+
+func (a *jsonAgg) Add(ctx *Context, args []types.Datum) error {
+	a.any = true
+	if a.b {
+		x, err := ToJSON(ctx, args[0], a.t)
+		if err != nil {
+			return err
+		}
+		a.v.Elems = append(a.v.Elems, x)
+		return nil
+	}
+	if a.buf == nil {
+		a.buf = append(a.buf, '[')
+	} else {
+		a.buf = append(a.buf, ", "...)
+	}
+	f, err := jsonFragment(ctx, args[0], a.t)
+	a.buf = append(a.buf, f...)
+	return err
+}
+
+func (a *jsonAgg) Result() (types.Datum, error) {
+	switch {
+	case !a.any:
+		return types.Null, nil
+	case a.b:
+		return canonical(a.v)
+	}
+	return types.NewJSON(string(a.buf) + "]"), nil
+}
+
+type jsonObjectAgg struct {
+	b   bool
+	ts  []*types.T
+	ms  []types.JSONMember
+	buf []byte
+	any bool
+}
+
+func (a *jsonObjectAgg) Add(ctx *Context, args []types.Datum) error {
+	if args[0].IsNull() {
+		return sqlstate.New(sqlstate.InvalidParameterValue, "field name must not be null")
+	}
+	a.any = true
+	k := textOf(ctx, args[0], a.ts[0])
+	if a.b {
+		v, err := ToJSON(ctx, args[1], a.ts[1])
+		a.ms = append(a.ms, types.JSONMember{Key: k, Value: v})
+		return err
+	}
+	if a.buf == nil {
+		a.buf = append(a.buf, "{ "...)
+	} else {
+		a.buf = append(a.buf, ", "...)
+	}
+	f, err := jsonFragment(ctx, args[1], a.ts[1])
+	a.buf = types.AppendJSONString(a.buf, k)
+	a.buf = append(a.buf, " : "...)
+	a.buf = append(a.buf, f...)
+	return err
+}
+
+func (a *jsonObjectAgg) Result() (types.Datum, error) {
+	switch {
+	case !a.any:
+		return types.Null, nil
+	case a.b:
+		return canonical(types.NewJSONObject(a.ms))
+	}
+	return types.NewJSON(string(a.buf) + " }"), nil
+}
+
+func addJSONAggregates(r *Registry) {
+	for _, t := range []string{"json", "jsonb"} {
+		b := t == "jsonb"
+		a := r.agg(t+"_agg(any) "+t, func() Accumulator {
+			return &jsonAgg{b: b, t: types.Text, v: &types.JSONValue{Kind: types.JSONArray}}
+		})
+		a.NewTyped = func(ts []*types.T) Accumulator {
+			return &jsonAgg{b: b, t: ts[0], v: &types.JSONValue{Kind: types.JSONArray}}
+		}
+		o := r.agg(t+"_object_agg(any, any) "+t, func() Accumulator {
+			return &jsonObjectAgg{b: b, ts: []*types.T{types.Text, types.Text}}
+		})
+		o.NewTyped = func(ts []*types.T) Accumulator { return &jsonObjectAgg{b: b, ts: ts} }
+	}
+}

@@ -1,0 +1,279 @@
+package scalar
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// likePattern is a compiled LIKE pattern: the pieces between the % signs.
+type likePattern struct {
+	parts [][]likeItem // at least one; % between each two
+	fold  bool
+	// literal is set if the pattern has no wildcard but leading and trailing %.
+	literal       string
+	isLiteral     bool
+	before, after bool // with isLiteral: a % before, after
+}
+
+// likeItem is a literal character or, if any, one arbitrary character.
+type likeItem struct {
+	r   rune
+	any bool
+}
+
+func compileLike(pattern string, escape rune, fold bool) (*likePattern, error) {
+	p := &likePattern{fold: fold, parts: [][]likeItem{nil}}
+	plain := true
+	var lit strings.Builder
+	percents, midPercent := 0, false
+	rs := []rune(pattern)
+	for i := 0; i < len(rs); i++ {
+		c := rs[i]
+		last := len(p.parts) - 1
+		switch {
+		case escape != 0 && c == escape:
+			if i++; i >= len(rs) {
+				return nil, sqlstate.New(sqlstate.InvalidEscape, "LIKE pattern must not end with escape character")
+			}
+			c = rs[i]
+			fallthrough
+		default:
+			if fold {
+				c = unicode.ToLower(c)
+			}
+			p.parts[last] = append(p.parts[last], likeItem{r: c})
+			lit.WriteRune(c)
+			if percents > 0 && lit.Len() > utf8.RuneLen(c) && p.after {
+				midPercent = true
+			}
+			p.after = false
+		case c == '%':
+			percents++
+			if lit.Len() == 0 {
+				p.before = true
+			}
+			p.after = true
+			if len(p.parts[last]) > 0 || last == 0 {
+				p.parts = append(p.parts, nil)
+			}
+		case c == '_':
+			plain = false
+			p.parts[last] = append(p.parts[last], likeItem{any: true})
+			p.after = false
+		}
+	}
+	if plain && !midPercent && !fold {
+		p.isLiteral, p.literal = true, lit.String()
+		if lit.Len() == 0 && percents > 0 {
+			p.before, p.after = true, true
+		}
+	}
+	return p, nil
+}
+
+func (p *likePattern) match(s string) bool {
+	if p.isLiteral {
+		switch {
+		case p.before && p.after:
+			return strings.Contains(s, p.literal)
+		case p.before:
+			return strings.HasSuffix(s, p.literal)
+		case p.after:
+			return strings.HasPrefix(s, p.literal)
+		}
+		return s == p.literal
+	}
+	first := p.parts[0]
+	n, ok := p.prefix(s, first)
+	if !ok {
+		return false
+	}
+	s = s[n:]
+	if len(p.parts) == 1 {
+		return s == ""
+	}
+	for _, part := range p.parts[1 : len(p.parts)-1] {
+		if len(part) == 0 {
+			continue
+		}
+		found := false
+		for {
+			if n, ok := p.prefix(s, part); ok {
+				s, found = s[n:], true
+				break
+			}
+			if s == "" {
+				break
+			}
+			_, w := utf8.DecodeRuneInString(s)
+			s = s[w:]
+		}
+		if !found {
+			return false
+		}
+	}
+	// The last part has to match at the end.
+	last := p.parts[len(p.parts)-1]
+	if len(last) == 0 {
+		return true
+	}
+	cut := len(s)
+	for range last {
+		if cut == 0 {
+			return false
+		}
+		_, w := utf8.DecodeLastRuneInString(s[:cut])
+		cut -= w
+	}
+	n, ok = p.prefix(s[cut:], last)
+	return ok && cut+n == len(s)
+}
+
+// prefix matches items at the start of s and says how many bytes they took.
+func (p *likePattern) prefix(s string, items []likeItem) (int, bool) {
+	at := 0
+	for _, it := range items {
+		if at >= len(s) {
+			return 0, false
+		}
+		r, w := rune(s[at]), 1
+		if r >= utf8.RuneSelf {
+			r, w = utf8.DecodeRuneInString(s[at:])
+		}
+		if !it.any {
+			if p.fold {
+				r = unicode.ToLower(r)
+			}
+			if r != it.r {
+				return 0, false
+			}
+		}
+		at += w
+	}
+	return at, true
+}
+
+// LikePrefix is the literal text that every match of a LIKE pattern begins with, and whether the pattern is only that
+// text; the optimizer makes index ranges of it.
+func LikePrefix(pattern string) (prefix string, whole bool) {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; c {
+		case '%', '_':
+			return b.String(), false
+		case '\\':
+			if i++; i >= len(pattern) {
+				return b.String(), false
+			}
+			b.WriteByte(pattern[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), true
+}
+
+func addTextOperators(r *Registry) {
+	for _, v := range []struct {
+		name         string
+		fold, negate bool
+	}{{"~~", false, false}, {"!~~", false, true}, {"~~*", true, false}, {"!~~*", true, true}} {
+		for _, t := range []string{"text, text", "bytea, bytea"} {
+			if t != "text, text" && v.fold {
+				continue
+			}
+			o := r.op2(v.name+"("+t+") bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+				p, err := compileLike(b.Str(), '\\', v.fold)
+				if err != nil {
+					return types.Null, err
+				}
+				return types.NewBool(p.match(a.Str()) != v.negate), nil
+			})
+			o.Prepare = func(args []types.Datum, known []bool) evalN {
+				if !known[1] {
+					return nil
+				}
+				p, err := compileLike(args[1].Str(), '\\', v.fold)
+				if err != nil {
+					return nil
+				}
+				return func(_ *Context, args []types.Datum) (types.Datum, error) {
+					return types.NewBool(p.match(args[0].Str()) != v.negate), nil
+				}
+			}
+		}
+	}
+	// like_escape rewrites a pattern with another escape character to one with a backslash.
+	likeEscape := func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		esc := []rune(b.Str())
+		if len(esc) > 1 {
+			return types.Null, sqlstate.New(sqlstate.InvalidEscape, "invalid escape string").WithHint("Escape string must be empty or one character.")
+		}
+		var out strings.Builder
+		rs := []rune(a.Str())
+		for i := 0; i < len(rs); i++ {
+			switch {
+			case len(esc) == 1 && rs[i] == esc[0]:
+				if i+1 < len(rs) {
+					i++
+					out.WriteByte('\\')
+					out.WriteRune(rs[i])
+				} else {
+					out.WriteByte('\\')
+				}
+			case rs[i] == '\\':
+				out.WriteString(`\\`)
+			default:
+				out.WriteRune(rs[i])
+			}
+		}
+		return types.NewString(out.String()), nil
+	}
+	r.f2("like_escape(text, text) text", likeEscape)
+	r.f2("like(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		p, err := compileLike(b.Str(), '\\', false)
+		if err != nil {
+			return types.Null, err
+		}
+		return types.NewBool(p.match(a.Str())), nil
+	})
+	concat := func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		return types.NewString(a.Str() + b.Str()), nil
+	}
+	r.op2("||(text, text) text", concat)
+	r.op2("||(bytea, bytea) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		return types.NewBytes(a.Str() + b.Str()), nil
+	})
+	// text || anything and anything || text go through the other's text form.
+	for _, sig := range []string{"||(text, any) text", "||(any, text) text"} {
+		o := r.add(r.ops, sig, Stable)
+		o.TypedEval = func(ts []*types.T) evalN {
+			return func(ctx *Context, args []types.Datum) (types.Datum, error) {
+				return types.NewString(textOf(ctx, args[0], ts[0]) + textOf(ctx, args[1], ts[1])), nil
+			}
+		}
+		o.setN(func(ctx *Context, args []types.Datum) (types.Datum, error) {
+			return types.NewString(textOf(ctx, args[0], types.Text) + textOf(ctx, args[1], types.Text)), nil
+		})
+	}
+	r.op2("^@(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		return types.NewBool(strings.HasPrefix(a.Str(), b.Str())), nil
+	})
+}
+
+// textOf is a value's output text in the session.
+func textOf(ctx *Context, d types.Datum, t *types.T) string {
+	if d.Phys() == types.PhysString && t.Kind != types.KindBPChar {
+		return d.Str()
+	}
+	if t.IsReg() && d.Str() == "" && t.Kind != types.KindOID && d.Phys() == types.PhysInt {
+		if n := regName(ctx, t.Kind, uint32(d.Int())); n != "" {
+			return n
+		}
+	}
+	return types.FormatText(d, t, ctx.TextEnv().Location)
+}

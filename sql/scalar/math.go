@@ -1,0 +1,258 @@
+package scalar
+
+import (
+	"math"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+func addMath(r *Registry) {
+	for _, t := range []*types.T{types.Int2, types.Int4, types.Int8} {
+		n := t.TypName()
+		r.f1("abs("+n+") "+n, absInt(t))
+		r.f2("mod("+n+", "+n+") "+n, modInts)
+	}
+	gcd := func(t *types.T) eval2 {
+		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
+			x, y := a.Int(), b.Int()
+			for y != 0 {
+				if y == -1 {
+					x, y = 1, 0
+					break
+				}
+				x, y = y, x%y
+			}
+			if x < 0 {
+				x = -x
+			}
+			if x < 0 || !intInRange(x, t.Kind) {
+				return types.Null, rangeErr(t)
+			}
+			return num(x)
+		}
+	}
+	for _, t := range []*types.T{types.Int4, types.Int8} {
+		n := t.TypName()
+		g := gcd(t)
+		r.f2("gcd("+n+", "+n+") "+n, g)
+		r.f2("lcm("+n+", "+n+") "+n, func(c *Context, a, b types.Datum) (types.Datum, error) {
+			if a.Int() == 0 || b.Int() == 0 {
+				return num(0)
+			}
+			d, err := g(c, a, b)
+			if err != nil {
+				return types.Null, err
+			}
+			p, ok := mulInt64(a.Int()/d.Int(), b.Int())
+			if p < 0 {
+				p = -p
+			}
+			if !ok || p < 0 || !intInRange(p, t.Kind) {
+				return types.Null, rangeErr(t)
+			}
+			return num(p)
+		})
+	}
+	for _, single := range []bool{true, false} {
+		n := "float8"
+		if single {
+			n = "float4"
+		}
+		r.f1("abs("+n+") "+n, func(_ *Context, a types.Datum) (types.Datum, error) { return types.NewFloat(math.Abs(a.Float())), nil })
+	}
+	f8 := func(name string, f func(float64) float64) {
+		r.f1(name+"(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) { return types.NewFloat(f(a.Float())), nil })
+	}
+	f8("ceil", math.Ceil)
+	f8("ceiling", math.Ceil)
+	f8("floor", math.Floor)
+	f8("round", math.RoundToEven)
+	f8("trunc", math.Trunc)
+	f8("cbrt", math.Cbrt)
+	f8("degrees", func(f float64) float64 { return f * (180 / math.Pi) })
+	f8("radians", func(f float64) float64 { return f * (math.Pi / 180) })
+	f8("sign", func(f float64) float64 {
+		switch {
+		case f > 0:
+			return 1
+		case f < 0:
+			return -1
+		}
+		return f
+	})
+	r.f1("sqrt(float8) float8", sqrtFloat)
+	r.f1("exp(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
+		return floatResult(math.Exp(a.Float()), false, isInf(a.Float()), isInf(a.Float()))
+	})
+	log := func(f func(float64) float64) eval1 {
+		return func(_ *Context, a types.Datum) (types.Datum, error) {
+			switch x := a.Float(); {
+			case x == 0:
+				return types.Null, sqlstate.New("2201E", "cannot take logarithm of zero")
+			case x < 0:
+				return types.Null, sqlstate.New("2201E", "cannot take logarithm of a negative number")
+			default:
+				return types.NewFloat(f(x)), nil
+			}
+		}
+	}
+	r.f1("ln(float8) float8", log(math.Log))
+	r.f1("log(float8) float8", log(math.Log10))
+	r.f1("log10(float8) float8", log(math.Log10))
+	domain := func(name string, lo, hi float64, f func(float64) float64) {
+		r.f1(name+"(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
+			if x := a.Float(); x < lo || x > hi {
+				return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "input is out of range")
+			}
+			return types.NewFloat(f(a.Float())), nil
+		})
+	}
+	inf := math.Inf(1)
+	deg := 180 / math.Pi
+	for _, v := range []struct {
+		name   string
+		lo, hi float64
+		f      func(float64) float64
+	}{
+		{"sin", -inf, inf, math.Sin}, {"cos", -inf, inf, math.Cos}, {"tan", -inf, inf, math.Tan},
+		{"cot", -inf, inf, func(x float64) float64 { return 1 / math.Tan(x) }},
+		{"asin", -1, 1, math.Asin}, {"acos", -1, 1, math.Acos}, {"atan", -inf, inf, math.Atan},
+		{"sinh", -inf, inf, math.Sinh}, {"cosh", -inf, inf, math.Cosh}, {"tanh", -inf, inf, math.Tanh},
+		{"asinh", -inf, inf, math.Asinh}, {"acosh", 1, inf, math.Acosh}, {"atanh", -1, 1, math.Atanh},
+		{"sind", -inf, inf, func(x float64) float64 { return sinDegrees(x) }},
+		{"cosd", -inf, inf, func(x float64) float64 { return sinDegrees(x + 90) }},
+		{"tand", -inf, inf, func(x float64) float64 { return sinDegrees(x) / sinDegrees(x+90) }},
+		{"asind", -1, 1, func(x float64) float64 { return math.Asin(x) * deg }},
+		{"acosd", -1, 1, func(x float64) float64 { return math.Acos(x) * deg }},
+		{"atand", -inf, inf, func(x float64) float64 { return math.Atan(x) * deg }},
+	} {
+		domain(v.name, v.lo, v.hi, v.f)
+	}
+	r.f2("atan2(float8, float8) float8", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		return types.NewFloat(math.Atan2(a.Float(), b.Float())), nil
+	})
+	r.fn("pi() float8", func(*Context, []types.Datum) (types.Datum, error) { return types.NewFloat(math.Pi), nil })
+	r.fn("random() float8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewFloat(ctx.Env.Random()), nil
+	}).volatile()
+	r.f1("setseed(float8) void", func(*Context, types.Datum) (types.Datum, error) { return str("") }).volatile()
+	r.f1("factorial(int8) numeric", func(_ *Context, a types.Datum) (types.Datum, error) {
+		n := a.Int()
+		if n < 0 {
+			return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "factorial of a negative number is undefined")
+		}
+		if n > 2000 {
+			return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "value overflows numeric format")
+		}
+		d := apd.New(1, 0)
+		for i := int64(2); i <= n; i++ {
+			var b apd.BigInt
+			d.Coeff.Mul(&d.Coeff, b.SetInt64(i))
+		}
+		return types.NewDecimal(d), nil
+	})
+	r.fn("width_bucket(float8, float8, float8, int4) int4", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		x, lo, hi, n := a[0].Float(), a[1].Float(), a[2].Float(), a[3].Int()
+		switch {
+		case n <= 0:
+			return types.Null, sqlstate.New("2201G", "count must be greater than zero")
+		case math.IsNaN(x) || math.IsNaN(lo) || math.IsNaN(hi):
+			return types.Null, sqlstate.New("2201G", "operand, lower bound, and upper bound cannot be NaN")
+		case isInf(lo, hi):
+			return types.Null, sqlstate.New("2201G", "lower and upper bounds must be finite")
+		case lo == hi:
+			return types.Null, sqlstate.New("2201G", "lower bound cannot equal upper bound")
+		}
+		if lo > hi {
+			x, lo, hi = -x, -lo, -hi
+		}
+		switch {
+		case x < lo:
+			return num(0)
+		case x >= hi:
+			return num(n + 1)
+		}
+		return num(int64((x-lo)/(hi-lo)*float64(n)) + 1)
+	})
+	r.fn("width_bucket(numeric, numeric, numeric, int4) int4", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		x, lo, hi, n := a[0].Decimal(), a[1].Decimal(), a[2].Decimal(), a[3].Int()
+		if n <= 0 {
+			return types.Null, sqlstate.New("2201G", "count must be greater than zero")
+		}
+		c := types.CompareDecimals(lo, hi)
+		if c == 0 {
+			return types.Null, sqlstate.New("2201G", "lower bound cannot equal upper bound")
+		}
+		if c > 0 && types.CompareDecimals(x, lo) > 0 || c < 0 && types.CompareDecimals(x, lo) < 0 {
+			return num(0)
+		}
+		if c > 0 && types.CompareDecimals(x, hi) <= 0 || c < 0 && types.CompareDecimals(x, hi) >= 0 {
+			return num(n + 1)
+		}
+		p, q := sumDecimals(x, lo, true), sumDecimals(hi, lo, true)
+		scaled, err := mulDecimal(nil, types.NewDecimal(p), types.NewDecimal(apd.New(n, 0)))
+		if err != nil {
+			return types.Null, err
+		}
+		v, _ := types.DecimalToInt(quo(scaled.Decimal(), q, 0, false))
+		return num(v + 1)
+	})
+	// greatest and least take any comparable type; the binder gives all arguments one type.
+	for _, v := range []struct {
+		name string
+		sign int
+	}{{"greatest", 1}, {"least", -1}} {
+		pick := func(compare func(a, b types.Datum) int) evalN {
+			return func(_ *Context, args []types.Datum) (types.Datum, error) {
+				best := types.Null
+				for _, d := range args {
+					if !d.IsNull() && (best.IsNull() || compare(d, best)*v.sign > 0) {
+						best = d
+					}
+				}
+				return best, nil
+			}
+		}
+		o := r.fn(v.name+"(variadic anyelement) anyelement", pick(types.Compare)).calledOnNull()
+		o.TypedEval = func(ts []*types.T) evalN { return pick(ts[0].Compare) }
+	}
+	for _, v := range []struct {
+		name string
+		null bool
+	}{{"num_nulls", true}, {"num_nonnulls", false}} {
+		r.fn(v.name+"(variadic any) int4", func(_ *Context, args []types.Datum) (types.Datum, error) {
+			n := int64(0)
+			for _, d := range args {
+				if d.IsNull() == v.null {
+					n++
+				}
+			}
+			return num(n)
+		}).calledOnNull()
+	}
+	r.f2("booleq(bool, bool) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) { return boolean(a.Bool() == b.Bool()) })
+}
+
+// sinDegrees is exact at multiples of thirty degrees.
+func sinDegrees(x float64) float64 {
+	x = math.Mod(x, 360)
+	if x < 0 {
+		x += 360
+	}
+	switch x {
+	case 0, 180:
+		return 0
+	case 30, 150:
+		return 0.5
+	case 90:
+		return 1
+	case 210, 330:
+		return -0.5
+	case 270:
+		return -1
+	}
+	return math.Sin(x * math.Pi / 180)
+}

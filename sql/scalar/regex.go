@@ -1,0 +1,589 @@
+package scalar
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// translateRegex turns a PostgreSQL advanced regular expression into Go's syntax. Back references and look-around
+// have no counterpart and are refused.
+func translateRegex(p string) (string, error) {
+	bad := func(what string) (string, error) {
+		return "", sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: %s", what)
+	}
+	if rest, ok := strings.CutPrefix(p, "***="); ok {
+		return regexp.QuoteMeta(rest), nil
+	}
+	p = strings.TrimPrefix(p, "***:")
+	if strings.Contains(p, "(?=") || strings.Contains(p, "(?!") || strings.Contains(p, "(?<=") || strings.Contains(p, "(?<!") {
+		return "", sqlstate.New(sqlstate.FeatureNotSupported, "look-around in regular expressions is not supported")
+	}
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(p); i++ {
+		c := p[i]
+		switch {
+		case class:
+			switch {
+			case c == '[' && i+1 < len(p) && p[i+1] == ':':
+				end := strings.Index(p[i:], ":]")
+				if end < 0 {
+					return bad("brackets [] not balanced")
+				}
+				b.WriteString(p[i : i+end+2])
+				i += end + 1
+			case c == '[':
+				b.WriteString(`\[`)
+			case c == ']':
+				class = false
+				b.WriteByte(c)
+			case c == '\\' && i+1 < len(p):
+				i++
+				b.WriteByte('\\')
+				b.WriteByte(p[i])
+			default:
+				b.WriteByte(c)
+			}
+		case c == '[':
+			if strings.HasPrefix(p[i:], "[[:<:]]") || strings.HasPrefix(p[i:], "[[:>:]]") {
+				b.WriteString(`\b`)
+				i += 6
+				continue
+			}
+			class = true
+			b.WriteByte(c)
+			if i+1 < len(p) && p[i+1] == '^' {
+				b.WriteByte('^')
+				i++
+			}
+			if i+1 < len(p) && p[i+1] == ']' {
+				b.WriteString(`\]`)
+				i++
+			}
+		case c == '\\':
+			if i++; i >= len(p) {
+				return bad("invalid escape \\ sequence")
+			}
+			switch e := p[i]; e {
+			case 'm', 'M', 'y':
+				b.WriteString(`\b`)
+			case 'Y':
+				b.WriteString(`\B`)
+			case 'Z':
+				b.WriteString(`\z`)
+			case 'e':
+				b.WriteString(`\x1b`)
+			case 'b':
+				b.WriteString(`\x08`)
+			case 'B':
+				b.WriteString(`\\`)
+			case 'u':
+				if i+4 < len(p) {
+					b.WriteString(`\x{` + p[i+1:i+5] + `}`)
+					i += 4
+				}
+			default:
+				switch {
+				case e >= '1' && e <= '9':
+					return "", sqlstate.New(sqlstate.FeatureNotSupported, "back references in regular expressions are not supported")
+				case e == 'd' || e == 'D' || e == 's' || e == 'S' || e == 'w' || e == 'W' || e == 'n' || e == 't' || e == 'r' ||
+					e == 'f' || e == 'v' || e == 'a' || e == 'A' || e == 'x' || e == '0':
+					b.WriteByte('\\')
+					b.WriteByte(e)
+				default:
+					r, n := utf8.DecodeRuneInString(p[i:])
+					b.WriteString(regexp.QuoteMeta(string(r)))
+					i += n - 1
+				}
+			}
+		default:
+			b.WriteByte(c)
+		}
+	}
+	if class {
+		return bad("brackets [] not balanced")
+	}
+	return b.String(), nil
+}
+
+// compileRegex compiles a pattern with flags as regexp_replace takes them.
+func compileRegex(pattern, flags string) (re *regexp.Regexp, global bool, err error) {
+	goFlags := "s"
+	for _, f := range flags {
+		switch f {
+		case 'g':
+			global = true
+		case 'i':
+			goFlags += "i"
+		case 'c', 's', 't', 'e':
+		case 'n', 'm', 'p', 'w':
+			goFlags = strings.ReplaceAll(goFlags, "s", "") + "m"
+		case 'x':
+			pattern = stripExpanded(pattern)
+		case 'q':
+			pattern = "***=" + pattern
+		default:
+			return nil, false, sqlstate.New(sqlstate.InvalidParameterValue, "invalid regular expression option: %q", types.Raw(string(f)))
+		}
+	}
+	// Embedded options come first.
+	if strings.HasPrefix(pattern, "(?") {
+		if end := strings.IndexByte(pattern, ')'); end > 2 && strings.Trim(pattern[2:end], "bceimnpqstwx") == "" {
+			if strings.Contains(pattern[2:end], "i") {
+				goFlags += "i"
+			}
+			pattern = pattern[end+1:]
+		}
+	}
+	t, err := translateRegex(pattern)
+	if err != nil {
+		return nil, false, err
+	}
+	re, err = regexp.Compile("(?" + goFlags + ")" + t)
+	if err != nil {
+		msg := err.Error()
+		if i := strings.Index(msg, ": "); i >= 0 {
+			msg = msg[i+2:]
+		}
+		switch {
+		case strings.Contains(msg, "missing closing )"), strings.Contains(msg, "unexpected )"):
+			msg = "parentheses () not balanced"
+		case strings.Contains(msg, "missing closing ]"):
+			msg = "brackets [] not balanced"
+		case strings.Contains(msg, "repetition operator"):
+			msg = "quantifier operand invalid"
+		case strings.Contains(msg, "repeat count"):
+			msg = "invalid repetition count(s)"
+		case strings.Contains(msg, "character class range"):
+			msg = "invalid character range"
+		}
+		return nil, false, sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: %s", msg)
+	}
+	return re, global, nil
+}
+
+func stripExpanded(p string) string {
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case c == '\\' && i+1 < len(p):
+			b.WriteByte(c)
+			i++
+			b.WriteByte(p[i])
+		case class:
+			class = c != ']'
+			b.WriteByte(c)
+		case c == '[':
+			class = true
+			b.WriteByte(c)
+		case c == '#':
+			for i < len(p) && p[i] != '\n' {
+				i++
+			}
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// withRegex makes an overload whose pattern argument is compiled once if it is constant. flagsAt < 0: no flags.
+func withRegex(o *Overload, patternAt, flagsAt int, base string,
+	f func(re *regexp.Regexp, global bool, args []types.Datum) (types.Datum, error)) *Overload {
+	compile := func(args []types.Datum) (*regexp.Regexp, bool, error) {
+		flags := base
+		if flagsAt >= 0 {
+			flags += args[flagsAt].Str()
+		}
+		return compileRegex(args[patternAt].Str(), flags)
+	}
+	o.setN(func(_ *Context, args []types.Datum) (types.Datum, error) {
+		re, global, err := compile(args)
+		if err != nil {
+			return types.Null, err
+		}
+		return f(re, global, args)
+	})
+	o.Prepare = func(args []types.Datum, known []bool) evalN {
+		if !known[patternAt] || flagsAt >= 0 && !known[flagsAt] {
+			return nil
+		}
+		re, global, err := compile(args)
+		if err != nil {
+			return nil
+		}
+		return func(_ *Context, args []types.Datum) (types.Datum, error) { return f(re, global, args) }
+	}
+	return o
+}
+
+// similarPattern turns a SIMILAR TO pattern into a regular expression.
+func similarPattern(p string, escape rune) (string, error) {
+	var b strings.Builder
+	b.WriteString("^(?:")
+	class := false
+	rs := []rune(p)
+	for i := 0; i < len(rs); i++ {
+		c := rs[i]
+		switch {
+		case escape != 0 && c == escape:
+			if i++; i >= len(rs) {
+				return "", sqlstate.New(sqlstate.InvalidEscape, "invalid escape sequence")
+			}
+			b.WriteString(regexp.QuoteMeta(string(rs[i])))
+		case class:
+			class = c != ']'
+			b.WriteRune(c)
+		case c == '[':
+			class = true
+			b.WriteRune(c)
+		case c == '%':
+			b.WriteString(".*")
+		case c == '_':
+			b.WriteByte('.')
+		case c == '(':
+			b.WriteString("(?:")
+		case strings.ContainsRune("|*+?{})", c):
+			b.WriteRune(c)
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	b.WriteString(")$")
+	return b.String(), nil
+}
+
+// expandReplacement turns \1 and \& of a replacement into what a match gives.
+func expandReplacement(dst []byte, repl, src string, m []int) []byte {
+	for i := 0; i < len(repl); i++ {
+		if repl[i] != '\\' || i+1 >= len(repl) {
+			dst = append(dst, repl[i])
+			continue
+		}
+		i++
+		switch c := repl[i]; {
+		case c >= '0' && c <= '9' && c != '0' || c == '&':
+			g := 0
+			if c != '&' {
+				g = int(c - '0')
+			}
+			if 2*g+1 < len(m) && m[2*g] >= 0 {
+				dst = append(dst, src[m[2*g]:m[2*g+1]]...)
+			}
+		case c == '\\':
+			dst = append(dst, '\\')
+		default:
+			dst = append(dst, '\\', c)
+		}
+	}
+	return dst
+}
+
+func regexReplace(re *regexp.Regexp, global bool, s, repl string) string {
+	n := 1
+	if global {
+		n = -1
+	}
+	ms := re.FindAllStringSubmatchIndex(s, n)
+	if ms == nil {
+		return s
+	}
+	var out []byte
+	at := 0
+	for _, m := range ms {
+		out = append(out, s[at:m[0]]...)
+		out = expandReplacement(out, repl, s, m)
+		at = m[1]
+	}
+	return string(append(out, s[at:]...))
+}
+
+func groups(s string, m []int) types.Datum {
+	a := &types.Array{Elem: types.Text}
+	from := 2
+	if len(m) == 2 {
+		from = 0
+	}
+	for i := from; i < len(m); i += 2 {
+		if m[i] < 0 {
+			a.Elems = append(a.Elems, types.Null)
+		} else {
+			a.Elems = append(a.Elems, types.NewString(s[m[i]:m[i+1]]))
+		}
+	}
+	return types.NewArray(a)
+}
+
+func splitRegex(re *regexp.Regexp, s string) []string {
+	var out []string
+	at := 0
+	for _, m := range re.FindAllStringIndex(s, -1) {
+		if m[1] == m[0] {
+			// An empty match splits between characters, not at the ends.
+			if m[0] == 0 || m[0] == len(s) || m[0] == at && m[0] == 0 {
+				continue
+			}
+		}
+		out = append(out, s[at:m[0]])
+		at = m[1]
+	}
+	return append(out, s[at:])
+}
+
+func addRegex(r *Registry) {
+	for _, v := range []struct {
+		name   string
+		flags  string
+		negate bool
+	}{{"~", "", false}, {"!~", "", true}, {"~*", "i", false}, {"!~*", "i", true}} {
+		withRegex(r.add(r.ops, v.name+"(text, text) bool", Immutable), 1, -1, v.flags,
+			func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
+				return types.NewBool(re.MatchString(args[0].Str()) != v.negate), nil
+			})
+	}
+	similar := func(escape func(args []types.Datum) (rune, error)) evalN {
+		return func(_ *Context, args []types.Datum) (types.Datum, error) {
+			e, err := escape(args)
+			if err != nil {
+				return types.Null, err
+			}
+			p, err := similarPattern(args[0].Str(), e)
+			return types.NewString(p), err
+		}
+	}
+	// "a SIMILAR TO b" is "a ~ similar_to_escape(b)".
+	r.fn("similar_to_escape(text) text", similar(func([]types.Datum) (rune, error) { return '\\', nil }))
+	r.fn("similar_to_escape(text, text) text", similar(func(args []types.Datum) (rune, error) {
+		rs := []rune(args[1].Str())
+		switch len(rs) {
+		case 0:
+			return 0, nil
+		case 1:
+			return rs[0], nil
+		}
+		return 0, sqlstate.New(sqlstate.InvalidEscape, "invalid escape string").WithHint("Escape string must be empty or one character.")
+	}))
+	sub := func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
+		m := re.FindStringSubmatchIndex(args[0].Str())
+		switch {
+		case m == nil:
+			return types.Null, nil
+		case len(m) > 2:
+			if m[2] < 0 {
+				return types.Null, nil
+			}
+			return str(args[0].Str()[m[2]:m[3]])
+		}
+		return str(args[0].Str()[m[0]:m[1]])
+	}
+	withRegex(r.add(r.funcs, "substring(text, text) text", Immutable), 1, -1, "", sub)
+	replace := func(re *regexp.Regexp, global bool, args []types.Datum) (types.Datum, error) {
+		return str(regexReplace(re, global, args[0].Str(), args[2].Str()))
+	}
+	withRegex(r.add(r.funcs, "regexp_replace(text, text, text) text", Immutable), 1, -1, "", replace)
+	withRegex(r.add(r.funcs, "regexp_replace(text, text, text, text) text", Immutable), 1, 3, "", replace)
+	match := func(re *regexp.Regexp, global bool, args []types.Datum) (types.Datum, error) {
+		if global {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "regexp_match() does not support the \"global\" option").
+				WithHint("Use the regexp_matches function instead.")
+		}
+		m := re.FindStringSubmatchIndex(args[0].Str())
+		if m == nil {
+			return types.Null, nil
+		}
+		return groups(args[0].Str(), m), nil
+	}
+	withRegex(r.add(r.funcs, "regexp_match(text, text) text[]", Immutable), 1, -1, "", match)
+	withRegex(r.add(r.funcs, "regexp_match(text, text, text) text[]", Immutable), 1, 2, "", match)
+	matches := func(_ *Context, args []types.Datum) ([]types.Row, error) {
+		flags := ""
+		if len(args) > 2 {
+			flags = args[2].Str()
+		}
+		re, global, err := compileRegex(args[1].Str(), flags)
+		if err != nil {
+			return nil, err
+		}
+		n := 1
+		if global {
+			n = -1
+		}
+		var rows []types.Row
+		for _, m := range re.FindAllStringSubmatchIndex(args[0].Str(), n) {
+			rows = append(rows, types.Row{groups(args[0].Str(), m)})
+		}
+		return rows, nil
+	}
+	r.fset("regexp_matches(text, text) text[]", "regexp_matches text[]", matches)
+	r.fset("regexp_matches(text, text, text) text[]", "regexp_matches text[]", matches)
+	toArray := func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
+		a := &types.Array{Elem: types.Text}
+		for _, s := range splitRegex(re, args[0].Str()) {
+			a.Elems = append(a.Elems, types.NewString(s))
+		}
+		return types.NewArray(a), nil
+	}
+	withRegex(r.add(r.funcs, "regexp_split_to_array(text, text) text[]", Immutable), 1, -1, "", toArray)
+	withRegex(r.add(r.funcs, "regexp_split_to_array(text, text, text) text[]", Immutable), 1, 2, "", toArray)
+	toTable := func(_ *Context, args []types.Datum) ([]types.Row, error) {
+		flags := ""
+		if len(args) > 2 {
+			flags = args[2].Str()
+		}
+		re, _, err := compileRegex(args[1].Str(), flags)
+		if err != nil {
+			return nil, err
+		}
+		var rows []types.Row
+		for _, s := range splitRegex(re, args[0].Str()) {
+			rows = append(rows, types.Row{types.NewString(s)})
+		}
+		return rows, nil
+	}
+	r.fset("regexp_split_to_table(text, text) text", "regexp_split_to_table text", toTable)
+	r.fset("regexp_split_to_table(text, text, text) text", "regexp_split_to_table text", toTable)
+	withRegex(r.add(r.funcs, "regexp_count(text, text) int4", Immutable), 1, -1, "",
+		func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
+			return num(int64(len(re.FindAllStringIndex(args[0].Str(), -1))))
+		})
+	withRegex(r.add(r.funcs, "regexp_like(text, text) bool", Immutable), 1, -1, "",
+		func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
+			return boolean(re.MatchString(args[0].Str()))
+		})
+	withRegex(r.add(r.funcs, "regexp_like(text, text, text) bool", Immutable), 1, 2, "",
+		func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
+			return boolean(re.MatchString(args[0].Str()))
+		})
+}
+
+func addFormat(r *Registry) {
+	format := func(ts []*types.T) evalN {
+		return func(ctx *Context, args []types.Datum) (types.Datum, error) { return formatText(ctx, args, ts) }
+	}
+	o := r.fn("format(text, variadic any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+		ts := make([]*types.T, len(args))
+		for i := range ts {
+			ts[i] = types.Text
+		}
+		return formatText(ctx, args, ts)
+	}).stable().calledOnNull()
+	o.TypedEval = format
+}
+
+// formatText is the function format: %s, %I, %L and %%, with positions and widths.
+func formatText(ctx *Context, args []types.Datum, ts []*types.T) (types.Datum, error) {
+	if args[0].IsNull() {
+		return types.Null, nil
+	}
+	f := args[0].Str()
+	var b strings.Builder
+	next := 1
+	few := func() error {
+		return sqlstate.New(sqlstate.InvalidParameterValue, "too few arguments for format()")
+	}
+	for i := 0; i < len(f); i++ {
+		if f[i] != '%' {
+			b.WriteByte(f[i])
+			continue
+		}
+		if i++; i >= len(f) {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "unterminated format() type specifier").
+				WithHint("For a single \"%%\" use \"%%%%\".")
+		}
+		if f[i] == '%' {
+			b.WriteByte('%')
+			continue
+		}
+		digits := func() (int, bool) {
+			j := i
+			for i < len(f) && f[i] >= '0' && f[i] <= '9' {
+				i++
+			}
+			n, err := strconv.Atoi(f[j:i])
+			return n, err == nil
+		}
+		arg, width, left := 0, 0, false
+		save := i
+		if n, ok := digits(); ok && i < len(f) && f[i] == '$' {
+			if n == 0 {
+				return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "format specifies argument 0, but arguments are numbered from 1")
+			}
+			arg = n
+			i++
+		} else {
+			i = save
+		}
+		for i < len(f) && f[i] == '-' {
+			left = true
+			i++
+		}
+		if i < len(f) && f[i] == '*' {
+			i++
+			if next >= len(args) {
+				return types.Null, few()
+			}
+			width = int(args[next].Int())
+			if args[next].Phys() != types.PhysInt {
+				width, _ = strconv.Atoi(args[next].Str())
+			}
+			next++
+			if width < 0 {
+				left, width = true, -width
+			}
+		} else if n, ok := digits(); ok {
+			width = n
+		}
+		if i >= len(f) {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "unterminated format() type specifier").
+				WithHint("For a single \"%%\" use \"%%%%\".")
+		}
+		if arg == 0 {
+			arg = next
+			next++
+		} else {
+			next = arg + 1
+		}
+		if arg >= len(args) {
+			return types.Null, few()
+		}
+		var s string
+		null := args[arg].IsNull()
+		if !null {
+			s = textOf(ctx, args[arg], ts[arg])
+		}
+		switch f[i] {
+		case 's':
+		case 'I':
+			if null {
+				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "null values cannot be formatted as an SQL identifier")
+			}
+			s = QuoteIdent(s)
+		case 'L':
+			if s = QuoteLiteral(s); null {
+				s = "NULL"
+			}
+		default:
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "unrecognized format() type specifier %q", types.Raw(f[i:i+1])).
+				WithHint("For a single \"%%\" use \"%%%%\".")
+		}
+		n := utf8.RuneCountInString(s)
+		if width > resultMax {
+			return types.Null, tooLarge()
+		}
+		if !left {
+			b.WriteString(strings.Repeat(" ", max(width-n, 0)))
+		}
+		b.WriteString(s)
+		if left {
+			b.WriteString(strings.Repeat(" ", max(width-n, 0)))
+		}
+	}
+	return str(b.String())
+}

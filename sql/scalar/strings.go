@@ -1,0 +1,503 @@
+package scalar
+
+import (
+	"crypto/md5"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"hash/crc32"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// resultMax bounds the text that one call may build: PostgreSQL's limit on a value is 1 GB, ours is what a node can
+// afford for one statement.
+const resultMax = 64 << 20
+
+func tooLarge() error {
+	return sqlstate.New(sqlstate.ProgramLimitExceeded, "requested length too large")
+}
+
+func str(s string) (types.Datum, error)   { return types.NewString(s), nil }
+func num(n int64) (types.Datum, error)    { return types.NewInt(n), nil }
+func boolean(b bool) (types.Datum, error) { return types.NewBool(b), nil }
+
+func isASCII(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// substring cuts characters from a one-based position.
+func substring(s string, start, length int64, bounded bool) (string, error) {
+	end := int64(1 << 62)
+	if bounded {
+		if length < 0 {
+			return "", sqlstate.New("22011", "negative substring length not allowed")
+		}
+		end = start + length
+	}
+	start = max(start, 1)
+	if end <= start {
+		return "", nil
+	}
+	if isASCII(s) {
+		n := int64(len(s))
+		if start > n {
+			return "", nil
+		}
+		return s[start-1 : min(end-1, n)], nil
+	}
+	from, pos := -1, int64(1)
+	for i := range s {
+		if pos == start {
+			from = i
+		}
+		if pos == end {
+			return s[from:i], nil
+		}
+		pos++
+	}
+	if from < 0 {
+		return "", nil
+	}
+	return s[from:], nil
+}
+
+func pad(s string, n int64, fill string, left bool) (types.Datum, error) {
+	if n > resultMax {
+		return types.Null, tooLarge()
+	}
+	rs := []rune(s)
+	if n < 0 {
+		n = 0
+	}
+	if int64(len(rs)) >= n {
+		return str(string(rs[:n]))
+	}
+	f := []rune(fill)
+	if len(f) == 0 {
+		return str(s)
+	}
+	extra := make([]rune, n-int64(len(rs)))
+	for i := range extra {
+		extra[i] = f[i%len(f)]
+	}
+	if left {
+		return str(string(extra) + s)
+	}
+	return str(s + string(extra))
+}
+
+func initcap(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	word := false
+	for _, r := range s {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			word = false
+			b.WriteRune(r)
+		case word:
+			b.WriteRune(unicode.ToLower(r))
+		default:
+			word = true
+			b.WriteRune(unicode.ToUpper(r))
+		}
+	}
+	return b.String()
+}
+
+func position(sub, s string) int64 {
+	i := strings.Index(s, sub)
+	if i < 0 {
+		return 0
+	}
+	return int64(utf8.RuneCountInString(s[:i])) + 1
+}
+
+func encode(data, format string) (string, error) {
+	switch strings.ToLower(format) {
+	case "hex":
+		return hex.EncodeToString([]byte(data)), nil
+	case "base64":
+		s := base64.StdEncoding.EncodeToString([]byte(data))
+		var b strings.Builder
+		for len(s) > 76 {
+			b.WriteString(s[:76])
+			b.WriteByte('\n')
+			s = s[76:]
+		}
+		b.WriteString(s)
+		return b.String(), nil
+	case "escape":
+		var b strings.Builder
+		for i := 0; i < len(data); i++ {
+			switch c := data[i]; {
+			case c == '\\':
+				b.WriteString(`\\`)
+			case c == 0 || c >= 0x80:
+				b.WriteByte('\\')
+				b.WriteByte('0' + c>>6)
+				b.WriteByte('0' + c>>3&7)
+				b.WriteByte('0' + c&7)
+			default:
+				b.WriteByte(c)
+			}
+		}
+		return b.String(), nil
+	}
+	return "", sqlstate.New(sqlstate.InvalidParameterValue, "unrecognized encoding: %q", types.Raw(format))
+}
+
+func decode(text, format string) (types.Datum, error) {
+	switch strings.ToLower(format) {
+	case "hex":
+		return types.ParseText(types.Bytes, `\x`+text, nil)
+	case "base64":
+		clean := strings.Map(func(r rune) rune {
+			if r == ' ' || r == '\n' || r == '\t' || r == '\r' {
+				return -1
+			}
+			return r
+		}, text)
+		b, err := base64.StdEncoding.DecodeString(clean)
+		if err != nil {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "invalid base64 end sequence").
+				WithHint("Input data is missing padding, is truncated, or is otherwise corrupted.")
+		}
+		return types.NewBytes(string(b)), nil
+	case "escape":
+		if strings.HasPrefix(text, `\x`) {
+			text = `\134` + text[1:]
+		}
+		return types.ParseText(types.Bytes, text, nil)
+	}
+	return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "unrecognized encoding: %q", types.Raw(format))
+}
+
+func splitPart(s, sep string, n int64) (string, error) {
+	if n == 0 {
+		return "", sqlstate.New(sqlstate.InvalidParameterValue, "field position must not be zero")
+	}
+	var parts []string
+	if sep == "" {
+		parts = []string{s}
+	} else {
+		parts = strings.Split(s, sep)
+	}
+	if n < 0 {
+		n += int64(len(parts)) + 1
+	}
+	if n < 1 || n > int64(len(parts)) {
+		return "", nil
+	}
+	return parts[n-1], nil
+}
+
+func addStrings(r *Registry) {
+	text1 := func(name string, f func(string) string) {
+		r.f1(name+"(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(f(a.Str())) })
+	}
+	int1 := func(sig string, f func(string) int64) {
+		r.f1(sig+" int4", func(_ *Context, a types.Datum) (types.Datum, error) { return num(f(a.Str())) })
+	}
+	text1("lower", strings.ToLower)
+	text1("upper", strings.ToUpper)
+	text1("initcap", initcap)
+	text1("reverse", func(s string) string {
+		rs := []rune(s)
+		for i, j := 0, len(rs)-1; i < j; i, j = i+1, j-1 {
+			rs[i], rs[j] = rs[j], rs[i]
+		}
+		return string(rs)
+	})
+	text1("quote_ident", QuoteIdent)
+	runes := func(s string) int64 { return int64(utf8.RuneCountInString(s)) }
+	octets := func(s string) int64 { return int64(len(s)) }
+	int1("length(text)", runes)
+	int1("char_length(text)", runes)
+	int1("character_length(text)", runes)
+	int1("length(bytea)", octets)
+	int1("octet_length(text)", octets)
+	int1("octet_length(bytea)", octets)
+	int1("bit_length(text)", func(s string) int64 { return 8 * int64(len(s)) })
+	int1("bit_length(bytea)", func(s string) int64 { return 8 * int64(len(s)) })
+	int1("ascii(text)", func(s string) int64 {
+		if s == "" {
+			return 0
+		}
+		r, _ := utf8.DecodeRuneInString(s)
+		return int64(r)
+	})
+	r.f1("chr(int4) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		switch n := a.Int(); {
+		case n == 0:
+			return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "null character not permitted")
+		case n < 0:
+			return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "character number must be positive")
+		case n > 0x10FFFF || n >= 0xD800 && n < 0xE000:
+			return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "requested character not valid for encoding: %d", n)
+		default:
+			return str(string(rune(n)))
+		}
+	})
+	for _, name := range []string{"substr", "substring"} {
+		r.f2(name+"(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+			s, err := substring(a.Str(), b.Int(), 0, false)
+			return types.NewString(s), err
+		})
+		r.fn(name+"(text, int4, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+			s, err := substring(args[0].Str(), args[1].Int(), args[2].Int(), true)
+			return types.NewString(s), err
+		})
+		bytesub := func(s string, start, n int64, bounded bool) (types.Datum, error) {
+			if bounded && n < 0 {
+				return types.Null, sqlstate.New("22011", "negative substring length not allowed")
+			}
+			end := int64(len(s)) + 1
+			if bounded {
+				end = min(end, start+n)
+			}
+			if start = max(start, 1); end <= start {
+				return types.NewBytes(""), nil
+			}
+			return types.NewBytes(s[start-1 : end-1]), nil
+		}
+		r.f2(name+"(bytea, int4) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+			return bytesub(a.Str(), b.Int(), 0, false)
+		})
+		r.fn(name+"(bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+			return bytesub(args[0].Str(), args[1].Int(), args[2].Int(), true)
+		})
+	}
+	cut := func(left bool) eval2 {
+		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
+			rs := []rune(a.Str())
+			n := b.Int()
+			total := int64(len(rs))
+			if n < 0 {
+				n = max(total+n, 0)
+			}
+			n = min(n, total)
+			if left {
+				return str(string(rs[:n]))
+			}
+			return str(string(rs[total-n:]))
+		}
+	}
+	r.f2("left(text, int4) text", cut(true))
+	r.f2("right(text, int4) text", cut(false))
+	addPad := func(name string, left bool) {
+		r.f2(name+"(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) { return pad(a.Str(), b.Int(), " ", left) })
+		r.fn(name+"(text, int4, text) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+			return pad(args[0].Str(), args[1].Int(), args[2].Str(), left)
+		})
+	}
+	addPad("lpad", true)
+	addPad("rpad", false)
+	addTrim := func(name string, f func(s, set string) string) {
+		r.f1(name+"(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(f(a.Str(), " ")) })
+		r.f2(name+"(text, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) { return str(f(a.Str(), b.Str())) })
+		r.f2(name+"(bytea, bytea) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+			return types.NewBytes(f(a.Str(), b.Str())), nil
+		})
+	}
+	addTrim("btrim", strings.Trim)
+	addTrim("ltrim", strings.TrimLeft)
+	addTrim("rtrim", strings.TrimRight)
+	r.fn("replace(text, text, text) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		from := args[1].Str()
+		if from == "" {
+			return args[0], nil
+		}
+		if n := strings.Count(args[0].Str(), from); n*len(args[2].Str()) > resultMax {
+			return types.Null, tooLarge()
+		}
+		return str(strings.ReplaceAll(args[0].Str(), from, args[2].Str()))
+	})
+	r.fn("overlay(text, text, int4, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		return overlay(args[0].Str(), args[1].Str(), args[2].Int(), args[3].Int())
+	})
+	r.fn("overlay(text, text, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		return overlay(args[0].Str(), args[1].Str(), args[2].Int(), int64(utf8.RuneCountInString(args[1].Str())))
+	})
+	r.fn("split_part(text, text, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		s, err := splitPart(args[0].Str(), args[1].Str(), args[2].Int())
+		return types.NewString(s), err
+	})
+	r.f2("strpos(text, text) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) { return num(position(b.Str(), a.Str())) })
+	// The grammar's position(sub in s) is a call with the substring first.
+	r.f2("position(text, text) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) { return num(position(a.Str(), b.Str())) })
+	r.f2("position(bytea, bytea) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		return num(int64(strings.Index(b.Str(), a.Str())) + 1)
+	})
+	r.f2("repeat(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		n := max(b.Int(), 0)
+		if n*int64(len(a.Str())) > resultMax {
+			return types.Null, tooLarge()
+		}
+		return str(strings.Repeat(a.Str(), int(n)))
+	})
+	r.f2("starts_with(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		return boolean(strings.HasPrefix(a.Str(), b.Str()))
+	})
+	r.fn("translate(text, text, text) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		from, to := []rune(args[1].Str()), []rune(args[2].Str())
+		return str(strings.Map(func(c rune) rune {
+			for i, f := range from {
+				if f == c {
+					if i < len(to) {
+						return to[i]
+					}
+					return -1
+				}
+			}
+			return c
+		}, args[0].Str()))
+	})
+	hexInt := func(_ *Context, a types.Datum) (types.Datum, error) {
+		return str(strconv.FormatUint(uint64(a.Int()), 16))
+	}
+	r.f1("to_hex(int4) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		return str(strconv.FormatUint(uint64(uint32(a.Int())), 16))
+	})
+	r.f1("to_hex(int8) text", hexInt)
+	md5sum := func(_ *Context, a types.Datum) (types.Datum, error) {
+		s := md5.Sum([]byte(a.Str()))
+		return str(hex.EncodeToString(s[:]))
+	}
+	r.f1("md5(text) text", md5sum)
+	r.f1("md5(bytea) text", md5sum)
+	digest := func(name string, f func([]byte) []byte) {
+		r.f1(name+"(bytea) bytea", func(_ *Context, a types.Datum) (types.Datum, error) {
+			return types.NewBytes(string(f([]byte(a.Str())))), nil
+		})
+	}
+	digest("sha224", func(b []byte) []byte { s := sha256.Sum224(b); return s[:] })
+	digest("sha256", func(b []byte) []byte { s := sha256.Sum256(b); return s[:] })
+	digest("sha384", func(b []byte) []byte { s := sha512.Sum384(b); return s[:] })
+	digest("sha512", func(b []byte) []byte { s := sha512.Sum512(b); return s[:] })
+	r.f1("crc32(bytea) int8", func(_ *Context, a types.Datum) (types.Datum, error) {
+		return num(int64(crc32.ChecksumIEEE([]byte(a.Str()))))
+	})
+	r.f2("encode(bytea, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		s, err := encode(a.Str(), b.Str())
+		return types.NewString(s), err
+	})
+	r.f2("decode(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return decode(a.Str(), b.Str()) })
+	r.f2("convert_from(bytea, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if !utf8.ValidString(a.Str()) {
+			return types.Null, types.InvalidUTF8([]byte(a.Str()))
+		}
+		return str(a.Str())
+	})
+	r.f2("convert_to(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return types.NewBytes(a.Str()), nil })
+	byteAt := func(s string, i int64) error {
+		if i < 0 || i >= int64(len(s)) {
+			return sqlstate.New("2202E", "index %d out of valid range, 0..%d", i, len(s)-1)
+		}
+		return nil
+	}
+	r.f2("get_byte(bytea, int4) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if err := byteAt(a.Str(), b.Int()); err != nil {
+			return types.Null, err
+		}
+		return num(int64(a.Str()[b.Int()]))
+	})
+	r.fn("set_byte(bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		if err := byteAt(args[0].Str(), args[1].Int()); err != nil {
+			return types.Null, err
+		}
+		b := []byte(args[0].Str())
+		b[args[1].Int()] = byte(args[2].Int())
+		return types.NewBytes(string(b)), nil
+	})
+	// Those over values of any type.
+	join := func(sep bool) func([]*types.T) evalN {
+		return func(ts []*types.T) evalN {
+			return func(ctx *Context, args []types.Datum) (types.Datum, error) {
+				var b strings.Builder
+				from, glue := 0, ""
+				if sep {
+					if args[0].IsNull() {
+						return types.Null, nil
+					}
+					from, glue = 1, args[0].Str()
+				}
+				first := true
+				for i := from; i < len(args); i++ {
+					if args[i].IsNull() {
+						continue
+					}
+					if !first {
+						b.WriteString(glue)
+					}
+					first = false
+					b.WriteString(outputText(ctx, args[i], ts[i]))
+				}
+				return str(b.String())
+			}
+		}
+	}
+	untyped := func(sep bool) evalN {
+		return func(ctx *Context, args []types.Datum) (types.Datum, error) {
+			ts := make([]*types.T, len(args))
+			for i := range ts {
+				ts[i] = types.Text
+			}
+			return join(sep)(ts)(ctx, args)
+		}
+	}
+	o := r.fn("concat(variadic any) text", untyped(false)).stable().calledOnNull()
+	o.TypedEval = join(false)
+	o = r.fn("concat_ws(text, variadic any) text", untyped(true)).stable().calledOnNull()
+	o.TypedEval = join(true)
+	quote := func(_ *Context, a types.Datum) (types.Datum, error) { return str(QuoteLiteral(a.Str())) }
+	r.f1("quote_literal(text) text", quote)
+	o = r.f1("quote_literal(any) text", quote).stable()
+	o.TypedEval = func(ts []*types.T) evalN {
+		return func(ctx *Context, args []types.Datum) (types.Datum, error) {
+			return str(QuoteLiteral(textOf(ctx, args[0], ts[0])))
+		}
+	}
+	nullable := func(ts []*types.T) evalN {
+		return func(ctx *Context, args []types.Datum) (types.Datum, error) {
+			if args[0].IsNull() {
+				return str("NULL")
+			}
+			return str(QuoteLiteral(textOf(ctx, args[0], ts[0])))
+		}
+	}
+	o = r.fn("quote_nullable(any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+		return nullable([]*types.T{types.Text})(ctx, args)
+	}).stable().calledOnNull()
+	o.TypedEval = nullable
+}
+
+// outputText is the text of a value as output prints it: a boolean as t or f.
+func outputText(ctx *Context, d types.Datum, t *types.T) string { return textOf(ctx, d, t) }
+
+func overlay(s, with string, start, n int64) (types.Datum, error) {
+	if start <= 0 {
+		return types.Null, sqlstate.New("22011", "negative substring length not allowed")
+	}
+	head, err := substring(s, 1, start-1, true)
+	if err != nil {
+		return types.Null, err
+	}
+	tail, err := substring(s, start+n, 0, false)
+	if err != nil {
+		return types.Null, err
+	}
+	return str(head + with + tail)
+}

@@ -1,0 +1,411 @@
+package scalar
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// ServerVersion is the PostgreSQL version whose behaviour and catalogues clients may expect.
+const ServerVersion = "15.0"
+
+// VersionText is what version() answers.
+const VersionText = "PostgreSQL " + ServerVersion + " (Meridian)"
+
+func (ctx *Context) context() context.Context {
+	if ctx != nil && ctx.Context != nil {
+		return ctx.Context
+	}
+	return context.Background()
+}
+
+func addSequences(r *Registry) {
+	// A sequence is named by a regclass, which carries the name that its text resolved to.
+	name := func(ctx *Context, d types.Datum) string {
+		if d.Str() != "" {
+			return d.Str()
+		}
+		return regName(ctx, types.KindRegClass, uint32(d.Int()))
+	}
+	r.f1("nextval(regclass) int8", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		v, err := ctx.Env.NextVal(ctx.context(), name(ctx, a))
+		return types.NewInt(v), err
+	}).volatile()
+	r.f1("currval(regclass) int8", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		v, err := ctx.Env.CurrVal(ctx.context(), name(ctx, a))
+		return types.NewInt(v), err
+	}).volatile()
+	r.fn("lastval() int8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		v, err := ctx.Env.LastVal()
+		return types.NewInt(v), err
+	}).volatile()
+	set := func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		called := len(a) < 3 || a[2].Bool()
+		return a[1], ctx.Env.SetVal(ctx.context(), name(ctx, a[0]), a[1].Int(), called)
+	}
+	r.fn("setval(regclass, int8) int8", set).volatile()
+	r.fn("setval(regclass, int8, bool) int8", set).volatile()
+	r.fn("gen_random_uuid() uuid", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewUUID(ctx.Env.RandomUUID()), nil
+	}).volatile()
+	r.fn("uuid_generate_v4() uuid", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewUUID(ctx.Env.RandomUUID()), nil
+	}).volatile()
+	r.fn("unique_rowid() int8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return num(ctx.Env.UniqueRowID())
+	}).volatile()
+}
+
+func addSystem(r *Registry) {
+	text0 := func(name, ret string, f func(ctx *Context) string) {
+		r.fn(name+"() "+ret, func(ctx *Context, _ []types.Datum) (types.Datum, error) { return str(f(ctx)) }).stable()
+	}
+	text0("version", "text", func(*Context) string { return VersionText })
+	text0("current_database", "name", func(ctx *Context) string { return ctx.Env.CurrentDatabase() })
+	text0("current_catalog", "name", func(ctx *Context) string { return ctx.Env.CurrentDatabase() })
+	for _, n := range []string{"current_user", "user", "current_role"} {
+		text0(n, "name", func(ctx *Context) string { return ctx.Env.CurrentUser() })
+	}
+	text0("session_user", "name", func(ctx *Context) string { return ctx.Env.SessionUser() })
+	text0("system_user", "text", func(ctx *Context) string { return ctx.Env.SessionUser() })
+	text0("getdatabaseencoding", "name", func(*Context) string { return "UTF8" })
+	text0("pg_client_encoding", "name", func(*Context) string { return "UTF8" })
+	schema := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		if p := ctx.Env.SearchPath(false); len(p) > 0 {
+			return str(p[0])
+		}
+		return types.Null, nil
+	}
+	r.fn("current_schema() name", schema).stable()
+	r.f1("current_schemas(bool) name[]", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		arr := &types.Array{Elem: types.Name}
+		for _, s := range ctx.Env.SearchPath(a.Bool()) {
+			arr.Elems = append(arr.Elems, types.NewString(s))
+		}
+		return types.NewArray(arr), nil
+	}).stable()
+	pid := func(ctx *Context, _ []types.Datum) (types.Datum, error) { return num(int64(ctx.Env.BackendPID())) }
+	r.fn("pg_backend_pid() int4", pid).stable()
+	visible := func(ctx *Context, a types.Datum) (types.Datum, error) {
+		return boolean(ctx.Env.TableIsVisible(uint32(a.Int())))
+	}
+	r.f1("pg_table_is_visible(oid) bool", visible).stable()
+	for _, n := range []string{"type", "function", "operator", "opclass", "opfamily", "conversion", "ts_config", "ts_dict",
+		"ts_parser", "ts_template", "collation", "statistics_obj"} {
+		r.f1("pg_"+n+"_is_visible(oid) bool", func(*Context, types.Datum) (types.Datum, error) { return boolean(true) }).stable()
+	}
+	r.fn("format_type(oid, int4) text", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		if a[0].IsNull() {
+			return types.Null, nil
+		}
+		t, ok := types.FromOID(uint32(a[0].Int()))
+		if !ok {
+			if a[0].Int() == 0 {
+				return str("-")
+			}
+			return str("???")
+		}
+		if a[1].IsNull() || a[1].Int() < 0 {
+			if t.Kind == types.KindBPChar && !a[1].IsNull() {
+				return str("bpchar")
+			}
+			return str(t.Name())
+		}
+		return str(t.WithTypmod(int32(a[1].Int())).String())
+	}).calledOnNull()
+	// Stored expressions are kept as SQL text, so the node tree that PostgreSQL would decompile is the text itself.
+	r.f2("pg_get_expr(text, oid) text", func(_ *Context, a, _ types.Datum) (types.Datum, error) { return a, nil })
+	r.fn("pg_get_expr(text, oid, bool) text", func(_ *Context, a []types.Datum) (types.Datum, error) { return a[0], nil })
+	orNull := func(s string) (types.Datum, error) {
+		if s == "" {
+			return types.Null, nil
+		}
+		return str(s)
+	}
+	r.f1("pg_get_indexdef(oid) text", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		return orNull(ctx.Env.IndexDef(uint32(a.Int()), 0))
+	}).stable()
+	r.fn("pg_get_indexdef(oid, int4, bool) text", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		return orNull(ctx.Env.IndexDef(uint32(a[0].Int()), int(a[1].Int())))
+	}).stable()
+	for _, v := range []struct {
+		name string
+		f    func(ctx *Context, oid uint32) string
+	}{
+		{"pg_get_constraintdef", func(ctx *Context, oid uint32) string { return ctx.Env.ConstraintDef(oid) }},
+		{"pg_get_viewdef", func(ctx *Context, oid uint32) string { return ctx.Env.ViewDef(oid) }},
+		{"pg_get_ruledef", func(*Context, uint32) string { return "" }},
+		{"pg_get_triggerdef", func(*Context, uint32) string { return "" }},
+	} {
+		f := func(ctx *Context, a []types.Datum) (types.Datum, error) { return orNull(v.f(ctx, uint32(a[0].Int()))) }
+		r.fn(v.name+"(oid) text", f).stable()
+		r.fn(v.name+"(oid, bool) text", f).stable()
+	}
+	null := func(*Context, []types.Datum) (types.Datum, error) { return types.Null, nil }
+	for _, sig := range []string{"pg_get_functiondef(oid)", "pg_get_function_arguments(oid)", "pg_get_function_result(oid)",
+		"pg_get_function_identity_arguments(oid)", "pg_get_function_sqlbody(oid)", "pg_get_function_arg_default(oid, int4)",
+		"pg_get_statisticsobjdef(oid)", "pg_get_statisticsobjdef_columns(oid)",
+		"pg_get_partkeydef(oid)", "pg_get_partition_constraintdef(oid)", "obj_description(oid, name)", "obj_description(oid)",
+		"shobj_description(oid, name)", "pg_tablespace_location(oid)", "inet_client_addr()", "inet_server_addr()"} {
+		r.fn(sig+" text", null).stable()
+	}
+	r.fn("col_description(oid, int4) text", null).stable()
+	r.f2("pg_get_serial_sequence(text, text) text", func(*Context, types.Datum, types.Datum) (types.Datum, error) { return types.Null, nil }).stable()
+	r.fn("inet_client_port() int4", null).stable()
+	r.fn("inet_server_port() int4", null).stable()
+	r.f1("pg_get_userbyid(oid) name", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		if n := ctx.Env.RegName(types.KindRegRole, uint32(a.Int())); n != "" {
+			return str(n)
+		}
+		return str(fmt.Sprintf("unknown (OID=%d)", a.Int()))
+	}).stable()
+	r.f1("pg_encoding_to_char(int4) name", func(_ *Context, a types.Datum) (types.Datum, error) {
+		if a.Int() == 6 {
+			return str("UTF8")
+		}
+		return str("")
+	})
+	r.f1("pg_char_to_encoding(name) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+		if strings.EqualFold(a.Str(), "utf8") || strings.EqualFold(a.Str(), "utf-8") {
+			return num(6)
+		}
+		return num(-1)
+	})
+	addPrivileges(r)
+	size := func(ctx *Context, a types.Datum) (types.Datum, error) {
+		return num(ctx.Env.RelationSize(uint32(a.Int())))
+	}
+	for _, n := range []string{"pg_relation_size", "pg_total_relation_size", "pg_table_size"} {
+		r.f1(n+"(regclass) int8", size).volatile()
+	}
+	r.f2("pg_relation_size(regclass, text) int8", func(ctx *Context, a, _ types.Datum) (types.Datum, error) { return size(ctx, a) }).volatile()
+	zero := func(*Context, types.Datum) (types.Datum, error) { return num(0) }
+	r.f1("pg_indexes_size(regclass) int8", zero).volatile()
+	r.f1("pg_database_size(name) int8", zero).volatile()
+	r.f1("pg_database_size(oid) int8", zero).volatile()
+	r.f1("pg_tablespace_size(oid) int8", zero).volatile()
+	r.f1("pg_size_pretty(int8) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(sizePretty(a.Int())) })
+	r.f1("pg_size_pretty(numeric) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		n, _ := types.DecimalToInt(a.Decimal())
+		return str(sizePretty(n))
+	})
+	constant := func(sig string, d types.Datum) {
+		r.fn(sig, func(*Context, []types.Datum) (types.Datum, error) { return d, nil }).stable()
+	}
+	no := types.NewBool(false)
+	constant("pg_is_in_recovery() bool", no)
+	constant("pg_is_wal_replay_paused() bool", no)
+	constant("pg_is_in_backup() bool", no)
+	constant("pg_relation_is_publishable(regclass) bool", no)
+	constant("row_security_active(oid) bool", no)
+	constant("row_security_active(text) bool", no)
+	constant("pg_relation_is_updatable(regclass, bool) int4", types.NewInt(28))
+	constant("pg_column_is_updatable(regclass, int2, bool) bool", types.NewBool(true))
+	constant("pg_jit_available() bool", no)
+	constant("pg_collation_for(any) text", types.NewString(`"default"`))
+	constant("pg_stat_get_numscans(oid) int8", types.NewInt(0))
+	constant("pg_advisory_unlock_all() void", types.NewString(""))
+	constant("pg_my_temp_schema() oid", types.NewInt(0))
+	constant("pg_is_other_temp_schema(oid) bool", no)
+	constant("pg_listening_channels() text", types.Null)
+	constant("txid_current() int8", types.NewInt(0))
+	constant("txid_current_if_assigned() int8", types.Null)
+	constant("pg_current_xact_id() int8", types.NewInt(0))
+	constant("pg_export_snapshot() text", types.NewString("00000000-00000000-1"))
+	constant("pg_trigger_depth() int4", types.NewInt(0))
+	constant("pg_filenode_relation(oid, oid) regclass", types.Null)
+	constant("pg_stat_clear_snapshot() void", types.NewString(""))
+	started := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		if v, ok := ctx.Env.Setting("meridian.start_time"); ok {
+			if d, err := types.ParseText(types.TimestampTZ, v, nil); err == nil {
+				return d, nil
+			}
+		}
+		return types.NewTimestamp(types.MicrosFromTime(ctx.TxnTime)), nil
+	}
+	r.fn("pg_postmaster_start_time() timestamptz", started).stable()
+	r.fn("pg_conf_load_time() timestamptz", started).stable()
+	o := r.fn("pg_typeof(any) regtype", func(*Context, []types.Datum) (types.Datum, error) {
+		return types.NewReg(types.Text.OID(), "text"), nil
+	}).calledOnNull().stable()
+	o.TypedEval = func(ts []*types.T) evalN {
+		t := ts[0]
+		return func(*Context, []types.Datum) (types.Datum, error) { return types.NewReg(t.OID(), t.Bare().Name()), nil }
+	}
+	o = r.fn("pg_column_size(any) int4", func(*Context, []types.Datum) (types.Datum, error) { return num(0) }).stable()
+	o.TypedEval = func(ts []*types.T) evalN {
+		t := ts[0]
+		return func(_ *Context, a []types.Datum) (types.Datum, error) {
+			n := int64(t.Len())
+			if n < 0 {
+				n = int64(len(types.AppendBinary(nil, a[0], t))) + 1
+			}
+			return num(n)
+		}
+	}
+	setting := func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		if v, ok := ctx.Env.Setting(strings.ToLower(a[0].Str())); ok {
+			return str(v)
+		}
+		if len(a) > 1 && a[1].Bool() {
+			return types.Null, nil
+		}
+		return types.Null, sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", types.Raw(a[0].Str()))
+	}
+	r.fn("current_setting(text) text", setting).stable()
+	r.fn("current_setting(text, bool) text", setting).stable()
+	r.fn("set_config(text, text, bool) text", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		if a[0].IsNull() {
+			return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "SET requires parameter name")
+		}
+		name := strings.ToLower(a[0].Str())
+		if err := ctx.Env.SetSetting(name, a[1].Str(), !a[2].IsNull() && a[2].Bool()); err != nil {
+			return types.Null, err
+		}
+		v, _ := ctx.Env.Setting(name)
+		return str(v)
+	}).volatile().calledOnNull()
+	cancel := func(name string, terminate bool) {
+		r.f1(name+"(int4) bool", func(ctx *Context, a types.Datum) (types.Datum, error) {
+			ok, err := ctx.Env.CancelBackend(int32(a.Int()), terminate)
+			return types.NewBool(ok), err
+		}).volatile()
+	}
+	cancel("pg_cancel_backend", false)
+	cancel("pg_terminate_backend", true)
+	sleep := func(ctx *Context, d time.Duration) (types.Datum, error) {
+		if err := ctx.Env.Sleep(ctx.context(), d); err != nil {
+			return types.Null, err
+		}
+		return str("")
+	}
+	r.f1("pg_sleep(float8) void", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		f := min(max(a.Float(), 0), 1e9)
+		return sleep(ctx, time.Duration(f*float64(time.Second)))
+	}).volatile()
+	r.f1("pg_sleep_for(interval) void", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		m, d, us := a.Interval()
+		return sleep(ctx, time.Duration((int64(m)*30+int64(d))*types.DayMicros+us)*time.Microsecond)
+	}).volatile()
+	r.fn("cluster_logical_timestamp() numeric", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.ParseText(types.Decimal, ctx.Env.ClusterTimestamp(), nil)
+	}).stable()
+	r.fn("meridian_node_id() int4", func(ctx *Context, _ []types.Datum) (types.Datum, error) { return num(int64(ctx.Env.NodeID())) }).stable()
+	// Names of objects, as functions.
+	for _, v := range []struct {
+		name string
+		kind types.Kind
+		t    string
+	}{{"to_regclass", types.KindRegClass, "regclass"}, {"to_regtype", types.KindRegType, "regtype"},
+		{"to_regproc", types.KindRegProc, "regproc"}, {"to_regnamespace", types.KindRegNamespace, "regnamespace"},
+		{"to_regrole", types.KindRegRole, "regrole"}} {
+		to, _ := types.FromName(v.t)
+		r.f1(v.name+"(text) "+v.t, func(ctx *Context, a types.Datum) (types.Datum, error) {
+			d, err := parseReg(ctx, to, a.Str())
+			if err != nil {
+				return types.Null, nil
+			}
+			return d, nil
+		}).stable()
+	}
+	// Advisory locks that nobody else holds: enough for tools that take one around a migration on one connection.
+	for _, sig := range []string{"pg_advisory_lock(int8) void", "pg_advisory_xact_lock(int8) void", "pg_advisory_lock(int4, int4) void",
+		"pg_advisory_xact_lock(int4, int4) void"} {
+		r.fn(sig, func(*Context, []types.Datum) (types.Datum, error) { return str("") }).volatile()
+	}
+	for _, sig := range []string{"pg_try_advisory_lock(int8) bool", "pg_try_advisory_xact_lock(int8) bool", "pg_advisory_unlock(int8) bool",
+		"pg_try_advisory_lock(int4, int4) bool", "pg_advisory_unlock(int4, int4) bool"} {
+		r.fn(sig, func(*Context, []types.Datum) (types.Datum, error) { return boolean(true) }).volatile()
+	}
+	r.fset("pg_get_keywords() text", "word text, catcode char, barelabel bool, catdesc text, baredesc text",
+		func(*Context, []types.Datum) ([]types.Row, error) { return nil, nil })
+	r.fset("pg_options_to_table(text[]) text", "option_name text, option_value text",
+		func(_ *Context, a []types.Datum) ([]types.Row, error) {
+			var rows []types.Row
+			if a[0].IsNull() {
+				return nil, nil
+			}
+			for _, e := range a[0].Array().Elems {
+				k, v, _ := strings.Cut(e.Str(), "=")
+				rows = append(rows, types.Row{types.NewString(k), types.NewString(v)})
+			}
+			return rows, nil
+		})
+	r.fset("aclexplode(text[]) oid", "grantor oid, grantee oid, privilege_type text, is_grantable bool",
+		func(*Context, []types.Datum) ([]types.Row, error) { return nil, nil })
+	r.fset("pg_partition_ancestors(regclass) regclass", "relid regclass",
+		func(_ *Context, a []types.Datum) ([]types.Row, error) { return nil, nil })
+	r.fset("pg_partition_tree(regclass) regclass", "relid regclass, parentrelid regclass, isleaf bool, level int4",
+		func(_ *Context, a []types.Datum) ([]types.Row, error) { return nil, nil })
+}
+
+func addPrivileges(r *Registry) {
+	for _, v := range []struct{ name, object, key string }{
+		{"has_table_privilege", "table", "regclass"},
+		{"has_sequence_privilege", "sequence", "regclass"},
+		{"has_any_column_privilege", "table", "regclass"},
+		{"has_schema_privilege", "schema", "regnamespace"},
+		{"has_type_privilege", "type", "regtype"},
+		{"has_function_privilege", "function", "regproc"},
+	} {
+		two := func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			return boolean(ctx.Env.HasPrivilege(v.object, uint32(a[0].Int()), "", a[1].Str()))
+		}
+		three := func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			user := a[0].Str()
+			if a[0].Phys() == types.PhysInt {
+				user = ctx.Env.RegName(types.KindRegRole, uint32(a[0].Int()))
+			}
+			return boolean(ctx.Env.HasPrivilege(v.object, uint32(a[1].Int()), user, a[2].Str()))
+		}
+		r.fn(v.name+"("+v.key+", text) bool", two).stable()
+		r.fn(v.name+"(name, "+v.key+", text) bool", three).stable()
+		r.fn(v.name+"(oid, "+v.key+", text) bool", three).stable()
+	}
+	yes := func(*Context, []types.Datum) (types.Datum, error) { return boolean(true) }
+	for _, n := range []string{"has_database_privilege", "has_tablespace_privilege", "has_foreign_data_wrapper_privilege",
+		"has_server_privilege", "has_language_privilege", "pg_has_role"} {
+		for _, args := range []string{"name, text", "oid, text", "name, name, text", "name, oid, text", "oid, oid, text"} {
+			r.fn(n+"("+args+") bool", yes).stable()
+		}
+	}
+	for _, args := range []string{"regclass, text, text", "regclass, int2, text", "name, regclass, text, text", "name, regclass, int2, text"} {
+		r.fn("has_column_privilege("+args+") bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			user, at := "", 0
+			if len(a) == 4 {
+				user, at = a[0].Str(), 1
+			}
+			return boolean(ctx.Env.HasPrivilege("table", uint32(a[at].Int()), user, a[len(a)-1].Str()))
+		}).stable()
+	}
+}
+
+func sizePretty(n int64) string {
+	neg := n < 0
+	u := n
+	if neg {
+		u = -n
+	}
+	units := []string{"bytes", "kB", "MB", "GB", "TB", "PB"}
+	// PostgreSQL goes to the next unit at ten thousand and rounds half up.
+	limit := int64(10 * 1024)
+	i := 0
+	v := u
+	if v >= limit {
+		v >>= 9 // keep one extra bit to round
+		i = 1
+		for v >= 2*limit-1 && i < len(units)-1 {
+			v >>= 10
+			i++
+		}
+		v = (v + 1) / 2
+	}
+	if neg {
+		v = -v
+	}
+	return fmt.Sprintf("%d %s", v, units[i])
+}
