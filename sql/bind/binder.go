@@ -1,0 +1,341 @@
+package bind
+
+import (
+	"context"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// maxDepth bounds the nesting of expressions and queries.
+const maxDepth = 2500
+
+// maxCachedExprs bounds the cache of parsed stored expressions.
+const maxCachedExprs = 4096
+
+// Binder binds statements against one view of the catalogue. A session keeps one and sets the exported fields before
+// each call; it is not for concurrent use. A *Query that it made is immutable and may be shared.
+type Binder struct {
+	View     catalog.View
+	Registry *scalar.Registry
+	// ParamTypes are the parameter types that the client declared; Unknown or missing ones are inferred.
+	ParamTypes []*types.T
+	// Location is the session's time zone.
+	Location *time.Location
+	// Lease, if set, is told of every relation that a statement resolves.
+
+	// exprs caches the syntax trees of stored expressions and views by their text.
+	exprs map[string]storedTree
+}
+
+type storedTree struct {
+	expr tree.Expr
+	sel  *tree.Select
+	stmt *parse.Statement
+}
+
+// builder is the state of binding one statement.
+type builder struct {
+	*Binder
+	ctx     context.Context
+	stmt    *parse.Statement
+	meta    *opt.Metadata
+	params  []*scalar.Placeholder
+	access  []Access
+	notices []Notice
+	deps    map[catalog.ID]struct{}
+	asOf    scalar.Expr
+	depth   int
+	withID  int
+	writes  bool
+	locks   bool
+	// scans are all table scans so far, for FOR UPDATE.
+	scans []scanRef
+	// home is where names in stored expressions and views are looked up first; nil in a user's text.
+	home *catalog.Table
+	// tableNames, if not nil, collects what table names were resolved to, for the text of a view.
+	tableNames map[*tree.TableName]*catalog.Table
+	expandStar bool
+	viewDepth  int
+}
+
+type scanRef struct {
+	scan  *opt.Scan
+	alias string
+}
+
+// bailout carries an error from the depth of the builder to Bind.
+type bailout struct{ err error }
+
+func raise(err error) { panic(bailout{err}) }
+
+func (b *builder) check(err error) {
+	if err != nil {
+		raise(err)
+	}
+}
+
+// guard turns a bailout into err, and any other panic into XX000.
+func guard(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case bailout:
+		*err = r.err
+	default:
+		e := sqlstate.New(sqlstate.InternalError, "internal error while binding: %v", r)
+		e.Detail = string(debug.Stack())
+		*err = e
+	}
+}
+
+func (b *Binder) newBuilder(ctx context.Context, stmt *parse.Statement) *builder {
+	bd := &builder{Binder: b, ctx: ctx, stmt: stmt, meta: &opt.Metadata{}}
+	n := max(stmt.NumParams, len(b.ParamTypes))
+	if n > 0 {
+		bd.params = make([]*scalar.Placeholder, n)
+		for i := range bd.params {
+			t := types.Unknown
+			if i < len(b.ParamTypes) && b.ParamTypes[i] != nil {
+				t = b.ParamTypes[i]
+			}
+			bd.params[i] = &scalar.Placeholder{Index: i, T: t}
+		}
+	}
+	return bd
+}
+
+// Bind binds one statement: a *Query, or a command of statement.go.
+func (b *Binder) Bind(ctx context.Context, stmt *parse.Statement) (s Statement, err error) {
+	defer guard(&err)
+	return b.newBuilder(ctx, stmt).statement()
+}
+
+// statement dispatches on the kind of statement.
+func (b *builder) statement() (Statement, error) {
+	switch n := b.stmt.Node.(type) {
+	case *tree.Select, *tree.Insert, *tree.Update, *tree.Delete, *tree.ParenSelect:
+		return b.query(n.(tree.Statement)), nil
+	case *parse.Begin, *parse.Commit, *parse.Rollback, *parse.Savepoint, *parse.Release, *parse.RollbackTo,
+		*parse.SetTransaction, *parse.SetVar, *parse.ResetVar, *parse.ShowVar, *parse.SetClusterSetting,
+		*parse.ShowClusterSetting, *parse.Explain, *parse.Prepare, *parse.Execute, *parse.Deallocate,
+		*parse.DeclareCursor, *parse.Fetch, *parse.CloseCursor, *parse.Discard, *parse.Listen, *parse.Unlisten,
+		*parse.Notify, *parse.CreateRole, *parse.AlterRole, *parse.DropRole, *parse.Noop, *parse.Cancel:
+		return n, nil
+	case tree.Statement:
+		return b.definition(n), nil
+	default:
+		return b.command(n), nil
+	}
+}
+
+// query binds a statement that has rows.
+func (b *builder) query(n tree.Statement) *Query {
+	if sel, ok := n.(*tree.ParenSelect); ok {
+		n = sel.Select
+	}
+	q := &opt.Query{Meta: b.meta}
+	sc := &scope{level: &level{}}
+	out := b.rowStatement(n, sc, &q.Tag)
+	q.Root = out.rel
+	q.Order = out.order
+	q.Output = make([]opt.OutputColumn, len(out.cols))
+	for i, c := range out.cols {
+		q.Output[i] = opt.OutputColumn{Name: c.name, Col: c.id, Type: c.t}
+	}
+	return b.finish(q)
+}
+
+// finish completes a query with what was found out on the way.
+func (b *builder) finish(q *opt.Query) *Query {
+	res := &Query{Query: q, AsOf: b.asOf, Access: b.access, Notices: b.notices, Writes: b.writes, Locks: b.locks}
+	if len(b.params) > 0 {
+		res.ParamTypes = make([]*types.T, len(b.params))
+		for i, p := range b.params {
+			if p.T.Kind == types.KindUnknown {
+				raise(sqlstate.New(sqlstate.IndeterminateDatatype, "could not determine data type of parameter $%d", i+1))
+			}
+			res.ParamTypes[i] = p.T
+		}
+		b.meta.Placeholders = res.ParamTypes
+	}
+	return res
+}
+
+// Expr binds a free-standing expression, such as an EXECUTE argument, a setting's value or an AS OF SYSTEM TIME. With
+// want not nil it is coerced as an assignment to that type.
+func (b *Binder) Expr(ctx context.Context, text string, want *types.T) (e scalar.Expr, err error) {
+	defer guard(&err)
+	te, stmt, err := parse.ParseExpr(text)
+	if err != nil {
+		return nil, err
+	}
+	bd := b.newBuilder(ctx, stmt)
+	c := &exprContext{scope: &scope{level: &level{}}, clause: "an expression"}
+	e = bd.expr(c, te)
+	switch {
+	case want != nil:
+		e = bd.coerce(e, want, types.CastAssignment, te)
+	case e.Type().Kind == types.KindUnknown:
+		e = bd.coerce(e, types.Text, types.CastImplicit, te)
+	}
+	return e, nil
+}
+
+// depends records a relation that the statement was bound against.
+func (b *builder) depends(t *catalog.Table) {
+	if t.Kind == catalog.KindVirtual {
+		return
+	}
+	if _, ok := b.deps[t.ID]; ok {
+		return
+	}
+	if b.deps == nil {
+		b.deps = make(map[catalog.ID]struct{}, 4)
+	}
+	b.deps[t.ID] = struct{}{}
+	b.meta.Depends = append(b.meta.Depends, opt.Dependency{ID: t.ID, Version: t.Version})
+}
+
+func (b *builder) need(t *catalog.Table, privilege string) {
+	if t.Kind == catalog.KindVirtual || b.viewDepth > 0 {
+		return
+	}
+	for _, a := range b.access {
+		if a.Table == t && a.Privilege == privilege {
+			return
+		}
+	}
+	b.access = append(b.access, Access{t, privilege})
+}
+
+func (b *builder) enter() {
+	if b.depth++; b.depth > maxDepth {
+		raise(sqlstate.New(sqlstate.StatementTooComplex, "stack depth limit exceeded").
+			WithHint("Simplify the statement: its expressions or queries are nested too deeply."))
+	}
+}
+
+func (b *builder) leave() { b.depth-- }
+
+// fail raises an error at a node of the syntax tree; nil has no position.
+func (b *builder) fail(code sqlstate.Code, at any, format string, args ...any) {
+	raise(b.at(sqlstate.New(code, format, args...), at))
+}
+
+// at sets the position of a node, unless the error has one already or the text is not the user's.
+func (b *builder) at(e *sqlstate.Error, node any) *sqlstate.Error {
+	if e.Position == 0 && node != nil && b.home == nil {
+		e.Position = b.pos(node)
+	}
+	return e
+}
+
+// locate adds a position to an error from below, if it is one of ours.
+func (b *builder) locate(err error, node any) error {
+	if e, ok := err.(*sqlstate.Error); ok {
+		return b.at(e, node)
+	}
+	return err
+}
+
+// pos is the 1-based position of a node, or zero.
+func (b *builder) pos(node any) int {
+	switch n := node.(type) {
+	case nil:
+		return 0
+	case string:
+		if p := b.stmt.PosOf(n); p > 0 {
+			return p
+		}
+		return b.stmt.FindWord(n, 0)
+	case tree.Name:
+		return b.pos(string(n))
+	case *tree.Name:
+		return b.pos(string(*n))
+	case tree.UnrestrictedName:
+		return b.pos(string(n))
+	case *tree.UnresolvedName:
+		for i := n.NumParts - 1; i >= 0; i-- {
+			if p := b.pos(n.Parts[i]); p > 0 && n.Parts[i] != "" {
+				return p
+			}
+		}
+	case *tree.UnresolvedObjectName:
+		return b.pos(n.Parts[n.NumParts-1])
+	case *tree.TableName:
+		switch {
+		case n.ExplicitCatalog:
+			return b.pos(string(n.CatalogName))
+		case n.ExplicitSchema:
+			return b.pos(string(n.SchemaName))
+		}
+		return b.pos(string(n.ObjectName))
+	case *tree.StrVal:
+		return b.stmt.PosOf(n.RawString())
+	case *tree.NumVal:
+		if p := b.stmt.PosOf(n.OrigString()); p > 0 {
+			return p
+		}
+		return b.stmt.FindText(n.OrigString(), 0)
+	case *tree.Placeholder:
+		return b.stmt.FindText("$"+itoa(int(n.Idx)+1), 0)
+	case *tree.FuncExpr:
+		if u, ok := n.Func.FunctionReference.(*tree.UnresolvedName); ok {
+			return b.pos(u)
+		}
+		return b.pos(functionName(n))
+	case *tree.ComparisonExpr:
+		return b.operatorPos(cmpSymbol(n), n.Left)
+	case *tree.BinaryExpr:
+		return b.operatorPos(n.Operator.Symbol.String(), n.Left)
+	case *tree.UnaryExpr:
+		return b.stmt.FindText(n.Operator.Symbol.String(), 0)
+	case *tree.CastExpr:
+		return b.pos(n.Expr)
+	case *tree.ParenExpr:
+		return b.pos(n.Expr)
+	case *tree.AndExpr:
+		return b.pos(n.Left)
+	case *tree.OrExpr:
+		return b.pos(n.Left)
+	case *tree.NotExpr:
+		return b.stmt.FindWord("not", 0)
+	case *tree.IsNullExpr:
+		return b.pos(n.Expr)
+	case *tree.IsNotNullExpr:
+		return b.pos(n.Expr)
+	case *tree.RangeCond:
+		return b.pos(n.Left)
+	case *tree.CaseExpr:
+		return b.stmt.FindWord("case", 0)
+	case *tree.CoalesceExpr:
+		return b.stmt.FindWord(strings.ToLower(n.Name), 0)
+	case *tree.Tuple:
+		if len(n.Exprs) > 0 {
+			return b.pos(n.Exprs[0])
+		}
+	case *tree.IndirectionExpr:
+		return b.pos(n.Expr)
+	}
+	return 0
+}
+
+// operatorPos is where the operator after its left operand stands.
+func (b *builder) operatorPos(symbol string, left tree.Expr) int {
+	if p := b.stmt.FindText(symbol, b.pos(left)); p > 0 {
+		return p
+	}
+	if symbol == "<>" {
+		return b.stmt.FindText("!=", b.pos(left))
+	}
+	return 0
+}

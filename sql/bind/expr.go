@@ -1,0 +1,883 @@
+package bind
+
+import (
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree/treecmp"
+
+	"go/constant"
+
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// exprContext says where an expression stands: what it sees and what it may contain.
+type exprContext struct {
+	scope *scope
+	// clause names the place for messages: "WHERE", "GROUP BY", ...
+	clause string
+	aggs   bool // aggregates are allowed
+	window bool // window functions are allowed
+	sets   bool // set-returning functions are allowed
+	inAgg  bool // inside an aggregate's arguments
+	inWin  bool
+	// valuesDefault allows the DEFAULT keyword.
+	allowDefault bool
+}
+
+// coerce makes e a value of type to. Parameters without a type get it here, for all their uses.
+func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any) scalar.Expr {
+	switch x := e.(type) {
+	case *scalar.Placeholder:
+		if x.T.Kind == types.KindUnknown && to.Kind != types.KindUnknown && to.Kind != types.KindAny {
+			x.T = to.Bare()
+		}
+	case *scalar.ArrayCtor:
+		if to.Kind == types.KindArray {
+			out := make([]scalar.Expr, len(x.Elems))
+			for i, el := range x.Elems {
+				out[i] = b.coerce(el, to.Elem, c, at)
+			}
+			return &scalar.ArrayCtor{Elems: out, T: to}
+		}
+	case *scalar.Const:
+		if x.T.Kind == types.KindUnknown && !x.Value.IsNull() && to.IsReg() {
+			if k := b.regConst(x, to); k != nil {
+				return k
+			}
+		}
+	}
+	n, err := scalar.Coerce(e, to, c)
+	if err != nil {
+		if k, ok := e.(*scalar.Const); ok && k.T.Kind == types.KindUnknown {
+			if p := b.stmt.PosOf(k.Value.Str()); p > 0 && b.home == nil {
+				if se, ok := err.(*sqlstate.Error); ok && se.Position == 0 {
+					se.Position = p
+				}
+			}
+		}
+		raise(b.locate(err, at))
+	}
+	if cast, ok := n.(*scalar.Cast); ok {
+		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind != types.KindUnknown {
+			return scalar.Fold(n)
+		}
+	}
+	return n
+}
+
+// regConst resolves a literal of a reg* type while binding where the catalogue view can; nil leaves it to run time.
+func (b *builder) regConst(k *scalar.Const, to *types.T) scalar.Expr {
+	s := k.Value.Str()
+	if to.Kind != types.KindRegClass || s == "" || s[0] >= '0' && s[0] <= '9' || s == "-" {
+		return nil
+	}
+	parts, ok := splitName(s)
+	if !ok || len(parts) > 3 {
+		return nil
+	}
+	var name [3]string
+	copy(name[3-len(parts):], parts)
+	t := b.lookupTable(name[0], name[1], name[2])
+	if t == nil {
+		return nil // an index, or an error at run time
+	}
+	b.depends(t)
+	return &scalar.Const{Value: types.NewReg(uint32(t.ID), s), T: types.RegClass}
+}
+
+// splitName splits a textual qualified name as regclass input does.
+func splitName(s string) ([]string, bool) {
+	var parts []string
+	i := 0
+	for {
+		start := i
+		var p string
+		if i < len(s) && s[i] == '"' {
+			i++
+			for i < len(s) && s[i] != '"' {
+				i++
+			}
+			if i >= len(s) {
+				return nil, false
+			}
+			p = s[start+1 : i]
+			i++
+		} else {
+			for i < len(s) && s[i] != '.' {
+				if s[i] == '(' || s[i] == ' ' || s[i] == '"' {
+					return nil, false
+				}
+				i++
+			}
+			p = fold(s[start:i])
+		}
+		if p == "" {
+			return nil, false
+		}
+		parts = append(parts, p)
+		if i >= len(s) {
+			return parts, true
+		}
+		if s[i] != '.' {
+			return nil, false
+		}
+		i++
+	}
+}
+
+// boolean binds a condition.
+func (b *builder) boolean(c *exprContext, e tree.Expr) scalar.Expr {
+	x := b.expr(c, e)
+	return b.asBool(x, c.clause, e)
+}
+
+func (b *builder) asBool(x scalar.Expr, clause string, at any) scalar.Expr {
+	switch t := x.Type(); t.Kind {
+	case types.KindBool:
+		return x
+	case types.KindUnknown:
+		return b.coerce(x, types.Bool, types.CastImplicit, at)
+	default:
+		b.fail(sqlstate.DatatypeMismatch, at, "argument of %s must be type boolean, not type %s", clause, t.Name())
+	}
+	return nil
+}
+
+// expr binds a scalar expression.
+func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
+	b.enter()
+	defer b.leave()
+	switch n := e.(type) {
+	case *tree.NumVal:
+		return b.number(n)
+	case *tree.StrVal:
+		return &scalar.Const{Value: types.NewString(n.RawString()), T: types.Unknown}
+	case *tree.UnresolvedName:
+		if n.Star {
+			b.fail(sqlstate.SyntaxError, n, "row expansion via \"*\" is not supported here")
+		}
+		if x := b.parameterlessFunction(c, n); x != nil {
+			return x
+		}
+		return b.resolveName(c.scope, n)
+	case *tree.Placeholder:
+		return b.params[n.Idx]
+	case *tree.ParenExpr:
+		return b.expr(c, n.Expr)
+	case *tree.AndExpr:
+		return &scalar.And{Args: b.junction(c, n, "AND")}
+	case *tree.OrExpr:
+		return &scalar.Or{Args: b.junction(c, n, "OR")}
+	case *tree.NotExpr:
+		return &scalar.Not{Arg: b.asBool(b.expr(c, n.Expr), "NOT", n.Expr)}
+	case *tree.IsNullExpr:
+		return b.isNull(c, n.Expr, false)
+	case *tree.IsNotNullExpr:
+		return b.isNull(c, n.Expr, true)
+	case *tree.ComparisonExpr:
+		return b.comparison(c, n)
+	case *tree.RangeCond:
+		return b.between(c, n)
+	case *tree.BinaryExpr:
+		return b.binary(c, n)
+	case *tree.UnaryExpr:
+		return b.unary(c, n)
+	case *tree.CastExpr:
+		return b.cast(c, n)
+	case *tree.AnnotateTypeExpr:
+		return b.coerce(b.expr(c, n.Expr), b.typeRef(n.Type), types.CastExplicit, n.Expr)
+	case *tree.FuncExpr:
+		return b.function(c, n)
+	case *tree.CaseExpr:
+		return b.caseExpr(c, n)
+	case *tree.CoalesceExpr:
+		args, t := b.common("COALESCE", b.exprs(c, n.Exprs), n)
+		return &scalar.Coalesce{Args: args, T: t}
+	case *tree.NullIfExpr:
+		cmp := b.compare(scalar.EQ, b.expr(c, n.Expr1), b.expr(c, n.Expr2), n.Expr1)
+		k, ok := cmp.(*scalar.Compare)
+		if !ok {
+			b.fail(sqlstate.FeatureNotSupported, n.Expr1, "NULLIF of row values is not supported")
+		}
+		return &scalar.NullIf{Left: k.Left, Right: k.Right}
+	case *tree.IfExpr:
+		arms, t := b.common("IF", []scalar.Expr{b.expr(c, n.True), b.expr(c, n.Else)}, n.True)
+		return &scalar.Case{Whens: []scalar.When{{Cond: b.boolean(c, n.Cond), Result: arms[0]}}, Else: arms[1], T: t}
+	case *tree.Tuple:
+		return b.row(c, n)
+	case *tree.Array:
+		return b.array(c, n)
+	case *tree.ArrayFlatten:
+		sub, ok := unparen(n.Subquery).(*tree.Subquery)
+		if !ok {
+			b.fail(sqlstate.SyntaxError, nil, "syntax error")
+		}
+		return b.subquery(c, sub, scalar.SubqueryArray)
+	case *tree.Subquery:
+		if n.Exists {
+			return b.subquery(c, n, scalar.SubqueryExists)
+		}
+		return b.subquery(c, n, scalar.SubqueryScalar)
+	case *tree.IndirectionExpr:
+		return b.indirection(c, n)
+	case *tree.CollateExpr:
+		return b.expr(c, n.Expr)
+	case *tree.ColumnAccessExpr:
+		return b.fieldAccess(c, n)
+	case *tree.DBool:
+		return &scalar.Const{Value: types.NewBool(bool(*n)), T: types.Bool}
+	case *tree.DInt:
+		return intConst(int64(*n))
+	case tree.DefaultVal:
+		if c.allowDefault {
+			return &scalar.Default{T: types.Unknown}
+		}
+		b.fail(sqlstate.SyntaxError, nil, "DEFAULT is not allowed in this context")
+	case tree.UnqualifiedStar:
+		b.fail(sqlstate.SyntaxError, nil, "row expansion via \"*\" is not supported here")
+	}
+	if e == tree.DNull {
+		return &scalar.Const{Value: types.Null, T: types.Unknown}
+	}
+	b.fail(sqlstate.FeatureNotSupported, e, "this expression is not supported: %s", tree.AsString(e))
+	return nil
+}
+
+func (b *builder) exprs(c *exprContext, es tree.Exprs) []scalar.Expr {
+	out := make([]scalar.Expr, len(es))
+	for i, e := range es {
+		out[i] = b.expr(c, e)
+	}
+	return out
+}
+
+func unparen(e tree.Expr) tree.Expr {
+	for {
+		p, ok := e.(*tree.ParenExpr)
+		if !ok {
+			return e
+		}
+		e = p.Expr
+	}
+}
+
+func intConst(v int64) *scalar.Const {
+	t := types.Int8
+	if v >= -1<<31 && v < 1<<31 {
+		t = types.Int4
+	}
+	return &scalar.Const{Value: types.NewInt(v), T: t}
+}
+
+func (b *builder) number(n *tree.NumVal) scalar.Expr {
+	if n.Kind() == constant.Int {
+		if v, err := n.AsInt64(); err == nil {
+			return intConst(v)
+		}
+	}
+	text := n.OrigString()
+	if s := tree.AsString(n); len(s) > 0 && s[0] == '-' && (text == "" || text[0] != '-') {
+		text = "-" + text
+	}
+	d, err := types.ParseText(types.Decimal, text, b.Location)
+	if err != nil {
+		raise(b.locate(err, n))
+	}
+	return &scalar.Const{Value: d, T: types.Decimal}
+}
+
+// junction flattens a chain of AND or OR without recursion along its left spine.
+func (b *builder) junction(c *exprContext, e tree.Expr, word string) []scalar.Expr {
+	var rev []tree.Expr
+	for {
+		var l, r tree.Expr
+		switch n := e.(type) {
+		case *tree.AndExpr:
+			if word == "AND" {
+				l, r = n.Left, n.Right
+			}
+		case *tree.OrExpr:
+			if word == "OR" {
+				l, r = n.Left, n.Right
+			}
+		}
+		if l == nil {
+			rev = append(rev, e)
+			break
+		}
+		rev = append(rev, r)
+		e = l
+	}
+	out := make([]scalar.Expr, 0, len(rev))
+	for i := len(rev) - 1; i >= 0; i-- {
+		x := b.asBool(b.expr(c, rev[i]), word, rev[i])
+		switch j := x.(type) {
+		case *scalar.And:
+			if word == "AND" {
+				out = append(out, j.Args...)
+				continue
+			}
+		case *scalar.Or:
+			if word == "OR" {
+				out = append(out, j.Args...)
+				continue
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func (b *builder) isNull(c *exprContext, e tree.Expr, negate bool) scalar.Expr {
+	x := b.expr(c, e)
+	if row, ok := x.(*scalar.RowCtor); ok && len(row.Elems) > 0 {
+		// A row is (not) null if all of its fields are.
+		args := make([]scalar.Expr, len(row.Elems))
+		for i, f := range row.Elems {
+			args[i] = &scalar.IsNull{Arg: b.known(f, e), Negate: negate}
+		}
+		if len(args) == 1 {
+			return args[0]
+		}
+		return &scalar.And{Args: args}
+	}
+	return &scalar.IsNull{Arg: b.known(x, e), Negate: negate}
+}
+
+// known gives an untyped expression the type text.
+func (b *builder) known(x scalar.Expr, at any) scalar.Expr {
+	if x.Type().Kind == types.KindUnknown {
+		return b.coerce(x, types.Text, types.CastImplicit, at)
+	}
+	return x
+}
+
+// common coerces expressions to their common type.
+func (b *builder) common(what string, es []scalar.Expr, at any) ([]scalar.Expr, *types.T) {
+	ts := make([]*types.T, len(es))
+	for i, e := range es {
+		ts[i] = e.Type()
+	}
+	t := types.Common(ts...)
+	if t == nil {
+		_, _, err := scalar.CommonType(what, es)
+		if err == nil {
+			err = sqlstate.New(sqlstate.DatatypeMismatch, "%s types cannot be matched", what)
+		}
+		raise(b.locate(err, at))
+	}
+	for i, e := range es {
+		es[i] = b.coerce(e, t, types.CastImplicit, at)
+	}
+	return es, t
+}
+
+// compareOp maps the grammar's comparison operators.
+func compareOp(sym treecmp.ComparisonOperatorSymbol) (scalar.CmpOp, bool) {
+	switch sym {
+	case treecmp.EQ:
+		return scalar.EQ, true
+	case treecmp.NE:
+		return scalar.NE, true
+	case treecmp.LT:
+		return scalar.LT, true
+	case treecmp.LE:
+		return scalar.LE, true
+	case treecmp.GT:
+		return scalar.GT, true
+	case treecmp.GE:
+		return scalar.GE, true
+	case treecmp.IsDistinctFrom:
+		return scalar.IsDistinct, true
+	case treecmp.IsNotDistinctFrom:
+		return scalar.IsNotDistinct, true
+	}
+	return 0, false
+}
+
+// operatorName is the name under which another boolean operator is registered.
+func operatorName(sym treecmp.ComparisonOperatorSymbol) (string, bool) {
+	switch sym {
+	case treecmp.Like:
+		return "~~", true
+	case treecmp.NotLike:
+		return "!~~", true
+	case treecmp.ILike:
+		return "~~*", true
+	case treecmp.NotILike:
+		return "!~~*", true
+	case treecmp.RegMatch, treecmp.NotRegMatch, treecmp.RegIMatch, treecmp.NotRegIMatch, treecmp.Contains, treecmp.ContainedBy,
+		treecmp.JSONExists, treecmp.JSONSomeExists, treecmp.JSONAllExists, treecmp.Overlaps, treecmp.TSMatches:
+		return sym.String(), true
+	}
+	return "", false
+}
+
+// cmpSymbol is the operator as PostgreSQL writes it.
+func cmpSymbol(n *tree.ComparisonExpr) string {
+	op := n.Operator.Symbol
+	if op == treecmp.Any || op == treecmp.Some || op == treecmp.All {
+		op = n.SubOperator.Symbol
+	}
+	switch op {
+	case treecmp.NE:
+		return "<>"
+	case treecmp.Like, treecmp.ILike:
+		return op.String()
+	case treecmp.NotLike, treecmp.NotILike, treecmp.NotIn:
+		return "not"
+	case treecmp.IsDistinctFrom, treecmp.IsNotDistinctFrom:
+		return "is"
+	}
+	return op.String()
+}
+
+func (b *builder) comparison(c *exprContext, n *tree.ComparisonExpr) scalar.Expr {
+	switch n.Operator.Symbol {
+	case treecmp.In, treecmp.NotIn:
+		return b.in(c, n)
+	case treecmp.Any, treecmp.Some, treecmp.All:
+		return b.quantified(c, n)
+	case treecmp.IsDistinctFrom, treecmp.IsNotDistinctFrom:
+		if v, ok := n.Right.(*tree.DBool); ok { // IS [NOT] TRUE and FALSE
+			negate := n.Operator.Symbol == treecmp.IsDistinctFrom
+			word := "IS TRUE"
+			if !bool(*v) {
+				word = "IS FALSE"
+			}
+			return &scalar.IsBool{Arg: b.asBool(b.expr(c, n.Left), word, n.Left), Want: bool(*v), Negate: negate}
+		}
+		if n.Right == tree.DNull {
+			return b.isNull(c, n.Left, n.Operator.Symbol == treecmp.IsDistinctFrom)
+		}
+	}
+	// A row compared with a subquery of several columns.
+	if sub, ok := unparen(n.Right).(*tree.Subquery); ok && !sub.Exists {
+		if row, ok := unparen(n.Left).(*tree.Tuple); ok {
+			l := b.expr(c, row)
+			return b.operate(n.Operator.Symbol, l, b.rowSubquery(c, sub, len(row.Exprs)), n)
+		}
+	}
+	l := b.expr(c, n.Left)
+	r := b.expr(c, n.Right)
+	return b.operate(n.Operator.Symbol, l, r, n)
+}
+
+// operate applies a comparison or other boolean operator to bound operands.
+func (b *builder) operate(sym treecmp.ComparisonOperatorSymbol, l, r scalar.Expr, at any) scalar.Expr {
+	if op, ok := compareOp(sym); ok {
+		return b.compare(op, l, r, at)
+	}
+	switch sym {
+	case treecmp.SimilarTo:
+		return b.call("similar_to", []scalar.Expr{l, r}, at)
+	case treecmp.NotSimilarTo:
+		return &scalar.Not{Arg: b.call("similar_to", []scalar.Expr{l, r}, at)}
+	}
+	name, ok := operatorName(sym)
+	if !ok {
+		b.fail(sqlstate.FeatureNotSupported, at, "operator %s is not supported", sym)
+	}
+	return b.operator(name, at, l, r)
+}
+
+// compare builds a comparison; rows are compared field by field.
+func (b *builder) compare(op scalar.CmpOp, l, r scalar.Expr, at any) scalar.Expr {
+	lr, lok := l.(*scalar.RowCtor)
+	rr, rok := r.(*scalar.RowCtor)
+	if lok && rok {
+		return b.compareRows(op, lr, rr, at)
+	}
+	lt, rt, err := b.Registry.ResolveCompare(op, l.Type(), r.Type())
+	if err != nil {
+		raise(b.locate(err, at))
+	}
+	return &scalar.Compare{Op: op, Left: b.coerce(l, lt, types.CastImplicit, at), Right: b.coerce(r, rt, types.CastImplicit, at)}
+}
+
+func (b *builder) compareRows(op scalar.CmpOp, l, r *scalar.RowCtor, at any) scalar.Expr {
+	if len(l.Elems) != len(r.Elems) {
+		b.fail(sqlstate.SyntaxError, at, "unequal number of entries in row expressions")
+	}
+	if len(l.Elems) == 0 {
+		b.fail(sqlstate.FeatureNotSupported, at, "cannot compare rows of zero length")
+	}
+	field := func(op scalar.CmpOp, i int) scalar.Expr { return b.compare(op, l.Elems[i], r.Elems[i], at) }
+	n := len(l.Elems)
+	all := func(op scalar.CmpOp) []scalar.Expr {
+		args := make([]scalar.Expr, n)
+		for i := range args {
+			args[i] = field(op, i)
+		}
+		return args
+	}
+	if n == 1 {
+		return field(op, 0)
+	}
+	switch op {
+	case scalar.EQ, scalar.IsNotDistinct:
+		return &scalar.And{Args: all(op)}
+	case scalar.NE, scalar.IsDistinct:
+		return &scalar.Or{Args: all(op)}
+	}
+	// (a, b) < (c, d) is a < c OR (a = c AND b < d); the last field decides between < and <=.
+	strict := scalar.LT
+	if op == scalar.GT || op == scalar.GE {
+		strict = scalar.GT
+	}
+	res := field(op, n-1)
+	for i := n - 2; i >= 0; i-- {
+		res = &scalar.Or{Args: []scalar.Expr{field(strict, i), &scalar.And{Args: []scalar.Expr{field(scalar.EQ, i), res}}}}
+	}
+	return res
+}
+
+func (b *builder) between(c *exprContext, n *tree.RangeCond) scalar.Expr {
+	x := b.expr(c, n.Left)
+	from, to := b.expr(c, n.From), b.expr(c, n.To)
+	rng := func(lo, hi scalar.Expr) scalar.Expr {
+		if n.Not {
+			return &scalar.Or{Args: []scalar.Expr{b.compare(scalar.LT, x, lo, n.From), b.compare(scalar.GT, x, hi, n.To)}}
+		}
+		return &scalar.And{Args: []scalar.Expr{b.compare(scalar.GE, x, lo, n.From), b.compare(scalar.LE, x, hi, n.To)}}
+	}
+	if !n.Symmetric {
+		return rng(from, to)
+	}
+	if n.Not {
+		return &scalar.And{Args: []scalar.Expr{rng(from, to), rng(to, from)}}
+	}
+	return &scalar.Or{Args: []scalar.Expr{rng(from, to), rng(to, from)}}
+}
+
+func (b *builder) binary(c *exprContext, n *tree.BinaryExpr) scalar.Expr {
+	// A long chain of + or || leans to the left: walk down it without recursion.
+	var chain []*tree.BinaryExpr
+	var e tree.Expr = n
+	for {
+		m, ok := e.(*tree.BinaryExpr)
+		if !ok {
+			break
+		}
+		chain = append(chain, m)
+		e = m.Left
+	}
+	if len(chain) > maxDepth {
+		// The tree above would be as deep: refuse it like any other.
+		b.depth += len(chain)
+		b.enter()
+	}
+	l := b.expr(c, e)
+	for i := len(chain) - 1; i >= 0; i-- {
+		m := chain[i]
+		l = b.operator(m.Operator.Symbol.String(), m, l, b.expr(c, m.Right))
+	}
+	return l
+}
+
+func (b *builder) unary(c *exprContext, n *tree.UnaryExpr) scalar.Expr {
+	x := b.expr(c, n.Expr)
+	switch n.Operator.Symbol {
+	case tree.UnaryPlus:
+		return b.operator("+", n, x)
+	case tree.UnaryMinus:
+		return b.operator("-", n, x)
+	case tree.UnaryComplement:
+		return b.operator("~", n, x)
+	case tree.UnarySqrt:
+		return b.operator("|/", n, x)
+	case tree.UnaryCbrt:
+		return b.operator("||/", n, x)
+	}
+	b.fail(sqlstate.FeatureNotSupported, n, "operator %s is not supported", n.Operator.Symbol)
+	return nil
+}
+
+// operator resolves an operator and coerces its operands.
+func (b *builder) operator(name string, at any, args ...scalar.Expr) scalar.Expr {
+	res, err := b.Registry.ResolveOperator(name, typesOf(args))
+	if err != nil {
+		raise(b.locate(err, at))
+	}
+	return &scalar.Call{Func: res.Func, Args: b.coerceArgs(args, res.Args, at), T: res.Return}
+}
+
+// call resolves a function and coerces its arguments.
+func (b *builder) call(name string, args []scalar.Expr, at any) scalar.Expr {
+	res, err := b.Registry.ResolveFunction(name, typesOf(args))
+	if err != nil {
+		raise(b.locate(err, at))
+	}
+	return &scalar.Call{Func: res.Func, Args: b.coerceArgs(args, res.Args, at), T: res.Return}
+}
+
+func (b *builder) coerceArgs(args []scalar.Expr, ts []*types.T, at any) []scalar.Expr {
+	for i, a := range args {
+		if i < len(ts) {
+			args[i] = b.coerce(a, ts[i], types.CastImplicit, at)
+		}
+	}
+	return args
+}
+
+func typesOf(args []scalar.Expr) []*types.T {
+	ts := make([]*types.T, len(args))
+	for i, a := range args {
+		ts[i] = a.Type()
+	}
+	return ts
+}
+
+func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
+	to := b.typeRef(n.Type)
+	if s, ok := n.Expr.(*tree.StrVal); ok {
+		if unit := intervalUnit(n.Type); unit != "" {
+			return b.coerce(&scalar.Const{Value: types.NewString(intervalText(s.RawString(), unit)), T: types.Unknown}, to, types.CastExplicit, s)
+		}
+	}
+	x := b.expr(c, n.Expr)
+	from := x.Type()
+	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
+		b.fail(sqlstate.CannotCoerce, n, "cannot cast type %s to %s", from.Name(), to.Name())
+	}
+	// '{1,2}'::int[] and ARRAY[] literals are read as the target type at once.
+	return b.coerce(x, to, types.CastExplicit, n.Expr)
+}
+
+// intervalText appends the unit of INTERVAL '1' DAY to a bare number.
+func intervalText(s, unit string) string {
+	digits := false
+	for i := 0; i < len(s); i++ {
+		switch ch := s[i]; {
+		case ch >= '0' && ch <= '9':
+			digits = true
+		case ch == '.' || ch == ' ' || (ch == '-' || ch == '+') && !digits:
+		default:
+			return s
+		}
+	}
+	if !digits {
+		return s
+	}
+	return s + " " + unit
+}
+
+func (b *builder) caseExpr(c *exprContext, n *tree.CaseExpr) scalar.Expr {
+	var arg scalar.Expr
+	if n.Expr != nil {
+		arg = b.known(b.expr(c, n.Expr), n.Expr)
+	}
+	k := &scalar.Case{Whens: make([]scalar.When, len(n.Whens))}
+	results := make([]scalar.Expr, 0, len(n.Whens)+1)
+	for i, w := range n.Whens {
+		if arg == nil {
+			k.Whens[i].Cond = b.asBool(b.expr(c, w.Cond), "CASE/WHEN", w.Cond)
+		} else {
+			k.Whens[i].Cond = b.compare(scalar.EQ, arg, b.expr(c, w.Cond), w.Cond)
+		}
+		results = append(results, b.expr(c, w.Val))
+	}
+	if n.Else != nil {
+		results = append(results, b.expr(c, n.Else))
+	}
+	results, k.T = b.common("CASE", results, n)
+	for i := range k.Whens {
+		k.Whens[i].Result = results[i]
+	}
+	if n.Else != nil {
+		k.Else = results[len(results)-1]
+	}
+	return k
+}
+
+func (b *builder) row(c *exprContext, n *tree.Tuple) scalar.Expr {
+	r := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
+	for _, e := range n.Exprs {
+		x := b.expr(c, e)
+		r.Elems = append(r.Elems, x)
+		r.T.Fields = append(r.T.Fields, x.Type())
+	}
+	return r
+}
+
+func (b *builder) array(c *exprContext, n *tree.Array) scalar.Expr {
+	elems := b.exprs(c, n.Exprs)
+	if len(elems) == 0 {
+		return &scalar.ArrayCtor{T: types.TextArray}
+	}
+	elems, t := b.common("ARRAY", elems, n.Exprs[0])
+	if t.Kind == types.KindArray {
+		b.fail(sqlstate.FeatureNotSupported, n.Exprs[0], "multidimensional arrays are not supported")
+	}
+	return &scalar.ArrayCtor{Elems: elems, T: types.ArrayOf(t)}
+}
+
+func (b *builder) indirection(c *exprContext, n *tree.IndirectionExpr) scalar.Expr {
+	x := b.expr(c, n.Expr)
+	for _, s := range n.Indirection {
+		t := x.Type()
+		if t.Kind == types.KindJSONB && !s.Slice {
+			x = b.operator("->", n, x, b.expr(c, s.Begin))
+			continue
+		}
+		elem := scalar.ElemType(t)
+		if elem == nil {
+			b.fail(sqlstate.DatatypeMismatch, n, "cannot subscript type %s because it does not support subscripting", t.Name())
+		}
+		if s.Slice {
+			lo, hi := scalar.Expr(&scalar.Const{Value: types.Null, T: types.Int4}), scalar.Expr(&scalar.Const{Value: types.Null, T: types.Int4})
+			if s.Begin != nil {
+				lo = b.coerce(b.expr(c, s.Begin), types.Int4, types.CastAssignment, s.Begin)
+			}
+			if s.End != nil {
+				hi = b.coerce(b.expr(c, s.End), types.Int4, types.CastAssignment, s.End)
+			}
+			x = b.call("array_slice", []scalar.Expr{x, lo, hi}, n)
+			continue
+		}
+		x = &scalar.ArrayIndex{Array: x, Index: b.coerce(b.expr(c, s.Begin), types.Int4, types.CastAssignment, s.Begin), T: elem}
+	}
+	return x
+}
+
+// fieldAccess is (row).field; a field of a set-returning function's row becomes that column of it.
+func (b *builder) fieldAccess(c *exprContext, n *tree.ColumnAccessExpr) scalar.Expr {
+	if f, ok := unparen(n.Expr).(*tree.FuncExpr); ok {
+		if cols := b.setColumns(c, f); cols != nil {
+			for i := range cols {
+				if cols[i].name == string(n.ColName) {
+					return cols[i].ref()
+				}
+			}
+			b.fail(sqlstate.UndefinedColumn, f, "column \"%s\" not found in data type record", n.ColName)
+		}
+	}
+	if u, ok := unparen(n.Expr).(*tree.UnresolvedName); ok && u.NumParts < 4 && !u.Star {
+		q := &tree.UnresolvedName{NumParts: u.NumParts + 1}
+		q.Parts[0] = string(n.ColName)
+		copy(q.Parts[1:], u.Parts[:u.NumParts])
+		return b.resolveName(c.scope, q)
+	}
+	b.fail(sqlstate.FeatureNotSupported, n.Expr, "selecting a field of this row value is not supported")
+	return nil
+}
+
+// in binds IN and NOT IN with a list or a subquery.
+func (b *builder) in(c *exprContext, n *tree.ComparisonExpr) scalar.Expr {
+	negate := n.Operator.Symbol == treecmp.NotIn
+	right := unparen(n.Right)
+	if sub, ok := right.(*tree.Subquery); ok {
+		kind, sym := scalar.SubqueryAny, treecmp.EQ
+		if negate {
+			kind, sym = scalar.SubqueryAll, treecmp.NE
+		}
+		return b.anySubquery(c, n, sub, kind, sym)
+	}
+	var list tree.Exprs
+	if t, ok := right.(*tree.Tuple); ok {
+		list = t.Exprs
+	} else {
+		list = tree.Exprs{right}
+	}
+	arg := b.expr(c, n.Left)
+	items := b.exprs(c, list)
+	return b.inList(arg, items, negate, n)
+}
+
+func (b *builder) inList(arg scalar.Expr, items []scalar.Expr, negate bool, at any) scalar.Expr {
+	if _, ok := arg.(*scalar.RowCtor); ok {
+		args := make([]scalar.Expr, len(items))
+		for i, it := range items {
+			args[i] = b.compare(scalar.EQ, arg, it, at)
+		}
+		var res scalar.Expr = &scalar.Or{Args: args}
+		if len(args) == 1 {
+			res = args[0]
+		}
+		if negate {
+			return &scalar.Not{Arg: res}
+		}
+		return res
+	}
+	if arg.Type().Kind == types.KindUnknown {
+		all, _ := b.common("IN", append([]scalar.Expr{arg}, items...), at)
+		return &scalar.In{Arg: all[0], List: all[1:], Negate: negate}
+	}
+	// Keep the left side as it is if every item can meet it there: then an index can serve.
+	direct := true
+	rts := make([]*types.T, len(items))
+	for i, it := range items {
+		lt, rt, err := b.Registry.ResolveCompare(scalar.EQ, arg.Type(), it.Type())
+		if err != nil {
+			raise(b.locate(err, at))
+		}
+		direct = direct && lt.Same(arg.Type())
+		rts[i] = rt
+	}
+	if direct {
+		for i, it := range items {
+			items[i] = b.coerce(it, rts[i], types.CastImplicit, at)
+		}
+		return &scalar.In{Arg: arg, List: items, Negate: negate}
+	}
+	all, _ := b.common("IN", append([]scalar.Expr{arg}, items...), at)
+	return &scalar.In{Arg: all[0], List: all[1:], Negate: negate}
+}
+
+// quantified binds op ANY and op ALL over an array or a subquery.
+func (b *builder) quantified(c *exprContext, n *tree.ComparisonExpr) scalar.Expr {
+	all := n.Operator.Symbol == treecmp.All
+	right := unparen(n.Right)
+	if sub, ok := right.(*tree.Subquery); ok {
+		kind := scalar.SubqueryAny
+		if all {
+			kind = scalar.SubqueryAll
+		}
+		return b.anySubquery(c, n, sub, kind, n.SubOperator.Symbol)
+	}
+	if t, ok := right.(*tree.Tuple); ok {
+		if len(t.Exprs) == 1 {
+			right = t.Exprs[0]
+		} else {
+			// The grammar's ANY (a, b, c).
+			arg := b.expr(c, n.Left)
+			var args []scalar.Expr
+			for _, e := range t.Exprs {
+				args = append(args, b.operate(n.SubOperator.Symbol, arg, b.expr(c, e), n))
+			}
+			if all {
+				return &scalar.And{Args: args}
+			}
+			return &scalar.Or{Args: args}
+		}
+	}
+	arg := b.expr(c, n.Left)
+	arr := b.expr(c, right)
+	if arr.Type().Kind == types.KindUnknown {
+		t := arg.Type()
+		if t.Kind == types.KindUnknown {
+			t = types.Text
+		}
+		if t.Kind == types.KindVarChar || t.Kind == types.KindBPChar {
+			t = types.Text
+		}
+		arr = b.coerce(arr, types.ArrayOf(t.Bare()), types.CastImplicit, n.Right)
+	}
+	elem := scalar.ElemType(arr.Type())
+	if elem == nil {
+		b.fail(sqlstate.WrongObjectType, n, "op ANY/ALL (array) requires array on right side")
+	}
+	if arg.Type().Kind == types.KindUnknown {
+		arg = b.coerce(arg, elem, types.CastImplicit, n.Left)
+	}
+	if ctor, ok := arr.(*scalar.ArrayCtor); ok && !all && n.SubOperator.Symbol == treecmp.EQ && len(ctor.Elems) > 0 {
+		return b.inList(arg, append([]scalar.Expr(nil), ctor.Elems...), false, n)
+	}
+	q := &scalar.Quantified{Arg: arg, Array: arr, All: all}
+	q.LeftID = b.meta.Add(opt.ColumnMeta{Name: "left", Type: arg.Type()})
+	q.ElemID = b.meta.Add(opt.ColumnMeta{Name: "elem", Type: elem})
+	q.Op = b.operate(n.SubOperator.Symbol, &scalar.Column{ID: q.LeftID, T: arg.Type()}, &scalar.Column{ID: q.ElemID, T: elem}, n)
+	return q
+}

@@ -1,0 +1,616 @@
+package bind
+
+import (
+	"strings"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// from binds the FROM list into sc, which gains its columns; nil if there is none.
+func (b *builder) from(tables tree.TableExprs, sc *scope) opt.Rel {
+	var rel opt.Rel
+	for _, t := range tables {
+		r, part := b.tableExpr(t, sc, []*scope{sc})
+		b.uniqueAliases(sc, part)
+		if rel == nil {
+			rel = r
+		} else {
+			rel = &opt.Join{Kind: opt.InnerJoin, Left: rel, Right: r, Lateral: part.lateralOf(sc)}
+		}
+		part.level = sc.level
+		sc.add(part.scope)
+	}
+	return rel
+}
+
+// part is what one FROM item brings, and which columns beside it it reads.
+type part struct {
+	*scope
+	reads []opt.ColumnID
+}
+
+// lateralOf reports whether the item reads columns of the scope beside it.
+func (p part) lateralOf(s *scope) bool {
+	for _, id := range p.reads {
+		for i := range s.cols {
+			if s.cols[i].id == id {
+				return true
+			}
+			if s.cols[i].id == 0 && s.cols[i].expr != nil {
+				found := false
+				scalar.Columns(s.cols[i].expr, func(x opt.ColumnID) { found = found || x == id })
+				if found {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (b *builder) uniqueAliases(a *scope, p part) {
+	for _, r := range p.rels {
+		for _, o := range a.rels {
+			if o.alias == r.alias && (o.schema == r.schema || o.table == nil || r.table == nil || o.schema == "" || r.schema == "") {
+				b.fail(sqlstate.DuplicateAlias, nil, "table name \"%s\" specified more than once", r.alias)
+			}
+		}
+	}
+}
+
+// beside makes the scope in which a lateral item is bound: it sees the items before it, then what the query sees.
+func (b *builder) beside(sc *scope, lateral []*scope) *scope {
+	if len(lateral) == 1 && lateral[0] == sc {
+		return sc
+	}
+	s := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
+	for _, l := range lateral {
+		s.cols = append(s.cols, l.cols...)
+		s.rels = append(s.rels, l.rels...)
+	}
+	return s
+}
+
+// tableExpr binds one FROM item. sc is the query's scope; lateral are the scopes of the items before it.
+func (b *builder) tableExpr(t tree.TableExpr, sc *scope, lateral []*scope) (opt.Rel, part) {
+	b.enter()
+	defer b.leave()
+	switch n := t.(type) {
+	case *tree.AliasedTableExpr:
+		return b.aliased(n, sc, lateral)
+	case *tree.ParenTableExpr:
+		return b.tableExpr(n.Expr, sc, lateral)
+	case *tree.JoinTableExpr:
+		return b.join(n, sc, lateral)
+	case *tree.TableName:
+		rel, p := b.namedTable(n, nil, sc)
+		return rel, p
+	case *tree.Subquery:
+		return b.derived(n.Select, sc, lateral, false)
+	case *tree.RowsFromExpr:
+		return b.rowsFrom(n, sc, lateral, false, "")
+	case *tree.StatementSource:
+		b.writes = true
+		inner := b.nested(sc)
+		out := b.rowStatement(n.Statement, inner, nil)
+		return out.rel, part{scope: outputScope(&out, ""), reads: inner.level.outer}
+	}
+	b.fail(sqlstate.FeatureNotSupported, nil, "this kind of FROM item is not supported")
+	return nil, part{}
+}
+
+func outputScope(out *output, alias string) *scope {
+	r := &relation{alias: alias}
+	s := &scope{}
+	if alias != "" {
+		s.rels = []*relation{r}
+	}
+	s.cols = make([]column, len(out.cols))
+	for i, c := range out.cols {
+		s.cols[i] = column{name: c.name, rel: r, id: c.id, t: c.t}
+	}
+	return s
+}
+
+func (b *builder) aliased(n *tree.AliasedTableExpr, sc *scope, lateral []*scope) (opt.Rel, part) {
+	var rel opt.Rel
+	var p part
+	switch e := n.Expr.(type) {
+	case *tree.TableName:
+		rel, p = b.namedTable(e, n, sc)
+	case *tree.Subquery:
+		rel, p = b.derived(e.Select, sc, lateral, n.Lateral)
+		if n.As.Alias == "" {
+			raise(sqlstate.New(sqlstate.SyntaxError, "subquery in FROM must have an alias").WithHint("For example, FROM (SELECT ...) [AS] foo."))
+		}
+	case *tree.RowsFromExpr:
+		rel, p = b.rowsFrom(e, sc, lateral, n.Ordinality, string(n.As.Alias))
+	case *tree.TableRef:
+		b.fail(sqlstate.FeatureNotSupported, nil, "numeric table references are not supported")
+	default:
+		rel, p = b.tableExpr(n.Expr, sc, lateral)
+	}
+	if n.Ordinality {
+		if _, ok := n.Expr.(*tree.RowsFromExpr); !ok {
+			b.fail(sqlstate.FeatureNotSupported, nil, "WITH ORDINALITY is supported for functions only")
+		}
+	}
+	if n.As.Alias != "" {
+		b.alias(&p, n.As)
+	}
+	return rel, p
+}
+
+// alias renames a FROM item and its columns.
+func (b *builder) alias(p *part, as tree.AliasClause) {
+	name := string(as.Alias)
+	r := &relation{alias: name}
+	if len(p.rels) == 1 {
+		r.table = p.rels[0].table
+	}
+	visible := 0
+	cols := make([]column, 0, len(p.cols))
+	for _, c := range p.cols {
+		if c.qualified {
+			continue
+		}
+		c.rel = r
+		if !c.hidden {
+			if visible < len(as.Cols) {
+				c.name = string(as.Cols[visible].Name)
+				if k, ok := c.expr.(*scalar.Column); ok {
+					c.expr = &scalar.Column{ID: k.ID, T: k.T, Name: c.name}
+				}
+			}
+			visible++
+		}
+		cols = append(cols, c)
+	}
+	if len(as.Cols) > visible {
+		b.fail(sqlstate.InvalidColumnReference, name, "table \"%s\" has %d columns available but %d columns specified", name, visible, len(as.Cols))
+	}
+	p.scope = &scope{cols: cols, rels: []*relation{r}}
+}
+
+// namedTable binds a relation or common table expression by name.
+func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *scope) (opt.Rel, part) {
+	name := string(n.ObjectName)
+	if !n.ExplicitSchema {
+		for s := sc; s != nil; s = s.parent {
+			if c := s.findCTE(name); c != nil {
+				return b.scanCTE(c, sc)
+			}
+		}
+	}
+	t := b.table(n)
+	if b.tableNames != nil {
+		b.tableNames[n] = t
+	}
+	b.need(t, "SELECT")
+	r := &relation{alias: t.Name, schema: string(n.SchemaName), table: t}
+	if t.Kind == catalog.KindView {
+		return b.view(t, r)
+	}
+	rel, s := b.scan(t, r, false)
+	if at != nil {
+		alias := t.Name
+		if at.As.Alias != "" {
+			alias = string(at.As.Alias)
+		}
+		if scan, ok := rel.(*opt.Scan); ok {
+			b.scans[len(b.scans)-1].alias = alias
+			if f := at.IndexFlags; f != nil && f.Index != "" {
+				scan.ForceIndex = b.indexByName(t, string(f.Index)).ID
+			}
+		}
+	}
+	return rel, part{scope: s}
+}
+
+func (b *builder) indexByName(t *catalog.Table, name string) *catalog.Index {
+	for i := range t.Indexes {
+		if ix := &t.Indexes[i]; ix.State == catalog.Public && (ix.Name == name || name == "primary" && ix.Primary) {
+			return ix
+		}
+	}
+	b.fail(sqlstate.UndefinedObject, name, "index \"%s\" does not exist", name)
+	return nil
+}
+
+// scan makes the columns of a stored or computed relation and reads it. With all, columns that are written but not
+// read yet are read too, for changes to keep them.
+func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope) {
+	ids := make([]opt.ColumnID, len(t.Columns))
+	s := &scope{rels: []*relation{r}, cols: make([]column, 0, len(t.Columns))}
+	for i := range t.Columns {
+		col := &t.Columns[i]
+		if col.State != catalog.Public && !(all && col.State == catalog.WriteOnly) {
+			continue
+		}
+		ids[i] = b.meta.Add(opt.ColumnMeta{Name: col.Name, Type: col.Type, Table: t, Column: col.ID, Alias: r.alias, NotNull: col.NotNull})
+		if col.State == catalog.Public {
+			s.cols = append(s.cols, column{name: col.Name, rel: r, id: ids[i], t: col.Type, hidden: col.Hidden})
+		}
+	}
+	if t.Kind == catalog.KindVirtual || t.Kind == catalog.KindSequence {
+		return &opt.VirtualScan{Table: t, Cols: ids}, s
+	}
+	scan := &opt.Scan{Table: t, Cols: ids}
+	b.scans = append(b.scans, scanRef{scan, r.alias})
+	return scan, s
+}
+
+// view expands a view: its stored query is bound where names mean what they meant when it was made.
+func (b *builder) view(t *catalog.Table, r *relation) (opt.Rel, part) {
+	if b.viewDepth++; b.viewDepth > 64 {
+		b.fail(sqlstate.InvalidObjectDefinition, nil, "infinite recursion detected in rules for relation \"%s\"", t.Name)
+	}
+	defer func(stmt *parse.Statement, home *catalog.Table, names map[*tree.TableName]*catalog.Table, depth int) {
+		b.stmt, b.home, b.tableNames = stmt, home, names
+		b.viewDepth = depth - 1
+	}(b.stmt, b.home, b.tableNames, b.viewDepth)
+	st := b.storedQuery(t.View)
+	b.stmt, b.home, b.tableNames = st.stmt, t, nil
+	out := b.selectQuery(st.sel, &scope{level: &level{}}, false)
+	s := outputScope(&out, t.Name)
+	s.rels[0] = r
+	n := 0
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.State != catalog.Public || c.Hidden {
+			continue
+		}
+		if n < len(s.cols) {
+			s.cols[n].name = c.Name
+			n++
+		}
+	}
+	s.cols = s.cols[:n]
+	for i := range s.cols {
+		s.cols[i].rel = r
+	}
+	return out.rel, part{scope: s}
+}
+
+func (b *builder) scanCTE(c *cte, sc *scope) (opt.Rel, part) {
+	if c.inline != nil {
+		inner := &scope{parent: c.scope.parent, level: &level{parent: sc.level}, ctes: c.scope.ctes}
+		out := b.rowStatement(c.inline, inner, nil)
+		b.nameColumns(c, &out)
+		return out.rel, part{scope: outputScope(&out, c.name), reads: inner.level.outer}
+	}
+	if len(c.cols) == 0 {
+		b.fail(sqlstate.FeatureNotSupported, c.name, "WITH query \"%s\" does not have a RETURNING clause", c.name)
+	}
+	c.used = true
+	w := &opt.WithScan{ID: c.id, Name: c.name}
+	r := &relation{alias: c.name}
+	s := &scope{rels: []*relation{r}}
+	for _, col := range c.cols {
+		id := b.meta.Add(opt.ColumnMeta{Name: col.name, Type: col.t, Alias: c.name})
+		w.Cols = append(w.Cols, id)
+		s.cols = append(s.cols, column{name: col.name, rel: r, id: id, t: col.t})
+	}
+	return w, part{scope: s}
+}
+
+// derived binds a subquery in FROM.
+func (b *builder) derived(q tree.SelectStatement, sc *scope, lateral []*scope, isLateral bool) (opt.Rel, part) {
+	var inner *scope
+	if isLateral {
+		inner = b.beside(sc, lateral).child()
+		inner.ctes = sc.ctes
+	} else {
+		inner = b.nested(sc)
+	}
+	var sel *tree.Select
+	if p, ok := q.(*tree.ParenSelect); ok {
+		sel = p.Select
+	} else {
+		sel = &tree.Select{Select: q}
+	}
+	out := b.selectQuery(sel, inner, false)
+	return out.rel, part{scope: outputScope(&out, ""), reads: inner.level.outer}
+}
+
+// rowsFrom binds functions in FROM; several walk side by side.
+func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, ordinality bool, alias string) (opt.Rel, part) {
+	beside := b.beside(sc, lateral)
+	fsc := beside.child()
+	fsc.ctes = sc.ctes
+	c := &exprContext{scope: fsc, clause: "functions in FROM"}
+	ps := &opt.ProjectSet{Input: oneRow()}
+	s := &scope{}
+	r := &relation{}
+	var plain []opt.ProjectItem
+	for _, e := range n.Items {
+		f, ok := unparen(e).(*tree.FuncExpr)
+		if ok && f.WindowDef == nil {
+			name := functionName(f)
+			if r.alias == "" {
+				r.alias = name
+			}
+			if b.Registry.IsSet(name) {
+				args := b.exprs(c, f.Exprs)
+				if name == "unnest" && len(args) > 1 {
+					for _, a := range args {
+						fn, cols := b.setFunc([]scalar.Expr{a}, name, f)
+						ps.Funcs = append(ps.Funcs, fn)
+						s.cols = append(s.cols, cols...)
+					}
+					continue
+				}
+				fn, cols := b.setFunc(args, name, f)
+				if len(cols) == 1 && cols[0].name == name && alias != "" && len(n.Items) == 1 {
+					cols[0].name = alias
+				}
+				ps.Funcs = append(ps.Funcs, fn)
+				s.cols = append(s.cols, cols...)
+				continue
+			}
+		}
+		// An ordinary function yields one row.
+		x := b.known(b.expr(c, e), e)
+		name, _ := figureName(e)
+		if r.alias == "" {
+			r.alias = name
+		}
+		if alias != "" && len(n.Items) == 1 {
+			name = alias
+		}
+		id := b.meta.Add(opt.ColumnMeta{Name: name, Type: x.Type()})
+		plain = append(plain, opt.ProjectItem{Col: id, Expr: x})
+		s.cols = append(s.cols, column{name: name, id: id, t: x.Type()})
+	}
+	var rel opt.Rel = ps
+	switch {
+	case len(ps.Funcs) == 0:
+		rel = &opt.Project{Input: oneRow(), Items: plain}
+	case len(plain) > 0:
+		// Side by side with a set, a single row's value comes with the first row only; that is rare enough to refuse.
+		b.fail(sqlstate.FeatureNotSupported, nil, "ROWS FROM with functions that return no set is not supported")
+	}
+	if ordinality {
+		id := b.meta.Add(opt.ColumnMeta{Name: "ordinality", Type: types.Int8, NotNull: true})
+		if len(ps.Funcs) == 0 {
+			p := rel.(*opt.Project)
+			p.Items = append(p.Items, opt.ProjectItem{Col: id, Expr: &scalar.Const{Value: types.NewInt(1), T: types.Int8}})
+		} else {
+			ps.Funcs[0].Ordinality = id
+		}
+		s.cols = append(s.cols, column{name: "ordinality", id: id, t: types.Int8})
+	}
+	for i := range s.cols {
+		s.cols[i].rel = r
+	}
+	s.rels = []*relation{r}
+	return rel, part{scope: s, reads: fsc.level.outer}
+}
+
+// join binds a JOIN.
+func (b *builder) join(n *tree.JoinTableExpr, sc *scope, lateral []*scope) (opt.Rel, part) {
+	l, lp := b.tableExpr(n.Left, sc, lateral)
+	lp.level = sc.level
+	r, rp := b.tableExpr(n.Right, sc, append(append([]*scope(nil), lateral...), lp.scope))
+	rp.level = sc.level
+	b.uniqueAliases(lp.scope, rp)
+	j := &opt.Join{Left: l, Right: r, Lateral: rp.lateralOf(lp.scope)}
+	switch strings.ToUpper(n.JoinType) {
+	case tree.AstLeft:
+		j.Kind = opt.LeftJoin
+	case tree.AstRight:
+		j.Kind = opt.RightJoin
+	case tree.AstFull:
+		j.Kind = opt.FullJoin
+	}
+	if j.Lateral && (j.Kind == opt.RightJoin || j.Kind == opt.FullJoin) {
+		raise(sqlstate.New(sqlstate.InvalidColumnReference, "invalid reference to FROM-clause entry for table \"%s\"", lp.rels[0].alias).
+			WithDetail("The combining JOIN type must be INNER or LEFT for a LATERAL reference."))
+	}
+	s := &scope{}
+	s.rels = append(append(s.rels, lp.rels...), rp.rels...)
+	var using []string
+	switch cond := n.Cond.(type) {
+	case tree.NaturalJoinCond, *tree.NaturalJoinCond:
+		for i := range lp.cols {
+			lc := &lp.cols[i]
+			if lc.hidden || lc.qualified {
+				continue
+			}
+			for k := range rp.cols {
+				if rc := &rp.cols[k]; !rc.hidden && !rc.qualified && rc.name == lc.name {
+					using = append(using, lc.name)
+					break
+				}
+			}
+		}
+	case *tree.UsingJoinCond:
+		for _, c := range cond.Cols {
+			using = append(using, string(c))
+		}
+	case *tree.OnJoinCond:
+		s.add(lp.scope)
+		s.rels = s.rels[:len(lp.rels)+len(rp.rels)]
+		s.cols = append(s.cols, rp.cols...)
+		on := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes, cols: s.cols, rels: s.rels}
+		c := &exprContext{scope: on, clause: "JOIN/ON"}
+		if len(lateral) > 0 && len(lateral[0].cols) > 0 {
+			// Names of items before the join are visible too, if not hidden by the join's own.
+			on.parent = &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes, cols: lateral[0].cols, rels: lateral[0].rels}
+		}
+		j.On = scalar.Conjuncts(b.boolean(c, cond.Expr))
+		if on.parent != nil && on.parent.level == sc.level {
+			b.noBeside(j, on, s)
+		}
+	}
+	if len(s.cols) == 0 {
+		b.merge(j, using, lp.scope, rp.scope, s)
+	}
+	reads := append(append([]opt.ColumnID(nil), lp.reads...), rp.reads...)
+	return j, part{scope: s, reads: reads}
+}
+
+// noBeside refuses ON conditions that read items outside their join.
+func (b *builder) noBeside(j *opt.Join, on, own *scope) {
+	for _, f := range j.On {
+		scalar.Columns(f, func(id opt.ColumnID) {
+			for i := range on.parent.cols {
+				c := &on.parent.cols[i]
+				if c.id != id {
+					continue
+				}
+				alias := c.name
+				if c.rel != nil {
+					alias = c.rel.alias
+				}
+				raise(b.at(sqlstate.New(sqlstate.UndefinedTable, "invalid reference to FROM-clause entry for table \"%s\"", alias).
+					WithHint("There is an entry for table \"%s\", but it cannot be referenced from this part of the query.", alias), alias))
+			}
+		})
+	}
+	_ = own
+}
+
+// merge lays out the columns of a join: those of USING once, then the rest of both sides.
+func (b *builder) merge(j *opt.Join, using []string, l, r *scope, s *scope) {
+	side := func(sc *scope, name, which string) *column {
+		var found *column
+		for i := range sc.cols {
+			c := &sc.cols[i]
+			if c.name != name || c.qualified {
+				continue
+			}
+			if found != nil {
+				b.fail(sqlstate.AmbiguousColumn, name, "common column name \"%s\" appears more than once in %s table", name, which)
+			}
+			found = c
+		}
+		if found == nil {
+			b.fail(sqlstate.UndefinedColumn, name, "column \"%s\" specified in USING clause does not exist in %s table", name, which)
+		}
+		return found
+	}
+	var merged []column
+	for _, name := range using {
+		lc, rc := side(l, name, "left"), side(r, name, "right")
+		t := types.Common(lc.t, rc.t)
+		if t == nil {
+			b.fail(sqlstate.DatatypeMismatch, name, "JOIN/USING types %s and %s cannot be matched", lc.t.Name(), rc.t.Name())
+		}
+		j.On = append(j.On, b.compare(scalar.EQ, lc.ref(), rc.ref(), name))
+		m := column{name: name, t: t}
+		le := b.coerce(lc.ref(), t, types.CastImplicit, name)
+		re := b.coerce(rc.ref(), t, types.CastImplicit, name)
+		switch j.Kind {
+		case opt.RightJoin:
+			m.expr = re
+		case opt.FullJoin:
+			m.expr = &scalar.Coalesce{Args: []scalar.Expr{le, re}, T: t}
+		default:
+			m.expr = le
+		}
+		if c, ok := m.expr.(*scalar.Column); ok {
+			m.id = c.ID
+		}
+		merged = append(merged, m)
+		lc.qualified, rc.qualified = true, true
+	}
+	s.cols = append(append(merged, l.cols...), r.cols...)
+}
+
+// lock applies one FOR UPDATE clause to the scans that it names.
+func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
+	k := opt.Locking{Strength: kv.Exclusive}
+	switch l.Strength {
+	case tree.ForShare, tree.ForKeyShare:
+		k.Strength = kv.Shared
+	}
+	switch l.WaitPolicy {
+	case tree.LockWaitSkipLocked:
+		k.Wait = kv.SkipLocked
+	case tree.LockWaitError:
+		k.Wait = kv.NoWait
+	}
+	b.locks = true
+	apply := func(s *scanRef) {
+		b.need(s.scan.Table, "UPDATE")
+		if k.Strength >= s.scan.Locking.Strength {
+			s.scan.Locking = k
+		}
+	}
+	if len(l.Targets) == 0 {
+		for i := range scans {
+			apply(&scans[i])
+		}
+		return
+	}
+	for i := range l.Targets {
+		name := string(l.Targets[i].ObjectName)
+		found := false
+		for _, r := range sc.rels {
+			found = found || r.alias == name
+		}
+		if !found {
+			b.fail(sqlstate.UndefinedTable, name, "relation \"%s\" in %s clause not found in FROM clause", name, l.Strength)
+		}
+		for j := range scans {
+			if scans[j].alias == name {
+				apply(&scans[j])
+			}
+		}
+	}
+}
+
+// storedQuery parses a view's text, once.
+func (b *builder) storedQuery(text string) storedTree {
+	if st, ok := b.exprs[text]; ok && st.sel != nil {
+		return st
+	}
+	stmt, err := parse.ParseOne(text)
+	b.check(err)
+	sel, ok := stmt.Node.(*tree.Select)
+	if !ok {
+		raise(sqlstate.New(sqlstate.DataCorrupted, "stored view is not a query"))
+	}
+	st := storedTree{sel: sel, stmt: stmt}
+	b.remember(text, st)
+	return st
+}
+
+// storedExpr parses a stored expression, once.
+func (b *builder) storedExpr(text string) storedTree {
+	if st, ok := b.exprs[text]; ok && st.expr != nil {
+		return st
+	}
+	e, stmt, err := parse.ParseExpr(text)
+	b.check(err)
+	st := storedTree{expr: e, stmt: stmt}
+	b.remember(text, st)
+	return st
+}
+
+func (b *builder) remember(text string, st storedTree) {
+	if b.exprs == nil || len(b.exprs) >= maxCachedExprs {
+		b.Binder.exprs = make(map[string]storedTree)
+	}
+	b.Binder.exprs[text] = st
+}
+
+// stored binds a stored expression of table t, whose columns it sees through sc (nil: none).
+func (b *builder) stored(t *catalog.Table, text string, sc *scope) scalar.Expr {
+	st := b.storedExpr(text)
+	defer func(stmt *parse.Statement, home *catalog.Table) { b.stmt, b.home = stmt, home }(b.stmt, b.home)
+	b.stmt, b.home = st.stmt, t
+	if sc == nil {
+		sc = &scope{level: &level{}}
+	}
+	return b.expr(&exprContext{scope: sc, clause: "a stored expression"}, st.expr)
+}

@@ -1,0 +1,538 @@
+package bind
+
+import (
+	"strings"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree/treewindow"
+
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+func fold(s string) string { return parse.Fold(s) }
+
+// functionName is the unqualified name of a call, and functionSchema its schema or empty.
+func functionName(n *tree.FuncExpr) string {
+	switch r := n.Func.FunctionReference.(type) {
+	case *tree.UnresolvedName:
+		return r.Parts[0]
+	case *tree.FunctionDefinition:
+		return strings.ToLower(r.Name)
+	}
+	return strings.ToLower(n.Func.String())
+}
+
+func functionSchema(n *tree.FuncExpr) string {
+	if r, ok := n.Func.FunctionReference.(*tree.UnresolvedName); ok && r.NumParts > 1 {
+		return r.Parts[1]
+	}
+	return ""
+}
+
+// parameterlessFunction recognises names that PostgreSQL calls without parentheses and the grammar leaves as names.
+func (b *builder) parameterlessFunction(c *exprContext, n *tree.UnresolvedName) scalar.Expr {
+	if n.NumParts != 1 {
+		return nil
+	}
+	switch n.Parts[0] {
+	case "current_catalog", "current_role", "session_user", "current_user", "user", "current_schema":
+		for sc := c.scope; sc != nil; sc = sc.parent {
+			if b.findColumn(sc, n.Parts[0], n) != nil {
+				return nil
+			}
+		}
+		name := n.Parts[0]
+		switch name {
+		case "current_catalog":
+			name = "current_database"
+		case "current_role", "user":
+			name = "current_user"
+		}
+		return b.call(name, nil, n)
+	}
+	return nil
+}
+
+// windowFunction gives the result type of a window function proper; nil is the first argument's type.
+func windowFunction(name string) (*types.T, bool) {
+	switch name {
+	case "row_number", "rank", "dense_rank":
+		return types.Int8, true
+	case "percent_rank", "cume_dist":
+		return types.Float8, true
+	case "ntile":
+		return types.Int4, true
+	case "lag", "lead", "first_value", "last_value", "nth_value":
+		return nil, true
+	}
+	return nil, false
+}
+
+// function binds a call of any sort.
+func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
+	name := functionName(n)
+	switch s := functionSchema(n); s {
+	case "", "pg_catalog", "information_schema", "public":
+	default:
+		db, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), s)
+		b.check(err)
+		if db == nil {
+			b.fail(sqlstate.InvalidSchemaName, n, "schema \"%s\" does not exist", s)
+		}
+		b.fail(sqlstate.UndefinedFunction, n, "function %s.%s does not exist", s, name)
+	}
+	if n.WindowDef != nil {
+		return b.windowCall(c, n, name)
+	}
+	if b.Registry.IsAggregate(name) && (!b.Registry.IsFunction(name) || n.Type == tree.DistinctFuncType) {
+		return b.aggregate(c, n, name)
+	}
+	if _, ok := windowFunction(name); ok && !b.Registry.IsFunction(name) {
+		b.fail(sqlstate.WindowingError, n, "window function %s requires an OVER clause", name)
+	}
+	if n.Type == tree.DistinctFuncType {
+		b.fail(sqlstate.WrongObjectType, n, "DISTINCT specified, but %s is not an aggregate function", name)
+	}
+	if n.Filter != nil {
+		b.fail(sqlstate.WrongObjectType, n, "FILTER specified, but %s is not an aggregate function", name)
+	}
+	if len(n.OrderBy) > 0 {
+		b.fail(sqlstate.WrongObjectType, n, "ORDER BY specified, but %s is not an aggregate function", name)
+	}
+	if len(n.Exprs) == 1 {
+		if _, star := n.Exprs[0].(tree.UnqualifiedStar); star {
+			b.fail(sqlstate.WrongObjectType, n, "%s(*) specified, but %s is not an aggregate function", name, name)
+		}
+	}
+	if b.Registry.IsSet(name) {
+		cols := b.setColumns(c, n)
+		if len(cols) == 1 {
+			return cols[0].ref()
+		}
+		row := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
+		for i := range cols {
+			row.Elems = append(row.Elems, cols[i].ref())
+			row.T.Fields = append(row.T.Fields, cols[i].t)
+		}
+		return row
+	}
+	if len(n.Exprs) > 100 && name != "greatest" && name != "least" && name != "concat" && name != "concat_ws" && name != "format" {
+		b.fail(sqlstate.TooManyArguments, n, "cannot pass more than 100 arguments to a function")
+	}
+	args := b.exprs(c, n.Exprs)
+	switch name {
+	case "greatest", "least":
+		if len(args) > 0 {
+			args, _ = b.common(strings.ToUpper(name), args, n)
+		}
+	case "like_escape", "ilike_escape", "similar_to_escape", "not_like_escape", "not_ilike_escape", "not_similar_to_escape":
+		return b.likeEscape(name, args, n)
+	}
+	if len(args) == 1 && !b.Registry.IsFunction(name) {
+		// A function call may be a cast: int4(x), text(x).
+		if t, ok := types.FromName(name); ok {
+			if args[0].Type().Kind == types.KindUnknown || types.CanCast(args[0].Type(), t, types.CastExplicit) {
+				return b.coerce(args[0], t, types.CastExplicit, n)
+			}
+		}
+	}
+	return b.call(name, args, n)
+}
+
+// likeEscape binds LIKE ... ESCAPE: the registry's functions take the pattern with its escape character.
+func (b *builder) likeEscape(name string, args []scalar.Expr, n *tree.FuncExpr) scalar.Expr {
+	base, not := strings.CutPrefix(name, "not_")
+	x, pattern, escape := args[0], args[1], args[2]
+	var res scalar.Expr
+	if base == "similar_to_escape" {
+		res = b.call("similar_to", []scalar.Expr{x, pattern, escape}, n)
+	} else {
+		// like_escape(pattern, escape) rewrites the pattern to the default escape character.
+		op := "~~"
+		if base == "ilike_escape" {
+			op = "~~*"
+		}
+		res = b.operator(op, n, x, b.call("like_escape", []scalar.Expr{pattern, escape}, n))
+	}
+	if not {
+		return &scalar.Not{Arg: res}
+	}
+	return res
+}
+
+// setColumns binds a set-returning call in the select list and returns its columns; nil if it is not one.
+func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
+	name := functionName(n)
+	if !b.Registry.IsSet(name) {
+		return nil
+	}
+	if !c.sets {
+		if c.inAgg {
+			b.fail(sqlstate.FeatureNotSupported, n, "aggregate function calls cannot contain set-returning function calls")
+		}
+		b.fail(sqlstate.FeatureNotSupported, n, "set-returning functions are not allowed in %s", c.clause)
+	}
+	f, cols := b.setFunc(b.exprs(c, n.Exprs), name, n)
+	// Calls that are the same are made once; so (f(x)).a, (f(x)).b walk together.
+	lv := c.scope.level
+	for i := range lv.srfs {
+		o := &lv.srfs[i]
+		if o.Func != f.Func || len(o.Args) != len(f.Args) {
+			continue
+		}
+		same := true
+		for j := range o.Args {
+			same = same && scalar.Equal(o.Args[j], f.Args[j])
+		}
+		if same && len(o.Cols) > 1 {
+			for j := range cols {
+				cols[j].id = o.Cols[j]
+			}
+			return cols
+		}
+	}
+	lv.srfs = append(lv.srfs, f)
+	return cols
+}
+
+// setFunc resolves a set-returning function and makes its columns.
+func (b *builder) setFunc(args []scalar.Expr, name string, at any) (opt.SetFunc, []column) {
+	res, err := b.Registry.ResolveFunction(name, typesOf(args))
+	if err != nil {
+		raise(b.locate(err, at))
+	}
+	f := opt.SetFunc{Func: res.Func, Args: b.coerceArgs(args, res.Args, at)}
+	ts, names := res.Func.ReturnTypes, res.Func.ReturnNames
+	var cols []column
+	for i := range ts {
+		t := ts[i]
+		if t.Kind == types.KindAnyElement || t.Kind == types.KindAnyArray {
+			t = polymorphic(t, res.Func.Args, res.Args)
+		}
+		cn := name
+		if i < len(names) && names[i] != "" {
+			cn = names[i]
+		}
+		id := b.meta.Add(opt.ColumnMeta{Name: cn, Type: t})
+		f.Cols = append(f.Cols, id)
+		cols = append(cols, column{name: cn, id: id, t: t})
+	}
+	return f, cols
+}
+
+// polymorphic is the type that anyelement or anyarray stands for in a call with the resolved argument types.
+func polymorphic(t *types.T, declared, actual []*types.T) *types.T {
+	var elem *types.T
+	for i, a := range actual {
+		switch declared[min(i, len(declared)-1)].Kind {
+		case types.KindAnyElement:
+			elem = a
+		case types.KindAnyArray:
+			elem = scalar.ElemType(a)
+		}
+		if elem != nil {
+			break
+		}
+	}
+	if elem == nil {
+		elem = types.Text
+	}
+	if t.Kind == types.KindAnyArray {
+		return types.ArrayOf(elem)
+	}
+	return elem
+}
+
+// aggregate binds an aggregate call; what stands for it outside the grouping is its output column.
+func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scalar.Expr {
+	if c.inAgg {
+		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
+	}
+	if !c.aggs {
+		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in %s", c.clause)
+	}
+	f := b.aggFunc(c, n, name)
+	lv := c.scope.level
+	for i := range lv.aggs {
+		if scalar.Equal(lv.aggs[i].Agg, f) {
+			return &scalar.Column{ID: lv.aggs[i].Col, T: f.T, Name: name}
+		}
+	}
+	id := b.meta.Add(opt.ColumnMeta{Name: name, Type: f.T})
+	lv.aggs = append(lv.aggs, opt.AggItem{Col: id, Agg: f})
+	return &scalar.Column{ID: id, T: f.T, Name: name}
+}
+
+func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar.AggFunc {
+	if n.AggType == tree.OrderedSetAgg {
+		b.fail(sqlstate.FeatureNotSupported, n, "ordered-set aggregates are not supported")
+	}
+	inner := &exprContext{scope: c.scope, clause: "aggregate arguments", inAgg: true}
+	f := &scalar.AggFunc{Distinct: n.Type == tree.DistinctFuncType}
+	if len(n.Exprs) == 1 {
+		if _, star := n.Exprs[0].(tree.UnqualifiedStar); star {
+			if name != "count" {
+				b.fail(sqlstate.UndefinedFunction, n, "function %s() does not exist", name)
+			}
+		} else {
+			f.Args = b.exprs(inner, n.Exprs)
+		}
+	} else {
+		if len(n.Exprs) == 0 && name == "count" {
+			b.fail(sqlstate.WrongObjectType, n, "count(*) must be used to call a parameterless aggregate function")
+		}
+		f.Args = b.exprs(inner, n.Exprs)
+	}
+	res, err := b.Registry.ResolveAggregate(name, typesOf(f.Args))
+	if err != nil {
+		raise(b.locate(err, n))
+	}
+	f.Agg, f.T = res.Agg, res.Return
+	f.Args = b.coerceArgs(f.Args, res.Args, n)
+	if n.Filter != nil {
+		fc := *inner
+		fc.clause = "FILTER"
+		f.Filter = b.boolean(&fc, n.Filter)
+	}
+	for _, o := range n.OrderBy {
+		x := b.known(b.expr(inner, o.Expr), o.Expr)
+		ord := scalar.AggOrder{Expr: x, Desc: o.Direction == tree.Descending}
+		ord.NullsFirst = nullsFirst(o)
+		if f.Distinct {
+			found := false
+			for _, a := range f.Args {
+				found = found || scalar.Equal(a, x)
+			}
+			if !found {
+				b.fail(sqlstate.InvalidColumnReference, o.Expr, "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list")
+			}
+		}
+		f.OrderBy = append(f.OrderBy, ord)
+	}
+	return f
+}
+
+// nullsFirst resolves where NULLs go: last when ascending, first when descending, unless said otherwise.
+func nullsFirst(o *tree.Order) bool {
+	switch o.NullsOrder {
+	case tree.NullsFirst:
+		return true
+	case tree.NullsLast:
+		return false
+	}
+	return o.Direction == tree.Descending
+}
+
+// windowCall binds a call with OVER.
+func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scalar.Expr {
+	if c.inWin {
+		b.fail(sqlstate.WindowingError, n, "window function calls cannot be nested")
+	}
+	if c.inAgg {
+		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot contain window function calls")
+	}
+	if !c.window {
+		b.fail(sqlstate.WindowingError, n, "window functions are not allowed in %s", c.clause)
+	}
+	lv := c.scope.level
+	inner := &exprContext{scope: c.scope, clause: "window function arguments", aggs: c.aggs, inWin: true}
+	item := opt.WindowItem{}
+	if b.Registry.IsAggregate(name) {
+		// Arguments may contain aggregates of the grouping below, unlike an ordinary aggregate's.
+		item.Agg = b.windowAggregate(inner, n, name)
+		item.T = item.Agg.T
+	} else {
+		t, ok := windowFunction(name)
+		if !ok {
+			if b.Registry.IsFunction(name) {
+				b.fail(sqlstate.WrongObjectType, n, "OVER specified, but %s is not a window function nor an aggregate function", name)
+			}
+			raise(b.at(sqlstate.New(sqlstate.UndefinedFunction, "function %s does not exist", callText(name, b.exprs(inner, n.Exprs))).
+				WithHint("No function matches the given name and argument types. You might need to add explicit type casts."), n))
+		}
+		if n.Type == tree.DistinctFuncType {
+			b.fail(sqlstate.FeatureNotSupported, n, "DISTINCT is not implemented for window functions")
+		}
+		if n.Filter != nil {
+			b.fail(sqlstate.FeatureNotSupported, n, "FILTER is not implemented for non-aggregate window functions")
+		}
+		item.Func = name
+		item.Args, item.T = b.windowArgs(inner, n, name, t)
+	}
+	def := n.WindowDef
+	partitions, orderBy, frame := def.Partitions, def.OrderBy, def.Frame
+	ref := string(def.RefName)
+	if ref == "" {
+		ref = string(def.Name)
+	}
+	for ref != "" {
+		base, ok := lv.defs[ref]
+		if !ok {
+			b.fail(sqlstate.UndefinedObject, ref, "window \"%s\" does not exist", ref)
+		}
+		if len(partitions) > 0 && def.RefName != "" {
+			b.fail(sqlstate.WindowingError, n, "cannot override PARTITION BY clause of window \"%s\"", ref)
+		}
+		partitions = base.Partitions
+		if len(orderBy) == 0 {
+			orderBy = base.OrderBy
+		} else if len(base.OrderBy) > 0 {
+			b.fail(sqlstate.WindowingError, n, "cannot override ORDER BY clause of window \"%s\"", ref)
+		}
+		if frame == nil {
+			frame = base.Frame
+		}
+		ref = string(base.RefName)
+	}
+	w := &pendingWindow{item: item}
+	oc := *inner
+	oc.clause = "window definitions"
+	for _, p := range partitions {
+		w.partition = append(w.partition, b.known(b.expr(&oc, p), p))
+	}
+	for _, o := range orderBy {
+		w.order = append(w.order, scalar.AggOrder{Expr: b.known(b.expr(&oc, o.Expr), o.Expr), Desc: o.Direction == tree.Descending, NullsFirst: nullsFirst(o)})
+	}
+	if frame != nil {
+		w.item.Frame = b.windowFrame(&oc, frame, n)
+	}
+	id := b.meta.Add(opt.ColumnMeta{Name: name, Type: item.T})
+	w.item.Col = id
+	b.pending(lv, w)
+	return &scalar.Column{ID: id, T: item.T, Name: name}
+}
+
+func callText(name string, args []scalar.Expr) string {
+	var s strings.Builder
+	s.WriteString(name + "(")
+	for i, a := range args {
+		if i > 0 {
+			s.WriteString(", ")
+		}
+		s.WriteString(a.Type().Name())
+	}
+	return s.String() + ")"
+}
+
+func (b *builder) windowAggregate(inner *exprContext, n *tree.FuncExpr, name string) *scalar.AggFunc {
+	if n.Type == tree.DistinctFuncType {
+		b.fail(sqlstate.FeatureNotSupported, n, "DISTINCT is not implemented for window functions")
+	}
+	f := &scalar.AggFunc{}
+	if len(n.Exprs) == 1 {
+		if _, star := n.Exprs[0].(tree.UnqualifiedStar); !star {
+			f.Args = b.exprs(inner, n.Exprs)
+		}
+	} else {
+		f.Args = b.exprs(inner, n.Exprs)
+	}
+	res, err := b.Registry.ResolveAggregate(name, typesOf(f.Args))
+	if err != nil {
+		raise(b.locate(err, n))
+	}
+	f.Agg, f.T = res.Agg, res.Return
+	f.Args = b.coerceArgs(f.Args, res.Args, n)
+	if n.Filter != nil {
+		f.Filter = b.boolean(inner, n.Filter)
+	}
+	return f
+}
+
+func (b *builder) windowArgs(c *exprContext, n *tree.FuncExpr, name string, t *types.T) ([]scalar.Expr, *types.T) {
+	args := b.exprs(c, n.Exprs)
+	wrong := func() {
+		raise(b.at(sqlstate.New(sqlstate.UndefinedFunction, "function %s does not exist", callText(name, args)).
+			WithHint("No function matches the given name and argument types. You might need to add explicit type casts."), n))
+	}
+	lo, hi := 0, 0
+	switch name {
+	case "ntile":
+		lo, hi = 1, 1
+	case "lag", "lead":
+		lo, hi = 1, 3
+	case "first_value", "last_value":
+		lo, hi = 1, 1
+	case "nth_value":
+		lo, hi = 2, 2
+	}
+	if len(args) < lo || len(args) > hi {
+		wrong()
+	}
+	switch name {
+	case "ntile":
+		args[0] = b.coerce(args[0], types.Int4, types.CastImplicit, n)
+	case "lag", "lead":
+		if len(args) == 3 {
+			two, ct := b.common(name, []scalar.Expr{args[0], args[2]}, n)
+			args[0], args[2], t = two[0], two[1], ct
+		}
+		if len(args) > 1 {
+			args[1] = b.coerce(args[1], types.Int4, types.CastImplicit, n)
+		}
+	case "nth_value":
+		args[1] = b.coerce(args[1], types.Int4, types.CastImplicit, n)
+	}
+	if t == nil {
+		args[0] = b.known(args[0], n)
+		t = args[0].Type()
+	}
+	return args, t
+}
+
+func (b *builder) windowFrame(c *exprContext, f *tree.WindowFrame, at any) *opt.WindowFrame {
+	if f.Mode == treewindow.GROUPS {
+		b.fail(sqlstate.FeatureNotSupported, at, "GROUPS frames are not supported")
+	}
+	if f.Exclusion != treewindow.NoExclusion {
+		b.fail(sqlstate.FeatureNotSupported, at, "frame exclusion is not supported")
+	}
+	fr := &opt.WindowFrame{Rows: f.Mode == treewindow.ROWS, End: opt.CurrentRow}
+	bound := func(w *tree.WindowFrameBound) (opt.FrameBound, scalar.Expr) {
+		var off scalar.Expr
+		if w.OffsetExpr != nil {
+			off = b.expr(c, w.OffsetExpr)
+			if fr.Rows || off.Type().Kind == types.KindUnknown {
+				off = b.coerce(off, types.Int8, types.CastImplicit, w.OffsetExpr)
+			}
+		}
+		switch w.BoundType {
+		case treewindow.UnboundedPreceding:
+			return opt.UnboundedPreceding, nil
+		case treewindow.OffsetPreceding:
+			return opt.OffsetPreceding, off
+		case treewindow.OffsetFollowing:
+			return opt.OffsetFollowing, off
+		case treewindow.UnboundedFollowing:
+			return opt.UnboundedFollowing, nil
+		}
+		return opt.CurrentRow, nil
+	}
+	fr.Start, fr.StartOffset = bound(f.Bounds.StartBound)
+	if f.Bounds.EndBound != nil {
+		fr.End, fr.EndOffset = bound(f.Bounds.EndBound)
+	}
+	switch {
+	case fr.Start == opt.UnboundedFollowing:
+		b.fail(sqlstate.WindowingError, at, "frame start cannot be UNBOUNDED FOLLOWING")
+	case fr.End == opt.UnboundedPreceding:
+		b.fail(sqlstate.WindowingError, at, "frame end cannot be UNBOUNDED PRECEDING")
+	case fr.Start == opt.CurrentRow && fr.End == opt.OffsetPreceding:
+		b.fail(sqlstate.WindowingError, at, "frame starting from current row cannot have preceding rows")
+	case fr.Start == opt.OffsetFollowing && fr.End <= opt.CurrentRow:
+		b.fail(sqlstate.WindowingError, at, "frame starting from following row cannot have preceding rows")
+	}
+	return fr
+}
+
+// pendingWindow is a window call whose partition and order expressions have not become columns yet.
+type pendingWindow struct {
+	item      opt.WindowItem
+	partition []scalar.Expr
+	order     []scalar.AggOrder
+}
+
+func (b *builder) pending(lv *level, w *pendingWindow) { lv.pending = append(lv.pending, w) }

@@ -1,0 +1,376 @@
+package bind
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// level is one SELECT: what its expressions collect while they are bound. Levels nest as queries do.
+type level struct {
+	parent *level
+	// outer are the columns of enclosing levels that this one reads.
+	outer   []opt.ColumnID
+	aggs    []opt.AggItem
+	pending []*pendingWindow
+	srfs    []opt.SetFunc
+	// defs are the WINDOW clause's definitions.
+	defs map[string]*tree.WindowDef
+	// from is what the FROM clause brings.
+	from *scope
+}
+
+// scope is the names that an expression can see: those of one FROM clause, and then its parent's.
+type scope struct {
+	parent *scope
+	level  *level
+	cols   []column
+	rels   []*relation
+	ctes   *cte // visible common table expressions, innermost first
+}
+
+// relation is one entry of a FROM clause.
+type relation struct {
+	alias            string
+	schema, database string // of a table without alias
+	table            *catalog.Table
+}
+
+// column is one visible column.
+type column struct {
+	name string
+	rel  *relation
+	id   opt.ColumnID
+	t    *types.T
+	// expr replaces a reference to the column, where it is not simply id.
+	expr scalar.Expr
+	// hidden columns are not part of *.
+	hidden bool
+	// qualified columns are found only as table.column: they were merged by USING.
+	qualified bool
+}
+
+func (c *column) ref() scalar.Expr {
+	if c.expr == nil {
+		c.expr = &scalar.Column{ID: c.id, T: c.t, Name: c.name}
+	}
+	return c.expr
+}
+
+// output is a bound query: its relation, its visible columns, and its order.
+type output struct {
+	rel   opt.Rel
+	cols  []outColumn
+	order []opt.OrderColumn
+}
+
+type outColumn struct {
+	name string
+	id   opt.ColumnID
+	t    *types.T
+	// item is where the column is computed, if its type may still be changed there: an untyped literal or parameter.
+	item *opt.ProjectItem
+}
+
+// child makes the scope of a query nested in s.
+func (s *scope) child() *scope {
+	return &scope{parent: s, level: &level{parent: s.level}, ctes: s.ctes}
+}
+
+// add appends the columns of o.
+func (s *scope) add(o *scope) {
+	s.cols = append(s.cols, o.cols...)
+	s.rels = append(s.rels, o.rels...)
+}
+
+// cross notes that levels from inner up to, but without, owner read the column.
+func cross(inner, owner *level, id opt.ColumnID) {
+	for l := inner; l != nil && l != owner; l = l.parent {
+		known := false
+		for _, o := range l.outer {
+			if o == id {
+				known = true
+				break
+			}
+		}
+		if !known {
+			l.outer = append(l.outer, id)
+		}
+	}
+}
+
+// resolveName finds what a name of one to four parts stands for.
+func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
+	name := n.Parts[0]
+	if n.NumParts == 1 {
+		for sc := s; sc != nil; sc = sc.parent {
+			if c := b.findColumn(sc, name, n); c != nil {
+				if sc.level != s.level {
+					b.crossColumn(s.level, sc.level, c)
+				}
+				return c.ref()
+			}
+		}
+		// A relation's name stands for its whole row.
+		for sc := s; sc != nil; sc = sc.parent {
+			for _, r := range sc.rels {
+				if r.alias == name {
+					return b.wholeRow(s, sc, r)
+				}
+			}
+		}
+		b.unknownColumn(s, "", name, n)
+	}
+	if n.NumParts > 4 {
+		b.fail(sqlstate.SyntaxError, n, "improper qualified name (too many dotted names)")
+	}
+	for sc := s; sc != nil; sc = sc.parent {
+		r := b.findRelation(sc, n.Parts[1], n.Parts[2], n)
+		if r == nil {
+			continue
+		}
+		for i := range sc.cols {
+			if c := &sc.cols[i]; c.rel == r && c.name == name {
+				if sc.level != s.level {
+					b.crossColumn(s.level, sc.level, c)
+				}
+				return c.ref()
+			}
+		}
+		b.unknownColumn(sc, r.alias, name, n)
+	}
+	b.missingFrom(s, n.Parts[1], n)
+	return nil
+}
+
+func (b *builder) crossColumn(inner, owner *level, c *column) {
+	if c.id != 0 {
+		cross(inner, owner, c.id)
+		return
+	}
+	scalar.Columns(c.ref(), func(id opt.ColumnID) { cross(inner, owner, id) })
+}
+
+// findColumn finds an unqualified name in one scope.
+func (b *builder) findColumn(sc *scope, name string, at any) *column {
+	var found *column
+	for i := range sc.cols {
+		c := &sc.cols[i]
+		if c.name != name || c.qualified {
+			continue
+		}
+		if found != nil {
+			b.fail(sqlstate.AmbiguousColumn, at, "column reference \"%s\" is ambiguous", name)
+		}
+		found = c
+	}
+	return found
+}
+
+func (b *builder) findRelation(sc *scope, alias, schema string, at any) *relation {
+	var found *relation
+	for _, r := range sc.rels {
+		if r.alias != alias || schema != "" && r.schema != schema {
+			continue
+		}
+		if found != nil {
+			b.fail("42P09", at, "table reference \"%s\" is ambiguous", alias)
+		}
+		found = r
+	}
+	return found
+}
+
+// wholeRow is the row value of a relation.
+func (b *builder) wholeRow(s, sc *scope, r *relation) scalar.Expr {
+	row := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
+	for i := range sc.cols {
+		c := &sc.cols[i]
+		if c.rel != r || c.hidden {
+			continue
+		}
+		if sc.level != s.level {
+			b.crossColumn(s.level, sc.level, c)
+		}
+		row.Elems = append(row.Elems, c.ref())
+		row.T.Fields = append(row.T.Fields, c.t)
+	}
+	if len(row.Elems) == 1 && r.table == nil {
+		return row.Elems[0]
+	}
+	return row
+}
+
+// unknownColumn raises 42703, with the nearest name as a hint.
+func (b *builder) unknownColumn(s *scope, table, name string, at any) {
+	shown := "\"" + name + "\""
+	if table != "" {
+		shown = table + "." + name
+	}
+	e := sqlstate.New(sqlstate.UndefinedColumn, "column %s does not exist", shown)
+	best, bestName := 4, ""
+	limit := utf8.RuneCountInString(name) / 2
+	for sc := s; sc != nil; sc = sc.parent {
+		for i := range sc.cols {
+			c := &sc.cols[i]
+			if c.rel == nil || table != "" && c.rel.alias != table || c.hidden {
+				continue
+			}
+			if d := distance(name, c.name, min(best-1, limit)); d < best && d <= limit {
+				best, bestName = d, c.rel.alias+"."+c.name
+			}
+		}
+	}
+	if bestName != "" {
+		e.Hint = "Perhaps you meant to reference the column \"" + bestName + "\"."
+	}
+	raise(b.at(e, at))
+}
+
+// missingFrom raises the error for a qualifier that names no relation of the query.
+func (b *builder) missingFrom(s *scope, alias string, at any) {
+	e := sqlstate.New(sqlstate.UndefinedTable, "missing FROM-clause entry for table \"%s\"", alias)
+	for sc := s; sc != nil; sc = sc.parent {
+		for _, r := range sc.rels {
+			if r.table != nil && r.table.Name == alias && r.alias != alias {
+				e.Message = "invalid reference to FROM-clause entry for table \"" + alias + "\""
+				e.Hint = "Perhaps you meant to reference the table alias \"" + r.alias + "\"."
+			}
+		}
+	}
+	raise(b.at(e, at))
+}
+
+// distance is the edit distance of two names, or more than limit.
+func distance(a, b string, limit int) int {
+	if limit < 0 || len(a)-len(b) > limit || len(b)-len(a) > limit || len(a) > 255 || len(b) > 255 {
+		return limit + 1
+	}
+	prev := make([]int, len(b)+1)
+	cur := make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+		}
+		prev, cur = cur, prev
+	}
+	return prev[len(b)]
+}
+
+// cte is a common table expression in sight.
+type cte struct {
+	next *cte
+	name string
+	id   int
+	cols []outColumn
+	// inline is the query to bind again at its only use; scope is where it was defined.
+	inline tree.Statement
+	names  []string
+	scope  *scope
+	used   bool
+	// recursive references read the working table.
+	forbidden bool
+}
+
+func (s *scope) findCTE(name string) *cte {
+	for c := s.ctes; c != nil; c = c.next {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// table resolves a table name for reading or changing; it raises 42P01 if there is none.
+func (b *builder) table(n *tree.TableName) *catalog.Table {
+	t := b.lookupTable(string(n.CatalogName), string(n.SchemaName), string(n.ObjectName))
+	if t == nil {
+		b.undefinedTable(n)
+	}
+	b.depends(t)
+	return t
+}
+
+func (b *builder) undefinedTable(n *tree.TableName) {
+	name := string(n.ObjectName)
+	if n.ExplicitSchema {
+		name = string(n.SchemaName) + "." + name
+	}
+	if n.ExplicitCatalog {
+		name = string(n.CatalogName) + "." + name
+	}
+	b.fail(sqlstate.UndefinedTable, n, "relation \"%s\" does not exist", name)
+}
+
+// lookupTable finds a relation; nil if there is none.
+func (b *builder) lookupTable(database, schema, name string) *catalog.Table {
+	if schema == "" && b.home != nil {
+		// Stored text: names without a schema were resolved when it was stored, in its own schema.
+		t, err := b.View.Table(b.ctx, b.homeDatabase(), b.homeSchema(), name)
+		b.check(err)
+		if t != nil {
+			return t
+		}
+	}
+	if database == "" {
+		database = b.View.CurrentDatabase()
+		if b.home != nil {
+			database = b.homeDatabase()
+		}
+	}
+	t, err := b.View.Table(b.ctx, database, schema, name)
+	b.check(err)
+	if t == nil && schema != "" {
+		// database.table, as the multi-region dialects write it.
+		db, err := b.View.Database(b.ctx, schema)
+		b.check(err)
+		if db != nil {
+			t, err = b.View.Table(b.ctx, schema, "public", name)
+			b.check(err)
+		}
+	}
+	return t
+}
+
+func (b *builder) homeDatabase() string {
+	dbs, err := b.View.Databases(b.ctx)
+	b.check(err)
+	for _, d := range dbs {
+		if d.ID == b.home.Database {
+			return d.Name
+		}
+	}
+	return b.View.CurrentDatabase()
+}
+
+func (b *builder) homeSchema() string {
+	if b.home.Schema == 0 {
+		return "public"
+	}
+	ss, err := b.View.Schemas(b.ctx, b.homeDatabase())
+	b.check(err)
+	for _, s := range ss {
+		if s.ID == b.home.Schema {
+			return s.Name
+		}
+	}
+	return "public"
+}
+
+// quoted names, for messages.
+func quoteName(s string) string { return "\"" + strings.ReplaceAll(s, "\"", "\"\"") + "\"" }

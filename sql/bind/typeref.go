@@ -1,0 +1,190 @@
+package bind
+
+import (
+	"strconv"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	gtypes "github.com/cockroachdb/cockroachdb-parser/pkg/sql/types"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+func itoa(i int) string { return strconv.Itoa(i) }
+
+// typeRef converts the grammar's type reference.
+func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
+	switch r := ref.(type) {
+	case *gtypes.T:
+		return b.grammarType(r)
+	case *tree.ArrayTypeReference:
+		return types.ArrayOf(b.typeRef(r.ElementType))
+	case *tree.UnresolvedObjectName:
+		name := r.Parts[0]
+		if r.NumParts == 1 || r.Parts[1] == "pg_catalog" {
+			if t, ok := types.FromName(name); ok {
+				return t
+			}
+			if alias, ok := domainTypes(name); ok {
+				return alias
+			}
+		} else if r.Parts[1] == "information_schema" {
+			if alias, ok := domainTypes(name); ok {
+				return alias
+			}
+		}
+		shown := name
+		if r.NumParts > 1 {
+			shown = r.Parts[1] + "." + name
+		}
+		b.fail(sqlstate.UndefinedObject, r, "type \"%s\" does not exist", shown)
+	case *tree.OIDTypeReference:
+		if t, ok := types.FromOID(uint32(r.OID)); ok {
+			return t
+		}
+	}
+	b.fail(sqlstate.UndefinedObject, nil, "type \"%s\" does not exist", ref.SQLString())
+	return nil
+}
+
+// domainTypes are names of PostgreSQL types that are held as another type here.
+func domainTypes(name string) (*types.T, bool) {
+	switch name {
+	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "aclitem", "xid8", "pg_lsn":
+		return types.Text, true
+	case "cardinal_number", "cid":
+		return types.Int4, true
+	case "xid":
+		return types.Int8, true
+	case "regprocedure", "regoper", "regoperator":
+		return types.RegProc, true
+	case "regconfig", "regdictionary", "regcollation":
+		return types.OID, true
+	}
+	return nil, false
+}
+
+func (b *builder) grammarType(t *gtypes.T) *types.T {
+	switch t.Family() {
+	case gtypes.BoolFamily:
+		return types.Bool
+	case gtypes.IntFamily:
+		switch t.Width() {
+		case 16:
+			return types.Int2
+		case 32:
+			return types.Int4
+		}
+		return types.Int8
+	case gtypes.FloatFamily:
+		if t.Width() == 32 {
+			return types.Float4
+		}
+		return types.Float8
+	case gtypes.DecimalFamily:
+		if t.Precision() == 0 {
+			return types.Decimal
+		}
+		if t.Precision() > 1000 {
+			b.fail(sqlstate.InvalidParameterValue, nil, "NUMERIC precision %d must be between 1 and 1000", t.Precision())
+		}
+		return &types.T{Kind: types.KindDecimal, Precision: t.Precision(), Scale: t.Scale()}
+	case gtypes.DateFamily:
+		return types.Date
+	case gtypes.TimeFamily:
+		return timeType(types.Time, t)
+	case gtypes.TimeTZFamily:
+		return timeType(types.TimeTZ, t)
+	case gtypes.TimestampFamily:
+		return timeType(types.Timestamp, t)
+	case gtypes.TimestampTZFamily:
+		return timeType(types.TimestampTZ, t)
+	case gtypes.IntervalFamily:
+		return types.IntervalType
+	case gtypes.StringFamily, gtypes.CollatedStringFamily:
+		switch uint32(t.Oid()) {
+		case types.VarChar.OID():
+			if t.Width() > 0 {
+				return &types.T{Kind: types.KindVarChar, Width: t.Width()}
+			}
+			return types.VarChar
+		case types.BPChar.OID():
+			if t.Width() > 0 {
+				return &types.T{Kind: types.KindBPChar, Width: t.Width()}
+			}
+			return types.BPChar
+		case types.Char.OID():
+			return types.Char
+		case types.Name.OID():
+			return types.Name
+		}
+		if t.Width() > 0 {
+			return &types.T{Kind: types.KindVarChar, Width: t.Width()}
+		}
+		return types.Text
+	case gtypes.BytesFamily:
+		return types.Bytes
+	case gtypes.UuidFamily:
+		return types.UUID
+	case gtypes.JsonFamily:
+		if uint32(t.Oid()) == types.JSON.OID() {
+			return types.JSON
+		}
+		return types.JSONB
+	case gtypes.ArrayFamily:
+		switch uint32(t.Oid()) {
+		case types.Int2Vector.OID():
+			return types.Int2Vector
+		case types.OIDVector.OID():
+			return types.OIDVector
+		}
+		return types.ArrayOf(b.grammarType(t.ArrayContents()))
+	case gtypes.VoidFamily:
+		return types.Void
+	case gtypes.UnknownFamily:
+		return types.Unknown
+	case gtypes.OidFamily:
+		if r, ok := types.FromOID(uint32(t.Oid())); ok {
+			return r
+		}
+		return types.OID
+	case gtypes.TupleFamily:
+		return types.Record
+	}
+	b.fail(sqlstate.FeatureNotSupported, nil, "type %s is not supported", t.SQLStandardName())
+	return nil
+}
+
+func timeType(bare *types.T, t *gtypes.T) *types.T {
+	if t.InternalType.TimePrecisionIsSet || t.Precision() > 0 {
+		return &types.T{Kind: bare.Kind, Precision: t.Precision()}
+	}
+	return bare
+}
+
+// intervalUnit is the unit of INTERVAL '1' DAY, or empty.
+func intervalUnit(ref tree.ResolvableTypeReference) string {
+	t, ok := ref.(*gtypes.T)
+	if !ok || t.Family() != gtypes.IntervalFamily {
+		return ""
+	}
+	m, err := t.IntervalTypeMetadata()
+	if err != nil {
+		return ""
+	}
+	switch m.DurationField.DurationType {
+	case gtypes.IntervalDurationType_YEAR:
+		return "year"
+	case gtypes.IntervalDurationType_MONTH:
+		return "month"
+	case gtypes.IntervalDurationType_DAY:
+		return "day"
+	case gtypes.IntervalDurationType_HOUR:
+		return "hour"
+	case gtypes.IntervalDurationType_MINUTE:
+		return "minute"
+	case gtypes.IntervalDurationType_SECOND:
+		return "second"
+	}
+	return ""
+}
