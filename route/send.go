@@ -72,10 +72,12 @@ func (st *sendState) wrap(err error) error {
 }
 
 // answerLost is called when a batch may have been served but its answer did not come. An error ends the attempts.
-func (st *sendState) answerLost(err error) error {
+func (st *sendState) answerLost(err error, b *kv.Batch) error {
 	switch st.repeat {
 	case commits:
 		st.lost = err
+		// If it was served, the range must run into what it wrote, and not move past it and write it again.
+		b.CanForwardRead = false
 	case never:
 		return &kv.AmbiguousError{Reason: err.Error()}
 	}
@@ -156,7 +158,7 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 			e.forget(node)
 			st.last = fault
 			if maybeServed(fault) {
-				if err := st.answerLost(fault); err != nil {
+				if err := st.answerLost(fault, b); err != nil {
 					return nil, err
 				}
 			}
@@ -218,7 +220,7 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 			e.forget(node)
 			down = append(down, node)
 		case *kv.AmbiguousError:
-			if err := st.answerLost(err); err != nil {
+			if err := st.answerLost(err, b); err != nil {
 				return nil, err
 			}
 			if ctx.Err() != nil {

@@ -69,6 +69,8 @@ type Txn struct {
 	served []kv.Served
 
 	beat beat
+	// deadline is asked for the bound of the commit timestamp when the commit begins; nil: what SetDeadline said.
+	deadline DeadlineSource
 
 	// The batch of a point read, so that it costs no allocation.
 	get struct {
@@ -612,6 +614,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		db.metrics.ReadOnlyCommits.Add(1)
 		return nil
 	}
+	if t.deadline != nil {
+		t.c.SetDeadline(t.deadline.Deadline())
+	}
 	t.c.SetTrigger(trigger)
 	one := false
 	if bounds, ok := t.c.MayCommitInOnePhase(); ok && db.o.Ranges != nil && db.o.Ranges.OneRange(bounds) {
@@ -735,6 +740,13 @@ func (t *Txn) Served() []kv.Served { return t.served }
 
 // SetDeadline is a timestamp that the commit must not exceed (I7: descriptor leases); zero is none.
 func (t *Txn) SetDeadline(ts clock.Timestamp) { t.c.SetDeadline(ts) }
+
+// DeadlineSource knows, when a transaction is about to commit, which timestamp it must not exceed.
+type DeadlineSource interface{ Deadline() clock.Timestamp }
+
+// SetDeadlineSource asks for the deadline as late as possible, for leases that are renewed while the transaction
+// runs; nil takes it back.
+func (t *Txn) SetDeadlineSource(s DeadlineSource) { t.deadline = s }
 
 // SetLockTimeout changes TxnOptions.LockTimeout from now on.
 func (t *Txn) SetLockTimeout(d time.Duration) { t.o.LockTimeout = d }

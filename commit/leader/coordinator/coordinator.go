@@ -118,6 +118,8 @@ type Coordinator struct {
 	buf   buffer
 	reads spanSet
 	locks spanSet
+	// first is the first key written: the anchor if nothing was locked before.
+	first keys.Key
 	// sent says that intents of this identity may exist; intents may carry sequence numbers up to sentSeq.
 	sent    bool
 	sentSeq kv.Seq
@@ -384,18 +386,29 @@ func (c *Coordinator) nextSeq() kv.Seq {
 
 // Put buffers a write; a nil value deletes.
 func (c *Coordinator) Put(k keys.Key, v []byte) {
+	c.wrote(k)
 	c.buf.put(k, v, c.nextSeq())
 }
 
 // CPut buffers a write that the commit shall check: the value below the buffer must be expected. The key must not
 // be in the buffer, and the commit must follow without another statement.
 func (c *Coordinator) CPut(k keys.Key, v, expected []byte) {
+	c.wrote(k)
 	e := c.buf.put(k, v, c.nextSeq())
 	e.conditional, e.expected = true, expected
 }
 
 // DeleteRange buffers the deletion of a span.
-func (c *Coordinator) DeleteRange(s keys.Span) { c.buf.deleteRange(s, c.nextSeq()) }
+func (c *Coordinator) DeleteRange(s keys.Span) {
+	c.wrote(s.Start)
+	c.buf.deleteRange(s, c.nextSeq())
+}
+
+func (c *Coordinator) wrote(k keys.Key) {
+	if c.first == nil {
+		c.first = k
+	}
+}
 
 // StepStatement lets later reads see all writes so far.
 func (c *Coordinator) StepStatement() { c.readSeq = c.seq }
@@ -452,14 +465,11 @@ func (c *Coordinator) TakeFlush() []*kv.Batch {
 
 // noteWrites makes the writes known to cleanup before they are sent (CO2).
 func (c *Coordinator) noteWrites(reqs []kv.Request) {
-	for i, r := range reqs {
-		s := r.Span()
-		if i == 0 {
-			c.anchor(s.Start)
-		}
-		c.locks.add(s)
+	for _, r := range reqs {
+		c.locks.add(r.Span())
 	}
 	if len(reqs) > 0 {
+		c.anchor(c.first)
 		c.sent, c.sentSeq = true, c.seq
 	}
 }
@@ -497,7 +507,7 @@ func chunk(reqs []kv.Request) []*kv.Batch {
 func (c *Coordinator) Restart(id kv.TxnID, now clock.Timestamp, record bool) (abandoned *Cleanup) {
 	c.buf.reset()
 	c.reads.reset()
-	c.moves = 0
+	c.moves, c.first = 0, nil
 	c.commit = commitState{}
 	fresh := c.fresh
 	c.broken, c.fresh = nil, false
