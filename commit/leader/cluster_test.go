@@ -258,6 +258,7 @@ func (x *testTxn) header() kv.Header {
 
 // send sends a batch, refreshing and sending again when it has to.
 func (x *testTxn) send(ctx context.Context, reqs ...kv.Request) ([]kv.Response, error) {
+	var last error
 	for range 50 {
 		b := &kv.Batch{Header: x.header(), Requests: reqs}
 		resp, err := x.c.Send(ctx, b)
@@ -270,6 +271,7 @@ func (x *testTxn) send(ctx context.Context, reqs ...kv.Request) ([]kv.Response, 
 		if err == nil {
 			return resp.Responses, nil
 		}
+		last = err
 		to := clock.Timestamp{}
 		switch e := err.(type) {
 		case *kv.TxnRetryError:
@@ -287,7 +289,7 @@ func (x *testTxn) send(ctx context.Context, reqs ...kv.Request) ([]kv.Response, 
 			return nil, err
 		}
 	}
-	return nil, errRestart
+	return nil, fmt.Errorf("too many rounds: %w", last)
 }
 
 func (x *testTxn) refresh(ctx context.Context, to clock.Timestamp) error {

@@ -119,6 +119,9 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 	waits := true
 	for {
 		if !waits {
+			if p.locks.Doomed(&q.guard) {
+				return &kv.TxnAbortedError{ID: q.txnID(), Reason: "taken for dead while it waited for a lock"}
+			}
 			return nil
 		}
 		if w.Ended && w.Intent {

@@ -78,6 +78,7 @@ type Guard struct {
 	waiters []*waiter
 	at      *waiter // where it waits now
 	pushing kv.TxnID
+	doomed  bool // its transaction was found aborted
 }
 
 // Wait says what a request waits for.
@@ -601,7 +602,8 @@ func (t *Table) Moved(k keys.Key, id kv.TxnID, at clock.Timestamp) {
 	t.grant(e)
 }
 
-// Finalized records that a transaction has ended: its unreplicated locks go, its intents are recognised.
+// Finalized records that a transaction has ended: its unreplicated locks go, its intents are recognised, and if it
+// was aborted its waiting requests lose their places (they may belong to a gateway that is gone).
 func (t *Table) Finalized(id kv.TxnID, s kv.Status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -616,7 +618,13 @@ func (t *Table) Finalized(id kv.TxnID, s kv.Status) {
 		for i := range e.holders {
 			if e.holders[i].txn.ID == id {
 				met = append(met, e)
-				break
+				return true
+			}
+		}
+		for _, w := range e.queue {
+			if w.g.id() == id {
+				met = append(met, e)
+				return true
 			}
 		}
 		return true
@@ -628,9 +636,27 @@ func (t *Table) Finalized(id kv.TxnID, s kv.Status) {
 				break
 			}
 		}
+		if s == kv.Aborted {
+			for i := 0; i < len(e.queue); i++ {
+				if w := e.queue[i]; w.g.id() == id {
+					w.e, w.g.doomed = nil, true
+					e.queue = without(e.queue, w)
+					i--
+					w.g.wake()
+				}
+			}
+		}
 		t.grant(e)
 		t.dropIfEmpty(e)
 	}
+}
+
+// Doomed reports whether the guard's transaction turned out to be aborted while it waited: it has no place in any
+// queue any more.
+func (t *Table) Doomed(g *Guard) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return g.doomed
 }
 
 // Ended says how a transaction ended, if the table knows.
