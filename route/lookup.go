@@ -144,7 +144,7 @@ func (s *Sender) findFirst(ctx context.Context) error {
 		s.sortByLatency(nodes)
 		for i := 0; i < len(nodes) && i < 1000; i++ {
 			b := &kv.Batch{
-				Header:   kv.Header{RangeID: FirstRange, Consistency: kv.Inconsistent, Gateway: s.o.NodeID()},
+				Header:   kv.Header{RangeID: FirstRange, Gateway: s.o.NodeID()},
 				Requests: []kv.Request{&kv.RangeInfoRequest{Key: keys.Meta1Prefix}},
 			}
 			r, err := s.ask(ctx, nodes[i], b)

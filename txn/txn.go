@@ -634,6 +634,10 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		if b == nil {
 			break
 		}
+		switch b.Requests[0].(type) {
+		case *kv.RefreshRequest, *kv.RefreshRangeRequest:
+			db.metrics.Refreshes.Add(1)
+		}
 		b.Trace, b.LockTimeout = t.trace, t.o.LockTimeout
 		t.beat.want = t.beat.want || t.c.Sent()
 		t.heartbeat()
