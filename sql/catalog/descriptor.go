@@ -230,6 +230,9 @@ type Sequence struct {
 	Min, Max  int64
 	Cache     int64
 	Cycle     bool
+	// Base is added to the stored counter to give the value; it never changes, so that no counter need be written
+	// before the first number is taken.
+	Base int64
 	// Owner is the column that owns it, if any.
 	OwnerTable  ID
 	OwnerColumn ColumnID
@@ -237,7 +240,12 @@ type Sequence struct {
 
 // User is a role.
 type User struct {
-	Name string
+	ID      ID
+	Version uint64
+	Name    string
+	// MemberOf are the roles whose privileges this one has.
+	MemberOf []string
+	Dropped  bool
 	// Verifier is the SCRAM-SHA-256 verifier in PostgreSQL's form; empty: no password.
 	Verifier   string
 	Superuser  bool

@@ -25,6 +25,12 @@ type View interface {
 	Statistics(ctx context.Context, id ID) (*Statistics, error)
 }
 
+// Dependency is a descriptor version that something was made from.
+type Dependency struct {
+	ID      ID
+	Version uint64
+}
+
 // Statistics describe a table's contents for the optimizer.
 type Statistics struct {
 	Rows    int64

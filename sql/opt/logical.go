@@ -35,10 +35,7 @@ type ColumnMeta struct {
 }
 
 // Dependency is a descriptor version.
-type Dependency struct {
-	ID      catalog.ID
-	Version uint64
-}
+type Dependency = catalog.Dependency
 
 // Add makes a new column.
 func (m *Metadata) Add(c ColumnMeta) ColumnID {

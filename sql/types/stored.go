@@ -1,0 +1,43 @@
+package types
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MarshalText is the form in which descriptors keep a type: its OID, and its modifier if it has one. Both are
+// PostgreSQL's and never change.
+func (t *T) MarshalText() ([]byte, error) {
+	oid := t.OID()
+	if oid == 0 {
+		return nil, fmt.Errorf("types: %s can't be stored", t)
+	}
+	b := strconv.AppendUint(nil, uint64(oid), 10)
+	if m := t.Typmod(); m >= 0 {
+		b = strconv.AppendInt(append(b, ':'), int64(m), 10)
+	}
+	return b, nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (t *T) UnmarshalText(b []byte) error {
+	id, mod, modified := strings.Cut(string(b), ":")
+	oid, err := strconv.ParseUint(id, 10, 32)
+	if err != nil {
+		return fmt.Errorf("types: %q is not a stored type", b)
+	}
+	found, ok := FromOID(uint32(oid))
+	if !ok {
+		return fmt.Errorf("types: unknown type %d", oid)
+	}
+	if modified {
+		m, err := strconv.ParseInt(mod, 10, 32)
+		if err != nil {
+			return fmt.Errorf("types: %q is not a stored type", b)
+		}
+		found = found.WithTypmod(int32(m))
+	}
+	*t = *found
+	return nil
+}
