@@ -295,6 +295,9 @@ func (x *testTxn) send(ctx context.Context, reqs ...kv.Request) ([]kv.Response, 
 func (x *testTxn) refresh(ctx context.Context, to clock.Timestamp) error {
 	from := x.txn.ReadTimestamp
 	to = to.Forward(x.txn.WriteTimestamp)
+	if x.c.latency > 0 {
+		time.Sleep(time.Duration(x.c.intn(2000)) * time.Microsecond) // else two refreshes may push each other for ever
+	}
 	next := x.txn.Clone()
 	next.ReadTimestamp, next.WriteTimestamp = to, to
 	for _, s := range x.reads {
@@ -404,11 +407,27 @@ func (x *testTxn) commit(ctx context.Context) error {
 			k, seq, _ := written(w)
 			end.InFlight = append(end.InFlight, kv.InFlightWrite{Key: k, Seq: seq})
 		}
+		if x.c.intn(8) == 0 {
+			// The coordinator dies while its batches leave: some arrive.
+			some := append([]kv.Request(nil), x.writes[x.c.intn(len(x.writes)):]...)
+			if x.c.intn(4) > 0 {
+				some = append(some, end)
+			}
+			x.c.Send(ctx, &kv.Batch{Header: x.header(), Requests: some})
+			return &kv.AmbiguousError{Reason: "dead"}
+		}
 		out, err := x.send(ctx, append(x.writes, end)...)
 		if err != nil {
 			return err
 		}
 		x.laid, x.writes = true, nil
+		if x.c.intn(8) == 0 {
+			// It dies after the last answer: committed, if at the staged timestamp, and somebody else has to find out.
+			if e := out[len(out)-1].(*kv.EndTxnResponse); e.Staged && x.txn.WriteTimestamp == e.CommitTimestamp {
+				return nil
+			}
+			return &kv.AmbiguousError{Reason: "dead"}
+		}
 		if e := out[len(out)-1].(*kv.EndTxnResponse); e.Staged && x.txn.WriteTimestamp == e.CommitTimestamp {
 			x.c.o.Host.Group.Go(func(ctx context.Context) { x.end(ctx) })
 			return nil
@@ -498,4 +517,18 @@ func (c *cluster) checkIdle() {
 			c.t.Errorf("r%d: statistics are %+v, the data's %+v, %v", i+1, got, want, err)
 		}
 	}
+}
+
+// countKeys counts the unversioned keys of a span.
+func countKeys(t testing.TB, e *engine.Engine, s keys.Span) (n int) {
+	t.Helper()
+	it, err := e.NewIter(engine.IterOptions{Lower: s.Start, Upper: s.End})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	return n
 }

@@ -1,2 +1,80 @@
-// Package leader is the commit protocol of CockroachDB: the range's leaseholder orders reads and writes.
+// Package leader is the range's half of the commit protocol of CockroachDB: the leaseholder of each range orders
+// its reads and writes (CRDB'20 §3, §4). The gateway's half is package commit/leader/coordinator.
+//
+// # The life of a request
+//
+// A Participant evaluates a batch on the caller's goroutine:
+//
+//	lease       the replica has the range's lease, or takes it, or says who has it
+//	latches     no other request under way touches the same keys in a conflicting way        (leader/latch)
+//	locks       no other transaction holds the keys; else give latches up and queue           (leader/lock)
+//	timestamps  the write moves past what others have read                                    (leader/tscache)
+//	evaluation  over storage/mvcc, into an engine batch; conflicts go back to locks
+//	replication replica.Propose, back when applied here and durable on a quorum
+//	effects     locks acquired and released, pushes told, latches released
+//
+// Plain reads take no latches and no trip: they announce themselves in the timestamp cache, wait for the writers
+// that are under way at or below their timestamp, and read. A single Get does that with one allocation and one
+// engine seek.
+//
+//	P1 (I3): every read is in the timestamp cache before it looks for writers, and every writer is latched before
+//	    it looks into the timestamp cache. So a write either happens after every read of its key, or the read sees
+//	    it (latch, L1). Reads with a limit are latched instead, and announced as far as they came.
+//	P2: a read that may meet intents of its own transaction is latched: somebody may be moving these.
+//	P3 (I3): a participant that gets the lease takes every key for read until the lease's start: earlier
+//	    leaseholders' reads are above no lease's start but their own.
+//	P4 (I4): the node's clock is past every timestamp that is written or resolved here. So a reading of it that a
+//	    transaction has brought back (kv.Txn.Observed) bounds its uncertainty: what carries a later local timestamp
+//	    was written after that reading.
+//	P5: a one-phase commit leaves no record by which a second delivery of it could be recognised. The store
+//	    remembers recent ones; beyond that the gateway never sends one again (coordinator, CO4).
+//	P6: waits form a graph of which each edge is a push, and a cycle of pushes is found at one of its members
+//	    (push.go). The member that gives up is one that is less than the one it waits for.
+//	P7 (I1, I5): nothing is answered before Propose returned, and what was evaluated under one lease is applied
+//	    under no other. If the outcome is unknown to the caller, latches are held until it is known to the range.
+//
+// # Timestamps
+//
+// A transaction reads at its read timestamp and writes at its write timestamp. Writes are pushed by reads of others
+// and by pushes; reads are pushed by versions in their uncertainty interval. A commit needs both to be equal, so the
+// gateway refreshes what was read and moves the read timestamp up. Where the transaction has read nothing yet
+// (Header.CanForwardRead), and outside of transactions, the range moves it by itself under the same latches, and
+// the client never hears of it.
+//
+// # Meeting a lock
+//
+//	unreplicated, in the lock table   found by Scan before evaluation; lockers and writers queue, plain reads pass
+//	intent, in the storage            found by evaluation; put into the lock table (Discover), then as above;
+//	                                  plain reads at or above its timestamp wait too
+//
+// Who waits pushes the holder after a few milliseconds, which most holders do not outlive. The push goes to the
+// holder's record, at the range of its anchor:
+//
+//	reader  -> PushTimestamp   the holder, if pending, will commit above the reader. Its intent is moved up.
+//	writer  -> PushAbort       waits at the record until the holder ended, or its coordinator has shown no sign of
+//	                           life for commit.Expiry; then the holder is aborted
+//
+// When the push returns, the intents of the holder that this range knows are resolved and the request starts over.
+// If the lock is released first, the push is called off. NOWAIT answers kv.LockNotAvailableError at once, SKIP
+// LOCKED leaves locked keys out, a lock timeout bounds the wait.
+//
+// A staging holder is neither pushed nor waited for after its coordinator has expired: it is recovered
+// (commit.Recover), because it may be committed already.
+//
+// # Ending a transaction
+//
+//	all writes in the batch, in this range    one phase: versions instead of intents, no record; one command
+//	record here, writes here and elsewhere    record COMMITTED or ABORTED, own intents resolved in the same command,
+//	                                          the spans elsewhere go back to the coordinator (Unresolved)
+//	writes still in flight                    record STAGING; writes in the same batch are not listed
+//
+// # What it does not do
+//
+// It knows no raft, no disk layout but records, and no other range; it moves no data and splits nothing (triggers
+// are the replica's). It does not close timestamps yet.
+//
+// # To see it at work
+//
+// testdata has a script for each kind of conflict; anomaly_test.go the catalogue; history_test.go random
+// transactions, with crashing coordinators, checked for cycles.
 package leader

@@ -42,7 +42,9 @@ func (h *history) run(ctx context.Context, c *cluster, n int, rng *rand.Rand, mo
 	var seen []observation
 	var appended []string
 	fail := func(err error) {
-		x.rollback(ctx)
+		if !errors.As(err, new(*kv.AmbiguousError)) {
+			x.rollback(ctx)
+		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.fails[fmt.Sprintf("%T", err)]++

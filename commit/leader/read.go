@@ -205,7 +205,7 @@ func (q *request) begin() {
 func (q *request) readOptions(lock kv.LockStrength) mvcc.ReadOptions {
 	o := mvcc.ReadOptions{Timestamp: q.readAt(), Txn: q.txn, ReadSeq: q.b.ReadSeq, Lock: lock, NoLocks: q.noLocks}
 	if lock == kv.NoLock {
-		o.Uncertainty = q.p.uncertainty(q.b, q.txn, q.now)
+		o.Uncertainty = q.p.uncertainty(q.b, q.txn, q.first)
 		q.visible = o.Timestamp
 		if !o.Uncertainty.Global.IsZero() {
 			q.visible = o.Timestamp.Forward(o.Uncertainty.Global.Backward(o.Uncertainty.Local))

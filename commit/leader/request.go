@@ -68,6 +68,7 @@ type request struct {
 	txn   *kv.Txn
 	moved bool
 	now   clock.Timestamp // this node's clock, at the last evaluation
+	first clock.Timestamp // and at the first: later ones would widen what is uncertain
 	// at is where a batch without a transaction reads and writes.
 	at      clock.Timestamp
 	visible clock.Timestamp // up to where plain reads look for intents
@@ -233,6 +234,9 @@ func (q *request) txnID() kv.TxnID {
 // clockIn reads the node's clock, and gives a batch without a transaction its timestamp.
 func (q *request) clockIn() {
 	q.now = q.p.o.Clock.Now()
+	if q.first.IsZero() {
+		q.first = q.now
+	}
 	if q.txn == nil && q.at.IsZero() {
 		if q.at = q.b.Timestamp; q.at.IsZero() {
 			q.at = q.now

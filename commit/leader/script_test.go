@@ -1,0 +1,328 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica/lease"
+)
+
+// TestScripts runs testdata. Each line of input is one operation of a transaction or of nobody, done in order;
+// an operation that waits is left waiting, and its result is printed after the command during which it came.
+//
+//	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
+//	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
+//	t1 stage (only the record) | t1 die
+//	get k | put k v | cput k v expected | del k | delrange a c | add k 3
+//
+// Commands: run, wait <duration>, count (what the range keeps), lease (a new lease), refuse on|off.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) {
+			c, stop := newCluster(t, 1, 0, "m")
+			ctx, cancel := context.WithCancel(context.Background())
+			s := &scripted{c: c, ctx: ctx, txns: map[string]*testTxn{}}
+			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.command(t, d) })
+			cancel()
+			synctest.Wait()
+			stop()
+		})
+	})
+}
+
+type scripted struct {
+	c       *cluster
+	ctx     context.Context
+	txns    map[string]*testTxn
+	pending []*pendingOp
+}
+
+type pendingOp struct {
+	text   string
+	result string
+	done   bool
+}
+
+func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
+	var out strings.Builder
+	switch d.Cmd {
+	case "run":
+		for _, line := range strings.Split(d.Input, "\n") {
+			op := &pendingOp{text: line}
+			s.pending = append(s.pending, op)
+			go func() {
+				op.result = s.op(line)
+				op.done = true
+			}()
+			synctest.Wait()
+			s.report(&out, op)
+		}
+		return out.String()
+	case "wait":
+		dur, err := time.ParseDuration(d.CmdArgs[0].Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(dur)
+		synctest.Wait()
+		s.report(&out, nil)
+		if out.Len() == 0 {
+			return "nothing\n"
+		}
+		return out.String()
+	case "count":
+		for i, p := range s.c.ps {
+			_, locks, pushes := p.QueueLengths()
+			records := 0
+			it := s.c.engine
+			desc := p.r.Desc()
+			span := keys.RangeLocalSpan(desc.Start, desc.End)
+			records = countKeys(t, it, span)
+			fmt.Fprintf(&out, "r%d: %d intents, %d locks, %d pushes, %d records\n", i+1, p.r.Stats().IntentCount, locks, pushes, records)
+		}
+		return out.String()
+	case "lease":
+		for i, p := range s.c.ps {
+			seq := s.c.reps[i].lease.Add(1)
+			p.LeaseChanged(lease.Lease{Sequence: seq, Start: s.c.clock.Now()}, true)
+		}
+		synctest.Wait()
+		s.report(&out, nil)
+		return out.String()
+	case "refuse":
+		on := d.CmdArgs[0].Key == "on"
+		for i, p := range s.c.ps {
+			s.c.reps[i].refuse.Store(on)
+			if on {
+				p.LeaseChanged(lease.Lease{}, false)
+			}
+		}
+		synctest.Wait()
+		s.report(&out, nil)
+		return out.String()
+	case "metrics":
+		m := s.c.o.Metrics
+		return fmt.Sprintf("one-phase %d, commits %d, stages %d, recoveries %d, pushes %d, deadlocks %d, expired %d\n",
+			m.OnePhaseCommits.Load(), m.Commits.Load(), m.Stages.Load(), m.Recoveries.Load(), m.Pushes.Load(),
+			m.Deadlocks.Load(), m.Expired.Load())
+	}
+	return "unknown command"
+}
+
+func (s *scripted) report(out *strings.Builder, last *pendingOp) {
+	for _, op := range s.pending {
+		switch {
+		case op.done:
+			fmt.Fprintf(out, "%s: %s\n", op.text, op.result)
+		case op == last:
+			fmt.Fprintf(out, "%s: waits\n", op.text)
+		}
+	}
+	s.pending = slices.DeleteFunc(s.pending, func(op *pendingOp) bool { return op.done })
+}
+
+func value(v []byte) string {
+	if v == nil {
+		return "nothing"
+	}
+	return string(v)
+}
+
+func (s *scripted) explain(err error) string {
+	name := func(id kv.TxnID) string {
+		for n, x := range s.txns {
+			if x.txn.ID == id {
+				return n
+			}
+		}
+		return "nobody"
+	}
+	var dead *kv.DeadlockError
+	var na *kv.LockNotAvailableError
+	var ab *kv.TxnAbortedError
+	var cf *kv.ConditionFailedError
+	var nl *kv.NotLeaseholderError
+	switch {
+	case errors.Is(err, errRestart):
+		return "must restart: a read was overwritten"
+	case errors.As(err, &dead):
+		var ns []string
+		for _, id := range dead.Cycle {
+			ns = append(ns, name(id))
+		}
+		return "deadlock of " + strings.Join(ns, ", ")
+	case errors.As(err, &na) && na.Timeout:
+		return fmt.Sprintf("timeout: %s is locked by %s", string(na.Key), name(na.Holder))
+	case errors.As(err, &na):
+		return fmt.Sprintf("%s is locked by %s", string(na.Key), name(na.Holder))
+	case errors.As(err, &ab):
+		return "aborted: " + ab.Reason
+	case errors.As(err, &cf):
+		return "condition failed, is " + value(cf.Actual)
+	case errors.As(err, &nl):
+		return "not leaseholder"
+	}
+	return err.Error()
+}
+
+func (s *scripted) op(line string) string {
+	ctx := s.ctx
+	f := strings.Fields(line)
+	if len(f[0]) > 1 && f[0][0] == 't' && f[0][1] >= '0' && f[0][1] <= '9' {
+		x := s.txns[f[0]]
+		if x == nil {
+			x = s.c.begin()
+			s.txns[f[0]] = x
+		}
+		out, err := s.txnOp(ctx, x, f[1:])
+		if err != nil {
+			return s.explain(err)
+		}
+		return out
+	}
+	var r kv.Request
+	switch k := keys.Key(f[1]); f[0] {
+	case "get":
+		r = &kv.GetRequest{Key: k}
+	case "put":
+		r = &kv.PutRequest{Key: k, Value: []byte(f[2])}
+	case "cput":
+		req := &kv.CPutRequest{Key: k, Value: []byte(f[2])}
+		if len(f) > 3 {
+			req.Expected = []byte(f[3])
+		}
+		r = req
+	case "del":
+		r = &kv.DeleteRequest{Key: k}
+	case "delrange":
+		r = &kv.DeleteRangeRequest{Start: k, End: keys.Key(f[2])}
+	case "add":
+		n, _ := strconv.Atoi(f[2])
+		r = &kv.AddRequest{Key: k, Delta: int64(n)}
+	case "scan":
+		start, end, _ := strings.Cut(f[1], "-")
+		r = &kv.ScanRequest{Start: keys.Key(start), End: keys.Key(end)}
+	default:
+		return "unknown operation"
+	}
+	resp, err := s.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
+	if err != nil {
+		return s.explain(err)
+	}
+	switch r := resp.Responses[0].(type) {
+	case *kv.GetResponse:
+		return value(r.Value)
+	case *kv.DeleteRangeResponse:
+		return fmt.Sprintf("%d deleted", r.Deleted)
+	case *kv.AddResponse:
+		return strconv.Itoa(int(r.Value))
+	case *kv.ScanResponse:
+		return rows(r)
+	}
+	return "ok"
+}
+
+func rows(r *kv.ScanResponse) string {
+	var b strings.Builder
+	for _, row := range r.Rows {
+		fmt.Fprintf(&b, "%s=%s ", string(row.Key), row.Value)
+	}
+	if r.Resume != nil {
+		fmt.Fprintf(&b, "more from %s", string(r.Resume.Start))
+	}
+	if b.Len() == 0 {
+		return "nothing"
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, error) {
+	lock, limit := kv.NoLock, int64(0)
+	x.policy, x.timeout, x.parallel = kv.Block, 0, false
+	var args []string
+	for _, a := range f[1:] {
+		switch k, v, opt := strings.Cut(a, "="); {
+		case a == "parallel":
+			x.parallel = true
+		case !opt:
+			args = append(args, a)
+		case k == "lock" && v == "update":
+			lock = kv.Exclusive
+		case k == "lock":
+			lock = kv.Shared
+		case k == "wait" && v == "nowait":
+			x.policy = kv.NoWait
+		case k == "wait":
+			x.policy = kv.SkipLocked
+		case k == "timeout":
+			x.timeout, _ = time.ParseDuration(v)
+		case k == "limit":
+			limit, _ = strconv.ParseInt(v, 10, 64)
+		case k == "priority":
+			n, _ := strconv.Atoi(v)
+			x.txn.Priority = int32(n)
+		}
+	}
+	switch f[0] {
+	case "begin":
+		return "ok", nil
+	case "get":
+		v, err := x.get(ctx, args[0], lock)
+		return value(v), err
+	case "scan":
+		start, end, _ := strings.Cut(args[0], "-")
+		r, err := x.scan(ctx, start, end, lock, limit)
+		if err != nil {
+			return "", err
+		}
+		return rows(r), nil
+	case "put":
+		x.put(args[0], []byte(args[1]))
+		return "buffered", nil
+	case "lay":
+		return "ok", x.lay(ctx)
+	case "commit":
+		return "committed", x.commit(ctx)
+	case "stage":
+		// The record alone arrives, and the first write: the coordinator dies on the way.
+		end := &kv.EndTxnRequest{Anchor: x.txn.Anchor, Commit: true, LockSpans: x.locks}
+		for _, w := range x.writes {
+			k, seq, _ := written(w)
+			end.InFlight = append(end.InFlight, kv.InFlightWrite{Key: k, Seq: seq})
+		}
+		_, err := x.send(ctx, x.writes[0], end)
+		return "staged", err
+	case "late":
+		// A write that was staged arrives after all.
+		b := &kv.Batch{Header: x.header(), Requests: x.writes[1:]}
+		resp, err := x.c.Send(ctx, b)
+		if err != nil {
+			return "", err
+		}
+		if x.txn.WriteTimestamp.Less(resp.Txn.WriteTimestamp) {
+			return "written, but later than staged", nil
+		}
+		return "written", nil
+	case "heartbeat":
+		resp, err := x.c.Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{
+			&kv.HeartbeatTxnRequest{Anchor: x.txn.Anchor}}})
+		if err != nil {
+			return "", err
+		}
+		return resp.Responses[0].(*kv.HeartbeatTxnResponse).Txn.Status.String(), nil
+	case "rollback":
+		return "rolled back", x.rollback(ctx)
+	}
+	return "unknown operation", nil
+}
