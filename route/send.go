@@ -17,6 +17,8 @@ import (
 const (
 	pauseFirst = 2 * time.Millisecond
 	pauseMax   = 200 * time.Millisecond
+	// roundsBeforeLookup is the number of rounds in which nobody served a range before it is looked up again.
+	roundsBeforeLookup = 5
 )
 
 // errReroute says that the range is not what the gateway thought.
@@ -107,8 +109,9 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 		order   []kv.NodeID // replicas still to be tried in this round; nil: not computed yet
 		started bool
 		down    []kv.NodeID // not reached in this round
-		absent  int         // replicas that do not have the range
-		hops    int         // leaseholders followed in this round
+		absent  bool        // a replica does not have the range
+		rounds  int
+		hops    int // leaseholders followed in this round
 	)
 	node := e.leaseholder()
 	if b.Consistency == kv.Inconsistent {
@@ -117,15 +120,17 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 	// next picks another replica, or starts a new round after a pause.
 	next := func() error {
 		if started && len(order) == 0 {
-			if absent >= len(e.desc.Replicas) {
-				s.cache.evict(e)
-				return errReroute
-			}
 			s.metrics.Unserved.Add(1)
 			if err := s.pause(ctx, st); err != nil {
 				return err
 			}
-			down, absent, hops, started = nil, 0, 0, false
+			// A replica that is gone says that the range has moved. If none said so, those that would may be out of
+			// reach; but a range that is only slow to find a leaseholder is not worth a lookup each time.
+			if rounds++; absent || rounds%roundsBeforeLookup == 0 {
+				s.cache.evict(e)
+				return errReroute
+			}
+			down, hops, started = nil, 0, false
 			// Somebody else may have learned more meanwhile.
 			if now := s.cache.find(e.desc.Start); now != e {
 				return errReroute
@@ -202,7 +207,7 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 		case *kv.RangeNotFoundError:
 			st.last = err
 			s.o.Probes.Reached("route: replica is gone")
-			absent++
+			absent = true
 			e.forget(node)
 		case *kv.RangeMismatchError:
 			s.metrics.Mismatches.Add(1)

@@ -1,0 +1,394 @@
+package route_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/route"
+)
+
+func key(i int) keys.Key { return append(keys.TableKey(uint32(9)), fmt.Sprintf("%03d", i)...) }
+
+func scan(ctx context.Context, s *route.Sender, from, to int, reverse bool, limit int64) ([]string, error) {
+	var out []string
+	rest := &keys.Span{Start: key(from), End: key(to)}
+	for rest != nil {
+		r, err := s.Send(ctx, &kv.Batch{
+			Header:   kv.Header{MaxKeys: limit},
+			Requests: []kv.Request{&kv.ScanRequest{Start: rest.Start, End: rest.End, Reverse: reverse}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		resp := r.Responses[0].(*kv.ScanResponse)
+		if limit > 0 && int64(len(resp.Rows)) > limit {
+			return nil, fmt.Errorf("%d rows with a limit of %d", len(resp.Rows), limit)
+		}
+		for _, row := range resp.Rows {
+			out = append(out, string(row.Value))
+		}
+		rest = resp.Resume
+		if rest != nil && rest.Start.Compare(rest.End) >= 0 {
+			return nil, fmt.Errorf("resume span %v", rest)
+		}
+	}
+	return out, nil
+}
+
+// TestShaken: whatever ranges and nodes do, batches arrive, once each, and scans see every key in order.
+func TestShaken(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { shaken(t, seed) })
+		})
+	}
+}
+
+func shaken(t *testing.T, seed uint64) {
+	h := newHost(t, seed)
+	defer h.Group.Stop()
+	c := newCluster(h, 5)
+	d := rand.New(rand.NewPCG(seed, 1))
+	self := kv.NodeID(d.IntN(3))
+	s := c.gateway(self)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	model := make([]string, 100)
+	anyKey := func() keys.Key { return key(d.IntN(100)) }
+	for step := range 400 {
+		for range d.IntN(3) {
+			c.shake(d, anyKey)
+		}
+		delete(c.down, self)
+		switch d.IntN(5) {
+		case 0: // one write
+			i := d.IntN(100)
+			model[i] = fmt.Sprint(step)
+			if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: key(i), Value: []byte(model[i])}}}); err != nil {
+				t.Fatal(err)
+			}
+		case 1: // writes and reads all over the place
+			b := &kv.Batch{}
+			var want []int
+			for i, used := 0, map[int]bool{}; i < 1+d.IntN(12); i++ {
+				k := d.IntN(100)
+				if used[k] {
+					continue
+				}
+				used[k] = true
+				if d.IntN(2) == 0 {
+					model[k] = fmt.Sprint(step)
+					b.Requests = append(b.Requests, &kv.PutRequest{Key: key(k), Value: []byte(model[k])})
+					want = append(want, -1)
+				} else {
+					b.Requests = append(b.Requests, &kv.GetRequest{Key: key(k)})
+					want = append(want, k)
+				}
+			}
+			r, err := s.Send(ctx, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, k := range want {
+				if k < 0 {
+					continue
+				}
+				if got := string(r.Responses[i].(*kv.GetResponse).Value); got != model[k] {
+					t.Fatalf("step %d: key %d: %q, want %q", step, k, got, model[k])
+				}
+			}
+		case 2: // a deletion of a span
+			if d.IntN(5) == 0 {
+				from, to := d.IntN(90), d.IntN(10)+1
+				n := int64(0)
+				for i := from; i < from+to; i++ {
+					if model[i] != "" {
+						n++
+					}
+					model[i] = ""
+				}
+				r, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.DeleteRangeRequest{Start: key(from), End: key(from + to)}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := r.Responses[0].(*kv.DeleteRangeResponse).Deleted; got != n {
+					t.Fatalf("deleted %d, want %d", got, n)
+				}
+			}
+		default:
+			from, reverse := d.IntN(100), d.IntN(2) == 0
+			to := from + 1 + d.IntN(100-from)
+			got, err := scan(ctx, s, from, to, reverse, int64(d.IntN(3)*d.IntN(10)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for _, v := range model[from:min(to, 100)] {
+				if v != "" {
+					want = append(want, v)
+				}
+			}
+			if reverse {
+				slices.Reverse(want)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("step %d: scan [%d,%d) reverse=%v: %q, want %q", step, from, to, reverse, got, want)
+			}
+		}
+	}
+	for i, r := range s.Cached() {
+		if i > 0 && r.Desc.Start.Less(s.Cached()[i-1].Desc.End) {
+			t.Fatalf("ranges overlap in the cache: %v", s.Cached())
+		}
+	}
+}
+
+// TestLostAnswers: an Add whose answer may have been lost is never sent twice (RO2), and an error other than the
+// ambiguous one means that it was not done.
+func TestLostAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		s := c.gateway(0)
+		ctx := context.Background()
+		d := rand.New(rand.NewPCG(1, 1))
+		c.lose = func(answer bool) bool { return d.IntN(6) == 0 }
+		sure, unsure := 0, 0
+		for range 300 {
+			_, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AddRequest{Key: key(1), Delta: 1}}})
+			var ambiguous *kv.AmbiguousError
+			switch {
+			case err == nil:
+				sure++
+			case errors.As(err, &ambiguous):
+				unsure++
+			default:
+				t.Fatal(err)
+			}
+		}
+		if n := len(c.data[string(key(1))]); n < sure || n > sure+unsure || unsure == 0 || n == sure {
+			t.Errorf("%d sure, %d unsure, %d done", sure, unsure, n)
+		}
+		// Reads are repeated until they succeed.
+		for range 100 {
+			if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(1)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestCommits: a one-phase commit is not divided, a staging one is, any other is refused; an error after a lost
+// answer says nothing about the commit.
+func TestCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		s := c.gateway(0)
+		ctx := context.Background()
+		now := c.clock.Now()
+		tx := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, Anchor: key(1), WriteTimestamp: now}, ReadTimestamp: now}
+		send := func(e *kv.EndTxnRequest, ks ...int) (*kv.BatchResponse, error) {
+			e.Anchor, e.Commit = key(1), true
+			b := &kv.Batch{Header: kv.Header{Txn: tx, CanForwardRead: true}}
+			for _, k := range ks {
+				b.Requests = append(b.Requests, &kv.PutRequest{Key: key(k), Value: []byte("v"), Seq: 1})
+			}
+			b.Requests = append(b.Requests, e)
+			return s.Send(ctx, b)
+		}
+		if _, err := send(&kv.EndTxnRequest{OnePhase: true}, 1, 50); err != nil {
+			t.Fatal(err)
+		}
+		if !s.OneRange(keys.Span{Start: key(1), End: key(51)}) {
+			t.Error("the range is not remembered")
+		}
+		c.split(key(30))
+		var phase *kv.OnePhaseError
+		if _, err := send(&kv.EndTxnRequest{OnePhase: true}, 1, 50); !errors.As(err, &phase) {
+			t.Errorf("one phase over two ranges: %v", err)
+		}
+		if s.OneRange(keys.Span{Start: key(1), End: key(51)}) {
+			t.Error("the split is not remembered")
+		}
+		r, err := send(&kv.EndTxnRequest{InFlight: []kv.InFlightWrite{{Key: key(1)}, {Key: key(50)}}}, 1, 50)
+		if err != nil || !r.Responses[2].(*kv.EndTxnResponse).Staged {
+			t.Errorf("staging over two ranges: %v", err)
+		}
+		var internal *kv.InternalError
+		if _, err := send(&kv.EndTxnRequest{}, 1, 50); !errors.As(err, &internal) {
+			t.Errorf("plain commit with writes elsewhere: %v", err)
+		}
+		// The answer is lost, then the range splits: what became of the first attempt is not known.
+		calls := 0
+		c.lose = func(answer bool) bool {
+			if calls++; answer && calls == 2 {
+				c.split(key(10))
+				return true
+			}
+			return false
+		}
+		var ambiguous *kv.AmbiguousError
+		if _, err := send(&kv.EndTxnRequest{OnePhase: true}, 1, 20); !errors.As(err, &ambiguous) {
+			t.Errorf("one phase, lost: %v", err)
+		}
+		// A lost answer alone is no reason to give up.
+		calls = 0
+		if _, err := send(&kv.EndTxnRequest{OnePhase: true}, 1, 2); err != nil {
+			t.Errorf("one phase, sent again: %v", err)
+		}
+	})
+}
+
+// TestLookups: many that want the same unknown range ask the index once; what is remembered needs no lookup, and one
+// lookup brings the neighbours.
+func TestLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		for i := 10; i < 80; i += 10 {
+			c.split(key(i))
+		}
+		s := c.gateway(0)
+		c.slow = time.Millisecond
+		ctx := context.Background()
+		done := make(chan error)
+		for i := range 50 {
+			go func() {
+				_, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(i / 50)}}})
+				done <- err
+			}()
+		}
+		for range 50 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := s.Metrics().Lookups.Load(); n > 3 { // the first range, and the one wanted
+			t.Errorf("%d lookups", n)
+		}
+		before := s.Metrics().Lookups.Load()
+		start := h.Clock.Monotonic()
+		if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(55)}}}); err != nil {
+			t.Fatal(err)
+		}
+		if s.Metrics().Lookups.Load() != before {
+			t.Error("the neighbours were not remembered")
+		}
+		// A batch over several ranges takes as long as the slowest, not the sum.
+		b := &kv.Batch{}
+		for i := range 80 {
+			b.Requests = append(b.Requests, &kv.GetRequest{Key: key(i)})
+		}
+		if _, err := s.Send(ctx, b); err != nil { // finds the leaseholders
+			t.Fatal(err)
+		}
+		start = h.Clock.Monotonic()
+		if _, err := s.Send(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		if took := h.Clock.Monotonic() - start; took != time.Millisecond {
+			t.Errorf("eight ranges took %v", took)
+		}
+	})
+}
+
+// TestGivesUp: when nobody serves a range, the context decides how long to try, and the error says why.
+func TestGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		s := c.gateway(0)
+		for n := range kv.NodeID(4) {
+			c.down[n] = true
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		_, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(1)}}})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		t.Log(err)
+		clear(c.down)
+		if _, err := s.Send(context.Background(), &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(1)}}}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestObserved: the first answer of a node brings a reading of its clock into the transaction.
+func TestObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		s := c.gateway(0)
+		now := c.clock.Now()
+		tx := &kv.Txn{ReadTimestamp: now, UncertaintyLimit: now.Add(time.Second)}
+		r, err := s.Send(context.Background(), &kv.Batch{Header: kv.Header{Txn: tx}, Requests: []kv.Request{&kv.GetRequest{Key: key(1)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, ok := r.Txn.ObservedAt(1); !ok || at.Less(now) {
+			t.Errorf("observed %v", r.Txn.Observed)
+		}
+		if len(tx.Observed) != 0 {
+			t.Error("the request's transaction was changed")
+		}
+	})
+}
+
+// BenchmarkLocalGet is the way of a point read to a range on this node.
+func BenchmarkLocalGet(b *testing.B) {
+	h := newHost(b, 1)
+	local := constant{&kv.BatchResponse{Responses: []kv.Response{&kv.GetResponse{Value: []byte("v")}}}}
+	c := newCluster(h, 1)
+	c.place(c.ranges[0], 1)
+	for i := range 100 {
+		c.split(key(i))
+	}
+	warm := c.gateway(1)
+	if _, err := warm.Send(context.Background(), &kv.Batch{Requests: []kv.Request{&kv.ScanRequest{Start: key(0), End: key(99)}}}); err != nil {
+		b.Fatal(err)
+	}
+	s := route.New(route.Options{Host: h, Clock: clock.New(h.Clock, 0), NodeID: func() kv.NodeID { return 1 }, Local: &switched{store{c, 1}, local, warm}})
+	batch := &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(50)}}}
+	if _, err := s.Send(context.Background(), batch); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Send(context.Background(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+type constant struct{ r *kv.BatchResponse }
+
+// switched serves lookups from the fake store, and reads with a constant.
+type switched struct {
+	store
+	constant
+	_ *route.Sender
+}
+
+func (s *switched) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if b.Requests[0].Method() == kv.MethodGet && b.RangeID != route.FirstRange {
+		return s.r, nil
+	}
+	return s.store.Send(ctx, b)
+}
