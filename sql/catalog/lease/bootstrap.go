@@ -1,0 +1,89 @@
+package lease
+
+import (
+	"context"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/txn"
+)
+
+// Identities of what every cluster begins with.
+const (
+	postgresDatabase  catalog.ID = 5
+	defaultdbDatabase catalog.ID = 100
+	defaultdbPublic   catalog.ID = 101
+	rootUser          catalog.ID = 10
+	postgresUser      catalog.ID = 3373
+)
+
+// BootstrapOptions are what the first administrator decides.
+type BootstrapOptions struct {
+	// RootVerifier and PostgresVerifier are SCRAM verifiers; empty ones let nobody in by password.
+	RootVerifier, PostgresVerifier string
+	// Databases are made besides postgres and defaultdb.
+	Databases []string
+	// PrimaryRegion of the databases; may be empty.
+	PrimaryRegion string
+}
+
+// Bootstrap writes the catalogue of a new cluster; it does nothing if there is one.
+func Bootstrap(ctx context.Context, db *txn.DB, o BootstrapOptions) error {
+	return db.Run(ctx, txn.TxnOptions{Name: "bootstrap"}, func(ctx context.Context, tx *txn.Txn) error {
+		v, err := tx.Get(ctx, descriptorKey(rootUser), kv.NoLock, kv.Block)
+		if err != nil || v != nil {
+			return err
+		}
+		var b txn.WriteBatch
+		put := func(d Descriptor) error {
+			*d.version() = 1
+			v, err := d.encode()
+			if err != nil {
+				return err
+			}
+			b.Put(descriptorKey(d.ID()), v)
+			for _, n := range d.names() {
+				b.Put(nameRowKey(n), nameValue(d.ID()))
+			}
+			return nil
+		}
+		everybody := []catalog.Grant{{Role: "public", Privileges: []string{"CONNECT", "TEMPORARY"}}}
+		open := []catalog.Grant{{Role: "public", Privileges: []string{"USAGE", "CREATE"}}}
+		ds := []Descriptor{
+			{User: &catalog.User{ID: rootUser, Name: "root", Verifier: o.RootVerifier, Superuser: true, Login: true, CreateDB: true, CreateRole: true}},
+			{User: &catalog.User{ID: postgresUser, Name: "postgres", Verifier: o.PostgresVerifier, Superuser: true, Login: true, CreateDB: true, CreateRole: true}},
+			{Settings: &Settings{Values: map[string]string{}}},
+		}
+		add := func(id, public catalog.ID, name string) {
+			ds = append(ds,
+				Descriptor{Database: &catalog.Database{ID: id, Name: name, Owner: "root", Schemas: map[string]catalog.ID{"public": public},
+					PrimaryRegion: o.PrimaryRegion, Grants: everybody}},
+				Descriptor{Schema: &catalog.Schema{ID: public, Name: "public", Database: id, Owner: "root", Grants: open}})
+		}
+		add(postgresDatabase, catalog.PublicSchemaID, "postgres")
+		add(defaultdbDatabase, defaultdbPublic, "defaultdb")
+		for i, name := range o.Databases {
+			if name == "postgres" || name == "defaultdb" {
+				continue
+			}
+			id := catalog.ID(102 + 2*i)
+			add(id, id+1, name)
+		}
+		for _, d := range ds {
+			if err := put(d); err != nil {
+				return err
+			}
+		}
+		return tx.Write(ctx, &b)
+	})
+}
+
+// Spans lists the catalogue's own tables, for the operator's eyes and for range splits.
+func Spans() []keys.Span {
+	var out []keys.Span
+	for id := catalog.DescriptorTableID; id <= catalog.LeaseTableID; id++ {
+		out = append(out, keys.TableSpan(id))
+	}
+	return out
+}

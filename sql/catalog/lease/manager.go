@@ -1,0 +1,508 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
+	"meridian/txn"
+)
+
+// Defaults of Options.
+const (
+	// DefaultDuration is how long a node may use the catalogue without renewing its tenure: as long as a change of
+	// the schema may have to wait after a node died.
+	DefaultDuration = 12 * time.Second
+	// DefaultPollInterval is how soon a node hears of a change that no notification told it of.
+	DefaultPollInterval = time.Second
+	// DefaultMaxDescriptors bounds the memory of the snapshot.
+	DefaultMaxDescriptors = 200_000
+	// completeAfter is how long a publication may stay unconfirmed before another node looks after it.
+	completeAfter = 15 * time.Second
+)
+
+// Relations are the computed relations, which have no stored descriptors: sql/virtual has them.
+type Relations interface {
+	// Lookup finds a computed relation; nil if there is none.
+	Lookup(schema, name string) *catalog.Table
+	ByID(id catalog.ID) *catalog.Table
+	// Schemas names the schemas that they are in, with their identities.
+	Schemas() map[string]catalog.ID
+}
+
+// Notifier tells other nodes of changes.
+type Notifier interface {
+	// Broadcast hands the payload to HandleChange of every other node that is alive and calls done, from any
+	// goroutine, for each node as it answers without an error. It returns when all have answered or failed, or when
+	// the context ends.
+	Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID))
+}
+
+// Options are what a Manager is made of.
+type Options struct {
+	DB     *txn.DB
+	Clock  *clock.Clock
+	Host   *host.Host
+	NodeID func() kv.NodeID
+	// Relations and Notifier may be nil.
+	Relations Relations
+	Notifier  Notifier
+	// Duration, PollInterval and MaxDescriptors: zero is the default.
+	Duration       time.Duration
+	PollInterval   time.Duration
+	MaxDescriptors int
+}
+
+// Manager is a node's knowledge of the catalogue. All methods may be called concurrently.
+type Manager struct {
+	o    Options
+	snap atomic.Pointer[Snapshot]
+	// tenure is replaced when it is lost, not when it is renewed.
+	tenure atomic.Pointer[tenure]
+	// drains counts those who wait for transactions to let go of old versions.
+	drains atomic.Int64
+
+	mu      sync.Mutex // guards the fields below; nothing is taken after it but Txn.mu
+	wake    chan struct{}
+	open    map[*Txn]struct{}
+	free    []*Txn
+	applied map[catalog.ID]uint64 // pending versions that this node uses, for its tenure row
+	written map[catalog.ID]uint64 // what the tenure row says
+	// confirmed versions are used by all nodes; their pending rows may still exist.
+	confirmed map[catalog.ID]uint64
+	seen      map[catalog.ID]seenPending
+	ids       struct{ next, end catalog.ID }
+	listeners []func()
+}
+
+type seenPending struct {
+	version uint64
+	since   time.Duration
+}
+
+// tenure is a promise of this node, until expiration, to tell which versions it uses.
+type tenure struct {
+	expiration atomic.Int64 // wall nanoseconds
+}
+
+func (t *tenure) deadline() clock.Timestamp { return clock.Timestamp{Wall: t.expiration.Load()} }
+
+// tenureRow is what is stored.
+type tenureRow struct {
+	Node       uint32
+	Expiration int64
+	Applied    map[catalog.ID]uint64 `json:",omitempty"`
+}
+
+// New makes a manager; Start makes it ready.
+func New(o Options) *Manager {
+	if o.Duration == 0 {
+		o.Duration = DefaultDuration
+	}
+	if o.PollInterval == 0 {
+		o.PollInterval = DefaultPollInterval
+	}
+	if o.MaxDescriptors == 0 {
+		o.MaxDescriptors = DefaultMaxDescriptors
+	}
+	m := &Manager{o: o, wake: make(chan struct{}), open: map[*Txn]struct{}{}, applied: map[catalog.ID]uint64{},
+		written: map[catalog.ID]uint64{}, confirmed: map[catalog.ID]uint64{}, seen: map[catalog.ID]seenPending{}}
+	m.snap.Store(newSnapshot())
+	return m
+}
+
+// Start takes up a tenure, reads the catalogue, and keeps both fresh until the host's group stops. It fails if the
+// catalogue can't be read; see Bootstrap for how it comes to be.
+func (m *Manager) Start(ctx context.Context) error {
+	if err := m.takeUp(ctx); err != nil {
+		return err
+	}
+	if m.o.Host.Group.Go(m.keepTenure) && m.o.Host.Group.Go(m.poll) {
+		return nil
+	}
+	return context.Canceled
+}
+
+// takeUp begins a tenure and reads everything (L3).
+func (m *Manager) takeUp(ctx context.Context) error {
+	fresh := &tenure{}
+	m.mu.Lock()
+	clear(m.applied)
+	m.mu.Unlock()
+	exp := m.o.Clock.Now().Wall + int64(m.o.Duration)
+	if err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "tenure"}, func(ctx context.Context, tx *txn.Txn) error {
+		return m.putTenure(ctx, tx, exp, nil)
+	}); err != nil {
+		return err
+	}
+	fresh.expiration.Store(exp)
+	// The tenure row is there before the catalogue is read: a change that the read does not see finds the row.
+	s, err := m.readAll(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	s.generation = m.snap.Load().generation + 1
+	m.snap.Store(s)
+	clear(m.written)
+	m.mu.Unlock()
+	m.tenure.Store(fresh)
+	m.changed()
+	return nil
+}
+
+func (m *Manager) putTenure(ctx context.Context, tx *txn.Txn, expiration int64, applied map[catalog.ID]uint64) error {
+	node := uint32(m.o.NodeID())
+	row, err := json.Marshal(tenureRow{Node: node, Expiration: expiration, Applied: applied})
+	if err != nil {
+		return err
+	}
+	var b txn.WriteBatch
+	b.Put(tenureKey(node), row)
+	return tx.Write(ctx, &b)
+}
+
+func scanAll(ctx context.Context, tx *txn.Txn, span keys.Span, f func(kv.KeyValue) error) error {
+	for next := &span; next != nil; {
+		rows, resume, err := tx.Scan(ctx, txn.ScanOptions{Span: *next, TargetBytes: 4 << 20})
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := f(r); err != nil {
+				return err
+			}
+		}
+		next = resume
+	}
+	return nil
+}
+
+// readAll reads the whole catalogue.
+func (m *Manager) readAll(ctx context.Context) (*Snapshot, error) {
+	var s *Snapshot
+	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "catalogue", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
+		s = newSnapshot()
+		err := scanAll(ctx, tx, descriptorSpan(), func(r kv.KeyValue) error {
+			d, err := decodeDescriptor(r.Value)
+			if err != nil {
+				return err
+			}
+			s.byID[d.ID()] = entry{d: d}
+			for _, n := range d.names() {
+				s.names[n] = d.ID()
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return scanAll(ctx, tx, statisticsSpan(), func(r kv.KeyValue) error {
+			id, err := lastID(r.Key)
+			if err != nil {
+				return err
+			}
+			st := &catalog.Statistics{}
+			if json.Unmarshal(r.Value, st) == nil {
+				s.stats[catalog.ID(id)] = st
+			}
+			return nil
+		})
+	})
+	return s, err
+}
+
+// keepTenure renews the tenure, and takes up another when it was lost.
+func (m *Manager) keepTenure(ctx context.Context) {
+	for m.o.Host.Clock.Sleep(ctx, m.o.Duration/3) == nil {
+		m.renew(ctx)
+	}
+}
+
+// Resign gives the tenure up, so that no change of the schema waits for this node: call it when the last session is
+// closed. Nothing can be committed with this catalogue afterwards.
+func (m *Manager) Resign(ctx context.Context) error {
+	if t := m.tenure.Load(); t != nil {
+		t.expiration.Store(1)
+	}
+	return m.o.DB.Delete(ctx, tenureKey(uint32(m.o.NodeID())))
+}
+
+func (m *Manager) renew(ctx context.Context) {
+	now := m.o.Clock.Now()
+	t := m.tenure.Load()
+	old := t.deadline()
+	if !now.Less(old) {
+		m.o.Host.Log.Warn("catalogue: the tenure ran out; reading the catalogue again")
+		if err := m.takeUp(ctx); err != nil && ctx.Err() == nil {
+			m.o.Host.Log.Warn("catalogue: can't be read", "err", err)
+		}
+		return
+	}
+	m.mu.Lock()
+	applied := make(map[catalog.ID]uint64, len(m.applied))
+	for id, v := range m.applied {
+		applied[id] = v
+	}
+	m.mu.Unlock()
+	exp := now.Wall + int64(m.o.Duration)
+	limit, cancel := context.WithTimeout(ctx, m.o.Duration/3)
+	defer cancel()
+	err := m.o.DB.Run(limit, txn.TxnOptions{Name: "tenure"}, func(ctx context.Context, tx *txn.Txn) error {
+		// In time, or not at all (L3).
+		tx.SetDeadline(old)
+		return m.putTenure(ctx, tx, exp, applied)
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			m.o.Host.Log.Warn("catalogue: the tenure was not renewed", "err", err)
+		}
+		return
+	}
+	t.expiration.Store(exp)
+	m.mu.Lock()
+	m.written = applied
+	m.mu.Unlock()
+}
+
+// poll finds changes that no notification told of, and completes what a dead publisher left.
+func (m *Manager) poll(ctx context.Context) {
+	for m.o.Host.Clock.Sleep(ctx, m.o.PollInterval) == nil {
+		if err := m.pollOnce(ctx); err != nil && ctx.Err() == nil {
+			m.o.Host.Log.Debug("catalogue: poll failed", "err", err)
+		}
+	}
+}
+
+func (m *Manager) pollOnce(ctx context.Context) error {
+	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	pending, err := m.readPending(limit)
+	if err != nil {
+		return err
+	}
+	now := m.o.Host.Clock.Monotonic()
+	snap := m.snap.Load()
+	var stale []catalog.ID
+	var old []catalog.Dependency
+	m.mu.Lock()
+	for id := range m.seen {
+		if _, ok := pending[id]; !ok {
+			delete(m.seen, id)
+			delete(m.applied, id)
+			delete(m.confirmed, id)
+		}
+	}
+	for id, v := range pending {
+		if snap.version(id) < v {
+			stale = append(stale, id)
+		}
+		s, ok := m.seen[id]
+		if !ok || s.version != v {
+			m.seen[id] = seenPending{v, now}
+			continue
+		}
+		if now-s.since > completeAfter {
+			old = append(old, catalog.Dependency{ID: id, Version: v})
+		}
+	}
+	m.mu.Unlock()
+	if len(stale) > 0 {
+		if _, err := m.learn(limit, stale); err != nil {
+			return err
+		}
+	}
+	snap = m.snap.Load()
+	dirty := false
+	for id, v := range pending {
+		if snap.version(id) >= v && !m.inUse(id, v, nil) {
+			m.mu.Lock()
+			m.applied[id] = v
+			dirty = dirty || m.written[id] < v
+			m.mu.Unlock()
+		}
+	}
+	if dirty {
+		m.renew(ctx)
+	}
+	if len(old) > 0 {
+		return m.confirm(limit, old, nil)
+	}
+	return nil
+}
+
+func (m *Manager) readPending(ctx context.Context) (map[catalog.ID]uint64, error) {
+	out := map[catalog.ID]uint64{}
+	rows, err := m.o.DB.Scan(ctx, pendingSpan())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		id, err := lastID(r.Key)
+		if err != nil {
+			return nil, err
+		}
+		var v uint64
+		if err := json.Unmarshal(r.Value, &v); err != nil {
+			return nil, err
+		}
+		out[catalog.ID(id)] = v
+	}
+	return out, nil
+}
+
+// learn reads descriptors and uses them from now on.
+func (m *Manager) learn(ctx context.Context, ids []catalog.ID) ([]change, error) {
+	var changes []change
+	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "catalogue", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
+		changes = changes[:0]
+		ks := make([]keys.Key, len(ids))
+		for i, id := range ids {
+			ks[i] = descriptorKey(id)
+		}
+		vs, err := tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
+		if err != nil {
+			return err
+		}
+		for i, v := range vs {
+			c := change{id: ids[i], modified: tx.ReadTimestamp()}
+			if v != nil {
+				if c.d, err = decodeDescriptor(v); err != nil {
+					return err
+				}
+				c.version = c.d.Version()
+			}
+			changes = append(changes, c)
+		}
+		return nil
+	})
+	if err == nil {
+		m.apply(changes)
+	}
+	return changes, err
+}
+
+// apply swaps the snapshot.
+func (m *Manager) apply(changes []change) {
+	m.mu.Lock()
+	s := m.snap.Load()
+	n := s.with(changes)
+	m.snap.Store(n)
+	m.mu.Unlock()
+	if n != s {
+		m.changed()
+	}
+}
+
+// OnChange has f called, on some goroutine of the manager's, after the snapshot changed. Call it before Start.
+func (m *Manager) OnChange(f func()) { m.listeners = append(m.listeners, f) }
+
+func (m *Manager) changed() {
+	for _, f := range m.listeners {
+		f()
+	}
+}
+
+// Generation changes whenever any descriptor that this node uses does. Reading it costs nothing.
+func (m *Manager) Generation() uint64 { return m.snap.Load().generation }
+
+// Snapshot is the catalogue as the node knows it now, for what needs no protection by a transaction.
+func (m *Manager) Snapshot() *Snapshot { return m.snap.Load() }
+
+// Deadline is a timestamp until which what this node knows may be used.
+func (m *Manager) Deadline() clock.Timestamp {
+	if t := m.tenure.Load(); t != nil {
+		return t.deadline()
+	}
+	return clock.Timestamp{Wall: 1}
+}
+
+// User finds a role; nil if there is none.
+func (m *Manager) User(ctx context.Context, name string) (*catalog.User, error) {
+	if u := m.snap.Load().user(name); u != nil {
+		return u, nil
+	}
+	// It may have been made on another node a moment ago.
+	if _, err := m.lookAgain(ctx, nameKey{schema: roleNames, name: name}); err != nil {
+		return nil, err
+	}
+	return m.snap.Load().user(name), nil
+}
+
+// DatabaseExists is asked when a client connects.
+func (m *Manager) DatabaseExists(ctx context.Context, name string) (bool, error) {
+	if m.snap.Load().database(name) != nil {
+		return true, nil
+	}
+	if _, err := m.lookAgain(ctx, nameKey{name: name}); err != nil {
+		return false, err
+	}
+	return m.snap.Load().database(name) != nil, nil
+}
+
+// Setting is a cluster setting's value.
+func (m *Manager) Setting(name string) (string, bool) { return m.snap.Load().Setting(name) }
+
+// lookAgain asks the stored names, and reports whether the name is there and the snapshot was behind.
+func (m *Manager) lookAgain(ctx context.Context, n nameKey) (bool, error) {
+	if m.tenure.Load() == nil {
+		return false, nil
+	}
+	v, err := m.o.DB.Get(ctx, nameRowKey(n))
+	if err != nil || v == nil {
+		return false, err
+	}
+	id, err := decodeNameValue(v)
+	if err != nil {
+		return false, err
+	}
+	before := m.Generation()
+	if _, err := m.learn(ctx, []catalog.ID{id}); err != nil {
+		return false, err
+	}
+	return m.Generation() != before, nil
+}
+
+// NewID hands out the identity of a new descriptor. Some are lost when a node stops.
+func (m *Manager) NewID(ctx context.Context) (catalog.ID, error) {
+	const batch = 32
+	m.mu.Lock()
+	if m.ids.next < m.ids.end {
+		id := m.ids.next
+		m.ids.next++
+		m.mu.Unlock()
+		return id, nil
+	}
+	m.mu.Unlock()
+	end, err := m.o.DB.Add(ctx, keys.DescriptorIDAllocatorKey(), batch)
+	if err != nil {
+		return 0, err
+	}
+	if end > 1<<31-int64(catalog.FirstUserID)-1 {
+		return 0, sqlstate.New(sqlstate.ConfigurationLimitExceeded, "no identities are left for new objects")
+	}
+	first := catalog.FirstUserID + catalog.ID(end-batch)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ids.next, m.ids.end = first+1, first+batch
+	return first, nil
+}
+
+// errStale is what a transaction is told that has to begin again to see the catalogue as it is now.
+func errStale(what string) error {
+	e := sqlstate.New(sqlstate.SerializationFailure, "the schema was changed by another transaction")
+	e.Detail = what
+	e.Hint = "The transaction might succeed if retried."
+	return e
+}
+
+var errStopped = errors.New("lease: manager is stopped")

@@ -1,0 +1,290 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"meridian/clock"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/txn"
+)
+
+// message is what a publisher tells other nodes.
+type message struct {
+	Wall    int64
+	Logical uint32
+	Changes []messageChange
+	// Statistics are tables whose statistics have changed.
+	Statistics []catalog.ID `json:",omitempty"`
+}
+
+type messageChange struct {
+	ID         catalog.ID
+	Version    uint64
+	Descriptor *Descriptor
+}
+
+// waitForOthers bounds how long a change that did not replace anything waits for the nodes to know it: they find it
+// by themselves when they need it.
+const waitForOthers = 3 * time.Second
+
+// publish makes changes that are committed known everywhere, and waits until no transaction uses what they replaced.
+func (m *Manager) publish(ctx context.Context, changes []change) error {
+	m.apply(changes)
+	deps := make([]catalog.Dependency, 0, len(changes))
+	replaced := false
+	for _, c := range changes {
+		deps = append(deps, catalog.Dependency{ID: c.id, Version: c.version})
+		replaced = replaced || c.version > 1
+	}
+	if replaced {
+		return m.confirm(ctx, deps, changes)
+	}
+	limit, cancel := context.WithTimeout(ctx, waitForOthers)
+	defer cancel()
+	if err := m.confirm(limit, deps, changes); err != nil && ctx.Err() != nil {
+		return err
+	}
+	return nil
+}
+
+// confirm waits until every node uses at least these versions (L1), and removes their pending rows. changes are the
+// descriptors themselves, if the caller has them.
+func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, changes []change) error {
+	if changes == nil {
+		ids := make([]catalog.ID, len(deps))
+		for i, d := range deps {
+			ids[i] = d.ID
+		}
+		var err error
+		if changes, err = m.learn(ctx, ids); err != nil {
+			return err
+		}
+	}
+	payload, err := encodeMessage(changes, nil)
+	if err != nil {
+		return err
+	}
+	acked := &ackSet{nodes: map[kv.NodeID]bool{m.o.NodeID(): true}}
+	for try := 0; ; try++ {
+		others, err := m.tenants(ctx, deps, acked)
+		if err != nil {
+			return err
+		}
+		if others == 0 {
+			break
+		}
+		if m.o.Notifier != nil && try%5 == 0 {
+			limit, cancel := context.WithTimeout(ctx, time.Second)
+			m.o.Notifier.Broadcast(limit, payload, acked.add)
+			cancel()
+			if others = acked.missing(); others == 0 {
+				break
+			}
+		}
+		if err := m.o.Host.Clock.Sleep(ctx, min(20*time.Millisecond<<min(try, 4), 200*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	if err := m.drain(ctx, deps); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	for _, d := range deps {
+		if m.confirmed[d.ID] < d.Version {
+			m.confirmed[d.ID] = d.Version
+		}
+	}
+	m.mu.Unlock()
+	m.o.Host.Group.Go(func(ctx context.Context) { m.unmark(ctx, deps) })
+	return nil
+}
+
+// ackSet is which nodes have answered, and which are waited for.
+type ackSet struct {
+	mu    sync.Mutex // guards the fields below; nothing is taken after it
+	nodes map[kv.NodeID]bool
+	want  []kv.NodeID
+}
+
+func (a *ackSet) add(n kv.NodeID) {
+	a.mu.Lock()
+	a.nodes[n] = true
+	a.mu.Unlock()
+}
+
+func (a *ackSet) missing() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.want {
+		if !a.nodes[w] {
+			n++
+		}
+	}
+	return n
+}
+
+// tenants counts the nodes that have a tenure and have not said that they use the versions.
+func (m *Manager) tenants(ctx context.Context, deps []catalog.Dependency, acked *ackSet) (int, error) {
+	var want []kv.NodeID
+	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "tenures", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
+		want = want[:0]
+		return scanAll(ctx, tx, tenureSpan(), func(r kv.KeyValue) error {
+			var row tenureRow
+			if err := json.Unmarshal(r.Value, &row); err != nil {
+				return err
+			}
+			// Whatever the node did before its tenure ended has a smaller timestamp than this read, and what it
+			// does later fails: the read keeps its renewal from being earlier (L3).
+			if row.Expiration <= tx.ReadTimestamp().Wall {
+				return nil
+			}
+			for _, d := range deps {
+				if row.Applied[d.ID] < d.Version {
+					want = append(want, kv.NodeID(row.Node))
+					return nil
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	acked.mu.Lock()
+	acked.want = want
+	acked.mu.Unlock()
+	return acked.missing(), nil
+}
+
+// unmark removes pending rows, unless they are of younger versions.
+func (m *Manager) unmark(ctx context.Context, deps []catalog.Dependency) {
+	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := m.o.DB.Run(limit, txn.TxnOptions{Name: "publication"}, func(ctx context.Context, tx *txn.Txn) error {
+		var b txn.WriteBatch
+		for _, d := range deps {
+			row, err := tx.Get(ctx, pendingKey(d.ID), kv.NoLock, kv.Block)
+			if err != nil {
+				return err
+			}
+			var v uint64
+			if row != nil && json.Unmarshal(row, &v) == nil && v <= d.Version {
+				b.Delete(pendingKey(d.ID))
+			}
+		}
+		return tx.Write(ctx, &b)
+	})
+	if err != nil {
+		return // a poll finds the rows later
+	}
+}
+
+// inUse reports whether a transaction other than self uses an older version.
+func (m *Manager) inUse(id catalog.ID, version uint64, self *Txn) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for t := range m.open {
+		if t != self && t.olderThan(id, version) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Txn) olderThan(id catalog.ID, version uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, u := range t.uses {
+		if u.id == id && u.version < version {
+			return true
+		}
+	}
+	return false
+}
+
+// drain waits until no transaction of this node uses a version older than these.
+func (m *Manager) drain(ctx context.Context, deps []catalog.Dependency) error {
+	m.drains.Add(1)
+	defer m.drains.Add(-1)
+	for {
+		m.mu.Lock()
+		wake := m.wake
+		m.mu.Unlock()
+		busy := false
+		for _, d := range deps {
+			if d.Version > 1 && m.inUse(d.ID, d.Version, nil) {
+				busy = true
+				break
+			}
+		}
+		if !busy {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// released wakes drains after a transaction let go of its versions.
+func (m *Manager) released() {
+	if m.drains.Load() == 0 {
+		return
+	}
+	m.mu.Lock()
+	close(m.wake)
+	m.wake = make(chan struct{})
+	m.mu.Unlock()
+}
+
+func encodeMessage(changes []change, stats []catalog.ID) ([]byte, error) {
+	msg := message{Statistics: stats}
+	var at clock.Timestamp
+	for _, c := range changes {
+		at = at.Forward(c.modified)
+		mc := messageChange{ID: c.id, Version: c.version}
+		if c.d != nil {
+			d := *c.d
+			d.Format = format
+			mc.Descriptor = &d
+		}
+		msg.Changes = append(msg.Changes, mc)
+	}
+	msg.Wall, msg.Logical = at.Wall, at.Logical
+	return json.Marshal(msg)
+}
+
+// HandleChange is told of another node's change: see Notifier. It returns when no transaction of this node uses what
+// was replaced, or when the context ends.
+func (m *Manager) HandleChange(ctx context.Context, payload []byte) error {
+	var msg message
+	if err := json.Unmarshal(payload, &msg); err != nil {
+		return err
+	}
+	if m.tenure.Load() == nil {
+		return errStopped
+	}
+	at := clock.Timestamp{Wall: msg.Wall, Logical: msg.Logical}
+	if err := m.o.Clock.Update(at); err != nil {
+		return err
+	}
+	var changes []change
+	var deps []catalog.Dependency
+	for _, c := range msg.Changes {
+		changes = append(changes, change{id: c.ID, version: c.Version, d: c.Descriptor, modified: at})
+		deps = append(deps, catalog.Dependency{ID: c.ID, Version: c.Version})
+	}
+	m.apply(changes)
+	if len(msg.Statistics) > 0 {
+		if err := m.learnStatistics(ctx, msg.Statistics); err != nil {
+			return err
+		}
+	}
+	return m.drain(ctx, deps)
+}

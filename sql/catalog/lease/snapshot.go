@@ -1,0 +1,127 @@
+package lease
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"meridian/clock"
+	"meridian/sql/catalog"
+)
+
+// Snapshot is the catalogue as a node knows it. It and all that it leads to never change.
+type Snapshot struct {
+	generation uint64
+	// modified is the latest commit timestamp of any change since the tenure began; byID has it per descriptor.
+	modified clock.Timestamp
+	byID     map[catalog.ID]entry
+	names    map[nameKey]catalog.ID
+	stats    map[catalog.ID]*catalog.Statistics
+}
+
+type entry struct {
+	d        *Descriptor
+	modified clock.Timestamp // zero: before this node's tenure
+}
+
+func newSnapshot() *Snapshot {
+	return &Snapshot{byID: map[catalog.ID]entry{}, names: map[nameKey]catalog.ID{}, stats: map[catalog.ID]*catalog.Statistics{}}
+}
+
+// change is one descriptor's new version.
+type change struct {
+	id       catalog.ID
+	version  uint64
+	d        *Descriptor // nil: removed altogether
+	modified clock.Timestamp
+}
+
+// with applies the changes that are news.
+func (s *Snapshot) with(changes []change) *Snapshot {
+	var n *Snapshot
+	for _, c := range changes {
+		old, known := s.byID[c.id]
+		if n != nil {
+			old, known = n.byID[c.id]
+		}
+		if known && old.d.Version() >= c.version && c.d != nil || !known && c.d == nil {
+			continue
+		}
+		if n == nil {
+			n = &Snapshot{generation: s.generation + 1, modified: s.modified, byID: maps.Clone(s.byID), names: maps.Clone(s.names), stats: s.stats}
+		}
+		if known {
+			for _, name := range old.d.names() {
+				if n.names[name] == c.id {
+					delete(n.names, name)
+				}
+			}
+		}
+		if c.d == nil {
+			delete(n.byID, c.id)
+			continue
+		}
+		n.byID[c.id] = entry{c.d, c.modified}
+		n.modified = n.modified.Forward(c.modified)
+		for _, name := range c.d.names() {
+			n.names[name] = c.id
+		}
+	}
+	if n == nil {
+		return s
+	}
+	return n
+}
+
+// Version is the version of a descriptor; zero if there is none.
+func (s *Snapshot) Version(id catalog.ID) uint64 { return s.version(id) }
+
+func (s *Snapshot) version(id catalog.ID) uint64 {
+	if e, ok := s.byID[id]; ok {
+		return e.d.Version()
+	}
+	return 0
+}
+
+func (s *Snapshot) descriptor(id catalog.ID) *Descriptor { return s.byID[id].d }
+
+func (s *Snapshot) named(n nameKey) *Descriptor {
+	id, ok := s.names[n]
+	if !ok {
+		return nil
+	}
+	return s.byID[id].d
+}
+
+func (s *Snapshot) database(name string) *catalog.Database {
+	if d := s.named(nameKey{name: name}); d != nil {
+		return d.Database
+	}
+	return nil
+}
+
+func (s *Snapshot) user(name string) *catalog.User {
+	if d := s.named(nameKey{schema: roleNames, name: name}); d != nil {
+		return d.User
+	}
+	return nil
+}
+
+// each calls f for every descriptor that is not dropped, in the order of identities.
+func (s *Snapshot) each(f func(*Descriptor)) {
+	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
+		if d := s.byID[id].d; !d.dropped() {
+			f(d)
+		}
+	}
+}
+
+// Setting is a cluster setting's value.
+func (s *Snapshot) Setting(name string) (string, bool) {
+	d := s.descriptor(catalog.SettingsTableID)
+	if d == nil || d.Settings == nil {
+		return "", false
+	}
+	v, ok := d.Settings.Values[strings.ToLower(name)]
+	return v, ok
+}

@@ -1,0 +1,79 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/txn"
+)
+
+// PutStatistics stores a table's statistics and tells the other nodes, which may hear of it late.
+func (m *Manager) PutStatistics(ctx context.Context, id catalog.ID, s *catalog.Statistics) error {
+	v, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := m.o.DB.Put(ctx, statisticsKey(id), v); err != nil {
+		return err
+	}
+	m.setStatistics(map[catalog.ID]*catalog.Statistics{id: s})
+	if m.o.Notifier != nil {
+		payload, err := encodeMessage(nil, []catalog.ID{id})
+		if err != nil {
+			return err
+		}
+		m.o.Host.Group.Go(func(ctx context.Context) {
+			limit, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			m.o.Notifier.Broadcast(limit, payload, func(kv.NodeID) {})
+		})
+	}
+	return nil
+}
+
+// Statistics are a table's; nil if there are none.
+func (m *Manager) Statistics(id catalog.ID) *catalog.Statistics { return m.snap.Load().stats[id] }
+
+func (m *Manager) setStatistics(news map[catalog.ID]*catalog.Statistics) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := *m.snap.Load()
+	s.stats = maps.Clone(s.stats)
+	maps.Copy(s.stats, news)
+	s.generation++
+	m.snap.Store(&s)
+}
+
+func (m *Manager) learnStatistics(ctx context.Context, ids []catalog.ID) error {
+	news := map[catalog.ID]*catalog.Statistics{}
+	for _, id := range ids {
+		v, err := m.o.DB.Get(ctx, statisticsKey(id))
+		if err != nil {
+			return err
+		}
+		st := &catalog.Statistics{}
+		if v != nil && json.Unmarshal(v, st) == nil {
+			news[id] = st
+		}
+	}
+	m.setStatistics(news)
+	return nil
+}
+
+// Forget removes what is left of a dropped descriptor, statistics included, once its data is gone.
+func (m *Manager) Forget(ctx context.Context, id catalog.ID) error {
+	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "forget"}, func(ctx context.Context, tx *txn.Txn) error {
+		var b txn.WriteBatch
+		b.Delete(descriptorKey(id))
+		b.Delete(statisticsKey(id))
+		return tx.Write(ctx, &b)
+	})
+	if err == nil {
+		m.apply([]change{{id: id}})
+	}
+	return err
+}

@@ -1,0 +1,517 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
+	"meridian/txn"
+)
+
+// Info is what the catalogue needs to know of a session.
+type Info struct {
+	User, Database string
+	SearchPath     []string // explicit schemas, "$user" resolved
+}
+
+// use is a descriptor version that a transaction relies on.
+type use struct {
+	id      catalog.ID
+	version uint64
+}
+
+// Txn is the catalogue's part of one SQL transaction: the versions that it uses, so that nobody goes on to the next
+// but one (L1), and its own changes. It is used by the transaction's goroutine.
+type Txn struct {
+	m      *Manager
+	tx     *txn.Txn
+	tenure *tenure
+	// last is the list that Use was called with last, at which snapshot.
+	last     *catalog.Dependency
+	lastSnap *Snapshot
+
+	mu   sync.Mutex // guards uses, which drains read; nothing is taken after it
+	uses []use
+
+	// edits are the descriptors as changed by this transaction.
+	edits map[catalog.ID]*edit
+	order []catalog.ID
+	after []func(ctx context.Context) error
+	// blocked are descriptors whose last publication has to be completed before another attempt.
+	blocked []catalog.Dependency
+	flushed bool
+}
+
+type edit struct {
+	base *Descriptor // as found; nil: new
+	now  *Descriptor
+}
+
+// Begin makes the catalogue's part of a transaction. Finish must be called.
+func (m *Manager) Begin(tx *txn.Txn) *Txn {
+	m.mu.Lock()
+	var t *Txn
+	if n := len(m.free); n > 0 {
+		t = m.free[n-1]
+		m.free = m.free[:n-1]
+	} else {
+		t = &Txn{m: m}
+	}
+	m.open[t] = struct{}{}
+	m.mu.Unlock()
+	t.tx, t.tenure = tx, m.tenure.Load()
+	tx.SetDeadlineSource(t)
+	return t
+}
+
+// Deadline implements txn.DeadlineSource: as long as the tenure in which the transaction began, renewals included.
+func (t *Txn) Deadline() clock.Timestamp {
+	if t.tenure == nil {
+		return clock.Timestamp{}
+	}
+	return t.tenure.deadline()
+}
+
+// Use says that the transaction runs a plan that was made from these descriptor versions when the catalogue's
+// generation was the given one. If it has changed since, Use reports false: the plan has to be checked again. An
+// error means that the transaction has to start over (L4).
+func (t *Txn) Use(deps []catalog.Dependency, generation uint64) (bool, error) {
+	if len(deps) == 0 {
+		return t.m.snap.Load().generation == generation, nil
+	}
+	if t.last == &deps[0] && t.lastSnap == t.m.snap.Load() {
+		return t.lastSnap.generation == generation, nil
+	}
+	t.mu.Lock()
+	for _, d := range deps {
+		t.note(d.ID, d.Version)
+	}
+	t.mu.Unlock()
+	// After the note: a drain that did not see it had swapped the snapshot before.
+	s := t.m.snap.Load()
+	if s.generation != generation {
+		return false, nil
+	}
+	if t.tx.ReadTimestamp().Less(s.modified) && !t.tx.ReadOnly() {
+		for _, d := range deps {
+			if err := t.young(s, d.ID); err != nil {
+				return false, err
+			}
+		}
+	}
+	t.last, t.lastSnap = &deps[0], s
+	return true, nil
+}
+
+// young refuses a descriptor that is younger than the transaction's snapshot of the data (L4).
+func (t *Txn) young(s *Snapshot, id catalog.ID) error {
+	if e, ok := s.byID[id]; ok && t.tx.ReadTimestamp().Less(e.modified) && !t.tx.ReadOnly() {
+		return errStale("The relation is younger than the transaction's snapshot.")
+	}
+	return nil
+}
+
+// note is called with t.mu held.
+func (t *Txn) note(id catalog.ID, version uint64) {
+	for i := range t.uses {
+		if t.uses[i] == (use{id, version}) {
+			return
+		}
+	}
+	t.uses = append(t.uses, use{id, version})
+}
+
+// take finds the present descriptor by f and relies on it.
+func (t *Txn) take(f func(*Snapshot) *Descriptor) (*Descriptor, error) {
+	for {
+		s := t.m.snap.Load()
+		d := f(s)
+		if d == nil {
+			return nil, nil
+		}
+		t.mu.Lock()
+		t.note(d.ID(), d.Version())
+		t.mu.Unlock()
+		if now := t.m.snap.Load(); now == s || now.version(d.ID()) == d.Version() {
+			return d, t.young(s, d.ID())
+		}
+	}
+}
+
+// Changed reports whether the transaction changed the catalogue.
+func (t *Txn) Changed() bool { return len(t.edits) > 0 }
+
+// Descriptor is a descriptor as the transaction sees it, for reading; nil if there is none.
+func (t *Txn) Descriptor(id catalog.ID) *Descriptor {
+	if e, ok := t.edits[id]; ok {
+		return e.now
+	}
+	return t.m.snap.Load().descriptor(id)
+}
+
+func (t *Txn) put(base, now *Descriptor) *Descriptor {
+	if t.edits == nil {
+		t.edits = map[catalog.ID]*edit{}
+	}
+	id := now.ID()
+	if e, ok := t.edits[id]; ok {
+		e.now = now
+		return now
+	}
+	t.edits[id] = &edit{base, now}
+	t.order = append(t.order, id)
+	return now
+}
+
+// mutable is a descriptor that the transaction may change in place. Its version grows by one, however often it is
+// changed.
+func (t *Txn) mutable(id catalog.ID) *Descriptor {
+	if e, ok := t.edits[id]; ok {
+		return e.now
+	}
+	base := t.m.snap.Load().descriptor(id)
+	if base == nil {
+		return nil
+	}
+	now := base.clone()
+	*now.version()++
+	return t.put(base, now)
+}
+
+// Table is a relation to be changed in place; nil if there is none.
+func (t *Txn) Table(id catalog.ID) *catalog.Table {
+	if d := t.mutable(id); d != nil {
+		return d.Table
+	}
+	return nil
+}
+
+// Database is a database to be changed in place; nil if there is none.
+func (t *Txn) Database(id catalog.ID) *catalog.Database {
+	if d := t.mutable(id); d != nil {
+		return d.Database
+	}
+	return nil
+}
+
+// Schema is a schema to be changed in place; nil if there is none.
+func (t *Txn) Schema(id catalog.ID) *catalog.Schema {
+	if d := t.mutable(id); d != nil {
+		return d.Schema
+	}
+	return nil
+}
+
+// User is a role to be changed in place; nil if there is none.
+func (t *Txn) User(id catalog.ID) *catalog.User {
+	if d := t.mutable(id); d != nil {
+		return d.User
+	}
+	return nil
+}
+
+// Settings are the cluster settings, to be changed in place.
+func (t *Txn) Settings() map[string]string {
+	d := t.mutable(catalog.SettingsTableID)
+	if d == nil {
+		d = t.put(nil, &Descriptor{Settings: &Settings{Version: 1}})
+	}
+	if d.Settings.Values == nil {
+		d.Settings.Values = map[string]string{}
+	}
+	return d.Settings.Values
+}
+
+// New adds a descriptor with an identity of NewID; its version is set to 1.
+func (t *Txn) New(d Descriptor) {
+	*d.version() = 1
+	t.put(nil, &d)
+}
+
+// IsNew reports whether the transaction itself made the object: nobody else can have used it.
+func (t *Txn) IsNew(id catalog.ID) bool {
+	e, ok := t.edits[id]
+	return ok && e.base == nil
+}
+
+// Base is the version of a relation before the transaction changed it; nil if it is new or unchanged.
+func (t *Txn) Base(id catalog.ID) *catalog.Table {
+	if e, ok := t.edits[id]; ok && e.base != nil {
+		return e.base.Table
+	}
+	return nil
+}
+
+// NewID is Manager.NewID.
+func (t *Txn) NewID(ctx context.Context) (catalog.ID, error) { return t.m.NewID(ctx) }
+
+// AfterCommit has f run by Finish, in order, after every node uses the new descriptors. Its error is Finish's.
+func (t *Txn) AfterCommit(f func(ctx context.Context) error) { t.after = append(t.after, f) }
+
+// Flush writes the changes into the transaction; call it right before the commit. 40001 means that another
+// transaction changed the same descriptors.
+func (t *Txn) Flush(ctx context.Context) error {
+	if len(t.edits) == 0 {
+		return nil
+	}
+	if len(t.edits)+len(t.m.snap.Load().byID) > t.m.o.MaxDescriptors {
+		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many objects in the catalogue").
+			WithDetail("The limit is %d.", t.m.o.MaxDescriptors)
+	}
+	var ks []keys.Key
+	for _, id := range t.order {
+		if t.edits[id].base != nil {
+			ks = append(ks, descriptorKey(id), pendingKey(id))
+		}
+	}
+	if len(ks) > 0 {
+		vs, err := t.tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
+		if err != nil {
+			return err
+		}
+		i := 0
+		for _, id := range t.order {
+			e := t.edits[id]
+			if e.base == nil {
+				continue
+			}
+			if err := t.checkBase(id, e, vs[i], vs[i+1]); err != nil {
+				return err
+			}
+			i += 2
+		}
+		if len(t.blocked) > 0 {
+			return errStale("An earlier change of the same object is not in use everywhere yet.")
+		}
+	}
+	var b txn.WriteBatch
+	if err := t.names(&b); err != nil {
+		return err
+	}
+	for _, id := range t.order {
+		e := t.edits[id]
+		v, err := e.now.encode()
+		if err != nil {
+			return err
+		}
+		b.Put(descriptorKey(id), v)
+		p, _ := json.Marshal(e.now.Version())
+		b.Put(pendingKey(id), p)
+	}
+	t.flushed = true
+	err := t.tx.Write(ctx, &b)
+	var cond *kv.ConditionFailedError
+	if errors.As(err, &cond) {
+		if v := cond.Actual; v != nil {
+			if id, derr := decodeNameValue(v); derr == nil {
+				t.blocked = append(t.blocked, catalog.Dependency{ID: id})
+			}
+		}
+		return errStale("An object of the same name was created.")
+	}
+	return err
+}
+
+func (t *Txn) checkBase(id catalog.ID, e *edit, row, pending []byte) error {
+	if row == nil {
+		t.blocked = append(t.blocked, catalog.Dependency{ID: id})
+		return errStale("The object was removed.")
+	}
+	d, err := decodeDescriptor(row)
+	if err != nil {
+		return err
+	}
+	if d.Version() != e.base.Version() {
+		t.blocked = append(t.blocked, catalog.Dependency{ID: id})
+		return errStale("The object was changed.")
+	}
+	if pending == nil {
+		return nil
+	}
+	var v uint64
+	if err := json.Unmarshal(pending, &v); err != nil {
+		return err
+	}
+	t.m.mu.Lock()
+	ok := t.m.confirmed[id] >= v
+	t.m.mu.Unlock()
+	if !ok {
+		t.blocked = append(t.blocked, catalog.Dependency{ID: id, Version: v})
+	}
+	return nil
+}
+
+// names writes what the names of the changed descriptors stand for.
+func (t *Txn) names(b *txn.WriteBatch) error {
+	before, after := map[nameKey]catalog.ID{}, map[nameKey]catalog.ID{}
+	var all []nameKey
+	for _, id := range t.order {
+		e := t.edits[id]
+		if e.base != nil {
+			for _, n := range e.base.names() {
+				before[n] = id
+				all = append(all, n)
+			}
+		}
+		for _, n := range e.now.names() {
+			if other, taken := after[n]; taken && other != id {
+				return sqlstate.New(sqlstate.DuplicateTable, "relation \"%s\" already exists", n.name)
+			}
+			after[n] = id
+			all = append(all, n)
+		}
+	}
+	slices.SortFunc(all, func(a, c nameKey) int { return nameRowKey(a).Compare(nameRowKey(c)) })
+	for i, n := range slices.Compact(all) {
+		_ = i
+		old, had := before[n]
+		id, has := after[n]
+		switch {
+		case had && has && old != id:
+			b.CPut(nameRowKey(n), nameValue(id), nameValue(old))
+		case has && !had:
+			b.PutNew(nameRowKey(n), nameValue(id))
+		case had && !has:
+			b.Delete(nameRowKey(n))
+		}
+	}
+	return nil
+}
+
+// Mark is a state of the transaction's changes, for savepoints.
+type Mark struct {
+	edits map[catalog.ID]*edit
+	order []catalog.ID
+	after int
+}
+
+// Mark remembers the present state.
+func (t *Txn) Mark() Mark {
+	k := Mark{order: slices.Clone(t.order), after: len(t.after)}
+	if len(t.edits) > 0 {
+		k.edits = make(map[catalog.ID]*edit, len(t.edits))
+		for id, e := range t.edits {
+			k.edits[id] = &edit{e.base, e.now.clone()}
+		}
+	}
+	return k
+}
+
+// RollbackTo undoes the changes since a mark, which stays usable.
+func (t *Txn) RollbackTo(k Mark) {
+	t.edits, t.order, t.after = nil, slices.Clone(k.order), t.after[:min(k.after, len(t.after))]
+	if len(k.edits) > 0 {
+		t.edits = make(map[catalog.ID]*edit, len(k.edits))
+		for id, e := range k.edits {
+			t.edits[id] = &edit{e.base, e.now.clone()}
+		}
+	}
+}
+
+// Reset forgets the changes and what was used: the transaction begins a new attempt. If it failed because another
+// change was under way, Reset waits for that one.
+func (t *Txn) Reset(ctx context.Context) {
+	blocked := t.blocked
+	t.clear()
+	t.tenure = t.m.tenure.Load()
+	if len(blocked) == 0 {
+		return
+	}
+	var ids []catalog.ID
+	var wait []catalog.Dependency
+	for _, d := range blocked {
+		ids = append(ids, d.ID)
+		if d.Version != 0 {
+			wait = append(wait, d)
+		}
+	}
+	if _, err := t.m.learn(ctx, ids); err == nil && len(wait) > 0 {
+		t.m.confirm(ctx, wait, nil)
+	}
+}
+
+func (t *Txn) clear() {
+	t.last, t.lastSnap = nil, nil
+	t.edits, t.order, t.after, t.blocked, t.flushed = nil, nil, nil, nil, false
+	t.mu.Lock()
+	t.uses = t.uses[:0]
+	t.mu.Unlock()
+	t.m.released()
+}
+
+// Finish ends the transaction's part. After a commit it returns when every node uses the new descriptors and what
+// AfterCommit was given is done; the failure of that is Finish's. t must not be used afterwards.
+func (t *Txn) Finish(ctx context.Context, committed bool) error {
+	m := t.m
+	var changes []change
+	if committed && t.flushed {
+		at := t.tx.CommitTimestamp()
+		for _, id := range t.order {
+			e := t.edits[id]
+			changes = append(changes, change{id: id, version: e.now.Version(), d: e.now, modified: at})
+		}
+		// What begins from here on must not read before the change.
+		m.o.Clock.Forward(at)
+	}
+	after := t.after
+	t.clear()
+	t.tx = nil
+	m.mu.Lock()
+	delete(m.open, t)
+	if len(m.free) < 1024 {
+		m.free = append(m.free, t)
+	}
+	m.mu.Unlock()
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := m.publish(ctx, changes); err != nil {
+		return err
+	}
+	for _, f := range after {
+		if err := f(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Change runs f in a transaction of its own and publishes what it changed.
+func (m *Manager) Change(ctx context.Context, f func(ctx context.Context, tx *txn.Txn, t *Txn) error) error {
+	var t *Txn
+	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "schema change"}, func(ctx context.Context, tx *txn.Txn) error {
+		if t == nil {
+			t = m.Begin(tx)
+		} else {
+			t.Reset(ctx)
+		}
+		for try := 0; ; try++ {
+			err := f(ctx, tx, t)
+			if err == nil {
+				err = t.Flush(ctx)
+			}
+			if !sqlstate.Is(err, sqlstate.SerializationFailure) || try >= 20 {
+				return err
+			}
+			if err := tx.Restart(ctx); err != nil {
+				return err
+			}
+			t.Reset(ctx)
+		}
+	})
+	if t == nil {
+		return err
+	}
+	if err != nil {
+		t.Finish(ctx, false)
+		return err
+	}
+	return t.Finish(ctx, true)
+}

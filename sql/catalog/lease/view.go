@@ -1,0 +1,313 @@
+package lease
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"meridian/sql/catalog"
+)
+
+// View implements catalog.View for one session within one transaction. Relations that are found by name or identity
+// are relied upon by the transaction from then on; lists of them are not, they are for display.
+type View struct {
+	t    *Txn
+	info Info
+}
+
+// View is what a statement of the transaction sees, the transaction's own changes included.
+func (t *Txn) View(info Info) catalog.View { return &View{t, info} }
+
+var _ catalog.View = (*View)(nil)
+
+// Txn is the transaction that the view belongs to.
+func (v *View) Txn() *Txn { return v.t }
+
+// CurrentDatabase implements catalog.View.
+func (v *View) CurrentDatabase() string { return v.info.Database }
+
+// SearchPath implements catalog.View.
+func (v *View) SearchPath() []string { return v.info.SearchPath }
+
+// CurrentUser implements catalog.View.
+func (v *View) CurrentUser() string { return v.info.User }
+
+// named finds a descriptor by name, first among the transaction's changes.
+func (v *View) named(n nameKey) (*Descriptor, error) {
+	t := v.t
+	for _, id := range t.order {
+		if e := t.edits[id]; slices.Contains(e.now.names(), n) {
+			return e.now, nil
+		}
+	}
+	d, err := t.take(func(s *Snapshot) *Descriptor {
+		d := s.named(n)
+		if d == nil {
+			return nil
+		}
+		if _, edited := t.edits[d.ID()]; edited {
+			return nil // renamed or dropped by this transaction
+		}
+		return d
+	})
+	return d, err
+}
+
+// Database implements catalog.View.
+func (v *View) Database(ctx context.Context, name string) (*catalog.Database, error) {
+	n := nameKey{name: name}
+	d, err := v.named(n)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil && !v.t.Changed() {
+		if again, err := v.t.m.lookAgain(ctx, n); err != nil {
+			return nil, err
+		} else if again {
+			if d, err = v.named(n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if d == nil {
+		return nil, nil
+	}
+	return d.Database, nil
+}
+
+// each calls f for every descriptor that the transaction sees, in the order of identities.
+func (v *View) each(f func(*Descriptor)) {
+	t, s := v.t, v.t.m.snap.Load()
+	ids := slices.Collect(maps.Keys(s.byID))
+	for id, e := range t.edits {
+		if e.base == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		d := s.byID[id].d
+		if e, ok := t.edits[id]; ok {
+			d = e.now
+		}
+		if d != nil && !d.dropped() {
+			f(d)
+		}
+	}
+}
+
+// Databases implements catalog.View.
+func (v *View) Databases(context.Context) ([]*catalog.Database, error) {
+	var out []*catalog.Database
+	v.each(func(d *Descriptor) {
+		if d.Database != nil {
+			out = append(out, d.Database)
+		}
+	})
+	return out, nil
+}
+
+// Users implements catalog.View.
+func (v *View) Users(context.Context) ([]*catalog.User, error) {
+	var out []*catalog.User
+	v.each(func(d *Descriptor) {
+		if d.User != nil {
+			out = append(out, d.User)
+		}
+	})
+	return out, nil
+}
+
+// User finds a role by name; nil if there is none.
+func (v *View) User(name string) (*catalog.User, error) {
+	d, err := v.named(nameKey{schema: roleNames, name: name})
+	if d == nil {
+		return nil, err
+	}
+	return d.User, err
+}
+
+// computedSchema is a schema of computed relations.
+func (v *View) computedSchema(database catalog.ID, name string) *catalog.Schema {
+	if v.t.m.o.Relations == nil {
+		return nil
+	}
+	if id, ok := v.t.m.o.Relations.Schemas()[name]; ok {
+		return &catalog.Schema{ID: id, Version: 1, Name: name, Database: database, Owner: "root",
+			Grants: []catalog.Grant{{Role: "public", Privileges: []string{"USAGE"}}}}
+	}
+	return nil
+}
+
+// Schema implements catalog.View.
+func (v *View) Schema(ctx context.Context, database, name string) (*catalog.Schema, error) {
+	db, err := v.Database(ctx, database)
+	if db == nil {
+		return nil, err
+	}
+	if s := v.computedSchema(db.ID, name); s != nil {
+		return s, nil
+	}
+	d, err := v.named(nameKey{database: db.ID, name: name})
+	if d == nil {
+		return nil, err
+	}
+	return d.Schema, err
+}
+
+// Schemas implements catalog.View.
+func (v *View) Schemas(ctx context.Context, database string) ([]*catalog.Schema, error) {
+	db, err := v.Database(ctx, database)
+	if db == nil {
+		return nil, err
+	}
+	var out []*catalog.Schema
+	if r := v.t.m.o.Relations; r != nil {
+		for _, name := range slices.Sorted(maps.Keys(r.Schemas())) {
+			out = append(out, v.computedSchema(db.ID, name))
+		}
+	}
+	v.each(func(d *Descriptor) {
+		if d.Schema != nil && d.Schema.Database == db.ID {
+			out = append(out, d.Schema)
+		}
+	})
+	return out, nil
+}
+
+// Table implements catalog.View.
+func (v *View) Table(ctx context.Context, database, schema, name string) (*catalog.Table, error) {
+	if database == "" {
+		database = v.info.Database
+	}
+	if schema != "" {
+		if r := v.t.m.o.Relations; r != nil {
+			if t := r.Lookup(schema, name); t != nil {
+				return t, nil
+			}
+		}
+		return v.table(ctx, database, schema, name)
+	}
+	if r := v.t.m.o.Relations; r != nil && !slices.Contains(v.info.SearchPath, "pg_catalog") {
+		if t := r.Lookup("pg_catalog", name); t != nil {
+			return t, nil
+		}
+	}
+	for _, s := range v.info.SearchPath {
+		if r := v.t.m.o.Relations; r != nil {
+			if t := r.Lookup(s, name); t != nil {
+				return t, nil
+			}
+		}
+		t, err := v.table(ctx, database, s, name)
+		if t != nil || err != nil {
+			return t, err
+		}
+	}
+	return nil, nil
+}
+
+func (v *View) table(ctx context.Context, database, schema, name string) (*catalog.Table, error) {
+	for again := false; ; {
+		db, err := v.Database(ctx, database)
+		if db == nil || err != nil {
+			return nil, err
+		}
+		s, err := v.named(nameKey{database: db.ID, name: schema})
+		if err != nil {
+			return nil, err
+		}
+		n := nameKey{database: db.ID, name: schema}
+		if s != nil && s.Schema != nil {
+			n = nameKey{db.ID, s.Schema.ID, name}
+			d, err := v.named(n)
+			if err != nil {
+				return nil, err
+			}
+			if d != nil && d.Table != nil {
+				if d.Table.Name == name {
+					return d.Table, nil
+				}
+				return nil, nil // an index
+			}
+		}
+		if again || v.t.Changed() {
+			return nil, nil
+		}
+		// Another node may have made it a moment ago.
+		if again, err = v.t.m.lookAgain(ctx, n); !again || err != nil {
+			return nil, err
+		}
+	}
+}
+
+// TableByID implements catalog.View.
+func (v *View) TableByID(_ context.Context, id catalog.ID) (*catalog.Table, error) {
+	if e, ok := v.t.edits[id]; ok {
+		return e.now.Table, nil
+	}
+	if r := v.t.m.o.Relations; r != nil {
+		if t := r.ByID(id); t != nil {
+			return t, nil
+		}
+	}
+	d, err := v.t.take(func(s *Snapshot) *Descriptor { return s.descriptor(id) })
+	if d == nil {
+		return nil, err
+	}
+	return d.Table, err
+}
+
+// Peek is TableByID for display: the transaction does not rely on the relation.
+func (v *View) Peek(id catalog.ID) *catalog.Table {
+	if r := v.t.m.o.Relations; r != nil {
+		if t := r.ByID(id); t != nil {
+			return t
+		}
+	}
+	if d := v.t.Descriptor(id); d != nil {
+		return d.Table
+	}
+	return nil
+}
+
+// Tables implements catalog.View: relations of the database that are stored.
+func (v *View) Tables(ctx context.Context, database string) ([]*catalog.Table, error) {
+	db, err := v.Database(ctx, database)
+	if db == nil {
+		return nil, err
+	}
+	var out []*catalog.Table
+	v.each(func(d *Descriptor) {
+		if d.Table != nil && d.Table.Database == db.ID {
+			out = append(out, d.Table)
+		}
+	})
+	return out, nil
+}
+
+// NameTaken reports what has a name among the relations of a schema: a relation, or one of its indexes.
+func (v *View) NameTaken(database, schema catalog.ID, name string) (*catalog.Table, error) {
+	d, err := v.named(nameKey{database, schema, name})
+	if d == nil {
+		return nil, err
+	}
+	return d.Table, err
+}
+
+// Statistics implements catalog.View.
+func (v *View) Statistics(_ context.Context, id catalog.ID) (*catalog.Statistics, error) {
+	return v.t.m.snap.Load().stats[id], nil
+}
+
+// Settings are the cluster settings.
+func (v *View) Settings() map[string]string {
+	if d := v.t.Descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
+		return d.Settings.Values
+	}
+	return nil
+}
+
+// IsSystem reports whether a schema name is reserved.
+func IsSystem(schema string) bool { return strings.HasPrefix(schema, "pg_") }

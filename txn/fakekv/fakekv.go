@@ -1,0 +1,557 @@
+// Package fakekv is all ranges of a cluster in one place, by brute force: what tests of the layers above txn run on.
+package fakekv
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// KV is all ranges of a cluster in one place: it evaluates one batch at a time, by the rules of CRDB'20 §3 but
+// by brute force. Its ranges only matter for what may commit in one phase and what stays unresolved.
+type KV struct {
+	h      *host.Host
+	clock  *clock.Clock
+	splits []string // range boundaries
+	slow   time.Duration
+
+	mu       sync.Mutex
+	versions map[string][]fakeVersion // oldest first
+	intents  map[string]*fakeIntent
+	locks    map[string]kv.TxnID
+	reads    []fakeRead
+	records  map[kv.TxnID]*fakeRecord
+	seen     map[string]int // requests by kind
+	fail     func(*kv.Batch) error
+	after    func(*kv.Batch) error // an error that comes instead of the answer
+}
+
+type fakeVersion struct {
+	at    clock.Timestamp
+	value []byte
+}
+
+type fakeIntent struct {
+	txn  kv.TxnMeta
+	hist []fakeWrite
+}
+
+type fakeWrite struct {
+	seq   kv.Seq
+	value []byte
+}
+
+type fakeRead struct {
+	span keys.Span
+	at   clock.Timestamp
+	by   kv.TxnID
+}
+
+type fakeRecord struct {
+	status  kv.Status
+	at      clock.Timestamp
+	beats   int
+	ignored []kv.SeqRange
+}
+
+// New makes an empty store.
+func New(h *host.Host, c *clock.Clock, splits ...string) *KV {
+	return &KV{
+		h: h, clock: c, splits: splits,
+		versions: map[string][]fakeVersion{}, intents: map[string]*fakeIntent{}, locks: map[string]kv.TxnID{},
+		records: map[kv.TxnID]*fakeRecord{}, seen: map[string]int{},
+	}
+}
+
+func (f *KV) rangeOf(k keys.Key) int {
+	return sort.Search(len(f.splits), func(i int) bool { return f.splits[i] > string(k) })
+}
+
+// OneRange implements txn.Ranges.
+func (f *KV) OneRange(s keys.Span) bool {
+	last := slices.Clone(s.Stop())
+	if n := len(last); n > 0 && last[n-1] == 0 {
+		last = last[:n-1]
+	}
+	return f.rangeOf(s.Start) == f.rangeOf(last)
+}
+
+// waitError asks to wait for a transaction.
+type waitError struct{ holder kv.TxnMeta }
+
+func (e *waitError) Error() string { return "wait" }
+
+// Send implements txn.Sender.
+func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	for _, r := range b.Requests {
+		f.mu.Lock()
+		f.seen[fmt.Sprintf("%T", r)[4:]]++
+		f.mu.Unlock()
+	}
+	if f.slow > 0 {
+		if err := f.h.Clock.Sleep(ctx, time.Duration(f.h.Dice.Int64N(int64(f.slow)))); err != nil {
+			return nil, err
+		}
+	}
+	for polls := 0; ; polls++ {
+		f.mu.Lock()
+		if f.fail != nil {
+			if err := f.fail(b); err != nil {
+				f.mu.Unlock()
+				return nil, err
+			}
+		}
+		r, err := f.eval(b)
+		w, wait := err.(*waitError)
+		if !wait {
+			if f.after != nil {
+				if lost := f.after(b); lost != nil {
+					r, err = nil, lost
+				}
+			}
+			f.mu.Unlock()
+			return r, err
+		}
+		if polls > 40 {
+			// Somebody has to give way: the one waited for.
+			rec := f.records[w.holder.ID]
+			if rec == nil {
+				rec = &fakeRecord{}
+				f.records[w.holder.ID] = rec
+			}
+			switch rec.status {
+			case kv.Pending:
+				rec.status = kv.Aborted
+			case kv.Staging: // all of it was evaluated at once, so it is committed
+				rec.status = kv.Committed
+			}
+		}
+		f.mu.Unlock()
+		if b.WaitPolicy == kv.NoWait {
+			return nil, &kv.LockNotAvailableError{Holder: w.holder.ID}
+		}
+		if err := f.h.Clock.Sleep(ctx, time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+type fakeEval struct {
+	f       *KV
+	b       *kv.Batch
+	txn     kv.Txn
+	readAt  clock.Timestamp
+	readSeq kv.Seq
+	undo    []func()
+}
+
+func (f *KV) eval(b *kv.Batch) (*kv.BatchResponse, error) {
+	e := &fakeEval{f: f, b: b}
+	for try := 0; ; try++ {
+		e.undo = nil
+		if b.Txn != nil {
+			if try == 0 {
+				e.txn = *b.Txn
+			}
+			e.readAt, e.readSeq = e.txn.ReadTimestamp, b.ReadSeq
+			if e.readSeq == 0 {
+				e.readSeq = e.txn.Seq
+			}
+			if rec := f.records[b.Txn.ID]; rec != nil && rec.status == kv.Aborted && !ending(b) {
+				return nil, &kv.TxnAbortedError{ID: b.Txn.ID}
+			}
+		} else {
+			e.txn = kv.Txn{}
+			e.readAt = f.clock.Now()
+			e.txn.WriteTimestamp, e.txn.ReadTimestamp = e.readAt, e.readAt
+		}
+		out := &kv.BatchResponse{Now: f.clock.Now()}
+		var err error
+		for _, r := range b.Requests {
+			var x kv.Response
+			if x, err = e.request(r); err != nil {
+				break
+			}
+			out.Responses = append(out.Responses, x)
+		}
+		if err == nil && b.Txn == nil {
+			for k, i := range f.intents {
+				if i.txn.ID.IsZero() {
+					f.resolve(k, kv.TxnMeta{}, kv.Committed, e.txn.WriteTimestamp, nil)
+				}
+			}
+		}
+		if b.Txn != nil {
+			t := e.txn
+			out.Txn = &t
+		}
+		if err != nil {
+			for i := len(e.undo) - 1; i >= 0; i-- {
+				e.undo[i]()
+			}
+			to := clock.Timestamp{}
+			switch x := err.(type) {
+			case *kv.WriteTooOldError:
+				to = x.Actual.Next()
+			case *kv.TxnRetryError:
+				to = x.WriteTimestamp
+			}
+			if !to.IsZero() && (b.CanForwardRead || b.Txn == nil) {
+				e.txn.ReadTimestamp = to
+				e.txn.WriteTimestamp = e.txn.WriteTimestamp.Forward(to)
+				continue
+			}
+			out.Responses = nil
+			return out, err
+		}
+		return out, nil
+	}
+}
+
+func ending(b *kv.Batch) bool {
+	r, ok := b.Requests[len(b.Requests)-1].(*kv.EndTxnRequest)
+	return ok && !r.Commit
+}
+
+// conflict is the error of meeting somebody's lock or intent that is in the way at a timestamp.
+func (e *fakeEval) conflict(k string, lock bool, at clock.Timestamp) error {
+	if i := e.f.intents[k]; i != nil && i.txn.ID != e.txn.ID && i.txn.WriteTimestamp.LessEq(at) {
+		if e.f.ended(k, i.txn) {
+			return e.conflict(k, lock, at)
+		}
+		return &waitError{i.txn}
+	}
+	if id, ok := e.f.locks[k]; ok && lock && id != e.txn.ID {
+		if rec := e.f.records[id]; rec != nil && (rec.status == kv.Aborted || rec.status == kv.Committed) {
+			delete(e.f.locks, k)
+			return nil
+		}
+		return &waitError{kv.TxnMeta{ID: id}}
+	}
+	return nil
+}
+
+// ended resolves an intent whose transaction has ended.
+func (f *KV) ended(k string, txn kv.TxnMeta) bool {
+	rec := f.records[txn.ID]
+	if rec == nil || rec.status != kv.Committed && rec.status != kv.Aborted {
+		return false
+	}
+	f.resolve(k, txn, rec.status, rec.at, rec.ignored)
+	return true
+}
+
+func (f *KV) resolve(k string, txn kv.TxnMeta, s kv.Status, at clock.Timestamp, ignored []kv.SeqRange) {
+	if f.locks[k] == txn.ID {
+		delete(f.locks, k)
+	}
+	i := f.intents[k]
+	if i == nil || i.txn.ID != txn.ID {
+		return
+	}
+	delete(f.intents, k)
+	if s != kv.Committed || i.txn.Attempt != txn.Attempt {
+		return
+	}
+	if v, ok := i.at(^kv.Seq(0), ignored); ok {
+		f.versions[k] = append(f.versions[k], fakeVersion{at, v})
+	}
+}
+
+func (i *fakeIntent) at(seq kv.Seq, ignored []kv.SeqRange) ([]byte, bool) {
+next:
+	for n := len(i.hist) - 1; n >= 0; n-- {
+		if w := i.hist[n]; w.seq <= seq {
+			for _, r := range ignored {
+				if r.First <= w.seq && w.seq <= r.Last {
+					continue next
+				}
+			}
+			return w.value, true
+		}
+	}
+	return nil, false
+}
+
+func (e *fakeEval) read(k string) ([]byte, error) {
+	if i := e.f.intents[k]; i != nil && i.txn.ID == e.txn.ID && i.txn.Attempt == e.txn.Attempt {
+		if v, ok := i.at(e.readSeq, e.txn.IgnoredSeqs); ok {
+			return v, nil
+		}
+	}
+	if err := e.conflict(k, false, e.readAt); err != nil {
+		return nil, err
+	}
+	vs := e.f.versions[k]
+	for n := len(vs) - 1; n >= 0; n-- {
+		if vs[n].at.LessEq(e.readAt) {
+			return vs[n].value, nil
+		}
+	}
+	return nil, nil
+}
+
+func (e *fakeEval) lock(k string, s kv.LockStrength) error {
+	if s == kv.NoLock {
+		return nil
+	}
+	if err := e.conflict(k, true, clock.MaxTimestamp); err != nil {
+		return err
+	}
+	if vs := e.f.versions[k]; len(vs) > 0 && e.readAt.Less(vs[len(vs)-1].at) {
+		return &kv.WriteTooOldError{Key: keys.Key(k), Actual: vs[len(vs)-1].at}
+	}
+	e.f.locks[k] = e.txn.ID
+	return nil
+}
+
+func (e *fakeEval) note(s keys.Span) {
+	e.f.reads = append(e.f.reads, fakeRead{s, e.readAt, e.txn.ID})
+}
+
+func (e *fakeEval) write(k string, v []byte, seq kv.Seq) error {
+	if err := e.conflict(k, true, clock.MaxTimestamp); err != nil {
+		return err
+	}
+	if vs := e.f.versions[k]; len(vs) > 0 && e.txn.ReadTimestamp.LessEq(vs[len(vs)-1].at) {
+		return &kv.WriteTooOldError{Key: keys.Key(k), Actual: vs[len(vs)-1].at}
+	}
+	for _, r := range e.f.reads {
+		if r.span.Contains(keys.Key(k)) && r.by != e.txn.ID && e.txn.WriteTimestamp.LessEq(r.at) {
+			e.txn.WriteTimestamp = r.at.Next()
+		}
+	}
+	old := e.f.intents[k]
+	e.undo = append(e.undo, func() {
+		if old == nil {
+			delete(e.f.intents, k)
+		} else {
+			e.f.intents[k] = old
+		}
+	})
+	i := &fakeIntent{txn: e.txn.TxnMeta}
+	if old != nil && old.txn.Attempt == e.txn.Attempt {
+		for _, w := range old.hist {
+			if w.seq != seq {
+				i.hist = append(i.hist, w)
+			}
+		}
+	}
+	i.hist = append(i.hist, fakeWrite{seq, v})
+	e.f.intents[k] = i
+	return nil
+}
+
+// keysIn lists all keys that have ever been written or are being written, in order.
+func (e *fakeEval) keysIn(s keys.Span) []string {
+	var out []string
+	for k := range e.f.versions {
+		if s.Contains(keys.Key(k)) {
+			out = append(out, k)
+		}
+	}
+	for k := range e.f.intents {
+		if s.Contains(keys.Key(k)) && e.f.versions[k] == nil {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
+	f := e.f
+	switch r := r.(type) {
+	case *kv.GetRequest:
+		if err := e.lock(string(r.Key), r.Lock); err != nil {
+			return nil, err
+		}
+		v, err := e.read(string(r.Key))
+		e.note(r.Span())
+		return &kv.GetResponse{Value: v}, err
+	case *kv.ScanRequest:
+		out := &kv.ScanResponse{}
+		ks := e.keysIn(r.Span())
+		if r.Reverse {
+			slices.Reverse(ks)
+		}
+		for _, k := range ks {
+			v, err := e.read(k)
+			if err != nil {
+				return nil, err
+			}
+			if v == nil {
+				continue
+			}
+			if e.b.MaxKeys > 0 && int64(len(out.Rows)) == e.b.MaxKeys {
+				last := out.Rows[len(out.Rows)-1].Key
+				out.Resume = &keys.Span{Start: last.Next(), End: r.End}
+				if r.Reverse {
+					out.Resume = &keys.Span{Start: r.Start, End: last}
+				}
+				break
+			}
+			if err := e.lock(k, r.Lock); err != nil {
+				return nil, err
+			}
+			out.Rows = append(out.Rows, kv.KeyValue{Key: keys.Key(k), Value: v})
+		}
+		e.note(r.Span())
+		return out, nil
+	case *kv.PutRequest:
+		return &kv.EmptyResponse{}, e.write(string(r.Key), r.Value, r.Seq)
+	case *kv.DeleteRequest:
+		return &kv.EmptyResponse{}, e.write(string(r.Key), nil, r.Seq)
+	case *kv.CPutRequest:
+		e.readSeq = r.Seq - 1
+		v, err := e.read(string(r.Key))
+		if err != nil {
+			return nil, err
+		}
+		if (v == nil) != (r.Expected == nil) || !bytes.Equal(v, r.Expected) {
+			return nil, &kv.ConditionFailedError{Key: r.Key, Actual: v}
+		}
+		return &kv.EmptyResponse{}, e.write(string(r.Key), r.Value, r.Seq)
+	case *kv.DeleteRangeRequest:
+		for _, k := range e.keysIn(r.Span()) {
+			if err := e.write(k, nil, r.Seq); err != nil {
+				return nil, err
+			}
+		}
+		e.note(r.Span())
+		return &kv.DeleteRangeResponse{}, nil
+	case *kv.AddRequest:
+		v, err := e.read(string(r.Key))
+		if err != nil {
+			return nil, err
+		}
+		sum := r.Delta
+		if v != nil {
+			sum += int64(binary.BigEndian.Uint64(v))
+		}
+		return &kv.AddResponse{Value: sum}, e.write(string(r.Key), binary.BigEndian.AppendUint64(nil, uint64(sum)), r.Seq)
+	case *kv.EndTxnRequest:
+		return e.end(r)
+	case *kv.HeartbeatTxnRequest:
+		rec := f.records[e.txn.ID]
+		if rec == nil {
+			rec = &fakeRecord{}
+			f.records[e.txn.ID] = rec
+		}
+		rec.beats++
+		t := e.txn
+		t.Status = rec.status
+		return &kv.HeartbeatTxnResponse{Txn: t}, nil
+	case *kv.ResolveIntentRequest:
+		f.resolve(string(r.Key), r.Txn, r.Status, r.Txn.WriteTimestamp, r.IgnoredSeqs)
+		return &kv.EmptyResponse{}, nil
+	case *kv.ResolveRangeRequest:
+		f.resolveSpan(r.Span(), r.Txn, r.Status, r.Txn.WriteTimestamp, r.IgnoredSeqs)
+		return &kv.EmptyResponse{}, nil
+	case *kv.RefreshRequest:
+		return e.refresh(r.Span(), r.From)
+	case *kv.RefreshRangeRequest:
+		return e.refresh(r.Span(), r.From)
+	case *kv.GCRequest:
+		for _, k := range r.Records {
+			_, id, err := keys.DecodeTxnKey(k)
+			if err != nil {
+				return nil, err
+			}
+			delete(f.records, id)
+		}
+		return &kv.EmptyResponse{}, nil
+	}
+	return nil, fmt.Errorf("fake: %T", r)
+}
+
+func (f *KV) resolveSpan(s keys.Span, txn kv.TxnMeta, st kv.Status, at clock.Timestamp, ignored []kv.SeqRange) {
+	for k := range f.intents {
+		if s.Contains(keys.Key(k)) {
+			f.resolve(k, txn, st, at, ignored)
+		}
+	}
+	for k, id := range f.locks {
+		if id == txn.ID && s.Contains(keys.Key(k)) {
+			delete(f.locks, k)
+		}
+	}
+}
+
+func (e *fakeEval) refresh(s keys.Span, from clock.Timestamp) (kv.Response, error) {
+	for _, k := range e.keysIn(s) {
+		if i := e.f.intents[k]; i != nil && i.txn.ID != e.txn.ID && i.txn.WriteTimestamp.LessEq(e.readAt) && !e.f.ended(k, i.txn) {
+			return nil, &kv.RefreshFailedError{Key: keys.Key(k), By: i.txn.ID}
+		}
+		for _, v := range e.f.versions[k] {
+			if from.Less(v.at) && v.at.LessEq(e.readAt) {
+				return nil, &kv.RefreshFailedError{Key: keys.Key(k), Written: v.at}
+			}
+		}
+	}
+	e.note(s)
+	return &kv.EmptyResponse{}, nil
+}
+
+func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
+	f := e.f
+	rec := f.records[e.txn.ID]
+	if r.Commit {
+		if rec != nil && rec.status == kv.Aborted {
+			return nil, &kv.TxnAbortedError{ID: e.txn.ID}
+		}
+		if e.txn.ReadTimestamp.Less(e.txn.WriteTimestamp) {
+			return nil, &kv.TxnRetryError{WriteTimestamp: e.txn.WriteTimestamp}
+		}
+		if r.OnePhase {
+			home := f.rangeOf(r.Anchor)
+			for _, x := range e.b.Requests {
+				s := x.Span()
+				if f.rangeOf(s.Start) != home || !s.Point() && f.rangeOf(s.End) != home {
+					return nil, &kv.OnePhaseError{}
+				}
+			}
+		}
+		if len(r.InFlight) > 0 {
+			if rec == nil {
+				rec = &fakeRecord{}
+				f.records[e.txn.ID] = rec
+			}
+			rec.status, rec.at, rec.ignored = kv.Staging, e.txn.WriteTimestamp, e.txn.IgnoredSeqs
+			return &kv.EndTxnResponse{Staged: true, CommitTimestamp: e.txn.WriteTimestamp}, nil
+		}
+	}
+	status := kv.Aborted
+	if r.Commit {
+		status = kv.Committed
+	}
+	out := &kv.EndTxnResponse{CommitTimestamp: e.txn.WriteTimestamp, OnePhase: r.OnePhase}
+	for _, x := range e.b.Requests {
+		if _, ok := x.(*kv.EndTxnRequest); !ok && r.OnePhase {
+			f.resolveSpan(x.Span(), e.txn.TxnMeta, status, e.txn.WriteTimestamp, nil)
+		}
+	}
+	home := f.rangeOf(r.Anchor)
+	for _, s := range r.LockSpans {
+		if f.rangeOf(s.Start) == home && (s.Point() || f.rangeOf(s.End) == home) {
+			f.resolveSpan(s, e.txn.TxnMeta, status, e.txn.WriteTimestamp, e.txn.IgnoredSeqs)
+		} else {
+			out.Unresolved = append(out.Unresolved, s)
+		}
+	}
+	delete(f.records, e.txn.ID)
+	if len(out.Unresolved) > 0 && !r.OnePhase {
+		f.records[e.txn.ID] = &fakeRecord{status: status, at: e.txn.WriteTimestamp, ignored: e.txn.IgnoredSeqs}
+	}
+	return out, nil
+}
