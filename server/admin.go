@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"time"
+
+	"meridian/host"
+	"meridian/kv"
+	"meridian/transport"
+)
+
+// Methods for administrators.
+const (
+	methodNodes        = "server.nodes"
+	methodDecommission = "server.decommission"
+	methodPassword     = "server.password"
+)
+
+func (n *Node) registerAdmin() {
+	n.transport.Handle(methodJoin, n.serveJoin)
+	n.transport.HandleAdmin(methodInit, func(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, error) {
+		name, err := n.Init(ctx)
+		return []byte(name), err
+	})
+	n.transport.HandleAdmin(methodNodes, func(context.Context, kv.NodeID, []byte) ([]byte, error) {
+		return json.Marshal(n.nodeRows())
+	})
+	n.transport.HandleAdmin(methodDecommission, n.serveDecommission)
+	n.transport.HandleAdmin(methodPassword, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
+		var p passwordRequest
+		if err := json.Unmarshal(req, &p); err != nil {
+			return nil, err
+		}
+		return nil, n.setPassword(ctx, p.User, p.Password)
+	})
+}
+
+type passwordRequest struct{ User, Password string }
+
+// nodeHeader names the columns of nodeRows.
+var nodeHeader = []string{"id", "address", "sql", "locality", "build", "live", "draining", "ranges", "leases", "clock offset"}
+
+// nodeRows lists the nodes as this one knows them.
+func (n *Node) nodeRows() [][]string {
+	offsets := map[kv.NodeID]string{}
+	for _, o := range n.cluster.Offsets() {
+		offsets[o.Node] = o.Offset.Round(10 * time.Microsecond).String()
+	}
+	var rows [][]string
+	for _, e := range n.cluster.Nodes() {
+		state := strconv.FormatBool(n.cluster.Live(e.Node))
+		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
+			state = "decommissioned"
+		}
+		rows = append(rows, []string{strconv.Itoa(int(e.Node)), e.Addr, e.SQLAddr, e.Locality.String(), e.Build, state,
+			strconv.FormatBool(e.Draining), strconv.Itoa(int(e.Capacity.Ranges)), strconv.Itoa(int(e.Capacity.Leases)), offsets[e.Node]})
+	}
+	sort.Slice(rows, func(i, j int) bool {
+		a, _ := strconv.Atoi(rows[i][0])
+		b, _ := strconv.Atoi(rows[j][0])
+		return a < b
+	})
+	return rows
+}
+
+// serveDecommission marks a node and answers how many replicas it still has; at none, it is out for good.
+func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
+	id, err := strconv.ParseUint(string(req), 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a node id", req)
+	}
+	node := kv.NodeID(id)
+	if _, err := n.cluster.SetDecommissioning(ctx, node, true, false); err != nil {
+		return nil, err
+	}
+	left, err := n.replicasOn(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	if left == 0 {
+		if _, err := n.cluster.SetDecommissioning(ctx, node, true, true); err != nil {
+			return nil, err
+		}
+	}
+	return strconv.AppendInt(nil, int64(left), 10), nil
+}
+
+// Admin is an administrator's connection to one node.
+type Admin struct {
+	h    *host.Host
+	addr string
+	t    *transport.Transport
+}
+
+// NewAdmin makes a connection; certificates are the administrator's, nil for an insecure cluster.
+func NewAdmin(h *host.Host, addr string, certificates *tls.Config) *Admin {
+	return &Admin{h: h, addr: addr, t: transport.New(transport.Options{Host: h, ClientTLS: certificates})}
+}
+
+// Close ends it.
+func (a *Admin) Close() { a.t.Close() }
+
+func (a *Admin) call(ctx context.Context, method string, req []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	reply, err := a.t.CallAddr(ctx, a.addr, method, req)
+	var status *transport.StatusError
+	if errors.As(err, &status) {
+		return nil, errors.New(status.Message)
+	}
+	return reply, err
+}
+
+// Init begins a cluster and returns its name.
+func (a *Admin) Init(ctx context.Context) (string, error) {
+	reply, err := a.call(ctx, methodInit, nil)
+	return string(reply), err
+}
+
+// Nodes lists the nodes: column names and rows.
+func (a *Admin) Nodes(ctx context.Context) ([]string, [][]string, error) {
+	reply, err := a.call(ctx, methodNodes, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	var rows [][]string
+	return nodeHeader, rows, json.Unmarshal(reply, &rows)
+}
+
+// Decommission moves everything off a node and returns when it is done; progress hears how many replicas are left.
+func (a *Admin) Decommission(ctx context.Context, node string, progress func(left int)) error {
+	for {
+		reply, err := a.call(ctx, methodDecommission, []byte(node))
+		if err != nil {
+			return err
+		}
+		left, err := strconv.Atoi(string(reply))
+		if err != nil {
+			return err
+		}
+		progress(left)
+		if left == 0 {
+			return nil
+		}
+		if err := a.h.Clock.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// SetPassword gives a user a password, and makes the user if need be.
+func (a *Admin) SetPassword(ctx context.Context, user, password string) error {
+	req, err := json.Marshal(passwordRequest{user, password})
+	if err != nil {
+		return err
+	}
+	_, err = a.call(ctx, methodPassword, req)
+	return err
+}
+

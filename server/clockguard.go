@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/storage/engine"
+)
+
+// The store remembers a time that the node's clock has not passed. A node that starts on the store waits until its
+// clock is past it, so it never issues a timestamp that its predecessor may have issued, even if somebody set the
+// clock back in between (SV2).
+const (
+	guardEvery = time.Second
+	guardAhead = 1500 * time.Millisecond
+	// guardPatience is how far back the clock may have been set for the node to wait; beyond, somebody should look.
+	guardPatience = time.Minute
+)
+
+// ClockJumpError says that the clock was set back since the store was last used.
+type ClockJumpError struct {
+	Now  time.Time
+	Last time.Time
+}
+
+func (e *ClockJumpError) Error() string {
+	return fmt.Sprintf("the clock shows %s, but this store was in use at %s: the clock was set back by %s; correct it, or wait",
+		e.Now.UTC().Format(time.RFC3339), e.Last.UTC().Format(time.RFC3339), e.Last.Sub(e.Now).Round(time.Second))
+}
+
+// passGuard waits until the clock is past the store's bound.
+func passGuard(ctx context.Context, e *engine.Engine, c *clock.Clock) error {
+	v, err := e.Get(keys.StoreClockKey())
+	if err != nil || v == nil {
+		return err
+	}
+	bound, _, err := clock.Decode(v)
+	if err != nil {
+		return fmt.Errorf("server: the store's clock bound: %w", err)
+	}
+	now := c.Physical().Now()
+	if bound.Time().Sub(now) > guardPatience {
+		return &ClockJumpError{Now: now, Last: bound.Time()}
+	}
+	return c.SleepUntil(ctx, bound)
+}
+
+// raiseGuard moves the bound ahead of the clock.
+func raiseGuard(e *engine.Engine, c *clock.Clock) error {
+	b := e.NewBatch()
+	defer b.Close()
+	b.Put(keys.StoreClockKey(), c.Now().Add(guardAhead).Append(nil))
+	return b.Commit(true)
+}
+
+// keepGuard raises the bound for as long as the node lives. A clock that runs past a bound that could not be raised
+// would break SV2, so a failure is the store's, which ends the node.
+func (n *Node) keepGuard(ctx context.Context) {
+	for n.host.Clock.Sleep(ctx, guardEvery) == nil {
+		if err := raiseGuard(n.engine, n.clock); err != nil && ctx.Err() == nil {
+			n.fail(fmt.Errorf("cannot write the clock bound: %w", err))
+			return
+		}
+	}
+}

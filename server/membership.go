@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"meridian/cluster"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/txn"
+)
+
+// Methods by which a cluster begins and grows.
+const (
+	methodInit = "server.init"
+	methodJoin = "server.join"
+)
+
+// ErrInitialised is returned by Init on a node that belongs to a cluster.
+var ErrInitialised = errors.New("the node belongs to a cluster already")
+
+// Init begins a cluster on this node and returns its name.
+func (n *Node) Init(ctx context.Context) (string, error) {
+	if !n.joining.TryLock() {
+		return "", errors.New("the node is joining a cluster at this moment")
+	}
+	defer n.joining.Unlock()
+	if n.identity.Load() != nil {
+		return "", ErrInitialised
+	}
+	id := identity{node: 1, store: 1}
+	n.host.Dice.Read(id.cluster[:])
+	pairs := []kv.KeyValue{
+		{Key: keys.NodeIDAllocatorKey(), Value: binary.BigEndian.AppendUint64(nil, 1)},
+		{Key: keys.ClusterVersionKey(), Value: []byte(n.o.Version)},
+	}
+	// The ranges come first: a store that has them and no identity is taken for new, and refuses a second bootstrap.
+	if err := rangeserver.Bootstrap(n.engine, id.node, id.store, n.clock.Now(), pairs); err != nil {
+		return "", err
+	}
+	if err := n.adopt(id); err != nil {
+		return "", err
+	}
+	return n.ClusterName(), nil
+}
+
+// adopt makes the identity durable and serves under it (SV1).
+func (n *Node) adopt(id identity) error {
+	if err := writeIdentity(n.engine, id); err != nil {
+		return err
+	}
+	n.identity.Store(&id)
+	n.cluster.Update(func(e *cluster.Entry) { e.Node, e.Store = id.node, id.store })
+	n.host.Log.Info("joined the cluster", "node", id.node, "cluster", n.ClusterName())
+	n.host.Group.Go(func(ctx context.Context) { n.failIf(ctx, n.serve(ctx, id)) })
+	return nil
+}
+
+// joinLoop asks the join addresses for a place in their cluster until one gives it.
+func (n *Node) joinLoop(ctx context.Context) {
+	warned := map[string]bool{}
+	for n.identity.Load() == nil {
+		for _, addr := range n.o.Join {
+			if addr == n.o.AdvertiseAddr || n.identity.Load() != nil {
+				continue
+			}
+			err := n.joinAt(ctx, addr)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			var waiting *notInitialisedError
+			if !errors.As(err, &waiting) && !warned[addr] {
+				warned[addr] = true
+				n.host.Log.Warn("cannot join through this address; it is tried again", "address", addr, "error", err)
+			}
+		}
+		if n.host.Clock.Sleep(ctx, 200*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// notInitialisedError says that the other node has no cluster either.
+type notInitialisedError struct{ addr string }
+
+func (e *notInitialisedError) Error() string { return e.addr + " belongs to no cluster yet" }
+
+func (n *Node) joinAt(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	reply, err := n.transport.CallAddr(ctx, addr, methodJoin, nil)
+	if err != nil {
+		return err
+	}
+	if len(reply) == 0 {
+		return &notInitialisedError{addr}
+	}
+	id, err := decodeIdentity(reply)
+	if err != nil {
+		return err
+	}
+	n.joining.Lock()
+	defer n.joining.Unlock()
+	if n.identity.Load() != nil {
+		return nil
+	}
+	return n.adopt(id)
+}
+
+// serveJoin gives a new node its id. An empty answer: this node has no cluster itself.
+func (n *Node) serveJoin(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, error) {
+	id := n.identity.Load()
+	if id == nil || n.store.Load() == nil {
+		return nil, nil
+	}
+	next, err := n.db.Add(ctx, keys.NodeIDAllocatorKey(), 1)
+	if err != nil {
+		return nil, err
+	}
+	if next <= 0 || next > 1<<31 {
+		return nil, fmt.Errorf("node id %d is out of range", next)
+	}
+	joined := identity{cluster: id.cluster, node: kv.NodeID(next), store: kv.StoreID(next)}
+	return joined.append(nil), nil
+}
+
+// livenessStore keeps liveness records in the system range.
+type livenessStore struct{ db *txn.DB }
+
+// Get implements cluster.LivenessStore.
+func (s livenessStore) Get(ctx context.Context, node kv.NodeID) ([]byte, error) {
+	return s.db.Get(ctx, keys.LivenessKey(node))
+}
+
+// CPut implements cluster.LivenessStore.
+func (s livenessStore) CPut(ctx context.Context, node kv.NodeID, expected, value []byte) ([]byte, bool, error) {
+	err := s.db.CPut(ctx, keys.LivenessKey(node), value, expected)
+	var cond *kv.ConditionFailedError
+	if errors.As(err, &cond) {
+		return cond.Actual, false, nil
+	}
+	return nil, err == nil, err
+}
+
+// internalDB runs the ranges' own transactions.
+type internalDB struct{ db *txn.DB }
+
+// RunInternal implements rangeserver.DB.
+func (d internalDB) RunInternal(ctx context.Context, name string, f func(ctx context.Context, tx rangeserver.Tx) error) error {
+	return d.db.Run(ctx, txn.TxnOptions{Name: name}, func(ctx context.Context, t *txn.Txn) error { return f(ctx, internalTx{t}) })
+}
+
+// Increment implements rangeserver.DB.
+func (d internalDB) Increment(ctx context.Context, key keys.Key, delta int64) (int64, error) {
+	return d.db.Add(ctx, key, delta)
+}
+
+// internalTx implements rangeserver.Tx.
+type internalTx struct{ t *txn.Txn }
+
+func (t internalTx) Get(ctx context.Context, key keys.Key) ([]byte, error) {
+	return t.t.Get(ctx, key, kv.NoLock, kv.Block)
+}
+
+func (t internalTx) Put(ctx context.Context, key keys.Key, value []byte) error {
+	var b txn.WriteBatch
+	b.Put(key, value)
+	return t.t.Write(ctx, &b)
+}
+
+func (t internalTx) Delete(ctx context.Context, key keys.Key) error {
+	var b txn.WriteBatch
+	b.Delete(key)
+	return t.t.Write(ctx, &b)
+}
+
+func (t internalTx) CommitWithTrigger(ctx context.Context, trigger *kv.CommitTrigger) error {
+	return t.t.CommitWithTrigger(ctx, trigger)
+}

@@ -1,0 +1,290 @@
+package server
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/cluster"
+	"meridian/commit/leader"
+	"meridian/commit/leader/tscache"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/placement"
+	"meridian/rangeserver"
+	"meridian/replica"
+	"meridian/route"
+	"meridian/storage/engine"
+	"meridian/transport"
+	"meridian/txn"
+)
+
+// Node is one running node.
+type Node struct {
+	o         Options
+	host      *host.Host
+	clock     *clock.Clock
+	engine    *engine.Engine
+	transport *transport.Transport
+	cluster   *cluster.Cluster
+	router    *route.Sender
+	db        *txn.DB
+	store     atomic.Pointer[rangeserver.Store]
+	leader    leader.Options
+	identity  atomic.Pointer[identity]
+	startedAt time.Time
+
+	listener net.Listener // for nodes
+	sql      sqlLayer
+	http     httpLayer
+
+	ready  chan struct{} // closed when the node serves SQL
+	failed chan error    // holds the first fatal error
+	stops  sync.Once
+
+	joining sync.Mutex // serialises becoming part of a cluster; it is held across waits by design, see adopt
+}
+
+// Start opens the store and listens. A node whose store belongs to a cluster goes on there; another one waits for
+// Init or for a cluster at the join addresses. Start returns once the node listens; see WaitReady.
+func Start(ctx context.Context, o Options) (*Node, error) {
+	o.setDefaults()
+	n := &Node{o: o, host: o.Host, clock: clock.New(o.Host.Clock, o.MaxOffset), startedAt: o.Host.Clock.Now(),
+		ready: make(chan struct{}), failed: make(chan error, 1)}
+	if err := n.start(ctx); err != nil {
+		n.Stop()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) (err error) {
+	eo := engine.Options{CacheBytes: n.o.CacheBytes, OnFatal: n.fail}
+	if n.o.Cache != nil {
+		eo.Cache = n.o.Cache.Cache
+	}
+	if n.o.Small {
+		eo.MemTableBytes, eo.MaxOpenFiles, eo.ReserveBytes = 4<<20, 200, -1
+	} else {
+		eo.MemTableBytes = 64 << 20
+	}
+	if n.engine, err = engine.Open(n.host, n.o.Dir, eo); err != nil {
+		return err
+	}
+	id, err := readIdentity(n.engine)
+	if err != nil {
+		return err
+	}
+	if err := passGuard(ctx, n.engine, n.clock); err != nil {
+		return err
+	}
+	if err := raiseGuard(n.engine, n.clock); err != nil {
+		return err
+	}
+	n.host.Group.Go(n.keepGuard)
+
+	n.transport = transport.New(transport.Options{
+		Host: n.host, Clock: n.clock, NodeID: n.NodeID, ClusterID: n.clusterID,
+		Resolve:   func(id kv.NodeID) (string, bool) { return n.cluster.Resolve(id) },
+		ServerTLS: n.o.PeerTLS, ClientTLS: n.o.PeerTLS,
+	})
+	self := cluster.Entry{Addr: n.o.AdvertiseAddr, SQLAddr: n.o.AdvertiseSQLAddr, HTTPAddr: n.o.HTTPAddr, Locality: n.o.Locality, Build: n.o.Version}
+	if id != nil {
+		self.Node, self.Store = id.node, id.store
+		n.identity.Store(id)
+	}
+	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, Transport: n.transport, Join: n.o.Join,
+		OnClockBroken: n.fail}, self)
+	n.router = route.New(route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Local: localStore{n}, Remote: n.transport, Members: n.cluster})
+	n.db = txn.NewDB(txn.Options{Sender: n.router, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
+	n.transport.Handle(route.Method, route.Serve(localStore{n}, n.clock))
+	n.registerAdmin()
+
+	if n.listener, err = n.host.Network.Listen(n.o.ListenAddr); err != nil {
+		return fmt.Errorf("cannot listen for nodes on %s: %w", n.o.ListenAddr, err)
+	}
+	if err := n.listenSQL(); err != nil {
+		return err
+	}
+	if err := n.listenHTTP(); err != nil {
+		return err
+	}
+	n.host.Group.Go(func(context.Context) {
+		if err := n.transport.Serve(n.listener); err != nil && n.host.Group.Context().Err() == nil {
+			n.fail(err)
+		}
+	})
+	n.cluster.Start()
+	if id != nil {
+		n.host.Group.Go(func(ctx context.Context) { n.failIf(ctx, n.serve(ctx, *id)) })
+	} else if len(n.o.Join) > 0 {
+		n.host.Group.Go(n.joinLoop)
+	}
+	return nil
+}
+
+// localStore is the store once there is one.
+type localStore struct{ n *Node }
+
+// Send implements route.LocalStore.
+func (l localStore) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	s := l.n.store.Load()
+	if s == nil {
+		return nil, &kv.RangeNotFoundError{Range: b.RangeID}
+	}
+	return s.Send(ctx, b)
+}
+
+// serve opens the ranges and the layers above; the identity is durable.
+func (n *Node) serve(ctx context.Context, id identity) error {
+	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router,
+		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}}
+	zone := placement.DefaultZone()
+	if n.o.RangeMaxBytes > 0 {
+		zone.RangeMaxBytes = n.o.RangeMaxBytes
+	}
+	store, err := rangeserver.Open(rangeserver.Options{
+		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store,
+		Participants: map[kv.Protocol]rangeserver.NewParticipant{
+			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant { return leader.New(&n.leader, r, handoff) },
+		},
+		DB: internalDB{n.db}, Cluster: n.cluster, Zone: zones{zone}, OnFatal: n.fail,
+	})
+	if err != nil {
+		return err
+	}
+	n.store.Store(store)
+	n.cluster.StartHeartbeat(livenessStore{n.db})
+	if err := n.startSQL(ctx, id); err != nil {
+		return err
+	}
+	close(n.ready)
+	return nil
+}
+
+// zones gives every range the same configuration.
+type zones struct{ all placement.Zone }
+
+// Zone implements rangeserver.ZoneSource.
+func (z zones) Zone(keys.Key) placement.Zone { return z.all }
+
+// fail reports the first error that ends the node (SV3).
+func (n *Node) fail(err error) {
+	select {
+	case n.failed <- err:
+		n.host.Log.Error("the node stops", "error", err)
+	default:
+	}
+}
+
+func (n *Node) failIf(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		n.fail(err)
+	}
+}
+
+// Failed delivers the error that ended the node.
+func (n *Node) Failed() <-chan error { return n.failed }
+
+// WaitReady returns when the node serves SQL.
+func (n *Node) WaitReady(ctx context.Context) error {
+	select {
+	case <-n.ready:
+		return nil
+	case err := <-n.failed:
+		n.fail(err)
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// NodeID of the node; zero until it belongs to a cluster.
+func (n *Node) NodeID() kv.NodeID {
+	if id := n.identity.Load(); id != nil {
+		return id.node
+	}
+	return 0
+}
+
+func (n *Node) clusterID() [16]byte {
+	if id := n.identity.Load(); id != nil {
+		return id.cluster
+	}
+	return [16]byte{}
+}
+
+// ClusterName is the cluster's identity in print.
+func (n *Node) ClusterName() string {
+	id := n.clusterID()
+	return hex.EncodeToString(id[:])
+}
+
+// Addr, SQLAddr and HTTPAddr are where the node listens.
+func (n *Node) Addr() string    { return n.listener.Addr().String() }
+func (n *Node) SQLAddr() string { return n.sql.addr() }
+
+// HTTPAddr is empty if there is no HTTP.
+func (n *Node) HTTPAddr() string { return n.http.addr() }
+
+// DB runs transactions on the cluster, for tests and tools in this process.
+func (n *Node) DB() *txn.DB { return n.db }
+
+// Store is the node's ranges; nil until it belongs to a cluster.
+func (n *Node) Store() *rangeserver.Store { return n.store.Load() }
+
+// Cluster is what the node knows of the others.
+func (n *Node) Cluster() *cluster.Cluster { return n.cluster }
+
+// Router is the gateway's side of ranges.
+func (n *Node) Router() *route.Sender { return n.router }
+
+// URL is the node's address for PostgreSQL clients.
+func (n *Node) URL(user, database string) string {
+	mode := "require"
+	if n.o.Insecure {
+		mode = "disable"
+	}
+	u := url.URL{Scheme: "postgresql", User: url.User(user), Host: n.o.AdvertiseSQLAddr, Path: "/" + database, RawQuery: "sslmode=" + mode}
+	return u.String()
+}
+
+// Drain lets clients finish, and moves leases away, until ctx ends.
+func (n *Node) Drain(ctx context.Context) {
+	n.cluster.SetDraining(true)
+	n.sql.drain(ctx)
+	s := n.store.Load()
+	for s != nil && s.MoveLeases(ctx) > 0 {
+		if n.host.Clock.Sleep(ctx, 100*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// Stop ends the node. Calling it again does nothing.
+func (n *Node) Stop() {
+	n.stops.Do(func() {
+		n.sql.close()
+		n.http.close()
+		if n.transport != nil {
+			n.transport.Close()
+		}
+		if n.listener != nil {
+			n.listener.Close()
+		}
+		n.host.Group.Stop()
+		if n.engine != nil {
+			if err := n.engine.Close(); err != nil && !errors.Is(err, context.Canceled) {
+				n.host.Log.Warn("closing the store", "error", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"crypto/tls"
+	"time"
+
+	"meridian/cluster"
+	"meridian/host"
+	"meridian/storage/engine"
+)
+
+// Options of a node.
+type Options struct {
+	Host *host.Host
+	// ClientNetwork is where SQL and HTTP listen; nil: Host.Network. The demo's nodes talk to each other over
+	// simulated links and to clients over the machine's.
+	ClientNetwork host.Network
+	// Dir is the store's directory in Host.FS.
+	Dir string
+	// ListenAddr is for nodes, SQLAddr for clients, HTTPAddr for people and monitors (empty: none). The advertised
+	// ones are what others are told; default: what is listened on.
+	ListenAddr, AdvertiseAddr, SQLAddr, AdvertiseSQLAddr, HTTPAddr string
+	// Join are addresses of nodes of the cluster.
+	Join     []string
+	Locality cluster.Locality
+	// Insecure: no TLS and no authentication. Otherwise PeerTLS is shown to nodes (and demands their certificates),
+	// SQLTLS to clients.
+	Insecure        bool
+	PeerTLS, SQLTLS *tls.Config
+	// MaxOffset bounds the difference between any two nodes' clocks; default clock.DefaultMaxOffset.
+	MaxOffset time.Duration
+	// Cache is shared by the stores of one process; nil: the node's own, of CacheBytes.
+	Cache      *Cache
+	CacheBytes int64
+	// StatementBytes bounds what one statement holds in memory.
+	StatementBytes int64
+	// Small makes the store frugal: many nodes in one process.
+	Small   bool
+	Version string
+	// RangeMaxBytes is the size at which ranges split; zero is placement's default (64 MiB).
+	RangeMaxBytes int64
+}
+
+// Cache holds blocks of several stores.
+type Cache struct{ *engine.Cache }
+
+// NewCache makes a cache.
+func NewCache(bytes int64) *Cache { return &Cache{engine.NewCache(bytes)} }
+
+// Unref gives up the maker's share.
+func (c *Cache) Unref() { c.Close() }
+
+func (o *Options) setDefaults() {
+	if o.ClientNetwork == nil {
+		o.ClientNetwork = o.Host.Network
+	}
+	if o.AdvertiseAddr == "" {
+		o.AdvertiseAddr = o.ListenAddr
+	}
+	if o.AdvertiseSQLAddr == "" {
+		o.AdvertiseSQLAddr = o.SQLAddr
+	}
+	if o.MaxOffset == 0 {
+		o.MaxOffset = 500 * time.Millisecond
+	}
+}

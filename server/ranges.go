@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/session"
+)
+
+// ranges answers what SQL asks about ranges.
+type ranges struct{ n *Node }
+
+// eachRange calls f for every range that overlaps [start, end), in key order, as the range index has them.
+func (n *Node) eachRange(ctx context.Context, start, end keys.Key, f func(kv.RangeInfo) error) error {
+	for k := start; k.Less(end); {
+		info, err := n.router.Range(ctx, k, true)
+		if err != nil {
+			return err
+		}
+		if err := f(info); err != nil {
+			return err
+		}
+		k = info.Desc.End
+	}
+	return nil
+}
+
+// Ranges implements session.Ranges.
+func (r ranges) Ranges(ctx context.Context, start, end []byte) ([]session.RangeRow, error) {
+	var rows []session.RangeRow
+	err := r.n.eachRange(ctx, start, end, func(info kv.RangeInfo) error {
+		row := session.RangeRow{ID: info.Desc.ID, Start: info.Desc.Start, End: info.Desc.End, Leaseholder: info.Leaseholder.Node}
+		for _, d := range info.Desc.Replicas {
+			row.Replicas = append(row.Replicas, d.Node)
+			e, _ := r.n.cluster.Get(d.Node)
+			row.Localities = append(row.Localities, e.Locality.String())
+		}
+		resp, err := r.n.router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: rangeProbe(info.Desc.Start)}}})
+		if err == nil && len(resp.Responses) == 1 {
+			if got, ok := resp.Responses[0].(*kv.RangeInfoResponse); ok && got.Desc.ID == info.Desc.ID {
+				row.Bytes, row.Leaseholder = got.LiveBytes, got.Leaseholder
+			}
+		}
+		rows = append(rows, row)
+		return nil
+	})
+	return rows, err
+}
+
+// rangeProbe is a key that addresses the range that begins at start.
+func rangeProbe(start keys.Key) keys.Key {
+	if len(start) == 0 {
+		return keys.Meta1Prefix
+	}
+	return start
+}
+
+// Region implements session.Ranges.
+func (r ranges) Region(node kv.NodeID) string {
+	e, ok := r.n.cluster.Get(node)
+	if !ok {
+		return ""
+	}
+	return e.Locality.Region()
+}
+
+// Split implements session.Ranges.
+func (r ranges) Split(ctx context.Context, at [][]byte) error {
+	for _, k := range at {
+		_, err := r.n.router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: k}}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replicasOn counts the replicas that a node has, as the range index has them.
+func (n *Node) replicasOn(ctx context.Context, node kv.NodeID) (int, error) {
+	count := 0
+	err := n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
+		if _, ok := info.Desc.Replica(node); ok {
+			count++
+		}
+		return nil
+	})
+	return count, err
+}

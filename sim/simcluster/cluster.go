@@ -1,0 +1,171 @@
+// Package simcluster is the fixture of whole clusters: server.Nodes on simulated machines, in one test, in virtual time.
+//
+// Call it inside synctest.Test. The nodes are real: they speak gRPC over simulated links, keep their data on
+// crashable memory disks, and serve PostgreSQL's protocol on simulated listeners, which Dial reaches.
+package simcluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"meridian/cluster"
+	"meridian/server"
+	"meridian/sim"
+)
+
+// Options of a Cluster.
+type Options struct {
+	// Regions and NodesPerRegion are the topology; default three nodes of one region.
+	Regions        *sim.Regions
+	NodesPerRegion int
+	Seed           uint64
+	// LocalRTT is the round trip within a region; default 500 µs.
+	LocalRTT time.Duration
+	// MaxOffset between clocks; default 500 ms.
+	MaxOffset time.Duration
+	// Log receives all nodes' logs; nil: nowhere.
+	Log io.Writer
+	// RangeMaxBytes overrides the split size.
+	RangeMaxBytes int64
+	// Configure may change a node's options before each start.
+	Configure func(i int, o *server.Options)
+}
+
+// Cluster is a simulated cluster. Nodes are numbered from 0; node i runs on machine "n<i+1>".
+type Cluster struct {
+	t        testing.TB
+	o        Options
+	Network  *sim.Network
+	Machines []*sim.Machine
+	nodes    []*server.Node
+}
+
+// Start makes the machines, boots all nodes, begins a cluster and returns when every node is ready.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	c := New(t, o)
+	c.Boot(0)
+	if _, err := c.nodes[0].Init(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < len(c.Machines); i++ {
+		c.Boot(i)
+	}
+	for i := range c.nodes {
+		c.WaitReady(i)
+	}
+	return c
+}
+
+// New makes the machines only. Everything that runs is stopped when the test ends.
+func New(t testing.TB, o Options) *Cluster {
+	if o.Regions == nil {
+		r, err := sim.NewRegions([]string{"local"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Regions = r
+	}
+	if o.NodesPerRegion == 0 {
+		o.NodesPerRegion = 3
+	}
+	if o.LocalRTT == 0 {
+		o.LocalRTT = 500 * time.Microsecond
+	}
+	c := &Cluster{t: t, o: o, Network: sim.NewNetwork(sim.NetworkOptions{Regions: o.Regions, LocalRTT: o.LocalRTT, Seed: o.Seed})}
+	for _, region := range o.Regions.Names {
+		for z := range o.NodesPerRegion {
+			name := "n" + strconv.Itoa(len(c.Machines)+1)
+			log := slog.New(slog.DiscardHandler)
+			if o.Log != nil {
+				log = slog.New(slog.NewTextHandler(o.Log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("on", name)
+			}
+			c.Machines = append(c.Machines, sim.NewMachine(sim.MachineOptions{
+				Name: name, Region: region, Zone: fmt.Sprintf("%s-%c", region, 'a'+z), Network: c.Network, Seed: o.Seed, Log: log}))
+		}
+	}
+	c.nodes = make([]*server.Node, len(c.Machines))
+	t.Cleanup(c.Stop)
+	return c
+}
+
+// Boot starts node i on its machine, which must not run one.
+func (c *Cluster) Boot(i int) {
+	c.t.Helper()
+	m := c.Machines[i]
+	locality, err := cluster.ParseLocality("region=" + m.Region + ",zone=" + m.Zone)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	o := server.Options{
+		Host: m.Boot(context.Background()), Dir: "store", ListenAddr: m.Name + ":1", SQLAddr: m.Name + ":5432", Locality: locality,
+		Insecure: true, Small: true, MaxOffset: c.o.MaxOffset, Version: "test", RangeMaxBytes: c.o.RangeMaxBytes,
+	}
+	for j, other := range c.Machines {
+		if j != i {
+			o.Join = append(o.Join, other.Name+":1")
+		}
+	}
+	if c.o.Configure != nil {
+		c.o.Configure(i, &o)
+	}
+	n, err := server.Start(context.Background(), o)
+	if err != nil {
+		c.t.Fatalf("node %d: %v", i, err)
+	}
+	c.nodes[i] = n
+}
+
+// Node is node i, nil while its machine is down.
+func (c *Cluster) Node(i int) *server.Node { return c.nodes[i] }
+
+// Len is the number of machines.
+func (c *Cluster) Len() int { return len(c.Machines) }
+
+// WaitReady returns when node i serves.
+func (c *Cluster) WaitReady(i int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := c.nodes[i].WaitReady(ctx); err != nil {
+		c.t.Fatalf("node %d is not ready: %v", i, err)
+	}
+}
+
+// Crash ends node i as a kill would: unsynced data is lost, except for each block with the given probability.
+func (c *Cluster) Crash(i, unsyncedPercent int, silent bool) {
+	n := c.nodes[i]
+	if n == nil {
+		return
+	}
+	c.nodes[i] = nil
+	c.Machines[i].Crash(unsyncedPercent, silent)
+	n.Stop()
+}
+
+// StopNode ends node i in an orderly way.
+func (c *Cluster) StopNode(i int) {
+	if n := c.nodes[i]; n != nil {
+		c.nodes[i] = nil
+		n.Stop()
+	}
+}
+
+// Stop ends all nodes.
+func (c *Cluster) Stop() {
+	for i := range c.nodes {
+		c.StopNode(i)
+	}
+}
+
+// Dial connects a client that sits in the node's own region to its SQL port.
+func (c *Cluster) Dial(ctx context.Context, i int) (net.Conn, error) {
+	m := c.Machines[i]
+	return c.Network.Node("client-of-"+m.Name, m.Region).Dial(ctx, m.Name+":5432")
+}
