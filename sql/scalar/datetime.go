@@ -197,12 +197,8 @@ func age(a, b int64) (types.Datum, error) {
 		days--
 	}
 	if days < 0 {
-		// Borrow the length of the month of the earlier date, or of the later one's for a negative age.
-		if neg {
-			days += types.DaysInMonth(y1, m1)
-		} else {
-			days += types.DaysInMonth(y2, m2)
-		}
+		// Borrow the length of the earlier date's month.
+		days += types.DaysInMonth(y2, m2)
 		months--
 	}
 	if months < 0 {

@@ -440,6 +440,10 @@ func powDecimal(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return decimalOf(&apd.Decimal{Exponent: -maxDisplayScale})
 	}
 	scale := clampScale(minSigDigits-int32(v), dscale)
+	if yInt {
+		// Whole powers are computed by multiplication, to a fixed scale.
+		scale = clampScale(minSigDigits, dscale)
+	}
 	if n, ok := types.DecimalToInt(y); ok && yInt && n >= 0 && n < 1000 && int64(scaleOf(x))*n <= 2000 {
 		// Small whole powers are exact.
 		r := &apd.Decimal{Exponent: x.Exponent * int32(n), Negative: x.Negative && n%2 == 1}

@@ -253,7 +253,7 @@ func addTextOperators(r *Registry) {
 		o := r.add(r.ops, sig, Stable)
 		o.TypedEval = func(ts []*types.T) evalN {
 			return func(ctx *Context, args []types.Datum) (types.Datum, error) {
-				return types.NewString(textOf(ctx, args[0], ts[0]) + textOf(ctx, args[1], ts[1])), nil
+				return types.NewString(castText(ctx, args[0], ts[0]) + castText(ctx, args[1], ts[1])), nil
 			}
 		}
 		o.setN(func(ctx *Context, args []types.Datum) (types.Datum, error) {
@@ -263,6 +263,14 @@ func addTextOperators(r *Registry) {
 	r.op2("^@(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return types.NewBool(strings.HasPrefix(a.Str(), b.Str())), nil
 	})
+}
+
+// castText is a value's text as a cast gives it, which spells booleans out.
+func castText(ctx *Context, d types.Datum, t *types.T) string {
+	if d.Phys() == types.PhysBool {
+		return choose(d.Bool(), "true", "false")
+	}
+	return textOf(ctx, d, t)
 }
 
 // textOf is a value's output text in the session.

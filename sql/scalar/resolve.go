@@ -246,6 +246,10 @@ func (r *Registry) choose(all []candidate, args []*types.T, operator bool, text 
 				ok = false
 				break
 			}
+			if operator && c.args[i].Kind == types.KindAny && ElemType(t) != nil {
+				ok = false // text || anything takes no arrays
+				break
+			}
 		}
 		if ok && consistentPolymorphic(c.args, args) {
 			kept = append(kept, c)
@@ -310,8 +314,12 @@ func (r *Registry) choose(all []candidate, args []*types.T, operator bool, text 
 		}
 		if known != nil && uniform && unknown {
 			var out []candidate
+			assumed := make([]*types.T, len(args))
+			for i := range assumed {
+				assumed[i] = known
+			}
 			for _, c := range cands {
-				ok := true
+				ok := consistentPolymorphic(c.args, assumed)
 				for i := range args {
 					if !types.CanCast(known, c.args[i], types.CastImplicit) {
 						ok = false
@@ -393,6 +401,10 @@ func byCategory(cands []candidate, args []*types.T) []candidate {
 // consistentPolymorphic reports whether anyelement and anyarray can stand for one type throughout.
 func consistentPolymorphic(declared, args []*types.T) bool {
 	var elem *types.T
+	hasArray := false
+	for _, d := range declared {
+		hasArray = hasArray || d.Kind == types.KindAnyArray
+	}
 	for i, d := range declared {
 		if i >= len(args) || args[i].Kind == types.KindUnknown {
 			continue
@@ -401,6 +413,9 @@ func consistentPolymorphic(declared, args []*types.T) bool {
 		switch d.Kind {
 		case types.KindAnyElement:
 			e = args[i]
+			if hasArray && ElemType(e) != nil {
+				return false // there are no arrays of arrays
+			}
 		case types.KindAnyArray:
 			if e = ElemType(args[i]); e == nil {
 				return false

@@ -273,7 +273,18 @@ type numField struct {
 }
 
 func (p *stampParser) syntax() error {
-	return sqlstate.New(sqlstate.InvalidDatetimeFormat, "invalid input syntax for type %s: %q", p.t.Name(), Raw(p.orig))
+	return sqlstate.New(sqlstate.InvalidDatetimeFormat, "invalid input syntax for type %s: %q", stampName(p.t), Raw(p.orig))
+}
+
+// stampName is how messages about bad input call a type.
+func stampName(t *T) string {
+	switch t.Kind {
+	case KindTime:
+		return "time"
+	case KindTimestamp:
+		return "timestamp"
+	}
+	return t.Name()
 }
 
 func (p *stampParser) fieldRange() error {
@@ -357,6 +368,19 @@ func (p *stampParser) word(s string) (string, error) {
 	if strings.HasPrefix(w, "t") && len(w) == 1 && i < len(s) && isDigit(s[i]) {
 		return s[i:], nil
 	}
+	if w == "j" && i < len(s) && isDigit(s[i]) && !p.out.hasDate {
+		d, rest := takeDigits(s[i:])
+		n, err := strconv.ParseInt(d, 10, 32)
+		if err != nil {
+			return "", p.fieldRange()
+		}
+		y, m, dd := CivilFromDays(n - 2451545)
+		p.bc = y <= 0
+		if p.bc {
+			y = 1 - y
+		}
+		return rest, p.setDate(y, m, dd)
+	}
 	dw, ok := lookupDateWord(w)
 	if !ok {
 		if loc, found := LoadZone(w); found && len(w) > 2 {
@@ -381,11 +405,6 @@ func (p *stampParser) word(s string) (string, error) {
 		}
 		p.mon = dw.value
 	case 'a', 'p':
-		if !p.out.hasTime && len(p.nums) == 1 && p.nums[0].digits <= 2 {
-			// "5 pm"
-			p.out.hasTime, p.out.micros = true, int64(p.nums[0].v)*HourMicros
-			p.nums = nil
-		}
 		if !p.out.hasTime || p.pm != 0 {
 			return "", p.syntax()
 		}
@@ -617,7 +636,7 @@ func (p *stampParser) finish() (stamp, error) {
 			day, year = b, a
 		}
 		y := year.v
-		if year.digits <= 2 {
+		if year.digits <= 2 && !p.bc {
 			y = twoDigitYear(y)
 		}
 		o.hasDate, o.year, o.month, o.day = true, y, p.mon, day.v
@@ -641,7 +660,7 @@ func (p *stampParser) finish() (stamp, error) {
 		} else if o.year == 0 {
 			return *o, p.fieldRange()
 		}
-		if o.year > 5874897 || o.month < 1 || o.month > 12 || o.day < 1 || o.day > DaysInMonth(o.year, o.month) {
+		if o.month < 1 || o.month > 12 || o.day < 1 || o.day > DaysInMonth(o.year, o.month) {
 			err := p.fieldRange().(*sqlstate.Error)
 			if o.month > 12 || o.month < 1 || o.day > 31 || o.day < 1 {
 				err = err.WithHint(`Perhaps you need a different "datestyle" setting.`)

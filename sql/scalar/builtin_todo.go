@@ -1,3 +1,0 @@
-package scalar
-
-func addToChar(*Registry) {}
