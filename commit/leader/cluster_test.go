@@ -118,7 +118,7 @@ type cluster struct {
 func newCluster(t testing.TB, seed int64, latency time.Duration, bounds ...string) (c *cluster, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := machine.New(ctx, machine.Options{FS: vfs.NewMem()})
-	e, err := engine.Open(h, "store", engine.Options{CacheBytes: 1 << 20, MemTableBytes: 1 << 20, ReserveBytes: -1})
+	e, err := engine.Open(h, "store", engine.Options{CacheBytes: 64 << 20, MemTableBytes: 8 << 20, ReserveBytes: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,9 @@
 //	P4 (I4): the node's clock is past every timestamp that is written or resolved here. So a reading of it that a
 //	    transaction has brought back (kv.Txn.Observed) bounds its uncertainty: what carries a later local timestamp
 //	    was written after that reading.
-//	P5: a one-phase commit leaves no record by which a second delivery of it could be recognised. The store
-//	    remembers recent ones; beyond that the gateway never sends one again (coordinator, CO4).
+//	P5: whatever is done about a transaction's record, and every one-phase commit, leaves a mark in the store's
+//	    timestamp cache. So most one-phase commits need not look for a record, and a second delivery of a recent
+//	    one is recognised; beyond that the gateway never sends one again (coordinator, CO4).
 //	P6: waits form a graph of which each edge is a push, and a cycle of pushes is found at one of its members
 //	    (push.go). The member that gives up is one that is less than the one it waits for.
 //	P7 (I1, I5): nothing is answered before Propose returned, and what was evaluated under one lease is applied

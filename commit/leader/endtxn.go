@@ -15,29 +15,37 @@ import (
 
 // mayCommitInOnePhase says whether the transaction may commit at its write timestamp. Nothing of it is anywhere but
 // in this batch, except that somebody may have pushed it, or taken it for dead.
+//
+// P5: whatever is done about a transaction's record, and a one-phase commit, leaves a mark in the store's timestamp
+// cache. So without a mark, and under a lease that is older than the transaction, there is no record; most
+// transactions need not look for one.
 func (q *request) mayCommitInOnePhase() error {
+	q.hasOwn = false
+	low := *q.p.low.Load()
+	marked, own := q.p.o.Cache.Marked(q.txn.ID)
+	if marked.Forward(low).Less(q.txn.MinTimestamp) {
+		return q.mayCommitAt()
+	}
 	rec, err := q.p.record(q.p.o.Engine, q.end.Anchor, q.txn.ID)
 	if err != nil {
 		return err
 	}
-	if q.own = rec; rec != nil {
-		switch rec.Status {
-		case kv.Aborted:
-			return &kv.TxnAbortedError{ID: rec.ID, Reason: "the record says so"}
-		case kv.Committed, kv.Staging:
-			return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: rec.WriteTimestamp}
+	if rec == nil {
+		if own {
+			return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: q.txn.WriteTimestamp}
 		}
-		q.pushWrite(rec.WriteTimestamp) // CR3
+		return q.mayCommitAt()
 	}
-	// P5: this store remembers for a while what it committed in one phase.
-	if _, owner := q.p.o.Cache.Max(onePhaseMark(q.txn.ID)); owner == q.txn.ID {
-		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: q.txn.WriteTimestamp}
+	q.hasOwn = true
+	switch rec.Status {
+	case kv.Aborted:
+		return &kv.TxnAbortedError{ID: rec.ID, Reason: "the record says so"}
+	case kv.Committed, kv.Staging:
+		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: rec.WriteTimestamp}
 	}
+	q.pushWrite(rec.WriteTimestamp) // CR3
 	return q.mayCommitAt()
 }
-
-// onePhaseMark is a key that nobody reads, for the timestamp cache to remember a one-phase commit by.
-func onePhaseMark(id kv.TxnID) keys.Key { return append(keys.Key("\x01t"), id[:]...) }
 
 // mayCommitAt says whether the transaction's snapshot is that of its commit, and the commit in time.
 func (q *request) mayCommitAt() error {
@@ -51,7 +59,7 @@ func (q *request) mayCommitAt() error {
 // endOnePhase commits a transaction whose writes were all in this batch.
 func (q *request) endOnePhase(r *kv.EndTxnRequest) (kv.Response, error) {
 	p := q.p
-	if q.own != nil {
+	if q.hasOwn {
 		q.batch.Delete(keys.TxnKey(r.Anchor, q.txn.ID))
 	}
 	if err := q.trigger(r); err != nil {
@@ -126,7 +134,7 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 		return resp, nil
 	}
 	if rec.Status == kv.Staging {
-		q.batch.Put(key, rec.Append(nil))
+		q.putRecord(key, rec)
 		q.records = append(q.records, rec)
 		resp.Staged = true
 		p.o.Metrics.Stages.Add(1)
@@ -142,7 +150,7 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 	case len(resp.Unresolved) > 0:
 		out := *rec
 		out.LockSpans = resp.Unresolved
-		q.batch.Put(key, out.Append(nil))
+		q.putRecord(key, &out)
 	case stored != nil:
 		q.batch.Delete(key) // CR1: nothing will ask for it
 	}
@@ -152,6 +160,12 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 	}
 	p.o.Metrics.Aborts.Add(1)
 	return resp, nil
+}
+
+// putRecord stores a record, and leaves the mark that says so (P5).
+func (q *request) putRecord(key keys.Key, r *commit.Record) {
+	q.batch.Put(key, r.Append(nil))
+	q.marks = append(q.marks, r.ID)
 }
 
 // stored reads a record as the batch has left it.
@@ -270,7 +284,7 @@ func (q *request) heartbeat(r *kv.HeartbeatTxnRequest) (kv.Response, error) {
 		return nil, err
 	}
 	if rec != stored {
-		q.batch.Put(key, rec.Append(nil))
+		q.putRecord(key, rec)
 	}
 	return &kv.HeartbeatTxnResponse{Txn: rec.Txn()}, nil
 }
@@ -287,7 +301,7 @@ func (q *request) recoverTxn(r *kv.RecoverTxnRequest) (kv.Response, error) {
 	}
 	rec := commit.Finish(stored, r)
 	if rec != stored {
-		q.batch.Put(key, rec.Append(nil))
+		q.putRecord(key, rec)
 		q.records = append(q.records, rec)
 	}
 	return &kv.RecoverTxnResponse{Txn: rec.Txn()}, nil

@@ -61,9 +61,10 @@ type Options struct {
 	// 50 ms.
 	DeadlockDelay time.Duration
 
-	once    sync.Once
-	readers sync.Pool // of *mvcc.Reader
-	writers sync.Pool // of *mvcc.Writer
+	once     sync.Once
+	readers  sync.Pool // of *mvcc.Reader
+	writers  sync.Pool // of *mvcc.Writer
+	requests sync.Pool // of *request
 }
 
 func (o *Options) fill() {
@@ -99,6 +100,24 @@ func (o *Options) putReader(r *mvcc.Reader) error {
 	err := r.Close()
 	o.readers.Put(r)
 	return err
+}
+
+func (o *Options) request(p *Participant, b *kv.Batch) *request {
+	q, _ := o.requests.Get().(*request)
+	if q == nil {
+		q = &request{}
+	}
+	q.p, q.b, q.txn = p, b, b.Txn
+	return q
+}
+
+// putRequest takes a request back, unless an outcome that it waits for is still unknown.
+func (o *Options) putRequest(q *request) {
+	if q.unknown {
+		return
+	}
+	*q = request{}
+	o.requests.Put(q)
 }
 
 func (o *Options) writer(src engine.Reader, b *engine.Batch) *mvcc.Writer {

@@ -235,6 +235,7 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	batch := p.o.Engine.NewBatch()
 	defer batch.Close()
 	batch.Put(key, rec.Append(nil))
+	q.marks = append(q.marks[:0], rec.ID)
 	q.cmd = replica.Command{LeaseSequence: q.lease, Batch: batch.Repr()}
 	if q.settled.Store(false); ctx.Done() != nil {
 		q.cmd.Settled = q.settle
@@ -242,8 +243,10 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	if err := p.r.Propose(ctx, &q.cmd); err != nil {
 		_, ambiguous := err.(*kv.AmbiguousError)
 		keep = ambiguous && ctx.Done() != nil
+		q.unknown = keep
 		return nil, 0, err
 	}
+	q.mark()
 	p.waits.changed(rec)
 	return rec, outcome, nil
 }

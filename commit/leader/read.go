@@ -197,9 +197,15 @@ func (q *request) readAll(rd *mvcc.Reader, latched bool) error {
 
 // begin starts an evaluation.
 func (q *request) begin() {
-	q.resp = &kv.BatchResponse{Responses: make([]kv.Response, 0, len(q.b.Requests))}
+	if n := len(q.b.Requests); n <= len(smallAnswer{}.slots) {
+		a := &smallAnswer{}
+		a.resp.Responses = a.slots[:0]
+		q.resp = &a.resp
+	} else {
+		q.resp = &kv.BatchResponse{Responses: make([]kv.Response, 0, n)}
+	}
 	q.keysLeft, q.bytesLeft = q.b.MaxKeys, q.b.TargetBytes
-	q.acquired, q.records, q.released = q.acquired[:0], q.records[:0], q.released[:0]
+	q.acquired, q.records, q.released, q.marks = q.acquired[:0], q.records[:0], q.released[:0], q.marks[:0]
 }
 
 func (q *request) readOptions(lock kv.LockStrength) mvcc.ReadOptions {

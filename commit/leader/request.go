@@ -93,9 +93,17 @@ type request struct {
 	// effects in memory once the command is applied
 	acquired []acquired
 	records  []*commit.Record // changed
-	own      *commit.Record   // the transaction's, when it commits in one phase
+	hasOwn   bool             // the transaction, which commits in one phase, has a record
 	released []released
+	marks    []kv.TxnID // whose record was written
 	settled  atomic.Bool
+	unknown  bool // a proposal's outcome: settle will be called
+}
+
+// smallAnswer is a response to a few requests, in one piece.
+type smallAnswer struct {
+	resp  kv.BatchResponse
+	slots [4]kv.Response
 }
 
 type acquired struct {
@@ -126,8 +134,16 @@ func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 			}
 		}
 	}
-	q := &request{p: p, b: b, txn: b.Txn, traits: traitsOf(b)}
-	defer p.locks.Finish(&q.guard)
+	q := p.o.request(p, b)
+	q.traits = traitsOf(b)
+	resp, err := q.send(ctx)
+	p.locks.Finish(&q.guard)
+	p.o.putRequest(q)
+	return resp, err
+}
+
+func (q *request) send(ctx context.Context) (*kv.BatchResponse, error) {
+	p := q.p
 	var err error
 	switch {
 	case q.admin:

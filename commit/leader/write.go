@@ -111,6 +111,7 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		err = p.r.Propose(ctx, &q.cmd)
 		if _, ambiguous := err.(*kv.AmbiguousError); ambiguous {
 			keep = ctx.Done() != nil
+			q.unknown = keep
 			q.discard()
 			return false, err
 		}
@@ -131,6 +132,7 @@ func add(a, b mvcc.Stats) mvcc.Stats {
 // settle is called once the outcome of an ambiguous proposal is known, to this node at least.
 func (q *request) settle() {
 	if q.settled.CompareAndSwap(false, true) {
+		q.mark()
 		if q.end != nil {
 			q.releaseLocks() // decided or not, the transaction has ended
 		}
@@ -628,14 +630,22 @@ func (q *request) effects() {
 		}
 	}
 	q.releaseLocks()
+	q.mark()
 	for _, r := range q.records {
 		q.p.waits.changed(r)
 	}
 	if n := len(q.resp.Responses); q.end != nil && n > 0 {
 		if e, ok := q.resp.Responses[n-1].(*kv.EndTxnResponse); ok && e.OnePhase {
 			q.p.o.Metrics.OnePhaseCommits.Add(1)
-			q.p.o.Cache.Add(onePhaseMark(q.txn.ID), q.txn.WriteTimestamp, q.txn.ID) // P5
+			q.p.o.Cache.Mark(q.txn.ID, q.txn.WriteTimestamp, true) // P5
 		}
+	}
+}
+
+// mark notes whose records were written (P5).
+func (q *request) mark() {
+	for _, id := range q.marks {
+		q.p.o.Cache.Mark(id, q.now, false)
 	}
 }
 

@@ -131,8 +131,26 @@ func merge(at *clock.Timestamp, owner *kv.TxnID, t clock.Timestamp, by kv.TxnID)
 }
 
 // Add remembers that a key was read at a timestamp by a transaction (zero: by none, or by several).
-func (c *Cache) Add(k keys.Key, at clock.Timestamp, by kv.TxnID) {
-	h := hashKey(k)
+func (c *Cache) Add(k keys.Key, at clock.Timestamp, by kv.TxnID) { c.add(hashKey(k), at, by) }
+
+// Mark remembers that something was done about a transaction, at a timestamp; own says that it was the transaction
+// itself.
+func (c *Cache) Mark(id kv.TxnID, at clock.Timestamp, own bool) {
+	h := hashKey(id[:])
+	if !own {
+		id = kv.TxnID{}
+	}
+	c.add(h, at, id)
+}
+
+// Marked answers the latest timestamp at which the transaction may have been marked, and whether it certainly was,
+// by itself. T1 and T2 hold for it as for keys.
+func (c *Cache) Marked(id kv.TxnID) (at clock.Timestamp, own bool) {
+	at, owner := c.point(hashKey(id[:]))
+	return at, owner == id
+}
+
+func (c *Cache) add(h uint64, at clock.Timestamp, by kv.TxnID) {
 	s := &c.shards[h>>(64-6)]
 	s.mu.Lock()
 	if s.sets == nil {
@@ -209,8 +227,13 @@ func (c *Cache) AddLowWater(at clock.Timestamp) { c.floor.forward(at) }
 
 // Max answers for one key (T1, T2).
 func (c *Cache) Max(k keys.Key) (at clock.Timestamp, owner kv.TxnID) {
+	at, owner = c.point(hashKey(k))
+	c.spans.max(k, &at, &owner)
+	return at, owner
+}
+
+func (c *Cache) point(h uint64) (at clock.Timestamp, owner kv.TxnID) {
 	at = c.floor.load()
-	h := hashKey(k)
 	s := &c.shards[h>>(64-6)]
 	s.mu.Lock()
 	if s.sets != nil {
@@ -224,7 +247,6 @@ func (c *Cache) Max(k keys.Key) (at clock.Timestamp, owner kv.TxnID) {
 		}
 	}
 	s.mu.Unlock()
-	c.spans.max(k, &at, &owner)
 	return at, owner
 }
 
