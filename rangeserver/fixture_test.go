@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,8 +57,15 @@ type node struct {
 	net     *transport.Transport
 	store   *rangeserver.Store
 	entry   cluster_.Entry
-	up      bool
+	up      atomic.Bool
+
+	incarnation uint64
+	// slow is how long a sync takes while the node runs. Pebble holds a mutex across syncs when it opens, closes and
+	// changes its log, which would stop virtual time, so the disk is fast then.
+	slow time.Duration
 }
+
+func (n *node) isUp() bool { return n.up.Load() }
 
 const liveFor = 2250 * time.Millisecond
 
@@ -138,13 +146,8 @@ func (n *node) heartbeat(ctx context.Context) {
 	l := n.c.liveness
 	l.mu.Lock()
 	r := l.records[n.id]
-	if r == nil {
-		r = &record{}
-		l.records[n.id] = r
-	}
-	r.incarnation++
-	mine := r.incarnation
 	l.mu.Unlock()
+	mine := n.incarnation
 	for {
 		l.mu.Lock()
 		if r.incarnation != mine {
@@ -185,7 +188,7 @@ func (n *node) start(bootstrap bool) {
 	n.host = n.machine.Boot(context.Background())
 	n.clock = clock.New(n.host.Clock, clock.DefaultMaxOffset)
 	var err error
-	n.engine, err = engine.Open(n.host, "store", engine.Options{CacheBytes: 4 << 20, MemTableBytes: 1 << 20, ReserveBytes: -1})
+	n.engine, err = engine.Open(n.host, "store", engine.Options{CacheBytes: 4 << 20, MemTableBytes: 8 << 20, ReserveBytes: -1})
 	check(t, err)
 	if bootstrap {
 		check(t, rangeserver.Bootstrap(n.engine, n.id, kv.StoreID(n.id), n.clock.Now(), nil))
@@ -202,6 +205,14 @@ func (n *node) start(bootstrap bool) {
 	}
 	n.c.mu.Unlock()
 	check(t, err)
+	lv := n.c.liveness
+	lv.mu.Lock()
+	if lv.records[n.id] == nil {
+		lv.records[n.id] = &record{}
+	}
+	lv.records[n.id].incarnation++
+	n.incarnation = lv.records[n.id].incarnation
+	lv.mu.Unlock()
 	n.host.Group.Go(n.heartbeat)
 	n.store, err = rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Liveness: nodeLiveness{n.c.liveness, n},
@@ -215,15 +226,16 @@ func (n *node) start(bootstrap bool) {
 	})
 	check(t, err)
 	n.host.Group.Go(func(context.Context) { _ = n.net.Serve(l) })
-	n.up = true
+	n.machine.Disk.SetSyncDelay(n.slow)
+	n.up.Store(true)
 }
 
 // stop ends a node in good order.
 func (n *node) stop() {
-	if !n.up {
+	if !n.up.CompareAndSwap(true, false) {
 		return
 	}
-	n.up = false
+	n.machine.Disk.SetSyncDelay(0)
 	n.net.Close()
 	n.host.Group.Stop()
 	_ = n.engine.Close()
@@ -355,7 +367,7 @@ func (c *cluster) serve(r kv.RangeID, seq uint64, at clock.Timestamp, n kv.NodeI
 
 // send finds the leaseholder of a key and sends it requests.
 func (c *cluster) send(ctx context.Context, k keys.Key, reqs ...kv.Request) (*kv.BatchResponse, error) {
-	var last error = errors.New("nobody has the range")
+	var last error = errNobody
 	for i := 0; ; i++ {
 		if i > 0 && i%len(c.nodes) == 0 {
 			if err := ctx.Err(); err != nil {
@@ -364,7 +376,7 @@ func (c *cluster) send(ctx context.Context, k keys.Key, reqs ...kv.Request) (*kv
 			time.Sleep(20 * time.Millisecond)
 		}
 		n := c.nodes[i%len(c.nodes)]
-		if !n.up {
+		if !n.isUp() {
 			continue
 		}
 		info, ok := n.store.Lookup(keys.Addr(k))

@@ -141,7 +141,7 @@ func (c *cluster) leaseholder(id kv.RangeID) *node {
 	c.t.Helper()
 	for range 200 {
 		for _, n := range c.nodes {
-			if !n.up {
+			if !n.isUp() {
 				continue
 			}
 			if r := n.store.Replica(id); r != nil && r.Desc() != nil {

@@ -24,7 +24,7 @@ type leaseState struct {
 func (r *Replica) newLeaseState(l lease.Lease) *leaseState {
 	s := &leaseState{Lease: l}
 	s.held = !l.IsZero() && l.Holder.Replica == r.replicaID && l.Holder.Node == r.o.Node
-	s.stale = s.held && l.ProposedAt.Less(r.o.StartedAt) && l.Kind == lease.Expiration
+	s.stale = s.held && l.ProposedAt.Less(r.o.StartedAt)
 	s.limit = l.Expiration.Wall - int64(r.o.Clock.MaxOffset())
 	return s
 }
