@@ -112,11 +112,11 @@ func replySize(r *kv.BatchResponse) int {
 	return n
 }
 
-// OneRange reports whether all addresses of a span are in one range, as far as is remembered; if nothing is, it
-// says yes, and Send finds out.
-func (s *Sender) OneRange(span keys.Span) bool {
-	e := s.cache.find(span.Start)
-	return e == nil || span.Stop().Compare(e.desc.End) <= 0
+// OneRange reports whether two addresses are in one range, as far as is remembered; if nothing is, it says yes, and
+// Send finds out.
+func (s *Sender) OneRange(first, last keys.Key) bool {
+	e := s.cache.find(first)
+	return e == nil || last.Less(e.desc.End)
 }
 
 // Range returns what is known of the range that contains k, after a lookup if nothing is. fresh asks the index.

@@ -21,9 +21,9 @@ type Sender interface {
 
 // Ranges knows where keys are, without asking anyone; route.Sender does.
 type Ranges interface {
-	// OneRange reports whether all addresses of a span are in one range. It may be wrong: the answer to a one-phase
-	// commit that spans several ranges is *kv.OnePhaseError.
-	OneRange(s keys.Span) bool
+	// OneRange reports whether first and last, which are addresses, are in one range. It may be wrong: the answer to
+	// a one-phase commit that spans several ranges is *kv.OnePhaseError.
+	OneRange(first, last keys.Key) bool
 }
 
 // Options are what a DB is made of.

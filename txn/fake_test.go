@@ -60,6 +60,7 @@ type fakeRecord struct {
 	status  kv.Status
 	at      clock.Timestamp
 	beats   int
+	attempt uint32
 	ignored []kv.SeqRange
 }
 
@@ -75,13 +76,7 @@ func (f *fakeKV) rangeOf(k keys.Key) int {
 	return sort.Search(len(f.splits), func(i int) bool { return f.splits[i] > string(k) })
 }
 
-func (f *fakeKV) OneRange(s keys.Span) bool {
-	last := slices.Clone(s.Stop())
-	if n := len(last); n > 0 && last[n-1] == 0 {
-		last = last[:n-1]
-	}
-	return f.rangeOf(s.Start) == f.rangeOf(last)
-}
+func (f *fakeKV) OneRange(first, last keys.Key) bool { return f.rangeOf(first) == f.rangeOf(last) }
 
 // waitError asks to wait for a transaction.
 type waitError struct{ holder kv.TxnMeta }
@@ -243,6 +238,7 @@ func (f *fakeKV) ended(k string, txn kv.TxnMeta) bool {
 	if rec == nil || rec.status != kv.Committed && rec.status != kv.Aborted {
 		return false
 	}
+	txn.Attempt = rec.attempt
 	f.resolve(k, txn, rec.status, rec.at, rec.ignored)
 	return true
 }
@@ -523,7 +519,7 @@ func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
 				rec = &fakeRecord{}
 				f.records[e.txn.ID] = rec
 			}
-			rec.status, rec.at, rec.ignored = kv.Staging, e.txn.WriteTimestamp, e.txn.IgnoredSeqs
+			rec.status, rec.at, rec.ignored, rec.attempt = kv.Staging, e.txn.WriteTimestamp, e.txn.IgnoredSeqs, e.txn.Attempt
 			return &kv.EndTxnResponse{Staged: true, CommitTimestamp: e.txn.WriteTimestamp}, nil
 		}
 	}
@@ -547,7 +543,7 @@ func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
 	}
 	delete(f.records, e.txn.ID)
 	if len(out.Unresolved) > 0 && !r.OnePhase {
-		f.records[e.txn.ID] = &fakeRecord{status: status, at: e.txn.WriteTimestamp, ignored: e.txn.IgnoredSeqs}
+		f.records[e.txn.ID] = &fakeRecord{status: status, at: e.txn.WriteTimestamp, ignored: e.txn.IgnoredSeqs, attempt: e.txn.Attempt}
 	}
 	return out, nil
 }

@@ -619,7 +619,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	}
 	t.c.SetTrigger(trigger)
 	one := false
-	if bounds, ok := t.c.MayCommitInOnePhase(); ok && db.o.Ranges != nil && db.o.Ranges.OneRange(bounds) {
+	if db.o.Ranges != nil && t.c.MayCommitInOnePhase() && db.o.Ranges.OneRange(t.c.WriteBounds()) {
 		// A record at the present anchor would be left behind. No heartbeat makes one from here on.
 		db.beats.remove(&t.beat)
 		one = !t.beat.record()

@@ -34,35 +34,102 @@ type tombstone struct {
 	seq  kv.Seq
 }
 
-// buffer holds writes until they are sent.
+// smallBuffer is the number of keys up to which a sorted slice does.
+const smallBuffer = 32
+
+// buffer holds writes until they are sent: in key order, first in a slice, and in a tree once there are many.
 type buffer struct {
+	small      []*entry
 	tree       *btree.BTreeG[*entry]
 	tombstones []tombstone
 	bytes      int
-	pivot      entry // lookups without allocation
 }
 
 func (b *buffer) empty() bool { return b.len() == 0 && len(b.tombstones) == 0 }
 
 func (b *buffer) len() int {
 	if b.tree == nil {
-		return 0
+		return len(b.small)
 	}
 	return b.tree.Len()
 }
 
 func (b *buffer) reset() {
-	b.tree, b.tombstones, b.bytes = nil, nil, 0
+	*b = buffer{}
+}
+
+// search finds the place of a key in the slice.
+func (b *buffer) search(k keys.Key) (int, bool) {
+	lo, hi := 0, len(b.small)
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if c := bytes.Compare(b.small[m].key, k); c == 0 {
+			return m, true
+		} else if c < 0 {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	return lo, false
 }
 
 func (b *buffer) find(k keys.Key) *entry {
-	if b.tree == nil {
-		return nil
+	if b.tree != nil {
+		e, _ := b.tree.Get(&entry{key: k})
+		return e
 	}
-	b.pivot.key = k
-	e, _ := b.tree.Get(&b.pivot)
-	b.pivot.key = nil
-	return e
+	if i, ok := b.search(k); ok {
+		return b.small[i]
+	}
+	return nil
+}
+
+func (b *buffer) insert(e *entry) {
+	if b.tree == nil && len(b.small) < smallBuffer {
+		i, _ := b.search(e.key)
+		b.small = slices.Insert(b.small, i, e)
+		return
+	}
+	if b.tree == nil {
+		b.tree = btree.NewG(16, lessEntry)
+		for _, x := range b.small {
+			b.tree.ReplaceOrInsert(x)
+		}
+		b.small = nil
+	}
+	b.tree.ReplaceOrInsert(e)
+}
+
+func (b *buffer) remove(e *entry) {
+	if b.tree != nil {
+		b.tree.Delete(e)
+	} else if i, ok := b.search(e.key); ok {
+		b.small = slices.Delete(b.small, i, i+1)
+	}
+}
+
+// all calls f for each key in order.
+func (b *buffer) all(f func(*entry) bool) {
+	if b.tree != nil {
+		b.tree.Ascend(f)
+		return
+	}
+	for _, e := range b.small {
+		if !f(e) {
+			return
+		}
+	}
+}
+
+// ends are the first and the last key; there must be one.
+func (b *buffer) ends() (lo, hi *entry) {
+	if b.tree == nil {
+		return b.small[0], b.small[len(b.small)-1]
+	}
+	lo, _ = b.tree.Min()
+	hi, _ = b.tree.Max()
+	return lo, hi
 }
 
 // put adds a version and returns its entry. Sequence numbers grow.
@@ -72,13 +139,10 @@ func (b *buffer) put(k keys.Key, v []byte, seq kv.Seq) *entry {
 		e.versions = append(e.versions, version{seq, v})
 		return e
 	}
-	if b.tree == nil {
-		b.tree = btree.NewG(16, lessEntry)
-	}
 	b.bytes += len(k) + 64
 	e := &entry{key: k, inline: [1]version{{seq, v}}}
 	e.versions = e.inline[:1:1]
-	b.tree.ReplaceOrInsert(e)
+	b.insert(e)
 	return e
 }
 
@@ -132,16 +196,22 @@ func (b *buffer) touches(s keys.Span) bool {
 }
 
 func (b *buffer) ascend(s keys.Span, f func(*entry) bool) {
-	if b.tree == nil {
-		return
-	}
 	if s.Point() {
 		if e := b.find(s.Start); e != nil {
 			f(e)
 		}
 		return
 	}
-	b.tree.AscendRange(&entry{key: s.Start}, &entry{key: s.End}, f)
+	if b.tree != nil {
+		b.tree.AscendRange(&entry{key: s.Start}, &entry{key: s.End}, f)
+		return
+	}
+	i, _ := b.search(s.Start)
+	for ; i < len(b.small) && bytes.Compare(b.small[i].key, s.End) < 0; i++ {
+		if !f(b.small[i]) {
+			return
+		}
+	}
 }
 
 // overlay lays the buffer at seq over rows, which are all that ranges have within s, in key order or against it.
@@ -190,11 +260,8 @@ func (b *buffer) overlay(rows []kv.KeyValue, s keys.Span, reverse bool, seq kv.S
 // rollback forgets all writes after seq.
 func (b *buffer) rollback(seq kv.Seq) {
 	b.tombstones = slices.DeleteFunc(b.tombstones, func(t tombstone) bool { return t.seq > seq })
-	if b.tree == nil {
-		return
-	}
 	var gone []*entry
-	b.tree.Ascend(func(e *entry) bool {
+	b.all(func(e *entry) bool {
 		for n := len(e.versions); n > 0 && e.versions[n-1].seq > seq; n-- {
 			b.bytes -= len(e.versions[n-1].value) + 16
 			e.versions[n-1] = version{}
@@ -207,7 +274,7 @@ func (b *buffer) rollback(seq kv.Seq) {
 	})
 	for _, e := range gone {
 		b.bytes -= len(e.key) + 64
-		b.tree.Delete(e)
+		b.remove(e)
 	}
 }
 
@@ -219,11 +286,8 @@ func (b *buffer) requests(spare int) []kv.Request {
 		t := &b.tombstones[i]
 		reqs = append(reqs, &kv.DeleteRangeRequest{Start: t.span.Start, End: t.span.End, Seq: t.seq})
 	}
-	if b.tree == nil {
-		return reqs
-	}
-	puts := make([]kv.PutRequest, 0, min(b.tree.Len(), 1024))
-	b.tree.Ascend(func(e *entry) bool {
+	puts := make([]kv.PutRequest, 0, min(b.len(), 1024))
+	b.all(func(e *entry) bool {
 		v := e.versions[len(e.versions)-1]
 		switch {
 		case len(b.tombstones) > 0 && b.covered(e.key, ^kv.Seq(0)) > v.seq:
@@ -256,18 +320,16 @@ func (b *buffer) history() []kv.Request {
 		t := &b.tombstones[i]
 		all = append(all, numbered{t.seq, &kv.DeleteRangeRequest{Start: t.span.Start, End: t.span.End, Seq: t.seq}})
 	}
-	if b.tree != nil {
-		b.tree.Ascend(func(e *entry) bool {
-			for _, v := range e.versions {
-				if v.value == nil {
-					all = append(all, numbered{v.seq, &kv.DeleteRequest{Key: e.key, Seq: v.seq}})
-				} else {
-					all = append(all, numbered{v.seq, &kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq}})
-				}
+	b.all(func(e *entry) bool {
+		for _, v := range e.versions {
+			if v.value == nil {
+				all = append(all, numbered{v.seq, &kv.DeleteRequest{Key: e.key, Seq: v.seq}})
+			} else {
+				all = append(all, numbered{v.seq, &kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq}})
 			}
-			return true
-		})
-	}
+		}
+		return true
+	})
 	slices.SortFunc(all, func(x, y numbered) int { return int(int64(x.seq) - int64(y.seq)) })
 	reqs := make([]kv.Request, len(all))
 	for i := range all {
@@ -276,36 +338,32 @@ func (b *buffer) history() []kv.Request {
 	return reqs
 }
 
-// bounds is the smallest span with all addresses that the buffer writes to.
-func (b *buffer) bounds() keys.Span {
-	var s keys.Span
-	first := true
-	add := func(start, stop keys.Key) {
-		if first || start.Less(s.Start) {
-			s.Start = start
+// bounds are the first and the last address that the buffer writes to; the end of a deleted span counts as one.
+func (b *buffer) bounds() (first, last keys.Key) {
+	add := func(k keys.Key) {
+		if first == nil || k.Less(first) {
+			first = k
 		}
-		if first || s.End.Less(stop) {
-			s.End = stop
+		if last == nil || last.Less(k) {
+			last = k
 		}
-		first = false
 	}
 	for i := range b.tombstones {
-		add(b.tombstones[i].span.Start, b.tombstones[i].span.Stop())
+		add(b.tombstones[i].span.Start)
+		add(b.tombstones[i].span.End)
 	}
-	if b.tree == nil || b.tree.Len() == 0 {
-		return s
+	if b.len() == 0 {
+		return first, last
 	}
-	lo, _ := b.tree.Min()
+	lo, hi := b.ends()
 	if keys.IsLocal(lo.key) {
-		b.tree.Ascend(func(e *entry) bool {
-			a := keys.Addr(e.key)
-			add(a, a.Next())
+		b.all(func(e *entry) bool {
+			add(keys.Addr(e.key))
 			return true
 		})
-		return s
+		return first, last
 	}
-	hi, _ := b.tree.Max()
-	add(lo.key, lo.key)
-	add(hi.key, hi.key.Next())
-	return s
+	add(lo.key)
+	add(hi.key)
+	return first, last
 }

@@ -59,14 +59,13 @@ func (c *Coordinator) CommitReadOnly(record bool) *Cleanup {
 	return &Cleanup{Txn: *c.Snapshot(), Status: kv.Aborted, End: record, Spans: c.locks.list(), Record: record}
 }
 
-// MayCommitInOnePhase reports whether a one-phase commit is right if all writes, which lie within bounds, are in
-// one range.
-func (c *Coordinator) MayCommitInOnePhase() (bounds keys.Span, ok bool) {
-	if c.sent || c.buf.empty() || c.buf.bytes > chunkBytes || c.commit.trigger != nil {
-		return keys.Span{}, false
-	}
-	return c.buf.bounds(), true
+// MayCommitInOnePhase reports whether a one-phase commit is right if all writes are in one range.
+func (c *Coordinator) MayCommitInOnePhase() bool {
+	return !c.sent && !c.buf.empty() && c.buf.bytes <= chunkBytes && c.commit.trigger == nil
 }
+
+// WriteBounds are the first and the last address that the buffer writes to.
+func (c *Coordinator) WriteBounds() (first, last keys.Key) { return c.buf.bounds() }
 
 // SetTrigger adds a trigger to the commit, which then always takes two phases.
 func (c *Coordinator) SetTrigger(t *kv.CommitTrigger) { c.commit.trigger = t }
@@ -75,10 +74,8 @@ func (c *Coordinator) SetTrigger(t *kv.CommitTrigger) { c.commit.trigger = t }
 // range, as far as the router knows, and that heartbeats have not made a record.
 func (c *Coordinator) StartCommit(onePhase bool) {
 	s := &c.commit
+	onePhase = onePhase && c.MayCommitInOnePhase()
 	s.writes = c.buf.requests(1)
-	if _, ok := c.MayCommitInOnePhase(); !ok {
-		onePhase = false
-	}
 	hasRanges := len(c.buf.tombstones) > 0
 	size := c.buf.bytes
 	c.buf.reset()

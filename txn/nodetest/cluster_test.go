@@ -1,4 +1,4 @@
-package txn_test
+package nodetest
 
 import (
 	"context"
