@@ -132,6 +132,8 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		hc := &exprContext{scope: sc, clause: "HAVING", aggs: true}
 		having = b.boolean(hc, n.Having.Expr)
 	}
+	// The grammar says Distinct for DISTINCT ON, too.
+	distinct := n.Distinct && len(n.DistinctOn) == 0
 	var distinctOn []int
 	for _, e := range n.DistinctOn {
 		var i int
@@ -145,8 +147,8 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		}
 		var i int
 		before := len(items)
-		items, i = b.orderItem(c, o.Expr, items, visible, "ORDER BY", n.Distinct)
-		if n.Distinct && i >= visible {
+		items, i = b.orderItem(c, o.Expr, items, visible, "ORDER BY", distinct)
+		if distinct && i >= visible {
 			b.fail(sqlstate.InvalidColumnReference, o.Expr, "for SELECT DISTINCT, ORDER BY expressions must appear in select list")
 		}
 		_ = before
@@ -172,8 +174,8 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	if len(lv.srfs) > 0 {
 		rel = &opt.ProjectSet{Input: rel, Funcs: lv.srfs}
 	}
-	out := b.project(rel, items, visible, n.Distinct, lv.outer)
-	if n.Distinct || len(distinctOn) > 0 {
+	out := b.project(rel, items, visible, distinct, lv.outer)
+	if distinct || len(distinctOn) > 0 {
 		for _, l := range stmt.Locking {
 			b.fail(sqlstate.FeatureNotSupported, nil, "%s is not allowed with DISTINCT clause", l.Strength)
 		}
@@ -183,7 +185,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		by = append(by, opt.OrderColumn{Col: items[o.item].id, Desc: o.o.Direction == tree.Descending, NullsFirst: nullsFirst(o.o)})
 	}
 	switch {
-	case n.Distinct:
+	case distinct:
 		d := &opt.Distinct{Input: out.rel}
 		for _, oc := range out.cols {
 			d.On = appendID(d.On, oc.id)
