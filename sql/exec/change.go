@@ -20,7 +20,7 @@ type updateOp struct {
 	returning []scalar.Evaluator
 	changed   []*indexWriter
 	dedupe    bool // the input may yield a row more than once
-	atRoot    bool
+	place     place
 }
 
 type setSlot struct{ ordinal, slot int }
@@ -62,15 +62,15 @@ func repeats(n opt.Node) bool {
 	return true
 }
 
-func (b *builder) update(n *opt.UpdateNode, atRoot bool) (op, error) {
-	b.mutator(atRoot)
+func (b *builder) update(n *opt.UpdateNode, at place) (op, error) {
+	b.mutator(at)
 	s := n.Stmt
 	in, inl, err := b.input(n.Input)
 	if err != nil {
 		return nil, err
 	}
 	o := &updateOp{base: base{n}, input: in, width: len(s.Table.Columns), inWidth: len(n.Input.Columns()),
-		dedupe: repeats(n.Input), atRoot: atRoot}
+		dedupe: repeats(n.Input), place: at}
 	if o.w, err = b.writer(s.Table); err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (it *updateIter) next() (types.Row, error) {
 		if err := it.consume(); err != nil {
 			return nil, err
 		}
-		if err := it.m.finish(it.o.atRoot); err != nil {
+		if err := it.m.finish(it.o.place); err != nil {
 			return nil, err
 		}
 	}
@@ -190,7 +190,7 @@ func (it *updateIter) consume() error {
 		if err := it.m.change(o.changed, it.before, after); err != nil {
 			return err
 		}
-		it.r.affected++
+		it.m.count(it.o.place)
 		if err := it.out.add(it.r, o.returning, it.comb); err != nil {
 			return err
 		}
@@ -243,17 +243,17 @@ type deleteOp struct {
 	old       []int
 	returning []scalar.Evaluator
 	dedupe    bool
-	atRoot    bool
+	place     place
 }
 
-func (b *builder) delete(n *opt.DeleteNode, atRoot bool) (op, error) {
-	b.mutator(atRoot)
+func (b *builder) delete(n *opt.DeleteNode, at place) (op, error) {
+	b.mutator(at)
 	s := n.Stmt
 	in, inl, err := b.input(n.Input)
 	if err != nil {
 		return nil, err
 	}
-	o := &deleteOp{base: base{n}, input: in, dedupe: repeats(n.Input), atRoot: atRoot}
+	o := &deleteOp{base: base{n}, input: in, dedupe: repeats(n.Input), place: at}
 	if o.w, err = b.writer(s.Table); err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (it *deleteIter) next() (types.Row, error) {
 		if err := it.consume(); err != nil {
 			return nil, err
 		}
-		if err := it.m.finish(it.o.atRoot); err != nil {
+		if err := it.m.finish(it.o.place); err != nil {
 			return nil, err
 		}
 	}
@@ -344,7 +344,7 @@ func (it *deleteIter) consume() error {
 		if err := it.m.remove(o.w, it.before); err != nil {
 			return err
 		}
-		it.r.affected++
+		it.m.count(it.o.place)
 		if err := it.out.add(it.r, o.returning, row); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ type insertOp struct {
 	notNull   []int
 	checks    []checkSpec
 	returning []scalar.Evaluator
-	atRoot    bool
+	place     place
 
 	upsert    bool
 	blind     bool // UPSERT that need not read
@@ -42,15 +42,15 @@ type setExpr struct {
 	ev      scalar.Evaluator
 }
 
-func (b *builder) insert(n *opt.InsertNode, atRoot bool) (op, error) {
-	b.mutator(atRoot)
+func (b *builder) insert(n *opt.InsertNode, at place) (op, error) {
+	b.mutator(at)
 	s := n.Stmt
 	in, inl, err := b.input(n.Input)
 	if err != nil {
 		return nil, err
 	}
 	t := s.Table
-	o := &insertOp{base: base{n}, input: in, width: len(t.Columns), atRoot: atRoot, upsert: s.Upsert}
+	o := &insertOp{base: base{n}, input: in, width: len(t.Columns), place: at, upsert: s.Upsert}
 	if o.w, err = b.writer(t); err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (it *insertIter) end() error {
 	if err := it.resolve(); err != nil {
 		return err
 	}
-	return it.m.finish(it.o.atRoot)
+	return it.m.finish(it.o.place)
 }
 
 // add takes one row of the input.
@@ -266,7 +266,7 @@ func (it *insertIter) write(comb types.Row, blind bool) error {
 }
 
 func (it *insertIter) done(comb types.Row) error {
-	it.r.affected++
+	it.m.count(it.o.place)
 	if err := it.out.add(it.r, it.o.returning, comb); err != nil {
 		return err
 	}

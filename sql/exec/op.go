@@ -92,18 +92,28 @@ type builder struct {
 	ctes    map[int]*cteInfo
 	tables  map[catalog.ID]*catalog.Table
 	writers map[catalog.ID]*tableWriter
-	// atRoot is true only while the root node itself is compiled.
-	atRoot bool
+	// place is that of the node to be compiled next.
+	place place
 }
 
+// place says where a mutation stands. At the root it may commit and its rows leave one by one; the main plan of a
+// WITH at the root has its rows counted; any other mutation is there for its effect.
+type place uint8
+
+const (
+	inside place = iota
+	mainPlan
+	rootPlan
+)
+
 func (b *builder) root(n opt.Node) (op, error) {
-	b.atRoot = true
+	b.place = rootPlan
 	return b.build(n)
 }
 
 func (b *builder) build(n opt.Node) (op, error) {
-	atRoot := b.atRoot
-	b.atRoot = false
+	at := b.place
+	b.place = inside
 	switch n := n.(type) {
 	case *opt.IndexScan:
 		return b.indexScan(n)
@@ -140,15 +150,15 @@ func (b *builder) build(n opt.Node) (op, error) {
 	case *opt.LimitNode:
 		return b.limit(n)
 	case *opt.WithNode:
-		return b.with(n)
+		return b.with(n, at)
 	case *opt.WithScanNode:
 		return b.withScan(n)
 	case *opt.InsertNode:
-		return b.insert(n, atRoot)
+		return b.insert(n, at)
 	case *opt.UpdateNode:
-		return b.update(n, atRoot)
+		return b.update(n, at)
 	case *opt.DeleteNode:
-		return b.delete(n, atRoot)
+		return b.delete(n, at)
 	}
 	return nil, internal("no operator for %T", n)
 }

@@ -44,7 +44,7 @@ type withOp struct {
 	main      op
 }
 
-func (b *builder) with(n *opt.WithNode) (op, error) {
+func (b *builder) with(n *opt.WithNode, at place) (op, error) {
 	o := &withOp{base: base{n}, index: b.prog.ctes, recAll: n.RecursiveAll, types: b.typesOf(n.BindCols)}
 	b.prog.ctes++
 	info := &cteInfo{o.index, len(n.BindCols)}
@@ -70,6 +70,9 @@ func (b *builder) with(n *opt.WithNode) (op, error) {
 		if len(o.recSlots) != len(o.bind) {
 			return nil, internal("recursive term of %d columns, not %d", len(o.recSlots), len(o.bind))
 		}
+	}
+	if at != inside {
+		b.place = mainPlan
 	}
 	if o.main, err = b.build(n.Main); err != nil {
 		return nil, err

@@ -541,20 +541,27 @@ func (e *emitter) next() types.Row {
 }
 
 // mutator registers a mutation with its program.
-func (b *builder) mutator(atRoot bool) {
+func (b *builder) mutator(at place) {
 	b.prog.mutates = true
-	if !atRoot {
+	if at != rootPlan {
 		b.prog.nested = true
+	}
+}
+
+// count counts a row that was written.
+func (m *mutation) count(at place) {
+	if at != inside {
+		m.r.affected++
 	}
 }
 
 // finish ends a mutation: at the root the foreign keys are checked and cascaded now, below it when the whole
 // statement has run.
-func (m *mutation) finish(atRoot bool) error {
-	if err := m.flush(atRoot); err != nil {
+func (m *mutation) finish(at place) error {
+	if err := m.flush(at == rootPlan); err != nil {
 		return err
 	}
-	if atRoot {
+	if at == rootPlan {
 		return m.r.afterStatement()
 	}
 	return nil

@@ -1,0 +1,170 @@
+package exec
+
+import (
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// nestedLoopOp tries every pair; Apply runs the right side again for every left row.
+type nestedLoopOp struct {
+	base
+	joined
+	apply bool
+	outer []scalar.ColumnID
+	slots []int
+}
+
+func (b *builder) nestedLoop(n *opt.NestedLoop) (op, error) {
+	j, ll, _, err := b.joined(n.Kind, n, n.Left, n.Right, n.On)
+	if err != nil {
+		return nil, err
+	}
+	o := &nestedLoopOp{base: base{n}, joined: j, apply: n.Apply, outer: n.Outer}
+	if o.slots, err = ll.slots(n.Outer); err != nil {
+		return nil, err
+	}
+	if n.Apply && j.keepsRight() {
+		return nil, internal("apply can't be a %s join", n.Kind)
+	}
+	return j.shape(b, o, n, n.Left, n.Right)
+}
+
+func (o *nestedLoopOp) iter(r *run) iter {
+	return &nestedLoopIter{r: r, o: o, left: r.make(o.left), right: r.make(o.right), row: make(types.Row, o.wl+o.wr)}
+}
+
+type nestedLoopIter struct {
+	r           *run
+	o           *nestedLoopOp
+	left, right iter
+	row         types.Row
+	store       rowStore // the right side, unless it is an apply
+	built       bool
+	matched     []bool
+	inLeft      bool
+	hit         bool
+	at          int
+	draining    int
+}
+
+func (it *nestedLoopIter) open() error {
+	it.store.reset(it.r.budget)
+	it.matched = it.matched[:0]
+	it.built, it.inLeft, it.draining = false, false, -1
+	return it.left.open()
+}
+
+func (it *nestedLoopIter) close() {
+	it.store.reset(it.r.budget)
+	clear(it.row)
+	it.left.close()
+	it.right.close()
+}
+
+// candidate is the next right row for the current left row.
+func (it *nestedLoopIter) candidate() (types.Row, error) {
+	if it.o.apply {
+		return it.right.next()
+	}
+	if it.at == len(it.store.rows) {
+		return nil, nil
+	}
+	it.at++
+	return it.store.rows[it.at-1], nil
+}
+
+func (it *nestedLoopIter) next() (types.Row, error) {
+	o := it.o
+	if !it.built {
+		it.built = true
+		if !o.apply {
+			if err := it.right.open(); err != nil {
+				return nil, err
+			}
+			if err := drain(it.r, it.right, &it.store); err != nil {
+				return nil, err
+			}
+			it.right.close()
+			if o.keepsRight() {
+				it.matched = append(it.matched, make([]bool, len(it.store.rows))...)
+			}
+		}
+	}
+	for it.draining < 0 {
+		if !it.inLeft {
+			row, err := it.left.next()
+			if err != nil {
+				return nil, err
+			}
+			if row == nil {
+				it.draining = 0
+				break
+			}
+			copy(it.row, row)
+			it.inLeft, it.hit, it.at = true, false, 0
+			if o.apply {
+				for i, c := range o.outer {
+					it.r.setOuter(c, row[o.slots[i]])
+				}
+				if err := it.right.open(); err != nil {
+					return nil, err
+				}
+			}
+		}
+		for {
+			if err := it.r.tick(); err != nil {
+				return nil, err
+			}
+			row, err := it.candidate()
+			if err != nil {
+				return nil, err
+			}
+			if row == nil {
+				break
+			}
+			copy(it.row[o.wl:], row)
+			ok, err := it.r.pass(o.on, it.row)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				continue
+			}
+			it.hit = true
+			if o.keepsRight() {
+				it.matched[it.at-1] = true
+			}
+			if o.kind == opt.SemiJoin {
+				it.inLeft = false
+				return it.row[:o.wl], nil
+			}
+			if o.kind == opt.AntiJoin {
+				break
+			}
+			return it.row, nil
+		}
+		it.inLeft = false
+		if !it.hit {
+			if o.kind == opt.AntiJoin {
+				return it.row[:o.wl], nil
+			}
+			if o.keepsLeft() {
+				clear(it.row[o.wl:])
+				return it.row, nil
+			}
+		}
+	}
+	if o.keepsRight() {
+		for it.draining < len(it.store.rows) {
+			i := it.draining
+			it.draining++
+			if !it.matched[i] {
+				clear(it.row[:o.wl])
+				copy(it.row[o.wl:], it.store.rows[i])
+				return it.row, nil
+			}
+		}
+	}
+	return nil, nil
+}
