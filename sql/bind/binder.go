@@ -33,8 +33,8 @@ type Binder struct {
 	Location *time.Location
 	// Lease, if set, is told of every relation that a statement resolves.
 
-	// exprs caches the syntax trees of stored expressions and views by their text.
-	exprs map[string]storedTree
+	// stash caches the syntax trees of stored expressions and views by their text.
+	stash map[string]storedTree
 }
 
 type storedTree struct {

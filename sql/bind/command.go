@@ -1,17 +1,330 @@
 package bind
 
 import (
-	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	"fmt"
+	"strings"
 
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
-func (b *builder) definition(n tree.Statement) Statement {
-	b.fail(sqlstate.FeatureNotSupported, nil, "%s is not supported", n.StatementTag())
+// queryOf makes a query of a bound output.
+func (b *builder) queryOf(out *output, tag string) *opt.Query {
+	q := &opt.Query{Meta: b.meta, Root: out.rel, Tag: tag, Order: out.order}
+	for _, c := range out.cols {
+		q.Output = append(q.Output, opt.OutputColumn{Name: c.name, Col: c.id, Type: c.t})
+	}
+	return q
+}
+
+// sub binds a text of our own making as a query, with the given parameter types.
+func (b *builder) sub(sql string, params []*types.T) *Query {
+	stmt, err := parse.ParseOne(sql)
+	if err != nil {
+		panic(fmt.Sprintf("bind: %v in %s", err, sql))
+	}
+	return b.subStatement(stmt, params)
+}
+
+func (b *builder) subStatement(stmt *parse.Statement, params []*types.T) *Query {
+	saved := b.Binder.ParamTypes
+	b.Binder.ParamTypes = params
+	defer func() { b.Binder.ParamTypes = saved }()
+	s, err := b.Binder.newBuilder(b.ctx, stmt).statement()
+	b.check(err)
+	q, ok := s.(*Query)
+	if !ok {
+		raise(sqlstate.New(sqlstate.SyntaxError, "a query is needed here"))
+	}
+	return q
+}
+
+// named resolves a relation by a name of package parse.
+func (b *builder) named(n Name) *catalog.Table {
+	t := b.lookupTable(n.Database, n.Schema, n.Name)
+	if t == nil {
+		raise(b.at(sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", Name{Schema: n.Schema, Name: n.Name}), n.Name))
+	}
+	b.depends(t)
+	return t
+}
+
+// command binds the commands that package parse made and that name relations.
+func (b *builder) command(n any) Statement {
+	switch n := n.(type) {
+	case *parse.Show:
+		return b.show(n)
+	case *parse.Copy:
+		return b.copyStmt(n)
+	case *parse.Vacuum:
+		v := &Vacuum{Analyze: n.Analyze}
+		for _, name := range n.Tables {
+			v.Tables = append(v.Tables, b.named(name))
+		}
+		return v
+	case *parse.Analyze:
+		a := &Analyze{}
+		for _, name := range n.Tables {
+			a.Tables = append(a.Tables, b.named(name))
+		}
+		return a
+	case *parse.LockTable:
+		l := &LockTable{Mode: n.Mode, NoWait: n.NoWait}
+		for _, name := range n.Tables {
+			l.Tables = append(l.Tables, b.named(name))
+		}
+		return l
+	case *parse.Truncate:
+		t := &Truncate{RestartIdentity: n.RestartIdentity, Cascade: n.Cascade}
+		for _, name := range n.Tables {
+			tab := b.named(name)
+			if tab.Kind != catalog.KindTable {
+				b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", tab.Name)
+			}
+			t.Tables = append(t.Tables, tab)
+		}
+		return t
+	case *parse.Comment:
+		return b.comment(n)
+	case *parse.Grant:
+		return b.grant(n)
+	}
+	b.fail(sqlstate.FeatureNotSupported, nil, "this statement is not supported")
 	return nil
 }
 
-func (b *builder) command(n any) Statement {
-	b.fail(sqlstate.FeatureNotSupported, nil, "this statement is not supported")
-	return nil
+func (b *builder) comment(n *parse.Comment) Statement {
+	c := &Comment{Kind: n.Kind, Name: n.Name, Column: n.Column, Text: n.Text}
+	switch n.Kind {
+	case "TABLE", "VIEW", "SEQUENCE":
+		c.Table = b.named(n.Name)
+	case "COLUMN":
+		c.Table = b.named(n.Name)
+		if c.Table.ColumnByName(n.Column) == nil {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" of relation \"%s\" does not exist", n.Column, c.Table.Name)
+		}
+	case "CONSTRAINT":
+		c.Table = b.named(n.Table)
+	case "INDEX":
+		ref := b.findIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
+		if ref == nil {
+			b.fail(sqlstate.UndefinedTable, n.Name.Name, "relation \"%s\" does not exist", n.Name.Name)
+		}
+		c.Table, c.Index = ref.Table, ref.Index
+	}
+	return c
+}
+
+func (b *builder) grant(n *parse.Grant) Statement {
+	g := &Grant{Revoke: n.Revoke, GrantOption: n.GrantOption, Privileges: n.Privileges, Roles: n.Roles, Grantees: n.Grantees}
+	switch {
+	case n.Roles != nil:
+	case n.Kind == "TABLE" || n.Kind == "SEQUENCE":
+		for _, o := range n.Objects {
+			g.Tables = append(g.Tables, b.named(o))
+		}
+	case n.Kind == "DATABASE":
+		for _, o := range n.Objects {
+			db, err := b.View.Database(b.ctx, o.Name)
+			b.check(err)
+			if db == nil {
+				b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", o.Name)
+			}
+			g.Databases = append(g.Databases, o.Name)
+		}
+	case n.Kind == "SCHEMA":
+		for _, o := range n.Objects {
+			b.schemaExists(o.Name)
+			g.Schemas = append(g.Schemas, o.Name)
+		}
+	case n.Kind == "ALL TABLES IN SCHEMA" || n.Kind == "ALL SEQUENCES IN SCHEMA":
+		ts, err := b.View.Tables(b.ctx, b.View.CurrentDatabase())
+		b.check(err)
+		for _, o := range n.Objects {
+			b.schemaExists(o.Name)
+			for _, t := range ts {
+				isSeq := t.Kind == catalog.KindSequence
+				if t.Kind != catalog.KindVirtual && isSeq == (n.Kind == "ALL SEQUENCES IN SCHEMA") && b.schemaName(t) == o.Name {
+					g.Tables = append(g.Tables, t)
+				}
+			}
+		}
+	default:
+		b.fail(sqlstate.FeatureNotSupported, nil, "GRANT and REVOKE on %s are not supported", strings.ToLower(n.Kind))
+	}
+	return g
+}
+
+func (b *builder) schemaExists(name string) {
+	s, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), name)
+	b.check(err)
+	if s == nil {
+		b.fail(sqlstate.InvalidSchemaName, nil, "schema \"%s\" does not exist", name)
+	}
+}
+
+// copyStmt binds COPY: TO is a query, FROM is an INSERT over one parameter for each column.
+func (b *builder) copyStmt(n *parse.Copy) Statement {
+	c := &Copy{From: n.From, Target: n.Target, Program: n.Program, Options: n.Options}
+	if n.Target != "" {
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "COPY to or from a file or program on the server is not supported").
+			WithHint("Use COPY TO STDOUT or COPY FROM STDIN; psql's \\copy works for files of the client."))
+	}
+	if n.Query != nil {
+		c.Query = b.subStatement(n.Query, nil)
+		for _, o := range c.Query.Output {
+			c.Names = append(c.Names, o.Name)
+		}
+		if len(c.Names) == 0 {
+			b.fail(sqlstate.FeatureNotSupported, nil, "COPY query must have a RETURNING clause")
+		}
+		return c
+	}
+	t := b.named(n.Table)
+	if n.From && t.Kind != catalog.KindTable {
+		b.fail(sqlstate.WrongObjectType, nil, "cannot copy to %s \"%s\"", kindWord(t.Kind), t.Name)
+	}
+	c.Table = t
+	if n.Columns == nil {
+		for i := range t.Columns {
+			col := &t.Columns[i]
+			if col.State == catalog.Public && !col.Hidden && col.Generated == "" {
+				c.Columns = append(c.Columns, i)
+			}
+		}
+	}
+	for _, name := range n.Columns {
+		o := -1
+		for i := range t.Columns {
+			if t.Columns[i].Name == name && t.Columns[i].State == catalog.Public {
+				o = i
+			}
+		}
+		if o < 0 {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" of relation \"%s\" does not exist", name, t.Name)
+		}
+		for _, x := range c.Columns {
+			if x == o {
+				b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" specified more than once", name)
+			}
+		}
+		if t.Columns[o].Generated != "" {
+			raise(sqlstate.New(sqlstate.InvalidColumnReference, "column \"%s\" is a generated column", name).
+				WithDetail("Generated columns cannot be used in COPY."))
+		}
+		c.Columns = append(c.Columns, o)
+	}
+	var list, params []string
+	var ts []*types.T
+	for i, o := range c.Columns {
+		c.Names = append(c.Names, t.Columns[o].Name)
+		list = append(list, parse.QuoteIdent(t.Columns[o].Name))
+		params = append(params, "$"+itoa(i+1))
+		ts = append(ts, t.Columns[o].Type.Bare())
+	}
+	name := n.Table.Quoted()
+	if !n.From {
+		c.Query = b.sub("SELECT "+strings.Join(list, ", ")+" FROM "+name, nil)
+		return c
+	}
+	if len(list) == 0 {
+		c.Insert = b.sub("INSERT INTO "+name+" DEFAULT VALUES", nil)
+		return c
+	}
+	c.Insert = b.sub("INSERT INTO "+name+" ("+strings.Join(list, ", ")+") OVERRIDING SYSTEM VALUE VALUES ("+strings.Join(params, ", ")+")", ts)
+	return c
+}
+
+// show binds SHOW: most lists are queries over pg_catalog, whose view is the session's.
+func (b *builder) show(n *parse.Show) Statement {
+	const userSchemas = " n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'meridian_internal')"
+	switch n.What {
+	case "DATABASES":
+		return b.sub("SELECT datname AS database_name, pg_catalog.pg_get_userbyid(datdba) AS owner FROM pg_catalog.pg_database WHERE NOT datistemplate ORDER BY 1", nil)
+	case "SCHEMAS":
+		return b.sub("SELECT nspname AS schema_name, pg_catalog.pg_get_userbyid(nspowner) AS owner FROM pg_catalog.pg_namespace ORDER BY 1", nil)
+	case "USERS", "ROLES":
+		return b.sub("SELECT rolname AS username, CASE WHEN rolsuper THEN 'SUPERUSER' WHEN NOT rolcanlogin THEN 'NOLOGIN' ELSE '' END AS options FROM pg_catalog.pg_roles ORDER BY 1", nil)
+	case "TABLES", "SEQUENCES", "VIEWS":
+		kinds := "'r', 'v', 'S'"
+		switch n.What {
+		case "SEQUENCES":
+			kinds = "'S'"
+		case "VIEWS":
+			kinds = "'v'"
+		}
+		cond := userSchemas
+		if s := n.Name.Name; s != "" {
+			if sc, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), s); err != nil || sc != nil {
+				cond = " n.nspname = " + parse.QuoteLiteral(s)
+			} else if s != b.View.CurrentDatabase() {
+				b.fail(sqlstate.InvalidSchemaName, s, "schema \"%s\" does not exist", s)
+			}
+		}
+		return b.sub(`SELECT n.nspname AS schema_name, c.relname AS table_name,
+			CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' END AS type,
+			pg_catalog.pg_get_userbyid(c.relowner) AS owner
+			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			WHERE c.relkind IN (`+kinds+`) AND`+cond+` ORDER BY 1, 2`, nil)
+	case "COLUMNS":
+		t := b.named(n.Name)
+		return b.sub(fmt.Sprintf(`SELECT a.attname AS column_name, pg_catalog.format_type(a.atttypid, a.atttypmod) AS data_type, NOT a.attnotnull AS is_nullable,
+			(SELECT pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum) AS column_default
+			FROM pg_catalog.pg_attribute a WHERE a.attrelid = %d AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, t.ID), nil)
+	case "INDEXES":
+		cond := userSchemas
+		if n.From != "DATABASE" {
+			cond = fmt.Sprintf(" t.oid = %d", b.named(n.Name).ID)
+		}
+		return b.sub(`SELECT t.relname AS table_name, i.relname AS index_name, NOT x.indisunique AS non_unique, pg_catalog.pg_get_indexdef(i.oid) AS definition
+			FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class t ON t.oid = x.indrelid JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+			JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace WHERE`+cond+` ORDER BY 1, 2`, nil)
+	case "CONSTRAINTS":
+		t := b.named(n.Name)
+		return b.sub(fmt.Sprintf(`SELECT t.relname AS table_name, c.conname AS constraint_name,
+			CASE c.contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE' WHEN 'f' THEN 'FOREIGN KEY' WHEN 'c' THEN 'CHECK' END AS constraint_type,
+			pg_catalog.pg_get_constraintdef(c.oid) AS details, c.convalidated AS validated
+			FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_class t ON t.oid = c.conrelid WHERE c.conrelid = %d ORDER BY 2`, t.ID), nil)
+	}
+	s := &Show{What: n.What, Details: n.Details, Database: b.database(n.Name.Database)}
+	switch n.What {
+	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "STATISTICS":
+		s.Table = b.named(n.Name)
+	case "RANGES":
+		switch n.From {
+		case "TABLE":
+			s.Table = b.named(n.Name)
+			if n.Index != "" {
+				s.Index = b.indexByName(s.Table, n.Index)
+			}
+		case "INDEX":
+			if n.Index != "" {
+				s.Table = b.named(n.Name)
+				s.Index = b.indexByName(s.Table, n.Index)
+				break
+			}
+			ref := b.findIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
+			if ref == nil {
+				b.fail(sqlstate.UndefinedObject, nil, "index \"%s\" does not exist", n.Name.Name)
+			}
+			s.Table, s.Index = ref.Table, ref.Index
+		case "DATABASE":
+			db, err := b.View.Database(b.ctx, n.Name.Database)
+			b.check(err)
+			if db == nil {
+				b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", n.Name.Database)
+			}
+		}
+		if s.Table != nil && s.Table.Kind != catalog.KindTable && s.Table.Kind != catalog.KindSequence {
+			b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", s.Table.Name)
+		}
+	case "GRANTS":
+		if n.Name.Name != "" && (n.From == "" || n.From == "TABLE") {
+			s.Table = b.named(n.Name)
+		}
+	}
+	return s
 }

@@ -1,11 +1,13 @@
 package bind
 
 import (
+	"go/constant"
+	"strings"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree/treecmp"
 
-	"go/constant"
-
+	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -22,8 +24,10 @@ type exprContext struct {
 	sets   bool // set-returning functions are allowed
 	inAgg  bool // inside an aggregate's arguments
 	inWin  bool
-	// valuesDefault allows the DEFAULT keyword.
+	// allowDefault allows the DEFAULT keyword.
 	allowDefault bool
+	// noSubquery and noColumns are for stored expressions.
+	noSubquery, noColumns bool
 }
 
 // coerce makes e a value of type to. Parameters without a type get it here, for all their uses.
@@ -84,6 +88,16 @@ func (b *builder) regConst(k *scalar.Const, to *types.T) scalar.Expr {
 		return nil // an index, or an error at run time
 	}
 	b.depends(t)
+	if b.home != nil {
+		// The name travels to run time, where the session's search path is another.
+		n := Name{Schema: b.schemaOf(t), Name: t.Name}
+		if t.Kind != catalog.KindVirtual {
+			if db := b.databaseOf(t); db != b.View.CurrentDatabase() {
+				n.Database = db
+			}
+		}
+		s = n.Quoted()
+	}
 	return &scalar.Const{Value: types.NewReg(uint32(t.ID), s), T: types.RegClass}
 }
 
@@ -161,8 +175,14 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		if x := b.parameterlessFunction(c, n); x != nil {
 			return x
 		}
+		if c.noColumns {
+			b.fail(sqlstate.FeatureNotSupported, n, "cannot use column reference in %s", strings.TrimSuffix(c.clause, "s"))
+		}
 		return b.resolveName(c.scope, n)
 	case *tree.Placeholder:
+		if c.noSubquery {
+			b.fail(sqlstate.UndefinedParameter, n, "there is no parameter $%d", n.Idx+1)
+		}
 		return b.params[n.Idx]
 	case *tree.ParenExpr:
 		return b.expr(c, n.Expr)
@@ -472,9 +492,9 @@ func (b *builder) operate(sym treecmp.ComparisonOperatorSymbol, l, r scalar.Expr
 	}
 	switch sym {
 	case treecmp.SimilarTo:
-		return b.call("similar_to", []scalar.Expr{l, r}, at)
+		return b.operator("~", at, l, b.call("similar_to_escape", []scalar.Expr{r}, at))
 	case treecmp.NotSimilarTo:
-		return &scalar.Not{Arg: b.call("similar_to", []scalar.Expr{l, r}, at)}
+		return b.operator("!~", at, l, b.call("similar_to_escape", []scalar.Expr{r}, at))
 	}
 	name, ok := operatorName(sym)
 	if !ok {
@@ -727,15 +747,7 @@ func (b *builder) indirection(c *exprContext, n *tree.IndirectionExpr) scalar.Ex
 			b.fail(sqlstate.DatatypeMismatch, n, "cannot subscript type %s because it does not support subscripting", t.Name())
 		}
 		if s.Slice {
-			lo, hi := scalar.Expr(&scalar.Const{Value: types.Null, T: types.Int4}), scalar.Expr(&scalar.Const{Value: types.Null, T: types.Int4})
-			if s.Begin != nil {
-				lo = b.coerce(b.expr(c, s.Begin), types.Int4, types.CastAssignment, s.Begin)
-			}
-			if s.End != nil {
-				hi = b.coerce(b.expr(c, s.End), types.Int4, types.CastAssignment, s.End)
-			}
-			x = b.call("array_slice", []scalar.Expr{x, lo, hi}, n)
-			continue
+			b.fail(sqlstate.FeatureNotSupported, n, "array slices are not supported")
 		}
 		x = &scalar.ArrayIndex{Array: x, Index: b.coerce(b.expr(c, s.Begin), types.Int4, types.CastAssignment, s.Begin), T: elem}
 	}

@@ -571,7 +571,7 @@ func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
 
 // storedQuery parses a view's text, once.
 func (b *builder) storedQuery(text string) storedTree {
-	if st, ok := b.exprs[text]; ok && st.sel != nil {
+	if st, ok := b.stash[text]; ok && st.sel != nil {
 		return st
 	}
 	stmt, err := parse.ParseOne(text)
@@ -587,7 +587,7 @@ func (b *builder) storedQuery(text string) storedTree {
 
 // storedExpr parses a stored expression, once.
 func (b *builder) storedExpr(text string) storedTree {
-	if st, ok := b.exprs[text]; ok && st.expr != nil {
+	if st, ok := b.stash[text]; ok && st.expr != nil {
 		return st
 	}
 	e, stmt, err := parse.ParseExpr(text)
@@ -598,10 +598,10 @@ func (b *builder) storedExpr(text string) storedTree {
 }
 
 func (b *builder) remember(text string, st storedTree) {
-	if b.exprs == nil || len(b.exprs) >= maxCachedExprs {
-		b.Binder.exprs = make(map[string]storedTree)
+	if b.stash == nil || len(b.stash) >= maxCachedExprs {
+		b.Binder.stash = make(map[string]storedTree)
 	}
-	b.Binder.exprs[text] = st
+	b.Binder.stash[text] = st
 }
 
 // stored binds a stored expression of table t, whose columns it sees through sc (nil: none).

@@ -149,7 +149,7 @@ func (b *builder) likeEscape(name string, args []scalar.Expr, n *tree.FuncExpr) 
 	x, pattern, escape := args[0], args[1], args[2]
 	var res scalar.Expr
 	if base == "similar_to_escape" {
-		res = b.call("similar_to", []scalar.Expr{x, pattern, escape}, n)
+		res = b.operator("~", n, x, b.call("similar_to_escape", []scalar.Expr{pattern, escape}, n))
 	} else {
 		// like_escape(pattern, escape) rewrites the pattern to the default escape character.
 		op := "~~"

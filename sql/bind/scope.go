@@ -126,6 +126,9 @@ func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 				}
 			}
 		}
+		if name == "tableoid" && len(s.rels) == 1 && s.rels[0].table != nil {
+			return tableOID(s.rels[0].table)
+		}
 		b.unknownColumn(s, "", name, n)
 	}
 	if n.NumParts > 4 {
@@ -143,6 +146,9 @@ func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 				}
 				return c.ref()
 			}
+		}
+		if name == "tableoid" && r.table != nil {
+			return tableOID(r.table)
 		}
 		b.unknownColumn(sc, r.alias, name, n)
 	}
@@ -186,6 +192,11 @@ func (b *builder) findRelation(sc *scope, alias, schema string, at any) *relatio
 		found = r
 	}
 	return found
+}
+
+// tableOID is the system column of that name; the other system columns do not exist here.
+func tableOID(t *catalog.Table) scalar.Expr {
+	return &scalar.Const{Value: types.NewInt(int64(t.ID)), T: types.OID}
 }
 
 // wholeRow is the row value of a relation.

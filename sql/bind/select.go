@@ -963,7 +963,7 @@ func (b *builder) limit(out *output, l *tree.Limit, sc *scope) {
 // setAsOf binds AS OF SYSTEM TIME, once for the statement.
 func (b *builder) setAsOf(e tree.Expr) {
 	c := &exprContext{scope: &scope{level: &level{}}, clause: "AS OF SYSTEM TIME"}
-	x := b.expr(c, e)
+	x := b.known(b.expr(c, e), e)
 	if b.asOf != nil && !scalar.Equal(b.asOf, x) {
 		b.fail(sqlstate.FeatureNotSupported, e, "cannot specify AS OF SYSTEM TIME with different timestamps")
 	}

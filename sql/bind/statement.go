@@ -244,6 +244,7 @@ type ConstraintDef struct {
 type IndexDef struct {
 	Name      string
 	Unique    bool
+	Primary   bool
 	Columns   []IndexColumnDef
 	Storing   []string
 	Predicate string
@@ -252,8 +253,10 @@ type IndexDef struct {
 // CreateTable is CREATE TABLE. The primary key is among Constraints; without one, the table gets the hidden column
 // rowid (already in Columns and Constraints then, with ImplicitPrimary).
 type CreateTable struct {
-	Name            Name // qualified
-	IfNotExists     bool
+	Name        Name // qualified
+	IfNotExists bool
+	// Exists says that IF NOT EXISTS found a relation of the name: nothing to do but the notice.
+	Exists          bool
 	Temporary       bool
 	Columns         []ColumnDef
 	Constraints     []ConstraintDef

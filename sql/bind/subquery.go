@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"strings"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree/treecmp"
 
@@ -12,6 +14,9 @@ import (
 
 // bindSubquery binds the query of a subquery expression; columns of enclosing queries end up in its level's outer.
 func (b *builder) bindSubquery(c *exprContext, s *tree.Subquery) (output, []opt.ColumnID) {
+	if c.noSubquery {
+		b.fail(sqlstate.FeatureNotSupported, nil, "cannot use subquery in %s", strings.TrimSuffix(c.clause, "s"))
+	}
 	inner := c.scope.child()
 	sel, ok := s.Select.(*tree.ParenSelect)
 	var out output

@@ -156,7 +156,7 @@ func (b *builder) grammarType(t *gtypes.T) *types.T {
 }
 
 func timeType(bare *types.T, t *gtypes.T) *types.T {
-	if t.InternalType.TimePrecisionIsSet || t.Precision() > 0 {
+	if t.InternalType.TimePrecisionIsSet {
 		return &types.T{Kind: bare.Kind, Precision: t.Precision()}
 	}
 	return bare

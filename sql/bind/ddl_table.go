@@ -1,0 +1,825 @@
+package bind
+
+import (
+	"strings"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	gtypes "github.com/cockroachdb/cockroachdb-parser/pkg/sql/types"
+
+	"meridian/sql/catalog"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// maxColumns bounds the columns of a table.
+const maxColumns = 1600
+
+// tableDef is a table definition under construction: draft is the table as later parts of the definition see it.
+type tableDef struct {
+	b     *builder
+	name  Name
+	draft *catalog.Table
+	// existing is the table that ALTER TABLE adds to; nil for CREATE TABLE.
+	existing    *catalog.Table
+	columns     []ColumnDef
+	constraints []ConstraintDef
+	indexes     []IndexDef
+	notices     []Notice
+	names       map[string]bool // constraint and index names in use
+	// later are checks and foreign keys, bound when all columns are known.
+	later []func()
+}
+
+func (d *tableDef) taken(s string) bool {
+	return d.names[s] || d.b.relationNameTaken(d.name.Database, d.name.Schema, s, d.existing)
+}
+
+func (d *tableDef) constraintTaken(s string) bool { return d.names[s] }
+
+func (d *tableDef) column(name string) *ColumnDef {
+	for i := range d.columns {
+		if d.columns[i].Name == name {
+			return &d.columns[i]
+		}
+	}
+	return nil
+}
+
+func (d *tableDef) has(name string) bool { return d.draft.ColumnByName(name) != nil }
+
+func (b *builder) createTable(n *tree.CreateTable) Statement {
+	d := &tableDef{b: b, names: map[string]bool{}}
+	d.name = b.newName(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName))
+	d.draft = &catalog.Table{Name: d.name.Name}
+	ct := &CreateTable{Name: d.name, IfNotExists: n.IfNotExists, Temporary: n.Persistence.IsTemporary(), WithData: true, Options: map[string]string{}}
+	if t := b.existingRelation(d.name); t != nil {
+		if !n.IfNotExists {
+			b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", d.name.Name)
+		}
+		// Nothing of the definition matters then.
+		ct.Notices = []Notice{{Severity: "NOTICE", Code: string(sqlstate.DuplicateTable), Message: "relation \"" + d.name.Name + "\" already exists, skipping"}}
+		ct.Exists = true
+		return ct
+	}
+	if n.PartitionByTable != nil {
+		b.fail(sqlstate.FeatureNotSupported, nil, "partitioned tables are not supported")
+	}
+	if n.Locality != nil {
+		if n.Locality.LocalityLevel != tree.LocalityLevelTable || n.Locality.TableRegion != "" {
+			b.fail(sqlstate.FeatureNotSupported, nil, "table localities are not supported yet")
+		}
+	}
+	for _, p := range n.StorageParams {
+		if strings.EqualFold(p.Key, "commit_protocol") {
+			ct.Protocol = strings.ToLower(constText(p.Value))
+			if ct.Protocol != "leader" {
+				b.fail(sqlstate.FeatureNotSupported, nil, "commit protocol \"%s\" is not supported yet", ct.Protocol)
+			}
+			ct.Protocol = ""
+			continue
+		}
+		ct.Notices = append(ct.Notices, b.ignoredParams(tree.StorageParams{p}, ct.Options)...)
+	}
+	if n.As() {
+		b.createTableAs(n, d, ct)
+	} else {
+		for _, def := range n.Defs {
+			d.define(def)
+		}
+		if len(d.columns) > maxColumns {
+			b.fail(sqlstate.TooManyColumns, nil, "tables can have at most %d columns", maxColumns)
+		}
+		for _, f := range d.later {
+			f()
+		}
+	}
+	d.primaryKey(ct)
+	ct.Columns, ct.Constraints, ct.Indexes = d.columns, d.constraints, d.indexes
+	ct.Notices = append(ct.Notices, d.notices...)
+	return ct
+}
+
+func (b *builder) existingRelation(n Name) *catalog.Table {
+	t, err := b.View.Table(b.ctx, n.Database, n.Schema, n.Name)
+	b.check(err)
+	return t
+}
+
+// createTableAs takes the columns from a query.
+func (b *builder) createTableAs(n *tree.CreateTable, d *tableDef, ct *CreateTable) {
+	if b.stmt.NumParams > 0 {
+		b.fail(sqlstate.FeatureNotSupported, nil, "parameters are not supported in CREATE TABLE AS")
+	}
+	out := b.selectQuery(n.AsSource, &scope{level: &level{}}, false)
+	var names []string
+	for _, def := range n.Defs {
+		if c, ok := def.(*tree.ColumnTableDef); ok {
+			names = append(names, string(c.Name))
+		}
+	}
+	if len(names) > len(out.cols) {
+		b.fail(sqlstate.SyntaxError, nil, "too many column names were specified")
+	}
+	for i, c := range out.cols {
+		name := c.name
+		if i < len(names) {
+			name = names[i]
+		}
+		if d.has(name) {
+			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" specified more than once", name)
+		}
+		t := c.t
+		if t.Kind == types.KindVoid || t.Kind == types.KindTuple {
+			b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" has pseudo-type %s", name, t.Name())
+		}
+		d.add(ColumnDef{Name: name, Type: t})
+	}
+	ct.As = b.finish(b.queryOf(&out, "SELECT"))
+}
+
+// add appends a column to the definition and to the draft.
+func (d *tableDef) add(c ColumnDef) {
+	d.columns = append(d.columns, c)
+	d.draft.Columns = append(d.draft.Columns, catalog.Column{ID: catalog.ColumnID(len(d.draft.Columns) + 1), Name: c.Name, Type: c.Type, NotNull: c.NotNull, Hidden: c.Hidden})
+}
+
+// define adds one element of CREATE TABLE's list.
+func (d *tableDef) define(def tree.TableDef) {
+	b := d.b
+	switch n := def.(type) {
+	case *tree.ColumnTableDef:
+		d.columnDef(n)
+	case *tree.UniqueConstraintTableDef:
+		d.later = append(d.later, func() { d.unique(n) })
+	case *tree.CheckConstraintTableDef:
+		d.later = append(d.later, func() { d.check(string(n.Name), n.Expr, "", false) })
+	case *tree.ForeignKeyConstraintTableDef:
+		d.later = append(d.later, func() { d.foreign(n, false) })
+	case *tree.IndexTableDef:
+		d.later = append(d.later, func() { d.index(n) })
+	case *tree.FamilyTableDef:
+		d.notices = append(d.notices, Notice{Severity: "NOTICE", Code: "00000", Message: "column families are ignored"})
+	case *tree.LikeTableDef:
+		d.like(n)
+	default:
+		b.fail(sqlstate.FeatureNotSupported, nil, "this table element is not supported")
+	}
+}
+
+// columnDef adds a column with its constraints.
+func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
+	b := d.b
+	name := string(n.Name)
+	if d.has(name) {
+		if d.existing != nil {
+			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" of relation \"%s\" already exists", name, d.name.Name)
+		}
+		b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" specified more than once", name)
+	}
+	switch name {
+	case "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid":
+		b.fail(sqlstate.DuplicateColumn, nil, "column name \"%s\" conflicts with a system column name", name)
+	}
+	if n.Type == nil {
+		b.fail(sqlstate.FeatureNotSupported, n.Name, "a column needs a type")
+	}
+	c := ColumnDef{Name: name, Type: b.typeRef(n.Type), Hidden: n.Hidden}
+	switch c.Type.Kind {
+	case types.KindUnknown, types.KindVoid, types.KindTuple, types.KindAny:
+		b.fail(sqlstate.InvalidTableDefinition, n.Name, "column \"%s\" has pseudo-type %s", name, c.Type.Name())
+	}
+	c.NotNull = n.Nullable.Nullability == tree.NotNull || n.PrimaryKey.IsPrimaryKey
+	serial := n.IsSerial
+	if gt, ok := n.Type.(*gtypes.T); ok && !serial {
+		serial = gt == &gtypes.Serial2Type || gt == &gtypes.Serial4Type || gt == &gtypes.Serial8Type
+	}
+	identity := n.GeneratedIdentity.IsGeneratedAsIdentity
+	if n.OnUpdateExpr.Expr != nil {
+		b.fail(sqlstate.FeatureNotSupported, n.OnUpdateExpr.Expr, "ON UPDATE expressions are not supported")
+	}
+	if n.PrimaryKey.Sharded {
+		b.fail(sqlstate.FeatureNotSupported, nil, "hash-sharded indexes are not supported")
+	}
+	if serial || identity {
+		if n.DefaultExpr.Expr != nil {
+			what := "default"
+			if identity {
+				what = "both default and identity"
+			}
+			b.fail(sqlstate.SyntaxError, nil, "%s specified for column \"%s\" of table \"%s\"", multiple(what), name, d.name.Name)
+		}
+		if !c.Type.IsInteger() {
+			b.fail(sqlstate.InvalidParameterValue, nil, "identity column type must be smallint, integer, or bigint")
+		}
+		if n.Nullable.Nullability == tree.Null {
+			b.fail(sqlstate.SyntaxError, nil, "conflicting NULL/NOT NULL declarations for column \"%s\" of table \"%s\"", name, d.name.Name)
+		}
+		c.NotNull = true
+		seq := &CreateSequence{Definition: catalog.Sequence{Type: c.Type, Increment: 1, Cache: 1}}
+		var opts tree.SequenceOptions
+		if identity {
+			c.Identity = 'd'
+			if n.GeneratedIdentity.GeneratedAsIdentityType == tree.GeneratedAlways {
+				c.Identity = 'a'
+			}
+			opts = n.GeneratedIdentity.SeqOptions
+		}
+		b.sequenceOptions(opts, &seq.Definition, true)
+		seq.Name = Name{Database: d.name.Database, Schema: d.name.Schema, Name: pickName(d.taken, "seq", d.name.Name, name)}
+		d.names[seq.Name.Name] = true
+		seq.OwnerColumn = name
+		c.Sequence = seq
+		c.Default = "nextval(" + parse.QuoteLiteral(parse.QuoteIdent(seq.Name.Name)) + "::regclass)"
+	}
+	d.add(c)
+	pos := len(d.columns) - 1
+	if n.DefaultExpr.Expr != nil {
+		d.columns[pos].Default = d.defaultText(n.DefaultExpr.Expr, &d.draft.Columns[len(d.draft.Columns)-1])
+	}
+	if n.Computed.Computed {
+		if n.Computed.Virtual {
+			b.fail(sqlstate.FeatureNotSupported, n.Computed.Expr, "virtual generated columns are not supported")
+		}
+		if d.columns[pos].Default != "" {
+			b.fail(sqlstate.SyntaxError, nil, "both default and generation expression specified for column \"%s\" of table \"%s\"", name, d.name.Name)
+		}
+		expr := n.Computed.Expr
+		d.later = append(d.later, func() { d.columns[pos].Generated = d.generatedText(expr, name) })
+	}
+	if n.PrimaryKey.IsPrimaryKey {
+		d.constraint(ConstraintDef{Kind: PrimaryKey, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}})
+	} else if n.Unique.IsUnique {
+		d.constraint(ConstraintDef{Kind: Unique, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}})
+	}
+	for i := range n.CheckExprs {
+		ck := n.CheckExprs[i]
+		d.later = append(d.later, func() { d.check(string(ck.ConstraintName), ck.Expr, name, false) })
+	}
+	if n.References.Table != nil {
+		fk := &tree.ForeignKeyConstraintTableDef{Name: n.References.ConstraintName, Table: *n.References.Table, FromCols: tree.NameList{n.Name},
+			Actions: n.References.Actions, Match: n.References.Match}
+		if n.References.Col != "" {
+			fk.ToCols = tree.NameList{n.References.Col}
+		}
+		d.later = append(d.later, func() { d.foreign(fk, false) })
+	}
+}
+
+func multiple(what string) string {
+	if what == "default" {
+		return "multiple default values"
+	}
+	return what
+}
+
+// defaultText validates a DEFAULT and returns the text to store.
+func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
+	b := d.b
+	if e == tree.DNull {
+		return ""
+	}
+	c := &exprContext{scope: &scope{level: &level{}}, clause: "DEFAULT expressions", noSubquery: true, noColumns: true}
+	x := b.expr(c, e)
+	from := x.Type()
+	if from.Kind != types.KindUnknown && !types.CanCast(from, col.Type, types.CastAssignment) {
+		raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but default expression is of type %s", col.Name, col.Type.Name(), from.Name()).
+			WithHint("You will need to rewrite or cast the expression."), e))
+	}
+	if k, ok := x.(*scalar.Const); ok && k.T.Kind != types.KindUnknown {
+		// A constant that needs no cast keeps its spelling: 0, not 0::bigint.
+		b.assign(x, col, e)
+		return scalar.Format(x)
+	}
+	return scalar.Format(b.assign(x, col, e))
+}
+
+// generatedText validates a generation expression over the table's columns.
+func (d *tableDef) generatedText(e tree.Expr, name string) string {
+	b := d.b
+	_, sc := b.newRow(d.draft, d.name.Name)
+	c := &exprContext{scope: sc, clause: "column generation expressions", noSubquery: true}
+	x := b.assign(b.expr(c, e), d.draft.ColumnByName(name), e)
+	if scalar.VolatilityOf(x) != scalar.Immutable {
+		b.fail(sqlstate.InvalidObjectDefinition, e, "generation expression is not immutable")
+	}
+	scalar.Columns(x, func(id scalar.ColumnID) {
+		for _, o := range d.columns {
+			if o.Generated != "" && b.meta.Column(id).Name == o.Name || b.meta.Column(id).Name == name {
+				raise(b.at(sqlstate.New(sqlstate.InvalidObjectDefinition, "cannot use generated column \"%s\" in column generation expression", b.meta.Column(id).Name), e))
+			}
+		}
+	})
+	return scalar.Format(x)
+}
+
+// constraint names and appends a constraint.
+func (d *tableDef) constraint(c ConstraintDef) {
+	b := d.b
+	c.NameGiven = c.Name != ""
+	var cols []string
+	for _, k := range c.Columns {
+		cols = append(cols, k.Name)
+	}
+	if c.NameGiven {
+		if d.names[c.Name] {
+			b.fail(sqlstate.DuplicateObject, nil, "constraint \"%s\" for relation \"%s\" already exists", c.Name, d.name.Name)
+		}
+		if (c.Kind == PrimaryKey || c.Kind == Unique) && d.taken(c.Name) {
+			b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", c.Name)
+		}
+	} else {
+		switch c.Kind {
+		case PrimaryKey:
+			c.Name = pickName(d.taken, "pkey", d.name.Name)
+		case Unique:
+			c.Name = pickName(d.taken, "key", append([]string{d.name.Name}, cols...)...)
+		case Check:
+			parts := []string{d.name.Name}
+			if len(c.ExprColumns) == 1 {
+				parts = append(parts, c.ExprColumns[0])
+			}
+			c.Name = pickName(d.constraintTaken, "check", parts...)
+		case ForeignKey:
+			c.Name = pickName(d.constraintTaken, "fkey", append([]string{d.name.Name}, cols...)...)
+		}
+	}
+	d.names[c.Name] = true
+	if c.Kind == PrimaryKey {
+		for _, o := range d.constraints {
+			if o.Kind == PrimaryKey {
+				b.fail(sqlstate.InvalidTableDefinition, nil, "multiple primary keys for table \"%s\" are not allowed", d.name.Name)
+			}
+		}
+		if d.existing != nil && !d.existing.ImplicitPrimary {
+			b.fail(sqlstate.InvalidTableDefinition, nil, "multiple primary keys for table \"%s\" are not allowed", d.name.Name)
+		}
+		for _, k := range c.Columns {
+			if col := d.column(k.Name); col != nil {
+				col.NotNull = true
+			}
+		}
+	}
+	if c.Kind == PrimaryKey || c.Kind == Unique {
+		for _, k := range c.Columns {
+			b.indexable(d.draft.ColumnByName(k.Name).Type, k.Name)
+		}
+	}
+	d.constraints = append(d.constraints, c)
+}
+
+func (d *tableDef) unique(n *tree.UniqueConstraintTableDef) {
+	b := d.b
+	if n.WithoutIndex || n.Predicate != nil || n.PartitionByIndex != nil || n.Sharded != nil {
+		b.fail(sqlstate.FeatureNotSupported, nil, "this form of unique constraint is not supported")
+	}
+	c := ConstraintDef{Kind: Unique, Name: string(n.Name), Columns: b.indexKeys(n.Columns, d.has, "")}
+	if n.PrimaryKey {
+		c.Kind = PrimaryKey
+	}
+	for _, s := range n.Storing {
+		if !d.has(string(s)) {
+			b.fail(sqlstate.UndefinedColumn, s, "column \"%s\" named in key does not exist", s)
+		}
+		c.Storing = append(c.Storing, string(s))
+	}
+	d.notices = append(d.notices, b.ignoredParams(n.StorageParams, nil)...)
+	d.constraint(c)
+}
+
+func (d *tableDef) check(name string, e tree.Expr, column string, notValid bool) {
+	c := ConstraintDef{Kind: Check, Name: name, NotValid: notValid}
+	c.Expr, c.ExprColumns = d.b.constraintExpr(e, d.draft, "check constraints")
+	if column != "" && len(c.ExprColumns) != 1 {
+		// A column's check is named after the column whatever it reads.
+		saved := c.ExprColumns
+		c.ExprColumns = []string{column}
+		d.constraint(c)
+		d.constraints[len(d.constraints)-1].ExprColumns = saved
+		return
+	}
+	d.constraint(c)
+}
+
+func fkAction(a tree.ReferenceAction) catalog.Action {
+	switch a {
+	case tree.Restrict:
+		return catalog.Restrict
+	case tree.Cascade:
+		return catalog.Cascade
+	case tree.SetNull:
+		return catalog.SetNull
+	case tree.SetDefault:
+		return catalog.SetDefault
+	}
+	return catalog.NoAction
+}
+
+func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool) {
+	b := d.b
+	c := ConstraintDef{Kind: ForeignKey, Name: string(n.Name), NotValid: notValid,
+		OnDelete: fkAction(n.Actions.Delete), OnUpdate: fkAction(n.Actions.Update), MatchFull: n.Match == tree.MatchFull}
+	for _, f := range n.FromCols {
+		if !d.has(string(f)) {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" referenced in foreign key constraint does not exist", f)
+		}
+		c.Columns = append(c.Columns, IndexColumnDef{Name: string(f)})
+	}
+	ref := b.lookupTable(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName))
+	if ref == nil && d.existing == nil && string(n.Table.ObjectName) == d.name.Name && (n.Table.SchemaName == "" || string(n.Table.SchemaName) == d.name.Schema) {
+		c.RefSelf = true
+	} else if ref == nil {
+		b.fail(sqlstate.UndefinedTable, nil, "relation \"%s\" does not exist", n.Table.ObjectName)
+	}
+	if d.existing != nil && ref == d.existing {
+		c.RefSelf = true
+	}
+	if ref != nil && ref.Kind != catalog.KindTable {
+		b.fail(sqlstate.WrongObjectType, nil, "referenced relation \"%s\" is not a table", ref.Name)
+	}
+	c.RefTable = ref
+	for _, t := range n.ToCols {
+		c.RefColumns = append(c.RefColumns, string(t))
+	}
+	refName := d.name.Name
+	if ref != nil {
+		refName = ref.Name
+	}
+	// The keys that the reference may mean.
+	var keys [][]string
+	refType := func(name string) *types.T {
+		if ref == nil || c.RefSelf && d.has(name) {
+			if col := d.draft.ColumnByName(name); col != nil {
+				return col.Type
+			}
+			return nil
+		}
+		if col := ref.ColumnByName(name); col != nil {
+			return col.Type
+		}
+		return nil
+	}
+	var primary []string
+	if ref != nil {
+		for i := range ref.Indexes {
+			ix := &ref.Indexes[i]
+			if !ix.Unique && !ix.Primary || ix.Predicate != "" || ix.State == catalog.Absent || ix.Primary && ref.ImplicitPrimary {
+				continue
+			}
+			var cols []string
+			for _, ic := range ix.Columns {
+				cols = append(cols, ref.Column(ic.Column).Name)
+			}
+			keys = append(keys, cols)
+			if ix.Primary {
+				primary = cols
+			}
+		}
+	}
+	if c.RefSelf {
+		for _, k := range d.constraints {
+			if k.Kind != PrimaryKey && k.Kind != Unique {
+				continue
+			}
+			var cols []string
+			for _, ic := range k.Columns {
+				cols = append(cols, ic.Name)
+			}
+			keys = append(keys, cols)
+			if k.Kind == PrimaryKey {
+				primary = cols
+			}
+		}
+	}
+	if len(c.RefColumns) == 0 {
+		if primary == nil {
+			b.fail(sqlstate.UndefinedObject, nil, "there is no primary key for referenced table \"%s\"", refName)
+		}
+		c.RefColumns = append([]string(nil), primary...)
+	}
+	if len(c.RefColumns) != len(c.Columns) {
+		b.fail(sqlstate.InvalidForeignKey, nil, "number of referencing and referenced columns for foreign key disagree")
+	}
+	for _, r := range c.RefColumns {
+		if refType(r) == nil {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" referenced in foreign key constraint does not exist", r)
+		}
+	}
+	match := false
+	for _, k := range keys {
+		match = match || sameSet(k, c.RefColumns)
+	}
+	if !match {
+		b.fail(sqlstate.InvalidForeignKey, nil, "there is no unique constraint matching given keys for referenced table \"%s\"", refName)
+	}
+	for i, f := range c.Columns {
+		lt, rt := d.draft.ColumnByName(f.Name).Type, refType(c.RefColumns[i])
+		if _, _, err := b.Registry.ResolveCompare(scalar.EQ, rt, lt); err != nil || lt.Category() != rt.Category() {
+			name := c.Name
+			if name == "" {
+				name = pickName(d.constraintTaken, "fkey", d.name.Name, f.Name)
+			}
+			raise(sqlstate.New(sqlstate.DatatypeMismatch, "foreign key constraint \"%s\" cannot be implemented", name).
+				WithDetail("Key columns \"%s\" and \"%s\" are of incompatible types: %s and %s.", f.Name, c.RefColumns[i], lt.Name(), rt.Name()))
+		}
+	}
+	d.constraint(c)
+}
+
+func sameSet(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, x := range a {
+		found := false
+		for _, y := range b {
+			found = found || x == y
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *tableDef) index(n *tree.IndexTableDef) {
+	b := d.b
+	b.forwardIndex(n.Type)
+	if n.Sharded != nil || n.PartitionByIndex != nil || n.Predicate != nil {
+		b.fail(sqlstate.FeatureNotSupported, nil, "this form of index is not supported")
+	}
+	ix := IndexDef{Name: string(n.Name), Columns: b.indexKeys(n.Columns, d.has, d.name.Name)}
+	parts := []string{d.name.Name}
+	for _, c := range ix.Columns {
+		parts = append(parts, c.Name)
+	}
+	for _, s := range n.Storing {
+		if !d.has(string(s)) {
+			b.fail(sqlstate.UndefinedColumn, s, "column \"%s\" does not exist", s)
+		}
+		ix.Storing = append(ix.Storing, string(s))
+	}
+	if ix.Name == "" {
+		ix.Name = pickName(d.taken, "idx", parts...)
+	} else if d.taken(ix.Name) {
+		b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", ix.Name)
+	}
+	d.names[ix.Name] = true
+	d.indexes = append(d.indexes, ix)
+}
+
+// like copies another table's columns, and with INCLUDING also their defaults, constraints and indexes.
+func (d *tableDef) like(n *tree.LikeTableDef) {
+	b := d.b
+	src := b.table(&n.Name)
+	var opts tree.LikeTableOpt
+	for _, o := range n.Options {
+		if o.Excluded {
+			opts &^= o.Opt
+		} else {
+			opts |= o.Opt
+		}
+	}
+	for i := range src.Columns {
+		c := &src.Columns[i]
+		if c.State != catalog.Public || c.Hidden {
+			continue
+		}
+		if d.has(c.Name) {
+			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" specified more than once", c.Name)
+		}
+		nc := ColumnDef{Name: c.Name, Type: c.Type, NotNull: c.NotNull}
+		if opts.Has(tree.LikeTableOptDefaults) && c.Identity == 0 {
+			nc.Default = c.Default
+		}
+		if opts.Has(tree.LikeTableOptGenerated) {
+			nc.Generated = c.Generated
+		}
+		d.add(nc)
+	}
+	if opts.Has(tree.LikeTableOptConstraints) {
+		for _, k := range src.Checks {
+			ck := ConstraintDef{Kind: Check, Name: k.Name, Expr: k.Expr}
+			for _, id := range k.Columns {
+				ck.ExprColumns = append(ck.ExprColumns, src.Column(id).Name)
+			}
+			d.constraint(ck)
+		}
+	}
+	if opts.Has(tree.LikeTableOptIndexes) {
+		for i := range src.Indexes {
+			ix := &src.Indexes[i]
+			if ix.State != catalog.Public || ix.Primary && src.ImplicitPrimary {
+				continue
+			}
+			var cols []IndexColumnDef
+			parts := []string{d.name.Name}
+			for _, ic := range ix.Columns {
+				name := src.Column(ic.Column).Name
+				cols = append(cols, IndexColumnDef{name, ic.Desc})
+				parts = append(parts, name)
+			}
+			var storing []string
+			for _, id := range ix.Stored {
+				storing = append(storing, src.Column(id).Name)
+			}
+			switch {
+			case ix.Primary:
+				d.constraint(ConstraintDef{Kind: PrimaryKey, Columns: cols})
+			case ix.Constraint:
+				d.constraint(ConstraintDef{Kind: Unique, Columns: cols, Storing: storing})
+			default:
+				name := pickName(d.taken, "idx", parts...)
+				d.names[name] = true
+				d.indexes = append(d.indexes, IndexDef{Name: name, Unique: ix.Unique, Columns: cols, Storing: storing})
+			}
+		}
+	}
+}
+
+// primaryKey gives a table without a primary key the hidden column rowid.
+func (d *tableDef) primaryKey(ct *CreateTable) {
+	for _, c := range d.constraints {
+		if c.Kind == PrimaryKey {
+			return
+		}
+	}
+	name := "rowid"
+	for i := 1; d.has(name); i++ {
+		name = "rowid_" + itoa(i)
+	}
+	ct.ImplicitPrimary = true
+	d.add(ColumnDef{Name: name, Type: types.Int8, NotNull: true, Hidden: true, Default: "unique_rowid()"})
+	d.constraint(ConstraintDef{Kind: PrimaryKey, Columns: []IndexColumnDef{{Name: name}}})
+}
+
+// alterTable binds ALTER TABLE's actions in order; later ones see what earlier ones added.
+func (b *builder) alterTable(n *tree.AlterTable) Statement {
+	t := b.alterTarget(n.Table, n.IfExists)
+	a := b.alter(t, n.Table)
+	if t == nil {
+		return a
+	}
+	if t.Kind != catalog.KindTable {
+		b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", t.Name)
+	}
+	draft := *t
+	draft.Columns = append([]catalog.Column(nil), t.Columns...)
+	d := &tableDef{b: b, existing: t, draft: &draft, names: map[string]bool{}}
+	d.name = Name{Database: b.databaseOf(t), Schema: b.schemaName(t), Name: t.Name}
+	for i := range t.Checks {
+		d.names[t.Checks[i].Name] = true
+	}
+	for i := range t.Foreign {
+		d.names[t.Foreign[i].Name] = true
+	}
+	for i := range t.Indexes {
+		if !(t.Indexes[i].Primary && t.ImplicitPrimary) {
+			d.names[t.Indexes[i].Name] = true
+		}
+	}
+	for _, cmd := range n.Cmds {
+		b.alterAction(cmd, a, d)
+	}
+	a.Notices = append(a.Notices, d.notices...)
+	return a
+}
+
+// flush turns what a definition step gathered into actions.
+func (d *tableDef) flush(a *AlterTable, ifNotExists bool) {
+	for _, f := range d.later {
+		f()
+	}
+	d.later = nil
+	for _, c := range d.columns {
+		a.Actions = append(a.Actions, &AddColumn{IfNotExists: ifNotExists, Column: c})
+	}
+	for _, c := range d.constraints {
+		a.Actions = append(a.Actions, &AddConstraint{Constraint: c})
+	}
+	d.columns, d.constraints = nil, nil
+}
+
+func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef) {
+	t := d.draft
+	column := func(n tree.Name) string {
+		b.existingColumn(t, n)
+		return string(n)
+	}
+	add := func(x AlterAction) { a.Actions = append(a.Actions, x) }
+	switch n := cmd.(type) {
+	case *tree.AlterTableAddColumn:
+		if n.IfNotExists && d.has(string(n.ColumnDef.Name)) {
+			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: string(sqlstate.DuplicateColumn),
+				Message: "column \"" + string(n.ColumnDef.Name) + "\" of relation \"" + t.Name + "\" already exists, skipping"})
+			return
+		}
+		d.define(n.ColumnDef)
+		d.flush(a, n.IfNotExists)
+	case *tree.AlterTableAddConstraint:
+		notValid := n.ValidationBehavior == tree.ValidationSkip
+		switch def := n.ConstraintDef.(type) {
+		case *tree.UniqueConstraintTableDef:
+			d.unique(def)
+		case *tree.CheckConstraintTableDef:
+			d.check(string(def.Name), def.Expr, "", notValid)
+		case *tree.ForeignKeyConstraintTableDef:
+			d.foreign(def, notValid)
+		default:
+			b.fail(sqlstate.FeatureNotSupported, nil, "this constraint is not supported")
+		}
+		d.flush(a, false)
+	case *tree.AlterTableAlterPrimaryKey:
+		add(&AlterPrimaryKey{Columns: b.indexKeys(n.Columns, d.has, "")})
+	case *tree.AlterTableDropColumn:
+		name := string(n.Column)
+		if t.ColumnByName(name) == nil {
+			if !n.IfExists {
+				b.existingColumn(t, n.Column)
+			}
+			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "column \"" + name + "\" of relation \"" + t.Name + "\" does not exist, skipping"})
+			return
+		}
+		add(&DropColumn{Name: name, IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
+		for i := range t.Columns {
+			if t.Columns[i].Name == name {
+				t.Columns = append(t.Columns[:i:i], t.Columns[i+1:]...)
+				break
+			}
+		}
+	case *tree.AlterTableDropConstraint:
+		if !d.names[string(n.Constraint)] {
+			if !n.IfExists {
+				b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Constraint, t.Name)
+			}
+			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "constraint \"" + string(n.Constraint) + "\" of relation \"" + t.Name + "\" does not exist, skipping"})
+			return
+		}
+		add(&DropConstraint{Name: string(n.Constraint), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
+	case *tree.AlterTableValidateConstraint:
+		if !d.names[string(n.Constraint)] {
+			b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Constraint, t.Name)
+		}
+		add(&ValidateConstraint{Name: string(n.Constraint)})
+	case *tree.AlterTableRenameColumn:
+		from, to := column(n.Column), string(n.NewName)
+		if t.ColumnByName(to) != nil {
+			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" of relation \"%s\" already exists", to, t.Name)
+		}
+		add(&RenameColumn{From: from, To: to})
+		for i := range t.Columns {
+			if t.Columns[i].Name == from {
+				t.Columns[i].Name = to
+			}
+		}
+	case *tree.AlterTableRenameConstraint:
+		if !d.names[string(n.Constraint)] {
+			b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" for table \"%s\" does not exist", n.Constraint, t.Name)
+		}
+		add(&RenameConstraint{From: string(n.Constraint), To: string(n.NewName)})
+	case *tree.AlterTableSetDefault:
+		s := &SetDefault{Column: column(n.Column)}
+		if n.Default != nil {
+			s.Expr = d.defaultText(n.Default, t.ColumnByName(s.Column))
+		}
+		add(s)
+	case *tree.AlterTableSetNotNull:
+		add(&SetNotNull{column(n.Column)})
+	case *tree.AlterTableDropNotNull:
+		name := column(n.Column)
+		for _, ic := range t.Primary().Columns {
+			if t.Column(ic.Column) != nil && t.Column(ic.Column).Name == name {
+				b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" is in a primary key", name)
+			}
+		}
+		add(&DropNotNull{name})
+	case *tree.AlterTableAlterColumnType:
+		col := t.ColumnByName(column(n.Column))
+		to := b.typeRef(n.ToType)
+		act := &AlterColumnType{Column: col.Name, Type: to}
+		if n.Using != nil {
+			_, sc := b.newRow(t, t.Name)
+			x := b.expr(&exprContext{scope: sc, clause: "transform expressions", noSubquery: true}, n.Using)
+			act.Using = scalar.Format(b.assign(x, &catalog.Column{Name: col.Name, Type: to}, n.Using))
+		} else if !types.CanCast(col.Type, to, types.CastAssignment) {
+			raise(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" cannot be cast automatically to type %s", col.Name, to.Name()).
+				WithHint("You might need to specify \"USING %s::%s\".", parse.QuoteIdent(col.Name), to.String()))
+		}
+		add(act)
+	case *tree.AlterTableSetStorageParams:
+		opts := map[string]string{}
+		a.Notices = append(a.Notices, b.ignoredParams(n.StorageParams, opts)...)
+		add(&SetOptions{opts})
+	case *tree.AlterTableResetStorageParams:
+		opts := map[string]string{}
+		for _, p := range n.Params {
+			opts[p] = ""
+		}
+		add(&SetOptions{opts})
+	case *tree.AlterTableDropIdentity:
+		add(&DropIdentity{column(n.Column)})
+	default:
+		b.fail(sqlstate.FeatureNotSupported, nil, "this form of ALTER TABLE is not supported")
+	}
+}

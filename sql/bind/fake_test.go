@@ -1,0 +1,141 @@
+package bind
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian/sql/catalog"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// fakeView is a catalogue in memory: one database "d" with schemas public and pg_catalog, and what tests create.
+type fakeView struct {
+	tables map[string]*catalog.Table // schema.name
+	next   catalog.ID
+	user   string
+	db     *catalog.Database
+}
+
+func (v *fakeView) Database(_ context.Context, name string) (*catalog.Database, error) {
+	if name == "d" {
+		return v.db, nil
+	}
+	return nil, nil
+}
+func (v *fakeView) Databases(context.Context) ([]*catalog.Database, error) {
+	return []*catalog.Database{v.db}, nil
+}
+func (v *fakeView) Table(_ context.Context, database, schema, name string) (*catalog.Table, error) {
+	if database != "" && database != "d" {
+		return nil, nil
+	}
+	if schema != "" {
+		return v.tables[schema+"."+name], nil
+	}
+	if t := v.tables["public."+name]; t != nil {
+		return t, nil
+	}
+	return v.tables["pg_catalog."+name], nil
+}
+func (v *fakeView) TableByID(_ context.Context, id catalog.ID) (*catalog.Table, error) {
+	for _, t := range v.tables {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	return nil, nil
+}
+func (v *fakeView) Tables(context.Context, string) ([]*catalog.Table, error) {
+	var out []*catalog.Table
+	for _, t := range v.tables {
+		out = append(out, t)
+	}
+	return out, nil
+}
+func (v *fakeView) Schema(_ context.Context, _, name string) (*catalog.Schema, error) {
+	switch name {
+	case "public":
+		return &catalog.Schema{ID: catalog.PublicSchemaID, Name: name, Database: 100}, nil
+	case "pg_catalog":
+		return &catalog.Schema{ID: catalog.PGCatalogSchemaID, Name: name}, nil
+	}
+	return nil, nil
+}
+func (v *fakeView) Schemas(ctx context.Context, db string) ([]*catalog.Schema, error) {
+	a, _ := v.Schema(ctx, db, "public")
+	b, _ := v.Schema(ctx, db, "pg_catalog")
+	return []*catalog.Schema{a, b}, nil
+}
+func (v *fakeView) Users(context.Context) ([]*catalog.User, error) {
+	return []*catalog.User{{Name: "root", Superuser: true}}, nil
+}
+func (v *fakeView) CurrentDatabase() string { return "d" }
+func (v *fakeView) SearchPath() []string    { return []string{"public"} }
+func (v *fakeView) CurrentUser() string     { return v.user }
+func (v *fakeView) Statistics(context.Context, catalog.ID) (*catalog.Statistics, error) {
+	return nil, nil
+}
+
+// newFakeView has PostgreSQL 15's catalogue tables, from testdata/pg_catalog.txt.
+func newFakeView(t testing.TB) *fakeView {
+	v := &fakeView{tables: map[string]*catalog.Table{}, next: catalog.FirstUserID, user: "root"}
+	v.db = &catalog.Database{ID: 100, Name: "d", Schemas: map[string]catalog.ID{"public": catalog.PublicSchemaID}}
+	f, err := os.Open("testdata/pg_catalog.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		p := strings.SplitN(sc.Text(), " ", 3)
+		tab := v.tables["pg_catalog."+p[0]]
+		if tab == nil {
+			v.next++
+			tab = &catalog.Table{ID: v.next, Name: p[0], Schema: catalog.PGCatalogSchemaID, Kind: catalog.KindVirtual}
+			v.tables["pg_catalog."+p[0]] = tab
+		}
+		typ, ok := types.FromName(p[2])
+		if !ok {
+			typ = types.Text
+			if strings.HasSuffix(p[2], "[]") {
+				typ = types.TextArray
+			}
+			if p[2] == "anyarray" {
+				typ = types.TextArray
+			}
+		}
+		tab.Columns = append(tab.Columns, catalog.Column{ID: catalog.ColumnID(len(tab.Columns) + 1), Name: p[1], Type: typ})
+	}
+	return v
+}
+
+func newBinder(v *fakeView) *Binder {
+	return &Binder{View: v, Registry: scalar.Builtins(), Location: time.UTC}
+}
+
+func TestPsqlCorpus(t *testing.T) {
+	v := newFakeView(t)
+	b := newBinder(v)
+	text, err := os.ReadFile("testdata/psql15.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range strings.Split(string(text), "\n\n") {
+		head, sql, _ := strings.Cut(strings.TrimSpace(q), "\n")
+		stmts, err := parse.Parse(sql)
+		if err != nil {
+			t.Errorf("%s: %v", head, err)
+			continue
+		}
+		for i := range stmts {
+			if _, err := b.Bind(context.Background(), &stmts[i]); err != nil {
+				t.Errorf("%s: %v\n%s", head, err, sql)
+			}
+		}
+	}
+}
