@@ -1,0 +1,278 @@
+package opt
+
+import (
+	"fmt"
+
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+)
+
+// build copies a bound tree into the memo through the constructors, which apply the rules that look at one operator
+// and its inputs. It returns the order in which the tree's Sorts left the rows: SQL promises it to the outermost query
+// and to LIMIT only, but DISTINCT ON, ordered aggregates and INSERT ... SELECT of serial numbers live by it, so it is
+// kept for as long as it costs nothing to know it.
+func (o *optimizer) build(r Rel) (*group, []OrderColumn) {
+	switch r := r.(type) {
+	case *group:
+		return r, nil
+	case *Scan, *VirtualScan:
+		return o.newGroup(r), nil
+	case *Values:
+		return o.newGroup(&Values{Cols: r.Cols, Rows: o.scalarRows(r.Rows)}), nil
+	case *Select:
+		in, ord := o.build(r.Input)
+		return o.newSelect(in, o.scalars(r.Filter)), ord
+	case *Project:
+		in, ord := o.build(r.Input)
+		g := o.newProject(in, o.items(r.Items), r.Pass)
+		return g, o.visibleOrder(g, ord)
+	case *ProjectSet:
+		in, ord := o.build(r.Input)
+		funcs := make([]SetFunc, len(r.Funcs))
+		for i, f := range r.Funcs {
+			f.Args = o.scalars(f.Args)
+			funcs[i] = f
+		}
+		return o.newGroup(&ProjectSet{Input: in, Funcs: funcs}), ord
+	case *Join:
+		left, ord := o.build(r.Left)
+		right, _ := o.build(r.Right)
+		if r.Kind == RightJoin || r.Kind == FullJoin || o.env.Naive {
+			ord = nil
+		}
+		return o.newJoin(r.Kind, left, right, o.scalars(r.On)), ord
+	case *GroupBy:
+		in, ord := o.build(r.Input)
+		g := &GroupBy{Input: in, Group: r.Group, Scalar: r.Scalar, Aggs: make([]AggItem, len(r.Aggs))}
+		ordered := false
+		for i, a := range r.Aggs {
+			if f, ok := o.scalar(a.Agg).(*scalar.AggFunc); ok {
+				a.Agg = f
+			}
+			g.Aggs[i] = a
+			ordered = ordered || len(a.Agg.OrderBy) == 0 && orderMatters(a.Agg.Agg)
+		}
+		if ordered && len(ord) > 0 {
+			return o.newGroup(&orderedGroup{GroupBy: *g, order: ord}), nil
+		}
+		return o.newGroupBy(g), nil
+	case *Window:
+		in, ord := o.build(r.Input)
+		w := &Window{Input: in, Items: make([]WindowItem, len(r.Items))}
+		for i, it := range r.Items {
+			it.Args = o.scalars(it.Args)
+			if it.Agg != nil {
+				if f, ok := o.scalar(it.Agg).(*scalar.AggFunc); ok {
+					it.Agg = f
+				}
+			}
+			w.Items[i] = it
+		}
+		return o.newGroup(&orderedWindow{Window: *w, order: ord}), nil
+	case *Distinct:
+		in, ord := o.build(r.Input)
+		d := &Distinct{Input: in, On: r.On, OrderBy: r.OrderBy}
+		if on := setOf(r.On); len(d.OrderBy) == 0 && !on.equal(&in.cols) {
+			d.OrderBy = ord
+		}
+		g := o.newDistinct(d)
+		return g, o.visibleOrder(g, d.OrderBy)
+	case *SetOp:
+		left, _ := o.build(r.Left)
+		right, _ := o.build(r.Right)
+		n := *r
+		n.Left, n.Right = left, right
+		return o.newSetOp(&n), nil
+	case *Sort:
+		in, _ := o.build(r.Input)
+		return in, r.By
+	case *Limit:
+		in, ord := o.build(r.Input)
+		g := o.newLimit(&orderedLimit{Limit: Limit{Input: in, Count: o.scalarOrNil(r.Count), Offset: o.scalarOrNil(r.Offset)}, order: ord})
+		return g, ord
+	case *With:
+		return o.buildWith(r)
+	case *WithScan:
+		return o.newGroup(r), nil
+	case *Insert, *Update, *Delete:
+		return o.buildMutation(r), nil
+	}
+	panic(sqlstate.New(sqlstate.InternalError, "opt: unknown operator %T", r))
+}
+
+func (o *optimizer) buildWith(r *With) (*group, []OrderColumn) {
+	binding, bord := o.build(r.Binding)
+	if o.ctes == nil {
+		o.ctes = make(map[int]*cte)
+	}
+	c := &cte{rows: binding.rows, cols: r.Cols}
+	if r.Recursive != nil {
+		c.rows *= 10
+	}
+	o.ctes[r.ID] = c
+	n := &orderedWith{With: *r, order: bord}
+	n.Binding = binding
+	if r.Recursive != nil {
+		n.Recursive, _ = o.build(r.Recursive)
+	}
+	main, ord := o.build(r.Main)
+	n.Main = main
+	return o.newGroup(n), ord
+}
+
+func (o *optimizer) buildMutation(r Rel) *group {
+	o.writes = true
+	switch r := r.(type) {
+	case *Insert:
+		in, ord := o.build(r.Input)
+		n := *r
+		n.Input = in
+		n.Returning = o.items(r.Returning)
+		if r.Conflict != nil {
+			c := *r.Conflict
+			c.Set = make([]SetItem, len(r.Conflict.Set))
+			for i, s := range r.Conflict.Set {
+				s.Expr = o.scalar(s.Expr)
+				c.Set[i] = s
+			}
+			c.Where = o.scalars(c.Where)
+			n.Conflict = &c
+		}
+		return o.newGroup(&mutation{stmt: &n, input: in, order: ord})
+	case *Update:
+		in, ord := o.build(r.Input)
+		n := *r
+		n.Input = in
+		n.Returning = o.items(r.Returning)
+		return o.newGroup(&mutation{stmt: &n, input: in, order: ord})
+	case *Delete:
+		in, ord := o.build(r.Input)
+		n := *r
+		n.Input = in
+		n.Returning = o.items(r.Returning)
+		return o.newGroup(&mutation{stmt: &n, input: in, order: ord})
+	}
+	panic(fmt.Sprintf("opt: %T is no mutation", r))
+}
+
+// The operators below exist in the memo only: they remember an order that their input must have.
+type (
+	orderedGroup struct {
+		GroupBy
+		order []OrderColumn
+	}
+	orderedWindow struct {
+		Window
+		order []OrderColumn
+	}
+	orderedLimit struct {
+		Limit
+		order []OrderColumn
+	}
+	orderedWith struct {
+		With
+		order []OrderColumn // of the binding
+	}
+	// mutation is an Insert, Update or Delete.
+	mutation struct {
+		stmt  Rel
+		input *group
+		order []OrderColumn
+	}
+)
+
+func (*mutation) rel() {}
+
+// orderMatters reports whether an aggregate's result depends on the order of its input.
+func orderMatters(a *scalar.Aggregate) bool {
+	switch a.Name {
+	case "array_agg", "string_agg", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "concat_agg", "xmlagg":
+		return true
+	}
+	return false
+}
+
+// scalar puts the queries inside an expression into the memo: Subquery.Plan becomes a *group.
+func (o *optimizer) scalar(e scalar.Expr) scalar.Expr {
+	if !hasSubquery(e) {
+		return e
+	}
+	return scalar.Rewrite(e, func(e scalar.Expr) scalar.Expr {
+		q, ok := e.(*scalar.Subquery)
+		if !ok {
+			return e
+		}
+		r, ok := q.Plan.(Rel)
+		if !ok {
+			return e
+		}
+		if _, done := r.(*subquery); done {
+			return e
+		}
+		n := *q
+		g, ord := o.build(r)
+		n.Plan = &subquery{g, o.visibleOrder(g, ord)}
+		return &n
+	})
+}
+
+// subquery is the Plan of a scalar.Subquery while it is being optimized.
+type subquery struct {
+	*group
+	order []OrderColumn
+}
+
+func (o *optimizer) scalarOrNil(e scalar.Expr) scalar.Expr {
+	if e == nil {
+		return nil
+	}
+	return o.scalar(e)
+}
+
+func (o *optimizer) scalars(es []scalar.Expr) []scalar.Expr {
+	for i, e := range es {
+		n := o.scalar(e)
+		if n == e {
+			continue
+		}
+		out := append([]scalar.Expr(nil), es...)
+		out[i] = n
+		for j := i + 1; j < len(es); j++ {
+			out[j] = o.scalar(es[j])
+		}
+		return out
+	}
+	return es
+}
+
+func (o *optimizer) scalarRows(rows [][]scalar.Expr) [][]scalar.Expr {
+	for i := range rows {
+		n := o.scalars(rows[i])
+		if len(n) == 0 || &n[0] == &rows[i][0] {
+			continue
+		}
+		out := append([][]scalar.Expr(nil), rows...)
+		out[i] = n
+		for j := i + 1; j < len(rows); j++ {
+			out[j] = o.scalars(rows[j])
+		}
+		return out
+	}
+	return rows
+}
+
+func (o *optimizer) items(items []ProjectItem) []ProjectItem {
+	for i := range items {
+		n := o.scalar(items[i].Expr)
+		if n == items[i].Expr {
+			continue
+		}
+		out := append([]ProjectItem(nil), items...)
+		out[i].Expr = n
+		for j := i + 1; j < len(items); j++ {
+			out[j].Expr = o.scalar(items[j].Expr)
+		}
+		return out
+	}
+	return items
+}

@@ -1,0 +1,55 @@
+package opt
+
+import "math"
+
+// The unit of cost is one row read from a range in sequence. What the numbers say: a row is cheap to pass on, dearer
+// to remember, and a request to a range costs as much as many rows, more so if the range is far away.
+const (
+	costRow     = 1.0   // a row decoded from a scan
+	costByte    = 0.004 // a byte of it
+	costSeek    = 4.0   // a key or span to find within a request
+	costRequest = 40.0  // a request that the next one waits for
+	costPass    = 0.02  // a row through an operator
+	costExpr    = 0.01  // an expression for a row
+	costHash    = 0.15  // a row into a hash table
+	costProbe   = 0.08  // a row looked up in one
+	costCompare = 0.02  // a comparison while sorting
+	costLoop    = 0.5   // starting the right side of an apply again
+	costWrite   = 5.0   // a row written
+	costStart   = 0.01  // an operator, so that fewer are better
+	// lookupBatchRows is how many rows package exec looks up with one request.
+	lookupBatchRows = 1024.0
+)
+
+// Region says how far ranges are from the gateway. Distances are factors of a request's cost; none is known yet:
+// package placement will tell when queries are planned in one region and data lives in another.
+type Region struct {
+	// Distance of a table's leaseholders; nil: near.
+	Distance func(table string) float64
+}
+
+func (r Region) distance(table string) float64 {
+	if r.Distance == nil {
+		return 1
+	}
+	return max(1, r.Distance(table))
+}
+
+// scanCost is the cost of reading rows of so many bytes from spans of an index.
+func (o *optimizer) scanCost(i *tableInfo, rows, width, spans float64) (startup, total float64) {
+	startup = costRequest*o.env.Region.distance(i.table.Name) + costSeek*spans
+	return startup, startup + rows*(costRow+width*costByte)
+}
+
+// lookupCost is the cost of finding so many keys, in batches.
+func (o *optimizer) lookupCost(i *tableInfo, keys, rowsPerKey, width float64) float64 {
+	requests := math.Ceil(max(keys, 1) / lookupBatchRows)
+	return requests*costRequest*o.env.Region.distance(i.table.Name) + keys*(costSeek+rowsPerKey*(costRow+width*costByte))
+}
+
+func sortCost(rows float64) float64 {
+	if rows < 2 {
+		return costPass
+	}
+	return rows*costPass + rows*math.Log2(rows)*costCompare
+}

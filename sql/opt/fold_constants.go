@@ -1,0 +1,191 @@
+package opt
+
+import (
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// foldConditions evaluates what is constant in a conjunction and flattens it. never says that it can't be met.
+func foldConditions(filter []scalar.Expr) (out []scalar.Expr, never bool) {
+	simple := true
+	for _, e := range filter {
+		simple = simple && plainCondition(e)
+	}
+	if simple {
+		return filter, false
+	}
+	out = make([]scalar.Expr, 0, len(filter))
+	for _, e := range filter {
+		e = simplifyCondition(foldScalar(e))
+		switch x := e.(type) {
+		case *scalar.Const:
+			if x.Value.IsNull() || !x.Value.Bool() {
+				return nil, true
+			}
+		case *scalar.And:
+			for _, a := range x.Args {
+				if k, ok := a.(*scalar.Const); ok {
+					if k.Value.IsNull() || !k.Value.Bool() {
+						return nil, true
+					}
+					continue
+				}
+				out = append(out, a)
+			}
+		default:
+			out = append(out, e)
+		}
+	}
+	return out, false
+}
+
+// plainCondition reports whether a condition is a comparison of leaves, in which there is nothing to fold.
+func plainCondition(e scalar.Expr) bool {
+	leaf := func(e scalar.Expr) (column, value bool) {
+		switch e := e.(type) {
+		case *scalar.Column:
+			return true, false
+		case *scalar.Placeholder:
+			return false, true
+		case *scalar.Const:
+			return false, !e.Value.IsNull()
+		}
+		return false, false
+	}
+	c, ok := e.(*scalar.Compare)
+	if !ok {
+		return false
+	}
+	lc, lv := leaf(c.Left)
+	rc, rv := leaf(c.Right)
+	return lc && (rc || rv) || rc && lv
+}
+
+// foldScalar is scalar.Fold, except for leaves.
+func foldScalar(e scalar.Expr) scalar.Expr {
+	switch e.(type) {
+	case *scalar.Column, *scalar.Const, *scalar.Placeholder:
+		return e
+	}
+	return scalar.Fold(e)
+}
+
+// simplifyCondition rewrites conditions into the forms that other rules look for. It keeps only what is true of
+// conditions: that NULL and false are the same.
+func simplifyCondition(e scalar.Expr) scalar.Expr {
+	switch x := e.(type) {
+	case *scalar.Not:
+		return negate(x.Arg, e)
+	case *scalar.In:
+		if len(x.List) == 1 {
+			op := scalar.EQ
+			if x.Negate {
+				op = scalar.NE
+			}
+			return &scalar.Compare{Op: op, Left: x.Arg, Right: x.List[0]}
+		}
+	case *scalar.IsBool:
+		if x.Want && !x.Negate {
+			return x.Arg
+		}
+	case *scalar.And:
+		out := make([]scalar.Expr, len(x.Args))
+		for i, a := range x.Args {
+			out[i] = simplifyCondition(a)
+		}
+		return &scalar.And{Args: out}
+	case *scalar.Or:
+		return factorOr(x)
+	}
+	return e
+}
+
+// negate pushes a NOT inside.
+func negate(arg, whole scalar.Expr) scalar.Expr {
+	switch x := arg.(type) {
+	case *scalar.Not:
+		return simplifyCondition(x.Arg)
+	case *scalar.Compare:
+		if x.Op <= scalar.IsNotDistinct {
+			return &scalar.Compare{Op: x.Op.Negate(), Left: x.Left, Right: x.Right}
+		}
+	case *scalar.IsNull:
+		return &scalar.IsNull{Arg: x.Arg, Negate: !x.Negate}
+	case *scalar.In:
+		return simplifyCondition(&scalar.In{Arg: x.Arg, List: x.List, Negate: !x.Negate})
+	case *scalar.Or:
+		out := make([]scalar.Expr, len(x.Args))
+		for i, a := range x.Args {
+			out[i] = negate(a, &scalar.Not{Arg: a})
+		}
+		return &scalar.And{Args: out}
+	case *scalar.And:
+		out := make([]scalar.Expr, len(x.Args))
+		for i, a := range x.Args {
+			out[i] = negate(a, &scalar.Not{Arg: a})
+		}
+		return &scalar.Or{Args: out}
+	}
+	return whole
+}
+
+// factorOr takes out what all branches of a disjunction have in common: (a AND b) OR (a AND c) is a AND (b OR c).
+func factorOr(x *scalar.Or) scalar.Expr {
+	first := scalar.Conjuncts(x.Args[0])
+	var common []scalar.Expr
+	for _, e := range first {
+		if isVolatile(e) || hasSubquery(e) {
+			continue
+		}
+		everywhere := true
+		for _, a := range x.Args[1:] {
+			everywhere = everywhere && contains(scalar.Conjuncts(a), e)
+		}
+		if everywhere {
+			common = append(common, e)
+		}
+	}
+	if len(common) == 0 {
+		return x
+	}
+	var rest []scalar.Expr
+	for _, a := range x.Args {
+		var left []scalar.Expr
+		for _, e := range scalar.Conjuncts(a) {
+			if !contains(common, e) {
+				left = append(left, e)
+			}
+		}
+		if len(left) == 0 { // this branch asks for nothing more
+			return &scalar.And{Args: append(common, trueExpr())}
+		}
+		rest = append(rest, scalar.Conjoin(left))
+	}
+	return &scalar.And{Args: append(common, &scalar.Or{Args: rest})}
+}
+
+func contains(list []scalar.Expr, e scalar.Expr) bool {
+	for _, x := range list {
+		if scalar.Equal(x, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func trueExpr() scalar.Expr  { return &scalar.Const{Value: types.NewBool(true), T: types.Bool} }
+func falseExpr() scalar.Expr { return &scalar.Const{Value: types.NewBool(false), T: types.Bool} }
+
+// appendConditions joins two conjunctions without those that are there already.
+func appendConditions(a, b []scalar.Expr) []scalar.Expr {
+	if len(a) == 0 {
+		return b
+	}
+	out := a[:len(a):len(a)]
+	for _, e := range b {
+		if isVolatile(e) || hasSubquery(e) || !contains(a, e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,417 @@
+package opt
+
+import (
+	"math"
+
+	"meridian/sql/catalog"
+	"meridian/sql/scalar"
+)
+
+// joinParts is a join's condition taken apart.
+type joinParts struct {
+	left, right []ColumnID // pairs of equal columns
+	pairs       []scalar.Expr
+	rest        []scalar.Expr
+}
+
+// splitJoin finds the equalities of columns by which a join can be hashed or merged.
+func splitJoin(l, r *group, on []scalar.Expr, o *optimizer) joinParts {
+	var p joinParts
+	for _, e := range on {
+		a, b, ok := equalColumns(e, l, r)
+		if ok && hashable(o.meta.Column(a).Type.Kind, o.meta.Column(b).Type.Kind, sameValues(o.meta.Column(a).Type, o.meta.Column(b).Type)) {
+			p.left, p.right = append(p.left, a), append(p.right, b)
+			p.pairs = append(p.pairs, e)
+			continue
+		}
+		p.rest = append(p.rest, e)
+	}
+	return p
+}
+
+// join proposes ways to join.
+func (s *search) join(r *Join) {
+	o := s.o
+	l, rt := child(r.Left), child(r.Right)
+	if rt.outer.intersects(&l.cols) {
+		s.apply(r)
+		return
+	}
+	if o.env.Naive {
+		s.nestedLoop(r)
+		return
+	}
+	p := splitJoin(l, rt, r.On, o)
+	if len(p.left) > 0 {
+		s.hash(r.Kind, l, rt, p)
+		if k, ok := mirrored(r.Kind); ok {
+			s.hash(k, rt, l, joinParts{left: p.right, right: p.left, rest: p.rest})
+		}
+		s.merge(r.Kind, l, rt, p)
+	}
+	if len(p.left) == 0 || r.Kind == InnerJoin && l.rows*rt.rows < 1000 {
+		s.nestedLoop(r)
+		if r.Kind == InnerJoin {
+			s.nestedLoop(&Join{Kind: r.Kind, Left: rt, Right: l, On: r.On})
+		}
+	}
+	s.lookups(r)
+}
+
+// mirrored is the kind of a join with its sides exchanged, where exec can do that.
+func mirrored(k JoinKind) (JoinKind, bool) {
+	switch k {
+	case InnerJoin, FullJoin:
+		return k, true
+	case LeftJoin:
+		return RightJoin, true
+	case RightJoin:
+		return LeftJoin, true
+	}
+	return k, false
+}
+
+// joinCols are the columns of a join node.
+func joinCols(kind JoinKind, l, r Node) []ColumnID {
+	if kind == SemiJoin || kind == AntiJoin {
+		return l.Columns()
+	}
+	lc, rc := l.Columns(), r.Columns()
+	return append(append(make([]ColumnID, 0, len(lc)+len(rc)), lc...), rc...)
+}
+
+func (s *search) hash(kind JoinKind, l, r *group, p joinParts) {
+	o, g := s.o, s.g
+	a, b := o.best(l, required{}), o.best(r, required{})
+	build := r.rows * costHash
+	probe := l.rows * (costProbe + costExpr*float64(len(p.rest)))
+	out := g.rows * costPass
+	n := &HashJoin{Base: Base{Cols: joinCols(kind, a.node, b.node)}, Kind: kind, Left: a.node, Right: b.node,
+		LeftKeys: p.left, RightKeys: p.right, On: o.planExprs(p.rest)}
+	cost := a.cost + b.cost + build + probe + out + costStart + o.subqueryCost(p.rest, l.rows)
+	startup := b.cost + build + a.startup
+	var order []OrderColumn
+	if kind != RightJoin && kind != FullJoin {
+		order = a.order
+	}
+	if len(s.req.order) > 0 && order != nil {
+		// Rows leave in the order of the left side.
+		if want := cutOrder(s.req.order, &l.cols); len(want) == len(s.req.order) {
+			if x := o.best(l, required{order: want}); x.node != a.node {
+				m := *n
+				m.Left = x.node
+				m.Cols = joinCols(kind, x.node, b.node)
+				s.offer(phys{node: &m, startup: b.cost + build + x.startup, cost: cost - a.cost + x.cost, order: x.order})
+			}
+		}
+	}
+	s.offer(phys{node: n, startup: startup, cost: cost, order: order})
+}
+
+// merge joins inputs in the order of their keys, where they come in it.
+func (s *search) merge(kind JoinKind, l, r *group, p joinParts) {
+	o := s.o
+	tried := 0
+	for _, natural := range o.naturalOrders(l) {
+		lk, rk, lo, ro, desc := mergeKeys(natural, p, o)
+		if len(lk) == 0 {
+			continue
+		}
+		if tried++; tried > 3 {
+			return
+		}
+		a := o.best(l, required{order: lo})
+		b := o.best(r, required{order: ro})
+		rest := append([]scalar.Expr(nil), p.rest...)
+		for i, e := range p.pairs {
+			if !containsCol(lk, p.left[i], rk, p.right[i]) {
+				rest = append(rest, e)
+			}
+		}
+		n := &MergeJoin{Base: Base{Cols: joinCols(kind, a.node, b.node)}, Kind: kind, Left: a.node, Right: b.node,
+			LeftKeys: lk, RightKeys: rk, Desc: desc, On: o.planExprs(rest)}
+		cost := a.cost + b.cost + (l.rows+r.rows)*(costPass+costCompare) + s.g.rows*(costPass+costExpr*float64(len(rest))) + costStart
+		var order []OrderColumn
+		if kind != RightJoin && kind != FullJoin {
+			order = a.order
+		}
+		s.offer(phys{node: n, startup: a.startup + b.startup, cost: cost, order: order})
+	}
+}
+
+func containsCol(ls []ColumnID, l ColumnID, rs []ColumnID, r ColumnID) bool {
+	for i := range ls {
+		if ls[i] == l && rs[i] == r {
+			return true
+		}
+	}
+	return false
+}
+
+// mergeKeys finds the equal columns that an order of the left side begins with, and the orders that merging needs.
+func mergeKeys(natural []OrderColumn, p joinParts, o *optimizer) (lk, rk []ColumnID, lo, ro []OrderColumn, desc []bool) {
+	for _, c := range natural {
+		at := -1
+		for i := range p.left {
+			// Merging compares keys of both sides with one another.
+			if p.left[i] == c.Col && o.meta.Column(p.left[i]).Type.Phys() == o.meta.Column(p.right[i]).Type.Phys() {
+				at = i
+				break
+			}
+		}
+		if at < 0 {
+			break
+		}
+		lk, rk = append(lk, p.left[at]), append(rk, p.right[at])
+		lo = append(lo, c)
+		ro = append(ro, OrderColumn{Col: p.right[at], Desc: c.Desc, NullsFirst: c.NullsFirst})
+		desc = append(desc, c.Desc)
+	}
+	return lk, rk, lo, ro, desc
+}
+
+func (s *search) nestedLoop(r *Join) {
+	o, g := s.o, s.g
+	l, rt := child(r.Left), child(r.Right)
+	a, b := o.best(l, required{}), o.best(rt, required{})
+	n := &NestedLoop{Base: Base{Cols: joinCols(r.Kind, a.node, b.node)}, Kind: r.Kind, Left: a.node, Right: b.node, On: o.planExprs(r.On)}
+	cost := a.cost + b.cost + rt.rows*costPass + l.rows*rt.rows*(costPass+costExpr*float64(len(r.On))) + g.rows*costPass + costStart
+	cost += o.subqueryCost(r.On, l.rows*rt.rows)
+	var order []OrderColumn
+	if r.Kind != RightJoin && r.Kind != FullJoin {
+		order = a.order
+		if want := cutOrder(s.req.order, &l.cols); len(want) > 0 && len(want) == len(s.req.order) {
+			x := o.best(l, required{order: want})
+			m := *n
+			m.Left = x.node
+			m.Cols = joinCols(r.Kind, x.node, b.node)
+			s.offer(phys{node: &m, startup: x.startup + b.cost, cost: cost - a.cost + x.cost, order: x.order})
+		}
+	}
+	s.offer(phys{node: n, startup: a.startup + b.cost, cost: cost, order: order})
+}
+
+// apply runs the right side for each row of the left.
+func (s *search) apply(r *Join) {
+	o, g := s.o, s.g
+	l, rt := child(r.Left), child(r.Right)
+	b := o.best(rt, required{limit: existsLimit(r)})
+	outer := rt.outer.intersect(l.cols)
+	offer := func(a phys) {
+		n := &NestedLoop{Base: Base{Cols: joinCols(r.Kind, a.node, b.node)}, Kind: r.Kind, Left: a.node, Right: b.node, On: o.planExprs(r.On),
+			Apply: true, Outer: outer.list()}
+		cost := a.cost + l.rows*(b.fraction(existsLimit(r), rt.rows)+costLoop) + g.rows*costPass + costStart
+		cost += o.subqueryCost(r.On, l.rows*rt.rows)
+		s.offer(phys{node: n, startup: a.startup + b.startup, cost: cost, order: a.order})
+	}
+	limit := 0.0
+	if s.req.limit > 0 {
+		limit = s.req.limit * l.rows / max(g.rows, 1)
+	}
+	if want := cutOrder(s.req.order, &l.cols); len(want) > 0 && len(want) == len(s.req.order) {
+		offer(o.best(l, required{order: want, limit: limit}))
+	}
+	offer(o.best(l, required{limit: limit}))
+}
+
+// existsLimit: a semi or anti join looks at one matching row of its right side.
+func existsLimit(r *Join) float64 {
+	if (r.Kind == SemiJoin || r.Kind == AntiJoin) && len(r.On) == 0 {
+		return 1
+	}
+	return 0
+}
+
+// lookups proposes to find the rows of one side in an index, for each row of the other.
+func (s *search) lookups(r *Join) {
+	l, rt := child(r.Left), child(r.Right)
+	switch r.Kind {
+	case InnerJoin:
+		s.lookup(r.Kind, l, rt, r.On)
+		s.lookup(r.Kind, rt, l, r.On)
+	case LeftJoin, SemiJoin, AntiJoin:
+		s.lookup(r.Kind, l, rt, r.On)
+	case RightJoin:
+		s.lookup(LeftJoin, rt, l, r.On)
+	}
+}
+
+// lookup proposes lookup joins with every index of the right side that the condition gives a prefix of.
+func (s *search) lookup(kind JoinKind, l, r *group, on []scalar.Expr) {
+	var filter []scalar.Expr
+	base := r
+	if sel, ok := r.expr().(*Select); ok {
+		filter, base = sel.Filter, child(sel.Input)
+	}
+	scan, ok := base.expr().(*Scan)
+	if !ok || anyVolatile(filter) || anyVolatile(on) || scan.AsOf != (Scan{}).AsOf {
+		return
+	}
+	if scan.Locking.Strength != 0 && kind != InnerJoin {
+		return
+	}
+	all := append(append([]scalar.Expr(nil), on...), filter...)
+	for i := range scan.Table.Indexes {
+		ix := &scan.Table.Indexes[i]
+		if ix.State != catalog.Public || ix.Predicate != "" || scan.ForceIndex != 0 && scan.ForceIndex != ix.ID {
+			continue
+		}
+		s.lookupIndex(kind, l, r, base, scan, ix, all)
+	}
+}
+
+func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *catalog.Index, conds []scalar.Expr) {
+	o, g, t := s.o, s.g, scan.Table
+	keys := ix.Columns
+	if !ix.Unique && !ix.Primary {
+		keys = indexColumns(t, ix)
+	}
+	var exprs []scalar.Expr
+	var used []scalar.Expr
+	joined := false
+	done := make([]bool, len(conds))
+	for _, k := range keys {
+		ord := t.Ordinal(k.Column)
+		if ord < 0 || scan.Cols[ord] == 0 {
+			break
+		}
+		v, at := bestValues(conds, scan.Cols[ord], t.Columns[ord].Type, &base.cols)
+		if at < 0 || len(v.values) != 1 || v.values[0] == nil || hasSubquery(v.values[0]) {
+			break
+		}
+		if x := exprCols(v.values[0]); x.intersects(&l.cols) {
+			joined = true
+		}
+		exprs = append(exprs, v.values[0])
+		used = append(used, conds[at])
+		done[at] = !v.inexact
+	}
+	if !joined {
+		return
+	}
+	var rest []scalar.Expr
+	for i, e := range conds {
+		if !done[i] {
+			rest = append(rest, e)
+		}
+	}
+	single := (ix.Unique || ix.Primary) && len(exprs) == len(ix.Columns)
+	for _, k := range ix.Columns {
+		single = single && t.Column(k.Column).Type.Kind != 0
+	}
+	a := access{s: s, in: base, scan: scan, info: o.info(t)}
+	needed := base.needed
+	for _, e := range rest {
+		needed.addExpr(e)
+	}
+	needed = needed.intersect(base.cols)
+	covering := ix.Primary
+	have := a.covered(ix)
+	locking := scan.Locking.Strength != 0
+	if !covering {
+		covering = needed.within(&have) && !locking
+	}
+	perKey := base.rows
+	for _, e := range used {
+		if c, b, ok := equalColumns(e, l, base); ok {
+			_ = c
+			perKey /= o.distinct(b, base.rows)
+		} else {
+			perKey *= o.selectivityOf(e, base)
+		}
+	}
+	if single {
+		perKey = min(perKey, 1)
+	}
+	width := a.info.width
+	if !ix.Primary {
+		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
+	}
+	if covering {
+		a.setColumns(needed)
+		node := &LookupJoin{Kind: kind, Table: t, Index: ix, KeyExprs: exprs, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(rest),
+			Single: single, Locking: scan.Locking, KeepOrder: true}
+		extra := o.lookupCost(a.info, l.rows, perKey, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
+			o.subqueryCost(rest, l.rows*perKey)
+		s.offerLookup(l, extra, func(in phys) Node {
+			n := *node
+			n.Input = in.node
+			n.Cols = in.node.Columns()
+			if kind == InnerJoin || kind == LeftJoin {
+				n.Cols = append(append(make([]ColumnID, 0, len(n.Cols)+len(n.Right)), n.Cols...), n.Right...)
+			}
+			return &n
+		})
+		return
+	}
+	// The index finds primary keys; a second lookup fetches the rows. What it tests must not decide whether a row of the
+	// left side has a match at all.
+	var early, late []scalar.Expr
+	for _, e := range rest {
+		x := exprCols(e)
+		x = x.intersect(base.cols)
+		if x.within(&have) {
+			early = append(early, e)
+		} else {
+			late = append(late, e)
+		}
+	}
+	if kind != InnerJoin && (kind != LeftJoin || len(late) > 0) {
+		return
+	}
+	if locking {
+		late = rest
+	}
+	var pk []scalar.Expr
+	var want colSet
+	for _, k := range t.Primary().Columns {
+		id := scan.Cols[t.Ordinal(k.Column)]
+		if id == 0 {
+			return
+		}
+		want.add(id)
+		pk = append(pk, o.columnExpr(id))
+	}
+	for _, e := range early {
+		want.addExpr(e)
+	}
+	want = want.intersect(base.cols)
+	a.setColumns(want)
+	first := &LookupJoin{Kind: kind, Table: t, Index: ix, KeyExprs: exprs, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(early),
+		Single: single, KeepOrder: true}
+	a.setColumns(needed.minus(want))
+	second := &LookupJoin{Kind: kind, Table: t, Index: t.Primary(), KeyExprs: pk, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(late),
+		Single: true, Locking: scan.Locking, KeepOrder: true}
+	found := max(l.rows*perKey, 0.01)
+	if len(early) > 0 {
+		found *= max(o.selectivity(early, base), 0.01)
+	}
+	extra := o.lookupCost(a.info, l.rows, perKey, width) + o.lookupCost(a.info, found, 1, a.info.width) +
+		l.rows*costPass + g.rows*2*costPass + o.subqueryCost(rest, found)
+	s.offerLookup(l, extra, func(in phys) Node {
+		n := *first
+		n.Input = in.node
+		n.Cols = append(append([]ColumnID(nil), in.node.Columns()...), n.Right...)
+		n.Est = Estimate{Rows: found, Cost: in.cost + o.lookupCost(a.info, l.rows, perKey, width)}
+		m := *second
+		m.Input = &n
+		m.Cols = append(append([]ColumnID(nil), n.Cols...), m.Right...)
+		return &m
+	})
+}
+
+// offerLookup proposes a lookup join over the cheapest left side, and over one in the order that is asked for.
+func (s *search) offerLookup(l *group, extra float64, make func(phys) Node) {
+	o, g := s.o, s.g
+	limit := 0.0
+	if s.req.limit > 0 && g.rows > 0 {
+		limit = math.Max(1, s.req.limit*l.rows/g.rows)
+	}
+	offer := func(in phys) {
+		s.offer(phys{node: make(in), startup: in.startup + costRequest, cost: in.cost + extra + costStart, order: in.order})
+	}
+	if want := cutOrder(s.req.order, &l.cols); len(want) > 0 && len(want) == len(s.req.order) {
+		offer(o.best(l, required{order: want, limit: limit}))
+	}
+	offer(o.best(l, required{limit: limit}))
+}

@@ -1,0 +1,71 @@
+package opt
+
+import (
+	"runtime/debug"
+
+	"meridian/sql/catalog"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+)
+
+// Env is what the optimizer is lent besides the query.
+type Env struct {
+	Registry *scalar.Registry
+	// Statistics are a table's collected statistics; nil, or an answer of nil, makes it guess.
+	Statistics func(catalog.ID) *catalog.Statistics
+	// Predicate binds a partial index's condition over columns numbered as the table's ordinals plus one. Nil leaves
+	// partial indexes unused.
+	Predicate func(*catalog.Table, *catalog.Index) (scalar.Expr, error)
+	// Region prices the network; the zero value knows no distances.
+	Region Region
+	// Naive plans the query as it is written, for comparison in tests: full scans, no rewriting, nested loops.
+	Naive bool
+}
+
+// Optimize chooses a plan for a bound query.
+func Optimize(q *Query, env Env) (p *Plan, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e := sqlstate.New(sqlstate.InternalError, "internal error while optimizing: %v", r)
+			e.Detail = string(debug.Stack())
+			p, err = nil, e
+		}
+	}()
+	o := &optimizer{meta: q.Meta, env: &env}
+	root, order := o.build(q.Root)
+	var needed colSet
+	for _, c := range q.Output {
+		needed.add(c.Col)
+	}
+	if len(q.Order) > 0 {
+		order = q.Order
+	}
+	order = o.visibleOrder(root, order)
+	for _, c := range order {
+		needed.add(c.Col)
+	}
+	best := o.finish(root, needed, required{order: order})
+	return &Plan{Meta: q.Meta, Root: best, Output: q.Output, Tag: q.Tag, ReadOnly: !o.writes}, nil
+}
+
+// finish prunes, explores and searches one query: the statement or a subquery in an expression.
+func (o *optimizer) finish(root *group, needed colSet, req required) Node {
+	if !o.env.Naive {
+		root = o.rewrite(root, needed)
+	}
+	o.prune(root, needed)
+	if !o.env.Naive {
+		o.explore(root)
+	}
+	return o.best(root, req).node
+}
+
+// visibleOrder cuts an ordering at the first column that is not there any more.
+func (o *optimizer) visibleOrder(g *group, order []OrderColumn) []OrderColumn {
+	for i := range order {
+		if !g.cols.has(order[i].Col) {
+			return order[:i]
+		}
+	}
+	return order
+}

@@ -1,0 +1,364 @@
+package opt
+
+import (
+	"math"
+
+	"meridian/sql/catalog"
+	"meridian/sql/scalar"
+)
+
+// scan proposes ways to read a table: every index that is of use, forwards and backwards, alone if it has all columns
+// that are needed, else with the rest fetched from the primary index. in is the scan's group; filter what is asked of
+// its rows by the group that is searched.
+func (s *search) scan(in *group, r *Scan, filter []scalar.Expr) {
+	o := s.o
+	a := access{s: s, in: in, scan: r, filter: filter, info: o.info(r.Table)}
+	needed := s.g.needed
+	needed = needed.intersect(in.cols)
+	needed.addAll(&in.needed)
+	used := colSet{}
+	used.addExprs(filter)
+	a.filterCols = used.intersect(in.cols)
+	needed.addAll(&a.filterCols)
+	a.setColumns(needed)
+	t := r.Table
+	if o.env.Naive {
+		a.index(t.Primary(), constraint{filter: filter})
+		return
+	}
+	if r.ForceIndex != 0 {
+		if ix := t.Index(r.ForceIndex); ix != nil && ix.State == catalog.Public {
+			a.index(ix, o.constrain(r, &in.cols, ix, filter))
+			if s.win.node != nil || len(s.req.order) > 0 {
+				return
+			}
+		}
+	}
+	// Nothing is cheaper than a row by its unique key.
+	primary := o.constrain(r, &in.cols, t.Primary(), filter)
+	if primary.single && len(primary.spans) == 1 {
+		a.index(t.Primary(), primary)
+		return
+	}
+	a.index(t.Primary(), primary)
+	for i := range t.Indexes[1:] {
+		ix := &t.Indexes[i+1]
+		if ix.State != catalog.Public || ix.Primary {
+			continue
+		}
+		if ix.Predicate != "" {
+			rest, ok := o.impliedPredicate(r, &in.cols, ix, filter)
+			if !ok {
+				continue
+			}
+			c := o.constrain(r, &in.cols, ix, filter)
+			c.filter = without(c.filter, rest)
+			a.index(ix, c)
+			continue
+		}
+		a.index(ix, o.constrain(r, &in.cols, ix, filter))
+	}
+}
+
+// access is one scan while its indexes are tried.
+type access struct {
+	s          *search
+	in         *group
+	scan       *Scan
+	filter     []scalar.Expr
+	info       *tableInfo
+	filterCols colSet
+	cols       []ColumnID // needed, in table order
+	ordinals   []int
+	set        colSet
+}
+
+func (a *access) setColumns(needed colSet) {
+	n := needed.len()
+	a.cols = make([]ColumnID, 0, n)
+	a.ordinals = make([]int, 0, n)
+	for i, c := range a.scan.Cols {
+		if c != 0 && needed.has(c) {
+			a.cols = append(a.cols, c)
+			a.ordinals = append(a.ordinals, i)
+		}
+	}
+	a.set = needed
+}
+
+// covered are the scan's columns that an index has.
+func (a *access) covered(ix *catalog.Index) colSet {
+	var s colSet
+	add := func(id catalog.ColumnID) {
+		if ord := a.scan.Table.Ordinal(id); ord >= 0 && a.scan.Cols[ord] != 0 {
+			s.add(a.scan.Cols[ord])
+		}
+	}
+	for _, c := range ix.Columns {
+		add(c.Column)
+	}
+	for _, c := range a.scan.Table.Primary().Columns {
+		add(c.Column)
+	}
+	for _, c := range ix.Stored {
+		add(c)
+	}
+	return s
+}
+
+// index proposes to read one index under a constraint.
+func (a *access) index(ix *catalog.Index, c constraint) {
+	o, s, t := a.s.o, a.s, a.scan.Table
+	covering := ix.Primary
+	locking := a.scan.Locking.Strength != 0
+	var have colSet
+	if !covering {
+		have = a.covered(ix)
+		covering = a.set.within(&have) && !locking
+	}
+	rows := a.in.rows
+	if len(c.used) > 0 {
+		rows *= o.selectivity(c.used, a.in)
+	}
+	if c.single {
+		rows = min(rows, float64(len(c.spans)))
+	}
+	rows = max(rows, min(s.g.rows, a.in.rows))
+	forced := a.scan.ForceIndex == ix.ID
+	if c.spans == nil && !ix.Primary && !covering && !forced && len(s.req.order) == 0 {
+		return // reading everything twice
+	}
+	spans := max(1, float64(len(c.spans)))
+	width := a.info.width
+	if !ix.Primary {
+		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
+	}
+	startup, cost := o.scanCost(a.info, rows, width, spans)
+	keys := indexColumns(t, ix)
+	order := make([]OrderColumn, 0, len(keys))
+	for _, k := range keys {
+		ord := t.Ordinal(k.Column)
+		if ord < 0 || a.scan.Cols[ord] == 0 {
+			break
+		}
+		order = append(order, OrderColumn{Col: a.scan.Cols[ord], Desc: k.Desc, NullsFirst: k.Desc})
+	}
+	reverse := false
+	if len(s.req.order) > 0 && o.matchOrder(s.g, order, s.req.order) < len(s.req.order) {
+		back := flip(order)
+		if o.matchOrder(s.g, back, s.req.order) > o.matchOrder(s.g, order, s.req.order) {
+			order, reverse = back, true
+		}
+	}
+	if reverse {
+		cost += rows * 0.1 // ranges are read backwards a little slower
+	}
+	node := &IndexScan{Base: Base{Cols: a.cols}, Table: t, Index: ix, Ordinals: a.ordinals, Spans: c.spans, Reverse: reverse,
+		Filter: o.planExprs(c.filter), Single: c.single, Locking: a.scan.Locking, AsOf: a.scan.AsOf}
+	if s.req.limit > 0 {
+		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)
+	}
+	cpu := rows*costExpr*float64(len(c.filter)) + o.subqueryCost(c.filter, rows)
+	if covering {
+		s.offer(phys{node: node, startup: startup, cost: cost + cpu, order: order})
+		return
+	}
+	a.fetch(ix, c, node, have, rows, startup, cost, order)
+}
+
+// fetch proposes an index scan and an index join for the columns that the index does not have.
+func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have colSet, rows, startup, cost float64, order []OrderColumn) {
+	o, s, t := a.s.o, a.s, a.scan.Table
+	var early, late []scalar.Expr
+	for _, e := range c.filter {
+		used := exprCols(e)
+		used = used.intersect(a.in.cols)
+		if used.within(&have) && !hasSubquery(e) {
+			early = append(early, e)
+		} else {
+			late = append(late, e)
+		}
+	}
+	var keyCols []ColumnID
+	var want colSet
+	for _, k := range t.Primary().Columns {
+		ord := t.Ordinal(k.Column)
+		id := a.scan.Cols[ord]
+		if id == 0 {
+			return
+		}
+		keyCols = append(keyCols, id)
+		want.add(id)
+	}
+	want.addExprs(early)
+	node.Cols, node.Ordinals = nil, nil
+	for i, id := range a.scan.Cols {
+		if id != 0 && want.has(id) && have.has(id) {
+			node.Cols = append(node.Cols, id)
+			node.Ordinals = append(node.Ordinals, i)
+		}
+	}
+	node.Filter = early
+	lock := node.Locking
+	node.Locking = Locking{}
+	fetched := rows
+	if len(early) > 0 {
+		fetched = max(rows*o.selectivity(early, a.in), min(s.g.rows, rows))
+	}
+	cost += rows * costExpr * float64(len(early))
+	node.Est = Estimate{Rows: fetched, Cost: cost}
+	if s.req.limit > 0 {
+		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)
+	}
+	if lock.Strength != 0 {
+		// The row may have changed before it is locked: everything is tested again.
+		late = a.filter
+	}
+	join := &IndexJoin{Base: Base{Cols: a.cols}, Input: node, Table: t, Ordinals: a.ordinals, KeyCols: keyCols,
+		Filter: o.planExprs(late), Locking: lock, KeepOrder: true}
+	total := cost + o.lookupCost(a.info, fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
+	s.offer(phys{node: join, startup: startup + costRequest, cost: total, order: order})
+}
+
+func softLimit(limit, read, out float64) int64 {
+	if out > 0 && read > out {
+		limit *= read / out
+	}
+	return int64(math.Min(math.Ceil(limit), 1<<30))
+}
+
+// flip is an order read backwards.
+func flip(order []OrderColumn) []OrderColumn {
+	out := make([]OrderColumn, len(order))
+	for i, c := range order {
+		out[i] = OrderColumn{Col: c.Col, Desc: !c.Desc, NullsFirst: !c.NullsFirst}
+	}
+	return out
+}
+
+// naturalOrders are orders in which a group's rows come without sorting.
+func (o *optimizer) naturalOrders(g *group) [][]OrderColumn {
+	switch r := g.expr().(type) {
+	case *Scan:
+		var out [][]OrderColumn
+		for i := range r.Table.Indexes {
+			ix := &r.Table.Indexes[i]
+			if ix.State != catalog.Public || ix.Predicate != "" {
+				continue
+			}
+			var order []OrderColumn
+			for _, k := range indexColumns(r.Table, ix) {
+				ord := r.Table.Ordinal(k.Column)
+				if ord < 0 || r.Cols[ord] == 0 {
+					break
+				}
+				order = append(order, OrderColumn{Col: r.Cols[ord], Desc: k.Desc, NullsFirst: k.Desc})
+			}
+			out = append(out, order)
+		}
+		return out
+	case *Select:
+		consts := o.depsOf(g).consts
+		var out [][]OrderColumn
+		for _, order := range o.naturalOrders(child(r.Input)) {
+			for len(order) > 0 && consts.has(order[0].Col) {
+				order = order[1:]
+			}
+			out = append(out, order)
+		}
+		return out
+	case *Project:
+		var out [][]OrderColumn
+		for _, order := range o.naturalOrders(child(r.Input)) {
+			renamed := append([]OrderColumn(nil), order...)
+			for i, c := range renamed {
+				if g.cols.has(c.Col) {
+					continue
+				}
+				for _, it := range r.Items {
+					if x, ok := it.Expr.(*scalar.Column); ok && x.ID == c.Col {
+						renamed[i].Col = it.Col
+					}
+				}
+			}
+			out = append(out, cutOrder(renamed, &g.cols))
+		}
+		return out
+	case *Join:
+		if r.Kind != FullJoin && r.Kind != RightJoin {
+			return o.naturalOrders(child(r.Left))
+		}
+	}
+	return nil
+}
+
+// virtual reads a computed relation.
+func (s *search) virtual(in *group, r *VirtualScan, filter []scalar.Expr) {
+	o := s.o
+	needed := s.g.needed.intersect(in.cols)
+	needed.addAll(&in.needed)
+	var used colSet
+	used.addExprs(filter)
+	used = used.intersect(in.cols)
+	needed.addAll(&used)
+	n := &VirtualNode{Table: r.Table, Filter: o.planExprs(filter)}
+	for i, c := range r.Cols {
+		if c != 0 && needed.has(c) {
+			n.Cols = append(n.Cols, c)
+			n.Ordinals = append(n.Ordinals, i)
+		}
+	}
+	s.offer(phys{node: n, startup: costSeek, cost: costSeek + in.rows*costRow + o.subqueryCost(filter, in.rows)})
+}
+
+// impliedPredicate reports whether a conjunction implies a partial index's condition: every part of it is among the
+// conditions. Those need not be tested again.
+func (o *optimizer) impliedPredicate(s *Scan, cols *colSet, ix *catalog.Index, filter []scalar.Expr) ([]scalar.Expr, bool) {
+	if o.env.Predicate == nil {
+		return nil, false
+	}
+	p, err := o.env.Predicate(s.Table, ix)
+	if err != nil || p == nil {
+		return nil, false
+	}
+	p = scalar.ReplaceColumns(p, func(c *scalar.Column) scalar.Expr {
+		ord := int(c.ID) - 1
+		if ord < 0 || ord >= len(s.Cols) || s.Cols[ord] == 0 {
+			return nil
+		}
+		return &scalar.Column{ID: s.Cols[ord], T: c.T, Name: c.Name}
+	})
+	conds, _ := foldConditions([]scalar.Expr{p})
+	var implied []scalar.Expr
+	for _, e := range conds {
+		if contains(filter, e) {
+			implied = append(implied, e)
+			continue
+		}
+		if n, ok := e.(*scalar.IsNull); ok && n.Negate {
+			if c, ok := n.Arg.(*scalar.Column); ok {
+				found := false
+				for _, f := range filter {
+					rej := rejectedNulls(f)
+					found = found || rej.has(c.ID)
+				}
+				if found {
+					continue
+				}
+			}
+		}
+		return nil, false
+	}
+	return implied, true
+}
+
+// without is a list less some of its elements.
+func without(list, remove []scalar.Expr) []scalar.Expr {
+	var out []scalar.Expr
+	for _, e := range list {
+		if !contains(remove, e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,314 @@
+package opt
+
+import (
+	"math"
+
+	"meridian/sql/catalog"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// Guesses where nothing is known.
+const (
+	defaultRows        = 1000
+	defaultVirtualRows = 100
+	setFunctionRows    = 10
+	defaultLimit       = 100
+	// defaultDistinct is the share of a table's rows that a column's distinct values make.
+	defaultDistinct    = 0.1
+	defaultSelectivity = 1.0 / 3
+	rangeSelectivity   = 0.3
+	likeSelectivity    = 0.1
+	nullSelectivity    = 0.01
+	minSelectivity     = 1e-9
+)
+
+// columnWidth is a guess of the bytes that a value takes.
+func columnWidth(t *types.T) float64 {
+	switch t.Phys() {
+	case types.PhysBool:
+		return 1
+	case types.PhysInt, types.PhysFloat, types.PhysDate, types.PhysTime, types.PhysTimestamp:
+		return 6
+	case types.PhysDecimal:
+		return 8
+	case types.PhysUUID, types.PhysInterval:
+		return 16
+	}
+	return 24
+}
+
+// distinct guesses how many values a column has among rows rows.
+func (o *optimizer) distinct(c ColumnID, rows float64) float64 {
+	m := o.meta.Column(c)
+	if m.Table == nil || m.Column == 0 {
+		return max(1, rows*defaultDistinct)
+	}
+	return max(1, min(rows, o.tableDistinct(m.Table, m.Column)))
+}
+
+func (o *optimizer) tableDistinct(t *catalog.Table, id catalog.ColumnID) float64 {
+	info := o.info(t)
+	if info.stats != nil {
+		if s, ok := info.stats.Columns[id]; ok && s.Distinct > 0 {
+			return float64(s.Distinct)
+		}
+	}
+	for i := range t.Indexes {
+		ix := &t.Indexes[i]
+		if (ix.Unique || ix.Primary) && len(ix.Columns) == 1 && ix.Columns[0].Column == id {
+			return info.rows
+		}
+	}
+	if c := t.Column(id); c != nil && c.Type.Kind == types.KindBool {
+		return 2
+	}
+	return max(1, info.rows*defaultDistinct)
+}
+
+// distinctRows guesses how many different values a group has in some columns.
+func (o *optimizer) distinctRows(g *group, cols colSet) float64 {
+	if cols.empty() {
+		return min(1, g.rows)
+	}
+	n, k := 1.0, 0
+	cols.each(func(c ColumnID) {
+		// Further columns are seldom independent of the first.
+		d := o.distinct(c, g.rows)
+		if k > 0 {
+			d = math.Sqrt(d)
+		}
+		n *= d
+		k++
+	})
+	return max(min(1, g.rows), min(n, g.rows))
+}
+
+// selectRows guesses how many rows of a group meet conditions.
+func (o *optimizer) selectRows(in *group, filter []scalar.Expr) float64 {
+	rows := in.rows * o.selectivity(filter, in)
+	if n, ok := o.pinned(in, filter); ok {
+		rows = min(rows, n)
+	}
+	return rows
+}
+
+// pinned reports how many rows at most a scan has whose unique key is equal to constants.
+func (o *optimizer) pinned(in *group, filter []scalar.Expr) (float64, bool) {
+	s, ok := in.expr().(*Scan)
+	if !ok {
+		return 0, false
+	}
+	for i := range s.Table.Indexes {
+		ix := &s.Table.Indexes[i]
+		if !(ix.Unique || ix.Primary) || ix.State != catalog.Public || ix.Predicate != "" {
+			continue
+		}
+		n := 1.0
+		for _, k := range ix.Columns {
+			ord := s.Table.Ordinal(k.Column)
+			if ord < 0 || s.Cols[ord] == 0 {
+				n = 0
+				break
+			}
+			m := 0
+			for _, e := range filter {
+				if c := matchEqual(e, s.Cols[ord], &in.cols); c > 0 && (m == 0 || c < m) {
+					m = c
+				}
+			}
+			if n *= float64(m); n == 0 {
+				break
+			}
+		}
+		if n > 0 {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// matchEqual counts the values to which a condition limits a column; zero: it does not.
+func matchEqual(e scalar.Expr, col ColumnID, cols *colSet) int {
+	free := func(e scalar.Expr) bool { x := exprCols(e); return !x.intersects(cols) }
+	switch e := e.(type) {
+	case *scalar.Compare:
+		if e.Op != scalar.EQ {
+			return 0
+		}
+		if c, ok := e.Left.(*scalar.Column); ok && c.ID == col && free(e.Right) {
+			return 1
+		}
+		if c, ok := e.Right.(*scalar.Column); ok && c.ID == col && free(e.Left) {
+			return 1
+		}
+	case *scalar.In:
+		if c, ok := e.Arg.(*scalar.Column); ok && c.ID == col && !e.Negate {
+			for _, x := range e.List {
+				if !free(x) {
+					return 0
+				}
+			}
+			return len(e.List)
+		}
+	}
+	return 0
+}
+
+// selectivity guesses which share of a group's rows meets a conjunction.
+func (o *optimizer) selectivity(filter []scalar.Expr, in *group) float64 {
+	s := 1.0
+	for _, e := range filter {
+		s *= o.selectivityOf(e, in)
+	}
+	return max(s, minSelectivity)
+}
+
+func (o *optimizer) selectivityOf(e scalar.Expr, in *group) float64 {
+	switch e := e.(type) {
+	case *scalar.Const:
+		if !e.Value.IsNull() && e.Value.Bool() {
+			return 1
+		}
+		return 0
+	case *scalar.Compare:
+		l, lok := e.Left.(*scalar.Column)
+		r, rok := e.Right.(*scalar.Column)
+		lok = lok && in.cols.has(l.ID)
+		rok = rok && in.cols.has(r.ID)
+		switch e.Op {
+		case scalar.EQ, scalar.IsNotDistinct:
+			switch {
+			case lok && rok:
+				return 1 / max(o.distinct(l.ID, in.rows), o.distinct(r.ID, in.rows))
+			case lok:
+				return 1 / o.distinct(l.ID, in.rows)
+			case rok:
+				return 1 / o.distinct(r.ID, in.rows)
+			}
+			return 0.1
+		case scalar.NE, scalar.IsDistinct:
+			return 0.9
+		}
+		return rangeSelectivity
+	case *scalar.In:
+		s := 0.1
+		if c, ok := e.Arg.(*scalar.Column); ok && in.cols.has(c.ID) {
+			s = 1 / o.distinct(c.ID, in.rows)
+		}
+		s = min(s*float64(len(e.List)), 1)
+		if e.Negate {
+			return 1 - s*0.9
+		}
+		return s
+	case *scalar.And:
+		return o.selectivity(e.Args, in)
+	case *scalar.Or:
+		miss := 1.0
+		for _, a := range e.Args {
+			miss *= 1 - o.selectivityOf(a, in)
+		}
+		return 1 - miss
+	case *scalar.Not:
+		return max(1-o.selectivityOf(e.Arg, in), 0.05)
+	case *scalar.IsNull:
+		s := nullSelectivity
+		if c, ok := e.Arg.(*scalar.Column); ok && in.cols.has(c.ID) {
+			s = o.nullShare(c.ID, in)
+		}
+		if e.Negate {
+			return 1 - s
+		}
+		return s
+	case *scalar.IsBool:
+		return 0.5
+	case *scalar.Column:
+		return 0.5
+	case *scalar.Call:
+		switch e.Func.Name {
+		case "~~", "~~*", "~", "~*":
+			return likeSelectivity
+		case "!~~", "!~~*", "!~", "!~*":
+			return 1 - likeSelectivity
+		}
+	case *scalar.Subquery:
+		return 0.5
+	}
+	return defaultSelectivity
+}
+
+func (o *optimizer) nullShare(c ColumnID, in *group) float64 {
+	if in.notNull.has(c) {
+		return 0
+	}
+	m := o.meta.Column(c)
+	if m.Table != nil {
+		if info := o.info(m.Table); info.stats != nil && info.stats.Rows > 0 {
+			if s, ok := info.stats.Columns[m.Column]; ok {
+				return min(1, float64(s.NullCount)/float64(info.stats.Rows))
+			}
+		}
+	}
+	return nullSelectivity
+}
+
+// joinSelectivity guesses which share of all pairs meets a join condition.
+func (o *optimizer) joinSelectivity(l, r *group, on []scalar.Expr) float64 {
+	s := 1.0
+	for _, e := range on {
+		if a, b, ok := equalColumns(e, l, r); ok {
+			s /= max(o.distinct(a, l.rows), o.distinct(b, r.rows))
+			continue
+		}
+		switch x := e.(type) {
+		case *scalar.Const:
+			s *= o.selectivityOf(e, l)
+		case *scalar.Compare:
+			if x.Op == scalar.EQ {
+				s *= 1 / max(10, min(l.rows, r.rows)*defaultDistinct)
+			} else {
+				s *= rangeSelectivity
+			}
+		default:
+			s *= defaultSelectivity
+		}
+	}
+	return s
+}
+
+// equalColumns splits a condition "left column = right column".
+func equalColumns(e scalar.Expr, l, r *group) (a, b ColumnID, ok bool) {
+	c, is := e.(*scalar.Compare)
+	if !is || c.Op != scalar.EQ {
+		return 0, 0, false
+	}
+	x, xok := c.Left.(*scalar.Column)
+	y, yok := c.Right.(*scalar.Column)
+	if !xok || !yok {
+		return 0, 0, false
+	}
+	switch {
+	case l.cols.has(x.ID) && r.cols.has(y.ID):
+		return x.ID, y.ID, true
+	case l.cols.has(y.ID) && r.cols.has(x.ID):
+		return y.ID, x.ID, true
+	}
+	return 0, 0, false
+}
+
+func (o *optimizer) joinRows(kind JoinKind, l, r *group, on []scalar.Expr) float64 {
+	pairs := l.rows * r.rows * o.joinSelectivity(l, r, on)
+	switch kind {
+	case SemiJoin:
+		return min(l.rows, max(pairs, l.rows*0.01)) * 0.9
+	case AntiJoin:
+		return max(l.rows-min(l.rows, pairs)*0.9, l.rows*0.05)
+	case LeftJoin:
+		return max(pairs, l.rows)
+	case RightJoin:
+		return max(pairs, r.rows)
+	case FullJoin:
+		return max(pairs, l.rows+r.rows)
+	}
+	return pairs
+}
