@@ -1,0 +1,352 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// TestScripts plays the scripts of testdata: the driver's side of the conversation is written there, and what the
+// coordinator says back is compared. Timestamps are seconds.
+//
+//	begin [parallel] [as-of=T] [buffer=N]   begins at 10
+//	get k [lock] | scan a b                 a read, up to the batch that is sent
+//	answer [write=T] [read=T] [ERROR]       the answer to the batch that is out; prints what follows
+//	put k=v | delete k | delete-range a b | cput k=v expected
+//	step | savepoint NAME | rollback-to NAME
+//	overlay a b k=v ...                     what a scan of ranges with these rows reads
+//	commit [one-phase]                      starts a commit, prints the first batch
+//	rollback | restart | deadline T | state
+//
+// Errors: write-too-old=T, uncertain=T, retry=T, replay, aborted, ambiguous, condition, refresh-failed, one-phase.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &script{saves: map[string]kv.Seq{}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.run(t, d) })
+	})
+}
+
+type script struct {
+	c          Coordinator
+	out        *kv.Batch
+	committing bool
+	reads      []keys.Span
+	saves      map[string]kv.Seq
+}
+
+func at(s int64) clock.Timestamp { return clock.Timestamp{Wall: s * int64(time.Second)} }
+
+func ts(t clock.Timestamp) string {
+	if t.Logical == 0 {
+		return fmt.Sprint(t.Wall / int64(time.Second))
+	}
+	return fmt.Sprintf("%d.%d", t.Wall/int64(time.Second), t.Logical)
+}
+
+func showSpan(s keys.Span) string {
+	if s.Point() {
+		return string(s.Start)
+	}
+	return fmt.Sprintf("[%s,%s)", string(s.Start), string(s.End))
+}
+
+func showSpans(l []keys.Span) string {
+	var out []string
+	for _, s := range l {
+		out = append(out, showSpan(s))
+	}
+	return strings.Join(out, " ")
+}
+
+func showBatch(b *kv.Batch) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "send read=%s write=%s", ts(b.Txn.ReadTimestamp), ts(b.Txn.WriteTimestamp))
+	if b.Txn.Attempt > 0 {
+		fmt.Fprintf(&out, " attempt=%d", b.Txn.Attempt)
+	}
+	if b.CanForwardRead {
+		out.WriteString(" forward")
+	}
+	if len(b.Txn.IgnoredSeqs) > 0 {
+		fmt.Fprintf(&out, " ignored=%v", b.Txn.IgnoredSeqs)
+	}
+	for _, r := range b.Requests {
+		out.WriteString("\n  ")
+		switch r := r.(type) {
+		case *kv.GetRequest:
+			fmt.Fprintf(&out, "get %s %s", string(r.Key), [...]string{"plain", "shared", "exclusive"}[r.Lock])
+		case *kv.ScanRequest:
+			fmt.Fprintf(&out, "scan %s", showSpan(r.Span()))
+		case *kv.PutRequest:
+			fmt.Fprintf(&out, "put %s=%s seq=%d", string(r.Key), r.Value, r.Seq)
+		case *kv.CPutRequest:
+			fmt.Fprintf(&out, "cput %s=%s expected=%q seq=%d", string(r.Key), r.Value, r.Expected, r.Seq)
+		case *kv.DeleteRequest:
+			fmt.Fprintf(&out, "delete %s seq=%d", string(r.Key), r.Seq)
+		case *kv.DeleteRangeRequest:
+			fmt.Fprintf(&out, "delete-range %s seq=%d", showSpan(r.Span()), r.Seq)
+		case *kv.RefreshRequest:
+			fmt.Fprintf(&out, "refresh %s from=%s", string(r.Key), ts(r.From))
+		case *kv.RefreshRangeRequest:
+			fmt.Fprintf(&out, "refresh %s from=%s", showSpan(r.Span()), ts(r.From))
+		case *kv.EndTxnRequest:
+			fmt.Fprintf(&out, "end-txn anchor=%s commit=%v", string(r.Anchor), r.Commit)
+			if r.OnePhase {
+				out.WriteString(" one-phase")
+			}
+			if len(r.LockSpans) > 0 {
+				fmt.Fprintf(&out, " locks={%s}", showSpans(r.LockSpans))
+			}
+			for _, w := range r.InFlight {
+				fmt.Fprintf(&out, " in-flight=%s/%d", string(w.Key), w.Seq)
+			}
+		default:
+			fmt.Fprintf(&out, "%T", r)
+		}
+	}
+	return out.String() + "\n"
+}
+
+func showCleanup(k *Cleanup) string {
+	if k == nil {
+		return "nothing to clean up\n"
+	}
+	return fmt.Sprintf("clean up as %s: end=%v spans={%s} record=%v\n", k.Status, k.End, showSpans(k.Spans), k.Record)
+}
+
+func (s *script) parseError(name string) error {
+	value := func(prefix string) (clock.Timestamp, bool) {
+		v, ok := strings.CutPrefix(name, prefix+"=")
+		var n int64
+		fmt.Sscan(v, &n)
+		return at(n), ok
+	}
+	if t, ok := value("write-too-old"); ok {
+		return &kv.WriteTooOldError{Actual: t}
+	}
+	if t, ok := value("uncertain"); ok {
+		return &kv.UncertaintyError{RetryAt: t}
+	}
+	if t, ok := value("retry"); ok {
+		return &kv.TxnRetryError{WriteTimestamp: t}
+	}
+	return map[string]error{
+		"replay":         &kv.TxnRetryError{Reason: kv.RetryPossibleReplay},
+		"aborted":        &kv.TxnAbortedError{},
+		"ambiguous":      &kv.AmbiguousError{Reason: "lost"},
+		"condition":      &kv.ConditionFailedError{},
+		"refresh-failed": &kv.RefreshFailedError{Key: keys.Key("k")},
+		"one-phase":      &kv.OnePhaseError{},
+		"deadlock":       &kv.DeadlockError{},
+	}[name]
+}
+
+func showErr(err error) string {
+	var retry *RetryError
+	if errors.As(err, &retry) {
+		return fmt.Sprintf("restart: %s\n", retry.Reason)
+	}
+	return fmt.Sprintf("error: %T\n", err)
+}
+
+func (s *script) run(t *testing.T, d *datadriven.TestData) string {
+	var args []string
+	flags := map[string]string{}
+	for _, a := range d.CmdArgs {
+		if len(a.Vals) > 0 {
+			flags[a.Key] = a.Vals[0]
+		}
+		args = append(args, a.Key)
+	}
+	number := func(name string) int64 {
+		var n int64
+		fmt.Sscan(flags[name], &n)
+		return n
+	}
+	has := func(name string) bool {
+		for _, a := range args {
+			if a == name {
+				return true
+			}
+		}
+		return false
+	}
+	switch d.Cmd {
+	case "begin":
+		o := Options{ID: kv.TxnID{1}, Gateway: 1, Now: at(10), MaxOffset: time.Second, ParallelCommit: has("parallel"), BufferBytes: int(number("buffer"))}
+		if has("as-of") {
+			o.AsOf = at(number("as-of"))
+		}
+		*s = script{saves: map[string]kv.Seq{}}
+		s.c.Init(o)
+		return ""
+	case "get":
+		k := keys.Key(args[0])
+		if v, ok := s.c.Buffered(k); ok && !has("lock") {
+			return fmt.Sprintf("buffered %q\n", v)
+		}
+		g := &kv.GetRequest{Key: k}
+		s.out, s.reads = &kv.Batch{Requests: []kv.Request{g}}, []keys.Span{{Start: k}}
+		if has("lock") {
+			g.Lock = kv.Exclusive
+			s.c.NoteLock(keys.Span{Start: k})
+			s.c.PrepareLocking(s.out, k, false)
+		} else {
+			s.c.Prepare(s.out)
+		}
+		return showBatch(s.out)
+	case "scan":
+		sp := keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])}
+		s.out, s.reads = &kv.Batch{Requests: []kv.Request{&kv.ScanRequest{Start: sp.Start, End: sp.End}}}, []keys.Span{sp}
+		s.c.Prepare(s.out)
+		return showBatch(s.out)
+	case "answer":
+		return s.answer(args, number, has)
+	case "put":
+		for k, v := range flags {
+			s.c.Put(keys.Key(k), []byte(v))
+		}
+		return ""
+	case "cput":
+		for k, v := range flags {
+			s.c.CPut(keys.Key(k), []byte(v), nil)
+		}
+		return ""
+	case "delete":
+		s.c.Put(keys.Key(args[0]), nil)
+		return ""
+	case "delete-range":
+		s.c.DeleteRange(keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])})
+		return ""
+	case "flush":
+		if !s.c.FlushNeeded() {
+			return "no need\n"
+		}
+		out := ""
+		for _, b := range s.c.TakeFlush() {
+			s.c.PrepareFlush(b)
+			out += showBatch(b)
+		}
+		return out
+	case "step":
+		s.c.StepStatement()
+		return ""
+	case "savepoint":
+		s.saves[args[0]] = s.c.Seq()
+		return ""
+	case "rollback-to":
+		s.c.RollbackTo(s.saves[args[0]])
+		s.c.StepStatement()
+		return ""
+	case "overlay":
+		var rows []kv.KeyValue
+		for _, a := range d.CmdArgs[2:] {
+			rows = append(rows, kv.KeyValue{Key: keys.Key(a.Key), Value: []byte(a.Vals[0])})
+		}
+		var out []string
+		for _, r := range s.c.Overlay(rows, keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])}, false) {
+			out = append(out, fmt.Sprintf("%s=%s", string(r.Key), r.Value))
+		}
+		return strings.Join(out, " ") + "\n"
+	case "commit":
+		s.committing = true
+		if s.c.ReadOnly() {
+			return "read-only; " + showCleanup(s.c.CommitReadOnly(has("record")))
+		}
+		s.c.StartCommit(has("one-phase"))
+		return s.next()
+	case "rollback":
+		return showCleanup(s.c.Rollback(has("record")))
+	case "restart":
+		k := s.c.Restart(kv.TxnID{2}, at(number("now")), has("record"))
+		s.committing = false
+		return fmt.Sprintf("id=%d %s", s.c.Txn().ID[0], showCleanup(k))
+	case "deadline":
+		var n int64
+		fmt.Sscan(args[0], &n)
+		s.c.SetDeadline(at(n))
+		return ""
+	case "state":
+		return fmt.Sprintf("read=%s write=%s limit=%s reads={%s} locks={%s}\n", ts(s.c.txn.ReadTimestamp), ts(s.c.txn.WriteTimestamp),
+			ts(s.c.txn.UncertaintyLimit), showSpans(s.c.reads.list()), showSpans(s.c.locks.list()))
+	}
+	t.Fatalf("unknown command %s", d.Cmd)
+	return ""
+}
+
+// next prints what the commit sends next.
+func (s *script) next() string {
+	b, err := s.c.CommitNext()
+	if err != nil {
+		return showErr(err)
+	}
+	if b == nil {
+		when, later, _ := s.c.Committed()
+		return fmt.Sprintf("committed at %s; %s", ts(when), showCleanup(later))
+	}
+	s.out = b
+	return showBatch(b)
+}
+
+func (s *script) answer(args []string, number func(string) int64, has func(string) bool) string {
+	r := &kv.BatchResponse{Txn: s.out.Txn}
+	txn := *s.out.Txn
+	if has("write") {
+		txn.WriteTimestamp = at(number("write"))
+		r.Txn = &txn
+	}
+	if has("read") {
+		txn.ReadTimestamp = at(number("read"))
+		r.Txn = &txn
+	}
+	end := &kv.EndTxnResponse{CommitTimestamp: txn.WriteTimestamp, Staged: has("staged")}
+	if has("elsewhere") {
+		end.Unresolved = []keys.Span{{Start: keys.Key("elsewhere")}}
+	}
+	r.Responses = []kv.Response{end}
+	var err error
+	for _, a := range args {
+		name := a
+		if n := number(a); n != 0 {
+			name = fmt.Sprintf("%s=%d", a, n)
+		}
+		if e := s.parseError(name); e != nil {
+			err = e
+		}
+	}
+	if s.committing {
+		if err := s.c.CommitAnswered(r, err); err != nil {
+			return showErr(err)
+		}
+		return s.next()
+	}
+	if _, ok := s.out.Requests[0].(*kv.RefreshRequest); ok || has("refreshed") {
+		if err := s.c.Refreshed(s.out, r, err); err != nil {
+			return showErr(err)
+		}
+		return "refreshed\n"
+	}
+	a := s.c.Answered(s.out, r, err)
+	switch a.Verdict {
+	case Done:
+		for _, sp := range s.reads {
+			s.c.NoteRead(sp)
+		}
+		return "done\n"
+	case Fail:
+		return showErr(a.Err)
+	}
+	if a.Refresh == nil {
+		return "again\n"
+	}
+	s.out = a.Refresh
+	return showBatch(s.out)
+}
