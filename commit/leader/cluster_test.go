@@ -474,7 +474,12 @@ func (x *testTxn) cleanup(status kv.Status, spans []keys.Span) {
 			if !s.Point() {
 				r = &kv.ResolveRangeRequest{Start: s.Start, End: s.End, Txn: meta, Status: status}
 			}
-			x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
+			// CR1: the record may go only after every intent.
+			for err := errRestart; err != nil; {
+				if _, err = x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}}); ctx.Err() != nil {
+					return
+				}
+			}
 		}
 		if len(meta.Anchor) > 0 {
 			x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{
@@ -515,6 +520,20 @@ func (c *cluster) checkIdle() {
 		rd.Close()
 		if got := c.reps[i].Stats(); err != nil || got != want {
 			c.t.Errorf("r%d: statistics are %+v, the data's %+v, %v", i+1, got, want, err)
+		}
+	}
+}
+
+// changeLeases gives a range a new lease now and then: what was in flight is refused, what was in memory forgotten.
+func (c *cluster) changeLeases(ctx context.Context) {
+	for c.o.Host.Clock.Sleep(ctx, time.Duration(1+c.intn(40))*time.Millisecond) == nil {
+		n := c.intn(len(c.ps))
+		c.reps[n].mu.Lock()
+		seq := c.reps[n].lease.Add(1)
+		c.ps[n].LeaseChanged(lease.Lease{Sequence: seq, Start: c.clock.Now()}, true)
+		c.reps[n].mu.Unlock()
+		if c.clock.Physical().Monotonic() > 10*time.Second {
+			return
 		}
 	}
 }

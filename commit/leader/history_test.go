@@ -223,6 +223,9 @@ func runHistory(t *testing.T, seed int64, mode int, clients, txns int) {
 		defer stop()
 		h := &history{reads: map[int][]observation{}, appends: map[int][]string{}, acked: map[int]bool{},
 			unknown: map[int]bool{}, fails: map[string]int{}}
+		if mode&8 != 0 {
+			c.o.Host.Group.Go(func(ctx context.Context) { c.changeLeases(ctx) })
+		}
 		var wg sync.WaitGroup
 		for cl := range clients {
 			wg.Add(1)
@@ -268,7 +271,7 @@ func runHistory(t *testing.T, seed int64, mode int, clients, txns int) {
 }
 
 func TestHistory(t *testing.T) {
-	for seed := range int64(8) {
+	for seed := range int64(16) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { runHistory(t, seed, int(seed), 8, 25) })
 	}
 }

@@ -471,8 +471,14 @@ func (q *request) pushPast(k keys.Key) {
 		at, owner = low, kv.TxnID{}
 	}
 	if q.txn != nil {
-		if owner != q.txn.ID && q.txn.WriteTimestamp.LessEq(at) {
+		switch {
+		case at.Less(q.txn.WriteTimestamp):
+		case owner != q.txn.ID:
 			q.copyTxn().WriteTimestamp = at.Next()
+		case q.txn.WriteTimestamp.Less(at):
+			// Its own read, at a timestamp that it does not know it has come to: the answer was lost. It hides the
+			// reads of others below it, and none at it (T2).
+			q.copyTxn().WriteTimestamp = at
 		}
 		return
 	}
