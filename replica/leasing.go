@@ -158,7 +158,7 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 
 // awaitsHeartbeat reports whether all that keeps the lease from being used is that the node's liveness runs out.
 func (r *Replica) awaitsHeartbeat(s *leaseState) bool {
-	if !s.held || s.revoked || s.Kind != lease.Liveness {
+	if !s.held || s.revoked || s.stale || s.Kind != lease.Liveness {
 		return false
 	}
 	incarnation, _ := r.o.Liveness.Self()

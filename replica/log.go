@@ -35,6 +35,7 @@ type raftLog struct {
 	truncated position
 	last      position
 	hard      hardState
+	written   uint64 // the commit index that the engine has
 	confState func() *raftpb.ConfState
 	// snapshotAt describes the state a raft snapshot taken now would have.
 	snapshotAt func() *raftpb.Snapshot

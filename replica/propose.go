@@ -79,8 +79,11 @@ func (r *Replica) await(ctx context.Context, c *Command, p *proposal) error {
 
 // settle keeps the promise of Settled for outcomes that are unknown though the proposal is over.
 func settle(c *Command, err error) error {
+	if err == nil || c.Settled == nil {
+		return err
+	}
 	var ambiguous *kv.AmbiguousError
-	if c.Settled != nil && errors.As(err, &ambiguous) {
+	if errors.As(err, &ambiguous) {
 		c.Settled()
 	}
 	return err

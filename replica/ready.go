@@ -5,6 +5,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
 	"meridian/keys"
@@ -46,18 +47,23 @@ func (r *Replica) synced(a *Append) {
 		r.appends[0] = nil
 		r.appends = r.appends[1:]
 		head.done = true
-		for _, m := range head.responses {
-			if r.gone.Load() {
-				continue
-			}
-			if m.GetTo() == uint64(r.replicaID) {
-				r.step(m)
-			} else {
-				r.send(m)
-			}
-		}
+		r.respond(head.responses)
 		if head == a {
 			return
+		}
+	}
+}
+
+// respond gives promises that are kept.
+func (r *Replica) respond(ms []*raftpb.Message) {
+	for _, m := range ms {
+		if r.gone.Load() {
+			return
+		}
+		if m.GetTo() == uint64(r.replicaID) {
+			r.step(m)
+		} else {
+			r.send(m)
 		}
 	}
 }
@@ -132,6 +138,21 @@ func (r *Replica) finish(a *Append) {
 func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 	var b *engine.Batch
 	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
+	hard := r.raftLog.hard
+	if m.Term != nil || m.Vote != nil || m.Commit != nil {
+		hard = hardState{m.GetTerm(), m.GetVote(), m.GetCommit()}
+	}
+	if len(m.Entries) == 0 && !snapshot && hard.term == r.raftLog.hard.term && hard.vote == r.raftLog.hard.vote {
+		// Nothing here has to survive: a commit index is learnt anew after a restart, and is written with the next
+		// entries. The responses only wait for what is on its way to the disk already (R2).
+		r.raftLog.hard = hard
+		if n := len(r.appends); n > 0 {
+			r.appends[n-1].responses = append(r.appends[n-1].responses, m.Responses...)
+		} else {
+			r.respond(m.Responses)
+		}
+		return nil, nil
+	}
 	if snapshot {
 		var err error
 		if b, err = r.stageSnapshot(m.Snapshot); err != nil {
@@ -143,8 +164,8 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 	if len(m.Entries) > 0 {
 		r.raftLog.append(b, m.Entries)
 	}
-	if m.Term != nil || m.Vote != nil || m.Commit != nil {
-		r.raftLog.hard = hardState{m.GetTerm(), m.GetVote(), m.GetCommit()}
+	if hard != r.raftLog.hard || hard.commit != r.raftLog.written {
+		r.raftLog.hard, r.raftLog.written = hard, hard.commit
 		b.Put(keys.HardStateKey(r.rangeID), r.raftLog.hard.append(nil))
 	}
 	r.o.Metrics.LogAppends.Add(1)
@@ -251,6 +272,7 @@ func (r *Replica) apply(ents []*raftpb.Entry) error {
 			if r.gone.Load() {
 				return nil
 			}
+			r.sendLazy()
 		}
 	}
 	if err := flush(); err != nil {
@@ -319,7 +341,49 @@ func (r *Replica) send(m *raftpb.Message) {
 		r.startSnapshot(m, to)
 		return
 	}
+	if m.GetType() == raftpb.MsgApp {
+		if len(m.Entries) == 0 && r.followsClosely(m.GetTo()) {
+			r.lazy = append(r.dropLazy(to.Replica), Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
+			return
+		}
+		r.lazy = r.dropLazy(to.Replica)
+	}
 	r.o.Store.SendRaft(Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
+}
+
+// An append message without entries to a follower that has them all tells it a new commit index, which is no news to
+// any client. It waits for the next tick, or for entries to travel with, which saves half of the messages of a range
+// that is written now and then. Changes of the replica itself are made known at once.
+func (r *Replica) followsClosely(id uint64) (ok bool) {
+	if r.leader.Load() != uint64(r.replicaID) {
+		return false
+	}
+	r.raft.WithProgress(func(p uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if p == id && pr.State == tracker.StateReplicate && pr.Match == r.raftLog.last.index {
+			ok = true
+		}
+	})
+	return ok
+}
+
+func (r *Replica) dropLazy(to kv.ReplicaID) []Message {
+	for i := range r.lazy {
+		if r.lazy[i].To.Replica == to {
+			last := len(r.lazy) - 1
+			r.lazy[i], r.lazy[last] = r.lazy[last], Message{}
+			return r.lazy[:last]
+		}
+	}
+	return r.lazy
+}
+
+// sendLazy sends what was put off.
+func (r *Replica) sendLazy() {
+	for i := range r.lazy {
+		r.o.Store.SendRaft(r.lazy[i])
+		r.lazy[i] = Message{}
+	}
+	r.lazy = r.lazy[:0]
 }
 
 func (r *Replica) peer(id kv.ReplicaID) (kv.ReplicaDescriptor, bool) {
@@ -378,6 +442,7 @@ func (r *Replica) receive(m *Message) {
 
 // leaderChanged notes who leads, and proposes again what may have been lost with the old leader.
 func (r *Replica) leaderChanged(s *raft.SoftState) {
+	r.lazy = r.lazy[:0]
 	old := r.leader.Load()
 	r.leader.Store(s.Lead)
 	node := kv.NodeID(0)

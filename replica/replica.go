@@ -134,6 +134,7 @@ type Replica struct {
 	raftLog   raftLog
 	applied   appliedState
 	appends   []*Append
+	lazy      []Message // at most one to each follower, see followsClosely
 	proposals map[uint64]*proposal
 	nextID    uint64
 	nextIndex uint64                                // lease index for the next proposal

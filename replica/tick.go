@@ -42,6 +42,7 @@ func (r *Replica) Tick() bool {
 		r.ticking.Store(false)
 		return false
 	}
+	r.sendLazy()
 	r.reproposeAll(retryTicks)
 	if r.leader.Load() == uint64(r.replicaID) {
 		r.tickLeader()
@@ -166,7 +167,7 @@ func (r *Replica) isDead(n kv.NodeID) bool {
 // with Expiration leases renew them through the log and stay awake.
 func (r *Replica) mayQuiesce() bool {
 	s := r.leaseNow.Load()
-	if !s.held || s.revoked || s.Kind != lease.Liveness || len(r.proposals) > 0 || len(r.appends) > 0 || len(r.sending) > 0 {
+	if !s.held || s.revoked || s.Kind != lease.Liveness || len(r.proposals) > 0 || len(r.appends) > 0 || len(r.sending) > 0 || len(r.lazy) > 0 {
 		return false
 	}
 	st := r.raft.BasicStatus()
