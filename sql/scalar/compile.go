@@ -191,7 +191,11 @@ func (c *compiler) compile(e Expr) Evaluator {
 		}
 		return n
 	case *ArrayIndex:
-		return &indexNode{c.compile(e.Array), c.compile(e.Index)}
+		n := &indexNode{c.compile(e.Array), c.compile(e.Index), 1}
+		if k := e.Array.Type().Kind; k == types.KindInt2Vector || k == types.KindOIDVector {
+			n.base = 0
+		}
+		return n
 	case *RowCtor:
 		n := &rowNode{elems: c.list(e.Elems)}
 		for _, x := range e.Elems {
@@ -636,7 +640,10 @@ func (n *arrayNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	return types.NewArray(a), nil
 }
 
-type indexNode struct{ array, index Evaluator }
+type indexNode struct {
+	array, index Evaluator
+	base         int64 // the first subscript: vectors of the catalogue count from zero
+}
 
 func (n *indexNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	a, err := n.array.Eval(ctx, row)
@@ -650,11 +657,11 @@ func (n *indexNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	if a.Phys() != types.PhysArray {
 		return types.Null, sqlstate.New(sqlstate.DatatypeMismatch, "cannot subscript this type because it does not support subscripting")
 	}
-	elems, at := a.Array().Elems, i.Int()
-	if at < 1 || at > int64(len(elems)) {
+	elems, at := a.Array().Elems, i.Int()-n.base
+	if at < 0 || at >= int64(len(elems)) {
 		return types.Null, nil
 	}
-	return elems[at-1], nil
+	return elems[at], nil
 }
 
 type rowNode struct {

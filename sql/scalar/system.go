@@ -146,14 +146,43 @@ func addSystem(r *Registry) {
 		r.fn(v.name+"(oid, bool) text", f).stable()
 	}
 	null := func(*Context, []types.Datum) (types.Datum, error) { return types.Null, nil }
-	for _, sig := range []string{"pg_get_functiondef(oid)", "pg_get_function_arguments(oid)", "pg_get_function_result(oid)",
-		"pg_get_function_identity_arguments(oid)", "pg_get_function_sqlbody(oid)", "pg_get_function_arg_default(oid, int4)",
+	for _, sig := range []string{"pg_get_functiondef(oid)", "pg_get_function_sqlbody(oid)", "pg_get_function_arg_default(oid, int4)",
 		"pg_get_statisticsobjdef(oid)", "pg_get_statisticsobjdef_columns(oid)",
 		"pg_get_partkeydef(oid)", "pg_get_partition_constraintdef(oid)", "obj_description(oid, name)", "obj_description(oid)",
 		"shobj_description(oid, name)", "pg_tablespace_location(oid)", "inet_client_addr()", "inet_server_addr()"} {
 		r.fn(sig+" text", null).stable()
 	}
 	r.fn("col_description(oid, int4) text", null).stable()
+	arguments := func(_ *Context, a types.Datum) (types.Datum, error) {
+		o, ok := r.byOID[uint32(a.Int())]
+		if !ok {
+			return types.Null, nil
+		}
+		parts := make([]string, len(o.Args))
+		for i, t := range o.Args {
+			parts[i] = t.Name()
+			if o.Variadic && i == len(o.Args)-1 {
+				parts[i] = "VARIADIC " + parts[i]
+			}
+		}
+		return str(strings.Join(parts, ", "))
+	}
+	r.f1("pg_get_function_arguments(oid) text", arguments).stable()
+	r.f1("pg_get_function_identity_arguments(oid) text", arguments).stable()
+	r.f1("pg_get_function_result(oid) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		o, ok := r.byOID[uint32(a.Int())]
+		if !ok {
+			return types.Null, nil
+		}
+		if o.Set != nil {
+			return str("SETOF " + o.Return.Name())
+		}
+		return str(o.Return.Name())
+	}).stable()
+	for _, sig := range []string{"pg_sequence_last_value(regclass) int8", "pg_stat_get_tuples_inserted(oid) int8", "age(oid) int4"} {
+		r.fn(sig, null).stable()
+	}
+	r.fn("current_query() text", null).volatile()
 	r.f2("pg_get_serial_sequence(text, text) text", func(*Context, types.Datum, types.Datum) (types.Datum, error) { return types.Null, nil }).stable()
 	r.fn("inet_client_port() int4", null).stable()
 	r.fn("inet_server_port() int4", null).stable()

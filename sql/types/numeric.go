@@ -101,6 +101,9 @@ func ParseDecimal(s string) (*apd.Decimal, error) {
 	}
 	d := &apd.Decimal{}
 	digits := intPart + frac
+	if len(digits) > 2*maxDigits {
+		return nil, errNumericOverflow()
+	}
 	if len(digits) <= 18 {
 		v, _ := strconv.ParseInt(digits, 10, 64)
 		d.Coeff.SetInt64(v)
