@@ -231,6 +231,14 @@ func (q *request) resolveOwn(spans []keys.Span, rec *commit.Record, d *kv.RangeD
 			local = append(local, s)
 		}
 	}
+	if q.end.OnePhase {
+		// It should have left no intents; what this very batch laid (evaluate) is not in its lock spans.
+		for _, r := range q.b.Requests {
+			if r.Method().IsWrite() && r != kv.Request(q.end) {
+				local = append(local, r.Span())
+			}
+		}
+	}
 	res := &mvcc.Resolution{Txn: rec.TxnMeta, Status: rec.Status, IgnoredSeqs: q.txn.IgnoredSeqs}
 	for _, s := range disjoint(local) {
 		var err error

@@ -40,6 +40,9 @@ func (q *request) sendWrite(ctx context.Context) error {
 // attempt goes once from latches to effects. With again, the batch has to wait for a lock first.
 func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	p := q.p
+	if q.end != nil && q.b.Requests[len(q.b.Requests)-1] != kv.Request(q.end) {
+		return false, &kv.InternalError{Message: "leader: EndTxn has to be the last of its batch"}
+	}
 	q.declare()
 	if q.held, err = p.latches.Acquire(ctx, q.latches); err != nil {
 		return false, err
@@ -322,6 +325,9 @@ func (q *request) discard() {
 // until the batch fits.
 func (q *request) evaluate() error {
 	onePhase := q.end != nil && q.end.OnePhase && q.end.Commit && len(q.end.InFlight) == 0
+	if onePhase && !q.distinct() {
+		onePhase = false // a version can't be written twice
+	}
 	for round := 0; ; round++ {
 		q.discard()
 		q.cmd = replica.Command{}
@@ -376,6 +382,7 @@ func (q *request) open(onePhase bool) {
 		q.w = q.p.o.writer(e, q.batch)
 		return
 	}
+	q.noLocks = false // the batch's own
 	q.batch = e.NewIndexedBatch()
 	q.w = q.p.o.writer(q.batch, q.batch)
 }
@@ -404,22 +411,54 @@ func (q *request) independent(onePhase bool) bool {
 		}
 		k := r.Span().Start
 		if last != nil && bytes.Compare(last, k) >= 0 {
-			return q.writes <= smallBatch && q.distinct()
+			return q.distinct()
 		}
 		last = k
 	}
 	return true
 }
 
-// smallBatch is where comparing all pairs of keys is cheaper than an index.
+// smallBatch is up to where comparing all pairs of keys is cheaper than a map.
 const smallBatch = 16
 
+// distinct reports whether no two requests of the batch share a key.
 func (q *request) distinct() bool {
-	for i, a := range q.b.Requests {
-		for _, b := range q.b.Requests[:i] {
-			if bytes.Equal(a.Span().Start, b.Span().Start) && a != kv.Request(q.end) && b != kv.Request(q.end) {
-				return false
+	reqs := q.b.Requests
+	if q.end != nil {
+		reqs = reqs[:len(reqs)-1]
+	}
+	for i, a := range reqs {
+		if s := a.Span(); !s.Point() {
+			for j, b := range reqs {
+				if i != j && s.Overlaps(b.Span()) {
+					return false
+				}
 			}
+		}
+	}
+	sorted := true
+	for i := 1; i < len(reqs) && sorted; i++ {
+		sorted = bytes.Compare(reqs[i-1].Span().Start, reqs[i].Span().Start) < 0
+	}
+	if sorted {
+		return true
+	}
+	if len(reqs) <= smallBatch {
+		for i, a := range reqs {
+			for _, b := range reqs[:i] {
+				if bytes.Equal(a.Span().Start, b.Span().Start) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	seen := make(map[string]bool, len(reqs))
+	for _, r := range reqs {
+		if k := string(r.Span().Start); seen[k] {
+			return false
+		} else {
+			seen[k] = true
 		}
 	}
 	return true
