@@ -175,7 +175,7 @@ func TestFold(t *testing.T) {
 		{call(t, "now"), "now()"},
 		{call(t, "random"), "random()"},
 		{tz, "'2024-01-01'::timestamp with time zone"},
-		{op(t, "~~", &Cast{Arg: x, To: types.Text}, lit("a%")), "(x)::text LIKE 'a%'::text"},
+		{op(t, "~~", &Cast{Arg: x, To: types.Text}, lit("a%")), "x::text LIKE 'a%'::text"},
 	} {
 		if got := Format(Fold(v.e)); got != v.want {
 			t.Errorf("%s folds to %s, want %s", Format(v.e), got, v.want)

@@ -193,7 +193,7 @@ func choose(c bool, yes, no string) string {
 // atom writes e so that a postfix operator can follow.
 func (f *formatter) atom(e Expr) {
 	switch e.(type) {
-	case *Placeholder, *Coalesce, *NullIf, *ArrayIndex, *Const:
+	case *Column, *Placeholder, *Coalesce, *NullIf, *ArrayIndex, *Const:
 		f.expr(e)
 	default:
 		start := len(f.buf)
