@@ -3,6 +3,7 @@ package pgwire
 import (
 	"errors"
 	"io"
+	"time"
 
 	"meridian/sql/session"
 	"meridian/sql/sqlstate"
@@ -95,3 +96,9 @@ func (r results) CopyIn(format session.Format, columns int) (session.CopySource,
 
 // CopyOut implements session.Results.
 func (r results) CopyOut(format session.Format, columns int) { r.c.copyOut(format, columns) }
+
+// SetLocation changes the time zone in which timestamps are printed.
+func (r results) SetLocation(l *time.Location) { r.output.location = l }
+
+// HangUp wakes the connection's goroutine from its wait for a message; another goroutine calls it.
+func (r results) HangUp() { r.c.nc.SetReadDeadline(time.Unix(1, 0)) }

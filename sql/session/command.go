@@ -97,9 +97,9 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	case *bind.Discard:
 		return s.discard(c)
 	case *bind.Copy:
-		return s.copy(ctx, c)
+		return s.copyCommand(ctx, c)
 	case *bind.Show:
-		return s.show(ctx, c, w)
+		return "SHOW", s.show(ctx, c, w)
 	case *bind.Vacuum:
 		for _, n := range c.Notices {
 			s.notice(n)
@@ -385,7 +385,11 @@ func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter)
 	s.ensureTxn()
 	s.fillScalar(nil)
 	for i, a := range c.Args {
-		if params[i], err = s.binder(nil).EvalText(ctx, &s.scalarCtx, a, p.plan.params[i]); err != nil {
+		e, err := s.binder(nil).Expr(ctx, a, p.plan.params[i])
+		if err != nil {
+			return err
+		}
+		if params[i], err = evaluate(&s.scalarCtx, e); err != nil {
 			return err
 		}
 	}

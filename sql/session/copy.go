@@ -18,8 +18,8 @@ import (
 // copySignature begins binary copy data.
 var copySignature = []byte("PGCOPY\n\xff\r\n\x00")
 
-// copy runs COPY in either direction.
-func (s *Session) copy(ctx context.Context, c *bind.Copy) (string, error) {
+// copyCommand runs COPY in either direction.
+func (s *Session) copyCommand(ctx context.Context, c *bind.Copy) (string, error) {
 	if c.Target != "" {
 		return "", sqlstate.New(sqlstate.FeatureNotSupported, "COPY reads from and writes to the client only").
 			WithHint("Use STDIN or STDOUT, or psql's \\copy.")

@@ -30,6 +30,7 @@ func Outcome(err error) *sqlstate.Error {
 		overflow  *kv.AddOverflowError
 		belowGC   *kv.BelowGCError
 		unreach   *transport.UnreachableError
+		fatal     *engine.FatalError
 	)
 	switch {
 	case errors.As(err, &known):
@@ -69,8 +70,12 @@ func Outcome(err error) *sqlstate.Error {
 			Cause: err}).WithDetail("Versions older than %s have been removed.", belowGC.Threshold.Time())
 	case errors.Is(err, txn.ErrReadOnly):
 		return &sqlstate.Error{Code: sqlstate.ReadOnlyTransaction, Message: "cannot execute a write in a read-only transaction", Cause: err}
-	case errors.Is(err, engine.ErrDiskFull):
-		return &sqlstate.Error{Code: sqlstate.DiskFull, Message: "disk full", Cause: err}
+	case errors.As(err, &fatal):
+		code := sqlstate.IOError
+		if fatal.DiskFull {
+			code = sqlstate.DiskFull
+		}
+		return &sqlstate.Error{Code: code, Message: "the node's store failed", Detail: fatal.Error(), Cause: err}
 	case errors.Is(err, context.Canceled):
 		return &sqlstate.Error{Code: sqlstate.QueryCanceled, Message: "canceling statement due to user request", Cause: err}
 	case errors.Is(err, context.DeadlineExceeded):

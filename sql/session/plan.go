@@ -45,36 +45,32 @@ type planCache struct {
 type planEntry struct {
 	key  planKey
 	plan *plan
-	// generation of the catalogue at which the plan was last found valid.
-	generation uint64
 }
 
 func newPlanCache(limit int) *planCache {
 	return &planCache{limit: limit, byKey: map[planKey]*list.Element{}}
 }
 
-func (c *planCache) get(k planKey) (*plan, uint64) {
+func (c *planCache) get(k planKey) *plan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.byKey[k]
 	if e == nil {
-		return nil, 0
+		return nil
 	}
 	c.order.MoveToFront(e)
-	entry := e.Value.(*planEntry)
-	return entry.plan, entry.generation
+	return e.Value.(*planEntry).plan
 }
 
-func (c *planCache) put(k planKey, p *plan, generation uint64) {
+func (c *planCache) put(k planKey, p *plan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.byKey[k]; e != nil {
-		entry := e.Value.(*planEntry)
-		entry.plan, entry.generation = p, generation
+		e.Value.(*planEntry).plan = p
 		c.order.MoveToFront(e)
 		return
 	}
-	c.byKey[k] = c.order.PushFront(&planEntry{k, p, generation})
+	c.byKey[k] = c.order.PushFront(&planEntry{k, p})
 	for c.order.Len() > c.limit {
 		last := c.order.Back()
 		delete(c.byKey, last.Value.(*planEntry).key)
@@ -82,18 +78,19 @@ func (c *planCache) put(k planKey, p *plan, generation uint64) {
 	}
 }
 
-// valid reports whether every descriptor of the plan still has its version.
-func (p *plan) valid(ctx context.Context, view catalog.View) (bool, error) {
-	for _, d := range p.depends {
-		t, err := view.TableByID(ctx, d.ID)
-		if err != nil {
-			return false, err
-		}
-		if t == nil || t.Version != d.Version || t.Dropped {
-			return false, nil
-		}
+// reuse returns p if every descriptor that it was made from is still the present one (S3), else nil. From then on the
+// transaction relies on them.
+func (s *Session) reuse(p *plan) (*plan, error) {
+	if p == nil {
+		return nil, nil
 	}
-	return true, nil
+	s.ensureTxn()
+	ok, err := s.cat.Use(p.depends)
+	if err != nil || !ok {
+		return nil, err
+	}
+	s.srv.metrics.PlanHits.Add(1)
+	return p, nil
 }
 
 // planFor returns a plan of the statement, from the cache if it can.
@@ -102,23 +99,9 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 		return &plan{stmt: stmt, bound: stmt.Node}, nil
 	}
 	key := planKey{text: stmt.Text(), database: s.client.Database, user: s.client.User, path: s.setting("search_path"), params: typeKey(params)}
-	generation := s.srv.Catalog.Generation()
-	changed := s.catalogChanged()
-	if !changed {
-		if p, at := s.srv.plans.get(key); p != nil {
-			if at == generation {
-				s.srv.metrics.PlanHits.Add(1)
-				return p, nil
-			}
-			ok, err := p.valid(ctx, s.view())
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				s.srv.plans.put(key, p, generation)
-				s.srv.metrics.PlanHits.Add(1)
-				return p, nil
-			}
+	if !s.catalogChanged() {
+		if p, err := s.reuse(s.srv.plans.get(key)); p != nil || err != nil {
+			return p, err
 		}
 	}
 	s.srv.metrics.PlanMisses.Add(1)
@@ -126,8 +109,8 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	if err != nil {
 		return nil, err
 	}
-	if !changed && !p.private && p.query != nil {
-		s.srv.plans.put(key, p, generation)
+	if !s.catalogChanged() && !p.private && p.query != nil {
+		s.srv.plans.put(key, p)
 	}
 	return p, nil
 }
@@ -148,7 +131,7 @@ func typeKey(params []*types.T) string {
 
 // binder makes a binder over the session's present view.
 func (s *Session) binder(params []*types.T) *bind.Binder {
-	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location, Functions: &s.env}
+	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location}
 }
 
 // makePlan binds, optimizes and compiles.
@@ -169,7 +152,7 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 // compile fills in the program of a bound query.
 func (s *Session) compile(ctx context.Context, p *plan, q *bind.Query) error {
 	view := s.view()
-	if err := s.checkAccess(ctx, q); err != nil {
+	if err := s.checkAccess(q); err != nil {
 		return err
 	}
 	physical, err := opt.Optimize(q.Query, opt.Env{
@@ -188,10 +171,11 @@ func (s *Session) compile(ctx context.Context, p *plan, q *bind.Query) error {
 	program, err := exec.Build(ctx, physical, exec.Options{
 		View: view,
 		Defaults: func(ctx context.Context, t *catalog.Table, ordinal int) (scalar.Expr, error) {
-			return s.binder(nil).DefaultExpr(ctx, t, ordinal)
-		},
-		Predicate: func(ctx context.Context, t *catalog.Table, i *catalog.Index) (scalar.Expr, error) {
-			return s.binder(nil).PredicateExpr(ctx, t, i)
+			c := &t.Columns[ordinal]
+			if c.Default == "" {
+				return &scalar.Const{Value: types.Null, T: c.Type}, nil
+			}
+			return s.binder(nil).Expr(ctx, c.Default, c.Type)
 		},
 	})
 	if err != nil {

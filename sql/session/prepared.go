@@ -22,9 +22,7 @@ type Prepared struct {
 	stmt  *parse.Statement // nil: empty query
 	types []*types.T       // as the client gave them; nil elements are inferred
 	plan  *plan
-	// generation of the catalogue for which plan is known to be good.
-	generation uint64
-	path       string
+	path  string // the search path that plan was made for
 }
 
 // portal is a bound statement, perhaps half run.
@@ -92,7 +90,8 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 		if oid == 0 || oid == types.Unknown.OID() {
 			continue
 		}
-		if given[i] = types.FromOID(oid); given[i] == nil {
+		t, ok := types.FromOID(oid)
+		if given[i] = t; !ok {
 			return sqlstate.New(sqlstate.UndefinedObject, "type with OID %d does not exist", oid)
 		}
 	}
@@ -114,9 +113,16 @@ func (s *Session) refreshPlan(ctx context.Context, p *Prepared) error {
 	if p.stmt == nil {
 		return nil
 	}
-	g, path := s.srv.Catalog.Generation(), s.setting("search_path")
-	if p.plan != nil && p.generation == g && p.path == path && !s.catalogChanged() {
-		return nil
+	path := s.setting("search_path")
+	if p.plan != nil && p.path == path && !s.catalogChanged() {
+		if p.plan.query == nil && needsNoTxn(p.stmt) {
+			return nil
+		}
+		if p.plan.query != nil {
+			if good, err := s.reuse(p.plan); good != nil || err != nil {
+				return err
+			}
+		}
 	}
 	// Binding reads the catalogue, in a transaction: the open one, or one that ends with Sync.
 	pl, err := s.planFor(ctx, p.stmt, p.types)
@@ -126,10 +132,7 @@ func (s *Session) refreshPlan(ctx context.Context, p *Prepared) error {
 	if p.plan != nil && p.plan.query != nil && !sameColumns(p.plan.columns, pl.columns) {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "cached plan must not change result type")
 	}
-	p.plan, p.generation, p.path = pl, g, path
-	if s.catalogChanged() {
-		p.generation = 0
-	}
+	p.plan, p.path = pl, path
 	return nil
 }
 

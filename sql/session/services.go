@@ -9,6 +9,7 @@ import (
 	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -17,37 +18,7 @@ import (
 )
 
 // Info is what the catalogue needs to know of a session.
-type Info struct {
-	User, Database string
-	SearchPath     []string // explicit schemas, "$user" resolved
-}
-
-// Catalog is the catalogue as sessions use it: sql/catalog/lease, seen from here.
-type Catalog interface {
-	// Begin makes the catalogue's part of one SQL transaction: what its statements see and change.
-	Begin(tx *txn.Txn) CatalogTxn
-	// Generation changes whenever any descriptor's version that this node uses does; reading it costs nothing.
-	Generation() uint64
-	// Deadline is a timestamp until which every descriptor of the present generation may be used (I7).
-	Deadline() clock.Timestamp
-	// User finds a role; nil if there is none.
-	User(ctx context.Context, name string) (*catalog.User, error)
-	// DatabaseExists is asked when a client connects.
-	DatabaseExists(ctx context.Context, name string) (bool, error)
-}
-
-// CatalogTxn is the catalogue within one transaction.
-type CatalogTxn interface {
-	// View is what a statement sees, the transaction's own changes included.
-	View(info Info) catalog.View
-	// Changed reports whether the transaction changed the catalogue.
-	Changed() bool
-	// Reset forgets the changes: the transaction begins a new attempt.
-	Reset()
-	// Finish ends the transaction's part. After a commit it returns when every node uses the new descriptors and the
-	// changes that go on in the background (backfills) are done; their failure is the statement's.
-	Finish(ctx context.Context, committed bool) error
-}
+type Info = lease.Info
 
 // SchemaChanger carries out DDL: sql/schemachange.
 type SchemaChanger interface {
@@ -60,7 +31,7 @@ type SchemaChanger interface {
 type Definition struct {
 	Stmt    bind.Statement
 	Txn     *txn.Txn
-	Catalog CatalogTxn
+	Catalog *lease.Txn
 	Info    Info
 	Binder  *bind.Binder
 	// Explicit says that the statement is part of a transaction block.
@@ -123,7 +94,7 @@ type Services struct {
 	Clock    *clock.Clock
 	DB       *txn.DB
 	NodeID   func() kv.NodeID
-	Catalog  Catalog
+	Catalog  *lease.Manager
 	Schema   SchemaChanger
 	Virtual  Virtual
 	Seqs     Sequences

@@ -10,8 +10,8 @@ import (
 	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
-	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -47,7 +47,7 @@ type Session struct {
 
 	state   state
 	tx      *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
-	cat     CatalogTxn
+	cat     *lease.Txn
 	savepts []savepoint
 	// implicitFailed: a statement of the implicit transaction failed; it is rolled back at Sync.
 	implicitFailed bool
@@ -252,9 +252,6 @@ func (s *Session) info() Info {
 func (s *Session) view() catalog.View {
 	if s.viewCache == nil {
 		s.ensureTxn()
-		if s.cat == nil {
-			s.cat = s.srv.Catalog.Begin(s.tx)
-		}
 		s.viewCache = s.cat.View(s.info())
 	}
 	return s.viewCache
@@ -279,7 +276,9 @@ func (s *Session) Query(ctx context.Context, text string) error {
 
 func (s *Session) queryText(ctx context.Context, text string) error {
 	// A text that ran before, whole, needs no parsing.
-	if p := s.cachedPlan(text); p != nil {
+	if p, err := s.cachedPlan(text); err != nil {
+		return err
+	} else if p != nil {
 		return s.step(ctx, func(ctx context.Context, final bool) error { return s.runPlan(ctx, p, nil, nil, true, final) }, true)
 	}
 	stmts, err := parse.Parse(text)
@@ -306,16 +305,11 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 }
 
 // cachedPlan finds a shared plan of a whole text, if the session may use it as it is.
-func (s *Session) cachedPlan(text string) *plan {
+func (s *Session) cachedPlan(text string) (*plan, error) {
 	if s.state == stateFailed || s.catalogChanged() {
-		return nil
+		return nil, nil
 	}
-	p, at := s.srv.plans.get(planKey{text: text, database: s.client.Database, user: s.client.User, path: s.setting("search_path")})
-	if p == nil || at != s.srv.Catalog.Generation() {
-		return nil
-	}
-	s.srv.metrics.PlanHits.Add(1)
-	return p
+	return s.reuse(s.srv.plans.get(planKey{text: text, database: s.client.Database, user: s.client.User, path: s.setting("search_path")}))
 }
 
 // runStatement runs one parsed statement of the simple protocol.
@@ -369,11 +363,13 @@ func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, fo
 	if p.query.Tag != "SELECT" {
 		n = cur.RowsAffected()
 	}
+	s.count(p.query.Tag)
 	if cur.Committed() {
-		s.committedEarly()
+		if err := s.afterCommit(ctx); err != nil {
+			return err
+		}
 	}
 	s.out.Complete(tagOf(p.query.Tag, n))
-	s.count(p.query.Tag)
 	return nil
 }
 

@@ -45,27 +45,20 @@ func (s *Session) defaultModes() modes {
 func (s *Session) openTxn(st state, m modes) {
 	s.modes = m
 	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: m.isolation, ReadOnly: m.readOnly, LockTimeout: s.duration("lock_timeout")})
-	s.useDeadline()
+	s.cat = s.srv.Catalog.Begin(s.tx)
 	s.state = st
 	s.txnStart = s.srv.Host.Clock.Now()
 	s.params.begin()
-	s.replay = replay{mark: s.out.Mark(), steps: s.replay.steps[:0]}
-}
-
-// useDeadline bounds the transaction's commit by the leases of the descriptors that it uses (I7).
-func (s *Session) useDeadline() {
-	if d := s.srv.Catalog.Deadline(); d != (clock.Timestamp{}) {
-		s.tx.SetDeadline(d)
-	}
+	s.replay.steps, s.replay.broken = s.replay.steps[:0], false
 }
 
 // step runs one statement, and runs the transaction again for as long as its failure is one that another try may
 // settle and the client has heard nothing. final says that the implicit transaction ends with the statement.
 func (s *Session) step(ctx context.Context, run func(ctx context.Context, final bool) error, final bool) error {
-	if s.state == stateNone {
-		s.replay = replay{mark: s.out.Mark(), steps: s.replay.steps[:0]}
-	}
 	first := len(s.replay.steps) == 0
+	if first {
+		s.replay.mark = s.out.Mark()
+	}
 	err := run(ctx, final && first)
 	if err == nil && final && s.state == stateImplicit {
 		err = s.commitImplicit(ctx)
@@ -99,11 +92,8 @@ func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Con
 		if rerr := s.tx.Restart(ctx); rerr != nil {
 			return errors.Join(err, rerr)
 		}
-		if s.cat != nil {
-			s.cat.Reset()
-			s.viewCache = nil
-		}
-		s.useDeadline()
+		s.cat.Reset(ctx)
+		s.viewCache = nil
 		if attempt > 3 {
 			// Contention: let the others through. The wait is drawn, so that two losers do not meet again.
 			d := time.Duration(s.srv.Host.Dice.Int64N(int64(backoff)))
@@ -128,6 +118,9 @@ func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Con
 			s.remember(run)
 			return nil
 		}
+		if s.state == stateNone {
+			break // it was committed; what failed came after
+		}
 	}
 	if Retryable(err) {
 		s.srv.metrics.ClientRetries.Add(1)
@@ -143,26 +136,20 @@ func (s *Session) commitImplicit(ctx context.Context) error {
 	if s.tx == nil {
 		return nil
 	}
+	if err := s.cat.Flush(ctx); err != nil {
+		return err
+	}
 	if err := s.tx.Commit(ctx); err != nil {
 		return err
 	}
 	return s.afterCommit(ctx)
 }
 
-// committedEarly notes that the last statement's writes carried the commit.
-func (s *Session) committedEarly() {
-	s.srv.metrics.TxnCommits.Add(1)
-	s.clearTxn(true)
-}
-
 func (s *Session) afterCommit(ctx context.Context) error {
 	s.srv.metrics.TxnCommits.Add(1)
 	cat := s.cat
 	s.clearTxn(true)
-	if cat != nil {
-		return cat.Finish(ctx, true)
-	}
-	return nil
+	return cat.Finish(ctx, true)
 }
 
 // endImplicit ends what is left of an implicit transaction after a query string or a Sync.
@@ -189,9 +176,7 @@ func (s *Session) finishTxn(ctx context.Context, _ bool) {
 		// The statement may have been cancelled: the rollback must reach the ranges all the same.
 		tx.Rollback(context.WithoutCancel(ctx))
 	}
-	if cat != nil {
-		cat.Finish(context.WithoutCancel(ctx), false)
-	}
+	cat.Finish(context.WithoutCancel(ctx), false)
 }
 
 // clearTxn forgets the transaction; its portals go with it.
@@ -279,10 +264,11 @@ func (s *Session) commit(ctx context.Context) (string, error) {
 		s.finishTxn(ctx, false)
 		return "ROLLBACK", nil
 	}
-	if err := s.tx.Commit(ctx); err != nil {
-		if !Retryable(err) || s.replay.broken {
-			s.finishTxn(ctx, false)
-		}
+	err := s.cat.Flush(ctx)
+	if err == nil {
+		err = s.tx.Commit(ctx)
+	}
+	if err != nil {
 		return "", err
 	}
 	return "COMMIT", s.afterCommit(ctx)
@@ -360,7 +346,7 @@ func (s *Session) setAsOf(ctx context.Context, q *bind.Query) error {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME must be given with BEGIN in a transaction block")
 	}
 	s.fillScalar(nil)
-	ts, err := bind.AsOfTimestamp(&s.scalarCtx, q.AsOf, s.srv.Clock.Now())
+	ts, err := asOfTimestamp(&s.scalarCtx, q.AsOf, s.srv.Clock.Now())
 	if err != nil {
 		return err
 	}
@@ -372,11 +358,11 @@ func (s *Session) beginAsOf(m parse.TxnModes) error {
 		return nil
 	}
 	s.fillScalar(nil)
-	expr, err := s.binder(nil).ScalarText(s.srv.Host.Group.Context(), m.AsOf)
+	expr, err := s.binder(nil).Expr(s.srv.Host.Group.Context(), m.AsOf, nil)
 	if err != nil {
 		return err
 	}
-	ts, err := bind.AsOfTimestamp(&s.scalarCtx, expr, s.srv.Clock.Now())
+	ts, err := asOfTimestamp(&s.scalarCtx, expr, s.srv.Clock.Now())
 	if err != nil {
 		return err
 	}
@@ -387,7 +373,8 @@ func (s *Session) readAt(ts clock.Timestamp) error {
 	s.tx.Rollback(s.srv.Host.Group.Context())
 	s.modes.readOnly = true
 	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: s.modes.isolation, ReadOnly: true, AsOf: ts})
-	s.cat, s.viewCache = nil, nil
+	s.cat.Finish(s.srv.Host.Group.Context(), false)
+	s.cat, s.viewCache = s.srv.Catalog.Begin(s.tx), nil
 	return nil
 }
 

@@ -1,0 +1,69 @@
+package session
+
+import (
+	"time"
+
+	"meridian/clock"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// evaluate computes an expression without columns.
+func evaluate(ctx *scalar.Context, e scalar.Expr) (types.Datum, error) {
+	ev, err := scalar.Compile(e, func(scalar.ColumnID) (int, bool) { return 0, false })
+	if err != nil {
+		return types.Null, err
+	}
+	return ev.Eval(ctx, nil)
+}
+
+// asOfTimestamp evaluates AS OF SYSTEM TIME: a timestamp, an interval before now, or a hybrid logical timestamp as a
+// decimal number of nanoseconds.
+func asOfTimestamp(ctx *scalar.Context, e scalar.Expr, now clock.Timestamp) (clock.Timestamp, error) {
+	bad := func(text string) (clock.Timestamp, error) {
+		return clock.Timestamp{}, sqlstate.New(sqlstate.InvalidParameterValue, "invalid AS OF SYSTEM TIME: %q", text).
+			WithHint("Give a timestamp, an interval such as '-10s', or nanoseconds since 1970.")
+	}
+	d, err := evaluate(ctx, e)
+	if err != nil {
+		return clock.Timestamp{}, err
+	}
+	var at clock.Timestamp
+	switch d.Phys() {
+	case types.PhysTimestamp:
+		at = clock.FromTime(epoch2000.Add(time.Duration(d.Micros()) * time.Microsecond))
+	case types.PhysInterval:
+		months, days, micros := d.Interval()
+		at = clock.FromTime(now.Time().AddDate(0, int(months), int(days)).Add(time.Duration(micros) * time.Microsecond))
+	case types.PhysInt:
+		at = clock.Timestamp{Wall: d.Int()}
+	case types.PhysDecimal:
+		if at, err = clock.Parse(d.Decimal().Text('f')); err != nil {
+			return bad(d.Decimal().String())
+		}
+	case types.PhysString:
+		if at, err = clock.Parse(d.Str()); err != nil || at.Wall < 1e12 {
+			if iv, err := types.ParseText(types.IntervalType, d.Str(), ctx.Location); err == nil {
+				months, days, micros := iv.Interval()
+				at = clock.FromTime(now.Time().AddDate(0, int(months), int(days)).Add(time.Duration(micros) * time.Microsecond))
+			} else if ts, err := types.ParseText(types.TimestampTZ, d.Str(), ctx.Location); err == nil {
+				at = clock.FromTime(epoch2000.Add(time.Duration(ts.Micros()) * time.Microsecond))
+			} else {
+				return bad(d.Str())
+			}
+		}
+	default:
+		return bad("NULL")
+	}
+	if at.Wall <= 0 {
+		return bad(at.String())
+	}
+	if now.Less(at) {
+		return clock.Timestamp{}, sqlstate.New(sqlstate.InvalidParameterValue, "AS OF SYSTEM TIME is in the future: %s", at.Time())
+	}
+	return at, nil
+}
+
+// epoch2000 is where PostgreSQL's timestamps begin.
+var epoch2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
