@@ -280,7 +280,11 @@ func (b *builder) pos(node any) int {
 		}
 		return b.pos(string(n.ObjectName))
 	case *tree.StrVal:
-		return b.stmt.PosOf(n.RawString())
+		return b.stmt.FindString(n.RawString(), 0)
+	case tree.UnqualifiedStar:
+		return b.stmt.FindText("*", 0)
+	case *tree.DBool:
+		return b.stmt.FindWord(strings.ToLower(n.String()), 0)
 	case *tree.NumVal:
 		if p := b.stmt.PosOf(n.OrigString()); p > 0 {
 			return p

@@ -366,7 +366,7 @@ func pickName(taken func(string) bool, suffix string, parts ...string) string {
 func (b *builder) relationNameTaken(database, schema, name string, t *catalog.Table) bool {
 	if t != nil {
 		for i := range t.Indexes {
-			if t.Indexes[i].Name == name {
+			if t.Indexes[i].Name == name && t.Indexes[i].State != catalog.Absent {
 				return true
 			}
 		}
@@ -635,7 +635,7 @@ func (b *builder) viewText(sel *tree.Select) string {
 		ctx.WriteString(name.Quoted())
 	}))
 	ctx.FormatNode(sel)
-	return ctx.CloseAndGetString()
+	return parse.TypeNames(ctx.CloseAndGetString())
 }
 
 func (b *builder) schemaOf(t *catalog.Table) string {

@@ -287,12 +287,15 @@ func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
 		raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but default expression is of type %s", col.Name, col.Type.Name(), from.Name()).
 			WithHint("You will need to rewrite or cast the expression."), e))
 	}
-	if k, ok := x.(*scalar.Const); ok && k.T.Kind != types.KindUnknown {
-		// A constant that needs no cast keeps its spelling: 0, not 0::bigint.
-		b.assign(x, col, e)
+	assigned := b.assign(x, col, e)
+	if from.Kind != types.KindUnknown {
+		// What is stored is what was written; the cast to the column's type is made when it is used.
 		return scalar.Format(x)
 	}
-	return scalar.Format(b.assign(x, col, e))
+	if bare := col.Type.Bare(); !bare.Equal(col.Type) {
+		assigned = b.coerce(x, bare, types.CastAssignment, e)
+	}
+	return scalar.Format(assigned)
 }
 
 // generatedText validates a generation expression over the table's columns.
@@ -651,7 +654,8 @@ func (d *tableDef) primaryKey(ct *CreateTable) {
 	}
 	ct.ImplicitPrimary = true
 	d.add(ColumnDef{Name: name, Type: types.Int8, NotNull: true, Hidden: true, Default: "unique_rowid()"})
-	d.constraint(ConstraintDef{Kind: PrimaryKey, Columns: []IndexColumnDef{{Name: name}}})
+	d.constraint(ConstraintDef{Kind: PrimaryKey, Name: pickName(d.taken, "pkey", d.name.Name, name), Columns: []IndexColumnDef{{Name: name}}})
+	d.constraints[len(d.constraints)-1].NameGiven = false
 }
 
 // alterTable binds ALTER TABLE's actions in order; later ones see what earlier ones added.

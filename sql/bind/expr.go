@@ -55,7 +55,7 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 	n, err := scalar.Coerce(e, to, c)
 	if err != nil {
 		if k, ok := e.(*scalar.Const); ok && k.T.Kind == types.KindUnknown {
-			if p := b.stmt.PosOf(k.Value.Str()); p > 0 && b.home == nil {
+			if p := b.stmt.FindString(k.Value.Str(), 0); p > 0 && b.home == nil {
 				if se, ok := err.(*sqlstate.Error); ok && se.Position == 0 {
 					se.Position = p
 				}

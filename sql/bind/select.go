@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"strings"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/opt"
@@ -124,6 +126,9 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	items := make([]item, 0, len(n.Exprs))
 	for i := range n.Exprs {
 		items = b.selectExpr(c, &n.Exprs[i], items, n)
+	}
+	if b.expandStar {
+		b.storeStars(n, items, sc)
 	}
 	visible := len(items)
 	groups := b.groupExprs(n.GroupBy, sc, items[:visible], n)
@@ -312,13 +317,63 @@ func (b *builder) star(sc *scope, n *tree.UnresolvedName, items []item, e *tree.
 	return nil
 }
 
+// storeStars writes the columns that stars stand for into the syntax tree, for the text of a view.
+func (b *builder) storeStars(n *tree.SelectClause, items []item, sc *scope) {
+	var out tree.SelectExprs
+	i, changed := 0, false
+	for k := range n.Exprs {
+		e := n.Exprs[k]
+		if i < len(items) && items[i].node == e.Expr && isStar(e.Expr) {
+			for ; i < len(items) && items[i].node == e.Expr; i++ {
+				u := &tree.UnresolvedName{NumParts: 1}
+				u.Parts[0] = items[i].name
+				for j := range sc.cols {
+					if c := &sc.cols[j]; c.ref() == items[i].expr && c.rel != nil {
+						u.NumParts = 2
+						u.Parts[1] = c.rel.alias
+					}
+				}
+				out = append(out, tree.SelectExpr{Expr: u})
+			}
+			changed = true
+			continue
+		}
+		out = append(out, e)
+		i++
+	}
+	if changed {
+		n.Exprs = out
+		n.TableSelect = false
+	}
+}
+
+func isStar(e tree.Expr) bool {
+	switch n := e.(type) {
+	case tree.UnqualifiedStar, *tree.AllColumnsSelector, *tree.TupleStar:
+		return true
+	case *tree.UnresolvedName:
+		return n.Star
+	}
+	return false
+}
+
 // figureName is the name of an output column without AS, as PostgreSQL derives it, and how good a name it is.
 func figureName(e tree.Expr) (string, int) {
 	switch n := e.(type) {
 	case *tree.UnresolvedName:
 		return n.Parts[0], 2
 	case *tree.FuncExpr:
-		return functionName(n), 2
+		name := functionName(n)
+		if _, special := n.Func.FunctionReference.(*tree.FunctionDefinition); special {
+			// The grammar's own names for special syntax.
+			switch {
+			case name == "strpos":
+				name = "position"
+			case strings.HasSuffix(name, "_escape"):
+				return "?column?", 0
+			}
+		}
+		return name, 2
 	case *tree.ParenExpr:
 		return figureName(n.Expr)
 	case *tree.CastExpr:
@@ -922,7 +977,7 @@ func (b *builder) limit(out *output, l *tree.Limit, sc *scope) {
 		if e == nil || e == tree.DNull {
 			return nil
 		}
-		c := &exprContext{scope: &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}, clause: what}
+		c := &exprContext{scope: sc, clause: what}
 		x := b.expr(c, e)
 		local := false
 		scalar.Columns(x, func(id opt.ColumnID) {

@@ -11,7 +11,7 @@
 //	                                       | first word is ours      --> cursor.utility  --> *Begin, *Copy, ...
 //	                                       | else rewrite, then the grammar              --> tree.Statement
 //
-// The lexer (token.go) follows PostgreSQL: nested comments, E'' and dollar quotes, operators by its longest-match
+// The lexer (token.go) follows PostgreSQL: nested comments, E” and dollar quotes, operators by its longest-match
 // rule. Its errors, and all syntax errors, are PostgreSQL's: 42601, "syntax error at or near", and the position in
 // characters in the whole query string.
 //

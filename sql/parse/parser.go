@@ -114,6 +114,22 @@ func (s *Statement) FindText(text string, after int) int {
 	return 0
 }
 
+// FindString is like FindWord for a string constant by its value.
+func (s *Statement) FindString(value string, after int) int {
+	toks, err := lex(s.Source[:s.End], s.Offset, nil)
+	if err != nil {
+		return 0
+	}
+	for _, t := range toks {
+		if t.Kind == String && stringText(t, s.Source) == value {
+			if p := CharPos(s.Source, int(t.Pos)); p > after {
+				return p
+			}
+		}
+	}
+	return 0
+}
+
 // CountRefs counts the identifiers that stand for name and are not qualifiers of something else.
 func (s *Statement) CountRefs(name string) int {
 	toks, err := lex(s.Source[:s.End], s.Offset, nil)
@@ -412,6 +428,49 @@ func ParseExpr(text string) (tree.Expr, *Statement, error) {
 		}
 	}
 	return nil, nil, sqlstate.New(sqlstate.SyntaxError, "invalid expression %s", strconv.Quote(text))
+}
+
+// TypeNames replaces the grammar library's own names of types, which it prints in upper case, by PostgreSQL's.
+func TypeNames(text string) string {
+	toks, err := lex(text, 0, nil)
+	if err != nil {
+		return text
+	}
+	var b strings.Builder
+	at := 0
+	for _, t := range toks {
+		if t.Kind != Word {
+			continue
+		}
+		var name string
+		switch t.Text(text) {
+		case "STRING":
+			name = "text"
+		case "INT8":
+			name = "bigint"
+		case "INT4":
+			name = "integer"
+		case "INT2":
+			name = "smallint"
+		case "FLOAT8":
+			name = "double precision"
+		case "FLOAT4":
+			name = "real"
+		case "DECIMAL":
+			name = "numeric"
+		case "BYTES":
+			name = "bytea"
+		case "BOOL":
+			name = "boolean"
+		default:
+			continue
+		}
+		b.WriteString(text[at:t.Pos])
+		b.WriteString(name)
+		at = int(t.End)
+	}
+	b.WriteString(text[at:])
+	return b.String()
 }
 
 // QuoteIdent quotes a name if it has to be.
