@@ -87,6 +87,9 @@ func (s *rowStore) add(b *Budget, row types.Row) (types.Row, error) {
 
 func (s *rowStore) copy(row types.Row) types.Row {
 	w := len(row)
+	if w == 0 {
+		return types.Row{} // not nil: that would be the end
+	}
 	if cap(s.slab)-len(s.slab) < w {
 		// The first slabs are small, because most statements keep few rows.
 		size := min(max(4*w, 2*cap(s.slab)), 8192)

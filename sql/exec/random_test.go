@@ -1,0 +1,307 @@
+package exec
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// querygen draws queries over the tables of TestPlansAgree.
+type querygen struct {
+	rng   *rand.Rand
+	alias int
+	depth int
+}
+
+func (g *querygen) pick(list ...string) string { return list[g.rng.Intn(len(list))] }
+func (g *querygen) chance(percent int) bool    { return g.rng.Intn(100) < percent }
+
+// relation is what a name in scope has: r and s have columns a, b, c (numbers, with NULLs) and d (text).
+type relation struct {
+	name  string
+	outer bool
+}
+
+var numbers = []string{"a", "b", "c"}
+
+func (g *querygen) column(scope []relation) string {
+	return scope[g.rng.Intn(len(scope))].name + "." + g.pick(numbers...)
+}
+
+func (g *querygen) number(scope []relation) string {
+	switch g.rng.Intn(10) {
+	case 0, 1, 2:
+		return fmt.Sprint(g.rng.Intn(8))
+	case 3:
+		return "(" + g.column(scope) + " + " + fmt.Sprint(g.rng.Intn(3)) + ")"
+	case 4:
+		return "coalesce(" + g.column(scope) + ", " + fmt.Sprint(g.rng.Intn(5)) + ")"
+	case 5:
+		if g.depth < 2 {
+			return g.scalarSubquery(scope)
+		}
+	}
+	return g.column(scope)
+}
+
+func (g *querygen) condition(scope []relation) string {
+	switch g.rng.Intn(15) {
+	case 0, 1, 2, 3:
+		return g.column(scope) + " " + g.pick("=", "=", "=", "<", ">", "<=", ">=", "<>") + " " + g.number(scope)
+	case 4:
+		return g.column(scope) + g.pick(" IS NULL", " IS NOT NULL")
+	case 5:
+		return g.column(scope) + " " + g.pick("IN", "NOT IN") + " (1, 3, " + g.number(scope) + ")"
+	case 6:
+		return g.column(scope) + " BETWEEN " + g.number(scope) + " AND " + g.number(scope)
+	case 7:
+		return "(" + g.condition(scope) + " OR " + g.condition(scope) + ")"
+	case 8:
+		return "(" + g.condition(scope) + " AND " + g.condition(scope) + ")"
+	case 9:
+		return "NOT (" + g.condition(scope) + ")"
+	case 10:
+		return scope[g.rng.Intn(len(scope))].name + ".d " + g.pick("= 'x'", "LIKE 'x%'", "> 'y'", "IS NULL")
+	case 11, 12:
+		if g.depth < 2 {
+			return g.pick("EXISTS ", "NOT EXISTS ") + g.subquery(scope, "1")
+		}
+	case 13:
+		if g.depth < 2 {
+			return g.column(scope) + g.pick(" IN ", " NOT IN ", " = ANY ", " > ALL ") + g.subquery(scope, "")
+		}
+	}
+	return g.column(scope) + " = " + g.column(scope)
+}
+
+// subquery selects one number, or the given list, from tables of its own, with conditions that may look outside.
+func (g *querygen) subquery(scope []relation, list string) string {
+	g.depth++
+	defer func() { g.depth-- }()
+	from, inner := g.from(1 + g.rng.Intn(2))
+	both := append(append([]relation(nil), scope...), inner...)
+	if list == "" {
+		list = g.column(inner)
+	}
+	q := "(SELECT " + list + " FROM " + from
+	if g.chance(80) {
+		q += " WHERE " + g.condition(both)
+	}
+	return q + ")"
+}
+
+func (g *querygen) scalarSubquery(scope []relation) string {
+	g.depth++
+	defer func() { g.depth-- }()
+	from, inner := g.from(1)
+	both := append(append([]relation(nil), scope...), inner...)
+	return "(SELECT " + g.pick("max", "min", "count", "sum") + "(" + g.column(inner) + ") FROM " + from + " WHERE " + g.condition(both) + ")"
+}
+
+// from joins n tables.
+func (g *querygen) from(n int) (string, []relation) {
+	var scope []relation
+	var text string
+	for i := range n {
+		g.alias++
+		name := fmt.Sprintf("q%d", g.alias)
+		item := g.pick("r", "s", "u") + " " + name
+		if g.depth < 2 && g.chance(10) {
+			g.depth++
+			f, inner := g.from(1 + g.rng.Intn(2))
+			in := inner[0].name
+			item = "(SELECT " + in + ".a, " + in + ".b, " + g.column(inner) + " AS c, " + in + ".d FROM " + f
+			if g.chance(50) {
+				item += " WHERE " + g.condition(inner)
+			}
+			item += ") " + name
+			g.depth--
+		}
+		if i == 0 {
+			text = item
+			scope = append(scope, relation{name: name})
+			continue
+		}
+		join := g.pick("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN")
+		text += " " + join + " " + item
+		prev := scope[g.rng.Intn(len(scope))].name
+		scope = append(scope, relation{name: name})
+		if join != "CROSS JOIN" {
+			// FULL JOIN is only supported on conditions that can be merged or hashed, in PostgreSQL.
+			text += " ON " + prev + "." + g.pick(numbers...) + " = " + name + "." + g.pick(numbers...)
+			if join != "FULL JOIN" && g.chance(30) {
+				text += " AND " + g.condition(scope)
+			}
+		}
+	}
+	return text, scope
+}
+
+// query draws a whole statement whose rows are determined up to their order.
+func (g *querygen) query() string {
+	from, scope := g.from(1 + g.rng.Intn(3))
+	var list, groups []string
+	tail := ""
+	n := 1 + g.rng.Intn(3)
+	switch g.rng.Intn(6) {
+	case 0: // grouped
+		for range g.rng.Intn(3) {
+			groups = append(groups, g.column(scope))
+		}
+		list = append(list, groups...)
+		for range n {
+			list = append(list, g.pick("count", "sum", "min", "max", "count(DISTINCT", "sum(DISTINCT")+"("+g.number(scope)+")")
+		}
+		for i := range list {
+			if strings.Contains(list[i], "DISTINCT(") {
+				list[i] = strings.Replace(list[i], "DISTINCT(", "DISTINCT ", 1)
+			}
+		}
+		if len(groups) > 0 {
+			tail = " GROUP BY " + strings.Join(groups, ", ")
+		}
+		if g.chance(30) {
+			tail += " HAVING count(*) > 1"
+		}
+	case 1:
+		for range n {
+			list = append(list, g.number(scope))
+		}
+		list[0] = "DISTINCT " + list[0]
+	default:
+		for range n {
+			list = append(list, g.number(scope))
+		}
+	}
+	q := "SELECT " + strings.Join(list, ", ") + " FROM " + from
+	if g.chance(75) {
+		q += " WHERE " + g.condition(scope)
+		for g.chance(40) {
+			q += " AND " + g.condition(scope)
+		}
+	}
+	q += tail
+	if g.chance(15) {
+		q += " " + g.pick("UNION", "UNION ALL", "INTERSECT", "EXCEPT", "EXCEPT ALL") + " SELECT " + strings.TrimSuffix(strings.Repeat("1, ", len(list)), ", ")
+	} else if g.chance(30) {
+		// Ordered by every output column: a limit is determined.
+		q += " ORDER BY "
+		for i := range list {
+			if i > 0 {
+				q += ", "
+			}
+			q += fmt.Sprint(i+1) + g.pick("", " DESC", " NULLS FIRST")
+		}
+		if g.chance(60) {
+			q += fmt.Sprintf(" LIMIT %d", g.rng.Intn(6))
+		}
+		if g.chance(30) {
+			q += fmt.Sprintf(" OFFSET %d", g.rng.Intn(4))
+		}
+	}
+	return q
+}
+
+func randomTables(rng *rand.Rand, run func(string)) {
+	run("CREATE TABLE r (a int PRIMARY KEY, b int, c int, d text)")
+	run("CREATE INDEX r_b ON r (b)")
+	run("CREATE INDEX r_cb ON r (c DESC, b)")
+	run("CREATE TABLE s (a int, b int, c int, d text, PRIMARY KEY (b, a))")
+	run("CREATE UNIQUE INDEX s_a ON s (a)")
+	run("CREATE TABLE u (a int, b int, c int, d text)")
+	val := func(n int) string {
+		if rng.Intn(6) == 0 {
+			return "NULL"
+		}
+		return fmt.Sprint(rng.Intn(n))
+	}
+	text := func() string {
+		return []string{"'x'", "'xy'", "'y'", "'z'", "NULL"}[rng.Intn(5)]
+	}
+	for i := range 12 {
+		run(fmt.Sprintf("INSERT INTO r VALUES (%d, %s, %s, %s)", i, val(6), val(4), text()))
+	}
+	for i := range 8 {
+		run(fmt.Sprintf("INSERT INTO s VALUES (%d, %d, %s, %s)", i, rng.Intn(4), val(5), text()))
+	}
+	for range 6 {
+		run(fmt.Sprintf("INSERT INTO u VALUES (%s, %s, %s, %s)", val(5), val(5), val(5), text()))
+	}
+}
+
+// Random queries give the same rows as written and as optimized.
+func TestPlansAgree(t *testing.T) {
+	queries := 400
+	if testing.Short() {
+		queries = 50
+	}
+	for seed := range int64(5) {
+		rng := rand.New(rand.NewSource(seed))
+		naive, optimized := newMiniDB(t, true), newMiniDB(t, false)
+		randomTables(rng, func(sql string) {
+			for _, db := range []*miniDB{naive, optimized} {
+				if got := db.run(sql, false); strings.Contains(got, "ERROR") {
+					t.Fatal(sql, got)
+				}
+			}
+		})
+		g := &querygen{rng: rng}
+		for range queries {
+			g.alias = 0
+			q := g.query()
+			sorted := !strings.Contains(q, "ORDER BY")
+			a, b := naive.run(q, sorted), optimized.run(q, sorted)
+			if strings.Contains(a, "ERROR") && strings.Contains(b, "ERROR") {
+				if strings.Contains(a, "XX000") {
+					t.Errorf("seed %d: %s\n%s", seed, q, a)
+				}
+				continue
+			}
+			if a != b {
+				t.Errorf("seed %d: %s\nas written:\n%soptimized:\n%s", seed, q, a, b)
+			}
+		}
+	}
+}
+
+// Random queries give what PostgreSQL gives, where one is at hand.
+func TestAgainstPostgres(t *testing.T) {
+	url := os.Getenv("MERIDIAN_TEST_POSTGRES")
+	if url == "" {
+		t.Skip("MERIDIAN_TEST_POSTGRES is not set")
+	}
+	c, err := pgconn.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	for seed := range int64(10) {
+		rng := rand.New(rand.NewSource(seed + 100))
+		db := newMiniDB(t, false)
+		if _, err := c.Exec(t.Context(), "DROP SCHEMA public CASCADE; CREATE SCHEMA public").ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+		randomTables(rng, func(sql string) {
+			if got := db.run(sql, false); strings.Contains(got, "ERROR") {
+				t.Fatal(sql, got)
+			}
+			if _, err := c.Exec(t.Context(), sql).ReadAll(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		g := &querygen{rng: rng}
+		for range 300 {
+			g.alias = 0
+			q := g.query()
+			sorted := !strings.Contains(q, "ORDER BY")
+			want, got := askPostgres(t, c, q, sorted), db.run(q, sorted)
+			if want != got && !(strings.HasPrefix(want, "ERROR") && strings.HasPrefix(got, "ERROR")) {
+				t.Errorf("seed %d: %s\nPostgreSQL:\n%sgot:\n%s", seed, q, want, got)
+			}
+		}
+	}
+}
