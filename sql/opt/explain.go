@@ -263,7 +263,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		name = "sort"
 		if n.TopK != nil {
 			name = "top-k sort"
-			add("k", x.expr(n.TopK))
+			add("k", x.count(n.TopK))
 		}
 		add("order", x.order(n.By))
 		if n.Prefix > 0 {
@@ -273,10 +273,10 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 	case *LimitNode:
 		name = "limit"
 		if n.Count != nil {
-			add("count", x.expr(n.Count))
+			add("count", x.count(n.Count))
 		}
 		if n.Offset != nil {
-			add("offset", x.expr(n.Offset))
+			add("offset", x.count(n.Offset))
 		}
 		input(n.Input)
 	case *WithNode:
@@ -567,4 +567,12 @@ func (x *explainer) spans(n *IndexScan) string {
 		return "NONE"
 	}
 	return strings.Join(parts, " ")
+}
+
+// count prints a number of rows.
+func (x *explainer) count(e scalar.Expr) string {
+	if n, ok := constInt(e); ok {
+		return strconv.FormatInt(n, 10)
+	}
+	return x.expr(e)
 }

@@ -151,7 +151,7 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		}
 	}
 	if reverse {
-		cost += rows * 0.1 // ranges are read backwards a little slower
+		cost += rows * costPass // ranges are read backwards a little slower
 	}
 	node := &IndexScan{Base: Base{Cols: a.cols}, Table: t, Index: ix, Ordinals: a.ordinals, Spans: c.spans, Reverse: reverse,
 		Filter: o.planExprs(c.filter), Single: c.single, Locking: a.scan.Locking, AsOf: a.scan.AsOf}

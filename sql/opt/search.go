@@ -93,7 +93,7 @@ func (s *search) sorted(in phys) {
 		p.startup = in.startup + (p.cost-in.startup)/runs
 	} else {
 		rows := g.rows
-		cmp := sortCost(rows)
+		cmp := sortCost(rows) + 1
 		if s.req.limit > 0 && s.req.limit < rows {
 			cmp = rows*costPass + rows*math.Log2(s.req.limit+2)*costCompare
 		}

@@ -1,0 +1,348 @@
+package opttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/exec"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+// db is a catalogue and a store in memory, enough to bind, optimize and run statements.
+type db struct {
+	t        testing.TB
+	registry *scalar.Registry
+	tables   map[string]*catalog.Table
+	next     catalog.ID
+	stats    map[catalog.ID]*catalog.Statistics
+	data     map[string][]byte
+	sorted   []string
+	stale    bool
+	naive    bool
+}
+
+func newDB(t testing.TB) *db {
+	return &db{t: t, registry: scalar.NewRegistry(), tables: map[string]*catalog.Table{}, next: catalog.FirstUserID,
+		stats: map[catalog.ID]*catalog.Statistics{}, data: map[string][]byte{}}
+}
+
+var database = &catalog.Database{ID: 100, Name: "d", Schemas: map[string]catalog.ID{"public": catalog.PublicSchemaID}}
+
+func (d *db) Database(_ context.Context, name string) (*catalog.Database, error) {
+	if name == "d" {
+		return database, nil
+	}
+	return nil, nil
+}
+
+func (d *db) Databases(context.Context) ([]*catalog.Database, error) {
+	return []*catalog.Database{database}, nil
+}
+
+func (d *db) Table(_ context.Context, _, schema, name string) (*catalog.Table, error) {
+	if schema != "" && schema != "public" {
+		return nil, nil
+	}
+	return d.tables[name], nil
+}
+
+func (d *db) TableByID(_ context.Context, id catalog.ID) (*catalog.Table, error) {
+	for _, t := range d.tables {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	return nil, nil
+}
+
+func (d *db) Tables(context.Context, string) ([]*catalog.Table, error) {
+	var out []*catalog.Table
+	for _, t := range d.tables {
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func (d *db) Schema(_ context.Context, _, name string) (*catalog.Schema, error) {
+	if name == "public" {
+		return &catalog.Schema{ID: catalog.PublicSchemaID, Name: name, Database: 100}, nil
+	}
+	return nil, nil
+}
+
+func (d *db) Schemas(ctx context.Context, database string) ([]*catalog.Schema, error) {
+	s, _ := d.Schema(ctx, database, "public")
+	return []*catalog.Schema{s}, nil
+}
+
+func (d *db) Users(context.Context) ([]*catalog.User, error) {
+	return []*catalog.User{{Name: "root", Superuser: true}}, nil
+}
+func (d *db) CurrentDatabase() string { return "d" }
+func (d *db) SearchPath() []string    { return []string{"public"} }
+func (d *db) CurrentUser() string     { return "root" }
+func (d *db) Statistics(_ context.Context, id catalog.ID) (*catalog.Statistics, error) {
+	return d.stats[id], nil
+}
+
+func (d *db) bind(sql string, params ...*types.T) (bind.Statement, error) {
+	stmt, err := parse.ParseOne(sql)
+	if err != nil {
+		return nil, err
+	}
+	b := &bind.Binder{View: d, Registry: d.registry, ParamTypes: params, Location: time.UTC}
+	return b.Bind(context.Background(), stmt)
+}
+
+func (d *db) env() opt.Env {
+	return opt.Env{Registry: d.registry, Naive: d.naive,
+		Statistics: func(id catalog.ID) *catalog.Statistics { return d.stats[id] }}
+}
+
+func (d *db) plan(sql string) (*opt.Plan, error) {
+	s, err := d.bind(sql)
+	if err != nil {
+		return nil, err
+	}
+	q, ok := s.(*bind.Query)
+	if !ok {
+		return nil, fmt.Errorf("%T has no plan", s)
+	}
+	return opt.Optimize(q.Query, d.env())
+}
+
+// run executes a statement: a query, or CREATE TABLE and CREATE INDEX.
+func (d *db) run(sql string) ([]types.Row, error) {
+	s, err := d.bind(sql)
+	if err != nil {
+		return nil, err
+	}
+	switch s := s.(type) {
+	case *bind.CreateTable:
+		return nil, d.createTable(s)
+	case *bind.CreateIndex:
+		return nil, d.createIndex(s)
+	case *bind.Query:
+		p, err := opt.Optimize(s.Query, d.env())
+		if err != nil {
+			return nil, err
+		}
+		return d.execute(p)
+	}
+	return nil, fmt.Errorf("cannot run %T", s)
+}
+
+func (d *db) execute(p *opt.Plan) ([]types.Row, error) {
+	ctx := context.Background()
+	prog, err := exec.Build(ctx, p, exec.Options{View: d})
+	if err != nil {
+		return nil, fmt.Errorf("build: %w\n%s", err, strings.Join(opt.Explain(p, opt.ExplainOptions{}), "\n"))
+	}
+	c, err := prog.Start(ctx, &exec.Env{Txn: &store{db: d}, Scalar: &scalar.Context{Context: ctx, Location: time.UTC, Env: environment{d: d}}})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	var out []types.Row
+	for {
+		row, err := c.Next(ctx)
+		if err != nil || row == nil {
+			return out, err
+		}
+		out = append(out, slices.Clone(row))
+	}
+}
+
+// must runs a statement that works.
+func (d *db) must(sql string) []types.Row {
+	d.t.Helper()
+	rows, err := d.run(sql)
+	if err != nil {
+		d.t.Fatalf("%s\n%v", sql, err)
+	}
+	return rows
+}
+
+type environment struct {
+	scalar.Environment
+	d *db
+}
+
+var rowID int64
+
+func (environment) UniqueRowID() int64 { rowID++; return rowID }
+
+func (d *db) createTable(c *bind.CreateTable) error {
+	d.next++
+	t := &catalog.Table{ID: d.next, Version: 1, Name: c.Name.Name, Database: 100, Schema: catalog.PublicSchemaID, NextIndex: 1, ImplicitPrimary: c.ImplicitPrimary}
+	for i, col := range c.Columns {
+		t.Columns = append(t.Columns, catalog.Column{ID: catalog.ColumnID(i + 1), Name: col.Name, Type: col.Type, NotNull: col.NotNull,
+			Default: col.Default, Hidden: col.Hidden})
+	}
+	for pass := range 2 {
+		for _, k := range c.Constraints {
+			switch {
+			case k.Kind == bind.PrimaryKey && pass == 0:
+				t.Indexes = append(t.Indexes, d.index(t, bind.IndexDef{Name: k.Name, Unique: true, Primary: true, Columns: k.Columns}))
+				for _, ic := range t.Indexes[0].Columns {
+					t.Column(ic.Column).NotNull = true
+				}
+			case k.Kind == bind.Unique && pass == 1:
+				t.Indexes = append(t.Indexes, d.index(t, bind.IndexDef{Name: k.Name, Unique: true, Columns: k.Columns}))
+			}
+		}
+	}
+	for _, ix := range c.Indexes {
+		t.Indexes = append(t.Indexes, d.index(t, ix))
+	}
+	d.tables[t.Name] = t
+	return nil
+}
+
+func (d *db) createIndex(c *bind.CreateIndex) error {
+	t := *c.Table
+	t.Version++
+	t.Indexes = append(slices.Clone(t.Indexes), d.index(&t, c.Index))
+	d.tables[t.Name] = &t
+	return nil
+}
+
+func (d *db) index(t *catalog.Table, def bind.IndexDef) catalog.Index {
+	ix := catalog.Index{ID: t.NextIndex, Name: def.Name, Unique: def.Unique, Primary: def.Primary, Predicate: def.Predicate}
+	t.NextIndex++
+	for _, c := range def.Columns {
+		ix.Columns = append(ix.Columns, catalog.IndexColumn{Column: t.ColumnByName(c.Name).ID, Desc: c.Desc})
+	}
+	for _, c := range def.Storing {
+		ix.Stored = append(ix.Stored, t.ColumnByName(c).ID)
+	}
+	return ix
+}
+
+// setStats says how many rows a table is thought to have, and how many distinct values its columns have.
+func (d *db) setStats(table string, rows int64, distinct map[string]int64) {
+	t := d.tables[table]
+	s := &catalog.Statistics{Rows: rows, Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}
+	for name, n := range distinct {
+		s.Columns[t.ColumnByName(name).ID] = catalog.ColumnStatistics{Distinct: n}
+	}
+	d.stats[t.ID] = s
+}
+
+// store is a transaction over the map of a db; writes are seen at once by later statements.
+type store struct {
+	db      *db
+	pending []func()
+}
+
+func (s *store) StepStatement() {
+	for _, f := range s.pending {
+		f()
+	}
+	s.pending = nil
+	s.db.stale = true
+}
+
+func (s *store) keys() []string {
+	if s.db.stale {
+		s.db.sorted = s.db.sorted[:0]
+		for k := range s.db.data {
+			s.db.sorted = append(s.db.sorted, k)
+		}
+		sort.Strings(s.db.sorted)
+		s.db.stale = false
+	}
+	return s.db.sorted
+}
+
+func (s *store) Get(_ context.Context, k keys.Key, _ kv.LockStrength, _ kv.WaitPolicy) ([]byte, error) {
+	return s.db.data[string(k)], nil
+}
+
+func (s *store) GetMany(_ context.Context, ks []keys.Key, _ kv.LockStrength, _ kv.WaitPolicy) ([][]byte, error) {
+	out := make([][]byte, len(ks))
+	for i, k := range ks {
+		out[i] = s.db.data[string(k)]
+	}
+	return out, nil
+}
+
+func (s *store) Scan(_ context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	all := s.keys()
+	from, to := sort.SearchStrings(all, string(o.Span.Start)), sort.SearchStrings(all, string(o.Span.Stop()))
+	var rows []kv.KeyValue
+	for i := range all[from:to] {
+		k := all[from+i]
+		if o.Reverse {
+			k = all[to-1-i]
+		}
+		if o.MaxRows > 0 && int64(len(rows)) == o.MaxRows {
+			last := rows[len(rows)-1].Key
+			if o.Reverse {
+				return rows, &keys.Span{Start: o.Span.Start, End: last}, nil
+			}
+			return rows, &keys.Span{Start: last.Next(), End: o.Span.Stop()}, nil
+		}
+		rows = append(rows, kv.KeyValue{Key: keys.Key(k), Value: s.db.data[k]})
+	}
+	return rows, nil, nil
+}
+
+func (s *store) ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error) {
+	out := make([][]kv.KeyValue, len(spans))
+	for i, sp := range spans {
+		o.Span, o.MaxRows = sp, 0
+		out[i], _, _ = s.Scan(ctx, o)
+	}
+	return out, nil
+}
+
+func (s *store) Write(_ context.Context, b *txn.WriteBatch) error {
+	for w := range b.Writes() {
+		k, v := string(w.Key), w.Value
+		switch w.Kind {
+		case txn.WritePutNew:
+			if old := s.db.data[k]; old != nil {
+				return &kv.ConditionFailedError{Key: w.Key, Actual: old}
+			}
+			s.db.data[k] = v
+		case txn.WritePut:
+			s.db.data[k] = v
+		case txn.WriteDelete:
+			delete(s.db.data, k)
+		default:
+			return fmt.Errorf("store: write of kind %d", w.Kind)
+		}
+	}
+	s.db.stale = true
+	return nil
+}
+
+func (s *store) CommitBatch(ctx context.Context, b *txn.WriteBatch) error {
+	return s.Write(ctx, b)
+}
+
+func rowText(r types.Row, ts []*types.T) string {
+	parts := make([]string, len(r))
+	for i, d := range r {
+		if d.IsNull() {
+			parts[i] = "NULL"
+			continue
+		}
+		parts[i] = string(types.AppendText(nil, d, ts[i], nil))
+	}
+	return strings.Join(parts, "|")
+}

@@ -1,0 +1,120 @@
+package opttest
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"meridian/sql/opt"
+	"meridian/sql/types"
+)
+
+// TestPlans runs the scripts of testdata:
+//
+//	exec               statements without result, separated by semicolons
+//	stats table=t      "rows 100000" and then "column distinct" on each line
+//	plan [costs]       the plan of a query
+//	query              its rows, after checking that a naive plan has the same
+func TestPlans(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		d := newDB(t)
+		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
+			d.t = t
+			switch td.Cmd {
+			case "exec":
+				for _, sql := range strings.Split(td.Input, ";") {
+					if strings.TrimSpace(sql) == "" {
+						continue
+					}
+					if _, err := d.run(sql); err != nil {
+						return "error: " + err.Error() + "\n"
+					}
+				}
+				return ""
+			case "stats":
+				var table string
+				td.ScanArgs(t, "table", &table)
+				rows := int64(0)
+				distinct := map[string]int64{}
+				for _, line := range strings.Split(td.Input, "\n") {
+					name, n, _ := strings.Cut(strings.TrimSpace(line), " ")
+					v, err := strconv.ParseInt(n, 10, 64)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if name == "rows" {
+						rows = v
+					} else {
+						distinct[name] = v
+					}
+				}
+				d.setStats(table, rows, distinct)
+				return ""
+			case "plan":
+				p, err := d.plan(td.Input)
+				if err != nil {
+					return "error: " + err.Error() + "\n"
+				}
+				return strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: td.HasArg("costs"), Verbose: td.HasArg("verbose")}), "\n") + "\n"
+			case "query":
+				return compare(d, td.Input, td.HasArg("ordered"))
+			}
+			t.Fatalf("unknown command %s", td.Cmd)
+			return ""
+		})
+	})
+}
+
+// results runs a query optimized or not.
+func results(d *db, sql string, naive bool) ([]string, *opt.Plan, error) {
+	d.naive = naive
+	defer func() { d.naive = false }()
+	p, err := d.plan(sql)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := d.execute(p)
+	if err != nil {
+		return nil, p, err
+	}
+	ts := make([]*types.T, len(p.Output))
+	for i, c := range p.Output {
+		ts[i] = c.Type
+	}
+	lines := make([]string, len(rows))
+	for i, r := range rows {
+		lines[i] = rowText(r, ts)
+	}
+	return lines, p, nil
+}
+
+// compare runs a query both ways. Errors must agree too.
+func compare(d *db, sql string, ordered bool) string {
+	fast, p, err := results(d, sql, false)
+	slow, np, nerr := results(d, sql, true)
+	explain := func(p *opt.Plan) string {
+		if p == nil {
+			return ""
+		}
+		return strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: true, Verbose: true}), "\n")
+	}
+	switch {
+	case err != nil && nerr != nil:
+		return "error: " + err.Error() + "\n"
+	case err != nil || nerr != nil:
+		return fmt.Sprintf("DIFFERENT ERRORS: optimized %v, naive %v\n%s\n%s\n", err, nerr, explain(p), explain(np))
+	}
+	if !ordered {
+		sort.Strings(fast)
+		sort.Strings(slow)
+	}
+	a, b := strings.Join(fast, "\n"), strings.Join(slow, "\n")
+	if a != b {
+		return fmt.Sprintf("DIFFERENT RESULTS\noptimized:\n%s\nnaive:\n%s\n%s\n%s\n", a, b, explain(p), explain(np))
+	}
+	return a + "\n"
+}
