@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,7 +52,7 @@ type scripted struct {
 type pendingOp struct {
 	text   string
 	result string
-	done   bool
+	done   atomic.Bool
 }
 
 func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
@@ -63,7 +64,7 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 			s.pending = append(s.pending, op)
 			go func() {
 				op.result = s.op(line)
-				op.done = true
+				op.done.Store(true)
 			}()
 			synctest.Wait()
 			s.report(&out, op)
@@ -123,13 +124,13 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 func (s *scripted) report(out *strings.Builder, last *pendingOp) {
 	for _, op := range s.pending {
 		switch {
-		case op.done:
+		case op.done.Load():
 			fmt.Fprintf(out, "%s: %s\n", op.text, op.result)
 		case op == last:
 			fmt.Fprintf(out, "%s: waits\n", op.text)
 		}
 	}
-	s.pending = slices.DeleteFunc(s.pending, func(op *pendingOp) bool { return op.done })
+	s.pending = slices.DeleteFunc(s.pending, func(op *pendingOp) bool { return op.done.Load() })
 }
 
 func value(v []byte) string {

@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -52,7 +53,7 @@ func TestScripts(t *testing.T) {
 				name   string
 				g      *Guard
 				err    error
-				done   bool
+				done   atomic.Bool
 				cancel context.CancelFunc
 			}
 			var reqs []*req
@@ -82,7 +83,7 @@ func TestScripts(t *testing.T) {
 						} else {
 							r.g, r.err = m.Acquire(ctx, ls)
 						}
-						r.done = true
+						r.done.Store(true)
 					}()
 				case "release":
 					r := find(d.CmdArgs[0].Key)
@@ -97,7 +98,7 @@ func TestScripts(t *testing.T) {
 				var out strings.Builder
 				for _, r := range reqs {
 					switch {
-					case !r.done:
+					case !r.done.Load():
 						fmt.Fprintf(&out, "%s waits\n", r.name)
 					case r.err != nil:
 						fmt.Fprintf(&out, "%s: %v\n", r.name, r.err)
@@ -107,7 +108,7 @@ func TestScripts(t *testing.T) {
 						fmt.Fprintf(&out, "%s holds\n", r.name)
 					}
 				}
-				reqs = slices.DeleteFunc(reqs, func(o *req) bool { return o.done && o.g == nil })
+				reqs = slices.DeleteFunc(reqs, func(o *req) bool { return o.done.Load() && o.g == nil })
 				if out.Len() == 0 {
 					return "nothing\n"
 				}
