@@ -160,3 +160,25 @@ func sameValues(a, b *types.T) bool {
 	}
 	return family(a) != 0 && family(a) == family(b)
 }
+
+// planSpans makes the bounds of an index scan ready for execution.
+func (o *optimizer) planSpans(spans []IndexSpan) []IndexSpan {
+	out := spans
+	for i := range spans {
+		s := spans[i]
+		found := hasSubquery(s.Low.Expr) || hasSubquery(s.High.Expr)
+		for _, e := range s.Equal {
+			found = found || hasSubquery(e)
+		}
+		if !found {
+			continue
+		}
+		if &out[0] == &spans[0] {
+			out = append([]IndexSpan(nil), spans...)
+		}
+		s.Equal = o.planExprs(s.Equal)
+		s.Low.Expr, s.High.Expr = o.planExpr(s.Low.Expr), o.planExpr(s.High.Expr)
+		out[i] = s
+	}
+	return out
+}
