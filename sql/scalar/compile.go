@@ -391,6 +391,9 @@ func CastDatum(ctx *Context, d types.Datum, from, to *types.T, explicit bool) (t
 			return parseReg(ctx, to, d.Str())
 		}
 		if d.Phys() == types.PhysInt {
+			if from.Kind == types.KindInt8 && (d.Int() < 0 || d.Int() > 1<<32-1) {
+				return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "OID out of range")
+			}
 			oid := uint32(d.Int())
 			return types.NewReg(oid, regName(ctx, to.Kind, oid)), nil
 		}
@@ -414,9 +417,10 @@ func parseReg(ctx *Context, to *types.T, name string) (types.Datum, error) {
 		if t, ok := types.FromName(name); ok {
 			return types.NewReg(t.OID(), t.Bare().Name()), nil
 		}
+		return types.Null, sqlstate.New(sqlstate.UndefinedObject, "type %q does not exist", types.Raw(name))
 	}
 	if ctx == nil || ctx.Env == nil {
-		return types.Null, sqlstate.New(sqlstate.UndefinedObject, "%s %q does not exist", to.Name(), name)
+		return types.Null, sqlstate.New(sqlstate.UndefinedObject, "%s %q does not exist", to.Name(), types.Raw(name))
 	}
 	oid, err := ctx.Env.ResolveReg(to.Kind, name)
 	if err != nil {

@@ -422,7 +422,11 @@ func extractStamp(unit string, local, utc int64, off int, t *types.T) (types.Dat
 		if !clock {
 			return dec(days+2451545, 0), nil
 		}
-		return divDecimal(nil, dec((days+2451545), 0), dec(1, 0))
+		part, err := divDecimal(nil, dec(us, 6), dec(86400*1000000, 6))
+		if err != nil {
+			return types.Null, err
+		}
+		return addDecimal(nil, dec(days+2451545, 0), part)
 	case "epoch":
 		const epoch = 946684800
 		if !clock {

@@ -180,6 +180,9 @@ func (c *charStamp) format(f string) string {
 			text, isNum = fmt.Sprintf("%d,%03d", year/1000, year%1000), false
 		case "IYYY", "IYY", "IY", "I":
 			iy, _ := isoWeek(c.days)
+			if iy <= 0 {
+				iy = 1 - iy
+			}
 			n, width = int64(iy), len(t.name)
 			for m, k := int64(10000), len(t.name); k < 4; k++ {
 				m = []int64{10, 100, 1000}[len(t.name)-1]

@@ -124,7 +124,7 @@ func castString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 
 func castToString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 	var s string
-	if d.phys == PhysBool {
+	if d.phys == PhysBool && to.Kind != KindName {
 		// The cast, unlike the output function, spells it out.
 		if s = "false"; d.num != 0 {
 			s = "true"

@@ -49,7 +49,7 @@ func CastNeeds(from, to *T) (CastContext, bool) {
 		return c, true
 	}
 	// Conversion through the text form.
-	if to.IsString() && t != KindChar && t != KindName {
+	if to.IsString() && t != KindChar {
 		return CastAssignment, true
 	}
 	if from.IsString() && f != KindChar {

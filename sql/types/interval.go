@@ -229,6 +229,9 @@ func (v *intervalSum) words(s string) bool {
 			if neg {
 				total = -total
 			}
+			if r != "" && r[0] != ' ' {
+				return false
+			}
 			v.months += total
 			s = r
 			any = true
