@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+
+	"meridian/console"
 )
 
 // sqlLayer is the node's SQL side.
@@ -17,3 +19,5 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 func (n *Node) setPassword(ctx context.Context, user, password string) error { return nil }
 func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(name, help string, v float64)) {
 }
+
+func (s *sqlLayer) counters() console.SQL { return console.SQL{} }

@@ -1,0 +1,77 @@
+// Package console is the web console: one static page, embedded, and the shape of the JSON that it asks for.
+//
+// The page polls /api/v1/cluster of the node that served it and draws what it answers; it needs nothing from outside
+// of the machine. The server fills the structs of this file; anybody else may use the same address.
+package console
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"time"
+)
+
+// Cluster is the answer of /api/v1/cluster: the cluster as one node knows it.
+type Cluster struct {
+	Name    string    `json:"name"`
+	Node    int       `json:"node"` // who answers
+	Version string    `json:"version"`
+	Now     time.Time `json:"now"`
+	Nodes   []Node    `json:"nodes"`
+	// Ranges are the first ranges in key order; RangeCount counts all.
+	Ranges     []Range `json:"ranges"`
+	RangeCount int     `json:"range_count"`
+	SQL        SQL     `json:"sql"`
+	// Error says what could not be found out.
+	Error string `json:"error,omitempty"`
+}
+
+// Node is one node.
+type Node struct {
+	ID            int     `json:"id"`
+	Addr          string  `json:"addr"`
+	SQLAddr       string  `json:"sql_addr"`
+	Region        string  `json:"region"`
+	Zone          string  `json:"zone"`
+	Live          bool    `json:"live"`
+	Draining      bool    `json:"draining"`
+	Ranges        int64   `json:"ranges"`
+	Leases        int64   `json:"leases"`
+	Bytes         int64   `json:"bytes"`
+	UptimeSeconds float64 `json:"uptime_seconds"`
+	// LatencyMS is the round trip from the node that answers, smoothed.
+	LatencyMS float64 `json:"latency_ms"`
+}
+
+// Range is one range.
+type Range struct {
+	ID          uint64 `json:"id"`
+	Start       string `json:"start"`
+	End         string `json:"end"`
+	Leaseholder int    `json:"leaseholder"`
+	Replicas    []int  `json:"replicas"`
+}
+
+// SQL has the answering node's statement counters since it started; the page makes rates of them.
+type SQL struct {
+	Connections int64 `json:"connections"`
+	Selects     int64 `json:"selects"`
+	Inserts     int64 `json:"inserts"`
+	Updates     int64 `json:"updates"`
+	Deletes     int64 `json:"deletes"`
+	Other       int64 `json:"other"`
+	Errors      int64 `json:"errors"`
+	Retries     int64 `json:"retries"`
+}
+
+//go:embed static
+var static embed.FS
+
+// Handler serves the page.
+func Handler() http.Handler {
+	sub, err := fs.Sub(static, "static")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return http.FileServerFS(sub)
+}
