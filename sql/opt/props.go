@@ -726,7 +726,10 @@ func (o *optimizer) joinDeps(g *group, r *Join, d *dependencies) {
 	both := l.cols.union(rt.cols)
 	var all dependencies
 	all.copy(ld)
-	all.consts.addAll(&rd.consts)
+	correlated := rt.outer.intersects(&l.cols)
+	if !correlated { // else they are constant for one left row only
+		all.consts.addAll(&rd.consts)
+	}
 	all.equal = append(all.equal, rd.equal...)
 	all.filter(r.On, &both)
 	all.reduce()
@@ -746,7 +749,6 @@ func (o *optimizer) joinDeps(g *group, r *Join, d *dependencies) {
 		}
 		return false
 	}
-	correlated := rt.outer.intersects(&l.cols)
 	switch r.Kind {
 	case InnerJoin:
 		*d = all

@@ -153,7 +153,7 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 	if reverse {
 		cost += rows * costPass // ranges are read backwards a little slower
 	}
-	node := &IndexScan{Base: Base{Cols: a.cols}, Table: t, Index: ix, Ordinals: a.ordinals, Spans: c.spans, Reverse: reverse,
+	node := &IndexScan{Base: Base{Cols: a.cols}, Table: t, Index: ix, Ordinals: a.ordinals, Spans: o.planSpans(c.spans), Reverse: reverse,
 		Filter: o.planExprs(c.filter), Single: c.single, Locking: a.scan.Locking, AsOf: a.scan.AsOf}
 	if s.req.limit > 0 {
 		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)

@@ -312,14 +312,14 @@ func (s *store) ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOptio
 
 func (s *store) Write(_ context.Context, b *txn.WriteBatch) error {
 	for w := range b.Writes() {
+		if old := s.db.data[string(w.Key)]; w.Kind == txn.WritePutNew && old != nil {
+			return &kv.ConditionFailedError{Key: w.Key, Actual: old}
+		}
+	}
+	for w := range b.Writes() {
 		k, v := string(w.Key), w.Value
 		switch w.Kind {
-		case txn.WritePutNew:
-			if old := s.db.data[k]; old != nil {
-				return &kv.ConditionFailedError{Key: w.Key, Actual: old}
-			}
-			s.db.data[k] = v
-		case txn.WritePut:
+		case txn.WritePutNew, txn.WritePut:
 			s.db.data[k] = v
 		case txn.WriteDelete:
 			delete(s.db.data, k)
