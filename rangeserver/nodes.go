@@ -1,0 +1,38 @@
+package rangeserver
+
+import (
+	"meridian/clock"
+	"meridian/cluster"
+	"meridian/kv"
+	"meridian/placement"
+)
+
+// Cluster is what the queues need to know of who is there; *cluster.Cluster has it.
+type Cluster interface {
+	Nodes() []cluster.Entry
+	Record(node kv.NodeID) (cluster.Liveness, bool)
+	Update(f func(*cluster.Entry))
+}
+
+// nodes is the cluster as placement sees it.
+func (s *Store) nodes(now clock.Timestamp) []placement.Node {
+	var out []placement.Node
+	for _, e := range s.o.Cluster.Nodes() {
+		if e.Node == 0 {
+			continue
+		}
+		n := placement.Node{Node: e.Node, Store: e.Store, Locality: e.Locality, Draining: e.Draining,
+			Decommissioning: e.Decommissioning, Ranges: int(e.Capacity.Ranges), Leases: int(e.Capacity.Leases)}
+		if r, ok := s.o.Cluster.Record(e.Node); ok {
+			n.Live = r.Live(now)
+			n.Dead = !n.Live && r.Expiration.Add(deadAfter).Less(now)
+			n.Draining = n.Draining || r.Draining
+			n.Decommissioning = n.Decommissioning || r.Decommissioning || r.Decommissioned
+			if r.Decommissioned && !n.Live {
+				n.Dead = true
+			}
+		}
+		out = append(out, n)
+	}
+	return out
+}
