@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit"
 	"meridian/commit/leader/latch"
 	"meridian/commit/leader/lock"
 	"meridian/commit/leader/tscache"
@@ -146,6 +147,8 @@ type Participant struct {
 	low    atomic.Pointer[clock.Timestamp]
 	closed atomic.Pointer[closing]
 	ended  chan struct{} // closed by Close
+
+	sweeping atomic.Bool
 }
 
 type closing struct{ err error }
@@ -241,6 +244,48 @@ func (p *Participant) closedErr() error {
 		return c.err
 	}
 	return nil
+}
+
+const (
+	// sweepFirst and sweepEvery are how long after a record was written the range looks for records that were left
+	// behind, and how often it does so until there is none.
+	sweepFirst = 2 * commit.SweepAge
+	sweepEvery = 10 * time.Minute
+	sweepMax   = 1000
+)
+
+// sweepLater has the records swept (commit.Sweep), if that is not due already. A range without records costs nothing.
+func (p *Participant) sweepLater() {
+	if !p.sweeping.CompareAndSwap(false, true) {
+		return
+	}
+	started := p.o.Host.Group.Go(func(ctx context.Context) {
+		defer p.sweeping.Store(false)
+		t := p.o.Host.Clock.NewTimer(sweepFirst)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C():
+			case <-p.ended:
+				return
+			case <-ctx.Done():
+				return
+			}
+			now := p.o.Clock.Now()
+			d := p.r.Desc()
+			if _, ok := p.r.CheckLease(now); !ok || d == nil {
+				return // the next leaseholder will, when it writes a record
+			}
+			_, left, err := commit.Sweep(ctx, p.o.Sender, p.o.Engine, d.Start, d.End, now, sweepMax)
+			if err == nil && left == 0 {
+				return
+			}
+			t.Reset(sweepEvery)
+		}
+	})
+	if !started {
+		p.sweeping.Store(false)
+	}
 }
 
 // QueueLengths are numbers for the console: latches held or waited for, keys in the lock table, waiting pushes.

@@ -692,6 +692,9 @@ func (q *request) mark() {
 	for _, id := range q.marks {
 		q.p.o.Cache.Mark(id, q.now, false)
 	}
+	if len(q.marks) > 0 {
+		q.p.sweepLater()
+	}
 }
 
 func (q *request) releaseLocks() {
