@@ -180,7 +180,7 @@ func TestChangeWaitsForUsers(t *testing.T) {
 		tx := other.db.Begin(txn.TxnOptions{})
 		use := other.m.Begin(tx)
 		g := other.m.Generation()
-		if ok, err := use.Use([]catalog.Dependency{{ID: id, Version: 1}}, g); !ok || err != nil {
+		if ok, err := use.Use([]catalog.Dependency{{ID: id, Version: 1}}); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		done := make(chan error, 1)
@@ -242,7 +242,7 @@ func TestLostTenure(t *testing.T) {
 		time.Sleep(2 * lease.DefaultDuration)
 		tx := n.db.Begin(txn.TxnOptions{})
 		use := n.m.Begin(tx)
-		if ok, err := use.Use([]catalog.Dependency{{ID: id, Version: 1}}, n.m.Generation()); !ok || err != nil {
+		if ok, err := use.Use([]catalog.Dependency{{ID: id, Version: 1}}); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		if err := c.nodes[0].rename(id, "u"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"meridian/clock"
 	"meridian/keys"
@@ -79,15 +80,16 @@ func (t *Txn) Deadline() clock.Timestamp {
 	return t.tenure.deadline()
 }
 
-// Use says that the transaction runs a plan that was made from these descriptor versions when the catalogue's
-// generation was the given one. If it has changed since, Use reports false: the plan has to be checked again. An
-// error means that the transaction has to start over (L4).
-func (t *Txn) Use(deps []catalog.Dependency, generation uint64) (bool, error) {
+// Use says that the transaction runs a plan that was made from these descriptor versions. If one of them is not the
+// present version any more, Use reports false: the plan has to be made again. An error means that the transaction has
+// to start over (L4). deps must not change afterwards.
+func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	if len(deps) == 0 {
-		return t.m.snap.Load().generation == generation, nil
+		return true, nil
 	}
-	if t.last == &deps[0] && t.lastSnap == t.m.snap.Load() {
-		return t.lastSnap.generation == generation, nil
+	s := t.m.snap.Load()
+	if t.last == &deps[0] && t.lastSnap == s {
+		return true, nil
 	}
 	t.mu.Lock()
 	for _, d := range deps {
@@ -95,12 +97,19 @@ func (t *Txn) Use(deps []catalog.Dependency, generation uint64) (bool, error) {
 	}
 	t.mu.Unlock()
 	// After the note: a drain that did not see it had swapped the snapshot before.
-	s := t.m.snap.Load()
-	if s.generation != generation {
-		return false, nil
-	}
-	if t.tx.ReadTimestamp().Less(s.modified) && !t.tx.ReadOnly() {
-		for _, d := range deps {
+	s = t.m.snap.Load()
+	young := t.tx.ReadTimestamp().Less(s.modified) && !t.tx.ReadOnly()
+	for _, d := range deps {
+		if e, ok := t.edits[d.ID]; ok {
+			if e.now.Version() != d.Version {
+				return false, nil
+			}
+			continue
+		}
+		if s.version(d.ID) != d.Version {
+			return false, nil
+		}
+		if young {
 			if err := t.young(s, d.ID); err != nil {
 				return false, err
 			}
@@ -483,6 +492,9 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	return nil
 }
 
+// maxTries bounds how often Change starts over because others change the same descriptors.
+const maxTries = 200
+
 // Change runs f in a transaction of its own and publishes what it changed.
 func (m *Manager) Change(ctx context.Context, f func(ctx context.Context, tx *txn.Txn, t *Txn) error) error {
 	var t *Txn
@@ -497,8 +509,13 @@ func (m *Manager) Change(ctx context.Context, f func(ctx context.Context, tx *tx
 			if err == nil {
 				err = t.Flush(ctx)
 			}
-			if !sqlstate.Is(err, sqlstate.SerializationFailure) || try >= 20 {
+			if !sqlstate.Is(err, sqlstate.SerializationFailure) || try >= maxTries {
 				return err
+			}
+			if try > 2 {
+				if err := m.o.Host.Clock.Sleep(ctx, time.Duration(m.o.Host.Dice.Int64N(int64(20*time.Millisecond)))); err != nil {
+					return err
+				}
 			}
 			if err := tx.Restart(ctx); err != nil {
 				return err

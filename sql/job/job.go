@@ -1,0 +1,533 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"meridian/clock"
+	"meridian/encoding"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
+	"meridian/txn"
+)
+
+// ID identifies a job.
+type ID int64
+
+// Status is how far a job has come.
+type Status string
+
+const (
+	Pending   Status = "pending"
+	Running   Status = "running"
+	Reverting Status = "reverting"
+	Succeeded Status = "succeeded"
+	Failed    Status = "failed"
+	Canceled  Status = "canceled"
+)
+
+// Finished reports whether nothing more will happen.
+func (s Status) Finished() bool { return s == Succeeded || s == Failed || s == Canceled }
+
+// Record is a job as stored.
+type Record struct {
+	ID          ID
+	Type        string
+	Description string
+	Status      Status
+	// Payload says what to do, Progress how much of it is done; both are the handler's.
+	Payload  json.RawMessage
+	Progress json.RawMessage `json:",omitempty"`
+	Fraction float64         `json:",omitempty"`
+	// Times are wall nanoseconds.
+	Created, Modified, Finished int64
+	// After is when the job may begin.
+	After int64 `json:",omitempty"`
+	// CancelRequested by CANCEL JOB.
+	CancelRequested bool     `json:",omitempty"`
+	Claim           Claim    `json:",omitzero"`
+	Error           *Failure `json:",omitempty"`
+}
+
+// Claim says who works on a job, and until when unless it is renewed.
+type Claim struct {
+	Node        kv.NodeID
+	Incarnation uint64
+	Expires     int64
+}
+
+// Failure is the error that a job ended with.
+type Failure struct {
+	Code, Message, Detail, Hint, Table, Constraint, Column string
+}
+
+// Spec is a job to create.
+type Spec struct {
+	Type        string
+	Description string
+	Payload     any
+	// After is when it may begin; zero: at once.
+	After time.Time
+}
+
+// Handler is the work of one type of job.
+type Handler struct {
+	// Resume does the work, from r's checkpoint.
+	Resume func(ctx context.Context, r *Run) error
+	// Revert undoes it after cause; nil: there is nothing to undo.
+	Revert func(ctx context.Context, r *Run, cause error) error
+}
+
+// Defaults of Options.
+const (
+	DefaultClaimDuration = 20 * time.Second
+	DefaultAdoptInterval = 10 * time.Second
+	DefaultConcurrency   = 4
+	DefaultRetention     = 24 * time.Hour
+)
+
+// Options are what a Registry is made of; durations of zero are the defaults.
+type Options struct {
+	DB     *txn.DB
+	Clock  *clock.Clock
+	Host   *host.Host
+	NodeID func() kv.NodeID
+	// ClaimDuration is how long a dead node's job waits; AdoptInterval how often jobs are looked for.
+	ClaimDuration, AdoptInterval time.Duration
+	// Concurrency bounds the jobs that the node adopts at once.
+	Concurrency int
+	Retention   time.Duration
+}
+
+// Registry runs the jobs of a node. All methods may be called concurrently.
+type Registry struct {
+	o           Options
+	incarnation uint64
+
+	mu       sync.Mutex // guards the fields below; nothing is taken after it
+	handlers map[string]Handler
+	running  map[ID]struct{}
+}
+
+var (
+	// ErrLost says that another node works on the job, or may.
+	ErrLost = errors.New("job: the claim was lost")
+	// ErrNotFound says that there is no such job.
+	ErrNotFound = errors.New("job: no such job")
+)
+
+// New makes a registry.
+func New(o Options) *Registry {
+	if o.ClaimDuration == 0 {
+		o.ClaimDuration = DefaultClaimDuration
+	}
+	if o.AdoptInterval == 0 {
+		o.AdoptInterval = DefaultAdoptInterval
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	if o.Retention == 0 {
+		o.Retention = DefaultRetention
+	}
+	return &Registry{o: o, incarnation: o.Host.Dice.Uint64(), handlers: map[string]Handler{}, running: map[ID]struct{}{}}
+}
+
+// Handle says how jobs of a type are done. Call it before Start.
+func (r *Registry) Handle(typ string, h Handler) {
+	r.mu.Lock()
+	r.handlers[typ] = h
+	r.mu.Unlock()
+}
+
+// Start looks for jobs until the host's group stops.
+func (r *Registry) Start() { r.o.Host.Group.Go(r.adopt) }
+
+func jobKey(id ID) keys.Key {
+	return encoding.AppendUint(keys.IndexPrefix(catalog.JobsTableID, catalog.IndexID(1)), uint64(id), encoding.Ascending)
+}
+
+func jobSpan() keys.Span { return keys.IndexSpan(catalog.JobsTableID, catalog.IndexID(1)) }
+
+func (r *Registry) now() int64 { return r.o.Host.Clock.Now().UnixNano() }
+
+// Create writes a job within a transaction: it exists if the transaction commits.
+func (r *Registry) Create(ctx context.Context, tx *txn.Txn, s Spec) (ID, error) {
+	payload, err := json.Marshal(s.Payload)
+	if err != nil {
+		return 0, err
+	}
+	// Microseconds, and a part that keeps the nodes apart.
+	id := ID(r.o.Clock.Now().Wall/1000<<10 | int64(r.o.Host.Dice.Uint64()&1023))
+	rec := &Record{ID: id, Type: s.Type, Description: s.Description, Status: Pending, Payload: payload, Created: r.now(), Modified: r.now()}
+	if !s.After.IsZero() {
+		rec.After = s.After.UnixNano()
+	}
+	v, err := json.Marshal(rec)
+	if err != nil {
+		return 0, err
+	}
+	var b txn.WriteBatch
+	b.Put(jobKey(id), v)
+	return id, tx.Write(ctx, &b)
+}
+
+func read(ctx context.Context, tx *txn.Txn, id ID) (*Record, error) {
+	v, err := tx.Get(ctx, jobKey(id), kv.NoLock, kv.Block)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, ErrNotFound
+	}
+	rec := &Record{}
+	return rec, json.Unmarshal(v, rec)
+}
+
+// change reads a job, lets f change it, and writes it, in one transaction.
+func (r *Registry) change(ctx context.Context, id ID, f func(*Record) error) (rec *Record, err error) {
+	err = r.o.DB.Run(ctx, txn.TxnOptions{Name: "job"}, func(ctx context.Context, tx *txn.Txn) error {
+		if rec, err = read(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := f(rec); err != nil {
+			return err
+		}
+		rec.Modified = r.now()
+		v, err := json.Marshal(rec)
+		if err != nil {
+			return err
+		}
+		var b txn.WriteBatch
+		b.Put(jobKey(id), v)
+		return tx.Write(ctx, &b)
+	})
+	return rec, err
+}
+
+// List shows all jobs, oldest first.
+func (r *Registry) List(ctx context.Context) ([]*Record, error) {
+	rows, err := r.o.DB.Scan(ctx, jobSpan())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*Record, 0, len(rows))
+	for _, kv := range rows {
+		rec := &Record{}
+		if err := json.Unmarshal(kv.Value, rec); err != nil {
+			return nil, fmt.Errorf("job: malformed row: %w", err)
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+// Cancel asks for a job to be undone; who works on it hears of it at its next checkpoint.
+func (r *Registry) Cancel(ctx context.Context, id ID) error {
+	_, err := r.change(ctx, id, func(rec *Record) error {
+		if rec.Status.Finished() {
+			return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "job %d is %s already", id, rec.Status)
+		}
+		rec.CancelRequested = true
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return sqlstate.New(sqlstate.UndefinedObject, "job %d does not exist", id)
+	}
+	return err
+}
+
+// Run does a job that was committed, on the caller's goroutine; if another node has claimed it, Run waits for that
+// one. The error is what the job failed with.
+func (r *Registry) Run(ctx context.Context, id ID) error {
+	for {
+		done, err := r.attempt(ctx, id)
+		if done || ctx.Err() != nil {
+			return err
+		}
+		if err := r.o.Host.Clock.Sleep(ctx, 250*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+var errBusy = errors.New("job: claimed by another node")
+
+// attempt claims the job and works on it; done reports that it is finished, with its error.
+func (r *Registry) attempt(ctx context.Context, id ID) (done bool, err error) {
+	r.mu.Lock()
+	if _, here := r.running[id]; here {
+		r.mu.Unlock()
+		return r.outcome(ctx, id)
+	}
+	r.running[id] = struct{}{}
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.running, id)
+		r.mu.Unlock()
+	}()
+	rec, err := r.change(ctx, id, func(rec *Record) error {
+		if rec.Status.Finished() || rec.Claim.Expires > r.now() && rec.Claim.Incarnation != r.incarnation {
+			return errBusy
+		}
+		if rec.Status == Pending {
+			rec.Status = Running
+		}
+		rec.Claim = Claim{r.o.NodeID(), r.incarnation, r.now() + int64(r.o.ClaimDuration)}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errBusy):
+		return r.outcome(ctx, id)
+	case errors.Is(err, ErrNotFound):
+		return true, err
+	case err != nil:
+		return false, err
+	}
+	r.mu.Lock()
+	h, ok := r.handlers[rec.Type]
+	r.mu.Unlock()
+	if !ok {
+		return true, fmt.Errorf("job: nobody knows how to do %q", rec.Type)
+	}
+	return r.work(ctx, rec, h)
+}
+
+// outcome looks whether a job that somebody else does is finished.
+func (r *Registry) outcome(ctx context.Context, id ID) (bool, error) {
+	v, err := r.o.DB.Get(ctx, jobKey(id))
+	if err != nil {
+		return false, err
+	}
+	if v == nil {
+		return true, nil
+	}
+	rec := &Record{}
+	if err := json.Unmarshal(v, rec); err != nil {
+		return true, err
+	}
+	if !rec.Status.Finished() {
+		return false, nil
+	}
+	return true, rec.failure()
+}
+
+func (rec *Record) failure() error {
+	if rec.Error == nil {
+		return nil
+	}
+	e := rec.Error
+	return &sqlstate.Error{Code: sqlstate.Code(e.Code), Message: e.Message, Detail: e.Detail, Hint: e.Hint, Table: e.Table,
+		Constraint: e.Constraint, Column: e.Column}
+}
+
+func failedWith(err error) *Failure {
+	var e *sqlstate.Error
+	if !errors.As(err, &e) {
+		e = sqlstate.New(sqlstate.InternalError, "%v", err)
+	}
+	return &Failure{string(e.Code), e.Message, e.Detail, e.Hint, e.Table, e.Constraint, e.Column}
+}
+
+// permanent reports whether another try would fail as well (J3).
+func permanent(err error) bool {
+	var e *sqlstate.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case sqlstate.SerializationFailure, sqlstate.DeadlockDetected, sqlstate.StatementCompletionUnknown, sqlstate.CannotConnectNow:
+		return false
+	}
+	return true
+}
+
+// Run is a job being worked on, by its handler.
+type Run struct {
+	// Job is the row as of the last checkpoint.
+	Job *Record
+	r   *Registry
+}
+
+// Payload decodes what to do.
+func (x *Run) Payload(into any) error { return json.Unmarshal(x.Job.Payload, into) }
+
+// Progress decodes the last checkpoint; into stays as it is if there was none.
+func (x *Run) Progress(into any) error {
+	if len(x.Job.Progress) == 0 {
+		return nil
+	}
+	return json.Unmarshal(x.Job.Progress, into)
+}
+
+// Checkpoint stores how much is done. It fails with ErrLost, or with 57014 if the job was cancelled.
+func (x *Run) Checkpoint(ctx context.Context, fraction float64, progress any) error {
+	p, err := json.Marshal(progress)
+	if err != nil {
+		return err
+	}
+	rec, err := x.r.change(ctx, x.Job.ID, func(rec *Record) error {
+		if rec.Claim.Incarnation != x.r.incarnation {
+			return ErrLost
+		}
+		if rec.CancelRequested && rec.Status == Running {
+			return sqlstate.New(sqlstate.QueryCanceled, "job %d was canceled", rec.ID)
+		}
+		rec.Progress, rec.Fraction = p, fraction
+		return nil
+	})
+	if err == nil {
+		x.Job = rec
+	}
+	return err
+}
+
+// work calls the handler until the job is finished, or can't be worked on here any longer.
+func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.o.Host.Group.Go(func(group context.Context) { r.keepClaim(ctx, group, stop, rec) })
+	x := &Run{Job: rec, r: r}
+	pause := 100 * time.Millisecond
+	for {
+		var err error
+		switch {
+		case rec.Status == Reverting:
+			if h.Revert != nil {
+				err = h.Revert(ctx, x, rec.failure())
+			}
+			if err == nil {
+				final := Failed
+				if rec.CancelRequested {
+					final = Canceled
+				}
+				return true, r.finish(ctx, rec.ID, final, rec.failure())
+			}
+		default:
+			if err = h.Resume(ctx, x); err == nil {
+				return true, r.finish(ctx, rec.ID, Succeeded, nil)
+			}
+			if permanent(err) && ctx.Err() == nil {
+				next, cerr := r.change(ctx, rec.ID, func(rec *Record) error {
+					if rec.Claim.Incarnation != r.incarnation {
+						return ErrLost
+					}
+					rec.Status, rec.Error = Reverting, failedWith(err)
+					return nil
+				})
+				if cerr == nil {
+					rec, x.Job = next, next
+					continue
+				}
+				err = cerr
+			}
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return false, cause
+		}
+		if errors.Is(err, ErrLost) {
+			return false, err
+		}
+		r.o.Host.Log.Warn("job: trying again", "job", rec.ID, "type", rec.Type, "err", err)
+		if err := r.o.Host.Clock.Sleep(ctx, pause); err != nil {
+			return false, err
+		}
+		pause = min(2*pause, 10*time.Second)
+		if v, gerr := r.o.DB.Get(ctx, jobKey(rec.ID)); gerr == nil && v != nil {
+			fresh := &Record{}
+			if json.Unmarshal(v, fresh) == nil {
+				rec, x.Job = fresh, fresh
+			}
+		}
+	}
+}
+
+func (r *Registry) finish(ctx context.Context, id ID, s Status, failure error) error {
+	_, err := r.change(ctx, id, func(rec *Record) error {
+		if rec.Claim.Incarnation != r.incarnation {
+			return ErrLost
+		}
+		rec.Status, rec.Finished, rec.Claim = s, r.now(), Claim{}
+		if s == Succeeded {
+			rec.Fraction, rec.Progress = 1, nil
+		}
+		return nil
+	})
+	if failure != nil {
+		return failure
+	}
+	return err
+}
+
+// keepClaim renews the claim, and stops the work well before the claim runs out if that fails (J1).
+func (r *Registry) keepClaim(ctx, group context.Context, stop context.CancelCauseFunc, rec *Record) {
+	until := rec.Claim.Expires
+	for r.o.Host.Clock.Sleep(ctx, r.o.ClaimDuration/4) == nil {
+		if group.Err() != nil {
+			stop(group.Err())
+			return
+		}
+		limit, cancel := context.WithTimeout(ctx, r.o.ClaimDuration/4)
+		next, err := r.change(limit, rec.ID, func(rec *Record) error {
+			if rec.Claim.Incarnation != r.incarnation || rec.Status.Finished() {
+				return ErrLost
+			}
+			rec.Claim.Expires = r.now() + int64(r.o.ClaimDuration)
+			return nil
+		})
+		cancel()
+		switch {
+		case err == nil:
+			until = next.Claim.Expires
+		case errors.Is(err, ErrLost) || r.now() > until-int64(r.o.ClaimDuration/4):
+			stop(ErrLost)
+			return
+		}
+	}
+}
+
+// adopt looks for jobs that nobody works on, and removes old rows.
+func (r *Registry) adopt(ctx context.Context) {
+	for {
+		// Nodes look at different moments.
+		d := r.o.AdoptInterval/2 + time.Duration(r.o.Host.Dice.Int64N(int64(r.o.AdoptInterval)))
+		if r.o.Host.Clock.Sleep(ctx, d) != nil {
+			return
+		}
+		all, err := r.List(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				r.o.Host.Log.Debug("job: can't list jobs", "err", err)
+			}
+			continue
+		}
+		for _, rec := range all {
+			switch {
+			case rec.Status.Finished():
+				if r.now()-rec.Finished > int64(r.o.Retention) {
+					r.o.DB.Delete(ctx, jobKey(rec.ID))
+				}
+			case rec.After > r.now() || rec.Claim.Expires > r.now():
+			// What was just created is about to be run by who created it.
+			case rec.Status == Pending && rec.After == 0 && r.now()-rec.Created < int64(r.o.AdoptInterval):
+			default:
+				r.mu.Lock()
+				_, here := r.running[rec.ID]
+				_, known := r.handlers[rec.Type]
+				full := len(r.running) >= r.o.Concurrency
+				r.mu.Unlock()
+				if !here && known && !full {
+					r.o.Host.Group.Go(func(ctx context.Context) { r.attempt(ctx, rec.ID) })
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package schemachange
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/job"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+// Definition is one data definition statement and what it may use.
+type Definition struct {
+	Stmt    bind.Statement
+	Txn     *txn.Txn
+	Catalog *lease.Txn
+	Info    lease.Info
+	Binder  *bind.Binder
+	// Explicit says that the statement is part of a transaction block.
+	Explicit bool
+	Notice   func(*sqlstate.Error)
+	// Run executes a bound query within the transaction, for CREATE TABLE AS and checks of existing rows; it calls
+	// row for each result row.
+	Run func(ctx context.Context, q *bind.Query, row func(types.Row) error) (affected int64, err error)
+}
+
+// Options are what an Executor is made of.
+type Options struct {
+	DB        *txn.DB
+	Clock     *clock.Clock
+	Host      *host.Host
+	Leases    *lease.Manager
+	Jobs      *job.Registry
+	Sequences *lease.Sequences
+	Registry  *scalar.Registry
+	// Verifier makes a SCRAM-SHA-256 verifier of a password; nil refuses passwords that are not verifiers already.
+	Verifier func(password string) (string, error)
+	// RemoveAfter is how long the data of dropped objects stays, for reads in the past; zero is DefaultRemoveAfter.
+	RemoveAfter time.Duration
+	// CheckSetting validates a cluster setting's value; nil accepts all.
+	CheckSetting func(name, value string) error
+}
+
+// DefaultRemoveAfter is the default of Options.RemoveAfter.
+const DefaultRemoveAfter = 15 * time.Minute
+
+// Executor carries out data definition statements. All methods may be called concurrently.
+type Executor struct{ o Options }
+
+// New makes an executor and registers its jobs.
+func New(o Options) *Executor {
+	if o.RemoveAfter == 0 {
+		o.RemoveAfter = DefaultRemoveAfter
+	}
+	e := &Executor{o: o}
+	e.registerJobs()
+	return e
+}
+
+// change is the state of one statement.
+type change struct {
+	*Executor
+	*Definition
+	ctx  context.Context
+	view *lease.View
+}
+
+// Execute carries out a data definition statement and returns its command tag; handled is false if the statement is
+// not one.
+func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, handled bool, err error) {
+	view, ok := d.Catalog.View(d.Info).(*lease.View)
+	if !ok {
+		return "", false, sqlstate.New(sqlstate.InternalError, "schemachange: a foreign view")
+	}
+	c := &change{Executor: e, Definition: d, ctx: ctx, view: view}
+	switch s := d.Stmt.(type) {
+	case *bind.CreateTable:
+		tag, err = c.createTable(s)
+	case *bind.DropRelation:
+		tag, err = "DROP "+kindTag(s.Kind), c.dropRelations(s)
+	case *bind.AlterTable:
+		tag, err = "ALTER TABLE", c.alterTable(s)
+	case *bind.CreateIndex:
+		tag, err = "CREATE INDEX", c.createIndex(s)
+	case *bind.DropIndex:
+		tag, err = "DROP INDEX", c.dropIndexes(s)
+	case *bind.RenameIndex:
+		tag, err = "ALTER INDEX", c.renameIndex(s)
+	case *bind.CreateDatabase:
+		tag, err = "CREATE DATABASE", c.createDatabase(s)
+	case *bind.DropDatabase:
+		tag, err = "DROP DATABASE", c.dropDatabase(s)
+	case *bind.AlterDatabase:
+		tag, err = "ALTER DATABASE", c.alterDatabase(s)
+	case *bind.CreateSchema:
+		tag, err = "CREATE SCHEMA", c.createSchema(s)
+	case *bind.DropSchema:
+		tag, err = "DROP SCHEMA", c.dropSchemas(s)
+	case *bind.AlterSchema:
+		tag, err = "ALTER SCHEMA", c.alterSchema(s)
+	case *bind.CreateSequence:
+		tag, err = "CREATE SEQUENCE", c.createSequence(s)
+	case *bind.AlterSequence:
+		tag, err = "ALTER SEQUENCE", c.alterSequence(s)
+	case *bind.CreateView:
+		tag, err = "CREATE VIEW", c.createView(s)
+	case *bind.Truncate:
+		tag, err = "TRUNCATE TABLE", c.truncate(s)
+	case *bind.Comment:
+		tag, err = "COMMENT", c.comment(s)
+	case *bind.Grant:
+		tag = "GRANT"
+		if s.Revoke {
+			tag = "REVOKE"
+		}
+		if len(s.Roles) > 0 {
+			tag += " ROLE"
+		}
+		err = c.grant(s)
+	case *bind.CreateRole:
+		tag, err = "CREATE ROLE", c.createRole(s)
+	case *bind.AlterRole:
+		tag, err = "ALTER ROLE", c.alterRole(s)
+	case *bind.DropRole:
+		tag, err = "DROP ROLE", c.dropRoles(s)
+	case *bind.SetClusterSetting:
+		tag, err = "SET CLUSTER SETTING", c.setClusterSetting(s)
+	case *bind.Cancel:
+		return c.cancel(s)
+	default:
+		return "", false, nil
+	}
+	return tag, true, err
+}
+
+func kindTag(k catalog.Kind) string {
+	switch k {
+	case catalog.KindView:
+		return "VIEW"
+	case catalog.KindSequence:
+		return "SEQUENCE"
+	}
+	return "TABLE"
+}
+
+func (c *change) notices(list []bind.Notice) {
+	for _, n := range list {
+		code := sqlstate.Code(n.Code)
+		if code == "" {
+			code = sqlstate.SuccessfulCompletion
+			if strings.EqualFold(n.Severity, "WARNING") {
+				code = sqlstate.Warning
+			}
+		}
+		c.notice(&sqlstate.Error{Code: code, Message: n.Message, Hint: n.Hint})
+	}
+}
+
+func (c *change) notice(e *sqlstate.Error) {
+	if c.Notice != nil {
+		c.Notice(e)
+	}
+}
+
+func (c *change) noticef(code sqlstate.Code, format string, args ...any) {
+	c.notice(sqlstate.New(code, format, args...))
+}

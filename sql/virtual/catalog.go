@@ -1,0 +1,121 @@
+package virtual
+
+import (
+	"bufio"
+	_ "embed"
+	"strconv"
+	"strings"
+
+	"meridian/sql/catalog"
+	"meridian/sql/types"
+)
+
+var (
+	//go:embed pg_catalog.txt
+	pgCatalogText string
+	//go:embed information_schema.txt
+	informationText string
+	//go:embed internal.txt
+	internalText string
+	//go:embed oids.txt
+	oidText string
+)
+
+// InternalSchemaID is the identity of schema meridian_internal.
+const InternalSchemaID catalog.ID = 13900
+
+// Catalog is all computed relations: their descriptors. It never changes.
+type Catalog struct {
+	tables  map[string]*catalog.Table // by schema.name
+	byID    map[catalog.ID]*catalog.Table
+	schemas map[string]catalog.ID
+	list    []*catalog.Table
+}
+
+// NewCatalog makes the descriptors.
+func NewCatalog() *Catalog {
+	c := &Catalog{tables: map[string]*catalog.Table{}, byID: map[catalog.ID]*catalog.Table{}, schemas: map[string]catalog.ID{
+		"pg_catalog": catalog.PGCatalogSchemaID, "information_schema": catalog.InformationSchemaID, "meridian_internal": InternalSchemaID,
+	}}
+	oids := map[string]catalog.ID{}
+	for line := range strings.Lines(oidText) {
+		name, id, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.Atoi(id); err == nil {
+			oids[name] = catalog.ID(n)
+		}
+	}
+	c.read("pg_catalog", pgCatalogText, oids, 11000)
+	c.read("information_schema", informationText, nil, 13001)
+	c.read("meridian_internal", internalText, nil, 13901)
+	return c
+}
+
+func (c *Catalog) read(schema, text string, oids map[string]catalog.ID, next catalog.ID) {
+	var t *catalog.Table
+	scan := bufio.NewScanner(strings.NewReader(text))
+	for scan.Scan() {
+		f := strings.SplitN(scan.Text(), " ", 3)
+		if len(f) != 3 {
+			continue
+		}
+		if t == nil || t.Name != f[0] {
+			id, ok := oids[f[0]]
+			if !ok {
+				id = next
+				next++
+			}
+			t = &catalog.Table{ID: id, Version: 1, Name: f[0], Schema: c.schemas[schema], Kind: catalog.KindVirtual, Owner: "root",
+				Grants: []catalog.Grant{{Role: "public", Privileges: []string{"SELECT"}}}}
+			c.tables[schema+"."+f[0]] = t
+			c.byID[id] = t
+			c.list = append(c.list, t)
+		}
+		t.NextColumn++
+		t.Columns = append(t.Columns, catalog.Column{ID: t.NextColumn, Name: f[1], Type: columnType(f[2])})
+	}
+	for _, t := range c.list {
+		t.NextColumn = catalog.ColumnID(len(t.Columns) + 1)
+	}
+}
+
+// columnType maps the types of PostgreSQL's catalogues to ours.
+func columnType(name string) *types.T {
+	switch name {
+	case "pg_node_tree", "pg_lsn", "inet", "pg_ndistinct", "pg_dependencies", "pg_mcv_list":
+		return types.Text
+	case "aclitem[]", "anyarray", "pg_statistic[]", "ARRAY":
+		return types.ArrayOf(types.Text)
+	case "regtype[]":
+		return types.ArrayOf(types.OID)
+	case `"char"[]`:
+		return types.ArrayOf(types.Char)
+	case "xid":
+		return types.OID
+	case "sql_identifier":
+		return types.Name
+	case "character_data":
+		return types.VarChar
+	case "yes_or_no":
+		return &types.T{Kind: types.KindVarChar, Width: 3}
+	case "cardinal_number":
+		return types.Int4
+	case "time_stamp":
+		return types.TimestampTZ
+	}
+	if t, ok := types.FromName(name); ok {
+		return t
+	}
+	panic("virtual: unknown type " + name)
+}
+
+// Lookup finds a computed relation; nil if there is none. It implements lease.Relations.
+func (c *Catalog) Lookup(schema, name string) *catalog.Table { return c.tables[schema+"."+name] }
+
+// ByID finds a computed relation by identity.
+func (c *Catalog) ByID(id catalog.ID) *catalog.Table { return c.byID[id] }
+
+// Schemas are the schemas that the relations are in.
+func (c *Catalog) Schemas() map[string]catalog.ID { return c.schemas }
+
+// Tables lists all computed relations. The list must not be changed.
+func (c *Catalog) Tables() []*catalog.Table { return c.list }

@@ -1,0 +1,31 @@
+// Package virtual computes relations that are not stored: pg_catalog and information_schema, by which PostgreSQL's
+// tools and drivers look at a database, and meridian_internal, by which one looks at the cluster.
+//
+// # How a relation is declared
+//
+//	pg_catalog.txt, information_schema.txt, internal.txt    relation, column, type: one line each
+//	oids.txt                                                PostgreSQL's own OIDs of its catalogues
+//	pg_*.go, schema.go, internal.go                         a function per relation that is not always empty
+//
+// The columns are PostgreSQL 15's, in its order, so that SELECT * and drivers that count on positions work. A
+// function gets a writer that knows the relation's columns by name; what it does not set is NULL for text and arrays,
+// and zero or false for the rest.
+//
+// # What the rows come from
+//
+//	catalog.View    descriptors as the statement's transaction sees them
+//	scalar.Registry pg_proc, pg_aggregate, pg_operator
+//	types           pg_type
+//	Session         settings, prepared statements
+//	Cluster         sessions, nodes, ranges, jobs: the server implements it
+//
+// Rows are computed when a statement reads the relation; nothing is cached. An equality with a constant on the
+// relation's first identity column (oid, attrelid, ...) is used to compute fewer of them.
+//
+// Object identities: descriptors' IDs serve as OIDs. Indexes and constraints have OIDs of their own in the descriptor.
+// Column defaults (pg_attrdef) and rules of views get OIDs that are derived, so that they stay the same.
+//
+// # Functions
+//
+// pg_get_indexdef and its kin need the catalogue too: Functions implements that part of scalar.Environment.
+package virtual

@@ -1,0 +1,667 @@
+package virtual
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// Functions are PostgreSQL's catalogue functions over one view: the part of scalar.Environment that needs the
+// catalogue.
+type Functions struct {
+	ctx  context.Context
+	view catalog.View
+	p    *Provider
+}
+
+// Functions makes them for a view.
+func (p *Provider) Functions(ctx context.Context, view catalog.View) *Functions {
+	return &Functions{ctx, view, p}
+}
+
+// peeker is a view that can be looked at without relying on what is seen; lease.View is.
+type peeker interface {
+	Peek(id catalog.ID) *catalog.Table
+}
+
+func (f *Functions) table(id uint32) *catalog.Table {
+	if p, ok := f.view.(peeker); ok {
+		return p.Peek(catalog.ID(id))
+	}
+	t, _ := f.view.TableByID(f.ctx, catalog.ID(id))
+	return t
+}
+
+func (f *Functions) tables() []*catalog.Table {
+	all, _ := f.view.Tables(f.ctx, f.view.CurrentDatabase())
+	return all
+}
+
+// index finds an index by OID.
+func (f *Functions) index(oid uint32) (*catalog.Table, *catalog.Index) {
+	if oid == 0 {
+		return nil, nil
+	}
+	for _, t := range f.tables() {
+		for i := range t.Indexes {
+			if uint32(t.Indexes[i].OID) == oid {
+				return t, &t.Indexes[i]
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (f *Functions) schemaName(id catalog.ID) string {
+	list, _ := f.view.Schemas(f.ctx, f.view.CurrentDatabase())
+	for _, s := range list {
+		if s.ID == id {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// Quote writes an identifier as PostgreSQL does: in quotes only if it needs them.
+func Quote(name string) string {
+	plain := name != ""
+	for i := 0; i < len(name) && plain; i++ {
+		c := name[i]
+		plain = c >= 'a' && c <= 'z' || c == '_' || i > 0 && (c >= '0' && c <= '9' || c == '$')
+	}
+	if plain && !reserved[name] {
+		return name
+	}
+	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+}
+
+// reserved are PostgreSQL 15's key words that can't be a column name without quotes.
+var reserved = func() map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(`all analyse analyze and any array as asc asymmetric authorization binary both case cast check
+		collate collation column concurrently constraint create cross current_catalog current_date current_role current_schema
+		current_time current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign
+		freeze from full grant group having ilike in initially inner intersect into is isnull join lateral leading left like
+		limit localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary
+		references returning right select session_user similar some symmetric table tablesample then to trailing true union
+		unique user using variadic verbose when where window with`) {
+		m[w] = true
+	}
+	return m
+}()
+
+// SplitName divides a possibly quoted and qualified name into its parts, folded to lower case where not quoted.
+func SplitName(s string) ([]string, error) {
+	bad := func() error { return sqlstate.New(sqlstate.InvalidName, "invalid name syntax") }
+	var parts []string
+	s = strings.TrimSpace(s)
+	for {
+		var b strings.Builder
+		if strings.HasPrefix(s, `"`) {
+			i := 1
+			for ; ; i++ {
+				if i >= len(s) {
+					return nil, bad()
+				}
+				if s[i] == '"' {
+					if i+1 < len(s) && s[i+1] == '"' {
+						i++
+					} else {
+						break
+					}
+				}
+				b.WriteByte(s[i])
+			}
+			s = s[i+1:]
+		} else {
+			i := strings.IndexByte(s, '.')
+			if i < 0 {
+				i = len(s)
+			}
+			b.WriteString(strings.ToLower(strings.TrimSpace(s[:i])))
+			s = s[i:]
+		}
+		if b.Len() == 0 {
+			return nil, bad()
+		}
+		parts = append(parts, b.String())
+		s = strings.TrimSpace(s)
+		if s == "" {
+			return parts, nil
+		}
+		if s[0] != '.' {
+			return nil, bad()
+		}
+		s = strings.TrimSpace(s[1:])
+	}
+}
+
+// ResolveReg implements scalar.Environment.
+func (f *Functions) ResolveReg(kind types.Kind, name string) (uint32, error) {
+	if n, err := strconv.ParseUint(strings.TrimSpace(name), 10, 32); err == nil {
+		return uint32(n), nil
+	}
+	if name == "-" {
+		return 0, nil
+	}
+	if kind == types.KindRegType {
+		if t, ok := types.FromName(name); ok {
+			return t.OID(), nil
+		}
+		return 0, sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", name)
+	}
+	parts, err := SplitName(name)
+	if err != nil {
+		return 0, err
+	}
+	last := parts[len(parts)-1]
+	switch kind {
+	case types.KindRegClass:
+		id, err := f.relation(parts)
+		if err != nil {
+			return 0, err
+		}
+		if id == 0 {
+			return 0, sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", strings.Join(parts, "."))
+		}
+		return id, nil
+	case types.KindRegProc:
+		if f.p.o.Registry != nil {
+			base, _, _ := strings.Cut(last, "(")
+			switch list := f.p.o.Registry.Functions(base); len(list) {
+			case 0:
+			case 1:
+				return list[0].OID, nil
+			default:
+				return 0, sqlstate.New(sqlstate.AmbiguousFunction, "more than one function named \"%s\"", last)
+			}
+		}
+		return 0, sqlstate.New(sqlstate.UndefinedFunction, "function \"%s\" does not exist", last)
+	case types.KindRegNamespace:
+		s, err := f.view.Schema(f.ctx, f.view.CurrentDatabase(), last)
+		if err != nil {
+			return 0, err
+		}
+		if s == nil {
+			return 0, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", last)
+		}
+		return uint32(s.ID), nil
+	case types.KindRegRole:
+		users, err := f.view.Users(f.ctx)
+		if err != nil {
+			return 0, err
+		}
+		for _, u := range users {
+			if u.Name == last {
+				return uint32(u.ID), nil
+			}
+		}
+		return 0, sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", last)
+	}
+	return 0, sqlstate.New(sqlstate.FeatureNotSupported, "names of this kind are not supported")
+}
+
+// relation finds a relation or an index by name; zero if there is none.
+func (f *Functions) relation(parts []string) (uint32, error) {
+	schema, name := "", parts[len(parts)-1]
+	database := f.view.CurrentDatabase()
+	switch len(parts) {
+	case 1:
+	case 2:
+		schema = parts[0]
+	case 3:
+		database, schema = parts[0], parts[1]
+	default:
+		return 0, sqlstate.New(sqlstate.SyntaxError, "improper relation name (too many dotted names): %s", strings.Join(parts, "."))
+	}
+	t, err := f.view.Table(f.ctx, database, schema, name)
+	if err != nil {
+		return 0, err
+	}
+	if t != nil {
+		return uint32(t.ID), nil
+	}
+	path := f.view.SearchPath()
+	if schema != "" {
+		path = []string{schema}
+	}
+	for _, s := range path {
+		sc, err := f.view.Schema(f.ctx, database, s)
+		if err != nil {
+			return 0, err
+		}
+		if sc == nil {
+			continue
+		}
+		for _, t := range f.tables() {
+			if t.Schema != sc.ID {
+				continue
+			}
+			for i := range t.Indexes {
+				if t.Indexes[i].Name == name && shownIndex(t, &t.Indexes[i]) {
+					return uint32(t.Indexes[i].OID), nil
+				}
+			}
+		}
+	}
+	return 0, nil
+}
+
+// RegName implements scalar.Environment: the name that a reg* value prints as, empty if there is no such object.
+func (f *Functions) RegName(kind types.Kind, oid uint32) string {
+	switch kind {
+	case types.KindRegClass:
+		if t := f.table(oid); t != nil {
+			return f.relationName(t)
+		}
+		if t, x := f.index(oid); x != nil {
+			if f.schemaVisible(t.Schema) {
+				return Quote(x.Name)
+			}
+			return Quote(f.schemaName(t.Schema)) + "." + Quote(x.Name)
+		}
+	case types.KindRegType:
+		if t, ok := types.FromOID(oid); ok {
+			return t.String()
+		}
+	case types.KindRegProc:
+		if f.p.o.Registry != nil {
+			if o, ok := f.p.o.Registry.FunctionByOID(oid); ok {
+				return o.Name
+			}
+		}
+	case types.KindRegNamespace:
+		if n := f.schemaName(catalog.ID(oid)); n != "" {
+			return Quote(n)
+		}
+	case types.KindRegRole:
+		users, _ := f.view.Users(f.ctx)
+		for _, u := range users {
+			if uint32(u.ID) == oid {
+				return u.Name
+			}
+		}
+	}
+	return ""
+}
+
+func (f *Functions) relationName(t *catalog.Table) string {
+	if f.visible(t) {
+		return Quote(t.Name)
+	}
+	return f.qualified(t)
+}
+
+func (f *Functions) qualified(t *catalog.Table) string {
+	return Quote(f.schemaName(t.Schema)) + "." + Quote(t.Name)
+}
+
+// visible reports whether the bare name finds the relation.
+func (f *Functions) visible(t *catalog.Table) bool {
+	got, err := f.view.Table(f.ctx, "", "", t.Name)
+	return err == nil && got != nil && got.ID == t.ID
+}
+
+func (f *Functions) schemaVisible(id catalog.ID) bool {
+	if id == catalog.PGCatalogSchemaID {
+		return true
+	}
+	name := f.schemaName(id)
+	for _, s := range f.view.SearchPath() {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+// TableIsVisible implements scalar.Environment.
+func (f *Functions) TableIsVisible(oid uint32) bool {
+	if t := f.table(oid); t != nil {
+		return f.visible(t)
+	}
+	if t, x := f.index(oid); x != nil {
+		return f.schemaVisible(t.Schema)
+	}
+	return false
+}
+
+// shownIndex leaves out what users do not know of: the primary key of tables without one, and indexes that go.
+func shownIndex(t *catalog.Table, x *catalog.Index) bool {
+	return !(x.Primary && t.ImplicitPrimary) && x.State != catalog.Absent && x.State != catalog.DeleteOnly
+}
+
+func columnNames(t *catalog.Table, ids []catalog.ColumnID) string {
+	var b strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if c := t.Column(id); c != nil {
+			b.WriteString(Quote(c.Name))
+		}
+	}
+	return b.String()
+}
+
+func keyNames(t *catalog.Table, x *catalog.Index, directions bool) string {
+	var b strings.Builder
+	for i, k := range x.Columns {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if c := t.Column(k.Column); c != nil {
+			b.WriteString(Quote(c.Name))
+		}
+		if k.Desc && directions {
+			b.WriteString(" DESC")
+		}
+	}
+	return b.String()
+}
+
+// IndexDef implements scalar.Environment: the CREATE INDEX statement, or the name of one key column.
+func (f *Functions) IndexDef(oid uint32, column int) string {
+	t, x := f.index(oid)
+	if x == nil {
+		return ""
+	}
+	if column > 0 {
+		switch n := column - 1; {
+		case n < len(x.Columns):
+			if c := t.Column(x.Columns[n].Column); c != nil {
+				return Quote(c.Name)
+			}
+		case n-len(x.Columns) < len(x.Stored):
+			if c := t.Column(x.Stored[n-len(x.Columns)]); c != nil {
+				return Quote(c.Name)
+			}
+		}
+		return ""
+	}
+	return f.indexDef(t, x)
+}
+
+func (f *Functions) indexDef(t *catalog.Table, x *catalog.Index) string {
+	var b strings.Builder
+	b.WriteString("CREATE ")
+	if x.Unique || x.Primary {
+		b.WriteString("UNIQUE ")
+	}
+	b.WriteString("INDEX " + Quote(x.Name) + " ON " + f.qualified(t) + " USING btree (" + keyNames(t, x, true) + ")")
+	if len(x.Stored) > 0 {
+		b.WriteString(" INCLUDE (" + columnNames(t, x.Stored) + ")")
+	}
+	if x.Predicate != "" {
+		b.WriteString(" WHERE (" + unparenthesized(x.Predicate) + ")")
+	}
+	return b.String()
+}
+
+// unparenthesized takes one pair of parentheses around a whole expression off.
+func unparenthesized(s string) string {
+	s = strings.TrimSpace(s)
+	if len(s) < 2 || s[0] != '(' || s[len(s)-1] != ')' {
+		return s
+	}
+	depth, quoted := 0, byte(0)
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted != 0:
+			if c == quoted {
+				quoted = 0
+			}
+		case c == '\'' || c == '"':
+			quoted = c
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth--; depth == 0 && i < len(s)-1 {
+				return s
+			}
+		}
+	}
+	return s[1 : len(s)-1]
+}
+
+// ConstraintDef implements scalar.Environment.
+func (f *Functions) ConstraintDef(oid uint32) string {
+	if oid == 0 {
+		return ""
+	}
+	for _, t := range f.tables() {
+		for i := range t.Indexes {
+			if x := &t.Indexes[i]; uint32(x.OID) == oid && (x.Primary || x.Constraint) {
+				return keyConstraint(t, x)
+			}
+		}
+		for i := range t.Checks {
+			if c := &t.Checks[i]; uint32(c.OID) == oid {
+				return checkConstraint(c)
+			}
+		}
+		for i := range t.Foreign {
+			if k := &t.Foreign[i]; uint32(k.OID) == oid {
+				return f.foreignConstraint(t, k)
+			}
+		}
+	}
+	return ""
+}
+
+func keyConstraint(t *catalog.Table, x *catalog.Index) string {
+	kind := "UNIQUE ("
+	if x.Primary {
+		kind = "PRIMARY KEY ("
+	}
+	s := kind + keyNames(t, x, false) + ")"
+	if len(x.Stored) > 0 && !x.Primary {
+		s += " INCLUDE (" + columnNames(t, x.Stored) + ")"
+	}
+	return s
+}
+
+func checkConstraint(c *catalog.Check) string {
+	s := "CHECK (" + unparenthesized(c.Expr) + ")"
+	if c.State != catalog.Public {
+		s += " NOT VALID"
+	}
+	return s
+}
+
+var actionNames = [...]string{"NO ACTION", "RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT"}
+
+func (f *Functions) foreignConstraint(t *catalog.Table, k *catalog.ForeignKey) string {
+	ref := t
+	if k.RefTable != t.ID {
+		ref = f.table(uint32(k.RefTable))
+	}
+	if ref == nil {
+		return ""
+	}
+	s := "FOREIGN KEY (" + columnNames(t, k.Columns) + ") REFERENCES " + f.relationName(ref) + "(" + columnNames(ref, k.RefColumns) + ")"
+	if k.MatchFull {
+		s += " MATCH FULL"
+	}
+	if k.OnUpdate != catalog.NoAction {
+		s += " ON UPDATE " + actionNames[k.OnUpdate]
+	}
+	if k.OnDelete != catalog.NoAction {
+		s += " ON DELETE " + actionNames[k.OnDelete]
+	}
+	if k.State != catalog.Public {
+		s += " NOT VALID"
+	}
+	return s
+}
+
+// ViewDef implements scalar.Environment.
+func (f *Functions) ViewDef(oid uint32) string {
+	if t := f.table(oid); t != nil && t.Kind == catalog.KindView {
+		return " " + t.View + ";"
+	}
+	return ""
+}
+
+// ColumnDefault implements scalar.Environment.
+func (f *Functions) ColumnDefault(table uint32, attnum int) string {
+	if t := f.table(table); t != nil {
+		if c := t.Column(catalog.ColumnID(attnum)); c != nil {
+			return defaultText(c)
+		}
+	}
+	return ""
+}
+
+func defaultText(c *catalog.Column) string {
+	if c.Generated != "" {
+		return c.Generated
+	}
+	return c.Default
+}
+
+// RelationSize implements scalar.Environment: what the last ANALYZE found.
+func (f *Functions) RelationSize(oid uint32) int64 {
+	if st, err := f.view.Statistics(f.ctx, catalog.ID(oid)); err == nil && st != nil {
+		return st.Bytes
+	}
+	return 0
+}
+
+// HasPrivilege implements scalar.Environment.
+func (f *Functions) HasPrivilege(object string, oid uint32, user, privilege string) bool {
+	if user == "" {
+		user = f.view.CurrentUser()
+	}
+	roles, super, err := lease.Roles(f.ctx, f.view, user)
+	if err != nil {
+		return false
+	}
+	if super {
+		return true
+	}
+	var owner string
+	var grants []catalog.Grant
+	switch object {
+	case "table", "sequence", "column":
+		t := f.table(oid)
+		if t == nil {
+			return false
+		}
+		if t.Kind == catalog.KindVirtual {
+			return strings.HasPrefix(strings.ToUpper(privilege), "SELECT")
+		}
+		owner, grants = t.Owner, t.Grants
+	case "schema":
+		list, _ := f.view.Schemas(f.ctx, f.view.CurrentDatabase())
+		for _, s := range list {
+			if uint32(s.ID) == oid {
+				owner, grants = s.Owner, s.Grants
+			}
+		}
+	case "database":
+		list, _ := f.view.Databases(f.ctx)
+		for _, d := range list {
+			if uint32(d.ID) == oid {
+				owner, grants = d.Owner, d.Grants
+			}
+		}
+	case "role":
+		for _, r := range roles {
+			if users, _ := f.view.Users(f.ctx); users != nil {
+				for _, u := range users {
+					if u.Name == r && uint32(u.ID) == oid {
+						return true
+					}
+				}
+			}
+		}
+		return false
+	default:
+		return true
+	}
+	for _, p := range strings.Split(privilege, ",") {
+		p = strings.ToUpper(strings.TrimSpace(p))
+		p = strings.TrimSuffix(p, " WITH GRANT OPTION")
+		if p == "TEMP" {
+			p = "TEMPORARY"
+		}
+		if lease.Allows(owner, grants, roles, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// CreateStatement is SHOW CREATE for a relation.
+func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32) (string, error) {
+	t := f.table(id)
+	if t == nil {
+		return "", sqlstate.New(sqlstate.UndefinedTable, "relation with OID %d does not exist", id)
+	}
+	name := f.qualified(t)
+	switch t.Kind {
+	case catalog.KindView:
+		return "CREATE VIEW " + name + " AS " + t.View, nil
+	case catalog.KindSequence:
+		s := t.Sequence
+		q := "CREATE SEQUENCE " + name + " AS " + s.Type.String() + " MINVALUE " + strconv.FormatInt(s.Min, 10) + " MAXVALUE " + strconv.FormatInt(s.Max, 10) +
+			" INCREMENT BY " + strconv.FormatInt(s.Increment, 10) + " START WITH " + strconv.FormatInt(s.Start, 10)
+		if s.Cycle {
+			q += " CYCLE"
+		}
+		return q, nil
+	}
+	var lines []string
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.Hidden || c.State != catalog.Public {
+			continue
+		}
+		l := Quote(c.Name) + " " + c.Type.String()
+		if c.NotNull {
+			l += " NOT NULL"
+		}
+		switch {
+		case c.Generated != "":
+			l += " GENERATED ALWAYS AS (" + unparenthesized(c.Generated) + ") STORED"
+		case c.Identity == 'a':
+			l += " GENERATED ALWAYS AS IDENTITY"
+		case c.Identity == 'd':
+			l += " GENERATED BY DEFAULT AS IDENTITY"
+		case c.Default != "":
+			l += " DEFAULT " + c.Default
+		}
+		lines = append(lines, l)
+	}
+	var after []string
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		switch {
+		case !shownIndex(t, x):
+		case x.Primary || x.Constraint:
+			lines = append(lines, "CONSTRAINT "+Quote(x.Name)+" "+keyConstraint(t, x))
+		default:
+			after = append(after, f.indexDef(t, x))
+		}
+	}
+	for i := range t.Foreign {
+		lines = append(lines, "CONSTRAINT "+Quote(t.Foreign[i].Name)+" "+f.foreignConstraint(t, &t.Foreign[i]))
+	}
+	for i := range t.Checks {
+		lines = append(lines, "CONSTRAINT "+Quote(t.Checks[i].Name)+" "+checkConstraint(&t.Checks[i]))
+	}
+	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)"
+	if t.Locality != "" {
+		q += " LOCALITY " + t.Locality
+	}
+	for _, a := range after {
+		q += ";\n" + a
+	}
+	return q, nil
+}

@@ -1,0 +1,339 @@
+package virtual
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/exec"
+	"meridian/sql/job"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// Session is what relations show of the session that reads them.
+type Session interface {
+	User() string
+	Database() string
+	Superuser() bool
+	// Settings calls f for each setting.
+	Settings(f func(name, value, about string))
+	// PreparedNames are the prepared statements and their texts.
+	PreparedNames() map[string]string
+}
+
+// Activity is one session as pg_stat_activity shows it.
+type Activity struct {
+	PID                            int32
+	User, Database, Application    string
+	Remote, State, Query           string
+	Opened, QueryStart, StateSince time.Time
+}
+
+// NodeRow is one node of the cluster.
+type NodeRow struct {
+	ID                           kv.NodeID
+	Address, SQL, HTTP, Locality string
+	Region, Zone, Version        string
+	Incarnation                  int64
+	Live, Draining               bool
+	Started                      time.Time
+	Ranges, Leases               int64
+	ClockOffset                  time.Duration
+}
+
+// RangeRow is one range.
+type RangeRow struct {
+	ID          kv.RangeID
+	Start, End  []byte
+	Leaseholder kv.NodeID
+	Region      string
+	Replicas    []kv.NodeID
+	Bytes       int64
+}
+
+// Cluster is what relations show of the cluster; the server implements it. Any method may return nil.
+type Cluster interface {
+	// Activity lists the sessions of this node.
+	Activity() []Activity
+	Nodes(ctx context.Context) ([]NodeRow, error)
+	// Ranges lists the ranges that overlap a span.
+	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
+	// Statements counts the statements that this node ran, by kind.
+	Statements() map[string]int64
+}
+
+// Options are what a Provider is made of. All but Catalog may be zero.
+type Options struct {
+	Catalog   *Catalog
+	Registry  *scalar.Registry
+	Leases    *lease.Manager
+	Sequences *lease.Sequences
+	Jobs      *job.Registry
+	Cluster   Cluster
+	NodeID    func() kv.NodeID
+	// Version is what pg_settings and meridian_internal show.
+	Version string
+}
+
+// Provider computes relations. It has no state.
+type Provider struct {
+	o    Options
+	rows map[*catalog.Table]generator
+	cols map[*catalog.Table]map[string]int
+}
+
+// generator writes a relation's rows.
+type generator func(r *reading) error
+
+// New makes a provider.
+func New(o Options) *Provider {
+	p := &Provider{o: o, rows: map[*catalog.Table]generator{}, cols: map[*catalog.Table]map[string]int{}}
+	for _, t := range o.Catalog.Tables() {
+		m := make(map[string]int, len(t.Columns))
+		for i := range t.Columns {
+			m[t.Columns[i].Name] = i
+		}
+		p.cols[t] = m
+	}
+	for name, g := range generators() {
+		t := o.Catalog.tables[name]
+		if t == nil {
+			panic("virtual: no columns for " + name)
+		}
+		p.rows[t] = g
+	}
+	return p
+}
+
+// Tables computes relations for a session, over its view.
+func (p *Provider) Tables(view catalog.View, s Session) exec.VirtualTables {
+	return &tables{p, view, s}
+}
+
+type tables struct {
+	p    *Provider
+	view catalog.View
+	s    Session
+}
+
+// Rows implements exec.VirtualTables.
+func (t *tables) Rows(ctx context.Context, table *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) ([]types.Row, error) {
+	g := t.p.rows[table]
+	if g == nil {
+		return nil, nil
+	}
+	r := &reading{ctx: ctx, p: t.p, view: t.view, s: t.s, table: table, cols: t.p.cols[table], zero: make(types.Row, len(table.Columns))}
+	r.only, r.hasOnly = wanted(table, filter, cols)
+	for i := range table.Columns {
+		switch table.Columns[i].Type.Kind {
+		case types.KindBool:
+			r.zero[i] = types.NewBool(false)
+		case types.KindInt2, types.KindInt4, types.KindInt8, types.KindOID:
+			r.zero[i] = types.NewInt(0)
+		case types.KindFloat4, types.KindFloat8:
+			r.zero[i] = types.NewFloat(0)
+		case types.KindRegProc, types.KindRegType, types.KindRegClass:
+			r.zero[i] = types.NewReg(0, "-")
+		case types.KindChar:
+			r.zero[i] = types.NewString("")
+		}
+	}
+	if err := g(r); err != nil {
+		return nil, err
+	}
+	return r.out, nil
+}
+
+// wanted finds a condition "identity = constant" on the relation's identity column, so that rows of other objects
+// need not be computed.
+func wanted(table *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) (uint32, bool) {
+	var name string
+	switch table.Name {
+	case "pg_class", "pg_type", "pg_proc", "pg_namespace":
+		name = "oid"
+	case "pg_attribute":
+		name = "attrelid"
+	case "pg_index":
+		name = "indrelid"
+	case "pg_constraint":
+		name = "conrelid"
+	case "pg_attrdef":
+		name = "adrelid"
+	default:
+		return 0, false
+	}
+	for _, f := range filter {
+		c, ok := f.(*scalar.Compare)
+		if !ok || c.Op != scalar.EQ {
+			continue
+		}
+		left, right := c.Left, c.Right
+		if _, ok := left.(*scalar.Const); ok {
+			left, right = right, left
+		}
+		if cast, ok := left.(*scalar.Cast); ok {
+			left = cast.Arg
+		}
+		col, ok := left.(*scalar.Column)
+		k, constant := right.(*scalar.Const)
+		if ok && constant && col.Name == name && slices.Contains(cols, col.ID) && k.Value.Phys() == types.PhysInt {
+			return uint32(k.Value.Int()), true
+		}
+	}
+	return 0, false
+}
+
+// reading is one computation of a relation.
+type reading struct {
+	ctx     context.Context
+	p       *Provider
+	view    catalog.View
+	s       Session
+	table   *catalog.Table
+	cols    map[string]int
+	zero    types.Row
+	out     []types.Row
+	only    uint32
+	hasOnly bool
+}
+
+// skip reports that rows of an identity are not wanted.
+func (r *reading) skip(id uint32) bool { return r.hasOnly && r.only != id }
+
+// add writes a row: names and values in turn. A value is a Datum or a Go value that the column's type has.
+func (r *reading) add(pairs ...any) {
+	row := append(make(types.Row, 0, len(r.zero)), r.zero...)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name := pairs[i].(string)
+		at, ok := r.cols[name]
+		if !ok {
+			panic("virtual: " + r.table.Name + " has no column " + name)
+		}
+		row[at] = datum(pairs[i+1], r.table.Columns[at].Type)
+	}
+	r.out = append(r.out, row)
+}
+
+// datum is a Go value as a column's value.
+func datum(v any, t *types.T) types.Datum {
+	switch v := v.(type) {
+	case nil:
+		return types.Null
+	case types.Datum:
+		return v
+	case string:
+		if t.Kind == types.KindRegProc {
+			return types.NewReg(0, v)
+		}
+		return types.NewString(v)
+	case byte:
+		return types.NewString(string(rune(v)))
+	case bool:
+		if t.IsString() {
+			return types.NewString(yesNo(v))
+		}
+		return types.NewBool(v)
+	case int:
+		return number(int64(v), t)
+	case int16:
+		return number(int64(v), t)
+	case int32:
+		return number(int64(v), t)
+	case int64:
+		return number(v, t)
+	case uint32:
+		return number(int64(v), t)
+	case catalog.ID:
+		return number(int64(v), t)
+	case kv.NodeID:
+		return number(int64(v), t)
+	case float64:
+		return types.NewFloat(v)
+	case time.Time:
+		if v.IsZero() {
+			return types.Null
+		}
+		return types.NewTimestamp(timestampMicros(v))
+	case time.Duration:
+		return types.NewInterval(0, 0, v.Microseconds())
+	case []string:
+		if v == nil {
+			return types.Null
+		}
+		return textArray(v, t)
+	case []int16:
+		return int2Array(v, t)
+	case []uint32:
+		return oidArray(v, t)
+	}
+	panic("virtual: no such value")
+}
+
+func number(v int64, t *types.T) types.Datum {
+	switch t.Kind {
+	case types.KindRegProc, types.KindRegType, types.KindRegClass, types.KindRegNamespace, types.KindRegRole:
+		return types.NewReg(uint32(v), "")
+	case types.KindFloat4, types.KindFloat8:
+		return types.NewFloat(float64(v))
+	}
+	return types.NewInt(v)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "YES"
+	}
+	return "NO"
+}
+
+// timestampMicros is a time as timestamps count: microseconds since 2000.
+func timestampMicros(t time.Time) int64 { return types.MicrosFromTime(t) }
+
+// relations are the stored relations that the reader sees, and not those that are gone.
+func (r *reading) relations() ([]*catalog.Table, error) {
+	all, err := r.view.Tables(r.ctx, r.view.CurrentDatabase())
+	if err != nil {
+		return nil, err
+	}
+	if !r.hasOnly {
+		return all, nil
+	}
+	return all, nil
+}
+
+func (r *reading) schemaNames() (map[catalog.ID]*catalog.Schema, error) {
+	list, err := r.view.Schemas(r.ctx, r.view.CurrentDatabase())
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[catalog.ID]*catalog.Schema, len(list))
+	for _, s := range list {
+		m[s.ID] = s
+	}
+	return m, nil
+}
+
+func (r *reading) userIDs() (map[string]catalog.ID, error) {
+	list, err := r.view.Users(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]catalog.ID, len(list))
+	for _, u := range list {
+		m[u.Name] = u.ID
+	}
+	return m, nil
+}
+
+// mustBeSuperuser guards what shows other people's business.
+func (r *reading) mustBeSuperuser() error {
+	if r.s != nil && !r.s.Superuser() {
+		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for relation %s", r.table.Name)
+	}
+	return nil
+}
