@@ -134,6 +134,34 @@ type Table struct {
 	ImplicitPrimary bool
 	// Generation grows with TRUNCATE: indexes get new identities.
 	Generation uint32
+	// Mutations are the changes of columns, indexes and constraints that are under way: sql/schemachange.
+	Mutations []Mutation
+}
+
+// MutationKind is what a Mutation changes.
+type MutationKind uint8
+
+const (
+	MutateColumn MutationKind = iota
+	MutateIndex
+	MutateCheck
+	MutateForeignKey
+	// MutateNotNull turns a temporary check of a column into NOT NULL.
+	MutateNotNull
+)
+
+// Mutation is a part of a table on its way to being public or gone.
+type Mutation struct {
+	Kind MutationKind
+	// ID of the column, index or constraint.
+	ID   uint32
+	Drop bool
+	// Job that carries it out; zero: it will be made when the transaction commits.
+	Job int64
+	// Replaces is the index that an index takes the place of; for the primary key too.
+	Replaces IndexID
+	// Column of MutateNotNull.
+	Column ColumnID
 }
 
 // Column is a column as stored.
@@ -172,6 +200,9 @@ type Index struct {
 	Constraint bool
 	// Predicate is the SQL text of a partial index's condition; empty: all rows.
 	Predicate string
+	// Suffix are the columns that make the entries of a secondary index unique; nil: the primary key's. It differs
+	// only while the primary key is being replaced.
+	Suffix []ColumnID
 }
 
 // IndexColumn is a key column of an index.

@@ -109,7 +109,7 @@ func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
 		if iw.keyed, err = newRowDecoder(t, idx, keyOrdinals(t, idx)); err != nil {
 			return nil, err
 		}
-		if i > 0 {
+		if i > 0 && idx.State == catalog.Public {
 			if iw.pk, err = newRowDecoder(t, idx, pkOrdinals); err != nil {
 				return nil, err
 			}

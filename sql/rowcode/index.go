@@ -66,7 +66,14 @@ func NewIndex(t *catalog.Table, ix *catalog.Index) (*Index, error) {
 	}
 	inValue := make(map[catalog.ColumnID]bool)
 	if !ix.Primary {
-		for _, c := range t.Primary().Columns {
+		suffix := t.Primary().Columns
+		if ix.Suffix != nil {
+			suffix = nil
+			for _, id := range ix.Suffix {
+				suffix = append(suffix, catalog.IndexColumn{Column: id})
+			}
+		}
+		for _, c := range suffix {
 			if inKey[c.Column] {
 				continue
 			}
