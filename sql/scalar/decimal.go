@@ -16,6 +16,9 @@ const (
 	groupDigits     = 4
 	minSigDigits    = 16
 	maxDisplayScale = 1000
+	// transcendentalDigits bounds the whole digits of exp() and of powers that are not whole: beyond it one call would
+	// keep a processor for seconds. PostgreSQL goes on to 131072.
+	transcendentalDigits = 5000
 )
 
 func scaleOf(d *apd.Decimal) int32 { return max(-d.Exponent, 0) }
@@ -314,7 +317,7 @@ func expDecimal(_ *Context, a types.Datum) (types.Datum, error) {
 		return a, nil
 	}
 	v := types.DecimalToFloat(x) * 0.434294481903252
-	if v > 131072 {
+	if v > transcendentalDigits {
 		return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "value overflows numeric format")
 	}
 	v = max(v, -2000)
@@ -436,6 +439,9 @@ func powDecimal(_ *Context, a, b types.Datum) (types.Datum, error) {
 	if v > 131072 {
 		return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "value overflows numeric format")
 	}
+	if v < -maxDisplayScale-100 && yInt {
+		return decimalOf(&apd.Decimal{Exponent: -clampScale(minSigDigits, dscale)})
+	}
 	if v < -maxDisplayScale-100 {
 		return decimalOf(&apd.Decimal{Exponent: -maxDisplayScale})
 	}
@@ -451,6 +457,9 @@ func powDecimal(_ *Context, a, b types.Datum) (types.Datum, error) {
 		e.SetInt64(n)
 		r.Coeff.Exp(&x.Coeff, &e, nil)
 		return decimalOf(types.RoundDecimal(r, scale))
+	}
+	if !yInt && v > transcendentalDigits {
+		return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "value overflows numeric format")
 	}
 	r, err := precise(int64(math.Abs(v))+int64(scale)+30, func(c *apd.Context, r *apd.Decimal) error {
 		_, err := c.Pow(r, ax, y)

@@ -203,6 +203,11 @@ func TestOuterAndQuantifiedColumns(t *testing.T) {
 	}
 	q := &Quantified{Arg: x, Array: &Const{types.Null, types.Int4Array}, LeftID: 7, ElemID: 8,
 		Op: &Compare{LT, &Column{ID: 7, T: types.Int4}, op(t, "+", &Column{ID: 8, T: types.Int4}, y)}}
+	k := *q
+	k.Arg, k.Array = intConst(1), &Const{types.NewArray(&types.Array{Elem: types.Int4, Elems: []types.Datum{types.NewInt(1)}}), types.Int4Array}
+	if Fold(&k) != Expr(&k) {
+		t.Error("a quantified operator over an outer column was folded")
+	}
 	var seen []ColumnID
 	Columns(q, func(id ColumnID) { seen = append(seen, id) })
 	if len(seen) != 2 || seen[0] != 1 || seen[1] != 2 {

@@ -286,6 +286,27 @@ func isOperatorName(name string) bool {
 
 func (f *formatter) call(e *Call) {
 	name := e.Func.Name
+	switch name {
+	case "current_date", "current_timestamp", "current_time", "localtime", "localtimestamp", "current_user", "session_user",
+		"user", "current_role", "current_catalog":
+		// The standard's functions without parentheses.
+		f.str(strings.ToUpper(name))
+		if len(e.Args) > 0 {
+			f.str("(")
+			f.list(e.Args, ", ")
+			f.str(")")
+		}
+		return
+	case "position":
+		if len(e.Args) == 2 {
+			f.str("position(")
+			f.atom(e.Args[0])
+			f.str(" IN ")
+			f.atom(e.Args[1])
+			f.str(")")
+			return
+		}
+	}
 	if !isOperatorName(name) {
 		f.str(name + "(")
 		f.list(e.Args, ", ")

@@ -356,7 +356,12 @@ func foldOne(ctx *Context, x Expr) Expr {
 			}
 		}
 	case *Quantified:
-		if !IsConst(e.Arg) || !IsConst(e.Array) {
+		if !IsConst(e.Arg) || !IsConst(e.Array) || VolatilityOf(e.Op) != Immutable {
+			return x
+		}
+		free := true
+		Columns(e, func(ColumnID) { free = false })
+		if !free {
 			return x
 		}
 	}
