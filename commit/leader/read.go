@@ -268,9 +268,15 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 		return &kv.ScanResponse{Rows: res.Rows, Resume: res.Resume}, nil
 
 	case *kv.RefreshRequest:
+		if err := q.mayRefresh(r.Key, r.From); err != nil {
+			return nil, err
+		}
 		return &kv.EmptyResponse{}, rd.CheckRefresh(r.Key, nil, r.From, q.readAt(), q.txn, q.noLocks)
 
 	case *kv.RefreshRangeRequest:
+		if err := q.mayRefresh(r.Start, r.From); err != nil {
+			return nil, err
+		}
 		return &kv.EmptyResponse{}, rd.CheckRefresh(r.Start, r.End, r.From, q.readAt(), q.txn, q.noLocks)
 
 	case *kv.QueryTxnRequest:
@@ -293,6 +299,14 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 			LiveBytes: s.LiveBytes, KeyCount: s.LiveCount}, nil
 	}
 	return nil, &kv.InternalError{Message: "leader: a read that is none"}
+}
+
+// mayRefresh refuses a refresh from below the garbage collection threshold: what was deleted since may be gone.
+func (q *request) mayRefresh(k keys.Key, from clock.Timestamp) error {
+	if t := q.p.r.GCThreshold(); from.Less(t) {
+		return &kv.RefreshFailedError{Key: k, Written: t}
+	}
+	return nil
 }
 
 // readPart is what a scan has read of its span.

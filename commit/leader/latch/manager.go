@@ -74,7 +74,11 @@ type Manager struct {
 	points  int
 	spans   *entry
 	waits   uint64
+	free    []*Guard // released, for reuse
 }
+
+// maxFree bounds the guards kept for reuse: about as many requests as run at once in one busy range.
+const maxFree = 32
 
 const minBuckets = 16
 
@@ -103,11 +107,21 @@ const conflictsInline = 8
 // Acquire takes all latches at once, and returns when no earlier acquisition conflicts with them. It returns the
 // context's error, holding nothing, if that ends first. Keys may not change while the guard is held.
 func (m *Manager) Acquire(ctx context.Context, latches []Latch) (*Guard, error) {
-	g := &Guard{}
-	if len(latches) <= inlineEntries {
-		g.entries = g.inline[:len(latches)]
+	var big []entry
+	if len(latches) > inlineEntries {
+		big = make([]entry, len(latches))
+	}
+	var buf [conflictsInline]chan struct{}
+	m.mu.Lock()
+	var g *Guard
+	if n := len(m.free); n > 0 {
+		g, m.free = m.free[n-1], m.free[:n-1]
+		g.ended = false
 	} else {
-		g.entries = make([]entry, len(latches))
+		g = &Guard{}
+	}
+	if g.entries = big; big == nil {
+		g.entries = g.inline[:len(latches)]
 	}
 	for i := range latches {
 		e := &g.entries[i]
@@ -116,8 +130,6 @@ func (m *Manager) Acquire(ctx context.Context, latches []Latch) (*Guard, error) 
 			e.hash = hashKey(e.Span.Start)
 		}
 	}
-	var buf [conflictsInline]chan struct{}
-	m.mu.Lock()
 	m.seq++
 	g.seq = m.seq
 	wait := buf[:0]
@@ -143,7 +155,7 @@ func (m *Manager) Acquire(ctx context.Context, latches []Latch) (*Guard, error) 
 	return g, nil
 }
 
-// Release gives the guard's latches back.
+// Release gives the guard's latches back. The guard may not be used any more.
 func (m *Manager) Release(g *Guard) {
 	m.mu.Lock()
 	if g.ended {
@@ -155,6 +167,10 @@ func (m *Manager) Release(g *Guard) {
 		m.remove(&g.entries[i])
 	}
 	done := g.done
+	if len(m.free) < maxFree && len(g.entries) <= inlineEntries {
+		*g = Guard{ended: true}
+		m.free = append(m.free, g)
+	}
 	m.mu.Unlock()
 	if done != nil {
 		close(done)

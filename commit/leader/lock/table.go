@@ -47,6 +47,7 @@ type holder struct {
 type entry struct {
 	key     keys.Key
 	holders []holder
+	inline  [1]holder // most keys have one
 	queue   []*waiter
 	readers []*waiter
 }
@@ -162,6 +163,7 @@ func (t *Table) getOrAdd(k keys.Key) *entry {
 		t.shrink()
 	}
 	e := &entry{key: append(keys.Key(nil), k...)}
+	e.holders = e.inline[:0]
 	t.entries.ReplaceOrInsert(e)
 	t.size.Store(int64(t.entries.Len()))
 	return e
