@@ -260,7 +260,7 @@ func (b *builder) alterTarget(n *tree.UnresolvedObjectName, ifExists bool) *cata
 		if p[1] != "" {
 			shown = p[1] + "." + shown
 		}
-		b.fail(sqlstate.UndefinedTable, n, "relation \"%s\" does not exist", shown)
+		b.fail(sqlstate.UndefinedTable, nil, "relation \"%s\" does not exist", shown)
 	}
 	if t != nil && t.Kind == catalog.KindVirtual {
 		b.fail(sqlstate.InsufficientPrivilege, nil, "permission denied: \"%s\" is a system catalog", t.Name)
@@ -322,7 +322,7 @@ func (b *builder) indexKeys(list tree.IndexElemList, has func(string) bool, t st
 			if t == "" {
 				b.fail(sqlstate.UndefinedColumn, e.Column, "column \"%s\" named in key does not exist", e.Column)
 			}
-			b.fail(sqlstate.UndefinedColumn, e.Column, "column \"%s\" does not exist", e.Column)
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" does not exist", e.Column)
 		}
 		for _, o := range out {
 			if o.Name == string(e.Column) && t == "" {

@@ -699,15 +699,18 @@ func (b *builder) caseExpr(c *exprContext, n *tree.CaseExpr) scalar.Expr {
 		}
 		results = append(results, b.expr(c, w.Val))
 	}
+	// The type is found from ELSE on, as PostgreSQL does: it matters to messages only.
+	first := 0
 	if n.Else != nil {
-		results = append(results, b.expr(c, n.Else))
+		results = append([]scalar.Expr{b.expr(c, n.Else)}, results...)
+		first = 1
 	}
-	results, k.T = b.common("CASE", results, n)
+	results, k.T = b.common("CASE", results, n.Whens[0].Val)
 	for i := range k.Whens {
-		k.Whens[i].Result = results[i]
+		k.Whens[i].Result = results[first+i]
 	}
 	if n.Else != nil {
-		k.Else = results[len(results)-1]
+		k.Else = results[0]
 	}
 	return k
 }

@@ -494,7 +494,7 @@ func (b *builder) merge(j *opt.Join, using []string, l, r *scope, s *scope) {
 			found = c
 		}
 		if found == nil {
-			b.fail(sqlstate.UndefinedColumn, name, "column \"%s\" specified in USING clause does not exist in %s table", name, which)
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" specified in USING clause does not exist in %s table", name, which)
 		}
 		return found
 	}

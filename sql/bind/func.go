@@ -92,7 +92,7 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		return b.aggregate(c, n, name)
 	}
 	if _, ok := windowFunction(name); ok && !b.Registry.IsFunction(name) {
-		b.fail(sqlstate.WindowingError, n, "window function %s requires an OVER clause", name)
+		b.fail(sqlstate.WrongObjectType, n, "window function %s requires an OVER clause", name)
 	}
 	if n.Type == tree.DistinctFuncType {
 		b.fail(sqlstate.WrongObjectType, n, "DISTINCT specified, but %s is not an aggregate function", name)

@@ -540,7 +540,7 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 	set := func(n tree.Name, x scalar.Expr, at tree.Expr) {
 		o := b.columnTarget(t, n, c.scope)
 		if seen[o] {
-			b.fail(sqlstate.SyntaxError, n, "multiple assignments to same column \"%s\"", n)
+			b.fail(sqlstate.SyntaxError, nil, "multiple assignments to same column \"%s\"", n)
 		}
 		seen[o] = true
 		col := &t.Columns[o]

@@ -166,7 +166,11 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	}
 	if len(groups) > 0 || having != nil || len(lv.aggs) > 0 {
 		for _, l := range stmt.Locking {
-			b.fail(sqlstate.FeatureNotSupported, nil, "%s is not allowed with GROUP BY clause", l.Strength)
+			what := "GROUP BY clause"
+			if len(groups) == 0 {
+				what = "aggregate functions"
+			}
+			b.fail(sqlstate.FeatureNotSupported, nil, "%s is not allowed with %s", l.Strength, what)
 		}
 		rel = b.group(rel, sc, groups, items, &having, len(n.GroupBy) == 0)
 	}
@@ -287,7 +291,7 @@ func (b *builder) selectExpr(c *exprContext, e *tree.SelectExpr, items []item, c
 func (b *builder) star(sc *scope, n *tree.UnresolvedName, items []item, e *tree.SelectExpr) []item {
 	if n == nil {
 		if len(sc.rels) == 0 && len(sc.cols) == 0 {
-			b.fail(sqlstate.SyntaxError, nil, "SELECT * with no tables specified is not valid")
+			b.fail(sqlstate.SyntaxError, e.Expr, "SELECT * with no tables specified is not valid")
 		}
 		for i := range sc.cols {
 			if c := &sc.cols[i]; !c.hidden && !c.qualified {
@@ -407,8 +411,6 @@ func figureName(e tree.Expr) (string, int) {
 		if n.Row {
 			return "row", 2
 		}
-	case *tree.DBool:
-		return "bool", 1
 	case *tree.Subquery:
 		if n.Exists {
 			return "exists", 2
@@ -747,10 +749,13 @@ func (r *regrouper) allowed(id opt.ColumnID, at tree.Expr) {
 			}
 		}
 		if e.Position == 0 {
-			if at != nil {
-				e.Position = r.b.pos(at)
+			switch u := at.(type) {
+			case tree.UnqualifiedStar:
+				e.Position = r.b.pos(u)
+			case *tree.UnresolvedName:
+				e.Position = r.b.pos(u)
 			}
-			if u, ok := at.(*tree.UnresolvedName); !ok || u.Star || e.Position == 0 {
+			if e.Position == 0 {
 				e.Position = r.b.stmt.FindWord(c.name, 0)
 			}
 		}
