@@ -84,8 +84,7 @@ func (c *Coordinator) StartCommit(onePhase bool) {
 		s.stage = stageEnd
 	case onePhase:
 		s.stage = stageOnePhase
-		c.txn.Anchor = s.writes[0].Span().Start // CO5
-		c.snap = nil
+		c.anchor(c.first)
 	case c.o.ParallelCommit && s.trigger == nil && !hasRanges && len(s.writes) <= maxInFlight && size <= chunkBytes:
 		s.stage = stageParallel
 		c.noteWrites(s.writes)
@@ -125,6 +124,7 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	case stageOnePhase:
 		e := c.endTxn()
 		e.OnePhase = true
+		e.Anchor = s.writes[0].Span().Start // CO5
 		b.Requests = append(s.writes, e)
 	case stageParallel:
 		e := c.endTxn()

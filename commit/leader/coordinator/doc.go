@@ -18,8 +18,10 @@
 //	CO3 (I3) A commit is sent only with the write timestamp equal to the read timestamp.
 //	CO4 (I2) After the answer to a commit was lost, the coordinator says so (kv.AmbiguousError) and sends nothing
 //	    more for the transaction.
-//	CO5 A transaction is anchored at its first locked or written key until it lays intents; before that, nothing
-//	    anywhere depends on its record, so a one-phase commit may take another anchor: the range it writes.
+//	CO5 A transaction is anchored at its first locked or written key; until it has laid intents or sent a
+//	    heartbeat, nothing anywhere depends on its record. So the EndTxn of a one-phase commit goes to the range
+//	    that is written, whatever the anchor is. The transaction itself keeps its anchor, because those who wait
+//	    for its locks look for it, and for deadlocks, there.
 //
 // # A read
 //
