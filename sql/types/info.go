@@ -280,9 +280,7 @@ func FromOID(oid uint32) (*T, bool) {
 // "timestamp(3) with time zone", "numeric(10,2)[]", "_text".
 func FromName(name string) (*T, bool) {
 	n := strings.Join(strings.Fields(strings.ToLower(name)), " ")
-	if strings.HasPrefix(n, "pg_catalog.") {
-		n = n[len("pg_catalog."):]
-	}
+	n = strings.TrimPrefix(n, "pg_catalog.")
 	if strings.HasSuffix(n, "[]") {
 		elem, ok := FromName(strings.TrimSpace(strings.TrimSuffix(n, "[]")))
 		if !ok {

@@ -192,7 +192,6 @@ func (v *intervalSum) words(s string) bool {
 			neg, signed = s[0] == '-', true
 			s = strings.TrimLeft(s[1:], " ")
 		}
-		_ = signed
 		if s == "" || !isDigit(s[0]) && s[0] != '.' {
 			return false
 		}

@@ -407,8 +407,7 @@ func appendDecimalBinary(buf []byte, d *apd.Decimal) []byte {
 		digits = append(digits, '0')
 		exp--
 	}
-	// The point is len(digits)+exp digits in; align groups of four on it.
-	intDigits := len(digits) + exp
+	// Align groups of four on the decimal point.
 	for (-exp)%4 != 0 {
 		digits = append(digits, '0')
 		exp--
@@ -416,7 +415,6 @@ func appendDecimalBinary(buf []byte, d *apd.Decimal) []byte {
 	groups := (len(digits) + 3) / 4
 	lead := len(digits) - (groups-1)*4
 	weight := groups - 1 + exp/4
-	_ = intDigits
 	get := func(i int) uint16 {
 		from, to := 0, lead
 		if i > 0 {
