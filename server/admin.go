@@ -163,4 +163,3 @@ func (a *Admin) SetPassword(ctx context.Context, user, password string) error {
 	_, err = a.call(ctx, methodPassword, req)
 	return err
 }
-

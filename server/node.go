@@ -154,7 +154,9 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 	store, err := rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{
-			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant { return leader.New(&n.leader, r, handoff) },
+			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant {
+				return leader.New(&n.leader, r, handoff)
+			},
 		},
 		DB: internalDB{n.db}, Cluster: n.cluster, Zone: zones{zone}, OnFatal: n.fail,
 	})

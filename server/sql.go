@@ -2,22 +2,270 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"meridian/console"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/job"
+	"meridian/sql/pgwire"
+	"meridian/sql/scalar"
+	"meridian/sql/schemachange"
+	"meridian/sql/session"
+	"meridian/sql/virtual"
+	"meridian/transport"
 )
 
-// sqlLayer is the node's SQL side.
-type sqlLayer struct{}
+// methodCatalog carries changes of the catalogue to the other nodes.
+const methodCatalog = "sql.catalog"
 
-func (s *sqlLayer) addr() string              { return "" }
-func (s *sqlLayer) close()                    {}
-func (s *sqlLayer) drain(ctx context.Context) {}
-func (n *Node) listenSQL() error              { return nil }
-func (n *Node) startSQL(ctx context.Context, id identity) error {
+// sqlLayer is the node's SQL side. Its parts exist once the node belongs to a cluster; the listener before, so that a
+// taken address is known at the start.
+type sqlLayer struct {
+	listener net.Listener
+	parts    atomic.Pointer[sqlParts]
+}
+
+type sqlParts struct {
+	leases   *lease.Manager
+	sessions *session.Server
+	wire     *pgwire.Server
+}
+
+func (s *sqlLayer) addr() string {
+	if s.listener == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
+func (n *Node) listenSQL() (err error) {
+	if n.sql.listener, err = n.o.ClientNetwork.Listen(n.o.SQLAddr); err != nil {
+		return &ListenError{"SQL", n.o.SQLAddr, err}
+	}
 	return nil
 }
-func (n *Node) setPassword(ctx context.Context, user, password string) error { return nil }
-func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(name, help string, v float64)) {
+
+// startSQL makes the SQL layer and accepts clients.
+func (n *Node) startSQL(ctx context.Context, id identity) error {
+	computed := virtual.NewCatalog()
+	leases := lease.New(lease.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Relations: computed, Notifier: broadcaster{n}})
+	n.transport.Handle(methodCatalog, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
+		return nil, leases.HandleChange(ctx, req)
+	})
+	if err := n.openCatalog(ctx, id, leases); err != nil {
+		return err
+	}
+	registry := scalar.Builtins()
+	seqs := lease.NewSequences(n.db)
+	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
+	schema := schemachange.New(schemachange.Options{DB: n.db, Clock: n.clock, Host: n.host, Leases: leases, Jobs: jobs, Sequences: seqs,
+		Registry: registry, Verifier: n.newVerifier})
+	facts := &clusterFacts{n: n}
+	provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: leases, Sequences: seqs, Jobs: jobs,
+		Cluster: facts, NodeID: n.NodeID, Version: n.o.Version})
+	sessions := session.NewServer(session.Services{
+		Host: n.host, Clock: n.clock, DB: n.db, NodeID: n.NodeID, Catalog: leases, Schema: schema, Virtual: provider, Seqs: seqs, Jobs: jobs,
+		Ranges: ranges{n}, Registry: registry, Insecure: n.o.Insecure, MemoryPerStatement: n.o.StatementBytes,
+		Analyze: func(ctx context.Context, t *catalog.Table) error { return schema.Analyze(ctx, t) },
+	})
+	facts.sessions = sessions
+	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure})
+	jobs.Start()
+	n.sql.parts.Store(&sqlParts{leases, sessions, wire})
+	n.host.Group.Go(func(context.Context) {
+		if err := wire.Serve(n.sql.listener); err != nil {
+			n.fail(err)
+		}
+	})
+	return nil
 }
 
-func (s *sqlLayer) counters() console.SQL { return console.SQL{} }
+// openCatalog reads the catalogue, for as long as that fails: the ranges may not be there yet. The first node of a
+// cluster writes it.
+func (n *Node) openCatalog(ctx context.Context, id identity, leases *lease.Manager) error {
+	warned := false
+	for {
+		err := error(nil)
+		if id.node == 1 {
+			err = lease.Bootstrap(ctx, n.db, lease.BootstrapOptions{PrimaryRegion: n.o.Locality.Region()})
+		}
+		if err == nil {
+			err = leases.Start(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !warned {
+			warned = true
+			n.host.Log.Warn("the catalogue can't be read yet", "error", err)
+		}
+		if n.host.Clock.Sleep(ctx, 100*time.Millisecond) != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// broadcaster implements lease.Notifier over transport.
+type broadcaster struct{ n *Node }
+
+// Broadcast implements lease.Notifier.
+func (b broadcaster) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID)) {
+	var all sync.WaitGroup
+	for _, e := range b.n.cluster.Nodes() {
+		if e.Node == b.n.NodeID() || !b.n.cluster.Live(e.Node) {
+			continue
+		}
+		all.Add(1)
+		ok := b.n.host.Group.Go(func(context.Context) {
+			defer all.Done()
+			if _, err := b.n.transport.CallClass(ctx, transport.ClassSystem, e.Node, methodCatalog, payload); err == nil {
+				done(e.Node)
+			}
+		})
+		if !ok {
+			all.Done()
+		}
+	}
+	all.Wait()
+}
+
+// newVerifier makes a SCRAM verifier with salt from the node's dice.
+func (n *Node) newVerifier(password string) (string, error) {
+	var salt [16]byte
+	n.host.Dice.Read(salt[:])
+	return pgwire.NewVerifier(password, salt[:])
+}
+
+// setPassword makes a user who may log in, or gives one a new password.
+func (n *Node) setPassword(ctx context.Context, user, password string) error {
+	p := n.sql.parts.Load()
+	if p == nil {
+		return fmt.Errorf("the node belongs to no cluster yet")
+	}
+	verifier, err := n.newVerifier(password)
+	if err != nil {
+		return err
+	}
+	quoted := `"` + strings.ReplaceAll(user, `"`, `""`) + `"`
+	u, err := p.leases.User(ctx, user)
+	if err != nil {
+		return err
+	}
+	verb := "ALTER USER "
+	if u == nil {
+		verb = "CREATE USER "
+	}
+	return p.sessions.Run(ctx, "root", "defaultdb", verb+quoted+" WITH PASSWORD '"+verifier+"'")
+}
+
+func (s *sqlLayer) close() {
+	if p := s.parts.Load(); p != nil {
+		p.wire.Close()
+		// Others' schema changes need not wait for this node.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		p.leases.Resign(ctx)
+		cancel()
+	}
+	if s.listener != nil {
+		s.listener.Close()
+	}
+}
+
+func (s *sqlLayer) drain(ctx context.Context) {
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	if p := s.parts.Load(); p != nil {
+		p.wire.Drain(ctx)
+	}
+}
+
+func (s *sqlLayer) counters() console.SQL {
+	p := s.parts.Load()
+	if p == nil {
+		return console.SQL{}
+	}
+	m := p.sessions.Metrics()
+	return console.SQL{Connections: p.wire.Metrics().Connections.Load(), Selects: m.Selects.Load(), Inserts: m.Inserts.Load(),
+		Updates: m.Updates.Load(), Deletes: m.Deletes.Load(), Other: m.Other.Load(), Errors: m.Errors.Load(), Retries: m.Retries.Load()}
+}
+
+func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(name, help string, v float64)) {
+	p := s.parts.Load()
+	if p == nil {
+		return
+	}
+	w, m := p.wire.Metrics(), p.sessions.Metrics()
+	gauge("sql_connections", "Open client connections.", float64(w.Connections.Load()))
+	counter("sql_connections_opened", "Client connections accepted.", w.ConnectionsTotal.Load())
+	counter("sql_bytes_in", "Bytes received from clients.", w.BytesIn.Load())
+	counter("sql_bytes_out", "Bytes sent to clients.", w.BytesOut.Load())
+	counter("sql_selects", "SELECT statements.", m.Selects.Load())
+	counter("sql_inserts", "INSERT statements.", m.Inserts.Load())
+	counter("sql_updates", "UPDATE statements.", m.Updates.Load())
+	counter("sql_deletes", "DELETE statements.", m.Deletes.Load())
+	counter("sql_other", "Other statements.", m.Other.Load())
+	counter("sql_errors", "Statements that failed.", m.Errors.Load())
+	counter("sql_retries", "Transactions run again without the client knowing.", m.Retries.Load())
+	counter("sql_client_retries", "Conflicts that clients were told of (40001, 40P01).", m.ClientRetries.Load())
+	counter("txn_commits", "Transactions committed.", m.TxnCommits.Load())
+	counter("txn_rollbacks", "Transactions rolled back.", m.TxnRollbacks.Load())
+	counter("plan_cache_hits", "Statements whose plan was there.", m.PlanHits.Load())
+	counter("plan_cache_misses", "Statements that had to be planned.", m.PlanMisses.Load())
+}
+
+// clusterFacts implements virtual.Cluster.
+type clusterFacts struct {
+	n        *Node
+	sessions *session.Server
+}
+
+// Activity implements virtual.Cluster.
+func (f *clusterFacts) Activity() []virtual.Activity { return f.sessions.Activity() }
+
+// Statements implements virtual.Cluster.
+func (f *clusterFacts) Statements() map[string]int64 {
+	m := f.sessions.Metrics()
+	return map[string]int64{"SELECT": m.Selects.Load(), "INSERT": m.Inserts.Load(), "UPDATE": m.Updates.Load(), "DELETE": m.Deletes.Load(),
+		"other": m.Other.Load(), "errors": m.Errors.Load(), "retries": m.Retries.Load(), "client retries": m.ClientRetries.Load()}
+}
+
+// Nodes implements virtual.Cluster.
+func (f *clusterFacts) Nodes(context.Context) ([]virtual.NodeRow, error) {
+	offsets := map[kv.NodeID]time.Duration{}
+	for _, o := range f.n.cluster.Offsets() {
+		offsets[o.Node] = o.Offset
+	}
+	var out []virtual.NodeRow
+	for _, e := range f.n.cluster.Nodes() {
+		r, _ := f.n.cluster.Record(e.Node)
+		out = append(out, virtual.NodeRow{ID: e.Node, Address: e.Addr, SQL: e.SQLAddr, HTTP: e.HTTPAddr, Locality: e.Locality.String(),
+			Region: e.Locality.Region(), Zone: e.Locality.Zone(), Version: e.Build, Incarnation: int64(r.Incarnation), Live: f.n.cluster.Live(e.Node),
+			Draining: e.Draining, Started: e.StartedAt, Ranges: int64(e.Capacity.Ranges), Leases: int64(e.Capacity.Leases), ClockOffset: offsets[e.Node]})
+	}
+	return out, nil
+}
+
+// Ranges implements virtual.Cluster.
+func (f *clusterFacts) Ranges(ctx context.Context, start, end []byte) ([]virtual.RangeRow, error) {
+	rows, err := ranges{f.n}.Ranges(ctx, start, end)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]virtual.RangeRow, len(rows))
+	for i, r := range rows {
+		out[i] = virtual.RangeRow{ID: r.ID, Start: r.Start, End: r.End, Leaseholder: r.Leaseholder, Region: ranges{f.n}.Region(r.Leaseholder),
+			Replicas: r.Replicas, Bytes: r.Bytes}
+	}
+	return out, nil
+}

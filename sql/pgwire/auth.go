@@ -153,3 +153,17 @@ func ParseVerifier(s string) (scram.StoredCredentials, error) {
 		KeyFactors: scram.KeyFactors{Salt: string(raw[0]), Iters: n}, StoredKey: raw[1], ServerKey: raw[2],
 	}, nil
 }
+
+// NewVerifier makes the stored form of a password, as PostgreSQL stores it.
+func NewVerifier(password string, salt []byte) (string, error) {
+	client, err := scram.SHA256.NewClient("", password, "")
+	if err != nil {
+		return "", err
+	}
+	c, err := client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: string(salt), Iters: scramIterations})
+	if err != nil {
+		return "", err
+	}
+	enc := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("%s$%d:%s$%s:%s", scramName, scramIterations, enc(salt), enc(c.StoredKey), enc(c.ServerKey)), nil
+}

@@ -49,5 +49,5 @@ func splitKey(t *catalog.Table, i *catalog.Index, values types.Row) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return x.AppendPrefix(x.Prefix(), values)
+	return x.AppendPrefix(nil, values)
 }

@@ -8,6 +8,7 @@ import (
 	"meridian/sql/exec"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
+	"meridian/sql/schemachange"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -141,7 +142,7 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	}
 	view := s.view()
 	_ = view
-	tag, handled, err := s.srv.Schema.Execute(ctx, &Definition{
+	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
 		Stmt: p.bound, Txn: s.tx, Catalog: s.cat, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
 		Notice: s.out.Notice,
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {

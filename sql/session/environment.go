@@ -9,6 +9,7 @@ import (
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
+	"meridian/sql/virtual"
 )
 
 // environment is the session as scalar functions see it.
@@ -183,7 +184,7 @@ func (e *environment) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // functions are those of the catalogue, over the session's present view.
-func (e *environment) functions() CatalogFunctions {
+func (e *environment) functions() *virtual.Functions {
 	return e.s.srv.Virtual.Functions(e.s.srv.Host.Group.Context(), e.s.view())
 }
 
@@ -225,16 +226,11 @@ func (s *Session) Superuser() bool  { return s.superuser }
 func (s *Session) Info() Info       { return s.info() }
 func (s *Session) Server() *Server  { return s.srv }
 
-// Setting is a setting's value, for virtual relations.
-func (s *Session) Setting(name string) string { return s.setting(name) }
-
-// SettingNames lists all settings.
-func SettingNames() []string {
-	out := make([]string, len(settings))
+// Settings calls f for each setting.
+func (s *Session) Settings(f func(name, value, about string)) {
 	for i := range settings {
-		out[i] = settings[i].name
+		f(displayName(settings[i].name), s.setting(settings[i].name), settings[i].about)
 	}
-	return out
 }
 
 // PreparedNames lists the session's prepared statements and their texts.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"meridian/sql/sqlstate"
+	"meridian/sql/virtual"
 )
 
 // Metrics count what sessions did.
@@ -142,12 +143,7 @@ func (s *Server) cancelByPID(pid int32, terminate bool) bool {
 }
 
 // Activity is one session as pg_stat_activity shows it.
-type Activity struct {
-	PID                            int32
-	User, Database, Application    string
-	Remote, State, Query           string
-	Opened, QueryStart, StateSince time.Time
-}
+type Activity = virtual.Activity
 
 // Activity lists the open sessions.
 func (s *Server) Activity() []Activity {

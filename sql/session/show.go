@@ -35,13 +35,7 @@ func (s *Session) show(ctx context.Context, c *bind.Show, w *rowWriter) error {
 			return sqlstate.New(sqlstate.UndefinedTable, "no such relation")
 		}
 		s.ensureTxn()
-		def, ok := s.srv.Virtual.(interface {
-			CreateStatement(ctx context.Context, f CatalogFunctions, id uint32) (string, error)
-		})
-		if !ok {
-			return sqlstate.New(sqlstate.FeatureNotSupported, "SHOW CREATE is not supported")
-		}
-		sql, err := def.CreateStatement(ctx, s.env.functions(), uint32(c.Table.ID))
+		sql, err := s.srv.Virtual.CreateStatement(ctx, s.env.functions(), uint32(c.Table.ID))
 		if err != nil {
 			return err
 		}
