@@ -20,6 +20,8 @@ type Backfill struct {
 	iw    *indexWriter
 	all   *rowDecoder
 	src   *indexCodec
+	// ident are the ordinals by which an entry of the index tells whose it is.
+	ident []int
 	eval  *scalar.Context
 }
 
@@ -37,7 +39,11 @@ func NewBackfill(ctx context.Context, t *catalog.Table, index *catalog.Index, o 
 	if f.iw.keyed, err = newRowDecoder(t, index, keyOrdinals(t, index)); err != nil {
 		return nil, err
 	}
-	if f.iw.pk, err = newRowDecoder(t, index, keyOrdinals(t, t.Primary())); err != nil {
+	f.ident = keyOrdinals(t, t.Primary())
+	if index.Suffix != nil && !index.Primary {
+		f.ident = ordinals(t, index.Suffix)
+	}
+	if f.iw.pk, err = newRowDecoder(t, index, f.ident); err != nil {
 		return nil, err
 	}
 	if index.Predicate != "" {
@@ -73,7 +79,7 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 	type entry struct {
 		key   keys.Key
 		value []byte
-		pk    keys.Key
+		ident types.Row
 	}
 	var unique []entry
 	row := make(types.Row, len(f.table.Columns))
@@ -105,7 +111,7 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 			return nil, 0, f.duplicate(k, v)
 		}
 		local[string(k)] = len(unique)
-		unique = append(unique, entry{k, v, page[i].Key})
+		unique = append(unique, entry{k, v, pick(row, f.ident)})
 	}
 	if len(unique) > 0 {
 		ks := make([]keys.Key, len(unique))
@@ -116,7 +122,7 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 		if err != nil {
 			return nil, 0, err
 		}
-		pk := make(types.Row, len(f.table.Primary().Columns))
+		ident := make(types.Row, len(f.ident))
 		for i, v := range vs {
 			u := unique[i]
 			if v == nil {
@@ -124,15 +130,13 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 				continue
 			}
 			// A concurrent write has made the entry already, unless it is another row's.
-			if err := f.iw.pk.decode(u.key, v, pk); err != nil {
+			if err := f.iw.pk.decode(u.key, v, ident); err != nil {
 				return nil, 0, err
 			}
-			k, err := f.src.appendPrefix(nil, pk)
-			if err != nil {
-				return nil, 0, err
-			}
-			if !bytes.Equal(k, u.pk) {
-				return nil, 0, f.duplicate(u.key, v)
+			for i, ord := range f.ident {
+				if f.table.Columns[ord].Type.Compare(ident[i], u.ident[i]) != 0 {
+					return nil, 0, f.duplicate(u.key, v)
+				}
 			}
 			if !bytes.Equal(v, u.value) {
 				batch.Put(u.key, u.value)

@@ -97,3 +97,32 @@ func BenchmarkHashJoin(b *testing.B) {
 	n.Cols = joinCols(opt.InnerJoin, ln, rn)
 	benchmark(b, f, f.program(n), nil)
 }
+
+// COPY of rows into a table with a primary key and one index.
+func BenchmarkCopy(b *testing.B) {
+	f := newFixture(b)
+	tab := f.table(100, "t", "kabV", 1)
+	in := &opt.ValuesNode{}
+	var es []scalar.Expr
+	for i := range tab.Columns {
+		in.Cols = append(in.Cols, f.col(tab.Columns[i].Type))
+		es = append(es, &scalar.Placeholder{Index: i, T: tab.Columns[i].Type})
+	}
+	in.Rows = [][]scalar.Expr{es}
+	p := f.program(&opt.InsertNode{Input: in, Stmt: &opt.Insert{Table: tab, Source: in.Cols, New: f.cols(tab)}})
+	w, err := NewCopyWriter(p, &Env{Txn: sinkKV{f.kv}, Scalar: &scalar.Context{Context: b.Context()}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	b.ReportAllocs()
+	values := row(0, 1, 2, "                                                                    ")
+	k := int64(0)
+	for b.Loop() {
+		k++
+		values[0] = types.NewInt(k)
+		if err := w.Add(b.Context(), values); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

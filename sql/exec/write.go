@@ -98,6 +98,9 @@ func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
 		for _, o := range pkOrdinals {
 			iw.uses[o] = true
 		}
+		for _, id := range idx.Suffix {
+			iw.uses[t.Ordinal(id)] = true
+		}
 		for _, id := range idx.Stored {
 			iw.uses[t.Ordinal(id)] = true
 		}
