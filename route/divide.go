@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -157,13 +158,16 @@ func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 	return nil, false
 }
 
-// sendParts sends all parts, the caller's goroutine being one of those that do it.
+// sendParts sends all parts, the caller's goroutine being one of those that do it. A part that fails for good ends
+// the others: one of them may be waiting for a lock, and its holder for what this transaction holds.
 func (s *Sender) sendParts(ctx context.Context, parts []*part) {
-	one := func(p *part) { p.r, p.err = s.send(ctx, &p.batch, &p.st) }
 	if len(parts) == 1 {
-		one(parts[0])
+		p := parts[0]
+		p.r, p.err = s.send(ctx, &p.batch, &p.st)
 		return
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var next atomic.Int64
 	work := func() {
 		for {
@@ -171,7 +175,10 @@ func (s *Sender) sendParts(ctx context.Context, parts []*part) {
 			if i >= len(parts) {
 				return
 			}
-			one(parts[i])
+			p := parts[i]
+			if p.r, p.err = s.send(ctx, &p.batch, &p.st); rank(p.err) > rankRetry {
+				cancel()
+			}
 		}
 	}
 	var wg sync.WaitGroup
@@ -234,19 +241,33 @@ func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
 	}
 }
 
-// rank orders errors by how much they say about the batch as a whole.
+// Ranks of errors by how much they say about the batch as a whole. An ambiguous part says least: if any other part
+// definitely failed, a staging commit is not one, whatever became of the ambiguous part. A part whose context ended
+// may owe that to another part's error.
+const (
+	rankNone = iota
+	rankAmbiguous
+	rankContext
+	rankRetry // goes away when the transaction moves
+	rankFailed
+	rankEnded
+)
+
 func rank(err error) int {
-	switch err.(type) {
+	switch root(err).(type) {
 	case nil:
-		return 0
-	case *kv.WriteTooOldError, *kv.UncertaintyError, *kv.TxnRetryError:
-		return 1 // goes away when the transaction moves
+		return rankNone
 	case *kv.AmbiguousError:
-		return 4
-	case *kv.TxnAbortedError:
-		return 3
+		return rankAmbiguous
+	case *kv.WriteTooOldError, *kv.UncertaintyError, *kv.TxnRetryError:
+		return rankRetry
+	case *kv.TxnAbortedError, *kv.DeadlockError:
+		return rankEnded
 	}
-	return 2
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return rankContext
+	}
+	return rankFailed
 }
 
 func worse(a, b error) error {

@@ -699,7 +699,12 @@ func (t *Txn) Restart(ctx context.Context) error {
 	if t.c.Txn().ID != old {
 		t.db.beats.remove(&t.beat)
 		t.beat.reset()
-		t.db.cleanup(abandoned)
+		if abandoned != nil && abandoned.End {
+			// The new attempt is likely to meet the old one's intents.
+			t.db.clean(ctx, abandoned)
+		} else {
+			t.db.cleanup(abandoned)
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/server"
@@ -19,12 +20,22 @@ import (
 	"meridian/txn"
 )
 
+type node struct {
+	*server.Node
+	h *host.Host
+}
+
+// parallel is a gateway of its own that commits in parallel.
+func (n *node) parallel() *txn.DB {
+	return txn.NewDB(txn.Options{Sender: n.Router(), Clock: n.DB().Clock(), Host: n.h, NodeID: n.NodeID, ParallelCommit: true})
+}
+
 // nodes starts real nodes on simulated machines, in virtual time.
-func nodes(t *testing.T, n int, seed uint64) []*server.Node {
+func nodes(t *testing.T, n int, seed uint64) []*node {
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: seed})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var out []*server.Node
+	var out []*node
 	for i := range n {
 		name := fmt.Sprintf("n%d", i+1)
 		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: name, Network: net, Seed: seed, Log: testLog()})
@@ -43,7 +54,7 @@ func nodes(t *testing.T, n int, seed uint64) []*server.Node {
 				t.Fatal(err)
 			}
 		}
-		out = append(out, s)
+		out = append(out, &node{s, h})
 	}
 	for _, s := range out {
 		if err := s.WaitReady(ctx); err != nil {
@@ -65,21 +76,23 @@ func userKey(s string) keys.Key { return append(keys.TableKey(uint32(500)), s...
 // TestBankOnNodes is TestBank on one and on three real nodes, with ranges that split meanwhile.
 func TestBankOnNodes(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ns := nodes(t, n, 1)
-				defer func() {
-					for _, s := range ns {
-						s.Stop()
-					}
-				}()
-				nodeBank(t, ns)
+		for _, parallel := range []bool{false, true} {
+			t.Run(fmt.Sprintf("nodes=%d,parallel=%v", n, parallel), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ns := nodes(t, n, 1)
+					defer func() {
+						for _, s := range ns {
+							s.Stop()
+						}
+					}()
+					nodeBank(t, ns, parallel)
+				})
 			})
-		})
+		}
 	}
 }
 
-func nodeBank(t *testing.T, ns []*server.Node) {
+func nodeBank(t *testing.T, ns []*node, parallel bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	key := func(i int) keys.Key { return userKey(fmt.Sprintf("acc%02d", i)) }
@@ -111,6 +124,9 @@ func nodeBank(t *testing.T, ns []*server.Node) {
 	var wg sync.WaitGroup
 	for worker := range 6 {
 		db := ns[worker%len(ns)].DB()
+		if parallel {
+			db = ns[worker%len(ns)].parallel()
+		}
 		wg.Add(1)
 		go func() {
 			defer wg.Done()

@@ -509,7 +509,9 @@ func (c *Coordinator) Restart(id kv.TxnID, now clock.Timestamp, record bool) (ab
 	c.reads.reset()
 	c.moves, c.first = 0, nil
 	c.commit = commitState{}
-	fresh := c.fresh
+	// Intents of an attempt that is over would keep others waiting for a transaction that goes on; an aborted
+	// identity lets them pass at once.
+	fresh := c.fresh || c.sent
 	c.broken, c.fresh = nil, false
 	at := now.Forward(c.txn.WriteTimestamp)
 	attempt := c.txn.Attempt + 1
@@ -525,7 +527,6 @@ func (c *Coordinator) Restart(id kv.TxnID, now clock.Timestamp, record bool) (ab
 		return abandoned
 	}
 	c.txn.Attempt = attempt
-	c.txn.IgnoredSeqs = nil
 	c.txn.ReadTimestamp, c.txn.WriteTimestamp = at, at
 	c.txn.UncertaintyLimit = c.txn.UncertaintyLimit.Forward(at)
 	c.seq, c.readSeq, c.sentSeq = 1, 1, 0
