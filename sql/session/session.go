@@ -42,6 +42,7 @@ type Session struct {
 	params     parameters
 	location   *time.Location
 	env        environment
+	announced  bool // Reported was called: changes are told from then on
 	terminated atomic.Bool
 	timedOut   atomic.Bool
 
@@ -91,6 +92,7 @@ type Parameter struct{ Name, Value string }
 
 // Reported lists the settings that a client is told at the start.
 func (s *Session) Reported() []Parameter {
+	s.announced = true
 	var out []Parameter
 	for i := range settings {
 		if settings[i].reported {
@@ -221,7 +223,7 @@ func (s *Session) settingChanged(name string) {
 	case "search_path":
 		s.viewCache = nil
 	}
-	if d := findSetting(name); d != nil && d.reported && s.out != nil && s.opened != (time.Time{}) {
+	if d := findSetting(name); d != nil && d.reported && s.out != nil && s.announced {
 		s.out.Parameter(displayName(name), s.setting(name))
 	}
 }
