@@ -66,6 +66,8 @@ type builder struct {
 	tableNames map[*tree.TableName]*catalog.Table
 	expandStar bool
 	viewDepth  int
+	// rowFields are the columns behind row values that set-returning functions made, for (row).field.
+	rowFields map[*scalar.RowCtor][]column
 }
 
 type scanRef struct {

@@ -769,6 +769,26 @@ func (b *builder) fieldAccess(c *exprContext, n *tree.ColumnAccessExpr) scalar.E
 			b.fail(sqlstate.UndefinedColumn, f, "column \"%s\" not found in data type record", n.ColName)
 		}
 	}
+	if u, ok := unparen(n.Expr).(*tree.UnresolvedName); ok && u.NumParts < 3 && !u.Star {
+		// A column that is a row, of a derived table.
+		for s := c.scope; s != nil; s = s.parent {
+			for i := range s.cols {
+				col := &s.cols[i]
+				if col.fields == nil || col.name != u.Parts[0] || u.NumParts == 2 && (col.rel == nil || col.rel.alias != u.Parts[1]) {
+					continue
+				}
+				for j := range col.fields {
+					if f := &col.fields[j]; f.name == string(n.ColName) {
+						if s.level != c.scope.level {
+							b.crossColumn(c.scope.level, s.level, f)
+						}
+						return f.ref()
+					}
+				}
+				b.fail(sqlstate.UndefinedColumn, u, "column \"%s\" not found in data type record", n.ColName)
+			}
+		}
+	}
 	if u, ok := unparen(n.Expr).(*tree.UnresolvedName); ok && u.NumParts < 4 && !u.Star {
 		q := &tree.UnresolvedName{NumParts: u.NumParts + 1}
 		q.Parts[0] = string(n.ColName)
@@ -821,15 +841,24 @@ func (b *builder) inList(arg scalar.Expr, items []scalar.Expr, negate bool, at a
 		return &scalar.In{Arg: all[0], List: all[1:], Negate: negate}
 	}
 	// Keep the left side as it is if every item can meet it there: then an index can serve.
-	direct := true
+	direct, uniform := true, true
 	rts := make([]*types.T, len(items))
+	var first *types.T
 	for i, it := range items {
 		lt, rt, err := b.Registry.ResolveCompare(scalar.EQ, arg.Type(), it.Type())
 		if err != nil {
 			raise(b.locate(err, at))
 		}
 		direct = direct && lt.Same(arg.Type())
+		if first == nil {
+			first = lt
+		}
+		uniform = uniform && lt.Same(first)
 		rts[i] = rt
+	}
+	if !direct && uniform && first != nil {
+		arg = b.coerce(arg, first, types.CastImplicit, at)
+		direct = true
 	}
 	if direct {
 		for i, it := range items {

@@ -118,23 +118,40 @@ func newBinder(v *fakeView) *Binder {
 	return &Binder{View: v, Registry: scalar.Builtins(), Location: time.UTC}
 }
 
-func TestPsqlCorpus(t *testing.T) {
+// TestCorpus binds what clients send: psql's backslash commands, drivers' catalogue queries, pgbench.
+func TestCorpus(t *testing.T) {
 	v := newFakeView(t)
 	b := newBinder(v)
-	text, err := os.ReadFile("testdata/psql15.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range strings.Split(string(text), "\n\n") {
-		head, sql, _ := strings.Cut(strings.TrimSpace(q), "\n")
-		stmts, err := parse.Parse(sql)
-		if err != nil {
-			t.Errorf("%s: %v", head, err)
-			continue
+	ddl := `create table pgbench_history(tid int,bid int,aid int,delta int,mtime timestamp,filler char(22));
+		create table pgbench_tellers(tid int not null,bid int,tbalance int,filler char(84)) with (fillfactor=100);
+		create table pgbench_accounts(aid int not null,bid int,abalance int,filler char(84)) with (fillfactor=100);
+		create table pgbench_branches(bid int not null,bbalance int,filler char(88)) with (fillfactor=100)`
+	for _, file := range []string{"", "testdata/psql15.sql", "testdata/drivers.sql"} {
+		corpus := "# tables\n" + ddl
+		if file != "" {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			corpus = string(text)
 		}
-		for i := range stmts {
-			if _, err := b.Bind(context.Background(), &stmts[i]); err != nil {
-				t.Errorf("%s: %v\n%s", head, err, sql)
+		for _, q := range strings.Split(corpus, "\n\n") {
+			head, sql, _ := strings.Cut(strings.TrimSpace(q), "\n")
+			stmts, err := parse.Parse(sql)
+			if err != nil {
+				t.Errorf("%s: %v", head, err)
+				continue
+			}
+			for i := range stmts {
+				b.ParamTypes = nil
+				s, err := b.Bind(context.Background(), &stmts[i])
+				if err != nil {
+					t.Errorf("%s: %v\n%s", head, err, sql)
+					continue
+				}
+				if file == "" {
+					v.apply(s)
+				}
 			}
 		}
 	}

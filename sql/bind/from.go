@@ -115,7 +115,7 @@ func outputScope(out *output, alias string) *scope {
 	}
 	s.cols = make([]column, len(out.cols))
 	for i, c := range out.cols {
-		s.cols[i] = column{name: c.name, rel: r, id: c.id, t: c.t}
+		s.cols[i] = column{name: c.name, rel: r, id: c.id, t: c.t, fields: c.fields}
 	}
 	return s
 }

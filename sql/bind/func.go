@@ -118,6 +118,10 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 			row.Elems = append(row.Elems, cols[i].ref())
 			row.T.Fields = append(row.T.Fields, cols[i].t)
 		}
+		if b.rowFields == nil {
+			b.rowFields = map[*scalar.RowCtor][]column{}
+		}
+		b.rowFields[row] = cols
 		return row
 	}
 	if len(n.Exprs) > 100 && name != "greatest" && name != "least" && name != "concat" && name != "concat_ws" && name != "format" {

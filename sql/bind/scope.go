@@ -53,6 +53,8 @@ type column struct {
 	expr scalar.Expr
 	// hidden columns are not part of *.
 	hidden bool
+	// fields are the columns that a row value is made of.
+	fields []column
 	// qualified columns are found only as table.column: they were merged by USING.
 	qualified bool
 }
@@ -75,6 +77,7 @@ type outColumn struct {
 	name string
 	id   opt.ColumnID
 	t    *types.T
+	fields []column
 	// item is where the column is computed, if its type may still be changed there: an untyped literal or parameter.
 	item *opt.ProjectItem
 }

@@ -853,6 +853,12 @@ func (b *builder) project(rel opt.Rel, items []item, visible int, exact bool, ou
 		}
 		if i < visible {
 			out.cols[i] = outColumn{name: it.name, id: it.id, t: t, item: slot}
+			if row, ok := it.expr.(*scalar.RowCtor); ok && !exact {
+				for _, f := range b.rowFields[row] {
+					p.Pass = appendID(p.Pass, f.id)
+					out.cols[i].fields = append(out.cols[i].fields, f)
+				}
+			}
 		}
 	}
 	out.rel = rel
