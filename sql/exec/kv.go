@@ -139,6 +139,8 @@ const (
 	pageBytes = 1 << 20
 	// firstPage is how many rows a scan asks for first when its consumer may stop early; pages then grow.
 	firstPage = 64
+	// filteredPage is the least page of a scan with a filter.
+	filteredPage = 16
 	// lookupBatch bounds the keys of one batch of lookups; batches grow towards it from firstPage.
 	lookupBatch = 1024
 	// eagerScanRows is how many rows several spans may be expected to have for all to be read at once.

@@ -856,10 +856,10 @@ func TestLimitReadsLittle(t *testing.T) {
 		t.Errorf("got %q, want %q, %v", got, want, err)
 	}
 	s := f.env.Trace.Nodes[scan]
-	if s.KVRows != 4+16 || s.KVBatches != 2 || s.Rows != 4 || s.Loops != 1 {
+	if s.KVRows != filteredPage || s.KVBatches != 1 || s.Rows != 4 || s.Loops != 1 {
 		t.Errorf("%+v", s)
 	}
-	want := "(actual time=9.000 rows=4 loops=1) (read time=2.000 rows=20 bytes="
+	want := "(actual time=7.000 rows=4 loops=1) (read time=1.000 rows=16 bytes="
 	if got := f.env.Trace.Describe(scan, nil); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q...", got, want)
 	}

@@ -179,6 +179,9 @@ type indexScanIter struct {
 	early  types.Row // what the early filter reads
 }
 
+// locks says that the scan locks what it reads, so it must not read ahead of its consumer.
+func (o *indexScanOp) locks() bool { return o.node.Locking.Strength != kv.NoLock }
+
 // hint tells how many rows will be taken.
 func (it *indexScanIter) hint(rows int64) { it.hinted = rows }
 
@@ -193,6 +196,9 @@ func (it *indexScanIter) open() error {
 	switch {
 	case soft > 0 && soft < 1<<16:
 		it.size = int(soft)
+		if o.filter != nil && !o.locks() {
+			it.size = max(it.size, filteredPage) // some will not pass
+		}
 	case o.node.Limit > 0 && o.filter == nil:
 		it.size = int(min(o.node.Limit, 1<<20))
 	default:
@@ -397,7 +403,7 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 		}
 		o := txn.ScanOptions{Span: it.spans[0], Reverse: it.o.node.Reverse, Lock: lock.Strength, Wait: lock.Wait,
 			MaxRows: int64(it.size), TargetBytes: pageBytes}
-		if it.size > 0 {
+		if it.size > 0 && !it.o.locks() {
 			it.size *= 4
 			if it.size > 1<<16 {
 				it.size = 0

@@ -161,6 +161,7 @@ type miniEnv struct {
 	scalar.Environment
 	rowid int64
 	seqs  map[string]int64
+	names []string // of sequences, by OID less one
 }
 
 func (e *miniEnv) UniqueRowID() int64                 { e.rowid++; return e.rowid }
@@ -171,12 +172,14 @@ func (e *miniEnv) NextVal(_ context.Context, sequence string) (int64, error) {
 	return e.seqs[sequence], nil
 }
 func (e *miniEnv) ResolveReg(kind types.Kind, name string) (uint32, error) {
-	if _, ok := e.seqs[name]; !ok {
-		e.seqs[name] = 0
+	i := slices.Index(e.names, name)
+	if i < 0 {
+		i = len(e.names)
+		e.names = append(e.names, name)
 	}
-	return 1, nil
+	return uint32(i + 1), nil
 }
-func (e *miniEnv) RegName(kind types.Kind, oid uint32) string { return "seq" }
+func (e *miniEnv) RegName(kind types.Kind, oid uint32) string { return e.names[oid-1] }
 
 func newMiniDB(t *testing.T, naive bool) *miniDB {
 	return &miniDB{t: t, naive: naive, kv: newFakeKV(), tables: map[string]*catalog.Table{}, next: catalog.FirstUserID,
