@@ -276,7 +276,7 @@ func (d *decision) repairNonVoters() (Action, bool) {
 	var bestScore float64
 	for _, c := range d.candidates(both) {
 		set := append(slices.Clone(both), c)
-		if !allowed(d.z.Constraints, set, d.z.NumReplicas) {
+		if !allowed(d.z.Constraints, both, c, d.z.NumReplicas) {
 			continue
 		}
 		if s := Diversity(set) - float64(c.Ranges)*1e-9; best == nil || s > bestScore {
@@ -305,7 +305,7 @@ func (d *decision) best(set []*Node, size int) (best *Node) {
 	var score float64
 	for _, c := range d.candidates(set) {
 		with := append(slices.Clone(set), c)
-		if !allowed(d.voterConstraints(), with, size) {
+		if !allowed(d.voterConstraints(), set, c, size) {
 			continue
 		}
 		s := Diversity(with)
@@ -325,10 +325,8 @@ func (d *decision) worst(set []*Node) (worst int) {
 			continue
 		}
 		rest := without(set, i)
-		if !allowed(d.voterConstraints(), rest, len(rest)) && allowed(d.voterConstraints(), set, len(set)) {
-			continue
-		}
-		s := Diversity(rest)
+		missing, _ := deficit(d.voterConstraints(), rest)
+		s := Diversity(rest) - 20*float64(missing)
 		if !n.Live {
 			s += 10
 		}
@@ -430,7 +428,7 @@ func (d *decision) rebalance() (Action, bool) {
 		rest := without(d.voters, i)
 		for _, c := range d.candidates(d.voters) {
 			set := append(slices.Clone(rest), c)
-			if !allowed(d.voterConstraints(), set, len(set)) {
+			if !allowed(d.voterConstraints(), rest, c, len(set)) {
 				continue
 			}
 			g := Diversity(set) - now

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -141,8 +142,15 @@ func deficit(cs []Conjunction, ns []*Node) (missing int, forbidden bool) {
 	return missing, forbidden
 }
 
-// allowed is P1 for a set that is to grow to size.
-func allowed(cs []Conjunction, ns []*Node, size int) bool {
-	missing, forbidden := deficit(cs, ns)
-	return !forbidden && missing <= max(0, size-len(ns))
+// allowed is P1 for a node that joins others in a set that is to grow to size. Where the others alone make it
+// impossible to satisfy everything, the node must not make it worse.
+func allowed(cs []Conjunction, others []*Node, n *Node, size int) bool {
+	for i := range cs {
+		if cs[i].Replicas == 0 && !cs[i].satisfied(n) {
+			return false
+		}
+	}
+	before, _ := deficit(cs, others)
+	after, _ := deficit(cs, append(slices.Clone(others), n))
+	return after <= max(0, size-len(others)-1) || after < before || before > max(0, size-len(others))
 }

@@ -2,7 +2,9 @@ package rangeserver
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/fnv"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +28,11 @@ const (
 	gcEvery = 10 * time.Minute
 	// gcMinBytes of possible garbage are not worth a look.
 	gcMinBytes = 1 << 20
+	// lookEvery is how often placement is asked about a range when neither it nor the cluster changed: only how full
+	// the nodes are may have.
+	lookEvery = 15 * time.Second
+	// checkEvery is how often a sleeping replica asks whether it was removed while it could not hear.
+	checkEvery = time.Hour
 	// changeTimeout bounds one change.
 	changeTimeout = 2 * time.Minute
 )
@@ -51,6 +58,10 @@ type loadCounter struct {
 	// Of the queue loop alone.
 	leaderless int
 	gcAt       time.Duration
+	lookedAt   time.Duration // when placement was last asked, and about which state of the cluster and the range
+	cluster    uint64
+	generation uint64
+	checkedAt  time.Duration // when a sleeping replica last asked whether it was removed
 }
 
 func (l *loadCounter) hit() { l.n.Add(1) }
@@ -72,9 +83,11 @@ func (s *Store) PauseQueues(v bool) { s.queues.paused.Store(v) }
 func (s *Store) pass(ctx context.Context) {
 	now := s.o.Clock.Now()
 	var nodes []placement.Node
+	var fingerprint uint64
 	if s.o.Cluster != nil {
 		s.publish()
 		nodes = s.nodes(now)
+		fingerprint = fingerprintOf(nodes)
 	}
 	improved := false // one improvement at a time, since each changes what the next should be
 	s.ranges.Range(func(_, v any) bool {
@@ -94,7 +107,16 @@ func (s *Store) pass(ctx context.Context) {
 		if wait := e.load.backoff.Load(); wait > 0 && int64(clk)-e.load.failedAt.Load() < wait {
 			return true
 		}
+		l, d, bytes := &e.load, e.r.Desc(), e.r.Stats().TotalBytes
+		every := lookEvery + time.Duration(d.ID%8)*lookEvery/8
+		if l.cluster == fingerprint && l.generation == d.Generation && clk-l.lookedAt < every && bytes <= s.zone(d.Start).RangeMaxBytes {
+			s.considerGC(ctx, e)
+			return true
+		}
 		a := s.decide(e, nodes)
+		if a.Kind == placement.None {
+			l.cluster, l.generation, l.lookedAt = fingerprint, d.Generation, clk
+		}
 		switch {
 		case a.Kind == placement.None:
 			s.considerGC(ctx, e)
@@ -105,6 +127,26 @@ func (s *Store) pass(ctx context.Context) {
 		}
 		return true
 	})
+}
+
+// fingerprintOf is a hash of what matters about the nodes, other than how full they are.
+func fingerprintOf(nodes []placement.Node) uint64 {
+	h := fnv.New64a()
+	var b []byte
+	for i := range nodes {
+		n := &nodes[i]
+		b = binary.AppendUvarint(b[:0], uint64(n.Node))
+		for _, flag := range [...]bool{n.Live, n.Dead, n.Draining, n.Decommissioning} {
+			if flag {
+				b = append(b, 1)
+			} else {
+				b = append(b, 0)
+			}
+		}
+		b = append(b, n.Locality.String()...)
+		_, _ = h.Write(b)
+	}
+	return h.Sum64()
 }
 
 // publish tells the cluster what this store holds, when it changed.
@@ -223,6 +265,14 @@ func (s *Store) withoutLease(ctx context.Context, e *entry) {
 		})
 	case leader != 0 || e.r.Quiesced():
 		e.load.leaderless = 0
+		clk := s.o.Clock.Physical().Monotonic()
+		if e.load.checkedAt == 0 {
+			e.load.checkedAt = clk - time.Duration(e.r.RangeID()%64)*checkEvery/64 // spread them out
+		}
+		if e.r.Quiesced() && clk-e.load.checkedAt > checkEvery {
+			e.load.checkedAt = clk
+			s.inBackground(ctx, e, func(ctx context.Context) error { return s.removedMeanwhile(ctx, e) })
+		}
 	default:
 		if e.load.leaderless++; e.load.leaderless >= leaderlessPasses {
 			e.load.leaderless = 0

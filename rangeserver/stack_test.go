@@ -88,7 +88,9 @@ func (s *stack) start(bootstrap bool) {
 	st, err := rangeserver.Open(rangeserver.Options{Host: s.host, Clock: s.clock, Engine: s.engine, Network: s.net,
 		Liveness: s.members.Leases(), NodeID: s.id, StoreID: kv.StoreID(s.id), DB: stackDB{s.db}, Cluster: s.members,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{
-			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant { return leader.New(&s.leader, r, handoff) },
+			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant {
+				return leader.New(&s.leader, r, handoff)
+			},
 		}, OnFatal: func(err error) { t.Logf("n%d: fatal: %v", s.id, err) }})
 	check(t, err)
 	s.store.Store(st)

@@ -1,1 +1,83 @@
+// Package replica is one range's replica on one store: its raft group, its log, its lease, and how the effects of
+// requests are applied. It is the only user of the raft library.
+//
+// # The problem
+//
+// A range's data has to survive the loss of any minority of its voters (I1), and all replicas have to hold the same
+// bytes at the same log index, though they run different binaries and are at different points of the log. So requests
+// are evaluated once, by the leaseholder; what travels is the effect: an engine batch and a few facts about it, a
+// Command. Replicas apply commands in log order and check one thing only, that the command may still be applied (R1).
+//
+// # Who does the work
+//
+// There is no goroutine per range and no pool. Whoever brings work holds the replica for a moment, steps the raft
+// state machine, carries out what it wants, and lets go:
+//
+//	proposer    Propose     gives a command to raft; waits for the shared sync itself; applies; returns
+//	receiver    Receive     the goroutine that read the message from the peer's stream
+//	ticker      Tick        one goroutine of the store, for the replicas that are awake
+//	syncer      Synced      one goroutine of the store, for appends that no proposer waits for
+//
+// A write of a single-replica range thus crosses no goroutine but the engine's own log flusher:
+//
+//	proposer:  evaluate | hold: propose, commit the append to the engine | wait for the sync | hold: apply | return
+//	                                               '---- the engine syncs once for all ranges that are ready ----'
+//
+// With three replicas the append messages leave before the wait, so the followers' disks work at the same time as the
+// leader's, and the proposer returns when its own sync and one follower's answer are there, in either order.
+//
+// Holding a replica is a channel token, not a mutex: the engine may slow a holder down, and virtual time has to be able
+// to pass meanwhile (H3). Nobody waits for a sync or for the network while holding one. The order, where one holder
+// takes a second replica, is from left to right in the keyspace (splits).
+//
+// # What is written where
+//
+//	range-ID local, unreplicated   log entries, hard state (term, vote, commit), where the log begins, tombstone
+//	range-ID local, replicated     applied state (index, lease index, closed timestamp, statistics), lease, GC
+//	                               threshold, a copy of the descriptor as of the applied state
+//
+// An append and the hard state go into one engine batch, synced if raft waits for it. An applied command, the applied
+// state and whatever the command changes about the replica go into another, never synced by itself (R3): after a crash,
+// the log is replayed from the applied index. Commit indexes alone are neither synced nor, for up to a tick, sent.
+//
+// # Invariants
+//
+//	R1 (I5)  A command applies only under the lease it was evaluated under, and only if its lease index is above that of
+//	         every applied command; so it applies at most once however often it was proposed. A command that is refused
+//	         for its index is given a new one: no copy with the old one can apply any more.
+//	R2 (I1)  What promises durability leaves after the batch that carries it is durable, in the order of the batches.
+//	R3       What is applied is in the durable log.
+//	L1-L3    Leases, see package lease.
+//
+// # The life of a split
+//
+// The leaseholder evaluates a transaction whose commit carries a SplitTrigger. EvaluateTrigger puts the right side's
+// first replicated state into the same batch: applied at index 10, term 5, the left side's lease, its share of the
+// statistics. Every replica that applies the command adds what is its own, the right side's hard state and empty log,
+// to its engine batch, shortens its span, and makes the right side's replica real; the store hands it a participant.
+// A replica that hears from the right side before it has applied the split keeps an uninitialised replica, which can
+// vote but refuses raft snapshots, since they would overlap the left side.
+//
+// # Replicas come and go
+//
+// A descriptor with new replicas commits with a ReplicasTrigger, whose log entry is raft's configuration change too. A
+// new replica starts as a learner, uninitialised; the leader finds its log too short and ships a raft snapshot: the
+// range's data as one pinned engine snapshot sees it, in frames, applied as one engine batch together with an empty log.
+// Voters are then exchanged in one joint configuration. A replica that applies its own removal destroys itself and
+// leaves a tombstone, so that late messages do not bring it back. One that missed it learns from any member that it
+// writes to (TooOld).
+//
+// # Sleeping
+//
+// When all replicas have the whole log, nothing is pending and the lease hangs on the node's liveness, the leader puts
+// the range to sleep with a last heartbeat: no ticks, no heartbeats. It wakes for any message, proposal or look at the
+// lease. If the leader's node dies, the others' stores notice its liveness end, forget the leader, and the first live
+// voter campaigns at once.
+//
+// # What it does not do
+//
+// It does not evaluate requests, find ranges, decide where replicas go (package placement), or merge ranges.
+//
+// Papers: Ongaro, "Consensus: bridging theory and practice", §4.2.1 (learners), §4.3 (joint consensus), §9.6 (pre-vote);
+// CRDB'20 §2.1, §2.2. The tests are in package rangeserver, which has the store around it.
 package replica

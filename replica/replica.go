@@ -38,7 +38,7 @@ const (
 
 // Bounds, per replica.
 const (
-	maxEntryBytes       = 64 << 20  // one command
+	maxEntryBytes       = 32 << 20  // one command; it has to fit into a frame of the transport
 	maxUncommittedBytes = 128 << 20 // in the leader's log; proposals wait beyond
 	maxMessageBytes     = 1 << 20   // one append message, or its first entry
 	maxInflightMessages = 256

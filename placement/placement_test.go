@@ -1,0 +1,275 @@
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"meridian/cluster"
+	"meridian/kv"
+)
+
+var kinds = [...]string{"nothing", "replicas", "lease", "split"}
+
+func (a Action) describe() string {
+	var b strings.Builder
+	b.WriteString(kinds[a.Kind])
+	switch a.Kind {
+	case ChangeReplicas:
+		for _, t := range a.Targets {
+			fmt.Fprintf(&b, " n%d", t.Node)
+			if t.Type == kv.NonVoter {
+				b.WriteString("(non-voter)")
+			}
+		}
+	case TransferLease:
+		fmt.Fprintf(&b, " n%d", a.Lease)
+	}
+	if a.Reason != "" {
+		b.WriteString(": " + a.Reason)
+	}
+	return b.String() + "\n"
+}
+
+// TestScripts: nodes, zone and range are set by their commands; decide shows the next step, run carries steps out
+// until there is none.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var nodes []Node
+		var z Zone
+		r := Range{Desc: &kv.RangeDescriptor{ID: 7, NextReplica: 1}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "nodes":
+				nodes = nil
+				for line := range strings.Lines(d.Input) {
+					nodes = append(nodes, parseNode(t, strings.Fields(line)))
+				}
+			case "zone":
+				z = parseZone(t, d)
+			case "range":
+				r = Range{Desc: &kv.RangeDescriptor{ID: 7, NextReplica: 1}}
+				for _, f := range strings.Fields(d.Input) {
+					n, typ, _ := strings.Cut(f, ":")
+					p := kv.ReplicaDescriptor{Node: kv.NodeID(atoi(t, n[1:])), Replica: r.Desc.NextReplica}
+					switch typ {
+					case "lease":
+						r.Leaseholder = p.Node
+					case "learner":
+						p.Type = kv.Learner
+					case "nonvoter":
+						p.Type = kv.NonVoter
+					case "incoming":
+						p.Type = kv.VoterIncoming
+					case "outgoing":
+						p.Type = kv.VoterOutgoing
+					}
+					r.Desc.Replicas = append(r.Desc.Replicas, p)
+					r.Desc.NextReplica++
+				}
+				if d.HasArg("bytes") {
+					d.ScanArgs(t, "bytes", &r.Bytes)
+				}
+			case "decide":
+				return Decide(&z, &r, nodes).describe()
+			case "run":
+				var b strings.Builder
+				for range 20 {
+					a := Decide(&z, &r, nodes)
+					b.WriteString(a.describe())
+					if a.Kind == None || a.Kind == Split {
+						break
+					}
+					apply(&r, nodes, a)
+				}
+				return b.String()
+			default:
+				t.Fatalf("unknown command %s", d.Cmd)
+			}
+			return ""
+		})
+	})
+}
+
+// apply carries out an action.
+func apply(r *Range, nodes []Node, a Action) {
+	count := func(n kv.NodeID, ranges, leases int) {
+		for i := range nodes {
+			if nodes[i].Node == n {
+				nodes[i].Ranges += ranges
+				nodes[i].Leases += leases
+			}
+		}
+	}
+	if a.Kind == TransferLease {
+		count(r.Leaseholder, 0, -1)
+		count(a.Lease, 0, 1)
+		r.Leaseholder = a.Lease
+		return
+	}
+	for _, p := range r.Desc.Replicas {
+		count(p.Node, -1, 0)
+	}
+	r.Desc.Replicas = nil
+	for _, t := range a.Targets {
+		count(t.Node, 1, 0)
+		r.Desc.Replicas = append(r.Desc.Replicas, kv.ReplicaDescriptor{Node: t.Node, Replica: r.Desc.NextReplica, Type: t.Type})
+		r.Desc.NextReplica++
+	}
+}
+
+func parseNode(t *testing.T, fs []string) Node {
+	n := Node{Node: kv.NodeID(atoi(t, fs[0][1:])), Live: true}
+	for _, f := range fs[1:] {
+		k, v, _ := strings.Cut(f, "=")
+		switch {
+		case f == "down":
+			n.Live = false
+		case f == "dead":
+			n.Live, n.Dead = false, true
+		case f == "draining":
+			n.Draining = true
+		case f == "decommissioning":
+			n.Decommissioning = true
+		case k == "ranges":
+			n.Ranges = atoi(t, v)
+		case k == "leases":
+			n.Leases = atoi(t, v)
+		default:
+			n.Locality = append(n.Locality, cluster.Tier{Key: k, Value: v})
+		}
+	}
+	return n
+}
+
+func parseZone(t *testing.T, d *datadriven.TestData) Zone {
+	z := DefaultZone()
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "replicas":
+			z.NumReplicas = atoi(t, a.Vals[0])
+		case "voters":
+			z.NumVoters = atoi(t, a.Vals[0])
+		case "max":
+			z.RangeMaxBytes = int64(atoi(t, a.Vals[0]))
+		}
+	}
+	for line := range strings.Lines(d.Input) {
+		fs := strings.Fields(line)
+		var c Conjunction
+		for _, f := range fs[1:] {
+			if n, ok := strings.CutPrefix(f, "x"); ok {
+				c.Replicas = atoi(t, n)
+				continue
+			}
+			k, ok := ParseConstraint(f)
+			if !ok || k.String() != f {
+				t.Fatalf("constraint %q", f)
+			}
+			c.Constraints = append(c.Constraints, k)
+		}
+		switch fs[0] {
+		case "all":
+			z.Constraints = append(z.Constraints, c)
+		case "voters":
+			z.VoterConstraints = append(z.VoterConstraints, c)
+		case "lease":
+			z.LeasePreferences = append(z.LeasePreferences, c)
+		}
+	}
+	return z
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestRandom: from any state, steps end; no step puts a replica where a constraint forbids it (P1), takes away the
+// leaseholder's, or leaves fewer voters than a quorum of what was wanted; in the end the wanted number of voters is
+// there if there are enough nodes.
+func TestRandom(t *testing.T) {
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var nodes []Node
+		for i := range 1 + rng.IntN(9) {
+			n := Node{Node: kv.NodeID(i + 1), Live: true, Ranges: rng.IntN(20), Leases: rng.IntN(10), Locality: cluster.Locality{
+				{Key: "region", Value: fmt.Sprint(rng.IntN(3))}, {Key: "zone", Value: fmt.Sprint(rng.IntN(3))}}}
+			switch rng.IntN(12) {
+			case 0:
+				n.Live = false
+			case 1:
+				n.Live, n.Dead = false, true
+			case 2:
+				n.Draining = true
+			case 3:
+				n.Decommissioning = true
+			}
+			nodes = append(nodes, n)
+		}
+		z := DefaultZone()
+		z.NumReplicas = 1 + 2*rng.IntN(3)
+		if rng.IntN(2) == 0 {
+			z.NumVoters = 1 + 2*rng.IntN((z.NumReplicas+1)/2)
+		}
+		if rng.IntN(3) == 0 {
+			z.Constraints = []Conjunction{{Constraints: []Constraint{{Forbidden: true, Key: "region", Value: "0"}}}}
+		}
+		var live []kv.NodeID
+		for _, n := range nodes {
+			if n.Live {
+				live = append(live, n.Node)
+			}
+		}
+		if len(live) == 0 {
+			continue
+		}
+		r := Range{Desc: &kv.RangeDescriptor{ID: 1, NextReplica: 2}, Leaseholder: live[rng.IntN(len(live))]}
+		r.Desc.Replicas = []kv.ReplicaDescriptor{{Node: r.Leaseholder, Replica: 1}}
+		for step := 0; ; step++ {
+			if step > 60 {
+				t.Fatalf("seed %d: no end", seed)
+			}
+			a := Decide(&z, &r, nodes)
+			if a.Kind == None {
+				break
+			}
+			if a.Kind == ChangeReplicas {
+				if !slices.ContainsFunc(a.Targets, func(x kv.ReplicaTarget) bool { return x.Node == r.Leaseholder && x.Type == kv.Voter }) {
+					t.Fatalf("seed %d: %s takes the leaseholder n%d away", seed, a.describe(), r.Leaseholder)
+				}
+				for _, x := range a.Targets {
+					n := nodes[x.Node-1]
+					if _, had := r.Desc.Replica(x.Node); !had && (!n.usable() || len(z.Constraints) > 0 && !z.Constraints[0].satisfied(&n)) {
+						t.Fatalf("seed %d: %s: n%d is not allowed", seed, a.describe(), x.Node)
+					}
+				}
+			}
+			apply(&r, nodes, a)
+		}
+		usable := 0
+		for _, n := range nodes {
+			if n.usable() && (len(z.Constraints) == 0 || z.Constraints[0].satisfied(&n)) {
+				usable++
+			}
+		}
+		voters := 0
+		for _, p := range r.Desc.Replicas {
+			if p.Type == kv.Voter {
+				voters++
+			}
+		}
+		if usable > z.NumReplicas && voters < z.Voters() {
+			t.Errorf("seed %d: %d voters of %d with %d usable nodes: %+v", seed, voters, z.Voters(), usable, r.Desc.Replicas)
+		}
+	}
+}
