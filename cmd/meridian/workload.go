@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"meridian/workload"
+	"meridian/workload/bank"
+	"meridian/workload/kv"
+	"meridian/workload/movr"
+	"meridian/workload/ycsb"
+)
+
+// workloadKind is a workload with its own flags.
+type workloadKind struct {
+	workload workload.Workload
+	flags    func(*pflag.FlagSet)
+}
+
+// workloadKinds makes fresh workloads: their flags write into them.
+func workloadKinds() []workloadKind {
+	b, k, y, m := bank.New(), kv.New(), ycsb.New(), movr.New()
+	return []workloadKind{
+		{b, func(f *pflag.FlagSet) { f.IntVar(&b.Accounts, "accounts", b.Accounts, "number of accounts") }},
+		{k, func(f *pflag.FlagSet) {
+			f.Int64Var(&k.Keys, "keys", k.Keys, "number of keys")
+			f.IntVar(&k.ReadPercent, "read-percent", k.ReadPercent, "share of reads")
+			f.IntVar(&k.ValueBytes, "value-bytes", k.ValueBytes, "size of a value")
+		}},
+		{y, func(f *pflag.FlagSet) {
+			f.StringVar(&y.Mix, "mix", y.Mix, "which of YCSB's mixes: A to F")
+			f.Int64Var(&y.Records, "records", y.Records, "number of records")
+		}},
+		{m, func(f *pflag.FlagSet) {
+			f.IntVar(&m.Rows.Users, "users", m.Rows.Users, "number of users at first")
+			f.IntVar(&m.Rows.Vehicles, "vehicles", m.Rows.Vehicles, "number of vehicles")
+			f.IntVar(&m.Rows.Rides, "rides", m.Rows.Rides, "number of rides at first")
+		}},
+	}
+}
+
+// newWorkloadCmd is `meridian workload`: load on any server that speaks PostgreSQL.
+func newWorkloadCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "workload",
+		Short: "Put load on a database and measure it",
+		Long: `Put load on a database and measure it. Any PostgreSQL URL will do; with several, workers are dealt to them in turn
+and move on when one does not answer.`,
+	}
+	initCmd := &cobra.Command{Use: "init", Short: "Make a workload's tables, replacing what was there"}
+	runCmd := &cobra.Command{Use: "run", Short: "Run a workload, and check what must hold"}
+	for _, k := range workloadKinds() {
+		var seed uint64
+		c := &cobra.Command{
+			Use: k.workload.Name() + " URL...", Short: k.workload.About(), Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, urls []string) error { return initWorkload(cmd.Context(), k.workload, urls) },
+		}
+		k.flags(c.Flags())
+		if m, ok := k.workload.(*movr.MovR); ok {
+			c.Flags().Uint64Var(&m.Seed, "seed", m.Seed, "what the rows are drawn from")
+		} else {
+			c.Flags().Uint64Var(&seed, "seed", 1, "")
+			c.Flags().MarkHidden("seed")
+		}
+		initCmd.AddCommand(c)
+	}
+	for _, k := range workloadKinds() {
+		o := workload.Options{Out: os.Stdout}
+		var first bool
+		c := &cobra.Command{
+			Use: k.workload.Name() + " URL...", Short: k.workload.About(), Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, urls []string) error {
+				o.URLs = urls
+				if first {
+					if err := initWorkload(cmd.Context(), k.workload, urls); err != nil {
+						return err
+					}
+				}
+				_, err := workload.Run(cmd.Context(), k.workload, o)
+				return err
+			},
+		}
+		fl := c.Flags()
+		fl.IntVarP(&o.Concurrency, "concurrency", "c", 8, "number of workers, each with a connection")
+		fl.DurationVarP(&o.Duration, "duration", "d", 0, "how long to run (default: until interrupted)")
+		fl.Float64Var(&o.Rate, "rate", 0, "operations per second of all workers together (default: as fast as possible)")
+		fl.Int64Var(&o.MaxOps, "max-ops", 0, "stop after this many operations")
+		fl.StringVar(&o.Histogram, "histogram", "", "write the distribution of latencies to this file")
+		fl.Uint64Var(&o.Seed, "seed", 1, "what the operations are drawn from")
+		fl.DurationVar(&o.CheckEvery, "check-every", 0, "check while running, this often (default: at the end only)")
+		fl.BoolVar(&o.Quiet, "quiet", false, "no line per second")
+		fl.BoolVar(&first, "init", false, "make the tables first")
+		if k.workload.Name() == "bank" {
+			o.CheckEvery = 2 * time.Second
+			fl.Lookup("check-every").DefValue = o.CheckEvery.String()
+		}
+		k.flags(fl)
+		runCmd.AddCommand(c)
+	}
+	cmd.AddCommand(initCmd, runCmd)
+	return cmd
+}
+
+// initAttempts bounds how often the setup starts over when the server asks for it.
+const initAttempts = 10
+
+func initWorkload(ctx context.Context, w workload.Workload, urls []string) error {
+	var err error
+	for i := range initAttempts {
+		if err = initOnce(ctx, w, urls[i%len(urls)]); err == nil || !workload.Retryable(err) {
+			break
+		}
+	}
+	if err == nil {
+		fmt.Println(w.Name(), "is ready")
+	}
+	return err
+}
+
+func initOnce(ctx context.Context, w workload.Workload, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return w.Init(ctx, conn)
+}
