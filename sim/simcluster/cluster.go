@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"meridian/cluster"
 	"meridian/server"
 	"meridian/sim"
@@ -162,6 +164,17 @@ func (c *Cluster) Stop() {
 	for i := range c.nodes {
 		c.StopNode(i)
 	}
+}
+
+// Connect opens a PostgreSQL connection to node i, from its own region.
+func (c *Cluster) Connect(ctx context.Context, i int, database string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig("postgres://root@" + c.Machines[i].Name + ":5432/" + database + "?sslmode=disable")
+	if err != nil {
+		return nil, err
+	}
+	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
+	cfg.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) { return c.Dial(ctx, i) }
+	return pgx.ConnectConfig(ctx, cfg)
 }
 
 // Dial connects a client that sits in the node's own region to its SQL port.
