@@ -1,2 +1,59 @@
-// Package bind turns a syntax tree into meaning.
+// Package bind gives syntax its meaning: it takes a parsed statement and the catalogue as the session sees it, and
+// makes a typed logical tree for the optimizer, or a command struct for everything that is not a query. With package
+// parse, it is all that knows the grammar library.
+//
+//	parse.Statement --Binder.Bind--> *Query            SELECT, INSERT, UPDATE, DELETE, VALUES, some SHOWs
+//	                                 *CreateTable, ... definitions, with every name resolved (statement.go)
+//	                                 *Begin, ...       commands that need no catalogue, passed on
+//
+// # Names
+//
+// A scope (scope.go) is what one FROM clause brings into sight, with the scope of the query around it as its parent.
+// Every SELECT also has a level. A name that is found in an outer scope belongs to an outer level; on the way out it is
+// noted in every level that it crosses, and those notes become Subquery.Outer and Join.Lateral. So correlation is
+// known when binding is done and nobody looks for it again.
+//
+//	SELECT (SELECT max(w) FROM u WHERE u.a = t.a) FROM t
+//	        level 2, reads t.a ----------------^      level 1
+//
+// Columns get identities from opt.Metadata where they are produced. USING merges two columns under one name: the name
+// stands for an expression, and the parts remain reachable with their qualifiers.
+//
+// # Types
+//
+// Literals in quotes, NULL and parameters begin as unknown. What uses them decides: the registry's overload rules,
+// the other side of a comparison, a column that they are assigned to. A parameter is one node for all its uses, so the
+// first use that knows a type settles it; one that nothing settles is 42P18. Output columns that stay unknown are text,
+// except below INSERT ... SELECT and set operations, which type them in place (selectQuery's keep, retype).
+//
+// # A SELECT, in order
+//
+//	FROM         joins, views and common table expressions expanded             from.go, join.go, setops.go
+//	WHERE
+//	select list, GROUP BY, HAVING, ORDER BY are bound over FROM's columns; aggregates, window functions and
+//	             set-returning calls move into the level and leave a column behind       func.go
+//	group        grouped expressions become columns; what is left ungrouped is 42803     group.go
+//	windows, sets, projection, DISTINCT, ORDER BY, LIMIT                                 select.go, order.go
+//
+// # Changes
+//
+// INSERT's input has one column for each column of the table that gets a value: defaults and generated columns are
+// already in it, for columns still being added by a schema change too (WriteOnly). A VALUES list becomes rows of
+// finished expressions, so a one-row insert is one Values node. CHECK constraints and RETURNING see the row under the
+// identities New. UPSERT is a blind write if the statement gives every column, else ON CONFLICT on the primary key.
+//
+// # Stored text
+//
+// Defaults, checks, generated columns and views are stored as SQL (scalar.Format writes it, and views have their names
+// qualified and their stars expanded). They are parsed once per text and bound when their table is used, with names
+// looked up in the table's own database and schema first (builder.home), whatever the session's search path is.
+//
+// # Errors
+//
+// Messages, codes and positions are PostgreSQL's; testdata/scripts/errors was compared with PostgreSQL 15. Inside, an
+// error is a panic with a bailout that Bind turns into its result; any other panic becomes XX000. Nesting is bounded
+// (54001), so that no text can exhaust the stack.
+//
+// What is not here: choosing indexes or join orders (opt), enforcing NOT NULL and foreign keys (exec), checking
+// privileges (Query.Access lists what the session has to check).
 package bind

@@ -74,9 +74,9 @@ type output struct {
 }
 
 type outColumn struct {
-	name string
-	id   opt.ColumnID
-	t    *types.T
+	name   string
+	id     opt.ColumnID
+	t      *types.T
 	fields []column
 	// item is where the column is computed, if its type may still be changed there: an untyped literal or parameter.
 	item *opt.ProjectItem

@@ -1,0 +1,181 @@
+package bind
+
+import (
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/catalog"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// alterTable binds ALTER TABLE's actions in order; later ones see what earlier ones added.
+func (b *builder) alterTable(n *tree.AlterTable) Statement {
+	t := b.alterTarget(n.Table, n.IfExists)
+	a := b.alter(t, n.Table)
+	if t == nil {
+		return a
+	}
+	if t.Kind != catalog.KindTable {
+		b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", t.Name)
+	}
+	draft := *t
+	draft.Columns = append([]catalog.Column(nil), t.Columns...)
+	d := &tableDef{b: b, existing: t, draft: &draft, names: map[string]bool{}}
+	d.name = Name{Database: b.databaseOf(t), Schema: b.schemaName(t), Name: t.Name}
+	for i := range t.Checks {
+		d.names[t.Checks[i].Name] = true
+	}
+	for i := range t.Foreign {
+		d.names[t.Foreign[i].Name] = true
+	}
+	for i := range t.Indexes {
+		if !(t.Indexes[i].Primary && t.ImplicitPrimary) {
+			d.names[t.Indexes[i].Name] = true
+		}
+	}
+	for _, cmd := range n.Cmds {
+		b.alterAction(cmd, a, d)
+	}
+	a.Notices = append(a.Notices, d.notices...)
+	return a
+}
+
+// flush turns what a definition step gathered into actions.
+func (d *tableDef) flush(a *AlterTable, ifNotExists bool) {
+	for _, f := range d.later {
+		f()
+	}
+	d.later = nil
+	for _, c := range d.columns {
+		a.Actions = append(a.Actions, &AddColumn{IfNotExists: ifNotExists, Column: c})
+	}
+	for _, c := range d.constraints {
+		a.Actions = append(a.Actions, &AddConstraint{Constraint: c})
+	}
+	d.columns, d.constraints = nil, nil
+}
+
+func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef) {
+	t := d.draft
+	column := func(n tree.Name) string {
+		b.existingColumn(t, n)
+		return string(n)
+	}
+	add := func(x AlterAction) { a.Actions = append(a.Actions, x) }
+	switch n := cmd.(type) {
+	case *tree.AlterTableAddColumn:
+		if n.IfNotExists && d.has(string(n.ColumnDef.Name)) {
+			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: string(sqlstate.DuplicateColumn),
+				Message: "column \"" + string(n.ColumnDef.Name) + "\" of relation \"" + t.Name + "\" already exists, skipping"})
+			return
+		}
+		d.define(n.ColumnDef)
+		d.flush(a, n.IfNotExists)
+	case *tree.AlterTableAddConstraint:
+		notValid := n.ValidationBehavior == tree.ValidationSkip
+		switch def := n.ConstraintDef.(type) {
+		case *tree.UniqueConstraintTableDef:
+			d.unique(def)
+		case *tree.CheckConstraintTableDef:
+			d.check(string(def.Name), def.Expr, "", notValid)
+		case *tree.ForeignKeyConstraintTableDef:
+			d.foreign(def, notValid)
+		default:
+			b.fail(sqlstate.FeatureNotSupported, nil, "this constraint is not supported")
+		}
+		d.flush(a, false)
+	case *tree.AlterTableAlterPrimaryKey:
+		add(&AlterPrimaryKey{Columns: b.indexKeys(n.Columns, d.has, "")})
+	case *tree.AlterTableDropColumn:
+		name := string(n.Column)
+		if t.ColumnByName(name) == nil {
+			if !n.IfExists {
+				b.existingColumn(t, n.Column)
+			}
+			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "column \"" + name + "\" of relation \"" + t.Name + "\" does not exist, skipping"})
+			return
+		}
+		add(&DropColumn{Name: name, IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
+		for i := range t.Columns {
+			if t.Columns[i].Name == name {
+				t.Columns = append(t.Columns[:i:i], t.Columns[i+1:]...)
+				break
+			}
+		}
+	case *tree.AlterTableDropConstraint:
+		if !d.names[string(n.Constraint)] {
+			if !n.IfExists {
+				b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Constraint, t.Name)
+			}
+			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "constraint \"" + string(n.Constraint) + "\" of relation \"" + t.Name + "\" does not exist, skipping"})
+			return
+		}
+		add(&DropConstraint{Name: string(n.Constraint), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
+	case *tree.AlterTableValidateConstraint:
+		if !d.names[string(n.Constraint)] {
+			b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Constraint, t.Name)
+		}
+		add(&ValidateConstraint{Name: string(n.Constraint)})
+	case *tree.AlterTableRenameColumn:
+		from, to := column(n.Column), string(n.NewName)
+		if t.ColumnByName(to) != nil {
+			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" of relation \"%s\" already exists", to, t.Name)
+		}
+		add(&RenameColumn{From: from, To: to})
+		for i := range t.Columns {
+			if t.Columns[i].Name == from {
+				t.Columns[i].Name = to
+			}
+		}
+	case *tree.AlterTableRenameConstraint:
+		if !d.names[string(n.Constraint)] {
+			b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" for table \"%s\" does not exist", n.Constraint, t.Name)
+		}
+		add(&RenameConstraint{From: string(n.Constraint), To: string(n.NewName)})
+	case *tree.AlterTableSetDefault:
+		s := &SetDefault{Column: column(n.Column)}
+		if n.Default != nil {
+			s.Expr = d.defaultText(n.Default, t.ColumnByName(s.Column))
+		}
+		add(s)
+	case *tree.AlterTableSetNotNull:
+		add(&SetNotNull{column(n.Column)})
+	case *tree.AlterTableDropNotNull:
+		name := column(n.Column)
+		for _, ic := range t.Primary().Columns {
+			if t.Column(ic.Column) != nil && t.Column(ic.Column).Name == name {
+				b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" is in a primary key", name)
+			}
+		}
+		add(&DropNotNull{name})
+	case *tree.AlterTableAlterColumnType:
+		col := t.ColumnByName(column(n.Column))
+		to := b.typeRef(n.ToType)
+		act := &AlterColumnType{Column: col.Name, Type: to}
+		if n.Using != nil {
+			_, sc := b.newRow(t, t.Name)
+			x := b.expr(&exprContext{scope: sc, clause: "transform expressions", noSubquery: true}, n.Using)
+			act.Using = scalar.Format(b.assign(x, &catalog.Column{Name: col.Name, Type: to}, n.Using))
+		} else if !types.CanCast(col.Type, to, types.CastAssignment) {
+			raise(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" cannot be cast automatically to type %s", col.Name, to.Name()).
+				WithHint("You might need to specify \"USING %s::%s\".", parse.QuoteIdent(col.Name), to.String()))
+		}
+		add(act)
+	case *tree.AlterTableSetStorageParams:
+		opts := map[string]string{}
+		a.Notices = append(a.Notices, b.ignoredParams(n.StorageParams, opts)...)
+		add(&SetOptions{opts})
+	case *tree.AlterTableResetStorageParams:
+		opts := map[string]string{}
+		for _, p := range n.Params {
+			opts[p] = ""
+		}
+		add(&SetOptions{opts})
+	case *tree.AlterTableDropIdentity:
+		add(&DropIdentity{column(n.Column)})
+	default:
+		b.fail(sqlstate.FeatureNotSupported, nil, "this form of ALTER TABLE is not supported")
+	}
+}

@@ -1,0 +1,151 @@
+package bind
+
+import (
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/catalog"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+func fkAction(a tree.ReferenceAction) catalog.Action {
+	switch a {
+	case tree.Restrict:
+		return catalog.Restrict
+	case tree.Cascade:
+		return catalog.Cascade
+	case tree.SetNull:
+		return catalog.SetNull
+	case tree.SetDefault:
+		return catalog.SetDefault
+	}
+	return catalog.NoAction
+}
+
+func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool) {
+	b := d.b
+	c := ConstraintDef{Kind: ForeignKey, Name: string(n.Name), NotValid: notValid,
+		OnDelete: fkAction(n.Actions.Delete), OnUpdate: fkAction(n.Actions.Update), MatchFull: n.Match == tree.MatchFull}
+	for _, f := range n.FromCols {
+		if !d.has(string(f)) {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" referenced in foreign key constraint does not exist", f)
+		}
+		c.Columns = append(c.Columns, IndexColumnDef{Name: string(f)})
+	}
+	ref := b.lookupTable(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName))
+	if ref == nil && d.existing == nil && string(n.Table.ObjectName) == d.name.Name && (n.Table.SchemaName == "" || string(n.Table.SchemaName) == d.name.Schema) {
+		c.RefSelf = true
+	} else if ref == nil {
+		b.fail(sqlstate.UndefinedTable, nil, "relation \"%s\" does not exist", n.Table.ObjectName)
+	}
+	if d.existing != nil && ref == d.existing {
+		c.RefSelf = true
+	}
+	if ref != nil && ref.Kind != catalog.KindTable {
+		b.fail(sqlstate.WrongObjectType, nil, "referenced relation \"%s\" is not a table", ref.Name)
+	}
+	c.RefTable = ref
+	for _, t := range n.ToCols {
+		c.RefColumns = append(c.RefColumns, string(t))
+	}
+	refName := d.name.Name
+	if ref != nil {
+		refName = ref.Name
+	}
+	// The keys that the reference may mean.
+	var keys [][]string
+	refType := func(name string) *types.T {
+		if ref == nil || c.RefSelf && d.has(name) {
+			if col := d.draft.ColumnByName(name); col != nil {
+				return col.Type
+			}
+			return nil
+		}
+		if col := ref.ColumnByName(name); col != nil {
+			return col.Type
+		}
+		return nil
+	}
+	var primary []string
+	if ref != nil {
+		for i := range ref.Indexes {
+			ix := &ref.Indexes[i]
+			if !ix.Unique && !ix.Primary || ix.Predicate != "" || ix.State == catalog.Absent || ix.Primary && ref.ImplicitPrimary {
+				continue
+			}
+			var cols []string
+			for _, ic := range ix.Columns {
+				cols = append(cols, ref.Column(ic.Column).Name)
+			}
+			keys = append(keys, cols)
+			if ix.Primary {
+				primary = cols
+			}
+		}
+	}
+	if c.RefSelf {
+		for _, k := range d.constraints {
+			if k.Kind != PrimaryKey && k.Kind != Unique {
+				continue
+			}
+			var cols []string
+			for _, ic := range k.Columns {
+				cols = append(cols, ic.Name)
+			}
+			keys = append(keys, cols)
+			if k.Kind == PrimaryKey {
+				primary = cols
+			}
+		}
+	}
+	if len(c.RefColumns) == 0 {
+		if primary == nil {
+			b.fail(sqlstate.UndefinedObject, nil, "there is no primary key for referenced table \"%s\"", refName)
+		}
+		c.RefColumns = append([]string(nil), primary...)
+	}
+	if len(c.RefColumns) != len(c.Columns) {
+		b.fail(sqlstate.InvalidForeignKey, nil, "number of referencing and referenced columns for foreign key disagree")
+	}
+	for _, r := range c.RefColumns {
+		if refType(r) == nil {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" referenced in foreign key constraint does not exist", r)
+		}
+	}
+	match := false
+	for _, k := range keys {
+		match = match || sameSet(k, c.RefColumns)
+	}
+	if !match {
+		b.fail(sqlstate.InvalidForeignKey, nil, "there is no unique constraint matching given keys for referenced table \"%s\"", refName)
+	}
+	for i, f := range c.Columns {
+		lt, rt := d.draft.ColumnByName(f.Name).Type, refType(c.RefColumns[i])
+		if _, _, err := b.Registry.ResolveCompare(scalar.EQ, rt, lt); err != nil || lt.Category() != rt.Category() {
+			name := c.Name
+			if name == "" {
+				name = pickName(d.constraintTaken, "fkey", d.name.Name, f.Name)
+			}
+			raise(sqlstate.New(sqlstate.DatatypeMismatch, "foreign key constraint \"%s\" cannot be implemented", name).
+				WithDetail("Key columns \"%s\" and \"%s\" are of incompatible types: %s and %s.", f.Name, c.RefColumns[i], lt.Name(), rt.Name()))
+		}
+	}
+	d.constraint(c)
+}
+
+func sameSet(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, x := range a {
+		found := false
+		for _, y := range b {
+			found = found || x == y
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}

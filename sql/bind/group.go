@@ -1,0 +1,333 @@
+package bind
+
+import (
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// groupExpr is one GROUP BY entry.
+type groupExpr struct {
+	expr scalar.Expr
+	id   opt.ColumnID
+	t    *types.T
+}
+
+// groupExprs binds GROUP BY: positions, names (input columns first, then output names), expressions.
+func (b *builder) groupExprs(gs tree.GroupBy, sc *scope, items []item, n *tree.SelectClause) []groupExpr {
+	var out []groupExpr
+	c := &exprContext{scope: sc, clause: "GROUP BY"}
+	for _, g := range gs {
+		e := unparen(g)
+		var x scalar.Expr
+		switch v := e.(type) {
+		case *tree.NumVal:
+			i, err := v.AsInt64()
+			if err != nil {
+				b.fail(sqlstate.SyntaxError, v, "non-integer constant in GROUP BY")
+			}
+			if i < 1 || i > int64(len(items)) {
+				b.fail(sqlstate.InvalidColumnReference, v, "GROUP BY position %d is not in select list", i)
+			}
+			x = items[i-1].expr
+			b.noAggregates(sc.level, x, items[i-1].node)
+		case *tree.StrVal:
+			b.fail(sqlstate.SyntaxError, v, "non-integer constant in GROUP BY")
+		case *tree.UnresolvedName:
+			if v.NumParts == 1 && !v.Star && b.findColumn(sc, v.Parts[0], v) == nil {
+				for i := range items {
+					if items[i].name == v.Parts[0] {
+						x = items[i].expr
+						b.noAggregates(sc.level, x, items[i].node)
+						break
+					}
+				}
+			}
+		case *tree.Tuple:
+			if len(v.Exprs) > 0 && !v.Row {
+				out = append(out, b.groupExprs(tree.GroupBy(v.Exprs), sc, items, n)...)
+				continue
+			}
+		}
+		if x == nil {
+			x = b.expr(c, g)
+		}
+		x = b.known(x, g)
+		out = append(out, groupExpr{expr: x, t: x.Type()})
+	}
+	return out
+}
+
+// noAggregates refuses GROUP BY of an output column that contains an aggregate or a window function.
+func (b *builder) noAggregates(lv *level, x scalar.Expr, at any) {
+	scalar.Columns(x, func(id opt.ColumnID) {
+		for i := range lv.aggs {
+			if lv.aggs[i].Col == id {
+				b.fail(sqlstate.GroupingError, at, "aggregate functions are not allowed in GROUP BY")
+			}
+		}
+		for _, w := range lv.pending {
+			if w.item.Col == id {
+				b.fail(sqlstate.WindowingError, at, "window functions are not allowed in GROUP BY")
+			}
+		}
+	})
+}
+
+// group builds the grouping and rewrites the expressions above it.
+func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item, having *scalar.Expr, isScalar bool) opt.Rel {
+	lv := sc.level
+	g := &opt.GroupBy{Aggs: lv.aggs, Scalar: isScalar}
+	var pre []opt.ProjectItem
+	for i := range groups {
+		ge := &groups[i]
+		if col, ok := ge.expr.(*scalar.Column); ok {
+			ge.id = col.ID
+		} else {
+			for j := range i {
+				if scalar.Equal(groups[j].expr, ge.expr) {
+					ge.id = groups[j].id
+				}
+			}
+			if ge.id == 0 {
+				ge.id = b.meta.Add(opt.ColumnMeta{Name: "group", Type: ge.t})
+				pre = append(pre, opt.ProjectItem{Col: ge.id, Expr: ge.expr})
+			}
+		}
+		g.Group = appendID(g.Group, ge.id)
+	}
+	r := &regrouper{b: b, sc: sc, groups: groups, g: g}
+	r.dependent()
+	for i := range items {
+		items[i].expr = r.rewrite(items[i].expr, items[i].node)
+	}
+	if *having != nil {
+		*having = r.rewrite(*having, nil)
+	}
+	for _, w := range lv.pending {
+		for i := range w.item.Args {
+			w.item.Args[i] = r.rewrite(w.item.Args[i], nil)
+		}
+		if w.item.Agg != nil {
+			for i := range w.item.Agg.Args {
+				w.item.Agg.Args[i] = r.rewrite(w.item.Agg.Args[i], nil)
+			}
+			if w.item.Agg.Filter != nil {
+				w.item.Agg.Filter = r.rewrite(w.item.Agg.Filter, nil)
+			}
+		}
+		for i := range w.partition {
+			w.partition[i] = r.rewrite(w.partition[i], nil)
+		}
+		for i := range w.order {
+			w.order[i].Expr = r.rewrite(w.order[i].Expr, nil)
+		}
+	}
+	for i := range lv.srfs {
+		for j := range lv.srfs[i].Args {
+			lv.srfs[i].Args[j] = r.rewrite(lv.srfs[i].Args[j], nil)
+		}
+	}
+	g.Input = rel
+	if len(pre) > 0 {
+		p := &opt.Project{Input: rel, Items: pre}
+		pass := func(id opt.ColumnID) {
+			if r.fromHere(id) {
+				p.Pass = appendID(p.Pass, id)
+			}
+		}
+		for _, id := range g.Group {
+			pass(id)
+		}
+		for i := range g.Aggs {
+			scalar.Columns(g.Aggs[i].Agg, pass)
+		}
+		g.Input = p
+	}
+	return g
+}
+
+// regrouper replaces grouped expressions by the grouping's columns, and refuses what is not grouped.
+type regrouper struct {
+	b      *builder
+	sc     *scope
+	groups []groupExpr
+	g      *opt.GroupBy
+	// whole are relations whose primary key is grouped: all their columns depend on it.
+	whole []*relation
+}
+
+// dependent finds relations whose whole primary key is in GROUP BY.
+func (r *regrouper) dependent() {
+	for _, rel := range r.sc.rels {
+		if rel.table == nil || len(rel.table.Indexes) == 0 || rel.table.ImplicitPrimary {
+			continue
+		}
+		all := true
+		for _, ic := range rel.table.Primary().Columns {
+			found := false
+			for i := range r.sc.cols {
+				c := &r.sc.cols[i]
+				if c.rel == rel && c.id != 0 && r.b.meta.Column(c.id).Column == ic.Column && containsID(r.g.Group, c.id) {
+					found = true
+				}
+			}
+			all = all && found
+		}
+		if all {
+			r.whole = append(r.whole, rel)
+		}
+	}
+}
+
+func (r *regrouper) column(id opt.ColumnID) *column {
+	for i := range r.sc.cols {
+		if r.sc.cols[i].id == id {
+			return &r.sc.cols[i]
+		}
+	}
+	return nil
+}
+
+func (r *regrouper) fromHere(id opt.ColumnID) bool {
+	if r.column(id) != nil {
+		return true
+	}
+	// Parts of merged columns have identities of their own only through their expressions.
+	for i := range r.sc.cols {
+		if c := &r.sc.cols[i]; c.id == 0 && c.expr != nil {
+			found := false
+			scalar.Columns(c.expr, func(x opt.ColumnID) { found = found || x == id })
+			if found {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *regrouper) rewrite(e scalar.Expr, at tree.Expr) scalar.Expr {
+	return scalar.RewriteTop(e, func(x scalar.Expr) scalar.Expr {
+		for i := range r.groups {
+			if g := &r.groups[i]; scalar.Equal(x, g.expr) {
+				return &scalar.Column{ID: g.id, T: g.t}
+			}
+		}
+		switch n := x.(type) {
+		case *scalar.Column:
+			r.allowed(n.ID, at)
+		case *scalar.Subquery:
+			for _, id := range n.Outer {
+				r.allowed(id, nil)
+			}
+		}
+		return x
+	})
+}
+
+// allowed raises 42803 unless the column may stand above the grouping.
+func (r *regrouper) allowed(id opt.ColumnID, at tree.Expr) {
+	if containsID(r.g.Group, id) {
+		return
+	}
+	c := r.column(id)
+	if c == nil {
+		return // an aggregate, a window, or an outer column
+	}
+	for _, w := range r.whole {
+		if c.rel == w {
+			r.g.Group = append(r.g.Group, id)
+			return
+		}
+	}
+	shown := c.name
+	if c.rel != nil {
+		shown = c.rel.alias + "." + c.name
+	}
+	e := sqlstate.New(sqlstate.GroupingError, "column \"%s\" must appear in the GROUP BY clause or be used in an aggregate function", shown)
+	if r.b.home == nil {
+		if c.rel != nil {
+			if p := r.b.stmt.FindWord(c.rel.alias, 0); p > 0 && r.b.stmt.FindText(c.rel.alias+"."+c.name, 0) > 0 {
+				e.Position = p
+			}
+		}
+		if e.Position == 0 {
+			switch u := at.(type) {
+			case tree.UnqualifiedStar:
+				e.Position = r.b.pos(u)
+			case *tree.UnresolvedName:
+				e.Position = r.b.pos(u)
+			}
+			if e.Position == 0 {
+				e.Position = r.b.stmt.FindWord(c.name, 0)
+			}
+		}
+	}
+	raise(e)
+}
+
+// windows turns partition and order expressions into columns and computes the window functions.
+func (b *builder) windows(rel opt.Rel, lv *level, items []item) opt.Rel {
+	w := &opt.Window{}
+	var pre []opt.ProjectItem
+	col := func(e scalar.Expr) opt.ColumnID {
+		if c, ok := e.(*scalar.Column); ok {
+			return c.ID
+		}
+		for _, p := range pre {
+			if scalar.Equal(p.Expr, e) {
+				return p.Col
+			}
+		}
+		id := b.meta.Add(opt.ColumnMeta{Name: "window", Type: e.Type()})
+		pre = append(pre, opt.ProjectItem{Col: id, Expr: e})
+		return id
+	}
+	for _, p := range lv.pending {
+		for _, e := range p.partition {
+			p.item.PartitionBy = appendID(p.item.PartitionBy, col(e))
+		}
+		for _, o := range p.order {
+			p.item.OrderBy = append(p.item.OrderBy, opt.OrderColumn{Col: col(o.Expr), Desc: o.Desc, NullsFirst: o.NullsFirst})
+		}
+		w.Items = append(w.Items, p.item)
+	}
+	w.Input = rel
+	if len(pre) > 0 {
+		p := &opt.Project{Input: rel, Items: pre}
+		have := produced(rel)
+		pass := func(id opt.ColumnID) {
+			if have[id] {
+				p.Pass = appendID(p.Pass, id)
+			}
+		}
+		for i := range items {
+			scalar.Columns(items[i].expr, pass)
+		}
+		for i := range w.Items {
+			it := &w.Items[i]
+			for _, id := range it.PartitionBy {
+				pass(id)
+			}
+			for _, o := range it.OrderBy {
+				pass(o.Col)
+			}
+			for _, a := range it.Args {
+				scalar.Columns(a, pass)
+			}
+			if it.Agg != nil {
+				scalar.Columns(it.Agg, pass)
+			}
+		}
+		for i := range lv.srfs {
+			for _, a := range lv.srfs[i].Args {
+				scalar.Columns(a, pass)
+			}
+		}
+		w.Input = p
+	}
+	return w
+}

@@ -1,0 +1,445 @@
+package bind
+
+import (
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// mayWrite refuses explicit values for generated and identity columns.
+func (b *builder) mayWrite(c *catalog.Column, insert bool, at any) {
+	switch {
+	case c.Generated != "":
+		msg := "cannot insert a non-DEFAULT value into column \"%s\""
+		if !insert {
+			msg = "column \"%s\" can only be updated to DEFAULT"
+		}
+		raise(b.at(sqlstate.New("428C9", msg, c.Name).WithDetail("Column \"%s\" is a generated column.", c.Name), at))
+	case c.Identity == 'a' && (!insert || b.stmt.Overriding == ""):
+		e := sqlstate.New("428C9", "cannot insert a non-DEFAULT value into column \"%s\"", c.Name)
+		if !insert {
+			e.Message = "column \"" + c.Name + "\" can only be updated to DEFAULT"
+		} else {
+			e.WithHint("Use OVERRIDING SYSTEM VALUE to override.")
+		}
+		raise(b.at(e.WithDetail("Column \"%s\" is an identity column defined as GENERATED ALWAYS.", c.Name), at))
+	}
+}
+
+func isUpsert(oc *tree.OnConflict) bool { return oc.IsUpsertAlias() }
+
+// insert binds INSERT and UPSERT.
+func (b *builder) insert(n *tree.Insert, sc *scope) output {
+	withs := b.with(n.With, sc)
+	t, alias, _ := b.target(n.Table, "INSERT")
+	var targets []int
+	explicit := len(n.Columns) > 0
+	for _, c := range n.Columns {
+		o := b.columnTarget(t, c, sc)
+		for _, x := range targets {
+			if x == o {
+				b.fail(sqlstate.DuplicateColumn, c, "column \"%s\" specified more than once", c)
+			}
+		}
+		targets = append(targets, o)
+	}
+	if !explicit {
+		for i := range t.Columns {
+			if c := &t.Columns[i]; c.State == catalog.Public && !c.Hidden {
+				targets = append(targets, i)
+			}
+		}
+	}
+	ins := &opt.Insert{Table: t}
+	written := b.insertSource(n, t, targets, explicit, sc, ins)
+	var row *scope
+	ins.New, row = b.newRow(t, alias)
+	ins.Checks = b.checks(t, row)
+	if n.OnConflict != nil {
+		b.onConflict(n.OnConflict, ins, t, alias, written, explicit, sc)
+	}
+	out := b.returning(n.Returning, row, sc)
+	ins.Returning = out.items
+	return output{rel: wrapWith(withs, ins), cols: out.cols}
+}
+
+// insertSource builds Insert's input with one column for every table column that is written, defaults included. It
+// returns the ordinals that the statement itself gives values for.
+func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, explicit bool, sc *scope, ins *opt.Insert) []int {
+	ins.Source = make([]opt.ColumnID, len(t.Columns))
+	overrideUser := b.stmt.Overriding == "user"
+	var rows []tree.Exprs
+	switch {
+	case n.DefaultValues():
+		rows, targets = []tree.Exprs{{}}, nil
+	case n.Rows.With == nil && len(n.Rows.OrderBy) == 0 && n.Rows.Limit == nil:
+		if v, ok := n.Rows.Select.(*tree.ValuesClause); ok {
+			rows = v.Rows
+		}
+	}
+	if rows == nil {
+		return b.insertSelect(n, t, targets, explicit, sc, ins)
+	}
+	width := len(rows[0])
+	if !n.DefaultValues() {
+		targets = b.insertWidth(targets, width, explicit, rows[0], n)
+	}
+	// Where every column's value goes within a row of Values.
+	type slot struct {
+		ordinal int
+		value   int // index in the statement's row, or -1: the default
+	}
+	var slots []slot
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.State != catalog.Public && c.State != catalog.WriteOnly || c.Generated != "" {
+			continue
+		}
+		at := -1
+		for j, o := range targets {
+			if o == i {
+				at = j
+			}
+		}
+		if at < 0 && c.Default == "" {
+			continue
+		}
+		slots = append(slots, slot{i, at})
+	}
+	// A target that is generated may only be given DEFAULT.
+	vals := &opt.Values{Rows: make([][]scalar.Expr, len(rows))}
+	cells := make([]scalar.Expr, len(rows)*len(slots))
+	c := &exprContext{scope: &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}, clause: "VALUES", allowDefault: true}
+	defaults := make([]scalar.Expr, len(slots))
+	def := func(k int) scalar.Expr {
+		if defaults[k] == nil {
+			defaults[k] = b.defaultOf(t, &t.Columns[slots[k].ordinal])
+		}
+		return defaults[k]
+	}
+	for i, r := range rows {
+		if len(r) != width {
+			var at any
+			if len(r) > 0 {
+				at = r[0]
+			}
+			b.fail(sqlstate.SyntaxError, at, "VALUES lists must all be the same length")
+		}
+		for j, o := range targets {
+			if t.Columns[o].Generated != "" {
+				if _, ok := r[j].(tree.DefaultVal); !ok {
+					b.mayWrite(&t.Columns[o], true, r[j])
+				}
+			}
+		}
+		out := cells[i*len(slots) : (i+1)*len(slots) : (i+1)*len(slots)]
+		for k, s := range slots {
+			col := &t.Columns[s.ordinal]
+			if s.value < 0 || overrideUser && col.Identity != 0 {
+				out[k] = def(k)
+				continue
+			}
+			x := b.expr(c, r[s.value])
+			if _, ok := x.(*scalar.Default); ok {
+				out[k] = def(k)
+				continue
+			}
+			b.mayWrite(col, true, r[s.value])
+			out[k] = b.assign(x, col, r[s.value])
+		}
+		vals.Rows[i] = out
+	}
+	for _, s := range slots {
+		col := &t.Columns[s.ordinal]
+		id := b.meta.Add(opt.ColumnMeta{Name: col.Name, Type: col.Type})
+		vals.Cols = append(vals.Cols, id)
+		ins.Source[s.ordinal] = id
+	}
+	ins.Input = vals
+	b.generated(t, ins)
+	return targets
+}
+
+// insertWidth matches the number of values with the number of target columns.
+func (b *builder) insertWidth(targets []int, width int, explicit bool, first tree.Exprs, n *tree.Insert) []int {
+	if width > len(targets) {
+		var at any
+		if len(first) > len(targets) {
+			at = first[len(targets)]
+		}
+		b.fail(sqlstate.SyntaxError, at, "INSERT has more expressions than target columns")
+	}
+	if width < len(targets) && explicit {
+		b.fail(sqlstate.SyntaxError, n.Columns[width], "INSERT has more target columns than expressions")
+	}
+	return targets[:width]
+}
+
+// insertSelect is insertSource for a query.
+func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, explicit bool, sc *scope, ins *opt.Insert) []int {
+	q := b.selectQuery(n.Rows, b.nested(sc), true)
+	var first tree.Exprs
+	if e, ok := firstExpr(n.Rows).(tree.Expr); ok && len(q.cols) > len(targets) {
+		first = make(tree.Exprs, len(targets)+1)
+		first[len(targets)] = e
+	}
+	targets = b.insertWidth(targets, len(q.cols), explicit, first, n)
+	ts := make([]*types.T, len(targets))
+	p := &opt.Project{}
+	for i, o := range targets {
+		col := &t.Columns[o]
+		b.mayWrite(col, true, nil)
+		ts[i] = col.Type
+		from := q.cols[i].t
+		if from.Kind != types.KindUnknown && !types.CanCast(from, col.Type, types.CastAssignment) {
+			raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but expression is of type %s", col.Name, col.Type.Name(), from.Name()).
+				WithHint("You will need to rewrite or cast the expression."), firstExpr(n.Rows)))
+		}
+	}
+	b.retype(&q, ts, types.CastAssignment)
+	p.Input = q.rel
+	overrideUser := b.stmt.Overriding == "user"
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.State != catalog.Public && c.State != catalog.WriteOnly || c.Generated != "" {
+			continue
+		}
+		given := -1
+		for j, o := range targets {
+			if o == i {
+				given = j
+			}
+		}
+		if given >= 0 && !(overrideUser && c.Identity != 0) {
+			id := q.cols[given].id
+			if containsID(ins.Source, id) {
+				// The same input column goes to two table columns.
+				n := b.meta.Add(opt.ColumnMeta{Name: c.Name, Type: c.Type})
+				p.Items = append(p.Items, opt.ProjectItem{Col: n, Expr: &scalar.Column{ID: id, T: c.Type, Name: c.Name}})
+				id = n
+			} else {
+				p.Pass = append(p.Pass, id)
+			}
+			ins.Source[i] = id
+			continue
+		}
+		if c.Default == "" {
+			continue
+		}
+		id := b.meta.Add(opt.ColumnMeta{Name: c.Name, Type: c.Type})
+		p.Items = append(p.Items, opt.ProjectItem{Col: id, Expr: b.defaultOf(t, c)})
+		ins.Source[i] = id
+	}
+	ins.Input = p
+	if len(p.Items) == 0 {
+		ins.Input = q.rel
+	}
+	b.generated(t, ins)
+	return targets
+}
+
+// generated computes stored generated columns over the other values of the row.
+func (b *builder) generated(t *catalog.Table, ins *opt.Insert) {
+	var p *opt.Project
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.Generated == "" || c.State != catalog.Public && c.State != catalog.WriteOnly {
+			continue
+		}
+		if p == nil {
+			p = &opt.Project{Input: ins.Input}
+			for _, id := range ins.Source {
+				if id != 0 {
+					p.Pass = append(p.Pass, id)
+				}
+			}
+		}
+		row := b.sourceScope(t, ins.Source, t.Name)
+		x := b.assign(b.stored(t, c.Generated, row), c, nil)
+		id := b.meta.Add(opt.ColumnMeta{Name: c.Name, Type: c.Type})
+		p.Items = append(p.Items, opt.ProjectItem{Col: id, Expr: x})
+		ins.Source[i] = id
+	}
+	if p != nil {
+		ins.Input = p
+	}
+}
+
+// sourceScope sees the values about to be inserted as a row; columns not written are NULL.
+func (b *builder) sourceScope(t *catalog.Table, source []opt.ColumnID, alias string) *scope {
+	r := &relation{alias: alias}
+	s := &scope{level: &level{}, rels: []*relation{r}}
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.State != catalog.Public {
+			continue
+		}
+		col := column{name: c.Name, rel: r, id: source[i], t: c.Type, hidden: c.Hidden}
+		if source[i] == 0 {
+			col.expr = &scalar.Const{Value: types.Null, T: c.Type}
+		}
+		s.cols = append(s.cols, col)
+	}
+	return s
+}
+
+// onConflict binds ON CONFLICT and UPSERT.
+func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Table, alias string, written []int, explicit bool, sc *scope) {
+	if isUpsert(oc) {
+		b.upsert(ins, t, written)
+		return
+	}
+	c := &opt.Conflict{DoUpdate: !oc.DoNothing}
+	c.Arbiters = b.arbiters(oc, t)
+	ins.Conflict = c
+	if oc.DoNothing {
+		return
+	}
+	if len(c.Arbiters) == 0 {
+		raise(sqlstate.New(sqlstate.SyntaxError, "ON CONFLICT DO UPDATE requires inference specification or constraint name").
+			WithHint("For example, ON CONFLICT (column_name)."))
+	}
+	b.need(t, "UPDATE")
+	b.need(t, "SELECT")
+	existing, row := b.newRow(t, alias)
+	c.Existing = existing
+	excluded := b.sourceScope(t, ins.Source, "excluded")
+	both := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
+	// An unqualified name means the table, as in PostgreSQL: excluded's columns need their qualifier.
+	both.add(row)
+	for i := range excluded.cols {
+		excluded.cols[i].qualified = true
+	}
+	both.add(excluded)
+	ec := &exprContext{scope: both, clause: "ON CONFLICT"}
+	c.Set = b.assignments(oc.Exprs, t, ec)
+	b.recompute(t, c, row)
+	if oc.Where != nil {
+		wc := &exprContext{scope: both, clause: "WHERE"}
+		c.Where = scalar.Conjuncts(b.boolean(wc, oc.Where.Expr))
+	}
+	if len(t.Checks) > 0 {
+		c.Checks = b.checks(t, newScope(t, ins.New, alias))
+	}
+}
+
+// newScope sees given identities as a row of the table.
+func newScope(t *catalog.Table, ids []opt.ColumnID, alias string) *scope {
+	r := &relation{alias: alias, table: t}
+	s := &scope{level: &level{}, rels: []*relation{r}}
+	for i := range t.Columns {
+		if c := &t.Columns[i]; c.State == catalog.Public {
+			s.cols = append(s.cols, column{name: c.Name, rel: r, id: ids[i], t: c.Type, hidden: c.Hidden})
+		}
+	}
+	return s
+}
+
+// recompute adds the generated columns to ON CONFLICT's assignments, over the row as it will be.
+func (b *builder) recompute(t *catalog.Table, c *opt.Conflict, row *scope) {
+	for i := range t.Columns {
+		col := &t.Columns[i]
+		if col.Generated == "" || col.State != catalog.Public {
+			continue
+		}
+		x := b.assign(b.stored(t, col.Generated, row), col, nil)
+		x = scalar.ReplaceColumns(x, func(k *scalar.Column) scalar.Expr {
+			for _, s := range c.Set {
+				if c.Existing[s.Ordinal] == k.ID {
+					return s.Expr
+				}
+			}
+			return nil
+		})
+		c.Set = append(c.Set, opt.SetItem{Ordinal: i, Expr: x})
+	}
+}
+
+// upsert makes UPSERT a blind write where the statement gives every column, and otherwise INSERT ... ON CONFLICT on
+// the primary key that changes the columns given.
+func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
+	b.need(t, "UPDATE")
+	if t.ImplicitPrimary {
+		return // a new row never conflicts
+	}
+	given := map[int]bool{}
+	for _, o := range written {
+		given[o] = true
+	}
+	all := true
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.State == catalog.Public && c.Generated == "" && !c.Hidden && !given[i] {
+			all = false
+		}
+		if c.State == catalog.WriteOnly {
+			all = false
+		}
+	}
+	if all {
+		ins.Upsert = true
+		return
+	}
+	existing, row := b.newRow(t, t.Name)
+	c := &opt.Conflict{DoUpdate: true, Arbiters: []catalog.IndexID{t.Primary().ID}, Existing: existing}
+	for _, o := range written {
+		key := false
+		for _, ic := range t.Primary().Columns {
+			key = key || ic.Column == t.Columns[o].ID
+		}
+		if !key && ins.Source[o] != 0 {
+			c.Set = append(c.Set, opt.SetItem{Ordinal: o, Expr: &scalar.Column{ID: ins.Source[o], T: t.Columns[o].Type, Name: t.Columns[o].Name}})
+		}
+	}
+	b.recompute(t, c, row)
+	if len(t.Checks) > 0 {
+		c.Checks = b.checks(t, newScope(t, ins.New, t.Name))
+	}
+	ins.Conflict = c
+}
+
+// arbiters finds the unique indexes that ON CONFLICT names.
+func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.IndexID {
+	if oc.Constraint != "" {
+		for i := range t.Indexes {
+			ix := &t.Indexes[i]
+			if ix.Name == string(oc.Constraint) && ix.Unique && ix.State == catalog.Public {
+				return []catalog.IndexID{ix.ID}
+			}
+		}
+		b.fail(sqlstate.UndefinedObject, oc.Constraint, "constraint \"%s\" for table \"%s\" does not exist", oc.Constraint, t.Name)
+	}
+	if len(oc.Columns) == 0 {
+		return nil
+	}
+	want := map[catalog.ColumnID]bool{}
+	for _, c := range oc.Columns {
+		col := t.ColumnByName(string(c))
+		if col == nil {
+			b.fail(sqlstate.UndefinedColumn, c, "column \"%s\" does not exist", c)
+		}
+		want[col.ID] = true
+	}
+	var out []catalog.IndexID
+	for i := range t.Indexes {
+		ix := &t.Indexes[i]
+		if !ix.Unique || ix.State != catalog.Public || len(ix.Columns) != len(want) || ix.Predicate != "" {
+			continue
+		}
+		all := true
+		for _, c := range ix.Columns {
+			all = all && want[c.Column]
+		}
+		if all {
+			out = append(out, ix.ID)
+		}
+	}
+	if len(out) == 0 {
+		raise(sqlstate.New(sqlstate.InvalidColumnReference, "there is no unique or exclusion constraint matching the ON CONFLICT specification"))
+	}
+	return out
+}

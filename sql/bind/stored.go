@@ -1,0 +1,56 @@
+package bind
+
+import (
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/catalog"
+	"meridian/sql/parse"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+)
+
+// storedQuery parses a view's text, once.
+func (b *builder) storedQuery(text string) storedTree {
+	if st, ok := b.stash[text]; ok && st.sel != nil {
+		return st
+	}
+	stmt, err := parse.ParseOne(text)
+	b.check(err)
+	sel, ok := stmt.Node.(*tree.Select)
+	if !ok {
+		raise(sqlstate.New(sqlstate.DataCorrupted, "stored view is not a query"))
+	}
+	st := storedTree{sel: sel, stmt: stmt}
+	b.remember(text, st)
+	return st
+}
+
+// storedExpr parses a stored expression, once.
+func (b *builder) storedExpr(text string) storedTree {
+	if st, ok := b.stash[text]; ok && st.expr != nil {
+		return st
+	}
+	e, stmt, err := parse.ParseExpr(text)
+	b.check(err)
+	st := storedTree{expr: e, stmt: stmt}
+	b.remember(text, st)
+	return st
+}
+
+func (b *builder) remember(text string, st storedTree) {
+	if b.stash == nil || len(b.stash) >= maxCachedExprs {
+		b.Binder.stash = make(map[string]storedTree)
+	}
+	b.Binder.stash[text] = st
+}
+
+// stored binds a stored expression of table t, whose columns it sees through sc (nil: none).
+func (b *builder) stored(t *catalog.Table, text string, sc *scope) scalar.Expr {
+	st := b.storedExpr(text)
+	defer func(stmt *parse.Statement, home *catalog.Table) { b.stmt, b.home = stmt, home }(b.stmt, b.home)
+	b.stmt, b.home = st.stmt, t
+	if sc == nil {
+		sc = &scope{level: &level{}}
+	}
+	return b.expr(&exprContext{scope: sc, clause: "a stored expression"}, st.expr)
+}
