@@ -74,6 +74,7 @@ type stats struct {
 	tickErrs int64
 	lastDone time.Time
 	sample   error // an error of the last second, to show
+	last     error // the last error
 }
 
 func (s *stats) done(d time.Duration) {
@@ -93,7 +94,7 @@ func (s *stats) failed(counter *int64, err error) {
 	s.mu.Lock()
 	*counter++
 	s.tickErrs++
-	s.sample = err
+	s.sample, s.last = err, err
 	s.mu.Unlock()
 }
 
@@ -169,6 +170,17 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	all.Wait()
 
 	s.total.Elapsed = time.Since(begin)
+	s.total.LongestGap = max(s.total.LongestGap, time.Since(s.lastDone))
+	var fatal error
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		fatal = cause // a broken check, or a workload that cannot run
+	}
+	if fatal == nil {
+		// The run's context may have ended; the check has its own.
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		fatal = checkOnce(limit, w, &o, s)
+	}
 	r := s.total
 	summary(o.Out, w.Name(), &r)
 	if o.Histogram != "" {
@@ -176,20 +188,13 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 			return &r, err
 		}
 	}
-	var broken *CheckError
-	if errors.As(context.Cause(ctx), &broken) {
-		return &r, broken
+	if fatal == nil && r.Ops == 0 {
+		if s.last == nil {
+			return &r, errors.New("no operation was done")
+		}
+		fatal = fmt.Errorf("no operation succeeded; the last error: %w", s.last)
 	}
-	// The run's context may have ended; the check has its own.
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if err := checkOnce(limit, w, &o, s); err != nil {
-		return &r, err
-	}
-	if r.Ops == 0 {
-		return &r, fmt.Errorf("no operation succeeded; the last error: %w", s.sample)
-	}
-	return &r, nil
+	return &r, fatal
 }
 
 // CheckError says that what must hold does not.

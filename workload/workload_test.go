@@ -1,0 +1,180 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// fakeServer lets clients log in and ignores what else they say, until it is closed.
+func fakeServer(t *testing.T) (url string, logins *atomic.Int64, closeAll func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logins = new(atomic.Int64)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				b := pgproto3.NewBackend(c, c)
+				if _, err := b.ReceiveStartupMessage(); err != nil {
+					return
+				}
+				logins.Add(1)
+				b.Send(&pgproto3.AuthenticationOk{})
+				b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+				if b.Flush() == nil {
+					io.Copy(io.Discard, c)
+				}
+			}()
+		}
+	}()
+	t.Cleanup(func() { l.Close() })
+	return "postgres://u@" + l.Addr().String() + "/d?sslmode=disable", logins, func() { l.Close() }
+}
+
+// script is a workload whose steps answer with the given errors in turn, then with success.
+type script struct {
+	errs   []error
+	calls  atomic.Int64
+	check  func() error
+	worker error
+}
+
+func (s *script) Name() string                          { return "script" }
+func (s *script) About() string                         { return "" }
+func (s *script) Init(context.Context, *pgx.Conn) error { return nil }
+func (s *script) Worker(context.Context, *rand.Rand) (Step, error) {
+	return func(context.Context, *pgx.Conn) (string, error) {
+		if i := s.calls.Add(1) - 1; i < int64(len(s.errs)) {
+			return "step", s.errs[i]
+		}
+		return "step", nil
+	}, s.worker
+}
+func (s *script) Check(context.Context, *pgx.Conn) error {
+	if s.check != nil {
+		return s.check()
+	}
+	return nil
+}
+
+func code(c string) error { return &pgconn.PgError{Code: c} }
+
+func TestRunCounts(t *testing.T) {
+	url, _, _ := fakeServer(t)
+	w := &script{errs: []error{code("40001"), nil, code("40P01"), code("40001"), code("40003"), io.ErrUnexpectedEOF, code("23505"), nil}}
+	var out bytes.Buffer
+	file := filepath.Join(t.TempDir(), "hist")
+	r, err := Run(t.Context(), w, Options{URLs: []string{url}, MaxOps: 5, Out: &out, Histogram: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Ops != 5 || r.Retries != 3 || r.Unknown != 2 || r.Errors != 1 || r.Checks != 1 || r.Latency.TotalCount() != 5 {
+		t.Errorf("%+v", r)
+	}
+	if w.calls.Load() != 11 {
+		t.Errorf("%d calls", w.calls.Load())
+	}
+	if !strings.Contains(out.String(), "5 operations") || !strings.Contains(out.String(), "3 retries, 2 unknown, 1 errors") || !strings.Contains(out.String(), "1 checks passed") {
+		t.Error(out.String())
+	}
+	if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte("Percentile")) {
+		t.Errorf("histogram: %q, %v", b, err)
+	}
+}
+
+func TestRunDealsURLsAndFailsOver(t *testing.T) {
+	a, na, closeA := fakeServer(t)
+	b, nb, _ := fakeServer(t)
+	closeA()
+	r, err := Run(t.Context(), &script{}, Options{URLs: []string{a, b}, Concurrency: 2, MaxOps: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if na.Load() != 0 || nb.Load() < 2 || r.Errors < 1 || r.Ops < 20 {
+		t.Errorf("logins %d and %d, %+v", na.Load(), nb.Load(), r)
+	}
+}
+
+func TestRunReportsBrokenCheck(t *testing.T) {
+	url, _, _ := fakeServer(t)
+	broken := &CheckError{errors.New("the sum is wrong")}
+	var n atomic.Int64
+	w := &script{check: func() error {
+		if n.Add(1) > 1 {
+			return broken
+		}
+		return nil
+	}}
+	// While it runs: the run has no other end.
+	r, err := Run(t.Context(), w, Options{URLs: []string{url}, CheckEvery: 5 * time.Millisecond, Rate: 100})
+	if !errors.Is(err, broken) || r.Checks != 1 || n.Load() != 2 {
+		t.Errorf("%v after %d checks: %+v", err, n.Load(), r)
+	}
+	// At the end.
+	n.Store(1)
+	if _, err = Run(t.Context(), w, Options{URLs: []string{url}, MaxOps: 1}); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+func TestRunWithoutSuccess(t *testing.T) {
+	url, _, _ := fakeServer(t)
+	refused := errors.New("no such workload")
+	if _, err := Run(t.Context(), &script{worker: refused}, Options{URLs: []string{url}}); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	errs := make([]error, 1000)
+	for i := range errs {
+		errs[i] = code("42P01")
+	}
+	_, err := Run(t.Context(), &script{errs: errs}, Options{URLs: []string{url}, Duration: 50 * time.Millisecond})
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != "42P01" {
+		t.Error(err)
+	}
+	if _, err := Run(t.Context(), &script{}, Options{}); err == nil {
+		t.Error("ran without a URL")
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		err               error
+		retryable, unsure bool
+	}{
+		{nil, false, false},
+		{code("40001"), true, false},
+		{code("40P01"), true, false},
+		{code("40003"), false, true},
+		{code("08006"), false, true},
+		{code("57P01"), false, true},
+		{code("23505"), false, false},
+		{pgx.ErrNoRows, false, false},
+		{io.ErrUnexpectedEOF, false, true},
+	} {
+		if Retryable(c.err) != c.retryable || Unknown(c.err) != c.unsure {
+			t.Errorf("%v: retryable %t, unknown %t", c.err, Retryable(c.err), Unknown(c.err))
+		}
+	}
+}
