@@ -83,6 +83,9 @@ func (s *Snapshot) version(id catalog.ID) uint64 {
 	return 0
 }
 
+// Descriptor is a descriptor, which must not be changed; nil if there is none.
+func (s *Snapshot) Descriptor(id catalog.ID) *Descriptor { return s.byID[id].d }
+
 func (s *Snapshot) descriptor(id catalog.ID) *Descriptor { return s.byID[id].d }
 
 func (s *Snapshot) named(n nameKey) *Descriptor {

@@ -45,6 +45,8 @@ type Txn struct {
 	edits map[catalog.ID]*edit
 	order []catalog.ID
 	after []func(ctx context.Context) error
+	// before is called by Flush.
+	before func(ctx context.Context) error
 	// blocked are descriptors whose last publication has to be completed before another attempt.
 	blocked []catalog.Dependency
 	flushed bool
@@ -264,11 +266,37 @@ func (t *Txn) NewID(ctx context.Context) (catalog.ID, error) { return t.m.NewID(
 // AfterCommit has f run by Finish, in order, after every node uses the new descriptors. Its error is Finish's.
 func (t *Txn) AfterCommit(f func(ctx context.Context) error) { t.after = append(t.after, f) }
 
+// BeforeFlush has f run by Flush, before anything is written; a later call replaces f.
+func (t *Txn) BeforeFlush(f func(ctx context.Context) error) { t.before = f }
+
+// EachTable calls f for each relation that the transaction has made or changed; base is nil if it is new.
+func (t *Txn) EachTable(f func(base, now *catalog.Table) error) error {
+	for _, id := range slices.Clone(t.order) {
+		e := t.edits[id]
+		if e.now.Table == nil {
+			continue
+		}
+		var base *catalog.Table
+		if e.base != nil {
+			base = e.base.Table
+		}
+		if err := f(base, e.now.Table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Flush writes the changes into the transaction; call it right before the commit. 40001 means that another
 // transaction changed the same descriptors.
 func (t *Txn) Flush(ctx context.Context) error {
 	if len(t.edits) == 0 {
 		return nil
+	}
+	if t.before != nil {
+		if err := t.before(ctx); err != nil {
+			return err
+		}
 	}
 	if len(t.edits)+len(t.m.snap.Load().byID) > t.m.o.MaxDescriptors {
 		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many objects in the catalogue").
@@ -448,7 +476,7 @@ func (t *Txn) Reset(ctx context.Context) {
 
 func (t *Txn) clear() {
 	t.last, t.lastSnap = nil, nil
-	t.edits, t.order, t.after, t.blocked, t.flushed = nil, nil, nil, nil, false
+	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
 	t.mu.Lock()
 	t.uses = t.uses[:0]
 	t.mu.Unlock()

@@ -1,0 +1,740 @@
+package schemachange
+
+import (
+	"slices"
+	"strings"
+
+	"meridian/keys"
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/rowcode"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+func (c *change) alterTable(s *bind.AlterTable) error {
+	c.notices(s.Notices)
+	if s.Table == nil {
+		return nil
+	}
+	if err := c.mustOwnTable(s.Table); err != nil {
+		return err
+	}
+	c.hook()
+	t := c.Catalog.Table(s.Table.ID)
+	if t == nil {
+		return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Table.Name)
+	}
+	for _, a := range s.Actions {
+		if err := c.alter(t, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
+	switch a := action.(type) {
+	case *bind.AddColumn:
+		return c.addColumn(t, a)
+	case *bind.DropColumn:
+		return c.dropColumn(t, a)
+	case *bind.RenameColumn:
+		return c.renameColumn(t, a)
+	case *bind.RenameRelation:
+		return c.renameRelation(t, a.To)
+	case *bind.RenameConstraint:
+		return c.renameConstraint(t, a)
+	case *bind.AddConstraint:
+		return c.addConstraint(t, &a.Constraint)
+	case *bind.DropConstraint:
+		return c.dropConstraint(t, a)
+	case *bind.ValidateConstraint:
+		return c.validateConstraint(t, a.Name)
+	case *bind.AlterPrimaryKey:
+		return c.addPrimaryKey(t, &bind.IndexDef{Name: t.Primary().Name, Unique: true, Primary: true, Columns: a.Columns})
+	case *bind.SetNotNull:
+		return c.setNotNull(t, t.ColumnByName(a.Column))
+	case *bind.DropNotNull:
+		col := t.ColumnByName(a.Column)
+		col.NotNull = false
+		return nil
+	case *bind.SetDefault:
+		t.ColumnByName(a.Column).Default = a.Expr
+		return nil
+	case *bind.AlterColumnType:
+		return c.alterColumnType(t, a)
+	case *bind.SetSchema:
+		return c.setSchema(t, a.Schema)
+	case *bind.OwnerTo:
+		return c.ownerTo(t, a.Owner)
+	case *bind.SetOptions:
+		if t.Options == nil {
+			t.Options = map[string]string{}
+		}
+		for k, v := range a.Options {
+			if v == "" {
+				delete(t.Options, k)
+			} else {
+				t.Options[k] = v
+			}
+		}
+		return nil
+	case *bind.SetLocality:
+		return regionsLater("table localities")
+	case *bind.DropIdentity:
+		col := t.ColumnByName(a.Column)
+		if col.Identity == 0 {
+			return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "column \"%s\" of relation \"%s\" is not an identity column", col.Name, t.Name)
+		}
+		col.Identity, col.Default = 0, ""
+		if col.OwnsSequence != 0 {
+			c.drop(col.OwnsSequence)
+			col.OwnsSequence = 0
+		}
+		return nil
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "this form of ALTER TABLE is not supported")
+}
+
+func regionsLater(what string) error {
+	return sqlstate.New(sqlstate.FeatureNotSupported, "%s are not supported yet", what).
+		WithHint("Tables are placed by the cluster's default: one replica in each region.")
+}
+
+// isNew reports whether nobody but this transaction can have used the table.
+func (c *change) isNew(t *catalog.Table) bool { return c.Catalog.IsNew(t.ID) }
+
+// empty reports whether the table has no row in the transaction's eyes.
+func (c *change) empty(t *catalog.Table) (bool, error) {
+	rows, _, err := c.Txn.Scan(c.ctx, txn.ScanOptions{Span: keys.IndexSpan(t.ID, t.Primary().ID), MaxRows: 1})
+	return len(rows) == 0, err
+}
+
+func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
+	if t.ColumnByName(a.Column.Name) != nil {
+		if a.IfNotExists {
+			c.noticef(sqlstate.DuplicateColumn, "column \"%s\" of relation \"%s\" already exists, skipping", a.Column.Name, t.Name)
+			return nil
+		}
+		return sqlstate.New(sqlstate.DuplicateColumn, "column \"%s\" of relation \"%s\" already exists", a.Column.Name, t.Name)
+	}
+	col := bind.AppendColumn(t, &a.Column)
+	if a.Column.Sequence != nil {
+		if err := c.ownSequence(t, col, a.Column.Sequence); err != nil {
+			return err
+		}
+	}
+	empty, err := c.empty(t)
+	if err != nil {
+		return err
+	}
+	notNull := col.NotNull
+	if !empty {
+		if err := c.missing(t, col); err != nil {
+			return err
+		}
+		if notNull && !col.HasMissing {
+			return sqlstate.New(sqlstate.NotNullViolation, "column \"%s\" of relation \"%s\" contains null values", col.Name, t.Name)
+		}
+	}
+	if !c.isNew(t) {
+		t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateColumn, ID: uint32(col.ID)})
+	}
+	return nil
+}
+
+// missing finds the value that rows have which are older than the column: its default, computed once.
+func (c *change) missing(t *catalog.Table, col *catalog.Column) error {
+	if col.Generated != "" {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "adding a generated column to a table that has rows is not supported")
+	}
+	if col.Default == "" {
+		return nil
+	}
+	e, err := c.Binder.Expr(c.ctx, col.Default, col.Type)
+	if err != nil {
+		return err
+	}
+	if scalar.VolatilityOf(e) == scalar.Volatile {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "adding column \"%s\" with a volatile default to a table that has rows is not supported", col.Name).
+			WithHint("Add the column without a default, set the default, and update the rows.")
+	}
+	d, err := evaluate(c.o.scalarContext(c.ctx, c.Info, c.Binder.Location), e)
+	if err != nil {
+		return err
+	}
+	if !d.IsNull() {
+		col.Missing, col.HasMissing = types.FormatText(d, col.Type.Bare(), nil), true
+	}
+	return nil
+}
+
+// usesColumn reports whether an expression's text mentions an identifier.
+func usesColumn(text, name string) bool { return renameIn(text, name, name+"\x00") != text }
+
+// renameIn replaces an identifier in a text of SQL, outside of string literals.
+func renameIn(text, from, to string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		ch := text[i]
+		switch {
+		case ch == '\'':
+			j := i + 1
+			for j < len(text) {
+				if text[j] == '\'' {
+					if j+1 < len(text) && text[j+1] == '\'' {
+						j += 2
+						continue
+					}
+					break
+				}
+				j++
+			}
+			j = min(j+1, len(text))
+			b.WriteString(text[i:j])
+			i = j
+		case ch == '"':
+			j := i + 1
+			for j < len(text) {
+				if text[j] == '"' {
+					if j+1 < len(text) && text[j+1] == '"' {
+						j += 2
+						continue
+					}
+					break
+				}
+				j++
+			}
+			j = min(j+1, len(text))
+			if strings.ReplaceAll(strings.Trim(text[i:j], `"`), `""`, `"`) == from {
+				b.WriteString(quoteIdent(to))
+			} else {
+				b.WriteString(text[i:j])
+			}
+			i = j
+		case ch == '_' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' || ch >= 0x80:
+			j := i
+			for j < len(text) && (text[j] == '_' || text[j] == '$' || text[j] >= 'a' && text[j] <= 'z' || text[j] >= 'A' && text[j] <= 'Z' ||
+				text[j] >= '0' && text[j] <= '9' || text[j] >= 0x80) {
+				j++
+			}
+			rest := strings.TrimLeft(text[j:], " ")
+			call := strings.HasPrefix(rest, "(")
+			cast := strings.HasSuffix(text[:i], "::")
+			if strings.ToLower(text[i:j]) == from && !call && !cast {
+				b.WriteString(quoteIdent(to))
+			} else {
+				b.WriteString(text[i:j])
+			}
+			i = j
+		default:
+			b.WriteByte(ch)
+			i++
+		}
+	}
+	return b.String()
+}
+
+func quoteIdent(name string) string {
+	for i := 0; i < len(name); i++ {
+		ch := name[i]
+		if !(ch >= 'a' && ch <= 'z' || ch == '_' || i > 0 && (ch >= '0' && ch <= '9' || ch == '$')) {
+			return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+		}
+	}
+	return name
+}
+
+func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
+	col := t.ColumnByName(a.Name)
+	if col == nil {
+		if a.IfExists {
+			c.noticef(sqlstate.SuccessfulCompletion, "column \"%s\" of relation \"%s\" does not exist, skipping", a.Name, t.Name)
+			return nil
+		}
+		return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" of relation \"%s\" does not exist", a.Name, t.Name)
+	}
+	if slices.ContainsFunc(t.Primary().Columns, func(k catalog.IndexColumn) bool { return k.Column == col.ID }) {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "column \"%s\" is in the primary key", a.Name).
+			WithHint("Change the primary key before the column is dropped.")
+	}
+	visible := 0
+	for i := range t.Columns {
+		if t.Columns[i].State == catalog.Public {
+			visible++
+		}
+	}
+	on := "column " + a.Name + " of table " + t.Name
+	var deps []dependent
+	for _, id := range t.UsedBy {
+		v := c.current(id)
+		if v != nil && usesColumn(v.View, a.Name) {
+			deps = append(deps, dependent{"view " + v.Name, on, func() error { c.drop(id); return nil }})
+			c.dependents(v, map[catalog.ID]bool{id: true}, &deps)
+		}
+	}
+	for _, r := range t.ReferencedBy {
+		child := t
+		if r.Table != t.ID {
+			child = c.current(r.Table)
+		}
+		if child == nil {
+			continue
+		}
+		for i := range child.Foreign {
+			k := &child.Foreign[i]
+			if k.ID == r.Constraint && slices.Contains(k.RefColumns, col.ID) && !(child == t && slices.Contains(k.Columns, col.ID)) {
+				deps = append(deps, dependent{"constraint " + k.Name + " on table " + child.Name, on, func() error {
+					return c.removeForeign(r.Table, r.Constraint)
+				}})
+			}
+		}
+	}
+	for i := range t.Columns {
+		if g := &t.Columns[i]; g.Generated != "" && g.ID != col.ID && g.State == catalog.Public && usesColumn(g.Generated, a.Name) {
+			name := g.Name
+			deps = append(deps, dependent{"column " + name + " of table " + t.Name, on, func() error {
+				return c.dropColumn(t, &bind.DropColumn{Name: name, Cascade: true})
+			}})
+		}
+	}
+	if len(deps) > 0 && !a.Cascade {
+		return inTheWay(on, deps)
+	}
+	c.noticeCascade(deps)
+	for _, d := range deps {
+		if err := d.drop(); err != nil {
+			return err
+		}
+	}
+	col = t.ColumnByName(a.Name)
+	id := col.ID
+	for i := len(t.Foreign) - 1; i >= 0; i-- {
+		if slices.Contains(t.Foreign[i].Columns, id) {
+			if err := c.removeForeign(t.ID, t.Foreign[i].ID); err != nil {
+				return err
+			}
+		}
+	}
+	t.Checks = slices.DeleteFunc(t.Checks, func(k catalog.Check) bool { return slices.Contains(k.Columns, id) })
+	for i := len(t.Indexes) - 1; i > 0; i-- {
+		x := &t.Indexes[i]
+		if slices.ContainsFunc(x.Columns, func(k catalog.IndexColumn) bool { return k.Column == id }) || slices.Contains(x.Stored, id) ||
+			x.Predicate != "" && usesColumn(x.Predicate, a.Name) {
+			c.removeIndex(t, x.ID)
+		}
+	}
+	if col.OwnsSequence != 0 {
+		c.drop(col.OwnsSequence)
+	}
+	if c.isNew(t) {
+		return c.eraseColumn(t, id)
+	}
+	if i := slices.IndexFunc(t.Mutations, func(m catalog.Mutation) bool {
+		return m.Kind == catalog.MutateColumn && m.ID == uint32(id) && m.Job == 0 && !m.Drop
+	}); i >= 0 {
+		t.Mutations = slices.Delete(t.Mutations, i, i+1)
+		return c.eraseColumn(t, id)
+	}
+	// Invisible from here on; still written, with NULL, until no node uses the version that reads it.
+	col.State, col.NotNull, col.Default, col.OwnsSequence = catalog.WriteOnly, false, "", 0
+	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateColumn, ID: uint32(id), Drop: true})
+	return nil
+}
+
+// eraseColumn removes a column that nobody uses from the descriptor. Values in rows are passed over by those who read
+// them.
+func (c *change) eraseColumn(t *catalog.Table, id catalog.ColumnID) error {
+	t.Columns = slices.DeleteFunc(t.Columns, func(k catalog.Column) bool { return k.ID == id })
+	return nil
+}
+
+// refuseViews keeps views' texts true: a view names what it reads.
+func (c *change) refuseViews(t *catalog.Table, what, name string, uses func(text string) bool) error {
+	for _, id := range t.UsedBy {
+		if v := c.current(id); v != nil && uses(v.View) {
+			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot rename %s \"%s\" because view \"%s\" depends on it", what, name, v.Name).
+				WithHint("Drop the view first, and create it again with the new name.")
+		}
+	}
+	return nil
+}
+
+func (c *change) renameColumn(t *catalog.Table, a *bind.RenameColumn) error {
+	col := t.ColumnByName(a.From)
+	if col == nil {
+		return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" does not exist", a.From)
+	}
+	if t.ColumnByName(a.To) != nil {
+		return sqlstate.New(sqlstate.DuplicateColumn, "column \"%s\" of relation \"%s\" already exists", a.To, t.Name)
+	}
+	if err := c.refuseViews(t, "column", a.From, func(text string) bool { return usesColumn(text, a.From) }); err != nil {
+		return err
+	}
+	col.Name = a.To
+	for i := range t.Checks {
+		if slices.Contains(t.Checks[i].Columns, col.ID) {
+			t.Checks[i].Expr = renameIn(t.Checks[i].Expr, a.From, a.To)
+		}
+	}
+	for i := range t.Columns {
+		t.Columns[i].Generated = renameIn(t.Columns[i].Generated, a.From, a.To)
+	}
+	for i := range t.Indexes {
+		t.Indexes[i].Predicate = renameIn(t.Indexes[i].Predicate, a.From, a.To)
+	}
+	return nil
+}
+
+func (c *change) renameRelation(t *catalog.Table, to string) error {
+	if taken, err := c.view.NameTaken(t.Database, t.Schema, to); err != nil {
+		return err
+	} else if taken != nil {
+		return sqlstate.New(sqlstate.DuplicateTable, "relation \"%s\" already exists", to)
+	}
+	if err := c.refuseViews(t, "relation", t.Name, func(string) bool { return true }); err != nil {
+		return err
+	}
+	t.Name = to
+	return nil
+}
+
+func (c *change) renameIndex(s *bind.RenameIndex) error {
+	if err := c.mustOwnTable(s.Ref.Table); err != nil {
+		return err
+	}
+	c.hook()
+	t := c.Catalog.Table(s.Ref.Table.ID)
+	x := t.Index(s.Ref.Index.ID)
+	if x == nil {
+		return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Ref.Index.Name)
+	}
+	return c.renameIndexTo(t, x, s.To)
+}
+
+func (c *change) renameIndexTo(t *catalog.Table, x *catalog.Index, to string) error {
+	if taken, err := c.view.NameTaken(t.Database, t.Schema, to); err != nil {
+		return err
+	} else if taken != nil {
+		return sqlstate.New(sqlstate.DuplicateTable, "relation \"%s\" already exists", to)
+	}
+	x.Name = to
+	return nil
+}
+
+func (c *change) renameConstraint(t *catalog.Table, a *bind.RenameConstraint) error {
+	if constraintNamed(t, a.To) {
+		return sqlstate.New(sqlstate.DuplicateObject, "constraint \"%s\" for relation \"%s\" already exists", a.To, t.Name)
+	}
+	for i := range t.Indexes {
+		if x := &t.Indexes[i]; (x.Constraint || x.Primary) && x.Name == a.From {
+			return c.renameIndexTo(t, x, a.To)
+		}
+	}
+	for i := range t.Checks {
+		if t.Checks[i].Name == a.From {
+			t.Checks[i].Name = a.To
+			return nil
+		}
+	}
+	for i := range t.Foreign {
+		if t.Foreign[i].Name == a.From {
+			t.Foreign[i].Name = a.To
+			return nil
+		}
+	}
+	return sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" for table \"%s\" does not exist", a.From, t.Name)
+}
+
+func constraintNamed(t *catalog.Table, name string) bool {
+	return slices.ContainsFunc(t.Checks, func(k catalog.Check) bool { return k.Name == name }) ||
+		slices.ContainsFunc(t.Foreign, func(k catalog.ForeignKey) bool { return k.Name == name }) ||
+		slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return x.Constraint && x.Name == name })
+}
+
+func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
+	if constraintNamed(t, k.Name) {
+		return sqlstate.New(sqlstate.DuplicateObject, "constraint \"%s\" for relation \"%s\" already exists", k.Name, t.Name)
+	}
+	id, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	switch k.Kind {
+	case bind.PrimaryKey:
+		return c.addPrimaryKey(t, k.Index())
+	case bind.Unique:
+		return c.addIndex(t, k.Index(), true)
+	case bind.Check:
+		ck := bind.AppendCheck(t, k, id)
+		if k.NotValid {
+			return nil
+		}
+		if c.isNew(t) {
+			if empty, err := c.empty(t); err != nil || empty {
+				return err
+			}
+			return c.checkRows(t, ck)
+		}
+		ck.State = catalog.WriteOnly
+		t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateCheck, ID: ck.ID})
+		return nil
+	case bind.ForeignKey:
+		fk := bind.AppendForeignKey(t, k, id)
+		if err := c.link(t, fk); err != nil {
+			return err
+		}
+		if k.NotValid {
+			return nil
+		}
+		if c.isNew(t) {
+			if empty, err := c.empty(t); err != nil || empty {
+				return err
+			}
+		}
+		fk.State = catalog.WriteOnly
+		t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateForeignKey, ID: fk.ID})
+		return nil
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "this constraint is not supported")
+}
+
+// checkRows validates a check of a table that only this transaction can see.
+func (c *change) checkRows(t *catalog.Table, k *catalog.Check) error {
+	return c.o.validateCheck(c.ctx, c.Txn, c.view, t, k)
+}
+
+func (c *change) validateConstraint(t *catalog.Table, name string) error {
+	for i := range t.Checks {
+		if k := &t.Checks[i]; k.Name == name {
+			if k.State != catalog.Public {
+				t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateCheck, ID: k.ID})
+			}
+			return nil
+		}
+	}
+	for i := range t.Foreign {
+		if k := &t.Foreign[i]; k.Name == name {
+			if k.State != catalog.Public {
+				t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateForeignKey, ID: k.ID})
+			}
+			return nil
+		}
+	}
+	if constraintNamed(t, name) {
+		return sqlstate.New(sqlstate.WrongObjectType, "constraint \"%s\" of relation \"%s\" is not a foreign key or check constraint", name, t.Name)
+	}
+	return sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" of relation \"%s\" does not exist", name, t.Name)
+}
+
+func (c *change) dropConstraint(t *catalog.Table, a *bind.DropConstraint) error {
+	for i := range t.Checks {
+		if k := t.Checks[i]; k.Name == a.Name {
+			t.Checks = slices.Delete(t.Checks, i, i+1)
+			dropMutations(t, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateCheck && m.ID == k.ID })
+			return nil
+		}
+	}
+	for i := range t.Foreign {
+		if t.Foreign[i].Name == a.Name {
+			return c.removeForeign(t.ID, t.Foreign[i].ID)
+		}
+	}
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		if x.Name != a.Name || !x.Constraint && !x.Primary {
+			continue
+		}
+		if x.Primary {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "dropping the primary key is not supported").
+				WithHint("Use ALTER TABLE ... ALTER PRIMARY KEY to replace it.")
+		}
+		if err := c.releaseKey(t, x, "constraint "+x.Name+" on table "+t.Name, a.Cascade); err != nil {
+			return err
+		}
+		c.removeIndex(t, x.ID)
+		return nil
+	}
+	if a.IfExists {
+		c.noticef(sqlstate.SuccessfulCompletion, "constraint \"%s\" of relation \"%s\" does not exist, skipping", a.Name, t.Name)
+		return nil
+	}
+	return sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" of relation \"%s\" does not exist", a.Name, t.Name)
+}
+
+// releaseKey finds the foreign keys that need a unique index, and drops them if the user said CASCADE.
+func (c *change) releaseKey(t *catalog.Table, x *catalog.Index, what string, cascade bool) error {
+	if !x.Unique || x.Predicate != "" {
+		return nil
+	}
+	var deps []dependent
+	for _, r := range t.ReferencedBy {
+		child := t
+		if r.Table != t.ID {
+			child = c.current(r.Table)
+		}
+		if child == nil {
+			continue
+		}
+		for i := range child.Foreign {
+			k := &child.Foreign[i]
+			if k.ID != r.Constraint || !sameColumns(x, k.RefColumns) || otherKey(t, x, k.RefColumns) {
+				continue
+			}
+			deps = append(deps, dependent{"constraint " + k.Name + " on table " + child.Name, what, func() error {
+				return c.removeForeign(r.Table, r.Constraint)
+			}})
+		}
+	}
+	if len(deps) > 0 && !cascade {
+		return inTheWay(what, deps)
+	}
+	c.noticeCascade(deps)
+	for _, d := range deps {
+		if err := d.drop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sameColumns(x *catalog.Index, cols []catalog.ColumnID) bool {
+	if len(x.Columns) != len(cols) {
+		return false
+	}
+	for _, k := range x.Columns {
+		if !slices.Contains(cols, k.Column) {
+			return false
+		}
+	}
+	return true
+}
+
+func otherKey(t *catalog.Table, x *catalog.Index, cols []catalog.ColumnID) bool {
+	for i := range t.Indexes {
+		o := &t.Indexes[i]
+		if o.ID != x.ID && (o.Unique || o.Primary) && o.Predicate == "" && o.State == catalog.Public && sameColumns(o, cols) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *change) setNotNull(t *catalog.Table, col *catalog.Column) error {
+	if col.NotNull {
+		return nil
+	}
+	if c.isNew(t) {
+		empty, err := c.empty(t)
+		if err != nil {
+			return err
+		}
+		if empty {
+			col.NotNull = true
+			return nil
+		}
+	}
+	// Until it is validated, a check of the new rows; then the column is NOT NULL.
+	t.Checks = append(t.Checks, catalog.Check{ID: t.NextConstr, Name: t.Name + "_" + col.Name + "_not_null",
+		Expr: quoteIdent(col.Name) + " IS NOT NULL", State: catalog.WriteOnly, Columns: []catalog.ColumnID{col.ID}})
+	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateNotNull, ID: t.NextConstr, Column: col.ID})
+	t.NextConstr++
+	return nil
+}
+
+// alterColumnType changes a type whose stored form stays the same.
+func (c *change) alterColumnType(t *catalog.Table, a *bind.AlterColumnType) error {
+	col := t.ColumnByName(a.Column)
+	for _, id := range t.UsedBy {
+		if v := c.current(id); v != nil && usesColumn(v.View, a.Column) {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "cannot alter type of a column used by a view or rule").
+				WithDetail("view %s depends on column \"%s\"", v.Name, a.Column)
+		}
+	}
+	if a.Using == "" && compatible(col.Type, a.Type) {
+		col.Type = a.Type
+		return nil
+	}
+	empty, err := c.empty(t)
+	if err != nil {
+		return err
+	}
+	if c.isNew(t) && empty {
+		col.Type = a.Type
+		return nil
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "changing the type of column \"%s\" from %s to %s would rewrite the table, which is not supported",
+		a.Column, col.Type, a.Type).WithHint("Add a column of the new type, copy the values, and rename.")
+}
+
+// compatible reports whether every stored value of one type is one of the other, with the same bytes.
+func compatible(from, to *types.T) bool {
+	if from.Same(to) {
+		return true
+	}
+	switch {
+	case from.IsInteger() && to.IsInteger():
+		return to.Kind >= from.Kind
+	case from.Kind == types.KindText || from.Kind == types.KindVarChar:
+		return (to.Kind == types.KindText || to.Kind == types.KindVarChar) && (to.Width == 0 || from.Kind == types.KindVarChar && from.Width > 0 && to.Width >= from.Width)
+	case from.Kind == types.KindDecimal && to.Kind == types.KindDecimal:
+		return to.Precision == 0 || from.Precision > 0 && to.Scale == from.Scale && to.Precision >= from.Precision
+	case from.Kind == to.Kind && (from.Kind == types.KindTimestamp || from.Kind == types.KindTimestampTZ || from.Kind == types.KindTime):
+		return to.Precision < 0 || to.Precision == 6 || from.Precision >= 0 && to.Precision >= from.Precision
+	}
+	return false
+}
+
+func (c *change) setSchema(t *catalog.Table, name string) error {
+	db, s, err := c.place(bind.Name{Database: c.databaseName(t.Database), Schema: name})
+	if err != nil {
+		return err
+	}
+	if s.ID == t.Schema {
+		return nil
+	}
+	if err := c.mustCreate(s); err != nil {
+		return err
+	}
+	if err := c.free(db, s, t.Name); err != nil {
+		return err
+	}
+	if err := c.refuseViews(t, "relation", t.Name, func(string) bool { return true }); err != nil {
+		return err
+	}
+	t.Schema = s.ID
+	for i := range t.Columns {
+		if id := t.Columns[i].OwnsSequence; id != 0 {
+			if seq := c.Catalog.Table(id); seq != nil {
+				seq.Schema = s.ID
+			}
+		}
+	}
+	return nil
+}
+
+func (c *change) ownerTo(t *catalog.Table, owner string) error {
+	if err := c.roleExists(owner); err != nil {
+		return err
+	}
+	t.Owner = owner
+	for i := range t.Columns {
+		if id := t.Columns[i].OwnsSequence; id != 0 {
+			if seq := c.Catalog.Table(id); seq != nil {
+				seq.Owner = owner
+			}
+		}
+	}
+	return nil
+}
+
+// verifyEncodable makes sure that an index can be written before anybody sees it.
+func verifyEncodable(t *catalog.Table, x *catalog.Index) error {
+	if _, err := rowcode.NewIndex(t, x); err != nil {
+		return sqlstate.New(sqlstate.InternalError, "index \"%s\": %v", x.Name, err)
+	}
+	return nil
+}

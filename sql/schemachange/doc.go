@@ -1,0 +1,57 @@
+// Package schemachange carries out data definition statements: those that only change descriptors within the
+// statement's transaction, and those that go on afterwards, step by step, while everybody else reads and writes.
+//
+// # The problem
+//
+// An index that is being built must not be read before it has an entry for every row, and no node may fail to add
+// entries while another relies on them. Nodes learn of a change one after the other; I7 (at most two successive
+// versions of a descriptor in use) is what makes a sequence of small changes safe where one large change is not.
+//
+// # States
+//
+//	add an index    absent -> delete-only -> write-only -> (fill) -> public
+//	drop an index   public -> write-only -> delete-only -> absent -> (data removed)
+//	add a column    absent -> write-only -> public          rows of before read the default of then (Missing)
+//	drop a column   public -> write-only -> absent          its values are passed over in the rows
+//	add a check     absent -> write-only -> (validate) -> public
+//	SET NOT NULL    a write-only check, validated, then the column's flag
+//	primary key     all indexes anew beside the old ones, then they change places, then the old ones are dropped
+//
+// Two neighbours in each line may be in use at once:
+//
+//	SC1 (I7) a node that is at delete-only leaves no entry behind that a write-only node would not have removed;
+//	SC2 (I7) an index is filled only when every node writes it, so that a row is either seen by the fill, or its
+//	         writer adds the entry;
+//	SC3      a table that the transaction itself made is nobody else's: it changes at once, and its indexes are filled
+//	         within the transaction.
+//
+// # Where the state lives
+//
+// A change that takes several versions leaves a Mutation in the table's descriptor. When the transaction commits
+// (lease.Txn.BeforeFlush), plan makes one job per table for its new mutations, in the same transaction. The job has no
+// plan of its own: it looks at the descriptor, does the next step for all of its mutations, publishes, and looks again
+// (resumeChange). It can therefore be taken up by any node at any point. A part that can't be had (a duplicate key, a
+// row that violates the check) makes the job revert: additions turn into drops.
+//
+// plan also compares each table with what it was: indexes and tables that are gone get a job that removes their data,
+// after RemoveAfter, slowly, and then forgets the descriptors.
+//
+// # The life of ALTER TABLE ... ADD PRIMARY KEY on a loaded table
+//
+//	session     bind.AlterTable
+//	Execute     addPrimaryKey: a second index with Primary set, delete-only; a temporary check for NOT NULL
+//	commit      descriptor version 2, the job
+//	Finish      version 2 is in use everywhere -> the session's goroutine runs the job
+//	job         version 3: write-only; fill in chunks of chunkRows, a transaction each
+//	            version 4: public, at the front; the old one write-only behind
+//	            versions 5, 6: delete-only, gone, and the hidden column rowid with it
+//	client      ALTER TABLE
+//
+// # What it does not do
+//
+// It does not rewrite rows: a column's type can change only to one with the same stored form, and a new column of a
+// table with rows can't have a volatile default. Regions and localities are refused (0A000). TRUNCATE and DROP do not
+// wait for writers of the version before, whose rows go the way of the others.
+//
+// See CRDB'20 §5.4, and F1's online schema change which it follows.
+package schemachange

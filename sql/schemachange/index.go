@@ -1,0 +1,250 @@
+package schemachange
+
+import (
+	"slices"
+
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
+)
+
+func (c *change) createIndex(s *bind.CreateIndex) error {
+	c.notices(s.Notices)
+	if s.Exists {
+		return nil
+	}
+	if s.Concurrently && c.Explicit {
+		return sqlstate.New(sqlstate.ActiveTransaction, "CREATE INDEX CONCURRENTLY cannot run inside a transaction block")
+	}
+	if err := c.mustOwnTable(s.Table); err != nil {
+		return err
+	}
+	c.hook()
+	t := c.Catalog.Table(s.Table.ID)
+	if taken, err := c.view.NameTaken(t.Database, t.Schema, s.Index.Name); err != nil {
+		return err
+	} else if taken != nil {
+		return sqlstate.New(sqlstate.DuplicateTable, "relation \"%s\" already exists", s.Index.Name)
+	}
+	return c.addIndex(t, &s.Index, false)
+}
+
+// addIndex adds an index: at once if only this transaction can see the table, else step by step.
+func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) error {
+	oid, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	x := bind.AppendIndex(t, d, oid)
+	x.Constraint = constraint
+	if err := verifyEncodable(t, x); err != nil {
+		return err
+	}
+	if c.isNew(t) {
+		return c.fillHere(t, x)
+	}
+	x.State = catalog.DeleteOnly
+	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(x.ID)})
+	return nil
+}
+
+// fillHere fills an index within the transaction, of a table that nobody else sees.
+func (c *change) fillHere(t *catalog.Table, x *catalog.Index) error {
+	b, err := c.o.backfill(c.ctx, c.view, t, x)
+	if err != nil {
+		return err
+	}
+	span := b.Span()
+	for next := &span; next != nil; {
+		c.Txn.StepStatement()
+		if next, _, err = b.Step(c.ctx, c.Txn, *next, chunkRows); err != nil {
+			return err
+		}
+	}
+	c.Txn.StepStatement()
+	return nil
+}
+
+func (c *change) dropIndexes(s *bind.DropIndex) error {
+	c.notices(s.Notices)
+	c.hook()
+	for _, r := range s.Indexes {
+		if err := c.mustOwn("index", r.Index.Name, r.Table.Owner); err != nil {
+			return err
+		}
+		t := c.Catalog.Table(r.Table.ID)
+		x := t.Index(r.Index.ID)
+		if x == nil {
+			return sqlstate.New(sqlstate.UndefinedObject, "index \"%s\" does not exist", r.Index.Name)
+		}
+		if x.Primary || x.Constraint {
+			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop index %s because constraint %s on table %s requires it", x.Name, x.Name, t.Name).
+				WithHint("You can drop constraint %s on table %s instead.", x.Name, t.Name)
+		}
+		if err := c.releaseKey(t, x, "index "+x.Name, s.Cascade); err != nil {
+			return err
+		}
+		c.removeIndex(t, x.ID)
+	}
+	return nil
+}
+
+// removeIndex begins the removal of a secondary index; of one that nobody else knows, it is the end as well.
+func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) {
+	erase := func() {
+		t.Indexes = slices.DeleteFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == id })
+	}
+	own := -1
+	for i, m := range t.Mutations {
+		if m.Kind == catalog.MutateIndex && m.ID == uint32(id) {
+			if m.Drop {
+				return
+			}
+			if m.Job == 0 {
+				own = i
+			}
+		}
+	}
+	if own >= 0 {
+		t.Mutations = slices.Delete(t.Mutations, own, own+1)
+		erase()
+		return
+	}
+	if c.isNew(t) {
+		erase()
+		return
+	}
+	x := t.Index(id)
+	// Its name is free from here on.
+	x.State, x.Name, x.Constraint = catalog.WriteOnly, "", false
+	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(id), Drop: true})
+}
+
+// addPrimaryKey replaces the primary key: a new primary index is filled beside the old one, together with a copy of
+// every secondary index, whose entries end with the primary key; then they change places.
+func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
+	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateIndex }) {
+		return sqlstate.New(sqlstate.ObjectInUse, "cannot change the primary key of table \"%s\" while an index is being built or dropped", t.Name)
+	}
+	old := t.Primary()
+	oldID := old.ID
+	oid, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range d.Columns {
+		col := t.ColumnByName(k.Name)
+		if col == nil {
+			return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" named in key does not exist", k.Name)
+		}
+		if err := c.setNotNull(t, col); err != nil {
+			return err
+		}
+	}
+	d.Primary, d.Unique = true, true
+	if !t.ImplicitPrimary && d.Name == old.Name {
+		old.Name = ""
+	}
+	suffix := make([]catalog.ColumnID, len(old.Columns))
+	for i, k := range old.Columns {
+		suffix[i] = k.Column
+	}
+	x := bind.AppendIndex(t, d, oid)
+	x.Constraint = true
+	newSuffix := make([]catalog.ColumnID, len(x.Columns))
+	for i, k := range x.Columns {
+		newSuffix[i] = k.Column
+	}
+	x.State = catalog.DeleteOnly
+	m := []catalog.Mutation{{Kind: catalog.MutateIndex, ID: uint32(x.ID), Replaces: oldID}}
+	for i, n := 1, len(t.Indexes)-1; i < n; i++ {
+		s := &t.Indexes[i]
+		if s.State != catalog.Public {
+			continue
+		}
+		s.Suffix = suffix
+		cp := *s
+		cp.ID, cp.State, cp.Suffix = t.NextIndex, catalog.DeleteOnly, newSuffix
+		t.NextIndex++
+		// The old primary key stays findable from an entry until the change.
+		cp.Stored = slices.Clone(s.Stored)
+		for _, col := range suffix {
+			if !slices.Contains(cp.Stored, col) && !slices.Contains(newSuffix, col) && !slices.ContainsFunc(s.Columns, func(k catalog.IndexColumn) bool { return k.Column == col }) {
+				cp.Stored = append(cp.Stored, col)
+			}
+		}
+		cp.Name = ""
+		m = append(m, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(cp.ID), Replaces: s.ID})
+		t.Indexes = append(t.Indexes, cp)
+	}
+	if !c.isNew(t) {
+		t.Mutations = append(t.Mutations, m...)
+		return nil
+	}
+	for _, u := range m {
+		x := t.Index(catalog.IndexID(u.ID))
+		x.State = catalog.WriteOnly
+		if err := c.fillHere(t, x); err != nil {
+			return err
+		}
+	}
+	for _, u := range m {
+		replace(t, u)
+	}
+	finishReplace(t)
+	// Nobody else has seen the old indexes.
+	for _, u := range m {
+		t.Indexes = slices.DeleteFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == u.Replaces })
+	}
+	t.Mutations = slices.DeleteFunc(t.Mutations, func(u catalog.Mutation) bool { return u.Kind == catalog.MutateIndex && u.Drop })
+	dropHidden(t)
+	return nil
+}
+
+// replace makes a filled index take the place and name of the one that it replaces, which stays written until no node
+// reads it.
+func replace(t *catalog.Table, m catalog.Mutation) {
+	at := slices.IndexFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == catalog.IndexID(m.ID) })
+	was := slices.IndexFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == m.Replaces })
+	if at < 0 || was < 0 {
+		return
+	}
+	n, o := t.Indexes[at], t.Indexes[was]
+	n.State = catalog.Public
+	if !n.Primary {
+		n.Stored, n.Suffix = o.Stored, nil
+	}
+	if n.Name == "" {
+		n.Name, n.OID = o.Name, o.OID
+	}
+	o.State, o.Name, o.Constraint = catalog.WriteOnly, "", false
+	t.Indexes[was], t.Indexes[at] = n, o
+	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(o.ID), Drop: true, Job: m.Job})
+}
+
+// finishReplace is called when all indexes of a new primary key have taken their places.
+func finishReplace(t *catalog.Table) {
+	t.ImplicitPrimary = false
+}
+
+// dropHidden removes the column rowid once no index has it in its key.
+func dropHidden(t *catalog.Table) {
+	for i := range t.Columns {
+		col := &t.Columns[i]
+		if !col.Hidden || col.Default != "unique_rowid()" {
+			continue
+		}
+		used := slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool {
+			return slices.ContainsFunc(x.Columns, func(k catalog.IndexColumn) bool { return k.Column == col.ID }) || slices.Contains(x.Suffix, col.ID)
+		})
+		if used {
+			continue
+		}
+		id := col.ID
+		for j := range t.Indexes {
+			t.Indexes[j].Stored = slices.DeleteFunc(t.Indexes[j].Stored, func(s catalog.ColumnID) bool { return s == id })
+		}
+		t.Columns = slices.Delete(t.Columns, i, i+1)
+		return
+	}
+}

@@ -1,0 +1,692 @@
+package schemachange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/exec"
+	"meridian/sql/job"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+// Types of jobs.
+const (
+	jobChange = "schema change"
+	jobRemove = "removal of data"
+)
+
+// chunkRows is how many rows a backfill reads in one transaction: large enough that the rounds of consensus do not
+// count, small enough that a conflict costs little.
+const chunkRows = 2000
+
+// removeRows is how many rows the removal of data deletes in one transaction, and removePause how long it lets others
+// work in between.
+const (
+	removeRows  = 1000
+	removePause = 20 * time.Millisecond
+)
+
+// changePayload is what a schema change job works on: the mutations of the table that carry its number.
+type changePayload struct{ Table catalog.ID }
+
+// changeProgress is how far the backfills are.
+type changeProgress struct {
+	// Next is the key at which the backfill of an index goes on; Done are the parts that are filled or validated.
+	Next map[uint32]keys.Key
+	Rows map[uint32]int64
+	Done map[string]bool
+}
+
+// removePayload lists the spans to clear, and the descriptors to forget then.
+type removePayload struct {
+	Spans  []keys.Span
+	Forget []catalog.ID
+}
+
+func (e *Executor) registerJobs() {
+	if e.o.Jobs == nil {
+		return
+	}
+	e.o.Jobs.Handle(jobChange, job.Handler{Resume: e.resumeChange, Revert: e.revertChange})
+	e.o.Jobs.Handle(jobRemove, job.Handler{Resume: e.removeData})
+}
+
+// plan looks at what a transaction is about to commit and makes the jobs that this needs: for mutations that have
+// none, and for data that nothing points to any more.
+func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error {
+	var gone removePayload
+	var names []string
+	err := cat.EachTable(func(base, now *catalog.Table) error {
+		if now.Dropped {
+			if base == nil || !base.Dropped {
+				gone.Spans = append(gone.Spans, keys.TableSpan(now.ID))
+				gone.Forget = append(gone.Forget, now.ID)
+				names = append(names, now.Name)
+			}
+			return nil
+		}
+		if base != nil {
+			for i := range base.Indexes {
+				if id := base.Indexes[i].ID; now.Index(id) == nil {
+					gone.Spans = append(gone.Spans, keys.IndexSpan(now.ID, id))
+					names = append(names, now.Name)
+				}
+			}
+		}
+		if !slices.ContainsFunc(now.Mutations, func(m catalog.Mutation) bool { return m.Job == 0 }) {
+			return nil
+		}
+		id, err := e.o.Jobs.Create(ctx, tx, job.Spec{Type: jobChange, Description: describe(now), Payload: changePayload{now.ID}})
+		if err != nil {
+			return err
+		}
+		for i := range now.Mutations {
+			m := &now.Mutations[i]
+			if m.Job != 0 {
+				continue
+			}
+			m.Job = int64(id)
+			if m.Kind == catalog.MutateColumn && !m.Drop {
+				// The transaction could read the column; others may not before everybody writes it.
+				if col := now.Column(catalog.ColumnID(m.ID)); col != nil {
+					col.State = catalog.WriteOnly
+				}
+			}
+		}
+		cat.AfterCommit(func(ctx context.Context) error { return e.o.Jobs.Run(ctx, id) })
+		return nil
+	})
+	if err != nil || len(gone.Spans) == 0 {
+		return err
+	}
+	// Databases and schemas are descriptors without data.
+	_, err = e.o.Jobs.Create(ctx, tx, job.Spec{Type: jobRemove, Description: "data of " + strings.Join(slices.Compact(names), ", "),
+		Payload: gone, After: e.o.Host.Clock.Now().Add(e.o.RemoveAfter)})
+	return err
+}
+
+func describe(t *catalog.Table) string {
+	var parts []string
+	for _, m := range t.Mutations {
+		if m.Job != 0 {
+			continue
+		}
+		verb := "add "
+		if m.Drop {
+			verb = "drop "
+		}
+		switch m.Kind {
+		case catalog.MutateColumn:
+			if col := t.Column(catalog.ColumnID(m.ID)); col != nil {
+				parts = append(parts, verb+"column "+col.Name)
+			}
+		case catalog.MutateIndex:
+			if x := t.Index(catalog.IndexID(m.ID)); x != nil {
+				parts = append(parts, strings.TrimSpace(verb+"index "+x.Name))
+			}
+		case catalog.MutateCheck, catalog.MutateForeignKey:
+			parts = append(parts, "validate constraint")
+		case catalog.MutateNotNull:
+			parts = append(parts, "set not null")
+		}
+	}
+	return "table " + t.Name + ": " + strings.Join(parts, ", ")
+}
+
+// edit changes the job's table in a transaction of its own and waits until every node uses it.
+func (e *Executor) edit(ctx context.Context, table catalog.ID, f func(cat *lease.Txn, t *catalog.Table) error) error {
+	return e.o.Leases.Change(ctx, func(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error {
+		d := cat.Descriptor(table)
+		if d == nil || d.Table == nil || d.Table.Dropped {
+			return nil
+		}
+		if err := f(cat, cat.Table(table)); err != nil {
+			return err
+		}
+		return e.plan(ctx, tx, cat)
+	})
+}
+
+func mine(t *catalog.Table, id int64) (adds, drops []catalog.Mutation) {
+	for _, m := range t.Mutations {
+		switch {
+		case m.Job != id:
+		case m.Drop:
+			drops = append(drops, m)
+		default:
+			adds = append(adds, m)
+		}
+	}
+	return adds, drops
+}
+
+// resumeChange moves the job's mutations on, one version of the table at a time, until none is left.
+func (e *Executor) resumeChange(ctx context.Context, r *job.Run) error {
+	var p changePayload
+	if err := r.Payload(&p); err != nil {
+		return err
+	}
+	var done changeProgress
+	if err := r.Progress(&done); err != nil {
+		return err
+	}
+	if done.Next == nil {
+		done.Next, done.Rows, done.Done = map[uint32]keys.Key{}, map[uint32]int64{}, map[string]bool{}
+	}
+	id := int64(r.Job.ID)
+	for {
+		d := e.o.Leases.Snapshot().Descriptor(p.Table)
+		if d == nil || d.Table == nil || d.Table.Dropped {
+			return nil
+		}
+		t := d.Table
+		adds, drops := mine(t, id)
+		switch {
+		case len(adds)+len(drops) == 0:
+			return nil
+		case slices.ContainsFunc(adds, func(m catalog.Mutation) bool {
+			return m.Kind == catalog.MutateIndex && t.Index(catalog.IndexID(m.ID)) != nil && t.Index(catalog.IndexID(m.ID)).State == catalog.DeleteOnly
+		}):
+			// Delete-only everywhere: now every node may write the indexes.
+			if err := e.edit(ctx, p.Table, func(_ *lease.Txn, t *catalog.Table) error {
+				adds, drops := mine(t, id)
+				for _, m := range adds {
+					if x := t.Index(catalog.IndexID(m.ID)); m.Kind == catalog.MutateIndex && x != nil {
+						x.State = catalog.WriteOnly
+					}
+				}
+				advanceDrops(t, drops)
+				return nil
+			}); err != nil {
+				return err
+			}
+		case len(adds) > 0:
+			for _, m := range adds {
+				if err := e.prepare(ctx, r, t, m, &done); err != nil {
+					return err
+				}
+			}
+			if err := e.edit(ctx, p.Table, func(_ *lease.Txn, t *catalog.Table) error {
+				adds, drops := mine(t, id)
+				advanceDrops(t, drops)
+				publish(t, adds)
+				return nil
+			}); err != nil {
+				return err
+			}
+		default:
+			if err := e.edit(ctx, p.Table, func(_ *lease.Txn, t *catalog.Table) error {
+				_, drops := mine(t, id)
+				advanceDrops(t, drops)
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// publish makes parts that are ready public.
+func publish(t *catalog.Table, adds []catalog.Mutation) {
+	replaced := false
+	for _, m := range adds {
+		switch m.Kind {
+		case catalog.MutateColumn:
+			if col := t.Column(catalog.ColumnID(m.ID)); col != nil {
+				col.State = catalog.Public
+			}
+		case catalog.MutateIndex:
+			if m.Replaces != 0 {
+				replace(t, m)
+				replaced = true
+			} else if x := t.Index(catalog.IndexID(m.ID)); x != nil {
+				x.State = catalog.Public
+			}
+		case catalog.MutateCheck:
+			for i := range t.Checks {
+				if t.Checks[i].ID == m.ID {
+					t.Checks[i].State = catalog.Public
+				}
+			}
+		case catalog.MutateForeignKey:
+			for i := range t.Foreign {
+				if t.Foreign[i].ID == m.ID {
+					t.Foreign[i].State = catalog.Public
+				}
+			}
+		case catalog.MutateNotNull:
+			t.Checks = slices.DeleteFunc(t.Checks, func(k catalog.Check) bool { return k.ID == m.ID })
+			if col := t.Column(m.Column); col != nil {
+				col.NotNull = true
+			}
+		}
+		dropMutations(t, func(o catalog.Mutation) bool { return o.Kind == m.Kind && o.ID == m.ID && !o.Drop })
+	}
+	if replaced {
+		finishReplace(t)
+	}
+}
+
+// advanceDrops moves parts that go one state on; a column waits for the indexes.
+func advanceDrops(t *catalog.Table, drops []catalog.Mutation) {
+	indexes := false
+	for _, m := range drops {
+		if m.Kind != catalog.MutateIndex {
+			continue
+		}
+		x := t.Index(catalog.IndexID(m.ID))
+		switch {
+		case x != nil && x.State == catalog.WriteOnly:
+			x.State = catalog.DeleteOnly
+			indexes = true
+		default:
+			t.Indexes = slices.DeleteFunc(t.Indexes, func(o catalog.Index) bool { return o.ID == catalog.IndexID(m.ID) })
+			dropMutations(t, func(o catalog.Mutation) bool { return o.Kind == m.Kind && o.ID == m.ID })
+			dropHidden(t)
+		}
+	}
+	if indexes {
+		return
+	}
+	for _, m := range drops {
+		if m.Kind == catalog.MutateColumn {
+			t.Columns = slices.DeleteFunc(t.Columns, func(c catalog.Column) bool { return c.ID == catalog.ColumnID(m.ID) })
+			dropMutations(t, func(o catalog.Mutation) bool { return o.Kind == m.Kind && o.ID == m.ID })
+		}
+	}
+}
+
+// prepare does what one part needs before it may be public: fill an index, validate a constraint.
+func (e *Executor) prepare(ctx context.Context, r *job.Run, t *catalog.Table, m catalog.Mutation, done *changeProgress) error {
+	key := fmt.Sprintf("%d/%d", m.Kind, m.ID)
+	if done.Done[key] {
+		return nil
+	}
+	var err error
+	switch m.Kind {
+	case catalog.MutateIndex:
+		if x := t.Index(catalog.IndexID(m.ID)); x != nil {
+			err = e.fillIndex(ctx, r, t, x, done)
+		}
+	case catalog.MutateCheck, catalog.MutateNotNull, catalog.MutateForeignKey:
+		err = e.validate(ctx, t.ID, m)
+	}
+	if err != nil {
+		return err
+	}
+	done.Done[key] = true
+	return r.Checkpoint(ctx, 0.9, done)
+}
+
+// backfill prepares to fill an index.
+func (o *Options) backfill(ctx context.Context, view *lease.View, t *catalog.Table, x *catalog.Index) (*exec.Backfill, error) {
+	b := &bind.Binder{View: view, Registry: o.Registry, Location: time.UTC}
+	opts := exec.Options{View: view}
+	if p, ok := any(b).(interface {
+		PredicateExpr(context.Context, *catalog.Table, *catalog.Index) (scalar.Expr, error)
+	}); ok {
+		opts.Predicate = p.PredicateExpr
+	}
+	return exec.NewBackfill(ctx, t, x, opts, o.scalarContext(ctx, lease.Info{Database: view.CurrentDatabase()}, nil))
+}
+
+// viewOf runs f with a view of a transaction that uses the present version of a table.
+func (e *Executor) viewOf(ctx context.Context, table catalog.ID, f func(ctx context.Context, tx *txn.Txn, view *lease.View, t *catalog.Table) error) error {
+	return e.o.DB.Run(ctx, txn.TxnOptions{Name: jobChange}, func(ctx context.Context, tx *txn.Txn) error {
+		cat := e.o.Leases.Begin(tx)
+		defer cat.Finish(ctx, false)
+		for try := 0; ; try++ {
+			view := cat.View(e.infoOf(table)).(*lease.View)
+			t, err := view.TableByID(ctx, table)
+			if sqlstate.Is(err, sqlstate.SerializationFailure) && try < 100 {
+				// The transaction is older than the version: take a younger timestamp.
+				if err := tx.Restart(ctx); err != nil {
+					return err
+				}
+				cat.Reset(ctx)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if t == nil || t.Dropped {
+				return nil
+			}
+			return f(ctx, tx, view, t)
+		}
+	})
+}
+
+func (e *Executor) infoOf(table catalog.ID) lease.Info {
+	s := e.o.Leases.Snapshot()
+	info := lease.Info{User: "root", SearchPath: []string{"public"}}
+	if d := s.Descriptor(table); d != nil && d.Table != nil {
+		if db := s.Descriptor(d.Table.Database); db != nil && db.Database != nil {
+			info.Database = db.Database.Name
+		}
+		if sc := s.Descriptor(d.Table.Schema); sc != nil && sc.Schema != nil {
+			info.SearchPath = []string{sc.Schema.Name}
+		}
+	}
+	return info
+}
+
+// fillIndex adds the entries of all rows, chunk by chunk.
+func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, x *catalog.Index, done *changeProgress) error {
+	id := uint32(x.ID)
+	var b *exec.Backfill
+	if err := e.viewOf(ctx, t.ID, func(ctx context.Context, _ *txn.Txn, view *lease.View, now *catalog.Table) error {
+		nx := now.Index(x.ID)
+		if nx == nil || nx.State != catalog.WriteOnly {
+			return sqlstate.New(sqlstate.InternalError, "schemachange: index %d of table %d is not being built", x.ID, t.ID)
+		}
+		var err error
+		b, err = e.o.backfill(ctx, view, now, nx)
+		return err
+	}); err != nil {
+		return err
+	}
+	if b == nil {
+		return nil
+	}
+	span := b.Span()
+	if k := done.Next[id]; k != nil {
+		span.Start = k
+	}
+	last := e.o.Host.Clock.Monotonic()
+	for {
+		next, rows, err := e.fillChunk(ctx, b, span)
+		if err != nil {
+			return err
+		}
+		done.Rows[id] += rows
+		if next == nil {
+			return nil
+		}
+		span = *next
+		done.Next[id] = span.Start
+		if now := e.o.Host.Clock.Monotonic(); now-last > time.Second {
+			last = now
+			if err := r.Checkpoint(ctx, min(0.9, float64(done.Rows[id])/float64(max(e.rows(t.ID), done.Rows[id])+1)), done); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (e *Executor) rows(id catalog.ID) int64 {
+	if s := e.o.Leases.Statistics(id); s != nil {
+		return s.Rows
+	}
+	return 0
+}
+
+// optimistic is a transaction whose writes are kept for the commit, and to which no entry seems to exist: the
+// conditions that the commit checks find out if one does.
+type optimistic struct {
+	*txn.Txn
+	batch *txn.WriteBatch
+}
+
+func (o *optimistic) GetMany(_ context.Context, ks []keys.Key, _ kv.LockStrength, _ kv.WaitPolicy) ([][]byte, error) {
+	return make([][]byte, len(ks)), nil
+}
+
+func (o *optimistic) Write(_ context.Context, b *txn.WriteBatch) error {
+	o.batch = b
+	return nil
+}
+
+// fillChunk fills from one chunk of rows in one transaction. Most of the time no entry is there yet.
+func (e *Executor) fillChunk(ctx context.Context, b *exec.Backfill, span keys.Span) (next *keys.Span, rows int64, err error) {
+	careful := false
+	err = e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
+		if !careful {
+			o := &optimistic{Txn: tx}
+			if next, rows, err = b.Step(ctx, o, span, chunkRows); err != nil || o.batch == nil {
+				return err
+			}
+			return tx.CommitBatch(ctx, o.batch)
+		}
+		next, rows, err = b.Step(ctx, tx, span, chunkRows)
+		return err
+	})
+	var cond *kv.ConditionFailedError
+	if errors.As(err, &cond) {
+		err = e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
+			next, rows, err = b.Step(ctx, tx, span, chunkRows)
+			return err
+		})
+	}
+	return next, rows, err
+}
+
+// validate checks that the rows that were there before a constraint satisfy it.
+func (e *Executor) validate(ctx context.Context, table catalog.ID, m catalog.Mutation) error {
+	return e.viewOf(ctx, table, func(ctx context.Context, tx *txn.Txn, view *lease.View, t *catalog.Table) error {
+		if m.Kind == catalog.MutateForeignKey {
+			for i := range t.Foreign {
+				if t.Foreign[i].ID == m.ID {
+					return e.o.validateForeign(ctx, tx, view, t, &t.Foreign[i])
+				}
+			}
+			return nil
+		}
+		for i := range t.Checks {
+			if k := &t.Checks[i]; k.ID == m.ID {
+				err := e.o.validateCheck(ctx, tx, view, t, k)
+				if col := t.Column(m.Column); sqlstate.Is(err, sqlstate.CheckViolation) && m.Kind == catalog.MutateNotNull && col != nil {
+					v := sqlstate.New(sqlstate.NotNullViolation, "column \"%s\" of relation \"%s\" contains null values", col.Name, t.Name)
+					v.Table, v.Column = t.Name, col.Name
+					return v
+				}
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var errFound = errors.New("found")
+
+func qualified(view *lease.View, t *catalog.Table) string {
+	schema := "public"
+	if d := view.Txn().Descriptor(t.Schema); d != nil && d.Schema != nil {
+		schema = d.Schema.Name
+	}
+	return quoteIdent(schema) + "." + quoteIdent(t.Name)
+}
+
+func (o *Options) validateCheck(ctx context.Context, tx *txn.Txn, view *lease.View, t *catalog.Table, k *catalog.Check) error {
+	err := o.query(ctx, tx, view, "SELECT 1 FROM "+qualified(view, t)+" WHERE NOT ("+k.Expr+") LIMIT 1", func(types.Row) error { return errFound })
+	if errors.Is(err, errFound) {
+		v := sqlstate.New(sqlstate.CheckViolation, "check constraint \"%s\" of relation \"%s\" is violated by some row", k.Name, t.Name)
+		v.Table, v.Constraint = t.Name, k.Name
+		return v
+	}
+	return err
+}
+
+func (o *Options) validateForeign(ctx context.Context, tx *txn.Txn, view *lease.View, t *catalog.Table, k *catalog.ForeignKey) error {
+	ref := t
+	if k.RefTable != t.ID {
+		var err error
+		if ref, err = view.TableByID(ctx, k.RefTable); err != nil || ref == nil {
+			return err
+		}
+	}
+	var cols, on, notNull []string
+	for i, id := range k.Columns {
+		c, p := t.Column(id), ref.Column(k.RefColumns[i])
+		if c == nil || p == nil {
+			return nil
+		}
+		cols = append(cols, "c."+quoteIdent(c.Name))
+		on = append(on, "c."+quoteIdent(c.Name)+" = p."+quoteIdent(p.Name))
+		notNull = append(notNull, "c."+quoteIdent(c.Name)+" IS NOT NULL")
+	}
+	q := "SELECT " + strings.Join(cols, ", ") + " FROM " + qualified(view, t) + " c WHERE " + strings.Join(notNull, " AND ") +
+		" AND NOT EXISTS (SELECT 1 FROM " + qualified(view, ref) + " p WHERE " + strings.Join(on, " AND ") + ") LIMIT 1"
+	var detail string
+	err := o.query(ctx, tx, view, q, func(r types.Row) error {
+		var names, values []string
+		for i, id := range k.Columns {
+			c := t.Column(id)
+			names = append(names, quoteIdent(c.Name))
+			values = append(values, types.FormatText(r[i], c.Type, time.UTC))
+		}
+		detail = fmt.Sprintf("Key (%s)=(%s) is not present in table \"%s\".", strings.Join(names, ", "), strings.Join(values, ", "), ref.Name)
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		v := sqlstate.New(sqlstate.ForeignKeyViolation, "insert or update on table \"%s\" violates foreign key constraint \"%s\"", t.Name, k.Name)
+		v.Detail, v.Table, v.Constraint = detail, t.Name, k.Name
+		return v
+	}
+	return err
+}
+
+// revertChange takes what the job was adding back; what it was dropping stays on its way.
+func (e *Executor) revertChange(ctx context.Context, r *job.Run, _ error) error {
+	var p changePayload
+	if err := r.Payload(&p); err != nil {
+		return err
+	}
+	id := int64(r.Job.ID)
+	for {
+		d := e.o.Leases.Snapshot().Descriptor(p.Table)
+		if d == nil || d.Table == nil || d.Table.Dropped {
+			return nil
+		}
+		if adds, drops := mine(d.Table, id); len(adds)+len(drops) == 0 {
+			return nil
+		}
+		if err := e.edit(ctx, p.Table, func(cat *lease.Txn, t *catalog.Table) error {
+			adds, drops := mine(t, id)
+			advanceDrops(t, drops)
+			for _, m := range adds {
+				takeBack(cat, t, m)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// takeBack undoes one addition, or turns it into a drop.
+func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
+	at := slices.Index(t.Mutations, m)
+	if at < 0 {
+		return
+	}
+	switch m.Kind {
+	case catalog.MutateColumn:
+		if col := t.Column(catalog.ColumnID(m.ID)); col != nil {
+			col.Name, col.NotNull, col.Default = "", false, ""
+			t.Mutations[at].Drop = true
+			return
+		}
+	case catalog.MutateIndex:
+		if x := t.Index(catalog.IndexID(m.ID)); x != nil {
+			x.Name, x.Constraint = "", false
+			t.Mutations[at].Drop = true
+			if m.Replaces != 0 {
+				for i := range t.Indexes {
+					if t.Indexes[i].ID == m.Replaces {
+						t.Indexes[i].Suffix = nil
+					}
+				}
+			}
+			return
+		}
+	case catalog.MutateCheck, catalog.MutateNotNull:
+		t.Checks = slices.DeleteFunc(t.Checks, func(k catalog.Check) bool { return k.ID == m.ID })
+	case catalog.MutateForeignKey:
+		for i := range t.Foreign {
+			if t.Foreign[i].ID == m.ID {
+				unlink(cat, t, &t.Foreign[i])
+				t.Foreign = slices.Delete(t.Foreign, i, i+1)
+				break
+			}
+		}
+	}
+	t.Mutations = slices.DeleteFunc(t.Mutations, func(o catalog.Mutation) bool { return o == m })
+}
+
+// removeData deletes what nothing points to any more, then forgets the descriptors.
+func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
+	var p removePayload
+	if err := r.Payload(&p); err != nil {
+		return err
+	}
+	var at struct {
+		Span int
+		Next keys.Key
+	}
+	if err := r.Progress(&at); err != nil {
+		return err
+	}
+	last := e.o.Host.Clock.Monotonic()
+	for at.Span < len(p.Spans) {
+		span := p.Spans[at.Span]
+		if at.Next != nil {
+			span.Start = at.Next
+		}
+		next, err := e.removeChunk(ctx, span)
+		if err != nil {
+			return err
+		}
+		if next == nil {
+			at.Span, at.Next = at.Span+1, nil
+			continue
+		}
+		at.Next = next.Start
+		if now := e.o.Host.Clock.Monotonic(); now-last > 5*time.Second {
+			last = now
+			if err := r.Checkpoint(ctx, float64(at.Span)/float64(len(p.Spans)), at); err != nil {
+				return err
+			}
+		}
+		if err := e.o.Host.Clock.Sleep(ctx, removePause); err != nil {
+			return err
+		}
+	}
+	for _, id := range p.Forget {
+		if err := e.o.Leases.Forget(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Executor) removeChunk(ctx context.Context, span keys.Span) (next *keys.Span, err error) {
+	err = e.o.DB.Run(ctx, txn.TxnOptions{Name: jobRemove, Priority: -1}, func(ctx context.Context, tx *txn.Txn) error {
+		rows, resume, err := tx.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: removeRows, TargetBytes: 1 << 20})
+		if err != nil {
+			return err
+		}
+		var b txn.WriteBatch
+		for _, r := range rows {
+			b.Delete(r.Key)
+		}
+		next = resume
+		if b.Len() == 0 {
+			return nil
+		}
+		return tx.CommitBatch(ctx, &b)
+	})
+	return next, err
+}

@@ -1,0 +1,511 @@
+package schemachange
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/job"
+	"meridian/sql/sqlstate"
+)
+
+func (c *change) createDatabase(s *bind.CreateDatabase) error {
+	c.notices(s.Notices)
+	if c.Explicit {
+		return sqlstate.New(sqlstate.ActiveTransaction, "CREATE DATABASE cannot run inside a transaction block")
+	}
+	if s.PrimaryRegion != "" || len(s.Regions) > 0 || s.SurviveRegion {
+		return regionsLater("regions of databases")
+	}
+	roles, super, err := c.roles()
+	if err != nil {
+		return err
+	}
+	if !super {
+		u, err := c.view.User(c.Info.User)
+		if err != nil {
+			return err
+		}
+		if u == nil || !u.CreateDB {
+			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to create database")
+		}
+	}
+	old, err := c.view.Database(c.ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		if s.IfNotExists {
+			c.noticef(sqlstate.DuplicateDatabase, "database \"%s\" already exists, skipping", s.Name)
+			return nil
+		}
+		return sqlstate.New(sqlstate.DuplicateDatabase, "database \"%s\" already exists", s.Name)
+	}
+	owner := s.Owner
+	if owner == "" {
+		owner = c.Info.User
+	}
+	if owner != c.Info.User {
+		if err := c.roleExists(owner); err != nil {
+			return err
+		}
+		if !super && !slices.Contains(roles, owner) {
+			return sqlstate.New(sqlstate.InsufficientPrivilege, "must be member of role \"%s\"", owner)
+		}
+	}
+	id, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	public, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	c.hook()
+	c.Catalog.New(lease.Descriptor{Database: &catalog.Database{ID: id, Name: s.Name, Owner: owner, Schemas: map[string]catalog.ID{"public": public},
+		Grants: []catalog.Grant{{Role: "public", Privileges: []string{"CONNECT", "TEMPORARY"}}}}})
+	c.Catalog.New(lease.Descriptor{Schema: &catalog.Schema{ID: public, Name: "public", Database: id, Owner: owner,
+		Grants: []catalog.Grant{{Role: "public", Privileges: []string{"USAGE", "CREATE"}}}}})
+	return nil
+}
+
+// database finds a database that the user owns, to be changed.
+func (c *change) database(name string) (*catalog.Database, error) {
+	db, err := c.view.Database(c.ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if db == nil {
+		return nil, sqlstate.New(sqlstate.InvalidCatalogName, "database \"%s\" does not exist", name)
+	}
+	return db, c.mustOwn("database", name, db.Owner)
+}
+
+func (c *change) dropDatabase(s *bind.DropDatabase) error {
+	if c.Explicit {
+		return sqlstate.New(sqlstate.ActiveTransaction, "DROP DATABASE cannot run inside a transaction block")
+	}
+	db, err := c.database(s.Name)
+	if sqlstate.Is(err, sqlstate.InvalidCatalogName) && s.IfExists {
+		c.noticef(sqlstate.SuccessfulCompletion, "database \"%s\" does not exist, skipping", s.Name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.Name == c.Info.Database {
+		return sqlstate.New(sqlstate.ObjectInUse, "cannot drop the currently open database")
+	}
+	c.hook()
+	tables, err := c.view.Tables(c.ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	schemas, err := c.view.Schemas(c.ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		c.drop(t.ID)
+	}
+	for _, sc := range schemas {
+		if m := c.Catalog.Schema(sc.ID); m != nil {
+			m.Dropped = true
+		}
+	}
+	c.Catalog.Database(db.ID).Dropped = true
+	return nil
+}
+
+func (c *change) alterDatabase(s *bind.AlterDatabase) error {
+	db, err := c.database(s.Name)
+	if err != nil {
+		return err
+	}
+	c.hook()
+	switch {
+	case s.Rename != "":
+		if s.Name == c.Info.Database {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "current database cannot be renamed")
+		}
+		other, err := c.view.Database(c.ctx, s.Rename)
+		if err != nil {
+			return err
+		}
+		if other != nil {
+			return sqlstate.New(sqlstate.DuplicateDatabase, "database \"%s\" already exists", s.Rename)
+		}
+		c.Catalog.Database(db.ID).Name = s.Rename
+	case s.Owner != "":
+		if err := c.roleExists(s.Owner); err != nil {
+			return err
+		}
+		c.Catalog.Database(db.ID).Owner = s.Owner
+	case s.PrimaryRegion != "" || s.AddRegion != "" || s.DropRegion != "" || s.Survive != "":
+		return regionsLater("regions of databases")
+	}
+	return nil
+}
+
+func (c *change) createSchema(s *bind.CreateSchema) error {
+	database := s.Database
+	if database == "" {
+		database = c.Info.Database
+	}
+	db, err := c.view.Database(c.ctx, database)
+	if err != nil {
+		return err
+	}
+	if db == nil {
+		return sqlstate.New(sqlstate.InvalidCatalogName, "database \"%s\" does not exist", database)
+	}
+	roles, super, err := c.roles()
+	if err != nil {
+		return err
+	}
+	if !super && !lease.Allows(db.Owner, db.Grants, roles, "CREATE") {
+		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for database %s", db.Name)
+	}
+	if lease.IsSystem(s.Name) {
+		return sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", s.Name).
+			WithDetail("The prefix \"pg_\" is reserved for system schemas.")
+	}
+	old, err := c.view.Schema(c.ctx, database, s.Name)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		if s.IfNotExists {
+			c.noticef(sqlstate.DuplicateSchema, "schema \"%s\" already exists, skipping", s.Name)
+			return nil
+		}
+		return sqlstate.New(sqlstate.DuplicateSchema, "schema \"%s\" already exists", s.Name)
+	}
+	owner := s.Owner
+	if owner == "" {
+		owner = c.Info.User
+	}
+	id, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	c.hook()
+	c.Catalog.New(lease.Descriptor{Schema: &catalog.Schema{ID: id, Name: s.Name, Database: db.ID, Owner: owner}})
+	return nil
+}
+
+// schema finds a schema that the user owns.
+func (c *change) schema(database, name string) (*catalog.Schema, error) {
+	if database == "" {
+		database = c.Info.Database
+	}
+	s, err := c.view.Schema(c.ctx, database, name)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return nil, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", name)
+	}
+	return s, c.mustOwn("schema", name, s.Owner)
+}
+
+func (c *change) dropSchemas(s *bind.DropSchema) error {
+	c.hook()
+	database := s.Database
+	if database == "" {
+		database = c.Info.Database
+	}
+	for _, name := range s.Names {
+		sc, err := c.schema(database, name)
+		if sqlstate.Is(err, sqlstate.InvalidSchemaName) && s.IfExists {
+			c.noticef(sqlstate.SuccessfulCompletion, "schema \"%s\" does not exist, skipping", name)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if sc.ID < catalog.FirstUserID && name != "public" {
+			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop schema %s because it is required by the database system", name)
+		}
+		tables, err := c.view.Tables(c.ctx, database)
+		if err != nil {
+			return err
+		}
+		var deps []dependent
+		going := map[catalog.ID]bool{}
+		for _, t := range tables {
+			if t.Schema == sc.ID && !(t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0) {
+				going[t.ID] = true
+				deps = append(deps, dependent{strings.ToLower(kindTag(t.Kind)) + " " + name + "." + t.Name, "schema " + name,
+					func() error { c.drop(t.ID); return nil }})
+			}
+		}
+		if len(deps) > 0 && !s.Cascade {
+			return inTheWay("schema "+name, deps)
+		}
+		for _, t := range tables {
+			if going[t.ID] {
+				c.dependents(t, going, &deps)
+			}
+		}
+		c.noticeCascade(deps)
+		for _, d := range deps {
+			if err := d.drop(); err != nil {
+				return err
+			}
+		}
+		c.Catalog.Schema(sc.ID).Dropped = true
+	}
+	return nil
+}
+
+func (c *change) alterSchema(s *bind.AlterSchema) error {
+	sc, err := c.schema(s.Database, s.Name)
+	if err != nil {
+		return err
+	}
+	c.hook()
+	if s.Owner != "" {
+		if err := c.roleExists(s.Owner); err != nil {
+			return err
+		}
+		c.Catalog.Schema(sc.ID).Owner = s.Owner
+	}
+	if s.Rename != "" {
+		if lease.IsSystem(s.Rename) {
+			return sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", s.Rename).
+				WithDetail("The prefix \"pg_\" is reserved for system schemas.")
+		}
+		database := s.Database
+		if database == "" {
+			database = c.Info.Database
+		}
+		other, err := c.view.Schema(c.ctx, database, s.Rename)
+		if err != nil {
+			return err
+		}
+		if other != nil {
+			return sqlstate.New(sqlstate.DuplicateSchema, "schema \"%s\" already exists", s.Rename)
+		}
+		tables, err := c.view.Tables(c.ctx, database)
+		if err != nil {
+			return err
+		}
+		for _, t := range tables {
+			if t.Schema == sc.ID && len(t.UsedBy) > 0 {
+				if err := c.refuseViews(t, "schema", s.Name, func(string) bool { return true }); err != nil {
+					return err
+				}
+			}
+		}
+		c.Catalog.Schema(sc.ID).Name = s.Rename
+	}
+	return nil
+}
+
+func (c *change) createSequence(s *bind.CreateSequence) error {
+	if s.Temporary {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "temporary sequences are not supported")
+	}
+	db, sc, err := c.place(s.Name)
+	if err != nil {
+		return err
+	}
+	if err := c.mustCreate(sc); err != nil {
+		return err
+	}
+	if err := c.free(db, sc, s.Name.Name); err != nil {
+		if s.IfNotExists && sqlstate.Is(err, sqlstate.DuplicateTable) {
+			c.noticef(sqlstate.DuplicateTable, "relation \"%s\" already exists, skipping", s.Name.Name)
+			return nil
+		}
+		return err
+	}
+	c.hook()
+	id, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	def := s.Definition
+	if s.OwnerTable != nil {
+		if col := s.OwnerTable.ColumnByName(s.OwnerColumn); col != nil {
+			def.OwnerTable, def.OwnerColumn = s.OwnerTable.ID, col.ID
+		}
+	}
+	c.newSequence(id, db.ID, sc.ID, s.Name.Name, c.Info.User, def)
+	return nil
+}
+
+func (c *change) alterSequence(s *bind.AlterSequence) error {
+	if s.Table == nil {
+		return nil
+	}
+	if err := c.mustOwnTable(s.Table); err != nil {
+		return err
+	}
+	c.hook()
+	t := c.Catalog.Table(s.Table.ID)
+	base, owner, column := t.Sequence.Base, t.Sequence.OwnerTable, t.Sequence.OwnerColumn
+	def := s.Definition
+	def.Base, def.OwnerTable, def.OwnerColumn = base, owner, column
+	switch {
+	case s.OwnerNone:
+		def.OwnerTable, def.OwnerColumn = 0, 0
+	case s.OwnerTable != nil:
+		if col := s.OwnerTable.ColumnByName(s.OwnerColumn); col != nil {
+			def.OwnerTable, def.OwnerColumn = s.OwnerTable.ID, col.ID
+		}
+	}
+	t.Sequence = &def
+	if s.Restart != nil {
+		if *s.Restart < def.Min || *s.Restart > def.Max {
+			word, bound := "less than MINVALUE", def.Min
+			if *s.Restart > def.Max {
+				word, bound = "greater than MAXVALUE", def.Max
+			}
+			return sqlstate.New(sqlstate.InvalidParameterValue, "RESTART value (%d) cannot be %s (%d)", *s.Restart, word, bound)
+		}
+		return c.o.Sequences.Set(c.ctx, t, *s.Restart, false)
+	}
+	return nil
+}
+
+func (c *change) createView(s *bind.CreateView) error {
+	if s.Temporary {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "temporary views are not supported")
+	}
+	db, sc, err := c.place(s.Name)
+	if err != nil {
+		return err
+	}
+	if err := c.mustCreate(sc); err != nil {
+		return err
+	}
+	c.hook()
+	old, err := c.view.NameTaken(db.ID, sc.ID, s.Name.Name)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		switch {
+		case s.IfNotExists:
+			c.noticef(sqlstate.DuplicateTable, "relation \"%s\" already exists, skipping", s.Name.Name)
+			return nil
+		case !s.Replace:
+			return sqlstate.New(sqlstate.DuplicateTable, "relation \"%s\" already exists", s.Name.Name)
+		case old.Kind != catalog.KindView:
+			return sqlstate.New(sqlstate.WrongObjectType, "\"%s\" is not a view", s.Name.Name)
+		}
+		return c.replaceView(old, s)
+	}
+	id, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	v := s.Descriptor(id, db.ID, sc.ID, c.Info.User)
+	c.Catalog.New(lease.Descriptor{Table: v})
+	c.uses(v)
+	return nil
+}
+
+// uses tells relations that a view reads them.
+func (c *change) uses(v *catalog.Table) {
+	for _, d := range v.DependsOn {
+		if t := c.Catalog.Table(d); t != nil && !slices.Contains(t.UsedBy, v.ID) {
+			t.UsedBy = append(t.UsedBy, v.ID)
+		}
+	}
+}
+
+func (c *change) replaceView(old *catalog.Table, s *bind.CreateView) error {
+	if err := c.mustOwnTable(old); err != nil {
+		return err
+	}
+	n := s.Descriptor(old.ID, old.Database, old.Schema, old.Owner)
+	if len(n.Columns) < len(old.Columns) {
+		return sqlstate.New(sqlstate.InvalidTableDefinition, "cannot drop columns from view")
+	}
+	for i := range old.Columns {
+		o, w := &old.Columns[i], &n.Columns[i]
+		if o.Name != w.Name {
+			return sqlstate.New(sqlstate.InvalidTableDefinition, "cannot change name of view column \"%s\" to \"%s\"", o.Name, w.Name).
+				WithHint("Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.")
+		}
+		if !o.Type.Same(w.Type) {
+			return sqlstate.New(sqlstate.InvalidTableDefinition, "cannot change data type of view column \"%s\" from %s to %s", o.Name, o.Type, w.Type)
+		}
+	}
+	if slices.Contains(n.DependsOn, old.ID) {
+		return sqlstate.New(sqlstate.InvalidObjectDefinition, "infinite recursion detected in rules for relation \"%s\"", old.Name)
+	}
+	m := c.Catalog.Table(old.ID)
+	for _, d := range m.DependsOn {
+		if t := c.Catalog.Table(d); t != nil {
+			t.UsedBy = slices.DeleteFunc(t.UsedBy, func(id catalog.ID) bool { return id == old.ID })
+		}
+	}
+	m.View, m.DependsOn, m.Columns, m.NextColumn = n.View, n.DependsOn, n.Columns, n.NextColumn
+	c.uses(m)
+	return nil
+}
+
+func (c *change) comment(s *bind.Comment) error {
+	if s.Table == nil {
+		return nil // databases, schemas, roles: accepted and not kept
+	}
+	if err := c.mustOwnTable(s.Table); err != nil {
+		return err
+	}
+	c.hook()
+	t := c.Catalog.Table(s.Table.ID)
+	switch {
+	case s.Column != "":
+		col := t.ColumnByName(s.Column)
+		if col == nil {
+			return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" of relation \"%s\" does not exist", s.Column, t.Name)
+		}
+		col.Comment = s.Text
+	case s.Index != nil || strings.EqualFold(s.Kind, "CONSTRAINT"):
+	default:
+		t.Comment = s.Text
+	}
+	return nil
+}
+
+func (c *change) setClusterSetting(s *bind.SetClusterSetting) error {
+	_, super, err := c.roles()
+	if err != nil {
+		return err
+	}
+	if !super {
+		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to set cluster setting \"%s\"", s.Name)
+	}
+	name := strings.ToLower(s.Name)
+	if c.o.CheckSetting != nil && !s.Default {
+		if err := c.o.CheckSetting(name, s.Value); err != nil {
+			return err
+		}
+	}
+	m := c.Catalog.Settings()
+	if s.Default {
+		delete(m, name)
+	} else {
+		m[name] = s.Value
+	}
+	return nil
+}
+
+// cancel is CANCEL JOB.
+func (c *change) cancel(s *bind.Cancel) (string, bool, error) {
+	if !strings.HasPrefix(strings.ToUpper(s.Kind), "JOB") {
+		return "", false, nil
+	}
+	id, err := strconv.ParseInt(strings.Trim(s.ID, "'"), 10, 64)
+	if err != nil {
+		return "", true, sqlstate.New(sqlstate.InvalidParameterValue, "\"%s\" is not a job", s.ID)
+	}
+	return "CANCEL JOBS 1", true, c.o.Jobs.Cancel(c.ctx, job.ID(id))
+}

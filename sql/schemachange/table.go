@@ -1,0 +1,541 @@
+package schemachange
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/rowcode"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+// place finds the database and schema of a qualified name.
+func (c *change) place(n bind.Name) (*catalog.Database, *catalog.Schema, error) {
+	database := n.Database
+	if database == "" {
+		database = c.Info.Database
+	}
+	db, err := c.view.Database(c.ctx, database)
+	if err != nil {
+		return nil, nil, err
+	}
+	if db == nil {
+		return nil, nil, sqlstate.New(sqlstate.InvalidCatalogName, "database \"%s\" does not exist", database)
+	}
+	schema := n.Schema
+	if schema == "" {
+		schema = "public"
+	}
+	s, err := c.view.Schema(c.ctx, database, schema)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s == nil {
+		return nil, nil, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", schema)
+	}
+	if s.ID < catalog.FirstUserID && (s.Name == "pg_catalog" || s.Name == "information_schema" || s.Name == "meridian_internal") {
+		return nil, nil, sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for schema %s", s.Name).
+			WithDetail("System catalog modifications are currently disallowed.")
+	}
+	return db, s, nil
+}
+
+// roles of the user; super says that everything is allowed. An unknown user exists on insecure nodes only.
+func (c *change) roles() (roles []string, super bool, err error) {
+	roles, super, err = lease.Roles(c.ctx, c.view, c.Info.User)
+	if err == nil && !super {
+		u, uerr := c.view.User(c.Info.User)
+		if uerr != nil {
+			return nil, false, uerr
+		}
+		super = u == nil
+	}
+	return roles, super, err
+}
+
+func (c *change) mustCreate(s *catalog.Schema) error {
+	roles, super, err := c.roles()
+	if err != nil {
+		return err
+	}
+	if super || lease.Allows(s.Owner, s.Grants, roles, "CREATE") {
+		return nil
+	}
+	return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for schema %s", s.Name)
+}
+
+func (c *change) mustOwn(kind, name, owner string) error {
+	roles, super, err := c.roles()
+	if err != nil {
+		return err
+	}
+	if super || slices.Contains(roles, owner) {
+		return nil
+	}
+	return sqlstate.New(sqlstate.InsufficientPrivilege, "must be owner of %s %s", kind, name)
+}
+
+func (c *change) mustOwnTable(t *catalog.Table) error {
+	return c.mustOwn(strings.ToLower(kindTag(t.Kind)), t.Name, t.Owner)
+}
+
+// free refuses a name that is taken in the schema.
+func (c *change) free(db *catalog.Database, s *catalog.Schema, name string) error {
+	t, err := c.view.NameTaken(db.ID, s.ID, name)
+	if err != nil {
+		return err
+	}
+	if t != nil {
+		return sqlstate.New(sqlstate.DuplicateTable, "relation \"%s\" already exists", name)
+	}
+	return nil
+}
+
+// oids hands out identities and keeps the first error.
+type oids struct {
+	c   *change
+	err error
+}
+
+func (o *oids) next() catalog.ID {
+	id, err := o.c.Catalog.NewID(o.c.ctx)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return id
+}
+
+// hook makes the transaction's commit write the jobs that its changes need.
+func (c *change) hook() {
+	c.Catalog.BeforeFlush(func(ctx context.Context) error { return c.plan(ctx, c.Txn, c.Catalog) })
+}
+
+func (c *change) createTable(s *bind.CreateTable) (string, error) {
+	tag := "CREATE TABLE"
+	if s.As != nil {
+		tag = "CREATE TABLE AS"
+	}
+	c.notices(s.Notices)
+	if s.Exists {
+		return tag, nil
+	}
+	if s.Temporary {
+		return "", sqlstate.New(sqlstate.FeatureNotSupported, "temporary tables are not supported")
+	}
+	db, sc, err := c.place(s.Name)
+	if err != nil {
+		return "", err
+	}
+	if err := c.mustCreate(sc); err != nil {
+		return "", err
+	}
+	if err := c.free(db, sc, s.Name.Name); err != nil {
+		return "", err
+	}
+	c.hook()
+	o := &oids{c: c}
+	id := o.next()
+	t := s.Descriptor(id, db.ID, sc.ID, c.Info.User, o.next)
+	if o.err != nil {
+		return "", o.err
+	}
+	for i := range s.Columns {
+		if seq := s.Columns[i].Sequence; seq != nil {
+			col := t.ColumnByName(s.Columns[i].Name)
+			if err := c.ownSequence(t, col, seq); err != nil {
+				return "", err
+			}
+		}
+	}
+	c.Catalog.New(lease.Descriptor{Table: t})
+	for i := range t.Foreign {
+		if err := c.link(t, &t.Foreign[i]); err != nil {
+			return "", err
+		}
+	}
+	if s.As == nil {
+		return tag, nil
+	}
+	if !s.WithData {
+		return tag, nil
+	}
+	n, err := c.fill(t, s.As)
+	return fmt.Sprintf("SELECT %d", n), err
+}
+
+// link tells the referenced table of a foreign key.
+func (c *change) link(t *catalog.Table, k *catalog.ForeignKey) error {
+	if k.RefTable == t.ID {
+		return nil
+	}
+	ref := c.Catalog.Table(k.RefTable)
+	if ref == nil {
+		return sqlstate.New(sqlstate.UndefinedTable, "relation with OID %d does not exist", k.RefTable)
+	}
+	r := catalog.Reference{Table: t.ID, Constraint: k.ID}
+	if !slices.Contains(ref.ReferencedBy, r) {
+		ref.ReferencedBy = append(ref.ReferencedBy, r)
+	}
+	return nil
+}
+
+// unlink is link's opposite.
+func unlink(cat *lease.Txn, t *catalog.Table, k *catalog.ForeignKey) {
+	ref := t
+	if k.RefTable != t.ID {
+		if ref = cat.Table(k.RefTable); ref == nil {
+			return
+		}
+	}
+	ref.ReferencedBy = slices.DeleteFunc(ref.ReferencedBy, func(r catalog.Reference) bool {
+		return r.Table == t.ID && r.Constraint == k.ID
+	})
+}
+
+// ownSequence makes the sequence of a serial or identity column. The default names it by number: it may be renamed.
+func (c *change) ownSequence(t *catalog.Table, col *catalog.Column, s *bind.CreateSequence) error {
+	id, err := c.Catalog.NewID(c.ctx)
+	if err != nil {
+		return err
+	}
+	def := s.Definition
+	def.OwnerTable, def.OwnerColumn = t.ID, col.ID
+	c.newSequence(id, t.Database, t.Schema, s.Name.Name, t.Owner, def)
+	col.OwnsSequence = id
+	col.Default = fmt.Sprintf("nextval('%d'::regclass)", id)
+	return nil
+}
+
+func (c *change) newSequence(id, database, schema catalog.ID, name, owner string, def catalog.Sequence) {
+	def.Base = def.Start - def.Increment
+	c.Catalog.New(lease.Descriptor{Table: &catalog.Table{ID: id, Name: name, Database: database, Schema: schema, Kind: catalog.KindSequence,
+		Owner: owner, Sequence: &def, Columns: []catalog.Column{
+			{ID: 1, Name: "last_value", Type: types.Int8, NotNull: true},
+			{ID: 2, Name: "log_cnt", Type: types.Int8, NotNull: true},
+			{ID: 3, Name: "is_called", Type: types.Bool, NotNull: true},
+		}, NextColumn: 4}})
+}
+
+// fill writes the rows of CREATE TABLE AS. Nobody else can see the table; it has one index, on the hidden column.
+func (c *change) fill(t *catalog.Table, q *bind.Query) (int64, error) {
+	x, err := rowcode.NewIndex(t, t.Primary())
+	if err != nil {
+		return 0, err
+	}
+	hidden := t.Ordinal(t.Primary().Columns[0].Column)
+	var n int64
+	var b txn.WriteBatch
+	row := make(types.Row, len(t.Columns))
+	_, err = c.Run(c.ctx, q, func(r types.Row) error {
+		n++
+		copy(row, r)
+		row[hidden] = types.NewInt(n)
+		k, err := x.AppendKey(nil, row)
+		if err != nil {
+			return err
+		}
+		b.Put(k, x.AppendValue(nil, row))
+		if b.Bytes() < 1<<20 {
+			return nil
+		}
+		err = c.Txn.Write(c.ctx, &b)
+		b = txn.WriteBatch{}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, c.Txn.Write(c.ctx, &b)
+}
+
+// dependent is something that has to go with an object.
+type dependent struct {
+	// what is PostgreSQL's description: "view v", "constraint c on table t".
+	what string
+	on   string
+	drop func() error
+}
+
+// dropRelations drops all of a list, or nothing.
+func (c *change) dropRelations(s *bind.DropRelation) error {
+	c.notices(s.Notices)
+	c.hook()
+	going := map[catalog.ID]bool{}
+	for _, t := range s.Tables {
+		if err := c.mustOwnTable(t); err != nil {
+			return err
+		}
+		going[t.ID] = true
+	}
+	var deps []dependent
+	for _, t := range s.Tables {
+		c.dependents(t, going, &deps)
+	}
+	if len(deps) > 0 && !s.Cascade {
+		return inTheWay(describeDrop(s), deps)
+	}
+	c.noticeCascade(deps)
+	for _, d := range deps {
+		if err := d.drop(); err != nil {
+			return err
+		}
+	}
+	for _, t := range s.Tables {
+		if t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0 && !going[t.Sequence.OwnerTable] {
+			if err := c.disown(t); err != nil {
+				return err
+			}
+		}
+		c.drop(t.ID)
+	}
+	return nil
+}
+
+func describeDrop(s *bind.DropRelation) string {
+	if len(s.Tables) == 1 {
+		return strings.ToLower(kindTag(s.Kind)) + " " + s.Tables[0].Name
+	}
+	return "desired object(s)"
+}
+
+func inTheWay(what string, deps []dependent) error {
+	e := sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop %s because other objects depend on it", what)
+	if what == "desired object(s)" {
+		e.Message = "cannot drop desired object(s) because other objects depend on them"
+	}
+	lines := make([]string, len(deps))
+	for i, d := range deps {
+		lines[i] = d.what + " depends on " + d.on
+	}
+	e.Detail = strings.Join(lines, "\n")
+	e.Hint = "Use DROP ... CASCADE to drop the dependent objects too."
+	return e
+}
+
+func (c *change) noticeCascade(deps []dependent) {
+	switch len(deps) {
+	case 0:
+	case 1:
+		c.noticef(sqlstate.SuccessfulCompletion, "drop cascades to %s", deps[0].what)
+	default:
+		e := sqlstate.New(sqlstate.SuccessfulCompletion, "drop cascades to %d other objects", len(deps))
+		lines := make([]string, len(deps))
+		for i, d := range deps {
+			lines[i] = "drop cascades to " + d.what
+		}
+		e.Detail = strings.Join(lines, "\n")
+		c.notice(e)
+	}
+}
+
+func (c *change) current(id catalog.ID) *catalog.Table {
+	d := c.Catalog.Descriptor(id)
+	if d == nil || d.Table == nil || d.Table.Dropped {
+		return nil
+	}
+	return d.Table
+}
+
+// dependents lists what depends on a relation and is not in going, which it extends.
+func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]dependent) {
+	name := strings.ToLower(kindTag(t.Kind)) + " " + t.Name
+	for _, r := range t.ReferencedBy {
+		if going[r.Table] {
+			continue
+		}
+		child := c.current(r.Table)
+		if child == nil {
+			continue
+		}
+		for i := range child.Foreign {
+			if k := &child.Foreign[i]; k.ID == r.Constraint {
+				*out = append(*out, dependent{"constraint " + k.Name + " on table " + child.Name, name, func() error {
+					return c.removeForeign(r.Table, r.Constraint)
+				}})
+			}
+		}
+	}
+	for _, id := range t.UsedBy {
+		if going[id] {
+			continue
+		}
+		v := c.current(id)
+		if v == nil {
+			continue
+		}
+		going[id] = true
+		*out = append(*out, dependent{"view " + v.Name, name, func() error { c.drop(id); return nil }})
+		c.dependents(v, going, out)
+	}
+	if t.Kind != catalog.KindSequence {
+		return
+	}
+	// Defaults that take numbers from a sequence.
+	all, err := c.view.Tables(c.ctx, c.databaseName(t.Database))
+	if err != nil {
+		return
+	}
+	text := fmt.Sprintf("'%d'::regclass", t.ID)
+	for _, u := range all {
+		if going[u.ID] {
+			continue
+		}
+		for i := range u.Columns {
+			col := &u.Columns[i]
+			if strings.Contains(col.Default, text) {
+				*out = append(*out, dependent{"default value for column " + col.Name + " of table " + u.Name, name, func() error {
+					m := c.Catalog.Table(u.ID)
+					if mc := m.Column(col.ID); mc != nil {
+						mc.Default, mc.OwnsSequence = "", 0
+					}
+					return nil
+				}})
+			}
+		}
+	}
+}
+
+func (c *change) databaseName(id catalog.ID) string {
+	if d := c.Catalog.Descriptor(id); d != nil && d.Database != nil {
+		return d.Database.Name
+	}
+	return c.Info.Database
+}
+
+// removeForeign takes a foreign key away.
+func (c *change) removeForeign(table catalog.ID, constraint uint32) error {
+	t := c.Catalog.Table(table)
+	for i := range t.Foreign {
+		if t.Foreign[i].ID == constraint {
+			unlink(c.Catalog, t, &t.Foreign[i])
+			t.Foreign = slices.Delete(t.Foreign, i, i+1)
+			dropMutations(t, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateForeignKey && m.ID == constraint })
+			return nil
+		}
+	}
+	return nil
+}
+
+func dropMutations(t *catalog.Table, f func(catalog.Mutation) bool) {
+	t.Mutations = slices.DeleteFunc(t.Mutations, f)
+}
+
+// drop marks a relation and the sequences that it owns as dropped; a job removes the data.
+func (c *change) drop(id catalog.ID) {
+	t := c.Catalog.Table(id)
+	if t == nil || t.Dropped {
+		return
+	}
+	t.Dropped = true
+	t.DropTime = c.o.Host.Clock.Now().UnixNano()
+	for i := range t.Foreign {
+		if t.Foreign[i].RefTable != t.ID {
+			unlink(c.Catalog, t, &t.Foreign[i])
+		}
+	}
+	for _, d := range t.DependsOn {
+		if u := c.Catalog.Table(d); u != nil {
+			u.UsedBy = slices.DeleteFunc(u.UsedBy, func(v catalog.ID) bool { return v == id })
+		}
+	}
+	for i := range t.Columns {
+		if s := t.Columns[i].OwnsSequence; s != 0 {
+			c.drop(s)
+		}
+	}
+	// Sequences that are owned without being a serial column's.
+	if t.Kind == catalog.KindTable {
+		all, err := c.view.Tables(c.ctx, c.databaseName(t.Database))
+		if err == nil {
+			for _, u := range all {
+				if u.Kind == catalog.KindSequence && u.Sequence.OwnerTable == id {
+					c.drop(u.ID)
+				}
+			}
+		}
+	}
+}
+
+// disown makes a column forget a sequence that is dropped.
+func (c *change) disown(seq *catalog.Table) error {
+	t := c.Catalog.Table(seq.Sequence.OwnerTable)
+	if t == nil {
+		return nil
+	}
+	if col := t.Column(seq.Sequence.OwnerColumn); col != nil && col.OwnsSequence == seq.ID {
+		col.OwnsSequence = 0
+	}
+	return nil
+}
+
+// truncate gives indexes new identities; a job removes the data of the old ones.
+func (c *change) truncate(s *bind.Truncate) error {
+	c.hook()
+	set := map[catalog.ID]bool{}
+	tables := slices.Clone(s.Tables)
+	for _, t := range tables {
+		set[t.ID] = true
+	}
+	for i := 0; i < len(tables); i++ {
+		t := tables[i]
+		if t.Kind != catalog.KindTable {
+			return sqlstate.New(sqlstate.WrongObjectType, "\"%s\" is not a table", t.Name)
+		}
+		roles, super, err := c.roles()
+		if err != nil {
+			return err
+		}
+		if !super && !lease.Allows(t.Owner, t.Grants, roles, "TRUNCATE") {
+			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for table %s", t.Name)
+		}
+		for _, r := range t.ReferencedBy {
+			if set[r.Table] {
+				continue
+			}
+			child := c.current(r.Table)
+			if child == nil {
+				continue
+			}
+			if !s.Cascade {
+				return sqlstate.New(sqlstate.FeatureNotSupported, "cannot truncate a table referenced in a foreign key constraint").
+					WithDetail("Table \"%s\" references \"%s\".", child.Name, t.Name).
+					WithHint("Truncate table \"%s\" at the same time, or use TRUNCATE ... CASCADE.", child.Name)
+			}
+			c.noticef(sqlstate.SuccessfulCompletion, "truncate cascades to table \"%s\"", child.Name)
+			set[child.ID] = true
+			tables = append(tables, child)
+		}
+	}
+	for _, t := range tables {
+		m := c.Catalog.Table(t.ID)
+		for _, u := range m.Mutations {
+			if u.Kind == catalog.MutateIndex || u.Job != 0 {
+				return sqlstate.New(sqlstate.ObjectInUse, "cannot truncate table \"%s\" while its schema is being changed", t.Name)
+			}
+		}
+		for i := range m.Indexes {
+			m.Indexes[i].ID = m.NextIndex
+			m.NextIndex++
+		}
+		m.Generation++
+		if !s.RestartIdentity {
+			continue
+		}
+		for i := range m.Columns {
+			if id := m.Columns[i].OwnsSequence; id != 0 {
+				if seq := c.current(id); seq != nil {
+					if err := c.o.Sequences.Set(c.ctx, seq, seq.Sequence.Start, false); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
