@@ -22,9 +22,9 @@ type group struct {
 	// volatile: evaluating it more or less often, or in another place, can be noticed.
 	volatile bool
 
-	deps     *dependencies // nil: not derived yet
-	explored bool
-	winners  []winner
+	deps             *dependencies // nil: not derived yet
+	pruned, explored bool
+	winners          []winner
 }
 
 func (*group) rel() {}

@@ -50,9 +50,6 @@ func Optimize(q *Query, env Env) (p *Plan, err error) {
 
 // finish prunes, explores and searches one query: the statement or a subquery in an expression.
 func (o *optimizer) finish(root *group, needed colSet, req required) Node {
-	if !o.env.Naive {
-		root = o.rewrite(root, needed)
-	}
 	o.prune(root, needed)
 	if !o.env.Naive {
 		o.explore(root)

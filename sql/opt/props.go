@@ -186,7 +186,6 @@ func (o *optimizer) derive(g *group) {
 		if c := o.ctes[r.ID]; c != nil {
 			g.rows = c.rows
 		}
-		g.volatile = true // it belongs to the place where its With is
 	case *mutation:
 		g.outer = r.input.outer
 		g.volatile = true

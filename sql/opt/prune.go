@@ -1,35 +1,38 @@
 package opt
 
-// prune tells every group which of its columns anything above reads, and drops what is computed for nobody. Groups
-// form a tree until exploration, so an expression may be replaced in place.
+// prune tells every group which of its columns anything above reads. What is computed for nobody is left out when a
+// plan is made (search.go). Groups may be shared by several expressions, so needs add up; a group is visited again
+// only if they grew.
 func (o *optimizer) prune(g *group, needed colSet) {
 	needed = needed.intersect(g.cols)
+	if g.pruned && needed.within(&g.needed) {
+		return
+	}
+	g.pruned = true
 	g.needed.addAll(&needed)
-	needed = g.needed
-	switch r := g.expr().(type) {
-	case *Scan, *VirtualScan, *Values, *WithScan:
+	for _, e := range g.exprs {
+		o.pruneExpr(g, e)
+	}
+}
 
+func (o *optimizer) pruneExpr(g *group, e Rel) {
+	needed := g.needed
+	switch r := e.(type) {
 	case *Select:
 		needed.addExprs(r.Filter)
 		o.prune(child(r.Input), needed)
 	case *Project:
-		items := r.Items[:0:0]
 		var below colSet
 		for _, it := range r.Items {
-			if !needed.has(it.Col) && !isVolatile(it.Expr) && !o.env.Naive {
-				continue
+			if o.wanted(g, it.Col) || isVolatile(it.Expr) {
+				below.addExpr(it.Expr)
 			}
-			items = append(items, it)
-			below.addExpr(it.Expr)
 		}
-		var pass []ColumnID
 		for _, c := range r.Pass {
 			if needed.has(c) {
-				pass = append(pass, c)
 				below.add(c)
 			}
 		}
-		g.exprs[0] = &Project{Input: r.Input, Items: items, Pass: pass}
 		o.prune(child(r.Input), below)
 	case *ProjectSet:
 		for _, f := range r.Funcs {
@@ -42,29 +45,21 @@ func (o *optimizer) prune(g *group, needed colSet) {
 		o.prune(child(r.Left), needed)
 		o.prune(child(r.Right), needed)
 	case *orderedGroup:
-		n := *r
-		n.Aggs = nil
 		below := setOf(r.Group)
 		for _, a := range r.Aggs {
-			if !needed.has(a.Col) && !isVolatile(a.Agg) && !o.env.Naive {
-				continue
+			if o.wanted(g, a.Col) || isVolatile(a.Agg) {
+				below.addExpr(a.Agg)
 			}
-			n.Aggs = append(n.Aggs, a)
-			below.addExpr(a.Agg)
 		}
 		for _, c := range r.order {
 			below.add(c.Col)
 		}
-		g.exprs[0] = &n
 		o.prune(child(r.Input), below)
 	case *orderedWindow:
-		n := *r
-		n.Items = nil
 		for _, it := range r.Items {
-			if !needed.has(it.Col) && !o.env.Naive {
+			if !o.wanted(g, it.Col) {
 				continue
 			}
-			n.Items = append(n.Items, it)
 			needed.addExprs(it.Args)
 			if it.Agg != nil {
 				needed.addExpr(it.Agg)
@@ -87,7 +82,6 @@ func (o *optimizer) prune(g *group, needed colSet) {
 		for _, c := range r.order {
 			needed.add(c.Col)
 		}
-		g.exprs[0] = &n
 		o.prune(child(r.Input), needed)
 	case *Distinct:
 		for _, c := range r.On {
@@ -98,20 +92,18 @@ func (o *optimizer) prune(g *group, needed colSet) {
 		}
 		o.prune(child(r.Input), needed)
 	case *SetOp:
-		n := *r
-		if r.Kind == Union && r.All && !o.env.Naive {
-			n.Out, n.LeftCols, n.RightCols = nil, nil, nil
+		left, right := setOf(r.LeftCols), setOf(r.RightCols)
+		if o.narrows(r) {
+			left, right = colSet{}, colSet{}
 			for i, c := range r.Out {
 				if needed.has(c) {
-					n.Out = append(n.Out, c)
-					n.LeftCols = append(n.LeftCols, r.LeftCols[i])
-					n.RightCols = append(n.RightCols, r.RightCols[i])
+					left.add(r.LeftCols[i])
+					right.add(r.RightCols[i])
 				}
 			}
-			g.exprs[0] = &n
 		}
-		o.prune(child(r.Left), setOf(n.LeftCols))
-		o.prune(child(r.Right), setOf(n.RightCols))
+		o.prune(child(r.Left), left)
+		o.prune(child(r.Right), right)
 	case *orderedLimit:
 		for _, c := range r.order {
 			needed.add(c.Col)
@@ -131,6 +123,12 @@ func (o *optimizer) prune(g *group, needed colSet) {
 		o.pruneMutation(r)
 	}
 }
+
+// wanted reports whether anything reads a column of a group.
+func (o *optimizer) wanted(g *group, c ColumnID) bool { return o.env.Naive || g.needed.has(c) }
+
+// narrows reports whether a set operation may leave out columns that nobody reads.
+func (o *optimizer) narrows(s *SetOp) bool { return s.Kind == Union && s.All && !o.env.Naive }
 
 func (o *optimizer) pruneMutation(m *mutation) {
 	var below colSet

@@ -182,3 +182,12 @@ func (o *optimizer) planSpans(spans []IndexSpan) []IndexSpan {
 	}
 	return out
 }
+
+// hashable says that equal values of two types have equal hash keys.
+func hashable(a, b types.Kind, same bool) bool {
+	switch a {
+	case types.KindArray, types.KindTuple, types.KindUnknown:
+		return false
+	}
+	return same && (a == types.KindBPChar) == (b == types.KindBPChar)
+}

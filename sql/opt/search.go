@@ -302,12 +302,18 @@ func (s *search) project(r *Project) {
 	n.Cols = make([]ColumnID, 0, len(r.Items)+len(r.Pass))
 	n.Exprs = make([]scalar.Expr, 0, cap(n.Cols))
 	for _, c := range r.Pass {
+		if !g.needed.has(c) {
+			continue
+		}
 		n.Cols = append(n.Cols, c)
 		n.Exprs = append(n.Exprs, o.columnExpr(c))
 	}
 	cpu := g.rows * (costPass + costExpr*float64(len(r.Items)))
 	for i := range r.Items {
 		it := &r.Items[i]
+		if !o.wanted(g, it.Col) && !isVolatile(it.Expr) {
+			continue
+		}
 		n.Cols = append(n.Cols, it.Col)
 		n.Exprs = append(n.Exprs, o.planExpr(it.Expr))
 		cpu += o.subqueryCost1(it.Expr, g.rows)
@@ -346,6 +352,9 @@ func (s *search) group(r *orderedGroup) {
 	n.Cols = append(n.Cols, r.Group...)
 	cpu := 0.0
 	for _, a := range r.Aggs {
+		if !o.wanted(g, a.Col) && !isVolatile(a.Agg) {
+			continue
+		}
 		n.Cols = append(n.Cols, a.Col)
 		if hasSubquery(a.Agg) {
 			a.Agg = o.planExpr(a.Agg).(*scalar.AggFunc)
@@ -412,13 +421,12 @@ func (s *search) window(r *orderedWindow) {
 	o, g := s.o, s.g
 	in := child(r.Input)
 	p := o.best(in, required{order: cutOrder(r.order, &in.cols)})
-	if len(r.Items) == 0 {
-		s.offer(p)
-		return
-	}
-	n := &WindowNode{Input: p.node, Items: make([]WindowItem, len(r.Items))}
+	n := &WindowNode{Input: p.node, Items: make([]WindowItem, 0, len(r.Items))}
 	n.Cols = append(n.Cols, p.node.Columns()...)
-	for i, it := range r.Items {
+	for _, it := range r.Items {
+		if !o.wanted(g, it.Col) {
+			continue
+		}
 		it.Args = o.planExprs(it.Args)
 		if it.Agg != nil && hasSubquery(it.Agg) {
 			it.Agg = o.planExpr(it.Agg).(*scalar.AggFunc)
@@ -428,21 +436,24 @@ func (s *search) window(r *orderedWindow) {
 			f.StartOffset, f.EndOffset = o.planExpr(f.StartOffset), o.planExpr(f.EndOffset)
 			it.Frame = &f
 		}
-		n.Items[i] = it
+		n.Items = append(n.Items, it)
 		n.Cols = append(n.Cols, it.Col)
 	}
-	cost := p.cost + float64(len(r.Items))*(sortCost(in.rows)+in.rows*costPass) + costStart
+	if len(n.Items) == 0 {
+		s.offer(p)
+		return
+	}
+	cost := p.cost + float64(len(n.Items))*(sortCost(in.rows)+in.rows*costPass) + costStart
 	// Rows leave in the order of the last function.
-	last := &r.Items[len(r.Items)-1]
+	last := &n.Items[len(n.Items)-1]
 	order := make([]OrderColumn, 0, len(last.PartitionBy)+len(last.OrderBy))
 	for _, c := range last.PartitionBy {
 		order = append(order, OrderColumn{Col: c})
 	}
 	order = append(order, last.OrderBy...)
-	if len(order) == 0 && len(r.Items) == 1 {
+	if len(order) == 0 && len(n.Items) == 1 {
 		order = p.order
 	}
-	_ = g
 	s.offer(phys{node: n, startup: cost, cost: cost, order: order})
 }
 
@@ -486,6 +497,16 @@ func (s *search) setOp(r *SetOp) {
 	l, rt := child(r.Left), child(r.Right)
 	a, b := o.best(l, required{}), o.best(rt, required{})
 	n := &SetOpNode{Base: Base{Cols: r.Out}, Kind: r.Kind, All: r.All, Left: a.node, Right: b.node, LeftCols: r.LeftCols, RightCols: r.RightCols}
+	if o.narrows(r) {
+		n.Cols, n.LeftCols, n.RightCols = nil, nil, nil
+		for i, c := range r.Out {
+			if g.needed.has(c) {
+				n.Cols = append(n.Cols, c)
+				n.LeftCols = append(n.LeftCols, r.LeftCols[i])
+				n.RightCols = append(n.RightCols, r.RightCols[i])
+			}
+		}
+	}
 	p := phys{node: n, cost: a.cost + b.cost + (l.rows+rt.rows)*costPass + costStart}
 	switch {
 	case r.Kind == Union:
@@ -497,7 +518,6 @@ func (s *search) setOp(r *SetOp) {
 		p.cost += rt.rows*costHash + l.rows*costProbe
 		p.startup = b.cost + rt.rows*costHash + a.startup
 	}
-	_ = g
 	s.offer(p)
 }
 

@@ -1,0 +1,335 @@
+package opt
+
+import (
+	"math/bits"
+
+	"meridian/sql/scalar"
+)
+
+// Joins are reordered by dynamic programming over subsets of the joined relations, as far as the operators allow:
+// every join predicate becomes an edge with a total eligibility set (TES), the relations that have to be present before
+// it may be applied. TES are found by the rules of Moerkotte, Fender and Eich, "On the Correct and Complete
+// Enumeration of the Core Search Space" (SIGMOD 2013), in their simplest form (CD-A): from which pairs of operators
+// are associative and which are asscommutative, given what their predicates do with NULLs.
+
+// maxExhaustive is how many relations are joined in every possible order; more are joined greedily.
+const maxExhaustive = 7
+
+// edge is a predicate, or the whole condition of a join that is not inner.
+type edge struct {
+	kind     JoinKind
+	conds    []scalar.Expr
+	tes      uint64
+	ltes     uint64 // of a join that is not inner: what must be in its left side
+	rtes     uint64
+	ses      uint64
+	required bool // false: a cross product, which only connects
+}
+
+// operator is a join of the tree as written.
+type operator struct {
+	kind           JoinKind
+	left, right    uint64 // relations below
+	conds          []scalar.Expr
+	rejects        colSet // columns whose NULLs the condition rejects
+	rightCols      colSet
+	below          []*operator
+	lbelow, rbelow []*operator
+}
+
+// joinGraph is one tree of joins.
+type joinGraph struct {
+	o      *optimizer
+	leaves []*group
+	edges  []edge
+	groups map[uint64]*group
+	// applied are the edges (by position) that a set's group has applied.
+	applied map[uint64]uint64
+}
+
+// reorderable reports whether a join takes part in reordering.
+func reorderable(g *group) (*Join, bool) {
+	j, ok := g.expr().(*Join)
+	if !ok || g.volatile {
+		return nil, false
+	}
+	if child(j.Right).outer.intersects(&child(j.Left).cols) {
+		return nil, false
+	}
+	switch j.Kind {
+	case InnerJoin, LeftJoin, SemiJoin, AntiJoin:
+	default:
+		return nil, false
+	}
+	return j, true
+}
+
+// reorder adds other orders of a tree of joins to its groups.
+func (o *optimizer) reorder(root *group) {
+	jg := &joinGraph{o: o, groups: make(map[uint64]*group), applied: make(map[uint64]uint64)}
+	jg.collect(root)
+	n := len(jg.leaves)
+	if n < 3 || n > 60 || len(jg.edges) > 60 {
+		return
+	}
+	for i, l := range jg.leaves {
+		jg.groups[1<<i] = l
+	}
+	if n <= maxExhaustive {
+		jg.exhaustive()
+	} else {
+		jg.greedy()
+	}
+}
+
+// collect finds the relations and operators below a group.
+func (jg *joinGraph) collect(g *group) *operator {
+	j, ok := reorderable(g)
+	if !ok || len(jg.leaves) > 60 {
+		jg.leaves = append(jg.leaves, g)
+		return nil
+	}
+	from := len(jg.leaves)
+	l := jg.collect(child(j.Left))
+	mid := len(jg.leaves)
+	r := jg.collect(child(j.Right))
+	to := len(jg.leaves)
+	if to > 60 {
+		return nil
+	}
+	op := &operator{kind: j.Kind, conds: j.On, left: span(from, mid), right: span(mid, to)}
+	op.rightCols = child(j.Right).cols
+	for _, e := range j.On {
+		rej := rejectedNulls(e)
+		op.rejects.addAll(&rej)
+	}
+	if l != nil {
+		op.lbelow = append(append(op.lbelow, l), l.below...)
+	}
+	if r != nil {
+		op.rbelow = append(append(op.rbelow, r), r.below...)
+	}
+	op.below = append(append(op.below, op.lbelow...), op.rbelow...)
+	jg.addEdges(op)
+	set := op.left | op.right
+	jg.groups[set] = g
+	return op
+}
+
+// span is the set of relations from up to, without, to.
+func span(from, to int) uint64 { return (1<<to - 1) &^ (1<<from - 1) }
+
+// relations is the set of relations whose columns an expression reads.
+func (jg *joinGraph) relations(e scalar.Expr) uint64 {
+	used := exprCols(e)
+	var s uint64
+	for i, l := range jg.leaves {
+		if used.intersects(&l.cols) {
+			s |= 1 << i
+		}
+	}
+	return s
+}
+
+func (jg *joinGraph) addEdges(op *operator) {
+	if op.kind != InnerJoin {
+		e := edge{kind: op.kind, conds: op.conds, required: true}
+		for _, c := range op.conds {
+			e.ses |= jg.relations(c)
+		}
+		jg.finishEdge(e, op)
+		return
+	}
+	if len(op.conds) == 0 {
+		jg.finishEdge(edge{kind: InnerJoin, ses: op.left | op.right}, op)
+		return
+	}
+	for _, c := range op.conds {
+		jg.finishEdge(edge{kind: InnerJoin, conds: []scalar.Expr{c}, ses: jg.relations(c), required: true}, op)
+	}
+}
+
+func (jg *joinGraph) finishEdge(e edge, op *operator) {
+	if e.ses&op.left == 0 {
+		e.ses |= op.left
+	}
+	if e.ses&op.right == 0 {
+		e.ses |= op.right
+	}
+	e.tes = e.ses
+	for _, a := range op.lbelow {
+		if !associative(a, op) {
+			e.tes |= a.left
+		}
+		if !leftAsscom(a, op) {
+			e.tes |= a.right
+		}
+	}
+	for _, a := range op.rbelow {
+		if !associative(op, a) {
+			e.tes |= a.right
+		}
+		if !rightAsscom(op, a) {
+			e.tes |= a.left
+		}
+	}
+	e.ltes, e.rtes = e.tes&op.left, e.tes&op.right
+	jg.edges = append(jg.edges, e)
+}
+
+// associative: (e1 a e2) b e3 is e1 a (e2 b e3), b's condition being about e2 and e3.
+func associative(a, b *operator) bool {
+	switch a.kind {
+	case InnerJoin:
+		return true
+	case LeftJoin:
+		return b.kind == LeftJoin && b.rejects.intersects(&a.rightCols)
+	}
+	return false
+}
+
+// leftAsscom: (e1 a e2) b e3 is (e1 b e3) a e2, both conditions being about e1.
+func leftAsscom(a, b *operator) bool { return true }
+
+// rightAsscom: e1 a (e2 b e3) is e2 b (e1 a e3), both conditions being about e3.
+func rightAsscom(a, b *operator) bool { return a.kind == InnerJoin && b.kind == InnerJoin }
+
+// within are the edges that a set of relations could have applied.
+func (jg *joinGraph) within(s uint64) uint64 {
+	var out uint64
+	for i := range jg.edges {
+		if e := &jg.edges[i]; e.required && e.tes&^s == 0 {
+			out |= 1 << i
+		}
+	}
+	return out
+}
+
+// join proposes to join two disjoint sets, in this order for joins that are not inner. It reports whether that is a
+// plan for the union.
+func (jg *joinGraph) join(a, b uint64) bool {
+	l, r := jg.groups[a], jg.groups[b]
+	if l == nil || r == nil {
+		return false
+	}
+	all := a | b
+	done := jg.within(a) | jg.within(b)
+	kind := InnerJoin
+	var on []scalar.Expr
+	connected := false
+	for i := range jg.edges {
+		e := &jg.edges[i]
+		if e.tes&^all != 0 || done&(1<<i) != 0 {
+			continue
+		}
+		if e.kind == InnerJoin {
+			if e.tes&a == 0 || e.tes&b == 0 {
+				if e.required {
+					return false // should have been applied below
+				}
+				continue
+			}
+			if !e.required {
+				connected = true
+				continue
+			}
+			if kind != InnerJoin {
+				return false
+			}
+			on = append(on, e.conds...)
+			connected = true
+			continue
+		}
+		if e.ltes&^a != 0 || e.rtes&^b != 0 {
+			return false
+		}
+		if connected || kind != InnerJoin {
+			return false
+		}
+		kind, on, connected = e.kind, e.conds, true
+	}
+	if !connected {
+		return false
+	}
+	g := jg.groups[all]
+	n := &Join{Kind: kind, Left: l, Right: r, On: on}
+	if g == nil {
+		g = jg.o.newGroup(n)
+		g.explored = true
+		jg.groups[all] = g
+		return true
+	}
+	for _, e := range g.exprs {
+		if j, ok := e.(*Join); ok && (j.Left == l && j.Right == r || kind == InnerJoin && j.Left == r && j.Right == l) {
+			return true
+		}
+	}
+	g.add(n)
+	return true
+}
+
+func (jg *joinGraph) exhaustive() {
+	all := uint64(1)<<len(jg.leaves) - 1
+	for s := uint64(3); s <= all; s++ {
+		if bits.OnesCount64(s) < 2 {
+			continue
+		}
+		low := s & -s
+		for a := (s - 1) & s; a > 0; a = (a - 1) & s {
+			b := s &^ a
+			if a&low != 0 { // inner joins once, others both ways
+				jg.join(a, b)
+			} else {
+				jg.joinOuter(a, b)
+			}
+		}
+	}
+}
+
+// joinOuter is join for the order of sides in which inner joins were tried before.
+func (jg *joinGraph) joinOuter(a, b uint64) {
+	all := a | b
+	for i := range jg.edges {
+		e := &jg.edges[i]
+		if e.kind != InnerJoin && e.tes&^all == 0 && e.ltes&^a == 0 && e.rtes&^b == 0 {
+			jg.join(a, b)
+			return
+		}
+	}
+}
+
+// greedy joins, again and again, the two sets with the fewest rows in their join.
+func (jg *joinGraph) greedy() {
+	sets := make([]uint64, 0, len(jg.leaves))
+	for i := range jg.leaves {
+		sets = append(sets, 1<<i)
+	}
+	for len(sets) > 1 {
+		bi, bj, rows := -1, -1, 0.0
+		for i := range sets {
+			for j := range sets {
+				if i == j {
+					continue
+				}
+				s := sets[i] | sets[j]
+				if !jg.join(sets[i], sets[j]) {
+					continue
+				}
+				if r := jg.groups[s].rows; bi < 0 || r < rows {
+					bi, bj, rows = i, j, r
+				}
+			}
+		}
+		if bi < 0 {
+			return // what is left can't be joined from here; the tree as written stands
+		}
+		s := sets[bi] | sets[bj]
+		out := sets[:0:0]
+		for k, x := range sets {
+			if k != bi && k != bj {
+				out = append(out, x)
+			}
+		}
+		sets = append(out, s)
+	}
+}
