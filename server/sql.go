@@ -11,7 +11,6 @@ import (
 
 	"meridian/console"
 	"meridian/kv"
-	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
 	"meridian/sql/pgwire"
@@ -73,7 +72,6 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	sessions := session.NewServer(session.Services{
 		Host: n.host, Clock: n.clock, DB: n.db, NodeID: n.NodeID, Catalog: leases, Schema: schema, Virtual: provider, Seqs: seqs, Jobs: jobs,
 		Ranges: ranges{n}, Registry: registry, Insecure: n.o.Insecure, MemoryPerStatement: n.o.StatementBytes,
-		Analyze: func(ctx context.Context, t *catalog.Table) error { return schema.Analyze(ctx, t) },
 	})
 	facts.sessions = sessions
 	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure})

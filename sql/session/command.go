@@ -284,31 +284,6 @@ func (s *Session) commandColumns(b bind.Statement) []Column {
 	return nil
 }
 
-// analyze collects statistics.
-func (s *Session) analyze(ctx context.Context, c *bind.Analyze) error {
-	tables := c.Tables
-	if tables == nil {
-		all, err := s.view().Tables(ctx, s.client.Database)
-		if err != nil {
-			return err
-		}
-		for _, t := range all {
-			if t.Kind == 0 {
-				tables = append(tables, t)
-			}
-		}
-	}
-	if s.srv.Analyze == nil {
-		return nil
-	}
-	for _, t := range tables {
-		if err := s.srv.Analyze(ctx, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // explain shows a plan, and with ANALYZE what happened when it ran.
 func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) error {
 	s.ensureTxn()

@@ -7,7 +7,6 @@ import (
 	"meridian/clock"
 	"meridian/host"
 	"meridian/kv"
-	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
 	"meridian/sql/scalar"
@@ -52,8 +51,6 @@ type Services struct {
 	Jobs     *job.Registry
 	Ranges   Ranges
 	Registry *scalar.Registry
-	// Analyze collects statistics of a table.
-	Analyze func(ctx context.Context, t *catalog.Table) error
 	// Insecure nodes let every user in and make unknown ones superusers of nothing.
 	Insecure bool
 	// MemoryPerStatement bounds what one statement holds; zero is exec.DefaultBudget.
