@@ -34,8 +34,7 @@ type fkIn struct {
 	// table is read.
 	childIndex *catalog.Index
 	childCodec *indexCodec
-	perm       []int // index key column i is foreign key column perm[i]
-	prefix     int
+	perm       []int       // index key column i is foreign key column perm[i]
 	pk         *rowDecoder // primary key from an entry of childIndex
 	parentKey  *fkOut      // to look for the parent's key again
 	writer     *tableWriter

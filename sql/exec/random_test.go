@@ -23,11 +23,8 @@ type querygen struct {
 func (g *querygen) pick(list ...string) string { return list[g.rng.Intn(len(list))] }
 func (g *querygen) chance(percent int) bool    { return g.rng.Intn(100) < percent }
 
-// relation is what a name in scope has: r and s have columns a, b, c (numbers, with NULLs) and d (text).
-type relation struct {
-	name  string
-	outer bool
-}
+// relation is a name in scope, with columns a, b, c (numbers, with NULLs) and d (text).
+type relation struct{ name string }
 
 var numbers = []string{"a", "b", "c"}
 
@@ -160,9 +157,7 @@ func (g *querygen) query() string {
 			list = append(list, g.pick("count", "sum", "min", "max", "count(DISTINCT", "sum(DISTINCT")+"("+g.number(scope)+")")
 		}
 		for i := range list {
-			if strings.Contains(list[i], "DISTINCT(") {
-				list[i] = strings.Replace(list[i], "DISTINCT(", "DISTINCT ", 1)
-			}
+			list[i] = strings.Replace(list[i], "DISTINCT(", "DISTINCT ", 1)
 		}
 		if len(groups) > 0 {
 			tail = " GROUP BY " + strings.Join(groups, ", ")

@@ -303,6 +303,9 @@ func (db *miniDB) query(ctx context.Context, q *bind.Query, sorted bool, out *st
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	budget := &Budget{}
 	env := Env{Txn: db.kv, Budget: budget, Scalar: &scalar.Context{Context: ctx, Location: time.UTC, Env: db.env, StatementTime: now, TxnTime: now}}
+	if db.naive {
+		env.Trace = &Trace{Now: func() time.Duration { return 0 }}
+	}
 	c, err := p.Start(ctx, &env)
 	if err != nil {
 		return err
