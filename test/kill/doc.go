@@ -1,0 +1,16 @@
+// Package kill has no code, only tests: three real processes of the real binary are killed under load, one at a time and
+// all at once, and started again.
+//
+// Several writers each repeat one transaction: a row into one ledger, its pair into another, and one more on their own
+// counter. They note what was acknowledged and what certainly failed. After all the killing:
+//
+//	acknowledged          -> both rows are there           (durability, I1)
+//	unknown, failed       -> both or neither               (atomicity)
+//	failed for certain    -> neither
+//	counter               =  number of pairs               (no lost update)
+//	bank                  -> the total, checked all the time
+//
+// While one node is dead no ledger may be without an acknowledged write for longer than five seconds.
+//
+// Run with MERIDIAN_PROCESSES=1, or `make kill`.
+package kill

@@ -1,0 +1,9 @@
+// Package process runs the real binary: builds it, starts nodes on free ports of this machine with stores in a
+// directory, begins the cluster, and kills, stops and restarts its nodes. What simulation cannot show is shown here: that
+// flags, sockets, files and signals work, and that a process may die at any instruction.
+//
+//	Build --> Start(nodes) --> Init --> WaitReplicated      then:  Kill (SIGKILL)   Stop (SIGTERM)   Start again
+//
+// Nodes die with the process that started them, whatever happens to it, where the operating system can promise that
+// (Linux); Close ends them in any case.
+package process
