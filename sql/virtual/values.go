@@ -30,4 +30,3 @@ func oidArray(v []uint32, t *types.T) types.Datum {
 	}
 	return types.NewArray(a)
 }
-

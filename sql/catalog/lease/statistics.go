@@ -77,3 +77,28 @@ func (m *Manager) Forget(ctx context.Context, id catalog.ID) error {
 	}
 	return err
 }
+
+// Tenure is how long a node may use what it knows of the catalogue; Applied are the versions that are being published
+// and that it uses.
+type Tenure struct {
+	Node       kv.NodeID
+	Expiration int64 // wall nanoseconds
+	Applied    map[catalog.ID]uint64
+}
+
+// Tenures lists the nodes' tenures.
+func (m *Manager) Tenures(ctx context.Context) ([]Tenure, error) {
+	rows, err := m.o.DB.Scan(ctx, tenureSpan())
+	if err != nil {
+		return nil, err
+	}
+	var out []Tenure
+	for _, r := range rows {
+		var row tenureRow
+		if err := json.Unmarshal(r.Value, &row); err != nil {
+			return nil, err
+		}
+		out = append(out, Tenure{kv.NodeID(row.Node), row.Expiration, row.Applied})
+	}
+	return out, nil
+}

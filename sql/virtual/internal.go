@@ -1,0 +1,132 @@
+package virtual
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"meridian/keys"
+)
+
+func internalNodes(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	list, err := r.p.o.Cluster.Nodes(r.ctx)
+	for _, n := range list {
+		r.add("node_id", n.ID, "address", n.Address, "sql_address", n.SQL, "http_address", n.HTTP, "region", n.Region, "zone", n.Zone,
+			"locality", n.Locality, "incarnation", n.Incarnation, "is_live", n.Live, "started_at", n.Started, "version", n.Version,
+			"draining", n.Draining, "ranges", n.Ranges, "leases", n.Leases, "clock_offset", n.ClockOffset)
+	}
+	return err
+}
+
+func internalRanges(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	if err := r.mustBeSuperuser(); err != nil {
+		return err
+	}
+	list, err := r.p.o.Cluster.Ranges(r.ctx, keys.Min, keys.Max)
+	f := r.functions()
+	for _, g := range list {
+		var id, name any
+		if t, _, err := keys.DecodeTableKey(g.Start); err == nil {
+			id = int64(t)
+			if d := f.table(t); d != nil {
+				name = d.Name
+			}
+		}
+		replicas := make([]string, len(g.Replicas))
+		for i, n := range g.Replicas {
+			replicas[i] = strconv.Itoa(int(n))
+		}
+		r.add("range_id", int64(g.ID), "start_key", keys.PrettyPrint(g.Start), "end_key", keys.PrettyPrint(g.End), "table_id", id, "table_name", name,
+			"replicas", "{"+strings.Join(replicas, ",")+"}", "lease_holder", g.Leaseholder, "lease_holder_region", g.Region, "range_size", g.Bytes)
+	}
+	return err
+}
+
+func internalLeases(r *reading) error {
+	if r.p.o.Leases == nil {
+		return nil
+	}
+	list, err := r.p.o.Leases.Tenures(r.ctx)
+	for _, t := range list {
+		pending := make([]string, 0, len(t.Applied))
+		for _, id := range slices.Sorted(maps.Keys(t.Applied)) {
+			pending = append(pending, strconv.Itoa(int(id))+"@"+strconv.FormatUint(t.Applied[id], 10))
+		}
+		r.add("node_id", t.Node, "expiration", time.Unix(0, t.Expiration), "pending", strings.Join(pending, ","))
+	}
+	return err
+}
+
+func internalJobs(r *reading) error {
+	if r.p.o.Jobs == nil {
+		return nil
+	}
+	list, err := r.p.o.Jobs.List(r.ctx)
+	at := func(ns int64) any {
+		if ns == 0 {
+			return nil
+		}
+		return time.Unix(0, ns)
+	}
+	for _, j := range list {
+		var failure, node any
+		if j.Error != nil {
+			failure = j.Error.Message
+		}
+		if j.Claim.Expires != 0 {
+			node = j.Claim.Node
+		}
+		r.add("job_id", int64(j.ID), "job_type", j.Type, "description", j.Description, "status", string(j.Status), "fraction_completed", j.Fraction,
+			"created", at(j.Created), "modified", at(j.Modified), "finished", at(j.Finished), "coordinator_node", node, "error", failure)
+	}
+	return err
+}
+
+func internalSettings(r *reading) error {
+	v, ok := r.view.(interface{ Settings() map[string]string })
+	if !ok {
+		return nil
+	}
+	m := v.Settings()
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		r.add("variable", k, "value", m[k])
+	}
+	return nil
+}
+
+func internalSessions(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	node := any(nil)
+	if r.p.o.NodeID != nil {
+		node = r.p.o.NodeID()
+	}
+	for _, a := range r.p.o.Cluster.Activity() {
+		if r.s != nil && !r.s.Superuser() && a.User != r.s.User() {
+			continue
+		}
+		r.add("node_id", node, "pid", a.PID, "user_name", a.User, "database_name", a.Database, "application_name", a.Application,
+			"client_address", a.Remote, "status", a.State, "query", a.Query, "session_start", a.Opened, "query_start", a.QueryStart)
+	}
+	return nil
+}
+
+func internalStatements(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	m := r.p.o.Cluster.Statements()
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		r.add("name", k, "count", m[k])
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+package virtual
+
+import (
+	"slices"
+	"strings"
+
+	"meridian/sql/catalog"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+func pgAm(r *reading) error {
+	r.add("oid", heapMethod, "amname", "heap", "amhandler", "heap_tableam_handler", "amtype", "t")
+	r.add("oid", btreeMethod, "amname", "btree", "amhandler", "bthandler", "amtype", "i")
+	return nil
+}
+
+func pgNamespace(r *reading) error {
+	users, err := r.userIDs()
+	if err != nil {
+		return err
+	}
+	list, err := r.view.Schemas(r.ctx, r.view.CurrentDatabase())
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if !r.skip(uint32(s.ID)) {
+			r.add("oid", s.ID, "nspname", s.Name, "nspowner", ownerID(users, s.Owner), "nspacl", acl(s.Owner, "UC", s.Grants))
+		}
+	}
+	return nil
+}
+
+func pgDatabase(r *reading) error {
+	users, err := r.userIDs()
+	if err != nil {
+		return err
+	}
+	list, err := r.view.Databases(r.ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		var list []string
+		if len(d.Grants) != 1 || d.Grants[0].Role != "public" {
+			list = acl(d.Owner, "CTc", d.Grants)
+		}
+		r.add("oid", d.ID, "datname", d.Name, "datdba", ownerID(users, d.Owner), "encoding", 6, "datlocprovider", "c", "datallowconn", true,
+			"datconnlimit", -1, "dattablespace", defaultSpace, "datcollate", "C.UTF-8", "datctype", "C.UTF-8", "datacl", list)
+	}
+	return nil
+}
+
+func (r *reading) users() ([]*catalog.User, error) { return r.view.Users(r.ctx) }
+
+func pgRoles(r *reading) error {
+	users, err := r.users()
+	for _, u := range users {
+		r.add("rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", true, "rolcreaterole", u.CreateRole || u.Superuser,
+			"rolcreatedb", u.CreateDB || u.Superuser, "rolcanlogin", u.Login, "rolconnlimit", -1, "rolpassword", "********", "rolbypassrls", u.Superuser, "oid", u.ID)
+	}
+	return err
+}
+
+func pgAuthid(r *reading) error {
+	if err := r.mustBeSuperuser(); err != nil {
+		return err
+	}
+	users, err := r.users()
+	for _, u := range users {
+		var verifier any
+		if u.Verifier != "" {
+			verifier = u.Verifier
+		}
+		r.add("oid", u.ID, "rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", true, "rolcreaterole", u.CreateRole || u.Superuser,
+			"rolcreatedb", u.CreateDB || u.Superuser, "rolcanlogin", u.Login, "rolconnlimit", -1, "rolpassword", verifier, "rolbypassrls", u.Superuser)
+	}
+	return err
+}
+
+func pgUser(r *reading) error {
+	users, err := r.users()
+	for _, u := range users {
+		if u.Login {
+			r.add("usename", u.Name, "usesysid", u.ID, "usecreatedb", u.CreateDB || u.Superuser, "usesuper", u.Superuser, "passwd", "********")
+		}
+	}
+	return err
+}
+
+func pgShadow(r *reading) error {
+	if err := r.mustBeSuperuser(); err != nil {
+		return err
+	}
+	users, err := r.users()
+	for _, u := range users {
+		if u.Login {
+			r.add("usename", u.Name, "usesysid", u.ID, "usecreatedb", u.CreateDB || u.Superuser, "usesuper", u.Superuser, "passwd", u.Verifier)
+		}
+	}
+	return err
+}
+
+func pgGroup(r *reading) error {
+	users, err := r.users()
+	for _, u := range users {
+		if u.Login {
+			continue
+		}
+		members := []uint32{}
+		for _, m := range users {
+			if slices.Contains(m.MemberOf, u.Name) {
+				members = append(members, uint32(m.ID))
+			}
+		}
+		r.add("groname", u.Name, "grosysid", u.ID, "grolist", members)
+	}
+	return err
+}
+
+func pgAuthMembers(r *reading) error {
+	users, err := r.users()
+	for _, u := range users {
+		for _, m := range u.MemberOf {
+			for _, o := range users {
+				if o.Name == m {
+					r.add("roleid", o.ID, "member", u.ID, "grantor", bootstrapRole)
+				}
+			}
+		}
+	}
+	return err
+}
+
+func pgTablespace(r *reading) error {
+	r.add("oid", defaultSpace, "spcname", "pg_default", "spcowner", bootstrapRole)
+	r.add("oid", globalSpace, "spcname", "pg_global", "spcowner", bootstrapRole)
+	return nil
+}
+
+func pgLanguage(r *reading) error {
+	for i, n := range []string{"internal", "c", "sql"} {
+		r.add("oid", internalLanguage+i, "lanname", n, "lanowner", bootstrapRole, "lanpltrusted", n == "sql")
+	}
+	return nil
+}
+
+func pgCollation(r *reading) error {
+	for _, c := range []struct {
+		oid       int
+		name, loc string
+		provider  string
+	}{{100, "default", "", "d"}, {950, "C", "C", "c"}, {951, "POSIX", "POSIX", "c"}} {
+		var loc any
+		if c.loc != "" {
+			loc = c.loc
+		}
+		r.add("oid", c.oid, "collname", c.name, "collnamespace", catalog.PGCatalogSchemaID, "collowner", bootstrapRole, "collprovider", c.provider,
+			"collisdeterministic", true, "collencoding", -1, "collcollate", loc, "collctype", loc)
+	}
+	return nil
+}
+
+func pgOpclass(r *reading) error {
+	r.add("oid", 1978, "opcmethod", btreeMethod, "opcname", "int4_ops", "opcnamespace", catalog.PGCatalogSchemaID, "opcowner", bootstrapRole,
+		"opcfamily", 1976, "opcintype", 23, "opcdefault", true)
+	return nil
+}
+
+func pgType(r *reading) error {
+	put := func(t *types.T, oid uint32, name string, length int16, kind, category string, preferred bool, elem, array uint32) {
+		if r.skip(oid) || oid == 0 {
+			return
+		}
+		byVal, align, storage := layoutOf(t)
+		in := name + "in"
+		if elem != 0 && t.Kind == types.KindArray {
+			in = "array_in"
+		}
+		r.add("oid", oid, "typname", name, "typnamespace", catalog.PGCatalogSchemaID, "typowner", bootstrapRole, "typlen", length, "typbyval", byVal,
+			"typtype", kind, "typcategory", category, "typispreferred", preferred, "typisdefined", true, "typdelim", ",", "typelem", elem,
+			"typarray", array, "typinput", in, "typoutput", strings.TrimSuffix(in, "in")+"out", "typreceive", strings.TrimSuffix(in, "in")+"recv",
+			"typsend", strings.TrimSuffix(in, "in")+"send", "typalign", align, "typstorage", storage, "typtypmod", -1, "typcollation", collationOf(t))
+	}
+	for _, t := range types.All() {
+		kind := "b"
+		switch t.Kind {
+		case types.KindVoid, types.KindAny, types.KindAnyElement, types.KindAnyArray, types.KindTuple, types.KindUnknown:
+			kind = "p"
+		}
+		elem := uint32(0)
+		switch t.Kind {
+		case types.KindInt2Vector:
+			elem = types.Int2.OID()
+		case types.KindOIDVector:
+			elem = types.OID.OID()
+		case types.KindName:
+			elem = types.Char.OID()
+		}
+		put(t, t.OID(), t.TypName(), t.Len(), kind, string(rune(t.Category())), t.Preferred(), elem, t.ArrayOID())
+		if a := t.ArrayOID(); a != 0 {
+			put(types.ArrayOf(t), a, "_"+t.TypName(), -1, map[bool]string{true: "p", false: "b"}[kind == "p"], "A", false, t.OID(), 0)
+		}
+	}
+	return nil
+}
+
+func pgProc(r *reading) error {
+	if r.p.o.Registry == nil {
+		return nil
+	}
+	put := func(oid uint32, name, kind string, args []*types.T, ret *types.T, variadic bool, set bool, strict bool, volatility string) {
+		if r.skip(oid) {
+			return
+		}
+		list := []uint32{}
+		for _, a := range args {
+			list = append(list, a.OID())
+		}
+		result, element := uint32(2283), uint32(0)
+		if ret != nil {
+			result = ret.OID()
+		}
+		if set && ret == nil {
+			result = 2249
+		}
+		if variadic && len(args) > 0 {
+			element = args[len(args)-1].OID()
+		}
+		rows := 0.0
+		if set {
+			rows = 1000
+		}
+		r.add("oid", oid, "proname", name, "pronamespace", catalog.PGCatalogSchemaID, "proowner", bootstrapRole, "prolang", internalLanguage, "procost", 1.0,
+			"prorows", rows, "provariadic", element, "prokind", kind, "proisstrict", strict, "proretset", set, "provolatile", volatility,
+			"proparallel", "s", "pronargs", len(args), "prorettype", result, "proargtypes", list, "prosrc", name)
+	}
+	for _, o := range r.p.o.Registry.AllFunctions() {
+		volatility := "i"
+		switch o.Volatility {
+		case scalar.Stable:
+			volatility = "s"
+		case scalar.Volatile:
+			volatility = "v"
+		}
+		put(o.OID, o.Name, "f", o.Args, o.Return, o.Variadic, o.Set != nil, !o.CalledOnNull, volatility)
+	}
+	for _, a := range r.p.o.Registry.AllAggregates() {
+		put(a.OID, a.Name, "a", a.Args, a.Return, false, false, false, "i")
+	}
+	return nil
+}
+
+func pgAggregate(r *reading) error {
+	if r.p.o.Registry == nil {
+		return nil
+	}
+	for _, a := range r.p.o.Registry.AllAggregates() {
+		r.add("aggfnoid", types.NewReg(a.OID, a.Name), "aggkind", "n", "aggfinalmodify", "r", "aggmfinalmodify", "r")
+	}
+	return nil
+}
+
+func pgSettings(r *reading) error {
+	if r.s == nil {
+		return nil
+	}
+	r.s.Settings(func(name, value, about string) {
+		kind := "string"
+		switch {
+		case value == "on" || value == "off":
+			kind = "bool"
+		case value != "" && strings.Trim(value, "0123456789") == "":
+			kind = "integer"
+		}
+		context := "user"
+		switch name {
+		case "server_version", "server_version_num", "server_encoding", "max_identifier_length", "block_size", "integer_datetimes", "max_index_keys", "segment_size",
+			"in_hot_standby", "lc_collate", "lc_ctype":
+			context = "internal"
+		}
+		r.add("name", name, "setting", value, "category", "Meridian", "short_desc", about, "context", context, "vartype", kind, "source", "default",
+			"boot_val", value, "reset_val", value)
+	})
+	slices.SortFunc(r.out, func(a, b types.Row) int { return strings.Compare(a[0].Str(), b[0].Str()) })
+	return nil
+}
+
+func pgPreparedStatements(r *reading) error {
+	if r.s == nil {
+		return nil
+	}
+	for n, text := range r.s.PreparedNames() {
+		r.add("name", n, "statement", text, "from_sql", false)
+	}
+	return nil
+}
+
+func pgStatActivity(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	users, err := r.userIDs()
+	if err != nil {
+		return err
+	}
+	dbs, err := r.view.Databases(r.ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range r.p.o.Cluster.Activity() {
+		if r.s != nil && !r.s.Superuser() && a.User != r.s.User() {
+			a.Query, a.Remote, a.State = "<insufficient privilege>", "", ""
+		}
+		var id any
+		for _, d := range dbs {
+			if d.Name == a.Database {
+				id = d.ID
+			}
+		}
+		r.add("datid", id, "datname", a.Database, "pid", a.PID, "usesysid", ownerID(users, a.User), "usename", a.User, "application_name", a.Application,
+			"client_addr", a.Remote, "client_port", -1, "backend_start", a.Opened, "query_start", a.QueryStart, "state_change", a.StateSince,
+			"state", a.State, "query", a.Query, "backend_type", "client backend")
+	}
+	return nil
+}
+
+func pgStatDatabase(r *reading) error {
+	list, err := r.view.Databases(r.ctx)
+	for _, d := range list {
+		r.add("datid", d.ID, "datname", d.Name)
+	}
+	return err
+}
+
+func pgTimezoneNames(r *reading) error {
+	for _, n := range []string{"UTC", "Etc/UTC", "GMT"} {
+		r.add("name", n, "abbrev", "UTC", "utc_offset", types.NewInterval(0, 0, 0))
+	}
+	return nil
+}

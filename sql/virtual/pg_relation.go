@@ -1,0 +1,595 @@
+package virtual
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"meridian/sql/catalog"
+	"meridian/sql/types"
+)
+
+// Object identities of PostgreSQL's that relations refer to.
+const (
+	bootstrapRole    = 10
+	heapMethod       = 2
+	btreeMethod      = 403
+	defaultSpace     = 1663
+	globalSpace      = 1664
+	defaultCollation = 100
+	cCollation       = 950
+	internalLanguage = 12
+	classOfRelations = 1259
+	classOfDefaults  = 2604
+	classOfRules     = 2618
+	classOfTypes     = 1247
+	classOfConstr    = 2606
+)
+
+// defaultOID is the identity of a column's default in pg_attrdef.
+func defaultOID(t *catalog.Table, c *catalog.Column) uint32 {
+	return 1<<31 + uint32(t.ID)<<11 + uint32(c.ID)
+}
+
+func ruleOID(t *catalog.Table) uint32 { return 1<<31 + uint32(t.ID)<<11 }
+
+func ownerID(users map[string]catalog.ID, name string) uint32 {
+	if id, ok := users[name]; ok {
+		return uint32(id)
+	}
+	return bootstrapRole
+}
+
+func (r *reading) functions() *Functions { return r.p.Functions(r.ctx, r.view) }
+
+func kindLetter(t *catalog.Table) byte {
+	switch t.Kind {
+	case catalog.KindView:
+		return 'v'
+	case catalog.KindSequence:
+		return 'S'
+	}
+	return 'r'
+}
+
+// visibleColumns are those that users know of.
+func visibleColumns(t *catalog.Table) []*catalog.Column {
+	out := make([]*catalog.Column, 0, len(t.Columns))
+	for i := range t.Columns {
+		if c := &t.Columns[i]; !c.Hidden && c.State == catalog.Public {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func maxAttribute(t *catalog.Table) (n int) {
+	for _, c := range visibleColumns(t) {
+		n = max(n, int(c.ID))
+	}
+	return n
+}
+
+var privilegeLetters = map[string]string{"INSERT": "a", "SELECT": "r", "UPDATE": "w", "DELETE": "d", "TRUNCATE": "D", "REFERENCES": "x",
+	"TRIGGER": "t", "USAGE": "U", "CREATE": "C", "CONNECT": "c", "TEMPORARY": "T", "EXECUTE": "X"}
+
+// acl writes grants as PostgreSQL does; nil if there are none besides those that everything begins with.
+func acl(owner string, ownerHas string, grants []catalog.Grant) []string {
+	var out []string
+	for _, g := range grants {
+		var b strings.Builder
+		if g.Role != "public" {
+			b.WriteString(g.Role)
+		}
+		b.WriteByte('=')
+		letters := make([]string, 0, len(g.Privileges))
+		for _, p := range g.Privileges {
+			letters = append(letters, privilegeLetters[p])
+		}
+		slices.SortFunc(letters, func(a, b string) int { return strings.Index("arwdDxtXUCTc", a) - strings.Index("arwdDxtXUCTc", b) })
+		for _, l := range letters {
+			b.WriteString(l)
+			if g.Grantable {
+				b.WriteByte('*')
+			}
+		}
+		b.WriteString("/" + owner)
+		out = append(out, b.String())
+	}
+	if out == nil {
+		return nil
+	}
+	return append([]string{owner + "=" + ownerHas + "/" + owner}, out...)
+}
+
+func pgClass(r *reading) error {
+	users, err := r.userIDs()
+	if err != nil {
+		return err
+	}
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		tuples, pages := -1.0, 0
+		if st, _ := r.view.Statistics(r.ctx, t.ID); st != nil {
+			tuples, pages = float64(st.Rows), int(st.Bytes/8192)
+		}
+		var options []string
+		for _, k := range slices.Sorted(maps.Keys(t.Options)) {
+			options = append(options, k+"="+t.Options[k])
+		}
+		am := 0
+		ownerHas := "arwdDxt"
+		switch t.Kind {
+		case catalog.KindTable:
+			am = heapMethod
+		case catalog.KindSequence:
+			tuples, ownerHas = 1, "rwU"
+		}
+		indexes := false
+		for i := range t.Indexes {
+			x := &t.Indexes[i]
+			if !shownIndex(t, x) || x.Name == "" {
+				continue
+			}
+			indexes = true
+			if r.skip(uint32(x.OID)) {
+				continue
+			}
+			r.add("oid", x.OID, "relname", x.Name, "relnamespace", t.Schema, "relowner", ownerID(users, t.Owner), "relam", btreeMethod,
+				"relfilenode", x.OID, "relpages", pages, "reltuples", tuples, "relpersistence", "p", "relkind", "i", "relnatts", len(x.Columns)+len(x.Stored),
+				"relispopulated", true, "relreplident", "n")
+		}
+		if r.skip(uint32(t.ID)) {
+			continue
+		}
+		triggers := len(t.Foreign) > 0 || len(t.ReferencedBy) > 0
+		r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", ownerID(users, t.Owner), "relam", am, "relfilenode", t.ID,
+			"relpages", pages, "reltuples", tuples, "relhasindex", indexes, "relpersistence", "p", "relkind", kindLetter(t),
+			"relnatts", maxAttribute(t), "relchecks", len(t.Checks), "relhasrules", t.Kind == catalog.KindView, "relhastriggers", triggers,
+			"relispopulated", true, "relreplident", "d", "reloptions", options, "relacl", acl(t.Owner, ownerHas, t.Grants))
+	}
+	for _, t := range r.p.o.Catalog.Tables() {
+		if !r.skip(uint32(t.ID)) {
+			r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", bootstrapRole, "relam", heapMethod, "relpersistence", "p",
+				"relkind", "r", "relnatts", len(t.Columns), "relispopulated", true, "relreplident", "n", "relacl", []string{"=r/root"})
+		}
+	}
+	return nil
+}
+
+func collationOf(t *types.T) uint32 {
+	switch {
+	case t.Kind == types.KindArray:
+		return collationOf(t.Elem)
+	case t.Kind == types.KindName:
+		return cCollation
+	case t.Kind == types.KindText, t.Kind == types.KindVarChar, t.Kind == types.KindBPChar:
+		return defaultCollation
+	}
+	return 0
+}
+
+// layoutOf is a type's passing and alignment as PostgreSQL's catalogues show them.
+func layoutOf(t *types.T) (byVal bool, align, storage string) {
+	switch n := t.Len(); {
+	case t.Kind == types.KindArray:
+		align = "i"
+		if e := t.Elem.Len(); e == 8 {
+			align = "d"
+		}
+		return false, align, "x"
+	case n == 1:
+		return true, "c", "p"
+	case n == 2:
+		return true, "s", "p"
+	case n == 4:
+		return true, "i", "p"
+	case n == 8:
+		return true, "d", "p"
+	case t.Kind == types.KindDecimal:
+		return false, "i", "m"
+	case n < 0:
+		return false, "i", "x"
+	case t.Kind == types.KindInterval, t.Kind == types.KindTimeTZ:
+		return false, "d", "p"
+	}
+	return false, "c", "p"
+}
+
+func (r *reading) attribute(relation uint32, number int, c *catalog.Column) {
+	byVal, align, storage := layoutOf(c.Type)
+	identity, generated := "", ""
+	if c.Identity != 0 {
+		identity = string(rune(c.Identity))
+	}
+	if c.Generated != "" {
+		generated = "s"
+	}
+	dims := 0
+	if c.Type.Kind == types.KindArray {
+		dims = 1
+	}
+	r.add("attrelid", relation, "attname", c.Name, "atttypid", c.Type.OID(), "attstattarget", -1, "attlen", c.Type.Len(), "attnum", number,
+		"attndims", dims, "attcacheoff", -1, "atttypmod", c.Type.Typmod(), "attbyval", byVal, "attalign", align, "attstorage", storage,
+		"attnotnull", c.NotNull, "atthasdef", (c.Default != "" && c.Identity == 0) || c.Generated != "", "atthasmissing", c.HasMissing,
+		"attidentity", identity, "attgenerated", generated, "attislocal", true, "attcollation", collationOf(c.Type))
+}
+
+func pgAttribute(r *reading) error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if !r.skip(uint32(t.ID)) {
+			for _, c := range visibleColumns(t) {
+				r.attribute(uint32(t.ID), int(c.ID), c)
+			}
+		}
+		for i := range t.Indexes {
+			x := &t.Indexes[i]
+			if r.skip(uint32(x.OID)) || !shownIndex(t, x) || x.Name == "" {
+				continue
+			}
+			n := 0
+			put := func(id catalog.ColumnID) {
+				if c := t.Column(id); c != nil {
+					n++
+					r.attribute(uint32(x.OID), n, &catalog.Column{Name: c.Name, Type: c.Type})
+				}
+			}
+			for _, k := range x.Columns {
+				put(k.Column)
+			}
+			for _, id := range x.Stored {
+				put(id)
+			}
+		}
+	}
+	for _, t := range r.p.o.Catalog.Tables() {
+		if !r.skip(uint32(t.ID)) {
+			for i := range t.Columns {
+				r.attribute(uint32(t.ID), i+1, &t.Columns[i])
+			}
+		}
+	}
+	return nil
+}
+
+func pgAttrdef(r *reading) error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	f := r.functions()
+	for _, t := range all {
+		if r.skip(uint32(t.ID)) {
+			continue
+		}
+		for _, c := range visibleColumns(t) {
+			if text := f.defaultText(c); text != "" && c.Identity == 0 {
+				r.add("oid", defaultOID(t, c), "adrelid", t.ID, "adnum", int(c.ID), "adbin", text)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reading) eachIndex(f func(t *catalog.Table, x *catalog.Index) error) error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		for i := range t.Indexes {
+			if x := &t.Indexes[i]; shownIndex(t, x) && x.Name != "" {
+				if err := f(t, x); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func pgIndex(r *reading) error {
+	return r.eachIndex(func(t *catalog.Table, x *catalog.Index) error {
+		if r.skip(uint32(t.ID)) {
+			return nil
+		}
+		var key, option []int16
+		var collations, classes []uint32
+		for _, k := range x.Columns {
+			key = append(key, int16(k.Column))
+			o := int16(0)
+			if k.Desc {
+				o = 3
+			}
+			option = append(option, o)
+			collation := uint32(0)
+			if c := t.Column(k.Column); c != nil {
+				collation = collationOf(c.Type)
+			}
+			collations = append(collations, collation)
+			classes = append(classes, 1978)
+		}
+		for _, id := range x.Stored {
+			key = append(key, int16(id))
+		}
+		var pred any
+		if x.Predicate != "" {
+			pred = "(" + unparenthesized(x.Predicate) + ")"
+		}
+		r.add("indexrelid", x.OID, "indrelid", t.ID, "indnatts", len(key), "indnkeyatts", len(x.Columns), "indisunique", x.Unique || x.Primary,
+			"indisprimary", x.Primary, "indimmediate", true, "indisvalid", x.State == catalog.Public, "indisready", true, "indislive", true,
+			"indkey", key, "indcollation", collations, "indclass", classes, "indoption", option, "indpred", pred)
+		return nil
+	})
+}
+
+func pgIndexes(r *reading) error {
+	f := r.functions()
+	return r.eachIndex(func(t *catalog.Table, x *catalog.Index) error {
+		r.add("schemaname", f.schemaName(t.Schema), "tablename", t.Name, "indexname", x.Name, "indexdef", f.indexDef(t, x))
+		return nil
+	})
+}
+
+func columnNumbers(ids []catalog.ColumnID) []int16 {
+	out := make([]int16, len(ids))
+	for i, id := range ids {
+		out[i] = int16(id)
+	}
+	return out
+}
+
+var actionLetters = [...]string{"a", "r", "c", "n", "d"}
+
+func keyColumns(x *catalog.Index) []catalog.ColumnID {
+	out := make([]catalog.ColumnID, len(x.Columns))
+	for i, k := range x.Columns {
+		out[i] = k.Column
+	}
+	return out
+}
+
+func pgConstraint(r *reading) error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if r.skip(uint32(t.ID)) {
+			continue
+		}
+		for i := range t.Indexes {
+			x := &t.Indexes[i]
+			if !shownIndex(t, x) || x.Name == "" || !x.Constraint && !x.Primary {
+				continue
+			}
+			kind := "u"
+			if x.Primary {
+				kind = "p"
+			}
+			r.add("oid", x.OID, "conname", x.Name, "connamespace", t.Schema, "contype", kind, "convalidated", true, "conrelid", t.ID,
+				"conindid", x.OID, "conislocal", true, "connoinherit", true, "conkey", columnNumbers(keyColumns(x)))
+		}
+		for i := range t.Checks {
+			c := &t.Checks[i]
+			if c.OID == 0 {
+				continue
+			}
+			r.add("oid", c.OID, "conname", c.Name, "connamespace", t.Schema, "contype", "c", "convalidated", c.State == catalog.Public,
+				"conrelid", t.ID, "conislocal", true, "conkey", columnNumbers(c.Columns), "conbin", c.Expr)
+		}
+		for i := range t.Foreign {
+			k := &t.Foreign[i]
+			index := uint32(0)
+			if ref := r.functions().table(uint32(k.RefTable)); ref != nil {
+				for j := range ref.Indexes {
+					if x := &ref.Indexes[j]; x.Unique || x.Primary {
+						cols := keyColumns(x)
+						if len(cols) == len(k.RefColumns) && !slices.ContainsFunc(cols, func(id catalog.ColumnID) bool { return !slices.Contains(k.RefColumns, id) }) {
+							index = uint32(x.OID)
+							break
+						}
+					}
+				}
+			}
+			match := "s"
+			if k.MatchFull {
+				match = "f"
+			}
+			r.add("oid", k.OID, "conname", k.Name, "connamespace", t.Schema, "contype", "f", "convalidated", k.State == catalog.Public,
+				"conrelid", t.ID, "conindid", index, "confrelid", k.RefTable, "confupdtype", actionLetters[k.OnUpdate],
+				"confdeltype", actionLetters[k.OnDelete], "confmatchtype", match, "conislocal", true, "connoinherit", true,
+				"conkey", columnNumbers(k.Columns), "confkey", columnNumbers(k.RefColumns))
+		}
+	}
+	return nil
+}
+
+func pgTables(r *reading) error {
+	f := r.functions()
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Kind == catalog.KindTable {
+			shown := slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return shownIndex(t, &x) })
+			r.add("schemaname", f.schemaName(t.Schema), "tablename", t.Name, "tableowner", t.Owner, "hasindexes", shown,
+				"hastriggers", len(t.Foreign)+len(t.ReferencedBy) > 0)
+		}
+	}
+	for _, t := range r.p.o.Catalog.Tables() {
+		r.add("schemaname", f.schemaName(t.Schema), "tablename", t.Name, "tableowner", "root")
+	}
+	return nil
+}
+
+func pgViews(r *reading) error {
+	f := r.functions()
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Kind == catalog.KindView {
+			r.add("schemaname", f.schemaName(t.Schema), "viewname", t.Name, "viewowner", t.Owner, "definition", " "+t.View+";")
+		}
+	}
+	return nil
+}
+
+func pgRewrite(r *reading) error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Kind == catalog.KindView {
+			r.add("oid", ruleOID(t), "rulename", "_RETURN", "ev_class", t.ID, "ev_type", "1", "ev_enabled", "O", "is_instead", true)
+		}
+	}
+	return nil
+}
+
+func pgSequence(r *reading) error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if s := t.Sequence; t.Kind == catalog.KindSequence {
+			r.add("seqrelid", t.ID, "seqtypid", s.Type.OID(), "seqstart", s.Start, "seqincrement", s.Increment, "seqmax", s.Max, "seqmin", s.Min,
+				"seqcache", max(s.Cache, 1), "seqcycle", s.Cycle)
+		}
+	}
+	return nil
+}
+
+func pgSequences(r *reading) error {
+	f := r.functions()
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		s := t.Sequence
+		if t.Kind != catalog.KindSequence {
+			continue
+		}
+		var last any
+		if r.p.o.Sequences != nil {
+			v, called, err := r.p.o.Sequences.Last(r.ctx, t)
+			if err != nil {
+				return err
+			}
+			if called {
+				last = v
+			}
+		}
+		r.add("schemaname", f.schemaName(t.Schema), "sequencename", t.Name, "sequenceowner", t.Owner, "data_type", types.NewReg(s.Type.OID(), s.Type.String()),
+			"start_value", s.Start, "min_value", s.Min, "max_value", s.Max, "increment_by", s.Increment, "cycle", s.Cycle, "cache_size", max(s.Cache, 1),
+			"last_value", last)
+	}
+	return nil
+}
+
+func pgDescription(r *reading) error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Comment != "" {
+			r.add("objoid", t.ID, "classoid", classOfRelations, "description", t.Comment)
+		}
+		for _, c := range visibleColumns(t) {
+			if c.Comment != "" {
+				r.add("objoid", t.ID, "classoid", classOfRelations, "objsubid", int(c.ID), "description", c.Comment)
+			}
+		}
+	}
+	return nil
+}
+
+// pgDepend has what tools ask for: which column owns a sequence, and what views read.
+func pgDepend(r *reading) error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		switch t.Kind {
+		case catalog.KindSequence:
+			if s := t.Sequence; s.OwnerTable != 0 {
+				kind := "a"
+				if o := r.functions().table(uint32(s.OwnerTable)); o != nil {
+					if c := o.Column(s.OwnerColumn); c != nil && c.Identity != 0 {
+						kind = "i"
+					}
+				}
+				r.add("classid", classOfRelations, "objid", t.ID, "refclassid", classOfRelations, "refobjid", s.OwnerTable, "refobjsubid", int(s.OwnerColumn), "deptype", kind)
+			}
+		case catalog.KindView:
+			for _, d := range t.DependsOn {
+				r.add("classid", classOfRules, "objid", ruleOID(t), "refclassid", classOfRelations, "refobjid", d, "deptype", "n")
+			}
+			r.add("classid", classOfRules, "objid", ruleOID(t), "refclassid", classOfRelations, "refobjid", t.ID, "deptype", "i")
+		}
+		for _, c := range visibleColumns(t) {
+			if c.Default != "" && c.OwnsSequence != 0 {
+				r.add("classid", classOfDefaults, "objid", defaultOID(t, c), "refclassid", classOfRelations, "refobjid", c.OwnsSequence, "deptype", "n")
+			}
+		}
+	}
+	return nil
+}
+
+func pgStatTables(r *reading) error {
+	f := r.functions()
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Kind != catalog.KindTable {
+			continue
+		}
+		rows := int64(0)
+		if st, _ := r.view.Statistics(r.ctx, t.ID); st != nil {
+			rows = st.Rows
+		}
+		r.add("relid", t.ID, "schemaname", f.schemaName(t.Schema), "relname", t.Name, "n_live_tup", rows)
+	}
+	return nil
+}
+
+// defaultText writes a stored default as users know it: sequences by name.
+func (f *Functions) defaultText(c *catalog.Column) string {
+	s := defaultText(c)
+	for {
+		i := strings.Index(s, "nextval('")
+		if i < 0 {
+			return s
+		}
+		rest := s[i+len("nextval('"):]
+		var id uint32
+		n, _ := fmt.Sscanf(rest, "%d'::regclass)", &id)
+		if n != 1 {
+			return s
+		}
+		name := f.RegName(types.KindRegClass, id)
+		end := strings.IndexByte(rest, '\'')
+		if name == "" || end < 0 {
+			return s
+		}
+		s = s[:i] + "nextval('" + strings.ReplaceAll(name, "'", "''") + rest[end:]
+	}
+}
