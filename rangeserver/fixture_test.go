@@ -58,6 +58,7 @@ type node struct {
 	store   *rangeserver.Store
 	entry   cluster_.Entry
 	up      atomic.Bool
+	inside  atomic.Int32 // requests that are being served
 
 	incarnation uint64
 	// slow is how long a sync takes while the node runs. Pebble holds a mutex across syncs when it opens, closes and
@@ -238,6 +239,9 @@ func (n *node) stop() {
 	n.machine.Disk.SetSyncDelay(0)
 	n.net.Close()
 	n.host.Group.Stop()
+	for n.inside.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
 	_ = n.engine.Close()
 }
 
@@ -383,7 +387,13 @@ func (c *cluster) send(ctx context.Context, k keys.Key, reqs ...kv.Request) (*kv
 		if !ok {
 			continue
 		}
-		resp, err := n.store.Send(ctx, &kv.Batch{Header: kv.Header{RangeID: info.Desc.ID}, Requests: reqs})
+		n.inside.Add(1)
+		var resp *kv.BatchResponse
+		err := error(&kv.RangeNotFoundError{})
+		if n.isUp() {
+			resp, err = n.store.Send(ctx, &kv.Batch{Header: kv.Header{RangeID: info.Desc.ID}, Requests: reqs})
+		}
+		n.inside.Add(-1)
 		var nle *kv.NotLeaseholderError
 		var rnf *kv.RangeNotFoundError
 		var rm *kv.RangeMismatchError

@@ -42,6 +42,8 @@ type stack struct {
 	leader  leader.Options
 	store   atomic.Pointer[rangeserver.Store]
 	up      bool
+
+	locality cluster_.Locality
 }
 
 func (s *stack) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
@@ -51,11 +53,21 @@ func (s *stack) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 	return nil, &kv.RangeNotFoundError{Range: b.RangeID}
 }
 
-func stackNetwork(t *testing.T, n int) (out []*stack) {
-	net := sim.NewNetwork(sim.NetworkOptions{})
+func stackNetwork(t *testing.T, n int, regions ...string) (out []*stack) {
+	o := sim.NetworkOptions{}
+	if len(regions) > 0 {
+		o.Regions = sim.ThreeRegions()
+	}
+	net := sim.NewNetwork(o)
 	for i := range n {
-		out = append(out, &stack{t: t, id: kv.NodeID(i + 1), machine: sim.NewMachine(sim.MachineOptions{
-			Name: fmt.Sprintf("n%d", i+1), Network: net, Seed: 1, Log: testLog(t)})})
+		s := &stack{t: t, id: kv.NodeID(i + 1)}
+		m := sim.MachineOptions{Name: fmt.Sprintf("n%d", i+1), Network: net, Seed: 1, Log: testLog(t)}
+		if len(regions) > 0 {
+			m.Region = regions[i%len(regions)]
+			s.locality, _ = cluster_.ParseLocality(fmt.Sprintf("region=%s,zone=%d", m.Region, i/len(regions)))
+		}
+		s.machine = sim.NewMachine(m)
+		out = append(out, s)
 	}
 	return out
 }
@@ -75,7 +87,7 @@ func (s *stack) start(bootstrap bool) {
 	s.net = transport.New(transport.Options{Host: s.host, Clock: s.clock, NodeID: me,
 		Resolve: func(id kv.NodeID) (string, bool) { return fmt.Sprintf("n%d:1000", id), true }})
 	s.members = cluster_.New(cluster_.Options{Host: s.host, Clock: s.clock, Transport: s.net, Join: []string{"n1:1000", "n2:1000", "n3:1000"}},
-		cluster_.Entry{Node: s.id, Store: kv.StoreID(s.id), Addr: fmt.Sprintf("n%d:1000", s.id)})
+		cluster_.Entry{Node: s.id, Store: kv.StoreID(s.id), Addr: fmt.Sprintf("n%d:1000", s.id), Locality: s.locality})
 	s.router = route.New(route.Options{Host: s.host, Clock: s.clock, NodeID: me, Local: s, Remote: s.net, Members: s.members})
 	s.db = txn.NewDB(txn.Options{Sender: s.router, Clock: s.clock, Host: s.host, NodeID: me})
 	s.net.Handle(route.Method, route.Serve(s, s.clock))
@@ -296,6 +308,96 @@ func TestStack(t *testing.T) {
 			if g.Ranges != 5 {
 				t.Errorf("n%d: %+v", n.id, g)
 			}
+		}
+	})
+}
+
+// TestWideArea: nine nodes in three regions. The first ranges spread over the regions; a write of one range costs one
+// round trip to the nearest other region, a read at the leaseholder none; when its region's leaseholder dies, writes
+// go on.
+func TestWideArea(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 9, "us-east1", "us-west1", "europe-west1")
+		for i, n := range ns {
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		start := time.Now()
+		spread := func(id kv.RangeID) bool {
+			for _, n := range ns {
+				r := n.store.Load().Replica(id)
+				if r == nil || r.Desc() == nil {
+					continue
+				}
+				if _, ok := r.CheckLease(n.clock.Now()); ok {
+					regions := make(map[string]bool)
+					for _, p := range r.Desc().Replicas {
+						regions[ns[p.Node-1].locality.Region()] = true
+						if p.Type != kv.Voter {
+							return false
+						}
+					}
+					return len(regions) == 3
+				}
+			}
+			return false
+		}
+		for !spread(1) || !spread(2) {
+			if time.Since(start) > time.Minute {
+				t.Fatal("not spread over the regions after a minute")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Logf("spread after %s", time.Since(start))
+		time.Sleep(5 * time.Second)
+		put := func(n *stack, k string) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			return n.db.Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
+				var b txn.WriteBatch
+				b.Put(tkey(k), []byte("v"))
+				return tx.CommitBatch(ctx, &b)
+			})
+		}
+		holder := func() *stack {
+			for {
+				for _, n := range ns {
+					if st := n.store.Load(); st != nil {
+						if r := st.Replica(2); r != nil && r.Desc() != nil {
+							if _, ok := r.CheckLease(n.clock.Now()); ok {
+								return n
+							}
+						}
+					}
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		h := holder()
+		check(t, put(h, "warm"))
+		nearest := map[string]time.Duration{"us-east1": 63, "us-west1": 63, "europe-west1": 87}[h.locality.Region()] * time.Millisecond
+		for i := range 5 {
+			start := time.Now()
+			check(t, put(h, fmt.Sprint("k", i)))
+			if d := time.Since(start); d > nearest+3*time.Millisecond {
+				t.Errorf("write at the leaseholder in %s took %s, a round trip is %s", h.locality.Region(), d, nearest)
+			}
+			start = time.Now()
+			if _, err := h.db.Get(context.Background(), tkey("k0")); err != nil || time.Since(start) > time.Millisecond {
+				t.Errorf("read took %s, %v", time.Since(start), err)
+			}
+		}
+		h.machine.Crash(50, true)
+		h.stop()
+		lost := time.Now()
+		gateway := ns[(int(h.id)+2)%9]
+		for err := put(gateway, "after"); err != nil; err = put(gateway, "after") {
+			t.Log(err)
+		}
+		if d := time.Since(lost); d > 4*time.Second {
+			t.Errorf("writes went on after %s", d)
+		} else {
+			t.Logf("writes went on after %s", d)
 		}
 	})
 }

@@ -137,7 +137,7 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			}
 		case leader == 0:
 			r.Wake()
-		case r.isDead(kv.NodeID(r.leaderAt.Load())):
+		case r.wantsLiveness() && r.isDead(kv.NodeID(r.leaderAt.Load())):
 			r.LeaderDied(kv.NodeID(r.leaderAt.Load()))
 		default:
 			if e := r.notLeaseholder().(*kv.NotLeaseholderError); e.Leaseholder.Node != 0 {
@@ -169,6 +169,11 @@ func (r *Replica) awaitsHeartbeat(s *leaseState) bool {
 func (r *Replica) acquire() (<-chan struct{}, error) {
 	r.hold()
 	defer r.release()
+	return r.startAcquiring()
+}
+
+// startAcquiring is acquire for those who hold the replica.
+func (r *Replica) startAcquiring() (<-chan struct{}, error) {
 	if r.acquiring != nil {
 		return r.acquiring, nil
 	}

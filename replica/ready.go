@@ -428,7 +428,8 @@ func (r *Replica) receive(m *Message) {
 			return
 		}
 	}
-	if (typ == raftpb.MsgPreVote || typ == raftpb.MsgVote) && r.isDead(kv.NodeID(r.leaderAt.Load())) {
+	if (typ == raftpb.MsgPreVote || typ == raftpb.MsgVote) && r.desc.Load() != nil && r.wantsLiveness() &&
+		r.isDead(kv.NodeID(r.leaderAt.Load())) {
 		_ = r.raft.ForgetLeader() // or the vote would have to wait for an election timeout
 	}
 	if typ != raftpb.MsgHeartbeatResp || !r.quiesced.Load() { // which answers a heartbeat from before falling asleep

@@ -32,8 +32,8 @@ const (
 	quiesceTicks   = 12 // idle for so long, a range falls asleep
 
 	// expirationLength of Expiration leases, and when before its end a lease is extended.
-	expirationLength = 3 * time.Second
-	expirationRenew  = 1800 * time.Millisecond
+	expirationLength = 2400 * time.Millisecond
+	expirationRenew  = 1400 * time.Millisecond
 )
 
 // Bounds, per replica.
@@ -148,6 +148,8 @@ type Replica struct {
 	muted     bool  // heartbeat responses are not sent: the follower falls asleep
 	nextTry   int64 // tick before which no log truncation is proposed
 	renewing  uint64
+	// nextLeaseTry is the tick before which the raft leader does not ask again for a lease that nobody has.
+	nextLeaseTry int64
 }
 
 // New opens a replica from what the engine has of it; an uninitialised one has no descriptor and waits for a raft
