@@ -12,6 +12,7 @@ func (o *optimizer) newProject(in *group, items []ProjectItem, pass []ColumnID) 
 		return in
 	}
 	items = foldItems(items)
+	in, items = o.hoistItems(in, items)
 	if below, ok := in.expr().(*Project); ok {
 		if m, ok := o.mergeProjects(below, items, pass); ok {
 			return m
@@ -128,6 +129,23 @@ func (o *optimizer) newJoin(kind JoinKind, l, r *group, on []scalar.Expr) *group
 	}
 	if len(on) > 0 && !never {
 		l, r, on = o.pushOn(kind, l, r, on)
+		l, r = o.inferConstants(kind, l, r, on)
+	}
+	if kind == InnerJoin && anySubquery(on) {
+		var plain, sub []scalar.Expr
+		for _, e := range on {
+			if hasSubquery(e) {
+				sub = append(sub, e)
+			} else {
+				plain = append(plain, e)
+			}
+		}
+		return o.filtered(o.newJoin(kind, l, r, plain), sub)
+	}
+	if r.outer.intersects(&l.cols) {
+		if g := o.unnest(kind, l, r, on); g != nil {
+			return g
+		}
 	}
 	return o.newGroup(&Join{Kind: kind, Left: l, Right: r, On: on})
 }

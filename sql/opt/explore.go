@@ -26,6 +26,8 @@ func (o *optimizer) explore(g *group) {
 	switch r := g.expr().(type) {
 	case *orderedGroup:
 		o.minMaxByOrder(g, r)
+	case *Join:
+		o.joinAlternatives(g)
 	}
 }
 
@@ -48,6 +50,63 @@ func (o *optimizer) joinAlternatives(g *group) {
 			o.semiToInner(g, j)
 		}
 	}
+	if j, ok := g.expr().(*Join); ok {
+		o.joinToApply(g, j)
+	}
+}
+
+// applyRows bounds the left side of joins for which running the right side for each row is considered.
+const applyRows = 1000
+
+// joinToApply gives a right side that groups, or does otherwise more than read, the join's condition as a filter, to be
+// run for each row of the left: for few of them that is cheaper than computing all of it.
+func (o *optimizer) joinToApply(g *group, j *Join) {
+	l, r := child(j.Left), child(j.Right)
+	if l.rows > applyRows || g.volatile || len(j.On) == 0 || r.outer.intersects(&l.cols) || anySubquery(j.On) {
+		return
+	}
+	switch j.Kind {
+	case InnerJoin, LeftJoin, SemiJoin, AntiJoin:
+	default:
+		return
+	}
+	equal := false
+	for _, e := range j.On {
+		_, _, ok := equalColumns(e, l, r)
+		equal = equal || ok
+	}
+	inner := r
+	for {
+		if p, ok := inner.expr().(*Project); ok {
+			inner = child(p.Input)
+			continue
+		}
+		if s, ok := inner.expr().(*Select); ok {
+			inner = child(s.Input)
+			continue
+		}
+		break
+	}
+	switch inner.expr().(type) {
+	case *orderedGroup, *Distinct, *orderedWindow, *SetOp:
+	case *Scan: // an index that does not have all columns can serve an outer, semi or anti join only so
+		if j.Kind == InnerJoin {
+			return
+		}
+	default:
+		return
+	}
+	if !equal {
+		return
+	}
+	right := o.newSelect(r, j.On)
+	if !right.outer.intersects(&l.cols) {
+		return
+	}
+	n := &Join{Kind: j.Kind, Left: l, Right: right}
+	g.add(n)
+	o.pruneExpr(g, n)
+	o.explore(right)
 }
 
 // semiToInner turns a semi join on equal columns into an inner join with the distinct values of its right side: then

@@ -88,6 +88,10 @@ func simplifyCondition(e scalar.Expr) scalar.Expr {
 		if x.Want && !x.Negate {
 			return x.Arg
 		}
+	case *scalar.Quantified:
+		if list, ok := anyList(x); ok {
+			return simplifyCondition(&scalar.In{Arg: x.Arg, List: list})
+		}
 	case *scalar.And:
 		out := make([]scalar.Expr, len(x.Args))
 		for i, a := range x.Args {
@@ -188,4 +192,31 @@ func appendConditions(a, b []scalar.Expr) []scalar.Expr {
 		}
 	}
 	return out
+}
+
+// anyList is the list of "x = ANY (ARRAY[...])".
+func anyList(q *scalar.Quantified) ([]scalar.Expr, bool) {
+	cmp, ok := q.Op.(*scalar.Compare)
+	if !ok || q.All || cmp.Op != scalar.EQ {
+		return nil, false
+	}
+	l, lok := cmp.Left.(*scalar.Column)
+	r, rok := cmp.Right.(*scalar.Column)
+	if !lok || !rok || l.ID != q.LeftID || r.ID != q.ElemID {
+		return nil, false
+	}
+	switch a := q.Array.(type) {
+	case *scalar.ArrayCtor:
+		return a.Elems, len(a.Elems) > 0
+	case *scalar.Const:
+		if a.Value.IsNull() || a.Value.Phys() != types.PhysArray {
+			return nil, false
+		}
+		var out []scalar.Expr
+		for _, d := range a.Value.Array().Elems {
+			out = append(out, &scalar.Const{Value: d, T: r.T})
+		}
+		return out, len(out) > 0
+	}
+	return nil, false
 }

@@ -31,7 +31,10 @@ func Optimize(q *Query, env Env) (p *Plan, err error) {
 			p, err = nil, e
 		}
 	}()
-	o := &optimizer{meta: q.Meta, env: &env}
+	// The statement's own list of columns stays as it is.
+	meta := *q.Meta
+	meta.Columns = meta.Columns[:len(meta.Columns):len(meta.Columns)]
+	o := &optimizer{meta: &meta, env: &env}
 	root, order := o.build(q.Root)
 	var needed colSet
 	for _, c := range q.Output {
@@ -45,7 +48,7 @@ func Optimize(q *Query, env Env) (p *Plan, err error) {
 		needed.add(c.Col)
 	}
 	best := o.finish(root, needed, required{order: order})
-	return &Plan{Meta: q.Meta, Root: best, Output: q.Output, Tag: q.Tag, ReadOnly: !o.writes}, nil
+	return &Plan{Meta: o.meta, Root: best, Output: q.Output, Tag: q.Tag, ReadOnly: !o.writes}, nil
 }
 
 // finish prunes, explores and searches one query: the statement or a subquery in an expression.

@@ -378,6 +378,13 @@ func (s *search) group(r *orderedGroup) {
 	if len(r.order) > 0 || o.env.Naive {
 		return
 	}
+	if set := setOf(r.Group); set.within(&o.depsOf(in).consts) { // one group
+		st := n
+		st.Input, st.Streaming = p.node, true
+		cost := p.cost + in.rows*(costPass+cpu) + costStart
+		s.offer(phys{node: &st, startup: cost, cost: cost})
+		return
+	}
 	// Streaming: the input in an order in which groups are neighbours.
 	for _, order := range o.groupOrders(s.req.order, r.Group, in) {
 		p := o.best(in, required{order: order})
