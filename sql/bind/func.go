@@ -256,23 +256,77 @@ func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scala
 	if c.inAgg {
 		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
 	}
-	if !c.aggs {
-		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in %s", c.clause)
+	// What the arguments read from outside is noted on the way; an aggregate that moves outside takes it along.
+	var marks []int
+	for l := c.scope.level; l != nil; l = l.parent {
+		marks = append(marks, len(l.outer))
 	}
 	f := b.aggFunc(c, n, name)
 	lv := c.scope.level
-	for i := range lv.aggs {
-		if scalar.Equal(lv.aggs[i].Agg, f) {
-			return &scalar.Column{ID: lv.aggs[i].Col, T: f.T, Name: name}
+	if owner := b.aggOwner(c.scope, f); owner != lv {
+		i := 0
+		for l := lv; l != owner; l = l.parent {
+			l.outer = l.outer[:marks[i]]
+			i++
+			if l.parent == owner {
+				c = l.within
+			}
 		}
 	}
-	id := b.meta.Add(opt.ColumnMeta{Name: name, Type: f.T})
-	lv.aggs = append(lv.aggs, opt.AggItem{Col: id, Agg: f})
+	switch {
+	case c == nil:
+		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in FROM clause of their own query level")
+	case c.inAgg:
+		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
+	case !c.aggs:
+		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in %s", c.clause)
+	}
+	owner := c.scope.level
+	var id opt.ColumnID
+	for i := range owner.aggs {
+		if scalar.Equal(owner.aggs[i].Agg, f) {
+			id = owner.aggs[i].Col
+		}
+	}
+	if id == 0 {
+		id = b.meta.Add(opt.ColumnMeta{Name: name, Type: f.T})
+		owner.aggs = append(owner.aggs, opt.AggItem{Col: id, Agg: f})
+	}
+	cross(lv, owner, id)
 	return &scalar.Column{ID: id, T: f.T, Name: name}
 }
 
+// aggOwner is the level that an aggregate belongs to: the innermost one whose columns it reads, or its own if it reads
+// none.
+func (b *builder) aggOwner(s *scope, f *scalar.AggFunc) *level {
+	own := s.level
+	var best *scope
+	found := false
+	scalar.Columns(f, func(id opt.ColumnID) {
+		found = true
+		for sc := s; sc != nil && sc != best; sc = sc.parent {
+			for i := range sc.cols {
+				c := &sc.cols[i]
+				here := c.id == id
+				if c.id == 0 {
+					scalar.Columns(c.ref(), func(x opt.ColumnID) { here = here || x == id })
+				}
+				if here {
+					best = sc
+					return
+				}
+			}
+		}
+	})
+	if !found || best == nil {
+		return own
+	}
+	return best.level
+}
+
 func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar.AggFunc {
-	if n.AggType == tree.OrderedSetAgg {
+	// With DISTINCT, package parse wrote ORDER BY in this form for the grammar's sake.
+	if n.AggType == tree.OrderedSetAgg && n.Type != tree.DistinctFuncType {
 		b.fail(sqlstate.FeatureNotSupported, n, "ordered-set aggregates are not supported")
 	}
 	inner := &exprContext{scope: c.scope, clause: "aggregate arguments", inAgg: true}

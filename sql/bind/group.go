@@ -221,7 +221,7 @@ func (r *regrouper) rewrite(e scalar.Expr, at tree.Expr) scalar.Expr {
 			r.allowed(n.ID, at)
 		case *scalar.Subquery:
 			for _, id := range n.Outer {
-				r.allowed(id, nil)
+				r.allowed(id, n)
 			}
 		}
 		return x
@@ -229,7 +229,7 @@ func (r *regrouper) rewrite(e scalar.Expr, at tree.Expr) scalar.Expr {
 }
 
 // allowed raises 42803 unless the column may stand above the grouping.
-func (r *regrouper) allowed(id opt.ColumnID, at tree.Expr) {
+func (r *regrouper) allowed(id opt.ColumnID, at any) {
 	if containsID(r.g.Group, id) {
 		return
 	}
@@ -248,6 +248,9 @@ func (r *regrouper) allowed(id opt.ColumnID, at tree.Expr) {
 		shown = c.rel.alias + "." + c.name
 	}
 	e := sqlstate.New(sqlstate.GroupingError, "column \"%s\" must appear in the GROUP BY clause or be used in an aggregate function", shown)
+	if _, ok := at.(*scalar.Subquery); ok {
+		e.Message = "subquery uses ungrouped column \"" + shown + "\" from outer query"
+	}
 	if r.b.home == nil {
 		if c.rel != nil {
 			if p := r.b.stmt.FindWord(c.rel.alias, 0); p > 0 && r.b.stmt.FindText(c.rel.alias+"."+c.name, 0) > 0 {

@@ -309,11 +309,7 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	c.Existing = existing
 	excluded := b.sourceScope(t, ins.Source, "excluded")
 	both := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
-	// An unqualified name means the table, as in PostgreSQL: excluded's columns need their qualifier.
 	both.add(row)
-	for i := range excluded.cols {
-		excluded.cols[i].qualified = true
-	}
 	both.add(excluded)
 	ec := &exprContext{scope: both, clause: "ON CONFLICT"}
 	c.Set = b.assignments(oc.Exprs, t, ec)

@@ -16,6 +16,8 @@ import (
 // level is one SELECT: what its expressions collect while they are bound. Levels nest as queries do.
 type level struct {
 	parent *level
+	// within is the expression of the parent level in which a subquery stands; nil in FROM.
+	within *exprContext
 	// outer are the columns of enclosing levels that this one reads.
 	outer   []opt.ColumnID
 	aggs    []opt.AggItem

@@ -18,6 +18,7 @@ func (b *builder) bindSubquery(c *exprContext, s *tree.Subquery) (output, []opt.
 		b.fail(sqlstate.FeatureNotSupported, nil, "cannot use subquery in %s", strings.TrimSuffix(c.clause, "s"))
 	}
 	inner := c.scope.child()
+	inner.level.within = c
 	sel, ok := s.Select.(*tree.ParenSelect)
 	var out output
 	if ok {

@@ -17,8 +17,12 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
 	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
 	ddl := is(0, "create") || is(0, "alter")
+	var later map[int]bool // where ORDER BY of an aggregate with DISTINCT begins
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
+		if later[i] {
+			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ") WITHIN GROUP ("})
+		}
 		switch t.Kind {
 		case Op:
 			if text, ok := likeOperator(t.Text(src)); ok {
@@ -53,6 +57,15 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 					i = end - 1
 				}
 			case 8:
+				if strings.EqualFold(w, "distinct") && punct(i-1, "(") && i > 1 && (toks[i-2].Kind == Word || toks[i-2].Kind == Quoted) {
+					// f(DISTINCT x ORDER BY y): the grammar takes ORDER BY only after the arguments.
+					if at := orderWithin(src, toks, i); at > 0 {
+						if later == nil {
+							later = map[int]bool{}
+						}
+						later[at] = true
+					}
+				}
 				if strings.EqualFold(w, "operator") && punct(i+1, "(") {
 					j := i + 2
 					for j+1 < len(toks) && punct(j+1, ".") {
@@ -105,6 +118,27 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		}
 	}
 	return edits, nil
+}
+
+// orderWithin finds the ORDER of an aggregate's ORDER BY, between token from and the parenthesis that closes its call.
+func orderWithin(src string, toks []Token, from int) int {
+	depth := 0
+	for i := from; i < len(toks); i++ {
+		t := toks[i]
+		if t.Kind == Punct {
+			switch src[t.Pos] {
+			case '(', '[':
+				depth++
+			case ')', ']':
+				if depth--; depth < 0 {
+					return 0
+				}
+			}
+		} else if depth == 0 && isWord(t, src, "order") {
+			return i
+		}
+	}
+	return 0
 }
 
 // likeOperator gives the keyword form of the operators that LIKE and ILIKE stand for.
