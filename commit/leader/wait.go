@@ -124,7 +124,12 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 			}
 			return nil
 		}
-		if w.Ended && w.Intent {
+		if w.Ended && !w.Intent {
+			p.locks.Release(w.Key, w.Holder.ID)
+			w, waits = p.locks.State(&q.guard)
+			continue
+		}
+		if w.Ended {
 			if err := p.resolve(ctx, &w); err != nil {
 				return err
 			}
@@ -164,7 +169,7 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 			}
 			w, waits = p.locks.State(&q.guard)
 		case <-fire:
-			if w, waits = p.locks.State(&q.guard); waits && !w.Holder.ID.IsZero() && !w.Ended {
+			if w, waits = p.locks.State(&q.guard); waits && !w.Holder.ID.IsZero() {
 				pushing = w.Holder.ID
 				p.locks.Pushing(&q.guard, pushing)
 				pushed, stop = q.startPush(ctx, &w)

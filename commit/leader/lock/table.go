@@ -446,10 +446,13 @@ func (e *entry) ungrant() {
 }
 
 // Acquire records that a transaction locked a key. Latches on the key must be held, and the last Scan must have let
-// the request pass. g may be nil.
+// the request pass. g may be nil. A transaction that is known to have ended gets nothing: nobody would release it.
 func (t *Table) Acquire(g *Guard, k keys.Key, txn *kv.TxnMeta, strength kv.LockStrength) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if _, ended := t.finalized[txn.ID]; ended {
+		return
+	}
 	e := t.getOrAdd(k)
 	held := false
 	for i := range e.holders {
