@@ -32,8 +32,8 @@ const (
 	quiesceTicks   = 12 // idle for so long, a range falls asleep
 
 	// expirationLength of Expiration leases, and when before its end a lease is extended.
-	expirationLength = 2400 * time.Millisecond
-	expirationRenew  = 1400 * time.Millisecond
+	expirationLength = 2 * time.Second
+	expirationRenew  = 1200 * time.Millisecond
 )
 
 // Bounds, per replica.
