@@ -242,6 +242,11 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 		return &opt.VirtualScan{Table: t, Cols: ids}, s
 	}
 	scan := &opt.Scan{Table: t, Cols: ids}
+	if all {
+		// What will be changed is locked as it is read, so that writers of one row queue up instead of failing at
+		// commit.
+		scan.Locking = opt.Locking{Strength: kv.Exclusive}
+	}
 	b.scans = append(b.scans, scanRef{scan, r.alias})
 	return scan, s
 }
