@@ -171,12 +171,15 @@ func (d *decision) repairVoters() (Action, bool) {
 			}
 		}
 	}
-	if len(d.voters) < want {
-		if add := d.best(d.voters, want); add != nil {
-			had := len(d.voters)
-			d.voters = append(slices.Clone(d.voters), add)
+	if had := len(d.voters); had < want {
+		// All at once: a configuration of two voters on the way would be weaker than the one before it.
+		d.voters = slices.Clone(d.voters)
+		for add := d.best(d.voters, want); add != nil && len(d.voters) < want; add = d.best(d.voters, want) {
+			d.voters = append(d.voters, add)
 			d.demote(add)
-			return d.change("%d voters of %d; n%d is added", had, want, add.Node), true
+		}
+		if len(d.voters) > had {
+			return d.change("%d voters of %d", had, want), true
 		}
 	}
 	if len(d.voters) > want {

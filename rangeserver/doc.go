@@ -1,17 +1,17 @@
 // Package rangeserver is every replica of one disk: it finds the replica that a batch is for, makes time pass for
 // those that are awake, carries raft messages between stores, ships raft snapshots, and does what placement decides.
 //
-//	           route (this node's, or another's through transport)
-//	                       |
-//	                 Store.Send                       raft messages, raft snapshots
-//	                       |                                     |
-//	          +------------+------------+              one stream per peer and direction
-//	          |            |            |                        |
-//	    Participant  Participant  Participant  <- per protocol   |
-//	          |            |            |                        |
-//	       Replica      Replica      Replica  -------------------+
-//	          |            |            |
-//	          +------ one engine, one sync for all ------+
+//	       route (this node's, or another's through transport)
+//	                   |
+//	             Store.Send                       raft messages, raft snapshots
+//	                   |                                     |
+//	      +------------+------------+              one stream per peer and direction
+//	      |            |            |                        |
+//	Participant  Participant  Participant  <- per protocol   |
+//	      |            |            |                        |
+//	   Replica      Replica      Replica  -------------------+
+//	      |            |            |
+//	      +------ one engine, one sync for all ------+
 //
 // # Dispatch
 //

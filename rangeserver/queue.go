@@ -123,7 +123,7 @@ func (s *Store) pass(ctx context.Context) {
 		case !a.Urgent && improved:
 		default:
 			improved = improved || !a.Urgent
-			s.inBackground(ctx, e, func(ctx context.Context) error { return s.carryOut(ctx, e, a) })
+			s.inBackground(ctx, e, func(ctx context.Context) error { return s.carryOutAll(ctx, e, a) })
 		}
 		return true
 	})
@@ -200,6 +200,23 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 		}
 	}
 	return placement.Decide(&z, &r, nodes)
+}
+
+// carryOutAll does what placement decided, and what it then finds urgent, without waiting for the next pass.
+func (s *Store) carryOutAll(ctx context.Context, e *entry, a placement.Action) error {
+	const steps = 8 // then it is the next pass's turn
+	for range steps {
+		if err := s.carryOut(ctx, e, a); err != nil {
+			return err
+		}
+		if _, ok := e.r.CheckLease(clock.Timestamp{}); !ok || s.o.Cluster == nil {
+			return nil
+		}
+		if a = s.decide(e, s.nodes(s.o.Clock.Now())); a.Kind == placement.None || !a.Urgent {
+			return nil
+		}
+	}
+	return nil
 }
 
 // carryOut does what placement decided.
