@@ -23,7 +23,7 @@ func TestBank(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		o    txn.Options
-	}{{"two phases", txn.Options{}}, {"parallel commit", txn.Options{ParallelCommit: true}}, {"early flush", txn.Options{BufferBytes: 1}}} {
+	}{{"two phases", txn.Options{TwoPhases: true}}, {"parallel commit", txn.Options{}}, {"early flush", txn.Options{BufferBytes: 1}}} {
 		for seed := range uint64(4) {
 			t.Run(fmt.Sprintf("%s/%d", tc.name, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { bank(t, tc.o, seed) })

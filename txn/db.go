@@ -35,8 +35,9 @@ type Options struct {
 	Host   *host.Host
 	// NodeID is this node's id, zero until it is known.
 	NodeID func() kv.NodeID
-	// ParallelCommit lets a commit on several ranges take one round (CRDB'20 §3.1).
-	ParallelCommit bool
+	// TwoPhases turns parallel commits off (CRDB'20 §3.1): a commit on several ranges then takes two rounds instead of
+	// one. It is for comparisons.
+	TwoPhases bool
 	// BufferBytes is the size of a transaction's writes above which they are sent early, as intents; zero is 4 MiB.
 	BufferBytes int
 	Probes      *probe.Set
@@ -95,7 +96,7 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 		Isolation:      o.Isolation,
 		Priority:       o.Priority,
 		AsOf:           o.AsOf,
-		ParallelCommit: db.o.ParallelCommit,
+		ParallelCommit: !db.o.TwoPhases,
 		BufferBytes:    db.o.BufferBytes,
 	})
 	return t

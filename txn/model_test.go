@@ -72,8 +72,8 @@ func TestModel(t *testing.T) {
 		splits []string
 	}{
 		{"one range", txn.Options{}, nil},
-		{"many ranges", txn.Options{}, []string{"c", "e", "g"}},
-		{"parallel commit", txn.Options{ParallelCommit: true}, []string{"c", "e", "g"}},
+		{"two phases", txn.Options{TwoPhases: true}, []string{"c", "e", "g"}},
+		{"parallel commit", txn.Options{}, []string{"c", "e", "g"}},
 		{"early flush", txn.Options{BufferBytes: 300}, []string{"e"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

