@@ -53,7 +53,7 @@ func (d *db) Databases(context.Context) ([]*catalog.Database, error) {
 }
 
 func (d *db) Table(_ context.Context, _, schema, name string) (*catalog.Table, error) {
-	if schema != "" && schema != "public" {
+	if schema != "" && schema != "public" && schema != "pg_catalog" {
 		return nil, nil
 	}
 	return d.tables[name], nil
@@ -151,7 +151,8 @@ func (d *db) execute(p *opt.Plan) ([]types.Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build: %w\n%s", err, strings.Join(opt.Explain(p, opt.ExplainOptions{}), "\n"))
 	}
-	c, err := prog.Start(ctx, &exec.Env{Txn: &store{db: d}, Scalar: &scalar.Context{Context: ctx, Location: time.UTC, Env: environment{d: d}}})
+	st := &store{db: d}
+	c, err := prog.Start(ctx, &exec.Env{Txn: st, Scalar: &scalar.Context{Context: ctx, Location: time.UTC, Env: environment{d: d}}})
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +160,12 @@ func (d *db) execute(p *opt.Plan) ([]types.Row, error) {
 	var out []types.Row
 	for {
 		row, err := c.Next(ctx)
-		if err != nil || row == nil {
-			return out, err
+		if err != nil {
+			return nil, err
+		}
+		if row == nil {
+			st.StepStatement()
+			return out, nil
 		}
 		out = append(out, slices.Clone(row))
 	}
@@ -242,17 +247,21 @@ func (d *db) setStats(table string, rows int64, distinct map[string]int64) {
 	d.stats[t.ID] = s
 }
 
-// store is a transaction over the map of a db; writes are seen at once by later statements.
+// store is a transaction over the map of a db. A statement does not see its own writes.
 type store struct {
 	db      *db
-	pending []func()
+	pending map[string][]byte // nil values are deletions
 }
 
 func (s *store) StepStatement() {
-	for _, f := range s.pending {
-		f()
+	for k, v := range s.pending {
+		if v == nil {
+			delete(s.db.data, k)
+		} else {
+			s.db.data[k] = v
+		}
 	}
-	s.pending = nil
+	clear(s.pending)
 	s.db.stale = true
 }
 
@@ -312,22 +321,29 @@ func (s *store) ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOptio
 
 func (s *store) Write(_ context.Context, b *txn.WriteBatch) error {
 	for w := range b.Writes() {
-		if old := s.db.data[string(w.Key)]; w.Kind == txn.WritePutNew && old != nil {
+		k := string(w.Key)
+		old, written := s.pending[k]
+		if !written {
+			old = s.db.data[k]
+		}
+		if w.Kind == txn.WritePutNew && old != nil {
 			return &kv.ConditionFailedError{Key: w.Key, Actual: old}
 		}
+	}
+	if s.pending == nil {
+		s.pending = map[string][]byte{}
 	}
 	for w := range b.Writes() {
 		k, v := string(w.Key), w.Value
 		switch w.Kind {
 		case txn.WritePutNew, txn.WritePut:
-			s.db.data[k] = v
+			s.pending[k] = v
 		case txn.WriteDelete:
-			delete(s.db.data, k)
+			s.pending[k] = nil
 		default:
 			return fmt.Errorf("store: write of kind %d", w.Kind)
 		}
 	}
-	s.db.stale = true
 	return nil
 }
 
