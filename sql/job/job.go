@@ -65,7 +65,7 @@ type Claim struct {
 
 // Failure is the error that a job ended with.
 type Failure struct {
-	Code, Message, Detail, Hint, Table, Constraint, Column string
+	Code, Message, Detail, Hint, Schema, Table, Constraint, Column string
 }
 
 // Spec is a job to create.
@@ -325,7 +325,7 @@ func (rec *Record) failure() error {
 		return nil
 	}
 	e := rec.Error
-	return &sqlstate.Error{Code: sqlstate.Code(e.Code), Message: e.Message, Detail: e.Detail, Hint: e.Hint, Table: e.Table,
+	return &sqlstate.Error{Code: sqlstate.Code(e.Code), Message: e.Message, Detail: e.Detail, Hint: e.Hint, Schema: e.Schema, Table: e.Table,
 		Constraint: e.Constraint, Column: e.Column}
 }
 
@@ -334,7 +334,7 @@ func failedWith(err error) *Failure {
 	if !errors.As(err, &e) {
 		e = sqlstate.New(sqlstate.InternalError, "%v", err)
 	}
-	return &Failure{string(e.Code), e.Message, e.Detail, e.Hint, e.Table, e.Constraint, e.Column}
+	return &Failure{string(e.Code), e.Message, e.Detail, e.Hint, e.Schema, e.Table, e.Constraint, e.Column}
 }
 
 // permanent reports whether another try would fail as well (J3).

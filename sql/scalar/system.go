@@ -148,11 +148,25 @@ func addSystem(r *Registry) {
 	null := func(*Context, []types.Datum) (types.Datum, error) { return types.Null, nil }
 	for _, sig := range []string{"pg_get_functiondef(oid)", "pg_get_function_sqlbody(oid)", "pg_get_function_arg_default(oid, int4)",
 		"pg_get_statisticsobjdef(oid)", "pg_get_statisticsobjdef_columns(oid)",
-		"pg_get_partkeydef(oid)", "pg_get_partition_constraintdef(oid)", "obj_description(oid, name)", "obj_description(oid)",
+		"pg_get_partkeydef(oid)", "pg_get_partition_constraintdef(oid)",
 		"shobj_description(oid, name)", "pg_tablespace_location(oid)", "inet_client_addr()", "inet_server_addr()"} {
 		r.fn(sig+" text", null).stable()
 	}
-	r.fn("col_description(oid, int4) text", null).stable()
+	// Comments come from an environment that has them.
+	comment := func(ctx *Context, oid uint32, column int) (types.Datum, error) {
+		if e, ok := ctx.Env.(interface {
+			Description(oid uint32, column int) string
+		}); ok {
+			return orNull(e.Description(oid, column))
+		}
+		return types.Null, nil
+	}
+	r.fn("col_description(oid, int4) text", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		return comment(ctx, uint32(a[0].Int()), int(a[1].Int()))
+	}).stable()
+	for _, sig := range []string{"obj_description(oid, name) text", "obj_description(oid) text"} {
+		r.fn(sig, func(ctx *Context, a []types.Datum) (types.Datum, error) { return comment(ctx, uint32(a[0].Int()), 0) }).stable()
+	}
 	arguments := func(_ *Context, a types.Datum) (types.Datum, error) {
 		o, ok := r.byOID[uint32(a.Int())]
 		if !ok {

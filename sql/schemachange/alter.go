@@ -137,7 +137,9 @@ func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
 			return err
 		}
 		if notNull && !col.HasMissing {
-			return sqlstate.New(sqlstate.NotNullViolation, "column \"%s\" of relation \"%s\" contains null values", col.Name, t.Name)
+			e := sqlstate.New(sqlstate.NotNullViolation, "column \"%s\" of relation \"%s\" contains null values", col.Name, t.Name)
+			e.Schema, e.Table, e.Column = c.schemaName(t.Schema), t.Name, col.Name
+			return e
 		}
 	}
 	if !c.isNew(t) {
@@ -395,11 +397,56 @@ func (c *change) renameRelation(t *catalog.Table, to string) error {
 	} else if taken != nil {
 		return sqlstate.New(sqlstate.DuplicateTable, "relation \"%s\" already exists", to)
 	}
-	if err := c.refuseViews(t, "relation", t.Name, func(string) bool { return true }); err != nil {
-		return err
-	}
+	c.renameInViews(t, c.schemaName(t.Schema), to)
 	t.Name = to
 	return nil
+}
+
+func (c *change) schemaName(id catalog.ID) string {
+	if d := c.Catalog.Descriptor(id); d != nil && d.Schema != nil {
+		return d.Schema.Name
+	}
+	return "public"
+}
+
+// renameInViews rewrites the texts of views that read a relation: they have it qualified. Its old name stays as the
+// alias by which the rest of the text may know it.
+func (c *change) renameInViews(t *catalog.Table, schema, name string) {
+	old := quoteIdent(c.schemaName(t.Schema)) + "." + quoteIdent(t.Name)
+	for _, id := range t.UsedBy {
+		v := c.Catalog.Table(id)
+		if v == nil {
+			continue
+		}
+		var b strings.Builder
+		for text := v.View; ; {
+			i := strings.Index(text, old)
+			if i < 0 {
+				b.WriteString(text)
+				break
+			}
+			end := i + len(old)
+			whole := (i == 0 || !identByte(text[i-1]) && text[i-1] != '.') && (end == len(text) || !identByte(text[end]))
+			b.WriteString(text[:i])
+			switch {
+			case !whole:
+				b.WriteString(old)
+			case strings.HasPrefix(text[end:], "."):
+				b.WriteString(quoteIdent(t.Name)) // of a column: now by its alias
+			default:
+				b.WriteString(quoteIdent(schema) + "." + quoteIdent(name))
+				if !strings.HasPrefix(text[end:], " AS ") {
+					b.WriteString(" AS " + quoteIdent(t.Name))
+				}
+			}
+			text = text[end:]
+		}
+		v.View = b.String()
+	}
+}
+
+func identByte(ch byte) bool {
+	return ch == '_' || ch == '$' || ch == '"' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' || ch >= '0' && ch <= '9' || ch >= 0x80
 }
 
 func (c *change) renameIndex(s *bind.RenameIndex) error {
@@ -702,9 +749,7 @@ func (c *change) setSchema(t *catalog.Table, name string) error {
 	if err := c.free(db, s, t.Name); err != nil {
 		return err
 	}
-	if err := c.refuseViews(t, "relation", t.Name, func(string) bool { return true }); err != nil {
-		return err
-	}
+	c.renameInViews(t, s.Name, t.Name)
 	t.Schema = s.ID
 	for i := range t.Columns {
 		if id := t.Columns[i].OwnsSequence; id != 0 {

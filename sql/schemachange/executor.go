@@ -81,6 +81,7 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		return "", false, sqlstate.New(sqlstate.InternalError, "schemachange: a foreign view")
 	}
 	c := &change{Executor: e, Definition: d, ctx: ctx, view: view}
+	d.Txn.StepStatement() // what the transaction wrote so far is seen
 	switch s := d.Stmt.(type) {
 	case *bind.CreateTable:
 		tag, err = c.createTable(s)

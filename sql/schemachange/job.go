@@ -324,6 +324,12 @@ func (e *Executor) prepare(ctx context.Context, r *job.Run, t *catalog.Table, m 
 		err = e.validate(ctx, t.ID, m)
 	}
 	if err != nil {
+		var se *sqlstate.Error
+		if errors.As(err, &se) && se.Table != "" && se.Schema == "" {
+			if d := e.o.Leases.Snapshot().Descriptor(t.Schema); d != nil && d.Schema != nil {
+				se.Schema = d.Schema.Name
+			}
+		}
 		return err
 	}
 	done.Done[key] = true

@@ -203,6 +203,11 @@ func (e *environment) ViewDef(oid uint32) string       { return e.functions().Vi
 func (e *environment) ColumnDefault(table uint32, attnum int) string {
 	return e.functions().ColumnDefault(table, attnum)
 }
+
+// Description is a comment, for col_description and obj_description.
+func (e *environment) Description(oid uint32, column int) string {
+	return e.functions().Description(oid, column)
+}
 func (e *environment) RelationSize(oid uint32) int64 { return e.functions().RelationSize(oid) }
 func (e *environment) HasPrivilege(object string, oid uint32, user, privilege string) bool {
 	return e.functions().HasPrivilege(object, oid, user, privilege)

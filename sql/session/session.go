@@ -53,8 +53,10 @@ type Session struct {
 	// implicitFailed: a statement of the implicit transaction failed; it is rolled back at Sync.
 	implicitFailed bool
 	replay         replay
-	modes          modes // of the transaction
-	txnStart       time.Time
+	// statement is where the output of the running statement begins.
+	statement Mark
+	modes     modes // of the transaction
+	txnStart  time.Time
 
 	prepared map[string]*Prepared
 	portals  map[string]*portal

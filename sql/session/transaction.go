@@ -59,6 +59,7 @@ func (s *Session) step(ctx context.Context, run func(ctx context.Context, final 
 	if first {
 		s.replay.mark = s.out.Mark()
 	}
+	s.statement = s.out.Mark()
 	err := run(ctx, final && first)
 	if err == nil && final && s.state == stateImplicit {
 		err = s.commitImplicit(ctx)
@@ -109,6 +110,7 @@ func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Con
 			}
 		}
 		if err == nil {
+			s.statement = s.out.Mark()
 			err = run(ctx, final && len(s.replay.steps) == 0)
 		}
 		if err == nil && final && s.state == stateImplicit {
@@ -131,11 +133,17 @@ func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Con
 	return err
 }
 
-// commitImplicit commits the implicit transaction.
-func (s *Session) commitImplicit(ctx context.Context) error {
+// commitImplicit commits the implicit transaction. If that fails, the statement has not completed: what it said to
+// have done is taken back.
+func (s *Session) commitImplicit(ctx context.Context) (err error) {
 	if s.tx == nil {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			s.out.Rewind(s.statement)
+		}
+	}()
 	if err := s.cat.Flush(ctx); err != nil {
 		return err
 	}

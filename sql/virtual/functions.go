@@ -525,6 +525,21 @@ func defaultText(c *catalog.Column) string {
 	return c.Default
 }
 
+// Description is the comment on a relation, or on one of its columns; empty if there is none.
+func (f *Functions) Description(oid uint32, column int) string {
+	t := f.table(oid)
+	switch {
+	case t == nil:
+	case column == 0:
+		return t.Comment
+	default:
+		if c := t.Column(catalog.ColumnID(column)); c != nil {
+			return c.Comment
+		}
+	}
+	return ""
+}
+
 // RelationSize implements scalar.Environment: what the last ANALYZE found.
 func (f *Functions) RelationSize(oid uint32) int64 {
 	if st, err := f.view.Statistics(f.ctx, catalog.ID(oid)); err == nil && st != nil {

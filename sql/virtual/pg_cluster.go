@@ -25,7 +25,8 @@ func pgNamespace(r *reading) error {
 		return err
 	}
 	for _, s := range list {
-		if !r.skip(uint32(s.ID)) {
+		// The cluster's own relations are there for who asks, and not in psql's lists.
+		if !r.skip(uint32(s.ID)) && s.ID != InternalSchemaID {
 			r.add("oid", s.ID, "nspname", s.Name, "nspowner", ownerID(users, s.Owner), "nspacl", acl(s.Owner, "UC", s.Grants))
 		}
 	}
@@ -58,7 +59,7 @@ func pgRoles(r *reading) error {
 	users, err := r.users()
 	for _, u := range users {
 		r.add("rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", true, "rolcreaterole", u.CreateRole || u.Superuser,
-			"rolcreatedb", u.CreateDB || u.Superuser, "rolcanlogin", u.Login, "rolconnlimit", -1, "rolpassword", "********", "rolbypassrls", u.Superuser, "oid", u.ID)
+			"rolcreatedb", u.CreateDB || u.Superuser, "rolcanlogin", u.Login, "rolreplication", u.Superuser, "rolconnlimit", -1, "rolpassword", "********", "rolbypassrls", u.Superuser, "oid", u.ID)
 	}
 	return err
 }

@@ -153,7 +153,7 @@ func pgClass(r *reading) error {
 			"relispopulated", true, "relreplident", "d", "reloptions", options, "relacl", acl(t.Owner, ownerHas, t.Grants))
 	}
 	for _, t := range r.p.o.Catalog.Tables() {
-		if !r.skip(uint32(t.ID)) {
+		if !r.skip(uint32(t.ID)) && t.Schema != InternalSchemaID {
 			r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", bootstrapRole, "relam", heapMethod, "relpersistence", "p",
 				"relkind", "r", "relnatts", len(t.Columns), "relispopulated", true, "relreplident", "n", "relacl", []string{"=r/root"})
 		}
