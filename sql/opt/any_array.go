@@ -11,7 +11,7 @@ import (
 // do.
 func (o *optimizer) anyOfArray(in *group, filter []scalar.Expr) *group {
 	s, ok := in.expr().(*Scan)
-	if !ok || s.Locking.Strength != 0 || o.env.Registry == nil {
+	if !ok || o.env.Registry == nil {
 		return nil
 	}
 	for i, e := range filter {

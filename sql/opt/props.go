@@ -20,8 +20,7 @@ func (o *optimizer) derive(g *group) {
 			}
 		}
 		g.rows = o.info(r.Table).rows
-		g.volatile = r.Locking.Strength != 0
-		if g.volatile {
+		if r.Locking.Strength != 0 {
 			o.writes = true
 		}
 	case *VirtualScan:
