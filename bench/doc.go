@@ -1,0 +1,6 @@
+// Package bench has no code; its folders are experiments. Each states a question, how it is set up, and what was measured
+// on which machine; a program runs it again.
+//
+//	pgbench   how Meridian compares with PostgreSQL in throughput and in server CPU per transaction
+//	postgres  PostgreSQL servers to compare with: one, or a primary with synchronous standbys
+package bench

@@ -1,0 +1,21 @@
+// Command pgbench asks: how does Meridian compare with PostgreSQL 15 on one machine, in throughput and in server CPU per
+// transaction?
+//
+// It starts both beside each other and runs pgbench's built-in scripts (select-only, simple-update, tpcb-like) with
+// prepared statements and eight clients against one and then the other, round after round, so that what else the machine
+// does hits both. Two setups:
+//
+//	one     one Meridian node             beside    one PostgreSQL server
+//	three   three Meridian nodes          beside    a primary with two streaming standbys, ANY 1 of them synchronous
+//
+// The CPU of a server is user and system time of all its processes, children that ended included, before and after a run,
+// divided by the transactions that pgbench counted; for the second setup over all servers. A ratio is the median over the
+// rounds of the ratio within a round. CPU per transaction is the steadier figure on a busy machine: throughput also
+// depends on who else wants the processors, and pgbench itself is among them.
+//
+// Usage, from the repository's root:
+//
+//	go run ./bench/pgbench [--setups one,three] [--rounds 3] [--seconds 10] [--json FILE] [--profile DIR]
+//
+// With --profile, CPU profiles of the Meridian nodes are taken during their runs. Nothing is left behind.
+package main

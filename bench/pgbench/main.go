@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"meridian/bench/postgres"
+	"meridian/test/process"
+)
+
+// config is what the command line says.
+type config struct {
+	bin, binary, json, profile, keep string
+	setups, scripts, systems         []string
+	rounds, seconds, scale           int
+	clients, jobs, tries             int
+	protocol                         string
+}
+
+// scriptArgs are pgbench's options for its built-in scripts.
+var scriptArgs = map[string][]string{
+	"select-only":   {"-S"},
+	"simple-update": {"-N"},
+	"tpcb-like":     nil,
+}
+
+func main() {
+	var c config
+	var setups, scripts, systems string
+	flag.StringVar(&c.bin, "pg-bin", postgres.DefaultBin, "directory of PostgreSQL's programs")
+	flag.StringVar(&c.binary, "binary", "", "the meridian binary (default: built from this tree)")
+	flag.StringVar(&c.json, "json", "", "write the results to this file")
+	flag.StringVar(&c.profile, "profile", "", "write CPU profiles of Meridian to this directory")
+	flag.StringVar(&c.keep, "dir", "", "work in this directory and keep it (default: a temporary one)")
+	flag.StringVar(&setups, "setups", "one,three", "setups to measure")
+	flag.StringVar(&scripts, "scripts", "select-only,simple-update,tpcb-like", "scripts to run")
+	flag.StringVar(&systems, "systems", "postgres,meridian", "systems to measure")
+	flag.IntVar(&c.rounds, "rounds", 3, "rounds of each script")
+	flag.IntVar(&c.seconds, "seconds", 10, "length of a run")
+	flag.IntVar(&c.scale, "scale", 10, "pgbench's scale factor")
+	flag.IntVar(&c.clients, "clients", 8, "clients")
+	flag.IntVar(&c.jobs, "jobs", 2, "pgbench's threads")
+	flag.IntVar(&c.tries, "max-tries", 1, "pgbench's tries of a transaction that must be retried")
+	flag.StringVar(&c.protocol, "protocol", "prepared", "query protocol: simple, extended, prepared")
+	flag.Parse()
+	c.setups, c.scripts, c.systems = strings.Split(setups, ","), strings.Split(scripts, ","), strings.Split(systems, ",")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, &c); err != nil {
+		fmt.Fprintln(os.Stderr, "ERROR:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, c *config) error {
+	for _, s := range c.scripts {
+		if _, ok := scriptArgs[s]; !ok {
+			return fmt.Errorf("no script %q", s)
+		}
+	}
+	dir := c.keep
+	if dir == "" {
+		d, err := os.MkdirTemp("", "meridian-bench-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(d)
+		dir = d
+	}
+	// The unprivileged user of PostgreSQL has to pass through.
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	if c.binary == "" {
+		var err error
+		if c.binary, err = process.Build(ctx, ".", dir); err != nil {
+			return err
+		}
+	}
+	if c.profile != "" {
+		if err := os.MkdirAll(c.profile, 0o755); err != nil {
+			return err
+		}
+	}
+	report := &Report{
+		When: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(), Scale: c.scale, Clients: c.clients, Jobs: c.jobs,
+		Seconds: c.seconds, Protocol: c.protocol,
+	}
+	for _, name := range c.setups {
+		s, err := measure(ctx, c, report, name, filepath.Join(dir, name))
+		if s != nil {
+			report.Setups = append(report.Setups, *s)
+			printSetup(os.Stdout, s)
+		}
+		if err != nil {
+			return fmt.Errorf("setup %s: %w", name, err)
+		}
+	}
+	if c.json != "" {
+		raw, err := json.MarshalIndent(report, "", "  ")
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(c.json, append(raw, '\n'), 0o644)
+	}
+	return nil
+}
+
+// system is one of the two that are compared.
+type system struct {
+	name, port, user string
+	pids             func() []int
+	nodes            []*process.Node // of Meridian
+}
+
+// measure runs one setup. What it measured before an error is returned with it.
+func measure(ctx context.Context, c *config, report *Report, name, dir string) (*Setup, error) {
+	nodes := map[string]int{"one": 1, "three": 3}[name]
+	if nodes == 0 {
+		return nil, fmt.Errorf("no such setup")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	limit, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	var systems []*system
+	if slices.Contains(c.systems, "postgres") {
+		g, err := postgres.Start(limit, c.bin, dir, nodes-1)
+		if err != nil {
+			return nil, err
+		}
+		defer g.Stop()
+		report.PostgreSQL = g[0].Version(limit)
+		systems = append(systems, &system{name: "postgres", port: g[0].Port, user: "postgres", pids: g.PIDs})
+	}
+	if slices.Contains(c.systems, "meridian") {
+		m, err := process.Start(limit, process.Options{Binary: c.binary, Dir: dir, Nodes: nodes})
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		_, port, _ := strings.Cut(m.Nodes[0].SQL, ":")
+		systems = append(systems, &system{name: "meridian", port: port, user: "root", nodes: m.Nodes, pids: func() (out []int) {
+			for _, n := range m.Nodes {
+				out = append(out, n.PID())
+			}
+			return out
+		}})
+		if err := m.WaitReplicated(limit, nodes); err != nil {
+			return nil, err
+		}
+	}
+	s := &Setup{Name: name, Load: make(map[string]float64)}
+	for _, sys := range systems {
+		took, err := c.load(ctx, sys)
+		if err != nil {
+			return s, err
+		}
+		s.Load[sys.name] = took.Seconds()
+		fmt.Printf("%s: %s loaded scale %d in %.1f s\n", name, sys.name, c.scale, took.Seconds())
+	}
+	for _, script := range c.scripts {
+		out := Script{Name: script}
+		for round := range c.rounds {
+			for _, sys := range systems {
+				r, err := c.once(ctx, sys, name, script, round)
+				if err != nil {
+					return s, fmt.Errorf("%s on %s: %w", script, sys.name, err)
+				}
+				fmt.Printf("%s: %-13s round %d  %-8s  %9.0f tps  %7.1f us CPU  %6.2f ms  %d failed\n",
+					name, script, round+1, sys.name, r.TPS, r.CPUMicros, r.LatencyMS, r.Failed)
+				out.Runs = append(out.Runs, *r)
+			}
+		}
+		out.summarize()
+		s.Scripts = append(s.Scripts, out)
+	}
+	return s, nil
+}
+
+func (c *config) pgbench(ctx context.Context, sys *system, args ...string) (string, error) {
+	args = append([]string{"-h", "127.0.0.1", "-p", sys.port, "-U", sys.user}, append(args, "postgres")...)
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "pgbench"), args...)
+	cmd.Env = append(os.Environ(), "PGSSLMODE=disable")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("pgbench %s: %w\n%s", strings.Join(args, " "), err, tail(out))
+	}
+	return string(out), nil
+}
+
+// outputTail is how much of a failed program's output is shown.
+const outputTail = 4 << 10
+
+func tail(b []byte) []byte {
+	if len(b) > outputTail {
+		return b[len(b)-outputTail:]
+	}
+	return b
+}
+
+// load runs pgbench -i.
+func (c *config) load(ctx context.Context, sys *system) (time.Duration, error) {
+	begin := time.Now()
+	_, err := c.pgbench(ctx, sys, "-i", "-q", "-s", strconv.Itoa(c.scale))
+	return time.Since(begin), err
+}
+
+// once runs one script for one time against one system.
+func (c *config) once(ctx context.Context, sys *system, setup, script string, round int) (*Run, error) {
+	if c.profile != "" {
+		defer c.profiles(ctx, sys, fmt.Sprintf("%s-%s-%d", setup, script, round+1))()
+	}
+	before, err := cpuTime(sys.pids())
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"-M", c.protocol, "-c", strconv.Itoa(c.clients), "-j", strconv.Itoa(c.jobs), "-T", strconv.Itoa(c.seconds),
+		"--max-tries", strconv.Itoa(c.tries)}, scriptArgs[script]...)
+	out, err := c.pgbench(ctx, sys, args...)
+	if err != nil {
+		return nil, err
+	}
+	after, err := cpuTime(sys.pids())
+	if err != nil {
+		return nil, err
+	}
+	r, err := parsePgbench(out)
+	if err != nil {
+		return nil, err
+	}
+	r.System = sys.name
+	if r.Transactions > 0 {
+		r.CPUMicros = float64((after - before).Microseconds()) / float64(r.Transactions)
+	}
+	return r, nil
+}
+
+// profiles takes CPU profiles of a system's nodes; the function that it returns waits for them.
+func (c *config) profiles(ctx context.Context, sys *system, name string) (wait func()) {
+	done := make(chan struct{}, len(sys.nodes))
+	for i, n := range sys.nodes {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			if err := c.profileNode(ctx, n, filepath.Join(c.profile, fmt.Sprintf("%s-node%d.pprof", name, i+1))); err != nil {
+				fmt.Fprintln(os.Stderr, "profile:", err)
+			}
+		}()
+	}
+	return func() {
+		for range sys.nodes {
+			<-done
+		}
+	}
+}
+
+func (c *config) profileNode(ctx context.Context, n *process.Node, file string) error {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", n.HTTP, max(c.seconds-1, 1))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(f, resp.Body)
+	return err
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// Report is the JSON result.
+type Report struct {
+	When       string  `json:"when"`
+	CPUs       int     `json:"cpus"`
+	PostgreSQL string  `json:"postgresql"`
+	Scale      int     `json:"scale"`
+	Clients    int     `json:"clients"`
+	Jobs       int     `json:"jobs"`
+	Seconds    int     `json:"seconds"`
+	Protocol   string  `json:"protocol"`
+	Setups     []Setup `json:"setups"`
+}
+
+// Setup is what was measured with one arrangement of servers.
+type Setup struct {
+	Name string `json:"name"`
+	// Load has the seconds of pgbench -i.
+	Load    map[string]float64 `json:"load_seconds"`
+	Scripts []Script           `json:"scripts"`
+}
+
+// Script is what was measured with one script.
+type Script struct {
+	Name string `json:"name"`
+	Runs []Run  `json:"runs"`
+	// Medians by system, and the medians of the ratios within rounds.
+	TPS       map[string]float64 `json:"tps"`
+	CPUMicros map[string]float64 `json:"cpu_us"`
+	TPSRatio  float64            `json:"tps_ratio"`
+	CPURatio  float64            `json:"cpu_ratio"`
+	Failed    map[string]int64   `json:"failed"`
+}
+
+// Run is one run of pgbench.
+type Run struct {
+	System       string  `json:"system"`
+	Transactions int64   `json:"transactions"`
+	Failed       int64   `json:"failed"`
+	TPS          float64 `json:"tps"`
+	LatencyMS    float64 `json:"latency_ms"`
+	CPUMicros    float64 `json:"cpu_us"`
+}
+
+var (
+	processedLine = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
+	failedLine    = regexp.MustCompile(`number of failed transactions: (\d+)`)
+	tpsLine       = regexp.MustCompile(`tps = ([0-9.]+)`)
+	latencyLine   = regexp.MustCompile(`latency average = ([0-9.]+) ms`)
+)
+
+// parsePgbench reads pgbench's summary.
+func parsePgbench(out string) (*Run, error) {
+	number := func(r *regexp.Regexp) (float64, bool) {
+		m := r.FindStringSubmatch(out)
+		if m == nil {
+			return 0, false
+		}
+		v, err := strconv.ParseFloat(m[1], 64)
+		return v, err == nil
+	}
+	n, ok1 := number(processedLine)
+	tps, ok2 := number(tpsLine)
+	if !ok1 || !ok2 {
+		return nil, fmt.Errorf("pgbench's summary lacks its figures:\n%s", out)
+	}
+	latency, _ := number(latencyLine)
+	failed, _ := number(failedLine)
+	return &Run{Transactions: int64(n), Failed: int64(failed), TPS: tps, LatencyMS: latency}, nil
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// summarize fills the medians and ratios from the runs; the runs of a round follow each other.
+func (s *Script) summarize() {
+	s.TPS, s.CPUMicros, s.Failed = make(map[string]float64), make(map[string]float64), make(map[string]int64)
+	bySystem := make(map[string][]Run)
+	for _, r := range s.Runs {
+		bySystem[r.System] = append(bySystem[r.System], r)
+		s.Failed[r.System] += r.Failed
+	}
+	pick := func(runs []Run, f func(Run) float64) (out []float64) {
+		for _, r := range runs {
+			out = append(out, f(r))
+		}
+		return out
+	}
+	tps, cpu := func(r Run) float64 { return r.TPS }, func(r Run) float64 { return r.CPUMicros }
+	for name, runs := range bySystem {
+		s.TPS[name], s.CPUMicros[name] = median(pick(runs, tps)), median(pick(runs, cpu))
+	}
+	p, m := bySystem["postgres"], bySystem["meridian"]
+	ratio := func(f func(Run) float64) float64 {
+		var v []float64
+		for i := range min(len(p), len(m)) {
+			if f(p[i]) > 0 {
+				v = append(v, f(m[i])/f(p[i]))
+			}
+		}
+		return median(v)
+	}
+	s.TPSRatio, s.CPURatio = ratio(tps), ratio(cpu)
+}
+
+// printSetup prints the table of one setup.
+func printSetup(w io.Writer, s *Setup) {
+	against := map[string]string{"one": "one node beside one PostgreSQL", "three": "three nodes beside PostgreSQL with ANY 1 of two standbys"}[s.Name]
+	fmt.Fprintf(w, "\n%s (medians of the rounds)\n\n", against)
+	fmt.Fprintln(w, "| script        | PostgreSQL tps | Meridian tps | ratio | PostgreSQL CPU us/txn | Meridian CPU us/txn | ratio | failed |")
+	fmt.Fprintln(w, "|---------------|---------------:|-------------:|------:|----------------------:|--------------------:|------:|-------:|")
+	for _, r := range s.Scripts {
+		fmt.Fprintf(w, "| %-13s | %14.0f | %12.0f | %5.2f | %21.1f | %19.1f | %5.2f | %6d |\n", r.Name, r.TPS["postgres"], r.TPS["meridian"], r.TPSRatio,
+			r.CPUMicros["postgres"], r.CPUMicros["meridian"], r.CPURatio, r.Failed["meridian"])
+	}
+	fmt.Fprintln(w)
+}
