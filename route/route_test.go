@@ -280,7 +280,6 @@ func TestLookups(t *testing.T) {
 			t.Errorf("%d lookups", n)
 		}
 		before := s.Metrics().Lookups.Load()
-		start := h.Clock.Monotonic()
 		if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(55)}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +294,7 @@ func TestLookups(t *testing.T) {
 		if _, err := s.Send(ctx, b); err != nil { // finds the leaseholders
 			t.Fatal(err)
 		}
-		start = h.Clock.Monotonic()
+		start := h.Clock.Monotonic()
 		if _, err := s.Send(ctx, b); err != nil {
 			t.Fatal(err)
 		}
