@@ -300,9 +300,9 @@ func (b *builder) pos(node any) int {
 		}
 		return b.pos(functionName(n))
 	case *tree.ComparisonExpr:
-		return b.operatorPos(cmpSymbol(n), n.Left)
+		return b.pos(n.Left)
 	case *tree.BinaryExpr:
-		return b.operatorPos(n.Operator.Symbol.String(), n.Left)
+		return b.pos(n.Left)
 	case *tree.UnaryExpr:
 		return b.stmt.FindText(n.Operator.Symbol.String(), 0)
 	case *tree.CastExpr:
@@ -333,6 +333,21 @@ func (b *builder) pos(node any) int {
 		return b.pos(n.Expr)
 	}
 	return 0
+}
+
+// locateOp is locate for an error about an operator: it points at the operator, not at its first operand.
+func (b *builder) locateOp(err error, node any) error {
+	e, ok := err.(*sqlstate.Error)
+	if !ok || e.Position != 0 || b.home != nil {
+		return err
+	}
+	switch n := node.(type) {
+	case *tree.ComparisonExpr:
+		e.Position = b.operatorPos(cmpSymbol(n), n.Left)
+	case *tree.BinaryExpr:
+		e.Position = b.operatorPos(n.Operator.Symbol.String(), n.Left)
+	}
+	return b.at(e, node)
 }
 
 // operatorPos is where the operator after its left operand stands.

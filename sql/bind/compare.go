@@ -128,7 +128,7 @@ func (b *builder) compare(op scalar.CmpOp, l, r scalar.Expr, at any) scalar.Expr
 	}
 	lt, rt, err := b.Registry.ResolveCompare(op, l.Type(), r.Type())
 	if err != nil {
-		raise(b.locate(err, at))
+		raise(b.locateOp(err, at))
 	}
 	return &scalar.Compare{Op: op, Left: b.coerce(l, lt, types.CastImplicit, at), Right: b.coerce(r, rt, types.CastImplicit, at)}
 }
@@ -236,7 +236,7 @@ func (b *builder) inList(arg scalar.Expr, items []scalar.Expr, negate bool, at a
 	for i, it := range items {
 		lt, rt, err := b.Registry.ResolveCompare(scalar.EQ, arg.Type(), it.Type())
 		if err != nil {
-			raise(b.locate(err, at))
+			raise(b.locateOp(err, at))
 		}
 		direct = direct && lt.Same(arg.Type())
 		if first == nil {

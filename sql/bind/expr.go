@@ -439,7 +439,7 @@ func (b *builder) unary(c *exprContext, n *tree.UnaryExpr) scalar.Expr {
 func (b *builder) operator(name string, at any, args ...scalar.Expr) scalar.Expr {
 	res, err := b.Registry.ResolveOperator(name, typesOf(args))
 	if err != nil {
-		raise(b.locate(err, at))
+		raise(b.locateOp(err, at))
 	}
 	return &scalar.Call{Func: res.Func, Args: b.coerceArgs(args, res.Args, at), T: res.Return}
 }

@@ -253,8 +253,8 @@ func (r *regrouper) allowed(id opt.ColumnID, at any) {
 	}
 	if r.b.home == nil {
 		if c.rel != nil {
-			if p := r.b.stmt.FindWord(c.rel.alias, 0); p > 0 && r.b.stmt.FindText(c.rel.alias+"."+c.name, 0) > 0 {
-				e.Position = p
+			if _, ok := at.(*tree.UnresolvedName); !ok {
+				e.Position = r.b.stmt.FindQualified(c.rel.alias, c.name)
 			}
 		}
 		if e.Position == 0 {

@@ -183,9 +183,10 @@ func (b *builder) insertWidth(targets []int, width int, explicit bool, first tre
 func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, explicit bool, sc *scope, ins *opt.Insert) []int {
 	q := b.selectQuery(n.Rows, b.nested(sc), true)
 	var first tree.Exprs
-	if e, ok := firstExpr(n.Rows).(tree.Expr); ok && len(q.cols) > len(targets) {
-		first = make(tree.Exprs, len(targets)+1)
-		first[len(targets)] = e
+	if c, ok := n.Rows.Select.(*tree.SelectClause); ok && len(q.cols) > len(targets) && len(c.Exprs) > len(targets) {
+		for _, e := range c.Exprs {
+			first = append(first, e.Expr)
+		}
 	}
 	targets = b.insertWidth(targets, len(q.cols), explicit, first, n)
 	ts := make([]*types.T, len(targets))

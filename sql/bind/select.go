@@ -202,7 +202,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 				break
 			}
 			if !containsID(d.On, o.Col) {
-				b.fail(sqlstate.InvalidColumnReference, stmt.OrderBy[i].Expr, "SELECT DISTINCT ON expressions must match initial ORDER BY expressions")
+				b.fail(sqlstate.InvalidColumnReference, n.DistinctOn[min(i, len(n.DistinctOn)-1)], "SELECT DISTINCT ON expressions must match initial ORDER BY expressions")
 			}
 			seen[o.Col] = true
 		}

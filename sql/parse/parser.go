@@ -114,6 +114,22 @@ func (s *Statement) FindText(text string, after int) int {
 	return 0
 }
 
+// FindQualified is the position of the first table.column in the statement, or zero.
+func (s *Statement) FindQualified(table, column string) int {
+	toks, err := lex(s.Source[:s.End], s.Offset, nil)
+	if err != nil {
+		return 0
+	}
+	for i := 0; i+2 < len(toks); i++ {
+		t, c := toks[i], toks[i+2]
+		if (t.Kind == Word || t.Kind == Quoted) && (c.Kind == Word || c.Kind == Quoted) && isPunct(toks[i+1], s.Source, ".") &&
+			identText(t, s.Source) == table && identText(c, s.Source) == column {
+			return CharPos(s.Source, int(t.Pos))
+		}
+	}
+	return 0
+}
+
 // FindString is like FindWord for a string constant by its value.
 func (s *Statement) FindString(value string, after int) int {
 	toks, err := lex(s.Source[:s.End], s.Offset, nil)
