@@ -317,7 +317,7 @@ func matchColumn(e scalar.Expr, id ColumnID, t *types.T, cols *colSet) (columnVa
 		for _, a := range e.Args {
 			w, ok := matchColumn(a, id, t, cols)
 			if !ok || w.values == nil {
-				return v, false
+				return orBounds(e, id, t, cols)
 			}
 			v.values = append(v.values, w.values...)
 			v.inexact = v.inexact || w.inexact
@@ -327,6 +327,60 @@ func matchColumn(e scalar.Expr, id ColumnID, t *types.T, cols *colSet) (columnVa
 		return matchLike(e, id, t)
 	}
 	return v, false
+}
+
+// orBounds finds bounds that hold in all branches of a disjunction, such as a >= 1 in "a > 1 OR a = 1 AND b > 2", which
+// is what (a, b) > (1, 2) means.
+func orBounds(e *scalar.Or, id ColumnID, t *types.T, cols *colSet) (v columnValues, ok bool) {
+	noLow, noHigh := false, false
+	for _, branch := range e.Args {
+		var low, high Bound
+		for _, c := range scalar.Conjuncts(branch) {
+			if _, nested := c.(*scalar.Or); nested {
+				continue
+			}
+			w, ok := matchColumn(c, id, t, cols)
+			if !ok {
+				continue
+			}
+			if len(w.values) == 1 && w.values[0] != nil {
+				w.low, w.high = Bound{w.values[0], true}, Bound{w.values[0], true}
+			}
+			if w.low.Expr != nil {
+				low = w.low
+			}
+			if w.high.Expr != nil {
+				high = w.high
+			}
+		}
+		noLow = noLow || low.Expr == nil || !widen(&v.low, low, true)
+		noHigh = noHigh || high.Expr == nil || !widen(&v.high, high, false)
+	}
+	if noLow {
+		v.low = Bound{}
+	}
+	if noHigh {
+		v.high = Bound{}
+	}
+	v.inexact = true
+	return v, v.low.Expr != nil || v.high.Expr != nil
+}
+
+// widen makes a bound include what another one does; it can't if they are different and not constants.
+func widen(b *Bound, with Bound, low bool) bool {
+	switch {
+	case b.Expr == nil:
+		*b = with
+	case scalar.Equal(b.Expr, with.Expr):
+		b.Inclusive = b.Inclusive || with.Inclusive
+	default:
+		if tighter(*b, with, low) {
+			*b = with
+		} else if !tighter(with, *b, low) {
+			return false
+		}
+	}
+	return true
 }
 
 // matchLike turns "column LIKE 'prefix%'" into a range.

@@ -41,6 +41,9 @@ func (s *search) join(r *Join) {
 		s.nestedLoop(r)
 		return
 	}
+	if r.Kind == LeftJoin && !s.g.needed.intersects(&rt.cols) && o.matchesOnce(l, rt, r.On) {
+		s.offer(o.best(l, s.req)) // the join adds nothing
+	}
 	p := splitJoin(l, rt, r.On, o)
 	if len(p.left) > 0 {
 		s.hash(r.Kind, l, rt, p)
@@ -56,6 +59,29 @@ func (s *search) join(r *Join) {
 		}
 	}
 	s.lookups(r)
+}
+
+// matchesOnce reports whether a row of the left side has one match at most.
+func (o *optimizer) matchesOnce(l, r *group, on []scalar.Expr) bool {
+	d := o.depsOf(r)
+	have := d.consts
+	for _, e := range on {
+		if _, b, ok := equalColumns(e, l, r); ok {
+			have.add(b)
+		}
+	}
+	have = d.closure(have)
+	for _, k := range d.keys {
+		if k.within(&have) {
+			return true
+		}
+	}
+	for _, k := range d.lax { // an equality is not met by NULL
+		if k.within(&have) {
+			return true
+		}
+	}
+	return false
 }
 
 // mirrored is the kind of a join with its sides exchanged, where exec can do that.

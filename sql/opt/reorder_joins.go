@@ -23,7 +23,10 @@ type edge struct {
 	ltes     uint64 // of a join that is not inner: what must be in its left side
 	rtes     uint64
 	ses      uint64
-	required bool // false: a cross product, which only connects
+	required bool // false: a cross product, which only connects, or an equality that follows from others
+	// class numbers equalities that follow from one another, from 1.
+	class   int
+	derived bool
 }
 
 // operator is a join of the tree as written.
@@ -43,8 +46,7 @@ type joinGraph struct {
 	leaves []*group
 	edges  []edge
 	groups map[uint64]*group
-	// applied are the edges (by position) that a set's group has applied.
-	applied map[uint64]uint64
+	root   *group
 }
 
 // reorderable reports whether a join takes part in reordering.
@@ -66,7 +68,7 @@ func reorderable(g *group) (*Join, bool) {
 
 // reorder adds other orders of a tree of joins to its groups.
 func (o *optimizer) reorder(root *group) {
-	jg := &joinGraph{o: o, groups: make(map[uint64]*group), applied: make(map[uint64]uint64)}
+	jg := &joinGraph{o: o, groups: make(map[uint64]*group)}
 	jg.collect(root)
 	n := len(jg.leaves)
 	if n < 3 || n > 60 || len(jg.edges) > 60 {
@@ -75,6 +77,8 @@ func (o *optimizer) reorder(root *group) {
 	for i, l := range jg.leaves {
 		jg.groups[1<<i] = l
 	}
+	jg.root = root
+	jg.deriveEdges()
 	if n <= maxExhaustive {
 		jg.exhaustive()
 	} else {
@@ -217,6 +221,7 @@ func (jg *joinGraph) join(a, b uint64) bool {
 	kind := InnerJoin
 	var on []scalar.Expr
 	connected := false
+	var derived []int
 	for i := range jg.edges {
 		e := &jg.edges[i]
 		if e.tes&^all != 0 || done&(1<<i) != 0 {
@@ -227,6 +232,10 @@ func (jg *joinGraph) join(a, b uint64) bool {
 				if e.required {
 					return false // should have been applied below
 				}
+				continue
+			}
+			if e.derived {
+				derived = append(derived, i)
 				continue
 			}
 			if !e.required {
@@ -248,6 +257,10 @@ func (jg *joinGraph) join(a, b uint64) bool {
 		}
 		kind, on, connected = e.kind, e.conds, true
 	}
+	if kind == InnerJoin {
+		on = jg.addDerived(derived, on, a, b)
+		connected = connected || len(on) > 0
+	}
 	if !connected {
 		return false
 	}
@@ -255,7 +268,8 @@ func (jg *joinGraph) join(a, b uint64) bool {
 	n := &Join{Kind: kind, Left: l, Right: r, On: on}
 	if g == nil {
 		g = jg.o.newGroup(n)
-		g.explored = true
+		g.explored, g.pruned = true, true
+		g.needed = jg.needs(all, g)
 		jg.groups[all] = g
 		return true
 	}
@@ -266,6 +280,114 @@ func (jg *joinGraph) join(a, b uint64) bool {
 	}
 	g.add(n)
 	return true
+}
+
+// needs are the columns of a set that the rest of the tree or anything above reads.
+func (jg *joinGraph) needs(set uint64, g *group) colSet {
+	need := jg.root.needed
+	for i := range jg.edges {
+		if e := &jg.edges[i]; e.tes&^set != 0 {
+			need.addExprs(e.conds)
+		}
+	}
+	return need.intersect(g.cols)
+}
+
+// deriveEdges adds the equalities of columns that follow from others: with a = b and b = c also a = c, by which a and c
+// can be joined before b.
+func (jg *joinGraph) deriveEdges() {
+	type member struct {
+		col ColumnID
+		rel uint64
+	}
+	var classes [][]member
+	find := func(c ColumnID) int {
+		for i, cl := range classes {
+			for _, m := range cl {
+				if m.col == c {
+					return i
+				}
+			}
+		}
+		return -1
+	}
+	pairOf := func(e *edge) (x, y *scalar.Column, ok bool) {
+		if e.kind != InnerJoin || !e.required || len(e.conds) != 1 || e.tes != e.ses || bits.OnesCount64(e.ses) != 2 {
+			return nil, nil, false
+		}
+		c, ok := e.conds[0].(*scalar.Compare)
+		if !ok || c.Op != scalar.EQ {
+			return nil, nil, false
+		}
+		x, xok := c.Left.(*scalar.Column)
+		y, yok := c.Right.(*scalar.Column)
+		if !xok || !yok || !x.T.Equal(y.T) || !keySafe(x.T) {
+			return nil, nil, false
+		}
+		return x, y, true
+	}
+	for i := range jg.edges {
+		x, y, ok := pairOf(&jg.edges[i])
+		if !ok {
+			continue
+		}
+		a, b := find(x.ID), find(y.ID)
+		switch {
+		case a < 0 && b < 0:
+			classes = append(classes, []member{{x.ID, jg.relations(x)}, {y.ID, jg.relations(y)}})
+		case a < 0:
+			classes[b] = append(classes[b], member{x.ID, jg.relations(x)})
+		case b < 0:
+			classes[a] = append(classes[a], member{y.ID, jg.relations(y)})
+		case a != b:
+			classes[a] = append(classes[a], classes[b]...)
+			classes[b] = nil
+		}
+	}
+	direct := map[[2]ColumnID]bool{}
+	for i := range jg.edges {
+		if x, y, ok := pairOf(&jg.edges[i]); ok {
+			jg.edges[i].class = find(x.ID) + 1
+			direct[[2]ColumnID{x.ID, y.ID}], direct[[2]ColumnID{y.ID, x.ID}] = true, true
+		}
+	}
+	for n, cl := range classes {
+		if len(cl) < 3 {
+			continue
+		}
+		for i, x := range cl {
+			for _, y := range cl[i+1:] {
+				if x.rel == y.rel || direct[[2]ColumnID{x.col, y.col}] || len(jg.edges) >= 60 {
+					continue
+				}
+				set := x.rel | y.rel
+				jg.edges = append(jg.edges, edge{kind: InnerJoin, tes: set, ses: set, ltes: x.rel, rtes: y.rel, class: n + 1, derived: true,
+					conds: []scalar.Expr{&scalar.Compare{Op: scalar.EQ, Left: jg.o.columnExpr(x.col), Right: jg.o.columnExpr(y.col)}}})
+			}
+		}
+	}
+}
+
+// addDerived adds to a join condition one equality of each class that connects the sides and of which no other does.
+func (jg *joinGraph) addDerived(derived []int, on []scalar.Expr, a, b uint64) []scalar.Expr {
+	for _, i := range derived {
+		d := &jg.edges[i]
+		known := false
+		for j := range jg.edges {
+			e := &jg.edges[j]
+			if j == i || e.class != d.class || e.tes&^(a|b) != 0 || e.tes&a == 0 || e.tes&b == 0 {
+				continue
+			}
+			if e.required || e.derived && j < i {
+				known = true
+				break
+			}
+		}
+		if !known {
+			on = append(on, d.conds...)
+		}
+	}
+	return on
 }
 
 func (jg *joinGraph) exhaustive() {

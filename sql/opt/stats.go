@@ -255,8 +255,11 @@ func (o *optimizer) nullShare(c ColumnID, in *group) float64 {
 // joinSelectivity guesses which share of all pairs meets a join condition.
 func (o *optimizer) joinSelectivity(l, r *group, on []scalar.Expr) float64 {
 	s := 1.0
-	for _, e := range on {
+	for i, e := range on {
 		if a, b, ok := equalColumns(e, l, r); ok {
+			if o.impliedPair(l, r, on[:i], a, b) {
+				continue
+			}
 			s /= max(o.distinct(a, l.rows), o.distinct(b, r.rows))
 			continue
 		}
@@ -274,6 +277,16 @@ func (o *optimizer) joinSelectivity(l, r *group, on []scalar.Expr) float64 {
 		}
 	}
 	return s
+}
+
+// impliedPair reports whether an equality of two columns follows from others and from what holds on both sides.
+func (o *optimizer) impliedPair(l, r *group, before []scalar.Expr, a, b ColumnID) bool {
+	for _, e := range before {
+		if x, y, ok := equalColumns(e, l, r); ok && (x != a || y != b) && o.depsOf(l).same(x, a) && o.depsOf(r).same(y, b) {
+			return true
+		}
+	}
+	return false
 }
 
 // equalColumns splits a condition "left column = right column".
