@@ -147,6 +147,9 @@ func (o *optimizer) newJoin(kind JoinKind, l, r *group, on []scalar.Expr) *group
 			return g
 		}
 	}
+	if len(on) > 0 && !never {
+		l, r, on = o.columnKeys(kind, l, r, on)
+	}
 	return o.newGroup(&Join{Kind: kind, Left: l, Right: r, On: on})
 }
 

@@ -26,6 +26,8 @@ func (o *optimizer) explore(g *group) {
 	switch r := g.expr().(type) {
 	case *orderedGroup:
 		o.minMaxByOrder(g, r)
+	case *Select:
+		o.splitDisjunction(g, r)
 	case *Join:
 		o.joinAlternatives(g)
 	}
