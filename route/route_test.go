@@ -391,3 +391,65 @@ func (s *switched) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, er
 	}
 	return s.store.Send(ctx, b)
 }
+
+// picky answers batches of its own, beside the fake store.
+type picky struct {
+	store
+	f func(context.Context, *kv.Batch) error
+}
+
+func (p picky) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if b.Txn != nil {
+		if err := p.f(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	return p.store.Send(ctx, b)
+}
+
+// TestParts: no part of a divided batch may move the read timestamp by itself (RO4), and a part that fails ends those
+// that wait: a deadlock's victim holds what they wait for.
+func TestParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 1)
+		c.place(c.ranges[0], 1)
+		c.split(key(0))
+		c.split(key(50))
+		forward := 0
+		local := picky{store{c, 1}, func(ctx context.Context, b *kv.Batch) error {
+			if b.CanForwardRead {
+				forward++
+			}
+			g, ok := b.Requests[0].(*kv.GetRequest)
+			switch {
+			case !ok || g.Lock == kv.NoLock:
+				return nil
+			case g.Key.Less(key(50)):
+				return &kv.DeadlockError{Cycle: []kv.TxnID{{1}, {2}}}
+			}
+			<-ctx.Done() // waits for a lock
+			return ctx.Err()
+		}}
+		s := route.New(route.Options{Host: h, Clock: c.clock, NodeID: func() kv.NodeID { return 1 }, Local: local})
+		now := c.clock.Now()
+		batch := func(lock kv.LockStrength, ks ...int) *kv.Batch {
+			b := &kv.Batch{Header: kv.Header{Txn: &kv.Txn{ReadTimestamp: now}, CanForwardRead: true}}
+			for _, k := range ks {
+				b.Requests = append(b.Requests, &kv.GetRequest{Key: key(k), Lock: lock})
+			}
+			return b
+		}
+		if _, err := s.Send(context.Background(), batch(kv.NoLock, 1, 60)); err != nil || forward != 0 {
+			t.Errorf("two ranges: %v, %d may move", err, forward)
+		}
+		if _, err := s.Send(context.Background(), batch(kv.NoLock, 1, 2)); err != nil || forward != 1 {
+			t.Errorf("one range: %v, %d may move", err, forward)
+		}
+		var deadlock *kv.DeadlockError
+		if _, err := s.Send(context.Background(), batch(kv.Exclusive, 60, 1)); !errors.As(err, &deadlock) {
+			t.Errorf("deadlock in one part: %v", err)
+		}
+	})
+}
