@@ -249,6 +249,9 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 	if e == nil || !e.ready.Load() {
 		return nil, &kv.RangeNotFoundError{Range: b.RangeID}
 	}
+	if s.group.Context().Err() != nil {
+		return nil, &kv.UnavailableError{Reason: "the node is stopping"}
+	}
 	desc := e.r.Desc()
 	for _, q := range b.Requests {
 		if span := q.Span(); !covers(desc, span) {

@@ -343,7 +343,13 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	revoked := *cur
 	revoked.revoked = true
 	r.leaseNow.Store(&revoked)
+	r.transferring = true
 	r.release()
+	defer func() {
+		r.hold()
+		r.transferring = false
+		r.release()
+	}()
 	r.o.Metrics.LeaseTransfers.Add(1)
 
 	// From here on, nothing is served under the old lease even if the transfer fails: EnsureLease then takes a new

@@ -221,6 +221,13 @@ func (l *raftLog) trim(applied uint64) {
 	}
 }
 
+// drop empties the cache, if all of it is applied.
+func (l *raftLog) drop(applied uint64) {
+	if applied == l.last.index {
+		l.cache, l.cacheFirst, l.cacheBytes = nil, l.last.index+1, 0
+	}
+}
+
 // truncate adds the removal of entries up to an index to the batch.
 func (l *raftLog) truncate(b *engine.Batch, to position) {
 	if from := l.truncated.index + 1; to.index-l.truncated.index > 200 {

@@ -37,8 +37,9 @@ func (r *Replica) Propose(ctx context.Context, c *Command) error {
 	if len(c.Batch) > maxEntryBytes {
 		return &kv.UnavailableError{Reason: "command too large"}
 	}
-	if r.o.Engine.DiskFull() && c.Delta.TotalBytes > 0 {
-		return &kv.UnavailableError{Reason: "the disk is full", DiskFull: true} // what frees space goes on
+	if r.o.Engine.DiskFull() && c.Delta.TotalBytes > 0 && r.wantsLiveness() {
+		// What frees space goes on, and so do the system ranges: the other nodes need them.
+		return &kv.UnavailableError{Reason: "the disk is full", DiskFull: true}
 	}
 	p := &proposal{sequence: c.LeaseSequence, done: make(chan error, 1)}
 	r.hold()

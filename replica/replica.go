@@ -148,6 +148,8 @@ type Replica struct {
 	muted     bool  // heartbeat responses are not sent: the follower falls asleep
 	nextTry   int64 // tick before which no log truncation is proposed
 	renewing  uint64
+	// transferring: the lease is being given away.
+	transferring bool
 	// nextLeaseTry is the tick before which the raft leader does not ask again for a lease that nobody has.
 	nextLeaseTry int64
 }
@@ -178,6 +180,9 @@ func New(o *Options, id kv.RangeID, replica kv.ReplicaID) (*Replica, error) {
 
 // load reads the replica's state and makes the raft node.
 func (r *Replica) load() error {
+	r.leader.Store(0) // the raft node begins without one
+	r.leaderAt.Store(0)
+	r.lazy = nil
 	r.raftLog = raftLog{rangeID: r.rangeID, engine: r.o.Engine, confState: func() *raftpb.ConfState {
 		return confState(r.desc.Load())
 	}, snapshotAt: r.snapshotMetadata}

@@ -65,7 +65,8 @@ func (r *Replica) tickLeader() {
 		r.truncateLog()
 	}
 	s := r.leaseNow.Load()
-	if !s.held && r.ticks >= r.nextLeaseTry && !r.good(s, r.o.Clock.Now()) {
+	if r.ticks >= r.nextLeaseTry && !r.transferring && !r.awaitsHeartbeat(s) &&
+		(s.held && (s.stale || s.revoked) || !r.good(s, r.o.Clock.Now())) {
 		// Nobody has the lease: take it before the first request asks for it, which saves failover some time.
 		r.nextLeaseTry = r.ticks + electionTicks/2
 		if self, ok := r.replicaOf(r.replicaID); ok && mayHold(self) {
@@ -208,6 +209,7 @@ func (r *Replica) quiesce() {
 
 func (r *Replica) sleep() {
 	if r.quiesced.CompareAndSwap(false, true) {
+		r.raftLog.drop(r.applied.index) // so that memory is for ranges that are written
 		r.o.Metrics.Quiesced.Add(1)
 	}
 }

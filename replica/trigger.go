@@ -172,7 +172,8 @@ func (r *Replica) destroy(next kv.ReplicaID) error {
 	}
 	b.ClearSpan(keys.UnreplicatedSpan(r.rangeID))
 	b.Put(keys.TombstoneKey(r.rangeID), position{index: uint64(max(next, r.replicaID+1))}.append(nil))
-	if err := b.Commit(true); err != nil {
+	// No sync: a crash that loses this batch brings the whole replica back, to be removed again.
+	if err := b.Commit(false); err != nil {
 		return err
 	}
 	r.gone.Store(true)
