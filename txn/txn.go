@@ -614,9 +614,6 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		db.metrics.ReadOnlyCommits.Add(1)
 		return nil
 	}
-	if t.deadline != nil {
-		t.c.SetDeadline(t.deadline.Deadline())
-	}
 	t.c.SetTrigger(trigger)
 	one := false
 	if db.o.Ranges != nil && t.c.MayCommitInOnePhase() && db.o.Ranges.OneRange(t.c.WriteBounds()) {
