@@ -1,7 +1,6 @@
 package meridian_test
 
 import (
-	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -201,7 +200,7 @@ func TestHost(t *testing.T) {
 		for n, line := range strings.Split(string(text), "\n") {
 			code, _, _ := strings.Cut(line, "//")
 			if m := hostOnly.FindString(code); m != "" {
-				t.Error(fmt.Sprintf("%s:%d: %s goes around the host", file, n+1, m))
+				t.Errorf("%s:%d: %s goes around the host", file, n+1, m)
 			}
 		}
 	})
