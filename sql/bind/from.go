@@ -143,6 +143,13 @@ func (b *builder) aliased(n *tree.AliasedTableExpr, sc *scope, lateral []*scope)
 	}
 	if n.As.Alias != "" {
 		b.alias(&p, n.As)
+		if _, ok := n.Expr.(*tree.TableName); ok {
+			for _, c := range p.cols {
+				if c.id != 0 { // for EXPLAIN
+					b.meta.Column(c.id).Alias = string(n.As.Alias)
+				}
+			}
+		}
 	}
 	return rel, p
 }
