@@ -316,7 +316,7 @@ func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.B
 				return nil, &kv.InternalError{Message: "route: scans with a limit in both directions"}
 			}
 			reverse = r.Reverse
-			rest[i] = keys.Span{Start: r.Start, End: r.End}
+			rest[i] = keys.Span{Start: r.Start, End: r.Span().Stop()}
 			out.Responses[i] = &kv.ScanResponse{}
 			scans++
 		case *kv.DeleteRangeRequest:

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"meridian/commit/leader/coordinator"
@@ -87,8 +88,13 @@ func (db *DB) clean(ctx context.Context, k *coordinator.Cleanup) {
 		})
 		switch end, ok := first[*kv.EndTxnResponse](r); {
 		case err != nil && k.Status != kv.Committed:
-			// Somebody else aborted it, or will; what it holds can be released all the same, but the record has to
-			// stay, lest a late write of ours finds nobody who says no.
+			// If somebody else aborted it, what it holds can be released all the same; the record has to stay, lest
+			// a late write of ours finds nobody who says no. Otherwise its state is not known, and it is left to
+			// those whom it is in the way of.
+			var aborted *kv.TxnAbortedError
+			if !errors.As(err, &aborted) {
+				return
+			}
 			record = false
 		case err != nil:
 			// It is committed, whatever was answered: somebody else may have made that explicit.
