@@ -1,0 +1,68 @@
+package console
+
+import (
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPageIsServed(t *testing.T) {
+	for path, kind := range map[string]string{"/": "text/html", "/console.js": "javascript", "/console.css": "text/css", "/icon.svg": "image/svg+xml"} {
+		w := httptest.NewRecorder()
+		Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Type"), kind) || w.Body.Len() == 0 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Header())
+		}
+	}
+}
+
+// TestNothingFromOutside: the page must work on a machine without any other network.
+func TestNothingFromOutside(t *testing.T) {
+	namespaces := regexp.MustCompile(`http://www\.w3\.org/2000/svg`)
+	err := fs.WalkDir(static, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := static.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		text := namespaces.ReplaceAllString(string(raw), "")
+		for _, bad := range []string{"http://", "https://", "src=\"//", "url(//", "innerHTML", "eval("} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s contains %s", name, bad)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPageKnowsTheFields: every field that the script reads of the answer is one that the structs have.
+func TestPageKnowsTheFields(t *testing.T) {
+	raw, err := static.ReadFile("static/console.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := json.Marshal(Cluster{Now: time.Now(), Nodes: []Node{{}}, Ranges: []Range{{}}, Error: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"nodes", "ranges", "range_count", "name", "version", "node", "now", "sql", "error", "id", "region", "zone", "live", "draining",
+		"leases", "bytes", "latency_ms", "uptime_seconds", "sql_addr", "start", "end", "leaseholder", "replicas", "connections", "selects", "inserts", "updates",
+		"deletes", "other", "errors", "retries"} {
+		if !strings.Contains(string(answer), `"`+field+`":`) {
+			t.Errorf("the answer lacks %s", field)
+		}
+		if !regexp.MustCompile(`[."]` + field + `\b`).Match(raw) {
+			t.Errorf("the script does not use %s", field)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+"use strict";
+// One request every two seconds; everything shown is drawn from its answer and from the answers before it.
+const period = 2000, history = 150, shownRanges = 500;
+const kinds = [["selects", "SELECT", "--s1"], ["inserts", "INSERT", "--s2"], ["updates", "UPDATE", "--s3"], ["deletes", "DELETE", "--s4"], ["other", "other", "--s5"]];
+const hues = ["--s1", "--s3", "--s2", "--s4", "--s6", "--s5"];
+const samples = []; // {t, connections, selects, ..., errors, retries}: rates per second
+let before = null, latest = null;
+
+const byId = id => document.getElementById(id);
+const css = name => `var(${name})`;
+
+// el makes an element; text never becomes markup.
+function el(tag, attrs = {}, ...children) {
+  const svg = ["svg", "path", "line", "text", "rect", "circle"].includes(tag);
+  const e = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [k, v] of Object.entries(attrs)) if (v !== undefined && v !== false) e.setAttribute(k, v);
+  for (const c of children) if (c !== null && c !== undefined) e.append(c);
+  return e;
+}
+
+function number(v) {
+  if (v >= 1e6) return (v / 1e6).toFixed(1) + "M";
+  if (v >= 1e4) return (v / 1e3).toFixed(1) + "k";
+  return v >= 10 || v === 0 ? Math.round(v).toString() : v.toFixed(1);
+}
+function bytes(v) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let i = 0;
+  while (v >= 1024 && i < units.length - 1) { v /= 1024; i++; }
+  return (i && v < 100 ? v.toFixed(1) : Math.round(v)) + " " + units[i];
+}
+function span(s) {
+  if (s < 120) return Math.round(s) + " s";
+  if (s < 7200) return Math.round(s / 60) + " min";
+  return s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " d";
+}
+
+function linePath(values, w, h, top) {
+  if (values.length < 2) return "";
+  const step = w / (history - 1), x0 = w - step * (values.length - 1);
+  return values.map((v, i) => `${i ? "L" : "M"}${(x0 + i * step).toFixed(1)},${(h - (top ? v / top : 0) * h).toFixed(1)}`).join("");
+}
+
+function spark(values, color) {
+  const top = Math.max(...values, 1), d = linePath(values, 200, 24, top);
+  return el("svg", { viewBox: "0 -1 200 26", preserveAspectRatio: "none", "aria-hidden": "true" },
+    el("path", { d, fill: "none", style: `stroke:${css(color)}`, "stroke-width": 1.5, "vector-effect": "non-scaling-stroke" }));
+}
+
+function tile(name, value, note, level, series, color) {
+  return el("div", { class: "tile" }, el("span", { class: "name" }, name), el("span", { class: "value" }, value),
+    note ? el("span", { class: "note " + (level || "") }, note) : null, series && series.length > 1 ? spark(series, color) : null);
+}
+
+const statements = s => kinds.reduce((sum, [k]) => sum + s[k], 0);
+const few = (r, want) => r.replicas.length < want;
+
+function wanted(c) { return Math.min(3, Math.max(1, c.nodes.length)); }
+
+function drawTiles(c) {
+  const live = c.nodes.filter(n => n.live).length, last = samples[samples.length - 1];
+  const lacking = c.ranges.filter(r => few(r, wanted(c))).length, orphan = c.ranges.filter(r => !r.leaseholder).length;
+  const size = c.nodes.reduce((sum, n) => sum + n.bytes, 0);
+  byId("tiles").replaceChildren(
+    tile("nodes alive", `${live} of ${c.nodes.length}`, new Set(c.nodes.map(n => n.region)).size + " regions", live < c.nodes.length ? "bad" : ""),
+    tile("ranges", number(c.range_count), lacking ? `${lacking} with too few replicas` : orphan ? `${orphan} without a known lease` : "all replicated", lacking ? "warn" : ""),
+    tile("stored, all replicas", bytes(size), ""),
+    tile("connections here", number(c.sql.connections), "", "", samples.map(s => s.connections), "--s5"),
+    tile("statements/s here", last ? number(statements(last)) : "–", "", "", samples.map(statements), "--s1"),
+    tile("errors/s here", last ? number(last.errors) : "–", last ? `${number(last.retries)} retries/s` : "", "", samples.map(s => s.errors), "--s6"));
+}
+
+function drawChart() {
+  const box = byId("chart"), w = Math.max(box.clientWidth, 200), h = 190, left = 46, bottom = 20, iw = w - left - 4, ih = h - bottom - 8;
+  let top = Math.max(1, ...samples.flatMap(s => kinds.map(([k]) => s[k])));
+  const unit = 10 ** Math.floor(Math.log10(top));
+  top = [1, 2, 5, 10].map(m => m * unit).find(v => v >= top);
+  const svg = el("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": "statements per second by kind" });
+  for (const f of [0, .5, 1]) {
+    const y = 8 + ih - f * ih;
+    svg.append(el("line", { class: "grid", x1: left, x2: w - 4, y1: y, y2: y }), el("text", { x: left - 7, y: y + 4, "text-anchor": "end" }, number(top * f)));
+  }
+  for (const [m, label] of [[0, "5 min ago"], [.5, "2.5"], [1, "now"]]) svg.append(el("text", { x: left + m * iw, y: h - 4, "text-anchor": ["start", "middle", "end"][m * 2] }, label));
+  for (const [k, , color] of kinds) {
+    svg.append(el("path", { d: linePath(samples.map(s => s[k]), iw, ih, top), transform: `translate(${left},8)`, fill: "none", style: `stroke:${css(color)}`, "stroke-width": 2, "stroke-linejoin": "round" }));
+  }
+  box.replaceChildren(svg);
+  const last = samples[samples.length - 1];
+  byId("legend").replaceChildren(...kinds.map(([k, label, color]) => el("span", {}, el("i", { style: `background:${css(color)}` }), label + " ", el("b", {}, last ? number(last[k]) : "–"))));
+}
+
+function regionHues(c) {
+  const m = new Map();
+  for (const n of [...c.nodes].sort((a, b) => a.id - b.id)) if (!m.has(n.region)) m.set(n.region, hues[m.size % hues.length]);
+  return m;
+}
+
+function meter(name, value, most, color, text) {
+  return el("div", { class: "meter" }, el("span", {}, name), el("div", {}, el("i", { style: `width:${most ? 100 * value / most : 0}%;background:${css(color)}` })), el("span", {}, text));
+}
+
+function drawRegions(c) {
+  const hue = regionHues(c), mostRanges = Math.max(1, ...c.nodes.map(n => n.ranges)), mostLeases = Math.max(1, ...c.nodes.map(n => n.leases));
+  byId("regions").replaceChildren(...[...hue].map(([region, color]) => {
+    const nodes = c.nodes.filter(n => n.region === region).sort((a, b) => a.id - b.id);
+    const leases = nodes.reduce((s, n) => s + n.leases, 0);
+    return el("div", { class: "region" }, el("h3", {}, el("i", { style: `background:${css(color)}` }), region || "no region", el("span", { class: "quiet" }, `${nodes.length} nodes, ${leases} leases`)),
+      ...nodes.map(n => el("div", { class: "node" + (n.live ? "" : " dead") + (n.draining ? " draining" : ""), style: `border-left-color:${css(color)}` },
+        el("div", { class: "top" }, el("b", {}, "n" + n.id), el("span", { class: "quiet" }, n.zone),
+          el("span", { class: "state" }, !n.live ? "dead" : n.draining ? "draining" : n.id === c.node ? "this node" : n.latency_ms ? `${n.latency_ms.toFixed(n.latency_ms < 10 ? 1 : 0)} ms away` : "alive")),
+        meter("ranges", n.ranges, mostRanges, color, n.ranges), meter("leases", n.leases, mostLeases, color, n.leases),
+        el("div", { class: "addr" }, `SQL ${n.sql_addr || "–"} · ${bytes(n.bytes)} · up ${span(n.uptime_seconds)}`))));
+  }));
+}
+
+function matches(r, q, want) {
+  if (!q) return true;
+  if (q === "few") return few(r, want);
+  const node = /^n(\d+)$/.exec(q);
+  if (node) return r.replicas.includes(+node[1]);
+  return String(r.id) === q || r.start.toLowerCase().includes(q) || r.end.toLowerCase().includes(q);
+}
+
+function drawRanges(c) {
+  const hue = regionHues(c), node = new Map(c.nodes.map(n => [n.id, n])), want = wanted(c), q = byId("filter").value.trim().toLowerCase();
+  const color = id => css(node.has(id) ? hue.get(node.get(id).region) : "--track");
+  const found = c.ranges.filter(r => matches(r, q, want)), shown = found.slice(0, shownRanges);
+  const hit = new Set(found.map(r => r.id));
+  byId("strip").replaceChildren(...c.ranges.map(r => el("i", { class: (hit.has(r.id) ? "" : "off ") + (few(r, want) ? "few" : ""),
+    style: `background:${color(r.leaseholder)}`, title: `range ${r.id}: ${r.start} – ${r.end}, lease ${r.leaseholder ? "n" + r.leaseholder : "unknown"}` })));
+  const chip = id => el("span", { class: "chip" + (node.has(id) && !node.get(id).live ? " dead" : "") }, el("i", { style: `background:${color(id)}` }), "n" + id);
+  byId("ranges").replaceChildren(...shown.map(r => el("tr", {}, el("td", { class: "num" }, r.id), el("td", { class: "key", title: r.start }, r.start), el("td", { class: "key", title: r.end }, r.end),
+    el("td", {}, r.leaseholder ? chip(r.leaseholder) : el("span", { class: "quiet" }, "none known")), el("td", {}, ...r.replicas.map(chip)))));
+  byId("rangenote").textContent = "in key order, coloured by the leaseholder's region" + (shown.length < c.range_count ? `; ${shown.length} of ${c.range_count} shown` : "");
+}
+
+function drawStatus(c) {
+  const dead = c.nodes.filter(n => !n.live).length, lacking = c.ranges.filter(r => few(r, wanted(c))).length;
+  const [level, text] = dead ? ["bad", `${dead} node${dead > 1 ? "s" : ""} dead`] : lacking ? ["warn", "replicating"] : ["good", "healthy"];
+  byId("status").className = "pill " + level;
+  byId("status").textContent = text;
+  byId("cluster").textContent = `cluster ${c.name} · ${c.version} · seen from n${c.node}`;
+  byId("trouble").hidden = !c.error;
+  byId("trouble").textContent = c.error || "";
+}
+
+function draw() {
+  if (!latest) return;
+  drawStatus(latest); drawTiles(latest); drawChart(); drawRegions(latest); drawRanges(latest);
+}
+
+// rates turns two readings of the counters into a sample; a counter that went back means that the node was started anew.
+function rates(c) {
+  const now = Date.parse(c.now), names = [...kinds.map(([k]) => k), "errors", "retries"];
+  if (before && now > before.now) {
+    const s = { connections: c.sql.connections }, seconds = (now - before.now) / 1000;
+    for (const k of names) s[k] = Math.max(0, c.sql[k] - before.sql[k]) / seconds;
+    samples.push(s);
+    if (samples.length > history) samples.shift();
+  }
+  before = { now, sql: c.sql };
+}
+
+async function poll() {
+  try {
+    const answer = await fetch("/api/v1/cluster", { signal: AbortSignal.timeout(5000), cache: "no-store" });
+    if (!answer.ok) throw new Error(answer.status + " " + (await answer.text()).slice(0, 200));
+    const c = await answer.json();
+    c.nodes ||= []; c.ranges ||= [];
+    for (const r of c.ranges) r.replicas ||= [];
+    latest = c;
+    rates(c);
+    draw();
+  } catch (e) {
+    byId("status").className = "pill bad";
+    byId("status").textContent = "no answer";
+    byId("trouble").hidden = false;
+    byId("trouble").textContent = "This node does not answer: " + e.message;
+  }
+  setTimeout(poll, period);
+}
+
+function theme(dark) { document.documentElement.classList.toggle("dark", dark); }
+theme(localStorage.getItem("theme") ? localStorage.getItem("theme") === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+byId("theme").onclick = () => {
+  const dark = !document.documentElement.classList.contains("dark");
+  theme(dark);
+  localStorage.setItem("theme", dark ? "dark" : "light");
+};
+byId("filter").oninput = draw;
+addEventListener("resize", draw);
+poll();
