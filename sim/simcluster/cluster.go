@@ -17,6 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"meridian/cluster"
+	"meridian/keys"
+	"meridian/kv"
 	"meridian/server"
 	"meridian/sim"
 )
@@ -181,4 +183,38 @@ func (c *Cluster) Connect(ctx context.Context, i int, database string) (*pgx.Con
 func (c *Cluster) Dial(ctx context.Context, i int) (net.Conn, error) {
 	m := c.Machines[i]
 	return c.Network.Node("client-of-"+m.Name, m.Region).Dial(ctx, m.Name+":5432")
+}
+
+// Ranges lists the ranges as node i finds them.
+func (c *Cluster) Ranges(ctx context.Context, i int) (out []kv.RangeDescriptor, err error) {
+	for k := keys.Min; k.Less(keys.Max); {
+		info, err := c.nodes[i].Router().Range(ctx, k, true)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, info.Desc)
+		k = info.Desc.End
+	}
+	return out, nil
+}
+
+// TransferLease moves the lease of the range of a key to node i, which has a voter of it.
+func (c *Cluster) TransferLease(ctx context.Context, k keys.Key, i int) error {
+	n := c.nodes[i]
+	_, err := n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminTransferLeaseRequest{Key: k, Target: n.NodeID()}}})
+	return err
+}
+
+// TransferLeases moves all leases to node i.
+func (c *Cluster) TransferLeases(ctx context.Context, i int) error {
+	ranges, err := c.Ranges(ctx, i)
+	if err != nil {
+		return err
+	}
+	for _, d := range ranges {
+		if err := c.TransferLease(ctx, d.Start, i); err != nil {
+			return fmt.Errorf("range %d: %w", d.ID, err)
+		}
+	}
+	return nil
 }
