@@ -76,10 +76,10 @@ func Outcome(err error) *sqlstate.Error {
 			code = sqlstate.DiskFull
 		}
 		return &sqlstate.Error{Code: code, Message: "the node's store failed", Detail: fatal.Error(), Cause: err}
-	case errors.Is(err, context.Canceled):
-		return &sqlstate.Error{Code: sqlstate.QueryCanceled, Message: "canceling statement due to user request", Cause: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &sqlstate.Error{Code: sqlstate.QueryCanceled, Message: "canceling statement due to statement timeout", Cause: err}
+	case errors.Is(err, context.Canceled):
+		return &sqlstate.Error{Code: sqlstate.QueryCanceled, Message: "canceling statement due to user request", Cause: err}
 	}
 	return &sqlstate.Error{Code: sqlstate.InternalError, Message: "internal error: " + err.Error(), Cause: err}
 }
