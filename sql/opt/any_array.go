@@ -16,7 +16,7 @@ func (o *optimizer) anyOfArray(in *group, filter []scalar.Expr) *group {
 	}
 	for i, e := range filter {
 		q, ok := e.(*scalar.Quantified)
-		if !ok || q.All || hasSubquery(q.Array) || isVolatile(q.Array) {
+		if !ok || q.All || isVolatile(q.Array) {
 			continue
 		}
 		c, ok := q.Arg.(*scalar.Column)
@@ -32,6 +32,16 @@ func (o *optimizer) anyOfArray(in *group, filter []scalar.Expr) *group {
 		if x := exprCols(q.Array); x.intersects(&in.cols) || q.Array.Type().Kind != types.KindArray {
 			continue
 		}
+		rest := append(append([]scalar.Expr(nil), filter[:i]...), filter[i+1:]...)
+		if a, ok := q.Array.(*scalar.Subquery); ok && a.Kind == scalar.SubqueryArray && a.Col != 0 {
+			if sub, ok := a.Plan.(*subquery); ok && !sub.volatile { // ANY (ARRAY (SELECT ...)) is IN (SELECT ...)
+				on := &scalar.Compare{Op: scalar.EQ, Left: c, Right: o.columnExpr(a.Col)}
+				return o.newJoin(SemiJoin, o.filtered(in, rest), sub.group, []scalar.Expr{on})
+			}
+		}
+		if hasSubquery(q.Array) {
+			continue
+		}
 		res, err := o.env.Registry.ResolveFunction("unnest", []*types.T{q.Array.Type()})
 		if err != nil || res.Func == nil || res.Func.Set == nil {
 			continue
@@ -39,7 +49,6 @@ func (o *optimizer) anyOfArray(in *group, filter []scalar.Expr) *group {
 		elem := o.meta.Add(ColumnMeta{Name: "element", Type: r.T})
 		elems := o.newGroup(&ProjectSet{Input: o.newGroup(&Values{Rows: [][]scalar.Expr{{}}}),
 			Funcs: []SetFunc{{Func: res.Func, Args: []scalar.Expr{q.Array}, Cols: []ColumnID{elem}}}})
-		rest := append(append([]scalar.Expr(nil), filter[:i]...), filter[i+1:]...)
 		on := &scalar.Compare{Op: scalar.EQ, Left: c, Right: &scalar.Column{ID: elem, T: r.T, Name: "element"}}
 		return o.newJoin(SemiJoin, o.filtered(in, rest), elems, []scalar.Expr{on})
 	}

@@ -3,18 +3,19 @@ package opt
 import "math"
 
 // The unit of cost is one row read from a range in sequence. What the numbers say: a row is cheap to pass on, dearer
-// to remember, and a request to a range costs as much as many rows, more so if the range is far away.
+// to remember, and a request to a range costs as much as many rows, more so if the range is far away. Measured on one
+// node in 2026: a scan reads five million rows a second, a request takes 20 microseconds, a lookup in a batch two.
 const (
 	costRow     = 1.0   // a row decoded from a scan
 	costByte    = 0.004 // a byte of it
-	costSeek    = 4.0   // a key or span to find within a request
-	costRequest = 40.0  // a request that the next one waits for
-	costPass    = 0.02  // a row through an operator
-	costExpr    = 0.01  // an expression for a row
-	costHash    = 0.15  // a row into a hash table
-	costProbe   = 0.08  // a row looked up in one
-	costCompare = 0.02  // a comparison while sorting
-	costLoop    = 0.5   // starting the right side of an apply again
+	costSeek    = 8.0   // a key or span to find within a request
+	costRequest = 80.0  // a request that the next one waits for
+	costPass    = 0.05  // a row through an operator
+	costExpr    = 0.05  // an expression for a row
+	costHash    = 0.5   // a row into a hash table
+	costProbe   = 0.25  // a row looked up in one
+	costCompare = 0.1   // a comparison while sorting
+	costLoop    = 5.0   // starting the right side of an apply again
 	costWrite   = 5.0   // a row written
 	costStart   = 0.01  // an operator, so that fewer are better
 	// lookupBatchRows is how many rows package exec looks up with one request.

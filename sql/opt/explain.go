@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"meridian/sql/scalar"
+	"meridian/sql/types"
 )
 
 // ExplainOptions say what Explain prints.
@@ -439,6 +440,7 @@ func (x *explainer) columns(cols []ColumnID) string {
 }
 
 func (x *explainer) expr(e scalar.Expr) string {
+	e = scalar.Rewrite(e, plainConst)
 	return scalar.FormatWith(e, func(c *scalar.Column) string {
 		if int(c.ID) <= len(x.meta.Columns) && c.ID > 0 {
 			return x.column(c.ID)
@@ -575,4 +577,17 @@ func (x *explainer) count(e scalar.Expr) string {
 		return strconv.FormatInt(n, 10)
 	}
 	return x.expr(e)
+}
+
+// plainConst makes literals print as one writes them, without their types.
+func plainConst(e scalar.Expr) scalar.Expr {
+	if k, ok := e.(*scalar.Const); ok && !k.Value.IsNull() {
+		switch k.T.Kind {
+		case types.KindInt2, types.KindInt8:
+			return &scalar.Const{Value: k.Value, T: types.Int4}
+		case types.KindText, types.KindVarChar:
+			return &scalar.Const{Value: k.Value, T: types.Unknown}
+		}
+	}
+	return e
 }

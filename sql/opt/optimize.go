@@ -20,6 +20,8 @@ type Env struct {
 	Region Region
 	// Naive plans the query as it is written, for comparison in tests: full scans, no rewriting, nested loops.
 	Naive bool
+	// Perturb, if set, changes costs at will, so that tests run plans that would never be chosen.
+	Perturb func(cost float64) float64
 }
 
 // Optimize chooses a plan for a bound query.

@@ -79,12 +79,12 @@ func (o *optimizer) filtered(in *group, filter []scalar.Expr) *group {
 	if len(filter) == 0 {
 		return in
 	}
-	if !o.env.Naive && anySubquery(filter) {
-		return o.subqueryConditions(in, filter)
-	}
 	if !o.env.Naive {
 		if g := o.anyOfArray(in, filter); g != nil {
 			return g
+		}
+		if anySubquery(filter) {
+			return o.subqueryConditions(in, filter)
 		}
 	}
 	return o.newGroup(&Select{Input: in, Filter: filter})

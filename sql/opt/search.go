@@ -62,6 +62,10 @@ func (s *search) offer(p phys) {
 	if len(s.req.order) > 0 && s.o.matchOrder(s.g, p.order, s.req.order) < len(s.req.order) {
 		return
 	}
+	if f := s.o.env.Perturb; f != nil {
+		p.cost = f(p.cost)
+		p.startup = min(p.startup, p.cost)
+	}
 	if s.win.node == nil || p.fraction(s.req.limit, s.g.rows) < s.win.fraction(s.req.limit, s.g.rows) {
 		est := p.node.Estimate()
 		est.Rows, est.Cost = s.g.rows, p.cost

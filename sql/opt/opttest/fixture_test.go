@@ -32,6 +32,7 @@ type db struct {
 	sorted   []string
 	stale    bool
 	naive    bool
+	perturb  func(float64) float64
 }
 
 func newDB(t testing.TB) *db {
@@ -108,7 +109,7 @@ func (d *db) bind(sql string, params ...*types.T) (bind.Statement, error) {
 }
 
 func (d *db) env() opt.Env {
-	return opt.Env{Registry: d.registry, Naive: d.naive,
+	return opt.Env{Registry: d.registry, Naive: d.naive, Perturb: d.perturb,
 		Statistics: func(id catalog.ID) *catalog.Statistics { return d.stats[id] }}
 }
 

@@ -26,9 +26,13 @@ func TestRandomQueries(t *testing.T) {
 		seed := *seedFlag + int64(n/perData)
 		rng := rand.New(rand.NewSource(seed))
 		d := randomDB(t, rng)
-		for range perData {
+		for i := range perData {
 			g := &generator{rng: rng}
 			sql, ordered := g.query()
+			d.perturb = nil
+			if i%3 > 0 { // any plan will do
+				d.perturb = func(c float64) float64 { return c * rng.ExpFloat64() * 10 }
+			}
 			got := compare(d, sql, ordered)
 			if strings.HasPrefix(got, "DIFFERENT") || strings.HasPrefix(got, "error: XX000") || strings.Contains(got, "internal error") || strings.Contains(got, "exec: ") {
 				t.Fatalf("seed %d:\n%s\n%s", seed, sql, got)
@@ -340,6 +344,9 @@ func TestRandomMutations(t *testing.T) {
 		for range 40 {
 			g := &generator{rng: rng}
 			sql := g.mutation()
+			if d.perturb = nil; g.chance(50) {
+				d.perturb = func(c float64) float64 { return c * rng.ExpFloat64() * 10 }
+			}
 			before, id := maps.Clone(d.data), rowID
 			fast, p, err := results(d, sql, false)
 			after := d.data
@@ -377,6 +384,9 @@ func TestRandomOrders(t *testing.T) {
 			where := ""
 			if g.chance(60) {
 				where = " WHERE " + g.predicate([]string{"x"}, nil)
+			}
+			if d.perturb = nil; g.chance(50) {
+				d.perturb = func(c float64) float64 { return c * rng.ExpFloat64() * 10 }
 			}
 			sql := fmt.Sprintf("SELECT a, b, c, s FROM %s AS x%s ORDER BY %s LIMIT %d", g.pick("t", "u", "v"), where, strings.Join(by, ", "), 1+rng.Intn(10))
 			if got := compare(d, sql, true); strings.HasPrefix(got, "DIFFERENT") {
