@@ -76,6 +76,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	facts.sessions = sessions
 	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure})
 	jobs.Start()
+	schema.StartStatistics()
 	n.sql.parts.Store(&sqlParts{leases, sessions, wire})
 	n.host.Group.Go(func(context.Context) {
 		if err := wire.Serve(n.sql.listener); err != nil {

@@ -289,6 +289,16 @@ func (b *builder) show(n *parse.Show) Statement {
 			pg_catalog.pg_get_constraintdef(c.oid) AS details, c.convalidated AS validated
 			FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_class t ON t.oid = c.conrelid WHERE c.conrelid = %d ORDER BY 2`, t.ID), nil)
 	}
+	switch n.What {
+	case "JOBS":
+		return b.sub("SELECT job_id, job_type, description, status, fraction_completed, created, finished, error FROM meridian_internal.jobs ORDER BY created", nil)
+	case "SESSIONS", "QUERIES":
+		return b.sub("SELECT node_id, pid, user_name, database_name, application_name, client_address, status, query, query_start FROM meridian_internal.sessions ORDER BY pid", nil)
+	case "NODES":
+		return b.sub("SELECT node_id, address, sql_address, locality, is_live, version, started_at, ranges, leases FROM meridian_internal.nodes ORDER BY node_id", nil)
+	case "CLUSTER SETTINGS":
+		return b.sub("SELECT variable, value FROM meridian_internal.cluster_settings ORDER BY 1", nil)
+	}
 	s := &Show{What: n.What, Details: n.Details, Database: b.database(n.Name.Database)}
 	switch n.What {
 	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "STATISTICS":

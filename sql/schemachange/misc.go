@@ -483,9 +483,12 @@ func (c *change) setClusterSetting(s *bind.SetClusterSetting) error {
 	if !super {
 		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to set cluster setting \"%s\"", s.Name)
 	}
-	name := strings.ToLower(s.Name)
+	name, value := strings.ToLower(s.Name), s.Value
+	if n := len(value); n > 1 && value[0] == '\'' && value[n-1] == '\'' {
+		value = strings.ReplaceAll(value[1:n-1], "''", "'")
+	}
 	if c.o.CheckSetting != nil && !s.Default {
-		if err := c.o.CheckSetting(name, s.Value); err != nil {
+		if err := c.o.CheckSetting(name, value); err != nil {
 			return err
 		}
 	}
@@ -493,7 +496,7 @@ func (c *change) setClusterSetting(s *bind.SetClusterSetting) error {
 	if s.Default {
 		delete(m, name)
 	} else {
-		m[name] = s.Value
+		m[name] = value
 	}
 	return nil
 }

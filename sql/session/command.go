@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"meridian/sql/bind"
@@ -81,6 +83,8 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		return "RESET", s.resetVar(c.Name)
 	case *bind.ShowVar:
 		return "SHOW", s.showVar(c, w)
+	case *bind.ShowClusterSetting:
+		return "SHOW", s.showClusterSetting(c, w)
 	case *bind.Explain:
 		return "EXPLAIN", s.explain(ctx, c, w)
 	case *bind.Prepare:
@@ -260,6 +264,26 @@ func (s *Session) showVar(c *bind.ShowVar, w *rowWriter) error {
 	return w.row(types.NewString(s.setting(name)))
 }
 
+// showClusterSetting shows one cluster setting, or all that were set.
+func (s *Session) showClusterSetting(c *bind.ShowClusterSetting, w *rowWriter) error {
+	all := s.srv.Catalog.Settings()
+	if c.Name == "" {
+		w.columns(text("variable"), text("value"))
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if err := w.row(types.NewString(name), types.NewString(all[name])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	v, ok := all[strings.ToLower(c.Name)]
+	if !ok {
+		return sqlstate.New(sqlstate.UndefinedObject, "cluster setting %q is not set", c.Name)
+	}
+	w.columns(text(c.Name))
+	return w.row(types.NewString(v))
+}
+
 // commandColumns are the result columns of commands that return rows, for Describe.
 func (s *Session) commandColumns(b bind.Statement) []Column {
 	switch c := b.(type) {
@@ -268,6 +292,11 @@ func (s *Session) commandColumns(b bind.Statement) []Column {
 			return []Column{text("name"), text("setting"), text("description")}
 		}
 		return []Column{text(displayName(canonical(c.Name)))}
+	case *bind.ShowClusterSetting:
+		if c.Name == "" {
+			return []Column{text("variable"), text("value")}
+		}
+		return []Column{text(c.Name)}
 	case *bind.Explain:
 		return []Column{text("QUERY PLAN")}
 	case *bind.Show:

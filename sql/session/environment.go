@@ -30,7 +30,13 @@ func (e *environment) Random() float64         { return e.s.srv.Host.Dice.Float6
 
 // SearchPath implements scalar.Environment.
 func (e *environment) SearchPath(implicit bool) []string {
-	path := e.s.info().SearchPath
+	var path []string
+	for _, name := range e.s.info().SearchPath {
+		// Schemas that do not exist are passed over.
+		if sc, err := e.s.view().Schema(e.s.srv.Host.Group.Context(), e.s.client.Database, name); err == nil && sc != nil {
+			path = append(path, name)
+		}
+	}
 	if implicit {
 		return append([]string{"pg_catalog"}, path...)
 	}

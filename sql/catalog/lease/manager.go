@@ -452,6 +452,14 @@ func (m *Manager) DatabaseExists(ctx context.Context, name string) (bool, error)
 // Setting is a cluster setting's value.
 func (m *Manager) Setting(name string) (string, bool) { return m.snap.Load().Setting(name) }
 
+// Settings are all cluster settings that were set. The map must not be changed.
+func (m *Manager) Settings() map[string]string {
+	if d := m.snap.Load().descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
+		return d.Settings.Values
+	}
+	return nil
+}
+
 // lookAgain asks the stored names, and reports whether the name is there and the snapshot was behind.
 func (m *Manager) lookAgain(ctx context.Context, n nameKey) (bool, error) {
 	if m.tenure.Load() == nil {

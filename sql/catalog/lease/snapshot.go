@@ -128,3 +128,12 @@ func (s *Snapshot) Setting(name string) (string, bool) {
 	v, ok := d.Settings.Values[strings.ToLower(name)]
 	return v, ok
 }
+
+// EachTable calls f for every relation that is not dropped.
+func (s *Snapshot) EachTable(f func(*catalog.Table)) {
+	s.each(func(d *Descriptor) {
+		if d.Table != nil {
+			f(d.Table)
+		}
+	})
+}
