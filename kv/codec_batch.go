@@ -125,6 +125,14 @@ func appendRequest(b []byte, r Request) []byte {
 		return appendBytes(b, r.Key)
 	case *RecoverTxnRequest:
 		return appendBool(appendMeta(b, &r.Txn), r.ImplicitlyCommits)
+	case *LoadRequest:
+		b = appendUint(appendBool(b, r.Shared), uint64(len(r.Rows)))
+		for i := range r.Rows {
+			b = appendBytes(appendBytes(b, r.Rows[i].Key), r.Rows[i].Value)
+		}
+		return b
+	case *ClearRequest:
+		return appendInt(appendBytes(appendBytes(b, r.Start), r.End), r.Max)
 	}
 	panic("kv: request without a codec")
 }
@@ -218,6 +226,13 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 		return &RangeInfoRequest{Key: d.key()}
 	case MethodRecoverTxn:
 		return &RecoverTxnRequest{Txn: d.meta(), ImplicitlyCommits: d.bool()}
+	case MethodLoad:
+		return &LoadRequest{
+			Shared: d.bool(),
+			Rows:   list(d, 2, func(d *decoder) KeyValue { return KeyValue{Key: d.key(), Value: d.bytes()} }),
+		}
+	case MethodClear:
+		return &ClearRequest{Start: d.key(), End: d.key(), Max: d.varint()}
 	}
 	d.fail()
 	return nil

@@ -106,6 +106,14 @@ var requests = []func(*rapid.T) Request{
 	func(t *rapid.T) Request { return draw[AdminTransferLeaseRequest](t) },
 	func(t *rapid.T) Request { return draw[RangeInfoRequest](t) },
 	func(t *rapid.T) Request { return draw[RecoverTxnRequest](t) },
+	func(t *rapid.T) Request {
+		r := draw[LoadRequest](t)
+		for i := range r.Rows {
+			r.Rows[i].Timestamp = clock.Timestamp{}
+		}
+		return r
+	},
+	func(t *rapid.T) Request { return draw[ClearRequest](t) },
 }
 
 var responses = []func(*rapid.T) Response{

@@ -107,6 +107,8 @@ const (
 	MethodAdminTransferLease
 	MethodRangeInfo
 	MethodRecoverTxn
+	MethodLoad
+	MethodClear
 )
 
 // GetRequest reads one key, and locks it if Lock says so, also when there is no value.
@@ -367,6 +369,25 @@ type RecoverTxnRequest struct {
 // RecoverTxnResponse has the record afterwards.
 type RecoverTxnResponse struct{ Txn Txn }
 
+// LoadRequest adds a version at Header.Timestamp to each of its keys, outside of any transaction, and is refused if one
+// of them has a value (ConditionFailedError), a later version (WriteTooOldError) or an intent. A version with the same
+// timestamp and value is this very request, delivered before. It fills indexes that nobody reads yet (docs/decisions,
+// bulk writes), and is a batch of its own.
+type LoadRequest struct {
+	// Rows are in key order, each key once; their timestamps are not used. There is at least one.
+	Rows []KeyValue
+	// Shared says that others may write the same keys: reads at or above the timestamp refuse the request too, and
+	// locks are waited for. Without it the sender vouches for being alone.
+	Shared bool
+}
+
+// ClearRequest removes all versions and locks of a span for good, at most Max keys (zero: all); the answer is a
+// DeleteRangeResponse. Nobody may want to read the span, at any timestamp. It is a batch of its own.
+type ClearRequest struct {
+	Start, End keys.Key
+	Max        int64
+}
+
 // EmptyResponse answers requests that have nothing to say.
 type EmptyResponse struct{}
 
@@ -426,6 +447,18 @@ func (r *AdminTransferLeaseRequest) Span() keys.Span  { return point(r.Key) }
 func (r *RangeInfoRequest) Span() keys.Span           { return point(r.Key) }
 func (r *RecoverTxnRequest) Span() keys.Span          { return point(r.Txn.Anchor) }
 
+func (r *ClearRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
+
+// Span reaches from the first to the last row.
+func (r *LoadRequest) Span() keys.Span {
+	if len(r.Rows) == 0 {
+		return keys.Span{}
+	}
+	return keys.Span{Start: r.Rows[0].Key, End: r.Rows[len(r.Rows)-1].Key.Next()}
+}
+
+func (*LoadRequest) Method() Method                { return MethodLoad }
+func (*ClearRequest) Method() Method               { return MethodClear }
 func (*GetRequest) Method() Method                 { return MethodGet }
 func (*ScanRequest) Method() Method                { return MethodScan }
 func (*PutRequest) Method() Method                 { return MethodPut }
@@ -454,7 +487,8 @@ func (*RecoverTxnRequest) Method() Method          { return MethodRecoverTxn }
 func (m Method) IsWrite() bool {
 	switch m {
 	case MethodPut, MethodCPut, MethodDelete, MethodDeleteRange, MethodAdd, MethodEndTxn, MethodHeartbeatTxn,
-		MethodPushTxn, MethodQueryIntent, MethodResolveIntent, MethodResolveRange, MethodGC, MethodRecoverTxn:
+		MethodPushTxn, MethodQueryIntent, MethodResolveIntent, MethodResolveRange, MethodGC, MethodRecoverTxn,
+		MethodLoad, MethodClear:
 		return true
 	}
 	return false

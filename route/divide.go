@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -123,7 +124,9 @@ func (s *Sender) parts(ctx context.Context, b *kv.Batch) ([]*part, error) {
 			if !ok {
 				return nil, &kv.InternalError{Message: "route: a request that cannot be divided spans ranges"}
 			}
-			at(e).add(cut, i)
+			if cut != nil {
+				at(e).add(cut, i)
+			}
 			if start = stop; start.Compare(end) >= 0 {
 				break
 			}
@@ -135,7 +138,7 @@ func (s *Sender) parts(ctx context.Context, b *kv.Batch) ([]*part, error) {
 	return parts, nil
 }
 
-// truncate is a request for [start, stop) instead of its own span.
+// truncate is a request for [start, stop) instead of its own span; nil if nothing of it is there.
 func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 	switch r := r.(type) {
 	case *kv.ScanRequest:
@@ -153,6 +156,20 @@ func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 	case *kv.ResolveRangeRequest:
 		c := *r
 		c.Start, c.End = start, stop
+		return &c, true
+	case *kv.ClearRequest:
+		c := *r
+		c.Start, c.End = start, stop
+		return &c, true
+	case *kv.LoadRequest:
+		row := func(k keys.Key) int {
+			i, _ := slices.BinarySearchFunc(r.Rows, k, func(x kv.KeyValue, k keys.Key) int { return x.Key.Compare(k) })
+			return i
+		}
+		c := *r
+		if c.Rows = r.Rows[row(start):row(stop)]; len(c.Rows) == 0 {
+			return nil, true
+		}
 		return &c, true
 	}
 	return nil, false
@@ -294,7 +311,11 @@ func join(req kv.Request, have, r kv.Response) kv.Response {
 		return &kv.ScanResponse{Rows: append(h.Rows[:len(h.Rows):len(h.Rows)], more.Rows...)}
 	case *kv.DeleteRangeResponse:
 		if more, ok := r.(*kv.DeleteRangeResponse); ok {
-			return &kv.DeleteRangeResponse{Deleted: h.Deleted + more.Deleted}
+			sum := &kv.DeleteRangeResponse{Deleted: h.Deleted + more.Deleted, Resume: h.Resume}
+			if sum.Resume == nil {
+				sum.Resume = more.Resume
+			}
+			return sum
 		}
 	}
 	return have

@@ -340,6 +340,10 @@ func batchSize(b *kv.Batch) int {
 			n += len(r.Key) + len(r.Value) + 16
 		case *kv.CPutRequest:
 			n += len(r.Key) + len(r.Value) + len(r.Expected) + 16
+		case *kv.LoadRequest:
+			for i := range r.Rows {
+				n += len(r.Rows[i].Key) + len(r.Rows[i].Value) + 8
+			}
 		default:
 			n += 64
 		}

@@ -284,6 +284,13 @@ func (q *request) evalOne(r kv.Request, onePhase, note bool) (kv.Response, error
 
 	case *kv.GCRequest:
 		return q.gc(r)
+
+	case *kv.LoadRequest:
+		return q.load(r)
+
+	case *kv.ClearRequest:
+		n, resume, err := w.Clear(r.Start, r.End, r.Max)
+		return &kv.DeleteRangeResponse{Deleted: n, Resume: resume}, err
 	}
 	// Reads. A scan with a limit is announced as far as it came, everything else as a whole; all are latched, so
 	// announcing them here comes before any write that they could miss.
@@ -336,6 +343,29 @@ func (q *request) deleteRange(r *kv.DeleteRangeRequest, onePhase bool) (kv.Respo
 	}
 	q.spend(int64(len(res.Rows)), 0)
 	return &kv.DeleteRangeResponse{Deleted: int64(len(res.Rows)), Resume: res.Resume}, nil
+}
+
+// load adds rows at the batch's timestamp, which may be in the past. A shared load must not change what somebody has
+// read there (P1); otherwise nobody has (docs/decisions, bulk writes).
+func (q *request) load(r *kv.LoadRequest) (kv.Response, error) {
+	if q.b.Timestamp.IsZero() {
+		return nil, &kv.InternalError{Message: "leader: a load without a timestamp"}
+	}
+	if t := q.p.r.GCThreshold(); !t.IsZero() && q.at.LessEq(t) {
+		return nil, &kv.BelowGCError{Threshold: t}
+	}
+	if r.Shared {
+		low := *q.p.low.Load()
+		for i := range r.Rows {
+			at, _ := q.p.o.Cache.Max(r.Rows[i].Key)
+			if at = at.Forward(low); q.at.LessEq(at) {
+				return nil, &kv.WriteTooOldError{Key: r.Rows[i].Key, Actual: at}
+			}
+		}
+	}
+	q.p.o.Clock.Forward(q.at) // P4
+	o := q.writeOptions(0, false)
+	return empty, q.w.Load(r.Rows, &o)
 }
 
 func (q *request) gc(r *kv.GCRequest) (kv.Response, error) {

@@ -22,6 +22,7 @@ type traits struct {
 	locking bool // there are reads with locks
 	record  bool // there are operations on records or intents
 	admin   bool
+	bulk    bool // it is a load or a clearing, which has to be alone
 	push    *kv.PushTxnRequest
 	end     *kv.EndTxnRequest
 }
@@ -52,6 +53,9 @@ func traitsOf(b *kv.Batch) (t traits) {
 			t.record = true
 		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
 			t.writes++
+		case *kv.LoadRequest, *kv.ClearRequest:
+			t.writes++
+			t.bulk = true
 		default:
 			t.admin = true
 		}
@@ -148,6 +152,8 @@ func (q *request) send(ctx context.Context) (*kv.BatchResponse, error) {
 	switch {
 	case q.admin:
 		return nil, &kv.InternalError{Message: "leader: the range's participant does not carry out admin requests"}
+	case q.bulk && (len(q.b.Requests) != 1 || q.txn != nil):
+		return nil, &kv.InternalError{Message: "leader: a load has to be a batch of its own"}
 	case q.push != nil:
 		return q.sendPush(ctx)
 	case q.writes == 0 && !q.locking && !q.record && q.end == nil:

@@ -40,6 +40,13 @@ func (q *request) guardSpans() {
 				continue
 			}
 		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
+		case *kv.LoadRequest:
+			if r.Shared {
+				for i := range r.Rows {
+					spans = append(spans, lock.Span{Span: point(r.Rows[i].Key), Strength: kv.Exclusive})
+				}
+			}
+			continue
 		default:
 			continue
 		}

@@ -213,6 +213,17 @@ func (q *request) declare() {
 			ls = append(ls, latch.Latch{Span: s, Mode: latch.Read, At: q.readAt()})
 		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
 			write(s, q.writeAt())
+		case *kv.ClearRequest:
+			write(s, clock.Timestamp{})
+		case *kv.LoadRequest:
+			if !r.Shared {
+				write(s, q.writeAt())
+				continue
+			}
+			// Others may be at work between the rows.
+			for i := range r.Rows {
+				write(point(r.Rows[i].Key), q.writeAt())
+			}
 		case *kv.EndTxnRequest:
 			write(point(keys.TxnKey(r.Anchor, q.txnID())), clock.Timestamp{})
 			if r.Trigger != nil {

@@ -1,0 +1,198 @@
+package mvcc
+
+import (
+	"bytes"
+	"errors"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+)
+
+// errUnsorted refuses rows that are not in key order.
+var errUnsorted = errors.New("mvcc: rows to load are not in key order")
+
+// Load writes a committed version at o.Timestamp for each row, in one pass over the span that they cover: where
+// nothing is yet, which is the usual case, a thousand rows cost one seek. The rows are in key order. It fails with
+// *LockConflictError on a key with a lock, *kv.ConditionFailedError on one with a value and *kv.WriteTooOldError on
+// one with a later version. A version of the same timestamp and value is the row itself, loaded before. The writer's
+// batch need not be indexed.
+func (w *Writer) Load(rows []kv.KeyValue, o *WriteOptions) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	for i := 1; i < len(rows); i++ {
+		if bytes.Compare(rows[i-1].Key, rows[i].Key) >= 0 {
+			return errUnsorted
+		}
+	}
+	first, stop := rows[0].Key, rows[len(rows)-1].Key.Next()
+	if !o.NoLocks {
+		if err := w.loadLocks(rows, first, stop); err != nil {
+			return err
+		}
+	}
+	it, err := w.dataIter(first, stop)
+	if err != nil {
+		return err
+	}
+	defer w.changed()
+	i := 0
+	for ok := it.First(); ok && i < len(rows); {
+		k, ver := it.Key()
+		if len(ver) == 0 { // an unversioned neighbour in a local keyspace
+			ok = it.Next()
+			continue
+		}
+		for i < len(rows) && bytes.Compare(rows[i].Key, k) < 0 {
+			w.load(&rows[i], version{}, o)
+			i++
+		}
+		if i == len(rows) {
+			break
+		}
+		if !bytes.Equal(rows[i].Key, k) {
+			ok = it.SeekGE(rows[i].Key)
+			continue
+		}
+		ts, err := engine.DecodeTimestamp(ver)
+		if err != nil {
+			return err
+		}
+		raw, err := it.Value()
+		if err != nil {
+			return err
+		}
+		v, err := decodeValue(raw)
+		if err != nil {
+			return err
+		}
+		switch {
+		case ts == o.Timestamp && !v.tombstone && bytes.Equal(v.bytes, rows[i].Value):
+		case o.Timestamp.Less(ts):
+			return &kv.WriteTooOldError{Key: clone(k), Actual: ts}
+		case !v.tombstone:
+			return &kv.ConditionFailedError{Key: clone(k), Actual: clone(v.bytes)}
+		case ts == o.Timestamp:
+			return &kv.WriteTooOldError{Key: clone(k), Actual: ts}
+		default:
+			w.load(&rows[i], version{exists: true, tombstone: true, size: len(raw)}, o)
+		}
+		i++
+		ok = it.NextKey()
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	for ; i < len(rows); i++ {
+		w.load(&rows[i], version{}, o)
+	}
+	return nil
+}
+
+// loadLocks looks for locks on the keys of rows.
+func (w *Writer) loadLocks(rows []kv.KeyValue, first, stop keys.Key) error {
+	s := keys.LockSpan(first, stop)
+	it, err := w.lockIter(s.Start, s.End)
+	if err != nil {
+		return err
+	}
+	var conflicts []Intent
+	i := 0
+	for ok := it.First(); ok && len(conflicts) < maxConflicts; ok = it.Next() {
+		lk, _ := it.Key()
+		k, err := keys.DecodeLockKey(lk)
+		if err != nil {
+			return err
+		}
+		for i < len(rows) && bytes.Compare(rows[i].Key, k) < 0 {
+			i++
+		}
+		if i == len(rows) {
+			break
+		}
+		if !bytes.Equal(rows[i].Key, k) {
+			continue
+		}
+		l, err := w.lockAt(it)
+		if err != nil {
+			return err
+		}
+		conflicts = append(conflicts, *l)
+	}
+	if len(conflicts) > 0 {
+		return &LockConflictError{Intents: conflicts}
+	}
+	return it.Error()
+}
+
+func (w *Writer) load(row *kv.KeyValue, before version, o *WriteOptions) {
+	local := o.LocalTimestamp
+	if !local.Less(o.Timestamp) {
+		local = clock.Timestamp{}
+	}
+	w.out = header(w.out[:0], local, false)
+	after := version{exists: true, size: len(w.out) + len(row.Value)}
+	w.Stats.newest(row.Key, before, after)
+	w.Stats.addVersion(after, 1)
+	w.b.PutVersion(row.Key, o.Timestamp, w.out, row.Value)
+}
+
+// Clear removes every version and every lock of a span, of at most max keys (zero: all), and tells what is left of
+// the span. It leaves one marker for each part of the span, not a tombstone for each key, and no history.
+func (w *Writer) Clear(start, end keys.Key, max int64) (removed int64, resume *keys.Span, err error) {
+	it, err := w.dataIter(start, end)
+	if err != nil {
+		return 0, nil, err
+	}
+	stop := end
+	w.key = w.key[:0]
+	for ok := it.First(); ok; ok = it.Next() {
+		k, ver := it.Key()
+		if len(ver) == 0 {
+			continue
+		}
+		fresh := removed == 0 || !bytes.Equal(k, w.key)
+		if fresh && max > 0 && removed >= max {
+			stop = clone(k)
+			resume = &keys.Span{Start: stop, End: end}
+			break
+		}
+		raw, err := it.Value()
+		if err != nil {
+			return 0, nil, err
+		}
+		v := version{exists: true, tombstone: isTombstone(raw), size: len(raw)}
+		if fresh {
+			w.key = append(w.key[:0], k...)
+			w.Stats.newest(k, v, version{})
+			removed++
+		}
+		w.Stats.addVersion(v, -1)
+	}
+	if err := it.Error(); err != nil {
+		return 0, nil, err
+	}
+	ls := keys.LockSpan(start, stop)
+	lit, err := w.lockIter(ls.Start, ls.End)
+	if err != nil {
+		return 0, nil, err
+	}
+	locks := int64(0)
+	for ok := lit.First(); ok; ok = lit.Next() {
+		locks++
+	}
+	if err := lit.Error(); err != nil {
+		return 0, nil, err
+	}
+	defer w.changed()
+	if removed > 0 {
+		w.b.ClearSpan(keys.Span{Start: start, End: stop})
+	}
+	if locks > 0 {
+		w.b.ClearSpan(ls)
+		w.Stats.IntentCount -= locks
+	}
+	return removed, resume, nil
+}
