@@ -29,6 +29,10 @@
 // # Checkers
 //
 //	Registers   single keys: read, write, compare-and-set; linearizable (I4), by porcupine's search
+//	Set         additions of distinct elements: what was OK is there, what Failed is not, nothing else is
+//	Counter     increments: none lost, none applied twice
+//	Totals      snapshots of a bank: each shows the same sum, and no account below zero
+//	Monotonic   a value that only grows does not shrink, neither for one client nor from an answer to a later call
 //
-// Sums (bank) are checked by who runs them, in one transaction; cycles over several keys are to come.
+// Cycles over several keys are to come.
 package history

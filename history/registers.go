@@ -20,6 +20,8 @@ const (
 	Write
 	// CAS writes Value if the register holds Expected.
 	CAS
+	// Add adds Value to a counter, or as an element to a set.
+	Add
 )
 
 // Outcome of an operation as its client knows it.
@@ -71,6 +73,8 @@ func (o *Op) String() string {
 		if o.Outcome == OK {
 			fmt.Fprintf(&b, ": %v", o.Swapped)
 		}
+	case Add:
+		fmt.Fprintf(&b, "add %d", o.Value)
 	}
 	switch o.Outcome {
 	case Unknown:

@@ -21,7 +21,7 @@ function el(tag, attrs = {}, ...children) {
 function number(v) {
   if (v >= 1e6) return (v / 1e6).toFixed(1) + "M";
   if (v >= 1e4) return (v / 1e3).toFixed(1) + "k";
-  return v >= 10 || v === 0 ? Math.round(v).toString() : v.toFixed(1);
+  return v >= 10 || Number.isInteger(v) ? Math.round(v).toString() : v.toFixed(1);
 }
 function bytes(v) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
