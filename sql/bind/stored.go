@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"context"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
@@ -53,4 +55,12 @@ func (b *builder) stored(t *catalog.Table, text string, sc *scope) scalar.Expr {
 		sc = &scope{level: &level{}}
 	}
 	return b.expr(&exprContext{scope: sc, clause: "a stored expression"}, st.expr)
+}
+
+// DefaultExpr binds a column's default, coerced to the column's type; a column without one defaults to NULL. Names in
+// it mean what they meant when it was stored.
+func (b *Binder) DefaultExpr(ctx context.Context, t *catalog.Table, ordinal int) (e scalar.Expr, err error) {
+	defer guard(&err)
+	bd := b.newBuilder(ctx, &parse.Statement{})
+	return bd.defaultOf(t, &t.Columns[ordinal]), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 func describe(s *Statement) string {
@@ -85,6 +86,34 @@ func TestParse(t *testing.T) {
 				}
 			}
 			out.WriteByte('\n')
+		}
+		return out.String()
+	})
+}
+
+// TestParameterize: texts that differ in constants become one; what depends on being constant stays.
+func TestParameterize(t *testing.T) {
+	var p Parser
+	datadriven.RunTest(t, "testdata/parameterize", func(t *testing.T, d *datadriven.TestData) string {
+		var out strings.Builder
+		for _, l := range strings.Split(d.Input, "\n") {
+			text, lits, ok := p.Parameterize(l)
+			if !ok {
+				out.WriteString("no\n")
+				continue
+			}
+			out.WriteString(text)
+			for _, v := range lits {
+				if v.T.Kind == types.KindUnknown {
+					fmt.Fprintf(&out, " %q", v.Text)
+				} else {
+					fmt.Fprintf(&out, " %d", v.Int)
+				}
+			}
+			out.WriteByte('\n')
+			if _, err := Parse(text); err != nil {
+				fmt.Fprintf(&out, "does not parse: %v\n", err)
+			}
 		}
 		return out.String()
 	})

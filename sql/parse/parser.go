@@ -168,7 +168,18 @@ func (s *Statement) CountRefs(name string) int {
 type Parser struct {
 	grammar parser.Parser
 	toks    []Token
+	// lits and text are Parameterize's.
+	lits []Literal
+	text []byte
+	// recent has the statements of the last texts that were one query each: unnamed statements of the extended
+	// protocol come again and again. What binding does to them does not change them.
+	recent map[string][]Statement
 }
+
+const (
+	maxRecent      = 16
+	maxRecentBytes = 2048
+)
 
 // Parse splits a query string into statements and parses each. An empty string has none. As in PostgreSQL, one
 // syntax error refuses the whole string.
@@ -196,6 +207,9 @@ func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
 			stmts, err = nil, internal(r)
 		}
 	}()
+	if stmts := p.recent[sql]; stmts != nil {
+		return stmts, nil
+	}
 	if len(sql) > MaxStatementBytes {
 		return nil, sqlstate.New(sqlstate.ProgramLimitExceeded, "query string is too long")
 	}
@@ -203,7 +217,7 @@ func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
 		return nil, sqlstate.New(sqlstate.CharacterNotInRepertoire, "invalid byte sequence for encoding \"UTF8\": 0x00")
 	}
 	p.toks, err = lex(sql, 0, p.toks[:0])
-	if cap(p.toks) > 1<<16 {
+	if cap(p.toks) > 1<<12 {
 		defer func() { p.toks = nil }()
 	}
 	if err != nil {
@@ -248,7 +262,24 @@ func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
 		}
 		i = j
 	}
+	p.remember(sql, stmts)
 	return stmts, nil
+}
+
+// remember keeps the statement of a text that may come again.
+func (p *Parser) remember(sql string, stmts []Statement) {
+	if len(stmts) != 1 || len(sql) > maxRecentBytes {
+		return
+	}
+	switch stmts[0].Node.(type) {
+	case *tree.Select, *tree.Insert, *tree.Update, *tree.Delete:
+	default:
+		return
+	}
+	if p.recent == nil || len(p.recent) >= maxRecent {
+		p.recent = make(map[string][]Statement, 16)
+	}
+	p.recent[sql] = stmts
 }
 
 // sub parses toks as a statement nested in another (EXPLAIN, PREPARE, ...).

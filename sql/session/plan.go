@@ -171,11 +171,7 @@ func (s *Session) compile(ctx context.Context, p *plan, q *bind.Query) error {
 	program, err := exec.Build(ctx, physical, exec.Options{
 		View: view,
 		Defaults: func(ctx context.Context, t *catalog.Table, ordinal int) (scalar.Expr, error) {
-			c := &t.Columns[ordinal]
-			if c.Default == "" {
-				return &scalar.Const{Value: types.Null, T: c.Type}, nil
-			}
-			return s.binder(nil).Expr(ctx, c.Default, c.Type)
+			return s.binder(nil).DefaultExpr(ctx, t, ordinal)
 		},
 	})
 	if err != nil {

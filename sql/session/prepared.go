@@ -71,7 +71,7 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 	if len(oids) > 65535 {
 		return sqlstate.New(sqlstate.TooManyArguments, "too many parameters")
 	}
-	stmts, err := parse.Parse(text)
+	stmts, err := s.parser.Parse(text)
 	if err != nil {
 		if s.state == stateFailed {
 			return errInFailed()

@@ -41,6 +41,7 @@ type Session struct {
 	opened     time.Time
 	params     parameters
 	location   *time.Location
+	parser     parse.Parser
 	env        environment
 	announced  bool // Reported was called: changes are told from then on
 	terminated atomic.Bool
@@ -285,7 +286,10 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 	} else if p != nil {
 		return s.step(ctx, func(ctx context.Context, final bool) error { return s.runPlan(ctx, p, nil, nil, true, final) }, true)
 	}
-	stmts, err := parse.Parse(text)
+	if ran, err := s.runLiterals(ctx, text); ran {
+		return err
+	}
+	stmts, err := s.parser.Parse(text)
 	if err != nil {
 		if s.state == stateFailed {
 			return errInFailed()
