@@ -2,6 +2,7 @@ package rangeserver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -223,7 +224,6 @@ func (c *cluster) checkLeases() {
 	c.t.Helper()
 	type span struct {
 		node kv.NodeID
-		seen bool
 		min  service
 		max  service
 	}
@@ -260,4 +260,92 @@ func (c *cluster) checkLeases() {
 			}
 		}
 	}
+}
+
+// TestLagging: a follower that was away catches up by the log if the leader still has what it missed, else by a raft
+// snapshot.
+func TestLagging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		away := c.nodes[2]
+		if c.leaseholder(2) == away {
+			t.Fatal("the leaseholder should stay")
+		}
+		for round, writes := range []int{30, 1500} {
+			away.crash(0)
+			time.Sleep(3 * time.Second) // the log is kept for followers that are live
+			for i := range writes {
+				check(t, c.put(fmt.Sprint("k", i), fmt.Sprint(round)))
+			}
+			time.Sleep(time.Second) // the log is truncated on a tick
+			away.start(false)
+			time.Sleep(3 * time.Second)
+			a, b := away.store.Replica(2), c.leaseholder(2).store.Replica(2)
+			if a.AppliedIndex() != b.AppliedIndex() || a.Stats() != b.Stats() {
+				t.Fatalf("round %d: %+v at %d, leaseholder has %+v at %d", round, a.Stats(), a.AppliedIndex(), b.Stats(), b.AppliedIndex())
+			}
+			if n := away.store.Metrics.SnapshotsApplied.Load(); n != int64(round) {
+				t.Errorf("round %d: %d raft snapshots", round, n)
+			}
+		}
+		// What the raft snapshot brought is durable and enough: the other follower may go.
+		c.nodes[1].crash(0)
+		check(t, c.put("z", "z"))
+		if v, err := c.get("k1499"); err != nil || v != "1" {
+			t.Fatalf("%q, %v", v, err)
+		}
+	})
+}
+
+// TestExchange: voters are exchanged under writes, to a set that shares only the leaseholder, and to one that does not
+// even share that; what was removed is gone from the stores.
+func TestExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5)
+		for i, n := range c.nodes {
+			n.start(i == 0)
+		}
+		defer c.stop()
+		ctx := context.Background()
+		check(t, c.put("a", "1"))
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, targets(1, 2, 3)))
+		stop, stopped := make(chan struct{}), make(chan int)
+		go func() {
+			n := 0
+			for {
+				select {
+				case <-stop:
+					stopped <- n
+					return
+				default:
+				}
+				if err := c.put("a", fmt.Sprint(n)); err != nil {
+					t.Error(err)
+				}
+				n++
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, targets(1, 4, 5)))
+		check(t, c.nodes[0].store.TransferLease(ctx, 2, 4))
+		time.Sleep(time.Second)
+		check(t, c.leaseholder(2).store.ChangeReplicas(ctx, 2, targets(4, 5, 2)))
+		time.Sleep(5 * time.Second)
+		close(stop)
+		if n := <-stopped; n < 500 {
+			t.Errorf("only %d writes", n)
+		}
+		for _, n := range c.nodes {
+			want := n.id == 2 || n.id >= 4
+			if r := n.store.Replica(2); (r != nil) != want {
+				t.Errorf("n%d: has a replica: %v", n.id, r != nil)
+			}
+		}
+		var down *kv.UnavailableError
+		if err := c.leaseholder(2).store.ChangeReplicas(ctx, 2, targets(2, 5)); !errors.As(err, &down) {
+			t.Errorf("the leaseholder was removed: %v", err)
+		}
+		c.checkLeases()
+	})
 }
