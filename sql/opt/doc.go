@@ -1,3 +1,72 @@
-// Package opt chooses how a statement runs. It takes the typed logical tree that package bind makes (logical.go),
-// rewrites and explores it in a memo, and returns the cheapest physical plan (physical.go) that package exec runs.
+// Package opt chooses how a statement runs: it takes the typed logical tree that package bind makes and returns the
+// cheapest physical plan that it finds, which package exec runs.
+//
+//	logical.go --build.go--> memo.go --explore.go--> search.go --> physical.go
+//	 (bound)     constructors        alternatives     costs          (run)
+//
+// # The memo
+//
+// A query is held as groups of logically equal expressions. An expression is an operator of logical.go whose inputs
+// are groups; a group's properties (props.go) are derived from its first expression, the normal form: columns, those
+// that are not NULL, those of enclosing queries that it reads, an estimate of its rows, and, when somebody asks, its
+// dependencies: columns that are constant, columns that are equal, keys.
+//
+// # Normal form
+//
+// Trees are put into the memo from the bottom up by constructors (newSelect, newProject, newJoin, ...), each of which
+// applies the rules about its operator and its inputs before it makes a group. There is a file for each idea:
+//
+//	fold_constants.go    what is constant is computed; NOT goes inside; (a AND b) OR (a AND c) is a AND (b OR c)
+//	push_filters.go      conditions go as deep as they may; a condition that rejects NULLs makes outer joins inner
+//	construct.go         projections merge; DISTINCT over distinct rows goes
+//	infer_constants.go   a.x = b.y and a.x = 1 give b.y = 1
+//	join_keys.go         joins on expressions become joins on columns
+//	decorrelate.go       queries in scalars become joins, and joins that run once for each row ordinary ones
+//	any_array.go         column = ANY (array) becomes a lookup of the array's elements
+//	prune.go             columns that nobody reads are not computed
+//
+// There is no separate operator for a query that reads columns of an enclosing one: any group with outer columns is
+// such, and a join whose right side reads columns of the left is an apply.
+//
+// # Exploration
+//
+// Alternatives are added to the groups of the normal form:
+//
+//	reorder_joins.go       all orders of up to seven relations, outer and semi joins among them, as far as the
+//	                       operators allow; a greedy order of more
+//	explore.go             semi joins as inner joins with distinct values; a right side that groups as an apply; min
+//	                       and max as the first row of an order
+//	split_disjunction.go   a = 1 OR b = 2 by two indexes
+//
+// # Search
+//
+// best (search.go) finds the cheapest plan for a group and required properties: an order, and how many rows will be
+// taken. Operators have their implementations there, scans in scan.go and joins in join.go; a sort is what enforces an
+// order that no implementation has. Answers are kept, so a group is searched once for each set of properties.
+//
+// constrain.go turns conditions into spans of an index. Spans hold expressions, not values: a plan is made once and
+// run with many parameters. A row whose unique key is pinned is looked up without considering anything else, which
+// makes the plan of a statement by primary key a matter of microseconds.
+//
+// Orders are those of PostgreSQL, and of keys: NULL comes after all values, or first in a descending column. Whether
+// one order satisfies another is decided with the group's dependencies (matchOrder): constants don't count, columns
+// that are equal stand for one another, and beyond a key nothing matters.
+//
+// # Costs
+//
+// The unit is a row read in sequence (cost.go). A plan has a cost until its first row and one until its last; a
+// consumer that takes a part of the rows pays in proportion, which is what makes LIMIT prefer orders that come without
+// sorting. Estimates (stats.go) come from collected row and distinct counts, and from round guesses without them.
+//
+// # Promises
+//
+//	O1  A plan gives the rows that the query as written gives, whatever the statistics say. opttest holds random
+//	    queries to it, with plans chosen at random.
+//	O2  What is volatile is evaluated where, and as often as, it was written. Conditions otherwise move freely, so
+//	    whether one that fails is ever evaluated is not promised, as in PostgreSQL.
+//	O3  Optimize is pure: it reads no clock and draws nothing, so equal queries, catalogues and statistics give equal
+//	    plans; and it leaves its query as it was.
+//
+// The order of a subquery's ORDER BY is kept for as long as nothing destroys it (build.go), though SQL does not
+// promise that: clients count on array_agg over an ordered subquery.
 package opt

@@ -750,15 +750,14 @@ func (o *optimizer) joinDeps(g *group, r *Join, d *dependencies) {
 	switch r.Kind {
 	case InnerJoin:
 		*d = all
-		d.keys = nil
-		if !correlated {
-			if single(rt, l, ld) {
-				d.keys = append(d.keys, rd.keys...)
-			}
-			d.lax = nil
+		d.keys, d.lax = nil, nil
+		if !correlated && single(rt, l, ld) {
+			d.keys = append(d.keys, rd.keys...)
+			d.lax = append(d.lax, rd.lax...)
 		}
 		if single(l, rt, rd) {
 			d.keys = append(d.keys, ld.keys...)
+			d.lax = append(d.lax, ld.lax...)
 		}
 	case LeftJoin:
 		d.consts, d.equal = ld.consts, append(d.equal, ld.equal...)
