@@ -13,9 +13,9 @@ import (
 const (
 	// HeartbeatInterval is how often a coordinator shows that it lives, from a transaction's second on.
 	HeartbeatInterval = time.Second
-	// Expiry is how long a transaction is taken for alive after its last sign of life: five heartbeats, of which
-	// four may be lost.
-	Expiry = 5 * time.Second
+	// Expiry is how long a transaction is taken for alive after its last sign of life: three heartbeats, of which two
+	// may be late. It bounds how long the locks of a dead gateway are in the way.
+	Expiry = 3 * time.Second
 	// AbortedRetention is how long the record of a transaction that somebody else aborted is kept (CR1). A
 	// coordinator that has not heard for so long has expired hundreds of times.
 	AbortedRetention = time.Hour

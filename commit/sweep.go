@@ -11,7 +11,7 @@ import (
 )
 
 // SweepAge is how long a record has to be out of use before Sweep cares: by then no coordinator is still at work on
-// it. Twelve times Expiry.
+// it. Twenty times Expiry.
 const SweepAge = time.Minute
 
 // Sweep removes what dead coordinators left in the records of the range [start, end): it has transactions that

@@ -20,7 +20,19 @@ func Heartbeat(stored *Record, t *kv.Txn, now clock.Timestamp) (*Record, error) 
 	}
 	r := *stored
 	r.Heartbeat = r.Heartbeat.Forward(now)
-	return &r, nil
+	return r.attempt(&t.TxnMeta), nil
+}
+
+// attempt is the pending record as of a later attempt, if the transaction is seen to have come to one: in the name of
+// an old attempt, nobody could move the new one's intents. A staging record stays as it is until it is recovered.
+func (r *Record) attempt(seen *kv.TxnMeta) *Record {
+	if r.Status != kv.Pending || seen.Attempt <= r.Attempt {
+		return r
+	}
+	c := *r
+	c.Attempt, c.IgnoredSeqs = seen.Attempt, nil
+	c.WriteTimestamp = c.WriteTimestamp.Forward(seen.WriteTimestamp)
+	return &c
 }
 
 // End decides a transaction, or stages it if writes are in flight (CR4). The transaction's write timestamp must be
@@ -91,6 +103,7 @@ func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record,
 	if r == nil {
 		r = &Record{TxnMeta: req.Pushee, Status: kv.Pending}
 	}
+	r = r.attempt(&req.Pushee)
 	switch {
 	case Final(r.Status):
 		return r, PushNothing

@@ -7,14 +7,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/commit"
 	"meridian/kv"
 )
 
 // A transaction that holds locks shows that its coordinator is alive: once it is about a second old, it writes its
-// record, and again every second, long before the record's expiry of five seconds. Short transactions never get
+// record, and again every second, long before the record's expiry of three seconds. Short transactions never get
 // there.
 const (
 	beatTick = 500 * time.Millisecond
+	// beatLate is the age from which a transaction that gets its first lock writes its record before: others measure
+	// its life from its beginning as long as there is no record, and would take it for dead.
+	beatLate = commit.Expiry / 2
 	// beatAfter is the number of ticks between two signs of life: between 0.5 and 1 s pass.
 	beatAfter = 2
 )
@@ -62,9 +66,19 @@ func (t *Txn) heartbeat() {
 	if !t.beat.want {
 		return
 	}
-	if snap := t.c.Snapshot(); t.beat.txn.Load() != snap && snap.Anchor != nil {
-		t.beat.txn.Store(snap)
-		t.db.beats.add(&t.beat)
+	snap := t.c.Snapshot()
+	known := t.beat.txn.Load()
+	if known == snap || snap.Anchor == nil {
+		return
+	}
+	t.beat.txn.Store(snap)
+	t.db.beats.add(&t.beat)
+	if known == nil && !t.beat.made.Load() && t.db.o.Clock.Now().Wall-snap.MinTimestamp.Wall > int64(beatLate) &&
+		t.beat.busy.CompareAndSwap(false, true) {
+		t.db.o.Probes.Reached("txn: first lock of an old transaction")
+		ctx, cancel := context.WithTimeout(t.db.o.Host.Group.Context(), commit.HeartbeatInterval)
+		t.db.beats.beat(ctx, &t.beat)
+		cancel()
 	}
 }
 

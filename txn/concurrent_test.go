@@ -250,6 +250,32 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
+// TestFirstLockOfAnOldTransaction: a transaction that comes to its first lock late has its record before, because
+// others would measure its life from its beginning and take it for dead.
+func TestFirstLockOfAnOldTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, txn.Options{})
+		ctx := context.Background()
+		for _, age := range []time.Duration{0, 10 * time.Second} {
+			tx := w.db.Begin(txn.TxnOptions{})
+			if _, err := tx.Get(ctx, keys.Key("x"), kv.NoLock, kv.Block); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(age)
+			if _, err := tx.Get(ctx, keys.Key("k"), kv.Exclusive, kv.Block); err != nil {
+				t.Fatal(err)
+			}
+			w.fake.mu.Lock()
+			if rec := w.fake.records[tx.ID()]; (rec != nil) != (age > 0) {
+				t.Errorf("at the first lock after %s: record %+v", age, rec)
+			}
+			w.fake.mu.Unlock()
+			tx.Rollback(ctx)
+		}
+		w.h.Group.Stop()
+	})
+}
+
 // TestErrors: what may not be done, and what is said then.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

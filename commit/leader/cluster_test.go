@@ -505,6 +505,15 @@ func (x *testTxn) rollback(ctx context.Context) error {
 	return nil
 }
 
+// restart begins the next attempt: it keeps its identity and what it has locked, and forgets what it has read.
+func (x *testTxn) restart() {
+	now := x.c.clock.Now()
+	x.txn.Attempt++
+	x.txn.ReadTimestamp, x.txn.WriteTimestamp = now, now
+	x.txn.UncertaintyLimit = now.Add(x.c.clock.MaxOffset())
+	x.reads, x.writes, x.value = nil, nil, map[string][]byte{}
+}
+
 // checkIdle says whether nothing is left behind.
 func (c *cluster) checkIdle() {
 	c.t.Helper()

@@ -24,7 +24,7 @@ import (
 //
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
-//	t1 stage (only the record) | t1 die
+//	t1 stage (only the record) | t1 die | t1 restart (the next attempt, of the same identity)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
 // Commands: run, wait <duration>, count (what the range keeps), lease (a new lease), refuse on|off.
@@ -322,6 +322,9 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 			return "", err
 		}
 		return resp.Responses[0].(*kv.HeartbeatTxnResponse).Txn.Status.String(), nil
+	case "restart":
+		x.restart()
+		return "ok", nil
 	case "rollback":
 		return "rolled back", x.rollback(ctx)
 	}

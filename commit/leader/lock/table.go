@@ -502,6 +502,16 @@ func (t *Table) Discover(k keys.Key, txn *kv.TxnMeta, at clock.Timestamp, since 
 			if !h.intent {
 				t.intents.Add(1)
 			}
+			if h.txn.Attempt < txn.Attempt {
+				// A later attempt wrote it again: what is pushed and resolved in the name of the old one no longer
+				// touches it.
+				anchor := h.txn.Anchor
+				if h.txn = *txn; anchor.Equal(txn.Anchor) {
+					h.txn.Anchor = anchor
+				} else {
+					h.txn.Anchor = e.ownAnchor(txn.Anchor)
+				}
+			}
 			h.txn.WriteTimestamp = h.txn.WriteTimestamp.Forward(txn.WriteTimestamp)
 			h.intent, h.at = true, at
 			return true
