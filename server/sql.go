@@ -170,10 +170,6 @@ func (n *Node) setPassword(ctx context.Context, user, password string) error {
 func (s *sqlLayer) close() {
 	if p := s.parts.Load(); p != nil {
 		p.wire.Close()
-		// Others' schema changes need not wait for this node.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		p.leases.Resign(ctx)
-		cancel()
 	}
 	if s.listener != nil {
 		s.listener.Close()
@@ -186,6 +182,10 @@ func (s *sqlLayer) drain(ctx context.Context) {
 	}
 	if p := s.parts.Load(); p != nil {
 		p.wire.Drain(ctx)
+		// Others' schema changes need not wait for this node; if it can't be said, the tenure runs out.
+		limit, cancel := context.WithTimeout(ctx, time.Second)
+		p.leases.Resign(limit)
+		cancel()
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/chzyer/readline"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -124,16 +126,11 @@ func runDemo(ctx context.Context, f *demoFlags) error {
 	if len(f.statements) > 0 {
 		return runShell(ctx, d.urls[0], f.statements, os.Stdin, os.Stdout)
 	}
-	if f.duration > 0 || !terminal(os.Stdin) {
+	if f.duration > 0 || !readline.IsTerminal(int(os.Stdin.Fd())) {
 		<-ctx.Done()
 		return nil
 	}
 	return runShell(ctx, d.urls[0], nil, os.Stdin, os.Stdout)
-}
-
-func terminal(f *os.File) bool {
-	s, err := f.Stat()
-	return err == nil && s.Mode()&os.ModeCharDevice != 0
 }
 
 // start boots the nodes, begins the cluster on the first and loads the sample.
@@ -224,9 +221,11 @@ func (d *demo) stop() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		var all sync.WaitGroup
 		for _, n := range d.nodes {
-			n.Stop()
+			all.Go(n.Stop)
 		}
+		all.Wait()
 	}()
 	select {
 	case <-done:
