@@ -585,6 +585,10 @@ func plainConst(e scalar.Expr) scalar.Expr {
 		switch k.T.Kind {
 		case types.KindInt2, types.KindInt8:
 			return &scalar.Const{Value: k.Value, T: types.Int4}
+		case types.KindDecimal:
+			if n, err := k.Value.Decimal().Int64(); err == nil {
+				return &scalar.Const{Value: types.NewInt(n), T: types.Int4}
+			}
 		case types.KindText, types.KindVarChar:
 			return &scalar.Const{Value: k.Value, T: types.Unknown}
 		}

@@ -271,6 +271,7 @@ func (jg *joinGraph) join(a, b uint64) bool {
 		g.explored, g.pruned = true, true
 		g.needed = jg.needs(all, g)
 		jg.groups[all] = g
+		jg.applies(g, n)
 		return true
 	}
 	for _, e := range g.exprs {
@@ -279,7 +280,28 @@ func (jg *joinGraph) join(a, b uint64) bool {
 		}
 	}
 	g.add(n)
+	jg.applies(g, n)
 	return true
+}
+
+// applies considers to run a relation of the tree that groups once for each row of the other side.
+func (jg *joinGraph) applies(g *group, j *Join) {
+	o := jg.o
+	if r := child(j.Right); jg.leaf(r) {
+		o.joinToApply(g, j)
+	}
+	if l := child(j.Left); j.Kind == InnerJoin && jg.leaf(l) {
+		o.joinToApply(g, &Join{Kind: InnerJoin, Left: j.Right, Right: j.Left, On: j.On})
+	}
+}
+
+func (jg *joinGraph) leaf(g *group) bool {
+	for _, l := range jg.leaves {
+		if l == g {
+			return true
+		}
+	}
+	return false
 }
 
 // needs are the columns of a set that the rest of the tree or anything above reads.

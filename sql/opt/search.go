@@ -312,7 +312,8 @@ func (s *search) project(r *Project) {
 		n.Cols = append(n.Cols, c)
 		n.Exprs = append(n.Exprs, o.columnExpr(c))
 	}
-	cpu := g.rows * (costPass + costExpr*float64(len(r.Items)))
+	cpu := g.rows * costPass
+	computed := false
 	for i := range r.Items {
 		it := &r.Items[i]
 		if !o.wanted(g, it.Col) && !isVolatile(it.Expr) {
@@ -320,7 +321,12 @@ func (s *search) project(r *Project) {
 		}
 		n.Cols = append(n.Cols, it.Col)
 		n.Exprs = append(n.Exprs, o.planExpr(it.Expr))
-		cpu += o.subqueryCost1(it.Expr, g.rows)
+		cpu += g.rows*costExpr + o.subqueryCost1(it.Expr, g.rows)
+		computed = true
+	}
+	if !computed && !o.env.Naive {
+		s.offer(p) // rows may have more columns than anybody wants
+		return
 	}
 	order := p.order
 	for i, c := range order {
