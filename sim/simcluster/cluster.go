@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +48,10 @@ type Cluster struct {
 	o        Options
 	Network  *sim.Network
 	Machines []*sim.Machine
-	nodes    []*server.Node
+
+	mu    sync.Mutex // guards nodes and dying; nothing is taken after it
+	nodes []*server.Node
+	dying []chan struct{} // closed when the crashed node's last goroutine has ended
 }
 
 // Start makes the machines, boots all nodes, begins a cluster and returns when every node is ready.
@@ -55,7 +59,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	c := New(t, o)
 	c.Boot(0)
-	if _, err := c.nodes[0].Init(context.Background()); err != nil {
+	if _, err := c.Node(0).Init(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for i := 1; i < len(c.Machines); i++ {
@@ -95,6 +99,7 @@ func New(t testing.TB, o Options) *Cluster {
 		}
 	}
 	c.nodes = make([]*server.Node, len(c.Machines))
+	c.dying = make([]chan struct{}, len(c.Machines))
 	t.Cleanup(c.Stop)
 	return c
 }
@@ -102,10 +107,18 @@ func New(t testing.TB, o Options) *Cluster {
 // Boot starts node i on its machine, which must not run one.
 func (c *Cluster) Boot(i int) {
 	c.t.Helper()
+	if err := c.TryBoot(i); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TryBoot is Boot for a node that may have reasons not to start.
+func (c *Cluster) TryBoot(i int) error {
+	c.buried(i)
 	m := c.Machines[i]
 	locality, err := cluster.ParseLocality("region=" + m.Region + ",zone=" + m.Zone)
 	if err != nil {
-		c.t.Fatal(err)
+		return err
 	}
 	o := server.Options{
 		Host: m.Boot(context.Background()), Dir: "store", ListenAddr: m.Name + ":1", SQLAddr: m.Name + ":5432", Locality: locality,
@@ -121,13 +134,27 @@ func (c *Cluster) Boot(i int) {
 	}
 	n, err := server.Start(context.Background(), o)
 	if err != nil {
-		c.t.Fatalf("node %d: %v", i, err)
+		return fmt.Errorf("node %d: %w", i, err)
 	}
-	c.nodes[i] = n
+	c.set(i, n)
+	return nil
 }
 
 // Node is node i, nil while its machine is down.
-func (c *Cluster) Node(i int) *server.Node { return c.nodes[i] }
+func (c *Cluster) Node(i int) *server.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[i]
+}
+
+// set replaces node i and returns what was there.
+func (c *Cluster) set(i int, n *server.Node) *server.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.nodes[i]
+	c.nodes[i] = n
+	return old
+}
 
 // Len is the number of machines.
 func (c *Cluster) Len() int { return len(c.Machines) }
@@ -137,26 +164,43 @@ func (c *Cluster) WaitReady(i int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if err := c.nodes[i].WaitReady(ctx); err != nil {
+	if err := c.Node(i).WaitReady(ctx); err != nil {
 		c.t.Fatalf("node %d is not ready: %v", i, err)
 	}
 }
 
 // Crash ends node i as a kill would: unsynced data is lost, except for each block with the given probability.
 func (c *Cluster) Crash(i, unsyncedPercent int, silent bool) {
-	n := c.nodes[i]
+	n := c.set(i, nil)
 	if n == nil {
 		return
 	}
-	c.nodes[i] = nil
 	c.Machines[i].Crash(unsyncedPercent, silent)
-	n.Stop()
+	// What the dead node still does has no effect; it may take its time.
+	gone := make(chan struct{})
+	c.mu.Lock()
+	c.dying[i] = gone
+	c.mu.Unlock()
+	go func() {
+		defer close(gone)
+		n.Stop()
+	}()
+}
+
+// buried returns when nothing is left of a crashed node i.
+func (c *Cluster) buried(i int) {
+	c.mu.Lock()
+	gone := c.dying[i]
+	c.dying[i] = nil
+	c.mu.Unlock()
+	if gone != nil {
+		<-gone
+	}
 }
 
 // StopNode ends node i in an orderly way.
 func (c *Cluster) StopNode(i int) {
-	if n := c.nodes[i]; n != nil {
-		c.nodes[i] = nil
+	if n := c.set(i, nil); n != nil {
 		n.Stop()
 	}
 }
@@ -165,6 +209,7 @@ func (c *Cluster) StopNode(i int) {
 func (c *Cluster) Stop() {
 	for i := range c.nodes {
 		c.StopNode(i)
+		c.buried(i)
 	}
 }
 
@@ -188,7 +233,7 @@ func (c *Cluster) Dial(ctx context.Context, i int) (net.Conn, error) {
 // Ranges lists the ranges as node i finds them.
 func (c *Cluster) Ranges(ctx context.Context, i int) (out []kv.RangeDescriptor, err error) {
 	for k := keys.Min; k.Less(keys.Max); {
-		info, err := c.nodes[i].Router().Range(ctx, k, true)
+		info, err := c.Node(i).Router().Range(ctx, k, true)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +245,7 @@ func (c *Cluster) Ranges(ctx context.Context, i int) (out []kv.RangeDescriptor, 
 
 // TransferLease moves the lease of the range of a key to node i, which has a voter of it.
 func (c *Cluster) TransferLease(ctx context.Context, k keys.Key, i int) error {
-	n := c.nodes[i]
+	n := c.Node(i)
 	_, err := n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminTransferLeaseRequest{Key: k, Target: n.NodeID()}}})
 	return err
 }

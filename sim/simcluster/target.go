@@ -1,0 +1,112 @@
+package simcluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"meridian/sim/fault"
+)
+
+// Target lets fault plans be carried out on a Cluster. A crash loses what was not synced, except for a random share.
+type Target struct {
+	c *Cluster
+
+	mu   sync.Mutex // guards dice
+	dice *rand.Rand
+}
+
+// Target makes one; the seed decides what crashes leave of unsynced data.
+func (c *Cluster) Target(seed uint64) *Target {
+	return &Target{c: c, dice: rand.New(rand.NewPCG(seed, 0xc4a54))}
+}
+
+// Names are the machines' names, for fault.Options.
+func (c *Cluster) Names() (names []string) {
+	for _, m := range c.Machines {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+func (t *Target) index(name string) int {
+	for i, m := range t.c.Machines {
+		if m.Name == name {
+			return i
+		}
+	}
+	panic("simcluster: no machine " + name)
+}
+
+// Crash implements fault.Target.
+func (t *Target) Crash(node string, silent bool) error {
+	t.mu.Lock()
+	percent := t.dice.IntN(101)
+	if t.dice.IntN(2) == 0 {
+		percent = 0
+	}
+	t.mu.Unlock()
+	t.c.Crash(t.index(node), percent, silent)
+	return nil
+}
+
+// Restart implements fault.Target.
+func (t *Target) Restart(node string) error {
+	i := t.index(node)
+	if t.c.Node(i) != nil {
+		return fmt.Errorf("simcluster: %s runs", node)
+	}
+	return t.c.TryBoot(i)
+}
+
+// Isolate implements fault.Target.
+func (t *Target) Isolate(node string) { t.c.Network.Isolate(node) }
+
+// Rejoin implements fault.Target.
+func (t *Target) Rejoin(node string) { t.c.Network.Rejoin(node) }
+
+// Cut implements fault.Target.
+func (t *Target) Cut(a, b string, oneWay bool) {
+	if oneWay {
+		t.c.Network.PartitionOneWay(a, b)
+	} else {
+		t.c.Network.Partition(a, b)
+	}
+}
+
+// Heal implements fault.Target.
+func (t *Target) Heal(a, b string) { t.c.Network.Heal(a, b) }
+
+// Slow implements fault.Target.
+func (t *Target) Slow(from, to string, extra time.Duration) { t.c.Network.Slow(from, to, extra) }
+
+// Reset implements fault.Target.
+func (t *Target) Reset(a, b string) { t.c.Network.Reset(a, b) }
+
+// Skew implements fault.Target.
+func (t *Target) Skew(node string, offset time.Duration) {
+	t.c.Machines[t.index(node)].Clock.SetOffset(offset)
+}
+
+// SlowDisk implements fault.Target.
+func (t *Target) SlowDisk(node string, delay time.Duration) {
+	t.c.Machines[t.index(node)].Disk.SetSyncDelay(delay)
+}
+
+// HealEverything undoes all that a plan may have left: links, clocks, disks, and nodes that are down.
+func (t *Target) HealEverything() error {
+	t.c.Network.HealAll()
+	for i, m := range t.c.Machines {
+		m.Clock.SetOffset(0)
+		m.Disk.SetSyncDelay(0)
+		if t.c.Node(i) == nil {
+			if err := t.c.TryBoot(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var _ fault.Target = (*Target)(nil)
