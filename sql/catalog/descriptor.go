@@ -162,6 +162,8 @@ type Mutation struct {
 	Replaces IndexID
 	// Column of MutateNotNull.
 	Column ColumnID
+	// Validate says that the constraint was there before, not validated: it stays if that fails.
+	Validate bool
 }
 
 // Column is a column as stored.

@@ -33,8 +33,10 @@ type Dependency struct {
 
 // Statistics describe a table's contents for the optimizer.
 type Statistics struct {
-	Rows    int64
-	Bytes   int64
+	Rows  int64
+	Bytes int64
+	// At is when they were collected, in wall nanoseconds.
+	At      int64
 	Columns map[ColumnID]ColumnStatistics
 }
 

@@ -246,6 +246,16 @@ type environment struct {
 }
 
 // RunSubquery evaluates an embedded subquery.
+// Description is a comment, if the environment below has comments.
+func (e *environment) Description(oid uint32, column int) string {
+	if d, ok := e.Environment.(interface {
+		Description(oid uint32, column int) string
+	}); ok {
+		return d.Description(oid, column)
+	}
+	return ""
+}
+
 func (e *environment) RunSubquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, error) {
 	return e.r.subquery(ctx, q)
 }

@@ -558,7 +558,7 @@ func (c *change) validateConstraint(t *catalog.Table, name string) error {
 	for i := range t.Checks {
 		if k := &t.Checks[i]; k.Name == name {
 			if k.State != catalog.Public {
-				t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateCheck, ID: k.ID})
+				t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateCheck, ID: k.ID, Validate: true})
 			}
 			return nil
 		}
@@ -566,7 +566,7 @@ func (c *change) validateConstraint(t *catalog.Table, name string) error {
 	for i := range t.Foreign {
 		if k := &t.Foreign[i]; k.Name == name {
 			if k.State != catalog.Public {
-				t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateForeignKey, ID: k.ID})
+				t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateForeignKey, ID: k.ID, Validate: true})
 			}
 			return nil
 		}

@@ -598,6 +598,10 @@ func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
 	if at < 0 {
 		return
 	}
+	if m.Validate {
+		t.Mutations = slices.Delete(t.Mutations, at, at+1)
+		return
+	}
 	switch m.Kind {
 	case catalog.MutateColumn:
 		if col := t.Column(catalog.ColumnID(m.ID)); col != nil {

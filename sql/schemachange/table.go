@@ -520,8 +520,10 @@ func (c *change) truncate(s *bind.Truncate) error {
 			}
 		}
 		for i := range m.Indexes {
-			m.Indexes[i].ID = m.NextIndex
-			m.NextIndex++
+			// Fresh for good, so that the new rows can be loaded (txn.PrivateSpans).
+			if err := c.Catalog.RenewIndex(c.ctx, m, &m.Indexes[i]); err != nil {
+				return err
+			}
 		}
 		m.Generation++
 		if !s.RestartIdentity {

@@ -79,8 +79,9 @@ type Session struct {
 }
 
 type savepoint struct {
-	name string
-	at   txn.Savepoint
+	name   string
+	at     txn.Savepoint
+	schema lease.Mark
 }
 
 // modes are a transaction's characteristics.

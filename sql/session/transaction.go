@@ -302,7 +302,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.needBlock("SAVEPOINT"); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{name, s.tx.Savepoint()})
+	s.savepts = append(s.savepts, savepoint{name, s.tx.Savepoint(), s.cat.Mark()})
 	return nil
 }
 
@@ -336,13 +336,11 @@ func (s *Session) rollbackTo(name string) error {
 	if err != nil {
 		return err
 	}
-	if s.catalogChanged() {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "ROLLBACK TO SAVEPOINT after a change of the schema is not supported").
-			WithHint("Roll back the whole transaction.")
-	}
 	if err := s.tx.RollbackTo(s.savepts[i].at); err != nil {
 		return err
 	}
+	s.cat.RollbackTo(s.savepts[i].schema)
+	s.viewCache = nil
 	s.savepts = s.savepts[:i+1]
 	s.state = stateExplicit
 	return nil

@@ -47,9 +47,16 @@ type Txn struct {
 	after []func(ctx context.Context) error
 	// before is called by Flush.
 	before func(ctx context.Context) error
+	// own are indexes whose identities nobody else can come to use, in tables that others use.
+	own map[ownIndex]struct{}
 	// blocked are descriptors whose last publication has to be completed before another attempt.
 	blocked []catalog.Dependency
 	flushed bool
+}
+
+type ownIndex struct {
+	table catalog.ID
+	index catalog.IndexID
 }
 
 type edit struct {
@@ -71,6 +78,7 @@ func (m *Manager) Begin(tx *txn.Txn) *Txn {
 	m.mu.Unlock()
 	t.tx, t.tenure = tx, m.tenure.Load()
 	tx.SetDeadlineSource(t)
+	tx.SetPrivateSpans(t)
 	return t
 }
 
@@ -260,6 +268,49 @@ func (t *Txn) Base(id catalog.ID) *catalog.Table {
 	return nil
 }
 
+// RenewIndex gives an index of a table that Table returned an identity that no other transaction comes to use, whether
+// this one commits or not. Its data is private until then.
+func (t *Txn) RenewIndex(ctx context.Context, table *catalog.Table, x *catalog.Index) error {
+	for {
+		// Identities of objects are given out once in the cluster's life; those of indexes only have to be unique
+		// within their table, and grow.
+		id, err := t.m.NewID(ctx)
+		if err != nil {
+			return err
+		}
+		if catalog.IndexID(id) < table.NextIndex {
+			continue // this node's supply is older than that of whoever changed the table last
+		}
+		x.ID = catalog.IndexID(id)
+		table.NextIndex = x.ID + 1
+		if t.own == nil {
+			t.own = map[ownIndex]struct{}{}
+		}
+		t.own[ownIndex{table.ID, x.ID}] = struct{}{}
+		return nil
+	}
+}
+
+// PrivateSpan implements txn.PrivateSpans: the data of tables and indexes that the transaction itself has made, under
+// identities that are given out once.
+func (t *Txn) PrivateSpan(k keys.Key) (keys.Span, bool) {
+	if len(t.edits) == 0 {
+		return keys.Span{}, false
+	}
+	table, index, _, err := keys.DecodeIndexKey(k)
+	if err != nil {
+		return keys.Span{}, false
+	}
+	e, ok := t.edits[catalog.ID(table)]
+	if !ok || e.now.Table == nil || e.now.Table.Dropped || e.now.Table.Index(catalog.IndexID(index)) == nil {
+		return keys.Span{}, false
+	}
+	if _, own := t.own[ownIndex{catalog.ID(table), catalog.IndexID(index)}]; e.base != nil && !own {
+		return keys.Span{}, false
+	}
+	return keys.IndexSpan(table, index), true
+}
+
 // NewID is Manager.NewID.
 func (t *Txn) NewID(ctx context.Context) (catalog.ID, error) { return t.m.NewID(ctx) }
 
@@ -302,31 +353,8 @@ func (t *Txn) Flush(ctx context.Context) error {
 		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many objects in the catalogue").
 			WithDetail("The limit is %d.", t.m.o.MaxDescriptors)
 	}
-	var ks []keys.Key
-	for _, id := range t.order {
-		if t.edits[id].base != nil {
-			ks = append(ks, descriptorKey(id), pendingKey(id))
-		}
-	}
-	if len(ks) > 0 {
-		vs, err := t.tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
-		if err != nil {
-			return err
-		}
-		i := 0
-		for _, id := range t.order {
-			e := t.edits[id]
-			if e.base == nil {
-				continue
-			}
-			if err := t.checkBase(id, e, vs[i], vs[i+1]); err != nil {
-				return err
-			}
-			i += 2
-		}
-		if len(t.blocked) > 0 {
-			return errStale("An earlier change of the same object is not in use everywhere yet.")
-		}
+	if err := t.checkBases(ctx); err != nil {
+		return err
 	}
 	var b txn.WriteBatch
 	if err := t.names(&b); err != nil {
@@ -356,31 +384,67 @@ func (t *Txn) Flush(ctx context.Context) error {
 	return err
 }
 
-func (t *Txn) checkBase(id catalog.ID, e *edit, row, pending []byte) error {
-	if row == nil {
-		t.blocked = append(t.blocked, catalog.Dependency{ID: id})
-		return errStale("The object was removed.")
+// checkBases makes sure that the descriptors are still those that were changed, and that everybody uses them (L2).
+func (t *Txn) checkBases(ctx context.Context) error {
+	var ids, unsure []catalog.ID
+	var ks, pending []keys.Key
+	t.m.mu.Lock()
+	for _, id := range t.order {
+		if e := t.edits[id]; e.base != nil {
+			ids, ks = append(ids, id), append(ks, descriptorKey(id))
+			if t.m.confirmed[id] < e.base.Version() {
+				unsure, pending = append(unsure, id), append(pending, pendingKey(id))
+			}
+		}
 	}
-	d, err := decodeDescriptor(row)
+	t.m.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	vs, err := t.tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
 	if err != nil {
 		return err
 	}
-	if d.Version() != e.base.Version() {
-		t.blocked = append(t.blocked, catalog.Dependency{ID: id})
+	for i, id := range ids {
+		stale := vs[i] == nil
+		if !stale {
+			d, err := decodeDescriptor(vs[i])
+			if err != nil {
+				return err
+			}
+			stale = d.Version() != t.edits[id].base.Version()
+		}
+		if stale {
+			t.blocked = append(t.blocked, catalog.Dependency{ID: id})
+		}
+	}
+	if len(t.blocked) > 0 {
 		return errStale("The object was changed.")
 	}
-	if pending == nil {
+	if len(unsure) == 0 {
 		return nil
 	}
-	var v uint64
-	if err := json.Unmarshal(pending, &v); err != nil {
+	// The row was written together with the version that is the base, and is removed when everybody uses that. So it
+	// may be read now, outside of the transaction, whose read would be in the way of the removal.
+	err = t.m.o.DB.Run(ctx, txn.TxnOptions{Name: "publication", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
+		vs, err = tx.GetMany(ctx, pending, kv.NoLock, kv.Block)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	t.m.mu.Lock()
-	ok := t.m.confirmed[id] >= v
-	t.m.mu.Unlock()
-	if !ok {
+	for i, id := range unsure {
+		if vs[i] == nil {
+			continue
+		}
+		var v uint64
+		if err := json.Unmarshal(vs[i], &v); err != nil {
+			return err
+		}
 		t.blocked = append(t.blocked, catalog.Dependency{ID: id, Version: v})
+	}
+	if len(t.blocked) > 0 {
+		return errStale("An earlier change of the same object is not in use everywhere yet.")
 	}
 	return nil
 }
@@ -477,6 +541,7 @@ func (t *Txn) Reset(ctx context.Context) {
 func (t *Txn) clear() {
 	t.last, t.lastSnap = nil, nil
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
+	t.own = nil
 	t.mu.Lock()
 	t.uses = t.uses[:0]
 	t.mu.Unlock()

@@ -1,0 +1,71 @@
+package schemachange_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"meridian/sql/session/sessiontest"
+)
+
+// Scripts of SQL: what each statement answers. "sleep 1m" lets time pass.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) {
+			c := sessiontest.New(t, 1)
+			defer c.Stop()
+			conns := map[string]*sessiontest.Conn{}
+			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+				switch d.Cmd {
+				case "sleep":
+					dur, err := time.ParseDuration(d.CmdArgs[0].Key)
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(dur)
+					return ""
+				case "sql":
+					user := "root"
+					d.MaybeScanArgs(t, "user", &user)
+					name := user
+					d.MaybeScanArgs(t, "conn", &name)
+					conn := conns[name]
+					if conn == nil {
+						conn = c.Nodes[0].Open(t, user)
+						conns[name] = conn
+					}
+					var out []string
+					for _, text := range statements(d.Input) {
+						got, err := conn.Exec(text)
+						if got != "" {
+							out = append(out, got)
+						}
+						if err != nil {
+							out = append(out, sessiontest.Describe(err))
+						}
+					}
+					return strings.Join(out, "\n") + "\n"
+				}
+				t.Fatalf("unknown command %s", d.Cmd)
+				return ""
+			})
+			for _, conn := range conns {
+				conn.Close()
+			}
+		})
+	})
+}
+
+// statements divides a script at semicolons at the end of lines: each part is a query string of its own.
+func statements(text string) []string {
+	var out []string
+	for _, s := range strings.Split(text+"\n", ";\n") {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}

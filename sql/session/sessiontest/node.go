@@ -1,0 +1,242 @@
+// Package sessiontest makes nodes with sessions over a store in memory, for tests of the rooms of sql: everything from
+// the statement's text down to txn is real, what is below is txn/fakekv.
+package sessiontest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sim"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/job"
+	"meridian/sql/scalar"
+	"meridian/sql/schemachange"
+	"meridian/sql/session"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+	"meridian/sql/virtual"
+	"meridian/txn"
+	"meridian/txn/fakekv"
+)
+
+// Cluster is some nodes over one store.
+type Cluster struct {
+	T     testing.TB
+	KV    *fakekv.KV
+	Nodes []*Node
+}
+
+// Node is one of them.
+type Node struct {
+	ID     kv.NodeID
+	Host   *host.Host
+	Clock  *clock.Clock
+	DB     *txn.DB
+	Leases *lease.Manager
+	Jobs   *job.Registry
+	Schema *schemachange.Executor
+	Server *session.Server
+	dead   bool
+}
+
+// notifier calls the other nodes directly.
+type notifier struct {
+	c    *Cluster
+	self kv.NodeID
+}
+
+func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID)) {
+	var wg sync.WaitGroup
+	for _, o := range n.c.Nodes {
+		if o.ID != n.self && !o.dead {
+			wg.Go(func() {
+				if o.Leases.HandleChange(ctx, payload) == nil {
+					done(o.ID)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// New makes a cluster of n nodes. Call it within synctest.Test, and Stop before its end.
+func New(t testing.TB, n int) *Cluster {
+	t.Helper()
+	c := &Cluster{T: t}
+	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
+	computed := virtual.NewCatalog()
+	for i := range n {
+		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: fmt.Sprint("n", i+1), Network: net, Seed: 1})
+		ck := clock.New(h.Clock, clock.DefaultMaxOffset)
+		if c.KV == nil {
+			c.KV = fakekv.New(h, ck)
+		}
+		id := kv.NodeID(i + 1)
+		nodeID := func() kv.NodeID { return id }
+		nd := &Node{ID: id, Host: h, Clock: ck}
+		nd.DB = txn.NewDB(txn.Options{Sender: c.KV, Clock: ck, Host: h, NodeID: nodeID})
+		if i == 0 {
+			if err := lease.Bootstrap(context.Background(), nd.DB, lease.BootstrapOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		nd.Leases = lease.New(lease.Options{DB: nd.DB, Clock: ck, Host: h, NodeID: nodeID, Relations: computed, Notifier: notifier{c, id}})
+		nd.Jobs = job.New(job.Options{DB: nd.DB, Clock: ck, Host: h, NodeID: nodeID})
+		seqs := lease.NewSequences(nd.DB)
+		registry := scalar.Builtins()
+		nd.Schema = schemachange.New(schemachange.Options{DB: nd.DB, Clock: ck, Host: h, Leases: nd.Leases, Jobs: nd.Jobs, Sequences: seqs,
+			Registry: registry, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil }})
+		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID})
+		nd.Server = session.NewServer(session.Services{Host: h, Clock: ck, DB: nd.DB, NodeID: nodeID, Catalog: nd.Leases, Schema: nd.Schema,
+			Virtual: provider, Seqs: seqs, Jobs: nd.Jobs, Registry: registry})
+		c.Nodes = append(c.Nodes, nd)
+	}
+	for _, nd := range c.Nodes {
+		if err := nd.Leases.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		nd.Jobs.Start()
+	}
+	return c
+}
+
+// Stop ends all nodes.
+func (c *Cluster) Stop() {
+	for _, n := range c.Nodes {
+		n.Host.Group.Stop()
+	}
+}
+
+// Kill ends a node's goroutines; it is not heard of again.
+func (n *Node) Kill() {
+	n.dead = true
+	n.Host.Group.Stop()
+}
+
+// Conn is a session as a test uses it.
+type Conn struct {
+	*session.Session
+	t   testing.TB
+	out *output
+}
+
+// Open makes a session of a user.
+func (n *Node) Open(t testing.TB, user string) *Conn {
+	t.Helper()
+	o := &output{}
+	s, err := n.Server.Open(context.Background(), session.Client{User: user, Database: "defaultdb"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Conn{Session: s, t: t, out: o}
+}
+
+// Exec runs a string of statements and returns what they answered, a line each: columns and rows, tags, notices.
+func (c *Conn) Exec(text string) (string, error) {
+	c.out.lines = c.out.lines[:0]
+	c.out.sent++
+	err := c.Query(context.Background(), text)
+	return strings.Join(c.out.lines, "\n"), err
+}
+
+// Must is Exec for what must not fail.
+func (c *Conn) Must(text string) string {
+	c.t.Helper()
+	out, err := c.Exec(text)
+	if err != nil {
+		c.t.Fatalf("%s: %s", text, Describe(err))
+	}
+	return out
+}
+
+// Describe writes an error as psql does.
+func Describe(err error) string {
+	e := session.Outcome(err)
+	s := fmt.Sprintf("ERROR %s: %s", e.Code, e.Message)
+	if e.Detail != "" {
+		s += "\nDETAIL: " + e.Detail
+	}
+	if e.Hint != "" {
+		s += "\nHINT: " + e.Hint
+	}
+	return s
+}
+
+// output implements session.Results.
+type output struct {
+	lines []string
+	// sent counts the answers that have left: they can't be taken back.
+	sent int64
+}
+
+func (o *output) add(format string, args ...any) {
+	o.lines = append(o.lines, fmt.Sprintf(format, args...))
+}
+
+func (o *output) Describe(cols []session.Column, _ []session.Format) {
+	names := make([]string, len(cols))
+	for i, c := range cols {
+		names[i] = c.Name
+	}
+	o.add("%s", strings.Join(names, " | "))
+}
+
+func (o *output) Row(row types.Row, cols []session.Column, _ []session.Format) error {
+	values := make([]string, len(row))
+	for i, d := range row {
+		if values[i] = "NULL"; !d.IsNull() {
+			values[i] = types.FormatText(d, cols[i].Type, time.UTC)
+		}
+	}
+	o.add("%s", strings.Join(values, " | "))
+	return nil
+}
+
+func (o *output) Complete(tag string) { o.add("%s", tag) }
+func (o *output) Empty()              {}
+func (o *output) Suspend()            {}
+
+func (o *output) Notice(n *sqlstate.Error) {
+	o.add("NOTICE %s: %s", n.Code, n.Message)
+	if n.Detail != "" {
+		o.add("DETAIL: %s", n.Detail)
+	}
+}
+
+func (o *output) Parameter(string, string) {}
+func (o *output) Mark() session.Mark {
+	return session.Mark{Flushed: o.sent, Buffered: int64(len(o.lines))}
+}
+
+func (o *output) Rewind(m session.Mark) bool {
+	if m.Flushed != o.sent {
+		return false
+	}
+	o.lines = o.lines[:min(int(m.Buffered), len(o.lines))]
+	return true
+}
+
+func (o *output) CopyIn(session.Format, int) (session.CopySource, error) { return nil, io.EOF }
+func (o *output) CopyOut(session.Format, int)                            {}
+func (o *output) CopyData([]byte) error                                  { return nil }
+func (o *output) CopyDone()                                              {}
+
+// Entries counts the keys of a span.
+func (n *Node) Entries(span keys.Span) (int, error) {
+	rows, err := n.DB.Scan(context.Background(), span)
+	return len(rows), err
+}
+
+// ErrIs reports whether an error carries a code.
+func ErrIs(err error, code sqlstate.Code) bool {
+	return err != nil && session.Outcome(err).Code == code
+}
