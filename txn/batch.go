@@ -13,6 +13,7 @@ const (
 	opDelete
 	opDeleteRange
 	opAdd
+	opPutFresh
 )
 
 type op struct {
@@ -35,6 +36,9 @@ type WriteBatch struct {
 
 // Put writes a key whatever was there. The value must not be nil.
 func (b *WriteBatch) Put(k keys.Key, v []byte) { b.add(op{kind: opPut, key: k, value: v}) }
+
+// PutFresh is Put by a caller who knows that the key has no value.
+func (b *WriteBatch) PutFresh(k keys.Key, v []byte) { b.add(op{kind: opPutFresh, key: k, value: v}) }
 
 // PutNew writes a key that must have no value; else *kv.ConditionFailedError with the value that it has.
 func (b *WriteBatch) PutNew(k keys.Key, v []byte) { b.add(op{kind: opPutNew, key: k, value: v}) }

@@ -69,6 +69,7 @@ type Txn struct {
 	served []kv.Served
 
 	beat beat
+	load loads
 	// deadline is asked for the bound of the commit timestamp when the commit begins; nil: what SetDeadline said.
 	deadline DeadlineSource
 
@@ -85,6 +86,7 @@ type Savepoint struct {
 	id      kv.TxnID
 	attempt uint32
 	seq     kv.Seq
+	loads   uint32
 }
 
 // usable reports why nothing more can be done.
@@ -156,6 +158,15 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	if v, ok := t.c.Buffered(key); ok {
 		return v, nil
 	}
+	if t.load.flight != nil {
+		at, past, err := t.settleRead(ctx, keys.Span{Start: key})
+		if err != nil {
+			return nil, err
+		}
+		if past {
+			return t.db.getAt(ctx, key, at)
+		}
+	}
 	g := &t.get
 	g.req = kv.GetRequest{Key: key, Lock: lock}
 	g.reqs[0] = &g.req
@@ -210,6 +221,12 @@ func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 
 // getMany reads what ks have; with all set, including the running statement's writes.
 func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy, all bool) ([][]byte, error) {
+	if t.load.flight != nil {
+		values, done, err := t.getLoaded(ctx, ks, lock, wait, all)
+		if done || err != nil {
+			return values, err
+		}
+	}
 	values := make([][]byte, len(ks))
 	reqs := make([]kv.Request, 0, len(ks))
 	gets := make([]kv.GetRequest, len(ks))
@@ -271,12 +288,27 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 		Header:   kv.Header{WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes},
 		Requests: []kv.Request{&kv.ScanRequest{Start: s.Start, End: s.End, Reverse: o.Reverse, Lock: o.Lock}},
 	}
-	prepare := t.c.Prepare
-	if o.Lock != kv.NoLock {
-		t.locking(s)
-		prepare = func(b *kv.Batch) { t.c.PrepareLocking(b, s.Start, false) }
+	var (
+		r    *kv.BatchResponse
+		at   clock.Timestamp
+		past bool
+	)
+	if t.load.flight != nil {
+		if at, past, err = t.settleRead(ctx, s); err != nil {
+			return nil, nil, err
+		}
 	}
-	r, err := t.send(ctx, b, prepare)
+	switch {
+	case past:
+		b.Timestamp = at
+		b.Requests[0].(*kv.ScanRequest).Lock = kv.NoLock
+		r, err = t.db.o.Sender.Send(ctx, b)
+	case o.Lock != kv.NoLock:
+		t.locking(s)
+		r, err = t.send(ctx, b, func(b *kv.Batch) { t.c.PrepareLocking(b, s.Start, false) })
+	default:
+		r, err = t.send(ctx, b, t.c.Prepare)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -319,6 +351,12 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 	if len(spans) == 0 {
 		return nil, nil
 	}
+	if t.load.flight != nil {
+		rows, done, err := t.scanLoaded(ctx, spans, o)
+		if done || err != nil {
+			return rows, err
+		}
+	}
 	scans := make([]kv.ScanRequest, len(spans))
 	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait}, Requests: make([]kv.Request, len(spans))}
 	for i, s := range spans {
@@ -356,6 +394,10 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 // newest state including the running statement's own writes; if one fails, none of the batch is written.
 func (t *Txn) Write(ctx context.Context, b *WriteBatch) error {
 	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	b, err := t.divert(ctx, b)
+	if err != nil {
 		return err
 	}
 	if err := t.write(ctx, b); err != nil {
@@ -415,7 +457,7 @@ func (t *Txn) buffer(o *op, base map[string][]byte) error {
 		}
 	}
 	switch o.kind {
-	case opPut:
+	case opPut, opPutFresh:
 		t.c.Put(o.key, notNil(o.value))
 	case opDelete:
 		t.c.Put(o.key, nil)
@@ -502,6 +544,10 @@ func (t *Txn) CommitBatch(ctx context.Context, b *WriteBatch) error {
 	if err := t.mayWrite(); err != nil {
 		return err
 	}
+	b, err := t.divert(ctx, b)
+	if err != nil {
+		return err
+	}
 	if !t.deferrable(b) {
 		if err := t.write(ctx, b); err != nil {
 			return err
@@ -511,7 +557,7 @@ func (t *Txn) CommitBatch(ctx context.Context, b *WriteBatch) error {
 	for i := range b.ops {
 		o := &b.ops[i]
 		switch o.kind {
-		case opPut:
+		case opPut, opPutFresh:
 			t.c.Put(o.key, notNil(o.value))
 		case opDelete:
 			t.c.Put(o.key, nil)
@@ -568,11 +614,14 @@ func (t *Txn) deferrable(b *WriteBatch) bool {
 }
 
 // StepStatement lets later reads see all writes so far (TX4).
-func (t *Txn) StepStatement() { t.c.StepStatement() }
+func (t *Txn) StepStatement() {
+	t.c.StepStatement()
+	t.load.step()
+}
 
 // Savepoint marks the present state.
 func (t *Txn) Savepoint() Savepoint {
-	return Savepoint{id: t.c.Txn().ID, attempt: t.c.Txn().Attempt, seq: t.c.Seq()}
+	return Savepoint{id: t.c.Txn().ID, attempt: t.c.Txn().Attempt, seq: t.c.Seq(), loads: t.load.stamp}
 }
 
 // RollbackTo undoes all writes since s; locks stay. It fails if the transaction has restarted since.
@@ -582,6 +631,9 @@ func (t *Txn) RollbackTo(s Savepoint) error {
 	}
 	if s.id != t.c.Txn().ID || s.attempt != t.c.Txn().Attempt || s.seq > t.c.Seq() {
 		return ErrNoSavepoint
+	}
+	if s.loads != t.load.stamp {
+		return ErrLoaded
 	}
 	t.c.RollbackTo(s.seq)
 	t.c.StepStatement()
@@ -607,9 +659,13 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		return err
 	}
 	db := t.db
+	if err := t.Settle(ctx); err != nil {
+		return err // LD4
+	}
 	if trigger == nil && t.c.ReadOnly() {
 		later := t.c.CommitReadOnly(t.beat.record())
 		t.finish(committed)
+		t.dropLoads(true)
 		db.cleanup(later)
 		db.metrics.ReadOnlyCommits.Add(1)
 		return nil
@@ -624,6 +680,10 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	t.c.StartCommit(one)
 	t.beat.want = !one
 	for {
+		if t.deadline != nil {
+			// A long commit outlives the lease's term, which is renewed meanwhile.
+			t.c.SetDeadline(t.deadline.Deadline())
+		}
 		b, err := t.c.CommitNext()
 		if err != nil {
 			return err
@@ -653,6 +713,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	}
 	_, later, _ := t.c.Committed()
 	t.finish(committed)
+	t.dropLoads(true)
 	db.cleanup(later)
 	if one {
 		db.metrics.OnePhaseCommits.Add(1)
@@ -676,6 +737,7 @@ func (t *Txn) Rollback(ctx context.Context) error {
 	}
 	later := t.c.Rollback(t.beat.record())
 	t.finish(rolledBack)
+	t.dropLoads(false)
 	t.db.cleanup(later)
 	t.db.metrics.Rollbacks.Add(1)
 	return nil
@@ -691,6 +753,7 @@ func (t *Txn) Restart(ctx context.Context) error {
 	if cause := t.beat.aborted.Load(); cause != nil {
 		t.c.Fail(*cause)
 	}
+	t.dropLoads(false)
 	old := t.c.Txn().ID
 	abandoned := t.c.Restart(t.db.newID(), t.db.o.Clock.Now(), t.beat.record())
 	if t.c.Txn().ID != old {
@@ -725,7 +788,7 @@ func (t *Txn) CommitTimestamp() clock.Timestamp {
 func (t *Txn) Attempt() uint32 { return t.c.Txn().Attempt }
 
 // HasWritten reports whether the transaction holds locks or writes.
-func (t *Txn) HasWritten() bool { return t.c.Holds() }
+func (t *Txn) HasWritten() bool { return t.c.Holds() || t.load.stamp > 0 }
 
 // ReadOnly reports whether writes are refused.
 func (t *Txn) ReadOnly() bool { return t.o.ReadOnly }

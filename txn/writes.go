@@ -32,7 +32,11 @@ func (b *WriteBatch) Writes() iter.Seq[Write] {
 	return func(yield func(Write) bool) {
 		for i := range b.ops {
 			o := &b.ops[i]
-			if !yield(Write{WriteKind(o.kind), o.key, o.end, o.value, o.expected, o.delta}) {
+			kind := WriteKind(o.kind)
+			if o.kind == opPutFresh {
+				kind = WritePut
+			}
+			if !yield(Write{kind, o.key, o.end, o.value, o.expected, o.delta}) {
 				return
 			}
 		}

@@ -104,7 +104,7 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 		}
 		v := f.iw.codec.appendValue(make([]byte, 0, 64), row)
 		if !f.iw.codec.conflicts(row) {
-			batch.Put(k, v)
+			batch.PutFresh(k, v)
 			continue
 		}
 		if _, ok := local[string(k)]; ok {

@@ -21,6 +21,11 @@ type KV interface {
 
 var _ KV = (*txn.Txn)(nil)
 
+// settler is what a KV has whose writes may fail after Write returned.
+type settler interface {
+	Settle(ctx context.Context) error
+}
+
 // tracer is what a KV has that can name who served it.
 type tracer interface {
 	SetTrace(on bool)

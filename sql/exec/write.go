@@ -241,8 +241,10 @@ func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 		v := m.r.indexValue(iw, row)
 		if iw.codec.conflicts(row) && !(blind && iw == w.primary) {
 			m.batch.PutNew(k, v)
-		} else {
+		} else if blind {
 			m.batch.Put(k, v)
+		} else {
+			m.batch.PutFresh(k, v) // the row is new, and its identity is part of the key
 		}
 	}
 	return nil
@@ -563,6 +565,11 @@ func (m *mutation) count(at place) {
 func (m *mutation) finish(at place) error {
 	if err := m.flush(at == rootPlan); err != nil {
 		return err
+	}
+	if s, ok := m.r.kv.(settler); ok && !m.r.committed {
+		if err := s.Settle(m.r.ctx); err != nil {
+			return m.r.writeError(err)
+		}
 	}
 	if at == rootPlan {
 		return m.r.afterStatement()
