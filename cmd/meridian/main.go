@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	// Machines without a time zone database get this one.
@@ -31,7 +32,11 @@ func main() {
 		&cobra.Command{Use: "version", Short: "Print the version", Run: func(*cobra.Command, []string) { fmt.Println("meridian", version) }})
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, errQuiet) {
-			fmt.Fprintln(os.Stderr, "ERROR:", err)
+			text := err.Error()
+			if !strings.HasPrefix(text, "ERROR") && !strings.HasPrefix(text, "FATAL") {
+				text = "ERROR: " + text
+			}
+			fmt.Fprintln(os.Stderr, text)
 		}
 		os.Exit(1)
 	}

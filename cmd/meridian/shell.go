@@ -296,6 +296,7 @@ func printTable(w io.Writer, names []string, right []bool, rows [][]string) {
 			lines = max(lines, len(cells[i]))
 		}
 		for l := range lines {
+			var line strings.Builder
 			for i := range r {
 				v, more := "", " "
 				if l < len(cells[i]) {
@@ -306,14 +307,15 @@ func printTable(w io.Writer, names []string, right []bool, rows [][]string) {
 				}
 				pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(v))
 				if i > 0 {
-					b.WriteByte('|')
+					line.WriteByte('|')
 				}
 				if right[i] {
-					b.WriteString(" " + pad + v + more)
+					line.WriteString(" " + pad + v + more)
 				} else {
-					b.WriteString(" " + v + pad + more)
+					line.WriteString(" " + v + pad + more)
 				}
 			}
+			b.WriteString(strings.TrimRight(line.String(), " "))
 			b.WriteByte('\n')
 		}
 	}
