@@ -135,7 +135,7 @@ func (b *builder) compare(op scalar.CmpOp, l, r scalar.Expr, at any) scalar.Expr
 
 func (b *builder) compareRows(op scalar.CmpOp, l, r *scalar.RowCtor, at any) scalar.Expr {
 	if len(l.Elems) != len(r.Elems) {
-		b.fail(sqlstate.SyntaxError, at, "unequal number of entries in row expressions")
+		raise(b.locateOp(sqlstate.New(sqlstate.SyntaxError, "unequal number of entries in row expressions"), at))
 	}
 	if len(l.Elems) == 0 {
 		b.fail(sqlstate.FeatureNotSupported, at, "cannot compare rows of zero length")

@@ -72,7 +72,7 @@ func (b *builder) anySubquery(c *exprContext, n *tree.ComparisonExpr, s *tree.Su
 		if len(out.cols) == 0 {
 			msg = "subquery has too few columns"
 		}
-		b.fail(sqlstate.SyntaxError, n, "%s", msg)
+		raise(b.locateOp(sqlstate.New(sqlstate.SyntaxError, "%s", msg), n))
 	}
 	col := out.cols[0]
 	if arg.Type().Kind == types.KindUnknown {
@@ -92,9 +92,9 @@ func (b *builder) anyRow(row *scalar.RowCtor, out output, outer []opt.ColumnID, 
 	}
 	switch {
 	case len(out.cols) < len(row.Elems):
-		b.fail(sqlstate.SyntaxError, n, "subquery has too few columns")
+		raise(b.locateOp(sqlstate.New(sqlstate.SyntaxError, "subquery has too few columns"), n))
 	case len(out.cols) > len(row.Elems):
-		b.fail(sqlstate.SyntaxError, n, "subquery has too many columns")
+		raise(b.locateOp(sqlstate.New(sqlstate.SyntaxError, "subquery has too many columns"), n))
 	}
 	left := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	right := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
