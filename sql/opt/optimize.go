@@ -18,6 +18,8 @@ type Env struct {
 	Predicate func(*catalog.Table, *catalog.Index) (scalar.Expr, error)
 	// Region prices the network; the zero value knows no distances.
 	Region Region
+	// JoinLimit is how many relations are joined in every possible order; zero: maxExhaustive. More are joined greedily.
+	JoinLimit int
 	// Naive plans the query as it is written, for comparison in tests: full scans, no rewriting, nested loops.
 	Naive bool
 	// Perturb, if set, changes costs at will, so that tests run plans that would never be chosen.

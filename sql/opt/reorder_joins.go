@@ -79,7 +79,11 @@ func (o *optimizer) reorder(root *group) {
 	}
 	jg.root = root
 	jg.deriveEdges()
-	if n <= maxExhaustive {
+	limit := maxExhaustive
+	if o.env.JoinLimit > 0 {
+		limit = o.env.JoinLimit
+	}
+	if n <= limit {
 		jg.exhaustive()
 	} else {
 		jg.greedy()

@@ -33,6 +33,7 @@ type db struct {
 	stale    bool
 	naive    bool
 	perturb  func(float64) float64
+	joins    int
 }
 
 func newDB(t testing.TB) *db {
@@ -109,7 +110,7 @@ func (d *db) bind(sql string, params ...*types.T) (bind.Statement, error) {
 }
 
 func (d *db) env() opt.Env {
-	return opt.Env{Registry: d.registry, Naive: d.naive, Perturb: d.perturb,
+	return opt.Env{Registry: d.registry, Naive: d.naive, Perturb: d.perturb, JoinLimit: d.joins,
 		Statistics: func(id catalog.ID) *catalog.Statistics { return d.stats[id] }}
 }
 

@@ -29,7 +29,7 @@ func TestRandomQueries(t *testing.T) {
 		for i := range perData {
 			g := &generator{rng: rng}
 			sql, ordered := g.query()
-			d.perturb = nil
+			d.perturb, d.joins = nil, rng.Intn(6)
 			if i%3 > 0 { // any plan will do
 				d.perturb = func(c float64) float64 { return c * rng.ExpFloat64() * 10 }
 			}
