@@ -102,14 +102,6 @@ func (s *Store) sendLoop(ctx context.Context, p *peer) {
 				continue
 			}
 			stream, cancel = st, stop
-			s.group.Go(func(context.Context) { // the other end says nothing; its end is what we hear
-				for {
-					if _, err := st.Recv(); err != nil {
-						stop()
-						return
-					}
-				}
-			})
 		}
 		for i := 0; i < len(lot); {
 			buf := make([]byte, 0, 512)
