@@ -231,7 +231,7 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 	}
 	for _, rid := range fresh {
 		if err := s.awaitCaughtUp(ctx, e, rid); err != nil {
-			return s.rollbackLearners(ctx, d, fresh, err)
+			return s.rollbackLearners(d, fresh, err)
 		}
 	}
 
@@ -324,8 +324,9 @@ func (s *Store) awaitCaughtUp(ctx context.Context, e *entry, id kv.ReplicaID) er
 }
 
 // rollbackLearners removes learners that did not make it.
-func (s *Store) rollbackLearners(ctx context.Context, d *kv.RangeDescriptor, fresh []kv.ReplicaID, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+func (s *Store) rollbackLearners(d *kv.RangeDescriptor, fresh []kv.ReplicaID, cause error) error {
+	// The change may have failed because its context ended; only the node's end stops the clean-up.
+	ctx, cancel := context.WithTimeout(s.group.Context(), 10*time.Second)
 	defer cancel()
 	for _, id := range fresh {
 		n := d.Clone()
