@@ -292,6 +292,7 @@ func (r *Replica) setLease(l lease.Lease) {
 	r.dropProposals(l.Sequence)
 	r.o.Store.LeaseChanged(r, l, s.held)
 	if !s.held && r.leader.Load() == uint64(r.replicaID) {
+		r.sendLazy()
 		r.followLease(s)
 	}
 }
@@ -310,6 +311,12 @@ func (r *Replica) proposeInternal(ctx context.Context, c *Command) error {
 	return r.await(ctx, c, p)
 }
 
+// A transfer waits a second at most for the target's log.
+const (
+	transferTries = 200
+	transferPause = 5 * time.Millisecond
+)
+
 // TransferLease gives the lease to a voter on another node. Requests in progress end first, new ones are sent away.
 func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	if _, err := r.EnsureLease(ctx, clock.Timestamp{}); err != nil {
@@ -322,15 +329,24 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	if to == r.o.Node {
 		return nil
 	}
-	r.hold()
-	cur := r.leaseNow.Load()
-	if !cur.held || cur.revoked {
+	var cur *leaseState
+	for tries := 0; ; tries++ {
+		r.hold()
+		if cur = r.leaseNow.Load(); !cur.held || cur.revoked {
+			r.release()
+			return r.notLeaseholder()
+		}
+		if r.caughtUp(target.Replica) {
+			break
+		}
 		r.release()
-		return r.notLeaseholder()
-	}
-	if !r.caughtUp(target.Replica) {
-		r.release()
-		return &kv.UnavailableError{Reason: "lease transfer: the target's log is behind"}
+		// Leadership may be on its way here, after an earlier transfer; only the leader knows who has how much.
+		if tries == transferTries {
+			return &kv.UnavailableError{Reason: "lease transfer: the target's log is behind"}
+		}
+		if err := r.o.Host.Clock.Sleep(ctx, transferPause); err != nil {
+			return err
+		}
 	}
 	next := lease.Lease{Holder: target, Sequence: cur.Sequence + 1}
 	if incarnation, expiration := r.o.Liveness.Incarnation(to); incarnation != 0 && r.wantsLiveness() {

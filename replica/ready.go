@@ -342,7 +342,7 @@ func (r *Replica) send(m *raftpb.Message) {
 		return
 	}
 	if m.GetType() == raftpb.MsgApp {
-		if len(m.Entries) == 0 && r.followsClosely(m.GetTo()) {
+		if len(m.Entries) == 0 && r.followsClosely(m.GetTo()) && r.leaseNow.Load().Holder.Replica != to.Replica {
 			r.lazy = append(r.dropLazy(to.Replica), Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
 			return
 		}
@@ -353,7 +353,8 @@ func (r *Replica) send(m *raftpb.Message) {
 
 // An append message without entries to a follower that has them all tells it a new commit index, which is no news to
 // any client. It waits for the next tick, or for entries to travel with, which saves half of the messages of a range
-// that is written now and then. Changes of the replica itself are made known at once.
+// that is written now and then. The leaseholder hears at once: its clients wait for what it proposed. So does everybody
+// when the lease passes on.
 func (r *Replica) followsClosely(id uint64) (ok bool) {
 	if r.leader.Load() != uint64(r.replicaID) {
 		return false

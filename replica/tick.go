@@ -73,8 +73,8 @@ func (r *Replica) tickLeader() {
 			_, _ = r.startAcquiring()
 		}
 	}
-	if !s.held && !s.IsZero() && r.ticks%electionTicks == 0 && r.good(s, r.o.Clock.Now()) {
-		r.followLease(s)
+	if !s.held && !s.IsZero() && r.good(s, r.o.Clock.Now()) {
+		r.followLease(s) // raft ignores it if it is under way
 	}
 }
 

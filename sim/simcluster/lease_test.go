@@ -55,6 +55,13 @@ func TestLeasesMove(t *testing.T) {
 				t.Errorf("%s took %s", what, d)
 			}
 		}
+		for i := range 12 { // back to back
+			limit, cancel := context.WithTimeout(ctx, time.Second)
+			if err := c.TransferLease(limit, key, i%3); err != nil {
+				t.Fatalf("transfer %d: %v", i, err)
+			}
+			cancel()
+		}
 		for _, idle := range []time.Duration{0, 50 * time.Millisecond, time.Second, 15 * time.Second} {
 			for round := range 6 {
 				to := round % 3
@@ -70,6 +77,10 @@ func TestLeasesMove(t *testing.T) {
 					t.Errorf("%s: the transfer took %s", what, d)
 				}
 				write(to, soon, what+": the first write")
+				time.Sleep(150 * time.Millisecond * time.Duration(round%2))
+				for i := range 3 {
+					write(i, soon, what+": the first writes") // gateways learn of the leaseholder
+				}
 				for i := range 20 {
 					// The write, and the gateway's way to the leaseholder.
 					write((to+i)%3, 2*rtt+200*time.Microsecond, fmt.Sprintf("%s: write %d from node %d", what, i, (to+i)%3))
