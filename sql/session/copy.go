@@ -400,8 +400,15 @@ func (r *copyReader) nextBinary(row types.Row) error {
 		}
 		r.at += extra
 	}
-	if r.eof && r.at == len(r.buf) {
-		return io.EOF
+	// Drivers may leave out the marker of the end: the stream may end wherever a row could begin.
+	for r.at == len(r.buf) {
+		ok, err := r.more()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return io.EOF
+		}
 	}
 	if err := r.need(2); err != nil {
 		return err
