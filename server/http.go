@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sort"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -151,59 +150,4 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(&c)
-}
-
-// collector gives Prometheus the node's counters.
-type collector struct{ n *Node }
-
-// Describe implements prometheus.Collector: the collector is unchecked, since what it has depends on the node's state.
-func (c *collector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (c *collector) Collect(out chan<- prometheus.Metric) {
-	n := c.n
-	labels := prometheus.Labels{"node": strconv.Itoa(int(n.NodeID()))}
-	emit := func(kind prometheus.ValueType, name, help string, v float64) {
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("meridian_"+name, help, nil, labels), kind, v)
-	}
-	counter := func(name, help string, v int64) { emit(prometheus.CounterValue, name+"_total", help, float64(v)) }
-	gauge := func(name, help string, v float64) { emit(prometheus.GaugeValue, name, help, v) }
-
-	gauge("uptime_seconds", "Time since the node started.", n.host.Clock.Now().Sub(n.startedAt).Seconds())
-	if s := n.store.Load(); s != nil {
-		g := s.Gauges()
-		gauge("ranges", "Replicas on this node.", float64(g.Ranges))
-		gauge("range_leaseholders", "Ranges whose lease this node has.", float64(g.Leaseholders))
-		gauge("raft_leaders", "Raft groups that this node leads.", float64(g.Leaders))
-		gauge("ranges_quiesced", "Replicas that sleep.", float64(g.Quiesced))
-		gauge("live_bytes", "Bytes that reads at the present can see.", float64(g.LiveBytes))
-		gauge("raft_log_bytes", "Bytes of raft logs.", float64(g.RaftLogBytes))
-		m := &s.Metrics
-		counter("raft_proposals", "Commands proposed.", m.Proposals.Load())
-		counter("raft_applied", "Commands applied.", m.Applied.Load())
-		counter("raft_rejected", "Commands refused at application.", m.Rejected.Load())
-		counter("raft_log_appends", "Appends to raft logs.", m.LogAppends.Load())
-		counter("raft_log_syncs", "Syncs of the log, each for all ranges that were ready.", m.LogSyncs.Load())
-		counter("raft_elections", "Elections begun.", m.Elections.Load())
-		counter("raft_snapshots_sent", "Raft snapshots sent.", m.SnapshotsSent.Load())
-		counter("raft_snapshots_applied", "Raft snapshots applied.", m.SnapshotsApplied.Load())
-		counter("range_splits", "Splits applied.", m.Splits.Load())
-		counter("lease_requests", "Leases asked for.", m.LeaseRequests.Load())
-		counter("lease_transfers", "Leases handed over.", m.LeaseTransfers.Load())
-	}
-	if n.router != nil {
-		m := n.router.Metrics()
-		counter("route_batches", "Batches sent to ranges.", m.Batches.Load())
-		counter("route_local", "Batches served on this node.", m.Local.Load())
-		counter("route_remote", "Batches sent to other nodes.", m.Remote.Load())
-		counter("route_lookups", "Lookups in the range index.", m.Lookups.Load())
-	}
-	if n.transport != nil {
-		s := n.transport.Stats()
-		counter("rpc_bytes_sent", "Bytes sent to nodes.", int64(s.BytesSent))
-		counter("rpc_bytes_received", "Bytes received from nodes.", int64(s.BytesReceived))
-	}
-	em := n.engine.Metrics()
-	gauge("disk_bytes", "Bytes of the store on disk.", float64(em.DiskBytes))
-	n.sql.collect(counter, gauge)
 }

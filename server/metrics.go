@@ -1,0 +1,248 @@
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"meridian/commit/leader"
+	"meridian/rangeserver"
+	"meridian/route"
+	"meridian/storage/engine"
+	"meridian/transport"
+	"meridian/txn"
+)
+
+// collector gives Prometheus the node's counters. Each package counts for itself; here the numbers get their names:
+// meridian_ and the package's subject, with _total for what only grows, and the unit, which is a base unit. Every
+// metric carries the node's id.
+type collector struct{ n *Node }
+
+// Describe implements prometheus.Collector: the collector is unchecked, since what it has depends on the node's state.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// emitter writes metrics of one node.
+type emitter struct {
+	out    chan<- prometheus.Metric
+	labels prometheus.Labels
+}
+
+func (e *emitter) emit(kind prometheus.ValueType, name, help string, v float64, more prometheus.Labels) {
+	labels := e.labels
+	if len(more) > 0 {
+		labels = prometheus.Labels{}
+		for k, v := range e.labels {
+			labels[k] = v
+		}
+		for k, v := range more {
+			labels[k] = v
+		}
+	}
+	e.out <- prometheus.MustNewConstMetric(prometheus.NewDesc("meridian_"+name, help, nil, labels), kind, v)
+}
+
+func (e *emitter) counter(name, help string, v int64) {
+	e.emit(prometheus.CounterValue, name+"_total", help, float64(v), nil)
+}
+
+func (e *emitter) gauge(name, help string, v float64) {
+	e.emit(prometheus.GaugeValue, name, help, v, nil)
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	n := c.n
+	e := &emitter{out, prometheus.Labels{"node": strconv.Itoa(int(n.NodeID()))}}
+	e.gauge("uptime_seconds", "Time since the node started.", n.host.Clock.Now().Sub(n.startedAt).Seconds())
+	e.cluster(n)
+	if s := n.store.Load(); s != nil {
+		e.ranges(s)
+		e.leader(n.leader.Metrics) // set before the store was
+	}
+	if n.db != nil {
+		e.transactions(n.db.Metrics())
+	}
+	if n.router != nil {
+		e.route(n.router.Metrics())
+	}
+	if n.transport != nil {
+		e.transport(n.transport.Stats())
+	}
+	e.engine(n.engine.Metrics())
+	n.sql.collect(e.counter, e.gauge)
+}
+
+// cluster is what the node knows of the others.
+func (e *emitter) cluster(n *Node) {
+	nodes, live := 0, 0
+	for _, m := range n.cluster.Nodes() {
+		if m.Node == 0 {
+			continue
+		}
+		if r, ok := n.cluster.Record(m.Node); ok && r.Decommissioned {
+			continue
+		}
+		nodes++
+		up := 0.0
+		if n.cluster.Live(m.Node) {
+			live, up = live+1, 1
+		}
+		e.emit(prometheus.GaugeValue, "cluster_node_live", "1 if this node takes the peer for live.", up,
+			prometheus.Labels{"peer": strconv.Itoa(int(m.Node))})
+	}
+	e.gauge("cluster_nodes", "Nodes of the cluster that were not decommissioned.", float64(nodes))
+	e.gauge("cluster_nodes_live", "Nodes that this node takes for live.", float64(live))
+	_, self := n.cluster.Incarnation()
+	e.gauge("node_live", "1 if the node's own liveness record holds.", flag(self))
+	e.gauge("node_draining", "1 if the node is draining.", flag(n.cluster.Self().Draining))
+	e.gauge("clock_max_offset_seconds", "Configured bound on the difference between any two clocks.", n.clock.MaxOffset().Seconds())
+	for _, o := range n.cluster.Offsets() {
+		peer := prometheus.Labels{"peer": strconv.Itoa(int(o.Node))}
+		e.emit(prometheus.GaugeValue, "clock_offset_seconds", "How far the peer's clock is ahead of this node's.", o.Offset.Seconds(), peer)
+		e.emit(prometheus.GaugeValue, "clock_offset_error_seconds", "Uncertainty of the measured offset.", o.Error.Seconds(), peer)
+		if rtt, ok := n.cluster.Latency(o.Node); ok {
+			e.emit(prometheus.GaugeValue, "rpc_round_trip_seconds", "Round trip to the peer, smoothed.", rtt.Seconds(), peer)
+		}
+	}
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ranges is the store's side: replicas, raft, leases, queues.
+func (e *emitter) ranges(s *rangeserver.Store) {
+	g := s.Gauges()
+	e.gauge("ranges", "Replicas on this node.", float64(g.Ranges))
+	e.gauge("ranges_uninitialised", "Replicas that wait for their first raft snapshot.", float64(g.Uninitialised))
+	e.gauge("range_leaseholders", "Ranges whose lease this node has.", float64(g.Leaseholders))
+	e.gauge("raft_leaders", "Raft groups that this node leads.", float64(g.Leaders))
+	e.gauge("ranges_quiesced", "Replicas that sleep.", float64(g.Quiesced))
+	e.gauge("live_bytes", "Bytes that reads at the present can see.", float64(g.LiveBytes))
+	e.gauge("total_bytes", "Bytes of all versions.", float64(g.TotalBytes))
+	e.gauge("raft_log_bytes", "Bytes of raft logs.", float64(g.RaftLogBytes))
+	m := &s.Metrics
+	e.counter("raft_proposals", "Commands proposed.", m.Proposals.Load())
+	e.counter("raft_reproposals", "Commands proposed again, because the first proposal may have been lost.", m.Reproposals.Load())
+	e.counter("raft_applied", "Commands applied.", m.Applied.Load())
+	e.counter("raft_rejected", "Commands refused at application.", m.Rejected.Load())
+	e.counter("raft_log_appends", "Appends to raft logs.", m.LogAppends.Load())
+	e.counter("raft_log_syncs", "Syncs of the log, each for all ranges that were ready.", m.LogSyncs.Load())
+	e.counter("raft_log_truncations", "Truncations of raft logs.", m.Truncations.Load())
+	e.counter("raft_elections", "Elections won.", m.Elections.Load())
+	e.counter("raft_snapshots_sent", "Raft snapshots sent.", m.SnapshotsSent.Load())
+	e.counter("raft_snapshots_applied", "Raft snapshots applied.", m.SnapshotsApplied.Load())
+	e.counter("raft_messages_sent", "Raft messages sent.", m.RaftMessagesSent.Load())
+	e.counter("raft_messages_received", "Raft messages received.", m.RaftMessagesReceived.Load())
+	e.counter("raft_messages_dropped", "Raft messages dropped, because a peer was too slow or away.", m.RaftMessagesDropped.Load())
+	e.counter("ranges_fell_asleep", "Times that a replica fell asleep.", m.Quiesced.Load())
+	e.counter("ranges_woke", "Times that a replica woke up.", m.Awakenings.Load())
+	e.counter("range_splits", "Splits applied.", m.Splits.Load())
+	e.counter("replica_changes", "Changes of a range's replicas that this node began.", m.ReplicaChanges.Load())
+	e.counter("replica_changes_applied", "Changes of a range's replicas applied here.", m.ConfChanges.Load())
+	e.counter("replica_rebalances", "Replicas moved to even out the load.", m.Rebalances.Load())
+	e.counter("replicas_removed", "Replicas of this node whose data was removed after they had moved away.", m.ReplicasGCed.Load())
+	e.counter("lease_requests", "Leases asked for.", m.LeaseRequests.Load())
+	e.counter("lease_transfers", "Leases handed over.", m.LeaseTransfers.Load())
+	e.counter("gc_versions", "Old versions removed.", m.MVCCVersionsGCed.Load())
+}
+
+// leader is what requests met at the ranges whose lease this node has.
+func (e *emitter) leader(m *leader.Metrics) {
+	if m == nil {
+		return
+	}
+	e.counter("kv_reads", "Batches that only read.", m.Reads.Load())
+	e.counter("kv_writes", "Batches that write.", m.Writes.Load())
+	e.counter("kv_latch_waits", "Requests that waited for another request on the same keys.", m.LatchWaits.Load())
+	e.counter("kv_lock_waits", "Requests that waited for a transaction.", m.LockWaits.Load())
+	e.emit(prometheus.CounterValue, "kv_lock_wait_seconds_total", "Time spent waiting for transactions.",
+		time.Duration(m.LockWaitNanos.Load()).Seconds(), nil)
+	e.counter("kv_lock_timeouts", "Waits for a transaction that lasted too long for the client.", m.LockTimeouts.Load())
+	e.counter("kv_locks_not_available", "Requests that were told of a lock instead of waiting for it (NOWAIT).", m.NotAvailable.Load())
+	e.counter("kv_pushes", "Pushes of transactions that were in the way.", m.Pushes.Load())
+	e.counter("kv_push_waits", "Pushes that waited for a transaction to end.", m.PushWaits.Load())
+	e.counter("kv_expired", "Transactions aborted because their coordinator was gone.", m.Expired.Load())
+	e.counter("kv_deadlocks", "Deadlocks found.", m.Deadlocks.Load())
+	e.counter("kv_recoveries", "Staged transactions whose outcome was found by others.", m.Recoveries.Load())
+	e.counter("kv_one_phase_commits", "Commits in one command.", m.OnePhaseCommits.Load())
+	e.counter("kv_commits", "Commits with a record.", m.Commits.Load())
+	e.counter("kv_stages", "Parallel commits begun.", m.Stages.Load())
+	e.counter("kv_aborts", "Transactions rolled back at their record.", m.Aborts.Load())
+	e.counter("kv_intents_resolved", "Intents resolved by those who met them.", m.Resolved.Load())
+	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that were sent back to move their timestamp.",
+		float64(m.RetriesSerialize.Load()), prometheus.Labels{"reason": "pushed"})
+	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that were sent back to move their timestamp.",
+		float64(m.RetriesWriteTooOld.Load()), prometheus.Labels{"reason": "write too old"})
+	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that were sent back to move their timestamp.",
+		float64(m.RetriesUncertain.Load()), prometheus.Labels{"reason": "uncertain"})
+	e.counter("kv_forwarded", "Requests whose timestamp the range moved by itself.", m.Forwarded.Load())
+}
+
+// transactions is the gateway's side of transactions.
+func (e *emitter) transactions(m *txn.Metrics) {
+	e.counter("txn_begun", "Transactions begun, the node's own included.", m.Begun.Load())
+	e.counter("txn_one_phase_commits", "Transactions committed in one command.", m.OnePhaseCommits.Load())
+	e.counter("txn_record_commits", "Transactions committed with a record.", m.TwoPhaseCommits.Load())
+	e.counter("txn_read_only_commits", "Transactions that wrote nothing.", m.ReadOnlyCommits.Load())
+	e.counter("txn_aborts", "Transactions rolled back, the node's own included.", m.Rollbacks.Load())
+	e.counter("txn_restarts", "Transactions begun anew after a conflict.", m.Restarts.Load())
+	e.counter("txn_refreshes", "Reads checked so that a transaction could move its timestamp.", m.Refreshes.Load())
+	e.counter("txn_refreshes_failed", "Such checks that found a change.", m.RefreshesFailed.Load())
+	e.counter("txn_ambiguous", "Commits whose outcome stayed unknown.", m.Ambiguous.Load())
+	e.counter("txn_heartbeats", "Signs of life of transactions that hold locks.", m.Heartbeats.Load())
+	e.counter("txn_cleanups", "Transactions whose intents were resolved after their end.", m.Cleanups.Load())
+	e.counter("txn_cleanups_dropped", "Transactions whose intents are left to others, for too many were waiting.", m.CleanupsDropped.Load())
+}
+
+// route is where the gateway's batches went.
+func (e *emitter) route(m *route.Metrics) {
+	e.counter("route_batches", "Batches sent to ranges.", m.Batches.Load())
+	e.counter("route_divided", "Batches that were divided among ranges.", m.Divided.Load())
+	e.counter("route_local", "Batches served on this node.", m.Local.Load())
+	e.counter("route_remote", "Batches sent to other nodes.", m.Remote.Load())
+	e.counter("route_lookups", "Lookups in the range index.", m.Lookups.Load())
+	e.counter("route_not_leaseholder", "Batches that came to a replica without the lease.", m.NotLeaseholder.Load())
+	e.counter("route_mismatches", "Batches that came to a range that had changed.", m.Mismatches.Load())
+	e.counter("route_unreachable", "Batches that did not reach a node.", m.Unreachable.Load())
+	e.counter("route_unserved", "Batches that no replica served.", m.Unserved.Load())
+}
+
+// transport is what nodes say to each other.
+func (e *emitter) transport(s transport.Stats) {
+	e.counter("rpc_bytes_sent", "Bytes sent to nodes.", s.BytesSent)
+	e.counter("rpc_bytes_received", "Bytes received from nodes.", s.BytesReceived)
+	e.counter("rpc_calls", "Calls of other nodes.", s.Calls)
+	e.counter("rpc_served", "Calls answered for other nodes.", s.Served)
+	e.counter("rpc_link_failures", "Links to nodes that broke.", s.LinkFailures)
+	e.counter("rpc_refusals", "Nodes that were turned away: another cluster, or no certificate.", s.Refusals)
+	e.counter("rpc_overloaded", "Calls refused because too many were running.", s.Overloaded)
+	e.counter("rpc_clock_errors", "Messages refused because a clock was too far off.", s.ClockOffsetFails)
+	e.gauge("rpc_inflight", "Calls of other nodes that are being served.", float64(s.Inflight))
+}
+
+// engine is the store on disk.
+func (e *emitter) engine(m engine.Metrics) {
+	e.gauge("disk_bytes", "Bytes of the store on disk.", float64(m.DiskBytes))
+	if m.FreeBytes > 0 {
+		e.gauge("disk_free_bytes", "Bytes free on the store's disk.", float64(m.FreeBytes))
+	}
+	e.gauge("wal_bytes", "Bytes of the write-ahead log that hold live data.", float64(m.WALBytes))
+	e.counter("wal_written_bytes", "Bytes written to the write-ahead log.", int64(m.WALBytesWritten))
+	e.gauge("memtable_bytes", "Bytes of memtables.", float64(m.MemTableBytes))
+	e.gauge("sstables", "Tables on disk.", float64(m.TableCount))
+	e.gauge("l0_sstables", "Tables of level 0.", float64(m.L0Files))
+	e.gauge("read_amplification", "Levels that a read may have to look at.", float64(m.ReadAmp))
+	e.gauge("compaction_debt_bytes", "Bytes that compactions have yet to work off.", float64(m.CompactionDebt))
+	e.counter("flushes", "Memtables flushed.", m.Flushes)
+	e.counter("compactions", "Compactions.", m.Compactions)
+	e.gauge("block_cache_bytes", "Bytes in the block cache.", float64(m.CacheBytes))
+	e.counter("block_cache_hits", "Blocks found in the block cache.", m.CacheHits)
+	e.counter("block_cache_misses", "Blocks read from disk.", m.CacheMisses)
+	e.counter("write_stalls", "Times that writes waited for compactions.", m.WriteStalls)
+	e.gauge("iterators_open", "Open iterators.", float64(m.OpenIterators))
+}
