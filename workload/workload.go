@@ -58,6 +58,8 @@ type Result struct {
 	Checks                        int64
 	// LongestGap is the longest time without any operation done.
 	LongestGap time.Duration
+	// LastError is the last of the Errors, which unlike retries are not to be expected.
+	LastError error
 }
 
 const (
@@ -95,6 +97,9 @@ func (s *stats) failed(counter *int64, err error) {
 	*counter++
 	s.tickErrs++
 	s.sample, s.last = err, err
+	if counter == &s.total.Errors {
+		s.total.LastError = err
+	}
 	s.mu.Unlock()
 }
 
@@ -371,6 +376,9 @@ func summary(w io.Writer, name string, r *Result) {
 		name, r.Ops, r.Elapsed.Seconds(), float64(r.Ops)/r.Elapsed.Seconds(), r.Retries, r.Unknown, r.Errors, r.LongestGap.Seconds(), r.Checks)
 	fmt.Fprintf(w, "latency (ms): p50 %.2f  p95 %.2f  p99 %.2f  max %.2f\n",
 		quantile(r.Latency, 50), quantile(r.Latency, 95), quantile(r.Latency, 99), float64(r.Latency.Max())/1000)
+	if r.LastError != nil {
+		fmt.Fprintf(w, "the last error: %v\n", r.LastError)
+	}
 }
 
 func writeHistogram(name string, h *hdrhistogram.Histogram) error {

@@ -58,6 +58,7 @@ type script struct {
 	calls  atomic.Int64
 	check  func() error
 	worker error
+	before func(call int64)
 }
 
 func (s *script) Name() string                          { return "script" }
@@ -65,7 +66,11 @@ func (s *script) About() string                         { return "" }
 func (s *script) Init(context.Context, *pgx.Conn) error { return nil }
 func (s *script) Worker(context.Context, *rand.Rand) (Step, error) {
 	return func(context.Context, *pgx.Conn) (string, error) {
-		if i := s.calls.Add(1) - 1; i < int64(len(s.errs)) {
+		i := s.calls.Add(1) - 1
+		if s.before != nil {
+			s.before(i)
+		}
+		if i < int64(len(s.errs)) {
 			return "step", s.errs[i]
 		}
 		return "step", nil
@@ -89,13 +94,13 @@ func TestRunCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Ops != 5 || r.Retries != 3 || r.Unknown != 2 || r.Errors != 1 || r.Checks != 1 || r.Latency.TotalCount() != 5 {
+	if r.Ops != 5 || r.Retries != 3 || r.Unknown != 2 || r.Errors != 1 || r.Checks != 1 || r.Latency.TotalCount() != 5 || r.LastError == nil {
 		t.Errorf("%+v", r)
 	}
 	if w.calls.Load() != 11 {
 		t.Errorf("%d calls", w.calls.Load())
 	}
-	if !strings.Contains(out.String(), "5 operations") || !strings.Contains(out.String(), "3 retries, 2 unknown, 1 errors") || !strings.Contains(out.String(), "1 checks passed") {
+	if !strings.Contains(out.String(), "5 operations") || !strings.Contains(out.String(), "3 retries, 2 unknown, 1 errors") || !strings.Contains(out.String(), "1 checks passed") || !strings.Contains(out.String(), "the last error: ") {
 		t.Error(out.String())
 	}
 	if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte("Percentile")) {
@@ -107,11 +112,11 @@ func TestRunDealsURLsAndFailsOver(t *testing.T) {
 	a, na, closeA := fakeServer(t)
 	b, nb, _ := fakeServer(t)
 	closeA()
-	r, err := Run(t.Context(), &script{}, Options{URLs: []string{a, b}, Concurrency: 2, MaxOps: 20})
+	r, err := Run(t.Context(), &script{}, Options{URLs: []string{a, b}, MaxOps: 20}) // the worker begins with the first
 	if err != nil {
 		t.Fatal(err)
 	}
-	if na.Load() != 0 || nb.Load() < 2 || r.Errors < 1 || r.Ops < 20 {
+	if na.Load() != 0 || nb.Load() != 2 || r.Errors != 1 || r.Ops != 20 { // one login more is the check's
 		t.Errorf("logins %d and %d, %+v", na.Load(), nb.Load(), r)
 	}
 }
@@ -144,11 +149,15 @@ func TestRunWithoutSuccess(t *testing.T) {
 	if _, err := Run(t.Context(), &script{worker: refused}, Options{URLs: []string{url}}); !errors.Is(err, refused) {
 		t.Error(err)
 	}
-	errs := make([]error, 1000)
-	for i := range errs {
-		errs[i] = code("42P01")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	w := &script{errs: []error{code("42P01"), code("42P01"), code("42P01")}}
+	w.before = func(call int64) {
+		if call == 2 {
+			stop()
+		}
 	}
-	_, err := Run(t.Context(), &script{errs: errs}, Options{URLs: []string{url}, Duration: 50 * time.Millisecond})
+	_, err := Run(ctx, w, Options{URLs: []string{url}})
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code != "42P01" {
 		t.Error(err)

@@ -71,7 +71,9 @@ func (m *MovR) Init(ctx context.Context, conn *pgx.Conn) error {
 
 // worker is one customer's device, which moves from city to city.
 type worker struct {
-	dice  *rand.Rand
+	dice *rand.Rand
+	// ids draws identifiers of new rows. They must differ from those of other runs, whatever their seed.
+	ids   *rand.Rand
 	users [len(Cities)][]string
 	open  [len(Cities)][]ride // rides that this worker began and has not ended
 }
@@ -80,7 +82,7 @@ type ride struct{ id, vehicle string }
 
 // Worker implements workload.Workload.
 func (m *MovR) Worker(_ context.Context, dice *rand.Rand) (workload.Step, error) {
-	w := &worker{dice: dice}
+	w := &worker{dice: dice, ids: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 	return w.step, nil
 }
 
@@ -153,7 +155,7 @@ func (w *worker) start(ctx context.Context, conn *pgx.Conn, city int) error {
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		r = ride{uuid(w.dice), vehicle}
+		r = ride{uuid(w.ids), vehicle}
 		_, err = tx.Exec(ctx, `INSERT INTO rides (id, city, vehicle_city, rider_id, vehicle_id, start_address, start_time)
 			VALUES ($1::uuid, $2, $2, $3::uuid, $4::uuid, $5, now())`, r.id, Cities[city].Name, w.user(city), r.vehicle, address(w.dice))
 		return err
@@ -223,7 +225,7 @@ func (w *worker) promo(ctx context.Context, conn *pgx.Conn, city int) error {
 }
 
 func (w *worker) join(ctx context.Context, conn *pgx.Conn, city int) error {
-	_, err := conn.Exec(ctx, "INSERT INTO users (id, city, name, address, credit_card) VALUES ($1::uuid, $2, $3, $4, $5) ON CONFLICT (city, id) DO NOTHING", uuid(w.dice), Cities[city].Name,
+	_, err := conn.Exec(ctx, "INSERT INTO users (id, city, name, address, credit_card) VALUES ($1::uuid, $2, $3, $4, $5) ON CONFLICT (city, id) DO NOTHING", uuid(w.ids), Cities[city].Name,
 		firstNames[w.dice.IntN(len(firstNames))]+" "+lastNames[w.dice.IntN(len(lastNames))], address(w.dice), fmt.Sprintf("%010d", w.dice.Int64N(1e10)))
 	return err
 }
