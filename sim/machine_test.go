@@ -135,12 +135,17 @@ func TestDiskFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDisk(1)
 		fs := d.FS()
-		f, err := fs.Create("f", vfs.WriteCategoryUnspecified)
+		other, err := fs.Create("f.sst", vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := fs.Create("f.log", vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.SetSyncDelay(time.Second)
 		took(t, time.Second, "slow sync", func() { f.Sync() })
+		took(t, 0, "sync of what is no log", func() { other.Sync() })
 		d.SetSyncDelay(0)
 		d.SetSyncError(true)
 		if err := f.SyncData(); !errors.Is(err, ErrDisk) {
@@ -158,7 +163,7 @@ func TestDiskFaults(t *testing.T) {
 		if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, ErrDisk) {
 			t.Error(err)
 		}
-		if d.Syncs() != 2 {
+		if d.Syncs() != 3 {
 			t.Error(d.Syncs())
 		}
 	})

@@ -660,20 +660,26 @@ func (cl *client) administer() {
 // recovered waits until every node serves a write to every table.
 func (k *campaign) recovered() {
 	healed := time.Now()
+	var wg sync.WaitGroup
 	for i := range k.c.Len() {
-		ctx, cancel := context.WithDeadline(context.Background(), healed.Add(recoverIn))
-		var err error
-		for {
-			if err = k.touchAll(ctx, i); err == nil || ctx.Err() != nil {
-				break
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			ctx, cancel := context.WithDeadline(context.Background(), healed.Add(recoverIn))
+			defer cancel()
+			var err error
+			for {
+				if err = k.touchAll(ctx, i); err == nil || ctx.Err() != nil {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
 			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		cancel()
-		if err != nil {
-			k.problem("%s does not serve %s after everything healed: %v", k.c.Machines[i].Name, time.Since(healed), err)
-		}
+			if err != nil {
+				k.problem("%s does not serve %s after everything healed: %v", k.c.Machines[i].Name, time.Since(healed), err)
+			}
+		}()
 	}
+	wg.Wait()
 	k.recovery = time.Since(healed)
 }
 
@@ -683,7 +689,8 @@ func (k *campaign) touchAll(ctx context.Context, i int) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	for _, q := range []string{"UPDATE bank SET balance = balance", "UPDATE ctr SET n = n", "SELECT count(*) FROM pa", "SELECT count(*) FROM pb",
+	for _, q := range []string{"UPDATE bank SET balance = balance WHERE id = 1", "UPDATE bank SET balance = balance WHERE id = 20",
+		"UPDATE ctr SET n = n WHERE id = 0", "UPDATE ctr SET n = n WHERE id = 2", "SELECT count(*) FROM pa", "SELECT count(*) FROM pb",
 		"SELECT count(*) FROM uq"} {
 		if _, err := conn.Exec(ctx, q); err != nil {
 			return fmt.Errorf("%s: %w", q, err)
