@@ -669,6 +669,17 @@ func bounded(n Node, top scalar.Expr, hard int64) Node {
 		c := *n
 		c.Limit = hard
 		return &c
+	case *IndexJoin:
+		if len(n.Filter) > 0 || n.Locking.Strength != 0 { // it may drop rows
+			return n
+		}
+		in := bounded(n.Input, top, hard)
+		if in == n.Input {
+			return n
+		}
+		c := *n
+		c.Input = in
+		return &c
 	}
 	return n
 }
@@ -678,6 +689,8 @@ func cutsItself(n Node) bool {
 	switch n := n.(type) {
 	case *ProjectNode:
 		return cutsItself(n.Input)
+	case *IndexJoin:
+		return len(n.Filter) == 0 && n.Locking.Strength == 0 && cutsItself(n.Input)
 	case *IndexScan:
 		return n.Limit > 0
 	}
