@@ -142,19 +142,6 @@ func (f *fields) cstring() string {
 	return ""
 }
 
-// cbytes is cstring without a copy.
-func (f *fields) cbytes() []byte {
-	for i, c := range f.b {
-		if c == 0 {
-			s := f.b[:i]
-			f.b = f.b[i+1:]
-			return s
-		}
-	}
-	f.bad, f.b = true, nil
-	return nil
-}
-
 // end returns an error unless the body was well formed and is used up.
 func (f *fields) end(kind byte) error {
 	if f.bad || len(f.b) > 0 {

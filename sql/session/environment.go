@@ -18,7 +18,6 @@ type environment struct {
 	lastSeq  int64
 	lastUsed bool
 	currents map[catalog.ID]int64
-	rowID    int64
 }
 
 func (e *environment) CurrentUser() string     { return e.s.client.User }

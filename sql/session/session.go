@@ -61,7 +61,6 @@ type Session struct {
 
 	prepared map[string]*Prepared
 	portals  map[string]*portal
-	cursors  []string // portals made by DECLARE, in order
 
 	formatBuf []Format
 	paramBuf  [][]byte

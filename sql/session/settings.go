@@ -24,12 +24,17 @@ type setting struct {
 	about string
 }
 
+// refusal is why a value is refused, in the words of a hint.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
 func oneOf(values ...string) func(string) (string, error) {
 	return func(v string) (string, error) {
 		if i := slices.IndexFunc(values, func(s string) bool { return strings.EqualFold(s, v) }); i >= 0 {
 			return values[i], nil
 		}
-		return "", fmt.Errorf("Available values: %s.", strings.Join(values, ", "))
+		return "", refusal("Available values: " + strings.Join(values, ", ") + ".")
 	}
 }
 
@@ -40,17 +45,17 @@ func boolean(v string) (string, error) {
 	case "off", "false", "no", "0", "f", "n":
 		return "off", nil
 	}
-	return "", fmt.Errorf("It must be a Boolean value.")
+	return "", refusal("It must be a Boolean value.")
 }
 
 func integer(lo, hi int64) func(string) (string, error) {
 	return func(v string) (string, error) {
 		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
 		if err != nil {
-			return "", fmt.Errorf("It must be an integer.")
+			return "", refusal("It must be an integer.")
 		}
 		if n < lo || n > hi {
-			return "", fmt.Errorf("It must be between %d and %d.", lo, hi)
+			return "", refusal(fmt.Sprintf("It must be between %d and %d.", lo, hi))
 		}
 		return strconv.FormatInt(n, 10), nil
 	}
@@ -83,14 +88,14 @@ func parseDuration(v string) (time.Duration, error) {
 	unit, ok := map[string]time.Duration{"": time.Millisecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
 		"min": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[strings.TrimSpace(v[i:])]
 	if err != nil || !ok || n > 1e12 {
-		return 0, fmt.Errorf("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+		return 0, refusal("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
 	}
 	return time.Duration(n * float64(unit)), nil
 }
 
 func location(v string) (string, error) {
 	if _, err := parseLocation(v); err != nil {
-		return "", fmt.Errorf("The time zone is not known.")
+		return "", refusal("The time zone is not known.")
 	}
 	return v, nil
 }
@@ -178,7 +183,7 @@ func encoding(v string) (string, error) {
 	case "SQLASCII":
 		return "SQL_ASCII", nil
 	}
-	return "", fmt.Errorf("Only UTF8 is supported.")
+	return "", refusal("Only UTF8 is supported.")
 }
 
 func dateStyle(v string) (string, error) {
@@ -186,7 +191,7 @@ func dateStyle(v string) (string, error) {
 		switch strings.ToUpper(strings.TrimSpace(p)) {
 		case "ISO", "MDY", "DEFAULT", "US", "NONEURO", "NONEUROPEAN":
 		default:
-			return "", fmt.Errorf("Only \"ISO, MDY\" is supported.")
+			return "", refusal("Only \"ISO, MDY\" is supported.")
 		}
 	}
 	return "ISO, MDY", nil
