@@ -17,6 +17,7 @@ const (
 	costCompare = 0.1   // a comparison while sorting
 	costLoop    = 5.0   // starting the right side of an apply again
 	costWrite   = 5.0   // a row written
+	costLock    = 10.0  // a row locked, which is a write too, and keeps others waiting
 	costStart   = 0.01  // an operator, so that fewer are better
 	// lookupBatchRows is how many rows package exec looks up with one request.
 	lookupBatchRows = 1024.0

@@ -353,12 +353,16 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	if !ix.Primary {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
 	}
+	locks := 0.0
+	if locking {
+		locks = l.rows * perKey * costLock
+	}
 	if covering {
 		a.setColumns(needed)
 		node := &LookupJoin{Kind: kind, Table: t, Index: ix, KeyExprs: exprs, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(rest),
 			Single: single, Locking: scan.Locking, KeepOrder: true}
 		extra := o.lookupCost(a.info, l.rows, perKey, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
-			o.subqueryCost(rest, l.rows*perKey)
+			o.subqueryCost(rest, l.rows*perKey) + locks
 		s.offerLookup(l, extra, func(in phys) Node {
 			n := *node
 			n.Input = in.node
@@ -413,7 +417,7 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 		found *= max(o.selectivity(early, base), 0.01)
 	}
 	extra := o.lookupCost(a.info, l.rows, perKey, width) + o.lookupCost(a.info, found, 1, a.info.width) +
-		l.rows*costPass + g.rows*2*costPass + o.subqueryCost(rest, found)
+		l.rows*costPass + g.rows*2*costPass + o.subqueryCost(rest, found) + locks
 	s.offerLookup(l, extra, func(in phys) Node {
 		n := *first
 		n.Input = in.node

@@ -159,6 +159,9 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)
 	}
 	cpu := rows*costExpr*float64(len(c.filter)) + o.subqueryCost(c.filter, rows)
+	if covering && locking {
+		cpu += rows * costLock
+	}
 	if covering {
 		s.offer(phys{node: node, startup: startup, cost: cost + cpu, order: order})
 		return
@@ -216,6 +219,9 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	}
 	join := &IndexJoin{Base: Base{Cols: a.cols}, Input: node, Table: t, Ordinals: a.ordinals, KeyCols: keyCols,
 		Filter: o.planExprs(late), Locking: lock, KeepOrder: true}
+	if lock.Strength != 0 {
+		cost += fetched * costLock
+	}
 	total := cost + o.lookupCost(a.info, fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
 	s.offer(phys{node: join, startup: startup + costRequest, cost: total, order: order})
 }
