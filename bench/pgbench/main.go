@@ -130,6 +130,16 @@ type system struct {
 	nodes            []*process.Node // of Meridian
 }
 
+// died returns what the logs of nodes say that have ended by themselves.
+func (s *system) died() (out string) {
+	for i, n := range s.nodes {
+		if n.PID() == 0 {
+			out += fmt.Sprintf("\nnode %d has ended (%v):\n%s", i+1, n.Status(), n.Log())
+		}
+	}
+	return out
+}
+
 // measure runs one setup. What it measured before an error is returned with it.
 func measure(ctx context.Context, c *config, report *Report, name, dir string) (*Setup, error) {
 	nodes := map[string]int{"one": 1, "three": 3}[name]
@@ -183,7 +193,7 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 			for _, sys := range systems {
 				r, err := c.once(ctx, sys, name, script, round)
 				if err != nil {
-					return s, fmt.Errorf("%s on %s: %w", script, sys.name, err)
+					return s, fmt.Errorf("%s on %s: %w%s", script, sys.name, err, sys.died())
 				}
 				fmt.Printf("%s: %-13s round %d  %-8s  %9.0f tps  %7.1f us CPU  %6.2f ms  %d failed\n",
 					name, script, round+1, sys.name, r.TPS, r.CPUMicros, r.LatencyMS, r.Failed)

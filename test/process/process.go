@@ -220,6 +220,13 @@ func (n *Node) PID() int {
 	return n.cmd.Process.Pid
 }
 
+// Status says how the process ended, if it did.
+func (n *Node) Status() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status
+}
+
 // signal sends a signal and returns the channel that closes when the process has ended.
 func (n *Node) signal(s os.Signal) <-chan struct{} {
 	n.mu.Lock()
@@ -258,9 +265,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("node %d does not stop: %w", n.index+1, ctx.Err())
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.status
+	return n.Status()
 }
 
 // Died reports nodes whose process has ended.
@@ -281,7 +286,7 @@ func (n *Node) WaitSQL(ctx context.Context) error {
 	var err error
 	for {
 		if n.PID() == 0 {
-			return fmt.Errorf("node %d has ended: %v", n.index+1, n.status)
+			return fmt.Errorf("node %d has ended: %v", n.index+1, n.Status())
 		}
 		if err = n.trySQL(ctx); err == nil {
 			return nil
@@ -304,8 +309,8 @@ func (n *Node) trySQL(ctx context.Context) error {
 	return err
 }
 
-// Status asks the node what it knows about the cluster.
-func (n *Node) Status(ctx context.Context) (*console.Cluster, error) {
+// Cluster asks the node what it knows about the cluster.
+func (n *Node) Cluster(ctx context.Context) (*console.Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+"/api/v1/cluster", nil)
@@ -343,7 +348,7 @@ func (c *Cluster) WaitReplicated(ctx context.Context, replicas int) error {
 			if n.PID() == 0 {
 				continue
 			}
-			s, err := n.Status(ctx)
+			s, err := n.Cluster(ctx)
 			if err != nil {
 				why = err.Error()
 				continue
@@ -389,22 +394,27 @@ func (n *Node) logFile() string {
 	return filepath.Join(n.c.o.Dir, fmt.Sprintf("node%d.log", n.index+1))
 }
 
-// logTail is how much of a node's log Logs shows.
-const logTail = 6 << 10
+// logTail is how much of a node's log is shown.
+const logTail = 8 << 10
+
+// Log returns the end of the node's log.
+func (n *Node) Log() string {
+	raw, err := os.ReadFile(n.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	if len(raw) > logTail {
+		raw = raw[len(raw)-logTail:]
+		raw = raw[bytes.IndexByte(raw, '\n')+1:]
+	}
+	return string(raw)
+}
 
 // Logs returns the ends of the nodes' logs, for the report of a failure.
 func (c *Cluster) Logs() string {
 	var b strings.Builder
 	for _, n := range c.Nodes {
-		raw, err := os.ReadFile(n.logFile())
-		if err != nil {
-			continue
-		}
-		if len(raw) > logTail {
-			raw = raw[len(raw)-logTail:]
-			raw = raw[bytes.IndexByte(raw, '\n')+1:]
-		}
-		fmt.Fprintf(&b, "==== node %d\n%s\n", n.index+1, raw)
+		fmt.Fprintf(&b, "==== node %d\n%s\n", n.index+1, n.Log())
 	}
 	return b.String()
 }
