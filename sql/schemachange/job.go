@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/bind"
@@ -30,6 +31,9 @@ const (
 // chunkRows is how many rows a backfill reads in one transaction: large enough that the rounds of consensus do not
 // count, small enough that a conflict costs little.
 const chunkRows = 2000
+
+// loadRows is how many rows a backfill reads at once when it need not keep others from changing them.
+const loadRows = 10_000
 
 // removeRows is how many rows the removal of data deletes in one transaction, and removePause how long it lets others
 // work in between.
@@ -412,24 +416,39 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 		span.Start = k
 	}
 	last := e.o.Host.Clock.Monotonic()
-	for {
-		next, rows, err := e.fillChunk(ctx, b, span)
+	// While one chunk is loaded, the next is read.
+	var under *chunk
+	finish := func() error {
+		c := under
+		if under = nil; c == nil {
+			return nil
+		}
+		if err := e.finishChunk(ctx, b, c); err != nil {
+			return err
+		}
+		done.Rows[id] += c.rows
+		if c.next == nil {
+			return nil
+		}
+		done.Next[id] = c.next.Start
+		if now := e.o.Host.Clock.Monotonic(); now-last > time.Second {
+			last = now
+			return r.Checkpoint(ctx, min(0.9, float64(done.Rows[id])/float64(max(e.rows(t.ID), done.Rows[id])+1)), done)
+		}
+		return nil
+	}
+	for next := &span; next != nil; {
+		c, err := e.readChunk(ctx, b, *next)
+		if ferr := finish(); ferr != nil {
+			return ferr
+		}
 		if err != nil {
 			return err
 		}
-		done.Rows[id] += rows
-		if next == nil {
-			return nil
-		}
-		span = *next
-		done.Next[id] = span.Start
-		if now := e.o.Host.Clock.Monotonic(); now-last > time.Second {
-			last = now
-			if err := r.Checkpoint(ctx, min(0.9, float64(done.Rows[id])/float64(max(e.rows(t.ID), done.Rows[id])+1)), done); err != nil {
-				return err
-			}
-		}
+		under, next = c, c.next
+		e.startChunk(ctx, c)
 	}
+	return finish()
 }
 
 func (e *Executor) rows(id catalog.ID) int64 {
@@ -439,8 +458,7 @@ func (e *Executor) rows(id catalog.ID) int64 {
 	return 0
 }
 
-// optimistic is a transaction whose writes are kept for the commit, and to which no entry seems to exist: the
-// conditions that the commit checks find out if one does.
+// optimistic is a transaction whose writes are kept, and to which no entry seems to exist.
 type optimistic struct {
 	*txn.Txn
 	batch *txn.WriteBatch
@@ -455,28 +473,82 @@ func (o *optimistic) Write(_ context.Context, b *txn.WriteBatch) error {
 	return nil
 }
 
-// fillChunk fills from one chunk of rows in one transaction. Most of the time no entry is there yet.
-func (e *Executor) fillChunk(ctx context.Context, b *exec.Backfill, span keys.Span) (next *keys.Span, rows int64, err error) {
-	careful := false
-	err = e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
-		if !careful {
-			o := &optimistic{Txn: tx}
-			if next, rows, err = b.Step(ctx, o, span, chunkRows); err != nil || o.batch == nil {
-				return err
-			}
-			return tx.CommitBatch(ctx, o.batch)
+// chunk is a part of a table on its way into an index.
+type chunk struct {
+	span    keys.Span  // of the primary index
+	next    *keys.Span // what follows; nil: nothing
+	rows    int64
+	entries []kv.KeyValue
+	at      clock.Timestamp // when the rows were read
+	loaded  chan error
+}
+
+// readChunk reads a chunk of rows and makes their entries.
+func (e *Executor) readChunk(ctx context.Context, b *exec.Backfill, span keys.Span) (*chunk, error) {
+	c := &chunk{span: span}
+	err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) (err error) {
+		o := &optimistic{Txn: tx}
+		if c.next, c.rows, err = b.Step(ctx, o, span, loadRows); err != nil {
+			return err
 		}
-		next, rows, err = b.Step(ctx, tx, span, chunkRows)
-		return err
+		c.at, c.entries = tx.ReadTimestamp(), nil
+		if o.batch != nil {
+			c.entries = make([]kv.KeyValue, 0, o.batch.Len())
+			for w := range o.batch.Writes() {
+				c.entries = append(c.entries, kv.KeyValue{Key: w.Key, Value: w.Value})
+			}
+		}
+		return nil
 	})
-	var cond *kv.ConditionFailedError
-	if errors.As(err, &cond) {
-		err = e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
-			next, rows, err = b.Step(ctx, tx, span, chunkRows)
+	return c, err
+}
+
+// startChunk loads a chunk's entries, at the timestamp at which its rows were read. So whoever has changed one of the
+// rows since has written, or will write, a later version of its entry.
+func (e *Executor) startChunk(ctx context.Context, c *chunk) {
+	c.loaded = make(chan error, 1)
+	if len(c.entries) == 0 {
+		c.loaded <- nil
+		return
+	}
+	if !e.o.Host.Group.Go(func(context.Context) { c.loaded <- e.o.DB.LoadAt(ctx, c.entries, c.at) }) {
+		c.loaded <- context.Canceled
+	}
+}
+
+// finishChunk waits for a chunk. If an entry was there, or its key was read meanwhile, it fills in transactions, which
+// tell a concurrent write from a duplicate.
+func (e *Executor) finishChunk(ctx context.Context, b *exec.Backfill, c *chunk) error {
+	var err error
+	select {
+	case err = <-c.loaded:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.entries = nil
+	var (
+		cond *kv.ConditionFailedError
+		old  *kv.WriteTooOldError
+		gone *kv.BelowGCError
+	)
+	if !errors.As(err, &cond) && !errors.As(err, &old) && !errors.As(err, &gone) {
+		return err
+	}
+	rest := c.span
+	if c.next != nil {
+		rest.End = c.next.Start
+	}
+	for next := &rest; next != nil; {
+		span := *next
+		err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) (err error) {
+			next, _, err = b.Step(ctx, tx, span, chunkRows)
 			return err
 		})
+		if err != nil {
+			return err
+		}
 	}
-	return next, rows, err
+	return nil
 }
 
 // validate checks that the rows that were there before a constraint satisfy it.

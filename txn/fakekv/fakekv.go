@@ -23,6 +23,8 @@ type KV struct {
 	h      *host.Host
 	clock  *clock.Clock
 	splits []string // range boundaries
+	// Latency is how long each batch takes; zero takes no time at all. Set it before use.
+	Latency time.Duration
 	slow   time.Duration
 
 	mu       sync.Mutex
@@ -93,6 +95,11 @@ func (e *waitError) Error() string { return "wait" }
 
 // Send implements txn.Sender.
 func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if f.Latency > 0 {
+		if err := f.h.Clock.Sleep(ctx, f.Latency); err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range b.Requests {
 		f.mu.Lock()
 		f.seen[fmt.Sprintf("%T", r)[4:]]++
@@ -172,7 +179,9 @@ func (f *KV) eval(b *kv.Batch) (*kv.BatchResponse, error) {
 			}
 		} else {
 			e.txn = kv.Txn{}
-			e.readAt = f.clock.Now()
+			if e.readAt = b.Timestamp; e.readAt.IsZero() {
+				e.readAt = f.clock.Now()
+			}
 			e.txn.WriteTimestamp, e.txn.ReadTimestamp = e.readAt, e.readAt
 		}
 		out := &kv.BatchResponse{Now: f.clock.Now()}
@@ -206,7 +215,7 @@ func (f *KV) eval(b *kv.Batch) (*kv.BatchResponse, error) {
 			case *kv.TxnRetryError:
 				to = x.WriteTimestamp
 			}
-			if !to.IsZero() && (b.CanForwardRead || b.Txn == nil) {
+			if !to.IsZero() && (b.CanForwardRead || b.Txn == nil && b.Timestamp.IsZero()) {
 				e.txn.ReadTimestamp = to
 				e.txn.WriteTimestamp = e.txn.WriteTimestamp.Forward(to)
 				continue
@@ -471,8 +480,57 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 			delete(f.records, id)
 		}
 		return &kv.EmptyResponse{}, nil
+	case *kv.LoadRequest:
+		return &kv.EmptyResponse{}, e.load(r)
+	case *kv.ClearRequest:
+		n := int64(0)
+		for _, k := range e.keysIn(r.Span()) {
+			if r.Max > 0 && n == r.Max {
+				return &kv.DeleteRangeResponse{Deleted: n, Resume: &keys.Span{Start: keys.Key(k), End: r.End}}, nil
+			}
+			delete(f.versions, k)
+			delete(f.intents, k)
+			n++
+		}
+		return &kv.DeleteRangeResponse{Deleted: n}, nil
 	}
 	return nil, fmt.Errorf("fake: %T", r)
+}
+
+// load checks all rows before it adds the first.
+func (e *fakeEval) load(r *kv.LoadRequest) error {
+	f, at := e.f, e.b.Timestamp
+	have := map[int]bool{}
+	for i := range r.Rows {
+		k := string(r.Rows[i].Key)
+		if err := e.conflict(k, r.Shared, clock.MaxTimestamp); err != nil {
+			return err
+		}
+		for j := range f.reads {
+			if x := &f.reads[j]; r.Shared && x.span.Contains(r.Rows[i].Key) && at.LessEq(x.at) {
+				return &kv.WriteTooOldError{Key: r.Rows[i].Key, Actual: x.at}
+			}
+		}
+		vs := f.versions[k]
+		if len(vs) == 0 {
+			continue
+		}
+		switch v := vs[len(vs)-1]; {
+		case v.at == at && v.value != nil && bytes.Equal(v.value, r.Rows[i].Value):
+			have[i] = true
+		case at.LessEq(v.at):
+			return &kv.WriteTooOldError{Key: r.Rows[i].Key, Actual: v.at}
+		case v.value != nil:
+			return &kv.ConditionFailedError{Key: r.Rows[i].Key, Actual: v.value}
+		}
+	}
+	for i := range r.Rows {
+		if !have[i] {
+			k := string(r.Rows[i].Key)
+			f.versions[k] = append(f.versions[k], fakeVersion{at, r.Rows[i].Value})
+		}
+	}
+	return nil
 }
 
 func (f *KV) resolveSpan(s keys.Span, txn kv.TxnMeta, st kv.Status, at clock.Timestamp, ignored []kv.SeqRange) {
