@@ -165,16 +165,6 @@ func (s *colSet) list() []ColumnID {
 	return out
 }
 
-// single is the only column of the set.
-func (s *colSet) single() (ColumnID, bool) {
-	if s.len() != 1 {
-		return 0, false
-	}
-	var c ColumnID
-	s.each(func(id ColumnID) { c = id })
-	return c, true
-}
-
 func setOf(cols []ColumnID) colSet {
 	var s colSet
 	for _, c := range cols {

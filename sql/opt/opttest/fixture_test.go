@@ -323,8 +323,7 @@ func (s *store) ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOptio
 
 func (s *store) Write(_ context.Context, b *txn.WriteBatch) error {
 	for w := range b.Writes() {
-		k := string(w.Key)
-		old, written := s.pending[k]
+		old, written := s.pending[string(w.Key)]
 		if !written {
 			old = s.db.data[k]
 		}
