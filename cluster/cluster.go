@@ -32,6 +32,9 @@ type Options struct {
 	Join []string
 	// OnClockBroken is called once if this node's clock disagrees with a majority; the node should stop.
 	OnClockBroken func(error)
+	// OnRefused is called if the node has no place in the cluster: all join addresses belong to another one
+	// (*WrongClusterError), or it was decommissioned (*DecommissionedError). It should stop.
+	OnRefused func(error)
 
 	// PingInterval is the time between two pings to a peer; default 1 s. A heartbeat makes the next ping come at once.
 	PingInterval time.Duration
@@ -466,8 +469,22 @@ func (e *ClockError) Error() string {
 			worst = o
 		}
 	}
-	return fmt.Sprintf("this node's clock is off from %d of %d nodes by more than 80%% of the maximum offset %s (n%d: %s)",
-		len(e.Offsets), e.Nodes, e.Max, worst.Node, worst.Offset)
+	by := worst.Offset.String()
+	if worst.Excessive {
+		by += " or more"
+	}
+	return fmt.Sprintf("this node's clock is off from %d of %d nodes by more than 80%% of the maximum offset %s (by %s); set it right and start the node again",
+		len(e.Offsets), e.Nodes, e.Max, by)
+}
+
+// WrongClusterError says that the store belongs to another cluster than the join addresses.
+type WrongClusterError struct {
+	Ours, Theirs [16]byte
+}
+
+func (e *WrongClusterError) Error() string {
+	return fmt.Sprintf("the store belongs to cluster %x, but all --join addresses to cluster %x; use a new store, or the right addresses",
+		e.Ours, e.Theirs)
 }
 
 // checkClock counts the peers that this node's clock surely disagrees with.
@@ -500,6 +517,7 @@ func (c *Cluster) checkClock(now time.Duration) {
 func (c *Cluster) join(ctx context.Context) {
 	const every, warnEvery = time.Second, 10 * time.Second
 	warned := -warnEvery
+	refused := 0 // rounds in succession
 	for {
 		if !c.anyReached() {
 			var errs []error
@@ -514,6 +532,12 @@ func (c *Cluster) join(ctx context.Context) {
 				errs = nil
 				break
 			}
+			refused++
+			if why := c.refusal(errs); why == nil {
+				refused = 0
+			} else if refused == refusedRounds {
+				why()
+			}
 			now := c.o.Host.Clock.Monotonic()
 			if len(errs) > 0 && now-warned >= warnEvery && ctx.Err() == nil {
 				warned = now
@@ -525,6 +549,47 @@ func (c *Cluster) join(ctx context.Context) {
 		if c.o.Host.Clock.Sleep(ctx, every) != nil {
 			return
 		}
+	}
+}
+
+// refusedRounds is how often in succession a node without peers has to be refused at the join addresses to give up.
+const refusedRounds = 3
+
+// refusal says what to do about the answers of join addresses of which none let this node in: nothing, unless all of
+// them belong to another cluster, or more than half find its clock wrong. (Peers that were met are asked by pings, see
+// checkClock; a node that starts with a wrong clock never meets any.)
+func (c *Cluster) refusal(errs []error) func() {
+	var bad []Offset
+	var wrong *WrongClusterError
+	others := 0
+	for _, err := range errs {
+		var offset *transport.OffsetError
+		var mismatch *transport.ClusterMismatchError
+		switch {
+		case errors.As(err, &offset):
+			bad = append(bad, Offset{Node: offset.Node, Offset: c.o.Clock.MaxOffset(), Excessive: true})
+		case errors.As(err, &mismatch):
+			others++
+			wrong = &WrongClusterError{Ours: mismatch.Ours, Theirs: mismatch.Theirs}
+		}
+	}
+	switch {
+	case others > 0 && others == len(errs) && c.o.OnRefused != nil:
+		return func() { c.o.OnRefused(wrong) }
+	case len(bad) > len(errs)/2 && c.o.OnClockBroken != nil:
+		return func() { c.clockBroken(&ClockError{Offsets: bad, Nodes: len(errs) + 1, Max: c.o.Clock.MaxOffset()}) }
+	}
+	return nil
+}
+
+// clockBroken reports once.
+func (c *Cluster) clockBroken(err error) {
+	c.mu.Lock()
+	fire := !c.broken
+	c.broken = true
+	c.mu.Unlock()
+	if fire {
+		c.o.OnClockBroken(err)
 	}
 }
 

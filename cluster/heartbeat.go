@@ -104,6 +104,9 @@ func (c *Cluster) StartHeartbeat(store LivenessStore) {
 			var gone *DecommissionedError
 			if errors.As(err, &gone) {
 				c.o.Host.Log.Error("this node was decommissioned; it keeps no leases any more", "node", node)
+				if c.o.OnRefused != nil {
+					c.o.OnRefused(gone)
+				}
 				return
 			}
 			if (err != nil) != failing {

@@ -105,5 +105,5 @@ func (e *NoRecordError) Error() string {
 type DecommissionedError struct{ Node kv.NodeID }
 
 func (e *DecommissionedError) Error() string {
-	return fmt.Sprintf("cluster: n%d was decommissioned", e.Node)
+	return fmt.Sprintf("node %d was decommissioned: it has no place in the cluster any more, and its store is of no use", e.Node)
 }

@@ -12,6 +12,7 @@ import (
 
 	"meridian/host"
 	"meridian/kv"
+	"meridian/placement"
 	"meridian/transport"
 )
 
@@ -57,6 +58,8 @@ func (n *Node) nodeRows() [][]string {
 		state := strconv.FormatBool(n.cluster.Live(e.Node))
 		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
 			state = "decommissioned"
+		} else if ok && r.Decommissioning {
+			state += ", decommissioning"
 		}
 		rows = append(rows, []string{strconv.Itoa(int(e.Node)), e.Addr, e.SQLAddr, e.Locality.String(), e.Build, state,
 			strconv.FormatBool(e.Draining), strconv.Itoa(int(e.Capacity.Ranges)), strconv.Itoa(int(e.Capacity.Leases)), offsets[e.Node]})
@@ -69,26 +72,60 @@ func (n *Node) nodeRows() [][]string {
 	return rows
 }
 
+// decommissionRequest asks for a node's decommissioning, or for its end (Cancel). Force goes on even if the nodes that
+// stay are too few for as many replicas as ranges should have.
+type decommissionRequest struct {
+	Node          kv.NodeID
+	Force, Cancel bool
+}
+
 // serveDecommission marks a node and answers how many replicas it still has; at none, it is out for good.
 func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
-	id, err := strconv.ParseUint(string(req), 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("%q is not a node id", req)
-	}
-	node := kv.NodeID(id)
-	if _, err := n.cluster.SetDecommissioning(ctx, node, true, false); err != nil {
+	var r decommissionRequest
+	if err := json.Unmarshal(req, &r); err != nil {
 		return nil, err
 	}
-	left, err := n.replicasOn(ctx, node)
+	record, known := n.cluster.Record(r.Node)
+	if record.Decommissioned {
+		return nil, fmt.Errorf("node %d is decommissioned already", r.Node)
+	}
+	if r.Cancel {
+		_, err := n.cluster.SetDecommissioning(ctx, r.Node, false, false)
+		return []byte("0"), err
+	}
+	zone := placement.DefaultZone()
+	if stay, want := n.staying(r.Node), zone.Voters(); known && !record.Decommissioning && stay < want {
+		if stay == 0 {
+			return nil, fmt.Errorf("node %d is the last one", r.Node)
+		}
+		if !r.Force {
+			return nil, fmt.Errorf("%d live nodes would stay, too few for %d replicas of each range: start another node first, or say --force", stay, want)
+		}
+	}
+	if _, err := n.cluster.SetDecommissioning(ctx, r.Node, true, false); err != nil {
+		return nil, err
+	}
+	left, err := n.replicasOn(ctx, r.Node)
 	if err != nil {
 		return nil, err
 	}
 	if left == 0 {
-		if _, err := n.cluster.SetDecommissioning(ctx, node, true, true); err != nil {
+		if _, err := n.cluster.SetDecommissioning(ctx, r.Node, true, true); err != nil {
 			return nil, err
 		}
 	}
 	return strconv.AppendInt(nil, int64(left), 10), nil
+}
+
+// staying counts the live nodes, but for one, that are there to stay.
+func (n *Node) staying(but kv.NodeID) (count int) {
+	for _, e := range n.cluster.Nodes() {
+		r, ok := n.cluster.Record(e.Node)
+		if ok && e.Node != but && !r.Decommissioning && !r.Decommissioned && n.cluster.Live(e.Node) {
+			count++
+		}
+	}
+	return count
 }
 
 // Admin is an administrator's connection to one node.
@@ -134,13 +171,9 @@ func (a *Admin) Nodes(ctx context.Context) ([]string, [][]string, error) {
 }
 
 // Decommission moves everything off a node and returns when it is done; progress hears how many replicas are left.
-func (a *Admin) Decommission(ctx context.Context, node string, progress func(left int)) error {
+func (a *Admin) Decommission(ctx context.Context, node kv.NodeID, force bool, progress func(left int)) error {
 	for {
-		reply, err := a.call(ctx, methodDecommission, []byte(node))
-		if err != nil {
-			return err
-		}
-		left, err := strconv.Atoi(string(reply))
+		left, err := a.decommission(ctx, decommissionRequest{Node: node, Force: force})
 		if err != nil {
 			return err
 		}
@@ -152,6 +185,24 @@ func (a *Admin) Decommission(ctx context.Context, node string, progress func(lef
 			return err
 		}
 	}
+}
+
+// Recommission takes back a decommissioning that is not complete.
+func (a *Admin) Recommission(ctx context.Context, node kv.NodeID) error {
+	_, err := a.decommission(ctx, decommissionRequest{Node: node, Cancel: true})
+	return err
+}
+
+func (a *Admin) decommission(ctx context.Context, r decommissionRequest) (left int, err error) {
+	req, err := json.Marshal(r)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := a.call(ctx, methodDecommission, req)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(reply))
 }
 
 // SetPassword gives a user a password, and makes the user if need be.

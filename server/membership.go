@@ -11,6 +11,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
+	"meridian/transport"
 	"meridian/txn"
 )
 
@@ -62,7 +63,8 @@ func (n *Node) adopt(id identity) error {
 
 // joinLoop asks the join addresses for a place in their cluster until one gives it.
 func (n *Node) joinLoop(ctx context.Context) {
-	warned := map[string]bool{}
+	const warnEvery = 10 * time.Second
+	warned := map[string]time.Duration{}
 	for n.identity.Load() == nil {
 		for _, addr := range n.o.Join {
 			if addr == n.o.AdvertiseAddr || n.identity.Load() != nil {
@@ -72,9 +74,12 @@ func (n *Node) joinLoop(ctx context.Context) {
 			if err == nil || ctx.Err() != nil {
 				return
 			}
+			// The cluster warns of addresses that can't be reached.
 			var waiting *notInitialisedError
-			if !errors.As(err, &waiting) && !warned[addr] {
-				warned[addr] = true
+			var unreachable *transport.UnreachableError
+			now := n.host.Clock.Monotonic()
+			if last, ok := warned[addr]; !errors.As(err, &waiting) && !errors.As(err, &unreachable) && (!ok || now-last >= warnEvery) {
+				warned[addr] = now
 				n.host.Log.Warn("cannot join through this address; it is tried again", "address", addr, "error", err)
 			}
 		}

@@ -102,7 +102,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.identity.Store(id)
 	}
 	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, Transport: n.transport, Join: n.o.Join,
-		OnClockBroken: n.fail}, self)
+		OnClockBroken: n.fail, OnRefused: n.refused}, self)
 	n.router = route.New(route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Local: localStore{n}, Remote: n.transport, Members: n.cluster})
 	n.db = txn.NewDB(txn.Options{Sender: n.router, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
 	n.transport.Handle(route.Method, route.Serve(localStore{n}, n.clock))
@@ -185,6 +185,17 @@ func (n *Node) fail(err error) {
 		n.host.Log.Error("the node stops", "error", err)
 	default:
 	}
+}
+
+// refused ends a node that has no place in its cluster; clients are let go as if it was drained.
+func (n *Node) refused(err error) {
+	n.cluster.SetDraining(true)
+	n.host.Group.Go(func(ctx context.Context) {
+		limit, cancel := context.WithTimeout(ctx, 5*time.Second)
+		n.sql.drain(limit)
+		cancel()
+		n.failIf(ctx, err)
+	})
 }
 
 func (n *Node) failIf(ctx context.Context, err error) {

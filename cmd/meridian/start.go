@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"meridian/cluster"
 	"meridian/host"
 	"meridian/host/machine"
+	"meridian/kv"
 	"meridian/server"
 )
 
@@ -250,20 +252,67 @@ func newNodeCmd() *cobra.Command {
 	}
 	f.add(status)
 	var g adminFlags
+	force := false
 	decommission := &cobra.Command{
-		Use: "decommission NODE", Short: "Move everything off a node, and wait for it", Args: cobra.ExactArgs(1),
+		Use: "decommission NODE", Short: "Move everything off a node, and wait for it",
+		Long: `Move everything off a node, and wait until it has nothing left. It then stops by itself, and its store is of no more
+use. NODE is the id that 'meridian node status' shows; the node may be down. The command may be interrupted and given
+again: the cluster goes on by itself.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			node, err := parseNode(args[0])
+			if err != nil {
+				return err
+			}
 			a, err := g.client(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			return a.Decommission(cmd.Context(), args[0], func(left int) { fmt.Printf("%d replicas left\n", left) })
+			last, same := -1, 0
+			err = a.Decommission(cmd.Context(), node, force, func(left int) {
+				if same++; left != last {
+					last, same = left, 0
+					fmt.Printf("%d replicas left\n", left)
+				} else if same%30 == 0 {
+					fmt.Printf("still %d replicas left; are there enough live nodes to take them?\n", left)
+				}
+			})
+			if err == nil {
+				fmt.Printf("node %d is decommissioned\n", node)
+			}
+			return err
 		},
 	}
 	g.add(decommission)
-	cmd.AddCommand(status, decommission)
+	decommission.Flags().BoolVar(&force, "force", false, "even if too few nodes stay for three replicas of each range")
+	var h adminFlags
+	recommission := &cobra.Command{
+		Use: "recommission NODE", Short: "Take back a decommissioning that is not complete", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			node, err := parseNode(args[0])
+			if err != nil {
+				return err
+			}
+			a, err := h.client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			return a.Recommission(cmd.Context(), node)
+		},
+	}
+	h.add(recommission)
+	cmd.AddCommand(status, decommission, recommission)
 	return cmd
+}
+
+func parseNode(s string) (kv.NodeID, error) {
+	id, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || id == 0 {
+		return 0, fmt.Errorf("%q is not a node's id", s)
+	}
+	return kv.NodeID(id), nil
 }
 
 // newUserCmd is `meridian user`: the first password of a secure cluster has to come from somewhere.

@@ -1,0 +1,179 @@
+package simcluster_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/cluster"
+	"meridian/kv"
+	"meridian/server"
+	"meridian/sim"
+	"meridian/sim/simcluster"
+)
+
+// fails waits for the error that ends node i.
+func fails(t *testing.T, c *simcluster.Cluster, i int, within time.Duration) error {
+	t.Helper()
+	select {
+	case err := <-c.Node(i).Failed():
+		return err
+	case <-time.After(within):
+		t.Fatalf("node %d goes on", i)
+		return nil
+	}
+}
+
+// healthy writes through node i.
+func healthy(t *testing.T, c *simcluster.Cluster, i int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := put(ctx, c.Node(i).DB(), userKey(i), "v"); err != nil {
+		t.Fatalf("through node %d: %v", i, err)
+	}
+}
+
+// TestStartWithAWrongClock: a node that starts with a clock that a majority finds wrong stops by itself, and starts
+// again once it is right. Nobody else is harmed.
+func TestStartWithAWrongClock(t *testing.T) {
+	for _, jump := range []time.Duration{2 * time.Second, -2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+			replicated(t, c, 3)
+			c.StopNode(2)
+			if jump < 0 {
+				time.Sleep(10 * time.Second) // past what the store remembers of its clock
+			}
+			c.Machines[2].Clock.Jump(jump)
+			c.Boot(2)
+			err := fails(t, c, 2, 20*time.Second)
+			var wrong *cluster.ClockError
+			if !errors.As(err, &wrong) {
+				t.Fatalf("ends with %v", err)
+			}
+			t.Log(err)
+			healthy(t, c, 0)
+			healthy(t, c, 1)
+			c.StopNode(2)
+			c.Machines[2].Clock.Jump(-jump)
+			c.Boot(2)
+			c.WaitReady(2)
+			time.Sleep(5 * time.Second)
+			healthy(t, c, 2)
+		})
+	}
+}
+
+// TestStoreOfAnotherCluster: a store that belongs elsewhere is refused, by name; the cluster does not notice.
+func TestStoreOfAnotherCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alone := true
+		c := simcluster.New(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
+			if i == 2 && alone {
+				o.Join = nil
+			} else if i < 2 {
+				o.Join = []string{"n1:1", "n2:1"}
+			}
+		}})
+		ctx := context.Background()
+		for i := range 3 {
+			c.Boot(i)
+			if i == 1 {
+				continue
+			}
+			if _, err := c.Node(i).Init(ctx); err != nil {
+				t.Fatal(err)
+			}
+			c.WaitReady(i)
+		}
+		c.WaitReady(1)
+		other := c.Node(2).ClusterName()
+		c.StopNode(2)
+		alone = false
+		c.Boot(2)
+		err := fails(t, c, 2, 20*time.Second)
+		var wrong *cluster.WrongClusterError
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), other) || !strings.Contains(err.Error(), c.Node(0).ClusterName()) {
+			t.Fatalf("ends with %v", err)
+		}
+		t.Log(err)
+		healthy(t, c, 0)
+		healthy(t, c, 1)
+		if n := len(c.Node(0).Cluster().Nodes()); n != 2 {
+			t.Errorf("the cluster has %d nodes now", n)
+		}
+	})
+}
+
+// TestDecommission takes a node out: everything moves off it, it stops, and does not come back. Too few nodes may stay
+// only by force.
+func TestDecommission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
+		replicated(t, c, 3)
+		ctx := context.Background()
+		desk := sim.NewMachine(sim.MachineOptions{Name: "desk", Region: c.Machines[0].Region, Network: c.Network}).Boot(ctx)
+		defer desk.Group.Stop()
+		admin := server.NewAdmin(desk, "n1:1", nil)
+		defer admin.Close()
+		time.Sleep(5 * time.Second)
+		victim := -1
+		for i := range c.Len() {
+			if i > 0 && c.Node(i).Store().Gauges().Ranges > 0 {
+				victim = i
+			}
+		}
+		id := c.Node(victim).NodeID()
+		first, last := -1, -1
+		limit, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+		if err := admin.Decommission(limit, id, false, func(left int) {
+			if last = left; first < 0 {
+				first = left
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if first < 1 || last != 0 {
+			t.Errorf("replicas left: first %d, then %d", first, last)
+		}
+		var gone *cluster.DecommissionedError
+		if err := fails(t, c, victim, 10*time.Second); !errors.As(err, &gone) {
+			t.Errorf("the node ends with %v", err)
+		}
+		ranges, err := c.Ranges(ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range ranges {
+			if _, ok := d.Replica(id); ok || len(d.Replicas) != 3 {
+				t.Errorf("range %d has replicas %v", d.ID, d.Replicas)
+			}
+		}
+		healthy(t, c, 0)
+		c.StopNode(victim)
+		c.Boot(victim)
+		if err := fails(t, c, victim, 30*time.Second); !errors.As(err, &gone) {
+			t.Errorf("started again, the node ends with %v", err)
+		}
+		c.StopNode(victim)
+
+		var next kv.NodeID
+		for i := range c.Len() {
+			if i != victim && i > 0 {
+				next = c.Node(i).NodeID()
+			}
+		}
+		err = admin.Decommission(limit, next, false, func(int) {})
+		if err == nil || !strings.Contains(err.Error(), "--force") {
+			t.Errorf("down to two nodes: %v", err)
+		}
+		if err := admin.Decommission(limit, id, false, func(int) {}); err == nil {
+			t.Error("decommissioned twice")
+		}
+	})
+}
