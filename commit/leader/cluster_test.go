@@ -233,7 +233,6 @@ type testTxn struct {
 	value    map[string][]byte
 	locks    []keys.Span
 	reads    []keys.Span
-	limits   kv.Header
 	parallel bool
 	laid     bool
 	policy   kv.WaitPolicy

@@ -1,7 +1,6 @@
 package bind
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -25,8 +24,6 @@ type level struct {
 	srfs    []opt.SetFunc
 	// defs are the WINDOW clause's definitions.
 	defs map[string]*tree.WindowDef
-	// from is what the FROM clause brings.
-	from *scope
 }
 
 // scope is the names that an expression can see: those of one FROM clause, and then its parent's.
@@ -40,9 +37,9 @@ type scope struct {
 
 // relation is one entry of a FROM clause.
 type relation struct {
-	alias            string
-	schema, database string // of a table without alias
-	table            *catalog.Table
+	alias  string
+	schema string // of a table without alias
+	table  *catalog.Table
 }
 
 // column is one visible column.
@@ -299,8 +296,6 @@ type cte struct {
 	names  []string
 	scope  *scope
 	used   bool
-	// recursive references read the working table.
-	forbidden bool
 }
 
 func (s *scope) findCTE(name string) *cte {
@@ -387,6 +382,3 @@ func (b *builder) homeSchema() string {
 	}
 	return "public"
 }
-
-// quoted names, for messages.
-func quoteName(s string) string { return "\"" + strings.ReplaceAll(s, "\"", "\"\"") + "\"" }

@@ -325,7 +325,7 @@ func (s *store) Write(_ context.Context, b *txn.WriteBatch) error {
 	for w := range b.Writes() {
 		old, written := s.pending[string(w.Key)]
 		if !written {
-			old = s.db.data[k]
+			old = s.db.data[string(w.Key)]
 		}
 		if w.Kind == txn.WritePutNew && old != nil {
 			return &kv.ConditionFailedError{Key: w.Key, Actual: old}

@@ -158,7 +158,7 @@ func main() {
 			return err
 		}
 		defer tx.Rollback()
-		s, err := tx.PrepareContext(ctx, pq.CopyIn("libpq_rows", "id", "name", "n"))
+		s, err := tx.PrepareContext(ctx, "COPY libpq_rows (id, name, n) FROM STDIN")
 		if err != nil {
 			return err
 		}
