@@ -252,6 +252,9 @@ func (r *Registry) Run(ctx context.Context, id ID) error {
 		if done || ctx.Err() != nil {
 			return err
 		}
+		if err := r.o.Host.Group.Context().Err(); err != nil {
+			return err // the node stops; another one goes on
+		}
 		if err := r.o.Host.Clock.Sleep(ctx, 250*time.Millisecond); err != nil {
 			return err
 		}
@@ -394,7 +397,9 @@ func (x *Run) Checkpoint(ctx context.Context, fraction float64, progress any) er
 func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r.o.Host.Group.Go(func(group context.Context) { r.keepClaim(ctx, group, stop, rec) })
+	if !r.o.Host.Group.Go(func(group context.Context) { r.keepClaim(ctx, group, stop, rec) }) {
+		return false, context.Canceled
+	}
 	x := &Run{Job: rec, r: r}
 	pause := 100 * time.Millisecond
 	for {
@@ -509,6 +514,9 @@ func (r *Registry) adopt(ctx context.Context) {
 			}
 			continue
 		}
+		r.mu.Lock()
+		room := r.o.Concurrency - len(r.running)
+		r.mu.Unlock()
 		for _, rec := range all {
 			switch {
 			case rec.Status.Finished():
@@ -522,9 +530,9 @@ func (r *Registry) adopt(ctx context.Context) {
 				r.mu.Lock()
 				_, here := r.running[rec.ID]
 				_, known := r.handlers[rec.Type]
-				full := len(r.running) >= r.o.Concurrency
 				r.mu.Unlock()
-				if !here && known && !full {
+				if !here && known && room > 0 {
+					room--
 					r.o.Host.Group.Go(func(ctx context.Context) { r.attempt(ctx, rec.ID) })
 				}
 			}

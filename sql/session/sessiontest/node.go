@@ -142,9 +142,14 @@ func (n *Node) Open(t testing.TB, user string) *Conn {
 
 // Exec runs a string of statements and returns what they answered, a line each: columns and rows, tags, notices.
 func (c *Conn) Exec(text string) (string, error) {
+	return c.ExecContext(context.Background(), text)
+}
+
+// ExecContext is Exec for as long as a context lasts, such as that of the node's group.
+func (c *Conn) ExecContext(ctx context.Context, text string) (string, error) {
 	c.out.lines = c.out.lines[:0]
 	c.out.sent++
-	err := c.Query(context.Background(), text)
+	err := c.Query(ctx, text)
 	return strings.Join(c.out.lines, "\n"), err
 }
 

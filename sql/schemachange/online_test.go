@@ -1,0 +1,280 @@
+package schemachange_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/keys"
+	"meridian/sql/catalog"
+	"meridian/sql/rowcode"
+	"meridian/sql/session"
+	"meridian/sql/session/sessiontest"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+	"meridian/txn"
+)
+
+// table is a relation as a node knows it.
+func table(t testing.TB, n *sessiontest.Node, name string) *catalog.Table {
+	var found *catalog.Table
+	n.Leases.Snapshot().EachTable(func(x *catalog.Table) {
+		if x.Name == name {
+			found = x
+		}
+	})
+	if found == nil {
+		t.Fatalf("no table %s", name)
+	}
+	return found
+}
+
+func scan(t testing.TB, n *sessiontest.Node, span keys.Span) map[string]string {
+	rows, err := n.DB.Scan(context.Background(), span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]string, len(rows))
+	for _, r := range rows {
+		out[string(r.Key)] = string(r.Value)
+	}
+	return out
+}
+
+// verify checks that every index has one entry for every row, and no other; it reads the stored keys.
+func verify(t testing.TB, n *sessiontest.Node, name string) {
+	t.Helper()
+	x := table(t, n, name)
+	if len(x.Mutations) > 0 {
+		t.Errorf("mutations are left: %+v", x.Mutations)
+	}
+	var all []int
+	for i := range x.Columns {
+		if x.Columns[i].State != catalog.Public {
+			t.Errorf("column %q is %s", x.Columns[i].Name, x.Columns[i].State)
+		}
+		all = append(all, i)
+	}
+	dec, err := rowcode.NewDecoder(x, x.Primary(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := n.DB.Scan(context.Background(), keys.IndexSpan(x.ID, x.Primary().ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[catalog.IndexID]bool{}
+	for i := range x.Indexes {
+		ix := &x.Indexes[i]
+		known[ix.ID] = true
+		if ix.State != catalog.Public {
+			t.Errorf("index %q is %s", ix.Name, ix.State)
+		}
+		codec, err := rowcode.NewIndex(x, ix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := scan(t, n, keys.IndexSpan(x.ID, ix.ID))
+		row := make(types.Row, len(x.Columns))
+		for _, r := range rows {
+			if err := dec.Decode(r.Key, r.Value, row); err != nil {
+				t.Fatal(err)
+			}
+			k, err := codec.AppendKey(nil, row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, ok := have[string(k)]
+			if !ok {
+				t.Errorf("index %q lacks the entry of row %v", ix.Name, row)
+			}
+			if i > 0 && v != string(codec.AppendValue(nil, row)) {
+				t.Errorf("index %q has a wrong entry for row %v", ix.Name, row)
+			}
+			delete(have, string(k))
+		}
+		if len(have) > 0 {
+			t.Errorf("index %q has %d entries too many", ix.Name, len(have))
+		}
+	}
+}
+
+// work changes rows at random until it is told to stop. Errors that a client may meet are only counted.
+func work(t testing.TB, n *sessiontest.Node, seed uint64, name string, stop <-chan struct{}, cols string) {
+	c := n.Open(t, "root")
+	defer c.Close()
+	dice := rand.New(rand.NewPCG(seed, 0))
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		id, v := dice.IntN(60), dice.IntN(1000)
+		var q string
+		switch dice.IntN(4) {
+		case 0:
+			q = fmt.Sprintf("delete from %s where id = %d", name, id)
+		case 1:
+			q = fmt.Sprintf("insert into %s (%s) values (%d, %d)", name, cols, id+int(seed)*100, v)
+		case 2:
+			q = fmt.Sprintf("insert into %s (%s) values (%d, %d); update %s set v = v + 1 where id = %d", name, cols, id+1000*int(seed), v, name, id)
+		default:
+			q = fmt.Sprintf("update %s set v = %d where id = %d", name, v, id)
+		}
+		if _, err := c.Exec(q); err != nil {
+			switch session.Outcome(err).Code {
+			case sqlstate.UniqueViolation, sqlstate.SerializationFailure, sqlstate.CheckViolation, sqlstate.NotNullViolation:
+			default:
+				t.Errorf("%s: %s", q, sessiontest.Describe(err))
+				return
+			}
+		}
+		time.Sleep(time.Duration(1+dice.IntN(4)) * time.Millisecond)
+	}
+}
+
+// Changes of the schema while three nodes write: afterwards every index is complete and exact (SC1, SC2).
+func TestOnlineChanges(t *testing.T) {
+	changes := []string{
+		"create index ti on t (v)",
+		"create index tw on t (w, id desc)",
+		"alter table t add column x int default 7",
+		"create index tx on t (x) ",
+		"drop index ti",
+		"create unique index tu on t (id, v)",
+		"alter table t add primary key (id)",
+		"alter table t add check (v >= 0)",
+		"alter table t drop column w",
+		"alter table t alter column v set not null",
+		"create index ti on t (v)",
+		"alter table t alter primary key using columns (v, id)",
+		"alter table t drop column x",
+	}
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			c := sessiontest.New(t, 3)
+			defer c.Stop()
+			c.KV.Latency = time.Millisecond
+			ddl := c.Nodes[0].Open(t, "root")
+			defer ddl.Close()
+			ddl.Must("create table t (id int, v int, w text default 'w'); insert into t select g, g, 'r' || g from generate_series(1, 50) g")
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			for i, n := range c.Nodes {
+				wg.Go(func() { work(t, n, 10*seed+uint64(i), "t", stop, "id, v") })
+			}
+			for _, q := range changes {
+				time.Sleep(20 * time.Millisecond)
+				out, err := ddl.Exec(q)
+				// Rows of the workers may not be unique, and there may be NULLs: then the change is refused.
+				if err != nil && !sessiontest.ErrIs(err, sqlstate.UniqueViolation) && !sessiontest.ErrIs(err, sqlstate.UndefinedObject) &&
+					!sessiontest.ErrIs(err, sqlstate.FeatureNotSupported) {
+					t.Errorf("%s: %s %s", q, out, sessiontest.Describe(err))
+				}
+				if q == "create index tx on t (x) " {
+					// Make the rows unique, so that the primary key has a chance.
+					for range 100 {
+						if _, err := ddl.Exec("delete from t where exists (select 1 from t o where o.id = t.id and o.v > t.v); " +
+							"create unique index tid on t (id)"); err == nil {
+							break
+						}
+					}
+				}
+			}
+			close(stop)
+			wg.Wait()
+			for _, n := range c.Nodes {
+				verify(t, n, "t")
+			}
+		})
+	}
+}
+
+// A node dies while it fills an index: another one finishes the job.
+func TestJobOutlivesItsNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 3)
+		defer c.Stop()
+		c.KV.Latency = time.Millisecond
+		a := c.Nodes[0].Open(t, "root")
+		a.Must("create table t (id int primary key, v int); insert into t select g, g from generate_series(1, 3000) g")
+		go a.ExecContext(c.Nodes[0].Host.Group.Context(), "create index ti on t (v)")
+		for len(table(t, c.Nodes[1], "t").Mutations) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		c.Nodes[0].Kill()
+		b := c.Nodes[1].Open(t, "root")
+		defer b.Close()
+		b.Must("insert into t values (100000, 1)")
+		time.Sleep(2 * time.Minute)
+		verify(t, c.Nodes[1], "t")
+		if len(table(t, c.Nodes[2], "t").Indexes) != 2 {
+			t.Error("the index is not there")
+		}
+	})
+}
+
+// The data of dropped tables and indexes, and the descriptors, go after a while; what lives stays.
+func TestRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		n := c.Nodes[0]
+		a := n.Open(t, "root")
+		defer a.Close()
+		a.Must("create table t (id serial primary key, v int unique); insert into t (v) select generate_series(1, 2500); create table u (a int); insert into u values (1)")
+		x := table(t, n, "t")
+		old := keys.IndexSpan(x.ID, x.Primary().ID)
+		a.Must("truncate t")
+		a.Must("insert into t (v) values (1)")
+		if got, _ := n.Entries(old); got != 2500 {
+			t.Errorf("truncated data went at once: %d", got)
+		}
+		time.Sleep(30 * time.Minute)
+		if got, _ := n.Entries(old); got != 0 {
+			t.Errorf("truncated data is still there: %d", got)
+		}
+		if got, _ := n.Entries(keys.TableSpan(x.ID)); got != 2 {
+			t.Errorf("%d entries of one row", got)
+		}
+		verify(t, n, "t")
+		a.Must("drop table t")
+		a.Must("create table t (id int)")
+		time.Sleep(30 * time.Minute)
+		if got, _ := n.Entries(keys.TableSpan(x.ID)); got != 0 {
+			t.Errorf("dropped data is still there: %d", got)
+		}
+		if n.Leases.Snapshot().Version(x.ID) != 0 {
+			t.Error("the dropped descriptor is still there")
+		}
+		if out := a.Must("select count(*) from u"); out != "count\n1\nSELECT 1" {
+			t.Error(out)
+		}
+	})
+}
+
+// A transaction does not use a version that is younger than what it reads: it starts over (L4).
+func TestYoungVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		n := c.Nodes[1]
+		a := c.Nodes[0].Open(t, "root")
+		defer a.Close()
+		a.Must("create table t (id int primary key, v int); insert into t values (1, 1)")
+		tx := n.DB.Begin(txn.TxnOptions{})
+		defer tx.Rollback(context.Background())
+		cat := n.Leases.Begin(tx)
+		defer cat.Finish(context.Background(), false)
+		a.Must("create index ti on t (v)")
+		x := table(t, n, "t")
+		if _, err := cat.Use([]catalog.Dependency{{ID: x.ID, Version: x.Version}}); !sessiontest.ErrIs(err, sqlstate.SerializationFailure) {
+			t.Errorf("an index that was filled after the transaction's timestamp may be read: %v", err)
+		}
+	})
+}
