@@ -339,8 +339,7 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	}
 	perKey := base.rows
 	for _, e := range used {
-		if c, b, ok := equalColumns(e, l, base); ok {
-			_ = c
+		if _, b, ok := equalColumns(e, l, base); ok {
 			perKey /= o.distinct(b, base.rows)
 		} else {
 			perKey *= o.selectivityOf(e, base)

@@ -136,7 +136,7 @@ func (o *optimizer) throughProject(e scalar.Expr, p *Project, below *colSet) (sc
 		return nil, false
 	}
 	used := exprCols(e)
-	touched, simple := false, true
+	touched := false
 	for i := range p.Items {
 		it := &p.Items[i]
 		if !used.has(it.Col) {
@@ -146,9 +146,6 @@ func (o *optimizer) throughProject(e scalar.Expr, p *Project, below *colSet) (sc
 		if isVolatile(it.Expr) || hasSubquery(it.Expr) {
 			return nil, false
 		}
-		if _, ok := it.Expr.(*scalar.Column); !ok {
-			simple = false
-		}
 	}
 	if !touched {
 		return e, true
@@ -156,7 +153,6 @@ func (o *optimizer) throughProject(e scalar.Expr, p *Project, below *colSet) (sc
 	if hasSubquery(e) {
 		return nil, false
 	}
-	_ = simple
 	return scalar.ReplaceColumns(e, func(c *scalar.Column) scalar.Expr {
 		for i := range p.Items {
 			if p.Items[i].Col == c.ID {
