@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -171,17 +172,7 @@ func (f *Functions) ResolveReg(kind types.Kind, name string) (uint32, error) {
 		}
 		return id, nil
 	case types.KindRegProc:
-		if f.p.o.Registry != nil {
-			base, _, _ := strings.Cut(last, "(")
-			switch list := f.p.o.Registry.Functions(base); len(list) {
-			case 0:
-			case 1:
-				return list[0].OID, nil
-			default:
-				return 0, sqlstate.New(sqlstate.AmbiguousFunction, "more than one function named \"%s\"", last)
-			}
-		}
-		return 0, sqlstate.New(sqlstate.UndefinedFunction, "function \"%s\" does not exist", last)
+		return f.function(last)
 	case types.KindRegNamespace:
 		s, err := f.view.Schema(f.ctx, f.view.CurrentDatabase(), last)
 		if err != nil {
@@ -204,6 +195,34 @@ func (f *Functions) ResolveReg(kind types.Kind, name string) (uint32, error) {
 		return 0, sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", last)
 	}
 	return 0, sqlstate.New(sqlstate.FeatureNotSupported, "names of this kind are not supported")
+}
+
+// function finds a function by name, or by name and argument types in parentheses.
+func (f *Functions) function(name string) (uint32, error) {
+	if f.p.o.Registry == nil {
+		return 0, sqlstate.New(sqlstate.UndefinedFunction, "function \"%s\" does not exist", name)
+	}
+	base, args, typed := strings.Cut(strings.TrimSuffix(name, ")"), "(")
+	list := f.p.o.Registry.Functions(base)
+	if !typed && len(list) > 1 {
+		return 0, sqlstate.New(sqlstate.AmbiguousFunction, "more than one function named \"%s\"", name)
+	}
+	var want []*types.T
+	if args = strings.TrimSpace(args); args != "" {
+		for _, a := range strings.Split(args, ",") {
+			t, ok := types.FromName(a)
+			if !ok {
+				return 0, sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", strings.TrimSpace(a))
+			}
+			want = append(want, t)
+		}
+	}
+	for _, o := range list {
+		if !typed || slices.EqualFunc(o.Args, want, func(x, y *types.T) bool { return x.OID() == y.OID() }) {
+			return o.OID, nil
+		}
+	}
+	return 0, sqlstate.New(sqlstate.UndefinedFunction, "function \"%s\" does not exist", name)
 }
 
 // relation finds a relation or an index by name; zero if there is none.
