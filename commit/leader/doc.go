@@ -76,6 +76,6 @@
 //
 // # To see it at work
 //
-// testdata has a script for each kind of conflict; anomaly_test.go the catalogue; history_test.go random
+// testdata has a script for each kind of conflict, and the catalogue in anomalies; history_test.go has random
 // transactions, with crashing coordinators, checked for cycles.
 package leader

@@ -55,7 +55,6 @@
 //
 // # What it does not do
 //
-// It does not spill to disk, does not run in parallel, and does not distribute: see exec/vec and exec/flow. It
-// does not retry and does not translate errors of the layers below, except for the failed conditions of X1.
+// It does not spill to disk, does not run in parallel, and does not distribute. It does not retry and does not translate errors of the layers below, except for the failed conditions of X1.
 // Statement atomicity is the session's savepoint.
 package exec

@@ -8,7 +8,7 @@
 //	client -> [frame reader] -> conn.loop -> session.Session -> results -> [output buffer] -> client
 //	            bounds            |                                            |
 //	            every length      +-- startup.go: TLS, SCRAM, cancel           +-- flushed when full,
-//	                              +-- extended.go: Parse Bind Describe ...         at Sync and at Flush
+//	                              +-- conn.go: Parse Bind Describe ...             at Sync and at Flush
 //	                              +-- copy.go: COPY both ways
 //
 // What holds:

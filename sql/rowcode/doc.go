@@ -42,7 +42,7 @@
 // # Spans
 //
 // Index.Span makes the keys of "first columns equal, next column in a range". A range with a bound never contains
-// NULL, which sorts after all values (before them in a descending column); see span.go for the cases.
+// NULL, which sorts after all values (before them in a descending column); see index.go for the cases.
 //
 // # Damage
 //
