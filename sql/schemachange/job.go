@@ -35,13 +35,6 @@ const chunkRows = 2000
 // loadRows is how many rows a backfill reads at once when it need not keep others from changing them.
 const loadRows = 10_000
 
-// removeRows is how many rows the removal of data deletes in one transaction, and removePause how long it lets others
-// work in between.
-const (
-	removeRows  = 1000
-	removePause = 20 * time.Millisecond
-)
-
 // changePayload is what a schema change job works on: the mutations of the table that carry its number.
 type changePayload struct{ Table catalog.ID }
 
@@ -708,41 +701,23 @@ func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
 	t.Mutations = slices.DeleteFunc(t.Mutations, func(o catalog.Mutation) bool { return o == m })
 }
 
-// removeData deletes what nothing points to any more, then forgets the descriptors.
+// removeData clears what nothing points to any more, then forgets the descriptors.
 func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 	var p removePayload
 	if err := r.Payload(&p); err != nil {
 		return err
 	}
-	var at struct {
-		Span int
-		Next keys.Key
-	}
+	at := 0
 	if err := r.Progress(&at); err != nil {
 		return err
 	}
-	last := e.o.Host.Clock.Monotonic()
-	for at.Span < len(p.Spans) {
-		span := p.Spans[at.Span]
-		if at.Next != nil {
-			span.Start = at.Next
-		}
-		next, err := e.removeChunk(ctx, span)
-		if err != nil {
+	for at < len(p.Spans) {
+		// No descriptor leads here any more, not even one of an older version: all versions may go.
+		if err := e.o.DB.Clear(ctx, p.Spans[at]); err != nil {
 			return err
 		}
-		if next == nil {
-			at.Span, at.Next = at.Span+1, nil
-			continue
-		}
-		at.Next = next.Start
-		if now := e.o.Host.Clock.Monotonic(); now-last > 5*time.Second {
-			last = now
-			if err := r.Checkpoint(ctx, float64(at.Span)/float64(len(p.Spans)), at); err != nil {
-				return err
-			}
-		}
-		if err := e.o.Host.Clock.Sleep(ctx, removePause); err != nil {
+		at++
+		if err := r.Checkpoint(ctx, float64(at)/float64(len(p.Spans)), at); err != nil {
 			return err
 		}
 	}
@@ -754,21 +729,3 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 	return nil
 }
 
-func (e *Executor) removeChunk(ctx context.Context, span keys.Span) (next *keys.Span, err error) {
-	err = e.o.DB.Run(ctx, txn.TxnOptions{Name: jobRemove, Priority: -1}, func(ctx context.Context, tx *txn.Txn) error {
-		rows, resume, err := tx.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: removeRows, TargetBytes: 1 << 20})
-		if err != nil {
-			return err
-		}
-		var b txn.WriteBatch
-		for _, r := range rows {
-			b.Delete(r.Key)
-		}
-		next = resume
-		if b.Len() == 0 {
-			return nil
-		}
-		return tx.CommitBatch(ctx, &b)
-	})
-	return next, err
-}
