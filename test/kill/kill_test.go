@@ -155,9 +155,19 @@ func TestKill(t *testing.T) {
 	if err := b.Init(limit, conn); err != nil {
 		t.Fatal(err)
 	}
+	// Small tables share a range at first; transactions shall touch several.
+	for _, q := range []string{"ALTER TABLE ledger_0 SPLIT AT VALUES (0)", "ALTER TABLE ledger_1 SPLIT AT VALUES (0)", "ALTER TABLE ledger_2 SPLIT AT VALUES (0)",
+		"ALTER TABLE counters SPLIT AT VALUES (3)", "ALTER TABLE bank_accounts SPLIT AT VALUES (50)"} {
+		if _, err := conn.Exec(limit, q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
 	conn.Close(limit)
 	if err := c.WaitReplicated(limit, 3); err != nil {
 		t.Fatal(err)
+	}
+	if s, err := c.Nodes[0].Cluster(limit); err != nil || s.RangeCount < 6 {
+		t.Fatalf("%+v, %v", s, err)
 	}
 
 	generation := 0
@@ -166,6 +176,11 @@ func TestKill(t *testing.T) {
 		generation++
 		time.Sleep(warmUp)
 		for _, i := range dice.Perm(len(c.Nodes)) {
+			if s, err := c.Nodes[i].Cluster(ctx); err == nil {
+				for _, n := range s.Nodes {
+					t.Logf("node %d: %d ranges, %d leases", n.ID, n.Ranges, n.Leases)
+				}
+			}
 			acked, _, _ := l.count()
 			killed := time.Now()
 			c.Nodes[i].Kill()
