@@ -34,7 +34,7 @@
 // row that violates the check) makes the job revert: additions turn into drops.
 //
 // plan also compares each table with what it was: indexes and tables that are gone get a job that removes their data,
-// after RemoveAfter, slowly, and then forgets the descriptors.
+// after RemoveAfter, and then forgets the descriptors.
 //
 // # The life of ALTER TABLE ... ADD PRIMARY KEY on a loaded table
 //

@@ -728,4 +728,3 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 	}
 	return nil
 }
-
