@@ -18,7 +18,7 @@
 // The ping also measures. Its round trip feeds Latency, which route uses to choose the nearest replica. The clock in
 // the answer lies between sending and receiving, so half of the round trip bounds the error of the offset. A node whose
 // clock is off by more than 80 % of the maximum offset from a majority of the cluster hears OnClockBroken and stops
-// itself (DESIGN.md, layer 1): with three nodes the two good ones outvote the bad one, with two nobody knows who is
+// itself (docs/clock.md): with three nodes the two good ones outvote the bad one, with two nobody knows who is
 // right and nobody stops.
 //
 // # Liveness: what the cluster has agreed about a node
@@ -48,7 +48,7 @@
 // IncrementIncarnation, which asks the range.
 //
 // With the defaults, a record expires 2.25 s after the heartbeat that wrote it and is renewed every 0.75 s; so a dead
-// node's leases can move after at most 2.25 s, and DESIGN.md's three seconds leave 0.75 s for two rounds of consensus.
+// node's leases can move after at most 2.25 s, and the goal of three seconds for failover leaves 0.75 s for two rounds of consensus.
 //
 // # Joining
 //

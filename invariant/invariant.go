@@ -1,8 +1,3 @@
-// Package invariant has the checks that stay on in production.
-//
-// A failed check is a bug, or memory and disk that changed behind our back. Going on could acknowledge what is
-// not true, so the check panics, and the process (in simulation: the node) stops. The numbered invariants I1 to
-// I9 are DESIGN.md's; a check names the one that it serves in its message.
 package invariant
 
 import "fmt"

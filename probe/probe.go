@@ -1,10 +1,3 @@
-// Package probe counts how often rare branches are reached.
-//
-// A branch that is hard to reach, such as a collision or a lost lease in the middle of a commit, says
-// probes.Reached("fastpaxos: collision"). A simulation hands every node the same Set, and after many seeds asks
-// which names were never counted: those branches are not tested, whatever the tests' colour.
-//
-// A nil *Set is valid and counts nothing, so production nodes pay one comparison.
 package probe
 
 import (

@@ -40,7 +40,7 @@
 //	versions older than the time to live are removed, when there may be enough of them
 //
 // Descriptors are changed by ordinary transactions (DB), anchored in the range itself, whose commit carries the change.
-// DESIGN's I8 is placement's; the store never picks a node by itself.
+// I8 is placement's; the store never picks a node by itself.
 //
 // # Invariants
 //

@@ -46,5 +46,5 @@
 //
 // Package sim/fault makes seeded, printable schedules of crashes, partitions, slow links and clock changes. Same seed,
 // same schedule; the scheduler of the Go runtime still chooses among runnable goroutines, so a failure of a whole
-// cluster replays often, not always (STYLE.md section 3).
+// cluster replays often, not always (docs/simulation.md).
 package sim

@@ -1,8 +1,3 @@
-// Package trace keeps the last events of a node, a request or a protocol, as structured values.
-//
-// A Ring has a fixed size: the newest events replace the oldest, so tracing costs the same for ever. A nil *Ring
-// is valid and keeps nothing; code that traces does not ask whether anybody listens. The walks of LAYOUT.md are
-// recorded through rings, one per request, and compared with what is committed under sim/testdata.
 package trace
 
 import (

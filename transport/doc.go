@@ -34,7 +34,7 @@
 //
 //	executed it, and whoever promised something about it has to say "outcome unknown".
 //
-// T3  Silence is noticed within three seconds (DESIGN.md: writes resume within 3 s): a link that heard nothing for
+// T3  Silence is noticed within three seconds, because writes are to resume in three (docs/replication.md): a link that heard nothing for
 //
 //	PingInterval sends a ping, and is dead if the answer takes longer than PingTimeout. gRPC's own keepalive can't
 //	be set below ten seconds.

@@ -1,4 +1,3 @@
-// Meridian is a geo-distributed SQL database that PostgreSQL's clients can use.
 package main
 
 import (

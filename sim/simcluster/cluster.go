@@ -1,7 +1,3 @@
-// Package simcluster is the fixture of whole clusters: server.Nodes on simulated machines, in one test, in virtual time.
-//
-// Call it inside synctest.Test. The nodes are real: they speak gRPC over simulated links, keep their data on
-// crashable memory disks, and serve PostgreSQL's protocol on simulated listeners, which Dial reaches.
 package simcluster
 
 import (

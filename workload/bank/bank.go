@@ -1,4 +1,3 @@
-// Package bank moves money between accounts; the sum of all balances never changes.
 package bank
 
 import (

@@ -1,4 +1,3 @@
-// Package kv reads and writes single rows by key.
 package kv
 
 import (

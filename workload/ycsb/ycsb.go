@@ -1,4 +1,3 @@
-// Package ycsb is the core workloads A to F of the Yahoo! Cloud Serving Benchmark.
 package ycsb
 
 import (

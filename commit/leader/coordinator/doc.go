@@ -1,6 +1,6 @@
 // Package coordinator is the gateway's half of the leader protocol, as a value: what a transaction has read,
 // locked and written, what has to be sent next, and what an answer means. It never waits, sends, reads a clock or
-// rolls dice; package txn does that for it (STYLE.md, "core, driver, host").
+// rolls dice; package txn does that for it (see package core).
 //
 // # State
 //

@@ -1,0 +1,2 @@
+// Package kv reads and writes single rows by key.
+package kv
