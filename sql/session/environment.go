@@ -18,6 +18,7 @@ type environment struct {
 	lastSeq  int64
 	lastUsed bool
 	currents map[catalog.ID]int64
+	block    block // of the running statement
 }
 
 func (e *environment) CurrentUser() string     { return e.s.client.User }
@@ -84,12 +85,45 @@ func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
 	if e.s.modes.readOnly {
 		return 0, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute nextval() in a read-only transaction")
 	}
-	v, err := e.s.srv.Seqs.Next(ctx, seq)
+	v, err := e.take(ctx, seq)
 	if err != nil {
 		return 0, err
 	}
 	e.remember(seq, v)
 	return v, nil
+}
+
+// block is numbers of a sequence that one statement took at once.
+type block struct {
+	id                    catalog.ID
+	next, left, increment int64
+	size                  int64
+}
+
+// maxBlock bounds the numbers that a statement takes at once, and so the gap that it may leave.
+const maxBlock = 256
+
+// take returns the next number. A statement that asks again and again takes twice as many each time, so that an
+// INSERT of many rows does not replicate one write for each; what it does not use is a gap. The first number of a
+// statement is always taken alone: single-row inserts leave no gaps.
+func (e *environment) take(ctx context.Context, seq *catalog.Table) (int64, error) {
+	b := &e.block
+	if b.id == seq.ID && b.left > 0 {
+		v := b.next
+		b.next, b.left = b.next+b.increment, b.left-1
+		return v, nil
+	}
+	if b.id != seq.ID || seq.Sequence.Cache > 1 {
+		*b = block{id: seq.ID, size: 1}
+		return e.s.srv.Seqs.Next(ctx, seq)
+	}
+	b.size = min(2*b.size, maxBlock)
+	first, got, err := e.s.srv.Seqs.Take(ctx, seq, b.size)
+	if err != nil {
+		return 0, err
+	}
+	b.next, b.left, b.increment = first+seq.Sequence.Increment, got-1, seq.Sequence.Increment
+	return first, nil
 }
 
 func (e *environment) remember(seq *catalog.Table, v int64) {

@@ -268,6 +268,7 @@ func (s *Session) catalogChanged() bool { return s.cat != nil && s.cat.Changed()
 func (s *Session) Query(ctx context.Context, text string) error {
 	ctx, done := s.beginStatement(ctx, text)
 	defer done()
+	delete(s.prepared, "")
 	err := s.queryText(ctx, text)
 	if err != nil {
 		s.Fail()
@@ -317,7 +318,11 @@ func (s *Session) cachedPlan(text string) (*plan, error) {
 	if s.state == stateFailed || s.catalogChanged() {
 		return nil, nil
 	}
-	return s.reuse(s.srv.plans.get(planKey{text: text, database: s.client.Database, user: s.client.User, path: s.setting("search_path")}))
+	p := s.srv.plans.get(planKey{text: text, database: s.client.Database, user: s.client.User, path: s.setting("search_path")})
+	if p != nil && len(p.params) > 0 {
+		return nil, nil // of a prepared statement
+	}
+	return s.reuse(p)
 }
 
 // runStatement runs one parsed statement of the simple protocol.
@@ -419,6 +424,7 @@ func (s *Session) prepareQuery(ctx context.Context, q *bind.Query) error {
 // environmentFor fills in the session's execution environment; it is good until the next statement.
 func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
 	s.tx.StepStatement()
+	s.env.block = block{}
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.tx, Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
 	if m := s.srv.MemoryPerStatement; m > 0 {

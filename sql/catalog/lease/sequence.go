@@ -57,29 +57,35 @@ func (s *Sequences) Next(ctx context.Context, seq *catalog.Table) (int64, error)
 		}
 		s.mu.Unlock()
 	}
+	first, got, err := s.Take(ctx, seq, n)
+	if err != nil || got == 1 {
+		return first, err
+	}
+	s.mu.Lock()
+	if len(s.cache) >= maxCachedSequences {
+		clear(s.cache)
+	}
+	s.cache[seq.ID] = cached{seq.Version, first + d.Increment, got - 1, d.Increment}
+	s.mu.Unlock()
+	return first, nil
+}
+
+// Take takes up to n numbers at once: first, first plus the increment, and so on, got of them.
+func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (first, got int64, err error) {
+	d := seq.Sequence
 	for {
 		last, err := s.db.Add(ctx, sequenceKey(seq.ID), d.Increment*n)
 		var over *kv.AddOverflowError
 		if err != nil && !errors.As(err, &over) {
-			return 0, err
+			return 0, 0, err
 		}
 		first := last + d.Base - d.Increment*(n-1)
 		if err == nil && first >= d.Min && first <= d.Max {
-			if n > 1 {
-				left := n - 1
-				if d.Increment > 0 {
-					left = min(left, (d.Max-first)/d.Increment)
-				} else {
-					left = min(left, (d.Min-first)/d.Increment)
-				}
-				s.mu.Lock()
-				if len(s.cache) >= maxCachedSequences {
-					clear(s.cache)
-				}
-				s.cache[seq.ID] = cached{seq.Version, first + d.Increment, left, d.Increment}
-				s.mu.Unlock()
+			end := d.Max
+			if d.Increment < 0 {
+				end = d.Min
 			}
-			return first, nil
+			return first, min(n, (end-first)/d.Increment+1), nil
 		}
 		if !d.Cycle {
 			// Put the counter back near its end, so that it never overflows however often this is tried.
@@ -90,14 +96,14 @@ func (s *Sequences) Next(ctx context.Context, seq *catalog.Table) (int64, error)
 			if err == nil {
 				s.db.Add(ctx, sequenceKey(seq.ID), -d.Increment*n)
 			}
-			return 0, sqlstate.New("2200H", "nextval: reached %s value of sequence \"%s\" (%d)", word, seq.Name, bound)
+			return 0, 0, sqlstate.New("2200H", "nextval: reached %s value of sequence \"%s\" (%d)", word, seq.Name, bound)
 		}
 		restart := d.Min
 		if d.Increment < 0 {
 			restart = d.Max
 		}
 		if err := s.wrap(ctx, seq, restart); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 }
