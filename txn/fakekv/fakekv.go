@@ -24,7 +24,7 @@ type KV struct {
 	splits []string // range boundaries
 	// Latency is how long each batch takes; zero takes no time at all. Set it before use.
 	Latency time.Duration
-	slow   time.Duration
+	slow    time.Duration
 
 	mu       sync.Mutex
 	versions map[string][]fakeVersion // oldest first
