@@ -423,6 +423,7 @@ type Served struct {
 
 func point(k keys.Key) keys.Span { return keys.Span{Start: k} }
 
+// Span is the keys that each request is about, by which it is routed and latched.
 func (r *GetRequest) Span() keys.Span                 { return point(r.Key) }
 func (r *ScanRequest) Span() keys.Span                { return keys.Span{Start: r.Start, End: r.End} }
 func (r *PutRequest) Span() keys.Span                 { return point(r.Key) }

@@ -27,6 +27,7 @@ type Base struct {
 	Est  Estimate
 }
 
+// Columns and Estimate implement Node.
 func (b *Base) Columns() []ColumnID { return b.Cols }
 func (b *Base) Estimate() *Estimate { return &b.Est }
 

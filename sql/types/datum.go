@@ -63,12 +63,18 @@ type Tuple struct {
 // Null is NULL.
 var Null = Datum{}
 
+// The constructors make a datum of each physical form. What they are given is not copied and must not change (T6).
+
+// NewBool makes a boolean.
 func NewBool(b bool) Datum {
 	if b {
 		return Datum{phys: PhysBool, num: 1}
 	}
 	return Datum{phys: PhysBool}
 }
+
+// NewInt and those below make the other forms: a decimal with its display scale (T1), a char without its trailing
+// blanks (T2), a jsonb in canonical form (T3), times since 2000-01-01 (T4).
 func NewInt(i int64) Datum            { return Datum{phys: PhysInt, num: i} }
 func NewFloat(f float64) Datum        { return Datum{phys: PhysFloat, num: int64(math.Float64bits(f))} }
 func NewDecimal(d *apd.Decimal) Datum { return Datum{phys: PhysDecimal, ref: d} }
@@ -85,6 +91,7 @@ func NewInterval(months, days int32, micros int64) Datum {
 	return Datum{phys: PhysInterval, num: micros, ref: &Interval{months, days}}
 }
 
+// Phys says which form is held. The accessors below it are for that form only, IsNull apart.
 func (d Datum) Phys() Phys            { return d.phys }
 func (d Datum) IsNull() bool          { return d.phys == PhysNull }
 func (d Datum) Bool() bool            { return d.num != 0 }

@@ -20,7 +20,10 @@ type Bank struct {
 // New makes the default: a hundred accounts of a thousand.
 func New() *Bank { return &Bank{Accounts: 100, Initial: 1000} }
 
+// Name implements workload.Workload.
 func (b *Bank) Name() string { return "bank" }
+
+// About implements workload.Workload.
 func (b *Bank) About() string {
 	return "transfers between accounts; the total is verified while it runs"
 }

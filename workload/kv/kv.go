@@ -21,7 +21,10 @@ type KV struct {
 // New makes the default: ten thousand keys, half of the operations read.
 func New() *KV { return &KV{Keys: 10_000, ReadPercent: 50, ValueBytes: 64} }
 
-func (k *KV) Name() string  { return "kv" }
+// Name implements workload.Workload.
+func (k *KV) Name() string { return "kv" }
+
+// About implements workload.Workload.
 func (k *KV) About() string { return "reads and upserts of single rows by primary key" }
 
 // Init implements workload.Workload.

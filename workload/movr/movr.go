@@ -24,7 +24,10 @@ func New() *MovR {
 	return &MovR{Rows: Rows{Users: 450, Vehicles: 180, Rides: 900, Locations: 900, PromoCodes: 50, UserPromoCodes: 200}, Seed: 1}
 }
 
+// Name implements workload.Workload.
 func (m *MovR) Name() string { return "movr" }
+
+// About implements workload.Workload.
 func (m *MovR) About() string {
 	return "a vehicle rental company: six tables with foreign keys, reads and two-table transactions"
 }

@@ -43,7 +43,10 @@ type YCSB struct {
 // New makes workload B over ten thousand records.
 func New() *YCSB { return &YCSB{Mix: "B", Records: 10_000} }
 
+// Name implements workload.Workload.
 func (y *YCSB) Name() string { return "ycsb" }
+
+// About implements workload.Workload.
 func (y *YCSB) About() string {
 	return "YCSB's mixes A to F over one table, with a Zipfian choice of keys"
 }
