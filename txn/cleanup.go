@@ -22,6 +22,8 @@ const (
 // cleaner carries out cleanups behind the clients' backs.
 type cleaner struct {
 	db *DB
+	// resolutions and records leave together with those of other transactions.
+	resolutions, records gather
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it
 	queue   []*coordinator.Cleanup
@@ -108,24 +110,32 @@ func (db *DB) clean(ctx context.Context, k *coordinator.Cleanup) {
 	if !db.resolve(ctx, meta, k.Status, k.Txn.IgnoredSeqs, spans) || !record {
 		return
 	}
-	db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GCRequest{
+	db.cleaner.records.send(ctx, []kv.Request{&kv.GCRequest{
 		Start: meta.Anchor, Records: []keys.Key{keys.TxnKey(meta.Anchor, meta.ID)},
-	}}})
+	}})
 }
 
 // resolve releases all locks and intents in spans, and reports whether it is sure that all are.
 func (db *DB) resolve(ctx context.Context, meta kv.TxnMeta, status kv.Status, ignored []kv.SeqRange, spans []keys.Span) bool {
 	for len(spans) > 0 {
 		n := min(len(spans), resolveBatch)
-		b := &kv.Batch{Requests: make([]kv.Request, n)}
+		requests, points := make([]kv.Request, n), true
 		for i, s := range spans[:n] {
 			if s.Point() {
-				b.Requests[i] = &kv.ResolveIntentRequest{Key: s.Start, Txn: meta, Status: status, IgnoredSeqs: ignored}
+				requests[i] = &kv.ResolveIntentRequest{Key: s.Start, Txn: meta, Status: status, IgnoredSeqs: ignored}
 			} else {
-				b.Requests[i] = &kv.ResolveRangeRequest{Start: s.Start, End: s.End, Txn: meta, Status: status, IgnoredSeqs: ignored}
+				points = false
+				requests[i] = &kv.ResolveRangeRequest{Start: s.Start, End: s.End, Txn: meta, Status: status, IgnoredSeqs: ignored}
 			}
 		}
-		if _, err := db.o.Sender.Send(ctx, b); err != nil {
+		var err error
+		if points {
+			err = db.cleaner.resolutions.send(ctx, requests)
+		} else {
+			// Spans may take long; nobody else should wait for them.
+			_, err = db.o.Sender.Send(ctx, &kv.Batch{Requests: requests})
+		}
+		if err != nil {
 			return false
 		}
 		spans = spans[n:]

@@ -67,6 +67,7 @@ func NewDB(o Options) *DB {
 	}
 	db := &DB{o: o}
 	db.beats.db, db.cleaner.db = db, db
+	db.cleaner.resolutions.db, db.cleaner.records.db = db, db
 	return db
 }
 
