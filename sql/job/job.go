@@ -397,7 +397,8 @@ func (x *Run) Checkpoint(ctx context.Context, fraction float64, progress any) er
 func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	if !r.o.Host.Group.Go(func(group context.Context) { r.keepClaim(ctx, group, stop, rec) }) {
+	id, until := rec.ID, rec.Claim.Expires
+	if !r.o.Host.Group.Go(func(group context.Context) { r.keepClaim(ctx, group, stop, id, until) }) {
 		return false, context.Canceled
 	}
 	x := &Run{Job: rec, r: r}
@@ -473,15 +474,14 @@ func (r *Registry) finish(ctx context.Context, id ID, s Status, failure error) e
 }
 
 // keepClaim renews the claim, and stops the work well before the claim runs out if that fails (J1).
-func (r *Registry) keepClaim(ctx, group context.Context, stop context.CancelCauseFunc, rec *Record) {
-	until := rec.Claim.Expires
+func (r *Registry) keepClaim(ctx, group context.Context, stop context.CancelCauseFunc, id ID, until int64) {
 	for r.o.Host.Clock.Sleep(ctx, r.o.ClaimDuration/4) == nil {
 		if group.Err() != nil {
 			stop(group.Err())
 			return
 		}
 		limit, cancel := context.WithTimeout(ctx, r.o.ClaimDuration/4)
-		next, err := r.change(limit, rec.ID, func(rec *Record) error {
+		next, err := r.change(limit, id, func(rec *Record) error {
 			if rec.Claim.Incarnation != r.incarnation || rec.Status.Finished() {
 				return ErrLost
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -78,15 +79,22 @@ func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := cluster(t, 3)
 		defer stop(nodes)
+		var mu sync.Mutex // guards working
 		working := map[int]bool{}
-		steps := map[int]int{} // by node
+		var steps [3]atomic.Int64 // by node
 		for i, n := range nodes {
 			n.r.Handle("count", job.Handler{Resume: func(ctx context.Context, r *job.Run) error {
+				mu.Lock()
 				if len(working) > 0 {
 					t.Errorf("nodes %v and %d work on one job", working, i)
 				}
 				working[i] = true
-				defer delete(working, i)
+				mu.Unlock()
+				defer func() {
+					mu.Lock()
+					delete(working, i)
+					mu.Unlock()
+				}()
 				at := 0
 				if err := r.Progress(&at); err != nil {
 					return err
@@ -96,7 +104,7 @@ func TestTakeover(t *testing.T) {
 						return err
 					}
 					at++
-					steps[i]++
+					steps[i].Add(1)
 					if err := r.Checkpoint(ctx, float64(at)/100, at); err != nil {
 						return err
 					}
@@ -109,14 +117,14 @@ func TestTakeover(t *testing.T) {
 		go nodes[0].r.Run(nodes[0].h.Group.Context(), id)
 		time.Sleep(30*time.Second + 500*time.Millisecond)
 		nodes[0].h.Group.Stop()
-		if steps[0] < 29 {
-			t.Errorf("%d steps", steps[0])
+		if n := steps[0].Load(); n < 29 {
+			t.Errorf("%d steps", n)
 		}
 		time.Sleep(5 * time.Minute)
 		if s := status(t, nodes[1], id); s.Status != job.Succeeded || s.Fraction != 1 {
 			t.Errorf("%+v", s)
 		}
-		if total := steps[0] + steps[1] + steps[2]; total < 100 || total > 101 {
+		if total := steps[0].Load() + steps[1].Load() + steps[2].Load(); total < 100 || total > 101 {
 			t.Errorf("%d steps were done for 100", total)
 		}
 		time.Sleep(2 * time.Hour)

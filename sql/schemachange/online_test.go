@@ -159,7 +159,7 @@ func TestOnlineChanges(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := sessiontest.New(t, 3)
 			defer c.Stop()
-			c.KV.Latency = time.Millisecond
+			c.KV.Latency.Store(int64(time.Millisecond))
 			ddl := c.Nodes[0].Open(t, "root")
 			defer ddl.Close()
 			ddl.Must("create table t (id int, v int, w text default 'w'); insert into t select g, g, 'r' || g from generate_series(1, 50) g")
@@ -200,7 +200,7 @@ func TestJobOutlivesItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 3)
 		defer c.Stop()
-		c.KV.Latency = time.Millisecond
+		c.KV.Latency.Store(int64(time.Millisecond))
 		a := c.Nodes[0].Open(t, "root")
 		a.Must("create table t (id int primary key, v int); insert into t select g, g from generate_series(1, 3000) g")
 		go a.ExecContext(c.Nodes[0].Host.Group.Context(), "create index ti on t (v)")

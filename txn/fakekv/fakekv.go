@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"meridian/clock"
@@ -22,8 +23,8 @@ type KV struct {
 	h      *host.Host
 	clock  *clock.Clock
 	splits []string // range boundaries
-	// Latency is how long each batch takes; zero takes no time at all. Set it before use.
-	Latency time.Duration
+	// Latency is how long each batch takes, in nanoseconds; zero takes no time at all.
+	Latency atomic.Int64
 	slow    time.Duration
 
 	mu       sync.Mutex
@@ -94,8 +95,8 @@ func (e *waitError) Error() string { return "wait" }
 
 // Send implements txn.Sender.
 func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
-	if f.Latency > 0 {
-		if err := f.h.Clock.Sleep(ctx, f.Latency); err != nil {
+	if d := time.Duration(f.Latency.Load()); d > 0 {
+		if err := f.h.Clock.Sleep(ctx, d); err != nil {
 			return nil, err
 		}
 	}
