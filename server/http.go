@@ -117,6 +117,15 @@ func (n *Node) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{"status": state, "node": n.NodeID()})
 }
 
+// ownRange is what this node's replica of a range knows.
+func (n *Node) ownRange(start keys.Key) (kv.RangeInfo, bool) {
+	s := n.store.Load()
+	if s == nil {
+		return kv.RangeInfo{}, false
+	}
+	return s.Lookup(start)
+}
+
 // maxConsoleRanges bounds the list of ranges that the console is given.
 const maxConsoleRanges = 500
 
@@ -136,6 +145,9 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	err := n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
 		c.RangeCount++
 		if len(c.Ranges) < maxConsoleRanges {
+			if own, ok := n.ownRange(info.Desc.Start); ok && own.Desc.ID == info.Desc.ID && own.Leaseholder.Node != 0 {
+				info.Leaseholder = own.Leaseholder
+			}
 			row := console.Range{ID: uint64(info.Desc.ID), Start: keys.PrettyPrint(info.Desc.Start), End: keys.PrettyPrint(info.Desc.End),
 				Leaseholder: int(info.Leaseholder.Node)}
 			for _, d := range info.Desc.Replicas {
