@@ -1,0 +1,105 @@
+package simcluster_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/sim/simcluster"
+)
+
+// TestDrain stops a node in order while others are used: its leases leave first, so nobody elsewhere waits, and its
+// idle client is told.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		replicated(t, c, 3)
+		ctx := context.Background()
+		if err := c.TransferLeases(ctx, 0); err != nil {
+			t.Fatal(err)
+		}
+		idle, busy := connect(t, c, 0), connect(t, c, 1)
+		exec(t, busy, "CREATE TABLE a (id int PRIMARY KEY)")
+		exec(t, idle, "SELECT * FROM a")
+		told := make(chan error, 1)
+		go func() { told <- idle.PgConn().WaitForNotification(ctx) }()
+		drained := make(chan time.Duration, 1)
+		go func() {
+			limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			start := time.Now()
+			c.Node(0).Drain(limit)
+			drained <- time.Since(start)
+			c.StopNode(0)
+		}()
+		worst := time.Duration(0)
+		for i := range 300 {
+			start := time.Now()
+			exec(t, busy, "INSERT INTO a VALUES ($1)", i)
+			worst = max(worst, time.Since(start))
+			time.Sleep(10 * time.Millisecond)
+			select {
+			case d := <-drained:
+				t.Logf("drained after %s", d)
+				if d > 5*time.Second {
+					t.Errorf("draining took %s", d)
+				}
+			default:
+			}
+		}
+		t.Logf("worst write %s", worst)
+		if worst > 500*time.Millisecond {
+			t.Errorf("a write elsewhere took %s", worst)
+		}
+		err := <-told
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Code != "57P01" {
+			t.Errorf("the idle client hears %v", err)
+		}
+		time.Sleep(time.Minute) // the driver gives up what it does behind our back
+	})
+}
+
+// TestLocksOfADeadGateway: a writer waits for the locks of a gateway that died for three seconds, not more.
+func TestLocksOfADeadGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		replicated(t, c, 3)
+		ctx := context.Background()
+		for i := range c.Len() {
+			c.Node(i).Store().PauseQueues(true)
+		}
+		if err := c.TransferLeases(ctx, 0); err != nil {
+			t.Fatal(err)
+		}
+		setup := connect(t, c, 0)
+		exec(t, setup, "CREATE TABLE a (id int PRIMARY KEY, v int)")
+		exec(t, setup, "INSERT INTO a VALUES (1, 0)")
+		for _, age := range []time.Duration{0, 700 * time.Millisecond, 2500 * time.Millisecond, 20 * time.Second} {
+			gateway := connect(t, c, 1)
+			exec(t, gateway, "BEGIN")
+			exec(t, gateway, "UPDATE a SET v = v + 1 WHERE id = 1")
+			time.Sleep(age)
+			c.Crash(1, 0, true)
+			start := time.Now()
+			exec(t, setup, "UPDATE a SET v = v + 10 WHERE id = 1")
+			d := time.Since(start)
+			t.Logf("a transaction of %s: the writer waited for %s", age, d)
+			if d > 3300*time.Millisecond || d < 1500*time.Millisecond {
+				t.Errorf("a transaction of %s: the writer waited for %s", age, d)
+			}
+			c.Boot(1)
+			c.WaitReady(1)
+			time.Sleep(5 * time.Second)
+		}
+		var v int
+		if err := setup.QueryRow(ctx, "SELECT v FROM a").Scan(&v); err != nil || v != 40 {
+			t.Errorf("v is %d, %v", v, err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
