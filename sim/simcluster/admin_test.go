@@ -102,7 +102,7 @@ func TestAdminHTTP(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Node != 2 || len(got.Nodes) != 3 || got.Error != "" || got.RangeCount < 2 || len(got.Ranges) != got.RangeCount {
+		if got.Node != int(c.Node(1).NodeID()) || len(got.Nodes) != 3 || got.Error != "" || got.RangeCount < 2 || len(got.Ranges) != got.RangeCount {
 			t.Errorf("/api/v1/cluster: %s", body)
 		}
 		for _, n := range got.Nodes {
