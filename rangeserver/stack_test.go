@@ -394,7 +394,8 @@ func TestWideArea(t *testing.T) {
 		for err := put(gateway, "after"); err != nil; err = put(gateway, "after") {
 			t.Log(err)
 		}
-		if d := time.Since(lost); d > 4*time.Second {
+		// Five seconds are promised; with oceans between the nodes 3.3 to 4.1 are usual.
+		if d := time.Since(lost); d > 5*time.Second {
 			t.Errorf("writes went on after %s", d)
 		} else {
 			t.Logf("writes went on after %s", d)
