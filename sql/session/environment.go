@@ -103,6 +103,9 @@ type block struct {
 // maxBlock bounds the numbers that a statement takes at once, and so the gap that it may leave.
 const maxBlock = 256
 
+// minBlocked is the length of the shortest sequence of which blocks are taken.
+const minBlocked = 1 << 20
+
 // take returns the next number. A statement that asks again and again takes twice as many each time, so that an
 // INSERT of many rows does not replicate one write for each; what it does not use is a gap. The first number of a
 // statement is always taken alone: single-row inserts leave no gaps.
@@ -113,7 +116,8 @@ func (e *environment) take(ctx context.Context, seq *catalog.Table) (int64, erro
 		b.next, b.left = b.next+b.increment, b.left-1
 		return v, nil
 	}
-	if b.id != seq.ID || seq.Sequence.Cache > 1 {
+	// A short sequence is not wasted on gaps.
+	if b.id != seq.ID || seq.Sequence.Cache > 1 || seq.Sequence.Max-seq.Sequence.Min < minBlocked {
 		*b = block{id: seq.ID, size: 1}
 		return e.s.srv.Seqs.Next(ctx, seq)
 	}
