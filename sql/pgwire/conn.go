@@ -10,6 +10,7 @@ import (
 
 	"meridian/sql/session"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // conn is one client's connection, used by one goroutine, except for interrupt and drain.
@@ -22,9 +23,13 @@ type conn struct {
 
 	// skip is set after an error in the extended protocol, until Sync (W2).
 	skip bool
+	// lost is set when it is not known any more what the client's messages belong to.
+	lost bool
 	// idle is set while the connection waits for a message outside a transaction, draining when the server wants
 	// it to go: whoever sets the second of the two closes the connection.
 	idle, draining atomic.Bool
+	// interrupted is set when interrupt has bounded writing; the next message lifts the bound.
+	interrupted atomic.Bool
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -54,7 +59,10 @@ func (r *counted) Read(p []byte) (int, error) {
 
 // interrupt is called when the running statement is cancelled: a write that the client does not take in must end
 // too, or its locks would be held for ever.
-func (c *conn) interrupt() { c.nc.SetWriteDeadline(c.s.opts.Host.Clock.Now().Add(5 * time.Second)) }
+func (c *conn) interrupt() {
+	c.nc.SetWriteDeadline(c.s.opts.Host.Clock.Now().Add(5 * time.Second))
+	c.interrupted.Store(true) // after the deadline, so that whoever sees it can lift it
+}
 
 // drain asks the connection to go as soon as it is idle.
 func (c *conn) drain() {
@@ -83,10 +91,18 @@ func (c *conn) run(ctx context.Context) {
 			c.readFailed(err)
 			return
 		}
+		if c.interrupted.Swap(false) {
+			c.nc.SetWriteDeadline(time.Time{})
+		}
 		if !c.handle(ctx, kind, body) {
 			return
 		}
 		if c.out.err != nil {
+			return
+		}
+		if c.lost {
+			c.out.fail("FATAL", sqlstate.New(sqlstate.ProtocolViolation, "terminating connection because protocol synchronization was lost"))
+			c.out.flush()
 			return
 		}
 		if c.sess.Terminated() {
@@ -115,6 +131,9 @@ func (c *conn) readFailed(err error) {
 	case c.sess.TimedOut():
 		c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.IdleInTransactionTimeout,
 			Message: "terminating connection due to idle-in-transaction timeout"})
+	case c.sess.Terminated():
+		c.farewell()
+		return
 	default:
 		return
 	}
@@ -132,10 +151,19 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	case 'Q':
 		sql := f.cstring()
 		if err = f.end(kind); err == nil {
-			err = c.sess.Query(ctx, sql)
+			if err = types.CheckString(sql); err == nil {
+				err = c.sess.Query(ctx, sql)
+			} else {
+				c.sess.Fail()
+			}
+		} else {
+			c.sess.Fail()
 		}
 		if err != nil {
 			c.fail(err)
+		}
+		if c.lost {
+			return true
 		}
 		return c.out.ready(c.sess.Status()) == nil
 	case 'P':
@@ -200,6 +228,9 @@ func (c *conn) parse(ctx context.Context, f *fields) error {
 	if err := f.end('P'); err != nil {
 		return err
 	}
+	if err := types.CheckString(sql); err != nil {
+		return err
+	}
 	if err := c.sess.Parse(ctx, name, sql, oids); err != nil {
 		return err
 	}
@@ -210,7 +241,10 @@ func (c *conn) parse(ctx context.Context, f *fields) error {
 func (c *conn) bind(ctx context.Context, f *fields) error {
 	portal, statement := f.cstring(), f.cstring()
 	var b session.Binding
-	b.ParamFormats = readFormats(f, c.sess.FormatBuffer(0))
+	var err error
+	if b.ParamFormats, err = readFormats(f, c.sess.FormatBuffer(0)); err != nil {
+		return err
+	}
 	n := f.int16()
 	if n*4 > len(f.b) {
 		f.bad = true
@@ -219,13 +253,15 @@ func (c *conn) bind(ctx context.Context, f *fields) error {
 	b.Params = c.sess.ParamBuffer(n)
 	for i := range n {
 		size := f.int32()
-		if size < 0 {
+		if size == -1 {
 			b.Params[i] = nil
 			continue
 		}
 		b.Params[i] = f.bytes(int(size))
 	}
-	b.ResultFormats = readFormats(f, nil)
+	if b.ResultFormats, err = readFormats(f, nil); err != nil {
+		return err
+	}
 	if err := f.end('B'); err != nil {
 		return err
 	}
@@ -236,20 +272,20 @@ func (c *conn) bind(ctx context.Context, f *fields) error {
 	return nil
 }
 
-func readFormats(f *fields, buf []session.Format) []session.Format {
+func readFormats(f *fields, buf []session.Format) ([]session.Format, error) {
 	n := f.int16()
 	if n*2 > len(f.b) {
 		f.bad = true
-		return nil
+		return nil, nil
 	}
 	for range n {
 		v := f.int16()
 		if v > 1 {
-			f.bad = true
+			return nil, sqlstate.New(sqlstate.InvalidParameterValue, "unsupported format code: %d", int16(v))
 		}
 		buf = append(buf, session.Format(v))
 	}
-	return buf
+	return buf, nil
 }
 
 func (c *conn) describe(ctx context.Context, f *fields) error {

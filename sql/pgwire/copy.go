@@ -43,8 +43,10 @@ func (s *copySource) Next() ([]byte, error) {
 	for {
 		kind, body, err := s.c.in.next()
 		if err != nil {
+			// The end of the connection is not the end of the data: nothing of it may be committed.
+			s.done = true
 			s.c.out.err = errors.Join(s.c.out.err, err)
-			return nil, err
+			return nil, &sqlstate.Error{Code: sqlstate.ConnectionFailure, Message: "unexpected EOF on client connection during COPY", Cause: err}
 		}
 		switch kind {
 		case 'd':
@@ -59,7 +61,8 @@ func (s *copySource) Next() ([]byte, error) {
 		case 'H', 'S':
 			// Allowed and ignored during COPY.
 		default:
-			s.done = true
+			// What the client means by the messages that follow can't be known any more.
+			s.done, s.c.lost = true, true
 			return nil, sqlstate.New(sqlstate.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", kind)
 		}
 	}

@@ -152,8 +152,8 @@ func (c *conn) startupParams(f *fields, version int32) (map[string]string, error
 		}
 		params[k] = v
 	}
-	if f.bad || params["user"] == "" {
-		if f.bad {
+	if unterminated := f.bad || len(f.b) != 1 || f.b[0] != 0; unterminated || params["user"] == "" {
+		if unterminated {
 			return nil, sqlstate.New(sqlstate.ProtocolViolation, "invalid startup packet layout: expected terminator as last byte")
 		}
 		return nil, sqlstate.New(sqlstate.InvalidAuthorization, "no PostgreSQL user name specified in startup packet")

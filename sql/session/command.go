@@ -205,7 +205,7 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 		return nil
 	}
 	if s.state == stateNone {
-		s.out.Notice(&sqlstate.Error{Code: "25P01", Message: "SET TRANSACTION can only be used in transaction blocks"})
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET TRANSACTION can only be used in transaction blocks"})
 		return nil
 	}
 	if err := applyModes(&s.modes, c.Modes); err != nil {
@@ -220,7 +220,7 @@ func (s *Session) setVar(c *bind.SetVar) error {
 	}
 	v := strings.Join(c.Values, ", ")
 	if c.Local && s.state != stateExplicit {
-		s.out.Notice(&sqlstate.Error{Code: "25P01", Message: "SET LOCAL can only be used in transaction blocks"})
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET LOCAL can only be used in transaction blocks"})
 		return nil
 	}
 	return s.set(c.Name, v, c.Local)
@@ -363,7 +363,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 }
 
 func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
-	if _, taken := s.prepared[c.Name]; taken {
+	if _, taken := s.prepared[c.Name]; taken && !s.replay.running {
 		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", c.Name)
 	}
 	p := &Prepared{name: c.Name, stmt: c.Stmt, types: c.Types}
@@ -406,7 +406,7 @@ func (s *Session) deallocate(c *bind.Deallocate) (string, error) {
 		clear(s.prepared)
 		return "DEALLOCATE ALL", nil
 	}
-	if _, err := s.preparedByName(c.Name); err != nil {
+	if _, err := s.preparedByName(c.Name); err != nil && !s.replay.running {
 		return "", err
 	}
 	delete(s.prepared, c.Name)

@@ -58,19 +58,10 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 	}
 	n, err := s.ingest(ctx, c, p, kinds, src)
 	if err != nil {
-		drainCopy(src)
+		// What the client still sends of it is ignored.
 		return "", err
 	}
 	return "COPY " + itoa(n), nil
-}
-
-// drainCopy reads what the client still sends, which it does until it hears of the failure.
-func drainCopy(src CopySource) {
-	for {
-		if _, err := src.Next(); err != nil {
-			return
-		}
-	}
 }
 
 func (s *Session) ingest(ctx context.Context, c *bind.Copy, p *plan, kinds []*types.T, src CopySource) (int64, error) {
@@ -185,6 +176,9 @@ func (r *copyReader) nextLine(row types.Row, split func() error) error {
 		if r.nulls[i] {
 			row[i] = types.Null
 			continue
+		}
+		if err := types.CheckString(p); err != nil {
+			return r.where(err)
 		}
 		d, err := types.ParseText(r.kinds[i], string(p), r.s.location)
 		if err != nil {

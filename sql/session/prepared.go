@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"fmt"
 
 	"meridian/sql/exec"
 	"meridian/sql/parse"
@@ -63,6 +62,8 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 		if _, taken := s.prepared[name]; taken {
 			return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", name)
 		}
+	} else {
+		delete(s.prepared, "")
 	}
 	if len(s.prepared) >= maxPrepared {
 		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many prepared statements").
@@ -224,7 +225,7 @@ func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) 
 		}
 		if f == Binary {
 			po.params[i], err = types.ParseBinary(want[i], raw)
-		} else {
+		} else if err = types.CheckString(raw); err == nil {
 			po.params[i], err = types.ParseText(want[i], string(raw), s.location)
 		}
 		if err != nil {
@@ -292,12 +293,17 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 		return s.resume(ctx, p, int64(limit))
 	}
 	if p.ended {
-		return fmt.Errorf("portal %q cannot be run again", name)
+		// It has no more rows; what has none at all can't be run twice.
+		if p.plan.query == nil || p.plan.columns == nil {
+			return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "portal %q cannot be run", name)
+		}
+		s.out.Complete(tagOf(p.plan.query.Tag, 0))
+		return nil
 	}
 	if s.state == stateFailed && !endsFailed(p.plan.stmt) {
 		return errInFailed()
 	}
-	return s.step(ctx, func(ctx context.Context, final bool) error {
+	err = s.step(ctx, func(ctx context.Context, final bool) error {
 		if p.plan.query == nil {
 			return s.command(ctx, p.plan, false)
 		}
@@ -305,7 +311,11 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 			return s.runPlan(ctx, p.plan, p.params, p.formats, false, final)
 		}
 		return s.open(ctx, p, int64(limit))
-	}, false || final && s.mayEnd(p))
+	}, final && s.mayEnd(p))
+	if err == nil && p.cur == nil {
+		p.ended = true
+	}
+	return err
 }
 
 // mayEnd reports whether the implicit transaction can be committed with this statement.

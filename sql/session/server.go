@@ -139,6 +139,9 @@ func (s *Server) cancelByPID(pid int32, terminate bool) bool {
 		sess.terminated.Store(true)
 	}
 	sess.cancelStatement()
+	if h, ok := sess.out.(interface{ HangUp() }); terminate && ok {
+		h.HangUp()
+	}
 	return true
 }
 

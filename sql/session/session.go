@@ -51,6 +51,8 @@ type Session struct {
 	tx      *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
 	cat     *lease.Txn
 	savepts []savepoint
+	// ending: COMMIT runs; if it fails, the transaction is over all the same. doomed: no savepoint can save it.
+	ending, doomed bool
 	// implicitFailed: a statement of the implicit transaction failed; it is rolled back at Sync.
 	implicitFailed bool
 	replay         replay

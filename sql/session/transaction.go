@@ -26,6 +26,10 @@ type replay struct {
 	steps []func(ctx context.Context, final bool) error
 	// broken: something happened that can't be run again.
 	broken bool
+	// running: the steps run again; what is outside of the transaction has been done by the first run.
+	running bool
+	// begun: the BEGIN that began the transaction has run again.
+	begun bool
 }
 
 // ensureTxn opens an implicit transaction if none is open.
@@ -55,6 +59,7 @@ func (s *Session) openTxn(st state, m modes) {
 // step runs one statement, and runs the transaction again for as long as its failure is one that another try may
 // settle and the client has heard nothing. final says that the implicit transaction ends with the statement.
 func (s *Session) step(ctx context.Context, run func(ctx context.Context, final bool) error, final bool) error {
+	s.ending = false
 	first := len(s.replay.steps) == 0
 	if first {
 		s.replay.mark = s.out.Mark()
@@ -95,6 +100,13 @@ func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Con
 		}
 		s.cat.Reset(ctx)
 		s.viewCache = nil
+		// Savepoints and cursors are made again.
+		s.savepts = s.savepts[:0]
+		for name, p := range s.portals {
+			if p.byDeclare {
+				s.ClosePortal(name)
+			}
+		}
 		if attempt > 3 {
 			// Contention: let the others through. The wait is drawn, so that two losers do not meet again.
 			d := time.Duration(s.srv.Host.Dice.Int64N(int64(backoff)))
@@ -104,11 +116,13 @@ func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Con
 			backoff = min(2*backoff, 100*time.Millisecond)
 		}
 		err = nil
+		s.replay.running, s.replay.begun = true, s.state != stateExplicit
 		for _, old := range s.replay.steps {
 			if err = old(ctx, false); err != nil {
 				break
 			}
 		}
+		s.replay.running = false
 		if err == nil {
 			s.statement = s.out.Mark()
 			err = run(ctx, final && len(s.replay.steps) == 0)
@@ -125,6 +139,7 @@ func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Con
 		}
 	}
 	if Retryable(err) {
+		s.doomed = s.state == stateExplicit
 		s.srv.metrics.ClientRetries.Add(1)
 	}
 	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
@@ -191,7 +206,7 @@ func (s *Session) finishTxn(ctx context.Context, _ bool) {
 func (s *Session) clearTxn(committed bool) {
 	s.dropTxnPortals()
 	s.state, s.tx, s.cat, s.viewCache = stateNone, nil, nil, nil
-	s.implicitFailed = false
+	s.implicitFailed, s.ending, s.doomed = false, false, false
 	s.savepts = s.savepts[:0]
 	s.replay.steps = s.replay.steps[:0]
 	s.replay.broken = false
@@ -205,8 +220,18 @@ func (s *Session) Fail() {
 	s.srv.metrics.Errors.Add(1)
 	switch s.state {
 	case stateExplicit:
+		if s.ending {
+			s.finishTxn(s.srv.Host.Group.Context(), false)
+			return
+		}
 		s.state = stateFailed
 		s.viewCache = nil
+		if len(s.savepts) == 0 || s.doomed {
+			// Nothing of it can be kept: its locks must not wait for the client to say so.
+			s.closePortals()
+			s.tx.Rollback(s.srv.Host.Group.Context())
+			s.tx = nil
+		}
 	case stateImplicit:
 		s.implicitFailed = true
 	}
@@ -232,8 +257,12 @@ func endsFailed(stmt *parse.Statement) bool {
 }
 
 func (s *Session) begin(m parse.TxnModes) error {
+	if s.replay.running && !s.replay.begun {
+		s.replay.begun = true // the one that began the transaction
+		return nil
+	}
 	if s.state == stateExplicit || s.state == stateFailed {
-		s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: "there is already a transaction in progress"})
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.ActiveTransaction, Message: "there is already a transaction in progress"})
 		return nil
 	}
 	mode := s.defaultModes()
@@ -265,13 +294,17 @@ func applyModes(mode *modes, m parse.TxnModes) error {
 // commit is COMMIT: of a failed transaction it is a rollback, as in PostgreSQL.
 func (s *Session) commit(ctx context.Context) (string, error) {
 	switch s.state {
-	case stateNone, stateImplicit:
-		s.out.Notice(&sqlstate.Error{Code: "25P01", Message: "there is no transaction in progress"})
+	case stateNone:
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "there is no transaction in progress"})
 		return "COMMIT", nil
+	case stateImplicit:
+		// Within a string of statements, or between two Syncs, it ends the implicit transaction.
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "there is no transaction in progress"})
 	case stateFailed:
 		s.finishTxn(ctx, false)
 		return "ROLLBACK", nil
 	}
+	s.ending = true
 	err := s.cat.Flush(ctx)
 	if err == nil {
 		err = s.tx.Commit(ctx)
@@ -284,8 +317,7 @@ func (s *Session) commit(ctx context.Context) (string, error) {
 
 func (s *Session) rollback(ctx context.Context) string {
 	if s.state == stateNone || s.state == stateImplicit {
-		s.out.Notice(&sqlstate.Error{Code: "25P01", Message: "there is no transaction in progress"})
-		return "ROLLBACK"
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "there is no transaction in progress"})
 	}
 	s.finishTxn(ctx, false)
 	return "ROLLBACK"
@@ -335,6 +367,10 @@ func (s *Session) rollbackTo(name string) error {
 	i, err := s.findSavepoint(name)
 	if err != nil {
 		return err
+	}
+	if s.tx == nil {
+		return sqlstate.New(sqlstate.SerializationFailure, "the transaction lost a conflict and can't be continued from savepoint %q", name).
+			WithHint("Roll it back and try again.")
 	}
 	if err := s.tx.RollbackTo(s.savepts[i].at); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package types
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"time"
@@ -177,16 +178,16 @@ func ParseBinary(t *T, b []byte) (Datum, error) {
 		}
 		return applyDecimalTypmod(NewDecimal(d), t)
 	case KindText, KindUnknown, KindName, KindChar, KindVarChar, KindBPChar, KindJSON:
-		if !utf8.Valid(b) {
-			return Null, InvalidUTF8(b)
+		if err := CheckString(b); err != nil {
+			return Null, err
 		}
 		return ParseText(t, string(b), nil)
 	case KindJSONB:
 		if len(b) == 0 || b[0] != 1 {
 			return Null, sqlstate.New(sqlstate.InvalidBinaryForm, "unsupported jsonb version number %d", firstByte(b))
 		}
-		if !utf8.Valid(b[1:]) {
-			return Null, InvalidUTF8(b[1:])
+		if err := CheckString(b[1:]); err != nil {
+			return Null, err
 		}
 		return ParseText(t, string(b[1:]), nil)
 	case KindBytes:
@@ -265,6 +266,28 @@ func firstByte(b []byte) int {
 		return 0
 	}
 	return int(b[0])
+}
+
+// CheckString returns an error unless s can be a text: UTF-8 without zero bytes, as PostgreSQL demands.
+func CheckString[S string | []byte](s S) error {
+	ascii := true
+	for i := range len(s) {
+		if s[i]-1 >= 0x7f { // zero, or not ASCII
+			ascii = false
+			break
+		}
+	}
+	if ascii {
+		return nil
+	}
+	b := []byte(s)
+	if !utf8.Valid(b) {
+		return InvalidUTF8(b)
+	}
+	if bytes.IndexByte(b, 0) >= 0 {
+		return sqlstate.New(sqlstate.CharacterNotInRepertoire, "invalid byte sequence for encoding \"UTF8\": 0x00")
+	}
+	return nil
 }
 
 // InvalidUTF8 is the error for bytes that are no text.
