@@ -66,6 +66,33 @@ func oldRecords(rd engine.Reader, span keys.Span, now clock.Timestamp, max int) 
 	return out, seen, it.Error()
 }
 
+// resolveMax is how many intents of a span one command resolves: few enough that nobody waits for long because of it.
+const resolveMax = 1000
+
+// ResolveSpan gives all locks and intents of a transaction in a span its outcome, in small steps.
+func ResolveSpan(ctx context.Context, s Sender, span keys.Span, meta kv.TxnMeta, status kv.Status, ignored []kv.SeqRange) error {
+	if span.Point() {
+		_, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{
+			&kv.ResolveIntentRequest{Key: span.Start, Txn: meta, Status: status, IgnoredSeqs: ignored}}})
+		return err
+	}
+	for next := &span; next != nil; {
+		r, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.ResolveRangeRequest{
+			Start: next.Start, End: span.End, Txn: meta, Status: status, IgnoredSeqs: ignored, Max: resolveMax,
+		}}})
+		if err != nil {
+			return err
+		}
+		next = nil
+		if len(r.Responses) == 1 {
+			if left, ok := r.Responses[0].(*kv.DeleteRangeResponse); ok {
+				next = left.Resume
+			}
+		}
+	}
+	return nil
+}
+
 // sweep deals with one record and reports whether it is gone.
 func sweep(ctx context.Context, s Sender, r *Record, now clock.Timestamp) (bool, error) {
 	if !Final(r.Status) {
@@ -83,12 +110,7 @@ func sweep(ctx context.Context, s Sender, r *Record, now clock.Timestamp) (bool,
 		r.LockSpans = p.Pushee.LockSpans
 	}
 	for _, span := range r.LockSpans {
-		var req kv.Request = &kv.ResolveIntentRequest{Key: span.Start, Txn: r.TxnMeta, Status: r.Status, IgnoredSeqs: r.IgnoredSeqs}
-		if !span.Point() {
-			req = &kv.ResolveRangeRequest{Start: span.Start, End: span.End, Txn: r.TxnMeta, Status: r.Status,
-				IgnoredSeqs: r.IgnoredSeqs}
-		}
-		if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{req}}); err != nil {
+		if err := ResolveSpan(ctx, s, span, r.TxnMeta, r.Status, r.IgnoredSeqs); err != nil {
 			return false, err
 		}
 	}

@@ -93,7 +93,7 @@ func appendRequest(b []byte, r Request) []byte {
 		return appendSeqRanges(append(b, byte(r.Status)), r.IgnoredSeqs)
 	case *ResolveRangeRequest:
 		b = appendMeta(appendBytes(appendBytes(b, r.Start), r.End), &r.Txn)
-		return appendSeqRanges(append(b, byte(r.Status)), r.IgnoredSeqs)
+		return appendInt(appendSeqRanges(append(b, byte(r.Status)), r.IgnoredSeqs), r.Max)
 	case *RefreshRequest:
 		return appendTS(appendBytes(b, r.Key), r.From)
 	case *RefreshRangeRequest:
@@ -194,7 +194,7 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 		return r
 	case MethodResolveRange:
 		return &ResolveRangeRequest{
-			Start: d.key(), End: d.key(), Txn: d.meta(), Status: d.status(), IgnoredSeqs: d.seqRanges(),
+			Start: d.key(), End: d.key(), Txn: d.meta(), Status: d.status(), IgnoredSeqs: d.seqRanges(), Max: d.varint(),
 		}
 	case MethodRefresh:
 		return &RefreshRequest{Key: d.key(), From: d.ts()}

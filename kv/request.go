@@ -208,8 +208,9 @@ type EndTxnResponse struct {
 	OnePhase        bool
 	CommitTimestamp clock.Timestamp
 	Staged          bool
-	// Unresolved are the request's LockSpans, or parts of them, that lie outside of the range. The coordinator
-	// resolves them and then removes the record (GCRequest.Records); the range has released all others itself.
+	// Unresolved are the request's LockSpans, or parts of them, that lie outside of the range, or have more intents
+	// than the range wants to resolve at once. The coordinator resolves them and then removes the record
+	// (GCRequest.Records); the range has released all others itself.
 	// If none is left, the range keeps no record.
 	Unresolved []keys.Span
 }
@@ -289,12 +290,14 @@ type ResolveIntentRequest struct {
 	IgnoredSeqs []SeqRange
 }
 
-// ResolveRangeRequest does so for all of a span.
+// ResolveRangeRequest does so for a span, or for the beginning of it that has at most Max intents (zero: all of it);
+// the answer is a DeleteRangeResponse.
 type ResolveRangeRequest struct {
 	Start, End  keys.Key
 	Txn         TxnMeta
 	Status      Status
 	IgnoredSeqs []SeqRange
+	Max         int64
 }
 
 // RefreshRequest checks that nobody else wrote a key in (From, Txn.ReadTimestamp], and keeps it so.

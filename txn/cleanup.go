@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"meridian/commit"
 	"meridian/commit/leader/coordinator"
 	"meridian/keys"
 	"meridian/kv"
@@ -117,28 +118,23 @@ func (db *DB) clean(ctx context.Context, k *coordinator.Cleanup) {
 
 // resolve releases all locks and intents in spans, and reports whether it is sure that all are.
 func (db *DB) resolve(ctx context.Context, meta kv.TxnMeta, status kv.Status, ignored []kv.SeqRange, spans []keys.Span) bool {
-	for len(spans) > 0 {
-		n := min(len(spans), resolveBatch)
-		requests, points := make([]kv.Request, n), true
-		for i, s := range spans[:n] {
-			if s.Point() {
-				requests[i] = &kv.ResolveIntentRequest{Key: s.Start, Txn: meta, Status: status, IgnoredSeqs: ignored}
-			} else {
-				points = false
-				requests[i] = &kv.ResolveRangeRequest{Start: s.Start, End: s.End, Txn: meta, Status: status, IgnoredSeqs: ignored}
+	points := make([]kv.Request, 0, min(len(spans), resolveBatch))
+	for i, s := range spans {
+		if s.Point() {
+			points = append(points, &kv.ResolveIntentRequest{Key: s.Start, Txn: meta, Status: status, IgnoredSeqs: ignored})
+		}
+		if len(points) == resolveBatch || i == len(spans)-1 && len(points) > 0 {
+			if db.cleaner.resolutions.send(ctx, points) != nil {
+				return false
 			}
+			points = make([]kv.Request, 0, min(len(spans)-i, resolveBatch))
 		}
-		var err error
-		if points {
-			err = db.cleaner.resolutions.send(ctx, requests)
-		} else {
-			// Spans may take long; nobody else should wait for them.
-			_, err = db.o.Sender.Send(ctx, &kv.Batch{Requests: requests})
-		}
-		if err != nil {
+	}
+	for _, s := range spans {
+		// Spans may take long; nobody else should wait for them.
+		if !s.Point() && commit.ResolveSpan(ctx, db.o.Sender, s, meta, status, ignored) != nil {
 			return false
 		}
-		spans = spans[n:]
 	}
 	return true
 }

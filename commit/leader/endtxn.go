@@ -3,6 +3,7 @@ package leader
 import (
 	"bytes"
 	"errors"
+	"math"
 	"slices"
 
 	"meridian/commit"
@@ -100,9 +101,12 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 		return nil, &kv.InternalError{Message: "leader: EndTxn without a transaction"}
 	}
 	key := keys.TxnKey(r.Anchor, q.txn.ID)
-	stored, err := q.stored(key)
-	if err != nil {
-		return nil, err
+	var stored *commit.Record
+	var err error
+	if marked, _ := p.o.Cache.Marked(q.txn.ID); !marked.Forward(*p.low.Load()).Less(q.txn.MinTimestamp) { // P5
+		if stored, err = q.stored(key); err != nil {
+			return nil, err
+		}
 	}
 	var inFlight []kv.InFlightWrite
 	if r.Commit {
@@ -129,7 +133,7 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 	d := p.r.Desc()
 	resp := &kv.EndTxnResponse{CommitTimestamp: rec.WriteTimestamp}
 	if rec == stored { // committed before
-		resp.Unresolved = outside(r.LockSpans, d)
+		resp.Unresolved = rec.LockSpans
 		q.release(r.LockSpans, rec.Status)
 		return resp, nil
 	}
@@ -140,9 +144,13 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 		p.o.Metrics.Stages.Add(1)
 		return resp, nil
 	}
-	resp.Unresolved = outside(r.LockSpans, d)
-	if err := q.resolveOwn(r.LockSpans, rec, d); err != nil {
+	left, err := q.resolveOwn(r.LockSpans, rec, d)
+	if err != nil {
 		return nil, err
+	}
+	if resp.Unresolved = outside(r.LockSpans, d); len(left) > 0 {
+		resp.Unresolved = append(resp.Unresolved, left...)
+		q.finalized = rec
 	}
 	q.release(r.LockSpans, rec.Status)
 	q.records = append(q.records, rec)
@@ -220,10 +228,15 @@ func written(r kv.Request) (keys.Key, kv.Seq, bool) {
 	return nil, 0, false
 }
 
-// resolveOwn resolves the transaction's intents in the range, in the batch that decides it.
-func (q *request) resolveOwn(spans []keys.Span, rec *commit.Record, d *kv.RangeDescriptor) error {
+// resolveAtEnd is how many intents the end of a transaction resolves by itself. A command with many more of them would
+// keep the range, and the client, from going on; and its size has a bound.
+const resolveAtEnd = 500
+
+// resolveOwn resolves the transaction's intents in the range, in the batch that decides it, and returns the parts of
+// the spans that have too many of them.
+func (q *request) resolveOwn(spans []keys.Span, rec *commit.Record, d *kv.RangeDescriptor) (left []keys.Span, err error) {
 	if q.noLocks && q.writes == 0 {
-		return nil
+		return nil, nil
 	}
 	local := make([]keys.Span, 0, len(spans))
 	for _, s := range spans {
@@ -240,17 +253,59 @@ func (q *request) resolveOwn(spans []keys.Span, rec *commit.Record, d *kv.RangeD
 		}
 	}
 	res := &mvcc.Resolution{Txn: rec.TxnMeta, Status: rec.Status, IgnoredSeqs: q.txn.IgnoredSeqs}
+	room := int64(resolveAtEnd)
+	if q.end.Trigger != nil {
+		room = math.MaxInt64 // the range is about to be another one
+	}
 	for _, s := range disjoint(local) {
-		var err error
+		if room <= 0 {
+			left = append(left, s)
+			continue
+		}
+		n, rest := int64(1), (*keys.Span)(nil)
 		if s.Point() {
 			_, err = q.w.ResolveIntent(s.Start, res)
 		} else {
-			_, _, err = q.w.ResolveRange(s.Start, s.End, res, 0)
+			n, rest, err = q.w.ResolveRange(s.Start, s.End, res, room)
 		}
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if room -= n; rest != nil {
+			left = append(left, *rest)
 		}
 	}
+	return left, nil
+}
+
+// narrow makes the request to resolve the beginning of a span one that latches only what it is going to touch. A
+// transaction that has ended lays no more intents, so what is found before the latches are taken is all there is; one
+// that comes too late, because it was aborted by others, is found by those who meet it.
+func (q *request) narrow() error {
+	if q.whole.Start != nil {
+		return nil // at an earlier attempt
+	}
+	r, ok := q.b.Requests[0].(*kv.ResolveRangeRequest)
+	if !ok || len(q.b.Requests) != 1 || r.Max <= 0 || q.p.r.Stats().IntentCount == 0 {
+		return nil
+	}
+	rd := q.p.o.reader(q.p.o.Engine)
+	span, rest, err := rd.LocksOf(r.Txn.ID, r.Start, r.End, r.Max)
+	if cerr := q.p.o.putReader(rd); err == nil {
+		err = cerr
+	}
+	if err != nil || span.Start == nil {
+		return err
+	}
+	c := *r
+	c.Start, c.End, c.Max = span.Start, span.End, 0
+	q.whole, q.rest = keys.Span{Start: r.Start, End: r.End}, rest
+	if rest != nil {
+		q.whole.End = rest.Start
+	}
+	b := *q.b
+	b.Requests = []kv.Request{&c}
+	q.b = &b
 	return nil
 }
 

@@ -80,8 +80,8 @@ func (q *request) open(onePhase bool) {
 
 // independent reports whether no request of the batch touches what an earlier one wrote.
 func (q *request) independent(onePhase bool) bool {
-	if q.end != nil && (q.end.Trigger != nil || q.writes > 0 && !onePhase) {
-		return false
+	if q.end != nil && (q.end.Trigger != nil || q.writes > 0 && !onePhase && len(q.elsewhere(q.end)) == 0) {
+		return false // else it stages: no intent of the batch is resolved in it
 	}
 	if q.writes+len(q.b.Requests) <= 2 && !q.record {
 		return true // one write at most
@@ -90,7 +90,7 @@ func (q *request) independent(onePhase bool) bool {
 		return false
 	}
 	if q.record {
-		return len(q.b.Requests) == 1
+		return len(q.b.Requests) == 1 || q.apart()
 	}
 	var last keys.Key
 	for _, r := range q.b.Requests {
@@ -105,6 +105,51 @@ func (q *request) independent(onePhase bool) bool {
 			return q.distinct()
 		}
 		last = k
+	}
+	return true
+}
+
+// maxApart bounds the requests that are compared with each other.
+const maxApart = 128
+
+// apart reports whether a batch has only resolutions and record operations, of which no two touch the same lock or
+// record. Many transactions' cleanups come together.
+func (q *request) apart() bool {
+	reqs := q.b.Requests
+	if len(reqs) > maxApart || q.end != nil || q.writes > 0 || q.plain || q.locking {
+		return false
+	}
+	type touched struct {
+		key keys.Key // of a lock; nil: the record
+		id  kv.TxnID
+	}
+	var inline [32]touched
+	seen := inline[:0]
+	for _, r := range reqs {
+		var t touched
+		switch r := r.(type) {
+		case *kv.ResolveIntentRequest:
+			t = touched{r.Key, r.Txn.ID}
+		case *kv.RecoverTxnRequest:
+			t = touched{nil, r.Txn.ID}
+		case *kv.GCRequest:
+			if len(r.Keys) > 0 || len(r.Records) != 1 {
+				return false
+			}
+			_, id, err := keys.DecodeTxnKey(r.Records[0])
+			if err != nil {
+				return false
+			}
+			t = touched{nil, id}
+		default:
+			return false
+		}
+		for i := range seen {
+			if seen[i].id == t.id && (seen[i].key == nil) == (t.key == nil) && bytes.Equal(seen[i].key, t.key) {
+				return false
+			}
+		}
+		seen = append(seen, t)
 	}
 	return true
 }
@@ -274,13 +319,18 @@ func (q *request) evalOne(r kv.Request, onePhase, note bool) (kv.Response, error
 
 	case *kv.ResolveRangeRequest:
 		p.o.Clock.Forward(r.Txn.WriteTimestamp)
-		q.released = append(q.released, released{keys.Span{Start: r.Start, End: r.End}, r.Txn, r.Status})
+		span := keys.Span{Start: r.Start, End: r.End}
+		if q.whole.Start != nil {
+			span = q.whole
+		}
+		q.released = append(q.released, released{span, r.Txn, r.Status})
+		resp := &kv.DeleteRangeResponse{Resume: q.rest}
 		if q.noLocks {
-			return empty, nil
+			return resp, nil
 		}
 		_, _, err := w.ResolveRange(r.Start, r.End, &mvcc.Resolution{Txn: r.Txn, Status: r.Status,
 			IgnoredSeqs: r.IgnoredSeqs}, 0)
-		return empty, err
+		return resp, err
 
 	case *kv.GCRequest:
 		return q.gc(r)

@@ -205,6 +205,7 @@ func (q *request) begin() {
 		q.resp = &kv.BatchResponse{Responses: make([]kv.Response, 0, n)}
 	}
 	q.keysLeft, q.bytesLeft = q.b.MaxKeys, q.b.TargetBytes
+	q.finalized = nil
 	q.acquired, q.records, q.released, q.marks = q.acquired[:0], q.records[:0], q.released[:0], q.marks[:0]
 }
 

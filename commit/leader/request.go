@@ -95,13 +95,16 @@ type request struct {
 	batch *engine.Batch
 	cmd   replica.Command
 	// effects in memory once the command is applied
-	acquired []acquired
-	records  []*commit.Record // changed
-	hasOwn   bool             // the transaction, which commits in one phase, has a record
-	released []released
-	marks    []kv.TxnID // whose record was written
-	settled  atomic.Bool
-	unknown  bool // a proposal's outcome: settle will be called
+	acquired  []acquired
+	records   []*commit.Record // changed
+	finalized *commit.Record   // ended, and has left intents here
+	hasOwn    bool             // the transaction, which commits in one phase, has a record
+	released  []released
+	marks     []kv.TxnID // whose record was written
+	settled   atomic.Bool
+	unknown   bool       // a proposal's outcome: settle will be called
+	rest      *keys.Span // of a span of which only the beginning is resolved
+	whole     keys.Span  // that beginning
 }
 
 // smallAnswer is a response to a few requests, in one piece.

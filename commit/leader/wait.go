@@ -19,6 +19,13 @@ const maxDiscards = 4
 // resolveMax bounds the intents that one resolution batch takes.
 const resolveMax = 256
 
+// resolveMany is how many intents of an ended transaction are met before the following ones are looked for too, and
+// resolveSpanMax how many are then resolved at once.
+const (
+	resolveMany    = 16
+	resolveSpanMax = 1000
+)
+
 // guardSpans tells the lock table what the batch wants.
 func (q *request) guardSpans() {
 	if q.guarded {
@@ -294,12 +301,19 @@ func (p *Participant) resolveTo(ctx context.Context, k keys.Key, t *kv.Txn) erro
 	if status == kv.Staging {
 		status = kv.Pending
 	}
+	if d := p.r.Desc(); len(ks) >= resolveMany && d != nil && !keys.IsLocal(ks[0]) {
+		// There are likely to be more than the table knows.
+		b.Requests = []kv.Request{&kv.ResolveRangeRequest{
+			Start: ks[0], End: d.End, Txn: t.TxnMeta, Status: status, IgnoredSeqs: t.IgnoredSeqs, Max: resolveSpanMax,
+		}}
+		ks = nil
+	}
 	for i, k := range ks {
 		b.Requests[i] = &kv.ResolveIntentRequest{Key: k, Txn: t.TxnMeta, Status: status, IgnoredSeqs: t.IgnoredSeqs}
 	}
 	_, err := p.Send(ctx, b)
 	if err == nil {
-		p.o.Metrics.Resolved.Add(int64(len(ks)))
+		p.o.Metrics.Resolved.Add(int64(max(len(ks), 1)))
 	}
 	return err
 }

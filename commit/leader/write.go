@@ -41,6 +41,11 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	if q.end != nil && q.b.Requests[len(q.b.Requests)-1] != kv.Request(q.end) {
 		return false, &kv.InternalError{Message: "leader: EndTxn has to be the last of its batch"}
 	}
+	if q.record {
+		if err := q.narrow(); err != nil {
+			return false, err
+		}
+	}
 	q.declare()
 	if q.held, err = p.latches.Acquire(ctx, q.latches); err != nil {
 		return false, err
@@ -337,6 +342,9 @@ func (q *request) effects() {
 		for _, a := range q.acquired {
 			t.Acquire(&q.guard, a.key, &q.txn.TxnMeta, a.strength)
 		}
+	}
+	if r := q.finalized; r != nil {
+		t.Finalized(r.ID, r.Status)
 	}
 	q.releaseLocks()
 	q.mark()

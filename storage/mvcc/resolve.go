@@ -83,6 +83,43 @@ func (w *Writer) ResolveRange(start, end keys.Key, res *Resolution, max int64) (
 	return resolved, nil, it.Error()
 }
 
+// LocksOf finds the part of a span that has a transaction's locks, at most max of them, and what is left of the span; a
+// zero part means that there are none.
+func (r *Reader) LocksOf(id kv.TxnID, start, end keys.Key, max int64) (part keys.Span, rest *keys.Span, err error) {
+	s := keys.LockSpan(start, end)
+	it, err := r.lockIter(s.Start, s.End)
+	if err != nil {
+		return part, nil, err
+	}
+	r.key = r.key[:0]
+	for ok := it.First(); ok; ok = it.Next() {
+		raw, ver := it.Key()
+		_, owner, err := engine.DecodeLock(ver)
+		if err != nil {
+			return part, nil, err
+		}
+		if owner != id {
+			continue
+		}
+		k, err := keys.DecodeLockKey(raw)
+		if err != nil {
+			return part, nil, err
+		}
+		if max--; max < 0 && !k.Equal(r.key) {
+			rest = &keys.Span{Start: clone(k), End: end}
+			break
+		}
+		if part.Start == nil {
+			part.Start = clone(k)
+		}
+		r.key = append(r.key[:0], k...)
+	}
+	if part.Start != nil {
+		part.End = keys.Key(r.key).Next()
+	}
+	return part, rest, it.Error()
+}
+
 func (w *Writer) dropLock(l *Lock) {
 	w.b.DeleteLock(l.Key, uint8(l.Strength), l.Txn.ID)
 	w.Stats.IntentCount--
