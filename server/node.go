@@ -280,6 +280,12 @@ func (n *Node) Drain(ctx context.Context) {
 			return
 		}
 	}
+	// Raft's leadership follows the leases; a leader that ended before would have to be missed first.
+	for tries := 0; s != nil && s.Gauges().Leaders > 0 && tries < 50 && n.staying(n.NodeID()) > 0; tries++ {
+		if n.host.Clock.Sleep(ctx, 20*time.Millisecond) != nil {
+			return
+		}
+	}
 }
 
 // Stop ends the node. Calling it again does nothing.

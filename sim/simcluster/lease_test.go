@@ -82,8 +82,8 @@ func TestLeasesMove(t *testing.T) {
 					write(i, soon, what+": the first writes") // gateways learn of the leaseholder
 				}
 				for i := range 20 {
-					// The write, and the gateway's way to the leaseholder.
-					write((to+i)%3, 2*rtt+200*time.Microsecond, fmt.Sprintf("%s: write %d from node %d", what, i, (to+i)%3))
+					// The write, the gateway's way to the leaseholder, and at times one more to a leader that is about to go.
+					write((to+i)%3, 3*rtt+200*time.Microsecond, fmt.Sprintf("%s: write %d from node %d", what, i, (to+i)%3))
 					time.Sleep(3 * time.Millisecond)
 				}
 				if leader, holder := id(); leader != to || holder != to {
