@@ -37,9 +37,12 @@ sim:
 kill:
 	MERIDIAN_PROCESSES=1 $(GO) test -count=1 -timeout 15m -v ./test/kill/
 
+# Every fuzz target for FUZZTIME each.
+FUZZTIME ?= 20s
 fuzz:
-	for t in ./encoding:FuzzDecode ./kv:FuzzDecodeBatch ./sql/pgwire:FuzzConnection ./sql/bind:FuzzBind; do \
-		$(GO) test -run '^$$' -fuzz "$${t#*:}" -fuzztime 30s "$${t%%:*}" || exit 1; done
+	@grep -rn '^func Fuzz' --include='*_test.go' . | sed -E 's|^(.*)/[^/]*_test.go:[0-9]+:func (Fuzz[A-Za-z]*).*|\1 \2|' | sort -u | \
+	while read -r dir target; do \
+		echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; done
 
 bench: build
 	$(GO) run ./bench/pgbench

@@ -32,7 +32,7 @@ func newSQLCmd() *cobra.Command {
 			return runShell(cmd.Context(), url, statements, os.Stdin, os.Stdout)
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "postgresql://root@localhost:26257/defaultdb?sslmode=disable", "address of the server")
+	cmd.Flags().StringVar(&url, "url", "postgresql://root@localhost:5432/defaultdb?sslmode=prefer", "address of the server")
 	cmd.Flags().StringArrayVarP(&statements, "execute", "e", nil, "run the statement and exit; may be repeated")
 	return cmd
 }
