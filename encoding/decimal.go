@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"math"
 	"math/big"
 
 	"github.com/cockroachdb/apd/v3"
@@ -79,9 +80,12 @@ func DecodeDecimal(b []byte, v *apd.Decimal, d Direction) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	bits, _, pairs, err := intBody(b[1:n], m)
+	bits, negative, pairs, err := intBody(b[1:n], m)
 	if err != nil {
 		return nil, err
+	}
+	if !negative && bits > math.MaxInt64 {
+		return nil, ErrMalformed
 	}
 	exponent := int64(bits)
 	var scratch [64]byte
