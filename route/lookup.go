@@ -15,8 +15,9 @@ const prefetch = 8
 
 // flight is one lookup, however many wait for it.
 type flight struct {
-	done chan struct{}
-	err  error
+	done  chan struct{}
+	infos []kv.RangeInfo // what the index says
+	err   error
 }
 
 // locate returns the range that contains k or, with before, the keys just before k. It asks the range index if the
@@ -38,15 +39,25 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 	}
 	var st sendState
 	for {
-		err := s.once(ctx, string(span.Start), func() error {
+		infos, err := s.once(ctx, string(span.Start), func() ([]kv.RangeInfo, error) {
 			s.metrics.Lookups.Add(1)
 			if !indexed {
-				return s.findFirst(ctx)
+				return nil, s.findFirst(ctx)
 			}
 			return s.lookup(ctx, span)
 		})
 		if e := find(k); e != nil {
 			return e, nil
+		}
+		// The index may be behind what is remembered of k's neighbours: who split the range died before the intents
+		// in the index were resolved, and lookups pass by intents. The old descriptor does not replace the newer ones
+		// (RO1), but its replicas know what became of the range.
+		for i := range infos {
+			d := &infos[i].Desc
+			if before && d.Start.Less(k) && k.Compare(d.End) <= 0 || !before && d.Contains(k) {
+				s.o.Probes.Reached("route: the index is behind")
+				return &entry{desc: d.Clone()}, nil
+			}
 		}
 		if ctx.Err() != nil {
 			if err == nil {
@@ -71,33 +82,33 @@ func again(err error) bool {
 }
 
 // once runs f, unless somebody else is running it for the same key: then it waits for that.
-func (s *Sender) once(ctx context.Context, key string, f func() error) error {
+func (s *Sender) once(ctx context.Context, key string, f func() ([]kv.RangeInfo, error)) ([]kv.RangeInfo, error) {
 	s.mu.Lock()
 	if other := s.flights[key]; other != nil {
 		s.mu.Unlock()
 		select {
 		case <-other.done:
 			if other.err != nil && ctx.Err() == nil {
-				return context.Canceled // try for ourselves
+				return nil, context.Canceled // try for ourselves
 			}
-			return other.err
+			return other.infos, other.err
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	fl := &flight{done: make(chan struct{})}
 	s.flights[key] = fl
 	s.mu.Unlock()
-	fl.err = f()
+	fl.infos, fl.err = f()
 	s.mu.Lock()
 	delete(s.flights, key)
 	s.mu.Unlock()
 	close(fl.done)
-	return fl.err
+	return fl.infos, fl.err
 }
 
 // lookup reads the range index and remembers what it finds.
-func (s *Sender) lookup(ctx context.Context, span keys.Span) error {
+func (s *Sender) lookup(ctx context.Context, span keys.Span) ([]kv.RangeInfo, error) {
 	b := &kv.Batch{
 		Header:   kv.Header{Consistency: kv.Inconsistent, MaxKeys: prefetch},
 		Requests: []kv.Request{&kv.ScanRequest{Start: span.Start, End: span.End}},
@@ -105,25 +116,25 @@ func (s *Sender) lookup(ctx context.Context, span keys.Span) error {
 	var st sendState
 	r, err := s.send(ctx, b, &st)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(r.Responses) != 1 {
-		return &kv.InternalError{Message: "route: malformed answer to a lookup"}
+		return nil, &kv.InternalError{Message: "route: malformed answer to a lookup"}
 	}
 	scan, ok := r.Responses[0].(*kv.ScanResponse)
 	if !ok {
-		return &kv.InternalError{Message: "route: malformed answer to a lookup"}
+		return nil, &kv.InternalError{Message: "route: malformed answer to a lookup"}
 	}
 	infos := make([]kv.RangeInfo, 0, len(scan.Rows))
 	for _, row := range scan.Rows {
 		d, _, err := kv.DecodeRangeDescriptor(row.Value)
 		if err != nil {
-			return &kv.InternalError{Message: fmt.Sprintf("route: range index key %x: %v", []byte(row.Key), err)}
+			return nil, &kv.InternalError{Message: fmt.Sprintf("route: range index key %x: %v", []byte(row.Key), err)}
 		}
 		infos = append(infos, kv.RangeInfo{Desc: d})
 	}
 	s.cache.insert(infos...)
-	return nil
+	return infos, nil
 }
 
 // findFirst asks the members for the first range.

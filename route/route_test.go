@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -300,6 +301,37 @@ func TestLookups(t *testing.T) {
 		}
 		if took := h.Clock.Monotonic() - start; took != time.Millisecond {
 			t.Errorf("eight ranges took %v", took)
+		}
+	})
+}
+
+// TestIndexBehind: the node that split a range died before the index showed it. Who knows one side, and has forgotten
+// the other, still finds it.
+func TestIndexBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		old := maps.Clone(c.data)
+		c.split(key(50))
+		maps.Copy(c.data, old)
+		s := c.gateway(1)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		for _, k := range []int{10, 60, 10} {
+			if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(k)}}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Range(ctx, key(60), true); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(60)}}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Send(ctx, &kv.Batch{Header: kv.Header{MaxKeys: 100}, Requests: []kv.Request{
+				&kv.ScanRequest{Start: key(40), End: key(70), Reverse: true}}}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
