@@ -113,6 +113,9 @@ func DecodeMessage(in []byte) (m Message, rest []byte, err error) {
 	}
 	if flags&flagSnapshot != 0 {
 		r.Snapshot = &raftpb.Snapshot{Metadata: d.snapshotMetadata()}
+		if d.err == nil && raft.IsEmptySnap(r.Snapshot) {
+			d.fail() // Append does not write one
+		}
 	}
 	if d.err != nil {
 		return Message{}, nil, d.err

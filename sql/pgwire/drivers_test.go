@@ -205,7 +205,7 @@ func TestPq(t *testing.T) {
 		must(nil, ins.Close())
 		tx, err := db.Begin()
 		must(nil, err)
-		cp, err := tx.Prepare(pq.CopyIn("x", "id", "v"))
+		cp, err := tx.Prepare("COPY x (id, v) FROM STDIN")
 		must(nil, err)
 		for i := range 100 {
 			must(cp.Exec(100+i, "copied"))
