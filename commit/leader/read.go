@@ -247,7 +247,7 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 			return &kv.ScanResponse{Resume: &keys.Span{Start: r.Start, End: r.End}}, nil
 		}
 		o := mvcc.ScanOptions{ReadOptions: q.readOptions(r.Lock), Reverse: r.Reverse, MaxKeys: q.keysLeft,
-			TargetBytes: q.bytesLeft}
+			TargetBytes: q.bytesLeft, StopAtConflict: r.Lock == kv.NoLock && len(q.b.Requests) == 1 && (q.b.MaxKeys > 0 || q.b.TargetBytes > 0)}
 		if r.Lock != kv.NoLock && q.b.WaitPolicy == kv.SkipLocked {
 			o.SkipLocked, o.Locked = true, q.lockedByOthers(r.Lock)
 		}

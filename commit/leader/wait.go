@@ -19,12 +19,8 @@ const maxDiscards = 4
 // resolveMax bounds the intents that one resolution batch takes.
 const resolveMax = 256
 
-// resolveMany is how many intents of an ended transaction are met before the following ones are looked for too, and
-// resolveSpanMax how many are then resolved at once.
-const (
-	resolveMany    = 16
-	resolveSpanMax = 1000
-)
+// resolveSpanMax is how many intents are resolved at once for a scan.
+const resolveSpanMax = 1000
 
 // guardSpans tells the lock table what the batch wants.
 func (q *request) guardSpans() {
@@ -144,7 +140,7 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 			continue
 		}
 		if w.Ended {
-			if err := p.resolve(ctx, &w); err != nil {
+			if err := p.resolve(ctx, &w, q.scanEnd(w.Key)); err != nil {
 				return err
 			}
 			w, waits = p.locks.State(&q.guard)
@@ -209,7 +205,7 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 				p.locks.Finalized(res.pushee.ID, res.pushee.Status)
 			}
 			if w.Intent && (commit.Final(res.pushee.Status) || w.IntentAt.Less(res.pushee.WriteTimestamp)) {
-				if err := p.resolveTo(ctx, w.Key, &res.pushee); err != nil {
+				if err := p.resolveTo(ctx, w.Key, q.scanEnd(w.Key), &res.pushee); err != nil {
 					return err
 				}
 			}
@@ -262,8 +258,8 @@ func (q *request) startPush(ctx context.Context, w *lock.Wait) (chan pushResult,
 	return out, cancel
 }
 
-// resolve gives the intents of an ended transaction that the table knows their outcome.
-func (p *Participant) resolve(ctx context.Context, w *lock.Wait) error {
+// resolve gives the intents of an ended transaction that the table knows, and those up to until, their outcome.
+func (p *Participant) resolve(ctx context.Context, w *lock.Wait, until keys.Key) error {
 	meta := w.Holder
 	t := kv.Txn{TxnMeta: meta, Status: w.Status}
 	if w.Status == kv.Committed {
@@ -284,13 +280,33 @@ func (p *Participant) resolve(ctx context.Context, w *lock.Wait) error {
 			return nil
 		}
 	}
-	return p.resolveTo(ctx, w.Key, &t)
+	return p.resolveTo(ctx, w.Key, until, &t)
 }
 
-// resolveTo resolves the intents of a transaction that the table knows, that on k above all.
-func (p *Participant) resolveTo(ctx context.Context, k keys.Key, t *kv.Txn) error {
+// scanEnd is where the scan ends that came upon k; nil if it was none.
+func (q *request) scanEnd(k keys.Key) keys.Key {
+	for _, r := range q.b.Requests {
+		switch x := r.(type) {
+		case *kv.ScanRequest:
+			if x.Reverse {
+				continue
+			}
+		case *kv.DeleteRangeRequest, *kv.RefreshRangeRequest:
+		default:
+			continue
+		}
+		if s := r.Span(); s.Contains(k) && !keys.IsLocal(k) {
+			return s.End
+		}
+	}
+	return nil
+}
+
+// resolveTo resolves the intents of a transaction that the table knows, that on k above all. Whoever scans up to until
+// is about to meet what follows, too.
+func (p *Participant) resolveTo(ctx context.Context, k, until keys.Key, t *kv.Txn) error {
 	ks := []keys.Key{k}
-	if commit.Final(t.Status) {
+	if commit.Final(t.Status) && until == nil {
 		if all := p.locks.IntentsOf(t.ID, resolveMax); len(all) > 0 {
 			ks = all
 		}
@@ -301,10 +317,9 @@ func (p *Participant) resolveTo(ctx context.Context, k keys.Key, t *kv.Txn) erro
 	if status == kv.Staging {
 		status = kv.Pending
 	}
-	if d := p.r.Desc(); len(ks) >= resolveMany && d != nil && !keys.IsLocal(ks[0]) {
-		// There are likely to be more than the table knows.
+	if until != nil {
 		b.Requests = []kv.Request{&kv.ResolveRangeRequest{
-			Start: ks[0], End: d.End, Txn: t.TxnMeta, Status: status, IgnoredSeqs: t.IgnoredSeqs, Max: resolveSpanMax,
+			Start: k, End: until, Txn: t.TxnMeta, Status: status, IgnoredSeqs: t.IgnoredSeqs, Max: resolveSpanMax,
 		}}
 		ks = nil
 	}

@@ -16,6 +16,9 @@ type ScanOptions struct {
 	// MaxKeys and TargetBytes end the scan early; zero is no bound. TargetBytes lets at least one row pass.
 	MaxKeys     int64
 	TargetBytes int64
+	// StopAtConflict ends a bounded scan that has found many rows at the first lock in its way, instead of failing: what
+	// it has found need not be read again when the lock is gone.
+	StopAtConflict bool
 }
 
 // ScanResult is what a scan found. Rows are the caller's to keep.
@@ -24,6 +27,9 @@ type ScanResult struct {
 	Resume *keys.Span // what is left of the span, if a bound ended the scan
 	Bytes  int64      // of keys and values
 }
+
+// stopRows is how many rows make a scan worth stopping.
+const stopRows = 64
 
 // arena holds a scan's keys and values, so that a row costs no allocation of its own.
 type arena struct{ chunk []byte }
@@ -178,6 +184,10 @@ func (s *scan) enter(k keys.Key) (bool, error) {
 		return false, nil
 	}
 	if len(s.view.conflicts) > 0 {
+		if s.o.StopAtConflict && len(s.res.Rows) >= stopRows {
+			s.stop(k)
+			return false, nil
+		}
 		s.addConflicts(s.view.conflicts)
 		return false, nil
 	}
@@ -191,13 +201,18 @@ func (s *scan) full(k keys.Key) bool {
 	if (s.o.MaxKeys <= 0 || n < s.o.MaxKeys) && (s.o.TargetBytes <= 0 || s.res.Bytes < s.o.TargetBytes) {
 		return false
 	}
+	s.stop(k)
+	return true
+}
+
+// stop ends the scan before k.
+func (s *scan) stop(k keys.Key) {
 	if s.o.Reverse {
 		s.res.Resume = &keys.Span{Start: s.span.Start, End: keys.Key(clone(k)).Next()}
 	} else {
 		s.res.Resume = &keys.Span{Start: clone(k), End: s.span.End}
 	}
 	s.done = true
-	return true
 }
 
 func (s *scan) emit(k keys.Key, val value, ts clock.Timestamp) {
