@@ -1,0 +1,38 @@
+package leader
+
+import (
+	"testing"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// TestApart: cleanups of different transactions are independent; two of the same lock or record are not.
+func TestApart(t *testing.T) {
+	a, b := kv.TxnMeta{ID: kv.TxnID{1}}, kv.TxnMeta{ID: kv.TxnID{2}}
+	k, l := keys.Key("k"), keys.Key("l")
+	resolve := func(k keys.Key, m kv.TxnMeta) kv.Request { return &kv.ResolveIntentRequest{Key: k, Txn: m} }
+	gc := func(m kv.TxnMeta) kv.Request {
+		return &kv.GCRequest{Start: k, Records: []keys.Key{keys.TxnKey(k, m.ID)}}
+	}
+	finish := func(m kv.TxnMeta) kv.Request { return &kv.RecoverTxnRequest{Txn: m} }
+	for _, c := range []struct {
+		name string
+		reqs []kv.Request
+		want bool
+	}{
+		{"keys of one transaction", []kv.Request{resolve(k, a), resolve(l, a)}, true},
+		{"one key of two", []kv.Request{resolve(k, a), resolve(k, b)}, true},
+		{"a lock twice", []kv.Request{resolve(k, a), resolve(l, b), resolve(k, a)}, false},
+		{"record and lock", []kv.Request{finish(a), resolve(k, a), gc(b)}, true},
+		{"a record twice", []kv.Request{finish(a), gc(a)}, false},
+		{"garbage", []kv.Request{resolve(k, a), &kv.GCRequest{Start: k, Keys: []kv.GCKey{{Key: k}}}}, false},
+		{"a span", []kv.Request{resolve(k, a), &kv.ResolveRangeRequest{Start: k, End: l, Txn: a}}, false},
+	} {
+		batch := &kv.Batch{Requests: c.reqs}
+		q := &request{b: batch, traits: traitsOf(batch)}
+		if got := q.apart(); got != c.want {
+			t.Errorf("%s: apart %v, want %v", c.name, got, c.want)
+		}
+	}
+}
