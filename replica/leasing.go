@@ -203,6 +203,13 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 	now := r.o.Clock.Now()
 	self, ok := r.replicaOf(r.replicaID)
 	if !ok || !mayHold(self) {
+		r.hold()
+		if !r.gone.Load() && r.leader.Load() == uint64(r.replicaID) {
+			r.wake()
+			r.stepAside()
+			r.process(false)
+		}
+		r.release()
 		return r.notLeaseholder()
 	}
 	if !prev.IsZero() && !prev.held {

@@ -71,6 +71,8 @@ func (r *Replica) tickLeader() {
 		r.nextLeaseTry = r.ticks + electionTicks/2
 		if self, ok := r.replicaOf(r.replicaID); ok && mayHold(self) {
 			_, _ = r.startAcquiring()
+		} else {
+			r.stepAside()
 		}
 	}
 	if !s.held && !s.IsZero() && r.good(s, r.o.Clock.Now()) {
@@ -89,6 +91,27 @@ func (r *Replica) followLease(s *leaseState) {
 	})
 	if ready {
 		r.raft.TransferLeader(uint64(s.Holder.Replica))
+	}
+}
+
+// stepAside gives raft's leadership to a voter that may hold the lease, since only the leader takes it: a leader that
+// is on its way out of the range would otherwise leave it without a leaseholder, and so on its way for ever.
+func (r *Replica) stepAside() {
+	d := r.desc.Load()
+	if d == nil {
+		return
+	}
+	var best, match uint64
+	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if !pr.RecentActive || pr.State != tracker.StateReplicate || pr.Match < match {
+			return
+		}
+		if p, ok := r.replicaOf(kv.ReplicaID(id)); ok && mayHold(p) && p.Replica != r.replicaID && !r.isDead(p.Node) {
+			best, match = id, pr.Match
+		}
+	})
+	if best != 0 {
+		r.raft.TransferLeader(best)
 	}
 }
 
