@@ -3,6 +3,7 @@ package rangeserver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,12 @@ func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.Batch
 		err = s.ChangeReplicas(ctx, e.r.RangeID(), q.Targets)
 	default:
 		err = &kv.UnavailableError{Reason: "merging ranges is not supported"}
+	}
+	var changed *ChangedError
+	if errors.As(err, &changed) {
+		// Another change was in the way, or this one was made already by an attempt whose answer was lost: the client
+		// tries again.
+		err = &kv.UnavailableError{Reason: changed.Error()}
 	}
 	if err != nil {
 		return nil, err

@@ -228,8 +228,12 @@ func (c *Cluster) Dial(ctx context.Context, i int) (net.Conn, error) {
 
 // Ranges lists the ranges as node i finds them.
 func (c *Cluster) Ranges(ctx context.Context, i int) (out []kv.RangeDescriptor, err error) {
+	n := c.Node(i)
+	if n == nil {
+		return nil, fmt.Errorf("simcluster: node %d is down", i)
+	}
 	for k := keys.Min; k.Less(keys.Max); {
-		info, err := c.Node(i).Router().Range(ctx, k, true)
+		info, err := n.Router().Range(ctx, k, true)
 		if err != nil {
 			return nil, err
 		}
