@@ -56,6 +56,8 @@ type loads struct {
 	private PrivateSpans
 	spans   []loadSpan
 	stamp   uint32 // of the last load
+	// savepoints are those that the transaction might return to: nothing is loaded while there is one.
+	savepoints int
 	// stepped: this statement has loaded; it reads private spans at before.
 	stepped bool
 	before  clock.Timestamp
@@ -113,6 +115,10 @@ func (t *Txn) divert(ctx context.Context, b *WriteBatch) (*WriteBatch, error) {
 	if l.private == nil || len(b.ops) == 0 {
 		return b, nil
 	}
+	if l.savepoints > 0 {
+		l.wrote(b)
+		return b, nil
+	}
 	var rows []kv.KeyValue
 	var rest *WriteBatch
 	var last *loadSpan
@@ -144,6 +150,19 @@ func (t *Txn) divert(ctx context.Context, b *WriteBatch) (*WriteBatch, error) {
 		return b, nil
 	}
 	return rest, t.startLoads(ctx, rows)
+}
+
+// wrote notes that the batch is written in another way (LD3).
+func (l *loads) wrote(b *WriteBatch) {
+	var last *loadSpan
+	for i := range b.ops {
+		if last == nil || !last.Contains(b.ops[i].key) {
+			last = l.span(b.ops[i].key)
+		}
+		if last != nil {
+			last.written = true
+		}
+	}
 }
 
 func byKey(a, b kv.KeyValue) int { return bytes.Compare(a.Key, b.Key) }
@@ -236,6 +255,16 @@ func (db *DB) loadBatch(ctx context.Context, rows []kv.KeyValue, at clock.Timest
 		return &kv.ConditionFailedError{Key: old.Key, Actual: v}
 	}
 	return err
+}
+
+// HasLoaded reports whether the transaction has loaded rows into a span.
+func (t *Txn) HasLoaded(s keys.Span) bool {
+	for i := range t.load.spans {
+		if x := &t.load.spans[i]; x.loaded && x.Overlaps(s) {
+			return true
+		}
+	}
+	return false
 }
 
 // Settle returns when everything that was written so far is where reads find it, and says what went wrong with it.

@@ -87,6 +87,7 @@ type Savepoint struct {
 	attempt uint32
 	seq     kv.Seq
 	loads   uint32
+	depth   int // of savepoints, this one included
 }
 
 // usable reports why nothing more can be done.
@@ -621,7 +622,8 @@ func (t *Txn) StepStatement() {
 
 // Savepoint marks the present state.
 func (t *Txn) Savepoint() Savepoint {
-	return Savepoint{id: t.c.Txn().ID, attempt: t.c.Txn().Attempt, seq: t.c.Seq(), loads: t.load.stamp}
+	t.load.savepoints++
+	return Savepoint{depth: t.load.savepoints, id: t.c.Txn().ID, attempt: t.c.Txn().Attempt, seq: t.c.Seq(), loads: t.load.stamp}
 }
 
 // RollbackTo undoes all writes since s; locks stay. It fails if the transaction has restarted since.
@@ -637,11 +639,16 @@ func (t *Txn) RollbackTo(s Savepoint) error {
 	}
 	t.c.RollbackTo(s.seq)
 	t.c.StepStatement()
+	t.load.savepoints = s.depth
 	return nil
 }
 
-// Release forgets s; writes stay.
-func (t *Txn) Release(s Savepoint) {}
+// Release forgets s and the savepoints after it; writes stay.
+func (t *Txn) Release(s Savepoint) {
+	if s.id == t.c.Txn().ID && s.attempt == t.c.Txn().Attempt {
+		t.load.savepoints = min(t.load.savepoints, s.depth-1)
+	}
+}
 
 // Commit commits. After *RetryError the transaction can be restarted; after *kv.AmbiguousError nothing can be done
 // with it; after any other error it has to be rolled back.
@@ -682,7 +689,12 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	for {
 		if t.deadline != nil {
 			// A long commit outlives the lease's term, which is renewed meanwhile.
-			t.c.SetDeadline(t.deadline.Deadline())
+			d := t.deadline.Deadline()
+			if at := t.c.Txn().WriteTimestamp; !d.IsZero() && d.Less(at) {
+				t.deadline.AwaitDeadline(ctx, at)
+				d = t.deadline.Deadline()
+			}
+			t.c.SetDeadline(d)
 		}
 		b, err := t.c.CommitNext()
 		if err != nil {
@@ -793,6 +805,9 @@ func (t *Txn) HasWritten() bool { return t.c.Holds() || t.load.stamp > 0 }
 // ReadOnly reports whether writes are refused.
 func (t *Txn) ReadOnly() bool { return t.o.ReadOnly }
 
+// Historical reports whether the read timestamp was fixed by the client.
+func (t *Txn) Historical() bool { return !t.o.AsOf.IsZero() }
+
 // SetReadOnly refuses writes from now on, or allows them again; a transaction at a fixed timestamp stays read-only.
 func (t *Txn) SetReadOnly(on bool) { t.o.ReadOnly = on || !t.o.AsOf.IsZero() }
 
@@ -811,7 +826,11 @@ func (t *Txn) Served() []kv.Served { return t.served }
 func (t *Txn) SetDeadline(ts clock.Timestamp) { t.c.SetDeadline(ts) }
 
 // DeadlineSource knows, when a transaction is about to commit, which timestamp it must not exceed.
-type DeadlineSource interface{ Deadline() clock.Timestamp }
+type DeadlineSource interface {
+	Deadline() clock.Timestamp
+	// AwaitDeadline returns when the deadline is beyond a timestamp, or there is no hope that it will be soon.
+	AwaitDeadline(ctx context.Context, at clock.Timestamp)
+}
 
 // SetDeadlineSource asks for the deadline as late as possible, for leases that are renewed while the transaction
 // runs; nil takes it back.

@@ -134,6 +134,9 @@ type Table struct {
 	ImplicitPrimary bool
 	// Generation grows with TRUNCATE: indexes get new identities.
 	Generation uint32
+	// HistoryFrom is a time, in nanoseconds since 1970, before which indexes do not have what the table had: rows were
+	// loaded, or an index was filled, about then. Zero: they always have.
+	HistoryFrom int64 `json:",omitempty"`
 	// Mutations are the changes of columns, indexes and constraints that are under way: sql/schemachange.
 	Mutations []Mutation
 }

@@ -219,6 +219,9 @@ func (e *Executor) resumeChange(ctx context.Context, r *job.Run) error {
 				adds, drops := mine(t, id)
 				advanceDrops(t, drops)
 				publish(t, adds)
+				if slices.ContainsFunc(adds, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateIndex }) {
+					t.HistoryFrom = max(t.HistoryFrom, e.o.DB.Clock().Now().Wall+1) // its entries were loaded before
+				}
 				return nil
 			}); err != nil {
 				return err

@@ -87,6 +87,7 @@ const (
 	TooManyArguments           Code = "54023"
 	ProgramLimitExceeded       Code = "54000"
 	ObjectNotInPrerequisite    Code = "55000"
+	NotInPrerequisiteState     Code = "55000"
 	ObjectInUse                Code = "55006"
 	CantChangeRuntimeParam     Code = "55P02"
 	LockNotAvailable           Code = "55P03"

@@ -22,6 +22,10 @@ const (
 	// DefaultDuration is how long a node may use the catalogue without renewing its tenure: as long as a change of
 	// the schema may have to wait after a node died.
 	DefaultDuration = 12 * time.Second
+	// renewals is how often a tenure is renewed in the time that it lasts, and renewPause how soon a renewal that
+	// failed is tried again.
+	renewals   = 5
+	renewPause = 200 * time.Millisecond
 	// DefaultPollInterval is how soon a node hears of a change that no notification told it of.
 	DefaultPollInterval = time.Second
 	// DefaultMaxDescriptors bounds the memory of the snapshot.
@@ -70,6 +74,8 @@ type Manager struct {
 	tenure atomic.Pointer[tenure]
 	// drains counts those who wait for transactions to let go of old versions.
 	drains atomic.Int64
+	// renewing has room for the one that renews the tenure.
+	renewing chan struct{}
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it but Txn.mu
 	wake    chan struct{}
@@ -114,7 +120,7 @@ func New(o Options) *Manager {
 	if o.MaxDescriptors == 0 {
 		o.MaxDescriptors = DefaultMaxDescriptors
 	}
-	m := &Manager{o: o, wake: make(chan struct{}), open: map[*Txn]struct{}{}, applied: map[catalog.ID]uint64{},
+	m := &Manager{o: o, renewing: make(chan struct{}, 1), wake: make(chan struct{}), open: map[*Txn]struct{}{}, applied: map[catalog.ID]uint64{},
 		written: map[catalog.ID]uint64{}, confirmed: map[catalog.ID]uint64{}, seen: map[catalog.ID]seenPending{}}
 	m.snap.Store(newSnapshot())
 	return m
@@ -223,8 +229,12 @@ func (m *Manager) readAll(ctx context.Context) (*Snapshot, error) {
 
 // keepTenure renews the tenure, and takes up another when it was lost.
 func (m *Manager) keepTenure(ctx context.Context) {
-	for m.o.Host.Clock.Sleep(ctx, m.o.Duration/3) == nil {
-		m.renew(ctx)
+	pause := m.o.Duration / renewals
+	for m.o.Host.Clock.Sleep(ctx, pause) == nil {
+		pause = m.o.Duration / renewals
+		if !m.renew(ctx) {
+			pause = renewPause
+		}
 	}
 }
 
@@ -237,7 +247,15 @@ func (m *Manager) Resign(ctx context.Context) error {
 	return m.o.DB.Delete(ctx, tenureKey(uint32(m.o.NodeID())))
 }
 
-func (m *Manager) renew(ctx context.Context) {
+// renew renews the tenure, or takes up another, and reports whether it did.
+func (m *Manager) renew(ctx context.Context) bool {
+	// One at a time, so that what is stored is what is believed here.
+	select {
+	case m.renewing <- struct{}{}:
+		defer func() { <-m.renewing }()
+	case <-ctx.Done():
+		return false
+	}
 	now := m.o.Clock.Now()
 	t := m.tenure.Load()
 	old := t.deadline()
@@ -245,8 +263,9 @@ func (m *Manager) renew(ctx context.Context) {
 		m.o.Host.Log.Warn("catalogue: the tenure ran out; reading the catalogue again")
 		if err := m.takeUp(ctx); err != nil && ctx.Err() == nil {
 			m.o.Host.Log.Warn("catalogue: can't be read", "err", err)
+			return false
 		}
-		return
+		return true
 	}
 	m.mu.Lock()
 	applied := make(map[catalog.ID]uint64, len(m.applied))
@@ -266,12 +285,13 @@ func (m *Manager) renew(ctx context.Context) {
 		if ctx.Err() == nil {
 			m.o.Host.Log.Warn("catalogue: the tenure was not renewed", "err", err)
 		}
-		return
+		return false
 	}
 	t.expiration.Store(exp)
 	m.mu.Lock()
 	m.written = applied
 	m.mu.Unlock()
+	return true
 }
 
 // poll finds changes that no notification told of, and completes what a dead publisher left.

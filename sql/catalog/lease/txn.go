@@ -49,6 +49,8 @@ type Txn struct {
 	before func(ctx context.Context) error
 	// own are indexes whose identities nobody else can come to use, in tables that others use.
 	own map[ownIndex]struct{}
+	// until bounds the commit's timestamp, if it is not zero.
+	until clock.Timestamp
 	// blocked are descriptors whose last publication has to be completed before another attempt.
 	blocked []catalog.Dependency
 	flushed bool
@@ -87,7 +89,55 @@ func (t *Txn) Deadline() clock.Timestamp {
 	if t.tenure == nil {
 		return clock.Timestamp{}
 	}
-	return t.tenure.deadline()
+	if now := t.m.tenure.Load(); now != t.tenure && t.current() {
+		t.tenure = now
+	}
+	d := t.tenure.deadline()
+	if !t.until.IsZero() {
+		d = d.Backward(t.until)
+	}
+	return d
+}
+
+// current reports whether everything that the transaction uses is still the present version. If so after the node got
+// a new tenure, nobody has changed it meanwhile, and the transaction may go on (L3): versions only grow, and what is
+// published from now on waits for the transaction as for any other.
+func (t *Txn) current() bool {
+	s := t.m.snap.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, u := range t.uses {
+		if s.version(u.id) != u.version {
+			if e, ok := t.edits[u.id]; !ok || e.now.Version() != u.version {
+				return false
+			}
+		}
+	}
+	for id, e := range t.edits {
+		if e.base != nil && s.version(id) != e.base.Version() {
+			return false
+		}
+	}
+	return true
+}
+
+// awaitTries and awaitPause bound how long a commit waits for the tenure to be renewed.
+const (
+	awaitTries = 200
+	awaitPause = 50 * time.Millisecond
+)
+
+// AwaitDeadline implements txn.DeadlineSource: the tenure is renewed all the time, but that may be late.
+func (t *Txn) AwaitDeadline(ctx context.Context, at clock.Timestamp) {
+	for range awaitTries {
+		d := t.Deadline()
+		if d.IsZero() || at.LessEq(d) || t.tenure != t.m.tenure.Load() || !t.until.IsZero() && t.until.Less(at) {
+			return
+		}
+		if t.m.o.Host.Clock.Sleep(ctx, awaitPause) != nil {
+			return
+		}
+	}
 }
 
 // Use says that the transaction runs a plan that was made from these descriptor versions. If one of them is not the
@@ -108,7 +158,7 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	t.mu.Unlock()
 	// After the note: a drain that did not see it had swapped the snapshot before.
 	s = t.m.snap.Load()
-	young := t.tx.ReadTimestamp().Less(s.modified) && !t.tx.ReadOnly()
+	young := t.tx.ReadTimestamp().Less(s.modified) || t.tx.Historical()
 	for _, d := range deps {
 		if e, ok := t.edits[d.ID]; ok {
 			if e.now.Version() != d.Version {
@@ -131,7 +181,16 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 
 // young refuses a descriptor that is younger than the transaction's snapshot of the data (L4).
 func (t *Txn) young(s *Snapshot, id catalog.ID) error {
-	if e, ok := s.byID[id]; ok && t.tx.ReadTimestamp().Less(e.modified) && !t.tx.ReadOnly() {
+	e, ok := s.byID[id]
+	at := t.tx.ReadTimestamp()
+	switch {
+	case !ok:
+	case t.tx.Historical():
+		// It reads with the present descriptor what may have been written under another.
+		if x := e.d.Table; x != nil && at.Wall < x.HistoryFrom && (e.modified.IsZero() || at.Less(e.modified)) {
+			return sqlstate.New(sqlstate.NotInPrerequisiteState, "relation \"%s\" cannot be read at a time before its rows were loaded or an index was filled", x.Name)
+		}
+	case at.Less(e.modified):
 		return errStale("The relation is younger than the transaction's snapshot.")
 	}
 	return nil
@@ -338,6 +397,24 @@ func (t *Txn) EachTable(f func(base, now *catalog.Table) error) error {
 	return nil
 }
 
+// commitWithin is how long after Flush a transaction that has loaded rows may commit.
+const commitWithin = 10 * time.Second
+
+// bound notes in the descriptors of tables with loaded rows from when on these may be read (txn, LD1): rows carry
+// timestamps from before the commit, which nobody may see. What is noted bounds the commit's timestamp.
+func (t *Txn) bound() {
+	for _, id := range t.order {
+		x := t.edits[id].now.Table
+		if x == nil || !t.tx.HasLoaded(keys.TableSpan(x.ID)) {
+			continue
+		}
+		if t.until.IsZero() {
+			t.until = t.m.o.Clock.Now().Add(commitWithin)
+		}
+		x.HistoryFrom = max(x.HistoryFrom, t.until.Wall)
+	}
+}
+
 // Flush writes the changes into the transaction; call it right before the commit. 40001 means that another
 // transaction changed the same descriptors.
 func (t *Txn) Flush(ctx context.Context) error {
@@ -349,6 +426,7 @@ func (t *Txn) Flush(ctx context.Context) error {
 			return err
 		}
 	}
+	t.bound()
 	if len(t.edits)+len(t.m.snap.Load().byID) > t.m.o.MaxDescriptors {
 		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many objects in the catalogue").
 			WithDetail("The limit is %d.", t.m.o.MaxDescriptors)
@@ -541,7 +619,7 @@ func (t *Txn) Reset(ctx context.Context) {
 func (t *Txn) clear() {
 	t.last, t.lastSnap = nil, nil
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
-	t.own = nil
+	t.own, t.until = nil, clock.Timestamp{}
 	t.mu.Lock()
 	t.uses = t.uses[:0]
 	t.mu.Unlock()
