@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"meridian/clock"
@@ -61,6 +62,35 @@ type Guard struct {
 	waited  bool
 	done    chan struct{} // closed at release; made when somebody waits for it
 	ended   bool
+
+	prev, next *Guard // of those that hold single keys
+	listed     bool
+	// sorted says that all entries are single keys in order, so that those within a span can be searched for.
+	sorted bool
+}
+
+// within appends the guard if one of its single keys is in e's span and conflicts.
+func (g *Guard) within(e *entry, wait []chan struct{}) []chan struct{} {
+	es := g.entries
+	if g.sorted {
+		i, _ := slices.BinarySearchFunc(es, e.Span.Start, func(o entry, k keys.Key) int {
+			return bytes.Compare(o.Span.Start, k)
+		})
+		es = es[i:]
+	}
+	for i := range es {
+		o := &es[i]
+		switch {
+		case !o.Span.Point():
+		case e.Span.Contains(o.Span.Start):
+			if o.conflicts(&e.Latch) {
+				return note(o, e, wait)
+			}
+		case g.sorted:
+			return wait
+		}
+	}
+	return wait
 }
 
 // Waited reports whether the acquisition had to wait for another.
@@ -73,6 +103,7 @@ type Manager struct {
 	buckets []*entry // chains of single-key latches; the length is a power of two
 	points  int
 	spans   *entry
+	guards  *Guard // that hold single keys
 	waits   uint64
 	free    []*Guard // released, for reuse
 }
@@ -136,8 +167,18 @@ func (m *Manager) Acquire(ctx context.Context, latches []Latch) (*Guard, error) 
 	for i := range g.entries {
 		wait = m.collect(&g.entries[i], wait)
 	}
+	g.sorted = true
 	for i := range g.entries {
-		m.insert(&g.entries[i])
+		e := &g.entries[i]
+		m.insert(e)
+		if !e.Span.Point() {
+			g.sorted = false
+			continue
+		}
+		g.sorted = g.sorted && (i == 0 || bytes.Compare(g.entries[i-1].Span.Start, e.Span.Start) <= 0)
+		if !g.listed {
+			m.list(g)
+		}
 	}
 	if len(wait) > 0 {
 		m.waits++
@@ -165,6 +206,9 @@ func (m *Manager) Release(g *Guard) {
 	g.ended = true
 	for i := range g.entries {
 		m.remove(&g.entries[i])
+	}
+	if g.listed {
+		m.unlist(g)
 	}
 	done := g.done
 	if len(m.free) < maxFree && len(g.entries) <= inlineEntries {
@@ -230,13 +274,9 @@ func (m *Manager) collect(e *entry, wait []chan struct{}) []chan struct{} {
 				wait = note(o, e, wait)
 			}
 		}
-	} else if m.points > 0 {
-		for _, head := range m.buckets {
-			for o := head; o != nil; o = o.next {
-				if o.conflicts(&e.Latch) && e.Span.Contains(o.Span.Start) {
-					wait = note(o, e, wait)
-				}
-			}
+	} else {
+		for g := m.guards; g != nil; g = g.next {
+			wait = g.within(e, wait)
 		}
 	}
 	for o := m.spans; o != nil; o = o.next {
@@ -260,6 +300,26 @@ func note(o, e *entry, wait []chan struct{}) []chan struct{} {
 		return wait
 	}
 	return append(wait, g.done)
+}
+
+func (m *Manager) list(g *Guard) {
+	g.listed, g.prev, g.next = true, nil, m.guards
+	if g.next != nil {
+		g.next.prev = g
+	}
+	m.guards = g
+}
+
+func (m *Manager) unlist(g *Guard) {
+	if g.next != nil {
+		g.next.prev = g.prev
+	}
+	if g.prev != nil {
+		g.prev.next = g.next
+	} else {
+		m.guards = g.next
+	}
+	g.listed, g.prev, g.next = false, nil, nil
 }
 
 func (m *Manager) insert(e *entry) {

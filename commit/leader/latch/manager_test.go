@@ -233,3 +233,19 @@ func BenchmarkWaitRead(b *testing.B) {
 		m.WaitRead(context.Background(), s, clock.Timestamp{Wall: 1})
 	}
 }
+
+// BenchmarkSpanPastManyPoints is a scan's latch beside a request with many keys, none of which it wants.
+func BenchmarkSpanPastManyPoints(b *testing.B) {
+	m := NewManager()
+	ls := make([]Latch, 10_000)
+	for i := range ls {
+		ls[i] = Latch{Span: keys.Span{Start: keys.Key(fmt.Sprintf("key%06d", i))}, Mode: Write}
+	}
+	g, _ := m.Acquire(context.Background(), ls)
+	defer m.Release(g)
+	span := []Latch{{Span: keys.Span{Start: keys.Key("other"), End: keys.Key("p")}, Mode: Read, At: clock.MaxTimestamp}}
+	for range b.N {
+		g, _ := m.Acquire(context.Background(), span)
+		m.Release(g)
+	}
+}
