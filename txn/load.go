@@ -375,7 +375,7 @@ func (t *Txn) dropLoads(keep bool) {
 		gone = append(gone, s.Span)
 	}
 	t.load = loads{private: l.private}
-	if len(gone) == 0 {
+	if len(gone) == 0 || f == nil {
 		return
 	}
 	db := t.db

@@ -93,6 +93,13 @@ type waitError struct{ holder kv.TxnMeta }
 
 func (e *waitError) Error() string { return "wait" }
 
+// Seen counts the requests of a kind that came: "PutRequest".
+func (f *KV) Seen(kind string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen[kind]
+}
+
 // Send implements txn.Sender.
 func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	if d := time.Duration(f.Latency.Load()); d > 0 {
