@@ -18,3 +18,17 @@ func computeStats(rd engine.Reader, start, end keys.Key) (Stats, error) {
 	}
 	return s, err
 }
+
+// CountStats compares the statistics that the replica keeps with what a count of its data says: they decide whether
+// readers look for intents at all (IntentCount), so they have to be exact.
+func (r *Replica) CountStats() (kept, counted Stats, err error) {
+	r.hold()
+	defer r.release()
+	d := r.desc.Load()
+	if d == nil || r.gone.Load() {
+		return kept, counted, nil
+	}
+	kept = r.Stats()
+	counted, err = computeStats(r.o.Engine, d.Start, d.End)
+	return kept, counted, err
+}

@@ -242,6 +242,7 @@ func (k *campaign) run(t *testing.T) {
 	close(k.stop)
 	wg.Wait()
 	k.verify()
+	k.countStats()
 	close(failed)
 	<-watch
 	k.took = time.Since(k.start)
@@ -757,6 +758,23 @@ func (k *campaign) dump() {
 		}
 	}
 	pprof.Lookup("goroutine").WriteTo(f, 2)
+}
+
+// countStats compares every replica's statistics with its data.
+func (k *campaign) countStats() {
+	for i, m := range k.c.Machines {
+		n := k.c.Node(i)
+		if n == nil || n.Store() == nil {
+			continue
+		}
+		n.Store().Replicas(func(r *replica.Replica) bool {
+			kept, counted, err := r.CountStats()
+			if err != nil || kept != counted {
+				k.problem("%s, %v: statistics say %+v, a count %+v (%v)", m.Name, r.Desc(), kept, counted, err)
+			}
+			return true
+		})
+	}
 }
 
 func (k *campaign) verifyFrom(ctx context.Context, i int) error {
