@@ -45,7 +45,11 @@ func MetaSpan(k Key) (s Span, ok bool) {
 	case bytes.Compare(k, Meta2Prefix) < 0:
 		return Span{}, false
 	case bytes.Compare(k, MetaMax) < 0:
-		return Span{Start: append(metaKey(Meta1Prefix, k[len(Meta2Prefix):]), 0), End: Meta2Prefix}, true
+		if tail := k[len(Meta2Prefix):]; bytes.Compare(tail, Max) < 0 {
+			return Span{Start: append(metaKey(Meta1Prefix, tail), 0), End: Meta2Prefix}, true
+		}
+		// The entry of the last range, and what could only follow it: the range that holds the end of the index.
+		return Span{Start: metaKey(Meta1Prefix, Max), End: Meta2Prefix}, true
 	}
 	return Span{Start: append(metaKey(Meta2Prefix, k), 0), End: MetaMax}, true
 }
@@ -57,10 +61,10 @@ func MetaEndSpan(k Key) (s Span, ok bool) {
 	case bytes.Compare(k, Meta2Prefix) <= 0:
 		return Span{}, false
 	case bytes.Compare(k, MetaMax) <= 0:
-		if k.Equal(MetaMax) {
-			return Span{Start: metaKey(Meta1Prefix, Max), End: Meta2Prefix}, true
+		if tail := k[len(Meta2Prefix):]; k.Less(MetaMax) && bytes.Compare(tail, Max) <= 0 {
+			return Span{Start: metaKey(Meta1Prefix, tail), End: Meta2Prefix}, true
 		}
-		return Span{Start: metaKey(Meta1Prefix, k[len(Meta2Prefix):]), End: Meta2Prefix}, true
+		return Span{Start: metaKey(Meta1Prefix, Max), End: Meta2Prefix}, true
 	}
 	return Span{Start: metaKey(Meta2Prefix, k), End: MetaMax}, true
 }
