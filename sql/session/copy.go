@@ -453,7 +453,7 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	if err := s.compile(ctx, p, c.Query); err != nil {
 		return "", err
 	}
-	if err := s.prepareQuery(ctx, c.Query); err != nil {
+	if err := s.prepareQuery(ctx, c.Query, p.depends); err != nil {
 		return "", err
 	}
 	cur, err := p.program.Start(ctx, s.environmentFor(nil, false))

@@ -331,7 +331,7 @@ func (s *Session) open(ctx context.Context, p *portal, limit int64) error {
 		p.cur = nil
 	}
 	p.sent = 0
-	if err := s.prepareQuery(ctx, p.plan.query); err != nil {
+	if err := s.prepareQuery(ctx, p.plan.query, p.plan.depends); err != nil {
 		return err
 	}
 	env := *s.environmentFor(p.params, false)

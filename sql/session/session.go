@@ -359,7 +359,7 @@ func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, fo
 		return errInFailed()
 	}
 	s.ensureTxn()
-	if err := s.prepareQuery(ctx, p.query); err != nil {
+	if err := s.prepareQuery(ctx, p.query, p.depends); err != nil {
 		return err
 	}
 	env := s.environmentFor(params, final && p.program.Mutates())
@@ -409,8 +409,8 @@ func (s *Session) sendRows(ctx context.Context, cur *exec.Cursor, cols []Column,
 	return n, false, nil
 }
 
-// prepareQuery checks what depends on the transaction and the moment.
-func (s *Session) prepareQuery(ctx context.Context, q *bind.Query) error {
+// prepareQuery checks what depends on the transaction and the moment. deps are the descriptors of the query's plan.
+func (s *Session) prepareQuery(ctx context.Context, q *bind.Query, deps []catalog.Dependency) error {
 	for _, n := range q.Notices {
 		s.notice(n)
 	}
@@ -418,7 +418,7 @@ func (s *Session) prepareQuery(ctx context.Context, q *bind.Query) error {
 		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", q.Tag)
 	}
 	if q.AsOf != nil {
-		return s.setAsOf(ctx, q)
+		return s.setAsOf(ctx, q, deps)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"meridian/clock"
 	"meridian/sql/bind"
+	"meridian/sql/catalog"
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
@@ -383,7 +384,7 @@ func (s *Session) rollbackTo(name string) error {
 }
 
 // setAsOf fixes the read timestamp of an implicit transaction, before it reads anything.
-func (s *Session) setAsOf(ctx context.Context, q *bind.Query) error {
+func (s *Session) setAsOf(ctx context.Context, q *bind.Query, deps []catalog.Dependency) error {
 	if s.state == stateExplicit {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME must be given with BEGIN in a transaction block")
 	}
@@ -392,7 +393,14 @@ func (s *Session) setAsOf(ctx context.Context, q *bind.Query) error {
 	if err != nil {
 		return err
 	}
-	return s.readAt(ts)
+	if err := s.readAt(ts); err != nil {
+		return err
+	}
+	ok, err := s.cat.Use(deps)
+	if err == nil && !ok {
+		err = sqlstate.New(sqlstate.SerializationFailure, "the schema was changed by another transaction")
+	}
+	return err
 }
 
 func (s *Session) beginAsOf(m parse.TxnModes) error {

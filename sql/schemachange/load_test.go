@@ -1,0 +1,133 @@
+package schemachange_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/keys"
+	"meridian/sql/session/sessiontest"
+	"meridian/sql/sqlstate"
+)
+
+func count(c *sessiontest.Conn, table string) string {
+	return strings.Split(c.Must("select count(*) from "+table), "\n")[1]
+}
+
+// Rows of tables that a transaction makes or empties are loaded; whatever becomes of the transaction, a table has the
+// rows that it should.
+func TestLoadedTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		n := c.Nodes[0]
+		a, b := n.Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		const many = " select g, 'row ' || g from generate_series(1, 3000) g"
+		want := func(table, rows string) {
+			t.Helper()
+			for _, x := range []*sessiontest.Conn{a, b} {
+				if got := count(x, table); got != rows {
+					t.Fatalf("%s has %s rows, want %s", table, got, rows)
+				}
+			}
+		}
+
+		a.Must("begin; create table t (id int primary key, v text, unique (v)); insert into t" + many +
+			"; update t set v = 'changed' where id = 5; delete from t where id = 6; insert into t select id + 10000, v || '!' from t; commit")
+		want("t", "5998")
+		verify(t, n, "t")
+		if c.KV.Seen("LoadRequest") == 0 {
+			t.Fatal("nothing was loaded")
+		}
+		// As a statement of its own, and with an index that is made in between.
+		a.Must("create table u as select g as id from generate_series(1, 1000) g")
+		want("u", "1000")
+		a.Must("begin; create table w (id int, v text);  insert into w" + many + "; create index wv on w (v); insert into w" + many + "; commit")
+		want("w", "6000")
+		verify(t, n, "w")
+
+		// What is there stays when the transaction does not commit, and nothing else comes.
+		span := func() keys.Span { return keys.TableSpan(table(t, n, "t").ID) }
+		before, _ := n.Entries(span())
+		a.Must("begin; truncate t; insert into t" + many + "; rollback")
+		want("t", "5998")
+		time.Sleep(time.Minute)
+		if after, _ := n.Entries(span()); after != before {
+			t.Fatalf("%d entries after a rollback, %d before", after, before)
+		}
+		a.Must("begin; truncate t; insert into t" + many + "; truncate t; insert into t values (1, 'one'); commit")
+		want("t", "1")
+		verify(t, n, "t")
+
+		// A duplicate is found wherever it is, and the statement that has it fails.
+		for _, q := range []string{
+			"begin; truncate t; insert into t" + many + "; insert into t" + many,
+			"begin; truncate t; insert into t" + many + "; insert into t values (3000, 'x')",
+			"begin; truncate t; insert into t select g % 2999, g::text from generate_series(1, 3000) g",
+			"begin; truncate t; insert into t select g, (g % 2999)::text from generate_series(1, 3000) g",
+		} {
+			if _, err := a.Exec(q); !sessiontest.ErrIs(err, sqlstate.UniqueViolation) {
+				t.Errorf("%s: %v", q, err)
+			}
+			a.Must("rollback")
+			want("t", "1")
+		}
+
+		// Two that empty the table at once: one of them wins, with its own rows only.
+		var wg sync.WaitGroup
+		for i, x := range []*sessiontest.Conn{a, b} {
+			wg.Go(func() {
+				for range 5 {
+					q := "begin; truncate t; insert into t" + many + "; commit"
+					if i == 1 {
+						q = "begin; truncate t; insert into t select g, 'other ' || g from generate_series(2001, 4000) g; commit"
+					}
+					if _, err := x.Exec(q); err != nil {
+						if !sessiontest.ErrIs(err, sqlstate.SerializationFailure) {
+							t.Errorf("%s: %s", q, sessiontest.Describe(err))
+						}
+						x.Exec("rollback")
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if got := count(a, "t"); got != "3000" && got != "2000" {
+			t.Errorf("%s rows", got)
+		}
+		verify(t, n, "t")
+		verify(t, c.Nodes[1], "t")
+
+		// Savepoints undo what they should.
+		a.Must("begin; create table s (id int primary key, v text); savepoint x; insert into s" + many + "; rollback to x; insert into s values (1, 'one'); commit")
+		want("s", "1")
+	})
+}
+
+// A transaction that reads at a time before rows were loaded does not see some of them.
+func TestLoadedHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		a.Must("create table t (id int primary key); create table flag (id int primary key); insert into flag values (1)")
+		time.Sleep(time.Minute)
+		a.Must("begin; truncate t; insert into t select generate_series(1, 2000); update flag set id = 2")
+		time.Sleep(20 * time.Second)
+		a.Must("commit")
+		time.Sleep(2 * time.Second)
+		if out, err := b.Exec("select count(*) from t as of system time '-10s'"); !sessiontest.ErrIs(err, sqlstate.NotInPrerequisiteState) {
+			t.Errorf("%s %v", out, err)
+		}
+		time.Sleep(time.Minute)
+		if out := b.Must("select count(*) from t as of system time '-10s'"); !strings.Contains(out, "2000") {
+			t.Error(out)
+		}
+	})
+}
