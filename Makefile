@@ -27,7 +27,7 @@ lint:
 # The race detector on the layers below SQL.
 race:
 	$(GO) test -race -short ./clock/... ./cluster/... ./commit/... ./encoding/... ./host/... ./keys/... ./kv/... \
-		./placement/... ./rangeserver/... ./replica/... ./route/... ./storage/... ./transport/... ./txn/...
+		./placement/... ./rangeserver/... ./replica/... ./route/... ./storage/... ./transport/... ./txn
 
 # Seeded faults on a simulated cluster: make sim SEEDS=200
 sim:
