@@ -26,7 +26,7 @@ func TestLoadedTables(t *testing.T) {
 		a, b := n.Open(t, "root"), c.Nodes[1].Open(t, "root")
 		defer a.Close()
 		defer b.Close()
-		const many = " select g, 'row ' || g from generate_series(1, 3000) g"
+		const many = " select g, 'row ' || g from generate_series(1, 400) g"
 		want := func(table, rows string) {
 			t.Helper()
 			for _, x := range []*sessiontest.Conn{a, b} {
@@ -38,23 +38,23 @@ func TestLoadedTables(t *testing.T) {
 
 		a.Must("begin; create table t (id int primary key, v text, unique (v)); insert into t" + many +
 			"; update t set v = 'changed' where id = 5; delete from t where id = 6; insert into t select id + 10000, v || '!' from t; commit")
-		want("t", "5998")
+		want("t", "798")
 		verify(t, n, "t")
 		if c.KV.Seen("LoadRequest") == 0 {
 			t.Fatal("nothing was loaded")
 		}
 		// As a statement of its own, and with an index that is made in between.
-		a.Must("create table u as select g as id from generate_series(1, 1000) g")
-		want("u", "1000")
+		a.Must("create table u as select g as id from generate_series(1, 300) g")
+		want("u", "300")
 		a.Must("begin; create table w (id int, v text);  insert into w" + many + "; create index wv on w (v); insert into w" + many + "; commit")
-		want("w", "6000")
+		want("w", "800")
 		verify(t, n, "w")
 
 		// What is there stays when the transaction does not commit, and nothing else comes.
 		span := func() keys.Span { return keys.TableSpan(table(t, n, "t").ID) }
 		before, _ := n.Entries(span())
 		a.Must("begin; truncate t; insert into t" + many + "; rollback")
-		want("t", "5998")
+		want("t", "798")
 		time.Sleep(time.Minute)
 		if after, _ := n.Entries(span()); after != before {
 			t.Fatalf("%d entries after a rollback, %d before", after, before)
@@ -66,9 +66,9 @@ func TestLoadedTables(t *testing.T) {
 		// A duplicate is found wherever it is, and the statement that has it fails.
 		for _, q := range []string{
 			"begin; truncate t; insert into t" + many + "; insert into t" + many,
-			"begin; truncate t; insert into t" + many + "; insert into t values (3000, 'x')",
-			"begin; truncate t; insert into t select g % 2999, g::text from generate_series(1, 3000) g",
-			"begin; truncate t; insert into t select g, (g % 2999)::text from generate_series(1, 3000) g",
+			"begin; truncate t; insert into t" + many + "; insert into t values (400, 'x')",
+			"begin; truncate t; insert into t select g % 399, g::text from generate_series(1, 400) g",
+			"begin; truncate t; insert into t select g, (g % 399)::text from generate_series(1, 400) g",
 		} {
 			if _, err := a.Exec(q); !sessiontest.ErrIs(err, sqlstate.UniqueViolation) {
 				t.Errorf("%s: %v", q, err)
@@ -84,7 +84,7 @@ func TestLoadedTables(t *testing.T) {
 				for range 5 {
 					q := "begin; truncate t; insert into t" + many + "; commit"
 					if i == 1 {
-						q = "begin; truncate t; insert into t select g, 'other ' || g from generate_series(2001, 4000) g; commit"
+						q = "begin; truncate t; insert into t select g, 'other ' || g from generate_series(301, 600) g; commit"
 					}
 					if _, err := x.Exec(q); err != nil {
 						if !sessiontest.ErrIs(err, sqlstate.SerializationFailure) {
@@ -96,7 +96,7 @@ func TestLoadedTables(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got := count(a, "t"); got != "3000" && got != "2000" {
+		if got := count(a, "t"); got != "400" && got != "300" {
 			t.Errorf("%s rows", got)
 		}
 		verify(t, n, "t")
