@@ -167,6 +167,7 @@ type fakeEval struct {
 	readAt  clock.Timestamp
 	readSeq kv.Seq
 	undo    []func()
+	late    bool // beyond its deadline
 }
 
 func (f *KV) eval(b *kv.Batch) (*kv.BatchResponse, error) {
@@ -222,7 +223,7 @@ func (f *KV) eval(b *kv.Batch) (*kv.BatchResponse, error) {
 			case *kv.TxnRetryError:
 				to = x.WriteTimestamp
 			}
-			if !to.IsZero() && (b.CanForwardRead || b.Txn == nil && b.Timestamp.IsZero()) {
+			if !to.IsZero() && !e.late && (b.CanForwardRead || b.Txn == nil && b.Timestamp.IsZero()) {
 				e.txn.ReadTimestamp = to
 				e.txn.WriteTimestamp = e.txn.WriteTimestamp.Forward(to)
 				continue
@@ -576,6 +577,10 @@ func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
 			return nil, &kv.TxnAbortedError{ID: e.txn.ID}
 		}
 		if e.txn.ReadTimestamp.Less(e.txn.WriteTimestamp) {
+			return nil, &kv.TxnRetryError{WriteTimestamp: e.txn.WriteTimestamp}
+		}
+		if !r.Deadline.IsZero() && r.Deadline.Less(e.txn.WriteTimestamp) {
+			e.late = true
 			return nil, &kv.TxnRetryError{WriteTimestamp: e.txn.WriteTimestamp}
 		}
 		if r.OnePhase {

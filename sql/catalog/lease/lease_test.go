@@ -261,6 +261,52 @@ func TestLostTenure(t *testing.T) {
 	})
 }
 
+// A tenure that was lost does not end the transactions of its time if nothing that they use was changed, and only then.
+func TestTenureLostInVain(t *testing.T) {
+	for _, renamed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 2, true)
+			defer c.stop()
+			id := c.nodes[0].create(t, "t")
+			other := c.nodes[0].create(t, "o")
+			ctx := context.Background()
+			n := c.nodes[1]
+			tx := n.db.Begin(txn.TxnOptions{})
+			use := n.m.Begin(tx)
+			if ok, err := use.Use([]catalog.Dependency{{ID: id, Version: 1}}); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			n.h.Group.Stop()
+			n.deaf = true
+			time.Sleep(2 * lease.DefaultDuration)
+			changed := other
+			if renamed {
+				changed = id
+			}
+			if err := c.nodes[0].rename(changed, "u"); err != nil {
+				t.Fatal(err)
+			}
+			// Somebody reads what the transaction is going to write, so that it commits after the old tenure.
+			if _, err := c.nodes[0].db.Get(ctx, []byte("\x10x")); err != nil {
+				t.Fatal(err)
+			}
+			var b txn.WriteBatch
+			b.Put([]byte("\x10x"), []byte("1"))
+			if err := tx.Write(ctx, &b); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.m.Start(ctx); !errors.Is(err, context.Canceled) {
+				t.Fatal(err) // its loops can't run, but it has a tenure
+			}
+			if err := tx.Commit(ctx); renamed != txn.Retriable(err) || !renamed && err != nil {
+				t.Errorf("renamed %v: %v; committed at %v, now %v", renamed, err, tx.CommitTimestamp(), n.db.Clock().Now())
+			}
+			tx.Rollback(ctx)
+			use.Finish(ctx, false)
+		})
+	}
+}
+
 // Many changes at once: none is lost, and no node ever uses versions more than one apart (I7).
 func TestConcurrentChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
