@@ -152,12 +152,12 @@ func (m *Manager) takeUp(ctx context.Context) error {
 	}
 	fresh.expiration.Store(exp)
 	// The tenure row is there before the catalogue is read: a change that the read does not see finds the row.
-	s, err := m.readAll(ctx)
+	s, at, err := m.readAll(ctx)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
-	s.generation = m.snap.Load().generation + 1
+	s = s.after(m.snap.Load(), at)
 	m.snap.Store(s)
 	clear(m.written)
 	m.mu.Unlock()
@@ -194,9 +194,8 @@ func scanAll(ctx context.Context, tx *txn.Txn, span keys.Span, f func(kv.KeyValu
 }
 
 // readAll reads the whole catalogue.
-func (m *Manager) readAll(ctx context.Context) (*Snapshot, error) {
-	var s *Snapshot
-	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "catalogue", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
+func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp, err error) {
+	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "catalogue", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
 		s = newSnapshot()
 		err := scanAll(ctx, tx, descriptorSpan(), func(r kv.KeyValue) error {
 			d, err := decodeDescriptor(r.Value)
@@ -212,6 +211,7 @@ func (m *Manager) readAll(ctx context.Context) (*Snapshot, error) {
 		if err != nil {
 			return err
 		}
+		at = tx.ReadTimestamp()
 		return scanAll(ctx, tx, statisticsSpan(), func(r kv.KeyValue) error {
 			id, err := lastID(r.Key)
 			if err != nil {
@@ -224,7 +224,7 @@ func (m *Manager) readAll(ctx context.Context) (*Snapshot, error) {
 			return nil
 		})
 	})
-	return s, err
+	return s, at, err
 }
 
 // keepTenure renews the tenure, and takes up another when it was lost.

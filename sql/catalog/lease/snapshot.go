@@ -21,7 +21,7 @@ type Snapshot struct {
 
 type entry struct {
 	d        *Descriptor
-	modified clock.Timestamp // zero: before this node's tenure
+	modified clock.Timestamp // at the latest
 }
 
 func newSnapshot() *Snapshot {
@@ -71,6 +71,28 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 		return s
 	}
 	return n
+}
+
+// after makes a snapshot that was read at a timestamp the successor of another, to which changes may have been applied
+// since. What is not as it was counts as changed at that timestamp: it may have been at any time before.
+func (s *Snapshot) after(old *Snapshot, at clock.Timestamp) *Snapshot {
+	s.generation, s.modified = old.generation+1, old.modified
+	for id, e := range s.byID {
+		if o, ok := old.byID[id]; ok && o.d.Version() == e.d.Version() {
+			e.modified = o.modified
+		} else {
+			e.modified = at
+			s.modified = s.modified.Forward(at)
+		}
+		s.byID[id] = e
+	}
+	var newer []change
+	for id, o := range old.byID {
+		if v := s.version(id); v < o.d.Version() && (v > 0 || at.Less(o.modified)) {
+			newer = append(newer, change{id, o.d.Version(), o.d, o.modified})
+		}
+	}
+	return s.with(newer)
 }
 
 // Version is the version of a descriptor; zero if there is none.
