@@ -165,6 +165,9 @@ func (x stackTx) CommitWithTrigger(ctx context.Context, t *kv.CommitTrigger) err
 // TestStack: a bank over real transactions, while its ranges are replicated, split and moved, and nodes die. The
 // total never changes.
 func TestStack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute and a half under the race detector")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		ns := stackNetwork(t, 3)
 		for i, n := range ns {

@@ -48,7 +48,7 @@ const (
 )
 
 func TestCampaign(t *testing.T) {
-	seeds, first := 5, 1
+	seeds, first := 3, 1
 	if testing.Short() {
 		seeds = 1
 	}

@@ -142,6 +142,7 @@ func (c *Coordinator) Init(o Options) {
 
 func (c *Coordinator) begin(id kv.TxnID, now clock.Timestamp) {
 	o := &c.o
+	again := !c.txn.ID.IsZero()
 	c.txn = kv.Txn{
 		TxnMeta: kv.TxnMeta{
 			ID: id, WriteTimestamp: now, MinTimestamp: now, Priority: o.Priority, Isolation: o.Isolation, Gateway: o.Gateway,
@@ -153,8 +154,13 @@ func (c *Coordinator) begin(id kv.TxnID, now clock.Timestamp) {
 		c.txn.ReadTimestamp, c.txn.WriteTimestamp, c.txn.UncertaintyLimit = o.AsOf, o.AsOf, o.AsOf
 	} else if o.Gateway != 0 {
 		// The gateway's own clock was just read.
-		c.observed[0] = kv.ObservedTimestamp{Node: o.Gateway, At: now}
-		c.txn.Observed = c.observed[:1:1]
+		if again {
+			// A range may still be reading what the last attempt sent it.
+			c.txn.Observed = []kv.ObservedTimestamp{{Node: o.Gateway, At: now}}
+		} else {
+			c.observed[0] = kv.ObservedTimestamp{Node: o.Gateway, At: now}
+			c.txn.Observed = c.observed[:1:1]
+		}
 	}
 	c.seq, c.readSeq = 1, 1
 	c.snap = nil
