@@ -247,7 +247,7 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 			return &kv.ScanResponse{Resume: &keys.Span{Start: r.Start, End: r.End}}, nil
 		}
 		o := mvcc.ScanOptions{ReadOptions: q.readOptions(r.Lock), Reverse: r.Reverse, MaxKeys: q.keysLeft,
-			TargetBytes: q.bytesLeft, StopAtConflict: r.Lock == kv.NoLock && len(q.b.Requests) == 1 && (q.b.MaxKeys > 0 || q.b.TargetBytes > 0)}
+			TargetBytes: q.bytesLeft, StopAtConflict: len(q.b.Requests) == 1 && (q.b.MaxKeys > 0 || q.b.TargetBytes > 0)}
 		if r.Lock != kv.NoLock && q.b.WaitPolicy == kv.SkipLocked {
 			o.SkipLocked, o.Locked = true, q.lockedByOthers(r.Lock)
 		}
@@ -344,6 +344,9 @@ func (q *request) spend(keys, bytes int64) {
 	}
 }
 
+// maxProvisional bounds the intents that a look at the range index tells of. Lookups want the first ones.
+const maxProvisional = 8
+
 // readInconsistent serves the latest committed values, whoever has the lease. A snapshot keeps intents and values
 // together: at the end of time there is no timestamp to tell them apart.
 func (q *request) readInconsistent() error {
@@ -386,7 +389,13 @@ func (q *request) scanInconsistent(rd *mvcc.Reader) error {
 				return err
 			}
 			q.spend(int64(len(res.Rows)), res.Bytes)
-			q.resp.Responses = append(q.resp.Responses, &kv.ScanResponse{Rows: res.Rows, Resume: res.Resume})
+			resp := &kv.ScanResponse{Rows: res.Rows, Resume: res.Resume}
+			if keys.IsMeta(r.Start) && len(res.Rows) > 0 {
+				if resp.Provisional, err = rd.Provisional(r.Start, r.End, maxProvisional); err != nil {
+					return err
+				}
+			}
+			q.resp.Responses = append(q.resp.Responses, resp)
 		default:
 			return &kv.InternalError{Message: "leader: only reads can be inconsistent"}
 		}
