@@ -353,12 +353,7 @@ func appendResponse(b []byte, r Response) []byte {
 		return appendTS(appendBytes(append(b, respGet), r.Value), r.Timestamp)
 	case *ScanResponse:
 		b = appendOptSpan(append(b, respScan), r.Resume)
-		b = appendUint(b, uint64(len(r.Rows)))
-		for i := range r.Rows {
-			kv := &r.Rows[i]
-			b = appendTS(appendBytes(appendBytes(b, kv.Key), kv.Value), kv.Timestamp)
-		}
-		return b
+		return appendPairs(appendPairs(b, r.Rows), r.Provisional)
 	case *DeleteRangeResponse:
 		return appendOptSpan(appendInt(append(b, respDeleteRange), r.Deleted), r.Resume)
 	case *AddResponse:
@@ -403,10 +398,7 @@ func (d *decoder) response(gets *[]GetResponse, left int) Response {
 		return r
 	case respScan:
 		return &ScanResponse{
-			Resume: d.optSpan(),
-			Rows: list(d, 4, func(d *decoder) KeyValue {
-				return KeyValue{Key: d.key(), Value: d.bytes(), Timestamp: d.ts()}
-			}),
+			Resume: d.optSpan(), Rows: list(d, 4, (*decoder).pair), Provisional: list(d, 4, (*decoder).pair),
 		}
 	case respDeleteRange:
 		return &DeleteRangeResponse{Deleted: d.varint(), Resume: d.optSpan()}
@@ -434,3 +426,14 @@ func (d *decoder) response(gets *[]GetResponse, left int) Response {
 	}
 	return nil
 }
+
+func appendPairs(b []byte, rows []KeyValue) []byte {
+	b = appendUint(b, uint64(len(rows)))
+	for i := range rows {
+		kv := &rows[i]
+		b = appendTS(appendBytes(appendBytes(b, kv.Key), kv.Value), kv.Timestamp)
+	}
+	return b
+}
+
+func (d *decoder) pair() KeyValue { return KeyValue{Key: d.key(), Value: d.bytes(), Timestamp: d.ts()} }

@@ -134,6 +134,9 @@ type ScanRequest struct {
 type ScanResponse struct {
 	Rows   []KeyValue
 	Resume *keys.Span
+	// Provisional are values of intents, which an inconsistent read of the range index tells besides the committed
+	// ones: if their transaction has committed, they are where the range is now.
+	Provisional []KeyValue
 }
 
 // KeyValue is a pair.

@@ -28,12 +28,15 @@ type fakeCluster struct {
 	clock *clock.Clock
 	n     int // nodes
 
-	mu     sync.Mutex
-	data   map[string][]byte // includes the range index
-	ranges []*fakeRange      // in key order
-	nextID kv.RangeID
-	down   map[kv.NodeID]bool
-	slow   time.Duration
+	mu   sync.Mutex
+	data map[string][]byte // includes the range index
+	// provisional are intents in the index, which inconsistent reads tell and consistent ones resolve.
+	provisional map[string][]byte
+	settled     int          // consistent reads of the index
+	ranges      []*fakeRange // in key order
+	nextID      kv.RangeID
+	down        map[kv.NodeID]bool
+	slow        time.Duration
 	// lose is asked before and after a remote call; true loses request or answer.
 	lose   func(answer bool) bool
 	served int // batches served
@@ -215,6 +218,16 @@ func (s store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 			out.Responses = append(out.Responses, &kv.DeleteRangeResponse{Deleted: n})
 		case *kv.ScanRequest:
 			resp := &kv.ScanResponse{}
+			if keys.IsMeta(q.Start) && b.Consistency == kv.Consistent {
+				c.settled++
+				maps.Copy(c.data, c.provisional)
+				c.provisional = nil
+			}
+			for _, k := range slices.Sorted(maps.Keys(c.provisional)) {
+				if q.Span().Contains(keys.Key(k)) {
+					resp.Provisional = append(resp.Provisional, kv.KeyValue{Key: keys.Key(k), Value: c.provisional[k]})
+				}
+			}
 			ks := slices.Sorted(maps.Keys(c.data))
 			if q.Reverse {
 				slices.Reverse(ks)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -13,12 +14,22 @@ import (
 // prefetch is the number of descriptors that one lookup brings.
 const prefetch = 8
 
+// settleTimeout bounds the wait for a transaction that changes the index: it may have to expire. settlePatience is how
+// long it is left alone.
+const (
+	settleTimeout  = 10 * time.Second
+	settlePatience = 500 * time.Millisecond
+)
+
 // flight is one lookup, however many wait for it.
 type flight struct {
 	done  chan struct{}
-	infos []kv.RangeInfo // what the index says
+	found found
 	err   error
 }
+
+// found is what the range index says: descriptors, and those that are not committed, or not known to be.
+type found struct{ committed, provisional []kv.RangeInfo }
 
 // locate returns the range that contains k or, with before, the keys just before k. It asks the range index if the
 // range is not remembered.
@@ -39,25 +50,18 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 	}
 	var st sendState
 	for {
-		infos, err := s.once(ctx, string(span.Start), func() ([]kv.RangeInfo, error) {
+		found, err := s.once(ctx, string(span.Start), func() (found, error) {
 			s.metrics.Lookups.Add(1)
 			if !indexed {
-				return nil, s.findFirst(ctx)
+				return found{}, s.findFirst(ctx)
 			}
 			return s.lookup(ctx, span)
 		})
-		if e := find(k); e != nil {
-			return e, nil
+		holds := func(d *kv.RangeDescriptor) bool {
+			return before && d.Start.Less(k) && k.Compare(d.End) <= 0 || !before && d.Contains(k)
 		}
-		// The index may be behind what is remembered of k's neighbours: who split the range died before the intents
-		// in the index were resolved, and lookups pass by intents. The old descriptor does not replace the newer ones
-		// (RO1), but its replicas know what became of the range.
-		for i := range infos {
-			d := &infos[i].Desc
-			if before && d.Start.Less(k) && k.Compare(d.End) <= 0 || !before && d.Contains(k) {
-				s.o.Probes.Reached("route: the index is behind")
-				return &entry{desc: d.Clone()}, nil
-			}
+		if e := s.behind(find(k), &found, holds, span); e != nil {
+			return e, nil
 		}
 		if ctx.Err() != nil {
 			if err == nil {
@@ -76,39 +80,113 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 	}
 }
 
+// behind chooses among what is remembered, e, and what the index says. The index may be behind: when who changed a range
+// died, intents are left in it, and lookups do not wait for their outcome. What it says is then asked without being
+// remembered (RO1); the replicas know what became of the range.
+//
+// An old descriptor does not replace newer ones of its neighbours. One that only an intent has may be all there is: half
+// of a split's intents were resolved. One that an intent changes may be the old or the new one, so the replicas of both
+// are asked.
+func (s *Sender) behind(e *entry, f *found, holds func(*kv.RangeDescriptor) bool, span keys.Span) *entry {
+	pick := func(infos []kv.RangeInfo) (d *kv.RangeDescriptor) {
+		for i := range infos {
+			if x := &infos[i].Desc; holds(x) && (d == nil || d.Generation < x.Generation) {
+				d = x
+			}
+		}
+		return d
+	}
+	was, next := pick(f.committed), pick(f.provisional)
+	if next != nil && (e == nil || e.desc.Generation < next.Generation) {
+		s.o.Probes.Reached("route: the index has intents")
+		s.settle(span)
+		switch {
+		case was == nil && e == nil:
+			return &entry{desc: next.Clone()}
+		case was == nil:
+			was = e.desc
+		}
+		if was.ID == next.ID {
+			d := was.Clone()
+			for _, r := range next.Replicas {
+				if _, ok := d.Replica(r.Node); !ok {
+					d.Replicas = append(d.Replicas, r)
+				}
+			}
+			return &entry{desc: d}
+		}
+	}
+	if e == nil && was != nil {
+		s.o.Probes.Reached("route: the index is behind")
+		e = &entry{desc: was.Clone()}
+	}
+	return e
+}
+
+// settle has the intents in a part of the index resolved: a consistent read waits for their transactions, or ends them.
+func (s *Sender) settle(span keys.Span) {
+	key := "settle" + string(span.Start)
+	s.mu.Lock()
+	busy := s.flights[key] != nil
+	if !busy {
+		s.flights[key] = &flight{done: make(chan struct{})}
+	}
+	s.mu.Unlock()
+	if busy {
+		return
+	}
+	done := func() {
+		s.mu.Lock()
+		delete(s.flights, key)
+		s.mu.Unlock()
+	}
+	if !s.o.Host.Group.Go(func(ctx context.Context) {
+		defer done()
+		if s.o.Host.Clock.Sleep(ctx, settlePatience) != nil {
+			return // most changes are over by then
+		}
+		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+		defer cancel()
+		b := &kv.Batch{Header: kv.Header{MaxKeys: prefetch}, Requests: []kv.Request{&kv.ScanRequest{Start: span.Start, End: span.End}}}
+		_, _ = s.Send(ctx, b)
+	}) {
+		done()
+	}
+}
+
 // again reports whether a failed lookup is worth repeating: somebody else's context ended it.
 func again(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // once runs f, unless somebody else is running it for the same key: then it waits for that.
-func (s *Sender) once(ctx context.Context, key string, f func() ([]kv.RangeInfo, error)) ([]kv.RangeInfo, error) {
+func (s *Sender) once(ctx context.Context, key string, f func() (found, error)) (found, error) {
 	s.mu.Lock()
 	if other := s.flights[key]; other != nil {
 		s.mu.Unlock()
 		select {
 		case <-other.done:
 			if other.err != nil && ctx.Err() == nil {
-				return nil, context.Canceled // try for ourselves
+				return found{}, context.Canceled // try for ourselves
 			}
-			return other.infos, other.err
+			return other.found, other.err
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return found{}, ctx.Err()
 		}
 	}
 	fl := &flight{done: make(chan struct{})}
 	s.flights[key] = fl
 	s.mu.Unlock()
-	fl.infos, fl.err = f()
+	fl.found, fl.err = f()
 	s.mu.Lock()
 	delete(s.flights, key)
 	s.mu.Unlock()
 	close(fl.done)
-	return fl.infos, fl.err
+	return fl.found, fl.err
 }
 
-// lookup reads the range index and remembers what it finds.
-func (s *Sender) lookup(ctx context.Context, span keys.Span) ([]kv.RangeInfo, error) {
+// lookup reads the range index, and remembers what is committed.
+func (s *Sender) lookup(ctx context.Context, span keys.Span) (f found, err error) {
 	b := &kv.Batch{
 		Header:   kv.Header{Consistency: kv.Inconsistent, MaxKeys: prefetch},
 		Requests: []kv.Request{&kv.ScanRequest{Start: span.Start, End: span.End}},
@@ -116,24 +194,34 @@ func (s *Sender) lookup(ctx context.Context, span keys.Span) ([]kv.RangeInfo, er
 	var st sendState
 	r, err := s.send(ctx, b, &st)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	if len(r.Responses) != 1 {
-		return nil, &kv.InternalError{Message: "route: malformed answer to a lookup"}
+		return f, &kv.InternalError{Message: "route: malformed answer to a lookup"}
 	}
 	scan, ok := r.Responses[0].(*kv.ScanResponse)
 	if !ok {
-		return nil, &kv.InternalError{Message: "route: malformed answer to a lookup"}
+		return f, &kv.InternalError{Message: "route: malformed answer to a lookup"}
 	}
-	infos := make([]kv.RangeInfo, 0, len(scan.Rows))
-	for _, row := range scan.Rows {
+	if f.committed, err = descriptors(scan.Rows); err != nil {
+		return f, err
+	}
+	if f.provisional, err = descriptors(scan.Provisional); err != nil {
+		return f, err
+	}
+	s.cache.insert(f.committed...)
+	return f, nil
+}
+
+func descriptors(rows []kv.KeyValue) ([]kv.RangeInfo, error) {
+	infos := make([]kv.RangeInfo, 0, len(rows))
+	for _, row := range rows {
 		d, _, err := kv.DecodeRangeDescriptor(row.Value)
 		if err != nil {
 			return nil, &kv.InternalError{Message: fmt.Sprintf("route: range index key %x: %v", []byte(row.Key), err)}
 		}
 		infos = append(infos, kv.RangeInfo{Desc: d})
 	}
-	s.cache.insert(infos...)
 	return infos, nil
 }
 

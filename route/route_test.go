@@ -336,6 +336,55 @@ func TestIndexBehind(t *testing.T) {
 	})
 }
 
+// TestIndexHasIntents: who changed a range died, and left intents in the index: a split of which the right half was
+// resolved, and a range that has moved away from all of its nodes. Both are found, and the intents resolved.
+func TestIndexHasIntents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 6)
+		c.split(key(30))
+		c.split(key(70))
+		old := maps.Clone(c.data)
+		c.split(key(50))
+		c.provisional = map[string][]byte{}
+		back := func(k keys.Key) {
+			c.provisional[string(k)] = c.data[string(k)]
+			if v, ok := old[string(k)]; ok {
+				c.data[string(k)] = v
+			} else {
+				delete(c.data, string(k))
+			}
+		}
+		back(keys.RangeMetaKey(key(50)))
+		c.place(c.ranges[3], 4, 5, 6)
+		back(keys.RangeMetaKey(keys.Max))
+		s := c.gateway(1)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		for _, k := range []int{40, 60, 80, 40, 80} {
+			if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(k)}}}); err != nil {
+				t.Fatalf("%d: %v", k, err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		lookups := s.Metrics().Lookups.Load()
+		if c.settled == 0 || len(c.provisional) > 0 {
+			t.Errorf("%d intents are left in the index", len(c.provisional))
+		}
+		for range 5 {
+			for _, k := range []int{40, 60, 80} {
+				if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(k)}}}); err != nil {
+					t.Fatalf("%d: %v", k, err)
+				}
+			}
+		}
+		if n := s.Metrics().Lookups.Load() - lookups; n > 4 {
+			t.Errorf("%d lookups although the index is in order again", n)
+		}
+	})
+}
+
 // TestGivesUp: when nobody serves a range, the context decides how long to try, and the error says why.
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -390,7 +390,7 @@ func (q *request) scanInconsistent(rd *mvcc.Reader) error {
 			}
 			q.spend(int64(len(res.Rows)), res.Bytes)
 			resp := &kv.ScanResponse{Rows: res.Rows, Resume: res.Resume}
-			if keys.IsMeta(r.Start) && len(res.Rows) > 0 {
+			if keys.IsMeta(r.Start) && !r.Reverse {
 				if resp.Provisional, err = rd.Provisional(r.Start, r.End, maxProvisional); err != nil {
 					return err
 				}

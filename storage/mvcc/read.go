@@ -456,4 +456,46 @@ func (r *Reader) Intent(k keys.Key, id kv.TxnID) (*Lock, error) {
 	return nil, it.Error()
 }
 
+// Provisional lists the values of intents in the span, at most max of them, whatever becomes of their transactions.
+// Removals are left out.
+func (r *Reader) Provisional(start, end keys.Key, max int) ([]kv.KeyValue, error) {
+	locks, err := r.Locks(start, end, max)
+	if err != nil {
+		return nil, err
+	}
+	var out []kv.KeyValue
+	for i := range locks {
+		l := &locks[i]
+		if l.Strength != IntentStrength {
+			continue
+		}
+		it, err := r.dataIter(nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		if !it.SeekPrefixGE(l.Key, l.Txn.WriteTimestamp) {
+			if err := it.Error(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		_, ver := it.Key()
+		if ts, err := engine.DecodeTimestamp(ver); err != nil || ts != l.Txn.WriteTimestamp {
+			continue
+		}
+		raw, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		v, err := decodeValue(raw)
+		if err != nil {
+			return nil, err
+		}
+		if !v.tombstone {
+			out = append(out, kv.KeyValue{Key: clone(l.Key), Value: append([]byte{}, v.bytes...), Timestamp: l.Txn.WriteTimestamp})
+		}
+	}
+	return out, nil
+}
+
 func sameKey(a keys.Key, b []byte) bool { return bytes.Equal(a, b) }
