@@ -368,6 +368,7 @@ func TestIndexHasIntents(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		lookups := s.Metrics().Lookups.Load()
 		if c.settled == 0 || len(c.provisional) > 0 {
 			t.Errorf("%d intents are left in the index", len(c.provisional))
