@@ -27,7 +27,7 @@ type gathered struct {
 	done     chan error // buffered
 }
 
-// send returns when the requests have been answered. An error may be another caller's: it means that nothing is known
+// send returns when the requests have been answered, or ctx is over. An error may be another caller's: it means that nothing is known
 // about any of the batch.
 func (g *gather) send(ctx context.Context, requests []kv.Request) error {
 	me := &gathered{requests: requests, done: make(chan error, 1)}
@@ -61,5 +61,11 @@ func (g *gather) send(ctx context.Context, requests []kv.Request) error {
 			x.done <- err
 		}
 	}
-	return <-me.done
+	select {
+	case err := <-me.done:
+		return err
+	case <-ctx.Done():
+		// Who carries the batch may wait longer than this caller can: a range without a quorum answers nobody.
+		return ctx.Err()
+	}
 }
