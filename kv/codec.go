@@ -16,7 +16,7 @@ import (
 // What is decoded shares memory with the message: the caller leaves the message alone afterwards. Decoding never
 // panics, and never allocates more than a constant times the length of the message.
 
-const codecVersion = 1
+const codecVersion = 2
 
 // ErrMalformed is what decoding returns for bytes that encoding did not write.
 var ErrMalformed = errors.New("kv: malformed message")
@@ -224,7 +224,7 @@ func appendDescriptor(b []byte, d *RangeDescriptor) []byte {
 	b = appendList(b, d.Replicas, appendReplica)
 	b = appendUint(b, uint64(d.NextReplica))
 	b = appendUint(b, d.Generation)
-	return append(b, byte(d.Protocol))
+	return appendTS(append(b, byte(d.Protocol)), d.Keep)
 }
 
 func (d *decoder) descriptor() RangeDescriptor {
@@ -236,6 +236,7 @@ func (d *decoder) descriptor() RangeDescriptor {
 		NextReplica: ReplicaID(d.uvarint()),
 		Generation:  d.uvarint(),
 		Protocol:    Protocol(d.enum(byte(Epoch))),
+		Keep:        d.ts(),
 	}
 }
 

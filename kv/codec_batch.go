@@ -1,5 +1,7 @@
 package kv
 
+import "meridian/clock"
+
 // AppendBatch adds the encoding of a batch.
 func AppendBatch(b []byte, batch *Batch) []byte {
 	b = append(b, codecVersion)
@@ -59,12 +61,12 @@ func appendRequest(b []byte, r Request) []byte {
 		b = appendBytes(appendBytes(b, r.Start), r.End)
 		return append(appendBool(b, r.Reverse), byte(r.Lock))
 	case *PutRequest:
-		return appendUint(appendBytes(appendBytes(b, r.Key), r.Value), uint64(r.Seq))
+		return appendWritten(appendBytes(appendBytes(b, r.Key), r.Value), r.Seq, r.Seen)
 	case *CPutRequest:
 		b = appendBytes(appendBytes(appendBytes(b, r.Key), r.Value), r.Expected)
 		return appendUint(b, uint64(r.Seq))
 	case *DeleteRequest:
-		return appendUint(appendBytes(b, r.Key), uint64(r.Seq))
+		return appendWritten(appendBytes(b, r.Key), r.Seq, r.Seen)
 	case *DeleteRangeRequest:
 		return appendUint(appendBytes(appendBytes(b, r.Start), r.End), uint64(r.Seq))
 	case *AddRequest:
@@ -76,7 +78,7 @@ func appendRequest(b []byte, r Request) []byte {
 		b = appendInFlight(b, r.InFlight)
 		b = appendBool(b, r.OnePhase)
 		b = appendTrigger(b, r.Trigger)
-		return appendTS(b, r.Deadline)
+		return appendBool(appendTS(b, r.Deadline), r.Loose)
 	case *HeartbeatTxnRequest:
 		return appendBytes(b, r.Anchor)
 	case *PushTxnRequest:
@@ -110,7 +112,9 @@ func appendRequest(b []byte, r Request) []byte {
 		}
 		return b
 	case *AdminSplitRequest:
-		return appendBytes(b, r.Key)
+		return appendBool(appendTS(appendBytes(b, r.Key), r.Keep), r.Undo)
+	case *SubsumeRequest:
+		return appendMeta(appendBytes(b, r.Key), &r.Txn)
 	case *AdminMergeRequest:
 		return appendBytes(b, r.Key)
 	case *AdminChangeReplicasRequest:
@@ -137,6 +141,28 @@ func appendRequest(b []byte, r Request) []byte {
 	panic("kv: request without a codec")
 }
 
+// appendWritten adds a write's sequence number, and in the same bytes whether Seen follows: it seldom does.
+func appendWritten(b []byte, seq Seq, seen clock.Timestamp) []byte {
+	if seen.IsZero() {
+		return appendUint(b, uint64(seq)<<1)
+	}
+	return appendTS(appendUint(b, uint64(seq)<<1|1), seen)
+}
+
+func (d *decoder) written() (seq Seq, seen clock.Timestamp) {
+	n := d.uvarint()
+	if n>>1 > 1<<32-1 {
+		d.fail()
+		return 0, seen
+	}
+	if n&1 != 0 {
+		if seen = d.ts(); seen.IsZero() {
+			d.fail()
+		}
+	}
+	return Seq(n >> 1), seen
+}
+
 func (d *decoder) lock() LockStrength { return LockStrength(d.enum(byte(Exclusive))) }
 
 func (d *decoder) status() Status { return Status(d.enum(byte(Aborted))) }
@@ -152,13 +178,15 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 		return &ScanRequest{Start: d.key(), End: d.key(), Reverse: d.bool(), Lock: d.lock()}
 	case MethodPut:
 		r := slab(&s.puts, left)
-		r.Key, r.Value, r.Seq = d.key(), d.bytes(), Seq(d.uint32())
+		r.Key, r.Value = d.key(), d.bytes()
+		r.Seq, r.Seen = d.written()
 		return r
 	case MethodCPut:
 		return &CPutRequest{Key: d.key(), Value: d.bytes(), Expected: d.bytes(), Seq: Seq(d.uint32())}
 	case MethodDelete:
 		r := slab(&s.deletes, left)
-		r.Key, r.Seq = d.key(), Seq(d.uint32())
+		r.Key = d.key()
+		r.Seq, r.Seen = d.written()
 		return r
 	case MethodDeleteRange:
 		return &DeleteRangeRequest{Start: d.key(), End: d.key(), Seq: Seq(d.uint32())}
@@ -173,6 +201,7 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 			OnePhase:  d.bool(),
 			Trigger:   d.trigger(),
 			Deadline:  d.ts(),
+			Loose:     d.bool(),
 		}
 	case MethodHeartbeatTxn:
 		return &HeartbeatTxnRequest{Anchor: d.key()}
@@ -208,7 +237,9 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 			Records:   list(d, 1, (*decoder).key),
 		}
 	case MethodAdminSplit:
-		return &AdminSplitRequest{Key: d.key()}
+		return &AdminSplitRequest{Key: d.key(), Keep: d.ts(), Undo: d.bool()}
+	case MethodSubsume:
+		return &SubsumeRequest{Key: d.key(), Txn: d.meta()}
 	case MethodAdminMerge:
 		return &AdminMergeRequest{Key: d.key()}
 	case MethodAdminChangeReplicas:
@@ -252,7 +283,8 @@ func appendTrigger(b []byte, t *CommitTrigger) []byte {
 	case t.Split != nil:
 		return appendDescriptor(appendDescriptor(append(b, triggerSplit), &t.Split.Left), &t.Split.Right)
 	case t.Merge != nil:
-		return appendDescriptor(appendDescriptor(append(b, triggerMerge), &t.Merge.Left), &t.Merge.Right)
+		b = appendDescriptor(appendDescriptor(append(b, triggerMerge), &t.Merge.Left), &t.Merge.Right)
+		return appendUint(appendTS(b, t.Merge.Freeze), t.Merge.Applied)
 	case t.Replicas != nil:
 		return appendDescriptor(append(b, triggerReplicas), &t.Replicas.Desc)
 	}
@@ -264,7 +296,9 @@ func (d *decoder) trigger() *CommitTrigger {
 	case triggerSplit:
 		return &CommitTrigger{Split: &SplitTrigger{Left: d.descriptor(), Right: d.descriptor()}}
 	case triggerMerge:
-		return &CommitTrigger{Merge: &MergeTrigger{Left: d.descriptor(), Right: d.descriptor()}}
+		return &CommitTrigger{Merge: &MergeTrigger{
+			Left: d.descriptor(), Right: d.descriptor(), Freeze: d.ts(), Applied: d.uvarint(),
+		}}
 	case triggerReplicas:
 		return &CommitTrigger{Replicas: &ReplicasTrigger{Desc: d.descriptor()}}
 	}
@@ -286,6 +320,7 @@ const (
 	respRangeInfo
 	respRecover
 	respNil
+	respSubsume
 )
 
 // AppendReply adds the encoding of an answer to a batch: a response, an error, or both.
@@ -381,12 +416,15 @@ func appendResponse(b []byte, r Response) []byte {
 		return appendInt(appendInt(b, r.LiveBytes), r.KeyCount)
 	case *RecoverTxnResponse:
 		return appendTxn(append(b, respRecover), &r.Txn)
+	case *SubsumeResponse:
+		b = appendUint(appendDescriptor(append(b, respSubsume), &r.Desc), r.Applied)
+		return appendTS(b, r.Freeze)
 	}
 	panic("kv: response without a codec")
 }
 
 func (d *decoder) response(gets *[]GetResponse, left int) Response {
-	switch d.enum(respNil) {
+	switch d.enum(respSubsume) {
 	case respEmpty:
 		if d.bad {
 			return nil
@@ -408,6 +446,8 @@ func (d *decoder) response(gets *[]GetResponse, left int) Response {
 		return &EndTxnResponse{
 			OnePhase: d.bool(), CommitTimestamp: d.ts(), Staged: d.bool(), Unresolved: list(d, 2, (*decoder).span),
 		}
+	case respSubsume:
+		return &SubsumeResponse{Desc: d.descriptor(), Applied: d.uvarint(), Freeze: d.ts()}
 	case respHeartbeat:
 		return &HeartbeatTxnResponse{Txn: d.txn()}
 	case respPush:

@@ -102,6 +102,7 @@ var requests = []func(*rapid.T) Request{
 	func(t *rapid.T) Request { return draw[GCRequest](t) },
 	func(t *rapid.T) Request { return draw[AdminSplitRequest](t) },
 	func(t *rapid.T) Request { return draw[AdminMergeRequest](t) },
+	func(t *rapid.T) Request { return draw[SubsumeRequest](t) },
 	func(t *rapid.T) Request { return draw[AdminChangeReplicasRequest](t) },
 	func(t *rapid.T) Request { return draw[AdminTransferLeaseRequest](t) },
 	func(t *rapid.T) Request { return draw[RangeInfoRequest](t) },
@@ -129,6 +130,7 @@ var responses = []func(*rapid.T) Response{
 	func(t *rapid.T) Response { return draw[QueryTxnResponse](t) },
 	func(t *rapid.T) Response { return draw[QueryIntentResponse](t) },
 	func(t *rapid.T) Response { return draw[RangeInfoResponse](t) },
+	func(t *rapid.T) Response { return draw[SubsumeResponse](t) },
 	func(t *rapid.T) Response { return draw[RecoverTxnResponse](t) },
 }
 

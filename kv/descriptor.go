@@ -3,6 +3,7 @@ package kv
 import (
 	"fmt"
 
+	"meridian/clock"
 	"meridian/keys"
 )
 
@@ -38,6 +39,8 @@ type RangeDescriptor struct {
 	Generation  uint64
 	// Protocol is the commit protocol of the range's table.
 	Protocol Protocol
+	// Keep is until when the range is not merged into its left neighbour unless asked: somebody split it off by hand.
+	Keep clock.Timestamp
 }
 
 // Contains reports whether the range holds k.

@@ -4,11 +4,15 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"meridian/clock"
 	"meridian/keys"
 )
 
 // ErrBadDescriptor is what DecodeRangeDescriptor returns for bytes that Append did not write.
 var ErrBadDescriptor = errors.New("kv: malformed range descriptor")
+
+// descriptorKeep marks the byte of the protocol if Keep follows it.
+const descriptorKeep = 0x80
 
 // Append adds d's bytes to b. The same form is stored in range descriptor keys and in the range index.
 func (d *RangeDescriptor) Append(b []byte) []byte {
@@ -19,7 +23,11 @@ func (d *RangeDescriptor) Append(b []byte) []byte {
 	b = append(b, d.End...)
 	b = binary.AppendUvarint(b, uint64(d.NextReplica))
 	b = binary.AppendUvarint(b, d.Generation)
-	b = append(b, byte(d.Protocol))
+	if d.Keep.IsZero() {
+		b = append(b, byte(d.Protocol))
+	} else {
+		b = d.Keep.Append(append(b, byte(d.Protocol)|descriptorKeep))
+	}
 	b = binary.AppendUvarint(b, uint64(len(d.Replicas)))
 	for _, r := range d.Replicas {
 		b = binary.AppendUvarint(b, uint64(r.Node))
@@ -64,7 +72,16 @@ func DecodeRangeDescriptor(b []byte) (d RangeDescriptor, rest []byte, err error)
 	d.Start, d.End = key(), key()
 	d.NextReplica = ReplicaID(uvarint())
 	d.Generation = uvarint()
-	d.Protocol = Protocol(octet())
+	if v := octet(); v&descriptorKeep == 0 {
+		d.Protocol = Protocol(v)
+	} else {
+		d.Protocol = Protocol(v &^ descriptorKeep)
+		t, rest, terr := clock.Decode(b)
+		if terr != nil || t.IsZero() {
+			return RangeDescriptor{}, nil, ErrBadDescriptor
+		}
+		d.Keep, b = t, rest
+	}
 	n := uvarint()
 	if err == nil && n > uint64(len(b))/4 {
 		err = ErrBadDescriptor

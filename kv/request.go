@@ -10,13 +10,30 @@ import (
 // LockStrength is how a read locks what it reads.
 type LockStrength uint8
 
+// The strengths are PostgreSQL's row locks, from weak to strong. Plain reads pass all of them.
 const (
 	NoLock LockStrength = iota
-	// Shared locks let others read and share, not write.
+	// KeyShared (FOR KEY SHARE) keeps a row's key what it is: only Exclusive conflicts with it.
+	KeyShared
+	// Shared (FOR SHARE) lets others share, not write.
 	Shared
-	// Exclusive locks keep out other lockers and writers. Plain reads pass.
+	// NoKeyExclusive (FOR NO KEY UPDATE) is for changing a row but not its key: it lets others hold KeyShared.
+	NoKeyExclusive
+	// Exclusive (FOR UPDATE) keeps out all other lockers and writers.
 	Exclusive
 )
+
+// Compatible reports whether two transactions may hold locks of these strengths on one key.
+func (s LockStrength) Compatible(o LockStrength) bool {
+	if s > o {
+		s, o = o, s
+	}
+	return s == NoLock || s == KeyShared && o < Exclusive || s == Shared && o == Shared
+}
+
+func (s LockStrength) String() string {
+	return [...]string{"none", "key share", "share", "no key update", "update"}[s]
+}
 
 // WaitPolicy says what a request does when another transaction's lock is in its way.
 type WaitPolicy uint8
@@ -109,6 +126,7 @@ const (
 	MethodRecoverTxn
 	MethodLoad
 	MethodClear
+	MethodSubsume
 )
 
 // GetRequest reads one key, and locks it if Lock says so, also when there is no value.
@@ -146,11 +164,14 @@ type KeyValue struct {
 	Timestamp clock.Timestamp
 }
 
-// PutRequest writes a key whatever was there. Seq numbers it within its transaction.
+// PutRequest writes a key whatever was there. Seq numbers it within its transaction. Seen, if not zero, is the
+// timestamp at which the transaction saw what it replaces: a later version makes the write too old. Without it that is
+// the transaction's read timestamp; under READ COMMITTED each statement has another one.
 type PutRequest struct {
 	Key   keys.Key
 	Value []byte
 	Seq   Seq
+	Seen  clock.Timestamp
 }
 
 // CPutRequest writes a key if its present value is Expected (nil: no value); else ConditionFailedError.
@@ -161,10 +182,11 @@ type CPutRequest struct {
 	Seq      Seq
 }
 
-// DeleteRequest removes a key.
+// DeleteRequest removes a key. Seen is PutRequest's.
 type DeleteRequest struct {
-	Key keys.Key
-	Seq Seq
+	Key  keys.Key
+	Seq  Seq
+	Seen clock.Timestamp
 }
 
 // DeleteRangeRequest removes all keys of a span, at most Header.MaxKeys of them.
@@ -204,6 +226,9 @@ type EndTxnRequest struct {
 	Trigger *CommitTrigger
 	// Deadline, if not zero, is the latest timestamp at which the transaction may commit; TxnRetryError beyond it.
 	Deadline clock.Timestamp
+	// Loose says that nothing that the transaction read has to hold at its commit, so that the write timestamp may be
+	// later than the read timestamp: below SERIALIZABLE.
+	Loose bool
 }
 
 // EndTxnResponse tells how it ended.
@@ -228,8 +253,13 @@ type CommitTrigger struct {
 // SplitTrigger divides a range; the left side keeps its identity.
 type SplitTrigger struct{ Left, Right RangeDescriptor }
 
-// MergeTrigger makes Left absorb its right neighbour.
-type MergeTrigger struct{ Left, Right RangeDescriptor }
+// MergeTrigger makes Left absorb its right neighbour, whose last state SubsumeResponse tells: every replica of it has
+// applied its log up to Applied, and it has served nothing after Freeze.
+type MergeTrigger struct {
+	Left, Right RangeDescriptor
+	Freeze      clock.Timestamp
+	Applied     uint64
+}
 
 // ReplicasTrigger sets the replicas of a range, by joint consensus when Desc is in a joint state.
 type ReplicasTrigger struct{ Desc RangeDescriptor }
@@ -330,7 +360,14 @@ type GCKey struct {
 }
 
 // AdminSplitRequest splits the range that contains Key at Key; an empty Key lets the range choose.
-type AdminSplitRequest struct{ Key keys.Key }
+type AdminSplitRequest struct {
+	Key keys.Key
+	// Keep is until when the two sides are not merged again by themselves. Splitting where a range begins already
+	// prolongs that.
+	Keep clock.Timestamp
+	// Undo splits nothing: it ends an earlier Keep of the range that begins at Key.
+	Undo bool
+}
 
 // AdminMergeRequest merges the range that contains Key with its right neighbour.
 type AdminMergeRequest struct{ Key keys.Key }
@@ -364,6 +401,23 @@ type RangeInfoResponse struct {
 	LeaseSequence uint64
 	LiveBytes     int64
 	KeyCount      int64
+}
+
+// SubsumeRequest freezes the range that begins at Key, so that its left neighbour can absorb it. Txn is the merge's
+// transaction, whose removal of the range's descriptor is there as an intent. The range serves nothing more until that
+// transaction has ended without a commit; it finds that out by itself.
+type SubsumeRequest struct {
+	Key keys.Key
+	Txn TxnMeta
+}
+
+// SubsumeResponse is the last state of a frozen range.
+type SubsumeResponse struct {
+	Desc RangeDescriptor
+	// Applied is the log index of its last change.
+	Applied uint64
+	// Freeze is at or above every timestamp at which anything was served or closed.
+	Freeze clock.Timestamp
 }
 
 // RecoverTxnRequest finishes a staging transaction whose writes were all found, or one was prevented.
@@ -453,6 +507,7 @@ func (r *AdminChangeReplicasRequest) Span() keys.Span { return point(r.Key) }
 func (r *AdminTransferLeaseRequest) Span() keys.Span  { return point(r.Key) }
 func (r *RangeInfoRequest) Span() keys.Span           { return point(r.Key) }
 func (r *RecoverTxnRequest) Span() keys.Span          { return point(r.Txn.Anchor) }
+func (r *SubsumeRequest) Span() keys.Span             { return point(r.Key) }
 
 func (r *ClearRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
 
@@ -466,6 +521,7 @@ func (r *LoadRequest) Span() keys.Span {
 
 func (*LoadRequest) Method() Method                { return MethodLoad }
 func (*ClearRequest) Method() Method               { return MethodClear }
+func (*SubsumeRequest) Method() Method             { return MethodSubsume }
 func (*GetRequest) Method() Method                 { return MethodGet }
 func (*ScanRequest) Method() Method                { return MethodScan }
 func (*PutRequest) Method() Method                 { return MethodPut }
