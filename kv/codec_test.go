@@ -102,7 +102,6 @@ var requests = []func(*rapid.T) Request{
 	func(t *rapid.T) Request { return draw[GCRequest](t) },
 	func(t *rapid.T) Request { return draw[AdminSplitRequest](t) },
 	func(t *rapid.T) Request { return draw[AdminMergeRequest](t) },
-	func(t *rapid.T) Request { return draw[SubsumeRequest](t) },
 	func(t *rapid.T) Request { return draw[AdminChangeReplicasRequest](t) },
 	func(t *rapid.T) Request { return draw[AdminTransferLeaseRequest](t) },
 	func(t *rapid.T) Request { return draw[RangeInfoRequest](t) },
@@ -115,6 +114,7 @@ var requests = []func(*rapid.T) Request{
 		return r
 	},
 	func(t *rapid.T) Request { return draw[ClearRequest](t) },
+	func(t *rapid.T) Request { return draw[SubsumeRequest](t) },
 }
 
 var responses = []func(*rapid.T) Response{
