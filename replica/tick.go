@@ -332,6 +332,10 @@ type Status struct {
 	LogBytes        int64
 	Pending         int
 	Followers       []Follower // on the leader
+	// Ticks have passed for the replica since it was opened; Ticking: more will.
+	Ticks    int64
+	Ticking  bool
+	Unsynced int // appends on their way to the disk
 }
 
 // Status looks at the replica.
@@ -344,6 +348,7 @@ func (r *Replica) Status() Status {
 		LeaderReplica: kv.ReplicaID(st.Lead), Quiesced: r.quiesced.Load(), Term: st.GetTerm(),
 		Applied: r.applied.index, Commit: st.GetCommit(), First: r.raftLog.truncated.index + 1,
 		Last: r.raftLog.last.index, LogBytes: r.raftLog.bytes, Pending: len(r.proposals),
+		Ticks: r.ticks, Ticking: r.ticking.Load(), Unsynced: len(r.appends),
 	}
 	_, s.LeaseHeld = r.CheckLease(clock.Timestamp{})
 	if s.Leader {

@@ -23,6 +23,7 @@ import (
 	"meridian/history"
 	"meridian/kv"
 	"meridian/replica"
+	"meridian/replica/lease"
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
@@ -75,6 +76,7 @@ func TestCampaign(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &campaign{seed: uint64(seed), stop: make(chan struct{})}
 			real := time.Now()
+			defer watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			if err := k.regs.Check(time.Minute); err != nil {
 				k.problem("%v", err)
@@ -87,6 +89,23 @@ func TestCampaign(t *testing.T) {
 		})
 	}
 	t.Logf("%d seeds, %s of virtual time in %s", seeds, virtual.Round(time.Second), time.Since(begun).Round(time.Second))
+}
+
+// watchdog writes a profile beside the file that MERIDIAN_DUMP names if a seed takes more than a minute of real time.
+func watchdog(seed int) *time.Timer {
+	return time.AfterFunc(time.Minute, func() {
+		name := os.Getenv("MERIDIAN_DUMP")
+		if name == "" {
+			return
+		}
+		f, err := os.Create(fmt.Sprintf("%s.%d.cpu", name, seed))
+		if err != nil || pprof.StartCPUProfile(f) != nil {
+			return
+		}
+		time.Sleep(5 * time.Second)
+		pprof.StopCPUProfile()
+		f.Close()
+	})
 }
 
 // campaign is one seed's run.
@@ -735,27 +754,34 @@ func (k *campaign) verify() {
 
 // dump writes what every goroutine does to the file that MERIDIAN_DUMP names, once.
 func (k *campaign) dump() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	name := os.Getenv("MERIDIAN_DUMP")
-	if name == "" || k.dumped {
+	k.mu.Lock()
+	done := k.dumped
+	k.dumped = true
+	k.mu.Unlock()
+	if name == "" || done {
 		return
 	}
-	k.dumped = true
 	f, err := os.Create(name)
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	for i := range k.c.Len() {
-		if n := k.c.Node(i); n != nil && n.Store() != nil {
-			fmt.Fprintf(f, "%s is node %d\n", k.c.Machines[i].Name, n.NodeID())
-			n.Store().Replicas(func(r *replica.Replica) bool {
-				l, good := r.Lease()
-				fmt.Fprintf(f, "  %v  lease %+v %v  status %+v\n", r.Desc(), l, good, r.Status())
-				return true
-			})
+	for range 3 { // what stands still shows
+		fmt.Fprintf(f, "at %s\n", k.now())
+		for i := range k.c.Len() {
+			if n := k.c.Node(i); n != nil && n.Store() != nil {
+				fmt.Fprintf(f, "%s is node %d\n", k.c.Machines[i].Name, n.NodeID())
+				n.Store().Replicas(func(r *replica.Replica) bool {
+					s := r.Status()
+					d, l := s.Desc, s.Lease
+					s.Desc, s.Lease = nil, lease.Lease{}
+					fmt.Fprintf(f, "  %v  %v  %+v\n", d, l, s)
+					return true
+				})
+			}
 		}
+		time.Sleep(time.Second)
 	}
 	pprof.Lookup("goroutine").WriteTo(f, 2)
 }
