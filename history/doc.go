@@ -28,11 +28,33 @@
 //
 // # Checkers
 //
+//	Appends     transactions on lists: every cycle of dependencies, by name, from dirty write to write skew
+//	Values      transactions on registers: the same, as far as the order of versions is known; lost updates
 //	Registers   single keys: read, write, compare-and-set; linearizable (I4), by porcupine's search
 //	Set         additions of distinct elements: what was OK is there, what Failed is not, nothing else is
 //	Counter     increments: none lost, none applied twice
 //	Totals      snapshots of a bank: each shows the same sum, and no account below zero
 //	Monotonic   a value that only grows does not shrink, neither for one client nor from an answer to a later call
+//	Winners     races for one row: one wins, and it is the one that is there
 //
-// Cycles over several keys are to come.
+// # Cycles
+//
+// Appends and Values draw a graph: a transaction before the one that replaced its version (ww), read it (wr), or
+// replaced what it had read (rw). A cycle is an anomaly, and which edges it has says which (Adya's thesis, 1999; what
+// tells them apart in an afternoon is Elle's idea, Kingsbury and Alvaro 2020: let transactions append to lists, and a
+// list shows all its versions in order).
+//
+//	class          cycle                               forbidden from
+//	G0             ww only                             read uncommitted
+//	G1a, G1b       (none: an aborted, an intermediate  read committed
+//	               version was read)
+//	G1c            ww and wr                           read committed
+//	G-single       one rw                              repeatable read (snapshot)
+//	G-nonadjacent  several rw, none after another      repeatable read (snapshot)
+//	G2-item        two rw in succession                serializable
+//	...-realtime   needs that one returned before the  strict serializable
+//	               other was called
+//
+// What is seen is items: a scan that should have met a new row is not among the edges, unless its rows are lists. A good
+// history takes time in proportion to its length. testdata has one history for each class and its near misses.
 package history

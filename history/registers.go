@@ -22,6 +22,8 @@ const (
 	CAS
 	// Add adds Value to a counter, or as an element to a set.
 	Add
+	// Append adds Value to the end of a list, in transactions.
+	Append
 )
 
 // Outcome of an operation as its client knows it.
