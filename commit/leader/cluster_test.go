@@ -532,12 +532,12 @@ func (c *cluster) checkIdle() {
 	}
 }
 
-// changeLeases gives a range a new lease now and then: what was in flight is refused, what was in memory forgotten.
+// changeLeases gives a range a new lease now and then: what was in flight is refused, what was in memory forgotten at times.
 func (c *cluster) changeLeases(ctx context.Context) {
 	for c.o.Host.Clock.Sleep(ctx, time.Duration(1+c.intn(40))*time.Millisecond) == nil {
 		n := c.intn(len(c.ps))
 		c.reps[n].mu.Lock()
-		seq := c.reps[n].lease.Add(1)
+		seq := c.reps[n].lease.Add(uint64(1 + c.intn(2))) // the next, or another's was in between
 		c.ps[n].LeaseChanged(lease.Lease{Sequence: seq, Start: c.clock.Now()}, true)
 		c.reps[n].mu.Unlock()
 		if c.clock.Physical().Monotonic() > 10*time.Second {

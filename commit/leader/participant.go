@@ -148,6 +148,9 @@ type Participant struct {
 	closed atomic.Pointer[closing]
 	ended  chan struct{} // closed by Close
 
+	// holds is the sequence number of the lease that this replica holds, 0 if it holds none. Leases are applied one by one.
+	holds uint64
+
 	sweeping atomic.Bool
 }
 
@@ -174,13 +177,20 @@ func New(o *Options, r Replica, given any) *Participant {
 	return p
 }
 
-// LeaseChanged takes note of a lease with a new sequence number.
+// LeaseChanged takes note of a lease with a new sequence number. Locks stay if this replica held the one just before
+// too, as when a lease changes its kind: nobody else served in between.
 func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 	if held {
 		p.raiseLow(l.Start)
 	}
-	p.locks.Clear()
+	if !held || p.holds == 0 || l.Sequence != p.holds+1 {
+		p.locks.Clear()
+	}
 	p.waits.wakeAll()
+	p.holds = 0
+	if held {
+		p.holds = l.Sequence
+	}
 }
 
 func (p *Participant) raiseLow(to clock.Timestamp) {

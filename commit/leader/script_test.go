@@ -95,7 +95,11 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		return out.String()
 	case "lease":
 		for i, p := range s.c.ps {
-			seq := s.c.reps[i].lease.Add(1)
+			by := uint64(2) // somebody else held it in between
+			if len(d.CmdArgs) > 0 {
+				by = 1
+			}
+			seq := s.c.reps[i].lease.Add(by)
 			p.LeaseChanged(lease.Lease{Sequence: seq, Start: s.c.clock.Now()}, true)
 		}
 		synctest.Wait()
