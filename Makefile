@@ -2,7 +2,7 @@
 GO ?= go
 SEEDS ?= 20
 
-.PHONY: build test check vet lint format race sim kill fuzz bench demo drivers
+.PHONY: build test check vet lint format race sim kill anomalies fuzz bench demo drivers
 
 build:
 	$(GO) build -o bin/meridian ./cmd/meridian
@@ -36,6 +36,11 @@ sim:
 # Real processes, killed.
 kill:
 	MERIDIAN_PROCESSES=1 $(GO) test -count=1 -timeout 15m -v ./test/kill/
+
+# What each level of isolation forbids, looked for in PostgreSQL 15 and in Meridian: ANOMALIES=20s each
+ANOMALIES ?= 10s
+anomalies:
+	MERIDIAN_ANOMALIES=$(ANOMALIES) $(GO) test -count=1 -timeout 60m -v ./test/anomalies/
 
 # Every fuzz target for FUZZTIME each.
 FUZZTIME ?= 20s

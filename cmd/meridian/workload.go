@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"meridian/workload"
+	"meridian/workload/anomalies"
 	"meridian/workload/bank"
 	"meridian/workload/kv"
 	"meridian/workload/movr"
@@ -25,7 +26,8 @@ type workloadKind struct {
 
 // workloadKinds makes fresh workloads: their flags write into them.
 func workloadKinds() []workloadKind {
-	b, k, y, m := bank.New(), kv.New(), ycsb.New(), movr.New()
+	b, k, y, m, a := bank.New(), kv.New(), ycsb.New(), movr.New(), anomalies.New()
+	a.Out = os.Stdout
 	return []workloadKind{
 		{b, func(f *pflag.FlagSet) { f.IntVar(&b.Accounts, "accounts", b.Accounts, "number of accounts") }},
 		{k, func(f *pflag.FlagSet) {
@@ -41,6 +43,12 @@ func workloadKinds() []workloadKind {
 			f.IntVar(&m.Rows.Users, "users", m.Rows.Users, "number of users at first")
 			f.IntVar(&m.Rows.Vehicles, "vehicles", m.Rows.Vehicles, "number of vehicles")
 			f.IntVar(&m.Rows.Rides, "rides", m.Rows.Rides, "number of rides at first")
+		}},
+		{a, func(f *pflag.FlagSet) {
+			f.StringVar(&a.Level, "level", a.Level, "isolation level to ask for, and to judge by")
+			f.BoolVar(&a.Strict, "strict", a.Strict, "judge by the order of time too")
+			f.StringVar(&a.Only, "only", a.Only, "parts to run, with commas between (default: all)")
+			f.DurationVar(&a.Think, "think", a.Think, "longest pause between two statements")
 		}},
 	}
 }
