@@ -57,6 +57,18 @@ func (db *DB) cleanup(k *coordinator.Cleanup) {
 	}
 }
 
+// cleanupAfter cleans up once wait has returned, if it is not nil.
+func (db *DB) cleanupAfter(wait func(context.Context), k *coordinator.Cleanup) {
+	if wait == nil {
+		db.cleanup(k)
+		return
+	}
+	db.o.Host.Group.Go(func(ctx context.Context) {
+		wait(ctx)
+		db.cleanup(k)
+	})
+}
+
 func (c *cleaner) work(ctx context.Context, k *coordinator.Cleanup) {
 	for k != nil {
 		if ctx.Err() == nil {

@@ -47,6 +47,8 @@ type Options struct {
 type Metrics struct {
 	Begun, OnePhaseCommits, TwoPhaseCommits, ReadOnlyCommits, Rollbacks, Restarts atomic.Int64
 	Refreshes, RefreshesFailed, Ambiguous, Heartbeats, Cleanups, CleanupsDropped  atomic.Int64
+	// PipelineStalls counts operations that had to wait for writes sent before.
+	PipelineStalls atomic.Int64
 }
 
 // DB begins transactions. All methods may be called concurrently.

@@ -22,7 +22,8 @@ type fakeKV struct {
 	h      *host.Host
 	clock  *clock.Clock
 	splits []string // range boundaries
-	slow   time.Duration
+	slow   time.Duration // answers take up to that long
+	lag    time.Duration // and that long in any case
 
 	mu       sync.Mutex
 	versions map[string][]fakeVersion // oldest first
@@ -88,6 +89,9 @@ func (f *fakeKV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, erro
 		f.mu.Lock()
 		f.seen[fmt.Sprintf("%T", r)[4:]]++
 		f.mu.Unlock()
+	}
+	if err := f.h.Clock.Sleep(ctx, f.lag); err != nil {
+		return nil, err
 	}
 	if f.slow > 0 {
 		if err := f.h.Clock.Sleep(ctx, time.Duration(f.h.Dice.Int64N(int64(f.slow)))); err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -75,16 +76,21 @@ func TestModel(t *testing.T) {
 		{"two phases", txn.Options{TwoPhases: true}, []string{"c", "e", "g"}},
 		{"parallel commit", txn.Options{}, []string{"c", "e", "g"}},
 		{"early flush", txn.Options{BufferBytes: 300}, []string{"e"}},
+		{"slow flush", txn.Options{BufferBytes: 1}, []string{"e"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) {
 					w := newWorld(t, 1, tc.o, tc.splits...)
+					if tc.o.BufferBytes == 1 {
+						w.fake.slow = 5 * time.Millisecond // several are under way, and they overtake each other
+					}
 					defer w.h.Group.Stop()
 					committed := map[string]string{}
 					for range rapid.IntRange(1, 5).Draw(rt, "transactions") {
 						committed = modelTxn(rt, w, committed)
 					}
+					time.Sleep(w.fake.slow * 100)
 					if err := synctestDrained(w); err != nil {
 						rt.Fatal(err)
 					}

@@ -70,6 +70,8 @@ type Txn struct {
 
 	beat beat
 	load loads
+	// flights are the intents under way, oldest first (PW1).
+	flights []*flushing
 	// deadline is asked for the bound of the commit timestamp when the commit begins; nil: what SetDeadline said.
 	deadline DeadlineSource
 
@@ -158,6 +160,11 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	}
 	if v, ok := t.c.Buffered(key); ok {
 		return v, nil
+	}
+	if len(t.flights) > 0 {
+		if err := t.stall(ctx, keys.Span{Start: key}); err != nil {
+			return nil, err
+		}
 	}
 	if t.load.flight != nil {
 		at, past, err := t.settleRead(ctx, keys.Span{Start: key})
@@ -251,6 +258,11 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 	if len(reqs) == 0 {
 		return values, nil
 	}
+	if len(t.flights) > 0 {
+		if err := t.stallKeys(ctx, ks); err != nil {
+			return nil, err
+		}
+	}
 	b := &kv.Batch{Header: kv.Header{WaitPolicy: wait}, Requests: reqs}
 	prepare := t.c.Prepare
 	if lock != kv.NoLock {
@@ -284,6 +296,9 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	s := keys.Span{Start: o.Span.Start, End: o.Span.Stop()}
 	if s.End.Compare(s.Start) <= 0 {
 		return nil, nil, nil
+	}
+	if err := t.stall(ctx, s); err != nil {
+		return nil, nil, err
 	}
 	b := &kv.Batch{
 		Header:   kv.Header{WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes},
@@ -361,6 +376,9 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 	scans := make([]kv.ScanRequest, len(spans))
 	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait}, Requests: make([]kv.Request, len(spans))}
 	for i, s := range spans {
+		if err := t.stall(ctx, keys.Span{Start: s.Start, End: s.Stop()}); err != nil {
+			return nil, err
+		}
 		scans[i] = kv.ScanRequest{Start: s.Start, End: s.Stop(), Reverse: o.Reverse, Lock: o.Lock}
 		b.Requests[i] = &scans[i]
 		if o.Lock != kv.NoLock {
@@ -520,15 +538,19 @@ func (t *Txn) Increment(ctx context.Context, key keys.Key, delta int64) (int64, 
 	return sum, nil
 }
 
-// flush sends the buffer early if it has grown too large (TX1).
+// flush sends the buffer early if it has grown too large (TX1), without waiting for the answer (PW1).
 func (t *Txn) flush(ctx context.Context) error {
 	if !t.c.FlushNeeded() {
 		return nil
 	}
 	t.db.o.Probes.Reached("txn: buffer flushed early")
-	t.beat.want = true
-	for _, b := range t.c.TakeFlush() {
-		if _, err := t.send(ctx, b, t.c.PrepareFlush); err != nil {
+	return t.launchAll(ctx, t.c.TakeFlush())
+}
+
+// launchAll launches batches in order.
+func (t *Txn) launchAll(ctx context.Context, batches []*kv.Batch) error {
+	for _, b := range batches {
+		if err := t.launch(ctx, b); err != nil {
 			// The buffer is gone, and only part of it was sent.
 			if t.c.Broken() == nil {
 				t.c.Fail(err)
@@ -669,6 +691,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	if err := t.Settle(ctx); err != nil {
 		return err // LD4
 	}
+	if err := t.settleAll(ctx); err != nil {
+		return err // PW3
+	}
 	if trigger == nil && t.c.ReadOnly() {
 		later := t.c.CommitReadOnly(t.beat.record())
 		t.finish(committed)
@@ -686,6 +711,12 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	}
 	t.c.StartCommit(one)
 	t.beat.want = !one
+	if err := t.launchAll(ctx, t.c.TakeCommitWrites()); err != nil {
+		return err
+	}
+	if err := t.settleAll(ctx); err != nil {
+		return err
+	}
 	for {
 		if t.deadline != nil {
 			// A long commit outlives the lease's term, which is renewed meanwhile.
@@ -750,7 +781,7 @@ func (t *Txn) Rollback(ctx context.Context) error {
 	later := t.c.Rollback(t.beat.record())
 	t.finish(rolledBack)
 	t.dropLoads(false)
-	t.db.cleanup(later)
+	t.db.cleanupAfter(t.recall(), later)
 	t.db.metrics.Rollbacks.Add(1)
 	return nil
 }
@@ -766,6 +797,7 @@ func (t *Txn) Restart(ctx context.Context) error {
 		t.c.Fail(*cause)
 	}
 	t.dropLoads(false)
+	landed := t.recall()
 	old := t.c.Txn().ID
 	abandoned := t.c.Restart(t.db.newID(), t.db.o.Clock.Now(), t.beat.record())
 	if t.c.Txn().ID != old {
@@ -773,6 +805,9 @@ func (t *Txn) Restart(ctx context.Context) error {
 		t.beat.reset()
 		if abandoned != nil && abandoned.End {
 			// The new attempt is likely to meet the old one's intents.
+			if landed != nil {
+				landed(ctx)
+			}
 			t.db.clean(ctx, abandoned)
 		} else {
 			t.db.cleanup(abandoned)

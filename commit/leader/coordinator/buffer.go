@@ -308,9 +308,20 @@ func (b *buffer) requests(spare int) []kv.Request {
 	return reqs
 }
 
-// history turns the buffer into requests for every version and tombstone, in the order of their numbers: what is sent
-// before the commit must be able to go back to a savepoint, and to hide what the running statement wrote.
+// history turns the buffer into requests for every version and tombstone, because what is sent before the commit must be
+// able to go back to a savepoint, and to hide what the running statement wrote. The order is that of the keys and then
+// of the numbers; with tombstones, which may lie over any key, that of the numbers alone.
 func (b *buffer) history() []kv.Request {
+	if len(b.tombstones) == 0 {
+		reqs := make([]kv.Request, 0, b.len())
+		b.all(func(e *entry) bool {
+			for _, v := range e.versions {
+				reqs = append(reqs, e.request(v))
+			}
+			return true
+		})
+		return reqs
+	}
 	type numbered struct {
 		seq kv.Seq
 		r   kv.Request
@@ -322,11 +333,7 @@ func (b *buffer) history() []kv.Request {
 	}
 	b.all(func(e *entry) bool {
 		for _, v := range e.versions {
-			if v.value == nil {
-				all = append(all, numbered{v.seq, &kv.DeleteRequest{Key: e.key, Seq: v.seq}})
-			} else {
-				all = append(all, numbered{v.seq, &kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq}})
-			}
+			all = append(all, numbered{v.seq, e.request(v)})
 		}
 		return true
 	})
@@ -336,6 +343,13 @@ func (b *buffer) history() []kv.Request {
 		reqs[i] = all[i].r
 	}
 	return reqs
+}
+
+func (e *entry) request(v version) kv.Request {
+	if v.value == nil {
+		return &kv.DeleteRequest{Key: e.key, Seq: v.seq}
+	}
+	return &kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq}
 }
 
 // bounds are the first and the last address that the buffer writes to; the end of a deleted span counts as one.

@@ -95,6 +95,18 @@ func (c *Coordinator) StartCommit(onePhase bool) {
 	}
 }
 
+// TakeCommitWrites is all that has to be laid as intents before the decision, if the commit takes several rounds and
+// the order does not matter; it is sent as TakeFlush's batches are. Nil leaves everything to CommitNext.
+func (c *Coordinator) TakeCommitWrites() []*kv.Batch {
+	s := &c.commit
+	if s.stage != stageWrites || len(s.chunks) < 2 || hasRange(s.writes) {
+		return nil
+	}
+	chunks := s.chunks
+	s.stage, s.chunks = stageEnd, nil
+	return chunks
+}
+
 // CommitNext is the batch to send next, or nil if the commit is done. Its answer goes to CommitAnswered.
 func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	s := &c.commit
@@ -157,6 +169,8 @@ func seqOf(r kv.Request) kv.Seq {
 	case *kv.CPutRequest:
 		return r.Seq
 	case *kv.DeleteRequest:
+		return r.Seq
+	case *kv.DeleteRangeRequest:
 		return r.Seq
 	}
 	return 0

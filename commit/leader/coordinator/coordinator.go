@@ -1,8 +1,10 @@
 package coordinator
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"meridian/clock"
@@ -438,6 +440,10 @@ func (c *Coordinator) RollbackTo(seq kv.Seq) {
 	}
 }
 
+func ignored(l []kv.SeqRange, seq kv.Seq) bool {
+	return slices.ContainsFunc(l, func(r kv.SeqRange) bool { return r.First <= seq && seq <= r.Last })
+}
+
 // ignore adds a range that ends after all others.
 func ignore(l []kv.SeqRange, r kv.SeqRange) []kv.SeqRange {
 	out := make([]kv.SeqRange, 0, len(l)+1)
@@ -460,8 +466,8 @@ func (c *Coordinator) FlushNeeded() bool {
 	return c.buf.bytes > limit || c.buf.len() > flushKeys
 }
 
-// TakeFlush empties the buffer into batches of intents. Each is sent, in order, with PrepareFlush before and
-// Answered after.
+// TakeFlush empties the buffer into batches of intents. Each is sent with PrepareFlush before and Answered after; those
+// that write the same keys, in order.
 func (c *Coordinator) TakeFlush() []*kv.Batch {
 	reqs := c.buf.history()
 	c.noteWrites(reqs)
@@ -480,12 +486,29 @@ func (c *Coordinator) noteWrites(reqs []kv.Request) {
 	}
 }
 
-// PrepareFlush puts the transaction into a batch of intents.
+// PrepareFlush puts the transaction into a batch of intents. Reads may go on while it is under way, so its ranges must
+// not move the read timestamp.
 func (c *Coordinator) PrepareFlush(b *kv.Batch) {
 	c.Prepare(b)
 	b.ReadSeq = c.seq
+	b.CanForwardRead = false
 }
 
+// Wanted is what remains of requests that have to be sent again: a rollback to a savepoint may have undone some.
+func (c *Coordinator) Wanted(reqs []kv.Request) []kv.Request {
+	if len(c.txn.IgnoredSeqs) == 0 {
+		return reqs
+	}
+	out := make([]kv.Request, 0, len(reqs))
+	for _, r := range reqs {
+		if !ignored(c.txn.IgnoredSeqs, seqOf(r)) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// chunk divides requests into batches. Neighbours with the same key stay together.
 func chunk(reqs []kv.Request) []*kv.Batch {
 	var out []*kv.Batch
 	start, size := 0, 0
@@ -497,7 +520,7 @@ func chunk(reqs []kv.Request) []*kv.Batch {
 		case *kv.CPutRequest:
 			n += len(r.Key) + len(r.Value)
 		}
-		if size += n; size > chunkBytes {
+		if size += n; size > chunkBytes && (i+1 == len(reqs) || !bytes.Equal(reqs[i+1].Span().Start, r.Span().Start)) {
 			out = append(out, &kv.Batch{Requests: reqs[start : i+1 : i+1]})
 			start, size = i+1, 0
 		}

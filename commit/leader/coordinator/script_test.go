@@ -234,8 +234,13 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		for _, b := range s.c.TakeFlush() {
 			s.c.PrepareFlush(b)
 			out += showBatch(b)
+			s.out = b
 		}
 		return out
+	case "wanted": // of the last flush
+		s.out.Requests = s.c.Wanted(s.out.Requests)
+		s.c.PrepareFlush(s.out)
+		return showBatch(s.out)
 	case "step":
 		s.c.StepStatement()
 		return ""
