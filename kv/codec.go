@@ -415,6 +415,8 @@ const (
 	flagForward
 	flagTrace
 	flagInconsistent
+	flagStale
+	flagGeneration
 )
 
 func appendHeader(b []byte, h *Header) []byte {
@@ -433,6 +435,8 @@ func appendHeader(b []byte, h *Header) []byte {
 	set(h.CanForwardRead, flagForward)
 	set(h.Trace, flagTrace)
 	set(h.Consistency == Inconsistent, flagInconsistent)
+	set(h.Consistency == Stale, flagStale)
+	set(h.Generation != 0, flagGeneration)
 	b = appendUint(b, f)
 	b = appendUint(b, uint64(h.RangeID))
 	b = append(b, byte(h.WaitPolicy))
@@ -456,12 +460,15 @@ func appendHeader(b []byte, h *Header) []byte {
 	if f&flagLockTimeout != 0 {
 		b = appendInt(b, int64(h.LockTimeout))
 	}
+	if f&flagGeneration != 0 {
+		b = appendUint(b, h.Generation)
+	}
 	return b
 }
 
 func (d *decoder) header(h *Header) {
 	f := d.uvarint()
-	if f >= flagInconsistent<<1 {
+	if f >= flagGeneration<<1 || f&flagStale != 0 && f&flagInconsistent != 0 {
 		d.fail()
 		return
 	}
@@ -488,9 +495,15 @@ func (d *decoder) header(h *Header) {
 	if f&flagLockTimeout != 0 {
 		h.LockTimeout = time.Duration(d.varint())
 	}
+	if f&flagGeneration != 0 {
+		h.Generation = d.uvarint()
+	}
 	h.CanForwardRead = f&flagForward != 0
 	h.Trace = f&flagTrace != 0
-	if f&flagInconsistent != 0 {
+	switch {
+	case f&flagInconsistent != 0:
 		h.Consistency = Inconsistent
+	case f&flagStale != 0:
+		h.Consistency = Stale
 	}
 }

@@ -27,7 +27,8 @@ const (
 	errAmbiguous
 	errBelowGC
 	errUnavailable
-	errLast = errUnavailable
+	errNotClosed
+	errLast = errNotClosed
 )
 
 // appendError adds an error. What is wrapped loses its wrapping; what is not of this package becomes an
@@ -88,6 +89,8 @@ func appendTypedError(b []byte, err error) ([]byte, bool) {
 		return appendString(append(b, errAmbiguous), e.Reason), true
 	case *BelowGCError:
 		return appendTS(append(b, errBelowGC), e.Threshold), true
+	case *NotClosedError:
+		return appendBool(appendTS(appendUint(append(b, errNotClosed), uint64(e.Range)), e.Closed), e.Intent), true
 	case *UnavailableError:
 		return appendBool(appendString(append(b, errUnavailable), e.Reason), e.DiskFull), true
 	}
@@ -132,6 +135,8 @@ func (d *decoder) error() error {
 		return &AmbiguousError{Reason: d.string()}
 	case errBelowGC:
 		return &BelowGCError{Threshold: d.ts()}
+	case errNotClosed:
+		return &NotClosedError{Range: RangeID(d.uvarint()), Closed: d.ts(), Intent: d.bool()}
 	case errUnavailable:
 		return &UnavailableError{Reason: d.string(), DiskFull: d.bool()}
 	}

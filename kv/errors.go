@@ -146,6 +146,22 @@ func (e *BelowGCError) Error() string {
 	return fmt.Sprintf("read below the GC threshold %s", e.Threshold)
 }
 
+// NotClosedError says that a replica without the lease cannot serve a stale read; the leaseholder can.
+type NotClosedError struct {
+	Range RangeID
+	// Closed is up to when the replica can.
+	Closed clock.Timestamp
+	// Intent says that an intent is in the way, which the leaseholder can have moved.
+	Intent bool
+}
+
+func (e *NotClosedError) Error() string {
+	if e.Intent {
+		return fmt.Sprintf("r%d: an intent at a replica without the lease", e.Range)
+	}
+	return fmt.Sprintf("r%d: closed up to %s only", e.Range, e.Closed)
+}
+
 // UnavailableError says that the range can't serve now: no quorum, no lease, disk full, draining.
 type UnavailableError struct {
 	Reason   string

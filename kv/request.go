@@ -51,16 +51,22 @@ const (
 type Consistency uint8
 
 const (
-	// Consistent reads are served by the leaseholder, or by a follower that has closed the timestamp.
+	// Consistent reads are served by the leaseholder.
 	Consistent Consistency = iota
 	// Inconsistent reads see the latest committed values of whichever replica serves them; for range lookups.
 	Inconsistent
+	// Stale reads are at a timestamp that the client chose, with no uncertainty: any replica that has closed it may
+	// serve them (I6); one that has not answers NotClosedError. At the leaseholder they are Consistent.
+	Stale
 )
 
 // Header is what a batch says once for all of its requests.
 type Header struct {
 	// RangeID and Replica address the batch; route fills them in.
 	RangeID RangeID
+	// Generation is that of the descriptor by which the batch was routed; if the range has a later one, the answer
+	// brings it along (RangeInfos). Zero: the sender does not want to know.
+	Generation uint64
 	// Timestamp of a batch without a transaction; zero means the range's own clock.
 	Timestamp clock.Timestamp
 	Txn       *Txn
@@ -127,6 +133,7 @@ const (
 	MethodLoad
 	MethodClear
 	MethodSubsume
+	MethodRelease
 )
 
 // GetRequest reads one key, and locks it if Lock says so, also when there is no value.
@@ -226,9 +233,9 @@ type EndTxnRequest struct {
 	Trigger *CommitTrigger
 	// Deadline, if not zero, is the latest timestamp at which the transaction may commit; TxnRetryError beyond it.
 	Deadline clock.Timestamp
-	// Loose says that nothing that the transaction read has to hold at its commit, so that the write timestamp may be
-	// later than the read timestamp: below SERIALIZABLE.
-	Loose bool
+	// Upto is the latest timestamp at which the transaction may commit though it is later than its read timestamp:
+	// nothing that it read has to hold there, or what has to does. It is zero at SERIALIZABLE.
+	Upto clock.Timestamp
 }
 
 // EndTxnResponse tells how it ended.
@@ -331,6 +338,14 @@ type ResolveRangeRequest struct {
 	Status      Status
 	IgnoredSeqs []SeqRange
 	Max         int64
+}
+
+// ReleaseRequest tells the leaseholder of [Start, End), or of the key Start if End is empty, that a transaction has
+// committed at its write timestamp, with all that its last attempt wrote: what it locked in memory there is free, and its
+// intents are as good as versions before they are resolved. Nothing is replicated, and nothing is lost if it never comes.
+type ReleaseRequest struct {
+	Start, End keys.Key
+	Txn        TxnMeta
 }
 
 // RefreshRequest checks that nobody else wrote a key in (From, Txn.ReadTimestamp], and keeps it so.
@@ -509,6 +524,8 @@ func (r *RangeInfoRequest) Span() keys.Span           { return point(r.Key) }
 func (r *RecoverTxnRequest) Span() keys.Span          { return point(r.Txn.Anchor) }
 func (r *SubsumeRequest) Span() keys.Span             { return point(r.Key) }
 
+func (r *ReleaseRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
+
 func (r *ClearRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
 
 // Span reaches from the first to the last row.
@@ -522,6 +539,7 @@ func (r *LoadRequest) Span() keys.Span {
 func (*LoadRequest) Method() Method                { return MethodLoad }
 func (*ClearRequest) Method() Method               { return MethodClear }
 func (*SubsumeRequest) Method() Method             { return MethodSubsume }
+func (*ReleaseRequest) Method() Method             { return MethodRelease }
 func (*GetRequest) Method() Method                 { return MethodGet }
 func (*ScanRequest) Method() Method                { return MethodScan }
 func (*PutRequest) Method() Method                 { return MethodPut }

@@ -30,6 +30,7 @@ type Network interface {
 const (
 	MethodRaft     = "raft.messages"
 	MethodSnapshot = "raft.snapshot"
+	MethodClosed   = "range.closed"
 )
 
 // Options of a store.
@@ -46,6 +47,8 @@ type Options struct {
 	// DB runs the transactions that change descriptors; it may be set later with SetDB. Without one, admin requests
 	// are refused and no queue runs.
 	DB DB
+	// Sender reaches other ranges, for merges; without one they are refused.
+	Sender Sender
 	// Cluster tells the queues who is there; nil: no queue moves replicas.
 	Cluster Cluster
 	// Zone gives the configuration of the range that holds a key; nil: placement's default.
@@ -54,6 +57,9 @@ type Options struct {
 	OnFatal func(error)
 	// QueueInterval is how often the queues look at every range; default 1 s, negative: never.
 	QueueInterval time.Duration
+	// ClosedLag is how far behind the present timestamps are closed, ClosedInterval how often those of sleeping ranges;
+	// zero is closedts.DefaultLag and closedts.DefaultInterval.
+	ClosedLag, ClosedInterval time.Duration
 }
 
 // Store is every replica of one disk.
@@ -86,6 +92,7 @@ type Store struct {
 
 	sendSlots, receiveSlots chan struct{}
 	queues                  queues
+	side                    sideTransport
 }
 
 // entry is a range's place in the store.
@@ -96,6 +103,7 @@ type entry struct {
 	ready       atomic.Bool // participant may be read
 	admin       chan struct{}
 	load        loadCounter
+	closing     sideEntry // of the side loop alone
 }
 
 // Metrics count what the store did; Gauges counts what it has.
@@ -104,7 +112,9 @@ type Metrics struct {
 	RaftMessagesSent, RaftMessagesReceived, RaftMessagesDropped atomic.Int64
 	RaftFrames                                                  atomic.Int64
 	SplitsRequested, ReplicaChanges, Rebalances, ReplicasGCed   atomic.Int64
+	MergesRequested                                             atomic.Int64
 	MVCCVersionsGCed                                            atomic.Int64
+	ClosedSent, ClosedReceived                                  atomic.Int64 // messages of the side transport
 }
 
 // Gauges are counts of what the store has now.
@@ -129,9 +139,10 @@ func Open(o Options) (*Store, error) {
 	if o.DB != nil {
 		s.SetDB(o.DB)
 	}
+	s.side.init(&s.o)
 	s.replica = replica.Options{
 		Host: o.Host, Clock: o.Clock, Engine: o.Engine, Liveness: o.Liveness, Store: s, Metrics: &s.Metrics.Metrics,
-		Node: o.NodeID, StoreID: o.StoreID, StartedAt: o.Clock.Now(),
+		Node: o.NodeID, StoreID: o.StoreID, StartedAt: o.Clock.Now(), ClosedLag: s.o.ClosedLag,
 	}
 	if err := s.recover(); err != nil {
 		return nil, err
@@ -139,6 +150,9 @@ func Open(o Options) (*Store, error) {
 	if o.Network != nil {
 		o.Network.HandleStream(MethodRaft, s.serveRaft)
 		o.Network.HandleStream(MethodSnapshot, s.serveSnapshot)
+		o.Network.HandleStream(MethodApplied, s.serveApplied)
+		o.Network.HandleStream(MethodClosed, s.serveClosed)
+		s.group.Go(s.closeLoop)
 	}
 	s.group.Go(s.syncLoop)
 	s.group.Go(s.tickLoop)
@@ -262,7 +276,20 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 	if len(b.Requests) == 1 && b.Requests[0].Method().IsAdmin() {
 		return s.sendAdmin(ctx, e, b)
 	}
-	return e.participant.Send(ctx, b)
+	r, err := e.participant.Send(ctx, b)
+	if r != nil && b.Generation != 0 && b.Generation < e.r.Desc().Generation {
+		r.RangeInfos = append(r.RangeInfos, s.info(e))
+	}
+	return r, err
+}
+
+// info is what this store knows of a range.
+func (s *Store) info(e *entry) (info kv.RangeInfo) {
+	info.Desc = *e.r.Desc()
+	if l, good := e.r.Lease(); good {
+		info.Leaseholder = l.Holder
+	}
+	return info
 }
 
 // covers reports whether a request's span is in a range, by the address of its keys.
@@ -373,11 +400,11 @@ type unknownProtocol struct{ protocol kv.Protocol }
 func (u unknownProtocol) Send(context.Context, *kv.Batch) (*kv.BatchResponse, error) {
 	return nil, &kv.UnavailableError{Reason: "unknown commit protocol " + u.protocol.String()}
 }
-func (unknownProtocol) LeaseChanged(lease.Lease, bool)                  {}
-func (unknownProtocol) DescriptorChanged(*kv.RangeDescriptor)           {}
-func (unknownProtocol) SplitOff(_, _ *kv.RangeDescriptor) (handoff any) { return nil }
-func (unknownProtocol) Absorb(*kv.RangeDescriptor, any)                 {}
-func (unknownProtocol) Subsume() (handoff any)                          { return nil }
-func (unknownProtocol) SnapshotApplied()                                {}
-func (unknownProtocol) Drain(context.Context) error                     { return nil }
-func (unknownProtocol) Close(error)                                     {}
+func (unknownProtocol) LeaseChanged(lease.Lease, bool)                   {}
+func (unknownProtocol) DescriptorChanged(*kv.RangeDescriptor)            {}
+func (unknownProtocol) SplitOff(_, _ *kv.RangeDescriptor) (handoff any)  { return nil }
+func (unknownProtocol) Absorb(*kv.RangeDescriptor, any, clock.Timestamp) {}
+func (unknownProtocol) Subsume() (handoff any)                           { return nil }
+func (unknownProtocol) SnapshotApplied()                                 {}
+func (unknownProtocol) Drain(context.Context) error                      { return nil }
+func (unknownProtocol) Close(error)                                      {}

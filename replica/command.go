@@ -18,8 +18,11 @@ import (
 type Command struct {
 	// LeaseSequence is what CheckLease returned before the request was evaluated.
 	LeaseSequence uint64
-	// ClosedTimestamp, if set, closes the range up to it.
+	// ClosedTimestamp, if set, closes the range up to it. Propose sets it.
 	ClosedTimestamp clock.Timestamp
+	// WriteAt, if set, is below or at all versions and intents of the batch that count for I6, and tracked
+	// (closedts.Tracker) until Propose has returned something else than *kv.AmbiguousError, or Settled was called.
+	WriteAt clock.Timestamp
 	// Batch is the engine batch's representation (engine.Batch.Repr). Propose has copied it when it returns.
 	Batch []byte
 	// Delta is what the batch does to the range's statistics.
@@ -52,6 +55,7 @@ const (
 	commandLease
 	commandTruncate
 	commandGiven
+	commandWrite
 )
 
 // commandIndexOffset is where the lease index is, so that a proposal can be renumbered in place.
@@ -64,6 +68,9 @@ func (c *Command) encode() []byte {
 	var flags byte
 	if !c.ClosedTimestamp.IsZero() {
 		flags |= commandClosed
+	}
+	if !c.WriteAt.IsZero() {
+		flags |= commandWrite
 	}
 	if c.Trigger != nil {
 		flags |= commandTrigger
@@ -87,6 +94,9 @@ func (c *Command) encode() []byte {
 	b = c.Delta.Append(b)
 	if flags&commandClosed != 0 {
 		b = c.ClosedTimestamp.Append(b)
+	}
+	if flags&commandWrite != 0 {
+		b = c.WriteAt.Append(b)
 	}
 	if flags&commandTrigger != 0 {
 		b = appendTrigger(b, c.Trigger)
@@ -129,6 +139,11 @@ func decodeCommand(b []byte, c *Command) (err error) {
 	}
 	if flags&commandClosed != 0 {
 		if c.ClosedTimestamp, d.b, err = clock.Decode(d.b); err != nil {
+			return ErrBadCommand
+		}
+	}
+	if flags&commandWrite != 0 {
+		if c.WriteAt, d.b, err = clock.Decode(d.b); err != nil {
 			return ErrBadCommand
 		}
 	}
@@ -175,7 +190,9 @@ func appendTrigger(b []byte, t *kv.CommitTrigger) []byte {
 	case t.Merge != nil:
 		b = append(b, triggerMerge)
 		b = appendDesc(b, &t.Merge.Left)
-		return appendDesc(b, &t.Merge.Right)
+		b = appendDesc(b, &t.Merge.Right)
+		b = t.Merge.Freeze.Append(b)
+		return binary.AppendUvarint(b, t.Merge.Applied)
 	default:
 		b = append(b, triggerReplicas)
 		return appendDesc(b, &t.Replicas.Desc)
@@ -209,6 +226,15 @@ func decodeTrigger(b []byte) (*kv.CommitTrigger, []byte, error) {
 		t.Split = &kv.SplitTrigger{Left: first, Right: d.desc()}
 	case triggerMerge:
 		t.Merge = &kv.MergeTrigger{Left: first, Right: d.desc()}
+		if d.err == nil {
+			freeze, rest, err := clock.Decode(d.b)
+			if err != nil {
+				d.fail()
+				break
+			}
+			t.Merge.Freeze, d.b = freeze, rest
+		}
+		t.Merge.Applied = d.uvarint()
 	default:
 		d.fail()
 	}

@@ -293,11 +293,17 @@ func (r *Replica) setLease(l lease.Lease) {
 		r.leaseNow.Store(s)
 		return
 	}
+	r.takeClosed(s)
+	if s.held {
+		r.o.Store.LeaseChanged(r, l, true) // before the first request is served (P3 in commit/leader)
+	}
 	r.leaseNow.Store(s)
 	r.renewing = 0
 	r.nextIndex = max(r.nextIndex, r.applied.leaseIndex+1)
 	r.dropProposals(l.Sequence)
-	r.o.Store.LeaseChanged(r, l, s.held)
+	if !s.held {
+		r.o.Store.LeaseChanged(r, l, false)
+	}
 	if !s.held && r.leader.Load() == uint64(r.replicaID) {
 		r.sendLazy()
 		r.followLease(s)

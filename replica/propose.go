@@ -105,6 +105,7 @@ func (r *Replica) propose(c *Command, p *proposal) error {
 		p.index = r.nextIndex
 		r.nextIndex++
 		c.maxLeaseIndex = p.index
+		c.ClosedTimestamp = r.closing()
 	}
 	r.nextID++
 	c.id, p.id = r.nextID, r.nextID

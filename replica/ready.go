@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
+	"meridian/invariant"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
@@ -153,7 +154,9 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		}
 		return nil, nil
 	}
+	removed := func() {}
 	if snapshot {
+		removed = r.removing() // it may have a smaller span
 		var err error
 		if b, err = r.stageSnapshot(m.Snapshot); err != nil {
 			return nil, err
@@ -182,6 +185,7 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		if err := r.snapshotApplied(); err != nil {
 			return nil, err
 		}
+		removed()
 	}
 	a := &Append{Replica: r, batch: b, responses: m.Responses}
 	r.appends = append(r.appends, a)
@@ -257,6 +261,9 @@ func (r *Replica) apply(ents []*raftpb.Entry) error {
 			}
 		}
 		r.applied.stats.Add(c.Delta)
+		if !c.WriteAt.IsZero() && c.WriteAt.LessEq(r.applied.closed) {
+			invariant.Fail("r%d entry %d writes at %s, but %s is closed (I6)", r.rangeID, e.GetIndex(), c.WriteAt, r.applied.closed)
+		}
 		r.applied.closed = r.applied.closed.Forward(c.ClosedTimestamp)
 		if p != nil {
 			delete(r.proposals, c.id)

@@ -14,6 +14,7 @@ import (
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/replica/closedts"
 	"meridian/replica/lease"
 	"meridian/storage/engine"
 )
@@ -63,6 +64,13 @@ type Store interface {
 	// side's replica was removed from this store before the split got here.
 	RightSide(left *Replica, right *kv.RangeDescriptor) (*Replica, error)
 
+	// Neighbour gives the replica of another range on this store, nil if there is none.
+	Neighbour(id kv.RangeID) *Replica
+	// MergeApplied says that left is about to absorb right, which served nothing after freeze. It comes before left's
+	// descriptor shows it.
+	MergeApplied(left, right *Replica, d *kv.RangeDescriptor, freeze clock.Timestamp)
+
+	// LeaseChanged comes before requests can be served under a lease that this replica holds.
 	LeaseChanged(r *Replica, l lease.Lease, held bool)
 	DescriptorChanged(r *Replica, desc *kv.RangeDescriptor)
 	SplitApplied(left, right *Replica, l, rd *kv.RangeDescriptor)
@@ -75,6 +83,9 @@ type Store interface {
 	Drain(ctx context.Context, r *Replica) error
 	// Fatal stops the node: what was promised cannot be kept.
 	Fatal(err error)
+
+	// HeardClosed is what a node has closed of a range by the side transport, and the index that has to be applied.
+	HeardClosed(by kv.NodeID, id kv.RangeID) (closed clock.Timestamp, index uint64)
 }
 
 // Options of a replica.
@@ -89,13 +100,16 @@ type Options struct {
 	StoreID  kv.StoreID
 	// StartedAt is the node's clock when it started: leases proposed before are not used.
 	StartedAt clock.Timestamp
+	// ClosedLag is how far behind the present timestamps are closed; zero is closedts.DefaultLag.
+	ClosedLag time.Duration
 }
 
 // Metrics count what all replicas of a store did.
 type Metrics struct {
 	Proposals, Reproposals, Applied, Rejected      atomic.Int64
 	LogAppends, LogSyncs                           atomic.Int64
-	SnapshotsSent, SnapshotsApplied, Splits        atomic.Int64
+	SnapshotsSent, SnapshotsApplied                atomic.Int64
+	Splits, Merges, Subsumed                       atomic.Int64
 	Elections, LeaseRequests, LeaseTransfers       atomic.Int64
 	Truncations, ConfChanges, Quiesced, Awakenings atomic.Int64
 }
@@ -119,7 +133,9 @@ type Replica struct {
 	leaseNow  atomic.Pointer[leaseState]
 	statsNow  atomic.Pointer[Stats]
 	threshold atomic.Pointer[clock.Timestamp]
-	closed    atomic.Pointer[clock.Timestamp]
+	closer    closedts.Tracker
+	closed    atomic.Int64  // wall time; the replica has applied all that reads at or below may see (CT4)
+	removals  atomic.Uint64 // odd while data is being removed that a reader may still expect here
 	applied0  atomic.Uint64 // applied index, for readers that do not hold the replica
 	leader    atomic.Uint64 // raft leader's replica id
 	leaderAt  atomic.Uint32 // raft leader's node
@@ -170,7 +186,6 @@ func New(o *Options, id kv.RangeID, replica kv.ReplicaID) (*Replica, error) {
 	r.leaseNow.Store(&leaseState{})
 	r.statsNow.Store(&Stats{})
 	r.threshold.Store(&clock.Timestamp{})
-	r.closed.Store(&clock.Timestamp{})
 	if err := r.load(); err != nil {
 		return nil, fmt.Errorf("replica: open r%d: %w", id, err)
 	}
@@ -259,7 +274,9 @@ func (r *Replica) loadReplicated() error {
 	r.desc.Store(&desc)
 	r.nextIndex = max(r.nextIndex, r.applied.leaseIndex+1)
 	r.publish()
-	r.leaseNow.Store(r.newLeaseState(l))
+	s := r.newLeaseState(l)
+	r.takeClosed(s)
+	r.leaseNow.Store(s)
 	return nil
 }
 
@@ -267,10 +284,8 @@ func (r *Replica) loadReplicated() error {
 func (r *Replica) publish() {
 	s := r.applied.stats
 	r.statsNow.Store(&s)
-	if c := r.applied.closed; r.closed.Load().Less(c) {
-		r.closed.Store(&c)
-	}
 	r.applied0.Store(r.applied.index)
+	r.raiseClosed(r.applied.closed)
 }
 
 // hold takes the replica. A channel, not a mutex: whoever holds it may be slowed down by the engine, and virtual
@@ -311,9 +326,6 @@ func (r *Replica) Stats() Stats { return *r.statsNow.Load() }
 
 // GCThreshold is the timestamp below which versions may be gone; reads at or below it are refused.
 func (r *Replica) GCThreshold() clock.Timestamp { return *r.threshold.Load() }
-
-// ClosedTimestamp is what this replica may serve reads at without a lease.
-func (r *Replica) ClosedTimestamp() clock.Timestamp { return *r.closed.Load() }
 
 // AppliedIndex is the log index that the replica's data stands for.
 func (r *Replica) AppliedIndex() uint64 { return r.applied0.Load() }

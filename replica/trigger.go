@@ -22,7 +22,7 @@ func (r *Replica) EvaluateTrigger(rd engine.Reader, b *engine.Batch, t *kv.Commi
 	case t.Split != nil:
 		return r.evaluateSplit(rd, b, t.Split)
 	case t.Merge != nil:
-		return delta, &kv.UnavailableError{Reason: "merging ranges is not supported"}
+		return r.evaluateMerge(t.Merge)
 	default:
 		return delta, nil
 	}
@@ -68,6 +68,8 @@ func (r *Replica) trigger(b *engine.Batch, t *kv.CommitTrigger, change *raftpb.C
 	switch {
 	case t.Split != nil:
 		return r.applySplit(b, t.Split)
+	case t.Merge != nil:
+		return r.applyMerge(b, t.Merge)
 	case t.Replicas != nil:
 		return r.applyReplicas(b, &t.Replicas.Desc, change)
 	default:
@@ -84,7 +86,9 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) func() error {
 		return func() error { return err }
 	}
 	b.Put(keys.DescriptorCopyKey(r.rangeID), left.Append(nil))
+	removed := func() {}
 	if right == nil {
+		removed = r.removing()
 		for _, s := range keys.RangeSpans(rd.ID, rd.Start, rd.End) {
 			b.ClearSpan(s)
 		}
@@ -102,8 +106,11 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) func() error {
 	leads := r.leader.Load() == uint64(r.replicaID)
 	return func() error {
 		r.desc.Store(&left)
+		removed()
 		r.o.Metrics.Splits.Add(1)
 		if right != nil {
+			// After the descriptor: who reads the right side's keys here by a later promise finds them gone.
+			right.closer.Raise(r.closer.Closed())
 			for _, a := range right.appends {
 				a.done = true // its answers are lost, as messages may be
 			}
@@ -163,27 +170,20 @@ func (r *Replica) Destroy(next kv.ReplicaID) error {
 }
 
 func (r *Replica) destroy(next kv.ReplicaID) error {
+	r.removing() // for good
 	b := r.o.Engine.NewBatch()
 	defer b.Close()
 	if d := r.desc.Load(); d != nil {
-		for _, s := range keys.RangeSpans(r.rangeID, d.Start, d.End) {
+		for _, s := range keys.RangeDataSpans(d.Start, d.End) {
 			b.ClearSpan(s)
 		}
 	}
-	b.ClearSpan(keys.UnreplicatedSpan(r.rangeID))
-	b.Put(keys.TombstoneKey(r.rangeID), position{index: uint64(max(next, r.replicaID+1))}.append(nil))
+	r.clearLocal(b, max(next, r.replicaID+1))
 	// No sync: a crash that loses this batch brings the whole replica back, to be removed again.
 	if err := b.Commit(false); err != nil {
 		return err
 	}
-	r.gone.Store(true)
-	r.leader.Store(0)
-	r.leaderAt.Store(0)
-	for id, p := range r.proposals {
-		delete(r.proposals, id)
-		r.answer(p, &kv.AmbiguousError{Reason: "the replica was removed"})
-	}
-	r.o.Store.Destroyed(r)
+	r.bury()
 	return nil
 }
 

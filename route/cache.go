@@ -14,10 +14,12 @@ import (
 // maxCached bounds the ranges that are remembered; a gateway of a cluster with more of them looks some up again.
 const maxCached = 100_000
 
-// entry is what is remembered of a range. Only the leaseholder changes.
+// entry is what is remembered of a range. Only who serves it changes.
 type entry struct {
 	desc  *kv.RangeDescriptor
 	lease atomic.Uint32 // kv.NodeID; zero: not known
+	// behind is the last follower that was asked for what it had not closed.
+	behind atomic.Pointer[behind]
 }
 
 func (e *entry) leaseholder() kv.NodeID { return kv.NodeID(e.lease.Load()) }

@@ -113,6 +113,13 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 		rounds  int
 		hops    int // leaseholders followed in this round
 	)
+	if b.Consistency == kv.Stale {
+		if r, err, served := s.sendNearest(ctx, b, e, st); served {
+			return r, err
+		}
+		b.Consistency = kv.Consistent // from here on only the leaseholder will do
+		defer func() { b.Consistency = kv.Stale }()
+	}
 	node := e.leaseholder()
 	if b.Consistency == kv.Inconsistent {
 		node = 0
@@ -351,7 +358,8 @@ func batchSize(b *kv.Batch) int {
 	return n
 }
 
-// order lists a range's replicas as they should be tried: this node, then by latency.
+// order lists a range's replicas as they should be tried: this node, then by latency; those that were not measured
+// yet last, by locality.
 func (s *Sender) order(e *entry) []kv.NodeID {
 	nodes := make([]kv.NodeID, 0, len(e.desc.Replicas))
 	for _, r := range e.desc.Replicas {
@@ -371,6 +379,7 @@ func (s *Sender) sortByLatency(nodes []kv.NodeID) {
 			if d, ok := s.o.Members.Latency(n); ok {
 				return d
 			}
+			return time.Hour - time.Duration(s.sharedTiers(n))
 		}
 		return time.Hour
 	}

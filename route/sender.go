@@ -12,6 +12,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/probe"
+	"meridian/replica/closedts"
 	"meridian/transport"
 )
 
@@ -47,13 +48,19 @@ type Options struct {
 	Local   LocalStore
 	Remote  Remote
 	Members Members
-	Probes  *probe.Set
+	// ClosedLag is how far behind the present followers serve at best: later reads go to the leaseholder at once. Zero
+	// is closedts.DefaultLag.
+	ClosedLag time.Duration
+	Probes    *probe.Set
 }
 
 // Metrics count what batches met.
 type Metrics struct {
 	Batches, Divided, Local, Remote                            atomic.Int64
 	Lookups, NotLeaseholder, Mismatches, Unreachable, Unserved atomic.Int64
+	// Stale are batches at a timestamp in the past, Nearest those of them that a replica without the lease served,
+	// NotClosed those that went on from there to the leaseholder.
+	Stale, Nearest, NotClosed atomic.Int64
 }
 
 // Sender takes batches to their ranges. All methods may be called concurrently.
@@ -70,6 +77,9 @@ type Sender struct {
 func New(o Options) *Sender {
 	if o.NodeID == nil {
 		o.NodeID = func() kv.NodeID { return 0 }
+	}
+	if o.ClosedLag == 0 {
+		o.ClosedLag = closedts.DefaultLag
 	}
 	return &Sender{o: o, flights: make(map[string]*flight)}
 }
@@ -175,7 +185,7 @@ func (s *Sender) send(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Batc
 		if e == nil {
 			return s.divide(ctx, b, st)
 		}
-		b.RangeID = e.desc.ID
+		b.RangeID, b.Generation = e.desc.ID, e.desc.Generation
 		r, err := s.sendRange(ctx, b, e, st)
 		if err != errReroute {
 			return r, err

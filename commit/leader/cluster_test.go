@@ -17,6 +17,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
+	"meridian/replica/closedts"
 	"meridian/replica/lease"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
@@ -32,12 +33,21 @@ type fakeReplica struct {
 	lease  atomic.Uint64
 	gc     atomic.Pointer[clock.Timestamp]
 	refuse atomic.Bool // no lease
+	closer closedts.Tracker
 }
+
+func (r *fakeReplica) Closer() *closedts.Tracker { return &r.closer }
+func (r *fakeReplica) Follow(at clock.Timestamp) (f replica.Following, closed clock.Timestamp, ok bool) {
+	closed = r.closer.Closed()
+	return f, closed, at.LessEq(closed)
+}
+func (r *fakeReplica) Still(replica.Following) bool { return true }
 
 func (r *fakeReplica) RangeID() kv.RangeID       { return r.id }
 func (r *fakeReplica) NodeID() kv.NodeID         { return 1 }
 func (r *fakeReplica) Desc() *kv.RangeDescriptor { return r.desc.Load() }
 func (r *fakeReplica) Stats() mvcc.Stats         { return *r.stats.Load() }
+func (r *fakeReplica) AppliedIndex() uint64      { return 0 }
 func (r *fakeReplica) GCThreshold() clock.Timestamp {
 	return *r.gc.Load()
 }

@@ -28,7 +28,8 @@ func (q *request) evaluate() error {
 		case nil:
 			return nil
 		case *kv.WriteTooOldError:
-			if q.mayForward() && round < maxRounds {
+			// A later snapshot does not help a write whose statement saw something else (kv.PutRequest.Seen).
+			if q.mayForward() && round < maxRounds && q.readAt().LessEq(e.Actual) {
 				q.forward(e.Actual.Next())
 				continue
 			}
@@ -242,7 +243,7 @@ func (q *request) settleTimestamps(onePhase bool) error {
 // pushPast moves the write timestamp past the reads of a key by others (P1).
 func (q *request) pushPast(k keys.Key) {
 	at, owner := q.p.o.Cache.Max(k)
-	if low := *q.p.low.Load(); at.Less(low) {
+	if low := q.p.low.Load().Forward(q.floor); at.Less(low) { // I6, P3
 		at, owner = low, kv.TxnID{}
 	}
 	if q.txn != nil {
@@ -273,6 +274,7 @@ func (q *request) evalOne(r kv.Request, onePhase, note bool) (kv.Response, error
 	switch r := r.(type) {
 	case *kv.PutRequest:
 		o := q.writeOptions(r.Seq, onePhase)
+		o.Seen = r.Seen
 		return empty, w.Put(r.Key, r.Value, &o)
 
 	case *kv.CPutRequest:
@@ -281,6 +283,7 @@ func (q *request) evalOne(r kv.Request, onePhase, note bool) (kv.Response, error
 
 	case *kv.DeleteRequest:
 		o := q.writeOptions(r.Seq, onePhase)
+		o.Seen = r.Seen
 		_, err := w.Delete(r.Key, &o)
 		return empty, err
 
@@ -405,7 +408,7 @@ func (q *request) load(r *kv.LoadRequest) (kv.Response, error) {
 		return nil, &kv.BelowGCError{Threshold: t}
 	}
 	if r.Shared {
-		low := *q.p.low.Load()
+		low := q.p.low.Load().Forward(q.floor)
 		for i := range r.Rows {
 			at, _ := q.p.o.Cache.Max(r.Rows[i].Key)
 			if at = at.Forward(low); q.at.LessEq(at) {

@@ -4,24 +4,29 @@ import "sync/atomic"
 
 // Metrics count what a store's requests ran into.
 type Metrics struct {
-	Reads, Writes      atomic.Int64 // batches
-	LatchWaits         atomic.Int64
-	LockWaits          atomic.Int64 // requests that waited for a lock or intent
-	LockWaitNanos      atomic.Int64
-	LockTimeouts       atomic.Int64
-	NotAvailable       atomic.Int64 // NOWAIT
-	Pushes             atomic.Int64 // sent
-	PushWaits          atomic.Int64 // pushes that waited at a record here
-	Expired            atomic.Int64 // transactions aborted because their coordinator was gone
-	Deadlocks          atomic.Int64
-	Recoveries         atomic.Int64
-	OnePhaseCommits    atomic.Int64
-	Commits            atomic.Int64 // with a record or intents
-	Stages             atomic.Int64
-	Aborts             atomic.Int64
-	Resolved           atomic.Int64 // intents resolved by those who met them
-	RetriesSerialize   atomic.Int64 // answered: the write timestamp was pushed
-	RetriesWriteTooOld atomic.Int64
-	RetriesUncertain   atomic.Int64
-	Forwarded          atomic.Int64 // retries that the range did itself, by moving the read timestamp
+	// Freezes count merges that froze a range here, FreezeWaits requests that waited for the outcome.
+	Freezes, FreezeWaits atomic.Int64
+	Reads, Writes        atomic.Int64 // batches
+	LatchWaits           atomic.Int64
+	LockWaits            atomic.Int64 // requests that waited for a lock or intent
+	LockWaitNanos        atomic.Int64
+	LockTimeouts         atomic.Int64
+	NotAvailable         atomic.Int64 // NOWAIT
+	Pushes               atomic.Int64 // sent
+	PushWaits            atomic.Int64 // pushes that waited at a record here
+	Expired              atomic.Int64 // transactions aborted because their coordinator was gone
+	Deadlocks            atomic.Int64
+	Recoveries           atomic.Int64
+	OnePhaseCommits      atomic.Int64
+	Commits              atomic.Int64 // with a record or intents
+	Stages               atomic.Int64
+	Aborts               atomic.Int64
+	Resolved             atomic.Int64 // intents resolved by those who met them
+	RetriesSerialize     atomic.Int64 // answered: the write timestamp was pushed
+	RetriesWriteTooOld   atomic.Int64
+	RetriesUncertain     atomic.Int64
+	Forwarded            atomic.Int64 // retries that the range did itself, by moving the read timestamp
+	FollowerReads        atomic.Int64 // batches served without the lease
+	FollowerConflicts    atomic.Int64 // batches sent to the leaseholder, because of an intent
+	NotClosed            atomic.Int64 // batches sent to the leaseholder, because the timestamp is not closed here
 }

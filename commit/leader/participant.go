@@ -15,6 +15,7 @@ import (
 	"meridian/host"
 	"meridian/kv"
 	"meridian/replica"
+	"meridian/replica/closedts"
 	"meridian/replica/lease"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
@@ -31,6 +32,10 @@ type Replica interface {
 	EvaluateTrigger(rd engine.Reader, b *engine.Batch, t *kv.CommitTrigger) (delta mvcc.Stats, err error)
 	Stats() mvcc.Stats
 	GCThreshold() clock.Timestamp
+	AppliedIndex() uint64
+	Closer() *closedts.Tracker
+	Follow(at clock.Timestamp) (f replica.Following, closed clock.Timestamp, ok bool)
+	Still(f replica.Following) bool
 }
 
 // Sender sends a batch to wherever its keys are: pushes go to the ranges of transaction records. *route.Sender
@@ -61,6 +66,8 @@ type Options struct {
 	// DeadlockDelay is how long a push waits before it looks for a cycle; it looks again after twice that. Zero is
 	// 50 ms.
 	DeadlockDelay time.Duration
+
+	finished finished
 
 	once     sync.Once
 	readers  sync.Pool // of *mvcc.Reader
@@ -94,6 +101,7 @@ func (o *Options) reader(src engine.Reader) *mvcc.Reader {
 		r = &mvcc.Reader{}
 	}
 	r.Reset(src)
+	r.Outcomes = &o.finished
 	return r
 }
 
@@ -127,6 +135,7 @@ func (o *Options) writer(src engine.Reader, b *engine.Batch) *mvcc.Writer {
 		w = &mvcc.Writer{}
 	}
 	w.Reset(src, b)
+	w.Outcomes = &o.finished
 	return w
 }
 
@@ -147,14 +156,13 @@ type Participant struct {
 	low    atomic.Pointer[clock.Timestamp]
 	closed atomic.Pointer[closing]
 	ended  chan struct{} // closed by Close
+	end    sync.Once
 
 	// holds is the sequence number of the lease that this replica holds, 0 if it holds none. Leases are applied one by one.
 	holds uint64
 
 	sweeping atomic.Bool
 }
-
-type closing struct{ err error }
 
 // handoff is what the left side of a split gives the right one.
 type handoff struct {
@@ -180,6 +188,7 @@ func New(o *Options, r Replica, given any) *Participant {
 // LeaseChanged takes note of a lease with a new sequence number. Locks stay if this replica held the one just before
 // too, as when a lease changes its kind: nobody else served in between.
 func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
+	p.thaw(nil)
 	if held {
 		p.raiseLow(l.Start)
 	}
@@ -190,6 +199,7 @@ func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 	p.holds = 0
 	if held {
 		p.holds = l.Sequence
+		p.findFreeze()
 	}
 }
 
@@ -210,15 +220,6 @@ func (p *Participant) SplitOff(left, right *kv.RangeDescriptor) any {
 	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(right.Start)}
 	p.waits.wakeAll()
 	return h
-}
-
-// Absorb takes over from the right neighbour, which stopped serving before this call. What its leaseholder served
-// may have been read at any time until now.
-func (p *Participant) Absorb(desc *kv.RangeDescriptor, given any) {
-	p.raiseLow(p.o.Clock.Now())
-	if h, ok := given.(*handoff); ok && h != nil {
-		p.locks.Join(h.locks)
-	}
 }
 
 // Subsume gives everything to the left neighbour.
@@ -242,9 +243,11 @@ func (p *Participant) Close(err error) {
 	if err == nil {
 		err = &kv.RangeNotFoundError{Range: p.r.RangeID()}
 	}
-	if p.closed.CompareAndSwap(nil, &closing{err}) {
-		close(p.ended)
+	was := p.closed.Swap(&closing{err: err})
+	if was != nil && was.thawed != nil {
+		close(was.thawed)
 	}
+	p.end.Do(func() { close(p.ended) })
 	p.locks.Clear()
 	p.waits.wakeAll()
 }

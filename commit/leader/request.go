@@ -11,6 +11,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
+	"meridian/replica/closedts"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
 )
@@ -24,6 +25,7 @@ type traits struct {
 	admin   bool
 	bulk    bool // it is a load or a clearing, which has to be alone
 	push    *kv.PushTxnRequest
+	subsume *kv.SubsumeRequest
 	end     *kv.EndTxnRequest
 }
 
@@ -48,6 +50,8 @@ func traitsOf(b *kv.Batch) (t traits) {
 			t.end = r
 		case *kv.PushTxnRequest:
 			t.push = r
+		case *kv.SubsumeRequest:
+			t.subsume = r
 		case *kv.HeartbeatTxnRequest, *kv.QueryIntentRequest, *kv.RecoverTxnRequest, *kv.ResolveIntentRequest,
 			*kv.ResolveRangeRequest, *kv.GCRequest:
 			t.record = true
@@ -79,6 +83,8 @@ type request struct {
 	noLocks bool            // there are no intents in the range
 
 	lease   uint64
+	tracked closedts.Token  // in the range's tracker, while the batch writes
+	floor   clock.Timestamp // closed when it was tracked: writes move above it
 	latches []latch.Latch
 	held    *latch.Guard
 	inline  [4]latch.Latch
@@ -124,9 +130,9 @@ type released struct {
 	status kv.Status
 }
 
-// Send evaluates a batch on the caller's goroutine.
-func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
-	if err := p.closedErr(); err != nil {
+// serve is Send for a range that is not frozen.
+func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if err := p.closedTo(b); err != nil {
 		return nil, err
 	}
 	if !b.Now.IsZero() && b.Gateway != p.r.NodeID() {
@@ -134,12 +140,20 @@ func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 			return nil, &kv.UnavailableError{Reason: err.Error()}
 		}
 	}
-	if len(b.Requests) == 1 && b.Consistency == kv.Consistent {
+	if b.Consistency == kv.Stale {
+		if _, ok := p.r.CheckLease(staleAt(b)); !ok {
+			return p.follow(b)
+		}
+	}
+	if len(b.Requests) == 1 && b.Consistency != kv.Inconsistent {
 		if get, ok := b.Requests[0].(*kv.GetRequest); ok && get.Lock == kv.NoLock {
 			if resp, err := p.get(ctx, b, get); err != errAgain {
 				return resp, err
 			}
 		}
+	}
+	if _, ok := b.Requests[0].(*kv.ReleaseRequest); ok {
+		return p.hear(ctx, b)
 	}
 	q := p.o.request(p, b)
 	q.traits = traitsOf(b)
@@ -159,6 +173,8 @@ func (q *request) send(ctx context.Context) (*kv.BatchResponse, error) {
 		return nil, &kv.InternalError{Message: "leader: a load has to be a batch of its own"}
 	case q.push != nil:
 		return q.sendPush(ctx)
+	case q.subsume != nil:
+		return q.sendSubsume(ctx)
 	case q.writes == 0 && !q.locking && !q.record && q.end == nil:
 		p.o.Metrics.Reads.Add(1)
 		err = q.sendRead(ctx)
@@ -342,7 +358,7 @@ func (p *Participant) checkServed(b *kv.Batch, at clock.Timestamp) error {
 	if threshold := p.r.GCThreshold(); at.LessEq(threshold) && !threshold.IsZero() {
 		return &kv.BelowGCError{Threshold: threshold}
 	}
-	if err := p.closedErr(); err != nil {
+	if err := p.closedTo(b); err != nil {
 		return err
 	}
 	return p.checkSpans(b)

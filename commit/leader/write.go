@@ -70,6 +70,20 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	if err := p.checkSpans(q.b); err != nil {
 		return false, err
 	}
+	var tracked clock.Timestamp
+	if q.writes > 0 {
+		// After the lease was checked: what a later one closes is then no concern of this batch, which will not apply.
+		q.tracked, q.floor = p.r.Closer().Track(q.writeAt())
+		tracked = q.writeAt().Forward(q.floor.Next())
+		defer func() {
+			if !keep {
+				p.r.Closer().Untrack(q.tracked)
+			}
+		}()
+		if q.txn == nil && !q.bulk && !q.b.Timestamp.IsZero() && q.at.LessEq(q.floor) {
+			return false, &kv.WriteTooOldError{Key: q.b.Requests[0].Span().Start, Actual: q.floor}
+		}
+	}
 	if (q.writes > 0 || q.locking) && p.locks.Len() > 0 {
 		q.guardSpans()
 		if len(q.guard.Spans) > 0 {
@@ -111,6 +125,9 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	}
 	if q.batch != nil && (!q.batch.Empty() || q.cmd.Trigger != nil || !q.cmd.GCThreshold.IsZero()) {
 		q.cmd.LeaseSequence, q.cmd.Batch, q.cmd.Delta = q.lease, q.batch.Repr(), add(q.cmd.Delta, q.w.Stats)
+		if q.writes > 0 && !q.bulk { // what is loaded is not to be read for some time (LoadRequest)
+			q.cmd.WriteAt = tracked
+		}
 		if ctx.Done() != nil {
 			q.cmd.Settled = q.settle
 		}
@@ -142,6 +159,7 @@ func (q *request) settle() {
 		if q.end != nil {
 			q.releaseLocks() // decided or not, the transaction has ended
 		}
+		q.p.r.Closer().Untrack(q.tracked)
 		q.p.latches.Release(q.held)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"meridian/replica/closedts"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -242,6 +243,9 @@ func addDateTime(r *Registry) {
 		return types.NewTimestamp(types.MicrosFromTime(ctx.Clock())), nil
 	}
 	r.fn("clock_timestamp() timestamptz", clock).volatile()
+	r.fn("follower_read_timestamp() timestamptz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewTimestamp(types.MicrosFromTime(ctx.StatementTime.Add(-closedts.ReadLag))), nil
+	}).stable()
 	r.fn("timeofday() text", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return str(ctx.Clock().In(types.LocationOrUTC(ctx.Location)).Format("Mon Jan 02 15:04:05.000000 2006 MST"))
 	}).volatile()

@@ -60,6 +60,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		tag, err := s.commit(ctx)
 		if err == nil && c.Chain {
 			s.openTxn(stateExplicit, m)
+			s.replay.opened = true
 		}
 		return tag, err
 	case *bind.Rollback:
@@ -67,6 +68,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		tag := s.rollback(ctx)
 		if c.Chain {
 			s.openTxn(stateExplicit, m)
+			s.replay.opened = true
 		}
 		return tag, nil
 	case *bind.Savepoint:
@@ -141,6 +143,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 // define runs data definition statements.
 func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	s.ensureTxn()
+	s.tx.Harden()
 	if s.modes.readOnly {
 		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot change the schema in a read-only transaction")
 	}
@@ -199,6 +202,11 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 				return err
 			}
 		}
+		if c.Modes.Deferrable != nil {
+			if err := s.set("default_transaction_deferrable", map[bool]string{true: "on", false: "off"}[*c.Modes.Deferrable], false); err != nil {
+				return err
+			}
+		}
 		if c.Modes.ReadOnly != nil {
 			return s.set("default_transaction_read_only", map[bool]string{true: "on", false: "off"}[*c.Modes.ReadOnly], false)
 		}
@@ -208,7 +216,7 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET TRANSACTION can only be used in transaction blocks"})
 		return nil
 	}
-	if err := applyModes(&s.modes, c.Modes); err != nil {
+	if err := s.setModes(c.Modes); err != nil {
 		return err
 	}
 	return s.beginAsOf(c.Modes)
@@ -327,7 +335,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
 	var footer []string
 	if c.Analyze {
-		if err := s.prepareQuery(ctx, p.query, p.depends); err != nil {
+		if err := s.prepareQuery(ctx, p.query, nil, p.depends); err != nil {
 			return err
 		}
 		trace := exec.NewTrace(s.srv.Host.Clock)
@@ -475,7 +483,6 @@ func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (strin
 	if p.ended || limit == 0 && !c.All {
 		return verb + "0", nil
 	}
-	s.replay.broken = true
 	if p.cur == nil {
 		env := *s.environmentFor(p.params, false)
 		sc := *env.Scalar

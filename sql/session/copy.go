@@ -25,7 +25,6 @@ func (s *Session) copyCommand(ctx context.Context, c *bind.Copy) (string, error)
 			WithHint("Use STDIN or STDOUT, or psql's \\copy.")
 	}
 	s.ensureTxn()
-	s.replay.broken = true
 	if c.From {
 		return s.copyFrom(ctx, c)
 	}
@@ -52,7 +51,7 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 	for i, o := range c.Columns {
 		kinds[i] = c.Table.Columns[o].Type
 	}
-	src, err := s.out.CopyIn(copyFormat(c), len(c.Columns))
+	src, err := s.copySource(c)
 	if err != nil {
 		return "", err
 	}
@@ -62,6 +61,24 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 		return "", err
 	}
 	return "COPY " + itoa(n), nil
+}
+
+// copySource asks the client for data, which is recorded up to a bound. When the statement runs again, it is there
+// already.
+func (s *Session) copySource(c *bind.Copy) (CopySource, error) {
+	st := s.replay.at
+	if st.tape != nil {
+		return st.tape, nil
+	}
+	src, err := s.out.CopyIn(copyFormat(c), len(c.Columns))
+	if err != nil {
+		return nil, err
+	}
+	// The client has heard that it is its turn; what it sees of the statement comes after that.
+	st.start = s.out.Mark().position()
+	s.out.Watch(Fingerprint{})
+	st.tape = &tape{live: src, limit: s.limit("transaction_replay_size") - s.replay.size}
+	return st.tape, nil
 }
 
 func (s *Session) ingest(ctx context.Context, c *bind.Copy, p *plan, kinds []*types.T, src CopySource) (int64, error) {
@@ -453,7 +470,7 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	if err := s.compile(ctx, p, c.Query); err != nil {
 		return "", err
 	}
-	if err := s.prepareQuery(ctx, c.Query, p.depends); err != nil {
+	if err := s.prepareQuery(ctx, c.Query, nil, p.depends); err != nil {
 		return "", err
 	}
 	cur, err := p.program.Start(ctx, s.environmentFor(nil, false))

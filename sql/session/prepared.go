@@ -34,6 +34,7 @@ type portal struct {
 	cur     *exec.Cursor // nil before the first Execute and after the end
 	ended   bool
 	sent    int64
+	size    int // of its arguments, in bytes
 	// byDeclare portals are SQL cursors: they live until the transaction's end.
 	byDeclare bool
 }
@@ -212,6 +213,7 @@ func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) 
 		po.params = make([]types.Datum, len(want))
 	}
 	for i, raw := range b.Params {
+		po.size += 64 + len(raw)
 		if raw == nil {
 			continue
 		}
@@ -288,9 +290,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 	ctx, done := s.beginStatement(ctx, text)
 	defer done()
 	if p.cur != nil {
-		// The rest of a suspended portal: what came before has left, so there is nothing to try again.
-		s.replay.broken = true
-		return s.resume(ctx, p, int64(limit))
+		return s.step(ctx, text, 0, p, func(ctx context.Context, _ bool) error { return s.resume(ctx, p, int64(limit)) }, false)
 	}
 	if p.ended {
 		// It has no more rows; what has none at all can't be run twice.
@@ -303,7 +303,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 	if s.state == stateFailed && !endsFailed(p.plan.stmt) {
 		return errInFailed()
 	}
-	err = s.step(ctx, func(ctx context.Context, final bool) error {
+	err = s.step(ctx, text, p.size, p, func(ctx context.Context, final bool) error {
 		if p.plan.query == nil {
 			return s.command(ctx, p.plan, false)
 		}
@@ -331,7 +331,12 @@ func (s *Session) open(ctx context.Context, p *portal, limit int64) error {
 		p.cur = nil
 	}
 	p.sent = 0
-	if err := s.prepareQuery(ctx, p.plan.query, p.plan.depends); err != nil {
+	now, err := s.current(ctx, p.plan)
+	if err != nil {
+		return err
+	}
+	p.plan = now
+	if err := s.prepareQuery(ctx, p.plan.query, p.params, p.plan.depends); err != nil {
 		return err
 	}
 	env := *s.environmentFor(p.params, false)

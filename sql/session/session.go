@@ -90,6 +90,8 @@ type modes struct {
 	isolation  kv.Isolation
 	readOnly   bool
 	deferrable bool
+	// uncommitted: it was asked for under the name of READ UNCOMMITTED.
+	uncommitted bool
 }
 
 // Parameter is a reported setting.
@@ -149,7 +151,7 @@ func (s *Session) setting(name string) string {
 		return "off"
 	case "transaction_isolation":
 		if s.state != stateNone {
-			return isolationName(s.modes.isolation)
+			return s.isolationShown()
 		}
 		return s.setting("default_transaction_isolation")
 	case "transaction_read_only":
@@ -157,18 +159,14 @@ func (s *Session) setting(name string) string {
 			return map[bool]string{true: "on", false: "off"}[s.modes.readOnly]
 		}
 		return s.setting("default_transaction_read_only")
+	case "transaction_deferrable":
+		if s.state != stateNone {
+			return map[bool]string{true: "on", false: "off"}[s.modes.deferrable]
+		}
+		return s.setting("default_transaction_deferrable")
 	}
 	v, _ := s.params.get(name)
 	return v
-}
-
-func isolationName(i kv.Isolation) string {
-	return [...]string{"serializable", "repeatable read", "read committed"}[i]
-}
-
-func isolationOf(name string) kv.Isolation {
-	// Weaker levels run as serializable, which gives more than they promise, until issue 3's levels are here.
-	return kv.Serializable
 }
 
 func (s *Session) startupSettings(all map[string]string) error {
@@ -196,15 +194,19 @@ func (s *Session) startupSettings(all map[string]string) error {
 func (s *Session) set(name, value string, local bool) error {
 	name = canonical(name)
 	switch name {
-	case "transaction_isolation", "transaction_read_only":
-		v, err := s.params.set(name, value, true)
-		if err != nil {
+	case "transaction_isolation", "transaction_read_only", "transaction_deferrable":
+		v, err := findSetting(name).accept(value)
+		if err != nil || s.state == stateNone {
 			return err
 		}
-		if name == "transaction_read_only" {
-			s.modes.readOnly = v == "on"
+		on := v == "on"
+		switch name {
+		case "transaction_isolation":
+			return s.setModes(parse.TxnModes{Isolation: v})
+		case "transaction_read_only":
+			return s.setModes(parse.TxnModes{ReadOnly: &on})
 		}
-		return nil
+		return s.setModes(parse.TxnModes{Deferrable: &on})
 	case "session authorization", "role":
 		return nil
 	}
@@ -227,8 +229,12 @@ func (s *Session) settingChanged(name string) {
 		}
 	case "search_path":
 		s.viewCache = nil
+	case "lock_timeout":
+		if s.tx != nil {
+			s.tx.SetLockTimeout(s.duration(name))
+		}
 	}
-	if d := findSetting(name); d != nil && d.reported && s.out != nil && s.announced {
+	if d := findSetting(name); d != nil && d.reported && s.out != nil && s.announced && !s.replay.quiet {
 		s.out.Parameter(displayName(name), s.setting(name))
 	}
 }
@@ -287,7 +293,7 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 	if p, err := s.cachedPlan(text); err != nil {
 		return err
 	} else if p != nil {
-		return s.step(ctx, func(ctx context.Context, final bool) error { return s.runPlan(ctx, p, nil, nil, true, final) }, true)
+		return s.step(ctx, text, 0, nil, func(ctx context.Context, final bool) error { return s.runPlan(ctx, p, nil, nil, true, final) }, true)
 	}
 	if ran, err := s.runLiterals(ctx, text); ran {
 		return err
@@ -305,7 +311,7 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 	}
 	for i := range stmts {
 		stmt, last := &stmts[i], i == len(stmts)-1
-		err := s.step(ctx, func(ctx context.Context, final bool) error {
+		err := s.step(ctx, stmt.Text(), 0, nil, func(ctx context.Context, final bool) error {
 			return s.runStatement(ctx, stmt, final)
 		}, last)
 		if err != nil {
@@ -359,7 +365,11 @@ func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, fo
 		return errInFailed()
 	}
 	s.ensureTxn()
-	if err := s.prepareQuery(ctx, p.query, p.depends); err != nil {
+	p, err := s.current(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := s.prepareQuery(ctx, p.query, params, p.depends); err != nil {
 		return err
 	}
 	env := s.environmentFor(params, final && p.program.Mutates())
@@ -410,22 +420,27 @@ func (s *Session) sendRows(ctx context.Context, cur *exec.Cursor, cols []Column,
 }
 
 // prepareQuery checks what depends on the transaction and the moment. deps are the descriptors of the query's plan.
-func (s *Session) prepareQuery(ctx context.Context, q *bind.Query, deps []catalog.Dependency) error {
+func (s *Session) prepareQuery(ctx context.Context, q *bind.Query, params []types.Datum, deps []catalog.Dependency) error {
 	for _, n := range q.Notices {
 		s.notice(n)
 	}
 	if (q.Writes || q.Locks) && s.modes.readOnly {
 		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", q.Tag)
 	}
+	if s.modes.deferrable {
+		if err := s.calm(ctx, deps); err != nil {
+			return err
+		}
+	}
 	if q.AsOf != nil {
-		return s.setAsOf(ctx, q, deps)
+		return s.setAsOf(ctx, q, params, deps)
 	}
 	return nil
 }
 
 // environmentFor fills in the session's execution environment; it is good until the next statement.
 func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
-	s.tx.StepStatement()
+	s.tx.BeginStatement()
 	s.env.block = block{}
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.tx, Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
@@ -439,6 +454,9 @@ func (s *Session) fillScalar(params []types.Datum) {
 	s.mu.Lock()
 	start := s.queryStart
 	s.mu.Unlock()
+	if s.replay.running {
+		start = s.replay.at.at
+	}
 	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.srv.Host.Clock.Now,
 		Location: s.location, Params: params, Env: &s.env}
 }

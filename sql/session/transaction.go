@@ -2,36 +2,16 @@ package session
 
 import (
 	"context"
-	"errors"
 	"strconv"
-	"time"
 
 	"meridian/clock"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 	"meridian/txn"
 )
-
-// maxAttempts bounds how often a transaction is run again without the client knowing; maxReplay how many of its
-// statements are kept for that.
-const (
-	maxAttempts = 50
-	maxReplay   = 64
-)
-
-// replay is what it takes to run an open transaction's statements again (S2).
-type replay struct {
-	mark  Mark
-	steps []func(ctx context.Context, final bool) error
-	// broken: something happened that can't be run again.
-	broken bool
-	// running: the steps run again; what is outside of the transaction has been done by the first run.
-	running bool
-	// begun: the BEGIN that began the transaction has run again.
-	begun bool
-}
 
 // ensureTxn opens an implicit transaction if none is open.
 func (s *Session) ensureTxn() {
@@ -42,8 +22,10 @@ func (s *Session) ensureTxn() {
 
 func (s *Session) defaultModes() modes {
 	return modes{
-		isolation: isolationOf(s.setting("default_transaction_isolation")),
-		readOnly:  s.setting("default_transaction_read_only") == "on",
+		isolation:   isolationOf(s.setting("default_transaction_isolation")),
+		readOnly:    s.setting("default_transaction_read_only") == "on",
+		deferrable:  s.setting("default_transaction_deferrable") == "on",
+		uncommitted: s.setting("default_transaction_isolation") == "read uncommitted",
 	}
 }
 
@@ -54,99 +36,7 @@ func (s *Session) openTxn(st state, m modes) {
 	s.state = st
 	s.txnStart = s.srv.Host.Clock.Now()
 	s.params.begin()
-	s.replay.steps, s.replay.broken = s.replay.steps[:0], false
-}
-
-// step runs one statement, and runs the transaction again for as long as its failure is one that another try may
-// settle and the client has heard nothing. final says that the implicit transaction ends with the statement.
-func (s *Session) step(ctx context.Context, run func(ctx context.Context, final bool) error, final bool) error {
-	s.ending = false
-	first := len(s.replay.steps) == 0
-	if first {
-		s.replay.mark = s.out.Mark()
-	}
-	s.statement = s.out.Mark()
-	err := run(ctx, final && first)
-	if err == nil && final && s.state == stateImplicit {
-		err = s.commitImplicit(ctx)
-	}
-	if err == nil {
-		s.remember(run)
-		return nil
-	}
-	return s.retry(ctx, err, run, final)
-}
-
-func (s *Session) remember(run func(ctx context.Context, final bool) error) {
-	if s.state == stateNone {
-		return
-	}
-	if len(s.replay.steps) >= maxReplay {
-		s.replay.broken = true
-		return
-	}
-	s.replay.steps = append(s.replay.steps, run)
-}
-
-// retry runs the transaction again after a conflict.
-func (s *Session) retry(ctx context.Context, err error, run func(ctx context.Context, final bool) error, final bool) error {
-	backoff := time.Millisecond
-	for attempt := 1; attempt < maxAttempts && Retryable(err) && ctx.Err() == nil; attempt++ {
-		if s.replay.broken || s.tx == nil || s.state == stateFailed || !s.out.Rewind(s.replay.mark) {
-			break
-		}
-		s.srv.metrics.Retries.Add(1)
-		if rerr := s.tx.Restart(ctx); rerr != nil {
-			return errors.Join(err, rerr)
-		}
-		s.cat.Reset(ctx)
-		s.viewCache = nil
-		// Savepoints and cursors are made again.
-		s.savepts = s.savepts[:0]
-		for name, p := range s.portals {
-			if p.byDeclare {
-				s.ClosePortal(name)
-			}
-		}
-		if attempt > 3 {
-			// Contention: let the others through. The wait is drawn, so that two losers do not meet again.
-			d := time.Duration(s.srv.Host.Dice.Int64N(int64(backoff)))
-			if s.srv.Host.Clock.Sleep(ctx, d) != nil {
-				break
-			}
-			backoff = min(2*backoff, 100*time.Millisecond)
-		}
-		err = nil
-		s.replay.running, s.replay.begun = true, s.state != stateExplicit
-		for _, old := range s.replay.steps {
-			if err = old(ctx, false); err != nil {
-				break
-			}
-		}
-		s.replay.running = false
-		if err == nil {
-			s.statement = s.out.Mark()
-			err = run(ctx, final && len(s.replay.steps) == 0)
-		}
-		if err == nil && final && s.state == stateImplicit {
-			err = s.commitImplicit(ctx)
-		}
-		if err == nil {
-			s.remember(run)
-			return nil
-		}
-		if s.state == stateNone {
-			break // it was committed; what failed came after
-		}
-	}
-	if Retryable(err) {
-		s.doomed = s.state == stateExplicit
-		s.srv.metrics.ClientRetries.Add(1)
-	}
-	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
-		return errors.Join(cause, err)
-	}
-	return err
+	s.replay.begin(st, m)
 }
 
 // commitImplicit commits the implicit transaction. If that fails, the statement has not completed: what it said to
@@ -185,7 +75,7 @@ func (s *Session) endImplicit(ctx context.Context, err error) error {
 		s.finishTxn(ctx, false)
 		return err
 	}
-	return s.step(ctx, func(context.Context, bool) error { return nil }, true)
+	return s.step(ctx, "COMMIT", 0, nil, func(context.Context, bool) error { return nil }, true)
 }
 
 // finishTxn rolls back what is open.
@@ -209,8 +99,7 @@ func (s *Session) clearTxn(committed bool) {
 	s.state, s.tx, s.cat, s.viewCache = stateNone, nil, nil, nil
 	s.implicitFailed, s.ending, s.doomed = false, false, false
 	s.savepts = s.savepts[:0]
-	s.replay.steps = s.replay.steps[:0]
-	s.replay.broken = false
+	s.replay.forget()
 	for _, n := range s.params.end(committed) {
 		s.settingChanged(n)
 	}
@@ -221,6 +110,7 @@ func (s *Session) Fail() {
 	s.srv.metrics.Errors.Add(1)
 	switch s.state {
 	case stateExplicit:
+		s.recordFailure()
 		if s.ending {
 			s.finishTxn(s.srv.Host.Group.Context(), false)
 			return
@@ -258,10 +148,6 @@ func endsFailed(stmt *parse.Statement) bool {
 }
 
 func (s *Session) begin(m parse.TxnModes) error {
-	if s.replay.running && !s.replay.begun {
-		s.replay.begun = true // the one that began the transaction
-		return nil
-	}
 	if s.state == stateExplicit || s.state == stateFailed {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.ActiveTransaction, Message: "there is already a transaction in progress"})
 		return nil
@@ -272,16 +158,21 @@ func (s *Session) begin(m parse.TxnModes) error {
 	}
 	if s.state == stateImplicit {
 		// BEGIN within a query string turns the implicit transaction into an explicit one.
-		s.state, s.modes = stateExplicit, mode
+		if err := s.setModes(m); err != nil {
+			return err
+		}
+		s.state = stateExplicit
 		return nil
 	}
 	s.openTxn(stateExplicit, mode)
+	s.replay.opened = true
 	return s.beginAsOf(m)
 }
 
 func applyModes(mode *modes, m parse.TxnModes) error {
 	if m.Isolation != "" {
 		mode.isolation = isolationOf(m.Isolation)
+		mode.uncommitted = m.Isolation == "read uncommitted"
 	}
 	if m.ReadOnly != nil {
 		mode.readOnly = *m.ReadOnly
@@ -384,15 +275,20 @@ func (s *Session) rollbackTo(name string) error {
 }
 
 // setAsOf fixes the read timestamp of an implicit transaction, before it reads anything.
-func (s *Session) setAsOf(ctx context.Context, q *bind.Query, deps []catalog.Dependency) error {
+func (s *Session) setAsOf(ctx context.Context, q *bind.Query, params []types.Datum, deps []catalog.Dependency) error {
 	if s.state == stateExplicit {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME must be given with BEGIN in a transaction block")
 	}
-	s.fillScalar(nil)
+	s.fillScalar(params)
 	ts, err := asOfTimestamp(&s.scalarCtx, q.AsOf, s.srv.Clock.Now())
 	if err != nil {
 		return err
 	}
+	return s.readHere(ts, deps)
+}
+
+// readHere fixes the read timestamp, for a query that has been planned.
+func (s *Session) readHere(ts clock.Timestamp, deps []catalog.Dependency) error {
 	if err := s.readAt(ts); err != nil {
 		return err
 	}

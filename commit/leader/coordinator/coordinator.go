@@ -118,6 +118,7 @@ type Coordinator struct {
 	seq, readSeq kv.Seq
 
 	buf   buffer
+	iso   isolation
 	reads spanSet
 	locks spanSet
 	// first is the first key written: the anchor if nothing was locked before.
@@ -139,6 +140,7 @@ type Coordinator struct {
 // Init begins.
 func (c *Coordinator) Init(o Options) {
 	c.o = o
+	c.iso.level = o.Isolation
 	c.begin(o.ID, o.Now)
 }
 
@@ -147,7 +149,7 @@ func (c *Coordinator) begin(id kv.TxnID, now clock.Timestamp) {
 	again := !c.txn.ID.IsZero()
 	c.txn = kv.Txn{
 		TxnMeta: kv.TxnMeta{
-			ID: id, WriteTimestamp: now, MinTimestamp: now, Priority: o.Priority, Isolation: o.Isolation, Gateway: o.Gateway,
+			ID: id, WriteTimestamp: now, MinTimestamp: now, Priority: o.Priority, Isolation: c.iso.level, Gateway: o.Gateway,
 		},
 		ReadTimestamp:    now,
 		UncertaintyLimit: now.Add(o.MaxOffset),
@@ -212,6 +214,9 @@ func (c *Coordinator) Prepare(b *kv.Batch) {
 	b.Txn = c.Snapshot()
 	b.ReadSeq = c.readSeq
 	b.CanForwardRead = c.reads.empty() && c.o.AsOf.IsZero()
+	if !c.o.AsOf.IsZero() {
+		b.Consistency = kv.Stale
+	}
 }
 
 // PrepareLocking is Prepare for a batch that locks; anchor is the first key that it locks. With all set, the reads
@@ -236,6 +241,9 @@ func (c *Coordinator) Answered(b *kv.Batch, r *kv.BatchResponse, err error) Answ
 	c.absorb(b, r)
 	if err == nil {
 		return Answer{Verdict: Done}
+	}
+	if c.tooLate(b, err) {
+		return Answer{Verdict: Fail, Err: c.broken}
 	}
 	return c.failed(err)
 }
@@ -395,6 +403,14 @@ func (c *Coordinator) nextSeq() kv.Seq {
 // Put buffers a write; a nil value deletes.
 func (c *Coordinator) Put(k keys.Key, v []byte) {
 	c.wrote(k)
+	if e := c.buf.put(k, v, c.nextSeq()); len(e.versions) == 1 {
+		e.seen = c.seenAt(k)
+	}
+}
+
+// PutBlind is Put of a key whose value the transaction has not asked for.
+func (c *Coordinator) PutBlind(k keys.Key, v []byte) {
+	c.wrote(k)
 	c.buf.put(k, v, c.nextSeq())
 }
 
@@ -538,6 +554,7 @@ func (c *Coordinator) Restart(id kv.TxnID, now clock.Timestamp, record bool) (ab
 	c.reads.reset()
 	c.moves, c.first = 0, nil
 	c.commit = commitState{}
+	c.iso = isolation{level: c.iso.level, before: 1}
 	// Intents of an attempt that is over would keep others waiting for a transaction that goes on; an aborted
 	// identity lets them pass at once.
 	fresh := c.fresh || c.sent

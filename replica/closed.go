@@ -1,0 +1,120 @@
+package replica
+
+import (
+	"slices"
+
+	"meridian/clock"
+	"meridian/kv"
+	"meridian/replica/closedts"
+)
+
+// This file is what a replica knows of closed timestamps (I6, package closedts): as the leaseholder, what it closes; as
+// any replica, what it may serve without the lease.
+
+// Closer tracks the leaseholder's writes.
+func (r *Replica) Closer() *closedts.Tracker { return &r.closer }
+
+// ClosedTimestamp is up to when this replica has applied all that reads may see, so that it may serve them without the
+// lease. It never goes back (CT4).
+func (r *Replica) ClosedTimestamp() clock.Timestamp { return r.closedFor(clock.MaxTimestamp) }
+
+// closedFor is ClosedTimestamp, but looks no further once it has found enough.
+func (r *Replica) closedFor(at clock.Timestamp) clock.Timestamp {
+	if have := (clock.Timestamp{Wall: r.closed.Load()}); at.LessEq(have) {
+		return have
+	}
+	if s := r.leaseNow.Load(); !s.IsZero() {
+		var closed clock.Timestamp
+		var index uint64
+		if s.Holder.Node == r.o.Node {
+			// The leaseholder has applied what it has closed, except for what is in flight, which is above.
+			if s.held && !s.stale && !r.closer.Frozen() {
+				closed = r.closer.Closed()
+			}
+		} else {
+			closed, index = r.o.Store.HeardClosed(s.Holder.Node, r.rangeID)
+		}
+		if index <= r.applied0.Load() {
+			r.raiseClosed(closed)
+		}
+	}
+	return clock.Timestamp{Wall: r.closed.Load()}
+}
+
+// raiseClosed shows a closed timestamp. The counter is dropped: less is always right.
+func (r *Replica) raiseClosed(to clock.Timestamp) {
+	for {
+		old := r.closed.Load()
+		if to.Wall <= old || r.closed.CompareAndSwap(old, to.Wall) {
+			return
+		}
+	}
+}
+
+// HeardClosed takes a promise of the side transport that is about to be replaced.
+func (r *Replica) HeardClosed(p closedts.Promise) {
+	if p.Index <= r.applied0.Load() && r.desc.Load() != nil {
+		r.raiseClosed(p.Closed)
+	}
+}
+
+// A Following is a read without the lease, from before it looks at the data until it has.
+type Following struct{ removals uint64 }
+
+// Follow reports whether reads at a timestamp may be served from a view of the engine taken after the call; if not,
+// closed is how far this replica is. Still has to be asked when the data was read.
+func (r *Replica) Follow(at clock.Timestamp) (f Following, closed clock.Timestamp, ok bool) {
+	f.removals = r.removals.Load()
+	closed = r.closedFor(at)
+	return f, closed, at.LessEq(closed) && f.removals%2 == 0 && !r.gone.Load() && r.desc.Load() != nil
+}
+
+// Still reports whether what was read is what the replica had to offer: no data was removed from under the reader
+// because the range, or a part of it, is not here any more.
+func (r *Replica) Still(f Following) bool { return r.removals.Load() == f.removals && !r.gone.Load() }
+
+// removing brackets a change that removes data that readers without the lease may still expect: call it before the
+// change can be seen in the engine, and what it returns when descriptor and state say so too.
+func (r *Replica) removing() (done func()) {
+	r.removals.Add(1)
+	return func() { r.removals.Add(1) }
+}
+
+// closing is what a command that is about to be proposed closes: nothing, if the lease may be over (CT2).
+func (r *Replica) closing() (closed clock.Timestamp) {
+	to := clock.Timestamp{Wall: r.o.Clock.Physical().Now().UnixNano() - int64(r.o.ClosedLag)}
+	if _, ok := r.CheckLease(to); ok {
+		closed = r.closer.Close(to)
+	}
+	return closed
+}
+
+// takeClosed begins with what the log and the lease's start have closed, before anybody can find that the lease is
+// here (CT2).
+func (r *Replica) takeClosed(s *leaseState) {
+	if s.held {
+		r.closer.Raise(s.Start.Forward(r.applied.closed).Forward(clock.Timestamp{Wall: r.closed.Load()}))
+	}
+}
+
+// CloseIdle closes a range up to a timestamp in the past for the side transport, if the lease is here and nothing in
+// flight is in the way (CT2). index is what others have to apply to serve it (CT3); peers have the other replicas.
+func (r *Replica) CloseIdle(to clock.Timestamp) (index uint64, desc *kv.RangeDescriptor, ok bool) {
+	if _, held := r.CheckLease(to); !held || r.gone.Load() {
+		return 0, nil, false
+	}
+	if r.closer.Frozen() || r.closer.Close(to).Less(to) {
+		return 0, nil, false
+	}
+	return r.applied0.Load(), r.desc.Load(), true
+}
+
+// Peers lists the nodes that have the range's other replicas.
+func (r *Replica) Peers(d *kv.RangeDescriptor) (out []kv.NodeID) {
+	for _, p := range d.Replicas {
+		if p.Node != r.o.Node && !slices.Contains(out, p.Node) {
+			out = append(out, p.Node)
+		}
+	}
+	return out
+}

@@ -1,0 +1,242 @@
+package closedts
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"meridian/clock"
+	"meridian/kv"
+)
+
+func at(n int64) clock.Timestamp { return clock.Timestamp{Wall: n} }
+
+func TestTracker(t *testing.T) {
+	var k Tracker
+	if got := k.Close(at(10)); got != at(10) {
+		t.Fatalf("idle: closed %v", got)
+	}
+	a, floor := k.Track(at(5)) // below what is closed: it writes at 10.1
+	if floor != at(10) {
+		t.Fatalf("floor %v", floor)
+	}
+	if got := k.Close(at(20)); got != at(10) {
+		t.Fatalf("a write above 10 is in flight, but closed %v", got)
+	}
+	b, _ := k.Track(at(30))
+	k.Untrack(a)
+	if got := k.Close(at(20)); got != at(20) {
+		t.Fatalf("closed %v", got)
+	}
+	c, _ := k.Track(at(25)) // joins the older bucket and lowers it
+	if got := k.Close(at(40)); got != at(25).Prev() {
+		t.Fatalf("closed %v", got)
+	}
+	k.Untrack(b)
+	if got := k.Close(at(40)); got != at(25).Prev() {
+		t.Fatalf("closed %v", got)
+	}
+	k.Untrack(c)
+	k.Untrack(0)
+	if got := k.Freeze(true); got != at(25).Prev() || k.Close(at(40)) != got {
+		t.Fatalf("frozen at %v, then closed %v", got, k.Closed())
+	}
+	k.Freeze(false)
+	k.Raise(at(50))
+	if got := k.Close(at(40)); got != at(50) {
+		t.Fatalf("closed %v", got)
+	}
+}
+
+// TestTrackerModel compares with a list of what is in flight: nothing closed is ever at or above it, nothing is let in
+// at or below what is closed, and with nothing in flight everything can be closed.
+func TestTrackerModel(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		type write struct {
+			tok Token
+			at  clock.Timestamp
+		}
+		var k Tracker
+		var flying []write
+		var closed clock.Timestamp
+		for step := range 400 {
+			switch n := rng.IntN(10); {
+			case n < 4:
+				w := at(int64(step) + rng.Int64N(40))
+				tok, floor := k.Track(w)
+				if floor != closed {
+					t.Fatalf("seed %d: floor %v, closed %v", seed, floor, closed)
+				}
+				flying = append(flying, write{tok, w.Forward(floor.Next())})
+			case n < 8 && len(flying) > 0:
+				i := rng.IntN(len(flying))
+				k.Untrack(flying[i].tok)
+				flying = slices.Delete(flying, i, i+1)
+			default:
+				target := at(int64(step) + rng.Int64N(20) - 10)
+				got := k.Close(target)
+				if got.Less(closed) || closed.Forward(target).Less(got) {
+					t.Fatalf("seed %d: closed %v, then %v for %v", seed, closed, got, target)
+				}
+				if len(flying) == 0 && got.Less(target) {
+					t.Fatalf("seed %d: closed only %v of %v", seed, got, target)
+				}
+				closed = got
+			}
+			for _, w := range flying {
+				if w.at.LessEq(closed) {
+					t.Fatalf("seed %d: closed %v with a write at %v in flight", seed, closed, w.at)
+				}
+			}
+			if k.InFlight() != len(flying) {
+				t.Fatalf("seed %d: %d in flight, want %d", seed, k.InFlight(), len(flying))
+			}
+		}
+	}
+}
+
+func TestUpdateCodec(t *testing.T) {
+	u := Update{Seq: 7, Closed: [Policies]clock.Timestamp{{Wall: 5, Logical: 1}}, Removed: []kv.RangeID{3, 1 << 40},
+		Changed: []Position{{Range: 9, Index: 1 << 50}}}
+	b := u.Append(nil)
+	got, err := DecodeUpdate(b)
+	if err != nil || !reflect.DeepEqual(got, u) {
+		t.Fatalf("%v %v", got, err)
+	}
+	for n := range b {
+		if _, err := DecodeUpdate(b[:n]); err == nil {
+			t.Fatalf("the first %d bytes are accepted", n)
+		}
+	}
+	if _, err := DecodeUpdate(append(b, 0)); err == nil {
+		t.Fatal("a byte too many is accepted")
+	}
+}
+
+func FuzzDecodeUpdate(f *testing.F) {
+	f.Add((&Update{Seq: 1, Changed: []Position{{Range: 2, Index: 3}}, Removed: []kv.RangeID{4}}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		u, err := DecodeUpdate(b)
+		if err != nil {
+			return
+		}
+		again, err := DecodeUpdate(u.Append(nil))
+		if err != nil || !reflect.DeepEqual(again, u) {
+			t.Fatalf("%v, %v", again, err)
+		}
+	})
+}
+
+// TestSideTransport runs a group and two receivers over streams that break, and compares with what the group's ranges
+// had really closed: nobody believes more, and with whole streams everybody knows all.
+func TestSideTransport(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		g := NewGroup()
+		heard := map[kv.NodeID]*Heard{2: NewHeard(), 3: NewHeard()}
+		in := map[kv.RangeID]Member{}
+		truth := map[kv.RangeID]map[uint64]clock.Timestamp{} // by range and index, the latest promise
+		deliver := func(n kv.NodeID) {
+			u, ok := g.Next(n)
+			if !ok {
+				return
+			}
+			if rng.IntN(10) == 0 { // lost, and with it the stream
+				g.Restart(n)
+				return
+			}
+			u, err := DecodeUpdate(u.Append(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			old, err := heard[n].Receive(1, &u)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for _, p := range old {
+				if truth[p.Range][p.Index].Less(p.Closed) {
+					t.Fatalf("seed %d: r%d@%d: an old promise of %v, but it was %v", seed, p.Range, p.Index, p.Closed, truth[p.Range][p.Index])
+				}
+			}
+		}
+		for step := range 200 {
+			var changed []Member
+			var left []kv.RangeID
+			for id := kv.RangeID(1); id <= 8; id++ {
+				m, ok := in[id]
+				switch n := rng.IntN(12); {
+				case n == 0 && ok:
+					delete(in, id)
+					left = append(left, id)
+				case n < 3 || !ok && n < 6:
+					peers := [][]kv.NodeID{{2}, {3}, {2, 3}, nil}[rng.IntN(4)]
+					m = Member{Position{Range: id, Index: m.Index + uint64(rng.IntN(3))}, peers}
+					in[id] = m
+					changed = append(changed, m)
+				}
+			}
+			now := at(int64(step) + 1)
+			for id, m := range in {
+				if truth[id] == nil {
+					truth[id] = map[uint64]clock.Timestamp{}
+				}
+				truth[id][m.Index] = now
+			}
+			g.Advance([Policies]clock.Timestamp{now}, changed, left)
+			for n := range heard {
+				if rng.IntN(3) > 0 {
+					deliver(n)
+				}
+			}
+			for n, h := range heard {
+				for id := kv.RangeID(1); id <= 8; id++ {
+					if closed, index := h.Closed(1, id); truth[id][index].Less(closed) {
+						t.Fatalf("seed %d: n%d believes that r%d@%d has closed %v, but it has %v", seed, n, id, index, closed, truth[id][index])
+					}
+				}
+			}
+		}
+		for n, h := range heard {
+			for ok := true; ok; {
+				var u Update
+				if u, ok = g.Next(n); ok {
+					if _, err := h.Receive(1, &u); err != nil {
+						t.Fatal(err)
+					}
+					ok = u.Closed[Lag] != at(200)
+				}
+			}
+			for id, m := range in {
+				closed, index := h.Closed(1, id)
+				if has := slices.Contains(m.Peers, n); has && (closed != at(200) || index != m.Index) || !has && index != 0 {
+					t.Fatalf("seed %d: n%d has r%d closed at %v@%d, want %v (%v)", seed, n, id, closed, index, m, has)
+				}
+			}
+		}
+	}
+}
+
+func TestLostUpdate(t *testing.T) {
+	h := NewHeard()
+	if _, err := h.Receive(1, &Update{Seq: 2}); err == nil {
+		t.Fatal("a stream that begins with its second message")
+	}
+	if _, err := h.Receive(1, &Update{Seq: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Receive(1, &Update{Seq: 3}); err == nil {
+		t.Fatal("a lost message was not noticed")
+	}
+}
+
+func BenchmarkTrack(b *testing.B) {
+	b.ReportAllocs()
+	var k Tracker
+	for i := range b.N {
+		tok, _ := k.Track(at(int64(i)))
+		k.Close(at(int64(i) - 3))
+		k.Untrack(tok)
+	}
+}

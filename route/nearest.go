@@ -1,0 +1,111 @@
+package route
+
+import (
+	"context"
+	"time"
+
+	"meridian/clock"
+	"meridian/cluster"
+	"meridian/kv"
+)
+
+// Stale reads: at a timestamp that the client chose, which any replica may serve that has closed it (I6).
+
+// behind is a follower that had not closed enough, and until when (monotonic) it is not asked again for more.
+type behind struct {
+	node   kv.NodeID
+	closed clock.Timestamp
+	until  time.Duration
+}
+
+// behindFor is how long a follower that is behind is left alone: closed timestamps come twice a second.
+const behindFor = 500 * time.Millisecond
+
+// sendNearest takes a stale batch to the nearest replica. served is false if the leaseholder has to be asked: it is the
+// nearest, or nearer ones can't serve it.
+func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sendState) (r *kv.BatchResponse, err error, served bool) {
+	s.metrics.Stale.Add(1)
+	at := b.Timestamp
+	if b.Txn != nil {
+		at = b.Txn.ReadTimestamp
+	}
+	if s.o.Host.Clock.Now().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
+		return nil, nil, false // nobody closes the present
+	}
+	var order []kv.NodeID
+	if self := s.o.NodeID(); self != 0 && s.o.Local != nil {
+		if _, here := e.desc.Replica(self); here {
+			order = []kv.NodeID{self}
+		}
+	}
+	if order == nil {
+		order = s.order(e)
+	}
+	for _, node := range order {
+		if node == e.leaseholder() || e.isBehind(node, at, s.o.Host.Clock.Monotonic()) {
+			return nil, nil, false
+		}
+		r, err, fault := s.call(ctx, node, b, e)
+		if fault != nil {
+			s.metrics.Unreachable.Add(1)
+			s.o.Probes.Reached("route: nearest replica not reached")
+			if ctx.Err() != nil {
+				return nil, st.wrap(ctx.Err()), true
+			}
+			continue
+		}
+		if err == nil {
+			s.metrics.Nearest.Add(1)
+			if len(r.RangeInfos) > 0 {
+				s.cache.insert(r.RangeInfos...)
+				r.RangeInfos = nil
+			}
+			return r, nil, true
+		}
+		switch x := root(err).(type) {
+		case *kv.NotClosedError:
+			s.metrics.NotClosed.Add(1)
+			if x.Intent {
+				s.o.Probes.Reached("route: an intent sends a stale read to the leaseholder")
+			} else {
+				s.o.Probes.Reached("route: a follower is behind")
+				e.behind.Store(&behind{node, x.Closed, s.o.Host.Clock.Monotonic() + behindFor})
+			}
+			return nil, nil, false
+		case *kv.RangeMismatchError:
+			s.metrics.Mismatches.Add(1)
+			if !s.cache.insert(x.Infos...) {
+				s.cache.evict(e)
+			}
+			st.last = err
+			return nil, errReroute, true
+		case *kv.RangeNotFoundError, *kv.NotLeaseholderError, *kv.UnavailableError:
+			continue
+		default:
+			return r, st.wrap(err), true
+		}
+	}
+	return nil, nil, false
+}
+
+func (e *entry) isBehind(n kv.NodeID, at clock.Timestamp, now time.Duration) bool {
+	b := e.behind.Load()
+	return b != nil && b.node == n && b.closed.Less(at) && now < b.until
+}
+
+// sharedTiers is how many tiers of its locality a node shares with this one.
+func (s *Sender) sharedTiers(n kv.NodeID) int {
+	m, ok := s.o.Members.(interface {
+		Get(kv.NodeID) (cluster.Entry, bool)
+	})
+	if !ok {
+		return 0
+	}
+	a, _ := m.Get(s.o.NodeID())
+	b, _ := m.Get(n)
+	i := 0
+	for i < len(a.Locality) && i < len(b.Locality) && a.Locality[i] == b.Locality[i] {
+		i++
+	}
+	return i
+}
