@@ -31,7 +31,7 @@ func lasting(t *testing.T) time.Duration {
 }
 
 // try runs the workload at a level and returns what each part found.
-func try(t *testing.T, urls []string, level string, strict bool, d time.Duration) (error, map[string]anomalies.Verdict) {
+func try(t *testing.T, urls []string, level string, strict bool, d time.Duration) (map[string]anomalies.Verdict, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d+3*time.Minute)
 	defer cancel()
@@ -58,7 +58,7 @@ func try(t *testing.T, urls []string, level string, strict bool, d time.Duration
 	if err != nil && !errors.As(err, &broken) {
 		t.Fatal(err)
 	}
-	return err, found
+	return found, err
 }
 
 // TestPostgreSQL: at each level PostgreSQL shows nothing that the level forbids, and what it allows is found.
@@ -92,18 +92,18 @@ func TestPostgreSQL(t *testing.T) {
 			}
 		}
 	}
-	err, found := try(t, urls, "READ COMMITTED", false, d)
+	found, err := try(t, urls, "READ COMMITTED", false, d)
 	if err != nil {
 		t.Error(err)
 	}
 	shows(found, history.RepeatableRead, "lists", "values", "bank", "counter")
 	shows(found, history.Serializable, "race", "skew")
-	err, found = try(t, urls, "REPEATABLE READ", false, d)
+	found, err = try(t, urls, "REPEATABLE READ", false, d)
 	if err != nil {
 		t.Error(err)
 	}
 	shows(found, history.Serializable, "lists", "values", "race", "skew")
-	if err, _ := try(t, urls, "SERIALIZABLE", true, d); err != nil {
+	if _, err := try(t, urls, "SERIALIZABLE", true, d); err != nil {
 		t.Error(err)
 	}
 }
@@ -134,7 +134,7 @@ func TestMeridian(t *testing.T) {
 				}
 			}()
 			for _, level := range []string{"SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED"} {
-				if err, _ := try(t, cl.URLs("postgres"), level, c.nodes == 1 && level == "SERIALIZABLE", d); err != nil {
+				if _, err := try(t, cl.URLs("postgres"), level, c.nodes == 1 && level == "SERIALIZABLE", d); err != nil {
 					t.Errorf("%s: %v", level, err)
 				}
 				if dead := cl.Died(); len(dead) > 0 {
