@@ -73,6 +73,7 @@ const liveFor = 2250 * time.Millisecond
 type liveness struct {
 	mu      sync.Mutex
 	records map[kv.NodeID]*record
+	stopped bool // no heartbeat arrives: the range that has the records is not served
 }
 
 type record struct {
@@ -155,7 +156,9 @@ func (n *node) heartbeat(ctx context.Context) {
 			r.incarnation++ // somebody ended it; begin anew
 			mine = r.incarnation
 		}
-		r.expiration = r.expiration.Forward(n.clock.Now().Add(liveFor))
+		if !l.stopped {
+			r.expiration = r.expiration.Forward(n.clock.Now().Add(liveFor))
+		}
 		l.mu.Unlock()
 		if n.host.Clock.Sleep(ctx, 750*time.Millisecond) != nil {
 			return
@@ -346,13 +349,13 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 	return resp, nil
 }
 
-func (p *participant) LeaseChanged(lease.Lease, bool)                  {}
-func (p *participant) DescriptorChanged(*kv.RangeDescriptor)           {}
-func (p *participant) SplitOff(_, _ *kv.RangeDescriptor) (handoff any) { return nil }
-func (p *participant) Absorb(*kv.RangeDescriptor, any)                 {}
-func (p *participant) Subsume() (handoff any)                          { return nil }
-func (p *participant) SnapshotApplied()                                {}
-func (p *participant) Close(error)                                     {}
+func (p *participant) LeaseChanged(lease.Lease, bool)                   {}
+func (p *participant) DescriptorChanged(*kv.RangeDescriptor)            {}
+func (p *participant) SplitOff(_, _ *kv.RangeDescriptor) (handoff any)  { return nil }
+func (p *participant) Absorb(*kv.RangeDescriptor, any, clock.Timestamp) {}
+func (p *participant) Subsume() (handoff any)                           { return nil }
+func (p *participant) SnapshotApplied()                                 {}
+func (p *participant) Close(error)                                      {}
 func (p *participant) Drain(ctx context.Context) error {
 	select {
 	case p.turn <- struct{}{}:
@@ -459,7 +462,8 @@ func (x *tx) Put(ctx context.Context, k keys.Key, v []byte) error {
 	x.puts = append(x.puts, &kv.PutRequest{Key: k, Value: v})
 	return nil
 }
-func (x *tx) Delete(context.Context, keys.Key) error { panic("not used") }
+func (x *tx) Delete(context.Context, keys.Key) error  { panic("not used") }
+func (x *tx) Lay(context.Context) (kv.TxnMeta, error) { panic("not used") }
 func (x *tx) CommitWithTrigger(ctx context.Context, t *kv.CommitTrigger) error {
 	var here []kv.Request
 	for _, p := range x.puts {

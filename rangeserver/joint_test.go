@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
@@ -14,21 +15,40 @@ import (
 // TestLeaderOnItsWayOut: the leaseholder dies between the two steps of an exchange of voters, and the raft leader is one
 // that is about to go, which may not take the lease. It has to let somebody lead who may.
 func TestLeaderOnItsWayOut(t *testing.T) {
+	t.Run("a table's range", func(t *testing.T) { leaderOnItsWayOut(t, false) })
+	// Without a leaseholder no heartbeat arrives, and after a while all nodes look dead.
+	t.Run("the range of the liveness records", func(t *testing.T) { leaderOnItsWayOut(t, true) })
+}
+
+func leaderOnItsWayOut(t *testing.T, system bool) {
 	synctest.Test(t, func(t *testing.T) {
+		id := kv.RangeID(2)
+		put := func(v string) error { return nil }
 		c := newCluster(t, 5)
+		put = func(v string) error { return c.put("a", v) }
+		if system {
+			id = 1
+			put = func(v string) error {
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				defer cancel()
+				k := keys.SystemKey("way-out")
+				_, err := c.send(ctx, k, &kv.PutRequest{Key: k, Value: []byte(v)})
+				return err
+			}
+		}
 		for i, n := range c.nodes {
 			n.start(i == 0)
 		}
 		defer c.stop()
 		ctx := context.Background()
-		check(t, c.put("a", "1"))
-		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, targets(1, 2, 3)))
+		check(t, put("1"))
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, id, targets(1, 2, 3)))
 		time.Sleep(2 * time.Second)
-		if lh := c.leaseholder(2); lh.id != 1 || !lh.store.Replica(2).IsLeader() {
+		if lh := c.leaseholder(id); lh.id != 1 || !lh.store.Replica(id).IsLeader() {
 			t.Fatal("node 1 does not lead")
 		}
 		// n1 is on its way out, the others stay.
-		d := *c.nodes[0].store.Replica(2).Desc().Clone()
+		d := *c.nodes[0].store.Replica(id).Desc().Clone()
 		d.Generation++
 		for i := range d.Replicas {
 			if d.Replicas[i].Node == 1 {
@@ -49,13 +69,22 @@ func TestLeaderOnItsWayOut(t *testing.T) {
 		// The lease ends with n1's incarnation, its leadership does not.
 		c.liveness.mu.Lock()
 		c.liveness.records[1].incarnation++
+		c.liveness.stopped = system
+		for _, r := range c.liveness.records {
+			if system {
+				r.expiration = clock.Timestamp{}
+			}
+		}
 		c.liveness.mu.Unlock()
+		if system {
+			time.Sleep(3 * time.Second) // its lease has an end of its own
+		}
 		start := time.Now()
-		check(t, c.put("a", "2"))
-		if took := time.Since(start); took > 2*time.Second {
+		check(t, put("2"))
+		if took := time.Since(start); took > 4*time.Second {
 			t.Errorf("writes stood still for %s", took)
 		}
-		if lh := c.leaseholder(2); lh == nil || lh.id == 1 {
+		if lh := c.leaseholder(id); lh == nil || lh.id == 1 {
 			t.Error("nobody took the lease")
 		}
 		c.checkLeases()

@@ -102,12 +102,20 @@ func (r *Replica) stepAside() {
 		return
 	}
 	var best, match uint64
+	dead := true
 	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if !pr.RecentActive || pr.State != tracker.StateReplicate || pr.Match < match {
+		if !pr.RecentActive || pr.State != tracker.StateReplicate {
 			return
 		}
-		if p, ok := r.replicaOf(kv.ReplicaID(id)); ok && mayHold(p) && p.Replica != r.replicaID && !r.isDead(p.Node) {
-			best, match = id, pr.Match
+		p, ok := r.replicaOf(kv.ReplicaID(id))
+		if !ok || !mayHold(p) || p.Replica == r.replicaID {
+			return
+		}
+		// One that has just answered but looks dead will do: while the range of the liveness records has no leaseholder,
+		// all nodes come to look dead.
+		d := r.isDead(p.Node)
+		if best == 0 || dead && !d || dead == d && pr.Match > match {
+			best, match, dead = id, pr.Match, d
 		}
 	})
 	if best != 0 {
