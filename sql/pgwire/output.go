@@ -27,6 +27,7 @@ type output struct {
 	err      error // first failure to write; all later output is dropped
 	location *time.Location
 	bytesOut *atomic.Int64
+	watch    watch
 }
 
 func (o *output) begin(kind byte) int {
@@ -46,6 +47,15 @@ func (o *output) cstring(s string) { o.buf = append(append(o.buf, s...), 0) }
 func (o *output) message(kind byte) { o.buf = append(o.buf, kind, 0, 0, 0, 4) }
 
 func (o *output) flush() error {
+	if o.watch.on {
+		if o.watch.checking {
+			o.check()
+		}
+		if o.watch.checking || o.watch.differs {
+			return o.err // nothing of this leaves
+		}
+		o.leaving()
+	}
 	if o.err == nil && len(o.buf) > 0 {
 		n, err := o.conn.Write(o.buf)
 		o.bytesOut.Add(int64(n))
@@ -62,7 +72,11 @@ func (o *output) flush() error {
 
 func (o *output) maybeFlush() error {
 	if len(o.buf) >= flushBytes {
-		return o.flush()
+		err := o.flush()
+		if o.watch.differs {
+			return session.ErrDiffers
+		}
+		return err
 	}
 	return o.err
 }

@@ -34,7 +34,7 @@ import (
 //
 // shows where this database and PostgreSQL differ (the server needs a superuser root and a database defaultdb).
 func TestScripts(t *testing.T) {
-	for _, dir := range []string{"wire", "txn", "error"} {
+	for _, dir := range []string{"wire", "txn", "error", "replay"} {
 		files, err := filepath.Glob("testdata/" + dir + "/*")
 		if err != nil || len(files) == 0 {
 			t.Errorf("no scripts in %s (%v)", dir, err)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"meridian/sql/catalog"
@@ -73,7 +74,8 @@ func (e *environment) UniqueRowID() int64 {
 	const nodeBits = 15
 	ts := e.s.srv.Clock.Now()
 	tick := (ts.Wall/10_000)<<nodeBits | int64(e.s.srv.NodeID())&(1<<nodeBits-1)
-	return e.s.srv.rowIDs.next(tick, 1<<nodeBits)
+	id, _ := e.s.draw(0, func() (int64, error) { return e.s.srv.rowIDs.next(tick, 1<<nodeBits), nil })
+	return id
 }
 
 // NextVal implements scalar.Environment.
@@ -85,7 +87,7 @@ func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
 	if e.s.modes.readOnly {
 		return 0, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute nextval() in a read-only transaction")
 	}
-	v, err := e.take(ctx, seq)
+	v, err := e.s.draw(seq.ID, func() (int64, error) { return e.take(ctx, seq) })
 	if err != nil {
 		return 0, err
 	}
@@ -131,6 +133,9 @@ func (e *environment) take(ctx context.Context, seq *catalog.Table) (int64, erro
 }
 
 func (e *environment) remember(seq *catalog.Table, v int64) {
+	if r := &e.s.replay; r.sequences == nil && e.s.state != stateNone {
+		r.sequences = &sequenceState{maps.Clone(e.currents), e.lastSeq, e.lastUsed}
+	}
 	if e.currents == nil {
 		e.currents = map[catalog.ID]int64{}
 	}
@@ -179,6 +184,7 @@ func (e *environment) SetVal(ctx context.Context, name string, value int64, call
 		return sqlstate.New(sqlstate.NumericOutOfRange, "setval: value %d is out of bounds for sequence %q (%d..%d)",
 			value, seq.Name, def.Min, def.Max)
 	}
+	e.s.replay.turnOff("setval() can't be undone")
 	if err := e.s.srv.Seqs.Set(ctx, seq, value, called); err != nil {
 		return err
 	}
@@ -201,6 +207,7 @@ func (e *environment) CancelBackend(pid int32, terminate bool) (bool, error) {
 	if !e.s.superuser {
 		return false, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to cancel other sessions")
 	}
+	e.s.replay.turnOff("a session that was cancelled stays so")
 	if !e.s.srv.cancelByPID(pid, terminate) {
 		e.s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: "PID " + itoa(int64(pid)) + " is not a session of this node"})
 		return false, nil
@@ -223,6 +230,9 @@ func (e *environment) ClusterTimestamp() string {
 
 // Sleep implements scalar.Environment.
 func (e *environment) Sleep(ctx context.Context, d time.Duration) error {
+	if e.s.replay.running {
+		return ctx.Err() // it has slept when it ran first
+	}
 	return e.s.srv.Host.Clock.Sleep(ctx, d)
 }
 

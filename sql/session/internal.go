@@ -29,6 +29,10 @@ func (d *discard) Notice(*sqlstate.Error)                  {}
 func (d *discard) Parameter(string, string)                {}
 func (d *discard) Mark() Mark                              { return Mark{} }
 func (d *discard) Rewind(Mark) bool                        { return true }
+func (d *discard) Watch(Fingerprint)                       {}
+func (d *discard) Watched(bool) (_, _ Fingerprint, _ bool) { return Fingerprint{}, Fingerprint{}, true }
+func (d *discard) Take(int64) []byte                       { return nil }
+func (d *discard) Give([]byte)                             {}
 func (d *discard) CopyOut(Format, int)                     {}
 func (d *discard) CopyData([]byte) error                   { return nil }
 func (d *discard) CopyDone()                               {}

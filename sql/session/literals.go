@@ -28,7 +28,7 @@ func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 	if err != nil || len(stmts) != 1 {
 		return false, nil
 	}
-	return true, s.step(ctx, func(ctx context.Context, final bool) error {
+	return true, s.step(ctx, text, 0, nil, func(ctx context.Context, final bool) error {
 		s.ensureTxn()
 		if p, err := s.planFor(ctx, &stmts[0], ts); err == nil && p.query != nil {
 			if params, ok := s.literalValues(p, lits); ok {

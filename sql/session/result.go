@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -43,6 +45,15 @@ type Results interface {
 	// false because some of it has left already.
 	Mark() Mark
 	Rewind(m Mark) bool
+	// Watch begins a statement's output, of which the client has seen a part already: as much is compared with it, and
+	// dropped. Once it is clear that it differs, rows are refused with ErrDiffers.
+	Watch(seen Fingerprint)
+	// Watched ends the statement's output: all of it, and what has left of it. Without sum only all.Bytes is right. It
+	// reports false if what was seen has not come again; then nothing has been written.
+	Watched(sum bool) (all, left Fingerprint, same bool)
+	// Take removes what has not left from a position on; Give writes it again. Positions count all bytes ever written.
+	Take(from int64) []byte
+	Give(p []byte)
 	// CopyIn asks the client for data, in text or binary, and returns where to read it.
 	CopyIn(format Format, columns int) (CopySource, error)
 	// CopyOut announces data; CopyData sends a piece of it; CopyDone ends it.
@@ -53,6 +64,18 @@ type Results interface {
 
 // Mark is a position in a connection's output.
 type Mark struct{ Flushed, Buffered int64 }
+
+// position is the mark as a count of bytes.
+func (m Mark) position() int64 { return m.Flushed + m.Buffered }
+
+// Fingerprint identifies a piece of output: it is the first half of its SHA-256.
+type Fingerprint struct {
+	Bytes int64
+	Sum   [16]byte
+}
+
+// ErrDiffers ends a statement that runs again and answers something else than what the client has seen.
+var ErrDiffers = errors.New("session: a statement that ran again has another result")
 
 // CopySource yields the client's copy data, piece by piece; io.EOF ends it. A client's CopyFail is an
 // *sqlstate.Error with code 57014.

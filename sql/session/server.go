@@ -16,7 +16,11 @@ import (
 type Metrics struct {
 	Selects, Inserts, Updates, Deletes, Other      atomic.Int64
 	Errors, Retries, ClientRetries, Ambiguous      atomic.Int64
+	StatementRetries                               atomic.Int64 // at READ COMMITTED
 	TxnCommits, TxnRollbacks, PlanHits, PlanMisses atomic.Int64
+	// Replays run a transaction again of which the client has heard already: with the same results, with others (it is
+	// told), or not at all. Retries are those of which it has not.
+	Replays, ReplaysSucceeded, ReplaysDiffering, ReplaysOff atomic.Int64
 	// Latency is a histogram of statement times by powers of two of microseconds.
 	Latency [32]atomic.Int64
 }

@@ -93,6 +93,37 @@ func parseDuration(v string) (time.Duration, error) {
 	return time.Duration(n * float64(unit)), nil
 }
 
+// size accepts PostgreSQL's units of memory; a bare number is kilobytes.
+func size(v string) (string, error) {
+	n, err := parseSize(v)
+	if err != nil {
+		return "", err
+	}
+	for _, u := range []struct {
+		bytes int64
+		name  string
+	}{{1 << 30, "GB"}, {1 << 20, "MB"}, {1 << 10, "kB"}} {
+		if n != 0 && n%u.bytes == 0 {
+			return fmt.Sprintf("%d%s", n/u.bytes, u.name), nil
+		}
+	}
+	return fmt.Sprintf("%dB", n), nil
+}
+
+func parseSize(v string) (int64, error) {
+	v = strings.TrimSpace(v)
+	i := 0
+	for i < len(v) && v[i] >= '0' && v[i] <= '9' {
+		i++
+	}
+	n, err := strconv.ParseInt(v[:i], 10, 32)
+	unit, ok := map[string]int64{"": 1 << 10, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[strings.TrimSpace(v[i:])]
+	if err != nil || !ok || n*unit > 1<<40 {
+		return 0, refusal("Valid units for this parameter are \"B\", \"kB\", \"MB\", and \"GB\".")
+	}
+	return n * unit, nil
+}
+
 func location(v string) (string, error) {
 	if _, err := parseLocation(v); err != nil {
 		return "", refusal("The time zone is not known.")
@@ -171,6 +202,9 @@ var settings = []setting{
 	{name: "transaction_deferrable", def: "off", check: boolean},
 	{name: "transaction_isolation", def: "serializable", check: isolation},
 	{name: "transaction_read_only", def: "off", check: boolean},
+	{name: "transaction_replay", def: "on", check: boolean, about: "Runs a transaction again after a conflict and goes on if all results that the client has seen are the same."},
+	{name: "transaction_replay_size", def: "1MB", check: size, about: "Bytes of statements, arguments and COPY data that are kept of a transaction for its replay."},
+	{name: "transaction_replay_statements", def: "1000", check: integer(0, 1_000_000), about: "Statements that are kept of a transaction for its replay."},
 	{name: "wal_level", def: "logical", readOnly: true},
 	{name: "work_mem", def: "256MB"},
 	{name: "xmloption", def: "content"},
@@ -255,6 +289,19 @@ func (p *parameters) get(name string) (string, bool) {
 	return "", false
 }
 
+// accept validates a value, and returns it as it is stored.
+func (s *setting) accept(value string) (string, error) {
+	if s.check == nil {
+		return value, nil
+	}
+	v, err := s.check(value)
+	if err != nil {
+		return "", sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter %q: %q", displayName(s.name), value).
+			WithHint("%s", err.Error())
+	}
+	return v, nil
+}
+
 // set validates and stores a value; it returns the value as stored.
 func (p *parameters) set(name, value string, local bool) (string, error) {
 	s := findSetting(name)
@@ -263,11 +310,10 @@ func (p *parameters) set(name, value string, local bool) (string, error) {
 		return "", sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", name)
 	case s != nil && s.readOnly:
 		return "", sqlstate.New(sqlstate.CantChangeRuntimeParam, "parameter %q cannot be changed", displayName(name))
-	case s != nil && s.check != nil:
-		v, err := s.check(value)
+	case s != nil:
+		v, err := s.accept(value)
 		if err != nil {
-			return "", sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter %q: %q", displayName(name), value).
-				WithHint("%s", err.Error())
+			return "", err
 		}
 		value = v
 	}

@@ -1,7 +1,9 @@
 package sessiontest
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"strings"
@@ -145,8 +147,7 @@ func (c *Conn) Exec(text string) (string, error) {
 
 // ExecContext is Exec for as long as a context lasts, such as that of the node's group.
 func (c *Conn) ExecContext(ctx context.Context, text string) (string, error) {
-	c.out.lines = c.out.lines[:0]
-	c.out.sent++
+	c.out.leave()
 	err := c.Query(ctx, text)
 	return strings.Join(c.out.lines, "\n"), err
 }
@@ -177,8 +178,18 @@ func Describe(err error) string {
 // output implements session.Results.
 type output struct {
 	lines []string
-	// sent counts the answers that have left: they can't be taken back.
-	sent int64
+	// sent counts the lines that have left: they can't be taken back.
+	sent  int64
+	watch struct {
+		from int64 // where the running statement's lines begin, as a count of all lines
+		seen session.Fingerprint
+	}
+}
+
+// leave has the client see all lines.
+func (o *output) leave() {
+	o.sent += int64(len(o.lines))
+	o.lines = o.lines[:0]
 }
 
 func (o *output) add(format string, args ...any) {
@@ -226,6 +237,40 @@ func (o *output) Rewind(m session.Mark) bool {
 	}
 	o.lines = o.lines[:min(int(m.Buffered), len(o.lines))]
 	return true
+}
+
+func (o *output) Watch(seen session.Fingerprint) {
+	o.watch.from, o.watch.seen = o.sent+int64(len(o.lines)), seen
+}
+
+// Watched implements session.Results. What a statement writes leaves as a whole, or not at all.
+func (o *output) Watched(bool) (all, left session.Fingerprint, same bool) {
+	text := o.Take(o.watch.from)
+	sum := sha256.Sum256(text)
+	all = session.Fingerprint{Bytes: int64(bytes.Count(text, []byte{0})), Sum: [16]byte(sum[:16])}
+	if o.watch.seen.Bytes == 0 {
+		o.Give(text)
+		return all, left, true
+	}
+	return all, left, all == o.watch.seen
+}
+
+func (o *output) Take(from int64) []byte {
+	at := int(from - o.sent)
+	var p []byte
+	for _, l := range o.lines[at:] {
+		p = append(append(p, l...), 0)
+	}
+	o.lines = o.lines[:at]
+	return p
+}
+
+func (o *output) Give(p []byte) {
+	for line := range bytes.SplitSeq(bytes.TrimSuffix(p, []byte{0}), []byte{0}) {
+		if len(p) > 0 {
+			o.lines = append(o.lines, string(line))
+		}
+	}
 }
 
 func (o *output) CopyIn(session.Format, int) (session.CopySource, error) { return nil, io.EOF }

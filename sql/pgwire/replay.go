@@ -1,0 +1,111 @@
+package pgwire
+
+import (
+	"crypto/sha256"
+	"hash"
+
+	"meridian/sql/session"
+)
+
+// watch is the fingerprint of the running statement's output (W6): taken of what leaves, so that what is only
+// buffered costs nothing, and compared with an earlier one when the statement runs again.
+type watch struct {
+	on   bool
+	sum  hash.Hash
+	from int64 // where the statement's output begins, as a position in all that was ever written
+	to   int64 // where what sum covers ends
+	left session.Fingerprint
+	// seen is what the client has of the statement already; checking lasts until as much has come again. Then base is
+	// the length of the buffer before it.
+	seen              session.Fingerprint
+	checking, differs bool
+	base              int
+}
+
+func (o *output) position() int64 { return o.flushed + int64(len(o.buf)) }
+
+func (w *watch) fingerprint(upTo int64) session.Fingerprint {
+	f := session.Fingerprint{Bytes: upTo - w.from}
+	var all [sha256.Size]byte
+	copy(f.Sum[:], w.sum.Sum(all[:0]))
+	return f
+}
+
+// Watch implements session.Results.
+func (o *output) Watch(seen session.Fingerprint) {
+	w := &o.watch
+	if w.sum == nil {
+		w.sum = sha256.New()
+	} else {
+		w.sum.Reset()
+	}
+	w.on, w.differs, w.left = true, false, session.Fingerprint{}
+	w.base = len(o.buf)
+	w.from = o.position() - seen.Bytes
+	w.to = w.from
+	w.seen, w.checking = seen, seen.Bytes > 0
+}
+
+// check drops what the client has already, and compares it.
+func (o *output) check() {
+	w := &o.watch
+	n := min(int64(len(o.buf)-w.base), w.from+w.seen.Bytes-w.to)
+	w.sum.Write(o.buf[w.base : w.base+int(n)])
+	o.buf = append(o.buf[:w.base], o.buf[w.base+int(n):]...)
+	if w.to += n; w.to < w.from+w.seen.Bytes {
+		return
+	}
+	w.checking = false
+	if w.fingerprint(w.to) != w.seen {
+		w.differs = true
+		o.buf = o.buf[:w.base]
+		return
+	}
+	w.left = w.seen
+}
+
+// leaving takes the fingerprint of what is about to be sent.
+func (o *output) leaving() {
+	w := &o.watch
+	if end := o.position(); w.to < end {
+		w.sum.Write(o.buf[w.to-o.flushed:])
+		w.to = end
+		w.left = w.fingerprint(end)
+	}
+}
+
+// Watched implements session.Results.
+func (o *output) Watched(sum bool) (all, left session.Fingerprint, same bool) {
+	w := &o.watch
+	if !w.on {
+		return all, left, true
+	}
+	w.on = false
+	if w.checking {
+		o.check()
+	}
+	if w.checking || w.differs {
+		w.checking = false
+		o.buf = o.buf[:w.base]
+		return w.seen, w.seen, false
+	}
+	end := o.position()
+	if !sum {
+		return session.Fingerprint{Bytes: end - w.from}, w.left, true
+	}
+	if w.to < end {
+		w.sum.Write(o.buf[w.to-o.flushed:])
+	}
+	return w.fingerprint(end), w.left, true
+}
+
+// Take implements session.Results.
+func (o *output) Take(from int64) []byte {
+	at := max(from-o.flushed, 0)
+	p := append([]byte(nil), o.buf[at:]...)
+	o.buf = o.buf[:at]
+	return p
+}
+
+// Give implements session.Results.
+func (o *output) Give(p []byte) { o.buf = append(o.buf, p...) }
