@@ -78,7 +78,7 @@ func appendRequest(b []byte, r Request) []byte {
 		b = appendInFlight(b, r.InFlight)
 		b = appendBool(b, r.OnePhase)
 		b = appendTrigger(b, r.Trigger)
-		return appendBool(appendTS(b, r.Deadline), r.Loose)
+		return appendTS(appendTS(b, r.Deadline), r.Upto)
 	case *HeartbeatTxnRequest:
 		return appendBytes(b, r.Anchor)
 	case *PushTxnRequest:
@@ -201,7 +201,7 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 			OnePhase:  d.bool(),
 			Trigger:   d.trigger(),
 			Deadline:  d.ts(),
-			Loose:     d.bool(),
+			Upto:      d.ts(),
 		}
 	case MethodHeartbeatTxn:
 		return &HeartbeatTxnRequest{Anchor: d.key()}

@@ -14,6 +14,7 @@ const (
 	opDeleteRange
 	opAdd
 	opPutFresh
+	opPutBlind
 )
 
 type op struct {
@@ -39,6 +40,9 @@ func (b *WriteBatch) Put(k keys.Key, v []byte) { b.add(op{kind: opPut, key: k, v
 
 // PutFresh is Put by a caller who knows that the key has no value.
 func (b *WriteBatch) PutFresh(k keys.Key, v []byte) { b.add(op{kind: opPutFresh, key: k, value: v}) }
+
+// PutBlind is Put by a caller who has not looked at the key, and does not care what others have written meanwhile.
+func (b *WriteBatch) PutBlind(k keys.Key, v []byte) { b.add(op{kind: opPutBlind, key: k, value: v}) }
 
 // PutNew writes a key that must have no value; else *kv.ConditionFailedError with the value that it has.
 func (b *WriteBatch) PutNew(k keys.Key, v []byte) { b.add(op{kind: opPutNew, key: k, value: v}) }

@@ -47,6 +47,8 @@ type Options struct {
 type Metrics struct {
 	Begun, OnePhaseCommits, TwoPhaseCommits, ReadOnlyCommits, Rollbacks, Restarts atomic.Int64
 	Refreshes, RefreshesFailed, Ambiguous, Heartbeats, Cleanups, CleanupsDropped  atomic.Int64
+	// StatementRestarts counts statements at READ COMMITTED that were run again with a later snapshot.
+	StatementRestarts                                                             atomic.Int64
 	// PipelineStalls counts operations that had to wait for writes sent before.
 	PipelineStalls atomic.Int64
 }

@@ -150,8 +150,11 @@ func (t *Txn) settle(ctx context.Context, i int) error {
 			err = t.again(ctx, f.b, a.Refresh)
 		}
 	}
-	if err != nil && t.c.Broken() == nil {
-		t.c.Fail(err) // PW4
+	if err != nil {
+		if t.c.Broken() == nil {
+			t.c.Fail(err) // PW4
+		}
+		t.c.Spoil()
 	}
 	return err
 }

@@ -195,6 +195,9 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 		return nil, err
 	}
 	t.c.NoteRead(keys.Span{Start: key})
+	if lock >= kv.Shared {
+		t.c.NoteLocked(key)
+	}
 	get, ok := first[*kv.GetResponse](r)
 	if !ok {
 		return nil, errMalformed
@@ -282,6 +285,9 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 			return nil, errMalformed
 		}
 		t.c.NoteRead(keys.Span{Start: ks[i]})
+		if lock >= kv.Shared {
+			t.c.NoteLocked(ks[i])
+		}
 		values[i] = get.Value
 	}
 	return values, nil
@@ -333,6 +339,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 		return nil, nil, errMalformed
 	}
 	rows, resume = scan.Rows, scan.Resume
+	t.noteLocked(o.Lock, rows)
 	read := s
 	if resume != nil {
 		if o.Reverse {
@@ -404,6 +411,7 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 		}
 		s := keys.Span{Start: scans[i].Start, End: scans[i].End}
 		t.c.NoteRead(s)
+		t.noteLocked(o.Lock, scan.Rows)
 		out[i] = t.c.Overlay(scan.Rows, s, o.Reverse)
 	}
 	return out, nil
@@ -476,8 +484,10 @@ func (t *Txn) buffer(o *op, base map[string][]byte) error {
 		}
 	}
 	switch o.kind {
-	case opPut, opPutFresh:
+	case opPut:
 		t.c.Put(o.key, notNil(o.value))
+	case opPutFresh, opPutBlind:
+		t.c.PutBlind(o.key, notNil(o.value))
 	case opDelete:
 		t.c.Put(o.key, nil)
 	case opDeleteRange:
@@ -580,8 +590,10 @@ func (t *Txn) CommitBatch(ctx context.Context, b *WriteBatch) error {
 	for i := range b.ops {
 		o := &b.ops[i]
 		switch o.kind {
-		case opPut, opPutFresh:
+		case opPut:
 			t.c.Put(o.key, notNil(o.value))
+		case opPutFresh, opPutBlind:
+			t.c.PutBlind(o.key, notNil(o.value))
 		case opDelete:
 			t.c.Put(o.key, nil)
 		default:

@@ -33,7 +33,7 @@ func (b *WriteBatch) Writes() iter.Seq[Write] {
 		for i := range b.ops {
 			o := &b.ops[i]
 			kind := WriteKind(o.kind)
-			if o.kind == opPutFresh {
+			if o.kind == opPutFresh || o.kind == opPutBlind {
 				kind = WritePut
 			}
 			if !yield(Write{kind, o.key, o.end, o.value, o.expected, o.delta}) {

@@ -48,10 +48,11 @@ func (q *request) mayCommitInOnePhase() error {
 	return q.mayCommitAt()
 }
 
-// mayCommitAt says whether the transaction's snapshot is that of its commit, and the commit in time.
+// mayCommitAt says whether the transaction's snapshot is that of its commit, unless that does not matter to it, and the
+// commit in time.
 func (q *request) mayCommitAt() error {
 	at := q.txn.WriteTimestamp
-	if q.txn.ReadTimestamp.Less(at) || !q.end.Deadline.IsZero() && q.end.Deadline.Less(at) {
+	if q.txn.ReadTimestamp.Forward(q.end.Upto).Less(at) || !q.end.Deadline.IsZero() && q.end.Deadline.Less(at) {
 		return &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: at}
 	}
 	return nil

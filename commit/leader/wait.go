@@ -31,7 +31,7 @@ func (q *request) guardSpans() {
 	spans := q.inlineSp[:0]
 	limited := q.b.MaxKeys > 0 || q.b.TargetBytes > 0
 	for _, r := range q.b.Requests {
-		s := lock.Span{Span: r.Span(), Strength: kv.Exclusive}
+		s := lock.Span{Span: r.Span(), Strength: lock.Write}
 		switch r := r.(type) {
 		case *kv.GetRequest:
 			if s.Strength = r.Lock; r.Lock != kv.NoLock && q.b.WaitPolicy == kv.SkipLocked {
@@ -42,7 +42,9 @@ func (q *request) guardSpans() {
 			if s.Strength = r.Lock; r.Lock != kv.NoLock && (limited || q.b.WaitPolicy == kv.SkipLocked) {
 				continue
 			}
-		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
+		case *kv.PutRequest, *kv.CPutRequest, *kv.AddRequest:
+		case *kv.DeleteRequest, *kv.DeleteRangeRequest:
+			s.Strength = kv.Exclusive
 		case *kv.LoadRequest:
 			if r.Shared {
 				for i := range r.Rows {

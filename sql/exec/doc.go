@@ -44,7 +44,8 @@
 //
 // Foreign keys: parents of new rows are looked up in batches before a batch is written. Keys that go are noted, and
 // when the statement has run, rows that refer to them are changed (CASCADE, SET NULL, SET DEFAULT) or the statement
-// fails (NO ACTION, RESTRICT). All of these are reads of a serializable transaction, so they need no locks.
+// fails (NO ACTION, RESTRICT). A serializable transaction needs no locks for these reads. Below that, they are locked
+// and checked again at the commit (txn.CheckMany, CheckScan).
 //
 // A mutation hands out its RETURNING rows after all of its writes were accepted. A mutation below the root of a
 // plan (in WITH) makes the cursor compute the whole result before it hands out the first row.

@@ -368,7 +368,7 @@ func (r *run) checkParents(checks []fkCheck) error {
 		for i := range ks {
 			ks[i] = checks[i].key
 		}
-		vs, err := r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block)
+		vs, err := r.checkMany(ks)
 		if err != nil {
 			return err
 		}
@@ -527,11 +527,11 @@ func (r *run) check(events []fkEvent) error {
 			if err != nil {
 				return err
 			}
-			v, err := r.kv.Get(r.ctx, k, kv.NoLock, kv.Block)
+			vs, err := r.checkMany([]keys.Key{k})
 			if err != nil {
 				return err
 			}
-			if v != nil && in.action(e) == catalog.NoAction {
+			if vs[0] != nil && in.action(e) == catalog.NoAction {
 				return nil
 			}
 			return in.violation(e.vals)
@@ -648,7 +648,7 @@ func (in *fkIn) scan(r *run, span keys.Span, one bool, f func(*kv.KeyValue) (boo
 		o.MaxRows = 1
 	}
 	for {
-		page, resume, err := r.kv.Scan(r.ctx, o)
+		page, resume, err := r.checkScan(o)
 		if err != nil {
 			return err
 		}
@@ -701,7 +701,7 @@ func (r *run) cascade(in *fkIn, events []fkEvent) error {
 		for i := range ks {
 			ks[i] = targets[i].key
 		}
-		vs, err := r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block)
+		vs, err := r.kv.GetMany(r.ctx, ks, r.toChange(), kv.Block)
 		if err != nil {
 			return err
 		}

@@ -26,6 +26,39 @@ type settler interface {
 	Settle(ctx context.Context) error
 }
 
+// checker is what a KV has that may be less than serializable: what is read for the sake of a constraint holds at the
+// commit all the same, and is locked.
+type checker interface {
+	Weak() bool
+	CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error)
+	CheckScan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error)
+}
+
+// checkMany reads keys for the sake of a constraint.
+func (r *run) checkMany(ks []keys.Key) ([][]byte, error) {
+	if c, ok := r.kv.(checker); ok {
+		return c.CheckMany(r.ctx, ks)
+	}
+	return r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block)
+}
+
+// checkScan reads a span for the sake of a constraint.
+func (r *run) checkScan(o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	if c, ok := r.kv.(checker); ok {
+		return c.CheckScan(r.ctx, o)
+	}
+	return r.kv.Scan(r.ctx, o)
+}
+
+// toChange is how to lock rows that are read in order to be changed, where nothing but serializability would protect
+// them otherwise.
+func (r *run) toChange() kv.LockStrength {
+	if c, ok := r.kv.(checker); ok && c.Weak() {
+		return kv.Exclusive
+	}
+	return kv.NoLock
+}
+
 // tracer is what a KV has that can name who served it.
 type tracer interface {
 	SetTrace(on bool)

@@ -241,6 +241,8 @@ func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 		v := m.r.indexValue(iw, row)
 		if iw.codec.conflicts(row) && !(blind && iw == w.primary) {
 			m.batch.PutNew(k, v)
+		} else if blind && iw == w.primary {
+			m.batch.PutBlind(k, v)
 		} else if blind {
 			m.batch.Put(k, v)
 		} else {

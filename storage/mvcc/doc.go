@@ -27,7 +27,8 @@
 //	M2 (I2): no read returns another transaction's provisional value; it conflicts (*LockConflictError) if the
 //	     intent is at or below what the read can see, and passes below it otherwise.
 //	M3 (I3): a write succeeds only above every committed version of its key, and only if the transaction's
-//	     snapshot is not older than the newest of them (*kv.WriteTooOldError).
+//	     snapshot, or that of the statement that saw what is replaced (Seen), is not older than the newest of them
+//	     (*kv.WriteTooOldError).
 //	M4 (I3): versions are immutable: no write changes what a read at a timestamp below it returns.
 //	M5: the change of Stats that a Writer reports is exactly what ComputeStats would find.
 //	M6 (I4): a read either sees every version that may have been written before it began, or says that it cannot

@@ -14,7 +14,7 @@ import (
 
 // IntentStrength is the strength of a lock that stands for a provisional value. The weaker strengths of package
 // kv are locks without a value.
-const IntentStrength = kv.LockStrength(3)
+const IntentStrength = kv.Exclusive + 1
 
 // Lock is an entry of the lock table. For an intent, Txn.WriteTimestamp is the timestamp of the provisional
 // version and Txn.Seq the sequence number that wrote it.
@@ -54,13 +54,10 @@ func (e *LockConflictError) Error() string {
 // conflicts reports whether a lock held by another transaction keeps out a request of the given strength (NoLock:
 // a plain read, which only intents stop, and only if they are at or below what it can see).
 func (l *Lock) conflicts(want kv.LockStrength, visible clock.Timestamp) bool {
-	switch want {
-	case kv.NoLock:
+	if want == kv.NoLock {
 		return l.Strength == IntentStrength && l.Txn.WriteTimestamp.LessEq(visible)
-	case kv.Shared:
-		return l.Strength != kv.Shared
 	}
-	return true
+	return !l.Strength.Compatible(want)
 }
 
 const lockFormat = 1

@@ -150,7 +150,7 @@ func describe(err error) string {
 }
 
 func lockName(s kv.LockStrength) string {
-	return [...]string{"none", "shared", "exclusive", "intent"}[s]
+	return [...]string{"none", "key shared", "shared", "no key exclusive", "exclusive", "intent"}[s]
 }
 
 func (s *script) run(t *testing.T, d *datadriven.TestData) string {

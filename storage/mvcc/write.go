@@ -22,6 +22,9 @@ type WriteOptions struct {
 	OnePhase bool
 	// Timestamp of a write without a transaction.
 	Timestamp clock.Timestamp
+	// Seen, if not zero, stands for the transaction's read timestamp: the version that the write replaces was the newest
+	// then (M3).
+	Seen clock.Timestamp
 	// LocalTimestamp is the leaseholder's clock. It is kept with the value if the value's timestamp is later.
 	LocalTimestamp clock.Timestamp
 	// NoLocks says that the caller knows of no lock in the span, so the lock table is not looked at.
@@ -86,6 +89,10 @@ func (w *Writer) prepare(k keys.Key, o *WriteOptions, look bool) (t target, err 
 	readTS := o.Timestamp
 	if o.Txn != nil {
 		readTS = o.Txn.ReadTimestamp
+		if !o.Seen.IsZero() {
+			// A version at that very time was seen, but can't be written over at its own timestamp.
+			readTS = o.Seen.Next().Backward(o.Txn.WriteTimestamp)
+		}
 	}
 	if !o.NoLocks {
 		if err := w.checkLocks(k, o, &t); err != nil {

@@ -167,7 +167,8 @@ type fakeEval struct {
 	readAt  clock.Timestamp
 	readSeq kv.Seq
 	undo    []func()
-	late    bool // beyond its deadline
+	seen    clock.Timestamp // of the write being evaluated
+	late    bool            // beyond its deadline
 }
 
 func (f *KV) eval(b *kv.Batch) (*kv.BatchResponse, error) {
@@ -219,7 +220,9 @@ func (f *KV) eval(b *kv.Batch) (*kv.BatchResponse, error) {
 			to := clock.Timestamp{}
 			switch x := err.(type) {
 			case *kv.WriteTooOldError:
-				to = x.Actual.Next()
+				if e.txn.ReadTimestamp.LessEq(x.Actual) {
+					to = x.Actual.Next()
+				}
 			case *kv.TxnRetryError:
 				to = x.WriteTimestamp
 			}
@@ -340,7 +343,11 @@ func (e *fakeEval) write(k string, v []byte, seq kv.Seq) error {
 	if err := e.conflict(k, true, clock.MaxTimestamp); err != nil {
 		return err
 	}
-	if vs := e.f.versions[k]; len(vs) > 0 && e.txn.ReadTimestamp.LessEq(vs[len(vs)-1].at) {
+	since := e.txn.ReadTimestamp
+	if !e.seen.IsZero() {
+		since = e.seen.Next().Backward(e.txn.WriteTimestamp)
+	}
+	if vs := e.f.versions[k]; len(vs) > 0 && since.LessEq(vs[len(vs)-1].at) {
 		return &kv.WriteTooOldError{Key: keys.Key(k), Actual: vs[len(vs)-1].at}
 	}
 	for _, r := range e.f.reads {
@@ -387,6 +394,7 @@ func (e *fakeEval) keysIn(s keys.Span) []string {
 }
 
 func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
+	e.seen = clock.Timestamp{}
 	f := e.f
 	switch r := r.(type) {
 	case *kv.GetRequest:
@@ -426,8 +434,10 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 		e.note(r.Span())
 		return out, nil
 	case *kv.PutRequest:
+		e.seen = r.Seen
 		return &kv.EmptyResponse{}, e.write(string(r.Key), r.Value, r.Seq)
 	case *kv.DeleteRequest:
+		e.seen = r.Seen
 		return &kv.EmptyResponse{}, e.write(string(r.Key), nil, r.Seq)
 	case *kv.CPutRequest:
 		e.readSeq = r.Seq - 1
@@ -475,6 +485,14 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 	case *kv.ResolveRangeRequest:
 		f.resolveSpan(r.Span(), r.Txn, r.Status, r.Txn.WriteTimestamp, r.IgnoredSeqs)
 		return &kv.EmptyResponse{}, nil
+	case *kv.ReleaseRequest:
+		f.resolveSpan(r.Span(), r.Txn, kv.Committed, r.Txn.WriteTimestamp, nil) // as good as resolved
+		return &kv.EmptyResponse{}, nil
+	case *kv.RecoverTxnRequest:
+		if rec := f.records[r.Txn.ID]; rec != nil && rec.status == kv.Staging {
+			rec.status = kv.Committed
+		}
+		return &kv.RecoverTxnResponse{Txn: kv.Txn{TxnMeta: r.Txn, Status: kv.Committed}}, nil
 	case *kv.RefreshRequest:
 		return e.refresh(r.Span(), r.From)
 	case *kv.RefreshRangeRequest:
@@ -576,7 +594,7 @@ func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
 		if rec != nil && rec.status == kv.Aborted {
 			return nil, &kv.TxnAbortedError{ID: e.txn.ID}
 		}
-		if e.txn.ReadTimestamp.Less(e.txn.WriteTimestamp) {
+		if e.txn.ReadTimestamp.Forward(r.Upto).Less(e.txn.WriteTimestamp) {
 			return nil, &kv.TxnRetryError{WriteTimestamp: e.txn.WriteTimestamp}
 		}
 		if !r.Deadline.IsZero() && r.Deadline.Less(e.txn.WriteTimestamp) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/btree"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -24,6 +25,8 @@ type entry struct {
 	// conditional says that the commit has to check that the value below the buffer is expected.
 	conditional bool
 	expected    []byte
+	// seen is when what the first version replaces was seen (CO6).
+	seen clock.Timestamp
 }
 
 func lessEntry(a, b *entry) bool { return bytes.Compare(a.key, b.key) < 0 }
@@ -295,12 +298,12 @@ func (b *buffer) requests(spare int) []kv.Request {
 		case e.conditional:
 			reqs = append(reqs, &kv.CPutRequest{Key: e.key, Value: v.value, Expected: e.expected, Seq: v.seq})
 		case v.value == nil:
-			reqs = append(reqs, &kv.DeleteRequest{Key: e.key, Seq: v.seq})
+			reqs = append(reqs, &kv.DeleteRequest{Key: e.key, Seq: v.seq, Seen: e.seen})
 		default:
 			if len(puts) == cap(puts) {
 				puts = make([]kv.PutRequest, 0, 1024)
 			}
-			puts = append(puts, kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq})
+			puts = append(puts, kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq, Seen: e.seen})
 			reqs = append(reqs, &puts[len(puts)-1])
 		}
 		return true
@@ -347,9 +350,9 @@ func (b *buffer) history() []kv.Request {
 
 func (e *entry) request(v version) kv.Request {
 	if v.value == nil {
-		return &kv.DeleteRequest{Key: e.key, Seq: v.seq}
+		return &kv.DeleteRequest{Key: e.key, Seq: v.seq, Seen: e.seen}
 	}
-	return &kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq}
+	return &kv.PutRequest{Key: e.key, Value: v.value, Seq: v.seq, Seen: e.seen}
 }
 
 // bounds are the first and the last address that the buffer writes to; the end of a deleted span counts as one.

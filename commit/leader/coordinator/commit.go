@@ -21,10 +21,12 @@ const (
 type commitState struct {
 	stage   stage
 	trigger *kv.CommitTrigger
-	writes  []kv.Request // what the buffer had, so that a batch can be sent again
-	chunks  []*kv.Batch  // of stageWrites, still to be sent
-	out     *kv.Batch    // sent, not yet answered
-	refresh bool         // out is a refresh
+	writes  []kv.Request    // what the buffer had, so that a batch can be sent again
+	chunks  []*kv.Batch     // of stageWrites, still to be sent
+	out     *kv.Batch       // sent, not yet answered
+	refresh bool            // out is a refresh
+	verify  bool            // out asks whether the checks hold
+	readAt  clock.Timestamp // below SERIALIZABLE: where the commit has to read at least
 
 	at clock.Timestamp // commit timestamp, at stageDone
 	// later is what remains to be done once the client has been told.
@@ -118,8 +120,12 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	}
 	// CO3. The intents themselves may go out with a pushed timestamp, but the read timestamp costs least to move
 	// before anything is sent.
-	if c.txn.ReadTimestamp.Less(c.txn.WriteTimestamp) {
-		a := c.move(c.txn.WriteTimestamp, &kv.TxnRetryError{WriteTimestamp: c.txn.WriteTimestamp})
+	to := c.txn.WriteTimestamp
+	if c.iso.level != kv.Serializable {
+		to = s.readAt
+	}
+	if c.txn.ReadTimestamp.Less(to) {
+		a := c.move(to, &kv.TxnRetryError{WriteTimestamp: to})
 		if a.Verdict == Fail {
 			return nil, a.Err
 		}
@@ -130,6 +136,10 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	}
 	if !c.deadline.IsZero() && c.deadline.Less(c.txn.WriteTimestamp) {
 		return nil, c.fail(DeadlinePassed, nil, false)
+	}
+	if b := c.verification(); b != nil {
+		s.out, s.verify = b, true
+		return b, nil
 	}
 	b := &kv.Batch{}
 	switch s.stage {
@@ -152,6 +162,10 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	}
 	c.Prepare(b)
 	b.ReadSeq = c.seq
+	if c.iso.level != kv.Serializable {
+		// Under READ COMMITTED what depends on a snapshot says so itself. A range must not move past the checks.
+		b.CanForwardRead = len(c.iso.checks) == 0 && (b.CanForwardRead || c.iso.level == kv.ReadCommitted)
+	}
 	s.out, s.refresh = b, false
 	return b, nil
 }
@@ -159,6 +173,7 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 func (c *Coordinator) endTxn() *kv.EndTxnRequest {
 	return &kv.EndTxnRequest{
 		Anchor: c.txn.Anchor, Commit: true, LockSpans: c.locks.list(), Trigger: c.commit.trigger, Deadline: c.deadline,
+		Upto: c.upto(),
 	}
 }
 
@@ -180,14 +195,17 @@ func seqOf(r kv.Request) kv.Seq {
 // Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back.
 func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 	s := &c.commit
-	b, refresh := s.out, s.refresh
-	s.out, s.refresh = nil, false
-	if refresh {
+	b, refresh, verify := s.out, s.refresh, s.verify
+	s.out, s.refresh, s.verify = nil, false, false
+	switch {
+	case refresh:
 		return c.Refreshed(b, r, err)
+	case verify:
+		return c.verifiedAt(b, r, err)
 	}
 	c.absorb(b, r)
 	if err != nil {
-		return c.commitFailed(err)
+		return c.commitFailed(b, err)
 	}
 	switch s.stage {
 	case stageWrites:
@@ -201,7 +219,7 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 			return &kv.AmbiguousError{Reason: "malformed answer to a commit"}
 		}
 		if end.Staged {
-			if end.CommitTimestamp.Less(c.txn.WriteTimestamp) || c.txn.ReadTimestamp.Less(end.CommitTimestamp) {
+			if end.CommitTimestamp.Less(c.txn.WriteTimestamp) || c.txn.ReadTimestamp.Forward(c.upto()).Less(end.CommitTimestamp) {
 				// All writes are there, but some later than the record says: not committed yet.
 				s.stage = stageEnd
 				return nil
@@ -244,7 +262,7 @@ func (c *Coordinator) ended(e *kv.EndTxnResponse) {
 	s.later = &Cleanup{Txn: *c.Snapshot(), Status: kv.Committed, Spans: e.Unresolved, Record: !e.OnePhase}
 }
 
-func (c *Coordinator) commitFailed(err error) error {
+func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	s := &c.commit
 	if _, ok := err.(*kv.OnePhaseError); ok && s.stage == stageOnePhase {
 		// The router's idea was wrong: the range has split.
@@ -259,16 +277,47 @@ func (c *Coordinator) commitFailed(err error) error {
 	if _, ok := unwrap(err).(*kv.AmbiguousError); ok {
 		return err // CO4
 	}
+	if c.iso.level != kv.Serializable && c.commitHigher(err) {
+		return nil
+	}
+	if c.tooLate(b, err) {
+		return c.broken
+	}
 	a := c.failed(err)
 	switch {
 	case a.Verdict == Fail:
 		return a.Err
+	case a.Refresh != nil && c.iso.level != kv.Serializable:
+		s.readAt = s.readAt.Forward(c.moving)
+		c.moving = clock.Timestamp{}
 	case a.Refresh != nil:
 		// CommitNext asks for it again: the write timestamp has to say so.
 		c.txn.WriteTimestamp, c.snap = c.txn.WriteTimestamp.Forward(c.moving), nil
 		c.moving = clock.Timestamp{}
 	}
 	return nil
+}
+
+// commitHigher takes an error that asks a transaction below SERIALIZABLE for no more than a later commit.
+func (c *Coordinator) commitHigher(err error) bool {
+	to := clock.Timestamp{}
+	switch e := unwrap(err).(type) {
+	case *kv.TxnRetryError:
+		if e.Reason == kv.RetrySerializable {
+			to = e.WriteTimestamp
+		}
+	case *kv.WriteTooOldError:
+		// Only what was written blindly minds the read timestamp, and it has no reads that could have changed.
+		if c.iso.level == kv.ReadCommitted && !e.Actual.Less(c.txn.ReadTimestamp) {
+			to = e.Actual.Next()
+			c.txn.ReadTimestamp = c.txn.ReadTimestamp.Forward(to)
+		}
+	}
+	if c.moves++; to.IsZero() || c.moves > maxMoves {
+		return false
+	}
+	c.txn.WriteTimestamp, c.snap = c.txn.WriteTimestamp.Forward(to), nil
+	return true
 }
 
 func hasRange(reqs []kv.Request) bool {

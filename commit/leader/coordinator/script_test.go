@@ -17,10 +17,12 @@ import (
 // TestScripts plays the scripts of testdata: the driver's side of the conversation is written there, and what the
 // coordinator says back is compared. Timestamps are seconds.
 //
-//	begin [parallel] [as-of=T] [buffer=N]   begins at 10
+//	begin [parallel] [as-of=T] [buffer=N] [level=rc|rr]   begins at 10
 //	get k [lock] | scan a b                 a read, up to the batch that is sent
 //	answer [write=T] [read=T] [ERROR]       the answer to the batch that is out; prints what follows
 //	put k=v | delete k | delete-range a b | cput k=v expected
+//	statement T | restart-statement T       a statement begins at READ COMMITTED, or runs again
+//	check k | check a b | harden T          what has to hold at the commit, below SERIALIZABLE
 //	step | savepoint NAME | rollback-to NAME
 //	overlay a b k=v ...                     what a scan of ranges with these rows reads
 //	commit [one-phase]                      starts a commit, prints the first batch
@@ -39,6 +41,7 @@ type script struct {
 	out        *kv.Batch
 	committing bool
 	reads      []keys.Span
+	locks      []keys.Key
 	saves      map[string]kv.Seq
 }
 
@@ -49,6 +52,17 @@ func ts(t clock.Timestamp) string {
 		return fmt.Sprint(t.Wall / int64(time.Second))
 	}
 	return fmt.Sprintf("%d.%d", t.Wall/int64(time.Second), t.Logical)
+}
+
+// when prints a timestamp that may be zero, or the last of all.
+func when(label string, t clock.Timestamp) string {
+	switch t {
+	case clock.Timestamp{}:
+		return ""
+	case clock.MaxTimestamp:
+		return label + "any"
+	}
+	return label + ts(t)
 }
 
 func showSpan(s keys.Span) string {
@@ -82,15 +96,15 @@ func showBatch(b *kv.Batch) string {
 		out.WriteString("\n  ")
 		switch r := r.(type) {
 		case *kv.GetRequest:
-			fmt.Fprintf(&out, "get %s %s", string(r.Key), [...]string{"plain", "shared", "exclusive"}[r.Lock])
+			fmt.Fprintf(&out, "get %s %s", string(r.Key), [...]string{"plain", "key shared", "shared", "no key exclusive", "exclusive"}[r.Lock])
 		case *kv.ScanRequest:
 			fmt.Fprintf(&out, "scan %s", showSpan(r.Span()))
 		case *kv.PutRequest:
-			fmt.Fprintf(&out, "put %s=%s seq=%d", string(r.Key), r.Value, r.Seq)
+			fmt.Fprintf(&out, "put %s=%s seq=%d%s", string(r.Key), r.Value, r.Seq, when(" seen=", r.Seen))
 		case *kv.CPutRequest:
 			fmt.Fprintf(&out, "cput %s=%s expected=%q seq=%d", string(r.Key), r.Value, r.Expected, r.Seq)
 		case *kv.DeleteRequest:
-			fmt.Fprintf(&out, "delete %s seq=%d", string(r.Key), r.Seq)
+			fmt.Fprintf(&out, "delete %s seq=%d%s", string(r.Key), r.Seq, when(" seen=", r.Seen))
 		case *kv.DeleteRangeRequest:
 			fmt.Fprintf(&out, "delete-range %s seq=%d", showSpan(r.Span()), r.Seq)
 		case *kv.RefreshRequest:
@@ -102,6 +116,7 @@ func showBatch(b *kv.Batch) string {
 			if r.OnePhase {
 				out.WriteString(" one-phase")
 			}
+			out.WriteString(when(" upto=", r.Upto))
 			if len(r.LockSpans) > 0 {
 				fmt.Fprintf(&out, " locks={%s}", showSpans(r.LockSpans))
 			}
@@ -185,6 +200,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		if has("as-of") {
 			o.AsOf = at(number("as-of"))
 		}
+		o.Isolation = map[string]kv.Isolation{"rr": kv.RepeatableRead, "rc": kv.ReadCommitted}[flags["level"]]
 		*s = script{saves: map[string]kv.Seq{}}
 		s.c.Init(o)
 		return ""
@@ -197,6 +213,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.out, s.reads = &kv.Batch{Requests: []kv.Request{g}}, []keys.Span{{Start: k}}
 		if has("lock") {
 			g.Lock = kv.Exclusive
+			s.locks = []keys.Key{k}
 			s.c.NoteLock(keys.Span{Start: k})
 			s.c.PrepareLocking(s.out, k, false)
 		} else {
@@ -241,6 +258,27 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.out.Requests = s.c.Wanted(s.out.Requests)
 		s.c.PrepareFlush(s.out)
 		return showBatch(s.out)
+	case "statement", "restart-statement", "harden":
+		var n int64
+		fmt.Sscan(args[0], &n)
+		switch {
+		case d.Cmd == "statement":
+			s.c.BeginStatement(at(n))
+		case d.Cmd == "harden":
+			s.c.Harden(at(n))
+		case !s.c.MayRestartStatement():
+			return "can't\n"
+		default:
+			s.c.RestartStatement(at(n))
+		}
+		return fmt.Sprintf("reads at %s\n", ts(s.c.txn.ReadTimestamp))
+	case "check":
+		if len(args) == 1 {
+			s.c.NoteCheck(keys.Span{Start: keys.Key(args[0])}, true)
+		} else {
+			s.c.NoteCheck(keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])}, false)
+		}
+		return ""
 	case "step":
 		s.c.StepStatement()
 		return ""
@@ -317,6 +355,16 @@ func (s *script) answer(args []string, number func(string) int64, has func(strin
 		end.Unresolved = []keys.Span{{Start: keys.Key("elsewhere")}}
 	}
 	r.Responses = []kv.Response{end}
+	if s.c.commit.verify {
+		r.Responses = nil
+		for range s.out.Requests {
+			g := &kv.GetResponse{Value: []byte("there")}
+			if has("gone") {
+				g.Value = nil
+			}
+			r.Responses = append(r.Responses, g)
+		}
+	}
 	var err error
 	for _, a := range args {
 		name := a
@@ -345,6 +393,10 @@ func (s *script) answer(args []string, number func(string) int64, has func(strin
 		for _, sp := range s.reads {
 			s.c.NoteRead(sp)
 		}
+		for _, k := range s.locks {
+			s.c.NoteLocked(k)
+		}
+		s.locks = nil
 		return "done\n"
 	case Fail:
 		return showErr(a.Err)

@@ -60,8 +60,12 @@ type waiter struct {
 	granted  bool
 }
 
-// Span is what a request wants of some keys: NoLock to read them at Guard.ReadAt, Shared to lock them, Exclusive to
-// lock or write them.
+// Write is the strength of a span that is written: NoKeyExclusive for a key on which the transaction holds just that,
+// else Exclusive.
+const Write = kv.Exclusive + 1
+
+// Span is what a request wants of some keys: NoLock to read them at Guard.ReadAt, Write to write them, another
+// strength to lock them.
 type Span struct {
 	keys.Span
 	Strength kv.LockStrength
@@ -204,10 +208,11 @@ func (e *entry) ownAnchor(a keys.Key) keys.Key {
 	return append(keys.Key(nil), a...)
 }
 
-func compatible(a, b kv.LockStrength) bool { return a == kv.Shared && b == kv.Shared }
-
 // conflict finds what keeps a request from a key; w is its place in the queue, nil if it has none.
 func (t *Table) conflict(g *Guard, e *entry, strength kv.LockStrength, w *waiter) (Wait, bool) {
+	if strength == Write {
+		strength = t.writing(g, e)
+	}
 	for i := range e.holders {
 		h := &e.holders[i]
 		if g.owns(h) {
@@ -217,7 +222,7 @@ func (t *Table) conflict(g *Guard, e *entry, strength kv.LockStrength, w *waiter
 			if !h.intent || g.ReadAt.Less(h.at) {
 				continue
 			}
-		} else if !h.intent && compatible(strength, h.strength) {
+		} else if !h.intent && strength.Compatible(h.strength) {
 			continue
 		}
 		status, ended := t.finalized[h.txn.ID]
@@ -233,7 +238,7 @@ func (t *Table) conflict(g *Guard, e *entry, strength kv.LockStrength, w *waiter
 		if o == w || w == nil && g.seq != 0 && g.seq < o.g.seq && !t.holds(o.g, e) {
 			break
 		}
-		if g.Txn != nil && o.g.id() == g.Txn.ID || compatible(strength, o.strength) {
+		if g.Txn != nil && o.g.id() == g.Txn.ID || strength.Compatible(o.strength) {
 			continue
 		}
 		wait := Wait{Key: e.key, Claim: true, Front: i == 0 && len(e.queue) > 1 && e.queue[1] == w}
@@ -243,6 +248,16 @@ func (t *Table) conflict(g *Guard, e *entry, strength kv.LockStrength, w *waiter
 		return wait, true
 	}
 	return Wait{}, false
+}
+
+// writing is the strength of a write: that of the lock which its transaction took for it, if it is enough.
+func (t *Table) writing(g *Guard, e *entry) kv.LockStrength {
+	for i := range e.holders {
+		if h := &e.holders[i]; g.owns(h) && h.strength == kv.NoKeyExclusive {
+			return kv.NoKeyExclusive
+		}
+	}
+	return kv.Exclusive
 }
 
 func (t *Table) holds(g *Guard, e *entry) bool {

@@ -195,7 +195,7 @@ func TestRandom(t *testing.T) {
 			for _, s := range r.want {
 				k := string(s.Start)
 				for id, st := range held[k] {
-					if id != r.txn.ID && !compatible(st, s.Strength) {
+					if id != r.txn.ID && !st.Compatible(s.Strength) {
 						t.Fatalf("seed %d: %s locked %s although %s has it", seed, txnName(r.txn.ID), k, txnName(id))
 					}
 				}

@@ -1,0 +1,290 @@
+package coordinator
+
+import (
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// The weaker levels of isolation. All of them run on the same ranges, and the ranges do not know them apart: they only
+// learn which version each write replaces (kv.PutRequest.Seen) and up to where the commit may lie above the snapshot
+// (kv.EndTxnRequest.Upto).
+//
+//	              snapshot         at commit                            writes refuse to replace
+//	SERIALIZABLE  transaction      all reads still hold                 what is later than the snapshot
+//	REPEATABLE    transaction      checks still hold                    what is later than the snapshot
+//	READ COMMITTED  statement      checks still hold                    what is later than the statement that saw or
+//	                                                                    locked it
+//
+//	CO6 No level loses an update: a write that depends on what its transaction read carries the time of that read, and
+//	    is refused if a later version is there, whether or not a lock was held, and still is.
+//	CO7 No level breaks a constraint: what was read for the sake of one (a foreign key) is a check, and holds at the
+//	    commit timestamp, like every read of a serializable transaction (CO3).
+//	CO8 (I3) Serializable transactions lose nothing by the company of others: a weaker transaction's writes appear at
+//	    one timestamp, above all reads of their keys, like everybody's.
+type isolation struct {
+	level kv.Isolation
+	// statements counts those that have begun. With the first one the level is fixed.
+	statements uint32
+	// before is the last sequence number of the statement before the running one (READ COMMITTED).
+	before kv.Seq
+	// dependent says that writes with a time were buffered or sent.
+	dependent bool
+	// locking are the keys that the running statement has locked, locked those of earlier ones, with the time at which
+	// they were; lockedFrom, if not zero, is a time at or before which all others were.
+	locking    []keys.Key
+	locked     map[string]clock.Timestamp
+	lockedFrom clock.Timestamp
+
+	checks   []check
+	verified clock.Timestamp // the checks hold here
+}
+
+// check is something that was read for the sake of a constraint, and has to hold at the commit.
+type check struct {
+	span   keys.Span
+	from   clock.Timestamp // it held here
+	exists bool            // that the key has a value is all that matters
+}
+
+// Bounds of what is remembered for the weaker levels.
+const (
+	maxLocked = 16 << 10
+	maxChecks = 4096
+)
+
+// Level is the transaction's level of isolation now.
+func (c *Coordinator) Level() kv.Isolation { return c.iso.level }
+
+// Started reports whether a statement has run.
+func (c *Coordinator) Started() bool { return c.iso.statements > 0 }
+
+// Statements counts the statements that have begun, those that ran again included.
+func (c *Coordinator) Statements() uint32 { return c.iso.statements }
+
+// SetIsolation changes the level, before the first statement.
+func (c *Coordinator) SetIsolation(l kv.Isolation) {
+	c.o.Isolation, c.iso.level, c.txn.Isolation, c.snap = l, l, l, nil
+}
+
+// Harden makes the transaction serializable from here on: for what has to be safe without an argument of its own, like
+// changes of the schema. now is the clock.
+func (c *Coordinator) Harden(now clock.Timestamp) {
+	if c.iso.level == kv.Serializable {
+		return
+	}
+	c.BeginStatement(now)
+	c.iso.level, c.txn.Isolation, c.snap = kv.Serializable, kv.Serializable, nil
+}
+
+// BeginStatement lets later reads see all writes so far, and gives a statement at READ COMMITTED its own snapshot. now
+// is the clock.
+func (c *Coordinator) BeginStatement(now clock.Timestamp) {
+	c.StepStatement()
+	c.iso.statements++
+	if c.iso.level != kv.ReadCommitted || c.broken != nil || !c.o.AsOf.IsZero() {
+		return
+	}
+	c.foldLocks()
+	c.iso.before = c.seq
+	c.snapshotAt(now, now.Forward(c.txn.ReadTimestamp))
+}
+
+// snapshotAt forgets what was read and reads at another timestamp, with an uncertainty interval that begins at now:
+// what others had committed by then is seen.
+func (c *Coordinator) snapshotAt(now, at clock.Timestamp) {
+	c.reads.reset()
+	c.moves = 0
+	c.txn.ReadTimestamp = at
+	c.txn.WriteTimestamp = c.txn.WriteTimestamp.Forward(at)
+	c.txn.UncertaintyLimit = now.Add(c.o.MaxOffset).Forward(at)
+	if c.o.Gateway != 0 {
+		// Ranges may still be reading the last list.
+		c.txn.Observed = []kv.ObservedTimestamp{{Node: c.o.Gateway, At: now}}
+	} else {
+		c.txn.Observed = nil
+	}
+	c.snap = nil
+}
+
+// MayRestartStatement reports whether the attempt is broken in a way that a later snapshot for the running statement
+// repairs.
+func (c *Coordinator) MayRestartStatement() bool {
+	r, ok := c.broken.(*RetryError)
+	return ok && c.iso.level == kv.ReadCommitted && !c.fresh && c.commit.stage == stageNone &&
+		(r.Reason == ReadChanged || r.Reason == MovedTooOften)
+}
+
+// RestartStatement undoes what the running statement wrote; locks stay. Its next attempt sees what was in its way.
+func (c *Coordinator) RestartStatement(now clock.Timestamp) {
+	c.broken, c.moving = nil, clock.Timestamp{}
+	c.RollbackTo(c.iso.before)
+	c.StepStatement()
+	c.foldLocks()
+	c.iso.before = c.seq
+	c.snapshotAt(now, now.Forward(c.txn.WriteTimestamp))
+}
+
+// Spoil says that a broken attempt can't be mended: part of its buffer is lost.
+func (c *Coordinator) Spoil() { c.fresh = true }
+
+// tooLate reports whether a write was refused for what an earlier statement saw or locked (CO6): another snapshot is no
+// help then.
+func (c *Coordinator) tooLate(b *kv.Batch, err error) bool {
+	e, ok := unwrap(err).(*kv.WriteTooOldError)
+	if !ok || !c.iso.dependent || !e.Actual.Less(b.Txn.ReadTimestamp) {
+		return false
+	}
+	c.fail(ReadChanged, err, false)
+	return true
+}
+
+// NoteLocked remembers that a key is locked against writers since the running statement's snapshot (CO6).
+func (c *Coordinator) NoteLocked(k keys.Key) {
+	if c.iso.level == kv.ReadCommitted {
+		c.iso.locking = append(c.iso.locking, k)
+	}
+}
+
+// foldLocks keeps the time at which the last statement locked what it has not written.
+func (c *Coordinator) foldLocks() {
+	i := &c.iso
+	if len(i.locking) == 0 {
+		return
+	}
+	at := c.txn.ReadTimestamp
+	if len(i.locked)+len(i.locking) > maxLocked {
+		// All that is known of them is that they were not locked before this.
+		if i.lockedFrom.IsZero() {
+			i.lockedFrom = at
+		}
+		for _, t := range i.locked {
+			i.lockedFrom = i.lockedFrom.Backward(t)
+		}
+		clear(i.locked)
+	} else {
+		for _, k := range i.locking {
+			if c.buf.find(k) != nil {
+				continue // the write knows
+			}
+			if i.locked == nil {
+				i.locked = make(map[string]clock.Timestamp)
+			}
+			if _, ok := i.locked[string(k)]; !ok {
+				i.locked[string(k)] = at
+			}
+		}
+	}
+	clear(i.locking)
+	i.locking = i.locking[:0]
+}
+
+// seenAt is when the transaction saw what a new write to k replaces; zero is at its read timestamp.
+func (c *Coordinator) seenAt(k keys.Key) clock.Timestamp {
+	i := &c.iso
+	if i.level != kv.ReadCommitted {
+		return clock.Timestamp{}
+	}
+	i.dependent = true
+	at := c.txn.ReadTimestamp
+	if t, ok := i.locked[string(k)]; ok {
+		at = at.Backward(t)
+	}
+	if !i.lockedFrom.IsZero() {
+		at = at.Backward(i.lockedFrom)
+	}
+	return at
+}
+
+// NoteCheck remembers something that was read for the sake of a constraint (CO7). With exists it is a key of which
+// only matters that it has a value.
+func (c *Coordinator) NoteCheck(s keys.Span, exists bool) {
+	i := &c.iso
+	if i.level == kv.Serializable {
+		return
+	}
+	x := check{span: s, from: c.txn.ReadTimestamp, exists: exists}
+	if n := len(i.checks); n > 0 && i.checks[n-1].exists == exists && i.checks[n-1].span.Start.Equal(s.Start) && i.checks[n-1].span.End.Equal(s.End) {
+		return
+	}
+	if len(i.checks) >= maxChecks {
+		// From here on everything between the first and the last of them counts.
+		all := check{span: keys.Span{Start: x.span.Start, End: x.span.Stop()}, from: x.from}
+		for _, y := range i.checks {
+			if y.span.Start.Less(all.span.Start) {
+				all.span.Start = y.span.Start
+			}
+			if all.span.End.Less(y.span.Stop()) {
+				all.span.End = y.span.Stop()
+			}
+			all.from = all.from.Backward(y.from)
+		}
+		clear(i.checks)
+		i.checks = i.checks[:0]
+		x = all
+	}
+	i.checks = append(i.checks, x)
+}
+
+// upto is how late the transaction may commit, whatever its read timestamp is.
+func (c *Coordinator) upto() clock.Timestamp {
+	switch i := &c.iso; {
+	case i.level == kv.Serializable:
+		return clock.Timestamp{}
+	case len(i.checks) > 0:
+		return i.verified
+	}
+	return clock.MaxTimestamp
+}
+
+// verification asks whether the checks hold at the write timestamp; nil if that is known.
+func (c *Coordinator) verification() *kv.Batch {
+	i := &c.iso
+	to := c.txn.WriteTimestamp
+	if len(i.checks) == 0 || i.verified == to {
+		return nil
+	}
+	var reqs []kv.Request
+	for _, x := range i.checks {
+		switch {
+		case !x.from.Less(to):
+		case x.exists && !c.sent:
+			reqs = append(reqs, &kv.GetRequest{Key: x.span.Start})
+		case x.span.Point():
+			reqs = append(reqs, &kv.RefreshRequest{Key: x.span.Start, From: x.from})
+		default:
+			reqs = append(reqs, &kv.RefreshRangeRequest{Start: x.span.Start, End: x.span.End, From: x.from})
+		}
+	}
+	if len(reqs) == 0 {
+		i.verified = to
+		return nil
+	}
+	t := *c.Snapshot()
+	t.ReadTimestamp, t.UncertaintyLimit = to, to
+	return &kv.Batch{Header: kv.Header{Txn: &t, ReadSeq: c.seq}, Requests: reqs}
+}
+
+// verifiedAt takes the answer to a verification.
+func (c *Coordinator) verifiedAt(b *kv.Batch, r *kv.BatchResponse, err error) error {
+	switch e := unwrap(err).(type) {
+	case nil:
+	case *kv.TxnAbortedError:
+		return c.fail(AbortedByOther, e, true)
+	case *kv.RefreshFailedError, *kv.UncertaintyError, *kv.WriteTooOldError, *kv.TxnRetryError:
+		return c.fail(ReadChanged, err, false)
+	default:
+		return err
+	}
+	if r == nil || len(r.Responses) != len(b.Requests) {
+		return &kv.InternalError{Message: "coordinator: answer of the wrong length"}
+	}
+	for j, one := range r.Responses {
+		if g, ok := one.(*kv.GetResponse); ok && g.Value == nil {
+			k := b.Requests[j].Span().Start
+			return c.fail(ReadChanged, &kv.RefreshFailedError{Key: k, Written: b.Txn.ReadTimestamp}, false)
+		}
+	}
+	c.iso.verified = b.Txn.ReadTimestamp
+	return nil
+}
