@@ -1,0 +1,247 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"meridian/clock"
+	"meridian/commit"
+	"meridian/commit/leader/latch"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// A range that is about to be absorbed by its left neighbour is frozen: it serves nothing, so that its state stays what
+// the neighbour was told.
+//
+//	P8 (I3, I5): from the answer to a Subsume on, no leaseholder of the range serves anything until the merge's
+//	    transaction has ended without a commit. The one that answered knows. Each later one finds the transaction's
+//	    intent, which removes the range's descriptor, before it serves its first request; the intent can't be resolved
+//	    before the transaction ends, and its outcome does not change.
+//	P9 (I3, I4, I6): what was served before that, at whatever timestamp, was at or below the freeze; so was what was
+//	    closed. The neighbour's leaseholder writes above it.
+//
+// Requests wait at the frozen range, outside of all queues. The range asks for the outcome by pushing the transaction,
+// which ends it if its coordinator is dead.
+
+// closing is why a participant serves nothing.
+type closing struct {
+	err error
+	// thawed is closed when a freeze ends; nil: this is for good.
+	thawed chan struct{}
+	txn    kv.TxnID // of the merge
+	told   *kv.SubsumeResponse
+}
+
+// frozenError sends a request away to wait. It never leaves the participant.
+type frozenError struct{ c *closing }
+
+func (*frozenError) Error() string { return "leader: the range is being merged" }
+
+// freezePause is how long the range waits before it asks again for the outcome of its merge, if it got no answer.
+const freezePause = 100 * time.Millisecond
+
+// Send evaluates a batch on the caller's goroutine. It waits while the range is frozen.
+func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	for {
+		resp, err := p.serve(ctx, b)
+		f, frozen := err.(*frozenError)
+		if !frozen {
+			return resp, err
+		}
+		if r, ok := b.Requests[0].(*kv.SubsumeRequest); ok && r.Txn.ID == f.c.txn && f.c.told != nil {
+			return &kv.BatchResponse{Now: p.o.Clock.Now(), Responses: []kv.Response{f.c.told}}, nil
+		}
+		p.o.Metrics.FreezeWaits.Add(1)
+		select {
+		case <-f.c.thawed:
+		case <-p.ended:
+			return nil, p.closedErr()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// closedTo is closedErr for reads: the merge's own transaction may still refresh what it has read here.
+func (p *Participant) closedTo(b *kv.Batch) error {
+	c := p.closed.Load()
+	if c == nil || c.thawed != nil && b.Txn != nil && b.Txn.ID == c.txn {
+		return nil
+	}
+	return c.err
+}
+
+// sendSubsume freezes the range. It latches all of it, so nothing is in flight then; a request whose outcome its
+// client does not know keeps its latches until the range knows (P7).
+func (q *request) sendSubsume(ctx context.Context) (*kv.BatchResponse, error) {
+	p, r := q.p, q.subsume
+	for {
+		q.clockIn()
+		gen, _, err := p.enter(ctx, q.now)
+		if err != nil {
+			return nil, err
+		}
+		told, err := q.subsumeOnce(ctx, r)
+		p.gate.leave(gen)
+		if err == errAgain {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &kv.BatchResponse{Now: p.o.Clock.Now(), Responses: []kv.Response{told}}, nil
+	}
+}
+
+func (q *request) subsumeOnce(ctx context.Context, r *kv.SubsumeRequest) (told *kv.SubsumeResponse, err error) {
+	p, d := q.p, q.p.r.Desc()
+	if d == nil || !d.Start.Equal(r.Key) {
+		return nil, &kv.InternalError{Message: "leader: no range begins where one is to be subsumed"}
+	}
+	q.latches = append(q.inline[:0], latch.Latch{Span: d.Span(), Mode: latch.Write},
+		latch.Latch{Span: keys.RangeLocalSpan(d.Start, d.End), Mode: latch.Write})
+	if q.held, err = p.latches.Acquire(ctx, q.latches); err != nil {
+		return nil, err
+	}
+	defer p.latches.Release(q.held)
+	if _, ok := p.r.CheckLease(q.now); !ok || p.r.Desc() != d {
+		return nil, errAgain
+	}
+	if err := p.closedErr(); err != nil {
+		return nil, err
+	}
+	rd := p.o.reader(p.o.Engine)
+	l, err := rd.Intent(keys.RangeDescriptorKey(d.Start), r.Txn.ID)
+	if cerr := p.o.putReader(rd); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l == nil {
+		return nil, &kv.InternalError{Message: "leader: subsume without the intent that announces it"}
+	}
+	c := &closing{thawed: make(chan struct{}), txn: r.Txn.ID, told: &kv.SubsumeResponse{Desc: *d}}
+	c.err = &frozenError{c}
+	if !p.closed.CompareAndSwap(nil, c) {
+		return nil, errAgain
+	}
+	// In this order (P9): a read that does not find the freeze has announced itself before.
+	c.told.Freeze = p.o.Clock.Now().Forward(p.r.Closer().Freeze(true)).Forward(*p.low.Load()).Forward(p.o.Cache.Latest())
+	c.told.Applied = p.r.AppliedIndex()
+	p.o.Metrics.Freezes.Add(1)
+	p.watch(c, r.Txn, d)
+	return c.told, nil
+}
+
+// findFreeze freezes the range if it is being merged, for a replica that has just got the lease (P8).
+func (p *Participant) findFreeze() {
+	d := p.r.Desc()
+	if d == nil || p.r.Stats().IntentCount == 0 {
+		return
+	}
+	rd := p.o.reader(p.o.Engine)
+	l, err := rd.Removal(keys.RangeDescriptorKey(d.Start))
+	if cerr := p.o.putReader(rd); err == nil {
+		err = cerr
+	}
+	c := &closing{thawed: make(chan struct{})}
+	c.err = &frozenError{c}
+	switch {
+	case err != nil:
+		c.err = err // the engine does not answer: nothing else will work either
+	case l == nil:
+		return
+	default:
+		c.txn = l.Txn.ID
+	}
+	if p.closed.CompareAndSwap(nil, c) {
+		p.r.Closer().Freeze(true)
+		p.o.Metrics.Freezes.Add(1)
+		if err == nil {
+			p.watch(c, l.Txn, d)
+		}
+	}
+}
+
+// thaw ends a freeze, if there is one: any, or just the given one.
+func (p *Participant) thaw(only *closing) {
+	c := p.closed.Load()
+	if c == nil || c.thawed == nil || only != nil && c != only {
+		return
+	}
+	if p.closed.CompareAndSwap(c, nil) {
+		p.r.Closer().Freeze(false)
+		close(c.thawed)
+	}
+}
+
+// watch ends a freeze when the merge's transaction has ended.
+func (p *Participant) watch(c *closing, txn kv.TxnMeta, d *kv.RangeDescriptor) {
+	started := p.o.Host.Group.Go(func(ctx context.Context) {
+		for p.closed.Load() == c {
+			merged, known := p.merged(ctx, txn, d)
+			switch {
+			case !known:
+				if p.o.Host.Clock.Sleep(ctx, freezePause) != nil {
+					return
+				}
+			case merged:
+				// The replica goes when the neighbour's log gets there; what waits here is served there already.
+				if p.closed.CompareAndSwap(c, &closing{err: &kv.RangeNotFoundError{Range: d.ID}}) {
+					close(c.thawed)
+				}
+			default:
+				p.thaw(c)
+			}
+		}
+	})
+	if !started {
+		p.thaw(c) // the node stops
+	}
+}
+
+// merged asks what became of a merge. A transaction whose record is gone looks aborted to who asks now, even if it
+// committed; but then its intents are resolved, and the index says which.
+func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDescriptor) (merged, known bool) {
+	head := kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()}
+	resp, err := p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{
+		&kv.PushTxnRequest{Pushee: txn, Kind: kv.PushAbort}}})
+	if err != nil || len(resp.Responses) != 1 {
+		return false, false
+	}
+	push, ok := resp.Responses[0].(*kv.PushTxnResponse)
+	if !ok || !commit.Final(push.Pushee.Status) {
+		return false, false
+	}
+	if push.Pushee.Status == kv.Committed {
+		return true, true
+	}
+	head.Now = p.o.Clock.Now()
+	resp, err = p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{&kv.GetRequest{Key: keys.RangeMetaKey(d.End)}}})
+	if err != nil || len(resp.Responses) != 1 {
+		return false, false
+	}
+	get, ok := resp.Responses[0].(*kv.GetResponse)
+	if !ok {
+		return false, false
+	}
+	if get.Value == nil {
+		return true, true // no range ends here any more
+	}
+	now, _, err := kv.DecodeRangeDescriptor(get.Value)
+	if err != nil {
+		return false, false
+	}
+	return now.ID != d.ID, true
+}
+
+// Absorb takes over from the right neighbour, which served nothing after freeze (P9). The participant's range does not
+// show the neighbour's keys yet.
+func (p *Participant) Absorb(desc *kv.RangeDescriptor, given any, freeze clock.Timestamp) {
+	p.raiseLow(freeze)
+	if h, ok := given.(*handoff); ok && h != nil {
+		p.locks.Join(h.locks)
+	}
+}

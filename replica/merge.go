@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"fmt"
+	"math"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+)
+
+// neverAgain is the tombstone of a range that was absorbed: no replica of it may come back.
+const neverAgain kv.ReplicaID = math.MaxInt64
+
+// evaluateMerge checks that the right side's replica on this store has all of its last state, and gives its
+// statistics. It is frozen, so neither changes any more.
+//
+// I4: the lease has to cover the right side's freeze. Whatever comes after this lease begins later, and so does what
+// earlier leaseholders of either side could have served (P3 in commit/leader).
+func (r *Replica) evaluateMerge(t *kv.MergeTrigger) (delta Stats, err error) {
+	cur := r.desc.Load()
+	if !cur.Start.Equal(t.Left.Start) || !cur.End.Equal(t.Right.Start) || !t.Left.End.Equal(t.Right.End) ||
+		t.Left.ID != r.rangeID || t.Left.ID == t.Right.ID || !t.Right.Start.Less(t.Right.End) {
+		return delta, fmt.Errorf("replica: r%d can't absorb %v and become %v", r.rangeID, &t.Right, &t.Left)
+	}
+	right := r.o.Store.Neighbour(t.Right.ID)
+	if right == nil || right.Gone() || right.AppliedIndex() < t.Applied {
+		return delta, fmt.Errorf("replica: r%d can't absorb r%d, which is behind or gone here", r.rangeID, t.Right.ID)
+	}
+	if _, ok := r.CheckLease(t.Freeze); !ok {
+		return delta, fmt.Errorf("replica: r%d can't absorb r%d: its lease may end before the freeze at %s",
+			r.rangeID, t.Right.ID, t.Freeze)
+	}
+	return right.Stats(), nil
+}
+
+// applyMerge takes over the right side's data where it is, and removes its replica in the same engine batch. The
+// replica has applied everything, because the merge's transaction waited for that (durably) on all stores before it
+// committed; it was not removed since, because its range was frozen.
+func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) func() error {
+	left := t.Left
+	right := r.o.Store.Neighbour(t.Right.ID)
+	if right == nil {
+		return func() error { return fmt.Errorf("r%d absorbs r%d, which is not here", r.rangeID, t.Right.ID) }
+	}
+	right.hold() // the order is from left to right, everywhere
+	if self, ok := t.Right.Replica(r.o.Node); right.gone.Load() || !ok || self.Replica != right.replicaID ||
+		right.applied.index < t.Applied {
+		at := right.applied.index
+		right.release()
+		return func() error {
+			return fmt.Errorf("r%d absorbs r%d, which is at %d instead of %d here", r.rangeID, t.Right.ID, at, t.Applied)
+		}
+	}
+	b.Put(keys.DescriptorCopyKey(r.rangeID), left.Append(nil))
+	threshold := r.GCThreshold().Forward(right.GCThreshold())
+	if r.GCThreshold().Less(threshold) {
+		b.Put(keys.GCThresholdKey(r.rangeID), threshold.Append(nil))
+	}
+	right.clearLocal(b, neverAgain)
+	return func() error {
+		r.threshold.Store(&threshold)
+		// In this order: the participant has to know what the right side served before requests for its keys come in.
+		r.o.Store.MergeApplied(r, right, &left, t.Freeze)
+		r.desc.Store(&left)
+		r.o.Metrics.Merges.Add(1)
+		right.bury()
+		right.release()
+		return nil
+	}
+}
+
+// clearLocal adds the removal of what the replica keeps under its range's id to the batch; its data stays.
+func (r *Replica) clearLocal(b *engine.Batch, next kv.ReplicaID) {
+	b.ClearSpan(keys.ReplicatedSpan(r.rangeID))
+	b.ClearSpan(keys.UnreplicatedSpan(r.rangeID))
+	b.Put(keys.TombstoneKey(r.rangeID), position{index: uint64(next)}.append(nil))
+}
+
+// bury ends a replica whose state the engine does not have any more.
+func (r *Replica) bury() {
+	r.gone.Store(true)
+	r.leader.Store(0)
+	r.leaderAt.Store(0)
+	for _, a := range r.appends {
+		a.done = true
+	}
+	r.appends = nil
+	for id, p := range r.proposals {
+		delete(r.proposals, id)
+		r.answer(p, &kv.AmbiguousError{Reason: "the replica was removed"})
+	}
+	r.o.Store.Destroyed(r)
+}
+
+// Subsumes reports whether a raft snapshot of a range replaces the replica of another one: the range has absorbed it.
+//
+// Generations grow along the history of each key, so a range that a later descriptor has in its middle is over.
+func Subsumes(d, old *kv.RangeDescriptor) bool {
+	return d.ID != old.ID && old.Generation < d.Generation && d.Contains(old.Start)
+}
