@@ -55,6 +55,7 @@ func leaderOnItsWayOut(t *testing.T, system bool) {
 				d.Replicas[i].Type = kv.VoterOutgoing
 			}
 		}
+		c.anyReplicas.Store(true)
 		check(t, database{c}.RunInternal(ctx, "", func(ctx context.Context, tx rangeserver.Tx) error {
 			if err := tx.Put(ctx, keys.RangeDescriptorKey(d.Start), d.Append(nil)); err != nil {
 				return err
@@ -88,5 +89,49 @@ func leaderOnItsWayOut(t *testing.T, system bool) {
 			t.Error("nobody took the lease")
 		}
 		c.checkLeases()
+	})
+}
+
+// TestLeaseholderStays: a change of replicas that was prepared on another node reaches a leaseholder that it would
+// remove, because the lease has moved meanwhile. It is refused, and the range goes on being served.
+func TestLeaseholderStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		for i, n := range c.nodes {
+			n.start(i == 0)
+		}
+		defer c.stop()
+		ctx := context.Background()
+		check(t, c.put("a", "1"))
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, targets(1, 2, 3)))
+		check(t, c.nodes[0].store.TransferLease(ctx, 2, 2))
+		for _, outgoing := range []bool{false, true} {
+			d := *c.leaseholder(2).store.Replica(2).Desc().Clone()
+			d.Generation++
+			var left []kv.ReplicaDescriptor
+			for _, r := range d.Replicas {
+				if r.Node == 2 {
+					if !outgoing {
+						continue
+					}
+					r.Type = kv.VoterOutgoing
+				}
+				left = append(left, r)
+			}
+			d.Replicas = left
+			err := database{c}.RunInternal(ctx, "", func(ctx context.Context, tx rangeserver.Tx) error {
+				if err := tx.Put(ctx, keys.RangeDescriptorKey(d.Start), d.Append(nil)); err != nil {
+					return err
+				}
+				return tx.CommitWithTrigger(ctx, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: d}})
+			})
+			if err == nil {
+				t.Error("the leaseholder removed itself")
+			}
+		}
+		check(t, c.put("a", "2"))
+		if lh := c.leaseholder(2); lh.id != 2 {
+			t.Errorf("node %d has the lease", lh.id)
+		}
 	})
 }

@@ -23,9 +23,23 @@ func (r *Replica) EvaluateTrigger(rd engine.Reader, b *engine.Batch, t *kv.Commi
 		return r.evaluateSplit(rd, b, t.Split)
 	case t.Merge != nil:
 		return r.evaluateMerge(t.Merge)
+	case t.Replicas != nil:
+		return delta, r.evaluateReplicas(&t.Replicas.Desc)
 	default:
 		return delta, nil
 	}
+}
+
+// evaluateReplicas refuses to take the leaseholder out of its range, or to let it begin to leave. Whoever prepared the
+// change had the lease when it began, and knows better, but the lease may have moved since. A range whose lease belongs
+// to a live node without a replica could not be served by anybody: the lease would be good for as long as that node is.
+func (r *Replica) evaluateReplicas(d *kv.RangeDescriptor) error {
+	for _, p := range d.Replicas {
+		if p.Node == r.o.Node && p.Replica == r.replicaID && mayHold(p) {
+			return nil
+		}
+	}
+	return fmt.Errorf("replica: r%d is leased to n%d, which is not one of the voters to be", r.rangeID, r.o.Node)
 }
 
 // evaluateSplit gives the right side its first state: an empty log after initialIndex, the left side's lease and
