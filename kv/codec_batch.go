@@ -85,9 +85,9 @@ func appendRequest(b []byte, r Request) []byte {
 		b = appendOptTxn(b, r.Pusher)
 		b = appendMeta(b, &r.Pushee)
 		b = appendTS(b, r.PushTo)
-		return appendBool(append(b, byte(r.Kind)), r.Force)
+		return appendBytes(appendBool(append(b, byte(r.Kind)), r.Force), r.Key)
 	case *QueryTxnRequest:
-		return appendMeta(b, &r.Txn)
+		return appendUint(appendMeta(b, &r.Txn), r.Known)
 	case *QueryIntentRequest:
 		return appendMeta(appendBytes(b, r.Key), &r.Txn)
 	case *ResolveIntentRequest:
@@ -115,6 +115,8 @@ func appendRequest(b []byte, r Request) []byte {
 		return appendBool(appendTS(appendBytes(b, r.Key), r.Keep), r.Undo)
 	case *SubsumeRequest:
 		return appendMeta(appendBytes(b, r.Key), &r.Txn)
+	case *ReleaseRequest:
+		return appendMeta(appendBytes(appendBytes(b, r.Start), r.End), &r.Txn)
 	case *AdminMergeRequest:
 		return appendBytes(b, r.Key)
 	case *AdminChangeReplicasRequest:
@@ -212,9 +214,10 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 			PushTo: d.ts(),
 			Kind:   PushKind(d.enum(byte(PushTouch))),
 			Force:  d.bool(),
+			Key:    d.key(),
 		}
 	case MethodQueryTxn:
-		return &QueryTxnRequest{Txn: d.meta()}
+		return &QueryTxnRequest{Txn: d.meta(), Known: d.uvarint()}
 	case MethodQueryIntent:
 		return &QueryIntentRequest{Key: d.key(), Txn: d.meta()}
 	case MethodResolveIntent:
@@ -240,6 +243,8 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 		return &AdminSplitRequest{Key: d.key(), Keep: d.ts(), Undo: d.bool()}
 	case MethodSubsume:
 		return &SubsumeRequest{Key: d.key(), Txn: d.meta()}
+	case MethodRelease:
+		return &ReleaseRequest{Start: d.key(), End: d.key(), Txn: d.meta()}
 	case MethodAdminMerge:
 		return &AdminMergeRequest{Key: d.key()}
 	case MethodAdminChangeReplicas:
@@ -247,7 +252,7 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 			Key: d.key(),
 			Targets: list(d, 3, func(d *decoder) ReplicaTarget {
 				return ReplicaTarget{
-					Node: NodeID(d.uint32()), Store: StoreID(d.uint32()), Type: ReplicaType(d.enum(byte(VoterOutgoing))),
+					Node: NodeID(d.uint32()), Store: StoreID(d.uint32()), Type: ReplicaType(d.enum(byte(VoterDemoting))),
 				}
 			}),
 		}
@@ -403,11 +408,7 @@ func appendResponse(b []byte, r Response) []byte {
 		return appendTxn(append(b, respPush), &r.Pushee)
 	case *QueryTxnResponse:
 		b = appendBool(appendTxn(append(b, respQueryTxn), &r.Txn), r.Exists)
-		b = appendUint(b, uint64(len(r.Waiters)))
-		for _, w := range r.Waiters {
-			b = append(b, w[:]...)
-		}
-		return b
+		return appendUint(appendList(b, r.Waits, appendWait), r.Version)
 	case *QueryIntentResponse:
 		return appendBool(append(b, respQueryIntent), r.Found)
 	case *RangeInfoResponse:
@@ -453,7 +454,7 @@ func (d *decoder) response(gets *[]GetResponse, left int) Response {
 	case respPush:
 		return &PushTxnResponse{Pushee: d.txn()}
 	case respQueryTxn:
-		return &QueryTxnResponse{Txn: d.txn(), Exists: d.bool(), Waiters: list(d, 16, (*decoder).txnID)}
+		return &QueryTxnResponse{Txn: d.txn(), Exists: d.bool(), Waits: list(d, minWait, (*decoder).wait), Version: d.uvarint()}
 	case respQueryIntent:
 		return &QueryIntentResponse{Found: d.bool()}
 	case respRangeInfo:

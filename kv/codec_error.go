@@ -63,7 +63,8 @@ func appendTypedError(b []byte, err error) ([]byte, bool) {
 	case *RangeMismatchError:
 		return appendList(appendSpan(append(b, errRangeMismatch), e.Span), e.Infos, appendRangeInfo), true
 	case *WriteTooOldError:
-		return appendTS(appendBytes(append(b, errWriteTooOld), e.Key), e.Actual), true
+		b = append(appendTS(appendBytes(append(b, errWriteTooOld), e.Key), e.Actual), e.By[:]...)
+		return appendUint(b, uint64(e.Gateway)), true
 	case *UncertaintyError:
 		return appendTS(appendTS(appendBytes(append(b, errUncertainty), e.Key), e.Value), e.RetryAt), true
 	case *TxnRetryError:
@@ -75,9 +76,10 @@ func appendTypedError(b []byte, err error) ([]byte, bool) {
 		for _, id := range e.Cycle {
 			b = append(b, id[:]...)
 		}
-		return b, true
+		return appendList(b, e.Waits, appendWait), true
 	case *RefreshFailedError:
-		return append(appendTS(appendBytes(append(b, errRefreshFailed), e.Key), e.Written), e.By[:]...), true
+		b = append(appendTS(appendBytes(append(b, errRefreshFailed), e.Key), e.Written), e.By[:]...)
+		return appendUint(b, uint64(e.Gateway)), true
 	case *ConditionFailedError:
 		return appendBytes(appendBytes(append(b, errConditionFailed), e.Key), e.Actual), true
 	case *LockNotAvailableError:
@@ -114,7 +116,7 @@ func (d *decoder) error() error {
 	case errRangeMismatch:
 		return &RangeMismatchError{Span: d.span(), Infos: list(d, 11, (*decoder).rangeInfo)}
 	case errWriteTooOld:
-		return &WriteTooOldError{Key: d.key(), Actual: d.ts()}
+		return &WriteTooOldError{Key: d.key(), Actual: d.ts(), By: d.txnID(), Gateway: NodeID(d.uint32())}
 	case errUncertainty:
 		return &UncertaintyError{Key: d.key(), Value: d.ts(), RetryAt: d.ts()}
 	case errTxnRetry:
@@ -122,9 +124,9 @@ func (d *decoder) error() error {
 	case errTxnAborted:
 		return &TxnAbortedError{ID: d.txnID(), Reason: d.string()}
 	case errDeadlock:
-		return &DeadlockError{Cycle: list(d, 16, (*decoder).txnID)}
+		return &DeadlockError{Cycle: list(d, 16, (*decoder).txnID), Waits: list(d, minWait, (*decoder).wait)}
 	case errRefreshFailed:
-		return &RefreshFailedError{Key: d.key(), Written: d.ts(), By: d.txnID()}
+		return &RefreshFailedError{Key: d.key(), Written: d.ts(), By: d.txnID(), Gateway: NodeID(d.uint32())}
 	case errConditionFailed:
 		return &ConditionFailedError{Key: d.key(), Actual: d.bytes()}
 	case errLockNotAvailable:
@@ -141,4 +143,17 @@ func (d *decoder) error() error {
 		return &UnavailableError{Reason: d.string(), DiskFull: d.bool()}
 	}
 	return nil
+}
+
+// minWait is the least size of a wait.
+const minWait = 37
+
+func appendWait(b []byte, w TxnWait) []byte {
+	b = appendUint(append(b, w.ID[:]...), uint64(w.Gateway))
+	b = appendTS(appendInt(b, int64(w.Priority)), w.MinTimestamp)
+	return appendBytes(append(b, w.For[:]...), w.Key)
+}
+
+func (d *decoder) wait() TxnWait {
+	return TxnWait{ID: d.txnID(), Gateway: NodeID(d.uint32()), Priority: int32(d.varint()), MinTimestamp: d.ts(), For: d.txnID(), Key: d.key()}
 }

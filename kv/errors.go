@@ -40,6 +40,9 @@ func (e *RangeMismatchError) Error() string {
 type WriteTooOldError struct {
 	Key    keys.Key
 	Actual clock.Timestamp // the transaction can go on after it
+	// By wrote it, at the gateway given, if the range remembers; else they are zero.
+	By      TxnID
+	Gateway NodeID
 }
 
 func (e *WriteTooOldError) Error() string {
@@ -88,8 +91,12 @@ func (e *TxnAbortedError) Error() string {
 	return fmt.Sprintf("transaction %s aborted: %s", e.ID, e.Reason)
 }
 
-// DeadlockError says that the transaction was chosen to break a cycle of waits.
-type DeadlockError struct{ Cycle []TxnID }
+// DeadlockError says that the transaction was chosen to break a cycle of waits: Cycle are the transactions, the victim
+// first, and Waits what each of them waits for.
+type DeadlockError struct {
+	Cycle []TxnID
+	Waits []TxnWait
+}
 
 func (e *DeadlockError) Error() string { return fmt.Sprintf("deadlock: %v", e.Cycle) }
 
@@ -97,7 +104,9 @@ func (e *DeadlockError) Error() string { return fmt.Sprintf("deadlock: %v", e.Cy
 type RefreshFailedError struct {
 	Key     keys.Key
 	Written clock.Timestamp
-	By      TxnID // zero: a committed value
+	// By wrote it, at the gateway given. They are zero if it is a committed value whose writer the range does not remember.
+	By      TxnID
+	Gateway NodeID
 }
 
 func (e *RefreshFailedError) Error() string {

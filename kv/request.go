@@ -298,19 +298,37 @@ type PushTxnRequest struct {
 	Kind   PushKind
 	// Force wins whatever the priorities; for deadlock victims.
 	Force bool
+	// Key is where the pusher met the pushee; for those who read about a deadlock.
+	Key keys.Key
 }
 
 // PushTxnResponse has the pushee after the push.
 type PushTxnResponse struct{ Pushee Txn }
 
 // QueryTxnRequest reads a record, and who waits for the transaction, for deadlock detection.
-type QueryTxnRequest struct{ Txn TxnMeta }
+type QueryTxnRequest struct {
+	Txn TxnMeta
+	// Known is the Version of an earlier answer; the next one may wait until there is another. Zero: it does not wait.
+	Known uint64
+}
 
 // QueryTxnResponse answers it.
 type QueryTxnResponse struct {
-	Txn     Txn
-	Exists  bool
-	Waiters []TxnID
+	Txn    Txn
+	Exists bool
+	// Waits are those that end at the transaction, directly or not, as far as is known; Version identifies their set.
+	Waits   []TxnWait
+	Version uint64
+}
+
+// TxnWait says that a transaction waits for another one.
+type TxnWait struct {
+	ID           TxnID
+	Gateway      NodeID
+	Priority     int32
+	MinTimestamp clock.Timestamp
+	For          TxnID
+	Key          keys.Key // what it wants; may be unknown
 }
 
 // QueryIntentRequest asks whether a write of a transaction is there, and if not, prevents it.

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"bytes"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -9,6 +8,7 @@ import (
 
 	"meridian/commit"
 	"meridian/commit/leader/latch"
+	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
@@ -20,27 +20,32 @@ import (
 type pushQueue struct {
 	mu      sync.Mutex // guards waiting and the fields of its elements; nothing is taken after it
 	waiting map[kv.TxnID][]*pushWait
-	n       atomic.Int64
+	// watching are those who are told when the waits change that end at a transaction.
+	watching map[kv.TxnID][]chan struct{}
+	n        atomic.Int64
 }
 
 // pushWait is one waiting push.
 type pushWait struct {
 	pushee kv.TxnID
-	pusher kv.TxnID // zero: no transaction
-	// dependents are who waits for the pusher, as far as it has found out; so the pushee has them too (P6).
-	dependents []kv.TxnID
+	pusher kv.TxnWait // without ID: no transaction
+	// dependents are the waits that end at the pusher, as far as it has found out; so the pushee has them too (P6).
+	dependents []kv.TxnWait
 	signal     chan struct{}
 	final      *kv.Txn // the pushee, once it has ended
 }
 
-func (w *pushQueue) init() { w.waiting = make(map[kv.TxnID][]*pushWait) }
+func (w *pushQueue) init() {
+	w.waiting, w.watching = make(map[kv.TxnID][]*pushWait), make(map[kv.TxnID][]chan struct{})
+}
 
 func (w *pushQueue) len() int { return int(w.n.Load()) }
 
-func (w *pushQueue) join(pushee, pusher kv.TxnID) *pushWait {
+func (w *pushQueue) join(pushee kv.TxnID, pusher kv.TxnWait) *pushWait {
 	x := &pushWait{pushee: pushee, pusher: pusher, signal: make(chan struct{}, 1)}
 	w.mu.Lock()
 	w.waiting[pushee] = append(w.waiting[pushee], x)
+	w.tell(pushee)
 	w.mu.Unlock()
 	w.n.Add(1)
 	return x
@@ -53,6 +58,7 @@ func (w *pushQueue) leave(x *pushWait) {
 	w.n.Add(-1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.tell(x.pushee)
 	all := w.waiting[x.pushee]
 	for i, o := range all {
 		if o == x {
@@ -83,6 +89,7 @@ func (w *pushQueue) changed(r *commit.Record) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.tell(r.ID)
 	for _, x := range w.waiting[r.ID] {
 		if commit.Final(r.Status) {
 			t := r.Txn()
@@ -103,43 +110,10 @@ func (w *pushQueue) wakeAll() {
 	}
 }
 
-// dependents are the transactions that wait for one, directly or not, as far as is known here.
-func (w *pushQueue) dependents(id kv.TxnID) []kv.TxnID {
-	if w.n.Load() == 0 {
-		return nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var out []kv.TxnID
-	seen := map[kv.TxnID]bool{}
-	add := func(id kv.TxnID) {
-		if !id.IsZero() && !seen[id] && len(out) < maxDependents {
-			seen[id] = true
-			out = append(out, id)
-		}
-	}
-	for _, x := range w.waiting[id] {
-		add(x.pusher)
-		for _, d := range x.dependents {
-			add(d)
-		}
-	}
-	return out
-}
-
-// maxDependents bounds what is told about who waits. A cycle with more members is found by those that are told.
-const maxDependents = 1000
-
 func (w *pushQueue) final(x *pushWait) *kv.Txn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return x.final
-}
-
-func (w *pushQueue) setDependents(x *pushWait, ids []kv.TxnID) {
-	w.mu.Lock()
-	x.dependents = ids
-	w.mu.Unlock()
 }
 
 // sendPush serves a batch of one push. It waits until the pushee is as the pusher wants it.
@@ -218,9 +192,9 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	switch outcome {
 	case commit.PushWait:
 		if *wait == nil && r.Kind != kv.PushTouch {
-			pusher := kv.TxnID{}
-			if r.Pusher != nil {
-				pusher = r.Pusher.ID
+			pusher := kv.TxnWait{}
+			if t := r.Pusher; t != nil {
+				pusher = kv.TxnWait{ID: t.ID, Gateway: t.Gateway, Priority: t.Priority, MinTimestamp: t.MinTimestamp, For: r.Pushee.ID, Key: r.Key}
 			}
 			*wait = p.waits.join(r.Pushee.ID, pusher)
 		}
@@ -251,85 +225,46 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	return rec, outcome, nil
 }
 
-// awaitPushee returns when the push should be tried again. It looks for a cycle of waits from time to time (P6).
+// awaitPushee returns when the push should be tried again. Meanwhile it looks for a cycle of waits (P6).
 func (q *request) awaitPushee(ctx context.Context, wait *pushWait, rec *commit.Record) error {
 	p, r := q.p, q.push
 	clk := p.o.Host.Clock
 	expiry := clk.NewTimer(max(time.Duration(rec.Expires().Wall-q.now.Wall), 0) + time.Millisecond)
 	defer expiry.Stop()
 	var look <-chan time.Time
+	var answers <-chan *kv.QueryTxnResponse
+	var timer host.Timer
+	known := uint64(0)
 	if r.Pusher != nil && len(r.Pusher.Anchor) > 0 {
-		t := clk.NewTimer(p.o.DeadlockDelay)
-		defer t.Stop()
-		look = t.C()
-		for {
-			select {
-			case <-look:
-				if err := q.lookForCycle(ctx, wait); err != nil {
+		timer = clk.NewTimer(p.o.DeadlockDelay)
+		defer timer.Stop()
+		look = timer.C()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		select {
+		case <-look:
+			answers = p.askWaits(ctx, r.Pusher.TxnMeta, known)
+		case resp := <-answers:
+			answers = nil
+			pause := 2 * p.o.DeadlockDelay // its range can't be reached now
+			if resp != nil {
+				if err := q.cycle(wait, resp); err != nil {
 					return err
 				}
-				t.Reset(2 * p.o.DeadlockDelay)
-				continue
-			case <-wait.signal:
-				return nil
-			case <-expiry.C():
-				return nil
-			case <-p.ended:
-				return p.closedErr()
-			case <-ctx.Done():
-				return ctx.Err()
+				pause = lookPause
+				known = resp.Version
 			}
+			timer.Reset(pause)
+		case <-wait.signal:
+			return nil
+		case <-expiry.C():
+			return nil
+		case <-p.ended:
+			return p.closedErr()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	select {
-	case <-wait.signal:
-		return nil
-	case <-expiry.C():
-		return nil
-	case <-p.ended:
-		return p.closedErr()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// lookForCycle asks the pusher's own record who waits for the pusher. If the pushee is among them, there is a cycle.
-//
-// P6: every cycle has a member that is less than the one it waits for (lower priority, then younger), and only such
-// a member gives up: at least one does, and in a cycle of two exactly one.
-func (q *request) lookForCycle(ctx context.Context, wait *pushWait) error {
-	p, r := q.p, q.push
-	resp, err := p.o.Sender.Send(ctx, &kv.Batch{
-		Header:   kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()},
-		Requests: []kv.Request{&kv.QueryTxnRequest{Txn: r.Pusher.TxnMeta}},
-	})
-	if err != nil {
-		return nil // its range can't be reached now; there is a next time
-	}
-	query, ok := resp.Responses[0].(*kv.QueryTxnResponse)
-	if !ok {
-		return nil
-	}
-	if query.Exists && query.Txn.Status == kv.Aborted {
-		return &kv.TxnAbortedError{ID: r.Pusher.ID, Reason: "aborted while it waited for a lock"}
-	}
-	p.waits.setDependents(wait, query.Waiters)
-	for _, id := range query.Waiters {
-		if id == r.Pushee.ID && less(&r.Pusher.TxnMeta, &r.Pushee) {
-			p.o.Metrics.Deadlocks.Add(1)
-			return &kv.DeadlockError{Cycle: []kv.TxnID{r.Pusher.ID, r.Pushee.ID}}
-		}
-	}
-	return nil
-}
-
-// less orders transactions by who gives way.
-func less(a, b *kv.TxnMeta) bool {
-	if a.Priority != b.Priority {
-		return a.Priority < b.Priority
-	}
-	if a.MinTimestamp != b.MinTimestamp {
-		return b.MinTimestamp.Less(a.MinTimestamp)
-	}
-	return bytes.Compare(a.ID[:], b.ID[:]) > 0
 }

@@ -285,7 +285,8 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 		if err != nil {
 			return nil, err
 		}
-		resp := &kv.QueryTxnResponse{Waiters: p.waits.dependents(r.Txn.ID)}
+		resp := &kv.QueryTxnResponse{}
+		resp.Waits, resp.Version = p.waits.waits(r.Txn.ID)
 		if rec != nil {
 			resp.Txn, resp.Exists = rec.Txn(), true
 		} else {
@@ -362,8 +363,8 @@ func (q *request) readInconsistent() error {
 	if err != nil {
 		return err
 	}
-	if err := p.closedErr(); err != nil {
-		return err
+	if c := p.closed.Load(); c != nil && c.thawed == nil {
+		return c.err // frozen ranges answer: others look for what is to become of them
 	}
 	return p.checkSpans(q.b)
 }

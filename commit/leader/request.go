@@ -152,6 +152,11 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 			}
 		}
 	}
+	if r, ok := b.Requests[0].(*kv.QueryTxnRequest); ok && r.Known != 0 {
+		if err := p.awaitNews(ctx, r); err != nil {
+			return nil, err
+		}
+	}
 	if _, ok := b.Requests[0].(*kv.ReleaseRequest); ok {
 		return p.hear(ctx, b)
 	}

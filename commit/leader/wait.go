@@ -84,6 +84,10 @@ func (q *request) discover(e *mvcc.LockConflictError, since uint64) bool {
 			since = t.Releases()
 			t.Discover(in.Key, &in.Txn, in.Txn.WriteTimestamp, since)
 		}
+		if at, attempt, ok := q.p.o.finished.Committed(in.Txn.ID); ok && at == in.Txn.WriteTimestamp && attempt == in.Txn.Attempt {
+			// The news came between the evaluation and now, and takes no latches (P8).
+			t.Release(in.Key, in.Txn.ID)
+		}
 	}
 	return true
 }
@@ -232,7 +236,7 @@ type pushResult struct {
 func (q *request) startPush(ctx context.Context, w *lock.Wait) (chan pushResult, func()) {
 	p := q.p
 	p.o.Metrics.Pushes.Add(1)
-	req := &kv.PushTxnRequest{Pusher: q.txn, Pushee: w.Holder, Kind: kv.PushAbort}
+	req := &kv.PushTxnRequest{Pusher: q.txn, Pushee: w.Holder, Kind: kv.PushAbort, Key: w.Key}
 	if w.Read {
 		req.Kind, req.PushTo = kv.PushTimestamp, q.guard.ReadAt.Next()
 	}
