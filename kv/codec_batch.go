@@ -414,7 +414,7 @@ func appendResponse(b []byte, r Response) []byte {
 	case *RangeInfoResponse:
 		b = appendDescriptor(append(b, respRangeInfo), &r.Desc)
 		b = appendUint(appendUint(b, uint64(r.Leaseholder)), r.LeaseSequence)
-		return appendInt(appendInt(b, r.LiveBytes), r.KeyCount)
+		return appendInt(appendInt(appendInt(b, r.LiveBytes), r.KeyCount), r.TotalBytes)
 	case *RecoverTxnResponse:
 		return appendTxn(append(b, respRecover), &r.Txn)
 	case *SubsumeResponse:
@@ -460,7 +460,7 @@ func (d *decoder) response(gets *[]GetResponse, left int) Response {
 	case respRangeInfo:
 		return &RangeInfoResponse{
 			Desc: d.descriptor(), Leaseholder: NodeID(d.uint32()), LeaseSequence: d.uvarint(),
-			LiveBytes: d.varint(), KeyCount: d.varint(),
+			LiveBytes: d.varint(), KeyCount: d.varint(), TotalBytes: d.varint(),
 		}
 	case respRecover:
 		return &RecoverTxnResponse{Txn: d.txn()}

@@ -395,8 +395,8 @@ type GCKey struct {
 // AdminSplitRequest splits the range that contains Key at Key; an empty Key lets the range choose.
 type AdminSplitRequest struct {
 	Key keys.Key
-	// Keep is until when the two sides are not merged again by themselves. Splitting where a range begins already
-	// prolongs that.
+	// Keep is until when the two sides are not merged again by themselves; zero is for ever. Splitting where a range
+	// begins already changes that.
 	Keep clock.Timestamp
 	// Undo splits nothing: it ends an earlier Keep of the range that begins at Key.
 	Undo bool
@@ -434,6 +434,7 @@ type RangeInfoResponse struct {
 	LeaseSequence uint64
 	LiveBytes     int64
 	KeyCount      int64
+	TotalBytes    int64
 }
 
 // SubsumeRequest freezes the range that begins at Key, so that its left neighbour can absorb it. Txn is the merge's

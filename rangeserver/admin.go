@@ -19,13 +19,15 @@ func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.Batch
 	var err error
 	switch q := b.Requests[0].(type) {
 	case *kv.AdminSplitRequest:
-		err = s.Split(ctx, e.r.RangeID(), q.Key)
+		err = s.split(ctx, e.r.RangeID(), q)
 	case *kv.AdminTransferLeaseRequest:
 		err = s.TransferLease(ctx, e.r.RangeID(), q.Target)
 	case *kv.AdminChangeReplicasRequest:
 		err = s.ChangeReplicas(ctx, e.r.RangeID(), q.Targets)
+	case *kv.AdminMergeRequest:
+		err = s.Merge(ctx, e.r.RangeID())
 	default:
-		err = &kv.UnavailableError{Reason: "merging ranges is not supported"}
+		err = refused("unknown request")
 	}
 	var changed *ChangedError
 	if errors.As(err, &changed) {
@@ -73,8 +75,19 @@ func (s *Store) TransferLease(ctx context.Context, id kv.RangeID, to kv.NodeID) 
 }
 
 // Split divides a range at a key; an empty key asks for halves of equal size. Splitting where a range begins already
-// is no error.
+// is no error. What was split at a key that somebody chose stays so until somebody else asks for the contrary.
 func (s *Store) Split(ctx context.Context, id kv.RangeID, at keys.Key) error {
+	return s.split(ctx, id, &kv.AdminSplitRequest{Key: at})
+}
+
+func (s *Store) split(ctx context.Context, id kv.RangeID, q *kv.AdminSplitRequest) error {
+	at, keep := q.Key, q.Keep
+	if len(at) > 0 && keep.IsZero() {
+		keep = clock.MaxTimestamp
+	}
+	if q.Undo {
+		keep = clock.Timestamp{}
+	}
 	e, done, err := s.administer(ctx, id)
 	if err != nil {
 		return err
@@ -101,7 +114,16 @@ func (s *Store) Split(ctx context.Context, id kv.RangeID, at keys.Key) error {
 		}
 	}
 	if at.Equal(d.Start) {
-		return nil
+		if keep == d.Keep || q.Undo && d.Keep.IsZero() {
+			return nil
+		}
+		kept := d.Clone()
+		kept.Keep = keep
+		kept.Generation++
+		return s.change(ctx, d, kept)
+	}
+	if q.Undo {
+		return refused("no range begins there")
 	}
 	if !d.Contains(at) {
 		return s.mismatch(e, keys.Span{Start: at})
@@ -110,7 +132,7 @@ func (s *Store) Split(ctx context.Context, id kv.RangeID, at keys.Key) error {
 		return &kv.UnavailableError{Reason: "the index of ranges can't be split"}
 	}
 	for _, r := range d.Replicas {
-		if r.Type == kv.VoterIncoming || r.Type == kv.VoterOutgoing {
+		if r.Type.Joint() {
 			return &kv.UnavailableError{Reason: "the range's replicas are being changed"}
 		}
 	}
@@ -121,7 +143,7 @@ func (s *Store) Split(ctx context.Context, id kv.RangeID, at keys.Key) error {
 	s.Metrics.SplitsRequested.Add(1)
 	left, right := d.Clone(), d.Clone()
 	left.End, left.Generation = at, d.Generation+1
-	right.ID, right.Start, right.Generation = kv.RangeID(rid), at, d.Generation+1
+	right.ID, right.Start, right.Generation, right.Keep = kv.RangeID(rid), at, d.Generation+1, keep
 	return s.changeDescriptor(ctx, d, left, []*kv.RangeDescriptor{right},
 		&kv.CommitTrigger{Split: &kv.SplitTrigger{Left: *left, Right: *right}})
 }
@@ -192,7 +214,7 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 			voters++
 		}
 		if w.Node == s.o.NodeID && w.Type != kv.Voter {
-			return &kv.UnavailableError{Reason: "the leaseholder's replica can't be demoted"}
+			return &kv.UnavailableError{Reason: "the leaseholder's replica can't be demoted; move the lease first"}
 		}
 	}
 	if voters == 0 {
@@ -207,7 +229,7 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 	}
 
 	// Learners first.
-	var fresh []kv.ReplicaID
+	var fresh, promoted []kv.ReplicaID
 	for _, w := range want {
 		have, ok := d.Replica(w.Node)
 		if ok && (have.Type == w.Type || have.Type == kv.Learner && w.Type == kv.Voter) {
@@ -217,10 +239,10 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 			continue
 		}
 		if ok {
-			if have.Type == kv.NonVoter && w.Type == kv.Voter {
-				continue // promoted below
+			if w.Type == kv.Voter {
+				promoted = append(promoted, have.Replica)
 			}
-			continue // demotion to a non-voter is a removal and an addition; the queue does them one after the other
+			continue // promoted or demoted below
 		}
 		n := d.Clone()
 		typ := kv.Learner
@@ -241,6 +263,11 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 			return s.rollbackLearners(d, fresh, err)
 		}
 	}
+	for _, rid := range promoted {
+		if err := s.awaitCaughtUp(ctx, e, rid); err != nil {
+			return s.rollbackLearners(d, fresh, err)
+		}
+	}
 
 	// Then the voters, in one step.
 	n := d.Clone()
@@ -254,6 +281,12 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 			steps++
 		case !ok && r.Type == kv.Voter:
 			r.Type = kv.VoterOutgoing
+			steps++
+		case ok && w.Type == kv.NonVoter && r.Type == kv.Voter:
+			r.Type = kv.VoterDemoting
+			steps++
+		case ok && w.Type == kv.NonVoter && r.Type == kv.Learner:
+			r.Type = kv.NonVoter
 			steps++
 		case !ok:
 			steps++
@@ -278,7 +311,7 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 // leaveJoint ends a joint configuration.
 func (s *Store) leaveJoint(ctx context.Context, d *kv.RangeDescriptor) (*kv.RangeDescriptor, error) {
 	for _, r := range d.Replicas {
-		if r.Type == kv.VoterIncoming || r.Type == kv.VoterOutgoing {
+		if r.Type.Joint() {
 			n := settled(d)
 			n.Generation++
 			return n, s.change(ctx, d, n)
@@ -297,6 +330,8 @@ func settled(d *kv.RangeDescriptor) *kv.RangeDescriptor {
 			r.Type = kv.Voter
 		case kv.VoterOutgoing:
 			continue
+		case kv.VoterDemoting:
+			r.Type = kv.NonVoter
 		}
 		n.Replicas = append(n.Replicas, r)
 	}

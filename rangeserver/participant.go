@@ -3,6 +3,7 @@ package rangeserver
 import (
 	"context"
 
+	"meridian/clock"
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/replica/lease"
@@ -19,7 +20,8 @@ type Participant interface {
 	// an error may come with a response that carries the transaction.
 	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 
-	// LeaseChanged says that a lease with a new sequence number took effect. If held, this replica has it, and the
+	// LeaseChanged says that a lease with a new sequence number took effect. If held, CheckLease shows it only after the
+	// call, so that nothing is served before; this replica has it, and the
 	// timestamp cache's low water must be at least l.Start; else in-memory locks and caches are void, and waiters
 	// have to be sent away with NotLeaseholderError.
 	LeaseChanged(l lease.Lease, held bool)
@@ -32,9 +34,10 @@ type Participant interface {
 	// latches on all of the range, so nothing else is being evaluated.
 	SplitOff(left, right *kv.RangeDescriptor) (handoff any)
 
-	// Absorb says that the range now ends at desc.End, and has swallowed its right neighbour, whose participant
-	// returned handoff from Subsume.
-	Absorb(desc *kv.RangeDescriptor, handoff any)
+	// Absorb says that the range is about to end at desc.End: it has swallowed its right neighbour, which served nothing
+	// after freeze, and whose participant returned handoff from Subsume. The replica's descriptor does not show it yet,
+	// so no request for the neighbour's keys comes before the call is over.
+	Absorb(desc *kv.RangeDescriptor, handoff any, freeze clock.Timestamp)
 
 	// Subsume says that the left neighbour swallows this range.
 	Subsume() (handoff any)

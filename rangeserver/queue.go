@@ -62,6 +62,7 @@ type loadCounter struct {
 	cluster    uint64
 	generation uint64
 	checkedAt  time.Duration // when a sleeping replica last asked whether it was removed
+	merge      mergeState
 }
 
 func (l *loadCounter) hit() { l.n.Add(1) }
@@ -111,6 +112,7 @@ func (s *Store) pass(ctx context.Context) {
 		every := lookEvery + time.Duration(d.ID%8)*lookEvery/8
 		if l.cluster == fingerprint && l.generation == d.Generation && clk-l.lookedAt < every && bytes <= s.zone(d.Start).RangeMaxBytes {
 			s.considerGC(ctx, e)
+			s.considerMerge(ctx, e)
 			return true
 		}
 		a := s.decide(e, nodes)
@@ -120,6 +122,7 @@ func (s *Store) pass(ctx context.Context) {
 		switch {
 		case a.Kind == placement.None:
 			s.considerGC(ctx, e)
+			s.considerMerge(ctx, e)
 		case !a.Urgent && improved:
 		default:
 			improved = improved || !a.Urgent
@@ -296,39 +299,6 @@ func (s *Store) withoutLease(ctx context.Context, e *entry) {
 			s.inBackground(ctx, e, func(ctx context.Context) error { return s.removedMeanwhile(ctx, e) })
 		}
 	}
-}
-
-// removedMeanwhile reads the range's descriptor from where the range is now, and destroys the replica if it is not in
-// it any more.
-func (s *Store) removedMeanwhile(ctx context.Context, e *entry) error {
-	db, err := s.database()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	d := e.r.Desc()
-	var next kv.ReplicaID
-	err = db.RunInternal(ctx, "replica GC", func(ctx context.Context, tx Tx) error {
-		next = 0
-		v, err := tx.Get(ctx, keys.RangeDescriptorKey(d.Start))
-		if err != nil || v == nil {
-			return err
-		}
-		now, _, err := kv.DecodeRangeDescriptor(v)
-		if err != nil || now.ID != d.ID {
-			return err
-		}
-		if !member(&now, e.r.ReplicaID()) {
-			next = now.NextReplica
-		}
-		return nil
-	})
-	if err != nil || next == 0 {
-		return err
-	}
-	s.Metrics.ReplicasGCed.Add(1)
-	return e.r.Destroy(next)
 }
 
 // considerGC removes versions that nobody may read any more, when there may be enough of them.

@@ -263,7 +263,7 @@ func (s *Store) ship(ctx context.Context, snap *replica.OutgoingSnapshot) error 
 }
 
 // errOverlap refuses a raft snapshot for the time being (RS1).
-var errOverlap = errors.New("rangeserver: the raft snapshot overlaps another replica, which has a split to apply")
+var errOverlap = errors.New("rangeserver: the raft snapshot overlaps another replica, which has a split or merge to apply")
 
 // serveSnapshot receives a raft snapshot and applies it. One at a time, which bounds memory and keeps RS1.
 func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
@@ -290,7 +290,7 @@ func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transp
 	if e == nil || e.r.ReplicaID() != m.To.Replica {
 		return &kv.RangeNotFoundError{Range: m.Range}
 	}
-	if s.overlaps(in.Desc) {
+	if _, ok := s.absorbed(in.Desc); !ok {
 		return errOverlap
 	}
 	for {
@@ -305,26 +305,9 @@ func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transp
 			return err
 		}
 	}
-	if s.overlaps(in.Desc) {
+	var ok bool
+	if in.Absorbed, ok = s.absorbed(in.Desc); !ok {
 		return errOverlap
 	}
 	return e.r.ApplySnapshot(in)
-}
-
-// overlaps reports whether a range's span overlaps a replica of another range.
-func (s *Store) overlaps(d *kv.RangeDescriptor) (found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	check := func(e *entry) {
-		od := e.r.Desc()
-		if od != nil && od.ID != d.ID && od.Start.Less(d.End) && d.Start.Less(od.End) {
-			found = true
-		}
-	}
-	s.byKey.DescendLessOrEqual(&entry{start: d.Start}, func(e *entry) bool { check(e); return false })
-	s.byKey.AscendGreaterOrEqual(&entry{start: d.Start}, func(e *entry) bool {
-		check(e)
-		return !found && e.start.Less(d.End)
-	})
-	return found
 }

@@ -98,7 +98,7 @@ func (s *stack) start(bootstrap bool) {
 	s.leader = leader.Options{Host: s.host, Clock: s.clock, Engine: s.engine, Sender: s.router,
 		Cache: tscache.New(tscache.Options{}, s.clock.Now()), Metrics: &leader.Metrics{}}
 	st, err := rangeserver.Open(rangeserver.Options{Host: s.host, Clock: s.clock, Engine: s.engine, Network: s.net,
-		Liveness: s.members.Leases(), NodeID: s.id, StoreID: kv.StoreID(s.id), DB: stackDB{s.db}, Cluster: s.members,
+		Liveness: s.members.Leases(), NodeID: s.id, StoreID: kv.StoreID(s.id), DB: stackDB{s.db}, Sender: s.router, Cluster: s.members,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{
 			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant {
 				return leader.New(&s.leader, r, handoff)
@@ -158,6 +158,7 @@ func (x stackTx) Delete(ctx context.Context, k keys.Key) error {
 	b.Delete(k)
 	return x.t.Write(ctx, &b)
 }
+func (x stackTx) Lay(ctx context.Context) (kv.TxnMeta, error) { return x.t.Lay(ctx) }
 func (x stackTx) CommitWithTrigger(ctx context.Context, t *kv.CommitTrigger) error {
 	return x.t.CommitWithTrigger(ctx, t)
 }

@@ -261,7 +261,7 @@ func (s *Store) containing(k keys.Key) (found *entry) {
 func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	e := s.entry(b.RangeID)
 	if e == nil || !e.ready.Load() {
-		return nil, &kv.RangeNotFoundError{Range: b.RangeID}
+		return nil, s.notHere(b)
 	}
 	if s.group.Context().Err() != nil {
 		return nil, &kv.UnavailableError{Reason: "the node is stopping"}
@@ -290,6 +290,17 @@ func (s *Store) info(e *entry) (info kv.RangeInfo) {
 		info.Leaseholder = l.Holder
 	}
 	return info
+}
+
+// notHere says where a range went that was absorbed here; of others it knows nothing.
+func (s *Store) notHere(b *kv.Batch) error {
+	if next, err := replica.Tombstone(s.o.Engine, b.RangeID); err == nil && next == replica.NeverAgain && len(b.Requests) > 0 {
+		span := b.Requests[0].Span()
+		if e := s.containing(keys.Addr(span.Start)); e != nil {
+			return s.mismatch(e, span)
+		}
+	}
+	return &kv.RangeNotFoundError{Range: b.RangeID}
 }
 
 // covers reports whether a request's span is in a range, by the address of its keys.

@@ -9,8 +9,8 @@ import (
 	"meridian/storage/engine"
 )
 
-// neverAgain is the tombstone of a range that was absorbed: no replica of it may come back.
-const neverAgain kv.ReplicaID = math.MaxInt64
+// NeverAgain is the tombstone of a range that was absorbed: no replica of it may come back.
+const NeverAgain kv.ReplicaID = math.MaxInt64
 
 // evaluateMerge checks that the right side's replica on this store has all of its last state, and gives its
 // statistics. It is frozen, so neither changes any more.
@@ -57,7 +57,7 @@ func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) func() error {
 	if r.GCThreshold().Less(threshold) {
 		b.Put(keys.GCThresholdKey(r.rangeID), threshold.Append(nil))
 	}
-	right.clearLocal(b, neverAgain)
+	right.clearLocal(b, NeverAgain)
 	return func() error {
 		r.threshold.Store(&threshold)
 		// In this order: the participant has to know what the right side served before requests for its keys come in.

@@ -110,7 +110,7 @@ func (r *Replica) propose(c *Command, p *proposal) error {
 	r.nextID++
 	c.id, p.id = r.nextID, r.nextID
 	p.data = c.encode()
-	if c.Trigger != nil && c.Trigger.Replicas != nil {
+	if c.Trigger != nil && c.Trigger.Replicas != nil && !slices.Equal(r.desc.Load().Replicas, c.Trigger.Replicas.Desc.Replicas) {
 		p.change = confChange(r.desc.Load(), &c.Trigger.Replicas.Desc)
 		p.change.Context = p.data
 	}
@@ -228,8 +228,10 @@ func confChange(from, to *kv.RangeDescriptor) *raftpb.ConfChangeV2 {
 			}
 		case kv.VoterOutgoing:
 			add(raftpb.ConfChangeRemoveNode, r.Replica)
+		case kv.VoterDemoting:
+			add(raftpb.ConfChangeAddLearnerNode, r.Replica)
 		case kv.Learner, kv.NonVoter:
-			if !had {
+			if !had || was != r.Type { // a demoted voter; or a learner that stays, which is no change to raft
 				add(raftpb.ConfChangeAddLearnerNode, r.Replica)
 			}
 		}

@@ -363,6 +363,9 @@ func confState(d *kv.RangeDescriptor) *raftpb.ConfState {
 			cs.Voters = append(cs.Voters, id)
 		case kv.VoterOutgoing:
 			cs.VotersOutgoing = append(cs.VotersOutgoing, id)
+		case kv.VoterDemoting:
+			cs.VotersOutgoing = append(cs.VotersOutgoing, id)
+			cs.LearnersNext = append(cs.LearnersNext, id)
 		case kv.Learner, kv.NonVoter:
 			cs.Learners = append(cs.Learners, id)
 		}
@@ -373,7 +376,7 @@ func confState(d *kv.RangeDescriptor) *raftpb.ConfState {
 // isJoint reports whether a descriptor stands between two configurations.
 func isJoint(d *kv.RangeDescriptor) bool {
 	for _, r := range d.Replicas {
-		if r.Type == kv.VoterIncoming || r.Type == kv.VoterOutgoing {
+		if r.Type.Joint() {
 			return true
 		}
 	}

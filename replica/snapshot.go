@@ -109,8 +109,10 @@ func (s *OutgoingSnapshot) Close() { _ = s.at.Close() }
 type IncomingSnapshot struct {
 	Message Message
 	Desc    *kv.RangeDescriptor
-	batch   *engine.Batch
-	bytes   int
+	// Absorbed are replicas of ranges that this one has absorbed, in key order: they go with the same batch.
+	Absorbed []*Replica
+	batch    *engine.Batch
+	bytes    int
 }
 
 // MaxSnapshotBytes bounds a raft snapshot, because it is applied as one engine batch.
@@ -176,10 +178,24 @@ func (r *Replica) ApplySnapshot(s *IncomingSnapshot) error {
 		r.release()
 		return fmt.Errorf("replica: r%d is busy with another snapshot", r.rangeID)
 	}
+	absorbed := s.Absorbed
+	for i, x := range absorbed {
+		x.hold()
+		if d := x.desc.Load(); x.gone.Load() || d == nil || !Subsumes(s.Desc, d) {
+			for _, x := range absorbed[:i+1] {
+				x.release()
+			}
+			r.release()
+			return fmt.Errorf("replica: r%d changed while a raft snapshot of r%d was coming to replace it", x.rangeID, r.rangeID)
+		}
+	}
 	r.incoming = s
 	r.receive(&s.Message)
 	a := r.process(true)
 	r.incoming = nil
+	for _, x := range absorbed {
+		x.release()
+	}
 	r.release()
 	r.finish(a)
 	return nil
@@ -198,6 +214,15 @@ func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, error) {
 			b.ClearSpan(span) // a split that this replica missed; the right side gets a raft snapshot of its own
 		}
 	}
+	for _, x := range in.Absorbed {
+		x.removing() // for good
+		x.clearLocal(b, NeverAgain)
+		if end := x.desc.Load().End; in.Desc.End.Less(end) {
+			for _, span := range keys.RangeDataSpans(in.Desc.End, end) {
+				b.ClearSpan(span) // what the range absorbed and gave away again
+			}
+		}
+	}
 	r.raftLog.reset(b, position{m.GetMetadata().GetIndex(), m.GetMetadata().GetTerm()})
 	b.Put(keys.ReplicaIDKey(r.rangeID), appendReplica(nil, r.Self()))
 	return b, nil
@@ -206,6 +231,12 @@ func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, error) {
 // snapshotApplied shows the new state.
 func (r *Replica) snapshotApplied() error {
 	old := r.leaseNow.Load()
+	if in := r.incoming; in != nil {
+		for _, x := range in.Absorbed {
+			r.o.Metrics.Subsumed.Add(1)
+			x.bury()
+		}
+	}
 	if err := r.loadReplicated(); err != nil {
 		return err
 	}

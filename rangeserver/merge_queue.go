@@ -1,0 +1,65 @@
+package rangeserver
+
+import (
+	"context"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/placement"
+)
+
+const (
+	// mergeEvery is how often a range that is small enough looks at its right neighbour. It is merged at the second look
+	// in a row that finds both small, so a range that is about to be filled has some time.
+	mergeEvery = 30 * time.Second
+	// mergeLooks is how many looks in a row have to agree.
+	mergeLooks = 2
+)
+
+// mergeState is what a range remembers of its right neighbour; it is of the queue loop and of one background task.
+type mergeState struct {
+	next  time.Duration // of the next look, on the monotonic clock
+	looks int
+}
+
+// considerMerge looks at a range's right neighbour, when it is time to.
+func (s *Store) considerMerge(ctx context.Context, e *entry) {
+	d, clk := e.r.Desc(), s.o.Clock.Physical().Monotonic()
+	m := &e.load.merge
+	if s.o.Sender == nil || d.Start.Less(keys.TablePrefix) || d.End.Compare(keys.Max) >= 0 || clk < m.next || len(e.admin) > 0 {
+		return
+	}
+	z := s.zone(d.Start)
+	if !placement.MayMerge(&z, e.r.Stats().TotalBytes, 0, s.o.Clock.Now(), s.o.Clock.Now()) || !sameZone(s, d.Start, d.End) {
+		m.next, m.looks = clk+mergeEvery, 0 // too large for any neighbour
+		return
+	}
+	first := m.next == 0
+	m.next = clk + mergeEvery + time.Duration(d.ID%16)*mergeEvery/64 // spread them out
+	if first {
+		return
+	}
+	s.inBackground(ctx, e, func(ctx context.Context) error {
+		resp, err := s.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: d.End}}})
+		if err != nil {
+			return err
+		}
+		info, ok := resp.Responses[0].(*kv.RangeInfoResponse)
+		if !ok {
+			return kv.ErrMalformed
+		}
+		if !info.Desc.Start.Equal(d.End) || info.Desc.Protocol != d.Protocol ||
+			!placement.MayMerge(&z, e.r.Stats().TotalBytes, info.TotalBytes, info.Desc.Keep, s.o.Clock.Now()) {
+			m.looks = 0
+			return nil
+		}
+		if m.looks++; m.looks < mergeLooks {
+			return nil
+		}
+		m.looks = 0
+		s.log.Info("range change", "range", uint64(d.ID), "kind", "merge", "with", uint64(info.Desc.ID),
+			"bytes", e.r.Stats().TotalBytes, "more", info.TotalBytes)
+		return s.Merge(ctx, d.ID)
+	})
+}
