@@ -183,6 +183,8 @@ func (t internalTx) Delete(ctx context.Context, key keys.Key) error {
 	return t.t.Write(ctx, &b)
 }
 
+func (t internalTx) Lay(ctx context.Context) (kv.TxnMeta, error) { return t.t.Lay(ctx) }
+
 func (t internalTx) CommitWithTrigger(ctx context.Context, trigger *kv.CommitTrigger) error {
 	return t.t.CommitWithTrigger(ctx, trigger)
 }

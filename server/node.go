@@ -151,6 +151,10 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 	if n.o.RangeMaxBytes > 0 {
 		zone.RangeMaxBytes = n.o.RangeMaxBytes
 	}
+	if n.o.GCTTL > 0 {
+		zone.GCTTL = n.o.GCTTL
+	}
+	zone.NumVoters, zone.NumReplicas = zone.NumReplicas, zone.NumReplicas+n.o.NonVoters
 	store, err := rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{
@@ -158,7 +162,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 				return leader.New(&n.leader, r, handoff)
 			},
 		},
-		DB: internalDB{n.db}, Cluster: n.cluster, Zone: zones{zone}, OnFatal: n.fail,
+		DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{zone}, OnFatal: n.fail,
 	})
 	if err != nil {
 		return err

@@ -51,6 +51,8 @@ type Options struct {
 	Clock  *clock.Clock
 	Engine *engine.Engine
 	Sender Sender
+	// Witnesses are the protocols whose writes a staging record may list; nil: this one alone.
+	Witnesses commit.Witnesses
 	// Cache is the store's timestamp cache.
 	Cache *tscache.Cache
 	// Metrics may be nil.
@@ -79,6 +81,9 @@ func (o *Options) fill() {
 	o.once.Do(func() {
 		if o.Metrics == nil {
 			o.Metrics = &Metrics{}
+		}
+		if o.Witnesses == nil {
+			o.Witnesses = commit.Witnesses{kv.Leader: commit.Intents(o.Sender)}
 		}
 		if o.ReadPushDelay == 0 {
 			o.ReadPushDelay = 10 * time.Millisecond
@@ -151,6 +156,7 @@ type Participant struct {
 	latches *latch.Manager
 	locks   *lock.Table
 	waits   pushQueue
+	writers writers
 	gate    gate
 	// low is the start of the lease: whatever earlier leaseholders served was read before it (P3).
 	low    atomic.Pointer[clock.Timestamp]

@@ -298,7 +298,7 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 		seq, _ := p.r.CheckLease(q.now)
 		s := p.r.Stats()
 		return &kv.RangeInfoResponse{Desc: *p.r.Desc(), Leaseholder: p.r.NodeID(), LeaseSequence: seq,
-			LiveBytes: s.LiveBytes, KeyCount: s.LiveCount}, nil
+			LiveBytes: s.LiveBytes, KeyCount: s.LiveCount, TotalBytes: s.TotalBytes}, nil
 	}
 	return nil, &kv.InternalError{Message: "leader: a read that is none"}
 }

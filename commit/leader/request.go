@@ -211,6 +211,7 @@ func (q *request) answer(err error) *kv.BatchResponse {
 
 func (q *request) countRetry(err error) {
 	m := q.p.o.Metrics
+	q.p.writers.name(err)
 	switch err.(type) {
 	case *kv.TxnRetryError:
 		m.RetriesSerialize.Add(1)

@@ -27,6 +27,22 @@ func (u Uncertainty) contains(ts, local clock.Timestamp) bool {
 	return ts.LessEq(u.Global) && (u.Local.IsZero() || local.LessEq(u.Local))
 }
 
+// Outcomes knows how some transactions have ended, before all of their intents are resolved.
+type Outcomes interface {
+	// Committed reports whether a transaction is known to have committed, when, and with which attempt, having rolled
+	// back nothing of that. It must be known for ever, whatever crashes: all of its writes are durable.
+	Committed(kv.TxnID) (at clock.Timestamp, attempt uint32, ok bool)
+}
+
+// committed reports whether an intent's version is known to be a version like any other (M7).
+func (l *Lock) committed(o Outcomes) bool {
+	if o == nil || l.Strength != IntentStrength {
+		return false
+	}
+	at, attempt, ok := o.Committed(l.Txn.ID)
+	return ok && at == l.Txn.WriteTimestamp && attempt == l.Txn.Attempt
+}
+
 // ReadOptions say what a read sees.
 type ReadOptions struct {
 	// Timestamp of the read; zero means Txn.ReadTimestamp.
@@ -64,10 +80,11 @@ type read struct {
 	// have to keep their local timestamp in the lock table entry too.
 	intents clock.Timestamp
 	seq     kv.Seq
+	known   Outcomes
 }
 
-func (o *ReadOptions) normal() read {
-	r := read{ReadOptions: o, ts: o.Timestamp, seq: o.ReadSeq}
+func (o *ReadOptions) normal(known Outcomes) read {
+	r := read{ReadOptions: o, known: known, ts: o.Timestamp, seq: o.ReadSeq}
 	if r.ts.IsZero() && o.Txn != nil {
 		r.ts = o.Txn.ReadTimestamp
 	}
@@ -96,6 +113,9 @@ type Value struct {
 // Reader reads versions of one state of a store. It keeps its iterators from one operation to the next, so a
 // request batch should use one Reader for all of its operations. It is for one goroutine.
 type Reader struct {
+	// Outcomes, if any, has intents of others that are known to be committed pass as versions (M7).
+	Outcomes Outcomes
+
 	src         engine.Reader
 	data, locks *engine.Iterator
 
@@ -186,6 +206,9 @@ func (v *view) consider(l *Lock, r *read) error {
 		}
 		return nil
 	}
+	if l.committed(r.known) {
+		return nil
+	}
 	if r.Inconsistent {
 		if intent {
 			v.skip = l.Txn.WriteTimestamp
@@ -234,7 +257,7 @@ func (r *Reader) lockAt(it *engine.Iterator) (*Lock, error) {
 
 // Get reads a key. The value is the caller's to keep.
 func (r *Reader) Get(k keys.Key, o *ReadOptions) (Value, error) {
-	rd := o.normal()
+	rd := o.normal(r.Outcomes)
 	var v view
 	if !o.NoLocks {
 		if err := r.locksOn(k, &rd, &v); err != nil {
@@ -359,8 +382,8 @@ func (r *Reader) CheckRefresh(start, end keys.Key, from, to clock.Timestamp, txn
 			}
 			if l.Txn.ID == id {
 				own[string(l.Key)] = l.Txn.WriteTimestamp
-			} else if l.Txn.WriteTimestamp.LessEq(to) {
-				return &kv.RefreshFailedError{Key: l.Key, Written: l.Txn.WriteTimestamp, By: l.Txn.ID}
+			} else if l.Txn.WriteTimestamp.LessEq(to) && !l.committed(r.Outcomes) {
+				return &kv.RefreshFailedError{Key: l.Key, Written: l.Txn.WriteTimestamp, By: l.Txn.ID, Gateway: l.Txn.Gateway}
 			}
 		}
 		if err := it.Error(); err != nil {
@@ -499,3 +522,22 @@ func (r *Reader) Provisional(start, end keys.Key, max int) ([]kv.KeyValue, error
 }
 
 func sameKey(a keys.Key, b []byte) bool { return bytes.Equal(a, b) }
+
+// Removal finds an intent on a key that removes it, nil if there is none: whether a range is being merged away.
+func (r *Reader) Removal(k keys.Key) (*Lock, error) {
+	locks, err := r.Locks(k, nil, 4)
+	if err != nil {
+		return nil, err
+	}
+	for i := range locks {
+		l := &locks[i]
+		if l.Strength != IntentStrength {
+			continue
+		}
+		if values, err := r.Provisional(k, k.Next(), 1); err != nil || len(values) > 0 {
+			return nil, err
+		}
+		return l, nil
+	}
+	return nil, nil
+}

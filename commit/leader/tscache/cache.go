@@ -263,3 +263,23 @@ func (c *Cache) Points() int {
 	}
 	return n
 }
+
+// Latest is at or above every timestamp that was added. It looks at everything.
+func (c *Cache) Latest() (at clock.Timestamp) {
+	at = c.floor.load()
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for j := range s.sets {
+			w := &s.sets[j]
+			at = at.Forward(w.floor)
+			for _, e := range w.entry[:w.n] {
+				at = at.Forward(e.at)
+			}
+		}
+		s.mu.Unlock()
+	}
+	c.spans.mu.RLock()
+	defer c.spans.mu.RUnlock()
+	return at.Forward(c.spans.floor).Forward(c.spans.now.max).Forward(c.spans.old.max)
+}
