@@ -31,7 +31,7 @@
 //	that every observer comes to the same answer.
 //
 // One staging record serves all protocols: each in-flight write names the protocol of its range, and that protocol
-// answers whether it is durable, an intent at the leaseholder or an option at a quorum.
+// answers whether it is durable, an intent at the leaseholder or an option at a quorum (Witness).
 //
 // # Recovery
 //

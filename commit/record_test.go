@@ -233,9 +233,49 @@ func TestRecover(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			now := tc.now
 			f := &flight{found: tc.found, record: &now}
-			got, err := Recover(t.Context(), f, &staging)
+			got, err := Recover(t.Context(), f, Witnesses{kv.Leader: Intents(f)}, &staging)
 			if err != nil || got.Status != tc.want {
 				t.Fatalf("%s, %v", got.Status, err)
+			}
+		})
+	}
+}
+
+// TestRecoverAcrossProtocols: each in-flight write is asked for by its own protocol; all of them decide together, and
+// when one can't tell nothing is decided.
+func TestRecoverAcrossProtocols(t *testing.T) {
+	unknown := errors.New("no quorum")
+	for _, tc := range []struct {
+		name  string
+		there bool  // the option at its quorum
+		err   error // what its protocol says instead
+		none  bool  // nobody here knows the protocol
+		want  kv.Status
+	}{
+		{"all durable", true, nil, false, kv.Committed},
+		{"the option is prevented", false, nil, false, kv.Aborted},
+		{"no quorum answers", false, unknown, false, kv.Staging},
+		{"a protocol that nobody knows", false, nil, true, kv.Staging},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := Record{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, WriteTimestamp: at(10)}, Status: kv.Staging, InFlight: []kv.InFlightWrite{
+				{Key: keys.Key("a"), Seq: 1}, {Key: keys.Key("x"), Seq: 2, Protocol: kv.FastPaxos}, {Key: keys.Key("b"), Seq: 3}}}
+			now := r
+			f := &flight{found: map[string]bool{"a": true, "b": true}, record: &now}
+			var asked []kv.InFlightWrite
+			w := Witnesses{kv.Leader: Intents(f)}
+			if !tc.none {
+				w[kv.FastPaxos] = func(_ context.Context, _ *Record, writes []kv.InFlightWrite) (bool, error) {
+					asked = append(asked, writes...)
+					return tc.there, tc.err
+				}
+			}
+			_, err := Recover(t.Context(), f, w, &r)
+			if f.record.Status != tc.want || (err != nil) != (tc.want == kv.Staging) || tc.err != nil && !errors.Is(err, tc.err) {
+				t.Fatalf("%s, %v", f.record.Status, err)
+			}
+			if !tc.none && (len(asked) != 1 || string(asked[0].Key) != "x") {
+				t.Fatalf("asked for %v", asked)
 			}
 		})
 	}

@@ -142,7 +142,7 @@ func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
 			return nil, err
 		case outcome == commit.PushRecover:
 			p.o.Metrics.Recoveries.Add(1)
-			if _, err := commit.Recover(ctx, p.o.Sender, rec); err != nil {
+			if _, err := commit.Recover(ctx, p.o.Sender, p.o.Witnesses, rec); err != nil {
 				return nil, err
 			}
 			continue

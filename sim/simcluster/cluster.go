@@ -25,7 +25,9 @@ type Options struct {
 	// Regions and NodesPerRegion are the topology; default three nodes of one region.
 	Regions        *sim.Regions
 	NodesPerRegion int
-	Seed           uint64
+	// Nodes is how many nodes each region has; nil: NodesPerRegion in all.
+	Nodes []int
+	Seed  uint64
 	// LocalRTT is the round trip within a region; default 500 µs.
 	LocalRTT time.Duration
 	// MaxOffset between clocks; default 500 ms.
@@ -83,8 +85,12 @@ func New(t testing.TB, o Options) *Cluster {
 		o.LocalRTT = 500 * time.Microsecond
 	}
 	c := &Cluster{t: t, o: o, Network: sim.NewNetwork(sim.NetworkOptions{Regions: o.Regions, LocalRTT: o.LocalRTT, Seed: o.Seed})}
-	for _, region := range o.Regions.Names {
-		for z := range o.NodesPerRegion {
+	for i, region := range o.Regions.Names {
+		n := o.NodesPerRegion
+		if o.Nodes != nil {
+			n = o.Nodes[i]
+		}
+		for z := range n {
 			name := "n" + strconv.Itoa(len(c.Machines)+1)
 			log := slog.New(slog.DiscardHandler)
 			if o.Log != nil {

@@ -103,7 +103,7 @@ const (
 	// chunkBytes is the size of one batch of intents; it becomes one raft command on each range.
 	chunkBytes = 1 << 20
 	// maxInFlight is the number of writes that a staging record may list.
-	maxInFlight = 256
+	maxInFlight = 1024
 )
 
 // Coordinator is one transaction at its gateway. It must not be copied after Init.
