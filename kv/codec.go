@@ -267,7 +267,7 @@ func (d *decoder) replica() ReplicaDescriptor {
 		Node:    NodeID(d.uint32()),
 		Store:   StoreID(d.uint32()),
 		Replica: ReplicaID(d.uvarint()),
-		Type:    ReplicaType(d.enum(byte(VoterOutgoing))),
+		Type:    ReplicaType(d.enum(byte(VoterDemoting))),
 	}
 }
 

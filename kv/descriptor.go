@@ -20,7 +20,14 @@ const (
 	VoterIncoming
 	// VoterOutgoing votes in the old configuration of a joint state only.
 	VoterOutgoing
+	// VoterDemoting votes in the old configuration of a joint state only, and stays as a non-voter.
+	VoterDemoting
 )
+
+// Joint reports whether the type belongs to a joint state.
+func (t ReplicaType) Joint() bool {
+	return t == VoterIncoming || t == VoterOutgoing || t == VoterDemoting
+}
 
 // ReplicaDescriptor names one replica of a range.
 type ReplicaDescriptor struct {

@@ -94,7 +94,7 @@ func DecodeRangeDescriptor(b []byte) (d RangeDescriptor, rest []byte, err error)
 		r := &d.Replicas[i]
 		r.Node, r.Store, r.Replica = NodeID(uvarint()), StoreID(uvarint()), ReplicaID(uvarint())
 		r.Type = ReplicaType(octet())
-		if r.Type > VoterOutgoing {
+		if r.Type > VoterDemoting {
 			err = ErrBadDescriptor
 		}
 	}

@@ -86,6 +86,9 @@ func (d *decision) decide() Action {
 			learners++
 		case kv.VoterOutgoing:
 			joint = true
+		case kv.VoterDemoting:
+			joint = true
+			d.nonVoters = append(d.nonVoters, n)
 		case kv.VoterIncoming:
 			joint = true
 			d.voters = append(d.voters, n)
@@ -102,7 +105,7 @@ func (d *decision) decide() Action {
 	if joint || learners > 0 {
 		return d.change("left behind by an earlier change")
 	}
-	for _, step := range []func() (Action, bool){d.repairVoters, d.repairNonVoters, d.moveLease, d.rebalance, d.balanceLeases} {
+	for _, step := range []func() (Action, bool){d.repairVoters, d.repairNonVoters, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.balanceLeases} {
 		if a, ok := step(); ok {
 			return a
 		}
@@ -266,10 +269,22 @@ func (d *decision) repairNonVoters() (Action, bool) {
 		want = d.z.NumReplicas - v
 	}
 	for i, n := range d.nonVoters {
-		if n.Decommissioning || n.Dead || len(d.nonVoters) > want {
+		if n.Decommissioning || n.Dead || forbiddenAt(d.z.Constraints, n) {
 			d.nonVoters = without(d.nonVoters, i)
 			return d.change("the non-voter on n%d goes", n.Node), true
 		}
+	}
+	if len(d.nonVoters) > want {
+		// The one that is missed least.
+		worst, score := 0, -1.0
+		for i := range d.nonVoters {
+			if s := Diversity(append(slices.Clone(d.voters), without(d.nonVoters, i)...)); s > score {
+				worst, score = i, s
+			}
+		}
+		n := d.nonVoters[worst]
+		d.nonVoters = without(d.nonVoters, worst)
+		return d.change("%d non-voters of %d; n%d goes", len(d.nonVoters)+1, want, n.Node), true
 	}
 	if len(d.nonVoters) >= want {
 		return Action{}, false
@@ -468,6 +483,39 @@ func (d *decision) rebalance() (Action, bool) {
 	d.voters = bestSet
 	d.demote(in)
 	a := d.change("n%d is a better place than n%d", in.Node, out.Node)
+	a.Urgent = false
+	return a, true
+}
+
+// forbiddenAt reports whether a constraint over all replicas keeps them from a node.
+func forbiddenAt(cs []Conjunction, n *Node) bool {
+	for i := range cs {
+		if cs[i].Replicas == 0 && !cs[i].satisfied(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// rebalanceNonVoters moves a non-voter to where the replicas are more diverse: to a region that has none yet. How full
+// nodes are is no reason.
+func (d *decision) rebalanceNonVoters() (Action, bool) {
+	both := append(slices.Clone(d.voters), d.nonVoters...)
+	best := Diversity(both) + 1e-9
+	var out, in *Node
+	for i, v := range d.nonVoters {
+		rest := append(slices.Clone(d.voters), without(d.nonVoters, i)...)
+		for _, c := range d.candidates(both) {
+			if s := Diversity(append(slices.Clone(rest), c)); s > best && allowed(d.z.Constraints, rest, c, d.z.NumReplicas) {
+				best, out, in = s, v, c
+			}
+		}
+	}
+	if in == nil {
+		return Action{}, false
+	}
+	d.nonVoters = append(slices.DeleteFunc(slices.Clone(d.nonVoters), func(n *Node) bool { return n == out }), in)
+	a := d.change("n%d is a better place for a non-voter than n%d", in.Node, out.Node)
 	a.Urgent = false
 	return a, true
 }

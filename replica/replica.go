@@ -72,6 +72,10 @@ type Store interface {
 
 	// LeaseChanged comes before requests can be served under a lease that this replica holds.
 	LeaseChanged(r *Replica, l lease.Lease, held bool)
+	// HandOver is what the participant wants the next leaseholder to have; it comes after Drain. TakeOver gives it to that
+	// one, after LeaseChanged and before anything is served.
+	HandOver(r *Replica) []byte
+	TakeOver(r *Replica, handed []byte)
 	DescriptorChanged(r *Replica, desc *kv.RangeDescriptor)
 	SplitApplied(left, right *Replica, l, rd *kv.RangeDescriptor)
 	SnapshotApplied(r *Replica, desc *kv.RangeDescriptor)

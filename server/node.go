@@ -104,7 +104,8 @@ func (n *Node) start(ctx context.Context) (err error) {
 	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, Transport: n.transport, Join: n.o.Join,
 		OnClockBroken: n.fail, OnRefused: n.refused}, self)
 	n.router = route.New(route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Local: localStore{n}, Remote: n.transport, Members: n.cluster})
-	n.db = txn.NewDB(txn.Options{Sender: n.router, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
+	n.db = txn.NewDB(txn.Options{Sender: n.router, Clock: n.clock, Host: n.host, NodeID: n.NodeID,
+		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases})
 	n.transport.Handle(route.Method, route.Serve(localStore{n}, n.clock))
 	n.registerAdmin()
 

@@ -39,6 +39,14 @@ type Options struct {
 	Version string
 	// RangeMaxBytes is the size at which ranges split; zero is placement's default (64 MiB).
 	RangeMaxBytes int64
+	// NonVoters is how many non-voting replicas each range has besides its voters: one for each region that has no
+	// voter is a good number.
+	NonVoters int
+	// GCTTL is how long versions are kept after they were overwritten; zero is placement's default (4 h).
+	GCTTL time.Duration
+	// TxnBufferBytes and TwoPhases are txn.Options' BufferBytes and TwoPhases: for tests and comparisons.
+	TxnBufferBytes int
+	TwoPhases      bool
 }
 
 // Cache holds blocks of several stores.

@@ -33,6 +33,9 @@ func (r ranges) Ranges(ctx context.Context, start, end []byte) ([]session.RangeR
 		row := session.RangeRow{ID: info.Desc.ID, Start: info.Desc.Start, End: info.Desc.End, Leaseholder: info.Leaseholder.Node}
 		for _, d := range info.Desc.Replicas {
 			row.Replicas = append(row.Replicas, d.Node)
+			if d.Type == kv.NonVoter || d.Type == kv.VoterDemoting {
+				row.NonVoters = append(row.NonVoters, d.Node)
+			}
 			e, _ := r.n.cluster.Get(d.Node)
 			row.Localities = append(row.Localities, e.Locality.String())
 		}

@@ -35,7 +35,9 @@ type RangeRow struct {
 	Leaseholder kv.NodeID
 	Replicas    []kv.NodeID
 	Localities  []string
-	Bytes       int64
+	// NonVoters are those of Replicas that serve reads of the past only.
+	NonVoters []kv.NodeID
+	Bytes     int64
 }
 
 // Services are what sessions are built on.

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ func showColumns(c *bind.Show) []Column {
 	switch c.What {
 	case "RANGES":
 		return []Column{text("start_key"), text("end_key"), i8("range_id"), i8("range_size"), i8("lease_holder"),
-			text("lease_holder_region"), text("replicas"), text("replica_localities")}
+			text("lease_holder_region"), text("replicas"), text("replica_localities"), text("non_voting_replicas")}
 	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "CREATE":
 		return []Column{text("table_name"), text("create_statement")}
 	}
@@ -60,16 +61,20 @@ func (s *Session) showRanges(ctx context.Context, c *bind.Show, w *rowWriter) er
 	}
 	w.columns(showColumns(c)...)
 	for _, r := range rows {
-		var replicas, places []string
+		var replicas, places, silent []string
 		for i, n := range r.Replicas {
 			replicas = append(replicas, strconv.Itoa(int(n)))
+			if slices.Contains(r.NonVoters, n) {
+				silent = append(silent, strconv.Itoa(int(n)))
+			}
 			if i < len(r.Localities) {
 				places = append(places, r.Localities[i])
 			}
 		}
 		err := w.row(types.NewString(keys.PrettyPrint(r.Start)), types.NewString(keys.PrettyPrint(r.End)), types.NewInt(int64(r.ID)),
 			types.NewInt(r.Bytes), types.NewInt(int64(r.Leaseholder)), types.NewString(s.srv.Ranges.Region(r.Leaseholder)),
-			types.NewString("{"+strings.Join(replicas, ",")+"}"), types.NewString("{"+strings.Join(places, ",")+"}"))
+			types.NewString("{"+strings.Join(replicas, ",")+"}"), types.NewString("{"+strings.Join(places, ",")+"}"),
+			types.NewString("{"+strings.Join(silent, ",")+"}"))
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,324 @@
+package simcluster_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/server"
+	"meridian/sim"
+	"meridian/sim/fault"
+	"meridian/sim/simcluster"
+	"meridian/txn"
+)
+
+// What was read at a timestamp is read there for ever (I6): transfers between keys in several ranges, while leases move,
+// ranges split and sleep, nodes die and links fail; readers on all nodes choose timestamps in the past, whoever serves
+// them, and come back to them. MERIDIAN_SEEDS and MERIDIAN_FIRST as in TestCampaign.
+func TestStaleCampaign(t *testing.T) {
+	seeds, first := 1, 1
+	if v, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
+		seeds = v
+	}
+	if v, err := strconv.Atoi(os.Getenv("MERIDIAN_FIRST")); err == nil {
+		first = v
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			defer watchdog(seed).Stop()
+			synctest.Test(t, func(t *testing.T) { (&stale{seed: uint64(seed)}).run(t) })
+		})
+	}
+}
+
+const (
+	staleKeys = 12
+	staleSum  = staleKeys * 100
+	staleLast = 30 * time.Second
+)
+
+func staleKey(i int) keys.Key { return append(keys.TableKey(uint32(2000)), byte(i)) }
+
+// stale is one seed's run.
+type stale struct {
+	seed uint64
+	t    *testing.T
+	c    *simcluster.Cluster
+	stop chan struct{}
+
+	mu     sync.Mutex // guards all below
+	seen   map[clock.Timestamp]string
+	order  []clock.Timestamp
+	reads  int
+	again  int // reads at a timestamp that was read before
+	wrote  int
+	closed map[*replica.Replica]clock.Timestamp
+	last   map[*server.Node]int64 // metrics: served by followers
+}
+
+func (s *stale) run(t *testing.T) {
+	s.t, s.stop = t, make(chan struct{})
+	s.seen, s.closed, s.last = map[clock.Timestamp]string{}, map[*replica.Replica]clock.Timestamp{}, map[*server.Node]int64{}
+	dice := rand.New(rand.NewPCG(s.seed, 0x57a1e))
+	o := simcluster.Options{Seed: s.seed, Log: logTo()}
+	switch dice.IntN(3) {
+	case 1:
+		o.Regions, o.NodesPerRegion = sim.ThreeRegions(), 1
+	case 2:
+		o.Regions, o.NodesPerRegion = sim.FiveRegions(), 1
+		o.Configure = func(_ int, o *server.Options) { o.NonVoters = 2 }
+	}
+	s.c = simcluster.Start(t, o)
+	ctx := context.Background()
+	db := s.c.Node(0).DB()
+	err := db.Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
+		var b txn.WriteBatch
+		for i := range staleKeys {
+			b.Put(staleKey(i), binary.BigEndian.AppendUint64(nil, staleSum/staleKeys))
+		}
+		return tx.Write(ctx, &b)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{0, 4, 8} {
+		s.split(s.c.Node(0), staleKey(i))
+	}
+	time.Sleep(15 * time.Second) // replicas are everywhere
+
+	var wg sync.WaitGroup
+	worker := func(n int, f func(*rand.Rand)) {
+		for range n {
+			d := rand.New(rand.NewPCG(s.seed, dice.Uint64()))
+			wg.Go(func() {
+				for {
+					select {
+					case <-s.stop:
+						return
+					default:
+					}
+					f(d)
+					time.Sleep(time.Duration(10+d.IntN(80)) * time.Millisecond)
+				}
+			})
+		}
+	}
+	worker(3, s.transfer)
+	worker(6, s.read)
+	worker(1, s.administer)
+	worker(1, s.watch)
+	kinds := []fault.Kind{fault.Crash, fault.PowerOff, fault.Isolate, fault.Cut, fault.CutOneWay, fault.Slow, fault.Skew}
+	plan := fault.Generate(s.seed, fault.Options{Nodes: s.c.Names(), Duration: staleLast, Every: 2 * time.Second,
+		Lasting: 4 * time.Second, Kinds: kinds, MaxSkew: 190 * time.Millisecond})
+	target := s.c.Target(s.seed)
+	if err := fault.Run(ctx, s.c.Machines[0].Clock, plan, target, nil); err != nil {
+		t.Errorf("the plan stopped: %v", err)
+	}
+	time.Sleep(2 * time.Second)
+	if err := target.HealEverything(); err != nil {
+		t.Errorf("healing: %v", err)
+	}
+	time.Sleep(10 * time.Second)
+	close(s.stop)
+	wg.Wait()
+	time.Sleep(5 * time.Second)
+	s.compare(ctx)
+	var nearest int64
+	for _, n := range s.last {
+		nearest += n
+	}
+	t.Logf("%d nodes, %d faults: %d transfers, %d reads of which %d of what was read before, %d batches at followers",
+		s.c.Len(), len(plan), s.wrote, s.reads, s.again, nearest)
+	if s.again < 50 || nearest < 50 || s.wrote < 20 {
+		t.Errorf("that is too little to mean anything; the plan was %s", plan)
+	}
+	s.c.Stop()
+	time.Sleep(20 * time.Second)
+}
+
+func (s *stale) node(d *rand.Rand) *server.Node { return s.c.Node(d.IntN(s.c.Len())) }
+
+func (s *stale) split(n *server.Node, k keys.Key) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, _ = n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: k}}})
+}
+
+// transfer moves money between two keys.
+func (s *stale) transfer(d *rand.Rand) {
+	n := s.node(d)
+	if n == nil || d.IntN(40) == 0 {
+		time.Sleep(time.Second) // ranges get some rest
+		return
+	}
+	from, to := d.IntN(staleKeys), d.IntN(staleKeys)
+	if from == to {
+		return
+	}
+	think := time.Duration(0)
+	if d.IntN(10) == 0 {
+		think = time.Duration(d.IntN(6000)) * time.Millisecond // its timestamp is closed when it commits
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	defer cancel()
+	err := n.DB().Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
+		lock := kv.NoLock
+		if d.IntN(2) == 0 {
+			lock = kv.Exclusive
+		}
+		vs, err := tx.GetMany(ctx, []keys.Key{staleKey(from), staleKey(to)}, lock, kv.Block)
+		if err != nil {
+			return err
+		}
+		time.Sleep(think)
+		var b txn.WriteBatch
+		b.Put(staleKey(from), binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(vs[0])-1))
+		b.Put(staleKey(to), binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(vs[1])+1))
+		return tx.Write(ctx, &b)
+	})
+	if err == nil {
+		s.mu.Lock()
+		s.wrote++
+		s.mu.Unlock()
+	}
+}
+
+// read reads all keys at a timestamp in the past, new or known.
+func (s *stale) read(d *rand.Rand) {
+	n := s.node(d)
+	if n == nil {
+		return
+	}
+	at := n.DB().Clock().Now().Add(-time.Duration(d.Int64N(int64(8 * time.Second))))
+	s.mu.Lock()
+	if len(s.order) > 0 && d.IntN(2) == 0 {
+		at = s.order[max(0, len(s.order)-1-d.IntN(200))]
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+	defer cancel()
+	tx := n.DB().Begin(txn.TxnOptions{AsOf: at})
+	defer tx.Rollback(ctx)
+	var rows []kv.KeyValue
+	var err error
+	if d.IntN(2) == 0 {
+		rows, _, err = tx.Scan(ctx, txn.ScanOptions{Span: keys.Span{Start: staleKey(0), End: staleKey(staleKeys)}})
+	} else {
+		for i := range staleKeys {
+			var v []byte
+			if v, err = tx.Get(ctx, staleKey(i), kv.NoLock, kv.Block); err != nil {
+				break
+			}
+			rows = append(rows, kv.KeyValue{Key: staleKey(i), Value: v})
+		}
+	}
+	if err != nil {
+		return
+	}
+	s.saw(fmt.Sprintf("n%d", n.NodeID()), at, rows)
+	served := n.Router().Metrics().Nearest.Load()
+	s.mu.Lock()
+	s.last[n] = served
+	s.mu.Unlock()
+}
+
+// saw compares what was read with what was read there before.
+func (s *stale) saw(who string, at clock.Timestamp, rows []kv.KeyValue) {
+	sum, text := uint64(0), ""
+	for _, r := range rows {
+		if len(r.Value) != 8 {
+			s.t.Errorf("seed %d: %s at %s: %x is %x", s.seed, who, at, r.Key, r.Value)
+			return
+		}
+		v := binary.BigEndian.Uint64(r.Value)
+		sum += v
+		text += fmt.Sprintf(" %d", v)
+	}
+	if sum != staleSum || len(rows) != staleKeys {
+		s.t.Errorf("seed %d: %s read%s at %s, which is %d instead of %d", s.seed, who, text, at, sum, staleSum)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	if old, known := s.seen[at]; !known {
+		s.seen[at] = text
+		s.order = append(s.order, at)
+	} else if s.again++; old != text {
+		s.t.Errorf("seed %d: %s read%s at %s, where%s was read before", s.seed, who, text, at, old)
+	}
+}
+
+// administer moves leases and splits ranges.
+func (s *stale) administer(d *rand.Rand) {
+	time.Sleep(time.Duration(d.IntN(1500)) * time.Millisecond)
+	n := s.node(d)
+	if n == nil {
+		return
+	}
+	k := staleKey(d.IntN(staleKeys))
+	if d.IntN(4) == 0 {
+		s.split(n, k)
+		return
+	}
+	to := s.node(d)
+	if to == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	_, _ = n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminTransferLeaseRequest{Key: k, Target: to.NodeID()}}})
+}
+
+// watch sees to it that no replica's closed timestamp goes back (CT4).
+func (s *stale) watch(*rand.Rand) {
+	for i := range s.c.Len() {
+		n := s.c.Node(i)
+		if n == nil || n.Store() == nil {
+			continue
+		}
+		n.Store().Replicas(func(r *replica.Replica) bool {
+			if now, old := r.ClosedTimestamp(), s.closed[r]; now.Less(old) {
+				s.t.Errorf("seed %d: n%d r%d: closed %s, then %s", s.seed, n.NodeID(), r.RangeID(), old, now)
+			} else {
+				s.closed[r] = now
+			}
+			return true
+		})
+	}
+}
+
+// compare reads again what was read, at the leaseholders and at every node.
+func (s *stale) compare(ctx context.Context) {
+	for i, at := range s.order {
+		if i%7 != 0 {
+			continue
+		}
+		n := s.c.Node(i % s.c.Len())
+		span := &kv.ScanRequest{Start: staleKey(0), End: staleKey(staleKeys)}
+		limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+		r, err := n.Router().Send(limit, &kv.Batch{Header: kv.Header{Timestamp: at}, Requests: []kv.Request{span}})
+		if err != nil {
+			s.t.Errorf("seed %d: a read at the leaseholders at %s: %v", s.seed, at, err)
+		} else {
+			s.saw("the leaseholders", at, r.Responses[0].(*kv.ScanResponse).Rows)
+		}
+		r, err = n.Router().Send(limit, &kv.Batch{Header: kv.Header{Timestamp: at, Consistency: kv.Stale}, Requests: []kv.Request{span}})
+		if err != nil {
+			s.t.Errorf("seed %d: a read at n%d at %s: %v", s.seed, n.NodeID(), at, err)
+		} else {
+			s.saw(fmt.Sprintf("n%d, later,", n.NodeID()), at, r.Responses[0].(*kv.ScanResponse).Rows)
+		}
+		cancel()
+	}
+}
