@@ -110,8 +110,8 @@ func (q *request) independent(onePhase bool) bool {
 	return true
 }
 
-// maxApart bounds the requests that are compared with each other.
-const maxApart = 128
+// maxApart bounds the requests that are compared with each other; fewApart of them are compared one by one.
+const maxApart, fewApart = 1024, 32
 
 // apart reports whether a batch has only resolutions and record operations, of which no two touch the same lock or
 // record. Many transactions' cleanups come together.
@@ -124,8 +124,13 @@ func (q *request) apart() bool {
 		key keys.Key // of a lock; nil: the record
 		id  kv.TxnID
 	}
-	var inline [32]touched
+	var inline [fewApart]touched
 	seen := inline[:0]
+	var last map[kv.TxnID]int // of a transaction's touches the last, and of each the one before
+	var before []int
+	if len(reqs) > fewApart {
+		last, before = make(map[kv.TxnID]int, len(reqs)), make([]int, 0, len(reqs))
+	}
 	for _, r := range reqs {
 		var t touched
 		switch r := r.(type) {
@@ -145,9 +150,25 @@ func (q *request) apart() bool {
 		default:
 			return false
 		}
-		for i := range seen {
-			if seen[i].id == t.id && (seen[i].key == nil) == (t.key == nil) && bytes.Equal(seen[i].key, t.key) {
-				return false
+		same := func(o *touched) bool {
+			return o.id == t.id && (o.key == nil) == (t.key == nil) && bytes.Equal(o.key, t.key)
+		}
+		if last == nil {
+			for i := range seen {
+				if same(&seen[i]) {
+					return false
+				}
+			}
+		} else {
+			i, ok := last[t.id]
+			if !ok {
+				i = -1
+			}
+			before = append(before, i)
+			for last[t.id] = len(seen); i >= 0; i = before[i] {
+				if same(&seen[i]) {
+					return false
+				}
 			}
 		}
 		seen = append(seen, t)
@@ -209,13 +230,31 @@ func (q *request) evaluateAt(onePhase bool) error {
 	}
 	note := q.b.MaxKeys > 0 || q.b.TargetBytes > 0
 	for _, r := range q.b.Requests {
+		if r == kv.Request(q.end) && q.w.Replays > 0 {
+			q.replayed()
+		}
 		one, err := q.evalOne(r, onePhase, note)
 		if err != nil {
 			return err
 		}
 		q.resp.Responses = append(q.resp.Responses, one)
 	}
+	if q.end == nil && q.w.Replays > 0 {
+		q.replayed()
+	}
 	return nil
+}
+
+// replayed gives a batch of writes that came a second time the timestamp of what the first time wrote. Reads of these
+// keys have passed it since, and found the intents where they are: saying that they are later would have the coordinator
+// take a transaction for not committed whose writes are all in time (P8, CR4).
+func (q *request) replayed() {
+	if q.txn == nil || q.w.Replays < q.writes || q.txn.ReadTimestamp != q.b.Txn.ReadTimestamp {
+		return
+	}
+	if at := q.b.Txn.WriteTimestamp.Forward(q.w.Replayed); at.Less(q.txn.WriteTimestamp) {
+		q.copyTxn().WriteTimestamp = at
+	}
 }
 
 // settleTimestamps announces the batch's reads, and moves its writes past the reads of others (P1).
@@ -316,6 +355,9 @@ func (q *request) evalOne(r kv.Request, onePhase, note bool) (kv.Response, error
 			q.released = append(q.released, released{point(r.Key), r.Txn, r.Status})
 			return empty, nil
 		}
+		if r.Status == kv.Committed {
+			p.writers.note(&r.Txn)
+		}
 		_, err := w.ResolveIntent(r.Key, &mvcc.Resolution{Txn: r.Txn, Status: r.Status, IgnoredSeqs: r.IgnoredSeqs})
 		q.released = append(q.released, released{point(r.Key), r.Txn, r.Status})
 		return empty, err
@@ -330,6 +372,9 @@ func (q *request) evalOne(r kv.Request, onePhase, note bool) (kv.Response, error
 		resp := &kv.DeleteRangeResponse{Resume: q.rest}
 		if q.noLocks {
 			return resp, nil
+		}
+		if r.Status == kv.Committed {
+			p.writers.note(&r.Txn)
 		}
 		_, _, err := w.ResolveRange(r.Start, r.End, &mvcc.Resolution{Txn: r.Txn, Status: r.Status,
 			IgnoredSeqs: r.IgnoredSeqs}, 0)

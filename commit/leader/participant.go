@@ -174,6 +174,7 @@ type Participant struct {
 type handoff struct {
 	low   clock.Timestamp
 	locks lock.Holds
+	holds uint64
 }
 
 // New makes the participant of a replica. given is what the left side's SplitOff returned, nil otherwise.
@@ -186,6 +187,7 @@ func New(o *Options, r Replica, given any) *Participant {
 	if h, ok := given.(*handoff); ok && h != nil {
 		low = h.low
 		p.locks.Join(h.locks)
+		p.holds = h.holds // the right side begins with the left one's lease
 	}
 	p.low.Store(&low)
 	return p
@@ -198,7 +200,7 @@ func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 	if held {
 		p.raiseLow(l.Start)
 	}
-	if !held || p.holds == 0 || l.Sequence != p.holds+1 {
+	if !held || p.holds == 0 || l.Sequence != p.holds && l.Sequence != p.holds+1 {
 		p.locks.Clear()
 	}
 	p.waits.wakeAll()
@@ -223,14 +225,14 @@ func (p *Participant) DescriptorChanged(desc *kv.RangeDescriptor) {}
 
 // SplitOff gives the locks of the right side away. Pushes that wait here ask anew, since their records may have moved.
 func (p *Participant) SplitOff(left, right *kv.RangeDescriptor) any {
-	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(right.Start)}
+	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(right.Start), holds: p.holds}
 	p.waits.wakeAll()
 	return h
 }
 
 // Subsume gives everything to the left neighbour.
 func (p *Participant) Subsume() any {
-	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(nil)}
+	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(nil), holds: p.holds}
 	p.waits.wakeAll()
 	return h
 }
@@ -239,6 +241,19 @@ func (p *Participant) Subsume() any {
 func (p *Participant) SnapshotApplied() {
 	p.locks.Clear()
 	p.waits.wakeAll()
+}
+
+// maxHandover bounds what travels with a lease in one command of the log.
+const maxHandover = 1 << 20
+
+// HandOver gives the locks in memory to the next leaseholder; nothing is evaluated under the lease any more.
+func (p *Participant) HandOver() []byte { return p.locks.Export(maxHandover) }
+
+// TakeOver takes the locks of the last leaseholder. Malformed ones are as good as none.
+func (p *Participant) TakeOver(handed []byte) {
+	if p.locks.Import(handed) != nil {
+		p.locks.Clear()
+	}
 }
 
 // Drain returns when no request is being evaluated that entered before the call.

@@ -368,6 +368,9 @@ func (q *request) effects() {
 	q.mark()
 	for _, r := range q.records {
 		q.p.waits.changed(r)
+		if r.Status == kv.Committed {
+			q.p.writers.note(&r.TxnMeta)
+		}
 	}
 	if n := len(q.resp.Responses); q.end != nil && n > 0 {
 		if e, ok := q.resp.Responses[n-1].(*kv.EndTxnResponse); ok && e.OnePhase {

@@ -259,7 +259,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		conflict = err
 		switch {
 		case s.tx == nil || s.state == stateNone:
-			return s.lost(ctx, began, ending, conflict, nil, "", undone)
+			return s.lost(began, ending, conflict, nil, "", undone)
 		case r.off != "":
 			why = r.off
 		case r.cur.tape != nil && r.cur.tape.full:
@@ -276,7 +276,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 			if seen {
 				m.ReplaysOff.Add(1)
 			}
-			return s.lost(ctx, began, ending, conflict, nil, why, undone)
+			return s.lost(began, ending, conflict, nil, why, undone)
 		}
 		if seen {
 			m.Replays.Add(1)
@@ -302,7 +302,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		var d *differs
 		if errors.As(err, &d) {
 			m.ReplaysDiffering.Add(1)
-			return s.lost(ctx, began, ending, conflict, d, "", undone)
+			return s.lost(began, ending, conflict, d, "", undone)
 		}
 	}
 	if err != nil && ctx.Err() != nil {
@@ -320,7 +320,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 }
 
 // lost is the end of a transaction that can't be run again.
-func (s *Session) lost(ctx context.Context, began state, ending bool, conflict error, d *differs, why string, undone []string) error {
+func (s *Session) lost(began state, ending bool, conflict error, d *differs, why string, undone []string) error {
 	s.tell(undone)
 	if s.state != stateNone {
 		s.state = began
@@ -330,7 +330,7 @@ func (s *Session) lost(ctx context.Context, began state, ending bool, conflict e
 	}
 	s.doomed, s.ending = s.state == stateExplicit, ending
 	s.srv.metrics.ClientRetries.Add(1)
-	return s.describeLoss(ctx, conflict, d, why)
+	return s.describeLoss(conflict, d, why)
 }
 
 // tell has the client hear what settings are, after some have been set back.
@@ -397,6 +397,7 @@ func (s *Session) startOver(ctx context.Context) ([]string, error) {
 	if err := s.tx.Restart(ctx); err != nil {
 		return nil, err
 	}
+	s.showTxn()
 	s.cat.Reset(ctx)
 	s.viewCache = nil
 	s.state, s.modes = r.state, r.modes
@@ -593,49 +594,4 @@ func (t *tape) Next() ([]byte, error) {
 	t.pieces = append(t.pieces, append([]byte(nil), p...))
 	t.at = len(t.pieces)
 	return p, nil
-}
-
-// abbreviated is a statement's text as errors show it.
-func abbreviated(text string) string {
-	const limit = 60
-	out := make([]byte, 0, limit)
-	space := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case ' ', '\t', '\n', '\r':
-			space = len(out) > 0
-			continue
-		default:
-			if space {
-				out, space = append(out, ' '), false
-			}
-			out = append(out, c)
-		}
-		if len(out) >= limit {
-			for len(out) > 0 && out[len(out)-1]&0xC0 == 0x80 {
-				out = out[:len(out)-1]
-			}
-			if n := len(out); n > 0 && out[n-1] >= 0xC0 {
-				out = out[:n-1]
-			}
-			return string(out) + "..."
-		}
-	}
-	return string(out)
-}
-
-// describeLoss is the error that ends a transaction which lost a conflict: what was in the way, and why running the
-// transaction again did not settle it.
-func (s *Session) describeLoss(ctx context.Context, conflict error, d *differs, why string) error {
-	e := *Outcome(conflict)
-	switch {
-	case d != nil:
-		e.Detail += fmt.Sprintf(" Statement %d of the transaction, whose result has been sent, has another result now: %s", d.number, abbreviated(d.text))
-	case why != "":
-		e.Detail += " The transaction was not replayed: " + why + "."
-	}
-	if len(e.Detail) > 0 && e.Detail[0] == ' ' {
-		e.Detail = e.Detail[1:]
-	}
-	return &e
 }

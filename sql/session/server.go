@@ -37,9 +37,10 @@ func (m *Metrics) observe(d time.Duration) {
 // Server makes sessions and knows those that are open on this node.
 type Server struct {
 	Services
-	metrics Metrics
-	plans   *planCache
-	rowIDs  rowIDs
+	metrics  Metrics
+	plans    *planCache
+	rowIDs   rowIDs
+	finished finished
 
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	sessions map[int32]*Session

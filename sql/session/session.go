@@ -59,6 +59,7 @@ type Session struct {
 	// statement is where the output of the running statement begins.
 	statement Mark
 	modes     modes // of the transaction
+	wrote     bool  // it has
 	txnStart  time.Time
 
 	prepared map[string]*Prepared
@@ -77,6 +78,9 @@ type Session struct {
 	stateSince time.Time
 	stateName  string
 	idleTimer  func() // stops the idle timer
+	// txnID is the identity of the open transaction, or else of the last one; application is what the client calls itself.
+	txnID       kv.TxnID
+	application string
 }
 
 type savepoint struct {
@@ -173,7 +177,7 @@ func (s *Session) startupSettings(all map[string]string) error {
 	s.location = time.UTC
 	for k, v := range all {
 		if k == "options" {
-			for _, o := range strings.Fields(v) {
+			for _, o := range optionWords(v) {
 				o = strings.TrimPrefix(strings.TrimPrefix(o, "-c"), "--")
 				if name, value, ok := strings.Cut(o, "="); ok {
 					if err := s.set(name, value, false); err != nil {
@@ -188,6 +192,27 @@ func (s *Session) startupSettings(all map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// optionWords splits the startup option of that name at white space; a backslash keeps what follows it.
+func optionWords(v string) (out []string) {
+	word, in := []byte(nil), false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			if in {
+				out, word, in = append(out, string(word)), word[:0], false
+			}
+			continue
+		case c == '\\' && i+1 < len(v):
+			i++
+		}
+		word, in = append(word, v[i]), true
+	}
+	if in {
+		out = append(out, string(word))
+	}
+	return out
 }
 
 // set changes a setting and what depends on it.
@@ -424,6 +449,7 @@ func (s *Session) prepareQuery(ctx context.Context, q *bind.Query, params []type
 	for _, n := range q.Notices {
 		s.notice(n)
 	}
+	s.wrote = s.wrote || q.Writes
 	if (q.Writes || q.Locks) && s.modes.readOnly {
 		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", q.Tag)
 	}

@@ -37,6 +37,8 @@ func (s *Session) openTxn(st state, m modes) {
 	s.txnStart = s.srv.Host.Clock.Now()
 	s.params.begin()
 	s.replay.begin(st, m)
+	s.wrote = false
+	s.showTxn()
 }
 
 // commitImplicit commits the implicit transaction. If that fails, the statement has not completed: what it said to
@@ -62,6 +64,9 @@ func (s *Session) commitImplicit(ctx context.Context) (err error) {
 func (s *Session) afterCommit(ctx context.Context) error {
 	s.srv.metrics.TxnCommits.Add(1)
 	cat := s.cat
+	if s.wrote {
+		s.srv.finished.note(finishedTxn{s.tx.ID(), s.pid, s.setting("application_name")})
+	}
 	s.clearTxn(true)
 	return cat.Finish(ctx, true)
 }
