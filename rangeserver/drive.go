@@ -193,6 +193,21 @@ func (s *Store) LeaseChanged(r *replica.Replica, l lease.Lease, held bool) {
 	}
 }
 
+// HandOver asks the participant.
+func (s *Store) HandOver(r *replica.Replica) []byte {
+	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
+		return e.participant.HandOver()
+	}
+	return nil
+}
+
+// TakeOver tells the participant.
+func (s *Store) TakeOver(r *replica.Replica, handed []byte) {
+	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
+		e.participant.TakeOver(handed)
+	}
+}
+
 // DescriptorChanged tells the participant.
 func (s *Store) DescriptorChanged(r *replica.Replica, d *kv.RangeDescriptor) {
 	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {

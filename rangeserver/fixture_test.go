@@ -28,7 +28,8 @@ import (
 // cluster is a few stores over simulated machines and the real transport, with a participant that knows Put and Get
 // only, and liveness records that everybody sees at once.
 type cluster struct {
-	anyReplicas atomic.Bool // leaseholders carry out changes of replicas that they would refuse
+	splitOff    atomic.Int64 // how long participants take to divide what they know
+	anyReplicas atomic.Bool  // leaseholders carry out changes of replicas that they would refuse
 	t           *testing.T
 	net         *sim.Network
 	nodes       []*node
@@ -350,9 +351,16 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 	return resp, nil
 }
 
-func (p *participant) LeaseChanged(lease.Lease, bool)                   {}
-func (p *participant) DescriptorChanged(*kv.RangeDescriptor)            {}
-func (p *participant) SplitOff(_, _ *kv.RangeDescriptor) (handoff any)  { return nil }
+func (p *participant) LeaseChanged(lease.Lease, bool)        {}
+func (p *participant) HandOver() []byte                      { return nil }
+func (p *participant) TakeOver([]byte)                       {}
+func (p *participant) DescriptorChanged(*kv.RangeDescriptor) {}
+func (p *participant) SplitOff(_, _ *kv.RangeDescriptor) (handoff any) {
+	if d := time.Duration(p.n.c.splitOff.Load()); d > 0 {
+		time.Sleep(d)
+	}
+	return nil
+}
 func (p *participant) Absorb(*kv.RangeDescriptor, any, clock.Timestamp) {}
 func (p *participant) Subsume() (handoff any)                           { return nil }
 func (p *participant) SnapshotApplied()                                 {}

@@ -26,6 +26,11 @@ type Participant interface {
 	// have to be sent away with NotLeaseholderError.
 	LeaseChanged(l lease.Lease, held bool)
 
+	// HandOver gives what the next leaseholder should have, nil for nothing: locks that are in memory only. It comes after
+	// Drain. TakeOver hands it to the next one, after LeaseChanged and before CheckLease shows the lease.
+	HandOver() []byte
+	TakeOver(handed []byte)
+
 	// DescriptorChanged says that replicas or generation of the range changed, not its span.
 	DescriptorChanged(desc *kv.RangeDescriptor)
 

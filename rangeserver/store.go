@@ -412,6 +412,8 @@ func (u unknownProtocol) Send(context.Context, *kv.Batch) (*kv.BatchResponse, er
 	return nil, &kv.UnavailableError{Reason: "unknown commit protocol " + u.protocol.String()}
 }
 func (unknownProtocol) LeaseChanged(lease.Lease, bool)                   {}
+func (unknownProtocol) HandOver() []byte                                 { return nil }
+func (unknownProtocol) TakeOver([]byte)                                  {}
 func (unknownProtocol) DescriptorChanged(*kv.RangeDescriptor)            {}
 func (unknownProtocol) SplitOff(_, _ *kv.RangeDescriptor) (handoff any)  { return nil }
 func (unknownProtocol) Absorb(*kv.RangeDescriptor, any, clock.Timestamp) {}

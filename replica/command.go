@@ -23,7 +23,8 @@ type Command struct {
 	// WriteAt, if set, is below or at all versions and intents of the batch that count for I6, and tracked
 	// (closedts.Tracker) until Propose has returned something else than *kv.AmbiguousError, or Settled was called.
 	WriteAt clock.Timestamp
-	// Batch is the engine batch's representation (engine.Batch.Repr). Propose has copied it when it returns.
+	// Batch is the engine batch's representation (engine.Batch.Repr). Propose has copied it when it returns. In a lease's
+	// transfer it is what the holder hands over to the next one instead.
 	Batch []byte
 	// Delta is what the batch does to the range's statistics.
 	Delta Stats

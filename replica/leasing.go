@@ -284,8 +284,8 @@ func mayFollow(d *kv.RangeDescriptor, cur, next lease.Lease, prevSequence uint64
 	return next.Sequence == cur.Sequence+1 && cur.Start.Less(next.Start)
 }
 
-// setLease shows a lease that was applied.
-func (r *Replica) setLease(l lease.Lease) {
+// setLease shows a lease that was applied. handed is what its last holder gave to the next one.
+func (r *Replica) setLease(l lease.Lease, handed []byte) {
 	old := r.leaseNow.Load()
 	s := r.newLeaseState(l)
 	if old.Sequence == l.Sequence {
@@ -296,6 +296,9 @@ func (r *Replica) setLease(l lease.Lease) {
 	r.takeClosed(s)
 	if s.held {
 		r.o.Store.LeaseChanged(r, l, true) // before the first request is served (P3 in commit/leader)
+		if len(handed) > 0 {
+			r.o.Store.TakeOver(r, handed)
+		}
 	}
 	r.leaseNow.Store(s)
 	r.renewing = 0
@@ -392,5 +395,5 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	if next.Kind == lease.Expiration {
 		next.Expiration = now.Add(expirationLength)
 	}
-	return r.proposeInternal(ctx, &Command{lease: &next, prevLease: cur.Sequence, given: true})
+	return r.proposeInternal(ctx, &Command{lease: &next, prevLease: cur.Sequence, given: true, Batch: r.o.Store.HandOver(r)})
 }

@@ -202,23 +202,18 @@ type outcome struct {
 func (r *Replica) apply(ents []*raftpb.Entry) error {
 	var b *engine.Batch
 	var answers []outcome
-	flush := func() error {
-		if b == nil {
-			return nil
-		}
+	commit := func() error {
 		b.Put(keys.AppliedStateKey(r.rangeID), r.applied.append(make([]byte, 0, 128)))
 		err := b.Commit(false)
 		_ = b.Close()
 		b = nil
-		if err != nil {
-			return err
-		}
-		r.publish()
+		return err
+	}
+	give := func() {
 		for i := range answers {
 			r.answer(answers[i].p, answers[i].err)
 		}
 		answers = answers[:0]
-		return nil
 	}
 	var c Command
 	for _, e := range ents {
@@ -255,7 +250,7 @@ func (r *Replica) apply(ents []*raftpb.Entry) error {
 		if c.lease == nil && c.truncate.index == 0 {
 			r.applied.leaseIndex = c.maxLeaseIndex
 		}
-		if len(c.Batch) > 0 {
+		if len(c.Batch) > 0 && c.lease == nil {
 			if err := b.ApplyRepr(c.Batch); err != nil {
 				return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
 			}
@@ -270,10 +265,19 @@ func (r *Replica) apply(ents []*raftpb.Entry) error {
 			answers = append(answers, outcome{p, nil})
 		}
 		if after := r.special(b, &c, change); after != nil {
-			if err := flush(); err != nil {
+			if err := commit(); err != nil {
 				return err
 			}
-			if err := after(); err != nil {
+			// Changes of the range itself are seen before they are answered: whoever proposed them lets go of its latches
+			// then, and who waited for these must find the new descriptor, not write into what has become another range.
+			// And a range that has lost a part must not show its new statistics with the old span, or a reader would be
+			// told that there are no intents where there are.
+			if c.Trigger == nil || c.Trigger.Split == nil {
+				r.publish()
+			}
+			err := after()
+			give()
+			if err != nil {
 				return err
 			}
 			if r.gone.Load() {
@@ -282,9 +286,13 @@ func (r *Replica) apply(ents []*raftpb.Entry) error {
 			r.sendLazy()
 		}
 	}
-	if err := flush(); err != nil {
-		return err
+	if b != nil {
+		if err := commit(); err != nil {
+			return err
+		}
+		r.publish()
 	}
+	give()
 	r.raftLog.trim(r.applied.index)
 	return nil
 }
@@ -315,7 +323,8 @@ func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChange
 	case c.lease != nil:
 		l := *c.lease
 		b.Put(keys.LeaseKey(r.rangeID), l.Append(nil))
-		return func() error { r.setLease(l); return nil }
+		handed := c.Batch
+		return func() error { r.setLease(l, handed); return nil }
 	case c.truncate.index != 0:
 		to := c.truncate
 		if to.index <= r.raftLog.truncated.index || to.index > r.applied.index {

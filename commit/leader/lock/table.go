@@ -29,7 +29,8 @@ type Table struct {
 	finalRing [finalizedMax]kv.TxnID
 	finalNext int
 	seq       uint64
-	probe     entry // for lookups
+	places    map[kv.TxnID]uint64 // of transactions that waited at an earlier leaseholder
+	probe     entry               // for lookups
 
 	size     atomic.Int64  // of entries
 	intents  atomic.Int64  // holds of intents
@@ -331,8 +332,7 @@ func (t *Table) scan(g *Guard, spans []Span, join bool) (found Wait, waits bool)
 func (t *Table) join(g *Guard, e *entry, strength kv.LockStrength) {
 	if g.signal == nil {
 		g.signal = make(chan struct{}, 1)
-		t.seq++
-		g.seq = t.seq
+		g.seq = t.place(g.id())
 	}
 	if w := g.waiterAt(e, strength == kv.NoLock); w != nil {
 		if w.strength < strength {
@@ -727,6 +727,7 @@ func (t *Table) Clear() {
 	t.releases.Add(1)
 	t.finalized = make(map[kv.TxnID]kv.Status)
 	t.finalRing = [finalizedMax]kv.TxnID{}
+	t.places = nil
 }
 
 // evict sends the entry's waiters away.

@@ -1,0 +1,153 @@
+package simcluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sim/simcluster"
+)
+
+// tableKey is the beginning of a table's first index.
+func tableKey(t *testing.T, conn *pgx.Conn, table string) keys.Key {
+	t.Helper()
+	var id uint32
+	if err := conn.QueryRow(context.Background(), "SELECT oid::int8 FROM pg_class WHERE relname = $1", table).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return keys.IndexPrefix(id, uint32(1))
+}
+
+func code(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return fmt.Sprint(err)
+}
+
+// TestLocksSurviveTransfers: what SELECT FOR UPDATE locked stays locked when the lease moves, when the range splits, and
+// when it merges. Who waited gets it in the order in which they began to wait.
+func TestLocksSurviveTransfers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		replicated(t, c, 3)
+		for i := range c.Len() {
+			c.Node(i).Store().PauseQueues(true)
+		}
+		ctx := context.Background()
+		one, two := connect(t, c, 0), connect(t, c, 1)
+		exec(t, one, "CREATE TABLE l (id int PRIMARY KEY, v int)")
+		exec(t, one, "INSERT INTO l SELECT i, 0 FROM generate_series(1, 10) AS g(i)")
+		at := tableKey(t, one, "l")
+		move := func(k keys.Key, i int) {
+			t.Helper()
+			if err := c.TransferLease(ctx, k, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		move(at, 0)
+		locked := func(what string, ids ...int) {
+			t.Helper()
+			for id := 1; id <= 10; id++ {
+				_, err := two.Exec(ctx, "SELECT * FROM l WHERE id = $1 FOR UPDATE NOWAIT", id)
+				want := "<nil>"
+				if slices.Contains(ids, id) {
+					want = "55P03"
+				}
+				if got := code(err); got != want {
+					t.Errorf("%s: row %d: %s, want %s", what, id, got, want)
+				}
+			}
+			var free int
+			rows, err := two.Query(ctx, "SELECT id FROM l ORDER BY id FOR UPDATE SKIP LOCKED")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rows.Next() {
+				free++
+			}
+			if rows.Close(); rows.Err() != nil || free != 10-len(ids) {
+				t.Errorf("%s: SKIP LOCKED finds %d rows, %v", what, free, rows.Err())
+			}
+		}
+		exec(t, one, "BEGIN")
+		exec(t, one, "SELECT * FROM l WHERE id IN (3, 7) FOR UPDATE")
+		locked("before", 3, 7)
+		for i := range 4 {
+			move(at, (i+1)%3)
+			locked(fmt.Sprint("after transfer ", i+1), 3, 7)
+		}
+		exec(t, two, "ALTER TABLE l SPLIT AT VALUES (5)")
+		locked("after the split", 3, 7)
+		var split keys.Key
+		for _, k := range mustRanges(t, c) {
+			if at.Less(k.Start) && (split == nil || k.Start.Less(split)) {
+				split = k.Start
+			}
+		}
+		move(split, 2)
+		move(at, 1)
+		locked("after both moved", 3, 7)
+		move(split, 1)
+		if err := admin(c, 0, &kv.AdminMergeRequest{Key: at}); err != nil {
+			t.Fatal(err)
+		}
+		locked("after the merge", 3, 7)
+
+		// Three who wait, and a transfer: they keep their order though the last one is nearest to the new leaseholder.
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i, gateway := range []int{0, 1, 2} {
+			conn := connect(t, c, gateway)
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
+					t.Error(err)
+				}
+				if _, err := conn.Exec(ctx, "SELECT * FROM l WHERE id = 3 FOR UPDATE"); err != nil {
+					t.Errorf("waiter %d: %v", i, err)
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(10 * time.Millisecond)
+				if _, err := conn.Exec(ctx, "COMMIT"); err != nil {
+					t.Errorf("waiter %d: %v", i, err)
+				}
+			}()
+			time.Sleep(30 * time.Millisecond)
+		}
+		move(at, 2)
+		time.Sleep(100 * time.Millisecond)
+		exec(t, one, "UPDATE l SET v = 1 WHERE id = 3")
+		exec(t, one, "COMMIT")
+		wg.Wait()
+		if !slices.Equal(order, []int{0, 1, 2}) {
+			t.Errorf("the waiters got the lock in the order %v", order)
+		}
+		locked("in the end")
+	})
+}
+
+func mustRanges(t *testing.T, c *simcluster.Cluster) []kv.RangeDescriptor {
+	t.Helper()
+	time.Sleep(200 * time.Millisecond) // the index learns in the background
+	ranges, err := c.Ranges(context.Background(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ranges
+}
