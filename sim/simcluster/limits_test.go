@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"meridian/kv"
+	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
 )
@@ -261,6 +262,54 @@ func TestLimits(t *testing.T) {
 			}
 			two, three := homes[(i+2)%5], homes[(i+3)%5]
 			f.check("home "+f.c.Machines[home].Region, f.place(home, two, three), true)
+		}
+	})
+}
+
+// TestLargeTransaction: a transaction far larger than its buffer lays its intents while it runs. Each statement returns
+// at once; all of it together takes the round trips of a few, not one for each megabyte.
+func TestLargeTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const buffer, statements, rows = 16 << 10, 24, 100 // 24 times some 30 kB
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, LocalRTT: 50 * time.Microsecond, Log: logTo(),
+			Configure: func(_ int, o *server.Options) { o.TxnBufferBytes = buffer }})
+		replicated(t, c, 3)
+		for i := range c.Len() {
+			c.Node(i).Store().PauseQueues(true)
+		}
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE TABLE big (id int PRIMARY KEY, v text, n int, INDEX (n))")
+		exec(t, conn, "ALTER TABLE big SPLIT AT VALUES (0), (1000)")
+		exec(t, conn, "ALTER INDEX big@big_n_idx SPLIT AT VALUES (0)")
+		time.Sleep(time.Second)
+		if err := c.TransferLeases(context.Background(), 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		exec(t, conn, "SELECT count(*) FROM big")
+		const quorum = 63 * time.Millisecond
+		start := time.Now()
+		exec(t, conn, "BEGIN")
+		for i := range statements {
+			exec(t, conn, fmt.Sprintf("INSERT INTO big SELECT g, repeat('x', 200), -g FROM generate_series(%d, %d) g", i*rows, (i+1)*rows-1))
+		}
+		filled := time.Since(start)
+		exec(t, conn, "COMMIT")
+		whole := time.Since(start)
+		t.Logf("%d statements took %v, with the commit %v", statements, filled, whole)
+		// Each statement flushes once, eight flights are under way, the commit waits for the last of them and then takes a
+		// round of its own.
+		if limit := (statements/8 + 2) * quorum; whole > limit {
+			t.Errorf("the transaction took %v, at most %v were expected", whole, limit)
+		}
+		time.Sleep(time.Second)
+		var n, m int
+		far := connect(t, c, 2)
+		if err := far.QueryRow(context.Background(), "SELECT count(*), (SELECT count(*) FROM big@big_n_idx WHERE n <= 0) FROM big").Scan(&n, &m); err != nil {
+			t.Fatal(err)
+		}
+		if n != statements*rows || m != n {
+			t.Errorf("%d rows and %d index entries are there", n, m)
 		}
 	})
 }
