@@ -409,8 +409,12 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
 	k := opt.Locking{Strength: kv.Exclusive}
 	switch l.Strength {
-	case tree.ForShare, tree.ForKeyShare:
+	case tree.ForKeyShare:
+		k.Strength = kv.KeyShared
+	case tree.ForShare:
 		k.Strength = kv.Shared
+	case tree.ForNoKeyUpdate:
+		k.Strength = kv.NoKeyExclusive
 	}
 	switch l.WaitPolicy {
 	case tree.LockWaitSkipLocked:

@@ -3,6 +3,7 @@ package bind
 import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
@@ -152,6 +153,24 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 	return out
 }
 
+// changesKey reports whether an assignment is to a column of a key that others may refer to.
+func changesKey(t *catalog.Table, set []opt.SetItem) bool {
+	for i := range t.Indexes {
+		idx := &t.Indexes[i]
+		if !idx.Unique && !idx.Primary || idx.Predicate != "" {
+			continue
+		}
+		for _, c := range idx.Columns {
+			for _, s := range set {
+				if t.Columns[s.Ordinal].ID == c.Column {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // update binds UPDATE.
 func (b *builder) update(n *tree.Update, sc *scope) output {
 	withs := b.with(n.With, sc)
@@ -161,7 +180,8 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	}
 	r := &relation{alias: alias, table: t}
 	rel, part := b.scan(t, r, true)
-	old := append([]opt.ColumnID(nil), rel.(*opt.Scan).Cols...)
+	target := rel.(*opt.Scan)
+	old := append([]opt.ColumnID(nil), target.Cols...)
 	sc.add(part)
 	rel = b.joinFrom(rel, n.From, sc)
 	c := &exprContext{scope: sc, clause: "UPDATE"}
@@ -186,6 +206,10 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 			return nil
 		})
 		set = append(set, opt.SetItem{Ordinal: i, Expr: x})
+	}
+	if !changesKey(t, set) {
+		// Rows that refer to this one stay right, so whoever is about to add some need not wait.
+		target.Locking.Strength = kv.NoKeyExclusive
 	}
 	u := &opt.Update{Table: t, Old: old}
 	p := &opt.Project{Input: rel}

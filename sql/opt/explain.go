@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"meridian/kv"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
 )
@@ -341,13 +342,10 @@ func indexColumnName(n *LookupJoin, i int) string {
 }
 
 func locking(l Locking) string {
-	switch l.Strength {
-	case 0:
+	if l.Strength == kv.NoLock {
 		return ""
-	case 1:
-		return "for share"
 	}
-	return "for update"
+	return "for " + l.Strength.String()
 }
 
 // nodeExprs are the scalars of a node in which there may be queries.
