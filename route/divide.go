@@ -55,8 +55,8 @@ func (s *Sender) divide(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Ba
 		p.batch.Header = b.Header
 		p.batch.CanForwardRead = b.CanForwardRead && len(parts) == 1 // RO4
 		p.st.init(&p.batch)
-		if staged {
-			// The commit stands or falls with every part.
+		if staged || st.repeat == commits {
+			// The commit stands or falls with every part, also if this is such a part whose range has split.
 			p.st.repeat = commits
 		}
 	}
@@ -154,6 +154,10 @@ func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 		c.Start, c.End = start, stop
 		return &c, true
 	case *kv.ResolveRangeRequest:
+		c := *r
+		c.Start, c.End = start, stop
+		return &c, true
+	case *kv.ReleaseRequest:
 		c := *r
 		c.Start, c.End = start, stop
 		return &c, true

@@ -31,6 +31,8 @@ type Options struct {
 	Sender Sender
 	// Ranges is the Sender itself if it is nil and the Sender can do it; without it no commit takes one phase.
 	Ranges Ranges
+	// Teller is the Sender itself if it is nil and the Sender can do it.
+	Teller Teller
 	Clock  *clock.Clock
 	Host   *host.Host
 	// NodeID is this node's id, zero until it is known.
@@ -45,10 +47,12 @@ type Options struct {
 
 // Metrics count what transactions ran into.
 type Metrics struct {
-	Begun, OnePhaseCommits, TwoPhaseCommits, ReadOnlyCommits, Rollbacks, Restarts atomic.Int64
-	Refreshes, RefreshesFailed, Ambiguous, Heartbeats, Cleanups, CleanupsDropped  atomic.Int64
 	// StatementRestarts counts statements at READ COMMITTED that were run again with a later snapshot.
 	StatementRestarts                                                             atomic.Int64
+	Begun, OnePhaseCommits, TwoPhaseCommits, ReadOnlyCommits, Rollbacks, Restarts atomic.Int64
+	Refreshes, RefreshesFailed, Ambiguous, Heartbeats, Cleanups, CleanupsDropped  atomic.Int64
+	// Settled counts transactions that were settled together with others.
+	Settled atomic.Int64
 	// PipelineStalls counts operations that had to wait for writes sent before.
 	PipelineStalls atomic.Int64
 }
@@ -59,6 +63,8 @@ type DB struct {
 	metrics Metrics
 	beats   beats
 	cleaner cleaner
+	settler settler
+	readers readers
 }
 
 // NewDB makes a DB.
@@ -66,11 +72,14 @@ func NewDB(o Options) *DB {
 	if o.Ranges == nil {
 		o.Ranges, _ = o.Sender.(Ranges)
 	}
+	if o.Teller == nil {
+		o.Teller, _ = o.Sender.(Teller)
+	}
 	if o.NodeID == nil {
 		o.NodeID = func() kv.NodeID { return 0 }
 	}
 	db := &DB{o: o}
-	db.beats.db, db.cleaner.db = db, db
+	db.beats.db, db.cleaner.db, db.settler.db = db, db, db
 	db.cleaner.resolutions.db, db.cleaner.records.db = db, db
 	return db
 }
@@ -104,6 +113,7 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 		ParallelCommit: !db.o.TwoPhases,
 		BufferBytes:    db.o.BufferBytes,
 	})
+	t.reading = db.readers.begin(t.c.Txn().ID, t.c.Txn().ReadTimestamp)
 	return t
 }
 

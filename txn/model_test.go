@@ -102,6 +102,7 @@ func TestModel(t *testing.T) {
 
 // synctestDrained checks that nothing was left behind once all cleanups are done.
 func synctestDrained(w *world) error {
+	time.Sleep(100 * time.Millisecond) // commits are settled together, a little later
 	synctest.Wait()
 	w.fake.mu.Lock()
 	defer w.fake.mu.Unlock()

@@ -68,6 +68,8 @@ type Txn struct {
 	trace  bool
 	served []kv.Served
 
+	reading reading // until it ends
+
 	beat beat
 	load loads
 	// flights are the intents under way, oldest first (PW1).
@@ -769,7 +771,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	_, later, _ := t.c.Committed()
 	t.finish(committed)
 	t.dropLoads(true)
-	db.cleanup(later)
+	db.committed(ctx, later)
 	if one {
 		db.metrics.OnePhaseCommits.Add(1)
 	} else {
@@ -782,6 +784,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 func (t *Txn) finish(s state) {
 	t.state = s
 	t.db.beats.remove(&t.beat)
+	t.db.readers.end(t.reading)
 }
 
 // Rollback undoes everything; it never fails in a way that matters to the caller, and may be called after any

@@ -16,6 +16,11 @@ func TestApart(t *testing.T) {
 		return &kv.GCRequest{Start: k, Records: []keys.Key{keys.TxnKey(k, m.ID)}}
 	}
 	finish := func(m kv.TxnMeta) kv.Request { return &kv.RecoverTxnRequest{Txn: m} }
+	var many []kv.Request
+	for i := range 200 {
+		m := kv.TxnMeta{ID: kv.TxnID{byte(i), 1}}
+		many = append(many, resolve(k, m), resolve(l, m), finish(m))
+	}
 	for _, c := range []struct {
 		name string
 		reqs []kv.Request
@@ -26,6 +31,8 @@ func TestApart(t *testing.T) {
 		{"a lock twice", []kv.Request{resolve(k, a), resolve(l, b), resolve(k, a)}, false},
 		{"record and lock", []kv.Request{finish(a), resolve(k, a), gc(b)}, true},
 		{"a record twice", []kv.Request{finish(a), gc(a)}, false},
+		{"many", many, true},
+		{"many, and one twice", append(many[:len(many):len(many)], resolve(k, kv.TxnMeta{ID: kv.TxnID{7, 1}})), false},
 		{"garbage", []kv.Request{resolve(k, a), &kv.GCRequest{Start: k, Keys: []kv.GCKey{{Key: k}}}}, false},
 		{"a span", []kv.Request{resolve(k, a), &kv.ResolveRangeRequest{Start: k, End: l, Txn: a}}, false},
 	} {

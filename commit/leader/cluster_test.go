@@ -433,12 +433,24 @@ func (x *testTxn) commit(ctx context.Context) error {
 		if x.c.intn(8) == 0 {
 			// It dies after the last answer: committed, if at the staged timestamp, and somebody else has to find out.
 			if e := out[len(out)-1].(*kv.EndTxnResponse); e.Staged && x.txn.WriteTimestamp == e.CommitTimestamp {
+				if x.c.intn(2) == 0 {
+					x.tell(ctx) // and others overwrite what recovery will ask for (P8)
+				}
 				return nil
 			}
 			return &kv.AmbiguousError{Reason: "dead"}
 		}
 		if e := out[len(out)-1].(*kv.EndTxnResponse); e.Staged && x.txn.WriteTimestamp == e.CommitTimestamp {
-			x.c.o.Host.Group.Go(func(ctx context.Context) { x.end(ctx) })
+			tell, late := x.c.intn(4) > 0, time.Duration(x.c.intn(60))*time.Millisecond
+			if tell {
+				x.tell(ctx)
+			}
+			x.c.o.Host.Group.Go(func(ctx context.Context) {
+				if tell && x.c.latency > 0 {
+					time.Sleep(late)
+				}
+				x.end(ctx)
+			})
 			return nil
 		}
 		return x.end(ctx)
@@ -456,6 +468,26 @@ func (x *testTxn) commit(ctx context.Context) error {
 		return err
 	}
 	return x.end(ctx)
+}
+
+// tell has the ranges know that it has committed.
+func (x *testTxn) tell(ctx context.Context) error {
+	for _, s := range x.locks {
+		if _, err := x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.ReleaseRequest{Start: s.Start, End: s.End, Txn: x.txn.TxnMeta}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget has the store know no more of who has committed, as after a restart.
+func (c *cluster) forget() {
+	for i := range c.o.finished.shards {
+		f := &c.o.finished.shards[i]
+		f.mu.Lock()
+		f.at, f.ring, f.next = nil, nil, 0
+		f.mu.Unlock()
+	}
 }
 
 // end makes the commit explicit.

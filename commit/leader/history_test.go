@@ -243,7 +243,12 @@ func runHistory(t *testing.T, seed int64, mode int, clients, txns int) {
 			}()
 		}
 		wg.Wait()
+		for range c.intn(4) {
+			time.Sleep(time.Duration(c.intn(300)) * time.Millisecond)
+			c.forget()
+		}
 		time.Sleep(20 * time.Second) // abandoned transactions expire
+		c.forget()                   // and are met by the reads below
 		final := map[string][]byte{}
 		for k := 'a'; k < 'i'; k++ {
 			x := c.begin()

@@ -92,7 +92,7 @@ func (o *Options) fill() {
 			o.LockPushDelay = 20 * time.Millisecond
 		}
 		if o.DeadlockDelay == 0 {
-			o.DeadlockDelay = 50 * time.Millisecond
+			o.DeadlockDelay = 5 * time.Millisecond
 		}
 		if o.Cache == nil {
 			o.Cache = tscache.New(tscache.Options{}, o.Clock.Now())

@@ -24,10 +24,11 @@ import (
 //
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
-//	t1 stage (only the record) | t1 die | t1 restart (the next attempt, of the same identity)
+//	t1 stage (only the record) | t1 late | t1 tell (ranges hear that it committed) | t1 settle | t1 die | t1 restart (the next attempt, of the same identity)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
-// Commands: run, wait <duration>, count (what the range keeps), lease (a new lease), refuse on|off.
+// Commands: run, wait <duration>, count (what the range keeps), lease (a new lease), refuse on|off,
+// forget (the store restarts: it no longer knows which transactions have committed).
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -105,6 +106,9 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		synctest.Wait()
 		s.report(&out, nil)
 		return out.String()
+	case "forget":
+		s.c.forget()
+		return "ok\n"
 	case "refuse":
 		on := d.CmdArgs[0].Key == "on"
 		for i, p := range s.c.ps {
@@ -319,6 +323,22 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 			return "written, but later than staged", nil
 		}
 		return "written", nil
+	case "tell":
+		// Its coordinator has all answers, and tells the ranges that it has committed.
+		return "told", x.tell(ctx)
+	case "settle":
+		// What the coordinator does late: the record first, then the intents, then the record again (ST1, ST2 in txn).
+		reqs := []kv.Request{&kv.RecoverTxnRequest{Txn: x.txn.TxnMeta, ImplicitlyCommits: true}}
+		for _, s := range x.locks {
+			reqs = append(reqs, &kv.ResolveIntentRequest{Key: s.Start, Txn: x.txn.TxnMeta, Status: kv.Committed})
+		}
+		reqs = append(reqs, &kv.GCRequest{Start: x.txn.Anchor, Records: []keys.Key{keys.TxnKey(x.txn.Anchor, x.txn.ID)}})
+		for _, r := range reqs {
+			if _, err := x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}}); err != nil {
+				return "", err
+			}
+		}
+		return "settled", nil
 	case "heartbeat":
 		resp, err := x.c.Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{
 			&kv.HeartbeatTxnRequest{Anchor: x.txn.Anchor}}})

@@ -280,6 +280,19 @@ func (p *Participant) resolve(ctx context.Context, w *lock.Wait, until keys.Key)
 		if push, ok := resp.Responses[0].(*kv.PushTxnResponse); ok {
 			t = push.Pushee
 		}
+		if t.Status == kv.Staging {
+			// Committed, but its record does not say so yet, and until then recovery asks for the intents: they stay.
+			// This push waits for the gateway, or for its end.
+			if resp, err = p.o.Sender.Send(ctx, &kv.Batch{
+				Header:   kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()},
+				Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushTimestamp, PushTo: t.WriteTimestamp.Next()}},
+			}); err != nil {
+				return err
+			}
+			if push, ok := resp.Responses[0].(*kv.PushTxnResponse); ok {
+				t = push.Pushee
+			}
+		}
 		if !commit.Final(t.Status) {
 			// The record is gone, so all of the transaction's intents are resolved: this one is a remnant.
 			p.locks.Release(w.Key, meta.ID)

@@ -33,6 +33,10 @@
 //	M5: the change of Stats that a Writer reports is exactly what ComputeStats would find.
 //	M6 (I4): a read either sees every version that may have been written before it began, or says that it cannot
 //	     know (*kv.UncertaintyError).
+//	M7 (I2): an intent whose transaction is known to be committed at the intent's timestamp (Outcomes) is a version
+//	     like any other for everybody but its own transaction, and newer ones may follow. Its entry stays until it is
+//	     resolved: recovery asks for it (commit, CR4). So M1's "newest" holds for all but such intents, a key may have
+//	     several entries, and who does not know the outcome conflicts with the first of them.
 //
 // An entry also keeps the values that earlier statements of the same transaction wrote to the key, by sequence
 // number. A read at a sequence number sees the right one, and a rollback to a savepoint, which is a list of ignored

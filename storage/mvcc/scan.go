@@ -69,7 +69,7 @@ type scan struct {
 
 // Scan reads a span in key order, or against it.
 func (r *Reader) Scan(start, end keys.Key, o *ScanOptions) (ScanResult, error) {
-	s := scan{r: r, o: o, rd: o.normal(), span: keys.Span{Start: start, End: end}}
+	s := scan{r: r, o: o, rd: o.normal(r.Outcomes), span: keys.Span{Start: start, End: end}}
 	if start.Compare(end) >= 0 {
 		return ScanResult{}, nil
 	}

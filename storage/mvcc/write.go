@@ -39,6 +39,10 @@ type Writer struct {
 	Reader
 	// Stats is the change by all operations so far.
 	Stats Stats
+	// Replays counts the writes that had been done before, and changed nothing; Replayed is the latest timestamp of what
+	// they had written.
+	Replays  int
+	Replayed clock.Timestamp
 
 	b       *engine.Batch
 	indexed bool // the source is the batch
@@ -58,6 +62,7 @@ func (w *Writer) Reset(src engine.Reader, b *engine.Batch) {
 	w.Reader.Reset(src)
 	sb, ok := src.(*engine.Batch)
 	w.b, w.indexed, w.Stats = b, ok && sb == b, Stats{}
+	w.Replays, w.Replayed = 0, clock.Timestamp{}
 }
 
 // Batch is where the writer writes.
@@ -170,6 +175,8 @@ func (w *Writer) prepare(k keys.Key, o *WriteOptions, look bool) (t target, err 
 		if t.replay = t.own.wrote(o.Seq); !t.replay {
 			return t, &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.own.Txn.WriteTimestamp}
 		}
+		w.Replays++
+		w.Replayed = w.Replayed.Forward(t.own.Txn.WriteTimestamp)
 	}
 	if look {
 		switch s := t.own.at(o.Txn.Attempt, o.Seq, o.Txn.IgnoredSeqs); {
@@ -209,7 +216,9 @@ func (w *Writer) checkLocks(k keys.Key, o *WriteOptions, t *target) error {
 		}
 		switch {
 		case o.Txn == nil || l.Txn.ID != o.Txn.ID:
-			conflicts = append(conflicts, *l)
+			if !l.committed(w.Outcomes) {
+				conflicts = append(conflicts, *l)
+			}
 		case l.Strength != IntentStrength:
 		case l.Txn.Attempt > o.Txn.Attempt:
 			return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: l.Txn.WriteTimestamp}
