@@ -135,3 +135,26 @@ func TestLeaseholderStays(t *testing.T) {
 		}
 	})
 }
+
+// TestSplitIsSeenFirst: nobody is told that a range has split before its participants know, since latches are released
+// then. Whoever waited for these must not write what belongs to the right side.
+func TestSplitIsSeenFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		for i, n := range c.nodes {
+			n.start(i == 0)
+		}
+		defer c.stop()
+		check(t, c.put("m", "1"))
+		check(t, c.nodes[0].store.ChangeReplicas(context.Background(), 2, targets(1, 2, 3)))
+		c.splitOff.Store(int64(50 * time.Millisecond))
+		start := time.Now()
+		check(t, c.nodes[0].store.Split(context.Background(), 2, tkey("k")))
+		if took := time.Since(start); took < 50*time.Millisecond {
+			t.Errorf("answered after %s", took)
+		}
+		if d := c.nodes[0].store.Replica(2).Desc(); d.Contains(tkey("m")) {
+			t.Errorf("r2 still is %v", d)
+		}
+	})
+}

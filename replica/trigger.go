@@ -120,6 +120,7 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) func() error {
 	leads := r.leader.Load() == uint64(r.replicaID)
 	return func() error {
 		r.desc.Store(&left)
+		r.publish() // after the descriptor, see apply
 		removed()
 		r.o.Metrics.Splits.Add(1)
 		if right != nil {
