@@ -26,7 +26,7 @@ func (t *Transport) openRemote(ctx context.Context, p *peer, name string) (Strea
 		return nil, p.unreachable(false, l.reason(err))
 	}
 	t.stats.streams.Add(1)
-	return &clientStream{l: l, ctx: ctx, s: s}, nil
+	return &clientStream{l: l, ctx: ctx, s: s, turn: make(chan struct{}, 1)}, nil
 }
 
 // clientStream is the opener's end.
@@ -34,6 +34,10 @@ type clientStream struct {
 	l   *link
 	ctx context.Context
 	s   grpc.ClientStream
+	// turn is held by whoever receives, and guards the fields below. Send may, once the stream has ended, to learn why.
+	turn chan struct{}
+	kept [][]byte // messages that Send came across
+	end  error    // why the stream ended, once that is known
 }
 
 func (c *clientStream) broken(err error) error {
@@ -48,11 +52,8 @@ func (c *clientStream) Send(b []byte) error {
 		return &StatusError{Code: CodeTooLarge, Message: "transport: the message is too large"}
 	}
 	if err := c.s.SendMsg(&frame{kind: kindData, at: c.l.t.reading(), payload: b}); err != nil {
-		if err == io.EOF { // the handler returned, or the connection broke: Recv knows
-			if _, e := c.Recv(); e != nil && e != io.EOF {
-				return e
-			}
-			return io.EOF
+		if err == io.EOF { // the handler returned, or the connection broke
+			return c.reason()
 		}
 		return c.broken(err)
 	}
@@ -61,7 +62,45 @@ func (c *clientStream) Send(b []byte) error {
 	return nil
 }
 
+// reason is why a stream has ended, to which nothing can be sent any more. What has arrived and was not received yet is
+// kept. It does not wait: all that is left to receive is here. If another goroutine receives, that one is told, and
+// this one hears io.EOF.
+func (c *clientStream) reason() error {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	default:
+		return io.EOF
+	}
+	for c.end == nil {
+		if b, err := c.next(); err == nil {
+			c.kept = append(c.kept, b)
+		}
+	}
+	return c.end
+}
+
 func (c *clientStream) Recv() ([]byte, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-c.ctx.Done():
+		return nil, c.ctx.Err()
+	}
+	if len(c.kept) > 0 {
+		b := c.kept[0]
+		c.kept = c.kept[1:]
+		return b, nil
+	}
+	if c.end != nil {
+		return nil, c.end
+	}
+	return c.next()
+}
+
+// next receives one message. An error is the end of the stream.
+func (c *clientStream) next() (b []byte, err error) {
+	defer func() { c.end = err }()
 	var f frame
 	if err := c.s.RecvMsg(&f); err != nil {
 		if err == io.EOF {

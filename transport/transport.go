@@ -45,7 +45,8 @@ type StreamHandler func(ctx context.Context, from kv.NodeID, s Stream) error
 // Stream is one end of a stream of messages. Send and Recv may be called concurrently, but not Send with itself nor
 // Recv with itself. Recv returns io.EOF when the other end finished without an error.
 type Stream interface {
-	// Send queues one message, waiting while the peer is a window behind; b must not change afterwards.
+	// Send queues one message, waiting while the peer is a window behind; b must not change afterwards. When the other
+	// end has finished, its error is that of Recv, or io.EOF if Recv is told at the same moment.
 	Send(b []byte) error
 	Recv() ([]byte, error)
 	// CloseSend says that no more messages come from this end; on a handler's end it does nothing, its return does.

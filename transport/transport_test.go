@@ -457,6 +457,83 @@ func TestStreams(t *testing.T) {
 	})
 }
 
+// A Send to a handler that has ended says why, takes nothing from Recv, and does not get in the way of one that waits.
+func TestSendAfterTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, c *net3) {
+		for _, n := range c.nodes {
+			n.HandleStream("three", func(ctx context.Context, from kv.NodeID, s transport.Stream) error {
+				if b, err := s.Recv(); err != nil || string(b) == "nothing" {
+					return err
+				}
+				for i := range 3 {
+					if err := s.Send([]byte{byte('a' + i)}); err != nil {
+						return err
+					}
+				}
+				return &transport.StatusError{Code: 2000, Message: "as you wish"}
+			})
+		}
+		sendUntilError := func(s transport.Stream) error {
+			for range 100 {
+				if err := s.Send([]byte("x")); err != nil {
+					return err
+				}
+				time.Sleep(20 * ms)
+			}
+			return nil
+		}
+		var st *transport.StatusError
+		s, err := c.nodes[1].OpenStream(t.Context(), 3, "three")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := sendUntilError(s); !errors.As(err, &st) || st.Code != 2000 {
+				t.Errorf("Send said %v", err)
+			}
+		}
+		for _, want := range []string{"a", "b", "c"} {
+			if b, err := s.Recv(); string(b) != want || err != nil {
+				t.Errorf("received %q, %v, want %q", b, err, want)
+			}
+		}
+		for range 2 {
+			if _, err := s.Recv(); !errors.As(err, &st) || st.Code != 2000 {
+				t.Errorf("Recv said %v", err)
+			}
+		}
+
+		s, _ = c.nodes[1].OpenStream(t.Context(), 3, "three")
+		got := make(chan string, 1)
+		go func() {
+			all := ""
+			for {
+				b, err := s.Recv()
+				if err != nil {
+					if !errors.As(err, &st) || st.Code != 2000 {
+						t.Errorf("Recv said %v", err)
+					}
+					got <- all
+					return
+				}
+				all += string(b)
+			}
+		}()
+		if err := sendUntilError(s); err == nil {
+			t.Error("Send goes on for ever")
+		}
+		if all := <-got; all != "abc" {
+			t.Errorf("received %q", all)
+		}
+
+		s, _ = c.nodes[1].OpenStream(t.Context(), 3, "three")
+		s.Send([]byte("nothing"))
+		if err := sendUntilError(s); err != io.EOF {
+			t.Errorf("after an end without an error, Send said %v", err)
+		}
+	})
+}
+
 // A peer that never reads what it accepted must not hang a call.
 func TestPeerThatSaysNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, c *net3) {
