@@ -1,0 +1,552 @@
+package leaderkv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/txn"
+	"meridian/txn/leaderkv"
+)
+
+// The model checker: two transactions on two keys in two ranges, the code as it is, and every order in which messages
+// may arrive. Gateway A writes both keys and commits in parallel; gateway B reads both, or writes both. A may die at any
+// moment; what it has sent may arrive, late or never. Afterwards C reads, which may have to recover A's transaction, then
+// whatever is still on its way arrives, and D reads.
+//
+//	E1 (I2): nobody ever sees half a transaction.
+//	E2 (I1): what was acknowledged is there; what failed is not.
+//	E3: what C has seen, D sees too: a recovered transaction stays as it was found.
+//	E4: C is answered within seconds.
+//
+// The search is stateless (each order is run from the start, on keys of its own), and leaves out orders that differ only
+// in steps which touch neither the same range nor the same gateway (sleep sets, Godefroid 1996). Time is a step too: it
+// may pass for as long as a gateway is taken for alive, at any moment, once; and a little whenever nothing else can happen.
+//
+// MERIDIAN_EXPLORE=n bounds the runs of each scenario; 0 is all of them.
+
+// held is a message on its way.
+type held struct {
+	label   string
+	touches uint8
+	from    string
+	deliver func()
+	gone    bool
+}
+
+const (
+	touchA uint8 = 1 << iota
+	touchB
+	touchR1
+	touchR2
+	touchAll uint8 = 0xff
+)
+
+type step struct {
+	label   string
+	touches uint8
+}
+
+// frame is one state on the way of a search: what could be done there, and what was tried.
+type frame struct {
+	enabled, done, sleep []step
+	chosen               step
+}
+
+func without(l []step, label string) bool {
+	return !slices.ContainsFunc(l, func(s step) bool { return s.label == label })
+}
+
+// next picks a step that was not tried and need not be left out.
+func (f *frame) next() bool {
+	for _, s := range f.enabled {
+		if without(f.done, s.label) && without(f.sleep, s.label) {
+			f.chosen = s
+			return true
+		}
+	}
+	return false
+}
+
+type outcome uint8
+
+const (
+	running outcome = iota
+	acked
+	failed
+	unknown
+)
+
+func (o outcome) String() string {
+	return [...]string{"running", "acknowledged", "failed", "unknown"}[o]
+}
+
+// scenario is what is explored.
+type scenario struct {
+	name    string
+	options txn.Options // of A and B
+	second  func(x *execution, ctx context.Context, db *txn.DB) outcome
+	crash   bool
+	// waits is how often time passes at will.
+	waits int
+}
+
+// explorer runs the executions of one scenario.
+type explorer struct {
+	t   *testing.T
+	c   *leaderkv.Cluster
+	sc  *scenario
+	cur *execution
+	ids int
+	// pruned and diverged executions were given up: redundant, or different from before.
+	runs, pruned, diverged, recovered int
+	bug                               string
+}
+
+// execution is one order of messages.
+type execution struct {
+	e      *explorer
+	x, y   keys.Key
+	mu     sync.Mutex // guards the fields below; nothing is taken after it
+	held   []*held
+	dead   bool // A
+	died   chan struct{}
+	open   bool // messages of C, D and of ranges pass
+	a, b   outcome
+	aErr   error
+	saw    string // what B read
+	waited int
+	trace  []string
+}
+
+var errDead = errors.New("the gateway is dead")
+
+func methods(b *kv.Batch) string {
+	var out []string
+	for _, r := range b.Requests {
+		out = append(out, strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", r), "*kv."), "Request"))
+	}
+	return strings.Join(out, "+")
+}
+
+// wire holds the messages of the present execution.
+func (e *explorer) wire(ctx context.Context, m *leaderkv.Message, deliver func(context.Context) ([]byte, error)) ([]byte, error) {
+	x := e.cur
+	k := keys.Addr(m.Batch.Requests[0].Span().Start)
+	if x == nil || !(k.Equal(x.x) || k.Equal(x.y)) {
+		return deliver(ctx) // of an execution before
+	}
+	h := &held{from: m.From, label: fmt.Sprintf("%s>r%d %s", m.From, m.Range, methods(m.Batch))}
+	switch m.From {
+	case "A":
+		h.touches = touchA
+	case "B":
+		h.touches = touchB
+	case "r1":
+		h.touches = touchR1
+	case "r2":
+		h.touches = touchR2
+	}
+	h.touches |= touchR1 << (m.Range - 1)
+	type answer struct {
+		resp []byte
+		err  error
+	}
+	done := make(chan answer, 1)
+	h.deliver = func() {
+		if ctx.Err() != nil || x.dead && m.From == "A" {
+			ctx = context.Background() // nobody waits for it any more, but it is on its way
+		}
+		resp, err := deliver(ctx)
+		done <- answer{resp, err}
+	}
+	x.mu.Lock()
+	if x.dead && m.From == "A" {
+		x.mu.Unlock()
+		return nil, errDead
+	}
+	if x.open && m.From != "A" && m.From != "B" {
+		x.mu.Unlock()
+		return deliver(ctx)
+	}
+	base := h.label
+	for n := 2; slices.ContainsFunc(x.held, func(o *held) bool { return o.label == h.label }); n++ {
+		h.label = fmt.Sprintf("%s #%d", base, n)
+	}
+	x.held = append(x.held, h)
+	x.mu.Unlock()
+	var died chan struct{}
+	if m.From == "A" {
+		died = x.died
+	}
+	select {
+	case r := <-done:
+		if m.From == "A" && x.isDead() {
+			return nil, errDead
+		}
+		return r.resp, r.err
+	case <-died:
+		return nil, errDead
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (x *execution) isDead() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.dead
+}
+
+// enabled lists what may happen next; nothing once both transactions have ended.
+func (x *execution) enabled() []step {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if (x.a != running || x.dead) && x.b != running {
+		return nil
+	}
+	var out []step
+	alive := x.a == running
+	for _, h := range x.held {
+		out = append(out, step{h.label, h.touches})
+		alive = alive || h.from == "A"
+	}
+	slices.SortFunc(out, func(a, b step) int { return strings.Compare(a.label, b.label) })
+	if x.e.sc.crash && !x.dead && alive {
+		out = append(out, step{"A dies", touchA})
+	}
+	if len(x.held) == 0 {
+		out = append(out, step{"a moment", touchAll})
+	} else if x.waited < x.e.sc.waits {
+		out = append(out, step{"time", touchAll})
+	}
+	return out
+}
+
+// take does one step and waits until everything has come to rest.
+func (x *execution) take(label string) bool {
+	x.trace = append(x.trace, label)
+	switch label {
+	case "A dies":
+		x.mu.Lock()
+		x.dead = true
+		close(x.died)
+		x.mu.Unlock()
+	case "time":
+		x.waited++
+		time.Sleep(4 * time.Second)
+	case "a moment":
+		time.Sleep(70 * time.Millisecond)
+	default:
+		x.mu.Lock()
+		i := slices.IndexFunc(x.held, func(h *held) bool { return h.label == label })
+		if i < 0 {
+			x.mu.Unlock()
+			return false
+		}
+		h := x.held[i]
+		x.held = slices.Delete(x.held, i, i+1)
+		x.mu.Unlock()
+		go h.deliver()
+	}
+	synctest.Wait()
+	return true
+}
+
+func (x *execution) put(db *txn.DB, ctx context.Context, value string, ks ...keys.Key) outcome {
+	t := db.Begin(txn.TxnOptions{})
+	var wb txn.WriteBatch
+	for _, k := range ks {
+		wb.Put(k, []byte(value))
+	}
+	err := t.Write(ctx, &wb)
+	if err == nil {
+		err = t.Commit(ctx)
+	}
+	var ambiguous *kv.AmbiguousError
+	switch {
+	case err == nil:
+		return acked
+	case errors.As(err, &ambiguous), errors.Is(err, errDead):
+		return unknown
+	}
+	x.aErr = err
+	t.Rollback(ctx)
+	return failed
+}
+
+// read reads both keys in one transaction, starting over as often as it has to.
+func (x *execution) read(db *txn.DB, ctx context.Context, first, second keys.Key) (string, error) {
+	t := db.Begin(txn.TxnOptions{})
+	for {
+		v, err := t.Get(ctx, first, kv.NoLock, kv.Block)
+		var w []byte
+		if err == nil {
+			if w, err = t.Get(ctx, second, kv.NoLock, kv.Block); err == nil {
+				err = t.Commit(ctx)
+			}
+		}
+		if err == nil {
+			return string(v) + "|" + string(w), nil
+		}
+		var retry *txn.RetryError
+		if !errors.As(err, &retry) || t.Attempt() > 5 {
+			t.Rollback(ctx)
+			return "", err
+		}
+		if err := t.Restart(ctx); err != nil {
+			return "", err
+		}
+	}
+}
+
+// half reports whether only one of the keys has a value, or they differ: both transactions write both.
+func half(s string) bool { a, b, _ := strings.Cut(s, "|"); return a != b }
+
+// run does one execution along frames, and beyond them as far as it goes; it returns the frames.
+func (e *explorer) run(frames []*frame) []*frame {
+	e.ids++
+	e.runs++
+	x := &execution{e: e, x: keys.Key(fmt.Sprintf("b%06d", e.ids)), y: keys.Key(fmt.Sprintf("n%06d", e.ids)), died: make(chan struct{})}
+	e.cur = x
+	da, stopA := e.c.Gateway("A", e.sc.options)
+	db, stopB := e.c.Gateway("B", e.sc.options)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		o := x.put(da, ctx, "1", x.x, x.y)
+		x.mu.Lock()
+		x.a = o
+		x.mu.Unlock()
+	}()
+	synctest.Wait()
+	go func() {
+		o := e.sc.second(x, ctx, db)
+		x.mu.Lock()
+		x.b = o
+		x.mu.Unlock()
+	}()
+	synctest.Wait()
+	whole := true
+	for depth := 0; ; depth++ {
+		enabled := x.enabled()
+		if len(enabled) == 0 || depth > 200 {
+			break
+		}
+		if depth == len(frames) {
+			f := &frame{enabled: enabled}
+			if depth > 0 {
+				p := frames[depth-1]
+				for _, s := range append(slices.Clone(p.sleep), p.done...) {
+					if s.touches&p.chosen.touches == 0 {
+						f.sleep = append(f.sleep, s)
+					}
+				}
+			}
+			if !f.next() {
+				e.pruned++
+				whole = false
+				break
+			}
+			frames = append(frames, f)
+		}
+		if !slices.ContainsFunc(enabled, func(s step) bool { return s.label == frames[depth].chosen.label }) || !x.take(frames[depth].chosen.label) {
+			e.diverged++
+			frames = frames[:depth+1]
+			whole = false
+			break
+		}
+	}
+	if whole {
+		x.judge()
+	}
+	// Leave nothing behind.
+	cancel()
+	x.mu.Lock()
+	if !x.dead {
+		x.dead = true
+		close(x.died)
+	}
+	x.open = true
+	late := x.held
+	x.held = nil
+	x.mu.Unlock()
+	e.cur = nil
+	for _, h := range late {
+		go h.deliver()
+	}
+	synctest.Wait()
+	stopA()
+	stopB()
+	return frames
+}
+
+// judge looks at what is left.
+func (x *execution) judge() {
+	e := x.e
+	x.mu.Lock()
+	x.open = true
+	x.mu.Unlock()
+	if os.Getenv("MERIDIAN_EXPLORE_TRACE") != "" {
+		fmt.Printf("A %s, B %s %s: %s\n", x.a, x.b, x.saw, strings.Join(x.trace, "; "))
+	}
+	bad := func(format string, args ...any) {
+		if e.bug == "" {
+			e.bug = fmt.Sprintf(format, args...) + fmt.Sprintf("\nA: %s, B: %s %s (%v)\n  %s", x.a, x.b, x.saw, x.aErr, strings.Join(x.trace, "\n  "))
+		}
+	}
+	look := func(name string) string {
+		db, stop := e.c.Gateway(name, txn.Options{})
+		defer stop()
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		s, err := x.read(db, ctx, x.x, x.y)
+		if err != nil {
+			var left []string
+			for _, h := range x.held {
+				left = append(left, h.label)
+			}
+			bad("E4: %s is not answered: %v; on the way: %v", name, err, left)
+		}
+		if d := time.Since(begun); d > 7*time.Second {
+			bad("E4: %s waited for %s", name, d)
+		}
+		return s
+	}
+	before := e.recoveries()
+	c := look("C")
+	if e.recoveries() > before {
+		e.recovered++
+	}
+	x.mu.Lock()
+	late := x.held
+	x.held = nil
+	x.mu.Unlock()
+	for _, h := range late {
+		x.trace = append(x.trace, "late: "+h.label)
+		go h.deliver()
+	}
+	synctest.Wait()
+	time.Sleep(100 * time.Millisecond)
+	x.trace = append(x.trace, "C saw "+c)
+	d := look("D")
+	switch {
+	case half(c) || half(d) || half(x.saw):
+		bad("E1: half a transaction: B saw %q, C %q, D %q", x.saw, c, d)
+	case c != d:
+		bad("E3: C saw %q and D %q", c, d)
+	case x.a == acked && x.b != acked && x.b != unknown && c != "1|1", x.a == acked && c == "|":
+		bad("E2: A was acknowledged, and C sees %q", c)
+	case x.a == failed && (c == "1|1" || x.saw == "1|1"):
+		bad("E2: A failed, and was seen")
+	case x.saw == "1|1" && c == "|":
+		bad("E2: B saw A's writes, C does not")
+	}
+	if x.saw == "" && x.b == acked && c != "1|1" && c != "2|2" {
+		bad("E2: B was acknowledged, and C sees %q", c)
+	}
+	if x.b == failed && c == "2|2" {
+		bad("E2: B failed, and was seen")
+	}
+}
+
+func (e *explorer) recoveries() (n int64) {
+	for i := range e.c.Ranges() {
+		n += e.c.Metrics(i).Recoveries.Load()
+	}
+	return n
+}
+
+// explore runs all orders, or as many as max; it reports whether these were all.
+func (e *explorer) explore(max int) bool {
+	var frames []*frame
+	for {
+		frames = e.run(frames)
+		if e.bug != "" {
+			return false
+		}
+		for {
+			if len(frames) == 0 {
+				return true
+			}
+			f := frames[len(frames)-1]
+			f.done = append(f.done, f.chosen)
+			if f.next() {
+				break
+			}
+			frames = frames[:len(frames)-1]
+		}
+		if max > 0 && e.runs >= max {
+			return false
+		}
+	}
+}
+
+func reader(x *execution, ctx context.Context, db *txn.DB) outcome {
+	s, err := x.read(db, ctx, x.y, x.x)
+	if err != nil {
+		return unknown
+	}
+	a, b, _ := strings.Cut(s, "|")
+	x.saw = b + "|" + a
+	return acked
+}
+
+func writer(x *execution, ctx context.Context, db *txn.DB) outcome {
+	return x.put(db, ctx, "2", x.x, x.y)
+}
+
+func TestExplore(t *testing.T) {
+	runs := 1500
+	if testing.Short() {
+		runs = 300
+	}
+	if s := os.Getenv("MERIDIAN_EXPLORE"); s != "" {
+		if _, err := fmt.Sscan(s, &runs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sc := range []*scenario{
+		{name: "a reader", second: reader},
+		{name: "a reader, and A dies", second: reader, crash: true, waits: 1},
+		{name: "a writer", second: writer},
+		{name: "a writer, and A dies", second: writer, crash: true, waits: 1},
+		{name: "a reader, two phases, and A dies", second: reader, crash: true, waits: 1, options: txn.Options{TwoPhases: true}},
+		{name: "a reader, writes sent early, and A dies", second: reader, crash: true, waits: 1, options: txn.Options{BufferBytes: 1}},
+	} {
+		t.Run(sc.name, func(t *testing.T) {
+			begun := time.Now()
+			var e *explorer
+			var all bool
+			synctest.Test(t, func(t *testing.T) {
+				e = &explorer{t: t, sc: sc}
+				c, err := leaderkv.New(leaderkv.Options{Bounds: []string{"m"}, Wire: e.wire})
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.c = c
+				time.Sleep(time.Second) // the leases' start is in everybody's past
+				all = e.explore(runs)
+				if err := c.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+			t.Logf("%d orders in %s (all: %v), %d pruned, %d diverged; C recovered in %d", e.runs, time.Since(begun).Round(time.Millisecond), all, e.pruned, e.diverged, e.recovered)
+			if e.bug != "" {
+				t.Fatal(e.bug)
+			}
+			if e.diverged > e.runs/20 {
+				t.Errorf("%d of %d runs took another way than the one they were to repeat", e.diverged, e.runs)
+			}
+		})
+	}
+}

@@ -1,0 +1,295 @@
+package leaderkv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/cluster"
+	"meridian/commit/leader"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/replica/closedts"
+	"meridian/replica/lease"
+	"meridian/route"
+	"meridian/sim"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
+	"meridian/transport"
+	"meridian/txn"
+)
+
+// Message is one batch on its way to a range.
+type Message struct {
+	// From is a gateway's name, or "r2" for a range.
+	From  string
+	Range kv.RangeID
+	Batch *kv.Batch
+}
+
+// Wire carries one message: it calls deliver, once, or returns an error. nil is a wire without delay.
+type Wire func(ctx context.Context, m *Message, deliver func(context.Context) ([]byte, error)) ([]byte, error)
+
+// Options of a Cluster.
+type Options struct {
+	// Bounds are the first keys of the ranges but the first.
+	Bounds []string
+	Seed   uint64
+	Wire   Wire
+	// Delay is how long a command takes from its proposal to its application; nil: no time.
+	Delay func() time.Duration
+	// MaxOffset between clocks; default 250 ms.
+	MaxOffset time.Duration
+	// Skew is each node's clock's offset, ranges first, in the order of their keys; the last one is the gateways'.
+	Skew func(name string) time.Duration
+}
+
+// Cluster is some ranges and the gateways to them.
+type Cluster struct {
+	o      Options
+	net    *sim.Network
+	host   *host.Host
+	engine *engine.Engine
+	ranges []*rng
+	index  []kv.KeyValue // the range index, in key order
+
+	machines atomic.Uint64 // made so far
+}
+
+type rng struct {
+	leader.Replica // what is not here is not asked for
+	c              *Cluster
+	id             kv.RangeID
+	desc           *kv.RangeDescriptor
+	p              *leader.Participant
+	host           *host.Host
+	clock          *clock.Clock
+	metrics        leader.Metrics
+	closer         closedts.Tracker
+
+	mu    sync.Mutex // guards application
+	stats atomic.Pointer[mvcc.Stats]
+	lease atomic.Uint64
+	gc    atomic.Pointer[clock.Timestamp]
+}
+
+// New makes a cluster. Stop ends it.
+func New(o Options) (*Cluster, error) {
+	if o.MaxOffset == 0 {
+		o.MaxOffset = 250 * time.Millisecond
+	}
+	if o.Skew == nil {
+		o.Skew = func(string) time.Duration { return 0 }
+	}
+	c := &Cluster{o: o, net: sim.NewNetwork(sim.NetworkOptions{Seed: o.Seed})}
+	var err error
+	c.host = sim.NewHost(context.Background(), sim.MachineOptions{Name: "store", Network: c.net, Seed: o.Seed})
+	if c.engine, err = engine.Open(c.host, "store", engine.Options{CacheBytes: 64 << 20, MemTableBytes: 16 << 20, ReserveBytes: -1}); err != nil {
+		return nil, err
+	}
+	start := keys.Min
+	for i, b := range append(slices.Clone(o.Bounds), string(keys.Max)) {
+		node := kv.NodeID(i + 1)
+		r := &rng{c: c, id: kv.RangeID(i + 1), desc: &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 1, NextReplica: 2,
+			Replicas: []kv.ReplicaDescriptor{{Node: node, Store: kv.StoreID(node), Replica: 1}}}}
+		r.stats.Store(&mvcc.Stats{})
+		r.gc.Store(&clock.Timestamp{})
+		r.lease.Store(1)
+		name := fmt.Sprintf("r%d", i+1)
+		h, ck := c.machine(name)
+		r.host, r.clock = h, ck
+		r.p = leader.New(&leader.Options{Host: h, Clock: ck, Engine: c.engine, Sender: c.router(name, node, h, ck), Metrics: &r.metrics}, r, nil)
+		r.p.LeaseChanged(lease.Lease{Sequence: 1, Start: ck.Now()}, true)
+		c.ranges = append(c.ranges, r)
+		for _, k := range keys.MetaKeys(r.desc.Start, r.desc.End) {
+			c.index = append(c.index, kv.KeyValue{Key: k, Value: r.desc.Append(nil)})
+		}
+		start = keys.Key(b)
+	}
+	slices.SortFunc(c.index, func(a, b kv.KeyValue) int { return a.Key.Compare(b.Key) })
+	return c, nil
+}
+
+// machine is a host with a clock of its own.
+func (c *Cluster) machine(name string) (*host.Host, *clock.Clock) {
+	// No two have the same dice: transactions are named by them.
+	m := sim.NewMachine(sim.MachineOptions{Name: name, Network: c.net, Seed: c.o.Seed<<32 + c.machines.Add(1), FS: c.host.FS})
+	m.Clock.SetOffset(c.o.Skew(name))
+	h := m.Boot(context.Background())
+	return h, clock.New(h.Clock, c.o.MaxOffset)
+}
+
+// Stop ends everything.
+func (c *Cluster) Stop() error {
+	for _, r := range c.ranges {
+		r.p.Close(nil)
+		r.host.Group.Stop()
+	}
+	c.host.Group.Stop()
+	return c.engine.Close()
+}
+
+// Gateway makes a gateway; stop ends what it does by itself. Stop does not.
+func (c *Cluster) Gateway(name string, o txn.Options) (db *txn.DB, stop func()) {
+	h, ck := c.machine(name)
+	node := kv.NodeID(100 + len(name))
+	o.Sender, o.Clock, o.Host, o.NodeID = c.router(name, node, h, ck), ck, h, func() kv.NodeID { return node }
+	return txn.NewDB(o), h.Group.Stop
+}
+
+func (c *Cluster) router(name string, node kv.NodeID, h *host.Host, ck *clock.Clock) *route.Sender {
+	return route.New(route.Options{Host: h, Clock: ck, NodeID: func() kv.NodeID { return node }, Remote: remote{c, name}, Members: members{}})
+}
+
+// MoveLease gives a range a new lease: what is in flight is refused, and with lost, what was in memory is forgotten, as
+// if another node had held it in between.
+func (c *Cluster) MoveLease(i int, lost bool) {
+	r := c.ranges[i]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := uint64(1)
+	if lost {
+		n = 2
+	}
+	r.p.LeaseChanged(lease.Lease{Sequence: r.lease.Add(n), Start: r.clock.Now()}, true)
+}
+
+// Ranges is how many there are.
+func (c *Cluster) Ranges() int { return len(c.ranges) }
+
+// Metrics are those of one range.
+func (c *Cluster) Metrics(i int) *leader.Metrics { return &c.ranges[i].metrics }
+
+// members are two: a router does not ask itself.
+type members struct{}
+
+func (members) Nodes() []cluster.Entry                  { return []cluster.Entry{{Node: 1}, {Node: 2}} }
+func (members) Latency(kv.NodeID) (time.Duration, bool) { return 0, false }
+
+// remote is a name's end of the wire.
+type remote struct {
+	c    *Cluster
+	name string
+}
+
+var errNoSuchMethod = errors.New("leaderkv: no such method")
+
+func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, method string, req []byte) ([]byte, error) {
+	if method != route.Method {
+		return nil, errNoSuchMethod
+	}
+	b, err := kv.DecodeBatch(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp := r.c.lookup(b); resp != nil {
+		return kv.AppendReply(nil, resp, nil), nil
+	}
+	at := r.c.ranges[to-1]
+	deliver := func(ctx context.Context) ([]byte, error) {
+		resp, err := at.p.Send(ctx, b)
+		if resp != nil && resp.Now.IsZero() {
+			resp.Now = at.clock.Now()
+		}
+		return kv.AppendReply(nil, resp, err), nil
+	}
+	at.clock.Update(b.Now)
+	if r.c.o.Wire == nil {
+		return deliver(ctx)
+	}
+	return r.c.o.Wire(ctx, &Message{From: r.name, Range: b.RangeID, Batch: b}, deliver)
+}
+
+// lookup answers what routers ask about ranges, which never change here.
+func (c *Cluster) lookup(b *kv.Batch) *kv.BatchResponse {
+	if len(b.Requests) != 1 {
+		return nil
+	}
+	switch q := b.Requests[0].(type) {
+	case *kv.RangeInfoRequest:
+		return &kv.BatchResponse{Responses: []kv.Response{&kv.RangeInfoResponse{Desc: *c.ranges[0].desc, Leaseholder: 1, LeaseSequence: 1}}}
+	case *kv.ScanRequest:
+		if b.Consistency != kv.Inconsistent {
+			return nil
+		}
+		out := &kv.ScanResponse{}
+		for _, row := range c.index {
+			if q.Start.Compare(row.Key) <= 0 && row.Key.Less(q.End) && (b.MaxKeys == 0 || int64(len(out.Rows)) < b.MaxKeys) {
+				out.Rows = append(out.Rows, row)
+			}
+		}
+		return &kv.BatchResponse{Responses: []kv.Response{out}}
+	}
+	return nil
+}
+
+func (r *rng) RangeID() kv.RangeID                       { return r.id }
+func (r *rng) NodeID() kv.NodeID                         { return kv.NodeID(r.id) }
+func (r *rng) Desc() *kv.RangeDescriptor                 { return r.desc }
+func (r *rng) Stats() mvcc.Stats                         { return *r.stats.Load() }
+func (r *rng) AppliedIndex() uint64                      { return 0 }
+func (r *rng) Closer() *closedts.Tracker                 { return &r.closer }
+func (r *rng) GCThreshold() clock.Timestamp              { return *r.gc.Load() }
+func (r *rng) CheckLease(clock.Timestamp) (uint64, bool) { return r.lease.Load(), true }
+func (r *rng) EnsureLease(context.Context, clock.Timestamp) (uint64, error) {
+	return r.lease.Load(), nil
+}
+func (r *rng) EvaluateTrigger(engine.Reader, *engine.Batch, *kv.CommitTrigger) (mvcc.Stats, error) {
+	return mvcc.Stats{}, nil
+}
+
+// Propose applies the command, after the delay, if the lease is still the one it was evaluated under.
+func (r *rng) Propose(ctx context.Context, cmd *replica.Command) error {
+	repr := slices.Clone(cmd.Batch)
+	apply := func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if cmd.LeaseSequence != r.lease.Load() {
+			return &kv.NotLeaseholderError{Range: r.id, Leaseholder: r.desc.Replicas[0]}
+		}
+		b := r.c.engine.NewBatch()
+		defer b.Close()
+		if err := b.ApplyRepr(repr); err != nil {
+			return err
+		}
+		if err := b.Commit(false); err != nil {
+			return err
+		}
+		s := *r.stats.Load()
+		s.Add(cmd.Delta)
+		r.stats.Store(&s)
+		if !cmd.GCThreshold.IsZero() {
+			r.gc.Store(&cmd.GCThreshold)
+		}
+		return nil
+	}
+	if r.c.o.Delay == nil {
+		return apply()
+	}
+	d := r.c.o.Delay()
+	if d == 0 {
+		return apply()
+	}
+	t := time.NewTimer(d)
+	select {
+	case <-t.C:
+		return apply()
+	case <-ctx.Done():
+	}
+	settled := cmd.Settled
+	r.c.host.Group.Go(func(context.Context) {
+		<-t.C
+		apply()
+		if settled != nil {
+			settled()
+		}
+	})
+	return &kv.AmbiguousError{Reason: ctx.Err().Error()}
+}
