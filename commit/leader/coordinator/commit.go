@@ -26,6 +26,7 @@ type commitState struct {
 	out     *kv.Batch       // sent, not yet answered
 	refresh bool            // out is a refresh
 	verify  bool            // out asks whether the checks hold
+	flushed bool            // there were intents before the commit began
 	readAt  clock.Timestamp // below SERIALIZABLE: where the commit has to read at least
 
 	at clock.Timestamp // commit timestamp, at stageDone
@@ -77,6 +78,7 @@ func (c *Coordinator) SetTrigger(t *kv.CommitTrigger) { c.commit.trigger = t }
 func (c *Coordinator) StartCommit(onePhase bool) {
 	s := &c.commit
 	onePhase = onePhase && c.MayCommitInOnePhase()
+	s.flushed = c.sent
 	s.writes = c.buf.requests(1)
 	hasRanges := len(c.buf.tombstones) > 0
 	size := c.buf.bytes

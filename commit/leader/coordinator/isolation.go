@@ -248,7 +248,7 @@ func (c *Coordinator) verification() *kv.Batch {
 	for _, x := range i.checks {
 		switch {
 		case !x.from.Less(to):
-		case x.exists && !c.sent:
+		case x.exists && !c.commit.flushed: // else a deletion of its own may lie over it
 			reqs = append(reqs, &kv.GetRequest{Key: x.span.Start})
 		case x.span.Point():
 			reqs = append(reqs, &kv.RefreshRequest{Key: x.span.Start, From: x.from})
