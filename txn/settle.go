@@ -11,7 +11,7 @@ import (
 )
 
 // What follows a commit whose intents are in several ranges is settled late, and for many transactions at once: their
-// leaseholders were told that it has committed (P8 in commit/leader), so the intents are in nobody's way. A range gets
+// leaseholders were told that it has committed (P10 in commit/leader), so the intents are in nobody's way. A range gets
 // one raft command for all transactions of a round that has something to settle there, and nobody waits for it.
 //
 //	ST1 (I2, CR4) the records say COMMITTED on a quorum before any of their intents is resolved, because until then

@@ -434,7 +434,7 @@ func (x *testTxn) commit(ctx context.Context) error {
 			// It dies after the last answer: committed, if at the staged timestamp, and somebody else has to find out.
 			if e := out[len(out)-1].(*kv.EndTxnResponse); e.Staged && x.txn.WriteTimestamp == e.CommitTimestamp {
 				if x.c.intn(2) == 0 {
-					x.tell(ctx) // and others overwrite what recovery will ask for (P8)
+					x.tell(ctx) // and others overwrite what recovery will ask for (P10)
 				}
 				return nil
 			}

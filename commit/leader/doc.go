@@ -34,7 +34,7 @@
 //	P7 (I1, I5): nothing is answered before Propose returned, and what was evaluated under one lease is applied
 //	    under no other. If the outcome is unknown to the caller, latches are held until it is known to the range.
 //
-//	P8 (I2): a transaction that its gateway knows to be committed, all of its writes being durable, is known to the
+//	P10 (I2): a transaction that its gateway knows to be committed, all of its writes being durable, is known to the
 //	    store from then on (finished.go): reads, locks and writes pass its intents as if they were versions (mvcc, M7).
 //	    The intents stay until the record says COMMITTED, because recovery asks for them (commit, CR4), so the rest
 //	    may come late and for many transactions at once.

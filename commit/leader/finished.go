@@ -10,7 +10,7 @@ import (
 
 // finished is what a store knows of transactions that have committed, with intents that may not be resolved yet. It is
 // told by their gateways (kv.ReleaseRequest), once every write of theirs is durable: what it says is true for ever and
-// of every range, so no lease matters to it (P8).
+// of every range, so no lease matters to it (P10).
 //
 // It is a cache. What it has forgotten or never heard costs a push of the record.
 type finished struct {

@@ -85,7 +85,7 @@ func (q *request) discover(e *mvcc.LockConflictError, since uint64) bool {
 			t.Discover(in.Key, &in.Txn, in.Txn.WriteTimestamp, since)
 		}
 		if at, attempt, ok := q.p.o.finished.Committed(in.Txn.ID); ok && at == in.Txn.WriteTimestamp && attempt == in.Txn.Attempt {
-			// The news came between the evaluation and now, and takes no latches (P8).
+			// The news came between the evaluation and now, and takes no latches (P10).
 			t.Release(in.Key, in.Txn.ID)
 		}
 	}
