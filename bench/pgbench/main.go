@@ -26,28 +26,24 @@ import (
 type config struct {
 	bin, binary, json, profile, keep string
 	setups, scripts, systems         []string
+	isolations                       []string // "" is the server's default
 	rounds, seconds, scale           int
 	clients, jobs, tries             int
 	protocol                         string
 }
 
-// scriptArgs are pgbench's options for its built-in scripts.
-var scriptArgs = map[string][]string{
-	"select-only":   {"-S"},
-	"simple-update": {"-N"},
-	"tpcb-like":     nil,
-}
-
 func main() {
 	var c config
-	var setups, scripts, systems string
+	var setups, scripts, systems, set, levels string
 	flag.StringVar(&c.bin, "pg-bin", postgres.DefaultBin, "directory of PostgreSQL's programs")
 	flag.StringVar(&c.binary, "binary", "", "the meridian binary (default: built from this tree)")
 	flag.StringVar(&c.json, "json", "", "write the results to this file")
 	flag.StringVar(&c.profile, "profile", "", "write CPU profiles of Meridian to this directory")
 	flag.StringVar(&c.keep, "dir", "", "work in this directory and keep it (default: a temporary one)")
 	flag.StringVar(&setups, "setups", "one,three", "setups to measure")
-	flag.StringVar(&scripts, "scripts", "select-only,simple-update,tpcb-like", "scripts to run")
+	flag.StringVar(&set, "mix", "pgbench", "set of scripts to run: pgbench, ycsb, all")
+	flag.StringVar(&scripts, "scripts", "", "scripts to run instead: select-only, simple-update, tpcb-like, ycsb-a, ycsb-b, ycsb-c, ycsb-f")
+	flag.StringVar(&levels, "isolation", "", "isolation levels, in alternation: serializable, repeatable-read, read-committed (default: each server's own)")
 	flag.StringVar(&systems, "systems", "postgres,meridian", "systems to measure")
 	flag.IntVar(&c.rounds, "rounds", 3, "rounds of each script")
 	flag.IntVar(&c.seconds, "seconds", 10, "length of a run")
@@ -57,6 +53,10 @@ func main() {
 	flag.IntVar(&c.tries, "max-tries", 1, "pgbench's tries of a transaction that must be retried")
 	flag.StringVar(&c.protocol, "protocol", "prepared", "query protocol: simple, extended, prepared")
 	flag.Parse()
+	if scripts == "" {
+		scripts = mixSets[set]
+	}
+	c.isolations = strings.Split(levels, ",")
 	c.setups, c.scripts, c.systems = strings.Split(setups, ","), strings.Split(scripts, ","), strings.Split(systems, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -68,8 +68,13 @@ func main() {
 
 func run(ctx context.Context, c *config) error {
 	for _, s := range c.scripts {
-		if _, ok := scriptArgs[s]; !ok {
+		if _, ok := mixes[s]; !ok {
 			return fmt.Errorf("no script %q", s)
+		}
+	}
+	for _, s := range c.isolations {
+		if _, ok := isolations[s]; !ok {
+			return fmt.Errorf("no isolation level %q", s)
 		}
 	}
 	dir := c.keep
@@ -180,7 +185,7 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 	}
 	s := &Setup{Name: name, Load: make(map[string]float64)}
 	for _, sys := range systems {
-		took, err := c.load(ctx, sys)
+		took, err := c.load(ctx, sys, dir)
 		if err != nil {
 			return s, err
 		}
@@ -188,28 +193,40 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 		fmt.Printf("%s: %s loaded scale %d in %.1f s\n", name, sys.name, c.scale, took.Seconds())
 	}
 	for _, script := range c.scripts {
-		out := Script{Name: script}
+		outs := make([]Script, len(c.isolations))
 		for round := range c.rounds {
-			for _, sys := range systems {
-				r, err := c.once(ctx, sys, name, script, round)
-				if err != nil {
-					return s, fmt.Errorf("%s on %s: %w%s", script, sys.name, err, sys.died())
+			for i, level := range c.isolations {
+				out := &outs[i]
+				if out.Name = script; level != "" {
+					out.Name = script + " " + level
 				}
-				fmt.Printf("%s: %-13s round %d  %-8s  %9.0f tps  %7.1f us CPU  %6.2f ms  %d failed\n",
-					name, script, round+1, sys.name, r.TPS, r.CPUMicros, r.LatencyMS, r.Failed)
-				out.Runs = append(out.Runs, *r)
+				for _, sys := range systems {
+					r, err := c.once(ctx, sys, dir, name, script, level, round)
+					if err != nil {
+						return s, fmt.Errorf("%s on %s: %w%s", out.Name, sys.name, err, sys.died())
+					}
+					fmt.Printf("%s: %-13s round %d  %-8s  %9.0f tps  %7.1f us CPU  %6.2f ms  %d failed  %d retries\n",
+						name, out.Name, round+1, sys.name, r.TPS, r.CPUMicros, r.LatencyMS, r.Failed, r.Retries)
+					out.Runs = append(out.Runs, *r)
+				}
 			}
 		}
-		out.summarize()
-		s.Scripts = append(s.Scripts, out)
+		for i := range outs {
+			outs[i].summarize()
+			s.Scripts = append(s.Scripts, outs[i])
+		}
 	}
 	return s, nil
 }
 
-func (c *config) pgbench(ctx context.Context, sys *system, args ...string) (string, error) {
+// pgbench runs the program, at an isolation level if one is given.
+func (c *config) pgbench(ctx context.Context, sys *system, level string, args ...string) (string, error) {
 	args = append([]string{"-h", "127.0.0.1", "-p", sys.port, "-U", sys.user}, append(args, "postgres")...)
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "pgbench"), args...)
 	cmd.Env = append(os.Environ(), "PGSSLMODE=disable")
+	if sql := isolations[level]; sql != "" {
+		cmd.Env = append(cmd.Env, "PGOPTIONS=-c default_transaction_isolation="+strings.ReplaceAll(sql, " ", "\\ "))
+	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("pgbench %s: %w\n%s", strings.Join(args, " "), err, tail(out))
@@ -227,25 +244,37 @@ func tail(b []byte) []byte {
 	return b
 }
 
-// load runs pgbench -i.
-func (c *config) load(ctx context.Context, sys *system) (time.Duration, error) {
+// load makes the tables that the scripts need; it tells how long pgbench -i took.
+func (c *config) load(ctx context.Context, sys *system, dir string) (took time.Duration, err error) {
+	custom := func(s string) bool { return len(mixes[s].custom) > 0 }
 	begin := time.Now()
-	_, err := c.pgbench(ctx, sys, "-i", "-q", "-s", strconv.Itoa(c.scale))
-	return time.Since(begin), err
+	if slices.ContainsFunc(c.scripts, func(s string) bool { return !custom(s) }) {
+		_, err = c.pgbench(ctx, sys, "", "-i", "-q", "-s", strconv.Itoa(c.scale))
+	}
+	took = time.Since(begin)
+	if err == nil && slices.ContainsFunc(c.scripts, custom) {
+		err = c.loadYCSB(ctx, sys, dir)
+	}
+	return took, err
 }
 
 // once runs one script for one time against one system.
-func (c *config) once(ctx context.Context, sys *system, setup, script string, round int) (*Run, error) {
+func (c *config) once(ctx context.Context, sys *system, dir, setup, script, level string, round int) (*Run, error) {
 	if c.profile != "" {
-		defer c.profiles(ctx, sys, fmt.Sprintf("%s-%s-%d", setup, script, round+1))()
+		defer c.profiles(ctx, sys, fmt.Sprintf("%s-%s%s-%d", setup, script, level, round+1))()
 	}
 	before, err := cpuTime(sys.pids())
 	if err != nil {
 		return nil, err
 	}
+	m := mixes[script]
+	own, err := m.pgbenchArgs(dir, script, c.scale)
+	if err != nil {
+		return nil, err
+	}
 	args := append([]string{"-M", c.protocol, "-c", strconv.Itoa(c.clients), "-j", strconv.Itoa(c.jobs), "-T", strconv.Itoa(c.seconds),
-		"--max-tries", strconv.Itoa(c.tries)}, scriptArgs[script]...)
-	out, err := c.pgbench(ctx, sys, args...)
+		"--max-tries", strconv.Itoa(c.tries)}, own...)
+	out, err := c.pgbench(ctx, sys, level, args...)
 	if err != nil {
 		return nil, err
 	}

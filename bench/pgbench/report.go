@@ -38,7 +38,10 @@ type Script struct {
 	CPUMicros map[string]float64 `json:"cpu_us"`
 	TPSRatio  float64            `json:"tps_ratio"`
 	CPURatio  float64            `json:"cpu_ratio"`
-	Failed    map[string]int64   `json:"failed"`
+	// Failed transactions ended with an error, after pgbench's tries; FailedRate and RetryRate are shares of all.
+	Failed     map[string]int64   `json:"failed"`
+	FailedRate map[string]float64 `json:"failed_rate"`
+	RetryRate  map[string]float64 `json:"retry_rate"`
 }
 
 // Run is one run of pgbench.
@@ -46,6 +49,7 @@ type Run struct {
 	System       string  `json:"system"`
 	Transactions int64   `json:"transactions"`
 	Failed       int64   `json:"failed"`
+	Retries      int64   `json:"retries"` // by pgbench, if it may try more than once
 	TPS          float64 `json:"tps"`
 	LatencyMS    float64 `json:"latency_ms"`
 	CPUMicros    float64 `json:"cpu_us"`
@@ -54,6 +58,7 @@ type Run struct {
 var (
 	processedLine = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
 	failedLine    = regexp.MustCompile(`number of failed transactions: (\d+)`)
+	retriesLine   = regexp.MustCompile(`total number of retries: (\d+)`)
 	tpsLine       = regexp.MustCompile(`tps = ([0-9.]+)`)
 	latencyLine   = regexp.MustCompile(`latency average = ([0-9.]+) ms`)
 )
@@ -75,7 +80,8 @@ func parsePgbench(out string) (*Run, error) {
 	}
 	latency, _ := number(latencyLine)
 	failed, _ := number(failedLine)
-	return &Run{Transactions: int64(n), Failed: int64(failed), TPS: tps, LatencyMS: latency}, nil
+	retries, _ := number(retriesLine)
+	return &Run{Transactions: int64(n), Failed: int64(failed), Retries: int64(retries), TPS: tps, LatencyMS: latency}, nil
 }
 
 func median(v []float64) float64 {
@@ -92,10 +98,20 @@ func median(v []float64) float64 {
 // summarize fills the medians and ratios from the runs; the runs of a round follow each other.
 func (s *Script) summarize() {
 	s.TPS, s.CPUMicros, s.Failed = make(map[string]float64), make(map[string]float64), make(map[string]int64)
+	s.FailedRate, s.RetryRate = make(map[string]float64), make(map[string]float64)
 	bySystem := make(map[string][]Run)
+	all := make(map[string]float64)
 	for _, r := range s.Runs {
 		bySystem[r.System] = append(bySystem[r.System], r)
 		s.Failed[r.System] += r.Failed
+		s.RetryRate[r.System] += float64(r.Retries)
+		all[r.System] += float64(r.Transactions + r.Failed)
+	}
+	for name, n := range all {
+		if n > 0 {
+			s.FailedRate[name] = float64(s.Failed[name]) / n
+			s.RetryRate[name] /= n
+		}
 	}
 	pick := func(runs []Run, f func(Run) float64) (out []float64) {
 		for _, r := range runs {
@@ -124,11 +140,14 @@ func (s *Script) summarize() {
 func printSetup(w io.Writer, s *Setup) {
 	against := map[string]string{"one": "one node beside one PostgreSQL", "three": "three nodes beside PostgreSQL with ANY 1 of two standbys"}[s.Name]
 	fmt.Fprintf(w, "\n%s (medians of the rounds)\n\n", against)
-	fmt.Fprintln(w, "| script        | PostgreSQL tps | Meridian tps | ratio | PostgreSQL CPU us/txn | Meridian CPU us/txn | ratio | failed |")
-	fmt.Fprintln(w, "|---------------|---------------:|-------------:|------:|----------------------:|--------------------:|------:|-------:|")
+	fmt.Fprintln(w, "| script | PostgreSQL tps | Meridian tps | ratio | PostgreSQL CPU us/txn | Meridian CPU us/txn | ratio | failed % | retried % |")
+	fmt.Fprintln(w, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+	percent := func(m map[string]float64) string {
+		return fmt.Sprintf("%.2f / %.2f", 100*m["postgres"], 100*m["meridian"])
+	}
 	for _, r := range s.Scripts {
-		fmt.Fprintf(w, "| %-13s | %14.0f | %12.0f | %5.2f | %21.1f | %19.1f | %5.2f | %6d |\n", r.Name, r.TPS["postgres"], r.TPS["meridian"], r.TPSRatio,
-			r.CPUMicros["postgres"], r.CPUMicros["meridian"], r.CPURatio, r.Failed["meridian"])
+		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.2f | %.1f | %.1f | %.2f | %s | %s |\n", r.Name, r.TPS["postgres"], r.TPS["meridian"], r.TPSRatio,
+			r.CPUMicros["postgres"], r.CPUMicros["meridian"], r.CPURatio, percent(r.FailedRate), percent(r.RetryRate))
 	}
 	fmt.Fprintln(w)
 }

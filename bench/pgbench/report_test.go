@@ -11,11 +11,12 @@ func TestParsePgbench(t *testing.T) {
 	r, err := parsePgbench(`transaction type: <builtin: simple update>
 number of transactions actually processed: 12345
 number of failed transactions: 7 (0.057%)
+total number of retries: 9
 latency average = 6.480 ms
 initial connection time = 9.671 ms
 tps = 1234.567890 (without initial connection time)
 `)
-	if err != nil || *r != (Run{Transactions: 12345, Failed: 7, TPS: 1234.56789, LatencyMS: 6.48}) {
+	if err != nil || *r != (Run{Transactions: 12345, Failed: 7, Retries: 9, TPS: 1234.56789, LatencyMS: 6.48}) {
 		t.Error(r, err)
 	}
 	if _, err := parsePgbench("pgbench: error: run was aborted"); err == nil {
