@@ -288,6 +288,10 @@ func (s *Store) Neighbour(id kv.RangeID) *replica.Replica { return s.Replica(id)
 
 // MergeApplied hands over from the right side's participant to the left one's.
 func (s *Store) MergeApplied(left, right *replica.Replica, d *kv.RangeDescriptor, freeze clock.Timestamp) {
+	s.mu.Lock()
+	s.lately[s.latelyNext] = right.RangeID()
+	s.latelyNext = (s.latelyNext + 1) % len(s.lately)
+	s.mu.Unlock()
 	var handoff any
 	if e := s.entry(right.RangeID()); e != nil && e.r == right && e.ready.Load() {
 		handoff = e.participant.Subsume()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,8 @@ type Options struct {
 	OnFatal func(error)
 	// QueueInterval is how often the queues look at every range; default 1 s, negative: never.
 	QueueInterval time.Duration
+	// OldestRead is at or below the timestamps at which this node's transactions read; zero: none does. Nil: unknown.
+	OldestRead func() clock.Timestamp
 	// ClosedLag is how far behind the present timestamps are closed, ClosedInterval how often those of sleeping ranges;
 	// zero is closedts.DefaultLag and closedts.DefaultInterval.
 	ClosedLag, ClosedInterval time.Duration
@@ -77,8 +80,11 @@ type Store struct {
 
 	ranges sync.Map // kv.RangeID -> *entry; readers take no lock
 
-	mu    sync.Mutex // guards byKey and changes of ranges; taken with a replica held, so nothing is taken after it
+	mu    sync.Mutex // guards byKey, lately and changes of ranges; taken with a replica held, so nothing is taken after it
 	byKey *btree.BTreeG[*entry]
+	// lately are ranges that were absorbed here; the oldest is forgotten first.
+	lately     [256]kv.RangeID
+	latelyNext int
 
 	awakeMu sync.Mutex // guards awake
 	awake   []*replica.Replica
@@ -294,7 +300,10 @@ func (s *Store) info(e *entry) (info kv.RangeInfo) {
 
 // notHere says where a range went that was absorbed here; of others it knows nothing.
 func (s *Store) notHere(b *kv.Batch) error {
-	if next, err := replica.Tombstone(s.o.Engine, b.RangeID); err == nil && next == replica.NeverAgain && len(b.Requests) > 0 {
+	s.mu.Lock()
+	absorbed := slices.Contains(s.lately[:], b.RangeID)
+	s.mu.Unlock()
+	if absorbed && len(b.Requests) > 0 {
 		span := b.Requests[0].Span()
 		if e := s.containing(keys.Addr(span.Start)); e != nil {
 			return s.mismatch(e, span)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -257,5 +256,3 @@ func TestMerge(t *testing.T) {
 		rest(t, c)
 	})
 }
-
-var _ = rand.IntN

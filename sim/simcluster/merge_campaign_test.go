@@ -1,0 +1,258 @@
+package simcluster_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sim/simcluster"
+	"meridian/txn"
+)
+
+// mergeRandomly merges a random range of the cluster with its right neighbour; for the campaign.
+func mergeRandomly(ctx context.Context, c *simcluster.Cluster, i int, dice *rand.Rand) error {
+	n := c.Node(i)
+	if n == nil || n.Store() == nil {
+		return nil
+	}
+	ranges, err := c.Ranges(ctx, i)
+	if err != nil {
+		return err
+	}
+	var tables []kv.RangeDescriptor
+	for _, d := range ranges {
+		if keys.TablePrefix.Compare(d.Start) <= 0 && d.End.Less(keys.Max) {
+			tables = append(tables, d)
+		}
+	}
+	if len(tables) == 0 {
+		return nil
+	}
+	d := tables[dice.IntN(len(tables))]
+	_, err = n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminMergeRequest{Key: d.Start}}})
+	return err
+}
+
+// TestMergeCampaign has a bank whose ranges are split and merged at random, their leases moved and replicas taken away
+// and brought back, while nodes crash, lose what they had not synced, and come back. No total is ever wrong, and in the
+// end the ranges are whole.
+//
+//	MERIDIAN_SEEDS=100 go test -run MergeCampaign ./sim/simcluster
+func TestMergeCampaign(t *testing.T) {
+	seeds, first := 2, 1
+	for name, into := range map[string]*int{"MERIDIAN_SEEDS": &seeds, "MERIDIAN_FIRST": &first} {
+		if v, err := strconv.Atoi(os.Getenv(name)); err == nil {
+			*into = v
+		}
+	}
+	if v, err := strconv.Atoi(os.Getenv("MERIDIAN_SEED")); err == nil {
+		seeds, first = 1, v
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { mergeCampaign(t, uint64(seed)) })
+		})
+	}
+}
+
+func mergeCampaign(t *testing.T, seed uint64) {
+	const accounts, each, lasts = 24, 100, 20 * time.Second
+	c := simcluster.Start(t, simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2)})
+	replicated(t, c, 3)
+	ctx := context.Background()
+	num := func(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
+	if err := c.Node(0).DB().Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
+		var b txn.WriteBatch
+		for i := range accounts {
+			b.Put(userKey(i), num(each))
+		}
+		return tx.CommitBatch(ctx, &b)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	span := keys.Span{Start: userKey(0), End: userKey(accounts)}
+	var wg sync.WaitGroup
+	var moved, failed, checks, splits, merges, refused, leases, crashes atomic.Int64
+	stop := make(chan struct{})
+	work := func(id uint64, f func(dice *rand.Rand)) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			dice := rand.New(rand.NewPCG(seed, id))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					f(dice)
+				}
+			}
+		}()
+	}
+	gateway := func(dice *rand.Rand) *txn.DB {
+		if n := c.Node(dice.IntN(c.Len())); n != nil && n.Store() != nil {
+			return n.DB()
+		}
+		time.Sleep(5 * time.Millisecond)
+		return nil
+	}
+	total := func(limit time.Duration, db *txn.DB) {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		var sum int64
+		var rows []kv.KeyValue
+		err := db.Run(limited, txn.TxnOptions{ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) (err error) {
+			sum = 0
+			rows, _, err = tx.Scan(ctx, txn.ScanOptions{Span: span})
+			for _, r := range rows {
+				sum += int64(binary.BigEndian.Uint64(r.Value))
+			}
+			return err
+		})
+		if err == nil && (sum != accounts*each || len(rows) != accounts) {
+			t.Errorf("seed %d: %d accounts hold %d", seed, len(rows), sum)
+		}
+		if err == nil {
+			checks.Add(1)
+		}
+	}
+	for w := range uint64(6) {
+		work(w, func(dice *rand.Rand) {
+			db := gateway(dice)
+			if db == nil {
+				return
+			}
+			a, b := dice.IntN(accounts), dice.IntN(accounts)
+			if a == b {
+				return
+			}
+			lock := kv.NoLock
+			if dice.IntN(2) == 0 {
+				lock = kv.Exclusive
+			}
+			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			err := db.Run(limited, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
+				va, err := tx.Get(ctx, userKey(a), lock, kv.Block)
+				if err != nil {
+					return err
+				}
+				vb, err := tx.Get(ctx, userKey(b), kv.NoLock, kv.Block)
+				if err != nil {
+					return err
+				}
+				n := dice.Int64N(10)
+				var wb txn.WriteBatch
+				wb.Put(userKey(a), num(int64(binary.BigEndian.Uint64(va))-n))
+				wb.Put(userKey(b), num(int64(binary.BigEndian.Uint64(vb))+n))
+				return tx.CommitBatch(ctx, &wb)
+			})
+			if err != nil {
+				failed.Add(1)
+			} else {
+				moved.Add(1)
+			}
+			time.Sleep(time.Duration(dice.IntN(20)) * time.Millisecond)
+		})
+	}
+	work(100, func(dice *rand.Rand) {
+		if db := gateway(dice); db != nil {
+			total(3*time.Second, db)
+		}
+		time.Sleep(20 * time.Millisecond)
+	})
+	for w := range uint64(2) {
+		work(200+w, func(dice *rand.Rand) {
+			time.Sleep(time.Duration(dice.IntN(150)) * time.Millisecond)
+			i := dice.IntN(c.Len())
+			n := c.Node(i)
+			if n == nil || n.Store() == nil {
+				return
+			}
+			limited, cancel := context.WithTimeout(ctx, 4*time.Second)
+			defer cancel()
+			k := userKey(dice.IntN(accounts))
+			send := func(q kv.Request) error {
+				_, err := n.Router().Send(limited, &kv.Batch{Requests: []kv.Request{q}})
+				return err
+			}
+			switch dice.IntN(7) {
+			case 0, 1, 2:
+				if mergeRandomly(limited, c, i, dice) == nil {
+					merges.Add(1)
+				} else {
+					refused.Add(1)
+				}
+			case 3, 4:
+				if send(&kv.AdminSplitRequest{Key: k, Keep: clock.Timestamp{Wall: 1}}) == nil {
+					splits.Add(1)
+				}
+			case 5:
+				if send(&kv.AdminTransferLeaseRequest{Key: k, Target: kv.NodeID(1 + dice.IntN(c.Len()))}) == nil {
+					leases.Add(1)
+				}
+			case 6:
+				// One replica of a range goes to another node, if there is one: its neighbours have to be aligned.
+				info, err := n.Router().Range(limited, k, true)
+				if err != nil || c.Len() == 3 {
+					return
+				}
+				skip := kv.NodeID(1 + dice.IntN(c.Len()))
+				var targets []kv.ReplicaTarget
+				for node := kv.NodeID(1); int(node) <= c.Len(); node++ {
+					if node != skip {
+						targets = append(targets, kv.ReplicaTarget{Node: node, Store: kv.StoreID(node)})
+					}
+				}
+				_ = send(&kv.AdminChangeReplicasRequest{Key: info.Desc.Start, Targets: targets})
+			}
+		})
+	}
+	target := c.Target(seed)
+	work(300, func(dice *rand.Rand) {
+		time.Sleep(time.Second + time.Duration(dice.IntN(3000))*time.Millisecond)
+		i := dice.IntN(c.Len())
+		name := c.Machines[i].Name
+		if err := target.Crash(name, dice.IntN(2) == 0); err != nil {
+			t.Error(err)
+		}
+		crashes.Add(1)
+		time.Sleep(time.Duration(dice.IntN(4000)) * time.Millisecond)
+		if err := target.Restart(name); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(lasts)
+	close(stop)
+	wg.Wait()
+	if err := target.HealEverything(); err != nil {
+		t.Error(err)
+	}
+	for i := range c.Len() {
+		c.WaitReady(i)
+		before := checks.Load()
+		for try := 0; checks.Load() == before && try < 10; try++ {
+			total(10*time.Second, c.Node(i).DB())
+		}
+		if checks.Load() == before {
+			t.Errorf("seed %d: n%d does not serve", seed, i+1)
+		}
+	}
+	rest(t, c)
+	t.Logf("%d transfers (%d failed), %d totals, %d splits, %d merges (%d refused), %d leases, %d crashes", moved.Load(),
+		failed.Load(), checks.Load(), splits.Load(), merges.Load(), refused.Load(), leases.Load(), crashes.Load())
+	if merges.Load() == 0 {
+		t.Error("nothing was merged")
+	}
+}
