@@ -24,6 +24,8 @@ import (
 const (
 	// lookPause is the least time between two looks of one push.
 	lookPause = 2 * time.Millisecond
+	// lostPause follows a look that had no answer: the record's range can't be reached now.
+	lostPause = 100 * time.Millisecond
 	// watchTime is how long a look waits for news before it is answered all the same: a lease may have moved.
 	watchTime = time.Second
 	// maxWaits bounds what is told about who waits. A cycle with more members is found by those that are told.

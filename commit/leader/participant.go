@@ -65,8 +65,7 @@ type Options struct {
 	// LockPushDelay is how long the first in a lock's queue waits before it looks whether the holder lives. Zero is
 	// 20 ms. The others wait for three times as long: all that they can find is a deadlock.
 	LockPushDelay time.Duration
-	// DeadlockDelay is how long a push waits before it looks for a cycle; it looks again after twice that. Zero is
-	// 50 ms.
+	// DeadlockDelay is how long a push waits before it looks for a cycle; from then on it is told of news. Zero is 5 ms.
 	DeadlockDelay time.Duration
 
 	finished finished

@@ -248,7 +248,7 @@ func (q *request) awaitPushee(ctx context.Context, wait *pushWait, rec *commit.R
 			answers = p.askWaits(ctx, r.Pusher.TxnMeta, known)
 		case resp := <-answers:
 			answers = nil
-			pause := 2 * p.o.DeadlockDelay // its range can't be reached now
+			pause := lostPause
 			if resp != nil {
 				if err := q.cycle(wait, resp); err != nil {
 					return err
