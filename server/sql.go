@@ -216,6 +216,11 @@ func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(
 	counter("sql_other", "Other statements.", m.Other.Load())
 	counter("sql_errors", "Statements that failed.", m.Errors.Load())
 	counter("sql_retries", "Transactions run again without the client knowing.", m.Retries.Load())
+	counter("sql_statement_retries", "Statements of READ COMMITTED transactions run again with a later snapshot.", m.StatementRetries.Load())
+	counter("sql_replays", "Transactions run again of which the client had seen results.", m.Replays.Load())
+	counter("sql_replays_succeeded", "Conflicts that replays settled: all results were the same.", m.ReplaysSucceeded.Load())
+	counter("sql_replays_differing", "Replays in which a result differed that the client had seen.", m.ReplaysDiffering.Load())
+	counter("sql_replays_off", "Conflicts of transactions that could not be replayed.", m.ReplaysOff.Load())
 	counter("sql_client_retries", "Conflicts that clients were told of (40001, 40P01).", m.ClientRetries.Load())
 	counter("txn_commits", "Transactions committed.", m.TxnCommits.Load())
 	counter("txn_rollbacks", "Transactions rolled back.", m.TxnRollbacks.Load())
@@ -237,6 +242,22 @@ func (f *clusterFacts) Statements() map[string]int64 {
 	m := f.sessions.Metrics()
 	return map[string]int64{"SELECT": m.Selects.Load(), "INSERT": m.Inserts.Load(), "UPDATE": m.Updates.Load(), "DELETE": m.Deletes.Load(),
 		"other": m.Other.Load(), "errors": m.Errors.Load(), "retries": m.Retries.Load(), "client retries": m.ClientRetries.Load()}
+}
+
+// Retries implements virtual.Cluster.
+func (f *clusterFacts) Retries() []virtual.RetryRow {
+	s, t := f.sessions.Metrics(), f.n.db.Metrics()
+	return []virtual.RetryRow{
+		{Kind: "refresh", Count: t.Refreshes.Load(), About: "what was read was checked again, so that the transaction could move its timestamp"},
+		{Kind: "refresh failed", Count: t.RefreshesFailed.Load(), About: "it had changed: something of what follows"},
+		{Kind: "statement", Count: s.StatementRetries.Load(), About: "a statement of a READ COMMITTED transaction ran again with a later snapshot"},
+		{Kind: "silent", Count: s.Retries.Load(), About: "a transaction ran again of which the client had heard nothing"},
+		{Kind: "replay", Count: s.Replays.Load(), About: "a transaction ran again of which the client had seen results"},
+		{Kind: "replay succeeded", Count: s.ReplaysSucceeded.Load(), About: "they were the same, and it went on"},
+		{Kind: "replay differing", Count: s.ReplaysDiffering.Load(), About: "they were not, and the client was told"},
+		{Kind: "replay off", Count: s.ReplaysOff.Load(), About: "a transaction could not be replayed, and the client was told"},
+		{Kind: "client", Count: s.ClientRetries.Load(), About: "conflicts that clients were told of (40001, 40P01)"},
+	}
 }
 
 // Nodes implements virtual.Cluster.

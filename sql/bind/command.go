@@ -290,6 +290,8 @@ func (b *builder) show(n *parse.Show) Statement {
 			FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_class t ON t.oid = c.conrelid WHERE c.conrelid = %d ORDER BY 2`, t.ID), nil)
 	}
 	switch n.What {
+	case "TRANSACTION RETRIES":
+		return b.sub("SELECT kind, count, description FROM meridian_internal.retries", nil)
 	case "JOBS":
 		return b.sub("SELECT job_id, job_type, description, status, fraction_completed, created, finished, error FROM meridian_internal.jobs ORDER BY created", nil)
 	case "SESSIONS", "QUERIES":

@@ -29,7 +29,7 @@ func generators() map[string]generator {
 	}
 	for name, g := range map[string]generator{
 		"nodes": internalNodes, "ranges": internalRanges, "leases": internalLeases, "jobs": internalJobs,
-		"cluster_settings": internalSettings, "sessions": internalSessions, "statements": internalStatements,
+		"cluster_settings": internalSettings, "sessions": internalSessions, "statements": internalStatements, "retries": internalRetries,
 	} {
 		m["meridian_internal."+name] = g
 	}

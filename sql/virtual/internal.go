@@ -130,3 +130,13 @@ func internalStatements(r *reading) error {
 	}
 	return nil
 }
+
+func internalRetries(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	for _, x := range r.p.o.Cluster.Retries() {
+		r.add("kind", x.Kind, "count", x.Count, "description", x.About)
+	}
+	return nil
+}

@@ -65,6 +65,15 @@ type Cluster interface {
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
 	// Statements counts the statements that this node ran, by kind.
 	Statements() map[string]int64
+	// Retries counts what became of conflicts on this node.
+	Retries() []RetryRow
+}
+
+// RetryRow counts one kind of retry.
+type RetryRow struct {
+	Kind  string
+	Count int64
+	About string
 }
 
 // Options are what a Provider is made of. All but Catalog may be zero.
