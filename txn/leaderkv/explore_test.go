@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -25,14 +26,16 @@ import (
 //
 //	E1 (I2): nobody ever sees half a transaction.
 //	E2 (I1): what was acknowledged is there; what failed is not.
-//	E3: what C has seen, D sees too: a recovered transaction stays as it was found.
+//	E3: what C has seen, D sees too. What C has not seen, D sees only if A's decision was still on its way: a recovered
+//	    transaction stays as it was found.
 //	E4: C is answered within seconds.
 //
 // The search is stateless (each order is run from the start, on keys of its own), and leaves out orders that differ only
 // in steps which touch neither the same range nor the same gateway (sleep sets, Godefroid 1996). Time is a step too: it
 // may pass for as long as a gateway is taken for alive, at any moment, once; and a little whenever nothing else can happen.
 //
-// MERIDIAN_EXPLORE=n bounds the runs of each scenario; 0 is all of them.
+// A test has not the time for all of them: it takes the first ones of the search, and as many at random.
+// MERIDIAN_EXPLORE=n says how many; 0 is all of them, a minute or so for each scenario.
 
 // held is a message on its way.
 type held struct {
@@ -40,7 +43,6 @@ type held struct {
 	touches uint8
 	from    string
 	deliver func()
-	gone    bool
 }
 
 const (
@@ -66,8 +68,12 @@ func without(l []step, label string) bool {
 	return !slices.ContainsFunc(l, func(s step) bool { return s.label == label })
 }
 
-// next picks a step that was not tried and need not be left out.
-func (f *frame) next() bool {
+// next picks a step that was not tried and need not be left out; with dice, any.
+func (f *frame) next(dice *rand.Rand) bool {
+	if dice != nil {
+		f.chosen = f.enabled[dice.IntN(len(f.enabled))]
+		return true
+	}
 	for _, s := range f.enabled {
 		if without(f.done, s.label) && without(f.sleep, s.label) {
 			f.chosen = s
@@ -125,6 +131,7 @@ type execution struct {
 	aErr   error
 	saw    string // what B read
 	waited int
+	before int64 // recoveries
 	trace  []string
 }
 
@@ -313,10 +320,10 @@ func (x *execution) read(db *txn.DB, ctx context.Context, first, second keys.Key
 func half(s string) bool { a, b, _ := strings.Cut(s, "|"); return a != b }
 
 // run does one execution along frames, and beyond them as far as it goes; it returns the frames.
-func (e *explorer) run(frames []*frame) []*frame {
+func (e *explorer) run(frames []*frame, dice *rand.Rand) []*frame {
 	e.ids++
 	e.runs++
-	x := &execution{e: e, x: keys.Key(fmt.Sprintf("b%06d", e.ids)), y: keys.Key(fmt.Sprintf("n%06d", e.ids)), died: make(chan struct{})}
+	x := &execution{e: e, x: keys.Key(fmt.Sprintf("b%06d", e.ids)), y: keys.Key(fmt.Sprintf("n%06d", e.ids)), died: make(chan struct{}), before: e.recoveries()}
 	e.cur = x
 	da, stopA := e.c.Gateway("A", e.sc.options)
 	db, stopB := e.c.Gateway("B", e.sc.options)
@@ -351,7 +358,7 @@ func (e *explorer) run(frames []*frame) []*frame {
 					}
 				}
 			}
-			if !f.next() {
+			if !f.next(dice) {
 				e.pruned++
 				whole = false
 				break
@@ -422,16 +429,17 @@ func (x *execution) judge() {
 		}
 		return s
 	}
-	before := e.recoveries()
 	c := look("C")
-	if e.recoveries() > before {
+	if e.recoveries() > x.before {
 		e.recovered++
 	}
 	x.mu.Lock()
 	late := x.held
 	x.held = nil
 	x.mu.Unlock()
+	decision := false
 	for _, h := range late {
+		decision = decision || strings.Contains(h.label, "EndTxn")
 		x.trace = append(x.trace, "late: "+h.label)
 		go h.deliver()
 	}
@@ -442,7 +450,7 @@ func (x *execution) judge() {
 	switch {
 	case half(c) || half(d) || half(x.saw):
 		bad("E1: half a transaction: B saw %q, C %q, D %q", x.saw, c, d)
-	case c != d:
+	case c != d && (c != "|" || !decision):
 		bad("E3: C saw %q and D %q", c, d)
 	case x.a == acked && x.b != acked && x.b != unknown && c != "1|1", x.a == acked && c == "|":
 		bad("E2: A was acknowledged, and C sees %q", c)
@@ -470,7 +478,7 @@ func (e *explorer) recoveries() (n int64) {
 func (e *explorer) explore(max int) bool {
 	var frames []*frame
 	for {
-		frames = e.run(frames)
+		frames = e.run(frames, nil)
 		if e.bug != "" {
 			return false
 		}
@@ -480,13 +488,23 @@ func (e *explorer) explore(max int) bool {
 			}
 			f := frames[len(frames)-1]
 			f.done = append(f.done, f.chosen)
-			if f.next() {
+			if f.next(nil) {
 				break
 			}
 			frames = frames[:len(frames)-1]
 		}
 		if max > 0 && e.runs >= max {
 			return false
+		}
+	}
+}
+
+// walk runs orders that dice choose.
+func (e *explorer) walk(n int) {
+	dice := rand.New(rand.NewPCG(uint64(n), 1))
+	for range n {
+		if e.run(nil, dice); e.bug != "" {
+			return
 		}
 	}
 }
@@ -506,9 +524,9 @@ func writer(x *execution, ctx context.Context, db *txn.DB) outcome {
 }
 
 func TestExplore(t *testing.T) {
-	runs := 1500
+	runs := 400
 	if testing.Short() {
-		runs = 300
+		runs = 100
 	}
 	if s := os.Getenv("MERIDIAN_EXPLORE"); s != "" {
 		if _, err := fmt.Sscan(s, &runs); err != nil {
@@ -535,12 +553,14 @@ func TestExplore(t *testing.T) {
 				}
 				e.c = c
 				time.Sleep(time.Second) // the leases' start is in everybody's past
-				all = e.explore(runs)
+				if all = e.explore(runs); !all && e.bug == "" {
+					e.walk(runs)
+				}
 				if err := c.Stop(); err != nil {
 					t.Error(err)
 				}
 			})
-			t.Logf("%d orders in %s (all: %v), %d pruned, %d diverged; C recovered in %d", e.runs, time.Since(begun).Round(time.Millisecond), all, e.pruned, e.diverged, e.recovered)
+			t.Logf("%d orders in %s (all: %v), %d pruned, %d diverged; with a recovery: %d", e.runs, time.Since(begun).Round(time.Millisecond), all, e.pruned, e.diverged, e.recovered)
 			if e.bug != "" {
 				t.Fatal(e.bug)
 			}
