@@ -126,6 +126,11 @@ func (w *Writer) prepare(k keys.Key, o *WriteOptions, look bool) (t target, err 
 				return t, err
 			}
 		}
+		if t.own.Txn.WriteTimestamp.Less(at) {
+			// Only the intent of a transaction that is known to be committed is written over (Outcomes): what comes here is
+			// a request of a transaction that is over, a second time or late.
+			return t, &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: at}
+		}
 		if at != t.own.Txn.WriteTimestamp {
 			invariant.Fail("mvcc: intent on %s at %s, but the newest version is at %s", k, t.own.Txn.WriteTimestamp, at)
 		}
