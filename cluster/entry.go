@@ -29,6 +29,9 @@ type Entry struct {
 	Build                   string
 	StartedAt               time.Time
 	Capacity                Capacity
+	// Protected, if not zero, is at or below the timestamps at which the node's transactions read: what they may see is
+	// not garbage. It is told with some delay, and not while it is only seconds old.
+	Protected clock.Timestamp
 	// Draining and Decommissioning ask others not to move leases, or replicas, to the node.
 	Draining, Decommissioning bool
 
@@ -181,6 +184,7 @@ func (w *writer) entry(e *Entry) {
 		w.uint(e.Capacity.UsedBytes)
 		w.uint(e.Capacity.AvailableBytes)
 		w.float(e.Capacity.QueriesPerSecond)
+		w.ts(e.Protected)
 	})
 }
 
@@ -206,6 +210,9 @@ func (r *reader) entry() *Entry {
 	e.Capacity.UsedBytes = in.uint()
 	e.Capacity.AvailableBytes = in.uint()
 	e.Capacity.QueriesPerSecond = in.float()
+	if len(in.b) > 0 { // older nodes do not say
+		e.Protected = in.ts()
+	}
 	if in.bad || e.Node == 0 {
 		r.fail()
 	}

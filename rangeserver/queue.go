@@ -24,8 +24,12 @@ const (
 	queueSlots = 4
 	// leaderlessPasses is for how many passes a replica may hear of no leader before it asks whether it was removed.
 	leaderlessPasses = 10
-	// gcEvery is how often a range is looked at for versions to remove, at most.
-	gcEvery = 10 * time.Minute
+	// A range is looked at for versions to remove once in a sixth of their time to live, within these bounds.
+	gcEveryMin, gcEveryMax = time.Minute, 10 * time.Minute
+	// gcMinAge is how old versions are when they are removed, at least: by then everybody knows the running readers.
+	gcMinAge = 30 * time.Second
+	// protectAge is how old a reader is when others are told of it, protectMax until when it is taken care of.
+	protectAge, protectMax = 10 * time.Second, 24 * time.Hour
 	// gcMinBytes of possible garbage are not worth a look.
 	gcMinBytes = 1 << 20
 	// lookEvery is how often placement is asked about a range when neither it nor the cluster changed: only how full
@@ -46,6 +50,7 @@ type ZoneSource interface {
 type queues struct {
 	slots     chan struct{}
 	published cluster.Capacity
+	protected clock.Timestamp // as published
 	paused    atomic.Bool
 }
 
@@ -156,13 +161,48 @@ func fingerprintOf(nodes []placement.Node) uint64 {
 func (s *Store) publish() {
 	g := s.Gauges()
 	c := cluster.Capacity{Ranges: uint32(g.Ranges), Leases: uint32(g.Leaseholders), UsedBytes: uint64(max(0, g.TotalBytes))}
-	if c == s.queues.published {
+	oldest := s.oldRead(s.o.Clock.Now())
+	if c == s.queues.published && oldest == s.queues.protected {
 		return
 	}
-	s.queues.published = c
+	s.queues.published, s.queues.protected = c, oldest
 	s.o.Cluster.Update(func(e *cluster.Entry) {
 		e.Capacity.Ranges, e.Capacity.Leases, e.Capacity.UsedBytes = c.Ranges, c.Leases, c.UsedBytes
+		e.Protected = oldest
 	})
+}
+
+// oldRead is the timestamp from which on this node's transactions read, if some have for a while; else zero.
+func (s *Store) oldRead(now clock.Timestamp) clock.Timestamp {
+	if s.o.OldestRead == nil {
+		return clock.Timestamp{}
+	}
+	at := s.o.OldestRead()
+	if at.IsZero() || now.Add(-protectAge).Less(at) || at.Less(now.Add(-protectMax)) {
+		return clock.Timestamp{}
+	}
+	return at
+}
+
+// protect moves a garbage collection threshold below what running transactions read, on this node and on all others
+// that may be there. A reader of which this node has not heard is told so by the range, if the threshold has passed it.
+func (s *Store) protect(threshold, now clock.Timestamp) clock.Timestamp {
+	if at := s.oldRead(now); !at.IsZero() {
+		threshold = threshold.Backward(at.Prev())
+	}
+	if s.o.Cluster == nil {
+		return threshold
+	}
+	for _, e := range s.o.Cluster.Nodes() {
+		if e.Protected.IsZero() || e.Node == s.o.NodeID || e.Protected.Less(now.Add(-protectMax)) {
+			continue
+		}
+		if r, ok := s.o.Cluster.Record(e.Node); ok && !r.Live(now) && r.Expiration.Add(deadAfter).Less(now) {
+			continue
+		}
+		threshold = threshold.Backward(e.Protected.Prev())
+	}
+	return threshold
 }
 
 func (s *Store) zone(k keys.Key) placement.Zone {
@@ -305,7 +345,11 @@ func (s *Store) withoutLease(ctx context.Context, e *entry) {
 func (s *Store) considerGC(ctx context.Context, e *entry) {
 	st := e.r.Stats()
 	clk := s.o.Clock.Physical().Monotonic()
-	if st.GarbageBytes() < gcMinBytes || e.load.gcAt != 0 && clk-e.load.gcAt < gcEvery {
+	if st.GarbageBytes() < gcMinBytes {
+		return
+	}
+	every := min(max(s.zone(e.r.Desc().Start).GCTTL/6, gcEveryMin), gcEveryMax)
+	if e.load.gcAt != 0 && clk-e.load.gcAt < every {
 		return
 	}
 	e.load.gcAt = clk
@@ -314,7 +358,11 @@ func (s *Store) considerGC(ctx context.Context, e *entry) {
 
 func (s *Store) collectGarbage(ctx context.Context, e *entry) error {
 	d := e.r.Desc()
-	threshold := s.o.Clock.Now().Add(-s.zone(d.Start).GCTTL)
+	now := s.o.Clock.Now()
+	threshold := s.protect(now.Add(-max(s.zone(d.Start).GCTTL, gcMinAge)), now)
+	if threshold.LessEq(e.r.GCThreshold()) {
+		return nil
+	}
 	r := mvcc.NewReader(s.o.Engine)
 	defer r.Close()
 	for _, span := range []keys.Span{keys.RangeLocalSpan(d.Start, d.End), keys.UserSpan(d.Start, d.End)} {

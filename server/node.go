@@ -13,6 +13,7 @@ import (
 
 	"meridian/clock"
 	"meridian/cluster"
+	"meridian/commit"
 	"meridian/commit/leader"
 	"meridian/commit/leader/tscache"
 	"meridian/host"
@@ -144,6 +145,15 @@ func (l localStore) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, e
 	return s.Send(ctx, b)
 }
 
+// Start begins a batch, if the store can (route).
+func (l localStore) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool) {
+	s := l.n.store.Load()
+	if s == nil {
+		return nil, false
+	}
+	return s.Start(ctx, b, lazy)
+}
+
 // serve opens the ranges and the layers above; the identity is durable.
 func (n *Node) serve(ctx context.Context, id identity) error {
 	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router,
@@ -164,6 +174,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 			},
 		},
 		DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{zone}, OnFatal: n.fail,
+		OldestRead: n.db.OldestRead,
 	})
 	if err != nil {
 		return err

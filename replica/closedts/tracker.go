@@ -124,6 +124,16 @@ func (t *Tracker) Frozen() bool {
 	return t.frozen
 }
 
+// Lowest is at or below all that is tracked; zero if nothing is.
+func (t *Tracker) Lowest() clock.Timestamp {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b := &t.buckets[t.older]; b.n > 0 {
+		return b.low
+	}
+	return clock.Timestamp{}
+}
+
 // InFlight counts what is tracked.
 func (t *Tracker) InFlight() int {
 	t.mu.Lock()

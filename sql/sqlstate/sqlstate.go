@@ -95,10 +95,12 @@ const (
 	AdminShutdown              Code = "57P01"
 	CannotConnectNow           Code = "57P03"
 	IOError                    Code = "58030"
-	ProtocolViolation          Code = "08P01"
-	ConnectionFailure          Code = "08006"
-	InternalError              Code = "XX000"
-	DataCorrupted              Code = "XX001"
+	// SnapshotTooOld: what a read at that time would see was removed.
+	SnapshotTooOld    Code = "72000"
+	ProtocolViolation Code = "08P01"
+	ConnectionFailure Code = "08006"
+	InternalError     Code = "XX000"
+	DataCorrupted     Code = "XX001"
 )
 
 // Error is what a client is told. Only Code and Message are always set.
