@@ -54,7 +54,7 @@ func (s *Sender) divide(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Ba
 	for _, p := range parts {
 		p.batch.Header = b.Header
 		p.batch.CanForwardRead = b.CanForwardRead && len(parts) == 1 // RO4
-		p.st.init(&p.batch)
+		p.st.init(&p.batch, s.o.Probes)
 		if staged || st.repeat == commits {
 			// The commit stands or falls with every part, also if this is such a part whose range has split.
 			p.st.repeat = commits
@@ -185,6 +185,9 @@ func (s *Sender) sendParts(ctx context.Context, parts []*part) {
 	if len(parts) == 1 {
 		p := parts[0]
 		p.r, p.err = s.send(ctx, &p.batch, &p.st)
+		return
+	}
+	if s.together(ctx, parts) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -479,6 +482,6 @@ func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.B
 
 func (s *Sender) subSend(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	var st sendState
-	st.init(b)
+	st.init(b, s.o.Probes)
 	return s.send(ctx, b, &st)
 }

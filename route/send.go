@@ -9,6 +9,7 @@ import (
 
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/probe"
 	"meridian/transport"
 )
 
@@ -61,9 +62,10 @@ type sendState struct {
 	// reroutes counts how often the range was not what the gateway thought.
 	reroutes int
 	last     error // the last reason for a pause
+	probes   *probe.Set
 }
 
-func (st *sendState) init(b *kv.Batch) { st.repeat = repeatOf(b) }
+func (st *sendState) init(b *kv.Batch, p *probe.Set) { st.repeat, st.probes = repeatOf(b), p }
 
 // wrap is the error that the caller gets.
 func (st *sendState) wrap(err error) error {
@@ -78,6 +80,7 @@ func (st *sendState) answerLost(err error, b *kv.Batch) error {
 	switch st.repeat {
 	case commits:
 		st.lost = err
+		st.probes.Reached("route: the answer to a commit was lost")
 		// If it was served, the range must run into what it wrote, and not move past it and write it again.
 		b.CanForwardRead = false
 	case never:

@@ -171,7 +171,7 @@ func (s *Sender) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, erro
 	}
 	b.Gateway = s.o.NodeID()
 	var st sendState
-	st.init(b)
+	st.init(b, s.o.Probes)
 	return s.send(ctx, b, &st)
 }
 

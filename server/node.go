@@ -104,9 +104,10 @@ func (n *Node) start(ctx context.Context) (err error) {
 	}
 	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, Transport: n.transport, Join: n.o.Join,
 		OnClockBroken: n.fail, OnRefused: n.refused}, self)
-	n.router = route.New(route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Local: localStore{n}, Remote: n.transport, Members: n.cluster})
+	n.router = route.New(route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Local: localStore{n}, Remote: n.transport, Members: n.cluster,
+		Probes: n.o.Probes})
 	n.db = txn.NewDB(txn.Options{Sender: n.router, Clock: n.clock, Host: n.host, NodeID: n.NodeID,
-		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases})
+		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, Probes: n.o.Probes})
 	n.transport.Handle(route.Method, route.Serve(localStore{n}, n.clock))
 	n.registerAdmin()
 
@@ -157,7 +158,7 @@ func (l localStore) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.F
 // serve opens the ranges and the layers above; the identity is durable.
 func (n *Node) serve(ctx context.Context, id identity) error {
 	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router,
-		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}}
+		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}, Probes: n.o.Probes}
 	zone := placement.DefaultZone()
 	if n.o.RangeMaxBytes > 0 {
 		zone.RangeMaxBytes = n.o.RangeMaxBytes
@@ -272,6 +273,9 @@ func (n *Node) Store() *rangeserver.Store { return n.store.Load() }
 
 // Cluster is what the node knows of the others.
 func (n *Node) Cluster() *cluster.Cluster { return n.cluster }
+
+// Clock is the node's hybrid clock.
+func (n *Node) Clock() *clock.Clock { return n.clock }
 
 // Router is the gateway's side of ranges.
 func (n *Node) Router() *route.Sender { return n.router }

@@ -6,6 +6,7 @@ import (
 
 	"meridian/cluster"
 	"meridian/host"
+	"meridian/probe"
 	"meridian/storage/engine"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	CacheBytes int64
 	// StatementBytes bounds what one statement holds in memory.
 	StatementBytes int64
+	// Probes, if any, count rare branches; simulations share one among the nodes.
+	Probes *probe.Set
 	// Small makes the store frugal: many nodes in one process.
 	Small   bool
 	Version string

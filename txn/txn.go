@@ -764,6 +764,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 			if errors.As(err, &ambiguous) {
 				t.finish(unknown)
 				db.metrics.Ambiguous.Add(1)
+				db.o.Probes.Reached("commit: the outcome is unknown")
 			}
 			return err
 		}

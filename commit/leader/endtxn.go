@@ -124,6 +124,12 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 	t := *q.txn
 	t.Anchor, t.LockSpans = r.Anchor, r.LockSpans
 	rec, err := commit.End(stored, &t, r.Commit, inFlight, q.now)
+	if r.Commit && stored != nil && stored.Status == kv.Aborted {
+		q.p.o.Probes.Reached(probeAbortedFirst)
+	}
+	if r.Commit && stored != nil && stored.Status == kv.Committed {
+		q.p.o.Probes.Reached(probeRecoveredFirst)
+	}
 	if err != nil {
 		var committed *commit.CommittedError
 		if errors.As(err, &committed) {
@@ -361,9 +367,20 @@ func (q *request) recoverTxn(r *kv.RecoverTxnRequest) (kv.Response, error) {
 	}
 	if stored == nil {
 		// It ended, and its intents are resolved (CR1).
+		q.p.o.Probes.Reached(probeRecordGone)
 		return &kv.RecoverTxnResponse{Txn: kv.Txn{TxnMeta: r.Txn}}, nil
 	}
 	rec := commit.Finish(stored, r)
+	switch {
+	case rec == stored && stored.Status == kv.Staging:
+		q.p.o.Probes.Reached(probeStagedAnew)
+	case rec == stored:
+		q.p.o.Probes.Reached(probeDecidedBefore)
+	case rec.Status == kv.Committed:
+		q.p.o.Probes.Reached(probeCommitted)
+	default:
+		q.p.o.Probes.Reached(probeAborted)
+	}
 	if rec != stored {
 		q.putRecord(key, rec)
 		q.records = append(q.records, rec)
@@ -380,6 +397,15 @@ func (q *request) queryIntent(r *kv.QueryIntentRequest) (kv.Response, error) {
 	}
 	found := l != nil && l.Txn.Attempt == r.Txn.Attempt && r.Txn.Seq <= l.Txn.Seq &&
 		l.Txn.WriteTimestamp.LessEq(r.Txn.WriteTimestamp)
+	q.p.o.Clock.Forward(r.Txn.WriteTimestamp) // P4: the next leaseholder's low water must cover what is prevented here
+	switch {
+	case found:
+		q.p.o.Probes.Reached(probeFound)
+	case l != nil:
+		q.p.o.Probes.Reached(probeFoundLater)
+	default:
+		q.p.o.Probes.Reached(probePrevented)
+	}
 	if !found {
 		q.p.o.Cache.Add(r.Key, r.Txn.WriteTimestamp, kv.TxnID{})
 	}

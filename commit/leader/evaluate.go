@@ -252,6 +252,7 @@ func (q *request) replayed() {
 	if q.txn == nil || q.w.Replays < q.writes || q.txn.ReadTimestamp != q.b.Txn.ReadTimestamp {
 		return
 	}
+	q.p.o.Probes.Reached(probeReplayed)
 	if at := q.b.Txn.WriteTimestamp.Forward(q.w.Replayed); at.Less(q.txn.WriteTimestamp) {
 		q.copyTxn().WriteTimestamp = at
 	}

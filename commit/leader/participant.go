@@ -14,6 +14,7 @@ import (
 	"meridian/commit/leader/tscache"
 	"meridian/host"
 	"meridian/kv"
+	"meridian/probe"
 	"meridian/replica"
 	"meridian/replica/closedts"
 	"meridian/replica/lease"
@@ -57,6 +58,8 @@ type Options struct {
 	Cache *tscache.Cache
 	// Metrics may be nil.
 	Metrics *Metrics
+	// Probes may be nil.
+	Probes *probe.Set
 	// MaxLocks bounds the lock table of each range; zero is lock.DefaultMaxLocks.
 	MaxLocks int
 	// ReadPushDelay is how long a read waits for an intent before it pushes; most intents are resolved sooner. Zero

@@ -142,7 +142,9 @@ func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
 			return nil, err
 		case outcome == commit.PushRecover:
 			p.o.Metrics.Recoveries.Add(1)
+			p.o.Probes.Reached(probeStaging)
 			if _, err := commit.Recover(ctx, p.o.Sender, p.o.Witnesses, rec); err != nil {
+				p.o.Probes.Reached(probeRecoveryFailed)
 				return nil, err
 			}
 			continue
@@ -150,10 +152,12 @@ func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
 			return answer(rec.Txn())
 		}
 		p.o.Metrics.PushWaits.Add(1)
+		p.o.Probes.Reached(probePushWaits)
 		if err := q.awaitPushee(ctx, wait, rec); err != nil {
 			return nil, err
 		}
 		if t := p.waits.final(wait); t != nil {
+			p.o.Probes.Reached(probePushEnded)
 			return answer(*t)
 		}
 	}
@@ -205,6 +209,12 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	}
 	if rec.Status == kv.Aborted {
 		p.o.Metrics.Expired.Add(1)
+		p.o.Probes.Reached(probePushAborts)
+		if stored == nil {
+			p.o.Probes.Reached(probePushNoRecord)
+		}
+	} else {
+		p.o.Probes.Reached(probePushMoves)
 	}
 	batch := p.o.Engine.NewBatch()
 	defer batch.Close()

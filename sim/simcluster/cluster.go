@@ -16,6 +16,7 @@ import (
 	"meridian/cluster"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/probe"
 	"meridian/server"
 	"meridian/sim"
 )
@@ -30,6 +31,8 @@ type Options struct {
 	Seed  uint64
 	// LocalRTT is the round trip within a region; default 500 µs.
 	LocalRTT time.Duration
+	// Probes, if any, count rare branches of all nodes.
+	Probes *probe.Set
 	// MaxOffset between clocks; default 500 ms.
 	MaxOffset time.Duration
 	// Log receives all nodes' logs; nil: nowhere.
@@ -124,7 +127,7 @@ func (c *Cluster) TryBoot(i int) error {
 	}
 	o := server.Options{
 		Host: m.Boot(context.Background()), Dir: "store", ListenAddr: m.Name + ":1", SQLAddr: m.Name + ":5432", Locality: locality,
-		Insecure: true, Small: true, MaxOffset: c.o.MaxOffset, Version: "test", RangeMaxBytes: c.o.RangeMaxBytes,
+		Insecure: true, Small: true, Probes: c.o.Probes, MaxOffset: c.o.MaxOffset, Version: "test", RangeMaxBytes: c.o.RangeMaxBytes,
 	}
 	for j, other := range c.Machines {
 		if j != i {

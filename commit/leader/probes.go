@@ -1,0 +1,33 @@
+package leader
+
+// What recovery comes upon, and what pushes do: branches that need two things to go wrong at once. A simulation asks
+// which of them its seeds have reached (package probe).
+const (
+	probeStaging        = "recovery: a staging transaction without coordinator"
+	probeFound          = "recovery: a write is there"
+	probeFoundLater     = "recovery: a write is there, but later than staged"
+	probePrevented      = "recovery: a write is missing, and prevented"
+	probeCommitted      = "recovery: committed"
+	probeAborted        = "recovery: aborted"
+	probeStagedAnew     = "recovery: it was staged anew meanwhile"
+	probeDecidedBefore  = "recovery: it was decided meanwhile"
+	probeRecordGone     = "recovery: the record is gone"
+	probeRecoveryFailed = "recovery: not everybody could be asked"
+
+	probePushMoves    = "push: a timestamp moved"
+	probePushAborts   = "push: an expired transaction aborted"
+	probePushNoRecord = "push: an expired transaction had no record"
+	probePushWaits    = "push: waits"
+	probePushEnded    = "push: the transaction has ended"
+
+	probeRecoveredFirst = "commit: recovery was faster, and committed it"
+	probeAbortedFirst   = "commit: others were faster, and aborted it"
+	probeReplayed       = "writes came a second time"
+)
+
+// RecoveryProbes are the branches of transaction recovery.
+func RecoveryProbes() []string {
+	return []string{probeStaging, probeFound, probeFoundLater, probePrevented, probeCommitted, probeAborted, probeStagedAnew,
+		probeDecidedBefore, probeRecordGone, probeRecoveryFailed, probePushMoves, probePushAborts, probePushNoRecord,
+		probePushWaits, probePushEnded, probeRecoveredFirst, probeAbortedFirst, probeReplayed}
+}
