@@ -128,9 +128,8 @@ func (c *conn) readFailed(err error) {
 	case c.draining.Load():
 		c.farewell()
 		return
-	case c.sess.TimedOut():
-		c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.IdleInTransactionTimeout,
-			Message: "terminating connection due to idle-in-transaction timeout"})
+	case c.sess.TimedOut() != nil:
+		c.out.fail("FATAL", c.sess.TimedOut())
 	case c.sess.Terminated():
 		c.farewell()
 		return

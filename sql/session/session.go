@@ -45,7 +45,7 @@ type Session struct {
 	env        environment
 	announced  bool // Reported was called: changes are told from then on
 	terminated atomic.Bool
-	timedOut   atomic.Bool
+	timedOut   atomic.Pointer[string] // the setting by which it was
 
 	state   state
 	tx      *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
@@ -119,8 +119,16 @@ func (s *Session) CancelKey() (pid, secret int32) { return s.pid, s.secret }
 // Terminated reports whether pg_terminate_backend hit the session.
 func (s *Session) Terminated() bool { return s.terminated.Load() }
 
-// TimedOut reports whether the session sat idle in a transaction for too long.
-func (s *Session) TimedOut() bool { return s.timedOut.Load() }
+// TimedOut is the error that ends a session which sat idle for too long, nil if it did not.
+func (s *Session) TimedOut() *sqlstate.Error {
+	switch name := s.timedOut.Load(); {
+	case name == nil:
+		return nil
+	case *name == "idle_session_timeout":
+		return &sqlstate.Error{Code: sqlstate.IdleSessionTimeout, Message: "terminating connection due to idle-session timeout"}
+	}
+	return &sqlstate.Error{Code: sqlstate.IdleInTransactionTimeout, Message: "terminating connection due to idle-in-transaction timeout"}
+}
 
 // Idle reports whether no transaction is open.
 func (s *Session) Idle() bool { return s.state == stateNone }
@@ -141,6 +149,12 @@ func (s *Session) Close() {
 	ctx := s.srv.Host.Group.Context()
 	s.closePortals()
 	s.finishTxn(ctx, false)
+	s.mu.Lock()
+	stopIdle := s.idleTimer
+	s.mu.Unlock()
+	if stopIdle != nil {
+		stopIdle()
+	}
 	s.srv.forget(s)
 }
 
@@ -453,6 +467,9 @@ func (s *Session) prepareQuery(ctx context.Context, q *bind.Query, params []type
 	if (q.Writes || q.Locks) && s.modes.readOnly {
 		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", q.Tag)
 	}
+	if err := s.holdCursors(ctx); err != nil {
+		return err
+	}
 	if s.modes.deferrable {
 		if err := s.calm(ctx, deps); err != nil {
 			return err
@@ -554,15 +571,17 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 		s.mu.Unlock()
 		cancel(nil)
 		s.srv.metrics.observe(end.Sub(start))
-		if s.stateName != "idle" {
-			s.armIdle()
-		}
+		s.armIdle()
 	}
 }
 
-// armIdle starts idle_in_transaction_session_timeout.
+// armIdle starts idle_in_transaction_session_timeout, or idle_session_timeout outside of transactions.
 func (s *Session) armIdle() {
-	d := s.duration("idle_in_transaction_session_timeout")
+	name := "idle_session_timeout"
+	if s.state == stateExplicit || s.state == stateFailed {
+		name = "idle_in_transaction_session_timeout"
+	}
+	d := s.duration(name)
 	if d <= 0 {
 		return
 	}
@@ -572,7 +591,7 @@ func (s *Session) armIdle() {
 	s.mu.Unlock()
 	s.srv.Host.Group.Go(func(context.Context) {
 		if s.srv.Host.Clock.Sleep(ctx, d) == nil {
-			s.timedOut.Store(true)
+			s.timedOut.Store(&name)
 			s.terminated.Store(true)
 			if h, ok := s.out.(interface{ HangUp() }); ok {
 				h.HangUp()

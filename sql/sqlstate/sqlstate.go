@@ -38,6 +38,7 @@ const (
 	NoActiveTransaction        Code = "25P01"
 	InFailedTransaction        Code = "25P02"
 	IdleInTransactionTimeout   Code = "25P03"
+	IdleSessionTimeout         Code = "57P05"
 	InvalidStatementName       Code = "26000"
 	InvalidAuthorization       Code = "28000"
 	InvalidPassword            Code = "28P01"
