@@ -79,7 +79,26 @@ type Offset struct {
 	Offset, Error time.Duration
 	// Excessive: the peer and this node refuse each other's readings, so Offset is only a lower bound.
 	Excessive bool
-	at        time.Duration // monotonic time of the measurement; zero: none
+	// Age is how long ago that was, and State whether it counts; Offsets sets them.
+	Age   time.Duration
+	State string
+	at    time.Duration // monotonic time of the measurement; zero: none
+}
+
+// States of an Offset.
+const (
+	OffsetUnknown = "not measured"
+	OffsetStale   = "not measured lately"
+	OffsetBeyond  = "beyond 80 % of the maximum"
+	OffsetGood    = "good"
+)
+
+// clockLimit is by how much two clocks may disagree before one of them is taken for broken.
+func clockLimit(most time.Duration) time.Duration { return most * 8 / 10 }
+
+// beyond reports whether the clocks surely disagree by more than a limit.
+func (o *Offset) beyond(limit time.Duration) bool {
+	return o.Excessive || o.Offset.Abs()-o.Error > limit
 }
 
 // New makes a cluster that knows only self; self.Node may be zero until Update sets it.
@@ -220,14 +239,29 @@ func (c *Cluster) Reachable(id kv.NodeID) bool {
 	return p != nil && p.reached
 }
 
-// Offsets lists the measured clock offsets in order of node id.
+// Offsets lists the clock offsets of all known peers in order of node id.
 func (c *Cluster) Offsets() []Offset {
+	now := c.o.Host.Clock.Monotonic()
+	limit := clockLimit(c.o.Clock.MaxOffset())
 	c.mu.RLock()
 	var out []Offset
-	for _, p := range c.peers {
-		if p.offset.at != 0 {
-			out = append(out, p.offset)
+	for id, p := range c.peers {
+		o := p.offset
+		o.Node = id
+		switch {
+		case o.at == 0:
+			o.State = OffsetUnknown
+		case now-o.at > offsetFresh:
+			o.State = OffsetStale
+		case o.beyond(limit):
+			o.State = OffsetBeyond
+		default:
+			o.State = OffsetGood
 		}
+		if o.at != 0 {
+			o.Age = now - o.at
+		}
+		out = append(out, o)
 	}
 	c.mu.RUnlock()
 	slices.SortFunc(out, func(a, b Offset) int { return cmp.Compare(a.Node, b.Node) })
@@ -489,7 +523,7 @@ func (e *WrongClusterError) Error() string {
 
 // checkClock counts the peers that this node's clock surely disagrees with.
 func (c *Cluster) checkClock(now time.Duration) {
-	limit := c.o.Clock.MaxOffset() * 8 / 10
+	limit := clockLimit(c.o.Clock.MaxOffset())
 	c.mu.Lock()
 	var bad []Offset
 	nodes := 1
@@ -499,7 +533,7 @@ func (c *Cluster) checkClock(now time.Duration) {
 			continue
 		}
 		nodes++
-		if o.Excessive || o.Offset.Abs()-o.Error > limit {
+		if o.beyond(limit) {
 			bad = append(bad, o)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"meridian/cluster"
 	"meridian/host"
 	"meridian/kv"
 	"meridian/placement"
@@ -51,6 +52,9 @@ var nodeHeader = []string{"id", "address", "sql", "locality", "build", "live", "
 func (n *Node) nodeRows() [][]string {
 	offsets := map[kv.NodeID]string{}
 	for _, o := range n.cluster.Offsets() {
+		if o.State == cluster.OffsetUnknown {
+			continue
+		}
 		offsets[o.Node] = o.Offset.Round(10 * time.Microsecond).String()
 	}
 	var rows [][]string

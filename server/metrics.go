@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"meridian/cluster"
 	"meridian/commit/leader"
 	"meridian/rangeserver"
 	"meridian/route"
@@ -98,6 +99,9 @@ func (e *emitter) cluster(n *Node) {
 	e.gauge("node_draining", "1 if the node is draining.", flag(n.cluster.Self().Draining))
 	e.gauge("clock_max_offset_seconds", "Configured bound on the difference between any two clocks.", n.clock.MaxOffset().Seconds())
 	for _, o := range n.cluster.Offsets() {
+		if o.State == cluster.OffsetUnknown {
+			continue
+		}
 		peer := prometheus.Labels{"peer": strconv.Itoa(int(o.Node))}
 		e.emit(prometheus.GaugeValue, "clock_offset_seconds", "How far the peer's clock is ahead of this node's.", o.Offset.Seconds(), peer)
 		e.emit(prometheus.GaugeValue, "clock_offset_error_seconds", "Uncertainty of the measured offset.", o.Error.Seconds(), peer)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/cluster"
 	"meridian/console"
 	"meridian/kv"
 	"meridian/sql/catalog/lease"
@@ -274,6 +275,20 @@ func (f *clusterFacts) Nodes(context.Context) ([]virtual.NodeRow, error) {
 			Draining: e.Draining, Started: e.StartedAt, Ranges: int64(e.Capacity.Ranges), Leases: int64(e.Capacity.Leases), ClockOffset: offsets[e.Node]})
 	}
 	return out, nil
+}
+
+// Clocks implements virtual.Cluster.
+func (f *clusterFacts) Clocks() []virtual.ClockRow {
+	now, most := f.n.host.Clock.Now(), f.n.clock.MaxOffset()
+	out := []virtual.ClockRow{{Node: f.n.NodeID(), Max: most, Measured: now, State: "this node"}}
+	for _, o := range f.n.cluster.Offsets() {
+		row := virtual.ClockRow{Node: o.Node, Offset: o.Offset, Error: o.Error, Max: most, State: o.State}
+		if o.State != cluster.OffsetUnknown {
+			row.Measured = now.Add(-o.Age)
+		}
+		out = append(out, row)
+	}
+	return out
 }
 
 // Ranges implements virtual.Cluster.

@@ -292,6 +292,8 @@ func (b *builder) show(n *parse.Show) Statement {
 	switch n.What {
 	case "TRANSACTION RETRIES":
 		return b.sub("SELECT kind, count, description FROM meridian_internal.retries", nil)
+	case "CLUSTER CLOCKS":
+		return b.sub("SELECT node_id, clock_offset, error, max_offset, measured_at, state FROM meridian_internal.clocks ORDER BY node_id", nil)
 	case "JOBS":
 		return b.sub("SELECT job_id, job_type, description, status, fraction_completed, created, finished, error FROM meridian_internal.jobs ORDER BY created", nil)
 	case "SESSIONS", "QUERIES":

@@ -216,6 +216,8 @@ func (c *cursor) show() (any, error) {
 		return &ShowVar{"timezone"}, nil
 	case c.accept("transaction", "isolation", "level"):
 		return &ShowVar{"transaction_isolation"}, nil
+	case c.accept("cluster", "clocks"):
+		return &Show{What: "CLUSTER CLOCKS"}, nil
 	case c.accept("transaction", "retries"):
 		return &Show{What: "TRANSACTION RETRIES"}, nil
 	case c.accept("transaction", "status"):

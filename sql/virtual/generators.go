@@ -30,6 +30,7 @@ func generators() map[string]generator {
 	for name, g := range map[string]generator{
 		"nodes": internalNodes, "ranges": internalRanges, "leases": internalLeases, "jobs": internalJobs,
 		"cluster_settings": internalSettings, "sessions": internalSessions, "statements": internalStatements, "retries": internalRetries,
+		"clocks": internalClocks,
 	} {
 		m["meridian_internal."+name] = g
 	}

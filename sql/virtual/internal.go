@@ -131,6 +131,20 @@ func internalStatements(r *reading) error {
 	return nil
 }
 
+func internalClocks(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	for _, x := range r.p.o.Cluster.Clocks() {
+		if x.Measured.IsZero() {
+			r.add("node_id", x.Node, "max_offset", x.Max, "state", x.State)
+			continue
+		}
+		r.add("node_id", x.Node, "clock_offset", x.Offset, "error", x.Error, "max_offset", x.Max, "measured_at", x.Measured, "state", x.State)
+	}
+	return nil
+}
+
 func internalRetries(r *reading) error {
 	if r.p.o.Cluster == nil {
 		return nil

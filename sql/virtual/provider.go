@@ -65,8 +65,18 @@ type Cluster interface {
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
 	// Statements counts the statements that this node ran, by kind.
 	Statements() map[string]int64
+	// Clocks are the other nodes' clocks as this node has measured them, and its own.
+	Clocks() []ClockRow
 	// Retries counts what became of conflicts on this node.
 	Retries() []RetryRow
+}
+
+// ClockRow is one node's clock, as far ahead of the answering node's as Offset says, give or take Error.
+type ClockRow struct {
+	Node               kv.NodeID
+	Offset, Error, Max time.Duration
+	Measured           time.Time // zero: never
+	State              string
 }
 
 // RetryRow counts one kind of retry.
