@@ -23,6 +23,7 @@ type clockState struct {
 	wall   time.Time // the wall reading at ref, offset included
 	rate   float64
 	offset time.Duration
+	frozen bool // readings stand still
 }
 
 // NewClock makes a clock that shows true time.
@@ -34,6 +35,9 @@ func NewClock() *Clock {
 }
 
 func (s *clockState) elapsed(now time.Time) time.Duration {
+	if s.frozen {
+		return 0
+	}
 	d := now.Sub(s.ref)
 	if s.rate != 1 {
 		d = time.Duration(float64(d) * s.rate)
@@ -60,7 +64,10 @@ func (c *Clock) change(f func(*clockState)) {
 	s := c.state.Load()
 	now := time.Now()
 	d := s.elapsed(now)
-	next := &clockState{ref: now, mono: s.mono + d, wall: s.wall.Add(d), rate: s.rate, offset: s.offset}
+	next := &clockState{ref: now, mono: s.mono + d, wall: s.wall.Add(d), rate: s.rate, offset: s.offset, frozen: s.frozen}
+	if s.frozen {
+		next.ref = s.ref // the time since is still to come
+	}
 	f(next)
 	c.state.Store(next)
 }
@@ -78,6 +85,19 @@ func (c *Clock) SetOffset(d time.Duration) {
 // SetDrift makes the clock gain ppm microseconds in every second of true time, timers included; negative loses.
 func (c *Clock) SetDrift(ppm float64) {
 	c.change(func(s *clockState) { s.rate = 1 + ppm/1e6 })
+}
+
+// Freeze makes the readings stand still, as they do for a process that is stopped; timers go on.
+func (c *Clock) Freeze() { c.change(func(s *clockState) { s.frozen = true }) }
+
+// Thaw makes the clock go on, at what it would show if it had not been frozen.
+func (c *Clock) Thaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := *c.state.Load(); s.frozen {
+		s.frozen = false
+		c.state.Store(&s)
+	}
 }
 
 // Error is how far the wall reading is from true time.

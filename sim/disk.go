@@ -33,6 +33,14 @@ type diskFaults struct {
 	syncDelay atomic.Int64 // nanoseconds
 	syncs     atomic.Int64
 	written   atomic.Int64
+	trap      atomic.Pointer[syncTrap]
+}
+
+// syncTrap springs at the sync with a certain number.
+type syncTrap struct {
+	at   int64
+	once sync.Once
+	f    func()
 }
 
 // NewDisk makes an empty disk; the seed decides which unsynced blocks survive a crash.
@@ -69,6 +77,16 @@ func (d *Disk) SetReadError(v bool) { d.faults.readErr.Store(v) }
 // them while it holds a mutex, which would stop virtual time (H3).
 func (d *Disk) SetSyncDelay(delay time.Duration) { d.faults.syncDelay.Store(int64(delay)) }
 
+// OnSync calls f once, in the middle of the sync that is n from now: what that sync was to save is not saved yet. Zero
+// takes it back. f must not wait.
+func (d *Disk) OnSync(n int, f func()) {
+	if n <= 0 {
+		d.faults.trap.Store(nil)
+		return
+	}
+	d.faults.trap.Store(&syncTrap{at: d.faults.syncs.Load() + int64(n), f: f})
+}
+
 // Syncs counts the syncs so far, failed ones included.
 func (d *Disk) Syncs() int64 { return d.faults.syncs.Load() }
 
@@ -76,7 +94,10 @@ func (d *Disk) Syncs() int64 { return d.faults.syncs.Load() }
 func (d *Disk) Written() int64 { return d.faults.written.Load() }
 
 func (f *diskFaults) sync(mayWait bool) error {
-	f.syncs.Add(1)
+	n := f.syncs.Add(1)
+	if t := f.trap.Load(); t != nil && n >= t.at {
+		t.once.Do(t.f)
+	}
 	if d := f.syncDelay.Load(); d > 0 && mayWait {
 		time.Sleep(time.Duration(d))
 	}

@@ -37,6 +37,21 @@ const (
 	Skew Kind = "skew"
 	// SlowDisk makes A's syncs take Amount longer; zero ends it.
 	SlowDisk Kind = "slowdisk"
+	// Pause stops A as SIGSTOP does: nothing goes in or out, and its clock stands still; after Resume the clock is right
+	// again, and what had arrived is read.
+	Pause  Kind = "pause"
+	Resume Kind = "resume"
+	// CrashSync is a Crash in the middle of a sync of A's disk: that many syncs from now, as many as Amount has
+	// nanoseconds. What the sync was to save is lost.
+	CrashSync Kind = "crashsync"
+	// Revive is Restart if A is down, and nothing otherwise.
+	Revive Kind = "revive"
+
+	// Flap cuts the link between A and B, in one or both directions, and heals it, several times. It is for
+	// Options.Kinds; a plan has Cut, CutOneWay and Heal instead.
+	Flap Kind = "flap"
+	// SkewFar is a Skew beyond what nodes may tolerate: A has to stop itself. It is for Options.Kinds as well.
+	SkewFar Kind = "skewfar"
 )
 
 // operands says how many nodes each kind names and whether it has an amount.
@@ -46,7 +61,8 @@ var operands = map[Kind]struct {
 }{
 	Crash: {1, false}, PowerOff: {1, false}, Restart: {1, false}, Isolate: {1, false}, Rejoin: {1, false},
 	Cut: {2, false}, CutOneWay: {2, false}, Heal: {2, false}, Slow: {2, true}, Reset: {2, false},
-	Skew: {1, true}, SlowDisk: {1, true},
+	Skew: {1, true}, SlowDisk: {1, true}, Pause: {1, false}, Resume: {1, false}, CrashSync: {1, true}, Revive: {1, false},
+	Flap: {2, false}, SkewFar: {1, true},
 }
 
 // Action is one thing that goes wrong, or right again.
@@ -140,12 +156,15 @@ type Options struct {
 	Every time.Duration
 	// Lasting is the mean time until a fault is repaired; default 3 s.
 	Lasting time.Duration
-	// Kinds of faults, of Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset, Skew and SlowDisk; default: all but SlowDisk.
+	// Kinds of faults, of Crash, CrashSync, PowerOff, Isolate, Pause, Cut, CutOneWay, Flap, Slow, Reset, Skew, SkewFar
+	// and SlowDisk; default: Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset and Skew.
 	Kinds []Kind
 	// MaxDown bounds nodes that are crashed or isolated at once (F1); default: the largest minority.
 	MaxDown int
 	// MaxSkew bounds a clock's error (F2); default 200 ms.
 	MaxSkew time.Duration
+	// FarSkew is the least error of SkewFar, which goes up to twice as much; default 1 s.
+	FarSkew time.Duration
 	// MaxSlow bounds additional delay; default 500 ms.
 	MaxSlow time.Duration
 }
@@ -161,6 +180,7 @@ func Generate(seed uint64, o Options) Plan {
 	def(&o.Lasting, 3*time.Second)
 	def(&o.MaxSkew, 200*time.Millisecond)
 	def(&o.MaxSlow, 500*time.Millisecond)
+	def(&o.FarSkew, time.Second)
 	if o.Kinds == nil {
 		o.Kinds = []Kind{Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset, Skew}
 	}
@@ -198,20 +218,37 @@ func Generate(seed uint64, o Options) Plan {
 		fix := Action{At: end, A: a}
 		var key string
 		switch kind {
-		case Crash, PowerOff, Isolate:
+		case Crash, PowerOff, Isolate, Pause, CrashSync, SkewFar:
 			down = slices.DeleteFunc(down, func(t time.Duration) bool { return t < at })
 			if len(down) >= o.MaxDown {
 				continue
 			}
 			key = "node " + a
-			fix.Kind = Restart
-			if kind == Isolate {
+			switch fix.Kind = Restart; kind {
+			case Isolate:
 				fix.Kind = Rejoin
+			case Pause:
+				fix.Kind = Resume
+			case CrashSync:
+				fix.Kind = Revive
+				act.Amount = time.Duration(r.Int64N(200) + 1)
+			case SkewFar:
+				act.Kind, act.Amount = Skew, (o.FarSkew + time.Duration(r.Int64N(int64(o.FarSkew/grain)+1))*grain).Truncate(grain)
+				if r.IntN(2) == 0 {
+					act.Amount = -act.Amount
+				}
+				fix.Kind = Revive
 			}
 		case Cut, CutOneWay:
 			// A machine's isolation heals all its links, so a cut may not overlap with one.
 			key = "link " + min(a, b) + " " + max(a, b)
 			act.B, fix.B, fix.Kind = b, b, Heal
+		case Flap:
+			key = "link " + min(a, b) + " " + max(a, b)
+			act.B, fix.B, fix.Kind = b, b, Heal
+			if act.Kind = Cut; r.IntN(2) == 0 {
+				act.Kind = CutOneWay
+			}
 		case Slow:
 			key = "slow " + a + " " + b
 			act.B, fix.B, fix.Kind = b, b, Slow
@@ -234,11 +271,30 @@ func Generate(seed uint64, o Options) Plan {
 		if busy[key] >= at && busy[key] != 0 {
 			continue
 		}
-		if fix.Kind == Restart || fix.Kind == Rejoin {
+		if kind == SkewFar {
+			clock := "clock " + a
+			if busy[clock] >= at && busy[clock] != 0 {
+				continue
+			}
+			busy[clock] = end
+			p = append(p, Action{At: end, Kind: Skew, A: a}) // the clock is right before the node comes back
+		}
+		switch fix.Kind {
+		case Restart, Rejoin, Resume, Revive:
 			down = append(down, end)
 		}
 		busy[key] = end
 		p = append(p, act, fix)
+		if kind == Flap {
+			for t := at + around(300*time.Millisecond); t < end; t += around(300 * time.Millisecond) {
+				heal, again := fix, act
+				heal.At = t
+				t += around(200 * time.Millisecond)
+				if again.At = t; t < end {
+					p = append(p, heal, again)
+				}
+			}
+		}
 	}
 	slices.SortStableFunc(p, byTime)
 	return p
@@ -257,6 +313,10 @@ type Target interface {
 	Reset(a, b string)
 	Skew(node string, offset time.Duration)
 	SlowDisk(node string, delay time.Duration)
+	Pause(node string)
+	Resume(node string)
+	CrashSync(node string, syncs int)
+	Revive(node string) error
 }
 
 // Run carries out a plan; log, if not nil, hears of each action as it happens. It stops at the first error or when
@@ -292,6 +352,14 @@ func Run(ctx context.Context, clock host.Clock, p Plan, t Target, log func(Actio
 			t.Skew(a.A, a.Amount)
 		case SlowDisk:
 			t.SlowDisk(a.A, a.Amount)
+		case Pause:
+			t.Pause(a.A)
+		case Resume:
+			t.Resume(a.A)
+		case CrashSync:
+			t.CrashSync(a.A, int(a.Amount))
+		case Revive:
+			err = t.Revive(a.A)
 		default:
 			err = fmt.Errorf("fault: unknown kind %q", a.Kind)
 		}

@@ -13,7 +13,7 @@ import (
 	"meridian/sim"
 )
 
-var all = []Kind{Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset, Skew, SlowDisk}
+var all = []Kind{Crash, CrashSync, PowerOff, Isolate, Pause, Cut, CutOneWay, Slow, Reset, Skew, SlowDisk}
 
 // world is a target that only keeps score.
 type world struct {
@@ -52,6 +52,10 @@ func (w *world) Heal(a, b string)                  { w.set("link "+min(a, b)+max
 func (w *world) Slow(a, b string, d time.Duration) { w.set("slow "+a+b, d.String(), d != 0) }
 func (w *world) Reset(a, b string)                 {}
 func (w *world) Skew(n string, d time.Duration)    { w.set("clock "+n, d.String(), d != 0) }
+func (w *world) Pause(n string)                    { w.set("node "+n, "paused", true) }
+func (w *world) Resume(n string)                   { w.set("node "+n, "up", false) }
+func (w *world) CrashSync(n string, syncs int)     { w.set("node "+n, "doomed", true) }
+func (w *world) Revive(n string) error             { w.set("node "+n, "up", false); return nil }
 func (w *world) SlowDisk(n string, d time.Duration) {
 	w.set("disk "+n, d.String(), d != 0)
 }
@@ -61,7 +65,7 @@ func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 	kinds := map[Kind]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "nodes")
-		o := Options{Duration: 60 * time.Second, Kinds: all, MaxSkew: 150 * time.Millisecond}
+		o := Options{Duration: 60 * time.Second, Kinds: append([]Kind{Flap}, all...), MaxSkew: 150 * time.Millisecond}
 		for i := range n {
 			o.Nodes = append(o.Nodes, fmt.Sprintf("n%d", i+1))
 		}
@@ -78,7 +82,7 @@ func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 			kinds[a.Kind] = true
 			key := string(a.Kind) + a.A + a.B
 			switch a.Kind {
-			case Crash, PowerOff, Isolate:
+			case Crash, PowerOff, Isolate, Pause, CrashSync:
 				if broken[a.A] {
 					t.Fatalf("%s is down already\n%s", a.A, p)
 				}
@@ -92,7 +96,7 @@ func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 				if down > (n-1)/2 {
 					t.Fatalf("F1: %d of %d nodes are down\n%s", down, n, p)
 				}
-			case Restart, Rejoin:
+			case Restart, Rejoin, Resume, Revive:
 				delete(broken, a.A)
 			case Cut, CutOneWay:
 				broken[min(a.A, a.B)+max(a.A, a.B)] = true
@@ -153,5 +157,40 @@ func TestParseRefuses(t *testing.T) {
 		if _, err := Parse(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
+	}
+}
+
+// Clocks that are far off belong to nodes that count as down, and are right before these come back.
+func TestFarSkew(t *testing.T) {
+	far := 0
+	for seed := range uint64(50) {
+		o := Options{Nodes: []string{"n1", "n2", "n3"}, Duration: 60 * time.Second, Kinds: []Kind{SkewFar, Skew, Crash}, FarSkew: 600 * time.Millisecond}
+		down, off := map[string]bool{}, map[string]time.Duration{}
+		p := Generate(seed, o)
+		for _, a := range p {
+			switch a.Kind {
+			case Crash:
+				down[a.A] = true
+			case Skew:
+				if off[a.A] = a.Amount; a.Amount.Abs() > 200*time.Millisecond {
+					far++
+					down[a.A] = true
+					if a.Amount.Abs() < o.FarSkew {
+						t.Errorf("%s", a)
+					}
+				}
+			case Restart, Revive:
+				delete(down, a.A)
+				if off[a.A].Abs() > 200*time.Millisecond {
+					t.Errorf("seed %d: %s comes back with a wrong clock\n%s", seed, a.A, p)
+				}
+			}
+			if len(down) > 1 {
+				t.Fatalf("seed %d: F1\n%s", seed, p)
+			}
+		}
+	}
+	if far == 0 {
+		t.Error("no clock was far off")
 	}
 }

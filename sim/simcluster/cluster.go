@@ -181,7 +181,23 @@ func (c *Cluster) Crash(i, unsyncedPercent int, silent bool) {
 		return
 	}
 	c.Machines[i].Crash(unsyncedPercent, silent)
-	// What the dead node still does has no effect; it may take its time.
+	c.bury(i, n)
+}
+
+// CrashAtSync crashes node i in the middle of the sync of its disk that is as many syncs away; nothing of what that was to
+// save survives. It returns at once.
+func (c *Cluster) CrashAtSync(i, syncs int) {
+	m := c.Machines[i]
+	m.Disk.OnSync(syncs, func() {
+		m.Crash(0, false)
+		if n := c.set(i, nil); n != nil {
+			c.bury(i, n)
+		}
+	})
+}
+
+// bury ends what is left of a crashed node. What it still does has no effect; it may take its time.
+func (c *Cluster) bury(i int, n *server.Node) {
 	gone := make(chan struct{})
 	c.mu.Lock()
 	c.dying[i] = gone

@@ -94,12 +94,43 @@ func (t *Target) SlowDisk(node string, delay time.Duration) {
 	t.c.Machines[t.index(node)].Disk.SetSyncDelay(delay)
 }
 
+// Pause implements fault.Target.
+func (t *Target) Pause(node string) {
+	t.c.Network.Isolate(node)
+	t.c.Machines[t.index(node)].Clock.Freeze()
+}
+
+// Resume implements fault.Target.
+func (t *Target) Resume(node string) {
+	t.c.Machines[t.index(node)].Clock.Thaw()
+	t.c.Network.Rejoin(node)
+}
+
+// CrashSync implements fault.Target.
+func (t *Target) CrashSync(node string, syncs int) {
+	i := t.index(node)
+	t.c.CrashAtSync(i, syncs)
+}
+
+// Revive implements fault.Target.
+func (t *Target) Revive(node string) error {
+	i := t.index(node)
+	m := t.c.Machines[i]
+	m.Disk.OnSync(0, nil)
+	if t.c.Node(i) != nil {
+		return nil
+	}
+	return t.c.TryBoot(i)
+}
+
 // HealEverything undoes all that a plan may have left: links, clocks, disks, and nodes that are down.
 func (t *Target) HealEverything() error {
 	t.c.Network.HealAll()
 	for i, m := range t.c.Machines {
+		m.Clock.Thaw()
 		m.Clock.SetOffset(0)
 		m.Disk.SetSyncDelay(0)
+		m.Disk.OnSync(0, nil)
 		if t.c.Node(i) == nil {
 			if err := t.c.TryBoot(i); err != nil {
 				return err
