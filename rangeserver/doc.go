@@ -37,6 +37,7 @@
 //
 //	a raft leader without anybody holding the lease takes it, so that every range has a leaseholder who cares for it
 //	a replica that hears of no leader reads the range's descriptor, and destroys itself if it was removed
+//	a range that is small, or empty, and has room beside it absorbs its right neighbour (merge.go)
 //	versions older than the time to live are removed, when there may be enough of them
 //
 // Descriptors are changed by ordinary transactions (DB), anchored in the range itself, whose commit carries the change.
@@ -45,7 +46,8 @@
 // # Invariants
 //
 //	RS1  The spans of initialised replicas never overlap; a raft snapshot that would is refused until the replica in its
-//	     way has applied its split. Raft snapshots are received one at a time.
+//	     way has applied its split or merge, unless its range has absorbed that one: then it replaces it. Raft snapshots
+//	     are received one at a time.
 //	RS2  A replica's number is never used again on a store: its tombstone is written in the batch that removes it.
 //
 // # Start

@@ -58,6 +58,14 @@
 // A replica that hears from the right side before it has applied the split keeps an uninitialised replica, which can
 // vote but refuses raft snapshots, since they would overlap the left side.
 //
+// # The life of a merge
+//
+// The other way round, a MergeTrigger in the left side's log has each of its replicas take over the data of the right
+// side's replica beside it, whose state it removes in the same engine batch (merge.go). That replica has to be at the
+// end of its range's history, so the range was frozen and all its replicas had applied their logs, durably, before the
+// transaction committed. Replicas of a range that was absorbed have a tombstone that no replica number passes. Where
+// the trigger was not applied but overtaken by a raft snapshot, the snapshot's batch removes them.
+//
 // # Replicas come and go
 //
 // A descriptor with new replicas commits with a ReplicasTrigger, whose log entry is raft's configuration change too. A
@@ -76,7 +84,7 @@
 //
 // # What it does not do
 //
-// It does not evaluate requests, find ranges, decide where replicas go (package placement), or merge ranges.
+// It does not evaluate requests, find ranges, or decide where replicas go (package placement).
 //
 // Papers: Ongaro, "Consensus: bridging theory and practice", §4.2.1 (learners), §4.3 (joint consensus), §9.6 (pre-vote);
 // CRDB'20 §2.1, §2.2. The tests are in package rangeserver, which has the store around it.

@@ -39,6 +39,8 @@
 //	    The intents stay until the record says COMMITTED, because recovery asks for them (commit, CR4), so the rest
 //	    may come late and for many transactions at once.
 //
+//	P8, P9: a range that its left neighbour is about to absorb is frozen, see freeze.go.
+//
 // # Timestamps
 //
 // A transaction reads at its read timestamp and writes at its write timestamp. Writes are pushed by reads of others

@@ -5,8 +5,8 @@
 // Two kinds of holds meet here:
 //
 //   - unreplicated locks, Shared or Exclusive, taken by locking reads (SELECT FOR UPDATE, and the reads of UPDATE and
-//     DELETE). They live only in this table. A lease change or a crash forgets them, and so does a table that is
-//     full. That costs fairness, never correctness: what a transaction read is protected by the timestamp cache
+//     DELETE). They live only in this table. A lease that is handed over takes them along (Export, Import); one that
+//     is lost, or a crash, forgets them, and so does a table that is full. That costs fairness, never correctness: what a transaction read is protected by the timestamp cache
 //     and by the checks of its writes (I3).
 //   - intents that a request ran into. The storage has them; the table has an entry for as long as somebody
 //     cares, so that waiters have a place to queue.
