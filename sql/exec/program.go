@@ -125,9 +125,27 @@ type Cursor struct {
 	opened bool
 	done   bool
 	closed bool
-	// buffered rows of a program whose mutations are not at the root.
+	// buffered rows of a program whose mutations are not at the root, or that was held.
 	rows []types.Row
+	held bool
 	err  error
+}
+
+// Hold reads what is left into memory, so that the transaction may go on to another snapshot.
+func (c *Cursor) Hold(ctx context.Context) error {
+	r := c.r
+	if c.done || c.held || r.prog.nested {
+		return nil
+	}
+	r.ctx = ctx
+	r.sctx.Context = ctx
+	c.held = true
+	if err := drain(r, r.root, &r.store); err != nil {
+		c.done, c.err = true, err
+		return err
+	}
+	c.rows = r.store.rows
+	return nil
 }
 
 // Next is the next row, or nil at the end. The row is valid until the next call; its values for ever.
@@ -160,10 +178,10 @@ func (c *Cursor) Next(ctx context.Context) (types.Row, error) {
 
 func (c *Cursor) next() (types.Row, error) {
 	r := c.r
-	if !r.prog.nested {
+	if !r.prog.nested && !c.held {
 		return r.root.next()
 	}
-	if !c.opened {
+	if !c.opened && !c.held {
 		c.opened = true
 		if err := drain(r, r.root, &r.store); err != nil {
 			return nil, err

@@ -484,6 +484,9 @@ func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (strin
 		return verb + "0", nil
 	}
 	if p.cur == nil {
+		if err := s.holdCursors(ctx); err != nil {
+			return "", err
+		}
 		env := *s.environmentFor(p.params, false)
 		sc := *env.Scalar
 		env.Scalar = &sc

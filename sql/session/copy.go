@@ -25,6 +25,9 @@ func (s *Session) copyCommand(ctx context.Context, c *bind.Copy) (string, error)
 			WithHint("Use STDIN or STDOUT, or psql's \\copy.")
 	}
 	s.ensureTxn()
+	if err := s.holdCursors(ctx); err != nil {
+		return "", err
+	}
 	if c.From {
 		return s.copyFrom(ctx, c)
 	}

@@ -96,6 +96,21 @@ func (s *Session) calm(ctx context.Context, deps []catalog.Dependency) error {
 	}
 }
 
+// holdCursors keeps cursors that are open at READ COMMITTED at their snapshot, before a statement takes another one.
+func (s *Session) holdCursors(ctx context.Context) error {
+	if len(s.portals) == 0 || s.tx == nil || s.tx.Isolation() != kv.ReadCommitted {
+		return nil
+	}
+	for _, p := range s.portals {
+		if p.cur != nil {
+			if err := p.cur.Hold(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Waits between attempts of one statement: the first ones follow at once, because the conflict is over when it is met.
 const (
 	eagerRestarts  = 8
