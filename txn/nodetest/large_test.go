@@ -77,6 +77,7 @@ func TestLargeTransaction(t *testing.T) {
 				}
 				for v := byte(1); v < 4; v++ {
 					tx := write(v)
+					time.Sleep(time.Second) // they are replicated behind its back
 					if intents() < rows/2 {
 						t.Fatalf("%d intents: the buffer should be too small", intents())
 					}

@@ -13,6 +13,7 @@ const (
 	stageNone stage = iota
 	stageOnePhase
 	stageParallel
+	stageRecord // CO7
 	stageWrites
 	stageEnd
 	stageDone
@@ -27,6 +28,8 @@ type commitState struct {
 	refresh bool            // out is a refresh
 	verify  bool            // out asks whether the checks hold
 	flushed bool            // there were intents before the commit began
+	pushed  int             // how often the range of the record refused because its writes had to move
+	staged  clock.Timestamp // of a STAGING record, if the writes are sent after it
 	readAt  clock.Timestamp // below SERIALIZABLE: where the commit has to read at least
 
 	at clock.Timestamp // commit timestamp, at stageDone
@@ -152,11 +155,12 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 		b.Requests = append(s.writes, e)
 	case stageParallel:
 		e := c.endTxn()
-		e.InFlight = make([]kv.InFlightWrite, len(s.writes))
-		for i, r := range s.writes {
-			e.InFlight[i] = kv.InFlightWrite{Key: r.Span().Start, Seq: seqOf(r), Protocol: kv.Leader}
-		}
+		e.InFlight = inFlight(s.writes)
 		b.Requests = append(s.writes, e)
+	case stageRecord:
+		e := c.endTxn()
+		e.InFlight = inFlight(s.writes)
+		b.Requests = []kv.Request{e}
 	case stageWrites:
 		b.Requests = s.chunks[0].Requests
 	case stageEnd:
@@ -177,6 +181,14 @@ func (c *Coordinator) endTxn() *kv.EndTxnRequest {
 		Anchor: c.txn.Anchor, Commit: true, LockSpans: c.locks.list(), Trigger: c.commit.trigger, Deadline: c.deadline,
 		Upto: c.upto(),
 	}
+}
+
+func inFlight(writes []kv.Request) []kv.InFlightWrite {
+	l := make([]kv.InFlightWrite, len(writes))
+	for i, r := range writes {
+		l[i] = kv.InFlightWrite{Key: r.Span().Start, Seq: seqOf(r), Protocol: kv.Leader}
+	}
+	return l
 }
 
 func seqOf(r kv.Request) kv.Seq {
@@ -211,9 +223,20 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 	}
 	switch s.stage {
 	case stageWrites:
-		if s.chunks = s.chunks[1:]; len(s.chunks) == 0 {
-			s.stage = stageEnd
+		if s.chunks = s.chunks[1:]; len(s.chunks) > 0 {
+			return nil
 		}
+		s.stage = stageEnd
+		if !s.staged.IsZero() && c.txn.WriteTimestamp.LessEq(s.staged) {
+			c.implicitly(s.staged)
+		}
+		return nil
+	case stageRecord:
+		end, ok := last(r).(*kv.EndTxnResponse)
+		if !ok || !end.Staged {
+			return &kv.AmbiguousError{Reason: "malformed answer to a commit"}
+		}
+		s.stage, s.staged, s.chunks = stageWrites, end.CommitTimestamp, chunk(s.writes)
 		return nil
 	case stageParallel:
 		end, ok := last(r).(*kv.EndTxnResponse)
@@ -226,9 +249,7 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 				s.stage = stageEnd
 				return nil
 			}
-			s.stage, s.at = stageDone, end.CommitTimestamp
-			c.txn.WriteTimestamp, c.snap = s.at, nil
-			s.later = &Cleanup{Txn: *c.Snapshot(), Status: kv.Committed, End: true, Spans: c.locks.list(), Record: true}
+			c.implicitly(end.CommitTimestamp)
 			return nil
 		}
 		c.ended(end)
@@ -240,6 +261,14 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 	}
 	c.ended(end)
 	return nil
+}
+
+// implicitly takes note that all writes are there at or below the STAGING record's timestamp.
+func (c *Coordinator) implicitly(at clock.Timestamp) {
+	s := &c.commit
+	s.stage, s.at = stageDone, at
+	c.txn.WriteTimestamp, c.snap = at, nil
+	s.later = &Cleanup{Txn: *c.Snapshot(), Status: kv.Committed, End: true, Spans: c.locks.list(), Record: true}
 }
 
 func last(r *kv.BatchResponse) kv.Response {
@@ -279,6 +308,10 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	if _, ok := unwrap(err).(*kv.AmbiguousError); ok {
 		return err // CO4
 	}
+	if !s.staged.IsZero() && !refusesWrite(err) {
+		// Whether the writes are there is whether it is committed.
+		return &kv.AmbiguousError{Reason: err.Error()}
+	}
 	if c.iso.level != kv.Serializable && c.commitHigher(err) {
 		return nil
 	}
@@ -297,7 +330,35 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 		c.txn.WriteTimestamp, c.snap = c.txn.WriteTimestamp.Forward(c.moving), nil
 		c.moving = clock.Timestamp{}
 	}
+	if e, ok := unwrap(err).(*kv.TxnRetryError); ok && e.Reason == kv.RetrySerializable {
+		c.standFirm()
+	}
 	return nil
+}
+
+// standFirm is called when a range has refused to decide because the writes in its batch had to move past reads of others,
+// and nothing of the batch stands. By the time that the reads are refreshed there may be further reads, or the refresh of
+// another transaction that wants the same, and so on for ever. So the second time a record is staged, and the writes are
+// laid wherever they have to be: readers wait for a staging transaction, writers queue, and one more refresh decides (CO7).
+func (c *Coordinator) standFirm() {
+	s := &c.commit
+	if s.stage != stageOnePhase && s.stage != stageParallel || c.iso.level != kv.Serializable {
+		return
+	}
+	if s.pushed++; s.pushed < 2 || !c.o.ParallelCommit || s.trigger != nil || len(s.writes) > maxInFlight || hasRange(s.writes) {
+		return
+	}
+	c.noteWrites(s.writes)
+	s.stage = stageRecord
+}
+
+// refusesWrite reports whether an error says that a write was not made.
+func refusesWrite(err error) bool {
+	switch unwrap(err).(type) {
+	case *kv.TxnRetryError, *kv.WriteTooOldError, *kv.ConditionFailedError, *kv.TxnAbortedError, *kv.DeadlockError, *kv.LockNotAvailableError:
+		return true
+	}
+	return false
 }
 
 // commitHigher takes an error that asks a transaction below SERIALIZABLE for no more than a later commit.

@@ -161,6 +161,7 @@ func (s *script) parseError(name string) error {
 		"refresh-failed": &kv.RefreshFailedError{Key: keys.Key("k")},
 		"one-phase":      &kv.OnePhaseError{},
 		"deadlock":       &kv.DeadlockError{},
+		"unavailable":    &kv.UnavailableError{},
 	}[name]
 }
 
