@@ -2,8 +2,6 @@ package rangeserver
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -40,7 +38,7 @@ func (t *sideTransport) init(o *Options) {
 	if o.ClosedInterval == 0 {
 		o.ClosedInterval = closedts.DefaultInterval
 	}
-	t.group, t.heard, t.wakes = closedts.NewGroup(), closedts.NewHeard(), make(map[kv.NodeID]chan struct{})
+	t.group, t.heard, t.wakes = closedts.NewGroup(uint64(o.Clock.Now().Wall)), closedts.NewHeard(), make(map[kv.NodeID]chan struct{})
 }
 
 // HeardClosed is what a node has closed of a range, as far as this one has heard.
@@ -116,64 +114,43 @@ func (s *Store) strays() (out []kv.RangeID) {
 	return out
 }
 
-// tellClosed keeps a stream to one peer.
+// tellClosed tells one peer, one message at a time.
 func (s *Store) tellClosed(ctx context.Context, to kv.NodeID, wake chan struct{}) {
-	var stream transport.Stream
-	cancel := func() {}
-	defer func() { cancel() }()
 	for {
 		select {
 		case <-wake:
 		case <-ctx.Done():
 			return
 		}
-		if stream == nil {
-			sctx, stop := context.WithCancel(ctx)
-			st, err := s.o.Network.OpenStreamClass(sctx, transport.ClassSystem, to, MethodClosed)
-			if err != nil {
-				stop()
-				continue // the next pass tries again
-			}
-			stream, cancel = st, stop
-			s.side.group.Restart(to)
-		}
 		u, ok := s.side.group.Next(to)
 		if !ok {
 			continue
 		}
 		s.Metrics.ClosedSent.Add(1)
-		if err := stream.Send(u.Append(make([]byte, 0, 64+16*len(u.Changed)+8*len(u.Removed)))); err != nil {
-			cancel()
-			stream, cancel = nil, func() {}
+		b := u.Append(make([]byte, 0, 64+16*len(u.Changed)+8*len(u.Removed)))
+		if _, err := s.o.Network.CallClass(ctx, transport.ClassSystem, to, MethodClosed, b); err != nil {
+			s.side.group.Restart(to)
 		}
 	}
 }
 
 // serveClosed hears what one peer has closed.
-func (s *Store) serveClosed(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
-	for {
-		buf, err := stream.Recv()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		u, err := closedts.DecodeUpdate(buf)
-		if err != nil {
-			return err
-		}
-		s.Metrics.ClosedReceived.Add(1)
-		old, err := s.side.heard.Receive(from, &u)
-		if err != nil {
-			return err
-		}
-		for _, p := range old {
-			if e := s.entry(p.Range); e != nil {
-				e.r.HeardClosed(p)
-			}
+func (s *Store) serveClosed(_ context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+	u, err := closedts.DecodeUpdate(req)
+	if err != nil {
+		return nil, err
+	}
+	s.Metrics.ClosedReceived.Add(1)
+	old, err := s.side.heard.Receive(from, &u)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range old {
+		if e := s.entry(p.Range); e != nil {
+			e.r.HeardClosed(p)
 		}
 	}
+	return nil, nil
 }
 
 // ClosedLag is how far behind the present this store closes timestamps.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/btree"
 
 	"meridian/clock"
+	"meridian/commit"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -25,6 +26,8 @@ import (
 type Network interface {
 	OpenStreamClass(ctx context.Context, c transport.Class, to kv.NodeID, method string) (transport.Stream, error)
 	HandleStream(method string, h transport.StreamHandler)
+	CallClass(ctx context.Context, c transport.Class, to kv.NodeID, method string, req []byte) ([]byte, error)
+	Handle(method string, h transport.Handler)
 }
 
 // Methods that stores register with transport.
@@ -157,7 +160,7 @@ func Open(o Options) (*Store, error) {
 		o.Network.HandleStream(MethodRaft, s.serveRaft)
 		o.Network.HandleStream(MethodSnapshot, s.serveSnapshot)
 		o.Network.HandleStream(MethodApplied, s.serveApplied)
-		o.Network.HandleStream(MethodClosed, s.serveClosed)
+		o.Network.Handle(MethodClosed, s.serveClosed)
 		s.group.Go(s.closeLoop)
 	}
 	s.group.Go(s.syncLoop)
@@ -310,6 +313,28 @@ func (s *Store) notHere(b *kv.Batch) error {
 		}
 	}
 	return &kv.RangeNotFoundError{Range: b.RangeID}
+}
+
+// Start has a batch begun, if nothing is in its way (commit.Flight); otherwise nothing has happened.
+func (s *Store) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool) {
+	e := s.entry(b.RangeID)
+	if e == nil || !e.ready.Load() || s.group.Context().Err() != nil {
+		return nil, false
+	}
+	st, ok := e.participant.(interface {
+		Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool)
+	})
+	desc := e.r.Desc()
+	if !ok || b.Generation != 0 && b.Generation < desc.Generation {
+		return nil, false
+	}
+	for _, q := range b.Requests {
+		if !covers(desc, q.Span()) {
+			return nil, false
+		}
+	}
+	e.load.hit()
+	return st.Start(ctx, b, lazy)
 }
 
 // covers reports whether a request's span is in a range, by the address of its keys.

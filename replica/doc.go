@@ -48,6 +48,7 @@
 //	R2 (I1)  What promises durability leaves after the batch that carries it is durable, in the order of the batches.
 //	R3       What is applied is in the durable log.
 //	L1-L3    Leases, see package lease.
+//	CT1-CT4  Closed timestamps (I6), see package closedts and closed.go.
 //
 // # The life of a split
 //

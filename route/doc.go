@@ -33,6 +33,7 @@
 //	RangeMismatchError    believe its RangeInfos and divide again
 //	UnavailableError      to the next replica, with pauses, until the context ends
 //	unreachable           the same, unless RO2 forbids
+//	NotClosedError        to the leaseholder (nearest.go)
 //
 // # Lookups
 //
@@ -43,5 +44,5 @@
 //
 // # What it does not do
 //
-// It does not know transactions, beyond RO2 to RO4; it does not choose followers for stale reads yet.
+// It does not know transactions, beyond RO2 to RO4.
 package route

@@ -98,7 +98,7 @@ func TestTrackerModel(t *testing.T) {
 }
 
 func TestUpdateCodec(t *testing.T) {
-	u := Update{Seq: 7, Closed: [Policies]clock.Timestamp{{Wall: 5, Logical: 1}}, Removed: []kv.RangeID{3, 1 << 40},
+	u := Update{Stream: 5, Seq: 7, Closed: [Policies]clock.Timestamp{{Wall: 5, Logical: 1}}, Removed: []kv.RangeID{3, 1 << 40},
 		Changed: []Position{{Range: 9, Index: 1 << 50}}}
 	b := u.Append(nil)
 	got, err := DecodeUpdate(b)
@@ -116,7 +116,7 @@ func TestUpdateCodec(t *testing.T) {
 }
 
 func FuzzDecodeUpdate(f *testing.F) {
-	f.Add((&Update{Seq: 1, Changed: []Position{{Range: 2, Index: 3}}, Removed: []kv.RangeID{4}}).Append(nil))
+	f.Add((&Update{Stream: 1 << 60, Seq: 1, Changed: []Position{{Range: 2, Index: 3}}, Removed: []kv.RangeID{4}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		u, err := DecodeUpdate(b)
 		if err != nil {
@@ -134,7 +134,7 @@ func FuzzDecodeUpdate(f *testing.F) {
 func TestSideTransport(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		g := NewGroup()
+		g := NewGroup(100)
 		heard := map[kv.NodeID]*Heard{2: NewHeard(), 3: NewHeard()}
 		in := map[kv.RangeID]Member{}
 		truth := map[kv.RangeID]map[uint64]clock.Timestamp{} // by range and index, the latest promise
@@ -143,9 +143,12 @@ func TestSideTransport(t *testing.T) {
 			if !ok {
 				return
 			}
-			if rng.IntN(10) == 0 { // lost, and with it the stream
+			lost := rng.IntN(10)
+			if lost < 2 { // the message, or only the news of its arrival
 				g.Restart(n)
-				return
+				if lost == 0 {
+					return
+				}
 			}
 			u, err := DecodeUpdate(u.Append(nil))
 			if err != nil {
@@ -220,14 +223,25 @@ func TestSideTransport(t *testing.T) {
 
 func TestLostUpdate(t *testing.T) {
 	h := NewHeard()
-	if _, err := h.Receive(1, &Update{Seq: 2}); err == nil {
-		t.Fatal("a stream that begins with its second message")
-	}
-	if _, err := h.Receive(1, &Update{Seq: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Receive(1, &Update{Seq: 3}); err == nil {
-		t.Fatal("a lost message was not noticed")
+	for i, c := range []struct {
+		stream, seq uint64
+		ok          bool
+	}{
+		{5, 2, false}, // begins with its second message
+		{5, 1, true},
+		{5, 3, false}, // one was lost
+		{5, 2, true},
+		{5, 2, false}, // twice
+		{7, 1, true},
+		{5, 3, false}, // late
+		{5, 1, false},
+		{7, 1, false},
+		{7, 2, true},
+		{8, 3, false},
+	} {
+		if _, err := h.Receive(1, &Update{Stream: c.stream, Seq: c.seq}); (err == nil) != c.ok {
+			t.Errorf("message %d: %v", i, err)
+		}
 	}
 }
 

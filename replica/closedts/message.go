@@ -29,8 +29,9 @@ type Position struct {
 
 // Update is one message of the side transport.
 type Update struct {
-	// Seq counts the messages of one stream; 1 forgets all that was said on earlier ones.
-	Seq uint64
+	// Stream and Seq say what the message follows: Seq counts the messages of a stream, and 1 forgets all that was said
+	// on earlier ones. A later stream of the same node has a higher number.
+	Stream, Seq uint64
 	// Closed is what all ranges of the sender's group have closed, by policy.
 	Closed [Policies]clock.Timestamp
 	// Removed left the group; Changed joined it, or have another index.
@@ -43,6 +44,7 @@ var ErrBadUpdate = errors.New("closedts: malformed update")
 
 // Append adds u's bytes to b.
 func (u *Update) Append(b []byte) []byte {
+	b = binary.AppendUvarint(b, u.Stream)
 	b = binary.AppendUvarint(b, u.Seq)
 	b = append(b, byte(Policies))
 	for _, t := range u.Closed {
@@ -90,7 +92,7 @@ func DecodeUpdate(b []byte) (u Update, err error) {
 		}
 		return int(n)
 	}
-	u.Seq = uvarint()
+	u.Stream, u.Seq = uvarint(), uvarint()
 	if octet() != byte(Policies) {
 		return Update{}, ErrBadUpdate
 	}

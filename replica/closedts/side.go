@@ -16,6 +16,7 @@ type Group struct {
 	closed [Policies]clock.Timestamp
 	ranges map[kv.RangeID]member
 	peers  map[kv.NodeID]*told
+	stream uint64 // the last one that began
 }
 
 // member is one range of the group.
@@ -26,7 +27,8 @@ type member struct {
 
 // told is the state of one peer's stream.
 type told struct {
-	seq   uint64
+	stream, seq uint64
+
 	dirty map[kv.RangeID]struct{} // changed since the last message
 	in    map[kv.RangeID]struct{}
 }
@@ -38,9 +40,10 @@ type Member struct {
 	Peers []kv.NodeID
 }
 
-// NewGroup makes an empty group.
-func NewGroup() *Group {
-	return &Group{ranges: make(map[kv.RangeID]member), peers: make(map[kv.NodeID]*told)}
+// NewGroup makes an empty group. Its streams are numbered from first, which is above all numbers of earlier lives of
+// the node: its clock will do.
+func NewGroup(first uint64) *Group {
+	return &Group{ranges: make(map[kv.RangeID]member), peers: make(map[kv.NodeID]*told), stream: first}
 }
 
 // Advance says that all ranges of the group, with those that changed and without those that left, have closed the
@@ -86,8 +89,12 @@ func (g *Group) Next(to kv.NodeID) (Update, bool) {
 	if p == nil || len(p.in) == 0 && len(p.dirty) == 0 {
 		return Update{}, false
 	}
+	if p.seq == 0 {
+		g.stream++
+		p.stream = g.stream
+	}
 	p.seq++
-	u := Update{Seq: p.seq, Closed: g.closed}
+	u := Update{Stream: p.stream, Seq: p.seq, Closed: g.closed}
 	for id := range p.dirty {
 		if m, ok := g.ranges[id]; ok && slices.Contains(m.peers, to) {
 			u.Changed = append(u.Changed, m.at)
@@ -103,7 +110,7 @@ func (g *Group) Next(to kv.NodeID) (Update, bool) {
 	return u, true
 }
 
-// Restart says that the stream to a peer broke: the next message begins anew.
+// Restart says that a message to a peer may have been lost: the next one begins anew.
 func (g *Group) Restart(to kv.NodeID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,6 +162,7 @@ type Heard struct {
 }
 
 type source struct {
+	stream uint64
 	seq    uint64
 	closed [Policies]clock.Timestamp
 	ranges map[kv.RangeID]Position
@@ -176,10 +184,13 @@ func (h *Heard) Receive(from kv.NodeID, u *Update) (old []Promise, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.sources[from]
-	if u.Seq == 1 {
-		s = &source{ranges: make(map[kv.RangeID]Position, len(u.Changed))}
+	switch {
+	case s != nil && u.Stream < s.stream: // late
+		return nil, ErrBadUpdate
+	case u.Seq == 1 && (s == nil || s.stream < u.Stream):
+		s = &source{stream: u.Stream, ranges: make(map[kv.RangeID]Position, len(u.Changed))}
 		h.sources[from] = s
-	} else if s == nil || u.Seq != s.seq+1 {
+	case s == nil || u.Stream != s.stream || u.Seq != s.seq+1:
 		return nil, ErrBadUpdate
 	}
 	s.seq = u.Seq
