@@ -1,6 +1,7 @@
 // Package bench has no code; its folders are experiments. Each states a question, how it is set up, and what was measured
 // on which machine; a program runs it again.
 //
+//	figure2   what parallel commits do for writes with secondary indexes, three regions apart (CRDB'20, figure 2)
 //	pgbench   how Meridian compares with PostgreSQL in throughput and in server CPU per transaction
 //	postgres  PostgreSQL servers to compare with: one, or a primary with synchronous standbys
 package bench

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFigure2 repeats two points of the figure: without indexes there is nothing to gain, with one the second round goes.
+func TestFigure2(t *testing.T) {
+	r := run(t, config{clients: 3, length: 3 * time.Second, indexes: []int{0, 2}})
+	if t.Failed() {
+		return
+	}
+	var out strings.Builder
+	r.print(&out)
+	t.Log("\n" + out.String())
+	if c, g := r.cut(0), r.gain(0); c < -0.02 || c > 0.02 || g < -0.02 || g > 0.02 {
+		t.Errorf("without indexes: latency cut by %f, throughput up by %f", c, g)
+	}
+	if c, g := r.cut(1), r.gain(1); c < 0.47 || c > 0.52 || g < 0.72 {
+		t.Errorf("with two indexes: latency cut by %f, throughput up by %f", c, g)
+	}
+	d := xml.NewDecoder(strings.NewReader(string(r.plot())))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
