@@ -34,23 +34,11 @@ var errReordered = errors.New("replica: lease index passed")
 // *kv.AmbiguousError: the context ended first, and Command.Settled is called when the outcome is known; or the
 // replica was removed or its store failed, and the outcome will not be known here (Settled is called too).
 func (r *Replica) Propose(ctx context.Context, c *Command) error {
-	if len(c.Batch) > maxEntryBytes {
-		return &kv.UnavailableError{Reason: "command too large"}
-	}
-	if r.o.Engine.DiskFull() && c.Delta.TotalBytes > 0 && r.wantsLiveness() {
-		// What frees space goes on, and so do the system ranges: the other nodes need them.
-		return &kv.UnavailableError{Reason: "the disk is full", DiskFull: true}
-	}
-	p := &proposal{sequence: c.LeaseSequence, done: make(chan error, 1)}
-	r.hold()
-	if err := r.propose(c, p); err != nil {
-		r.release()
+	x, err := r.Start(c, false)
+	if err != nil {
 		return err
 	}
-	a := r.process(true)
-	r.release()
-	r.finish(a)
-	return r.await(ctx, c, p)
+	return x.Wait(ctx)
 }
 
 // await returns a proposal's outcome.

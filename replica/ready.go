@@ -20,10 +20,18 @@ type Append struct {
 	batch     *engine.Batch
 	responses []*raftpb.Message
 	done      bool
+	// lazy: the batch is in the engine's log, but nobody has asked for a sync; covered: somebody has since.
+	lazy, covered bool
 }
 
 // SyncWait returns when the append is durable, or the store has failed. It is called once, without the replica held.
 func (a *Append) SyncWait() error {
+	if a.lazy {
+		if a.covered {
+			return nil
+		}
+		return a.Replica.o.Engine.Sync()
+	}
 	err := a.batch.SyncWait()
 	_ = a.batch.Close()
 	return err
@@ -121,18 +129,21 @@ func (r *Replica) process(inline bool) (mine *Append) {
 	return mine
 }
 
-// finish waits for an append that process returned, and goes on from there, on the caller's goroutine.
-func (r *Replica) finish(a *Append) {
+// finish waits for an append that process returned, and goes on from there, on the caller's goroutine. It reports whether
+// the engine was synced.
+func (r *Replica) finish(a *Append) (synced bool) {
 	for a != nil {
 		if err := a.SyncWait(); err != nil {
 			r.o.Store.Fatal(err)
-			return
+			return false
 		}
+		synced = true
 		r.hold()
 		r.synced(a)
 		a = r.process(true)
 		r.release()
 	}
+	return synced
 }
 
 // appendLog writes what a MsgStorageAppend asks for. The result is nil if nobody waits for it to be durable.
@@ -176,6 +187,17 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		err := b.Commit(false)
 		_ = b.Close()
 		return nil, err
+	}
+	if r.lazily && !snapshot {
+		r.lazily = false
+		err := b.Commit(false)
+		_ = b.Close()
+		if err != nil {
+			return nil, err
+		}
+		a := &Append{Replica: r, responses: m.Responses, lazy: true}
+		r.appends = append(r.appends, a)
+		return a, nil
 	}
 	r.o.Metrics.LogSyncs.Add(1)
 	if err := b.CommitNoSyncWait(); err != nil {

@@ -154,6 +154,7 @@ type Replica struct {
 	raftLog   raftLog
 	applied   appliedState
 	appends   []*Append
+	lazily    bool      // the next append need not be on its way to the disk (Start)
 	lazy      []Message // at most one to each follower, see followsClosely
 	proposals map[uint64]*proposal
 	nextID    uint64

@@ -82,6 +82,12 @@ type request struct {
 	visible clock.Timestamp // up to where plain reads look for intents
 	noLocks bool            // there are no intents in the range
 
+	// starts is set if the batch is started only (flight.go): it must not wait. pend is its command then.
+	starts starter
+	lazy   bool
+	pend   *replica.Pending
+	tracks bool // the closed timestamp waits for tracked
+
 	lease   uint64
 	tracked closedts.Token  // in the range's tracker, while the batch writes
 	floor   clock.Timestamp // closed when it was tracked: writes move above it

@@ -47,16 +47,20 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		}
 	}
 	q.declare()
-	if q.held, err = p.latches.Acquire(ctx, q.latches); err != nil {
+	if q.starts != nil {
+		if q.held = p.latches.Try(q.latches); q.held == nil {
+			return true, nil
+		}
+	} else if q.held, err = p.latches.Acquire(ctx, q.latches); err != nil {
 		return false, err
-	}
-	if q.held.Waited() {
+	} else if q.held.Waited() {
 		p.o.Metrics.LatchWaits.Add(1)
 	}
 	keep := false // somebody else releases the latches
+	q.tracks = false
 	defer func() {
 		if !keep {
-			p.latches.Release(q.held)
+			q.letGo()
 		}
 	}()
 	// Latches may have taken long. From here on the range's span stays what it is: a split latches all of it.
@@ -74,12 +78,7 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	if q.writes > 0 {
 		// After the lease was checked: what a later one closes is then no concern of this batch, which will not apply.
 		q.tracked, q.floor = p.r.Closer().Track(q.writeAt())
-		tracked = q.writeAt().Forward(q.floor.Next())
-		defer func() {
-			if !keep {
-				p.r.Closer().Untrack(q.tracked)
-			}
-		}()
+		tracked, q.tracks = q.writeAt().Forward(q.floor.Next()), true
 		if q.txn == nil && !q.bulk && !q.b.Timestamp.IsZero() && q.at.LessEq(q.floor) {
 			return false, &kv.WriteTooOldError{Key: q.b.Requests[0].Span().Start, Actual: q.floor}
 		}
@@ -93,7 +92,11 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 					return false, q.notAvailable(w)
 				}
 			}
-			if _, waits := p.locks.Scan(&q.guard); waits {
+			if q.starts != nil {
+				if _, waits := p.locks.Probe(&q.guard, q.guard.Spans); waits {
+					return true, nil
+				}
+			} else if _, waits := p.locks.Scan(&q.guard); waits {
 				return true, nil
 			}
 		}
@@ -101,6 +104,9 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	err = q.evaluate()
 	if e, conflict := err.(*mvcc.LockConflictError); conflict {
 		q.discard()
+		if q.starts != nil {
+			return true, nil
+		}
 		if q.b.WaitPolicy == kv.NoWait {
 			in := &e.Intents[0]
 			p.o.Metrics.NotAvailable.Add(1)
@@ -131,13 +137,27 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		if ctx.Done() != nil {
 			q.cmd.Settled = q.settle
 		}
-		err = p.r.Propose(ctx, &q.cmd)
-		if _, ambiguous := err.(*kv.AmbiguousError); ambiguous {
-			keep = ctx.Done() != nil
-			q.unknown = keep
-			q.discard()
-			return false, err
+		if q.starts != nil {
+			if q.pend, err = q.starts.Start(&q.cmd, q.lazy); err == nil {
+				keep = true // until the flight has landed
+				return false, nil
+			}
+		} else {
+			err = p.r.Propose(ctx, &q.cmd)
 		}
+	}
+	keep, err = q.proposed(ctx, err)
+	return false, err
+}
+
+// proposed goes on when the batch's command has been applied, or err says what became of it. With keep, the latches stay
+// until that is known.
+func (q *request) proposed(ctx context.Context, err error) (keep bool, _ error) {
+	if _, ambiguous := err.(*kv.AmbiguousError); ambiguous {
+		keep = ctx.Done() != nil
+		q.unknown = keep
+		q.discard()
+		return keep, err
 	}
 	q.discard()
 	if err != nil {
@@ -145,6 +165,14 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	}
 	q.effects()
 	return false, nil
+}
+
+// letGo gives back what keeps others out.
+func (q *request) letGo() {
+	if q.tracks {
+		q.p.r.Closer().Untrack(q.tracked)
+	}
+	q.p.latches.Release(q.held)
 }
 
 func add(a, b mvcc.Stats) mvcc.Stats {
@@ -394,11 +422,10 @@ func (q *request) releaseLocks() {
 	t := q.p.locks
 	for i := range q.released {
 		r := &q.released[i]
-		switch {
-		case r.status == kv.Committed || r.status == kv.Aborted:
+		if r.status == kv.Committed || r.status == kv.Aborted {
 			t.ReleaseSpan(r.span, r.txn.ID)
-		case r.span.Point():
-			t.Moved(r.span.Start, r.txn.ID, r.txn.WriteTimestamp)
+		} else {
+			t.MovedSpan(r.span, r.txn.ID, r.txn.WriteTimestamp)
 		}
 	}
 }

@@ -138,6 +138,16 @@ const conflictsInline = 8
 // Acquire takes all latches at once, and returns when no earlier acquisition conflicts with them. It returns the
 // context's error, holding nothing, if that ends first. Keys may not change while the guard is held.
 func (m *Manager) Acquire(ctx context.Context, latches []Latch) (*Guard, error) {
+	return m.acquire(ctx, latches, false)
+}
+
+// Try is Acquire if that has not to wait; otherwise it returns nil, and nothing is held.
+func (m *Manager) Try(latches []Latch) *Guard {
+	g, _ := m.acquire(context.Background(), latches, true)
+	return g
+}
+
+func (m *Manager) acquire(ctx context.Context, latches []Latch, try bool) (*Guard, error) {
 	var big []entry
 	if len(latches) > inlineEntries {
 		big = make([]entry, len(latches))
@@ -184,6 +194,10 @@ func (m *Manager) Acquire(ctx context.Context, latches []Latch) (*Guard, error) 
 		m.waits++
 	}
 	m.mu.Unlock()
+	if try && len(wait) > 0 {
+		m.Release(g)
+		return nil, nil
+	}
 	for _, done := range wait {
 		g.waited = true
 		select {

@@ -249,3 +249,25 @@ func BenchmarkSpanPastManyPoints(b *testing.B) {
 		m.Release(g)
 	}
 }
+
+// TestTry: what would wait gets nothing, holds nothing, and lets others pass.
+func TestTry(t *testing.T) {
+	m := NewManager()
+	write := func(k string) []Latch { return []Latch{{Span: keys.Span{Start: keys.Key(k)}, Mode: Write}} }
+	a := m.Try(write("a"))
+	if a == nil || a.Waited() {
+		t.Fatal("a free key was refused")
+	}
+	if m.Try(append(write("b"), write("a")...)) != nil || m.Len() != 1 {
+		t.Errorf("a held key was given; %d latches are held", m.Len())
+	}
+	b := m.Try(write("b"))
+	if b == nil {
+		t.Fatal("the refused request holds a key")
+	}
+	m.Release(a)
+	m.Release(b)
+	if a = m.Try(write("a")); a == nil || m.Len() != 1 {
+		t.Error("a released key was refused")
+	}
+}

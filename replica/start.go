@@ -1,0 +1,57 @@
+package replica
+
+import (
+	"context"
+
+	"meridian/kv"
+)
+
+// Pending is a command that was given to raft and has to be waited for.
+type Pending struct {
+	r *Replica
+	c *Command
+	p *proposal
+	a *Append
+	// synced: Wait has had the engine synced.
+	synced bool
+}
+
+// Start is Propose up to the moment where there is something to wait for. With lazy, the append is not on its way to the
+// disk yet: the engine has to be synced by somebody else (Cover), or Wait does it. Errors are those of Propose; after an
+// error there is nothing to wait for. Wait must follow, and soon: the appends of others to the same log may have
+// been promised by then, but nothing of them is applied before.
+func (r *Replica) Start(c *Command, lazy bool) (*Pending, error) {
+	if len(c.Batch) > maxEntryBytes {
+		return nil, &kv.UnavailableError{Reason: "command too large"}
+	}
+	if r.o.Engine.DiskFull() && c.Delta.TotalBytes > 0 && r.wantsLiveness() {
+		// What frees space goes on, and so do the system ranges: the other nodes need them.
+		return nil, &kv.UnavailableError{Reason: "the disk is full", DiskFull: true}
+	}
+	p := &proposal{sequence: c.LeaseSequence, done: make(chan error, 1)}
+	r.hold()
+	defer r.release()
+	if err := r.propose(c, p); err != nil {
+		return nil, err
+	}
+	r.lazily = lazy
+	a := r.process(true)
+	r.lazily = false
+	return &Pending{r: r, c: c, p: p, a: a}, nil
+}
+
+// Wait returns what Propose would. It is called exactly once.
+func (x *Pending) Wait(ctx context.Context) error {
+	x.synced = x.r.finish(x.a)
+	return x.r.await(ctx, x.c, x.p)
+}
+
+// Synced reports whether Wait, which has returned, found the engine synced since Start.
+func (x *Pending) Synced() bool { return x.synced }
+
+// Cover says that the engine has been synced since Start.
+func (x *Pending) Cover() {
+	if x.a != nil && x.a.lazy {
+		x.a.covered = true
+	}
+}
