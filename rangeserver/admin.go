@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"meridian/clock"
@@ -297,6 +298,9 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 	if steps == 0 {
 		return nil
 	}
+	if steps > 1 && !slices.ContainsFunc(n.Replicas, func(r kv.ReplicaDescriptor) bool { return r.Type.Joint() }) {
+		return s.oneByOne(ctx, d, n)
+	}
 	n.Generation++
 	if steps == 1 {
 		n = settled(n)
@@ -306,6 +310,30 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 	}
 	_, err = s.leaveJoint(ctx, n)
 	return err
+}
+
+// oneByOne removes or changes replicas that are not voters: several at once would take a joint configuration, for which
+// there is no reason.
+func (s *Store) oneByOne(ctx context.Context, d, to *kv.RangeDescriptor) error {
+	for _, old := range d.Replicas {
+		i := slices.IndexFunc(to.Replicas, func(r kv.ReplicaDescriptor) bool { return r.Replica == old.Replica })
+		if i >= 0 && to.Replicas[i].Type == old.Type {
+			continue
+		}
+		n := d.Clone()
+		at := slices.IndexFunc(n.Replicas, func(r kv.ReplicaDescriptor) bool { return r.Replica == old.Replica })
+		if i < 0 {
+			n.Replicas = slices.Delete(n.Replicas, at, at+1)
+		} else {
+			n.Replicas[at].Type = to.Replicas[i].Type
+		}
+		n.Generation++
+		if err := s.change(ctx, d, n); err != nil {
+			return err
+		}
+		d = n
+	}
+	return nil
 }
 
 // leaveJoint ends a joint configuration.

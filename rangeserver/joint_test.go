@@ -158,3 +158,45 @@ func TestSplitIsSeenFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestSeveralLearnersGo: learners that interrupted changes have left behind are removed one by one, because raft takes
+// several changes at once for a joint configuration.
+func TestSeveralLearnersGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5)
+		for i, n := range c.nodes {
+			n.start(i == 0)
+		}
+		defer c.stop()
+		ctx := context.Background()
+		check(t, c.put("a", "1"))
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, targets(1, 2, 3)))
+		change := func(edit func(d *kv.RangeDescriptor)) error {
+			d := *c.nodes[0].store.Replica(2).Desc().Clone()
+			edit(&d)
+			d.Generation++
+			return database{c}.RunInternal(ctx, "", func(ctx context.Context, tx rangeserver.Tx) error {
+				for _, k := range append([]keys.Key{keys.RangeDescriptorKey(d.Start)}, keys.MetaKeys(d.Start, d.End)...) {
+					if err := tx.Put(ctx, k, d.Append(nil)); err != nil {
+						return err
+					}
+				}
+				return tx.CommitWithTrigger(ctx, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: d}})
+			})
+		}
+		for _, n := range []kv.NodeID{4, 5} {
+			check(t, change(func(d *kv.RangeDescriptor) {
+				d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: n, Store: kv.StoreID(n), Replica: d.NextReplica, Type: kv.Learner})
+				d.NextReplica++
+			}))
+		}
+		if err := change(func(d *kv.RangeDescriptor) { d.Replicas = d.Replicas[:3] }); err == nil {
+			t.Fatal("two learners went at once")
+		}
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, targets(1, 2, 3)))
+		if d := c.nodes[0].store.Replica(2).Desc(); len(d.Replicas) != 3 {
+			t.Errorf("replicas are %v", d.Replicas)
+		}
+		check(t, c.put("a", "2"))
+	})
+}

@@ -34,6 +34,14 @@ func (r *Replica) EvaluateTrigger(rd engine.Reader, b *engine.Batch, t *kv.Commi
 // change had the lease when it began, and knows better, but the lease may have moved since. A range whose lease belongs
 // to a live node without a replica could not be served by anybody: the lease would be good for as long as that node is.
 func (r *Replica) evaluateReplicas(d *kv.RangeDescriptor) error {
+	cur := r.desc.Load()
+	switch {
+	case isJoint(cur) && isJoint(d):
+		return fmt.Errorf("replica: r%d is between two configurations already", r.rangeID)
+	case !isJoint(cur) && !isJoint(d) && len(confChange(cur, d).Changes) > 1:
+		// Raft would take it for a joint configuration, unlike the descriptor.
+		return fmt.Errorf("replica: r%d can't change several replicas at once without a joint configuration", r.rangeID)
+	}
 	for _, p := range d.Replicas {
 		if p.Node == r.o.Node && p.Replica == r.replicaID && mayHold(p) {
 			return nil
