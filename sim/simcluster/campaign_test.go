@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime/pprof"
@@ -20,8 +21,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"meridian/cluster"
+	"meridian/commit/leader"
 	"meridian/history"
 	"meridian/kv"
+	"meridian/probe"
 	"meridian/replica"
 	"meridian/replica/lease"
 	"meridian/sim"
@@ -71,17 +75,31 @@ func TestCampaign(t *testing.T) {
 		seeds = 1
 	}
 	var virtual time.Duration
+	var failed []int
 	begun := time.Now()
+	table := probeTable{}
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			k := &campaign{seed: uint64(seed), stop: make(chan struct{})}
+			k := &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}}
 			real := time.Now()
 			defer watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
-			if err := k.regs.Check(time.Minute); err != nil {
+			if err := k.regs.Check(time.Minute); err != nil && len(k.far) == 0 { // I4 holds within the bound only
 				k.problem("%v", err)
 			}
 			virtual += k.took
+			table.add(seed, k.probes)
+			if len(k.problems) > 0 {
+				failed = append(failed, seed)
+			}
+			if os.Getenv("MERIDIAN_SEEDS") != "" {
+				how := "ok"
+				if len(k.problems) > 0 {
+					how = "FAILED: " + k.problems[0]
+				}
+				fmt.Printf("seed %d: %s, %s, %d faults, %s of virtual time in %s\n", seed, how, k.topology, len(k.plan),
+					k.took.Round(time.Second), time.Since(real).Round(10*time.Millisecond))
+			}
 			t.Logf("%s in %s: %s", k.took.Round(time.Millisecond), time.Since(real).Round(time.Millisecond), k.summary())
 			if len(k.problems) > 0 {
 				t.Errorf("seed %d, %s:\n%s\nThe plan was:\n%s", seed, k.topology, strings.Join(k.problems, "\n"), k.plan)
@@ -89,6 +107,36 @@ func TestCampaign(t *testing.T) {
 		})
 	}
 	t.Logf("%d seeds, %s of virtual time in %s", seeds, virtual.Round(time.Second), time.Since(begun).Round(time.Second))
+	if os.Getenv("MERIDIAN_SEEDS") != "" {
+		fmt.Print(table.String())
+		fmt.Printf("%d seeds, %d failed %v, %.1f cluster-minutes in %s\n", seeds, len(failed), failed, virtual.Minutes(), time.Since(begun).Round(time.Second))
+	}
+}
+
+// probeTable is which seeds reached which rare branch.
+type probeTable map[string][]int
+
+func (p probeTable) add(seed int, s *probe.Set) {
+	for _, name := range s.Names() {
+		p[name] = append(p[name], seed)
+	}
+}
+
+// String has a line for each branch: how many seeds reached it, and the first of them. What recovery could have come
+// upon, but has not, comes last.
+func (p probeTable) String() string {
+	var b strings.Builder
+	b.WriteString("branches reached, by how many seeds, and the first of these:\n")
+	names := slices.Sorted(maps.Keys(p))
+	for _, name := range names {
+		fmt.Fprintf(&b, "  %-55s %5d  %v\n", name, len(p[name]), p[name][:min(5, len(p[name]))])
+	}
+	for _, name := range leader.RecoveryProbes() {
+		if p[name] == nil {
+			fmt.Fprintf(&b, "  %-55s never\n", name)
+		}
+	}
+	return b.String()
 }
 
 // watchdog writes a profile beside the file that MERIDIAN_DUMP names if a seed takes more than a minute of real time.
@@ -119,6 +167,9 @@ type campaign struct {
 	stop     chan struct{}
 	ids      atomic.Int64
 	regs     history.Registers
+	probes   *probe.Set
+	// far are the machines whose clocks the plan sets beyond the bound: they have to stop themselves.
+	far map[string]bool
 
 	mu       sync.Mutex // guards what follows
 	problems []string
@@ -179,7 +230,7 @@ func (k *campaign) summary() string {
 
 func (k *campaign) run(t *testing.T) {
 	dice := rand.New(rand.NewPCG(k.seed, 0xca3))
-	o := simcluster.Options{Seed: k.seed, Log: logTo()}
+	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes}
 	switch dice.IntN(4) {
 	case 0:
 		k.topology = "three nodes in one region"
@@ -196,9 +247,11 @@ func (k *campaign) run(t *testing.T) {
 		return
 	}
 	target := k.c.Target(k.seed)
-	// Not fault.SlowDisk: when the engine turns to a new log it waits for the old one's sync under a mutex, and virtual
-	// time stands still. rangeserver's tests have slow disks.
-	kinds := []fault.Kind{fault.Crash, fault.PowerOff, fault.Isolate, fault.Cut, fault.CutOneWay, fault.Slow, fault.Reset, fault.Skew}
+	kinds := []fault.Kind{fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Cut, fault.CutOneWay, fault.Flap,
+		fault.Slow, fault.Reset, fault.Skew}
+	if k.seed%4 == 3 {
+		kinds = append(kinds, fault.SkewFar)
+	}
 	k.plan = fault.Generate(k.seed, fault.Options{Nodes: k.c.Names(), Duration: faultsLast, Every: 1500 * time.Millisecond,
 		Lasting: 4 * time.Second, Kinds: kinds, MaxSkew: 190 * time.Millisecond})
 	if file := os.Getenv("MERIDIAN_PLAN"); file != "" {
@@ -208,6 +261,13 @@ func (k *campaign) run(t *testing.T) {
 		}
 		if k.plan, err = fault.Parse(string(b)); err != nil {
 			t.Fatal(err)
+		}
+	}
+
+	k.far = map[string]bool{}
+	for _, a := range k.plan {
+		if a.Kind == fault.Skew && a.Amount.Abs() > 400*time.Millisecond {
+			k.far[a.A] = true
 		}
 	}
 
@@ -291,6 +351,12 @@ func (k *campaign) watch(stop chan struct{}) chan struct{} {
 				select {
 				case err := <-n.Failed():
 					seen[n] = true
+					if name := k.c.Machines[i].Name; k.far[name] && errors.As(err, new(*cluster.ClockError)) {
+						k.say("%s stopped itself: %v", name, err)
+						k.probes.Reached("cluster: a node stops because of its clock")
+						k.c.Crash(i, 0, false)
+						continue
+					}
 					k.problem("%s stopped itself: %v", k.c.Machines[i].Name, err)
 				default:
 				}
@@ -676,16 +742,49 @@ func (cl *client) administer() {
 	if n == nil || n.Store() == nil {
 		return
 	}
+	admin := func(what string, r kv.Request) {
+		if _, err := n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{r}}); err == nil {
+			k.count(&k.done, what)
+		}
+	}
 	ranges, err := k.c.Ranges(ctx, i)
 	if err != nil || len(ranges) == 0 {
 		return
 	}
 	d := ranges[cl.dice.IntN(len(ranges))]
-	to := d.Replicas[cl.dice.IntN(len(d.Replicas))].Node
-	_, err = n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminTransferLeaseRequest{Key: d.Start, Target: to}}})
-	if err == nil {
-		k.count(&k.done, "lease")
+	switch cl.dice.IntN(8) {
+	case 0:
+		admin("merge", &kv.AdminMergeRequest{Key: d.Start})
+	case 1:
+		// One replica moves to a node that has none.
+		var to []kv.ReplicaTarget
+		out := cl.dice.IntN(len(d.Replicas))
+		spare := k.spare(&d)
+		if len(spare) == 0 {
+			return
+		}
+		for i, r := range d.Replicas {
+			if i == out {
+				r.Node = spare[cl.dice.IntN(len(spare))]
+			}
+			to = append(to, kv.ReplicaTarget{Node: r.Node, Store: kv.StoreID(r.Node)})
+		}
+		admin("move", &kv.AdminChangeReplicasRequest{Key: d.Start, Targets: to})
+	default:
+		admin("lease", &kv.AdminTransferLeaseRequest{Key: d.Start, Target: d.Replicas[cl.dice.IntN(len(d.Replicas))].Node})
 	}
+}
+
+// spare lists the nodes that have no replica of a range.
+func (k *campaign) spare(d *kv.RangeDescriptor) (out []kv.NodeID) {
+	for i := range k.c.Len() {
+		if n := k.c.Node(i); n != nil && n.NodeID() != 0 {
+			if _, ok := d.Replica(n.NodeID()); !ok {
+				out = append(out, n.NodeID())
+			}
+		}
+	}
+	return out
 }
 
 // recovered waits until every node serves a write to every table.
