@@ -632,6 +632,33 @@ func (t *Table) Moved(k keys.Key, id kv.TxnID, at clock.Timestamp) {
 	t.grant(e)
 }
 
+// MovedSpan is Moved for all of a transaction's intents in a span.
+func (t *Table) MovedSpan(s keys.Span, id kv.TxnID, at clock.Timestamp) {
+	if s.Point() {
+		t.Moved(s.Start, id, at)
+		return
+	}
+	t.releases.Add(1)
+	if t.intents.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var met []*entry
+	t.entries.AscendRange(&entry{key: s.Start}, &entry{key: s.End}, func(e *entry) bool {
+		for i := range e.holders {
+			if h := &e.holders[i]; h.txn.ID == id && h.intent {
+				h.at = h.at.Forward(at)
+				met = append(met, e)
+			}
+		}
+		return true
+	})
+	for _, e := range met {
+		t.grant(e)
+	}
+}
+
 // Finalized records that a transaction has ended: its unreplicated locks go, its intents are recognised, and if it
 // was aborted its waiting requests lose their places (they may belong to a gateway that is gone).
 func (t *Table) Finalized(id kv.TxnID, s kv.Status) {
