@@ -31,10 +31,9 @@ race:
 
 # Seeded faults on a simulated cluster: make sim SEEDS=200, FIRST=1000 to begin elsewhere. A line for each seed, and in the end
 # which rare branches were reached by which seeds.
-SEEDS ?= 50
 FIRST ?= 1
 sim:
-	MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run '^TestCampaign$$' -timeout 10h ./sim/simcluster
+	cd sim/simcluster && MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run '^TestCampaign$$' -timeout 10h
 	MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run 'Campaign|Anomalies|LostAnswers' -skip '^TestCampaign$$' -timeout 10h ./sim/simcluster ./txn
 
 # Real processes, killed.
