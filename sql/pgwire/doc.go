@@ -18,7 +18,9 @@
 //	W3  nothing of a statement's result is sent before its transaction's outcome is known, unless the output
 //	    buffer is full: until then session may rewind and retry (CRDB'20 §3.4);
 //	W4  an unauthenticated connection costs at most MaxStartup bytes and StartupTimeout of time;
-//	W5  a CancelRequest is honoured only with the secret that was given to that connection.
+//	W5  a CancelRequest is honoured only with the secret that was given to that connection;
+//	W6  what has been sent of a statement that runs again is not sent again, and what follows only if the same bytes
+//	    have come so far.
 //
 // Frames and messages are read here and not by a library: they are on the path of every query, and each length is
 // bounded (docs/decisions). Tests speak to it with jackc/pgx, lib/pq and pgproto3.

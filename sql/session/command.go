@@ -54,6 +54,9 @@ func text(name string) Column { return Column{Name: name, Type: types.Text} }
 func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string, error) {
 	switch c := p.bound.(type) {
 	case *bind.Begin:
+		if c.Start {
+			return "START TRANSACTION", s.begin(c.Modes)
+		}
 		return "BEGIN", s.begin(c.Modes)
 	case *bind.Commit:
 		m := s.modes
@@ -360,6 +363,9 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 		cur.Close()
 		s.tx.SetTrace(false)
 		opts.Actual = func(n opt.Node) string { return trace.Describe(n, s.srv.Ranges.Region) }
+		if n := s.replay.attempt; n > 0 {
+			footer = append(footer, "Retries: "+itoa(int64(n)))
+		}
 		footer = append(footer, "Execution Time: "+millis(s.srv.Host.Clock.Monotonic()-start)+" ms")
 	}
 	for _, line := range append(opt.Explain(p.program.Plan(), opts), footer...) {

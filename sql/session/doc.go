@@ -25,8 +25,8 @@
 // What holds:
 //
 //	S1  a statement's success is sent only after its implicit transaction has committed (I1);
-//	S2  statements are run again only if none of their transaction's answers has been sent; else the client hears
-//	    40001 (I3: what it was told may not be what would come out now);
+//	S2  statements run again only if each one's answer, as far as it has been sent, comes out byte for byte the same;
+//	    else the client hears 40001 (I3: what it was told is not what would come out now). replay.go has the how;
 //	S3  a cached plan is used only while every descriptor that it was made from has the version that it was made
 //	    from (I7);
 //	S4  an error inside an explicit transaction leaves only ROLLBACK, COMMIT and ROLLBACK TO, as in PostgreSQL.

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
+	"meridian/keys"
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
 )
@@ -78,6 +81,8 @@ type replay struct {
 	off string
 	// opened: the running statement began the transaction. noted: its failure is recorded.
 	opened, noted bool
+	// attempt counts how often the running statement had the transaction run again.
+	attempt int
 	// running: the steps run again; again: so does the present one.
 	running, again bool
 	// quiet: changes of settings are not told.
@@ -129,7 +134,7 @@ func (s *Session) step(ctx context.Context, text string, size int, p *portal, ru
 	r := &s.replay
 	s.statement = s.out.Mark()
 	r.cur = step{run: run, text: text, portal: p, at: s.queryStart, start: s.statement.position(), placed: true, open: true}
-	r.at, r.opened, r.noted = &r.cur, false, false
+	r.at, r.opened, r.noted, r.attempt = &r.cur, false, false, 0
 	wasFailed := s.state == stateFailed
 	s.out.Watch(Fingerprint{})
 	err := s.attempt(ctx, &r.cur, final && len(r.steps) == 0, Fingerprint{})
@@ -254,6 +259,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 	defer func() { r.running, r.again, r.at = false, false, &r.cur }()
 	why := ""
 	seen := false
+	var lost []keys.Key
 	backoff := time.Millisecond
 	for attempt := 1; err != nil && Retryable(err) && ctx.Err() == nil; attempt++ {
 		conflict = err
@@ -278,6 +284,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 			}
 			return s.lost(began, ending, conflict, nil, why, undone)
 		}
+		r.attempt = attempt
 		if seen {
 			m.Replays.Add(1)
 		} else {
@@ -298,6 +305,9 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 			}
 			backoff = min(2*backoff, 100*time.Millisecond)
 		}
+		if attempt > 1 {
+			lost = s.lockLost(ctx, conflict, lost)
+		}
 		err = s.runAgain(ctx, final)
 		var d *differs
 		if errors.As(err, &d) {
@@ -317,6 +327,39 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		m.ReplaysSucceeded.Add(1)
 	}
 	return err
+}
+
+// maxLost bounds the rows that are locked before a transaction runs again.
+const maxLost = 8
+
+// lockLost locks the rows over which the transaction has lost, before it runs again: else it would read them, wait for
+// others to write them, and lose once more, for as long as others come. What can't be locked is left to the statements.
+func (s *Session) lockLost(ctx context.Context, conflict error, lost []keys.Key) []keys.Key {
+	if s.modes.isolation == kv.ReadCommitted || s.modes.readOnly {
+		return nil
+	}
+	var (
+		tooOld  *kv.WriteTooOldError
+		refresh *kv.RefreshFailedError
+		key     keys.Key
+	)
+	switch {
+	case errors.As(conflict, &refresh):
+		key = refresh.Key
+	case errors.As(conflict, &tooOld):
+		key = tooOld.Key
+	}
+	if _, _, err := keys.DecodeTableKey(key); err == nil && len(lost) < maxLost &&
+		!slices.ContainsFunc(lost, func(k keys.Key) bool { return k.Equal(key) }) {
+		lost = append(lost, key)
+		slices.SortFunc(lost, keys.Key.Compare) // so that two of them do not meet crosswise
+	}
+	for _, k := range lost {
+		if _, err := s.tx.Get(ctx, k, kv.Exclusive, kv.Block); err != nil {
+			break
+		}
+	}
+	return lost
 }
 
 // lost is the end of a transaction that can't be run again.

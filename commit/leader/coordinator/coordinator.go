@@ -102,6 +102,8 @@ const (
 	flushKeys = 50_000
 	// chunkBytes is the size of one batch of intents; it becomes one raft command on each range.
 	chunkBytes = 1 << 20
+	// maxAge bounds by how much lost attempts raise a transaction's priority.
+	maxAge = 1000
 	// maxInFlight is the number of writes that a staging record may list.
 	maxInFlight = 1024
 )
@@ -570,6 +572,8 @@ func (c *Coordinator) Restart(id kv.TxnID, now clock.Timestamp, record bool) (ab
 		// What must not be missed happened before the first attempt began.
 		c.txn.UncertaintyLimit = limit.Forward(at)
 		c.txn.Attempt = attempt
+		// The new identity is young. So that it is not a deadlock's victim again and again, losing counts as age.
+		c.txn.Priority = c.o.Priority + int32(min(attempt, maxAge))
 		return abandoned
 	}
 	c.txn.Attempt = attempt
