@@ -48,14 +48,20 @@ func BenchmarkPointRead(b *testing.B) {
 }
 
 // BenchmarkUpdate is what it adds to an update by key: a locking read and a one-phase commit.
-func BenchmarkUpdate(b *testing.B) {
+func BenchmarkUpdate(b *testing.B) { benchmarkUpdate(b, kv.Serializable) }
+
+// BenchmarkUpdateReadCommitted is the same with a snapshot of its own for the statement.
+func BenchmarkUpdateReadCommitted(b *testing.B) { benchmarkUpdate(b, kv.ReadCommitted) }
+
+func benchmarkUpdate(b *testing.B, level kv.Isolation) {
 	db := newInstant(b)
 	ctx := context.Background()
 	k := keys.Key("some key of a row")
 	v := []byte("a new value")
 	b.ReportAllocs()
 	for b.Loop() {
-		t := db.Begin(txn.TxnOptions{})
+		t := db.Begin(txn.TxnOptions{Isolation: level})
+		t.BeginStatement()
 		if _, err := t.Get(ctx, k, kv.Exclusive, kv.Block); err != nil {
 			b.Fatal(err)
 		}

@@ -170,7 +170,7 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	b.ReadSeq = c.seq
 	if c.iso.level != kv.Serializable {
 		// Under READ COMMITTED what depends on a snapshot says so itself. A range must not move past the checks.
-		b.CanForwardRead = len(c.iso.checks) == 0 && (b.CanForwardRead || c.iso.level == kv.ReadCommitted)
+		b.CanForwardRead = !c.iso.hasChecks() && (b.CanForwardRead || c.iso.level == kv.ReadCommitted)
 	}
 	s.out, s.refresh = b, false
 	return b, nil

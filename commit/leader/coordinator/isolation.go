@@ -30,15 +30,33 @@ type isolation struct {
 	before kv.Seq
 	// dependent says that writes with a time were buffered or sent.
 	dependent bool
-	// locking are the keys that the running statement has locked, locked those of earlier ones, with the time at which
-	// they were; lockedFrom, if not zero, is a time at or before which all others were.
-	locking    []keys.Key
+	// locking are the keys that the running statement has locked.
+	locking []keys.Key
+	inline  [1]keys.Key
+	// kept is nil in most transactions.
+	kept *kept
+}
+
+// kept is what a transaction below SERIALIZABLE remembers of its earlier statements.
+type kept struct {
+	// locked are the keys that were locked and not written, with the time at which they were; lockedFrom, if not zero,
+	// is a time at or before which all others were.
 	locked     map[string]clock.Timestamp
 	lockedFrom clock.Timestamp
 
 	checks   []check
 	verified clock.Timestamp // the checks hold here
 }
+
+func (i *isolation) keep() *kept {
+	if i.kept == nil {
+		i.kept = &kept{}
+	}
+	return i.kept
+}
+
+// hasChecks reports whether something has to hold at the commit.
+func (i *isolation) hasChecks() bool { return i.kept != nil && len(i.kept.checks) > 0 }
 
 // check is something that was read for the sake of a constraint, and has to hold at the commit.
 type check struct {
@@ -98,11 +116,14 @@ func (c *Coordinator) snapshotAt(now, at clock.Timestamp) {
 	c.txn.ReadTimestamp = at
 	c.txn.WriteTimestamp = c.txn.WriteTimestamp.Forward(at)
 	c.txn.UncertaintyLimit = now.Add(c.o.MaxOffset).Forward(at)
-	if c.o.Gateway != 0 {
+	switch {
+	case c.o.Gateway == 0:
+		c.txn.Observed = nil
+	case c.iso.statements == 1 && c.snap == nil && len(c.txn.Observed) == 1:
+		c.txn.Observed[0].At = now // nothing has been sent yet
+	default:
 		// Ranges may still be reading the last list.
 		c.txn.Observed = []kv.ObservedTimestamp{{Node: c.o.Gateway, At: now}}
-	} else {
-		c.txn.Observed = nil
 	}
 	c.snap = nil
 }
@@ -141,38 +162,39 @@ func (c *Coordinator) tooLate(b *kv.Batch, err error) bool {
 
 // NoteLocked remembers that a key is locked against writers since the running statement's snapshot (CO6).
 func (c *Coordinator) NoteLocked(k keys.Key) {
-	if c.iso.level == kv.ReadCommitted {
-		c.iso.locking = append(c.iso.locking, k)
+	if i := &c.iso; i.level == kv.ReadCommitted {
+		if i.locking == nil {
+			i.locking = i.inline[:0]
+		}
+		i.locking = append(i.locking, k)
 	}
 }
 
 // foldLocks keeps the time at which the last statement locked what it has not written.
 func (c *Coordinator) foldLocks() {
 	i := &c.iso
-	if len(i.locking) == 0 {
-		return
-	}
 	at := c.txn.ReadTimestamp
-	if len(i.locked)+len(i.locking) > maxLocked {
-		// All that is known of them is that they were not locked before this.
-		if i.lockedFrom.IsZero() {
-			i.lockedFrom = at
+	for _, k := range i.locking {
+		if c.buf.find(k) != nil {
+			continue // the write knows
 		}
-		for _, t := range i.locked {
-			i.lockedFrom = i.lockedFrom.Backward(t)
-		}
-		clear(i.locked)
-	} else {
-		for _, k := range i.locking {
-			if c.buf.find(k) != nil {
-				continue // the write knows
+		m := i.keep()
+		switch _, ok := m.locked[string(k)]; {
+		case ok:
+		case len(m.locked) >= maxLocked:
+			// All that is known of them is that they were not locked before this.
+			if m.lockedFrom.IsZero() {
+				m.lockedFrom = at
 			}
-			if i.locked == nil {
-				i.locked = make(map[string]clock.Timestamp)
+			for _, t := range m.locked {
+				m.lockedFrom = m.lockedFrom.Backward(t)
 			}
-			if _, ok := i.locked[string(k)]; !ok {
-				i.locked[string(k)] = at
-			}
+			clear(m.locked)
+		case m.locked == nil:
+			m.locked = make(map[string]clock.Timestamp)
+			fallthrough
+		default:
+			m.locked[string(k)] = at
 		}
 	}
 	clear(i.locking)
@@ -187,11 +209,13 @@ func (c *Coordinator) seenAt(k keys.Key) clock.Timestamp {
 	}
 	i.dependent = true
 	at := c.txn.ReadTimestamp
-	if t, ok := i.locked[string(k)]; ok {
-		at = at.Backward(t)
-	}
-	if !i.lockedFrom.IsZero() {
-		at = at.Backward(i.lockedFrom)
+	if m := i.kept; m != nil {
+		if t, ok := m.locked[string(k)]; ok {
+			at = at.Backward(t)
+		}
+		if !m.lockedFrom.IsZero() {
+			at = at.Backward(m.lockedFrom)
+		}
 	}
 	return at
 }
@@ -199,10 +223,10 @@ func (c *Coordinator) seenAt(k keys.Key) clock.Timestamp {
 // NoteCheck remembers something that was read for the sake of a constraint (CO7). With exists it is a key of which
 // only matters that it has a value.
 func (c *Coordinator) NoteCheck(s keys.Span, exists bool) {
-	i := &c.iso
-	if i.level == kv.Serializable {
+	if c.iso.level == kv.Serializable {
 		return
 	}
+	i := c.iso.keep()
 	x := check{span: s, from: c.txn.ReadTimestamp, exists: exists}
 	if n := len(i.checks); n > 0 && i.checks[n-1].exists == exists && i.checks[n-1].span.Start.Equal(s.Start) && i.checks[n-1].span.End.Equal(s.End) {
 		return
@@ -231,17 +255,20 @@ func (c *Coordinator) upto() clock.Timestamp {
 	switch i := &c.iso; {
 	case i.level == kv.Serializable:
 		return clock.Timestamp{}
-	case len(i.checks) > 0:
-		return i.verified
+	case i.hasChecks():
+		return i.kept.verified
 	}
 	return clock.MaxTimestamp
 }
 
 // verification asks whether the checks hold at the write timestamp; nil if that is known.
 func (c *Coordinator) verification() *kv.Batch {
-	i := &c.iso
+	if !c.iso.hasChecks() {
+		return nil
+	}
+	i := c.iso.kept
 	to := c.txn.WriteTimestamp
-	if len(i.checks) == 0 || i.verified == to {
+	if i.verified == to {
 		return nil
 	}
 	var reqs []kv.Request
@@ -285,6 +312,6 @@ func (c *Coordinator) verifiedAt(b *kv.Batch, r *kv.BatchResponse, err error) er
 			return c.fail(ReadChanged, &kv.RefreshFailedError{Key: k, Written: b.Txn.ReadTimestamp}, false)
 		}
 	}
-	c.iso.verified = b.Txn.ReadTimestamp
+	c.iso.kept.verified = b.Txn.ReadTimestamp
 	return nil
 }
