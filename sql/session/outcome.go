@@ -33,7 +33,7 @@ func Outcome(err error) *sqlstate.Error {
 		fatal     *engine.FatalError
 	)
 	switch {
-	case errors.As(err, &known):
+	case errors.As(err, &known) && !(interrupts(known.Code) && errors.As(err, &ambiguous)):
 		return known
 	case errors.As(err, &retry), errors.As(err, &aborted), errors.As(err, &tooOld), errors.As(err, &uncertain),
 		errors.As(err, &mustMove), errors.As(err, &refresh):
@@ -51,6 +51,7 @@ func Outcome(err error) *sqlstate.Error {
 		}
 		return &sqlstate.Error{Code: sqlstate.LockNotAvailable, Message: "could not obtain lock on row", Cause: err}
 	case errors.As(err, &ambiguous):
+		// Also if somebody asked for an end: that did not necessarily come before the commit.
 		return &sqlstate.Error{Code: sqlstate.StatementCompletionUnknown,
 			Message: "result of the commit is unknown", Detail: ambiguous.Reason,
 			Hint: "Read back what the transaction wrote before trying again.", Cause: err}
@@ -82,6 +83,11 @@ func Outcome(err error) *sqlstate.Error {
 		return &sqlstate.Error{Code: sqlstate.QueryCanceled, Message: "canceling statement due to user request", Cause: err}
 	}
 	return &sqlstate.Error{Code: sqlstate.InternalError, Message: "internal error: " + err.Error(), Cause: err}
+}
+
+// interrupts tells the codes by which somebody ends a statement from outside, whatever it is doing.
+func interrupts(c sqlstate.Code) bool {
+	return c == sqlstate.QueryCanceled || c == sqlstate.AdminShutdown
 }
 
 // conflictDetail says which key and which transaction were in the way, as far as the error knows.

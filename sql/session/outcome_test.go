@@ -1,0 +1,36 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"meridian/kv"
+	"meridian/sql/sqlstate"
+	"meridian/txn"
+)
+
+// A commit whose outcome nobody knows is 40003, whatever else is true of it; nothing else is.
+func TestOutcomeOfACommit(t *testing.T) {
+	lost := &kv.AmbiguousError{Reason: "connection reset"}
+	canceled := sqlstate.New(sqlstate.QueryCanceled, "canceling statement due to statement timeout")
+	stopped := sqlstate.New(sqlstate.AdminShutdown, "terminating connection due to administrator command")
+	for _, tc := range []struct {
+		err  error
+		want sqlstate.Code
+	}{
+		{lost, sqlstate.StatementCompletionUnknown},
+		{fmt.Errorf("commit: %w", lost), sqlstate.StatementCompletionUnknown},
+		{errors.Join(canceled, lost), sqlstate.StatementCompletionUnknown},
+		{errors.Join(stopped, lost), sqlstate.StatementCompletionUnknown},
+		{errors.Join(canceled, context.Canceled), sqlstate.QueryCanceled},
+		{errors.Join(stopped, context.Canceled), sqlstate.AdminShutdown},
+		{&txn.RetryError{}, sqlstate.SerializationFailure},
+		{&kv.UnavailableError{}, sqlstate.CannotConnectNow},
+	} {
+		if got := Outcome(tc.err).Code; got != tc.want {
+			t.Errorf("%v: %s, want %s", tc.err, got, tc.want)
+		}
+	}
+}
