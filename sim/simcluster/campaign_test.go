@@ -302,7 +302,7 @@ func (k *campaign) run(t *testing.T) {
 	failed := make(chan struct{})
 	watch := k.watch(failed)
 	begun := time.Now()
-	err := fault.Run(context.Background(), k.c.Machines[0].Clock, k.plan, target, func(a fault.Action) {
+	err := fault.Run(context.Background(), sim.NewClock(), k.plan, target, func(a fault.Action) {
 		k.say("fault: %s", a)
 		if a.Kind == fault.Restart {
 			k.say("restarting %s", a.A)
