@@ -33,7 +33,11 @@ type TxnModes struct {
 }
 
 // Begin is BEGIN and START TRANSACTION.
-type Begin struct{ Modes TxnModes }
+type Begin struct {
+	Modes TxnModes
+	// Start says that it was START TRANSACTION.
+	Start bool
+}
 
 // Commit is COMMIT and END. Chain is AND CHAIN.
 type Commit struct{ Chain bool }

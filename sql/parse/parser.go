@@ -32,6 +32,8 @@ type Statement struct {
 	NumParams int
 	// Overriding is "system" or "user" for INSERT ... OVERRIDING ... VALUE.
 	Overriding string
+	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).
+	Truncated []string
 
 	// grammar is the text that the grammar library was given, and edits say how it differs from the source.
 	grammar string

@@ -23,6 +23,13 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		if later[i] {
 			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ") WITHIN GROUP ("})
 		}
+		if int(t.End-t.Pos) > MaxIdentifier && (t.Kind == Word || t.Kind == Quoted) {
+			if name, whole := identText(t, src), wholeIdent(t, src); name != whole {
+				s.Truncated = append(s.Truncated, whole)
+				replace(i, i+1, `"`+strings.ReplaceAll(name, `"`, `""`)+`"`)
+				continue
+			}
+		}
 		switch t.Kind {
 		case Op:
 			if text, ok := likeOperator(t.Text(src)); ok {

@@ -306,9 +306,32 @@ func identText(t Token, src string) string {
 		if strings.Contains(s, `""`) {
 			s = strings.ReplaceAll(s, `""`, `"`)
 		}
+		return CutIdent(s)
+	}
+	return CutIdent(Fold(s))
+}
+
+// wholeIdent is an identifier however long it is.
+func wholeIdent(t Token, src string) string {
+	if t.Kind == Quoted {
+		return strings.ReplaceAll(src[t.Pos+1:t.End-1], `""`, `"`)
+	}
+	return Fold(src[t.Pos:t.End])
+}
+
+// MaxIdentifier is the length in bytes of the longest identifier; what is longer is cut off.
+const MaxIdentifier = 63
+
+// CutIdent is an identifier without the characters that are too many.
+func CutIdent(s string) string {
+	if len(s) <= MaxIdentifier {
 		return s
 	}
-	return Fold(s)
+	n := MaxIdentifier
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }
 
 // Fold is the lower case form of an unquoted identifier.

@@ -52,7 +52,11 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 			if err := c.expect("transaction"); err != nil {
 				return nil, err
 			}
-			return c.beginModes()
+			node, err := c.beginModes()
+			if b, ok := node.(*Begin); ok {
+				b.Start = true
+			}
+			return node, err
 		}
 	case "commit", "end":
 		return c.commit

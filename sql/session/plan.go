@@ -3,6 +3,7 @@ package session
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
@@ -136,6 +138,9 @@ func (s *Session) binder(params []*types.T) *bind.Binder {
 
 // makePlan binds, optimizes and compiles.
 func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan, error) {
+	for _, name := range stmt.Truncated {
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.NameTooLong, Message: fmt.Sprintf("identifier \"%s\" will be truncated to \"%s\"", name, parse.CutIdent(name))})
+	}
 	bound, err := s.binder(params).Bind(ctx, stmt)
 	if err != nil {
 		return nil, err

@@ -87,6 +87,7 @@ type savepoint struct {
 	name   string
 	at     txn.Savepoint
 	schema lease.Mark
+	params parameterMark
 }
 
 // modes are a transaction's characteristics.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -373,6 +374,29 @@ func (p *parameters) end(committed bool) []string {
 	}
 	clear(p.saved)
 	p.dirty, p.inTxn = p.dirty[:0], false
+	return changed
+}
+
+// parameterMark is what was set at a savepoint.
+type parameterMark struct{ session, local map[string]string }
+
+func (p *parameters) mark() parameterMark { return parameterMark{maps.Clone(p.session), maps.Clone(p.local)} }
+
+// rollbackTo undoes what was set after the mark, and returns the names whose values have changed.
+func (p *parameters) rollbackTo(m parameterMark) (changed []string) {
+	before := map[string]string{}
+	for _, set := range []map[string]string{p.session, p.local, m.session, m.local} {
+		for n := range set {
+			before[n], _ = p.get(n)
+		}
+	}
+	p.session, p.local = maps.Clone(m.session), maps.Clone(m.local)
+	for n, v := range before {
+		if now, _ := p.get(n); now != v {
+			changed = append(changed, n)
+		}
+	}
+	slices.Sort(changed)
 	return changed
 }
 

@@ -231,7 +231,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.needBlock("SAVEPOINT"); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{name, s.tx.Savepoint(), s.cat.Mark()})
+	s.savepts = append(s.savepts, savepoint{name, s.tx.Savepoint(), s.cat.Mark(), s.params.mark()})
 	return nil
 }
 
@@ -274,6 +274,9 @@ func (s *Session) rollbackTo(name string) error {
 	}
 	s.cat.RollbackTo(s.savepts[i].schema)
 	s.viewCache = nil
+	for _, n := range s.params.rollbackTo(s.savepts[i].params) {
+		s.settingChanged(n)
+	}
 	s.savepts = s.savepts[:i+1]
 	s.state = stateExplicit
 	return nil

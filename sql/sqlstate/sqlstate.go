@@ -67,6 +67,7 @@ const (
 	UndefinedParameter         Code = "42P02"
 	UndefinedObject            Code = "42704"
 	DuplicateColumn            Code = "42701"
+	NameTooLong                Code = "42622"
 	DuplicateCursor            Code = "42P03"
 	DuplicateDatabase          Code = "42P04"
 	DuplicatePreparedStatement Code = "42P05"
