@@ -23,9 +23,8 @@ func TestLeaderOnItsWayOut(t *testing.T) {
 func leaderOnItsWayOut(t *testing.T, system bool) {
 	synctest.Test(t, func(t *testing.T) {
 		id := kv.RangeID(2)
-		put := func(v string) error { return nil }
 		c := newCluster(t, 5)
-		put = func(v string) error { return c.put("a", v) }
+		put := func(v string) error { return c.put("a", v) }
 		if system {
 			id = 1
 			put = func(v string) error {
