@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/pprof"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/replica"
 	"meridian/sim/simcluster"
 	"meridian/txn"
 )
@@ -107,7 +109,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		time.Sleep(5 * time.Millisecond)
 		return nil
 	}
-	total := func(limit time.Duration, db *txn.DB) {
+	total := func(limit time.Duration, db *txn.DB) error {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		var sum int64
@@ -126,6 +128,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		if err == nil {
 			checks.Add(1)
 		}
+		return err
 	}
 	for w := range uint64(6) {
 		work(w, func(dice *rand.Rand) {
@@ -168,7 +171,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	}
 	work(100, func(dice *rand.Rand) {
 		if db := gateway(dice); db != nil {
-			total(3*time.Second, db)
+			_ = total(3*time.Second, db)
 		}
 		time.Sleep(20 * time.Millisecond)
 	})
@@ -241,12 +244,15 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	}
 	for i := range c.Len() {
 		c.WaitReady(i)
-		before := checks.Load()
-		for try := 0; checks.Load() == before && try < 10; try++ {
-			total(10*time.Second, c.Node(i).DB())
+		var err error
+		for range 10 {
+			if err = total(10*time.Second, c.Node(i).DB()); err == nil {
+				break
+			}
 		}
-		if checks.Load() == before {
-			t.Errorf("seed %d: n%d does not serve", seed, i+1)
+		if err != nil {
+			t.Errorf("seed %d: n%d does not serve: %v", seed, i+1, err)
+			dumpRanges(t, c)
 		}
 	}
 	rest(t, c)
@@ -254,5 +260,24 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		failed.Load(), checks.Load(), splits.Load(), merges.Load(), refused.Load(), leases.Load(), crashes.Load())
 	if merges.Load() == 0 {
 		t.Error("nothing was merged")
+	}
+}
+
+// dumpRanges logs what each node knows of its replicas, and writes what every goroutine does to MERIDIAN_DUMP.
+func dumpRanges(t *testing.T, c *simcluster.Cluster) {
+	for i := range c.Len() {
+		n := c.Node(i)
+		if n == nil || n.Store() == nil {
+			continue
+		}
+		n.Store().Replicas(func(r *replica.Replica) bool {
+			l, good := r.Lease()
+			t.Logf("n%d: %v, %v (%v), intents %d, %+v", i+1, r.Desc(), l, good, r.Stats().IntentCount, r.Status())
+			return true
+		})
+	}
+	if f, err := os.Create(os.Getenv("MERIDIAN_DUMP")); err == nil {
+		_ = pprof.Lookup("goroutine").WriteTo(f, 2)
+		_ = f.Close()
 	}
 }
