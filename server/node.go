@@ -107,7 +107,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	n.router = route.New(route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Local: localStore{n}, Remote: n.transport, Members: n.cluster,
 		Probes: n.o.Probes})
 	n.db = txn.NewDB(txn.Options{Sender: n.router, Clock: n.clock, Host: n.host, NodeID: n.NodeID,
-		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, Probes: n.o.Probes})
+		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, OnStaged: n.o.OnStaged, Probes: n.o.Probes})
 	n.transport.Handle(route.Method, route.Serve(localStore{n}, n.clock))
 	n.registerAdmin()
 

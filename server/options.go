@@ -50,6 +50,8 @@ type Options struct {
 	// TxnBufferBytes and TwoPhases are txn.Options' BufferBytes and TwoPhases: for tests and comparisons.
 	TxnBufferBytes int
 	TwoPhases      bool
+	// OnStaged is txn.Options' OnStaged: for tests.
+	OnStaged func(name string)
 }
 
 // Cache holds blocks of several stores.

@@ -42,7 +42,10 @@ type Options struct {
 	TwoPhases bool
 	// BufferBytes is the size of a transaction's writes above which they are sent early, as intents; zero is 4 MiB.
 	BufferBytes int
-	Probes      *probe.Set
+	// OnStaged, if not nil, is told the name of each transaction that is committed although its record does not say so
+	// yet, before anybody else hears of it. It is for tests that end the gateway there.
+	OnStaged func(name string)
+	Probes   *probe.Set
 }
 
 // Metrics count what transactions ran into.

@@ -770,6 +770,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		}
 	}
 	_, later, _ := t.c.Committed()
+	if db.o.OnStaged != nil && later != nil && later.End {
+		db.o.OnStaged(t.o.Name)
+	}
 	t.finish(committed)
 	t.dropLoads(true)
 	db.committed(ctx, later)

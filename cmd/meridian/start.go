@@ -28,6 +28,7 @@ type startFlags struct {
 	maxOffset, clockOffset                            time.Duration
 	cache, memory                                     string
 	logLevel                                          string
+	dieStaged                                         string
 }
 
 // newStartCmd is `meridian start`: a node on this machine's disk.
@@ -57,6 +58,8 @@ begin with 'meridian init'. A node that has been in a cluster goes on where it s
 	fl.StringVar(&f.cache, "cache", "256MiB", "block cache")
 	fl.StringVar(&f.memory, "max-sql-memory", "256MiB", "bound on the rows that one statement holds")
 	fl.StringVar(&f.logLevel, "log", "info", "least severe messages logged: debug, info, warn, error")
+	fl.StringVar(&f.dieStaged, "debug-die-staged", "", "kill this process when a client's transaction is committed but its record does not say so yet, once this file is there; for tests")
+	fl.MarkHidden("debug-die-staged")
 	cmd.MarkFlagRequired("store")
 	return cmd
 }
@@ -83,6 +86,17 @@ func runStart(ctx context.Context, f *startFlags) error {
 		Dir: f.store, ListenAddr: f.listen, AdvertiseAddr: f.advertise, SQLAddr: f.sql, AdvertiseSQLAddr: f.advertiseSQL,
 		HTTPAddr: f.http, Join: f.join, Locality: locality, Insecure: f.insecure, MaxOffset: f.maxOffset,
 		CacheBytes: cache, StatementBytes: memory, Version: version,
+	}
+	if f.dieStaged != "" {
+		o.OnStaged = func(name string) {
+			if _, err := os.Stat(f.dieStaged); name != "" || err != nil {
+				return // a transaction of the node's own, or not yet
+			}
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				self.Kill()
+			}
+			select {}
+		}
 	}
 	if !f.insecure {
 		if o.PeerTLS, o.SQLTLS, err = nodeTLS(f.certs); err != nil {

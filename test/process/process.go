@@ -244,6 +244,25 @@ func (n *Node) Kill() {
 	}
 }
 
+// Pause stops the process where it is, as SIGSTOP does, and Resume lets it go on: it has not noticed.
+func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
+
+// Resume undoes Pause.
+func (n *Node) Resume() { n.signal(syscall.SIGCONT) }
+
+// WaitExit waits until the process has ended by itself.
+func (n *Node) WaitExit(ctx context.Context) error {
+	n.mu.Lock()
+	exited := n.exited
+	n.mu.Unlock()
+	select {
+	case <-exited:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("node %d runs on: %w", n.index+1, ctx.Err())
+	}
+}
+
 // KillAll kills all nodes at the same moment.
 func (c *Cluster) KillAll() {
 	for _, n := range c.Nodes {
