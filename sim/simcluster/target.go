@@ -13,13 +13,14 @@ import (
 type Target struct {
 	c *Cluster
 
-	mu   sync.Mutex // guards dice
-	dice *rand.Rand
+	mu     sync.Mutex // guards dice and paused
+	dice   *rand.Rand
+	paused map[string]bool
 }
 
 // Target makes one; the seed decides what crashes leave of unsynced data.
 func (c *Cluster) Target(seed uint64) *Target {
-	return &Target{c: c, dice: rand.New(rand.NewPCG(seed, 0xc4a54))}
+	return &Target{c: c, dice: rand.New(rand.NewPCG(seed, 0xc4a54)), paused: map[string]bool{}}
 }
 
 // Names are the machines' names, for fault.Options.
@@ -64,7 +65,10 @@ func (t *Target) Restart(node string) error {
 func (t *Target) Isolate(node string) { t.c.Network.Isolate(node) }
 
 // Rejoin implements fault.Target.
-func (t *Target) Rejoin(node string) { t.c.Network.Rejoin(node) }
+func (t *Target) Rejoin(node string) {
+	t.c.Network.Rejoin(node)
+	t.stayPaused()
+}
 
 // Cut implements fault.Target.
 func (t *Target) Cut(a, b string, oneWay bool) {
@@ -76,7 +80,27 @@ func (t *Target) Cut(a, b string, oneWay bool) {
 }
 
 // Heal implements fault.Target.
-func (t *Target) Heal(a, b string) { t.c.Network.Heal(a, b) }
+func (t *Target) Heal(a, b string) {
+	t.c.Network.Heal(a, b)
+	t.stayPaused()
+}
+
+// stayPaused keeps what other repairs have opened from reaching nodes that are paused.
+func (t *Target) stayPaused() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for node := range t.paused {
+		t.c.Network.Isolate(node)
+	}
+}
+
+func (t *Target) pause(node string, on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if delete(t.paused, node); on {
+		t.paused[node] = true
+	}
+}
 
 // Slow implements fault.Target.
 func (t *Target) Slow(from, to string, extra time.Duration) { t.c.Network.Slow(from, to, extra) }
@@ -96,14 +120,16 @@ func (t *Target) SlowDisk(node string, delay time.Duration) {
 
 // Pause implements fault.Target.
 func (t *Target) Pause(node string) {
+	t.pause(node, true)
 	t.c.Network.Isolate(node)
 	t.c.Machines[t.index(node)].Clock.Freeze()
 }
 
 // Resume implements fault.Target.
 func (t *Target) Resume(node string) {
+	t.pause(node, false)
 	t.c.Machines[t.index(node)].Clock.Thaw()
-	t.c.Network.Rejoin(node)
+	t.Rejoin(node)
 }
 
 // CrashSync implements fault.Target.
@@ -125,9 +151,12 @@ func (t *Target) Revive(node string) error {
 
 // HealEverything undoes all that a plan may have left: links, clocks, disks, and nodes that are down.
 func (t *Target) HealEverything() error {
+	for _, m := range t.c.Machines {
+		t.pause(m.Name, false)
+		m.Clock.Thaw()
+	}
 	t.c.Network.HealAll()
 	for i, m := range t.c.Machines {
-		m.Clock.Thaw()
 		m.Clock.SetOffset(0)
 		m.Disk.SetSyncDelay(0)
 		m.Disk.OnSync(0, nil)
