@@ -236,7 +236,13 @@ type pushResult struct {
 func (q *request) startPush(ctx context.Context, w *lock.Wait) (chan pushResult, func()) {
 	p := q.p
 	p.o.Metrics.Pushes.Add(1)
-	req := &kv.PushTxnRequest{Pusher: q.txn, Pushee: w.Holder, Kind: kv.PushAbort, Key: w.Key}
+	pusher := q.txn
+	if pusher != nil {
+		// The push may still be about when the request has moved its transaction.
+		own := *pusher
+		pusher = &own
+	}
+	req := &kv.PushTxnRequest{Pusher: pusher, Pushee: w.Holder, Kind: kv.PushAbort, Key: w.Key}
 	if w.Read {
 		req.Kind, req.PushTo = kv.PushTimestamp, q.guard.ReadAt.Next()
 	}

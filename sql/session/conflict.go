@@ -6,12 +6,12 @@ import (
 	"strings"
 	"sync"
 
-	"meridian/commit/leader/coordinator"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
 	"meridian/sql/types"
+	"meridian/txn"
 )
 
 // describeLoss is the error that ends a transaction which lost a conflict: what was in the way, and why running the
@@ -65,7 +65,7 @@ func (s *Session) describeConflict(err error) string {
 		refresh   *kv.RefreshFailedError
 		aborted   *kv.TxnAbortedError
 		mustMove  *kv.TxnRetryError
-		retry     *coordinator.RetryError
+		retry     *txn.RetryError
 	)
 	switch {
 	case errors.As(err, &refresh):
