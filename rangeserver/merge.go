@@ -305,7 +305,7 @@ func (s *Store) MergeApplied(left, right *replica.Replica, d *kv.RangeDescriptor
 // is false if another replica is in the way (RS1).
 //
 // A replica that one further to the left is still going to absorb, when that gets to its merge in its own log, is in
-// the way until then.
+// the way until then. What is in the way is asked whether its range still exists.
 func (s *Store) absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,6 +320,7 @@ func (s *Store) absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool
 		case od.ID == d.ID:
 		case d.Start.Less(od.End):
 			ok = false
+			e.load.suspect.Store(true)
 		default:
 			before = od
 		}
@@ -336,6 +337,7 @@ func (s *Store) absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool
 		}
 		if !replica.Subsumes(d, od) || before != nil && before.End.Equal(od.Start) && !mine[before.ID] {
 			ok = false
+			e.load.suspect.Store(true)
 			return false
 		}
 		out = append(out, e.r)

@@ -36,7 +36,7 @@ const (
 	// the nodes are may have.
 	lookEvery = 15 * time.Second
 	// checkEvery is how often a sleeping replica asks whether it was removed while it could not hear.
-	checkEvery = time.Hour
+	checkEvery = 10 * time.Minute
 	// changeTimeout bounds one change.
 	changeTimeout = 2 * time.Minute
 )
@@ -68,6 +68,8 @@ type loadCounter struct {
 	generation uint64
 	checkedAt  time.Duration // when a sleeping replica last asked whether it was removed
 	merge      mergeState
+	// suspect: a raft snapshot found the replica in its way, so its range may be gone.
+	suspect atomic.Bool
 }
 
 func (l *loadCounter) hit() { l.n.Add(1) }
@@ -102,6 +104,13 @@ func (s *Store) pass(ctx context.Context) {
 			return false
 		}
 		if !e.ready.Load() {
+			return true
+		}
+		if e.load.suspect.Load() && len(e.admin) == 0 {
+			s.inBackground(ctx, e, func(ctx context.Context) error {
+				e.load.suspect.Store(false)
+				return s.removedMeanwhile(ctx, e)
+			})
 			return true
 		}
 		if _, ok := e.r.CheckLease(clock.Timestamp{}); !ok {

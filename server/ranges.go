@@ -79,6 +79,23 @@ func (r ranges) Split(ctx context.Context, at [][]byte) error {
 	return nil
 }
 
+// Unsplit implements session.Ranges.
+func (r ranges) Unsplit(ctx context.Context, at [][]byte) error {
+	for _, k := range at {
+		info, err := r.n.router.Range(ctx, k, true)
+		if err != nil {
+			return err
+		}
+		if !info.Desc.Start.Equal(k) {
+			continue
+		}
+		if _, err := r.n.router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: k, Undo: true}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // replicasOn counts the replicas that a node has, as the range index has them.
 func (n *Node) replicasOn(ctx context.Context, node kv.NodeID) (int, error) {
 	count := 0

@@ -128,11 +128,11 @@ func fingerprint(e *engine.Engine, d *kv.RangeDescriptor) (string, error) {
 func rest(t *testing.T, c *simcluster.Cluster) {
 	t.Helper()
 	var problems []string
-	for range 60 {
+	for i := range 60 {
 		if problems = whole(c); len(problems) == 0 {
 			return
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second << min(i/3, 5)) // what is left of a range is found by itself, when it asks
 	}
 	t.Error(strings.Join(problems, "\n"))
 }
@@ -253,6 +253,58 @@ func TestMerge(t *testing.T) {
 		}
 		if got := value(userKey(12)); got != "new5" {
 			t.Errorf("after the crash, key 12 is %q", got)
+		}
+		rest(t, c)
+	})
+}
+
+// TestRangesMergeByThemselves: what was split by hand stays until UNSPLIT; what was split for its size merges when its data
+// is cleared, as after DROP TABLE or for an index that was replaced.
+func TestRangesMergeByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), RangeMaxBytes: 256 << 10})
+		replicated(t, c, 3)
+		ctx := context.Background()
+		conn := connect(t, c, 0)
+		count := func() int { return len(mustRanges(t, c)) }
+		settle := func(want int, within time.Duration) {
+			t.Helper()
+			for end := time.Now().Add(within); count() != want; time.Sleep(5 * time.Second) {
+				if time.Now().After(end) {
+					t.Fatalf("%d ranges after %s, want %d", count(), within, want)
+				}
+			}
+		}
+		exec(t, conn, "CREATE TABLE m (id int PRIMARY KEY, v text)")
+		exec(t, conn, "INSERT INTO m SELECT i, 'x' FROM generate_series(1, 100) AS g(i)")
+		time.Sleep(3 * time.Minute)
+		before := count()
+		exec(t, conn, "ALTER TABLE m SPLIT AT VALUES (20), (40), (60)")
+		time.Sleep(3 * time.Minute)
+		if n := count(); n != before+3 {
+			t.Errorf("%d ranges, then three splits, then %d", before, n)
+		}
+		exec(t, conn, "ALTER TABLE m UNSPLIT AT VALUES (40)")
+		settle(before+2, 3*time.Minute)
+		exec(t, conn, "ALTER TABLE m UNSPLIT ALL")
+		settle(before, 3*time.Minute)
+
+		for i := range 200 {
+			if err := put(ctx, c.Node(0).DB(), userKey(i), strings.Repeat("x", 8<<10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		if n := count(); n < before+4 {
+			t.Errorf("1.6 MB are in %d ranges", n)
+		}
+		if err := c.Node(0).DB().Clear(ctx, keys.Span{Start: userKey(0), End: userKey(999)}); err != nil {
+			t.Fatal(err)
+		}
+		settle(before, 10*time.Minute)
+		var n int
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM m").Scan(&n); err != nil || n != 100 {
+			t.Errorf("%d rows, %v", n, err)
 		}
 		rest(t, c)
 	})

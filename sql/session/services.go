@@ -24,8 +24,10 @@ type Ranges interface {
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
 	// Region of a node; empty if unknown.
 	Region(n kv.NodeID) string
-	// Split makes a range begin at each key.
+	// Split makes a range begin at each key, and keeps it so. Unsplit lets such ranges merge with what is before them
+	// again; where none begins, it does nothing.
 	Split(ctx context.Context, keys [][]byte) error
+	Unsplit(ctx context.Context, keys [][]byte) error
 }
 
 // RangeRow is one range of SHOW RANGES.

@@ -84,9 +84,11 @@ func (s *Session) showRanges(ctx context.Context, c *bind.Show, w *rowWriter) er
 
 // splitAt is ALTER TABLE ... SPLIT AT: each row of the query is a prefix of the index's key.
 func (s *Session) splitAt(ctx context.Context, c *bind.SplitAt) (string, error) {
-	if c.Unsplit || c.Scatter || c.Rows == nil {
-		return "", sqlstate.New(sqlstate.FeatureNotSupported, "UNSPLIT and SCATTER are not supported").
-			WithHint("Ranges are merged and spread by themselves.")
+	if c.Unsplit && c.All {
+		return s.unsplitAll(ctx, c)
+	}
+	if c.Scatter || c.Rows == nil {
+		return "", sqlstate.New(sqlstate.FeatureNotSupported, "SCATTER is not supported").WithHint("Ranges are spread by themselves.")
 	}
 	s.ensureTxn()
 	var at [][]byte
@@ -98,7 +100,30 @@ func (s *Session) splitAt(ctx context.Context, c *bind.SplitAt) (string, error) 
 	if err != nil {
 		return "", err
 	}
+	if c.Unsplit {
+		return "ALTER TABLE", s.srv.Ranges.Unsplit(ctx, at)
+	}
 	return "ALTER TABLE", s.srv.Ranges.Split(ctx, at)
+}
+
+// unsplitAll is ALTER TABLE ... UNSPLIT ALL: every range that begins within the index may be merged again.
+func (s *Session) unsplitAll(ctx context.Context, c *bind.SplitAt) (string, error) {
+	start, err := splitKey(c.Table, c.Index, nil)
+	if err != nil {
+		return "", err
+	}
+	span := keys.Span{Start: start, End: keys.Key(start).PrefixEnd()}
+	rows, err := s.srv.Ranges.Ranges(ctx, span.Start, span.End)
+	if err != nil {
+		return "", err
+	}
+	var at [][]byte
+	for i := range rows {
+		if span.Contains(rows[i].Start) {
+			at = append(at, rows[i].Start)
+		}
+	}
+	return "ALTER TABLE", s.srv.Ranges.Unsplit(ctx, at)
 }
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.3f", float64(d.Nanoseconds())/1e6) }
