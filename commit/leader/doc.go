@@ -38,6 +38,7 @@
 //	    store from then on (finished.go): reads, locks and writes pass its intents as if they were versions (mvcc, M7).
 //	    The intents stay until the record says COMMITTED, because recovery asks for them (commit, CR4), so the rest
 //	    may come late and for many transactions at once.
+//	P11 (I2): the leaseholder knows which keys may have intents, and does not look at the others' (held.go).
 //
 //	P8, P9: a range that its left neighbour is about to absorb is frozen, see freeze.go.
 //
@@ -79,7 +80,7 @@
 // # What it does not do
 //
 // It knows no raft, no disk layout but records, and no other range; it moves no data and splits nothing (triggers
-// are the replica's). It does not close timestamps yet.
+// are the replica's).
 //
 // # To see it at work
 //

@@ -61,22 +61,25 @@ func (q *request) beyondDeadline(at clock.Timestamp) bool {
 
 // open makes the evaluation's batch. It needs an index only if one of its requests has to see what another wrote.
 func (q *request) open(onePhase bool) {
-	q.noLocks = q.p.r.Stats().IntentCount == 0
+	q.noLocks = q.p.noEntries()
 	e := q.p.o.Engine
 	if q.locking && q.writes == 0 && !q.record && q.end == nil {
 		// Nothing will be written: locks are in memory.
 		q.batch = e.NewBatch()
 		q.w = q.p.o.writer(e, q.batch)
+		q.w.Log, q.w.Table = q, &q.p.held
 		return
 	}
 	if q.independent(onePhase) {
 		q.batch = e.NewBatch()
 		q.w = q.p.o.writer(e, q.batch)
+		q.w.Log, q.w.Table = q, &q.p.held
 		return
 	}
 	q.noLocks = false // the batch's own
 	q.batch = e.NewIndexedBatch()
 	q.w = q.p.o.writer(q.batch, q.batch)
+	q.w.Log = q // what the batch itself lays is not in the table yet
 }
 
 // independent reports whether no request of the batch touches what an earlier one wrote.

@@ -241,6 +241,7 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 // show the neighbour's keys yet.
 func (p *Participant) Absorb(desc *kv.RangeDescriptor, given any, freeze clock.Timestamp) {
 	p.raiseLow(freeze)
+	p.held.reset()
 	if h, ok := given.(*handoff); ok && h != nil && h.holds != 0 && p.holds != 0 {
 		p.locks.Join(h.locks)
 	}

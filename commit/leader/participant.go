@@ -157,6 +157,7 @@ type Participant struct {
 	r       Replica
 	latches *latch.Manager
 	locks   *lock.Table
+	held    held
 	waits   pushQueue
 	writers writers
 	gate    gate
@@ -199,6 +200,7 @@ func New(o *Options, r Replica, given any) *Participant {
 // too, as when a lease changes its kind: nobody else served in between.
 func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 	p.thaw(nil)
+	p.held.reset()
 	if held {
 		p.raiseLow(l.Start)
 	}
@@ -241,6 +243,7 @@ func (p *Participant) Subsume() any {
 
 // SnapshotApplied forgets what was known of the data.
 func (p *Participant) SnapshotApplied() {
+	p.held.reset()
 	p.locks.Clear()
 	p.waits.wakeAll()
 }

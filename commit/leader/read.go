@@ -42,12 +42,13 @@ func (p *Participant) get(ctx context.Context, b *kv.Batch, r *kv.GetRequest) (*
 	} else if waited {
 		p.o.Metrics.LatchWaits.Add(1)
 	}
-	o.NoLocks = p.r.Stats().IntentCount == 0
+	o.NoLocks = p.noEntries()
 	if !o.NoLocks && b.Txn != nil && len(b.Txn.Anchor) > 0 {
 		return nil, errAgain // own intents have to be latched (P2)
 	}
 	o.Uncertainty = p.uncertainty(b, b.Txn, now)
 	rd := p.o.reader(p.o.Engine)
+	rd.Table = &p.held
 	v, err := rd.Get(r.Key, &o)
 	if cerr := p.o.putReader(rd); err == nil {
 		err = cerr
@@ -112,7 +113,7 @@ func (q *request) sendRead(ctx context.Context) error {
 // what they read; so are reads that may meet intents of their own transaction, which somebody might be moving (P2).
 func (q *request) readOnce(ctx context.Context) error {
 	p, b, at := q.p, q.b, q.readAt()
-	q.noLocks = p.r.Stats().IntentCount == 0
+	q.noLocks = p.noEntries()
 	latched := b.MaxKeys > 0 || b.TargetBytes > 0 || q.txn != nil && len(q.txn.Anchor) > 0 && !q.noLocks
 	if latched {
 		q.latches = q.inline[:0]
@@ -145,8 +146,9 @@ func (q *request) readOnce(ctx context.Context) error {
 			}
 		}
 	}
-	q.noLocks = p.r.Stats().IntentCount == 0
+	q.noLocks = p.noEntries()
 	rd := p.o.reader(p.o.Engine)
+	rd.Table = &p.held
 	err := q.readAll(rd, latched)
 	if cerr := p.o.putReader(rd); err == nil {
 		err = cerr
@@ -206,6 +208,10 @@ func (q *request) begin() {
 	}
 	q.keysLeft, q.bytesLeft = q.b.MaxKeys, q.b.TargetBytes
 	q.finalized = nil
+	if q.dropped = q.dropped[:0]; q.laid == nil {
+		q.laid = q.inlineLd[:0]
+	}
+	q.laid = q.laid[:0]
 	q.acquired, q.records, q.released, q.marks = q.acquired[:0], q.records[:0], q.released[:0], q.marks[:0]
 }
 

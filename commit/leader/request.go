@@ -87,6 +87,11 @@ type request struct {
 	lazy   bool
 	pend   *replica.Pending
 	tracks bool // the closed timestamp waits for tracked
+	// laid and dropped are what the evaluation does to the lock table; held at its generation knows, if flies.
+	laid, dropped []uint64
+	inlineLd      [4]uint64
+	heldAt        uint64
+	flies         bool
 
 	lease   uint64
 	tracked closedts.Token  // in the range's tracker, while the batch writes

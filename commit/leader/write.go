@@ -137,6 +137,9 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		if ctx.Done() != nil {
 			q.cmd.Settled = q.settle
 		}
+		if q.flies = len(q.laid)+len(q.dropped) > 0; q.flies {
+			q.heldAt = p.held.takeOff(q.laid) // P11
+		}
 		if q.starts != nil {
 			if q.pend, err = q.starts.Start(&q.cmd, q.lazy); err == nil {
 				keep = true // until the flight has landed
@@ -160,6 +163,13 @@ func (q *request) proposed(ctx context.Context, err error) (keep bool, _ error) 
 		return keep, err
 	}
 	q.discard()
+	if q.flies {
+		if q.flies = false; err != nil {
+			q.p.held.land(q.heldAt, q.laid)
+		} else {
+			q.p.held.land(q.heldAt, q.dropped)
+		}
+	}
 	if err != nil {
 		return false, err
 	}
@@ -186,6 +196,9 @@ func (q *request) settle() {
 		q.mark()
 		if q.end != nil {
 			q.releaseLocks() // decided or not, the transaction has ended
+		}
+		if q.flies {
+			q.p.held.land(q.heldAt, nil)
 		}
 		q.p.r.Closer().Untrack(q.tracked)
 		q.p.latches.Release(q.held)

@@ -110,11 +110,22 @@ type Value struct {
 	Timestamp clock.Timestamp
 }
 
+// LockTable knows, without looking, which keys may have entries in the lock table.
+type LockTable interface{ MayHold(keys.Key) bool }
+
+// LockLog is told of entries that a Writer adds and removes. An entry that is only changed is neither.
+type LockLog interface {
+	Laid(keys.Key)
+	Dropped(keys.Key)
+}
+
 // Reader reads versions of one state of a store. It keeps its iterators from one operation to the next, so a
 // request batch should use one Reader for all of its operations. It is for one goroutine.
 type Reader struct {
 	// Outcomes, if any, has intents of others that are known to be committed pass as versions (M7).
 	Outcomes Outcomes
+	// Table, if any, spares point operations the look at keys without entries.
+	Table LockTable
 
 	src         engine.Reader
 	data, locks *engine.Iterator
@@ -259,7 +270,7 @@ func (r *Reader) lockAt(it *engine.Iterator) (*Lock, error) {
 func (r *Reader) Get(k keys.Key, o *ReadOptions) (Value, error) {
 	rd := o.normal(r.Outcomes)
 	var v view
-	if !o.NoLocks {
+	if !o.NoLocks && (r.Table == nil || r.Table.MayHold(k)) {
 		if err := r.locksOn(k, &rd, &v); err != nil {
 			return Value{}, err
 		}

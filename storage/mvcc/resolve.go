@@ -19,6 +19,9 @@ type Resolution struct {
 
 // ResolveIntent carries out a resolution on one key and reports whether a lock was there.
 func (w *Writer) ResolveIntent(k keys.Key, res *Resolution) (bool, error) {
+	if w.Table != nil && !w.Table.MayHold(k) {
+		return false, nil
+	}
 	it, err := w.lockIter(nil, nil)
 	if err != nil {
 		return false, err
@@ -123,6 +126,9 @@ func (r *Reader) LocksOf(id kv.TxnID, start, end keys.Key, max int64) (part keys
 func (w *Writer) dropLock(l *Lock) {
 	w.b.DeleteLock(l.Key, uint8(l.Strength), l.Txn.ID)
 	w.Stats.IntentCount--
+	if w.Log != nil {
+		w.Log.Dropped(l.Key)
+	}
 }
 
 // resolve gives one lock its outcome.

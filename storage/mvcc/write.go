@@ -44,6 +44,9 @@ type Writer struct {
 	Replays  int
 	Replayed clock.Timestamp
 
+	// Log, if any, hears of what happens to the lock table.
+	Log LockLog
+
 	b       *engine.Batch
 	indexed bool // the source is the batch
 	out     []byte
@@ -61,7 +64,7 @@ func NewWriter(src engine.Reader, b *engine.Batch) *Writer {
 func (w *Writer) Reset(src engine.Reader, b *engine.Batch) {
 	w.Reader.Reset(src)
 	sb, ok := src.(*engine.Batch)
-	w.b, w.indexed, w.Stats = b, ok && sb == b, Stats{}
+	w.Log, w.b, w.indexed, w.Stats = nil, b, ok && sb == b, Stats{}
 	w.Replays, w.Replayed = 0, clock.Timestamp{}
 }
 
@@ -99,7 +102,7 @@ func (w *Writer) prepare(k keys.Key, o *WriteOptions, look bool) (t target, err 
 			readTS = o.Seen.Next().Backward(o.Txn.WriteTimestamp)
 		}
 	}
-	if !o.NoLocks {
+	if !o.NoLocks && (w.Table == nil || w.Table.MayHold(k)) {
 		if err := w.checkLocks(k, o, &t); err != nil {
 			return t, err
 		}
@@ -266,7 +269,7 @@ func (w *Writer) finish(k keys.Key, t *target, val []byte, tombstone bool, o *Wr
 	l := Lock{Strength: IntentStrength, Txn: o.Txn.TxnMeta}
 	l.Txn.WriteTimestamp, l.Txn.Seq = ts, o.Seq
 	if t.own == nil {
-		w.Stats.IntentCount++
+		w.laid(k)
 	} else {
 		w.Stats.addVersion(t.newest, -1)
 		if t.own.Txn.WriteTimestamp != ts {
@@ -285,6 +288,14 @@ func (w *Writer) finish(k keys.Key, t *target, val []byte, tombstone bool, o *Wr
 	}
 	w.out = appendLock(w.out[:0], &l)
 	w.b.PutLock(k, uint8(IntentStrength), l.Txn.ID, w.out)
+}
+
+// laid counts a new entry.
+func (w *Writer) laid(k keys.Key) {
+	w.Stats.IntentCount++
+	if w.Log != nil {
+		w.Log.Laid(k)
+	}
 }
 
 // Put writes a key whatever was there.
@@ -406,7 +417,7 @@ func (w *Writer) Lock(k keys.Key, strength kv.LockStrength, o *WriteOptions) err
 	l.Txn.Seq = o.Seq
 	w.out = appendLock(w.out[:0], &l)
 	w.b.PutLock(k, uint8(strength), l.Txn.ID, w.out)
-	w.Stats.IntentCount++
+	w.laid(k)
 	w.changed()
 	return nil
 }

@@ -116,6 +116,9 @@ const minBuckets = 16
 // NewManager makes an empty manager.
 func NewManager() *Manager { return &Manager{buckets: make([]*entry, minBuckets)} }
 
+// Hash is a key's hash, for tables beside the latches.
+func Hash(k keys.Key) uint64 { return hashKey(k) }
+
 // hashKey spreads keys over the chains. It only has to be fast: a poor spread costs time, never correctness.
 func hashKey(k []byte) uint64 {
 	const m = 0x9e3779b97f4a7c15

@@ -1,0 +1,117 @@
+package leader
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"meridian/commit/leader/latch"
+	"meridian/keys"
+)
+
+// held is which keys of a range may have entries in the storage's lock table, as far as its leaseholder knows. A row that
+// many transactions have written has had many entries, and the storage steps over what is left of each until it is
+// compacted away; so it pays not to look where there is none.
+//
+// P11 (I2): while complete, it has every key with an entry. A key is added before the command that lays its intent
+// is proposed, under the key's latch, and taken out after the command that removes it was applied, under that latch
+// too. It becomes complete at a moment when there are no entries and no such command is on its way; it no longer is
+// when something else changes the data: another leaseholder, a raft snapshot, a merge.
+type held struct {
+	complete atomic.Bool
+
+	mu         sync.Mutex // guards the fields below; nothing is taken after it
+	keys       map[uint64]int32
+	flying     int    // commands under way that lay or remove entries
+	generation uint64 // of the keys
+}
+
+// heldMax bounds the keys; a range with more entries does without.
+const heldMax = 1 << 14
+
+// MayHold reports whether there may be entries on a key.
+func (h *held) MayHold(k keys.Key) bool {
+	if !h.complete.Load() {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.keys[latch.Hash(k)]
+	return ok || !h.complete.Load()
+}
+
+// reset forgets everything.
+func (h *held) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forget()
+}
+
+func (h *held) forget() {
+	h.complete.Store(false)
+	h.keys = nil
+	h.generation++
+}
+
+// begin makes it complete if none, asked while no command is on its way, says that the range has no entries.
+func (h *held) begin(none func() bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.complete.Load() || h.flying > 0 || !none() {
+		return
+	}
+	h.forget()
+	h.keys = make(map[uint64]int32)
+	h.complete.Store(true)
+}
+
+// takeOff adds what a command is about to lay.
+func (h *held) takeOff(laid []uint64) (generation uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flying++
+	if h.keys != nil {
+		for _, k := range laid {
+			h.keys[k]++
+		}
+		if len(h.keys) > heldMax {
+			h.forget()
+		}
+	}
+	return h.generation
+}
+
+// land takes out what is gone: what was laid by a command that was never applied, or was removed by one that was. A
+// command of which that is not known takes out nothing.
+func (h *held) land(generation uint64, gone []uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flying--
+	if generation != h.generation {
+		return
+	}
+	for _, k := range gone {
+		switch n := h.keys[k]; {
+		case n > 1:
+			h.keys[k] = n - 1
+		case n == 1:
+			delete(h.keys, k)
+		}
+	}
+}
+
+// Laid and Dropped note what the evaluation does to the lock table (mvcc.LockLog).
+func (q *request) Laid(k keys.Key) { q.laid = append(q.laid, latch.Hash(k)) }
+
+// Dropped is Laid's counterpart.
+func (q *request) Dropped(k keys.Key) { q.dropped = append(q.dropped, latch.Hash(k)) }
+
+// noEntries reports whether the range has no entries, and lets held begin if so.
+func (p *Participant) noEntries() bool {
+	if p.r.Stats().IntentCount != 0 {
+		return false
+	}
+	if !p.held.complete.Load() {
+		p.held.begin(func() bool { return p.r.Stats().IntentCount == 0 })
+	}
+	return true
+}
