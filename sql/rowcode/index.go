@@ -9,6 +9,14 @@ import (
 	"meridian/sql/types"
 )
 
+// NewerError says that a row has columns which are newer than the reader's version of the table, which may be in use
+// beside the newest for a moment (I7). Who reads the whole row may want to write it, and would lose them.
+type NewerError struct{ Table catalog.ID }
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("rowcode: a row of table %d has a column that this version of the table does not know", e.Table)
+}
+
 // CorruptionError says that a stored key or value cannot be read.
 type CorruptionError struct {
 	Table catalog.ID

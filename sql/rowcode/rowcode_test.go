@@ -2,6 +2,7 @@ package rowcode
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -389,6 +390,22 @@ func TestVersions(t *testing.T) {
 	}
 	if err := od.Decode(key, now.AppendValue(nil, row2), out[:2]); err != nil || !out[0].IsNull() || out[1].Int() != 2 {
 		t.Fatalf("new row read by the old version as %v (%v)", out[:2], err)
+	}
+	// Who reads all columns may want to write the row, and would lose the new ones.
+	v1.NextColumn = 4
+	if od, err = old.NewDecoder([]int{0, 1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	var newer *NewerError
+	if err := od.Decode(key, now.AppendValue(nil, row2), out[:3]); !errors.As(err, &newer) || newer.Table != 7 {
+		t.Fatalf("a whole new row read by the old version: %v", err)
+	}
+	v1.NextColumn = 6 // the columns have been there and are gone
+	if od, err = old.NewDecoder([]int{0, 1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := od.Decode(key, now.AppendValue(nil, row2), out[:3]); err != nil {
+		t.Fatalf("a row with columns of before: %v", err)
 	}
 }
 

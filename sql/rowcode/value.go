@@ -54,6 +54,10 @@ type Decoder struct {
 	initial  types.Row  // by slot: NULL, or the default of rows older than the column
 	maxID    catalog.ColumnID
 	wantText bool
+	// whole says that all columns of the row are read, as those do who are about to write it anew: they must not lose
+	// columns that are newer than their version of the table.
+	whole bool
+	next  uint64 // the identity that the table's next column will have
 }
 
 // NewDecoder prepares to read the columns with the given ordinals in the table into slots 0, 1, ... An index that
@@ -68,7 +72,8 @@ func NewDecoder(t *catalog.Table, ix *catalog.Index, ordinals []int) (*Decoder, 
 
 // NewDecoder is the function of that name for an index that is at hand.
 func (x *Index) NewDecoder(ordinals []int) (*Decoder, error) {
-	d := &Decoder{x: x, types: make([]*types.T, len(ordinals)), initial: make(types.Row, len(ordinals))}
+	d := &Decoder{x: x, types: make([]*types.T, len(ordinals)), initial: make(types.Row, len(ordinals)),
+		whole: x.Desc.Primary && len(ordinals) >= written(x.Table), next: uint64(x.Table.NextColumn)}
 	inKey := func(ord int) int {
 		for i := range x.columns {
 			if x.columns[i].ordinal == ord {
@@ -130,11 +135,22 @@ func (x *Index) NewDecoder(ordinals []int) (*Decoder, error) {
 	return d, nil
 }
 
+// written is the number of columns that a row of the table is made of.
+func written(t *catalog.Table) (n int) {
+	for i := range t.Columns {
+		if s := t.Columns[i].State; s == catalog.Public || s == catalog.WriteOnly {
+			n++
+		}
+	}
+	return n
+}
+
 func (d *Decoder) corrupt(what string) error {
 	return &CorruptionError{Table: d.x.Table.ID, Index: d.x.Desc.ID, What: what}
 }
 
-// Decode reads an entry into out, which has a slot for every wanted column. It keeps nothing of key and value.
+// Decode reads an entry into out, which has a slot for every wanted column. It keeps nothing of key and value. Errors are
+// *CorruptionError, and *NewerError from a decoder of all columns.
 func (d *Decoder) Decode(key, value []byte, out types.Row) error {
 	copy(out, d.initial)
 	if len(d.keySlots) > 0 {
@@ -163,10 +179,14 @@ func (d *Decoder) Decode(key, value []byte, out types.Row) error {
 		}
 		id += head >> 3
 		wire := head & 7
-		if id > uint64(d.maxID) {
+		slot := int32(0)
+		if id <= uint64(d.maxID) {
+			slot = d.byColumn[id]
+		} else if !d.whole {
 			break // columns are in order: nothing more is wanted
+		} else if id >= d.next && d.next > 0 {
+			return &NewerError{Table: d.x.Table.ID}
 		}
-		slot := d.byColumn[id]
 		var err error
 		if slot == 0 {
 			if b, err = skipPayload(b, wire); err != nil {

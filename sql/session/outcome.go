@@ -6,6 +6,7 @@ import (
 
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/sql/rowcode"
 	"meridian/sql/sqlstate"
 	"meridian/storage/engine"
 	"meridian/transport"
@@ -31,6 +32,7 @@ func Outcome(err error) *sqlstate.Error {
 		belowGC   *kv.BelowGCError
 		unreach   *transport.UnreachableError
 		fatal     *engine.FatalError
+		newer     *rowcode.NewerError
 	)
 	switch {
 	case errors.As(err, &known) && !(interrupts(known.Code) && errors.As(err, &ambiguous)):
@@ -42,6 +44,9 @@ func Outcome(err error) *sqlstate.Error {
 			Hint:    "The transaction might succeed if retried.", Cause: err}
 		e.Detail = conflictDetail(err)
 		return e
+	case errors.As(err, &newer):
+		return &sqlstate.Error{Code: sqlstate.SerializationFailure, Message: "the schema was changed by another transaction",
+			Hint: "The transaction might succeed if retried.", Cause: err}
 	case errors.As(err, &deadlock):
 		return (&sqlstate.Error{Code: sqlstate.DeadlockDetected, Message: "deadlock detected",
 			Hint: "The transaction might succeed if retried.", Cause: err}).WithDetail("Transactions that wait for each other: %v.", deadlock.Cycle)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"meridian/kv"
+	"meridian/sql/rowcode"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
 )
@@ -27,6 +28,7 @@ func TestOutcomeOfACommit(t *testing.T) {
 		{errors.Join(canceled, context.Canceled), sqlstate.QueryCanceled},
 		{errors.Join(stopped, context.Canceled), sqlstate.AdminShutdown},
 		{&txn.RetryError{}, sqlstate.SerializationFailure},
+		{&rowcode.NewerError{}, sqlstate.SerializationFailure},
 		{&kv.UnavailableError{}, sqlstate.CannotConnectNow},
 	} {
 		if got := Outcome(tc.err).Code; got != tc.want {

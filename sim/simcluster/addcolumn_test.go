@@ -1,0 +1,45 @@
+package simcluster_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestAddColumnKeepsValues: a transaction adds a column and fills it; elsewhere a statement that was bound with the
+// version before, which is still in use (I7), waits for one of its rows. It must not write it without the new value.
+func TestAddColumnKeepsValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := wideArea(t)
+		ctx := context.Background()
+		a, b := connect(t, c, 0), connect(t, c, 2)
+		exec(t, a, "CREATE TABLE t (id int PRIMARY KEY, v int, w text)")
+		exec(t, a, "INSERT INTO t SELECT g, 0, 'x' FROM generate_series(1, 3) g")
+		exec(t, b, "SELECT * FROM t")
+		for _, change := range []string{
+			"UPDATE t SET v = v + 1 WHERE id = 1",
+			"INSERT INTO t VALUES (1, 0, 'y') ON CONFLICT (id) DO UPDATE SET v = t.v + 1",
+		} {
+			exec(t, a, "BEGIN")
+			exec(t, a, "ALTER TABLE t ADD COLUMN c int")
+			exec(t, a, "UPDATE t SET c = 7 WHERE id = 1")
+			done := make(chan error, 1)
+			go func() { // bound with the version of now, it waits for the row
+				_, err := b.Exec(ctx, change)
+				done <- err
+			}()
+			time.Sleep(time.Second)
+			exec(t, a, "COMMIT")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			var v, n int
+			if err := b.QueryRow(ctx, "SELECT v, coalesce(c, 0) FROM t WHERE id = 1").Scan(&v, &n); err != nil || v != 1 || n != 7 {
+				t.Errorf("%s: read v=%d, c=%d, %v", change, v, n, err)
+			}
+			exec(t, a, "ALTER TABLE t DROP COLUMN c")
+			exec(t, a, "UPDATE t SET v = 0")
+		}
+	})
+}
