@@ -12,5 +12,9 @@
 //
 // While one node is dead no ledger may be without an acknowledged write for longer than five seconds.
 //
+// Two more ways to end: TestStagedGatewayDies kills a gateway whose transaction is committed while its record still says
+// STAGING; TestPausedLeaseholder stops each node until its leases have expired, and lets it go on, while clients check
+// that every key is linearizable.
+//
 // Run with MERIDIAN_PROCESSES=1, or `make kill`.
 package kill
