@@ -27,6 +27,7 @@ type commitState struct {
 	out     *kv.Batch       // sent, not yet answered
 	refresh bool            // out is a refresh
 	verify  bool            // out asks whether the checks hold
+	again   bool            // a parallel round has failed, and may have laid some of its writes
 	flushed bool            // there were intents before the commit began
 	pushed  int             // how often the range of the record refused because its writes had to move
 	staged  clock.Timestamp // of a STAGING record, if the writes are sent after it
@@ -308,10 +309,12 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	if _, ok := unwrap(err).(*kv.AmbiguousError); ok {
 		return err // CO4
 	}
-	if !s.staged.IsZero() && !refusesWrite(err) {
-		// Whether the writes are there is whether it is committed.
+	if (!s.staged.IsZero() || s.again) && !refusesWrite(err) {
+		// Whether the writes are there is whether it is committed. That includes those of an earlier round, whose
+		// timestamps the new record covers: that sending them again has failed does not mean that they are missing (CR4).
 		return &kv.AmbiguousError{Reason: err.Error()}
 	}
+	s.again = s.stage == stageParallel
 	if c.iso.level != kv.Serializable && c.commitHigher(err) {
 		return nil
 	}
