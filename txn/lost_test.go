@@ -20,6 +20,7 @@ import (
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/probe"
 	"meridian/replica"
 	"meridian/replica/closedts"
 	"meridian/replica/lease"
@@ -141,7 +142,7 @@ func (w *lostWorld) hit(what string) {
 	w.mu.Unlock()
 }
 
-func newLostWorld(t *testing.T, seed uint64) *lostWorld {
+func newLostWorld(t *testing.T, seed uint64, probes *probe.Set) *lostWorld {
 	h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "a", Network: sim.NewNetwork(sim.NetworkOptions{Seed: seed}), Seed: seed})
 	e, err := engine.Open(h, "store", engine.Options{CacheBytes: 8 << 20, MemTableBytes: 4 << 20, ReserveBytes: -1})
 	if err != nil {
@@ -149,7 +150,7 @@ func newLostWorld(t *testing.T, seed uint64) *lostWorld {
 	}
 	w := &lostWorld{h: h, clock: clock.New(h.Clock, clock.DefaultMaxOffset), engine: e, next: 1,
 		dice: rand.New(rand.NewPCG(seed, 0x105)), hits: map[string]int{}}
-	w.o = &leader.Options{Host: h, Clock: w.clock, Engine: e}
+	w.o = &leader.Options{Host: h, Clock: w.clock, Engine: e, Probes: probes}
 	w.o.Sender = w.gateway(&lostGateway{w: w, safe: true})
 	bounds := []keys.Key{keys.Min, keys.TablePrefix, lostKey("b", 0), lostKey("c", 0), keys.Max}
 	for i := range bounds[1:] {
@@ -268,6 +269,7 @@ func (w *lostWorld) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, e
 type lostGateway struct {
 	w    *lostWorld
 	safe bool // no faults
+	mute bool // its heartbeats are lost more often than anything else
 	dead atomic.Bool
 }
 
@@ -306,8 +308,20 @@ func (g *lostGateway) CallClass(ctx context.Context, _ transport.Class, to kv.No
 	w.mu.Lock()
 	faults := w.faults
 	w.mu.Unlock()
+	if g.safe && faults > 0 && w.intN(3) == 0 {
+		// What a recovery finds out is old by the time it acts on it.
+		reply, err := serve(ctx)
+		if b, _ := kv.DecodeBatch(req); b != nil && b.Requests[0].Method() == kv.MethodQueryIntent {
+			time.Sleep(time.Duration(w.intN(1500)) * time.Millisecond)
+		}
+		return reply, err
+	}
 	if g.safe || w.intN(1000) >= faults {
 		return serve(ctx)
+	}
+	if b, _ := kv.DecodeBatch(req); b != nil && g.mute && b.Requests[0].Method() == kv.MethodHeartbeatTxn {
+		w.hit("heartbeat lost")
+		return nil, lost
 	}
 	switch w.intN(6) {
 	case 0:
@@ -350,6 +364,8 @@ func lostKey(table string, n int) keys.Key {
 type told struct {
 	how  string // ok, failed, unknown
 	err  error
+	// tries are how the attempts ended.
+	tries []string
 	keys []keys.Key
 	list keys.Key // that has the transaction's number in it; nil: none
 }
@@ -374,13 +390,19 @@ func TestLostAnswers(t *testing.T) {
 	if v, err := strconv.Atoi(os.Getenv("MERIDIAN_SEED")); err == nil {
 		seeds, first = 1, v
 	}
-	sums := map[string]int{}
+	sums, probes := map[string]int{}, &probe.Set{}
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { lostAnswers(t, uint64(seed), sums) })
+			synctest.Test(t, func(t *testing.T) { lostAnswers(t, uint64(seed), sums, probes) })
 		})
 	}
 	t.Log(sums)
+	for _, name := range probes.Names() {
+		t.Logf("%-55s %d", name, probes.Count(name))
+	}
+	if missing := probes.Missing(leader.RecoveryProbes()...); len(missing) > 0 && seeds >= 300 {
+		t.Errorf("not reached: %q", missing)
+	}
 	if seeds >= 40 {
 		for _, what := range []string{"ok", "failed", "unknown", "split", "lease", "answer lost", "request late", "recovery", "restart"} {
 			if sums[what] == 0 {
@@ -390,8 +412,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-func lostAnswers(t *testing.T, seed uint64, sums map[string]int) {
-	w := newLostWorld(t, seed)
+func lostAnswers(t *testing.T, seed uint64, sums map[string]int, probes *probe.Set) {
+	w := newLostWorld(t, seed, probes)
 	defer func() {
 		for _, r := range w.ranges {
 			r.p.Close(nil)
@@ -464,7 +486,7 @@ func lostAnswers(t *testing.T, seed uint64, sums map[string]int) {
 }
 
 func (run *lostRun) newGateway() (*lostGateway, *txn.DB) {
-	g := &lostGateway{w: run.w}
+	g := &lostGateway{w: run.w, mute: run.w.intN(2) == 0}
 	return g, txn.NewDB(txn.Options{Sender: run.w.gateway(g), Clock: run.w.clock, Host: run.w.h, NodeID: func() kv.NodeID { return 9 }})
 }
 
@@ -532,6 +554,7 @@ func (run *lostRun) write(ctx context.Context, g *lostGateway, db *txn.DB, dice 
 	err := attempt()
 	for tries := dice.IntN(4); err != nil && txn.Retriable(err) && tries > 0; tries-- {
 		w.hit("restart")
+		out.tries = append(out.tries, fmt.Sprintf("%s: %v", tx.ID(), err))
 		if err = tx.Restart(ctx); err == nil {
 			err = attempt()
 		}
@@ -546,6 +569,7 @@ func (run *lostRun) write(ctx context.Context, g *lostGateway, db *txn.DB, dice 
 		out.how = "failed"
 	}
 	out.err = err
+	out.tries = append(out.tries, fmt.Sprintf("%s: %v", tx.ID(), err))
 	w.hit(out.how)
 	if dice.IntN(4) == 0 {
 		g.dead.Store(true) // it has told, and does nothing more
@@ -607,7 +631,7 @@ func (run *lostRun) check(t *testing.T) {
 		}
 		switch {
 		case o.how == "ok" && there < all, o.how == "failed" && there > 0, there > 0 && there < all:
-			t.Errorf("transaction %d, told %s (%v): %d of %d writes are there", n, o.how, o.err, there, all)
+			t.Errorf("transaction %d, told %s (%v): %d of %d writes are there\n%q", n, o.how, o.err, there, all, o.tries)
 		}
 	}
 }
