@@ -247,6 +247,23 @@ func (f *fiveRegions) check(where string, quorum time.Duration, few bool) {
 	}
 }
 
+// stale measures reads of the past from every region; each has a replica of every range.
+func (f *fiveRegions) stale(list ...string) {
+	f.Helper()
+	time.Sleep(10 * time.Second)
+	for _, i := range homes {
+		conn := connect(f.T, f.c, i)
+		for _, sql := range list {
+			exec(f.T, conn, sql)
+			start := time.Now()
+			exec(f.T, conn, sql)
+			if got := time.Since(start); got > 3*time.Millisecond {
+				f.Errorf("from %s: %s took %v", f.c.Machines[i].Region, sql, got)
+			}
+		}
+	}
+}
+
 // TestLimits measures with voters in one region and in all, and with three. MERIDIAN_LIMITS=all goes on with each region as
 // the home in turn.
 func TestLimits(t *testing.T) {
@@ -256,6 +273,9 @@ func TestLimits(t *testing.T) {
 		f.place(0, 1, 2)
 		f.check("all voters in us-east1", 0, true)
 		f.check("five voters, home asia-northeast1", f.place(5, 0, 3, 4, 6), false)
+		f.stale("SELECT v FROM a AS OF SYSTEM TIME follower_read_timestamp() WHERE id = 1",
+			"SELECT count(*) FROM a JOIN b USING (id) AS OF SYSTEM TIME '-5s'",
+			"BEGIN AS OF SYSTEM TIME '-5s'; SELECT v FROM a WHERE id = 11; SELECT id FROM b WHERE v = 5; COMMIT")
 		for i, home := range homes {
 			if home != 4 && os.Getenv("MERIDIAN_LIMITS") != "all" {
 				continue
