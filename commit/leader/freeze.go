@@ -41,6 +41,9 @@ func (*frozenError) Error() string { return "leader: the range is being merged" 
 // freezePause is how long the range waits before it asks again for the outcome of its merge, if it got no answer.
 const freezePause = 100 * time.Millisecond
 
+// mergedPause is how often a range that was absorbed asks again, for as long as its replica is still here.
+const mergedPause = time.Second
+
 // Send evaluates a batch on the caller's goroutine. It waits while the range is frozen.
 func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	for {
@@ -188,9 +191,15 @@ func (p *Participant) watch(c *closing, txn kv.TxnMeta, d *kv.RangeDescriptor) {
 					return
 				}
 			case merged:
-				// The replica goes when the neighbour's log gets there; what waits here is served there already.
-				if p.closed.CompareAndSwap(c, &closing{err: &kv.RangeNotFoundError{Range: d.ID}}) {
-					close(c.thawed)
+				// The replica goes when the neighbour's log gets there; what waits here is served there already. Until it is
+				// gone, the question stays open.
+				next := &closing{err: &kv.RangeNotFoundError{Range: d.ID}, thawed: make(chan struct{}), txn: c.txn, told: c.told}
+				if !p.closed.CompareAndSwap(c, next) {
+					return
+				}
+				close(c.thawed)
+				if c = next; p.o.Host.Clock.Sleep(ctx, mergedPause) != nil {
+					return
 				}
 			default:
 				p.thaw(c)
@@ -216,6 +225,7 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 		return false, false
 	}
 	if push.Pushee.Status == kv.Committed {
+		p.o.Host.Log.Debug("frozen range: its merge has committed", "range", uint64(d.ID), "txn", txn.ID)
 		return true, true
 	}
 	head.Now = p.o.Clock.Now()
@@ -228,12 +238,14 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 		return false, false
 	}
 	if get.Value == nil {
-		return true, true // no range ends here any more
+		p.o.Host.Log.Debug("frozen range: no range ends where it did", "range", uint64(d.ID), "txn", txn.ID)
+		return true, true
 	}
 	now, _, err := kv.DecodeRangeDescriptor(get.Value)
 	if err != nil {
 		return false, false
 	}
+	p.o.Host.Log.Debug("frozen range: its merge is over", "range", uint64(d.ID), "txn", txn.ID, "now", &now)
 	return now.ID != d.ID, true
 }
 
