@@ -3,15 +3,23 @@ package leader
 import (
 	"testing"
 
+	"meridian/clock"
 	"meridian/commit/leader/latch"
 	"meridian/keys"
+	"meridian/kv"
 )
 
 // TestHeld: the table is of use only from a moment on when there was nothing, and it never misses a key.
 func TestHeld(t *testing.T) {
-	var h held
+	h := held{known: &finished{}}
+	txn := func(i byte) kv.TxnMeta {
+		return kv.TxnMeta{ID: kv.TxnID{i}, WriteTimestamp: clock.Timestamp{Wall: int64(i)}}
+	}
 	a, b := keys.Key("a"), keys.Key("b")
-	hash := func(k keys.Key) []uint64 { return []uint64{latch.Hash(k)} }
+	by := func(i byte, k keys.Key) []change {
+		return []change{{latch.Hash(k), entry{id: kv.TxnID{i}, at: txn(i).WriteTimestamp}}}
+	}
+	hash := func(k keys.Key) []change { return by(1, k) }
 	is := func(what string, ka, kb bool) {
 		t.Helper()
 		if h.MayHold(a) != ka || h.MayHold(b) != kb {
@@ -32,10 +40,10 @@ func TestHeld(t *testing.T) {
 	is("before a command applies", true, false)
 	h.land(lay, nil)
 	is("and after", true, false)
-	again, remove := h.takeOff(hash(a)), h.takeOff(nil)
+	again, remove := h.takeOff(by(2, a)), h.takeOff(nil)
 	h.land(remove, hash(a))
 	is("one of two entries is removed", true, false)
-	h.land(again, hash(a)) // it was refused
+	h.land(again, by(2, a)) // it was refused
 	is("the other was never laid", false, false)
 	old := h.takeOff(hash(b))
 	h.reset()
@@ -44,9 +52,24 @@ func TestHeld(t *testing.T) {
 	h.land(old, hash(b))
 	h.begin(none)
 	is("it is over", false, false)
-	many := make([]uint64, heldMax+1)
+	h.land(h.takeOff(by(3, a)), nil)
+	h.land(h.takeOff(by(4, a)), nil)
+	for _, i := range []byte{3, 4} {
+		is("an entry is in somebody's way", true, false)
+		committed := txn(i)
+		h.known.add(&committed)
+	}
+	if is("both are known to be committed", false, false); !h.Has(a) {
+		t.Error("they are not there to be resolved")
+	}
+	h.land(h.takeOff(by(5, b)), nil)
+	moved := txn(5)
+	moved.WriteTimestamp.Wall++
+	h.known.add(&moved)
+	is("one is committed later than it was laid", false, true)
+	many := make([]change, heldMax+1)
 	for i := range many {
-		many[i] = uint64(i)
+		many[i].key = uint64(i)
 	}
 	h.land(h.takeOff(many), nil)
 	is("there are too many", true, true)

@@ -193,6 +193,7 @@ func New(o *Options, r Replica, given any) *Participant {
 		p.holds = h.holds // the right side begins with the left one's lease
 	}
 	p.low.Store(&low)
+	p.held.known = &o.finished
 	return p
 }
 

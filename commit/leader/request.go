@@ -88,8 +88,8 @@ type request struct {
 	pend   *replica.Pending
 	tracks bool // the closed timestamp waits for tracked
 	// laid and dropped are what the evaluation does to the lock table; held at its generation knows, if flies.
-	laid, dropped []uint64
-	inlineLd      [4]uint64
+	laid, dropped []change
+	inlineLd      [2]change
 	heldAt        uint64
 	flies         bool
 

@@ -111,12 +111,17 @@ type Value struct {
 }
 
 // LockTable knows, without looking, which keys may have entries in the lock table.
-type LockTable interface{ MayHold(keys.Key) bool }
+type LockTable interface {
+	// Has reports whether there may be any on a key, MayHold whether there may be one that Outcomes lets nobody pass.
+	Has(keys.Key) bool
+	MayHold(keys.Key) bool
+}
 
-// LockLog is told of entries that a Writer adds and removes. An entry that is only changed is neither.
+// LockLog is told of entries that a Writer adds, and for which transaction and timestamp, and of those that it removes.
+// An entry that is only changed is neither.
 type LockLog interface {
-	Laid(keys.Key)
-	Dropped(keys.Key)
+	Laid(k keys.Key, txn *kv.TxnMeta)
+	Dropped(k keys.Key, id kv.TxnID)
 }
 
 // Reader reads versions of one state of a store. It keeps its iterators from one operation to the next, so a

@@ -19,7 +19,7 @@ type Resolution struct {
 
 // ResolveIntent carries out a resolution on one key and reports whether a lock was there.
 func (w *Writer) ResolveIntent(k keys.Key, res *Resolution) (bool, error) {
-	if w.Table != nil && !w.Table.MayHold(k) {
+	if w.Table != nil && !w.Table.Has(k) {
 		return false, nil
 	}
 	it, err := w.lockIter(nil, nil)
@@ -127,7 +127,7 @@ func (w *Writer) dropLock(l *Lock) {
 	w.b.DeleteLock(l.Key, uint8(l.Strength), l.Txn.ID)
 	w.Stats.IntentCount--
 	if w.Log != nil {
-		w.Log.Dropped(l.Key)
+		w.Log.Dropped(l.Key, l.Txn.ID)
 	}
 }
 

@@ -269,7 +269,7 @@ func (w *Writer) finish(k keys.Key, t *target, val []byte, tombstone bool, o *Wr
 	l := Lock{Strength: IntentStrength, Txn: o.Txn.TxnMeta}
 	l.Txn.WriteTimestamp, l.Txn.Seq = ts, o.Seq
 	if t.own == nil {
-		w.laid(k)
+		w.laid(k, &l.Txn)
 	} else {
 		w.Stats.addVersion(t.newest, -1)
 		if t.own.Txn.WriteTimestamp != ts {
@@ -291,10 +291,10 @@ func (w *Writer) finish(k keys.Key, t *target, val []byte, tombstone bool, o *Wr
 }
 
 // laid counts a new entry.
-func (w *Writer) laid(k keys.Key) {
+func (w *Writer) laid(k keys.Key, txn *kv.TxnMeta) {
 	w.Stats.IntentCount++
 	if w.Log != nil {
-		w.Log.Laid(k)
+		w.Log.Laid(k, txn)
 	}
 }
 
@@ -417,7 +417,7 @@ func (w *Writer) Lock(k keys.Key, strength kv.LockStrength, o *WriteOptions) err
 	l.Txn.Seq = o.Seq
 	w.out = appendLock(w.out[:0], &l)
 	w.b.PutLock(k, uint8(strength), l.Txn.ID, w.out)
-	w.laid(k)
+	w.laid(k, &l.Txn)
 	w.changed()
 	return nil
 }
