@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,7 +112,7 @@ type explorer struct {
 	t   *testing.T
 	c   *leaderkv.Cluster
 	sc  *scenario
-	cur *execution
+	cur atomic.Pointer[execution]
 	ids int
 	// pruned and diverged executions were given up: redundant, or different from before.
 	runs, pruned, diverged, recovered int
@@ -147,7 +148,7 @@ func methods(b *kv.Batch) string {
 
 // wire holds the messages of the present execution.
 func (e *explorer) wire(ctx context.Context, m *leaderkv.Message, deliver func(context.Context) ([]byte, error)) ([]byte, error) {
-	x := e.cur
+	x := e.cur.Load()
 	k := keys.Addr(m.Batch.Requests[0].Span().Start)
 	if x == nil || !(k.Equal(x.x) || k.Equal(x.y)) {
 		return deliver(ctx) // of an execution before
@@ -170,10 +171,11 @@ func (e *explorer) wire(ctx context.Context, m *leaderkv.Message, deliver func(c
 	}
 	done := make(chan answer, 1)
 	h.deliver = func() {
-		if ctx.Err() != nil || x.dead && m.From == "A" {
-			ctx = context.Background() // nobody waits for it any more, but it is on its way
+		c := ctx
+		if c.Err() != nil || m.From == "A" && x.isDead() {
+			c = context.Background() // nobody waits for it any more, but it is on its way
 		}
-		resp, err := deliver(ctx)
+		resp, err := deliver(c)
 		done <- answer{resp, err}
 	}
 	x.mu.Lock()
@@ -324,7 +326,7 @@ func (e *explorer) run(frames []*frame, dice *rand.Rand) []*frame {
 	e.ids++
 	e.runs++
 	x := &execution{e: e, x: keys.Key(fmt.Sprintf("b%06d", e.ids)), y: keys.Key(fmt.Sprintf("n%06d", e.ids)), died: make(chan struct{}), before: e.recoveries()}
-	e.cur = x
+	e.cur.Store(x)
 	da, stopA := e.c.Gateway("A", e.sc.options)
 	db, stopB := e.c.Gateway("B", e.sc.options)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -386,7 +388,7 @@ func (e *explorer) run(frames []*frame, dice *rand.Rand) []*frame {
 	late := x.held
 	x.held = nil
 	x.mu.Unlock()
-	e.cur = nil
+	e.cur.Store(nil)
 	for _, h := range late {
 		go h.deliver()
 	}
