@@ -80,11 +80,10 @@ type read struct {
 	// have to keep their local timestamp in the lock table entry too.
 	intents clock.Timestamp
 	seq     kv.Seq
-	known   Outcomes
 }
 
-func (o *ReadOptions) normal(known Outcomes) read {
-	r := read{ReadOptions: o, known: known, ts: o.Timestamp, seq: o.ReadSeq}
+func (o *ReadOptions) normal() read {
+	r := read{ReadOptions: o, ts: o.Timestamp, seq: o.ReadSeq}
 	if r.ts.IsZero() && o.Txn != nil {
 		r.ts = o.Txn.ReadTimestamp
 	}
@@ -206,7 +205,7 @@ type view struct {
 }
 
 // consider takes one lock on the key into account.
-func (v *view) consider(l *Lock, r *read) error {
+func (v *view) consider(l *Lock, r *read, known Outcomes) error {
 	intent := l.Strength == IntentStrength
 	if r.Txn != nil && l.Txn.ID == r.Txn.ID {
 		if !intent {
@@ -222,7 +221,7 @@ func (v *view) consider(l *Lock, r *read) error {
 		}
 		return nil
 	}
-	if l.committed(r.known) {
+	if l.committed(known) {
 		return nil
 	}
 	if r.Inconsistent {
@@ -250,7 +249,7 @@ func (r *Reader) locksOn(k keys.Key, o *read, v *view) error {
 		if err != nil {
 			return err
 		}
-		if err := v.consider(l, o); err != nil {
+		if err := v.consider(l, o, r.Outcomes); err != nil {
 			return err
 		}
 	}
@@ -273,7 +272,7 @@ func (r *Reader) lockAt(it *engine.Iterator) (*Lock, error) {
 
 // Get reads a key. The value is the caller's to keep.
 func (r *Reader) Get(k keys.Key, o *ReadOptions) (Value, error) {
-	rd := o.normal(r.Outcomes)
+	rd := o.normal()
 	var v view
 	if !o.NoLocks && (r.Table == nil || r.Table.MayHold(k)) {
 		if err := r.locksOn(k, &rd, &v); err != nil {

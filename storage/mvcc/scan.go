@@ -69,7 +69,7 @@ type scan struct {
 
 // Scan reads a span in key order, or against it.
 func (r *Reader) Scan(start, end keys.Key, o *ScanOptions) (ScanResult, error) {
-	s := scan{r: r, o: o, rd: o.normal(r.Outcomes), span: keys.Span{Start: start, End: end}}
+	s := scan{r: r, o: o, rd: o.normal(), span: keys.Span{Start: start, End: end}}
 	if start.Compare(end) >= 0 {
 		return ScanResult{}, nil
 	}
@@ -143,13 +143,13 @@ func (s *scan) locksUpTo(k keys.Key) error {
 			return nil
 		}
 		if c == 0 {
-			if err := s.view.consider(s.lock, &s.rd); err != nil {
+			if err := s.view.consider(s.lock, &s.rd, s.r.Outcomes); err != nil {
 				return err
 			}
 		} else if s.rd.Lock != kv.NoLock && !s.o.SkipLocked {
 			// A lock on a key that has no version: nothing to read, but in the way of locking the span.
 			var alone view
-			if err := alone.consider(s.lock, &s.rd); err != nil {
+			if err := alone.consider(s.lock, &s.rd, s.r.Outcomes); err != nil {
 				return err
 			}
 			s.addConflicts(alone.conflicts)
