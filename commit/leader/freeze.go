@@ -211,8 +211,8 @@ func (p *Participant) watch(c *closing, txn kv.TxnMeta, d *kv.RangeDescriptor) {
 	}
 }
 
-// merged asks what became of a merge. A transaction whose record is gone looks aborted to who asks now, even if it
-// committed; but then its intents are resolved, and the index says which.
+// merged asks what became of a merge: its transaction has to have ended, and then the index says whether the range is still
+// there. (One whose record is gone looks aborted to who asks now, even if it committed; its intents are resolved then.)
 func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDescriptor) (merged, known bool) {
 	head := kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()}
 	resp, err := p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{
@@ -224,10 +224,9 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 	if !ok || !commit.Final(push.Pushee.Status) {
 		return false, false
 	}
-	if push.Pushee.Status == kv.Committed {
-		p.o.Host.Log.Debug("frozen range: its merge has committed", "range", uint64(d.ID), "txn", txn.ID)
-		return true, true
-	}
+	// The index decides, not the record: what was found may also be the remnant of an earlier merge at the same key, from
+	// before the range was split off again. The read is above the commit.
+	p.o.Clock.Forward(push.Pushee.WriteTimestamp)
 	head.Now = p.o.Clock.Now()
 	resp, err = p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{&kv.GetRequest{Key: keys.RangeMetaKey(d.End)}}})
 	if err != nil || len(resp.Responses) != 1 {

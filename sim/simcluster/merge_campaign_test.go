@@ -256,8 +256,12 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		}
 	}
 	rest(t, c)
-	t.Logf("%d transfers (%d failed), %d totals, %d splits, %d merges (%d refused), %d leases, %d crashes", moved.Load(),
-		failed.Load(), checks.Load(), splits.Load(), merges.Load(), refused.Load(), leases.Load(), crashes.Load())
+	var replaced int64
+	for i := range c.Len() {
+		replaced += c.Node(i).Store().Metrics.Subsumed.Load()
+	}
+	t.Logf("%d transfers (%d failed), %d totals, %d splits, %d merges (%d refused), %d leases, %d crashes; since then %d replicas were replaced by raft snapshots",
+		moved.Load(), failed.Load(), checks.Load(), splits.Load(), merges.Load(), refused.Load(), leases.Load(), crashes.Load(), replaced)
 	if merges.Load() == 0 {
 		t.Error("nothing was merged")
 	}
