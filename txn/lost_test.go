@@ -385,9 +385,9 @@ type lostRun struct {
 }
 
 func TestLostAnswers(t *testing.T) {
-	seeds, first := 40, 1
+	seeds, first := 15, 1
 	if testing.Short() {
-		seeds = 10
+		seeds = 5
 	}
 	if v, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
 		seeds = v
