@@ -152,6 +152,8 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("replicas_removed", "Replicas of this node whose data was removed after they had moved away.", m.ReplicasGCed.Load())
 	e.counter("lease_requests", "Leases asked for.", m.LeaseRequests.Load())
 	e.counter("lease_transfers", "Leases handed over.", m.LeaseTransfers.Load())
+	e.counter("closed_timestamp_messages_sent", "Messages that told a peer what is closed of ranges that sleep.", m.ClosedSent.Load())
+	e.counter("closed_timestamp_messages_received", "Such messages of peers.", m.ClosedReceived.Load())
 	e.counter("gc_versions", "Old versions removed.", m.MVCCVersionsGCed.Load())
 }
 
@@ -185,6 +187,9 @@ func (e *emitter) leader(m *leader.Metrics) {
 	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that were sent back to move their timestamp.",
 		float64(m.RetriesUncertain.Load()), prometheus.Labels{"reason": "uncertain"})
 	e.counter("kv_forwarded", "Requests whose timestamp the range moved by itself.", m.Forwarded.Load())
+	e.counter("kv_follower_reads", "Batches of reads in the past that were served without the lease.", m.FollowerReads.Load())
+	e.counter("kv_follower_conflicts", "Such batches that were sent to the leaseholder, because of an intent.", m.FollowerConflicts.Load())
+	e.counter("kv_follower_not_closed", "Such batches that were sent to the leaseholder, because their timestamp was not closed here.", m.NotClosed.Load())
 }
 
 // transactions is the gateway's side of transactions.
@@ -213,6 +218,9 @@ func (e *emitter) route(m *route.Metrics) {
 	e.counter("route_not_leaseholder", "Batches that came to a replica without the lease.", m.NotLeaseholder.Load())
 	e.counter("route_mismatches", "Batches that came to a range that had changed.", m.Mismatches.Load())
 	e.counter("route_unreachable", "Batches that did not reach a node.", m.Unreachable.Load())
+	e.counter("route_stale", "Batches that read in the past.", m.Stale.Load())
+	e.counter("route_nearest", "Such batches that the nearest replica served, without the lease.", m.Nearest.Load())
+	e.counter("route_not_closed", "Such batches that went on from there to the leaseholder.", m.NotClosed.Load())
 	e.counter("route_unserved", "Batches that no replica served.", m.Unserved.Load())
 }
 
