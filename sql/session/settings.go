@@ -380,7 +380,9 @@ func (p *parameters) end(committed bool) []string {
 // parameterMark is what was set at a savepoint.
 type parameterMark struct{ session, local map[string]string }
 
-func (p *parameters) mark() parameterMark { return parameterMark{maps.Clone(p.session), maps.Clone(p.local)} }
+func (p *parameters) mark() parameterMark {
+	return parameterMark{maps.Clone(p.session), maps.Clone(p.local)}
+}
 
 // rollbackTo undoes what was set after the mark, and returns the names whose values have changed.
 func (p *parameters) rollbackTo(m parameterMark) (changed []string) {
