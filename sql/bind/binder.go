@@ -121,6 +121,33 @@ func (b *Binder) Bind(ctx context.Context, stmt *parse.Statement) (s Statement, 
 	return b.newBuilder(ctx, stmt).statement()
 }
 
+// AsOf binds only what a query's outermost FROM says of AS OF SYSTEM TIME; nil if it says nothing. It looks at no
+// relation, so that it works for those that are no longer there.
+func (b *Binder) AsOf(ctx context.Context, stmt *parse.Statement) (e scalar.Expr, err error) {
+	defer guard(&err)
+	n, ok := stmt.Node.(tree.Statement)
+	for ok {
+		switch x := n.(type) {
+		case *tree.ParenSelect:
+			n = x.Select
+		case *tree.Select:
+			n = x.Select
+		case *tree.UnionClause:
+			n = x.Left
+		case *tree.SelectClause:
+			if x.From.AsOf.Expr == nil {
+				return nil, nil
+			}
+			bd := b.newBuilder(ctx, stmt)
+			bd.setAsOf(x.From.AsOf.Expr)
+			return bd.asOf, nil
+		default:
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
 // statement dispatches on the kind of statement.
 func (b *builder) statement() (Statement, error) {
 	switch n := b.stmt.Node.(type) {

@@ -108,7 +108,8 @@ func TestLoadedTables(t *testing.T) {
 	})
 }
 
-// A transaction that reads at a time before rows were loaded does not see some of them.
+// A transaction that reads at a time before rows were loaded does not see any of them, though they carry timestamps from
+// before the commit.
 func TestLoadedHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)
@@ -122,8 +123,8 @@ func TestLoadedHistory(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		a.Must("commit")
 		time.Sleep(2 * time.Second)
-		if out, err := b.Exec("select count(*) from t as of system time '-10s'"); !sessiontest.ErrIs(err, sqlstate.NotInPrerequisiteState) {
-			t.Errorf("%s %v", out, err)
+		if out := b.Must("select count(*) from t as of system time '-10s'"); strings.Contains(out, "2000") {
+			t.Error(out) // the rows of a moment before the commit are those of before the truncation
 		}
 		time.Sleep(time.Minute)
 		if out := b.Must("select count(*) from t as of system time '-10s'"); !strings.Contains(out, "2000") {

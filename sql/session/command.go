@@ -338,7 +338,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
 	var footer []string
 	if c.Analyze {
-		if err := s.prepareQuery(ctx, p.query, nil, p.depends); err != nil {
+		if p, err = s.prepareQuery(ctx, p, nil); err != nil {
 			return err
 		}
 		trace := exec.NewTrace(s.srv.Host.Clock)

@@ -473,7 +473,8 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	if err := s.compile(ctx, p, c.Query); err != nil {
 		return "", err
 	}
-	if err := s.prepareQuery(ctx, c.Query, nil, p.depends); err != nil {
+	p, err := s.prepareQuery(ctx, p, nil)
+	if err != nil {
 		return "", err
 	}
 	cur, err := p.program.Start(ctx, s.environmentFor(nil, false))

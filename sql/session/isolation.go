@@ -88,7 +88,7 @@ func (s *Session) calm(ctx context.Context, deps []catalog.Dependency) error {
 	for {
 		wait := at.Wall - s.srv.Clock.Now().Wall
 		if wait < 0 {
-			return s.readHere(at, deps)
+			return s.readHere(ctx, at, deps)
 		}
 		if err := s.srv.Host.Clock.Sleep(ctx, time.Duration(wait)+time.Microsecond); err != nil {
 			return err

@@ -107,11 +107,14 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 		}
 	}
 	s.srv.metrics.PlanMisses.Add(1)
-	p, err := s.makePlan(ctx, stmt, params)
+	p, err := s.planInPast(ctx, stmt, params)
+	if p == nil && err == nil {
+		p, err = s.makePlan(ctx, stmt, params)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !s.catalogChanged() && !p.private && p.query != nil {
+	if !s.catalogChanged() && !p.private && p.query != nil && !s.cat.Past() {
 		s.srv.plans.put(key, p)
 	}
 	return p, nil

@@ -336,7 +336,7 @@ func (s *Session) open(ctx context.Context, p *portal, limit int64) error {
 		return err
 	}
 	p.plan = now
-	if err := s.prepareQuery(ctx, p.plan.query, p.params, p.plan.depends); err != nil {
+	if p.plan, err = s.prepareQuery(ctx, p.plan, p.params); err != nil {
 		return err
 	}
 	env := *s.environmentFor(p.params, false)

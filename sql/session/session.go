@@ -409,7 +409,7 @@ func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, fo
 	if err != nil {
 		return err
 	}
-	if err := s.prepareQuery(ctx, p.query, params, p.depends); err != nil {
+	if p, err = s.prepareQuery(ctx, p, params); err != nil {
 		return err
 	}
 	env := s.environmentFor(params, final && p.program.Mutates())
@@ -459,27 +459,29 @@ func (s *Session) sendRows(ctx context.Context, cur *exec.Cursor, cols []Column,
 	return n, false, nil
 }
 
-// prepareQuery checks what depends on the transaction and the moment. deps are the descriptors of the query's plan.
-func (s *Session) prepareQuery(ctx context.Context, q *bind.Query, params []types.Datum, deps []catalog.Dependency) error {
+// prepareQuery checks what depends on the transaction and the moment. The plan that it gives is another one if the
+// query reads at a time at which its tables were defined differently.
+func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datum) (*plan, error) {
+	q := p.query
 	for _, n := range q.Notices {
 		s.notice(n)
 	}
 	s.wrote = s.wrote || q.Writes
 	if (q.Writes || q.Locks) && s.modes.readOnly {
-		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", q.Tag)
+		return nil, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", q.Tag)
 	}
 	if err := s.holdCursors(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if s.modes.deferrable {
-		if err := s.calm(ctx, deps); err != nil {
-			return err
+		if err := s.calm(ctx, p.depends); err != nil {
+			return nil, err
 		}
 	}
 	if q.AsOf != nil {
-		return s.setAsOf(ctx, q, params, deps)
+		return s.setAsOf(ctx, p, params)
 	}
-	return nil
+	return p, nil
 }
 
 // environmentFor fills in the session's execution environment; it is good until the next statement.

@@ -5,11 +5,9 @@ import (
 	"strconv"
 
 	"meridian/clock"
-	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
-	"meridian/sql/types"
 	"meridian/txn"
 )
 
@@ -31,7 +29,7 @@ func (s *Session) defaultModes() modes {
 
 func (s *Session) openTxn(st state, m modes) {
 	s.modes = m
-	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: m.isolation, ReadOnly: m.readOnly, LockTimeout: s.duration("lock_timeout")})
+	s.tx = s.srv.DB.Begin(s.options(m))
 	s.cat = s.srv.Catalog.Begin(s.tx)
 	s.state = st
 	s.txnStart = s.srv.Host.Clock.Now()
@@ -39,6 +37,10 @@ func (s *Session) openTxn(st state, m modes) {
 	s.replay.begin(st, m)
 	s.wrote = false
 	s.showTxn()
+}
+
+func (s *Session) options(m modes) txn.TxnOptions {
+	return txn.TxnOptions{Isolation: m.isolation, ReadOnly: m.readOnly, LockTimeout: s.duration("lock_timeout")}
 }
 
 // commitImplicit commits the implicit transaction. If that fails, the statement has not completed: what it said to
@@ -282,25 +284,9 @@ func (s *Session) rollbackTo(name string) error {
 	return nil
 }
 
-// setAsOf fixes the read timestamp of an implicit transaction, before it reads anything.
-func (s *Session) setAsOf(ctx context.Context, q *bind.Query, params []types.Datum, deps []catalog.Dependency) error {
-	if s.state == stateExplicit {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME must be given with BEGIN in a transaction block")
-	}
-	s.fillScalar(params)
-	ts, err := asOfTimestamp(&s.scalarCtx, q.AsOf, s.srv.Clock.Now())
-	if err != nil {
-		return err
-	}
-	return s.readHere(ts, deps)
-}
-
 // readHere fixes the read timestamp, for a query that has been planned.
-func (s *Session) readHere(ts clock.Timestamp, deps []catalog.Dependency) error {
-	if err := s.readAt(ts); err != nil {
-		return err
-	}
-	ok, err := s.cat.Use(deps)
+func (s *Session) readHere(ctx context.Context, ts clock.Timestamp, deps []catalog.Dependency) error {
+	ok, err := s.readThere(ctx, ts, deps)
 	if err == nil && !ok {
 		err = sqlstate.New(sqlstate.SerializationFailure, "the schema was changed by another transaction")
 	}

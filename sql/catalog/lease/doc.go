@@ -33,6 +33,7 @@
 //	        transactions that began before only those can commit whose versions are all still the present ones.
 //	L4      A transaction does not use a version younger than its read timestamp: data may be missing from an index
 //	        that the version made public. It starts over instead.
+//	L5      A transaction that reads the past uses the versions, and the names, that were valid at its timestamp.
 //
 // # The life of a change
 //

@@ -90,6 +90,8 @@ func (s *Snapshot) after(old *Snapshot, at clock.Timestamp) *Snapshot {
 	for id, o := range old.byID {
 		if v := s.version(id); v < o.d.Version() && (v > 0 || at.Less(o.modified)) {
 			newer = append(newer, change{id, o.d.Version(), o.d, o.modified})
+		} else if v == 0 {
+			s.modified = s.modified.Forward(at)
 		}
 	}
 	return s.with(newer)

@@ -51,6 +51,10 @@ type Txn struct {
 	own map[ownIndex]struct{}
 	// until bounds the commit's timestamp, if it is not zero.
 	until clock.Timestamp
+	// then are descriptors as they were at the timestamp of a historical transaction, nil: not there; past says that
+	// some are not what they are now.
+	then map[catalog.ID]*Descriptor
+	past bool
 	// blocked are descriptors whose last publication has to be completed before another attempt.
 	blocked []catalog.Dependency
 	flushed bool
@@ -142,7 +146,8 @@ func (t *Txn) AwaitDeadline(ctx context.Context, at clock.Timestamp) {
 
 // Use says that the transaction runs a plan that was made from these descriptor versions. If one of them is not the
 // present version any more, Use reports false: the plan has to be made again. An error means that the transaction has
-// to start over (L4). deps must not change afterwards.
+// to start over (L4). Of a historical transaction the versions of its time are meant, as far as Load or a View found them;
+// if it did not, Use reports false. deps must not change afterwards.
 func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	if len(deps) == 0 {
 		return true, nil
@@ -153,7 +158,9 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	}
 	t.mu.Lock()
 	for _, d := range deps {
-		t.note(d.ID, d.Version)
+		if !t.changedSince(s, d.ID) {
+			t.note(d.ID, d.Version)
+		}
 	}
 	t.mu.Unlock()
 	// After the note: a drain that did not see it had swapped the snapshot before.
@@ -162,6 +169,12 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	for _, d := range deps {
 		if e, ok := t.edits[d.ID]; ok {
 			if e.now.Version() != d.Version {
+				return false, nil
+			}
+			continue
+		}
+		if !t.computed(d.ID) && t.changedSince(s, d.ID) {
+			if then := t.then[d.ID]; then == nil || then.Version() != d.Version {
 				return false, nil
 			}
 			continue
@@ -620,6 +633,7 @@ func (t *Txn) clear() {
 	t.last, t.lastSnap = nil, nil
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
 	t.own, t.until = nil, clock.Timestamp{}
+	t.then, t.past = nil, false
 	t.mu.Lock()
 	t.uses = t.uses[:0]
 	t.mu.Unlock()

@@ -54,10 +54,18 @@ func (v *View) named(n nameKey) (*Descriptor, error) {
 	return d, err
 }
 
+// find is named, at the time at which the transaction reads.
+func (v *View) find(ctx context.Context, n nameKey) (*Descriptor, error) {
+	if s := v.t.m.snap.Load(); v.t.pastOnly(s) {
+		return v.t.namedThen(ctx, s, n)
+	}
+	return v.named(n)
+}
+
 // Database implements catalog.View.
 func (v *View) Database(ctx context.Context, name string) (*catalog.Database, error) {
 	n := nameKey{name: name}
-	d, err := v.named(n)
+	d, err := v.find(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +73,7 @@ func (v *View) Database(ctx context.Context, name string) (*catalog.Database, er
 		if again, err := v.t.m.lookAgain(ctx, n); err != nil {
 			return nil, err
 		} else if again {
-			if d, err = v.named(n); err != nil {
+			if d, err = v.find(ctx, n); err != nil {
 				return nil, err
 			}
 		}
@@ -149,7 +157,7 @@ func (v *View) Schema(ctx context.Context, database, name string) (*catalog.Sche
 	if s := v.computedSchema(db.ID, name); s != nil {
 		return s, nil
 	}
-	d, err := v.named(nameKey{database: db.ID, name: name})
+	d, err := v.find(ctx, nameKey{database: db.ID, name: name})
 	if d == nil {
 		return nil, err
 	}
@@ -214,14 +222,14 @@ func (v *View) table(ctx context.Context, database, schema, name string) (*catal
 		if db == nil || err != nil {
 			return nil, err
 		}
-		s, err := v.named(nameKey{database: db.ID, name: schema})
+		s, err := v.find(ctx, nameKey{database: db.ID, name: schema})
 		if err != nil {
 			return nil, err
 		}
 		n := nameKey{database: db.ID, name: schema}
 		if s != nil && s.Schema != nil {
 			n = nameKey{db.ID, s.Schema.ID, name}
-			d, err := v.named(n)
+			d, err := v.find(ctx, n)
 			if err != nil {
 				return nil, err
 			}
@@ -243,7 +251,7 @@ func (v *View) table(ctx context.Context, database, schema, name string) (*catal
 }
 
 // TableByID implements catalog.View.
-func (v *View) TableByID(_ context.Context, id catalog.ID) (*catalog.Table, error) {
+func (v *View) TableByID(ctx context.Context, id catalog.ID) (*catalog.Table, error) {
 	if e, ok := v.t.edits[id]; ok {
 		return e.now.Table, nil
 	}
@@ -252,7 +260,13 @@ func (v *View) TableByID(_ context.Context, id catalog.ID) (*catalog.Table, erro
 			return t, nil
 		}
 	}
-	d, err := v.t.take(func(s *Snapshot) *Descriptor { return s.descriptor(id) })
+	var d *Descriptor
+	var err error
+	if s := v.t.m.snap.Load(); v.t.changedSince(s, id) {
+		d, err = v.t.atThen(ctx, s, id)
+	} else {
+		d, err = v.t.take(func(s *Snapshot) *Descriptor { return s.descriptor(id) })
+	}
 	if d == nil {
 		return nil, err
 	}

@@ -1,0 +1,119 @@
+package lease
+
+import (
+	"context"
+	"slices"
+
+	"meridian/clock"
+	"meridian/kv"
+	"meridian/sql/catalog"
+)
+
+// A transaction that reads the past (AS OF SYSTEM TIME) sees the tables as they were defined then (L5): a descriptor
+// that may have changed since is read from the store at the transaction's own timestamp, as are names that lead to
+// one. What is certain not to have changed comes from the snapshot, without a way to the store.
+//
+// Nobody has to wait for such a transaction: what it reads, the definition included, is not touched by later changes.
+
+// maxPast bounds what a transaction keeps of descriptors of the past; more are read again when they are needed.
+const maxPast = 1000
+
+// pastOnly reports whether the transaction reads at a time since which something in the catalogue may have changed.
+func (t *Txn) pastOnly(s *Snapshot) bool {
+	return t.tx != nil && t.tx.Historical() && t.tx.ReadTimestamp().Less(s.modified)
+}
+
+// changedSince reports whether a descriptor may have changed since the historical transaction's timestamp.
+func (t *Txn) changedSince(s *Snapshot, id catalog.ID) bool {
+	if !t.pastOnly(s) {
+		return false
+	}
+	e, ok := s.byID[id]
+	return !ok || t.tx.ReadTimestamp().Less(e.modified)
+}
+
+// atThen is a descriptor as it was at the transaction's timestamp; nil if there was none, or it was dropped. Who owns
+// it and may use it is as it is now.
+func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descriptor, error) {
+	if d, ok := t.then[id]; ok {
+		return d, nil
+	}
+	v, err := t.tx.Get(ctx, descriptorKey(id), kv.NoLock, kv.Block)
+	if err != nil {
+		return nil, err
+	}
+	var d *Descriptor
+	if v != nil {
+		if d, err = decodeDescriptor(v); err != nil {
+			return nil, err
+		}
+		now := s.descriptor(id)
+		switch {
+		case now == nil:
+		case now.Version() == d.Version():
+			d = now // the snapshot knows only until when it changed at the latest
+		case now.Table != nil && d.Table != nil:
+			d.Table.Owner, d.Table.Grants = now.Table.Owner, now.Table.Grants
+		case now.Schema != nil && d.Schema != nil:
+			d.Schema.Owner, d.Schema.Grants = now.Schema.Owner, now.Schema.Grants
+		case now.Database != nil && d.Database != nil:
+			d.Database.Owner, d.Database.Grants = now.Database.Owner, now.Database.Grants
+		}
+		if d.dropped() {
+			d = nil
+		}
+	}
+	if t.then == nil || len(t.then) >= maxPast {
+		t.then = map[catalog.ID]*Descriptor{}
+	}
+	t.then[id] = d
+	t.past = t.past || d == nil || d != s.descriptor(id)
+	return d, nil
+}
+
+// namedThen finds what had a name at the transaction's timestamp; nil if nothing had.
+func (t *Txn) namedThen(ctx context.Context, s *Snapshot, n nameKey) (*Descriptor, error) {
+	if d := s.named(n); d != nil && !t.changedSince(s, d.ID()) {
+		return d, nil
+	}
+	v, err := t.tx.Get(ctx, nameRowKey(n), kv.NoLock, kv.Block)
+	if err != nil || v == nil {
+		t.past = true
+		return nil, err
+	}
+	id, err := decodeNameValue(v)
+	if err != nil {
+		return nil, err
+	}
+	d, err := t.atThen(ctx, s, id)
+	if d == nil || err != nil || !slices.Contains(d.names(), n) {
+		return nil, err
+	}
+	return d, nil
+}
+
+// ChangedSince reports whether anything in the catalogue may have changed since a time.
+func (m *Manager) ChangedSince(at clock.Timestamp) bool { return at.Less(m.snap.Load().modified) }
+
+// Past reports whether something that the transaction was given differs from what it is now, or is there no more: what
+// is made from it is of no use to others.
+func (t *Txn) Past() bool { return t.past }
+
+// Load makes Use able to compare descriptors with those of the time at which a historical transaction reads. For others
+// it does nothing.
+func (t *Txn) Load(ctx context.Context, deps []catalog.Dependency) error {
+	s := t.m.snap.Load()
+	for _, d := range deps {
+		if t.computed(d.ID) || !t.changedSince(s, d.ID) {
+			continue
+		}
+		if _, err := t.atThen(ctx, s, d.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Txn) computed(id catalog.ID) bool {
+	return t.m.o.Relations != nil && t.m.o.Relations.ByID(id) != nil
+}
