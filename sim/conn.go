@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"io"
 	"math"
 	"net"
@@ -46,6 +47,9 @@ func (c *conn) Read(b []byte) (int, error) {
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.out.write(b)
 	if err != nil {
+		if errors.Is(err, syscall.EPIPE) {
+			c.in.fail() // N6: who has heard of a reset hears of it on both sides
+		}
 		err = &net.OpError{Op: "write", Net: "sim", Source: c.local, Addr: c.remote, Err: err}
 	}
 	return n, err
@@ -152,6 +156,8 @@ type pipe struct {
 	buffered int
 	last     time.Duration // arrival of the newest chunk: none overtakes it (N1)
 	finished bool          // the writer closed or was reset
+	reset    bool          // it was reset
+	failed   bool          // the reader's end has heard of a reset
 	muted    bool          // the writer's machine lost power: nothing arrives any more
 	goneAt   time.Duration // when the writer may learn that the reader closed; zero: it did not
 	r, w     end
@@ -173,6 +179,11 @@ func (p *pipe) read(b []byte) (int, error) {
 			p.r.signal()
 			p.mu.Unlock()
 			return 0, net.ErrClosed
+		}
+		if p.failed {
+			p.r.signal()
+			p.mu.Unlock()
+			return 0, errReset
 		}
 		now := p.link.net.now()
 		if p.r.deadline != 0 && p.r.deadline <= now {
@@ -251,6 +262,9 @@ func (p *pipe) write(b []byte) (int, error) {
 	for {
 		now := p.link.net.now()
 		switch {
+		case p.reset && !p.w.closed:
+			p.w.signal()
+			return sent, os.NewSyscallError("write", syscall.EPIPE)
 		case p.w.closed || p.finished:
 			p.w.signal()
 			return sent, net.ErrClosed
@@ -309,10 +323,19 @@ func (p *pipe) finish(err error) {
 	p.finished = true
 	now := p.link.net.now()
 	if err != io.EOF {
+		p.reset = true
 		p.q, p.head, p.buffered, p.last = nil, 0, 0, 0
 	}
 	p.push(now, chunk{at: now + p.link.delay(), err: err})
 	p.w.signal()
+}
+
+// fail ends the stream at the reader's end at once.
+func (p *pipe) fail() {
+	p.mu.Lock()
+	p.failed = true
+	p.r.signal()
+	p.mu.Unlock()
 }
 
 // mute is finish without anybody hearing of it.

@@ -31,6 +31,8 @@
 //	N4  a killed process resets its connections; a machine that lost power says nothing until it is back, and then
 //	    resets what its peers still believe to be open;
 //	N5  a writer that is a window ahead of its reader waits: memory is bounded.
+//	N6  a write that fails because of a reset ends reading too, at once: clients count on that (gRPC's try again and
+//	    again until the reader of a connection finds out what its writer knows, and no time passes meanwhile).
 //
 // A partition has a direction; Partition cuts both. Delay between two machines is half of the regions' published
 // round trip; LocalRTT is used within a region.

@@ -206,6 +206,31 @@ func TestResetAndSlow(t *testing.T) {
 	})
 }
 
+// N6: whoever was told by a write that the connection is gone need not wait to read it.
+func TestResetSeenByWriter(t *testing.T) {
+	bubble(t, NetworkOptions{}, func(t *testing.T, n *Network) {
+		us, eu := pair(t, n)
+		for name, end := range map[string]func(){"reset": func() { n.Reset("us", "eu") }, "closed": func() {
+			us, eu = pair(t, n)
+			n.Slow("eu", "us", time.Minute)
+			eu.Write(make([]byte, 100)) // under way for long, and the end of the stream behind it
+			n.Slow("eu", "us", 0)
+			eu.Close()
+			time.Sleep(time.Second)
+		}} {
+			end()
+			if _, err := us.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
+				t.Errorf("%s: %v", name, err)
+			}
+			took(t, 0, name, func() {
+				if _, err := us.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+	})
+}
+
 func TestBandwidthAndWindow(t *testing.T) {
 	bubble(t, NetworkOptions{BytesPerSecond: 1 << 20, WindowBytes: 1 << 20}, func(t *testing.T, n *Network) {
 		us, eu := pair(t, n)
