@@ -44,13 +44,14 @@ type Options struct {
 	// Verifier makes a SCRAM-SHA-256 verifier of a password; nil refuses passwords that are not verifiers already.
 	Verifier func(password string) (string, error)
 	// RemoveAfter is how long the data of dropped objects stays, for reads in the past; zero is DefaultRemoveAfter.
+	// Those count on lease.KeepDropped.
 	RemoveAfter time.Duration
 	// CheckSetting validates a cluster setting's value; nil accepts all.
 	CheckSetting func(name, value string) error
 }
 
 // DefaultRemoveAfter is the default of Options.RemoveAfter.
-const DefaultRemoveAfter = 15 * time.Minute
+const DefaultRemoveAfter = lease.KeepDropped
 
 // Executor carries out data definition statements. All methods may be called concurrently.
 type Executor struct{ o Options }

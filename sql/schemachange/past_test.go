@@ -95,6 +95,53 @@ func TestDefinitionsOfThePast(t *testing.T) {
 	})
 }
 
+// What was dropped stays for a while, and when it is gone, reads of the past are refused instead of finding nothing.
+func TestRemovedPast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		a.Must("create table t (id int primary key, v int); create index tv on t (v); create table d (id int primary key); create table i (id int primary key, v int); create index iv on i (v)")
+		a.Must("insert into t values (1, 1); insert into d values (1); insert into i values (1, 1)")
+		time.Sleep(time.Minute)
+		at := fmt.Sprint(c.Nodes[0].Clock.Now().Wall)
+		long := c.Nodes[1].Open(t, "root")
+		defer long.Close()
+		long.Must("begin as of system time " + at)
+		time.Sleep(time.Minute)
+		a.Must("truncate t; drop table d; drop index iv")
+		for minute := range 40 {
+			time.Sleep(time.Minute)
+			for _, table := range []string{"t", "d", "i"} {
+				for who, x := range []*sessiontest.Conn{a, b, long} {
+					query := "select count(*) from " + table + " as of system time " + at + " where id > 0"
+					if table == "i" {
+						query = strings.Replace(query, "id >", "v >", 1)
+					}
+					if x == long {
+						query = strings.Replace(query, " as of system time "+at, "", 1)
+						x.Must("savepoint s")
+					}
+					out, err := x.Exec(query)
+					gone := sessiontest.ErrIs(err, sqlstate.SnapshotTooOld)
+					if x == long {
+						x.Must("rollback to s; release s")
+					}
+					switch {
+					case gone && minute > 8 && table != "i":
+					case err != nil || !strings.Contains(out, "\n1\n"):
+						t.Fatalf("%s after %d minutes, %d: %s %v", table, minute, who, out, err)
+					case minute > 12 && table != "i":
+						t.Fatalf("%s after %d minutes, %d: %s", table, minute, who, out)
+					}
+				}
+			}
+		}
+	})
+}
+
 // Whoever may not read a table now may not read what it was.
 func TestRightsInThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

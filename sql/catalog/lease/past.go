@@ -3,10 +3,13 @@ package lease
 import (
 	"context"
 	"slices"
+	"time"
 
 	"meridian/clock"
 	"meridian/kv"
 	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
+	"meridian/txn"
 )
 
 // A transaction that reads the past (AS OF SYSTEM TIME) sees the tables as they were defined then (L5): a descriptor
@@ -35,7 +38,7 @@ func (t *Txn) changedSince(s *Snapshot, id catalog.ID) bool {
 // atThen is a descriptor as it was at the transaction's timestamp; nil if there was none, or it was dropped. Who owns
 // it and may use it is as it is now.
 func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descriptor, error) {
-	if d, ok := t.then[id]; ok {
+	if d, ok := t.kept(id); ok {
 		return d, nil
 	}
 	v, err := t.tx.Get(ctx, descriptorKey(id), kv.NoLock, kv.Block)
@@ -47,10 +50,15 @@ func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descript
 		if d, err = decodeDescriptor(v); err != nil {
 			return nil, err
 		}
+		if d.Table != nil && !d.dropped() {
+			if err := t.checkData(ctx, d.Table); err != nil {
+				return nil, err
+			}
+		}
 		now := s.descriptor(id)
 		switch {
 		case now == nil:
-		case now.Version() == d.Version():
+		case now.Version() == d.Version() && !d.dropped():
 			d = now // the snapshot knows only until when it changed at the latest
 		case now.Table != nil && d.Table != nil:
 			d.Table.Owner, d.Table.Grants = now.Table.Owner, now.Table.Grants
@@ -64,11 +72,55 @@ func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descript
 		}
 	}
 	if t.then == nil || len(t.then) >= maxPast {
-		t.then = map[catalog.ID]*Descriptor{}
+		t.then, t.thenFrom = map[catalog.ID]*Descriptor{}, t.m.o.Clock.Now()
 	}
 	t.then[id] = d
 	t.past = t.past || d == nil || d != s.descriptor(id)
 	return d, nil
+}
+
+// KeepDropped is how long the data of tables and indexes stays after they were dropped or truncated, at least: for
+// reads of the past, since all of its versions go together then. A read that begins relies on it for two thirds of the
+// time, so that it has five minutes to end.
+const KeepDropped = 15 * time.Minute
+
+// kept is a descriptor that was read not long ago.
+func (t *Txn) kept(id catalog.ID) (d *Descriptor, ok bool) {
+	if d, ok = t.then[id]; ok && t.m.o.Clock.Now().Wall-t.thenFrom.Wall > int64(KeepDropped)/6 {
+		t.then = nil // whether the data is still there has to be asked again
+		return nil, false
+	}
+	return d, ok
+}
+
+// checkData refuses a table of the past whose data may be gone: what was dropped when KeepDropped is over is removed,
+// in all of its versions. It drops secondary indexes of which that is so from x.
+func (t *Txn) checkData(ctx context.Context, x *catalog.Table) error {
+	recent := t.m.o.Clock.Now().Add(-KeepDropped * 2 / 3)
+	if x.Kind == catalog.KindView || recent.LessEq(t.tx.ReadTimestamp()) {
+		return nil
+	}
+	tx := t.m.o.DB.Begin(txn.TxnOptions{Name: "catalogue", ReadOnly: true, AsOf: recent})
+	defer tx.Rollback(ctx)
+	v, err := tx.Get(ctx, descriptorKey(x.ID), kv.NoLock, kv.Block)
+	if err != nil {
+		return err
+	}
+	var there *catalog.Table
+	if v != nil {
+		d, err := decodeDescriptor(v)
+		if err != nil {
+			return err
+		}
+		there = d.Table
+	}
+	if there == nil || there.Dropped || len(x.Indexes) > 0 && there.Index(x.Indexes[0].ID) == nil {
+		e := sqlstate.New(sqlstate.SnapshotTooOld, "snapshot too old: the data that relation \"%s\" had then is gone", x.Name)
+		e.Detail = "It was dropped, truncated or rewritten after that time, and more than " + (KeepDropped * 2 / 3).String() + " ago."
+		return e
+	}
+	x.Indexes = slices.DeleteFunc(x.Indexes, func(i catalog.Index) bool { return there.Index(i.ID) == nil })
+	return nil
 }
 
 // namedThen finds what had a name at the transaction's timestamp; nil if nothing had.

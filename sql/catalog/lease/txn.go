@@ -55,6 +55,8 @@ type Txn struct {
 	// some are not what they are now.
 	then map[catalog.ID]*Descriptor
 	past bool
+	// thenFrom is when the first one of then was read.
+	thenFrom clock.Timestamp
 	// blocked are descriptors whose last publication has to be completed before another attempt.
 	blocked []catalog.Dependency
 	flushed bool
@@ -174,7 +176,7 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 			continue
 		}
 		if !t.computed(d.ID) && t.changedSince(s, d.ID) {
-			if then := t.then[d.ID]; then == nil || then.Version() != d.Version {
+			if then, _ := t.kept(d.ID); then == nil || then.Version() != d.Version {
 				return false, nil
 			}
 			continue
