@@ -473,7 +473,7 @@ func (d *decoder) header(h *Header) {
 		return
 	}
 	h.RangeID = RangeID(d.uvarint())
-	h.WaitPolicy = WaitPolicy(d.enum(byte(SkipLocked)))
+	h.WaitPolicy = WaitPolicy(d.enum(byte(Peek)))
 	h.Gateway = NodeID(d.uint32())
 	h.Now = d.ts()
 	if f&flagTimestamp != 0 {

@@ -267,6 +267,7 @@ func seedMessages() (batches, replies [][]byte) {
 		}},
 		{Requests: []Request{&EndTxnRequest{Trigger: &CommitTrigger{Split: &SplitTrigger{Left: desc, Right: desc}}}}},
 		{Header: Header{MaxKeys: 3, Consistency: Inconsistent}, Requests: []Request{&ScanRequest{Start: keys.Key("a")}}},
+		{Header: Header{WaitPolicy: Peek}, Requests: []Request{&ScanRequest{Start: keys.Key("a")}}},
 	} {
 		batches = append(batches, AppendBatch(nil, b))
 	}

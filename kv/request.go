@@ -45,6 +45,10 @@ const (
 	NoWait
 	// SkipLocked leaves locked keys out of the result.
 	SkipLocked
+	// Peek is for one scan of a single key, which passes by intents: the answer's only row is the newest version that is
+	// none, with its timestamp and without a value if it removes the key; Provisional are the intents above. It is what
+	// the leaseholder has, and nothing keeps others from writing there later.
+	Peek
 )
 
 // Consistency says which reads a batch wants; batches that write are always Consistent.

@@ -115,14 +115,14 @@ func (q *request) subsumeOnce(ctx context.Context, r *kv.SubsumeRequest) (told *
 		return nil, err
 	}
 	rd := p.o.reader(p.o.Engine)
-	l, err := rd.Intent(keys.RangeDescriptorKey(d.Start), r.Txn.ID)
+	l, err := rd.Removal(keys.RangeDescriptorKey(d.Start))
 	if cerr := p.o.putReader(rd); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return nil, err
 	}
-	if l == nil {
+	if l == nil || l.Txn.ID != r.Txn.ID { // or what an earlier merge at the same key has left
 		return nil, &kv.InternalError{Message: "leader: subsume without the intent that announces it"}
 	}
 	c := &closing{thawed: make(chan struct{}), txn: r.Txn.ID, told: &kv.SubsumeResponse{Desc: *d}}
@@ -211,8 +211,16 @@ func (p *Participant) watch(c *closing, txn kv.TxnMeta, d *kv.RangeDescriptor) {
 	}
 }
 
-// merged asks what became of a merge: its transaction has to have ended, and then the index says whether the range is still
-// there. (One whose record is gone looks aborted to who asks now, even if it committed; its intents are resolved then.)
+// merged asks what became of a merge. Its record says so, for as long as there is one. One that is gone looks aborted to
+// who asks, even if the transaction has committed; but then all of its intents were resolved first (CR1), and the entry
+// of the range in the index tells:
+//
+//   - the merge has written it, at its commit or above w, the timestamp of its intents here
+//   - what the range is now was written below w, because the merge removes the range's descriptor above that
+//   - nobody else writes it meanwhile: who changes a range has its record there, and this one is frozen
+//
+// So the merge has committed if and only if there was a version at or above w. The look passes by intents (kv.Peek):
+// those whose records are in the frozen range could not be waited for.
 func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDescriptor) (merged, known bool) {
 	head := kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()}
 	resp, err := p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{
@@ -224,28 +232,45 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 	if !ok || !commit.Final(push.Pushee.Status) {
 		return false, false
 	}
-	// The index decides, not the record: what was found may also be the remnant of an earlier merge at the same key, from
-	// before the range was split off again. The read is above the commit.
-	p.o.Clock.Forward(push.Pushee.WriteTimestamp)
-	head.Now = p.o.Clock.Now()
-	resp, err = p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{&kv.GetRequest{Key: keys.RangeMetaKey(d.End)}}})
+	if push.Pushee.Status == kv.Committed {
+		p.o.Host.Log.Debug("frozen range: its merge has committed", "range", uint64(d.ID), "txn", txn.ID)
+		return true, true
+	}
+	p.o.Clock.Forward(resp.Now) // whoever removed the record was not later, so who has the index's lease by now serves
+	head.Now, head.WaitPolicy = p.o.Clock.Now(), kv.Peek
+	key := keys.RangeMetaKey(d.End)
+	resp, err = p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{&kv.ScanRequest{Start: key, End: key.Next()}}})
 	if err != nil || len(resp.Responses) != 1 {
 		return false, false
 	}
-	get, ok := resp.Responses[0].(*kv.GetResponse)
-	if !ok {
+	scan, ok := resp.Responses[0].(*kv.ScanResponse)
+	if !ok || len(scan.Rows) > 1 {
 		return false, false
 	}
-	if get.Value == nil {
-		p.o.Host.Log.Debug("frozen range: no range ends where it did", "range", uint64(d.ID), "txn", txn.ID)
-		return true, true
+	var now kv.RangeDescriptor
+	if len(scan.Rows) == 0 {
+		// What the merge, or another one after it, has written is garbage since; or the range got its end by a change
+		// whose intent is still there. In the index, a version that is no removal is never garbage.
+		merged = true
+		for i := range scan.Provisional {
+			if v := scan.Provisional[i].Value; len(v) > 0 {
+				if now, _, err = kv.DecodeRangeDescriptor(v); err != nil {
+					return false, false
+				}
+				merged = merged && (now.ID != d.ID || now.Generation != d.Generation)
+			}
+		}
+	} else if !scan.Rows[0].Timestamp.Less(txn.WriteTimestamp) {
+		merged = true
+		if v := scan.Rows[0].Value; len(v) > 0 {
+			if now, _, err = kv.DecodeRangeDescriptor(v); err != nil {
+				return false, false
+			}
+			merged = now.ID != d.ID // else it is frozen no more where its lease is, and went on
+		}
 	}
-	now, _, err := kv.DecodeRangeDescriptor(get.Value)
-	if err != nil {
-		return false, false
-	}
-	p.o.Host.Log.Debug("frozen range: its merge is over", "range", uint64(d.ID), "txn", txn.ID, "now", &now)
-	return now.ID != d.ID, true
+	p.o.Host.Log.Debug("frozen range: its merge is over", "range", uint64(d.ID), "txn", txn.ID, "merged", merged)
+	return merged, true
 }
 
 // Absorb takes over from the right neighbour, which served nothing after freeze (P9). The participant's range does not

@@ -125,7 +125,8 @@ func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
 	var wait *pushWait
 	defer func() { p.waits.leave(wait) }()
 	answer := func(t kv.Txn) (*kv.BatchResponse, error) {
-		return &kv.BatchResponse{Now: q.now, Responses: []kv.Response{&kv.PushTxnResponse{Pushee: t}}}, nil
+		// Not q.now: whatever led to the record as it is has come before the answer, by the asker's clock too.
+		return &kv.BatchResponse{Now: p.o.Clock.Now(), Responses: []kv.Response{&kv.PushTxnResponse{Pushee: t}}}, nil
 	}
 	for {
 		q.clockIn()

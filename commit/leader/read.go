@@ -84,6 +84,9 @@ func (q *request) sendRead(ctx context.Context) error {
 		if q.b.Consistency == kv.Inconsistent {
 			return q.readInconsistent()
 		}
+		if q.b.WaitPolicy == kv.Peek {
+			return q.peek(ctx)
+		}
 		gen, _, err := p.enter(ctx, q.readAt())
 		if err != nil {
 			return err
@@ -408,6 +411,37 @@ func (q *request) scanInconsistent(rd *mvcc.Reader) error {
 		}
 	}
 	return nil
+}
+
+// peek serves kv.Peek: what has been resolved by now.
+func (q *request) peek(ctx context.Context) error {
+	p := q.p
+	r, ok := q.b.Requests[0].(*kv.ScanRequest)
+	if !ok || len(q.b.Requests) != 1 {
+		return &kv.InternalError{Message: "leader: only a scan can peek"}
+	}
+	gen, _, err := p.enter(ctx, q.now)
+	if err != nil {
+		return err
+	}
+	defer p.gate.leave(gen)
+	q.begin()
+	snap := p.o.Engine.NewSnapshot()
+	defer snap.Close()
+	rd := p.o.reader(snap)
+	newest, provisional, err := rd.Newest(r.Start)
+	if cerr := p.o.putReader(rd); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	resp := &kv.ScanResponse{Provisional: provisional}
+	if newest != nil {
+		resp.Rows = []kv.KeyValue{*newest}
+	}
+	q.resp.Responses = append(q.resp.Responses, resp)
+	return p.checkServed(q.b, q.now)
 }
 
 // record reads a transaction record; nil if there is none.

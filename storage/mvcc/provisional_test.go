@@ -60,3 +60,76 @@ func TestProvisional(t *testing.T) {
 		t.Fatalf("%+v", rows)
 	}
 }
+
+// committedAll knows of some transactions that they have committed, as they are.
+type committedAll map[kv.TxnID]clock.Timestamp
+
+func (c committedAll) Committed(id kv.TxnID) (at clock.Timestamp, attempt uint32, ok bool) {
+	at, ok = c[id]
+	return at, 0, ok
+}
+
+// TestNewest: of several intents on a key, all but the last of transactions that have committed, only the newest says
+// whether the key is being removed; the newest version that is none is told for itself.
+func TestNewest(t *testing.T) {
+	e, closeEngine := openEngine(t)
+	defer closeEngine()
+	k := tableKey("a")
+	known := committedAll{}
+	write := func(id byte, ts int64, remove bool) {
+		t.Helper()
+		b := e.NewBatch()
+		defer b.Close()
+		w := NewWriter(e, b)
+		w.Outcomes = known
+		x := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{id}, WriteTimestamp: at(ts), MinTimestamp: at(ts)}, ReadTimestamp: at(ts)}
+		o := &WriteOptions{Txn: x, Seq: 1, LocalTimestamp: at(ts)}
+		var err error
+		if remove {
+			_, err = w.Delete(k, o)
+		} else {
+			err = w.Put(k, []byte{id}, o)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		if err := b.Commit(false); err != nil {
+			t.Fatal(err)
+		}
+		known[x.ID] = at(ts) // before the next one comes
+	}
+	look := func(removing byte, newest int64, above int) {
+		t.Helper()
+		r := NewReader(e)
+		defer r.Close()
+		l, err := r.Removal(k)
+		if err != nil || l == nil != (removing == 0) || l != nil && l.Txn.ID != (kv.TxnID{removing}) {
+			t.Errorf("removed by %+v (%v), not %d", l, err, removing)
+		}
+		found, provisional, err := r.Newest(k)
+		if err != nil || found == nil != (newest == 0) || found != nil && found.Timestamp != at(newest) || len(provisional) != above {
+			t.Errorf("newest %+v and %d above (%v), not %d and %d", found, len(provisional), err, newest, above)
+		}
+	}
+	look(0, 0, 0)
+	write(9, 10, false)
+	look(0, 0, 1)
+	write(1, 20, true)
+	look(1, 0, 2)
+	write(5, 30, false)
+	look(0, 0, 3)
+	write(3, 40, true)
+	look(3, 0, 4)
+	b := e.NewBatch()
+	defer b.Close()
+	w := NewWriter(e, b)
+	if _, err := w.ResolveIntent(k, &Resolution{Txn: kv.TxnMeta{ID: kv.TxnID{1}, WriteTimestamp: at(20), MinTimestamp: at(20)}, Status: kv.Committed}); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if err := b.Commit(false); err != nil {
+		t.Fatal(err)
+	}
+	look(3, 20, 2)
+}

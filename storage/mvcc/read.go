@@ -538,21 +538,88 @@ func (r *Reader) Provisional(start, end keys.Key, max int) ([]kv.KeyValue, error
 
 func sameKey(a keys.Key, b []byte) bool { return bytes.Equal(a, b) }
 
-// Removal finds an intent on a key that removes it, nil if there is none: whether a range is being merged away.
-func (r *Reader) Removal(k keys.Key) (*Lock, error) {
-	locks, err := r.Locks(k, nil, 4)
+// newest visits the versions of a key from newest to oldest until visit says that it has seen enough. lock is the
+// intent that a version belongs to, nil if it has been resolved. raw is only good during the call.
+func (r *Reader) newest(k keys.Key, visit func(ts clock.Timestamp, raw []byte, lock *Lock) (more bool, err error)) error {
+	var intents []*Lock
+	lt, err := r.lockIter(nil, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for i := range locks {
-		l := &locks[i]
-		if l.Strength != IntentStrength {
+	for ok := lt.SeekLockPrefix(k); ok; ok = lt.Next() {
+		l, err := r.lockAt(lt)
+		if err != nil {
+			return err
+		}
+		if l.Strength == IntentStrength {
+			intents = append(intents, l)
+		}
+	}
+	if err := lt.Error(); err != nil {
+		return err
+	}
+	it, err := r.dataIter(nil, nil)
+	if err != nil {
+		return err
+	}
+	for ok := it.SeekPrefixGE(k, clock.Timestamp{}); ok; ok = it.Next() {
+		_, ver := it.Key()
+		if len(ver) == 0 { // an unversioned neighbour in a local keyspace
 			continue
 		}
-		if values, err := r.Provisional(k, k.Next(), 1); err != nil || len(values) > 0 {
-			return nil, err
+		ts, err := engine.DecodeTimestamp(ver)
+		if err != nil {
+			return err
 		}
-		return l, nil
+		var of *Lock
+		for _, l := range intents {
+			if l.Txn.WriteTimestamp == ts {
+				of = l
+			}
+		}
+		raw, err := it.Value()
+		if err != nil {
+			return err
+		}
+		if more, err := visit(ts, raw, of); err != nil || !more {
+			return err
+		}
 	}
-	return nil, nil
+	return it.Error()
+}
+
+// Newest is the newest version of a key that is not an intent's, nil if there is none, and the intents' versions above
+// it. One that removes the key has a timestamp and no value.
+func (r *Reader) Newest(k keys.Key) (found *kv.KeyValue, provisional []kv.KeyValue, err error) {
+	err = r.newest(k, func(ts clock.Timestamp, raw []byte, lock *Lock) (more bool, err error) {
+		v, err := decodeValue(raw)
+		if err != nil {
+			return false, err
+		}
+		one := kv.KeyValue{Key: clone(k), Timestamp: ts}
+		if !v.tombstone {
+			one.Value = clone(v.bytes)
+		}
+		if lock != nil {
+			provisional = append(provisional, one)
+			return true, nil
+		}
+		found = &one
+		return false, nil
+	})
+	return found, provisional, err
+}
+
+// Removal is the intent by which a key is being removed, nil if there is none: whether a range is being merged away.
+//
+// There may be other intents on the key, of transactions that have committed (M7). What they wrote is history; only the
+// newest version counts.
+func (r *Reader) Removal(k keys.Key) (l *Lock, err error) {
+	err = r.newest(k, func(_ clock.Timestamp, raw []byte, lock *Lock) (more bool, err error) {
+		if isTombstone(raw) {
+			l = lock
+		}
+		return false, nil
+	})
+	return l, err
 }
