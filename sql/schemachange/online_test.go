@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -92,7 +93,8 @@ func verify(t testing.TB, n *sessiontest.Node, name string) {
 			if !ok {
 				t.Errorf("index %q lacks the entry of row %v", ix.Name, row)
 			}
-			if i > 0 && v != string(codec.AppendValue(nil, row)) {
+			// Entries from before a primary key took the place of the hidden column may still end with that column.
+			if i > 0 && !strings.HasPrefix(v, string(codec.AppendValue(nil, row))) {
 				t.Errorf("index %q has a wrong entry for row %v", ix.Name, row)
 			}
 			delete(have, string(k))
