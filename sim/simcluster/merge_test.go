@@ -137,22 +137,6 @@ func rest(t *testing.T, c *simcluster.Cluster) {
 	t.Error(strings.Join(problems, "\n"))
 }
 
-func holder(t *testing.T, c *simcluster.Cluster, k keys.Key) int {
-	t.Helper()
-	for range 500 {
-		for i := range c.Len() {
-			if info, ok := c.Node(i).Store().Lookup(k); ok {
-				if s := c.Node(i).Store().Replica(info.Desc.ID).Status(); s.LeaseHeld {
-					return i
-				}
-			}
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("nobody holds the lease of %s", k)
-	return 0
-}
-
 // TestMerge splits a range and puts it together again, with the right side's lease on each of the nodes, while a
 // transaction is open on both sides.
 func TestMerge(t *testing.T) {
