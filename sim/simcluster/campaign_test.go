@@ -798,15 +798,16 @@ func (k *campaign) recovered() {
 			ctx, cancel := context.WithDeadline(context.Background(), healed.Add(recoverIn))
 			defer cancel()
 			var err error
+			var took []time.Duration // of what was served already; the load goes on, so it is not asked for again
 			for {
-				if err = k.touchAll(ctx, i); err == nil || ctx.Err() != nil {
+				if took, err = k.touchAll(ctx, i, took); err == nil || ctx.Err() != nil {
 					break
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
 			if err != nil {
 				k.dump()
-				k.problem("%s does not serve %s after everything healed: %v", k.c.Machines[i].Name, time.Since(healed), err)
+				k.problem("%s does not serve %s after everything healed: %v, after %v", k.c.Machines[i].Name, time.Since(healed), err, took)
 			}
 		}()
 	}
@@ -814,20 +815,24 @@ func (k *campaign) recovered() {
 	k.recovery = time.Since(healed)
 }
 
-func (k *campaign) touchAll(ctx context.Context, i int) error {
+// touchAll goes on after as many statements as have been served, and says how long each took.
+func (k *campaign) touchAll(ctx context.Context, i int, took []time.Duration) ([]time.Duration, error) {
 	conn, err := k.c.Connect(ctx, i, "defaultdb")
 	if err != nil {
-		return err
+		return took, err
 	}
 	defer conn.Close(ctx)
-	for _, q := range []string{"UPDATE bank SET balance = balance WHERE id = 1", "UPDATE bank SET balance = balance WHERE id = 20",
+	all := []string{"UPDATE bank SET balance = balance WHERE id = 1", "UPDATE bank SET balance = balance WHERE id = 20",
 		"UPDATE ctr SET n = n WHERE id = 0", "UPDATE ctr SET n = n WHERE id = 2", "SELECT count(*) FROM pa", "SELECT count(*) FROM pb",
-		"SELECT count(*) FROM uq"} {
+		"SELECT count(*) FROM uq"}
+	for _, q := range all[len(took):] {
+		begun := time.Now()
 		if _, err := conn.Exec(ctx, q); err != nil {
-			return fmt.Errorf("%s: %w", q, err)
+			return took, fmt.Errorf("%s: %w", q, err)
 		}
+		took = append(took, time.Since(begun))
 	}
-	return nil
+	return took, nil
 }
 
 // verify compares what there is with what was promised, from every node.
