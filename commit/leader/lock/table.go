@@ -802,7 +802,16 @@ func (t *Table) Join(h Holds) {
 		if len(e.holders) == 0 || t.entries.Len() >= t.max {
 			continue
 		}
-		t.entries.ReplaceOrInsert(e)
+		if old, ok := t.entries.ReplaceOrInsert(e); ok {
+			// A request that has read before the range was split has put it here since. Who waits there would never hear
+			// of a release.
+			old.evict()
+			for i := range old.holders {
+				if old.holders[i].intent {
+					t.intents.Add(-1)
+				}
+			}
+		}
 		for i := range e.holders {
 			if e.holders[i].intent {
 				t.intents.Add(1)

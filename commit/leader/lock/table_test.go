@@ -301,3 +301,30 @@ func BenchmarkLockUnlock(b *testing.B) {
 		tbl.Release(k, txn.ID)
 	}
 }
+
+// TestJoinReplaces: a request that read before its range was split has put an intent into the left side's table since. When
+// the sides are merged again, the right side's table knows that key too, and who waits at the first is not forgotten there.
+func TestJoinReplaces(t *testing.T) {
+	k, holder, at := keys.Key("k"), kv.TxnMeta{ID: kv.TxnID{1}}, clock.Timestamp{Wall: 5}
+	left, right := NewTable(0), NewTable(0)
+	left.Discover(k, &holder, at, left.Releases())
+	right.Discover(k, &holder, at, right.Releases())
+	g := &Guard{Spans: []Span{{Span: keys.Span{Start: k}}}, ReadAt: clock.Timestamp{Wall: 10}}
+	if _, waits := left.Scan(g); !waits {
+		t.Fatal("does not wait")
+	}
+	left.Join(right.Split(nil))
+	select {
+	case <-g.Signal():
+	default:
+		t.Error("not told to ask anew")
+	}
+	left.Release(k, holder.ID)
+	if w, waits := left.State(g); waits {
+		t.Errorf("waits for %+v, which is gone", w)
+	}
+	left.Finish(g)
+	if left.Len() != 0 || left.Intents() != 0 {
+		t.Errorf("%d keys and %d intents are left", left.Len(), left.Intents())
+	}
+}
