@@ -94,7 +94,7 @@ func (q *request) discover(e *mvcc.LockConflictError, since uint64) bool {
 
 // blocked joins the queue at the batch's first conflict, if there is one, and waits.
 func (q *request) blocked(ctx context.Context) error {
-	q.guard.ReadAt = q.visible.Forward(q.readAt())
+	q.p.locks.ReadsAt(&q.guard, q.visible.Forward(q.readAt()))
 	if w, waits := q.p.locks.Scan(&q.guard); waits {
 		return q.wait(ctx, w)
 	}

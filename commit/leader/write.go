@@ -86,7 +86,7 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	if (q.writes > 0 || q.locking) && p.locks.Len() > 0 {
 		q.guardSpans()
 		if len(q.guard.Spans) > 0 {
-			q.guard.ReadAt = q.readAt()
+			p.locks.ReadsAt(&q.guard, q.readAt())
 			if q.b.WaitPolicy == kv.NoWait {
 				if w, waits := p.locks.Probe(&q.guard, q.guard.Spans); waits && !w.Read {
 					return false, q.notAvailable(w)

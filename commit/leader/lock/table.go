@@ -77,7 +77,7 @@ type Guard struct {
 	// Txn is nil outside of transactions.
 	Txn    *kv.TxnMeta
 	Spans  []Span
-	ReadAt clock.Timestamp
+	ReadAt clock.Timestamp // changed by Table.ReadsAt once the guard may be in a queue
 
 	seq     uint64 // order of first waits
 	signal  chan struct{}
@@ -282,6 +282,16 @@ func (g *Guard) waiterAt(e *entry, read bool) *waiter {
 // Scan looks for conflicts of all of the guard's spans, in order, and joins the queue of the first. Latches on the
 // spans must be held, but for plain reads. It returns false if the request may be evaluated.
 func (t *Table) Scan(g *Guard) (Wait, bool) { return t.scan(g, g.Spans, true) }
+
+// ReadsAt says what g reads from now on. Whoever releases a lock may be looking at g's place in a queue.
+func (t *Table) ReadsAt(g *Guard, at clock.Timestamp) {
+	if g.ReadAt == at {
+		return // only g's owner changes it
+	}
+	t.mu.Lock()
+	g.ReadAt = at
+	t.mu.Unlock()
+}
 
 // Check is Scan for other spans than the guard's: for keys that a limited scan turned out to return.
 func (t *Table) Check(g *Guard, spans []Span) (Wait, bool) { return t.scan(g, spans, true) }
