@@ -252,6 +252,47 @@ func TestCommits(t *testing.T) {
 	})
 }
 
+// TestDividedAgain: a part of a staging commit finds its range split, so it is divided again; from then on no answer comes.
+// The writes may be there, and with them the commit: giving up must not look like a failure (RO2).
+func TestDividedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		s := c.gateway(0)
+		c.split(key(30))
+		for _, k := range []int{1, 50} {
+			if _, err := s.Send(context.Background(), &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(k)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.split(key(55)) // of which the gateway has not heard
+		c.lose = func(answer bool) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return answer && c.seen["put"] > 1 // the first put is that of the record's range
+		}
+		now := c.clock.Now()
+		tx := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, Anchor: key(1), WriteTimestamp: now}, ReadTimestamp: now}
+		b := &kv.Batch{Header: kv.Header{Txn: tx}}
+		end := &kv.EndTxnRequest{Anchor: key(1), Commit: true}
+		for _, k := range []int{1, 50, 60} {
+			b.Requests = append(b.Requests, &kv.PutRequest{Key: key(k), Value: []byte("v"), Seq: 1})
+			end.InFlight = append(end.InFlight, kv.InFlightWrite{Key: key(k), Seq: 1})
+		}
+		b.Requests = append(b.Requests, end)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		var ambiguous *kv.AmbiguousError
+		if _, err := s.Send(ctx, b); !errors.As(err, &ambiguous) {
+			t.Errorf("the commit said: %v", err)
+		}
+		if s.Metrics().Mismatches.Load() == 0 || c.data[string(key(60))] == nil {
+			t.Error("the part was not divided again, or never served")
+		}
+	})
+}
+
 // TestLookups: many that want the same unknown range ask the index once; what is remembered needs no lookup, and one
 // lookup brings the neighbours.
 func TestLookups(t *testing.T) {
