@@ -96,6 +96,9 @@ func (s *Sender) pause(ctx context.Context, st *sendState) error {
 		d = pauseFirst << st.pauses
 	}
 	st.pauses++
+	if s.o.Host.Group.Context().Err() != nil {
+		return &kv.UnavailableError{Reason: "the node is stopping"}
+	}
 	d = d/2 + time.Duration(s.o.Host.Dice.Int64N(int64(d)))
 	if err := s.o.Host.Clock.Sleep(ctx, d); err != nil {
 		if st.last != nil {

@@ -49,6 +49,7 @@ type Node struct {
 
 	ready  chan struct{} // closed when the node serves SQL
 	failed chan error    // holds the first fatal error
+	halts  sync.Once
 	stops  sync.Once
 
 	joining sync.Mutex // serialises becoming part of a cluster; it is held across waits by design, see adopt
@@ -308,9 +309,10 @@ func (n *Node) Drain(ctx context.Context) {
 	}
 }
 
-// Stop ends the node. Calling it again does nothing.
-func (n *Node) Stop() {
-	n.stops.Do(func() {
+// Halt ends all that the node does, and leaves its store open: for callers in this process that use DB or Router on
+// goroutines of their own, and may be reading. From now on these refuse what they are asked. Stop has to follow.
+func (n *Node) Halt() {
+	n.halts.Do(func() {
 		n.sql.close()
 		n.http.close()
 		if n.transport != nil {
@@ -320,6 +322,13 @@ func (n *Node) Stop() {
 			n.listener.Close()
 		}
 		n.host.Group.Stop()
+	})
+}
+
+// Stop ends the node. Calling it again does nothing.
+func (n *Node) Stop() {
+	n.Halt()
+	n.stops.Do(func() {
 		if n.engine != nil {
 			if err := n.engine.Close(); err != nil && !errors.Is(err, context.Canceled) {
 				n.host.Log.Warn("closing the store", "error", err)

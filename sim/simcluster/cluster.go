@@ -204,8 +204,16 @@ func (c *Cluster) bury(i int, n *server.Node) {
 	c.mu.Unlock()
 	go func() {
 		defer close(gone)
-		n.Stop()
+		stop(n)
 	}()
+}
+
+// stop ends a node whose DB and Router the test's own goroutines may be using: what they evaluate takes no virtual time, so
+// that after a moment none of them is in the store.
+func stop(n *server.Node) {
+	n.Halt()
+	time.Sleep(time.Millisecond)
+	n.Stop()
 }
 
 // buried returns when nothing is left of a crashed node i.
@@ -222,7 +230,7 @@ func (c *Cluster) buried(i int) {
 // StopNode ends node i in an orderly way.
 func (c *Cluster) StopNode(i int) {
 	if n := c.set(i, nil); n != nil {
-		n.Stop()
+		stop(n)
 	}
 }
 
