@@ -55,3 +55,11 @@ type Dice interface {
 	// Read fills p and never fails.
 	Read(p []byte) (int, error)
 }
+
+// SlowDisk is what a Host's FS may be besides: a simulated disk that can take its time. The delay can't be in the file
+// system's own syncs, since the engine holds mutexes over some of these (H3). So whoever wants something to be durable calls
+// BeginSync, waits, and has it synced then.
+type SlowDisk interface {
+	// BeginSync joins the disk's queue of syncs. The result waits for its turn to be over; nil means at once.
+	BeginSync() (wait func())
+}

@@ -63,9 +63,7 @@ type node struct {
 	inside  atomic.Int32 // requests that are being served
 
 	incarnation uint64
-	// slow is how long a sync takes while the node runs. Pebble holds a mutex across syncs when it opens, closes and
-	// changes its log, which would stop virtual time, so the disk is fast then.
-	slow time.Duration
+	slow        time.Duration // how long a sync takes
 }
 
 func (n *node) isUp() bool { return n.up.Load() }
@@ -241,7 +239,6 @@ func (n *node) stop() {
 	if !n.up.CompareAndSwap(true, false) {
 		return
 	}
-	n.machine.Disk.SetSyncDelay(0)
 	n.net.Close()
 	n.host.Group.Stop()
 	for n.inside.Load() > 0 {

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"meridian/host"
 )
 
 // ErrDisk is the I/O error that a broken disk returns.
@@ -20,20 +21,23 @@ var ErrDisk = errors.New("sim: input/output error")
 type Disk struct {
 	faults diskFaults
 
-	mu  sync.Mutex // guards fs and rng; nothing is taken after it
-	mem *vfs.MemFS
-	rng *rand.Rand
+	mu   sync.Mutex // guards what follows; nothing is taken after it
+	mem  *vfs.MemFS
+	rng  *rand.Rand
+	lost chan struct{} // closed when mem is replaced
+
+	delay           time.Duration // of each sync
+	running, queued time.Time     // when the sync in progress will end, and the one after it; zero: there is none
 }
 
 // diskFaults are shared by every file of a disk, across crashes.
 type diskFaults struct {
-	full      atomic.Bool
-	syncErr   atomic.Bool
-	readErr   atomic.Bool
-	syncDelay atomic.Int64 // nanoseconds
-	syncs     atomic.Int64
-	written   atomic.Int64
-	trap      atomic.Pointer[syncTrap]
+	full    atomic.Bool
+	syncErr atomic.Bool
+	readErr atomic.Bool
+	syncs   atomic.Int64
+	written atomic.Int64
+	trap    atomic.Pointer[syncTrap]
 }
 
 // syncTrap springs at the sync with a certain number.
@@ -45,14 +49,14 @@ type syncTrap struct {
 
 // NewDisk makes an empty disk; the seed decides which unsynced blocks survive a crash.
 func NewDisk(seed uint64) *Disk {
-	return &Disk{mem: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(seed, 0xd15c))}
+	return &Disk{mem: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(seed, 0xd15c)), lost: make(chan struct{})}
 }
 
 // FS is the file system as the next incarnation of a node finds it.
 func (d *Disk) FS() vfs.FS {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &diskFS{FS: d.mem, f: &d.faults}
+	return &diskFS{FS: d.mem, f: &d.faults, disk: d, lost: d.lost}
 }
 
 // Crash cuts the power: file systems lent before go on writing into the void, and the next FS holds what was synced
@@ -62,6 +66,9 @@ func (d *Disk) Crash(unsyncedPercent int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mem = d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: d.rng})
+	close(d.lost)
+	d.lost = make(chan struct{})
+	d.running, d.queued = time.Time{}, time.Time{}
 }
 
 // SetFull makes writes fail with ENOSPC.
@@ -73,9 +80,35 @@ func (d *Disk) SetSyncError(v bool) { d.faults.syncErr.Store(v) }
 // SetReadError makes every read fail with ErrDisk.
 func (d *Disk) SetReadError(v bool) { d.faults.readErr.Store(v) }
 
-// SetSyncDelay makes every sync of a write-ahead log take d longer. Other syncs are rare, and the engine makes some of
-// them while it holds a mutex, which would stop virtual time (H3).
-func (d *Disk) SetSyncDelay(delay time.Duration) { d.faults.syncDelay.Store(int64(delay)) }
+// SetSyncDelay makes the syncs that begin from now on take that long. One takes place at a time, and serves all that was asked
+// for before it began; who asks later waits for the next. What is waited for is not synced before the delay is over: a
+// crash loses it. It is the engine's syncs for its callers that are slow (host.SlowDisk), not those for its own sake, which
+// it makes with a mutex held (H3).
+func (d *Disk) SetSyncDelay(delay time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.delay = delay
+}
+
+// beginSync says when a sync that is asked for now will be over; zero: at once.
+func (d *Disk) beginSync(now time.Time) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !now.Before(d.running) && !d.queued.IsZero() {
+		d.running, d.queued = d.queued, time.Time{}
+	}
+	if !now.Before(d.running) {
+		if d.delay == 0 {
+			return time.Time{}
+		}
+		d.running = now.Add(d.delay)
+		return d.running
+	}
+	if d.queued.IsZero() {
+		d.queued = d.running.Add(d.delay)
+	}
+	return d.queued
+}
 
 // OnSync calls f once, in the middle of the sync that is n from now: what that sync was to save is not saved yet. Zero
 // takes it back. f must not wait.
@@ -93,13 +126,10 @@ func (d *Disk) Syncs() int64 { return d.faults.syncs.Load() }
 // Written counts the bytes written so far.
 func (d *Disk) Written() int64 { return d.faults.written.Load() }
 
-func (f *diskFaults) sync(mayWait bool) error {
+func (f *diskFaults) sync() error {
 	n := f.syncs.Add(1)
 	if t := f.trap.Load(); t != nil && n >= t.at {
 		t.once.Do(t.f)
-	}
-	if d := f.syncDelay.Load(); d > 0 && mayWait {
-		time.Sleep(time.Duration(d))
 	}
 	if f.syncErr.Load() {
 		return ErrDisk
@@ -117,25 +147,41 @@ func (f *diskFaults) space(op, name string) error {
 // diskFS passes everything to the memory file system, past the faults.
 type diskFS struct {
 	vfs.FS
-	f *diskFaults
+	f    *diskFaults
+	disk *Disk
+	lost <-chan struct{} // closed when this file system is that of a machine that crashed
 }
 
-func (d *diskFS) wrap(file vfs.File, err error) (vfs.File, error) { return d.wrapLog("", file, err) }
+var _ host.SlowDisk = (*diskFS)(nil)
 
-// wrapLog wraps a file that is written to; name tells a write-ahead log from others.
-func (d *diskFS) wrapLog(name string, file vfs.File, err error) (vfs.File, error) {
+// BeginSync implements host.SlowDisk. A crash ends the wait.
+func (d *diskFS) BeginSync() func() {
+	end := d.disk.beginSync(time.Now())
+	if end.IsZero() {
+		return nil
+	}
+	return func() {
+		t := time.NewTimer(time.Until(end))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-d.lost:
+		}
+	}
+}
+
+func (d *diskFS) wrap(file vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &diskFile{File: file, f: d.f, log: strings.HasSuffix(name, ".log")}, nil
+	return &diskFile{File: file, f: d.f}, nil
 }
 
 func (d *diskFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := d.f.space("create", name); err != nil {
 		return nil, err
 	}
-	f, err := d.FS.Create(name, c)
-	return d.wrapLog(name, f, err)
+	return d.wrap(d.FS.Create(name, c))
 }
 
 func (d *diskFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
@@ -152,8 +198,7 @@ func (d *diskFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory)
 	if err := d.f.space("create", newname); err != nil {
 		return nil, err
 	}
-	f, err := d.FS.ReuseForWrite(oldname, newname, c)
-	return d.wrapLog(newname, f, err)
+	return d.wrap(d.FS.ReuseForWrite(oldname, newname, c))
 }
 
 // capacity is the size that every simulated disk claims.
@@ -168,8 +213,7 @@ func (d *diskFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 
 type diskFile struct {
 	vfs.File
-	f   *diskFaults
-	log bool
+	f *diskFaults
 }
 
 func (f *diskFile) Read(p []byte) (int, error) {
@@ -203,21 +247,21 @@ func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (f *diskFile) Sync() error {
-	if err := f.f.sync(f.log); err != nil {
+	if err := f.f.sync(); err != nil {
 		return err
 	}
 	return f.File.Sync()
 }
 
 func (f *diskFile) SyncData() error {
-	if err := f.f.sync(f.log); err != nil {
+	if err := f.f.sync(); err != nil {
 		return err
 	}
 	return f.File.SyncData()
 }
 
 func (f *diskFile) SyncTo(length int64) (bool, error) {
-	if err := f.f.sync(f.log); err != nil {
+	if err := f.f.sync(); err != nil {
 		return false, err
 	}
 	return f.File.SyncTo(length)

@@ -15,6 +15,7 @@ type Batch struct {
 	e    *Engine
 	b    *pebble.Batch
 	repr *pebble.Batch // lent to ApplyRepr
+	wait func()        // from CommitNoSyncWait to SyncWait, if the disk is slow
 }
 
 // NewBatch makes a batch that can only be written; it is the cheaper kind.
@@ -175,9 +176,12 @@ func (b *Batch) Commit(sync bool) (err error) {
 	if f := b.e.failure.Load(); f != nil {
 		return f
 	}
-	defer b.recoverFailure(&err)
+	defer b.e.recoverFailure(&err)
 	o := pebble.NoSync
 	if sync {
+		if wait := b.e.beginSync(); wait != nil {
+			return b.commitSlowly(wait)
+		}
 		o = pebble.Sync
 	}
 	if err := b.e.db.Apply(b.b, o); err != nil {
@@ -192,7 +196,10 @@ func (b *Batch) CommitNoSyncWait() (err error) {
 	if f := b.e.failure.Load(); f != nil {
 		return f
 	}
-	defer b.recoverFailure(&err)
+	defer b.e.recoverFailure(&err)
+	if b.wait = b.e.beginSync(); b.wait != nil {
+		return b.Commit(false)
+	}
 	if err := b.e.db.ApplyNoSyncWait(b.b, pebble.Sync); err != nil {
 		return b.e.fail(err)
 	}
@@ -201,19 +208,38 @@ func (b *Batch) CommitNoSyncWait() (err error) {
 
 // SyncWait returns when the batch is durable. An error is as in Commit.
 func (b *Batch) SyncWait() error {
+	if wait := b.wait; wait != nil {
+		b.wait = nil
+		return b.syncSlowly(wait)
+	}
 	if err := b.b.SyncWait(); err != nil {
 		return b.e.fail(err)
 	}
 	return b.e.Failure()
 }
 
+// commitSlowly is Commit with sync on a slow disk.
+func (b *Batch) commitSlowly(wait func()) error {
+	if err := b.Commit(false); err != nil {
+		return err
+	}
+	return b.syncSlowly(wait)
+}
+
+// syncSlowly is SyncWait on a slow disk: what was committed without a sync is in the log, which is synced when the disk is
+// ready for it.
+func (b *Batch) syncSlowly(wait func()) error {
+	wait()
+	return b.e.syncLog()
+}
+
 // recoverFailure turns the panic with which Pebble reports a log that it cannot write into the store's failure.
-func (b *Batch) recoverFailure(err *error) {
+func (e *Engine) recoverFailure(err *error) {
 	if r := recover(); r != nil {
 		cause, ok := r.(error)
 		if !ok {
 			panic(r)
 		}
-		*err = b.e.fail(cause)
+		*err = e.fail(cause)
 	}
 }

@@ -60,6 +60,7 @@ type Engine struct {
 	db    *pebble.DB
 	dir   string
 	fs    vfs.FS
+	slow  host.SlowDisk // nil for disks that are not simulated
 	opts  Options
 	log   *slog.Logger
 	lock  *pebble.Lock
@@ -91,6 +92,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 		o.ReserveBytes = 256 << 20
 	}
 	e := &Engine{dir: dir, fs: h.FS, opts: o, log: h.Log, group: h.Group.Child()}
+	e.slow, _ = h.FS.(host.SlowDisk)
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -342,10 +344,26 @@ func (e *Engine) Sync() error {
 	if err := e.Failure(); err != nil {
 		return err
 	}
+	if wait := e.beginSync(); wait != nil {
+		wait()
+	}
+	return e.syncLog()
+}
+
+func (e *Engine) syncLog() (err error) {
+	defer e.recoverFailure(&err)
 	if err := e.db.LogData(nil, pebble.Sync); err != nil {
 		return e.fail(err)
 	}
 	return e.Failure()
+}
+
+// beginSync is not nil if the disk is slow: the caller commits without a sync, waits, and syncs the log then.
+func (e *Engine) beginSync() (wait func()) {
+	if e.slow == nil {
+		return nil
+	}
+	return e.slow.BeginSync()
 }
 
 // EstimateBytes is roughly what a span takes on disk, without what is still in memory.
