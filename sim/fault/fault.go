@@ -35,7 +35,7 @@ const (
 	Reset Kind = "reset"
 	// Skew sets A's clock off by Amount; zero ends it.
 	Skew Kind = "skew"
-	// SlowDisk makes A's syncs take Amount longer; zero ends it.
+	// SlowDisk makes A's syncs take Amount; zero ends it.
 	SlowDisk Kind = "slowdisk"
 	// Pause stops A as SIGSTOP does: nothing goes in or out, and its clock stands still; after Resume the clock is right
 	// again, and what had arrived is read.
@@ -167,6 +167,8 @@ type Options struct {
 	FarSkew time.Duration
 	// MaxSlow bounds additional delay; default 500 ms.
 	MaxSlow time.Duration
+	// MaxSlowDisk bounds what a sync takes; default 2 s. Half of the slow disks are that slow, the others ten times faster.
+	MaxSlowDisk time.Duration
 }
 
 // Generate makes the plan of a seed. Same seed and options, same plan.
@@ -180,6 +182,7 @@ func Generate(seed uint64, o Options) Plan {
 	def(&o.Lasting, 3*time.Second)
 	def(&o.MaxSkew, 200*time.Millisecond)
 	def(&o.MaxSlow, 500*time.Millisecond)
+	def(&o.MaxSlowDisk, 2*time.Second)
 	def(&o.FarSkew, time.Second)
 	if o.Kinds == nil {
 		o.Kinds = []Kind{Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset, Skew}
@@ -264,7 +267,11 @@ func Generate(seed uint64, o Options) Plan {
 		case SlowDisk:
 			key = "disk " + a
 			fix.Kind = SlowDisk
-			act.Amount = time.Duration(r.Int64N(int64(o.MaxSlow/grain))+1) * grain
+			slowest := o.MaxSlowDisk
+			if r.IntN(2) == 0 {
+				slowest = max(slowest/10, grain)
+			}
+			act.Amount = time.Duration(r.Int64N(int64(slowest/grain))+1) * grain
 		default:
 			panic(fmt.Sprintf("fault: %s is not a fault", kind))
 		}

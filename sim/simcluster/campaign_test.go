@@ -248,7 +248,7 @@ func (k *campaign) run(t *testing.T) {
 	}
 	target := k.c.Target(k.seed)
 	kinds := []fault.Kind{fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Cut, fault.CutOneWay, fault.Flap,
-		fault.Slow, fault.Reset, fault.Skew}
+		fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk}
 	if k.seed%4 == 3 {
 		kinds = append(kinds, fault.SkewFar)
 	}
