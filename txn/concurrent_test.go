@@ -48,13 +48,13 @@ func bank(t *testing.T, o txn.Options, seed uint64) {
 		}
 	}
 	dice := rand.New(rand.NewPCG(seed, 2))
-	w.fake.slow = 2 * time.Millisecond
-	w.fake.after = func(b *kv.Batch) error { // under the fake's mutex
+	w.fake.Slow.Store(int64(2 * time.Millisecond))
+	w.fake.Intercept(nil, func(b *kv.Batch) error {
 		if b.Txn == nil || dice.IntN(50) != 0 {
 			return nil
 		}
 		return &kv.AmbiguousError{Reason: "the dice said so"}
-	}
+	})
 	var (
 		wg                         sync.WaitGroup
 		mu                         sync.Mutex
@@ -89,9 +89,7 @@ func bank(t *testing.T, o txn.Options, seed uint64) {
 		}()
 	}
 	wg.Wait()
-	w.fake.mu.Lock()
-	w.fake.after = nil
-	w.fake.mu.Unlock()
+	w.fake.Intercept(nil, nil)
 	if err := w.db.Run(ctx, txn.TxnOptions{ReadOnly: true}, audit); err != nil {
 		t.Error(err)
 	}
@@ -211,16 +209,13 @@ func TestHeartbeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		w.fake.mu.Lock()
-		rec := w.fake.records[tx.ID()]
-		if rec == nil || rec.beats < 8 || rec.beats > 12 {
-			t.Errorf("after ten seconds: %+v", rec)
+		if beats, ok := w.fake.Record(tx.ID()); !ok || beats < 8 || beats > 12 {
+			t.Errorf("after ten seconds: %d heartbeats, %t", beats, ok)
 		}
-		if w.fake.records[silent.ID()] != nil {
+		if _, ok := w.fake.Record(silent.ID()); ok {
 			t.Error("a reader has a record")
 		}
-		rec.status = kv.Aborted
-		w.fake.mu.Unlock()
+		w.fake.Abort(tx.ID())
 		time.Sleep(2 * time.Second)
 		var wb txn.WriteBatch
 		wb.Put(keys.Key("k"), []byte("v"))
@@ -265,11 +260,9 @@ func TestFirstLockOfAnOldTransaction(t *testing.T) {
 			if _, err := tx.Get(ctx, keys.Key("k"), kv.Exclusive, kv.Block); err != nil {
 				t.Fatal(err)
 			}
-			w.fake.mu.Lock()
-			if rec := w.fake.records[tx.ID()]; (rec != nil) != (age > 0) {
-				t.Errorf("at the first lock after %s: record %+v", age, rec)
+			if _, ok := w.fake.Record(tx.ID()); ok != (age > 0) {
+				t.Errorf("at the first lock after %s: record %t", age, ok)
 			}
-			w.fake.mu.Unlock()
 			tx.Rollback(ctx)
 		}
 		w.h.Group.Stop()
@@ -343,8 +336,8 @@ func TestOnePhase(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := w.db.Metrics()
-		if m.OnePhaseCommits.Load() != 1 || w.fake.seen["GetRequest"] != 0 || w.fake.seen["EndTxnRequest"] != 1 {
-			t.Errorf("one range: %v", w.fake.seen)
+		if gets, ends := w.fake.Seen("GetRequest"), w.fake.Seen("EndTxnRequest"); m.OnePhaseCommits.Load() != 1 || gets != 0 || ends != 1 {
+			t.Errorf("one range: %d reads, %d ends", gets, ends)
 		}
 		// A lock elsewhere does not prevent it: nothing depends on the record yet (CO5).
 		tx := w.db.Begin(txn.TxnOptions{})

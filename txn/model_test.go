@@ -19,12 +19,13 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/txn"
+	"meridian/txn/fakekv"
 )
 
 // world is a DB over a fake cluster.
 type world struct {
 	h    *host.Host
-	fake *fakeKV
+	fake *fakekv.KV
 	db   *txn.DB
 }
 
@@ -33,7 +34,7 @@ func newWorld(t testing.TB, seed uint64, o txn.Options, splits ...string) *world
 	h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "a", Network: net, Seed: seed})
 	t.Cleanup(h.Group.Stop)
 	c := clock.New(h.Clock, clock.DefaultMaxOffset)
-	f := newFake(h, c, splits...)
+	f := fakekv.New(h, c, splits...)
 	o.Sender, o.Clock, o.Host, o.NodeID = f, c, h, func() kv.NodeID { return 1 }
 	return &world{h: h, fake: f, db: txn.NewDB(o)}
 }
@@ -83,14 +84,14 @@ func TestModel(t *testing.T) {
 				rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) {
 					w := newWorld(t, 1, tc.o, tc.splits...)
 					if tc.o.BufferBytes == 1 {
-						w.fake.slow = 5 * time.Millisecond // several are under way, and they overtake each other
+						w.fake.Slow.Store(int64(5 * time.Millisecond)) // several are under way, and they overtake each other
 					}
 					defer w.h.Group.Stop()
 					committed := map[string]string{}
 					for range rapid.IntRange(1, 5).Draw(rt, "transactions") {
 						committed = modelTxn(rt, w, committed)
 					}
-					time.Sleep(w.fake.slow * 100)
+					time.Sleep(time.Duration(w.fake.Slow.Load()) * 100)
 					if err := synctestDrained(w); err != nil {
 						rt.Fatal(err)
 					}
@@ -104,10 +105,8 @@ func TestModel(t *testing.T) {
 func synctestDrained(w *world) error {
 	time.Sleep(100 * time.Millisecond) // commits are settled together, a little later
 	synctest.Wait()
-	w.fake.mu.Lock()
-	defer w.fake.mu.Unlock()
-	if len(w.fake.intents)+len(w.fake.locks)+len(w.fake.records) > 0 {
-		return fmt.Errorf("left behind: %d intents, %d locks, %d records", len(w.fake.intents), len(w.fake.locks), len(w.fake.records))
+	if intents, locks, records := w.fake.Left(); intents+locks+records > 0 {
+		return fmt.Errorf("left behind: %d intents, %d locks, %d records", intents, locks, records)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/txn"
@@ -16,7 +17,7 @@ import (
 // pipeWorld is a fake cluster whose answers all take 100 ms, and transactions that send every batch of writes at once.
 func pipeWorld(t *testing.T) *world {
 	w := newWorld(t, 1, txn.Options{BufferBytes: 1}, "m")
-	w.fake.lag = 100 * time.Millisecond
+	w.fake.Latency.Store(int64(100 * ms))
 	return w
 }
 
@@ -113,12 +114,12 @@ func TestPipelineFails(t *testing.T) {
 				w := pipeWorld(t)
 				ctx := context.Background()
 				tx := w.db.Begin(txn.TxnOptions{})
-				w.fake.fail = func(b *kv.Batch) error { // under the fake's mutex
+				w.fake.Intercept(func(b *kv.Batch) error {
 					if p, ok := b.Requests[0].(*kv.PutRequest); ok && string(p.Key) == "b" {
 						return &kv.TxnAbortedError{ID: tx.ID(), Reason: "the test said so"}
 					}
 					return nil
-				}
+				}, nil)
 				put(t, tx, "a", "1")
 				put(t, tx, "b", "1")
 				put(t, tx, "c", "1")
@@ -137,9 +138,7 @@ func TestPipelineFails(t *testing.T) {
 				if !errors.As(err, &retry) {
 					t.Fatalf("the answer was %v", err)
 				}
-				w.fake.mu.Lock()
-				w.fake.fail = nil
-				w.fake.mu.Unlock()
+				w.fake.Intercept(nil, nil)
 				if err := tx.Restart(ctx); err != nil {
 					t.Fatal(err)
 				}
@@ -178,7 +177,7 @@ func TestPipelineMoves(t *testing.T) {
 				s := tx.Savepoint()
 				put(t, tx, "c", "1")
 				synctest.Wait()
-				w.fake.lag = 0 // from here on everything overtakes those three
+				w.fake.Latency.Store(0) // from here on everything overtakes those three
 				if v, err := tx.Get(ctx, keys.Key("y"), kv.NoLock, kv.Block); v != nil || err != nil {
 					t.Fatalf("read %q, %v", v, err)
 				}
@@ -232,11 +231,66 @@ func TestPipelineRollback(t *testing.T) {
 	})
 }
 
+// deaf is a network that does not call back what was sent, whoever has stopped waiting for it.
+type deaf struct{ txn.Sender }
+
+func (d deaf) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	return d.Sender.Send(context.WithoutCancel(ctx), b)
+}
+
+// TestPipelineOvertaken: an attempt ends while its writes are still on their way and can't be called back, and what cleans
+// up behind it is faster than they are. It waits for them, else they would lay intents of which nobody knows (PW5).
+func TestPipelineOvertaken(t *testing.T) {
+	for _, end := range []string{"rollback", "restart"} {
+		t.Run(end, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := pipeWorld(t)
+				ctx := context.Background()
+				w.db = txn.NewDB(txn.Options{BufferBytes: 1, Sender: deaf{w.fake}, Clock: clock.New(w.h.Clock, clock.DefaultMaxOffset), Host: w.h,
+					NodeID: func() kv.NodeID { return 1 }})
+				tx := w.db.Begin(txn.TxnOptions{})
+				if end == "restart" {
+					w.fake.Intercept(func(b *kv.Batch) error {
+						if p, ok := b.Requests[0].(*kv.PutRequest); ok && string(p.Key) == "k0" {
+							return &kv.TxnAbortedError{ID: tx.ID(), Reason: "the test said so"}
+						}
+						return nil
+					}, nil)
+				}
+				for i := range 5 {
+					put(t, tx, fmt.Sprintf("k%d", i), "1")
+					time.Sleep(20 * ms)
+				}
+				time.Sleep(10 * ms) // k0 is there, the others are still under way
+				w.fake.Latency.Store(0)
+				if end == "rollback" {
+					took(t, "the rollback", 0, func() { tx.Rollback(ctx) })
+				} else {
+					var retry *txn.RetryError
+					if err := tryPut(tx, "z", "1"); !errors.As(err, &retry) {
+						t.Fatalf("the answer was %v", err)
+					}
+					took(t, "the restart, until k4 is there", 70*ms, func() {
+						if err := tx.Restart(ctx); err != nil {
+							t.Error(err)
+						}
+					})
+					tx.Rollback(ctx)
+				}
+				time.Sleep(time.Second)
+				if err := synctestDrained(w); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestCommitInParts: a commit that is too large for one batch sends its parts together.
 func TestCommitInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, txn.Options{}, "m")
-		w.fake.lag = 100 * time.Millisecond
+		w.fake.Latency.Store(int64(100 * ms))
 		tx := w.db.Begin(txn.TxnOptions{})
 		for i := range 30 {
 			put(t, tx, fmt.Sprintf("k%02d", i), string(make([]byte, 100<<10)))

@@ -25,7 +25,8 @@ type KV struct {
 	splits []string // range boundaries
 	// Latency is how long each batch takes, in nanoseconds; zero takes no time at all.
 	Latency atomic.Int64
-	slow    time.Duration
+	// Slow is up to how much longer a batch takes, in nanoseconds, at random: batches overtake each other.
+	Slow atomic.Int64
 
 	mu       sync.Mutex
 	versions map[string][]fakeVersion // oldest first
@@ -34,8 +35,8 @@ type KV struct {
 	reads    []fakeRead
 	records  map[kv.TxnID]*fakeRecord
 	seen     map[string]int // requests by kind
-	fail     func(*kv.Batch) error
-	after    func(*kv.Batch) error // an error that comes instead of the answer
+	before   func(*kv.Batch) error
+	after    func(*kv.Batch) error
 }
 
 type fakeVersion struct {
@@ -63,6 +64,7 @@ type fakeRecord struct {
 	status  kv.Status
 	at      clock.Timestamp
 	beats   int
+	attempt uint32
 	ignored []kv.SeqRange
 }
 
@@ -80,13 +82,7 @@ func (f *KV) rangeOf(k keys.Key) int {
 }
 
 // OneRange implements txn.Ranges.
-func (f *KV) OneRange(s keys.Span) bool {
-	last := slices.Clone(s.Stop())
-	if n := len(last); n > 0 && last[n-1] == 0 {
-		last = last[:n-1]
-	}
-	return f.rangeOf(s.Start) == f.rangeOf(last)
-}
+func (f *KV) OneRange(first, last keys.Key) bool { return f.rangeOf(first) == f.rangeOf(last) }
 
 // waitError asks to wait for a transaction.
 type waitError struct{ holder kv.TxnMeta }
@@ -100,27 +96,59 @@ func (f *KV) Seen(kind string) int {
 	return f.seen[kind]
 }
 
+// Intercept has batches fail: before is asked before one is evaluated, each time that it is tried, and after gives an
+// error that comes instead of the answer. Either may be nil. They are called under the mutex of the store, one at a time.
+func (f *KV) Intercept(before, after func(*kv.Batch) error) {
+	f.mu.Lock()
+	f.before, f.after = before, after
+	f.mu.Unlock()
+}
+
+// Left counts what transactions have not cleaned up yet.
+func (f *KV) Left() (intents, locks, records int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.intents), len(f.locks), len(f.records)
+}
+
+// Record counts the heartbeats that a transaction's record has got; ok is false if there is none.
+func (f *KV) Record(id kv.TxnID) (beats int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rec := f.records[id]
+	if rec == nil {
+		return 0, false
+	}
+	return rec.beats, true
+}
+
+// Abort ends a transaction that has a record, as somebody else would.
+func (f *KV) Abort(id kv.TxnID) {
+	f.mu.Lock()
+	f.records[id].status = kv.Aborted
+	f.mu.Unlock()
+}
+
 // Send implements txn.Sender.
 func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
-	if d := time.Duration(f.Latency.Load()); d > 0 {
-		if err := f.h.Clock.Sleep(ctx, d); err != nil {
-			return nil, err
-		}
-	}
+	f.mu.Lock()
 	for _, r := range b.Requests {
-		f.mu.Lock()
 		f.seen[fmt.Sprintf("%T", r)[4:]]++
-		f.mu.Unlock()
 	}
-	if f.slow > 0 {
-		if err := f.h.Clock.Sleep(ctx, time.Duration(f.h.Dice.Int64N(int64(f.slow)))); err != nil {
+	f.mu.Unlock()
+	d := f.Latency.Load()
+	if slow := f.Slow.Load(); slow > 0 {
+		d += f.h.Dice.Int64N(slow)
+	}
+	if d > 0 {
+		if err := f.h.Clock.Sleep(ctx, time.Duration(d)); err != nil {
 			return nil, err
 		}
 	}
 	for polls := 0; ; polls++ {
 		f.mu.Lock()
-		if f.fail != nil {
-			if err := f.fail(b); err != nil {
+		if f.before != nil {
+			if err := f.before(b); err != nil {
 				f.mu.Unlock()
 				return nil, err
 			}
@@ -267,6 +295,7 @@ func (f *KV) ended(k string, txn kv.TxnMeta) bool {
 	if rec == nil || rec.status != kv.Committed && rec.status != kv.Aborted {
 		return false
 	}
+	txn.Attempt = rec.attempt
 	f.resolve(k, txn, rec.status, rec.at, rec.ignored)
 	return true
 }
@@ -615,7 +644,7 @@ func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
 				rec = &fakeRecord{}
 				f.records[e.txn.ID] = rec
 			}
-			rec.status, rec.at, rec.ignored = kv.Staging, e.txn.WriteTimestamp, e.txn.IgnoredSeqs
+			rec.status, rec.at, rec.ignored, rec.attempt = kv.Staging, e.txn.WriteTimestamp, e.txn.IgnoredSeqs, e.txn.Attempt
 			return &kv.EndTxnResponse{Staged: true, CommitTimestamp: e.txn.WriteTimestamp}, nil
 		}
 	}
@@ -639,7 +668,7 @@ func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
 	}
 	delete(f.records, e.txn.ID)
 	if len(out.Unresolved) > 0 && !r.OnePhase {
-		f.records[e.txn.ID] = &fakeRecord{status: status, at: e.txn.WriteTimestamp, ignored: e.txn.IgnoredSeqs}
+		f.records[e.txn.ID] = &fakeRecord{status: status, at: e.txn.WriteTimestamp, ignored: e.txn.IgnoredSeqs, attempt: e.txn.Attempt}
 	}
 	return out, nil
 }
