@@ -144,6 +144,9 @@ func (s *Store) Fatal(err error) {
 }
 
 // RightSide gives the replica for the right side of a split.
+//
+// It has its place by its key from here on, though not its descriptor: the left side's is about to end there, and a raft
+// snapshot that came in between would take the right side's keys for nobody's (RS1).
 func (s *Store) RightSide(left *replica.Replica, d *kv.RangeDescriptor) (*replica.Replica, error) {
 	self, ok := d.Replica(s.o.NodeID)
 	if !ok {
@@ -151,10 +154,15 @@ func (s *Store) RightSide(left *replica.Replica, d *kv.RangeDescriptor) (*replic
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	place := func(e *entry) *replica.Replica {
+		e.start = d.Start
+		s.byKey.ReplaceOrInsert(e)
+		return e.r
+	}
 	if e := s.entry(d.ID); e != nil && !e.r.Gone() {
 		switch {
 		case e.r.ReplicaID() == self.Replica:
-			return e.r, nil
+			return place(e), nil
 		case e.r.ReplicaID() > self.Replica:
 			return nil, nil
 		}
@@ -167,8 +175,7 @@ func (s *Store) RightSide(left *replica.Replica, d *kv.RangeDescriptor) (*replic
 	if err != nil {
 		return nil, err
 	}
-	s.add(r)
-	return r, nil
+	return place(s.add(r)), nil
 }
 
 // SplitApplied makes the right side known.

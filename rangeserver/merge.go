@@ -301,12 +301,12 @@ func (s *Store) MergeApplied(left, right *replica.Replica, d *kv.RangeDescriptor
 	}
 }
 
-// absorbed lists the replicas here that a raft snapshot of a range replaces, because the range has absorbed theirs; ok
-// is false if another replica is in the way (RS1).
+// Absorbed lists the replicas here that a raft snapshot of a range replaces, because the range has absorbed theirs; ok
+// is false if another replica is in the way (RS1), or is about to be, because a split is being applied.
 //
 // A replica that one further to the left is still going to absorb, when that gets to its merge in its own log, is in
 // the way until then. What is in the way is asked whether its range still exists.
-func (s *Store) absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool) {
+func (s *Store) Absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ok = true
@@ -315,6 +315,8 @@ func (s *Store) absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool
 		od := e.r.Desc()
 		switch {
 		case od == nil:
+			ok = e.r.RangeID() == d.ID
+			return ok
 		case od.Start.Equal(d.Start) && od.ID != d.ID: // comes again below
 			return true
 		case od.ID == d.ID:
@@ -331,9 +333,13 @@ func (s *Store) absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool
 		if !e.start.Less(d.End) {
 			return false
 		}
-		od := e.r.Desc()
-		if od == nil || od.ID == d.ID {
+		if e.r.RangeID() == d.ID {
 			return true
+		}
+		od := e.r.Desc()
+		if od == nil {
+			ok = false
+			return false
 		}
 		if !replica.Subsumes(d, od) || before != nil && before.End.Equal(od.Start) && !mine[before.ID] {
 			ok = false

@@ -262,9 +262,6 @@ func (s *Store) ship(ctx context.Context, snap *replica.OutgoingSnapshot) error 
 	return nil
 }
 
-// errOverlap refuses a raft snapshot for the time being (RS1).
-var errOverlap = errors.New("rangeserver: the raft snapshot overlaps another replica, which has a split or merge to apply")
-
 // serveSnapshot receives a raft snapshot and applies it. One at a time, which bounds memory and keeps RS1.
 func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
 	select {
@@ -290,8 +287,8 @@ func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transp
 	if e == nil || e.r.ReplicaID() != m.To.Replica {
 		return &kv.RangeNotFoundError{Range: m.Range}
 	}
-	if _, ok := s.absorbed(in.Desc); !ok {
-		return errOverlap
+	if _, ok := s.Absorbed(in.Desc); !ok { // no use to receive it all
+		return replica.ErrOverlap
 	}
 	for {
 		chunk, err := stream.Recv()
@@ -304,10 +301,6 @@ func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transp
 		if err := in.Add(chunk); err != nil {
 			return err
 		}
-	}
-	var ok bool
-	if in.Absorbed, ok = s.absorbed(in.Desc); !ok {
-		return errOverlap
 	}
 	return e.r.ApplySnapshot(in)
 }

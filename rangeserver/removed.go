@@ -77,16 +77,20 @@ func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, erro
 		return false, nil
 	}
 	var left *kv.RangeDescriptor
+	known := true
 	s.mu.Lock()
 	s.byKey.DescendLessOrEqual(&entry{start: d.Start}, func(e *entry) bool {
-		od := e.r.Desc()
-		if od != nil && od.ID == d.ID {
+		if e.r.RangeID() == d.ID {
 			return true
 		}
-		left = od
+		left = e.r.Desc()
+		known = left != nil // else it is being born by a split
 		return false
 	})
 	s.mu.Unlock()
+	if !known {
+		return false, nil
+	}
 	if left == nil || !left.End.Equal(d.Start) {
 		return true, nil
 	}

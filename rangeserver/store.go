@@ -256,7 +256,10 @@ func (s *Store) entry(id kv.RangeID) *entry {
 // containing finds the replica whose range has a key.
 func (s *Store) containing(k keys.Key) (found *entry) {
 	s.mu.Lock()
-	s.byKey.DescendLessOrEqual(&entry{start: k}, func(e *entry) bool { found = e; return false })
+	s.byKey.DescendLessOrEqual(&entry{start: k}, func(e *entry) bool {
+		found = e
+		return e.r.Desc() == nil // the right side of a split that is being applied: the left one still has its keys
+	})
 	s.mu.Unlock()
 	if found != nil {
 		if d := found.r.Desc(); d != nil && d.Contains(k) {

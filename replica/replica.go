@@ -31,6 +31,7 @@ const (
 	heartbeatTicks = 3
 	retryTicks     = 8  // a proposal not applied by then is proposed again
 	quiesceTicks   = 12 // idle for so long, a range falls asleep
+	slowTicks      = 8  // a leader whose disk takes longer lets a faster one lead
 
 	// expirationLength of Expiration leases, and when before its end a lease is extended.
 	expirationLength = 2 * time.Second
@@ -61,8 +62,12 @@ type Store interface {
 	Awake(r *Replica)
 
 	// RightSide gives the replica that will hold the right side of a split, made if need be, or nil if the right
-	// side's replica was removed from this store before the split got here.
+	// side's replica was removed from this store before the split got here. From then on it is in the way of raft snapshots.
 	RightSide(left *Replica, right *kv.RangeDescriptor) (*Replica, error)
+
+	// Absorbed gives the replicas that a raft snapshot of a range replaces, from left to right; ok is false if another one
+	// is in its way.
+	Absorbed(d *kv.RangeDescriptor) (absorbed []*Replica, ok bool)
 
 	// Neighbour gives the replica of another range on this store, nil if there is none.
 	Neighbour(id kv.RangeID) *Replica
@@ -171,6 +176,7 @@ type Replica struct {
 	renewing  uint64
 	// transferring: the lease is being given away.
 	transferring bool
+	lettingGo    bool // of the lease, because of the disk (letGo)
 	// nextLeaseTry is the tick before which the raft leader does not ask again for a lease that nobody has.
 	nextLeaseTry int64
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -109,14 +110,17 @@ func (s *OutgoingSnapshot) Close() { _ = s.at.Close() }
 type IncomingSnapshot struct {
 	Message Message
 	Desc    *kv.RangeDescriptor
-	// Absorbed are replicas of ranges that this one has absorbed, in key order: they go with the same batch.
-	Absorbed []*Replica
+	// absorbed are replicas of ranges that this one has absorbed, in key order: they go with the same batch.
+	absorbed []*Replica
 	batch    *engine.Batch
 	bytes    int
 }
 
 // MaxSnapshotBytes bounds a raft snapshot, because it is applied as one engine batch.
 const MaxSnapshotBytes = 1 << 30
+
+// ErrOverlap refuses a raft snapshot for the time being (RS1 in package rangeserver).
+var ErrOverlap = errors.New("replica: the raft snapshot overlaps another replica, which has a split or merge to apply")
 
 // ErrSnapshotTooLarge refuses a raft snapshot.
 var ErrSnapshotTooLarge = errors.New("replica: raft snapshot too large")
@@ -178,25 +182,27 @@ func (r *Replica) ApplySnapshot(s *IncomingSnapshot) error {
 		r.release()
 		return fmt.Errorf("replica: r%d is busy with another snapshot", r.rangeID)
 	}
-	absorbed := s.Absorbed
-	for i, x := range absorbed {
+	absorbed, ok := r.o.Store.Absorbed(s.Desc)
+	for _, x := range absorbed { // the order is from left to right, everywhere
 		x.hold()
-		if d := x.desc.Load(); x.gone.Load() || d == nil || !Subsumes(s.Desc, d) {
-			for _, x := range absorbed[:i+1] {
-				x.release()
-			}
-			r.release()
-			return fmt.Errorf("replica: r%d changed while a raft snapshot of r%d was coming to replace it", x.rangeID, r.rangeID)
-		}
 	}
-	r.incoming = s
+	release := func() {
+		for _, x := range absorbed {
+			x.release()
+		}
+		r.release()
+	}
+	// Only those that are held can't split any more, or be absorbed: so whoever else has come to be in the snapshot's span
+	// was there before the last of them was held.
+	if again, still := r.o.Store.Absorbed(s.Desc); !ok || !still || !slices.Equal(absorbed, again) {
+		release()
+		return ErrOverlap
+	}
+	s.absorbed, r.incoming = absorbed, s
 	r.receive(&s.Message)
 	a := r.process(true)
 	r.incoming = nil
-	for _, x := range absorbed {
-		x.release()
-	}
-	r.release()
+	release()
 	r.finish(a)
 	return nil
 }
@@ -214,7 +220,7 @@ func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, error) {
 			b.ClearSpan(span) // a split that this replica missed; the right side gets a raft snapshot of its own
 		}
 	}
-	for _, x := range in.Absorbed {
+	for _, x := range in.absorbed {
 		x.removing() // for good
 		x.clearLocal(b, NeverAgain)
 		if end := x.desc.Load().End; in.Desc.End.Less(end) {
@@ -232,7 +238,7 @@ func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, error) {
 func (r *Replica) snapshotApplied() error {
 	old := r.leaseNow.Load()
 	if in := r.incoming; in != nil {
-		for _, x := range in.Absorbed {
+		for _, x := range in.absorbed {
 			r.o.Metrics.Subsumed.Add(1)
 			x.bury()
 		}
