@@ -83,6 +83,12 @@
 // lease. If the leader's node dies, the others' stores notice its liveness end, forget the leader, and the first live
 // voter campaigns at once.
 //
+// # Slow disks
+//
+// A follower whose disk is slow does not matter to anybody. A leader applies only what its own disk has (R3), so where an
+// append takes it 0.8 s while a voter has acknowledged it, the lease goes to that voter (letGo), or, if it has run out
+// meanwhile, raft's leadership.
+//
 // # What it does not do
 //
 // It does not evaluate requests, find ranges, or decide where replicas go (package placement).

@@ -331,6 +331,7 @@ func (r *Replica) proposeInternal(ctx context.Context, c *Command) error {
 const (
 	transferTries = 200
 	transferPause = 5 * time.Millisecond
+	letGoTimeout  = 10 * time.Second // with requests in progress that wait for a slow disk
 )
 
 // TransferLease gives the lease to a voter on another node. Requests in progress end first, new ones are sent away.

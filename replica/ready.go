@@ -22,6 +22,8 @@ type Append struct {
 	done      bool
 	// lazy: the batch is in the engine's log, but nobody has asked for a sync; covered: somebody has since.
 	lazy, covered bool
+	index         uint64 // of its last entry, zero if it has none
+	tick          int64  // when it was made
 }
 
 // SyncWait returns when the append is durable, or the store has failed. It is called once, without the replica held.
@@ -195,7 +197,7 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		if err != nil {
 			return nil, err
 		}
-		a := &Append{Replica: r, responses: m.Responses, lazy: true}
+		a := &Append{Replica: r, responses: m.Responses, lazy: true, index: lastIndex(m.Entries), tick: r.ticks}
 		r.appends = append(r.appends, a)
 		return a, nil
 	}
@@ -209,9 +211,16 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		}
 		removed()
 	}
-	a := &Append{Replica: r, batch: b, responses: m.Responses}
+	a := &Append{Replica: r, batch: b, responses: m.Responses, index: lastIndex(m.Entries), tick: r.ticks}
 	r.appends = append(r.appends, a)
 	return a, nil
+}
+
+func lastIndex(ents []*raftpb.Entry) uint64 {
+	if n := len(ents); n > 0 {
+		return ents[n-1].GetIndex()
+	}
+	return 0
 }
 
 // outcome is a proposal to be answered once the batch that applied it is in the engine.

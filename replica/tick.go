@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"context"
+
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
@@ -65,6 +67,9 @@ func (r *Replica) tickLeader() {
 		r.truncateLog()
 	}
 	s := r.leaseNow.Load()
+	if r.letGo(s) {
+		return
+	}
 	if r.ticks >= r.nextLeaseTry && !r.transferring && !r.awaitsHeartbeat(s) &&
 		(s.held && (s.stale || s.revoked) || !r.good(s, r.o.Clock.Now())) {
 		// Nobody has the lease: take it before the first request asks for it, which saves failover some time.
@@ -97,14 +102,17 @@ func (r *Replica) followLease(s *leaseState) {
 // stepAside gives raft's leadership to a voter that may hold the lease, since only the leader takes it: a leader that
 // is on its way out of the range would otherwise leave it without a leaseholder, and so on its way for ever.
 func (r *Replica) stepAside() {
-	d := r.desc.Load()
-	if d == nil {
-		return
+	if p := r.successor(0); p.Replica != 0 {
+		r.raft.TransferLeader(uint64(p.Replica))
 	}
-	var best, match uint64
+}
+
+// successor is a voter that may hold the lease and has the log at least up to an index, durably; zero: there is none.
+func (r *Replica) successor(least uint64) (best kv.ReplicaDescriptor) {
+	var match uint64
 	dead := true
 	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if !pr.RecentActive || pr.State != tracker.StateReplicate {
+		if !pr.RecentActive || pr.State != tracker.StateReplicate || pr.Match < least {
 			return
 		}
 		p, ok := r.replicaOf(kv.ReplicaID(id))
@@ -114,13 +122,48 @@ func (r *Replica) stepAside() {
 		// One that has just answered but looks dead will do: while the range of the liveness records has no leaseholder,
 		// all nodes come to look dead.
 		d := r.isDead(p.Node)
-		if best == 0 || dead && !d || dead == d && pr.Match > match {
-			best, match, dead = id, pr.Match, d
+		if best.Replica == 0 || dead && !d || dead == d && pr.Match > match {
+			best, match, dead = p, pr.Match, d
 		}
 	})
-	if best != 0 {
-		r.raft.TransferLeader(best)
+	return best
+}
+
+// letGo gives the lease, or if nobody has it raft's leadership, to a voter whose disk has long had what this one's still
+// has not: nothing is applied here before that (R3), and a lease that takes longer to be extended than it lasts would
+// leave the range without a leaseholder for as long as the disk is slow; all nodes, if it is the range of the liveness
+// records. It reports whether to leave the lease alone. Where all disks are slow, it stays where it is.
+func (r *Replica) letGo(s *leaseState) bool {
+	var stuck uint64
+	for _, a := range r.appends {
+		if a.index != 0 && r.ticks-a.tick >= slowTicks {
+			stuck = a.index
+			break
+		}
 	}
+	if stuck == 0 {
+		return false
+	}
+	to := r.successor(stuck)
+	if to.Replica == 0 {
+		return false
+	}
+	if !r.good(s, r.o.Clock.Now()) {
+		r.raft.TransferLeader(uint64(to.Replica))
+		return true
+	}
+	if _, usable := r.CheckLease(clock.Timestamp{}); !usable || r.transferring || r.lettingGo {
+		return r.transferring || r.lettingGo
+	}
+	r.lettingGo = r.o.Host.Group.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, letGoTimeout)
+		defer cancel()
+		_ = r.TransferLease(ctx, to.Node) // else a later tick tries again
+		r.hold()
+		r.lettingGo = false
+		r.release()
+	})
+	return r.lettingGo
 }
 
 // renewLease extends an Expiration lease before it ends.
