@@ -28,14 +28,16 @@ import (
 // cluster is a few stores over simulated machines and the real transport, with a participant that knows Put and Get
 // only, and liveness records that everybody sees at once.
 type cluster struct {
-	splitOff    atomic.Int64 // how long participants take to divide what they know
-	anyReplicas atomic.Bool  // leaseholders carry out changes of replicas that they would refuse
-	t           *testing.T
-	net         *sim.Network
-	nodes       []*node
-	liveness    *liveness
-	interval    time.Duration // of the queues; negative: none
-	zones       []string      // of the nodes, as localities
+	splitOff atomic.Int64 // how long participants take to divide what they know
+	// leaseChanged, if any, is called by participants, with the replica held.
+	leaseChanged atomic.Pointer[func(n kv.NodeID, r kv.RangeID, l lease.Lease)]
+	anyReplicas  atomic.Bool // leaseholders carry out changes of replicas that they would refuse
+	t            *testing.T
+	net          *sim.Network
+	nodes        []*node
+	liveness     *liveness
+	interval     time.Duration // of the queues; negative: none
+	zones        []string      // of the nodes, as localities
 
 	mu     sync.Mutex
 	served []service
@@ -348,7 +350,11 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 	return resp, nil
 }
 
-func (p *participant) LeaseChanged(lease.Lease, bool)        {}
+func (p *participant) LeaseChanged(l lease.Lease, held bool) {
+	if f := p.n.c.leaseChanged.Load(); f != nil {
+		(*f)(p.n.id, p.r.RangeID(), l)
+	}
+}
 func (p *participant) HandOver() []byte                      { return nil }
 func (p *participant) TakeOver([]byte)                       {}
 func (p *participant) DescriptorChanged(*kv.RangeDescriptor) {}

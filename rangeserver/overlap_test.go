@@ -3,12 +3,16 @@ package rangeserver_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"meridian/keys"
 	"meridian/kv"
+	"meridian/rangeserver"
 	"meridian/replica"
+	"meridian/replica/lease"
 )
 
 // overlap says which two ranges of a store have keys in common (RS1).
@@ -74,6 +78,78 @@ func TestSnapshotDuringSplit(t *testing.T) {
 						c.nodes[0].store.Replica(id).Stats())
 				}
 			}
+		}
+	})
+}
+
+// merge has a range absorb its neighbour, without waiting for anybody.
+func (c *cluster) merge(left, right kv.RangeID) {
+	c.t.Helper()
+	lh := c.leaseholder(left)
+	r := lh.store.Replica(right)
+	merged := lh.store.Replica(left).Desc().Clone()
+	merged.End, merged.Generation = r.Desc().End, max(merged.Generation, r.Desc().Generation)+1
+	ctx := context.Background()
+	check(c.t, database{c}.RunInternal(ctx, "", func(ctx context.Context, tx rangeserver.Tx) error {
+		for _, k := range append([]keys.Key{keys.RangeDescriptorKey(merged.Start)}, keys.MetaKeys(merged.Start, merged.End)...) {
+			if err := tx.Put(ctx, k, merged.Append(nil)); err != nil {
+				return err
+			}
+		}
+		return tx.CommitWithTrigger(ctx, &kv.CommitTrigger{Merge: &kv.MergeTrigger{
+			Left: *merged, Right: *r.Desc(), Freeze: lh.clock.Now(), Applied: r.AppliedIndex()}})
+	}))
+	time.Sleep(time.Second)
+}
+
+// TestSplitDuringSnapshot: a raft snapshot of a range replaces its right neighbour's replica, which the range has absorbed;
+// but while the snapshot waits for that replica, the replica is in the middle of applying its log, and splits. There is one
+// more to be replaced then.
+func TestSplitDuringSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		ctx := context.Background()
+		left, second, third := kv.RangeID(2), kv.RangeID(3), kv.RangeID(4)
+		check(t, c.leaseholder(left).store.Split(ctx, left, tkey("k10")))
+		for i := range 40 {
+			check(t, c.put(fmt.Sprintf("k%02d", i), "old"))
+		}
+		time.Sleep(time.Second)
+		late := c.nodes[2]
+		late.stop()
+		// It will get a new lease and a split of the second range at once, and a raft snapshot of the first one.
+		check(t, c.leaseholder(second).store.TransferLease(ctx, second, 2))
+		check(t, c.leaseholder(second).store.Split(ctx, second, tkey("k20")))
+		applied := late.store.Replica(left).AppliedIndex()
+		for i := 0; c.leaseholder(left).store.Replica(left).Status().First <= applied+1; i++ {
+			check(t, c.put("k00", fmt.Sprint(i)))
+			time.Sleep(10 * time.Millisecond)
+		}
+		c.net.Partition("n1", "n3")
+		var slow atomic.Bool
+		hook := func(n kv.NodeID, r kv.RangeID, l lease.Lease) {
+			if n == late.id && r == second && l.Holder.Node == 2 && slow.CompareAndSwap(false, true) {
+				time.Sleep(10 * time.Second)
+			}
+		}
+		c.leaseChanged.Store(&hook)
+		late.start(false)
+		time.Sleep(2 * time.Second)
+		if !slow.Load() || late.store.Replica(third) != nil && late.store.Replica(third).Desc() != nil {
+			t.Fatal("the lease and the split did not come together")
+		}
+		c.merge(second, third)
+		c.merge(left, second)
+		c.net.Heal("n1", "n3")
+		for range 20_000 {
+			if problem := late.overlap(); problem != "" {
+				t.Fatal(problem)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if late.store.Metrics.Subsumed.Load() != 2 || late.store.Replica(third) != nil {
+			t.Error("the raft snapshot has not replaced both")
 		}
 	})
 }
