@@ -890,5 +890,8 @@ type DeadlineSource interface {
 // runs; nil takes it back.
 func (t *Txn) SetDeadlineSource(s DeadlineSource) { t.deadline = s }
 
+// LockTimeout is TxnOptions.LockTimeout.
+func (t *Txn) LockTimeout() time.Duration { return t.o.LockTimeout }
+
 // SetLockTimeout changes TxnOptions.LockTimeout from now on.
 func (t *Txn) SetLockTimeout(d time.Duration) { t.o.LockTimeout = d }

@@ -128,6 +128,9 @@ type Table struct {
 	// Options keeps storage parameters that have no effect, such as fillfactor.
 	Options map[string]string
 	Dropped bool
+	// Frozen says that a change which takes the data away is about to be committed: nobody begins to use this version
+	// (L6 in sql/catalog/lease).
+	Frozen bool `json:",omitempty"`
 	// DropTime is when it was dropped, in wall nanoseconds, for the removal of its data.
 	DropTime int64
 	// ImplicitPrimary says that the primary key is the hidden column rowid.

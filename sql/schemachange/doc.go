@@ -52,8 +52,7 @@
 // # What it does not do
 //
 // It does not rewrite rows: a column's type can change only to one with the same stored form, and a new column of a
-// table with rows can't have a volatile default. Regions and localities are refused (0A000). TRUNCATE and DROP do not
-// wait for writers of the version before, whose rows go the way of the others.
+// table with rows can't have a volatile default. Regions and localities are refused (0A000).
 //
 // See CRDB'20 §5.4, and F1's online schema change which it follows.
 package schemachange

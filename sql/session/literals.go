@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"meridian/sql/parse"
+	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
@@ -30,7 +31,11 @@ func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 	}
 	return true, s.step(ctx, text, 0, nil, func(ctx context.Context, final bool) error {
 		s.ensureTxn()
-		if p, err := s.planFor(ctx, &stmts[0], ts); err == nil && p.query != nil {
+		p, err := s.planFor(ctx, &stmts[0], ts)
+		if sqlstate.Is(err, sqlstate.LockNotAvailable) {
+			return err // not to wait as long once more
+		}
+		if err == nil && p.query != nil {
 			if params, ok := s.literalValues(p, lits); ok {
 				return s.runPlan(ctx, p, params, nil, true, final)
 			}

@@ -16,6 +16,7 @@
 //	/Table/6/1/<table>                      statistics
 //	/Table/7/1/<node>                       the node's tenure: how long it may use what it knows
 //	/Table/7/2/<id>                         a version that has been published, but that some node may not use yet
+//	/Table/7/3/<table>                      the table is frozen: by which transaction, in which version, until when
 //
 // A node knows the whole catalogue: an immutable Snapshot, swapped when a descriptor changes. Looking up a name, and
 // finding that a cached plan is still good, costs one atomic load and no message.
@@ -33,6 +34,8 @@
 //	        transactions that began before only those can commit whose versions are all still the present ones.
 //	L4      A transaction does not use a version younger than its read timestamp: data may be missing from an index
 //	        that the version made public. It starts over instead.
+//	L6      A version that takes a table's data away (TRUNCATE, DROP TABLE) is committed only after one with which
+//	        nobody may begin anything is in use everywhere, and only while the row that says so is there: freeze.go.
 //	L5      A transaction that reads the past uses the versions, and the names, that were valid at its timestamp.
 //
 // # The life of a change

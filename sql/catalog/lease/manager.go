@@ -85,6 +85,10 @@ type Manager struct {
 	written map[catalog.ID]uint64 // what the tenure row says
 	// confirmed versions are used by all nodes; their pending rows may still exist.
 	confirmed map[catalog.ID]uint64
+	// thaws are versions that were frozen, and that may be used all the same (L6).
+	thaws map[catalog.ID]uint64
+	// news is closed when the snapshot has changed, or thaws have.
+	news      chan struct{}
 	seen      map[catalog.ID]seenPending
 	ids       struct{ next, end catalog.ID }
 	listeners []func()
@@ -121,7 +125,7 @@ func New(o Options) *Manager {
 		o.MaxDescriptors = DefaultMaxDescriptors
 	}
 	m := &Manager{o: o, renewing: make(chan struct{}, 1), wake: make(chan struct{}), open: map[*Txn]struct{}{}, applied: map[catalog.ID]uint64{},
-		written: map[catalog.ID]uint64{}, confirmed: map[catalog.ID]uint64{}, seen: map[catalog.ID]seenPending{}}
+		written: map[catalog.ID]uint64{}, confirmed: map[catalog.ID]uint64{}, thaws: map[catalog.ID]uint64{}, news: make(chan struct{}), seen: map[catalog.ID]seenPending{}}
 	m.snap.Store(newSnapshot())
 	return m
 }
@@ -355,7 +359,7 @@ func (m *Manager) pollOnce(ctx context.Context) error {
 		m.renew(ctx)
 	}
 	if len(old) > 0 {
-		return m.confirm(limit, old, nil)
+		return m.confirm(limit, old, nil, nil)
 	}
 	return nil
 }
@@ -427,9 +431,18 @@ func (m *Manager) apply(changes []change) {
 func (m *Manager) OnChange(f func()) { m.listeners = append(m.listeners, f) }
 
 func (m *Manager) changed() {
+	m.announce()
 	for _, f := range m.listeners {
 		f()
 	}
+}
+
+// announce wakes those who wait for news.
+func (m *Manager) announce() {
+	m.mu.Lock()
+	close(m.news)
+	m.news = make(chan struct{})
+	m.mu.Unlock()
 }
 
 // Generation changes whenever any descriptor that this node uses does. Reading it costs nothing.

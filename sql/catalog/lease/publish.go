@@ -31,8 +31,8 @@ type messageChange struct {
 // by themselves when they need it.
 const waitForOthers = 3 * time.Second
 
-// publish makes changes that are committed known everywhere, and waits until no transaction uses what they replaced.
-func (m *Manager) publish(ctx context.Context, changes []change) error {
+// publish makes changes that are committed known everywhere, and waits until no transaction but self uses what they replaced.
+func (m *Manager) publish(ctx context.Context, changes []change, self *Txn) error {
 	m.apply(changes)
 	deps := make([]catalog.Dependency, 0, len(changes))
 	replaced := false
@@ -41,19 +41,20 @@ func (m *Manager) publish(ctx context.Context, changes []change) error {
 		replaced = replaced || c.version > 1
 	}
 	if replaced {
-		return m.confirm(ctx, deps, changes)
+		return m.confirm(ctx, deps, changes, self)
 	}
 	limit, cancel := context.WithTimeout(ctx, waitForOthers)
 	defer cancel()
-	if err := m.confirm(limit, deps, changes); err != nil && ctx.Err() != nil {
+	if err := m.confirm(limit, deps, changes, self); err != nil && ctx.Err() != nil {
 		return err
 	}
 	return nil
 }
 
 // confirm waits until every node uses at least these versions (L1), and removes their pending rows. changes are the
-// descriptors themselves, if the caller has them.
-func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, changes []change) error {
+// descriptors themselves, if the caller has them. self is not waited for: it goes on to the next version, and takes the
+// rows along.
+func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, changes []change, self *Txn) error {
 	if changes == nil {
 		ids := make([]catalog.ID, len(deps))
 		for i, d := range deps {
@@ -89,7 +90,7 @@ func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, change
 			return err
 		}
 	}
-	if err := m.drain(ctx, deps); err != nil {
+	if err := m.drain(ctx, deps, self); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -99,7 +100,9 @@ func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, change
 		}
 	}
 	m.mu.Unlock()
-	m.o.Host.Group.Go(func(ctx context.Context) { m.unmark(ctx, deps) })
+	if self == nil {
+		m.o.Host.Group.Go(func(ctx context.Context) { m.unmark(ctx, deps) })
+	}
 	return nil
 }
 
@@ -206,8 +209,8 @@ func (t *Txn) olderThan(id catalog.ID, version uint64) bool {
 	return false
 }
 
-// drain waits until no transaction of this node uses a version older than these.
-func (m *Manager) drain(ctx context.Context, deps []catalog.Dependency) error {
+// drain waits until no transaction of this node but self uses a version older than these.
+func (m *Manager) drain(ctx context.Context, deps []catalog.Dependency, self *Txn) error {
 	m.drains.Add(1)
 	defer m.drains.Add(-1)
 	for {
@@ -216,7 +219,7 @@ func (m *Manager) drain(ctx context.Context, deps []catalog.Dependency) error {
 		m.mu.Unlock()
 		busy := false
 		for _, d := range deps {
-			if d.Version > 1 && m.inUse(d.ID, d.Version, nil) {
+			if d.Version > 1 && m.inUse(d.ID, d.Version, self) {
 				busy = true
 				break
 			}
@@ -286,5 +289,5 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) error {
 			return err
 		}
 	}
-	return m.drain(ctx, deps)
+	return m.drain(ctx, deps, nil)
 }

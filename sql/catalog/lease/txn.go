@@ -60,6 +60,9 @@ type Txn struct {
 	// blocked are descriptors whose last publication has to be completed before another attempt.
 	blocked []catalog.Dependency
 	flushed bool
+	// frozen are tables that the transaction has frozen; freezes is the one on whose behalf this one does that.
+	frozen  []frozen
+	freezes *Txn
 }
 
 type ownIndex struct {
@@ -159,6 +162,7 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 		return true, nil
 	}
 	t.mu.Lock()
+	before := len(t.uses)
 	for _, d := range deps {
 		if !t.changedSince(s, d.ID) {
 			t.note(d.ID, d.Version)
@@ -167,6 +171,17 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	t.mu.Unlock()
 	// After the note: a drain that did not see it had swapped the snapshot before.
 	s = t.m.snap.Load()
+	good, err := t.good(s, deps)
+	if !good {
+		t.unnote(before)
+		return false, err
+	}
+	t.last, t.lastSnap = &deps[0], s
+	return true, nil
+}
+
+// good reports whether these versions are those to be used.
+func (t *Txn) good(s *Snapshot, deps []catalog.Dependency) (bool, error) {
 	young := t.tx.ReadTimestamp().Less(s.modified) || t.tx.Historical()
 	for _, d := range deps {
 		if e, ok := t.edits[d.ID]; ok {
@@ -181,7 +196,8 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 			}
 			continue
 		}
-		if s.version(d.ID) != d.Version {
+		e, ok := s.byID[d.ID]
+		if ok && (e.d.Version() != d.Version || t.barred(e.d)) || !ok && d.Version != 0 {
 			return false, nil
 		}
 		if young {
@@ -190,7 +206,6 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 			}
 		}
 	}
-	t.last, t.lastSnap = &deps[0], s
 	return true, nil
 }
 
@@ -206,6 +221,9 @@ func (t *Txn) young(s *Snapshot, id catalog.ID) error {
 			return sqlstate.New(sqlstate.NotInPrerequisiteState, "relation \"%s\" cannot be read at a time before its rows were loaded or an index was filled", x.Name)
 		}
 	case at.Less(e.modified):
+		if x := e.d.Table; x != nil && x.Frozen && t.olderThan(id, x.Version) {
+			return nil // else it is as the version that the transaction uses
+		}
 		return errStale("The relation is younger than the transaction's snapshot.")
 	}
 	return nil
@@ -221,8 +239,31 @@ func (t *Txn) note(id catalog.ID, version uint64) {
 	t.uses = append(t.uses, use{id, version})
 }
 
-// take finds the present descriptor by f and relies on it.
-func (t *Txn) take(f func(*Snapshot) *Descriptor) (*Descriptor, error) {
+// unnote forgets all but the first n notes: those after them were of versions that are not used in the end.
+func (t *Txn) unnote(n int) {
+	t.mu.Lock()
+	t.uses = t.uses[:n]
+	t.mu.Unlock()
+	t.m.released()
+}
+
+// take finds the present descriptor by f and relies on it. It waits while that is frozen (L6).
+func (t *Txn) take(ctx context.Context, f func(*Snapshot) *Descriptor) (*Descriptor, error) {
+	for {
+		if d := f(t.m.snap.Load()); d != nil && t.barred(d) {
+			if err := t.awaitThaw(ctx, d); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if d, err := t.takeAsIs(f); d == nil || err != nil || !t.barred(d) {
+			return d, err
+		}
+	}
+}
+
+// takeAsIs is take without waiting, for those who do not use what they find.
+func (t *Txn) takeAsIs(f func(*Snapshot) *Descriptor) (*Descriptor, error) {
 	for {
 		s := t.m.snap.Load()
 		d := f(s)
@@ -230,11 +271,13 @@ func (t *Txn) take(f func(*Snapshot) *Descriptor) (*Descriptor, error) {
 			return nil, nil
 		}
 		t.mu.Lock()
+		before := len(t.uses)
 		t.note(d.ID(), d.Version())
 		t.mu.Unlock()
 		if now := t.m.snap.Load(); now == s || now.version(d.ID()) == d.Version() {
 			return d, t.young(s, d.ID())
 		}
+		t.unnote(before)
 	}
 }
 
@@ -275,6 +318,9 @@ func (t *Txn) mutable(id catalog.ID) *Descriptor {
 	}
 	now := base.clone()
 	*now.version()++
+	if now.Table != nil {
+		now.Table.Frozen = false
+	}
 	return t.put(base, now)
 }
 
@@ -436,6 +482,9 @@ func (t *Txn) Flush(ctx context.Context) error {
 	if len(t.edits) == 0 {
 		return nil
 	}
+	if err := t.freeze(ctx); err != nil {
+		return err
+	}
 	if t.before != nil {
 		if err := t.before(ctx); err != nil {
 			return err
@@ -463,6 +512,9 @@ func (t *Txn) Flush(ctx context.Context) error {
 		p, _ := json.Marshal(e.now.Version())
 		b.Put(pendingKey(id), p)
 	}
+	for _, f := range t.frozen {
+		b.Delete(frozenKey(f.id))
+	}
 	t.flushed = true
 	err := t.tx.Write(ctx, &b)
 	var cond *kv.ConditionFailedError
@@ -483,7 +535,7 @@ func (t *Txn) checkBases(ctx context.Context) error {
 	var ks, pending []keys.Key
 	t.m.mu.Lock()
 	for _, id := range t.order {
-		if e := t.edits[id]; e.base != nil {
+		if e := t.edits[id]; e.base != nil && !t.isFrozen(id) {
 			ids, ks = append(ids, id), append(ks, descriptorKey(id))
 			if t.m.confirmed[id] < e.base.Version() {
 				unsure, pending = append(unsure, id), append(pending, pendingKey(id))
@@ -612,8 +664,9 @@ func (t *Txn) RollbackTo(k Mark) {
 // Reset forgets the changes and what was used: the transaction begins a new attempt. If it failed because another
 // change was under way, Reset waits for that one.
 func (t *Txn) Reset(ctx context.Context) {
-	blocked := t.blocked
+	blocked, frozen := t.blocked, t.frozen
 	t.clear()
+	t.m.thaw(ctx, frozen)
 	t.tenure = t.m.tenure.Load()
 	if len(blocked) == 0 {
 		return
@@ -627,14 +680,14 @@ func (t *Txn) Reset(ctx context.Context) {
 		}
 	}
 	if _, err := t.m.learn(ctx, ids); err == nil && len(wait) > 0 {
-		t.m.confirm(ctx, wait, nil)
+		t.m.confirm(ctx, wait, nil, nil)
 	}
 }
 
 func (t *Txn) clear() {
 	t.last, t.lastSnap = nil, nil
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
-	t.own, t.until = nil, clock.Timestamp{}
+	t.own, t.until, t.frozen = nil, clock.Timestamp{}, nil
 	t.then, t.past = nil, false
 	t.mu.Lock()
 	t.uses = t.uses[:0]
@@ -656,9 +709,9 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 		// What begins from here on must not read before the change.
 		m.o.Clock.Forward(at)
 	}
-	after := t.after
+	after, frozen, freezes := t.after, t.frozen, t.freezes
 	t.clear()
-	t.tx = nil
+	t.tx, t.freezes = nil, nil
 	m.mu.Lock()
 	delete(m.open, t)
 	if len(m.free) < 1024 {
@@ -666,9 +719,12 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	}
 	m.mu.Unlock()
 	if len(changes) == 0 {
+		if len(frozen) > 0 {
+			m.o.Host.Group.Go(func(ctx context.Context) { m.thaw(ctx, frozen) })
+		}
 		return nil
 	}
-	if err := m.publish(ctx, changes); err != nil {
+	if err := m.publish(ctx, changes, freezes); err != nil {
 		return err
 	}
 	for _, f := range after {
@@ -684,10 +740,16 @@ const maxTries = 200
 
 // Change runs f in a transaction of its own and publishes what it changed.
 func (m *Manager) Change(ctx context.Context, f func(ctx context.Context, tx *txn.Txn, t *Txn) error) error {
+	return m.change(ctx, nil, f)
+}
+
+// change is Change. It does not wait until self stops using the versions before.
+func (m *Manager) change(ctx context.Context, self *Txn, f func(ctx context.Context, tx *txn.Txn, t *Txn) error) error {
 	var t *Txn
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "schema change"}, func(ctx context.Context, tx *txn.Txn) error {
 		if t == nil {
 			t = m.Begin(tx)
+			t.freezes = self
 		} else {
 			t.Reset(ctx)
 		}

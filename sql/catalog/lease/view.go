@@ -34,14 +34,14 @@ func (v *View) SearchPath() []string { return v.info.SearchPath }
 func (v *View) CurrentUser() string { return v.info.User }
 
 // named finds a descriptor by name, first among the transaction's changes.
-func (v *View) named(n nameKey) (*Descriptor, error) {
+func (v *View) named(n nameKey, take func(func(*Snapshot) *Descriptor) (*Descriptor, error)) (*Descriptor, error) {
 	t := v.t
 	for _, id := range t.order {
 		if e := t.edits[id]; slices.Contains(e.now.names(), n) {
 			return e.now, nil
 		}
 	}
-	d, err := t.take(func(s *Snapshot) *Descriptor {
+	return take(func(s *Snapshot) *Descriptor {
 		d := s.named(n)
 		if d == nil {
 			return nil
@@ -51,7 +51,6 @@ func (v *View) named(n nameKey) (*Descriptor, error) {
 		}
 		return d
 	})
-	return d, err
 }
 
 // find is named, at the time at which the transaction reads.
@@ -59,7 +58,7 @@ func (v *View) find(ctx context.Context, n nameKey) (*Descriptor, error) {
 	if s := v.t.m.snap.Load(); v.t.pastOnly(s) {
 		return v.t.namedThen(ctx, s, n)
 	}
-	return v.named(n)
+	return v.named(n, func(f func(*Snapshot) *Descriptor) (*Descriptor, error) { return v.t.take(ctx, f) })
 }
 
 // Database implements catalog.View.
@@ -129,7 +128,7 @@ func (v *View) Users(context.Context) ([]*catalog.User, error) {
 
 // User finds a role by name; nil if there is none.
 func (v *View) User(name string) (*catalog.User, error) {
-	d, err := v.named(nameKey{schema: roleNames, name: name})
+	d, err := v.named(nameKey{schema: roleNames, name: name}, v.t.takeAsIs)
 	if d == nil {
 		return nil, err
 	}
@@ -265,7 +264,7 @@ func (v *View) TableByID(ctx context.Context, id catalog.ID) (*catalog.Table, er
 	if s := v.t.m.snap.Load(); v.t.changedSince(s, id) {
 		d, err = v.t.atThen(ctx, s, id)
 	} else {
-		d, err = v.t.take(func(s *Snapshot) *Descriptor { return s.descriptor(id) })
+		d, err = v.t.take(ctx, func(s *Snapshot) *Descriptor { return s.descriptor(id) })
 	}
 	if d == nil {
 		return nil, err
@@ -303,7 +302,7 @@ func (v *View) Tables(ctx context.Context, database string) ([]*catalog.Table, e
 
 // NameTaken reports what has a name among the relations of a schema: a relation, or one of its indexes.
 func (v *View) NameTaken(database, schema catalog.ID, name string) (*catalog.Table, error) {
-	d, err := v.named(nameKey{database, schema, name})
+	d, err := v.named(nameKey{database, schema, name}, v.t.takeAsIs)
 	if d == nil {
 		return nil, err
 	}

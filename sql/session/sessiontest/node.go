@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ type Cluster struct {
 	T     testing.TB
 	KV    *fakekv.KV
 	Nodes []*Node
+	// NewsDelay is how long news of schema changes travel between nodes, in nanoseconds.
+	NewsDelay atomic.Int64
 }
 
 // Node is one of them.
@@ -59,6 +62,7 @@ func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.No
 	for _, o := range n.c.Nodes {
 		if o.ID != n.self && !o.dead {
 			wg.Go(func() {
+				time.Sleep(time.Duration(n.c.NewsDelay.Load()))
 				if o.Leases.HandleChange(ctx, payload) == nil {
 					done(o.ID)
 				}
