@@ -17,7 +17,6 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/replica"
 	"meridian/sim/simcluster"
 	"meridian/txn"
 )
@@ -245,17 +244,29 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	for i := range c.Len() {
 		c.WaitReady(i)
 		var err error
-		for range 10 {
-			if err = total(10*time.Second, c.Node(i).DB()); err == nil {
+		for try := range 10 {
+			done := make(chan struct{})
+			if try == 3 { // while it waits, to see for what
+				go func() {
+					defer close(done)
+					time.Sleep(5 * time.Second)
+					dumpRanges(t, c)
+				}()
+			} else {
+				close(done)
+			}
+			err = total(10*time.Second, c.Node(i).DB())
+			if <-done; err == nil {
 				break
 			}
 		}
 		if err != nil {
 			t.Errorf("seed %d: n%d does not serve: %v", seed, i+1, err)
-			dumpRanges(t, c)
 		}
 	}
-	rest(t, c)
+	if rest(t, c); t.Failed() {
+		dumpRanges(t, c)
+	}
 	var replaced int64
 	for i := range c.Len() {
 		replaced += c.Node(i).Store().Metrics.Subsumed.Load()
@@ -267,21 +278,26 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	}
 }
 
-// dumpRanges logs what each node knows of its replicas, and writes what every goroutine does to MERIDIAN_DUMP.
+// dumpRanges adds to the file that MERIDIAN_DUMP names what each node knows of its ranges, twice, and what every
+// goroutine does.
 func dumpRanges(t *testing.T, c *simcluster.Cluster) {
-	for i := range c.Len() {
-		n := c.Node(i)
-		if n == nil || n.Store() == nil {
-			continue
+	f, err := os.OpenFile(os.Getenv("MERIDIAN_DUMP"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for range 2 { // what stands still shows
+		fmt.Fprintf(f, "%s at %s\n", t.Name(), time.Now())
+		for i := range c.Len() {
+			if n := c.Node(i); n != nil && n.Store() != nil {
+				fmt.Fprintf(f, "n%d\n", i+1)
+				n.Store().Describe(f)
+				for _, r := range n.Router().Cached() {
+					fmt.Fprintf(f, "  in the gateway's cache: %v, served by %v\n", &r.Desc, r.Leaseholder)
+				}
+			}
 		}
-		n.Store().Replicas(func(r *replica.Replica) bool {
-			l, good := r.Lease()
-			t.Logf("n%d: %v, %v (%v), intents %d, %+v", i+1, r.Desc(), l, good, r.Stats().IntentCount, r.Status())
-			return true
-		})
+		time.Sleep(time.Second)
 	}
-	if f, err := os.Create(os.Getenv("MERIDIAN_DUMP")); err == nil {
-		_ = pprof.Lookup("goroutine").WriteTo(f, 2)
-		_ = f.Close()
-	}
+	_ = pprof.Lookup("goroutine").WriteTo(f, 2)
 }

@@ -1,0 +1,29 @@
+package rangeserver
+
+import (
+	"fmt"
+	"io"
+
+	"meridian/clock"
+	"meridian/replica/lease"
+)
+
+// Describe writes the state of every replica: for people who look at a store that does not do what it should.
+func (s *Store) Describe(w io.Writer) {
+	s.ranges.Range(func(_, v any) bool {
+		e := v.(*entry)
+		st := e.r.Status()
+		d, l := st.Desc, st.Lease
+		st.Desc, st.Lease = nil, lease.Lease{}
+		_, good := e.r.Lease()
+		_, serves := e.r.CheckLease(clock.Timestamp{})
+		fmt.Fprintf(w, "  r%d/%d %v, %v (good %t, serves %t), intents %d, suspect %t, busy %t\n    %+v\n",
+			e.r.RangeID(), e.r.ReplicaID(), d, l, good, serves, e.r.Stats().IntentCount, e.load.suspect.Load(), len(e.admin) > 0, st)
+		if e.ready.Load() {
+			if p, ok := e.participant.(interface{ Describe(io.Writer) }); ok {
+				p.Describe(w)
+			}
+		}
+		return true
+	})
+}
