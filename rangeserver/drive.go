@@ -155,7 +155,7 @@ func (s *Store) RightSide(left *replica.Replica, d *kv.RangeDescriptor) (*replic
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	place := func(e *entry) *replica.Replica {
-		e.start = d.Start
+		e.start, e.wanted = d.Start, true
 		s.byKey.ReplaceOrInsert(e)
 		return e.r
 	}

@@ -35,8 +35,13 @@ const (
 	// lookEvery is how often placement is asked about a range when neither it nor the cluster changed: only how full
 	// the nodes are may have.
 	lookEvery = 15 * time.Second
-	// checkEvery is how often a sleeping replica asks whether it was removed while it could not hear.
-	checkEvery = 10 * time.Minute
+	// silentPasses is for how many passes a sleeping replica may hear nothing of its range's leaseholder, which tells all
+	// others twice a second what it has closed (closed.go), before it asks whether it was removed. If it was not, it is
+	// more patient next time, up to checkEvery.
+	silentPasses = 5
+	checkEvery   = 10 * time.Minute
+	// abandonAfter is when a replica that never came to be and hears nothing is forgotten.
+	abandonAfter = time.Minute
 	// changeTimeout bounds one change.
 	changeTimeout = 2 * time.Minute
 )
@@ -62,11 +67,12 @@ type loadCounter struct {
 	failedAt, backoff atomic.Int64
 	// Of the queue loop alone.
 	leaderless int
+	silent     int // passes without a word of the leaseholder to a sleeping replica, of patience
+	patience   int
 	gcAt       time.Duration
 	lookedAt   time.Duration // when placement was last asked, and about which state of the cluster and the range
 	cluster    uint64
 	generation uint64
-	checkedAt  time.Duration // when a sleeping replica last asked whether it was removed
 	merge      mergeState
 	// suspect: a raft snapshot found the replica in its way, so its range may be gone.
 	suspect atomic.Bool
@@ -104,7 +110,11 @@ func (s *Store) pass(ctx context.Context) {
 			return false
 		}
 		if !e.ready.Load() {
+			s.abandon(e)
 			return true
+		}
+		if m, ok := e.participant.(interface{ Merged() bool }); ok && m.Merged() {
+			e.load.suspect.Store(true)
 		}
 		if e.load.suspect.Load() && len(e.admin) == 0 {
 			s.inBackground(ctx, e, func(ctx context.Context) error {
@@ -334,12 +344,12 @@ func (s *Store) withoutLease(ctx context.Context, e *entry) {
 		})
 	case leader != 0 || e.r.Quiesced():
 		e.load.leaderless = 0
-		clk := s.o.Clock.Physical().Monotonic()
-		if e.load.checkedAt == 0 {
-			e.load.checkedAt = clk - time.Duration(e.r.RangeID()%64)*checkEvery/64 // spread them out
+		if !e.r.Quiesced() || s.heard(e) {
+			e.load.silent, e.load.patience = 0, 0
+			return
 		}
-		if e.r.Quiesced() && clk-e.load.checkedAt > checkEvery {
-			e.load.checkedAt = clk
+		if e.load.silent++; e.load.silent >= max(e.load.patience, silentPasses) {
+			e.load.silent, e.load.patience = 0, min(2*max(e.load.patience, silentPasses), int(checkEvery/s.o.QueueInterval))
 			s.inBackground(ctx, e, func(ctx context.Context) error { return s.removedMeanwhile(ctx, e) })
 		}
 	default:
@@ -348,6 +358,13 @@ func (s *Store) withoutLease(ctx context.Context, e *entry) {
 			s.inBackground(ctx, e, func(ctx context.Context) error { return s.removedMeanwhile(ctx, e) })
 		}
 	}
+}
+
+// heard reports whether the leaseholder's store counts this one among those that have a replica.
+func (s *Store) heard(e *entry) bool {
+	l, _ := e.r.Lease()
+	closed, _ := s.HeardClosed(l.Holder.Node, e.r.RangeID())
+	return !closed.IsZero()
 }
 
 // considerGC removes versions that nobody may read any more, when there may be enough of them.

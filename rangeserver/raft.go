@@ -164,7 +164,11 @@ func (s *Store) receive(m *replica.Message) {
 		s.destroy(e, m.To.Replica) // it was removed and added again; the next message makes it anew
 		return
 	}
-	if d := e.r.Desc(); d != nil && m.From.Replica < d.NextReplica && !member(d, m.From.Replica) {
+	d := e.r.Desc()
+	if d == nil {
+		e.spoken.Store(true)
+	}
+	if d != nil && m.From.Replica < d.NextReplica && !member(d, m.From.Replica) {
 		// The sender was removed and may not know. Numbers are never used again, so this can't be wrong.
 		s.SendRaft(replica.Message{Range: m.Range, From: e.r.Self(), To: m.From, TooOld: true})
 		return

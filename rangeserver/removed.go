@@ -58,9 +58,10 @@ func (s *Store) removedMeanwhile(ctx context.Context, e *entry) error {
 	return e.r.Destroy(next)
 }
 
-// orphaned reports whether nobody on this store is going to absorb what is left here of a range that was absorbed
-// elsewhere: not the range that has its keys now, by its log or by a raft snapshot, nor the left neighbour here, if that
-// is behind and has a merge to apply.
+// orphaned reports whether no log on this store is going to absorb what is left here of a range that was absorbed
+// elsewhere. Logs take over what lies beside them, so this could only be the left neighbour's, if that is behind. (RS1: if
+// the left neighbour is of today, its log has passed the merge, or it came by a raft snapshot after whoever has it in his
+// log.) A raft snapshot can do without it.
 func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, error) {
 	resp, err := s.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: d.Start}}})
 	if err != nil {
@@ -71,9 +72,6 @@ func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, erro
 		return false, kv.ErrMalformed
 	}
 	if info.Desc.ID == d.ID {
-		return false, nil
-	}
-	if _, here := info.Desc.Replica(s.o.NodeID); here || s.entry(info.Desc.ID) != nil {
 		return false, nil
 	}
 	var left *kv.RangeDescriptor
@@ -96,4 +94,21 @@ func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, erro
 	}
 	now, err := s.descriptorAt(ctx, left.Start)
 	return err == nil && now != nil && now.ID == left.ID && now.Generation <= left.Generation, err
+}
+
+// abandon forgets a replica that never came to be and that nobody speaks to: its range was absorbed, or moved on. What it
+// has promised stays on the disk, as when the node restarts.
+func (s *Store) abandon(e *entry) {
+	clk := s.o.Clock.Physical().Monotonic()
+	if e.spoken.Swap(false) || e.load.lookedAt == 0 {
+		e.load.lookedAt = clk
+	}
+	if clk-e.load.lookedAt < abandonAfter {
+		return
+	}
+	e.r.Abandon(func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !e.spoken.Load() && !e.wanted && s.ranges.CompareAndDelete(e.r.RangeID(), e)
+	})
 }

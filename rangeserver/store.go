@@ -110,6 +110,8 @@ type entry struct {
 	start       keys.Key    // as byKey has it
 	participant Participant // nil until initialised
 	ready       atomic.Bool // participant may be read
+	spoken      atomic.Bool // a message came for it while it was uninitialised
+	wanted      bool        // a split makes it real; guarded by Store.mu
 	admin       chan struct{}
 	load        loadCounter
 	closing     sideEntry // of the side loop alone

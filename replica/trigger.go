@@ -210,6 +210,17 @@ func (r *Replica) destroy(next kv.ReplicaID) error {
 	return nil
 }
 
+// Abandon drops an uninitialised replica if nothing is going on with it and may allows it. All that it has promised is on
+// the disk, where the next one with its number finds it.
+func (r *Replica) Abandon(may func() bool) {
+	r.hold()
+	defer r.release()
+	if r.gone.Load() || r.desc.Load() != nil || len(r.appends) > 0 || r.incoming != nil || !may() {
+		return
+	}
+	r.gone.Store(true)
+}
+
 // Tombstone is the number below which no replica of a range may be made on this store.
 func Tombstone(e *engine.Engine, id kv.RangeID) (kv.ReplicaID, error) {
 	v, err := e.Get(keys.TombstoneKey(id))

@@ -31,6 +31,7 @@ type closing struct {
 	thawed chan struct{}
 	txn    kv.TxnID // of the merge
 	told   *kv.SubsumeResponse
+	merged bool // the merge has committed
 }
 
 // frozenError sends a request away to wait. It never leaves the participant.
@@ -193,7 +194,7 @@ func (p *Participant) watch(c *closing, txn kv.TxnMeta, d *kv.RangeDescriptor) {
 			case merged:
 				// The replica goes when the neighbour's log gets there; what waits here is served there already. Until it is
 				// gone, the question stays open.
-				next := &closing{err: &kv.RangeNotFoundError{Range: d.ID}, thawed: make(chan struct{}), txn: c.txn, told: c.told}
+				next := &closing{err: &kv.RangeNotFoundError{Range: d.ID}, thawed: make(chan struct{}), txn: c.txn, told: c.told, merged: true}
 				if !p.closed.CompareAndSwap(c, next) {
 					return
 				}
@@ -209,6 +210,13 @@ func (p *Participant) watch(c *closing, txn kv.TxnMeta, d *kv.RangeDescriptor) {
 	if !started {
 		p.thaw(c) // the node stops
 	}
+}
+
+// Merged reports whether the range has been absorbed, as its leaseholder has found out by itself: the replica is about to
+// go, with the left neighbour's log or without it.
+func (p *Participant) Merged() bool {
+	c := p.closed.Load()
+	return c != nil && c.merged
 }
 
 // merged asks what became of a merge. Its record says so, for as long as there is one. One that is gone looks aborted to
