@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/keys"
@@ -26,16 +27,22 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 		ctx := context.Background()
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(_ int, o *server.Options) { o.GCTTL = time.Minute }})
 		replicated(t, c, 3)
-		conn, reader, past := connect(t, c, 0), connect(t, c, 2), connect(t, c, 1)
+		conn, here, past, far := connect(t, c, 0), connect(t, c, 0), connect(t, c, 0), connect(t, c, 2)
 		exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int, pad text)")
 		exec(t, conn, "INSERT INTO g SELECT x, 1, repeat('x', 8000) FROM generate_series(1, 200) x")
-		time.Sleep(time.Second)
-		var begun time.Time
-		if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&begun); err != nil {
+		if err := c.TransferLease(ctx, tableKey(t, conn, "g"), 0); err != nil {
 			t.Fatal(err)
 		}
-		sum := func(q string, args ...any) (n int, err error) {
-			err = reader.QueryRow(ctx, q, args...).Scan(&n)
+		now := func() (at time.Time) {
+			t.Helper()
+			time.Sleep(time.Second)
+			if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&at); err != nil {
+				t.Fatal(err)
+			}
+			return at
+		}
+		sum := func(conn *pgx.Conn, q string, args ...any) (n int, err error) {
+			err = conn.QueryRow(ctx, q, args...).Scan(&n)
 			return n, err
 		}
 		threshold := func() (at int64) {
@@ -49,37 +56,64 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 			}
 			return at
 		}
-		exec(t, reader, "BEGIN READ ONLY")
-		if n, err := sum("SELECT sum(v)::int FROM g"); n != 200 || err != nil {
-			t.Fatal(n, err)
+		kept := func(since time.Time) {
+			t.Helper()
+			if at := threshold(); at >= since.UnixNano() {
+				t.Errorf("versions up to %s are gone, and a transaction has read at %s", time.Unix(0, at).UTC(), since)
+			}
 		}
+		gone := func(since time.Time) {
+			t.Helper()
+			if at := threshold(); at < since.Add(time.Minute).UnixNano() {
+				t.Errorf("nobody reads there any more, but only versions up to %s are gone", time.Unix(0, at).UTC())
+			}
+		}
+		begin := func(conn *pgx.Conn, want int) {
+			t.Helper()
+			exec(t, conn, "BEGIN READ ONLY")
+			if n, err := sum(conn, "SELECT sum(v)::int FROM g"); n != want || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		write := func() { // so much that garbage is looked for
+			t.Helper()
+			for range 3 {
+				exec(t, conn, "UPDATE g SET v = v + 1, pad = repeat('y', 8000)")
+			}
+			time.Sleep(100 * time.Second)
+			exec(t, conn, "UPDATE g SET v = v + 1")
+			time.Sleep(100 * time.Second)
+		}
+		// Two on the leaseholder's node, one of which has only begun.
+		begun := now()
+		begin(here, 200)
 		exec(t, past, "BEGIN AS OF SYSTEM TIME '"+begun.UTC().Format(time.RFC3339Nano)+"'")
-		time.Sleep(2 * time.Second)
-		for range 3 {
-			exec(t, conn, "UPDATE g SET v = v + 1, pad = repeat('y', 8000)")
-		}
-		time.Sleep(150 * time.Second)
-		exec(t, conn, "UPDATE g SET v = v + 1")
-		time.Sleep(150 * time.Second)
-		if at := threshold(); at >= begun.UnixNano() {
-			t.Errorf("versions up to %s are gone, and a transaction has read at %s", time.Unix(0, at).UTC(), begun)
-		}
-		if n, err := sum("SELECT sum(v)::int FROM g"); n != 200 || err != nil {
+		write()
+		kept(begun)
+		if n, err := sum(here, "SELECT sum(v)::int FROM g"); n != 200 || err != nil {
 			t.Errorf("the old transaction reads %d, %v", n, err)
 		}
-		exec(t, reader, "COMMIT")
+		exec(t, here, "COMMIT")
 		exec(t, past, "SELECT count(*) FROM g")
+		// Then one on another node, of which the leaseholder has to hear.
+		later := now()
+		begin(far, 1000)
 		exec(t, past, "COMMIT")
-		time.Sleep(150 * time.Second)
-		if at := threshold(); at < begun.Add(time.Minute).UnixNano() {
-			t.Errorf("nobody reads there any more, but only versions up to %s are gone", time.Unix(0, at).UTC())
+		write()
+		gone(begun)
+		kept(later)
+		if n, err := sum(far, "SELECT sum(v)::int FROM g"); n != 1000 || err != nil {
+			t.Errorf("the old transaction on another node reads %d, %v", n, err)
 		}
-		_, err := sum("SELECT sum(v)::int FROM g AS OF SYSTEM TIME $1", begun)
+		exec(t, far, "COMMIT")
+		time.Sleep(100 * time.Second)
+		gone(later)
+		_, err := sum(far, "SELECT sum(v)::int FROM g AS OF SYSTEM TIME $1", later)
 		var pe *pgconn.PgError
 		if !errors.As(err, &pe) || pe.Code != "72000" || !strings.Contains(pe.Detail, "GC threshold") {
 			t.Errorf("a read of what is gone: %v", err)
 		}
-		if n, err := sum("SELECT sum(v)::int FROM g AS OF SYSTEM TIME '-20s'"); n != 1000 || err != nil {
+		if n, err := sum(far, "SELECT sum(v)::int FROM g AS OF SYSTEM TIME '-20s'"); n != 1800 || err != nil {
 			t.Errorf("a read of what is kept: %d, %v", n, err)
 		}
 	})
