@@ -3,6 +3,7 @@ package rangeserver
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"meridian/kv"
 	"meridian/replica"
@@ -190,6 +191,7 @@ func (s *Store) SplitApplied(left, right *replica.Replica, l, rd *kv.RangeDescri
 	}
 	if re := s.entry(right.RangeID()); re != nil && re.r == right {
 		s.initialise(re, rd, handoff)
+		s.checkApart(re, rd)
 	}
 }
 
@@ -233,6 +235,28 @@ func (s *Store) SnapshotApplied(r *replica.Replica, d *kv.RangeDescriptor) {
 		e.participant.DescriptorChanged(d)
 	}
 	s.initialise(e, d, nil)
+	s.checkApart(e, d)
+}
+
+// checkApart stops the node if a replica that has just got its span has keys of another one (RS1): what either of them
+// does to its data would be lost, or done twice.
+func (s *Store) checkApart(e *entry, d *kv.RangeDescriptor) {
+	var other *kv.RangeDescriptor
+	look := func(o *entry) bool {
+		if od := o.r.Desc(); o != e && od != nil && od.Start.Less(d.End) && d.Start.Less(od.End) {
+			other = od
+		}
+		return o == e
+	}
+	s.mu.Lock()
+	s.byKey.DescendLessOrEqual(e, look)
+	if other == nil {
+		s.byKey.AscendGreaterOrEqual(e, look)
+	}
+	s.mu.Unlock()
+	if other != nil {
+		s.Fatal(fmt.Errorf("rangeserver: %v and %v overlap on this store", other, d))
+	}
 }
 
 // Destroyed forgets a replica.

@@ -153,3 +153,33 @@ func TestSplitDuringSnapshot(t *testing.T) {
 		}
 	})
 }
+
+// TestMergeUnprepared: a merge that did not wait until all replicas of the right side have all of its data, which package
+// rangeserver never does, stops the node that has not. It does not go on without the data, nor does it after a restart.
+func TestMergeUnprepared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		left, right := kv.RangeID(2), kv.RangeID(3)
+		check(t, c.leaseholder(left).store.Split(context.Background(), left, tkey("k10")))
+		check(t, c.put("k20", "old"))
+		time.Sleep(time.Second)
+		late := c.nodes[2]
+		late.stop()
+		check(t, c.put("k20", "new"))
+		time.Sleep(time.Second) // so that at least the others have it
+		c.merge(left, right)
+		end := c.leaseholder(left).store.Replica(left).AppliedIndex()
+		for range 2 {
+			late.start(false)
+			time.Sleep(3 * time.Second)
+			if late.store.Failed() == nil {
+				t.Error("the node goes on")
+			}
+			if r := late.store.Replica(left); r.AppliedIndex() >= end {
+				t.Errorf("the left side has applied %d, with the merge", r.AppliedIndex())
+			}
+			late.stop()
+		}
+	})
+}

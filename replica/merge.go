@@ -20,11 +20,11 @@ const NeverAgain kv.ReplicaID = math.MaxInt64
 func (r *Replica) evaluateMerge(t *kv.MergeTrigger) (delta Stats, err error) {
 	cur := r.desc.Load()
 	if !cur.Start.Equal(t.Left.Start) || !cur.End.Equal(t.Right.Start) || !t.Left.End.Equal(t.Right.End) ||
-		t.Left.ID != r.rangeID || t.Left.ID == t.Right.ID || !t.Right.Start.Less(t.Right.End) {
+		t.Left.ID != r.rangeID || t.Left.ID == t.Right.ID || !t.Right.Start.Less(t.Right.End) || t.Left.Generation <= cur.Generation {
 		return delta, fmt.Errorf("replica: r%d can't absorb %v and become %v", r.rangeID, &t.Right, &t.Left)
 	}
 	right := r.o.Store.Neighbour(t.Right.ID)
-	if right == nil || right.Gone() || right.AppliedIndex() < t.Applied {
+	if right == nil || right.Gone() || right.AppliedIndex() < t.Applied || !sameSpan(right.desc.Load(), &t.Right) {
 		return delta, fmt.Errorf("replica: r%d can't absorb r%d, which is behind or gone here", r.rangeID, t.Right.ID)
 	}
 	if _, ok := r.CheckLease(t.Freeze); !ok {
@@ -34,23 +34,26 @@ func (r *Replica) evaluateMerge(t *kv.MergeTrigger) (delta Stats, err error) {
 	return right.Stats(), nil
 }
 
+// sameSpan reports whether two descriptors of a range are from before and after the same splits and merges.
+func sameSpan(a, b *kv.RangeDescriptor) bool {
+	return a != nil && a.Generation == b.Generation && a.Start.Equal(b.Start) && a.End.Equal(b.End)
+}
+
 // applyMerge takes over the right side's data where it is, and removes its replica in the same engine batch. The
 // replica has applied everything, because the merge's transaction waited for that (durably) on all stores before it
 // committed; it was not removed since, because its range was frozen.
-func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) func() error {
+func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) (after func() error, err error) {
 	left := t.Left
 	right := r.o.Store.Neighbour(t.Right.ID)
 	if right == nil {
-		return func() error { return fmt.Errorf("r%d absorbs r%d, which is not here", r.rangeID, t.Right.ID) }
+		return nil, fmt.Errorf("r%d absorbs r%d, which is not here", r.rangeID, t.Right.ID)
 	}
 	right.hold() // the order is from left to right, everywhere
 	if self, ok := t.Right.Replica(r.o.Node); right.gone.Load() || !ok || self.Replica != right.replicaID ||
-		right.applied.index < t.Applied {
-		at := right.applied.index
-		right.release()
-		return func() error {
-			return fmt.Errorf("r%d absorbs r%d, which is at %d instead of %d here", r.rangeID, t.Right.ID, at, t.Applied)
-		}
+		right.applied.index < t.Applied || !sameSpan(right.desc.Load(), &t.Right) {
+		defer right.release()
+		return nil, fmt.Errorf("r%d absorbs r%d, which is at %d instead of %d here, as replica %d of %v", r.rangeID, t.Right.ID,
+			right.applied.index, t.Applied, right.replicaID, right.desc.Load())
 	}
 	b.Put(keys.DescriptorCopyKey(r.rangeID), left.Append(nil))
 	threshold := r.GCThreshold().Forward(right.GCThreshold())
@@ -67,7 +70,7 @@ func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) func() error {
 		right.bury()
 		right.release()
 		return nil
-	}
+	}, nil
 }
 
 // clearLocal adds the removal of what the replica keeps under its range's id to the batch; its data stays.

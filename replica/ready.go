@@ -230,14 +230,23 @@ type outcome struct {
 }
 
 // apply carries out committed entries, in as few engine batches as there are changes of the replica itself.
-func (r *Replica) apply(ents []*raftpb.Entry) error {
+func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 	var b *engine.Batch
 	var answers []outcome
+	engineHas := r.applied
+	defer func() {
+		if err != nil {
+			r.applied = engineHas
+		}
+	}()
 	commit := func() error {
 		b.Put(keys.AppliedStateKey(r.rangeID), r.applied.append(make([]byte, 0, 128)))
 		err := b.Commit(false)
 		_ = b.Close()
 		b = nil
+		if err == nil {
+			engineHas = r.applied
+		}
 		return err
 	}
 	give := func() {
@@ -295,7 +304,11 @@ func (r *Replica) apply(ents []*raftpb.Entry) error {
 			delete(r.proposals, c.id)
 			answers = append(answers, outcome{p, nil})
 		}
-		if after := r.special(b, &c, change); after != nil {
+		after, err := r.special(b, &c, change)
+		if err != nil {
+			return err
+		}
+		if after != nil {
 			if err := commit(); err != nil {
 				return err
 			}
@@ -349,30 +362,30 @@ func (r *Replica) refuse(c *Command) error {
 
 // special adds the parts of a command that change the replica itself to the batch, and returns what has to be done
 // when the batch is in the engine; nil if the command has no such parts.
-func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChangeV2) (after func() error) {
+func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChangeV2) (after func() error, err error) {
 	switch {
 	case c.lease != nil:
 		l := *c.lease
 		b.Put(keys.LeaseKey(r.rangeID), l.Append(nil))
 		handed := c.Batch
-		return func() error { r.setLease(l, handed); return nil }
+		return func() error { r.setLease(l, handed); return nil }, nil
 	case c.truncate.index != 0:
 		to := c.truncate
 		if to.index <= r.raftLog.truncated.index || to.index > r.applied.index {
-			return nil
+			return nil, nil
 		}
 		r.raftLog.truncate(b, to)
 		r.o.Metrics.Truncations.Add(1)
-		return nil
+		return nil, nil
 	case !c.GCThreshold.IsZero():
 		t := c.GCThreshold.Forward(*r.threshold.Load())
 		b.Put(keys.GCThresholdKey(r.rangeID), t.Append(nil))
 		r.threshold.Store(&t) // before the versions go, so that a reader who finds some missing is told
-		return nil
+		return nil, nil
 	case c.Trigger != nil:
 		return r.trigger(b, c.Trigger, change)
 	}
-	return nil
+	return nil, nil
 }
 
 // send hands a raft message to the store.

@@ -246,6 +246,9 @@ func (r *Replica) snapshotApplied() error {
 	if err := r.loadReplicated(); err != nil {
 		return err
 	}
+	if r.applied.index != r.raftLog.truncated.index {
+		return fmt.Errorf("r%d: a raft snapshot of index %d has the data of %d", r.rangeID, r.raftLog.truncated.index, r.applied.index)
+	}
 	for id, p := range r.proposals {
 		delete(r.proposals, id)
 		r.answer(p, &kv.AmbiguousError{Reason: "a raft snapshot overtook the command"})

@@ -55,7 +55,8 @@ func (r *Replica) evaluateReplicas(d *kv.RangeDescriptor) error {
 func (r *Replica) evaluateSplit(rd engine.Reader, b *engine.Batch, t *kv.SplitTrigger) (delta Stats, err error) {
 	cur := r.desc.Load()
 	if !cur.Start.Equal(t.Left.Start) || !cur.End.Equal(t.Right.End) || !t.Left.End.Equal(t.Right.Start) ||
-		t.Left.ID != r.rangeID || !t.Left.Start.Less(t.Left.End) || !t.Right.Start.Less(t.Right.End) {
+		t.Left.ID != r.rangeID || !t.Left.Start.Less(t.Left.End) || !t.Right.Start.Less(t.Right.End) ||
+		t.Left.Generation <= cur.Generation {
 		return delta, fmt.Errorf("replica: r%d can't be split into %v and %v", r.rangeID, &t.Left, &t.Right)
 	}
 	right, err := computeStats(rd, t.Right.Start, t.Right.End)
@@ -85,27 +86,28 @@ func counterpart(d *kv.RangeDescriptor, n kv.NodeID) (kv.ReplicaDescriptor, erro
 	return kv.ReplicaDescriptor{}, fmt.Errorf("replica: r%d has no replica on node %d", d.ID, n)
 }
 
-// trigger adds to the batch what a trigger does on this replica alone, and returns what follows in memory.
-func (r *Replica) trigger(b *engine.Batch, t *kv.CommitTrigger, change *raftpb.ConfChangeV2) (after func() error) {
+// trigger adds to the batch what a trigger does on this replica alone, and returns what follows in memory. After an error
+// the batch must not be committed: the replica would go on as if the trigger had never been.
+func (r *Replica) trigger(b *engine.Batch, t *kv.CommitTrigger, change *raftpb.ConfChangeV2) (after func() error, err error) {
 	switch {
 	case t.Split != nil:
 		return r.applySplit(b, t.Split)
 	case t.Merge != nil:
 		return r.applyMerge(b, t.Merge)
 	case t.Replicas != nil:
-		return r.applyReplicas(b, &t.Replicas.Desc, change)
+		return r.applyReplicas(b, &t.Replicas.Desc, change), nil
 	default:
-		return func() error { return fmt.Errorf("r%d: unknown trigger", r.rangeID) }
+		return nil, fmt.Errorf("r%d: unknown trigger", r.rangeID)
 	}
 }
 
 // applySplit makes the right side's replica real. An uninitialised replica of it may be here already, from messages
 // of a store that was faster; it may have voted, and keeps that.
-func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) func() error {
+func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) (after func() error, err error) {
 	left, rd := t.Left, t.Right
 	right, err := r.o.Store.RightSide(r, &rd)
 	if err != nil {
-		return func() error { return err }
+		return nil, err
 	}
 	b.Put(keys.DescriptorCopyKey(r.rangeID), left.Append(nil))
 	removed := func() {}
@@ -158,7 +160,7 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) func() error {
 			right.release()
 		}
 		return nil
-	}
+	}, nil
 }
 
 // applyReplicas takes over a new set of replicas.
