@@ -40,6 +40,7 @@ import (
 //	MERIDIAN_SEEDS=n   that many seeds instead of a few; MERIDIAN_FIRST=n begins elsewhere
 //	MERIDIAN_SEED=n    this seed alone, with what happened printed
 //	MERIDIAN_PLAN=file faults from a file instead of the seed's (fault.Parse)
+//	MERIDIAN_KINDS=a,b faults of these kinds only
 
 const (
 	faultsLast  = 25 * time.Second // of virtual time
@@ -251,6 +252,12 @@ func (k *campaign) run(t *testing.T) {
 		fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk}
 	if k.seed%4 == 3 {
 		kinds = append(kinds, fault.SkewFar)
+	}
+	if only := os.Getenv("MERIDIAN_KINDS"); only != "" {
+		kinds = nil
+		for name := range strings.SplitSeq(only, ",") {
+			kinds = append(kinds, fault.Kind(name))
+		}
 	}
 	k.plan = fault.Generate(k.seed, fault.Options{Nodes: k.c.Names(), Duration: faultsLast, Every: 1500 * time.Millisecond,
 		Lasting: 4 * time.Second, Kinds: kinds, MaxSkew: 190 * time.Millisecond})
