@@ -96,8 +96,8 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 		exec(t, here, "COMMIT")
 		exec(t, past, "SELECT count(*) FROM g")
 		// Then one on another node, of which the leaseholder has to hear.
-		later := now()
 		begin(far, 1000)
+		later := now()
 		exec(t, past, "COMMIT")
 		write()
 		gone(begun)
