@@ -46,8 +46,9 @@
 // # Invariants
 //
 //	RS1  The spans of initialised replicas never overlap; a raft snapshot that would is refused until the replica in its
-//	     way has applied its split or merge, unless its range has absorbed that one: then it replaces it. Raft snapshots
-//	     are received one at a time.
+//	     way has applied its split or merge, unless its range has absorbed that one: then it replaces it. The right side
+//	     of a split is in the way before the left side lets go of its keys, and who is replaced is held meanwhile, so
+//	     that it does not split. Raft snapshots are received one at a time. A breach stops the node.
 //	RS2  A replica's number is never used again on a store: its tombstone is written in the batch that removes it.
 //
 // # Start
