@@ -133,3 +133,52 @@ func TestNewest(t *testing.T) {
 	}
 	look(3, 20, 2)
 }
+
+// TestPassesAllIntents: a reader that passes by intents passes by each of those on a key, whichever it meets first.
+func TestPassesAllIntents(t *testing.T) {
+	for _, ids := range [][]byte{{1, 2, 3}, {3, 2, 1}, {2, 3, 1}} {
+		e, closeEngine := openEngine(t)
+		k, known := tableKey("a"), committedAll{}
+		write := func(id byte, ts int64) {
+			t.Helper()
+			b := e.NewBatch()
+			defer b.Close()
+			w := NewWriter(e, b)
+			w.Outcomes = known
+			o := &WriteOptions{Timestamp: at(ts), Seq: 1, LocalTimestamp: at(ts)}
+			if id != 0 {
+				o.Txn = &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{id}, WriteTimestamp: at(ts), MinTimestamp: at(ts)}, ReadTimestamp: at(ts)}
+				known[o.Txn.ID] = at(ts)
+			}
+			if err := w.Put(k, []byte{id}, o); err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+			if err := b.Commit(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(0, 5)
+		for i, id := range ids {
+			write(id, int64(10+i))
+		}
+		for name, o := range map[string]ReadOptions{
+			"inconsistent": {Timestamp: clock.MaxTimestamp.Prev(), Inconsistent: true},
+			"uncertain":    {Timestamp: at(7), Uncertainty: Uncertainty{Global: at(30), Local: at(8)}},
+		} {
+			r := NewReader(e)
+			v, err := r.Get(k, &o)
+			if err != nil || len(v.Bytes) != 1 || v.Bytes[0] != 0 {
+				t.Errorf("%v, %s: got %v at %v, %v", ids, name, v.Bytes, v.Timestamp, err)
+			}
+			for _, reverse := range []bool{false, true} {
+				res, err := r.Scan(k, k.Next(), &ScanOptions{ReadOptions: o, Reverse: reverse})
+				if err != nil || len(res.Rows) != 1 || res.Rows[0].Value[0] != 0 {
+					t.Errorf("%v, %s: scanned %+v, %v", ids, name, res.Rows, err)
+				}
+			}
+			r.Close()
+		}
+		closeEngine()
+	}
+}

@@ -2,6 +2,7 @@ package mvcc
 
 import (
 	"bytes"
+	"slices"
 
 	"meridian/clock"
 	"meridian/invariant"
@@ -198,9 +199,10 @@ func iter(src engine.Reader, it **engine.Iterator, bounded, stale *bool, lower, 
 
 // view is what the locks on one key mean to a read.
 type view struct {
-	skip      clock.Timestamp // a provisional version that does not exist for the reader
-	own       *Lock           // the reader's own intent, of its own attempt
-	seen      seen            // what the reader sees of it
+	skip      clock.Timestamp   // a provisional version that does not exist for the reader
+	skipToo   []clock.Timestamp // more of them (M7)
+	own       *Lock             // the reader's own intent, of its own attempt
+	seen      seen              // what the reader sees of it
 	conflicts []Intent
 }
 
@@ -217,7 +219,7 @@ func (v *view) consider(l *Lock, r *read, known Outcomes) error {
 		v.own = l
 		v.seen = l.at(r.Txn.Attempt, r.seq, r.Txn.IgnoredSeqs)
 		if !v.seen.provisional {
-			v.skip = l.Txn.WriteTimestamp
+			v.pass(l)
 		}
 		return nil
 	}
@@ -226,16 +228,25 @@ func (v *view) consider(l *Lock, r *read, known Outcomes) error {
 	}
 	if r.Inconsistent {
 		if intent {
-			v.skip = l.Txn.WriteTimestamp
+			v.pass(l)
 		}
 		return nil
 	}
 	if l.conflicts(r.Lock, r.intents) {
 		v.conflicts = append(v.conflicts, *l)
 	} else if intent {
-		v.skip = l.Txn.WriteTimestamp // nor is a provisional version uncertain (M2)
+		v.pass(l) // nor is a provisional version uncertain (M2)
 	}
 	return nil
+}
+
+// pass has the version of an intent skipped.
+func (v *view) pass(l *Lock) {
+	if v.skip.IsZero() {
+		v.skip = l.Txn.WriteTimestamp
+	} else {
+		v.skipToo = append(v.skipToo, l.Txn.WriteTimestamp)
+	}
 }
 
 // locksOn reads the locks on one key.
@@ -336,7 +347,7 @@ func (r *Reader) judge(it *engine.Iterator, k keys.Key, ver []byte, rd *read, v 
 			return false, value{}, ts, nil
 		}
 	} else {
-		if ts == v.skip {
+		if ts == v.skip || len(v.skipToo) > 0 && slices.Contains(v.skipToo, ts) {
 			return false, value{}, ts, nil
 		}
 		if rd.ts.Less(ts) {
