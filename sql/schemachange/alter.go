@@ -145,6 +145,14 @@ func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
 	if !c.isNew(t) {
 		t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateColumn, ID: uint32(col.ID)})
 	}
+	if c.More && !t.ImplicitPrimary {
+		// The transaction may fill the column. Who upserts with the version before would not see that (SC4).
+		return c.Catalog.Prepare(c.ctx, t.ID, func(before *catalog.Table) bool {
+			was := before.Attentive
+			before.Attentive = true
+			return !was
+		})
+	}
 	return nil
 }
 

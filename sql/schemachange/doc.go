@@ -23,7 +23,8 @@
 //	SC2 (I7) an index is filled only when every node writes it, so that a row is either seen by the fill, or its
 //	         writer adds the entry;
 //	SC4 (I7) a transaction may add a column and fill it. Who still uses the version before does not write a row that has
-//	         the column: reading it whole is rowcode.NewerError, and his transaction starts over with the new version;
+//	         the column: reading it whole is rowcode.NewerError, and his transaction starts over with the new version. So that
+//	    nobody writes it without reading, a version before that makes UPSERT look (catalog.Table.Attentive);
 //	SC3      a table that the transaction itself made is nobody else's: it changes at once, and its indexes are filled
 //	         within the transaction.
 //

@@ -26,7 +26,9 @@ type Definition struct {
 	Binder  *bind.Binder
 	// Explicit says that the statement is part of a transaction block.
 	Explicit bool
-	Notice   func(*sqlstate.Error)
+	// More says that other statements may follow in the same transaction.
+	More   bool
+	Notice func(*sqlstate.Error)
 	// Run executes a bound query within the transaction, for CREATE TABLE AS and checks of existing rows; it calls
 	// row for each result row.
 	Run func(ctx context.Context, q *bind.Query, row func(types.Row) error) (affected int64, err error)

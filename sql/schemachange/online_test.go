@@ -280,3 +280,63 @@ func TestYoungVersion(t *testing.T) {
 		}
 	})
 }
+
+// A transaction adds a column and fills it. An UPSERT with the version of before, which is in use beside the new one for
+// a while and whose statement gives all the columns that it knows, must not take the values away (SC4).
+func TestUpsertKeepsNewColumn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		for _, texts := range [][]string{
+			{"begin", "alter table t add column c int", "update t set c = 7", "commit"},
+			{"alter table t add column c int; update t set c = 7"},
+			{"begin", "savepoint s", "alter table t add column c int", "rollback to s", "alter table t add column c int", "update t set c = 7", "commit"},
+		} {
+			c.NewsDelay.Store(0)
+			a.Must("drop table if exists t; create table t (id int primary key, v int); insert into t select g, 0 from generate_series(1, 3) g")
+			b.Must("upsert into t values (1, 1)")
+			c.NewsDelay.Store(int64(50 * time.Millisecond))
+			n := 0
+			stop := make(chan struct{})
+			done := make(chan error, 1)
+			go func() {
+				for {
+					select {
+					case <-stop:
+						done <- nil
+						return
+					default:
+					}
+					// Nobody but this one changes v.
+					n++
+					if _, err := b.Exec(fmt.Sprintf("upsert into t (id, v) values (1, %d)", n)); err != nil {
+						done <- err
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			time.Sleep(20 * time.Millisecond)
+			for _, q := range texts {
+				a.Must(q)
+			}
+			time.Sleep(20 * time.Millisecond)
+			close(stop)
+			if err := <-done; err != nil {
+				t.Fatal(sessiontest.Describe(err))
+			}
+			if got := a.Must("select v, c from t where id = 1"); got != fmt.Sprintf("v | c\n%d | 7\nSELECT 1", n) {
+				t.Errorf("%v: after %d upserts: %s", texts, n, got)
+			}
+		}
+		if table(t, c.Nodes[0], "t").Attentive {
+			t.Error("UPSERT still looks at the rows")
+		}
+		a.Must("begin; alter table t add column x int; rollback")
+		a.Must("upsert into t (id, v) values (2, 2); alter table t add column x int")
+		verify(t, c.Nodes[1], "t")
+	})
+}

@@ -154,6 +154,7 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	_ = view
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
 		Stmt: p.bound, Txn: s.tx, Catalog: s.cat, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
+		More:   s.state != stateImplicit || !s.replay.final,
 		Notice: s.out.Notice,
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
 			return s.runBound(ctx, q, nil, row)

@@ -127,6 +127,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 		if s.tx != nil {
 			before = s.tx.Statements()
 		}
+		s.replay.final = final
 		err := st.run(ctx, final)
 		if err == nil || resumed || s.tx == nil || !s.tx.MayRestartStatement(err) || s.tx.Statements() != before+1 ||
 			ctx.Err() != nil || !s.out.Rewind(s.statement) {

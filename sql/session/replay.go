@@ -85,6 +85,8 @@ type replay struct {
 	attempt int
 	// running: the steps run again; again: so does the present one.
 	running, again bool
+	// final: the implicit transaction ends with the running statement.
+	final bool
 	// quiet: changes of settings are not told.
 	quiet bool
 	// The transaction at its beginning: what it is when it starts over.

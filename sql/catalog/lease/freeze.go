@@ -79,13 +79,7 @@ func (t *Txn) freeze(ctx context.Context) error {
 		return nil
 	}
 	m := t.m
-	// Long enough for a dead node's tenure to end. Transactions may wait for each other by way of the freeze, which
-	// nobody sees: then it is given up, and those that are in the way end first.
-	patience := m.o.Duration + 2*time.Second
-	lockTimeout := t.tx.LockTimeout()
-	if lockTimeout > 0 {
-		patience = min(patience, lockTimeout)
-	}
+	patience := m.patience(t)
 	by := t.tx.ID()
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -107,28 +101,11 @@ func (t *Txn) freeze(ctx context.Context) error {
 		}
 		return tx.Write(ctx, &b)
 	})
-	switch {
-	case err == nil:
-	case errors.Is(err, errMoved):
-		t.frozen = t.frozen[:0]
-		for _, id := range ids {
-			t.blocked = append(t.blocked, catalog.Dependency{ID: id})
+	if err != nil {
+		if errors.Is(err, errMoved) {
+			t.frozen = t.frozen[:0]
 		}
-		return errStale("The object was changed.")
-	case ctx.Err() != nil || limit.Err() == nil:
-		return err
-	case lockTimeout > 0 && patience == lockTimeout:
-		return sqlstate.New(sqlstate.LockNotAvailable, "canceling statement due to lock timeout")
-	case t.tx.HasWritten():
-		// It may be that those who are in the way wait for this transaction.
-		return sqlstate.New(sqlstate.LockNotAvailable, "other transactions have used table \"%s\" for %s and go on",
-			t.edits[ids[0]].base.Table.Name, patience).
-			WithHint("Truncate or drop tables in a transaction of their own, which waits for as long as it takes.")
-	default:
-		for _, f := range t.frozen {
-			t.blocked = append(t.blocked, catalog.Dependency{ID: f.id, Version: f.version})
-		}
-		return errStale("Other transactions use the object.")
+		return t.notAlone(ctx, limit, err, ids)
 	}
 	s, err := t.lockFrozen(ctx)
 	if err != nil {
@@ -140,6 +117,46 @@ func (t *Txn) freeze(ctx context.Context) error {
 		*e.now.version() = f.version + 1
 	}
 	return nil
+}
+
+// patience is how long a transaction waits for those who use what it is going to change: long enough for a dead node's
+// tenure to end. Transactions may wait for each other by way of that, which nobody sees: then it is given up, and those
+// that are in the way end first.
+func (m *Manager) patience(t *Txn) time.Duration {
+	d := m.o.Duration + 2*time.Second
+	if limit := t.tx.LockTimeout(); limit > 0 {
+		d = min(d, limit)
+	}
+	return d
+}
+
+// notAlone is what becomes of a transaction that could not publish what has to come before its own versions. Reset waits
+// for those that were in the way. limit is the context that bounded the wait.
+func (t *Txn) notAlone(ctx, limit context.Context, err error, ids []catalog.ID) error {
+	moved := errors.Is(err, errMoved)
+	switch {
+	case moved:
+	case ctx.Err() != nil || limit.Err() == nil:
+		return err
+	case t.tx.LockTimeout() > 0 && t.m.patience(t) == t.tx.LockTimeout():
+		return sqlstate.New(sqlstate.LockNotAvailable, "canceling statement due to lock timeout")
+	case t.tx.HasWritten():
+		// It may be that those who are in the way wait for this transaction.
+		return sqlstate.New(sqlstate.LockNotAvailable, "other transactions have used table \"%s\" for %s and go on",
+			t.edits[ids[0]].base.Table.Name, t.m.patience(t)).
+			WithHint("Change the table in a transaction of its own, which waits for as long as it takes.")
+	}
+	for _, id := range ids {
+		d := catalog.Dependency{ID: id}
+		if !moved {
+			d.Version = t.edits[id].base.Version() + 1
+		}
+		t.blocked = append(t.blocked, d)
+	}
+	if moved {
+		return errStale("The object was changed.")
+	}
+	return errStale("Other transactions use the object.")
 }
 
 // lockFrozen sees to it that the transaction commits later than all who have used the tables, and only if these are
@@ -176,6 +193,39 @@ func (t *Txn) lockFrozen(ctx context.Context) (*Snapshot, error) {
 		}
 	}
 	return s, nil
+}
+
+// Prepare publishes a version of a relation that comes between the present one and the transaction's own, and waits until
+// nobody else uses the present one. f changes it, or reports that it need not be changed. It stays if the transaction
+// rolls back.
+func (t *Txn) Prepare(ctx context.Context, id catalog.ID, f func(*catalog.Table) bool) error {
+	e, ok := t.edits[id]
+	if !ok || e.base == nil {
+		return nil
+	}
+	before := e.base.clone().Table
+	if !f(before) {
+		return nil
+	}
+	version := e.base.Version()
+	limit, cancel := context.WithTimeout(ctx, t.m.patience(t))
+	defer cancel()
+	err := t.m.change(limit, t, func(ctx context.Context, tx *txn.Txn, c *Txn) error {
+		if d := c.Descriptor(id); d == nil || d.Version() != version {
+			return errMoved
+		}
+		f(c.Table(id))
+		return nil
+	})
+	if err == nil {
+		if now := t.m.snap.Load().descriptor(id); now != nil && now.Version() == version+1 {
+			e.base, *e.now.version() = now, version+2
+			t.prepared = append(t.prepared, now)
+			return nil
+		}
+		err = errMoved
+	}
+	return t.notAlone(ctx, limit, err, []catalog.ID{id})
 }
 
 // isFrozen reports whether the transaction itself has frozen a table.

@@ -61,8 +61,10 @@ type Txn struct {
 	blocked []catalog.Dependency
 	flushed bool
 	// frozen are tables that the transaction has frozen; freezes is the one on whose behalf this one does that.
-	frozen  []frozen
-	freezes *Txn
+	frozen []frozen
+	// prepared are what Prepare has published.
+	prepared []*Descriptor
+	freezes  *Txn
 }
 
 type ownIndex struct {
@@ -319,7 +321,7 @@ func (t *Txn) mutable(id catalog.ID) *Descriptor {
 	now := base.clone()
 	*now.version()++
 	if now.Table != nil {
-		now.Table.Frozen = false
+		now.Table.Frozen, now.Table.Attentive = false, false
 	}
 	return t.put(base, now)
 }
@@ -546,7 +548,11 @@ func (t *Txn) checkBases(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	vs, err := t.tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
+	lock := kv.NoLock
+	if len(t.prepared) > 0 {
+		lock = kv.Exclusive // the newest version, not that of the transaction's snapshot
+	}
+	vs, err := t.tx.GetMany(ctx, ks, lock, kv.Block)
 	if err != nil {
 		return err
 	}
@@ -659,6 +665,11 @@ func (t *Txn) RollbackTo(k Mark) {
 			t.edits[id] = &edit{e.base, e.now.clone()}
 		}
 	}
+	for _, d := range t.prepared {
+		if e, ok := t.edits[d.ID()]; ok {
+			e.base, *e.now.version() = d, d.Version()+1
+		}
+	}
 }
 
 // Reset forgets the changes and what was used: the transaction begins a new attempt. If it failed because another
@@ -687,7 +698,7 @@ func (t *Txn) Reset(ctx context.Context) {
 func (t *Txn) clear() {
 	t.last, t.lastSnap = nil, nil
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
-	t.own, t.until, t.frozen = nil, clock.Timestamp{}, nil
+	t.own, t.until, t.frozen, t.prepared = nil, clock.Timestamp{}, nil, nil
 	t.then, t.past = nil, false
 	t.mu.Lock()
 	t.uses = t.uses[:0]
