@@ -109,6 +109,13 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) (after func() 
 	if err != nil {
 		return nil, err
 	}
+	if right != nil {
+		right.hold()           // the order is from left to right, everywhere
+		if right.gone.Load() { // it was removed just now, and leaves a tombstone
+			right.release()
+			right = nil
+		}
+	}
 	b.Put(keys.DescriptorCopyKey(r.rangeID), left.Append(nil))
 	removed := func() {}
 	if right == nil {
@@ -117,7 +124,6 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) (after func() 
 			b.ClearSpan(s)
 		}
 	} else {
-		right.hold() // the order is from left to right, everywhere
 		hard := right.raftLog.hard
 		if hard.term < initialTerm {
 			hard = hardState{term: initialTerm}
