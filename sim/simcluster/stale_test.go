@@ -280,7 +280,10 @@ func (s *stale) edge(d *rand.Rand) {
 			return "", false
 		}
 		b := &kv.Batch{Header: kv.Header{RangeID: info.Desc.ID, Timestamp: at, Consistency: kv.Stale}, Requests: []kv.Request{pair}}
-		r, err := n.Store().Send(context.Background(), b)
+		// The store of a node that is killed meanwhile may not answer any more.
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		r, err := n.Store().Send(ctx, b)
 		if err != nil || len(r.Responses[0].(*kv.ScanResponse).Rows) != 2 {
 			return "", false
 		}
