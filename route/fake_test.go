@@ -32,11 +32,13 @@ type fakeCluster struct {
 	data map[string][]byte // includes the range index
 	// provisional are intents in the index, which inconsistent reads tell and consistent ones resolve.
 	provisional map[string][]byte
-	settled     int          // consistent reads of the index
-	ranges      []*fakeRange // in key order
-	nextID      kv.RangeID
-	down        map[kv.NodeID]bool
-	slow        time.Duration
+	// hidden are more of them, which inconsistent reads do not tell, because they tell only a few.
+	hidden  map[string][]byte
+	settled int          // consistent reads of the index
+	ranges  []*fakeRange // in key order
+	nextID  kv.RangeID
+	down    map[kv.NodeID]bool
+	slow    time.Duration
 	// lose is asked before and after a remote call; true loses request or answer.
 	lose   func(answer bool) bool
 	served int // batches served
@@ -221,7 +223,8 @@ func (s store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 			if keys.IsMeta(q.Start) && b.Consistency == kv.Consistent {
 				c.settled++
 				maps.Copy(c.data, c.provisional)
-				c.provisional = nil
+				maps.Copy(c.data, c.hidden)
+				c.provisional, c.hidden = nil, nil
 			}
 			for _, k := range slices.Sorted(maps.Keys(c.provisional)) {
 				if q.Span().Contains(keys.Key(k)) {

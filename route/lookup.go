@@ -72,8 +72,11 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 		if err != nil && !again(err) {
 			return nil, err
 		}
-		// The index was read in the middle of a change, or not at all.
-		st.last = err
+		// The index was read in the middle of a change, or not at all; or all that it has of the range are intents, more
+		// than it tells of.
+		if st.last = err; err == nil && indexed {
+			s.settle(span)
+		}
 		if err := s.pause(ctx, &st); err != nil {
 			return nil, err
 		}

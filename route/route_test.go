@@ -377,6 +377,30 @@ func TestIndexBehind(t *testing.T) {
 	})
 }
 
+// TestIndexHasGap: the only descriptor of a range is an intent that lookups do not tell of. So the index is settled.
+func TestIndexHasGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		c.split(key(30))
+		c.split(key(50))
+		k := string(keys.RangeMetaKey(key(50)))
+		c.hidden = map[string][]byte{k: c.data[k]}
+		delete(c.data, k)
+		s := c.gateway(1)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: key(40)}}}); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d > 2*time.Second || c.settled != 1 {
+			t.Errorf("found after %s, and %d consistent reads of the index", d, c.settled)
+		}
+	})
+}
+
 // TestIndexHasIntents: who changed a range died, and left intents in the index: a split of which the right half was
 // resolved, and a range that has moved away from all of its nodes. Both are found, and the intents resolved.
 func TestIndexHasIntents(t *testing.T) {
