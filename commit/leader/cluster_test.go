@@ -67,6 +67,9 @@ func (r *fakeReplica) EvaluateTrigger(engine.Reader, *engine.Batch, *kv.CommitTr
 func (r *fakeReplica) Propose(ctx context.Context, cmd *replica.Command) error {
 	repr := append([]byte(nil), cmd.Batch...)
 	r.c.proposals.Add(1)
+	if r.c.holdNext.CompareAndSwap(true, false) {
+		<-r.c.freed
+	}
 	apply := func() error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -117,10 +120,13 @@ type cluster struct {
 	reps      []*fakeReplica
 	ps        []*Participant
 	proposals atomic.Int64
-	rngMu     sync.Mutex
-	rng       *rand.Rand
-	latency   time.Duration // of consensus, at most
-	nextTxn   atomic.Uint32
+	// holdNext has the next proposal wait until something comes from freed.
+	holdNext atomic.Bool
+	freed    chan struct{}
+	rngMu    sync.Mutex
+	rng      *rand.Rand
+	latency  time.Duration // of consensus, at most
+	nextTxn  atomic.Uint32
 }
 
 // newCluster makes a range for each pair of neighbours among Min, bounds and Max. stop has to be called inside of the

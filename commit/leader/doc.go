@@ -40,6 +40,9 @@
 //	    may come late and for many transactions at once.
 //	P11 (I2): the leaseholder knows which keys may have intents, and does not look at the others' (held.go).
 //
+//	P12 (I2): the intents of such a transaction are resolved beside readers and writers of their keys, as long as no
+//	    version changes by it (inplace.go).
+//
 //	P8, P9: a range that its left neighbour is about to absorb is frozen, see freeze.go.
 //
 // # Timestamps

@@ -232,11 +232,11 @@ func (q *request) evaluateAt(onePhase bool) error {
 		return err
 	}
 	note := q.b.MaxKeys > 0 || q.b.TargetBytes > 0
-	for _, r := range q.b.Requests {
+	for i, r := range q.b.Requests {
 		if r == kv.Request(q.end) && q.w.Replays > 0 {
 			q.replayed()
 		}
-		one, err := q.evalOne(r, onePhase, note)
+		one, err := q.evalOne(i, r, onePhase, note)
 		if err != nil {
 			return err
 		}
@@ -311,8 +311,8 @@ func (q *request) writeOptions(seq kv.Seq, onePhase bool) mvcc.WriteOptions {
 		NoLocks: q.noLocks}
 }
 
-// evalOne evaluates one request.
-func (q *request) evalOne(r kv.Request, onePhase, note bool) (kv.Response, error) {
+// evalOne evaluates one request, the i-th.
+func (q *request) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Response, error) {
 	p, w := q.p, q.w
 	switch r := r.(type) {
 	case *kv.PutRequest:
@@ -362,7 +362,8 @@ func (q *request) evalOne(r kv.Request, onePhase, note bool) (kv.Response, error
 		if r.Status == kv.Committed {
 			p.writers.note(&r.Txn)
 		}
-		_, err := w.ResolveIntent(r.Key, &mvcc.Resolution{Txn: r.Txn, Status: r.Status, IgnoredSeqs: r.IgnoredSeqs})
+		_, err := w.ResolveIntent(r.Key, &mvcc.Resolution{Txn: r.Txn, Status: r.Status, IgnoredSeqs: r.IgnoredSeqs,
+			InPlace: i < len(q.inPlace) && q.inPlace[i]})
 		q.released = append(q.released, released{point(r.Key), r.Txn, r.Status})
 		return empty, err
 

@@ -17,7 +17,7 @@ import (
 //
 // P11 (I2): while complete, it has every key with an entry. A key is added before the command that lays its intent
 // is proposed, under the key's latch, and taken out after the command that removes it was applied, under that latch
-// too. It becomes complete at a moment when there are no entries and no such command is on its way; it no longer is
+// too, or one that keeps out whoever may touch this entry (P12). It becomes complete at a moment when there are no entries and no such command is on its way; it no longer is
 // when something else changes the data: another leaseholder, a raft snapshot, a merge.
 type held struct {
 	known    *finished
@@ -71,6 +71,21 @@ func (h *held) Has(k keys.Key) bool {
 	defer h.mu.Unlock()
 	_, ok := h.keys[latch.Hash(k)]
 	return ok || !h.complete.Load()
+}
+
+// moved reports whether a transaction's entry on a key was laid elsewhere than where the transaction commits.
+func (h *held) moved(k keys.Key, t *kv.TxnMeta) bool {
+	if !h.complete.Load() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.keys[latch.Hash(k)] {
+		if e.id == t.ID && (e.at != t.WriteTimestamp || e.attempt != t.Attempt) {
+			return true
+		}
+	}
+	return false
 }
 
 // reset forgets everything.

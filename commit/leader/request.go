@@ -120,6 +120,8 @@ type request struct {
 	marks     []kv.TxnID // whose record was written
 	settled   atomic.Bool
 	unknown   bool       // a proposal's outcome: settle will be called
+	inPlace   []bool     // of each resolution: others go on meanwhile (inplace.go)
+	exclusive bool       // none is in place
 	rest      *keys.Span // of a span of which only the beginning is resolved
 	whole     keys.Span  // that beginning
 }

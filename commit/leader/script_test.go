@@ -24,11 +24,12 @@ import (
 //
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
-//	t1 stage (only the record) | t1 late | t1 tell (ranges hear that it committed) | t1 settle | t1 die | t1 restart (the next attempt, of the same identity)
+//	t1 stage (only the record) | t1 late | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k | t1 die | t1 restart (the next attempt, of the same identity)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
 // Commands: run, wait <duration>, count (what the range keeps), lease (a new lease), refuse on|off,
-// forget (the store restarts: it no longer knows which transactions have committed).
+// forget (the store restarts: it no longer knows which transactions have committed), hold (the next command stays in the
+// log until free).
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,6 +110,15 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 	case "forget":
 		s.c.forget()
 		return "ok\n"
+	case "hold":
+		s.c.freed = make(chan struct{})
+		s.c.holdNext.Store(true)
+		return "ok\n"
+	case "free":
+		close(s.c.freed)
+		synctest.Wait()
+		s.report(&out, nil)
+		return out.String()
 	case "refuse":
 		on := d.CmdArgs[0].Key == "on"
 		for i, p := range s.c.ps {
@@ -339,6 +349,11 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 			}
 		}
 		return "settled", nil
+	case "resolve":
+		// Somebody resolves one key, as its transaction committed.
+		_, err := x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{
+			&kv.ResolveIntentRequest{Key: keys.Key(f[1]), Txn: x.txn.TxnMeta, Status: kv.Committed}}})
+		return "resolved", err
 	case "heartbeat":
 		resp, err := x.c.Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{
 			&kv.HeartbeatTxnRequest{Anchor: x.txn.Anchor}}})

@@ -117,6 +117,11 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		q.conflictAt(e)
 		return true, nil
 	}
+	if err == mvcc.ErrNotInPlace {
+		q.discard()
+		q.exclusive = true
+		return true, nil
+	}
 	if err != nil {
 		q.discard()
 		return false, err
@@ -266,16 +271,23 @@ func (q *request) declare() {
 	write := func(s keys.Span, at clock.Timestamp) {
 		ls = append(ls, latch.Latch{Span: s, Mode: latch.Write, At: at})
 	}
-	for _, r := range b.Requests {
+	var owner uint64
+	if q.txn != nil {
+		owner = latchOwner(q.txn.ID)
+	}
+	clear(q.inPlace)
+	for i, r := range b.Requests {
 		s := r.Span()
 		switch r := r.(type) {
 		case *kv.GetRequest:
-			ls = append(ls, lockingLatch(s, r.Lock, q.readAt()))
+			ls = append(ls, lockingLatch(s, r.Lock, q.readAt(), owner))
 		case *kv.ScanRequest:
-			ls = append(ls, lockingLatch(s, r.Lock, q.readAt()))
+			ls = append(ls, lockingLatch(s, r.Lock, q.readAt(), owner))
 		case *kv.RefreshRequest, *kv.RefreshRangeRequest:
 			ls = append(ls, latch.Latch{Span: s, Mode: latch.Read, At: q.readAt()})
-		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
+		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.AddRequest:
+			ls = append(ls, latch.Latch{Span: s, Mode: latch.Write, At: q.writeAt(), Owner: owner})
+		case *kv.DeleteRangeRequest:
 			write(s, q.writeAt())
 		case *kv.ClearRequest:
 			write(s, clock.Timestamp{})
@@ -299,7 +311,7 @@ func (q *request) declare() {
 				d := p.r.Desc()
 				for _, s := range r.LockSpans {
 					if s, ok := clip(s, d); ok {
-						write(s, q.minAt())
+						ls = append(ls, latch.Latch{Span: s, Mode: latch.Write, At: q.minAt(), Owner: owner})
 					}
 				}
 			}
@@ -310,9 +322,13 @@ func (q *request) declare() {
 		case *kv.QueryIntentRequest:
 			write(s, clock.MaxTimestamp)
 		case *kv.ResolveIntentRequest:
-			write(s, r.Txn.MinTimestamp)
+			if q.resolvesInPlace(r, i) {
+				ls = append(ls, latch.Latch{Span: s, Mode: latch.Resolve, Owner: latchOwner(r.Txn.ID)})
+			} else {
+				ls = append(ls, latch.Latch{Span: s, Mode: latch.Write, At: r.Txn.MinTimestamp, Owner: latchOwner(r.Txn.ID)})
+			}
 		case *kv.ResolveRangeRequest:
-			write(s, r.Txn.MinTimestamp)
+			ls = append(ls, latch.Latch{Span: s, Mode: latch.Write, At: r.Txn.MinTimestamp, Owner: latchOwner(r.Txn.ID)})
 		case *kv.GCRequest:
 			for i := range r.Keys {
 				write(point(r.Keys[i].Key), clock.MaxTimestamp)
@@ -337,11 +353,11 @@ func point(k keys.Key) keys.Span { return keys.Span{Start: k} }
 
 // lockingLatch is the latch of a read. One that locks keeps out writers and other lockers, at any timestamp, but no
 // plain reads.
-func lockingLatch(s keys.Span, strength kv.LockStrength, at clock.Timestamp) latch.Latch {
+func lockingLatch(s keys.Span, strength kv.LockStrength, at clock.Timestamp, owner uint64) latch.Latch {
 	if strength == kv.NoLock {
 		return latch.Latch{Span: s, Mode: latch.Read, At: at}
 	}
-	return latch.Latch{Span: s, Mode: latch.Write, At: clock.MaxTimestamp}
+	return latch.Latch{Span: s, Mode: latch.Write, At: clock.MaxTimestamp, Owner: owner}
 }
 
 // clip is the part of a span that is in the range.

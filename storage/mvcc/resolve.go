@@ -15,6 +15,8 @@ type Resolution struct {
 	Txn         kv.TxnMeta
 	Status      kv.Status
 	IgnoredSeqs []kv.SeqRange
+	// InPlace says that entries of the lock table may be removed and nothing else done; else ErrNotInPlace.
+	InPlace bool
 }
 
 // ResolveIntent carries out a resolution on one key and reports whether a lock was there.
@@ -170,6 +172,9 @@ func (w *Writer) resolve(l *Lock, res *Resolution) error {
 			}
 			return nil
 		}
+	}
+	if res.InPlace {
+		return ErrNotInPlace
 	}
 	before, raw, below, err := w.provisional(l)
 	if err != nil {

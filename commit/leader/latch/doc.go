@@ -37,6 +37,16 @@
 //	L3: waits follow the numbers downwards, so that no cycle of waits exists among latches. A request that has to
 //	    wait for a lock gives its latches up first, so there is no cycle through locks either.
 //
+// # Resolutions
+//
+// A committed transaction's intent that lies at the commit timestamp is a version already to everybody who knows of the
+// commit; what is left to do is to remove its entry in the lock table. The entry has the transaction's id in its key,
+// so nobody else writes it, and who reads it takes it for nothing.
+//
+//	L4: a resolve latch meets resolve latches of the same transaction, its own writes, and write latches without
+//	    an owner: those of whoever may change any transaction's entries. It passes readers and the writes of others, so
+//	    that a hot row is not closed while its intents are taken away.
+//
 // # Structure
 //
 // Latches on single keys sit in a small hash table with chains through the guards themselves, spans in a list.

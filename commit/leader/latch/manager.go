@@ -20,6 +20,9 @@ const (
 	Read Mode = iota
 	// Write latches keep out every other write latch, and readers at or above their timestamp.
 	Write
+	// Resolve latches are for taking away what a committed transaction left beside its versions, which are right as they
+	// are. Readers and the writes of other transactions are indifferent to that (L4).
+	Resolve
 )
 
 // Latch is one span that a request asks for.
@@ -29,18 +32,21 @@ type Latch struct {
 	// At is the timestamp of the read or write. A write latch at the zero timestamp keeps out all readers; a read
 	// latch that is to meet all writers is at clock.MaxTimestamp.
 	At clock.Timestamp
+	// Owner stands for a transaction: of a resolve latch, that whose leavings go; of a write latch, that which reads,
+	// writes or is resolved under it, with no change of others' entries. Zero, for a write latch: anybody's may change.
+	Owner uint64
 }
 
 func (a *Latch) conflicts(b *Latch) bool {
 	switch {
+	case a.Mode == Read:
+		return b.Mode == Write && b.At.LessEq(a.At)
+	case b.Mode == Read:
+		return a.Mode == Write && a.At.LessEq(b.At)
 	case a.Mode == Write && b.Mode == Write:
 		return true
-	case a.Mode == Write:
-		return a.At.LessEq(b.At)
-	case b.Mode == Write:
-		return b.At.LessEq(a.At)
 	}
-	return false
+	return a.Owner == b.Owner || a.Owner == 0 || b.Owner == 0 // L4
 }
 
 // entry is one latch in the table.

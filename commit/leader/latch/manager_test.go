@@ -23,8 +23,15 @@ func parse(t *testing.T, line string) Latch {
 	if len(f) < 2 {
 		t.Fatalf("bad latch %q", line)
 	}
-	if f[0] == "write" {
+	switch f[0] {
+	case "write":
 		l.Mode = Write
+	case "resolve":
+		l.Mode = Resolve
+	}
+	if i := slices.IndexFunc(f, func(s string) bool { return s[0] == '#' }); i > 0 {
+		fmt.Sscanf(f[i], "#%d", &l.Owner)
+		f = slices.Delete(f, i, i+1)
 	}
 	start, end, _ := strings.Cut(f[1], "-")
 	l.Span.Start = keys.Key(start)
@@ -137,7 +144,7 @@ func TestRandom(t *testing.T) {
 						for i := range ls {
 							a, b := rng.Intn(30), rng.Intn(30)
 							ls[i] = Latch{Span: keys.Span{Start: keys.Key(fmt.Sprintf("%02d", a))},
-								Mode: Mode(rng.Intn(2)), At: clock.Timestamp{Wall: int64(rng.Intn(4))}}
+								Mode: Mode(rng.Intn(3)), At: clock.Timestamp{Wall: int64(rng.Intn(4))}, Owner: uint64(rng.Intn(3))}
 							if rng.Intn(4) == 0 && a < b {
 								ls[i].Span.End = keys.Key(fmt.Sprintf("%02d", b))
 							}
