@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"meridian/host"
+)
+
+// A node's memory is mostly memtables and the block cache, which the garbage collector does not see; what it sees is
+// some ten megabytes. Collecting whenever they have doubled means ten collections a second on a busy node, so the heap may
+// grow by collectAfter first, and by as much as is live where that is more, as ever.
+const (
+	collectAfter = 64 << 20
+	collectLook  = time.Second
+)
+
+// growth is the percentage of live bytes by which the heap may grow.
+func growth(live uint64) int {
+	return int(min(max(collectAfter*100/max(live, 1), 100), 1600))
+}
+
+// collectSeldom keeps the collector's percentage in line with the live heap. Whoever has set GOGC is left alone.
+func collectSeldom(h *host.Host) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	h.Group.Go(func(ctx context.Context) {
+		for set := 0; ; {
+			metrics.Read(live)
+			if live[0].Value.Kind() != metrics.KindUint64 {
+				return // another runtime
+			}
+			if p := growth(live[0].Value.Uint64()); 8*p < 7*set || 8*p > 9*set { // setting it stops the world for a moment
+				debug.SetGCPercent(p)
+				set = p
+			}
+			if h.Clock.Sleep(ctx, collectLook) != nil {
+				return
+			}
+		}
+	})
+}
