@@ -812,6 +812,7 @@ func (k *campaign) recovered() {
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
+			k.say("%s serves after %s: %v, %v", k.c.Machines[i].Name, time.Since(healed), took, err)
 			if err != nil {
 				k.dump()
 				k.problem("%s does not serve %s after everything healed: %v, after %v", k.c.Machines[i].Name, time.Since(healed), err, took)
