@@ -70,7 +70,8 @@ func appendRequest(b []byte, r Request) []byte {
 	case *DeleteRangeRequest:
 		return appendUint(appendBytes(appendBytes(b, r.Start), r.End), uint64(r.Seq))
 	case *AddRequest:
-		return appendUint(appendInt(appendBytes(b, r.Key), r.Delta), uint64(r.Seq))
+		b = appendUint(appendInt(appendBytes(b, r.Key), r.Delta), uint64(r.Seq))
+		return appendInt(appendBool(b, r.Draw), r.Reserve)
 	case *EndTxnRequest:
 		b = appendBytes(b, r.Anchor)
 		b = appendBool(b, r.Commit)
@@ -193,7 +194,7 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 	case MethodDeleteRange:
 		return &DeleteRangeRequest{Start: d.key(), End: d.key(), Seq: Seq(d.uint32())}
 	case MethodAdd:
-		return &AddRequest{Key: d.key(), Delta: d.varint(), Seq: Seq(d.uint32())}
+		return &AddRequest{Key: d.key(), Delta: d.varint(), Seq: Seq(d.uint32()), Draw: d.bool(), Reserve: d.varint()}
 	case MethodEndTxn:
 		return &EndTxnRequest{
 			Anchor:    d.key(),

@@ -217,6 +217,11 @@ type AddRequest struct {
 	Key   keys.Key
 	Delta int64
 	Seq   Seq
+	// Draw, of a request that is alone and outside of transactions: what is stored may be ahead of what was given out,
+	// by as much as Reserve, which has the sign of Delta. The sum is of what was given out; with a Delta of zero it is
+	// only looked at.
+	Draw    bool
+	Reserve int64
 }
 
 // AddResponse has the sum; overflow is an AddOverflowError.

@@ -212,7 +212,17 @@ func (db *DB) Delete(ctx context.Context, k keys.Key) error {
 
 // Add adds to an integer and returns the sum.
 func (db *DB) Add(ctx context.Context, k keys.Key, delta int64) (int64, error) {
-	r, err := db.direct(ctx, &kv.AddRequest{Key: k, Delta: delta})
+	return db.add(ctx, &kv.AddRequest{Key: k, Delta: delta})
+}
+
+// Draw adds to a counter of which the range may set an amount aside, so that not every draw has to be replicated: see
+// kv.AddRequest. A delta of zero looks at what was drawn last.
+func (db *DB) Draw(ctx context.Context, k keys.Key, delta, reserve int64) (int64, error) {
+	return db.add(ctx, &kv.AddRequest{Key: k, Delta: delta, Draw: true, Reserve: reserve})
+}
+
+func (db *DB) add(ctx context.Context, req *kv.AddRequest) (int64, error) {
+	r, err := db.direct(ctx, req)
 	if err != nil {
 		return 0, err
 	}

@@ -331,6 +331,9 @@ func (q *request) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Response
 		return empty, err
 
 	case *kv.AddRequest:
+		if r.Draw && q.txn == nil && len(q.b.Requests) == 1 {
+			return q.draw(r)
+		}
 		o := q.writeOptions(r.Seq, onePhase)
 		sum, err := w.Add(r.Key, r.Delta, &o)
 		return &kv.AddResponse{Value: sum}, err

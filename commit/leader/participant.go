@@ -153,14 +153,15 @@ func (o *Options) putWriter(w *mvcc.Writer) {
 
 // Participant serves one range under the leader protocol. It satisfies rangeserver.Participant.
 type Participant struct {
-	o       *Options
-	r       Replica
-	latches *latch.Manager
-	locks   *lock.Table
-	held    held
-	waits   pushQueue
-	writers writers
-	gate    gate
+	o        *Options
+	r        Replica
+	latches  *latch.Manager
+	locks    *lock.Table
+	held     held
+	waits    pushQueue
+	writers  writers
+	counters counters
+	gate     gate
 	// low is the start of the lease: whatever earlier leaseholders served was read before it (P3).
 	low    atomic.Pointer[clock.Timestamp]
 	closed atomic.Pointer[closing]

@@ -210,7 +210,7 @@ func (q *request) begin() {
 		q.resp = &kv.BatchResponse{Responses: make([]kv.Response, 0, n)}
 	}
 	q.keysLeft, q.bytesLeft = q.b.MaxKeys, q.b.TargetBytes
-	q.finalized = nil
+	q.finalized, q.drawing = nil, nil
 	if q.dropped = q.dropped[:0]; q.laid == nil {
 		q.laid = q.inlineLd[:0]
 	}

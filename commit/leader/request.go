@@ -118,6 +118,7 @@ type request struct {
 	hasOwn    bool             // the transaction, which commits in one phase, has a record
 	released  []released
 	marks     []kv.TxnID // whose record was written
+	drawing   *drawing   // numbers were drawn
 	settled   atomic.Bool
 	unknown   bool       // a proposal's outcome: settle will be called
 	inPlace   []bool     // of each resolution: others go on meanwhile (inplace.go)

@@ -423,6 +423,9 @@ func (q *request) effects() {
 	}
 	q.releaseLocks()
 	q.mark()
+	if d := q.drawing; d != nil {
+		q.p.counters.set(d.key, d.drawn)
+	}
 	for _, r := range q.records {
 		q.p.waits.changed(r)
 		if r.Status == kv.Committed {

@@ -495,6 +495,9 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 		if v != nil {
 			sum += int64(binary.BigEndian.Uint64(v))
 		}
+		if r.Draw && r.Delta == 0 {
+			return &kv.AddResponse{Value: sum}, nil // it sets nothing aside
+		}
 		return &kv.AddResponse{Value: sum}, e.write(string(r.Key), binary.BigEndian.AppendUint64(nil, uint64(sum)), r.Seq)
 	case *kv.EndTxnRequest:
 		return e.end(r)

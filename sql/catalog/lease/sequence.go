@@ -15,6 +15,9 @@ import (
 
 // Sequences hand out numbers, outside of transactions as in PostgreSQL: a number that was taken stays taken.
 //
+// They are drawn at the leaseholder of the counter, which is ahead of them by some (kv.AddRequest.Draw): so they come in
+// the order in which they are asked for, on whatever node, and only one of 32 has to be replicated.
+//
 // A sequence is one counter. What is stored is the last value less Sequence.Base, so that a counter that is not there
 // is a sequence of which nothing has been taken.
 type Sequences struct {
@@ -70,11 +73,24 @@ func (s *Sequences) Next(ctx context.Context, seq *catalog.Table) (int64, error)
 	return first, nil
 }
 
+// reserved is how many numbers a leaseholder sets aside in one round of consensus, as many as PostgreSQL logs at once;
+// it does so for sequences with room for at least minReserved.
+const reserved, minReserved = 32, 1 << 20
+
+// ahead is what is set aside of a sequence.
+func ahead(d *catalog.Sequence) int64 {
+	step := d.Increment
+	if d.Cycle || step > minReserved || step < -minReserved || uint64(d.Max)-uint64(d.Min) < minReserved*uint64(max(step, -step)) {
+		return 0
+	}
+	return step * reserved
+}
+
 // Take takes up to n numbers at once: first, first plus the increment, and so on, got of them.
 func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (first, got int64, err error) {
 	d := seq.Sequence
 	for {
-		last, err := s.db.Add(ctx, sequenceKey(seq.ID), d.Increment*n)
+		last, err := s.db.Draw(ctx, sequenceKey(seq.ID), d.Increment*n, ahead(d))
 		var over *kv.AddOverflowError
 		if err != nil && !errors.As(err, &over) {
 			return 0, 0, err
@@ -94,7 +110,7 @@ func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (firs
 				bound, word = d.Min, "minimum"
 			}
 			if err == nil {
-				s.db.Add(ctx, sequenceKey(seq.ID), -d.Increment*n)
+				s.db.Draw(ctx, sequenceKey(seq.ID), -d.Increment*n, 0)
 			}
 			return 0, 0, sqlstate.New("2200H", "nextval: reached %s value of sequence \"%s\" (%d)", word, seq.Name, bound)
 		}
@@ -137,13 +153,13 @@ func (s *Sequences) Set(ctx context.Context, seq *catalog.Table, value int64, ca
 
 // Last is the last number taken; called says that there was one, else it is the first to come.
 func (s *Sequences) Last(ctx context.Context, seq *catalog.Table) (last int64, called bool, err error) {
-	v, err := s.db.Get(ctx, sequenceKey(seq.ID))
+	n, err := s.db.Draw(ctx, sequenceKey(seq.ID), 0, 0)
 	if err != nil {
 		return 0, false, err
 	}
 	d := seq.Sequence
-	last = counter(v) + d.Base
-	if v == nil || counter(v) == 0 || last < d.Min || last > d.Max {
+	last = n + d.Base
+	if n == 0 || last < d.Min || last > d.Max {
 		return min(max(last+d.Increment, d.Min), d.Max), false, nil
 	}
 	return last, true, nil

@@ -1,0 +1,101 @@
+package leader
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Counters from which numbers are drawn (kv.AddRequest.Draw). The leaseholder writes the counter some way ahead, and
+// gives out what lies between from memory: one round of consensus for many numbers, as PostgreSQL logs one of 32
+// (SEQ_LOG_VALS). Numbers are in the order in which they are asked for, wherever that is, and with no gap until the lease
+// moves or the node stops: then what is left is lost.
+//
+//	D1 A number is given out only if a counter at or beyond it is durable, so nobody else gets it.
+//	D2 What is in memory counts only while the version that it goes with is the newest: who writes the counter, here or
+//	   at another leaseholder, ends it.
+
+// drawn is how far a counter has been given out.
+type drawn struct {
+	at   clock.Timestamp // of the stored version
+	last int64
+}
+
+// maxDrawn bounds the counters that are remembered; what is forgotten are numbers that nobody gets.
+const maxDrawn = 1024
+
+// counters are a range's.
+type counters struct {
+	mu    sync.Mutex // guards drawn; nothing is taken after it
+	drawn map[string]drawn
+}
+
+func (c *counters) get(k keys.Key) (d drawn, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, ok = c.drawn[string(k)]
+	return d, ok
+}
+
+func (c *counters) set(k keys.Key, d drawn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.drawn == nil || len(c.drawn) >= maxDrawn {
+		c.drawn = map[string]drawn{}
+	}
+	c.drawn[string(k)] = d
+}
+
+// drawing is a draw that has been evaluated, and is remembered when it is durable.
+type drawing struct {
+	key keys.Key
+	drawn
+}
+
+// draw evaluates an Add that draws, under the key's latch.
+func (q *request) draw(r *kv.AddRequest) (kv.Response, error) {
+	o := q.writeOptions(r.Seq, false)
+	ro := q.readOptions(kv.Exclusive)
+	v, err := q.w.Get(r.Key, &ro)
+	if err != nil {
+		return nil, err
+	}
+	var stored int64
+	if len(v.Bytes) == 8 {
+		stored = int64(binary.BigEndian.Uint64(v.Bytes))
+	}
+	last, at := stored, v.Timestamp
+	if d, ok := q.p.counters.get(r.Key); ok && d.at == at && !at.IsZero() { // D2
+		last = d.last
+	}
+	sum, over := addTo(last, r.Delta)
+	if over {
+		return nil, &kv.AddOverflowError{Key: r.Key, Value: last, Delta: r.Delta}
+	}
+	if last <= sum && sum <= stored || stored <= sum && sum <= last { // D1
+		q.drawing = &drawing{r.Key, drawn{at, sum}}
+		return &kv.AddResponse{Value: sum}, nil
+	}
+	ahead, over := addTo(sum, r.Reserve)
+	if over {
+		ahead = sum
+	}
+	delta, over := addTo(ahead, -stored)
+	if over || stored == math.MinInt64 {
+		return nil, &kv.AddOverflowError{Key: r.Key, Value: last, Delta: r.Delta}
+	}
+	if _, err := q.w.Add(r.Key, delta, &o); err != nil {
+		return nil, err
+	}
+	q.drawing = &drawing{r.Key, drawn{o.Timestamp, sum}}
+	return &kv.AddResponse{Value: sum}, nil
+}
+
+func addTo(a, b int64) (sum int64, over bool) {
+	sum = a + b
+	return sum, b > 0 && sum < a || b < 0 && sum > a
+}

@@ -1,0 +1,142 @@
+package leader
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// TestDraw draws numbers at random from one of two leaseholders that remember what they have set aside, and compares with
+// a counter: without gaps until the lease moves, never twice, and from what others wrote on (D1, D2).
+func TestDraw(t *testing.T) {
+	ctx := context.Background()
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			c, stop := newCluster(t, 1, 0)
+			defer stop()
+			dice := rand.New(rand.NewPCG(seed, 0))
+			ps := []*Participant{c.ps[0], New(c.o, c.reps[0], nil)}
+			defer ps[1].Close(nil)
+			k := keys.Key("counter")
+			step := int64(1 + dice.IntN(3))
+			if dice.IntN(3) == 0 {
+				step = -step
+			}
+			const ahead = 8
+			at, last, moved := 0, int64(0), false
+			draw := func(delta int64) int64 {
+				t.Helper()
+				r, err := ps[at].Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AddRequest{Key: k, Delta: delta, Draw: true, Reserve: ahead * step}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Responses[0].(*kv.AddResponse).Value
+			}
+			for i := range 200 {
+				switch dice.IntN(12) {
+				case 0:
+					at, moved = 1-at, true
+				case 1:
+					last, moved = int64(dice.IntN(1000)), false
+					if _, err := ps[at].Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: k, Value: binary.BigEndian.AppendUint64(nil, uint64(last))}}}); err != nil {
+						t.Fatal(err)
+					}
+				case 2:
+					x := c.begin()
+					last, moved = int64(dice.IntN(1000)), false
+					if _, err := x.send(ctx, &kv.PutRequest{Key: k, Value: binary.BigEndian.AppendUint64(nil, uint64(last)), Seq: 1},
+						&kv.EndTxnRequest{Anchor: k, Commit: true, OnePhase: true}); err != nil {
+						t.Fatal(err)
+					}
+				case 3:
+					if got := draw(0); !moved && got != last {
+						t.Fatalf("step %d: %d was drawn last, not %d", i, last, got)
+					}
+				default:
+					n := int64(1+dice.IntN(4)) * step
+					got := draw(n)
+					lost := (got - last - n) / step
+					if lost < 0 || lost > 2*ahead || !moved && lost != 0 {
+						t.Fatalf("step %d: after %d, %d steps of %d, came %d", i, last, n/step, step, got)
+					}
+					last, moved = got, false
+				}
+			}
+		})
+	}
+}
+
+// TestDrawAhead counts the rounds of consensus, has many draw at once, and looks at the ends of the integers.
+func TestDrawAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stop := newCluster(t, 1, time.Millisecond)
+		defer stop()
+		ctx := context.Background()
+		k := keys.Key("counter")
+		draw := func(r kv.AddRequest) (int64, error) {
+			r.Key, r.Draw = k, true
+			resp, err := c.Send(ctx, &kv.Batch{Requests: []kv.Request{&r}})
+			if err != nil {
+				return 0, err
+			}
+			return resp.Responses[0].(*kv.AddResponse).Value, nil
+		}
+		before := c.proposals.Load()
+		var mu sync.Mutex
+		var all []int64
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				last := int64(0)
+				for range 40 {
+					v, err := draw(kv.AddRequest{Delta: 1, Reserve: 32})
+					if err != nil || v <= last {
+						t.Errorf("%d after %d, %v", v, last, err)
+					}
+					last = v
+					mu.Lock()
+					all = append(all, v)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		slices.Sort(all)
+		for i, v := range all {
+			if v != int64(i+1) {
+				t.Fatalf("number %d is %d", i+1, v)
+			}
+		}
+		if n := c.proposals.Load() - before; n > 10 {
+			t.Errorf("%d rounds of consensus for 320 numbers", n)
+		}
+		for _, end := range []int64{math.MaxInt64, math.MinInt64} {
+			one := int64(1)
+			if end < 0 {
+				one = -1
+			}
+			if _, err := c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: k, Value: binary.BigEndian.AppendUint64(nil, uint64(end-3*one))}}}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range int64(3) {
+				if v, err := draw(kv.AddRequest{Delta: one, Reserve: 32 * one}); err != nil || v != end-(2-i)*one {
+					t.Fatal(v, err)
+				}
+			}
+			var over *kv.AddOverflowError
+			if v, err := draw(kv.AddRequest{Delta: one, Reserve: 32 * one}); !errors.As(err, &over) {
+				t.Fatal(v, err)
+			}
+		}
+	})
+}
