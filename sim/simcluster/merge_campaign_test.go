@@ -3,6 +3,7 @@ package simcluster_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/replica"
 	"meridian/sim/simcluster"
 	"meridian/txn"
 )
@@ -154,6 +156,10 @@ func mergeCampaign(t *testing.T, seed uint64) {
 				if err != nil {
 					return err
 				}
+				if len(va) == 0 || len(vb) == 0 {
+					t.Errorf("seed %d: account %d has %x, account %d has %x", seed, a, va, b, vb)
+					return errors.New("an account is gone")
+				}
 				n := dice.Int64N(10)
 				var wb txn.WriteBatch
 				wb.Put(userKey(a), num(int64(binary.BigEndian.Uint64(va))-n))
@@ -221,14 +227,33 @@ func mergeCampaign(t *testing.T, seed uint64) {
 			}
 		})
 	}
+	turn := make(chan struct{}, 1) // whoever crashes nodes, or looks into them
+	work(400, func(dice *rand.Rand) {
+		// Data that a replica has lost shows at once, before others write it anew.
+		time.Sleep(500 * time.Millisecond)
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		n := c.Node(dice.IntN(c.Len()))
+		if n == nil || n.Store() == nil {
+			return
+		}
+		n.Store().Replicas(func(r *replica.Replica) bool {
+			if kept, counted, err := r.CountStats(); err == nil && kept != counted {
+				t.Errorf("seed %d: n%d, %v: statistics say %+v, a count %+v", seed, n.NodeID(), r.Desc(), kept, counted)
+			}
+			return true
+		})
+	})
 	target := c.Target(seed)
 	work(300, func(dice *rand.Rand) {
 		time.Sleep(time.Second + time.Duration(dice.IntN(3000))*time.Millisecond)
 		i := dice.IntN(c.Len())
 		name := c.Machines[i].Name
+		turn <- struct{}{}
 		if err := target.Crash(name, dice.IntN(2) == 0); err != nil {
 			t.Error(err)
 		}
+		<-turn
 		crashes.Add(1)
 		time.Sleep(time.Duration(dice.IntN(4000)) * time.Millisecond)
 		if err := target.Restart(name); err != nil {
