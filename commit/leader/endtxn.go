@@ -259,7 +259,7 @@ func (q *request) resolveOwn(spans []keys.Span, rec *commit.Record, d *kv.RangeD
 			}
 		}
 	}
-	res := &mvcc.Resolution{Txn: rec.TxnMeta, Status: rec.Status, IgnoredSeqs: q.txn.IgnoredSeqs}
+	res := &mvcc.Resolution{Txn: rec.TxnMeta, Status: rec.Status, IgnoredSeqs: q.txn.IgnoredSeqs, IntentsOnly: true}
 	room := int64(resolveAtEnd)
 	if q.end.Trigger != nil {
 		room = math.MaxInt64 // the range is about to be another one

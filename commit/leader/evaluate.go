@@ -366,7 +366,7 @@ func (q *request) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Response
 			p.writers.note(&r.Txn)
 		}
 		_, err := w.ResolveIntent(r.Key, &mvcc.Resolution{Txn: r.Txn, Status: r.Status, IgnoredSeqs: r.IgnoredSeqs,
-			InPlace: i < len(q.inPlace) && q.inPlace[i]})
+			IntentsOnly: true, InPlace: i < len(q.inPlace) && q.inPlace[i]})
 		q.released = append(q.released, released{point(r.Key), r.Txn, r.Status})
 		return empty, err
 

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/cockroachkvs"
 
@@ -125,6 +127,13 @@ func (i *Iterator) SeekPrefixGE(k keys.Key, ts clock.Timestamp) bool {
 func (i *Iterator) SeekLockPrefix(k keys.Key) bool {
 	i.buf = append(keys.AppendLockKey(i.buf[:0], k), 0)
 	return i.it.SeekPrefixGE(i.buf)
+}
+
+// SeekLock moves to one lock on k and reports whether it is there. Unlike SeekLockPrefix it does not step over what is left
+// of others that were removed from the key.
+func (i *Iterator) SeekLock(k keys.Key, strength uint8, txn [16]byte) bool {
+	i.buf = appendLock(i.buf[:0], k, strength, txn)
+	return i.it.SeekPrefixGE(i.buf) && bytes.Equal(i.it.Key(), i.buf)
 }
 
 // SeekLT moves to the last entry before key k: the oldest version of the key before it.

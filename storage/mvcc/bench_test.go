@@ -118,3 +118,43 @@ func BenchmarkPut(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkResolveHot resolves intents of a row that many transactions have written since the last flush.
+func BenchmarkResolveHot(b *testing.B) {
+	for _, past := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("past=%d", past), func(b *testing.B) {
+			e, ks := load(b, 1, 1)
+			turn := func(i int) {
+				ts := clock.Timestamp{Wall: int64(i) + 100}
+				txn := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{byte(i), byte(i >> 8), byte(i >> 16)}, Anchor: ks[0], WriteTimestamp: ts}, ReadTimestamp: ts}
+				for _, f := range []func(w *Writer) error{
+					func(w *Writer) error {
+						return w.Put(ks[0], []byte("v"), &WriteOptions{Txn: txn, Seq: 1, NoLocks: true})
+					},
+					func(w *Writer) error {
+						_, err := w.ResolveIntent(ks[0], &Resolution{Txn: txn.TxnMeta, Status: kv.Committed, IntentsOnly: true})
+						return err
+					},
+				} {
+					batch := e.NewBatch()
+					w := NewWriter(e, batch)
+					if err := f(w); err != nil {
+						b.Fatal(err)
+					}
+					w.Close()
+					if err := batch.Commit(false); err != nil {
+						b.Fatal(err)
+					}
+					batch.Close()
+				}
+			}
+			for i := range past {
+				turn(i)
+			}
+			b.ResetTimer()
+			for i := range b.N {
+				turn(past + i)
+			}
+		})
+	}
+}

@@ -492,15 +492,8 @@ func (r *Reader) Intent(k keys.Key, id kv.TxnID) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
-		_, ver := it.Key()
-		strength, txn, err := engine.DecodeLock(ver)
-		if err != nil {
-			return nil, err
-		}
-		if kv.LockStrength(strength) == IntentStrength && txn == id {
-			return r.lockAt(it)
-		}
+	if it.SeekLock(k, uint8(IntentStrength), id) {
+		return r.lockAt(it)
 	}
 	return nil, it.Error()
 }

@@ -15,6 +15,8 @@ type Resolution struct {
 	Txn         kv.TxnMeta
 	Status      kv.Status
 	IgnoredSeqs []kv.SeqRange
+	// IntentsOnly says that the transaction has no locks without values, so that ResolveIntent need not look for them.
+	IntentsOnly bool
 	// InPlace says that entries of the lock table may be removed and nothing else done; else ErrNotInPlace.
 	InPlace bool
 }
@@ -27,6 +29,16 @@ func (w *Writer) ResolveIntent(k keys.Key, res *Resolution) (bool, error) {
 	it, err := w.lockIter(nil, nil)
 	if err != nil {
 		return false, err
+	}
+	if res.IntentsOnly {
+		if !it.SeekLock(k, uint8(IntentStrength), res.Txn.ID) {
+			return false, it.Error()
+		}
+		l, err := w.lockAt(it)
+		if err != nil {
+			return false, err
+		}
+		return true, w.resolve(l, res)
 	}
 	var found []*Lock
 	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
