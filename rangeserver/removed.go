@@ -85,9 +85,13 @@ func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, erro
 		known = left != nil // else it is being born by a split
 		return false
 	})
+	s.byKey.AscendGreaterOrEqual(&entry{start: d.Start}, func(e *entry) bool {
+		known = known && (e.r.RangeID() == d.ID || !e.start.Less(d.End)) // else it splits
+		return known && e.start.Less(d.End)
+	})
 	s.mu.Unlock()
-	if !known {
-		return false, nil
+	if !known || left != nil && d.Start.Less(left.End) {
+		return false, nil // what is removed is removed with its data, so never where another replica has some (RS1)
 	}
 	if left == nil || !left.End.Equal(d.Start) {
 		return true, nil
