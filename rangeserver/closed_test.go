@@ -29,7 +29,9 @@ import (
 func TestClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := three(t)
+		defer c.stop()
 		s := &closedScript{t: t, c: c, last: map[*replica.Replica]clock.Timestamp{}}
+		defer s.release()
 		datadriven.RunTest(t, "testdata/closed", func(t *testing.T, d *datadriven.TestData) string {
 			var out strings.Builder
 			for _, line := range strings.Split(d.Input, "\n") {
@@ -51,8 +53,6 @@ func TestClosed(t *testing.T) {
 			}
 			return out.String()
 		})
-		s.release()
-		s.c.stop()
 	})
 }
 
