@@ -522,10 +522,15 @@ func (x *testTxn) cleanup(status kv.Status, spans []keys.Span) {
 				r = &kv.ResolveRangeRequest{Start: s.Start, End: s.End, Txn: meta, Status: status}
 			}
 			// CR1: the record may go only after every intent.
-			for err := errRestart; err != nil; {
-				if _, err = x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}}); ctx.Err() != nil {
+			for {
+				_, err := x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
+				if ctx.Err() != nil {
 					return
 				}
+				if err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond) // the range may be merging
 			}
 		}
 		if len(meta.Anchor) > 0 {

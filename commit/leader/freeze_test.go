@@ -48,6 +48,12 @@ func (f *frozen) send(h kv.Header, r ...kv.Request) {
 func (f *frozen) change(anchor keys.Key, own, entry *kv.RangeDescriptor) *testTxn {
 	f.t.Helper()
 	x := f.begin()
+	f.must(nil, f.lay(x, anchor, own, entry))
+	return x
+}
+
+// lay is change with a transaction that has begun.
+func (f *frozen) lay(x *testTxn, anchor keys.Key, own, entry *kv.RangeDescriptor) error {
 	x.anchor(anchor)
 	for _, w := range []struct {
 		k keys.Key
@@ -61,8 +67,7 @@ func (f *frozen) change(anchor keys.Key, own, entry *kv.RangeDescriptor) *testTx
 			x.writes[last] = &kv.DeleteRequest{Key: w.k, Seq: x.txn.Seq}
 		}
 	}
-	f.must(nil, x.lay(context.Background()))
-	return x
+	return x.lay(context.Background())
 }
 
 // end ends a transaction, and leaves its intents and its record where they are.
@@ -79,7 +84,7 @@ func (f *frozen) resolve(x *testTxn, s kv.Status, k keys.Key) {
 	f.send(kv.Header{}, &kv.ResolveIntentRequest{Key: k, Txn: x.txn.TxnMeta, Status: s})
 }
 
-// became is what the range as now: the descriptor that the merge makes of it is that of another range.
+// absorbed is what the range is then: the descriptor that the merge makes of it is that of another range.
 func (f *frozen) absorbed() *kv.RangeDescriptor {
 	d := f.desc.Clone()
 	d.ID, d.Start, d.Generation = 1, keys.Min, f.desc.Generation+1

@@ -25,9 +25,10 @@ import (
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
 //	t1 stage (only the record) | t1 late | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k | t1 die | t1 restart (the next attempt, of the same identity)
+//	t1 merge (lays what makes one of both ranges) | t1 subsume | t1 absorb (as the trigger does) | t1 where (its timestamp is)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
-// Commands: run, wait <duration>, count (what the range keeps), lease (a new lease), refuse on|off,
+// Commands: run, wait <duration>, ranges (writes the second one's descriptor, which merges change), count (what the range keeps), lease (a new lease), refuse on|off,
 // forget (the store restarts: it no longer knows which transactions have committed), hold (the next command stays in the
 // log until free).
 func TestScripts(t *testing.T) {
@@ -49,6 +50,8 @@ type scripted struct {
 	ctx     context.Context
 	txns    map[string]*testTxn
 	pending []*pendingOp
+	right   *frozen // the second range, once a merge is spoken of
+	told    *kv.SubsumeResponse
 }
 
 type pendingOp struct {
@@ -107,6 +110,14 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		synctest.Wait()
 		s.report(&out, nil)
 		return out.String()
+	case "ranges":
+		right := s.c.reps[1].desc.Load()
+		s.right = &frozen{cluster: s.c, t: t, desc: right, own: keys.RangeDescriptorKey(right.Start), entry: keys.RangeMetaKey(right.End)}
+		made := s.right.change(s.right.own, right, right)
+		s.right.end(made, true)
+		s.right.resolve(made, kv.Committed, s.right.own)
+		s.right.resolve(made, kv.Committed, s.right.entry)
+		return "ok\n"
 	case "forget":
 		s.c.forget()
 		return "ok\n"
@@ -172,6 +183,7 @@ func (s *scripted) explain(err error) string {
 	var ab *kv.TxnAbortedError
 	var cf *kv.ConditionFailedError
 	var nl *kv.NotLeaseholderError
+	var gone *kv.RangeNotFoundError
 	switch {
 	case errors.Is(err, errRestart):
 		return "must restart: a read was overwritten"
@@ -191,6 +203,8 @@ func (s *scripted) explain(err error) string {
 		return "condition failed, is " + value(cf.Actual)
 	case errors.As(err, &nl):
 		return "not leaseholder"
+	case errors.As(err, &gone):
+		return "the range is gone"
 	}
 	return err.Error()
 }
@@ -366,6 +380,25 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		return "ok", nil
 	case "rollback":
 		return "rolled back", x.rollback(ctx)
+	case "merge":
+		f := s.right
+		return "laid", f.lay(x, keys.Key("a"), nil, f.absorbed())
+	case "subsume":
+		resp, err := x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.SubsumeRequest{Key: s.right.desc.Start, Txn: x.txn.TxnMeta}}})
+		if err != nil {
+			return "", err
+		}
+		s.told = resp.Responses[0].(*kv.SubsumeResponse)
+		return "frozen", nil
+	case "absorb":
+		x.c.reps[0].desc.Store(s.right.absorbed())
+		x.c.ps[0].Absorb(s.right.absorbed(), x.c.ps[1].Subsume(), s.told.Freeze)
+		return "absorbed", nil
+	case "where":
+		if s.told.Freeze.Less(x.txn.WriteTimestamp) {
+			return "above the freeze", nil
+		}
+		return "at or below the freeze", nil
 	}
 	return "unknown operation", nil
 }
