@@ -10,6 +10,7 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
+	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 	"meridian/txn"
 )
@@ -25,6 +26,10 @@ func (s *Session) describeLoss(conflict error, d *differs, why string) error {
 	var lines []string
 	switch {
 	case errors.As(conflict, &deadlock) && len(deadlock.Waits) > 0:
+		if d != nil {
+			// It could go on if it had not read what others have changed.
+			e.Code, e.Message = sqlstate.SerializationFailure, "could not serialize access after a deadlock"
+		}
 		for i := range deadlock.Waits {
 			w := &deadlock.Waits[i]
 			blocker := deadlock.Waits[(i+1)%len(deadlock.Waits)]

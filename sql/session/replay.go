@@ -439,8 +439,12 @@ func (s *Session) layOut() bool {
 // settings that changed by that.
 func (s *Session) startOver(ctx context.Context) ([]string, error) {
 	r := &s.replay
+	old := s.tx.ID()
 	if err := s.tx.Restart(ctx); err != nil {
 		return nil, err
+	}
+	if s.tx.ID() != old {
+		s.srv.finished.note(finishedTxn{old, s.pid, s.setting("application_name")}) // what is told of it is about this session
 	}
 	s.showTxn()
 	s.cat.Reset(ctx)
