@@ -37,10 +37,12 @@ func TestScripts(t *testing.T) {
 			c, stop := newCluster(t, 1, 0, "m")
 			ctx, cancel := context.WithCancel(context.Background())
 			s := &scripted{c: c, ctx: ctx, txns: map[string]*testTxn{}}
+			defer func() {
+				cancel()
+				synctest.Wait()
+				stop()
+			}()
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.command(t, d) })
-			cancel()
-			synctest.Wait()
-			stop()
 		})
 	})
 }
