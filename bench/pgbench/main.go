@@ -54,7 +54,7 @@ func main() {
 	flag.StringVar(&c.protocol, "protocol", "prepared", "query protocol: simple, extended, prepared")
 	flag.Parse()
 	if scripts == "" {
-		scripts = mixSets[set]
+		scripts = mixSet(set)
 	}
 	c.isolations = strings.Split(levels, ",")
 	c.setups, c.scripts, c.systems = strings.Split(setups, ","), strings.Split(scripts, ","), strings.Split(systems, ",")
@@ -68,12 +68,12 @@ func main() {
 
 func run(ctx context.Context, c *config) error {
 	for _, s := range c.scripts {
-		if _, ok := mixes[s]; !ok {
+		if _, ok := mixNamed(s); !ok {
 			return fmt.Errorf("no script %q", s)
 		}
 	}
 	for _, s := range c.isolations {
-		if _, ok := isolations[s]; !ok {
+		if _, ok := isolation(s); !ok {
 			return fmt.Errorf("no isolation level %q", s)
 		}
 	}
@@ -224,7 +224,7 @@ func (c *config) pgbench(ctx context.Context, sys *system, level string, args ..
 	args = append([]string{"-h", "127.0.0.1", "-p", sys.port, "-U", sys.user}, append(args, "postgres")...)
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "pgbench"), args...)
 	cmd.Env = append(os.Environ(), "PGSSLMODE=disable")
-	if sql := isolations[level]; sql != "" {
+	if sql, _ := isolation(level); sql != "" {
 		cmd.Env = append(cmd.Env, "PGOPTIONS=-c default_transaction_isolation="+strings.ReplaceAll(sql, " ", "\\ "))
 	}
 	out, err := cmd.CombinedOutput()
@@ -246,7 +246,7 @@ func tail(b []byte) []byte {
 
 // load makes the tables that the scripts need; it tells how long pgbench -i took.
 func (c *config) load(ctx context.Context, sys *system, dir string) (took time.Duration, err error) {
-	custom := func(s string) bool { return len(mixes[s].custom) > 0 }
+	custom := func(s string) bool { m, _ := mixNamed(s); return len(m.custom) > 0 }
 	begin := time.Now()
 	if slices.ContainsFunc(c.scripts, func(s string) bool { return !custom(s) }) {
 		_, err = c.pgbench(ctx, sys, "", "-i", "-q", "-s", strconv.Itoa(c.scale))
@@ -267,7 +267,7 @@ func (c *config) once(ctx context.Context, sys *system, dir, setup, script, leve
 	if err != nil {
 		return nil, err
 	}
-	m := mixes[script]
+	m, _ := mixNamed(script)
 	own, err := m.pgbenchArgs(dir, script, c.scale)
 	if err != nil {
 		return nil, err

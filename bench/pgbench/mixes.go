@@ -34,26 +34,51 @@ const (
 	ycsbLoadMax = 500 // rows of one INSERT
 )
 
-var mixes = map[string]mix{
-	"select-only":   {args: []string{"-S"}},
-	"simple-update": {args: []string{"-N"}},
-	"tpcb-like":     {},
-	"ycsb-a":        {custom: []weighted{{50, ycsbRead}, {50, ycsbUpdate}}},
-	"ycsb-b":        {custom: []weighted{{95, ycsbRead}, {5, ycsbUpdate}}},
-	"ycsb-c":        {custom: []weighted{{100, ycsbRead}}},
-	"ycsb-f":        {custom: []weighted{{50, ycsbRead}, {50, ycsbModify}}},
+// mixNamed is a mix; false if none has the name.
+func mixNamed(name string) (m mix, ok bool) {
+	switch name {
+	case "select-only":
+		m.args = []string{"-S"}
+	case "simple-update":
+		m.args = []string{"-N"}
+	case "tpcb-like":
+	case "ycsb-a":
+		m.custom = []weighted{{50, ycsbRead}, {50, ycsbUpdate}}
+	case "ycsb-b":
+		m.custom = []weighted{{95, ycsbRead}, {5, ycsbUpdate}}
+	case "ycsb-c":
+		m.custom = []weighted{{100, ycsbRead}}
+	case "ycsb-f":
+		m.custom = []weighted{{50, ycsbRead}, {50, ycsbModify}}
+	default:
+		return mix{}, false
+	}
+	return m, true
 }
 
-// mixSets are short names for lists of mixes.
-var mixSets = map[string]string{
-	"pgbench": "select-only,simple-update,tpcb-like",
-	"ycsb":    "ycsb-a,ycsb-b,ycsb-c,ycsb-f",
-	"all":     "select-only,simple-update,tpcb-like,ycsb-a,ycsb-b,ycsb-c,ycsb-f",
+// mixSet is a list of mixes that has a short name; else it is empty.
+func mixSet(name string) string {
+	const own, ycsb = "select-only,simple-update,tpcb-like", "ycsb-a,ycsb-b,ycsb-c,ycsb-f"
+	switch name {
+	case "pgbench":
+		return own
+	case "ycsb":
+		return ycsb
+	case "all":
+		return own + "," + ycsb
+	}
+	return ""
 }
 
-// isolations are the levels by what the command line calls them.
-var isolations = map[string]string{
-	"": "", "serializable": "serializable", "repeatable-read": "repeatable read", "read-committed": "read committed",
+// isolation is the level that the command line calls so, as SQL has it; empty is the server's default.
+func isolation(name string) (sql string, ok bool) {
+	switch name {
+	case "", "serializable":
+		return name, true
+	case "repeatable-read", "read-committed":
+		return strings.ReplaceAll(name, "-", " "), true
+	}
+	return "", false
 }
 
 // pgbenchArgs are the options for a mix; files of scripts go into dir.
