@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -224,6 +225,17 @@ func TestMerge(t *testing.T) {
 				t.Fatalf("%d ranges before, %d after: %v", len(before), len(after), err)
 			}
 			rest(t, c)
+			// Every store remembers that no replica of the absorbed range may come back, however late a message for it is.
+			for _, d := range before {
+				if slices.ContainsFunc(after, func(x kv.RangeDescriptor) bool { return x.ID == d.ID }) {
+					continue
+				}
+				for i := range c.Len() {
+					if v, err := c.Node(i).Store().Engine().Get(keys.TombstoneKey(d.ID)); v == nil || err != nil {
+						t.Errorf("round %d: n%d has forgotten that r%d is over: %v", round, i+1, d.ID, err)
+					}
+				}
+			}
 		}
 		// All replicas crash with what was never synced, and nothing comes back that was absorbed.
 		for i := range c.Len() {
