@@ -6,7 +6,7 @@ import (
 	"meridian/storage/mvcc"
 )
 
-// Reads without the lease (I6; CRDB'20 §3.4.3).
+// Reads without the lease (I6; CRDB'20 §3.5).
 
 // staleAt is the timestamp of a stale batch.
 func staleAt(b *kv.Batch) clock.Timestamp {

@@ -1,5 +1,5 @@
 // Package closedts has the words and the pure parts of closed timestamps: up to when a range's history is complete, so
-// that any replica may serve it (CRDB'20 §3.4.3, CRDB'22 §5.1.1).
+// that any replica may serve it (CRDB'20 §3.5, CRDB'22 §5.1.1).
 //
 // # The problem
 //
