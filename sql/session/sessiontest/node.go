@@ -72,6 +72,14 @@ func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.No
 	wg.Wait()
 }
 
+// noRanges implements session.Ranges: there are none.
+type noRanges struct{}
+
+func (noRanges) Ranges(context.Context, []byte, []byte) ([]session.RangeRow, error) { return nil, nil }
+func (noRanges) Region(kv.NodeID) string                                            { return "" }
+func (noRanges) Split(context.Context, [][]byte) error                              { return nil }
+func (noRanges) Unsplit(context.Context, [][]byte) error                            { return nil }
+
 // New makes a cluster of n nodes. Call it within synctest.Test, and Stop before its end.
 func New(t testing.TB, n int) *Cluster {
 	t.Helper()
@@ -101,7 +109,7 @@ func New(t testing.TB, n int) *Cluster {
 			Registry: registry, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil }})
 		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID})
 		nd.Server = session.NewServer(session.Services{Host: h, Clock: ck, DB: nd.DB, NodeID: nodeID, Catalog: nd.Leases, Schema: nd.Schema,
-			Virtual: provider, Seqs: seqs, Jobs: nd.Jobs, Registry: registry})
+			Virtual: provider, Seqs: seqs, Jobs: nd.Jobs, Registry: registry, Ranges: noRanges{}})
 		c.Nodes = append(c.Nodes, nd)
 	}
 	for _, nd := range c.Nodes {
