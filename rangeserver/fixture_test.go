@@ -177,6 +177,16 @@ func newCluster(t *testing.T, n int) *cluster {
 	return c
 }
 
+// running is a cluster whose nodes all run, and whose ranges are all on the first of them.
+func running(t *testing.T, n int) *cluster {
+	t.Helper()
+	c := newCluster(t, n)
+	for i, n := range c.nodes {
+		n.start(i == 0)
+	}
+	return c
+}
+
 func testLog(t *testing.T) *slog.Logger {
 	if os.Getenv("MERIDIAN_TEST_LOG") == "" {
 		return slog.New(slog.DiscardHandler)

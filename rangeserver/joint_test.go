@@ -95,10 +95,7 @@ func leaderOnItsWayOut(t *testing.T, system bool) {
 // remove, because the lease has moved meanwhile. It is refused, and the range goes on being served.
 func TestLeaseholderStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3)
-		for i, n := range c.nodes {
-			n.start(i == 0)
-		}
+		c := running(t, 3)
 		defer c.stop()
 		ctx := context.Background()
 		check(t, c.put("a", "1"))
@@ -139,10 +136,7 @@ func TestLeaseholderStays(t *testing.T) {
 // then. Whoever waited for these must not write what belongs to the right side.
 func TestSplitIsSeenFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3)
-		for i, n := range c.nodes {
-			n.start(i == 0)
-		}
+		c := running(t, 3)
 		defer c.stop()
 		check(t, c.put("m", "1"))
 		check(t, c.nodes[0].store.ChangeReplicas(context.Background(), 2, targets(1, 2, 3)))
@@ -162,10 +156,7 @@ func TestSplitIsSeenFirst(t *testing.T) {
 // several changes at once for a joint configuration.
 func TestSeveralLearnersGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 5)
-		for i, n := range c.nodes {
-			n.start(i == 0)
-		}
+		c := running(t, 5)
 		defer c.stop()
 		ctx := context.Background()
 		check(t, c.put("a", "1"))

@@ -14,10 +14,7 @@ import (
 // and they make no quorum.
 func TestNonVoters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 5)
-		for i, n := range c.nodes {
-			n.start(i == 0)
-		}
+		c := running(t, 5)
 		defer c.stop()
 		ctx := context.Background()
 		want := func(voters []int, others ...int) []kv.ReplicaTarget {

@@ -36,10 +36,7 @@ func TestOneNode(t *testing.T) {
 
 // three makes a cluster of three with three replicas of both ranges.
 func three(t *testing.T) *cluster {
-	c := newCluster(t, 3)
-	c.nodes[0].start(true)
-	c.nodes[1].start(false)
-	c.nodes[2].start(false)
+	c := running(t, 3)
 	check(t, c.put("a", "1"))
 	for id := range kv.RangeID(2) {
 		check(t, c.nodes[0].store.ChangeReplicas(context.Background(), id+1, targets(1, 2, 3)))
@@ -302,10 +299,7 @@ func TestLagging(t *testing.T) {
 // even share that; what was removed is gone from the stores.
 func TestExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 5)
-		for i, n := range c.nodes {
-			n.start(i == 0)
-		}
+		c := running(t, 5)
 		defer c.stop()
 		ctx := context.Background()
 		check(t, c.put("a", "1"))
