@@ -55,17 +55,7 @@ func leaderOnItsWayOut(t *testing.T, system bool) {
 			}
 		}
 		c.anyReplicas.Store(true)
-		check(t, database{c}.RunInternal(ctx, "", func(ctx context.Context, tx rangeserver.Tx) error {
-			if err := tx.Put(ctx, keys.RangeDescriptorKey(d.Start), d.Append(nil)); err != nil {
-				return err
-			}
-			for _, k := range keys.MetaKeys(d.Start, d.End) {
-				if err := tx.Put(ctx, k, d.Append(nil)); err != nil {
-					return err
-				}
-			}
-			return tx.CommitWithTrigger(ctx, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: d}})
-		}))
+		check(t, c.become(&d))
 		// The lease ends with n1's incarnation, its leadership does not.
 		c.liveness.mu.Lock()
 		c.liveness.records[1].incarnation++
@@ -115,13 +105,7 @@ func TestLeaseholderStays(t *testing.T) {
 				left = append(left, r)
 			}
 			d.Replicas = left
-			err := database{c}.RunInternal(ctx, "", func(ctx context.Context, tx rangeserver.Tx) error {
-				if err := tx.Put(ctx, keys.RangeDescriptorKey(d.Start), d.Append(nil)); err != nil {
-					return err
-				}
-				return tx.CommitWithTrigger(ctx, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: d}})
-			})
-			if err == nil {
+			if c.become(&d) == nil {
 				t.Error("the leaseholder removed itself")
 			}
 		}
@@ -165,14 +149,7 @@ func TestSeveralLearnersGo(t *testing.T) {
 			d := *c.nodes[0].store.Replica(2).Desc().Clone()
 			edit(&d)
 			d.Generation++
-			return database{c}.RunInternal(ctx, "", func(ctx context.Context, tx rangeserver.Tx) error {
-				for _, k := range append([]keys.Key{keys.RangeDescriptorKey(d.Start)}, keys.MetaKeys(d.Start, d.End)...) {
-					if err := tx.Put(ctx, k, d.Append(nil)); err != nil {
-						return err
-					}
-				}
-				return tx.CommitWithTrigger(ctx, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: d}})
-			})
+			return c.become(&d)
 		}
 		for _, n := range []kv.NodeID{4, 5} {
 			check(t, change(func(d *kv.RangeDescriptor) {
@@ -188,5 +165,17 @@ func TestSeveralLearnersGo(t *testing.T) {
 			t.Errorf("replicas are %v", d.Replicas)
 		}
 		check(t, c.put("a", "2"))
+	})
+}
+
+// become changes a range's replicas to those of a descriptor as it is, whatever the store would say to it.
+func (c *cluster) become(d *kv.RangeDescriptor) error {
+	return database{c}.RunInternal(context.Background(), "", func(ctx context.Context, tx rangeserver.Tx) error {
+		for _, k := range append([]keys.Key{keys.RangeDescriptorKey(d.Start)}, keys.MetaKeys(d.Start, d.End)...) {
+			if err := tx.Put(ctx, k, d.Append(nil)); err != nil {
+				return err
+			}
+		}
+		return tx.CommitWithTrigger(ctx, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *d}})
 	})
 }
