@@ -54,15 +54,19 @@ const (
 	SkewFar Kind = "skewfar"
 )
 
-// operands says how many nodes each kind names and whether it has an amount.
-var operands = map[Kind]struct {
-	nodes  int
-	amount bool
-}{
-	Crash: {1, false}, PowerOff: {1, false}, Restart: {1, false}, Isolate: {1, false}, Rejoin: {1, false},
-	Cut: {2, false}, CutOneWay: {2, false}, Heal: {2, false}, Slow: {2, true}, Reset: {2, false},
-	Skew: {1, true}, SlowDisk: {1, true}, Pause: {1, false}, Resume: {1, false}, CrashSync: {1, true}, Revive: {1, false},
-	Flap: {2, false}, SkewFar: {1, true},
+// operands says how many nodes the kind names and whether it has an amount; false if there is no such kind.
+func (k Kind) operands() (nodes int, amount, ok bool) {
+	switch k {
+	case Crash, PowerOff, Restart, Isolate, Rejoin, Pause, Resume, Revive:
+		return 1, false, true
+	case Cut, CutOneWay, Heal, Reset, Flap:
+		return 2, false, true
+	case Skew, SlowDisk, CrashSync, SkewFar:
+		return 1, true, true
+	case Slow:
+		return 2, true, true
+	}
+	return 0, false, false
 }
 
 // Action is one thing that goes wrong, or right again.
@@ -78,7 +82,7 @@ func (a Action) String() string {
 	if a.B != "" {
 		s += " " + a.B
 	}
-	if operands[a.Kind].amount {
+	if _, amount, _ := a.Kind.operands(); amount {
 		s += " " + a.Amount.String()
 	}
 	return s
@@ -116,22 +120,22 @@ func Parse(s string) (Plan, error) {
 			return bad(err.Error())
 		}
 		a := Action{At: at, Kind: Kind(f[1]), A: f[2]}
-		op, ok := operands[a.Kind]
+		nodes, amount, ok := a.Kind.operands()
 		if !ok {
 			return bad("unknown kind")
 		}
 		f = f[3:]
-		want := op.nodes - 1
-		if op.amount {
+		want := nodes - 1
+		if amount {
 			want++
 		}
 		if len(f) != want {
 			return bad("wrong number of operands")
 		}
-		if op.nodes == 2 {
+		if nodes == 2 {
 			a.B, f = f[0], f[1:]
 		}
-		if op.amount {
+		if amount {
 			if a.Amount, err = time.ParseDuration(f[0]); err != nil {
 				return bad(err.Error())
 			}
@@ -208,7 +212,7 @@ func Generate(seed uint64, o Options) Plan {
 		kind := o.Kinds[r.IntN(len(o.Kinds))]
 		a := o.Nodes[r.IntN(len(o.Nodes))]
 		b := a
-		if operands[kind].nodes == 2 {
+		if nodes, _, _ := kind.operands(); nodes == 2 {
 			if len(o.Nodes) < 2 {
 				continue
 			}

@@ -16,13 +16,23 @@ import (
 // mix is the share of each operation, in percent.
 type mix struct{ read, update, insert, scan, modify int }
 
-var mixes = map[string]mix{
-	"A": {read: 50, update: 50},
-	"B": {read: 95, update: 5},
-	"C": {read: 100},
-	"D": {read: 95, insert: 5},
-	"E": {scan: 95, insert: 5},
-	"F": {read: 50, modify: 50},
+// mixNamed is A to F; false for all others.
+func mixNamed(name string) (mix, bool) {
+	switch strings.ToUpper(name) {
+	case "A":
+		return mix{read: 50, update: 50}, true
+	case "B":
+		return mix{read: 95, update: 5}, true
+	case "C":
+		return mix{read: 100}, true
+	case "D":
+		return mix{read: 95, insert: 5}, true
+	case "E":
+		return mix{scan: 95, insert: 5}, true
+	case "F":
+		return mix{read: 50, modify: 50}, true
+	}
+	return mix{}, false
 }
 
 const (
@@ -134,7 +144,7 @@ func (z *zipf) next() int64 {
 
 // Worker implements workload.Workload.
 func (y *YCSB) Worker(_ context.Context, dice *rand.Rand) (workload.Step, error) {
-	m, ok := mixes[strings.ToUpper(y.Mix)]
+	m, ok := mixNamed(y.Mix)
 	if !ok {
 		return nil, fmt.Errorf("ycsb: no mix %q; there are A to F", y.Mix)
 	}

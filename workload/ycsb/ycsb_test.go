@@ -7,7 +7,8 @@ import (
 )
 
 func TestMixesAreWhole(t *testing.T) {
-	for name, m := range mixes {
+	for _, name := range []string{"A", "B", "C", "D", "E", "F"} {
+		m, _ := mixNamed(name)
 		if sum := m.read + m.update + m.insert + m.scan + m.modify; sum != 100 {
 			t.Errorf("%s: %d percent", name, sum)
 		}
