@@ -123,6 +123,7 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		return true, nil
 	}
 	if err != nil {
+		q.keepTurn(err)
 		q.discard()
 		return false, err
 	}
@@ -407,6 +408,28 @@ func (q *request) discard() {
 		q.p.o.putWriter(q.w)
 		q.batch.Close()
 		q.w, q.batch = nil, nil
+	}
+}
+
+// keepTurn locks what a batch of locking reads asked for, though it is refused for a later version: it comes again as soon
+// as its transaction has moved, and would find those before it who waited behind it, and their versions, each time anew.
+// The coordinator knows what may be locked (CO2). Latches are held, and nothing was in the way.
+func (q *request) keepTurn(err error) {
+	e, ok := err.(*kv.WriteTooOldError)
+	if !ok || !q.locking || q.txn == nil || q.b.WaitPolicy == kv.SkipLocked || q.b.MaxKeys > 0 || q.b.TargetBytes > 0 {
+		return
+	}
+	for _, r := range q.b.Requests {
+		switch r := r.(type) {
+		case *kv.GetRequest:
+			if r.Lock != kv.NoLock {
+				q.p.locks.Acquire(&q.guard, r.Key, &q.txn.TxnMeta, r.Lock)
+			}
+		case *kv.ScanRequest:
+			if s := (keys.Span{Start: r.Start, End: r.End}); r.Lock != kv.NoLock && s.Contains(e.Key) {
+				q.p.locks.Acquire(&q.guard, e.Key, &q.txn.TxnMeta, r.Lock)
+			}
+		}
 	}
 }
 

@@ -89,3 +89,55 @@ func TestWritersAreNotStarved(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// TestTurnsAreKept: a statement locks two rows in two ranges, one of which many others write. When its turn has come there,
+// it is refused for what was committed since its snapshot; its turn stays its own until its gateway has moved it.
+func TestTurnsAreKept(t *testing.T) {
+	for _, x := range []struct{ quiet, hot, gateway int }{{0, 0, 2}, {0, 2, 1}, {2, 0, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := wideArea(t)
+			conn := connect(t, c, 0)
+			exec(t, conn, "CREATE TABLE two (id int PRIMARY KEY, n int NOT NULL)")
+			exec(t, conn, "INSERT INTO two VALUES (0, 0), (1, 0)")
+			exec(t, conn, "ALTER TABLE two SPLIT AT VALUES (0), (1)")
+			replicated(t, c, 3)
+			for i := range c.Len() {
+				c.Node(i).Store().PauseQueues(true)
+			}
+			ctx := context.Background()
+			ranges, err := c.Ranges(ctx, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, to := range []int{x.hot, x.quiet} {
+				if err := c.TransferLease(ctx, ranges[len(ranges)-1-i].Start, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(3 * time.Second)
+			end := time.Now().Add(20 * time.Second)
+			var wg sync.WaitGroup
+			worker := func(at int, q string, most time.Duration) {
+				conn := connect(t, c, at)
+				wg.Go(func() {
+					for time.Now().Before(end) {
+						begun := time.Now()
+						if _, err := conn.Exec(ctx, q); err != nil {
+							t.Error(err)
+							return
+						}
+						if d := time.Since(begun); d > most {
+							t.Errorf("leases at %d and %d: from %d %q took %s", x.quiet, x.hot, at, q, d)
+						}
+						time.Sleep(70 * time.Millisecond)
+					}
+				})
+			}
+			for i := range 6 {
+				worker(i%3, "UPDATE two SET n = n + 1 WHERE id = 1", 3*time.Second)
+			}
+			worker(x.gateway, "UPDATE two SET n = n + 1 WHERE id IN (0, 1)", 3*time.Second)
+			wg.Wait()
+		})
+	}
+}
