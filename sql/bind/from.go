@@ -407,7 +407,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 
 // lock applies one FOR UPDATE clause to the scans that it names.
 func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
-	k := opt.Locking{Strength: kv.Exclusive}
+	k := opt.Locking{Strength: kv.Exclusive, Returned: true}
 	switch l.Strength {
 	case tree.ForKeyShare:
 		k.Strength = kv.KeyShared

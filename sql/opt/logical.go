@@ -54,6 +54,8 @@ type Rel interface{ rel() }
 type Locking struct {
 	Strength kv.LockStrength
 	Wait     kv.WaitPolicy
+	// Returned says that rows which a filter drops are not to be locked: of FOR UPDATE, not of UPDATE.
+	Returned bool
 }
 
 // Scan reads a table. Cols has one column for each of Table.Columns (those not public included, as zero).

@@ -2,6 +2,7 @@ package opt
 
 import (
 	"math"
+	"slices"
 
 	"meridian/sql/catalog"
 	"meridian/sql/scalar"
@@ -161,6 +162,17 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 	cpu := rows*costExpr*float64(len(c.filter)) + o.subqueryCost(c.filter, rows)
 	if covering && locking {
 		cpu += rows * costLock
+	}
+	if covering && a.scan.Locking.Returned && !(c.single && len(c.spans) == 1) && slices.ContainsFunc(c.filter, func(e scalar.Expr) bool { return !hasSubquery(e) }) {
+		// Rows are locked after the filter has seen them, and then once more. One that is named by its key is locked at
+		// once: it is read again for nothing.
+		for ord, id := range a.scan.Cols {
+			if id != 0 && ord < len(t.Columns) {
+				have.add(id)
+			}
+		}
+		a.fetch(ix, c, node, have, rows, startup, cost, order)
+		return
 	}
 	if covering {
 		s.offer(phys{node: node, startup: startup, cost: cost + cpu, order: order})
