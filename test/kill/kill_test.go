@@ -121,52 +121,20 @@ func seed(t *testing.T) *rand.Rand {
 }
 
 func TestKill(t *testing.T) {
-	if os.Getenv("MERIDIAN_PROCESSES") == "" {
-		t.Skip("real processes; set MERIDIAN_PROCESSES=1")
-	}
+	c := start(t)
 	dice := seed(t)
 	ctx := t.Context()
-	dir := t.TempDir()
-	binary, err := process.Build(ctx, "../..", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	c, err := process.Start(limit, process.Options{Binary: binary, Dir: dir, Nodes: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	defer func() {
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-	}()
 	urls := c.URLs("postgres")
-	conn, err := pgx.Connect(limit, urls[0])
-	if err != nil {
-		t.Fatal(err)
-	}
 	l, b := newLedger(urls), bank.New()
-	if err := l.setup(limit, conn); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Init(limit, conn); err != nil {
-		t.Fatal(err)
-	}
 	// Small tables share a range at first; transactions shall touch several.
-	for _, q := range []string{"ALTER TABLE ledger_0 SPLIT AT VALUES (0)", "ALTER TABLE ledger_1 SPLIT AT VALUES (0)", "ALTER TABLE ledger_2 SPLIT AT VALUES (0)",
-		"ALTER TABLE counters SPLIT AT VALUES (3)", "ALTER TABLE bank_accounts SPLIT AT VALUES (50)"} {
-		if _, err := conn.Exec(limit, q); err != nil {
-			t.Fatalf("%s: %v", q, err)
+	prepare(t, c, func(ctx context.Context, conn *pgx.Conn) error {
+		if err := l.setup(ctx, conn); err != nil {
+			return err
 		}
-	}
-	conn.Close(limit)
-	if err := c.WaitReplicated(limit, 3); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := c.Nodes[0].Cluster(limit); err != nil || s.RangeCount < 6 {
+		return b.Init(ctx, conn)
+	}, "ALTER TABLE ledger_0 SPLIT AT VALUES (0)", "ALTER TABLE ledger_1 SPLIT AT VALUES (0)", "ALTER TABLE ledger_2 SPLIT AT VALUES (0)",
+		"ALTER TABLE counters SPLIT AT VALUES (3)", "ALTER TABLE bank_accounts SPLIT AT VALUES (50)")
+	if s, err := c.Nodes[0].Cluster(ctx); err != nil || s.RangeCount < 6 {
 		t.Fatalf("%+v, %v", s, err)
 	}
 

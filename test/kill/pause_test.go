@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -29,43 +28,11 @@ const (
 // registers everywhere. A node that slept through the end of its lease must not serve a read, nor acknowledge a write, as
 // if it still had it: every key stays linearizable (I4, I5), so nothing that was acknowledged is lost (I1).
 func TestPausedLeaseholder(t *testing.T) {
-	if os.Getenv("MERIDIAN_PROCESSES") == "" {
-		t.Skip("real processes; set MERIDIAN_PROCESSES=1")
-	}
+	c := start(t)
 	dice := seed(t)
 	ctx := t.Context()
-	dir := t.TempDir()
-	binary, err := process.Build(ctx, "../..", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	c, err := process.Start(limit, process.Options{Binary: binary, Dir: dir, Nodes: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	defer func() {
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-	}()
-	conn, err := pgx.Connect(limit, c.Nodes[0].URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []string{"CREATE TABLE reg (id int PRIMARY KEY, v bigint NOT NULL)",
-		fmt.Sprintf("INSERT INTO reg SELECT g, 0 FROM generate_series(0, %d) AS g", pauseKeys-1), "ALTER TABLE reg SPLIT AT VALUES (2), (4)"} {
-		if _, err := conn.Exec(limit, q); err != nil {
-			t.Fatalf("%s: %v", q, err)
-		}
-	}
-	conn.Close(limit)
-	if err := c.WaitReplicated(limit, 3); err != nil {
-		t.Fatal(err)
-	}
-
+	prepare(t, c, nil, "CREATE TABLE reg (id int PRIMARY KEY, v bigint NOT NULL)",
+		fmt.Sprintf("INSERT INTO reg SELECT g, 0 FROM generate_series(0, %d) AS g", pauseKeys-1), "ALTER TABLE reg SPLIT AT VALUES (2), (4)")
 	regs, stop := &history.Registers{}, make(chan struct{})
 	var wg sync.WaitGroup
 	begun := time.Now()

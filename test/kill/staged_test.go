@@ -10,8 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"meridian/test/process"
 )
 
 // readLimit is how long a reader may wait for a transaction whose gateway died: three seconds until it is taken for dead,
@@ -21,41 +19,10 @@ const readLimit = 10 * time.Second
 // TestStagedGatewayDies kills the gateway with kill -9 between STAGING and commit: all writes are there, and the record
 // says STAGING, but no client has heard of it. It is committed, so whoever comes next must find it wholly there (I1, I2).
 func TestStagedGatewayDies(t *testing.T) {
-	if os.Getenv("MERIDIAN_PROCESSES") == "" {
-		t.Skip("real processes; set MERIDIAN_PROCESSES=1")
-	}
+	trap := filepath.Join(t.TempDir(), "die")
+	c := start(t, "--debug-die-staged", trap)
+	prepare(t, c, nil, "CREATE TABLE pair (id int PRIMARY KEY, v int NOT NULL)", "INSERT INTO pair VALUES (-1, 0), (1, 0)", "ALTER TABLE pair SPLIT AT VALUES (0)")
 	ctx := t.Context()
-	dir := t.TempDir()
-	binary, err := process.Build(ctx, "../..", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	trap := filepath.Join(dir, "die")
-	c, err := process.Start(limit, process.Options{Binary: binary, Dir: dir, Nodes: 3, Args: []string{"--debug-die-staged", trap}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	defer func() {
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-	}()
-	conn, err := pgx.Connect(limit, c.Nodes[0].URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []string{"CREATE TABLE pair (id int PRIMARY KEY, v int NOT NULL)", "INSERT INTO pair VALUES (-1, 0), (1, 0)", "ALTER TABLE pair SPLIT AT VALUES (0)"} {
-		if _, err := conn.Exec(limit, q); err != nil {
-			t.Fatalf("%s: %v", q, err)
-		}
-	}
-	conn.Close(limit)
-	if err := c.WaitReplicated(limit, 3); err != nil {
-		t.Fatal(err)
-	}
 	read := func(i int) (low, high int) {
 		t.Helper()
 		begun := time.Now()
