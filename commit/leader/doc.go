@@ -80,6 +80,11 @@
 //	                                          the spans elsewhere go back to the coordinator (Unresolved)
 //	writes still in flight                    record STAGING; writes in the same batch are not listed
 //
+// # Numbers of sequences
+//
+// A counter is stored ahead of what was drawn from it, and the draws in between cost no command (kv.AddRequest.Draw, D1
+// and D2 in drawn.go).
+//
 // # What it does not do
 //
 // It knows no raft, no disk layout but records, and no other range; it moves no data and splits nothing (triggers
