@@ -1,0 +1,63 @@
+package simcluster_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSerialWhileLeasesMove inserts rows with a serial column at three gateways while the leases go round: no number
+// comes twice, and who asks after another has his answer gets the greater one.
+func TestSerialWhileLeasesMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := wideArea(t)
+		ctx := context.Background()
+		exec(t, connect(t, c, 0), "CREATE TABLE t (id serial PRIMARY KEY, v int)")
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var last, rows int
+		for w := range 6 {
+			conn := connect(t, c, w%3)
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					mu.Lock()
+					before := last
+					mu.Unlock()
+					var id int
+					if err := conn.QueryRow(ctx, "INSERT INTO t (v) VALUES (1) RETURNING id").Scan(&id); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if id <= before {
+						t.Errorf("%d was drawn after %d", id, before)
+					}
+					last = max(last, id)
+					rows++
+					mu.Unlock()
+				}
+			})
+		}
+		for i := range 4 {
+			time.Sleep(2 * time.Second)
+			if err := c.TransferLeases(ctx, (i+1)%3); err != nil {
+				t.Log(err)
+			}
+		}
+		time.Sleep(time.Second)
+		close(stop)
+		wg.Wait()
+		if lost := last - rows; rows < 100 || lost > 5*32 {
+			t.Errorf("%d rows up to %d", rows, last)
+		}
+		t.Logf("%d rows up to %d", rows, last)
+	})
+}
