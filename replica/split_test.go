@@ -21,10 +21,12 @@ type splitStore struct {
 	right     *Replica // that came to be
 }
 
-func (s *splitStore) RightSide(*Replica, *kv.RangeDescriptor) (*Replica, error) { return s.rightSide(), nil }
-func (s *splitStore) SplitApplied(_, right *Replica, _, _ *kv.RangeDescriptor)  { s.right = right }
-func (s *splitStore) Destroyed(*Replica)                                        {}
-func (s *splitStore) Awake(*Replica)                                            {}
+func (s *splitStore) RightSide(*Replica, *kv.RangeDescriptor) (*Replica, error) {
+	return s.rightSide(), nil
+}
+func (s *splitStore) SplitApplied(_, right *Replica, _, _ *kv.RangeDescriptor) { s.right = right }
+func (s *splitStore) Destroyed(*Replica)                                       {}
+func (s *splitStore) Awake(*Replica)                                           {}
 
 // TestRightSideIsRemoved: the right side's replica is removed, since its range has moved on, after the split that would make
 // it real was begun. It does not come back, and leaves no data.
