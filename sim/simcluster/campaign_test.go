@@ -45,6 +45,7 @@ import (
 const (
 	faultsLast  = 25 * time.Second // of virtual time
 	recoverIn   = 20 * time.Second // everybody is served, once all is healed
+	recoverFar  = 30 * time.Second // in five regions, where each of those in line at a row takes a second, at two rows in turn
 	opTimeout   = 6 * time.Second
 	accounts    = 20
 	balance     = 100
@@ -796,13 +797,16 @@ func (k *campaign) spare(d *kv.RangeDescriptor) (out []kv.NodeID) {
 
 // recovered waits until every node serves a write to every table.
 func (k *campaign) recovered() {
-	healed := time.Now()
+	healed, within := time.Now(), recoverIn
+	if k.c.Len() == 5 && k.c.Machines[0].Region != k.c.Machines[4].Region {
+		within = recoverFar
+	}
 	var wg sync.WaitGroup
 	for i := range k.c.Len() {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			ctx, cancel := context.WithDeadline(context.Background(), healed.Add(recoverIn))
+			ctx, cancel := context.WithDeadline(context.Background(), healed.Add(within))
 			defer cancel()
 			var err error
 			var took []time.Duration // of what was served already; the load goes on, so it is not asked for again
