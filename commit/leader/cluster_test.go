@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -33,6 +34,7 @@ type fakeReplica struct {
 	lease  atomic.Uint64
 	gc     atomic.Pointer[clock.Timestamp]
 	refuse atomic.Bool // no lease
+	pause  atomic.Bool // the next who asks for statistics waits until nobody else can go on
 	closer closedts.Tracker
 }
 
@@ -46,8 +48,13 @@ func (r *fakeReplica) Still(replica.Following) bool { return true }
 func (r *fakeReplica) RangeID() kv.RangeID       { return r.id }
 func (r *fakeReplica) NodeID() kv.NodeID         { return 1 }
 func (r *fakeReplica) Desc() *kv.RangeDescriptor { return r.desc.Load() }
-func (r *fakeReplica) Stats() mvcc.Stats         { return *r.stats.Load() }
 func (r *fakeReplica) AppliedIndex() uint64      { return 0 }
+func (r *fakeReplica) Stats() mvcc.Stats {
+	if r.pause.Swap(false) {
+		synctest.Wait()
+	}
+	return *r.stats.Load()
+}
 func (r *fakeReplica) GCThreshold() clock.Timestamp {
 	return *r.gc.Load()
 }

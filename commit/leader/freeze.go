@@ -139,10 +139,13 @@ func (q *request) subsumeOnce(ctx context.Context, r *kv.SubsumeRequest) (told *
 	return c.told, nil
 }
 
-// findFreeze freezes the range if it is being merged, for a replica that has just got the lease (P8).
+// findFreeze has the range frozen if it is being merged, and else not, for a replica that has just got the lease (P8). If it
+// was frozen before, for the same merge, it stays so without a break: what waits could be served under the lease that is
+// still shown, which may be this replica's own, of another kind.
 func (p *Participant) findFreeze() {
 	d := p.r.Desc()
 	if d == nil || p.r.Stats().IntentCount == 0 {
+		p.thaw(nil)
 		return
 	}
 	rd := p.o.reader(p.o.Engine)
@@ -150,22 +153,33 @@ func (p *Participant) findFreeze() {
 	if cerr := p.o.putReader(rd); err == nil {
 		err = cerr
 	}
+	if err == nil && l == nil {
+		p.thaw(nil)
+		return
+	}
 	c := &closing{thawed: make(chan struct{})}
 	c.err = &frozenError{c}
-	switch {
-	case err != nil:
+	if err != nil {
 		c.err = err // the engine does not answer: nothing else will work either
-	case l == nil:
-		return
-	default:
+	} else {
 		c.txn = l.Txn.ID
 	}
-	if p.closed.CompareAndSwap(nil, c) {
-		p.r.Closer().Freeze(true)
-		p.o.Metrics.Freezes.Add(1)
-		if err == nil {
-			p.watch(c, l.Txn, d)
+	for {
+		old := p.closed.Load()
+		if old != nil && (old.thawed == nil || err == nil && old.txn == c.txn) {
+			return
 		}
+		if p.closed.CompareAndSwap(old, c) {
+			if old != nil {
+				close(old.thawed)
+			}
+			break
+		}
+	}
+	p.r.Closer().Freeze(true)
+	p.o.Metrics.Freezes.Add(1)
+	if err == nil {
+		p.watch(c, l.Txn, d)
 	}
 }
 

@@ -201,7 +201,6 @@ func New(o *Options, r Replica, given any) *Participant {
 // LeaseChanged takes note of a lease with a new sequence number. Locks stay if this replica held the one just before
 // too, as when a lease changes its kind: nobody else served in between.
 func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
-	p.thaw(nil)
 	p.held.reset()
 	if held {
 		p.raiseLow(l.Start)
@@ -214,6 +213,8 @@ func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 	if held {
 		p.holds = l.Sequence
 		p.findFreeze()
+	} else {
+		p.thaw(nil)
 	}
 }
 

@@ -107,7 +107,9 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 				by = 1
 			}
 			seq := s.c.reps[i].lease.Add(by)
+			s.c.reps[i].pause.Store(true) // it is not served before it knows what there is
 			p.LeaseChanged(lease.Lease{Sequence: seq, Start: s.c.clock.Now()}, true)
+			s.c.reps[i].pause.Store(false)
 		}
 		synctest.Wait()
 		s.report(&out, nil)
