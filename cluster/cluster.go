@@ -83,6 +83,12 @@ type Offset struct {
 	Age   time.Duration
 	State string
 	at    time.Duration // monotonic time of the measurement; zero: none
+	lost  bool          // no answer since: the peer's clock may have been set right meanwhile
+}
+
+// counts reports whether the measurement still says something.
+func (o *Offset) counts(now time.Duration) bool {
+	return o.at != 0 && !o.lost && now-o.at <= offsetFresh
 }
 
 // States of an Offset.
@@ -251,7 +257,7 @@ func (c *Cluster) Offsets() []Offset {
 		switch {
 		case o.at == 0:
 			o.State = OffsetUnknown
-		case now-o.at > offsetFresh:
+		case !o.counts(now):
 			o.State = OffsetStale
 		case o.beyond(limit):
 			o.State = OffsetBeyond
@@ -415,6 +421,8 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (first bo
 			}
 			p.offset = Offset{Node: id, Offset: answer.wall.Sub(wall) - rtt/2, Error: rtt / 2, at: max(end, 1)}
 		}
+	default:
+		p.offset.lost = true
 	}
 	c.mu.Unlock()
 	if err == nil {
@@ -486,7 +494,7 @@ func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, er
 	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
 }
 
-// offsetFresh is how long a measured offset counts.
+// offsetFresh is how long a measured offset counts, if the peer goes on answering.
 const offsetFresh = 10 * time.Second
 
 // ClockError says that this node's clock disagrees with a majority of the cluster.
@@ -529,7 +537,7 @@ func (c *Cluster) checkClock(now time.Duration) {
 	nodes := 1
 	for _, p := range c.peers {
 		o := p.offset
-		if o.at == 0 || now-o.at > offsetFresh {
+		if !o.counts(now) {
 			continue
 		}
 		nodes++

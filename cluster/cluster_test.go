@@ -270,6 +270,26 @@ func TestABrokenClockStopsItsOwnNodeOnly(t *testing.T) {
 	}
 }
 
+// TestBrokenClocksOneAfterTheOther: what was measured of a peer that has not answered since is no evidence.
+func TestBrokenClocksOneAfterTheOther(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.startAll(3)
+		time.Sleep(5 * time.Second)
+		n1, n2, n3 := w.nodes[1], w.nodes[2], w.nodes[3]
+		n2.machine.Clock.Jump(-time.Second)
+		time.Sleep(2 * time.Second)
+		w.net.Partition("n2", "n3")
+		w.net.Partition("n2", "n1")
+		time.Sleep(4 * time.Second)
+		n1.machine.Clock.Jump(2 * time.Second)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if len(n3.broken) > 0 {
+			t.Error("a good clock was taken for broken: ", n3.broken)
+		}
+	})
+}
+
 func TestHeartbeatsKeepARecordAlive(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.startAll(3)
