@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -260,6 +261,7 @@ type testTxn struct {
 	laid     bool
 	policy   kv.WaitPolicy
 	timeout  time.Duration
+	copy     *kv.Batch // of the writes that were sent last, with the header of then
 }
 
 var errRestart = errors.New("restart")
@@ -283,6 +285,9 @@ func (x *testTxn) send(ctx context.Context, reqs ...kv.Request) ([]kv.Response, 
 	var last error
 	for range 50 {
 		b := &kv.Batch{Header: x.header(), Requests: reqs}
+		if reqs[0].Method().IsWrite() && reqs[0].Method() != kv.MethodEndTxn {
+			x.copy = &kv.Batch{Header: x.header(), Requests: slices.Clone(reqs)}
+		}
 		resp, err := x.c.Send(ctx, b)
 		if resp != nil && resp.Txn != nil {
 			x.txn.WriteTimestamp = x.txn.WriteTimestamp.Forward(resp.Txn.WriteTimestamp)

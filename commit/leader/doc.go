@@ -43,6 +43,9 @@
 //	P12 (I2): the intents of such a transaction are resolved beside readers and writers of their keys, as long as no
 //	    version changes by it (inplace.go).
 //
+//	P13 (I2, I3): a batch of writes that comes a second time, or late, changes nothing. What it wrote is its own intent, or
+//	    a version that is newer than its snapshot; the leaseholder moves it past none that may be its own (mayForward).
+//
 //	P8, P9: a range that its left neighbour is about to absorb is frozen, see freeze.go.
 //
 // # Timestamps

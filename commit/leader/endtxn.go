@@ -140,6 +140,10 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 	d := p.r.Desc()
 	resp := &kv.EndTxnResponse{CommitTimestamp: rec.WriteTimestamp}
 	if rec == stored { // committed before
+		if q.w.Replays < q.writes {
+			// A late copy, of which some writes were resolved since: they must not be laid again.
+			return nil, &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: rec.WriteTimestamp}
+		}
 		resp.Unresolved = rec.LockSpans
 		q.release(r.LockSpans, rec.Status)
 		return resp, nil

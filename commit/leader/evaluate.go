@@ -233,7 +233,7 @@ func (q *request) evaluateAt(onePhase bool) error {
 	}
 	note := q.b.MaxKeys > 0 || q.b.TargetBytes > 0
 	for i, r := range q.b.Requests {
-		if r == kv.Request(q.end) && q.w.Replays > 0 {
+		if r == kv.Request(q.end) {
 			q.replayed()
 		}
 		one, err := q.evalOne(i, r, onePhase, note)
@@ -242,21 +242,31 @@ func (q *request) evaluateAt(onePhase bool) error {
 		}
 		q.resp.Responses = append(q.resp.Responses, one)
 	}
-	if q.end == nil && q.w.Replays > 0 {
+	if q.end == nil {
 		q.replayed()
 	}
 	return nil
 }
 
-// replayed gives a batch of writes that came a second time the timestamp of what the first time wrote. Reads of these
+// replayed says where the intents are that the transaction had on the keys of its writes: no write is below the one that was
+// there, and one that came a second time stays where it is. An answer, or a record, with an earlier timestamp would have
+// a commit cover what is not there in time (CR4).
+//
+// It gives a batch of writes that came a second time the timestamp of what the first time wrote. Reads of these
 // keys have passed it since, and found the intents where they are: saying that they are later would have the coordinator
 // take a transaction for not committed whose writes are all in time (P8, CR4).
 func (q *request) replayed() {
-	if q.txn == nil || q.w.Replays < q.writes || q.txn.ReadTimestamp != q.b.Txn.ReadTimestamp {
+	if q.txn == nil {
+		return
+	}
+	if q.txn.WriteTimestamp.Less(q.w.Own) {
+		q.copyTxn().WriteTimestamp = q.w.Own
+	}
+	if q.w.Replays == 0 || q.w.Replays < q.writes || q.txn.ReadTimestamp != q.b.Txn.ReadTimestamp {
 		return
 	}
 	q.p.o.Probes.Reached(probeReplayed)
-	if at := q.b.Txn.WriteTimestamp.Forward(q.w.Replayed); at.Less(q.txn.WriteTimestamp) {
+	if at := q.b.Txn.WriteTimestamp.Forward(q.w.Own); at.Less(q.txn.WriteTimestamp) {
 		q.copyTxn().WriteTimestamp = at
 	}
 }

@@ -254,9 +254,16 @@ func (q *request) pushWrite(to clock.Timestamp) {
 	}
 }
 
-// mayForward reports whether the range may move the read timestamp.
+// mayForward reports whether the range may move the read timestamp (P13).
+//
+// Writes of a transaction that is older than the lease may be a late copy of what another leaseholder has served, when the
+// gateway sent them again. Then the newer version that they meet may be their own, and past it they would be done a second
+// time. Under this lease the mark of a commit tells (P5).
 func (q *request) mayForward() bool {
-	return q.txn == nil && q.b.Timestamp.IsZero() || q.txn != nil && q.b.CanForwardRead
+	if q.txn == nil {
+		return q.b.Timestamp.IsZero()
+	}
+	return q.b.CanForwardRead && (q.writes == 0 || q.p.low.Load().Less(q.txn.MinTimestamp))
 }
 
 // forward moves read and write timestamp, instead of answering with a retry error.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"meridian/commit/leader/tscache"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica/lease"
@@ -24,7 +25,7 @@ import (
 //
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
-//	t1 stage (only the record) | t1 late | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k | t1 die | t1 restart (the next attempt, of the same identity)
+//	t1 stage (only the record) | t1 late | t1 copy (the writes that were sent last come again) | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k | t1 die | t1 restart (the next attempt, of the same identity)
 //	t1 merge (lays what makes one of both ranges) | t1 subsume | t1 absorb (as the trigger does) | t1 where (its timestamp is)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
@@ -101,9 +102,12 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		}
 		return out.String()
 	case "lease":
+		if d.HasArg("elsewhere") {
+			s.c.o.Cache = tscache.New(tscache.Options{}, s.c.clock.Now())
+		}
 		for i, p := range s.c.ps {
 			by := uint64(2) // somebody else held it in between
-			if len(d.CmdArgs) > 0 {
+			if d.HasArg("again") {
 				by = 1
 			}
 			seq := s.c.reps[i].lease.Add(by)
@@ -340,6 +344,10 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		}
 		_, err := x.send(ctx, x.writes[0], end)
 		return "staged", err
+	case "copy":
+		// The network brings the writes that were sent last for the second time, and nobody waits for the answer.
+		_, err := x.c.Send(ctx, x.copy)
+		return "served", err
 	case "late":
 		// A write that was staged arrives after all.
 		b := &kv.Batch{Header: x.header(), Requests: x.writes[1:]}

@@ -173,9 +173,19 @@ func (w *Writer) resolve(l *Lock, res *Resolution) error {
 	from, to := l.Txn.WriteTimestamp, l.Txn.WriteTimestamp
 	if !abort {
 		if res.Status == kv.Committed && res.Txn.WriteTimestamp.Less(from) {
-			return fmt.Errorf("mvcc: transaction %s committed at %s with an intent on %s at %s",
-				l.Txn.ID, res.Txn.WriteTimestamp, l.Key, from)
+			// What has committed is at or below the commit timestamp. This is a late copy of a write whose intent was resolved
+			// since; the version says so.
+			was, err := w.versionAt(l.Key, res.Txn.WriteTimestamp)
+			if err != nil {
+				return err
+			}
+			if abort = was; !was {
+				return fmt.Errorf("mvcc: transaction %s committed at %s with an intent on %s at %s",
+					l.Txn.ID, res.Txn.WriteTimestamp, l.Key, from)
+			}
 		}
+	}
+	if !abort {
 		to = from.Forward(res.Txn.WriteTimestamp)
 		if stands.provisional && from == to {
 			// The common case: the version is right as it is.
@@ -235,6 +245,20 @@ func (w *Writer) resolve(l *Lock, res *Resolution) error {
 	w.out = appendLock(w.out[:0], &kept)
 	w.b.PutLock(l.Key, uint8(l.Strength), l.Txn.ID, w.out)
 	return nil
+}
+
+// versionAt reports whether a key has a version at just this timestamp.
+func (w *Writer) versionAt(k keys.Key, at clock.Timestamp) (bool, error) {
+	it, err := w.dataIter(nil, nil)
+	if err != nil {
+		return false, err
+	}
+	if !it.SeekPrefixGE(k, at) {
+		return false, it.Error()
+	}
+	_, ver := it.Key()
+	ts, err := engine.DecodeTimestamp(ver)
+	return err == nil && ts == at, err
 }
 
 // provisional reads an intent's version, and describes the one below it.

@@ -257,7 +257,9 @@ func (s *script) change(t *testing.T, d *datadriven.TestData) string {
 	}
 	k := tableKey(word(d, "k"))
 	out := ""
+	var own clock.Timestamp
 	msg := s.write(t, func(w *Writer) error {
+		defer func() { own = w.Own }()
 		switch d.Cmd {
 		case "put":
 			return w.Put(k, []byte(word(d, "v")), o)
@@ -291,6 +293,9 @@ func (s *script) change(t *testing.T, d *datadriven.TestData) string {
 	})
 	if msg != "" {
 		return msg
+	}
+	if o.Txn != nil && o.Txn.WriteTimestamp.Less(own) {
+		out += fmt.Sprintf("its intent is at %d\n", own.Wall)
 	}
 	return out
 }

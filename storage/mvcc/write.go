@@ -39,10 +39,10 @@ type Writer struct {
 	Reader
 	// Stats is the change by all operations so far.
 	Stats Stats
-	// Replays counts the writes that had been done before, and changed nothing; Replayed is the latest timestamp of what
-	// they had written.
-	Replays  int
-	Replayed clock.Timestamp
+	// Replays counts the writes that had been done before, and changed nothing. Own is the latest timestamp of an intent that
+	// the transaction had on a key that it writes.
+	Replays int
+	Own     clock.Timestamp
 
 	// Log, if any, hears of what happens to the lock table.
 	Log LockLog
@@ -65,7 +65,7 @@ func (w *Writer) Reset(src engine.Reader, b *engine.Batch) {
 	w.Reader.Reset(src)
 	sb, ok := src.(*engine.Batch)
 	w.Log, w.b, w.indexed, w.Stats = nil, b, ok && sb == b, Stats{}
-	w.Replays, w.Replayed = 0, clock.Timestamp{}
+	w.Replays, w.Own = 0, clock.Timestamp{}
 }
 
 // Batch is where the writer writes.
@@ -179,12 +179,12 @@ func (w *Writer) prepare(k keys.Key, o *WriteOptions, look bool) (t target, err 
 	if t.own == nil {
 		return t, nil
 	}
+	w.Own = w.Own.Forward(t.own.Txn.WriteTimestamp)
 	if t.own.Txn.Attempt == o.Txn.Attempt && o.Seq <= t.own.Txn.Seq {
 		if t.replay = t.own.wrote(o.Seq); !t.replay {
 			return t, &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.own.Txn.WriteTimestamp}
 		}
 		w.Replays++
-		w.Replayed = w.Replayed.Forward(t.own.Txn.WriteTimestamp)
 	}
 	if look {
 		switch s := t.own.at(o.Txn.Attempt, o.Seq, o.Txn.IgnoredSeqs); {
