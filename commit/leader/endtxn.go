@@ -104,9 +104,13 @@ func (q *request) endTxn(r *kv.EndTxnRequest) (kv.Response, error) {
 	key := keys.TxnKey(r.Anchor, q.txn.ID)
 	var stored *commit.Record
 	var err error
-	if marked, _ := p.o.Cache.Marked(q.txn.ID); !marked.Forward(*p.low.Load()).Less(q.txn.MinTimestamp) { // P5
+	if marked, own := p.o.Cache.Marked(q.txn.ID); !marked.Forward(*p.low.Load()).Less(q.txn.MinTimestamp) { // P5
 		if stored, err = q.stored(key); err != nil {
 			return nil, err
+		}
+		if stored == nil && own && q.writes > 0 {
+			// Its record has come and gone: it is over, and its writes were resolved (P13).
+			return nil, &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: q.txn.WriteTimestamp}
 		}
 	}
 	var inFlight []kv.InFlightWrite

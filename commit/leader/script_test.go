@@ -25,7 +25,7 @@ import (
 //
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
-//	t1 stage (only the record) | t1 late | t1 copy (the writes that were sent last come again) | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k | t1 die | t1 restart (the next attempt, of the same identity)
+//	t1 stage (only the record) | t1 late | t1 whole (a parallel commit in one range) | t1 copy (the writes that were sent last come again) | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k | t1 die | t1 restart (the next attempt, of the same identity)
 //	t1 merge (lays what makes one of both ranges) | t1 subsume | t1 absorb (as the trigger does) | t1 where (its timestamp is)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
@@ -344,6 +344,16 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		}
 		_, err := x.send(ctx, x.writes[0], end)
 		return "staged", err
+	case "whole":
+		// All writes of a parallel commit are in the range of the record.
+		end := &kv.EndTxnRequest{Anchor: x.txn.Anchor, Commit: true, LockSpans: x.locks}
+		for _, w := range x.writes {
+			k, seq, _ := written(w)
+			end.InFlight = append(end.InFlight, kv.InFlightWrite{Key: k, Seq: seq})
+		}
+		_, err := x.send(ctx, append(slices.Clone(x.writes), end)...)
+		x.writes = nil
+		return "committed", err
 	case "copy":
 		// The network brings the writes that were sent last for the second time, and nobody waits for the answer.
 		_, err := x.c.Send(ctx, x.copy)

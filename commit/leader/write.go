@@ -456,9 +456,13 @@ func (q *request) effects() {
 		}
 	}
 	if n := len(q.resp.Responses); q.end != nil && n > 0 {
-		if e, ok := q.resp.Responses[n-1].(*kv.EndTxnResponse); ok && e.OnePhase {
-			q.p.o.Metrics.OnePhaseCommits.Add(1)
-			q.p.o.Cache.Mark(q.txn.ID, q.txn.WriteTimestamp, true) // P5
+		if e, ok := q.resp.Responses[n-1].(*kv.EndTxnResponse); ok {
+			if e.OnePhase {
+				q.p.o.Metrics.OnePhaseCommits.Add(1)
+			}
+			if q.end.Commit && q.writes > 0 && !e.Staged {
+				q.p.o.Cache.Mark(q.txn.ID, q.txn.WriteTimestamp, true) // P5
+			}
 		}
 	}
 }
