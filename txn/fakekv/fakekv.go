@@ -66,6 +66,8 @@ type fakeRecord struct {
 	beats   int
 	attempt uint32
 	ignored []kv.SeqRange
+	// inFlight are the writes that a STAGING record asks for: they may come after it.
+	inFlight []kv.InFlightWrite
 }
 
 // New makes an empty store.
@@ -174,8 +176,10 @@ func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 			switch rec.status {
 			case kv.Pending:
 				rec.status = kv.Aborted
-			case kv.Staging: // all of it was evaluated at once, so it is committed
-				rec.status = kv.Committed
+			case kv.Staging:
+				if rec.status = kv.Aborted; f.there(w.holder.ID, rec) {
+					rec.status = kv.Committed
+				}
 			}
 		}
 		f.mu.Unlock()
@@ -186,6 +190,18 @@ func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 			return nil, err
 		}
 	}
+}
+
+// there reports whether all writes of a STAGING record were laid in time.
+func (f *KV) there(id kv.TxnID, rec *fakeRecord) bool {
+	for _, w := range rec.inFlight {
+		i := f.intents[string(w.Key)]
+		if i == nil || i.txn.ID != id || i.txn.Attempt != rec.attempt || rec.at.Less(i.txn.WriteTimestamp) ||
+			!slices.ContainsFunc(i.hist, func(h fakeWrite) bool { return h.seq == w.Seq }) {
+			return false
+		}
+	}
+	return true
 }
 
 type fakeEval struct {
@@ -518,6 +534,9 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 		f.resolveSpan(r.Span(), r.Txn, r.Status, r.Txn.WriteTimestamp, r.IgnoredSeqs)
 		return &kv.EmptyResponse{}, nil
 	case *kv.ReleaseRequest:
+		if rec := f.records[r.Txn.ID]; rec != nil && rec.status == kv.Staging {
+			rec.status = kv.Committed
+		}
 		f.resolveSpan(r.Span(), r.Txn, kv.Committed, r.Txn.WriteTimestamp, nil) // as good as resolved
 		return &kv.EmptyResponse{}, nil
 	case *kv.RecoverTxnRequest:
@@ -648,6 +667,7 @@ func (e *fakeEval) end(r *kv.EndTxnRequest) (kv.Response, error) {
 				f.records[e.txn.ID] = rec
 			}
 			rec.status, rec.at, rec.ignored, rec.attempt = kv.Staging, e.txn.WriteTimestamp, e.txn.IgnoredSeqs, e.txn.Attempt
+			rec.inFlight = slices.Clone(r.InFlight)
 			return &kv.EndTxnResponse{Staged: true, CommitTimestamp: e.txn.WriteTimestamp}, nil
 		}
 	}
