@@ -1,27 +1,35 @@
 package exec
 
 import (
+	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
 )
 
-// updateOp runs UPDATE.
-type updateOp struct {
+// changeOp is what UPDATE and DELETE have in common: rows of one table come in, with the columns they have now, and each is changed.
+type changeOp struct {
 	base
 	input     op
 	w         *tableWriter
-	width     int
-	inWidth   int
 	old       []int // input slot of each table column, or -1
-	set       []setSlot
-	notNull   []int
-	checks    []checkSpec
 	returning []scalar.Evaluator
-	changed   []*indexWriter
 	dedupe    bool // the input may yield a row more than once
 	place     place
 }
+
+// updateOp runs UPDATE.
+type updateOp struct {
+	changeOp
+	inWidth int
+	set     []setSlot
+	notNull []int
+	checks  []checkSpec
+	changed []*indexWriter
+}
+
+// deleteOp runs DELETE.
+type deleteOp struct{ changeOp }
 
 type setSlot struct{ ordinal, slot int }
 
@@ -62,21 +70,28 @@ func repeats(n opt.Node) bool {
 	return true
 }
 
-func (b *builder) update(n *opt.UpdateNode, at place) (op, error) {
+// change prepares the common part of a mutation of table; cols are the input's columns that hold the table's.
+func (b *builder) change(n, input opt.Node, table *catalog.Table, cols []scalar.ColumnID, at place) (changeOp, layout, error) {
 	b.mutator(at)
+	in, l, err := b.input(input)
+	if err != nil {
+		return changeOp{}, nil, err
+	}
+	o := changeOp{base: base{n}, input: in, dedupe: repeats(input), place: at}
+	if o.w, err = b.writer(table); err != nil {
+		return changeOp{}, nil, err
+	}
+	o.old, err = oldSlots(len(table.Columns), cols, l)
+	return o, l, err
+}
+
+func (b *builder) update(n *opt.UpdateNode, at place) (op, error) {
 	s := n.Stmt
-	in, inl, err := b.input(n.Input)
+	common, inl, err := b.change(n, n.Input, s.Table, s.Old, at)
 	if err != nil {
 		return nil, err
 	}
-	o := &updateOp{base: base{n}, input: in, width: len(s.Table.Columns), inWidth: len(n.Input.Columns()),
-		dedupe: repeats(n.Input), place: at}
-	if o.w, err = b.writer(s.Table); err != nil {
-		return nil, err
-	}
-	if o.old, err = oldSlots(o.width, s.Old, inl); err != nil {
-		return nil, err
-	}
+	o := &updateOp{changeOp: common, inWidth: len(n.Input.Columns())}
 	assigned := make(map[int]bool)
 	for _, c := range s.Set {
 		slot, ok := inl.slot(c.Col)
@@ -87,7 +102,8 @@ func (b *builder) update(n *opt.UpdateNode, at place) (op, error) {
 		assigned[c.Ordinal] = true
 	}
 	o.notNull, o.changed = o.w.affected(assigned)
-	l := layout{}.add(0, s.New).add(o.width, n.Input.Columns())
+	width := len(o.old)
+	l := layout{}.add(0, s.New).add(width, n.Input.Columns())
 	if o.checks, err = b.checks(s.Checks, l); err != nil {
 		return nil, err
 	}
@@ -95,59 +111,81 @@ func (b *builder) update(n *opt.UpdateNode, at place) (op, error) {
 	return o, err
 }
 
-func (o *updateOp) iter(r *run) iter {
-	return &updateIter{r: r, o: o, in: r.make(o.input), m: mutation{reader: reader{r: r}}, comb: make(types.Row, o.width+o.inWidth),
-		before: make(types.Row, o.width)}
+func (b *builder) delete(n *opt.DeleteNode, at place) (op, error) {
+	s := n.Stmt
+	common, inl, err := b.change(n, n.Input, s.Table, s.Old, at)
+	if err != nil {
+		return nil, err
+	}
+	o := &deleteOp{changeOp: common}
+	o.returning, err = b.returning(s.Returning, n.Cols, inl)
+	return o, err
 }
 
-type updateIter struct {
+func (o *updateOp) iter(r *run) iter {
+	it := &updateIter{changeIter: o.changeIter(r), o: o, comb: make(types.Row, len(o.old)+o.inWidth)}
+	it.apply = it.update
+	return it
+}
+
+func (o *deleteOp) iter(r *run) iter {
+	it := &deleteIter{o.changeIter(r)}
+	it.apply = it.delete
+	return it
+}
+
+func (o *changeOp) changeIter(r *run) changeIter {
+	return changeIter{r: r, c: o, in: r.make(o.input), m: mutation{reader: reader{r: r}}, before: make(types.Row, len(o.old))}
+}
+
+// changeIter changes all rows at the first call of next, and returns RETURNING's rows one by one.
+type changeIter struct {
 	r      *run
-	o      *updateOp
+	c      *changeOp
+	apply  func(row types.Row) (types.Row, error) // changes the row in before; returns what RETURNING evaluates
 	in     iter
 	m      mutation
-	comb   types.Row // the new row, then the input's
 	before types.Row
 	out    emitter
 	seen   keySet
 	ran    bool
 }
 
-func (it *updateIter) setStats(s *NodeStats) { it.m.stats = s }
+func (it *changeIter) setStats(s *NodeStats) { it.m.stats = s }
 
-func (it *updateIter) open() error {
+func (it *changeIter) open() error {
 	it.reset()
 	return it.in.open()
 }
 
-func (it *updateIter) reset() {
+func (it *changeIter) reset() {
 	it.ran = false
 	it.m.reset()
 	it.out.reset(it.r)
 	it.seen.reset(it.r)
 }
 
-func (it *updateIter) close() {
+func (it *changeIter) close() {
 	it.reset()
-	clear(it.comb)
 	clear(it.before)
 	it.in.close()
 }
 
-func (it *updateIter) next() (types.Row, error) {
+func (it *changeIter) next() (types.Row, error) {
 	if !it.ran {
 		it.ran = true
 		if err := it.consume(); err != nil {
 			return nil, err
 		}
-		if err := it.m.finish(it.o.place); err != nil {
+		if err := it.m.finish(it.c.place); err != nil {
 			return nil, err
 		}
 	}
 	return it.out.next(), nil
 }
 
-func (it *updateIter) consume() error {
-	o := it.o
+func (it *changeIter) consume() error {
+	c := it.c
 	for {
 		row, err := it.in.next()
 		if err != nil || row == nil {
@@ -156,15 +194,15 @@ func (it *updateIter) consume() error {
 		if err := it.r.tick(); err != nil {
 			return err
 		}
-		for i, s := range o.old {
+		for i, s := range c.old {
 			if s < 0 {
-				it.before[i] = o.w.initial[i]
+				it.before[i] = c.w.initial[i]
 			} else {
 				it.before[i] = row[s]
 			}
 		}
-		if o.dedupe {
-			fresh, err := it.seen.first(it.r, o.w, it.before)
+		if c.dedupe {
+			fresh, err := it.seen.first(it.r, c.w, it.before)
 			if err != nil {
 				return err
 			}
@@ -172,26 +210,11 @@ func (it *updateIter) consume() error {
 				continue
 			}
 		}
-		copy(it.comb, it.before)
-		copy(it.comb[o.width:], row)
-		for _, s := range o.set {
-			it.comb[s.ordinal] = row[s.slot]
-		}
-		if err := it.r.validate(o.w.table, o.notNull, o.checks, it.comb); err != nil {
+		if row, err = it.apply(row); err != nil {
 			return err
 		}
-		after := it.comb[:o.width]
-		if err := it.m.outgoing(o.w, after, it.before); err != nil {
-			return err
-		}
-		if err := it.m.incoming(o.w, it.before, after); err != nil {
-			return err
-		}
-		if err := it.m.change(o.changed, it.before, after); err != nil {
-			return err
-		}
-		it.m.count(it.o.place)
-		if err := it.out.add(it.r, o.returning, it.comb); err != nil {
+		it.m.count(c.place)
+		if err := it.out.add(it.r, c.returning, row); err != nil {
 			return err
 		}
 		if it.m.full() {
@@ -200,6 +223,46 @@ func (it *updateIter) consume() error {
 			}
 		}
 	}
+}
+
+type updateIter struct {
+	changeIter
+	o    *updateOp
+	comb types.Row // the new row, then the input's
+}
+
+func (it *updateIter) close() {
+	it.changeIter.close()
+	clear(it.comb)
+}
+
+func (it *updateIter) update(row types.Row) (types.Row, error) {
+	o, width := it.o, len(it.before)
+	copy(it.comb, it.before)
+	copy(it.comb[width:], row)
+	for _, s := range o.set {
+		it.comb[s.ordinal] = row[s.slot]
+	}
+	if err := it.r.validate(o.w.table, o.notNull, o.checks, it.comb); err != nil {
+		return nil, err
+	}
+	after := it.comb[:width]
+	if err := it.m.outgoing(o.w, after, it.before); err != nil {
+		return nil, err
+	}
+	if err := it.m.incoming(o.w, it.before, after); err != nil {
+		return nil, err
+	}
+	return it.comb, it.m.change(o.changed, it.before, after)
+}
+
+type deleteIter struct{ changeIter }
+
+func (it *deleteIter) delete(row types.Row) (types.Row, error) {
+	if err := it.m.incoming(it.c.w, it.before, nil); err != nil {
+		return nil, err
+	}
+	return row, it.m.remove(it.c.w, it.before)
 }
 
 // keySet remembers which rows a statement has changed.
@@ -233,125 +296,4 @@ func (s *keySet) first(r *run, w *tableWriter, row types.Row) (bool, error) {
 	}
 	s.seen[string(s.buf)] = struct{}{}
 	return true, nil
-}
-
-// deleteOp runs DELETE.
-type deleteOp struct {
-	base
-	input     op
-	w         *tableWriter
-	old       []int
-	returning []scalar.Evaluator
-	dedupe    bool
-	place     place
-}
-
-func (b *builder) delete(n *opt.DeleteNode, at place) (op, error) {
-	b.mutator(at)
-	s := n.Stmt
-	in, inl, err := b.input(n.Input)
-	if err != nil {
-		return nil, err
-	}
-	o := &deleteOp{base: base{n}, input: in, dedupe: repeats(n.Input), place: at}
-	if o.w, err = b.writer(s.Table); err != nil {
-		return nil, err
-	}
-	if o.old, err = oldSlots(len(s.Table.Columns), s.Old, inl); err != nil {
-		return nil, err
-	}
-	o.returning, err = b.returning(s.Returning, n.Cols, inl)
-	return o, err
-}
-
-func (o *deleteOp) iter(r *run) iter {
-	return &deleteIter{r: r, o: o, in: r.make(o.input), m: mutation{reader: reader{r: r}}, before: make(types.Row, len(o.old))}
-}
-
-type deleteIter struct {
-	r      *run
-	o      *deleteOp
-	in     iter
-	m      mutation
-	before types.Row
-	out    emitter
-	seen   keySet
-	ran    bool
-}
-
-func (it *deleteIter) setStats(s *NodeStats) { it.m.stats = s }
-
-func (it *deleteIter) open() error {
-	it.reset()
-	return it.in.open()
-}
-
-func (it *deleteIter) reset() {
-	it.ran = false
-	it.m.reset()
-	it.out.reset(it.r)
-	it.seen.reset(it.r)
-}
-
-func (it *deleteIter) close() {
-	it.reset()
-	clear(it.before)
-	it.in.close()
-}
-
-func (it *deleteIter) next() (types.Row, error) {
-	if !it.ran {
-		it.ran = true
-		if err := it.consume(); err != nil {
-			return nil, err
-		}
-		if err := it.m.finish(it.o.place); err != nil {
-			return nil, err
-		}
-	}
-	return it.out.next(), nil
-}
-
-func (it *deleteIter) consume() error {
-	o := it.o
-	for {
-		row, err := it.in.next()
-		if err != nil || row == nil {
-			return err
-		}
-		if err := it.r.tick(); err != nil {
-			return err
-		}
-		for i, s := range o.old {
-			if s < 0 {
-				it.before[i] = o.w.initial[i]
-			} else {
-				it.before[i] = row[s]
-			}
-		}
-		if o.dedupe {
-			fresh, err := it.seen.first(it.r, o.w, it.before)
-			if err != nil {
-				return err
-			}
-			if !fresh {
-				continue
-			}
-		}
-		if err := it.m.incoming(o.w, it.before, nil); err != nil {
-			return err
-		}
-		if err := it.m.remove(o.w, it.before); err != nil {
-			return err
-		}
-		it.m.count(it.o.place)
-		if err := it.out.add(it.r, o.returning, row); err != nil {
-			return err
-		}
-		if it.m.full() {
-			if err := it.m.flush(false); err != nil {
-				return err
-			}
-		}
-	}
 }
