@@ -93,20 +93,18 @@ type hashJoinIter struct {
 	left, right iter
 	row         types.Row // combined
 
-	store   rowStore
-	byInt   map[int64]int32
-	byKey   map[string]int32
-	chains  []chain
-	links   []int32 // next row of the same key, or -1
-	matched []bool
-	extra   int64 // budget taken for the table itself
-	buf     []byte
+	stored
+	byInt  map[int64]int32
+	byKey  map[string]int32
+	chains []chain
+	links  []int32 // next row of the same key, or -1
+	extra  int64   // budget taken for the table itself
+	buf    []byte
 
-	built    bool
-	probing  bool  // a left row is being matched
-	at       int32 // next candidate, or -1
-	hit      bool
-	draining int // next right row to check for a match; -1 before the left side has ended
+	built   bool
+	probing bool  // a left row is being matched
+	at      int32 // next candidate, or -1
+	hit     bool
 }
 
 func (it *hashJoinIter) open() error {
@@ -262,27 +260,12 @@ func (it *hashJoinIter) next() (types.Row, error) {
 		}
 		it.probing = false
 		if !it.hit {
-			if o.kind == opt.AntiJoin {
-				return it.row[:o.wl], nil
-			}
-			if o.keepsLeft() {
-				clear(it.row[o.wl:])
-				return it.row, nil
+			if row := o.alone(it.row); row != nil {
+				return row, nil
 			}
 		}
 	}
-	if o.keepsRight() {
-		for it.draining < len(it.store.rows) {
-			i := it.draining
-			it.draining++
-			if !it.matched[i] {
-				clear(it.row[:o.wl])
-				copy(it.row[o.wl:], it.store.rows[i])
-				return it.row, nil
-			}
-		}
-	}
-	return nil, nil
+	return it.unmatched(&o.joined, it.row), nil
 }
 
 // probe finds the candidates for a left row.

@@ -3,6 +3,7 @@ package exec
 import (
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
+	"meridian/sql/types"
 )
 
 // joined is what all joins share: the combined row [left | right], the residual condition, and the shape of the
@@ -50,3 +51,36 @@ func (j *joined) shape(b *builder, o op, n, left, right opt.Node) (op, error) {
 func (j *joined) leftOnly() bool   { return j.kind == opt.SemiJoin || j.kind == opt.AntiJoin }
 func (j *joined) keepsLeft() bool  { return j.kind == opt.LeftJoin || j.kind == opt.FullJoin }
 func (j *joined) keepsRight() bool { return j.kind == opt.RightJoin || j.kind == opt.FullJoin }
+
+// alone is row, whose left half has found no match, as the join returns it; nil if it doesn't. It clears the right half.
+func (j *joined) alone(row types.Row) types.Row {
+	switch {
+	case j.kind == opt.AntiJoin:
+		return row[:j.wl]
+	case j.keepsLeft():
+		clear(row[j.wl:])
+		return row
+	}
+	return nil
+}
+
+// stored is the right side of a join that keeps it in memory.
+type stored struct {
+	store    rowStore
+	matched  []bool // of each row, if the join keeps right rows without a match
+	draining int    // next right row to check for a match; -1 before the left side has ended
+}
+
+// unmatched is the next right row that found no match, in row; nil when there are no more, or the join does not return them.
+func (s *stored) unmatched(j *joined, row types.Row) types.Row {
+	for j.keepsRight() && s.draining < len(s.store.rows) {
+		i := s.draining
+		s.draining++
+		if !s.matched[i] {
+			clear(row[:j.wl])
+			copy(row[j.wl:], s.store.rows[i])
+			return row
+		}
+	}
+	return nil
+}

@@ -39,13 +39,11 @@ type nestedLoopIter struct {
 	o           *nestedLoopOp
 	left, right iter
 	row         types.Row
-	store       rowStore // the right side, unless it is an apply
+	stored      // unless it is an apply
 	built       bool
-	matched     []bool
 	inLeft      bool
 	hit         bool
 	at          int
-	draining    int
 }
 
 func (it *nestedLoopIter) open() error {
@@ -146,25 +144,10 @@ func (it *nestedLoopIter) next() (types.Row, error) {
 		}
 		it.inLeft = false
 		if !it.hit {
-			if o.kind == opt.AntiJoin {
-				return it.row[:o.wl], nil
-			}
-			if o.keepsLeft() {
-				clear(it.row[o.wl:])
-				return it.row, nil
+			if row := o.alone(it.row); row != nil {
+				return row, nil
 			}
 		}
 	}
-	if o.keepsRight() {
-		for it.draining < len(it.store.rows) {
-			i := it.draining
-			it.draining++
-			if !it.matched[i] {
-				clear(it.row[:o.wl])
-				copy(it.row[o.wl:], it.store.rows[i])
-				return it.row, nil
-			}
-		}
-	}
-	return nil, nil
+	return it.unmatched(&o.joined, it.row), nil
 }

@@ -102,14 +102,15 @@ func (a *avgInt) Result() (types.Datum, error) {
 	return divDecimal(nil, types.NewDecimal(a.decimal()), types.NewDecimal(apd.New(a.n, 0)))
 }
 
-// sumDecimal also serves avg.
-type sumDecimal struct {
-	sum types.Datum
-	n   int64
-	avg bool
+// sumOf adds datums by the operator of their type; it also serves avg.
+type sumOf struct {
+	sum  types.Datum
+	n    int64
+	add  func(ctx *Context, a, b types.Datum) (types.Datum, error)
+	mean func(sum types.Datum, n int64) (types.Datum, error) // nil for sum
 }
 
-func (a *sumDecimal) Add(ctx *Context, args []types.Datum) (err error) {
+func (a *sumOf) Add(ctx *Context, args []types.Datum) (err error) {
 	if args[0].IsNull() {
 		return nil
 	}
@@ -118,15 +119,23 @@ func (a *sumDecimal) Add(ctx *Context, args []types.Datum) (err error) {
 		a.sum = args[0]
 		return nil
 	}
-	a.sum, err = addDecimal(ctx, a.sum, args[0])
+	a.sum, err = a.add(ctx, a.sum, args[0])
 	return err
 }
 
-func (a *sumDecimal) Result() (types.Datum, error) {
-	if a.avg && a.n > 0 {
-		return divDecimal(nil, a.sum, types.NewDecimal(apd.New(a.n, 0)))
+func (a *sumOf) Result() (types.Datum, error) {
+	if a.mean != nil && a.n > 0 {
+		return a.mean(a.sum, a.n)
 	}
 	return a.sum, nil
+}
+
+func meanDecimal(sum types.Datum, n int64) (types.Datum, error) {
+	return divDecimal(nil, sum, types.NewDecimal(apd.New(n, 0)))
+}
+
+func meanInterval(sum types.Datum, n int64) (types.Datum, error) {
+	return scaleInterval(sum, 1, float64(n))
 }
 
 type sumFloat struct {
@@ -160,32 +169,6 @@ func (a *sumFloat) Result() (types.Datum, error) {
 		return floatResult(a.sum, true, math.IsInf(a.sum, 0), true)
 	}
 	return types.NewFloat(a.sum), nil
-}
-
-type sumInterval struct {
-	sum types.Datum
-	n   int64
-	avg bool
-}
-
-func (a *sumInterval) Add(ctx *Context, args []types.Datum) (err error) {
-	if args[0].IsNull() {
-		return nil
-	}
-	a.n++
-	if a.sum.IsNull() {
-		a.sum = args[0]
-		return nil
-	}
-	a.sum, err = addIntervals(ctx, a.sum, args[0])
-	return err
-}
-
-func (a *sumInterval) Result() (types.Datum, error) {
-	if a.avg && a.n > 0 {
-		return scaleInterval(a.sum, 1, float64(a.n))
-	}
-	return a.sum, nil
 }
 
 // extreme is min and max; sign is -1 for min.
@@ -419,17 +402,17 @@ func addAggregates(r *Registry) {
 	r.agg("sum(int2) int8", func() Accumulator { return &sumInt{} })
 	r.agg("sum(int4) int8", func() Accumulator { return &sumInt{} })
 	r.agg("sum(int8) numeric", func() Accumulator { return &sumInt{wide: true} })
-	r.agg("sum(numeric) numeric", func() Accumulator { return &sumDecimal{} })
+	r.agg("sum(numeric) numeric", func() Accumulator { return &sumOf{add: addDecimal} })
 	r.agg("sum(float4) float4", func() Accumulator { return &sumFloat{single: true} })
 	r.agg("sum(float8) float8", func() Accumulator { return &sumFloat{} })
-	r.agg("sum(interval) interval", func() Accumulator { return &sumInterval{} })
+	r.agg("sum(interval) interval", func() Accumulator { return &sumOf{add: addIntervals} })
 	for _, t := range []string{"int2", "int4", "int8"} {
 		r.agg("avg("+t+") numeric", func() Accumulator { return &avgInt{} })
 	}
-	r.agg("avg(numeric) numeric", func() Accumulator { return &sumDecimal{avg: true} })
+	r.agg("avg(numeric) numeric", func() Accumulator { return &sumOf{add: addDecimal, mean: meanDecimal} })
 	r.agg("avg(float4) float8", func() Accumulator { return &sumFloat{avg: true} })
 	r.agg("avg(float8) float8", func() Accumulator { return &sumFloat{avg: true} })
-	r.agg("avg(interval) interval", func() Accumulator { return &sumInterval{avg: true} })
+	r.agg("avg(interval) interval", func() Accumulator { return &sumOf{add: addIntervals, mean: meanInterval} })
 	for _, t := range []string{"int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "bpchar", "date",
 		"time", "timetz", "timestamp", "timestamptz", "interval"} {
 		st := sigType(t)
