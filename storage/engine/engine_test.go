@@ -309,48 +309,64 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestDiskFull: once the log cannot be written, no commit is acknowledged, and the node hears of it once (EN1).
+// TestDiskFull: once the log cannot be written, no commit is acknowledged, whichever way durability was asked for first, and
+// the node hears of it once (EN1).
 func TestDiskFull(t *testing.T) {
-	var full errorfs.Toggle
-	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return syscall.ENOSPC
+	alone := way{"Sync of what was there before", func(e *Engine, _ *Batch) error { return e.Sync() }}
+	late := way{"Sync when the log has failed already", func(e *Engine, b *Batch) error {
+		if err := b.Commit(false); err != nil {
+			return err
 		}
-		return nil
-	})
-	var mu sync.Mutex
-	var fatal []error
-	e := open(t, errorfs.Wrap(vfs.NewMem(), &full), Options{OnFatal: func(err error) {
-		mu.Lock()
-		fatal = append(fatal, err)
-		mu.Unlock()
-	}})
-	commit(t, e, func(b *Batch) { b.Put(keys.Key("a"), nil) })
-	full.On()
-	for i := range 3 {
-		b := e.NewBatch()
-		b.Put(keys.Key("b"), nil)
-		var err error
-		if i == 1 {
-			if err = b.CommitNoSyncWait(); err == nil {
-				err = b.SyncWait()
-			}
-		} else {
-			err = b.Commit(true)
-		}
-		var f *FatalError
-		if !errors.As(err, &f) || !f.DiskFull {
-			t.Fatalf("commit %d on a full disk: %v", i, err)
-		}
-		b.Close()
+		synctest.Wait() // Pebble has tried to write, and keeps what came of it for the next one, which panics
+		return e.Sync()
+	}}
+	for _, how := range append(ways(), alone, late) {
+		t.Run(how.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var full errorfs.Toggle
+				full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+					if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+						return syscall.ENOSPC
+					}
+					return nil
+				})
+				var mu sync.Mutex
+				var fatal []error
+				e := open(t, errorfs.Wrap(vfs.NewMem(), &full), Options{OnFatal: func(err error) {
+					mu.Lock()
+					fatal = append(fatal, err)
+					mu.Unlock()
+				}})
+				commit(t, e, func(b *Batch) { b.Put(keys.Key("a"), nil) })
+				full.On()
+				for i := range 3 {
+					b := e.NewBatch()
+					b.Put(keys.Key("b"), nil)
+					err := how.commit(e, b)
+					var f *FatalError
+					if !errors.As(err, &f) || !f.DiskFull {
+						t.Fatalf("commit %d on a full disk: %v", i, err)
+					}
+					b.Close()
+				}
+				for _, w := range ways() {
+					b := e.NewBatch()
+					b.Put(keys.Key("b"), nil)
+					if err := w.commit(e, b); err == nil {
+						t.Errorf("%s succeeds on a full disk", w.name)
+					}
+					b.Close()
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if len(fatal) != 1 || e.Failure() == nil {
+					t.Fatalf("OnFatal was called %d times: %v", len(fatal), fatal)
+				}
+				full.Off()
+				_ = e.Close()
+			})
+		})
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(fatal) != 1 || e.Failure() == nil {
-		t.Fatalf("OnFatal was called %d times: %v", len(fatal), fatal)
-	}
-	full.Off()
-	_ = e.Close()
 }
 
 // TestReserve: the store notices that the disk runs full before it is (EN2), and that there is space again.
