@@ -314,11 +314,13 @@ func TestCrash(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	alone := way{"Sync of what was there before", func(e *Engine, _ *Batch) error { return e.Sync() }}
 	late := way{"Sync when the log has failed already", func(e *Engine, b *Batch) error {
-		if err := b.Commit(false); err != nil {
+		if err := b.CommitNoSyncWait(); err != nil {
 			return err
 		}
-		synctest.Wait() // Pebble has tried to write, and keeps what came of it for the next one, which panics
-		return e.Sync()
+		synctest.Wait() // Pebble has tried to write, and panics when the next one comes
+		err := e.Sync()
+		_ = b.SyncWait()
+		return err
 	}}
 	for _, how := range append(ways(), alone, late) {
 		t.Run(how.name, func(t *testing.T) {
