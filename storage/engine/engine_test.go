@@ -317,7 +317,13 @@ func TestDiskFull(t *testing.T) {
 		if err := b.CommitNoSyncWait(); err != nil {
 			return err
 		}
-		synctest.Wait() // Pebble has tried to write, and panics when the next one comes
+		synctest.Wait() // Pebble has tried to write, and panics when a block of its log has been filled since
+		long := e.NewBatch()
+		defer long.Close()
+		long.Put(keys.Key("long"), make([]byte, 40<<10))
+		if err := long.Commit(false); err != nil {
+			return err
+		}
 		err := e.Sync()
 		_ = b.SyncWait()
 		return err
