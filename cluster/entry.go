@@ -34,6 +34,8 @@ type Entry struct {
 	Protected clock.Timestamp
 	// Draining and Decommissioning ask others not to move leases, or replicas, to the node.
 	Draining, Decommissioning bool
+	// Slow tells others that writes have waited long for the node's disk lately.
+	Slow bool
 
 	// Life orders the starts of a node, Revision the changes within one. Package cluster sets both.
 	Life, Revision uint64
@@ -178,7 +180,7 @@ func (w *writer) entry(e *Entry) {
 		}
 		w.text(e.Build)
 		w.int(e.StartedAt.UnixNano())
-		w.bools(e.Draining, e.Decommissioning)
+		w.bools(e.Draining, e.Decommissioning, e.Slow)
 		w.uint(uint64(e.Capacity.Ranges))
 		w.uint(uint64(e.Capacity.Leases))
 		w.uint(e.Capacity.UsedBytes)
@@ -204,7 +206,7 @@ func (r *reader) entry() *Entry {
 	e.Build = in.text()
 	e.StartedAt = time.Unix(0, in.int()).UTC()
 	flags := in.uint()
-	e.Draining, e.Decommissioning = flags&1 != 0, flags&2 != 0
+	e.Draining, e.Decommissioning, e.Slow = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	e.Capacity.Ranges = in.uint32()
 	e.Capacity.Leases = in.uint32()
 	e.Capacity.UsedBytes = in.uint()

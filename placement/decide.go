@@ -27,9 +27,10 @@ type Action struct {
 	Kind    Kind
 	Targets []kv.ReplicaTarget
 	Lease   kv.NodeID
-	// Urgent steps repair; the others improve.
-	Urgent bool
-	Reason string
+	// Urgent steps repair; the others improve. Follow: the lease follows the workload, which does not depend on what
+	// other ranges do.
+	Urgent, Follow bool
+	Reason         string
 }
 
 // Range is a range as its leaseholder sees it.
@@ -39,6 +40,8 @@ type Range struct {
 	Bytes       int64
 	// Behind are followers that have not caught up; they are not given the lease.
 	Behind map[kv.NodeID]bool
+	// Load is who asks; nil: the lease follows nobody.
+	Load *Load
 }
 
 // slack is how far from the mean a node's number of replicas or leases may be before it is evened out.
@@ -105,7 +108,7 @@ func (d *decision) decide() Action {
 	if joint || learners > 0 {
 		return d.change("left behind by an earlier change")
 	}
-	for _, step := range []func() (Action, bool){d.repairVoters, d.repairNonVoters, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.balanceLeases} {
+	for _, step := range []func() (Action, bool){d.repairVoters, d.repairNonVoters, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceLeases} {
 		if a, ok := step(); ok {
 			return a
 		}
@@ -367,7 +370,7 @@ func (d *decision) preference(n *Node) int {
 	return len(d.z.LeasePreferences)
 }
 
-// leaseTargets are the voters that can take the lease, best first.
+// leaseTargets are the voters that can take the lease, best first; those with slow disks last.
 func (d *decision) leaseTargets() (out []*Node) {
 	for _, n := range d.voters {
 		if n.Node != d.r.Leaseholder && n.usable() && !d.r.Behind[n.Node] {
@@ -375,6 +378,12 @@ func (d *decision) leaseTargets() (out []*Node) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *Node) int {
+		if a.Slow != b.Slow {
+			if a.Slow {
+				return 1
+			}
+			return -1
+		}
 		return cmp.Or(cmp.Compare(d.preference(a), d.preference(b)), cmp.Compare(a.Leases, b.Leases))
 	})
 	return out
@@ -397,17 +406,17 @@ func (d *decision) moveLease() (Action, bool) {
 	if at.Draining || at.Decommissioning {
 		return d.giveLease("n%d drains", at.Node)
 	}
-	if ts := d.leaseTargets(); len(ts) > 0 && d.preference(ts[0]) < d.preference(at) {
+	if ts := d.leaseTargets(); len(ts) > 0 && !ts[0].Slow && d.preference(ts[0]) < d.preference(at) {
 		return d.giveLease("lease preference %d", d.preference(ts[0])+1)
 	}
 	return Action{}, false
 }
 
-// balanceLeases evens out the number of leases among the voters of equal preference.
+// balanceLeases evens out the number of leases among the voters of equal preference, as far as the requests of each
+// range are indifferent.
 func (d *decision) balanceLeases() (Action, bool) {
 	at := d.byID[d.r.Leaseholder]
-	ts := d.leaseTargets()
-	if at == nil || len(ts) == 0 || d.preference(ts[0]) > d.preference(at) {
+	if at == nil || d.resting() {
 		return Action{}, false
 	}
 	sum, n := 0, 0
@@ -418,9 +427,14 @@ func (d *decision) balanceLeases() (Action, bool) {
 		}
 	}
 	mean := float64(sum) / float64(max(1, n))
-	if to := ts[0]; float64(at.Leases) > mean+slack(mean) && float64(to.Leases) < mean {
-		return Action{Kind: TransferLease, Lease: to.Node,
-			Reason: fmt.Sprintf("n%d has %d leases, n%d %d", at.Node, at.Leases, to.Node, to.Leases)}, true
+	if float64(at.Leases) <= mean+slack(mean) {
+		return Action{}, false
+	}
+	for _, to := range d.leaseTargets() {
+		if !to.Slow && float64(to.Leases) < mean && d.preference(to) <= d.preference(at) && d.near(to) {
+			return Action{Kind: TransferLease, Lease: to.Node,
+				Reason: fmt.Sprintf("n%d has %d leases, n%d %d", at.Node, at.Leases, to.Node, to.Leases)}, true
+		}
 	}
 	return Action{}, false
 }

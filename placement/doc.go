@@ -5,7 +5,7 @@
 //
 //	Zone    what a range's table asks for: how many replicas, how many of them voters, where they may and must be,
 //	        where the lease should be, how large a range may grow, how long old versions are kept
-//	Range   the range as its leaseholder sees it: descriptor, size
+//	Range   the range as its leaseholder sees it: descriptor, size, where its requests come from
 //	Nodes   everybody in the cluster: locality, liveness, what they hold
 //
 // # What comes out
@@ -19,7 +19,9 @@
 //	5  the same for non-voters
 //	6  move the lease off a draining node, or to where the lease preferences say
 //	7  swap a voter for a node that makes the replicas more diverse
-//	8  even out the number of replicas and of leases
+//	8  even out the number of replicas
+//	9  move the lease to where its requests come from (follow.go)
+//	10 even out the number of leases, of ranges whose requests are indifferent
 //
 // A range that has no quorum of live voters gets no action: nothing could be committed.
 //

@@ -75,6 +75,9 @@ func TestScripts(t *testing.T) {
 				if d.HasArg("bytes") {
 					d.ScanArgs(t, "bytes", &r.Bytes)
 				}
+				if d.HasArg("from") {
+					r.Load = parseLoad(t, d)
+				}
 			case "decide":
 				return Decide(&z, &r, nodes).describe()
 			case "run":
@@ -136,6 +139,8 @@ func parseNode(t *testing.T, fs []string) Node {
 			n.Draining = true
 		case f == "decommissioning":
 			n.Decommissioning = true
+		case f == "slow":
+			n.Slow = true
 		case k == "ranges":
 			n.Ranges = atoi(t, v)
 		case k == "leases":
@@ -145,6 +150,17 @@ func parseNode(t *testing.T, fs []string) Node {
 		}
 	}
 	return n
+}
+
+// parseLoad reads from=(n1:100,n2:20), and that the lease has come only now (fresh).
+func parseLoad(t *testing.T, d *datadriven.TestData) *Load {
+	l := &Load{From: make(map[kv.NodeID]float64), Known: !d.HasArg("fresh")}
+	a, _ := d.Arg("from")
+	for _, f := range a.Vals {
+		n, count, _ := strings.Cut(f, ":")
+		l.From[kv.NodeID(atoi(t, n[1:]))] = float64(atoi(t, count))
+	}
+	return l
 }
 
 func parseZone(t *testing.T, d *datadriven.TestData) Zone {
@@ -196,7 +212,7 @@ func atoi(t *testing.T, s string) int {
 
 // TestRandom: from any state, steps end; no step puts a replica where a constraint forbids it (P1), takes away the
 // leaseholder's, or leaves fewer voters than a quorum of what was wanted; in the end the wanted number of voters is
-// there if there are enough nodes.
+// there if there are enough nodes. A lease that follows its requests goes to a voter that may have it.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -213,6 +229,8 @@ func TestRandom(t *testing.T) {
 				n.Draining = true
 			case 3:
 				n.Decommissioning = true
+			case 4:
+				n.Slow = true
 			}
 			nodes = append(nodes, n)
 		}
@@ -235,6 +253,15 @@ func TestRandom(t *testing.T) {
 		}
 		r := Range{Desc: &kv.RangeDescriptor{ID: 1, NextReplica: 2}, Leaseholder: live[rng.IntN(len(live))]}
 		r.Desc.Replicas = []kv.ReplicaDescriptor{{Node: r.Leaseholder, Replica: 1}}
+		if rng.IntN(3) > 0 {
+			r.Load = &Load{From: make(map[kv.NodeID]float64), Known: rng.IntN(5) > 0}
+			for range rng.IntN(5) {
+				r.Load.From[kv.NodeID(rng.IntN(len(nodes)+2))] += float64(rng.IntN(1000))
+			}
+		}
+		if rng.IntN(4) == 0 {
+			z.LeasePreferences = []Conjunction{{Constraints: []Constraint{{Key: "region", Value: "1"}}}}
+		}
 		for step := 0; ; step++ {
 			if step > 60 {
 				t.Fatalf("seed %d: no end", seed)
@@ -252,6 +279,14 @@ func TestRandom(t *testing.T) {
 					if _, had := r.Desc.Replica(x.Node); !had && (!n.usable() || len(z.Constraints) > 0 && !z.Constraints[0].satisfied(&n)) {
 						t.Fatalf("seed %d: %s: n%d is not allowed", seed, a.describe(), x.Node)
 					}
+				}
+			}
+			if a.Follow {
+				from, to := nodes[r.Leaseholder-1], nodes[a.Lease-1]
+				was, now := travelled(&r, nodes, from), travelled(&r, nodes, to)
+				if !r.Load.Known || !to.usable() || to.Slow || now*followGain > was ||
+					len(z.LeasePreferences) > 0 && z.LeasePreferences[0].satisfied(&from) && !z.LeasePreferences[0].satisfied(&to) {
+					t.Fatalf("seed %d: %s: n%d of %+v", seed, a.describe(), a.Lease, r.Load)
 				}
 			}
 			apply(&r, nodes, a)
@@ -272,4 +307,16 @@ func TestRandom(t *testing.T) {
 			t.Errorf("seed %d: %d voters of %d with %d usable nodes: %+v", seed, voters, z.Voters(), usable, r.Desc.Replicas)
 		}
 	}
+}
+
+// travelled is how far a range's requests travel to a node.
+func travelled(r *Range, nodes []Node, to Node) (sum float64) {
+	for from, n := range r.Load.From {
+		o := Node{Locality: cluster.Locality{{Key: "nowhere"}}}
+		if from != 0 && int(from) <= len(nodes) {
+			o = nodes[from-1]
+		}
+		sum += n * way(&o, &to)
+	}
+	return sum
 }

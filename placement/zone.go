@@ -91,7 +91,9 @@ type Node struct {
 	Live, Dead bool
 	// Draining nodes take no leases, Decommissioning ones no replicas either and are to lose theirs.
 	Draining, Decommissioning bool
-	Ranges, Leases            int
+	// Slow nodes have had writes wait long for their disk lately: a lease is not moved there to make things better.
+	Slow           bool
+	Ranges, Leases int
 }
 
 // usable reports whether a node may be given a replica.

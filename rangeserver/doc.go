@@ -35,6 +35,7 @@
 // changed, or some time has passed, placement is asked, and its one next step is carried out in the background: split,
 // add, remove or replace replicas, move the lease. A range that failed is left alone for a while. Further duties:
 //
+//	requests are counted by gateway, so that leases can follow them (load.go)
 //	a raft leader without anybody holding the lease takes it, so that every range has a leaseholder who cares for it
 //	a replica that hears of no leader reads the range's descriptor, and destroys itself if it was removed
 //	a range that is small, or empty, and has room beside it absorbs its right neighbour (merge.go)

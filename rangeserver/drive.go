@@ -255,8 +255,12 @@ func (s *Store) checkApart(e *entry, d *kv.RangeDescriptor) {
 	}
 	s.mu.Unlock()
 	if other != nil {
-		s.Fatal(fmt.Errorf("rangeserver: %v and %v overlap on this store", other, d))
+		s.Fatal(overlap(other, d))
 	}
+}
+
+func overlap(a, b *kv.RangeDescriptor) error {
+	return fmt.Errorf("rangeserver: %v and %v overlap on this store", a, b)
 }
 
 // Destroyed forgets a replica.

@@ -22,7 +22,7 @@ func (s *Store) nodes(now clock.Timestamp) []placement.Node {
 			continue
 		}
 		n := placement.Node{Node: e.Node, Store: e.Store, Locality: e.Locality, Draining: e.Draining,
-			Decommissioning: e.Decommissioning, Ranges: int(e.Capacity.Ranges), Leases: int(e.Capacity.Leases)}
+			Decommissioning: e.Decommissioning, Slow: e.Slow, Ranges: int(e.Capacity.Ranges), Leases: int(e.Capacity.Leases)}
 		if r, ok := s.o.Cluster.Record(e.Node); ok {
 			n.Live = r.Live(now)
 			n.Dead = !n.Live && r.Expiration.Add(deadAfter).Less(now)

@@ -56,12 +56,15 @@ type queues struct {
 	slots     chan struct{}
 	published cluster.Capacity
 	protected clock.Timestamp // as published
+	slow      bool            // as published
+	slowUntil time.Duration
+	stuck     int64 // Metrics.Stuck as of the last pass
 	paused    atomic.Bool
 }
 
 // loadCounter counts a range's requests, and remembers when its maintenance was last done.
 type loadCounter struct {
-	n atomic.Int64
+	origins
 
 	// A range whose change failed is left alone for a while: until failedAt + backoff, on the monotonic clock.
 	failedAt, backoff atomic.Int64
@@ -77,8 +80,6 @@ type loadCounter struct {
 	// suspect: a raft snapshot found the replica in its way, so its range may be gone.
 	suspect atomic.Bool
 }
-
-func (l *loadCounter) hit() { l.n.Add(1) }
 
 // queueLoop looks at every range once in an interval: placement says what to do, the store does it.
 func (s *Store) queueLoop(ctx context.Context) {
@@ -100,6 +101,7 @@ func (s *Store) pass(ctx context.Context) {
 	var fingerprint uint64
 	if s.o.Cluster != nil {
 		s.publish()
+		s.noteSlow(s.o.Clock.Physical().Monotonic())
 		nodes = s.nodes(now)
 		fingerprint = fingerprintOf(nodes)
 	}
@@ -123,17 +125,22 @@ func (s *Store) pass(ctx context.Context) {
 			})
 			return true
 		}
-		if _, ok := e.r.CheckLease(clock.Timestamp{}); !ok {
+		sequence, ok := e.r.CheckLease(clock.Timestamp{})
+		if !ok {
 			s.withoutLease(ctx, e)
 			return true
 		}
 		e.load.leaderless = 0
 		clk := s.o.Clock.Physical().Monotonic()
+		e.load.sample(clk, sequence)
 		if wait := e.load.backoff.Load(); wait > 0 && int64(clk)-e.load.failedAt.Load() < wait {
 			return true
 		}
 		l, d, bytes := &e.load, e.r.Desc(), e.r.Stats().TotalBytes
 		every := lookEvery + time.Duration(d.ID%8)*lookEvery/8
+		if follows(d) && l.away(s.o.NodeID) {
+			every = placement.FollowAfter
+		}
 		if l.cluster == fingerprint && l.generation == d.Generation && clk-l.lookedAt < every && bytes <= s.zone(d.Start).RangeMaxBytes {
 			s.considerGC(ctx, e)
 			s.considerMerge(ctx, e)
@@ -147,9 +154,9 @@ func (s *Store) pass(ctx context.Context) {
 		case a.Kind == placement.None:
 			s.considerGC(ctx, e)
 			s.considerMerge(ctx, e)
-		case !a.Urgent && improved:
+		case !a.Urgent && !a.Follow && improved:
 		default:
-			improved = improved || !a.Urgent
+			improved = improved || !a.Urgent && !a.Follow
 			s.inBackground(ctx, e, func(ctx context.Context) error { return s.carryOutAll(ctx, e, a) })
 		}
 		return true
@@ -163,7 +170,7 @@ func fingerprintOf(nodes []placement.Node) uint64 {
 	for i := range nodes {
 		n := &nodes[i]
 		b = binary.AppendUvarint(b[:0], uint64(n.Node))
-		for _, flag := range [...]bool{n.Live, n.Dead, n.Draining, n.Decommissioning} {
+		for _, flag := range [...]bool{n.Live, n.Dead, n.Draining, n.Decommissioning, n.Slow} {
 			if flag {
 				b = append(b, 1)
 			} else {
@@ -235,6 +242,9 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 	d := e.r.Desc()
 	z := s.zone(d.Start)
 	r := placement.Range{Desc: d, Leaseholder: s.o.NodeID, Bytes: e.r.Stats().TotalBytes}
+	if follows(d) {
+		r.Load = e.load.load.Load()
+	}
 	if len(nodes) == 0 {
 		if z.RangeMaxBytes > 0 && r.Bytes > z.RangeMaxBytes {
 			return placement.Action{Kind: placement.Split, Urgent: true}
@@ -285,7 +295,10 @@ func (s *Store) carryOutAll(ctx context.Context, e *entry, a placement.Action) e
 func (s *Store) carryOut(ctx context.Context, e *entry, a placement.Action) error {
 	id := e.r.RangeID()
 	s.log.Info("range change", "range", uint64(id), "kind", a.Kind, "targets", a.Targets, "lease", a.Lease, "reason", a.Reason)
-	if !a.Urgent {
+	switch {
+	case a.Follow:
+		s.Metrics.LeasesFollowed.Add(1)
+	case !a.Urgent:
 		s.Metrics.Rebalances.Add(1)
 	}
 	switch a.Kind {

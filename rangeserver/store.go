@@ -123,7 +123,7 @@ type Metrics struct {
 	RaftMessagesSent, RaftMessagesReceived, RaftMessagesDropped atomic.Int64
 	RaftFrames                                                  atomic.Int64
 	SplitsRequested, ReplicaChanges, Rebalances, ReplicasGCed   atomic.Int64
-	MergesRequested                                             atomic.Int64
+	MergesRequested, LeasesFollowed                             atomic.Int64
 	MVCCVersionsGCed                                            atomic.Int64
 	ClosedSent, ClosedReceived                                  atomic.Int64 // messages of the side transport
 }
@@ -215,7 +215,19 @@ func (s *Store) recover() error {
 		}
 		ok = it.SeekGE(keys.RangeIDSpan(id).End)
 	}
-	return it.Error()
+	if err := it.Error(); err != nil {
+		return err
+	}
+	var last *kv.RangeDescriptor
+	s.byKey.Ascend(func(e *entry) bool {
+		d := e.r.Desc()
+		if last != nil && d.Start.Less(last.End) {
+			err = overlap(last, d)
+		}
+		last = d
+		return err == nil
+	})
+	return err
 }
 
 // add makes a replica known by its id.
@@ -286,7 +298,7 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 			return nil, s.mismatch(e, span)
 		}
 	}
-	e.load.hit()
+	e.load.hit(b.Gateway)
 	if len(b.Requests) == 1 && b.Requests[0].Method().IsAdmin() {
 		return s.sendAdmin(ctx, e, b)
 	}
@@ -338,7 +350,7 @@ func (s *Store) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Fligh
 			return nil, false
 		}
 	}
-	e.load.hit()
+	e.load.hit(b.Gateway)
 	return st.Start(ctx, b, lazy)
 }
 

@@ -121,6 +121,8 @@ type Metrics struct {
 	Splits, Merges, Subsumed                       atomic.Int64
 	Elections, LeaseRequests, LeaseTransfers       atomic.Int64
 	Truncations, ConfChanges, Quiesced, Awakenings atomic.Int64
+	// Stuck counts the ticks in which a replica's append had waited long for the disk.
+	Stuck atomic.Int64
 }
 
 // Replica is one range's replica on this store.

@@ -46,6 +46,9 @@ func (r *Replica) Tick() bool {
 	}
 	r.sendLazy()
 	r.reproposeAll(retryTicks)
+	if r.stuck() != 0 {
+		r.o.Metrics.Stuck.Add(1)
+	}
 	if r.leader.Load() == uint64(r.replicaID) {
 		r.tickLeader()
 	}
@@ -129,18 +132,22 @@ func (r *Replica) successor(least uint64) (best kv.ReplicaDescriptor) {
 	return best
 }
 
+// stuck is the last entry of an append that has waited long for the disk, zero if none has.
+func (r *Replica) stuck() uint64 {
+	for _, a := range r.appends {
+		if a.index != 0 && r.ticks-a.tick >= slowTicks {
+			return a.index
+		}
+	}
+	return 0
+}
+
 // letGo gives the lease, or if nobody has it raft's leadership, to a voter whose disk has long had what this one's still
 // has not: nothing is applied here before that (R3), and a lease that takes longer to be extended than it lasts would
 // leave the range without a leaseholder for as long as the disk is slow; all nodes, if it is the range of the liveness
 // records. It reports whether to leave the lease alone. Where all disks are slow, it stays where it is.
 func (r *Replica) letGo(s *leaseState) bool {
-	var stuck uint64
-	for _, a := range r.appends {
-		if a.index != 0 && r.ticks-a.tick >= slowTicks {
-			stuck = a.index
-			break
-		}
-	}
+	stuck := r.stuck()
 	if stuck == 0 {
 		return false
 	}

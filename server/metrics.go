@@ -149,6 +149,7 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("replica_changes", "Changes of a range's replicas that this node began.", m.ReplicaChanges.Load())
 	e.counter("replica_changes_applied", "Changes of a range's replicas applied here.", m.ConfChanges.Load())
 	e.counter("replica_rebalances", "Replicas moved to even out the load.", m.Rebalances.Load())
+	e.counter("leases_followed", "Leases moved to where their requests come from.", m.LeasesFollowed.Load())
 	e.counter("replicas_removed", "Replicas of this node whose data was removed after they had moved away.", m.ReplicasGCed.Load())
 	e.counter("lease_requests", "Leases asked for.", m.LeaseRequests.Load())
 	e.counter("lease_transfers", "Leases handed over.", m.LeaseTransfers.Load())

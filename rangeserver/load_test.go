@@ -1,0 +1,91 @@
+package rangeserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/kv"
+)
+
+// TestLeaseFollowsRequests: a lease goes to the node that sends nearly all of a range's requests, and stays there though
+// evenness would have it elsewhere; not for a mixed load, and not to a node whose disk lets writes wait.
+func TestLeaseFollowsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.interval = time.Second
+		c.zones = []string{"region=a,zone=1", "region=a,zone=2", "region=a,zone=3"}
+		defer c.stop()
+		for i, n := range c.nodes {
+			n.start(i == 0)
+		}
+		check(t, c.put("k", "x"))
+		time.Sleep(20 * time.Second)
+		ask := func(from kv.NodeID, n int) {
+			t.Helper()
+			for n > 0 {
+				_, err := c.leaseholder(2).store.Send(context.Background(), &kv.Batch{
+					Header:   kv.Header{RangeID: 2, Gateway: from},
+					Requests: []kv.Request{&kv.GetRequest{Key: tkey("k")}},
+				})
+				var moving *kv.NotLeaseholderError
+				if errors.As(err, &moving) {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				check(t, err)
+				n--
+			}
+		}
+		// for d, requests come through nodes, so many in a tenth of a second.
+		load := func(d time.Duration, from map[kv.NodeID]int) kv.NodeID {
+			t.Helper()
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				for id, n := range from {
+					ask(id, n)
+				}
+			}
+			return c.leaseholder(2).id
+		}
+		if at := load(12*time.Second, map[kv.NodeID]int{3: 10, 2: 1}); at != 3 {
+			t.Fatalf("the lease is on n%d, its requests come through n3", at)
+		}
+		if n := followed(c); n != 1 {
+			t.Errorf("%d leases moved", n)
+		}
+		if at := load(30*time.Second, map[kv.NodeID]int{3: 5, 2: 10}); at != 3 {
+			t.Errorf("the lease went to n%d for two thirds of the requests", at)
+		}
+		if at := load(30*time.Second, map[kv.NodeID]int{2: 10}); at != 2 {
+			t.Errorf("the lease is on n%d, its requests come through n2", at)
+		}
+		if n := followed(c); n != 2 {
+			t.Errorf("%d leases moved", n)
+		}
+
+		// A disk that needs a second for each write is not given what it would have to let go.
+		c.nodes[2].machine.Disk.SetSyncDelay(time.Second)
+		for i := range 10 {
+			check(t, c.put(fmt.Sprint("s", i), "x"))
+			time.Sleep(500 * time.Millisecond)
+		}
+		if at := load(20*time.Second, map[kv.NodeID]int{3: 10}); at != 2 {
+			t.Errorf("the lease went to n%d, whose disk is slow", at)
+		}
+		c.nodes[2].machine.Disk.SetSyncDelay(0)
+		if at := load(70*time.Second, map[kv.NodeID]int{3: 10}); at != 3 {
+			t.Errorf("the lease is on n%d, and the disk of n3 is fast again", at)
+		}
+		c.checkLeases()
+	})
+}
+
+func followed(c *cluster) (n int64) {
+	for _, x := range c.nodes {
+		n += x.store.Metrics.LeasesFollowed.Load()
+	}
+	return n
+}
