@@ -31,7 +31,7 @@ type cluster struct {
 	splitOff atomic.Int64 // how long participants take to divide what they know
 	// leaseChanged, if any, is called by participants, with the replica held.
 	leaseChanged atomic.Pointer[func(n kv.NodeID, r kv.RangeID, l lease.Lease)]
-	anyReplicas  atomic.Bool // leaseholders carry out changes of replicas that they would refuse
+	anyTrigger   atomic.Bool // leaseholders carry out what they would refuse of changes of their range
 	t            *testing.T
 	net          *sim.Network
 	nodes        []*node
@@ -65,6 +65,7 @@ type node struct {
 	inside  atomic.Int32 // requests that are being served
 
 	incarnation uint64
+	sender      rangeserver.Sender
 	slow        time.Duration // how long a sync takes
 }
 
@@ -232,7 +233,7 @@ func (n *node) start(bootstrap bool) {
 	n.host.Group.Go(n.heartbeat)
 	n.store, err = rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Liveness: nodeLiveness{n.c.liveness, n},
-		NodeID: n.id, StoreID: kv.StoreID(n.id), DB: database{n.c},
+		NodeID: n.id, StoreID: kv.StoreID(n.id), DB: database{n.c}, Sender: n.sender,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{kv.Leader: func(r *replica.Replica, _ any) rangeserver.Participant {
 			return &participant{n: n, r: r, turn: make(chan struct{}, 1)}
 		}},
@@ -341,9 +342,12 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 	_ = w.Close()
 	if c.Trigger != nil {
 		d, err := p.r.EvaluateTrigger(eb, eb, c.Trigger)
-		if err != nil && !(c.Trigger.Replicas != nil && p.n.c.anyReplicas.Load()) {
+		if err != nil && !p.n.c.anyTrigger.Load() {
 			free()
 			return nil, err
+		}
+		if err != nil && c.Trigger.Split != nil {
+			replica.Bootstrap(eb.Put, &c.Trigger.Split.Right, replica.Stats{})
 		}
 		c.Delta.Add(d)
 	}

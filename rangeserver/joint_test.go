@@ -54,7 +54,7 @@ func leaderOnItsWayOut(t *testing.T, system bool) {
 				d.Replicas[i].Type = kv.VoterOutgoing
 			}
 		}
-		c.anyReplicas.Store(true)
+		c.anyTrigger.Store(true)
 		check(t, c.become(&d))
 		// The lease ends with n1's incarnation, its leadership does not.
 		c.liveness.mu.Lock()

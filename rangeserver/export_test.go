@@ -1,0 +1,12 @@
+package rangeserver
+
+import (
+	"context"
+
+	"meridian/kv"
+)
+
+// Orphaned is for tests that look at what removals leave alone.
+func (s *Store) Orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, error) {
+	return s.orphaned(ctx, d)
+}
