@@ -52,12 +52,15 @@ const (
 	Flap Kind = "flap"
 	// SkewFar is a Skew beyond what nodes may tolerate: A has to stop itself. It is for Options.Kinds as well.
 	SkewFar Kind = "skewfar"
+	// Behind is a Skew into the past of a node that hears others late, so that it does not learn the time from them: what
+	// it reads has been written in its future. It is for Options.Kinds as well; a plan has Skew and Slow instead.
+	Behind Kind = "behind"
 )
 
 // operands says how many nodes the kind names and whether it has an amount; false if there is no such kind.
 func (k Kind) operands() (nodes int, amount, ok bool) {
 	switch k {
-	case Crash, PowerOff, Restart, Isolate, Rejoin, Pause, Resume, Revive:
+	case Crash, PowerOff, Restart, Isolate, Rejoin, Pause, Resume, Revive, Behind:
 		return 1, false, true
 	case Cut, CutOneWay, Heal, Reset, Flap:
 		return 2, false, true
@@ -160,8 +163,8 @@ type Options struct {
 	Every time.Duration
 	// Lasting is the mean time until a fault is repaired; default 3 s.
 	Lasting time.Duration
-	// Kinds of faults, of Crash, CrashSync, PowerOff, Isolate, Pause, Cut, CutOneWay, Flap, Slow, Reset, Skew, SkewFar
-	// and SlowDisk; default: Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset and Skew.
+	// Kinds of faults, of Crash, CrashSync, PowerOff, Isolate, Pause, Cut, CutOneWay, Flap, Slow, Reset, Skew, SkewFar,
+	// Behind and SlowDisk; default: Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset and Skew.
 	Kinds []Kind
 	// MaxDown bounds nodes that are crashed or isolated at once (F1); default: the largest minority.
 	MaxDown int
@@ -268,6 +271,10 @@ func Generate(seed uint64, o Options) Plan {
 			key = "clock " + a
 			fix.Kind = Skew
 			act.Amount = time.Duration(r.Int64N(2*int64(o.MaxSkew/grain)+1))*grain - o.MaxSkew.Truncate(grain)
+		case Behind:
+			key = "clock " + a
+			fix.Kind = Skew
+			act.Kind, act.Amount = Skew, -(o.MaxSkew - time.Duration(r.Int64N(int64(o.MaxSkew/grain)/2+1))*grain).Truncate(grain)
 		case SlowDisk:
 			key = "disk " + a
 			fix.Kind = SlowDisk
@@ -289,6 +296,17 @@ func Generate(seed uint64, o Options) Plan {
 			}
 			busy[clock] = end
 			p = append(p, Action{At: end, Kind: Skew, A: a}) // the clock is right before the node comes back
+		}
+		if kind == Behind {
+			for _, from := range o.Nodes {
+				link := "slow " + from + " " + a
+				if from == a || busy[link] >= at && busy[link] != 0 {
+					continue
+				}
+				busy[link] = end
+				p = append(p, Action{At: at, Kind: Slow, A: from, B: a, Amount: (2 * o.MaxSkew).Truncate(grain)},
+					Action{At: end, Kind: Slow, A: from, B: a})
+			}
 		}
 		switch fix.Kind {
 		case Restart, Rejoin, Resume, Revive:

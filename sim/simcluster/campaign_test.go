@@ -250,7 +250,7 @@ func (k *campaign) run(t *testing.T) {
 	}
 	target := k.c.Target(k.seed)
 	kinds := []fault.Kind{fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Cut, fault.CutOneWay, fault.Flap,
-		fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk}
+		fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk, fault.Behind}
 	if k.seed%4 == 3 {
 		kinds = append(kinds, fault.SkewFar)
 	}
@@ -301,7 +301,8 @@ func (k *campaign) run(t *testing.T) {
 	}
 	worker(3, (*client).transfer)
 	worker(1, (*client).audit)
-	worker(5, (*client).register)
+	worker(4, (*client).register)
+	worker(2, (*client).relay)
 	worker(2, (*client).pair)
 	worker(2, (*client).uniqueInsert)
 	worker(2, (*client).count)
@@ -438,9 +439,14 @@ type client struct {
 	dice *rand.Rand
 	conn *pgx.Conn
 	at   int
+	// other is who is told, by whoever relays.
+	other *client
 }
 
 func (cl *client) close() {
+	if cl.other != nil {
+		cl.other.close()
+	}
 	if cl.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
@@ -617,15 +623,14 @@ func (cl *client) audit() {
 
 // register does one operation on one row.
 func (cl *client) register() {
-	k := cl.k
-	op := history.Op{Client: cl.id, Key: cl.dice.IntN(registers) + 1, When: k.now()}
+	op := history.Op{Key: cl.dice.IntN(registers) + 1}
 	switch n := cl.dice.IntN(10); {
 	case n < 5:
 		op.Kind = history.Read
 	case n < 8:
-		op.Kind, op.Value = history.Write, k.ids.Add(1)
+		op.Kind, op.Value = history.Write, cl.k.ids.Add(1)
 	default:
-		op.Kind, op.Value = history.CAS, k.ids.Add(1)
+		op.Kind, op.Value = history.CAS, cl.k.ids.Add(1)
 		// What it expects is what was read a moment ago.
 		if how, _ := cl.do("read", func(ctx context.Context, conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, "SELECT v FROM reg WHERE id = $1", op.Key).Scan(&op.Expected)
@@ -633,13 +638,43 @@ func (cl *client) register() {
 			return
 		}
 	}
+	cl.operate(op, false)
+}
+
+// relay writes a row, and as soon as that is acknowledged, reads it through another gateway, which may not have heard of
+// anything since: if its clock is behind, all that makes the read find the row is its uncertainty interval (I4).
+func (cl *client) relay() {
+	k := cl.k
+	if cl.other == nil {
+		cl.other = &client{k: k, id: int(k.ids.Add(1)), dice: cl.dice}
+	} else if cl.dice.IntN(8) == 0 {
+		cl.other.close()
+	}
+	if cl.other.connect() != nil {
+		return
+	}
+	key := cl.dice.IntN(registers) + 1
+	if cl.operate(history.Op{Key: key, Kind: history.Write, Value: k.ids.Add(1)}, false) == history.OK {
+		cl.other.operate(history.Op{Key: key, Kind: history.Read}, cl.dice.IntN(4) > 0)
+	}
+}
+
+// operate does an operation on a register. A read between BEGIN and COMMIT has its gateway's time; one alone may have its
+// leaseholder's.
+func (cl *client) operate(op history.Op, txn bool) history.Outcome {
+	k := cl.k
+	op.Client, op.When = cl.id, k.now()
 	o := k.regs.Begin(op)
 	var result int64
 	var swapped bool
 	how, note := cl.do([]string{"read", "write", "cas"}[op.Kind], func(ctx context.Context, conn *pgx.Conn) error {
 		switch op.Kind {
 		case history.Read:
-			return conn.QueryRow(ctx, "SELECT v FROM reg WHERE id = $1", op.Key).Scan(&result)
+			read := func() error { return conn.QueryRow(ctx, "SELECT v FROM reg WHERE id = $1", op.Key).Scan(&result) }
+			if txn {
+				return inTxn(ctx, conn, read)
+			}
+			return read()
 		case history.Write:
 			_, err := conn.Exec(ctx, "UPDATE reg SET v = $2 WHERE id = $1", op.Key, op.Value)
 			return err
@@ -657,6 +692,7 @@ func (cl *client) register() {
 	default:
 		k.regs.Unknown(o, note)
 	}
+	return how
 }
 
 // pair inserts one row into each of two ranges, or none.

@@ -48,7 +48,7 @@ func mergeRandomly(ctx context.Context, c *simcluster.Cluster, i int, dice *rand
 }
 
 // TestMergeCampaign has a bank whose ranges are split and merged at random, their leases moved and replicas taken away
-// and brought back, while nodes crash, lose what they had not synced, and come back. No total is ever wrong, and in the
+// and brought back, while nodes crash, lose what they had not synced, and come back, and disks are slow. No total is ever wrong, and in the
 // end the ranges are whole.
 //
 //	MERIDIAN_SEEDS=100 go test -run MergeCampaign ./sim/simcluster
@@ -259,6 +259,17 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		if err := target.Restart(name); err != nil {
 			t.Error(err)
 		}
+	})
+	work(500, func(dice *rand.Rand) {
+		time.Sleep(time.Second + time.Duration(dice.IntN(3000))*time.Millisecond)
+		slowest := 2000
+		if dice.IntN(2) == 0 {
+			slowest = 200
+		}
+		name := c.Machines[dice.IntN(c.Len())].Name
+		target.SlowDisk(name, time.Duration(1+dice.IntN(slowest))*time.Millisecond)
+		time.Sleep(time.Duration(dice.IntN(4000)) * time.Millisecond)
+		target.SlowDisk(name, 0)
 	})
 	time.Sleep(lasts)
 	close(stop)

@@ -25,7 +25,7 @@ import (
 )
 
 // What was read at a timestamp is read there for ever (I6): transfers between keys in several ranges, while leases move,
-// ranges split and sleep, nodes die and links fail; readers on all nodes choose timestamps in the past, whoever serves
+// ranges split and sleep, nodes die, links fail and disks are slow; readers on all nodes choose timestamps in the past, whoever serves
 // them, and come back to them. MERIDIAN_SEEDS and MERIDIAN_FIRST as in TestCampaign.
 func TestStaleCampaign(t *testing.T) {
 	seeds, first := 1, 1
@@ -125,7 +125,7 @@ func (s *stale) run(t *testing.T) {
 	worker(12, s.edge)
 	worker(1, s.administer)
 	worker(1, s.watch)
-	kinds := []fault.Kind{fault.Crash, fault.PowerOff, fault.Isolate, fault.Cut, fault.CutOneWay, fault.Slow, fault.Skew}
+	kinds := []fault.Kind{fault.Crash, fault.PowerOff, fault.Isolate, fault.Cut, fault.CutOneWay, fault.Slow, fault.Skew, fault.SlowDisk}
 	plan := fault.Generate(s.seed, fault.Options{Nodes: s.c.Names(), Duration: staleLast, Every: 2 * time.Second,
 		Lasting: 4 * time.Second, Kinds: kinds, MaxSkew: 190 * time.Millisecond})
 	target := s.c.Target(s.seed)
