@@ -58,6 +58,7 @@ type builder struct {
 	withID  int
 	writes  bool
 	locks   bool
+	locking string // the first locking clause, as "FOR UPDATE"
 	// scans are all table scans so far, for FOR UPDATE.
 	scans []scanRef
 	// home is where names in stored expressions and views are looked up first; nil in a user's text.
@@ -185,7 +186,7 @@ func (b *builder) query(n tree.Statement) *Query {
 
 // finish completes a query with what was found out on the way.
 func (b *builder) finish(q *opt.Query) *Query {
-	res := &Query{Query: q, AsOf: b.asOf, Access: b.access, Notices: b.notices, Writes: b.writes, Locks: b.locks}
+	res := &Query{Query: q, AsOf: b.asOf, Access: b.access, Notices: b.notices, Writes: b.writes, Locks: b.locks, Locking: b.locking}
 	if len(b.params) > 0 {
 		res.ParamTypes = make([]*types.T, len(b.params))
 		for i, p := range b.params {

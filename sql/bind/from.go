@@ -422,6 +422,9 @@ func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
 	case tree.LockWaitError:
 		k.Wait = kv.NoWait
 	}
+	if !b.locks {
+		b.locking = l.Strength.String()
+	}
 	b.locks = true
 	apply := func(s *scanRef) {
 		b.need(s.scan.Table, "UPDATE")

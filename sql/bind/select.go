@@ -169,6 +169,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		rel = filter(rel, having)
 	}
 	if len(lv.pending) > 0 {
+		b.noLocking(stmt, "window functions")
 		rel = b.windows(rel, lv, items)
 	}
 	if len(lv.srfs) > 0 {

@@ -26,6 +26,8 @@ type Query struct {
 	// Writes says that the statement changes rows or locks them.
 	Writes bool
 	Locks  bool
+	// Locking is the first locking clause by name, as "FOR UPDATE"; empty: none.
+	Locking string
 }
 
 // Access is a privilege needed on a relation.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"meridian/sql/bind"
+	"meridian/sql/catalog"
 	"meridian/sql/exec"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
@@ -59,6 +60,11 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		}
 		return "BEGIN", s.begin(c.Modes)
 	case *bind.Commit:
+		if c.Chain {
+			if err := s.needBlock("COMMIT AND CHAIN"); err != nil {
+				return "", err
+			}
+		}
 		m := s.modes
 		tag, err := s.commit(ctx)
 		if err == nil && c.Chain {
@@ -67,6 +73,11 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		}
 		return tag, err
 	case *bind.Rollback:
+		if c.Chain {
+			if err := s.needBlock("ROLLBACK AND CHAIN"); err != nil {
+				return "", err
+			}
+		}
 		m := s.modes
 		tag := s.rollback(ctx)
 		if c.Chain {
@@ -143,12 +154,64 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	return s.define(ctx, p)
 }
 
+// commandName names a data definition statement as PostgreSQL's command tags do.
+func commandName(stmt bind.Statement) string {
+	relation := func(k catalog.Kind) string {
+		switch k {
+		case catalog.KindView:
+			return "VIEW"
+		case catalog.KindSequence:
+			return "SEQUENCE"
+		}
+		return "TABLE"
+	}
+	switch c := stmt.(type) {
+	case *bind.CreateTable:
+		return "CREATE TABLE"
+	case *bind.DropRelation:
+		return "DROP " + relation(c.Kind)
+	case *bind.AlterTable:
+		return "ALTER TABLE"
+	case *bind.CreateIndex:
+		return "CREATE INDEX"
+	case *bind.DropIndex:
+		return "DROP INDEX"
+	case *bind.RenameIndex:
+		return "ALTER INDEX"
+	case *bind.CreateSchema:
+		return "CREATE SCHEMA"
+	case *bind.DropSchema:
+		return "DROP SCHEMA"
+	case *bind.AlterSchema:
+		return "ALTER SCHEMA"
+	case *bind.CreateSequence:
+		return "CREATE SEQUENCE"
+	case *bind.AlterSequence:
+		return "ALTER SEQUENCE"
+	case *bind.CreateView:
+		return "CREATE VIEW"
+	case *bind.Truncate:
+		return "TRUNCATE TABLE"
+	case *bind.Comment:
+		return "COMMENT"
+	case *bind.Grant:
+		return "GRANT"
+	case *bind.CreateRole:
+		return "CREATE ROLE"
+	case *bind.AlterRole:
+		return "ALTER ROLE"
+	case *bind.DropRole:
+		return "DROP ROLE"
+	}
+	return "a change of the schema"
+}
+
 // define runs data definition statements.
 func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	s.ensureTxn()
 	s.tx.Harden()
 	if s.modes.readOnly {
-		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot change the schema in a read-only transaction")
+		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", commandName(p.bound))
 	}
 	view := s.view()
 	_ = view

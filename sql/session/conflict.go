@@ -89,6 +89,25 @@ func (s *Session) describeConflict(err error) string {
 	return ""
 }
 
+// describeLock names the table of a row that another transaction has locked, for a statement that does not wait.
+func (s *Session) describeLock(err error) error {
+	var locked *kv.LockNotAvailableError
+	if err == nil || !errors.As(err, &locked) || locked.Timeout || s.cat == nil {
+		return err
+	}
+	table, _, _, kerr := keys.DecodeIndexKey(locked.Key)
+	if kerr != nil {
+		return err
+	}
+	d := s.cat.Descriptor(catalog.ID(table))
+	if d == nil || d.Table == nil {
+		return err
+	}
+	e := sqlstate.New(sqlstate.LockNotAvailable, "could not obtain lock on row in relation %q", d.Table.Name)
+	e.Cause = err
+	return e
+}
+
 func upperFirst(s string) string {
 	if s == "" {
 		return s

@@ -468,7 +468,11 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datu
 	}
 	s.wrote = s.wrote || q.Writes
 	if (q.Writes || q.Locks) && s.modes.readOnly {
-		return nil, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", q.Tag)
+		what := q.Tag
+		if what == "SELECT" && q.Locking != "" {
+			what += " " + q.Locking
+		}
+		return nil, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", what)
 	}
 	if err := s.holdCursors(ctx); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,16 @@ type setting struct {
 	// check normalises a value or refuses it; nil: any text.
 	check func(string) (string, error)
 	about string
+}
+
+// outside is a number that is too small or too large.
+type outside struct {
+	value  string
+	lo, hi int64
+}
+
+func (o outside) Error() string {
+	return fmt.Sprintf("%s is outside the valid range (%d .. %d)", o.value, o.lo, o.hi)
 }
 
 // refusal is why a value is refused, in the words of a hint.
@@ -68,9 +79,16 @@ func duration(v string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if d < 0 || d > math.MaxInt32*time.Millisecond {
+		return "", outside{strconv.FormatInt(d.Milliseconds(), 10) + " ms", 0, math.MaxInt32}
+	}
 	switch {
 	case d == 0:
 		return "0", nil
+	case d%(24*time.Hour) == 0:
+		return fmt.Sprintf("%dd", d/(24*time.Hour)), nil
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour), nil
 	case d%time.Minute == 0:
 		return fmt.Sprintf("%dmin", d/time.Minute), nil
 	case d%time.Second == 0:
@@ -82,14 +100,20 @@ func duration(v string) (string, error) {
 func parseDuration(v string) (time.Duration, error) {
 	v = strings.TrimSpace(v)
 	i := 0
-	for i < len(v) && (v[i] >= '0' && v[i] <= '9' || v[i] == '.') {
+	for i < len(v) && (v[i] >= '0' && v[i] <= '9' || v[i] == '.' || v[i] == '-' && i == 0) {
 		i++
 	}
 	n, err := strconv.ParseFloat(v[:i], 64)
+	if err != nil {
+		return 0, refusal("")
+	}
 	unit, ok := map[string]time.Duration{"": time.Millisecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
 		"min": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[strings.TrimSpace(v[i:])]
-	if err != nil || !ok || n > 1e12 {
+	if !ok {
 		return 0, refusal("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+	}
+	if math.Abs(n)*float64(unit) > float64(math.MaxInt32*time.Millisecond) {
+		return 0, refusal("Value exceeds integer range.")
 	}
 	return time.Duration(n * float64(unit)), nil
 }
@@ -296,6 +320,9 @@ func (s *setting) accept(value string) (string, error) {
 		return value, nil
 	}
 	v, err := s.check(value)
+	if o, ok := err.(outside); ok {
+		return "", sqlstate.New(sqlstate.InvalidParameterValue, "%s is outside the valid range for parameter %q (%d .. %d)", o.value, displayName(s.name), o.lo, o.hi)
+	}
 	if err != nil {
 		return "", sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter %q: %q", displayName(s.name), value).
 			WithHint("%s", err.Error())

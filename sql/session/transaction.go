@@ -124,8 +124,9 @@ func (s *Session) Fail() {
 		}
 		s.state = stateFailed
 		s.viewCache = nil
-		if len(s.savepts) == 0 || s.doomed {
-			// Nothing of it can be kept: its locks must not wait for the client to say so.
+		if s.tx != nil && (len(s.savepts) == 0 || s.doomed) {
+			// Nothing of it can be kept: its locks must not wait for the client to say so. A ROLLBACK TO that comes then
+			// fails once more.
 			s.closePortals()
 			s.tx.Rollback(s.srv.Host.Group.Context())
 			s.tx = nil
