@@ -2,10 +2,12 @@ package simcluster_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"meridian/kv"
 	"meridian/sim/simcluster"
 )
 
@@ -135,6 +137,37 @@ func TestSlowDisksEverywhere(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		if most := s.most(holder, 5*time.Second); most > 3*time.Millisecond {
 			t.Errorf("12 s after all disks are fast a write took %s", most)
+		}
+	})
+}
+
+// TestDiskHangs: a leaseholder whose disk never returns stops itself, and the others go on (EN3). While it hung it let go of
+// what it could; what it could not, they take when it is gone.
+func TestDiskHangs(t *testing.T) {
+	onSlowDisks(t, func(s *slowDisk) {
+		holder := s.holder()
+		gateway := (holder + 1) % 3
+		s.c.Machines[holder].Disk.SetSyncDelay(time.Hour)
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		first := make(chan error, 1)
+		go func() { first <- put(ctx, s.c.Node(gateway).DB(), userKey(1), "v") }()
+		select {
+		case err := <-s.c.Node(holder).Failed():
+			if after := time.Since(begun); after > 30*time.Second {
+				t.Errorf("it stopped after %s: %v", after, err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("it is still there after a minute")
+		}
+		s.c.Crash(holder, 0, false)
+		// Others may have it, and its answer went with the node.
+		if err := <-first; err != nil && !errors.As(err, new(*kv.AmbiguousError)) {
+			t.Error(err)
+		}
+		if most := s.most(gateway, 10*time.Second); most > 10*time.Second {
+			t.Errorf("a write took %s", most)
 		}
 	})
 }

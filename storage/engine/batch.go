@@ -208,6 +208,8 @@ func (b *Batch) CommitNoSyncWait() (err error) {
 
 // SyncWait returns when the batch is durable. An error is as in Commit.
 func (b *Batch) SyncWait() error {
+	b.e.syncs.begin()
+	defer b.e.syncs.end()
 	if wait := b.wait; wait != nil {
 		b.wait = nil
 		return b.syncSlowly(wait)

@@ -35,6 +35,9 @@
 //	EN2 (I9): a disk that runs full is noticed before it is full. DiskFull reports whether less than
 //	     Options.ReserveBytes are free, and the layers above then refuse new data while raft logs, deletions and
 //	     compactions may use the reserve.
+//	EN3 (I9): a disk that hangs fails the store after 20 s in which syncs were waited for and none ended (stall.go). A node
+//	     whose disk is only slow hands its leases over (replica, letGo); one whose disk never returns could not, and
+//	     would keep them for as long as it renews its place in the cluster.
 //
 // OnFatal may be called from inside Pebble with locks held; it must not call the engine, only start the node's
 // end.

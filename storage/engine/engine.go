@@ -69,6 +69,7 @@ type Engine struct {
 	failure atomic.Pointer[FatalError]
 	full    atomic.Bool
 	stalls  atomic.Int64
+	syncs   syncs
 
 	iters   sync.Pool // *Iterator
 	batches sync.Pool // *Batch
@@ -138,6 +139,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 			})
 		}
 	}
+	e.group.Go(func(ctx context.Context) { e.watchSyncs(ctx, h.Clock) })
 	return e, nil
 }
 
@@ -344,6 +346,8 @@ func (e *Engine) Sync() error {
 	if err := e.Failure(); err != nil {
 		return err
 	}
+	e.syncs.begin()
+	defer e.syncs.end()
 	if wait := e.beginSync(); wait != nil {
 		wait()
 	}
