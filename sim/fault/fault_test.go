@@ -65,7 +65,7 @@ func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 	kinds := map[Kind]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "nodes")
-		o := Options{Duration: 60 * time.Second, Kinds: append([]Kind{Flap}, all...), MaxSkew: 150 * time.Millisecond}
+		o := Options{Duration: 60 * time.Second, Kinds: append([]Kind{Flap, Behind}, all...), MaxSkew: 150 * time.Millisecond}
 		for i := range n {
 			o.Nodes = append(o.Nodes, fmt.Sprintf("n%d", i+1))
 		}
@@ -157,6 +157,30 @@ func TestParseRefuses(t *testing.T) {
 		if _, err := Parse(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
+	}
+}
+
+// Who is behind hears everybody late for as long.
+func TestBehind(t *testing.T) {
+	p := Generate(1, Options{Nodes: []string{"n1", "n2", "n3"}, Duration: 20 * time.Second, Kinds: []Kind{Behind}, MaxSkew: 100 * time.Millisecond})
+	begun := 0
+	for _, a := range p {
+		if a.Kind != Skew || a.Amount == 0 {
+			continue
+		}
+		begun++
+		late := map[string]bool{}
+		for _, b := range p {
+			if b.Kind == Slow && b.At == a.At && b.B == a.A && b.Amount == 200*time.Millisecond {
+				late[b.A] = true
+			}
+		}
+		if a.Amount > -50*time.Millisecond || a.Amount < -100*time.Millisecond || len(late) != 2 {
+			t.Errorf("%s: %v", a, late)
+		}
+	}
+	if begun == 0 {
+		t.Error("nobody was behind")
 	}
 }
 
