@@ -34,6 +34,7 @@ type node struct {
 	db   *txn.DB
 	m    *lease.Manager
 	deaf bool
+	way  *slow
 }
 
 // notifier calls the other nodes directly.
@@ -67,7 +68,8 @@ func newCluster(t testing.TB, n int, notify bool) *cluster {
 			c.fake = fakekv.New(h, ck)
 		}
 		id := kv.NodeID(i + 1)
-		db := txn.NewDB(txn.Options{Sender: c.fake, Clock: ck, Host: h, NodeID: func() kv.NodeID { return id }})
+		way := &slow{Sender: c.fake}
+		db := txn.NewDB(txn.Options{Sender: way, Clock: ck, Host: h, NodeID: func() kv.NodeID { return id }})
 		if i == 0 {
 			if err := lease.Bootstrap(context.Background(), db, lease.BootstrapOptions{}); err != nil {
 				t.Fatal(err)
@@ -77,7 +79,7 @@ func newCluster(t testing.TB, n int, notify bool) *cluster {
 		if notify {
 			o.Notifier = notifier{c, id}
 		}
-		nd := &node{id: id, h: h, db: db, m: lease.New(o)}
+		nd := &node{id: id, h: h, db: db, m: lease.New(o), way: way}
 		c.nodes = append(c.nodes, nd)
 	}
 	for _, nd := range c.nodes {
@@ -167,6 +169,43 @@ func TestVisibleEverywhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slow is a way to the store that takes a while.
+type slow struct {
+	txn.Sender
+	d time.Duration
+}
+
+func (s *slow) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	time.Sleep(s.d)
+	return s.Sender.Send(ctx, b)
+}
+
+// TestVisibleMeanwhile: who finds that a name is not known here and asks the store hears of it also if somebody else, who asked
+// a moment before, has brought the node up to date in between.
+func TestVisibleMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, false)
+		defer c.stop()
+		var done sync.WaitGroup
+		done.Go(func() { c.nodes[0].create(t, "t") })
+		time.Sleep(time.Millisecond) // it waits for the other node to know
+		c.nodes[1].way.d = 5 * time.Millisecond
+		for i := range 15 {
+			done.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				got, err := c.nodes[1].find("t")
+				if sqlstate.Is(err, sqlstate.SerializationFailure) { // it began before the node knew (L4), and starts over
+					got, err = c.nodes[1].find("t")
+				}
+				if err != nil || got == nil {
+					t.Errorf("asked after %d ms: %v %v", i, got, err)
+				}
+			})
+		}
+		done.Wait()
+	})
 }
 
 // I7: a change waits for a transaction that uses the version that it replaces, on whatever node that is.

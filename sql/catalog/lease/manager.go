@@ -493,7 +493,8 @@ func (m *Manager) Settings() map[string]string {
 	return nil
 }
 
-// lookAgain asks the stored names, and reports whether the name is there and the snapshot was behind.
+// lookAgain asks the stored names, and reports whether the name is there; the snapshot has it then. Whether the snapshot had to
+// change for that says nothing: somebody else may have brought it up to date meanwhile.
 func (m *Manager) lookAgain(ctx context.Context, n nameKey) (bool, error) {
 	if m.tenure.Load() == nil {
 		return false, nil
@@ -506,11 +507,8 @@ func (m *Manager) lookAgain(ctx context.Context, n nameKey) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	before := m.Generation()
-	if _, err := m.learn(ctx, []catalog.ID{id}); err != nil {
-		return false, err
-	}
-	return m.Generation() != before, nil
+	_, err = m.learn(ctx, []catalog.ID{id})
+	return err == nil, err
 }
 
 // NewID hands out the identity of a new descriptor. Some are lost when a node stops.

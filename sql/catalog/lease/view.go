@@ -216,7 +216,7 @@ func (v *View) Table(ctx context.Context, database, schema, name string) (*catal
 }
 
 func (v *View) table(ctx context.Context, database, schema, name string) (*catalog.Table, error) {
-	for again := false; ; {
+	for asked := (nameKey{}); ; {
 		db, err := v.Database(ctx, database)
 		if db == nil || err != nil {
 			return nil, err
@@ -239,13 +239,14 @@ func (v *View) table(ctx context.Context, database, schema, name string) (*catal
 				return nil, nil // an index
 			}
 		}
-		if again || v.t.Changed() {
+		if n == asked || v.t.Changed() {
 			return nil, nil
 		}
-		// Another node may have made it a moment ago.
-		if again, err = v.t.m.lookAgain(ctx, n); !again || err != nil {
+		// Another node may have made it a moment ago, or the schema that it is in.
+		if there, err := v.t.m.lookAgain(ctx, n); !there || err != nil {
 			return nil, err
 		}
+		asked = n
 	}
 }
 
