@@ -235,6 +235,9 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 
 // runBound compiles and runs a query whose rows go to a function.
 func (s *Session) runBound(ctx context.Context, q *bind.Query, params []types.Datum, row func(types.Row) error) (int64, error) {
+	if q.AsOf != nil {
+		return 0, sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME is not supported in a statement that changes the schema")
+	}
 	s.viewCache = nil
 	p := &plan{bound: q, private: true}
 	if err := s.compile(ctx, p, q); err != nil {
@@ -264,6 +267,9 @@ func (s *Session) runBound(ctx context.Context, q *bind.Query, params []types.Da
 
 func (s *Session) setTransaction(c *bind.SetTransaction) error {
 	if c.Session {
+		if c.Modes.AsOf != "" {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME belongs to one transaction, not to a session")
+		}
 		if c.Modes.Isolation != "" {
 			if err := s.set("default_transaction_isolation", c.Modes.Isolation, false); err != nil {
 				return err

@@ -467,7 +467,7 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datu
 		s.notice(n)
 	}
 	s.wrote = s.wrote || q.Writes
-	if (q.Writes || q.Locks) && s.modes.readOnly {
+	if (q.Writes || q.Locks) && (s.modes.readOnly || q.AsOf != nil) {
 		what := q.Tag
 		if what == "SELECT" && q.Locking != "" {
 			what += " " + q.Locking

@@ -169,12 +169,19 @@ func (s *Session) begin(m parse.TxnModes) error {
 		if err := s.setModes(m); err != nil {
 			return err
 		}
+		if err := s.beginAsOf(m); err != nil {
+			return err
+		}
 		s.state = stateExplicit
 		return nil
 	}
 	s.openTxn(stateExplicit, mode)
 	s.replay.opened = true
-	return s.beginAsOf(m)
+	err := s.beginAsOf(m)
+	if err != nil {
+		s.finishTxn(s.srv.Host.Group.Context(), false) // a BEGIN that fails has begun nothing
+	}
+	return err
 }
 
 func applyModes(mode *modes, m parse.TxnModes) error {
@@ -294,9 +301,18 @@ func (s *Session) readHere(ctx context.Context, ts clock.Timestamp, deps []catal
 	return err
 }
 
+// beginAsOf moves the open transaction to the time that its modes name, if they do. What it has done already would be
+// lost or of another time, so it must have done nothing.
 func (s *Session) beginAsOf(m parse.TxnModes) error {
-	if m.AsOf == "" {
+	switch {
+	case m.AsOf == "":
 		return nil
+	case m.ReadOnly != nil && !*m.ReadOnly:
+		return sqlstate.New(sqlstate.SyntaxError, "AS OF SYSTEM TIME specified with READ WRITE mode")
+	case s.tx.Started() || s.wrote || s.catalogChanged():
+		return sqlstate.New(sqlstate.ActiveTransaction, "SET TRANSACTION AS OF SYSTEM TIME must be called before any query")
+	case len(s.savepts) > 0:
+		return sqlstate.New(sqlstate.ActiveTransaction, "SET TRANSACTION AS OF SYSTEM TIME must not be called in a subtransaction")
 	}
 	s.fillScalar(nil)
 	expr, err := s.binder(nil).Expr(s.srv.Host.Group.Context(), m.AsOf, nil)
