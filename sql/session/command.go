@@ -213,8 +213,6 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	if s.modes.readOnly {
 		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", commandName(p.bound))
 	}
-	view := s.view()
-	_ = view
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
 		Stmt: p.bound, Txn: s.tx, Catalog: s.cat, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
 		More:   s.state != stateImplicit || !s.replay.final,
