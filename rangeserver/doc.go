@@ -27,7 +27,8 @@
 // what.
 //
 // Messages to one peer gather in one queue; its sender puts all that is there into one frame, so the heartbeats of all
-// ranges that are awake travel together. A queue that is full drops, which raft survives.
+// ranges that are awake travel together, and what they append waits for one sync. A queue that is full drops, which raft
+// survives.
 //
 // # Queues
 //

@@ -48,7 +48,7 @@ func (s *Store) syncLoop(ctx context.Context) {
 				s.Fatal(err)
 				continue
 			}
-			a.Replica.Synced(a)
+			a.Synced()
 		}
 	}
 }

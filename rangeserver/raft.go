@@ -121,6 +121,7 @@ func (s *Store) sendLoop(ctx context.Context, p *peer) {
 
 // serveRaft receives raft messages of one peer and steps them on this goroutine.
 func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
+	var ms []replica.Message
 	for {
 		buf, err := stream.Recv()
 		if err != nil {
@@ -129,19 +130,36 @@ func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.
 			}
 			return err
 		}
-		for len(buf) > 0 {
+		last := -1 // of those with entries
+		for ms = ms[:0]; len(buf) > 0; {
 			var m replica.Message
 			if m, buf, err = replica.DecodeMessage(buf); err != nil {
 				return err
 			}
-			s.Metrics.RaftMessagesReceived.Add(1)
-			s.receive(&m)
+			if m.Raft != nil && len(m.Raft.Entries) > 0 {
+				last = len(ms)
+			}
+			ms = append(ms, m)
+		}
+		s.Metrics.RaftMessagesReceived.Add(int64(len(ms)))
+		var f replica.Frame
+		for i := range ms {
+			f.More = i < last
+			s.receive(&ms[i], &f)
+		}
+		f.End(s)
+		clear(ms)
+		if cap(ms) > framesKept {
+			ms = nil
 		}
 	}
 }
 
+// framesKept bounds the messages for which space is kept between frames.
+const framesKept = 256
+
 // receive gives a message to its replica, which is made if the sender has a right to expect it.
-func (s *Store) receive(m *replica.Message) {
+func (s *Store) receive(m *replica.Message, f *replica.Frame) {
 	if m.To.Node != s.o.NodeID {
 		return
 	}
@@ -173,7 +191,7 @@ func (s *Store) receive(m *replica.Message) {
 		s.SendRaft(replica.Message{Range: m.Range, From: e.r.Self(), To: m.From, TooOld: true})
 		return
 	}
-	e.r.Receive(m)
+	e.r.Receive(m, f)
 }
 
 func member(d *kv.RangeDescriptor, id kv.ReplicaID) bool {
@@ -238,6 +256,11 @@ func (s *Store) SendSnapshot(r *replica.Replica, snap *replica.OutgoingSnapshot)
 	}
 }
 
+// shippingTime is how long a raft snapshot of a range may take: a minute, and what its data takes at 2 MiB a second.
+func shippingTime(bytes int64) time.Duration {
+	return time.Minute + time.Duration(bytes>>21)*time.Second
+}
+
 func (s *Store) ship(ctx context.Context, snap *replica.OutgoingSnapshot) error {
 	if s.o.Network == nil {
 		return errors.New("rangeserver: no network")
@@ -248,7 +271,7 @@ func (s *Store) ship(ctx context.Context, snap *replica.OutgoingSnapshot) error 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, shippingTime(snap.Bytes()))
 	defer cancel()
 	stream, err := s.o.Network.OpenStreamClass(ctx, transport.ClassBulk, snap.Message.To.Node, MethodSnapshot)
 	if err != nil {

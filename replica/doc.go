@@ -39,6 +39,7 @@
 // An append and the hard state go into one engine batch, synced if raft waits for it. An applied command, the applied
 // state and whatever the command changes about the replica go into another, never synced by itself (R3): after a crash,
 // the log is replayed from the applied index. Commit indexes alone are neither synced nor, for up to a tick, sent.
+// Appends of several ranges that one peer sent together wait for one sync, the last one's (Frame).
 //
 // # Invariants
 //

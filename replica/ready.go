@@ -22,12 +22,19 @@ type Append struct {
 	done      bool
 	// lazy: the batch is in the engine's log, but nobody has asked for a sync; covered: somebody has since.
 	lazy, covered bool
-	index         uint64 // of its last entry, zero if it has none
-	tick          int64  // when it was made
+	durable       bool // when it was made
+	// covers is a lazy append whose batch is before this one's in the engine's log, so it is durable when this one is; it
+	// may cover another one in turn.
+	covers *Append
+	index  uint64 // of its last entry, zero if it has none
+	tick   int64  // when it was made
 }
 
 // SyncWait returns when the append is durable, or the store has failed. It is called once, without the replica held.
 func (a *Append) SyncWait() error {
+	if a.durable {
+		return nil
+	}
 	if a.lazy {
 		if a.covered {
 			return nil
@@ -37,6 +44,38 @@ func (a *Append) SyncWait() error {
 	err := a.batch.SyncWait()
 	_ = a.batch.Close()
 	return err
+}
+
+// Synced says that an append is durable, after SyncWait, and with it those that it covers.
+func (a *Append) Synced() {
+	for x := a; x != nil; x = x.covers {
+		x.Replica.Synced(x)
+	}
+}
+
+// Frame is messages of one peer, for replicas of one store, that have arrived together. What they append waits for one
+// sync, the last one's, since the engine's log is in the order of its batches (R2). More says that a message with entries
+// follows the one to be received next.
+type Frame struct {
+	More bool
+	held *Append // appends that nobody has asked to be synced, the last one first
+}
+
+// await hands an append to the store, or holds it until one comes that covers it.
+func (f *Frame) await(s Store, a *Append) {
+	if a.covers, f.held = f.held, nil; a.lazy {
+		f.held = a
+		return
+	}
+	s.AwaitSync(a)
+}
+
+// End is called when all messages are received.
+func (f *Frame) End(s Store) {
+	if a := f.held; a != nil { // the last message was refused
+		f.held = nil
+		s.AwaitSync(a)
+	}
 }
 
 // Synced says that an append is durable: the promises that waited for it are given, and what became committed by
@@ -104,9 +143,12 @@ func (r *Replica) process(inline bool) (mine *Append) {
 				if a == nil {
 					continue
 				}
-				if inline && mine == nil {
+				switch {
+				case inline && mine == nil:
 					mine = a
-				} else {
+				case r.frame != nil:
+					r.frame.await(r.o.Store, a)
+				default:
 					r.o.Store.AwaitSync(a)
 				}
 			case raft.LocalApplyThread:
@@ -151,6 +193,7 @@ func (r *Replica) finish(a *Append) (synced bool) {
 // appendLog writes what a MsgStorageAppend asks for. The result is nil if nobody waits for it to be durable.
 func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 	var b *engine.Batch
+	var files *engine.Ingestion
 	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
 	hard := r.raftLog.hard
 	if m.Term != nil || m.Vote != nil || m.Commit != nil {
@@ -171,7 +214,7 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 	if snapshot {
 		removed = r.removing() // it may have a smaller span
 		var err error
-		if b, err = r.stageSnapshot(m.Snapshot); err != nil {
+		if b, files, err = r.stageSnapshot(m.Snapshot); err != nil {
 			return nil, err
 		}
 	} else {
@@ -185,6 +228,20 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		b.Put(keys.HardStateKey(r.rangeID), r.raftLog.hard.append(nil))
 	}
 	r.o.Metrics.LogAppends.Add(1)
+	if files != nil {
+		err := files.Commit(b)
+		_ = b.Close()
+		if err == nil {
+			err = r.snapshotApplied()
+		}
+		if err != nil {
+			return nil, err
+		}
+		removed()
+		a := &Append{Replica: r, durable: true, responses: m.Responses, index: lastIndex(m.Entries), tick: r.ticks}
+		r.appends = append(r.appends, a)
+		return a, nil
+	}
 	if len(m.Responses) == 0 {
 		err := b.Commit(false)
 		_ = b.Close()
@@ -402,7 +459,7 @@ func (r *Replica) send(m *raftpb.Message) {
 		return
 	}
 	if m.GetType() == raftpb.MsgApp {
-		if len(m.Entries) == 0 && r.followsClosely(m.GetTo()) && r.leaseNow.Load().Holder.Replica != to.Replica {
+		if len(m.Entries) == 0 && r.follows(m.GetTo()) && r.leaseNow.Load().Holder.Replica != to.Replica {
 			r.lazy = append(r.dropLazy(to.Replica), Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
 			return
 		}
@@ -411,16 +468,16 @@ func (r *Replica) send(m *raftpb.Message) {
 	r.o.Store.SendRaft(Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
 }
 
-// An append message without entries to a follower that has them all tells it a new commit index, which is no news to
-// any client. It waits for the next tick, or for entries to travel with, which saves half of the messages of a range
-// that is written now and then. The leaseholder hears at once: its clients wait for what it proposed. So does everybody
-// when the lease passes on.
-func (r *Replica) followsClosely(id uint64) (ok bool) {
+// An append message without entries to a follower that is sent all of them as they come tells it a new commit index,
+// which is no news to any client, or looks whether an earlier one was lost. It waits for the next tick, or for entries to
+// travel with, which saves half of the messages of a range that is written. The leaseholder hears at once: its clients
+// wait for what it proposed. So does everybody when the lease passes on.
+func (r *Replica) follows(id uint64) (ok bool) {
 	if r.leader.Load() != uint64(r.replicaID) {
 		return false
 	}
 	r.raft.WithProgress(func(p uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if p == id && pr.State == tracker.StateReplicate && pr.Match == r.raftLog.last.index {
+		if p == id && pr.State == tracker.StateReplicate {
 			ok = true
 		}
 	})
@@ -459,12 +516,13 @@ func (r *Replica) peer(id kv.ReplicaID) (kv.ReplicaDescriptor, bool) {
 	return p, ok
 }
 
-// Receive steps a message from another replica.
-func (r *Replica) Receive(m *Message) {
+// Receive steps a message from another replica, which came in a frame.
+func (r *Replica) Receive(m *Message, f *Frame) {
 	r.hold()
+	r.frame, r.lazily = f, f.More
 	r.receive(m)
 	r.process(false)
-	r.muted = false
+	r.frame, r.lazily, r.muted = nil, false, false
 	r.release()
 }
 

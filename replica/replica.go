@@ -162,7 +162,8 @@ type Replica struct {
 	applied   appliedState
 	appends   []*Append
 	lazily    bool      // the next append need not be on its way to the disk (Start)
-	lazy      []Message // at most one to each follower, see followsClosely
+	lazy      []Message // at most one to each follower, see follows
+	frame     *Frame    // of the message that is being received; nil: it is not of one
 	proposals map[uint64]*proposal
 	nextID    uint64
 	nextIndex uint64                                // lease index for the next proposal

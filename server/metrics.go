@@ -141,6 +141,7 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("raft_snapshots_sent", "Raft snapshots sent.", m.SnapshotsSent.Load())
 	e.counter("raft_snapshots_applied", "Raft snapshots applied.", m.SnapshotsApplied.Load())
 	e.counter("raft_messages_sent", "Raft messages sent.", m.RaftMessagesSent.Load())
+	e.counter("raft_frames_sent", "Frames of raft messages sent; what is ready for one node travels together.", m.RaftFrames.Load())
 	e.counter("raft_messages_received", "Raft messages received.", m.RaftMessagesReceived.Load())
 	e.counter("raft_messages_dropped", "Raft messages dropped, because a peer was too slow or away.", m.RaftMessagesDropped.Load())
 	e.counter("ranges_fell_asleep", "Times that a replica fell asleep.", m.Quiesced.Load())
