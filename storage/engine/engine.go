@@ -31,6 +31,8 @@ type Options struct {
 	CacheBytes int64
 	// MemTableBytes bounds one memtable; up to four may exist. Default 16 MiB.
 	MemTableBytes uint64
+	// IngestBytes is from which size on a change that replaces spans goes through files (Ingestion); default 1 MiB.
+	IngestBytes int64
 	// MaxOpenFiles bounds the tables held open; default 1000.
 	MaxOpenFiles int
 	// MaxCompactions bounds concurrent compactions; default 2.
@@ -66,6 +68,9 @@ type Engine struct {
 	lock  *pebble.Lock
 	group *host.Group
 
+	tables   sstable.WriterOptions // of files to be ingested
+	ingested atomic.Int64          // names given to such files
+
 	failure atomic.Pointer[FatalError]
 	full    atomic.Bool
 	stalls  atomic.Int64
@@ -82,6 +87,9 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = 16 << 20
+	}
+	if o.IngestBytes == 0 {
+		o.IngestBytes = 1 << 20
 	}
 	if o.MaxOpenFiles == 0 {
 		o.MaxOpenFiles = 1000
@@ -126,9 +134,14 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 		defer c.Unref()
 		po.Cache = c
 	}
+	if err := h.FS.RemoveAll(h.FS.PathJoin(dir, ingestDir)); err != nil {
+		return fail(&OpenError{Dir: dir, Err: err})
+	}
 	if e.db, err = pebble.Open(dir, po); err != nil {
 		return fail(&OpenError{Dir: dir, Err: err})
 	}
+	po.EnsureDefaults()
+	e.tables = po.MakeWriterOptions(0, FormatVersion.MaxTableFormat())
 	if o.ReserveBytes > 0 {
 		if _, err := h.FS.GetDiskUsage(dir); err == nil {
 			e.checkDisk()
