@@ -372,7 +372,7 @@ func (s *Store) change(ctx context.Context, from, to *kv.RangeDescriptor) error 
 
 // awaitCaughtUp waits until a new replica has the log, by way of a raft snapshot.
 func (s *Store) awaitCaughtUp(ctx context.Context, e *entry, id kv.ReplicaID) error {
-	const patience = 60 * time.Second
+	patience := shippingTime(e.r.Stats().TotalBytes)
 	clk := s.o.Clock.Physical()
 	for start := clk.Monotonic(); clk.Monotonic()-start < patience; {
 		st := e.r.Status()

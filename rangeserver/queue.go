@@ -42,8 +42,8 @@ const (
 	checkEvery   = 10 * time.Minute
 	// abandonAfter is when a replica that never came to be and hears nothing is forgotten.
 	abandonAfter = time.Minute
-	// changeTimeout bounds one change.
-	changeTimeout = 2 * time.Minute
+	// changeTimeout bounds one change, which may ship a range several times and wait for others to be shipped.
+	changeTimeout = 15 * time.Minute
 )
 
 // ZoneSource gives the configuration of the range that holds a key.

@@ -22,6 +22,7 @@ type OutgoingSnapshot struct {
 	Message Message
 	desc    *kv.RangeDescriptor
 	at      *engine.Snapshot
+	bytes   int64
 }
 
 // snapshotMetadata describes the applied state.
@@ -40,7 +41,7 @@ func (r *Replica) startSnapshot(m *raftpb.Message, to kv.ReplicaDescriptor) {
 	r.sending[to.Replica] = true
 	r.o.Store.SendSnapshot(r, &OutgoingSnapshot{
 		Message: Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m},
-		desc:    r.desc.Load(), at: r.o.Engine.NewSnapshot(),
+		desc:    r.desc.Load(), at: r.o.Engine.NewSnapshot(), bytes: r.Stats().TotalBytes,
 	})
 }
 
@@ -103,27 +104,29 @@ func (s *OutgoingSnapshot) Write(send func([]byte) error) error {
 	return nil
 }
 
+// Bytes is about how large the snapshot is.
+func (s *OutgoingSnapshot) Bytes() int64 { return s.bytes }
+
 // Close lets go of the pinned data.
 func (s *OutgoingSnapshot) Close() { _ = s.at.Close() }
 
-// IncomingSnapshot is a raft snapshot being received. Its data gathers in an engine batch.
+// IncomingSnapshot is a raft snapshot being received. A small one gathers in memory and is applied as an engine batch, a
+// larger one goes into files as it comes in, which become part of the store.
 type IncomingSnapshot struct {
 	Message Message
 	Desc    *kv.RangeDescriptor
-	// absorbed are replicas of ranges that this one has absorbed, in key order: they go with the same batch.
+	// absorbed are replicas of ranges that this one has absorbed, in key order: they go with the same change.
 	absorbed []*Replica
-	batch    *engine.Batch
-	bytes    int
+	engine   *engine.Engine
+	spans    []keys.Span
+	chunks   [][]byte
+	bytes    int64             // of chunks
+	files    *engine.Ingestion // instead of chunks
+	staged   bool
 }
-
-// MaxSnapshotBytes bounds a raft snapshot, because it is applied as one engine batch.
-const MaxSnapshotBytes = 1 << 30
 
 // ErrOverlap refuses a raft snapshot for the time being (RS1 in package rangeserver).
 var ErrOverlap = errors.New("replica: the raft snapshot overlaps another replica, which has a split or merge to apply")
-
-// ErrSnapshotTooLarge refuses a raft snapshot.
-var ErrSnapshotTooLarge = errors.New("replica: raft snapshot too large")
 
 // NewIncomingSnapshot reads the first frame.
 func NewIncomingSnapshot(e *engine.Engine, head []byte) (*IncomingSnapshot, error) {
@@ -138,41 +141,69 @@ func NewIncomingSnapshot(e *engine.Engine, head []byte) (*IncomingSnapshot, erro
 	if m.Raft == nil || m.Raft.GetType() != raftpb.MsgSnap || raft.IsEmptySnap(m.Raft.GetSnapshot()) {
 		return nil, ErrBadMessage
 	}
-	s := &IncomingSnapshot{Message: m, Desc: &desc, batch: e.NewBatch()}
-	for _, span := range keys.RangeSpans(desc.ID, desc.Start, desc.End) {
-		s.batch.ClearSpan(span)
-	}
-	return s, nil
+	return &IncomingSnapshot{Message: m, Desc: &desc, engine: e, spans: keys.RangeSpans(desc.ID, desc.Start, desc.End)}, nil
 }
 
-// Add takes a further frame.
+// Add takes a further frame, which is the snapshot's from then on.
 func (s *IncomingSnapshot) Add(chunk []byte) error {
-	if s.bytes += len(chunk); s.bytes > MaxSnapshotBytes {
-		return ErrSnapshotTooLarge
+	if s.files != nil {
+		return eachEntry(chunk, s.files.PutRaw)
 	}
+	if err := eachEntry(chunk, func(_, _ []byte) error { return nil }); err != nil {
+		return err
+	}
+	s.chunks = append(s.chunks, chunk)
+	if s.bytes += int64(len(chunk)); s.bytes <= s.engine.IngestAbove() {
+		return nil
+	}
+	var err error
+	if s.files, err = s.engine.NewIngestion(s.spans); err != nil {
+		return err
+	}
+	for _, c := range s.chunks {
+		if err := eachEntry(c, s.files.PutRaw); err != nil {
+			return err
+		}
+	}
+	s.chunks = nil
+	return nil
+}
+
+// eachEntry calls f with the entries of a frame.
+func eachEntry(chunk []byte, f func(k, v []byte) error) error {
 	d := decoder{b: chunk}
 	for len(d.b) > 0 {
 		k, v := d.bytes(), d.bytes()
 		if d.err != nil || len(k) == 0 {
 			return ErrBadMessage
 		}
-		s.batch.PutRaw(k, v)
+		if err := f(k, v); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // Close drops a snapshot that was not applied.
 func (s *IncomingSnapshot) Close() {
-	if s.batch != nil {
-		_ = s.batch.Close()
-		s.batch = nil
+	if s.files != nil {
+		_ = s.files.Close()
 	}
+	s.chunks = nil
 }
 
 // ApplySnapshot replaces the replica's data, unless its log has gone further meanwhile. It returns when the new state
-// is durable.
+// is durable. Files become part of the store while the replica is held: for some syncs, but their data is on the disk.
 func (r *Replica) ApplySnapshot(s *IncomingSnapshot) error {
 	defer s.Close()
+	if s.files != nil {
+		if err := s.files.Finish(); err != nil { // the disk is full, for example
+			return err
+		}
+		if err := r.o.Engine.Sync(); err != nil { // leaves less to do for the one that is made with the replica held
+			return err
+		}
+	}
 	r.hold()
 	if r.gone.Load() {
 		r.release()
@@ -207,14 +238,22 @@ func (r *Replica) ApplySnapshot(s *IncomingSnapshot) error {
 	return nil
 }
 
-// stageSnapshot gives the batch that replaces the replica's data.
-func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, error) {
+// stageSnapshot gives what replaces the replica's data: a batch, and files if they are not nil.
+func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, *engine.Ingestion, error) {
 	in := r.incoming
-	if in == nil || in.batch == nil || in.Message.Raft.Snapshot.GetMetadata().GetIndex() != m.GetMetadata().GetIndex() {
-		return nil, fmt.Errorf("replica: r%d: raft snapshot without data", r.rangeID)
+	if in == nil || in.staged || in.Message.Raft.Snapshot.GetMetadata().GetIndex() != m.GetMetadata().GetIndex() {
+		return nil, nil, fmt.Errorf("replica: r%d: raft snapshot without data", r.rangeID)
 	}
-	b := in.batch
-	in.batch = nil
+	in.staged = true
+	b := r.o.Engine.NewBatch()
+	if in.files == nil {
+		for _, span := range in.spans {
+			b.ClearSpan(span)
+		}
+		for _, c := range in.chunks {
+			_ = eachEntry(c, func(k, v []byte) error { b.PutRaw(k, v); return nil }) // Add has looked at them
+		}
+	}
 	if old := r.desc.Load(); old != nil && in.Desc.End.Less(old.End) {
 		for _, span := range keys.RangeDataSpans(in.Desc.End, old.End) {
 			b.ClearSpan(span) // a split that this replica missed; the right side gets a raft snapshot of its own
@@ -231,7 +270,7 @@ func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, error) {
 	}
 	r.raftLog.reset(b, position{m.GetMetadata().GetIndex(), m.GetMetadata().GetTerm()})
 	b.Put(keys.ReplicaIDKey(r.rangeID), appendReplica(nil, r.Self()))
-	return b, nil
+	return b, in.files, nil
 }
 
 // snapshotApplied shows the new state.

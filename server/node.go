@@ -74,7 +74,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		eo.Cache = n.o.Cache.Cache
 	}
 	if n.o.Small {
-		eo.MemTableBytes, eo.MaxOpenFiles, eo.ReserveBytes = 4<<20, 200, -1
+		eo.MemTableBytes, eo.MaxOpenFiles, eo.ReserveBytes, eo.IngestBytes = 4<<20, 200, -1, 8<<10
 	} else {
 		eo.MemTableBytes = 64 << 20
 	}

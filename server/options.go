@@ -40,7 +40,7 @@ type Options struct {
 	// Small makes the store frugal: many nodes in one process.
 	Small   bool
 	Version string
-	// RangeMaxBytes is the size at which ranges split; zero is placement's default (64 MiB).
+	// RangeMaxBytes is the size at which ranges split; zero is placement's default (512 MiB).
 	RangeMaxBytes int64
 	// NonVoters is how many non-voting replicas each range has besides its voters: one for each region that has no
 	// voter is a good number.
