@@ -9,6 +9,7 @@ import (
 func TestMayMerge(t *testing.T) {
 	const mb = 1 << 20
 	z := DefaultZone()
+	z.RangeMaxBytes, z.RangeMinBytes = 64*mb, 16*mb
 	at := func(wall int64) clock.Timestamp { return clock.Timestamp{Wall: wall} }
 	for _, c := range []struct {
 		left, right int64

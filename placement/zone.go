@@ -23,9 +23,10 @@ type Zone struct {
 	GCTTL time.Duration
 }
 
-// DefaultZone is what a range gets for which nothing was asked: three replicas, 64 MiB (CRDB'20 §2.1.2).
+// DefaultZone is what a range gets for which nothing was asked: three replicas, 512 MiB (docs/decisions/0006-range-size.md;
+// CRDB'20 §2.1.2 still had 64).
 func DefaultZone() Zone {
-	return Zone{NumReplicas: 3, RangeMaxBytes: 64 << 20, RangeMinBytes: 16 << 20, GCTTL: 4 * time.Hour}
+	return Zone{NumReplicas: 3, RangeMaxBytes: 512 << 20, RangeMinBytes: 128 << 20, GCTTL: 4 * time.Hour}
 }
 
 // Voters is the wanted number of voters.
