@@ -300,7 +300,7 @@ func TestStringLengths(t *testing.T) {
 func TestZones(t *testing.T) {
 	ny, ok := LoadZone("america/new_york")
 	if !ok {
-		t.Skip("no time zone database here")
+		t.Fatal("no time zone database, and one is compiled in")
 	}
 	for _, v := range []struct{ in, utc string }{
 		{"2024-01-15 12:00:00", "2024-01-15 17:00:00+00"},

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // for machines without a database of time zones, which would answer otherwise
 )
 
 // zoneAbbreviation knows the abbreviations in common use, in seconds east of UTC.

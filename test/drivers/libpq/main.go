@@ -14,13 +14,17 @@ import (
 	"github.com/lib/pq"
 )
 
-var failures int
+// steps runs a program's steps one after the other and counts those that fail.
+type steps struct {
+	db       *sql.DB
+	failures int
+}
 
-func step(db *sql.DB, name string, f func(ctx context.Context, db *sql.DB) error) {
+func (s *steps) step(name string, f func(ctx context.Context, db *sql.DB) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := f(ctx, db); err != nil {
-		failures++
+	if err := f(ctx, s.db); err != nil {
+		s.failures++
 		fmt.Println("  FAIL", name, "-", strings.ReplaceAll(err.Error(), "\n", " | "))
 		return
 	}
@@ -61,8 +65,9 @@ func main() {
 		os.Exit(1)
 	}
 	defer db.Close()
-	step(db, "connect", func(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) })
-	step(db, "create tables", func(ctx context.Context, db *sql.DB) error {
+	s := steps{db: db}
+	s.step("connect", func(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) })
+	s.step("create tables", func(ctx context.Context, db *sql.DB) error {
 		for _, q := range []string{"DROP TABLE IF EXISTS libpq_types", "DROP TABLE IF EXISTS libpq_rows",
 			`CREATE TABLE libpq_types (id int PRIMARY KEY, b bool, i8 int8, f8 float8, n numeric(30,6), t text, c char(5), by bytea, tz timestamptz, d date, u uuid, j jsonb)`,
 			`CREATE TABLE libpq_rows (id int PRIMARY KEY, name text NOT NULL UNIQUE, n int CHECK (n >= 0))`} {
@@ -72,7 +77,7 @@ func main() {
 		}
 		return nil
 	})
-	step(db, "types there and back", func(ctx context.Context, db *sql.DB) error {
+	s.step("types there and back", func(ctx context.Context, db *sql.DB) error {
 		at := time.Date(2026, 7, 1, 12, 0, 0, 123456000, time.UTC)
 		if _, err := db.ExecContext(ctx, "INSERT INTO libpq_types VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)", 1, true, int64(-9223372036854775808), 1e300, "123456789012345678.123456",
 			"snow \u2603 'q' \\", "abc", []byte{0, 1, 254, 255}, at, "2024-02-29", "80000000-0000-0000-0000-000000000001", `{"a": [1, null]}`); err != nil {
@@ -90,7 +95,7 @@ func main() {
 		return firstOf(eq(b, true), eq(i8, int64(-9223372036854775808)), eq(f8, 1e300), eq(n, "123456789012345678.123456"), eq(t, "snow \u2603 'q' \\"), eq(c, "abc  "),
 			eq(by, []byte{0, 1, 254, 255}), eq(tz.UTC(), at), eq(d.Format(time.DateOnly), "2024-02-29"), eq(u, "80000000-0000-0000-0000-000000000001"), eq(j, `{"a": [1, null]}`))
 	})
-	step(db, "nulls", func(ctx context.Context, db *sql.DB) error {
+	s.step("nulls", func(ctx context.Context, db *sql.DB) error {
 		if _, err := db.ExecContext(ctx, "INSERT INTO libpq_types (id, t, i8) VALUES ($1, $2, $3)", 2, nil, nil); err != nil {
 			return err
 		}
@@ -99,7 +104,7 @@ func main() {
 		err := db.QueryRowContext(ctx, "SELECT t, i8 FROM libpq_types WHERE id = 2").Scan(&t, &i)
 		return firstOf(err, eq(t.Valid || i.Valid, false))
 	})
-	step(db, "prepared statements", func(ctx context.Context, db *sql.DB) error {
+	s.step("prepared statements", func(ctx context.Context, db *sql.DB) error {
 		s, err := db.PrepareContext(ctx, "INSERT INTO libpq_rows VALUES ($1, $2, $3)")
 		if err != nil {
 			return err
@@ -113,7 +118,7 @@ func main() {
 		var n int
 		return firstOf(db.QueryRowContext(ctx, "SELECT count(*) FROM libpq_rows").Scan(&n), eq(n, 100))
 	})
-	step(db, "rows affected and returning", func(ctx context.Context, db *sql.DB) error {
+	s.step("rows affected and returning", func(ctx context.Context, db *sql.DB) error {
 		r, err := db.ExecContext(ctx, "UPDATE libpq_rows SET n = n + 1 WHERE id < $1", 10)
 		if err != nil {
 			return err
@@ -122,12 +127,12 @@ func main() {
 		var id int
 		return firstOf(err, eq(n, int64(10)), db.QueryRowContext(ctx, "INSERT INTO libpq_rows VALUES (1000, 'k', 1) RETURNING id").Scan(&id), eq(id, 1000))
 	})
-	step(db, "errors by SQLSTATE", func(ctx context.Context, db *sql.DB) error {
+	s.step("errors by SQLSTATE", func(ctx context.Context, db *sql.DB) error {
 		return firstOf(state(ctx, db, "SELECT * FROM no_such_table", "42P01"), state(ctx, db, "SELEC 1", "42601"), state(ctx, db, "SELECT 1/$1::int", "22012", 0),
 			state(ctx, db, "SELECT $1::int", "22P02", "x"), state(ctx, db, "INSERT INTO libpq_rows VALUES (1, 'other', 1)", "23505"),
 			state(ctx, db, "INSERT INTO libpq_rows VALUES ($1, NULL, 1)", "23502", 5000), state(ctx, db, "INSERT INTO libpq_rows VALUES ($1, 'x', -1)", "23514", 5000))
 	})
-	step(db, "transactions and savepoints", func(ctx context.Context, db *sql.DB) error {
+	s.step("transactions and savepoints", func(ctx context.Context, db *sql.DB) error {
 		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
 		if err != nil {
 			return err
@@ -144,7 +149,7 @@ func main() {
 		var n int
 		return firstOf(db.QueryRowContext(ctx, "SELECT count(*) FROM libpq_rows WHERE id > 3000").Scan(&n), eq(n, 2))
 	})
-	step(db, "read-only transaction", func(ctx context.Context, db *sql.DB) error {
+	s.step("read-only transaction", func(ctx context.Context, db *sql.DB) error {
 		tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 		if err != nil {
 			return err
@@ -152,7 +157,7 @@ func main() {
 		defer tx.Rollback()
 		return state(ctx, tx, "INSERT INTO libpq_rows VALUES (4000, 'x', 1)", "25006")
 	})
-	step(db, "copy in", func(ctx context.Context, db *sql.DB) error {
+	s.step("copy in", func(ctx context.Context, db *sql.DB) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -176,7 +181,7 @@ func main() {
 		var n int
 		return firstOf(db.QueryRowContext(ctx, "SELECT count(*) FROM libpq_rows WHERE id >= 10000").Scan(&n), eq(n, 300))
 	})
-	step(db, "cancel by context", func(ctx context.Context, db *sql.DB) error {
+	s.step("cancel by context", func(ctx context.Context, db *sql.DB) error {
 		limit, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		begin := time.Now()
@@ -185,7 +190,7 @@ func main() {
 		}
 		return firstOf(eq(time.Since(begin) < 10*time.Second, true), db.PingContext(ctx))
 	})
-	if failures > 0 {
+	if s.failures > 0 {
 		os.Exit(1)
 	}
 }

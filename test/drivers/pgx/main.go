@@ -15,13 +15,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-var failures int
+// steps runs a program's steps one after the other and counts those that fail.
+type steps struct {
+	url      string
+	failures int
+}
 
-func step(url, name string, f func(ctx context.Context, c *pgx.Conn) error) {
+func (s *steps) step(name string, f func(ctx context.Context, c *pgx.Conn) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := func() error {
-		c, err := pgx.Connect(ctx, url)
+		c, err := pgx.Connect(ctx, s.url)
 		if err != nil {
 			return err
 		}
@@ -29,7 +33,7 @@ func step(url, name string, f func(ctx context.Context, c *pgx.Conn) error) {
 		return f(ctx, c)
 	}()
 	if err != nil {
-		failures++
+		s.failures++
 		fmt.Println("  FAIL", name, "-", strings.ReplaceAll(err.Error(), "\n", " | "))
 		return
 	}
@@ -83,12 +87,12 @@ type all struct {
 func ptr[T any](v T) *T { return &v }
 
 func main() {
-	url := os.Args[1]
-	step(url, "connect", func(ctx context.Context, c *pgx.Conn) error {
+	s := steps{url: os.Args[1]}
+	s.step("connect", func(ctx context.Context, c *pgx.Conn) error {
 		var n int
 		return firstOf(c.QueryRow(ctx, "SELECT 1").Scan(&n), eq(n, 1), eq(c.PgConn().ParameterStatus("client_encoding"), "UTF8"))
 	})
-	step(url, "create tables", func(ctx context.Context, c *pgx.Conn) error {
+	s.step("create tables", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `DROP TABLE IF EXISTS pgx_types; DROP TABLE IF EXISTS pgx_rows;
 			CREATE TABLE pgx_types (id int PRIMARY KEY, b bool, i2 int2, i4 int4, i8 int8, f4 float4, f8 float8, n numeric(30,6), t text, v varchar(20),
 				by bytea, d date, ts timestamp, tz timestamptz, u uuid, j jsonb);
@@ -97,7 +101,7 @@ func main() {
 	})
 	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
 	for i, mode := range modes {
-		step(url, "types there and back, "+mode.String(), func(ctx context.Context, c *pgx.Conn) error {
+		s.step("types there and back, "+mode.String(), func(ctx context.Context, c *pgx.Conn) error {
 			want := all{ptr(true), ptr(int16(-32768)), ptr(int32(2147483647)), ptr(int64(-9223372036854775808)), ptr(float32(1.5)), ptr(1e300), ptr("123456789012345678.123456"),
 				ptr("snow \u2603 'q' \\"), ptr("varying"), []byte{0, 1, 254, 255}, ptr(time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)),
 				ptr(time.Date(1999, 12, 31, 23, 59, 59, 999999000, time.UTC)), ptr(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)),
@@ -123,7 +127,7 @@ func main() {
 			return nil
 		})
 	}
-	step(url, "batch", func(ctx context.Context, c *pgx.Conn) error {
+	s.step("batch", func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
 		for i := range 200 {
 			b.Queue("INSERT INTO pgx_rows VALUES ($1, $2, $3)", i, fmt.Sprint("row ", i), i)
@@ -132,7 +136,7 @@ func main() {
 		b.Queue("SELECT count(*) FROM pgx_rows").QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
 		return firstOf(c.SendBatch(ctx, &b).Close(), eq(n, 200))
 	})
-	step(url, "pipeline with an error", func(ctx context.Context, c *pgx.Conn) error {
+	s.step("pipeline with an error", func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
 		b.Queue("INSERT INTO pgx_rows VALUES (5000, 'five', 5)")
 		b.Queue("SELECT 1/0")
@@ -144,7 +148,7 @@ func main() {
 		var n int
 		return firstOf(c.QueryRow(ctx, "SELECT count(*) FROM pgx_rows WHERE id = 5000").Scan(&n), eq(n, 0)) // a batch is one implicit transaction
 	})
-	step(url, "errors by SQLSTATE", func(ctx context.Context, c *pgx.Conn) error {
+	s.step("errors by SQLSTATE", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT * FROM no_such_table")
 		var pg *pgconn.PgError
 		if !errors.As(err, &pg) || pg.Position != 15 || pg.Severity != "ERROR" {
@@ -154,7 +158,7 @@ func main() {
 			state(ctx, c, "INSERT INTO pgx_rows VALUES (1, 'other', 1)", "23505"), state(ctx, c, "INSERT INTO pgx_rows VALUES (6000, NULL, 1)", "23502"),
 			state(ctx, c, "INSERT INTO pgx_rows VALUES (6000, 'x', -1)", "23514"), state(ctx, c, "SELECT no_such_function()", "42883"))
 	})
-	step(url, "transactions and savepoints", func(ctx context.Context, c *pgx.Conn) error {
+	s.step("transactions and savepoints", func(ctx context.Context, c *pgx.Conn) error {
 		if err := pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.Serializable}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "INSERT INTO pgx_rows VALUES (3001, 'outer', 1)"); err != nil {
 				return err
@@ -173,7 +177,7 @@ func main() {
 		var n int
 		return firstOf(c.QueryRow(ctx, "SELECT count(*) FROM pgx_rows WHERE id > 3000 AND id < 3010").Scan(&n), eq(n, 2))
 	})
-	step(url, "copy in (binary) and out", func(ctx context.Context, c *pgx.Conn) error {
+	s.step("copy in (binary) and out", func(ctx context.Context, c *pgx.Conn) error {
 		n, err := c.CopyFrom(ctx, pgx.Identifier{"pgx_rows"}, []string{"id", "name", "n"}, pgx.CopyFromSlice(300, func(i int) ([]any, error) {
 			return []any{10000 + i, fmt.Sprint("name ", i), i}, nil
 		}))
@@ -184,7 +188,7 @@ func main() {
 		tag, err := c.PgConn().CopyTo(ctx, &out, "COPY (SELECT id, name FROM pgx_rows WHERE id >= 10000 ORDER BY id) TO STDOUT")
 		return firstOf(err, eq(tag.RowsAffected(), int64(300)), eq(strings.HasPrefix(out.String(), "10000\tname 0\n10001\tname 1\n"), true))
 	})
-	step(url, "many rows", func(ctx context.Context, c *pgx.Conn) error {
+	s.step("many rows", func(ctx context.Context, c *pgx.Conn) error {
 		rows, err := c.Query(ctx, "SELECT id FROM pgx_rows WHERE id >= 10000 ORDER BY id")
 		if err != nil {
 			return err
@@ -192,7 +196,7 @@ func main() {
 		ids, err := pgx.CollectRows(rows, pgx.RowTo[int])
 		return firstOf(err, eq(len(ids), 300), eq(ids[0], 10000))
 	})
-	step(url, "cancel", func(ctx context.Context, c *pgx.Conn) error {
+	s.step("cancel", func(ctx context.Context, c *pgx.Conn) error {
 		go func() {
 			time.Sleep(300 * time.Millisecond)
 			c.PgConn().CancelRequest(ctx)
@@ -204,7 +208,7 @@ func main() {
 		var n int
 		return firstOf(eq(time.Since(begin) < 10*time.Second, true), c.QueryRow(ctx, "SELECT 1").Scan(&n), eq(n, 1))
 	})
-	if failures > 0 {
+	if s.failures > 0 {
 		os.Exit(1)
 	}
 }
