@@ -59,8 +59,8 @@ func TestSnapshotDuringSplit(t *testing.T) {
 		c.splitOff.Store(int64(2 * time.Second))
 		late.start(false)
 		for range 10_000 {
-			if problem := late.overlap(); problem != "" {
-				t.Fatal(problem)
+			if problem := late.overlap(); problem != "" || late.store.Failed() != nil {
+				t.Fatal(problem, late.store.Failed())
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -78,6 +78,37 @@ func TestSnapshotDuringSplit(t *testing.T) {
 						c.nodes[0].store.Replica(id).Stats())
 				}
 			}
+		}
+	})
+}
+
+// TestRightSideSplits: a node was away while a range was split, and its right side once more. While it applies the first
+// split, it hears of the second one, from another node.
+func TestRightSideSplits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := running(t, 4)
+		defer c.stop()
+		ctx := context.Background()
+		second := kv.RangeID(3)
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, targets(1, 2, 3)))
+		for i := range 40 {
+			check(t, c.put(fmt.Sprintf("k%02d", i), "old"))
+		}
+		time.Sleep(time.Second)
+		late := c.nodes[2]
+		late.stop()
+		check(t, c.leaseholder(2).store.Split(ctx, 2, tkey("k10")))
+		check(t, c.leaseholder(second).store.TransferLease(ctx, second, 2))
+		time.Sleep(5 * time.Second)
+		check(t, c.leaseholder(second).store.Split(ctx, second, tkey("k20")))
+		check(t, c.leaseholder(2).store.ChangeReplicas(ctx, 2, targets(1, 3, 4))) // n2 says nothing of range 2
+		c.splitOff.Store(int64(2 * time.Second))
+		late.start(false)
+		for range 10_000 {
+			if problem := late.overlap(); problem != "" || late.store.Failed() != nil {
+				t.Fatal(problem, late.store.Failed())
+			}
+			time.Sleep(time.Millisecond)
 		}
 	})
 }

@@ -154,16 +154,15 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) (after func() 
 					_ = right.raft.Campaign()
 				}
 			}
-			right.release()
+			// Held until the store knows it, so that it does not split, or move on, before that.
+			defer right.release()
 			if err != nil {
 				return err
 			}
 		}
 		r.o.Store.SplitApplied(r, right, &left, &rd)
 		if right != nil {
-			right.hold()
 			right.process(false)
-			right.release()
 		}
 		return nil
 	}, nil
