@@ -172,10 +172,14 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{
 			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant {
-				return leader.New(&n.leader, r, handoff)
+				p := leader.New(&n.leader, r, handoff)
+				if n.o.OnSplit != nil {
+					return splitting{p, n.o.OnSplit}
+				}
+				return p
 			},
 		},
-		DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{zone}, OnFatal: n.fail,
+		DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{zone, n}, OnFatal: n.fail,
 		OldestRead: n.db.OldestRead,
 	})
 	if err != nil {
@@ -190,11 +194,36 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 	return nil
 }
 
-// zones gives every range the same configuration.
-type zones struct{ all placement.Zone }
+// splitting is a participant with Options.OnSplit.
+type splitting struct {
+	*leader.Participant
+	on func()
+}
+
+// SplitOff implements rangeserver.Participant.
+func (s splitting) SplitOff(left, right *kv.RangeDescriptor) (handoff any) {
+	s.on()
+	return s.Participant.SplitOff(left, right)
+}
+
+// zones gives every range the same configuration: the node's options, and what is set for the cluster.
+type zones struct {
+	all placement.Zone
+	n   *Node
+}
 
 // Zone implements rangeserver.ZoneSource.
-func (z zones) Zone(keys.Key) placement.Zone { return z.all }
+func (z zones) Zone(keys.Key) placement.Zone {
+	zone := z.all
+	if p := z.n.sql.parts.Load(); p != nil {
+		if v, ok := p.leases.Setting(settingGCTTL); ok {
+			if ttl, err := parseGCTTL(v); err == nil {
+				zone.GCTTL = ttl
+			}
+		}
+	}
+	return zone
+}
 
 // fail reports the first error that ends the node (SV3).
 func (n *Node) fail(err error) {

@@ -47,9 +47,14 @@ type Options struct {
 	NonVoters int
 	// GCTTL is how long versions are kept after they were overwritten; zero is placement's default (4 h).
 	GCTTL time.Duration
+	// RemoveAfter is how long the data of dropped indexes and tables stays; zero is schemachange's default.
+	RemoveAfter time.Duration
 	// TxnBufferBytes and TwoPhases are txn.Options' BufferBytes and TwoPhases: for tests and comparisons.
 	TxnBufferBytes int
 	TwoPhases      bool
+	// OnSplit is called when a replica splits: the left side has given its right one away, which nobody has yet. For tests,
+	// in which that lasts.
+	OnSplit func()
 	// OnStaged is txn.Options' OnStaged: for tests.
 	OnStaged func(name string)
 }

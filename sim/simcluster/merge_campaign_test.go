@@ -19,6 +19,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
+	"meridian/server"
 	"meridian/sim/simcluster"
 	"meridian/txn"
 )
@@ -71,7 +72,14 @@ func TestMergeCampaign(t *testing.T) {
 
 func mergeCampaign(t *testing.T, seed uint64) {
 	const accounts, each, lasts = 24, 100, 20 * time.Second
-	c := simcluster.Start(t, simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2)})
+	var divided atomic.Int64
+	c := simcluster.Start(t, simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), Configure: func(_ int, o *server.Options) {
+		o.OnSplit = func() { // one in three takes up to 100 ms, as on a machine that has something else to do
+			if n := divided.Add(1); n%3 == 0 {
+				time.Sleep(time.Duration(n*37%100) * time.Millisecond)
+			}
+		}
+	}})
 	replicated(t, c, 3)
 	ctx := context.Background()
 	num := func(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
@@ -227,6 +235,22 @@ func mergeCampaign(t *testing.T, seed uint64) {
 			}
 		})
 	}
+	stopped := map[any]bool{}
+	work(401, func(*rand.Rand) {
+		time.Sleep(50 * time.Millisecond)
+		for i := range c.Len() {
+			n := c.Node(i)
+			if n == nil || stopped[n] {
+				continue
+			}
+			select {
+			case err := <-n.Failed():
+				stopped[n] = true
+				t.Errorf("seed %d: n%d stopped itself: %v", seed, i+1, err)
+			default:
+			}
+		}
+	})
 	turn := make(chan struct{}, 1) // whoever crashes nodes, or looks into them
 	work(400, func(dice *rand.Rand) {
 		// Data that a replica has lost shows at once, before others write it anew.
@@ -255,6 +279,18 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		}
 		<-turn
 		crashes.Add(1)
+		if dice.IntN(2) == 0 {
+			// What it misses is split again and again: when it comes back, it gets one part of each after the other from its
+			// neighbour's log, and raft snapshots of all the others meanwhile.
+			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+			for k := dice.IntN(accounts / 2); k < accounts; k += 1 + dice.IntN(2) {
+				if n := c.Node((i + 1) % c.Len()); n != nil && n.Store() != nil {
+					_, _ = n.Router().Send(limited, &kv.Batch{Requests: []kv.Request{
+						&kv.AdminSplitRequest{Key: userKey(k), Keep: clock.Timestamp{Wall: 1}}}})
+				}
+			}
+			cancel()
+		}
 		time.Sleep(time.Duration(dice.IntN(4000)) * time.Millisecond)
 		if err := target.Restart(name); err != nil {
 			t.Error(err)
