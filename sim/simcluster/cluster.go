@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,8 @@ type Options struct {
 	Log io.Writer
 	// RangeMaxBytes overrides the split size.
 	RangeMaxBytes int64
+	// SplitsLast bounds how long a split takes on a node; zero is no time at all.
+	SplitsLast time.Duration
 	// Configure may change a node's options before each start.
 	Configure func(i int, o *server.Options)
 }
@@ -49,6 +52,7 @@ type Cluster struct {
 	o        Options
 	Network  *sim.Network
 	Machines []*sim.Machine
+	splits   atomic.Int64 // for Options.SplitsLast
 
 	mu    sync.Mutex // guards nodes and dying; nothing is taken after it
 	nodes []*server.Node
@@ -134,6 +138,13 @@ func (c *Cluster) TryBoot(i int) error {
 			o.Join = append(o.Join, other.Name+":1")
 		}
 	}
+	if c.o.SplitsLast > 0 {
+		o.OnSplit = func() { // one in three lasts, as on a machine that has something else to do
+			if n := c.splits.Add(1); n%3 == 0 {
+				time.Sleep(c.o.SplitsLast * time.Duration(n*37%100) / 100)
+			}
+		}
+	}
 	if c.o.Configure != nil {
 		c.o.Configure(i, &o)
 	}
@@ -204,15 +215,15 @@ func (c *Cluster) bury(i int, n *server.Node) {
 	c.mu.Unlock()
 	go func() {
 		defer close(gone)
-		stop(n)
+		c.stop(n)
 	}()
 }
 
 // stop ends a node whose DB and Router the test's own goroutines may be using: what they evaluate takes no virtual time, so
-// that after a moment none of them is in the store.
-func stop(n *server.Node) {
+// that after a moment none of them is in the store. It does where splits do (server.Options.OnSplit).
+func (c *Cluster) stop(n *server.Node) {
 	n.Halt()
-	time.Sleep(time.Millisecond)
+	time.Sleep(time.Millisecond + c.o.SplitsLast)
 	n.Stop()
 }
 
@@ -230,7 +241,7 @@ func (c *Cluster) buried(i int) {
 // StopNode ends node i in an orderly way.
 func (c *Cluster) StopNode(i int) {
 	if n := c.set(i, nil); n != nil {
-		stop(n)
+		c.stop(n)
 	}
 }
 

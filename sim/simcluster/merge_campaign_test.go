@@ -19,7 +19,6 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
-	"meridian/server"
 	"meridian/sim/simcluster"
 	"meridian/txn"
 )
@@ -72,14 +71,7 @@ func TestMergeCampaign(t *testing.T) {
 
 func mergeCampaign(t *testing.T, seed uint64) {
 	const accounts, each, lasts = 24, 100, 20 * time.Second
-	var divided atomic.Int64
-	c := simcluster.Start(t, simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), Configure: func(_ int, o *server.Options) {
-		o.OnSplit = func() { // one in three takes up to 100 ms, as on a machine that has something else to do
-			if n := divided.Add(1); n%3 == 0 {
-				time.Sleep(time.Duration(n*37%100) * time.Millisecond)
-			}
-		}
-	}})
+	c := simcluster.Start(t, simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), SplitsLast: 100 * time.Millisecond})
 	replicated(t, c, 3)
 	ctx := context.Background()
 	num := func(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
