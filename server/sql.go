@@ -66,7 +66,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	seqs := lease.NewSequences(n.db)
 	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
 	schema := schemachange.New(schemachange.Options{DB: n.db, Clock: n.clock, Host: n.host, Leases: leases, Jobs: jobs, Sequences: seqs,
-		Registry: registry, Verifier: n.newVerifier})
+		Registry: registry, Verifier: n.newVerifier, CheckSetting: checkSetting, RemoveAfter: n.o.RemoveAfter})
 	facts := &clusterFacts{n: n}
 	provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: leases, Sequences: seqs, Jobs: jobs,
 		Cluster: facts, NodeID: n.NodeID, Version: n.o.Version})
@@ -84,6 +84,14 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 			n.fail(err)
 		}
 	})
+	return nil
+}
+
+// Catalog is what the node knows of the catalogue; nil until it has read it.
+func (n *Node) Catalog() *lease.Manager {
+	if p := n.sql.parts.Load(); p != nil {
+		return p.leases
+	}
 	return nil
 }
 

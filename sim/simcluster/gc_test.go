@@ -17,6 +17,60 @@ import (
 	"meridian/sim/simcluster"
 )
 
+// TestTimeToLive: how long versions are kept is a setting of the cluster, which every node follows at once.
+func TestTimeToLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int, pad text)")
+		exec(t, conn, "INSERT INTO g SELECT x, 1, repeat('x', 8000) FROM generate_series(1, 200) x")
+		write := func() time.Time { // so much that garbage is looked for
+			t.Helper()
+			time.Sleep(time.Second)
+			var at time.Time
+			if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&at); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				exec(t, conn, "UPDATE g SET v = v + 1, pad = repeat('y', 8000)")
+			}
+			time.Sleep(11 * time.Minute)
+			return at
+		}
+		code := func(q string, args ...any) string {
+			_, err := conn.Exec(ctx, q, args...)
+			var pe *pgconn.PgError
+			if errors.As(err, &pe) {
+				return pe.Code
+			} else if err != nil {
+				return err.Error()
+			}
+			return ""
+		}
+		const past = "SELECT sum(v) FROM g AS OF SYSTEM TIME $1"
+		begun := write()
+		if got := code(past, begun); got != "" {
+			t.Errorf("a read of ten minutes ago: %s; four hours are kept", got)
+		}
+		for _, v := range []string{"0", "-5", "'soon'", "1.5"} {
+			if got := code("SET CLUSTER SETTING gc.ttlseconds = " + v); got != "22023" {
+				t.Errorf("gc.ttlseconds = %s: %q", v, got)
+			}
+		}
+		exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds = 60")
+		write()
+		if got := code(past, begun); got != "72000" {
+			t.Errorf("a read of twenty minutes ago: %q; one is kept", got)
+		}
+		exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds TO DEFAULT")
+		begun = write()
+		if got := code(past, begun); got != "" {
+			t.Errorf("a read of ten minutes ago: %s; four hours are kept again", got)
+		}
+	})
+}
+
 // TestRunningReadersKeepVersions: what a transaction on any node has begun to read is kept for it, however old it
 // gets; afterwards it goes, and who asks for it is told so.
 func TestRunningReadersKeepVersions(t *testing.T) {
