@@ -250,9 +250,9 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 	}
 	scan := &opt.Scan{Table: t, Cols: ids}
 	if all {
-		// What will be changed is locked as it is read, so that writers of one row queue up instead of failing at
-		// commit.
-		scan.Locking = opt.Locking{Strength: kv.Exclusive}
+		// What will be changed is locked before it is computed with, so that writers of one row queue up instead of failing
+		// at commit.
+		scan.Locking = opt.Locking{Strength: kv.Exclusive, Returned: true}
 	}
 	b.scans = append(b.scans, scanRef{scan, r.alias})
 	return scan, s

@@ -54,7 +54,7 @@ type Rel interface{ rel() }
 type Locking struct {
 	Strength kv.LockStrength
 	Wait     kv.WaitPolicy
-	// Returned says that rows which a filter drops are not to be locked: of FOR UPDATE, not of UPDATE.
+	// Returned says that rows which a filter drops are not to be locked.
 	Returned bool
 }
 
