@@ -18,12 +18,12 @@ import (
 	"meridian/clock"
 	"meridian/cluster"
 	"meridian/commit/leader"
+	"meridian/commit/leader/leadertest"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/probe"
 	"meridian/replica"
-	"meridian/replica/closedts"
 	"meridian/replica/lease"
 	"meridian/route"
 	"meridian/sim"
@@ -39,81 +39,25 @@ import (
 // told their client something. Who was told that a transaction failed must find nothing of it, not even later; who was
 // told that it committed, all of it; and who was told neither, all or nothing (I2, RO2).
 
-// lostReplica is a range's replica that applies commands itself, after a delay that stands for consensus.
+// lostReplica is a range's replica that says nothing of its lease while that changes, with its participant.
 type lostReplica struct {
-	leader.Replica
-	w     *lostWorld
-	id    kv.RangeID
-	desc  atomic.Pointer[kv.RangeDescriptor]
-	stats atomic.Pointer[mvcc.Stats]
-	mu    sync.Mutex // guards the sequence while something is applied
-	seq   uint64
-	p     *leader.Participant
-
-	closer closedts.Tracker
+	leadertest.Replica
+	p *leader.Participant
 }
-
-func (r *lostReplica) Closer() *closedts.Tracker { return &r.closer }
-func (r *lostReplica) AppliedIndex() uint64      { return 0 }
 
 func (r *lostReplica) Follow(clock.Timestamp) (f replica.Following, closed clock.Timestamp, ok bool) {
 	return f, closed, false
 }
 
-func (r *lostReplica) RangeID() kv.RangeID          { return r.id }
-func (r *lostReplica) NodeID() kv.NodeID            { return 1 }
-func (r *lostReplica) Desc() *kv.RangeDescriptor    { return r.desc.Load() }
-func (r *lostReplica) Stats() mvcc.Stats            { return *r.stats.Load() }
-func (r *lostReplica) GCThreshold() clock.Timestamp { return clock.Timestamp{} }
-
-func (r *lostReplica) CheckLease(clock.Timestamp) (uint64, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.seq, true
+func (r *lostReplica) CheckLease(at clock.Timestamp) (uint64, bool) {
+	r.Applying.Lock()
+	defer r.Applying.Unlock()
+	return r.Replica.CheckLease(at)
 }
 
 func (r *lostReplica) EnsureLease(context.Context, clock.Timestamp) (uint64, error) {
 	seq, _ := r.CheckLease(clock.Timestamp{})
 	return seq, nil
-}
-
-func (r *lostReplica) Propose(ctx context.Context, c *replica.Command) error {
-	repr := append([]byte(nil), c.Batch...)
-	seq, delta, settled := c.LeaseSequence, c.Delta, c.Settled
-	apply := func() error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if seq != r.seq {
-			return &kv.NotLeaseholderError{Range: r.id}
-		}
-		b := r.w.engine.NewBatch()
-		defer b.Close()
-		if err := b.ApplyRepr(repr); err != nil {
-			return err
-		}
-		if err := b.Commit(false); err != nil {
-			return err
-		}
-		s := *r.stats.Load()
-		s.Add(delta)
-		r.stats.Store(&s)
-		return nil
-	}
-	done := make(chan error, 1)
-	t := time.NewTimer(time.Duration(r.w.intN(4000)) * time.Microsecond)
-	select {
-	case <-t.C:
-		return apply()
-	case <-ctx.Done():
-	}
-	go func() {
-		<-t.C
-		done <- apply()
-		if settled != nil {
-			settled()
-		}
-	}()
-	return &kv.AmbiguousError{Reason: ctx.Err().Error()}
 }
 
 // lostWorld is the ranges, all on one node, and the network.
@@ -167,9 +111,9 @@ func newLostWorld(t *testing.T, seed uint64, probes *probe.Set) *lostWorld {
 }
 
 func (w *lostWorld) add(d kv.RangeDescriptor, s mvcc.Stats, given any) *lostReplica {
-	r := &lostReplica{w: w, id: d.ID, seq: 1}
-	r.desc.Store(&d)
-	r.stats.Store(&s)
+	r := &lostReplica{}
+	r.Init(w.engine, &d, s)
+	r.Delay = func() time.Duration { return time.Duration(w.intN(4000)) * time.Microsecond }
 	r.p = leader.New(w.o, r, given)
 	if given == nil {
 		r.p.LeaseChanged(lease.Lease{Sequence: 1, Start: w.clock.Now()}, true)
@@ -203,7 +147,7 @@ func (w *lostWorld) split(t *testing.T, at keys.Key) bool {
 		return false
 	}
 	// What was evaluated before must be applied before: nothing is answered or applied under the old lease any more.
-	left.mu.Lock()
+	left.Applying.Lock()
 	l, r := *old, *old
 	l.End, r.Start = at, at
 	l.Generation++
@@ -212,8 +156,8 @@ func (w *lostWorld) split(t *testing.T, at keys.Key) bool {
 	r.ID = w.next
 	w.next++
 	w.mu.Unlock()
-	left.seq++
-	left.desc.Store(&l)
+	seq := left.Lease.Add(1)
+	left.SetDesc(&l)
 	count := func(d *kv.RangeDescriptor) mvcc.Stats {
 		rd := mvcc.NewReader(w.engine)
 		defer rd.Close()
@@ -223,15 +167,14 @@ func (w *lostWorld) split(t *testing.T, at keys.Key) bool {
 		}
 		return s
 	}
-	s := count(&l)
-	left.stats.Store(&s)
+	left.SetStats(count(&l))
 	given := left.p.SplitOff(&l, &r)
-	left.p.LeaseChanged(lease.Lease{Sequence: left.seq, Start: w.clock.Now()}, true)
+	left.p.LeaseChanged(lease.Lease{Sequence: seq, Start: w.clock.Now()}, true)
 	rs := count(&r)
 	w.mu.Lock()
 	w.add(r, rs, given)
 	w.mu.Unlock()
-	left.mu.Unlock()
+	left.Applying.Unlock()
 	w.hit("split")
 	w.index(t, &l)
 	w.index(t, &r)
@@ -243,10 +186,9 @@ func (w *lostWorld) newLease(i int) {
 	w.mu.Lock()
 	r := w.ranges[i%len(w.ranges)]
 	w.mu.Unlock()
-	r.mu.Lock()
-	r.seq++
-	r.p.LeaseChanged(lease.Lease{Sequence: r.seq, Start: w.clock.Now()}, true)
-	r.mu.Unlock()
+	r.Applying.Lock()
+	r.p.LeaseChanged(lease.Lease{Sequence: r.Lease.Add(1), Start: w.clock.Now()}, true)
+	r.Applying.Unlock()
 	w.hit("lease")
 }
 
@@ -255,7 +197,7 @@ func (w *lostWorld) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, e
 	w.mu.Lock()
 	var r *lostReplica
 	for _, x := range w.ranges {
-		if x.id == b.RangeID {
+		if x.RangeID() == b.RangeID {
 			r = x
 		}
 	}

@@ -15,108 +15,49 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"meridian/clock"
+	"meridian/commit/leader/leadertest"
 	"meridian/host/machine"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
-	"meridian/replica/closedts"
 	"meridian/replica/lease"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
 )
 
-// fakeReplica applies commands directly, after a delay that stands for consensus.
+// fakeReplica is a range's replica in a cluster.
 type fakeReplica struct {
-	id     kv.RangeID
+	leadertest.Replica
 	c      *cluster
-	mu     sync.Mutex
-	desc   atomic.Pointer[kv.RangeDescriptor]
-	stats  atomic.Pointer[mvcc.Stats]
-	lease  atomic.Uint64
-	gc     atomic.Pointer[clock.Timestamp]
 	refuse atomic.Bool // no lease
 	pause  atomic.Bool // the next who asks for statistics waits until nobody else can go on
-	closer closedts.Tracker
 }
 
-func (r *fakeReplica) Closer() *closedts.Tracker { return &r.closer }
-func (r *fakeReplica) Follow(at clock.Timestamp) (f replica.Following, closed clock.Timestamp, ok bool) {
-	closed = r.closer.Closed()
-	return f, closed, at.LessEq(closed)
-}
-func (r *fakeReplica) Still(replica.Following) bool { return true }
-
-func (r *fakeReplica) RangeID() kv.RangeID       { return r.id }
-func (r *fakeReplica) NodeID() kv.NodeID         { return 1 }
-func (r *fakeReplica) Desc() *kv.RangeDescriptor { return r.desc.Load() }
-func (r *fakeReplica) AppliedIndex() uint64      { return 0 }
 func (r *fakeReplica) Stats() mvcc.Stats {
 	if r.pause.Swap(false) {
 		synctest.Wait()
 	}
-	return *r.stats.Load()
+	return r.Replica.Stats()
 }
-func (r *fakeReplica) GCThreshold() clock.Timestamp {
-	return *r.gc.Load()
+
+func (r *fakeReplica) CheckLease(at clock.Timestamp) (uint64, bool) {
+	seq, ok := r.Replica.CheckLease(at)
+	return seq, ok && !r.refuse.Load()
 }
-func (r *fakeReplica) CheckLease(clock.Timestamp) (uint64, bool) {
-	return r.lease.Load(), !r.refuse.Load()
-}
+
 func (r *fakeReplica) EnsureLease(ctx context.Context, at clock.Timestamp) (uint64, error) {
 	if r.refuse.Load() {
-		return 0, &kv.NotLeaseholderError{Range: r.id}
+		return 0, &kv.NotLeaseholderError{Range: r.RangeID()}
 	}
-	return r.lease.Load(), nil
-}
-func (r *fakeReplica) EvaluateTrigger(engine.Reader, *engine.Batch, *kv.CommitTrigger) (mvcc.Stats, error) {
-	return mvcc.Stats{}, nil
+	return r.Replica.EnsureLease(ctx, at)
 }
 
 func (r *fakeReplica) Propose(ctx context.Context, cmd *replica.Command) error {
-	repr := append([]byte(nil), cmd.Batch...)
 	r.c.proposals.Add(1)
 	if r.c.holdNext.CompareAndSwap(true, false) {
 		<-r.c.freed
 	}
-	apply := func() error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if cmd.LeaseSequence != r.lease.Load() {
-			return &kv.NotLeaseholderError{Range: r.id}
-		}
-		b := r.c.engine.NewBatch()
-		defer b.Close()
-		if err := b.ApplyRepr(repr); err != nil {
-			return err
-		}
-		if err := b.Commit(false); err != nil {
-			return err
-		}
-		s := *r.stats.Load()
-		s.Add(cmd.Delta)
-		r.stats.Store(&s)
-		if !cmd.GCThreshold.IsZero() {
-			r.gc.Store(&cmd.GCThreshold)
-		}
-		return nil
-	}
-	if d := r.c.delay(); d > 0 {
-		t := time.NewTimer(d)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			settled := cmd.Settled
-			go func() {
-				<-t.C
-				apply()
-				if settled != nil {
-					settled()
-				}
-			}()
-			return &kv.AmbiguousError{Reason: ctx.Err().Error()}
-		}
-	}
-	return apply()
+	return r.Replica.Propose(ctx, cmd)
 }
 
 // cluster is some ranges of one store, and their clients.
@@ -151,11 +92,9 @@ func newCluster(t testing.TB, seed int64, latency time.Duration, bounds ...strin
 	c.o = &Options{Host: h, Clock: c.clock, Engine: e, Sender: c, Metrics: &Metrics{}}
 	start := keys.Min
 	for i, b := range append(bounds, string(keys.Max)) {
-		r := &fakeReplica{id: kv.RangeID(i + 1), c: c}
-		r.desc.Store(&kv.RangeDescriptor{ID: r.id, Start: start, End: keys.Key(b)})
-		r.stats.Store(&mvcc.Stats{})
-		r.gc.Store(&clock.Timestamp{})
-		r.lease.Store(1)
+		r := &fakeReplica{c: c}
+		r.Init(e, &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b)}, mvcc.Stats{})
+		r.Delay = c.delay
 		c.reps = append(c.reps, r)
 		p := New(c.o, r, nil)
 		p.LeaseChanged(lease.Lease{Sequence: 1, Start: c.clock.Now()}, true)
@@ -189,7 +128,7 @@ func (c *cluster) delay() time.Duration {
 
 func (c *cluster) rangeOf(k keys.Key) int {
 	for i, r := range c.reps {
-		if r.desc.Load().Contains(keys.Addr(k)) {
+		if r.Desc().Contains(keys.Addr(k)) {
 			return i
 		}
 	}
@@ -601,10 +540,10 @@ func (c *cluster) checkIdle() {
 func (c *cluster) changeLeases(ctx context.Context) {
 	for c.o.Host.Clock.Sleep(ctx, time.Duration(1+c.intn(40))*time.Millisecond) == nil {
 		n := c.intn(len(c.ps))
-		c.reps[n].mu.Lock()
-		seq := c.reps[n].lease.Add(uint64(1 + c.intn(2))) // the next, or another's was in between
+		c.reps[n].Applying.Lock()
+		seq := c.reps[n].Lease.Add(uint64(1 + c.intn(2))) // the next, or another's was in between
 		c.ps[n].LeaseChanged(lease.Lease{Sequence: seq, Start: c.clock.Now()}, true)
-		c.reps[n].mu.Unlock()
+		c.reps[n].Applying.Unlock()
 		if c.clock.Physical().Monotonic() > 10*time.Second {
 			return
 		}

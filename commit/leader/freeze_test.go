@@ -25,9 +25,9 @@ type frozen struct {
 
 func newFrozen(t *testing.T) (f *frozen, stop func()) {
 	c, stop := newCluster(t, 1, 0, "m", "t")
-	d := c.reps[1].desc.Load().Clone()
+	d := c.reps[1].Desc().Clone()
 	d.Generation = 5
-	c.reps[1].desc.Store(d)
+	c.reps[1].SetDesc(d)
 	return &frozen{cluster: c, t: t, desc: d, own: keys.RangeDescriptorKey(d.Start), entry: keys.RangeMetaKey(d.End), lastSeq: 1}, stop
 }
 
@@ -95,7 +95,7 @@ func (f *frozen) absorbed() *kv.RangeDescriptor {
 func (f *frozen) takeLease() {
 	f.forget()
 	f.lastSeq++
-	f.reps[1].lease.Store(f.lastSeq)
+	f.reps[1].Lease.Store(f.lastSeq)
 	f.ps[1].LeaseChanged(lease.Lease{Sequence: f.lastSeq + 1, Start: f.clock.Now()}, true)
 }
 
@@ -154,7 +154,7 @@ func TestFreeze(t *testing.T) {
 			d := f.desc.Clone()
 			d.Generation += 2
 			f.end(f.change(f.own, d, d), true)
-			f.reps[1].desc.Store(d)
+			f.reps[1].SetDesc(d)
 			if _, err := f.Send(context.Background(), &kv.Batch{Requests: []kv.Request{
 				&kv.SubsumeRequest{Key: f.desc.Start, Txn: m.txn.TxnMeta}}}); err == nil {
 				f.t.Error("frozen for a merge that is over")
@@ -165,7 +165,7 @@ func TestFreeze(t *testing.T) {
 			d := f.desc.Clone()
 			d.Generation += 2
 			f.end(f.change(f.own, d, d), true)
-			f.reps[1].desc.Store(d)
+			f.reps[1].SetDesc(d)
 			merge(f)
 		}, true, false},
 	} {

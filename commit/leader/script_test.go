@@ -110,7 +110,7 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 			if d.HasArg("again") {
 				by = 1
 			}
-			seq := s.c.reps[i].lease.Add(by)
+			seq := s.c.reps[i].Lease.Add(by)
 			s.c.reps[i].pause.Store(true) // it is not served before it knows what there is
 			p.LeaseChanged(lease.Lease{Sequence: seq, Start: s.c.clock.Now()}, true)
 			s.c.reps[i].pause.Store(false)
@@ -119,7 +119,7 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		s.report(&out, nil)
 		return out.String()
 	case "ranges":
-		right := s.c.reps[1].desc.Load()
+		right := s.c.reps[1].Desc()
 		s.right = &frozen{cluster: s.c, t: t, desc: right, own: keys.RangeDescriptorKey(right.Start), entry: keys.RangeMetaKey(right.End)}
 		made := s.right.change(s.right.own, right, right)
 		s.right.end(made, true)
@@ -417,7 +417,7 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		s.told = resp.Responses[0].(*kv.SubsumeResponse)
 		return "frozen", nil
 	case "absorb":
-		x.c.reps[0].desc.Store(s.right.absorbed())
+		x.c.reps[0].SetDesc(s.right.absorbed())
 		x.c.ps[0].Absorb(s.right.absorbed(), x.c.ps[1].Subsume(), s.told.Freeze)
 		return "absorbed", nil
 	case "where":

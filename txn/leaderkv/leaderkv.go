@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"meridian/clock"
 	"meridian/cluster"
 	"meridian/commit/leader"
+	"meridian/commit/leader/leadertest"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/replica"
-	"meridian/replica/closedts"
 	"meridian/replica/lease"
 	"meridian/route"
 	"meridian/sim"
@@ -64,20 +62,11 @@ type Cluster struct {
 }
 
 type rng struct {
-	leader.Replica // what is not here is not asked for
-	c              *Cluster
-	id             kv.RangeID
-	desc           *kv.RangeDescriptor
-	p              *leader.Participant
-	host           *host.Host
-	clock          *clock.Clock
-	metrics        leader.Metrics
-	closer         closedts.Tracker
-
-	mu    sync.Mutex // guards application
-	stats atomic.Pointer[mvcc.Stats]
-	lease atomic.Uint64
-	gc    atomic.Pointer[clock.Timestamp]
+	leadertest.Replica
+	p       *leader.Participant
+	host    *host.Host
+	clock   *clock.Clock
+	metrics leader.Metrics
 }
 
 // New makes a cluster. Stop ends it.
@@ -97,19 +86,19 @@ func New(o Options) (*Cluster, error) {
 	start := keys.Min
 	for i, b := range append(slices.Clone(o.Bounds), string(keys.Max)) {
 		node := kv.NodeID(i + 1)
-		r := &rng{c: c, id: kv.RangeID(i + 1), desc: &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 1, NextReplica: 2,
-			Replicas: []kv.ReplicaDescriptor{{Node: node, Store: kv.StoreID(node), Replica: 1}}}}
-		r.stats.Store(&mvcc.Stats{})
-		r.gc.Store(&clock.Timestamp{})
-		r.lease.Store(1)
+		d := &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 1, NextReplica: 2,
+			Replicas: []kv.ReplicaDescriptor{{Node: node, Store: kv.StoreID(node), Replica: 1}}}
+		r := &rng{}
+		r.Node, r.Delay, r.Go = node, o.Delay, func(f func()) { c.host.Group.Go(func(context.Context) { f() }) }
+		r.Init(c.engine, d, mvcc.Stats{})
 		name := fmt.Sprintf("r%d", i+1)
 		h, ck := c.machine(name)
 		r.host, r.clock = h, ck
 		r.p = leader.New(&leader.Options{Host: h, Clock: ck, Engine: c.engine, Sender: c.router(name, node, h, ck), Metrics: &r.metrics}, r, nil)
 		r.p.LeaseChanged(lease.Lease{Sequence: 1, Start: ck.Now()}, true)
 		c.ranges = append(c.ranges, r)
-		for _, k := range keys.MetaKeys(r.desc.Start, r.desc.End) {
-			c.index = append(c.index, kv.KeyValue{Key: k, Value: r.desc.Append(nil)})
+		for _, k := range keys.MetaKeys(d.Start, d.End) {
+			c.index = append(c.index, kv.KeyValue{Key: k, Value: d.Append(nil)})
 		}
 		start = keys.Key(b)
 	}
@@ -152,13 +141,13 @@ func (c *Cluster) router(name string, node kv.NodeID, h *host.Host, ck *clock.Cl
 // if another node had held it in between.
 func (c *Cluster) MoveLease(i int, lost bool) {
 	r := c.ranges[i]
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.Applying.Lock()
+	defer r.Applying.Unlock()
 	n := uint64(1)
 	if lost {
 		n = 2
 	}
-	r.p.LeaseChanged(lease.Lease{Sequence: r.lease.Add(n), Start: r.clock.Now()}, true)
+	r.p.LeaseChanged(lease.Lease{Sequence: r.Lease.Add(n), Start: r.clock.Now()}, true)
 }
 
 // Ranges is how many there are.
@@ -214,7 +203,7 @@ func (c *Cluster) lookup(b *kv.Batch) *kv.BatchResponse {
 	}
 	switch q := b.Requests[0].(type) {
 	case *kv.RangeInfoRequest:
-		return &kv.BatchResponse{Responses: []kv.Response{&kv.RangeInfoResponse{Desc: *c.ranges[0].desc, Leaseholder: 1, LeaseSequence: 1}}}
+		return &kv.BatchResponse{Responses: []kv.Response{&kv.RangeInfoResponse{Desc: *c.ranges[0].Desc(), Leaseholder: 1, LeaseSequence: 1}}}
 	case *kv.ScanRequest:
 		if b.Consistency != kv.Inconsistent {
 			return nil
@@ -228,68 +217,4 @@ func (c *Cluster) lookup(b *kv.Batch) *kv.BatchResponse {
 		return &kv.BatchResponse{Responses: []kv.Response{out}}
 	}
 	return nil
-}
-
-func (r *rng) RangeID() kv.RangeID                       { return r.id }
-func (r *rng) NodeID() kv.NodeID                         { return kv.NodeID(r.id) }
-func (r *rng) Desc() *kv.RangeDescriptor                 { return r.desc }
-func (r *rng) Stats() mvcc.Stats                         { return *r.stats.Load() }
-func (r *rng) AppliedIndex() uint64                      { return 0 }
-func (r *rng) Closer() *closedts.Tracker                 { return &r.closer }
-func (r *rng) GCThreshold() clock.Timestamp              { return *r.gc.Load() }
-func (r *rng) CheckLease(clock.Timestamp) (uint64, bool) { return r.lease.Load(), true }
-func (r *rng) EnsureLease(context.Context, clock.Timestamp) (uint64, error) {
-	return r.lease.Load(), nil
-}
-func (r *rng) EvaluateTrigger(engine.Reader, *engine.Batch, *kv.CommitTrigger) (mvcc.Stats, error) {
-	return mvcc.Stats{}, nil
-}
-
-// Propose applies the command, after the delay, if the lease is still the one it was evaluated under.
-func (r *rng) Propose(ctx context.Context, cmd *replica.Command) error {
-	repr := slices.Clone(cmd.Batch)
-	apply := func() error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if cmd.LeaseSequence != r.lease.Load() {
-			return &kv.NotLeaseholderError{Range: r.id, Leaseholder: r.desc.Replicas[0]}
-		}
-		b := r.c.engine.NewBatch()
-		defer b.Close()
-		if err := b.ApplyRepr(repr); err != nil {
-			return err
-		}
-		if err := b.Commit(false); err != nil {
-			return err
-		}
-		s := *r.stats.Load()
-		s.Add(cmd.Delta)
-		r.stats.Store(&s)
-		if !cmd.GCThreshold.IsZero() {
-			r.gc.Store(&cmd.GCThreshold)
-		}
-		return nil
-	}
-	if r.c.o.Delay == nil {
-		return apply()
-	}
-	d := r.c.o.Delay()
-	if d == 0 {
-		return apply()
-	}
-	t := time.NewTimer(d)
-	select {
-	case <-t.C:
-		return apply()
-	case <-ctx.Done():
-	}
-	settled := cmd.Settled
-	r.c.host.Group.Go(func(context.Context) {
-		<-t.C
-		apply()
-		if settled != nil {
-			settled()
-		}
-	})
-	return &kv.AmbiguousError{Reason: ctx.Err().Error()}
 }
