@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,28 +25,12 @@ import (
 
 // The campaign of anomalies: package workload/anomalies on a simulated cluster, while machines die, networks break,
 // clocks are off, leases move and ranges split. Whatever happens, no level of isolation may show what it forbids.
-// MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's; MERIDIAN_LEVEL asks for one level only.
+// MERIDIAN_LEVEL asks for one level only.
 
 const anomalyFaults = 15 * time.Second // of virtual time
 
 func TestCampaignAnomalies(t *testing.T) {
-	seeds, first := 2, 2 // one READ COMMITTED, one SERIALIZABLE
-	if testing.Short() {
-		seeds = 1
-	}
-	number := func(name string, into *int) bool {
-		n, err := strconv.Atoi(os.Getenv(name))
-		if err == nil {
-			*into = n
-		}
-		return err == nil
-	}
-	number("MERIDIAN_SEEDS", &seeds)
-	number("MERIDIAN_FIRST", &first)
-	if number("MERIDIAN_SEED", &first) {
-		seeds = 1
-	}
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seedsAsked(t, 2, 2) { // one READ COMMITTED, one SERIALIZABLE
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			a := anomalies.New()
 			a.Think = 10 * time.Millisecond

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,16 +24,9 @@ import (
 
 // What was read at a timestamp is read there for ever (I6): transfers between keys in several ranges, while leases move,
 // ranges split and sleep, nodes die, links fail and disks are slow; readers on all nodes choose timestamps in the past, whoever serves
-// them, and come back to them. MERIDIAN_SEEDS and MERIDIAN_FIRST as in TestCampaign.
+// them, and come back to them.
 func TestStaleCampaign(t *testing.T) {
-	seeds, first := 1, 1
-	if v, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
-		seeds = v
-	}
-	if v, err := strconv.Atoi(os.Getenv("MERIDIAN_FIRST")); err == nil {
-		first = v
-	}
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seedsAsked(t, 1, 1) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { (&stale{seed: uint64(seed)}).run(t) })
