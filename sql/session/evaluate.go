@@ -54,15 +54,23 @@ func asOfTimestamp(ctx *scalar.Context, e scalar.Expr, now clock.Timestamp) (clo
 			}
 		}
 	default:
-		return bad("NULL")
+		if d.IsNull() {
+			return bad("NULL")
+		}
+		return bad(types.FormatText(d, e.Type(), ctx.Location))
 	}
 	if at.Wall <= 0 {
 		return bad(at.String())
 	}
 	if now.Less(at) {
-		return clock.Timestamp{}, sqlstate.New(sqlstate.InvalidParameterValue, "AS OF SYSTEM TIME is in the future: %s", at.Time())
+		return clock.Timestamp{}, sqlstate.New(sqlstate.InvalidParameterValue, "AS OF SYSTEM TIME is in the future: %s", readable(at))
 	}
 	return at, nil
+}
+
+// readable prints a time as PostgreSQL does in UTC.
+func readable(at clock.Timestamp) string {
+	return at.Time().UTC().Format("2006-01-02 15:04:05.999999-07")
 }
 
 // epoch2000 is where PostgreSQL's timestamps begin.

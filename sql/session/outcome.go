@@ -73,7 +73,7 @@ func Outcome(err error) *sqlstate.Error {
 		return &sqlstate.Error{Code: sqlstate.NumericOutOfRange, Message: "bigint out of range", Cause: err}
 	case errors.As(err, &belowGC):
 		return (&sqlstate.Error{Code: sqlstate.SnapshotTooOld, Message: "snapshot too old: the data of that time is gone",
-			Cause: err}).WithDetail("The batch's timestamp must be after the replica's GC threshold, %s.", belowGC.Threshold.Time())
+			Cause: err}).WithDetail("The batch's timestamp must be after the replica's GC threshold, %s.", readable(belowGC.Threshold))
 	case errors.Is(err, txn.ErrReadOnly):
 		return &sqlstate.Error{Code: sqlstate.ReadOnlyTransaction, Message: "cannot execute a write in a read-only transaction", Cause: err}
 	case errors.As(err, &fatal):
