@@ -23,6 +23,11 @@ import (
 // FormatVersion pins what is on disk; it changes only with a migration.
 const FormatVersion = pebble.FormatTableFormatV6
 
+// rangeDeletionDelay is how long the space of a cleared span may wait for a flush. Raft logs are truncated by range
+// deletions, so a store that is written to flushes at least that often, however little there is, and each flush is
+// followed by a compaction that rewrites what it overlaps.
+const rangeDeletionDelay = time.Minute
+
 // Options of a store. The zero value suits a small node.
 type Options struct {
 	// Cache of blocks, which stores of one process may share; nil makes one of CacheBytes.
@@ -175,8 +180,8 @@ func (e *Engine) pebbleOptions() *pebble.Options {
 		BytesPerSync:                512 << 10,
 		WALBytesPerSync:             0,
 		WALMinSyncInterval:          nil,
-		FlushDelayDeleteRange:       10 * time.Second,
-		FlushDelayRangeKey:          10 * time.Second,
+		FlushDelayDeleteRange:       rangeDeletionDelay,
+		FlushDelayRangeKey:          rangeDeletionDelay,
 		TargetByteDeletionRate:      128 << 20,
 		Logger:                      logger{e},
 		EventListener:               e.listener(),
