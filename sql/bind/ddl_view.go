@@ -17,6 +17,9 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 	b.tableNames = map[*tree.TableName]*catalog.Table{}
 	b.expandStar = true
 	out := b.selectQuery(n.AsSource, &scope{level: &level{}}, false)
+	if b.asOf != nil {
+		b.fail(sqlstate.FeatureNotSupported, nil, "AS OF SYSTEM TIME is not supported in a view")
+	}
 	if b.stmt.NumParams > 0 {
 		raise(sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter $1"))
 	}
