@@ -27,6 +27,9 @@
 // returns when the batch is visible, and SyncWait later tells when it is durable; meanwhile other batches of all
 // ranges of the store join the same fsync. Commit(false) is durable no later than any later durable commit.
 //
+// An Ingestion replaces spans by sorted entries that come one after the other, in memory that does not depend on how many
+// there are: they become files, which one manifest entry makes part of the store, together with a batch.
+//
 // # When the disk fails
 //
 //	EN1 (I1): after an error that leaves the log's tail unknown, no commit is acknowledged ever again. The engine
