@@ -158,3 +158,20 @@ func BenchmarkResolveHot(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkComputeStats is what a split makes its range wait for: bytes as Stats counts them.
+func BenchmarkComputeStats(b *testing.B) {
+	e, ks := load(b, 100_000, 1)
+	if err := e.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		r := NewReader(e)
+		s, err := r.ComputeStats(keys.Span{Start: ks[0], End: keys.Key("\x11")})
+		if err != nil || s.LiveCount != int64(len(ks)) {
+			b.Fatal(s, err)
+		}
+		b.SetBytes(s.TotalBytes)
+		_ = r.Close()
+	}
+}

@@ -23,6 +23,12 @@ type noClock struct{ host.Clock }
 
 func (noClock) Now() time.Time { return time.Unix(0, 0) }
 
+// Sleep ends with its context: nothing here takes time.
+func (noClock) Sleep(ctx context.Context, _ time.Duration) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 type fataler interface {
 	Fatal(...any)
 	Fatalf(string, ...any)
