@@ -94,7 +94,9 @@ func (db *DB) Metrics() *Metrics { return &db.metrics }
 func (db *DB) Clock() *clock.Clock { return db.o.Clock }
 
 func (db *DB) newID() (id kv.TxnID) {
-	db.o.Host.Dice.Read(id[:])
+	// In halves, because a machine has longer ones made by the operating system, as if they were keys.
+	db.o.Host.Dice.Read(id[:8])
+	db.o.Host.Dice.Read(id[8:])
 	return id
 }
 

@@ -311,16 +311,16 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 			return s.runPlan(ctx, p.plan, p.params, p.formats, false, final)
 		}
 		return s.open(ctx, p, int64(limit))
-	}, final && s.mayEnd(p))
+	}, final && s.mayEnd(p, limit))
 	if err == nil && p.cur == nil {
 		p.ended = true
 	}
 	return err
 }
 
-// mayEnd reports whether the implicit transaction can be committed with this statement.
-func (s *Session) mayEnd(p *portal) bool {
-	return (s.state == stateNone || s.state == stateImplicit) && p.plan.query != nil && p.plan.program.Mutates()
+// mayEnd reports whether the implicit transaction can be committed with this statement: not if its portal stays open.
+func (s *Session) mayEnd(p *portal, limit int) bool {
+	return (s.state == stateNone || s.state == stateImplicit) && p.plan.query != nil && (limit == 0 || p.plan.program.Mutates())
 }
 
 // open starts a portal with a row limit.

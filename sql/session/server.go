@@ -39,6 +39,7 @@ type Server struct {
 	Services
 	metrics  Metrics
 	plans    *planCache
+	defaults map[string]string // of settings
 	rowIDs   rowIDs
 	finished finished
 
@@ -52,7 +53,7 @@ func NewServer(s Services) *Server {
 	if s.PlanCache == 0 {
 		s.PlanCache = 4096
 	}
-	return &Server{Services: s, plans: newPlanCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000}
+	return &Server{Services: s, plans: newPlanCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000, defaults: defaultValues()}
 }
 
 // Metrics of this node's sessions.
@@ -89,7 +90,7 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 	}
 	sess := &Session{srv: s, client: c, out: out, prepared: map[string]*Prepared{}, portals: map[string]*portal{},
 		opened: s.Host.Clock.Now(), superuser: user == nil || user.Superuser}
-	sess.env.s = sess
+	sess.env.s, sess.params.defaults = sess, s.defaults
 	if err := sess.startupSettings(c.Settings); err != nil {
 		return nil, err
 	}

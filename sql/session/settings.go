@@ -294,11 +294,12 @@ func displayName(name string) string {
 // parameters are a session's settings: what was set, over the defaults, with the changes of the open transaction
 // and its savepoints undone as they are.
 type parameters struct {
-	session map[string]string
-	local   map[string]string // SET LOCAL: gone with the transaction
-	saved   map[string]string // session values before the transaction's SETs; absent keys had none
-	dirty   []string          // names set within the transaction
-	inTxn   bool
+	defaults map[string]string // of all settings; shared by all sessions and not changed
+	session  map[string]string
+	local    map[string]string // SET LOCAL: gone with the transaction
+	saved    map[string]string // session values before the transaction's SETs; absent keys had none
+	dirty    []string          // names set within the transaction
+	inTxn    bool
 }
 
 func (p *parameters) get(name string) (string, bool) {
@@ -308,10 +309,17 @@ func (p *parameters) get(name string) (string, bool) {
 	if v, ok := p.session[name]; ok {
 		return v, true
 	}
-	if s := findSetting(name); s != nil {
-		return s.def, true
+	v, ok := p.defaults[name]
+	return v, ok
+}
+
+// defaultValues is what each setting is unless it was set. Statements ask for a dozen of them.
+func defaultValues() map[string]string {
+	m := make(map[string]string, len(settings))
+	for i := range settings {
+		m[settings[i].name] = settings[i].def
 	}
-	return "", false
+	return m
 }
 
 // accept validates a value, and returns it as it is stored.
