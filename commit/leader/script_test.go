@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"meridian/clock"
 	"meridian/commit/leader/tscache"
 	"meridian/keys"
 	"meridian/kv"
@@ -103,7 +104,7 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		return out.String()
 	case "lease":
 		if d.HasArg("elsewhere") {
-			s.c.o.Cache = tscache.New(tscache.Options{}, s.c.clock.Now())
+			s.c.o.Cache = tscache.New(tscache.Options{}, clock.Timestamp{}) // of a node that has served nothing
 		}
 		for i, p := range s.c.ps {
 			by := uint64(2) // somebody else held it in between
