@@ -216,9 +216,9 @@ type zones struct {
 func (z zones) Zone(keys.Key) placement.Zone {
 	zone := z.all
 	if p := z.n.sql.parts.Load(); p != nil {
-		if v, ok := p.leases.Setting(settingGCTTL); ok {
-			if ttl, err := parseGCTTL(v); err == nil {
-				zone.GCTTL = ttl
+		for _, name := range [...]string{settingGCTTL, settingNonVoters} {
+			if v, ok := p.leases.Setting(name); ok {
+				applySetting(&zone, name, v) // it was checked when it was set; one that is wrong changes nothing
 			}
 		}
 	}

@@ -1,30 +1,50 @@
 package server
 
 import (
-	"math"
 	"strconv"
 	"time"
 
+	"meridian/placement"
 	"meridian/sql/sqlstate"
 )
 
-// settingGCTTL is the cluster setting of how many seconds versions are kept after they were overwritten, in all ranges.
-const settingGCTTL = "gc.ttlseconds"
+// Cluster settings that nodes follow.
+const (
+	// settingGCTTL is how many seconds versions are kept after they were overwritten, in all ranges.
+	settingGCTTL = "gc.ttlseconds"
+	// settingNonVoters is how many non-voting replicas each range has besides its voters (Options.NonVoters).
+	settingNonVoters = "replicas.nonvoters"
+)
 
-// checkSetting refuses values of the cluster settings that a node follows; others are kept as they are given.
+// maxNonVoters bounds settingNonVoters.
+const maxNonVoters = 32
+
+// checkSetting refuses values of the cluster settings that nodes follow; others are kept as they are given.
 func checkSetting(name, value string) error {
-	if name != settingGCTTL {
-		return nil
-	}
-	_, err := parseGCTTL(value)
-	return err
+	return applySetting(&placement.Zone{}, name, value)
 }
 
-func parseGCTTL(value string) (time.Duration, error) {
-	n, err := strconv.ParseInt(value, 10, 32)
-	if err != nil || n < 1 {
-		return 0, sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for cluster setting %q: %q", settingGCTTL, value).
-			WithHint("It is a number of seconds from 1 to %d.", math.MaxInt32)
+// applySetting changes a zone's configuration to what a cluster setting says.
+func applySetting(z *placement.Zone, name, value string) error {
+	lo, hi := int64(0), int64(0)
+	switch name {
+	case settingGCTTL:
+		lo, hi = 1, 1<<31-1
+	case settingNonVoters:
+		hi = maxNonVoters
+	default:
+		return nil
 	}
-	return time.Duration(n) * time.Second, nil
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < lo || n > hi {
+		return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for cluster setting %q: %q", name, value).
+			WithHint("It is an integer from %d to %d.", lo, hi)
+	}
+	switch name {
+	case settingGCTTL:
+		z.GCTTL = time.Duration(n) * time.Second
+	case settingNonVoters:
+		z.NumReplicas = z.NumVoters + int(n)
+	}
+	return nil
 }

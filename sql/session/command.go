@@ -17,9 +17,9 @@ import (
 )
 
 // command runs everything that is not a query. describe says that the client expects RowDescription before rows
-// (the simple protocol).
-func (s *Session) command(ctx context.Context, p *plan, describe bool) error {
-	w := &rowWriter{s: s, describe: describe}
+// (the simple protocol); formats are its columns' as Bind gave them.
+func (s *Session) command(ctx context.Context, p *plan, formats []Format, describe bool) error {
+	w := &rowWriter{s: s, formats: formats, describe: describe}
 	tag, err := s.runCommand(ctx, p, w)
 	if err != nil {
 		return err
@@ -33,6 +33,7 @@ func (s *Session) command(ctx context.Context, p *plan, describe bool) error {
 // rowWriter sends the rows of a command.
 type rowWriter struct {
 	s        *Session
+	formats  []Format
 	describe bool
 	cols     []Column
 	rows     int64
@@ -47,7 +48,7 @@ func (w *rowWriter) columns(cols ...Column) {
 
 func (w *rowWriter) row(values ...types.Datum) error {
 	w.rows++
-	return w.s.out.Row(values, w.cols, nil)
+	return w.s.out.Row(values, w.cols, w.formats)
 }
 
 func text(name string) Column { return Column{Name: name, Type: types.Text} }
@@ -480,7 +481,7 @@ func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter)
 			return err
 		}
 	}
-	return s.runPlan(ctx, p.plan, params, nil, w.describe, false)
+	return s.runPlan(ctx, p.plan, params, w.formats, w.describe, false)
 }
 
 func (s *Session) deallocate(c *bind.Deallocate) (string, error) {
@@ -568,7 +569,7 @@ func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (strin
 			return "", err
 		}
 	}
-	n, end, err := s.sendRows(ctx, p.cur, cols, nil, limit)
+	n, end, err := s.sendRows(ctx, p.cur, cols, w.formats, limit)
 	if err != nil {
 		return "", err
 	}

@@ -305,7 +305,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 	}
 	err = s.step(ctx, text, p.size, p, func(ctx context.Context, final bool) error {
 		if p.plan.query == nil {
-			return s.command(ctx, p.plan, false)
+			return s.command(ctx, p.plan, p.formats, false)
 		}
 		if limit == 0 {
 			return s.runPlan(ctx, p.plan, p.params, p.formats, false, final)

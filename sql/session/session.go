@@ -399,7 +399,7 @@ func errInFailed() error {
 // runPlan runs a query or a command.
 func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, formats []Format, describe, final bool) error {
 	if p.query == nil {
-		return s.command(ctx, p, describe)
+		return s.command(ctx, p, formats, describe)
 	}
 	if s.state == stateFailed {
 		return errInFailed()

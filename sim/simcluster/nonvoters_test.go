@@ -1,0 +1,57 @@
+package simcluster_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/sim/simcluster"
+)
+
+// TestNonVotersBySQL: a cluster setting gives each range non-voting replicas, and takes them away again.
+func TestNonVotersBySQL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 5})
+		replicated(t, c, 3)
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int)")
+		exec(t, conn, "INSERT INTO g VALUES (1, 1)")
+		become := func(want int) {
+			t.Helper()
+			var non string
+			for range 120 {
+				rows, err := conn.Query(context.Background(), "SHOW RANGES FROM TABLE g")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for rows.Next() {
+					v, err := rows.Values()
+					if err != nil {
+						t.Fatal(err)
+					}
+					non = v[len(v)-1].(string) // {4,5}
+				}
+				if err := rows.Err(); err != nil {
+					t.Fatal(err)
+				}
+				n := 0
+				if non != "{}" {
+					n = 1 + strings.Count(non, ",")
+				}
+				if n == want {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+			t.Errorf("non-voting replicas %s, want %d", non, want)
+		}
+		become(0)
+		exec(t, conn, "SET CLUSTER SETTING replicas.nonvoters = 2")
+		become(2)
+		exec(t, conn, "UPDATE g SET v = 2")
+		exec(t, conn, "SET CLUSTER SETTING replicas.nonvoters TO DEFAULT")
+		become(0)
+	})
+}
