@@ -153,7 +153,7 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 
 func (f *Backfill) duplicate(key keys.Key, value []byte) error {
 	e := sqlstate.New(sqlstate.UniqueViolation, "could not create unique index \"%s\"", f.iw.index.Name)
-	e.Table, e.Constraint = f.table.Name, f.iw.index.Name
+	e.Table, e.TableID, e.Constraint = f.table.Name, uint32(f.table.ID), f.iw.index.Name
 	ords := keyOrdinals(f.table, f.iw.index)
 	row := make(types.Row, len(ords))
 	if err := f.iw.keyed.decode(key, value, row); err == nil {

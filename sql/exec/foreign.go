@@ -385,7 +385,7 @@ func (r *run) checkParents(checks []fkCheck) error {
 func (o *fkOut) violation(vals types.Row) *sqlstate.Error {
 	e := sqlstate.New(sqlstate.ForeignKeyViolation, "insert or update on table \"%s\" violates foreign key constraint \"%s\"",
 		o.child.Name, o.fk.Name)
-	e.Table, e.Constraint = o.child.Name, o.fk.Name
+	e.Table, e.TableID, e.Constraint = o.child.Name, uint32(o.child.ID), o.fk.Name
 	if vals != nil {
 		e.Detail = "Key " + keyText(o.child, o.cols, vals) + " is not present in table \"" + o.parent.Name + "\"."
 	}
@@ -395,7 +395,7 @@ func (o *fkOut) violation(vals types.Row) *sqlstate.Error {
 func (in *fkIn) violation(vals types.Row) *sqlstate.Error {
 	e := sqlstate.New(sqlstate.ForeignKeyViolation, "update or delete on table \"%s\" violates foreign key constraint \"%s\" on table \"%s\"",
 		in.parent.Name, in.fk.Name, in.child.Name)
-	e.Table, e.Constraint = in.child.Name, in.fk.Name
+	e.Table, e.TableID, e.Constraint = in.child.Name, uint32(in.child.ID), in.fk.Name
 	e.Detail = "Key " + keyText(in.parent, in.refs, vals) + " is still referenced from table \"" + in.child.Name + "\"."
 	return e
 }

@@ -376,7 +376,7 @@ func (r *run) writeError(err error) error {
 
 func uniqueViolation(t *catalog.Table, iw *indexWriter, key keys.Key, value []byte) *sqlstate.Error {
 	e := sqlstate.New(sqlstate.UniqueViolation, "duplicate key value violates unique constraint \"%s\"", iw.index.Name)
-	e.Table, e.Constraint = t.Name, iw.index.Name
+	e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), iw.index.Name
 	ords := keyOrdinals(t, iw.index)
 	row := make(types.Row, len(ords))
 	if err := iw.keyed.decode(key, value, row); err == nil {
@@ -461,7 +461,7 @@ func (r *run) validate(t *catalog.Table, notNull []int, checks []checkSpec, comb
 			e := sqlstate.New(sqlstate.NotNullViolation, "null value in column \"%s\" of relation \"%s\" violates not-null constraint",
 				t.Columns[o].Name, t.Name)
 			e.Detail = failingRow(t, comb)
-			e.Table, e.Column = t.Name, t.Columns[o].Name
+			e.Table, e.TableID, e.Column = t.Name, uint32(t.ID), t.Columns[o].Name
 			return e
 		}
 	}
@@ -473,7 +473,7 @@ func (r *run) validate(t *catalog.Table, notNull []int, checks []checkSpec, comb
 		if !ok {
 			e := sqlstate.New(sqlstate.CheckViolation, "new row for relation \"%s\" violates check constraint \"%s\"", t.Name, checks[i].name)
 			e.Detail = failingRow(t, comb)
-			e.Table, e.Constraint = t.Name, checks[i].name
+			e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), checks[i].name
 			return e
 		}
 	}

@@ -89,10 +89,23 @@ func (s *Session) describeConflict(err error) string {
 	return ""
 }
 
-// describeLock names the table of a row that another transaction has locked, for a statement that does not wait.
-func (s *Session) describeLock(err error) error {
+// located adds to a statement's error what takes the catalogue: the schema of the table whose constraint was violated, and
+// the table of a row that another transaction has locked, for a statement that does not wait.
+func (s *Session) located(err error) error {
+	if err == nil || s.cat == nil {
+		return err
+	}
+	var known *sqlstate.Error
+	if errors.As(err, &known) && known.TableID != 0 && known.Schema == "" {
+		if d := s.cat.Descriptor(catalog.ID(known.TableID)); d != nil && d.Table != nil {
+			if sc := s.cat.Descriptor(d.Table.Schema); sc != nil && sc.Schema != nil {
+				known.Schema = sc.Schema.Name
+			}
+		}
+		return err
+	}
 	var locked *kv.LockNotAvailableError
-	if err == nil || !errors.As(err, &locked) || locked.Timeout || s.cat == nil {
+	if !errors.As(err, &locked) || locked.Timeout {
 		return err
 	}
 	table, _, _, kerr := keys.DecodeIndexKey(locked.Key)

@@ -131,7 +131,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 		err := st.run(ctx, final)
 		if err == nil || resumed || s.tx == nil || !s.tx.MayRestartStatement(err) || s.tx.Statements() != before+1 ||
 			ctx.Err() != nil || !s.out.Rewind(s.statement) {
-			return s.describeLock(err)
+			return s.located(err)
 		}
 		if n > eagerRestarts {
 			d := min(time.Millisecond<<min(n-eagerRestarts, 10), maxRestartWait)

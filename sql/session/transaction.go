@@ -58,7 +58,7 @@ func (s *Session) commitImplicit(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.tx.Commit(ctx); err != nil {
-		return err
+		return s.located(err)
 	}
 	return s.afterCommit(ctx)
 }

@@ -117,7 +117,9 @@ type Error struct {
 	Column     string
 	DataType   string
 	Constraint string
-	Cause      error
+	// TableID is Table's identity, for who knows in which schema it is; zero: unknown.
+	TableID uint32
+	Cause   error
 }
 
 func (e *Error) Error() string { return e.Message }
