@@ -157,6 +157,8 @@ func TestEnd(t *testing.T) {
 		r.WriteTimestamp = at(ts)
 		return r
 	}
+	later := with(kv.Pending, 10)
+	later.Attempt++
 	flight := []kv.InFlightWrite{{Key: keys.Key("a"), Seq: 1}}
 	var aborted *kv.TxnAbortedError
 	var retry *kv.TxnRetryError
@@ -179,6 +181,8 @@ func TestEnd(t *testing.T) {
 		{"aborted again", with(kv.Aborted, 10), false, nil, kv.Aborted, nil},
 		{"pushed (CR3)", with(kv.Pending, 20), true, nil, 0, &retry},
 		{"pushed, rolled back", with(kv.Pending, 20), false, nil, kv.Aborted, nil},
+		{"a later attempt was seen", later, true, nil, 0, &retry},
+		{"a later attempt was seen, rolled back", later, false, nil, kv.Aborted, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, err := End(tc.stored, txn, tc.commit, tc.flight, at(11))
