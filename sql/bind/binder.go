@@ -31,6 +31,8 @@ type Binder struct {
 	ParamTypes []*types.T
 	// Location is the session's time zone.
 	Location *time.Location
+	// Adding makes columns that are being added visible, to those who validate constraints.
+	Adding bool
 	// Lease, if set, is told of every relation that a statement resolves.
 
 	// stash caches the syntax trees of stored expressions and views by their text.

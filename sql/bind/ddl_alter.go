@@ -99,7 +99,7 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		}
 		add(&DropColumn{Name: name, IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
 		for i := range t.Columns {
-			if t.Columns[i].Name == name {
+			if t.Columns[i].Name == name && t.Columns[i].State == catalog.Public {
 				t.Columns = append(t.Columns[:i:i], t.Columns[i+1:]...)
 				break
 			}
@@ -125,7 +125,7 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		}
 		add(&RenameColumn{From: from, To: to})
 		for i := range t.Columns {
-			if t.Columns[i].Name == from {
+			if t.Columns[i].Name == from && t.Columns[i].State == catalog.Public {
 				t.Columns[i].Name = to
 			}
 		}

@@ -237,11 +237,12 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 	s := &scope{rels: []*relation{r}, cols: make([]column, 0, len(t.Columns))}
 	for i := range t.Columns {
 		col := &t.Columns[i]
-		if col.State != catalog.Public && !(all && col.State == catalog.WriteOnly) {
+		seen := col.State == catalog.Public || b.Adding && t.Adding(col)
+		if !seen && !(all && col.State == catalog.WriteOnly) {
 			continue
 		}
 		ids[i] = b.meta.Add(opt.ColumnMeta{Name: col.Name, Type: col.Type, Table: t, Column: col.ID, Alias: r.alias, NotNull: col.NotNull})
-		if col.State == catalog.Public {
+		if seen {
 			s.cols = append(s.cols, column{name: col.Name, rel: r, id: ids[i], t: col.Type, hidden: col.Hidden})
 		}
 	}

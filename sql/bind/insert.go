@@ -58,7 +58,7 @@ func (b *builder) insert(n *tree.Insert, sc *scope) output {
 	written := b.insertSource(n, t, targets, explicit, sc, ins)
 	var row *scope
 	ins.New, row = b.newRow(t, alias)
-	ins.Checks = b.checks(t, row)
+	ins.Checks = b.checks(t, ins.New, alias)
 	if n.OnConflict != nil {
 		b.onConflict(n.OnConflict, ins, t, alias, written, explicit, sc)
 	}
@@ -319,9 +319,7 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 		wc := &exprContext{scope: both, clause: "WHERE"}
 		c.Where = scalar.Conjuncts(b.boolean(wc, oc.Where.Expr))
 	}
-	if len(t.Checks) > 0 {
-		c.Checks = b.checks(t, newScope(t, ins.New, alias))
-	}
+	c.Checks = b.checks(t, ins.New, alias)
 }
 
 // newScope sees given identities as a row of the table.
@@ -393,9 +391,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 		}
 	}
 	b.recompute(t, c, row)
-	if len(t.Checks) > 0 {
-		c.Checks = b.checks(t, newScope(t, ins.New, t.Name))
-	}
+	c.Checks = b.checks(t, ins.New, t.Name)
 	ins.Conflict = c
 }
 

@@ -56,8 +56,17 @@ func (b *builder) newRow(t *catalog.Table, alias string) ([]opt.ColumnID, *scope
 	return ids, s
 }
 
-// checks binds the table's CHECK constraints over a row's columns.
-func (b *builder) checks(t *catalog.Table, row *scope) []opt.CheckExpr {
+// checks binds the table's CHECK constraints over a row as written. A constraint may come with its column.
+func (b *builder) checks(t *catalog.Table, ids []opt.ColumnID, alias string) []opt.CheckExpr {
+	if len(t.Checks) == 0 {
+		return nil
+	}
+	row := newScope(t, ids, alias)
+	for i := range t.Columns {
+		if c := &t.Columns[i]; t.Adding(c) {
+			row.cols = append(row.cols, column{name: c.Name, rel: row.rels[0], id: ids[i], t: c.Type, hidden: c.Hidden})
+		}
+	}
 	var out []opt.CheckExpr
 	for i := range t.Checks {
 		c := &t.Checks[i]
@@ -226,7 +235,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	}
 	var row *scope
 	u.New, row = b.newRow(t, alias)
-	u.Checks = b.checks(t, row)
+	u.Checks = b.checks(t, u.New, alias)
 	// RETURNING sees the new row and what FROM brought.
 	rs := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
 	rs.add(row)

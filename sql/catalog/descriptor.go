@@ -326,6 +326,29 @@ func (t *Table) ColumnByName(name string) *Column {
 	return nil
 }
 
+// Adding reports whether a column is on its way to being public.
+func (t *Table) Adding(c *Column) bool {
+	if c.State != WriteOnly {
+		return false
+	}
+	for _, m := range t.Mutations {
+		if m.Kind == MutateColumn && m.ID == uint32(c.ID) {
+			return !m.Drop
+		}
+	}
+	return false
+}
+
+// ColumnNameTaken reports whether a column of that name is public, or will be.
+func (t *Table) ColumnNameTaken(name string) bool {
+	for i := range t.Columns {
+		if c := &t.Columns[i]; c.Name == name && (c.State == Public || t.Adding(c)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Primary is the primary index.
 func (t *Table) Primary() *Index { return &t.Indexes[0] }
 

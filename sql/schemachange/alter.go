@@ -114,7 +114,7 @@ func (c *change) empty(t *catalog.Table) (bool, error) {
 }
 
 func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
-	if t.ColumnByName(a.Column.Name) != nil {
+	if t.ColumnNameTaken(a.Column.Name) {
 		if a.IfNotExists {
 			c.noticef(sqlstate.DuplicateColumn, "column \"%s\" of relation \"%s\" already exists, skipping", a.Column.Name, t.Name)
 			return nil
@@ -378,7 +378,7 @@ func (c *change) renameColumn(t *catalog.Table, a *bind.RenameColumn) error {
 	if col == nil {
 		return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" does not exist", a.From)
 	}
-	if t.ColumnByName(a.To) != nil {
+	if t.ColumnNameTaken(a.To) {
 		return sqlstate.New(sqlstate.DuplicateColumn, "column \"%s\" of relation \"%s\" already exists", a.To, t.Name)
 	}
 	if err := c.refuseViews(t, "column", a.From, func(text string) bool { return usesColumn(text, a.From) }); err != nil {

@@ -74,7 +74,7 @@ func (o *Options) query(ctx context.Context, tx *txn.Txn, view *lease.View, text
 	if err != nil {
 		return err
 	}
-	b := &bind.Binder{View: view, Registry: o.Registry, Location: time.UTC}
+	b := &bind.Binder{View: view, Registry: o.Registry, Location: time.UTC, Adding: true}
 	bound, err := b.Bind(ctx, stmt)
 	if err != nil {
 		return err

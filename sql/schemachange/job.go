@@ -210,6 +210,10 @@ func (e *Executor) resumeChange(ctx context.Context, r *job.Run) error {
 				return err
 			}
 		case len(adds) > 0:
+			// Who published this version may have died, or failed, before it was in use everywhere (SC2).
+			if err := e.o.Leases.Everywhere(ctx, catalog.Dependency{ID: t.ID, Version: t.Version}); err != nil {
+				return err
+			}
 			for _, m := range adds {
 				if err := e.prepare(ctx, r, t, m, &done); err != nil {
 					return err

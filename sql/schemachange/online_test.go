@@ -221,6 +221,178 @@ func TestJobOutlivesItsNode(t *testing.T) {
 	})
 }
 
+// A node dies while it waits for all others to write an index. Who goes on with its job has to wait for them as well
+// before the index is filled (SC2): here for a statement that began before, and takes a minute.
+func TestTakenUpTooEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 3)
+		defer c.Stop()
+		c.KV.Latency.Store(int64(time.Millisecond))
+		a := c.Nodes[0].Open(t, "root")
+		first, late := c.Nodes[2].Open(t, "root"), c.Nodes[2].Open(t, "root")
+		defer first.Close()
+		defer late.Close()
+		a.Must("create table t (id int primary key, v int); insert into t select g, g from generate_series(1, 30) g")
+		version := func() uint64 { return table(t, c.Nodes[1], "t").Version }
+		was := version()
+		first.Must("begin; select * from t where id = 2")
+		go a.ExecContext(c.Nodes[0].Host.Group.Context(), "create index ti on t (v)")
+		for version() == was { // now delete-only; the next version waits for the first transaction
+			time.Sleep(time.Millisecond)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := late.Exec("insert into t select 100, 100 from (select pg_sleep(60)) s")
+			done <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		first.Must("commit")
+		for version() == was+1 { // now write-only, but not for everybody
+			time.Sleep(time.Millisecond)
+		}
+		c.Nodes[0].Kill()
+		// Before that is over, the job is another node's.
+		if err := <-done; err != nil {
+			t.Fatal(sessiontest.Describe(err))
+		}
+		time.Sleep(time.Minute)
+		for _, n := range c.Nodes[1:] {
+			verify(t, n, "t")
+			if len(table(t, n, "t").Indexes) != 2 {
+				t.Error("the index is not there")
+			}
+		}
+	})
+}
+
+// A column may come with a constraint: as long as it is being added, others write its default, and the constraint holds
+// for that.
+func TestColumnWithConstraint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		c.KV.Latency.Store(int64(time.Millisecond))
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		a.Must("create table p (id int primary key); insert into p values (5)")
+		for _, change := range []struct {
+			text string
+			code sqlstate.Code
+		}{
+			{"alter table t add column x int default 5 check (x > 3)", ""},
+			{"alter table t add column x int default 5 check (x > 7)", sqlstate.CheckViolation},
+			{"alter table t add column x int default 5 references p (id)", ""},
+			{"alter table t add column x int default 6 references p (id)", sqlstate.ForeignKeyViolation},
+			{"alter table t add column x int default 5 unique", sqlstate.UniqueViolation},
+			{"alter table t add column x int default 5 check (x > v)", ""},
+		} {
+			a.Must("drop table if exists t; create table t (id int primary key, v int); insert into t values (1, 1), (2, 2)")
+			was := table(t, c.Nodes[1], "t").Version
+			b.Must("begin; select * from t")
+			done := make(chan error, 1)
+			go func() {
+				_, err := a.Exec(change.text)
+				done <- err
+			}()
+			for table(t, c.Nodes[1], "t").Version == was {
+				time.Sleep(time.Millisecond)
+			}
+			o := c.Nodes[1].Open(t, "root")
+			for i, q := range []string{"insert into t values (3, 3)", "update t set v = 2 where id = 1", "upsert into t values (3, 4)",
+				"insert into t values (1, 1) on conflict (id) do update set v = 3"} {
+				_, err := o.Exec(q)
+				if refused := err != nil; refused != (change.code != "") && !(change.code == sqlstate.UniqueViolation || change.code == sqlstate.ForeignKeyViolation && i > 0) ||
+					err != nil && !sessiontest.ErrIs(err, change.code) {
+					t.Errorf("%s: meanwhile %s: %s", change.text, q, sessiontest.Describe(err))
+				}
+			}
+			o.Close()
+			b.Must("commit")
+			if err := <-done; (err == nil) != (change.code == "") || err != nil && !sessiontest.ErrIs(err, change.code) {
+				t.Errorf("%s: %s", change.text, sessiontest.Describe(err))
+			}
+			want := 2
+			if change.code == "" {
+				want = 3
+			}
+			if x := table(t, c.Nodes[0], "t"); len(x.Columns) != want || len(x.Checks)+len(x.Foreign) != want-2 {
+				t.Errorf("%s leaves %d columns, %d checks and %d foreign keys", change.text, len(x.Columns), len(x.Checks), len(x.Foreign))
+			}
+			verify(t, c.Nodes[1], "t")
+		}
+	})
+}
+
+// The name of a column that somebody else is adding is taken.
+func TestColumnAddedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		c.KV.Latency.Store(int64(time.Millisecond))
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		a.Must("create table t (id int primary key, v int); insert into t values (1, 1)")
+		was := table(t, c.Nodes[1], "t").Version
+		b.Must("begin; select * from t")
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.Exec("alter table t add column x int")
+			done <- err
+		}()
+		for table(t, c.Nodes[1], "t").Version == was {
+			time.Sleep(time.Millisecond)
+		}
+		o := c.Nodes[1].Open(t, "root")
+		defer o.Close()
+		for _, q := range []string{"alter table t add column x int", "alter table t rename column v to x"} {
+			go func() {
+				_, err := o.Exec(q)
+				done <- err
+			}()
+			time.Sleep(time.Second)
+			select {
+			case err := <-done:
+				if !sessiontest.ErrIs(err, sqlstate.DuplicateColumn) {
+					t.Errorf("%s: %s", q, sessiontest.Describe(err))
+				}
+			default:
+				t.Fatalf("%s waits", q)
+			}
+		}
+		b.Must("commit")
+		if err := <-done; err != nil {
+			t.Error(sessiontest.Describe(err))
+		}
+		a.Must("select x from t")
+		// Of two columns of the name, one is on its way out.
+		b.Must("begin; select x from t")
+		go func() {
+			_, err := a.Exec("alter table t drop column x")
+			done <- err
+		}()
+		for table(t, c.Nodes[1], "t").ColumnByName("x") != nil {
+			time.Sleep(time.Millisecond)
+		}
+		go func() {
+			_, err := o.Exec("alter table t add column x int default 5 check (x > 3)")
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		b.Must("commit")
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(sessiontest.Describe(err))
+			}
+		}
+		if got := a.Must("select x from t"); got != "x\n5\nSELECT 1" {
+			t.Error(got)
+		}
+		verify(t, c.Nodes[0], "t")
+	})
+}
+
 // The data of dropped tables and indexes, and the descriptors, go after a while; what lives stays.
 func TestRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

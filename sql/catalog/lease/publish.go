@@ -106,6 +106,23 @@ func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, change
 	return nil
 }
 
+// Everywhere waits until every node uses at least this version of a descriptor, which this node knows. Whoever published it
+// may have died while it waited for that.
+func (m *Manager) Everywhere(ctx context.Context, d catalog.Dependency) error {
+	m.mu.Lock()
+	done := m.confirmed[d.ID] >= d.Version
+	m.mu.Unlock()
+	if done {
+		return nil
+	}
+	// The row was written together with the version, and is removed when everybody uses that.
+	row, err := m.o.DB.Get(ctx, pendingKey(d.ID))
+	if err != nil || row == nil {
+		return err
+	}
+	return m.confirm(ctx, []catalog.Dependency{d}, nil, nil)
+}
+
 // ackSet is which nodes have answered, and which are waited for.
 type ackSet struct {
 	mu    sync.Mutex // guards the fields below; nothing is taken after it
