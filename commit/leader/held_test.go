@@ -1,13 +1,58 @@
 package leader
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 
 	"meridian/clock"
 	"meridian/commit/leader/latch"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/replica/lease"
 )
+
+// TestHeldIsForgotten: a leaseholder that knew its range to have no intents does not know it any more after another one has
+// laid some (P11).
+func TestHeldIsForgotten(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		back func(p *Participant, at clock.Timestamp)
+	}{
+		{"the lease was elsewhere", func(p *Participant, at clock.Timestamp) {
+			p.LeaseChanged(lease.Lease{Sequence: 2, Start: at}, false)
+			p.LeaseChanged(lease.Lease{Sequence: 3, Start: at}, true)
+		}},
+		{"a raft snapshot", func(p *Participant, _ clock.Timestamp) { p.SnapshotApplied() }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, stop := newCluster(t, 1, 0)
+				defer stop()
+				ctx, k := context.Background(), keys.Key("k")
+				if _, err := c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: k}}}); err != nil {
+					t.Fatal(err)
+				}
+				here, there := c.ps[0], New(c.o, c.reps[0], nil)
+				defer there.Close(nil)
+				if here.held.MayHold(k) {
+					t.Fatal("it does not know that there is nothing")
+				}
+				c.reps[0].Lease.Store(2)
+				there.LeaseChanged(lease.Lease{Sequence: 2, Start: c.clock.Now()}, true)
+				c.ps[0] = there
+				if _, err := c.begin().send(ctx, &kv.PutRequest{Key: k, Value: []byte("v"), Seq: 1}); err != nil {
+					t.Fatal(err)
+				}
+				c.ps[0] = here
+				x.back(here, c.clock.Now())
+				if !here.held.MayHold(k) {
+					t.Error("it misses an intent")
+				}
+			})
+		})
+	}
+}
 
 // TestHeld: the table is of use only from a moment on when there was nothing, and it never misses a key.
 func TestHeld(t *testing.T) {
