@@ -119,7 +119,9 @@ func (w *Writer) loadLocks(rows []kv.KeyValue, first, stop keys.Key) error {
 		if err != nil {
 			return err
 		}
-		conflicts = append(conflicts, *l)
+		if !l.committed(w.Outcomes) { // else it is a version (M7)
+			conflicts = append(conflicts, *l)
+		}
 	}
 	if len(conflicts) > 0 {
 		return &LockConflictError{Intents: conflicts}

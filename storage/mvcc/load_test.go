@@ -183,3 +183,58 @@ func BenchmarkLoad(b *testing.B) {
 		batch.Close()
 	}
 }
+
+// TestLoadAmongCommitted: an intent of a transaction that is known to have committed is a version (M7), which is refused or
+// passed as one; nobody would resolve it for the load's sake.
+func TestLoadAmongCommitted(t *testing.T) {
+	e, closeEngine := openEngine(t)
+	defer closeEngine()
+	known := committedAll{}
+	apply := func(f func(w *Writer) error) error {
+		b := e.NewBatch()
+		defer b.Close()
+		w := NewWriter(e, b)
+		w.Outcomes = known
+		err := f(w)
+		w.Close()
+		if err != nil {
+			return err
+		}
+		return b.Commit(false)
+	}
+	for i, c := range []struct {
+		at     int64
+		remove bool
+		want   any
+	}{
+		{10, false, new(*kv.ConditionFailedError)},
+		{30, false, new(*kv.WriteTooOldError)},
+		{30, true, new(*kv.WriteTooOldError)},
+		{10, true, nil},
+	} {
+		k := tableKey(fmt.Sprint("k", i))
+		x := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{byte(i + 1)}, WriteTimestamp: at(c.at), MinTimestamp: at(c.at)}, ReadTimestamp: at(c.at)}
+		if err := apply(func(w *Writer) error {
+			o := &WriteOptions{Txn: x, Seq: 1, LocalTimestamp: at(c.at)}
+			if c.remove {
+				_, err := w.Delete(k, o)
+				return err
+			}
+			return w.Put(k, []byte("v"), o)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		load := func() error {
+			return apply(func(w *Writer) error {
+				return w.Load([]kv.KeyValue{{Key: k, Value: []byte("loaded")}}, &WriteOptions{Timestamp: at(20), LocalTimestamp: at(20)})
+			})
+		}
+		if err := load(); !errors.As(err, new(*LockConflictError)) {
+			t.Errorf("case %d: met an intent of a transaction that nobody knows of: %v", i, err)
+		}
+		known[x.ID] = at(c.at)
+		if err := load(); c.want == nil && err != nil || c.want != nil && !errors.As(err, c.want) {
+			t.Errorf("case %d: %v", i, err)
+		}
+	}
+}
