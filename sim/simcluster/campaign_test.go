@@ -1,6 +1,7 @@
 package simcluster_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -441,6 +442,10 @@ type client struct {
 	at   int
 	// other is who is told, by whoever relays.
 	other *client
+	// limit is how long it waits for an answer; zero is opTimeout.
+	limit time.Duration
+	// explain, if any, knows errors that the workload expects, and what they say of the outcome.
+	explain func(*pgconn.PgError) (history.Outcome, bool)
 }
 
 func (cl *client) close() {
@@ -476,7 +481,7 @@ func (cl *client) do(what string, f func(ctx context.Context, conn *pgx.Conn) er
 		cl.k.count(&cl.k.codes, "no connection")
 		return history.Failed, "no connection"
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(cl.limit, opTimeout))
 	defer cancel()
 	node := cl.k.c.Machines[cl.at].Name
 	err := f(ctx, cl.conn)
@@ -496,6 +501,11 @@ func (cl *client) do(what string, f func(ctx context.Context, conn *pgx.Conn) er
 	if cl.conn.PgConn().TxStatus() != 'I' && !cl.conn.IsClosed() {
 		if _, err := cl.conn.Exec(ctx, "ROLLBACK"); err != nil {
 			cl.close()
+		}
+	}
+	if cl.explain != nil {
+		if how, ok := cl.explain(pg); ok {
+			return how, note
 		}
 	}
 	switch pg.Code {
