@@ -235,13 +235,15 @@ func (b *Batch) syncSlowly(wait func()) error {
 	return b.e.syncLog()
 }
 
-// recoverFailure turns the panic with which Pebble reports a log that it cannot write into the store's failure.
+// recoverFailure turns the panic with which Pebble reports a log that it cannot write into the store's failure. The panic
+// leaves Pebble's commits locked, for good.
 func (e *Engine) recoverFailure(err *error) {
 	if r := recover(); r != nil {
 		cause, ok := r.(error)
 		if !ok {
 			panic(r)
 		}
+		e.stuck.Store(true)
 		*err = e.fail(cause)
 	}
 }

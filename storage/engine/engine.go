@@ -78,6 +78,7 @@ type Engine struct {
 
 	failure atomic.Pointer[FatalError]
 	full    atomic.Bool
+	stuck   atomic.Bool // Pebble has panicked in a commit
 	stalls  atomic.Int64
 	syncs   syncs
 
@@ -289,10 +290,13 @@ func (e *Engine) Dir() string { return e.dir }
 func (e *Engine) FS() vfs.FS { return e.fs }
 
 // Close waits for Pebble's goroutines and gives the directory free. All iterators, snapshots and batches must
-// have been closed.
+// have been closed. A store that failed in the middle of a commit is left as it is: Pebble could not close it.
 func (e *Engine) Close() error {
 	e.group.Stop()
-	err := e.db.Close()
+	var err error
+	if !e.stuck.Load() {
+		err = e.db.Close()
+	}
 	if lerr := e.lock.Close(); err == nil {
 		err = lerr
 	}

@@ -36,7 +36,7 @@ func (e *Engine) watchSyncs(ctx context.Context, clk host.Clock) {
 			ended, looks = n, 0
 			continue
 		}
-		if looks++; looks >= int(stallAfter/stallCheckEvery) {
+		if looks++; looks > int(stallAfter/stallCheckEvery) { // the first one came up to stallCheckEvery after the sync was asked for
 			e.fail(fmt.Errorf("the disk hangs: no sync of the log has ended for %s, and %d are waited for", stallAfter, begun-n))
 			return
 		}
