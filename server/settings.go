@@ -19,7 +19,7 @@ const (
 // maxNonVoters bounds settingNonVoters.
 const maxNonVoters = 32
 
-// checkSetting refuses values of the cluster settings that nodes follow; others are kept as they are given.
+// checkSetting refuses names that are no cluster setting, and values that it can't have.
 func checkSetting(name, value string) error {
 	return applySetting(&placement.Zone{}, name, value)
 }
@@ -33,7 +33,8 @@ func applySetting(z *placement.Zone, name, value string) error {
 	case settingNonVoters:
 		hi = maxNonVoters
 	default:
-		return nil
+		return sqlstate.New(sqlstate.UndefinedObject, "unrecognized cluster setting %q", name).
+			WithHint("There are %s and %s.", settingGCTTL, settingNonVoters)
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < lo || n > hi {

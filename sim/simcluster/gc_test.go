@@ -58,6 +58,9 @@ func TestTimeToLive(t *testing.T) {
 				t.Errorf("gc.ttlseconds = %s: %q", v, got)
 			}
 		}
+		if got := code("SET CLUSTER SETTING gc.ttl = 60"); got != "42704" {
+			t.Errorf("a setting that does not exist: %s", got)
+		}
 		exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds = 60")
 		write()
 		if got := code(past, begun); got != "72000" {
