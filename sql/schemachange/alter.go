@@ -334,7 +334,9 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 		x := &t.Indexes[i]
 		if slices.ContainsFunc(x.Columns, func(k catalog.IndexColumn) bool { return k.Column == id }) || slices.Contains(x.Stored, id) ||
 			x.Predicate != "" && usesColumn(x.Predicate, a.Name) {
-			c.removeIndex(t, x.ID)
+			if err := c.removeIndex(t, x.ID); err != nil {
+				return err
+			}
 		}
 	}
 	if col.OwnsSequence != 0 {
@@ -610,8 +612,7 @@ func (c *change) dropConstraint(t *catalog.Table, a *bind.DropConstraint) error 
 		if err := c.releaseKey(t, x, "constraint "+x.Name+" on table "+t.Name, a.Cascade); err != nil {
 			return err
 		}
-		c.removeIndex(t, x.ID)
-		return nil
+		return c.removeIndex(t, x.ID)
 	}
 	if a.IfExists {
 		c.noticef(sqlstate.SuccessfulCompletion, "constraint \"%s\" of relation \"%s\" does not exist, skipping", a.Name, t.Name)

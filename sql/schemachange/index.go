@@ -84,23 +84,32 @@ func (c *change) dropIndexes(s *bind.DropIndex) error {
 		if err := c.releaseKey(t, x, "index "+x.Name, s.Cascade); err != nil {
 			return err
 		}
-		c.removeIndex(t, x.ID)
+		if err := c.removeIndex(t, x.ID); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// removeIndex begins the removal of a secondary index; of one that nobody else knows, it is the end as well.
-func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) {
+// removeIndex begins the removal of a secondary index; of one that nobody else knows, it is the end as well. One that is
+// still being added goes back from where it is, and the job that was adding it has nothing left to do.
+func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) error {
 	erase := func() {
 		t.Indexes = slices.DeleteFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == id })
 	}
-	own := -1
+	own, adding := -1, -1
 	for i, m := range t.Mutations {
-		if m.Kind == catalog.MutateIndex && m.ID == uint32(id) {
+		if m.Kind != catalog.MutateIndex {
+			continue
+		}
+		if m.Job != 0 && m.Replaces != 0 && (m.ID == uint32(id) || m.Replaces == id) {
+			return sqlstate.New(sqlstate.ObjectInUse, "cannot drop an index of table \"%s\" while its primary key is being changed", t.Name)
+		}
+		if m.ID == uint32(id) {
 			if m.Drop {
-				return
+				return nil
 			}
-			if m.Job == 0 {
+			if adding = i; m.Job == 0 {
 				own = i
 			}
 		}
@@ -108,16 +117,22 @@ func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) {
 	if own >= 0 {
 		t.Mutations = slices.Delete(t.Mutations, own, own+1)
 		erase()
-		return
+		return nil
 	}
 	if c.isNew(t) {
 		erase()
-		return
+		return nil
 	}
 	x := t.Index(id)
+	if adding >= 0 {
+		t.Mutations = slices.Delete(t.Mutations, adding, adding+1)
+	} else {
+		x.State = catalog.WriteOnly
+	}
 	// Its name is free from here on.
-	x.State, x.Name, x.Constraint = catalog.WriteOnly, "", false
+	x.Name, x.Constraint = "", false
 	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(id), Drop: true})
+	return nil
 }
 
 // addPrimaryKey replaces the primary key: a new primary index is filled beside the old one, together with a copy of

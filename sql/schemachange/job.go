@@ -400,7 +400,7 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 	if err := e.viewOf(ctx, t.ID, func(ctx context.Context, _ *txn.Txn, view *lease.View, now *catalog.Table) error {
 		nx := now.Index(x.ID)
 		if nx == nil || nx.State != catalog.WriteOnly {
-			return sqlstate.New(sqlstate.InternalError, "schemachange: index %d of table %d is not being built", x.ID, t.ID)
+			return nil // it was dropped meanwhile
 		}
 		var err error
 		b, err = e.o.backfill(ctx, view, now, nx)

@@ -324,6 +324,51 @@ func TestColumnWithConstraint(t *testing.T) {
 	})
 }
 
+// An index that is being added goes with its column: what one job drops, another does not make public.
+func TestIndexDroppedWhileAdded(t *testing.T) {
+	for versions := range uint64(2) { // it is delete-only, or write-only, when the column goes
+		synctest.Test(t, func(t *testing.T) {
+			c := sessiontest.New(t, 3)
+			defer c.Stop()
+			c.KV.Latency.Store(int64(time.Millisecond))
+			a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+			defer b.Close()
+			a.Must("create table t (id int primary key, v int, x int); insert into t select g, g, g from generate_series(1, 20) g")
+			was := table(t, c.Nodes[1], "t").Version
+			go a.ExecContext(c.Nodes[0].Host.Group.Context(), "create index tx on t (x)")
+			for table(t, c.Nodes[1], "t").Version <= was+versions {
+				time.Sleep(100 * time.Microsecond)
+			}
+			c.Nodes[0].Kill() // its job is another node's, after a while
+			done := make(chan error, 1)
+			go func() {
+				_, err := b.Exec("alter table t drop column x")
+				done <- err
+			}()
+			for range 600_000 {
+				time.Sleep(100 * time.Microsecond)
+				x := table(t, c.Nodes[2], "t")
+				for i, m := range x.Mutations {
+					for _, o := range x.Mutations[:i] {
+						if o.Kind == m.Kind && o.ID == m.ID {
+							t.Fatalf("one job adds what another drops: %+v", x.Mutations)
+						}
+					}
+				}
+			}
+			if err := <-done; err != nil {
+				t.Error(sessiontest.Describe(err))
+			}
+			for _, n := range c.Nodes[1:] {
+				if x := table(t, n, "t"); len(x.Columns) != 2 || len(x.Indexes) != 1 {
+					t.Errorf("left are %d columns and the indexes %+v", len(x.Columns), x.Indexes)
+				}
+				verify(t, n, "t")
+			}
+		})
+	}
+}
+
 // The name of a column that somebody else is adding is taken.
 func TestColumnAddedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
