@@ -765,7 +765,7 @@ var schemaChanges = []schemaChange{
 	{texts: []string{"ALTER TABLE r2 RENAME TO r"}, may: "42P01 42P07"},
 	{texts: []string{"ALTER TABLE r RENAME COLUMN q TO q2"}, may: "42P01 42703 42701"},
 	{texts: []string{"ALTER TABLE r RENAME COLUMN q2 TO q"}, may: "42P01 42703 42701"},
-	{texts: []string{"CREATE INDEX i_q ON r (q)"}, may: "42P01 42703 42P07"},
+	{texts: []string{"CREATE INDEX i_q ON r (q)"}, may: "42P01 42703 42P07 55006"},
 	{texts: []string{"DROP INDEX i_q"}, may: "42704 55006"},
 	{texts: []string{"ALTER TABLE r ALTER PRIMARY KEY USING COLUMNS (k, id)"}, may: "42P01 55006"},
 	{texts: []string{"ALTER TABLE r ALTER PRIMARY KEY USING COLUMNS (id)"}, may: "42P01 55006"},

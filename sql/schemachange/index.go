@@ -31,6 +31,10 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 
 // addIndex adds an index: at once if only this transaction can see the table, else step by step.
 func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) error {
+	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 && m.Replaces != 0 }) {
+		// Its entries would end with the old key, and nobody makes a copy of it.
+		return sqlstate.New(sqlstate.ObjectInUse, "cannot add an index to table \"%s\" while its primary key is being changed", t.Name)
+	}
 	oid, err := c.Catalog.NewID(c.ctx)
 	if err != nil {
 		return err

@@ -369,6 +369,30 @@ func TestIndexDroppedWhileAdded(t *testing.T) {
 	}
 }
 
+// No index is added while the primary key is being changed: its entries would end with the old one.
+func TestIndexAddedWhilePrimaryKeyChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 3)
+		defer c.Stop()
+		c.KV.Latency.Store(int64(time.Millisecond))
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer b.Close()
+		a.Must("create table t (id int primary key, k int not null, v int); insert into t select g, g, g from generate_series(1, 20) g")
+		was := table(t, c.Nodes[1], "t").Version
+		go a.ExecContext(c.Nodes[0].Host.Group.Context(), "alter table t alter primary key using columns (k, id)")
+		for table(t, c.Nodes[1], "t").Version == was {
+			time.Sleep(100 * time.Microsecond)
+		}
+		c.Nodes[0].Kill()
+		if _, err := b.Exec("create index tv on t (v)"); !sessiontest.ErrIs(err, sqlstate.ObjectInUse) {
+			t.Errorf("an index is added meanwhile: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		b.Must("create index tv on t (v)")
+		verify(t, c.Nodes[1], "t")
+	})
+}
+
 // The name of a column that somebody else is adding is taken.
 func TestColumnAddedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
