@@ -25,7 +25,7 @@ const (
 	// leaderlessPasses is for how many passes a replica may hear of no leader before it asks whether it was removed.
 	leaderlessPasses = 10
 	// A range is looked at for versions to remove once in a sixth of their time to live, within these bounds.
-	gcEveryMin, gcEveryMax = time.Minute, 10 * time.Minute
+	gcEveryMin, gcEveryMax = time.Minute, time.Hour
 	// gcMinAge is how old versions are when they are removed, at least: by then everybody knows the running readers.
 	gcMinAge = 30 * time.Second
 	// protectAge is how old a reader is when others are told of it, protectMax until when it is taken care of.
@@ -388,7 +388,10 @@ func (s *Store) considerGC(ctx context.Context, e *entry) {
 		return
 	}
 	every := min(max(s.zone(e.r.Desc().Start).GCTTL/6, gcEveryMin), gcEveryMax)
-	if e.load.gcAt != 0 && clk-e.load.gcAt < every {
+	if e.load.gcAt == 0 {
+		e.load.gcAt = clk // what is there to be removed now has time; most of it is too young
+	}
+	if clk-e.load.gcAt < every {
 		return
 	}
 	e.load.gcAt = clk

@@ -105,6 +105,7 @@ func runStart(ctx context.Context, f *startFlags) error {
 	}
 	// The node's goroutines outlive the signal: draining needs them.
 	o.Host = machine.New(context.WithoutCancel(ctx), machine.Options{ClockOffset: f.clockOffset, Log: log})
+	useProcessors()
 	collectSeldom(o.Host)
 	return serve(ctx, o)
 }

@@ -3,12 +3,25 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 
 	"meridian/host"
 )
+
+// moreProcs is how many more goroutines may run at once than there are processors: a thread in fdatasync keeps one of Go's
+// processors until the runtime notices, some ten microseconds to milliseconds later, and the log is being synced nearly
+// always. Where there are many processors, two more do not matter.
+const moreProcs = 2
+
+// useProcessors sets GOMAXPROCS. Whoever has set it is left alone.
+func useProcessors() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + moreProcs)
+	}
+}
 
 // A node's memory is mostly memtables and the block cache, which the garbage collector does not see; what it sees is
 // some ten megabytes. Collecting whenever they have doubled means ten collections a second on a busy node, so the heap may
