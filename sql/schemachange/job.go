@@ -32,6 +32,10 @@ const (
 // count, small enough that a conflict costs little.
 const chunkRows = 2000
 
+// lockedRows is how many rows a backfill locks in one transaction, after one that locked none has met a conflict. Writers wait
+// for them.
+const lockedRows = 100
+
 // loadRows is how many rows a backfill reads at once when it need not keep others from changing them.
 const loadRows = 10_000
 
@@ -473,6 +477,14 @@ func (o *optimistic) Write(_ context.Context, b *txn.WriteBatch) error {
 	return nil
 }
 
+// locking is a transaction that locks the rows that it reads: those who write them wait.
+type locking struct{ *txn.Txn }
+
+func (l locking) Scan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	o.Lock = kv.Shared
+	return l.Txn.Scan(ctx, o)
+}
+
 // chunk is a part of a table on its way into an index.
 type chunk struct {
 	span    keys.Span  // of the primary index
@@ -517,7 +529,7 @@ func (e *Executor) startChunk(ctx context.Context, c *chunk) {
 }
 
 // finishChunk waits for a chunk. If an entry was there, or its key was read meanwhile, it fills in transactions, which
-// tell a concurrent write from a duplicate.
+// tell a concurrent write from a duplicate. Where rows are written all the time, one that does not lock them may fail for ever.
 func (e *Executor) finishChunk(ctx context.Context, b *exec.Backfill, c *chunk) error {
 	var err error
 	select {
@@ -539,9 +551,13 @@ func (e *Executor) finishChunk(ctx context.Context, b *exec.Backfill, c *chunk) 
 		rest.End = c.next.Start
 	}
 	for next := &rest; next != nil; {
-		span := *next
+		span, tries := *next, 0
 		err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) (err error) {
-			next, _, err = b.Step(ctx, tx, span, chunkRows)
+			if tries++; tries == 1 {
+				next, _, err = b.Step(ctx, tx, span, chunkRows)
+			} else {
+				next, _, err = b.Step(ctx, locking{tx}, span, lockedRows)
+			}
 			return err
 		})
 		if err != nil {
