@@ -105,6 +105,16 @@ func verify(t testing.TB, n *sessiontest.Node, name string) {
 	}
 }
 
+// online calls f with n nodes over a store that is a millisecond away.
+func online(t *testing.T, n int, f func(t *testing.T, c *sessiontest.Cluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, n)
+		defer c.Stop()
+		c.KV.Latency.Store(int64(time.Millisecond))
+		f(t, c)
+	})
+}
+
 // work changes rows at random until it is told to stop. Errors that a client may meet are only counted.
 func work(t testing.TB, n *sessiontest.Node, seed uint64, name string, stop <-chan struct{}, cols string) {
 	c := n.Open(t, "root")
@@ -158,10 +168,7 @@ func TestOnlineChanges(t *testing.T) {
 		"alter table t drop column x",
 	}
 	for seed := range uint64(3) {
-		synctest.Test(t, func(t *testing.T) {
-			c := sessiontest.New(t, 3)
-			defer c.Stop()
-			c.KV.Latency.Store(int64(time.Millisecond))
+		online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
 			ddl := c.Nodes[0].Open(t, "root")
 			defer ddl.Close()
 			ddl.Must("create table t (id int, v int, w text default 'w'); insert into t select g, g, 'r' || g from generate_series(1, 50) g")
@@ -199,10 +206,7 @@ func TestOnlineChanges(t *testing.T) {
 
 // A node dies while it fills an index: another one finishes the job.
 func TestJobOutlivesItsNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := sessiontest.New(t, 3)
-		defer c.Stop()
-		c.KV.Latency.Store(int64(time.Millisecond))
+	online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
 		a := c.Nodes[0].Open(t, "root")
 		a.Must("create table t (id int primary key, v int); insert into t select g, g from generate_series(1, 3000) g")
 		go a.ExecContext(c.Nodes[0].Host.Group.Context(), "create index ti on t (v)")
@@ -224,10 +228,7 @@ func TestJobOutlivesItsNode(t *testing.T) {
 // A node dies while it waits for all others to write an index. Who goes on with its job has to wait for them as well
 // before the index is filled (SC2): here for a statement that began before, and takes a minute.
 func TestTakenUpTooEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := sessiontest.New(t, 3)
-		defer c.Stop()
-		c.KV.Latency.Store(int64(time.Millisecond))
+	online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
 		a := c.Nodes[0].Open(t, "root")
 		first, late := c.Nodes[2].Open(t, "root"), c.Nodes[2].Open(t, "root")
 		defer first.Close()
@@ -268,10 +269,7 @@ func TestTakenUpTooEarly(t *testing.T) {
 // A column may come with a constraint: as long as it is being added, others write its default, and the constraint holds
 // for that.
 func TestColumnWithConstraint(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := sessiontest.New(t, 2)
-		defer c.Stop()
-		c.KV.Latency.Store(int64(time.Millisecond))
+	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
 		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
 		defer a.Close()
 		defer b.Close()
@@ -327,10 +325,7 @@ func TestColumnWithConstraint(t *testing.T) {
 // An index that is being added goes with its column: what one job drops, another does not make public.
 func TestIndexDroppedWhileAdded(t *testing.T) {
 	for versions := range uint64(2) { // it is delete-only, or write-only, when the column goes
-		synctest.Test(t, func(t *testing.T) {
-			c := sessiontest.New(t, 3)
-			defer c.Stop()
-			c.KV.Latency.Store(int64(time.Millisecond))
+		online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
 			a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
 			defer b.Close()
 			a.Must("create table t (id int primary key, v int, x int); insert into t select g, g, g from generate_series(1, 20) g")
@@ -371,10 +366,7 @@ func TestIndexDroppedWhileAdded(t *testing.T) {
 
 // No index is added while the primary key is being changed: its entries would end with the old one.
 func TestIndexAddedWhilePrimaryKeyChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := sessiontest.New(t, 3)
-		defer c.Stop()
-		c.KV.Latency.Store(int64(time.Millisecond))
+	online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
 		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
 		defer b.Close()
 		a.Must("create table t (id int primary key, k int not null, v int); insert into t select g, g, g from generate_series(1, 20) g")
@@ -395,10 +387,7 @@ func TestIndexAddedWhilePrimaryKeyChanges(t *testing.T) {
 
 // The name of a column that somebody else is adding is taken.
 func TestColumnAddedTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := sessiontest.New(t, 2)
-		defer c.Stop()
-		c.KV.Latency.Store(int64(time.Millisecond))
+	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
 		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
 		defer a.Close()
 		defer b.Close()
