@@ -387,15 +387,24 @@ func (s *Store) considerGC(ctx context.Context, e *entry) {
 	if st.GarbageBytes() < gcMinBytes {
 		return
 	}
-	every := min(max(s.zone(e.r.Desc().Start).GCTTL/6, gcEveryMin), gcEveryMax)
-	if e.load.gcAt == 0 {
-		e.load.gcAt = clk // what is there to be removed now has time; most of it is too young
-	}
-	if clk-e.load.gcAt < every {
+	if !gcDue(&e.load.gcAt, clk, s.zone(e.r.Desc().Start).GCTTL) {
 		return
 	}
-	e.load.gcAt = clk
 	s.inBackground(ctx, e, func(ctx context.Context) error { return s.collectGarbage(ctx, e) })
+}
+
+// gcDue reports whether to search a range for garbage, and notes in at, its last search, that it is searched now. Of garbage that is
+// seen for the first time most is too young to go: the search comes when some of it may not be.
+func gcDue(at *time.Duration, now, ttl time.Duration) bool {
+	if *at == 0 {
+		*at = now
+		return false
+	}
+	if now-*at < min(max(ttl/6, gcEveryMin), gcEveryMax) {
+		return false
+	}
+	*at = now
+	return true
 }
 
 func (s *Store) collectGarbage(ctx context.Context, e *entry) error {

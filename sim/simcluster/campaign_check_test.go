@@ -70,12 +70,15 @@ func (k *campaign) touchAll(ctx context.Context, i int, took []time.Duration) ([
 }
 
 // verify compares what there is with what was promised, from every node.
-func (k *campaign) verify() {
+func (k *campaign) verify() { k.everywhere(k.verifyFrom) }
+
+// everywhere reports what a check says at each node. One that loses against a transaction is made again.
+func (k *campaign) everywhere(check func(ctx context.Context, i int) error) {
 	for i, m := range k.c.Machines {
 		var err error
 		for range 20 {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			err = k.verifyFrom(ctx, i)
+			err = check(ctx, i)
 			cancel()
 			var pg *pgconn.PgError
 			if !errors.As(err, &pg) || pg.Code != "40001" {

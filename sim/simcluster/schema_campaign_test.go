@@ -397,25 +397,13 @@ func (s *schemaChanger) step() {
 
 // verify compares what there is with what was promised.
 func (k *schemaCampaign) verify() {
-	for i, m := range k.c.Machines {
-		var err error
-		for range 20 {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			if err = k.verifyFrom(ctx, i); err == nil {
-				_, err = k.checkIndexes(ctx, i)
-			}
-			cancel()
-			var pg *pgconn.PgError
-			if !errors.As(err, &pg) || pg.Code != "40001" {
-				break
-			}
-			time.Sleep(100 * time.Millisecond)
+	k.everywhere(func(ctx context.Context, i int) error {
+		err := k.verifyFrom(ctx, i)
+		if err == nil {
+			_, err = k.checkIndexes(ctx, i)
 		}
-		if err != nil {
-			k.dump()
-			k.problem("%s: %v", m.Name, err)
-		}
-	}
+		return err
+	})
 }
 
 func (k *schemaCampaign) verifyFrom(ctx context.Context, i int) error {
