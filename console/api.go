@@ -46,6 +46,8 @@ type Range struct {
 	End         string `json:"end"`
 	Leaseholder int    `json:"leaseholder"`
 	Replicas    []int  `json:"replicas"`
+	// Voters are those of the replicas that vote, without those that a change under way lets vote or is about to remove.
+	Voters int `json:"voters"`
 }
 
 // SQL has the answering node's statement counters since it started; the page makes rates of them.

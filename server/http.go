@@ -152,6 +152,9 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 				Leaseholder: int(info.Leaseholder.Node)}
 			for _, d := range info.Desc.Replicas {
 				row.Replicas = append(row.Replicas, int(d.Node))
+				if d.Type == kv.Voter {
+					row.Voters++
+				}
 			}
 			c.Ranges = append(c.Ranges, row)
 		}

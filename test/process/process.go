@@ -399,12 +399,12 @@ func lacking(s *console.Cluster, nodes, replicas int) string {
 	}
 	few := 0
 	for _, r := range s.Ranges {
-		if len(r.Replicas) < replicas {
+		if r.Voters < replicas { // one that still catches up saves nobody
 			few++
 		}
 	}
 	if few > 0 {
-		return fmt.Sprintf("%d of %d ranges have fewer than %d replicas", few, len(s.Ranges), replicas)
+		return fmt.Sprintf("%d of %d ranges have fewer than %d voters", few, len(s.Ranges), replicas)
 	}
 	return ""
 }
