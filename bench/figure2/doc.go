@@ -15,5 +15,7 @@
 // over the same links, so processors count too.
 //
 //	go run ./bench/figure2                    the table on standard output, the plot into docs/figure2.svg
-//	go run ./bench/figure2 -real -clients 64  in real time
+//	go run ./bench/figure2 -real -clients 64  in real time, some minutes
+//
+// What it is at goes to standard error.
 package main

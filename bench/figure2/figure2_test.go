@@ -11,7 +11,8 @@ import (
 
 // TestFigure2 repeats two points of the figure: without indexes there is nothing to gain, with one the second round goes.
 func TestFigure2(t *testing.T) {
-	r := run(t, config{clients: 3, length: 3 * time.Second, indexes: []int{0, 2}})
+	var progress strings.Builder
+	r := run(t, config{clients: 3, length: 3 * time.Second, indexes: []int{0, 2}, progress: &progress})
 	if t.Failed() {
 		return
 	}
@@ -23,6 +24,11 @@ func TestFigure2(t *testing.T) {
 	}
 	if c, g := r.cut(1), r.gain(1); c < 0.47 || c > 0.52 || g < 0.72 {
 		t.Errorf("with two indexes: latency cut by %f, throughput up by %f", c, g)
+	}
+	for _, want := range []string{"parallel commits: 0 indexes: p50 ", "two phases: 2 indexes: 3 clients write for 4s\n"} {
+		if !strings.Contains(progress.String(), want) {
+			t.Errorf("no %q in the progress:\n%s", want, progress.String())
+		}
 	}
 	d := xml.NewDecoder(strings.NewReader(string(r.plot())))
 	for {

@@ -24,6 +24,17 @@ type config struct {
 	length  time.Duration // of the measurement of one point
 	real    bool
 	indexes []int
+	// progress is told what begins and what was seen: a measurement in real time takes minutes.
+	progress io.Writer
+}
+
+// say tells of progress.
+func (c *config) say(two bool, format string, args ...any) {
+	name := "parallel commits"
+	if two {
+		name = "two phases"
+	}
+	fmt.Fprintf(c.progress, name+": "+format+"\n", args...)
 }
 
 // point is what was seen with one number of indexes.
@@ -40,7 +51,7 @@ type result struct {
 }
 
 func main() {
-	c := config{indexes: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}}
+	c := config{indexes: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, progress: os.Stderr}
 	var svg string
 	flag.IntVar(&c.clients, "clients", 16, "clients that write, one row after the other")
 	flag.DurationVar(&c.length, "length", 10*time.Second, "length of the measurement of one point")
@@ -86,6 +97,7 @@ func run(t *testing.T, c config) *result {
 // measureAll starts a cluster and measures one point after the other.
 func measureAll(t *testing.T, c config, two bool) (points []point) {
 	ctx := context.Background()
+	c.say(two, "three nodes start, and get %d tables", len(c.indexes))
 	cl := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, LocalRTT: 100 * time.Microsecond,
 		Configure: func(_ int, o *server.Options) { o.TwoPhases = two }})
 	conn, err := cl.Connect(ctx, 0, "defaultdb")
@@ -112,9 +124,13 @@ func measureAll(t *testing.T, c config, two bool) (points []point) {
 			exec(fmt.Sprintf("ALTER INDEX t%d@t%d_c%d_idx SPLIT AT VALUES (0)", n, n, i))
 		}
 	}
+	c.say(two, "the ranges are being replicated")
 	settle(t, cl)
 	for _, n := range c.indexes {
-		points = append(points, measureOne(t, cl, c, n))
+		c.say(two, "%d indexes: %d clients write for %s", n, c.clients, warm+c.length)
+		p := measureOne(t, cl, c, n)
+		c.say(two, "%d indexes: p50 %.1f ms, %.0f per second", n, milliseconds(p.Median), p.PerSec)
+		points = append(points, p)
 	}
 	return points
 }
@@ -145,6 +161,9 @@ func settle(t *testing.T, cl *simcluster.Cluster) {
 	time.Sleep(time.Second)
 }
 
+// warm is how long the clients write before they are measured.
+const warm = time.Second
+
 // measureOne has all clients write into the table with n indexes.
 func measureOne(t *testing.T, cl *simcluster.Cluster, c config, n int) point {
 	ctx := context.Background()
@@ -154,7 +173,6 @@ func measureOne(t *testing.T, cl *simcluster.Cluster, c config, n int) point {
 		latencies []time.Duration
 		failure   error
 	)
-	warm := time.Second
 	start := time.Now()
 	for client := range c.clients {
 		wg.Add(1)

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+)
 
 func TestGrowth(t *testing.T) {
 	for _, c := range []struct {
@@ -12,5 +15,21 @@ func TestGrowth(t *testing.T) {
 		if got := growth(c.live); got != c.want {
 			t.Errorf("%d live bytes: %d %%, want %d %%", c.live, got, c.want)
 		}
+	}
+}
+
+// TestUseProcessors: there are more than the machine has, unless somebody said how many.
+func TestUseProcessors(t *testing.T) {
+	had := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(had)
+	t.Setenv("GOMAXPROCS", "3")
+	useProcessors()
+	if n := runtime.GOMAXPROCS(0); n != had {
+		t.Errorf("%d processors instead of %d, though it was said how many", n, had)
+	}
+	t.Setenv("GOMAXPROCS", "")
+	useProcessors()
+	if n := runtime.GOMAXPROCS(0); n != had+moreProcs {
+		t.Errorf("%d processors, want %d more than %d", n, moreProcs, had)
 	}
 }
