@@ -20,7 +20,7 @@ import (
 //	move NAME to=T [read=T]          pushes it, or lets it read later
 //	restart NAME at=T                begins its next attempt
 //	ignore NAME first=N last=N       rolls back to a savepoint
-//	put|del|cput|add k=K [v=V] [was=V] [by=NAME] [at=T] [local=T] [one-phase]
+//	put|del|cput|add k=K [v=V] [was=V] [by=NAME] [at=T] [seen=T] [local=T] [one-phase]
 //	lock k=K by=NAME strength=shared|exclusive
 //	get k=K, scan [from=K to=K]      [by=NAME] [at=T] [seq=N] [limit=T] [observed=T] [lock=...] [reverse] [max=N] [skip-locked] [inconsistent]
 //	refresh k=K from=T to=T [by=NAME]
@@ -246,7 +246,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 }
 
 func (s *script) change(t *testing.T, d *datadriven.TestData) string {
-	o := &WriteOptions{Txn: s.by(t, d), Timestamp: at(number(t, d, "at")), LocalTimestamp: at(number(t, d, "local")), OnePhase: flag(d, "one-phase")}
+	o := &WriteOptions{Txn: s.by(t, d), Timestamp: at(number(t, d, "at")), Seen: at(number(t, d, "seen")),
+		LocalTimestamp: at(number(t, d, "local")), OnePhase: flag(d, "one-phase")}
 	if o.Txn != nil {
 		if n := number(t, d, "seq"); n > 0 {
 			o.Seq = kv.Seq(n)
