@@ -26,7 +26,7 @@ import (
 //
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
-//	t1 stage (only the record) | t1 late | t1 whole (a parallel commit in one range) | t1 copy (the writes that were sent last come again) | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k | t1 die | t1 restart (the next attempt, of the same identity)
+//	t1 stage (only the record) | t1 late | t1 whole (a parallel commit in one range) | t1 copy (the writes that were sent last come again) | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k k2 | t1 die | t1 restart (the next attempt, of the same identity)
 //	t1 merge (lays what makes one of both ranges) | t1 subsume | t1 absorb (as the trigger does) | t1 where (its timestamp is)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
@@ -391,9 +391,12 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		}
 		return "settled", nil
 	case "resolve":
-		// Somebody resolves one key, as its transaction committed.
-		_, err := x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{
-			&kv.ResolveIntentRequest{Key: keys.Key(f[1]), Txn: x.txn.TxnMeta, Status: kv.Committed}}})
+		// Somebody resolves these keys, as their transaction committed.
+		b := &kv.Batch{}
+		for _, k := range f[1:] {
+			b.Requests = append(b.Requests, &kv.ResolveIntentRequest{Key: keys.Key(k), Txn: x.txn.TxnMeta, Status: kv.Committed})
+		}
+		_, err := x.c.Send(ctx, b)
 		return "resolved", err
 	case "heartbeat":
 		resp, err := x.c.Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{

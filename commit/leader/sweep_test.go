@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +101,37 @@ func TestSweep(t *testing.T) {
 		c.checkIdle()
 		if n := countKeys(t, c.engine, keys.RangeLocalSpan(keys.Min, keys.Max)); n != 0 {
 			t.Fatalf("%d records left", n)
+		}
+	})
+}
+
+// TestSweepKeepsAborted: the record of a transaction that somebody else has aborted stays for an hour (CR1). Its coordinator
+// may come back until then, and would commit without its intents if nothing said that it is over.
+func TestSweepKeepsAborted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stop := newCluster(t, 1, 0, "m")
+		defer stop()
+		ctx := context.Background()
+		x := c.begin()
+		x.put("a", []byte("1"))
+		x.put("x", []byte("1"))
+		if err := x.lay(ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * commit.Expiry)
+		if _, err := c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: keys.Key("x"), Value: []byte("2")}}}); err != nil {
+			t.Fatal(err)
+		}
+		records := func() int { return countKeys(t, c.engine, keys.RangeLocalSpan(keys.Min, keys.Max)) }
+		if time.Sleep(commit.AbortedRetention - time.Minute); records() != 1 {
+			t.Fatal("nothing says that it was aborted")
+		}
+		var aborted *kv.TxnAbortedError
+		if err := x.end(ctx); !errors.As(err, &aborted) {
+			t.Errorf("it commits: %v", err)
+		}
+		if time.Sleep(15 * time.Minute); records() != 0 {
+			t.Error("the record is kept for ever")
 		}
 	})
 }
