@@ -37,6 +37,7 @@ type script struct {
 	names  []string
 	guards map[string]*Guard
 	meta   map[string]*kv.TxnMeta
+	looked uint64 // Releases of then
 }
 
 func (s *script) txn(name string) *kv.TxnMeta {
@@ -127,7 +128,15 @@ func TestScripts(t *testing.T) {
 				name := arg("req")
 				s.t.Acquire(s.guards[name], key, s.guards[name].Txn, strength(arg("strength")))
 			case "discover":
-				s.t.Discover(key, s.txn(arg("txn")), at(), s.t.Releases())
+				since := s.t.Releases()
+				if d.HasArg("looked") {
+					since = s.looked
+				}
+				if !s.t.Discover(key, s.txn(arg("txn")), at(), since) {
+					return "it may be gone\n"
+				}
+			case "look": // a read that takes no latches begins
+				s.looked = s.t.Releases()
 			case "release":
 				s.t.Release(key, s.txn(arg("txn")).ID)
 			case "release-span":
