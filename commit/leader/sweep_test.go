@@ -83,6 +83,15 @@ func TestSweep(t *testing.T) {
 		if n := sweep(); n != 0 {
 			t.Fatalf("%d records of the living were removed", n)
 		}
+		for _, x := range []*testTxn{beating, staged} {
+			record := keys.TxnKey(x.txn.Anchor, x.txn.ID)
+			if _, err := c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GCRequest{Start: x.txn.Anchor, Records: []keys.Key{record}}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := countKeys(t, c.engine, keys.RangeLocalSpan(keys.Min, keys.Max)); n != 3 {
+			t.Fatalf("%d records are left of 3: one is removed that has not ended", n)
+		}
 		time.Sleep(2 * time.Minute)
 		send(beating, &kv.HeartbeatTxnRequest{Anchor: keys.Key("a")})
 		if n := sweep(); n != 2 {
