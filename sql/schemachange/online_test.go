@@ -115,8 +115,9 @@ func online(t *testing.T, n int, f func(t *testing.T, c *sessiontest.Cluster)) {
 	})
 }
 
-// work changes rows at random until it is told to stop. Errors that a client may meet are only counted.
-func work(t testing.TB, n *sessiontest.Node, seed uint64, name string, stop <-chan struct{}, cols string) {
+// work changes rows at random until it is told to stop, one statement for each turn that it gets. Errors that a client may
+// meet are only counted.
+func work(t testing.TB, n *sessiontest.Node, seed uint64, name string, stop <-chan struct{}, turns chan struct{}, cols string) {
 	c := n.Open(t, "root")
 	defer c.Close()
 	dice := rand.New(rand.NewPCG(seed, 0))
@@ -138,7 +139,10 @@ func work(t testing.TB, n *sessiontest.Node, seed uint64, name string, stop <-ch
 		default:
 			q = fmt.Sprintf("update %s set v = %d where id = %d", name, v, id)
 		}
-		if _, err := c.Exec(q); err != nil {
+		turns <- struct{}{}
+		_, err := c.Exec(q)
+		<-turns
+		if err != nil {
 			switch session.Outcome(err).Code {
 			case sqlstate.UniqueViolation, sqlstate.SerializationFailure, sqlstate.CheckViolation, sqlstate.NotNullViolation:
 			default:
@@ -172,10 +176,10 @@ func TestOnlineChanges(t *testing.T) {
 			ddl := c.Nodes[0].Open(t, "root")
 			defer ddl.Close()
 			ddl.Must("create table t (id int, v int, w text default 'w'); insert into t select g, g, 'r' || g from generate_series(1, 50) g")
-			stop := make(chan struct{})
+			stop, turns := make(chan struct{}), make(chan struct{}, len(c.Nodes))
 			var wg sync.WaitGroup
 			for i, n := range c.Nodes {
-				wg.Go(func() { work(t, n, 10*seed+uint64(i), "t", stop, "id, v") })
+				wg.Go(func() { work(t, n, 10*seed+uint64(i), "t", stop, turns, "id, v") })
 			}
 			for _, q := range changes {
 				time.Sleep(20 * time.Millisecond)
@@ -186,12 +190,17 @@ func TestOnlineChanges(t *testing.T) {
 					t.Errorf("%s: %s %s", q, out, sessiontest.Describe(err))
 				}
 				if q == "create index tx on t (x) " {
-					// Make the rows unique, so that the primary key has a chance.
-					for range 8 {
-						if _, err := ddl.Exec("delete from t where exists (select 1 from t o where o.id = t.id and o.v > t.v); " +
-							"create unique index tid on t (id)"); err == nil {
-							break
-						}
+					// Make the rows unique, so that the primary key has a chance. Nobody writes meanwhile: a statement that
+					// reads all rows can lose against writers for as long as there are any, and the table grows.
+					for range cap(turns) {
+						turns <- struct{}{}
+					}
+					ddl.Must("delete from t where exists (select 1 from t o where o.id = t.id and o.v > t.v)")
+					if out, err := ddl.Exec("create unique index tid on t (id)"); err != nil && !sessiontest.ErrIs(err, sqlstate.UniqueViolation) {
+						t.Errorf("%s %s", out, sessiontest.Describe(err))
+					}
+					for range cap(turns) {
+						<-turns
 					}
 				}
 			}
