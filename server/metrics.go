@@ -254,6 +254,8 @@ func (e *emitter) engine(m engine.Metrics) {
 	e.gauge("compaction_debt_bytes", "Bytes that compactions have yet to work off.", float64(m.CompactionDebt))
 	e.counter("flushes", "Memtables flushed.", m.Flushes)
 	e.counter("compactions", "Compactions.", m.Compactions)
+	e.counter("flushed_bytes", "Bytes of tables that flushes wrote.", int64(m.FlushedBytes))
+	e.counter("compacted_bytes", "Bytes of tables that compactions wrote.", int64(m.CompactedBytes))
 	e.gauge("block_cache_bytes", "Bytes in the block cache.", float64(m.CacheBytes))
 	e.counter("block_cache_hits", "Blocks found in the block cache.", m.CacheHits)
 	e.counter("block_cache_misses", "Blocks read from disk.", m.CacheMisses)

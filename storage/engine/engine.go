@@ -28,6 +28,17 @@ const FormatVersion = pebble.FormatTableFormatV6
 // followed by a compaction that rewrites what it overlaps.
 const rangeDeletionDelay = time.Minute
 
+// Rows that are written at random are all over the table, so every flush overlaps all of the level below level 0, and
+// moving it there rewrites that level: two hundred bytes for each of the flush's. So flushes gather in level 0 until
+// some key has l0Depth of them, which then cost one rewrite. Reads look at as many tables more, most of which their filters
+// spare them.
+const (
+	l0Depth = 4
+	// tombstoneDense is the share of a table's blocks that are mostly deletions from which on it is rewritten for that
+	// alone, across as much of the next level as it spans.
+	tombstoneDense = 0.5
+)
+
 // Options of a store. The zero value suits a small node.
 type Options struct {
 	// Cache of blocks, which stores of one process may share; nil makes one of CacheBytes.
@@ -175,7 +186,7 @@ func (e *Engine) pebbleOptions() *pebble.Options {
 		MemTableSize:                e.opts.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
 		MaxOpenFiles:                e.opts.MaxOpenFiles,
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       2 * l0Depth, // which Pebble compares with twice the depth
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
 		BytesPerSync:                512 << 10,
@@ -187,6 +198,7 @@ func (e *Engine) pebbleOptions() *pebble.Options {
 		Logger:                      logger{e},
 		EventListener:               e.listener(),
 	}
+	po.Experimental.TombstoneDenseCompactionThreshold = tombstoneDense
 	upper := e.opts.MaxCompactions
 	po.CompactionConcurrencyRange = func() (int, int) { return 1, upper }
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
@@ -409,6 +421,8 @@ type Metrics struct {
 	ReadAmp         int
 	Flushes         int64
 	Compactions     int64
+	FlushedBytes    uint64 // written by flushes
+	CompactedBytes  uint64 // written by compactions
 	CompactionDebt  uint64
 	CacheBytes      int64
 	CacheHits       int64
@@ -431,6 +445,8 @@ func (e *Engine) Metrics() Metrics {
 		ReadAmp:         m.ReadAmp(),
 		Flushes:         m.Flush.Count,
 		Compactions:     m.Compact.Count,
+		FlushedBytes:    t.TableBytesFlushed,
+		CompactedBytes:  t.TableBytesCompacted,
 		CompactionDebt:  m.Compact.EstimatedDebt,
 		CacheBytes:      m.BlockCache.Size,
 		CacheHits:       m.BlockCache.Hits,
