@@ -31,11 +31,16 @@ type fakeReplica struct {
 	c      *cluster
 	refuse atomic.Bool // no lease
 	pause  atomic.Bool // the next who asks for statistics waits until nobody else can go on
+	// meanwhile is what happens as the next one asks for them, in the middle of an evaluation.
+	meanwhile atomic.Pointer[func()]
 }
 
 func (r *fakeReplica) Stats() mvcc.Stats {
 	if r.pause.Swap(false) {
 		synctest.Wait()
+	}
+	if f := r.meanwhile.Swap(nil); f != nil {
+		(*f)()
 	}
 	return r.Replica.Stats()
 }

@@ -2,11 +2,13 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/replica/lease"
 )
 
 // TestOwnIntentIsMoved: a transaction reads what it wrote while somebody moves its intent (P2). The reads before that one are
@@ -68,5 +70,27 @@ func TestOwnIntentIsMoved(t *testing.T) {
 				t.Fatalf("%s, which it wrote itself, is %q", reads[i].Span().Start, v)
 			}
 		}
+	}
+}
+
+// TestEvaluatedUnderAnotherLease: the lease goes away and comes back while a write is evaluated. Another leaseholder may have
+// served a read meanwhile that the write has not seen, so it must not be applied (P7).
+func TestEvaluatedUnderAnotherLease(t *testing.T) {
+	c, stop := newCluster(t, 1, 0)
+	defer stop()
+	ctx := context.Background()
+	k := keys.Key("k")
+	away := func() {
+		there := c.clock.Now().Next() // when the other leaseholder served the read
+		c.reps[0].Lease.Store(3)
+		c.ps[0].LeaseChanged(lease.Lease{Sequence: 3, Start: there.Next()}, true)
+	}
+	c.reps[0].meanwhile.Store(&away)
+	var gone *kv.NotLeaseholderError
+	if _, err := c.begin().send(ctx, &kv.PutRequest{Key: k, Value: []byte("v"), Seq: 1}); !errors.As(err, &gone) {
+		t.Errorf("the write of then: %v", err)
+	}
+	if n := c.reps[0].Stats().IntentCount; n != 0 {
+		t.Errorf("%d intents", n)
 	}
 }
