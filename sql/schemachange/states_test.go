@@ -1,0 +1,73 @@
+package schemachange_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"meridian/sql/session/sessiontest"
+	"meridian/sql/sqlstate"
+)
+
+// Two nodes take turns at one row, and one of them hears of every version 50 ms late. Whichever two states of an index meet,
+// a row is found by what the index is for, its key is free again when it is gone, and no entry is left behind (SC1).
+func TestStatesMeet(t *testing.T) {
+	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
+		ddl, early, late := c.Nodes[0].Open(t, "root"), c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer ddl.Close()
+		defer early.Close()
+		defer late.Close()
+		ddl.Must("create table t (id int primary key, v int)")
+		c.NewsDelay.Store(int64(50 * time.Millisecond))
+		exec := func(s *sessiontest.Conn, format string, args ...any) string {
+			q := fmt.Sprintf(format, args...)
+			for {
+				out, err := s.Exec(q)
+				if err == nil {
+					return out
+				}
+				if !sessiontest.ErrIs(err, sqlstate.SerializationFailure) {
+					t.Errorf("%s: %s", q, sessiontest.Describe(err))
+					return out
+				}
+			}
+		}
+		k := 0
+		turn := func() {
+			k++
+			exec(early, "insert into t values (%d, %d)", k, k)
+			if got, want := exec(late, "select id from t where v = %d", k), fmt.Sprintf("id\n%d\nSELECT 1", k); got != want {
+				t.Errorf("the row is not found: %s", got)
+			}
+			exec(late, "delete from t where id = %d", k)
+			exec(late, "insert into t values (%d, %d)", k, k)
+			exec(early, "delete from t where id = %d", k)
+			exec(late, "insert into t values (%d, %d)", -k, k)
+			exec(early, "update t set v = %d where id = %d", -k, -k)
+			exec(late, "insert into t values (%d, %d)", k, k)
+			time.Sleep(time.Millisecond)
+		}
+		for _, change := range []string{"create unique index tu on t (v)", "drop index tu"} {
+			done := make(chan error, 1)
+			go func() {
+				_, err := ddl.Exec(change)
+				done <- err
+			}()
+			for finished := false; !finished && !t.Failed(); {
+				select {
+				case err := <-done:
+					if finished = true; err != nil {
+						t.Error(change, sessiontest.Describe(err))
+					}
+				default:
+					turn()
+				}
+			}
+			if t.Failed() {
+				time.Sleep(time.Minute)
+				return
+			}
+			verify(t, c.Nodes[1], "t")
+		}
+	})
+}
