@@ -13,7 +13,7 @@ const (
 	stageNone stage = iota
 	stageOnePhase
 	stageParallel
-	stageRecord // CO7
+	stageRecord // CO9
 	stageWrites
 	stageEnd
 	stageDone
@@ -342,7 +342,7 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 // standFirm is called when a range has refused to decide because the writes in its batch had to move past reads of others,
 // and nothing of the batch stands. By the time that the reads are refreshed there may be further reads, or the refresh of
 // another transaction that wants the same, and so on for ever. So the second time a record is staged, and the writes are
-// laid wherever they have to be: readers wait for a staging transaction, writers queue, and one more refresh decides (CO7).
+// laid wherever they have to be: readers wait for a staging transaction, writers queue, and one more refresh decides (CO9).
 func (c *Coordinator) standFirm() {
 	s := &c.commit
 	if s.stage != stageOnePhase && s.stage != stageParallel || c.iso.level != kv.Serializable {

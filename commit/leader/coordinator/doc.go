@@ -22,7 +22,8 @@
 //	    heartbeat, nothing anywhere depends on its record. So the EndTxn of a one-phase commit goes to the range
 //	    that is written, whatever the anchor is. The transaction itself keeps its anchor, because those who wait
 //	    for its locks look for it, and for deadlocks, there.
-//	CO7 A commit that reads of others have moved twice stands firm the third time: a STAGING record, then its writes,
+//	CO6 to CO8 are about the weaker levels of isolation: isolation.go.
+//	CO9 A commit that reads of others have moved twice stands firm the third time: a STAGING record, then its writes,
 //	    wherever they have to be, then a last refresh. Readers wait for it from then on, and nobody starves.
 //
 // # A read
@@ -40,7 +41,7 @@
 //	   |-- all writes in one range ------> [writes, EndTxn OnePhase] ------------------------> done
 //	   |-- few writes, parallel commit --> [writes, EndTxn InFlight] -> implicitly committed -> done
 //	   |                                       (then EndTxn again, behind the client's back)
-//	   |      either, moved twice (CO7) --> [EndTxn InFlight] -> [writes] -> [EndTxn] ----------> done
+//	   |      either, moved twice (CO9) --> [EndTxn InFlight] -> [writes] -> [EndTxn] ----------> done
 //	   `-- else -------------------------> [writes] -> [EndTxn] -----------------------------> done
 //
 // Between any two arrows a pushed write timestamp makes a refresh necessary (CO3); CommitNext hands out that batch
