@@ -179,6 +179,9 @@ type slow struct {
 
 func (s *slow) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	time.Sleep(s.d)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	return s.Sender.Send(ctx, b)
 }
 
