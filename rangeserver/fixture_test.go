@@ -64,6 +64,8 @@ type node struct {
 	up      atomic.Bool
 	inside  atomic.Int32 // requests that are being served
 
+	participants sync.Map // of *participant, the last of each range
+
 	incarnation uint64
 	sender      rangeserver.Sender
 	slow        time.Duration // how long a sync takes
@@ -235,7 +237,9 @@ func (n *node) start(bootstrap bool) {
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Liveness: nodeLiveness{n.c.liveness, n},
 		NodeID: n.id, StoreID: kv.StoreID(n.id), DB: database{n.c}, Sender: n.sender,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{kv.Leader: func(r *replica.Replica, _ any) rangeserver.Participant {
-			return &participant{n: n, r: r, turn: make(chan struct{}, 1)}
+			p := &participant{n: n, r: r, turn: make(chan struct{}, 1)}
+			n.participants.Store(r.RangeID(), p)
+			return p
 		}},
 		OnFatal:       func(err error) { t.Logf("n%d: fatal: %v", n.id, err) },
 		QueueInterval: n.c.interval,

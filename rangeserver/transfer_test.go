@@ -1,0 +1,39 @@
+package rangeserver_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTransferWaits: from the moment on that a lease is to be given away its holder serves nothing more, and it is not given
+// before the requests in progress have ended (L1 of leases).
+func TestTransferWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		from := c.leaseholder(closedRange)
+		to := c.nodes[0]
+		if to == from {
+			to = c.nodes[1]
+		}
+		x, _ := from.participants.Load(closedRange)
+		p := x.(*participant)
+		p.turn <- struct{}{} // a request is being served
+		done := make(chan error, 1)
+		go func() { done <- from.store.TransferLease(context.Background(), closedRange, to.id) }()
+		time.Sleep(100 * time.Millisecond)
+		if _, ok := p.r.CheckLease(from.clock.Now()); ok {
+			t.Error("the holder goes on to serve")
+		}
+		if l, _ := to.store.Replica(closedRange).Lease(); l.Holder.Node != from.id {
+			t.Error("the lease is given away while a request is in progress")
+		}
+		<-p.turn
+		check(t, <-done)
+		if now := c.leaseholder(closedRange); now != to {
+			t.Errorf("n%d has the lease, not n%d", now.id, to.id)
+		}
+	})
+}
