@@ -33,7 +33,7 @@ const rangeDeletionDelay = time.Minute
 // some key has l0Depth of them, which then cost one rewrite. Reads look at as many tables more, most of which their filters
 // spare them.
 const (
-	l0Depth = 4
+	l0Depth = 6
 	// tombstoneDense is the share of a table's blocks that are mostly deletions from which on it is rewritten for that
 	// alone, across as much of the next level as it spans.
 	tombstoneDense = 0.5
