@@ -50,3 +50,26 @@ func TestPromiseAheadOfLog(t *testing.T) {
 		}
 	})
 }
+
+// TestPromiseFollowsLog: what has been promised of a range that slept names a later index once there was a write (CT3).
+func TestPromiseFollowsLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		from := c.leaseholder(closedRange)
+		for _, to := range c.nodes {
+			if to == from {
+				continue
+			}
+			for range 3 {
+				time.Sleep(10 * time.Second)
+				check(t, c.put("a", "v"))
+				written, index := from.clock.Now(), from.store.Replica(closedRange).AppliedIndex()
+				time.Sleep(10 * time.Second)
+				if closed, at := to.store.HeardClosed(from.id, closedRange); closed.Less(written) || at < index {
+					t.Errorf("n%d heard of %s as of %d; written at %s, applied %d", to.id, closed, at, written, index)
+				}
+			}
+		}
+	})
+}
