@@ -35,6 +35,36 @@ func within(t *testing.T, d time.Duration, what string, done <-chan error) error
 	}
 }
 
+// Of transactions that empty a table at the same moment at several nodes one is first, and the others do not wait for each
+// other until somebody gives up: who finds that the table was frozen by another lets go of the version from before.
+func TestTruncateTogether(t *testing.T) {
+	online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
+		var conns []*sessiontest.Conn
+		for _, n := range c.Nodes {
+			x := n.Open(t, "root")
+			defer x.Close()
+			conns = append(conns, x)
+		}
+		conns[0].Must("create table t (id int primary key)")
+		dice := rand.New(rand.NewPCG(1, 1))
+		for round := range 30 {
+			var done []<-chan error
+			for i, x := range conns {
+				time.Sleep(time.Duration(dice.IntN(5000)) * time.Microsecond)
+				done = append(done, start(x, fmt.Sprintf("begin; truncate t; insert into t select g from generate_series(1, %d) g; commit", 300+i)))
+			}
+			for i := range done {
+				if err := within(t, 5*time.Second, "a transaction", done[i]); err != nil && !sessiontest.ErrIs(err, sqlstate.SerializationFailure) {
+					t.Fatalf("round %d: %s", round, sessiontest.Describe(err))
+				} else if err != nil {
+					conns[i].Exec("rollback")
+				}
+			}
+		}
+		verify(t, c.Nodes[0], "t")
+	})
+}
+
 // A transaction that has begun to use a table comes before TRUNCATE and DROP, whatever it sees of the others' changes:
 // these wait for it, and who comes to the table later waits for them (L6).
 func TestTruncateComesLast(t *testing.T) {

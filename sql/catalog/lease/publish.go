@@ -25,6 +25,8 @@ type messageChange struct {
 	ID         catalog.ID
 	Version    uint64
 	Descriptor *Descriptor
+	// Used is the version that the node has to use, or a later one, before it answers; zero: Version.
+	Used uint64 `json:",omitempty"`
 }
 
 // waitForOthers bounds how long a change that did not replace anything waits for the nodes to know it: they find it
@@ -63,6 +65,10 @@ func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, change
 		var err error
 		if changes, err = m.learn(ctx, ids); err != nil {
 			return err
+		}
+		for i := range changes {
+			// There may be a later version by now, whose publisher waits for who waits here.
+			changes[i].used = deps[i].Version
 		}
 	}
 	payload, err := encodeMessage(changes, nil)
@@ -268,7 +274,7 @@ func encodeMessage(changes []change, stats []catalog.ID) ([]byte, error) {
 	var at clock.Timestamp
 	for _, c := range changes {
 		at = at.Forward(c.modified)
-		mc := messageChange{ID: c.id, Version: c.version}
+		mc := messageChange{ID: c.id, Version: c.version, Used: c.used}
 		if c.d != nil {
 			d := *c.d
 			d.Format = format
@@ -298,7 +304,11 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) error {
 	var deps []catalog.Dependency
 	for _, c := range msg.Changes {
 		changes = append(changes, change{id: c.ID, version: c.Version, d: c.Descriptor, modified: at})
-		deps = append(deps, catalog.Dependency{ID: c.ID, Version: c.Version})
+		dep := catalog.Dependency{ID: c.ID, Version: c.Version}
+		if c.Used != 0 {
+			dep.Version = c.Used
+		}
+		deps = append(deps, dep)
 	}
 	m.apply(changes)
 	if len(msg.Statistics) > 0 {

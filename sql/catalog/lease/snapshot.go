@@ -34,6 +34,7 @@ type change struct {
 	version  uint64
 	d        *Descriptor // nil: removed altogether
 	modified clock.Timestamp
+	used     uint64 // by which version others are asked for, if it is another
 }
 
 // with applies the changes that are news.
@@ -89,7 +90,7 @@ func (s *Snapshot) after(old *Snapshot, at clock.Timestamp) *Snapshot {
 	var newer []change
 	for id, o := range old.byID {
 		if v := s.version(id); v < o.d.Version() && (v > 0 || at.Less(o.modified)) {
-			newer = append(newer, change{id, o.d.Version(), o.d, o.modified})
+			newer = append(newer, change{id: id, version: o.d.Version(), d: o.d, modified: o.modified})
 		} else if v == 0 {
 			s.modified = s.modified.Forward(at)
 		}

@@ -686,7 +686,8 @@ func (t *Txn) Reset(ctx context.Context) {
 	var wait []catalog.Dependency
 	for _, d := range blocked {
 		ids = append(ids, d.ID)
-		if d.Version != 0 {
+		// What changes something for another transaction that uses the version before would wait for that one.
+		if d.Version != 0 && (t.freezes == nil || !t.freezes.olderThan(d.ID, d.Version)) {
 			wait = append(wait, d)
 		}
 	}
