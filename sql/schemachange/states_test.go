@@ -71,3 +71,23 @@ func TestStatesMeet(t *testing.T) {
 		}
 	})
 }
+
+// A transaction changes a table that others know, and writes many rows into it: they are no load, which others would see
+// before the commit, and whose undoing would take all of the table's rows along (LD1 in txn).
+func TestNoLoadIntoWhatOthersKnow(t *testing.T) {
+	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		a.Must("create table t (id int primary key, v int); insert into t values (1, 1)")
+		a.Must("begin; alter table t add column c int; insert into t select g, g from generate_series(2, 500) g")
+		if got := count(b, "t"); got != "1" {
+			t.Errorf("others see %s rows before the commit", got)
+		}
+		a.Must("rollback")
+		time.Sleep(time.Minute)
+		if got := count(b, "t"); got != "1" {
+			t.Errorf("%s rows after a rollback", got)
+		}
+	})
+}
