@@ -25,7 +25,7 @@
 //
 // sql/schemachange puts the index into the descriptor as delete-only and creates the job in the same transaction.
 // After the commit the session's goroutine itself runs the job (Run): it is quick because no poll is waited for. If
-// the client or the node goes away, the poll of some node finds the row (AdoptInterval).
+// the client goes away, the node goes on with it; if the node does, the poll of another finds the row (AdoptInterval).
 //
 // Rows of finished jobs are kept for Retention, for meridian_internal.jobs.
 package job

@@ -245,11 +245,15 @@ func (r *Registry) Cancel(ctx context.Context, id ID) error {
 }
 
 // Run does a job that was committed, on the caller's goroutine; if another node has claimed it, Run waits for that
-// one. The error is what the job failed with.
+// one. The error is what the job failed with. If the caller goes away before the end, the node goes on without.
 func (r *Registry) Run(ctx context.Context, id ID) error {
 	for {
 		done, err := r.attempt(ctx, id)
-		if done || ctx.Err() != nil {
+		if done {
+			return err
+		}
+		if ctx.Err() != nil {
+			r.goOn(id)
 			return err
 		}
 		if err := r.o.Host.Group.Context().Err(); err != nil {
@@ -258,6 +262,16 @@ func (r *Registry) Run(ctx context.Context, id ID) error {
 		if err := r.o.Host.Clock.Sleep(ctx, 250*time.Millisecond); err != nil {
 			return err
 		}
+	}
+}
+
+// goOn tries a job that nobody waits for any more, unless enough are under way: then it is adopted later.
+func (r *Registry) goOn(id ID) {
+	r.mu.Lock()
+	room := len(r.running) < r.o.Concurrency
+	r.mu.Unlock()
+	if room {
+		r.o.Host.Group.Go(func(ctx context.Context) { r.attempt(ctx, id) })
 	}
 }
 

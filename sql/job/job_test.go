@@ -237,3 +237,44 @@ func TestCancelAndDelay(t *testing.T) {
 		}
 	})
 }
+
+// When the client who began a job goes away, its node goes on at once, from the checkpoint.
+func TestClientGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := cluster(t, 2)
+		defer stop(nodes)
+		var steps [2]atomic.Int64
+		for i, n := range nodes {
+			n.r.Handle("count", job.Handler{Resume: func(ctx context.Context, r *job.Run) error {
+				at := 0
+				if err := r.Progress(&at); err != nil {
+					return err
+				}
+				for ; at < 6; at++ {
+					if err := n.h.Clock.Sleep(ctx, time.Second); err != nil {
+						return err
+					}
+					steps[i].Add(1)
+					if err := r.Checkpoint(ctx, 0, at+1); err != nil {
+						return err
+					}
+				}
+				return nil
+			}})
+			n.r.Start()
+		}
+		id := create(t, nodes[0], job.Spec{Type: "count"})
+		client, leave := context.WithTimeout(context.Background(), 2500*time.Millisecond)
+		defer leave()
+		if err := nodes[0].r.Run(client, id); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		time.Sleep(5 * time.Second)
+		if s := status(t, nodes[0], id); s.Status != job.Succeeded {
+			t.Errorf("%s after another 5 s", s.Status)
+		}
+		if a, b := steps[0].Load(), steps[1].Load(); a != 6 || b != 0 {
+			t.Errorf("%d steps here, %d elsewhere", a, b)
+		}
+	})
+}
