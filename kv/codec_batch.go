@@ -1,6 +1,9 @@
 package kv
 
-import "meridian/clock"
+import (
+	"meridian/clock"
+	"meridian/keys"
+)
 
 // AppendBatch adds the encoding of a batch.
 func AppendBatch(b []byte, batch *Batch) []byte {
@@ -133,7 +136,7 @@ func appendRequest(b []byte, r Request) []byte {
 	case *RecoverTxnRequest:
 		return appendBool(appendMeta(b, &r.Txn), r.ImplicitlyCommits)
 	case *LoadRequest:
-		b = appendUint(appendBool(b, r.Shared), uint64(len(r.Rows)))
+		b = appendUint(append(b, byte(r.Mode)), uint64(len(r.Rows)))
 		for i := range r.Rows {
 			b = appendBytes(appendBytes(b, r.Rows[i].Key), r.Rows[i].Value)
 		}
@@ -265,8 +268,8 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 		return &RecoverTxnRequest{Txn: d.meta(), ImplicitlyCommits: d.bool()}
 	case MethodLoad:
 		return &LoadRequest{
-			Shared: d.bool(),
-			Rows:   list(d, 2, func(d *decoder) KeyValue { return KeyValue{Key: d.key(), Value: d.bytes()} }),
+			Mode: LoadMode(d.enum(byte(LoadUnread))),
+			Rows: list(d, 2, func(d *decoder) KeyValue { return KeyValue{Key: d.key(), Value: d.bytes()} }),
 		}
 	case MethodClear:
 		return &ClearRequest{Start: d.key(), End: d.key(), Max: d.varint()}
@@ -327,6 +330,7 @@ const (
 	respRecover
 	respNil
 	respSubsume
+	respLoad
 )
 
 // AppendReply adds the encoding of an answer to a batch: a response, an error, or both.
@@ -418,6 +422,8 @@ func appendResponse(b []byte, r Response) []byte {
 		return appendInt(appendInt(appendInt(b, r.LiveBytes), r.KeyCount), r.TotalBytes)
 	case *RecoverTxnResponse:
 		return appendTxn(append(b, respRecover), &r.Txn)
+	case *LoadResponse:
+		return appendList(append(b, respLoad), r.Refused, func(b []byte, k keys.Key) []byte { return appendBytes(b, k) })
 	case *SubsumeResponse:
 		b = appendUint(appendDescriptor(append(b, respSubsume), &r.Desc), r.Applied)
 		return appendTS(b, r.Freeze)
@@ -426,7 +432,7 @@ func appendResponse(b []byte, r Response) []byte {
 }
 
 func (d *decoder) response(gets *[]GetResponse, left int) Response {
-	switch d.enum(respSubsume) {
+	switch d.enum(respLoad) {
 	case respEmpty:
 		if d.bad {
 			return nil
@@ -465,6 +471,8 @@ func (d *decoder) response(gets *[]GetResponse, left int) Response {
 		}
 	case respRecover:
 		return &RecoverTxnResponse{Txn: d.txn()}
+	case respLoad:
+		return &LoadResponse{Refused: list(d, 1, (*decoder).key)}
 	}
 	return nil
 }

@@ -133,6 +133,7 @@ var responses = []func(*rapid.T) Response{
 	func(t *rapid.T) Response { return draw[RangeInfoResponse](t) },
 	func(t *rapid.T) Response { return draw[SubsumeResponse](t) },
 	func(t *rapid.T) Response { return draw[RecoverTxnResponse](t) },
+	func(t *rapid.T) Response { return draw[LoadResponse](t) },
 }
 
 var errorKinds = []func(*rapid.T) error{

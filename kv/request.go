@@ -472,17 +472,32 @@ type RecoverTxnRequest struct {
 // RecoverTxnResponse has the record afterwards.
 type RecoverTxnResponse struct{ Txn Txn }
 
-// LoadRequest adds a version at Header.Timestamp to each of its keys, outside of any transaction, and is refused if one
-// of them has a value (ConditionFailedError), a later version (WriteTooOldError) or an intent. A version with the same
+// LoadRequest adds a version at Header.Timestamp to each of its keys, outside of any transaction. A version with the same
 // timestamp and value is this very request, delivered before. It fills indexes that nobody reads yet (docs/decisions,
-// bulk writes), and is a batch of its own.
+// bulk writes), and is a batch of its own; the answer is a LoadResponse.
 type LoadRequest struct {
 	// Rows are in key order, each key once; their timestamps are not used. There is at least one.
 	Rows []KeyValue
-	// Shared says that others may write the same keys: reads at or above the timestamp refuse the request too, and
-	// locks are waited for. Without it the sender vouches for being alone.
-	Shared bool
+	Mode LoadMode
 }
+
+// LoadMode says who else may use the keys of a load.
+type LoadMode byte
+
+const (
+	// LoadAlone: nobody. A key with a value (ConditionFailedError), a later version (WriteTooOldError) or an intent fails
+	// the request.
+	LoadAlone LoadMode = iota
+	// LoadShared: others write the keys, and look whether they are taken. Locks are waited for. A key with another value, a
+	// later version, or a read at or above the timestamp is refused.
+	LoadShared
+	// LoadUnread: others write the keys, but nobody reads them. Locks are waited for. A later version stays, and the key needs
+	// no other: whoever wrote it knew what the load does not. A key with another value is refused.
+	LoadUnread
+)
+
+// LoadResponse lists the keys that were not loaded because they are in use; the others were.
+type LoadResponse struct{ Refused []keys.Key }
 
 // ClearRequest removes all versions and locks of a span for good, at most Max keys (zero: all); the answer is a
 // DeleteRangeResponse. Nobody may want to read the span, at any timestamp. It is a batch of its own.

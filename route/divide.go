@@ -316,6 +316,10 @@ func join(req kv.Request, have, r kv.Response) kv.Response {
 			return &kv.ScanResponse{Rows: append(more.Rows[:len(more.Rows):len(more.Rows)], h.Rows...)}
 		}
 		return &kv.ScanResponse{Rows: append(h.Rows[:len(h.Rows):len(h.Rows)], more.Rows...)}
+	case *kv.LoadResponse:
+		if more, ok := r.(*kv.LoadResponse); ok {
+			return &kv.LoadResponse{Refused: append(h.Refused[:len(h.Refused):len(h.Refused)], more.Refused...)}
+		}
 	case *kv.DeleteRangeResponse:
 		if more, ok := r.(*kv.DeleteRangeResponse); ok {
 			sum := &kv.DeleteRangeResponse{Deleted: h.Deleted + more.Deleted, Resume: h.Resume}

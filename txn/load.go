@@ -229,7 +229,7 @@ func (t *Txn) startLoad(ctx context.Context, rows []kv.KeyValue, at clock.Timest
 	if !t.db.o.Host.Group.Go(func(ctx context.Context) {
 		defer f.wg.Done()
 		defer func() { <-f.room }()
-		if err := t.db.loadBatch(ctx, rows, at, false); err != nil {
+		if err := t.db.loadAlone(ctx, rows, at); err != nil {
 			f.fail(err)
 		}
 	}) {
@@ -240,14 +240,11 @@ func (t *Txn) startLoad(ctx context.Context, rows []kv.KeyValue, at clock.Timest
 	return nil
 }
 
-// loadBatch sends one load and makes the answer that of a write.
-func (db *DB) loadBatch(ctx context.Context, rows []kv.KeyValue, at clock.Timestamp, shared bool) error {
-	_, err := db.o.Sender.Send(ctx, &kv.Batch{
-		Header:   kv.Header{Timestamp: at},
-		Requests: []kv.Request{&kv.LoadRequest{Rows: rows, Shared: shared}},
-	})
+// loadAlone loads rows that nobody else can address, and makes the answer that of a write.
+func (db *DB) loadAlone(ctx context.Context, rows []kv.KeyValue, at clock.Timestamp) error {
+	_, err := db.load(ctx, rows, kv.LoadAlone, at)
 	var old *kv.WriteTooOldError
-	if shared || !errors.As(err, &old) {
+	if !errors.As(err, &old) {
 		return err
 	}
 	// A later load of the same transaction was faster: the key is there twice.
@@ -255,6 +252,22 @@ func (db *DB) loadBatch(ctx context.Context, rows []kv.KeyValue, at clock.Timest
 		return &kv.ConditionFailedError{Key: old.Key, Actual: v}
 	}
 	return err
+}
+
+// load sends one load and returns the keys that were refused.
+func (db *DB) load(ctx context.Context, rows []kv.KeyValue, mode kv.LoadMode, at clock.Timestamp) ([]keys.Key, error) {
+	r, err := db.o.Sender.Send(ctx, &kv.Batch{
+		Header:   kv.Header{Timestamp: at},
+		Requests: []kv.Request{&kv.LoadRequest{Rows: rows, Mode: mode}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	loaded, ok := first[*kv.LoadResponse](r)
+	if !ok {
+		return nil, errMalformed
+	}
+	return loaded.Refused, nil
 }
 
 // HasLoaded reports whether the transaction has loaded rows into a span.
@@ -407,24 +420,17 @@ func (db *DB) Clear(ctx context.Context, s keys.Span) error {
 }
 
 // LoadAt writes rows outside of any transaction at a timestamp at which the caller has read what they are made of,
-// into spans that others may write too. It fails, having written some of them or none, if one of the keys has a
-// value, a later version, or was read at or above the timestamp: with *kv.ConditionFailedError or
-// *kv.WriteTooOldError. The rows are sorted in place.
-func (db *DB) LoadAt(ctx context.Context, rows []kv.KeyValue, at clock.Timestamp) error {
-	if !slices.IsSortedFunc(rows, byKey) {
-		slices.SortFunc(rows, byKey)
-	}
-	for i := 1; i < len(rows); i++ {
-		if bytes.Equal(rows[i-1].Key, rows[i].Key) {
-			return &kv.ConditionFailedError{Key: rows[i].Key, Actual: rows[i-1].Value}
-		}
-	}
+// into spans that others may write too, and perhaps look for (kv.LoadShared, kv.LoadUnread). The rows are in key order, each
+// key once. Those that are in use it leaves out and returns. After an error some of the rows were written, or none.
+func (db *DB) LoadAt(ctx context.Context, rows []kv.KeyValue, mode kv.LoadMode, at clock.Timestamp) (refused []keys.Key, err error) {
 	for len(rows) > 0 {
 		n := loadPart(rows)
-		if err := db.loadBatch(ctx, rows[:n:n], at, true); err != nil {
-			return err
+		more, err := db.load(ctx, rows[:n:n], mode, at)
+		if err != nil {
+			return nil, err
 		}
+		refused = append(refused, more...)
 		rows = rows[n:]
 	}
-	return nil
+	return refused, nil
 }

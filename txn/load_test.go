@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -274,41 +275,58 @@ func TestNotLoaded(t *testing.T) {
 	})
 }
 
-// LoadAt is refused where somebody has read or written since the timestamp.
+// LoadAt leaves out what somebody has written or looked for since the timestamp, each key by itself, unless nobody reads.
 func TestLoadAt(t *testing.T) {
 	withLoads(t, func(t *testing.T, w *loadWorld) {
-		entries := func() []kv.KeyValue {
-			return []kv.KeyValue{{Key: keys.Key("x2"), Value: []byte("b")}, {Key: keys.Key("x1"), Value: []byte("a")}}
+		load := func(mode kv.LoadMode, at clock.Timestamp, rows ...string) string {
+			t.Helper()
+			var kvs []kv.KeyValue
+			for _, r := range rows {
+				k, v, _ := strings.Cut(r, "=")
+				kvs = append(kvs, kv.KeyValue{Key: keys.Key(k), Value: []byte(v)})
+			}
+			refused, err := w.db.LoadAt(w.ctx, kvs, mode, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, k := range refused {
+				names = append(names, string(k))
+			}
+			return strings.Join(names, " ")
 		}
-		at := w.db.Clock().Now()
-		if err := w.db.LoadAt(w.ctx, entries(), at); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.db.LoadAt(w.ctx, entries(), at); err != nil {
-			t.Fatalf("a repetition: %v", err)
-		}
-		var (
-			old  *kv.WriteTooOldError
-			cond *kv.ConditionFailedError
-		)
-		if err := w.db.LoadAt(w.ctx, entries(), w.db.Clock().Now()); !errors.As(err, &cond) {
-			t.Fatalf("over values: %v", err)
-		}
-		at = w.db.Clock().Now()
-		if err := w.db.Run(w.ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
-			_, err := tx.Get(ctx, keys.Key("y"), kv.NoLock, kv.Block)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.db.LoadAt(w.ctx, []kv.KeyValue{{Key: keys.Key("y"), Value: []byte("a")}}, at); !errors.As(err, &old) {
-			t.Fatalf("under a read: %v", err)
-		}
-		if err := w.db.Put(w.ctx, keys.Key("z"), []byte("newer")); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.db.LoadAt(w.ctx, []kv.KeyValue{{Key: keys.Key("z"), Value: []byte("a")}}, at); !errors.As(err, &old) {
-			t.Fatalf("under a version: %v", err)
+		for _, c := range []struct {
+			mode    kv.LoadMode
+			refused string
+		}{{kv.LoadShared, "later other read"}, {kv.LoadUnread, "other"}} {
+			name := func(k string) string { return fmt.Sprint("m", c.mode, k) }
+			put := func(k, v string) {
+				if err := w.db.Put(w.ctx, keys.Key(name(k)), []byte(v)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put("other", "v")
+			put("same", "s")
+			at := w.db.Clock().Now()
+			put("later", "newer")
+			if err := w.db.Run(w.ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
+				_, err := tx.Get(ctx, keys.Key(name("read")), kv.NoLock, kv.Block)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			rows := []string{name("free=a"), name("later=b"), name("other=c"), name("read=d"), name("same=s")}
+			for try := range 2 { // the second is a repetition
+				got := strings.ReplaceAll(load(c.mode, at, rows...), name(""), "")
+				if got != c.refused {
+					t.Errorf("mode %d, try %d: refused %q, want %q", c.mode, try, got, c.refused)
+				}
+			}
+			for k, want := range map[string]string{"free": "a", "later": "newer", "other": "v", "same": "s"} {
+				if v, err := w.db.Get(w.ctx, keys.Key(name(k))); err != nil || string(v) != want {
+					t.Errorf("mode %d: %s is %q, want %q (%v)", c.mode, k, v, want, err)
+				}
+			}
 		}
 	})
 }

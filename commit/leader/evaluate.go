@@ -470,18 +470,18 @@ func (q *request) load(r *kv.LoadRequest) (kv.Response, error) {
 	if t := q.p.r.GCThreshold(); !t.IsZero() && q.at.LessEq(t) {
 		return nil, &kv.BelowGCError{Threshold: t}
 	}
-	if r.Shared {
+	var late func(keys.Key) bool
+	if r.Mode == kv.LoadShared {
 		low := q.p.low.Load().Forward(q.floor)
-		for i := range r.Rows {
-			at, _ := q.p.o.Cache.Max(r.Rows[i].Key)
-			if at = at.Forward(low); q.at.LessEq(at) {
-				return nil, &kv.WriteTooOldError{Key: r.Rows[i].Key, Actual: at}
-			}
+		late = func(k keys.Key) bool {
+			at, _ := q.p.o.Cache.Max(k)
+			return q.at.LessEq(at.Forward(low))
 		}
 	}
 	q.p.o.Clock.Forward(q.at) // P4
 	o := q.writeOptions(0, false)
-	return empty, q.w.Load(r.Rows, &o)
+	refused, err := q.w.Load(r.Rows, r.Mode, late, &o)
+	return &kv.LoadResponse{Refused: refused}, err
 }
 
 func (q *request) gc(r *kv.GCRequest) (kv.Response, error) {

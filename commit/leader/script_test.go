@@ -233,7 +233,10 @@ func (s *scripted) op(line string) string {
 		}
 		return out
 	}
-	var r kv.Request
+	var (
+		r  kv.Request
+		at clock.Timestamp
+	)
 	switch k := keys.Key(f[1]); f[0] {
 	case "get":
 		r = &kv.GetRequest{Key: k}
@@ -255,10 +258,17 @@ func (s *scripted) op(line string) string {
 	case "scan":
 		start, end, _ := strings.Cut(f[1], "-")
 		r = &kv.ScanRequest{Start: keys.Key(start), End: keys.Key(end)}
+	case "load": // at the time at which the transaction reads
+		load := &kv.LoadRequest{Mode: map[string]kv.LoadMode{"alone": kv.LoadAlone, "shared": kv.LoadShared, "unread": kv.LoadUnread}[f[2]]}
+		for _, row := range f[3:] {
+			k, v, _ := strings.Cut(row, "=")
+			load.Rows = append(load.Rows, kv.KeyValue{Key: keys.Key(k), Value: []byte(v)})
+		}
+		r, at = load, s.txns[f[1]].txn.ReadTimestamp
 	default:
 		return "unknown operation"
 	}
-	resp, err := s.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
+	resp, err := s.c.Send(ctx, &kv.Batch{Header: kv.Header{Timestamp: at}, Requests: []kv.Request{r}})
 	if err != nil {
 		return s.explain(err)
 	}
@@ -267,6 +277,14 @@ func (s *scripted) op(line string) string {
 		return value(r.Value)
 	case *kv.DeleteRangeResponse:
 		return fmt.Sprintf("%d deleted", r.Deleted)
+	case *kv.LoadResponse:
+		var refused []string
+		for _, k := range r.Refused {
+			refused = append(refused, string(k))
+		}
+		if len(refused) > 0 {
+			return "all but " + strings.Join(refused, " ")
+		}
 	case *kv.AddResponse:
 		return strconv.Itoa(int(r.Value))
 	case *kv.ScanResponse:

@@ -46,7 +46,7 @@ func (q *request) guardSpans() {
 		case *kv.DeleteRequest, *kv.DeleteRangeRequest:
 			s.Strength = kv.Exclusive
 		case *kv.LoadRequest:
-			if r.Shared {
+			if r.Mode != kv.LoadAlone {
 				for i := range r.Rows {
 					spans = append(spans, lock.Span{Span: point(r.Rows[i].Key), Strength: kv.Exclusive})
 				}

@@ -293,7 +293,7 @@ func (q *request) declare() {
 		case *kv.ClearRequest:
 			write(s, clock.Timestamp{})
 		case *kv.LoadRequest:
-			if !r.Shared {
+			if r.Mode == kv.LoadAlone {
 				write(s, q.writeAt())
 				continue
 			}

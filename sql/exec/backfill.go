@@ -3,6 +3,8 @@ package exec
 import (
 	"bytes"
 	"context"
+	"slices"
+	"sort"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -68,31 +70,58 @@ func NewBackfill(ctx context.Context, t *catalog.Table, index *catalog.Index, o 
 // Span is all of the table's primary index: where the first step begins.
 func (f *Backfill) Span() keys.Span { return f.src.all() }
 
-// Step adds the entries of at most limit rows of the span to the transaction and returns what is left; nil at the
-// end. Two rows with one key of a unique index are 23505.
-func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) (resume *keys.Span, rows int64, err error) {
-	page, resume, err := t.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: limit, TargetBytes: pageBytes})
+// Entries are entries of an index in key order, each with the row that it is made of: a key of the primary index.
+type Entries struct {
+	KVs  []kv.KeyValue
+	Rows []keys.Key
+}
+
+func (e *Entries) add(k keys.Key, v []byte, row keys.Key) {
+	e.KVs, e.Rows = append(e.KVs, kv.KeyValue{Key: k, Value: v}), append(e.Rows, row)
+}
+
+func (e *Entries) Len() int           { return len(e.KVs) }
+func (e *Entries) Less(i, j int) bool { return bytes.Compare(e.KVs[i].Key, e.KVs[j].Key) < 0 }
+func (e *Entries) Swap(i, j int) {
+	e.KVs[i], e.KVs[j] = e.KVs[j], e.KVs[i]
+	e.Rows[i], e.Rows[j] = e.Rows[j], e.Rows[i]
+}
+
+// Row is the row of an entry, nil if there is no such entry.
+func (e *Entries) Row(k keys.Key) keys.Key {
+	i, ok := slices.BinarySearchFunc(e.KVs, k, func(x kv.KeyValue, k keys.Key) int { return x.Key.Compare(k) })
+	if !ok {
+		return nil
+	}
+	return e.Rows[i]
+}
+
+// Chunk is a part of a table on its way into an index.
+type Chunk struct {
+	// Rest is what follows it; nil at the end.
+	Rest *keys.Span
+	Rows int64
+	// Unique are the entries whose keys another row could have too; Own have their row's identity in the key.
+	Unique, Own Entries
+}
+
+// Read makes the entries of at most limit rows of a span. Two of them with one key of a unique index are 23505.
+func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, lock kv.LockStrength) (*Chunk, error) {
+	page, rest, err := t.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: limit, TargetBytes: pageBytes, Lock: lock})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	var batch txn.WriteBatch
-	type entry struct {
-		key   keys.Key
-		value []byte
-		ident types.Row
-	}
-	var unique []entry
+	c := &Chunk{Rest: rest, Rows: int64(len(page))}
 	row := make(types.Row, len(f.table.Columns))
-	local := make(map[string]int)
 	for i := range page {
 		clear(row)
 		if err := f.all.decode(page[i].Key, page[i].Value, row); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		if f.iw.pred != nil {
 			ok, err := scalar.Test(f.iw.pred, f.eval, row)
 			if err != nil {
-				return nil, 0, err
+				return nil, err
 			}
 			if !ok {
 				continue
@@ -100,55 +129,91 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 		}
 		k, err := f.iw.codec.appendKey(nil, row)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		v := f.iw.codec.appendValue(make([]byte, 0, 64), row)
-		if !f.iw.codec.conflicts(row) {
-			batch.PutFresh(k, v)
-			continue
+		into := &c.Own
+		if f.iw.codec.conflicts(row) {
+			into = &c.Unique
 		}
-		if _, ok := local[string(k)]; ok {
-			return nil, 0, f.duplicate(k, v)
-		}
-		local[string(k)] = len(unique)
-		unique = append(unique, entry{k, v, pick(row, f.ident)})
+		into.add(k, f.iw.codec.appendValue(make([]byte, 0, 64), row), page[i].Key)
 	}
-	if len(unique) > 0 {
-		ks := make([]keys.Key, len(unique))
-		for i := range unique {
-			ks[i] = unique[i].key
+	for _, es := range []*Entries{&c.Unique, &c.Own} {
+		if !sort.IsSorted(es) {
+			sort.Sort(es)
+		}
+	}
+	for i := 1; i < c.Unique.Len(); i++ {
+		if e := &c.Unique.KVs[i]; bytes.Equal(e.Key, c.Unique.KVs[i-1].Key) {
+			return nil, f.duplicate(e.Key, e.Value)
+		}
+	}
+	return c, nil
+}
+
+// Step adds the entries of at most limit rows of the span, which nobody else can write, to the transaction and returns what
+// is left; nil at the end. Two rows with one key of a unique index are 23505.
+func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) (*keys.Span, error) {
+	c, err := f.Read(ctx, t, span, limit, kv.NoLock)
+	if err != nil {
+		return nil, err
+	}
+	var batch txn.WriteBatch
+	for i := range c.Own.KVs {
+		batch.PutFresh(c.Own.KVs[i].Key, c.Own.KVs[i].Value)
+	}
+	return c.Rest, f.write(ctx, t, c.Unique.KVs, &batch)
+}
+
+// Fill adds the entry of one row, if it is still there, while others may change it or the entry. It locks the row: where
+// rows are written all the time, a transaction that does not might fail for ever. Another row with the entry's key is 23505.
+func (f *Backfill) Fill(ctx context.Context, t KV, row keys.Key) error {
+	c, err := f.Read(ctx, t, keys.Span{Start: row, End: row.Next()}, 1, kv.Shared)
+	if err != nil {
+		return err
+	}
+	return f.write(ctx, t, append(c.Unique.KVs, c.Own.KVs...), new(txn.WriteBatch))
+}
+
+// write adds entries that may be there already to a batch, and writes it.
+func (f *Backfill) write(ctx context.Context, t KV, entries []kv.KeyValue, batch *txn.WriteBatch) error {
+	if len(entries) > 0 {
+		ks := make([]keys.Key, len(entries))
+		for i := range entries {
+			ks[i] = entries[i].Key
 		}
 		vs, err := t.GetMany(ctx, ks, kv.NoLock, kv.Block)
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		ident := make(types.Row, len(f.ident))
+		mine, other := make(types.Row, len(f.ident)), make(types.Row, len(f.ident))
 		for i, v := range vs {
-			u := unique[i]
+			e := &entries[i]
 			if v == nil {
-				batch.PutNew(u.key, u.value)
+				batch.PutNew(e.Key, e.Value)
 				continue
 			}
 			// A concurrent write has made the entry already, unless it is another row's.
-			if err := f.iw.pk.decode(u.key, v, ident); err != nil {
-				return nil, 0, err
+			if bytes.Equal(v, e.Value) {
+				continue
+			}
+			if err := f.iw.pk.decode(e.Key, e.Value, mine); err != nil {
+				return err
+			}
+			if err := f.iw.pk.decode(e.Key, v, other); err != nil {
+				return err
 			}
 			for i, ord := range f.ident {
-				if f.table.Columns[ord].Type.Compare(ident[i], u.ident[i]) != 0 {
-					return nil, 0, f.duplicate(u.key, v)
+				if f.table.Columns[ord].Type.Compare(mine[i], other[i]) != 0 {
+					return f.duplicate(e.Key, v)
 				}
 			}
-			if !bytes.Equal(v, u.value) {
-				batch.Put(u.key, u.value)
-			}
+			batch.Put(e.Key, e.Value)
 		}
 	}
-	if batch.Len() > 0 {
-		if err := t.Write(ctx, &batch); err != nil {
-			return nil, 0, err
-		}
+	if batch.Len() == 0 {
+		return nil
 	}
-	return resume, int64(len(page)), nil
+	return t.Write(ctx, batch)
 }
 
 func (f *Backfill) duplicate(key keys.Key, value []byte) error {

@@ -408,6 +408,6 @@ func (db *miniDB) fill(t *catalog.Table, ix *catalog.Index) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = f.Step(db.t.Context(), db.kv, f.Span(), 0)
+	_, err = f.Step(db.t.Context(), db.kv, f.Span(), 0)
 	return err
 }

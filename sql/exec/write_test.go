@@ -587,7 +587,7 @@ func TestBackfill(t *testing.T) {
 		}
 		span := b.Span()
 		for steps := 0; ; steps++ {
-			resume, _, err := b.Step(t.Context(), f.kv, span, 7)
+			resume, err := b.Step(t.Context(), f.kv, span, 7)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -616,7 +616,7 @@ func TestBackfill(t *testing.T) {
 		}
 		span := b.Span()
 		for {
-			resume, _, err := b.Step(t.Context(), f.kv, span, limit)
+			resume, err := b.Step(t.Context(), f.kv, span, limit)
 			f.kv.StepStatement()
 			if err != nil {
 				wantError(t, err, sqlstate.UniqueViolation, `could not create unique index "t_a"`, "Key (a)=(5) is duplicated.")

@@ -45,7 +45,7 @@
 //	Execute     addPrimaryKey: a second index with Primary set, delete-only; a temporary check for NOT NULL
 //	commit      descriptor version 2, the job
 //	Finish      version 2 is in use everywhere -> the session's goroutine runs the job
-//	job         version 3: write-only; fill in chunks of chunkRows, a transaction each
+//	job         version 3: write-only; fill in chunks of chunkRows, loaded at the time of their reading
 //	            version 4: public, at the front; the old one write-only behind
 //	            versions 5, 6: delete-only, gone, and the hidden column rowid with it
 //	client      ALTER TABLE

@@ -61,7 +61,7 @@ func (c *change) fillHere(t *catalog.Table, x *catalog.Index) error {
 	span := b.Span()
 	for next := &span; next != nil; {
 		c.Txn.StepStatement()
-		if next, _, err = b.Step(c.ctx, c.Txn, *next, chunkRows); err != nil {
+		if next, err = b.Step(c.ctx, c.Txn, *next, chunkRows); err != nil {
 			return err
 		}
 	}

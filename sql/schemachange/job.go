@@ -28,16 +28,14 @@ const (
 	jobRemove = "removal of data"
 )
 
-// chunkRows is how many rows a backfill reads in one transaction: large enough that the rounds of consensus do not
-// count, small enough that a conflict costs little.
-const chunkRows = 2000
+// chunkRows is how many rows a backfill reads at once. Nobody waits for them.
+const chunkRows = 10_000
 
-// lockedRows is how many rows a backfill locks in one transaction, after one that locked none has met a conflict. Writers wait
-// for them.
-const lockedRows = 100
+// fewRows is how many rows of a chunk a backfill fills one by one, each in a transaction, rather than read all of them again.
+const fewRows = 100
 
-// loadRows is how many rows a backfill reads at once when it need not keep others from changing them.
-const loadRows = 10_000
+// rereads is how often it does so at most.
+const rereads = 3
 
 // changePayload is what a schema change job works on: the mutations of the table that carry its number.
 type changePayload struct{ Table catalog.ID }
@@ -427,14 +425,14 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 		if under = nil; c == nil {
 			return nil
 		}
-		if err := e.finishChunk(ctx, b, c); err != nil {
+		if err := e.finishChunk(ctx, b, c, 0); err != nil {
 			return err
 		}
-		done.Rows[id] += c.rows
-		if c.next == nil {
+		done.Rows[id] += c.Rows
+		if c.Rest == nil {
 			return nil
 		}
-		done.Next[id] = c.next.Start
+		done.Next[id] = c.Rest.Start
 		if now := e.o.Host.Clock.Monotonic(); now-last > time.Second {
 			last = now
 			return r.Checkpoint(ctx, min(0.9, float64(done.Rows[id])/float64(max(e.rows(t.ID), done.Rows[id])+1)), done)
@@ -449,7 +447,7 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 		if err != nil {
 			return err
 		}
-		under, next = c, c.next
+		under, next = c, c.Rest
 		e.startChunk(ctx, c)
 	}
 	return finish()
@@ -462,56 +460,26 @@ func (e *Executor) rows(id catalog.ID) int64 {
 	return 0
 }
 
-// optimistic is a transaction whose writes are kept, and to which no entry seems to exist.
-type optimistic struct {
-	*txn.Txn
-	batch *txn.WriteBatch
-}
-
-func (o *optimistic) GetMany(_ context.Context, ks []keys.Key, _ kv.LockStrength, _ kv.WaitPolicy) ([][]byte, error) {
-	return make([][]byte, len(ks)), nil
-}
-
-func (o *optimistic) Write(_ context.Context, b *txn.WriteBatch) error {
-	o.batch = b
-	return nil
-}
-
-// locking is a transaction that locks the rows that it reads: those who write them wait.
-type locking struct{ *txn.Txn }
-
-func (l locking) Scan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
-	o.Lock = kv.Shared
-	return l.Txn.Scan(ctx, o)
-}
-
 // chunk is a part of a table on its way into an index.
 type chunk struct {
-	span    keys.Span  // of the primary index
-	next    *keys.Span // what follows; nil: nothing
-	rows    int64
-	entries []kv.KeyValue
-	at      clock.Timestamp // when the rows were read
-	loaded  chan error
+	*exec.Chunk
+	span   keys.Span       // of the primary index
+	at     clock.Timestamp // when the rows were read
+	loaded chan error
+	left   []keys.Key // rows whose entries were refused
 }
 
 // readChunk reads a chunk of rows and makes their entries.
 func (e *Executor) readChunk(ctx context.Context, b *exec.Backfill, span keys.Span) (*chunk, error) {
 	c := &chunk{span: span}
 	err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) (err error) {
-		o := &optimistic{Txn: tx}
-		if c.next, c.rows, err = b.Step(ctx, o, span, loadRows); err != nil {
-			return err
-		}
-		c.at, c.entries = tx.ReadTimestamp(), nil
-		if o.batch != nil {
-			c.entries = make([]kv.KeyValue, 0, o.batch.Len())
-			for w := range o.batch.Writes() {
-				c.entries = append(c.entries, kv.KeyValue{Key: w.Key, Value: w.Value})
-			}
-		}
-		return nil
+		c.Chunk, err = b.Read(ctx, tx, span, chunkRows, kv.NoLock)
+		c.at = tx.ReadTimestamp()
+		return err
 	})
+	if err == nil && c.Rest != nil {
+		c.span.End = c.Rest.Start
+	}
 	return c, err
 }
 
@@ -519,48 +487,57 @@ func (e *Executor) readChunk(ctx context.Context, b *exec.Backfill, span keys.Sp
 // rows since has written, or will write, a later version of its entry.
 func (e *Executor) startChunk(ctx context.Context, c *chunk) {
 	c.loaded = make(chan error, 1)
-	if len(c.entries) == 0 {
-		c.loaded <- nil
-		return
-	}
-	if !e.o.Host.Group.Go(func(context.Context) { c.loaded <- e.o.DB.LoadAt(ctx, c.entries, c.at) }) {
+	if !e.o.Host.Group.Go(func(context.Context) { c.loaded <- e.loadChunk(ctx, c) }) {
 		c.loaded <- context.Canceled
 	}
 }
 
-// finishChunk waits for a chunk. If an entry was there, or its key was read meanwhile, it fills in transactions, which
-// tell a concurrent write from a duplicate. Where rows are written all the time, one that does not lock them may fail for ever.
-func (e *Executor) finishChunk(ctx context.Context, b *exec.Backfill, c *chunk) error {
+func (e *Executor) loadChunk(ctx context.Context, c *chunk) error {
+	load := func(es *exec.Entries, mode kv.LoadMode) error {
+		refused, err := e.o.DB.LoadAt(ctx, es.KVs, mode, c.at)
+		for _, k := range refused {
+			c.left = append(c.left, es.Row(k))
+		}
+		return err
+	}
+	if err := load(&c.Unique, kv.LoadShared); err != nil {
+		return err
+	}
+	return load(&c.Own, kv.LoadUnread)
+}
+
+// finishChunk waits until a chunk is loaded. What remains are entries that others have written or looked for since the rows
+// were read: they are filled in transactions, which tell a concurrent write from a duplicate. If they are many, something
+// else has come between, such as a new leaseholder, who does not know what was read before: the chunk is read again.
+func (e *Executor) finishChunk(ctx context.Context, b *exec.Backfill, c *chunk, tries int) error {
 	var err error
 	select {
 	case err = <-c.loaded:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	c.entries = nil
-	var (
-		cond *kv.ConditionFailedError
-		old  *kv.WriteTooOldError
-		gone *kv.BelowGCError
-	)
-	if !errors.As(err, &cond) && !errors.As(err, &old) && !errors.As(err, &gone) {
+	var gone *kv.BelowGCError
+	if tries < rereads && (errors.As(err, &gone) || len(c.left) > fewRows) {
+		for next := &c.span; next != nil; {
+			part, err := e.readChunk(ctx, b, *next)
+			if err != nil {
+				return err
+			}
+			e.startChunk(ctx, part)
+			if err := e.finishChunk(ctx, b, part, tries+1); err != nil {
+				return err
+			}
+			next = part.Rest
+		}
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	rest := c.span
-	if c.next != nil {
-		rest.End = c.next.Start
-	}
-	for next := &rest; next != nil; {
-		span, tries := *next, 0
-		err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) (err error) {
-			if tries++; tries == 1 {
-				next, _, err = b.Step(ctx, tx, span, chunkRows)
-			} else {
-				next, _, err = b.Step(ctx, locking{tx}, span, lockedRows)
-			}
-			return err
-		})
-		if err != nil {
+	for _, row := range c.left {
+		if err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
+			return b.Fill(ctx, tx, row)
+		}); err != nil {
 			return err
 		}
 	}

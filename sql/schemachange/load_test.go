@@ -1,6 +1,7 @@
 package schemachange_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/sql/session/sessiontest"
 	"meridian/sql/sqlstate"
 )
@@ -131,4 +133,79 @@ func TestLoadedHistory(t *testing.T) {
 			t.Error(out)
 		}
 	})
+}
+
+// Somebody writes between the moment at which a backfill reads rows and the one at which it loads their entries. Where the
+// entries are no one else's business they stay as the writer has left them; else their rows, and no others, are locked and
+// looked at again.
+func TestFillMeetsWriters(t *testing.T) {
+	const rows = 1000
+	for _, c := range []struct {
+		name, create string
+		write        []string
+		locked       int    // rows
+		fails        string // with this detail
+	}{
+		{name: "nobody", create: "create unique index x on t (v)"},
+		{name: "entries with the row's identity", create: "create index x on t (v)",
+			write: []string{"update t set v = v + 1 where id < 50", "update t set v = v - 1 where id between 20 and 29", "delete from t where id = 60",
+				"insert into t values (5000, 1)", "update t set w = 7 where id > 900"}},
+		{name: "stored columns", create: "create index x on t (v) include (w)", write: []string{"update t set w = 7 where id < 50", "delete from t where id = 60"}},
+		{name: "a unique index", create: "create unique index x on t (v)",
+			write: []string{"update t set v = v + 5000 where id < 50", "update t set v = v - 5000 where id between 20 and 29", "update t set w = 7 where id > 900"}, locked: 49},
+		{name: "keys that change hands", create: "create unique index x on t (v)",
+			write: []string{"update t set v = 9999 where id = 1", "update t set v = 1 where id = 2", "update t set v = 2 where id = 1"}, locked: 2},
+		{name: "a duplicate", create: "create unique index x on t (v)",
+			write: []string{"insert into t values (0, 3)"}, locked: 1, fails: "Key (v)=(3) is duplicated."},
+		{name: "a duplicate that was there for a moment", create: "create unique index x on t (v)",
+			write: []string{"insert into t values (0, 3)", "delete from t where id = 0"}, locked: 1},
+		{name: "all of them", create: "create unique index x on t (v)", write: []string{"update t set v = v + 5000"}}, // they are read again
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			online(t, 2, func(t *testing.T, cl *sessiontest.Cluster) {
+				a, b := cl.Nodes[0].Open(t, "root"), cl.Nodes[1].Open(t, "root")
+				defer a.Close()
+				defer b.Close()
+				a.Must(fmt.Sprintf("create table t (id int primary key, v int, w int); insert into t select g, g from generate_series(1, %d) g", rows))
+				var (
+					mu      sync.Mutex // guards what follows
+					written bool
+					locked  = map[string]bool{}
+				)
+				cl.Meet(func(batch *kv.Batch) {
+					for _, r := range batch.Requests {
+						switch r := r.(type) {
+						case *kv.LoadRequest:
+							mu.Lock()
+							first := !written
+							written = true
+							mu.Unlock()
+							for i := 0; first && i < len(c.write); i++ {
+								if _, err := b.Exec(c.write[i]); err != nil {
+									t.Errorf("%s: %v", c.write[i], err)
+								}
+							}
+						case *kv.ScanRequest:
+							if r.Lock == kv.Shared {
+								mu.Lock()
+								locked[string(r.Start)] = true
+								mu.Unlock()
+								if !keys.Key(r.Start).Next().Equal(r.End) {
+									t.Errorf("rows from %s to %s are locked", r.Start, r.End)
+								}
+							}
+						}
+					}
+				})
+				_, err := a.Exec(c.create)
+				if c.fails == "" && err != nil || c.fails != "" && (!sessiontest.ErrIs(err, sqlstate.UniqueViolation) || !strings.Contains(sessiontest.Describe(err), c.fails)) {
+					t.Fatalf("%s: %v", c.create, err)
+				}
+				if !written || len(locked) != c.locked {
+					t.Errorf("%d rows were locked, want %d", len(locked), c.locked)
+				}
+				verify(t, cl.Nodes[1], "t")
+			})
+		})
+	}
 }

@@ -15,29 +15,37 @@ var errUnsorted = errors.New("mvcc: rows to load are not in key order")
 
 // Load writes a committed version at o.Timestamp for each row, in one pass over the span that they cover: where
 // nothing is yet, which is the usual case, a thousand rows cost one seek. The rows are in key order. It fails with
-// *LockConflictError on a key with a lock, *kv.ConditionFailedError on one with a value and *kv.WriteTooOldError on
-// one with a later version. A version of the same timestamp and value is the row itself, loaded before. The writer's
-// batch need not be indexed.
-func (w *Writer) Load(rows []kv.KeyValue, o *WriteOptions) error {
+// *LockConflictError on a key with a lock. With kv.LoadAlone it fails with *kv.ConditionFailedError on a key with a
+// value and *kv.WriteTooOldError on one with a later version; else it returns those that it refuses (kv.LoadMode), among them
+// those of which late, if there is one, says that a version comes too late. A version of the same timestamp and value is the
+// row itself, loaded before. The writer's batch need not be indexed.
+func (w *Writer) Load(rows []kv.KeyValue, mode kv.LoadMode, late func(keys.Key) bool, o *WriteOptions) (refused []keys.Key, err error) {
 	if len(rows) == 0 {
-		return nil
+		return nil, nil
 	}
 	for i := 1; i < len(rows); i++ {
 		if bytes.Compare(rows[i-1].Key, rows[i].Key) >= 0 {
-			return errUnsorted
+			return nil, errUnsorted
 		}
 	}
 	first, stop := rows[0].Key, rows[len(rows)-1].Key.Next()
 	if !o.NoLocks {
 		if err := w.loadLocks(rows, first, stop); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	it, err := w.dataIter(first, stop)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer w.changed()
+	load := func(row *kv.KeyValue, before version) {
+		if late != nil && late(row.Key) {
+			refused = append(refused, row.Key)
+			return
+		}
+		w.load(row, before, o)
+	}
 	i := 0
 	for ok := it.First(); ok && i < len(rows); {
 		k, ver := it.Key()
@@ -46,7 +54,7 @@ func (w *Writer) Load(rows []kv.KeyValue, o *WriteOptions) error {
 			continue
 		}
 		for i < len(rows) && bytes.Compare(rows[i].Key, k) < 0 {
-			w.load(&rows[i], version{}, o)
+			load(&rows[i], version{})
 			i++
 		}
 		if i == len(rows) {
@@ -58,37 +66,39 @@ func (w *Writer) Load(rows []kv.KeyValue, o *WriteOptions) error {
 		}
 		ts, err := engine.DecodeTimestamp(ver)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		raw, err := it.Value()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		v, err := decodeValue(raw)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		later := o.Timestamp.Less(ts)
+		same := !later && !v.tombstone && bytes.Equal(v.bytes, rows[i].Value)
 		switch {
-		case ts == o.Timestamp && !v.tombstone && bytes.Equal(v.bytes, rows[i].Value):
-		case o.Timestamp.Less(ts):
-			return &kv.WriteTooOldError{Key: clone(k), Actual: ts}
-		case !v.tombstone:
-			return &kv.ConditionFailedError{Key: clone(k), Actual: clone(v.bytes)}
-		case ts == o.Timestamp:
-			return &kv.WriteTooOldError{Key: clone(k), Actual: ts}
+		case same && (mode != kv.LoadAlone || ts == o.Timestamp), later && mode == kv.LoadUnread:
+		case v.tombstone && ts.Less(o.Timestamp):
+			load(&rows[i], version{exists: true, tombstone: true, size: len(raw)})
+		case mode != kv.LoadAlone:
+			refused = append(refused, rows[i].Key)
+		case later || v.tombstone:
+			return nil, &kv.WriteTooOldError{Key: clone(k), Actual: ts}
 		default:
-			w.load(&rows[i], version{exists: true, tombstone: true, size: len(raw)}, o)
+			return nil, &kv.ConditionFailedError{Key: clone(k), Actual: clone(v.bytes)}
 		}
 		i++
 		ok = it.NextKey()
 	}
 	if err := it.Error(); err != nil {
-		return err
+		return nil, err
 	}
 	for ; i < len(rows); i++ {
-		w.load(&rows[i], version{}, o)
+		load(&rows[i], version{})
 	}
-	return nil
+	return refused, nil
 }
 
 // loadLocks looks for locks on the keys of rows.

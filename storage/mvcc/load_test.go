@@ -77,20 +77,37 @@ func TestLoadModel(t *testing.T) {
 			for _, k := range slices.Sorted(maps.Keys(set)) {
 				rows = append(rows, kv.KeyValue{Key: key(k), Value: fmt.Appendf(nil, "new%d", k)})
 			}
-			want := ""
-			for k := range set {
+			mode := kv.LoadMode(rapid.IntRange(0, int(kv.LoadUnread)).Draw(t, "mode"))
+			var late func(keys.Key) bool
+			if mode == kv.LoadShared {
+				late = func(k keys.Key) bool { return k.Equal(key(7)) } // somebody has looked for it
+			}
+			want, stay := "", map[int]bool{}
+			var refused, wantRefused []keys.Key
+			for _, k := range slices.Sorted(maps.Keys(set)) {
 				h, ok := model[k]
+				same := ok && bytes.Equal(h.value, fmt.Appendf(nil, "new%d", k))
 				switch {
 				case ok && h.local:
 					want = "lock"
-				case !ok || want == "lock":
-				case h.at == ts && bytes.Equal(h.value, fmt.Appendf(nil, "new%d", k)):
-				case h.at > ts || h.value != nil || h.at == ts:
+				case want == "lock":
+				case !ok || h.value == nil && h.at < ts:
+					if mode == kv.LoadShared && k == 7 {
+						stay[k], wantRefused = true, append(wantRefused, key(k))
+					}
+				case same && h.at == ts:
+				case same && h.at < ts && mode != kv.LoadAlone, h.at > ts && mode == kv.LoadUnread:
+					stay[k] = true
+				case mode == kv.LoadAlone:
 					want = "refused"
+				default:
+					stay[k], wantRefused = true, append(wantRefused, key(k))
 				}
 			}
 			err := apply(func(w *Writer) error {
-				return w.Load(rows, &WriteOptions{Timestamp: at(ts), LocalTimestamp: at(100)})
+				var werr error
+				refused, werr = w.Load(rows, mode, late, &WriteOptions{Timestamp: at(ts), LocalTimestamp: at(100)})
+				return werr
 			})
 			var (
 				conflict *LockConflictError
@@ -110,7 +127,13 @@ func TestLoadModel(t *testing.T) {
 				t.Fatalf("round %d at %d of %v over %v: %v, want %q", round, ts, set, model, err, want)
 			}
 			if err == nil {
+				if !slices.EqualFunc(refused, wantRefused, keys.Key.Equal) {
+					t.Fatalf("round %d at %d of %v over %v: refused %v, want %v", round, ts, set, model, refused, wantRefused)
+				}
 				for k := range set {
+					if stay[k] {
+						continue
+					}
 					model[k] = have{at: ts, value: fmt.Appendf(nil, "new%d", k)}
 				}
 			}
@@ -158,7 +181,7 @@ func TestLoadOrder(t *testing.T) {
 	w := NewWriter(e, b)
 	defer w.Close()
 	for _, rows := range [][]kv.KeyValue{{{Key: tableKey("b")}, {Key: tableKey("a")}}, {{Key: tableKey("a")}, {Key: tableKey("a")}}} {
-		if err := w.Load(rows, &WriteOptions{Timestamp: at(1)}); err != errUnsorted {
+		if _, err := w.Load(rows, kv.LoadAlone, nil, &WriteOptions{Timestamp: at(1)}); err != errUnsorted {
 			t.Error(err)
 		}
 	}
@@ -176,7 +199,7 @@ func BenchmarkLoad(b *testing.B) {
 	for n := 0; n < b.N; n += len(rows) {
 		batch := e.NewBatch()
 		w := NewWriter(e, batch)
-		if err := w.Load(rows, &WriteOptions{Timestamp: clock.Timestamp{Wall: 5}}); err != nil {
+		if _, err := w.Load(rows, kv.LoadAlone, nil, &WriteOptions{Timestamp: clock.Timestamp{Wall: 5}}); err != nil {
 			b.Fatal(err)
 		}
 		w.Close()
@@ -226,7 +249,8 @@ func TestLoadAmongCommitted(t *testing.T) {
 		}
 		load := func() error {
 			return apply(func(w *Writer) error {
-				return w.Load([]kv.KeyValue{{Key: k, Value: []byte("loaded")}}, &WriteOptions{Timestamp: at(20), LocalTimestamp: at(20)})
+				_, err := w.Load([]kv.KeyValue{{Key: k, Value: []byte("loaded")}}, kv.LoadAlone, nil, &WriteOptions{Timestamp: at(20), LocalTimestamp: at(20)})
+				return err
 			})
 		}
 		if err := load(); !errors.As(err, new(*LockConflictError)) {

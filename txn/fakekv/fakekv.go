@@ -558,7 +558,7 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 		}
 		return &kv.EmptyResponse{}, nil
 	case *kv.LoadRequest:
-		return &kv.EmptyResponse{}, e.load(r)
+		return e.load(r)
 	case *kv.ClearRequest:
 		n := int64(0)
 		for _, k := range e.keysIn(r.Span()) {
@@ -575,39 +575,37 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 }
 
 // load checks all rows before it adds the first.
-func (e *fakeEval) load(r *kv.LoadRequest) error {
+func (e *fakeEval) load(r *kv.LoadRequest) (kv.Response, error) {
 	f, at := e.f, e.b.Timestamp
-	have := map[int]bool{}
-	for i := range r.Rows {
-		k := string(r.Rows[i].Key)
-		if err := e.conflict(k, r.Shared, clock.MaxTimestamp); err != nil {
-			return err
+	resp := &kv.LoadResponse{}
+	var rows []kv.KeyValue
+	for _, row := range r.Rows {
+		k := string(row.Key)
+		if err := e.conflict(k, r.Mode != kv.LoadAlone, clock.MaxTimestamp); err != nil {
+			return nil, err
 		}
-		for j := range f.reads {
-			if x := &f.reads[j]; r.Shared && x.span.Contains(r.Rows[i].Key) && at.LessEq(x.at) {
-				return &kv.WriteTooOldError{Key: r.Rows[i].Key, Actual: x.at}
-			}
+		var last fakeVersion
+		if vs := f.versions[k]; len(vs) > 0 {
+			last = vs[len(vs)-1]
 		}
-		vs := f.versions[k]
-		if len(vs) == 0 {
-			continue
-		}
-		switch v := vs[len(vs)-1]; {
-		case v.at == at && v.value != nil && bytes.Equal(v.value, r.Rows[i].Value):
-			have[i] = true
-		case at.LessEq(v.at):
-			return &kv.WriteTooOldError{Key: r.Rows[i].Key, Actual: v.at}
-		case v.value != nil:
-			return &kv.ConditionFailedError{Key: r.Rows[i].Key, Actual: v.value}
-		}
-	}
-	for i := range r.Rows {
-		if !have[i] {
-			k := string(r.Rows[i].Key)
-			f.versions[k] = append(f.versions[k], fakeVersion{at, r.Rows[i].Value})
+		read := r.Mode == kv.LoadShared && slices.ContainsFunc(f.reads, func(x fakeRead) bool { return x.span.Contains(row.Key) && at.LessEq(x.at) })
+		same := last.value != nil && bytes.Equal(last.value, row.Value) && last.at.LessEq(at)
+		switch {
+		case same && (r.Mode != kv.LoadAlone || last.at == at), r.Mode == kv.LoadUnread && at.Less(last.at):
+		case last.value == nil && last.at.Less(at) && !read:
+			rows = append(rows, row)
+		case r.Mode != kv.LoadAlone:
+			resp.Refused = append(resp.Refused, row.Key)
+		case at.LessEq(last.at):
+			return nil, &kv.WriteTooOldError{Key: row.Key, Actual: last.at}
+		default:
+			return nil, &kv.ConditionFailedError{Key: row.Key, Actual: last.value}
 		}
 	}
-	return nil
+	for _, row := range rows {
+		f.versions[string(row.Key)] = append(f.versions[string(row.Key)], fakeVersion{at, row.Value})
+	}
+	return resp, nil
 }
 
 func (f *KV) resolveSpan(s keys.Span, txn kv.TxnMeta, st kv.Status, at clock.Timestamp, ignored []kv.SeqRange) {

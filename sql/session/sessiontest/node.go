@@ -36,6 +36,18 @@ type Cluster struct {
 	Nodes []*Node
 	// NewsDelay is how long news of schema changes travel between nodes, in nanoseconds.
 	NewsDelay atomic.Int64
+	meet      atomic.Pointer[func(*kv.Batch)]
+}
+
+// Meet has f called with each batch before it is sent: what f does, also with other sessions, comes first.
+func (c *Cluster) Meet(f func(*kv.Batch)) { c.meet.Store(&f) }
+
+// Send implements txn.Sender.
+func (c *Cluster) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if f := c.meet.Load(); f != nil {
+		(*f)(b)
+	}
+	return c.KV.Send(ctx, b)
 }
 
 // Node is one of them.
@@ -95,7 +107,7 @@ func New(t testing.TB, n int) *Cluster {
 		id := kv.NodeID(i + 1)
 		nodeID := func() kv.NodeID { return id }
 		nd := &Node{ID: id, Host: h, Clock: ck}
-		nd.DB = txn.NewDB(txn.Options{Sender: c.KV, Clock: ck, Host: h, NodeID: nodeID})
+		nd.DB = txn.NewDB(txn.Options{Sender: c, Clock: ck, Host: h, NodeID: nodeID})
 		if i == 0 {
 			if err := lease.Bootstrap(context.Background(), nd.DB, lease.BootstrapOptions{}); err != nil {
 				t.Fatal(err)
