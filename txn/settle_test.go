@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"meridian/keys"
 	"meridian/kv"
 	"meridian/txn"
 )
@@ -60,25 +59,4 @@ func TestSettleFails(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestRecordOfOnePhase: a transaction is so old that its heartbeats have made a record, at the key that it locked first. It
-// writes to another range only, and leaves no record behind that says that it is pending (CO5).
-func TestRecordOfOnePhase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, txn.Options{}, "m")
-		ctx := context.Background()
-		tx := w.db.Begin(txn.TxnOptions{})
-		if _, err := tx.Get(ctx, keys.Key("a"), kv.Exclusive, kv.Block); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * time.Second)
-		put(t, tx, "z", "1")
-		if err := tx.Commit(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := synctestDrained(w); err != nil {
-			t.Error(err)
-		}
-	})
 }
