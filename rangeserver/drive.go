@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"meridian/kv"
 	"meridian/replica"
@@ -75,8 +76,13 @@ func (s *Store) Awake(r *replica.Replica) {
 const deadLeaderTicks = 2
 
 // tickLoop makes time pass for the replicas that are awake. Sleeping ones cost a look at their leader's node.
+// It begins at a moment that is drawn: voters that tick at the same moments campaign at the same moment whenever raft draws
+// them the same number of ticks, one time in ten, and each such election costs another one or two seconds.
 func (s *Store) tickLoop(ctx context.Context) {
 	clk := s.o.Clock.Physical()
+	if clk.Sleep(ctx, time.Duration(s.o.Host.Dice.Int64N(int64(replica.TickInterval)))) != nil {
+		return
+	}
 	for n := 0; ; n++ {
 		if clk.Sleep(ctx, replica.TickInterval) != nil {
 			return
