@@ -85,12 +85,12 @@ func TestRegistersAreApart(t *testing.T) {
 	r := &Registers{Initial: 9}
 	r.OK(r.Begin(Op{Key: 1, Kind: Write, Value: 1}), 0, false)
 	r.OK(r.Begin(Op{Key: 2, Kind: Read}), 9, false)
-	if err := r.Check(time.Second); err != nil {
+	if err := r.Check(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	r.OK(r.Begin(Op{Key: 2, Kind: Read}), 1, false)
 	var lin *LinearizabilityError
-	if err := r.Check(time.Second); !errors.As(err, &lin) || lin.Key != 2 {
+	if err := r.Check(time.Minute); !errors.As(err, &lin) || lin.Key != 2 {
 		t.Fatalf("%v", err)
 	}
 	if ok, failed, unknown := r.Count(); ok != 3 || failed != 0 || unknown != 0 {
