@@ -33,7 +33,7 @@ import (
 
 const (
 	schemaFaults = 25 * time.Second // of virtual time
-	schemaWhole  = time.Minute      // every change is finished, once all is healed and nobody begins another
+	schemaWhole  = time.Minute      // every change is finished, once all is healed and nobody begins another; twice that across oceans
 	schemaRemove = 10 * time.Second // the data of dropped indexes stays
 	hotRows      = 5
 	coldRows     = 40 // nobody changes them: ids from 100
@@ -87,6 +87,7 @@ func TestSchemaCampaign(t *testing.T) {
 // schemaCampaign is one seed's run.
 type schemaCampaign struct {
 	*campaign
+	wide     bool          // three regions
 	finished time.Duration // after healing
 	rows     int
 
@@ -109,6 +110,7 @@ func (k *schemaCampaign) run(t *testing.T) {
 		k.topology, o.NodesPerRegion = "five nodes in one region", 5
 	default:
 		k.topology, o.Regions, o.NodesPerRegion = "three nodes in three regions", sim.ThreeRegions(), 1
+		k.wide = true
 	}
 	k.start = time.Now()
 	k.c = simcluster.Start(t, o)

@@ -350,46 +350,6 @@ func TestTenureLostInVain(t *testing.T) {
 	}
 }
 
-// Who waits for one version to be in use everywhere does not wait for the next, which may have been published meanwhile, and
-// whose publisher may wait for him.
-func TestEverywhereMeansThisVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 3, true)
-		defer c.stop()
-		ctx := context.Background()
-		id := c.nodes[0].create(t, "t")
-		// Another version, which only its publisher knows to be in use everywhere: the row that says otherwise is removed later.
-		c.nodes[0].way.d = 100 * time.Millisecond
-		if err := c.nodes[0].rename(id, "u"); err != nil {
-			t.Fatal(err)
-		}
-		use := c.nodes[1].m.Begin(c.nodes[1].db.Begin(txn.TxnOptions{}))
-		defer use.Finish(ctx, false)
-		if ok, err := use.Use([]catalog.Dependency{{ID: id, Version: 2}}); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		limit, cancel := context.WithTimeout(ctx, 3*time.Second)
-		defer cancel()
-		next := make(chan error, 1)
-		go func() {
-			next <- c.nodes[1].m.Change(limit, func(ctx context.Context, tx *txn.Txn, c *lease.Txn) error {
-				c.Table(id).Generation++
-				return nil
-			})
-		}()
-		for c.nodes[2].m.Snapshot().Version(id) < 3 {
-			time.Sleep(time.Millisecond)
-		}
-		begun := time.Now()
-		if err := c.nodes[2].m.Everywhere(limit, catalog.Dependency{ID: id, Version: 2}); err != nil || time.Since(begun) > time.Second {
-			t.Errorf("%v after %v", err, time.Since(begun))
-		}
-		if err := <-next; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the change did not wait for who uses the version before: %v", err)
-		}
-	})
-}
-
 // Many changes at once: none is lost, and no node ever uses versions more than one apart (I7).
 func TestConcurrentChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
