@@ -495,3 +495,23 @@ func randomRows(rng *rand.Rand, n, width, domain int) []types.Row {
 	}
 	return out
 }
+
+// entries shows the keys that an index has.
+func (f *fixture) entries(tab *catalog.Table, ix *catalog.Index) (out []string) {
+	f.t.Helper()
+	c, err := newIndexCodec(tab, ix)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for k := range f.kv.visible {
+		if !c.all().Contains(keys.Key(k)) {
+			continue
+		}
+		r, err := c.x.KeyValues([]byte(k))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		out = append(out, showRow(r))
+	}
+	return out
+}

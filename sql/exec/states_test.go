@@ -3,7 +3,6 @@ package exec
 import (
 	"testing"
 
-	"meridian/keys"
 	"meridian/sql/catalog"
 )
 
@@ -17,21 +16,7 @@ func TestDeleteOnlyIndexLoses(t *testing.T) {
 	if n, err := f.exec(f.delete(tab, is(0, 1, f))); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
-	c, err := newIndexCodec(tab, ix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var left []string
-	for k := range f.kv.visible {
-		if c.all().Contains(keys.Key(k)) {
-			r, err := c.x.KeyValues([]byte(k))
-			if err != nil {
-				t.Fatal(err)
-			}
-			left = append(left, showRow(r))
-		}
-	}
-	if len(left) != 1 || left[0] != "2" {
+	if left := f.entries(tab, ix); len(left) != 1 || left[0] != "2" {
 		t.Errorf("entries %v", left)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"meridian/keys"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
@@ -245,18 +244,7 @@ func TestDeleteOnlyIndex(t *testing.T) {
 	if _, err := f.exec(f.update(tab, map[int]func([]opt.ColumnID) scalar.Expr{1: to(types.NewInt(7))}, is(0, 1, f))); err != nil {
 		t.Fatal(err)
 	}
-	c, _ := newIndexCodec(tab, ix)
-	var left []string
-	for k := range f.kv.visible {
-		if c.all().Contains(keys.Key(k)) {
-			r, err := c.x.KeyValues([]byte(k))
-			if err != nil {
-				t.Fatal(err)
-			}
-			left = append(left, showRow(r))
-		}
-	}
-	if len(left) != 1 || left[0] != "2" {
+	if left := f.entries(tab, ix); len(left) != 1 || left[0] != "2" {
 		t.Errorf("entries %v", left)
 	}
 }
