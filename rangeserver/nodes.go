@@ -5,6 +5,7 @@ import (
 	"meridian/cluster"
 	"meridian/kv"
 	"meridian/placement"
+	"meridian/setting"
 )
 
 // Cluster is what the queues need to know of who is there; *cluster.Cluster has it.
@@ -25,7 +26,7 @@ func (s *Store) nodes(now clock.Timestamp) []placement.Node {
 			Decommissioning: e.Decommissioning, Slow: e.Slow, Ranges: int(e.Capacity.Ranges), Leases: int(e.Capacity.Leases)}
 		if r, ok := s.o.Cluster.Record(e.Node); ok {
 			n.Live = r.Live(now)
-			n.Dead = !n.Live && r.Expiration.Add(deadAfter).Less(now)
+			n.Dead = s.dead(r, now)
 			n.Draining = n.Draining || r.Draining
 			n.Decommissioning = n.Decommissioning || r.Decommissioning || r.Decommissioned
 			if r.Decommissioned && !n.Live {
@@ -35,4 +36,10 @@ func (s *Store) nodes(now clock.Timestamp) []placement.Node {
 		out = append(out, n)
 	}
 	return out
+}
+
+// dead reports whether a node has not been live for so long that its replicas are to be made anew elsewhere. While it is
+// not known for how long the cluster waits, no node is dead.
+func (s *Store) dead(r cluster.Liveness, now clock.Timestamp) bool {
+	return !r.Live(now) && s.o.Settings.Known() && r.Expiration.Add(s.o.Settings.Duration(setting.TimeUntilStoreDead)).Less(now)
 }

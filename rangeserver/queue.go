@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// deadAfter is when replicas on a node that does not answer are replaced (CRDB'20 §2.2.3 has five minutes too).
-	deadAfter = 5 * time.Minute
 	// queueSlots bounds the range changes that a store carries out at once.
 	queueSlots = 4
 	// leaderlessPasses is for how many passes a replica may hear of no leader before it asks whether it was removed.
@@ -223,7 +221,7 @@ func (s *Store) protect(threshold, now clock.Timestamp) clock.Timestamp {
 		if e.Protected.IsZero() || e.Node == s.o.NodeID || e.Protected.Less(now.Add(-protectMax)) {
 			continue
 		}
-		if r, ok := s.o.Cluster.Record(e.Node); ok && !r.Live(now) && r.Expiration.Add(deadAfter).Less(now) {
+		if r, ok := s.o.Cluster.Record(e.Node); ok && s.dead(r, now) {
 			continue
 		}
 		threshold = threshold.Backward(e.Protected.Prev())

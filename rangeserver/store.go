@@ -18,6 +18,7 @@ import (
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/replica/lease"
+	"meridian/setting"
 	"meridian/storage/engine"
 	"meridian/transport"
 )
@@ -57,6 +58,8 @@ type Options struct {
 	Cluster Cluster
 	// Zone gives the configuration of the range that holds a key; nil: placement's default.
 	Zone ZoneSource
+	// Settings are the cluster settings; nil: their defaults.
+	Settings *setting.Values
 	// OnFatal is told once when the store can't keep its promises; the node has to stop.
 	OnFatal func(error)
 	// QueueInterval is how often the queues look at every range; default 1 s, negative: never.

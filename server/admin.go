@@ -13,7 +13,6 @@ import (
 	"meridian/cluster"
 	"meridian/host"
 	"meridian/kv"
-	"meridian/placement"
 	"meridian/transport"
 )
 
@@ -97,7 +96,7 @@ func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) (
 		_, err := n.cluster.SetDecommissioning(ctx, r.Node, false, false)
 		return []byte("0"), err
 	}
-	zone := placement.DefaultZone()
+	zone := zones{n}.Zone(nil)
 	if stay, want := n.staying(r.Node), zone.Voters(); known && !record.Decommissioning && stay < want {
 		if stay == 0 {
 			return nil, fmt.Errorf("node %d is the last one", r.Node)

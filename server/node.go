@@ -17,12 +17,11 @@ import (
 	"meridian/commit/leader"
 	"meridian/commit/leader/tscache"
 	"meridian/host"
-	"meridian/keys"
 	"meridian/kv"
-	"meridian/placement"
 	"meridian/rangeserver"
 	"meridian/replica"
 	"meridian/route"
+	"meridian/setting"
 	"meridian/storage/engine"
 	"meridian/transport"
 	"meridian/txn"
@@ -40,6 +39,7 @@ type Node struct {
 	db        *txn.DB
 	store     atomic.Pointer[rangeserver.Store]
 	leader    leader.Options
+	settings  *setting.Values
 	identity  atomic.Pointer[identity]
 	startedAt time.Time
 
@@ -59,7 +59,7 @@ type Node struct {
 // Init or for a cluster at the join addresses. Start returns once the node listens; see WaitReady.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.setDefaults()
-	n := &Node{o: o, host: o.Host, clock: clock.New(o.Host.Clock, o.MaxOffset), startedAt: o.Host.Clock.Now(),
+	n := &Node{o: o, host: o.Host, clock: clock.New(o.Host.Clock, o.MaxOffset), startedAt: o.Host.Clock.Now(), settings: newSettings(&o),
 		ready: make(chan struct{}), failed: make(chan error, 1)}
 	if err := n.start(ctx); err != nil {
 		n.Stop()
@@ -160,14 +160,6 @@ func (l localStore) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.F
 func (n *Node) serve(ctx context.Context, id identity) error {
 	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router,
 		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}, Probes: n.o.Probes}
-	zone := placement.DefaultZone()
-	if n.o.RangeMaxBytes > 0 {
-		zone.RangeMaxBytes = n.o.RangeMaxBytes
-	}
-	if n.o.GCTTL > 0 {
-		zone.GCTTL = n.o.GCTTL
-	}
-	zone.NumVoters, zone.NumReplicas = zone.NumReplicas, zone.NumReplicas+n.o.NonVoters
 	store, err := rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{
@@ -179,7 +171,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 				return p
 			},
 		},
-		DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{zone, n}, OnFatal: n.fail,
+		DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{n}, Settings: n.settings, OnFatal: n.fail,
 		OldestRead: n.db.OldestRead,
 	})
 	if err != nil {
@@ -204,25 +196,6 @@ type splitting struct {
 func (s splitting) SplitOff(left, right *kv.RangeDescriptor) (handoff any) {
 	s.on()
 	return s.Participant.SplitOff(left, right)
-}
-
-// zones gives every range the same configuration: the node's options, and what is set for the cluster.
-type zones struct {
-	all placement.Zone
-	n   *Node
-}
-
-// Zone implements rangeserver.ZoneSource.
-func (z zones) Zone(keys.Key) placement.Zone {
-	zone := z.all
-	if p := z.n.sql.parts.Load(); p != nil {
-		for _, name := range [...]string{settingGCTTL, settingNonVoters} {
-			if v, ok := p.leases.Setting(name); ok {
-				applySetting(&zone, name, v) // it was checked when it was set; one that is wrong changes nothing
-			}
-		}
-	}
-	return zone
 }
 
 // fail reports the first error that ends the node (SV3).

@@ -1,51 +1,53 @@
 package server
 
 import (
-	"strconv"
+	"sync"
 	"time"
 
+	"meridian/keys"
 	"meridian/placement"
-	"meridian/sql/sqlstate"
+	"meridian/setting"
+	"meridian/sql/catalog/lease"
 )
 
-// Cluster settings that nodes follow.
-const (
-	// settingGCTTL is how many seconds versions are kept after they were overwritten, in all ranges.
-	settingGCTTL = "gc.ttlseconds"
-	// settingNonVoters is how many non-voting replicas each range has besides its voters (Options.NonVoters).
-	settingNonVoters = "replicas.nonvoters"
-)
-
-// maxNonVoters bounds settingNonVoters.
-const maxNonVoters = 32
-
-// checkSetting refuses names that are no cluster setting, and values that it can't have.
-func checkSetting(name, value string) error {
-	return applySetting(&placement.Zone{}, name, value)
+// newSettings are the cluster settings before the catalogue was read; the node's options are defaults of its own.
+func newSettings(o *Options) *setting.Values {
+	own := map[setting.ID]int64{}
+	if o.GCTTL > 0 {
+		own[setting.GCTTL] = int64(o.GCTTL / time.Second)
+	}
+	if o.NonVoters > 0 {
+		own[setting.NonVoters] = int64(o.NonVoters)
+	}
+	return setting.New(own)
 }
 
-// applySetting changes a zone's configuration to what a cluster setting says.
-func applySetting(z *placement.Zone, name, value string) error {
-	lo, hi := int64(0), int64(0)
-	switch name {
-	case settingGCTTL:
-		lo, hi = 1, 1<<31-1
-	case settingNonVoters:
-		hi = maxNonVoters
-	default:
-		return sqlstate.New(sqlstate.UndefinedObject, "unrecognized cluster setting %q", name).
-			WithHint("There are %s and %s.", settingGCTTL, settingNonVoters)
+// followSettings keeps the node's cluster settings to what the catalogue says.
+func (n *Node) followSettings(leases *lease.Manager) {
+	var mu sync.Mutex // what is read last is set last; Values.Set takes its own after it
+	leases.OnChange(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, err := range n.settings.Set(leases.Settings()) {
+			n.host.Log.Warn("a cluster setting is not followed; the default holds", "error", err)
+		}
+	})
+}
+
+// Settings are the cluster settings as this node follows them.
+func (n *Node) Settings() *setting.Values { return n.settings }
+
+// zones gives every range the same configuration: the node's options, and what is set for the cluster.
+type zones struct{ n *Node }
+
+// Zone implements rangeserver.ZoneSource.
+func (z zones) Zone(keys.Key) placement.Zone {
+	zone, s := placement.DefaultZone(), z.n.settings
+	if z.n.o.RangeMaxBytes > 0 {
+		zone.RangeMaxBytes = z.n.o.RangeMaxBytes
 	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < lo || n > hi {
-		return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for cluster setting %q: %q", name, value).
-			WithHint("It is an integer from %d to %d.", lo, hi)
-	}
-	switch name {
-	case settingGCTTL:
-		z.GCTTL = time.Duration(n) * time.Second
-	case settingNonVoters:
-		z.NumReplicas = z.NumVoters + int(n)
-	}
-	return nil
+	zone.GCTTL = time.Duration(s.Int(setting.GCTTL)) * time.Second
+	zone.NumVoters = int(s.Int(setting.Voters))
+	zone.NumReplicas = zone.NumVoters + int(s.Int(setting.NonVoters))
+	return zone
 }

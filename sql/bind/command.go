@@ -301,7 +301,7 @@ func (b *builder) show(n *parse.Show) Statement {
 	case "NODES":
 		return b.sub("SELECT node_id, address, sql_address, locality, is_live, version, started_at, ranges, leases FROM meridian_internal.nodes ORDER BY node_id", nil)
 	case "CLUSTER SETTINGS":
-		return b.sub("SELECT variable, value FROM meridian_internal.cluster_settings ORDER BY 1", nil)
+		return b.sub("SELECT variable, value, setting_type, default_value, description FROM meridian_internal.cluster_settings ORDER BY 1", nil)
 	}
 	s := &Show{What: n.What, Details: n.Details, Database: b.database(n.Name.Database)}
 	switch n.What {

@@ -48,8 +48,6 @@ type Options struct {
 	// RemoveAfter is how long the data of dropped objects stays, for reads in the past; zero is DefaultRemoveAfter.
 	// Those count on lease.KeepDropped.
 	RemoveAfter time.Duration
-	// CheckSetting validates a cluster setting's value; nil accepts all.
-	CheckSetting func(name, value string) error
 }
 
 // DefaultRemoveAfter is the default of Options.RemoveAfter.

@@ -2,10 +2,9 @@ package session
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 
+	clustersetting "meridian/setting"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
@@ -344,24 +343,34 @@ func (s *Session) showVar(c *bind.ShowVar, w *rowWriter) error {
 	return w.row(types.NewString(s.setting(name)))
 }
 
-// showClusterSetting shows one cluster setting, or all that were set.
+// showClusterSetting shows one cluster setting, or all.
 func (s *Session) showClusterSetting(c *bind.ShowClusterSetting, w *rowWriter) error {
-	all := s.srv.Catalog.Settings()
+	set := s.srv.Catalog.Settings()
 	if c.Name == "" {
-		w.columns(text("variable"), text("value"))
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if err := w.row(types.NewString(name), types.NewString(all[name])); err != nil {
-				return err
+		w.columns(clusterSettingColumns(c)...)
+		var err error
+		clustersetting.All(func(d *clustersetting.Setting) {
+			if err == nil {
+				err = w.row(types.NewString(d.Name), types.NewString(d.Shown(set)), types.NewString(d.Kind.String()),
+					types.NewString(d.Format(d.Default)), types.NewString(d.About))
 			}
-		}
-		return nil
+		})
+		return err
 	}
-	v, ok := all[strings.ToLower(c.Name)]
+	d, ok := clustersetting.Find(c.Name)
 	if !ok {
-		return sqlstate.New(sqlstate.UndefinedObject, "cluster setting %q is not set", c.Name)
+		return sqlstate.New(sqlstate.UndefinedObject, "unrecognized cluster setting %q", c.Name).
+			WithHint("SHOW ALL CLUSTER SETTINGS lists those that there are.")
 	}
-	w.columns(text(c.Name))
-	return w.row(types.NewString(v))
+	w.columns(clusterSettingColumns(c)...)
+	return w.row(types.NewString(d.Shown(set)))
+}
+
+func clusterSettingColumns(c *bind.ShowClusterSetting) []Column {
+	if c.Name != "" {
+		return []Column{text(c.Name)}
+	}
+	return []Column{text("variable"), text("value"), text("setting_type"), text("default_value"), text("description")}
 }
 
 // commandColumns are the result columns of commands that return rows, for Describe.
@@ -373,10 +382,7 @@ func (s *Session) commandColumns(b bind.Statement) []Column {
 		}
 		return []Column{text(displayName(canonical(c.Name)))}
 	case *bind.ShowClusterSetting:
-		if c.Name == "" {
-			return []Column{text("variable"), text("value")}
-		}
-		return []Column{text(c.Name)}
+		return clusterSettingColumns(c)
 	case *bind.Explain:
 		return []Column{text("QUERY PLAN")}
 	case *bind.Show:

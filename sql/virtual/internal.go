@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian/keys"
+	"meridian/setting"
 )
 
 func internalNodes(r *reading) error {
@@ -95,10 +96,10 @@ func internalSettings(r *reading) error {
 	if !ok {
 		return nil
 	}
-	m := v.Settings()
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		r.add("variable", k, "value", m[k])
-	}
+	set := v.Settings()
+	setting.All(func(d *setting.Setting) {
+		r.add("variable", d.Name, "value", d.Shown(set), "setting_type", d.Kind.String(), "default_value", d.Format(d.Default), "description", d.About)
+	})
 	return nil
 }
 

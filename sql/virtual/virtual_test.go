@@ -29,7 +29,7 @@ grant usage on schema app to bob;
 insert into a (s) values ('x');
 select nextval('sq');
 prepare p as select 1;
-set cluster setting a.b = 'c'`
+set cluster setting gc.ttlseconds = 60`
 
 func node(t *testing.T) (*sessiontest.Cluster, *sessiontest.Conn) {
 	c := sessiontest.New(t, 1)

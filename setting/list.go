@@ -1,0 +1,52 @@
+package setting
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// ID is a setting, for Values.
+type ID int
+
+const (
+	// GCTTL is how many seconds versions are kept after they were overwritten, in all ranges.
+	GCTTL ID = iota
+	// Voters is how many voting replicas each range should have.
+	Voters
+	// NonVoters is how many non-voting replicas each range has besides its voters.
+	NonVoters
+	// TimeUntilStoreDead is how long a node has not to be live before its replicas are made anew elsewhere.
+	TimeUntilStoreDead
+	count
+)
+
+// Bounds of some settings.
+const (
+	maxVoters    = 9
+	maxNonVoters = 32
+	// A node that is starting anew should not count as dead.
+	minTimeUntilStoreDead = 15 * time.Second
+	// maxDuration bounds durations that have no other bound.
+	maxDuration = 365 * 24 * time.Hour
+)
+
+// table is all settings. Names have a subject, a dot, and what is set, in lower case.
+var table = [count]Setting{
+	GCTTL: {Name: "gc.ttlseconds", Kind: Int, Default: 4 * 60 * 60, Min: 1, Max: math.MaxInt32,
+		About: "seconds for which versions are kept after they were overwritten or deleted"},
+	Voters: {Name: "replicas.voters", Kind: Int, Default: 3, Min: 1, Max: maxVoters, check: odd,
+		About: "voting replicas of each range: n of them survive the loss of (n-1)/2"},
+	NonVoters: {Name: "replicas.nonvoters", Kind: Int, Default: 0, Min: 0, Max: maxNonVoters,
+		About: "non-voting replicas of each range, for reads of the past in regions without a voter"},
+	TimeUntilStoreDead: {Name: "server.time_until_store_dead", Kind: Duration, Default: int64(5 * time.Minute),
+		Min: int64(minTimeUntilStoreDead), Max: int64(maxDuration),
+		About: "time after which a node that is not live counts as dead, and its replicas are made anew on other nodes"},
+}
+
+func odd(v int64) error {
+	if v%2 == 0 {
+		return fmt.Errorf("It is an odd number: %d replicas survive no more failures than %d.", v, v-1)
+	}
+	return nil
+}
