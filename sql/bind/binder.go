@@ -160,7 +160,7 @@ func (b *builder) statement() (Statement, error) {
 		*parse.SetTransaction, *parse.SetVar, *parse.ResetVar, *parse.ShowVar, *parse.SetClusterSetting,
 		*parse.ShowClusterSetting, *parse.Explain, *parse.Prepare, *parse.Execute, *parse.Deallocate,
 		*parse.DeclareCursor, *parse.Fetch, *parse.CloseCursor, *parse.Discard, *parse.Listen, *parse.Unlisten,
-		*parse.Notify, *parse.CreateRole, *parse.AlterRole, *parse.DropRole, *parse.Noop, *parse.Cancel:
+		*parse.Notify, *parse.CreateRole, *parse.AlterRole, *parse.DropRole, *parse.ReassignOwned, *parse.DropOwned, *parse.Noop, *parse.Cancel:
 		return n, nil
 	case tree.Statement:
 		return b.definition(n), nil
@@ -237,16 +237,17 @@ func (b *builder) depends(t *catalog.Table) {
 	b.meta.Depends = append(b.meta.Depends, opt.Dependency{ID: t.ID, Version: t.Version})
 }
 
-func (b *builder) need(t *catalog.Table, privilege string) {
+func (b *builder) need(t *catalog.Table, p catalog.Privileges) {
 	if t.Kind == catalog.KindVirtual || b.viewDepth > 0 {
 		return
 	}
-	for _, a := range b.access {
-		if a.Table == t && a.Privilege == privilege {
+	for i := range b.access {
+		if b.access[i].Table == t {
+			b.access[i].Privileges |= p
 			return
 		}
 	}
-	b.access = append(b.access, Access{t, privilege})
+	b.access = append(b.access, Access{t, p})
 }
 
 func (b *builder) enter() {

@@ -119,51 +119,72 @@ func (b *builder) comment(n *parse.Comment) Statement {
 }
 
 func (b *builder) grant(n *parse.Grant) Statement {
-	g := &Grant{Revoke: n.Revoke, GrantOption: n.GrantOption, Privileges: n.Privileges, Roles: n.Roles, Grantees: n.Grantees}
+	g := &Grant{Revoke: n.Revoke, GrantOption: n.GrantOption, Cascade: n.Cascade, Privileges: n.Privileges, Roles: n.Roles,
+		Grantees: n.Grantees, Grantor: n.Grantor}
 	switch {
 	case n.Roles != nil:
 	case n.Kind == "TABLE" || n.Kind == "SEQUENCE":
 		for _, o := range n.Objects {
-			g.Tables = append(g.Tables, b.named(o))
+			t := b.named(o)
+			if n.Kind == "SEQUENCE" && t.Kind != catalog.KindSequence {
+				b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a sequence", t.Name)
+			}
+			g.Objects = append(g.Objects, t.ID)
+		}
+		if n.Kind == "SEQUENCE" {
+			g.Class = catalog.ClassSequence
 		}
 	case n.Kind == "DATABASE":
+		g.Class = catalog.ClassDatabase
 		for _, o := range n.Objects {
 			db, err := b.View.Database(b.ctx, o.Name)
 			b.check(err)
 			if db == nil {
 				b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", o.Name)
 			}
-			g.Databases = append(g.Databases, o.Name)
+			g.Objects = append(g.Objects, db.ID)
 		}
 	case n.Kind == "SCHEMA":
+		g.Class = catalog.ClassSchema
 		for _, o := range n.Objects {
-			b.schemaExists(o.Name)
-			g.Schemas = append(g.Schemas, o.Name)
+			g.Objects = append(g.Objects, b.existingSchema(o.Name).ID)
 		}
 	case n.Kind == "ALL TABLES IN SCHEMA" || n.Kind == "ALL SEQUENCES IN SCHEMA":
+		if n.Kind == "ALL SEQUENCES IN SCHEMA" {
+			g.Class = catalog.ClassSequence
+		}
 		ts, err := b.View.Tables(b.ctx, b.View.CurrentDatabase())
 		b.check(err)
 		for _, o := range n.Objects {
-			b.schemaExists(o.Name)
+			s := b.existingSchema(o.Name)
 			for _, t := range ts {
-				isSeq := t.Kind == catalog.KindSequence
-				if t.Kind != catalog.KindVirtual && isSeq == (n.Kind == "ALL SEQUENCES IN SCHEMA") && b.schemaName(t) == o.Name {
-					g.Tables = append(g.Tables, t)
+				if t.Kind != catalog.KindVirtual && t.Schema == s.ID && (t.Kind == catalog.KindSequence) == (g.Class == catalog.ClassSequence) {
+					g.Objects = append(g.Objects, t.ID)
 				}
 			}
 		}
 	default:
-		b.fail(sqlstate.FeatureNotSupported, nil, "GRANT and REVOKE on %s are not supported", strings.ToLower(n.Kind))
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "GRANT and REVOKE on %s are not supported", plural(strings.ToLower(n.Kind))).
+			WithHint("Privileges are on tables, views, sequences, schemas and databases."))
 	}
 	return g
 }
 
-func (b *builder) schemaExists(name string) {
+// plural is a kind of object in the plural.
+func plural(kind string) string {
+	if strings.HasPrefix(kind, "all ") {
+		return kind
+	}
+	return kind + "s"
+}
+
+func (b *builder) existingSchema(name string) *catalog.Schema {
 	s, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), name)
 	b.check(err)
 	if s == nil {
 		b.fail(sqlstate.InvalidSchemaName, nil, "schema \"%s\" does not exist", name)
 	}
+	return s
 }
 
 // copyStmt binds COPY: TO is a query, FROM is an INSERT over one parameter for each column.

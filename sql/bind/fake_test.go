@@ -78,6 +78,9 @@ func (v *fakeView) Users(context.Context) ([]*catalog.User, error) {
 func (v *fakeView) CurrentDatabase() string { return "d" }
 func (v *fakeView) SearchPath() []string    { return []string{"public"} }
 func (v *fakeView) CurrentUser() string     { return v.user }
+func (v *fakeView) Access() *catalog.Access {
+	return catalog.NewAccess(catalog.NewRoles([]*catalog.User{{Name: "root", Superuser: true}}), nil)
+}
 func (v *fakeView) Statistics(context.Context, catalog.ID) (*catalog.Statistics, error) {
 	return nil, nil
 }

@@ -199,7 +199,7 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 	if b.tableNames != nil {
 		b.tableNames[n] = t
 	}
-	b.need(t, "SELECT")
+	b.need(t, catalog.Select)
 	r := &relation{alias: t.Name, schema: string(n.SchemaName), table: t}
 	if t.Kind == catalog.KindView {
 		return b.view(t, r)
@@ -428,7 +428,7 @@ func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
 	}
 	b.locks = true
 	apply := func(s *scanRef) {
-		b.need(s.scan.Table, "UPDATE")
+		b.need(s.scan.Table, catalog.Update)
 		if k.Strength >= s.scan.Locking.Strength {
 			s.scan.Locking = k
 		}

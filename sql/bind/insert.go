@@ -304,8 +304,8 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 		raise(sqlstate.New(sqlstate.SyntaxError, "ON CONFLICT DO UPDATE requires inference specification or constraint name").
 			WithHint("For example, ON CONFLICT (column_name)."))
 	}
-	b.need(t, "UPDATE")
-	b.need(t, "SELECT")
+	b.need(t, catalog.Update)
+	b.need(t, catalog.Select)
 	existing, row := b.newRow(t, alias)
 	c.Existing = existing
 	excluded := b.sourceScope(t, ins.Source, "excluded")
@@ -357,7 +357,7 @@ func (b *builder) recompute(t *catalog.Table, c *opt.Conflict, row *scope) {
 // upsert makes UPSERT a blind write where the statement gives every column, and otherwise INSERT ... ON CONFLICT on
 // the primary key that changes the columns given.
 func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
-	b.need(t, "UPDATE")
+	b.need(t, catalog.Update)
 	if t.ImplicitPrimary {
 		return // a new row never conflicts
 	}

@@ -34,7 +34,7 @@ func (b *builder) target(t tree.TableExpr, verb string) (*catalog.Table, string,
 		b.fail(sqlstate.InsufficientPrivilege, n, "permission denied: \"%s\" is a system catalog", tab.Name)
 	}
 	b.writes = true
-	b.need(tab, verb)
+	b.need(tab, catalog.PrivilegeNamed(verb))
 	if alias == "" {
 		alias = tab.Name
 	}
@@ -185,7 +185,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "UPDATE")
 	if _, returns := n.Returning.(*tree.ReturningExprs); returns || n.Where != nil {
-		b.need(t, "SELECT")
+		b.need(t, catalog.Select)
 	}
 	r := &relation{alias: alias, table: t}
 	rel, part := b.scan(t, r, true)
@@ -318,7 +318,7 @@ func (b *builder) delete(n *tree.Delete, sc *scope) output {
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "DELETE")
 	if n.Where != nil {
-		b.need(t, "SELECT")
+		b.need(t, catalog.Select)
 	}
 	r := &relation{alias: alias, table: t}
 	rel, part := b.scan(t, r, true)
@@ -355,7 +355,7 @@ func (b *builder) returning(r tree.ReturningClause, row, sc *scope) returned {
 	}
 	for _, rel := range rs.rels {
 		if rel.table != nil {
-			b.need(rel.table, "SELECT")
+			b.need(rel.table, catalog.Select)
 		}
 	}
 	out := returned{items: make([]opt.ProjectItem, len(items)), cols: make([]outColumn, len(items))}

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 
+	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 )
@@ -246,7 +247,7 @@ func printQuery(q *Query) string {
 	}
 	var acc []string
 	for _, a := range q.Access {
-		acc = append(acc, a.Privilege+" "+a.Table.Name)
+		a.Privileges.Each(func(one catalog.Privileges) { acc = append(acc, one.Name()+" "+a.Table.Name) })
 	}
 	sort.Strings(acc)
 	if len(acc) > 0 {

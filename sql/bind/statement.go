@@ -32,8 +32,8 @@ type Query struct {
 
 // Access is a privilege needed on a relation.
 type Access struct {
-	Table     *catalog.Table
-	Privilege string // SELECT, INSERT, UPDATE, DELETE
+	Table      *catalog.Table
+	Privileges catalog.Privileges
 }
 
 // Notice is a message that is not an error.
@@ -70,6 +70,8 @@ type (
 	CreateRole         = parse.CreateRole
 	AlterRole          = parse.AlterRole
 	DropRole           = parse.DropRole
+	ReassignOwned      = parse.ReassignOwned
+	DropOwned          = parse.DropOwned
 	RoleOptions        = parse.RoleOptions
 	CopyOptions        = parse.CopyOptions
 	// Prepare has the statement unbound: the session binds it with the given types.
@@ -444,16 +446,18 @@ type Comment struct {
 	Text   string
 }
 
-// Grant is GRANT and REVOKE. Tables are resolved; databases and schemas are names.
+// Grant is GRANT and REVOKE.
 type Grant struct {
 	Revoke      bool
 	GrantOption bool
+	Cascade     bool
 	Privileges  []string // upper case; ALL
-	Tables      []*catalog.Table
-	Databases   []string
-	Schemas     []string
-	Roles       []string // membership
-	Grantees    []string
+	// Class is the sort of objects that the statement names: ClassTable for sequences too, unless it says SEQUENCE.
+	Class    catalog.Class
+	Objects  []catalog.ID
+	Roles    []string // membership
+	Grantees []string
+	Grantor  string // of GRANTED BY
 }
 
 // SplitAt is ALTER TABLE|INDEX ... SPLIT AT; each row is a prefix of the index's key columns, of their types.

@@ -43,7 +43,6 @@ type Database struct {
 	Regions       []string
 	SurviveRegion bool
 	Dropped       bool
-	Grants        []Grant
 }
 
 // Schema is a namespace within a database.
@@ -54,14 +53,6 @@ type Schema struct {
 	Database ID
 	Owner    string
 	Dropped  bool
-	Grants   []Grant
-}
-
-// Grant gives a role privileges.
-type Grant struct {
-	Role       string
-	Privileges []string // SELECT, INSERT, ... or ALL
-	Grantable  bool
 }
 
 // Kind is what sort of relation a Table is.
@@ -103,7 +94,6 @@ type Table struct {
 	Schema   ID
 	Kind     Kind
 	Owner    string
-	Grants   []Grant
 	Columns  []Column
 	// Indexes has the primary index first.
 	Indexes []Index
@@ -285,8 +275,8 @@ type User struct {
 	ID      ID
 	Version uint64
 	Name    string
-	// MemberOf are the roles whose privileges this one has.
-	MemberOf []string
+	// MemberOf are the roles that this one is a member of, directly.
+	MemberOf []Membership
 	Dropped  bool
 	// Verifier is the SCRAM-SHA-256 verifier in PostgreSQL's form; empty: no password.
 	Verifier   string
@@ -294,6 +284,15 @@ type User struct {
 	Login      bool
 	CreateDB   bool
 	CreateRole bool
+	// NoInherit says that the role has the rights of what it is a member of only after SET ROLE.
+	NoInherit bool `json:",omitempty"`
+	// Connections bounds the sessions of the role on each node, if Bounded.
+	Connections int  `json:",omitempty"`
+	Bounded     bool `json:",omitempty"`
+	// ValidUntil is when the password expires, in microseconds since 2000, if Expires; types.Infinity and the like are
+	// those of timestamps.
+	ValidUntil int64 `json:",omitempty"`
+	Expires    bool  `json:",omitempty"`
 }
 
 // Column finds a column by identity.

@@ -17,6 +17,9 @@ type View interface {
 	Schema(ctx context.Context, database, name string) (*Schema, error)
 	Schemas(ctx context.Context, database string) ([]*Schema, error)
 	Users(ctx context.Context) ([]*User, error)
+	// Access answers who may do what, by the newest roles and grants that the node knows and the transaction's own changes
+	// of them: whatever else the view shows, and since when.
+	Access() *Access
 	// CurrentDatabase and SearchPath are the session's.
 	CurrentDatabase() string
 	SearchPath() []string

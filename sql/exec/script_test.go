@@ -230,6 +230,9 @@ func (db *miniDB) Users(context.Context) ([]*catalog.User, error) {
 func (db *miniDB) CurrentDatabase() string { return "d" }
 func (db *miniDB) SearchPath() []string    { return []string{"public"} }
 func (db *miniDB) CurrentUser() string     { return "root" }
+func (db *miniDB) Access() *catalog.Access {
+	return catalog.NewAccess(catalog.NewRoles([]*catalog.User{{Name: "root", Superuser: true}}), nil)
+}
 func (db *miniDB) Statistics(context.Context, catalog.ID) (*catalog.Statistics, error) {
 	return nil, nil
 }

@@ -229,14 +229,23 @@ type Comment struct {
 
 // RoleOptions are the options of CREATE and ALTER ROLE; nil is unchanged.
 type RoleOptions struct {
-	Login, Superuser, CreateDB, CreateRole *bool
+	Login, Superuser, CreateDB, CreateRole, Inherit *bool
 	// Password is set, or cleared if empty, when HasPassword.
 	Password    string
 	HasPassword bool
-	ValidUntil  string
-	ConnLimit   int64
-	InRoles     []string
+	ValidUntil  *string
+	ConnLimit   *int
+	// InRoles are the roles that it becomes a member of, Members and Admins those that become members of it.
+	InRoles, Members, Admins []string
+	// DropMembers says that Members cease to be members: ALTER GROUP ... DROP USER.
+	DropMembers bool
 }
+
+// Roles that stand for those of the session, where a role may be named.
+const (
+	CurrentRole = "\x00current_role"
+	SessionRole = "\x00session_user"
+)
 
 // CreateRole is CREATE USER and CREATE ROLE.
 type CreateRole struct {
@@ -273,7 +282,20 @@ type Grant struct {
 	Objects  []Name
 	Roles    []string // role membership
 	Grantees []string
+	Grantor  string
 	Cascade  bool
+}
+
+// ReassignOwned is REASSIGN OWNED BY.
+type ReassignOwned struct {
+	Roles []string
+	To    string
+}
+
+// DropOwned is DROP OWNED BY.
+type DropOwned struct {
+	Roles   []string
+	Cascade bool
 }
 
 // Unsupported is a statement that PostgreSQL has and this system refuses (0A000).

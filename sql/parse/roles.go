@@ -13,14 +13,18 @@ func (c *cursor) create() (any, error) {
 		r := &CreateRole{User: w == "user"}
 		r.IfNotExists = c.accept("if", "not", "exists")
 		var err error
-		if r.Name, err = c.word(); err != nil {
+		at := c.peek(0)
+		if r.Name, err = c.role(); err != nil {
 			return nil, err
+		}
+		if r.Name == CurrentRole || r.Name == SessionRole {
+			return nil, sqlstate.New(sqlstate.ReservedName, "%s cannot be used as a role name here", strings.ToUpper(at.Text(c.src))).At(CharPos(c.src, int(at.Pos)))
 		}
 		if r.User {
 			r.Options.Login = boolPtr(true)
 		}
 		c.accept("with")
-		return r, c.roleOptions(&r.Options)
+		return r, c.roleOptions(&r.Options, true)
 	}
 	c.i = start
 	c.accept("or", "replace")
@@ -54,10 +58,14 @@ func (c *cursor) create() (any, error) {
 
 func (c *cursor) alter() (any, error) {
 	start := c.i
-	if _, ok := c.acceptAny("user", "role", "group"); ok && !c.is("mapping") {
+	if w, ok := c.acceptAny("user", "role", "group"); ok && !c.is("mapping") {
+		group := w == "group"
 		r := &AlterRole{IfExists: c.accept("if", "exists")}
 		var err error
-		if r.Name, err = c.word(); err != nil {
+		if c.is("all") {
+			return nil, c.unsupported("ALTER ROLE ALL")
+		}
+		if r.Name, err = c.role(); err != nil {
 			return nil, err
 		}
 		if c.accept("in", "database") {
@@ -66,6 +74,14 @@ func (c *cursor) alter() (any, error) {
 			}
 		}
 		switch {
+		case group && (c.is("add") || c.is("drop")):
+			r.Options.DropMembers = c.is("drop")
+			c.i++
+			if err := c.expect("user"); err != nil {
+				return nil, err
+			}
+			r.Options.Members, err = c.roles()
+			return r, err
 		case c.accept("rename", "to"):
 			r.Rename, err = c.ident()
 			return r, err
@@ -90,7 +106,7 @@ func (c *cursor) alter() (any, error) {
 			return r, nil
 		}
 		c.accept("with")
-		return r, c.roleOptions(&r.Options)
+		return r, c.roleOptions(&r.Options, false)
 	}
 	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "rule", "policy",
 		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "system", "statistics", "large"} {
@@ -110,7 +126,7 @@ func (c *cursor) drop() (any, error) {
 	if _, ok := c.acceptAny("user", "role", "group"); ok && !c.is("mapping") {
 		d := &DropRole{IfExists: c.accept("if", "exists")}
 		for {
-			n, err := c.word()
+			n, err := c.role()
 			if err != nil {
 				return nil, err
 			}
@@ -120,12 +136,26 @@ func (c *cursor) drop() (any, error) {
 			}
 		}
 	}
+	if c.accept("owned") {
+		d := &DropOwned{}
+		if err := c.expect("by"); err != nil {
+			return nil, err
+		}
+		var err error
+		if d.Roles, err = c.roles(); err != nil {
+			return nil, err
+		}
+		if d.Cascade = c.accept("cascade"); !d.Cascade {
+			c.accept("restrict")
+		}
+		return d, nil
+	}
 	if c.is("extension") && c.isAt(1, "if") {
 		c.i = len(c.toks)
 		return &Noop{Tag: "DROP EXTENSION"}, nil
 	}
 	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "cast", "rule", "policy",
-		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "statistics", "owned", "materialized"} {
+		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "statistics", "materialized"} {
 		if c.is(w) {
 			return nil, c.unsupported("DROP " + strings.ToUpper(w))
 		}
@@ -134,9 +164,50 @@ func (c *cursor) drop() (any, error) {
 	return nil, nil
 }
 
-func (c *cursor) roleOptions(o *RoleOptions) error {
+// role consumes the name of a role, or what stands for one.
+func (c *cursor) role() (string, error) {
+	if c.peek(0).Kind == Word {
+		switch {
+		case c.accept("current_user"), c.accept("current_role"):
+			return CurrentRole, nil
+		case c.accept("session_user"):
+			return SessionRole, nil
+		}
+	}
+	return c.word()
+}
+
+func (c *cursor) roles() ([]string, error) {
+	var list []string
+	for {
+		n, err := c.role()
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, n); !c.acceptPunct(",") {
+			return list, nil
+		}
+	}
+}
+
+func (c *cursor) roleOptions(o *RoleOptions, create bool) error {
+	seen := map[string]bool{}
 	for !c.done() {
 		var err error
+		t := c.peek(0)
+		w := strings.ToLower(t.Text(c.src))
+		switch w {
+		case "encrypted":
+			w = "password"
+		case "user", "role":
+			w = "role"
+		default:
+			w = strings.TrimPrefix(w, "no")
+		}
+		if w != "in" && seen[w] {
+			return sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(c.src, int(t.Pos)))
+		}
+		seen[w] = true
 		switch {
 		case c.accept("superuser"):
 			o.Superuser = boolPtr(true)
@@ -169,16 +240,34 @@ func (c *cursor) roleOptions(o *RoleOptions) error {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "UNENCRYPTED PASSWORD is no longer supported").
 				WithHint("Remove UNENCRYPTED to store the password in encrypted form instead.")
 		case c.accept("valid", "until"):
-			o.ValidUntil, err = c.str()
+			var v string
+			v, err = c.str()
+			o.ValidUntil = &v
 		case c.accept("connection", "limit"):
-			o.ConnLimit, err = c.integer()
-		case c.accept("in", "role"), c.accept("in", "group"):
-			o.InRoles, err = c.idents()
-		case c.accept("role"), c.accept("admin"), c.accept("user"):
-			_, err = c.idents()
-		case c.accept("sysid"):
+			var n int64
+			n, err = c.integer()
+			v := int(n)
+			o.ConnLimit = &v
+		case create && c.accept("in", "role"), create && c.accept("in", "group"):
+			o.InRoles, err = c.roles()
+		case create && c.accept("role"), c.accept("user"):
+			o.Members, err = c.roles()
+		case create && c.accept("admin"):
+			o.Admins, err = c.roles()
+		case create && c.accept("sysid"):
 			_, err = c.integer()
-		case c.accept("inherit"), c.accept("noinherit"), c.accept("replication"), c.accept("noreplication"), c.accept("bypassrls"), c.accept("nobypassrls"):
+		case c.accept("inherit"):
+			o.Inherit = boolPtr(true)
+		case c.accept("noinherit"):
+			o.Inherit = boolPtr(false)
+		case c.accept("noreplication"), c.accept("nobypassrls"):
+			// No role has either.
+		case c.accept("replication"):
+			return sqlstate.New(sqlstate.FeatureNotSupported, "roles for replication are not supported").
+				WithHint("There is no streaming replication to outside of the cluster.")
+		case c.accept("bypassrls"):
+			return sqlstate.New(sqlstate.FeatureNotSupported, "row-level security is not supported").
+				WithHint("No table has policies that a role could bypass.")
 		default:
 			return c.unexpected()
 		}
@@ -212,7 +301,8 @@ func (c *cursor) grant(revoke bool) (any, error) {
 		if cols, err := c.parenIdents(); err != nil {
 			return nil, err
 		} else if cols != nil {
-			return nil, c.unsupported("a privilege on columns")
+			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "privileges on columns are not supported").
+				WithHint("Grant the privilege on the table, or on a view of the columns.")
 		}
 		if !c.acceptPunct(",") {
 			break
@@ -223,7 +313,9 @@ func (c *cursor) grant(revoke bool) (any, error) {
 			w = strings.ToUpper(w)
 			switch w {
 			case "ALL", "SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "USAGE", "CREATE", "CONNECT",
-				"TEMPORARY", "TEMP", "EXECUTE", "SET", "DROP", "ZONECONFIG", "BACKUP":
+				"TEMPORARY", "TEMP", "EXECUTE":
+			case "SET", "ALTER":
+				return nil, c.unsupported("a privilege on parameters")
 			default:
 				return nil, sqlstate.New(sqlstate.SyntaxError, "unrecognized privilege type \"%s\"", strings.ToLower(w))
 			}
@@ -241,6 +333,10 @@ func (c *cursor) grant(revoke bool) (any, error) {
 			g.Kind = "ALL " + strings.ToUpper(w) + " IN SCHEMA"
 		} else if w, ok := c.acceptAny("table", "sequence", "database", "schema", "function", "procedure", "routine", "type", "domain", "language", "tablespace", "parameter"); ok {
 			g.Kind = strings.ToUpper(w)
+		} else if c.accept("foreign") {
+			return nil, c.unsupported("GRANT and REVOKE on foreign data wrappers and servers")
+		} else if c.accept("large", "object") {
+			return nil, c.unsupported("GRANT and REVOKE on large objects")
 		}
 		for {
 			n, err := c.name()
@@ -272,7 +368,7 @@ func (c *cursor) grant(revoke bool) (any, error) {
 	}
 	for {
 		c.accept("group")
-		n, err := c.word()
+		n, err := c.role()
 		if err != nil {
 			return nil, err
 		}
@@ -281,18 +377,40 @@ func (c *cursor) grant(revoke bool) (any, error) {
 			break
 		}
 	}
-	if c.accept("with", "grant", "option") || c.accept("with", "admin", "option") {
+	option := "grant"
+	if g.Roles != nil {
+		option = "admin"
+	}
+	if !revoke && c.accept("with", option, "option") {
 		g.GrantOption = true
 	}
 	if c.accept("granted", "by") {
-		if _, err := c.word(); err != nil {
+		var err error
+		if g.Grantor, err = c.role(); err != nil {
 			return nil, err
 		}
 	}
-	if c.accept("cascade") {
+	if revoke && c.accept("cascade") {
 		g.Cascade = true
-	} else {
+	} else if revoke {
 		c.accept("restrict")
 	}
 	return g, nil
+}
+
+// reassign parses REASSIGN OWNED.
+func (c *cursor) reassign() (any, error) {
+	r := &ReassignOwned{}
+	if err := c.expect("owned", "by"); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Roles, err = c.roles(); err != nil {
+		return nil, err
+	}
+	if err := c.expect("to"); err != nil {
+		return nil, err
+	}
+	r.To, err = c.role()
+	return r, err
 }

@@ -169,7 +169,7 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "export", "backup", "restore":
 		return c.refuse(strings.ToUpper(string(w)))
 	case "reassign":
-		return c.refuse("REASSIGN OWNED")
+		return c.reassign
 	case "refresh":
 		return c.refuse("REFRESH MATERIALIZED VIEW")
 	case "cancel":

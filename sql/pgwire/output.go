@@ -169,7 +169,7 @@ func (o *output) Parameter(name, value string) {
 // Notice implements session.Results.
 func (o *output) Notice(n *sqlstate.Error) {
 	severity := "NOTICE"
-	if len(n.Code) == 5 && (n.Code[:2] == "01" || n.Code[:2] == "25") {
+	if len(n.Code) == 5 && (n.Code[:2] == "01" || n.Code[:2] == "25" || n.Code == sqlstate.InvalidGrantOperation) {
 		severity = "WARNING"
 	}
 	o.fields('N', severity, n)

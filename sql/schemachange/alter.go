@@ -19,7 +19,7 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 	if s.Table == nil {
 		return nil
 	}
-	if err := c.mustOwnTable(s.Table); err != nil {
+	if err := c.mustOwn(s.Table.ID); err != nil {
 		return err
 	}
 	c.hook()
@@ -460,7 +460,7 @@ func identByte(ch byte) bool {
 }
 
 func (c *change) renameIndex(s *bind.RenameIndex) error {
-	if err := c.mustOwnTable(s.Ref.Table); err != nil {
+	if err := c.mustOwn(s.Ref.Table.ID); err != nil {
 		return err
 	}
 	c.hook()
@@ -752,7 +752,7 @@ func (c *change) setSchema(t *catalog.Table, name string) error {
 	if s.ID == t.Schema {
 		return nil
 	}
-	if err := c.mustCreate(s); err != nil {
+	if err := c.must(s.ID, catalog.Create); err != nil {
 		return err
 	}
 	if err := c.free(db, s, t.Name); err != nil {
@@ -771,7 +771,7 @@ func (c *change) setSchema(t *catalog.Table, name string) error {
 }
 
 func (c *change) ownerTo(t *catalog.Table, owner string) error {
-	if err := c.roleExists(owner); err != nil {
+	if _, err := c.role(owner); err != nil {
 		return err
 	}
 	t.Owner = owner

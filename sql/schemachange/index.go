@@ -16,7 +16,7 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 	if s.Concurrently && c.Explicit {
 		return sqlstate.New(sqlstate.ActiveTransaction, "CREATE INDEX CONCURRENTLY cannot run inside a transaction block")
 	}
-	if err := c.mustOwnTable(s.Table); err != nil {
+	if err := c.mustOwn(s.Table.ID); err != nil {
 		return err
 	}
 	c.hook()
@@ -73,7 +73,7 @@ func (c *change) dropIndexes(s *bind.DropIndex) error {
 	c.notices(s.Notices)
 	c.hook()
 	for _, r := range s.Indexes {
-		if err := c.mustOwn("index", r.Index.Name, r.Table.Owner); err != nil {
+		if err := c.mustOwnIndex(r.Table, r.Index.Name); err != nil {
 			return err
 		}
 		t := c.Catalog.Table(r.Table.ID)

@@ -22,18 +22,8 @@ func (c *change) createDatabase(s *bind.CreateDatabase) error {
 	if s.PrimaryRegion != "" || len(s.Regions) > 0 || s.SurviveRegion {
 		return regionsLater("regions of databases")
 	}
-	roles, super, err := c.roles()
-	if err != nil {
-		return err
-	}
-	if !super {
-		u, err := c.view.User(c.Info.User)
-		if err != nil {
-			return err
-		}
-		if u == nil || !u.CreateDB {
-			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to create database")
-		}
+	if u := c.view.User(c.Info.User); u == nil || !u.CreateDB && !u.Superuser {
+		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to create database")
 	}
 	old, err := c.view.Database(c.ctx, s.Name)
 	if err != nil {
@@ -51,10 +41,10 @@ func (c *change) createDatabase(s *bind.CreateDatabase) error {
 		owner = c.Info.User
 	}
 	if owner != c.Info.User {
-		if err := c.roleExists(owner); err != nil {
+		if _, err := c.role(owner); err != nil {
 			return err
 		}
-		if !super && !slices.Contains(roles, owner) {
+		if !c.view.Access().Member(c.Info.User, owner, "") {
 			return sqlstate.New(sqlstate.InsufficientPrivilege, "must be member of role \"%s\"", owner)
 		}
 	}
@@ -67,10 +57,10 @@ func (c *change) createDatabase(s *bind.CreateDatabase) error {
 		return err
 	}
 	c.hook()
-	c.Catalog.New(lease.Descriptor{Database: &catalog.Database{ID: id, Name: s.Name, Owner: owner, Schemas: map[string]catalog.ID{"public": public},
-		Grants: []catalog.Grant{{Role: "public", Privileges: []string{"CONNECT", "TEMPORARY"}}}}})
-	c.Catalog.New(lease.Descriptor{Schema: &catalog.Schema{ID: public, Name: "public", Database: id, Owner: owner,
-		Grants: []catalog.Grant{{Role: "public", Privileges: []string{"USAGE", "CREATE"}}}}})
+	c.Catalog.New(lease.Descriptor{Database: &catalog.Database{ID: id, Name: s.Name, Owner: owner, Schemas: map[string]catalog.ID{"public": public}}})
+	for _, d := range lease.PublicSchema(id, public) {
+		c.Catalog.New(d)
+	}
 	return nil
 }
 
@@ -83,7 +73,7 @@ func (c *change) database(name string) (*catalog.Database, error) {
 	if db == nil {
 		return nil, sqlstate.New(sqlstate.InvalidCatalogName, "database \"%s\" does not exist", name)
 	}
-	return db, c.mustOwn("database", name, db.Owner)
+	return db, c.mustOwn(db.ID)
 }
 
 func (c *change) dropDatabase(s *bind.DropDatabase) error {
@@ -142,7 +132,7 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 		}
 		c.Catalog.Database(db.ID).Name = s.Rename
 	case s.Owner != "":
-		if err := c.roleExists(s.Owner); err != nil {
+		if _, err := c.role(s.Owner); err != nil {
 			return err
 		}
 		c.Catalog.Database(db.ID).Owner = s.Owner
@@ -164,12 +154,8 @@ func (c *change) createSchema(s *bind.CreateSchema) error {
 	if db == nil {
 		return sqlstate.New(sqlstate.InvalidCatalogName, "database \"%s\" does not exist", database)
 	}
-	roles, super, err := c.roles()
-	if err != nil {
+	if err := c.must(db.ID, catalog.Create); err != nil {
 		return err
-	}
-	if !super && !lease.Allows(db.Owner, db.Grants, roles, "CREATE") {
-		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for database %s", db.Name)
 	}
 	if lease.IsSystem(s.Name) {
 		return sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", s.Name).
@@ -211,7 +197,7 @@ func (c *change) schema(database, name string) (*catalog.Schema, error) {
 	if s == nil {
 		return nil, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", name)
 	}
-	return s, c.mustOwn("schema", name, s.Owner)
+	return s, c.mustOwn(s.ID)
 }
 
 func (c *change) dropSchemas(s *bind.DropSchema) error {
@@ -271,7 +257,7 @@ func (c *change) alterSchema(s *bind.AlterSchema) error {
 	}
 	c.hook()
 	if s.Owner != "" {
-		if err := c.roleExists(s.Owner); err != nil {
+		if _, err := c.role(s.Owner); err != nil {
 			return err
 		}
 		c.Catalog.Schema(sc.ID).Owner = s.Owner
@@ -316,7 +302,7 @@ func (c *change) createSequence(s *bind.CreateSequence) error {
 	if err != nil {
 		return err
 	}
-	if err := c.mustCreate(sc); err != nil {
+	if err := c.must(sc.ID, catalog.Create); err != nil {
 		return err
 	}
 	if err := c.free(db, sc, s.Name.Name); err != nil {
@@ -345,7 +331,7 @@ func (c *change) alterSequence(s *bind.AlterSequence) error {
 	if s.Table == nil {
 		return nil
 	}
-	if err := c.mustOwnTable(s.Table); err != nil {
+	if err := c.mustOwn(s.Table.ID); err != nil {
 		return err
 	}
 	c.hook()
@@ -383,7 +369,7 @@ func (c *change) createView(s *bind.CreateView) error {
 	if err != nil {
 		return err
 	}
-	if err := c.mustCreate(sc); err != nil {
+	if err := c.must(sc.ID, catalog.Create); err != nil {
 		return err
 	}
 	c.hook()
@@ -423,7 +409,7 @@ func (c *change) uses(v *catalog.Table) {
 }
 
 func (c *change) replaceView(old *catalog.Table, s *bind.CreateView) error {
-	if err := c.mustOwnTable(old); err != nil {
+	if err := c.mustOwn(old.ID); err != nil {
 		return err
 	}
 	n := s.Descriptor(old.ID, old.Database, old.Schema, old.Owner)
@@ -458,7 +444,7 @@ func (c *change) comment(s *bind.Comment) error {
 	if s.Table == nil {
 		return nil // databases, schemas, roles: accepted and not kept
 	}
-	if err := c.mustOwnTable(s.Table); err != nil {
+	if err := c.mustOwn(s.Table.ID); err != nil {
 		return err
 	}
 	c.hook()
@@ -478,11 +464,7 @@ func (c *change) comment(s *bind.Comment) error {
 }
 
 func (c *change) setClusterSetting(s *bind.SetClusterSetting) error {
-	_, super, err := c.roles()
-	if err != nil {
-		return err
-	}
-	if !super {
+	if !c.super() {
 		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to set cluster setting \"%s\"", s.Name)
 	}
 	name, value := strings.ToLower(s.Name), s.Value

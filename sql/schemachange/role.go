@@ -2,48 +2,53 @@ package schemachange
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
+	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
-func (c *change) roleExists(name string) error {
-	if name == "public" {
-		return nil
+// roleName resolves CURRENT_USER and the like.
+func (c *change) roleName(name string) string {
+	switch name {
+	case parse.CurrentRole:
+		return c.Info.User
+	case parse.SessionRole:
+		return c.Info.Session
 	}
-	u, err := c.view.User(name)
-	if err != nil {
-		return err
-	}
-	if u == nil {
-		return sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", name)
-	}
-	return nil
+	return name
 }
 
-// mayManage requires CREATEROLE, and SUPERUSER to touch superusers.
-func (c *change) mayManage(target *catalog.User, verb string) error {
-	_, super, err := c.roles()
-	if err != nil || super {
-		return err
+// role finds a role, or raises that it does not exist.
+func (c *change) role(name string) (*catalog.User, error) {
+	name = c.roleName(name)
+	if u := c.view.User(name); u != nil {
+		return u, nil
 	}
-	u, err := c.view.User(c.Info.User)
-	if err != nil {
-		return err
+	return nil, sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", name)
+}
+
+// user is the role that changes something.
+func (c *change) user() *catalog.User {
+	if u := c.view.User(c.Info.User); u != nil {
+		return u
 	}
-	if target != nil && target.Superuser {
-		return sqlstate.New(sqlstate.InsufficientPrivilege, "must be superuser to %s superusers", verb)
-	}
-	if !u.CreateRole {
-		if verb == "create" {
-			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to create role")
-		}
-		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied")
-	}
-	return nil
+	return &catalog.User{Name: c.Info.User} // dropped a moment ago: it may do nothing
+}
+
+// mayCreateRoles reports CREATEROLE, which superusers have.
+func (c *change) mayCreateRoles() bool {
+	u := c.user()
+	return u.CreateRole || u.Superuser
+}
+
+func denied(format string, args ...any) error {
+	return sqlstate.New(sqlstate.InsufficientPrivilege, format, args...)
 }
 
 // options applies role options.
@@ -53,31 +58,33 @@ func (c *change) options(u *catalog.User, o *bind.RoleOptions) error {
 			*to = *v
 		}
 	}
-	if o.Superuser != nil && *o.Superuser {
-		if _, super, err := c.roles(); err != nil {
-			return err
-		} else if !super {
-			return sqlstate.New(sqlstate.InsufficientPrivilege, "must be superuser to create superusers")
-		}
-	}
 	set(&u.Superuser, o.Superuser)
 	set(&u.Login, o.Login)
 	set(&u.CreateDB, o.CreateDB)
 	set(&u.CreateRole, o.CreateRole)
+	if o.Inherit != nil {
+		u.NoInherit = !*o.Inherit
+	}
+	if o.ConnLimit != nil {
+		if *o.ConnLimit < -1 {
+			return sqlstate.New(sqlstate.InvalidParameterValue, "invalid connection limit: %d", *o.ConnLimit)
+		}
+		u.Bounded = *o.ConnLimit >= 0
+		u.Connections = max(*o.ConnLimit, 0)
+	}
+	if o.ValidUntil != nil {
+		d, err := types.ParseText(types.TimestampTZ, *o.ValidUntil, c.Binder.Location)
+		if err != nil {
+			return err
+		}
+		u.Expires, u.ValidUntil = true, d.Int()
+	}
 	if o.HasPassword {
 		v, err := c.verifier(o.Password)
 		if err != nil {
 			return err
 		}
 		u.Verifier = v
-	}
-	for _, r := range o.InRoles {
-		if err := c.roleExists(r); err != nil {
-			return err
-		}
-		if !slices.Contains(u.MemberOf, r) {
-			u.MemberOf = append(u.MemberOf, r)
-		}
 	}
 	return nil
 }
@@ -97,22 +104,23 @@ func (c *change) verifier(password string) (string, error) {
 	return c.o.Verifier(password)
 }
 
+func reserved(name, detail string) error {
+	return sqlstate.New(sqlstate.ReservedName, "role name \"%s\" is reserved", name).WithDetail("%s", detail)
+}
+
 func (c *change) createRole(s *bind.CreateRole) error {
-	if err := c.mayManage(nil, "create"); err != nil {
-		return err
-	}
-	switch {
-	case s.Name == "public" || s.Name == "none":
+	o := &s.Options
+	switch super := c.super(); {
+	case o.Superuser != nil && *o.Superuser && !super:
+		return denied("must be superuser to create superusers")
+	case !c.mayCreateRoles():
+		return denied("permission denied to create role")
+	case s.Name == catalog.PublicRole || s.Name == "none":
 		return sqlstate.New(sqlstate.ReservedName, "role name \"%s\" is reserved", s.Name)
-	case strings.HasPrefix(s.Name, "pg_"):
-		return sqlstate.New(sqlstate.ReservedName, "role name \"%s\" is reserved", s.Name).
-			WithDetail("Role names starting with \"pg_\" are reserved.")
+	case catalog.IsReservedRole(s.Name):
+		return reserved(s.Name, "Role names starting with \"pg_\" are reserved.")
 	}
-	old, err := c.view.User(s.Name)
-	if err != nil {
-		return err
-	}
-	if old != nil {
+	if c.view.User(s.Name) != nil {
 		if s.IfNotExists {
 			c.noticef(sqlstate.DuplicateObject, "role \"%s\" already exists, skipping", s.Name)
 			return nil
@@ -124,58 +132,82 @@ func (c *change) createRole(s *bind.CreateRole) error {
 		return err
 	}
 	u := &catalog.User{ID: id, Name: s.Name}
-	if err := c.options(u, &s.Options); err != nil {
+	if err := c.options(u, o); err != nil {
 		return err
 	}
-	c.hook()
 	c.Catalog.New(lease.Descriptor{User: u})
+	for _, r := range o.InRoles {
+		if err := c.addMember(r, s.Name, false, true); err != nil {
+			return err
+		}
+	}
+	for i, list := range [][]string{o.Members, o.Admins} {
+		for _, m := range list {
+			if err := c.addMember(s.Name, m, i == 1, true); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
 func (c *change) alterRole(s *bind.AlterRole) error {
-	u, err := c.view.User(s.Name)
-	if err != nil {
-		return err
+	name, o := c.roleName(s.Name), &s.Options
+	if s.Set != nil || s.Reset != nil {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "settings of roles are not supported").
+			WithHint("Give the settings when a session begins, in the connection's options.")
 	}
+	if s.Rename != "" {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "roles can't be renamed").
+			WithHint("Create another role, give it what this one owns with REASSIGN OWNED, and drop this one.")
+	}
+	if catalog.IsReservedRole(name) {
+		return reserved(name, "Cannot alter reserved roles.")
+	}
+	u := c.view.User(name)
 	if u == nil {
 		if s.IfExists {
-			c.noticef(sqlstate.SuccessfulCompletion, "role \"%s\" does not exist, skipping", s.Name)
+			c.noticef(sqlstate.SuccessfulCompletion, "role \"%s\" does not exist, skipping", name)
 			return nil
 		}
-		return sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", s.Name)
+		return sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", name)
 	}
-	if s.Set != nil || s.Reset != nil {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "settings of roles are not supported")
-	}
-	// Everybody may change their own password.
-	o := s.Options
-	o.HasPassword, o.Password = false, ""
-	own := s.Name == c.Info.User && s.Options.HasPassword && o.Superuser == nil && o.Login == nil && o.CreateDB == nil && o.CreateRole == nil && s.Rename == ""
-	if !own {
-		if err := c.mayManage(u, "alter"); err != nil {
-			return err
+	switch {
+	case (u.Superuser || o.Superuser != nil) && !c.super():
+		return denied("must be superuser to alter superuser roles or change superuser attribute")
+	case !c.mayCreateRoles():
+		// Everybody may change their own password, and nothing else.
+		if o.Login != nil || o.CreateDB != nil || o.CreateRole != nil || o.Inherit != nil || o.ConnLimit != nil || o.ValidUntil != nil ||
+			len(o.Members) > 0 || !o.HasPassword || name != c.Info.User {
+			return denied("permission denied")
 		}
 	}
-	c.hook()
-	m := c.Catalog.User(u.ID)
-	if s.Rename != "" {
-		if err := c.roleExists(s.Rename); err == nil {
-			return sqlstate.New(sqlstate.DuplicateObject, "role \"%s\" already exists", s.Rename)
-		}
-		if s.Name == c.Info.User {
-			return sqlstate.New(sqlstate.FeatureNotSupported, "session user cannot be renamed")
-		}
-		return sqlstate.New(sqlstate.FeatureNotSupported, "roles can't be renamed")
+	if err := c.options(c.Catalog.User(u.ID), o); err != nil {
+		return err
 	}
-	return c.options(m, &s.Options)
-}
-
-func (c *change) dropRoles(s *bind.DropRole) error {
-	for _, name := range s.Names {
-		u, err := c.view.User(name)
+	for _, m := range o.Members {
+		var err error
+		if o.DropMembers {
+			err = c.removeMember(name, m, false)
+		} else {
+			err = c.addMember(name, m, false, false)
+		}
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (c *change) dropRoles(s *bind.DropRole) error {
+	if !c.mayCreateRoles() {
+		return denied("permission denied to drop role")
+	}
+	for _, name := range s.Names {
+		if name == parse.CurrentRole || name == parse.SessionRole {
+			return sqlstate.New(sqlstate.InvalidParameterValue, "cannot use special role specifier in DROP ROLE")
+		}
+		u := c.view.User(name)
 		if u == nil {
 			if s.IfExists {
 				c.noticef(sqlstate.SuccessfulCompletion, "role \"%s\" does not exist, skipping", name)
@@ -183,232 +215,125 @@ func (c *change) dropRoles(s *bind.DropRole) error {
 			}
 			return sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", name)
 		}
-		if err := c.mayManage(u, "drop"); err != nil {
-			return err
-		}
-		if name == c.Info.User {
+		switch {
+		case name == c.Info.User:
 			return sqlstate.New(sqlstate.ObjectInUse, "current user cannot be dropped")
+		case name == c.Info.Session:
+			return sqlstate.New(sqlstate.ObjectInUse, "session user cannot be dropped")
+		case u.Superuser && !c.super():
+			return denied("must be superuser to drop superusers")
+		case u.ID < catalog.FirstUserID && (name == "root" || catalog.IsReservedRole(name)):
+			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop role %s because it is required by the database system", name)
 		}
-		if name == "root" {
-			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop role root because it is required by the database system")
-		}
-		if err := c.ownsNothing(name); err != nil {
-			return err
-		}
-		c.hook()
-		users, err := c.view.Users(c.ctx)
-		if err != nil {
-			return err
-		}
-		for _, o := range users {
-			if slices.Contains(o.MemberOf, name) {
+		// Memberships go with the role, of it and in it.
+		for _, o := range c.view.Access().All() {
+			if o.Membership(name) != nil {
 				m := c.Catalog.User(o.ID)
-				m.MemberOf = slices.DeleteFunc(m.MemberOf, func(r string) bool { return r == name })
+				m.MemberOf = slices.DeleteFunc(m.MemberOf, func(x catalog.Membership) bool { return x.Role == name })
 			}
+		}
+		if err := c.mentionsNone(name); err != nil {
+			return err
 		}
 		c.Catalog.User(u.ID).Dropped = true
 	}
 	return nil
 }
 
-func (c *change) ownsNothing(role string) error {
-	var lines []string
-	mentions := func(what, owner string, grants []catalog.Grant) {
-		switch {
-		case owner == role:
-			lines = append(lines, "owner of "+what)
-		case slices.ContainsFunc(grants, func(g catalog.Grant) bool { return g.Role == role }):
-			lines = append(lines, "privileges for "+what)
+// belonging is an object that a role owns, or on which it has or gave rights.
+type belonging struct {
+	object catalog.Object
+	// database that the object is in, if it is not the object itself.
+	database string
+	table    *catalog.Table
+	schema   *catalog.Schema
+	owned    bool
+}
+
+// describe names the object as PostgreSQL does in details.
+func (c *change) describe(b *belonging) string {
+	name := b.object.Name
+	if t := b.table; t != nil {
+		// A relation that the search path does not find is named with its schema.
+		if found, err := c.view.Table(c.ctx, "", "", t.Name); err == nil && (found == nil || found.ID != t.ID) {
+			if s := c.Catalog.Descriptor(t.Schema); s != nil && s.Schema != nil {
+				name = s.Schema.Name + "." + name
+			}
+		}
+	}
+	return b.object.Kind + " " + name
+}
+
+// belongings lists what a role owns, and what it has or gave rights on, in all databases.
+func (c *change) belongings(role string) ([]belonging, error) {
+	var out []belonging
+	a := c.view.Access()
+	add := func(id catalog.ID, b belonging) {
+		o, ok := a.Object(id)
+		if !ok {
+			return
+		}
+		b.object, b.owned = o, o.Owner == role
+		if b.owned || slices.ContainsFunc(o.Grants, func(g catalog.Grant) bool { return g.Role == role || g.Grantor == role }) {
+			out = append(out, b)
 		}
 	}
 	dbs, err := c.view.Databases(c.ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, d := range dbs {
-		mentions("database "+d.Name, d.Owner, d.Grants)
+		add(d.ID, belonging{})
 		schemas, err := c.view.Schemas(c.ctx, d.Name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, s := range schemas {
-			mentions("schema "+s.Name, s.Owner, s.Grants)
+			if c.Catalog.Descriptor(s.ID) != nil { // else it is of computed relations, in every database
+				add(s.ID, belonging{database: d.Name, schema: s})
+			}
 		}
 		tables, err := c.view.Tables(c.ctx, d.Name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, t := range tables {
-			mentions(strings.ToLower(kindTag(t.Kind))+" "+t.Name, t.Owner, t.Grants)
+			add(t.ID, belonging{database: d.Name, table: t})
 		}
 	}
-	if len(lines) == 0 {
-		return nil
+	slices.SortFunc(out, func(a, b belonging) int { return int(a.object.ID) - int(b.object.ID) })
+	return out, nil
+}
+
+// mentionsNone refuses to drop a role that objects depend on.
+func (c *change) mentionsNone(role string) error {
+	all, err := c.belongings(role)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	var lines []string
+	elsewhere, names := map[string]int{}, []string{}
+	for i := range all {
+		b := &all[i]
+		switch {
+		case b.database != "" && b.database != c.Info.Database:
+			if elsewhere[b.database]++; elsewhere[b.database] == 1 {
+				names = append(names, b.database)
+			}
+		case b.owned:
+			lines = append(lines, "owner of "+c.describe(b))
+		default:
+			lines = append(lines, "privileges for "+c.describe(b))
+		}
+	}
+	for _, d := range names {
+		noun := "objects"
+		if elsewhere[d] == 1 {
+			noun = "object"
+		}
+		lines = append(lines, strconv.Itoa(elsewhere[d])+" "+noun+" in database "+d)
 	}
 	e := sqlstate.New(sqlstate.DependentObjectsExist, "role \"%s\" cannot be dropped because some objects depend on it", role)
 	e.Detail = strings.Join(lines[:min(len(lines), 100)], "\n")
 	return e
-}
-
-var (
-	tablePrivileges    = []string{"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"}
-	sequencePrivileges = []string{"USAGE", "SELECT", "UPDATE"}
-	databasePrivileges = []string{"CREATE", "TEMPORARY", "CONNECT"}
-	schemaPrivileges   = []string{"CREATE", "USAGE"}
-)
-
-func (c *change) grant(s *bind.Grant) error {
-	for _, g := range s.Grantees {
-		if err := c.roleExists(g); err != nil {
-			return err
-		}
-	}
-	c.hook()
-	if len(s.Roles) > 0 {
-		return c.grantRoles(s)
-	}
-	for _, t := range s.Tables {
-		if t.Kind == catalog.KindVirtual {
-			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for table %s", t.Name)
-		}
-		if err := c.mustOwnTable(t); err != nil {
-			return err
-		}
-		list, kind := tablePrivileges, "relation"
-		if t.Kind == catalog.KindSequence {
-			list, kind = append(sequencePrivileges, "INSERT", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"), "sequence"
-		}
-		p, err := privileges(s.Privileges, list, kind)
-		if err != nil {
-			return err
-		}
-		m := c.Catalog.Table(t.ID)
-		m.Grants = granted(m.Grants, s, p)
-	}
-	for _, name := range s.Databases {
-		db, err := c.database(name)
-		if err != nil {
-			return err
-		}
-		p, err := privileges(s.Privileges, databasePrivileges, "database")
-		if err != nil {
-			return err
-		}
-		m := c.Catalog.Database(db.ID)
-		m.Grants = granted(m.Grants, s, p)
-	}
-	for _, name := range s.Schemas {
-		sc, err := c.schema("", name)
-		if err != nil {
-			return err
-		}
-		p, err := privileges(s.Privileges, schemaPrivileges, "schema")
-		if err != nil {
-			return err
-		}
-		m := c.Catalog.Schema(sc.ID)
-		if m == nil {
-			continue // of computed relations: everybody may use it
-		}
-		m.Grants = granted(m.Grants, s, p)
-	}
-	return nil
-}
-
-// privileges checks the names and spells ALL out.
-func privileges(given, valid []string, kind string) ([]string, error) {
-	var out []string
-	for _, p := range given {
-		p = strings.ToUpper(p)
-		if p == "TEMP" {
-			p = "TEMPORARY"
-		}
-		if p == "ALL" || p == "ALL PRIVILEGES" {
-			return slices.Clone(valid), nil
-		}
-		if !slices.Contains(valid, p) {
-			return nil, sqlstate.New("0LP01", "invalid privilege type %s for %s", p, kind)
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// granted applies GRANT or REVOKE to a list of grants.
-func granted(list []catalog.Grant, s *bind.Grant, p []string) []catalog.Grant {
-	list = slices.Clone(list)
-	for _, role := range s.Grantees {
-		i := slices.IndexFunc(list, func(g catalog.Grant) bool { return g.Role == role })
-		switch {
-		case s.Revoke && i < 0:
-		case s.Revoke && s.GrantOption:
-			list[i].Grantable = false
-		case s.Revoke:
-			list[i].Privileges = slices.DeleteFunc(slices.Clone(list[i].Privileges), func(x string) bool { return slices.Contains(p, x) })
-			if len(list[i].Privileges) == 0 {
-				list = slices.Delete(list, i, i+1)
-			}
-		case i < 0:
-			list = append(list, catalog.Grant{Role: role, Privileges: slices.Clone(p), Grantable: s.GrantOption})
-		default:
-			g := &list[i]
-			g.Privileges = slices.Clone(g.Privileges)
-			for _, x := range p {
-				if !slices.Contains(g.Privileges, x) {
-					g.Privileges = append(g.Privileges, x)
-				}
-			}
-			g.Grantable = g.Grantable || s.GrantOption
-		}
-	}
-	return list
-}
-
-func (c *change) grantRoles(s *bind.Grant) error {
-	for _, r := range s.Roles {
-		if err := c.roleExists(r); err != nil {
-			return err
-		}
-		target, err := c.view.User(r)
-		if err != nil {
-			return err
-		}
-		if err := c.mayManage(target, "alter"); err != nil {
-			return err
-		}
-		for _, g := range s.Grantees {
-			u, err := c.view.User(g)
-			if err != nil {
-				return err
-			}
-			if u == nil {
-				continue
-			}
-			has := slices.Contains(u.MemberOf, r)
-			if s.Revoke == !has {
-				if s.Revoke {
-					c.noticef(sqlstate.Warning, "role \"%s\" is not a member of role \"%s\"", g, r)
-				} else {
-					c.noticef(sqlstate.SuccessfulCompletion, "role \"%s\" is already a member of role \"%s\"", g, r)
-				}
-				continue
-			}
-			if !s.Revoke {
-				above, _, err := lease.Roles(c.ctx, c.view, r)
-				if err != nil {
-					return err
-				}
-				if slices.Contains(above, g) {
-					return sqlstate.New("0LP01", "role \"%s\" is a member of role \"%s\"", r, g)
-				}
-			}
-			m := c.Catalog.User(u.ID)
-			if s.Revoke {
-				m.MemberOf = slices.DeleteFunc(m.MemberOf, func(x string) bool { return x == r })
-			} else {
-				m.MemberOf = append(m.MemberOf, r)
-			}
-		}
-	}
-	return nil
 }

@@ -46,43 +46,23 @@ func (c *change) place(n bind.Name) (*catalog.Database, *catalog.Schema, error) 
 	return db, s, nil
 }
 
-// roles of the user; super says that everything is allowed. An unknown user exists on insecure nodes only.
-func (c *change) roles() (roles []string, super bool, err error) {
-	roles, super, err = lease.Roles(c.ctx, c.view, c.Info.User)
-	if err == nil && !super {
-		u, uerr := c.view.User(c.Info.User)
-		if uerr != nil {
-			return nil, false, uerr
-		}
-		super = u == nil
-	}
-	return roles, super, err
+// super reports whether the user may do everything.
+func (c *change) super() bool { return c.view.Access().Superuser(c.Info.User) }
+
+// must refuses a user who lacks a right.
+func (c *change) must(id catalog.ID, p catalog.Privileges) error {
+	return c.view.Access().Check(c.Info.User, id, p)
 }
 
-func (c *change) mustCreate(s *catalog.Schema) error {
-	roles, super, err := c.roles()
-	if err != nil {
-		return err
-	}
-	if super || lease.Allows(s.Owner, s.Grants, roles, "CREATE") {
-		return nil
-	}
-	return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for schema %s", s.Name)
-}
+// mustOwn refuses a user who does not own an object.
+func (c *change) mustOwn(id catalog.ID) error { return c.view.Access().CheckOwner(c.Info.User, id) }
 
-func (c *change) mustOwn(kind, name, owner string) error {
-	roles, super, err := c.roles()
-	if err != nil {
-		return err
+// mustOwnIndex is mustOwn of an index's table, in the words of PostgreSQL.
+func (c *change) mustOwnIndex(t *catalog.Table, name string) error {
+	if err := c.mustOwn(t.ID); err != nil {
+		return denied("must be owner of index %s", name)
 	}
-	if super || slices.Contains(roles, owner) {
-		return nil
-	}
-	return sqlstate.New(sqlstate.InsufficientPrivilege, "must be owner of %s %s", kind, name)
-}
-
-func (c *change) mustOwnTable(t *catalog.Table) error {
-	return c.mustOwn(strings.ToLower(kindTag(t.Kind)), t.Name, t.Owner)
+	return nil
 }
 
 // free refuses a name that is taken in the schema.
@@ -132,7 +112,7 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := c.mustCreate(sc); err != nil {
+	if err := c.must(sc.ID, catalog.Create); err != nil {
 		return "", err
 	}
 	if err := c.free(db, sc, s.Name.Name); err != nil {
@@ -268,7 +248,7 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 	c.hook()
 	going := map[catalog.ID]bool{}
 	for _, t := range s.Tables {
-		if err := c.mustOwnTable(t); err != nil {
+		if err := c.mustOwn(t.ID); err != nil {
 			return err
 		}
 		going[t.ID] = true
@@ -487,12 +467,8 @@ func (c *change) truncate(s *bind.Truncate) error {
 		if t.Kind != catalog.KindTable {
 			return sqlstate.New(sqlstate.WrongObjectType, "\"%s\" is not a table", t.Name)
 		}
-		roles, super, err := c.roles()
-		if err != nil {
+		if err := c.must(t.ID, catalog.Truncate); err != nil {
 			return err
-		}
-		if !super && !lease.Allows(t.Owner, t.Grants, roles, "TRUNCATE") {
-			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for table %s", t.Name)
 		}
 		for _, r := range t.ReferencedBy {
 			if set[r.Table] {

@@ -30,4 +30,6 @@
 //	S3  a cached plan is used only while every descriptor that it was made from has the version that it was made
 //	    from (I7);
 //	S4  an error inside an explicit transaction leaves only ROLLBACK, COMMIT and ROLLBACK TO, as in PostgreSQL.
+//	S5  a statement runs by the roles and grants that the node knows when it begins: a plan that was made under others is made
+//	    again, whatever transaction it runs in.
 package session

@@ -22,7 +22,7 @@ type environment struct {
 	block    block // of the running statement
 }
 
-func (e *environment) CurrentUser() string     { return e.s.client.User }
+func (e *environment) CurrentUser() string     { return e.s.role() }
 func (e *environment) SessionUser() string     { return e.s.client.User }
 func (e *environment) CurrentDatabase() string { return e.s.client.Database }
 func (e *environment) BackendPID() int32       { return e.s.pid }

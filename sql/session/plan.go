@@ -18,7 +18,7 @@ import (
 )
 
 // plan is a statement made ready to run: immutable, shared between sessions, good for as long as the descriptors
-// that it was made from keep their versions (S3).
+// that it was made from keep their versions (S3), and the roles and grants by which it was allowed (S5).
 type plan struct {
 	stmt    *parse.Statement
 	bound   bind.Statement
@@ -27,6 +27,10 @@ type plan struct {
 	columns []Column // nil: no rows come back
 	params  []*types.T
 	depends []opt.Dependency
+	// role is the role that it was made for, under which generation of roles and grants; zero: those that a transaction was
+	// about to change.
+	role   string
+	access uint64
 	// private plans depend on something besides descriptors and are not shared.
 	private bool
 }
@@ -86,6 +90,9 @@ func (s *Session) reuse(p *plan) (*plan, error) {
 	if p == nil {
 		return nil, nil
 	}
+	if p.access != s.srv.Catalog.AccessGeneration() || p.role != s.role() {
+		return nil, nil // what the role may do has to be looked at again, and what its names mean
+	}
 	s.ensureTxn()
 	ok, err := s.cat.Use(p.depends)
 	if err != nil || !ok {
@@ -100,7 +107,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	if needsNoTxn(stmt) {
 		return &plan{stmt: stmt, bound: stmt.Node}, nil
 	}
-	key := planKey{text: stmt.Text(), database: s.client.Database, user: s.client.User, path: s.setting("search_path"), params: typeKey(params)}
+	key := planKey{text: stmt.Text(), database: s.client.Database, user: s.role(), path: s.setting("search_path"), params: typeKey(params)}
 	if !s.catalogChanged() {
 		if p, err := s.reuse(s.srv.plans.get(key)); p != nil || err != nil {
 			return p, err
@@ -144,12 +151,15 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	for _, name := range stmt.Truncated {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NameTooLong, Message: fmt.Sprintf("identifier \"%s\" will be truncated to \"%s\"", name, parse.CutIdent(name))})
 	}
-	bound, err := s.binder(params).Bind(ctx, stmt)
-	if err != nil {
+	p := &plan{stmt: stmt, role: s.role()}
+	if !s.catalogChanged() {
+		p.access = s.srv.Catalog.AccessGeneration() // before anything is asked of them
+	}
+	var err error
+	if p.bound, err = s.binder(params).Bind(ctx, stmt); err != nil {
 		return nil, err
 	}
-	p := &plan{stmt: stmt, bound: bound}
-	if q, ok := bound.(*bind.Query); ok {
+	if q, ok := p.bound.(*bind.Query); ok {
 		if err := s.compile(ctx, p, q); err != nil {
 			return nil, err
 		}

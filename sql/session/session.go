@@ -294,11 +294,11 @@ func (s *Session) info() Info {
 	out := path[:0:0]
 	for _, p := range path {
 		if p == "$user" {
-			p = s.client.User
+			p = s.role()
 		}
 		out = append(out, p)
 	}
-	return Info{User: s.client.User, Database: s.client.Database, SearchPath: out}
+	return Info{User: s.role(), Session: s.client.User, Database: s.client.Database, SearchPath: out}
 }
 
 // view is the catalogue as the running statement sees it; it opens an implicit transaction if there is none.
@@ -366,7 +366,7 @@ func (s *Session) cachedPlan(text string) (*plan, error) {
 	if s.state == stateFailed || s.catalogChanged() {
 		return nil, nil
 	}
-	p := s.srv.plans.get(planKey{text: text, database: s.client.Database, user: s.client.User, path: s.setting("search_path")})
+	p := s.srv.plans.get(planKey{text: text, database: s.client.Database, user: s.role(), path: s.setting("search_path")})
 	if p != nil && len(p.params) > 0 {
 		return nil, nil // of a prepared statement
 	}

@@ -64,8 +64,7 @@ func (c *Catalog) read(schema, text string, oids map[string]catalog.ID, next cat
 				id = next
 				next++
 			}
-			t = &catalog.Table{ID: id, Version: 1, Name: f[0], Schema: c.schemas[schema], Kind: catalog.KindVirtual, Owner: "root",
-				Grants: []catalog.Grant{{Role: "public", Privileges: []string{"SELECT"}}}}
+			t = &catalog.Table{ID: id, Version: 1, Name: f[0], Schema: c.schemas[schema], Kind: catalog.KindVirtual, Owner: "root"}
 			c.tables[schema+"."+f[0]] = t
 			c.byID[id] = t
 			c.list = append(c.list, t)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"meridian/sql/catalog"
-	"meridian/sql/catalog/lease"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -572,60 +571,27 @@ func (f *Functions) HasPrivilege(object string, oid uint32, user, privilege stri
 	if user == "" {
 		user = f.view.CurrentUser()
 	}
-	roles, super, err := lease.Roles(f.ctx, f.view, user)
-	if err != nil {
-		return false
-	}
-	if super {
-		return true
-	}
-	var owner string
-	var grants []catalog.Grant
-	switch object {
-	case "table", "sequence", "column":
-		t := f.table(oid)
-		if t == nil {
-			return false
-		}
-		if t.Kind == catalog.KindVirtual {
-			return strings.HasPrefix(strings.ToUpper(privilege), "SELECT")
-		}
-		owner, grants = t.Owner, t.Grants
-	case "schema":
-		list, _ := f.view.Schemas(f.ctx, f.view.CurrentDatabase())
-		for _, s := range list {
-			if uint32(s.ID) == oid {
-				owner, grants = s.Owner, s.Grants
-			}
-		}
-	case "database":
-		list, _ := f.view.Databases(f.ctx)
-		for _, d := range list {
-			if uint32(d.ID) == oid {
-				owner, grants = d.Owner, d.Grants
-			}
-		}
-	case "role":
-		for _, r := range roles {
-			if users, _ := f.view.Users(f.ctx); users != nil {
-				for _, u := range users {
-					if u.Name == r && uint32(u.ID) == oid {
-						return true
-					}
-				}
+	a := f.view.Access()
+	if object == "role" {
+		for _, u := range a.All() {
+			if uint32(u.ID) == oid {
+				return a.Has(user, u.Name, "")
 			}
 		}
 		return false
-	default:
-		return true
 	}
+	o, ok := a.Object(catalog.ID(oid))
+	if !ok {
+		return false
+	}
+	has, options := a.Rights(user, &o)
 	for _, p := range strings.Split(privilege, ",") {
-		p = strings.ToUpper(strings.TrimSpace(p))
-		p = strings.TrimSuffix(p, " WITH GRANT OPTION")
-		if p == "TEMP" {
-			p = "TEMPORARY"
+		p, option := strings.CutSuffix(strings.ToUpper(strings.TrimSpace(p)), " WITH GRANT OPTION")
+		set := has
+		if option {
+			set = options
 		}
-		if lease.Allows(owner, grants, roles, p) {
+		if set&catalog.PrivilegeNamed(p) != 0 {
 			return true
 		}
 	}

@@ -27,7 +27,7 @@ func pgNamespace(r *reading) error {
 	for _, s := range list {
 		// The cluster's own relations are there for who asks, and not in psql's lists.
 		if !r.skip(uint32(s.ID)) && s.ID != InternalSchemaID {
-			r.add("oid", s.ID, "nspname", s.Name, "nspowner", ownerID(users, s.Owner), "nspacl", acl(s.Owner, "UC", s.Grants))
+			r.add("oid", s.ID, "nspname", s.Name, "nspowner", ownerID(users, s.Owner), "nspacl", r.acl(s.ID))
 		}
 	}
 	return nil
@@ -43,12 +43,8 @@ func pgDatabase(r *reading) error {
 		return err
 	}
 	for _, d := range list {
-		var list []string
-		if len(d.Grants) != 1 || d.Grants[0].Role != "public" {
-			list = acl(d.Owner, "CTc", d.Grants)
-		}
 		r.add("oid", d.ID, "datname", d.Name, "datdba", ownerID(users, d.Owner), "encoding", 6, "datlocprovider", "c", "datallowconn", true,
-			"datconnlimit", -1, "dattablespace", defaultSpace, "datcollate", "C.UTF-8", "datctype", "C.UTF-8", "datacl", list)
+			"datconnlimit", -1, "dattablespace", defaultSpace, "datcollate", "C.UTF-8", "datctype", "C.UTF-8", "datacl", r.acl(d.ID))
 	}
 	return nil
 }
@@ -58,7 +54,7 @@ func (r *reading) users() ([]*catalog.User, error) { return r.view.Users(r.ctx) 
 func pgRoles(r *reading) error {
 	users, err := r.users()
 	for _, u := range users {
-		r.add("rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", true, "rolcreaterole", u.CreateRole || u.Superuser,
+		r.add("rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", !u.NoInherit, "rolcreaterole", u.CreateRole || u.Superuser,
 			"rolcreatedb", u.CreateDB || u.Superuser, "rolcanlogin", u.Login, "rolreplication", u.Superuser, "rolconnlimit", -1, "rolpassword", "********", "rolbypassrls", u.Superuser, "oid", u.ID)
 	}
 	return err
@@ -74,7 +70,7 @@ func pgAuthid(r *reading) error {
 		if u.Verifier != "" {
 			verifier = u.Verifier
 		}
-		r.add("oid", u.ID, "rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", true, "rolcreaterole", u.CreateRole || u.Superuser,
+		r.add("oid", u.ID, "rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", !u.NoInherit, "rolcreaterole", u.CreateRole || u.Superuser,
 			"rolcreatedb", u.CreateDB || u.Superuser, "rolcanlogin", u.Login, "rolconnlimit", -1, "rolpassword", verifier, "rolbypassrls", u.Superuser)
 	}
 	return err
@@ -111,7 +107,7 @@ func pgGroup(r *reading) error {
 		}
 		members := []uint32{}
 		for _, m := range users {
-			if slices.Contains(m.MemberOf, u.Name) {
+			if m.Membership(u.Name) != nil {
 				members = append(members, uint32(m.ID))
 			}
 		}
@@ -122,13 +118,13 @@ func pgGroup(r *reading) error {
 
 func pgAuthMembers(r *reading) error {
 	users, err := r.users()
+	ids := map[string]catalog.ID{}
+	for _, u := range users {
+		ids[u.Name] = u.ID
+	}
 	for _, u := range users {
 		for _, m := range u.MemberOf {
-			for _, o := range users {
-				if o.Name == m {
-					r.add("roleid", o.ID, "member", u.ID, "grantor", bootstrapRole)
-				}
-			}
+			r.add("roleid", ids[m.Role], "member", u.ID, "grantor", ids[m.Grantor], "admin_option", m.Admin)
 		}
 	}
 	return err

@@ -71,36 +71,21 @@ func maxAttribute(t *catalog.Table) (n int) {
 	return n
 }
 
-var privilegeLetters = map[string]string{"INSERT": "a", "SELECT": "r", "UPDATE": "w", "DELETE": "d", "TRUNCATE": "D", "REFERENCES": "x",
-	"TRIGGER": "t", "USAGE": "U", "CREATE": "C", "CONNECT": "c", "TEMPORARY": "T", "EXECUTE": "X"}
-
-// acl writes grants as PostgreSQL does; nil if there are none besides those that everything begins with.
-func acl(owner string, ownerHas string, grants []catalog.Grant) []string {
-	var out []string
-	for _, g := range grants {
-		var b strings.Builder
-		if g.Role != "public" {
-			b.WriteString(g.Role)
-		}
-		b.WriteByte('=')
-		letters := make([]string, 0, len(g.Privileges))
-		for _, p := range g.Privileges {
-			letters = append(letters, privilegeLetters[p])
-		}
-		slices.SortFunc(letters, func(a, b string) int { return strings.Index("arwdDxtXUCTc", a) - strings.Index("arwdDxtXUCTc", b) })
-		for _, l := range letters {
-			b.WriteString(l)
-			if g.Grantable {
-				b.WriteByte('*')
-			}
-		}
-		b.WriteString("/" + owner)
-		out = append(out, b.String())
-	}
-	if out == nil {
+// acl writes what is granted on an object as PostgreSQL does; nil if nothing was granted or revoked yet.
+func (r *reading) acl(id catalog.ID) []string {
+	o, ok := r.view.Access().Object(id)
+	if !ok || o.Unlisted {
 		return nil
 	}
-	return append([]string{owner + "=" + ownerHas + "/" + owner}, out...)
+	out := []string{}
+	for _, g := range o.Grants {
+		role := Quote(g.Role)
+		if g.Role == catalog.PublicRole {
+			role = ""
+		}
+		out = append(out, role+"="+g.Privileges.Letters(g.Options)+"/"+Quote(g.Grantor))
+	}
+	return out
 }
 
 func pgClass(r *reading) error {
@@ -122,12 +107,11 @@ func pgClass(r *reading) error {
 			options = append(options, k+"="+t.Options[k])
 		}
 		am := 0
-		ownerHas := "arwdDxt"
 		switch t.Kind {
 		case catalog.KindTable:
 			am = heapMethod
 		case catalog.KindSequence:
-			tuples, ownerHas = 1, "rwU"
+			tuples = 1
 		}
 		indexes := false
 		for i := range t.Indexes {
@@ -150,7 +134,7 @@ func pgClass(r *reading) error {
 		r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", ownerID(users, t.Owner), "relam", am, "relfilenode", t.ID,
 			"relpages", pages, "reltuples", tuples, "relhasindex", indexes, "relpersistence", "p", "relkind", kindLetter(t),
 			"relnatts", maxAttribute(t), "relchecks", len(t.Checks), "relhasrules", t.Kind == catalog.KindView, "relhastriggers", triggers,
-			"relispopulated", true, "relreplident", "d", "reloptions", options, "relacl", acl(t.Owner, ownerHas, t.Grants))
+			"relispopulated", true, "relreplident", "d", "reloptions", options, "relacl", r.acl(t.ID))
 	}
 	for _, t := range r.p.o.Catalog.Tables() {
 		if !r.skip(uint32(t.ID)) && t.Schema != InternalSchemaID {

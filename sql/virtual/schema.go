@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"meridian/sql/catalog"
-	"meridian/sql/catalog/lease"
 	"meridian/sql/types"
 )
 
@@ -27,13 +26,7 @@ func isSchemata(r *reading) error {
 // eachVisible calls f for the relations that the user has any privilege on.
 func (r *reading) eachVisible(f func(schema string, t *catalog.Table)) error {
 	fn := r.functions()
-	roles, super, err := lease.Roles(r.ctx, r.view, r.view.CurrentUser())
-	if err != nil {
-		return err
-	}
-	if r.s != nil {
-		super = super || r.s.Superuser()
-	}
+	access, user := r.view.Access(), r.view.CurrentUser()
 	all, err := r.relations()
 	if err != nil {
 		return err
@@ -43,7 +36,8 @@ func (r *reading) eachVisible(f func(schema string, t *catalog.Table)) error {
 		return err
 	}
 	for _, t := range all {
-		if !super && !slices.Contains(roles, t.Owner) && !slices.ContainsFunc(t.Grants, func(g catalog.Grant) bool { return slices.Contains(roles, g.Role) }) {
+		o, ok := access.Object(t.ID)
+		if has, _ := access.Rights(user, &o); !ok || has == 0 && !access.Owns(user, &o) {
 			continue
 		}
 		if s := names[t.Schema]; s != nil {
@@ -342,48 +336,63 @@ func isCheckConstraints(r *reading) error {
 
 func isTablePrivileges(r *reading) error {
 	db := r.view.CurrentDatabase()
+	access, user := r.view.Access(), r.view.CurrentUser()
 	return r.eachVisible(func(schema string, t *catalog.Table) {
 		if t.Kind == catalog.KindSequence {
 			return
 		}
-		put := func(role, privilege string, grantable bool) {
-			if role == "public" {
+		o, ok := access.Object(t.ID)
+		if !ok {
+			return
+		}
+		for _, g := range o.Grants {
+			// The reader has granted it, or has it.
+			if g.Role != catalog.PublicRole && !access.Has(user, g.Grantor, o.DatabaseOwner) && !access.Has(user, g.Role, o.DatabaseOwner) {
+				continue
+			}
+			role := g.Role
+			if role == catalog.PublicRole {
 				role = "PUBLIC"
 			}
-			r.add("grantor", t.Owner, "grantee", role, "table_catalog", db, "table_schema", schema, "table_name", t.Name,
-				"privilege_type", privilege, "is_grantable", grantable, "with_hierarchy", privilege == "SELECT")
-		}
-		if t.Kind != catalog.KindVirtual {
-			for _, p := range []string{"INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"} {
-				put(t.Owner, p, true)
-			}
-		}
-		for _, g := range t.Grants {
-			for _, p := range g.Privileges {
-				put(g.Role, p, g.Grantable)
-			}
+			g.Privileges.Each(func(p catalog.Privileges) {
+				// The owner can always grant.
+				grantable := g.Options&p != 0 || g.Role != catalog.PublicRole && access.Has(g.Role, o.Owner, o.DatabaseOwner)
+				r.add("grantor", g.Grantor, "grantee", role, "table_catalog", db, "table_schema", schema, "table_name", t.Name,
+					"privilege_type", p.Name(), "is_grantable", grantable, "with_hierarchy", p == catalog.Select)
+			})
 		}
 	})
 }
 
-func isEnabledRoles(r *reading) error {
-	roles, _, err := lease.Roles(r.ctx, r.view, r.view.CurrentUser())
-	for _, n := range roles {
-		if n != "public" {
-			r.add("role_name", n)
+// enabledRoles are the current role and those whose rights it has.
+func (r *reading) enabledRoles() ([]string, error) {
+	db, err := r.view.Database(r.ctx, r.view.CurrentDatabase())
+	if db == nil {
+		return nil, err
+	}
+	a, user := r.view.Access(), r.view.CurrentUser()
+	var out []string
+	for _, u := range a.All() {
+		if a.Has(user, u.Name, db.Owner) {
+			out = append(out, u.Name)
 		}
+	}
+	return out, nil
+}
+
+func isEnabledRoles(r *reading) error {
+	roles, err := r.enabledRoles()
+	for _, n := range roles {
+		r.add("role_name", n)
 	}
 	return err
 }
 
 func isApplicableRoles(r *reading) error {
-	users, err := r.users()
-	for _, u := range users {
-		if u.Name != r.view.CurrentUser() {
-			continue
-		}
-		for _, m := range u.MemberOf {
-			r.add("grantee", u.Name, "role_name", m, "is_grantable", "NO")
+	enabled, err := r.enabledRoles()
+	for _, name := range enabled {
+		for _, m := range r.view.Access().Role(name).MemberOf {
+			r.add("grantee", name, "role_name", m.Role, "is_grantable", m.Admin)
 		}
 	}
 	return err

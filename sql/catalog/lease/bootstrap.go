@@ -48,18 +48,19 @@ func Bootstrap(ctx context.Context, db *txn.DB, o BootstrapOptions) error {
 			}
 			return nil
 		}
-		everybody := []catalog.Grant{{Role: "public", Privileges: []string{"CONNECT", "TEMPORARY"}}}
-		open := []catalog.Grant{{Role: "public", Privileges: []string{"USAGE", "CREATE"}}}
 		ds := []Descriptor{
 			{User: &catalog.User{ID: rootUser, Name: "root", Verifier: o.RootVerifier, Superuser: true, Login: true, CreateDB: true, CreateRole: true}},
 			{User: &catalog.User{ID: postgresUser, Name: "postgres", Verifier: o.PostgresVerifier, Superuser: true, Login: true, CreateDB: true, CreateRole: true}},
 			{Settings: &Settings{Values: map[string]string{}}},
 		}
+		for i, name := range []string{catalog.DatabaseOwner, catalog.ReadAllData, catalog.WriteAllData, catalog.SignalBackend, catalog.ReadAllStats} {
+			ds = append(ds, Descriptor{User: &catalog.User{ID: [...]catalog.ID{6171, 6181, 6182, 4200, 3375}[i], Name: name}})
+		}
 		add := func(id, public catalog.ID, name string) {
 			ds = append(ds,
 				Descriptor{Database: &catalog.Database{ID: id, Name: name, Owner: "root", Schemas: map[string]catalog.ID{"public": public},
-					PrimaryRegion: o.PrimaryRegion, Grants: everybody}},
-				Descriptor{Schema: &catalog.Schema{ID: public, Name: "public", Database: id, Owner: "root", Grants: open}})
+					PrimaryRegion: o.PrimaryRegion}})
+			ds = append(ds, PublicSchema(id, public)...)
 		}
 		add(postgresDatabase, catalog.PublicSchemaID, "postgres")
 		add(defaultdbDatabase, defaultdbPublic, "defaultdb")
@@ -77,6 +78,16 @@ func Bootstrap(ctx context.Context, db *txn.DB, o BootstrapOptions) error {
 		}
 		return tx.Write(ctx, &b)
 	})
+}
+
+// PublicSchema is schema public of a new database, with the rights that PostgreSQL gives on it since version 15: everybody
+// may use it, and only the database's owner may put something there.
+func PublicSchema(database, id catalog.ID) []Descriptor {
+	return []Descriptor{
+		{Schema: &catalog.Schema{ID: id, Name: "public", Database: database, Owner: catalog.DatabaseOwner}},
+		{ACL: &catalog.ACL{Object: id, Grants: []catalog.Grant{
+			{Role: catalog.DatabaseOwner, Grantor: catalog.DatabaseOwner, Privileges: catalog.Usage | catalog.Create},
+			{Role: catalog.PublicRole, Grantor: catalog.DatabaseOwner, Privileges: catalog.Usage}}}}}
 }
 
 // Spans lists the catalogue's own tables, for the operator's eyes and for range splits.

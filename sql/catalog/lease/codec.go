@@ -21,6 +21,7 @@ type Descriptor struct {
 	Table    *catalog.Table    `json:",omitempty"`
 	User     *catalog.User     `json:",omitempty"`
 	Settings *Settings         `json:",omitempty"`
+	ACL      *catalog.ACL      `json:",omitempty"`
 }
 
 // Settings are the cluster's settings: one descriptor, with catalog.SettingsTableID as its identity.
@@ -41,6 +42,8 @@ func (d *Descriptor) ID() catalog.ID {
 		return d.Table.ID
 	case d.User != nil:
 		return d.User.ID
+	case d.ACL != nil:
+		return catalog.ACLID(d.ACL.Object)
 	}
 	return catalog.SettingsTableID
 }
@@ -58,6 +61,8 @@ func (d *Descriptor) version() *uint64 {
 		return &d.Table.Version
 	case d.User != nil:
 		return &d.User.Version
+	case d.ACL != nil:
+		return &d.ACL.Version
 	}
 	return &d.Settings.Version
 }
@@ -73,6 +78,8 @@ func (d *Descriptor) dropped() bool {
 		return d.Table.Dropped
 	case d.User != nil:
 		return d.User.Dropped
+	case d.ACL != nil:
+		return d.ACL.Dropped
 	}
 	return false
 }
@@ -124,7 +131,7 @@ func decodeDescriptor(b []byte) (*Descriptor, error) {
 		return nil, sqlstate.New(sqlstate.DataCorrupted, "catalogue: descriptor of format %d, written by a newer version", d.Format)
 	}
 	set := 0
-	for _, have := range []bool{d.Database != nil, d.Schema != nil, d.Table != nil, d.User != nil, d.Settings != nil} {
+	for _, have := range []bool{d.Database != nil, d.Schema != nil, d.Table != nil, d.User != nil, d.Settings != nil, d.ACL != nil} {
 		if have {
 			set++
 		}

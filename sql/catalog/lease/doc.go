@@ -11,7 +11,7 @@
 //
 // # Storage
 //
-//	/Table/1/1/<id>                         descriptor: database, schema, relation, role, or the cluster settings
+//	/Table/1/1/<id>                         descriptor: database, schema, relation, role, access control list, or the cluster settings
 //	/Table/2/1/<database>/<schema>/<name>   id that the name stands for
 //	/Table/6/1/<table>                      statistics
 //	/Table/7/1/<node>                       the node's tenure: how long it may use what it knows
@@ -36,6 +36,9 @@
 //	        that the version made public. It starts over instead.
 //	L6      A version that takes a table's data away (TRUNCATE, DROP TABLE) is committed only after one with which
 //	        nobody may begin anything is in use everywhere, and only while the row that says so is there: freeze.go.
+//	L7      Roles and access control lists are used as they are now: no transaction relies on their versions, so that a
+//	        change of them waits for none, and holds for the next statement of every session.
+//	L8      An object names no role that is gone: access.go, pinRoles.
 //	L5      A transaction that reads the past uses the versions, and the names, that were valid at its timestamp.
 //
 // # The life of a change

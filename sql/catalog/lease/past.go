@@ -61,11 +61,11 @@ func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descript
 		case now.Version() == d.Version() && !d.dropped():
 			d = now // the snapshot knows only until when it changed at the latest
 		case now.Table != nil && d.Table != nil:
-			d.Table.Owner, d.Table.Grants = now.Table.Owner, now.Table.Grants
+			d.Table.Owner = now.Table.Owner
 		case now.Schema != nil && d.Schema != nil:
-			d.Schema.Owner, d.Schema.Grants = now.Schema.Owner, now.Schema.Grants
+			d.Schema.Owner = now.Schema.Owner
 		case now.Database != nil && d.Database != nil:
-			d.Database.Owner, d.Database.Grants = now.Database.Owner, now.Database.Grants
+			d.Database.Owner = now.Database.Owner
 		}
 		if d.dropped() {
 			d = nil

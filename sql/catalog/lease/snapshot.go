@@ -17,6 +17,9 @@ type Snapshot struct {
 	byID     map[catalog.ID]entry
 	names    map[nameKey]catalog.ID
 	stats    map[catalog.ID]*catalog.Statistics
+	// roles are those of byID; accessGeneration grows with every change on which rights may depend.
+	roles            *catalog.Roles
+	accessGeneration uint64
 }
 
 type entry struct {
@@ -25,7 +28,7 @@ type entry struct {
 }
 
 func newSnapshot() *Snapshot {
-	return &Snapshot{byID: map[catalog.ID]entry{}, names: map[nameKey]catalog.ID{}, stats: map[catalog.ID]*catalog.Statistics{}}
+	return &Snapshot{byID: map[catalog.ID]entry{}, names: map[nameKey]catalog.ID{}, stats: map[catalog.ID]*catalog.Statistics{}, roles: catalog.NewRoles(nil)}
 }
 
 // change is one descriptor's new version.
@@ -40,6 +43,7 @@ type change struct {
 // with applies the changes that are news.
 func (s *Snapshot) with(changes []change) *Snapshot {
 	var n *Snapshot
+	roles, access := false, false
 	for _, c := range changes {
 		old, known := s.byID[c.id]
 		if n != nil {
@@ -49,8 +53,11 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 			continue
 		}
 		if n == nil {
-			n = &Snapshot{generation: s.generation + 1, modified: s.modified, byID: maps.Clone(s.byID), names: maps.Clone(s.names), stats: s.stats}
+			n = &Snapshot{generation: s.generation + 1, modified: s.modified, byID: maps.Clone(s.byID), names: maps.Clone(s.names), stats: s.stats,
+				roles: s.roles, accessGeneration: s.accessGeneration}
 		}
+		access = access || accessDiffers(old.d, c.d)
+		roles = roles || c.d != nil && c.d.User != nil || known && old.d.User != nil
 		if known {
 			for _, name := range old.d.names() {
 				if n.names[name] == c.id {
@@ -71,6 +78,12 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 	if n == nil {
 		return s
 	}
+	if roles {
+		n.roles = n.rolesOf()
+	}
+	if access {
+		n.accessGeneration++
+	}
 	return n
 }
 
@@ -78,6 +91,7 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 // since. What is not as it was counts as changed at that timestamp: it may have been at any time before.
 func (s *Snapshot) after(old *Snapshot, at clock.Timestamp) *Snapshot {
 	s.generation, s.modified = old.generation+1, old.modified
+	s.roles, s.accessGeneration = s.rolesOf(), old.accessGeneration+1
 	for id, e := range s.byID {
 		if o, ok := old.byID[id]; ok && o.d.Version() == e.d.Version() {
 			e.modified = o.modified

@@ -18,8 +18,10 @@ import (
 
 // Info is what the catalogue needs to know of a session.
 type Info struct {
-	User, Database string
-	SearchPath     []string // explicit schemas, "$user" resolved
+	// User is the current role; Session is the role of the session, which may differ by SET ROLE.
+	User, Session string
+	Database      string
+	SearchPath    []string // explicit schemas, "$user" resolved
 }
 
 // use is a descriptor version that a transaction relies on.
@@ -493,6 +495,10 @@ func (t *Txn) Flush(ctx context.Context) error {
 		}
 	}
 	t.bound()
+	t.orphans()
+	if err := t.pinRoles(ctx); err != nil {
+		return err
+	}
 	if len(t.edits)+len(t.m.snap.Load().byID) > t.m.o.MaxDescriptors {
 		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many objects in the catalogue").
 			WithDetail("The limit is %d.", t.m.o.MaxDescriptors)

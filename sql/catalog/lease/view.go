@@ -126,14 +126,8 @@ func (v *View) Users(context.Context) ([]*catalog.User, error) {
 	return out, nil
 }
 
-// User finds a role by name; nil if there is none.
-func (v *View) User(name string) (*catalog.User, error) {
-	d, err := v.named(nameKey{schema: roleNames, name: name}, v.t.takeAsIs)
-	if d == nil {
-		return nil, err
-	}
-	return d.User, err
-}
+// User finds a role by name; nil if there is none. The transaction does not rely on it (L7).
+func (v *View) User(name string) *catalog.User { return v.Access().Role(name) }
 
 // computedSchema is a schema of computed relations.
 func (v *View) computedSchema(database catalog.ID, name string) *catalog.Schema {
@@ -141,8 +135,7 @@ func (v *View) computedSchema(database catalog.ID, name string) *catalog.Schema 
 		return nil
 	}
 	if id, ok := v.t.m.o.Relations.Schemas()[name]; ok {
-		return &catalog.Schema{ID: id, Version: 1, Name: name, Database: database, Owner: "root",
-			Grants: []catalog.Grant{{Role: "public", Privileges: []string{"USAGE"}}}}
+		return &catalog.Schema{ID: id, Version: 1, Name: name, Database: database, Owner: "root"}
 	}
 	return nil
 }

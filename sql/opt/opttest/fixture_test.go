@@ -96,6 +96,9 @@ func (d *db) Users(context.Context) ([]*catalog.User, error) {
 func (d *db) CurrentDatabase() string { return "d" }
 func (d *db) SearchPath() []string    { return []string{"public"} }
 func (d *db) CurrentUser() string     { return "root" }
+func (d *db) Access() *catalog.Access {
+	return catalog.NewAccess(catalog.NewRoles([]*catalog.User{{Name: "root", Superuser: true}}), nil)
+}
 func (d *db) Statistics(_ context.Context, id catalog.ID) (*catalog.Statistics, error) {
 	return d.stats[id], nil
 }
