@@ -480,7 +480,7 @@ func (c *change) setClusterSetting(s *bind.SetClusterSetting) error {
 		delete(m, name)
 		return nil
 	}
-	value, err = setting.Check(name, value)
+	value, err := setting.Check(name, value)
 	if err != nil {
 		return settingError(err)
 	}
