@@ -15,7 +15,9 @@
 //	SV2  a node serves nothing before its clock has passed everything that the store's previous node may have said
 //	     (I3, I4): the store remembers an upper bound of the clock, see clockguard.go;
 //	SV3  a failure of the disk, of an invariant or of the clock ends the node (Failed), so that nothing is acknowledged
-//	     that is not durable (I1).
+//	     that is not durable (I1);
+//	SV4  what an HTTP client holds is bounded in bytes, connections and time, and only administrators see more than
+//	     health and numbers: doors.go.
 //
 // The HTTP interface is in http.go, the administration commands over RPC in admin.go, what SQL asks about ranges in
 // ranges.go.

@@ -3,10 +3,12 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"sort"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +23,9 @@ import (
 type httpLayer struct {
 	listener net.Listener
 	server   *http.Server
+	bounded  *boundedListener
+	// refused counts requests of clients that are no administrators, turnedAway connections beyond the bounds.
+	refused, turnedAway atomic.Int64
 }
 
 func (h *httpLayer) addr() string {
@@ -58,32 +63,25 @@ func (n *Node) listenHTTP() (err error) {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.Handle("/", console.Handler())
-	n.http.server = &http.Server{Handler: n.guard(mux), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+	n.http.server = &http.Server{Handler: n.guard(mux), ReadHeaderTimeout: httpHeaderTimeout, ReadTimeout: httpReadTimeout,
+		IdleTimeout: httpIdleTimeout, MaxHeaderBytes: httpMaxHeaderBytes, Protocols: &http.Protocols{},
+		ErrorLog:    slog.NewLogLogger(n.host.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return n.host.Group.Context() }}
+	// One request at a time on a connection: what a connection may hold is what a request may.
+	n.http.server.Protocols.SetHTTP1(true)
 	if n.o.SQLTLS != nil {
-		n.http.server.TLSConfig = n.o.SQLTLS.Clone()
+		n.http.server.TLSConfig = httpTLS(n.o.SQLTLS)
 	}
+	n.http.bounded = &boundedListener{Listener: n.http.listener, total: n.o.HTTPConnections, perSource: n.o.HTTPPerSource,
+		refused: &n.http.turnedAway, from: map[string]int{}}
 	n.host.Group.Go(func(context.Context) {
 		if n.o.SQLTLS != nil {
-			n.http.server.ServeTLS(n.http.listener, "", "")
+			n.http.server.ServeTLS(n.http.bounded, "", "")
 		} else {
-			n.http.server.Serve(n.http.listener)
+			n.http.server.Serve(n.http.bounded)
 		}
 	})
 	return nil
-}
-
-// guard keeps profiles and the cluster's contents from strangers: on a secure node they need a client certificate.
-// Health and metrics are for monitors, which have none.
-func (n *Node) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		open := r.URL.Path == "/health" || r.URL.Path == "/metrics"
-		if !n.o.Insecure && !open && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
-			http.Error(w, "a client certificate is needed", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // ListenError says that an address can't be listened on.

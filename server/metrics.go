@@ -72,6 +72,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	e.engine(n.engine.Metrics())
 	n.sql.collect(e.counter, e.gauge)
+	if b := n.http.bounded; b != nil {
+		e.gauge("http_connections", "Open HTTP connections.", float64(b.connections()))
+		e.counter("http_connections_refused", "HTTP connections closed because there were too many, of all clients or of one.", n.http.turnedAway.Load())
+		e.counter("http_requests_refused", "HTTP requests of clients that are no administrators.", n.http.refused.Load())
+	}
 }
 
 // cluster is what the node knows of the others.

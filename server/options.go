@@ -28,6 +28,8 @@ type Options struct {
 	// SQLTLS to clients.
 	Insecure        bool
 	PeerTLS, SQLTLS *tls.Config
+	// HTTPConnections and HTTPPerSource bound the HTTP connections of all clients and of one (defaults 256 and 64).
+	HTTPConnections, HTTPPerSource int
 	// MaxOffset bounds the difference between any two nodes' clocks; default clock.DefaultMaxOffset.
 	MaxOffset time.Duration
 	// Cache is shared by the stores of one process; nil: the node's own, of CacheBytes.
@@ -77,6 +79,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.AdvertiseSQLAddr == "" {
 		o.AdvertiseSQLAddr = o.SQLAddr
+	}
+	if o.HTTPConnections == 0 {
+		o.HTTPConnections = defaultHTTPConnections
+	}
+	if o.HTTPPerSource == 0 {
+		o.HTTPPerSource = defaultHTTPPerSource
 	}
 	if o.MaxOffset == 0 {
 		o.MaxOffset = 500 * time.Millisecond

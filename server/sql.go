@@ -76,7 +76,13 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 		Ranges: ranges{n}, Registry: registry, Insecure: n.o.Insecure, MemoryPerStatement: n.o.StatementBytes,
 	})
 	facts.sessions = sessions
-	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure})
+	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure,
+		Secret: func() []byte {
+			if secret := leases.Secret(); len(secret) > 0 {
+				return secret
+			}
+			return id.cluster[:] // of a cluster from before there was a secret: strangers are not told its name either
+		}})
 	jobs.Start()
 	schema.StartStatistics()
 	n.sql.parts.Store(&sqlParts{leases, sessions, wire})
@@ -103,7 +109,7 @@ func (n *Node) openCatalog(ctx context.Context, id identity, leases *lease.Manag
 	for {
 		err := error(nil)
 		if id.node == 1 {
-			err = lease.Bootstrap(ctx, n.db, lease.BootstrapOptions{PrimaryRegion: n.o.Locality.Region()})
+			err = lease.Bootstrap(ctx, n.db, lease.BootstrapOptions{PrimaryRegion: n.o.Locality.Region(), Secret: n.newSecret()})
 		}
 		if err == nil {
 			err = leases.Start(ctx)
@@ -122,6 +128,13 @@ func (n *Node) openCatalog(ctx context.Context, id identity, leases *lease.Manag
 			return ctx.Err()
 		}
 	}
+}
+
+// newSecret draws what the nodes of a new cluster share.
+func (n *Node) newSecret() []byte {
+	secret := make([]byte, 32)
+	n.host.Dice.Read(secret)
+	return secret
 }
 
 // broadcaster implements lease.Notifier over transport.
@@ -160,6 +173,9 @@ func (n *Node) setPassword(ctx context.Context, user, password string) error {
 	p := n.sql.parts.Load()
 	if p == nil {
 		return fmt.Errorf("the node belongs to no cluster yet")
+	}
+	if password == "" {
+		return fmt.Errorf("an empty password lets nobody in")
 	}
 	verifier, err := n.newVerifier(password)
 	if err != nil {
@@ -217,6 +233,11 @@ func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(
 	w, m := p.wire.Metrics(), p.sessions.Metrics()
 	gauge("sql_connections", "Open client connections.", float64(w.Connections.Load()))
 	counter("sql_connections_opened", "Client connections accepted.", w.ConnectionsTotal.Load())
+	counter("sql_connections_refused", "Client connections refused because there were too many.", w.Refused.Load())
+	gauge("sql_connections_starting", "Client connections that have not authenticated yet.", float64(w.Starting.Load()))
+	counter("sql_connections_starting_closed", "Client connections closed before they authenticated, to make room for others.", w.StartingClosed.Load())
+	counter("sql_auth_failures", "Logins that failed: a wrong password, or a role that does not exist.", w.AuthFailures.Load())
+	counter("sql_auth_throttled", "Logins refused because too many of the role had failed from the same address.", w.AuthThrottled.Load())
 	counter("sql_bytes_in", "Bytes received from clients.", w.BytesIn.Load())
 	counter("sql_bytes_out", "Bytes sent to clients.", w.BytesOut.Load())
 	counter("sql_selects", "SELECT statements.", m.Selects.Load())

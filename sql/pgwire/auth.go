@@ -6,12 +6,16 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
 
 	"github.com/xdg-go/scram"
 
+	"meridian/host"
 	"meridian/sql/sqlstate"
 )
 
@@ -29,24 +33,43 @@ func (c *conn) authenticate(ctx context.Context, params map[string]string) error
 			return nil
 		}
 	}
-	verifier, err := c.s.opts.Sessions.Verifier(ctx, user)
-	if err != nil {
+	source := host.Source(c.nc.RemoteAddr())
+	wait, ok := c.s.throttle.admit(user, source)
+	if !ok {
+		c.s.metrics.AuthThrottled.Add(1)
+		return sqlstate.New(sqlstate.InvalidAuthorization, "too many failed attempts to log in as %q from this address", user).
+			WithHint("Wait some seconds and try again.")
+	}
+	if err := c.s.opts.Host.Clock.Sleep(ctx, wait); err != nil {
 		return err
 	}
-	if err := c.scram(user, verifier); err != nil {
-		c.s.metrics.AuthFailures.Add(1)
-		c.s.opts.Host.Log.Warn("authentication failed", "user", user, "client", c.nc.RemoteAddr().String())
-		return sqlstate.New(sqlstate.InvalidPassword, "password authentication failed for user %q", user)
+	known, err := c.scram(user)
+	if err == nil {
+		c.s.throttle.succeeded(user, source)
+		return nil
 	}
-	return nil
+	if gone := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &gone) {
+		return io.EOF // it left without a proof, as psql does to ask for a password
+	}
+	c.s.metrics.AuthFailures.Add(1)
+	c.s.opts.Host.Log.Warn("authentication failed", "user", user, "client", c.nc.RemoteAddr().String())
+	if err := c.s.opts.Host.Clock.Sleep(ctx, c.s.throttle.failed(user, source)); err != nil {
+		return err
+	}
+	if !known {
+		c.s.opts.Sessions.LookForUser(user)
+	}
+	return sqlstate.New(sqlstate.InvalidPassword, "password authentication failed for user %q", user)
 }
 
-// scram runs the exchange. A user without a verifier goes through the same exchange with one that no password
-// meets, so that an outsider can't tell which users exist.
-func (c *conn) scram(user, verifier string) error {
+// scram runs the exchange and reports whether the node knows the user. A user without a verifier goes through the same
+// exchange with one that no password meets: an outsider can't tell which users exist, neither by what is answered, on
+// this node or on others, nor by when (W8).
+func (c *conn) scram(user string) (known bool, err error) {
+	verifier, known := c.s.opts.Sessions.Verifier(user)
 	stored, err := ParseVerifier(verifier)
-	known := err == nil
-	if !known {
+	usable := err == nil
+	if !usable {
 		stored = scram.StoredCredentials{
 			KeyFactors: scram.KeyFactors{Salt: string(c.s.salt(user)), Iters: scramIterations},
 			StoredKey:  make([]byte, 32), ServerKey: make([]byte, 32),
@@ -54,10 +77,13 @@ func (c *conn) scram(user, verifier string) error {
 	}
 	server, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return stored, nil })
 	if err != nil {
-		return err
+		return known, err
 	}
-	conv := server.NewConversation()
+	return known, c.exchange(server.NewConversation(), usable)
+}
 
+// exchange carries the messages of a conversation; nobody gets in if it is not usable.
+func (c *conn) exchange(conv *scram.ServerConversation, usable bool) error {
 	at := c.out.begin('R')
 	c.out.int32(10)
 	c.out.cstring(scramName)
@@ -96,7 +122,7 @@ func (c *conn) scram(user, verifier string) error {
 	if err != nil {
 		return err
 	}
-	if !known || !conv.Valid() {
+	if !usable || !conv.Valid() {
 		return fmt.Errorf("wrong proof")
 	}
 	at = c.out.begin('R')
@@ -106,9 +132,9 @@ func (c *conn) scram(user, verifier string) error {
 	return nil
 }
 
-// salt is what an unknown user is shown: always the same for one name, as a real one would be.
+// salt is what an unknown user is shown: always the same for one name, on every node, as a real one would be.
 func (s *Server) salt(user string) []byte {
-	m := hmac.New(sha256.New, s.secret[:])
+	m := hmac.New(sha256.New, s.opts.Secret())
 	m.Write([]byte(user))
 	return m.Sum(nil)[:16]
 }

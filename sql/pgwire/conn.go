@@ -1,6 +1,7 @@
 package pgwire
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"io"
@@ -17,9 +18,14 @@ import (
 type conn struct {
 	s    *Server
 	nc   net.Conn
+	raw  net.Conn // below nc, if that is TLS; never changes
 	in   *input
 	out  output
 	sess *session.Session
+
+	// place is the connection's among those that have not authenticated, since when it came; guarded by Server.mu.
+	place *list.Element
+	since time.Duration
 
 	// skip is set after an error in the extended protocol, until Sync (W2).
 	skip bool
@@ -33,7 +39,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc}
+	c := &conn{s: s, nc: nc, raw: nc}
 	c.in = newInput(&counted{nc, &s.metrics.BytesIn}, s.opts.MaxMessage)
 	c.out = output{conn: nc, bytesOut: &s.metrics.BytesOut, location: time.UTC}
 	return c

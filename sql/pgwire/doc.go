@@ -17,10 +17,13 @@
 //	W2  after an error in the extended protocol every message up to Sync is skipped, as PostgreSQL does;
 //	W3  nothing of a statement's result is sent before its transaction's outcome is known, unless the output
 //	    buffer is full: until then session may rewind and retry (CRDB'20 §3.4);
-//	W4  an unauthenticated connection costs at most MaxStartup bytes and StartupTimeout of time;
+//	W4  an unauthenticated connection costs at most MaxStartup bytes and StartupTimeout of time, and there are at most
+//	    MaxStarting of them: the oldest makes room for the newest;
 //	W5  a CancelRequest is honoured only with the secret that was given to that connection;
 //	W6  what has been sent of a statement that runs again is not sent again, and what follows only if the same bytes
-//	    have come so far.
+//	    have come so far;
+//	W7  guesses of a role's password from one source take turns, ever longer ones, in bounded memory (throttle.go);
+//	W8  nothing that is sent before the proof, and no time that it takes, depends on whether a role exists.
 //
 // Frames and messages are read here and not by a library: they are on the path of every query, and each length is
 // bounded (docs/decisions). Tests speak to it with jackc/pgx, lib/pq and pgproto3.

@@ -1,6 +1,7 @@
 package pgwire
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,25 +24,33 @@ type Options struct {
 	// MaxMessage bounds one message (default 64 MiB), MaxConnections the clients (default 20,000).
 	MaxMessage     int
 	MaxConnections int
-	// StartupTimeout bounds the time to authenticate (default 30 s).
+	// MaxStarting bounds the connections that have not authenticated yet (default 2,000).
+	MaxStarting int
+	// StartupTimeout bounds the time to authenticate (default 60 s, PostgreSQL's authentication_timeout).
 	StartupTimeout time.Duration
+	// Secret is known to the cluster's nodes only, and the same on all: what unknown users are shown derives from it.
+	Secret func() []byte
 }
 
 // Metrics count what the server did.
 type Metrics struct {
-	Connections, ConnectionsTotal, Refused, BytesIn, BytesOut, AuthFailures atomic.Int64
+	Connections, ConnectionsTotal, Refused, BytesIn, BytesOut atomic.Int64
+	// AuthFailures are wrong passwords and unknown users, AuthThrottled attempts that were refused because too many failed
+	// before them, Starting the connections that have not authenticated, StartingClosed those that made room for others.
+	AuthFailures, AuthThrottled, Starting, StartingClosed atomic.Int64
 }
 
 // Server accepts PostgreSQL clients.
 type Server struct {
-	opts    Options
-	group   *host.Group
-	metrics Metrics
-	secret  [32]byte // makes the salts of unknown users
+	opts     Options
+	group    *host.Group
+	metrics  Metrics
+	throttle *throttle
 
-	mu    sync.Mutex // guards conns and draining; nothing is taken after it
-	conns map[*conn]struct{}
-	drain bool
+	mu       sync.Mutex // guards the fields below; nothing is taken after it
+	conns    map[*conn]struct{}
+	starting *list.List // of *conn that have not authenticated; the oldest first
+	drain    bool
 }
 
 // NewServer makes a server; Serve runs it.
@@ -53,11 +62,23 @@ func NewServer(o Options) *Server {
 		o.MaxConnections = 20_000
 	}
 	if o.StartupTimeout == 0 {
-		o.StartupTimeout = 30 * time.Second
+		o.StartupTimeout = time.Minute
 	}
-	s := &Server{opts: o, group: o.Host.Group.Child(), conns: map[*conn]struct{}{}}
-	o.Host.Dice.Read(s.secret[:])
-	return s
+	if o.MaxStarting == 0 {
+		o.MaxStarting = 2000
+	}
+	if o.TLS != nil {
+		// Sessions are not resumed, so that a certificate is looked at anew in every connection.
+		o.TLS = o.TLS.Clone()
+		o.TLS.SessionTicketsDisabled = true
+	}
+	if o.Secret == nil {
+		var own [32]byte
+		o.Host.Dice.Read(own[:])
+		o.Secret = func() []byte { return own[:] }
+	}
+	return &Server{opts: o, group: o.Host.Group.Child(), throttle: newThrottle(o.Host.Clock), conns: map[*conn]struct{}{},
+		starting: list.New()}
 }
 
 // Metrics of this server.
@@ -127,6 +148,43 @@ func (s *Server) add(c *conn) bool {
 	return true
 }
 
+// startingGrace is how long a connection may take to authenticate before it makes room for others.
+const startingGrace = 2 * time.Second
+
+// begin counts a connection among those that have not authenticated. When they are too many the oldest is closed, unless
+// it has only just come: somebody who opens many and says nothing keeps nobody out (W4).
+func (s *Server) begin(c *conn) bool {
+	now := s.opts.Host.Clock.Monotonic()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.starting.Len() >= s.opts.MaxStarting {
+		oldest := s.starting.Front()
+		o := oldest.Value.(*conn)
+		if now-o.since < startingGrace {
+			return false
+		}
+		s.starting.Remove(oldest)
+		o.place = nil
+		s.metrics.Starting.Add(-1)
+		s.metrics.StartingClosed.Add(1)
+		o.raw.Close()
+	}
+	c.since, c.place = now, s.starting.PushBack(c)
+	s.metrics.Starting.Add(1)
+	return true
+}
+
+// begun ends what begin began.
+func (s *Server) begun(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.place != nil {
+		s.starting.Remove(c.place)
+		c.place = nil
+		s.metrics.Starting.Add(-1)
+	}
+}
+
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
@@ -136,8 +194,13 @@ func (s *Server) remove(c *conn) {
 func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	defer nc.Close()
 	s.metrics.ConnectionsTotal.Add(1)
-	over := s.metrics.Connections.Add(1) > int64(s.opts.MaxConnections)
+	open := s.metrics.Connections.Add(1)
 	defer s.metrics.Connections.Add(-1)
+	over := open > int64(s.opts.MaxConnections)
+	if open > int64(s.opts.MaxConnections+s.opts.MaxStarting) {
+		s.metrics.Refused.Add(1)
+		return // so many are being refused that telling them is too much
+	}
 	c := newConn(s, nc)
 	if !s.add(c) {
 		c.startupFatal(errShuttingDown)
@@ -149,7 +212,14 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 		c.startupFatal(errTooMany)
 		return
 	}
-	if !c.startup(ctx) {
+	if !s.begin(c) {
+		s.metrics.Refused.Add(1)
+		c.startupFatal(errTooMany)
+		return
+	}
+	ok := c.startup(ctx)
+	s.begun(c)
+	if !ok {
 		return
 	}
 	c.run(ctx)

@@ -42,6 +42,7 @@ type Server struct {
 	defaults map[string]string // of settings
 	rowIDs   rowIDs
 	finished finished
+	looking  atomic.Bool // for a user of whom the node has not heard
 
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	sessions map[int32]*Session
@@ -115,13 +116,28 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 	return sess, nil
 }
 
-// Verifier is a user's stored password; empty if there is none.
-func (s *Server) Verifier(ctx context.Context, user string) (string, error) {
-	u, err := s.Catalog.User(ctx, user)
-	if err != nil || u == nil {
-		return "", err
+// Verifier is a user's stored password, empty if there is none, and whether this node knows the user. It asks no other node.
+func (s *Server) Verifier(user string) (verifier string, known bool) {
+	u := s.Catalog.KnownUser(user)
+	if u == nil {
+		return "", false
 	}
-	return u.Verifier, nil
+	return u.Verifier, true
+}
+
+// LookForUser has the node ask, in the background, for a user of whom it has not heard: it may have been made on another node a
+// moment ago, and can log in the next time. One question is under way at most.
+func (s *Server) LookForUser(user string) {
+	if !s.looking.CompareAndSwap(false, true) {
+		return
+	}
+	ok := s.Host.Group.Go(func(ctx context.Context) {
+		defer s.looking.Store(false)
+		s.Catalog.User(ctx, user) // a failure is found again by the next login
+	})
+	if !ok {
+		s.looking.Store(false)
+	}
 }
 
 // Cancel cancels the running statement of the session with this key; anything else does nothing.

@@ -24,6 +24,8 @@ type BootstrapOptions struct {
 	RootVerifier, PostgresVerifier string
 	// Databases are made besides postgres and defaultdb.
 	Databases []string
+	// Secret is Settings.Secret.
+	Secret []byte
 	// PrimaryRegion of the databases; may be empty.
 	PrimaryRegion string
 }
@@ -51,7 +53,7 @@ func Bootstrap(ctx context.Context, db *txn.DB, o BootstrapOptions) error {
 		ds := []Descriptor{
 			{User: &catalog.User{ID: rootUser, Name: "root", Verifier: o.RootVerifier, Superuser: true, Login: true, CreateDB: true, CreateRole: true}},
 			{User: &catalog.User{ID: postgresUser, Name: "postgres", Verifier: o.PostgresVerifier, Superuser: true, Login: true, CreateDB: true, CreateRole: true}},
-			{Settings: &Settings{Values: map[string]string{}}},
+			{Settings: &Settings{Values: map[string]string{}, Secret: o.Secret}},
 		}
 		for i, name := range []string{catalog.DatabaseOwner, catalog.ReadAllData, catalog.WriteAllData, catalog.SignalBackend, catalog.ReadAllStats} {
 			ds = append(ds, Descriptor{User: &catalog.User{ID: [...]catalog.ID{6171, 6181, 6182, 4200, 3375}[i], Name: name}})

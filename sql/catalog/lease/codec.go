@@ -28,6 +28,8 @@ type Descriptor struct {
 type Settings struct {
 	Version uint64
 	Values  map[string]string
+	// Secret is random bytes that were drawn when the cluster began. No statement shows them.
+	Secret []byte `json:",omitempty"`
 	// Grants on the virtual schemas and other things of the cluster would go here.
 }
 

@@ -471,6 +471,18 @@ func (m *Manager) User(ctx context.Context, name string) (*catalog.User, error) 
 	return m.snap.Load().user(name), nil
 }
 
+// KnownUser is a role as far as this node has heard; nil if it has not. It asks nobody, so that strangers can neither make the
+// node ask nor learn from the time that an answer takes. CREATE ROLE tells every node before it returns.
+func (m *Manager) KnownUser(name string) *catalog.User { return m.snap.Load().user(name) }
+
+// Secret is what the cluster's nodes share and nobody else knows; empty in clusters that were made before there was one.
+func (m *Manager) Secret() []byte {
+	if d := m.snap.Load().descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
+		return d.Settings.Secret
+	}
+	return nil
+}
+
 // DatabaseExists is asked when a client connects.
 func (m *Manager) DatabaseExists(ctx context.Context, name string) (bool, error) {
 	if m.snap.Load().database(name) != nil {
