@@ -124,7 +124,9 @@ func login(c *simcluster.Cluster, from string, i int, user, password string, t *
 	}
 	cfg.User, cfg.Password, cfg.TLSConfig = user, password, t
 	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
-	cfg.DialFunc = func(ctx context.Context, _, addr string) (net.Conn, error) { return c.Network.Node(from, m.Region).Dial(ctx, addr) }
+	cfg.DialFunc = func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return c.Network.Node(from, m.Region).Dial(ctx, addr)
+	}
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer stop()
 	return pgx.ConnectConfig(ctx, cfg)
