@@ -75,7 +75,7 @@ func (d *decision) decide() Action {
 	if d.r.Bytes > d.z.RangeMaxBytes && d.z.RangeMaxBytes > 0 {
 		return Action{Kind: Split, Urgent: true, Reason: fmt.Sprintf("%d bytes", d.r.Bytes)}
 	}
-	live, joint, learners := 0, false, 0
+	joint, learners := false, 0
 	for _, p := range d.r.Desc.Replicas {
 		n := d.byID[p.Node]
 		if n == nil { // not heard of (yet): nothing is known against it, nor for it
@@ -98,11 +98,8 @@ func (d *decision) decide() Action {
 		default:
 			d.voters = append(d.voters, n)
 		}
-		if p.Type != kv.NonVoter && p.Type != kv.Learner && n.Live {
-			live++
-		}
 	}
-	if live <= len(d.voters)/2 {
+	if h := Assess(d.z, d.r.Desc, len(d.all), func(n kv.NodeID) bool { return d.byID[n].Live }); h.Unavailable {
 		return Action{}
 	}
 	if joint || learners > 0 {
@@ -128,22 +125,18 @@ func (d *decision) change(format string, args ...any) Action {
 	return a
 }
 
-// wanted is the number of voters to aim at.
+// wanted is the number of voters to aim at: what the zone asks for, or while there are fewer nodes than that, the largest
+// odd number of them. Nodes that are dead or on their way out count, for they are to be replaced, not done without.
+//
+// P2 (I1): it is never less than what the range has, up to what the zone asks for, whatever is known of the nodes.
 func (d *decision) wanted() int {
-	n := 0
-	for _, c := range d.all {
-		if !c.Decommissioning && !c.Dead {
-			n++
+	present := 0
+	for _, n := range d.all {
+		if !n.Gone {
+			present++
 		}
 	}
-	want := d.z.Voters()
-	if n < want {
-		want = n
-		if want%2 == 0 {
-			want--
-		}
-	}
-	return max(1, want)
+	return max(Wanted(d.z, present), min(len(d.voters), d.z.Voters()))
 }
 
 func (d *decision) repairVoters() (Action, bool) {
@@ -152,8 +145,8 @@ func (d *decision) repairVoters() (Action, bool) {
 		is  func(n *Node) bool
 		why string
 	}{
-		{func(n *Node) bool { return n.Decommissioning }, "is decommissioned"},
 		{func(n *Node) bool { return n.Dead }, "is dead"},
+		{func(n *Node) bool { return n.Decommissioning }, "is decommissioned"},
 	} {
 		for i, n := range d.voters {
 			if !bad.is(n) {
@@ -170,6 +163,7 @@ func (d *decision) repairVoters() (Action, bool) {
 				d.voters = rest
 				return d.change("n%d %s; enough others", n.Node, bad.why), true
 			}
+			// No node is there to replace it: it stays, and the range has fewer live voters than it should have.
 			if add := d.best(rest, want); add != nil {
 				d.voters = append(rest, add)
 				d.demote(add)
@@ -178,13 +172,20 @@ func (d *decision) repairVoters() (Action, bool) {
 		}
 	}
 	if had := len(d.voters); had < want {
-		// All at once: a configuration of two voters on the way would be weaker than the one before it.
-		d.voters = slices.Clone(d.voters)
-		for add := d.best(d.voters, want); add != nil && len(d.voters) < want; add = d.best(d.voters, want) {
-			d.voters = append(d.voters, add)
-			d.demote(add)
+		// P3: all at once, and to an odd number, on the way as in the end. Two voters survive no more than one, and
+		// need both to agree; so do four and three.
+		grown := slices.Clone(d.voters)
+		var odd []*Node
+		for add := d.best(grown, want); add != nil && len(grown) < want; add = d.best(grown, want) {
+			if grown = append(grown, add); len(grown)%2 == 1 || len(grown) == d.z.Voters() {
+				odd = slices.Clone(grown)
+			}
 		}
-		if len(d.voters) > had {
+		if odd != nil {
+			d.voters = odd
+			for _, add := range odd[had:] {
+				d.demote(add)
+			}
 			return d.change("%d voters of %d", had, want), true
 		}
 	}
@@ -444,6 +445,9 @@ func slack(mean float64) float64 { return max(slackMin, mean*slackFraction) }
 // rebalance swaps one voter for a better place: more diverse, or as diverse and emptier. The leaseholder's voter is
 // swapped only after its lease was given away.
 func (d *decision) rebalance() (Action, bool) {
+	if !d.allLive() {
+		return Action{}, false // a range that lacks a voter is not moved about without need
+	}
 	sum, n := 0, 0
 	for _, c := range d.all {
 		if c.usable() {
@@ -499,6 +503,10 @@ func (d *decision) rebalance() (Action, bool) {
 	a := d.change("n%d is a better place than n%d", in.Node, out.Node)
 	a.Urgent = false
 	return a, true
+}
+
+func (d *decision) allLive() bool {
+	return !slices.ContainsFunc(d.voters, func(n *Node) bool { return !n.Live })
 }
 
 // forbiddenAt reports whether a constraint over all replicas keeps them from a node.

@@ -137,6 +137,8 @@ func parseNode(t *testing.T, fs []string) Node {
 			n.Live, n.Dead = false, true
 		case f == "draining":
 			n.Draining = true
+		case f == "decommissioned":
+			n.Live, n.Dead, n.Decommissioning, n.Gone = false, true, true, true
 		case f == "decommissioning":
 			n.Decommissioning = true
 		case f == "slow":
@@ -211,8 +213,9 @@ func atoi(t *testing.T, s string) int {
 }
 
 // TestRandom: from any state, steps end; no step puts a replica where a constraint forbids it (P1), takes away the
-// leaseholder's, or leaves fewer voters than a quorum of what was wanted; in the end the wanted number of voters is
-// there if there are enough nodes. A lease that follows its requests goes to a voter that may have it.
+// leaseholder's, or leaves fewer voters than before if that is less than the zone asks for (P2), or an even number of them
+// that is no more than before (P3); in the end the wanted number of voters is there if there are enough nodes. A lease that
+// follows its requests goes to a voter that may have it.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -253,6 +256,19 @@ func TestRandom(t *testing.T) {
 		}
 		r := Range{Desc: &kv.RangeDescriptor{ID: 1, NextReplica: 2}, Leaseholder: live[rng.IntN(len(live))]}
 		r.Desc.Replicas = []kv.ReplicaDescriptor{{Node: r.Leaseholder, Replica: 1}}
+		// Further voters, which may be on nodes of which nothing was heard (yet).
+		for len(r.Desc.Replicas) < 1+rng.IntN(6) {
+			if id := kv.NodeID(1 + rng.IntN(len(nodes)+1)); !slices.ContainsFunc(r.Desc.Replicas, func(p kv.ReplicaDescriptor) bool { return p.Node == id }) {
+				r.Desc.Replicas = append(r.Desc.Replicas, kv.ReplicaDescriptor{Node: id, Replica: r.Desc.NextReplica})
+				r.Desc.NextReplica++
+			}
+		}
+		up := 0
+		for _, p := range r.Desc.Replicas {
+			if int(p.Node) <= len(nodes) && nodes[p.Node-1].Live {
+				up++
+			}
+		}
 		if rng.IntN(3) > 0 {
 			r.Load = &Load{From: make(map[kv.NodeID]float64), Known: rng.IntN(5) > 0}
 			for range rng.IntN(5) {
@@ -274,7 +290,27 @@ func TestRandom(t *testing.T) {
 				if !slices.ContainsFunc(a.Targets, func(x kv.ReplicaTarget) bool { return x.Node == r.Leaseholder && x.Type == kv.Voter }) {
 					t.Fatalf("seed %d: %s takes the leaseholder n%d away", seed, a.describe(), r.Leaseholder)
 				}
+				before, after := 0, 0
+				for _, p := range r.Desc.Replicas {
+					if p.Type == kv.Voter {
+						before++
+					}
+				}
 				for _, x := range a.Targets {
+					if x.Type == kv.Voter {
+						after++
+					}
+				}
+				if after < before && after < z.Voters() {
+					t.Fatalf("seed %d: %s: %d voters become %d, and the zone asks for %d (P2)", seed, a.describe(), before, after, z.Voters())
+				}
+				if after > before && after%2 == 0 {
+					t.Fatalf("seed %d: %s: %d voters become %d (P3)", seed, a.describe(), before, after)
+				}
+				for _, x := range a.Targets {
+					if int(x.Node) > len(nodes) {
+						continue
+					}
 					n := nodes[x.Node-1]
 					if _, had := r.Desc.Replica(x.Node); !had && (!n.usable() || len(z.Constraints) > 0 && !z.Constraints[0].satisfied(&n)) {
 						t.Fatalf("seed %d: %s: n%d is not allowed", seed, a.describe(), x.Node)
@@ -303,7 +339,7 @@ func TestRandom(t *testing.T) {
 				voters++
 			}
 		}
-		if usable > z.NumReplicas && voters < z.Voters() {
+		if up > len(r.Desc.Replicas)/2 && usable > z.NumReplicas && voters < z.Voters() {
 			t.Errorf("seed %d: %d voters of %d with %d usable nodes: %+v", seed, voters, z.Voters(), usable, r.Desc.Replicas)
 		}
 	}

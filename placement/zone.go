@@ -92,6 +92,8 @@ type Node struct {
 	Live, Dead bool
 	// Draining nodes take no leases, Decommissioning ones no replicas either and are to lose theirs.
 	Draining, Decommissioning bool
+	// Gone nodes were decommissioned: they never come back, and count for nothing.
+	Gone bool
 	// Slow nodes have had writes wait long for their disk lately: a lease is not moved there to make things better.
 	Slow           bool
 	Ranges, Leases int

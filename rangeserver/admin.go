@@ -229,6 +229,12 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 		return err
 	}
 
+	// Placement asks for nothing else; neither may anybody else (placement.P2).
+	zone := s.zone(d.Start)
+	if had := countVoters(d); voters < had && (voters < zone.Voters() || !s.o.Settings.Known()) {
+		return &kv.UnavailableError{Reason: fmt.Sprintf("%d voters may not become %d, for %d are asked for", had, voters, zone.Voters())}
+	}
+
 	// Learners first.
 	var fresh, promoted []kv.ReplicaID
 	for _, w := range want {
@@ -310,6 +316,16 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 	}
 	_, err = s.leaveJoint(ctx, n)
 	return err
+}
+
+// countVoters counts the voters of a range, of the later configuration if it is a joint one.
+func countVoters(d *kv.RangeDescriptor) (n int) {
+	for _, r := range d.Replicas {
+		if r.Type == kv.Voter || r.Type == kv.VoterIncoming {
+			n++
+		}
+	}
+	return n
 }
 
 // oneByOne removes or changes replicas that are not voters: several at once would take a joint configuration, for which

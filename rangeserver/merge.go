@@ -156,6 +156,9 @@ func (s *Store) align(ctx context.Context, left *kv.RangeDescriptor) (*kv.RangeD
 		case !sameZone(s, left.Start, right.Start):
 			return nil, refused("ranges of different configurations are not merged")
 		}
+		if zone := s.zone(left.Start); countVoters(left) < min(countVoters(right), zone.Voters()) {
+			return nil, &kv.UnavailableError{Reason: "the left side has fewer voters than it should have, and the right one more"}
+		}
 		targets, differ := targetsFor(left, right)
 		var q kv.Request
 		at, known := right.Replica(info.Leaseholder)

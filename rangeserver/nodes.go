@@ -29,9 +29,8 @@ func (s *Store) nodes(now clock.Timestamp) []placement.Node {
 			n.Dead = s.dead(r, now)
 			n.Draining = n.Draining || r.Draining
 			n.Decommissioning = n.Decommissioning || r.Decommissioning || r.Decommissioned
-			if r.Decommissioned && !n.Live {
-				n.Dead = true
-			}
+			n.Gone = r.Decommissioned
+			n.Dead = n.Dead || n.Gone && !n.Live
 		}
 		out = append(out, n)
 	}

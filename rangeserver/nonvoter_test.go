@@ -2,6 +2,7 @@ package rangeserver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -54,9 +55,17 @@ func TestNonVoters(t *testing.T) {
 		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, want([]int{1, 2, 4}, 3)))
 		is(" n1:0 n2:0 n3:1 n4:0")
 		check(t, c.put("a", "2"))
-		// And one change alone, which needs no joint configuration.
-		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, want([]int{1, 2}, 3, 4)))
-		is(" n1:0 n2:0 n3:1 n4:1")
+		// And one change alone, which needs no joint configuration: first n3 votes again, then n4 does not.
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, want([]int{1, 2, 3, 4})))
+		is(" n1:0 n2:0 n3:0 n4:0")
+		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, want([]int{1, 2, 3}, 4)))
+		is(" n1:0 n2:0 n3:0 n4:1")
+		// Three voters are asked for (placement.P2): they do not become two, whoever asks.
+		var fewer *kv.UnavailableError
+		if err := c.nodes[0].store.ChangeReplicas(ctx, 2, want([]int{1, 2}, 3, 4)); !errors.As(err, &fewer) {
+			t.Errorf("two voters of three: %v", err)
+		}
+		is(" n1:0 n2:0 n3:0 n4:1")
 		check(t, c.nodes[0].store.ChangeReplicas(ctx, 2, want([]int{1, 2, 4}, 3, 5)))
 		is(" n1:0 n2:0 n3:1 n4:0 n5:1")
 		c.nodes[2].crash(0)

@@ -237,6 +237,9 @@ func (s *Store) zone(k keys.Key) placement.Zone {
 }
 
 func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
+	if !s.o.Settings.Known() {
+		return placement.Action{} // how many replicas are asked for is not known yet
+	}
 	d := e.r.Desc()
 	z := s.zone(d.Start)
 	r := placement.Range{Desc: d, Leaseholder: s.o.NodeID, Bytes: e.r.Stats().TotalBytes}

@@ -1,0 +1,49 @@
+package placement
+
+import "meridian/kv"
+
+// Health is how well a range is replicated at this moment.
+type Health struct {
+	// Wanted voters there should be; Voters the range has, of which Live are on nodes that are live.
+	Wanted, Voters, Live int
+	// Unavailable: no majority of the voters is live, so that nothing can be committed.
+	Unavailable bool
+}
+
+// UnderReplicated reports whether the range survives fewer losses than it should.
+func (h *Health) UnderReplicated() bool { return h.Live < h.Wanted }
+
+// Wanted is how many voters a range of a zone should have in a cluster of so many nodes, the dead ones included and those
+// that were decommissioned not: as many as the zone asks for, or while there are fewer nodes, the largest odd number of them.
+func Wanted(z *Zone, nodes int) int {
+	want := z.Voters()
+	if nodes < want {
+		want = nodes
+		if want%2 == 0 {
+			want--
+		}
+	}
+	return max(1, want)
+}
+
+// Assess looks at a range of a zone: by whether the nodes of its voters are live, not only by how many there are. nodes is as for
+// Wanted.
+func Assess(z *Zone, d *kv.RangeDescriptor, nodes int, live func(kv.NodeID) bool) Health {
+	h := Health{Wanted: Wanted(z, nodes)}
+	var before, liveBefore int
+	for _, p := range d.Replicas {
+		up := 0
+		if live(p.Node) {
+			up = 1
+		}
+		if p.Type == kv.Voter || p.Type == kv.VoterIncoming {
+			h.Voters, h.Live = h.Voters+1, h.Live+up
+		}
+		if p.Type == kv.Voter || p.Type == kv.VoterOutgoing || p.Type == kv.VoterDemoting {
+			before, liveBefore = before+1, liveBefore+up
+		}
+	}
+	h.Wanted = max(h.Wanted, min(h.Voters, z.Voters()))
+	h.Unavailable = h.Live <= h.Voters/2 || before > 0 && liveBefore <= before/2
+	return h
+}

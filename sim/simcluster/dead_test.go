@@ -1,0 +1,202 @@
+package simcluster_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sim/simcluster"
+	"meridian/txn"
+)
+
+// votersOf counts a range's voters, of the later configuration if it is a joint one.
+func votersOf(d *kv.RangeDescriptor) (n int) {
+	for _, r := range d.Replicas {
+		if r.Type == kv.Voter || r.Type == kv.VoterIncoming {
+			n++
+		}
+	}
+	return n
+}
+
+// changesOf is every configuration that a range which begins at a key has ever had, the last one first: the versions of its
+// descriptor, of which no change is without one.
+func changesOf(ctx context.Context, db *txn.DB, start keys.Key) (out []kv.RangeDescriptor, err error) {
+	for at := db.Clock().Now(); ; {
+		var rows []kv.KeyValue
+		err := db.Run(ctx, txn.TxnOptions{ReadOnly: true, AsOf: at}, func(ctx context.Context, tx *txn.Txn) error {
+			k := keys.RangeDescriptorKey(start)
+			rows, _, err = tx.Scan(ctx, txn.ScanOptions{Span: keys.Span{Start: k, End: k.Next()}})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) == 0 {
+			return out, nil
+		}
+		d, _, err := kv.DecodeRangeDescriptor(rows[0].Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+		at = rows[0].Timestamp.Prev()
+	}
+}
+
+// keptVoters checks every configuration change that any range of the cluster has ever applied: none leaves fewer voters than
+// before if that is less than what is asked for, and none ends at an even number that is more than before. It returns how
+// many changes it looked at.
+func keptVoters(t *testing.T, c *simcluster.Cluster, i, asked int) (changes int) {
+	t.Helper()
+	ctx := context.Background()
+	ranges, err := c.Ranges(ctx, i)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	for _, d := range ranges {
+		history, err := changesOf(ctx, c.Node(i).DB(), d.Start)
+		if err != nil {
+			t.Errorf("r%d: %v", d.ID, err)
+			continue
+		}
+		for j := 1; j < len(history); j++ {
+			to, from := &history[j-1], &history[j]
+			changes++
+			if to.Generation != from.Generation+1 {
+				t.Errorf("r%d: generation %d follows %d: a change is missing", d.ID, to.Generation, from.Generation)
+			}
+			before, after := votersOf(from), votersOf(to)
+			if after < before && after < asked {
+				t.Errorf("r%d: %d voters became %d, and %d are asked for: %v, then %v", d.ID, before, after, asked, from.Replicas, to.Replicas)
+			}
+			if after > before && after%2 == 0 {
+				t.Errorf("r%d: %d voters became %d: %v, then %v", d.ID, before, after, from.Replicas, to.Replicas)
+			}
+		}
+	}
+	return changes
+}
+
+// TestDeadForHours kills nodes of clusters of three to nine, for minutes or hours, now and then more than a range survives,
+// and takes some out for good, with others joining. What was acknowledged stays; no configuration change leaves fewer voters
+// than before if that is less than what is asked for (placement.P2), which is checked of every change that was ever applied; and when
+// all nodes are back, all ranges have all their voters.
+func TestDeadForHours(t *testing.T) {
+	for _, seed := range seedsAsked(t, 1, 4) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { deadForHours(t, uint64(seed)) })
+		})
+	}
+}
+
+func deadForHours(t *testing.T, seed uint64) {
+	dice := rand.New(rand.NewPCG(seed, 0xdead))
+	nodes, asked := 3+dice.IntN(7), 3
+	if nodes >= 5 && dice.IntN(2) == 0 {
+		asked = 5
+	}
+	if seed == 1 {
+		nodes, asked = 3, 3 // the case that was found
+	}
+	joiners := dice.IntN(2)
+	c := simcluster.New(t, simcluster.Options{Log: logTo(), NodesPerRegion: nodes + joiners, Seed: seed})
+	ctx := context.Background()
+	c.Boot(0)
+	if _, err := c.Node(0).Init(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < nodes; i++ {
+		c.Boot(i)
+	}
+	for i := range nodes {
+		c.WaitReady(i)
+	}
+	conn := connect(t, c, 0)
+	exec(t, conn, fmt.Sprintf("SET CLUSTER SETTING replicas.voters = %d", asked))
+	exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds = 1000000") // the history of all changes stays
+	conn.Close(ctx)
+	replicated(t, c, asked)
+	for _, k := range []int{10, 20, 30} {
+		if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(k), Keep: clock.MaxTimestamp}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	acknowledged := map[int]string{}
+	write := func() {
+		for range 5 {
+			i := dice.IntN(nodes)
+			n := c.Node(i)
+			if n == nil {
+				continue
+			}
+			k, v := dice.IntN(40), fmt.Sprint(dice.Uint64())
+			limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+			switch err := put(limited, n.DB(), userKey(k), v); {
+			case err == nil:
+				acknowledged[k] = v
+			default:
+				delete(acknowledged, k) // it may have happened
+			}
+			cancel()
+		}
+	}
+	for round := range 4 {
+		write()
+		dead := map[int]bool{}
+		few := dice.IntN((asked-1)/2) + 1
+		if dice.IntN(4) == 0 {
+			few = min(nodes-1, few+1) // more than some range survives
+		}
+		for len(dead) < few {
+			i := dice.IntN(nodes)
+			if c.Node(i) != nil {
+				c.Crash(i, dice.IntN(2)*50, dice.IntN(2) == 0)
+			}
+			dead[i] = true
+			// One after the other, so that what can be repaired in between is.
+			time.Sleep(time.Duration(dice.IntN(3)) * 4 * time.Minute)
+			write()
+		}
+		if joiners > 0 && round == 2 {
+			c.Boot(nodes)
+			c.WaitReady(nodes)
+			nodes, joiners = nodes+1, joiners-1
+		}
+		lasts := time.Duration(6+dice.IntN(20)) * time.Minute
+		if round == 1 {
+			lasts = 2*time.Hour + time.Duration(dice.IntN(60))*time.Minute
+		}
+		t.Logf("%d nodes, %d voters, %d dead for %s", nodes, asked, len(dead), lasts)
+		time.Sleep(lasts)
+		write()
+		for i := range dead {
+			c.Boot(i)
+		}
+		for i := range dead {
+			c.WaitReady(i)
+		}
+		time.Sleep(20 * time.Second)
+	}
+	replicated(t, c, min(asked, nodes))
+	for k, v := range acknowledged {
+		got, err := c.Node(dice.IntN(nodes)).DB().Get(ctx, userKey(k))
+		if err != nil || string(got) != v {
+			t.Errorf("key %d: %q was acknowledged; there is %q, %v", k, v, got, err)
+		}
+	}
+	changes := keptVoters(t, c, 0, asked)
+	t.Logf("%d keys; %d configuration changes", len(acknowledged), changes)
+	if changes < 10 {
+		t.Error("next to nothing was changed")
+	}
+	rest(t, c)
+}
