@@ -75,11 +75,19 @@ func (n *Node) nodeRows() [][]string {
 	return rows
 }
 
-// decommissionRequest asks for a node's decommissioning, or for its end (Cancel). Force goes on even if the nodes that
-// stay are too few for as many replicas as ranges should have.
+// decommissionRequest asks for a node's decommissioning, or for its end (Cancel). Force begins even if the nodes that
+// stay are too few for as many voters as ranges should have: the replicas then wait for another node.
 type decommissionRequest struct {
 	Node          kv.NodeID
 	Force, Cancel bool
+}
+
+// Decommissioning is how far a node's decommissioning has come.
+type Decommissioning struct {
+	// Left is how many replicas the node still has.
+	Left int
+	// Waiting says for what some of them wait; empty: for nothing, they are being moved.
+	Waiting string
 }
 
 // serveDecommission marks a node and answers how many replicas it still has; at none, it is out for good.
@@ -94,7 +102,10 @@ func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) (
 	}
 	if r.Cancel {
 		_, err := n.cluster.SetDecommissioning(ctx, r.Node, false, false)
-		return []byte("0"), err
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(Decommissioning{})
 	}
 	zone := zones{n}.Zone(nil)
 	if stay, want := n.staying(r.Node), zone.Voters(); known && !record.Decommissioning && stay < want {
@@ -102,13 +113,14 @@ func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) (
 			return nil, fmt.Errorf("node %d is the last one", r.Node)
 		}
 		if !r.Force {
-			return nil, fmt.Errorf("%d live nodes would stay, too few for %d replicas of each range: start another node first, or say --force", stay, want)
+			return nil, fmt.Errorf("%d live nodes would stay, too few for %d voters of each range: start another node first, or lower "+
+				"the cluster setting replicas.voters, or say --force to begin now and wait for another node", stay, want)
 		}
 	}
 	if _, err := n.cluster.SetDecommissioning(ctx, r.Node, true, false); err != nil {
 		return nil, err
 	}
-	left, err := n.replicasOn(ctx, r.Node)
+	left, why, err := n.stuckOn(ctx, r.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +129,7 @@ func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) (
 			return nil, err
 		}
 	}
-	return strconv.AppendInt(nil, int64(left), 10), nil
+	return json.Marshal(Decommissioning{left, why})
 }
 
 // staying counts the live nodes, but for one, that are there to stay.
@@ -173,15 +185,15 @@ func (a *Admin) Nodes(ctx context.Context) ([]string, [][]string, error) {
 	return nodeHeader, rows, json.Unmarshal(reply, &rows)
 }
 
-// Decommission moves everything off a node and returns when it is done; progress hears how many replicas are left.
-func (a *Admin) Decommission(ctx context.Context, node kv.NodeID, force bool, progress func(left int)) error {
+// Decommission moves everything off a node and returns when it is done; progress hears how far it has come.
+func (a *Admin) Decommission(ctx context.Context, node kv.NodeID, force bool, progress func(Decommissioning)) error {
 	for {
-		left, err := a.decommission(ctx, decommissionRequest{Node: node, Force: force})
+		d, err := a.decommission(ctx, decommissionRequest{Node: node, Force: force})
 		if err != nil {
 			return err
 		}
-		progress(left)
-		if left == 0 {
+		progress(d)
+		if d.Left == 0 {
 			return nil
 		}
 		if err := a.h.Clock.Sleep(ctx, time.Second); err != nil {
@@ -196,16 +208,16 @@ func (a *Admin) Recommission(ctx context.Context, node kv.NodeID) error {
 	return err
 }
 
-func (a *Admin) decommission(ctx context.Context, r decommissionRequest) (left int, err error) {
+func (a *Admin) decommission(ctx context.Context, r decommissionRequest) (d Decommissioning, err error) {
 	req, err := json.Marshal(r)
 	if err != nil {
-		return 0, err
+		return d, err
 	}
 	reply, err := a.call(ctx, methodDecommission, req)
 	if err != nil {
-		return 0, err
+		return d, err
 	}
-	return strconv.Atoi(string(reply))
+	return d, json.Unmarshal(reply, &d)
 }
 
 // SetPassword gives a user a password, and makes the user if need be.

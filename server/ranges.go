@@ -95,15 +95,3 @@ func (r ranges) Unsplit(ctx context.Context, at [][]byte) error {
 	}
 	return nil
 }
-
-// replicasOn counts the replicas that a node has, as the range index has them.
-func (n *Node) replicasOn(ctx context.Context, node kv.NodeID) (int, error) {
-	count := 0
-	err := n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
-		if _, ok := info.Desc.Replica(node); ok {
-			count++
-		}
-		return nil
-	})
-	return count, err
-}

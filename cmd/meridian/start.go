@@ -285,13 +285,16 @@ again: the cluster goes on by itself.`,
 				return err
 			}
 			defer a.Close()
-			last, same := -1, 0
-			err = a.Decommission(cmd.Context(), node, force, func(left int) {
-				if same++; left != last {
-					last, same = left, 0
-					fmt.Printf("%d replicas left\n", left)
-				} else if same%30 == 0 {
-					fmt.Printf("still %d replicas left; are there enough live nodes to take them?\n", left)
+			last, same := server.Decommissioning{Left: -1}, 0
+			err = a.Decommission(cmd.Context(), node, force, func(d server.Decommissioning) {
+				if same++; d != last || same%30 == 0 {
+					fmt.Printf("%d replicas left\n", d.Left)
+					if d.Waiting != "" {
+						fmt.Println(d.Waiting)
+					}
+				}
+				if d != last {
+					last, same = d, 0
 				}
 			})
 			if err == nil {
@@ -301,7 +304,7 @@ again: the cluster goes on by itself.`,
 		},
 	}
 	g.add(decommission)
-	decommission.Flags().BoolVar(&force, "force", false, "even if too few nodes stay for three replicas of each range")
+	decommission.Flags().BoolVar(&force, "force", false, "begin even if too few nodes stay for all voters of each range, and wait for another node")
 	var h adminFlags
 	recommission := &cobra.Command{
 		Use: "recommission NODE", Short: "Take back a decommissioning that is not complete", Args: cobra.ExactArgs(1),

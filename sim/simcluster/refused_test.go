@@ -131,9 +131,9 @@ func TestDecommission(t *testing.T) {
 		first, last := -1, -1
 		limit, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		if err := admin.Decommission(limit, id, false, func(left int) {
-			if last = left; first < 0 {
-				first = left
+		if err := admin.Decommission(limit, id, false, func(d server.Decommissioning) {
+			if last = d.Left; first < 0 {
+				first = d.Left
 			}
 		}); err != nil {
 			t.Fatal(err)
@@ -168,12 +168,36 @@ func TestDecommission(t *testing.T) {
 				next = c.Node(i).NodeID()
 			}
 		}
-		err = admin.Decommission(limit, next, false, func(int) {})
+		err = admin.Decommission(limit, next, false, func(server.Decommissioning) {})
 		if err == nil || !strings.Contains(err.Error(), "--force") {
 			t.Errorf("down to two nodes: %v", err)
 		}
-		if err := admin.Decommission(limit, id, false, func(int) {}); err == nil {
+		if err := admin.Decommission(limit, id, false, func(server.Decommissioning) {}); err == nil {
 			t.Error("decommissioned twice")
+		}
+
+		// By force it begins, and then waits, saying for what: no range gives a voter up (placement.P2).
+		var said server.Decommissioning
+		waits, cancel := context.WithTimeout(ctx, 10*time.Minute)
+		defer cancel()
+		if err := admin.Decommission(waits, next, true, func(d server.Decommissioning) { said = d }); err == nil {
+			t.Error("three voters of each range are on two nodes")
+		}
+		if said.Left == 0 || !strings.Contains(said.Waiting, "2 live nodes") || !strings.Contains(said.Waiting, "3 voters") {
+			t.Errorf("it waits without saying so: %+v", said)
+		}
+		t.Log(said.Waiting)
+		replicated(t, c, 3)
+		if err := admin.Recommission(ctx, next); err != nil {
+			t.Error(err)
+		}
+		// Where less is asked for, it goes.
+		conn := connect(t, c, 0)
+		exec(t, conn, "SET CLUSTER SETTING replicas.voters = 1")
+		limit, cancel = context.WithTimeout(ctx, 5*time.Minute)
+		defer cancel()
+		if err := admin.Decommission(limit, next, false, func(d server.Decommissioning) { said = d }); err != nil {
+			t.Errorf("%v: %+v", err, said)
 		}
 	})
 }
