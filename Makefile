@@ -5,7 +5,7 @@ SEEDS ?= 20
 .PHONY: build test check vet lint format race sim kill anomalies tla fuzz bench demo drivers
 
 build:
-	$(GO) build -o bin/meridian ./cmd/meridian
+	$(GO) build -ldflags "-X main.commit=$$(git rev-parse HEAD 2>/dev/null)" -o bin/meridian ./cmd/meridian
 
 demo:
 	$(GO) run ./cmd/meridian demo

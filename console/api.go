@@ -17,7 +17,11 @@ type Cluster struct {
 	// Ranges are the first ranges in key order; RangeCount counts all.
 	Ranges     []Range `json:"ranges"`
 	RangeCount int     `json:"range_count"`
-	SQL        SQL     `json:"sql"`
+	// Underreplicated and Unavailable count the ranges in these states, of all; Troubled are the first of them.
+	Underreplicated int     `json:"underreplicated"`
+	Unavailable     int     `json:"unavailable"`
+	Troubled        []Range `json:"troubled"`
+	SQL             SQL     `json:"sql"`
 	// Error says what could not be found out.
 	Error string `json:"error,omitempty"`
 }
@@ -48,6 +52,11 @@ type Range struct {
 	Replicas    []int  `json:"replicas"`
 	// Voters are those of the replicas that vote, without those that a change under way lets vote or is about to remove.
 	Voters int `json:"voters"`
+	// LiveVoters are those whose node is live, WantedVoters how many there should be.
+	LiveVoters   int `json:"live_voters"`
+	WantedVoters int `json:"wanted_voters"`
+	// State is "ok", "under-replicated" (fewer live voters than wanted) or "unavailable" (no majority of them).
+	State string `json:"state"`
 }
 
 // SQL has the answering node's statement counters since it started; the page makes rates of them.

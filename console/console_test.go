@@ -51,13 +51,13 @@ func TestPageKnowsTheFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := json.Marshal(Cluster{Now: time.Now(), Nodes: []Node{{}}, Ranges: []Range{{}}, Error: "x"})
+	answer, err := json.Marshal(Cluster{Now: time.Now(), Nodes: []Node{{}}, Ranges: []Range{{}}, Troubled: []Range{{}}, Error: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, field := range []string{"nodes", "ranges", "range_count", "name", "version", "node", "now", "sql", "error", "id", "region", "zone", "live", "draining",
 		"leases", "bytes", "latency_ms", "uptime_seconds", "sql_addr", "start", "end", "leaseholder", "replicas", "connections", "selects", "inserts", "updates",
-		"deletes", "other", "errors", "retries"} {
+		"deletes", "other", "errors", "retries", "underreplicated", "unavailable", "troubled", "live_voters", "wanted_voters", "state"} {
 		if !strings.Contains(string(answer), `"`+field+`":`) {
 			t.Errorf("the answer lacks %s", field)
 		}

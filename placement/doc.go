@@ -13,7 +13,7 @@
 // Decide returns the most urgent Action, in this order (CRDB'20 §2.2.3, CRDB'22 §3):
 //
 //	1  finish a joint configuration that somebody left behind; remove learners that nobody waits for
-//	2  replace voters on decommissioning nodes, then voters on nodes that are dead for good
+//	2  replace voters on nodes that are dead for good, then voters on decommissioning nodes
 //	3  add voters until there are enough, remove them when there are too many
 //	4  replace voters where a constraint forbids them
 //	5  the same for non-voters
@@ -37,6 +37,14 @@
 // all). P1 (I8): a node is only proposed for a replica if, with it, all conjunctions can still be satisfied by the
 // replicas that are yet to be added; so a conjunction over all replicas can't be violated even for a moment.
 //
-// With fewer nodes than replicas asked for, the wanted number is the largest odd number of nodes: two voters survive
-// no more than one, and need both to agree.
+// # How many voters
+//
+// As many as the zone asks for; with fewer nodes than that, the largest odd number of nodes. Dead nodes count, and those on
+// their way out; only those that were decommissioned for good do not.
+//
+// P2 (I1): no step leaves fewer voters than before if that is less than the zone asks for. A voter whose node is dead or
+// leaves is replaced, or waited for: without it the range would survive no more, and what was acknowledged would be in
+// fewer copies. Nor does not knowing take voters away: a node that was never heard of is not live, and that is all.
+//
+// P3: voters are added to an odd number only. Two voters survive no more than one, and need both to agree.
 package placement

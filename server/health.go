@@ -31,7 +31,8 @@ func (n *Node) survey() *survey {
 	for _, e := range n.cluster.Nodes() {
 		if r, ok := n.cluster.Record(e.Node); e.Node != 0 && !(ok && r.Decommissioned) {
 			v.present++
-			v.live[e.Node] = n.cluster.Live(e.Node)
+			// This node is up, even while its record can't be renewed since the records' range is unavailable.
+			v.live[e.Node] = e.Node == n.NodeID() || n.cluster.Live(e.Node)
 		}
 	}
 	return v

@@ -131,6 +131,9 @@ const maxConsoleRanges = 500
 func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	c := console.Cluster{Name: n.ClusterName(), Node: int(n.NodeID()), Version: n.o.Version, Now: n.host.Clock.Now().UTC()}
 	for _, e := range n.cluster.Nodes() {
+		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
+			continue
+		}
 		rtt, _ := n.cluster.Latency(e.Node)
 		c.Nodes = append(c.Nodes, console.Node{ID: int(e.Node), Addr: e.Addr, SQLAddr: e.SQLAddr, Region: e.Locality.Region(), Zone: e.Locality.Zone(),
 			Live: n.cluster.Live(e.Node), Draining: e.Draining, Ranges: int64(e.Capacity.Ranges), Leases: int64(e.Capacity.Leases), Bytes: int64(e.Capacity.UsedBytes),
@@ -140,21 +143,39 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	c.SQL = n.sql.counters()
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
+	v := n.survey()
 	err := n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
 		c.RangeCount++
-		if len(c.Ranges) < maxConsoleRanges {
-			if own, ok := n.ownRange(info.Desc.Start); ok && own.Desc.ID == info.Desc.ID && own.Leaseholder.Node != 0 {
-				info.Leaseholder = own.Leaseholder
+		h, state := v.of(&info.Desc)
+		switch state {
+		case rangeUnavailable:
+			c.Unavailable++
+		case rangeUnderReplicated:
+			c.Underreplicated++
+		}
+		listed, troubled := len(c.Ranges) < maxConsoleRanges, state != rangeOK && len(c.Troubled) < maxConsoleRanges
+		if !listed && !troubled {
+			return nil
+		}
+		if own, ok := n.ownRange(info.Desc.Start); ok && own.Desc.ID == info.Desc.ID && own.Leaseholder.Node != 0 {
+			info.Leaseholder = own.Leaseholder
+		}
+		if !v.live[info.Leaseholder.Node] {
+			info.Leaseholder = kv.ReplicaDescriptor{} // it was, as far as is known
+		}
+		row := console.Range{ID: uint64(info.Desc.ID), Start: keys.PrettyPrint(info.Desc.Start), End: keys.PrettyPrint(info.Desc.End),
+			Leaseholder: int(info.Leaseholder.Node), LiveVoters: h.Live, WantedVoters: h.Wanted, State: state}
+		for _, d := range info.Desc.Replicas {
+			row.Replicas = append(row.Replicas, int(d.Node))
+			if d.Type == kv.Voter {
+				row.Voters++
 			}
-			row := console.Range{ID: uint64(info.Desc.ID), Start: keys.PrettyPrint(info.Desc.Start), End: keys.PrettyPrint(info.Desc.End),
-				Leaseholder: int(info.Leaseholder.Node)}
-			for _, d := range info.Desc.Replicas {
-				row.Replicas = append(row.Replicas, int(d.Node))
-				if d.Type == kv.Voter {
-					row.Voters++
-				}
-			}
+		}
+		if listed {
 			c.Ranges = append(c.Ranges, row)
+		}
+		if troubled {
+			c.Troubled = append(c.Troubled, row)
 		}
 		return nil
 	})

@@ -59,6 +59,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	e.cluster(n)
 	if s := n.store.Load(); s != nil {
 		e.ranges(s)
+		e.troubled(n)
 		e.leader(n.leader.Metrics) // set before the store was
 	}
 	if n.db != nil {
@@ -162,6 +163,31 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("closed_timestamp_messages_sent", "Messages that told a peer what is closed of ranges that sleep.", m.ClosedSent.Load())
 	e.counter("closed_timestamp_messages_received", "Such messages of peers.", m.ClosedReceived.Load())
 	e.counter("gc_versions", "Old versions removed.", m.MVCCVersionsGCed.Load())
+}
+
+// namedRanges bounds the ranges that metrics name.
+const namedRanges = 20
+
+// troubled is the ranges that are not as they should be, by which nodes are live. Each range is counted by one node, so that
+// the sum over all nodes is the cluster's number.
+func (e *emitter) troubled(n *Node) {
+	under, unavailable, named := 0, 0, 0
+	n.survey().mine(func(r troubled) {
+		switch r.state {
+		case rangeOK:
+			return
+		case rangeUnavailable:
+			unavailable++
+		default:
+			under++
+		}
+		if named++; named <= namedRanges {
+			e.emit(prometheus.GaugeValue, "range_troubled", "1 for a range that is under-replicated or unavailable; 20 of them at most.", 1,
+				prometheus.Labels{"range": strconv.FormatUint(uint64(r.id), 10), "state": r.state})
+		}
+	})
+	e.gauge("ranges_underreplicated", "Ranges with fewer live voters than they should have, of those for which this node speaks.", float64(under))
+	e.gauge("ranges_unavailable", "Ranges without a majority of live voters, of those for which this node speaks.", float64(unavailable))
 }
 
 // leader is what requests met at the ranges whose lease this node has.

@@ -2,11 +2,15 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/session"
 )
+
+// askRange bounds how long a range is asked for its size and its leaseholder; one that does not answer is shown without.
+const askRange = 5 * time.Second
 
 // ranges answers what SQL asks about ranges.
 type ranges struct{ n *Node }
@@ -29,6 +33,7 @@ func (n *Node) eachRange(ctx context.Context, start, end keys.Key, f func(kv.Ran
 // Ranges implements session.Ranges.
 func (r ranges) Ranges(ctx context.Context, start, end []byte) ([]session.RangeRow, error) {
 	var rows []session.RangeRow
+	v := r.n.survey()
 	err := r.n.eachRange(ctx, start, end, func(info kv.RangeInfo) error {
 		row := session.RangeRow{ID: info.Desc.ID, Start: info.Desc.Start, End: info.Desc.End, Leaseholder: info.Leaseholder.Node}
 		for _, d := range info.Desc.Replicas {
@@ -39,7 +44,15 @@ func (r ranges) Ranges(ctx context.Context, start, end []byte) ([]session.RangeR
 			e, _ := r.n.cluster.Get(d.Node)
 			row.Localities = append(row.Localities, e.Locality.String())
 		}
-		resp, err := r.n.router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: rangeProbe(info.Desc.Start)}}})
+		h, state := v.of(&info.Desc)
+		row.WantedVoters, row.LiveVoters, row.State = h.Wanted, h.Live, state
+		if state == rangeUnavailable { // it would not answer
+			rows = append(rows, row)
+			return nil
+		}
+		limit, cancel := context.WithTimeout(ctx, askRange)
+		defer cancel()
+		resp, err := r.n.router.Send(limit, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: rangeProbe(info.Desc.Start)}}})
 		if err == nil && len(resp.Responses) == 1 {
 			if got, ok := resp.Responses[0].(*kv.RangeInfoResponse); ok && got.Desc.ID == info.Desc.ID {
 				row.Bytes, row.Leaseholder = got.LiveBytes, got.Leaseholder

@@ -15,21 +15,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is what `meridian version` prints; release builds set it with -ldflags.
-var version = "v0.1.0-dev"
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := &cobra.Command{
-		Use:           "meridian",
-		Short:         "A SQL database for applications whose users live on several continents",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.AddCommand(newDemoCmd(), newStartCmd(), newInitCmd(), newSQLCmd(), newCertCmd(), newNodeCmd(), newUserCmd(), newWorkloadCmd(),
-		&cobra.Command{Use: "version", Short: "Print the version", Run: func(*cobra.Command, []string) { fmt.Println("meridian", version) }})
-	if err := root.ExecuteContext(ctx); err != nil {
+	if err := root().ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, errQuiet) {
 			text := err.Error()
 			if !strings.HasPrefix(text, "ERROR") && !strings.HasPrefix(text, "FATAL") {
@@ -39,6 +28,23 @@ func main() {
 		}
 		os.Exit(1)
 	}
+}
+
+// root is the program with all its commands.
+func root() *cobra.Command {
+	about := versionText(buildInfo())
+	c := &cobra.Command{
+		Use:           "meridian",
+		Short:         "A SQL database for applications whose users live on several continents",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+	}
+	c.SetVersionTemplate(about)
+	c.AddCommand(newDemoCmd(), newStartCmd(), newInitCmd(), newSQLCmd(), newCertCmd(), newNodeCmd(), newUserCmd(), newWorkloadCmd(),
+		&cobra.Command{Use: "version", Short: "Print the version, the commit it was built from, and the Go that built it",
+			Run: func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), about) }})
+	return c
 }
 
 // errQuiet ends with a failing status and prints nothing more.

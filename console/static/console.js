@@ -53,17 +53,24 @@ function tile(name, value, note, level, series, color) {
 }
 
 const statements = s => kinds.reduce((sum, [k]) => sum + s[k], 0);
-const few = (r, want) => r.replicas.length < want;
+const few = r => r.state !== "ok";
 
-function wanted(c) { return Math.min(3, Math.max(1, c.nodes.length)); }
+// trouble says what is wrong with the ranges, in words; empty: nothing. Liveness is the server's, by each voter's node.
+function trouble(c) {
+  const parts = [];
+  if (c.unavailable) parts.push(`${c.unavailable} unavailable`);
+  if (c.underreplicated) parts.push(`${c.underreplicated} under-replicated`);
+  return parts.join(", ");
+}
 
 function drawTiles(c) {
   const live = c.nodes.filter(n => n.live).length, last = samples[samples.length - 1];
-  const lacking = c.ranges.filter(r => few(r, wanted(c))).length, orphan = c.ranges.filter(r => !r.leaseholder).length;
+  const orphan = c.ranges.filter(r => !r.leaseholder).length;
+  const note = trouble(c) || (c.error ? "not all could be looked at" : orphan ? `${orphan} without a known lease` : "all replicated");
   const size = c.nodes.reduce((sum, n) => sum + n.bytes, 0);
   byId("tiles").replaceChildren(
     tile("nodes alive", `${live} of ${c.nodes.length}`, new Set(c.nodes.map(n => n.region)).size + " regions", live < c.nodes.length ? "bad" : ""),
-    tile("ranges", number(c.range_count), lacking ? `${lacking} with too few replicas` : orphan ? `${orphan} without a known lease` : "all replicated", lacking ? "warn" : ""),
+    tile("ranges", number(c.range_count), note, c.unavailable || c.error ? "bad" : c.underreplicated ? "warn" : ""),
     tile("stored, all replicas", bytes(size), ""),
     tile("connections here", number(c.sql.connections), "", "", samples.map(s => s.connections), "--s5"),
     tile("statements/s here", last ? number(statements(last)) : "–", "", "", samples.map(statements), "--s1"),
@@ -113,21 +120,21 @@ function drawRegions(c) {
   }));
 }
 
-function matches(r, q, want) {
+function matches(r, q) {
   if (!q) return true;
-  if (q === "few") return few(r, want);
+  if (q === "few") return few(r);
   const node = /^n(\d+)$/.exec(q);
   if (node) return r.replicas.includes(+node[1]);
   return String(r.id) === q || r.start.toLowerCase().includes(q) || r.end.toLowerCase().includes(q);
 }
 
 function drawRanges(c) {
-  const hue = regionHues(c), node = new Map(c.nodes.map(n => [n.id, n])), want = wanted(c), q = byId("filter").value.trim().toLowerCase();
+  const hue = regionHues(c), node = new Map(c.nodes.map(n => [n.id, n])), q = byId("filter").value.trim().toLowerCase();
   const color = id => css(node.has(id) ? hue.get(node.get(id).region) : "--track");
-  const found = c.ranges.filter(r => matches(r, q, want)), shown = found.slice(0, shownRanges);
+  const found = (q === "few" ? c.troubled : c.ranges).filter(r => matches(r, q)), shown = found.slice(0, shownRanges);
   const hit = new Set(found.map(r => r.id));
-  byId("strip").replaceChildren(...c.ranges.map(r => el("i", { class: (hit.has(r.id) ? "" : "off ") + (few(r, want) ? "few" : ""),
-    style: `background:${color(r.leaseholder)}`, title: `range ${r.id}: ${r.start} – ${r.end}, lease ${r.leaseholder ? "n" + r.leaseholder : "unknown"}` })));
+  byId("strip").replaceChildren(...c.ranges.map(r => el("i", { class: (hit.has(r.id) ? "" : "off ") + (few(r) ? "few" : ""),
+    style: `background:${color(r.leaseholder)}`, title: `range ${r.id}: ${r.start} – ${r.end}, lease ${r.leaseholder ? "n" + r.leaseholder : "unknown"}, ${r.live_voters} live voters of ${r.wanted_voters}, ${r.state}` })));
   const chip = id => el("span", { class: "chip" + (node.has(id) && !node.get(id).live ? " dead" : "") }, el("i", { style: `background:${color(id)}` }), "n" + id);
   byId("ranges").replaceChildren(...shown.map(r => el("tr", {}, el("td", { class: "num" }, r.id), el("td", { class: "key", title: r.start }, r.start), el("td", { class: "key", title: r.end }, r.end),
     el("td", {}, r.leaseholder ? chip(r.leaseholder) : el("span", { class: "quiet" }, "none known")), el("td", {}, ...r.replicas.map(chip)))));
@@ -135,8 +142,9 @@ function drawRanges(c) {
 }
 
 function drawStatus(c) {
-  const dead = c.nodes.filter(n => !n.live).length, lacking = c.ranges.filter(r => few(r, wanted(c))).length;
-  const [level, text] = dead ? ["bad", `${dead} node${dead > 1 ? "s" : ""} dead`] : lacking ? ["warn", "replicating"] : ["good", "healthy"];
+  const dead = c.nodes.filter(n => !n.live).length, ranges = trouble(c);
+  const [level, text] = dead ? ["bad", `${dead} node${dead > 1 ? "s" : ""} dead` + (ranges && `, ranges: ${ranges}`)] :
+    ranges ? [c.unavailable ? "bad" : "warn", `ranges: ${ranges}`] : c.error ? ["warn", "not all is known"] : ["good", "healthy"];
   byId("status").className = "pill " + level;
   byId("status").textContent = text;
   byId("cluster").textContent = `cluster ${c.name} · ${c.version} · seen from n${c.node}`;
@@ -166,8 +174,8 @@ async function poll() {
     const answer = await fetch("/api/v1/cluster", { signal: AbortSignal.timeout(5000), cache: "no-store" });
     if (!answer.ok) throw new Error(answer.status + " " + (await answer.text()).slice(0, 200));
     const c = await answer.json();
-    c.nodes ||= []; c.ranges ||= [];
-    for (const r of c.ranges) r.replicas ||= [];
+    c.nodes ||= []; c.ranges ||= []; c.troubled ||= [];
+    for (const r of [...c.ranges, ...c.troubled]) r.replicas ||= [];
     latest = c;
     rates(c);
     draw();

@@ -40,6 +40,9 @@ type RangeRow struct {
 	// NonVoters are those of Replicas that serve reads of the past only.
 	NonVoters []kv.NodeID
 	Bytes     int64
+	// WantedVoters there should be, LiveVoters are on nodes that are live. State is "ok", "under-replicated" or "unavailable".
+	WantedVoters, LiveVoters int
+	State                    string
 }
 
 // Services are what sessions are built on.

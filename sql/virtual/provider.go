@@ -54,6 +54,9 @@ type RangeRow struct {
 	Region      string
 	Replicas    []kv.NodeID
 	Bytes       int64
+	// WantedVoters there should be, LiveVoters are on nodes that are live. State is "ok", "under-replicated" or "unavailable".
+	WantedVoters, LiveVoters int
+	State                    string
 }
 
 // Cluster is what relations show of the cluster; the server implements it. Any method may return nil.

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"cmp"
+	"runtime/debug"
+	"strings"
+)
+
+// version is the release; release builds set it with -ldflags. commit is set by `make build`, for builds that Go does not stamp: in
+// a worktree, or with -buildvcs=false.
+var version, commit = "v0.1.0-dev", ""
+
+// versionText is what `meridian version` prints: the release, the commit it was built from, and the Go that built it.
+func versionText(info *debug.BuildInfo) string {
+	text := "meridian " + version
+	from, at, modified := cmp.Or(commit, "unknown"), "", false
+	if info == nil {
+		return text + "\ncommit " + from + "\n"
+	}
+	platform := map[string]string{}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			from = s.Value
+		case "vcs.time":
+			at = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		case "GOOS", "GOARCH":
+			platform[s.Key] = s.Value
+		}
+	}
+	text += "\ncommit " + from
+	if at != "" {
+		text += " of " + at
+	}
+	if modified {
+		text += ", with changes that were not committed"
+	}
+	return text + "\n" + strings.TrimSuffix(info.GoVersion+" "+platform["GOOS"]+"/"+platform["GOARCH"], " /") + "\n"
+}
+
+func buildInfo() *debug.BuildInfo {
+	info, _ := debug.ReadBuildInfo()
+	return info
+}
