@@ -29,8 +29,10 @@
 //	P5: whatever is done about a transaction's record, and every one-phase commit, leaves a mark in the store's
 //	    timestamp cache. So most one-phase commits need not look for a record, and a second delivery of a recent
 //	    one is recognised; beyond that the gateway never sends one again (coordinator, CO4).
-//	P6: waits form a graph of which each edge is a push, and a cycle of pushes is found at one of its members
-//	    (push.go). The member that gives up is one that is less than the one it waits for.
+//	P6: waits form a graph of which each edge is a push, or lies behind another's push, and a cycle is found at one of its
+//	    members (deadlock.go). The member that gives up is one that is less than the one it waits for. In a queue only the
+//	    first pushes (lock, K5). The others ask whether anybody waits for them, and push from then on: a member of a cycle
+//	    is waited for by another member, whose own queue has a first that pushes.
 //	P7 (I1, I5): nothing is answered before Propose returned, and what was evaluated under one lease is applied
 //	    under no other. If the outcome is unknown to the caller, latches are held until it is known to the range.
 //
@@ -45,6 +47,12 @@
 //
 //	P13 (I2, I3): a batch of writes that comes a second time, or late, changes nothing. What it wrote is its own intent, or
 //	    a version that is newer than its snapshot; the leaseholder moves it past none that may be its own (mayForward).
+//
+//	P14: every wait for a lock ends by a signal (lock, K3), by the answer to a push, or by its context, and the request looks
+//	    by itself every second. One that finds so that it may go on has met a defect, which is counted
+//	    (Metrics.SignalsMissed). A wait of more than ten seconds is counted and told of in the log (wait.go).
+//	P15: a load that meets locks takes its rows one by one from there on, so that it claims no row while it waits for
+//	    another (lock, K4).
 //
 //	P8, P9: a range that its left neighbour is about to absorb is frozen, see freeze.go.
 //
@@ -62,7 +70,7 @@
 //	intent, in the storage            found by evaluation; put into the lock table (Discover), then as above;
 //	                                  plain reads at or above its timestamp wait too
 //
-// Who waits pushes the holder after a few milliseconds, which most holders do not outlive. The push goes to the
+// The first that waits pushes the holder after a few milliseconds, which most holders do not outlive. The push goes to the
 // holder's record, at the range of its anchor:
 //
 //	reader  -> PushTimestamp   the holder, if pending, will commit above the reader. Its intent is moved up.

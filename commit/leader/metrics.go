@@ -10,6 +10,9 @@ type Metrics struct {
 	LatchWaits           atomic.Int64
 	LockWaits            atomic.Int64 // requests that waited for a lock or intent
 	LockWaitNanos        atomic.Int64
+	LongWaits            atomic.Int64 // of LockWaits, those that took more than ten seconds
+	LongWaiting          atomic.Int64 // those that do now
+	SignalsMissed        atomic.Int64 // waits that ended because the request looked by itself: a defect
 	LockTimeouts         atomic.Int64
 	NotAvailable         atomic.Int64 // NOWAIT
 	Pushes               atomic.Int64 // sent

@@ -23,6 +23,8 @@ const (
 	probeRecoveredFirst = "commit: recovery was faster, and committed it"
 	probeAbortedFirst   = "commit: others were faster, and aborted it"
 	probeReplayed       = "writes came a second time"
+
+	probeLoadApart = "load: a row is loaded on its own"
 )
 
 // RecoveryProbes are the branches of transaction recovery.

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"meridian/commit"
@@ -101,7 +102,37 @@ func (q *request) blocked(ctx context.Context) error {
 	return nil
 }
 
-// wait returns when the conflict is gone, and the batch should be tried again. It pushes the holder after a while.
+const (
+	// lookAgain is how long a request waits at most until it looks by itself whether it still has to (P14).
+	lookAgain = time.Second
+	// waitsLong is from when on a wait is told of: no statement of a healthy application takes so long.
+	waitsLong = 10 * time.Second
+	// notFront is by how much longer those wait that rely on another's push, before they look whether they are waited for.
+	notFront = 3
+)
+
+// waiter is a request's wait for a lock.
+type waiter struct {
+	q     *request
+	start time.Duration // by the monotonic clock
+	timer host.Timer
+
+	// A push of holder that is out.
+	pushed  chan pushResult
+	pushing kv.TxnID
+	stop    func()
+	backoff time.Duration
+	// asked is a question that is out whether others wait for the request's transaction; wanted says that they do (P6).
+	asked  <-chan *kv.QueryTxnResponse
+	wanted bool
+	asking context.Context
+	cancel context.CancelFunc
+
+	long bool // it has been counted and told of
+}
+
+// wait returns when the conflict is gone, and the batch should be tried again. It pushes the holder after a while, or relies
+// on another's push.
 func (q *request) wait(ctx context.Context, w lock.Wait) error {
 	p := q.p
 	m := p.o.Metrics
@@ -112,8 +143,8 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 	}
 	m.LockWaits.Add(1)
 	clk := p.o.Host.Clock
-	start := clk.Monotonic()
-	defer func() { m.LockWaitNanos.Add(int64(clk.Monotonic() - start)) }()
+	x := waiter{q: q, start: clk.Monotonic(), backoff: p.o.ReadPushDelay}
+	defer x.end()
 
 	var deadline <-chan time.Time
 	if q.b.LockTimeout > 0 {
@@ -121,17 +152,6 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 		defer t.Stop()
 		deadline = t.C()
 	}
-	var timer host.Timer
-	defer func() {
-		if timer != nil {
-			timer.Stop()
-		}
-	}()
-	var pushed chan pushResult
-	var pushing kv.TxnID
-	stop := func() {}
-	defer func() { stop() }()
-	backoff := p.o.ReadPushDelay
 	waits := true
 	for {
 		if !waits {
@@ -157,43 +177,43 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 			}
 			continue
 		}
-		if pushed != nil && pushing != w.Holder.ID {
-			stop()
-			pushed, stop = nil, func() {}
-			p.locks.Pushing(&q.guard, kv.TxnID{})
+		if x.pushed != nil && x.pushing != w.Holder.ID {
+			x.callOff()
 		}
-		var fire <-chan time.Time
-		if pushed == nil && !w.Holder.ID.IsZero() {
-			d := p.o.LockPushDelay
-			switch {
-			case w.Read:
-				d = p.o.ReadPushDelay
-			case !w.Front:
-				d *= 3
-			}
-			if timer == nil {
-				timer = clk.NewTimer(max(d, backoff-p.o.ReadPushDelay))
-			} else {
-				timer.Reset(max(d, backoff-p.o.ReadPushDelay))
-			}
-			fire = timer.C()
-		}
+		x.arm(&w)
 		select {
 		case <-q.guard.Signal():
-			if timer != nil && fire != nil {
-				timer.Stop()
+			w, waits = p.locks.State(&q.guard)
+		case <-x.timer.C():
+			if w, waits = p.locks.State(&q.guard); !waits {
+				if len(q.guard.Signal()) == 0 {
+					m.SignalsMissed.Add(1) // a defect of the lock table (K3)
+				}
+				continue
+			}
+			x.look(&w)
+			switch {
+			case x.pushed != nil || w.Holder.ID.IsZero() || w.Ended:
+			case x.relies(&w):
+				if x.asked == nil {
+					x.ask(ctx)
+				}
+			default:
+				x.pushing = w.Holder.ID
+				p.locks.Pushing(&q.guard, x.pushing)
+				x.pushed, x.stop = q.startPush(ctx, &w)
+			}
+		case resp := <-x.asked:
+			x.asked = nil
+			if resp != nil {
+				if resp.Exists && resp.Txn.Status == kv.Aborted {
+					return &kv.TxnAbortedError{ID: q.txnID(), Reason: "aborted while it waited for a lock"}
+				}
+				x.wanted = len(resp.Waits) > 0
 			}
 			w, waits = p.locks.State(&q.guard)
-		case <-fire:
-			if w, waits = p.locks.State(&q.guard); waits && !w.Holder.ID.IsZero() {
-				pushing = w.Holder.ID
-				p.locks.Pushing(&q.guard, pushing)
-				pushed, stop = q.startPush(ctx, &w)
-			}
-		case res := <-pushed:
-			stop()
-			pushed, stop = nil, func() {}
-			p.locks.Pushing(&q.guard, kv.TxnID{})
+		case res := <-x.pushed:
+			x.callOff()
 			if res.err != nil {
 				switch res.err.(type) {
 				case *kv.DeadlockError, *kv.TxnAbortedError:
@@ -202,11 +222,11 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				backoff = min(2*backoff, time.Second) // the record's range can't be reached now
+				x.backoff = min(2*x.backoff, time.Second) // the record's range can't be reached now
 				w, waits = p.locks.State(&q.guard)
 				continue
 			}
-			backoff = p.o.ReadPushDelay
+			x.backoff = p.o.ReadPushDelay
 			if commit.Final(res.pushee.Status) {
 				p.locks.Finalized(res.pushee.ID, res.pushee.Status)
 			}
@@ -224,6 +244,91 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// relies reports whether the push of another, who is before the request in the queue, is enough (P6).
+func (x *waiter) relies(w *lock.Wait) bool {
+	return !w.Front && !x.wanted && x.q.txn != nil && len(x.q.txn.Anchor) > 0
+}
+
+// arm has the timer fire when there is something to do, and at last when the request should look by itself.
+func (x *waiter) arm(w *lock.Wait) {
+	o := x.q.p.o
+	d := lookAgain
+	if x.pushed == nil && x.asked == nil && !w.Holder.ID.IsZero() {
+		switch {
+		case w.Read:
+			d = o.ReadPushDelay
+		case x.relies(w):
+			d = notFront * o.LockPushDelay
+		default:
+			d = o.LockPushDelay
+		}
+		d = max(d, x.backoff-o.ReadPushDelay)
+	}
+	if x.timer == nil {
+		x.timer = o.Host.Clock.NewTimer(d)
+		return
+	}
+	x.timer.Stop()
+	select {
+	case <-x.timer.C():
+	default:
+	}
+	x.timer.Reset(d)
+}
+
+// look tells of a wait that has become long, once.
+func (x *waiter) look(w *lock.Wait) {
+	o := x.q.p.o
+	waited := o.Host.Clock.Monotonic() - x.start
+	if x.long || waited < waitsLong {
+		return
+	}
+	x.long = true
+	o.Metrics.LongWaits.Add(1)
+	o.Metrics.LongWaiting.Add(1)
+	if !w.Front {
+		return // the first in the queue has told
+	}
+	o.Host.Log.Warn("a request waits long for a lock", "range", x.q.p.r.RangeID(), "key", fmt.Sprintf("%x", []byte(w.Key)),
+		"waiter", x.q.txnID().String(), "holder", w.Holder.ID.String(), "holder_gateway", w.Holder.Gateway,
+		"intent", w.Intent, "queued", w.Claim, "read", w.Read, "waited", waited)
+}
+
+// ask asks in the background whether others wait for the request's transaction. The answer comes when they do, or after a
+// while.
+func (x *waiter) ask(ctx context.Context) {
+	if x.cancel == nil {
+		x.asking, x.cancel = context.WithCancel(ctx)
+	}
+	x.asked = x.q.p.askWaits(x.asking, x.q.txn.TxnMeta, noWaits)
+}
+
+// callOff ends a push.
+func (x *waiter) callOff() {
+	if x.pushed != nil {
+		x.stop()
+		x.pushed, x.stop = nil, nil
+		x.q.p.locks.Pushing(&x.q.guard, kv.TxnID{})
+	}
+}
+
+func (x *waiter) end() {
+	o := x.q.p.o
+	o.Metrics.LockWaitNanos.Add(int64(o.Host.Clock.Monotonic() - x.start))
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	if x.long {
+		o.Metrics.LongWaiting.Add(-1)
+	}
+	if x.cancel != nil {
+		x.cancel()
+	}
+	if x.pushed != nil {
+		x.stop()
 	}
 }
 

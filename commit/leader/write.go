@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"slices"
 
 	"meridian/clock"
 	"meridian/commit/leader/latch"
@@ -15,6 +16,7 @@ import (
 // evaluation, replication, effects in memory.
 func (q *request) sendWrite(ctx context.Context) error {
 	p := q.p
+	var refused []keys.Key // of a load
 	for {
 		q.clockIn()
 		gen, _, err := p.enter(ctx, q.readAt())
@@ -27,12 +29,60 @@ func (q *request) sendWrite(ctx context.Context) error {
 			return err
 		}
 		if !again {
+			if len(refused) > 0 {
+				l := q.resp.Responses[0].(*kv.LoadResponse)
+				l.Refused = append(l.Refused, refused...)
+			}
 			return nil
+		}
+		if q.shares() {
+			if refused, err = q.loadApart(ctx, refused); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := q.blocked(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// shares reports whether the batch is a load of several rows among others' writes (K4).
+func (q *request) shares() bool {
+	if !q.bulk {
+		return false
+	}
+	l, ok := q.b.Requests[0].(*kv.LoadRequest)
+	return ok && l.Mode != kv.LoadAlone && len(l.Rows) > 1
+}
+
+// loadApart loads the row that is in the way of a load on its own, and leaves it out of the load from then on. So no row has to
+// wait while others are kept from theirs (K4), and each gets its turn. It returns the rows that were refused by then.
+func (q *request) loadApart(ctx context.Context, refused []keys.Key) ([]keys.Key, error) {
+	q.guardSpans()
+	w, waits := q.p.locks.Probe(&q.guard, q.guard.Spans)
+	if !waits {
+		return refused, nil
+	}
+	l := q.b.Requests[0].(*kv.LoadRequest)
+	i, found := slices.BinarySearchFunc(l.Rows, w.Key, func(r kv.KeyValue, k keys.Key) int { return r.Key.Compare(k) })
+	if !found {
+		return nil, &kv.InternalError{Message: "leader: a load's rows are not in order"}
+	}
+	q.p.o.Probes.Reached(probeLoadApart)
+	alone, rest := *q.b, *q.b
+	alone.Timestamp, rest.Timestamp = q.at, q.at
+	alone.Requests = []kv.Request{&kv.LoadRequest{Rows: l.Rows[i : i+1], Mode: l.Mode}}
+	rest.Requests = []kv.Request{&kv.LoadRequest{Rows: slices.Delete(slices.Clone(l.Rows), i, i+1), Mode: l.Mode}}
+	resp, err := q.p.serve(ctx, &alone)
+	if err != nil {
+		return nil, err
+	}
+	if one, ok := resp.Responses[0].(*kv.LoadResponse); ok {
+		refused = append(refused, one.Refused...)
+	}
+	q.b, q.guarded = &rest, false
+	return refused, nil
 }
 
 // attempt goes once from latches to effects. With again, the batch has to wait for a lock first.
@@ -93,6 +143,10 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 				}
 			}
 			if q.starts != nil {
+				if _, waits := p.locks.Probe(&q.guard, q.guard.Spans); waits {
+					return true, nil
+				}
+			} else if q.shares() {
 				if _, waits := p.locks.Probe(&q.guard, q.guard.Spans); waits {
 					return true, nil
 				}

@@ -33,7 +33,15 @@
 //	K2: whoever waits can name a transaction that it waits for (Wait.Holder), a holder or one that was granted
 //	    before it. Pushing that transaction follows the edges of the wait-for graph, so a deadlock is found by
 //	    pushes alone, also across ranges;
-//	K3: every waiter is signalled when its conflict is gone, or the table is cleared.
+//	K3: every waiter is signalled when its conflict is gone, or the table is cleared. Every method that changes an entry
+//	    ends with grant, whatever the change was: a new holder may be one that lets its own transaction's requests pass;
+//	K4: a request outside of transactions has a place in one queue at most. It can neither be pushed nor be the victim of a
+//	    deadlock, so it must not keep others from one key while it waits for another. Those behind it are told that they
+//	    wait for the transaction that it waits for;
+//	K5: of those who wait for one transaction at a key, the first is told so (Wait.Front). Its push stands for the others,
+//	    and when it leaves, the next one is signalled. A change of holders costs two signals, however long the queue is.
+//
+// TestEveryoneIsTold checks K3 to K5 after every step of random operations.
 //
 // A guard keeps its place in queues that it was granted while it waits at another key, so a request that needs
 // several keys gets them in the end.

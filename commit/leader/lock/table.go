@@ -59,6 +59,8 @@ type waiter struct {
 	e        *entry // nil when the table dropped the entry
 	strength kv.LockStrength
 	granted  bool
+	front    bool     // it was told that it has to push holder (K5)
+	holder   kv.TxnID // what it waits for, when that was last looked at
 }
 
 // Write is the strength of a span that is written: NoKeyExclusive for a key on which the transaction holds just that,
@@ -99,7 +101,7 @@ type Wait struct {
 	Claim bool
 	// Read says that the waiting request only reads the key.
 	Read bool
-	// Front says that nobody in the queue is before the request.
+	// Front says that nobody before the request in the queue waits for the same transaction and could push it (K5).
 	Front bool
 	// Ended is set if the holder is known to have ended: what it left has to be resolved, not waited for.
 	Ended  bool
@@ -229,26 +231,42 @@ func (t *Table) conflict(g *Guard, e *entry, strength kv.LockStrength, w *waiter
 		status, ended := t.finalized[h.txn.ID]
 		return Wait{
 			Key: e.key, Holder: h.txn, Intent: h.intent, IntentAt: h.at, Read: strength == kv.NoLock,
-			Front: strength == kv.NoLock || len(e.queue) == 0 || e.queue[0] == w, Ended: ended, Status: status,
+			Front: strength == kv.NoLock || e.first(w, h.txn.ID), Ended: ended, Status: status,
 		}, true
 	}
 	if strength == kv.NoLock || t.holds(g, e) {
 		return Wait{}, false // an upgrade waits for other holders only (K1)
 	}
-	for i, o := range e.queue {
+	for _, o := range e.queue {
 		if o == w || w == nil && g.seq != 0 && g.seq < o.g.seq && !t.holds(o.g, e) {
 			break
 		}
 		if g.Txn != nil && o.g.id() == g.Txn.ID || strength.Compatible(o.strength) {
 			continue
 		}
-		wait := Wait{Key: e.key, Claim: true, Front: i == 0 && len(e.queue) > 1 && e.queue[1] == w}
+		wait := Wait{Key: e.key, Claim: true}
 		if o.g.Txn != nil {
 			wait.Holder = *o.g.Txn
+		} else if its, blocked := t.conflict(o.g, e, o.strength, o); blocked {
+			wait.Holder = its.Holder // it waits nowhere else (K4)
 		}
+		wait.Front = e.first(w, wait.Holder.ID)
 		return wait, true
 	}
 	return Wait{}, false
+}
+
+// first reports whether nobody before w in the queue waits for a transaction and pushes it (K5).
+func (e *entry) first(w *waiter, holder kv.TxnID) bool {
+	for _, o := range e.queue {
+		if o == w {
+			break
+		}
+		if o.g.at == o && o.g.Txn != nil && !o.granted && o.holder == holder {
+			return false
+		}
+	}
+	return true
 }
 
 // writing is the strength of a write: that of the lock which its transaction took for it, if it is enough.
@@ -331,7 +349,14 @@ func (t *Table) scan(g *Guard, spans []Span, join bool) (found Wait, waits bool)
 		}
 		if join {
 			t.join(g, at, s.Strength)
-			found.Front = s.Strength == kv.NoLock || len(at.queue) > 0 && at.queue[0] == g.at
+			g.at.holder = found.Holder.ID
+			if s.Strength != kv.NoLock {
+				found.Front = at.first(g.at, found.Holder.ID)
+			}
+			g.at.front = found.Front
+			if n := len(at.queue); g.at.strength != kv.NoLock && at.queue[n-1] != g.at {
+				t.grant(at) // those behind it may have another to wait for
+			}
 		}
 		return found, true
 	}
@@ -351,6 +376,12 @@ func (t *Table) join(g *Guard, e *entry, strength kv.LockStrength) {
 		w.granted = false // it waits again
 		g.at = w
 		return
+	}
+	if g.Txn == nil {
+		for _, w := range g.waiters { // K4
+			t.leave(w)
+		}
+		g.waiters = g.waiters[:0]
 	}
 	w := &waiter{g: g, e: e, strength: strength}
 	g.waiters = append(g.waiters, w)
@@ -387,7 +418,7 @@ func (t *Table) State(g *Guard) (Wait, bool) {
 	}
 	wait, blocked := t.conflict(g, w.e, w.strength, w)
 	if blocked {
-		w.granted = false
+		w.granted, w.front, w.holder = false, wait.Front, wait.Holder.ID
 	}
 	return wait, blocked
 }
@@ -439,34 +470,66 @@ func without(s []*waiter, w *waiter) []*waiter {
 	return s
 }
 
-// grant signals those whose turn it is (K3), and those who push somebody that is no longer in their way (K2).
+// grant follows every change of an entry. It signals those whose turn it is (K3), those who push somebody that is no longer
+// in their way (K2), and those who are the first from now on to wait for a transaction, and have to push it (K5).
 func (t *Table) grant(e *entry) {
+	var lead *waiter // has been told to push lead.holder, for which most of those behind it wait too
 	for _, w := range e.queue {
+		if lead != nil && w.g.pushing.IsZero() && t.follows(e, w, lead.holder) {
+			w.granted, w.front, w.holder = false, false, lead.holder
+			continue
+		}
 		if w.granted && w.g.pushing.IsZero() {
 			continue
 		}
 		wait, blocked := t.conflict(w.g, e, w.strength, w)
-		switch {
-		case !blocked:
+		if !blocked {
 			if !w.granted {
 				w.granted = true
 				w.g.wake()
 			}
-		case !w.g.pushing.IsZero() && wait.Holder.ID != w.g.pushing && w.g.at == w:
+			continue
+		}
+		w.granted, w.holder = false, wait.Holder.ID
+		if w.g.at != w {
+			continue
+		}
+		if p := w.g.pushing; !p.IsZero() && wait.Holder.ID != p || wait.Front && !w.front {
 			w.g.wake()
+		}
+		if w.front = wait.Front; lead == nil && wait.Front && w.g.Txn != nil && !w.holder.IsZero() {
+			lead = w
 		}
 	}
 	for _, w := range e.readers {
-		if _, blocked := t.conflict(w.g, e, kv.NoLock, w); !blocked {
+		wait, blocked := t.conflict(w.g, e, kv.NoLock, w)
+		if p := w.g.pushing; !blocked || !p.IsZero() && wait.Holder.ID != p && w.g.at == w {
 			w.g.wake()
 		}
 	}
 }
 
-// ungrant lets waiters be signalled again when the key is held anew.
-func (e *entry) ungrant() {
-	for _, w := range e.queue {
-		w.granted = false
+// follows reports, at little cost, whether w surely waits for a transaction for which somebody before it waits: the only holder of
+// the key, or the first in the queue if there is none.
+func (t *Table) follows(e *entry, w *waiter, id kv.TxnID) bool {
+	if w.g.id() == id {
+		return false
+	}
+	switch len(e.holders) {
+	case 0:
+		o := e.queue[0]
+		return o.g.Txn != nil && o.g.Txn.ID == id && !w.strength.Compatible(o.strength)
+	case 1:
+		h := &e.holders[0]
+		return h.txn.ID == id && (h.intent || !min(w.strength, kv.Exclusive).Compatible(h.strength))
+	}
+	return false
+}
+
+// changed is grant, if somebody waits there.
+func (t *Table) changed(e *entry) {
+	if len(e.queue) > 0 || len(e.readers) > 0 {
+		t.grant(e)
 	}
 }
 
@@ -498,7 +561,6 @@ func (t *Table) Acquire(g *Guard, k keys.Key, txn *kv.TxnMeta, strength kv.LockS
 		e.holders = append(e.holders, h)
 	}
 	if len(e.queue) > 0 {
-		e.ungrant()
 		if g != nil {
 			for i, w := range g.waiters {
 				if w.e == e && w.strength != kv.NoLock {
@@ -539,12 +601,19 @@ func (t *Table) Discover(k keys.Key, txn *kv.TxnMeta, at clock.Timestamp, since 
 			}
 			h.txn.WriteTimestamp = h.txn.WriteTimestamp.Forward(txn.WriteTimestamp)
 			h.intent, h.at = true, at
+			t.changed(e) // what its readers met may have moved past them
 			return true
 		}
 	}
 	// There is one intent for a key. Another one in the table is a remnant.
 	for i := 0; i < len(e.holders); i++ {
-		if h := &e.holders[i]; h.intent {
+		if h := &e.holders[i]; !h.intent {
+			continue
+		} else if h.strength != kv.NoLock {
+			h.intent = false
+			t.intents.Add(-1)
+			t.releases.Add(1)
+		} else {
 			t.dropHolder(e, i)
 			i--
 		}
@@ -553,6 +622,7 @@ func (t *Table) Discover(k keys.Key, txn *kv.TxnMeta, at clock.Timestamp, since 
 	h := &e.holders[len(e.holders)-1]
 	h.txn.Anchor = e.ownAnchor(txn.Anchor)
 	t.intents.Add(1)
+	t.changed(e) // its own transaction may pass now, and those who wait have another to push
 	return true
 }
 
@@ -572,9 +642,7 @@ func (t *Table) release(e *entry, id kv.TxnID) {
 	for i := range e.holders {
 		if e.holders[i].txn.ID == id {
 			t.dropHolder(e, i)
-			if len(e.queue) > 0 || len(e.readers) > 0 {
-				t.grant(e)
-			}
+			t.changed(e)
 			break
 		}
 	}
