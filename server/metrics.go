@@ -190,6 +190,9 @@ func (e *emitter) troubled(n *Node) {
 	e.gauge("ranges_unavailable", "Ranges without a majority of live voters, of those for which this node speaks.", float64(unavailable))
 }
 
+// LeaderMetrics are what requests met at the ranges whose lease this node has.
+func (n *Node) LeaderMetrics() *leader.Metrics { return n.leader.Metrics }
+
 // leader is what requests met at the ranges whose lease this node has.
 func (e *emitter) leader(m *leader.Metrics) {
 	if m == nil {
@@ -201,6 +204,9 @@ func (e *emitter) leader(m *leader.Metrics) {
 	e.counter("kv_lock_waits", "Requests that waited for a transaction.", m.LockWaits.Load())
 	e.emit(prometheus.CounterValue, "kv_lock_wait_seconds_total", "Time spent waiting for transactions.",
 		time.Duration(m.LockWaitNanos.Load()).Seconds(), nil)
+	e.counter("kv_lock_waits_long", "Requests that waited for a transaction for more than ten seconds.", m.LongWaits.Load())
+	e.gauge("kv_lock_waiting_long", "Requests that wait now, and have for more than ten seconds.", float64(m.LongWaiting.Load()))
+	e.counter("kv_lock_signals_missed", "Waits for a lock that ended only because the request looked by itself: a defect.", m.SignalsMissed.Load())
 	e.counter("kv_lock_timeouts", "Waits for a transaction that lasted too long for the client.", m.LockTimeouts.Load())
 	e.counter("kv_locks_not_available", "Requests that were told of a lock instead of waiting for it (NOWAIT).", m.NotAvailable.Load())
 	e.counter("kv_pushes", "Pushes of transactions that were in the way.", m.Pushes.Load())
