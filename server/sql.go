@@ -73,7 +73,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 		Cluster: facts, NodeID: n.NodeID, Version: n.o.Version})
 	sessions := session.NewServer(session.Services{
 		Host: n.host, Clock: n.clock, DB: n.db, NodeID: n.NodeID, Catalog: leases, Schema: schema, Virtual: provider, Seqs: seqs, Jobs: jobs,
-		Ranges: ranges{n}, Registry: registry, Insecure: n.o.Insecure, MemoryPerStatement: n.o.StatementBytes,
+		Ranges: ranges{n}, Registry: registry, MemoryPerStatement: n.o.StatementBytes,
 	})
 	facts.sessions = sessions
 	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure,

@@ -78,6 +78,19 @@ type Context struct {
 	Env   Environment
 }
 
+// PrivilegeQuestion is what has_table_privilege and its kin ask.
+type PrivilegeQuestion struct {
+	// Kind is table, column, any column, sequence, schema, database, function, type, language, tablespace, server,
+	// foreign-data wrapper or role.
+	Kind string
+	// Role is a name or an OID; Current asks for the current role instead.
+	Role    types.Datum
+	Current bool
+	// On is the object's name or OID, Column the name or number of the column.
+	On, Column types.Datum
+	Privilege  string
+}
+
 // Environment answers what functions ask of the session and the catalogue; package session implements it.
 type Environment interface {
 	CurrentUser() string
@@ -107,7 +120,7 @@ type Environment interface {
 	ViewDef(oid uint32) string
 	ColumnDefault(table uint32, attnum int) string
 	RelationSize(oid uint32) int64
-	HasPrivilege(object string, oid uint32, user, privilege string) bool
+	HasPrivilege(q PrivilegeQuestion) (types.Datum, error)
 	RunSubquery(ctx *Context, q *Subquery) (types.Datum, error)
 	NodeID() int32
 	ClusterTimestamp() string

@@ -378,53 +378,100 @@ func addSystem(r *Registry) {
 			}
 			return rows, nil
 		})
-	r.fset("aclexplode(text[]) oid", "grantor oid, grantee oid, privilege_type text, is_grantable bool",
-		func(*Context, []types.Datum) ([]types.Row, error) { return nil, nil })
+	r.fset("aclexplode(text[]) oid", "grantor oid, grantee oid, privilege_type text, is_grantable bool", explodeACL)
 	r.fset("pg_partition_ancestors(regclass) regclass", "relid regclass",
 		func(_ *Context, a []types.Datum) ([]types.Row, error) { return nil, nil })
 	r.fset("pg_partition_tree(regclass) regclass", "relid regclass, parentrelid regclass, isleaf bool, level int4",
 		func(_ *Context, a []types.Datum) ([]types.Row, error) { return nil, nil })
 }
 
+// addPrivileges registers has_table_privilege and its kin, in all the forms that PostgreSQL has: with a role by name, by OID or
+// none, and with the object by name or OID.
 func addPrivileges(r *Registry) {
-	for _, v := range []struct{ name, object, key string }{
-		{"has_table_privilege", "table", "regclass"},
-		{"has_sequence_privilege", "sequence", "regclass"},
-		{"has_any_column_privilege", "table", "regclass"},
-		{"has_schema_privilege", "schema", "regnamespace"},
-		{"has_type_privilege", "type", "regtype"},
-		{"has_function_privilege", "function", "regproc"},
+	for name, kind := range map[string]string{
+		"has_table_privilege": "table", "has_any_column_privilege": "any column", "has_sequence_privilege": "sequence",
+		"has_schema_privilege": "schema", "has_database_privilege": "database", "has_function_privilege": "function",
+		"has_type_privilege": "type", "has_language_privilege": "language", "has_tablespace_privilege": "tablespace",
+		"has_server_privilege": "server", "has_foreign_data_wrapper_privilege": "foreign-data wrapper", "pg_has_role": "role",
 	} {
-		two := func(ctx *Context, a []types.Datum) (types.Datum, error) {
-			return boolean(ctx.Env.HasPrivilege(v.object, uint32(a[0].Int()), "", a[1].Str()))
+		object := "text"
+		if kind == "role" {
+			object = "name"
 		}
-		three := func(ctx *Context, a []types.Datum) (types.Datum, error) {
-			user := a[0].Str()
-			if a[0].Phys() == types.PhysInt {
-				user = ctx.Env.RegName(types.KindRegRole, uint32(a[0].Int()))
+		for _, on := range []string{object, "oid"} {
+			r.fn(name+"("+on+", text) bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+				return ctx.Env.HasPrivilege(PrivilegeQuestion{Kind: kind, Current: true, On: a[0], Privilege: a[1].Str()})
+			}).stable()
+			for _, role := range []string{"name", "oid"} {
+				r.fn(name+"("+role+", "+on+", text) bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+					return ctx.Env.HasPrivilege(PrivilegeQuestion{Kind: kind, Role: a[0], On: a[1], Privilege: a[2].Str()})
+				}).stable()
 			}
-			return boolean(ctx.Env.HasPrivilege(v.object, uint32(a[1].Int()), user, a[2].Str()))
-		}
-		r.fn(v.name+"("+v.key+", text) bool", two).stable()
-		r.fn(v.name+"(name, "+v.key+", text) bool", three).stable()
-		r.fn(v.name+"(oid, "+v.key+", text) bool", three).stable()
-	}
-	yes := func(*Context, []types.Datum) (types.Datum, error) { return boolean(true) }
-	for _, n := range []string{"has_database_privilege", "has_tablespace_privilege", "has_foreign_data_wrapper_privilege",
-		"has_server_privilege", "has_language_privilege", "pg_has_role"} {
-		for _, args := range []string{"name, text", "oid, text", "name, name, text", "name, oid, text", "oid, oid, text"} {
-			r.fn(n+"("+args+") bool", yes).stable()
 		}
 	}
-	for _, args := range []string{"regclass, text, text", "regclass, int2, text", "name, regclass, text, text", "name, regclass, int2, text"} {
-		r.fn("has_column_privilege("+args+") bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
-			user, at := "", 0
-			if len(a) == 4 {
-				user, at = a[0].Str(), 1
+	for _, on := range []string{"text", "oid"} {
+		for _, column := range []string{"text", "int2"} {
+			r.fn("has_column_privilege("+on+", "+column+", text) bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+				return ctx.Env.HasPrivilege(PrivilegeQuestion{Kind: "column", Current: true, On: a[0], Column: a[1], Privilege: a[2].Str()})
+			}).stable()
+			for _, role := range []string{"name", "oid"} {
+				r.fn("has_column_privilege("+role+", "+on+", "+column+", text) bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+					return ctx.Env.HasPrivilege(PrivilegeQuestion{Kind: "column", Role: a[0], On: a[1], Column: a[2], Privilege: a[3].Str()})
+				}).stable()
 			}
-			return boolean(ctx.Env.HasPrivilege("table", uint32(a[at].Int()), user, a[len(a)-1].Str()))
-		}).stable()
+		}
 	}
+}
+
+// aclRights are the names of the letters in access control lists.
+var aclRights = map[byte]string{'a': "INSERT", 'r': "SELECT", 'w': "UPDATE", 'd': "DELETE", 'D': "TRUNCATE", 'x': "REFERENCES", 't': "TRIGGER",
+	'X': "EXECUTE", 'U': "USAGE", 'C': "CREATE", 'T': "TEMPORARY", 'c': "CONNECT"}
+
+// explodeACL makes rows of an access control list: "grantee=letters/grantor", each letter with a star if it may be granted.
+func explodeACL(ctx *Context, a []types.Datum) ([]types.Row, error) {
+	if a[0].IsNull() {
+		return nil, nil
+	}
+	var rows []types.Row
+	role := func(name string) (types.Datum, error) {
+		if name == "" {
+			return types.NewInt(0), nil
+		}
+		id, err := ctx.Env.ResolveReg(types.KindRegRole, name)
+		return types.NewInt(int64(id)), err
+	}
+	for _, e := range a[0].Array().Elems {
+		// Names that have signs of their own are in quotes.
+		item, at := e.Str(), 0
+		for quoted := false; at < len(item) && (quoted || item[at] != '='); at++ {
+			if item[at] == '"' {
+				quoted = !quoted
+			}
+		}
+		letters, by, ok := "", "", false
+		if at < len(item) {
+			letters, by, ok = strings.Cut(item[at+1:], "/")
+		}
+		if !ok {
+			return nil, sqlstate.New(sqlstate.InvalidTextRepresentation, "malformed access control list item: \"%s\"", item)
+		}
+		grantee, err := role(item[:at])
+		if err != nil {
+			return nil, err
+		}
+		grantor, err := role(by)
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i < len(letters); i++ {
+			if letters[i] == '*' {
+				continue
+			}
+			rows = append(rows, types.Row{grantor, grantee, types.NewString(aclRights[letters[i]]),
+				types.NewBool(i+1 < len(letters) && letters[i+1] == '*')})
+		}
+	}
+	return rows, nil
 }
 
 func sizePretty(n int64) string {

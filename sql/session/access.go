@@ -21,9 +21,6 @@ func (s *Session) checkAccess(q *bind.Query) error {
 	return nil
 }
 
-// role is the current role: the one that the client logged in as, or that of SET ROLE.
-func (s *Session) role() string { return s.client.User }
-
 // splitKey is the key at which ALTER TABLE ... SPLIT AT divides: the index's key with the given leading values.
 func splitKey(t *catalog.Table, i *catalog.Index, values types.Row) ([]byte, error) {
 	x, err := rowcode.NewIndex(t, i)

@@ -308,12 +308,18 @@ func (s *Session) setVar(c *bind.SetVar) error {
 func (s *Session) resetVar(name string) error {
 	if name == "" {
 		for n := range s.params.session {
+			if n == "role" || n == "session_authorization" {
+				continue // RESET ALL leaves the roles
+			}
 			s.params.reset(n)
 			s.settingChanged(n)
 		}
 		return nil
 	}
 	name = canonical(name)
+	if name == "session_authorization" {
+		s.params.reset("role")
+	}
 	if findSetting(name) == nil {
 		if _, ok := s.params.get(name); !ok {
 			return sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", name)
@@ -509,6 +515,9 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 		}
 		s.closePortals()
 		clear(s.prepared)
+		if err := s.resetVar("session_authorization"); err != nil {
+			return "", err
+		}
 		return "DISCARD ALL", s.resetVar("")
 	}
 	return "DISCARD " + strings.ToUpper(c.What), nil

@@ -23,7 +23,7 @@ type environment struct {
 }
 
 func (e *environment) CurrentUser() string     { return e.s.role() }
-func (e *environment) SessionUser() string     { return e.s.client.User }
+func (e *environment) SessionUser() string     { return e.s.sessionRole() }
 func (e *environment) CurrentDatabase() string { return e.s.client.Database }
 func (e *environment) BackendPID() int32       { return e.s.pid }
 func (e *environment) NodeID() int32           { return int32(e.s.srv.NodeID()) }
@@ -34,7 +34,8 @@ func (e *environment) SearchPath(implicit bool) []string {
 	var path []string
 	for _, name := range e.s.info().SearchPath {
 		// Schemas that do not exist are passed over.
-		if sc, err := e.s.view().Schema(e.s.srv.Host.Group.Context(), e.s.client.Database, name); err == nil && sc != nil {
+		if sc, err := e.s.view().Schema(e.s.srv.Host.Group.Context(), e.s.client.Database, name); err == nil && sc != nil &&
+			e.s.view().Access().May(e.s.role(), sc.ID, catalog.Usage) {
 			path = append(path, name)
 		}
 	}
@@ -204,11 +205,12 @@ func (e *environment) LastVal() (int64, error) {
 
 // CancelBackend implements scalar.Environment, for sessions of this node.
 func (e *environment) CancelBackend(pid int32, terminate bool) (bool, error) {
-	if !e.s.superuser {
-		return false, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to cancel other sessions")
-	}
 	e.s.replay.turnOff("a session that was cancelled stays so")
-	if !e.s.srv.cancelByPID(pid, terminate) {
+	found, err := e.s.signal(pid, terminate)
+	if err != nil {
+		return false, err
+	}
+	if !found {
 		e.s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: "PID " + itoa(int64(pid)) + " is not a session of this node"})
 		return false, nil
 	}
@@ -262,8 +264,8 @@ func (e *environment) Description(oid uint32, column int) string {
 	return e.functions().Description(oid, column)
 }
 func (e *environment) RelationSize(oid uint32) int64 { return e.functions().RelationSize(oid) }
-func (e *environment) HasPrivilege(object string, oid uint32, user, privilege string) bool {
-	return e.functions().HasPrivilege(object, oid, user, privilege)
+func (e *environment) HasPrivilege(q scalar.PrivilegeQuestion) (types.Datum, error) {
+	return e.functions().HasPrivilege(q)
 }
 
 // lazyTables makes the view for virtual relations only when one is read.
@@ -278,9 +280,9 @@ var _ exec.VirtualTables = lazyTables{}
 var _ scalar.Environment = (*environment)(nil)
 
 // User, Database, Superuser, Info and Activity of the session, for virtual relations.
-func (s *Session) User() string     { return s.client.User }
+func (s *Session) User() string     { return s.role() }
 func (s *Session) Database() string { return s.client.Database }
-func (s *Session) Superuser() bool  { return s.superuser }
+func (s *Session) Superuser() bool  { return s.access().Superuser(s.role()) }
 func (s *Session) Info() Info       { return s.info() }
 func (s *Session) Server() *Server  { return s.srv }
 

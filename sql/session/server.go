@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 	"meridian/sql/virtual"
 )
 
@@ -42,7 +42,8 @@ type Server struct {
 	defaults map[string]string // of settings
 	rowIDs   rowIDs
 	finished finished
-	looking  atomic.Bool // for a user of whom the node has not heard
+	looking  atomic.Bool   // for a user of whom the node has not heard
+	ended    atomic.Uint64 // the generation of roles and grants that endDisabled has looked at
 
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	sessions map[int32]*Session
@@ -54,7 +55,9 @@ func NewServer(s Services) *Server {
 	if s.PlanCache == 0 {
 		s.PlanCache = 4096
 	}
-	return &Server{Services: s, plans: newPlanCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000, defaults: defaultValues()}
+	srv := &Server{Services: s, plans: newPlanCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000, defaults: defaultValues()}
+	s.Catalog.OnChange(srv.endDisabled)
+	return srv
 }
 
 // Metrics of this node's sessions.
@@ -72,25 +75,18 @@ type Client struct {
 
 // Open makes a session that answers to out.
 func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, error) {
-	user, err := s.Catalog.User(ctx, c.User)
-	if err != nil {
+	// The role or the database may have been made on another node a moment ago.
+	if _, err := s.Catalog.User(ctx, c.User); err != nil {
 		return nil, err
 	}
-	if user == nil && !s.Insecure {
-		return nil, sqlstate.New(sqlstate.InvalidAuthorization, "role %q does not exist", c.User)
-	}
-	if user != nil && !user.Login {
-		return nil, sqlstate.New(sqlstate.InvalidAuthorization, "role %q is not permitted to log in", c.User)
-	}
-	ok, err := s.Catalog.DatabaseExists(ctx, c.Database)
-	if err != nil {
+	if _, err := s.Catalog.DatabaseExists(ctx, c.Database); err != nil {
 		return nil, err
 	}
-	if !ok {
-		return nil, sqlstate.New(sqlstate.InvalidCatalogName, "database %q does not exist", c.Database)
+	if err := s.mayLogin(&c); err != nil {
+		return nil, err
 	}
 	sess := &Session{srv: s, client: c, out: out, prepared: map[string]*Prepared{}, portals: map[string]*portal{},
-		opened: s.Host.Clock.Now(), superuser: user == nil || user.Superuser}
+		opened: s.Host.Clock.Now(), authorized: c.User, acting: c.User}
 	sess.env.s, sess.params.defaults = sess, s.defaults
 	if err := sess.startupSettings(c.Settings); err != nil {
 		return nil, err
@@ -98,9 +94,25 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 	var secret [4]byte
 	s.Host.Dice.Read(secret[:])
 	sess.secret = int32(binary.BigEndian.Uint32(secret[:]))
+	if err := s.register(sess); err != nil {
+		return nil, err
+	}
 	sess.armIdle()
+	return sess, nil
+}
+
+// register makes a session known, under an identity of its own.
+func (s *Server) register(sess *Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Again, now that no change of the role can miss the session.
+	if err := s.mayLogin(&sess.client); err != nil {
+		return err
+	}
+	if err := s.tooMany(sess.client.User); err != nil {
+		return err
+	}
+	sess.loginID = s.Catalog.Roles().Role(sess.client.User).ID
 	for {
 		s.nextPID++
 		if s.nextPID <= 0 {
@@ -113,14 +125,17 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 		}
 	}
 	s.sessions[sess.pid] = sess
-	return sess, nil
+	return nil
 }
 
-// Verifier is a user's stored password, empty if there is none, and whether this node knows the user. It asks no other node.
+// Verifier is a user's stored password, empty if there is none or it has expired, and whether this node knows the user. It asks no other node.
 func (s *Server) Verifier(user string) (verifier string, known bool) {
 	u := s.Catalog.KnownUser(user)
 	if u == nil {
 		return "", false
+	}
+	if u.Expires && u.ValidUntil < types.MicrosFromTime(s.Host.Clock.Now()) {
+		return "", true
 	}
 	return u.Verifier, true
 }
@@ -150,22 +165,11 @@ func (s *Server) Cancel(pid, secret int32) {
 	}
 }
 
-// cancelByPID is pg_cancel_backend and pg_terminate_backend.
-func (s *Server) cancelByPID(pid int32, terminate bool) bool {
+// session finds an open session of this node; nil if there is none.
+func (s *Server) session(pid int32) *Session {
 	s.mu.Lock()
-	sess := s.sessions[pid]
-	s.mu.Unlock()
-	if sess == nil {
-		return false
-	}
-	if terminate {
-		sess.terminated.Store(true)
-	}
-	sess.cancelStatement()
-	if h, ok := sess.out.(interface{ HangUp() }); terminate && ok {
-		h.HangUp()
-	}
-	return true
+	defer s.mu.Unlock()
+	return s.sessions[pid]
 }
 
 // Activity is one session as pg_stat_activity shows it.

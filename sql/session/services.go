@@ -58,8 +58,6 @@ type Services struct {
 	Jobs     *job.Registry
 	Ranges   Ranges
 	Registry *scalar.Registry
-	// Insecure nodes let every user in and make unknown ones superusers of nothing.
-	Insecure bool
 	// MemoryPerStatement bounds what one statement holds; zero is exec.DefaultBudget.
 	MemoryPerStatement int64
 	// PlanCache is how many plans the node keeps (default 4096).

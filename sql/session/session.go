@@ -37,7 +37,9 @@ type Session struct {
 	out        Results
 	pid        int32
 	secret     int32
-	superuser  bool
+	loginID    catalog.ID // of the role that logged in
+	authorized string     // see role.go
+	acting     string
 	opened     time.Time
 	params     parameters
 	location   *time.Location
@@ -162,9 +164,9 @@ func (s *Session) Close() {
 func (s *Session) setting(name string) string {
 	switch name {
 	case "session_authorization":
-		return s.client.User
+		return s.sessionRole()
 	case "is_superuser":
-		if s.superuser {
+		if s.Superuser() {
 			return "on"
 		}
 		return "off"
@@ -247,8 +249,8 @@ func (s *Session) set(name, value string, local bool) error {
 			return s.setModes(parse.TxnModes{ReadOnly: &on})
 		}
 		return s.setModes(parse.TxnModes{Deferrable: &on})
-	case "session authorization", "role":
-		return nil
+	case "session_authorization", "role":
+		return s.setRole(name, value, local)
 	}
 	if _, err := s.params.set(name, value, local); err != nil {
 		return err
@@ -269,11 +271,18 @@ func (s *Session) settingChanged(name string) {
 		}
 	case "search_path":
 		s.viewCache = nil
+	case "role", "session_authorization":
+		s.rolesChanged()
 	case "lock_timeout":
 		if s.tx != nil {
 			s.tx.SetLockTimeout(s.duration(name))
 		}
 	}
+	s.inform(name)
+}
+
+// inform tells the client a setting's new value, if it is one of which clients are told.
+func (s *Session) inform(name string) {
 	if d := findSetting(name); d != nil && d.reported && s.out != nil && s.announced && !s.replay.quiet {
 		s.out.Parameter(displayName(name), s.setting(name))
 	}
@@ -298,7 +307,7 @@ func (s *Session) info() Info {
 		}
 		out = append(out, p)
 	}
-	return Info{User: s.role(), Session: s.client.User, Database: s.client.Database, SearchPath: out}
+	return Info{User: s.role(), Session: s.sessionRole(), Database: s.client.Database, SearchPath: out}
 }
 
 // view is the catalogue as the running statement sees it; it opens an implicit transaction if there is none.

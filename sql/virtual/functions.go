@@ -237,6 +237,17 @@ func (f *Functions) relation(parts []string) (uint32, error) {
 	default:
 		return 0, sqlstate.New(sqlstate.SyntaxError, "improper relation name (too many dotted names): %s", strings.Join(parts, "."))
 	}
+	if schema != "" {
+		s, err := f.view.Schema(f.ctx, database, schema)
+		if err != nil {
+			return 0, err
+		}
+		if s != nil {
+			if err := f.view.Access().Check(f.view.CurrentUser(), s.ID, catalog.Usage); err != nil {
+				return 0, err
+			}
+		}
+	}
 	t, err := f.view.Table(f.ctx, database, schema, name)
 	if err != nil {
 		return 0, err
@@ -564,38 +575,6 @@ func (f *Functions) RelationSize(oid uint32) int64 {
 		return st.Bytes
 	}
 	return 0
-}
-
-// HasPrivilege implements scalar.Environment.
-func (f *Functions) HasPrivilege(object string, oid uint32, user, privilege string) bool {
-	if user == "" {
-		user = f.view.CurrentUser()
-	}
-	a := f.view.Access()
-	if object == "role" {
-		for _, u := range a.All() {
-			if uint32(u.ID) == oid {
-				return a.Has(user, u.Name, "")
-			}
-		}
-		return false
-	}
-	o, ok := a.Object(catalog.ID(oid))
-	if !ok {
-		return false
-	}
-	has, options := a.Rights(user, &o)
-	for _, p := range strings.Split(privilege, ",") {
-		p, option := strings.CutSuffix(strings.ToUpper(strings.TrimSpace(p)), " WITH GRANT OPTION")
-		set := has
-		if option {
-			set = options
-		}
-		if set&catalog.PrivilegeNamed(p) != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // CreateStatement is SHOW CREATE for a relation.

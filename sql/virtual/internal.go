@@ -113,7 +113,7 @@ func internalSessions(r *reading) error {
 		node = r.p.o.NodeID()
 	}
 	for _, a := range r.p.o.Cluster.Activity() {
-		if r.s != nil && !r.s.Superuser() && a.User != r.s.User() {
+		if !r.sees(a.User) {
 			continue
 		}
 		r.add("node_id", node, "pid", a.PID, "user_name", a.User, "database_name", a.Database, "application_name", a.Application,

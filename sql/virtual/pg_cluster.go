@@ -51,11 +51,27 @@ func pgDatabase(r *reading) error {
 
 func (r *reading) users() ([]*catalog.User, error) { return r.view.Users(r.ctx) }
 
+// connections is a role's CONNECTION LIMIT; -1 is none.
+func connections(u *catalog.User) int {
+	if !u.Bounded {
+		return -1
+	}
+	return u.Connections
+}
+
+// expiry is a role's VALID UNTIL.
+func expiry(u *catalog.User) any {
+	if !u.Expires {
+		return nil
+	}
+	return types.NewTimestamp(u.ValidUntil)
+}
+
 func pgRoles(r *reading) error {
 	users, err := r.users()
 	for _, u := range users {
-		r.add("rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", !u.NoInherit, "rolcreaterole", u.CreateRole || u.Superuser,
-			"rolcreatedb", u.CreateDB || u.Superuser, "rolcanlogin", u.Login, "rolreplication", u.Superuser, "rolconnlimit", -1, "rolpassword", "********", "rolbypassrls", u.Superuser, "oid", u.ID)
+		r.add("rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", !u.NoInherit, "rolcreaterole", u.CreateRole,
+			"rolcreatedb", u.CreateDB, "rolcanlogin", u.Login, "rolreplication", false, "rolconnlimit", connections(u), "rolvaliduntil", expiry(u), "rolpassword", "********", "rolbypassrls", false, "oid", u.ID)
 	}
 	return err
 }
@@ -70,8 +86,8 @@ func pgAuthid(r *reading) error {
 		if u.Verifier != "" {
 			verifier = u.Verifier
 		}
-		r.add("oid", u.ID, "rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", !u.NoInherit, "rolcreaterole", u.CreateRole || u.Superuser,
-			"rolcreatedb", u.CreateDB || u.Superuser, "rolcanlogin", u.Login, "rolconnlimit", -1, "rolpassword", verifier, "rolbypassrls", u.Superuser)
+		r.add("oid", u.ID, "rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", !u.NoInherit, "rolcreaterole", u.CreateRole,
+			"rolcreatedb", u.CreateDB, "rolcanlogin", u.Login, "rolconnlimit", connections(u), "rolvaliduntil", expiry(u), "rolpassword", verifier, "rolbypassrls", false)
 	}
 	return err
 }
@@ -80,7 +96,7 @@ func pgUser(r *reading) error {
 	users, err := r.users()
 	for _, u := range users {
 		if u.Login {
-			r.add("usename", u.Name, "usesysid", u.ID, "usecreatedb", u.CreateDB || u.Superuser, "usesuper", u.Superuser, "passwd", "********")
+			r.add("usename", u.Name, "usesysid", u.ID, "usecreatedb", u.CreateDB, "usesuper", u.Superuser, "passwd", "********", "valuntil", expiry(u))
 		}
 	}
 	return err
@@ -93,7 +109,7 @@ func pgShadow(r *reading) error {
 	users, err := r.users()
 	for _, u := range users {
 		if u.Login {
-			r.add("usename", u.Name, "usesysid", u.ID, "usecreatedb", u.CreateDB || u.Superuser, "usesuper", u.Superuser, "passwd", u.Verifier)
+			r.add("usename", u.Name, "usesysid", u.ID, "usecreatedb", u.CreateDB, "usesuper", u.Superuser, "passwd", u.Verifier, "valuntil", expiry(u))
 		}
 	}
 	return err
@@ -307,7 +323,7 @@ func pgStatActivity(r *reading) error {
 		return err
 	}
 	for _, a := range r.p.o.Cluster.Activity() {
-		if r.s != nil && !r.s.Superuser() && a.User != r.s.User() {
+		if !r.sees(a.User) {
 			a.Query, a.Remote, a.State = "<insufficient privilege>", "", ""
 		}
 		var id any
@@ -336,4 +352,10 @@ func pgTimezoneNames(r *reading) error {
 		r.add("name", n, "abbrev", "UTC", "utc_offset", types.NewInterval(0, 0, 0))
 	}
 	return nil
+}
+
+// sees reports whether the reader may know what a role's sessions do.
+func (r *reading) sees(role string) bool {
+	a, user := r.view.Access(), r.view.CurrentUser()
+	return r.s == nil || a.Has(user, role, "") || a.Has(user, catalog.ReadAllStats, "")
 }

@@ -190,11 +190,18 @@ func (t *Txn) pinRoles(ctx context.Context) error {
 	s := t.m.snap.Load()
 	var ids []catalog.ID
 	var ks []keys.Key
-	for r := range named {
-		// A role of this transaction's own is written by it; the predefined ones can't be dropped.
-		if u := s.roles.Role(r); u != nil && t.edits[u.ID] == nil && !catalog.IsReservedRole(r) {
-			ids, ks = append(ids, u.ID), append(ks, descriptorKey(u.ID))
+	delete(named, catalog.PublicRole)
+	for _, e := range t.edits {
+		if e.now.User != nil && !e.now.dropped() {
+			delete(named, e.now.User.Name) // the transaction itself writes its descriptor
 		}
+	}
+	for r := range named {
+		u := s.roles.Role(r)
+		if u == nil {
+			return errStale("A role was dropped by another transaction.")
+		}
+		ids, ks = append(ids, u.ID), append(ks, descriptorKey(u.ID))
 	}
 	if len(ids) > 0 {
 		vs, err := t.tx.GetMany(ctx, ks, kv.NoLock, kv.Block)

@@ -113,7 +113,7 @@ func (n *node) create(t testing.TB, name string) catalog.ID {
 		if id, err = c.NewID(ctx); err != nil {
 			return err
 		}
-		c.New(lease.Descriptor{Table: &catalog.Table{ID: id, Name: name, Database: s.Database, Schema: s.ID,
+		c.New(lease.Descriptor{Table: &catalog.Table{ID: id, Name: name, Owner: "root", Database: s.Database, Schema: s.ID,
 			Columns: []catalog.Column{{ID: 1, Name: "a", Type: types.Int4}}, Indexes: []catalog.Index{{ID: 1, Name: name + "_pkey", Primary: true}}}})
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -427,12 +428,19 @@ func (m *Manager) apply(changes []change) {
 	}
 }
 
-// OnChange has f called, on some goroutine of the manager's, after the snapshot changed. Call it before Start.
-func (m *Manager) OnChange(f func()) { m.listeners = append(m.listeners, f) }
+// OnChange has f called, on some goroutine of the manager's, after the snapshot changed. f must not wait.
+func (m *Manager) OnChange(f func()) {
+	m.mu.Lock()
+	m.listeners = append(slices.Clip(m.listeners), f)
+	m.mu.Unlock()
+}
 
 func (m *Manager) changed() {
 	m.announce()
-	for _, f := range m.listeners {
+	m.mu.Lock()
+	all := m.listeners
+	m.mu.Unlock()
+	for _, f := range all {
 		f()
 	}
 }
@@ -482,6 +490,12 @@ func (m *Manager) Secret() []byte {
 	}
 	return nil
 }
+
+// Roles are all roles.
+func (m *Manager) Roles() *catalog.Roles { return m.snap.Load().roles }
+
+// Database finds a database as it is known now; nil if there is none.
+func (m *Manager) Database(name string) *catalog.Database { return m.snap.Load().database(name) }
 
 // DatabaseExists is asked when a client connects.
 func (m *Manager) DatabaseExists(ctx context.Context, name string) (bool, error) {

@@ -194,7 +194,16 @@ func (v *View) Table(ctx context.Context, database, schema, name string) (*catal
 			return t, nil
 		}
 	}
+	access := v.Access()
 	for _, s := range v.info.SearchPath {
+		if !access.Superuser(v.info.User) {
+			// Schemas that the role may not use are passed over.
+			if sc, err := v.Schema(ctx, database, s); err != nil {
+				return nil, err
+			} else if sc != nil && !access.May(v.info.User, sc.ID, catalog.Usage) {
+				continue
+			}
+		}
 		if r := v.t.m.o.Relations; r != nil {
 			if t := r.Lookup(s, name); t != nil {
 				return t, nil

@@ -1,0 +1,171 @@
+package session
+
+import (
+	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
+)
+
+// A session has three roles, as in PostgreSQL: the one that the client logged in as, which never changes; that of the
+// session, which SET SESSION AUTHORIZATION changes; and the current one, which SET ROLE changes and whose rights count.
+// The last two are settings, so that they come and go with transactions and savepoints as settings do.
+
+// role is the current role.
+func (s *Session) role() string { return s.acting }
+
+// sessionRole is the role of the session.
+func (s *Session) sessionRole() string { return s.authorized }
+
+// rolesChanged takes over the roles from the settings.
+func (s *Session) rolesChanged() {
+	was := s.acting
+	s.authorized = s.client.User
+	if v, _ := s.params.get("session_authorization"); v != "" {
+		s.authorized = v
+	}
+	s.acting = s.authorized
+	if v, _ := s.params.get("role"); v != "none" {
+		s.acting = v
+	}
+	if s.acting != was {
+		s.viewCache = nil
+		s.inform("is_superuser")
+	}
+}
+
+// access answers who may do what, by what is known now.
+func (s *Session) access() *catalog.Access {
+	if s.catalogChanged() {
+		return s.view().Access()
+	}
+	return s.srv.Catalog.Access()
+}
+
+// setRole is SET ROLE and SET SESSION AUTHORIZATION.
+func (s *Session) setRole(name, value string, local bool) error {
+	if name == "role" && value == "none" {
+		_, err := s.params.set(name, value, local)
+		s.settingChanged(name)
+		return err
+	}
+	a := s.access()
+	u := a.Role(value)
+	if u == nil {
+		return sqlstate.New(sqlstate.InvalidParameterValue, "role \"%s\" does not exist", value)
+	}
+	if name == "role" {
+		owner := ""
+		if db := s.srv.Catalog.Database(s.client.Database); db != nil {
+			owner = db.Owner
+		}
+		if !a.Member(s.sessionRole(), value, owner) {
+			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to set role \"%s\"", value)
+		}
+	} else {
+		if value != s.client.User && !a.Superuser(s.client.User) {
+			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to set session authorization \"%s\"", value)
+		}
+		// The role of SET ROLE was one of the former session's.
+		if _, err := s.params.set("role", "none", local); err != nil {
+			return err
+		}
+	}
+	_, err := s.params.set(name, value, local)
+	s.settingChanged(name)
+	return err
+}
+
+// mayLogin refuses a role that does not exist, or may not open a session in the database.
+func (s *Server) mayLogin(c *Client) error {
+	a := s.Catalog.Access()
+	u := a.Role(c.User)
+	switch {
+	case u == nil:
+		return sqlstate.New(sqlstate.InvalidAuthorization, "role \"%s\" does not exist", c.User)
+	case !u.Login:
+		return sqlstate.New(sqlstate.InvalidAuthorization, "role \"%s\" is not permitted to log in", c.User)
+	}
+	db := s.Catalog.Database(c.Database)
+	if db == nil {
+		return sqlstate.New(sqlstate.InvalidCatalogName, "database \"%s\" does not exist", c.Database)
+	}
+	if !a.May(c.User, db.ID, catalog.Connect) {
+		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for database \"%s\"", c.Database).
+			WithDetail("User does not have CONNECT privilege.")
+	}
+	return nil
+}
+
+// tooMany refuses one more session of a role than its CONNECTION LIMIT allows on this node; s.mu is held.
+func (s *Server) tooMany(role string) error {
+	u := s.Catalog.Roles().Role(role)
+	if u == nil || !u.Bounded || u.Superuser {
+		return nil
+	}
+	n := 0
+	for _, x := range s.sessions {
+		if x.client.User == role {
+			n++
+		}
+	}
+	if n >= u.Connections {
+		return sqlstate.New(sqlstate.TooManyConnections, "too many connections for role \"%s\"", role)
+	}
+	return nil
+}
+
+// endDisabled ends the sessions whose role was dropped, or may not log in any more (S6).
+func (s *Server) endDisabled() {
+	g := s.Catalog.AccessGeneration()
+	if s.ended.Swap(g) == g {
+		return
+	}
+	roles := s.Catalog.Roles()
+	s.mu.Lock()
+	var gone []*Session
+	for _, x := range s.sessions {
+		if u := roles.Role(x.client.User); u == nil || u.ID != x.loginID || !u.Login {
+			gone = append(gone, x)
+		}
+	}
+	s.mu.Unlock()
+	for _, x := range gone {
+		x.terminate()
+	}
+}
+
+// terminate ends a session: its statement is cancelled, and the client told.
+func (s *Session) terminate() {
+	s.terminated.Store(true)
+	s.cancelStatement()
+	if h, ok := s.out.(interface{ HangUp() }); ok {
+		h.HangUp()
+	}
+}
+
+// signal is pg_cancel_backend and pg_terminate_backend.
+func (s *Session) signal(pid int32, terminate bool) (found bool, err error) {
+	x := s.srv.session(pid)
+	if x == nil {
+		return false, nil
+	}
+	a := s.access()
+	role, target := s.role(), x.client.User
+	switch {
+	case a.Superuser(target) && !a.Superuser(role):
+		if terminate {
+			return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to terminate superuser process")
+		}
+		return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to cancel superuser query")
+	case !a.Has(role, target, "") && !a.Has(role, catalog.SignalBackend, ""):
+		if terminate {
+			return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a member of the role whose process is being terminated or member of pg_signal_backend")
+		}
+		return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a member of the role whose query is being canceled or member of pg_signal_backend")
+	}
+	if terminate {
+		x.terminate()
+	} else {
+		x.cancelStatement()
+	}
+	return true, nil
+}
