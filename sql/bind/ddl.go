@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
+	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 )
@@ -27,7 +28,9 @@ func (b *builder) definition(n tree.Statement) Statement {
 		name := string(n.Schema.SchemaName)
 		owner := b.role(n.AuthRole)
 		if name == "" {
-			name = owner
+			if name = owner; name == parse.CurrentRole || name == parse.SessionRole {
+				name = b.View.CurrentUser()
+			}
 		}
 		if strings.HasPrefix(name, "pg_") {
 			raise(sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", name).WithDetail("The prefix \"pg_\" is reserved for system schemas."))
@@ -129,8 +132,10 @@ func (b *builder) definition(n tree.Statement) Statement {
 
 func (b *builder) role(r tree.RoleSpec) string {
 	switch r.RoleSpecType {
-	case tree.CurrentUser, tree.SessionUser:
-		return b.View.CurrentUser()
+	case tree.CurrentUser:
+		return parse.CurrentRole
+	case tree.SessionUser:
+		return parse.SessionRole
 	}
 	return r.Name
 }
@@ -168,7 +173,7 @@ func (b *builder) newName(database, schema, name string) Name {
 			}
 			sc, err := b.View.Schema(b.ctx, n.Database, s)
 			b.check(err)
-			if sc != nil {
+			if sc != nil && b.View.Access().Check(b.View.CurrentUser(), sc.ID, catalog.Usage) == nil {
 				n.Schema = s
 				break
 			}

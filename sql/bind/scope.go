@@ -344,6 +344,9 @@ func (b *builder) lookupTable(database, schema, name string) *catalog.Table {
 			database = b.homeDatabase()
 		}
 	}
+	if schema != "" && b.home == nil {
+		b.mustUse(database, schema)
+	}
 	t, err := b.View.Table(b.ctx, database, schema, name)
 	b.check(err)
 	if t == nil && schema != "" {
@@ -356,6 +359,15 @@ func (b *builder) lookupTable(database, schema, name string) *catalog.Table {
 		}
 	}
 	return t
+}
+
+// mustUse refuses a schema in which the current role may look nothing up. One that does not exist is not refused.
+func (b *builder) mustUse(database, schema string) {
+	s, err := b.View.Schema(b.ctx, database, schema)
+	b.check(err)
+	if s != nil {
+		b.check(b.View.Access().Check(b.View.CurrentUser(), s.ID, catalog.Usage))
+	}
 }
 
 func (b *builder) homeDatabase() string {

@@ -268,6 +268,8 @@ func (c *cursor) roleOptions(o *RoleOptions, create bool) error {
 		case c.accept("bypassrls"):
 			return sqlstate.New(sqlstate.FeatureNotSupported, "row-level security is not supported").
 				WithHint("No table has policies that a role could bypass.")
+		case t.Kind == Word:
+			return sqlstate.New(sqlstate.SyntaxError, "unrecognized role option \"%s\"", strings.ToLower(t.Text(c.src))).At(CharPos(c.src, int(t.Pos)))
 		default:
 			return c.unexpected()
 		}

@@ -44,6 +44,9 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 	case *bind.RenameColumn:
 		return c.renameColumn(t, a)
 	case *bind.RenameRelation:
+		if err := c.must(t.Schema, catalog.Create); err != nil {
+			return err
+		}
 		return c.renameRelation(t, a.To)
 	case *bind.RenameConstraint:
 		return c.renameConstraint(t, a)
@@ -460,7 +463,10 @@ func identByte(ch byte) bool {
 }
 
 func (c *change) renameIndex(s *bind.RenameIndex) error {
-	if err := c.mustOwn(s.Ref.Table.ID); err != nil {
+	if err := c.mustOwnIndex(s.Ref.Table, s.Ref.Index.Name, false); err != nil {
+		return err
+	}
+	if err := c.must(s.Ref.Table.Schema, catalog.Create); err != nil {
 		return err
 	}
 	c.hook()
@@ -764,21 +770,6 @@ func (c *change) setSchema(t *catalog.Table, name string) error {
 		if id := t.Columns[i].OwnsSequence; id != 0 {
 			if seq := c.Catalog.Table(id); seq != nil {
 				seq.Schema = s.ID
-			}
-		}
-	}
-	return nil
-}
-
-func (c *change) ownerTo(t *catalog.Table, owner string) error {
-	if _, err := c.role(owner); err != nil {
-		return err
-	}
-	t.Owner = owner
-	for i := range t.Columns {
-		if id := t.Columns[i].OwnsSequence; id != 0 {
-			if seq := c.Catalog.Table(id); seq != nil {
-				seq.Owner = owner
 			}
 		}
 	}

@@ -133,6 +133,10 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		tag, err = "ALTER ROLE", c.alterRole(s)
 	case *bind.DropRole:
 		tag, err = "DROP ROLE", c.dropRoles(s)
+	case *bind.ReassignOwned:
+		tag, err = "REASSIGN OWNED", c.reassignOwned(s)
+	case *bind.DropOwned:
+		tag, err = "DROP OWNED", c.dropOwned(s)
 	case *bind.SetClusterSetting:
 		tag, err = "SET CLUSTER SETTING", c.setClusterSetting(s)
 	case *bind.Cancel:

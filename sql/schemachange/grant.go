@@ -79,7 +79,9 @@ func (c *change) grantOn(s *bind.Grant, o *catalog.Object, want catalog.Privileg
 		want = o.Class.All()
 	case o.Class == catalog.ClassSequence && s.Class == catalog.ClassTable && want&^o.Class.All() != 0:
 		c.noticef(sqlstate.InvalidGrantOperation, "sequence \"%s\" only supports USAGE, SELECT, and UPDATE privileges", o.Name)
-		want &= o.Class.All()
+		if want &= o.Class.All(); want == 0 {
+			return nil
+		}
 	case want&^o.Class.All() != 0:
 		return sqlstate.New(sqlstate.InvalidGrantOperation, "invalid privilege type %s for %s", (want &^ o.Class.All()).Name(), o.Kind)
 	}
@@ -135,6 +137,7 @@ func (c *change) partly(these, want catalog.Privileges, all bool, code sqlstate.
 
 // grantRoles is GRANT and REVOKE of memberships.
 func (c *change) grantRoles(s *bind.Grant) error {
+	by := c.Info.User
 	if s.Grantor != "" {
 		u, err := c.role(s.Grantor)
 		if err != nil {
@@ -143,6 +146,7 @@ func (c *change) grantRoles(s *bind.Grant) error {
 		if u.Name != c.Info.User && !c.super() {
 			return denied("must be superuser to set grantor")
 		}
+		by = u.Name
 	}
 	var members []string
 	for _, g := range s.Grantees {
@@ -161,7 +165,7 @@ func (c *change) grantRoles(s *bind.Grant) error {
 			if s.Revoke {
 				err = c.removeMember(target.Name, m, s.GrantOption)
 			} else {
-				err = c.addMember(target.Name, m, s.GrantOption, false)
+				err = c.addMember(target.Name, m, by, s.GrantOption)
 			}
 			if err != nil {
 				return err
@@ -189,8 +193,8 @@ func (c *change) mayAdmin(target *catalog.User) error {
 	return nil
 }
 
-// addMember makes a role a member of another. A member that is being created cannot be one already.
-func (c *change) addMember(role, member string, admin, created bool) error {
+// addMember makes a role a member of another, in the name of a third.
+func (c *change) addMember(role, member, by string, admin bool) error {
 	target, err := c.role(role)
 	if err != nil {
 		return err
@@ -216,9 +220,9 @@ func (c *change) addMember(role, member string, admin, created bool) error {
 	}
 	x := c.Catalog.User(u.ID)
 	if m := x.Membership(target.Name); m != nil {
-		m.Admin, m.Grantor = true, c.Info.User
+		m.Admin, m.Grantor = true, by
 	} else {
-		x.MemberOf = append(x.MemberOf, catalog.Membership{Role: target.Name, Admin: admin, Grantor: c.Info.User})
+		x.MemberOf = append(x.MemberOf, catalog.Membership{Role: target.Name, Admin: admin, Grantor: by})
 	}
 	return nil
 }

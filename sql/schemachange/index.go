@@ -19,6 +19,9 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 	if err := c.mustOwn(s.Table.ID); err != nil {
 		return err
 	}
+	if err := c.must(s.Table.Schema, catalog.Create); err != nil {
+		return err
+	}
 	c.hook()
 	t := c.Catalog.Table(s.Table.ID)
 	if taken, err := c.view.NameTaken(t.Database, t.Schema, s.Index.Name); err != nil {
@@ -73,7 +76,7 @@ func (c *change) dropIndexes(s *bind.DropIndex) error {
 	c.notices(s.Notices)
 	c.hook()
 	for _, r := range s.Indexes {
-		if err := c.mustOwnIndex(r.Table, r.Index.Name); err != nil {
+		if err := c.mustOwnIndex(r.Table, r.Index.Name, true); err != nil {
 			return err
 		}
 		t := c.Catalog.Table(r.Table.ID)

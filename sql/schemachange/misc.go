@@ -36,16 +36,15 @@ func (c *change) createDatabase(s *bind.CreateDatabase) error {
 		}
 		return sqlstate.New(sqlstate.DuplicateDatabase, "database \"%s\" already exists", s.Name)
 	}
-	owner := s.Owner
-	if owner == "" {
-		owner = c.Info.User
-	}
-	if owner != c.Info.User {
-		if _, err := c.role(owner); err != nil {
+	owner := c.Info.User
+	if s.Owner != "" {
+		u, err := c.role(s.Owner)
+		if err != nil {
 			return err
 		}
-		if !c.view.Access().Member(c.Info.User, owner, "") {
-			return sqlstate.New(sqlstate.InsufficientPrivilege, "must be member of role \"%s\"", owner)
+		owner = u.Name
+		if err := c.mustBeMember(owner, ""); err != nil {
+			return err
 		}
 	}
 	id, err := c.Catalog.NewID(c.ctx)
@@ -120,6 +119,9 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 	c.hook()
 	switch {
 	case s.Rename != "":
+		if u := c.user(); !u.CreateDB && !u.Superuser {
+			return denied("permission denied to rename database")
+		}
 		if s.Name == c.Info.Database {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "current database cannot be renamed")
 		}
@@ -132,10 +134,12 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 		}
 		c.Catalog.Database(db.ID).Name = s.Rename
 	case s.Owner != "":
-		if _, err := c.role(s.Owner); err != nil {
+		o, _ := c.view.Access().Object(db.ID)
+		to, err := c.mayGive(&o, s.Owner, 0)
+		if err != nil {
 			return err
 		}
-		c.Catalog.Database(db.ID).Owner = s.Owner
+		c.give(db.ID, to)
 	case s.PrimaryRegion != "" || s.AddRegion != "" || s.DropRegion != "" || s.Survive != "":
 		return regionsLater("regions of databases")
 	}
@@ -172,9 +176,16 @@ func (c *change) createSchema(s *bind.CreateSchema) error {
 		}
 		return sqlstate.New(sqlstate.DuplicateSchema, "schema \"%s\" already exists", s.Name)
 	}
-	owner := s.Owner
-	if owner == "" {
-		owner = c.Info.User
+	owner := c.Info.User
+	if s.Owner != "" {
+		u, err := c.role(s.Owner)
+		if err != nil {
+			return err
+		}
+		owner = u.Name
+		if err := c.mustBeMember(owner, db.Owner); err != nil {
+			return err
+		}
 	}
 	id, err := c.Catalog.NewID(c.ctx)
 	if err != nil {
@@ -257,12 +268,17 @@ func (c *change) alterSchema(s *bind.AlterSchema) error {
 	}
 	c.hook()
 	if s.Owner != "" {
-		if _, err := c.role(s.Owner); err != nil {
+		o, _ := c.view.Access().Object(sc.ID)
+		to, err := c.mayGive(&o, s.Owner, sc.Database)
+		if err != nil {
 			return err
 		}
-		c.Catalog.Schema(sc.ID).Owner = s.Owner
+		c.give(sc.ID, to)
 	}
 	if s.Rename != "" {
+		if err := c.must(sc.Database, catalog.Create); err != nil {
+			return err
+		}
 		if lease.IsSystem(s.Rename) {
 			return sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", s.Rename).
 				WithDetail("The prefix \"pg_\" is reserved for system schemas.")
@@ -343,6 +359,9 @@ func (c *change) alterSequence(s *bind.AlterSequence) error {
 	case s.OwnerNone:
 		def.OwnerTable, def.OwnerColumn = 0, 0
 	case s.OwnerTable != nil:
+		if s.OwnerTable.Owner != t.Owner {
+			return sqlstate.New(sqlstate.NotInPrerequisiteState, "sequence must have same owner as table it is linked to")
+		}
 		if col := s.OwnerTable.ColumnByName(s.OwnerColumn); col != nil {
 			def.OwnerTable, def.OwnerColumn = s.OwnerTable.ID, col.ID
 		}
@@ -442,9 +461,12 @@ func (c *change) replaceView(old *catalog.Table, s *bind.CreateView) error {
 
 func (c *change) comment(s *bind.Comment) error {
 	if s.Table == nil {
-		return nil // databases, schemas, roles: accepted and not kept
+		return c.commentElsewhere(s)
 	}
 	if err := c.mustOwn(s.Table.ID); err != nil {
+		if s.Column != "" {
+			return denied("must be owner of relation %s", s.Table.Name)
+		}
 		return err
 	}
 	c.hook()
@@ -459,6 +481,29 @@ func (c *change) comment(s *bind.Comment) error {
 	case s.Index != nil || strings.EqualFold(s.Kind, "CONSTRAINT"):
 	default:
 		t.Comment = s.Text
+	}
+	return nil
+}
+
+// commentElsewhere is COMMENT ON databases, schemas and roles, whose comments are not kept.
+func (c *change) commentElsewhere(s *bind.Comment) error {
+	switch s.Kind {
+	case "DATABASE":
+		_, err := c.database(s.Name.Name)
+		return err
+	case "SCHEMA":
+		_, err := c.schema("", s.Name.Name)
+		return err
+	case "ROLE":
+		u, err := c.role(s.Name.Name)
+		switch {
+		case err != nil:
+			return err
+		case u.Superuser && !c.super():
+			return denied("must be superuser")
+		case !c.mayCreateRoles():
+			return denied("must have CREATEROLE privilege")
+		}
 	}
 	return nil
 }

@@ -137,13 +137,13 @@ func (c *change) createRole(s *bind.CreateRole) error {
 	}
 	c.Catalog.New(lease.Descriptor{User: u})
 	for _, r := range o.InRoles {
-		if err := c.addMember(r, s.Name, false, true); err != nil {
+		if err := c.addMember(r, s.Name, c.Info.User, false); err != nil {
 			return err
 		}
 	}
 	for i, list := range [][]string{o.Members, o.Admins} {
 		for _, m := range list {
-			if err := c.addMember(s.Name, m, i == 1, true); err != nil {
+			if err := c.addMember(s.Name, m, c.Info.User, i == 1); err != nil {
 				return err
 			}
 		}
@@ -190,7 +190,7 @@ func (c *change) alterRole(s *bind.AlterRole) error {
 		if o.DropMembers {
 			err = c.removeMember(name, m, false)
 		} else {
-			err = c.addMember(name, m, false, false)
+			err = c.addMember(name, m, c.Info.User, false)
 		}
 		if err != nil {
 			return err
@@ -204,7 +204,7 @@ func (c *change) dropRoles(s *bind.DropRole) error {
 		return denied("permission denied to drop role")
 	}
 	for _, name := range s.Names {
-		if name == parse.CurrentRole || name == parse.SessionRole {
+		if name == parse.CurrentRole || name == parse.SessionRole || name == catalog.PublicRole {
 			return sqlstate.New(sqlstate.InvalidParameterValue, "cannot use special role specifier in DROP ROLE")
 		}
 		u := c.view.User(name)

@@ -58,8 +58,12 @@ func (c *change) must(id catalog.ID, p catalog.Privileges) error {
 func (c *change) mustOwn(id catalog.ID) error { return c.view.Access().CheckOwner(c.Info.User, id) }
 
 // mustOwnIndex is mustOwn of an index's table, in the words of PostgreSQL.
-func (c *change) mustOwnIndex(t *catalog.Table, name string) error {
-	if err := c.mustOwn(t.ID); err != nil {
+func (c *change) mustOwnIndex(t *catalog.Table, name string, drop bool) error {
+	check := c.mustOwn(t.ID)
+	if drop {
+		check = c.mustOwnToDrop(t)
+	}
+	if check != nil {
 		return denied("must be owner of index %s", name)
 	}
 	return nil
@@ -248,7 +252,7 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 	c.hook()
 	going := map[catalog.ID]bool{}
 	for _, t := range s.Tables {
-		if err := c.mustOwn(t.ID); err != nil {
+		if err := c.mustOwnToDrop(t); err != nil {
 			return err
 		}
 		going[t.ID] = true
