@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -34,7 +35,7 @@ import (
 //
 // shows where this database and PostgreSQL differ (the server needs a superuser root and a database defaultdb).
 func TestScripts(t *testing.T) {
-	for _, dir := range []string{"wire", "txn", "error", "replay"} {
+	for _, dir := range []string{"wire", "txn", "error", "replay", "roles"} {
 		files, err := filepath.Glob("testdata/" + dir + "/*")
 		if err != nil || len(files) == 0 {
 			t.Errorf("no scripts in %s (%v)", dir, err)
@@ -47,7 +48,7 @@ func TestScripts(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer conn.Close(context.Background())
-					if _, err := conn.Exec(context.Background(), "drop schema public cascade; create schema public").ReadAll(); err != nil {
+					if _, err := conn.Exec(context.Background(), "drop schema public cascade; create schema public authorization pg_database_owner; grant usage on schema public to public").ReadAll(); err != nil {
 						t.Fatal(err)
 					}
 					runScript(t, file, func(context.Context) (net.Conn, error) { return net.Dial("tcp", addr) })
@@ -84,6 +85,8 @@ type script struct {
 // runScript understands
 //
 //	sql [conn]            run the input with the simple protocol; "waits" if there is no answer yet
+//	connect conn [user=name] [database=name]
+//	                      log in, as the role of the connection's name if nothing else is said
 //	result conn           wait for the answer of a statement that waited
 //	cancel conn           send a CancelRequest for it
 //	close conn            hang up
@@ -105,6 +108,24 @@ func runScript(t *testing.T, file string, dial func(context.Context) (net.Conn, 
 			out = s.client(name).run(d.Input)
 		case "result":
 			out = s.client(name).wait(10 * time.Second)
+		case "connect":
+			user, database := name, "defaultdb"
+			for _, a := range d.CmdArgs[1:] {
+				switch a.Key {
+				case "user":
+					user = a.Vals[0]
+				case "database":
+					database = a.Vals[0]
+				}
+			}
+			if err := s.connect(name, user, database); err != nil {
+				var pe *pgconn.PgError
+				if !errors.As(err, &pe) {
+					return err.Error() + "\n"
+				}
+				return describeError(pe)
+			}
+			return "connected\n"
 		case "cancel":
 			ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
 			defer stop()
@@ -168,8 +189,16 @@ func (s *script) client(name string) *sqlClient {
 	if c := s.sql[name]; c != nil {
 		return c
 	}
+	if err := s.connect(name, "root", "defaultdb"); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.sql[name]
+}
+
+// connect logs in under a name.
+func (s *script) connect(name, user, database string) error {
 	c := &sqlClient{}
-	cfg, err := pgconn.ParseConfig("postgres://root@server:5432/defaultdb?sslmode=disable")
+	cfg, err := pgconn.ParseConfig("postgres://" + user + "@server:5432/" + database + "?sslmode=disable")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -179,10 +208,10 @@ func (s *script) client(name string) *sqlClient {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
 	if c.conn, err = pgconn.ConnectConfig(ctx, cfg); err != nil {
-		s.t.Fatal(err)
+		return err
 	}
 	s.sql[name] = c
-	return c
+	return nil
 }
 
 func (c *sqlClient) hangUp() {
