@@ -226,6 +226,9 @@ func StorePeersKey() Key { return StoreKey("peers") }
 // StoreVersionKey holds the version of the software's storage format that the store was last opened with.
 func StoreVersionKey() Key { return StoreKey("version") }
 
+// StoreDeviationKey says that a replica of this store has deviated from the rest of its range: the store must not be used.
+func StoreDeviationKey() Key { return StoreKey("deviation") }
+
 // UserSpan is the addressable keys of [start, end): without the local keys, which sort at the beginning of the
 // first range.
 func UserSpan(start, end Key) Span {

@@ -22,8 +22,8 @@
 //
 // # Goroutines
 //
-// Their number does not depend on the number of ranges: the syncer, the ticker, the queue loop, a sender and a
-// receiver for each peer, and a bounded number of range changes and raft snapshots. See package replica for who does
+// Their number does not depend on the number of ranges: the syncer, the ticker, the queue loop, the two of the
+// comparison of replicas, a sender and a receiver for each peer, and a bounded number of range changes and raft snapshots. See package replica for who does
 // what.
 //
 // Messages to one peer gather in one queue; its sender puts all that is there into one frame, so the heartbeats of all
@@ -41,6 +41,10 @@
 //	a replica that hears of no leader reads the range's descriptor, and destroys itself if it was removed
 //	a range that is small, or empty, and has room beside it absorbs its right neighbour (merge.go)
 //	versions older than the time to live are removed, when there may be enough of them
+//
+// Another loop compares the replicas of each range with each other, slowly (check.go): a command in the log has each of
+// them hash its state as of that place (R4 in package replica); the leaseholder collects the hashes, and stops the nodes of
+// those that deviate.
 //
 // Descriptors are changed by ordinary transactions (DB), anchored in the range itself, whose commit carries the change.
 // I8 is placement's; the store never picks a node by itself.

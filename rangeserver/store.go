@@ -105,6 +105,7 @@ type Store struct {
 	sendSlots, receiveSlots chan struct{}
 	queues                  queues
 	side                    sideTransport
+	hashing                 hashing
 }
 
 // entry is a range's place in the store.
@@ -117,7 +118,8 @@ type entry struct {
 	wanted      bool        // a split makes it real; guarded by Store.mu
 	admin       chan struct{}
 	load        loadCounter
-	closing     sideEntry // of the side loop alone
+	closing     sideEntry     // of the side loop alone
+	checkAt     time.Duration // when its replicas are compared next, on the monotonic clock; of checkLoop alone
 }
 
 // Metrics count what the store did; Gauges counts what it has.
@@ -128,7 +130,9 @@ type Metrics struct {
 	SplitsRequested, ReplicaChanges, Rebalances, ReplicasGCed   atomic.Int64
 	MergesRequested, LeasesFollowed                             atomic.Int64
 	MVCCVersionsGCed                                            atomic.Int64
-	ClosedSent, ClosedReceived                                  atomic.Int64 // messages of the side transport
+	// RangeChecks counts comparisons of a range's replicas, Deviations replicas that differed, StatisticsWrong statistics that did.
+	RangeChecks, Deviations, StatisticsWrong atomic.Int64
+	ClosedSent, ClosedReceived               atomic.Int64 // messages of the side transport
 }
 
 // Gauges are counts of what the store has now.
@@ -154,6 +158,11 @@ func Open(o Options) (*Store, error) {
 		s.SetDB(o.DB)
 	}
 	s.side.init(&s.o)
+	s.hashing.wake = make(chan struct{}, 1)
+	s.hashing.results, s.hashing.counted = make(map[hashKey]*hashResult), make(map[hashKey]bool)
+	if err := s.checkDeviation(); err != nil {
+		return nil, err
+	}
 	s.replica = replica.Options{
 		Host: o.Host, Clock: o.Clock, Engine: o.Engine, Liveness: o.Liveness, Store: s, Metrics: &s.Metrics.Metrics,
 		Node: o.NodeID, StoreID: o.StoreID, StartedAt: o.Clock.Now(), ClosedLag: s.o.ClosedLag,
@@ -165,9 +174,12 @@ func Open(o Options) (*Store, error) {
 		o.Network.HandleStream(MethodRaft, s.serveRaft)
 		o.Network.HandleStream(MethodSnapshot, s.serveSnapshot)
 		o.Network.HandleStream(MethodApplied, s.serveApplied)
+		o.Network.HandleStream(MethodHash, s.serveHash)
+		o.Network.Handle(MethodDeviates, s.serveDeviates)
 		o.Network.Handle(MethodClosed, s.serveClosed)
 		s.group.Go(s.closeLoop)
 	}
+	s.group.Go(s.hashLoop)
 	s.group.Go(s.syncLoop)
 	s.group.Go(s.tickLoop)
 	s.ranges.Range(func(_, v any) bool {
@@ -181,6 +193,7 @@ func Open(o Options) (*Store, error) {
 	})
 	if o.QueueInterval > 0 {
 		s.group.Go(s.queueLoop)
+		s.group.Go(s.checkLoop)
 	}
 	return s, nil
 }

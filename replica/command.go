@@ -32,6 +32,8 @@ type Command struct {
 	Trigger *kv.CommitTrigger
 	// GCThreshold, if set, is the range's new one.
 	GCThreshold clock.Timestamp
+	// Hash, if not zero, has every replica hash the range's state as it is right after this command (Store.HashDue).
+	Hash uint64
 
 	// Settled, if not nil, is called exactly once if Propose returned because its context ended: later, when the
 	// command was applied, or never will be. Until then latches have to be held. It must not wait.
@@ -57,6 +59,7 @@ const (
 	commandTruncate
 	commandGiven
 	commandWrite
+	commandHash
 )
 
 // commandIndexOffset is where the lease index is, so that a proposal can be renumbered in place.
@@ -88,6 +91,9 @@ func (c *Command) encode() []byte {
 	if c.truncate.index != 0 {
 		flags |= commandTruncate
 	}
+	if c.Hash != 0 {
+		flags |= commandHash
+	}
 	b = append(b, flags)
 	b = binary.LittleEndian.AppendUint64(b, c.id)
 	b = binary.LittleEndian.AppendUint64(b, c.maxLeaseIndex)
@@ -111,6 +117,9 @@ func (c *Command) encode() []byte {
 	}
 	if flags&commandTruncate != 0 {
 		b = c.truncate.append(b)
+	}
+	if flags&commandHash != 0 {
+		b = binary.AppendUvarint(b, c.Hash)
 	}
 	return append(b, c.Batch...)
 }
@@ -168,6 +177,9 @@ func decodeCommand(b []byte, c *Command) (err error) {
 	}
 	if flags&commandTruncate != 0 {
 		c.truncate = position{d.uvarint(), d.uvarint()}
+	}
+	if flags&commandHash != 0 {
+		c.Hash = d.uvarint()
 	}
 	if d.err != nil {
 		return ErrBadCommand

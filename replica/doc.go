@@ -48,6 +48,8 @@
 //	         for its index is given a new one: no copy with the old one can apply any more.
 //	R2 (I1)  What promises durability leaves after the batch that carries it is durable, in the order of the batches.
 //	R3       What is applied is in the durable log.
+//	R4       All that keys.RangeSpans covers, the applied state included, is a function of the log up to the applied
+//	         index: after the same entry, all replicas have the same bytes there. HashJob has them compared.
 //	L1-L3    Leases, see package lease.
 //	CT1-CT4  Closed timestamps (I6), see package closedts and closed.go.
 //

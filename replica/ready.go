@@ -441,6 +441,9 @@ func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChange
 		return nil, nil
 	case c.Trigger != nil:
 		return r.trigger(b, c.Trigger, change)
+	case c.Hash != 0:
+		id := c.Hash
+		return func() error { r.o.Store.HashDue(r, r.hashJob(id)); return nil }, nil
 	}
 	return nil, nil
 }

@@ -87,6 +87,9 @@ type Store interface {
 	// Destroyed says that the replica removed itself.
 	Destroyed(r *Replica)
 
+	// HashDue is given the state of which a command asked for the hash, to be read on another goroutine, and closed.
+	HashDue(r *Replica, j *HashJob)
+
 	// Drain returns when the range's participant evaluates no request that passed its lease check earlier. It may
 	// wait; it is called without the replica held.
 	Drain(ctx context.Context, r *Replica) error

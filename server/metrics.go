@@ -162,6 +162,9 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("lease_transfers", "Leases handed over.", m.LeaseTransfers.Load())
 	e.counter("closed_timestamp_messages_sent", "Messages that told a peer what is closed of ranges that sleep.", m.ClosedSent.Load())
 	e.counter("closed_timestamp_messages_received", "Such messages of peers.", m.ClosedReceived.Load())
+	e.counter("range_checks", "Comparisons of a range's replicas.", m.RangeChecks.Load())
+	e.counter("range_deviations", "Replicas that differed from the rest of their range; their nodes were stopped.", m.Deviations.Load())
+	e.counter("range_statistics_wrong", "Ranges whose statistics were not what a count said; they were set right.", m.StatisticsWrong.Load())
 	e.counter("gc_versions", "Old versions removed.", m.MVCCVersionsGCed.Load())
 }
 

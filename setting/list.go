@@ -18,6 +18,10 @@ const (
 	NonVoters
 	// TimeUntilStoreDead is how long a node has not to be live before its replicas are made anew elsewhere.
 	TimeUntilStoreDead
+	// CheckInterval is how often the replicas of each range are compared; zero: never.
+	CheckInterval
+	// CheckRate bounds the bytes that a node reads in a second to compare replicas.
+	CheckRate
 	count
 )
 
@@ -42,6 +46,10 @@ var table = [count]Setting{
 	TimeUntilStoreDead: {Name: "server.time_until_store_dead", Kind: Duration, Default: int64(5 * time.Minute),
 		Min: int64(minTimeUntilStoreDead), Max: int64(maxDuration),
 		About: "time after which a node that is not live counts as dead, and its replicas are made anew on other nodes"},
+	CheckInterval: {Name: "server.consistency_check.interval", Kind: Duration, Default: int64(24 * time.Hour), Min: 0, Max: int64(maxDuration),
+		About: "how often the replicas of each range are compared with each other; 0: never"},
+	CheckRate: {Name: "server.consistency_check.max_rate", Kind: Bytes, Default: 8 << 20, Min: 64 << 10, Max: 4 << 30,
+		About: "bytes that a node reads in a second, at most, to compare replicas"},
 }
 
 func odd(v int64) error {

@@ -127,6 +127,21 @@ func (k *campaign) dump() {
 	pprof.Lookup("goroutine").WriteTo(f, 2)
 }
 
+// compareAll compares the replicas of every range at one applied index. What was restarted a moment ago may get a raft
+// snapshot instead of the command that asks for its hash.
+func (k *campaign) compareAll() {
+	var problems []string
+	for range 5 {
+		if problems = compared(k.c); len(problems) == 0 {
+			return
+		}
+		time.Sleep(3 * time.Second)
+	}
+	for _, p := range problems {
+		k.problem("%s", p)
+	}
+}
+
 // countStats compares every replica's statistics with its data.
 func (k *campaign) countStats() {
 	for i, m := range k.c.Machines {

@@ -389,6 +389,12 @@ func (cl *client) administer() {
 		return
 	}
 	d := ranges[cl.dice.IntN(len(ranges))]
+	if cl.dice.IntN(4) == 0 {
+		if err := compareSome(k.c, cl.dice); err != nil {
+			k.problem("%v", err)
+		}
+		k.count(&k.done, "compare")
+	}
 	switch cl.dice.IntN(8) {
 	case 0:
 		admin("merge", &kv.AdminMergeRequest{Key: d.Start})

@@ -326,6 +326,7 @@ func (k *campaign) run(t *testing.T) {
 	wg.Wait()
 	k.verify()
 	k.countStats()
+	k.compareAll()
 	close(failed)
 	<-watch
 	k.took = time.Since(k.start)

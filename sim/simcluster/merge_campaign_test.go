@@ -237,6 +237,9 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		time.Sleep(500 * time.Millisecond)
 		turn <- struct{}{}
 		defer func() { <-turn }()
+		if err := compareSome(c, dice); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
 		n := c.Node(dice.IntN(c.Len()))
 		if n == nil || n.Store() == nil {
 			return
