@@ -417,6 +417,7 @@ const (
 	flagInconsistent
 	flagStale
 	flagGeneration
+	flagHold
 )
 
 func appendHeader(b []byte, h *Header) []byte {
@@ -437,6 +438,7 @@ func appendHeader(b []byte, h *Header) []byte {
 	set(h.Consistency == Inconsistent, flagInconsistent)
 	set(h.Consistency == Stale, flagStale)
 	set(h.Generation != 0, flagGeneration)
+	set(h.Hold, flagHold)
 	b = appendUint(b, f)
 	b = appendUint(b, uint64(h.RangeID))
 	b = append(b, byte(h.WaitPolicy))
@@ -468,7 +470,7 @@ func appendHeader(b []byte, h *Header) []byte {
 
 func (d *decoder) header(h *Header) {
 	f := d.uvarint()
-	if f >= flagGeneration<<1 || f&flagStale != 0 && f&flagInconsistent != 0 {
+	if f >= flagHold<<1 || f&flagStale != 0 && f&flagInconsistent != 0 {
 		d.fail()
 		return
 	}
@@ -500,6 +502,7 @@ func (d *decoder) header(h *Header) {
 	}
 	h.CanForwardRead = f&flagForward != 0
 	h.Trace = f&flagTrace != 0
+	h.Hold = f&flagHold != 0
 	switch {
 	case f&flagInconsistent != 0:
 		h.Consistency = Inconsistent

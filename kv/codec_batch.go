@@ -82,7 +82,8 @@ func appendRequest(b []byte, r Request) []byte {
 		b = appendInFlight(b, r.InFlight)
 		b = appendBool(b, r.OnePhase)
 		b = appendTrigger(b, r.Trigger)
-		return appendTS(appendTS(b, r.Deadline), r.Upto)
+		b = appendTS(appendTS(b, r.Deadline), r.Upto)
+		return appendList(b, r.Held, appendHeld)
 	case *HeartbeatTxnRequest:
 		return appendBytes(b, r.Anchor)
 	case *PushTxnRequest:
@@ -103,6 +104,8 @@ func appendRequest(b []byte, r Request) []byte {
 	case *RefreshRequest:
 		return appendTS(appendBytes(b, r.Key), r.From)
 	case *RefreshRangeRequest:
+		return appendTS(appendBytes(appendBytes(b, r.Start), r.End), r.From)
+	case *CheckLocksRequest:
 		return appendTS(appendBytes(appendBytes(b, r.Start), r.End), r.From)
 	case *GCRequest:
 		b = appendTS(appendBytes(b, r.Start), r.Threshold)
@@ -208,6 +211,7 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 			Trigger:   d.trigger(),
 			Deadline:  d.ts(),
 			Upto:      d.ts(),
+			Held:      list(d, 4, (*decoder).held),
 		}
 	case MethodHeartbeatTxn:
 		return &HeartbeatTxnRequest{Anchor: d.key()}
@@ -236,6 +240,8 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 		return &RefreshRequest{Key: d.key(), From: d.ts()}
 	case MethodRefreshRange:
 		return &RefreshRangeRequest{Start: d.key(), End: d.key(), From: d.ts()}
+	case MethodCheckLocks:
+		return &CheckLocksRequest{Start: d.key(), End: d.key(), From: d.ts()}
 	case MethodGC:
 		return &GCRequest{
 			Start:     d.key(),
@@ -277,6 +283,10 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 	d.fail()
 	return nil
 }
+
+func appendHeld(b []byte, h HeldLocks) []byte { return appendTS(appendSpan(b, h.Span), h.From) }
+
+func (d *decoder) held() HeldLocks { return HeldLocks{Span: d.span(), From: d.ts()} }
 
 const (
 	triggerNone = iota
@@ -343,6 +353,7 @@ func AppendReply(b []byte, r *BatchResponse, err error) []byte {
 	b = append(b, 1)
 	b = appendOptTxn(b, r.Txn)
 	b = appendTS(b, r.Timestamp)
+	b = appendTS(b, r.LockedAt)
 	b = appendTS(b, r.Now)
 	b = appendUint(b, uint64(len(r.Responses)))
 	for _, x := range r.Responses {
@@ -365,7 +376,7 @@ func DecodeReply(b []byte) (r *BatchResponse, err, malformed error) {
 	}
 	err = d.error()
 	if d.bool() {
-		r = &BatchResponse{Txn: d.optTxn(), Timestamp: d.ts(), Now: d.ts()}
+		r = &BatchResponse{Txn: d.optTxn(), Timestamp: d.ts(), LockedAt: d.ts(), Now: d.ts()}
 		n := d.count(1)
 		if n > 0 {
 			r.Responses = make([]Response, 0, n)

@@ -28,7 +28,9 @@ const (
 	errBelowGC
 	errUnavailable
 	errNotClosed
-	errLast = errNotClosed
+	errLocksLost
+	errOnePhase
+	errLast = errOnePhase
 )
 
 // appendError adds an error. What is wrapped loses its wrapping; what is not of this package becomes an
@@ -80,6 +82,10 @@ func appendTypedError(b []byte, err error) ([]byte, bool) {
 	case *RefreshFailedError:
 		b = append(appendTS(appendBytes(append(b, errRefreshFailed), e.Key), e.Written), e.By[:]...)
 		return appendUint(b, uint64(e.Gateway)), true
+	case *LocksLostError:
+		return appendTS(appendBytes(append(b, errLocksLost), e.Key), e.Lost), true
+	case *OnePhaseError:
+		return append(b, errOnePhase), true
 	case *ConditionFailedError:
 		return appendBytes(appendBytes(append(b, errConditionFailed), e.Key), e.Actual), true
 	case *LockNotAvailableError:
@@ -127,6 +133,10 @@ func (d *decoder) error() error {
 		return &DeadlockError{Cycle: list(d, 16, (*decoder).txnID), Waits: list(d, minWait, (*decoder).wait)}
 	case errRefreshFailed:
 		return &RefreshFailedError{Key: d.key(), Written: d.ts(), By: d.txnID(), Gateway: NodeID(d.uint32())}
+	case errOnePhase:
+		return &OnePhaseError{}
+	case errLocksLost:
+		return &LocksLostError{Key: d.key(), Lost: d.ts()}
 	case errConditionFailed:
 		return &ConditionFailedError{Key: d.key(), Actual: d.bytes()}
 	case errLockNotAvailable:

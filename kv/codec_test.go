@@ -116,6 +116,7 @@ var requests = []func(*rapid.T) Request{
 	func(t *rapid.T) Request { return draw[ClearRequest](t) },
 	func(t *rapid.T) Request { return draw[SubsumeRequest](t) },
 	func(t *rapid.T) Request { return draw[ReleaseRequest](t) },
+	func(t *rapid.T) Request { return draw[CheckLocksRequest](t) },
 }
 
 var responses = []func(*rapid.T) Response{

@@ -100,6 +100,17 @@ type DeadlockError struct {
 
 func (e *DeadlockError) Error() string { return fmt.Sprintf("deadlock: %v", e.Cycle) }
 
+// LocksLostError says that a leaseholder may have forgotten locks that a transaction took: since Lost it is another one, or its
+// table was full. Others may have held them meanwhile.
+type LocksLostError struct {
+	Key  keys.Key // where the locks were
+	Lost clock.Timestamp
+}
+
+func (e *LocksLostError) Error() string {
+	return fmt.Sprintf("locks at key %x may have been lost at %s", []byte(e.Key), e.Lost)
+}
+
 // RefreshFailedError says that a key that was read has been written since.
 type RefreshFailedError struct {
 	Key     keys.Key

@@ -87,6 +87,9 @@ type Header struct {
 	// CanForwardRead says that the transaction has read nothing before this batch, so the range may move its
 	// read timestamp forward instead of answering with a retry error.
 	CanForwardRead bool
+	// Hold says that the locks which the batch takes were asked for: the transaction does not commit if they were lost
+	// meanwhile (CheckLocksRequest).
+	Hold bool
 	// Trace asks the answer to name who served it (EXPLAIN ANALYZE).
 	Trace   bool
 	Gateway NodeID
@@ -138,6 +141,7 @@ const (
 	MethodClear
 	MethodSubsume
 	MethodRelease
+	MethodCheckLocks
 )
 
 // GetRequest reads one key, and locks it if Lock says so, also when there is no value.
@@ -245,6 +249,14 @@ type EndTxnRequest struct {
 	// Upto is the latest timestamp at which the transaction may commit though it is later than its read timestamp:
 	// nothing that it read has to hold there, or what has to does. It is zero at SERIALIZABLE.
 	Upto clock.Timestamp
+	// Held are locks in the range of the record of which none may have been lost (CheckLocksRequest).
+	Held []HeldLocks
+}
+
+// HeldLocks are locks that a transaction took in a span, all of them at From or later.
+type HeldLocks struct {
+	Span keys.Span
+	From clock.Timestamp
 }
 
 // EndTxnResponse tells how it ended.
@@ -373,6 +385,14 @@ type ResolveRangeRequest struct {
 type ReleaseRequest struct {
 	Start, End keys.Key
 	Txn        TxnMeta
+}
+
+// CheckLocksRequest asks the leaseholder of [Start, End), or of the key Start if End is empty, whether it still has all locks
+// that the transaction has taken there since From, up to Txn.ReadTimestamp; LocksLostError if it may not. Where the anchor is, it
+// also asks whether somebody has aborted the transaction. With a From of zero that is all.
+type CheckLocksRequest struct {
+	Start, End keys.Key
+	From       clock.Timestamp
 }
 
 // RefreshRequest checks that nobody else wrote a key in (From, Txn.ReadTimestamp], and keeps it so.
@@ -518,6 +538,8 @@ type BatchResponse struct {
 	Txn *Txn
 	// Timestamp at which a batch without a transaction was evaluated.
 	Timestamp clock.Timestamp
+	// LockedAt is at or before the moment at which the batch's locks were taken, by the clocks of their leaseholders, if it took any.
+	LockedAt clock.Timestamp
 	// Now is the server's clock when the answer left.
 	Now       clock.Timestamp
 	Responses []Response
@@ -557,6 +579,7 @@ func (r *QueryIntentRequest) Span() keys.Span         { return point(r.Key) }
 func (r *ResolveIntentRequest) Span() keys.Span       { return point(r.Key) }
 func (r *ResolveRangeRequest) Span() keys.Span        { return keys.Span{Start: r.Start, End: r.End} }
 func (r *RefreshRequest) Span() keys.Span             { return point(r.Key) }
+func (r *CheckLocksRequest) Span() keys.Span          { return keys.Span{Start: r.Start, End: r.End} }
 func (r *RefreshRangeRequest) Span() keys.Span        { return keys.Span{Start: r.Start, End: r.End} }
 func (r *GCRequest) Span() keys.Span                  { return point(r.Start) }
 func (r *AdminSplitRequest) Span() keys.Span          { return point(r.Key) }
@@ -582,6 +605,7 @@ func (r *LoadRequest) Span() keys.Span {
 func (*LoadRequest) Method() Method                { return MethodLoad }
 func (*ClearRequest) Method() Method               { return MethodClear }
 func (*SubsumeRequest) Method() Method             { return MethodSubsume }
+func (*CheckLocksRequest) Method() Method          { return MethodCheckLocks }
 func (*ReleaseRequest) Method() Method             { return MethodRelease }
 func (*GetRequest) Method() Method                 { return MethodGet }
 func (*ScanRequest) Method() Method                { return MethodScan }

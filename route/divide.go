@@ -153,6 +153,10 @@ func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 		c := *r
 		c.Start, c.End = start, stop
 		return &c, true
+	case *kv.CheckLocksRequest:
+		c := *r
+		c.Start, c.End = start, stop
+		return &c, true
 	case *kv.ResolveRangeRequest:
 		c := *r
 		c.Start, c.End = start, stop
@@ -247,6 +251,9 @@ func merge(b *kv.Batch, parts []*part) (*kv.BatchResponse, error) {
 func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
 	out.Timestamp = out.Timestamp.Forward(r.Timestamp)
 	out.Now = out.Now.Forward(r.Now)
+	if at := r.LockedAt; !at.IsZero() && (out.LockedAt.IsZero() || at.Less(out.LockedAt)) {
+		out.LockedAt = at
+	}
 	out.Served = append(out.Served, r.Served...)
 	if b.Txn == nil || r.Txn == nil || r.Txn == b.Txn {
 		return

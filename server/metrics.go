@@ -210,6 +210,7 @@ func (e *emitter) leader(m *leader.Metrics) {
 	e.counter("kv_lock_waits_long", "Requests that waited for a transaction for more than ten seconds.", m.LongWaits.Load())
 	e.gauge("kv_lock_waiting_long", "Requests that wait now, and have for more than ten seconds.", float64(m.LongWaiting.Load()))
 	e.counter("kv_lock_signals_missed", "Waits for a lock that ended only because the request looked by itself: a defect.", m.SignalsMissed.Load())
+	e.counter("kv_locks_lost", "Commits that were refused because row locks which the client asked for may have been lost.", m.LocksLost.Load())
 	e.counter("kv_lock_timeouts", "Waits for a transaction that lasted too long for the client.", m.LockTimeouts.Load())
 	e.counter("kv_locks_not_available", "Requests that were told of a lock instead of waiting for it (NOWAIT).", m.NotAvailable.Load())
 	e.counter("kv_pushes", "Pushes of transactions that were in the way.", m.Pushes.Load())

@@ -19,7 +19,8 @@
 //	TX2  (I3) What was read is remembered; when the timestamp has to move, the reads are checked (refreshed) or
 //	     the transaction has to start over: *RetryError.
 //	TX3  Locks (Lock: Exclusive or Shared) only order the queue of writers. They may vanish with a lease, and no
-//	     invariant stands on them.
+//	     invariant stands on them, but for those that the client asked for: a transaction that lost one of these
+//	     does not commit (CO10).
 //	TX4  Reads see the writes of earlier statements, not those of the running one (Halloween problem):
 //	     StepStatement draws the line.
 //	TX5  An error other than those listed below leaves the transaction usable up to the last savepoint.

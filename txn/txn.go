@@ -67,6 +67,7 @@ type Txn struct {
 
 	trace  bool
 	served []kv.Served
+	hold   bool // locks are kept until the end, or it does not commit (HoldLocks)
 
 	reading reading // until it ends
 
@@ -160,8 +161,9 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	if v, ok := t.c.Buffered(key); ok {
-		return v, nil
+	own, mine := t.c.Buffered(key)
+	if mine && !(t.hold && lock != kv.NoLock) {
+		return own, nil
 	}
 	if len(t.flights) > 0 {
 		if err := t.stall(ctx, keys.Span{Start: key}); err != nil {
@@ -180,7 +182,7 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	g := &t.get
 	g.req = kv.GetRequest{Key: key, Lock: lock}
 	g.reqs[0] = &g.req
-	g.batch = kv.Batch{Header: kv.Header{WaitPolicy: wait}, Requests: g.reqs[:]}
+	g.batch = kv.Batch{Header: kv.Header{WaitPolicy: wait, Hold: t.hold}, Requests: g.reqs[:]}
 	var (
 		r   *kv.BatchResponse
 		err error
@@ -200,9 +202,13 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	if lock >= kv.Shared {
 		t.c.NoteLocked(key)
 	}
+	t.noteHeld(keys.Span{Start: key}, lock, r)
 	get, ok := first[*kv.GetResponse](r)
 	if !ok {
 		return nil, errMalformed
+	}
+	if mine {
+		return own, nil
 	}
 	return get.Value, nil
 }
@@ -215,6 +221,20 @@ func first[T kv.Response](r *kv.BatchResponse) (x T, ok bool) {
 	}
 	x, ok = r.Responses[0].(T)
 	return x, ok
+}
+
+// HoldLocks says that the locks which are taken from now on were asked for, by SELECT FOR UPDATE and its like: the transaction
+// commits only if it has had them all the time since, whatever dies (CO10).
+func (t *Txn) HoldLocks(on bool) { t.hold = on }
+
+// LosesLocks reports whether Restart gives up locks that the client asked for and was given.
+func (t *Txn) LosesLocks() bool { return t.c.LosesLocks() }
+
+// noteHeld remembers what an answer has locked.
+func (t *Txn) noteHeld(s keys.Span, lock kv.LockStrength, r *kv.BatchResponse) {
+	if t.hold && lock != kv.NoLock && !r.LockedAt.IsZero() {
+		t.c.NoteHeld(s, r.LockedAt)
+	}
 }
 
 // locking prepares for locks in a span: cleanup and heartbeats must know.
@@ -241,6 +261,8 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 		}
 	}
 	values := make([][]byte, len(ks))
+	hold := t.hold && lock != kv.NoLock
+	var have []int // that are locked all the same
 	reqs := make([]kv.Request, 0, len(ks))
 	gets := make([]kv.GetRequest, len(ks))
 	at := make([]int, 0, len(ks))
@@ -251,7 +273,10 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 		}
 		if ok {
 			values[i] = v
-			continue
+			if !hold {
+				continue
+			}
+			have = append(have, i)
 		}
 		gets[i] = kv.GetRequest{Key: k, Lock: lock}
 		reqs = append(reqs, &gets[i])
@@ -268,7 +293,7 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 			return nil, err
 		}
 	}
-	b := &kv.Batch{Header: kv.Header{WaitPolicy: wait}, Requests: reqs}
+	b := &kv.Batch{Header: kv.Header{WaitPolicy: wait, Hold: hold}, Requests: reqs}
 	prepare := t.c.Prepare
 	if lock != kv.NoLock {
 		anchor := ks[at[0]]
@@ -290,6 +315,11 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 		if lock >= kv.Shared {
 			t.c.NoteLocked(ks[i])
 		}
+		t.noteHeld(keys.Span{Start: ks[i]}, lock, r)
+		if len(have) > 0 && have[0] == i {
+			have = have[1:]
+			continue
+		}
 		values[i] = get.Value
 	}
 	return values, nil
@@ -309,7 +339,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 		return nil, nil, err
 	}
 	b := &kv.Batch{
-		Header:   kv.Header{WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes},
+		Header:   kv.Header{WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes, Hold: t.hold && o.Lock != kv.NoLock},
 		Requests: []kv.Request{&kv.ScanRequest{Start: s.Start, End: s.End, Reverse: o.Reverse, Lock: o.Lock}},
 	}
 	var (
@@ -351,6 +381,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 		}
 	}
 	if read.Start.Less(read.End) {
+		t.noteHeld(read, o.Lock, r)
 		t.c.NoteRead(read)
 		rows = t.c.Overlay(rows, read, o.Reverse)
 	}
@@ -383,7 +414,7 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 		}
 	}
 	scans := make([]kv.ScanRequest, len(spans))
-	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait}, Requests: make([]kv.Request, len(spans))}
+	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: t.hold && o.Lock != kv.NoLock}, Requests: make([]kv.Request, len(spans))}
 	for i, s := range spans {
 		if err := t.stall(ctx, keys.Span{Start: s.Start, End: s.Stop()}); err != nil {
 			return nil, err
@@ -414,6 +445,7 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 		s := keys.Span{Start: scans[i].Start, End: scans[i].End}
 		t.c.NoteRead(s)
 		t.noteLocked(o.Lock, scan.Rows)
+		t.noteHeld(s, o.Lock, r)
 		out[i] = t.c.Overlay(scan.Rows, s, o.Reverse)
 	}
 	return out, nil
@@ -709,6 +741,13 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		return err // PW3
 	}
 	if trigger == nil && t.c.ReadOnly() {
+		if t.c.HasHeld() {
+			b := t.c.CheckHeld(db.o.Clock.Now())
+			_, err := db.o.Sender.Send(ctx, b)
+			if err = t.c.HeldChecked(b, err); err != nil {
+				return err
+			}
+		}
 		later := t.c.CommitReadOnly(t.beat.record())
 		t.finish(committed)
 		t.dropLoads(true)
@@ -723,7 +762,12 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		db.beats.remove(&t.beat)
 		one = !t.beat.record()
 	}
-	t.c.StartCommit(one)
+	var now clock.Timestamp
+	if t.c.HasHeld() {
+		now = db.o.Clock.Now()
+		t.c.HeldInRange(one && db.o.Ranges.OneRange(t.c.HeldBounds(t.c.WriteBounds())))
+	}
+	t.c.StartCommit(one, now)
 	t.beat.want = !one
 	if err := t.launchAll(ctx, t.c.TakeCommitWrites()); err != nil {
 		return err

@@ -285,6 +285,11 @@ func (q *request) settleTimestamps(onePhase bool) error {
 	if q.txn == nil {
 		return nil
 	}
+	if q.end != nil && len(q.end.Held) > 0 {
+		if err := q.checkHeld(); err != nil {
+			return err
+		}
+	}
 	if onePhase {
 		if err := q.mayCommitInOnePhase(); err != nil {
 			return err

@@ -302,5 +302,7 @@ func (p *Participant) Absorb(desc *kv.RangeDescriptor, given any, freeze clock.T
 	p.held.reset()
 	if h, ok := given.(*handoff); ok && h != nil && h.holds != 0 && p.holds != 0 {
 		p.locks.Join(h.locks)
+	} else {
+		p.locks.Lose(freeze.Forward(p.o.Clock.Now())) // the right side's locks are not here
 	}
 }

@@ -13,6 +13,7 @@ type Metrics struct {
 	LongWaits            atomic.Int64 // of LockWaits, those that took more than ten seconds
 	LongWaiting          atomic.Int64 // those that do now
 	SignalsMissed        atomic.Int64 // waits that ended because the request looked by itself: a defect
+	LocksLost            atomic.Int64 // commits that were refused because locks may have been lost
 	LockTimeouts         atomic.Int64
 	NotAvailable         atomic.Int64 // NOWAIT
 	Pushes               atomic.Int64 // sent

@@ -187,6 +187,7 @@ func New(o *Options, r Replica, given any) *Participant {
 	p := &Participant{o: o, r: r, latches: latch.NewManager(), locks: lock.NewTable(o.MaxLocks),
 		ended: make(chan struct{})}
 	p.waits.init()
+	p.locks.Now = o.Clock.Now
 	low := clock.Timestamp{}
 	if h, ok := given.(*handoff); ok && h != nil {
 		low = h.low
@@ -207,6 +208,7 @@ func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 	}
 	if !held || p.holds == 0 || l.Sequence != p.holds && l.Sequence != p.holds+1 {
 		p.locks.Clear()
+		p.locks.Lose(l.Start) // what an earlier leaseholder's table had was locked before (I5)
 	}
 	p.waits.wakeAll()
 	p.holds = 0
@@ -248,6 +250,7 @@ func (p *Participant) Subsume() any {
 func (p *Participant) SnapshotApplied() {
 	p.held.reset()
 	p.locks.Clear()
+	p.locks.Lose(p.o.Clock.Now())
 	p.waits.wakeAll()
 }
 
@@ -260,7 +263,7 @@ func (p *Participant) HandOver() []byte { return p.locks.Export(maxHandover) }
 // TakeOver takes the locks of the last leaseholder. Malformed ones are as good as none.
 func (p *Participant) TakeOver(handed []byte) {
 	if p.locks.Import(handed) != nil {
-		p.locks.Clear()
+		p.locks.Clear() // they count as lost since the lease began
 	}
 }
 

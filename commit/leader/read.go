@@ -172,7 +172,7 @@ func (q *request) readOnce(ctx context.Context) error {
 // notMVCC tells requests that read something else than versions at the read timestamp.
 func notMVCC(r kv.Request) bool {
 	switch r.(type) {
-	case *kv.QueryTxnRequest, *kv.RangeInfoRequest:
+	case *kv.QueryTxnRequest, *kv.RangeInfoRequest, *kv.CheckLocksRequest:
 		return true
 	}
 	return false
@@ -288,6 +288,9 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 			return nil, err
 		}
 		return &kv.EmptyResponse{}, rd.CheckRefresh(r.Start, r.End, r.From, q.readAt(), q.txn, q.noLocks)
+
+	case *kv.CheckLocksRequest:
+		return empty, q.checkLocks(r)
 
 	case *kv.QueryTxnRequest:
 		rec, err := p.record(p.o.Engine, r.Txn.Anchor, r.Txn.ID)

@@ -44,7 +44,7 @@ func traitsOf(b *kv.Batch) (t traits) {
 			} else {
 				t.locking = true
 			}
-		case *kv.RefreshRequest, *kv.RefreshRangeRequest, *kv.RangeInfoRequest, *kv.QueryTxnRequest:
+		case *kv.RefreshRequest, *kv.RefreshRangeRequest, *kv.RangeInfoRequest, *kv.QueryTxnRequest, *kv.CheckLocksRequest:
 			t.plain = true
 		case *kv.EndTxnRequest:
 			t.end = r
@@ -113,6 +113,7 @@ type request struct {
 	cmd   replica.Command
 	// effects in memory once the command is applied
 	acquired  []acquired
+	lockedAt  clock.Timestamp  // of a batch with Header.Hold
 	records   []*commit.Record // changed
 	finalized *commit.Record   // ended, and has left intents here
 	hasOwn    bool             // the transaction, which commits in one phase, has a record
@@ -213,7 +214,7 @@ func (q *request) answer(err error) *kv.BatchResponse {
 		}
 		return &kv.BatchResponse{Txn: q.txn, Now: q.now}
 	}
-	q.resp.Txn, q.resp.Now = q.txn, q.now
+	q.resp.Txn, q.resp.Now, q.resp.LockedAt = q.txn, q.now, q.lockedAt
 	if q.txn == nil {
 		q.resp.Timestamp = q.at
 	}

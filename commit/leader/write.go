@@ -492,7 +492,11 @@ func (q *request) effects() {
 	t := q.p.locks
 	if q.txn != nil {
 		for _, a := range q.acquired {
-			t.Acquire(&q.guard, a.key, &q.txn.TxnMeta, a.strength)
+			if q.b.Hold {
+				q.lockedAt = t.Keep(&q.guard, a.key, &q.txn.TxnMeta, a.strength, q.now)
+			} else {
+				t.Acquire(&q.guard, a.key, &q.txn.TxnMeta, a.strength)
+			}
 		}
 	}
 	if r := q.finalized; r != nil {

@@ -408,7 +408,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 
 // lock applies one FOR UPDATE clause to the scans that it names.
 func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
-	k := opt.Locking{Strength: kv.Exclusive, Returned: true}
+	k := opt.Locking{Strength: kv.Exclusive, Returned: true, Held: true}
 	switch l.Strength {
 	case tree.ForKeyShare:
 		k.Strength = kv.KeyShared
@@ -431,6 +431,8 @@ func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
 		b.need(s.scan.Table, catalog.Update)
 		if k.Strength >= s.scan.Locking.Strength {
 			s.scan.Locking = k
+		} else {
+			s.scan.Locking.Held = true
 		}
 	}
 	if len(l.Targets) == 0 {

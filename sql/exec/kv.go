@@ -59,6 +59,24 @@ func (r *run) toChange() kv.LockStrength {
 	return kv.NoLock
 }
 
+// holder is what a KV has that keeps the locks which a statement asks for.
+type holder interface{ HoldLocks(on bool) }
+
+// holds brackets reads that take locks which the statement asks for.
+func (rd *reader) holds(asked bool) func() {
+	if !asked {
+		return nothing
+	}
+	h, ok := rd.r.kv.(holder)
+	if !ok {
+		return nothing
+	}
+	h.HoldLocks(true)
+	return func() { h.HoldLocks(false) }
+}
+
+func nothing() {}
+
 // tracer is what a KV has that can name who served it.
 type tracer interface {
 	SetTrace(on bool)

@@ -145,6 +145,9 @@ func (it *indexJoinIter) fill() error {
 	}
 	var err error
 	lock := it.o.node.Locking
+	if lock.Held {
+		defer it.holds(lock.Held)()
+	}
 	if len(it.ks) == 1 {
 		v, err := it.get(it.ks[0], lock.Strength, lock.Wait)
 		it.values = append(it.values, v)
@@ -372,6 +375,9 @@ func (it *lookupJoinIter) fill() error {
 		return nil
 	}
 	lock := o.node.Locking
+	if lock.Held {
+		defer it.holds(lock.Held)()
+	}
 	var err error
 	if o.span.point {
 		ks := make([]keys.Key, len(it.spans))

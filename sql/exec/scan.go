@@ -238,6 +238,7 @@ func (it *indexScanIter) open() error {
 		return nil
 	}
 	if o.eager && len(it.spans) > 1 {
+		defer it.holds(o.node.Locking.Held)()
 		lists, err := it.scanMany(it.spans, txn.ScanOptions{Reverse: o.node.Reverse, Lock: o.node.Locking.Strength, Wait: o.node.Locking.Wait})
 		if err != nil {
 			return err
@@ -361,6 +362,9 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 	lock := it.o.node.Locking
 	if it.point {
 		it.point = false
+		if lock.Held {
+			defer it.holds(lock.Held)()
+		}
 		k := it.spans[0].Start
 		it.spans = it.spans[:0]
 		v, err := it.get(k, lock.Strength, lock.Wait)
@@ -391,7 +395,9 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 			}
 			size = min(size, len(it.ks))
 			it.batch, it.ks = it.ks[:size], it.ks[size:]
+			done := it.holds(lock.Held)
 			vs, err := it.getMany(it.batch, lock.Strength, lock.Wait)
+			done()
 			if err != nil {
 				return nil, nil, err
 			}
@@ -409,7 +415,9 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 				it.size = 0
 			}
 		}
+		done := it.holds(lock.Held)
 		page, resume, err := it.scan(o)
+		done()
 		if err != nil {
 			return nil, nil, err
 		}

@@ -280,6 +280,9 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		if seen = s.seen() || r.off != ""; why == "" && seen && s.setting("transaction_replay") != "on" {
 			why = "transaction_replay is off"
 		}
+		if why == "" && seen && s.tx.LosesLocks() {
+			why = "another attempt would not have the row locks that it was given (FOR UPDATE and its like)"
+		}
 		if why != "" {
 			if seen {
 				m.ReplaysOff.Add(1)

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
@@ -27,6 +29,8 @@ type commitState struct {
 	out     *kv.Batch       // sent, not yet answered
 	refresh bool            // out is a refresh
 	verify  bool            // out asks whether the checks hold
+	check   bool            // out asks whether the locks are held
+	now     clock.Timestamp // the clock when the commit began
 	again   bool            // a parallel round has failed, and may have laid some of its writes
 	flushed bool            // there were intents before the commit began
 	pushed  int             // how often the range of the record refused because its writes had to move
@@ -78,9 +82,10 @@ func (c *Coordinator) WriteBounds() (first, last keys.Key) { return c.buf.bounds
 func (c *Coordinator) SetTrigger(t *kv.CommitTrigger) { c.commit.trigger = t }
 
 // StartCommit begins the commit of a transaction that is not ReadOnly. onePhase says that all writes are in one
-// range, as far as the router knows, and that heartbeats have not made a record.
-func (c *Coordinator) StartCommit(onePhase bool) {
+// range, as far as the router knows, and that heartbeats have not made a record. now is the clock.
+func (c *Coordinator) StartCommit(onePhase bool, now clock.Timestamp) {
 	s := &c.commit
+	s.now = now
 	onePhase = onePhase && c.MayCommitInOnePhase()
 	s.flushed = c.sent
 	s.writes = c.buf.requests(1)
@@ -147,11 +152,18 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 		s.out, s.verify = b, true
 		return b, nil
 	}
+	if b := c.checkHeld(); b != nil {
+		s.out, s.check = b, true
+		return b, nil
+	}
 	b := &kv.Batch{}
 	switch s.stage {
 	case stageOnePhase:
 		e := c.endTxn()
 		e.OnePhase = true
+		if c.held.here {
+			e.Held = slices.Clone(c.held.spans)
+		}
 		e.Anchor = s.writes[0].Span().Start // CO5
 		b.Requests = append(s.writes, e)
 	case stageParallel:
@@ -179,7 +191,7 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 
 func (c *Coordinator) endTxn() *kv.EndTxnRequest {
 	return &kv.EndTxnRequest{
-		Anchor: c.txn.Anchor, Commit: true, LockSpans: c.locks.list(), Trigger: c.commit.trigger, Deadline: c.deadline,
+		Anchor: c.txn.Anchor, Commit: true, LockSpans: c.locks.list(), Trigger: c.commit.trigger, Deadline: c.held.deadline(c.deadline),
 		Upto: c.upto(),
 	}
 }
@@ -210,9 +222,11 @@ func seqOf(r kv.Request) kv.Seq {
 // Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back.
 func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 	s := &c.commit
-	b, refresh, verify := s.out, s.refresh, s.verify
-	s.out, s.refresh, s.verify = nil, false, false
+	b, refresh, verify, check := s.out, s.refresh, s.verify, s.check
+	s.out, s.refresh, s.verify, s.check = nil, false, false, false
 	switch {
+	case check:
+		return c.HeldChecked(b, err)
 	case refresh:
 		return c.Refreshed(b, r, err)
 	case verify:
@@ -296,7 +310,8 @@ func (c *Coordinator) ended(e *kv.EndTxnResponse) {
 
 func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	s := &c.commit
-	if _, ok := err.(*kv.OnePhaseError); ok && s.stage == stageOnePhase {
+	if _, ok := unwrap(err).(*kv.OnePhaseError); ok && s.stage == stageOnePhase {
+		c.held.here = false
 		// The router's idea was wrong: the range has split.
 		c.noteWrites(s.writes)
 		if c.o.ParallelCommit && len(s.writes) <= maxInFlight && !hasRange(s.writes) {
@@ -358,7 +373,7 @@ func (c *Coordinator) standFirm() {
 // refusesWrite reports whether an error says that a write was not made.
 func refusesWrite(err error) bool {
 	switch unwrap(err).(type) {
-	case *kv.TxnRetryError, *kv.WriteTooOldError, *kv.ConditionFailedError, *kv.TxnAbortedError, *kv.DeadlockError, *kv.LockNotAvailableError:
+	case *kv.TxnRetryError, *kv.WriteTooOldError, *kv.ConditionFailedError, *kv.TxnAbortedError, *kv.DeadlockError, *kv.LockNotAvailableError, *kv.LocksLostError:
 		return true
 	}
 	return false

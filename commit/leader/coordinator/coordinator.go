@@ -44,6 +44,8 @@ const (
 	MovedTooOften
 	// DeadlockVictim: chosen to break a cycle of waits.
 	DeadlockVictim
+	// LocksLost: locks that were asked for may have been given to others (CO10).
+	LocksLost
 )
 
 func (r RetryReason) String() string {
@@ -54,6 +56,7 @@ func (r RetryReason) String() string {
 		"its commit timestamp passed the deadline of a schema lease",
 		"its timestamp had to move too often",
 		"it was chosen to break a deadlock",
+		"row locks that it was given were lost with the node that kept them",
 	}[r]
 }
 
@@ -123,6 +126,7 @@ type Coordinator struct {
 	iso   isolation
 	reads spanSet
 	locks spanSet
+	held  held
 	// first is the first key written: the anchor if nothing was locked before.
 	first keys.Key
 	// sent says that intents of this identity may exist; intents may carry sequence numbers up to sentSeq.
@@ -286,6 +290,8 @@ func (c *Coordinator) failed(err error) Answer {
 		return c.move(e.WriteTimestamp, err)
 	case *kv.TxnAbortedError:
 		return Answer{Verdict: Fail, Err: c.fail(AbortedByOther, err, true)}
+	case *kv.LocksLostError:
+		return Answer{Verdict: Fail, Err: c.fail(LocksLost, err, true)}
 	case *kv.DeadlockError:
 		// The caller wants to know the cycle; what follows is a new attempt or the end.
 		c.fail(DeadlockVictim, err, true)
@@ -566,6 +572,7 @@ func (c *Coordinator) Restart(id kv.TxnID, now clock.Timestamp, record bool) (ab
 	if fresh {
 		abandoned = c.Rollback(record)
 		c.locks.reset()
+		c.held = held{}
 		c.sent, c.sentSeq = false, 0
 		limit := c.txn.UncertaintyLimit
 		c.begin(id, at)

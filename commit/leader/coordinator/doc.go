@@ -23,6 +23,8 @@
 //	    that is written, whatever the anchor is. The transaction itself keeps its anchor, because those who wait
 //	    for its locks look for it, and for deadlocks, there.
 //	CO6 to CO8 are about the weaker levels of isolation: isolation.go.
+//	CO10 A transaction that was given locks which the client asked for commits only up to when it is known to have had them
+//	    all the time (held.go).
 //	CO9 A commit that reads of others have moved twice stands firm the third time: a STAGING record, then its writes,
 //	    wherever they have to be, then a last refresh. Readers wait for it from then on, and nobody starves.
 //

@@ -305,7 +305,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		if s.c.ReadOnly() {
 			return "read-only; " + showCleanup(s.c.CommitReadOnly(has("record")))
 		}
-		s.c.StartCommit(has("one-phase"))
+		s.c.StartCommit(has("one-phase"), clock.Timestamp{})
 		return s.next()
 	case "rollback":
 		return showCleanup(s.c.Rollback(has("record")))

@@ -6,8 +6,9 @@
 //
 //   - unreplicated locks, Shared or Exclusive, taken by locking reads (SELECT FOR UPDATE, and the reads of UPDATE and
 //     DELETE). They live only in this table. A lease that is handed over takes them along (Export, Import); one that
-//     is lost, or a crash, forgets them, and so does a table that is full. That costs fairness, never correctness: what a transaction read is protected by the timestamp cache
-//     and by the checks of its writes (I3).
+//     is lost, or a crash, forgets them, and so does a table that is full. That costs fairness, never correctness: what a transaction
+//     read is protected by the timestamp cache and by the checks of its writes (I3), and of locks that the client asked for it
+//     learns when it commits (K6).
 //   - intents that a request ran into. The storage has them; the table has an entry for as long as somebody
 //     cares, so that waiters have a place to queue.
 //
@@ -38,6 +39,11 @@
 //	K4: a request outside of transactions has a place in one queue at most. It can neither be pushed nor be the victim of a
 //	    deadlock, so it must not keep others from one key while it waits for another. Those behind it are told that they
 //	    wait for the transaction that it waits for;
+//	K6: a lock that is kept (Keep: the client has asked for it) is never forgotten without notice. Lost is at or after the
+//	    moment at which the last such lock may have been, and before the moment from which on all others that were given
+//	    here are held: the beginning of a lease whose holder has nothing from the one before, a full table, a merge with a
+//	    range whose table is elsewhere. A lease that is handed over, a split and a merge take kept locks and Lost along.
+//	    A transaction learns by comparing Lost with the time of its locks that it may have lost one (P16);
 //	K5: of those who wait for one transaction at a key, the first is told so (Wait.Front). Its push stands for the others,
 //	    and when it leaves, the next one is signalled. A change of holders costs two signals, however long the queue is.
 //
@@ -48,5 +54,6 @@
 //
 // # Bounds
 //
-// A table has at most MaxLocks entries; above that it forgets those that nobody waits for.
+// A table has at most MaxLocks entries; above that it forgets those that nobody waits for, and those with kept locks only above
+// four times as many.
 package lock

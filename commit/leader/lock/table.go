@@ -15,6 +15,9 @@ import (
 // DefaultMaxLocks bounds the entries of a table.
 const DefaultMaxLocks = 1 << 16
 
+// maxKept is by how much more entries a table may have for the sake of locks that are kept.
+const maxKept = 4
+
 // finalizedMax is how many ended transactions a table remembers, so that what they left is recognised without a
 // push. It covers the transactions that one scan is likely to meet.
 const finalizedMax = 128
@@ -22,6 +25,8 @@ const finalizedMax = 128
 // Table is the lock table of one range. All methods may be called concurrently; none waits.
 type Table struct {
 	max int
+	// Now is the clock by which locks are lost; set before the first use. Nil: only Clear tells.
+	Now func() clock.Timestamp
 
 	mu        sync.Mutex // guards all below; nothing is taken after it
 	entries   *btree.BTreeG[*entry]
@@ -31,6 +36,7 @@ type Table struct {
 	seq       uint64
 	places    map[kv.TxnID]uint64 // of transactions that waited at an earlier leaseholder
 	probe     entry               // for lookups
+	lost      clock.Timestamp     // K6
 
 	size     atomic.Int64  // of entries
 	intents  atomic.Int64  // holds of intents
@@ -42,6 +48,7 @@ type holder struct {
 	txn      kv.TxnMeta
 	strength kv.LockStrength // of the unreplicated lock; NoLock if there is only an intent
 	intent   bool
+	kept     bool            // K6
 	at       clock.Timestamp // of the intent
 }
 
@@ -176,15 +183,20 @@ func (t *Table) getOrAdd(k keys.Key) *entry {
 	return e
 }
 
-// shrink forgets half of the entries that nobody waits for.
+// shrink forgets half of the entries that nobody waits for; those with locks that are kept only if there are too many of
+// them, which is noted (K6).
 func (t *Table) shrink() {
 	var gone []*entry
+	full := t.entries.Len() >= maxKept*t.max
 	t.entries.Ascend(func(e *entry) bool {
-		if len(e.queue) == 0 && len(e.readers) == 0 {
+		if len(e.queue) == 0 && len(e.readers) == 0 && (full || !e.kept()) {
 			gone = append(gone, e)
 		}
 		return len(gone) < t.max/2
 	})
+	if full {
+		t.lose()
+	}
 	for _, e := range gone {
 		for i := range e.holders {
 			if e.holders[i].intent {
@@ -194,6 +206,37 @@ func (t *Table) shrink() {
 		t.entries.Delete(e)
 	}
 	t.size.Store(int64(t.entries.Len()))
+}
+
+// kept reports whether one of the entry's locks is.
+func (e *entry) kept() bool {
+	for i := range e.holders {
+		if e.holders[i].kept {
+			return true
+		}
+	}
+	return false
+}
+
+// lose notes that locks which are kept may be forgotten.
+func (t *Table) lose() {
+	if t.Now != nil {
+		t.lost = t.lost.Forward(t.Now())
+	}
+}
+
+// Lost is when locks that are kept may have been forgotten last (K6).
+func (t *Table) Lost() clock.Timestamp {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lost
+}
+
+// Lose says that locks of before may have been forgotten.
+func (t *Table) Lose(at clock.Timestamp) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost = t.lost.Forward(at)
 }
 
 func (t *Table) dropIfEmpty(e *entry) {
@@ -536,10 +579,20 @@ func (t *Table) changed(e *entry) {
 // Acquire records that a transaction locked a key. Latches on the key must be held, and the last Scan must have let
 // the request pass. g may be nil. A transaction that is known to have ended gets nothing: nobody would release it.
 func (t *Table) Acquire(g *Guard, k keys.Key, txn *kv.TxnMeta, strength kv.LockStrength) {
+	t.acquire(g, k, txn, strength, false)
+}
+
+// Keep is Acquire of a lock that is not forgotten without notice (K6). It returns the time from which on it is held, if it is
+// not earlier than at.
+func (t *Table) Keep(g *Guard, k keys.Key, txn *kv.TxnMeta, strength kv.LockStrength, at clock.Timestamp) clock.Timestamp {
+	return at.Forward(t.acquire(g, k, txn, strength, true))
+}
+
+func (t *Table) acquire(g *Guard, k keys.Key, txn *kv.TxnMeta, strength kv.LockStrength, kept bool) (lost clock.Timestamp) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ended := t.finalized[txn.ID]; ended {
-		return
+		return t.lost
 	}
 	e := t.getOrAdd(k)
 	held := false
@@ -553,10 +606,11 @@ func (t *Table) Acquire(g *Guard, k keys.Key, txn *kv.TxnMeta, strength kv.LockS
 			if h.strength < strength {
 				h.strength = strength
 			}
+			h.kept = h.kept || kept
 		}
 	}
 	if !held {
-		h := holder{txn: *txn, strength: strength}
+		h := holder{txn: *txn, strength: strength, kept: kept}
 		h.txn.Anchor = e.ownAnchor(txn.Anchor)
 		e.holders = append(e.holders, h)
 	}
@@ -573,6 +627,7 @@ func (t *Table) Acquire(g *Guard, k keys.Key, txn *kv.TxnMeta, strength kv.LockS
 		}
 		t.grant(e) // Shared waiters may share, pushers get a new holder
 	}
+	return t.lost
 }
 
 // Discover records an intent that a request met. It returns false, having done nothing, if a hold ended since
@@ -847,13 +902,16 @@ func (e *entry) evict() {
 }
 
 // Holds are the holds of a part of the keys, for the table of another range.
-type Holds struct{ entries []*entry }
+type Holds struct {
+	entries []*entry
+	lost    clock.Timestamp
+}
 
 // Split takes out all keys from k on. Their waiters are signalled, and ask anew.
 func (t *Table) Split(k keys.Key) Holds {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var h Holds
+	h := Holds{lost: t.lost}
 	t.entries.AscendGreaterOrEqual(&entry{key: k}, func(e *entry) bool {
 		h.entries = append(h.entries, e)
 		return true
@@ -876,14 +934,24 @@ func (t *Table) Split(k keys.Key) Holds {
 func (t *Table) Join(h Holds) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.lost = t.lost.Forward(h.lost)
 	for _, e := range h.entries {
-		if len(e.holders) == 0 || t.entries.Len() >= t.max {
+		if len(e.holders) == 0 {
+			continue
+		}
+		if kept := e.kept(); t.entries.Len() >= t.max && (!kept || t.entries.Len() >= maxKept*t.max) {
+			if kept {
+				t.lose()
+			}
 			continue
 		}
 		if old, ok := t.entries.ReplaceOrInsert(e); ok {
 			// A request that has read before the range was split has put it here since. Who waits there would never hear
 			// of a release.
 			old.evict()
+			if old.kept() {
+				t.lose()
+			}
 			for i := range old.holders {
 				if old.holders[i].intent {
 					t.intents.Add(-1)
