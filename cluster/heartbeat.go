@@ -27,6 +27,15 @@ func (c *Cluster) learnRecord(l Liveness) {
 	}
 }
 
+// LearnRecord takes in a record as it is stored. Its node counts among the nodes from now on, though nothing is known of it but
+// that until it says more: it may be dead since before this node started, and still has to be missed.
+func (c *Cluster) LearnRecord(l Liveness) {
+	c.learnRecord(l)
+	if _, ok := c.Get(l.Node); !ok && l.Node != 0 {
+		c.learn(&Entry{Node: l.Node})
+	}
+}
+
 // Record is the newest liveness record that this node has heard of.
 func (c *Cluster) Record(node kv.NodeID) (Liveness, bool) {
 	c.mu.RLock()

@@ -135,9 +135,13 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		rtt, _ := n.cluster.Latency(e.Node)
+		live, up := n.cluster.Live(e.Node), 0.0
+		if live {
+			up = c.Now.Sub(e.StartedAt).Seconds()
+		}
 		c.Nodes = append(c.Nodes, console.Node{ID: int(e.Node), Addr: e.Addr, SQLAddr: e.SQLAddr, Region: e.Locality.Region(), Zone: e.Locality.Zone(),
-			Live: n.cluster.Live(e.Node), Draining: e.Draining, Ranges: int64(e.Capacity.Ranges), Leases: int64(e.Capacity.Leases), Bytes: int64(e.Capacity.UsedBytes),
-			UptimeSeconds: c.Now.Sub(e.StartedAt).Seconds(), LatencyMS: float64(rtt) / float64(time.Millisecond)})
+			Live: live, Draining: e.Draining, Ranges: int64(e.Capacity.Ranges), Leases: int64(e.Capacity.Leases), Bytes: int64(e.Capacity.UsedBytes),
+			UptimeSeconds: up, LatencyMS: float64(rtt) / float64(time.Millisecond)})
 	}
 	sort.Slice(c.Nodes, func(i, j int) bool { return c.Nodes[i].ID < c.Nodes[j].ID })
 	c.SQL = n.sql.counters()

@@ -133,6 +133,25 @@ func (n *Node) serveJoin(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, er
 	return joined.append(nil), nil
 }
 
+// readRecords learns of every node that has a liveness record, also of those that are dead since before this node started:
+// nobody else might tell of them, and their replicas have to be replaced.
+func (n *Node) readRecords(ctx context.Context) {
+	for {
+		rows, err := n.db.Scan(ctx, keys.LivenessSpan())
+		for _, r := range rows {
+			l, err := cluster.DecodeLiveness(r.Value)
+			if err != nil {
+				n.host.Log.Warn("a liveness record can't be read", "key", r.Key, "error", err)
+				continue
+			}
+			n.cluster.LearnRecord(l)
+		}
+		if err == nil || n.host.Clock.Sleep(ctx, time.Second) != nil {
+			return
+		}
+	}
+}
+
 // livenessStore keeps liveness records in the system range.
 type livenessStore struct{ db *txn.DB }
 

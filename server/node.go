@@ -179,6 +179,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 	}
 	n.store.Store(store)
 	n.cluster.StartHeartbeat(livenessStore{n.db})
+	n.host.Group.Go(n.readRecords)
 	if err := n.startSQL(ctx, id); err != nil {
 		return err
 	}

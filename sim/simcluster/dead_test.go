@@ -85,12 +85,12 @@ func keptVoters(t *testing.T, c *simcluster.Cluster, i, asked int) (changes int)
 	return changes
 }
 
-// TestDeadForHours kills nodes of clusters of three to nine, for minutes or hours, now and then more than a range survives,
+// TestDeadCampaign kills nodes of clusters of three to nine, for minutes or hours, now and then more than a range survives,
 // and takes some out for good, with others joining. What was acknowledged stays; no configuration change leaves fewer voters
 // than before if that is less than what is asked for (placement.P2), which is checked of every change that was ever applied; and when
 // all nodes are back, all ranges have all their voters.
-func TestDeadForHours(t *testing.T) {
-	for _, seed := range seedsAsked(t, 1, 4) {
+func TestDeadCampaign(t *testing.T) {
+	for _, seed := range seedsAsked(t, 1, 1) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { deadForHours(t, uint64(seed)) })
 		})
@@ -199,4 +199,52 @@ func deadForHours(t *testing.T, seed uint64) {
 		t.Error("next to nothing was changed")
 	}
 	rest(t, c)
+}
+
+// TestForgottenDeadNode: a node is dead, and all others are started again, so that none of them has ever heard of it. It counts
+// as dead all the same, and is replaced.
+func TestForgottenDeadNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 4})
+		replicated(t, c, 3)
+		ctx := context.Background()
+		ranges, err := c.Ranges(ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		victim := 3
+		for i := range c.Len() {
+			if _, ok := ranges[0].Replica(c.Node(i).NodeID()); ok && i > 0 {
+				victim = i
+			}
+		}
+		id := c.Node(victim).NodeID()
+		c.Crash(victim, 0, true)
+		time.Sleep(time.Minute)
+		for i := range c.Len() {
+			if i != victim {
+				c.StopNode(i)
+			}
+		}
+		for i := range c.Len() {
+			if i != victim {
+				c.Boot(i)
+			}
+		}
+		for i := range c.Len() {
+			if i != victim {
+				c.WaitReady(i)
+			}
+		}
+		from := (victim + 1) % c.Len()
+		time.Sleep(8 * time.Minute)
+		if ranges, err = c.Ranges(ctx, from); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range ranges {
+			if _, ok := d.Replica(id); ok || votersOf(&d) != 3 {
+				t.Errorf("r%d has replicas %v; n%d is dead", d.ID, d.Replicas, id)
+			}
+		}
+	})
 }

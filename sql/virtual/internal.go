@@ -17,8 +17,12 @@ func internalNodes(r *reading) error {
 	}
 	list, err := r.p.o.Cluster.Nodes(r.ctx)
 	for _, n := range list {
+		started := any(n.Started)
+		if n.Started.IsZero() { // nothing is known of it but that it is dead
+			started = nil
+		}
 		r.add("node_id", n.ID, "address", n.Address, "sql_address", n.SQL, "http_address", n.HTTP, "region", n.Region, "zone", n.Zone,
-			"locality", n.Locality, "incarnation", n.Incarnation, "is_live", n.Live, "started_at", n.Started, "version", n.Version,
+			"locality", n.Locality, "incarnation", n.Incarnation, "is_live", n.Live, "started_at", started, "version", n.Version,
 			"draining", n.Draining, "ranges", n.Ranges, "leases", n.Leases, "clock_offset", n.ClockOffset)
 	}
 	return err
