@@ -69,6 +69,8 @@ type builder struct {
 	tableNames map[*tree.TableName]*catalog.Table
 	expandStar bool
 	viewDepth  int
+	// as is the role whose rights count for what is bound now: a view's owner in its text; empty: the current role.
+	as string
 	// rowFields are the columns behind row values that set-returning functions made, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
 }
@@ -76,6 +78,8 @@ type builder struct {
 type scanRef struct {
 	scan  *opt.Scan
 	alias string
+	// locked is what a lock of the rows needs the right to change: the table, and the views through which it is read.
+	locked []Access
 }
 
 // bailout carries an error from the depth of the builder to Bind.
@@ -237,17 +241,28 @@ func (b *builder) depends(t *catalog.Table) {
 	b.meta.Depends = append(b.meta.Depends, opt.Dependency{ID: t.ID, Version: t.Version})
 }
 
-func (b *builder) need(t *catalog.Table, p catalog.Privileges) {
-	if t.Kind == catalog.KindVirtual || b.viewDepth > 0 {
+// need notes rights that the statement needs on a relation: the current role, or in a view the role that the view reads as.
+func (b *builder) need(t *catalog.Table, p catalog.Privileges) { b.needAs(t, b.as, p) }
+
+func (b *builder) needAs(t *catalog.Table, as string, p catalog.Privileges) {
+	if t.Kind == catalog.KindVirtual {
 		return
 	}
 	for i := range b.access {
-		if b.access[i].Table == t {
-			b.access[i].Privileges |= p
+		if a := &b.access[i]; a.Table == t && a.As == as {
+			a.Privileges |= p
 			return
 		}
 	}
-	b.access = append(b.access, Access{t, p})
+	b.access = append(b.access, Access{Table: t, As: as, Privileges: p})
+}
+
+// reads notes that the statement's own text reads a column of the relation r. For the one that it changes that needs a right
+// that changing it does not; stored expressions, such as checks, read what they need.
+func (b *builder) reads(r *relation) {
+	if r != nil && r.target != nil && b.home == nil {
+		b.need(r.target, catalog.Select)
+	}
 }
 
 func (b *builder) enter() {

@@ -41,6 +41,9 @@ func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, 
 func (v *CreateView) Descriptor(id, database, schema catalog.ID, owner string) *catalog.Table {
 	t := &catalog.Table{ID: id, Version: 1, Name: v.Name.Name, Database: database, Schema: schema, Kind: catalog.KindView, Owner: owner,
 		View: v.Query, DependsOn: v.DependsOn, NextColumn: 1}
+	if v.Invoker {
+		t.Options = map[string]string{catalog.SecurityInvoker: "true"}
+	}
 	for i := range v.Columns {
 		AppendColumn(t, &v.Columns[i])
 	}

@@ -17,6 +17,9 @@ func (b *builder) alterTable(n *tree.AlterTable) Statement {
 	if t == nil {
 		return a
 	}
+	if t.Kind == catalog.KindView && len(n.Cmds) == 1 && b.viewOptions(n.Cmds[0], a, t) {
+		return a
+	}
 	if t.Kind != catalog.KindTable {
 		b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", t.Name)
 	}
@@ -55,6 +58,28 @@ func (d *tableDef) flush(a *AlterTable, ifNotExists bool) {
 		a.Actions = append(a.Actions, &AddConstraint{Constraint: c})
 	}
 	d.columns, d.constraints = nil, nil
+}
+
+// viewOptions binds SET (...) and RESET (...) of a view; it reports whether the command is one of these.
+func (b *builder) viewOptions(cmd tree.AlterTableCmd, a *AlterTable, t *catalog.Table) bool {
+	opts := map[string]string{}
+	switch n := cmd.(type) {
+	case *tree.AlterTableSetStorageParams:
+		if on := b.stmt.SecurityInvoker; on != nil {
+			opts[catalog.SecurityInvoker] = map[bool]string{true: "true", false: "false"}[*on]
+		}
+	case *tree.AlterTableResetStorageParams:
+		for _, p := range n.Params {
+			if p != catalog.SecurityInvoker && p != "security_barrier" {
+				b.fail(sqlstate.InvalidParameterValue, nil, "unrecognized parameter \"%s\"", p)
+			}
+			opts[p] = ""
+		}
+	default:
+		return false
+	}
+	a.Actions = append(a.Actions, &SetOptions{opts})
+	return true
 }
 
 func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef) {

@@ -13,6 +13,7 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 		b.fail(sqlstate.FeatureNotSupported, nil, "materialized views are not supported")
 	}
 	v := &CreateView{Replace: n.Replace, IfNotExists: n.IfNotExists, Temporary: n.Persistence.IsTemporary()}
+	v.Invoker = b.stmt.SecurityInvoker != nil && *b.stmt.SecurityInvoker
 	v.Name = b.newName(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName))
 	b.tableNames = map[*tree.TableName]*catalog.Table{}
 	b.expandStar = true

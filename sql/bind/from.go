@@ -201,15 +201,21 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 	}
 	b.need(t, catalog.Select)
 	r := &relation{alias: t.Name, schema: string(n.SchemaName), table: t}
+	alias := t.Name
+	if at != nil && at.As.Alias != "" {
+		alias = string(at.As.Alias)
+	}
 	if t.Kind == catalog.KindView {
-		return b.view(t, r)
+		first := len(b.scans)
+		rel, p := b.view(t, r)
+		for i := first; i < len(b.scans); i++ { // to the query the view is one relation
+			b.scans[i].alias = alias
+			b.scans[i].locked = append(b.scans[i].locked, Access{Table: t, As: b.as})
+		}
+		return rel, p
 	}
 	rel, s := b.scan(t, r, false)
 	if at != nil {
-		alias := t.Name
-		if at.As.Alias != "" {
-			alias = string(at.As.Alias)
-		}
 		if scan, ok := rel.(*opt.Scan); ok {
 			b.scans[len(b.scans)-1].alias = alias
 			if f := at.IndexFlags; f != nil && f.Index != "" {
@@ -255,7 +261,7 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 		// at commit.
 		scan.Locking = opt.Locking{Strength: kv.Exclusive, Returned: true}
 	}
-	b.scans = append(b.scans, scanRef{scan, r.alias})
+	b.scans = append(b.scans, scanRef{scan, r.alias, []Access{{Table: t, As: b.as}}})
 	return scan, s
 }
 
@@ -264,12 +270,15 @@ func (b *builder) view(t *catalog.Table, r *relation) (opt.Rel, part) {
 	if b.viewDepth++; b.viewDepth > 64 {
 		b.fail(sqlstate.InvalidObjectDefinition, nil, "infinite recursion detected in rules for relation \"%s\"", t.Name)
 	}
-	defer func(stmt *parse.Statement, home *catalog.Table, names map[*tree.TableName]*catalog.Table, depth int) {
-		b.stmt, b.home, b.tableNames = stmt, home, names
+	defer func(stmt *parse.Statement, home *catalog.Table, names map[*tree.TableName]*catalog.Table, depth int, as string) {
+		b.stmt, b.home, b.tableNames, b.as = stmt, home, names, as
 		b.viewDepth = depth - 1
-	}(b.stmt, b.home, b.tableNames, b.viewDepth)
+	}(b.stmt, b.home, b.tableNames, b.viewDepth, b.as)
 	st := b.storedQuery(t.View)
-	b.stmt, b.home, b.tableNames = st.stmt, t, nil
+	b.stmt, b.home, b.tableNames, b.as = st.stmt, t, nil, t.Owner
+	if t.SecurityInvoker() {
+		b.as = "" // the role that runs the query, even below a view of somebody else's
+	}
 	out := b.selectQuery(st.sel, &scope{level: &level{}}, false)
 	s := outputScope(&out, t.Name)
 	s.rels[0] = r
@@ -428,7 +437,9 @@ func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
 	}
 	b.locks = true
 	apply := func(s *scanRef) {
-		b.need(s.scan.Table, catalog.Update)
+		for _, a := range s.locked {
+			b.needAs(a.Table, a.As, catalog.Update)
+		}
 		if k.Strength >= s.scan.Locking.Strength {
 			s.scan.Locking = k
 		} else {

@@ -296,6 +296,9 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	}
 	c := &opt.Conflict{DoUpdate: !oc.DoNothing}
 	c.Arbiters = b.arbiters(oc, t)
+	if len(oc.Columns) > 0 || oc.Constraint != "" {
+		b.need(t, catalog.Select) // whether a row conflicts tells what is there
+	}
 	ins.Conflict = c
 	if oc.DoNothing {
 		return
@@ -305,7 +308,6 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 			WithHint("For example, ON CONFLICT (column_name)."))
 	}
 	b.need(t, catalog.Update)
-	b.need(t, catalog.Select)
 	existing, row := b.newRow(t, alias)
 	c.Existing = existing
 	excluded := b.sourceScope(t, ins.Source, "excluded")
@@ -357,7 +359,7 @@ func (b *builder) recompute(t *catalog.Table, c *opt.Conflict, row *scope) {
 // upsert makes UPSERT a blind write where the statement gives every column, and otherwise INSERT ... ON CONFLICT on
 // the primary key that changes the columns given.
 func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
-	b.need(t, catalog.Update)
+	b.need(t, catalog.Update|catalog.Select)
 	if t.ImplicitPrimary {
 		return // a new row never conflicts
 	}

@@ -43,7 +43,7 @@ func (b *builder) target(t tree.TableExpr, verb string) (*catalog.Table, string,
 
 // newRow makes the columns under which checks and RETURNING see a row as written, and a scope of the public ones.
 func (b *builder) newRow(t *catalog.Table, alias string) ([]opt.ColumnID, *scope) {
-	r := &relation{alias: alias, table: t}
+	r := &relation{alias: alias, table: t, target: t}
 	s := &scope{level: &level{}, rels: []*relation{r}, cols: make([]column, 0, len(t.Columns))}
 	ids := make([]opt.ColumnID, len(t.Columns))
 	for i := range t.Columns {
@@ -93,7 +93,11 @@ func (b *builder) defaultOf(t *catalog.Table, col *catalog.Column) scalar.Expr {
 	if col.Default == "" {
 		return &scalar.Const{Value: types.Null, T: col.Type}
 	}
-	return b.assign(b.stored(t, col.Default, nil), col, nil)
+	x := b.stored(t, col.Default, nil)
+	if call, ok := x.(*scalar.Call); ok && col.Identity != 0 && call.Func.Name == "nextval" {
+		x = &scalar.Call{Func: scalar.IdentityNext(call.Func), Args: call.Args, T: call.T}
+	}
+	return b.assign(x, col, nil)
 }
 
 // columnTarget finds a column named by INSERT or UPDATE; its ordinal.
@@ -184,10 +188,7 @@ func changesKey(t *catalog.Table, set []opt.SetItem) bool {
 func (b *builder) update(n *tree.Update, sc *scope) output {
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "UPDATE")
-	if _, returns := n.Returning.(*tree.ReturningExprs); returns || n.Where != nil {
-		b.need(t, catalog.Select)
-	}
-	r := &relation{alias: alias, table: t}
+	r := &relation{alias: alias, table: t, target: t}
 	rel, part := b.scan(t, r, true)
 	target := rel.(*opt.Scan)
 	old := append([]opt.ColumnID(nil), target.Cols...)
@@ -317,10 +318,7 @@ func sortIDs(ids []opt.ColumnID) {
 func (b *builder) delete(n *tree.Delete, sc *scope) output {
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "DELETE")
-	if n.Where != nil {
-		b.need(t, catalog.Select)
-	}
-	r := &relation{alias: alias, table: t}
+	r := &relation{alias: alias, table: t, target: t}
 	rel, part := b.scan(t, r, true)
 	d := &opt.Delete{Table: t, Old: append([]opt.ColumnID(nil), rel.(*opt.Scan).Cols...)}
 	sc.add(part)
@@ -352,11 +350,6 @@ func (b *builder) returning(r tree.ReturningClause, row, sc *scope) returned {
 	var items []item
 	for i := range *es {
 		items = b.selectExpr(c, &(*es)[i], items, nil)
-	}
-	for _, rel := range rs.rels {
-		if rel.table != nil {
-			b.need(rel.table, catalog.Select)
-		}
 	}
 	out := returned{items: make([]opt.ProjectItem, len(items)), cols: make([]outColumn, len(items))}
 	for i, it := range items {

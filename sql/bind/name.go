@@ -16,6 +16,7 @@ func (b *builder) star(sc *scope, n *tree.UnresolvedName, items []item, e *tree.
 		}
 		for i := range sc.cols {
 			if c := &sc.cols[i]; !c.hidden && !c.qualified {
+				b.reads(c.rel)
 				items = append(items, item{name: c.name, expr: c.ref(), node: e.Expr})
 			}
 		}
@@ -31,6 +32,7 @@ func (b *builder) star(sc *scope, n *tree.UnresolvedName, items []item, e *tree.
 			if c.rel != r || c.hidden {
 				continue
 			}
+			b.reads(r)
 			if s.level != sc.level {
 				b.crossColumn(sc.level, s.level, c)
 			}

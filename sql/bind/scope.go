@@ -40,6 +40,8 @@ type relation struct {
 	alias  string
 	schema string // of a table without alias
 	table  *catalog.Table
+	// target is the table if the statement changes it: reading it needs a right of its own.
+	target *catalog.Table
 }
 
 // column is one visible column.
@@ -117,6 +119,7 @@ func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 				if sc.level != s.level {
 					b.crossColumn(s.level, sc.level, c)
 				}
+				b.reads(c.rel)
 				return c.ref()
 			}
 		}
@@ -129,6 +132,7 @@ func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 			}
 		}
 		if name == "tableoid" && len(s.rels) == 1 && s.rels[0].table != nil {
+			b.reads(s.rels[0])
 			return tableOID(s.rels[0].table)
 		}
 		b.unknownColumn(s, "", name, n)
@@ -146,10 +150,12 @@ func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 				if sc.level != s.level {
 					b.crossColumn(s.level, sc.level, c)
 				}
+				b.reads(r)
 				return c.ref()
 			}
 		}
 		if name == "tableoid" && r.table != nil {
+			b.reads(r)
 			return tableOID(r.table)
 		}
 		b.unknownColumn(sc, r.alias, name, n)
@@ -203,6 +209,7 @@ func tableOID(t *catalog.Table) scalar.Expr {
 
 // wholeRow is the row value of a relation.
 func (b *builder) wholeRow(s, sc *scope, r *relation) scalar.Expr {
+	b.reads(r)
 	row := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	for i := range sc.cols {
 		c := &sc.cols[i]

@@ -32,7 +32,9 @@ type Query struct {
 
 // Access is a privilege needed on a relation.
 type Access struct {
-	Table      *catalog.Table
+	Table *catalog.Table
+	// As is the role that needs it: the owner of the view that reads the relation; empty: the current role.
+	As         string
 	Privileges catalog.Privileges
 }
 
@@ -427,6 +429,8 @@ type CreateView struct {
 	Columns     []ColumnDef
 	Query       string
 	DependsOn   []catalog.ID
+	// Invoker says that the view reads with the rights of the role that uses it, not of its owner.
+	Invoker bool
 }
 
 // Truncate empties tables, and those that reference them if Cascade.

@@ -137,6 +137,12 @@ type Table struct {
 	Mutations []Mutation
 }
 
+// SecurityInvoker is the option of a view that reads with the rights of the role that uses it.
+const SecurityInvoker = "security_invoker"
+
+// SecurityInvoker reports whether a view reads with the rights of the role that uses it, not of its owner.
+func (t *Table) SecurityInvoker() bool { return t.Options[SecurityInvoker] == "true" }
+
 // MutationKind is what a Mutation changes.
 type MutationKind uint8
 

@@ -387,7 +387,8 @@ func (o *fkOut) violation(vals types.Row) *sqlstate.Error {
 		o.child.Name, o.fk.Name)
 	e.Table, e.TableID, e.Constraint = o.child.Name, uint32(o.child.ID), o.fk.Name
 	if vals != nil {
-		e.Detail = "Key " + keyText(o.child, o.cols, vals) + " is not present in table \"" + o.parent.Name + "\"."
+		missing := " is not present in table \"" + o.parent.Name + "\"."
+		e.RowOf, e.Detail, e.Values = uint32(o.child.ID), "Key"+missing, "Key "+keyText(o.child, o.cols, vals)+missing
 	}
 	return e
 }
@@ -396,7 +397,8 @@ func (in *fkIn) violation(vals types.Row) *sqlstate.Error {
 	e := sqlstate.New(sqlstate.ForeignKeyViolation, "update or delete on table \"%s\" violates foreign key constraint \"%s\" on table \"%s\"",
 		in.parent.Name, in.fk.Name, in.child.Name)
 	e.Table, e.TableID, e.Constraint = in.child.Name, uint32(in.child.ID), in.fk.Name
-	e.Detail = "Key " + keyText(in.parent, in.refs, vals) + " is still referenced from table \"" + in.child.Name + "\"."
+	still := " is still referenced from table \"" + in.child.Name + "\"."
+	e.RowOf, e.Detail, e.Values = uint32(in.parent.ID), "Key"+still, "Key "+keyText(in.parent, in.refs, vals)+still
 	return e
 }
 

@@ -167,6 +167,10 @@ type miniEnv struct {
 func (e *miniEnv) UniqueRowID() int64                 { e.rowid++; return e.rowid }
 func (e *miniEnv) CurrentUser() string                { return "root" }
 func (e *miniEnv) Setting(name string) (string, bool) { return "", false }
+func (e *miniEnv) NextIdentity(ctx context.Context, sequence string) (int64, error) {
+	return e.NextVal(ctx, sequence)
+}
+
 func (e *miniEnv) NextVal(_ context.Context, sequence string) (int64, error) {
 	e.seqs[sequence]++
 	return e.seqs[sequence], nil
@@ -258,9 +262,9 @@ func (db *miniDB) run(text string, sorted bool) string {
 func writeErr(out *strings.Builder, err error) {
 	var e *sqlstate.Error
 	if errors.As(err, &e) {
-		writeError(out, string(e.Code), e.Message, e.Detail, e.Hint)
+		writeError(out, string(e.Code), e.Message, detailOf(e), e.Hint)
 		if e.Code == sqlstate.InternalError {
-			fmt.Fprintf(out, "%s\n", e.Detail)
+			fmt.Fprintf(out, "%s\n", detailOf(e))
 		}
 		return
 	}
@@ -413,4 +417,12 @@ func (db *miniDB) fill(t *catalog.Table, ix *catalog.Index) error {
 	}
 	_, err = f.Step(db.t.Context(), db.kv, f.Span(), 0)
 	return err
+}
+
+// detailOf is an error's detail as somebody sees it who may read the table.
+func detailOf(e *sqlstate.Error) string {
+	if e.RowOf != 0 {
+		return e.Values
+	}
+	return e.Detail
 }

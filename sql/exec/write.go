@@ -380,7 +380,7 @@ func uniqueViolation(t *catalog.Table, iw *indexWriter, key keys.Key, value []by
 	ords := keyOrdinals(t, iw.index)
 	row := make(types.Row, len(ords))
 	if err := iw.keyed.decode(key, value, row); err == nil {
-		e.Detail = "Key " + keyText(t, ords, row) + " already exists."
+		e.RowOf, e.Values = uint32(t.ID), "Key "+keyText(t, ords, row)+" already exists."
 	}
 	return e
 }
@@ -460,7 +460,7 @@ func (r *run) validate(t *catalog.Table, notNull []int, checks []checkSpec, comb
 		if comb[o].IsNull() {
 			e := sqlstate.New(sqlstate.NotNullViolation, "null value in column \"%s\" of relation \"%s\" violates not-null constraint",
 				t.Columns[o].Name, t.Name)
-			e.Detail = failingRow(t, comb)
+			e.RowOf, e.Values = uint32(t.ID), failingRow(t, comb)
 			e.Table, e.TableID, e.Column = t.Name, uint32(t.ID), t.Columns[o].Name
 			return e
 		}
@@ -472,7 +472,7 @@ func (r *run) validate(t *catalog.Table, notNull []int, checks []checkSpec, comb
 		}
 		if !ok {
 			e := sqlstate.New(sqlstate.CheckViolation, "new row for relation \"%s\" violates check constraint \"%s\"", t.Name, checks[i].name)
-			e.Detail = failingRow(t, comb)
+			e.RowOf, e.Values = uint32(t.ID), failingRow(t, comb)
 			e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), checks[i].name
 			return e
 		}

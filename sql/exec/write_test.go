@@ -61,7 +61,7 @@ func to(d types.Datum) func(c []opt.ColumnID) scalar.Expr {
 func wantError(t *testing.T, err error, code sqlstate.Code, message, detail string) {
 	t.Helper()
 	var e *sqlstate.Error
-	if !errors.As(err, &e) || e.Code != code || e.Message != message || e.Detail != detail {
+	if !errors.As(err, &e) || e.Code != code || e.Message != message || detailOf(e) != detail {
 		t.Errorf("got %#v\nwant %s %q %q", err, code, message, detail)
 	}
 }

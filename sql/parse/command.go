@@ -233,6 +233,8 @@ type RoleOptions struct {
 	// Password is set, or cleared if empty, when HasPassword.
 	Password    string
 	HasPassword bool
+	// NullPassword says that it is cleared by PASSWORD NULL.
+	NullPassword bool
 	ValidUntil  *string
 	ConnLimit   *int
 	// InRoles are the roles that it becomes a member of, Members and Admins those that become members of it.

@@ -32,6 +32,8 @@ type Statement struct {
 	NumParams int
 	// Overriding is "system" or "user" for INSERT ... OVERRIDING ... VALUE.
 	Overriding string
+	// SecurityInvoker is that option of CREATE VIEW and ALTER VIEW, as far as it was given.
+	SecurityInvoker *bool
 	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).
 	Truncated []string
 

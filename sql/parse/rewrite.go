@@ -17,9 +17,28 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
 	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
 	ddl := is(0, "create") || is(0, "alter")
+	options, afterOptions := 0, 0
+	switch {
+	case is(0, "create"):
+		var err error
+		if options, afterOptions, err = viewOptions(s, toks); err != nil {
+			return nil, err
+		}
+	case is(0, "alter") && is(1, "view"):
+		if found, err := alterViewOptions(s, toks); err != nil {
+			return nil, err
+		} else if found {
+			replace(1, 2, "TABLE") // whose options the grammar knows
+		}
+	}
 	var later map[int]bool // where ORDER BY of an aggregate with DISTINCT begins
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
+		if options > 0 && i == options {
+			replace(options, afterOptions, "")
+			i = afterOptions - 1
+			continue
+		}
 		if later[i] {
 			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ") WITHIN GROUP ("})
 		}

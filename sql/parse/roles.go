@@ -231,7 +231,7 @@ func (c *cursor) roleOptions(o *RoleOptions, create bool) error {
 				return err
 			}
 			o.HasPassword = true
-			if !c.accept("null") {
+			if o.NullPassword = c.accept("null"); !o.NullPassword {
 				if o.Password, err = c.str(); err != nil {
 					return err
 				}

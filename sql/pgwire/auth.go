@@ -180,6 +180,20 @@ func ParseVerifier(s string) (scram.StoredCredentials, error) {
 	}, nil
 }
 
+// EmptyPassword reports whether a verifier is that of the empty password, which lets nobody in.
+func EmptyPassword(verifier string) bool {
+	stored, err := ParseVerifier(verifier)
+	if err != nil || stored.Iters > 1<<20 {
+		return false
+	}
+	client, err := scram.SHA256.NewClient("", "", "")
+	if err != nil {
+		return false
+	}
+	empty, err := client.GetStoredCredentialsWithError(stored.KeyFactors)
+	return err == nil && hmac.Equal(empty.StoredKey, stored.StoredKey)
+}
+
 // NewVerifier makes the stored form of a password, as PostgreSQL stores it.
 func NewVerifier(password string, salt []byte) (string, error) {
 	client, err := scram.SHA256.NewClient("", password, "")

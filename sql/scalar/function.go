@@ -103,6 +103,8 @@ type Environment interface {
 	RandomUUID() [16]byte
 	UniqueRowID() int64
 	NextVal(ctx context.Context, sequence string) (int64, error)
+	// NextIdentity is NextVal for an identity column, which needs no right to the sequence.
+	NextIdentity(ctx context.Context, sequence string) (int64, error)
 	CurrVal(ctx context.Context, sequence string) (int64, error)
 	SetVal(ctx context.Context, sequence string, value int64, called bool) error
 	LastVal() (int64, error)

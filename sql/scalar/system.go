@@ -3,6 +3,7 @@ package scalar
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,14 +24,28 @@ func (ctx *Context) context() context.Context {
 	return context.Background()
 }
 
-func addSequences(r *Registry) {
-	// A sequence is named by a regclass, which carries the name that its text resolved to.
-	name := func(ctx *Context, d types.Datum) string {
-		if d.Str() != "" {
-			return d.Str()
-		}
-		return regName(ctx, types.KindRegClass, uint32(d.Int()))
+// sequenceName names a sequence by its OID, which a regclass has: what it was called by was looked up, and allowed, then.
+func sequenceName(ctx *Context, d types.Datum) string {
+	if id := uint32(d.Int()); id != 0 {
+		return strconv.FormatUint(uint64(id), 10)
 	}
+	return d.Str()
+}
+
+// IdentityNext is nextval for the default of an identity column, whose sequence needs no right of its own: the right to
+// insert is enough. Expressions that users write have the other one.
+func IdentityNext(nextval *Overload) *Overload {
+	o := *nextval
+	o.Eval1 = func(ctx *Context, a types.Datum) (types.Datum, error) {
+		v, err := ctx.Env.NextIdentity(ctx.context(), sequenceName(ctx, a))
+		return types.NewInt(v), err
+	}
+	o.Eval = func(ctx *Context, args []types.Datum) (types.Datum, error) { return o.Eval1(ctx, args[0]) }
+	return &o
+}
+
+func addSequences(r *Registry) {
+	name := sequenceName
 	r.f1("nextval(regclass) int8", func(ctx *Context, a types.Datum) (types.Datum, error) {
 		v, err := ctx.Env.NextVal(ctx.context(), name(ctx, a))
 		return types.NewInt(v), err

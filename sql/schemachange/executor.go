@@ -45,6 +45,8 @@ type Options struct {
 	Registry  *scalar.Registry
 	// Verifier makes a SCRAM-SHA-256 verifier of a password; nil refuses passwords that are not verifiers already.
 	Verifier func(password string) (string, error)
+	// EmptyPassword reports whether a verifier is that of the empty password, which is refused; nil: none is.
+	EmptyPassword func(verifier string) bool
 	// RemoveAfter is how long the data of dropped objects stays, for reads in the past; zero is DefaultRemoveAfter.
 	// Those count on lease.KeepDropped.
 	RemoveAfter time.Duration

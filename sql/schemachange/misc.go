@@ -454,7 +454,7 @@ func (c *change) replaceView(old *catalog.Table, s *bind.CreateView) error {
 			t.UsedBy = slices.DeleteFunc(t.UsedBy, func(id catalog.ID) bool { return id == old.ID })
 		}
 	}
-	m.View, m.DependsOn, m.Columns, m.NextColumn = n.View, n.DependsOn, n.Columns, n.NextColumn
+	m.View, m.DependsOn, m.Columns, m.NextColumn, m.Options = n.View, n.DependsOn, n.Columns, n.NextColumn, n.Options
 	c.uses(m)
 	return nil
 }
@@ -546,6 +546,9 @@ func settingError(err error) error {
 func (c *change) cancel(s *bind.Cancel) (string, bool, error) {
 	if !strings.HasPrefix(strings.ToUpper(s.Kind), "JOB") {
 		return "", false, nil
+	}
+	if !c.super() {
+		return "", true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be superuser to cancel a job")
 	}
 	id, err := strconv.ParseInt(strings.Trim(s.ID, "'"), 10, 64)
 	if err != nil {

@@ -79,7 +79,9 @@ func (c *change) options(u *catalog.User, o *bind.RoleOptions) error {
 		}
 		u.Expires, u.ValidUntil = true, d.Int()
 	}
-	if o.HasPassword {
+	if o.NullPassword {
+		u.Verifier = ""
+	} else if o.HasPassword {
 		v, err := c.verifier(o.Password)
 		if err != nil {
 			return err
@@ -91,7 +93,8 @@ func (c *change) options(u *catalog.User, o *bind.RoleOptions) error {
 
 func (c *change) verifier(password string) (string, error) {
 	switch {
-	case password == "":
+	case password == "" || c.o.EmptyPassword != nil && c.o.EmptyPassword(password):
+		c.noticef(sqlstate.SuccessfulCompletion, "empty string is not a valid password, clearing password")
 		return "", nil
 	case strings.HasPrefix(password, "SCRAM-SHA-256$"):
 		return password, nil

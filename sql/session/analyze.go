@@ -6,18 +6,18 @@ import (
 	"meridian/sql/bind"
 )
 
-// analyze collects statistics of tables, of all tables of the database if none are named.
-func (s *Session) analyze(ctx context.Context, c *bind.Analyze) error {
+// analyze collects statistics of tables that the current role owns, of all tables of the database if none are named.
+func (s *Session) analyze(ctx context.Context, c *bind.Analyze, verb string) error {
 	tables := c.Tables
+	s.ensureTxn()
 	if tables == nil {
-		s.ensureTxn()
 		all, err := s.view().Tables(ctx, s.client.Database)
 		if err != nil {
 			return err
 		}
 		tables = all
 	}
-	for _, t := range tables {
+	for _, t := range s.mayMaintain(tables, c.Tables != nil, verb) {
 		if err := s.srv.Schema.Analyze(ctx, t); err != nil {
 			return err
 		}

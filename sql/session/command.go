@@ -53,6 +53,12 @@ func (w *rowWriter) row(values ...types.Datum) error {
 func text(name string) Column { return Column{Name: name, Type: types.Text} }
 
 func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string, error) {
+	switch p.bound.(type) {
+	case *bind.LockTable, *bind.SplitAt, *bind.Show:
+		if err := s.checkCommand(p.bound); err != nil {
+			return "", err
+		}
+	}
 	switch c := p.bound.(type) {
 	case *bind.Begin:
 		if c.Start {
@@ -126,11 +132,13 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 			s.notice(n)
 		}
 		if c.Analyze {
-			return "VACUUM", s.analyze(ctx, &bind.Analyze{Tables: c.Tables})
+			return "VACUUM", s.analyze(ctx, &bind.Analyze{Tables: c.Tables}, "vacuum")
 		}
+		s.ensureTxn()
+		s.mayMaintain(c.Tables, true, "vacuum")
 		return "VACUUM", nil
 	case *bind.Analyze:
-		return "ANALYZE", s.analyze(ctx, c)
+		return "ANALYZE", s.analyze(ctx, c, "analyze")
 	case *bind.LockTable:
 		if err := s.needBlock("LOCK TABLE"); err != nil {
 			return "", err

@@ -96,6 +96,9 @@ func (s *Session) located(err error) error {
 		return err
 	}
 	var known *sqlstate.Error
+	if errors.As(err, &known) && known.RowOf != 0 && s.mayRead(known.RowOf) {
+		known.Detail, known.RowOf = known.Values, 0
+	}
 	if errors.As(err, &known) && known.TableID != 0 && known.Schema == "" {
 		if d := s.cat.Descriptor(catalog.ID(known.TableID)); d != nil && d.Table != nil {
 			if sc := s.cat.Descriptor(d.Table.Schema); sc != nil && sc.Schema != nil {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"maps"
+	"strconv"
 	"time"
 
 	"meridian/sql/catalog"
@@ -18,8 +19,11 @@ type environment struct {
 	s        *Session
 	lastSeq  int64
 	lastUsed bool
+	lastID   catalog.ID // the sequence of lastSeq
 	currents map[catalog.ID]int64
 	block    block // of the running statement
+	// mayDraw is a sequence whose numbers the running statement may take.
+	mayDraw catalog.ID
 }
 
 func (e *environment) CurrentUser() string     { return e.s.role() }
@@ -85,6 +89,25 @@ func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if e.mayDraw != seq.ID { // once for each statement
+		if err := e.s.mustHaveAny(seq.ID, catalog.Usage, catalog.Update); err != nil {
+			return 0, err
+		}
+		e.mayDraw = seq.ID
+	}
+	return e.nextVal(ctx, seq)
+}
+
+// NextIdentity implements scalar.Environment.
+func (e *environment) NextIdentity(ctx context.Context, name string) (int64, error) {
+	seq, err := e.sequence(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return e.nextVal(ctx, seq)
+}
+
+func (e *environment) nextVal(ctx context.Context, seq *catalog.Table) (int64, error) {
 	if e.s.modes.readOnly {
 		return 0, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute nextval() in a read-only transaction")
 	}
@@ -141,13 +164,16 @@ func (e *environment) remember(seq *catalog.Table, v int64) {
 		e.currents = map[catalog.ID]int64{}
 	}
 	e.currents[seq.ID] = v
-	e.lastSeq, e.lastUsed = v, true
+	e.lastSeq, e.lastUsed, e.lastID = v, true, seq.ID
 }
 
 func (e *environment) sequence(ctx context.Context, name string) (*catalog.Table, error) {
-	oid, err := e.functions().ResolveReg(types.KindRegClass, name)
+	id, err := strconv.ParseUint(name, 10, 32)
+	oid := uint32(id)
 	if err != nil {
-		return nil, err
+		if oid, err = e.functions().ResolveReg(types.KindRegClass, name); err != nil {
+			return nil, err
+		}
 	}
 	t, err := e.s.view().TableByID(ctx, catalog.ID(oid))
 	if err != nil {
@@ -168,6 +194,9 @@ func (e *environment) CurrVal(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := e.s.mustHaveAny(seq.ID, catalog.Select, catalog.Usage); err != nil {
+		return 0, err
+	}
 	v, ok := e.currents[seq.ID]
 	if !ok {
 		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "currval of sequence %q is not yet defined in this session", seq.Name)
@@ -179,6 +208,9 @@ func (e *environment) CurrVal(ctx context.Context, name string) (int64, error) {
 func (e *environment) SetVal(ctx context.Context, name string, value int64, called bool) error {
 	seq, err := e.sequence(ctx, name)
 	if err != nil {
+		return err
+	}
+	if err := e.s.view().Access().Check(e.s.role(), seq.ID, catalog.Update); err != nil {
 		return err
 	}
 	if def := seq.Sequence; value < def.Min || value > def.Max {
@@ -199,6 +231,9 @@ func (e *environment) SetVal(ctx context.Context, name string, value int64, call
 func (e *environment) LastVal() (int64, error) {
 	if !e.lastUsed {
 		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "lastval is not yet defined in this session")
+	}
+	if err := e.s.mustHaveAny(e.lastID, catalog.Select, catalog.Usage); err != nil {
+		return 0, err
 	}
 	return e.lastSeq, nil
 }

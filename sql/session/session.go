@@ -500,7 +500,7 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datu
 // environmentFor fills in the session's execution environment; it is good until the next statement.
 func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
 	s.tx.BeginStatement()
-	s.env.block = block{}
+	s.env.block, s.env.mayDraw = block{}, 0
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.tx, Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
 	if m := s.srv.MemoryPerStatement; m > 0 {

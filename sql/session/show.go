@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -60,7 +61,11 @@ func (s *Session) showRanges(ctx context.Context, c *bind.Show, w *rowWriter) er
 		return err
 	}
 	w.columns(showColumns(c)...)
+	clip := c.Table != nil && !s.view().Access().Superuser(s.role())
 	for _, r := range rows {
+		if clip { // a range may begin or end at a row of another table
+			r.Start, r.End = maxKey(r.Start, span.Start), minKey(r.End, span.End)
+		}
 		var replicas, places, silent []string
 		for i, n := range r.Replicas {
 			replicas = append(replicas, strconv.Itoa(int(n)))
@@ -80,6 +85,20 @@ func (s *Session) showRanges(ctx context.Context, c *bind.Show, w *rowWriter) er
 		}
 	}
 	return nil
+}
+
+func maxKey(a, b []byte) []byte {
+	if bytes.Compare(a, b) < 0 {
+		return b
+	}
+	return a
+}
+
+func minKey(a, b []byte) []byte {
+	if bytes.Compare(a, b) > 0 {
+		return b
+	}
+	return a
 }
 
 // splitAt is ALTER TABLE ... SPLIT AT: each row of the query is a prefix of the index's key.

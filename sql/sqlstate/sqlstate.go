@@ -123,7 +123,10 @@ type Error struct {
 	Constraint string
 	// TableID is Table's identity, for who knows in which schema it is; zero: unknown.
 	TableID uint32
-	Cause   error
+	// Values is the detail for those who may read the table RowOf, because it shows what is in it; zero: there is none.
+	RowOf  uint32
+	Values string
+	Cause  error
 }
 
 func (e *Error) Error() string { return e.Message }

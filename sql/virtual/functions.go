@@ -586,7 +586,11 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 	name := f.qualified(t)
 	switch t.Kind {
 	case catalog.KindView:
-		return "CREATE VIEW " + name + " AS " + t.View, nil
+		with := ""
+		if t.SecurityInvoker() {
+			with = " WITH (security_invoker=true)"
+		}
+		return "CREATE VIEW " + name + with + " AS " + t.View, nil
 	case catalog.KindSequence:
 		s := t.Sequence
 		q := "CREATE SEQUENCE " + name + " AS " + s.Type.String() + " MINVALUE " + strconv.FormatInt(s.Min, 10) + " MAXVALUE " + strconv.FormatInt(s.Max, 10) +

@@ -90,6 +90,12 @@ func internalJobs(r *reading) error {
 		if j.Claim.Expires != 0 {
 			node = j.Claim.Node
 		}
+		if r.s != nil && !r.s.Superuser() { // a job does not know its role, and its text may have values in it
+			j.Description = hiddenText
+			if failure != nil {
+				failure = hiddenText
+			}
+		}
 		r.add("job_id", int64(j.ID), "job_type", j.Type, "description", j.Description, "status", string(j.Status), "fraction_completed", j.Fraction,
 			"created", at(j.Created), "modified", at(j.Modified), "finished", at(j.Finished), "coordinator_node", node, "error", failure)
 	}

@@ -324,17 +324,26 @@ func pgStatActivity(r *reading) error {
 	}
 	for _, a := range r.p.o.Cluster.Activity() {
 		if !r.sees(a.User) {
-			a.Query, a.Remote, a.State = "<insufficient privilege>", "", ""
+			r.add("datid", databaseID(dbs, a.Database), "datname", a.Database, "pid", a.PID, "usesysid", ownerID(users, a.User), "usename", a.User,
+				"application_name", a.Application, "query", hiddenText)
+			continue
 		}
-		var id any
-		for _, d := range dbs {
-			if d.Name == a.Database {
-				id = d.ID
-			}
-		}
-		r.add("datid", id, "datname", a.Database, "pid", a.PID, "usesysid", ownerID(users, a.User), "usename", a.User, "application_name", a.Application,
+		r.add("datid", databaseID(dbs, a.Database), "datname", a.Database, "pid", a.PID, "usesysid", ownerID(users, a.User), "usename", a.User, "application_name", a.Application,
 			"client_addr", a.Remote, "client_port", -1, "backend_start", a.Opened, "query_start", a.QueryStart, "state_change", a.StateSince,
 			"state", a.State, "query", a.Query, "backend_type", "client backend")
+	}
+	return nil
+}
+
+// hiddenText stands where others' business would be.
+const hiddenText = "<insufficient privilege>"
+
+// databaseID is a database's identity; nil if it is gone.
+func databaseID(dbs []*catalog.Database, name string) any {
+	for _, d := range dbs {
+		if d.Name == name {
+			return d.ID
+		}
 	}
 	return nil
 }

@@ -457,6 +457,15 @@ func pgSequence(r *reading) error {
 	return nil
 }
 
+// mayDraw reports whether the reader may know how far a sequence has come.
+func (r *reading) mayDraw(id catalog.ID) bool {
+	if r.s == nil {
+		return true
+	}
+	a := r.view.Access()
+	return a.May(r.s.User(), id, catalog.Select) || a.May(r.s.User(), id, catalog.Usage)
+}
+
 func pgSequences(r *reading) error {
 	f := r.functions()
 	all, err := r.relations()
@@ -469,7 +478,7 @@ func pgSequences(r *reading) error {
 			continue
 		}
 		var last any
-		if r.p.o.Sequences != nil {
+		if r.p.o.Sequences != nil && r.mayDraw(t.ID) {
 			v, called, err := r.p.o.Sequences.Last(r.ctx, t)
 			if err != nil {
 				return err
