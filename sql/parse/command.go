@@ -235,8 +235,8 @@ type RoleOptions struct {
 	HasPassword bool
 	// NullPassword says that it is cleared by PASSWORD NULL.
 	NullPassword bool
-	ValidUntil  *string
-	ConnLimit   *int
+	ValidUntil   *string
+	ConnLimit    *int
 	// InRoles are the roles that it becomes a member of, Members and Admins those that become members of it.
 	InRoles, Members, Admins []string
 	// DropMembers says that Members cease to be members: ALTER GROUP ... DROP USER.

@@ -464,8 +464,11 @@ func (c *change) comment(s *bind.Comment) error {
 		return c.commentElsewhere(s)
 	}
 	if err := c.mustOwn(s.Table.ID); err != nil {
-		if s.Column != "" {
+		switch {
+		case s.Column != "":
 			return denied("must be owner of relation %s", s.Table.Name)
+		case s.Index != nil:
+			return denied("must be owner of index %s", s.Index.Name)
 		}
 		return err
 	}

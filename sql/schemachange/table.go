@@ -153,8 +153,11 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	return fmt.Sprintf("SELECT %d", n), err
 }
 
-// link tells the referenced table of a foreign key.
+// link tells the referenced table of a foreign key, which takes a right on that table.
 func (c *change) link(t *catalog.Table, k *catalog.ForeignKey) error {
+	if err := c.must(k.RefTable, catalog.References); err != nil {
+		return err
+	}
 	if k.RefTable == t.ID {
 		return nil
 	}
@@ -490,6 +493,15 @@ func (c *change) truncate(s *bind.Truncate) error {
 			c.noticef(sqlstate.SuccessfulCompletion, "truncate cascades to table \"%s\"", child.Name)
 			set[child.ID] = true
 			tables = append(tables, child)
+		}
+	}
+	for _, t := range tables {
+		for i := range t.Columns {
+			if id := t.Columns[i].OwnsSequence; id != 0 && s.RestartIdentity {
+				if err := c.mustOwn(id); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	for _, t := range tables {
