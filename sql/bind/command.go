@@ -109,7 +109,7 @@ func (b *builder) comment(n *parse.Comment) Statement {
 	case "CONSTRAINT":
 		c.Table = b.named(n.Table)
 	case "INDEX":
-		ref := b.findIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
+		ref := b.namedIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
 		if ref == nil {
 			b.fail(sqlstate.UndefinedTable, n.Name.Name, "relation \"%s\" does not exist", n.Name.Name)
 		}
@@ -341,7 +341,7 @@ func (b *builder) show(n *parse.Show) Statement {
 				s.Index = b.indexByName(s.Table, n.Index)
 				break
 			}
-			ref := b.findIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
+			ref := b.namedIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
 			if ref == nil {
 				b.fail(sqlstate.UndefinedObject, nil, "index \"%s\" does not exist", n.Name.Name)
 			}

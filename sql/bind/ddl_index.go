@@ -144,7 +144,15 @@ func (b *builder) indexRef(n *tree.TableIndexName) *IndexRef {
 	if name == "" {
 		name = string(n.Table.ObjectName)
 	}
-	return b.findIndex(b.database(string(n.Table.CatalogName)), string(n.Table.SchemaName), name)
+	return b.namedIndex(b.database(string(n.Table.CatalogName)), string(n.Table.SchemaName), name)
+}
+
+// namedIndex is findIndex for a name in a user's text, whose schema the current role has to be able to use.
+func (b *builder) namedIndex(database, schema, name string) *IndexRef {
+	if schema != "" {
+		b.mustUse(database, schema)
+	}
+	return b.findIndex(database, schema, name)
 }
 
 func indexShown(n *tree.TableIndexName) string {
