@@ -51,6 +51,9 @@
 //	P14: every wait for a lock ends by a signal (lock, K3), by the answer to a push, or by its context, and the request looks
 //	    by itself every second. One that finds so that it may go on has met a defect, which is counted
 //	    (Metrics.SignalsMissed). A wait of more than ten seconds is counted and told of in the log (wait.go).
+//	P17 (I2): a pending transaction that was pushed, by its record, commits at the record's timestamp or later (CR3). The
+//	    store remembers that for a while (finished.go), and plain reads below pass its intents, however many there are, without
+//	    moving them (mvcc, M8).
 //	P16: of two transactions that were given one lock by SELECT FOR UPDATE, because it was lost, the first does not commit, or
 //	    has done so before the second was given it (hold.go).
 //	P15: a load that meets locks takes its rows one by one from there on, so that it claims no row while it waits for

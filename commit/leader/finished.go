@@ -29,6 +29,8 @@ type finishedShard struct {
 	at   map[kv.TxnID]outcome
 	ring []kv.TxnID // in the order in which they came, from next on
 	next int
+	// above has those that were pushed, and commit at that time at the earliest (P17).
+	above map[kv.TxnID]clock.Timestamp
 }
 
 type outcome struct {
@@ -55,6 +57,29 @@ func (f *finished) add(t *kv.TxnMeta) {
 		s.next = (s.next + 1) % finishedMax
 	}
 	s.at[t.ID] = outcome{t.WriteTimestamp, t.Attempt}
+}
+
+// push remembers that a transaction commits at a time or later, or never.
+func (f *finished) push(id kv.TxnID, at clock.Timestamp) {
+	s := &f.shards[id[0]%finishedShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.above) >= finishedMax {
+		clear(s.above) // they are pushed again
+	}
+	if s.above == nil {
+		s.above = make(map[kv.TxnID]clock.Timestamp)
+	}
+	s.above[id] = at.Forward(s.above[id])
+}
+
+// Above satisfies mvcc.Outcomes.
+func (f *finished) Above(id kv.TxnID) clock.Timestamp {
+	s := &f.shards[id[0]%finishedShards]
+	s.mu.Lock()
+	at := s.above[id]
+	s.mu.Unlock()
+	return at
 }
 
 // Committed satisfies mvcc.Outcomes.

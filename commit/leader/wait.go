@@ -230,6 +230,13 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 			if commit.Final(res.pushee.Status) {
 				p.locks.Finalized(res.pushee.ID, res.pushee.Status)
 			}
+			if d := p.r.Desc(); w.Read && res.pushee.Status == kv.Pending && q.guard.ReadAt.Less(res.pushee.WriteTimestamp) && d != nil {
+				// P17: however many intents it has, they are in this read's way no more, where they are.
+				p.o.finished.push(res.pushee.ID, res.pushee.WriteTimestamp)
+				p.locks.MovedSpan(d.Span(), res.pushee.ID, res.pushee.WriteTimestamp)
+				w, waits = p.locks.State(&q.guard)
+				continue
+			}
 			if w.Intent && (commit.Final(res.pushee.Status) || w.IntentAt.Less(res.pushee.WriteTimestamp)) {
 				if err := p.resolveTo(ctx, w.Key, q.scanEnd(w.Key), &res.pushee); err != nil {
 					return err

@@ -37,6 +37,7 @@
 //	     like any other for everybody but its own transaction, and newer ones may follow. Its entry stays until it is
 //	     resolved: recovery asks for it (commit, CR4). So M1's "newest" holds for all but such intents, a key may have
 //	     several entries, and who does not know the outcome conflicts with the first of them.
+//	M8 (I2): an intent whose transaction is known to commit above a plain read, or not at all (Outcomes), is passed by it.
 //
 // An entry also keeps the values that earlier statements of the same transaction wrote to the key, by sequence
 // number. A read at a sequence number sees the right one, and a rollback to a savepoint, which is a list of ignored

@@ -64,6 +64,8 @@ func TestProvisional(t *testing.T) {
 // committedAll knows of some transactions that they have committed, as they are.
 type committedAll map[kv.TxnID]clock.Timestamp
 
+func (c committedAll) Above(kv.TxnID) clock.Timestamp { return clock.Timestamp{} }
+
 func (c committedAll) Committed(id kv.TxnID) (at clock.Timestamp, attempt uint32, ok bool) {
 	at, ok = c[id]
 	return at, 0, ok

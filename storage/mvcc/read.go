@@ -33,6 +33,8 @@ type Outcomes interface {
 	// Committed reports whether a transaction is known to have committed, when, and with which attempt, having rolled
 	// back nothing of that. It must be known for ever, whatever crashes: all of its writes are durable.
 	Committed(kv.TxnID) (at clock.Timestamp, attempt uint32, ok bool)
+	// Above is a time at or after which a transaction is known to commit, if it does. It must be so for ever.
+	Above(kv.TxnID) clock.Timestamp
 }
 
 // committed reports whether an intent's version is known to be a version like any other (M7).
@@ -230,6 +232,10 @@ func (v *view) consider(l *Lock, r *read, known Outcomes) error {
 		if intent {
 			v.pass(l)
 		}
+		return nil
+	}
+	if intent && r.Lock == kv.NoLock && known != nil && l.conflicts(kv.NoLock, r.intents) && r.intents.Less(known.Above(l.Txn.ID)) {
+		v.pass(l) // M8
 		return nil
 	}
 	if l.conflicts(r.Lock, r.intents) {
