@@ -220,8 +220,22 @@ func StoreIdentKey() Key { return StoreKey("ident") }
 // it never issues a timestamp twice (C1) even if the physical clock went back.
 func StoreClockKey() Key { return StoreKey("clock") }
 
-// StorePeersKey holds the addresses of nodes that this one knew, for rejoining.
-func StorePeersKey() Key { return StoreKey("peers") }
+// StoreStartKey holds how often the store's node was started, and what the latest start was.
+func StoreStartKey() Key { return StoreKey("start") }
+
+// StorePeerKey holds what this node knows of the starts of another one.
+func StorePeerKey[N ~uint32](node N) Key {
+	return encoding.AppendUint32Fixed(StoreKey("peer/"), uint32(node))
+}
+
+// StorePeerSpan has the keys of StorePeerKey.
+func StorePeerSpan() Span { return Span{Start: StoreKey("peer/"), End: StoreKey("peer0")} }
+
+// StoreProbeKey never has a value; its removal shows the number that the next change of the store gets.
+func StoreProbeKey() Key { return StoreKey("probe") }
+
+// StoreMarkedKey is there once the store has a marker file.
+func StoreMarkedKey() Key { return StoreKey("marked") }
 
 // StoreVersionKey holds the version of the software's storage format that the store was last opened with.
 func StoreVersionKey() Key { return StoreKey("version") }

@@ -16,6 +16,7 @@ type Batch struct {
 	b    *pebble.Batch
 	repr *pebble.Batch // lent to ApplyRepr
 	wait func()        // from CommitNoSyncWait to SyncWait, if the disk is slow
+	end  uint64        // the store's position after it, once it is committed
 }
 
 // NewBatch makes a batch that can only be written; it is the cheaper kind.
@@ -184,10 +185,18 @@ func (b *Batch) Commit(sync bool) (err error) {
 		}
 		o = pebble.Sync
 	}
+	before := b.e.at.committed.Load()
 	if err := b.e.db.Apply(b.b, o); err != nil {
 		return b.e.fail(err)
 	}
-	return b.e.Failure()
+	b.end = b.e.ended(b.b, before)
+	if err := b.e.Failure(); err != nil {
+		return err
+	}
+	if sync {
+		raise(&b.e.at.durable, b.end)
+	}
+	return nil
 }
 
 // CommitNoSyncWait applies the batch and returns when it is visible. SyncWait must be called afterwards, before
@@ -200,9 +209,11 @@ func (b *Batch) CommitNoSyncWait() (err error) {
 	if b.wait = b.e.beginSync(); b.wait != nil {
 		return b.Commit(false)
 	}
+	before := b.e.at.committed.Load()
 	if err := b.e.db.ApplyNoSyncWait(b.b, pebble.Sync); err != nil {
 		return b.e.fail(err)
 	}
+	b.end = b.e.ended(b.b, before)
 	return b.e.Failure()
 }
 
@@ -217,7 +228,11 @@ func (b *Batch) SyncWait() error {
 	if err := b.b.SyncWait(); err != nil {
 		return b.e.fail(err)
 	}
-	return b.e.Failure()
+	if err := b.e.Failure(); err != nil {
+		return err
+	}
+	raise(&b.e.at.durable, b.end)
+	return nil
 }
 
 // commitSlowly is Commit with sync on a slow disk.

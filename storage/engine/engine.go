@@ -92,6 +92,8 @@ type Engine struct {
 	stuck   atomic.Bool // Pebble has panicked in a commit
 	stalls  atomic.Int64
 	syncs   syncs
+	at      positions
+	marker  marker
 
 	iters   sync.Pool // *Iterator
 	batches sync.Pool // *Batch
@@ -124,6 +126,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	}
 	fail := func(err error) (*Engine, error) {
 		e.group.Stop()
+		e.closeMarker(false)
 		if e.lock != nil {
 			_ = e.lock.Close()
 		}
@@ -154,8 +157,27 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	if err := h.FS.RemoveAll(h.FS.PathJoin(dir, ingestDir)); err != nil {
 		return fail(&OpenError{Dir: dir, Err: err})
 	}
+	m, fresh, mustExist, err := e.look()
+	if err != nil {
+		return fail(err)
+	}
+	po.ErrorIfNotExists = o.MustExist || mustExist
+	if !fresh || !mustExist {
+		if err := e.openMarker(m); err != nil {
+			return fail(&OpenError{Dir: dir, Err: err})
+		}
+		if fresh { // so that what is left of a store that was never made is no mystery
+			if err := e.mark(true, func(*marked) {}); err != nil {
+				return fail(&OpenError{Dir: dir, Err: err})
+			}
+		}
+	}
 	if e.db, err = pebble.Open(dir, po); err != nil {
-		return fail(&OpenError{Dir: dir, Err: err})
+		return fail(e.missing(err, !fresh && m.Made))
+	}
+	if err := e.begin(m, fresh, mustExist); err != nil {
+		_ = e.db.Close()
+		return fail(err)
 	}
 	po.EnsureDefaults()
 	e.tables = po.MakeWriterOptions(0, FormatVersion.MaxTableFormat())
@@ -170,7 +192,25 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 		}
 	}
 	e.group.Go(func(ctx context.Context) { e.watchSyncs(ctx, h.Clock) })
+	e.group.Go(func(ctx context.Context) { e.keepMark(ctx, h.Clock) })
 	return e, nil
+}
+
+// begin finds where the store is, and compares that with its marker (EN4).
+func (e *Engine) begin(m marked, fresh, old bool) error {
+	if err := e.findOpening(); err != nil {
+		return &OpenError{Dir: e.dir, Err: err}
+	}
+	if fresh && old {
+		if v, err := e.Get(keys.StoreMarkedKey()); err != nil || v != nil {
+			return e.opened(m, fresh)
+		}
+		if err := e.openMarker(m); err != nil {
+			return &OpenError{Dir: e.dir, Err: err}
+		}
+		fresh = false // a store of the first release
+	}
+	return e.opened(m, fresh)
 }
 
 func (e *Engine) pebbleOptions() *pebble.Options {
@@ -226,6 +266,11 @@ func (e *Engine) listener() *pebble.EventListener {
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)
 			e.log.Warn("store: writes are stalled", "dir", e.dir, "reason", i.Reason)
+		},
+		WALCreated: func(i pebble.WALCreateInfo) {
+			if i.Err == nil {
+				raise(&e.marker.log, uint64(i.FileNum))
+			}
 		},
 		DiskSlow: func(i pebble.DiskSlowInfo) {
 			e.log.Warn("store: slow disk", "dir", e.dir, "path", i.Path, "duration", i.Duration)
@@ -305,6 +350,7 @@ func (e *Engine) FS() vfs.FS { return e.fs }
 // have been closed. A store that failed in the middle of a commit is left as it is: Pebble could not close it.
 func (e *Engine) Close() error {
 	e.group.Stop()
+	e.closeMarker(true)
 	var err error
 	if !e.stuck.Load() {
 		err = e.db.Close()
@@ -364,7 +410,22 @@ func (e *Engine) Checkpoint(dir string) error {
 	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
 		return &OpenError{Dir: dir, Err: err}
 	}
-	return nil
+	id, err := e.Ident()
+	if err != nil && err != ErrNoIdent {
+		return err
+	}
+	f, err := e.fs.Create(e.fs.PathJoin(dir, markerName), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return &OpenError{Dir: dir, Err: err}
+	}
+	_, err = f.Write([]byte((&marked{Made: true, Ident: id}).line()))
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
 }
 
 // Flush writes the memtable out.
@@ -390,10 +451,15 @@ func (e *Engine) Sync() error {
 
 func (e *Engine) syncLog() (err error) {
 	defer e.recoverFailure(&err)
+	committed := e.at.committed.Load()
 	if err := e.db.LogData(nil, pebble.Sync); err != nil {
 		return e.fail(err)
 	}
-	return e.Failure()
+	if err := e.Failure(); err != nil {
+		return err
+	}
+	raise(&e.at.durable, committed)
+	return nil
 }
 
 // beginSync is not nil if the disk is slow: the caller commits without a sync, waits, and syncs the log then.

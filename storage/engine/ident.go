@@ -46,7 +46,14 @@ func (e *Engine) SetIdent(id Ident) error {
 	defer b.Close()
 	v := encoding.AppendUint32Fixed(append([]byte(nil), id.Cluster[:]...), id.Node)
 	b.Put(keys.StoreIdentKey(), encoding.AppendUint32Fixed(v, id.Store))
-	return b.Commit(true)
+	b.Put(keys.StoreMarkedKey(), []byte{1})
+	if err := b.Commit(true); err != nil {
+		return err
+	}
+	if err := e.mark(true, func(m *marked) { m.Ident = id; e.progress(m) }); err != nil {
+		return &OpenError{Dir: e.dir, Err: err}
+	}
+	return nil
 }
 
 // CheckIdent compares the store's identity with what the node expects; zero fields are not compared.
