@@ -35,6 +35,11 @@ type Options struct {
 	// OnRefused is called if the node has no place in the cluster: all join addresses belong to another one
 	// (*WrongClusterError), or it was decommissioned (*DecommissionedError). It should stop.
 	OnRefused func(error)
+	// OnSelf is called with news of this node that it has not said itself: of a former run of its process, or of another
+	// one. It must not wait.
+	OnSelf func(Entry)
+	// Hidden: the node has an id, and tells nobody before Show.
+	Hidden bool
 
 	// PingInterval is the time between two pings to a peer; default 1 s. A heartbeat makes the next ping come at once.
 	PingInterval time.Duration
@@ -55,6 +60,7 @@ type Cluster struct {
 
 	mu      sync.RWMutex // guards the fields below; nothing is taken after it
 	self    Entry
+	hidden  bool
 	entries map[kv.NodeID]*Entry // immutable values; self's too, once its id is known
 	records map[kv.NodeID]Liveness
 	peers   map[kv.NodeID]*peer
@@ -127,7 +133,7 @@ func New(o Options, self Entry) *Cluster {
 	}
 	self.Life, self.Revision = uint64(self.StartedAt.UnixNano()), 1
 	c := &Cluster{
-		o: o, self: self,
+		o: o, self: self, hidden: o.Hidden,
 		entries: make(map[kv.NodeID]*Entry),
 		records: make(map[kv.NodeID]Liveness),
 		peers:   make(map[kv.NodeID]*peer),
@@ -142,10 +148,19 @@ func New(o Options, self Entry) *Cluster {
 
 // publishSelf makes the own entry visible once the id is known. The caller holds c.mu, or is alone.
 func (c *Cluster) publishSelf() {
-	if c.self.Node != 0 {
+	if c.self.Node != 0 && !c.hidden {
 		e := c.self
 		c.entries[e.Node] = &e
 	}
+}
+
+// Show makes the node known to others.
+func (c *Cluster) Show() {
+	c.mu.Lock()
+	c.hidden = false
+	c.mu.Unlock()
+	c.Update(func(*Entry) {})
+	c.kick()
 }
 
 // Start begins to ping and, until a peer answers, to ask the join addresses. It does not wait.
@@ -181,8 +196,9 @@ func (c *Cluster) Update(f func(*Entry)) {
 	c.publishSelf()
 	e := c.self
 	subs := c.subscribers()
+	shown := e.Node != 0 && !c.hidden
 	c.mu.Unlock()
-	if e.Node != 0 {
+	if shown {
 		for _, f := range subs {
 			f(e)
 		}
@@ -314,6 +330,9 @@ func (c *Cluster) learn(e *Entry) {
 			c.publishSelf()
 		}
 		c.mu.Unlock()
+		if c.o.OnSelf != nil {
+			c.o.OnSelf(*e)
+		}
 		return
 	}
 	old := c.entries[e.Node]
@@ -447,7 +466,7 @@ func (c *Cluster) ping() []byte {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var p ping
-	if c.self.Node != 0 {
+	if c.self.Node != 0 && !c.hidden {
 		p.entry = &c.self
 	}
 	if own := c.own.Load(); own != nil {

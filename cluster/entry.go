@@ -36,6 +36,8 @@ type Entry struct {
 	Draining, Decommissioning bool
 	// Slow tells others that writes have waited long for the node's disk lately.
 	Slow bool
+	// Start and Token name the run of the node's process, and Position how far its store had come (package fence).
+	Start, Token, Position uint64
 
 	// Life orders the starts of a node, Revision the changes within one. Package cluster sets both.
 	Life, Revision uint64
@@ -187,6 +189,9 @@ func (w *writer) entry(e *Entry) {
 		w.uint(e.Capacity.AvailableBytes)
 		w.float(e.Capacity.QueriesPerSecond)
 		w.ts(e.Protected)
+		w.uint(e.Start)
+		w.uint(e.Token)
+		w.uint(e.Position)
 	})
 }
 
@@ -214,6 +219,9 @@ func (r *reader) entry() *Entry {
 	e.Capacity.QueriesPerSecond = in.float()
 	if len(in.b) > 0 { // older nodes do not say
 		e.Protected = in.ts()
+	}
+	if len(in.b) > 0 {
+		e.Start, e.Token, e.Position = in.uint(), in.uint(), in.uint()
 	}
 	if in.bad || e.Node == 0 {
 		r.fail()

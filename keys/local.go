@@ -228,6 +228,16 @@ func StorePeerKey[N ~uint32](node N) Key {
 	return encoding.AppendUint32Fixed(StoreKey("peer/"), uint32(node))
 }
 
+// DecodeStorePeerKey gives the node of a StorePeerKey.
+func DecodeStorePeerKey(k Key) (uint32, error) {
+	prefix := StoreKey("peer/")
+	if !bytes.HasPrefix(k, prefix) || len(k) != len(prefix)+4 {
+		return 0, ErrMalformed
+	}
+	node, _, err := encoding.DecodeUint32Fixed(k[len(prefix):])
+	return node, err
+}
+
 // StorePeerSpan has the keys of StorePeerKey.
 func StorePeerSpan() Span { return Span{Start: StoreKey("peer/"), End: StoreKey("peer0")} }
 

@@ -2,11 +2,13 @@ package rangeserver
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"sync"
 	"time"
 
+	"meridian/fence"
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/transport"
@@ -90,9 +92,17 @@ func (s *Store) sendLoop(ctx context.Context, p *peer) {
 				return
 			}
 		}
+		if s.o.Starts != nil && !s.o.Starts.Recorded(p.node) {
+			s.o.Starts.Meet(p.node)
+			s.Metrics.RaftMessagesDropped.Add(int64(len(lot)))
+			continue
+		}
 		if stream == nil {
 			sctx, stop := context.WithCancel(ctx)
 			st, err := s.o.Network.OpenStreamClass(sctx, transport.ClassSystem, p.node, MethodRaft)
+			if err == nil {
+				err = st.Send(s.greeting())
+			}
 			if err != nil {
 				stop()
 				s.Metrics.RaftMessagesDropped.Add(int64(len(lot)))
@@ -104,7 +114,7 @@ func (s *Store) sendLoop(ctx context.Context, p *peer) {
 			stream, cancel = st, stop
 		}
 		for i := 0; i < len(lot); {
-			buf := make([]byte, 0, 512)
+			buf := s.appendPosition(make([]byte, 0, 512))
 			for ; i < len(lot) && len(buf) < frameBytes; i++ {
 				buf = lot[i].Append(buf)
 				s.Metrics.RaftMessagesSent.Add(1)
@@ -112,6 +122,10 @@ func (s *Store) sendLoop(ctx context.Context, p *peer) {
 			if err := stream.Send(buf); err != nil {
 				s.Metrics.RaftMessagesDropped.Add(int64(len(lot) - i))
 				closeStream()
+				var refused *transport.StatusError
+				if s.o.Starts != nil && errors.As(err, &refused) && refused.Code == codeUnrecorded {
+					s.o.Starts.Recheck(p.node)
+				}
 				break
 			}
 			s.Metrics.RaftFrames.Add(1)
@@ -122,8 +136,15 @@ func (s *Store) sendLoop(ctx context.Context, p *peer) {
 // serveRaft receives raft messages of one peer and steps them on this goroutine.
 func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
 	var ms []replica.Message
+	heard, err := s.greeted(from, stream)
+	if err != nil {
+		return err
+	}
 	for {
 		buf, err := stream.Recv()
+		if err == nil {
+			buf, err = heard(buf)
+		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -155,6 +176,58 @@ func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.
 	}
 }
 
+// codeUnrecorded refuses a stream of raft messages: its sender's start is not the one that is recorded here (fence.FE3).
+const codeUnrecorded = transport.CodeApplication + 1
+
+// greeting is the first message of a stream: which start of this node speaks.
+func (s *Store) greeting() []byte {
+	var b [16]byte
+	if s.o.Starts != nil {
+		own := s.o.Starts.Own()
+		binary.BigEndian.PutUint64(b[:], own.Number)
+		binary.BigEndian.PutUint64(b[8:], own.Token)
+	}
+	return b[:]
+}
+
+// appendPosition begins a frame. The position is not below that of any promise in the frame, since a promise is queued after
+// it is durable.
+func (s *Store) appendPosition(b []byte) []byte {
+	if s.o.Starts == nil {
+		return append(b, 0)
+	}
+	return binary.AppendUvarint(b, s.o.Starts.Position())
+}
+
+// greeted takes in the greeting, and returns what takes in the beginning of each frame.
+func (s *Store) greeted(from kv.NodeID, stream transport.Stream) (heard func([]byte) ([]byte, error), err error) {
+	hello, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	if len(hello) != 16 {
+		return nil, replica.ErrBadMessage
+	}
+	unrecorded := &transport.StatusError{Code: codeUnrecorded, Message: "this start of the node is not recorded here"}
+	start := fence.Start{Number: binary.BigEndian.Uint64(hello), Token: binary.BigEndian.Uint64(hello[8:])}
+	var peer *fence.Peer
+	if s.o.Starts != nil {
+		if peer = s.o.Starts.Open(from, start); peer == nil {
+			return nil, unrecorded
+		}
+	}
+	return func(b []byte) ([]byte, error) {
+		position, n := binary.Uvarint(b)
+		if n <= 0 {
+			return nil, replica.ErrBadMessage
+		}
+		if peer != nil && !peer.Heard(start, position) {
+			return nil, unrecorded
+		}
+		return b[n:], nil
+	}, nil
+}
+
 // framesKept bounds the messages for which space is kept between frames.
 const framesKept = 256
 
@@ -171,6 +244,9 @@ func (s *Store) receive(m *replica.Message, f *replica.Frame) {
 		return
 	}
 	if e == nil {
+		if s.o.Starts != nil && !s.o.Starts.Recorded(m.From.Node) {
+			return // a new replica has promised nothing yet, as far as that node knows (fence.FE1)
+		}
 		if e = s.create(m.Range, m.To.Replica); e == nil {
 			return
 		}
@@ -310,8 +386,11 @@ func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transp
 	if m.To.Node != s.o.NodeID {
 		return errors.New("rangeserver: the raft snapshot is for another node")
 	}
+	if s.o.Starts != nil && s.entry(m.Range) == nil && !s.o.Starts.Recorded(m.From.Node) {
+		return &kv.RangeNotFoundError{Range: m.Range}
+	}
 	e := s.create(m.Range, m.To.Replica)
-	if e == nil || e.r.ReplicaID() != m.To.Replica {
+	if e == nil || e.r.Barred() || e.r.ReplicaID() != m.To.Replica {
 		return &kv.RangeNotFoundError{Range: m.Range}
 	}
 	if _, ok := s.Absorbed(in.Desc); !ok { // no use to receive it all

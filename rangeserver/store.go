@@ -13,6 +13,7 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
+	"meridian/fence"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -54,6 +55,8 @@ type Options struct {
 	DB DB
 	// Sender reaches other ranges, for merges; without one they are refused.
 	Sender Sender
+	// Starts says when replicas may take part in raft; nil: at once.
+	Starts *fence.Fence
 	// Cluster tells the queues who is there; nil: no queue moves replicas.
 	Cluster Cluster
 	// Zone gives the configuration of the range that holds a key; nil: placement's default.
@@ -182,15 +185,14 @@ func Open(o Options) (*Store, error) {
 	s.group.Go(s.hashLoop)
 	s.group.Go(s.syncLoop)
 	s.group.Go(s.tickLoop)
-	s.ranges.Range(func(_, v any) bool {
-		r := v.(*entry).r
-		if d := r.Desc(); d != nil && len(d.Replicas) == 1 {
-			r.Campaign()
-		} else {
-			r.Wake()
-		}
-		return true
-	})
+	if s.o.Starts == nil {
+		s.ranges.Range(func(_, v any) bool {
+			begin(v.(*entry).r)
+			return true
+		})
+	} else if s.admit() > 0 {
+		s.group.Go(s.admitLoop)
+	}
 	if o.QueueInterval > 0 {
 		s.group.Go(s.queueLoop)
 		s.group.Go(s.checkLoop)
@@ -198,41 +200,100 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// recover makes the replicas that the engine knows of.
-func (s *Store) recover() error {
-	it, err := s.o.Engine.NewIter(engine.IterOptions{Lower: keys.AllRangeIDs().Start, Upper: keys.AllRangeIDs().End})
+// begin lets a replica that the store was opened with take part.
+func begin(r *replica.Replica) {
+	if d := r.Desc(); d != nil && len(d.Replicas) == 1 {
+		r.Campaign()
+	} else {
+		r.Wake()
+	}
+}
+
+// admit lets those replicas begin for which the node's start is recorded, and counts the others (fence.FE1).
+func (s *Store) admit() (barred int) {
+	s.ranges.Range(func(_, v any) bool {
+		r := v.(*entry).r
+		d := r.Desc()
+		if !r.Barred() || d == nil {
+			return true
+		}
+		ok, err := s.o.Starts.Admit(d)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if err != nil || !ok {
+			barred++
+			return true
+		}
+		r.Unbar()
+		begin(r)
+		return true
+	})
+	return barred
+}
+
+// admitLoop does so whenever another node has recorded the start.
+func (s *Store) admitLoop(ctx context.Context) {
+	for {
+		changed := s.o.Starts.Changed()
+		if s.admit() == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Descriptors are those of the replicas that an engine has.
+func Descriptors(e *engine.Engine) (out []kv.RangeDescriptor, err error) {
+	it, err := e.NewIter(engine.IterOptions{Lower: keys.AllRangeIDs().Start, Upper: keys.AllRangeIDs().End})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer it.Close()
 	for ok := it.First(); ok; {
 		k, _ := it.Key()
 		id, err := keys.DecodeRangeIDKey(k)
 		if err != nil {
-			return fmt.Errorf("rangeserver: unexpected key %s: %w", k, err)
+			return nil, fmt.Errorf("rangeserver: unexpected key %s: %w", k, err)
 		}
-		if v, err := s.o.Engine.Get(keys.DescriptorCopyKey(kv.RangeID(id))); err != nil {
-			return err
+		if v, err := e.Get(keys.DescriptorCopyKey(kv.RangeID(id))); err != nil {
+			return nil, err
 		} else if v != nil {
 			desc, _, err := kv.DecodeRangeDescriptor(v)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			self, ok := desc.Replica(s.o.NodeID)
-			if !ok {
-				return fmt.Errorf("rangeserver: r%d: this node is not in its descriptor", id)
-			}
-			r, err := replica.New(&s.replica, kv.RangeID(id), self.Replica)
-			if err != nil {
-				return err
-			}
-			e := s.add(r)
-			s.initialise(e, &desc, nil)
+			out = append(out, desc)
 		}
 		ok = it.SeekGE(keys.RangeIDSpan(id).End)
 	}
-	if err := it.Error(); err != nil {
+	return out, it.Error()
+}
+
+// recover makes the replicas that the engine knows of.
+func (s *Store) recover() error {
+	descs, err := Descriptors(s.o.Engine)
+	if err != nil {
 		return err
+	}
+	for i := range descs {
+		desc := &descs[i]
+		self, ok := desc.Replica(s.o.NodeID)
+		if !ok {
+			return fmt.Errorf("rangeserver: r%d: this node is not in its descriptor", desc.ID)
+		}
+		r, err := replica.New(&s.replica, desc.ID, self.Replica)
+		if err != nil {
+			return err
+		}
+		if s.o.Starts != nil {
+			r.Bar()
+		}
+		s.initialise(s.add(r), desc, nil)
 	}
 	var last *kv.RangeDescriptor
 	s.byKey.Ascend(func(e *entry) bool {

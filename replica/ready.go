@@ -530,7 +530,7 @@ func (r *Replica) Receive(m *Message, f *Frame) {
 }
 
 func (r *Replica) receive(m *Message) {
-	if r.gone.Load() {
+	if r.gone.Load() || r.barred.Load() {
 		return
 	}
 	if _, ok := r.peer(m.From.Replica); !ok {

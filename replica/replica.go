@@ -156,6 +156,7 @@ type Replica struct {
 	quiesced  atomic.Bool
 	ticking   atomic.Bool // among those that the store ticks
 	gone      atomic.Bool
+	barred    atomic.Bool // takes no part in raft yet (Bar)
 	ticksDue  atomic.Int32
 
 	turn chan struct{} // holds one token while nobody holds the replica; guards what follows

@@ -24,6 +24,9 @@ const (
 // Tick makes time pass for a replica that is awake: every TickInterval. If the replica is busy, the tick is made up
 // for with the next one. It reports false when the replica fell asleep or is gone, and need not be ticked any more.
 func (r *Replica) Tick() bool {
+	if r.barred.Load() {
+		return true
+	}
 	if r.gone.Load() || r.quiesced.Load() {
 		r.ticking.Store(false)
 		// Whoever woke the replica up meanwhile may have believed that it was still ticked.
@@ -305,6 +308,16 @@ func (r *Replica) wake() {
 	}
 }
 
+// Bar keeps the replica from taking part in raft: it does not vote, acknowledge, campaign or lead until Unbar (fence.FE1). It
+// is called before anybody else has the replica.
+func (r *Replica) Bar() { r.barred.Store(true) }
+
+// Unbar ends Bar, for good.
+func (r *Replica) Unbar() { r.barred.Store(false) }
+
+// Barred reports whether the replica is kept from taking part.
+func (r *Replica) Barred() bool { return r.barred.Load() }
+
 // Wake makes a sleeping replica take part again.
 func (r *Replica) Wake() {
 	if r.gone.Load() || !r.quiesced.Load() {
@@ -323,7 +336,7 @@ func (r *Replica) LeaderDied(node kv.NodeID) {
 	r.hold()
 	defer r.release()
 	d := r.desc.Load()
-	if r.gone.Load() || d == nil || kv.NodeID(r.leaderAt.Load()) != node || r.leader.Load() == uint64(r.replicaID) {
+	if r.gone.Load() || r.barred.Load() || d == nil || kv.NodeID(r.leaderAt.Load()) != node || r.leader.Load() == uint64(r.replicaID) {
 		return
 	}
 	r.wake()
@@ -344,7 +357,7 @@ func (r *Replica) LeaderDied(node kv.NodeID) {
 func (r *Replica) Campaign() {
 	r.hold()
 	defer r.release()
-	if r.gone.Load() || r.desc.Load() == nil {
+	if r.gone.Load() || r.barred.Load() || r.desc.Load() == nil {
 		return
 	}
 	r.wake()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/fence"
 	"meridian/keys"
 	"meridian/storage/engine"
 )
@@ -48,11 +49,14 @@ func passGuard(ctx context.Context, e *engine.Engine, c *clock.Clock) error {
 	return c.SleepUntil(ctx, bound)
 }
 
-// raiseGuard moves the bound ahead of the clock.
-func raiseGuard(e *engine.Engine, c *clock.Clock) error {
+// raiseGuard moves the bound ahead of the clock, and writes what the fence has learnt.
+func raiseGuard(e *engine.Engine, c *clock.Clock, f *fence.Fence) error {
 	b := e.NewBatch()
 	defer b.Close()
 	b.Put(keys.StoreClockKey(), c.Now().Add(guardAhead).Append(nil))
+	if f != nil {
+		f.AppendChanges(b) // with this sync, which takes place anyhow
+	}
 	return b.Commit(true)
 }
 
@@ -60,7 +64,7 @@ func raiseGuard(e *engine.Engine, c *clock.Clock) error {
 // would break SV2, so a failure is the store's, which ends the node.
 func (n *Node) keepGuard(ctx context.Context) {
 	for n.host.Clock.Sleep(ctx, guardEvery) == nil {
-		if err := raiseGuard(n.engine, n.clock); err != nil && ctx.Err() == nil {
+		if err := raiseGuard(n.engine, n.clock, n.fence); err != nil && ctx.Err() == nil {
 			n.fail(fmt.Errorf("cannot write the clock bound: %w", err))
 			return
 		}

@@ -54,9 +54,15 @@ func (n *Node) adopt(id identity) error {
 	if err := writeIdentity(n.engine, id); err != nil {
 		return err
 	}
+	if err := n.fence.Begin(id.node, true); err != nil {
+		return err
+	}
 	n.identity.Store(&id)
 	n.cluster.Update(func(e *cluster.Entry) { e.Node, e.Store = id.node, id.store })
 	n.host.Log.Info("joined the cluster", "node", id.node, "cluster", n.ClusterName())
+	for _, e := range n.cluster.Nodes() {
+		n.fence.Meet(e.Node)
+	}
 	n.host.Group.Go(func(ctx context.Context) { n.failIf(ctx, n.serve(ctx, id)) })
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"meridian/commit"
 	"meridian/commit/leader"
 	"meridian/commit/leader/tscache"
+	"meridian/fence"
 	"meridian/host"
 	"meridian/kv"
 	"meridian/rangeserver"
@@ -35,6 +36,7 @@ type Node struct {
 	engine    *engine.Engine
 	transport *transport.Transport
 	cluster   *cluster.Cluster
+	fence     *fence.Fence
 	router    *route.Sender
 	db        *txn.DB
 	store     atomic.Pointer[rangeserver.Store]
@@ -88,10 +90,9 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err := passGuard(ctx, n.engine, n.clock); err != nil {
 		return err
 	}
-	if err := raiseGuard(n.engine, n.clock); err != nil {
+	if err := raiseGuard(n.engine, n.clock, nil); err != nil {
 		return err
 	}
-	n.host.Group.Go(n.keepGuard)
 
 	n.transport = transport.New(transport.Options{
 		Host: n.host, Clock: n.clock, NodeID: n.NodeID, ClusterID: n.clusterID,
@@ -104,7 +105,12 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.identity.Store(id)
 	}
 	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, Transport: n.transport, Join: n.o.Join,
-		OnClockBroken: n.fail, OnRefused: n.refused}, self)
+		OnClockBroken: n.fail, OnRefused: n.refused, OnSelf: n.hear, Hidden: id != nil}, self)
+	if n.fence, err = fence.New(fence.Options{Host: n.host, Engine: n.engine, Network: n.transport, Addr: n.o.AdvertiseAddr,
+		Resolve: n.cluster.Resolve, OnRefused: n.fail}); err != nil {
+		return err
+	}
+	n.cluster.Subscribe(n.hear)
 	n.router = route.New(route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Local: localStore{n}, Remote: n.transport, Members: n.cluster,
 		Probes: n.o.Probes})
 	n.db = txn.NewDB(txn.Options{Sender: n.router, Clock: n.clock, Host: n.host, NodeID: n.NodeID,
@@ -126,9 +132,15 @@ func (n *Node) start(ctx context.Context) (err error) {
 			n.fail(err)
 		}
 	})
+	n.host.Group.Go(n.keepGuard)
+	if id != nil {
+		if err := n.fence.Begin(id.node, false); err != nil {
+			return err
+		}
+	}
 	n.cluster.Start()
 	if id != nil {
-		n.host.Group.Go(func(ctx context.Context) { n.failIf(ctx, n.serve(ctx, *id)) })
+		n.host.Group.Go(func(ctx context.Context) { n.failIf(ctx, n.resume(ctx, *id)) })
 	} else if len(n.o.Join) > 0 {
 		n.host.Group.Go(n.joinLoop)
 	}
@@ -156,6 +168,38 @@ func (l localStore) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.F
 	return s.Start(ctx, b, lazy)
 }
 
+// resume goes on where the store's node stopped, once its peers have nothing against it (SV4).
+func (n *Node) resume(ctx context.Context, id identity) error {
+	descs, err := rangeserver.Descriptors(n.engine)
+	if err != nil {
+		return err
+	}
+	if err := n.fence.WaitClear(ctx, descs); err != nil {
+		return err
+	}
+	n.cluster.Show()
+	return n.serve(ctx, id)
+}
+
+// hear passes on what membership tells of a node's start.
+func (n *Node) hear(e cluster.Entry) {
+	n.fence.Hear(e.Node, e.Addr, fence.Start{Number: e.Start, Token: e.Token}, e.Position)
+}
+
+// publishPosition tells all nodes how far this one's store has come.
+func (n *Node) publishPosition(ctx context.Context) {
+	for said := uint64(0); ; {
+		if p := n.fence.Position(); p != said {
+			said = p
+			own := n.fence.Own()
+			n.cluster.Update(func(e *cluster.Entry) { e.Start, e.Token, e.Position = own.Number, own.Token, p })
+		}
+		if n.host.Clock.Sleep(ctx, fence.PublishEvery) != nil {
+			return
+		}
+	}
+}
+
 // serve opens the ranges and the layers above; the identity is durable.
 func (n *Node) serve(ctx context.Context, id identity) error {
 	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router,
@@ -171,13 +215,14 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 				return p
 			},
 		},
-		DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{n}, Settings: n.settings, OnFatal: n.fail,
+		Starts: n.fence, DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{n}, Settings: n.settings, OnFatal: n.fail,
 		OldestRead: n.db.OldestRead,
 	})
 	if err != nil {
 		return err
 	}
 	n.store.Store(store)
+	n.host.Group.Go(n.publishPosition)
 	n.cluster.StartHeartbeat(livenessStore{n.db})
 	n.host.Group.Go(n.readRecords)
 	if err := n.startSQL(ctx, id); err != nil {
@@ -333,6 +378,9 @@ func (n *Node) Stop() {
 	n.Halt()
 	n.stops.Do(func() {
 		if n.engine != nil {
+			if n.fence != nil && n.engine.Failure() == nil { // what was learnt of others, with their latest positions
+				_ = raiseGuard(n.engine, n.clock, n.fence)
+			}
 			if err := n.engine.Close(); err != nil && !errors.Is(err, context.Canceled) {
 				n.host.Log.Warn("closing the store", "error", err)
 			}

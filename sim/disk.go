@@ -71,6 +71,29 @@ func (d *Disk) Crash(unsyncedPercent int) {
 	d.running, d.queued = time.Time{}, time.Time{}
 }
 
+// Image is a copy of a disk.
+type Image struct{ mem *vfs.MemFS }
+
+// Image copies what is durable, also from under a node that runs.
+func (d *Disk) Image() *Image {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &Image{d.mem.CrashClone(vfs.CrashCloneCfg{})}
+}
+
+// Restore puts a copy of an image in place of what is on the disk, whose machine must be down.
+func (d *Disk) Restore(i *Image) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mem = i.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: d.rng})
+	close(d.lost)
+	d.lost = make(chan struct{})
+	d.running, d.queued = time.Time{}, time.Time{}
+}
+
+// Wipe replaces the disk, whose machine must be down, by an empty one.
+func (d *Disk) Wipe() { d.Restore(&Image{vfs.NewCrashableMem()}) }
+
 // SetFull makes writes fail with ENOSPC.
 func (d *Disk) SetFull(v bool) { d.faults.full.Store(v) }
 

@@ -1,0 +1,174 @@
+package fence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/kv"
+	"meridian/sim"
+	"meridian/storage/engine"
+	"meridian/transport"
+)
+
+// TestJudge lists what a peer that knows start 7, token 70, position 500 says to claims (see the package comment).
+func TestJudge(t *testing.T) {
+	known := Known{Start: Start{7, 70}, Position: 500, Addr: "n3:1"}
+	for _, x := range []struct {
+		name string
+		c    Claim
+		want Reason
+	}{
+		{"the next start of the same store", Claim{Last: Start{7, 70}, Position: 500, Next: Start{8, 80}}, ""},
+		{"said again, after it was recorded", Claim{Last: Start{6, 60}, Position: 400, Next: Start{7, 70}}, ""},
+		{"starts in between that this peer has not heard of", Claim{Last: Start{9, 90}, Position: 700, Next: Start{10, 100}}, ""},
+		{"an old copy of an older start", Claim{Last: Start{5, 50}, Position: 300, Next: Start{6, 61}}, Superseded},
+		{"a copy of the start before, whose next start is this one's number", Claim{Last: Start{6, 60}, Position: 300, Next: Start{7, 71}}, Twin},
+		{"a copy that was started as often", Claim{Last: Start{7, 71}, Position: 600, Next: Start{8, 81}}, Twin},
+		{"a copy of the present start, one change too old", Claim{Last: Start{7, 70}, Position: 499, Next: Start{8, 80}}, Behind},
+		{"an old copy that was started often", Claim{Last: Start{20, 200}, Position: 499, Next: Start{21, 210}}, Behind},
+	} {
+		if got := judge(known, &x.c); got != x.want {
+			t.Errorf("%s: %q, want %q", x.name, got, x.want)
+		}
+	}
+}
+
+// TestPosition of the next claim: attempts that were not cleared do not move it (FE4).
+func TestPosition(t *testing.T) {
+	o := own{Start: Start{3, 30}, Position: 100, Cleared: true}
+	for i, opening := range []uint64{200, 210, 220} {
+		if o = o.next(uint64(40+i), opening); o.Position != 200 || o.Start.Number != uint64(4+i) {
+			t.Fatalf("attempt %d: %+v", i, o)
+		}
+	}
+	o.Cleared = true
+	if o = o.next(50, 300); o.Position != 300 {
+		t.Fatalf("after a start that was cleared: %+v", o)
+	}
+}
+
+// wires connects fences without a network; who calls an address that nobody has waits.
+type wires struct {
+	self     kv.NodeID
+	handlers map[string]transport.Handler
+	addrs    map[string]*wires
+	nodes    map[kv.NodeID]*wires
+}
+
+func (w *wires) Handle(m string, h transport.Handler) { w.handlers[m] = h }
+
+func (w *wires) to(ctx context.Context, o *wires, m string, req []byte) ([]byte, error) {
+	if o == nil {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return o.handlers[m](ctx, w.self, req)
+}
+
+func (w *wires) CallAddr(ctx context.Context, addr, m string, req []byte) ([]byte, error) {
+	return w.to(ctx, w.addrs[addr], m, req)
+}
+
+func (w *wires) CallClass(ctx context.Context, _ transport.Class, node kv.NodeID, m string, req []byte) ([]byte, error) {
+	return w.to(ctx, w.nodes[node], m, req)
+}
+
+// TestRunning: a start that answers at its address is not replaced, even by a store that lacks nothing; one that does not
+// answer is, and is then not heard any more (FE3).
+func TestRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := sim.NewNetwork(sim.NetworkOptions{})
+		addrs, nodes := map[string]*wires{}, map[kv.NodeID]*wires{}
+		refused := make(chan error, 1)
+		open := func(node kv.NodeID, addr string) *Fence {
+			h := sim.NewHost(context.Background(), sim.MachineOptions{Name: addr, Network: network, Log: slog.New(slog.DiscardHandler)})
+			e, err := engine.Open(h, "store", engine.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &wires{self: node, handlers: map[string]transport.Handler{}, addrs: addrs, nodes: nodes}
+			addrs[addr] = w
+			f, err := New(Options{Host: h, Engine: e, Network: w, Addr: addr, OnRefused: func(err error) { refused <- err },
+				Resolve: func(n kv.NodeID) (string, bool) { return "", nodes[n] != nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Begin(node, true); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { h.Group.Stop(); e.Close() })
+			return f
+		}
+		peer, first := open(1, "n1"), open(3, "n3")
+		nodes[1], nodes[3] = addrs["n1"], addrs["n3"]
+		first.Meet(1)
+		time.Sleep(time.Second)
+		if !first.Recorded(1) || peer.Open(3, first.Own()) == nil {
+			t.Fatal("the first start is not recorded")
+		}
+		claim := func() answer {
+			c := Claim{Node: 3, Last: first.Own(), Position: 1 << 40, Next: Start{first.Own().Number + 1, 99}, Addr: "n4"}
+			req, _ := json.Marshal(&c)
+			reply, err := nodes[1].handlers[methodRecord](context.Background(), 3, req)
+			var a answer
+			if err == nil {
+				err = json.Unmarshal(reply, &a)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		heard := peer.Open(3, first.Own())
+		if a := claim(); a.Reason != Running || !heard.Heard(first.Own(), 1) {
+			t.Fatalf("a twin of a running node: %+v", a)
+		}
+		n3 := addrs["n3"]
+		delete(addrs, "n3")
+		if a := claim(); a.Reason != "" || a.By != 1 || heard.Heard(first.Own(), 1) {
+			t.Fatalf("after the first one's end: %+v", a)
+		}
+		addrs["n3"] = n3
+		first.Recheck(1)
+		var why *RefusedError
+		if err := <-refused; !errors.As(err, &why) || why.Reason != Superseded {
+			t.Fatal(err)
+		}
+		if peer.Open(3, first.Own()) != nil || first.Position() == 0 {
+			t.Fatal("the first start is still heard")
+		}
+	})
+}
+
+// TestRegisterSurvives: what a node has recorded is there when it is opened again, and the positions that it has written.
+func TestRegisterSurvives(t *testing.T) {
+	network := sim.NewNetwork(sim.NetworkOptions{})
+	h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "n1", Network: network, Log: slog.New(slog.DiscardHandler)})
+	defer h.Group.Stop()
+	e, err := engine.Open(h, "store", engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	f := &Fence{register: NewRegister()}
+	f.register.Hearsay(3, "n3:1", Start{4, 40}, 1000)
+	b := e.NewBatch()
+	f.AppendChanges(b)
+	if err := b.Commit(true); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	r := NewRegister()
+	if err := readRegister(e, r); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Get(3), (Known{Start{4, 40}, 1000, "n3:1"}); got != want {
+		t.Fatalf("%+v", got)
+	}
+	r.Unsaved(func(kv.NodeID, Known) { t.Error("nothing has changed") })
+}
