@@ -36,6 +36,8 @@ type Entry struct {
 	Draining, Decommissioning bool
 	// Slow tells others that writes have waited long for the node's disk lately.
 	Slow bool
+	// Full tells others that the node's disk is nearly full.
+	Full bool
 	// Start and Token name the run of the node's process, and Position how far its store had come (package fence).
 	Start, Token, Position uint64
 
@@ -182,7 +184,7 @@ func (w *writer) entry(e *Entry) {
 		}
 		w.text(e.Build)
 		w.int(e.StartedAt.UnixNano())
-		w.bools(e.Draining, e.Decommissioning, e.Slow)
+		w.bools(e.Draining, e.Decommissioning, e.Slow, e.Full)
 		w.uint(uint64(e.Capacity.Ranges))
 		w.uint(uint64(e.Capacity.Leases))
 		w.uint(e.Capacity.UsedBytes)
@@ -211,7 +213,7 @@ func (r *reader) entry() *Entry {
 	e.Build = in.text()
 	e.StartedAt = time.Unix(0, in.int()).UTC()
 	flags := in.uint()
-	e.Draining, e.Decommissioning, e.Slow = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	e.Draining, e.Decommissioning, e.Slow, e.Full = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
 	e.Capacity.Ranges = in.uint32()
 	e.Capacity.Leases = in.uint32()
 	e.Capacity.UsedBytes = in.uint()

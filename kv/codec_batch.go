@@ -145,7 +145,7 @@ func appendRequest(b []byte, r Request) []byte {
 		}
 		return b
 	case *ClearRequest:
-		return appendInt(appendBytes(appendBytes(b, r.Start), r.End), r.Max)
+		return appendTS(appendInt(appendBytes(appendBytes(b, r.Start), r.End), r.Max), r.Threshold)
 	}
 	panic("kv: request without a codec")
 }
@@ -278,7 +278,7 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 			Rows: list(d, 2, func(d *decoder) KeyValue { return KeyValue{Key: d.key(), Value: d.bytes()} }),
 		}
 	case MethodClear:
-		return &ClearRequest{Start: d.key(), End: d.key(), Max: d.varint()}
+		return &ClearRequest{Start: d.key(), End: d.key(), Max: d.varint(), Threshold: d.ts()}
 	}
 	d.fail()
 	return nil

@@ -524,6 +524,9 @@ type LoadResponse struct{ Refused []keys.Key }
 type ClearRequest struct {
 	Start, End keys.Key
 	Max        int64
+	// Threshold, if not zero: no read at or below it is served by the range any more, so that none finds the span empty
+	// that may have wanted it.
+	Threshold clock.Timestamp
 }
 
 // EmptyResponse answers requests that have nothing to say.

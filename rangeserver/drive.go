@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"meridian/cluster"
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/replica/lease"
@@ -283,6 +284,47 @@ func (s *Store) Destroyed(r *replica.Replica) {
 	s.mu.Unlock()
 	if e.ready.Load() {
 		e.participant.Close(&kv.RangeNotFoundError{Range: r.RangeID()})
+	}
+}
+
+// Full looks for a voter's node whose disk is nearly full: what is written here goes there too.
+func (s *Store) Full(d *kv.RangeDescriptor) kv.NodeID {
+	full := s.full.Load()
+	if full == nil {
+		return 0
+	}
+	for i := range d.Replicas {
+		if n := d.Replicas[i].Node; n != s.o.NodeID && (*full)[n] {
+			return n
+		}
+	}
+	return 0
+}
+
+// noteFull notes which nodes say that their disks are nearly full, and says so of this one.
+func (s *Store) noteFull() {
+	var full map[kv.NodeID]bool
+	own := s.o.Engine.DiskFull()
+	for _, e := range s.o.Cluster.Nodes() {
+		switch {
+		case e.Node == s.o.NodeID:
+			if e.Full != own {
+				s.o.Cluster.Update(func(e *cluster.Entry) { e.Full = own })
+			}
+		case e.Full:
+			if l, ok := s.o.Cluster.Record(e.Node); !ok || !l.Live(s.o.Clock.Now()) {
+				continue // it takes nothing in
+			}
+			if full == nil {
+				full = make(map[kv.NodeID]bool)
+			}
+			full[e.Node] = true
+		}
+	}
+	if full == nil {
+		s.full.Store(nil)
+	} else {
+		s.full.Store(&full)
 	}
 }
 

@@ -99,6 +99,7 @@ func (s *Store) pass(ctx context.Context) {
 	var fingerprint uint64
 	if s.o.Cluster != nil {
 		s.publish()
+		s.noteFull()
 		s.noteSlow(s.o.Clock.Physical().Monotonic())
 		nodes = s.nodes(now)
 		fingerprint = fingerprintOf(nodes)
@@ -385,13 +386,27 @@ func (s *Store) heard(e *entry) bool {
 func (s *Store) considerGC(ctx context.Context, e *entry) {
 	st := e.r.Stats()
 	clk := s.o.Clock.Physical().Monotonic()
-	if st.GarbageBytes() < gcMinBytes {
+	if full := s.pressed(e); st.GarbageBytes() < gcMinBytes && !(full && st.GarbageBytes() > 0) {
 		return
 	}
-	if !gcDue(&e.load.gcAt, clk, s.zone(e.r.Desc().Start).GCTTL) {
+	if !gcDue(&e.load.gcAt, clk, s.ttl(e)) {
 		return
 	}
 	s.inBackground(ctx, e, func(ctx context.Context) error { return s.collectGarbage(ctx, e) })
+}
+
+// pressed reports whether a disk of the range is nearly full.
+func (s *Store) pressed(e *entry) bool {
+	d := e.r.Desc()
+	return s.o.Engine.DiskFull() || d != nil && s.Full(d) != 0
+}
+
+// ttl is how long versions are kept that were overwritten: while a disk is nearly full only for those that are reading.
+func (s *Store) ttl(e *entry) time.Duration {
+	if s.pressed(e) {
+		return gcMinAge
+	}
+	return s.zone(e.r.Desc().Start).GCTTL
 }
 
 // gcDue reports whether to search a range for garbage, and notes in at, its last search, that it is searched now. Of garbage that is
@@ -411,7 +426,7 @@ func gcDue(at *time.Duration, now, ttl time.Duration) bool {
 func (s *Store) collectGarbage(ctx context.Context, e *entry) error {
 	d := e.r.Desc()
 	now := s.o.Clock.Now()
-	threshold := s.protect(now.Add(-max(s.zone(d.Start).GCTTL, gcMinAge)), now)
+	threshold := s.protect(now.Add(-max(s.ttl(e), gcMinAge)), now)
 	if threshold.LessEq(e.r.GCThreshold()) {
 		return nil
 	}

@@ -86,6 +86,7 @@ type Store struct {
 	group   *host.Group
 	failed  atomic.Pointer[error]
 	db      atomic.Pointer[DB]
+	full    atomic.Pointer[map[kv.NodeID]bool] // nodes whose disks are nearly full; nil: none
 
 	ranges sync.Map // kv.RangeID -> *entry; readers take no lock
 

@@ -35,6 +35,9 @@ type Command struct {
 	// Hash, if not zero, has every replica hash the range's state as it is right after this command (Store.HashDue).
 	Hash uint64
 
+	// Use is for what it takes space; it does not travel.
+	Use Use
+
 	// Settled, if not nil, is called exactly once if Propose returned because its context ended: later, when the
 	// command was applied, or never will be. Until then latches have to be held. It must not wait.
 	Settled func()
@@ -47,6 +50,18 @@ type Command struct {
 	maxLeaseIndex uint64 // given at proposal (R1)
 	id            uint64
 }
+
+// Use says what a command takes space for, since not all may do so when the disk is nearly full (Start).
+type Use uint8
+
+const (
+	// Adds data.
+	Adds Use = iota
+	// Removes rows: tombstones take space before garbage collection frees more.
+	Removes
+	// Settles transactions, collects garbage, drops what nobody reads any more, changes the catalogue.
+	Settles
+)
 
 // ErrBadCommand is what decoding gives for bytes that encode did not write. It stops the replica: the log is corrupt.
 var ErrBadCommand = errors.New("replica: malformed command")

@@ -96,6 +96,9 @@ type Store interface {
 	// Fatal stops the node: what was promised cannot be kept.
 	Fatal(err error)
 
+	// Full is a node with a voter of the range whose disk is nearly full, as far as it is known; zero: there is none.
+	Full(d *kv.RangeDescriptor) kv.NodeID
+
 	// HeardClosed is what a node has closed of a range by the side transport, and the index that has to be applied.
 	HeardClosed(by kv.NodeID, id kv.RangeID) (closed clock.Timestamp, index uint64)
 }

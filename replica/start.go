@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"fmt"
 
 	"meridian/kv"
 )
@@ -24,9 +25,8 @@ func (r *Replica) Start(c *Command, lazy bool) (*Pending, error) {
 	if len(c.Batch) > maxEntryBytes {
 		return nil, &kv.UnavailableError{Reason: "command too large"}
 	}
-	if r.o.Engine.DiskFull() && c.Delta.TotalBytes > 0 && r.wantsLiveness() {
-		// What frees space goes on, and so do the system ranges: the other nodes need them.
-		return nil, &kv.UnavailableError{Reason: "the disk is full", DiskFull: true}
+	if err := r.room(c); err != nil {
+		return nil, err
 	}
 	p := &proposal{sequence: c.LeaseSequence, done: make(chan error, 1)}
 	r.hold()
@@ -38,6 +38,26 @@ func (r *Replica) Start(c *Command, lazy bool) (*Pending, error) {
 	a := r.process(true)
 	r.lazily = false
 	return &Pending{r: r, c: c, p: p, a: a}, nil
+}
+
+// room refuses what the disks of the range have no room for. What frees space goes on, and what lets others go on: a transaction
+// that could not be ended would leave its intents in everybody's way. So do the system ranges, which the other nodes
+// need. Deletions stop later than insertions, and the settling of transactions never stops before the disk does.
+func (r *Replica) room(c *Command) error {
+	if c.Delta.TotalBytes <= 0 || c.Use == Settles || !r.wantsLiveness() {
+		return nil
+	}
+	full, scarce := r.o.Engine.DiskFull(), r.o.Engine.DiskScarce()
+	if at := r.o.Store.Full(r.desc.Load()); full || at != 0 {
+		if c.Use == Removes && !scarce {
+			return nil
+		}
+		if full {
+			at = r.o.Node
+		}
+		return &kv.UnavailableError{Reason: fmt.Sprintf("the disk of node %d is nearly full", at), DiskFull: true}
+	}
+	return nil
 }
 
 // Wait returns what Propose would. It is called exactly once.

@@ -33,6 +33,9 @@ func (n *Node) Init(ctx context.Context) (string, error) {
 	if n.identity.Load() != nil {
 		return "", ErrInitialised
 	}
+	if err := n.engine.CheckSpace(); err != nil {
+		return "", err
+	}
 	id := identity{node: 1, store: 1}
 	n.host.Dice.Read(id.cluster[:])
 	pairs := []kv.KeyValue{

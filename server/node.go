@@ -80,6 +80,9 @@ func (n *Node) start(ctx context.Context) (err error) {
 	} else {
 		eo.MemTableBytes = 64 << 20
 	}
+	if n.o.ReserveBytes != 0 {
+		eo.ReserveBytes = n.o.ReserveBytes
+	}
 	if n.engine, err = engine.Open(n.host, n.o.Dir, eo); err != nil {
 		return err
 	}
@@ -94,6 +97,11 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return err
 	}
 
+	if id == nil {
+		if err := n.engine.CheckSpace(); err != nil {
+			return err
+		}
+	}
 	n.transport = transport.New(transport.Options{
 		Host: n.host, Clock: n.clock, NodeID: n.NodeID, ClusterID: n.clusterID,
 		Resolve:   func(id kv.NodeID) (string, bool) { return n.cluster.Resolve(id) },

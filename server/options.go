@@ -42,6 +42,8 @@ type Options struct {
 	// Small makes the store frugal: many nodes in one process.
 	Small   bool
 	Version string
+	// ReserveBytes is what the store keeps free on its disk; zero is the engine's default, and if Small none.
+	ReserveBytes int64
 	// RangeMaxBytes is the size at which ranges split; zero is placement's default (512 MiB).
 	RangeMaxBytes int64
 	// NonVoters is how many non-voting replicas each range has besides its voters: one for each region that has no

@@ -67,7 +67,8 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	seqs := lease.NewSequences(n.db)
 	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
 	schema := schemachange.New(schemachange.Options{DB: n.db, Clock: n.clock, Host: n.host, Leases: leases, Jobs: jobs, Sequences: seqs,
-		Registry: registry, Verifier: n.newVerifier, EmptyPassword: pgwire.EmptyPassword, RemoveAfter: n.o.RemoveAfter})
+		Registry: registry, Verifier: n.newVerifier, EmptyPassword: pgwire.EmptyPassword, RemoveAfter: n.o.RemoveAfter,
+		Pressed: n.pressed})
 	facts := &clusterFacts{n: n}
 	provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: leases, Sequences: seqs, Jobs: jobs,
 		Cluster: facts, NodeID: n.NodeID, Version: n.o.Version})
@@ -92,6 +93,19 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 		}
 	})
 	return nil
+}
+
+// pressed reports whether the disk of some live node is nearly full.
+func (n *Node) pressed() bool {
+	if n.engine.DiskFull() {
+		return true
+	}
+	for _, e := range n.cluster.Nodes() {
+		if e.Full && n.cluster.Live(e.Node) {
+			return true
+		}
+	}
+	return false
 }
 
 // Catalog is what the node knows of the catalogue; nil until it has read it.

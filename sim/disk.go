@@ -37,6 +37,9 @@ type diskFaults struct {
 	readErr atomic.Bool
 	syncs   atomic.Int64
 	written atomic.Int64
+	size    atomic.Int64 // zero: without end
+	used    atomic.Int64 // by all files, as of the last look; what is written since is added
+	looked  atomic.Int64 // value of written at that look
 	trap    atomic.Pointer[syncTrap]
 }
 
@@ -96,6 +99,29 @@ func (d *Disk) Wipe() { d.Restore(&Image{vfs.NewCrashableMem()}) }
 
 // SetFull makes writes fail with ENOSPC.
 func (d *Disk) SetFull(v bool) { d.faults.full.Store(v) }
+
+// SetSize bounds the disk: beyond it writes fail with ENOSPC. Zero takes the bound away.
+func (d *Disk) SetSize(bytes int64) { d.faults.size.Store(bytes) }
+
+// used sums up the files of a file system.
+func used(f vfs.FS, dir string) (sum int64) {
+	names, err := f.List(dir)
+	if err != nil {
+		return 0
+	}
+	for _, n := range names {
+		path := f.PathJoin(dir, n)
+		info, err := f.Stat(path)
+		switch {
+		case err != nil: // it has just been removed
+		case info.IsDir():
+			sum += used(f, path)
+		default:
+			sum += info.Size()
+		}
+	}
+	return sum
+}
 
 // SetSyncError makes every sync fail with ErrDisk.
 func (d *Disk) SetSyncError(v bool) { d.faults.syncErr.Store(v) }
@@ -161,7 +187,8 @@ func (f *diskFaults) sync() error {
 }
 
 func (f *diskFaults) space(op, name string) error {
-	if f.full.Load() {
+	size := f.size.Load()
+	if f.full.Load() || size > 0 && f.used.Load()+f.written.Load()-f.looked.Load() >= size {
 		return &fs.PathError{Op: op, Path: name, Err: syscall.ENOSPC}
 	}
 	return nil
@@ -231,7 +258,20 @@ func (d *diskFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if d.f.full.Load() {
 		return vfs.DiskUsage{TotalBytes: capacity, UsedBytes: capacity}, nil
 	}
-	return vfs.DiskUsage{TotalBytes: capacity, AvailBytes: capacity}, nil
+	size := d.f.size.Load()
+	if size == 0 {
+		return vfs.DiskUsage{TotalBytes: capacity, AvailBytes: capacity}, nil
+	}
+	n := d.look()
+	return vfs.DiskUsage{TotalBytes: uint64(size), UsedBytes: uint64(n), AvailBytes: uint64(max(0, size-n))}, nil
+}
+
+// look counts what is there.
+func (d *diskFS) look() int64 {
+	n := used(d.FS, "")
+	d.f.used.Store(n)
+	d.f.looked.Store(d.f.written.Load())
+	return n
 }
 
 type diskFile struct {

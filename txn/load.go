@@ -404,8 +404,14 @@ func (t *Txn) dropLoads(keep bool) {
 
 // Clear removes all versions of all keys of a span, in small steps. Nobody may be going to read it, at any timestamp.
 func (db *DB) Clear(ctx context.Context, s keys.Span) error {
+	return db.ClearBelow(ctx, s, clock.Timestamp{})
+}
+
+// ClearBelow is Clear for a span that somebody may read at or below a timestamp: such reads are refused from now on, in all that the
+// ranges of the span have (kv.BelowGCError).
+func (db *DB) ClearBelow(ctx context.Context, s keys.Span, threshold clock.Timestamp) error {
 	for {
-		r, err := db.direct(ctx, &kv.ClearRequest{Start: s.Start, End: s.Stop(), Max: clearKeys})
+		r, err := db.direct(ctx, &kv.ClearRequest{Start: s.Start, End: s.Stop(), Max: clearKeys, Threshold: threshold})
 		if err != nil {
 			return err
 		}

@@ -411,6 +411,9 @@ func (q *request) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Response
 
 	case *kv.ClearRequest:
 		n, resume, err := w.Clear(r.Start, r.End, r.Max)
+		if q.p.r.GCThreshold().Less(r.Threshold) {
+			q.cmd.GCThreshold = r.Threshold
+		}
 		return &kv.DeleteRangeResponse{Deleted: n, Resume: resume}, err
 	}
 	// Reads. A scan with a limit is announced as far as it came, everything else as a whole; all are latched, so

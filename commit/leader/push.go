@@ -221,7 +221,7 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	defer batch.Close()
 	batch.Put(key, rec.Append(nil))
 	q.marks = append(q.marks[:0], rec.ID)
-	q.cmd = replica.Command{LeaseSequence: q.lease, Batch: batch.Repr()}
+	q.cmd = replica.Command{LeaseSequence: q.lease, Batch: batch.Repr(), Use: replica.Settles}
 	if q.settled.Store(false); ctx.Done() != nil {
 		q.cmd.Settled = q.settle
 	}

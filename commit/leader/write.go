@@ -190,6 +190,7 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		return true, nil
 	}
 	if q.batch != nil && (!q.batch.Empty() || q.cmd.Trigger != nil || !q.cmd.GCThreshold.IsZero()) {
+		q.cmd.Use = useOf(q.b)
 		q.cmd.LeaseSequence, q.cmd.Batch, q.cmd.Delta = q.lease, q.batch.Repr(), add(q.cmd.Delta, q.w.Stats)
 		if q.writes > 0 && !q.bulk { // what is loaded is not to be read for some time (LoadRequest)
 			q.cmd.WriteAt = tracked

@@ -125,7 +125,8 @@ func TestSlowDisksEverywhere(t *testing.T) {
 		}
 		holder := s.holder()
 		set(500 * time.Millisecond)
-		if most := s.most(holder, 20*time.Second); most > 2*time.Second {
+		// Two syncs if all is quiet; up to eight if the write meets the nodes' own (clock bound, liveness, lease), one after the other.
+		if most := s.most(holder, 20*time.Second); most > 4500*time.Millisecond {
 			t.Errorf("a write took %s", most)
 		}
 		if h := s.holder(); h != holder {

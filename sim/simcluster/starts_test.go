@@ -36,6 +36,7 @@ func TestOldCopy(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		ctx := context.Background()
 		replicated(t, c, 3)
+		witness := c.Node(1).NodeID()
 		image := c.Machines[2].Disk.Image()
 		time.Sleep(10 * time.Second)
 		c.Crash(1, 0, false)
@@ -51,7 +52,7 @@ func TestOldCopy(t *testing.T) {
 		c.Boot(2)
 		for range 3 { // as often as somebody starts it
 			refused := refusedFor(t, c, 2, 20*time.Second)
-			if refused.Reason != fence.Behind || refused.By != 2 {
+			if refused.Reason != fence.Behind || refused.By != witness {
 				t.Fatalf("refused for %q by node %d", refused.Reason, refused.By)
 			}
 			c.StopNode(2)
@@ -266,4 +267,3 @@ func TestRestartOne(t *testing.T) {
 		}
 	})
 }
-

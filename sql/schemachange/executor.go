@@ -50,10 +50,16 @@ type Options struct {
 	// RemoveAfter is how long the data of dropped objects stays, for reads in the past; zero is DefaultRemoveAfter.
 	// Those count on lease.KeepDropped.
 	RemoveAfter time.Duration
+	// Pressed reports whether a disk of the cluster is nearly full: what is dropped then is removed after PressedRemoveAfter,
+	// at the cost of reads of the past. Nil: never.
+	Pressed func() bool
 }
 
 // DefaultRemoveAfter is the default of Options.RemoveAfter.
 const DefaultRemoveAfter = lease.KeepDropped
+
+// PressedRemoveAfter is for what is dropped while a disk is nearly full: long enough for statements that are running.
+const PressedRemoveAfter = 20 * time.Second
 
 // Executor carries out data definition statements. All methods may be called concurrently.
 type Executor struct{ o Options }

@@ -52,6 +52,8 @@ type changeProgress struct {
 type removePayload struct {
 	Spans  []keys.Span
 	Forget []catalog.ID
+	// Pressed: a disk was nearly full, and the removal does not wait until nobody reads what is gone.
+	Pressed bool
 }
 
 func (e *Executor) registerJobs() {
@@ -111,8 +113,12 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 		return err
 	}
 	// Databases and schemas are descriptors without data.
+	after := e.o.RemoveAfter
+	if e.o.Pressed != nil && e.o.Pressed() {
+		gone.Pressed, after = true, min(after, PressedRemoveAfter)
+	}
 	_, err = e.o.Jobs.Create(ctx, tx, job.Spec{Type: jobRemove, Description: "data of " + strings.Join(slices.Compact(names), ", "),
-		Payload: gone, After: e.o.Host.Clock.Now().Add(e.o.RemoveAfter)})
+		Payload: gone, After: e.o.Host.Clock.Now().Add(after)})
 	return err
 }
 
@@ -713,7 +719,13 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 	}
 	for at < len(p.Spans) {
 		// No descriptor leads here any more, not even one of an older version: all versions may go.
-		if err := e.o.DB.Clear(ctx, p.Spans[at]); err != nil {
+		var err error
+		if p.Pressed { // somebody may still read the past
+			err = e.o.DB.ClearBelow(ctx, p.Spans[at], e.o.Clock.Now())
+		} else {
+			err = e.o.DB.Clear(ctx, p.Spans[at])
+		}
+		if err != nil {
 			return err
 		}
 		at++

@@ -61,9 +61,6 @@ type Options struct {
 	MustExist bool
 }
 
-// diskCheckEvery is how often the free space is looked at.
-const diskCheckEvery = 5 * time.Second
-
 // Cache holds blocks of one or more stores.
 type Cache struct{ c *pebble.Cache }
 
@@ -88,12 +85,12 @@ type Engine struct {
 	ingested atomic.Int64          // names given to such files
 
 	failure atomic.Pointer[FatalError]
-	full    atomic.Bool
 	stuck   atomic.Bool // Pebble has panicked in a commit
 	stalls  atomic.Int64
 	syncs   syncs
 	at      positions
 	marker  marker
+	space   space
 
 	iters   sync.Pool // *Iterator
 	batches sync.Pool // *Batch
@@ -121,6 +118,10 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	}
 	e := &Engine{dir: dir, fs: h.FS, opts: o, log: h.Log, group: h.Group.Child()}
 	e.slow, _ = h.FS.(host.SlowDisk)
+	if o.ReserveBytes > 0 {
+		e.space.every, e.space.wake = o.ReserveBytes/looksPerReserve, make(chan struct{}, 1)
+		e.fs = &meteredFS{h.FS, &e.space}
+	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -181,16 +182,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	}
 	po.EnsureDefaults()
 	e.tables = po.MakeWriterOptions(0, FormatVersion.MaxTableFormat())
-	if o.ReserveBytes > 0 {
-		if _, err := h.FS.GetDiskUsage(dir); err == nil {
-			e.checkDisk()
-			e.group.Go(func(ctx context.Context) {
-				for h.Clock.Sleep(ctx, diskCheckEvery) == nil {
-					e.checkDisk()
-				}
-			})
-		}
-	}
+	e.watchDisk(h.Clock)
 	e.group.Go(func(ctx context.Context) { e.watchSyncs(ctx, h.Clock) })
 	e.group.Go(func(ctx context.Context) { e.keepMark(ctx, h.Clock) })
 	return e, nil
@@ -320,24 +312,6 @@ func (e *Engine) Failure() error {
 		return f
 	}
 	return nil
-}
-
-// DiskFull reports that less than the reserve is free (EN2).
-func (e *Engine) DiskFull() bool { return e.full.Load() }
-
-func (e *Engine) checkDisk() {
-	u, err := e.fs.GetDiskUsage(e.dir)
-	if err != nil {
-		return
-	}
-	full := u.AvailBytes < uint64(e.opts.ReserveBytes)
-	if e.full.Swap(full) != full {
-		if full {
-			e.log.Error("store: disk almost full, new data is refused", "dir", e.dir, "free_bytes", u.AvailBytes)
-		} else {
-			e.log.Info("store: enough disk space again", "dir", e.dir, "free_bytes", u.AvailBytes)
-		}
-	}
 }
 
 // Dir is where the store is.

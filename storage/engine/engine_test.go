@@ -404,12 +404,12 @@ func TestLogHasFailed(t *testing.T) {
 // TestReserve: the store notices that the disk runs full before it is (EN2), and that there is space again.
 func TestReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := &usageFS{FS: vfs.NewMem(), avail: 1000}
-		e := open(t, fs, Options{ReserveBytes: 100})
+		fs := &usageFS{FS: vfs.NewMem(), avail: 1_000_000}
+		e := open(t, fs, Options{ReserveBytes: 100_000})
 		for _, c := range []struct {
 			avail uint64
 			want  bool
-		}{{1000, false}, {99, true}, {100, false}} {
+		}{{1_000_000, false}, {99_999, true}, {110_000, false}} {
 			fs.set(c.avail)
 			time.Sleep(2 * diskCheckEvery)
 			if e.DiskFull() != c.want {
@@ -420,6 +420,48 @@ func TestReserve(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestReserveInBetween: a store that is written to fast looks at the disk in between, as often as it has written a part of the reserve,
+// by whichever way.
+func TestReserveInBetween(t *testing.T) {
+	for _, flush := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := &usageFS{FS: vfs.NewMem(), avail: 100 << 20}
+			e := open(t, fs, Options{ReserveBytes: 1 << 20})
+			defer e.Close()
+			time.Sleep(diskCheckEvery + time.Millisecond)
+			if flush {
+				commit(t, e, func(b *Batch) { b.Put(keys.Key("k"), bytes.Repeat([]byte("0123"), 10_000)) })
+			}
+			synctest.Wait()
+			fs.set(1<<20 - 1)
+			if flush {
+				for range 8 { // tables of what was in the log before
+					commit(t, e, func(b *Batch) { b.Put(keys.Key("k"), bytes.Repeat([]byte("0123"), 3000)) })
+					if err := e.Flush(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			} else {
+				commit(t, e, func(b *Batch) { b.Put(keys.Key("k"), make([]byte, 1<<20/looksPerReserve)) })
+			}
+			synctest.Wait()
+			if !e.DiskFull() || e.DiskScarce() {
+				t.Fatalf("full %v, scarce %v", e.DiskFull(), e.DiskScarce())
+			}
+			fs.set(1 << 17)
+			commit(t, e, func(b *Batch) { b.Put(keys.Key("k"), make([]byte, 1<<20/looksPerReserve)) })
+			synctest.Wait()
+			if !e.DiskScarce() {
+				t.Fatal("not scarce")
+			}
+			var none *NoSpaceError
+			if err := e.CheckSpace(); !errors.As(err, &none) {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 type usageFS struct {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -36,7 +37,7 @@ const (
 )
 
 // markEvery is how often the position is written.
-const markEvery = diskCheckEvery / 5
+const markEvery = time.Second
 
 // marked is what a marker says.
 type marked struct {

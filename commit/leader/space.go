@@ -1,0 +1,33 @@
+package leader
+
+import (
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+)
+
+// firstUserKey is where tables begin that users have made; those before are the catalogue's.
+var firstUserKey = keys.TableKey(uint32(16384))
+
+// useOf says for what a batch takes space (replica.Use): it counts as what needs most of it. The catalogue is small, and dropping a
+// table begins with a change of it.
+func useOf(b *kv.Batch) replica.Use {
+	use := replica.Settles
+	for _, r := range b.Requests {
+		switch r := r.(type) {
+		case *kv.PutRequest:
+			if !r.Key.Less(firstUserKey) {
+				return replica.Adds
+			}
+		case *kv.CPutRequest:
+			if !r.Key.Less(firstUserKey) {
+				return replica.Adds
+			}
+		case *kv.LoadRequest:
+			return replica.Adds
+		case *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
+			use = replica.Removes
+		}
+	}
+	return use
+}

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"meridian/host"
+)
+
+// Free space is looked at when it may have changed by much (EN2): every diskCheckEvery, and whenever a sixteenth of the
+// reserve was written, be it to the log, by a flush or by a compaction.
+
+const (
+	// diskCheckEvery is how often the free space is looked at, whatever is written here: others may use the disk too.
+	diskCheckEvery = 5 * time.Second
+	// looksPerReserve is how many looks there are while as much is written as the reserve has.
+	looksPerReserve = 16
+	// scarceShare is the part of the reserve that only settling, collecting garbage and dropping may use (DiskScarce).
+	scarceShare = 4
+)
+
+// space is what the store knows of its disk.
+type space struct {
+	full, scarce atomic.Bool
+	written      atomic.Int64 // since the last look
+	every        int64
+	wake         chan struct{}
+}
+
+// wrote counts bytes on their way to the disk. It may be called with Pebble's locks held, so it only asks for a look.
+func (s *space) wrote(n int) {
+	if s.written.Add(int64(n)) < s.every {
+		return
+	}
+	s.written.Store(0)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// meteredFS counts what is written to its files.
+type meteredFS struct {
+	vfs.FS
+	s *space
+}
+
+type meteredFile struct {
+	vfs.File
+	s *space
+}
+
+func (f *meteredFile) Write(p []byte) (int, error) {
+	f.s.wrote(len(p))
+	return f.File.Write(p)
+}
+
+func (f *meteredFile) WriteAt(p []byte, at int64) (int, error) {
+	f.s.wrote(len(p))
+	return f.File.WriteAt(p, at)
+}
+
+func (m *meteredFS) meter(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &meteredFile{f, m.s}, nil
+}
+
+// Create implements vfs.FS.
+func (m *meteredFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return m.meter(m.FS.Create(name, c))
+}
+
+// OpenReadWrite implements vfs.FS.
+func (m *meteredFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	return m.meter(m.FS.OpenReadWrite(name, c, o...))
+}
+
+// ReuseForWrite implements vfs.FS.
+func (m *meteredFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return m.meter(m.FS.ReuseForWrite(old, name, c))
+}
+
+// Unwrap gives Pebble the file system below.
+func (m *meteredFS) Unwrap() vfs.FS { return m.FS }
+
+// watchDisk begins to look, if the disk can tell how much is free.
+func (e *Engine) watchDisk(clk host.Clock) {
+	if e.opts.ReserveBytes <= 0 {
+		return
+	}
+	if _, err := e.fs.GetDiskUsage(e.dir); err != nil {
+		return
+	}
+	e.checkDisk()
+	e.group.Go(func(ctx context.Context) {
+		for clk.Sleep(ctx, diskCheckEvery) == nil {
+			e.checkDisk()
+			if e.DiskFull() {
+				// What was cleared gives its space back once that is in a table, and so does the log.
+				if _, err := e.db.AsyncFlush(); err != nil {
+					e.log.Warn("store: no flush", "dir", e.dir, "error", err)
+				}
+			}
+		}
+	})
+	e.group.Go(func(ctx context.Context) {
+		for {
+			select {
+			case <-e.space.wake:
+				e.checkDisk()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// DiskFull reports that less than the reserve is free: no new data (EN2).
+func (e *Engine) DiskFull() bool { return e.space.full.Load() }
+
+// DiskScarce reports that most of the reserve is gone too: deletions of rows, which need space before they free some, have to
+// wait until something else has freed it.
+func (e *Engine) DiskScarce() bool { return e.space.scarce.Load() }
+
+// NoSpaceError says that a disk has no room for a new store.
+type NoSpaceError struct {
+	Dir           string
+	Free, Reserve uint64
+}
+
+func (e *NoSpaceError) Error() string {
+	return fmt.Sprintf("store %q: the disk has %d MiB free, less than the reserve of %d MiB that a store keeps free: no data could be written to it; free some space, or use a larger disk",
+		e.Dir, e.Free>>20, e.Reserve>>20)
+}
+
+// CheckSpace looks at the disk now; the error is a *NoSpaceError if new data would be refused.
+func (e *Engine) CheckSpace() error {
+	if e.opts.ReserveBytes <= 0 {
+		return nil
+	}
+	u, err := e.fs.GetDiskUsage(e.dir)
+	if err != nil {
+		return nil
+	}
+	e.checkDisk()
+	if e.DiskFull() {
+		return &NoSpaceError{Dir: e.dir, Free: u.AvailBytes, Reserve: uint64(e.opts.ReserveBytes)}
+	}
+	return nil
+}
+
+// checkDisk compares what is free with the reserve. What is in memory only needs space too: it goes to a table before its
+// log goes away.
+func (e *Engine) checkDisk() {
+	u, err := e.fs.GetDiskUsage(e.dir)
+	if err != nil {
+		return
+	}
+	reserve := uint64(e.opts.ReserveBytes)
+	unflushed := min(e.db.Metrics().WAL.Size, 4*e.opts.MemTableBytes)
+	free := u.AvailBytes - min(u.AvailBytes, unflushed)
+	full, scarce := free < reserve, free < reserve/scarceShare
+	e.space.scarce.Store(scarce)
+	if e.space.full.Swap(full) != full {
+		if full {
+			e.log.Error("store: disk almost full, new data is refused; free space by TRUNCATE, DROP TABLE or DELETE, or add some", "dir", e.dir, "free_bytes", u.AvailBytes,
+				"reserve_bytes", reserve)
+		} else {
+			e.log.Info("store: enough disk space again", "dir", e.dir, "free_bytes", u.AvailBytes)
+		}
+	}
+}
