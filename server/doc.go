@@ -17,7 +17,9 @@
 //	SV3  a failure of the disk, of an invariant or of the clock ends the node (Failed), so that nothing is acknowledged
 //	     that is not durable (I1);
 //	SV4  what an HTTP client holds is bounded in bytes, connections and time, and only administrators see more than
-//	     health and numbers: doors.go.
+//	     health and numbers: doors.go;
+//	SV5  a node that goes on with a store shows itself to others only when its peers have nothing against its start, and
+//	     its replicas take part in raft only when a quorum has recorded that (fence, FE1; I1).
 //
 // The HTTP interface is in http.go, the administration commands over RPC in admin.go, what SQL asks about ranges in
 // ranges.go.

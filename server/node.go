@@ -176,7 +176,7 @@ func (l localStore) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.F
 	return s.Start(ctx, b, lazy)
 }
 
-// resume goes on where the store's node stopped, once its peers have nothing against it (SV4).
+// resume goes on where the store's node stopped, once its peers have nothing against it (SV5).
 func (n *Node) resume(ctx context.Context, id identity) error {
 	descs, err := rangeserver.Descriptors(n.engine)
 	if err != nil {

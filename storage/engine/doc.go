@@ -37,10 +37,15 @@
 //	     waiting commit returns it. The node has to stop: a retry of fsync proves nothing about lost pages.
 //	EN2 (I9): a disk that runs full is noticed before it is full. DiskFull reports whether less than
 //	     Options.ReserveBytes are free, and the layers above then refuse new data while raft logs, deletions and
-//	     compactions may use the reserve.
+//	     compactions may use the reserve; DiskScarce whether three quarters of that are used up too (space.go). The store
+//	     looks every five seconds, and whenever it has written a sixteenth of the reserve.
 //	EN3 (I9): a disk that hangs fails the store after 20 s in which syncs were waited for and none ended (stall.go). A node
 //	     whose disk is only slow hands its leases over (replica, letGo); one whose disk never returns could not, and
 //	     would keep them for as long as it renews its place in the cluster.
+//
+//	EN4 (I1): a store that lacks one of its files is refused with the file's name, and never taken for a new one. Its
+//	     marker file says that it was made, for whom, which log was the last, and how far it had come (marker.go). A position
+//	     that was told to others is one that no crash takes back (position.go).
 //
 // OnFatal may be called from inside Pebble with locks held; it must not call the engine, only start the node's
 // end.
