@@ -1,0 +1,227 @@
+package admission
+
+// Class is how urgent it is to admit a statement.
+type Class uint8
+
+const (
+	// Holder is a statement of a transaction that may hold locks (AD1).
+	Holder Class = iota
+	// Open is a statement of a transaction that has begun and holds none.
+	Open
+	// Fresh is a statement that begins a transaction.
+	Fresh
+	// Prepare is a message that begins none: it makes a plan, or arguments. It is queued like Fresh, but never with the crowd.
+	Prepare
+)
+
+// queue numbers.
+const (
+	openQueue = iota
+	freshQueue
+	crowdQueue
+	queues
+)
+
+// freshShare is the part of admissions that open transactions can't have (AD3).
+const freshShare = 8
+
+// limits bound what is under way; see doc.go.
+type limits struct {
+	base, min, max int
+	now            int
+}
+
+func (l *limits) grow(part int)   { l.now = min(l.now+l.now/part+1, l.max) }
+func (l *limits) shrink(part int) { l.now = max(l.now-l.now/part-1, min(l.now, l.min)) }
+
+// decay brings the limit nearer to its base.
+func (l *limits) decay() {
+	if l.now > l.base {
+		l.now = max(l.now-l.now/8-1, l.base)
+	} else if l.now < l.base {
+		l.now = min(l.now+l.now/8+1, l.base)
+	}
+}
+
+// core has the queues and the limits. It never blocks and reads no clock.
+type core struct {
+	running limits
+	crowd   limits
+
+	queue  [queues]list // of waiting tickets, the oldest first
+	inside list         // of the crowd's tickets with transactions under way
+	all    list         // of all tickets
+	seq    uint64       // of the next that waits
+	turns  uint64       // admissions from queues
+	left   int          // since the last tick: sessions that left
+	stuck  int          // ticks in a row in which nobody did
+	// waitPart is which part of the crowd inside waits for locks, in percent, smoothed.
+	waitPart int
+}
+
+func (c *core) waiting() int {
+	return c.queue[openQueue].n + c.queue[freshQueue].n + c.queue[crowdQueue].n
+}
+
+// push queues a ticket.
+func (c *core) push(t *Ticket, q int) {
+	t.seq, t.queue = c.seq, q
+	c.seq++
+	c.queue[q].push(&t.waits)
+}
+
+// drop takes a ticket out of its queue.
+func (c *core) drop(t *Ticket) { c.queue[t.queue].remove(&t.waits) }
+
+// mayCrowd reports whether one more of the crowd may begin.
+func (c *core) mayCrowd() bool { return c.inside.n < c.crowd.now }
+
+// next takes the ticket that goes first out of its queue; nil if none may while so many run.
+func (c *core) next(running int) *Ticket {
+	if running >= c.running.now {
+		return nil
+	}
+	open, fresh := c.queue[openQueue].first(), c.queue[freshQueue].first()
+	if crowd := c.queue[crowdQueue].first(); crowd != nil && c.mayCrowd() && (fresh == nil || crowd.seq < fresh.seq) {
+		fresh = crowd
+	}
+	c.turns++
+	t := open
+	if t == nil || fresh != nil && c.turns%freshShare == 0 {
+		t = fresh
+	}
+	if t == nil {
+		return nil
+	}
+	c.drop(t)
+	if t.queue == crowdQueue {
+		c.enter(t)
+	}
+	return t
+}
+
+// enter counts a ticket as one of the crowd's with a transaction under way, leave ends that; each may come twice.
+func (c *core) enter(t *Ticket) {
+	if !t.counted {
+		t.counted = true
+		c.inside.push(&t.member)
+	}
+}
+
+func (c *core) leave(t *Ticket) {
+	if t.counted {
+		t.counted = false
+		c.inside.remove(&t.member)
+	}
+}
+
+// tick adapts the limits to what was seen since the last one (AD2). running is how many run.
+func (c *core) tick(running int, load Load) {
+	late, early := load.late(), load.room()
+	if c.stuck++; c.left > 0 {
+		c.stuck, c.left = 0, 0
+	}
+	stuck := c.stuck > 0 && (early || c.stuck%patience == 0)
+	blocked := 0
+	for l := c.inside.head; l != nil; l = l.next {
+		if l.ticket.state.Load() == stateBlocked {
+			blocked++
+		}
+	}
+	if c.inside.n > 0 {
+		c.waitPart += (100*blocked/c.inside.n - c.waitPart) / 4
+	}
+	c.adaptCrowd(stuck)
+	switch {
+	case running < c.running.now: // it is not what they wait for
+		c.running.decay()
+	case stuck && !early:
+		c.running.grow(8)
+	case stuck || early:
+		c.running.grow(2)
+	case late:
+		c.running.shrink(8)
+	}
+}
+
+// sweep gives up the places of those that have not moved for long: what they wait for is none of the node's processors. It
+// returns how many of them counted as running. now is the number of the tick.
+func (c *core) sweep(now uint32) (freed int) {
+	for l := c.all.head; l != nil; l = l.next {
+		t := l.ticket
+		idle := now - t.moved.Load()
+		switch s := t.state.Load(); {
+		case s == stateResting && idle > patience:
+			if t.state.CompareAndSwap(stateResting, stateAway) {
+				freed++
+				c.leave(t)
+			}
+		case s == stateBlocked && idle > patience, idle > patienceRunning:
+			c.leave(t)
+		}
+	}
+	return freed
+}
+
+func (c *core) adaptCrowd(stuck bool) {
+	switch {
+	case c.queue[crowdQueue].n == 0:
+		c.crowd.decay()
+	case c.mayCrowd(): // it is not what they wait for
+	case stuck:
+		c.crowd.grow(4)
+	case c.waitPart > 50:
+		c.crowd.shrink(8)
+	case c.waitPart < 25:
+		c.crowd.grow(4)
+	}
+}
+
+// settled reports whether there is nothing to adapt until somebody queues again.
+func (c *core) settled() bool {
+	return c.waiting() == 0 && c.running.now == c.running.base && c.crowd.now == c.crowd.base
+}
+
+// list is a queue whose links are in the tickets.
+type list struct {
+	head, tail *link
+	n          int
+}
+
+type link struct {
+	ticket     *Ticket
+	prev, next *link
+}
+
+func (l *list) first() *Ticket {
+	if l.head == nil {
+		return nil
+	}
+	return l.head.ticket
+}
+
+func (l *list) push(x *link) {
+	x.prev, x.next = l.tail, nil
+	if l.tail != nil {
+		l.tail.next = x
+	} else {
+		l.head = x
+	}
+	l.tail = x
+	l.n++
+}
+
+func (l *list) remove(x *link) {
+	if x.prev != nil {
+		x.prev.next = x.next
+	} else {
+		l.head = x.next
+	}
+	if x.next != nil {
+		x.next.prev = x.prev
+	} else {
+		l.tail = x.prev
+	}
+	x.prev, x.next = nil, nil
+	l.n--
+}
