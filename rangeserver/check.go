@@ -165,8 +165,11 @@ func (s *Store) hash(ctx context.Context, j *replica.HashJob) {
 	h.mu.Unlock()
 }
 
-// pace waits for as long as reading so many bytes may take.
+// pace waits for as long as reading so many bytes may take, and while the node is busy with other things.
 func (s *Store) pace(ctx context.Context, n int) error {
+	if err := s.yield(ctx); err != nil {
+		return err
+	}
 	rate := s.o.Settings.Bytes(setting.CheckRate)
 	return s.o.Clock.Physical().Sleep(ctx, time.Duration(float64(n)/float64(rate)*float64(time.Second)))
 }

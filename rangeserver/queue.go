@@ -434,6 +434,9 @@ func (s *Store) collectGarbage(ctx context.Context, e *entry) error {
 	defer r.Close()
 	for _, span := range []keys.Span{keys.RangeLocalSpan(d.Start, d.End), keys.UserSpan(d.Start, d.End)} {
 		for rest := &span; rest != nil; {
+			if err := s.yield(ctx); err != nil {
+				return err
+			}
 			found, resume, err := r.FindGarbage(rest.Start, rest.End, threshold, 1000, 10_000)
 			if err != nil {
 				return err

@@ -347,6 +347,9 @@ func (s *Store) ship(ctx context.Context, snap *replica.OutgoingSnapshot) error 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if err := s.yield(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, shippingTime(snap.Bytes()))
 	defer cancel()
 	stream, err := s.o.Network.OpenStreamClass(ctx, transport.ClassBulk, snap.Message.To.Node, MethodSnapshot)

@@ -65,6 +65,12 @@ type Options struct {
 	Settings *setting.Values
 	// OnFatal is told once when the store can't keep its promises; the node has to stop.
 	OnFatal func(error)
+	// Backlog is how far the engine is behind, as a part of what it bears (RS2); nil: it never is. A simulated store has none:
+	// its engine works in real time.
+	Backlog func() float64
+	// Yield is called by elastic work before each piece of it, and may wait for a bounded time; nil: it never does
+	// (admission.AD6).
+	Yield func(context.Context) error
 	// QueueInterval is how often the queues look at every range; default 1 s, negative: never.
 	QueueInterval time.Duration
 	// OldestRead is at or below the timestamps at which this node's transactions read; zero: none does. Nil: unknown.
@@ -108,6 +114,7 @@ type Store struct {
 
 	sendSlots, receiveSlots chan struct{}
 	queues                  queues
+	backlog                 backlog
 	side                    sideTransport
 	hashing                 hashing
 }
@@ -184,6 +191,9 @@ func Open(o Options) (*Store, error) {
 		s.group.Go(s.closeLoop)
 	}
 	s.group.Go(s.hashLoop)
+	if s.backlog.clock = o.Host.Clock; o.Backlog != nil {
+		s.group.Go(func(ctx context.Context) { s.backlog.watch(ctx, &s.Metrics.Applied, o.Backlog) })
+	}
 	s.group.Go(s.syncLoop)
 	s.group.Go(s.tickLoop)
 	if s.o.Starts == nil {
@@ -380,6 +390,11 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 	if len(b.Requests) == 1 && b.Requests[0].Method().IsAdmin() {
 		return s.sendAdmin(ctx, e, b)
 	}
+	if s.backlog.high.Load() && bringsData(b) {
+		if err := s.backlog.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
 	r, err := e.participant.Send(ctx, b)
 	if r != nil && b.Generation != 0 && b.Generation < e.r.Desc().Generation {
 		r.RangeInfos = append(r.RangeInfos, s.info(e))
@@ -413,7 +428,7 @@ func (s *Store) notHere(b *kv.Batch) error {
 // Start has a batch begun, if nothing is in its way (commit.Flight); otherwise nothing has happened.
 func (s *Store) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool) {
 	e := s.entry(b.RangeID)
-	if e == nil || !e.ready.Load() || s.group.Context().Err() != nil {
+	if e == nil || !e.ready.Load() || s.group.Context().Err() != nil || s.backlog.high.Load() && bringsData(b) {
 		return nil, false
 	}
 	st, ok := e.participant.(interface {

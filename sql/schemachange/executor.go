@@ -53,6 +53,8 @@ type Options struct {
 	// Pressed reports whether a disk of the cluster is nearly full: what is dropped then is removed after PressedRemoveAfter,
 	// at the cost of reads of the past. Nil: never.
 	Pressed func() bool
+	// Yield is called before each chunk of a backfill, and may wait for a bounded time; nil: it never does (admission.AD6).
+	Yield func(context.Context) error
 }
 
 // DefaultRemoveAfter is the default of Options.RemoveAfter.

@@ -446,6 +446,11 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 		return nil
 	}
 	for next := &span; next != nil; {
+		if e.o.Yield != nil {
+			if err := e.o.Yield(ctx); err != nil {
+				return errors.Join(err, finish())
+			}
+		}
 		c, err := e.readChunk(ctx, b, *next)
 		if ferr := finish(); ferr != nil {
 			return ferr

@@ -216,7 +216,7 @@ func (e *Engine) pebbleOptions() *pebble.Options {
 		FormatMajorVersion:          FormatVersion,
 		ErrorIfNotExists:            e.opts.MustExist,
 		MemTableSize:                e.opts.MemTableBytes,
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: memTablesMax,
 		MaxOpenFiles:                e.opts.MaxOpenFiles,
 		L0CompactionThreshold:       2 * l0Depth, // which Pebble compares with twice the depth
 		L0StopWritesThreshold:       1000,
@@ -498,6 +498,21 @@ func (e *Engine) Metrics() Metrics {
 		out.FreeBytes = u.AvailBytes
 	}
 	return out
+}
+
+// Bounds of what the engine bears before it stalls writes, or before reads pay for what it has not compacted yet.
+const (
+	memTablesMax = 4
+	// l0SublevelsMax is far below Pebble's own bound (pebbleOptions): from here on each read looks at too many tables.
+	l0SublevelsMax = 10 * l0Depth
+)
+
+// Backlog is how far the engine is behind with what was written, as a part of what it bears.
+func (e *Engine) Backlog() float64 {
+	m := e.db.Metrics()
+	// The memtable that is being filled is none of the backlog.
+	tables := float64(m.MemTable.Count-1) / (memTablesMax - 1)
+	return max(tables, float64(m.Levels[0].Sublevels)/l0SublevelsMax)
 }
 
 // Describe is Pebble's own table of metrics, for people.
