@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"meridian/admission"
 	"meridian/cluster"
 	"meridian/commit/leader"
 	"meridian/rangeserver"
@@ -72,12 +73,42 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		e.transport(n.transport.Stats())
 	}
 	e.engine(n.engine.Metrics())
+	e.admission(n.gate)
 	n.sql.collect(e.counter, e.gauge)
 	if b := n.http.bounded; b != nil {
 		e.gauge("http_connections", "Open HTTP connections.", float64(b.connections()))
 		e.counter("http_connections_refused", "HTTP connections closed because there were too many, of all clients or of one.", n.http.turnedAway.Load())
 		e.counter("http_requests_refused", "HTTP requests of clients that are no administrators.", n.http.refused.Load())
 	}
+}
+
+// admission is the gate before clients' statements.
+func (e *emitter) admission(g *admission.Gate) {
+	now, m := g.Gauges(), &g.Metrics
+	e.gauge("admission_running", "Statements of clients that run.", float64(now.Running))
+	e.gauge("admission_limit", "Statements from which on others queue.", float64(now.Limit))
+	e.gauge("admission_crowd", "Transactions under way of sessions that often wait for locks.", float64(now.Crowd))
+	e.gauge("admission_crowd_limit", "Such transactions from which on others of their kind queue.", float64(now.CrowdLimit))
+	for _, q := range []struct {
+		class string
+		n     int
+	}{{"open", now.Open}, {"fresh", now.Fresh}, {"crowd", now.CrowdQueued}} {
+		e.emit(prometheus.GaugeValue, "admission_queue", "Sessions that queue, by class.", float64(q.n), prometheus.Labels{"class": q.class})
+	}
+	e.gauge("admission_scheduling_latency_seconds", "How late goroutines got a processor, in the mean, when that was looked at last.", now.Load.Late.Seconds())
+	e.gauge("admission_idle_ratio", "Share of the machine's processors that idled, when that was looked at last.", now.Load.Idle)
+	e.counter("admission_queued", "Statements that had to queue.", m.Queued.Load())
+	e.counter("admission_cancelled", "Statements that were cancelled while they queued.", m.Cancelled.Load())
+	e.counter("admission_blocked", "Waits for locks during which another session had the place.", m.Blocked.Load())
+	e.counter("admission_elastic_waits", "Pieces of elastic work that had to wait.", m.ElasticWaits.Load())
+	e.emit(prometheus.CounterValue, "admission_elastic_wait_seconds_total", "How long they waited.", time.Duration(m.ElasticNanos.Load()).Seconds(), nil)
+	buckets, n := make(map[float64]uint64, len(m.Wait)), uint64(0)
+	for i := range m.Wait {
+		n += uint64(m.Wait[i].Load())
+		buckets[float64(uint64(1)<<i)/1e6] = n
+	}
+	e.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("meridian_admission_wait_seconds", "How long statements queued.", nil, e.labels),
+		n, time.Duration(m.WaitNanos.Load()).Seconds(), buckets)
 }
 
 // cluster is what the node knows of the others.
@@ -135,6 +166,10 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.gauge("live_bytes", "Bytes that reads at the present can see.", float64(g.LiveBytes))
 	e.gauge("total_bytes", "Bytes of all versions.", float64(g.TotalBytes))
 	e.gauge("raft_log_bytes", "Bytes of raft logs.", float64(g.RaftLogBytes))
+	high, waits, waited := s.Backlog()
+	e.gauge("store_backlog", "1 while requests that bring new data wait, because the engine is behind.", flag(high))
+	e.counter("store_backlog_waits", "Requests that had to wait for the engine.", waits)
+	e.emit(prometheus.CounterValue, "store_backlog_wait_seconds_total", "How long they waited.", waited.Seconds(), nil)
 	m := &s.Metrics
 	e.counter("raft_proposals", "Commands proposed.", m.Proposals.Load())
 	e.counter("raft_reproposals", "Commands proposed again, because the first proposal may have been lost.", m.Reproposals.Load())

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/admission"
 	"meridian/clock"
 	"meridian/cluster"
 	"meridian/commit"
@@ -39,6 +40,7 @@ type Node struct {
 	fence     *fence.Fence
 	router    *route.Sender
 	db        *txn.DB
+	gate      *admission.Gate
 	store     atomic.Pointer[rangeserver.Store]
 	leader    leader.Options
 	settings  *setting.Values
@@ -71,6 +73,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context) (err error) {
+	n.gate = admission.New(admission.Options{Host: n.host, Slots: n.o.Slots, Load: n.o.Load})
+	n.settings.OnChange(func() { n.gate.SetEnabled(n.settings.Bool(setting.Admission)) })
 	eo := engine.Options{CacheBytes: n.o.CacheBytes, OnFatal: n.fail}
 	if n.o.Cache != nil {
 		eo.Cache = n.o.Cache.Cache
@@ -212,6 +216,10 @@ func (n *Node) publishPosition(ctx context.Context) {
 func (n *Node) serve(ctx context.Context, id identity) error {
 	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router,
 		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}, Probes: n.o.Probes}
+	backlog := n.engine.Backlog
+	if n.o.Small {
+		backlog = nil
+	}
 	store, err := rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store,
 		Participants: map[kv.Protocol]rangeserver.NewParticipant{
@@ -224,7 +232,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 			},
 		},
 		Starts: n.fence, DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{n}, Settings: n.settings, OnFatal: n.fail,
-		OldestRead: n.db.OldestRead,
+		OldestRead: n.db.OldestRead, Yield: n.gate.Yield, Backlog: backlog,
 	})
 	if err != nil {
 		return err
@@ -324,6 +332,9 @@ func (n *Node) HTTPAddr() string { return n.http.addr() }
 
 // DB runs transactions on the cluster, for tests and tools in this process.
 func (n *Node) DB() *txn.DB { return n.db }
+
+// Gate admits the statements of the node's clients.
+func (n *Node) Gate() *admission.Gate { return n.gate }
 
 // Store is the node's ranges; nil until it belongs to a cluster.
 func (n *Node) Store() *rangeserver.Store { return n.store.Load() }

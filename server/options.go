@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"time"
 
+	"meridian/admission"
 	"meridian/cluster"
 	"meridian/host"
 	"meridian/probe"
@@ -37,6 +38,10 @@ type Options struct {
 	CacheBytes int64
 	// StatementBytes bounds what one statement holds in memory.
 	StatementBytes int64
+	// Slots is how many statements of clients run at once before others queue, to begin with; zero is admission's default.
+	// Load is admission.Options.Load.
+	Slots int
+	Load  func() admission.Load
 	// Probes, if any, count rare branches; simulations share one among the nodes.
 	Probes *probe.Set
 	// Small makes the store frugal: many nodes in one process.

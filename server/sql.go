@@ -68,13 +68,13 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
 	schema := schemachange.New(schemachange.Options{DB: n.db, Clock: n.clock, Host: n.host, Leases: leases, Jobs: jobs, Sequences: seqs,
 		Registry: registry, Verifier: n.newVerifier, EmptyPassword: pgwire.EmptyPassword, RemoveAfter: n.o.RemoveAfter,
-		Pressed: n.pressed})
+		Pressed: n.pressed, Yield: n.gate.Yield})
 	facts := &clusterFacts{n: n}
 	provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: leases, Sequences: seqs, Jobs: jobs,
 		Cluster: facts, NodeID: n.NodeID, Version: n.o.Version})
 	sessions := session.NewServer(session.Services{
 		Host: n.host, Clock: n.clock, DB: n.db, NodeID: n.NodeID, Catalog: leases, Schema: schema, Virtual: provider, Seqs: seqs, Jobs: jobs,
-		Ranges: ranges{n}, Registry: registry, MemoryPerStatement: n.o.StatementBytes,
+		Ranges: ranges{n}, Registry: registry, MemoryPerStatement: n.o.StatementBytes, Gate: n.gate,
 	})
 	facts.sessions = sessions
 	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure,

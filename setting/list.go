@@ -22,6 +22,8 @@ const (
 	CheckInterval
 	// CheckRate bounds the bytes that a node reads in a second to compare replicas.
 	CheckRate
+	// Admission says whether statements of clients queue when a node has more to do than it can.
+	Admission
 	count
 )
 
@@ -50,6 +52,8 @@ var table = [count]Setting{
 		About: "how often the replicas of each range are compared with each other; 0: never"},
 	CheckRate: {Name: "server.consistency_check.max_rate", Kind: Bytes, Default: 8 << 20, Min: 64 << 10, Max: 4 << 30,
 		About: "bytes that a node reads in a second, at most, to compare replicas"},
+	Admission: {Name: "server.admission", Kind: Bool, Default: 1,
+		About: "whether statements of clients queue when a node has more to do than it can"},
 }
 
 func odd(v int64) error {

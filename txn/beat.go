@@ -41,6 +41,9 @@ type beat struct {
 	stamp      int64
 }
 
+// Locks reports whether the transaction may hold locks, for which others wait.
+func (t *Txn) Locks() bool { return t.beat.want }
+
 func (b *beat) record() bool { return b.made.Load() }
 
 // reset prepares for another identity. A late answer to an old heartbeat may still set aborted: it then costs a

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
+	"strings"
 	"time"
 
+	"meridian/admission"
 	"meridian/host"
 )
 
@@ -57,4 +61,75 @@ func collectSeldom(h *host.Host) {
 			}
 		}
 	})
+}
+
+// slotsPerProc is how many statements run at once for each of Go's processors before others queue: while one computes, others
+// wait for the log's sync and share it. Measured: docs/performance.md.
+const slotsPerProc = 16
+
+// measureLoad is admission.Options.Load: from the runtime's histogram of how long goroutines that could run waited for a
+// processor, and from what the kernel says of the machine's processors.
+func measureLoad() func() admission.Load {
+	sample := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
+	var before []uint64
+	var idleBefore, allBefore uint64
+	share := 1.0
+	return func() (l admission.Load) {
+		if idle, all, ok := processorTimes(); ok && all > allBefore {
+			// Ticks of the kernel are as long as half of the gate's: the share is smoothed.
+			share += (float64(idle-idleBefore)/float64(all-allBefore) - share) / 3
+			idleBefore, allBefore = idle, all
+		}
+		l.Idle = share
+		metrics.Read(sample)
+		if sample[0].Value.Kind() != metrics.KindFloat64Histogram {
+			return l // another runtime
+		}
+		h := sample[0].Value.Float64Histogram()
+		if len(before) != len(h.Counts) {
+			before = make([]uint64, len(h.Counts))
+		}
+		var sum, n float64
+		for i, c := range h.Counts {
+			d := float64(c - before[i])
+			before[i] = c
+			if d == 0 {
+				continue
+			}
+			low, high := max(h.Buckets[i], 0), h.Buckets[i+1] // the first has no lower bound, the last no upper one
+			if math.IsInf(high, 1) {
+				high = low
+			}
+			sum, n = sum+d*(low+high)/2, n+d
+		}
+		if n > 0 {
+			l.Late = time.Duration(sum / n * float64(time.Second))
+		}
+		return l
+	}
+}
+
+// processorTimes is how long the machine's processors have idled, and all their time, in ticks of the kernel; false if this
+// system does not tell.
+func processorTimes() (idle, all uint64, ok bool) {
+	raw, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0, false
+	}
+	line, _, _ := strings.Cut(string(raw[:min(len(raw), 256)]), "\n")
+	f := strings.Fields(line)
+	if len(f) < 9 || f[0] != "cpu" {
+		return 0, 0, false
+	}
+	for i, v := range f[1:9] { // user, nice, system, idle, iowait, irq, softirq, steal
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			return 0, 0, false
+		}
+		all += n
+		if i == 3 || i == 4 {
+			idle += n
+		}
+	}
+	return idle, all, true
 }

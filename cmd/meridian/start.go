@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -107,6 +108,7 @@ func runStart(ctx context.Context, f *startFlags) error {
 	o.Host = machine.New(context.WithoutCancel(ctx), machine.Options{ClockOffset: f.clockOffset, Log: log})
 	useProcessors()
 	collectSeldom(o.Host)
+	o.Slots, o.Load = slotsPerProc*runtime.GOMAXPROCS(0), measureLoad()
 	return serve(ctx, o)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"meridian/admission"
 	"meridian/commit"
 	"meridian/commit/leader/lock"
 	"meridian/host"
@@ -141,6 +142,7 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 		m.NotAvailable.Add(1)
 		return &kv.LockNotAvailableError{Key: w.Key, Holder: w.Holder.ID}
 	}
+	defer admission.Block(ctx).Resume()
 	m.LockWaits.Add(1)
 	clk := p.o.Host.Clock
 	x := waiter{q: q, start: clk.Monotonic(), backoff: p.o.ReadPushDelay}

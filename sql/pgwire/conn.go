@@ -83,7 +83,11 @@ func (c *conn) run(ctx context.Context) {
 	defer c.sess.Close()
 	stop := context.AfterFunc(ctx, func() { c.nc.Close() })
 	defer stop()
+	ctx = c.sess.Context(ctx)
 	for {
+		if c.in.r.Buffered() == 0 {
+			c.sess.Rest()
+		}
 		if c.sess.Idle() {
 			c.idle.Store(true)
 			if c.draining.Load() {
@@ -153,6 +157,18 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	f := fields{b: body}
 	var err error
 	switch kind {
+	case 'Q', 'P', 'B', 'D', 'E':
+		err = c.sess.Admit(ctx, kind == 'E' || kind == 'Q')
+	}
+	switch {
+	case err != nil && kind == 'Q':
+		c.sess.Fail()
+		c.fail(err)
+		return c.out.ready(c.sess.Status()) == nil
+	case err != nil:
+		return c.failed(err)
+	}
+	switch kind {
 	case 'Q':
 		sql := f.cstring()
 		if err = f.end(kind); err == nil {
@@ -170,7 +186,7 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 		if c.lost {
 			return true
 		}
-		return c.out.ready(c.sess.Status()) == nil
+		return c.ready()
 	case 'P':
 		err = c.parse(ctx, &f)
 	case 'B':
@@ -188,7 +204,7 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 		if err := c.sess.Sync(ctx); err != nil {
 			c.fail(err)
 		}
-		return c.out.ready(c.sess.Status()) == nil
+		return c.ready()
 	case 'X':
 		return false
 	case 'd', 'c', 'f':
@@ -203,16 +219,24 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 		c.out.flush()
 		return false
 	}
-	if err != nil {
-		c.skip = true
-		c.sess.Fail()
-		c.fail(err)
-		// The client may be waiting for the error before it sends Sync.
-		if c.in.r.Buffered() == 0 {
-			return c.out.flush() == nil
-		}
-	}
-	return true
+	return err == nil || c.failed(err)
+}
+
+// failed ends a message of the extended protocol with an error: what follows is skipped until Sync (W2). It reports whether
+// the connection goes on.
+func (c *conn) failed(err error) bool {
+	c.skip = true
+	c.sess.Fail()
+	c.fail(err)
+	// The client may be waiting for the error before it sends Sync.
+	return c.in.r.Buffered() > 0 || c.out.flush() == nil
+}
+
+// ready tells the client that it may send more. A client that has sent more already queues again: others go first.
+func (c *conn) ready() bool {
+	ok := c.out.ready(c.sess.Status()) == nil
+	c.sess.Rest()
+	return ok
 }
 
 // fail sends an error that ends a statement.

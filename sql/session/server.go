@@ -88,6 +88,9 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 	sess := &Session{srv: s, client: c, out: out, prepared: map[string]*Prepared{}, portals: map[string]*portal{},
 		opened: s.Host.Clock.Now(), authorized: c.User, acting: c.User}
 	sess.env.s, sess.params.defaults = sess, s.defaults
+	if s.Gate != nil {
+		sess.ticket = s.Gate.NewTicket()
+	}
 	if err := sess.startupSettings(c.Settings); err != nil {
 		return nil, err
 	}

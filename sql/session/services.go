@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"meridian/admission"
 	"meridian/clock"
 	"meridian/host"
 	"meridian/kv"
@@ -62,6 +63,8 @@ type Services struct {
 	MemoryPerStatement int64
 	// PlanCache is how many plans the node keeps (default 4096).
 	PlanCache int
+	// Gate admits statements; nil: all of them, at once.
+	Gate *admission.Gate
 	// SlowStatement is logged; zero: none.
 	SlowStatement time.Duration
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/admission"
 	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -73,12 +74,18 @@ type Session struct {
 	execEnv   exec.Env
 	viewCache catalog.View
 
+	// ticket is the session's place at the node's gate, nil if there is none; queued is how long the message that is being
+	// answered has waited for it.
+	ticket *admission.Ticket
+	queued time.Duration
+
 	mu         sync.Mutex // guards the fields below, which other goroutines read
 	cancel     context.CancelCauseFunc
 	query      string
 	queryStart time.Time
 	stateSince time.Time
 	stateName  string
+	waitEvent  string // what an active session waits for, if that is known
 	idleTimer  func() // stops the idle timer
 	// txnID is the identity of the open transaction, or else of the last one; application is what the client calls itself.
 	txnID       kv.TxnID
@@ -152,6 +159,9 @@ func (s *Session) Close() {
 	ctx := s.srv.Host.Group.Context()
 	s.closePortals()
 	s.finishTxn(ctx, false)
+	if s.ticket != nil {
+		s.ticket.Close()
+	}
 	s.mu.Lock()
 	stopIdle := s.idleTimer
 	s.mu.Unlock()
@@ -570,6 +580,7 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 		stopIdle()
 	}
 	if d := s.duration("statement_timeout"); d > 0 {
+		d = max(d-s.queued, time.Millisecond)
 		s.srv.Host.Group.Go(func(context.Context) {
 			if s.srv.Host.Clock.Sleep(ctx, d) == nil {
 				cancel(context.DeadlineExceeded)
@@ -636,5 +647,6 @@ func (s *Session) activity() Activity {
 		state = "idle"
 	}
 	return Activity{PID: s.pid, User: s.client.User, Database: s.client.Database, Application: s.client.Settings["application_name"],
-		Remote: s.client.Remote, State: state, Query: s.query, Opened: s.opened, QueryStart: s.queryStart, StateSince: s.stateSince}
+		Remote: s.client.Remote, State: state, Query: s.query, Opened: s.opened, QueryStart: s.queryStart, StateSince: s.stateSince,
+		WaitEvent: s.waitEvent}
 }

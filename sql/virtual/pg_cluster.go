@@ -328,9 +328,13 @@ func pgStatActivity(r *reading) error {
 				"application_name", a.Application, "query", hiddenText)
 			continue
 		}
+		var waitType, wait any
+		if a.WaitEvent != "" {
+			waitType, wait = "Extension", a.WaitEvent
+		}
 		r.add("datid", databaseID(dbs, a.Database), "datname", a.Database, "pid", a.PID, "usesysid", ownerID(users, a.User), "usename", a.User, "application_name", a.Application,
 			"client_addr", a.Remote, "client_port", -1, "backend_start", a.Opened, "query_start", a.QueryStart, "state_change", a.StateSince,
-			"state", a.State, "query", a.Query, "backend_type", "client backend")
+			"wait_event_type", waitType, "wait_event", wait, "state", a.State, "query", a.Query, "backend_type", "client backend")
 	}
 	return nil
 }

@@ -32,6 +32,8 @@ type Activity struct {
 	User, Database, Application    string
 	Remote, State, Query           string
 	Opened, QueryStart, StateSince time.Time
+	// WaitEvent is what an active session waits for; empty: nothing that is known of.
+	WaitEvent string
 }
 
 // NodeRow is one node of the cluster.

@@ -1,0 +1,159 @@
+package simcluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/admission"
+	"meridian/server"
+	"meridian/sim/simcluster"
+)
+
+// crowded are nodes that run two statements at once and have no processors left, so that limits hardly grow.
+func crowded(_ int, o *server.Options) {
+	o.Slots = 2
+	o.Load = func() admission.Load { return admission.Load{} }
+}
+
+func wantCode(t *testing.T, err error, code string) {
+	t.Helper()
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.Code != code {
+		t.Errorf("%v, want %s", err, code)
+	}
+}
+
+// TestAdmissionQueue: what a client meets whose statement queues for admission: it shows in pg_stat_activity,
+// statement_timeout bounds the wait, a cancel ends it, and a transaction that holds locks does not wait at all.
+func TestAdmissionQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Configure: crowded})
+		ctx := context.Background()
+		holder := connect(t, c, 0)
+		exec(t, holder, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		exec(t, holder, "INSERT INTO t VALUES (1, 0)")
+		conns := make([]*pgx.Conn, 5)
+		for i := range conns {
+			conns[i] = connect(t, c, 0)
+			for range 10 { // they wait for no locks, and have shown it
+				exec(t, conns[i], "SELECT 1")
+			}
+		}
+		exec(t, conns[2], "SET statement_timeout = '100ms'")
+		exec(t, holder, "BEGIN")
+		exec(t, holder, "UPDATE t SET v = 1 WHERE id = 1")
+		time.Sleep(time.Second) // its place is somebody else's by now
+
+		var all sync.WaitGroup
+		for _, conn := range conns[:2] {
+			all.Go(func() { exec(t, conn, "SELECT pg_sleep(1)") })
+		}
+		time.Sleep(5 * time.Millisecond)
+		start := time.Now()
+		all.Go(func() {
+			_, err := conns[2].Exec(ctx, "SELECT 2")
+			wantCode(t, err, "57014")
+			if d := time.Since(start); d < 100*time.Millisecond || d > 120*time.Millisecond {
+				t.Errorf("statement_timeout of 100 ms ended the wait after %s", d)
+			}
+		})
+		all.Go(func() {
+			_, err := conns[3].Exec(ctx, "SELECT 3")
+			wantCode(t, err, "57014")
+			if d := time.Since(start); d < 50*time.Millisecond || d > 60*time.Millisecond {
+				t.Errorf("a cancel after 50 ms ended the wait after %s", d)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(20 * time.Millisecond)
+		began := time.Now()
+		var n int
+		const queued = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = 'Extension' AND wait_event = 'Admission'"
+		if err := holder.QueryRow(ctx, queued).Scan(&n); err != nil || n != 3 {
+			t.Errorf("pg_stat_activity shows %d sessions that queue, want 3: the holder has a place (%v)", n, err)
+		}
+		if d := time.Since(began); d > 20*time.Millisecond {
+			t.Errorf("a transaction that holds locks waited for %s", d)
+		}
+		time.Sleep(time.Until(start.Add(50 * time.Millisecond)))
+		if err := conns[3].PgConn().CancelRequest(ctx); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		exec(t, conns[2], "RESET statement_timeout")
+		exec(t, conns[3], "SELECT 4") // the session goes on
+		exec(t, holder, "COMMIT")
+	})
+}
+
+// TestAdmissionNoDeadlock: three nodes that admit two statements each, and clients at all of them whose transactions lock
+// rows of ranges on all three. What is admitted never waits for what is queued: there are as many transactions as the rows
+// allow, and no client waits for long.
+func TestAdmissionNoDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Configure: crowded})
+		replicated(t, c, 3)
+		first := connect(t, c, 0)
+		exec(t, first, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		exec(t, first, "INSERT INTO t SELECT g, 0 FROM generate_series(0, 5) AS g")
+		exec(t, first, "ALTER TABLE t SPLIT AT VALUES (2), (4)")
+		ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+		defer stop()
+		var all sync.WaitGroup
+		var done atomic.Int64
+		var slowest atomic.Int64
+		for i := range 30 {
+			conn := connect(t, c, i%3)
+			all.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					start := time.Now()
+					err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+						for _, id := range []int{(i + n) % 3, 3 + (i+2*n)%3} {
+							if _, err := tx.Exec(ctx, "UPDATE t SET v = v + 1 WHERE id = $1", id); err != nil {
+								return err
+							}
+							time.Sleep(time.Millisecond) // the client thinks
+						}
+						return nil
+					})
+					if ctx.Err() != nil {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					done.Add(1)
+					slowest.Store(max(slowest.Load(), int64(time.Since(start))))
+				}
+			})
+		}
+		all.Wait()
+		t.Logf("%d transactions, the slowest %s", done.Load(), time.Duration(slowest.Load()))
+		if n := done.Load(); n < 1500 {
+			t.Errorf("%d transactions in 20 s", n)
+		}
+		if d := time.Duration(slowest.Load()); d > 3*time.Second {
+			t.Errorf("one took %s", d)
+		}
+		var sum int64
+		last := connect(t, c, 1)
+		if err := last.QueryRow(context.Background(), "SELECT sum(v) FROM t").Scan(&sum); err != nil || sum < 2*done.Load() || sum > 2*(done.Load()+30) {
+			t.Errorf("the rows add up to %d after %d transactions of two updates (%v)", sum, done.Load(), err)
+		}
+		for i := range c.Len() {
+			if g := fmt.Sprint(c.Node(i).Gate().Gauges().Fresh, c.Node(i).Gate().Gauges().Open); g != "0 0" {
+				t.Errorf("node %d: %s still queue", i+1, g)
+			}
+		}
+	})
+}

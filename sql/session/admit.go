@@ -1,0 +1,76 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"meridian/admission"
+)
+
+// waitAdmission is the wait event of a session that queues for admission.
+const waitAdmission = "Admission"
+
+// Context returns the context for what the client sends: in it a wait for a lock gives the session's place at the gate to
+// others.
+func (s *Session) Context(ctx context.Context) context.Context {
+	if s.ticket == nil {
+		return ctx
+	}
+	return admission.NewContext(ctx, s.ticket)
+}
+
+// Admit waits until the session may work on what its client has sent. The wait ends with the session's statement: by
+// Cancel, and after statement_timeout, to which it counts. runs says that a statement is going to run, not only to be
+// prepared.
+func (s *Session) Admit(ctx context.Context, runs bool) error {
+	if s.ticket == nil {
+		return nil
+	}
+	class := s.class()
+	if class == admission.Fresh && !runs {
+		class = admission.Prepare
+	}
+	if s.ticket.TryEnter(class) {
+		return nil
+	}
+	ctx, done := s.beginStatement(ctx, "")
+	defer done()
+	s.setWaitEvent(waitAdmission)
+	defer s.setWaitEvent("")
+	clk := s.srv.Host.Clock
+	start := clk.Monotonic()
+	err := s.ticket.Enter(ctx, class)
+	s.queued += clk.Monotonic() - start
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = errors.Join(cause, err)
+		}
+		return err
+	}
+	return nil
+}
+
+// class of the next statement: those of transactions that may hold locks never wait (admission.AD1).
+func (s *Session) class() admission.Class {
+	switch {
+	case s.state == stateNone:
+		return admission.Fresh
+	case s.tx == nil || s.wrote || s.tx.Locks():
+		return admission.Holder
+	}
+	return admission.Open
+}
+
+// Rest says that nothing is to be done until the client sends more.
+func (s *Session) Rest() {
+	s.queued = 0
+	if s.ticket != nil {
+		s.ticket.Rest(s.state == stateNone)
+	}
+}
+
+func (s *Session) setWaitEvent(name string) {
+	s.mu.Lock()
+	s.waitEvent = name
+	s.mu.Unlock()
+}
