@@ -1,0 +1,24 @@
+// Command overload asks: what is left of a node's throughput, and how long does a client wait, when ten and a hundred times
+// as many clients come as it takes to keep the node busy?
+//
+// It starts Meridian, on one node or three, and runs a script with more and more clients: pgbench's tpcb-like,
+// simple-update and select-only, hot-row (all clients add to one row), and sysbench's oltp_read_write with its default skew.
+// Two binaries are measured beside each other, each on a cluster of its own, one after the other at each point, so that what
+// else the machine does hits both.
+//
+//	tps                          a point: clients, transactions a second, median, 99th percentile and longest wait,
+//	 |      .--o----o before     CPU of all nodes per transaction, failed transactions
+//	 |   o-'--x----x  after
+//	 |  x                        aim: at each point beyond the peak, 80 % of its throughput, and a 99th percentile of
+//	 '----------------- clients       at most twice clients / peak throughput
+//
+// Usage, from the repository's root:
+//
+//	go run ./bench/overload [--clients 8,16,64,512,1500] [--scripts tpcb-like,simple-update,select-only,hot-row]
+//	    [--nodes 1] [--seconds 5] [--isolation LEVEL] [--binary before=/path/to/meridian,after=] [--postgres]
+//	    [--json FILE] [--svg FILE]
+//
+// A binary without a path is built from this tree. With --postgres a PostgreSQL 15 server is measured too, up to as many
+// clients as it lets in. Each client is a connection, so the limit of open files has to be above the clients; the program
+// raises its own as far as it may. Progress goes to standard error, the table to standard output.
+package main

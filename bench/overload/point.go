@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Point is what was measured with a number of clients.
+type Point struct {
+	Target    string  `json:"target"`
+	Script    string  `json:"script"`
+	Clients   int     `json:"clients"`
+	TPS       float64 `json:"tps"`
+	P50MS     float64 `json:"p50_ms"`
+	P99MS     float64 `json:"p99_ms"`
+	MaxMS     float64 `json:"max_ms"`
+	CPUMicros float64 `json:"cpu_us"`
+	Failed    int64   `json:"failed"`
+}
+
+var (
+	pgbenchTPS     = regexp.MustCompile(`tps = ([0-9.]+)`)
+	pgbenchFailed  = regexp.MustCompile(`number of failed transactions: (\d+)`)
+	sysbenchTPS    = regexp.MustCompile(`transactions:\s+\d+\s+\(([0-9.]+) per sec`)
+	sysbenchErrors = regexp.MustCompile(`ignored errors:\s+(\d+)`)
+	sysbenchAvg    = regexp.MustCompile(`avg:\s+([0-9.]+)`)
+	sysbenchMax    = regexp.MustCompile(`max:\s+([0-9.]+)`)
+	sysbenchP99    = regexp.MustCompile(`99th percentile:\s+([0-9.]+)`)
+)
+
+func number(r *regexp.Regexp, out string) (float64, bool) {
+	m := r.FindStringSubmatch(out)
+	if m == nil {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	return v, err == nil
+}
+
+// pgbench reads pgbench's summary.
+func (p *Point) pgbench(out string) error {
+	var ok bool
+	if p.TPS, ok = number(pgbenchTPS, out); !ok {
+		return fmt.Errorf("pgbench's summary lacks its figures:\n%s", out)
+	}
+	failed, _ := number(pgbenchFailed, out)
+	p.Failed = int64(failed)
+	return nil
+}
+
+// sysbench reads sysbench's summary. What it calls ignored errors are transactions that it has run again. It has no median:
+// the mean is taken for it.
+func (p *Point) sysbench(out string) error {
+	var ok bool
+	if p.TPS, ok = number(sysbenchTPS, out); !ok {
+		return fmt.Errorf("sysbench's summary lacks its figures:\n%s", out)
+	}
+	failed, _ := number(sysbenchErrors, out)
+	p.Failed = int64(failed)
+	p.P50MS, _ = number(sysbenchAvg, out)
+	p.P99MS, _ = number(sysbenchP99, out)
+	p.MaxMS, _ = number(sysbenchMax, out)
+	return nil
+}
+
+// appendLatencies reads a log of pgbench: client, transaction, microseconds, and so on; what failed has a word instead.
+func appendLatencies(all []float64, r io.Reader) ([]float64, error) {
+	s := bufio.NewScanner(r)
+	for s.Scan() {
+		f := strings.Fields(s.Text())
+		if len(f) < 3 {
+			return nil, fmt.Errorf("a short line in pgbench's log: %q", s.Text())
+		}
+		if us, err := strconv.ParseFloat(f[2], 64); err == nil {
+			all = append(all, us/1000)
+		}
+	}
+	return all, s.Err()
+}
+
+func (p *Point) percentiles(all []float64) {
+	if len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	p.P50MS, p.P99MS, p.MaxMS = all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+}
+
+// peak is the highest throughput of a target in a script, and bound what the 99th percentile should not exceed with so many
+// clients: twice what each would wait if all took turns.
+func peak(points []Point, target, script string) (top float64) {
+	for _, p := range points {
+		if p.Target == target && p.Script == script {
+			top = max(top, p.TPS)
+		}
+	}
+	return top
+}
+
+func bound(clients int, top float64) (ms float64) { return 2 * float64(clients) / top * 1000 }
+
+// printTable prints all points, each beside the peak of its curve.
+func printTable(w io.Writer, points []Point) {
+	fmt.Fprintln(w, "| script | clients | system | tps | of its peak | p50 ms | p99 ms | 2 x clients / peak, ms | CPU us per transaction | failed |")
+	fmt.Fprintln(w, "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|")
+	for _, p := range points {
+		top := peak(points, p.Target, p.Script)
+		if top == 0 {
+			top = 1
+		}
+		fmt.Fprintf(w, "| %s | %d | %s | %.0f | %.2f | %.1f | %.1f | %.1f | %.0f | %d |\n",
+			p.Script, p.Clients, p.Target, p.TPS, p.TPS/top, p.P50MS, p.P99MS, bound(p.Clients, top), p.CPUMicros, p.Failed)
+	}
+}
