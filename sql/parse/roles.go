@@ -27,6 +27,9 @@ func (c *cursor) create() (any, error) {
 		return r, c.roleOptions(&r.Options, true)
 	}
 	c.i = start
+	if c.is("policy") {
+		return nil, noPolicies()
+	}
 	c.accept("or", "replace")
 	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "cast", "rule", "policy",
 		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "user"} {
@@ -63,7 +66,8 @@ func (c *cursor) alter() (any, error) {
 		r := &AlterRole{IfExists: c.accept("if", "exists")}
 		var err error
 		if c.is("all") {
-			return nil, c.unsupported("ALTER ROLE ALL")
+			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "settings of roles are not supported").
+				WithHint("Give the settings when a session begins, in the connection's options.")
 		}
 		if r.Name, err = c.role(); err != nil {
 			return nil, err
@@ -108,14 +112,24 @@ func (c *cursor) alter() (any, error) {
 		c.accept("with")
 		return r, c.roleOptions(&r.Options, false)
 	}
-	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "rule", "policy",
+	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "rule",
 		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "system", "statistics", "large"} {
 		if c.is(w) {
 			return nil, c.unsupported("ALTER " + strings.ToUpper(w))
 		}
 	}
-	if c.is("default") && c.isAt(1, "privileges") {
-		return nil, c.unsupported("ALTER DEFAULT PRIVILEGES")
+	switch {
+	case c.is("default") && c.isAt(1, "privileges"):
+		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "ALTER DEFAULT PRIVILEGES is not supported").
+			WithHint("Grant on what is there with GRANT ... ON ALL TABLES IN SCHEMA, and on new objects when they are made.")
+	case c.is("policy"):
+		return nil, noPolicies()
+	case c.is("table"):
+		for k := 1; c.peek(k).Kind != EOF; k++ {
+			if c.isAt(k, "row") && c.isAt(k+1, "level") && c.isAt(k+2, "security") {
+				return nil, noPolicies()
+			}
+		}
 	}
 	c.i = start
 	return nil, nil
@@ -150,6 +164,9 @@ func (c *cursor) drop() (any, error) {
 		}
 		return d, nil
 	}
+	if c.is("policy") {
+		return nil, noPolicies()
+	}
 	if c.is("extension") && c.isAt(1, "if") {
 		c.i = len(c.toks)
 		return &Noop{Tag: "DROP EXTENSION"}, nil
@@ -175,6 +192,18 @@ func (c *cursor) role() (string, error) {
 		}
 	}
 	return c.word()
+}
+
+// noPolicies refuses row-level security.
+func noPolicies() error {
+	return sqlstate.New(sqlstate.FeatureNotSupported, "row-level security is not supported").
+		WithHint("Give roles a view of the rows that they may see, and no privilege on the table.")
+}
+
+// notOn refuses a GRANT or REVOKE on a kind of object.
+func notOn(kind string) error {
+	return sqlstate.New(sqlstate.FeatureNotSupported, "GRANT and REVOKE on %s are not supported", kind).
+		WithHint("Privileges are on tables, views, sequences, schemas and databases.")
 }
 
 func (c *cursor) roles() ([]string, error) {
@@ -317,7 +346,7 @@ func (c *cursor) grant(revoke bool) (any, error) {
 			case "ALL", "SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "USAGE", "CREATE", "CONNECT",
 				"TEMPORARY", "TEMP", "EXECUTE":
 			case "SET", "ALTER":
-				return nil, c.unsupported("a privilege on parameters")
+				return nil, notOn("parameters")
 			default:
 				return nil, sqlstate.New(sqlstate.SyntaxError, "unrecognized privilege type \"%s\"", strings.ToLower(w))
 			}
@@ -336,9 +365,9 @@ func (c *cursor) grant(revoke bool) (any, error) {
 		} else if w, ok := c.acceptAny("table", "sequence", "database", "schema", "function", "procedure", "routine", "type", "domain", "language", "tablespace", "parameter"); ok {
 			g.Kind = strings.ToUpper(w)
 		} else if c.accept("foreign") {
-			return nil, c.unsupported("GRANT and REVOKE on foreign data wrappers and servers")
+			return nil, notOn("foreign data wrappers and servers")
 		} else if c.accept("large", "object") {
-			return nil, c.unsupported("GRANT and REVOKE on large objects")
+			return nil, notOn("large objects")
 		}
 		for {
 			n, err := c.name()
