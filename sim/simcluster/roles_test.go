@@ -196,3 +196,35 @@ func TestDisabledRolesGo(t *testing.T) {
 		})
 	}
 }
+
+// VALID UNTIL bounds the use of a password: not of a certificate, and not of a session that it has begun.
+func TestPasswordsExpire(t *testing.T) {
+	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
+		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour*24)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close(context.Background())
+		exec(t, root, "CREATE ROLE alice LOGIN PASSWORD 'right' VALID UNTIL '"+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+"'")
+		before, err := login(c, "desk", 0, "alice", "right", a.client("n1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer before.Close(context.Background())
+		time.Sleep(time.Hour + time.Second)
+		_, err = login(c, "desk", 0, "alice", "right", a.client("n1"))
+		refusedWith(t, "28P01", err)
+		exec(t, before, "SELECT 1")
+		byCertificate, err := login(c, "desk", 0, "alice", "", a.client("n1", a.certificate("alice", time.Hour)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		byCertificate.Close(context.Background())
+		exec(t, root, "ALTER ROLE alice VALID UNTIL 'infinity'")
+		after, err := login(c, "desk", 0, "alice", "right", a.client("n1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after.Close(context.Background())
+	})
+}

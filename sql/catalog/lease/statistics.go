@@ -64,16 +64,17 @@ func (m *Manager) learnStatistics(ctx context.Context, ids []catalog.ID) error {
 	return nil
 }
 
-// Forget removes what is left of a dropped descriptor, statistics included, once its data is gone.
+// Forget removes what is left of a dropped descriptor, statistics and grants included, once its data is gone.
 func (m *Manager) Forget(ctx context.Context, id catalog.ID) error {
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "forget"}, func(ctx context.Context, tx *txn.Txn) error {
 		var b txn.WriteBatch
 		b.Delete(descriptorKey(id))
+		b.Delete(descriptorKey(catalog.ACLID(id)))
 		b.Delete(statisticsKey(id))
 		return tx.Write(ctx, &b)
 	})
 	if err == nil {
-		m.apply([]change{{id: id}})
+		m.apply([]change{{id: id}, {id: catalog.ACLID(id)}})
 	}
 	return err
 }
