@@ -14,19 +14,15 @@ var firstUserKey = keys.TableKey(uint32(16384))
 func useOf(b *kv.Batch) replica.Use {
 	use := replica.Settles
 	for _, r := range b.Requests {
-		switch r := r.(type) {
-		case *kv.PutRequest:
-			if !r.Key.Less(firstUserKey) {
+		switch r.(type) {
+		case *kv.PutRequest, *kv.CPutRequest, *kv.LoadRequest:
+			if !r.Span().Start.Less(firstUserKey) {
 				return replica.Adds
 			}
-		case *kv.CPutRequest:
-			if !r.Key.Less(firstUserKey) {
-				return replica.Adds
-			}
-		case *kv.LoadRequest:
-			return replica.Adds
 		case *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
-			use = replica.Removes
+			if !r.Span().Start.Less(firstUserKey) {
+				use = replica.Removes
+			}
 		}
 	}
 	return use
