@@ -82,6 +82,7 @@ const (
 	codeOverloaded
 	codeCluster
 	codeRefused
+	codePathBroken
 
 	// CodeApplication is the first code that has no meaning here.
 	CodeApplication Code = 1000

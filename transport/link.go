@@ -111,10 +111,26 @@ func (t *Transport) call(ctx context.Context, p *peer, name string, req []byte) 
 	if len(req) > t.o.MaxFrameBytes {
 		return nil, &StatusError{Code: CodeTooLarge, Message: "transport: the request is too large"}
 	}
+	l, path, err := p.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if path != nil {
+		return t.relay(ctx, p, path, name, req)
+	}
+	return t.callLink(ctx, p, l, name, req)
+}
+
+// direct makes a call by a link, and never along a path.
+func (t *Transport) direct(ctx context.Context, p *peer, name string, req []byte) ([]byte, error) {
 	l, err := p.get(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return t.callLink(ctx, p, l, name, req)
+}
+
+func (t *Transport) callLink(ctx context.Context, p *peer, l *link, name string, req []byte) ([]byte, error) {
 	t.stats.calls.Add(1)
 	c := t.calls.Get().(*call)
 	l.mu.Lock()
@@ -240,6 +256,12 @@ func (l *link) close(err error) {
 		c.done <- result{err: &UnreachableError{Node: l.node, Addr: l.addr, Sent: true, Err: err}}
 	}
 	l.cc.Close()
+}
+
+// doubtful reports whether a ping has gone unanswered for a while.
+func (l *link) doubtful(now time.Duration) bool {
+	asked := time.Duration(l.asked.Load())
+	return asked != 0 && now-asked >= doubtful
 }
 
 // probe pings a silent link, and ends one that stays silent (T3). Bytes that arrive after the ping show that the peer

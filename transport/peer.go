@@ -37,9 +37,10 @@ type peer struct {
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it
 	running bool
-	err     error         // why the last attempt failed; nil: none did since the peer runs
-	changed chan struct{} // closed and replaced when up or err changes
-	addr    string        // of the last attempt
+	err     error                       // why the last attempt failed; nil: none did since the peer runs
+	changed chan struct{}               // closed and replaced when up or err changes
+	relayed map[*relayedStream]struct{} // streams along a path, which end when the link is up
+	addr    string                      // of the last attempt
 }
 
 var (
@@ -69,34 +70,63 @@ func (p *peer) unreachable(sent bool, err error) *UnreachableError {
 
 // get returns the link, waiting for a first attempt but not for a peer that is known to be down (T1).
 func (p *peer) get(ctx context.Context) (*link, error) {
+	l, _, err := p.find(ctx, nil)
+	return l, err
+}
+
+// reach returns the link or, while there is none, a path.
+func (p *peer) reach(ctx context.Context) (*link, []kv.NodeID, error) {
+	if l := p.up.Load(); l != nil {
+		return l, nil, nil
+	}
+	if p.key.node == 0 || p.t.o.MaxRelays < 0 {
+		return p.find(ctx, nil)
+	}
+	return p.find(ctx, p.t.detour(p.key.node))
+}
+
+// find waits for a link, or for a path if d is not nil. It does not wait for a peer that is known to be down and that no path
+// leads to; whether one does takes a round trip to find out, once.
+func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) {
 	for waited := false; ; waited = true {
 		if l := p.up.Load(); l != nil {
-			return l, nil
+			return l, nil, nil
 		}
 		p.mu.Lock()
 		if !p.running && !(waited && p.err != nil) {
 			if p.key.node != 0 {
 				if _, ok := p.t.o.Resolve(p.key.node); !ok {
 					p.mu.Unlock()
-					return nil, p.unreachable(false, errNoAddress)
+					return nil, nil, p.unreachable(false, errNoAddress)
 				}
 			}
 			p.err = nil
 			p.running = p.t.group.Go(p.run)
 			if !p.running {
 				p.mu.Unlock()
-				return nil, p.unreachable(false, errClosed)
+				return nil, nil, p.unreachable(false, errClosed)
 			}
 		}
 		err, changed := p.err, p.changed
 		p.mu.Unlock()
+		var sought <-chan struct{}
+		if d != nil {
+			path, seeking, changed := d.state()
+			if path != nil {
+				return nil, path, nil
+			}
+			if sought = changed; seeking {
+				err = nil
+			}
+		}
 		if err != nil {
-			return nil, p.unreachable(false, err)
+			return nil, nil, p.unreachable(false, err)
 		}
 		select {
 		case <-changed:
+		case <-sought:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 	}
 }
@@ -108,7 +138,16 @@ func (p *peer) set(l *link, err error, running bool) {
 	p.err, p.running = err, running
 	close(p.changed)
 	p.changed = make(chan struct{})
+	var relayed []context.CancelCauseFunc
+	if l != nil {
+		for r := range p.relayed {
+			relayed = append(relayed, r.cancel)
+		}
+	}
 	p.mu.Unlock()
+	for _, cancel := range relayed {
+		cancel(errLinkBack)
+	}
 }
 
 func (p *peer) run(ctx context.Context) {
@@ -149,6 +188,7 @@ func (p *peer) run(ctx context.Context) {
 			p.set(nil, err, false)
 			return
 		}
+		p.seek()
 		p.set(nil, err, true)
 		// Jitter: nodes that lost a peer together should not all come back at once.
 		pause := wait/2 + time.Duration(p.t.o.Host.Dice.Int64N(int64(wait/2)+1))
@@ -193,8 +233,17 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 	connected := make(chan struct{})
 	defer close(connected)
 	t.group.Go(func(ctx context.Context) {
-		timer := t.o.Host.Clock.NewTimer(t.o.ConnectTimeout)
+		timer := t.o.Host.Clock.NewTimer(t.o.ConnectTimeout / 3)
 		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-connected:
+			return
+		case <-ctx.Done():
+			return
+		}
+		p.seek() // whoever waits for the link need not wait for the end of the attempt
+		timer.Reset(t.o.ConnectTimeout - t.o.ConnectTimeout/3)
 		select {
 		case <-timer.C():
 			cancel(errors.New("connection attempt timed out"))

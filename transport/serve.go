@@ -201,7 +201,7 @@ func (j *job) run() {
 	})
 	t.stats.served.Add(1)
 	f := &frame{kind: kindReply, id: j.id, payload: reply}
-	if err == nil && len(reply) > t.o.MaxFrameBytes {
+	if err == nil && len(reply) > t.o.MaxFrameBytes+j.m.room() {
 		err = &StatusError{Code: CodeTooLarge, Message: "transport: the reply of " + j.m.name + " is too large"}
 	}
 	if err != nil {

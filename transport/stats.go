@@ -15,6 +15,8 @@ type counters struct {
 	streams                    atomic.Int64
 	linkFailures, refusals     atomic.Int64
 	overloaded, offsetErrors   atomic.Int64
+	relayed, forwarded         atomic.Int64
+	searches                   atomic.Int64
 }
 
 // Stats counts what a transport did since it was made. Bytes are payloads.
@@ -28,6 +30,9 @@ type Stats struct {
 	Refusals                     int64 // peers turned away at the hello
 	Overloaded, ClockOffsetFails int64
 	Inflight                     int64 // handlers running now
+	// Relayed are calls and streams of this node that took a path because a link was missing, Forwarded those of others that
+	// came by here, Searches how often a path was looked for.
+	Relayed, Forwarded, Searches int64
 }
 
 // Stats returns the counters.
@@ -40,6 +45,7 @@ func (t *Transport) Stats() Stats {
 		Streams: c.streams.Load(), LinkFailures: c.linkFailures.Load(), Refusals: c.refusals.Load(),
 		Overloaded: c.overloaded.Load(), ClockOffsetFails: c.offsetErrors.Load(),
 		Inflight: t.inflight.Load(),
+		Relayed:  c.relayed.Load(), Forwarded: c.forwarded.Load(), Searches: c.searches.Load(),
 	}
 }
 

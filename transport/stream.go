@@ -10,12 +10,29 @@ import (
 	"meridian/kv"
 )
 
-// openRemote opens a gRPC stream on the connection of the peer's link.
+// openRemote opens a stream by the peer's link or, while that is missing, along a path.
 func (t *Transport) openRemote(ctx context.Context, p *peer, name string) (Stream, error) {
+	l, path, err := p.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if path != nil {
+		return t.openRelayed(ctx, p, path, name)
+	}
+	return t.openLink(ctx, p, l, name)
+}
+
+// openDirect opens a stream by a link, and never along a path.
+func (t *Transport) openDirect(ctx context.Context, p *peer, name string) (Stream, error) {
 	l, err := p.get(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return t.openLink(ctx, p, l, name)
+}
+
+// openLink opens a gRPC stream on the connection of the peer's link.
+func (t *Transport) openLink(ctx context.Context, p *peer, l *link, name string) (Stream, error) {
 	s, err := l.cc.NewStream(ctx, &grpc.StreamDesc{StreamName: "stream", ClientStreams: true, ServerStreams: true}, streamMethod)
 	if err != nil {
 		return nil, p.unreachable(false, l.reason(err))

@@ -76,12 +76,15 @@ type Options struct {
 	MaxFrameBytes int
 	// MaxInflight bounds the handlers of calls that run at once; default 10,000.
 	MaxInflight int
-	// PingInterval is the silence after which a link is tested; default 1 s.
+	// PingInterval is the silence after which a link is tested; default 0.5 s.
 	PingInterval time.Duration
 	// PingTimeout is how long an answer may take; default 1.5 s.
 	PingTimeout time.Duration
 	// ConnectTimeout bounds one attempt to connect, hello included; default 3 s.
 	ConnectTimeout time.Duration
+	// MaxRelays bounds the nodes by way of which a call or stream reaches a node that this one has no link to; default 4,
+	// negative: none.
+	MaxRelays int
 	// BackoffMin and BackoffMax bound the time between attempts; defaults 50 ms and 1 s.
 	BackoffMin, BackoffMax time.Duration
 	// StreamWindowBytes and ConnWindowBytes are HTTP/2 flow control windows; defaults 8 and 16 MiB.
@@ -96,7 +99,7 @@ func (o *Options) setDefaults() {
 			*v = d
 		}
 	}
-	def(&o.PingInterval, time.Second)
+	def(&o.PingInterval, 500*time.Millisecond)
 	def(&o.PingTimeout, 1500*time.Millisecond)
 	def(&o.ConnectTimeout, 3*time.Second)
 	def(&o.BackoffMin, 50*time.Millisecond)
@@ -122,6 +125,9 @@ func (o *Options) setDefaults() {
 	if o.MaxInflight == 0 {
 		o.MaxInflight = 10_000
 	}
+	if o.MaxRelays == 0 {
+		o.MaxRelays = 4
+	}
 	if o.StreamWindowBytes == 0 {
 		o.StreamWindowBytes = 8 << 20
 	}
@@ -138,6 +144,8 @@ type method struct {
 	call   Handler
 	stream StreamHandler
 	admin  bool
+	// carrier: it relays other methods, and is never relayed itself (T6).
+	carrier bool
 }
 
 // Transport is one node's connections to all others.
@@ -149,11 +157,13 @@ type Transport struct {
 	jobs     chan job // unbuffered: a send finds an idle worker or fails
 	idle     atomic.Int64
 	inflight atomic.Int64
+	relaying atomic.Int64 // calls that are taken further for other nodes
 	stats    counters
 	calls    sync.Pool // *call
 
 	mu      sync.Mutex // guards the fields below; peer.mu may be taken after it
 	peers   map[peerKey]*peer
+	detours map[kv.NodeID]*detour
 	closed  bool
 	onClose chan struct{}
 }
@@ -166,10 +176,12 @@ func New(o Options) *Transport {
 		group:   o.Host.Group.Child(),
 		jobs:    make(chan job),
 		peers:   make(map[peerKey]*peer),
+		detours: make(map[kv.NodeID]*detour),
 		onClose: make(chan struct{}),
 	}
 	t.calls.New = func() any { return &call{done: make(chan result, 1)} }
 	t.methods.Store(&map[string]*method{})
+	t.registerRelays()
 	creds := insecure.NewCredentials()
 	if o.ServerTLS != nil {
 		creds = credentials.NewTLS(o.ServerTLS)

@@ -1,0 +1,343 @@
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"meridian/invariant"
+	"meridian/kv"
+)
+
+// Calls and streams that take a path (path.go), because the link to their node is missing.
+
+const (
+	// methodRelay carries one call along a path, methodRelayStream a stream, whose first message says where to.
+	methodRelay       = "transport.relay"
+	methodRelayStream = "transport.relaystream"
+	// relayRoom is what a relayed message adds to what it carries, at most.
+	relayRoom = 600
+)
+
+// waybill is the head of what is relayed:
+//
+//	origin 4 | class 1 | number of nodes to come 1 | the nodes, 4 each | length of name 1 | name | request
+type waybill struct {
+	origin kv.NodeID
+	class  Class
+	hops   []kv.NodeID // still to come, the target last; empty: it has arrived
+	name   string
+}
+
+func (w *waybill) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(w.origin))
+	b = append(b, byte(w.class), byte(len(w.hops)))
+	for _, n := range w.hops {
+		b = binary.BigEndian.AppendUint32(b, uint32(n))
+	}
+	b = append(b, byte(len(w.name)))
+	return append(b, w.name...)
+}
+
+// decodeWaybill reads what append wrote and returns the rest.
+func decodeWaybill(b []byte) (w waybill, rest []byte, err error) {
+	if len(b) < 7 {
+		return w, nil, errFrame
+	}
+	w.origin, w.class = kv.NodeID(binary.BigEndian.Uint32(b)), Class(b[4])
+	n := int(b[5])
+	b = b[6:]
+	if w.origin == 0 || w.class >= classes || len(b) < 4*n+1 {
+		return w, nil, errFrame
+	}
+	for range n {
+		w.hops = append(w.hops, kv.NodeID(binary.BigEndian.Uint32(b)))
+		b = b[4:]
+	}
+	n = int(b[0])
+	b = b[1:]
+	if len(b) < n {
+		return w, nil, errFrame
+	}
+	w.name = string(b[:n])
+	return w, b[n:], nil
+}
+
+// A relayed call's reply begins with how it went.
+const (
+	relayedReply  = 0 // the handler's reply follows
+	relayedError  = 1 // the handler's error follows, as in a frame
+	relayedUnsent = 2 // the path is broken, and the request has not reached the target's link (T2); a text follows
+	relayedLost   = 3 // the path broke while the target may have been at work
+)
+
+// relay makes a call along a path.
+func (t *Transport) relay(ctx context.Context, p *peer, path []kv.NodeID, name string, req []byte) ([]byte, error) {
+	t.stats.relayed.Add(1)
+	w := waybill{origin: t.o.NodeID(), class: p.key.class, name: name, hops: append(append(make([]kv.NodeID, 0, len(path)), path[1:]...), p.key.node)}
+	msg := append(w.append(make([]byte, 0, len(req)+len(name)+4*len(path)+16)), req...)
+	reply, err := t.direct(ctx, t.peer(peerKey{node: path[0], class: p.key.class}), methodRelay, msg)
+	if err != nil {
+		if e := ctx.Err(); e != nil {
+			return nil, e
+		}
+		sent, why := brokenHop(path[0], err)
+		t.detour(p.key.node).failed(path)
+		return nil, p.unreachable(sent, why)
+	}
+	if len(reply) == 0 {
+		return nil, p.unreachable(true, errFrame)
+	}
+	switch body := reply[1:]; reply[0] {
+	case relayedReply:
+		return body, nil
+	case relayedError:
+		return nil, t.unstatus(body, p.key.node, "")
+	default:
+		t.detour(p.key.node).failed(path)
+		return nil, p.unreachable(reply[0] != relayedUnsent, errors.New(string(body)))
+	}
+}
+
+// brokenHop says what the failure of a call to a node on the path means for what was to be relayed.
+func brokenHop(hop kv.NodeID, err error) (sent bool, why error) {
+	var (
+		unreachable *UnreachableError
+		overloaded  *OverloadedError
+		status      *StatusError
+	)
+	sent = true
+	switch {
+	case errors.As(err, &unreachable):
+		sent = unreachable.Sent
+	case errors.As(err, &overloaded):
+		sent = false
+	case errors.As(err, &status):
+		sent = status.Code != CodeNoMethod && status.Code != CodeTooLarge
+	}
+	return sent, fmt.Errorf("by way of n%d: %w", hop, err)
+}
+
+// serveRelay takes a call one node further, or to its handler.
+func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]byte, error) {
+	w, req, err := decodeWaybill(msg)
+	if err != nil {
+		return nil, err
+	}
+	if len(w.hops) == 0 {
+		m := (*t.methods.Load())[w.name]
+		if m == nil || m.call == nil || m.carrier {
+			return appendError([]byte{relayedError}, status(noMethod(w.name))), nil
+		}
+		reply, err := m.call(ctx, w.origin, req)
+		if err == nil && len(reply) > t.o.MaxFrameBytes {
+			err = &StatusError{Code: CodeTooLarge, Message: "transport: the reply of " + w.name + " is too large"}
+		}
+		if err != nil {
+			return appendError([]byte{relayedError}, status(err)), nil
+		}
+		return append(append(make([]byte, 0, len(reply)+1), relayedReply), reply...), nil
+	}
+	defer t.relaying.Add(-1)
+	if t.relaying.Add(1) > int64(t.o.MaxInflight/relayShare) {
+		return append([]byte{relayedUnsent}, "a node on the way is overloaded"...), nil
+	}
+	t.stats.forwarded.Add(1)
+	hop := w.hops[0]
+	w.hops = w.hops[1:]
+	next := append(w.append(make([]byte, 0, len(msg))), req...)
+	reply, err := t.direct(ctx, t.peer(peerKey{node: hop, class: w.class}), methodRelay, next)
+	if err == nil {
+		return reply, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the caller has given up, or this node stops
+	}
+	sent, why := brokenHop(hop, err)
+	how := byte(relayedUnsent)
+	if sent {
+		how = relayedLost
+	}
+	return append([]byte{how}, why.Error()...), nil
+}
+
+// relayShare is the part of MaxInflight, one in so many, that calls for other nodes may take.
+const relayShare = 4
+
+// openRelayed opens a stream along a path. Unless it is of ClassBulk, it ends when the link is back, so that its user opens
+// one that takes no detour.
+func (t *Transport) openRelayed(ctx context.Context, p *peer, path []kv.NodeID, name string) (Stream, error) {
+	inner, cancel := context.WithCancelCause(ctx)
+	s, err := t.openDirect(inner, t.peer(peerKey{node: path[0], class: p.key.class}), methodRelayStream)
+	if err == nil {
+		w := waybill{origin: t.o.NodeID(), class: p.key.class, name: name, hops: append(append(make([]kv.NodeID, 0, len(path)), path[1:]...), p.key.node)}
+		err = s.Send(w.append(nil))
+	}
+	if err != nil {
+		cancel(err)
+		if e := ctx.Err(); e != nil {
+			return nil, e
+		}
+		t.detour(p.key.node).failed(path)
+		sent, why := brokenHop(path[0], err)
+		return nil, p.unreachable(sent, why)
+	}
+	t.stats.relayed.Add(1)
+	r := &relayedStream{Stream: s, p: p, path: path, outer: ctx, inner: inner, cancel: cancel}
+	if p.key.class != ClassBulk {
+		p.mu.Lock()
+		if p.relayed == nil {
+			p.relayed = make(map[*relayedStream]struct{})
+		}
+		p.relayed[r] = struct{}{}
+		p.mu.Unlock()
+		if p.up.Load() != nil {
+			cancel(errLinkBack)
+		}
+	}
+	context.AfterFunc(inner, func() {
+		p.mu.Lock()
+		delete(p.relayed, r)
+		p.mu.Unlock()
+	})
+	return r, nil
+}
+
+var errLinkBack = errors.New("its link is back")
+
+// relayedStream is the opener's end of a stream along a path.
+type relayedStream struct {
+	Stream
+	p            *peer
+	path         []kv.NodeID
+	outer, inner context.Context
+	cancel       context.CancelCauseFunc // of inner
+}
+
+func (s *relayedStream) Send(b []byte) error { return s.reason(s.Stream.Send(b)) }
+
+func (s *relayedStream) Recv() ([]byte, error) {
+	b, err := s.Stream.Recv()
+	return b, s.reason(err)
+}
+
+// reason is the error as a stream without a detour would have it.
+func (s *relayedStream) reason(err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	if e := s.outer.Err(); e != nil {
+		return e
+	}
+	if cause := context.Cause(s.inner); cause != nil {
+		return s.p.unreachable(true, cause)
+	}
+	var unreachable *UnreachableError
+	var status *StatusError
+	if errors.As(err, &unreachable) || errors.As(err, &status) && status.Code == codePathBroken {
+		s.p.t.detour(s.p.key.node).failed(s.path)
+		return s.p.unreachable(true, err)
+	}
+	return err
+}
+
+// serveRelayStream takes a stream one node further, or to its handler.
+func (t *Transport) serveRelayStream(ctx context.Context, _ kv.NodeID, s Stream) error {
+	head, err := s.Recv()
+	if err != nil {
+		return err
+	}
+	w, _, err := decodeWaybill(head)
+	if err != nil {
+		return err
+	}
+	if len(w.hops) == 0 {
+		m := (*t.methods.Load())[w.name]
+		if m == nil || m.stream == nil || m.carrier {
+			return noMethod(w.name)
+		}
+		return m.stream(ctx, w.origin, s)
+	}
+	t.stats.forwarded.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hop := w.hops[0]
+	w.hops = w.hops[1:]
+	broken := func(err error) error {
+		return &StatusError{Code: codePathBroken, Message: fmt.Sprintf("by way of n%d: %v", hop, err)}
+	}
+	out, err := t.openDirect(ctx, t.peer(peerKey{node: hop, class: w.class}), methodRelayStream)
+	if err != nil {
+		return broken(err)
+	}
+	if err := out.Send(w.append(nil)); err != nil {
+		return broken(err)
+	}
+	ended := make(chan error, 2)
+	t.group.Go(func(context.Context) {
+		for {
+			b, err := s.Recv()
+			if err == io.EOF {
+				err = out.CloseSend()
+				if err == nil {
+					return // the handler's end will be told
+				}
+			}
+			if err == nil {
+				err = out.Send(b)
+			}
+			if err != nil {
+				if err != io.EOF { // else the other loop hears why
+					ended <- err
+				}
+				return
+			}
+		}
+	})
+	t.group.Go(func(context.Context) {
+		for {
+			b, err := out.Recv()
+			if err == nil {
+				err = s.Send(b)
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+		}
+	})
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var unreachable *UnreachableError
+	switch {
+	case err == io.EOF:
+		return nil
+	case errors.As(err, &unreachable):
+		return broken(err)
+	}
+	return err
+}
+
+func (t *Transport) registerRelays() {
+	for _, m := range []*method{
+		{name: methodPath, call: t.servePath},
+		{name: methodRelay, call: t.serveRelay, carrier: true},
+		{name: methodRelayStream, stream: t.serveRelayStream, carrier: true},
+	} {
+		invariant.Check(len(m.name) < 256, "method name %q", m.name)
+		t.register(m)
+	}
+}
+
+// room is what the replies of a method may exceed MaxFrameBytes by: a relayed reply is one byte longer than what it carries.
+func (m *method) room() int {
+	if m.carrier {
+		return relayRoom
+	}
+	return 0
+}
