@@ -209,6 +209,13 @@ func (s *Store) LeaseChanged(r *replica.Replica, l lease.Lease, held bool) {
 	}
 }
 
+// Unled tells the participant.
+func (s *Store) Unled(r *replica.Replica) {
+	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
+		e.participant.Unled()
+	}
+}
+
 // HandOver asks the participant.
 func (s *Store) HandOver(r *replica.Replica) []byte {
 	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {

@@ -368,6 +368,8 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 	return resp, nil
 }
 
+func (p *participant) Unled() {}
+
 func (p *participant) LeaseChanged(l lease.Lease, held bool) {
 	if f := p.n.c.leaseChanged.Load(); f != nil {
 		(*f)(p.n.id, p.r.RangeID(), l)

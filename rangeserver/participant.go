@@ -26,6 +26,10 @@ type Participant interface {
 	// have to be sent away with NotLeaseholderError.
 	LeaseChanged(l lease.Lease, held bool)
 
+	// Unled says that the range has no raft leader, and has had none for seconds: requests that wait for others, or for
+	// locks, have to be sent away with UnavailableError.
+	Unled()
+
 	// HandOver gives what the next leaseholder should have, nil for nothing: locks that are in memory only. It comes after
 	// Drain. TakeOver hands it to the next one, after LeaseChanged and before CheckLease shows the lease.
 	HandOver() []byte

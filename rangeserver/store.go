@@ -556,6 +556,7 @@ func (u unknownProtocol) Send(context.Context, *kv.Batch) (*kv.BatchResponse, er
 	return nil, &kv.UnavailableError{Reason: "unknown commit protocol " + u.protocol.String()}
 }
 func (unknownProtocol) LeaseChanged(lease.Lease, bool)                   {}
+func (unknownProtocol) Unled()                                           {}
 func (unknownProtocol) HandOver() []byte                                 { return nil }
 func (unknownProtocol) TakeOver([]byte)                                  {}
 func (unknownProtocol) DescriptorChanged(*kv.RangeDescriptor)            {}

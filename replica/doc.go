@@ -50,6 +50,8 @@
 //	R3       What is applied is in the durable log.
 //	R4       All that keys.RangeSpans covers, the applied state included, is a function of the log up to the applied
 //	         index: after the same entry, all replicas have the same bytes there. HashJob has them compared.
+//	R5 (I9)  Nobody waits for a range without a leader for longer than unledTicks: who has proposed something is told that its
+//	         outcome is unknown, and the participant sends away who waits for latches and locks.
 //	L1-L3    Leases, see package lease.
 //	CT1-CT4  Closed timestamps (I6), see package closedts and closed.go.
 //

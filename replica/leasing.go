@@ -114,6 +114,8 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			return 0, &kv.UnavailableError{Reason: "timestamp too far in the future"}
 		}
 		switch leader := r.leader.Load(); {
+		case leader == 0 && r.unled.Load() >= unledTicks:
+			return 0, &kv.UnavailableError{Reason: "no lease: " + errUnled.Error()}
 		case r.awaitsHeartbeat(s):
 			// Another lease of the same incarnation would last no longer.
 		case leader == uint64(r.replicaID):
@@ -121,11 +123,15 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			if err != nil {
 				return 0, err
 			}
+			timer := r.o.Clock.Physical().NewTimer(patience)
 			select {
 			case <-wait:
+			case <-timer.C(): // what it needs of other ranges can't be had now
 			case <-ctx.Done():
+				timer.Stop()
 				return 0, ctx.Err()
 			}
+			timer.Stop()
 			r.hold()
 			err = r.acquired
 			r.release()

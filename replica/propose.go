@@ -28,10 +28,13 @@ type proposal struct {
 // errReordered refuses a command whose lease index was passed: another copy of it or a later command came first.
 var errReordered = errors.New("replica: lease index passed")
 
+// errUnled tells who waits for a proposal that the range has no leader. It is not the proposal's outcome, which may still come.
+var errUnled = errors.New("the range has had no leader for a while")
+
 // Propose replicates a command and returns nil once it is applied on this replica and durable on a quorum (I1).
 //
 // *kv.NotLeaseholderError, *kv.RangeNotFoundError, *kv.UnavailableError: it was not and will never be applied.
-// *kv.AmbiguousError: the context ended first, and Command.Settled is called when the outcome is known; or the
+// *kv.AmbiguousError: the context ended first, or the range has lost its leader (R5), and Command.Settled is called when the outcome is known; or the
 // replica was removed or its store failed, and the outcome will not be known here (Settled is called too).
 func (r *Replica) Propose(ctx context.Context, c *Command) error {
 	x, err := r.Start(c, false)
@@ -45,26 +48,35 @@ func (r *Replica) Propose(ctx context.Context, c *Command) error {
 func (r *Replica) await(ctx context.Context, c *Command, p *proposal) error {
 	select {
 	case err := <-p.done:
-		return settle(c, err)
+		if err != errUnled {
+			return settle(c, err)
+		}
 	default:
-	}
-	select {
-	case err := <-p.done:
-		return settle(c, err)
-	case <-ctx.Done():
-	case <-r.o.Host.Group.Context().Done():
+		select {
+		case err := <-p.done:
+			if err != errUnled {
+				return settle(c, err)
+			}
+		case <-ctx.Done():
+		case <-r.o.Host.Group.Context().Done():
+		}
 	}
 	r.hold()
 	defer r.release()
 	select {
 	case err := <-p.done: // it was faster
-		return settle(c, err)
+		if err != errUnled {
+			return settle(c, err)
+		}
 	default:
 	}
 	p.abandoned, p.settled = true, c.Settled
-	reason := "node stopped"
-	if ctx.Err() != nil {
+	reason := errUnled.Error()
+	switch {
+	case ctx.Err() != nil:
 		reason = ctx.Err().Error()
+	case r.o.Host.Group.Context().Err() != nil:
+		reason = "node stopped"
 	}
 	return &kv.AmbiguousError{Reason: reason}
 }
@@ -157,7 +169,13 @@ func (r *Replica) answer(p *proposal, err error) {
 		}
 		return
 	}
-	p.done <- err
+	for {
+		select {
+		case p.done <- err:
+			return
+		case <-p.done: // errUnled, which nobody has taken
+		}
+	}
 }
 
 // reproposeAll gives proposals to raft again that it was given at least age ticks ago, oldest first.

@@ -77,6 +77,9 @@ type Store interface {
 
 	// LeaseChanged comes before requests can be served under a lease that this replica holds.
 	LeaseChanged(r *Replica, l lease.Lease, held bool)
+	// Unled says that the range has had no raft leader for a while, as far as this replica knows; it comes again while that
+	// lasts.
+	Unled(r *Replica)
 	// HandOver is what the participant wants the next leaseholder to have; it comes after Drain. TakeOver gives it to that
 	// one, after LeaseChanged and before anything is served.
 	HandOver(r *Replica) []byte
@@ -161,6 +164,7 @@ type Replica struct {
 	gone      atomic.Bool
 	barred    atomic.Bool // takes no part in raft yet (Bar)
 	ticksDue  atomic.Int32
+	unled     atomic.Int32 // ticks for which no leader has been known
 
 	turn chan struct{} // holds one token while nobody holds the replica; guards what follows
 

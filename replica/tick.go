@@ -48,6 +48,7 @@ func (r *Replica) Tick() bool {
 		return false
 	}
 	r.sendLazy()
+	r.tickUnled()
 	r.reproposeAll(retryTicks)
 	if r.stuck() != 0 {
 		r.o.Metrics.Stuck.Add(1)
@@ -65,6 +66,33 @@ func (r *Replica) Tick() bool {
 		return false
 	}
 	return true
+}
+
+// unledTicks is how long a range may be without a raft leader before those who wait for it are sent away: an election takes
+// 1 to 2 s.
+const unledTicks = 30
+
+// tickUnled sends those away who wait for what only a leader can bring about (R5): the replica may be on the wrong side of a
+// partition, for as long as that lasts.
+func (r *Replica) tickUnled() {
+	if r.leader.Load() != 0 {
+		if r.unled.Load() != 0 {
+			r.unled.Store(0)
+		}
+		return
+	}
+	if n := r.unled.Add(1); n < unledTicks || n%(unledTicks/3) != 0 {
+		return
+	}
+	for _, p := range r.proposals {
+		if !p.abandoned {
+			select {
+			case p.done <- errUnled:
+			default: // it has been told
+			}
+		}
+	}
+	r.o.Store.Unled(r)
 }
 
 // tickLeader is what the raft leader does besides leading.

@@ -25,6 +25,8 @@
 //	    Where a later answer could not tell, the caller gets *kv.AmbiguousError.
 //	RO3 (I2) A one-phase commit is never divided: *kv.OnePhaseError.
 //	RO4 The range may move a read timestamp by itself only if it sees all of the batch.
+//	RO5 (I9) A batch of a client ends within a bound when no replica serves it (Patience), with *kv.UnavailableError, or
+//	    with *kv.AmbiguousError where RO2 asks for it.
 //
 // # What a node may answer, and what follows
 //

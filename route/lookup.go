@@ -21,6 +21,8 @@ const (
 	settlePatience = 500 * time.Millisecond
 )
 
+var errIndex = errors.New("the range index can't be read")
+
 // flight is one lookup, however many wait for it.
 type flight struct {
 	done  chan struct{}
@@ -49,7 +51,14 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 		span, indexed = keys.MetaEndSpan(k)
 	}
 	var st sendState
+	begun, most, outer := s.o.Host.Clock.Monotonic(), patience(ctx), ctx
 	for {
+		if most > 0 {
+			if st.unserved = s.o.Host.Clock.Monotonic() - begun; st.unserved >= most {
+				return nil, s.outOfPatience(ctx, &st)
+			}
+			ctx = less(outer, most-st.unserved)
+		}
 		found, err := s.once(ctx, string(span.Start), func() (found, error) {
 			s.metrics.Lookups.Add(1)
 			if !indexed {
@@ -167,9 +176,17 @@ func (s *Sender) once(ctx context.Context, key string, f func() (found, error)) 
 	s.mu.Lock()
 	if other := s.flights[key]; other != nil {
 		s.mu.Unlock()
+		var late <-chan time.Time
+		if most := patience(ctx); most > 0 { // which whoever makes the lookup may not have
+			timer := s.o.Host.Clock.NewTimer(most)
+			defer timer.Stop()
+			late = timer.C()
+		}
 		select {
+		case <-late:
+			return found{}, s.outOfPatience(ctx, &sendState{unserved: patience(ctx), last: errIndex})
 		case <-other.done:
-			if other.err != nil && ctx.Err() == nil {
+			if other.err != nil && ctx.Err() == nil && !(late != nil && unavailable(other.err)) {
 				return found{}, context.Canceled // try for ourselves
 			}
 			return other.found, other.err

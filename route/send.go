@@ -63,6 +63,8 @@ type sendState struct {
 	reroutes int
 	last     error // the last reason for a pause
 	probes   *probe.Set
+	// unserved is how long the batch has met nobody who serves it: pauses, and calls after the first that failed for this reason.
+	unserved time.Duration
 }
 
 func (st *sendState) init(b *kv.Batch, p *probe.Set) { st.repeat, st.probes = repeatOf(b), p }
@@ -99,7 +101,11 @@ func (s *Sender) pause(ctx context.Context, st *sendState) error {
 	if s.o.Host.Group.Context().Err() != nil {
 		return &kv.UnavailableError{Reason: "the node is stopping"}
 	}
+	if most := patience(ctx); most > 0 && st.unserved >= most {
+		return s.outOfPatience(ctx, st)
+	}
 	d = d/2 + time.Duration(s.o.Host.Dice.Int64N(int64(d)))
+	st.unserved += d
 	if err := s.o.Host.Clock.Sleep(ctx, d); err != nil {
 		if st.last != nil {
 			return fmt.Errorf("%w (waiting because: %v)", err, st.last)
@@ -169,7 +175,14 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 		}
 	}
 	for {
+		var begun time.Duration // zero on the way that costs nothing: the first call
+		if st.last != nil {
+			begun = s.o.Host.Clock.Monotonic()
+		}
 		r, err, fault := s.call(ctx, node, b, e)
+		if begun != 0 && (fault != nil || unavailable(err)) {
+			st.unserved += s.o.Host.Clock.Monotonic() - begun
+		}
 		if fault != nil {
 			s.metrics.Unreachable.Add(1)
 			s.o.Probes.Reached("route: node not reached")
@@ -263,6 +276,14 @@ func root(err error) error {
 		}
 		err = inner
 	}
+}
+
+func unavailable(err error) bool {
+	if err == nil {
+		return false
+	}
+	_, is := root(err).(*kv.UnavailableError)
+	return is
 }
 
 // final is wrap, but lets errReroute pass.

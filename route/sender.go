@@ -61,6 +61,8 @@ type Metrics struct {
 	// Stale are batches at a timestamp in the past, Nearest those of them that a replica without the lease served,
 	// NotClosed those that went on from there to the leaseholder.
 	Stale, Nearest, NotClosed atomic.Int64
+	// OutOfPatience are batches that were given up (RO5).
+	OutOfPatience atomic.Int64
 }
 
 // Sender takes batches to their ranges. All methods may be called concurrently.
@@ -178,8 +180,20 @@ func (s *Sender) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, erro
 // send routes a batch, again and again while the ranges change under it.
 func (s *Sender) send(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
 	for {
-		e, err := s.single(ctx, b)
+		within := ctx
+		if st.unserved > 0 {
+			if most := patience(ctx); most > 0 {
+				if st.unserved >= most {
+					return nil, st.wrap(s.outOfPatience(ctx, st))
+				}
+				within = less(ctx, max(most-st.unserved, time.Second))
+			}
+		}
+		e, err := s.single(within, b)
 		if err != nil {
+			if most := patience(ctx); unavailable(err) {
+				st.unserved = max(st.unserved, most) // the lookup took what there was
+			}
 			return nil, st.wrap(err)
 		}
 		if e == nil {

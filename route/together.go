@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"sync"
+	"time"
 
 	"meridian/commit"
 	"meridian/kv"
@@ -65,10 +66,14 @@ func (s *Sender) together(ctx context.Context, parts []*part) bool {
 		p.r, p.err = f.Wait(ctx)
 		synced = synced || f.Synced() // of all of them, which were started before
 	}
+	var unserved time.Duration // RO5 is about all of them, one after the other
 	for i := range flights {
+		st := &parts[i].st
+		st.unserved = max(st.unserved, unserved)
 		if s.landed(ctx, parts[i]); rank(parts[i].err) > rankRetry {
 			cancel()
 		}
+		unserved = st.unserved
 	}
 	wg.Wait()
 	return true
@@ -91,6 +96,7 @@ func (s *Sender) landed(ctx context.Context, p *part) {
 			return
 		}
 	case *kv.AmbiguousError:
+		p.st.last = p.err
 		if err := p.st.answerLost(p.err, &p.batch); err != nil {
 			p.err = err
 			return

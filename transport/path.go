@@ -71,14 +71,14 @@ func (p *peer) seek() {
 	d.mu.Unlock()
 }
 
-// state is the path, if there is one, and otherwise whether it is worth waiting for the end of a search.
-func (d *detour) state() (path []kv.NodeID, seeking bool, changed <-chan struct{}) {
+// state is the path, if there is one, and otherwise whether a search has still to end, or has ended in vain.
+func (d *detour) state() (path []kv.NodeID, seeking, vain bool, changed <-chan struct{}) {
 	if p := d.path.Load(); p != nil {
-		return *p, false, nil
+		return *p, false, false, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return nil, d.running && !d.searched, d.changed
+	return nil, d.running && !d.searched, d.running && d.searched, d.changed
 }
 
 // found publishes the outcome of a search.

@@ -111,12 +111,15 @@ func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) 
 		p.mu.Unlock()
 		var sought <-chan struct{}
 		if d != nil {
-			path, seeking, changed := d.state()
+			path, seeking, vain, changed := d.state()
 			if path != nil {
 				return nil, path, nil
 			}
-			if sought = changed; seeking {
+			switch sought = changed; {
+			case seeking:
 				err = nil
+			case vain && err == nil:
+				err = errNoPath // an attempt is under way, and has been for a while, or those of other classes have failed
 			}
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"meridian/commit/leader/coordinator"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/route"
 )
 
 // Writes that leave before the commit, because the buffer has grown too large, are pipelined (CRDB'20 §3.1): the
@@ -111,7 +112,7 @@ func (t *Txn) launch(ctx context.Context, b *kv.Batch) error {
 	b.Trace, b.LockTimeout = t.trace, t.o.LockTimeout
 	t.heartbeat()
 	// The statement's end is not the flight's.
-	out, cancel := context.WithCancel(t.db.o.Host.Group.Context())
+	out, cancel := context.WithCancel(route.PatienceOf(ctx).With(t.db.o.Host.Group.Context()))
 	f.cancel = cancel
 	sender := t.db.o.Sender
 	if !t.db.o.Host.Group.Go(func(context.Context) {

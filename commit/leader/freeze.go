@@ -59,6 +59,8 @@ func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 		p.o.Metrics.FreezeWaits.Add(1)
 		select {
 		case <-f.c.thawed:
+		case <-*p.unled.Load():
+			return nil, errUnled()
 		case <-p.ended:
 			return nil, p.closedErr()
 		case <-ctx.Done():

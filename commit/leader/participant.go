@@ -165,7 +165,8 @@ type Participant struct {
 	// low is the start of the lease: whatever earlier leaseholders served was read before it (P3).
 	low    atomic.Pointer[clock.Timestamp]
 	closed atomic.Pointer[closing]
-	ended  chan struct{} // closed by Close
+	ended  chan struct{}                 // closed by Close
+	unled  atomic.Pointer[chan struct{}] // closed and replaced by Unled
 	end    sync.Once
 
 	// holds is the sequence number of the lease that this replica holds, 0 if it holds none. Leases are applied one by one.
@@ -188,6 +189,7 @@ func New(o *Options, r Replica, given any) *Participant {
 		ended: make(chan struct{})}
 	p.waits.init()
 	p.locks.Now = o.Clock.Now
+	p.unled.Store(new(make(chan struct{})))
 	low := clock.Timestamp{}
 	if h, ok := given.(*handoff); ok && h != nil {
 		low = h.low
@@ -198,6 +200,14 @@ func New(o *Options, r Replica, given any) *Participant {
 	p.held.known = &o.finished
 	return p
 }
+
+// Unled sends away who waits for latches, locks and other transactions (R5 of replica).
+func (p *Participant) Unled() {
+	p.latches.SendAway()
+	close(*p.unled.Swap(new(make(chan struct{}))))
+}
+
+func errUnled() error { return &kv.UnavailableError{Reason: "the range has no leader"} }
 
 // LeaseChanged takes note of a lease with a new sequence number. Locks stay if this replica held the one just before
 // too, as when a lease changes its kind: nobody else served in between.

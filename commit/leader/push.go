@@ -253,6 +253,7 @@ func (q *request) awaitPushee(ctx context.Context, wait *pushWait, rec *commit.R
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	unled := *p.unled.Load()
 	for {
 		select {
 		case <-look:
@@ -272,6 +273,8 @@ func (q *request) awaitPushee(ctx context.Context, wait *pushWait, rec *commit.R
 			return nil
 		case <-expiry.C():
 			return nil
+		case <-unled:
+			return errUnled()
 		case <-p.ended:
 			return p.closedErr()
 		case <-ctx.Done():

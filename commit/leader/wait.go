@@ -155,6 +155,7 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 		deadline = t.C()
 	}
 	waits := true
+	unled := *p.unled.Load()
 	for {
 		if !waits {
 			if p.locks.Doomed(&q.guard) {
@@ -248,6 +249,8 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 		case <-deadline:
 			m.LockTimeouts.Add(1)
 			return &kv.LockNotAvailableError{Key: w.Key, Holder: w.Holder.ID, Timeout: true}
+		case <-unled:
+			return errUnled()
 		case <-p.ended:
 			return p.closedErr()
 		case <-ctx.Done():

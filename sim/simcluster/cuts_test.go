@@ -131,7 +131,7 @@ func structures(n, fixed int, directed bool) (out []cut) {
 
 // Bounds on statements while links are cut. What a client may be told that could not be served is in cutErrors.
 const (
-	cutFor       = 20 * time.Second
+	cutFor       = 18 * time.Second // more than cutRefused
 	cutServed    = 5 * time.Second  // from the cut, or from the statement's start
 	cutRefused   = 14 * time.Second // the same, where its ranges can't be reached
 	cutRecovered = 8 * time.Second  // after the links are back, statements take no longer than before
@@ -205,7 +205,7 @@ func newCutCluster(t *testing.T, o simcluster.Options, replicas int) *cutCluster
 	return x
 }
 
-// client runs statements at a gateway, ten a second, each on a connection that outlives its errors.
+// client runs statements at a gateway, five a second, each on a connection that outlives its errors.
 func (x *cutCluster) client(g int, kind string, f func(ctx context.Context, conn *pgx.Conn) error) {
 	x.wg.Go(func() {
 		var conn *pgx.Conn
@@ -228,7 +228,7 @@ func (x *cutCluster) client(g int, kind string, f func(ctx context.Context, conn
 			x.mu.Lock()
 			x.seen = append(x.seen, st)
 			x.mu.Unlock()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/route"
 	"meridian/sql/session"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -22,6 +23,8 @@ type conn struct {
 	in   *input
 	out  output
 	sess *session.Session
+	// patience bounds how long a message's batches look for their ranges.
+	patience *route.Patience
 
 	// place is the connection's among those that have not authenticated, since when it came; guarded by Server.mu.
 	place *list.Element
@@ -39,7 +42,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, raw: nc}
+	c := &conn{s: s, nc: nc, raw: nc, patience: route.NewPatience(unservedMax)}
 	c.in = newInput(&counted{nc, &s.metrics.BytesIn}, s.opts.MaxMessage)
 	c.out = output{conn: nc, bytesOut: &s.metrics.BytesOut, location: time.UTC}
 	return c
@@ -104,6 +107,7 @@ func (c *conn) run(ctx context.Context) {
 		if c.interrupted.Swap(false) {
 			c.nc.SetWriteDeadline(time.Time{})
 		}
+		c.patience.Renew()
 		if !c.handle(ctx, kind, body) {
 			return
 		}

@@ -222,5 +222,9 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	if !ok {
 		return
 	}
-	c.run(ctx)
+	c.run(c.patience.With(ctx))
 }
+
+// unservedMax is how long a request looks for a replica that serves what it needs: longer than a failover takes, also across
+// oceans. With what the first attempt may take, a client hears within a quarter of a minute that data is out of reach.
+const unservedMax = 6 * time.Second

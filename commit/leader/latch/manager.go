@@ -10,6 +10,7 @@ import (
 
 	"meridian/clock"
 	"meridian/keys"
+	"meridian/kv"
 )
 
 // Mode is what a latch is for.
@@ -112,6 +113,8 @@ type Manager struct {
 	guards  *Guard // that hold single keys
 	waits   uint64
 	free    []*Guard // released, for reuse
+	// away is closed to send away those who wait; made when somebody waits.
+	away chan struct{}
 }
 
 // maxFree bounds the guards kept for reuse: about as many requests as run at once in one busy range.
@@ -199,8 +202,10 @@ func (m *Manager) acquire(ctx context.Context, latches []Latch, try bool) (*Guar
 			m.list(g)
 		}
 	}
+	var away <-chan struct{}
 	if len(wait) > 0 {
 		m.waits++
+		away = m.sentAway()
 	}
 	m.mu.Unlock()
 	if try && len(wait) > 0 {
@@ -211,6 +216,9 @@ func (m *Manager) acquire(ctx context.Context, latches []Latch, try bool) (*Guar
 		g.waited = true
 		select {
 		case <-done:
+		case <-away:
+			m.Release(g)
+			return nil, errAway()
 		case <-ctx.Done():
 			m.Release(g)
 			return nil, ctx.Err()
@@ -257,19 +265,44 @@ func (m *Manager) WaitRead(ctx context.Context, span keys.Span, at clock.Timesta
 		e.hash = hashKey(span.Start)
 	}
 	wait := m.collect(&e, nil)
+	var away <-chan struct{}
 	if len(wait) > 0 {
 		m.waits++
+		away = m.sentAway()
 	}
 	m.mu.Unlock()
 	for _, done := range wait {
 		select {
 		case <-done:
+		case <-away:
+			return true, errAway()
 		case <-ctx.Done():
 			return true, ctx.Err()
 		}
 	}
 	return len(wait) > 0, nil
 }
+
+// sentAway is closed by SendAway. The caller holds m.mu.
+func (m *Manager) sentAway() <-chan struct{} {
+	if m.away == nil {
+		m.away = make(chan struct{})
+	}
+	return m.away
+}
+
+// SendAway ends every wait that has begun with *kv.UnavailableError: the range has no leader, and latches may be kept for
+// commands whose outcome is not known before it has one.
+func (m *Manager) SendAway() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away != nil {
+		close(m.away)
+		m.away = nil
+	}
+}
+
+func errAway() error { return &kv.UnavailableError{Reason: "the range has no leader"} }
 
 // Waits counts the acquisitions that had to wait.
 func (m *Manager) Waits() uint64 {
