@@ -99,10 +99,11 @@ type node struct {
 }
 
 type world struct {
-	t     *testing.T
-	net   *sim.Network
-	store *store
-	nodes []*node // by id, from 1
+	t         *testing.T
+	net       *sim.Network
+	store     *store
+	nodes     []*node // by id, from 1
+	maxRelays int     // of transport
 }
 
 // bubble runs f in virtual time with five machines in the five regions; nodes start when f says so.
@@ -133,6 +134,7 @@ func (w *world) start(n *node, join ...string) {
 		NodeID:    func() kv.NodeID { return n.id },
 		ClusterID: func() [16]byte { return [16]byte{1} },
 		Resolve:   func(id kv.NodeID) (string, bool) { return n.Resolve(id) },
+		MaxRelays: w.maxRelays,
 	})
 	n.Cluster = cluster.New(cluster.Options{
 		Host: n.host, Clock: n.clock, Transport: tr, Join: join,
@@ -185,13 +187,22 @@ func TestEverybodyMeetsEverybody(t *testing.T) {
 	})
 }
 
+// TestNewsTravelsAroundAPartition: what a node says of itself reaches those that it has no link to; so do its pings, by way of
+// others, unless that is off.
 func TestNewsTravelsAroundAPartition(t *testing.T) {
+	for _, relays := range []int{0, -1} {
+		newsTravels(t, relays)
+	}
+}
+
+func newsTravels(t *testing.T, relays int) {
 	bubble(t, func(t *testing.T, w *world) {
+		w.maxRelays = relays
 		w.startAll(3)
 		time.Sleep(5 * time.Second)
 		w.net.Partition("n1", "n3")
 		time.Sleep(5 * time.Second)
-		if w.nodes[1].Reachable(3) || !w.nodes[1].Reachable(2) {
+		if w.nodes[1].Reachable(3) != (relays >= 0) || !w.nodes[1].Reachable(2) {
 			t.Error("reachable")
 		}
 		w.nodes[1].Update(func(e *cluster.Entry) { e.Draining = true })

@@ -45,6 +45,12 @@ type Network interface {
 	Listen(addr string) (net.Listener, error)
 }
 
+// Hanger is what an accepted connection may be besides: one that tells, without reading, whether the other end has closed it or
+// is known to be gone. Bytes that have not been read yet may be there all the same.
+type Hanger interface {
+	HungUp() bool
+}
+
 // Dice is a source of randomness; all methods may be called concurrently. It is seeded in simulation and
 // cryptographic on a real machine, so keys and nonces may be drawn from it.
 type Dice interface {

@@ -105,6 +105,19 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
+// HungUp implements host.Hanger.
+func (c *conn) HungUp() bool {
+	p := c.in
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.r.closed || p.failed {
+		return true
+	}
+	// The end of the stream is the last chunk.
+	n := len(p.q)
+	return n > p.head && p.q[n-1].err != nil && p.q[n-1].at <= p.link.net.now() && !p.stalled()
+}
+
 // chunk is bytes in flight, or the end of the stream.
 type chunk struct {
 	at   time.Duration

@@ -92,9 +92,31 @@ func (n network) Dial(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 func (n network) Listen(addr string) (net.Listener, error) {
-	var lc net.ListenConfig
-	return lc.Listen(context.Background(), "tcp", addr)
+	// A peer that vanished without a word is noticed half a minute after it last said something.
+	lc := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	l, err := lc.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return listener{l}, nil
 }
+
+// listener gives connections that are host.Hangers.
+type listener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if t, ok := c.(*net.TCPConn); ok && err == nil {
+		return accepted{t}, nil
+	}
+	return c, err
+}
+
+type accepted struct{ *net.TCPConn }
+
+// HungUp implements host.Hanger.
+func (c accepted) HungUp() bool { return hungUp(c.TCPConn) }
 
 // Dice draws from a pool of ChaCha8 generators, each keyed by the operating system, so that concurrent callers share
 // neither a lock nor a system call.

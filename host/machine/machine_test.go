@@ -3,9 +3,13 @@ package machine
 import (
 	"context"
 	"io"
+	"net"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"meridian/host"
 )
 
 func TestClockOffsetMovesWallReadingsOnly(t *testing.T) {
@@ -85,5 +89,59 @@ func TestNetworkCarriesBytes(t *testing.T) {
 	b := make([]byte, 5)
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" {
 		t.Fatal(string(b), err)
+	}
+}
+
+// TestHungUp: a connection tells whether the other end has closed it, also while what it has sent has not been read.
+func TestHungUp(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux can tell")
+	}
+	h := New(t.Context(), Options{})
+	l, err := h.Network.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accept := func() (ours host.Hanger, theirs *net.TCPConn) {
+		t.Helper()
+		there, err := h.Network.Dial(t.Context(), l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { here.Close(); there.Close() })
+		return here.(host.Hanger), there.(*net.TCPConn)
+	}
+	for name, end := range map[string]func(c *net.TCPConn){
+		"closed":      func(c *net.TCPConn) { c.Close() },
+		"half closed": func(c *net.TCPConn) { c.CloseWrite() },
+		"reset":       func(c *net.TCPConn) { c.SetLinger(0); c.Close() },
+	} {
+		ours, theirs := accept()
+		if _, err := theirs.Write([]byte("not read")); err != nil {
+			t.Fatal(err)
+		}
+		if ours.HungUp() {
+			t.Errorf("%s: gone before it went", name)
+		}
+		end(theirs)
+		for range 1000 { // the loopback device may take a moment
+			if ours.HungUp() {
+				break
+			}
+			runtime.Gosched()
+		}
+		if !ours.HungUp() {
+			t.Errorf("%s: not noticed", name)
+		}
+	}
+	ours, _ := accept()
+	ours.(net.Conn).Close()
+	if !ours.HungUp() {
+		t.Error("closed here: not noticed")
 	}
 }

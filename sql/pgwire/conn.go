@@ -37,6 +37,11 @@ type conn struct {
 	// idle is set while the connection waits for a message outside a transaction, draining when the server wants
 	// it to go: whoever sets the second of the two closes the connection.
 	idle, draining atomic.Bool
+	// reading is set while the goroutine waits for a message, which notices by itself when the client goes; messages counts
+	// those that came; served is set once there is a session. All are for the server's watch.
+	reading  atomic.Bool
+	served   atomic.Bool
+	messages atomic.Uint64
 	// interrupted is set when interrupt has bounded writing; the next message lifts the bound.
 	interrupted atomic.Bool
 }
@@ -84,6 +89,7 @@ func (c *conn) drain() {
 // run serves messages until the client or the server ends the connection.
 func (c *conn) run(ctx context.Context) {
 	defer c.sess.Close()
+	c.served.Store(true)
 	stop := context.AfterFunc(ctx, func() { c.nc.Close() })
 	defer stop()
 	ctx = c.sess.Context(ctx)
@@ -98,7 +104,10 @@ func (c *conn) run(ctx context.Context) {
 				return
 			}
 		}
+		c.reading.Store(true)
 		kind, body, err := c.in.next()
+		c.reading.Store(false)
+		c.messages.Add(1)
 		c.idle.Store(false)
 		if err != nil {
 			c.readFailed(err)

@@ -38,6 +38,8 @@ type Metrics struct {
 	// AuthFailures are wrong passwords and unknown users, AuthThrottled attempts that were refused because too many failed
 	// before them, Starting the connections that have not authenticated, StartingClosed those that made room for others.
 	AuthFailures, AuthThrottled, Starting, StartingClosed atomic.Int64
+	// ClientsGone are clients that went away while a statement of theirs ran.
+	ClientsGone atomic.Int64
 }
 
 // Server accepts PostgreSQL clients.
@@ -77,8 +79,10 @@ func NewServer(o Options) *Server {
 		o.Host.Dice.Read(own[:])
 		o.Secret = func() []byte { return own[:] }
 	}
-	return &Server{opts: o, group: o.Host.Group.Child(), throttle: newThrottle(o.Host.Clock), conns: map[*conn]struct{}{},
+	s := &Server{opts: o, group: o.Host.Group.Child(), throttle: newThrottle(o.Host.Clock), conns: map[*conn]struct{}{},
 		starting: list.New()}
+	s.group.Go(s.watch)
+	return s
 }
 
 // Metrics of this server.

@@ -97,6 +97,7 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 	var secret [4]byte
 	s.Host.Dice.Read(secret[:])
 	sess.secret = int32(binary.BigEndian.Uint32(secret[:]))
+	sess.settingChanged(clientCheck)
 	if err := s.register(sess); err != nil {
 		return nil, err
 	}

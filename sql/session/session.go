@@ -48,6 +48,7 @@ type Session struct {
 	env        environment
 	announced  bool // Reported was called: changes are told from then on
 	terminated atomic.Bool
+	check      atomic.Int64           // client_connection_check_interval
 	timedOut   atomic.Pointer[string] // the setting by which it was
 
 	state   state
@@ -128,6 +129,16 @@ func (s *Session) CancelKey() (pid, secret int32) { return s.pid, s.secret }
 
 // Terminated reports whether pg_terminate_backend hit the session.
 func (s *Session) Terminated() bool { return s.terminated.Load() }
+
+// ConnectionCheck is client_connection_check_interval: how often the server looks, while a statement runs, whether the client is
+// still there; zero is never. Another goroutine may ask.
+func (s *Session) ConnectionCheck() time.Duration { return time.Duration(s.check.Load()) }
+
+// Terminate ends the session: what it does is cancelled, and Terminated holds. Another goroutine may call it.
+func (s *Session) Terminate() {
+	s.terminated.Store(true)
+	s.cancelStatement()
+}
 
 // TimedOut is the error that ends a session which sat idle for too long, nil if it did not.
 func (s *Session) TimedOut() *sqlstate.Error {
@@ -283,6 +294,8 @@ func (s *Session) settingChanged(name string) {
 		s.viewCache = nil
 	case "role", "session_authorization":
 		s.rolesChanged()
+	case clientCheck:
+		s.check.Store(int64(s.duration(name)))
 	case "lock_timeout":
 		if s.tx != nil {
 			s.tx.SetLockTimeout(s.duration(name))

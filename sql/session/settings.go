@@ -173,11 +173,15 @@ func isolation(v string) (string, error) {
 	return oneOf("serializable", "repeatable read", "read committed", "read uncommitted")(v)
 }
 
+// clientCheck is PostgreSQL's, where its default is 0.
+const clientCheck = "client_connection_check_interval"
+
 // settings lists every parameter, by name.
 var settings = []setting{
 	{name: "application_name", reported: true, about: "Name of the application that uses the session."},
 	{name: "bytea_output", def: "hex", check: oneOf("hex", "escape")},
 	{name: "check_function_bodies", def: "on", check: boolean},
+	{name: clientCheck, def: "1s", check: duration, about: "Time between two looks whether the client is still connected, while its statement runs; 0 is never."},
 	{name: "client_encoding", def: "UTF8", reported: true, check: encoding},
 	{name: "client_min_messages", def: "notice", check: oneOf("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")},
 	{name: "constraint_exclusion", def: "partition"},
