@@ -21,6 +21,7 @@ const (
 	methodNodes        = "server.nodes"
 	methodDecommission = "server.decommission"
 	methodPassword     = "server.password"
+	methodDrain        = "server.drain"
 )
 
 func (n *Node) registerAdmin() {
@@ -33,6 +34,7 @@ func (n *Node) registerAdmin() {
 		return json.Marshal(n.nodeRows())
 	})
 	n.transport.HandleAdmin(methodDecommission, n.serveDecommission)
+	n.transport.HandleAdmin(methodDrain, n.serveDrain)
 	n.transport.HandleAdmin(methodPassword, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 		var p passwordRequest
 		if err := json.Unmarshal(req, &p); err != nil {
@@ -132,6 +134,33 @@ func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) (
 	return json.Marshal(Decommissioning{left, why})
 }
 
+// drainRequest asks for a node's draining, and how far it has come. Node zero is the node that is asked.
+type drainRequest struct {
+	Node          kv.NodeID
+	Unready, Wait time.Duration
+}
+
+// serveDrain begins to drain this node, or has another one do so, and answers at once.
+func (n *Node) serveDrain(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
+	var r drainRequest
+	if err := json.Unmarshal(req, &r); err != nil {
+		return nil, err
+	}
+	self := n.NodeID()
+	if self == 0 {
+		return nil, errors.New("the node belongs to no cluster")
+	}
+	if r.Node != 0 && r.Node != self {
+		if !n.cluster.Live(r.Node) {
+			return nil, fmt.Errorf("node %d is not live", r.Node)
+		}
+		return n.transport.CallClass(ctx, transport.ClassSystem, r.Node, methodDrain, req)
+	}
+	// The draining outlives the call.
+	n.host.Group.Go(func(ctx context.Context) { n.Drain(ctx, DrainOptions{Unready: r.Unready, Wait: r.Wait}) })
+	return json.Marshal(n.Draining())
+}
+
 // staying counts the live nodes, but for one, that are there to stay.
 func (n *Node) staying(but kv.NodeID) (count int) {
 	for _, e := range n.cluster.Nodes() {
@@ -218,6 +247,32 @@ func (a *Admin) decommission(ctx context.Context, r decommissionRequest) (d Deco
 		return d, err
 	}
 	return d, json.Unmarshal(reply, &d)
+}
+
+// Drain takes a node out of service, the one that is asked if node is zero, and returns when it is done; progress hears how far it
+// has come.
+func (a *Admin) Drain(ctx context.Context, node kv.NodeID, o DrainOptions, progress func(Drained)) error {
+	req, err := json.Marshal(drainRequest{Node: node, Unready: o.Unready, Wait: o.Wait})
+	if err != nil {
+		return err
+	}
+	for {
+		reply, err := a.call(ctx, methodDrain, req)
+		if err != nil {
+			return err
+		}
+		var d Drained
+		if err := json.Unmarshal(reply, &d); err != nil {
+			return err
+		}
+		progress(d)
+		if d.Done {
+			return nil
+		}
+		if err := a.h.Clock.Sleep(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // SetPassword gives a user a password, and makes the user if need be.

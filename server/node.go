@@ -51,10 +51,14 @@ type Node struct {
 	sql      sqlLayer
 	http     httpLayer
 
-	ready  chan struct{} // closed when the node serves SQL
-	failed chan error    // holds the first fatal error
-	halts  sync.Once
-	stops  sync.Once
+	ready    chan struct{} // closed when the node serves SQL
+	failed   chan error    // holds the first fatal error
+	drains   sync.Once
+	drainEnd chan struct{} // closed when the draining has ended
+	drained  atomic.Bool
+	cut      atomic.Int64 // sessions that the draining has cut
+	halts    sync.Once
+	stops    sync.Once
 
 	joining sync.Mutex // serialises becoming part of a cluster; it is held across waits by design, see adopt
 }
@@ -64,7 +68,7 @@ type Node struct {
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.setDefaults()
 	n := &Node{o: o, host: o.Host, clock: clock.New(o.Host.Clock, o.MaxOffset), startedAt: o.Host.Clock.Now(), settings: newSettings(&o),
-		ready: make(chan struct{}), failed: make(chan error, 1)}
+		ready: make(chan struct{}), failed: make(chan error, 1), drainEnd: make(chan struct{})}
 	if err := n.start(ctx); err != nil {
 		n.Stop()
 		return nil, err
@@ -358,16 +362,95 @@ func (n *Node) URL(user, database string) string {
 	return u.String()
 }
 
-// Drain lets clients finish, and moves leases away, until ctx ends.
-func (n *Node) Drain(ctx context.Context) {
+// DrainOptions say how patiently a node is drained.
+type DrainOptions struct {
+	// Unready is how long the node goes on accepting clients after its health check has begun to fail, so that load balancers
+	// hear of it.
+	Unready time.Duration
+	// Wait is how long clients may take to end their transactions; then these are cut. Zero is ten seconds.
+	Wait time.Duration
+}
+
+// leasesMax is how long leases may take to move away, from when the clients have gone.
+const leasesMax = 10 * time.Second
+
+// Drained is how far a node's draining has come.
+type Drained struct {
+	Sessions, Leases, Leaders int
+	// Cut are sessions whose transactions did not end in time.
+	Cut  int
+	Done bool
+}
+
+// Draining tells how far the draining has come.
+func (n *Node) Draining() (d Drained) {
+	if p := n.sql.parts.Load(); p != nil {
+		d.Sessions = p.wire.Sessions()
+	}
+	if s := n.store.Load(); s != nil {
+		g := s.Gauges()
+		d.Leases, d.Leaders = g.Leaseholders, g.Leaders
+	}
+	d.Cut, d.Done = int(n.cut.Load()), n.drained.Load()
+	return d
+}
+
+// Drain takes the node out of service: its health check fails, it accepts no more clients, those that are there are told to go
+// between their transactions, and its leases move to other nodes meanwhile, so that nobody elsewhere waits. It returns when that
+// is done, or ctx ends. The node goes on as a replica; only a restart puts it in service again. Calling it again joins the call
+// before.
+func (n *Node) Drain(ctx context.Context, o DrainOptions) Drained {
+	n.drains.Do(func() {
+		n.host.Group.Go(func(context.Context) {
+			defer close(n.drainEnd)
+			n.drain(ctx, o)
+			n.drained.Store(true)
+		})
+	})
+	select {
+	case <-n.drainEnd:
+	case <-ctx.Done():
+	case <-n.host.Group.Context().Done():
+	}
+	return n.Draining()
+}
+
+func (n *Node) drain(ctx context.Context, o DrainOptions) {
+	if o.Wait <= 0 {
+		o.Wait = 10 * time.Second
+	}
 	n.cluster.SetDraining(true)
-	n.sql.drain(ctx)
+	if o.Unready > 0 && n.host.Clock.Sleep(ctx, o.Unready) != nil {
+		return
+	}
+	gone := make(chan struct{})
+	if !n.host.Group.Go(func(context.Context) {
+		defer close(gone)
+		limit, cancel := context.WithTimeout(ctx, o.Wait)
+		defer cancel()
+		n.cut.Store(int64(n.sql.drain(limit)))
+	}) {
+		return
+	}
 	s := n.store.Load()
-	for s != nil && s.MoveLeases(ctx) > 0 {
-		if n.host.Clock.Sleep(ctx, 100*time.Millisecond) != nil {
-			return
+	move := func(ctx context.Context) {
+		for s != nil && n.staying(n.NodeID()) > 0 && s.MoveLeases(ctx) > 0 {
+			if n.host.Clock.Sleep(ctx, 100*time.Millisecond) != nil {
+				return
+			}
 		}
 	}
+	early, cancel := context.WithTimeout(ctx, o.Wait)
+	move(early)
+	cancel()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		return
+	}
+	ctx, cancel = context.WithTimeout(ctx, leasesMax)
+	defer cancel()
+	move(ctx) // those that have come since, as of ranges that split
 	// Raft's leadership follows the leases; a leader that ended before would have to be missed first.
 	for tries := 0; s != nil && s.Gauges().Leaders > 0 && tries < 50 && n.staying(n.NodeID()) > 0; tries++ {
 		if n.host.Clock.Sleep(ctx, 20*time.Millisecond) != nil {

@@ -216,17 +216,19 @@ func (s *sqlLayer) close() {
 	}
 }
 
-func (s *sqlLayer) drain(ctx context.Context) {
+// drain lets the clients go, and returns how many were cut when ctx ended.
+func (s *sqlLayer) drain(ctx context.Context) (cut int) {
 	if s.listener != nil {
 		s.listener.Close()
 	}
 	if p := s.parts.Load(); p != nil {
-		p.wire.Drain(ctx)
+		cut = p.wire.Drain(ctx)
 		// Others' schema changes need not wait for this node; if it can't be said, the tenure runs out.
-		limit, cancel := context.WithTimeout(ctx, time.Second)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		p.leases.Resign(limit)
 		cancel()
 	}
+	return cut
 }
 
 func (s *sqlLayer) counters() console.SQL {
@@ -245,6 +247,7 @@ func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(
 		return
 	}
 	w, m := p.wire.Metrics(), p.sessions.Metrics()
+	counter("sql_clients_gone", "Clients that went away while a statement of theirs ran.", w.ClientsGone.Load())
 	gauge("sql_connections", "Open client connections.", float64(w.Connections.Load()))
 	counter("sql_connections_opened", "Client connections accepted.", w.ConnectionsTotal.Load())
 	counter("sql_connections_refused", "Client connections refused because there were too many.", w.Refused.Load())

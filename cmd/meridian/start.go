@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +32,7 @@ type startFlags struct {
 	cache, memory                                     string
 	logLevel                                          string
 	dieStaged                                         string
+	drain                                             server.DrainOptions
 }
 
 // newStartCmd is `meridian start`: a node on this machine's disk.
@@ -58,6 +61,8 @@ begin with 'meridian init'. A node that has been in a cluster goes on where it s
 	fl.DurationVar(&f.clockOffset, "debug-clock-offset", 0, "shift this node's clock, for tests")
 	fl.StringVar(&f.cache, "cache", "256MiB", "block cache")
 	fl.StringVar(&f.memory, "max-sql-memory", "256MiB", "bound on the rows that one statement holds")
+	fl.DurationVar(&f.drain.Wait, "drain-wait", 10*time.Second, "when stopped: how long clients may take to end their transactions")
+	fl.DurationVar(&f.drain.Unready, "drain-unready", 0, "when stopped: how long clients are still accepted while /health already fails, for load balancers")
 	fl.StringVar(&f.logLevel, "log", "info", "least severe messages logged: debug, info, warn, error")
 	fl.StringVar(&f.dieStaged, "debug-die-staged", "", "kill this process when a client's transaction is committed but its record does not say so yet, once this file is there; for tests")
 	fl.MarkHidden("debug-die-staged")
@@ -109,11 +114,11 @@ func runStart(ctx context.Context, f *startFlags) error {
 	useProcessors()
 	collectSeldom(o.Host)
 	o.Slots, o.Load = slotsPerProc*runtime.GOMAXPROCS(0), measureLoad()
-	return serve(ctx, o)
+	return serve(ctx, o, f.drain)
 }
 
 // serve runs a node until the context ends or the node fails.
-func serve(ctx context.Context, o server.Options) error {
+func serve(ctx context.Context, o server.Options, d server.DrainOptions) error {
 	if err := fillAdvertised(&o); err != nil {
 		return err
 	}
@@ -125,9 +130,11 @@ func serve(ctx context.Context, o server.Options) error {
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(os.Stderr, "draining; interrupt again to stop at once")
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		n.Drain(limit)
-		cancel()
+		again, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+		if r := n.Drain(again, d); r.Cut > 0 || r.Leases > 0 {
+			fmt.Fprintf(os.Stderr, "%d clients were cut within their transactions; %d leases were left\n", r.Cut, r.Leases)
+		}
+		stop()
 		n.Stop()
 		return nil
 	case err := <-n.Failed():
@@ -324,7 +331,43 @@ again: the cluster goes on by itself.`,
 		},
 	}
 	h.add(recommission)
-	cmd.AddCommand(status, decommission, recommission)
+	var i adminFlags
+	var wait server.DrainOptions
+	drain := &cobra.Command{
+		Use: "drain [NODE]", Short: "Take a node out of service, so that it can be stopped and nobody notices",
+		Long: `Take a node out of service: its health check fails, it accepts no more clients, its clients are told to go (57P01)
+between their transactions, and its leases move to other nodes. Without NODE it is the node at --host. The node goes on
+as a replica until it is stopped; a restart puts it in service again. Stopping a node by SIGTERM does the same first.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var node kv.NodeID
+			if len(args) > 0 {
+				var err error
+				if node, err = parseNode(args[0]); err != nil {
+					return err
+				}
+			}
+			a, err := i.client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			var last server.Drained
+			first := true
+			return a.Drain(cmd.Context(), node, wait, func(d server.Drained) {
+				if d.Done {
+					fmt.Printf("drained; %d clients were cut within their transactions, %d leases are left\n", d.Cut, d.Leases)
+				} else if first || d != last {
+					fmt.Printf("%d clients, %d leases left\n", d.Sessions, d.Leases)
+				}
+				first, last = false, d
+			})
+		},
+	}
+	i.add(drain)
+	drain.Flags().DurationVar(&wait.Wait, "drain-wait", 10*time.Second, "how long clients may take to end their transactions")
+	drain.Flags().DurationVar(&wait.Unready, "drain-unready", 0, "how long clients are still accepted while /health already fails, for load balancers")
+	cmd.AddCommand(status, drain, decommission, recommission)
 	return cmd
 }
 

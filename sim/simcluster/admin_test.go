@@ -115,7 +115,7 @@ func TestAdminHTTP(t *testing.T) {
 		limit, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		conn.Close(limit)
 		start := time.Now()
-		c.Node(0).Drain(limit)
+		c.Node(0).Drain(limit, server.DrainOptions{})
 		cancel()
 		if d := time.Since(start); d > 5*time.Second {
 			t.Errorf("draining took %s", d)

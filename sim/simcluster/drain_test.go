@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"meridian/server"
 	"meridian/sim/simcluster"
 )
 
@@ -32,7 +33,7 @@ func TestDrain(t *testing.T) {
 			limit, cancel := context.WithTimeout(ctx, 10*time.Second)
 			defer cancel()
 			start := time.Now()
-			c.Node(0).Drain(limit)
+			c.Node(0).Drain(limit, server.DrainOptions{})
 			drained <- time.Since(start)
 			c.StopNode(0)
 		}()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -78,14 +79,6 @@ func (c *conn) interrupt() {
 	c.interrupted.Store(true) // after the deadline, so that whoever sees it can lift it
 }
 
-// drain asks the connection to go as soon as it is idle.
-func (c *conn) drain() {
-	c.draining.Store(true)
-	if c.idle.Load() {
-		c.nc.SetReadDeadline(time.Unix(1, 0))
-	}
-}
-
 // run serves messages until the client or the server ends the connection.
 func (c *conn) run(ctx context.Context) {
 	defer c.sess.Close()
@@ -99,7 +92,7 @@ func (c *conn) run(ctx context.Context) {
 		}
 		if c.sess.Idle() {
 			c.idle.Store(true)
-			if c.draining.Load() {
+			if c.draining.Load() && c.in.r.Buffered() == 0 { // else its next transaction has come
 				c.farewell()
 				return
 			}
@@ -110,6 +103,11 @@ func (c *conn) run(ctx context.Context) {
 		c.messages.Add(1)
 		c.idle.Store(false)
 		if err != nil {
+			if kind == 0 && c.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.sess.Idle() && !c.sess.Terminated() {
+				// It was to be told while idle, and has begun a transaction meanwhile (W7). Nothing of a message is lost.
+				c.nc.SetReadDeadline(time.Time{})
+				continue
+			}
 			c.readFailed(err)
 			return
 		}
@@ -129,18 +127,10 @@ func (c *conn) run(ctx context.Context) {
 			return
 		}
 		if c.sess.Terminated() {
-			c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.AdminShutdown,
-				Message: "terminating connection due to administrator command"})
-			c.out.flush()
+			c.farewell()
 			return
 		}
 	}
-}
-
-func (c *conn) farewell() {
-	c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.AdminShutdown,
-		Message: "terminating connection due to administrator command"})
-	c.out.flush()
 }
 
 func (c *conn) readFailed(err error) {

@@ -112,25 +112,6 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// Drain tells idle clients to go (57P01) and lets the others finish their transaction until ctx ends.
-func (s *Server) Drain(ctx context.Context) {
-	s.mu.Lock()
-	s.drain = true
-	all := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		all = append(all, c)
-	}
-	s.mu.Unlock()
-	for _, c := range all {
-		c.drain()
-	}
-	for ctx.Err() == nil && s.metrics.Connections.Load() > 0 {
-		if s.opts.Host.Clock.Sleep(ctx, 20*time.Millisecond) != nil {
-			return
-		}
-	}
-}
-
 // Close ends every connection and waits for its goroutine.
 func (s *Server) Close() {
 	s.mu.Lock()
