@@ -134,6 +134,16 @@ func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) 
 	}
 }
 
+// begin has the peer connect in the background, unless it is trying already.
+func (p *peer) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.t.o.Resolve(p.key.node); ok && !p.running {
+		p.err = nil
+		p.running = p.t.group.Go(p.run)
+	}
+}
+
 // set publishes the peer's state.
 func (p *peer) set(l *link, err error, running bool) {
 	p.mu.Lock()

@@ -148,7 +148,11 @@ func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]
 	hop := w.hops[0]
 	w.hops = w.hops[1:]
 	next := append(w.append(make([]byte, 0, len(msg))), req...)
-	reply, err := t.direct(ctx, t.peer(peerKey{node: hop, class: w.class}), methodRelay, next)
+	p, l := t.established(hop, w.class)
+	if l == nil {
+		return append([]byte{relayedUnsent}, fmt.Sprintf("n%d has no link to n%d", t.o.NodeID(), hop)...), nil
+	}
+	reply, err := t.callLink(ctx, p, l, methodRelay, next)
 	if err == nil {
 		return reply, nil
 	}
@@ -161,6 +165,21 @@ func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]
 		how = relayedLost
 	}
 	return append([]byte{how}, why.Error()...), nil
+}
+
+// established is a link to a node that is up, if possible of a class. What is relayed does not wait for a link: the node may have
+// died, and its caller has other nodes to ask.
+func (t *Transport) established(node kv.NodeID, class Class) (*peer, *link) {
+	for _, c := range [...]Class{class, ClassSystem, ClassDefault, ClassBulk} {
+		p := t.peer(peerKey{node: node, class: c})
+		if l := p.up.Load(); l != nil {
+			return p, l
+		}
+		if c == class {
+			p.begin() // for those that follow
+		}
+	}
+	return nil, nil
 }
 
 // relayShare is the part of MaxInflight, one in so many, that calls for other nodes may take.
