@@ -35,6 +35,7 @@ FIRST ?= 1
 sim:
 	cd sim/simcluster && MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run '^TestCampaign$$' -timeout 10h
 	MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run 'Campaign|Anomalies|LostAnswers' -skip '^TestCampaign$$' -timeout 10h ./sim/simcluster ./txn
+	MERIDIAN_CUTS=all $(GO) test -count=1 -v -run '^TestCuts' -timeout 10h ./sim/simcluster
 
 # Real processes, killed.
 kill:

@@ -312,6 +312,9 @@ func (e *emitter) transport(s transport.Stats) {
 	e.counter("rpc_refusals", "Nodes that were turned away: another cluster, or no certificate.", s.Refusals)
 	e.counter("rpc_overloaded", "Calls refused because too many were running.", s.Overloaded)
 	e.counter("rpc_clock_errors", "Messages refused because a clock was too far off.", s.ClockOffsetFails)
+	e.counter("rpc_relayed", "Calls and streams that went by way of other nodes, because a link was missing.", s.Relayed)
+	e.counter("rpc_forwarded", "Calls and streams of other nodes that were taken further.", s.Forwarded)
+	e.counter("rpc_path_searches", "Searches for a way to a node whose link is missing.", s.Searches)
 	e.gauge("rpc_inflight", "Calls of other nodes that are being served.", float64(s.Inflight))
 }
 

@@ -26,7 +26,7 @@
 //
 // # Failure
 //
-// T1  A call to a peer that is known to be down fails at once with *UnreachableError; in the background the peer is
+// T1  A call to a peer that is known to be down, and that no path leads to, fails at once with *UnreachableError; in the background the peer is
 //
 //	dialled again, with backoff up to a cap, for as long as it can be resolved.
 //
@@ -46,6 +46,19 @@
 // T5  Everything is bounded: a frame by MaxFrameBytes, a node's running handlers by MaxInflight (beyond it calls are
 //
 //	answered with *OverloadedError), bytes under way by HTTP/2 windows that suit 150 ms round trips.
+//
+// T6  A call or stream whose link is missing goes by way of other nodes: the path is fixed by its origin, names no node twice and has
+//
+//	at most MaxRelays nodes, so nothing goes round in circles; T2 and T4 hold along it. A node is told of a path only by nodes
+//	that have heard from the next one lately.
+//
+// # Paths
+//
+// While a link is missing that was wanted, its node asks the nodes to which it has links how they reach the peer (path.go): by a link of
+// their own, which has not been silent for long, or by a path that they know. The shortest answer is taken, and asked for again
+// every second. What travels along a path (relay.go) carries the rest of it; each node takes it one further by a link that it
+// has, and waits for none. The handler sees the origin as the caller. The link is dialled all the while, and taken again as soon
+// as it is there: streams along the path end then, but for those of ClassBulk.
 //
 // A handler that panics answers an error and the node lives, unless the panic is a broken invariant, which it passes on.
 //

@@ -370,27 +370,63 @@ func (x *cutCluster) end() {
 	time.Sleep(time.Minute)
 }
 
-// TestCuts cuts links of three nodes, one and several, both ways and one way, with the leases here and there. A gateway that
-// can reach a quorum of each range, if only by way of another node, serves its clients within five seconds and from then on;
-// any other refuses them with an error (RT1).
-func TestCuts(t *testing.T) {
-	lot := structures(3, 3, false)
-	directed := structures(3, 3, true)
-	if testing.Short() {
-		lot, directed = lot[:1], nil
-	} else if os.Getenv("MERIDIAN_CUTS") == "" { // a sample, another one each time the seed is
-		dice := rand.New(rand.NewPCG(uint64(seedsAsked(t, 1, 1)[0]), 7))
-		dice.Shuffle(len(directed), func(i, j int) { directed[i], directed[j] = directed[j], directed[i] })
-		directed = directed[:8]
+// sampled is a sample of cuts drawn by the seed, or all of them with MERIDIAN_CUTS.
+func sampled(t *testing.T, lot []cut, n int) []cut {
+	if os.Getenv("MERIDIAN_CUTS") != "" || len(lot) <= n {
+		return lot
 	}
-	for _, at := range [][2]int{{0, 0}, {0, 1}, {1, 2}} {
+	dice := rand.New(rand.NewPCG(uint64(seedsAsked(t, 1, 1)[0]), 7))
+	lot = append([]cut(nil), lot...)
+	dice.Shuffle(len(lot), func(i, j int) { lot[i], lot[j] = lot[j], lot[i] })
+	return lot[:n]
+}
+
+// TestCuts cuts links of three nodes, one and several, both ways and one way, with the leases here and there. A gateway that
+// can reach a quorum of each range, if only by way of another node, serves its clients within five seconds and from then on (T6);
+// any other refuses them with an error (RO5).
+func TestCuts(t *testing.T) {
+	for i, at := range [][2]int{{0, 0}, {0, 1}, {1, 2}} {
+		lot := structures(3, 3, false)
+		if i > 0 {
+			lot = sampled(t, lot, 2)
+		}
+		lot = append(lot, sampled(t, structures(3, 3, true), 2)...)
+		if testing.Short() {
+			lot = lot[:1]
+		}
 		synctest.Test(t, func(t *testing.T) {
 			x := newCutCluster(t, simcluster.Options{Log: logTo(), Seed: 1}, 3)
-			for _, k := range append(append([]cut(nil), lot...), directed...) {
+			for _, k := range lot {
 				x.leases(at[0], at[1])
 				x.try(fmt.Sprintf("system n%d, tables n%d", at[0]+1, at[1]+1), k)
 			}
 			x.end()
 		})
 	}
+}
+
+// TestCutsOfFive does the same with five nodes and three replicas of each range: gateways without a replica, relays of several
+// nodes, and parts of the network that have a quorum of some ranges only.
+func TestCutsOfFive(t *testing.T) {
+	row := cut{n: 5} // each node reaches its neighbours only
+	for i := range 5 {
+		for j := range 5 {
+			if i+1 < j {
+				row.add(i, j)
+				row.add(j, i)
+			}
+		}
+	}
+	lot := append([]cut{row}, sampled(t, structures(5, 0, false), 2)...)
+	if testing.Short() {
+		lot = lot[:1]
+	}
+	synctest.Test(t, func(t *testing.T) {
+		x := newCutCluster(t, simcluster.Options{Log: logTo(), Seed: 1, NodesPerRegion: 5}, 3)
+		for i, k := range lot {
+			x.leases(i%5, (i+2)%5)
+			x.try(fmt.Sprintf("five nodes, system n%d, tables n%d", i%5+1, (i+2)%5+1), k)
+		}
+		x.end()
+	})
 }

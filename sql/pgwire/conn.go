@@ -104,7 +104,7 @@ func (c *conn) run(ctx context.Context) {
 		c.idle.Store(false)
 		if err != nil {
 			if kind == 0 && c.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.sess.Idle() && !c.sess.Terminated() {
-				// It was to be told while idle, and has begun a transaction meanwhile (W7). Nothing of a message is lost.
+				// It was to be told while idle, and has begun a transaction meanwhile (W9). Nothing of a message is lost.
 				c.nc.SetReadDeadline(time.Time{})
 				continue
 			}

@@ -23,7 +23,9 @@
 //	W6  what has been sent of a statement that runs again is not sent again, and what follows only if the same bytes
 //	    have come so far;
 //	W7  guesses of a role's password from one source take turns, ever longer ones, in bounded memory (throttle.go);
-//	W8  nothing that is sent before the proof, and no time that it takes, depends on whether a role exists.
+//	W8  nothing that is sent before the proof, and no time that it takes, depends on whether a role exists;
+//	W9  a server that drains tells a client to go between its transactions only, until the time for that is over (drain.go);
+//	W10 a client that has closed its connection is noticed while its statement runs (watch.go).
 //
 // Frames and messages are read here and not by a library: they are on the path of every query, and each length is
 // bounded (docs/decisions). Tests speak to it with jackc/pgx, lib/pq and pgproto3.

@@ -8,7 +8,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Draining: clients are told to go (57P01) between their transactions, so that none of these fails (W7).
+// Draining: clients are told to go (57P01) between their transactions, so that none of these fails (W9).
 //
 // A client that has just been answered is likely to be sending its next message, and would take the farewell for its answer. So
 // at first only those are told that have been silent for a moment; after that, the others at the end of a transaction. What

@@ -2,13 +2,12 @@ package pgwire
 
 import (
 	"context"
-	"net"
 	"time"
 
 	"meridian/host"
 )
 
-// A goroutine that serves a statement does not read, so it does not notice that its client has gone. One goroutine of the server
+// A goroutine that serves a statement does not read, so it does not notice that its client has gone (W10). One goroutine of the server
 // looks after all of them, which costs a statement two stores: where the same message has been served for
 // client_connection_check_interval, it asks the socket. As PostgreSQL, it takes the end of the client's sending for the end of
 // the client; bytes that wait to be read are none.
@@ -64,10 +63,6 @@ func (s *Server) watch(ctx context.Context) {
 
 // hungUp asks the socket whether the client has closed it, or is known to be gone.
 func (c *conn) hungUp() bool {
-	nc := c.nc
-	if t, ok := nc.(interface{ NetConn() net.Conn }); ok { // inside TLS
-		nc = t.NetConn()
-	}
-	h, ok := nc.(host.Hanger)
+	h, ok := c.raw.(host.Hanger)
 	return ok && h.HungUp()
 }
