@@ -18,12 +18,13 @@ import (
 
 // conn is one client's connection, used by one goroutine, except for interrupt and drain.
 type conn struct {
-	s    *Server
-	nc   net.Conn
-	raw  net.Conn // below nc, if that is TLS; never changes
-	in   *input
-	out  output
-	sess *session.Session
+	s     *Server
+	nc    net.Conn
+	raw   net.Conn // below nc, if that is TLS; never changes
+	in    *input
+	out   output
+	sess  *session.Session
+	ended bool // sess is closed
 	// patience bounds how long a message's batches look for their ranges.
 	patience *route.Patience
 
@@ -81,7 +82,7 @@ func (c *conn) interrupt() {
 
 // run serves messages until the client or the server ends the connection.
 func (c *conn) run(ctx context.Context) {
-	defer c.sess.Close()
+	defer c.closeSession()
 	c.served.Store(true)
 	stop := context.AfterFunc(ctx, func() { c.nc.Close() })
 	defer stop()

@@ -96,6 +96,13 @@ func (c *conn) drain(quiet bool) {
 	}
 }
 
+func (c *conn) closeSession() {
+	if !c.ended {
+		c.ended = true
+		c.sess.Close()
+	}
+}
+
 // farewell tells the client to go, and waits for a moment until it has heard it.
 func (c *conn) farewell() {
 	c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.AdminShutdown,
@@ -103,6 +110,7 @@ func (c *conn) farewell() {
 	if c.out.flush() != nil {
 		return
 	}
+	c.closeSession() // its locks do not wait for the client
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
 		return
