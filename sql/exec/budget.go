@@ -1,69 +1,39 @@
 package exec
 
 import (
-	"meridian/sql/sqlstate"
+	"meridian/sql/memory"
 	"meridian/sql/types"
 )
 
-// DefaultBudget bounds what one statement may hold in memory at a time, in bytes (I9).
-const DefaultBudget = 256 << 20
-
-// Budget accounts for the rows that a statement's operators hold. It is used by one goroutine. The zero value
-// has DefaultBudget.
-type Budget struct {
-	// Limit in bytes; zero is DefaultBudget.
-	Limit int64
-	used  int64
-}
-
-// Grow takes n bytes, or fails with 53200.
-func (b *Budget) Grow(n int64) error {
-	limit := b.Limit
-	if limit <= 0 {
-		limit = DefaultBudget
-	}
-	if b.used+n > limit {
-		return sqlstate.New(sqlstate.OutOfMemory, "out of memory").
-			WithDetail("The statement would hold more than %d bytes of rows.", limit)
-	}
-	b.used += n
-	return nil
-}
-
-// Shrink gives n bytes back.
-func (b *Budget) Shrink(n int64) { b.used -= n }
-
-// Used is what is taken at present.
-func (b *Budget) Used() int64 { return b.used }
-
+// datumSize is the size of a value in a row.
 const datumSize = 48
-
-// datumBytes is about what a value occupies.
-func datumBytes(d types.Datum) int64 {
-	n := int64(datumSize + len(d.Str()))
-	switch d.Phys() {
-	case types.PhysDecimal:
-		n += 72
-	case types.PhysInterval:
-		n += 8
-	case types.PhysArray:
-		for _, e := range d.Array().Elems {
-			n += datumBytes(e)
-		}
-	case types.PhysTuple:
-		for _, e := range d.Tuple().Elems {
-			n += datumBytes(e)
-		}
-	}
-	return n
-}
 
 func rowBytes(row types.Row) int64 {
 	n := int64(24)
 	for i := range row {
-		n += datumBytes(row[i])
+		n += row[i].Bytes()
 	}
 	return n
+}
+
+// hold accounts for the large values of a row that an operator has computed, until it drops them.
+func (r *run) hold(held *int64, row types.Row) error {
+	for i := range row {
+		if w := row[i].Weight(); w != 0 {
+			if err := r.budget.Grow(w); err != nil {
+				return err
+			}
+			*held += w
+		}
+	}
+	return nil
+}
+
+func (r *run) drop(held *int64) {
+	if *held != 0 {
+		r.budget.Shrink(*held)
+		*held = 0
+	}
 }
 
 // rowStore keeps copies of rows, in slabs, within a budget.
@@ -74,7 +44,7 @@ type rowStore struct {
 }
 
 // add copies row into the store.
-func (s *rowStore) add(b *Budget, row types.Row) (types.Row, error) {
+func (s *rowStore) add(b *memory.Account, row types.Row) (types.Row, error) {
 	n := rowBytes(row)
 	if err := b.Grow(n); err != nil {
 		return nil, err
@@ -103,7 +73,7 @@ func (s *rowStore) copy(row types.Row) types.Row {
 }
 
 // reset forgets the rows and gives their memory back; rows handed out stay valid.
-func (s *rowStore) reset(b *Budget) {
+func (s *rowStore) reset(b *memory.Account) {
 	b.Shrink(s.bytes)
 	s.bytes = 0
 	s.slab = nil

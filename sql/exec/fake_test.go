@@ -13,6 +13,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
+	"meridian/sql/memory"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
@@ -289,7 +290,7 @@ func (f *fixture) runProgram(p *Program) ([]types.Row, int64, error) {
 	ctx := context.Background()
 	f.env.Txn = f.kv
 	f.env.AutoCommit = f.auto
-	f.env.Budget = &Budget{Limit: f.budget}
+	f.env.Budget = memory.Limited(f.budget)
 	f.env.Scalar = &scalar.Context{Context: ctx, Params: f.params, Location: time.UTC}
 	f.kv.StepStatement()
 	c, err := p.Start(ctx, &f.env)

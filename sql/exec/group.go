@@ -1,8 +1,6 @@
 package exec
 
 import (
-	"sort"
-
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
@@ -103,20 +101,31 @@ func (s *aggSpec) add(r *run, st *aggState, row types.Row, args types.Row, buf *
 		st.rows = append(st.rows, keep)
 		return taken + n, nil
 	}
-	return taken, st.acc.Add(&r.sctx, args)
+	before := r.budget.Used()
+	err = st.acc.Add(&r.sctx, args)
+	return taken + r.budget.Used() - before, err
 }
 
-func (s *aggSpec) result(r *run, st *aggState) (types.Datum, error) {
+// result ends an aggregate. taken is the budget that it used.
+func (s *aggSpec) result(r *run, st *aggState) (d types.Datum, taken int64, err error) {
+	before := r.budget.Used()
 	if len(s.order) > 0 {
-		sort.SliceStable(st.rows, func(i, j int) bool { return compareRows(s.by, st.rows[i], st.rows[j]) < 0 })
+		if err := r.sort(st.rows, s.by); err != nil {
+			return types.Null, 0, err
+		}
 		for _, row := range st.rows {
 			if err := st.acc.Add(&r.sctx, row[:len(s.args)]); err != nil {
-				return types.Null, err
+				return types.Null, r.budget.Used() - before, err
+			}
+			if err := r.tick(); err != nil {
+				return types.Null, r.budget.Used() - before, err
 			}
 		}
 		st.rows = nil
 	}
-	return st.acc.Result()
+	d, err = st.acc.Result(&r.sctx)
+	r.sctx.Settle()
+	return d, r.budget.Used() - before, err
 }
 
 // groupOp groups by hashing, or by watching for a change of key in ordered input.
@@ -244,7 +253,8 @@ func (it *groupIter) emit(group int) (types.Row, error) {
 	n := len(it.o.aggs)
 	copy(it.row, it.keys.rows[group])
 	for i := range it.o.aggs {
-		d, err := it.o.aggs[i].result(it.r, &it.states[group*n+i])
+		d, taken, err := it.o.aggs[i].result(it.r, &it.states[group*n+i])
+		it.extra += taken
 		if err != nil {
 			return nil, err
 		}

@@ -225,6 +225,24 @@ func (r *run) evalInto(evs []scalar.Evaluator, row, out types.Row) error {
 	return nil
 }
 
+// evalHeld is evalInto for an operator that keeps the row: its large values are accounted for.
+func (r *run) evalHeld(evs []scalar.Evaluator, row, out types.Row, held *int64) error {
+	for i, ev := range evs {
+		d, err := ev.Eval(&r.sctx, row)
+		if err != nil {
+			return err
+		}
+		out[i] = d
+		if w := d.Weight(); w != 0 {
+			if err := r.budget.Grow(w); err != nil {
+				return err
+			}
+			*held += w
+		}
+	}
+	return nil
+}
+
 // hashKey appends the key by which rows are equal in the given slots. It reports whether any value is NULL.
 func hashKey(buf []byte, row types.Row, slots []int, ts []*types.T) ([]byte, bool) {
 	null := false

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"meridian/sql/catalog"
+	"meridian/sql/memory"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
@@ -30,8 +31,8 @@ type Env struct {
 	// AutoCommit says that the statement is the whole transaction: the last writes may go with the commit.
 	// Cursor.Committed tells whether they did.
 	AutoCommit bool
-	// Budget bounds memory; nil gives the statement DefaultBudget.
-	Budget *Budget
+	// Budget bounds memory; nil gives the statement memory.DefaultLimit of its own.
+	Budget *memory.Account
 	// Trace, if set, measures every operator.
 	Trace *Trace
 }
@@ -240,8 +241,8 @@ type run struct {
 	kv     KV
 	sctx   scalar.Context
 	senv   environment
-	budget *Budget
-	own    Budget // used unless the environment brings one
+	budget *memory.Account
+	own    memory.Account // used unless the environment brings one
 	root   iter
 	subs   []subState
 	ctes   []cteState
@@ -291,9 +292,10 @@ func (r *run) start(ctx context.Context, env *Env) {
 	r.sctx.Env = &r.senv
 	r.budget = env.Budget
 	if r.budget == nil {
-		r.own = Budget{}
+		r.own = memory.Account{}
 		r.budget = &r.own
 	}
+	r.sctx.Memory = r.budget
 	r.affected, r.committed = 0, false
 }
 

@@ -304,7 +304,7 @@ func (a *countAcc) Add(_ *scalar.Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *countAcc) Result() (types.Datum, error) { return types.NewInt(a.n), nil }
+func (a *countAcc) Result(*scalar.Context) (types.Datum, error) { return types.NewInt(a.n), nil }
 
 type sumAcc struct {
 	n   int64
@@ -318,7 +318,7 @@ func (a *sumAcc) Add(_ *scalar.Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *sumAcc) Result() (types.Datum, error) {
+func (a *sumAcc) Result(*scalar.Context) (types.Datum, error) {
 	if !a.any {
 		return types.Null, nil
 	}
@@ -333,7 +333,7 @@ func (a *listAcc) Add(_ *scalar.Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *listAcc) Result() (types.Datum, error) {
+func (a *listAcc) Result(*scalar.Context) (types.Datum, error) {
 	return types.NewArray(&types.Array{Elem: types.Int8, Elems: a.elems}), nil
 }
 

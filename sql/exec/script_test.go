@@ -17,6 +17,7 @@ import (
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
+	"meridian/sql/memory"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
@@ -308,7 +309,7 @@ func (db *miniDB) query(ctx context.Context, q *bind.Query, sorted bool, out *st
 		return err
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	budget := &Budget{}
+	budget := &memory.Account{}
 	env := Env{Txn: db.kv, Budget: budget, Scalar: &scalar.Context{Context: ctx, Location: time.UTC, Env: db.env, StatementTime: now, TxnTime: now}}
 	if db.naive {
 		env.Trace = &Trace{Now: func() time.Duration { return 0 }}

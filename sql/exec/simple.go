@@ -31,16 +31,18 @@ func (b *builder) values(n *opt.ValuesNode) (op, error) {
 func (o *valuesOp) iter(r *run) iter { return &valuesIter{r: r, o: o, row: make(types.Row, o.width)} }
 
 type valuesIter struct {
-	r   *run
-	o   *valuesOp
-	at  int
-	row types.Row
+	r    *run
+	o    *valuesOp
+	at   int
+	row  types.Row
+	held int64
 }
 
 func (it *valuesIter) open() error { it.at = 0; return nil }
-func (it *valuesIter) close()      { clear(it.row) }
+func (it *valuesIter) close()      { clear(it.row); it.r.drop(&it.held) }
 
 func (it *valuesIter) next() (types.Row, error) {
+	it.r.drop(&it.held)
 	if it.at == len(it.o.rows) {
 		return nil, nil
 	}
@@ -49,7 +51,7 @@ func (it *valuesIter) next() (types.Row, error) {
 	}
 	evs := it.o.rows[it.at]
 	it.at++
-	if err := it.r.evalInto(evs, nil, it.row); err != nil {
+	if err := it.r.evalHeld(evs, nil, it.row, &it.held); err != nil {
 		return nil, err
 	}
 	return it.row, nil
@@ -160,7 +162,7 @@ func (b *builder) project(n *opt.ProjectNode) (op, error) {
 }
 
 func (o *projectOp) iter(r *run) iter {
-	return &projectIter{r, o, r.make(o.input), make(types.Row, len(o.slots))}
+	return &projectIter{r: r, o: o, in: r.make(o.input), row: make(types.Row, len(o.slots))}
 }
 
 type projectIter struct {
@@ -168,13 +170,16 @@ type projectIter struct {
 	o   *projectOp
 	in  iter
 	row types.Row
+	// held are the bytes of the large values in row that were computed here.
+	held int64
 }
 
-func (it *projectIter) open() error     { return it.in.open() }
+func (it *projectIter) open() error     { it.r.drop(&it.held); return it.in.open() }
 func (it *projectIter) hint(rows int64) { hint(it.in, rows) }
-func (it *projectIter) close()          { it.in.close(); clear(it.row) }
+func (it *projectIter) close()          { it.in.close(); clear(it.row); it.r.drop(&it.held) }
 
 func (it *projectIter) next() (types.Row, error) {
+	it.r.drop(&it.held)
 	row, err := it.in.next()
 	if err != nil || row == nil {
 		return nil, err
@@ -186,6 +191,12 @@ func (it *projectIter) next() (types.Row, error) {
 		}
 		if it.row[i], err = it.o.exprs[i].Eval(&it.r.sctx, row); err != nil {
 			return nil, err
+		}
+		if w := it.row[i].Weight(); w != 0 {
+			if err := it.r.budget.Grow(w); err != nil {
+				return nil, err
+			}
+			it.held += w
 		}
 	}
 	return it.row, nil
@@ -233,66 +244,114 @@ func (b *builder) projectSet(n *opt.ProjectSetNode) (op, error) {
 }
 
 func (o *projectSetOp) iter(r *run) iter {
-	return &projectSetIter{r: r, o: o, in: r.make(o.input), row: make(types.Row, o.out), sets: make([][]types.Row, len(o.funcs))}
+	return &projectSetIter{r: r, o: o, in: r.make(o.input), row: make(types.Row, o.out), sets: make([]rowSet, len(o.funcs))}
 }
 
 type projectSetIter struct {
-	r     *run
-	o     *projectSetOp
-	in    iter
-	row   types.Row
-	sets  [][]types.Row
-	at    int
-	count int
+	r    *run
+	o    *projectSetOp
+	in   iter
+	row  types.Row
+	sets []rowSet
+	live bool // the input row's sets have rows left, as far as is known
+	at   int64
+	held int64 // bytes of the sets
 }
 
-func (it *projectSetIter) open() error { it.at, it.count = 0, 0; return it.in.open() }
-func (it *projectSetIter) close()      { it.in.close(); clear(it.row); clear(it.sets) }
+func (it *projectSetIter) open() error {
+	it.live = false
+	clear(it.sets)
+	it.r.drop(&it.held)
+	return it.in.open()
+}
+
+func (it *projectSetIter) close() {
+	it.in.close()
+	clear(it.row)
+	clear(it.sets)
+	it.r.drop(&it.held)
+}
+
+// rowSet is what one function returned for the input row: a list, or rows that come one by one.
+type rowSet struct {
+	rows []types.Row
+	next func() (types.Row, error)
+}
+
+func (s *rowSet) row() (types.Row, error) {
+	if s.next != nil {
+		return s.next()
+	}
+	if len(s.rows) == 0 {
+		return nil, nil
+	}
+	row := s.rows[0]
+	s.rows = s.rows[1:]
+	return row, nil
+}
 
 func (it *projectSetIter) next() (types.Row, error) {
-	for it.at >= it.count {
+	for {
 		if err := it.r.tick(); err != nil {
 			return nil, err
+		}
+		if it.live {
+			if row, err := it.step(); row != nil || err != nil {
+				return row, err
+			}
+			it.live = false
 		}
 		row, err := it.in.next()
 		if err != nil || row == nil {
 			return nil, err
 		}
 		copy(it.row, row[:it.o.width])
-		it.at, it.count = 0, 0
+		it.live, it.at = true, 0
+		clear(it.sets)
+		it.r.drop(&it.held)
 		for i := range it.o.funcs {
-			f := &it.o.funcs[i]
-			set, err := it.call(f, row)
-			if err != nil {
+			if it.sets[i], err = it.call(&it.o.funcs[i], row); err != nil {
 				return nil, err
 			}
-			it.sets[i] = set
-			it.count = max(it.count, len(set))
 		}
 	}
+}
+
+// step makes the next row for the present input row, nil when all sets have ended. A set that ends before others goes on
+// with NULL.
+func (it *projectSetIter) step() (types.Row, error) {
+	it.at++
+	any := false
 	for i := range it.o.funcs {
 		f := &it.o.funcs[i]
 		out := it.row[f.at : f.at+len(f.f.Cols)]
-		if it.at >= len(it.sets[i]) {
-			clear(out)
-			if f.f.Ordinality != 0 {
-				it.row[f.at+len(f.f.Cols)] = types.Null
-			}
-			continue
+		row, err := it.sets[i].row()
+		if err != nil {
+			return nil, err
 		}
-		copy(out, it.sets[i][it.at])
+		number := types.Null
+		if row == nil {
+			clear(out)
+			it.sets[i] = rowSet{}
+		} else {
+			any = true
+			copy(out, row)
+			number = types.NewInt(it.at)
+		}
 		if f.f.Ordinality != 0 {
-			it.row[f.at+len(f.f.Cols)] = types.NewInt(int64(it.at + 1))
+			it.row[f.at+len(f.f.Cols)] = number
 		}
 	}
-	it.at++
+	if !any {
+		return nil, nil
+	}
 	return it.row, nil
 }
 
-func (it *projectSetIter) call(f *setFunc, row types.Row) ([]types.Row, error) {
+func (it *projectSetIter) call(f *setFunc, row types.Row) (rowSet, error) {
 	args := make(types.Row, len(f.args))
-	if err := it.r.evalInto(f.args, row, args); err != nil {
-		return nil, err
+	if err := it.r.evalHeld(f.args, row, args, &it.held); err != nil {
+		return rowSet{}, err
 	}
 	fn := f.f.Func
 	if !fn.CalledOnNull {
@@ -300,23 +359,32 @@ func (it *projectSetIter) call(f *setFunc, row types.Row) ([]types.Row, error) {
 			if a.IsNull() {
 				// A strict set function yields no row; a strict scalar function one NULL.
 				if fn.Set != nil {
-					return nil, nil
+					return rowSet{}, nil
 				}
-				return []types.Row{{types.Null}}, nil
+				return rowSet{rows: []types.Row{{types.Null}}}, nil
 			}
 		}
 	}
-	if fn.Set != nil {
-		return fn.Set(&it.r.sctx, args)
+	if fn.Stream != nil {
+		next, err := fn.Stream(&it.r.sctx, args)
+		return rowSet{next: next}, err
 	}
-	d, err := fn.Eval(&it.r.sctx, args)
+	if fn.Set != nil {
+		rows, err := scalar.InvokeSet(&it.r.sctx, fn, args)
+		it.held += it.r.sctx.Keep()
+		return rowSet{rows: rows}, err
+	}
+	d, err := scalar.Invoke(&it.r.sctx, fn, args)
 	if err != nil {
-		return nil, err
+		return rowSet{}, err
+	}
+	if err := it.r.hold(&it.held, types.Row{d}); err != nil {
+		return rowSet{}, err
 	}
 	if t := d; t.Phys() == types.PhysTuple && len(f.f.Cols) == len(t.Tuple().Elems) && len(f.f.Cols) > 1 {
-		return []types.Row{t.Tuple().Elems}, nil
+		return rowSet{rows: []types.Row{t.Tuple().Elems}}, nil
 	}
-	return []types.Row{{d}}, nil
+	return rowSet{rows: []types.Row{{d}}}, nil
 }
 
 // limitOp cuts.

@@ -178,8 +178,53 @@ func (it *sortIter) fill() error {
 		}
 	}
 	it.ended = it.pending == nil
-	by := o.by[o.prefix:]
-	slices.SortStableFunc(it.store.rows, func(a, b types.Row) int { return compareRows(by, a, b) })
+	return it.r.sort(it.store.rows, o.by[o.prefix:])
+}
+
+// sortRun is how many rows are sorted without asking whether the statement was cancelled.
+const sortRun = 1024
+
+// sort sorts rows, and keeps the order of equal ones: short runs in place, which are then merged. So it can end early, and
+// it compares less than the library's stable sort, which has no room to merge into.
+func (r *run) sort(rows []types.Row, by []sortKey) error {
+	n := len(rows)
+	for at := 0; at < n; at += sortRun {
+		slices.SortStableFunc(rows[at:min(at+sortRun, n)], func(a, b types.Row) int { return compareRows(by, a, b) })
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if n <= sortRun {
+		return nil
+	}
+	room := int64(n) * 24
+	if err := r.budget.Grow(room); err != nil {
+		return err
+	}
+	defer r.budget.Shrink(room)
+	from, to := rows, make([]types.Row, n)
+	for width := sortRun; width < n; width *= 2 {
+		for at := 0; at < n; at += 2 * width {
+			a, b := from[at:min(at+width, n)], from[min(at+width, n):min(at+2*width, n)]
+			out := to[at:at]
+			for len(a) > 0 && len(b) > 0 {
+				if err := r.tick(); err != nil {
+					return err
+				}
+				if compareRows(by, b[0], a[0]) < 0 {
+					out, b = append(out, b[0]), b[1:]
+				} else {
+					out, a = append(out, a[0]), a[1:]
+				}
+			}
+			out = append(out, a...) // one of them is empty
+			_ = append(out, b...)
+		}
+		from, to = to, from
+	}
+	if &from[0] != &rows[0] {
+		copy(rows, from)
+	}
 	return nil
 }
 

@@ -1,8 +1,6 @@
 package exec
 
 import (
-	"slices"
-
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -152,9 +150,20 @@ func (it *windowIter) compute(w *windowItem, slot int) error {
 	rows := it.store.rows
 	by := append(append([]sortKey(nil), w.partition...), w.order...)
 	if len(by) > 0 {
-		slices.SortStableFunc(rows, func(a, b types.Row) int { return compareRows(by, a, b) })
+		if err := it.r.sort(rows, by); err != nil {
+			return err
+		}
 	}
+	// The numbers of peers and the results of a partition, while it is computed.
+	room := int64(len(rows)) * (16 + datumSize)
+	if err := it.r.budget.Grow(room); err != nil {
+		return err
+	}
+	defer it.r.budget.Shrink(room)
 	for start := 0; start < len(rows); {
+		if err := it.r.tick(); err != nil {
+			return err
+		}
 		end := start + 1
 		for end < len(rows) && compareRows(w.partition, rows[start], rows[end]) == 0 {
 			end++
@@ -191,6 +200,19 @@ func (p *partition) findPeers() {
 		}
 		i = j
 	}
+}
+
+// keep accounts for a result that has memory of its own; the rows' store gives it back.
+func (p *partition) keep(d types.Datum) error {
+	if d.Phys() == types.PhysInt || d.Phys() == types.PhysFloat || d.IsNull() {
+		return nil
+	}
+	n := d.Bytes() - datumSize
+	if err := p.it.r.budget.Grow(n); err != nil {
+		return err
+	}
+	p.it.store.bytes += n
+	return nil
 }
 
 func (p *partition) arg(i int, row types.Row) (types.Datum, error) {
@@ -297,7 +319,13 @@ func (p *partition) shift(sign int64) error {
 		} else {
 			out[i], err = p.arg(2, row)
 		}
+		if err == nil {
+			err = p.keep(out[i])
+		}
 		if err != nil {
+			return err
+		}
+		if err := p.it.r.tick(); err != nil {
 			return err
 		}
 	}
@@ -339,6 +367,12 @@ func (p *partition) framed() error {
 			continue
 		}
 		if out[i], err = p.arg(0, p.rows[at]); err != nil {
+			return err
+		}
+		if err := p.keep(out[i]); err != nil {
+			return err
+		}
+		if err := p.it.r.tick(); err != nil {
 			return err
 		}
 	}
@@ -453,6 +487,9 @@ func (p *partition) rangeBound(i int, b opt.FrameBound, off types.Datum, end boo
 	n := len(p.rows)
 	at := 0
 	for ; at < n; at++ {
+		if err := p.it.r.tick(); err != nil {
+			return 0, err
+		}
 		d := p.rows[at][k.slot]
 		if d.IsNull() {
 			if k.nullsFirst {
@@ -484,6 +521,17 @@ func (p *partition) aggregate() error {
 	out := make([]types.Datum, len(p.rows))
 	var st *aggState
 	from, to := 0, 0
+	// What st holds; arrays of results share their elements with it, so that it is the rows' then.
+	held := int64(0)
+	release := func() {
+		if s.agg.Return != nil && s.agg.Return.Kind == types.KindAnyArray {
+			p.it.store.bytes += held
+		} else {
+			r.budget.Shrink(held)
+		}
+		held = 0
+	}
+	defer release()
 	for i := range p.rows {
 		a, b, err := frame(i)
 		if err != nil {
@@ -494,11 +542,12 @@ func (p *partition) aggregate() error {
 			continue
 		}
 		if st == nil || a != from || b < to {
+			release()
 			st, from, to = &aggState{acc: s.accumulator()}, a, a
 		}
 		for ; to < b; to++ {
 			taken, err := s.add(r, st, p.rows[to], args, &buf)
-			r.budget.Shrink(taken)
+			held += taken
 			if err != nil {
 				return err
 			}
@@ -507,7 +556,13 @@ func (p *partition) aggregate() error {
 			}
 		}
 		to = b
-		if out[i], err = s.result(r, st); err != nil {
+		var taken int64
+		out[i], taken, err = s.result(r, st)
+		held += taken
+		if err == nil && out[i].Phys() != types.PhysArray {
+			err = p.keep(out[i])
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -403,6 +403,9 @@ func (r *run) fillSubquery(p *subplan, s *subState) error {
 			return err
 		}
 		s.value = row[p.slot]
+		if err := r.hold(&s.store.bytes, types.Row{s.value}); err != nil {
+			return err
+		}
 		if row, err = s.it.next(); err != nil {
 			return err
 		}
@@ -421,7 +424,7 @@ func (r *run) fillSubquery(p *subplan, s *subState) error {
 				s.value = types.NewArray(a)
 				return nil
 			}
-			n := datumBytes(row[p.slot])
+			n := row[p.slot].Bytes()
 			if err := r.budget.Grow(n); err != nil {
 				return err
 			}

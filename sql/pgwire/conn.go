@@ -103,6 +103,13 @@ func (c *conn) run(ctx context.Context) {
 		c.reading.Store(false)
 		c.messages.Add(1)
 		c.idle.Store(false)
+		var none *refused
+		if errors.As(err, &none) {
+			if !c.refuse(ctx, kind, none.error) {
+				return
+			}
+			continue
+		}
 		if err != nil {
 			if kind == 0 && c.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.sess.Idle() && !c.sess.Terminated() {
 				// It was to be told while idle, and has begun a transaction meanwhile (W9). Nothing of a message is lost.
@@ -151,6 +158,20 @@ func (c *conn) readFailed(err error) {
 		return
 	}
 	c.out.flush()
+}
+
+// refuse answers a message for which there was no memory.
+func (c *conn) refuse(ctx context.Context, kind byte, err error) bool {
+	if c.skip || kind == 'd' {
+		return true
+	}
+	c.sess.Fail()
+	c.fail(err)
+	if kind == 'Q' {
+		return c.out.ready(c.sess.Status()) == nil
+	}
+	c.skip = true
+	return c.out.flush() == nil
 }
 
 // handle serves one message and reports whether the connection goes on.

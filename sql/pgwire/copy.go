@@ -42,6 +42,11 @@ func (s *copySource) Next() ([]byte, error) {
 	}
 	for {
 		kind, body, err := s.c.in.next()
+		var none *refused
+		if errors.As(err, &none) {
+			s.done = true
+			return nil, none.error
+		}
 		if err != nil {
 			// The end of the connection is not the end of the data: nothing of it may be committed.
 			s.done = true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"meridian/sql/memory"
 	"meridian/sql/sqlstate"
 )
 
@@ -21,6 +22,9 @@ type input struct {
 	r    *bufio.Reader
 	body []byte
 	max  int
+	// memory accounts for a large message until the next one is read; nil before the session begins.
+	memory *memory.Account
+	held   int64
 }
 
 func newInput(r io.Reader, max int) *input {
@@ -29,6 +33,10 @@ func newInput(r io.Reader, max int) *input {
 
 // next returns the next message. The body is good until the call after.
 func (in *input) next() (kind byte, body []byte, err error) {
+	if in.held != 0 {
+		in.memory.Shrink(in.held)
+		in.held = 0
+	}
 	head, err := in.r.Peek(5)
 	if err != nil {
 		if err == io.EOF && len(head) > 0 {
@@ -67,6 +75,15 @@ func (in *input) read(n int) ([]byte, error) {
 	big := make([]byte, 0, reuseBytes)
 	for len(big) < n {
 		step := min(n-len(big), max(len(big), reuseBytes))
+		// The buffer and the one that it grows into.
+		if err := in.memory.Grow(2 * int64(step)); err != nil {
+			// The conversation goes on after the message.
+			if _, e := in.r.Discard(n - len(big)); e != nil {
+				return nil, e
+			}
+			return nil, &refused{err}
+		}
+		in.held += 2 * int64(step)
 		big = append(big, make([]byte, step)...)
 		if _, err := io.ReadFull(in.r, big[len(big)-step:]); err != nil {
 			return nil, err
@@ -74,6 +91,11 @@ func (in *input) read(n int) ([]byte, error) {
 	}
 	return big, nil
 }
+
+// refused is a message for which there is no memory. It was read to its end.
+type refused struct{ error }
+
+func (r *refused) Unwrap() error { return r.error }
 
 // followedBy reports whether the next message has already arrived and is of the given kind.
 func (in *input) followedBy(kind byte) bool {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/sql/memory"
 	"meridian/sql/session"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -28,6 +29,9 @@ type output struct {
 	location *time.Location
 	bytesOut *atomic.Int64
 	watch    watch
+	// memory accounts for a buffer that large values have made grow, until it is flushed.
+	memory *memory.Account
+	held   int64
 }
 
 func (o *output) begin(kind byte) int {
@@ -62,6 +66,10 @@ func (o *output) flush() error {
 		o.err = err
 	}
 	o.flushed += int64(len(o.buf))
+	if o.held != 0 {
+		o.memory.Shrink(o.held)
+		o.held = 0
+	}
 	if cap(o.buf) > keepBytes {
 		o.buf = nil
 	} else {
@@ -132,6 +140,12 @@ func (o *output) Row(row types.Row, cols []session.Column, formats []session.For
 			o.buf = append(o.buf, 0xff, 0xff, 0xff, 0xff)
 			continue
 		}
+		if w := row[i].Weight(); w != 0 {
+			if err := o.room(w, row[i].Phys() == types.PhysBytes); err != nil {
+				o.buf = o.buf[:at-1]
+				return err
+			}
+		}
 		o.buf = append(o.buf, 0, 0, 0, 0)
 		start := len(o.buf)
 		if formatOf(formats, i) == session.Binary {
@@ -143,6 +157,25 @@ func (o *output) Row(row types.Row, cols []session.Column, formats []session.For
 	}
 	o.end(at)
 	return o.maybeFlush()
+}
+
+// messageMax is the most that a message may have, which says its length in 32 bits; PostgreSQL's bound of a row is the same.
+const messageMax = 1 << 30
+
+// room asks for the memory of a large value's text: the buffer doubles.
+func (o *output) room(weight int64, bytes bool) error {
+	if bytes {
+		weight *= 2 // in hexadecimal digits
+	}
+	if int64(len(o.buf))+weight > messageMax {
+		return sqlstate.New(sqlstate.ProgramLimitExceeded, "out of memory").
+			WithDetail("Cannot enlarge string buffer containing %d bytes by %d more bytes.", len(o.buf), weight)
+	}
+	if err := o.memory.Grow(3 * weight); err != nil {
+		return err
+	}
+	o.held += 3 * weight
+	return nil
 }
 
 // Complete implements session.Results.

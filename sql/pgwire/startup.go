@@ -187,6 +187,7 @@ func (c *conn) open(ctx context.Context, params map[string]string) error {
 		return err
 	}
 	c.sess = sess
+	c.in.memory, c.out.memory = sess.Memory(), sess.Memory()
 	c.out.buf = append(c.out.buf, 'R', 0, 0, 0, 8, 0, 0, 0, 0)
 	for _, p := range sess.Reported() {
 		c.out.Parameter(p.Name, p.Value)

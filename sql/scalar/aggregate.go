@@ -3,6 +3,7 @@ package scalar
 import (
 	"math"
 	"math/bits"
+	"strings"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -21,10 +22,31 @@ func NewAccumulator(f *AggFunc) Accumulator {
 	return f.Agg.New()
 }
 
+// kept accounts for the value that a state keeps. Small values are part of what every state is charged.
+type kept struct{ bytes int64 }
+
+func (k *kept) set(ctx *Context, d *types.Datum) error {
+	n := d.Bytes()
+	if n-k.bytes < 64 && k.bytes-n < 64 {
+		return nil
+	}
+	more := n - k.bytes
+	k.bytes = n
+	return ctx.grow(more)
+}
+
+// grow takes memory for a state.
+func (ctx *Context) grow(n int64) error {
+	if ctx == nil {
+		return nil
+	}
+	return ctx.Memory.Grow(n)
+}
+
 type countAll struct{ n int64 }
 
-func (a *countAll) Add(*Context, []types.Datum) error { a.n++; return nil }
-func (a *countAll) Result() (types.Datum, error)      { return types.NewInt(a.n), nil }
+func (a *countAll) Add(*Context, []types.Datum) error    { a.n++; return nil }
+func (a *countAll) Result(*Context) (types.Datum, error) { return types.NewInt(a.n), nil }
 
 type count struct{ n int64 }
 
@@ -34,7 +56,7 @@ func (a *count) Add(_ *Context, args []types.Datum) error {
 	}
 	return nil
 }
-func (a *count) Result() (types.Datum, error) { return types.NewInt(a.n), nil }
+func (a *count) Result(*Context) (types.Datum, error) { return types.NewInt(a.n), nil }
 
 // sum128 is a sum of 64-bit integers that cannot overflow.
 type sum128 struct {
@@ -73,7 +95,7 @@ func (a *sumInt) Add(_ *Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *sumInt) Result() (types.Datum, error) {
+func (a *sumInt) Result(*Context) (types.Datum, error) {
 	if a.n == 0 {
 		return types.Null, nil
 	}
@@ -95,7 +117,7 @@ func (a *avgInt) Add(_ *Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *avgInt) Result() (types.Datum, error) {
+func (a *avgInt) Result(*Context) (types.Datum, error) {
 	if a.n == 0 {
 		return types.Null, nil
 	}
@@ -105,6 +127,7 @@ func (a *avgInt) Result() (types.Datum, error) {
 // sumOf adds datums by the operator of their type; it also serves avg.
 type sumOf struct {
 	sum  types.Datum
+	kept kept
 	n    int64
 	add  func(ctx *Context, a, b types.Datum) (types.Datum, error)
 	mean func(sum types.Datum, n int64) (types.Datum, error) // nil for sum
@@ -117,13 +140,13 @@ func (a *sumOf) Add(ctx *Context, args []types.Datum) (err error) {
 	a.n++
 	if a.sum.IsNull() {
 		a.sum = args[0]
-		return nil
+	} else if a.sum, err = a.add(ctx, a.sum, args[0]); err != nil {
+		return err
 	}
-	a.sum, err = a.add(ctx, a.sum, args[0])
-	return err
+	return a.kept.set(ctx, &a.sum)
 }
 
-func (a *sumOf) Result() (types.Datum, error) {
+func (a *sumOf) Result(*Context) (types.Datum, error) {
 	if a.mean != nil && a.n > 0 {
 		return a.mean(a.sum, a.n)
 	}
@@ -159,7 +182,7 @@ func (a *sumFloat) Add(_ *Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *sumFloat) Result() (types.Datum, error) {
+func (a *sumFloat) Result(*Context) (types.Datum, error) {
 	switch {
 	case a.n == 0:
 		return types.Null, nil
@@ -174,17 +197,21 @@ func (a *sumFloat) Result() (types.Datum, error) {
 // extreme is min and max; sign is -1 for min.
 type extreme struct {
 	best    types.Datum
+	kept    kept
 	sign    int
 	compare func(a, b types.Datum) int
 }
 
-func (a *extreme) Add(_ *Context, args []types.Datum) error {
+func (a *extreme) Add(ctx *Context, args []types.Datum) error {
 	if d := args[0]; !d.IsNull() && (a.best.IsNull() || a.compare(d, a.best)*a.sign > 0) {
 		a.best = d
+		if d.Phys() >= types.PhysDecimal {
+			return a.kept.set(ctx, &d)
+		}
 	}
 	return nil
 }
-func (a *extreme) Result() (types.Datum, error) { return a.best, nil }
+func (a *extreme) Result(*Context) (types.Datum, error) { return a.best, nil }
 
 type boolAgg struct {
 	value, any bool
@@ -208,7 +235,7 @@ func (a *boolAgg) Add(_ *Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *boolAgg) Result() (types.Datum, error) {
+func (a *boolAgg) Result(*Context) (types.Datum, error) {
 	if !a.any {
 		return types.Null, nil
 	}
@@ -240,7 +267,7 @@ func (a *bitAgg) Add(_ *Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *bitAgg) Result() (types.Datum, error) {
+func (a *bitAgg) Result(*Context) (types.Datum, error) {
 	if !a.any {
 		return types.Null, nil
 	}
@@ -248,44 +275,68 @@ func (a *bitAgg) Result() (types.Datum, error) {
 }
 
 type stringAgg struct {
-	buf   []byte
+	buf   strings.Builder
+	taken int
 	any   bool
 	bytes bool
 }
 
-func (a *stringAgg) Add(_ *Context, args []types.Datum) error {
+func (a *stringAgg) Add(ctx *Context, args []types.Datum) error {
 	if args[0].IsNull() {
 		return nil
 	}
+	glue := ""
 	if a.any && !args[1].IsNull() {
-		a.buf = append(a.buf, args[1].Str()...)
+		glue = args[1].Str()
 	}
 	a.any = true
-	a.buf = append(a.buf, args[0].Str()...)
+	v := args[0].Str()
+	if need := a.buf.Len() + len(glue) + len(v); need > a.taken {
+		if need > resultMax {
+			return tooLarge()
+		}
+		more := max(need, min(2*a.taken, resultMax), 64) - a.taken
+		if err := ctx.grow(int64(more)); err != nil {
+			return err
+		}
+		a.taken += more
+	}
+	a.buf.WriteString(glue)
+	a.buf.WriteString(v)
 	return nil
 }
 
-func (a *stringAgg) Result() (types.Datum, error) {
+func (a *stringAgg) Result(*Context) (types.Datum, error) {
 	switch {
 	case !a.any:
 		return types.Null, nil
 	case a.bytes:
-		return types.NewBytes(string(a.buf)), nil
+		return types.NewBytes(a.buf.String()), nil
 	}
-	return types.NewString(string(a.buf)), nil
+	return types.NewString(a.buf.String()), nil
 }
 
 type arrayAgg struct {
 	elem  *types.T
 	elems []types.Datum
+	since int64
 }
 
-func (a *arrayAgg) Add(_ *Context, args []types.Datum) error {
+// aggPiece is how much an aggregate gathers before it accounts for it; a state is charged more than that by its group.
+const aggPiece = 128
+
+func (a *arrayAgg) Add(ctx *Context, args []types.Datum) error {
 	a.elems = append(a.elems, args[0])
+	// The list doubles while it grows.
+	if a.since += args[0].Bytes() + 24; a.since > aggPiece {
+		n := a.since
+		a.since = 0
+		return ctx.grow(n)
+	}
 	return nil
 }
 
-func (a *arrayAgg) Result() (types.Datum, error) {
+func (a *arrayAgg) Result(*Context) (types.Datum, error) {
 	if a.elems == nil {
 		return types.Null, nil
 	}
@@ -296,6 +347,7 @@ func (a *arrayAgg) Result() (types.Datum, error) {
 type varianceDecimal struct {
 	n         int64
 	sum, sum2 types.Datum
+	kept      kept
 	pop, root bool
 }
 
@@ -313,16 +365,18 @@ func (a *varianceDecimal) Add(ctx *Context, args []types.Datum) error {
 	}
 	if a.n++; a.n == 1 {
 		a.sum, a.sum2 = d, sq
-		return nil
+	} else {
+		if a.sum, err = addDecimal(ctx, a.sum, d); err != nil {
+			return err
+		}
+		if a.sum2, err = addDecimal(ctx, a.sum2, sq); err != nil {
+			return err
+		}
 	}
-	if a.sum, err = addDecimal(ctx, a.sum, d); err != nil {
-		return err
-	}
-	a.sum2, err = addDecimal(ctx, a.sum2, sq)
-	return err
+	return a.kept.set(ctx, &a.sum2)
 }
 
-func (a *varianceDecimal) Result() (types.Datum, error) {
+func (a *varianceDecimal) Result(*Context) (types.Datum, error) {
 	if a.n == 0 || a.n == 1 && !a.pop {
 		return types.Null, nil
 	}
@@ -381,7 +435,7 @@ func (a *varianceFloat) Add(_ *Context, args []types.Datum) error {
 	return nil
 }
 
-func (a *varianceFloat) Result() (types.Datum, error) {
+func (a *varianceFloat) Result(*Context) (types.Datum, error) {
 	if a.n == 0 || a.n == 1 && !a.pop {
 		return types.Null, nil
 	}

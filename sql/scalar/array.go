@@ -1,7 +1,9 @@
 package scalar
 
 import (
+	"iter"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -11,6 +13,13 @@ import (
 
 // seriesMax bounds the rows that one call of a set-returning function may make.
 const seriesMax = 10_000_000
+
+// arrayMax bounds the elements of an array.
+const arrayMax = resultMax / 64
+
+func arrayTooLarge() error {
+	return sqlstate.New(sqlstate.ProgramLimitExceeded, "array size exceeds the maximum allowed (%d)", arrayMax)
+}
 
 func setTooLarge() error {
 	return sqlstate.New(sqlstate.ProgramLimitExceeded, "set-returning function would return more than %d rows", seriesMax)
@@ -43,7 +52,14 @@ func addArrays(r *Registry) {
 		return types.Text
 	}
 	build := func(elem *types.T, parts ...[]types.Datum) (types.Datum, error) {
-		a := &types.Array{Elem: elem}
+		n := 0
+		for _, p := range parts {
+			n += len(p)
+		}
+		if n > arrayMax {
+			return types.Null, arrayTooLarge()
+		}
+		a := &types.Array{Elem: elem, Elems: make([]types.Datum, 0, n)}
 		for _, p := range parts {
 			a.Elems = append(a.Elems, p...)
 		}
@@ -118,7 +134,7 @@ func addArrays(r *Registry) {
 		}
 		return num(1)
 	})
-	pos := func(_ *Context, a []types.Datum) (types.Datum, error) {
+	pos := func(ctx *Context, a []types.Datum) (types.Datum, error) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
@@ -132,6 +148,9 @@ func addArrays(r *Registry) {
 		for i, e := range elems(a[0]) {
 			if int64(i+1) >= from && eqOrBothNull(e, a[1]) {
 				return num(int64(i + 1))
+			}
+			if err := ctx.tick(i); err != nil {
+				return types.Null, err
 			}
 		}
 		return types.Null, nil
@@ -184,7 +203,7 @@ func addArrays(r *Registry) {
 	})
 	fill := func(ts []*types.T) evalN {
 		elem := ts[0]
-		return func(_ *Context, a []types.Datum) (types.Datum, error) {
+		return func(ctx *Context, a []types.Datum) (types.Datum, error) {
 			if a[1].IsNull() {
 				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "dimension array or low bound array cannot be null")
 			}
@@ -193,8 +212,11 @@ func addArrays(r *Registry) {
 				return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "multidimensional arrays are not supported")
 			}
 			n := dims[0].Int()
-			if n < 0 || n > resultMax/64 {
-				return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "array size exceeds the maximum allowed (%d)", resultMax/64)
+			if n < 0 || n > arrayMax {
+				return types.Null, arrayTooLarge()
+			}
+			if err := ctx.scratch(n * a[0].Bytes()); err != nil {
+				return types.Null, err
 			}
 			out := &types.Array{Elem: elem, Elems: make([]types.Datum, n)}
 			for i := range out.Elems {
@@ -206,59 +228,73 @@ func addArrays(r *Registry) {
 	o := r.add(r.funcs, "array_fill(anyelement, int4[]) anyarray", Immutable).calledOnNull()
 	o.TypedEval = fill
 	fallback(o)
-	contains := func(a, b types.Datum) bool {
-		for _, x := range elems(b) {
-			found := false
-			for _, y := range elems(a) {
-				if types.Equals(x, y) {
-					found = true
-					break
-				}
+	// Pairs are tried one by one: with two long arrays that is long.
+	among := func(ctx *Context, x types.Datum, list []types.Datum) (bool, error) {
+		for i, y := range list {
+			if types.Equals(x, y) {
+				return true, nil
 			}
-			if !found {
-				return false
+			if err := ctx.tick(i); err != nil {
+				return false, err
 			}
 		}
-		return true
+		return false, nil
 	}
-	r.op2("@>(anyarray, anyarray) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) { return boolean(contains(a, b)) })
-	r.op2("<@(anyarray, anyarray) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) { return boolean(contains(b, a)) })
-	r.op2("&&(anyarray, anyarray) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		for _, x := range elems(a) {
-			for _, y := range elems(b) {
-				if types.Equals(x, y) {
-					return boolean(true)
-				}
+	contains := func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		for i, x := range elems(b) {
+			found, err := among(ctx, x, elems(a))
+			if err == nil {
+				err = ctx.tick(i)
+			}
+			if err != nil || !found {
+				return types.NewBool(false), err
+			}
+		}
+		return types.NewBool(true), nil
+	}
+	r.op2("@>(anyarray, anyarray) bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) { return contains(ctx, a, b) })
+	r.op2("<@(anyarray, anyarray) bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) { return contains(ctx, b, a) })
+	r.op2("&&(anyarray, anyarray) bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		for i, x := range elems(a) {
+			found, err := among(ctx, x, elems(b))
+			if err == nil {
+				err = ctx.tick(i)
+			}
+			if err != nil || found {
+				return types.NewBool(found), err
 			}
 		}
 		return boolean(false)
 	})
-	split := func(_ *Context, a []types.Datum) (types.Datum, error) {
-		if a[0].IsNull() {
-			return types.Null, nil
-		}
-		out := &types.Array{Elem: types.Text}
-		for _, s := range splitString(a[0].Str(), a[1]) {
-			d := types.NewString(s)
+	pieces := func(ctx *Context, a []types.Datum, f func(types.Datum) error) error {
+		for s := range splitString(a[0].Str(), a[1]) {
+			d := pieceOf(a[0].Str(), s)
 			if len(a) > 2 && !a[2].IsNull() && a[2].Str() == s {
 				d = types.Null
 			}
-			out.Elems = append(out.Elems, d)
+			if err := f(d); err != nil {
+				return err
+			}
 		}
-		return types.NewArray(out), nil
+		return nil
+	}
+	split := func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		if a[0].IsNull() {
+			return types.Null, nil
+		}
+		out := elemList{ctx: ctx}
+		err := pieces(ctx, a, out.add)
+		return out.array(types.Text), err
 	}
 	r.fn("string_to_array(text, text) text[]", split).calledOnNull()
 	r.fn("string_to_array(text, text, text) text[]", split).calledOnNull()
 	toTable := func(ctx *Context, a []types.Datum) ([]types.Row, error) {
-		d, err := split(ctx, a)
-		if err != nil || d.IsNull() {
-			return nil, err
+		if a[0].IsNull() {
+			return nil, nil
 		}
-		var rows []types.Row
-		for _, e := range elems(d) {
-			rows = append(rows, types.Row{e})
-		}
-		return rows, nil
+		out := rows{ctx: ctx}
+		err := pieces(ctx, a, func(d types.Datum) error { return out.add(d) })
+		return out.rows, err
 	}
 	r.fset("string_to_table(text, text) text", "string_to_table text", toTable)
 	r.fset("string_to_table(text, text, text) text", "string_to_table text", toTable)
@@ -268,7 +304,7 @@ func addArrays(r *Registry) {
 			if a[0].IsNull() || a[1].IsNull() {
 				return types.Null, nil
 			}
-			var b strings.Builder
+			b := text{ctx: ctx}
 			first := true
 			for _, e := range elems(a[0]) {
 				s := ""
@@ -281,12 +317,14 @@ func addArrays(r *Registry) {
 					continue
 				}
 				if !first {
-					b.WriteString(a[1].Str())
+					b.write(a[1].Str())
 				}
 				first = false
-				b.WriteString(s)
+				if b.write(s); b.err != nil {
+					break
+				}
 			}
-			return str(b.String())
+			return b.datum()
 		}
 	}
 	for _, sig := range []string{"array_to_string(anyarray, text) text", "array_to_string(anyarray, text, text) text"} {
@@ -296,67 +334,77 @@ func addArrays(r *Registry) {
 	}
 
 	// Sets.
-	o = r.fset("unnest(anyarray) anyelement", "unnest text", func(_ *Context, a []types.Datum) ([]types.Row, error) {
-		es := elems(a[0])
-		rows := make([]types.Row, len(es))
-		for i, e := range es {
-			rows[i] = types.Row{e}
+	o = r.fset("unnest(anyarray) anyelement", "unnest text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+		out := rows{ctx: ctx}
+		for _, e := range elems(a[0]) {
+			if err := out.add(e); err != nil {
+				return nil, err
+			}
 		}
-		return rows, nil
+		return out.rows, nil
 	})
 	o.ReturnTypes = []*types.T{types.AnyElement}
-	subscripts := func(_ *Context, a []types.Datum) ([]types.Row, error) {
+	subscripts := func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		n := len(elems(a[0]))
 		if a[1].IsNull() || a[1].Int() != 1 {
 			return nil, nil
 		}
-		rows := make([]types.Row, n)
-		for i := range rows {
+		out := rows{ctx: ctx}
+		for i := range n {
 			v := i + 1
 			if len(a) > 2 && a[2].Bool() {
 				v = n - i
 			}
-			rows[i] = types.Row{types.NewInt(int64(v))}
+			if err := out.add(types.NewInt(int64(v))); err != nil {
+				return nil, err
+			}
 		}
-		return rows, nil
+		return out.rows, nil
 	}
 	r.fset("generate_subscripts(anyarray, int4) int4", "generate_subscripts int4", subscripts)
 	r.fset("generate_subscripts(anyarray, int4, bool) int4", "generate_subscripts int4", subscripts)
-	r.fset("_pg_expandarray(anyarray) int4", "x text, n int4", func(_ *Context, a []types.Datum) ([]types.Row, error) {
-		var rows []types.Row
+	r.fset("_pg_expandarray(anyarray) int4", "x text, n int4", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+		out := rows{ctx: ctx}
 		for i, e := range elems(a[0]) {
-			rows = append(rows, types.Row{e, types.NewInt(int64(i + 1))})
+			if err := out.add(e, types.NewInt(int64(i+1))); err != nil {
+				return nil, err
+			}
 		}
-		return rows, nil
+		return out.rows, nil
 	}).ReturnTypes = []*types.T{types.AnyElement, types.Int4}
 	addSeries(r)
 }
 
-func splitString(s string, sep types.Datum) []string {
+func splitString(s string, sep types.Datum) iter.Seq[string] {
 	switch {
 	case s == "":
-		return nil
+		return func(func(string) bool) {}
 	case sep.IsNull():
-		var out []string
-		for _, r := range s {
-			out = append(out, string(r))
+		return func(yield func(string) bool) {
+			for i := 0; i < len(s); {
+				_, n := utf8.DecodeRuneInString(s[i:])
+				if !yield(s[i : i+n]) {
+					return
+				}
+				i += n
+			}
 		}
-		return out
 	case sep.Str() == "":
-		return []string{s}
+		return func(yield func(string) bool) { yield(s) }
 	}
-	return strings.Split(s, sep.Str())
+	return strings.SplitSeq(s, sep.Str())
 }
 
 func addSeries(r *Registry) {
 	zeroStep := func() error {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "step size cannot equal zero")
 	}
-	ints := func(_ *Context, a []types.Datum) ([]types.Row, error) {
+	series := func(_ *Context, a []types.Datum) (func() (types.Row, error), error) {
+		none := func() (types.Row, error) { return nil, nil }
 		step := int64(1)
 		for _, d := range a {
 			if d.IsNull() {
-				return nil, nil
+				return none, nil
 			}
 		}
 		if len(a) > 2 {
@@ -367,7 +415,7 @@ func addSeries(r *Registry) {
 		}
 		from, to := a[0].Int(), a[1].Int()
 		if step > 0 && from > to || step < 0 && from < to {
-			return nil, nil
+			return none, nil
 		}
 		n := uint64(0)
 		if step > 0 {
@@ -375,21 +423,35 @@ func addSeries(r *Registry) {
 		} else {
 			n = (uint64(from)-uint64(to))/(-uint64(step)) + 1
 		}
-		if n > seriesMax || n == 0 {
-			return nil, setTooLarge()
+		if n == 0 { // 2^64 of them
+			n--
 		}
-		rows := make([]types.Row, n)
-		cells := make([]types.Datum, n)
-		for i := range rows {
-			cells[i] = types.NewInt(from)
-			rows[i] = cells[i : i+1 : i+1]
+		row := make(types.Row, 1)
+		return func() (types.Row, error) {
+			if n == 0 {
+				return nil, nil
+			}
+			row[0] = types.NewInt(from)
+			n--
 			from += step
+			return row, nil
+		}, nil
+	}
+	ints := func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+		next, err := series(ctx, a)
+		out := rows{ctx: ctx}
+		for err == nil {
+			var row types.Row
+			if row, err = next(); row == nil {
+				break
+			}
+			err = out.add(row[0])
 		}
-		return rows, nil
+		return out.rows, err
 	}
 	for _, t := range []string{"int4", "int8"} {
-		r.fset("generate_series("+t+", "+t+") "+t, "generate_series "+t, ints)
-		r.fset("generate_series("+t+", "+t+", "+t+") "+t, "generate_series "+t, ints)
+		r.fset("generate_series("+t+", "+t+") "+t, "generate_series "+t, ints).Stream = series
+		r.fset("generate_series("+t+", "+t+", "+t+") "+t, "generate_series "+t, ints).Stream = series
 	}
 	decimals := func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		for _, d := range a {
@@ -408,18 +470,17 @@ func addSeries(r *Registry) {
 		if sign == 0 {
 			return nil, zeroStep()
 		}
-		var rows []types.Row
+		rows := rows{ctx: ctx}
 		for v := a[0]; types.Compare(v, a[1])*sign <= 0; {
-			if len(rows) >= seriesMax {
-				return nil, setTooLarge()
+			if err := rows.add(v); err != nil {
+				return nil, err
 			}
-			rows = append(rows, types.Row{v})
 			var err error
 			if v, err = addDecimal(ctx, v, step); err != nil {
 				return nil, err
 			}
 		}
-		return rows, nil
+		return rows.rows, nil
 	}
 	r.fset("generate_series(numeric, numeric) numeric", "generate_series numeric", decimals)
 	r.fset("generate_series(numeric, numeric, numeric) numeric", "generate_series numeric", decimals)
@@ -435,12 +496,14 @@ func addSeries(r *Registry) {
 			if sign == 0 {
 				return nil, zeroStep()
 			}
-			var rows []types.Row
+			rows := rows{ctx: ctx}
 			for v := a[0]; types.Compare(v, a[1])*sign <= 0; {
-				if len(rows) >= seriesMax || types.IsInfinite(v.Micros()) {
+				if types.IsInfinite(v.Micros()) {
 					return nil, setTooLarge()
 				}
-				rows = append(rows, types.Row{v})
+				if err := rows.add(v); err != nil {
+					return nil, err
+				}
 				var err error
 				if zoned {
 					v, err = addToZoned(ctx, v.Micros(), m, d, u)
@@ -451,7 +514,7 @@ func addSeries(r *Registry) {
 					return nil, err
 				}
 			}
-			return rows, nil
+			return rows.rows, nil
 		}
 	}
 	r.fset("generate_series(timestamp, timestamp, interval) timestamp", "generate_series timestamp", stamps(false))

@@ -79,10 +79,36 @@ func (n *cmpNode) test(ctx *Context, row types.Row) (truth, error) {
 	if err != nil {
 		return isNullTruth, err
 	}
+	if a.Weight() != 0 {
+		return n.large(ctx, a, row)
+	}
 	b, err := n.r.Eval(ctx, row)
 	if err != nil {
 		return isNullTruth, err
 	}
+	return compareDatums(n.op, a, b, n.compare), nil
+}
+
+// large compares a large value: JSON is parsed for it.
+func (n *cmpNode) large(ctx *Context, a types.Datum, row types.Row) (truth, error) {
+	held, err := ctx.hold(&a)
+	if err != nil {
+		return isNullTruth, err
+	}
+	defer func() { ctx.release(held) }()
+	b, err := n.r.Eval(ctx, row)
+	if err != nil {
+		return isNullTruth, err
+	}
+	need := b.Weight()
+	if a.Phys() == types.PhysJSON && b.Phys() == types.PhysJSON {
+		need += types.JSONBytes(a.Str()) + types.JSONBytes(b.Str())
+	}
+	taken, err := ctx.reserve(need)
+	if err != nil {
+		return isNullTruth, err
+	}
+	defer ctx.release(taken)
 	return compareDatums(n.op, a, b, n.compare), nil
 }
 
@@ -208,6 +234,13 @@ func (n *cmpStr) test(ctx *Context, row types.Row) (truth, error) {
 	if err != nil || a.IsNull() {
 		return isNullTruth, err
 	}
+	if a.Weight() != 0 {
+		held, err := ctx.hold(&a)
+		if err != nil {
+			return isNullTruth, err
+		}
+		defer ctx.release(held)
+	}
 	b, err := n.r.Eval(ctx, row)
 	if err != nil || b.IsNull() {
 		return isNullTruth, err
@@ -283,8 +316,11 @@ func (n *inNode) test(ctx *Context, row types.Row) (truth, error) {
 			found = isNullTruth
 		}
 	default:
-		for _, x := range n.list {
+		for i, x := range n.list {
 			b, err := x.Eval(ctx, row)
+			if err == nil {
+				err = ctx.tick(i)
+			}
 			if err != nil {
 				return isNullTruth, err
 			}
@@ -369,7 +405,17 @@ func (n *quantifiedNode) test(ctx *Context, row types.Row) (truth, error) {
 		stop, result = isFalse, isTrue
 	}
 	var pair types.Row
-	for _, x := range arr.Array().Elems {
+	if arr.Weight() != 0 {
+		held, err := ctx.hold(&arr)
+		if err != nil {
+			return isNullTruth, err
+		}
+		defer ctx.release(held)
+	}
+	for i, x := range arr.Array().Elems {
+		if err := ctx.tick(i); err != nil {
+			return isNullTruth, err
+		}
 		var t truth
 		if n.plain {
 			t = compareDatums(n.cmpOp, a, x, n.compare)

@@ -277,16 +277,17 @@ func (c *compiler) call(e *Call) Evaluator {
 	}
 	switch {
 	case len(args) == 1 && f.Eval1 != nil && !f.CalledOnNull:
-		return &call1Node{args[0], f.Eval1}
+		return &call1Node{args[0], f.Eval1, f.Eval}
 	case len(args) == 2 && f.Eval2 != nil && !f.CalledOnNull:
-		return &call2Node{args[0], args[1], f.Eval2}
+		return &call2Node{args[0], args[1], f.Eval2, f.Eval}
 	}
 	return &callNode{args, f.Eval, f.CalledOnNull}
 }
 
 type call1Node struct {
-	arg  Evaluator
-	eval eval1
+	arg   Evaluator
+	eval  eval1
+	evalN evalN
 }
 
 func (n *call1Node) Eval(ctx *Context, row types.Row) (types.Datum, error) {
@@ -294,12 +295,30 @@ func (n *call1Node) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	if err != nil || a.IsNull() {
 		return types.Null, err
 	}
-	return n.eval(ctx, a)
+	if a.Weight() != 0 {
+		return n.large(ctx, a)
+	}
+	d, err := n.eval(ctx, a)
+	if ctx != nil && ctx.pending != 0 {
+		ctx.Settle()
+	}
+	return d, err
+}
+
+func (n *call1Node) large(ctx *Context, a types.Datum) (types.Datum, error) {
+	held, err := ctx.hold(&a)
+	if err != nil {
+		return types.Null, err
+	}
+	d, err := invoke(ctx, n.evalN, []types.Datum{a})
+	ctx.release(held)
+	return d, err
 }
 
 type call2Node struct {
 	left, right Evaluator
 	eval        eval2
+	evalN       evalN
 }
 
 func (n *call2Node) Eval(ctx *Context, row types.Row) (types.Datum, error) {
@@ -307,11 +326,44 @@ func (n *call2Node) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	if err != nil || a.IsNull() {
 		return types.Null, err
 	}
+	if a.Weight() != 0 {
+		return n.large(ctx, a, row)
+	}
 	b, err := n.right.Eval(ctx, row)
 	if err != nil || b.IsNull() {
 		return types.Null, err
 	}
-	return n.eval(ctx, a, b)
+	if b.Weight() != 0 {
+		return n.invoke(ctx, a, b)
+	}
+	d, err := n.eval(ctx, a, b)
+	if ctx != nil && ctx.pending != 0 {
+		ctx.Settle()
+	}
+	return d, err
+}
+
+func (n *call2Node) large(ctx *Context, a types.Datum, row types.Row) (types.Datum, error) {
+	held, err := ctx.hold(&a)
+	if err != nil {
+		return types.Null, err
+	}
+	b, err := n.right.Eval(ctx, row)
+	if err == nil && !b.IsNull() {
+		b, err = n.invoke(ctx, a, b)
+	}
+	ctx.release(held)
+	return b, err
+}
+
+func (n *call2Node) invoke(ctx *Context, a, b types.Datum) (types.Datum, error) {
+	held, err := ctx.hold(&b)
+	if err != nil {
+		return types.Null, err
+	}
+	d, err := invoke(ctx, n.evalN, []types.Datum{a, b})
+	ctx.release(held)
+	return d, err
 }
 
 type callNode struct {
@@ -322,17 +374,37 @@ type callNode struct {
 
 func (n *callNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	args := make([]types.Datum, len(n.args))
-	for i, a := range n.args {
+	held, null, err := evalArgs(ctx, n.args, row, args, n.nullsToo)
+	if err == nil && !null {
+		var d types.Datum
+		d, err = invoke(ctx, n.eval, args)
+		ctx.release(held)
+		return d, err
+	}
+	ctx.release(held)
+	return types.Null, err
+}
+
+// evalArgs evaluates a list, and accounts for its large values until they are released; null is whether it stopped at NULL.
+func evalArgs(ctx *Context, evs []Evaluator, row types.Row, out []types.Datum, nullsToo bool) (held int64, null bool, err error) {
+	for i, a := range evs {
 		d, err := a.Eval(ctx, row)
 		if err != nil {
-			return types.Null, err
+			return held, false, err
 		}
-		if d.IsNull() && !n.nullsToo {
-			return types.Null, nil
+		if d.IsNull() && !nullsToo {
+			return held, true, nil
 		}
-		args[i] = d
+		out[i] = d
+		if d.Weight() != 0 {
+			n, err := ctx.hold(&d)
+			if err != nil {
+				return held, false, err
+			}
+			held += n
+		}
 	}
-	return n.eval(ctx, args)
+	return held, false, nil
 }
 
 func (c *compiler) cast(e *Cast) Evaluator {
@@ -378,7 +450,31 @@ func (n *castNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	if err != nil || d.IsNull() {
 		return types.Null, err
 	}
+	if d.Weight() != 0 {
+		return n.large(ctx, d)
+	}
 	return CastDatum(ctx, d, n.from, n.to, n.explicit)
+}
+
+func (n *castNode) large(ctx *Context, d types.Datum) (types.Datum, error) {
+	held, err := ctx.hold(&d)
+	if err != nil {
+		return types.Null, err
+	}
+	need := d.Weight()
+	switch {
+	case n.to.Kind == types.KindJSON || n.to.Kind == types.KindJSONB || d.Phys() == types.PhysJSON:
+		need += types.JSONBytes(d.Str())
+	case n.to.Phys() == types.PhysArray && d.Phys() == types.PhysString:
+		need += types.ArrayTextBytes(d.Str())
+	}
+	taken, err := ctx.reserve(need)
+	if err == nil {
+		d, err = CastDatum(ctx, d, n.from, n.to, n.explicit)
+		ctx.release(taken)
+	}
+	ctx.release(held)
+	return d, err
 }
 
 // CastDatum converts a value; unlike types.Cast it can also resolve names to the reg* types and back.
@@ -634,12 +730,10 @@ func (n *arrayNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 		return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "multidimensional arrays are not supported")
 	}
 	a := &types.Array{Elem: n.elem, Elems: make([]types.Datum, len(n.elems))}
-	for i, e := range n.elems {
-		d, err := e.Eval(ctx, row)
-		if err != nil {
-			return types.Null, err
-		}
-		a.Elems[i] = d
+	held, _, err := evalArgs(ctx, n.elems, row, a.Elems, true)
+	ctx.release(held)
+	if err != nil {
+		return types.Null, err
 	}
 	return types.NewArray(a), nil
 }
@@ -675,12 +769,10 @@ type rowNode struct {
 
 func (n *rowNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	t := &types.Tuple{Types: n.types, Elems: make([]types.Datum, len(n.elems))}
-	for i, e := range n.elems {
-		d, err := e.Eval(ctx, row)
-		if err != nil {
-			return types.Null, err
-		}
-		t.Elems[i] = d
+	held, _, err := evalArgs(ctx, n.elems, row, t.Elems, true)
+	ctx.release(held)
+	if err != nil {
+		return types.Null, err
 	}
 	return types.NewTuple(t), nil
 }

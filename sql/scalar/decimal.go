@@ -2,6 +2,7 @@ package scalar
 
 import (
 	"math"
+	"math/big"
 	"strconv"
 
 	"github.com/cockroachdb/apd/v3"
@@ -285,6 +286,22 @@ func precise(digits int64, f func(c *apd.Context, r *apd.Decimal) error) (*apd.D
 	return r, nil
 }
 
+// significant is x with the digits that a result of so many can depend on: the library's series take time in proportion to
+// those of the argument, which may be a hundred thousand.
+func significant(x *apd.Decimal, digits int64) *apd.Decimal {
+	if x.NumDigits() <= digits+100 {
+		return x
+	}
+	c := apd.BaseContext.WithPrecision(uint32(digits))
+	c.MaxExponent, c.MinExponent = 200000, -200000
+	c.Traps = 0
+	r := new(apd.Decimal)
+	if _, err := c.Round(r, x); err != nil {
+		return x
+	}
+	return r
+}
+
 func clampScale(s, dscale int32) int32 { return min(max(s, dscale, 0), maxDisplayScale) }
 
 func sqrtDecimal(_ *Context, a types.Datum) (types.Datum, error) {
@@ -298,13 +315,16 @@ func sqrtDecimal(_ *Context, a types.Datum) (types.Datum, error) {
 	w, _ := weight(x)
 	sweight := (w+1)*groupDigits/2 - 1
 	scale := clampScale(minSigDigits-sweight, scaleOf(x))
-	r, err := precise(int64(scale)+x.NumDigits()+20, func(c *apd.Context, r *apd.Decimal) error {
-		_, err := c.Sqrt(r, x)
-		return err
-	})
-	if err != nil {
-		return types.Null, err
+	// The integer root of x * 10^(2*scale+2) has one digit more than is asked for, which decides how to round.
+	var n big.Int
+	if shift := int32(2*scale+2) + x.Exponent; shift >= 0 {
+		n.Mul(x.Coeff.MathBigInt(), pow10Big(shift).MathBigInt())
+	} else {
+		n.Quo(x.Coeff.MathBigInt(), pow10Big(-shift).MathBigInt())
 	}
+	n.Sqrt(&n)
+	r := &apd.Decimal{Exponent: -scale - 1}
+	r.Coeff.SetMathBigInt(&n)
 	return decimalOf(types.RoundDecimal(r, scale))
 }
 
@@ -322,7 +342,9 @@ func expDecimal(_ *Context, a types.Datum) (types.Datum, error) {
 	}
 	v = max(v, -2000)
 	scale := clampScale(minSigDigits-int32(v), scaleOf(x))
-	r, err := precise(int64(math.Abs(v))+int64(scale)+20, func(c *apd.Context, r *apd.Decimal) error {
+	digits := int64(math.Abs(v)) + int64(scale) + 20
+	x = significant(x, digits+20)
+	r, err := precise(digits, func(c *apd.Context, r *apd.Decimal) error {
 		_, err := c.Exp(r, x)
 		return err
 	})
@@ -364,6 +386,7 @@ func lnDecimal(x *apd.Decimal) (*apd.Decimal, error) {
 		return x, nil
 	}
 	scale := clampScale(minSigDigits-lnWeight(x), scaleOf(x))
+	x = significant(x, int64(scale)+60)
 	r, err := precise(int64(scale)+30, func(c *apd.Context, r *apd.Decimal) error {
 		_, err := c.Ln(r, x)
 		return err
@@ -390,12 +413,13 @@ func logDecimal(base, x *apd.Decimal) (*apd.Decimal, error) {
 	}
 	// The result's weight: that of the quotient of the logarithms.
 	var q apd.Decimal
+	sx, sbase := significant(x, 120), significant(base, 120)
 	exact, err := precise(60, func(c *apd.Context, r *apd.Decimal) error {
 		var a, b apd.Decimal
-		if _, err := c.Ln(&a, x); err != nil {
+		if _, err := c.Ln(&a, sx); err != nil {
 			return err
 		}
-		if _, err := c.Ln(&b, base); err != nil {
+		if _, err := c.Ln(&b, sbase); err != nil {
 			return err
 		}
 		_, err := c.Quo(r, &a, &b)
@@ -461,7 +485,11 @@ func powDecimal(_ *Context, a, b types.Datum) (types.Datum, error) {
 	if !yInt && v > transcendentalDigits {
 		return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "value overflows numeric format")
 	}
-	r, err := precise(int64(math.Abs(v))+int64(scale)+30, func(c *apd.Context, r *apd.Decimal) error {
+	need := int64(math.Abs(v)) + int64(scale) + 30
+	if !yInt {
+		ax, y = significant(ax, need+30), significant(y, need+30)
+	}
+	r, err := precise(need, func(c *apd.Context, r *apd.Decimal) error {
 		_, err := c.Pow(r, ax, y)
 		return err
 	})

@@ -33,6 +33,9 @@
 //	S4  An Evaluator is immutable. Cached plans share it between sessions; all state is in the Context and the row.
 //	S5  A function sees NULL only if it says CalledOnNull; else any NULL argument makes the result NULL.
 //
+//	S6  (I9) A large value is accounted for by whoever holds it, and a call asks before it makes one (memory.go).
+//	S7  A call with large arguments can be cancelled.
+//
 // A pattern of LIKE or a regular expression that is constant is compiled once, with the expression (Overload.Prepare).
 // Functions over "any" learn the static types of their arguments when they are compiled (Overload.TypedEval).
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"meridian/sql/memory"
 	"meridian/sql/types"
 )
 
@@ -39,7 +40,9 @@ type Overload struct {
 	// TypedEval makes an Eval that knows the static types of the arguments, for functions over "any".
 	TypedEval func(args []*types.T) func(ctx *Context, args []types.Datum) (types.Datum, error)
 	// Set makes it a set-returning function for FROM; Eval is nil then. ReturnNames are the column names.
-	Set         func(ctx *Context, args []types.Datum) ([]types.Row, error)
+	Set func(ctx *Context, args []types.Datum) ([]types.Row, error)
+	// Stream, if not nil, is a Set whose rows come one by one, each good until the next one; nil ends them.
+	Stream      func(ctx *Context, args []types.Datum) (next func() (types.Row, error), err error)
 	ReturnTypes []*types.T
 	ReturnNames []string
 	OID         uint32
@@ -58,10 +61,11 @@ type Aggregate struct {
 	OID      uint32
 }
 
-// Accumulator is the state of one aggregate over one group. It bounds its own memory by what it was given.
+// Accumulator is the state of one aggregate over one group. What it keeps it takes of the context's memory; the caller
+// measures that, and gives it back with the state. What Result takes is returned by Context.Settle.
 type Accumulator interface {
 	Add(ctx *Context, args []types.Datum) error
-	Result() (types.Datum, error)
+	Result(ctx *Context) (types.Datum, error)
 }
 
 // Context is what evaluation may use of the session and the transaction.
@@ -76,6 +80,10 @@ type Context struct {
 	// Outer has the values of the enclosing queries' columns, for correlated subqueries.
 	Outer map[ColumnID]types.Datum
 	Env   Environment
+	// Memory accounts for large values; nil bounds nothing (S6).
+	Memory *memory.Account
+	// pending is what the running call has taken of it.
+	pending int64
 }
 
 // PrivilegeQuestion is what has_table_privilege and its kin ask.

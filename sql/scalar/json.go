@@ -9,6 +9,14 @@ import (
 	"meridian/sql/types"
 )
 
+// detach is a value without the text that it was a piece of.
+func detach(whole string, d types.Datum) types.Datum {
+	if len(whole) >= types.LargeBytes {
+		return d.Detach()
+	}
+	return d
+}
+
 // parseJSON reads a json or jsonb value; ordered keeps json's own order of members.
 func parseJSON(d types.Datum, ordered bool) (*types.JSONValue, error) {
 	if ordered {
@@ -84,6 +92,10 @@ func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
 	case types.PhysJSON:
 		return parseJSON(d, t.Kind == types.KindJSON)
 	case types.PhysArray:
+		// The tree, its text, and the tree that makes it canonical.
+		if err := ctx.scratch(6 * d.Weight()); err != nil {
+			return nil, err
+		}
 		v := &types.JSONValue{Kind: types.JSONArray}
 		elem := d.Array().Elem
 		if e := ElemType(t); e != nil && e.Kind != types.KindAnyElement {
@@ -376,7 +388,7 @@ func addJSON(r *Registry) {
 			o.setN(untypedArgs(convert))
 		}
 		each := func(text bool) func(*Context, []types.Datum) ([]types.Row, error) {
-			return func(_ *Context, a []types.Datum) ([]types.Row, error) {
+			return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 				if a[0].IsNull() {
 					return nil, nil
 				}
@@ -387,8 +399,8 @@ func addJSON(r *Registry) {
 				if v.Kind != types.JSONObject {
 					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-object", choose(text, t+"_each_text", t+"_each"))
 				}
-				rows := make([]types.Row, len(v.Members))
-				for i, m := range v.Members {
+				out := rows{ctx: ctx}
+				for _, m := range v.Members {
 					d, err := asJSON(m.Value)
 					if text {
 						d, err = jsonText(m.Value)
@@ -396,15 +408,17 @@ func addJSON(r *Registry) {
 					if err != nil {
 						return nil, err
 					}
-					rows[i] = types.Row{types.NewString(m.Key), d}
+					if err := out.add(pieceOf(a[0].Str(), m.Key), detach(a[0].Str(), d)); err != nil {
+						return nil, err
+					}
 				}
-				return rows, nil
+				return out.rows, nil
 			}
 		}
 		r.fset(t+"_each("+t+") text", "key text, value "+t, each(false))
 		r.fset(t+"_each_text("+t+") text", "key text, value text", each(true))
 		elements := func(text bool) func(*Context, []types.Datum) ([]types.Row, error) {
-			return func(_ *Context, a []types.Datum) ([]types.Row, error) {
+			return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 				if a[0].IsNull() {
 					return nil, nil
 				}
@@ -419,8 +433,8 @@ func addJSON(r *Registry) {
 				default:
 					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from a scalar")
 				}
-				rows := make([]types.Row, len(v.Elems))
-				for i, e := range v.Elems {
+				out := rows{ctx: ctx}
+				for _, e := range v.Elems {
 					d, err := asJSON(e)
 					if text {
 						d, err = jsonText(e)
@@ -428,14 +442,16 @@ func addJSON(r *Registry) {
 					if err != nil {
 						return nil, err
 					}
-					rows[i] = types.Row{d}
+					if err := out.add(detach(a[0].Str(), d)); err != nil {
+						return nil, err
+					}
 				}
-				return rows, nil
+				return out.rows, nil
 			}
 		}
 		r.fset(t+"_array_elements("+t+") "+t, "value "+t, elements(false))
 		r.fset(t+"_array_elements_text("+t+") text", "value text", elements(true))
-		r.fset(t+"_object_keys("+t+") text", t+"_object_keys text", func(_ *Context, a []types.Datum) ([]types.Row, error) {
+		r.fset(t+"_object_keys("+t+") text", t+"_object_keys text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 			if a[0].IsNull() {
 				return nil, nil
 			}
@@ -447,16 +463,21 @@ func addJSON(r *Registry) {
 				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s_object_keys on %s", t,
 					choose(v.Kind == types.JSONArray, "an array", "a scalar"))
 			}
-			rows := make([]types.Row, len(v.Members))
-			for i, m := range v.Members {
-				rows[i] = types.Row{types.NewString(m.Key)}
+			out := rows{ctx: ctx}
+			for _, m := range v.Members {
+				if err := out.add(pieceOf(a[0].Str(), m.Key)); err != nil {
+					return nil, err
+				}
 			}
-			return rows, nil
+			return out.rows, nil
 		})
-		r.f2(t+"_object(text[], text[]) "+t, func(_ *Context, a, v types.Datum) (types.Datum, error) {
+		r.f2(t+"_object(text[], text[]) "+t, func(ctx *Context, a, v types.Datum) (types.Datum, error) {
 			ks, vs := elems(a), elems(v)
 			if len(ks) != len(vs) {
 				return types.Null, sqlstate.New("2202E", "mismatched array dimensions")
+			}
+			if err := ctx.scratch(int64(len(ks)) * 400); err != nil {
+				return types.Null, err
 			}
 			var ms []types.JSONMember
 			for i := range ks {
@@ -469,8 +490,8 @@ func addJSON(r *Registry) {
 			return jsonDatum(types.NewJSONObject(ms))
 		})
 	}
-	two := func(f func(a, b *types.JSONValue) (types.Datum, error)) eval2 {
-		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	two := func(f func(ctx *Context, a, b *types.JSONValue) (types.Datum, error)) eval2 {
+		return func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 			x, err := types.ParseJSON(a.Str())
 			if err != nil {
 				return types.Null, err
@@ -479,12 +500,17 @@ func addJSON(r *Registry) {
 			if err != nil {
 				return types.Null, err
 			}
-			return f(x, y)
+			return f(ctx, x, y)
 		}
 	}
-	r.op2("@>(jsonb, jsonb) bool", two(func(a, b *types.JSONValue) (types.Datum, error) { return boolean(jsonContains(a, b, true)) }))
-	r.op2("<@(jsonb, jsonb) bool", two(func(a, b *types.JSONValue) (types.Datum, error) { return boolean(jsonContains(b, a, true)) }))
-	r.op2("||(jsonb, jsonb) jsonb", two(func(a, b *types.JSONValue) (types.Datum, error) {
+	contains := func(ctx *Context, a, b *types.JSONValue) (types.Datum, error) {
+		c := containment{ctx: ctx}
+		ok := c.contains(a, b, true)
+		return types.NewBool(ok), c.err
+	}
+	r.op2("@>(jsonb, jsonb) bool", two(contains))
+	r.op2("<@(jsonb, jsonb) bool", two(func(ctx *Context, a, b *types.JSONValue) (types.Datum, error) { return contains(ctx, b, a) }))
+	r.op2("||(jsonb, jsonb) jsonb", two(func(_ *Context, a, b *types.JSONValue) (types.Datum, error) {
 		if a.Kind == types.JSONObject && b.Kind == types.JSONObject {
 			return jsonDatum(types.NewJSONObject(append(append([]types.JSONMember(nil), a.Members...), b.Members...)))
 		}
@@ -522,14 +548,20 @@ func addJSON(r *Registry) {
 		op  string
 		all bool
 	}{{"?|", false}, {"?&", true}} {
-		r.op2(v.op+"(jsonb, text[]) bool", func(_ *Context, a, k types.Datum) (types.Datum, error) {
+		r.op2(v.op+"(jsonb, text[]) bool", func(ctx *Context, a, k types.Datum) (types.Datum, error) {
 			j, err := types.ParseJSON(a.Str())
 			if err != nil {
 				return types.Null, err
 			}
-			for _, e := range elems(k) {
+			for i, e := range elems(k) {
 				if !e.IsNull() && exists(j, e.Str()) != v.all {
 					return boolean(!v.all)
+				}
+				if len(j.Elems) > 1024 {
+					i = 1023 // each look is long
+				}
+				if err := ctx.tick(i); err != nil {
+					return types.Null, err
 				}
 			}
 			return boolean(v.all)
@@ -590,9 +622,12 @@ func addJSON(r *Registry) {
 	r.fn("jsonb_set(jsonb, text[], jsonb, bool) jsonb", set(setCreate))
 	r.fn("jsonb_insert(jsonb, text[], jsonb) jsonb", set(setInsert))
 	r.fn("jsonb_insert(jsonb, text[], jsonb, bool) jsonb", set(setInsert))
-	r.f1("jsonb_pretty(jsonb) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.f1("jsonb_pretty(jsonb) text", func(ctx *Context, a types.Datum) (types.Datum, error) {
 		v, err := types.ParseJSON(a.Str())
 		if err != nil {
+			return types.Null, err
+		}
+		if err := ctx.room(v.PrettyBytes(0, resultMax)); err != nil {
 			return types.Null, err
 		}
 		return str(string(v.AppendPretty(nil, 0)))
@@ -604,14 +639,13 @@ func deleteKeys(a types.Datum, keys []types.Datum) (types.Datum, error) {
 	if err != nil {
 		return types.Null, err
 	}
-	has := func(s string) bool {
-		for _, k := range keys {
-			if !k.IsNull() && k.Str() == s {
-				return true
-			}
+	gone := make(map[string]bool, min(len(keys), 1024))
+	for _, k := range keys {
+		if !k.IsNull() {
+			gone[k.Str()] = true
 		}
-		return false
 	}
+	has := func(s string) bool { return gone[s] }
 	switch v.Kind {
 	case types.JSONObject:
 		out := v.Members[:0]
@@ -725,17 +759,30 @@ func stripNulls(v *types.JSONValue) *types.JSONValue {
 	return v
 }
 
-// jsonContains is the operator @>: a scalar is contained in an array at the top level.
-func jsonContains(a, b *types.JSONValue, top bool) bool {
+// containment is the operator @>, which tries each pair of elements of two arrays.
+type containment struct {
+	ctx   *Context
+	steps int
+	err   error
+}
+
+// contains: a scalar is contained in an array at the top level.
+func (c *containment) contains(a, b *types.JSONValue, top bool) bool {
+	if c.steps++; c.err == nil {
+		c.err = c.ctx.tick(c.steps)
+	}
+	if c.err != nil {
+		return false
+	}
 	if a.Kind != b.Kind {
 		return top && a.Kind == types.JSONArray && b.Kind != types.JSONObject && b.Kind != types.JSONArray &&
-			jsonContains(a, &types.JSONValue{Kind: types.JSONArray, Elems: []*types.JSONValue{b}}, false)
+			c.contains(a, &types.JSONValue{Kind: types.JSONArray, Elems: []*types.JSONValue{b}}, false)
 	}
 	switch a.Kind {
 	case types.JSONObject:
 		for _, m := range b.Members {
 			v := a.Get(m.Key)
-			if v == nil || !jsonContains(v, m.Value, false) {
+			if v == nil || !c.contains(v, m.Value, false) {
 				return false
 			}
 		}
@@ -744,7 +791,10 @@ func jsonContains(a, b *types.JSONValue, top bool) bool {
 		for _, e := range b.Elems {
 			found := false
 			for _, x := range a.Elems {
-				if jsonContains(x, e, false) {
+				if c.err != nil {
+					return false
+				}
+				if c.contains(x, e, false) {
 					found = true
 					break
 				}

@@ -11,11 +11,41 @@ type jsonAgg struct {
 	v   *types.JSONValue // jsonb
 	buf []byte           // json
 	any bool
+	jsonTaken
+}
+
+// jsonTaken accounts for the parts of a json that is being built.
+type jsonTaken struct{ since, total int64 }
+
+func (t *jsonTaken) take(ctx *Context, n int64) error {
+	t.total += n
+	if t.total > resultMax*8 {
+		return tooLarge()
+	}
+	if t.since += n; t.since > aggPiece {
+		n, t.since = t.since, 0
+		return ctx.grow(n)
+	}
+	return nil
+}
+
+// treeBytes is about what the tree of a value occupies.
+func treeBytes(d *types.Datum) int64 {
+	switch d.Phys() {
+	case types.PhysJSON:
+		return types.JSONBytes(d.Str())
+	case types.PhysArray, types.PhysTuple:
+		return 4 * d.Bytes()
+	}
+	return 160 + d.Bytes()
 }
 
 func (a *jsonAgg) Add(ctx *Context, args []types.Datum) error {
 	a.any = true
 	if a.b {
+		if err := a.take(ctx, treeBytes(&args[0])); err != nil {
+			return err
+		}
 		x, err := ToJSON(ctx, args[0], a.t)
 		if err != nil {
 			return err
@@ -29,18 +59,43 @@ func (a *jsonAgg) Add(ctx *Context, args []types.Datum) error {
 		a.buf = append(a.buf, ", "...)
 	}
 	f, err := jsonFragment(ctx, args[0], a.t)
+	if err != nil {
+		return err
+	}
+	if err := a.text(ctx, &a.buf, f); err != nil {
+		return err
+	}
 	a.buf = append(a.buf, f...)
-	return err
+	return nil
 }
 
-func (a *jsonAgg) Result() (types.Datum, error) {
+// text accounts for the growth of a buffer by a text; the buffer doubles.
+func (t *jsonTaken) text(ctx *Context, buf *[]byte, s string) error {
+	if len(*buf)+len(s) > resultMax {
+		return tooLarge()
+	}
+	return t.take(ctx, 2*int64(len(s))+8)
+}
+
+func (a *jsonAgg) Result(ctx *Context) (types.Datum, error) {
 	switch {
 	case !a.any:
 		return types.Null, nil
 	case a.b:
-		return canonical(a.v)
+		return a.canonical(ctx, a.v)
 	}
-	return types.NewJSON(string(a.buf) + "]"), nil
+	if err := ctx.room(int64(len(a.buf))); err != nil {
+		return types.Null, err
+	}
+	return types.NewJSON(string(append(a.buf, ']'))), nil
+}
+
+// canonical makes a jsonb of a tree that the state accounts for; there is a second one while it does.
+func (t *jsonTaken) canonical(ctx *Context, v *types.JSONValue) (types.Datum, error) {
+	if err := ctx.scratch(2 * t.total); err != nil {
+		return types.Null, err
+	}
+	return canonical(v)
 }
 
 type jsonObjectAgg struct {
@@ -49,6 +104,7 @@ type jsonObjectAgg struct {
 	ms  []types.JSONMember
 	buf []byte
 	any bool
+	jsonTaken
 }
 
 func (a *jsonObjectAgg) Add(ctx *Context, args []types.Datum) error {
@@ -58,6 +114,9 @@ func (a *jsonObjectAgg) Add(ctx *Context, args []types.Datum) error {
 	a.any = true
 	k := textOf(ctx, args[0], a.ts[0])
 	if a.b {
+		if err := a.take(ctx, treeBytes(&args[1])+int64(len(k))+64); err != nil {
+			return err
+		}
 		v, err := ToJSON(ctx, args[1], a.ts[1])
 		a.ms = append(a.ms, types.JSONMember{Key: k, Value: v})
 		return err
@@ -68,20 +127,32 @@ func (a *jsonObjectAgg) Add(ctx *Context, args []types.Datum) error {
 		a.buf = append(a.buf, ", "...)
 	}
 	f, err := jsonFragment(ctx, args[1], a.ts[1])
+	if err != nil {
+		return err
+	}
+	if err := a.text(ctx, &a.buf, f); err != nil {
+		return err
+	}
+	if err := a.text(ctx, &a.buf, k); err != nil {
+		return err
+	}
 	a.buf = types.AppendJSONString(a.buf, k)
 	a.buf = append(a.buf, " : "...)
 	a.buf = append(a.buf, f...)
-	return err
+	return nil
 }
 
-func (a *jsonObjectAgg) Result() (types.Datum, error) {
+func (a *jsonObjectAgg) Result(ctx *Context) (types.Datum, error) {
 	switch {
 	case !a.any:
 		return types.Null, nil
 	case a.b:
-		return canonical(types.NewJSONObject(a.ms))
+		return a.canonical(ctx, types.NewJSONObject(a.ms))
 	}
-	return types.NewJSON(string(a.buf) + " }"), nil
+	if err := ctx.room(int64(len(a.buf))); err != nil {
+		return types.Null, err
+	}
+	return types.NewJSON(string(append(a.buf, " }"...))), nil
 }
 
 func addJSONAggregates(r *Registry) {

@@ -75,7 +75,21 @@ func compileLike(pattern string, escape rune, fold bool) (*likePattern, error) {
 	return p, nil
 }
 
-func (p *likePattern) match(s string) bool {
+// match also fails when the statement is cancelled: a long literal may be tried at every place of a long text.
+func (p *likePattern) match(ctx *Context, s string) (bool, error) {
+	m := likeMatch{likePattern: p, ctx: ctx}
+	ok := m.match(s)
+	return ok && m.err == nil, m.err
+}
+
+type likeMatch struct {
+	*likePattern
+	ctx  *Context
+	work int
+	err  error
+}
+
+func (p *likeMatch) match(s string) bool {
 	if p.isLiteral {
 		switch {
 		case p.before && p.after:
@@ -106,7 +120,7 @@ func (p *likePattern) match(s string) bool {
 				s, found = s[n:], true
 				break
 			}
-			if s == "" {
+			if s == "" || p.err != nil {
 				break
 			}
 			_, w := utf8.DecodeRuneInString(s)
@@ -134,11 +148,20 @@ func (p *likePattern) match(s string) bool {
 }
 
 // prefix matches items at the start of s and says how many bytes they took.
+func (p *likeMatch) prefix(s string, items []likeItem) (int, bool) {
+	n, ok := p.likePattern.prefix(s, items)
+	if p.work += n + 1; p.work > atOnceSteps {
+		p.work = 0
+		p.err = p.ctx.Check()
+	}
+	return n, ok
+}
+
 func (p *likePattern) prefix(s string, items []likeItem) (int, bool) {
 	at := 0
 	for _, it := range items {
 		if at >= len(s) {
-			return 0, false
+			return at, false
 		}
 		r, w := rune(s[at]), 1
 		if r >= utf8.RuneSelf {
@@ -149,7 +172,7 @@ func (p *likePattern) prefix(s string, items []likeItem) (int, bool) {
 				r = unicode.ToLower(r)
 			}
 			if r != it.r {
-				return 0, false
+				return at, false
 			}
 		}
 		at += w
@@ -186,12 +209,16 @@ func addTextOperators(r *Registry) {
 			if t != "text, text" && v.fold {
 				continue
 			}
-			o := r.op2(v.name+"("+t+") bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+			o := r.op2(v.name+"("+t+") bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+				if err := ctx.scratch(32 * int64(len(b.Str()))); err != nil {
+					return types.Null, err
+				}
 				p, err := compileLike(b.Str(), '\\', v.fold)
 				if err != nil {
 					return types.Null, err
 				}
-				return types.NewBool(p.match(a.Str()) != v.negate), nil
+				ok, err := p.match(ctx, a.Str())
+				return types.NewBool(ok != v.negate), err
 			})
 			o.Prepare = func(args []types.Datum, known []bool) evalN {
 				if !known[1] {
@@ -201,8 +228,9 @@ func addTextOperators(r *Registry) {
 				if err != nil {
 					return nil
 				}
-				return func(_ *Context, args []types.Datum) (types.Datum, error) {
-					return types.NewBool(p.match(args[0].Str()) != v.negate), nil
+				return func(ctx *Context, args []types.Datum) (types.Datum, error) {
+					ok, err := p.match(ctx, args[0].Str())
+					return types.NewBool(ok != v.negate), err
 				}
 			}
 		}
@@ -234,18 +262,25 @@ func addTextOperators(r *Registry) {
 		return types.NewString(out.String()), nil
 	}
 	r.f2("like_escape(text, text) text", likeEscape)
-	r.f2("like(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.f2("like(text, text) bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		p, err := compileLike(b.Str(), '\\', false)
 		if err != nil {
 			return types.Null, err
 		}
-		return types.NewBool(p.match(a.Str())), nil
+		ok, err := p.match(ctx, a.Str())
+		return types.NewBool(ok), err
 	})
-	concat := func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	concat := func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		if n := len(a.Str()) + len(b.Str()); n > resultMax {
+			return types.Null, tooLarge()
+		}
 		return types.NewString(a.Str() + b.Str()), nil
 	}
 	r.op2("||(text, text) text", concat)
 	r.op2("||(bytea, bytea) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if n := len(a.Str()) + len(b.Str()); n > resultMax {
+			return types.Null, tooLarge()
+		}
 		return types.NewBytes(a.Str() + b.Str()), nil
 	})
 	// text || anything and anything || text go through the other's text form.
@@ -253,11 +288,11 @@ func addTextOperators(r *Registry) {
 		o := r.add(r.ops, sig, Stable)
 		o.TypedEval = func(ts []*types.T) evalN {
 			return func(ctx *Context, args []types.Datum) (types.Datum, error) {
-				return types.NewString(castText(ctx, args[0], ts[0]) + castText(ctx, args[1], ts[1])), nil
+				return concat(ctx, types.NewString(castText(ctx, args[0], ts[0])), types.NewString(castText(ctx, args[1], ts[1])))
 			}
 		}
 		o.setN(func(ctx *Context, args []types.Datum) (types.Datum, error) {
-			return types.NewString(textOf(ctx, args[0], types.Text) + textOf(ctx, args[1], types.Text)), nil
+			return concat(ctx, types.NewString(textOf(ctx, args[0], types.Text)), types.NewString(textOf(ctx, args[1], types.Text)))
 		})
 	}
 	r.op2("^@(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {

@@ -112,7 +112,10 @@ func translateRegex(p string) (string, error) {
 }
 
 // compileRegex compiles a pattern with flags as regexp_replace takes them.
-func compileRegex(pattern, flags string) (re *regexp.Regexp, global bool, err error) {
+func compileRegex(pattern, flags string) (re *regex, global bool, err error) {
+	if len(pattern) > patternMax {
+		return nil, false, tooComplex()
+	}
 	goFlags := "s"
 	for _, f := range flags {
 		switch f {
@@ -144,7 +147,7 @@ func compileRegex(pattern, flags string) (re *regexp.Regexp, global bool, err er
 	if err != nil {
 		return nil, false, err
 	}
-	re, err = regexp.Compile("(?" + goFlags + ")" + t)
+	re, err = newRegex("(?" + goFlags + ")" + t)
 	if err != nil {
 		msg := err.Error()
 		if i := strings.Index(msg, ": "); i >= 0 {
@@ -196,20 +199,20 @@ func stripExpanded(p string) string {
 
 // withRegex makes an overload whose pattern argument is compiled once if it is constant. flagsAt < 0: no flags.
 func withRegex(o *Overload, patternAt, flagsAt int, base string,
-	f func(re *regexp.Regexp, global bool, args []types.Datum) (types.Datum, error)) *Overload {
-	compile := func(args []types.Datum) (*regexp.Regexp, bool, error) {
+	f func(ctx *Context, re *regex, global bool, args []types.Datum) (types.Datum, error)) *Overload {
+	compile := func(args []types.Datum) (*regex, bool, error) {
 		flags := base
 		if flagsAt >= 0 {
 			flags += args[flagsAt].Str()
 		}
 		return compileRegex(args[patternAt].Str(), flags)
 	}
-	o.setN(func(_ *Context, args []types.Datum) (types.Datum, error) {
+	o.setN(func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		re, global, err := compile(args)
 		if err != nil {
 			return types.Null, err
 		}
-		return f(re, global, args)
+		return f(ctx, re, global, args)
 	})
 	o.Prepare = func(args []types.Datum, known []bool) evalN {
 		if !known[patternAt] || flagsAt >= 0 && !known[flagsAt] {
@@ -219,7 +222,7 @@ func withRegex(o *Overload, patternAt, flagsAt int, base string,
 		if err != nil {
 			return nil
 		}
-		return func(_ *Context, args []types.Datum) (types.Datum, error) { return f(re, global, args) }
+		return func(ctx *Context, args []types.Datum) (types.Datum, error) { return f(ctx, re, global, args) }
 	}
 	return o
 }
@@ -260,11 +263,11 @@ func similarPattern(p string, escape rune) (string, error) {
 	return b.String(), nil
 }
 
-// expandReplacement turns \1 and \& of a replacement into what a match gives.
-func expandReplacement(dst []byte, repl, src string, m []int) []byte {
+// expandReplacement writes \1 and \& of a replacement as what a match gives. buf is scratch.
+func expandReplacement(out *text, buf []byte, repl, src string, m []int) []byte {
 	for i := 0; i < len(repl); i++ {
 		if repl[i] != '\\' || i+1 >= len(repl) {
-			dst = append(dst, repl[i])
+			buf = append(buf, repl[i])
 			continue
 		}
 		i++
@@ -275,34 +278,18 @@ func expandReplacement(dst []byte, repl, src string, m []int) []byte {
 				g = int(c - '0')
 			}
 			if 2*g+1 < len(m) && m[2*g] >= 0 {
-				dst = append(dst, src[m[2*g]:m[2*g+1]]...)
+				out.write(string(buf))
+				buf = buf[:0]
+				out.write(src[m[2*g]:m[2*g+1]])
 			}
 		case c == '\\':
-			dst = append(dst, '\\')
+			buf = append(buf, '\\')
 		default:
-			dst = append(dst, '\\', c)
+			buf = append(buf, '\\', c)
 		}
 	}
-	return dst
-}
-
-func regexReplace(re *regexp.Regexp, global bool, s, repl string) string {
-	n := 1
-	if global {
-		n = -1
-	}
-	ms := re.FindAllStringSubmatchIndex(s, n)
-	if ms == nil {
-		return s
-	}
-	var out []byte
-	at := 0
-	for _, m := range ms {
-		out = append(out, s[at:m[0]]...)
-		out = expandReplacement(out, repl, s, m)
-		at = m[1]
-	}
-	return string(append(out, s[at:]...))
+	out.write(string(buf))
+	return buf
 }
 
 func groups(s string, m []int) types.Datum {
@@ -315,26 +302,10 @@ func groups(s string, m []int) types.Datum {
 		if m[i] < 0 {
 			a.Elems = append(a.Elems, types.Null)
 		} else {
-			a.Elems = append(a.Elems, types.NewString(s[m[i]:m[i+1]]))
+			a.Elems = append(a.Elems, pieceOf(s, s[m[i]:m[i+1]]))
 		}
 	}
 	return types.NewArray(a)
-}
-
-func splitRegex(re *regexp.Regexp, s string) []string {
-	var out []string
-	at := 0
-	for _, m := range re.FindAllStringIndex(s, -1) {
-		if m[1] == m[0] {
-			// An empty match splits between characters, not at the ends.
-			if m[0] == 0 || m[0] == len(s) || m[0] == at && m[0] == 0 {
-				continue
-			}
-		}
-		out = append(out, s[at:m[0]])
-		at = m[1]
-	}
-	return append(out, s[at:])
 }
 
 func addRegex(r *Registry) {
@@ -344,8 +315,9 @@ func addRegex(r *Registry) {
 		negate bool
 	}{{"~", "", false}, {"!~", "", true}, {"~*", "i", false}, {"!~*", "i", true}} {
 		withRegex(r.add(r.ops, v.name+"(text, text) bool", Immutable), 1, -1, v.flags,
-			func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
-				return types.NewBool(re.MatchString(args[0].Str()) != v.negate), nil
+			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
+				ok, err := re.matches(ctx, args[0].Str())
+				return types.NewBool(ok != v.negate), err
 			})
 	}
 	similar := func(escape func(args []types.Datum) (rune, error)) evalN {
@@ -370,11 +342,11 @@ func addRegex(r *Registry) {
 		}
 		return 0, sqlstate.New(sqlstate.InvalidEscape, "invalid escape string").WithHint("Escape string must be empty or one character.")
 	}))
-	sub := func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
-		m := re.FindStringSubmatchIndex(args[0].Str())
+	sub := func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
+		m, err := re.first(ctx, args[0].Str())
 		switch {
-		case m == nil:
-			return types.Null, nil
+		case m == nil || err != nil:
+			return types.Null, err
 		case len(m) > 2:
 			if m[2] < 0 {
 				return types.Null, nil
@@ -384,25 +356,25 @@ func addRegex(r *Registry) {
 		return str(args[0].Str()[m[0]:m[1]])
 	}
 	withRegex(r.add(r.funcs, "substring(text, text) text", Immutable), 1, -1, "", sub)
-	replace := func(re *regexp.Regexp, global bool, args []types.Datum) (types.Datum, error) {
-		return str(regexReplace(re, global, args[0].Str(), args[2].Str()))
+	replace := func(ctx *Context, re *regex, global bool, args []types.Datum) (types.Datum, error) {
+		return regexReplace(ctx, re, global, args[0].Str(), args[2].Str())
 	}
 	withRegex(r.add(r.funcs, "regexp_replace(text, text, text) text", Immutable), 1, -1, "", replace)
 	withRegex(r.add(r.funcs, "regexp_replace(text, text, text, text) text", Immutable), 1, 3, "", replace)
-	match := func(re *regexp.Regexp, global bool, args []types.Datum) (types.Datum, error) {
+	match := func(ctx *Context, re *regex, global bool, args []types.Datum) (types.Datum, error) {
 		if global {
 			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "regexp_match() does not support the \"global\" option").
 				WithHint("Use the regexp_matches function instead.")
 		}
-		m := re.FindStringSubmatchIndex(args[0].Str())
-		if m == nil {
-			return types.Null, nil
+		m, err := re.first(ctx, args[0].Str())
+		if m == nil || err != nil {
+			return types.Null, err
 		}
 		return groups(args[0].Str(), m), nil
 	}
 	withRegex(r.add(r.funcs, "regexp_match(text, text) text[]", Immutable), 1, -1, "", match)
 	withRegex(r.add(r.funcs, "regexp_match(text, text, text) text[]", Immutable), 1, 2, "", match)
-	matches := func(_ *Context, args []types.Datum) ([]types.Row, error) {
+	matches := func(ctx *Context, args []types.Datum) ([]types.Row, error) {
 		flags := ""
 		if len(args) > 2 {
 			flags = args[2].Str()
@@ -413,26 +385,22 @@ func addRegex(r *Registry) {
 		}
 		n := 1
 		if global {
-			n = -1
+			n = 0
 		}
-		var rows []types.Row
-		for _, m := range re.FindAllStringSubmatchIndex(args[0].Str(), n) {
-			rows = append(rows, types.Row{groups(args[0].Str(), m)})
-		}
-		return rows, nil
+		out := rows{ctx: ctx}
+		err = re.all(ctx, args[0].Str(), n, func(m []int) error { return out.add(groups(args[0].Str(), m)) })
+		return out.rows, err
 	}
 	r.fset("regexp_matches(text, text) text[]", "regexp_matches text[]", matches)
 	r.fset("regexp_matches(text, text, text) text[]", "regexp_matches text[]", matches)
-	toArray := func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
-		a := &types.Array{Elem: types.Text}
-		for _, s := range splitRegex(re, args[0].Str()) {
-			a.Elems = append(a.Elems, types.NewString(s))
-		}
-		return types.NewArray(a), nil
+	toArray := func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
+		out := elemList{ctx: ctx}
+		err := splitRegex(ctx, re, args[0].Str(), func(s string) error { return out.add(pieceOf(args[0].Str(), s)) })
+		return out.array(types.Text), err
 	}
 	withRegex(r.add(r.funcs, "regexp_split_to_array(text, text) text[]", Immutable), 1, -1, "", toArray)
 	withRegex(r.add(r.funcs, "regexp_split_to_array(text, text, text) text[]", Immutable), 1, 2, "", toArray)
-	toTable := func(_ *Context, args []types.Datum) ([]types.Row, error) {
+	toTable := func(ctx *Context, args []types.Datum) ([]types.Row, error) {
 		flags := ""
 		if len(args) > 2 {
 			flags = args[2].Str()
@@ -441,25 +409,27 @@ func addRegex(r *Registry) {
 		if err != nil {
 			return nil, err
 		}
-		var rows []types.Row
-		for _, s := range splitRegex(re, args[0].Str()) {
-			rows = append(rows, types.Row{types.NewString(s)})
-		}
-		return rows, nil
+		out := rows{ctx: ctx}
+		err = splitRegex(ctx, re, args[0].Str(), func(s string) error { return out.add(pieceOf(args[0].Str(), s)) })
+		return out.rows, err
 	}
 	r.fset("regexp_split_to_table(text, text) text", "regexp_split_to_table text", toTable)
 	r.fset("regexp_split_to_table(text, text, text) text", "regexp_split_to_table text", toTable)
 	withRegex(r.add(r.funcs, "regexp_count(text, text) int4", Immutable), 1, -1, "",
-		func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
-			return num(int64(len(re.FindAllStringIndex(args[0].Str(), -1))))
+		func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
+			n := int64(0)
+			err := re.all(ctx, args[0].Str(), 0, func([]int) error { n++; return nil })
+			return types.NewInt(n), err
 		})
 	withRegex(r.add(r.funcs, "regexp_like(text, text) bool", Immutable), 1, -1, "",
-		func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
-			return boolean(re.MatchString(args[0].Str()))
+		func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
+			ok, err := re.matches(ctx, args[0].Str())
+			return types.NewBool(ok), err
 		})
 	withRegex(r.add(r.funcs, "regexp_like(text, text, text) bool", Immutable), 1, 2, "",
-		func(re *regexp.Regexp, _ bool, args []types.Datum) (types.Datum, error) {
-			return boolean(re.MatchString(args[0].Str()))
+		func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
+			ok, err := re.matches(ctx, args[0].Str())
+			return types.NewBool(ok), err
 		})
 }
 
@@ -483,14 +453,14 @@ func formatText(ctx *Context, args []types.Datum, ts []*types.T) (types.Datum, e
 		return types.Null, nil
 	}
 	f := args[0].Str()
-	var b strings.Builder
+	b := text{ctx: ctx}
 	next := 1
 	few := func() error {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "too few arguments for format()")
 	}
 	for i := 0; i < len(f); i++ {
 		if f[i] != '%' {
-			b.WriteByte(f[i])
+			b.byte(f[i])
 			continue
 		}
 		if i++; i >= len(f) {
@@ -498,7 +468,7 @@ func formatText(ctx *Context, args []types.Datum, ts []*types.T) (types.Datum, e
 				WithHint("For a single \"%%\" use \"%%%%\".")
 		}
 		if f[i] == '%' {
-			b.WriteByte('%')
+			b.byte('%')
 			continue
 		}
 		digits := func() (int, bool) {
@@ -578,12 +548,12 @@ func formatText(ctx *Context, args []types.Datum, ts []*types.T) (types.Datum, e
 			return types.Null, tooLarge()
 		}
 		if !left {
-			b.WriteString(strings.Repeat(" ", max(width-n, 0)))
+			b.fill(" ", int64(max(width-n, 0)))
 		}
-		b.WriteString(s)
+		b.write(s)
 		if left {
-			b.WriteString(strings.Repeat(" ", max(width-n, 0)))
+			b.fill(" ", int64(max(width-n, 0)))
 		}
 	}
-	return str(b.String())
+	return b.datum()
 }

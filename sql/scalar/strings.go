@@ -16,14 +16,6 @@ import (
 	"meridian/sql/types"
 )
 
-// resultMax bounds the text that one call may build: PostgreSQL's limit on a value is 1 GB, ours is what a node can
-// afford for one statement.
-const resultMax = 64 << 20
-
-func tooLarge() error {
-	return sqlstate.New(sqlstate.ProgramLimitExceeded, "requested length too large")
-}
-
 func str(s string) (types.Datum, error)   { return types.NewString(s), nil }
 func num(n int64) (types.Datum, error)    { return types.NewInt(n), nil }
 func boolean(b bool) (types.Datum, error) { return types.NewBool(b), nil }
@@ -73,29 +65,27 @@ func substring(s string, start, length int64, bounded bool) (string, error) {
 	return s[from:], nil
 }
 
-func pad(s string, n int64, fill string, left bool) (types.Datum, error) {
+func pad(ctx *Context, s string, n int64, fill string, left bool) (types.Datum, error) {
 	if n > resultMax {
 		return types.Null, tooLarge()
 	}
-	rs := []rune(s)
-	if n < 0 {
-		n = 0
+	have := int64(utf8.RuneCountInString(s))
+	if have >= n {
+		cut, err := substring(s, 1, max(n, 0), true)
+		return types.NewString(cut), err
 	}
-	if int64(len(rs)) >= n {
-		return str(string(rs[:n]))
-	}
-	f := []rune(fill)
-	if len(f) == 0 {
+	if fill == "" {
 		return str(s)
 	}
-	extra := make([]rune, n-int64(len(rs)))
-	for i := range extra {
-		extra[i] = f[i%len(f)]
-	}
+	t := text{ctx: ctx}
 	if left {
-		return str(string(extra) + s)
+		t.fill(fill, n-have)
+		t.write(s)
+	} else {
+		t.write(s)
+		t.fill(fill, n-have)
 	}
-	return str(s + string(extra))
+	return t.datum()
 }
 
 func initcap(s string) string {
@@ -189,19 +179,23 @@ func splitPart(s, sep string, n int64) (string, error) {
 	if n == 0 {
 		return "", sqlstate.New(sqlstate.InvalidParameterValue, "field position must not be zero")
 	}
-	var parts []string
-	if sep == "" {
-		parts = []string{s}
-	} else {
-		parts = strings.Split(s, sep)
+	parts := int64(1)
+	if sep != "" {
+		parts += int64(strings.Count(s, sep))
 	}
 	if n < 0 {
-		n += int64(len(parts)) + 1
+		n += parts + 1
 	}
-	if n < 1 || n > int64(len(parts)) {
+	if n < 1 || n > parts {
 		return "", nil
 	}
-	return parts[n-1], nil
+	for ; n > 1; n-- {
+		_, s, _ = strings.Cut(s, sep)
+	}
+	if sep != "" {
+		s, _, _ = strings.Cut(s, sep)
+	}
+	return s, nil
 }
 
 func addStrings(r *Registry) {
@@ -215,11 +209,14 @@ func addStrings(r *Registry) {
 	text1("upper", strings.ToUpper)
 	text1("initcap", initcap)
 	text1("reverse", func(s string) string {
-		rs := []rune(s)
-		for i, j := 0, len(rs)-1; i < j; i, j = i+1, j-1 {
-			rs[i], rs[j] = rs[j], rs[i]
+		b := make([]byte, len(s))
+		for i, at := 0, len(b); i < len(s); {
+			_, n := utf8.DecodeRuneInString(s[i:])
+			at -= n
+			copy(b[at:], s[i:i+n])
+			i += n
 		}
-		return string(rs)
+		return string(b)
 	})
 	text1("quote_ident", QuoteIdent)
 	runes := func(s string) int64 { return int64(utf8.RuneCountInString(s)) }
@@ -282,25 +279,28 @@ func addStrings(r *Registry) {
 	}
 	cut := func(left bool) eval2 {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
-			rs := []rune(a.Str())
+			total := int64(utf8.RuneCountInString(a.Str()))
 			n := b.Int()
-			total := int64(len(rs))
 			if n < 0 {
 				n = max(total+n, 0)
 			}
 			n = min(n, total)
-			if left {
-				return str(string(rs[:n]))
+			from := int64(1)
+			if !left {
+				from = total - n + 1
 			}
-			return str(string(rs[total-n:]))
+			s, err := substring(a.Str(), from, n, true)
+			return types.NewString(s), err
 		}
 	}
 	r.f2("left(text, int4) text", cut(true))
 	r.f2("right(text, int4) text", cut(false))
 	addPad := func(name string, left bool) {
-		r.f2(name+"(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) { return pad(a.Str(), b.Int(), " ", left) })
-		r.fn(name+"(text, int4, text) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
-			return pad(args[0].Str(), args[1].Int(), args[2].Str(), left)
+		r.f2(name+"(text, int4) text", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+			return pad(ctx, a.Str(), b.Int(), " ", left)
+		})
+		r.fn(name+"(text, int4, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+			return pad(ctx, args[0].Str(), args[1].Int(), args[2].Str(), left)
 		})
 	}
 	addPad("lpad", true)
@@ -315,13 +315,14 @@ func addStrings(r *Registry) {
 	addTrim("btrim", strings.Trim)
 	addTrim("ltrim", strings.TrimLeft)
 	addTrim("rtrim", strings.TrimRight)
-	r.fn("replace(text, text, text) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.fn("replace(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		from := args[1].Str()
 		if from == "" {
 			return args[0], nil
 		}
-		if n := strings.Count(args[0].Str(), from); n*len(args[2].Str()) > resultMax {
-			return types.Null, tooLarge()
+		n := int64(strings.Count(args[0].Str(), from))
+		if err := ctx.room(int64(len(args[0].Str())) + n*int64(len(args[2].Str())-len(from))); err != nil {
+			return types.Null, err
 		}
 		return str(strings.ReplaceAll(args[0].Str(), from, args[2].Str()))
 	})
@@ -341,29 +342,38 @@ func addStrings(r *Registry) {
 	r.f2("position(bytea, bytea) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return num(int64(strings.Index(b.Str(), a.Str())) + 1)
 	})
-	r.f2("repeat(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.f2("repeat(text, int4) text", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		n := max(b.Int(), 0)
-		if n*int64(len(a.Str())) > resultMax {
-			return types.Null, tooLarge()
+		if err := ctx.room(n * int64(len(a.Str()))); err != nil {
+			return types.Null, err
 		}
 		return str(strings.Repeat(a.Str(), int(n)))
 	})
 	r.f2("starts_with(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return boolean(strings.HasPrefix(a.Str(), b.Str()))
 	})
-	r.fn("translate(text, text, text) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
-		from, to := []rune(args[1].Str()), []rune(args[2].Str())
-		return str(strings.Map(func(c rune) rune {
-			for i, f := range from {
-				if f == c {
-					if i < len(to) {
-						return to[i]
-					}
-					return -1
+	r.fn("translate(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+		to := []rune(args[2].Str())
+		becomes := make(map[rune]rune)
+		i := 0
+		for _, f := range args[1].Str() {
+			if _, ok := becomes[f]; !ok {
+				if becomes[f] = -1; i < len(to) {
+					becomes[f] = to[i]
 				}
 			}
-			return c
-		}, args[0].Str()))
+			i++
+		}
+		t := text{ctx: ctx}
+		for _, c := range args[0].Str() {
+			if r, ok := becomes[c]; ok {
+				c = r
+			}
+			if c >= 0 {
+				t.rune(c)
+			}
+		}
+		return t.datum()
 	})
 	hexInt := func(_ *Context, a types.Datum) (types.Datum, error) {
 		return str(strconv.FormatUint(uint64(a.Int()), 16))
@@ -426,7 +436,7 @@ func addStrings(r *Registry) {
 	join := func(sep bool) func([]*types.T) evalN {
 		return func(ts []*types.T) evalN {
 			return func(ctx *Context, args []types.Datum) (types.Datum, error) {
-				var b strings.Builder
+				b := text{ctx: ctx}
 				from, glue := 0, ""
 				if sep {
 					if args[0].IsNull() {
@@ -440,12 +450,12 @@ func addStrings(r *Registry) {
 						continue
 					}
 					if !first {
-						b.WriteString(glue)
+						b.write(glue)
 					}
 					first = false
-					b.WriteString(outputText(ctx, args[i], ts[i]))
+					b.write(outputText(ctx, args[i], ts[i]))
 				}
-				return str(b.String())
+				return b.datum()
 			}
 		}
 	}

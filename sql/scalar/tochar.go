@@ -60,7 +60,7 @@ next:
 			continue
 		}
 		for _, t := range dateTokens {
-			if !strings.HasPrefix(f[i:], t) && !(strings.HasPrefix(strings.ToUpper(f[i:]), t) && caseless(t)) {
+			if !strings.HasPrefix(f[i:], t) && !(strings.EqualFold(f[i:min(i+len(t), len(f))], t) && caseless(t)) {
 				continue
 			}
 			i += len(t)
@@ -325,7 +325,27 @@ func stampChars(local int64) *charStamp {
 	return c
 }
 
+// formatMax bounds a format's text, which is read anew in each call.
+const formatMax = 4 << 10
+
+// boundFormats makes the functions refuse longer formats.
+func boundFormats(r *Registry) {
+	for _, name := range []string{"to_char", "to_date", "to_timestamp", "to_number"} {
+		for _, o := range r.funcs[name] {
+			if f := o.Eval2; f != nil && len(o.Args) == 2 {
+				o.set2(func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+					if len(b.Str()) > formatMax {
+						return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "format is longer than %d bytes", formatMax)
+					}
+					return f(ctx, a, b)
+				})
+			}
+		}
+	}
+}
+
 func addToChar(r *Registry) {
+	defer boundFormats(r)
 	r.f2("to_char(timestamp, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		if types.IsInfinite(a.Micros()) || b.Str() == "" {
 			return types.Null, nil

@@ -3,6 +3,7 @@ package scalar
 import (
 	"fmt"
 
+	"meridian/sql/memory"
 	"meridian/sql/types"
 )
 
@@ -297,6 +298,9 @@ func Fold(e Expr) Expr { return fold(nil, e) }
 // FoldStable also evaluates stable parts and placeholders, for a plan that is used once under ctx.
 func FoldStable(ctx *Context, e Expr) Expr { return fold(ctx, e) }
 
+// foldBytes bounds what folding may need.
+const foldBytes = 1 << 20
+
 func fold(ctx *Context, e Expr) Expr {
 	return Rewrite(e, func(x Expr) Expr { return foldOne(ctx, x) })
 }
@@ -372,8 +376,12 @@ func foldOne(ctx *Context, x Expr) Expr {
 			}
 		}
 	}
+	// What is large stays a call: a plan, which may be kept, must not hold it.
+	if ctx == nil {
+		ctx = &Context{Memory: memory.Limited(foldBytes)}
+	}
 	d, err := Value(ctx, x)
-	if err != nil {
+	if err != nil || d.Weight() != 0 {
 		return x
 	}
 	return &Const{d, x.Type()}

@@ -8,6 +8,7 @@ import (
 	"meridian/sql/bind"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
+	"meridian/sql/memory"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
@@ -93,7 +94,9 @@ func (o *Options) query(ctx context.Context, tx *txn.Txn, view *lease.View, text
 	}
 	tx.StepStatement()
 	sctx := o.scalarContext(ctx, lease.Info{User: view.CurrentUser(), Database: view.CurrentDatabase(), SearchPath: view.SearchPath()}, nil)
-	cur, err := program.Start(ctx, &exec.Env{Txn: tx, Scalar: sctx})
+	account := memory.NewSession(o.Memory)
+	defer account.Close()
+	cur, err := program.Start(ctx, &exec.Env{Txn: tx, Scalar: sctx, Budget: account})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
+	"meridian/sql/memory"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -55,6 +56,8 @@ type Options struct {
 	Pressed func() bool
 	// Yield is called before each chunk of a backfill, and may wait for a bounded time; nil: it never does (admission.AD6).
 	Yield func(context.Context) error
+	// Memory is what the node's statements may hold, those of schema changes too; nil bounds nothing.
+	Memory *memory.Node
 }
 
 // DefaultRemoveAfter is the default of Options.RemoveAfter.

@@ -473,8 +473,7 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return err
 	}
-	s.prepared[c.Name] = p
-	return nil
+	return s.hold(p)
 }
 
 func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter) error {
@@ -506,13 +505,15 @@ func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter)
 
 func (s *Session) deallocate(c *bind.Deallocate) (string, error) {
 	if c.Name == "" {
-		clear(s.prepared)
+		for name := range s.prepared {
+			s.CloseStatement(name)
+		}
 		return "DEALLOCATE ALL", nil
 	}
 	if _, err := s.preparedByName(c.Name); err != nil && !s.replay.running {
 		return "", err
 	}
-	delete(s.prepared, c.Name)
+	s.CloseStatement(c.Name)
 	return "DEALLOCATE", nil
 }
 
@@ -522,7 +523,9 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 			return "", sqlstate.New(sqlstate.ActiveTransaction, "DISCARD ALL cannot run inside a transaction block")
 		}
 		s.closePortals()
-		clear(s.prepared)
+		for name := range s.prepared {
+			s.CloseStatement(name)
+		}
 		if err := s.resetVar("session_authorization"); err != nil {
 			return "", err
 		}
@@ -585,10 +588,7 @@ func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (strin
 		if err := s.holdCursors(ctx); err != nil {
 			return "", err
 		}
-		env := *s.environmentFor(p.params, false)
-		sc := *env.Scalar
-		env.Scalar = &sc
-		if p.cur, err = p.plan.program.Start(ctx, &env); err != nil {
+		if err := s.startCursor(ctx, p); err != nil {
 			return "", err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"meridian/sql/bind"
 	"meridian/sql/exec"
+	"meridian/sql/memory"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -90,11 +91,11 @@ func (s *Session) ingest(ctx context.Context, c *bind.Copy, p *plan, kinds []*ty
 		return 0, err
 	}
 	defer w.Close()
-	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, names: c.Names, s: s, table: c.Table.Name}
+	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, names: c.Names, s: s, table: c.Table.Name, memory: s.account()}
 	n := int64(0)
 	row := make(types.Row, len(kinds))
 	for {
-		if n%256 == 0 && ctx.Err() != nil {
+		if n%16 == 0 && ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
 		err := in.next(row)
@@ -127,6 +128,9 @@ type copyReader struct {
 	field []byte
 	nulls []bool
 	parts [][]byte
+	// memory has what buf, field and the value that is being parsed occupy.
+	memory *memory.Account
+	taken  int64
 }
 
 // more adds the next piece of data; false at the end.
@@ -146,9 +150,27 @@ func (r *copyReader) more() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// A row is at once in the buffer, in its fields and in its values.
+	if need := int64(len(r.buf)+len(p)) * copyFactor; need > r.taken {
+		if len(r.buf) > copyRowMax {
+			return false, sqlstate.New(sqlstate.ProgramLimitExceeded, "out of memory").
+				WithDetail("Cannot enlarge string buffer containing %d bytes by %d more bytes.", len(r.buf), len(p))
+		}
+		need += need / 2
+		if err := r.memory.Grow(need - r.taken); err != nil {
+			return false, err
+		}
+		r.taken = need
+	}
 	r.buf = append(r.buf, p...)
 	return true, nil
 }
+
+const (
+	// copyRowMax bounds one row of COPY's data, as PostgreSQL's string buffers are.
+	copyRowMax = 1 << 30
+	copyFactor = 4
+)
 
 func (r *copyReader) where(err error) error {
 	var e *sqlstate.Error
@@ -330,7 +352,8 @@ func (r *copyReader) splitCSV() error {
 	}
 	// Lines belong to one record while a quote is open.
 	record := append([]byte(nil), line...)
-	for bytes.Count(record, []byte{r.opts.Quote})%2 == 1 {
+	quote := []byte{r.opts.Quote}
+	for quotes := bytes.Count(line, quote); quotes%2 == 1; {
 		next, err := r.takeLine()
 		if errors.Is(err, io.EOF) {
 			return r.where(badCopy("unterminated CSV quoted field"))
@@ -338,7 +361,18 @@ func (r *copyReader) splitCSV() error {
 		if err != nil {
 			return err
 		}
+		quotes += bytes.Count(next, quote)
 		record = append(append(record, '\n'), next...)
+		if need := int64(len(record)) * copyFactor; need > r.taken {
+			if err := r.memory.Grow(need - r.taken); err != nil {
+				return err
+			}
+			r.taken = need
+		}
+		if len(record) > copyRowMax {
+			return sqlstate.New(sqlstate.ProgramLimitExceeded, "out of memory").
+				WithDetail("Cannot enlarge string buffer containing %d bytes.", len(record))
+		}
 	}
 	r.parts, r.nulls = r.parts[:0], r.nulls[:0]
 	r.field = make([]byte, 0, len(record))
@@ -483,7 +517,7 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	}
 	defer cur.Close()
 	s.out.CopyOut(copyFormat(c), len(p.columns))
-	w := &copyEncoder{s: s, opts: &c.Options, cols: p.columns}
+	w := &copyEncoder{s: s, opts: &c.Options, cols: p.columns, memory: s.account()}
 	var buf []byte
 	if c.Options.Format == "binary" {
 		buf = append(append(buf, copySignature...), make([]byte, 8)...)
@@ -500,6 +534,9 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 			break
 		}
 		n++
+		if err := w.room(row); err != nil {
+			return "", err
+		}
 		buf = w.row(buf, row)
 		if err := s.out.CopyData(buf); err != nil {
 			return "", err
@@ -524,6 +561,24 @@ type copyEncoder struct {
 	opts *bind.CopyOptions
 	cols []Column
 	tmp  []byte
+	// memory has what the buffers occupy that a row is written to.
+	memory *memory.Account
+	taken  int64
+}
+
+// room makes sure that a row's text may be in memory: as a value's, as the row's, and in the connection's buffer.
+func (w *copyEncoder) room(row types.Row) error {
+	n := int64(0)
+	for i := range row {
+		n += row[i].Weight()
+	}
+	if n *= 2 * copyFactor; n > w.taken {
+		if err := w.memory.Grow(n - w.taken); err != nil {
+			return err
+		}
+		w.taken = n
+	}
+	return nil
 }
 
 func (w *copyEncoder) header(buf []byte) []byte {

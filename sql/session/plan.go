@@ -102,6 +102,10 @@ func (s *Session) reuse(p *plan) (*plan, error) {
 	return p, nil
 }
 
+// cachedText is the longest text whose plan is shared: the cache's 4,096 plans of such texts are the 1 GiB that it may
+// occupy at worst; those of ordinary statements are some megabytes.
+const cachedText = 4 << 10
+
 // planFor returns a plan of the statement, from the cache if it can.
 func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan, error) {
 	if needsNoTxn(stmt) {
@@ -121,7 +125,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	if err != nil {
 		return nil, err
 	}
-	if !s.catalogChanged() && !p.private && p.query != nil && !s.cat.Past() {
+	if !s.catalogChanged() && !p.private && p.query != nil && !s.cat.Past() && len(key.text) <= cachedText {
 		s.srv.plans.put(key, p)
 	}
 	return p, nil

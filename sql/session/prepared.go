@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"meridian/sql/exec"
+	"meridian/sql/memory"
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -22,6 +23,7 @@ type Prepared struct {
 	types []*types.T       // as the client gave them; nil elements are inferred
 	plan  *plan
 	path  string // the search path that plan was made for
+	held  int64  // bytes of the session's memory
 }
 
 // portal is a bound statement, perhaps half run.
@@ -32,9 +34,13 @@ type portal struct {
 	params  []types.Datum
 	formats []Format
 	cur     *exec.Cursor // nil before the first Execute and after the end
-	ended   bool
-	sent    int64
-	size    int // of its arguments, in bytes
+	// memory is cur's, and held what the arguments occupy of the session's.
+	memory *memory.Account
+	owner  *memory.Account
+	held   int64
+	ended  bool
+	sent   int64
+	size   int // of its arguments, in bytes
 	// byDeclare portals are SQL cursors: they live until the transaction's end.
 	byDeclare bool
 }
@@ -64,7 +70,7 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 			return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", name)
 		}
 	} else {
-		delete(s.prepared, "")
+		s.CloseStatement("")
 	}
 	if len(s.prepared) >= maxPrepared {
 		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many prepared statements").
@@ -73,6 +79,11 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 	if len(oids) > 65535 {
 		return sqlstate.New(sqlstate.TooManyArguments, "too many parameters")
 	}
+	room := int64(len(text)) * statementBytes
+	if err := s.memory.Grow(room); err != nil {
+		return err
+	}
+	defer s.memory.Shrink(room)
 	stmts, err := s.parser.Parse(text)
 	if err != nil {
 		if s.state == stateFailed {
@@ -106,7 +117,22 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 			return err
 		}
 	}
-	s.prepared[name] = p
+	return s.hold(p)
+}
+
+// statementBytes is what a statement's tree and plan occupy for each byte of its text, as an estimate of ours.
+const statementBytes = 64
+
+// hold makes a prepared statement part of the session, whose memory it is until it is closed.
+func (s *Session) hold(p *Prepared) error {
+	if p.stmt != nil {
+		p.held = 512 + statementBytes*int64(len(p.stmt.Text()))
+	}
+	if err := s.memory.Grow(p.held); err != nil {
+		return err
+	}
+	s.CloseStatement(p.name)
+	s.prepared[p.name] = p
 	return nil
 }
 
@@ -212,8 +238,22 @@ func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) 
 	if len(want) > 0 {
 		po.params = make([]types.Datum, len(want))
 	}
-	for i, raw := range b.Params {
+	for _, raw := range b.Params {
 		po.size += 64 + len(raw)
+	}
+	// The parsed form of most is not larger than the text; of arrays and the like it may be.
+	po.owner = s.memory
+	if err := s.memory.Grow(2 * int64(po.size)); err != nil {
+		return err
+	}
+	po.held = 2 * int64(po.size)
+	bound := false
+	defer func() {
+		if !bound {
+			po.drop()
+		}
+	}()
+	for i, raw := range b.Params {
 		if raw == nil {
 			continue
 		}
@@ -242,7 +282,7 @@ func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) 
 	if len(b.ResultFormats) > 0 {
 		po.formats = b.ResultFormats
 	}
-	s.portals[name] = po
+	s.portals[name], bound = po, true
 	return nil
 }
 
@@ -329,6 +369,7 @@ func (s *Session) open(ctx context.Context, p *portal, limit int64) error {
 	if p.cur != nil {
 		p.cur.Close()
 		p.cur = nil
+		p.memory.Close()
 	}
 	p.sent = 0
 	now, err := s.current(ctx, p.plan)
@@ -339,15 +380,25 @@ func (s *Session) open(ctx context.Context, p *portal, limit int64) error {
 	if p.plan, err = s.prepareQuery(ctx, p.plan, p.params); err != nil {
 		return err
 	}
+	if err := s.startCursor(ctx, p); err != nil {
+		return err
+	}
+	return s.resume(ctx, p, limit)
+}
+
+// startCursor runs a portal's program, whose memory is the portal's.
+func (s *Session) startCursor(ctx context.Context, p *portal) error {
 	env := *s.environmentFor(p.params, false)
 	sc := *env.Scalar
 	env.Scalar = &sc
+	env.Budget = s.memory.NewStatement(s.srv.MemoryPerStatement)
 	cur, err := p.plan.program.Start(ctx, &env)
 	if err != nil {
+		env.Budget.Close()
 		return err
 	}
-	p.cur = cur
-	return s.resume(ctx, p, limit)
+	p.cur, p.memory = cur, env.Budget
+	return nil
 }
 
 // resume sends more rows of a portal.
@@ -376,8 +427,16 @@ func (p *portal) close() {
 	if p.cur != nil {
 		p.cur.Close()
 		p.cur = nil
+		p.memory.Close()
 	}
 	p.ended = true
+}
+
+// drop also gives back what the arguments occupy.
+func (p *portal) drop() {
+	p.close()
+	p.owner.Shrink(p.held)
+	p.held = 0
 }
 
 // Sync ends a sequence of extended-protocol messages, and the implicit transaction with it.
@@ -400,12 +459,17 @@ func (s *Session) implicitFailure() error {
 }
 
 // CloseStatement drops a prepared statement, if it is there.
-func (s *Session) CloseStatement(name string) { delete(s.prepared, name) }
+func (s *Session) CloseStatement(name string) {
+	if p, ok := s.prepared[name]; ok {
+		s.memory.Shrink(p.held)
+		delete(s.prepared, name)
+	}
+}
 
 // ClosePortal drops a portal, if it is there.
 func (s *Session) ClosePortal(name string) {
 	if p, ok := s.portals[name]; ok {
-		p.close()
+		p.drop()
 		delete(s.portals, name)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/sql/memory"
 	"meridian/sql/types"
 	"meridian/sql/virtual"
 )
@@ -86,7 +87,7 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 		return nil, err
 	}
 	sess := &Session{srv: s, client: c, out: out, prepared: map[string]*Prepared{}, portals: map[string]*portal{},
-		opened: s.Host.Clock.Now(), authorized: c.User, acting: c.User}
+		opened: s.Host.Clock.Now(), authorized: c.User, acting: c.User, memory: memory.NewSession(s.Memory)}
 	sess.env.s, sess.params.defaults = sess, s.defaults
 	if s.Gate != nil {
 		sess.ticket = s.Gate.NewTicket()

@@ -10,6 +10,7 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
+	"meridian/sql/memory"
 	"meridian/sql/scalar"
 	"meridian/sql/schemachange"
 	"meridian/sql/virtual"
@@ -59,7 +60,9 @@ type Services struct {
 	Jobs     *job.Registry
 	Ranges   Ranges
 	Registry *scalar.Registry
-	// MemoryPerStatement bounds what one statement holds; zero is exec.DefaultBudget.
+	// Memory is what all sessions of the node may hold; nil bounds nothing. MemoryPerStatement bounds one statement
+	// further; zero does not.
+	Memory             *memory.Node
 	MemoryPerStatement int64
 	// PlanCache is how many plans the node keeps (default 4096).
 	PlanCache int

@@ -13,6 +13,7 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
+	"meridian/sql/memory"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -73,6 +74,9 @@ type Session struct {
 	paramBuf  [][]byte
 	scalarCtx scalar.Context
 	execEnv   exec.Env
+	// memory is what the session holds; accounts are those of the running statement, which end with it.
+	memory    *memory.Account
+	accounts  []*memory.Account
 	viewCache catalog.View
 
 	// ticket is the session's place at the node's gate, nil if there is none; queued is how long the message that is being
@@ -173,6 +177,8 @@ func (s *Session) Close() {
 	if s.ticket != nil {
 		s.ticket.Close()
 	}
+	s.endAccounts()
+	s.memory.Close()
 	s.mu.Lock()
 	stopIdle := s.idleTimer
 	s.mu.Unlock()
@@ -348,7 +354,7 @@ func (s *Session) catalogChanged() bool { return s.cat != nil && s.cat.Changed()
 func (s *Session) Query(ctx context.Context, text string) error {
 	ctx, done := s.beginStatement(ctx, text)
 	defer done()
-	delete(s.prepared, "")
+	s.CloseStatement("")
 	err := s.queryText(ctx, text)
 	if err != nil {
 		s.Fail()
@@ -360,7 +366,15 @@ func (s *Session) Query(ctx context.Context, text string) error {
 	return err
 }
 
+// longText is the length from which a text's tree and plan are accounted for while it runs.
+const longText = 1 << 10
+
 func (s *Session) queryText(ctx context.Context, text string) error {
+	if len(text) > longText {
+		if err := s.account().Grow(int64(len(text)) * statementBytes); err != nil {
+			return err
+		}
+	}
 	// A text that ran before, whole, needs no parsing.
 	if p, err := s.cachedPlan(text); err != nil {
 		return err
@@ -520,15 +534,39 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datu
 	return p, nil
 }
 
+// Memory is the session's account, for what the connection buffers.
+func (s *Session) Memory() *memory.Account { return s.memory }
+
+// account is one that ends with the running statement.
+func (s *Session) account() *memory.Account {
+	n := len(s.accounts)
+	if n < cap(s.accounts) {
+		s.accounts = s.accounts[:n+1]
+	} else {
+		s.accounts = append(s.accounts, nil)
+	}
+	if s.accounts[n] == nil {
+		s.accounts[n] = &memory.Account{}
+	}
+	s.accounts[n].Begin(s.memory, s.srv.MemoryPerStatement)
+	return s.accounts[n]
+}
+
+// endAccounts gives back all that the statement's accounts have left.
+func (s *Session) endAccounts() {
+	for _, a := range s.accounts {
+		a.Close()
+	}
+	s.accounts = s.accounts[:0]
+}
+
 // environmentFor fills in the session's execution environment; it is good until the next statement.
 func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
 	s.tx.BeginStatement()
 	s.env.block, s.env.mayDraw = block{}, 0
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.tx, Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
-	if m := s.srv.MemoryPerStatement; m > 0 {
-		s.execEnv.Budget = &exec.Budget{Limit: m}
-	}
+	s.execEnv.Budget = s.account()
 	return &s.execEnv
 }
 
@@ -610,6 +648,7 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 		}
 		s.mu.Unlock()
 		cancel(nil)
+		s.endAccounts()
 		s.srv.metrics.observe(end.Sub(start))
 		s.armIdle()
 	}

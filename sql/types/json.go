@@ -486,6 +486,31 @@ func (v *JSONValue) Append(buf []byte) []byte {
 	return append(buf, '}')
 }
 
+// PrettyBytes bounds what AppendPretty writes, and is above limit as soon as that is clear.
+func (v *JSONValue) PrettyBytes(indent int, limit int64) int64 {
+	n := int64(8)
+	each := int64(4*indent + 8)
+	switch v.Kind {
+	case JSONString:
+		return n + 2*int64(len(v.Str))
+	case JSONNumber:
+		return n + v.Num.NumDigits() + int64(max(-v.Num.Exponent, v.Num.Exponent))
+	case JSONArray:
+		for _, e := range v.Elems {
+			if n += each + e.PrettyBytes(indent+1, limit); n > limit {
+				return n
+			}
+		}
+	case JSONObject:
+		for _, m := range v.Members {
+			if n += each + 2*int64(len(m.Key)) + m.Value.PrettyBytes(indent+1, limit); n > limit {
+				return n
+			}
+		}
+	}
+	return n + each
+}
+
 // AppendPretty appends the text that jsonb_pretty makes.
 func (v *JSONValue) AppendPretty(buf []byte, indent int) []byte {
 	line := func(n int) {

@@ -1,0 +1,223 @@
+package scalar
+
+import (
+	"io"
+	"regexp"
+	"regexp/syntax"
+	"unicode/utf8"
+
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// regex is a compiled pattern. Go's matcher is linear in the text times the size of the program, but it can't be
+// interrupted, and lists all matches at once; so for long texts it reads from a source that ends when the statement is
+// cancelled, one match after the other.
+type regex struct {
+	*regexp.Regexp
+	// size is the number of instructions of the program.
+	size int
+	// rest finds the next match after the first character of a text, which is there for the sake of \b: its group 1 is
+	// the match, and the pattern's own groups follow.
+	rest *regexp.Regexp
+}
+
+const (
+	// patternMax bounds a pattern. PostgreSQL bounds the automaton that it becomes.
+	patternMax = 64 << 10
+	// atOnceBytes and atOnceSteps bound what is given to the matcher at once: some milliseconds of work.
+	atOnceBytes = 16 << 10
+	atOnceSteps = 1 << 20
+)
+
+func tooComplex() error {
+	return sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: regular expression is too complex")
+}
+
+// newRegex compiles Go's syntax.
+func newRegex(pattern string) (*regex, error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	r := &regex{Regexp: re, size: len(prog.Inst)}
+	r.rest, err = regexp.Compile(`\A(?s:.)(?s:.*?)(` + pattern + `)`)
+	return r, err
+}
+
+// short reports that the whole text may be given to the matcher.
+func (re *regex) short(s string) bool {
+	return len(s) <= atOnceBytes && len(s)*re.size <= atOnceSteps
+}
+
+// source is a text that ends when the statement is cancelled.
+type source struct {
+	ctx *Context
+	s   string
+	at  int
+	n   int
+	err error
+	per int // how many characters are read between two questions
+}
+
+func (re *regex) source(ctx *Context, s string) *source {
+	return &source{ctx: ctx, s: s, per: max(atOnceSteps/re.size/8, 1)}
+}
+
+// ReadRune implements io.RuneReader.
+func (r *source) ReadRune() (rune, int, error) {
+	if r.n++; r.n >= r.per {
+		r.n = 0
+		if r.err = r.ctx.Check(); r.err != nil {
+			return 0, 0, io.EOF
+		}
+	}
+	if r.at >= len(r.s) {
+		return 0, 0, io.EOF
+	}
+	c, n := rune(r.s[r.at]), 1
+	if c >= utf8.RuneSelf {
+		c, n = utf8.DecodeRuneInString(r.s[r.at:])
+	}
+	r.at += n
+	return c, n, nil
+}
+
+// matches reports whether the pattern is somewhere in s.
+func (re *regex) matches(ctx *Context, s string) (bool, error) {
+	if re.short(s) {
+		return re.MatchString(s), nil
+	}
+	src := re.source(ctx, s)
+	ok := re.MatchReader(src)
+	return ok, src.err
+}
+
+// first finds the first match with its groups, nil if there is none.
+func (re *regex) first(ctx *Context, s string) ([]int, error) {
+	if re.short(s) {
+		return re.FindStringSubmatchIndex(s), nil
+	}
+	src := re.source(ctx, s)
+	m := re.FindReaderSubmatchIndex(src)
+	return m, src.err
+}
+
+// all gives each match to f, until it fails; a match must not be kept. limit is how many are wanted, zero: all.
+func (re *regex) all(ctx *Context, s string, limit int, f func(m []int) error) error {
+	if re.short(s) {
+		if limit == 0 {
+			limit = -1
+		}
+		for _, m := range re.FindAllStringSubmatchIndex(s, limit) {
+			if err := f(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	// As the library does: an empty match right after another one does not count.
+	for at, n, last := 0, 0, -1; at <= len(s); n++ {
+		m, err := re.after(ctx, s, at)
+		if err != nil || m == nil {
+			return err
+		}
+		counts := true
+		if m[1] == at {
+			counts = m[0] != last
+			if _, w := utf8.DecodeRuneInString(s[at:]); w > 0 {
+				at += w
+			} else {
+				at = len(s) + 1
+			}
+		} else {
+			at = m[1]
+		}
+		last = m[1]
+		if counts {
+			if err := f(m); err != nil {
+				return err
+			}
+			if limit--; limit == 0 {
+				return nil
+			}
+		}
+		if err := ctx.tick(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// after finds the first match that begins at a position or later.
+func (re *regex) after(ctx *Context, s string, at int) ([]int, error) {
+	if at == 0 {
+		return re.first(ctx, s)
+	}
+	_, w := utf8.DecodeLastRuneInString(s[:at])
+	from := at - w
+	src := re.source(ctx, s[from:])
+	m := re.rest.FindReaderSubmatchIndex(src)
+	if src.err != nil || m == nil {
+		return nil, src.err
+	}
+	m = m[2:]
+	for i := range m {
+		if m[i] >= 0 {
+			m[i] += from
+		}
+	}
+	return m, nil
+}
+
+func regexReplace(ctx *Context, re *regex, global bool, s, repl string) (types.Datum, error) {
+	limit := 1
+	if global {
+		limit = 0
+	}
+	out := text{ctx: ctx}
+	at := 0
+	var expanded []byte
+	err := re.all(ctx, s, limit, func(m []int) error {
+		out.write(s[at:m[0]])
+		expanded = expandReplacement(&out, expanded[:0], repl, s, m)
+		at = m[1]
+		return out.err
+	})
+	if err != nil {
+		return types.Null, err
+	}
+	if at == 0 && out.b.Len() == 0 {
+		return types.NewString(s), nil
+	}
+	out.write(s[at:])
+	return out.datum()
+}
+
+// splitRegex gives the pieces between the matches to f.
+func splitRegex(ctx *Context, re *regex, s string, f func(piece string) error) error {
+	at := 0
+	err := re.all(ctx, s, 0, func(m []int) error {
+		if m[1] == m[0] {
+			// An empty match splits between characters, not at the ends.
+			if m[0] == 0 || m[0] == len(s) {
+				return nil
+			}
+		}
+		piece := s[at:m[0]]
+		at = m[1]
+		return f(piece)
+	})
+	if err != nil {
+		return err
+	}
+	return f(s[at:])
+}

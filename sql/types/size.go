@@ -1,0 +1,83 @@
+package types
+
+import "strings"
+
+// LargeBytes is the size from which a value is accounted for by those that hold it for one row only. Chosen by us: a
+// statement has some thousands of smaller values in flight at most, and asking for each would cost more than it protects.
+const LargeBytes = 16 << 10
+
+// datumBytes is the size of a Datum itself.
+const datumBytes = 48
+
+// Bytes is about what the value occupies, with itself.
+func (d *Datum) Bytes() int64 {
+	n := int64(datumBytes + len(d.str))
+	if d.ref == nil {
+		return n
+	}
+	switch d.phys {
+	case PhysDecimal:
+		n += 72
+		if bits := int64(d.Decimal().Coeff.BitLen()); bits > 128 {
+			n += bits / 8
+		}
+	case PhysInterval:
+		n += 8
+	case PhysArray:
+		es := d.Array().Elems
+		for i := range es {
+			n += es[i].Bytes()
+		}
+	case PhysTuple:
+		es := d.Tuple().Elems
+		for i := range es {
+			n += es[i].Bytes()
+		}
+	}
+	return n
+}
+
+// Weight is Bytes of a large value, and zero for any other.
+func (d *Datum) Weight() int64 {
+	if d.ref == nil {
+		if len(d.str) < LargeBytes {
+			return 0
+		}
+		return datumBytes + int64(len(d.str))
+	}
+	return d.refWeight()
+}
+
+func (d *Datum) refWeight() int64 {
+	if n := d.Bytes(); n >= LargeBytes {
+		return n
+	}
+	return 0
+}
+
+// JSONBytes bounds what the parsed form of a JSON text occupies, before it is parsed: every value but the first follows a
+// comma, a colon or a bracket.
+func JSONBytes(text string) int64 {
+	var n int64 = 1
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case ',', ':', '[', '{':
+			n++
+		}
+	}
+	return n*jsonNodeBytes + int64(len(text))
+}
+
+// jsonNodeBytes is the size of a JSONValue with its place in the list of its parent, which may be twice as long as needed.
+const jsonNodeBytes = 160
+
+// Detach is the value without the larger text of which its own is a piece.
+func (d Datum) Detach() Datum {
+	d.str = strings.Clone(d.str)
+	return d
+}
+
+// ArrayTextBytes bounds what the elements of an array's text form occupy besides their text.
+func ArrayTextBytes(text string) int64 {
+	return int64(strings.Count(text, ",")+1) * 2 * (datumBytes + 72)
+}
