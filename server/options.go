@@ -36,8 +36,9 @@ type Options struct {
 	// Cache is shared by the stores of one process; nil: the node's own, of CacheBytes.
 	Cache      *Cache
 	CacheBytes int64
-	// StatementBytes bounds what one statement holds in memory.
-	StatementBytes int64
+	// SQLBytes bounds what all statements of the node hold in memory (default 1 GiB), StatementBytes what one does (default:
+	// what others leave of it).
+	SQLBytes, StatementBytes int64
 	// Slots is how many statements of clients run at once before others queue, to begin with; zero is admission's default.
 	// Load is admission.Options.Load.
 	Slots int
@@ -92,6 +93,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.HTTPPerSource == 0 {
 		o.HTTPPerSource = defaultHTTPPerSource
+	}
+	if o.SQLBytes == 0 {
+		o.SQLBytes = 1 << 30
 	}
 	if o.MaxOffset == 0 {
 		o.MaxOffset = 500 * time.Millisecond

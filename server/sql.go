@@ -14,6 +14,7 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
+	"meridian/sql/memory"
 	"meridian/sql/pgwire"
 	"meridian/sql/scalar"
 	"meridian/sql/schemachange"
@@ -65,16 +66,17 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	}
 	registry := scalar.Builtins()
 	seqs := lease.NewSequences(n.db)
+	budget := memory.NewNode(n.o.SQLBytes)
 	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
 	schema := schemachange.New(schemachange.Options{DB: n.db, Clock: n.clock, Host: n.host, Leases: leases, Jobs: jobs, Sequences: seqs,
 		Registry: registry, Verifier: n.newVerifier, EmptyPassword: pgwire.EmptyPassword, RemoveAfter: n.o.RemoveAfter,
-		Pressed: n.pressed, Yield: n.gate.Yield})
+		Pressed: n.pressed, Yield: n.gate.Yield, Memory: budget})
 	facts := &clusterFacts{n: n}
 	provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: leases, Sequences: seqs, Jobs: jobs,
 		Cluster: facts, NodeID: n.NodeID, Version: n.o.Version})
 	sessions := session.NewServer(session.Services{
 		Host: n.host, Clock: n.clock, DB: n.db, NodeID: n.NodeID, Catalog: leases, Schema: schema, Virtual: provider, Seqs: seqs, Jobs: jobs,
-		Ranges: ranges{n}, Registry: registry, MemoryPerStatement: n.o.StatementBytes, Gate: n.gate,
+		Ranges: ranges{n}, Registry: registry, Memory: budget, MemoryPerStatement: n.o.StatementBytes, Gate: n.gate,
 	})
 	facts.sessions = sessions
 	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure,
@@ -248,6 +250,12 @@ func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(
 	}
 	w, m := p.wire.Metrics(), p.sessions.Metrics()
 	counter("sql_clients_gone", "Clients that went away while a statement of theirs ran.", w.ClientsGone.Load())
+	if b := p.sessions.Memory; b != nil {
+		gauge("sql_memory_bytes", "Memory that statements hold.", float64(b.Used()))
+		gauge("sql_memory_most_bytes", "The most memory that statements ever held together.", float64(b.Most()))
+		gauge("sql_memory_limit_bytes", "What statements may hold (--max-sql-memory).", float64(b.Limit()))
+		counter("sql_memory_refused", "Requests for memory that were refused (53200).", b.Refused())
+	}
 	gauge("sql_connections", "Open client connections.", float64(w.Connections.Load()))
 	counter("sql_connections_opened", "Client connections accepted.", w.ConnectionsTotal.Load())
 	counter("sql_connections_refused", "Client connections refused because there were too many.", w.Refused.Load())

@@ -29,7 +29,7 @@ type startFlags struct {
 	locality, certs                                   string
 	insecure                                          bool
 	maxOffset, clockOffset                            time.Duration
-	cache, memory                                     string
+	cache, memory, statement, total                   string
 	logLevel                                          string
 	dieStaged                                         string
 	drain                                             server.DrainOptions
@@ -60,7 +60,9 @@ begin with 'meridian init'. A node that has been in a cluster goes on where it s
 	fl.DurationVar(&f.maxOffset, "max-offset", 500*time.Millisecond, "bound on the difference between any two nodes' clocks")
 	fl.DurationVar(&f.clockOffset, "debug-clock-offset", 0, "shift this node's clock, for tests")
 	fl.StringVar(&f.cache, "cache", "256MiB", "block cache")
-	fl.StringVar(&f.memory, "max-sql-memory", "256MiB", "bound on the rows that one statement holds")
+	fl.StringVar(&f.total, "max-memory", "", "memory of this process (default: what the machine has, or its control group allows)")
+	fl.StringVar(&f.memory, "max-sql-memory", sqlShare, "what all statements together may hold, as a size or a percentage of --max-memory")
+	fl.StringVar(&f.statement, "max-statement-memory", "", "what one statement may hold (default: half of --max-sql-memory while nobody else needs it)")
 	fl.DurationVar(&f.drain.Wait, "drain-wait", 10*time.Second, "when stopped: how long clients may take to end their transactions")
 	fl.DurationVar(&f.drain.Unready, "drain-unready", 0, "when stopped: how long clients are still accepted while /health already fails, for load balancers")
 	fl.StringVar(&f.logLevel, "log", "info", "least severe messages logged: debug, info, warn, error")
@@ -79,7 +81,18 @@ func runStart(ctx context.Context, f *startFlags) error {
 	if err != nil {
 		return err
 	}
-	memory, err := parseBytes(f.memory)
+	total, statement := availableMemory(), int64(0)
+	if f.total != "" {
+		if total, err = parseBytes(f.total); err != nil {
+			return err
+		}
+	}
+	if f.statement != "" {
+		if statement, err = parseBytes(f.statement); err != nil {
+			return err
+		}
+	}
+	memory, err := divide(total, cache, f.memory)
 	if err != nil {
 		return err
 	}
@@ -91,7 +104,7 @@ func runStart(ctx context.Context, f *startFlags) error {
 	o := server.Options{
 		Dir: f.store, ListenAddr: f.listen, AdvertiseAddr: f.advertise, SQLAddr: f.sql, AdvertiseSQLAddr: f.advertiseSQL,
 		HTTPAddr: f.http, Join: f.join, Locality: locality, Insecure: f.insecure, MaxOffset: f.maxOffset,
-		CacheBytes: cache, StatementBytes: memory, Version: version,
+		CacheBytes: cache, SQLBytes: memory.sql, StatementBytes: statement, Version: version,
 	}
 	if f.dieStaged != "" {
 		o.OnStaged = func(name string) {
@@ -112,6 +125,7 @@ func runStart(ctx context.Context, f *startFlags) error {
 	// The node's goroutines outlive the signal: draining needs them.
 	o.Host = machine.New(context.WithoutCancel(ctx), machine.Options{ClockOffset: f.clockOffset, Log: log})
 	useProcessors()
+	memory.limitHeap()
 	collectSeldom(o.Host)
 	o.Slots, o.Load = slotsPerProc*runtime.GOMAXPROCS(0), measureLoad()
 	return serve(ctx, o, f.drain)
