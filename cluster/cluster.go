@@ -57,6 +57,8 @@ type Cluster struct {
 	draining atomic.Bool
 	own      atomic.Pointer[ownRecord]
 	store    atomic.Pointer[LivenessStore]
+	// HeartbeatLate is how late heartbeats begin, HeartbeatTook how long they take.
+	HeartbeatLate, HeartbeatTook Lateness
 
 	mu      sync.RWMutex // guards the fields below; nothing is taken after it
 	self    Entry

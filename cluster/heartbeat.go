@@ -103,8 +103,10 @@ func (c *Cluster) StartHeartbeat(store LivenessStore) {
 	c.o.Host.Group.Go(func(ctx context.Context) {
 		node := c.Self().Node
 		failing := false
+		due := c.o.Host.Clock.Monotonic()
 		for {
 			start := c.o.Host.Clock.Monotonic()
+			c.HeartbeatLate.Note(start - due)
 			// An attempt that takes longer than the record lives is of no use.
 			err := c.heartbeat(ctx, store, node)
 			if ctx.Err() != nil {
@@ -118,6 +120,7 @@ func (c *Cluster) StartHeartbeat(store LivenessStore) {
 				}
 				return
 			}
+			c.HeartbeatTook.Note(c.o.Host.Clock.Monotonic() - start)
 			if (err != nil) != failing {
 				failing = err != nil
 				if failing {
@@ -130,7 +133,9 @@ func (c *Cluster) StartHeartbeat(store LivenessStore) {
 			if err != nil {
 				pause = min(pause, c.o.HeartbeatInterval/5)
 			}
-			if c.o.Host.Clock.Sleep(ctx, max(pause, c.o.HeartbeatInterval/15)) != nil {
+			pause = max(pause, c.o.HeartbeatInterval/15)
+			due = c.o.Host.Clock.Monotonic() + pause
+			if c.o.Host.Clock.Sleep(ctx, pause) != nil {
 				return
 			}
 		}

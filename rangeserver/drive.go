@@ -85,9 +85,11 @@ func (s *Store) tickLoop(ctx context.Context) {
 		return
 	}
 	for n := 0; ; n++ {
+		due := clk.Monotonic() + replica.TickInterval
 		if clk.Sleep(ctx, replica.TickInterval) != nil {
 			return
 		}
+		s.Metrics.TickLate.Note(clk.Monotonic() - due)
 		s.awakeMu.Lock()
 		lot := s.awake
 		s.awake = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/google/btree"
 
 	"meridian/clock"
+	"meridian/cluster"
 	"meridian/commit"
 	"meridian/fence"
 	"meridian/host"
@@ -144,6 +145,8 @@ type Metrics struct {
 	// RangeChecks counts comparisons of a range's replicas, Deviations replicas that differed, StatisticsWrong statistics that did.
 	RangeChecks, Deviations, StatisticsWrong atomic.Int64
 	ClosedSent, ClosedReceived               atomic.Int64 // messages of the side transport
+	// TickLate is by how much the ticks of raft come late.
+	TickLate cluster.Lateness
 }
 
 // Gauges are counts of what the store has now.

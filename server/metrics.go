@@ -52,6 +52,12 @@ func (e *emitter) gauge(name, help string, v float64) {
 	e.emit(prometheus.GaugeValue, name, help, v, nil)
 }
 
+// late emits a histogram of seconds.
+func (e *emitter) late(name, help string, l *cluster.Lateness) {
+	n, sum, below := l.Histogram()
+	e.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("meridian_"+name, help, nil, e.labels), n, sum, below)
+}
+
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	n := c.n
@@ -129,6 +135,8 @@ func (e *emitter) cluster(n *Node) {
 		e.emit(prometheus.GaugeValue, "cluster_node_live", "1 if this node takes the peer for live.", up,
 			prometheus.Labels{"peer": strconv.Itoa(int(m.Node))})
 	}
+	e.late("heartbeat_late_seconds", "How late the node begins to renew its liveness record.", &n.cluster.HeartbeatLate)
+	e.late("heartbeat_seconds", "How long it takes to renew it.", &n.cluster.HeartbeatTook)
 	e.gauge("cluster_nodes", "Nodes of the cluster that were not decommissioned.", float64(nodes))
 	e.gauge("cluster_nodes_live", "Nodes that this node takes for live.", float64(live))
 	_, self := n.cluster.Incarnation()
@@ -158,6 +166,7 @@ func flag(b bool) float64 {
 // ranges is the store's side: replicas, raft, leases, queues.
 func (e *emitter) ranges(s *rangeserver.Store) {
 	g := s.Gauges()
+	e.late("raft_tick_late_seconds", "How late the ticks of raft come.", &s.Metrics.TickLate)
 	e.gauge("ranges", "Replicas on this node.", float64(g.Ranges))
 	e.gauge("ranges_uninitialised", "Replicas that wait for their first raft snapshot.", float64(g.Uninitialised))
 	e.gauge("range_leaseholders", "Ranges whose lease this node has.", float64(g.Leaseholders))
