@@ -510,8 +510,8 @@ const (
 // Backlog is how far the engine is behind with what was written, as a part of what it bears.
 func (e *Engine) Backlog() float64 {
 	m := e.db.Metrics()
-	// The memtable that is being filled is none of the backlog.
-	tables := float64(m.MemTable.Count-1) / (memTablesMax - 1)
+	// Pebble counts bytes: memtables begin small, so their number says nothing.
+	tables := float64(m.MemTable.Size) / float64(memTablesMax*e.opts.MemTableBytes)
 	return max(tables, float64(m.Levels[0].Sublevels)/l0SublevelsMax)
 }
 
