@@ -45,7 +45,7 @@ type Options struct {
 	Cache *Cache
 	// CacheBytes is the size of the store's own cache if Cache is nil; default 64 MiB.
 	CacheBytes int64
-	// MemTableBytes bounds one memtable; up to four may exist. Default 16 MiB.
+	// MemTableBytes bounds one memtable; up to four may exist. Default 16 MiB. It is less on a small disk (EN2).
 	MemTableBytes uint64
 	// IngestBytes is from which size on a change that replaces spans goes through files (Ingestion); default 1 MiB.
 	IngestBytes int64
@@ -147,6 +147,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	}
 	e.lock = lock
 
+	e.fitDisk()
 	po := e.pebbleOptions()
 	if o.Cache != nil {
 		po.Cache = o.Cache.c

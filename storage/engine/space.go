@@ -15,6 +15,11 @@ import (
 // reserve was written, be it to the log, by a flush or by a compaction.
 
 const (
+	// memTableShare: a memtable has at most this part of the disk, so that nine logs have a twelfth of it or so.
+	memTableShare = 128
+	// memTableMin is the size below which a disk does not push a memtable.
+	memTableMin = 4 << 20
+
 	// diskCheckEvery is how often the free space is looked at, whatever is written here: others may use the disk too.
 	diskCheckEvery = 5 * time.Second
 	// looksPerReserve is how many looks there are while as much is written as the reserve has.
@@ -137,6 +142,17 @@ type NoSpaceError struct {
 func (e *NoSpaceError) Error() string {
 	return fmt.Sprintf("store %q: the disk has %d MiB free, less than the reserve of %d MiB that a store keeps free: no data could be written to it; free some space, or use a larger disk",
 		e.Dir, e.Free>>20, e.Reserve>>20)
+}
+
+// fitDisk makes memtables smaller on a small disk. A log is as large as the memtable that it protects, and the engine keeps
+// up to nine of them: those in use and those that it will write over instead of making new ones. What SQL frees would go to
+// them, and a disk of less than a few gigabytes would stay full (EN2).
+func (e *Engine) fitDisk() {
+	u, err := e.fs.GetDiskUsage(e.dir)
+	if err != nil || u.TotalBytes == 0 {
+		return
+	}
+	e.opts.MemTableBytes = min(e.opts.MemTableBytes, max(u.TotalBytes/memTableShare, memTableMin))
 }
 
 // CheckSpace looks at the disk now; the error is a *NoSpaceError if new data would be refused.
