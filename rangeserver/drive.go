@@ -110,7 +110,8 @@ func (s *Store) tickLoop(ctx context.Context) {
 	}
 }
 
-// wakeOrphans wakes sleeping replicas whose leader's node is not live any more.
+// wakeOrphans wakes sleeping replicas whose leader's node is not live any more, and leaders here that sleep without a
+// replica whose node is live again.
 func (s *Store) wakeOrphans() {
 	now := s.o.Clock.Now()
 	dead := make(map[kv.NodeID]bool)
@@ -124,6 +125,7 @@ func (s *Store) wakeOrphans() {
 			return true
 		}
 		if node == s.o.NodeID {
+			r.WakeForLive()
 			return true
 		}
 		d, ok := dead[node]

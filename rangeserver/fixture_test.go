@@ -76,6 +76,7 @@ func (n *node) isUp() bool { return n.up.Load() }
 const liveFor = 2250 * time.Millisecond
 
 type liveness struct {
+	missed  atomic.Uint32 // a node that the others take for dead
 	mu      sync.Mutex
 	records map[kv.NodeID]*record
 	stopped bool // no heartbeat arrives: the range that has the records is not served
@@ -102,7 +103,7 @@ type nodeLiveness struct {
 
 func (l nodeLiveness) IsLive(n kv.NodeID, incarnation uint64, now clock.Timestamp) bool {
 	r := l.get(n)
-	return r.incarnation == incarnation && now.Less(r.expiration)
+	return r.incarnation == incarnation && now.Less(r.expiration) && (n == l.n.id || l.missed.Load() != uint32(n))
 }
 func (l nodeLiveness) Self() (uint64, clock.Timestamp) { return l.Incarnation(l.n.id) }
 func (l nodeLiveness) Incarnation(n kv.NodeID) (uint64, clock.Timestamp) {

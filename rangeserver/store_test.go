@@ -154,6 +154,35 @@ func (c *cluster) leaseholder(id kv.RangeID) *node {
 	return nil
 }
 
+// TestSleepWithoutAnother: a range sleeps without a replica on a dead node, which lacks something. That replica sleeps too, and
+// when its node is live again nothing tells it but the leader, who wakes up for it.
+func TestSleepWithoutAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		check(t, c.put("a", "1"))
+		time.Sleep(10 * time.Second)
+		leader, other := c.leaseholder(2), c.nodes[2]
+		if leader == other {
+			t.Fatal("n3 has the lease")
+		}
+		c.net.Isolate("n3")
+		c.liveness.missed.Store(3)
+		check(t, c.put("a", "2"))
+		time.Sleep(10 * time.Second)
+		l, o := leader.store.Replica(2), other.store.Replica(2)
+		if !l.Quiesced() || !o.Quiesced() || l.AppliedIndex() == o.AppliedIndex() {
+			t.Fatalf("asleep: leader %t, n3 %t; applied %d and %d", l.Quiesced(), o.Quiesced(), l.AppliedIndex(), o.AppliedIndex())
+		}
+		c.net.Rejoin("n3")
+		c.liveness.missed.Store(0)
+		time.Sleep(10 * time.Second)
+		if !l.Quiesced() || !o.Quiesced() || l.AppliedIndex() != o.AppliedIndex() {
+			t.Errorf("asleep: leader %t, n3 %t; applied %d and %d", l.Quiesced(), o.Quiesced(), l.AppliedIndex(), o.AppliedIndex())
+		}
+	})
+}
+
 // TestQuiesce: an idle range sleeps on all replicas, and wakes for a write and for the death of its leader.
 func TestQuiesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,10 +83,11 @@
 //
 // # Sleeping
 //
-// When all replicas have the whole log, nothing is pending and the lease hangs on the node's liveness, the leader puts
-// the range to sleep with a last heartbeat: no ticks, no heartbeats. It wakes for any message, proposal or look at the
+// When all replicas have the whole log, but for those on dead nodes, nothing is pending and the lease hangs on the node's liveness, the
+// leader puts the range to sleep with a last heartbeat: no ticks, no heartbeats. It wakes for any message, proposal or look at the
 // lease. If the leader's node dies, the others' stores notice its liveness end, forget the leader, and the first live
-// voter campaigns at once.
+// voter campaigns at once. A node may be dead for days; when it is live again, the leader wakes up and brings its replica up to
+// date, which may be asleep and would not ask.
 //
 // # Slow disks
 //

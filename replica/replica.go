@@ -160,7 +160,8 @@ type Replica struct {
 	leader    atomic.Uint64 // raft leader's replica id
 	leaderAt  atomic.Uint32 // raft leader's node
 	quiesced  atomic.Bool
-	ticking   atomic.Bool // among those that the store ticks
+	without   atomic.Pointer[[]kv.NodeID] // dead nodes whose replicas lacked part of the log when the leader fell asleep
+	ticking   atomic.Bool                 // among those that the store ticks
 	gone      atomic.Bool
 	barred    atomic.Bool // takes no part in raft yet (Bar)
 	ticksDue  atomic.Int32

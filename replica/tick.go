@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -296,20 +297,36 @@ func (r *Replica) mayQuiesce() bool {
 		return false
 	}
 	all := true
+	var without []kv.NodeID
 	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		if id != uint64(r.replicaID) && (pr.Match != last || pr.State != tracker.StateReplicate) {
-			all = false
+			if p, ok := r.peer(kv.ReplicaID(id)); ok && r.isDead(p.Node) {
+				without = append(without, p.Node) // it may be dead for days; see WakeForLive
+			} else {
+				all = false
+			}
 		}
 	})
+	if all {
+		r.without.Store(&without)
+	}
 	return all
+}
+
+// WakeForLive wakes a leader that sleeps although some replicas lack part of the log, because their nodes were dead, as soon as one of
+// these nodes is live: its replica may be asleep too, and would not ask.
+func (r *Replica) WakeForLive() {
+	if nodes := r.without.Load(); nodes != nil && r.quiesced.Load() && slices.ContainsFunc(*nodes, r.isLive) {
+		r.Wake()
+	}
 }
 
 // quiesce puts the range to sleep: a last heartbeat asks the followers to do the same.
 func (r *Replica) quiesce() {
 	st := r.raft.BasicStatus()
 	for _, p := range r.desc.Load().Replicas {
-		if p.Replica == r.replicaID {
-			continue
+		if p.Replica == r.replicaID || slices.Contains(*r.without.Load(), p.Node) {
+			continue // one that lacks part of the log could not commit up to its end, and raft would panic there
 		}
 		r.o.Store.SendRaft(Message{Range: r.rangeID, From: r.Self(), To: p, Quiesce: true, Raft: &raftpb.Message{
 			Type: raftpb.MsgHeartbeat.Enum(), To: new(uint64(p.Replica)), From: new(uint64(r.replicaID)),

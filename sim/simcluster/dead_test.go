@@ -11,6 +11,7 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/replica"
 	"meridian/sim/simcluster"
 	"meridian/txn"
 )
@@ -247,4 +248,66 @@ func TestForgottenDeadNode(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSleepWithoutTheDead: a range sleeps though one of its replicas is on a dead node, for as long as that is dead; when
+// it is live again, whether it was started anew or had only been cut off with its replica asleep, it gets what it has missed.
+func TestSleepWithoutTheDead(t *testing.T) {
+	for _, how := range []string{"crashed", "cut off"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+				replicated(t, c, 3)
+				ctx := context.Background()
+				if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(0), Keep: clock.MaxTimestamp}); err != nil {
+					t.Fatal(err)
+				}
+				if err := put(ctx, c.Node(0).DB(), userKey(1), "before"); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.TransferLease(ctx, userKey(0), 0); err != nil {
+					t.Fatal(err)
+				}
+				info, err := c.Node(0).Router().Range(ctx, userKey(0), true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				of := func(i int) *replica.Replica { return c.Node(i).Store().Replica(info.Desc.ID) }
+				time.Sleep(10 * time.Second)
+				if !of(0).Quiesced() || !of(2).Quiesced() {
+					t.Fatal("with all nodes live, the range does not sleep")
+				}
+				if how == "crashed" {
+					c.Crash(2, 0, true)
+				} else {
+					c.Network.Isolate(c.Machines[2].Name)
+				}
+				if err := put(ctx, c.Node(0).DB(), userKey(1), "meanwhile"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Second)
+				if !of(0).Quiesced() || !of(1).Quiesced() {
+					t.Error("the range does not sleep without the dead node")
+				}
+				ticks := of(0).Status().Ticks
+				time.Sleep(20 * time.Minute)
+				if n := of(0).Status().Ticks - ticks; n > 100 {
+					t.Errorf("the leader ticked %d times in twenty minutes", n)
+				}
+				if how == "crashed" {
+					c.Boot(2)
+					c.WaitReady(2)
+				} else {
+					c.Network.Rejoin(c.Machines[2].Name)
+				}
+				time.Sleep(20 * time.Second)
+				if a, b := of(0).AppliedIndex(), of(2).AppliedIndex(); a != b {
+					t.Errorf("n1 has applied %d, n3, which is back, %d", a, b)
+				}
+				if !of(0).Quiesced() || !of(2).Quiesced() {
+					t.Error("the range does not sleep again")
+				}
+			})
+		})
+	}
 }
