@@ -231,3 +231,32 @@ func callLarge(ctx *Context, o *Overload, args []types.Datum) (err error) {
 	_, err = invoke(ctx, eval, args)
 	return err
 }
+
+// TestPatternsAsk: matching a long text ends when the statement is cancelled, wherever the pattern is used.
+func TestPatternsAsk(t *testing.T) {
+	long := types.NewString(strings.Repeat("ab", 1<<19))
+	r := NewRegistry()
+	for _, c := range []struct {
+		list []*Overload
+		args []types.Datum
+	}{
+		{r.Operators("~"), []types.Datum{long, types.NewString("(a|b)*c")}},
+		{r.Operators("~~"), []types.Datum{long, types.NewString("%" + strings.Repeat("a_", 500) + "c%")}},
+		{r.Functions("regexp_replace"), []types.Datum{long, types.NewString("a"), types.NewString("b"), types.NewString("g")}},
+		{r.Functions("regexp_count"), []types.Datum{long, types.NewString("b")}},
+		{r.Functions("regexp_split_to_array"), []types.Datum{long, types.NewString("b")}},
+		{r.Functions("regexp_split_to_table"), []types.Datum{long, types.NewString("b")}},
+		{r.Functions("regexp_matches"), []types.Datum{long, types.NewString("b"), types.NewString("g")}},
+		{r.Functions("regexp_match"), []types.Datum{long, types.NewString("(a|b)*c")}},
+	} {
+		for _, o := range c.list {
+			if len(o.Args) != len(c.args) || o.Args[0].Kind != types.KindText {
+				continue
+			}
+			ctx := &Context{Context: &asked{Context: context.Background(), last: 3}, Memory: memory.Limited(1 << 30)}
+			if err := callLarge(ctx, o, c.args); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s%v: %v", o.Name, o.Args, err)
+			}
+		}
+	}
+}
