@@ -23,6 +23,24 @@ const (
 	Exclusive
 )
 
+// LockState is a lock that a transaction has, or its wait for one, as a lock table shows them.
+type LockState struct {
+	Key      keys.Key
+	Txn      TxnID // zero: a request outside of transactions
+	Gateway  NodeID
+	Strength LockStrength // NoLock: a plain read that waits
+	Granted  bool
+	// Of a wait: the transactions in the way, and since when it is in the key's queue.
+	For   []LockHolder
+	Since time.Time
+}
+
+// LockHolder is a transaction in another's way.
+type LockHolder struct {
+	Txn     TxnID
+	Gateway NodeID
+}
+
 // Compatible reports whether two transactions may hold locks of these strengths on one key.
 func (s LockStrength) Compatible(o LockStrength) bool {
 	if s > o {

@@ -569,3 +569,23 @@ func (unknownProtocol) Subsume() (handoff any)                           { retur
 func (unknownProtocol) SnapshotApplied()                                 {}
 func (unknownProtocol) Drain(context.Context) error                      { return nil }
 func (unknownProtocol) Close(error)                                      {}
+
+// Locks calls f for the locks and waits of every range of which this store's replica keeps the lock table, until f says no.
+func (s *Store) Locks(f func(kv.RangeID, kv.LockState) bool) {
+	s.ranges.Range(func(_, v any) bool {
+		e := v.(*entry)
+		if !e.ready.Load() {
+			return true
+		}
+		p, ok := e.participant.(interface{ Locks(func(kv.LockState) bool) })
+		if !ok {
+			return true
+		}
+		more := true
+		p.Locks(func(l kv.LockState) bool {
+			more = f(e.r.RangeID(), l)
+			return more
+		})
+		return more
+	})
+}

@@ -60,6 +60,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	n.transport.Handle(methodCatalog, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 		return nil, leases.HandleChange(ctx, req)
 	})
+	n.transport.Handle(methodReport, n.handleReport)
 	n.followSettings(leases)
 	if err := n.openCatalog(ctx, id, leases); err != nil {
 		return err
@@ -289,9 +290,6 @@ type clusterFacts struct {
 	n        *Node
 	sessions *session.Server
 }
-
-// Activity implements virtual.Cluster.
-func (f *clusterFacts) Activity() []virtual.Activity { return f.sessions.Activity() }
 
 // Statements implements virtual.Cluster.
 func (f *clusterFacts) Statements() map[string]int64 {

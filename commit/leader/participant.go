@@ -348,6 +348,10 @@ func (p *Participant) QueueLengths() (latches, locks, pushes int) {
 	return p.latches.Len(), p.locks.Len(), p.waits.len()
 }
 
+// Locks calls f for the locks and waits that the range's lock table knows, until f says no. An intent is among them only if
+// somebody has met it.
+func (p *Participant) Locks(f func(kv.LockState) bool) { p.locks.Observe(f) }
+
 // errAgain is an evaluation's answer that wants another round.
 var errAgain = errors.New("leader: again")
 

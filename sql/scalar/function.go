@@ -117,6 +117,8 @@ type Environment interface {
 	SetVal(ctx context.Context, sequence string, value int64, called bool) error
 	LastVal() (int64, error)
 	BackendPID() int32
+	// BlockingPIDs are the sessions for whose locks another one waits.
+	BlockingPIDs(ctx context.Context, pid int32) ([]int32, error)
 	// CancelBackend and TerminateBackend are pg_cancel_backend and pg_terminate_backend.
 	CancelBackend(pid int32, terminate bool) (bool, error)
 	// ResolveRegClass and friends turn names into OIDs and back.

@@ -327,6 +327,17 @@ func addSystem(r *Registry) {
 		v, _ := ctx.Env.Setting(name)
 		return str(v)
 	}).volatile().calledOnNull()
+	r.f1("pg_blocking_pids(int4) int4[]", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		pids, err := ctx.Env.BlockingPIDs(ctx.context(), int32(a.Int()))
+		if err != nil {
+			return types.Null, err
+		}
+		out := &types.Array{Elem: types.Int4}
+		for _, pid := range pids {
+			out.Elems = append(out.Elems, types.NewInt(int64(pid)))
+		}
+		return types.NewArray(out), nil
+	}).volatile()
 	cancel := func(name string, terminate bool) {
 		r.f1(name+"(int4) bool", func(ctx *Context, a types.Datum) (types.Datum, error) {
 			ok, err := ctx.Env.CancelBackend(int32(a.Int()), terminate)

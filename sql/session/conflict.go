@@ -257,6 +257,6 @@ func (s *Session) showTxn() {
 	}
 	name := s.setting("application_name")
 	s.mu.Lock()
-	s.txnID, s.application = id, name
+	s.txnID, s.application, s.txnSince = id, name, s.txnStart
 	s.mu.Unlock()
 }

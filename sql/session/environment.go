@@ -24,6 +24,8 @@ type environment struct {
 	block    block // of the running statement
 	// mayDraw is a sequence whose numbers the running statement may take.
 	mayDraw catalog.ID
+	// blocking is what pg_blocking_pids has found for the running statement.
+	blocking map[int32][]int32
 }
 
 func (e *environment) CurrentUser() string     { return e.s.role() }
@@ -236,6 +238,14 @@ func (e *environment) LastVal() (int64, error) {
 		return 0, err
 	}
 	return e.lastSeq, nil
+}
+
+// BlockingPIDs implements scalar.Environment. The nodes are asked once for a statement, however many sessions it asks about.
+func (e *environment) BlockingPIDs(ctx context.Context, pid int32) ([]int32, error) {
+	if e.blocking == nil {
+		e.blocking = e.s.srv.Virtual.Blocking(ctx)
+	}
+	return e.blocking[pid], ctx.Err()
 }
 
 // CancelBackend implements scalar.Environment, for sessions of this node.

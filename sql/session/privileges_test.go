@@ -247,6 +247,7 @@ var untouchedFunctions = map[string]string{
 	"the session": "current_catalog current_database current_query current_role current_schema current_schemas current_user session_user system_user user " +
 		"inet_client_addr inet_client_port inet_server_addr inet_server_port pg_backend_pid pg_my_temp_schema pg_is_other_temp_schema pg_listening_channels " +
 		"pg_trigger_depth row_security_active version",
+	"process ids, which PostgreSQL shows to everybody": "pg_blocking_pids",
 	"dice": "gen_random_uuid random setseed unique_rowid uuid_generate_v4",
 	"the node": "meridian_node_id pg_conf_load_time pg_is_in_backup pg_is_in_recovery pg_is_wal_replay_paused pg_jit_available pg_postmaster_start_time " +
 		"pg_current_xact_id txid_current txid_current_if_assigned pg_export_snapshot pg_stat_clear_snapshot pg_stat_get_numscans pg_stat_get_tuples_inserted",

@@ -94,6 +94,7 @@ type Session struct {
 	idleTimer  func() // stops the idle timer
 	// txnID is the identity of the open transaction, or else of the last one; application is what the client calls itself.
 	txnID       kv.TxnID
+	txnSince    time.Time
 	application string
 }
 
@@ -622,6 +623,7 @@ func (s *Session) notice(n bind.Notice) {
 func (s *Session) beginStatement(ctx context.Context, text string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	start := s.srv.Host.Clock.Now()
+	s.env.blocking = nil
 	s.mu.Lock()
 	s.cancel, s.query, s.queryStart, s.stateSince, s.stateName = cancel, text, start, start, "active"
 	stopIdle := s.idleTimer
@@ -698,7 +700,11 @@ func (s *Session) activity() Activity {
 	if state == "" {
 		state = "idle"
 	}
-	return Activity{PID: s.pid, User: s.client.User, Database: s.client.Database, Application: s.client.Settings["application_name"],
+	a := Activity{PID: s.pid, User: s.client.User, Database: s.client.Database, Application: s.client.Settings["application_name"],
 		Remote: s.client.Remote, State: state, Query: s.query, Opened: s.opened, QueryStart: s.queryStart, StateSince: s.stateSince,
-		WaitEvent: s.waitEvent}
+		WaitEvent: s.waitEvent, Node: s.srv.NodeID()}
+	if state != "idle" {
+		a.Txn, a.TxnStart = s.txnID, s.txnSince
+	}
+	return a
 }

@@ -118,18 +118,19 @@ func internalSessions(r *reading) error {
 	if r.p.o.Cluster == nil {
 		return nil
 	}
-	node := any(nil)
-	if r.p.o.NodeID != nil {
-		node = r.p.o.NodeID()
-	}
-	for _, a := range r.p.o.Cluster.Activity() {
+	report := r.p.o.Cluster.Report(r.ctx, false)
+	for _, a := range report.Sessions {
 		if !r.sees(a.User) {
 			continue
 		}
-		r.add("node_id", node, "pid", a.PID, "user_name", a.User, "database_name", a.Database, "application_name", a.Application,
+		r.add("node_id", a.Node, "pid", a.PID, "user_name", a.User, "database_name", a.Database, "application_name", a.Application,
 			"client_address", a.Remote, "status", a.State, "query", a.Query, "session_start", a.Opened, "query_start", a.QueryStart)
 	}
-	return nil
+	for _, n := range report.Silent {
+		r.add("node_id", n, "pid", nil, "user_name", nil, "database_name", nil, "application_name", nil, "client_address", nil,
+			"status", "the node does not answer", "query", nil, "session_start", nil, "query_start", nil)
+	}
+	return r.ctx.Err()
 }
 
 func internalStatements(r *reading) error {

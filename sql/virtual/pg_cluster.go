@@ -322,21 +322,29 @@ func pgStatActivity(r *reading) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range r.p.o.Cluster.Activity() {
+	report := r.p.o.Cluster.Report(r.ctx, true)
+	waits := report.waiting()
+	for _, a := range report.Sessions {
 		if !r.sees(a.User) {
 			r.add("datid", databaseID(dbs, a.Database), "datname", a.Database, "pid", a.PID, "usesysid", ownerID(users, a.User), "usename", a.User,
 				"application_name", a.Application, "query", hiddenText)
 			continue
 		}
-		var waitType, wait any
-		if a.WaitEvent != "" {
-			waitType, wait = "Extension", a.WaitEvent
-		}
 		r.add("datid", databaseID(dbs, a.Database), "datname", a.Database, "pid", a.PID, "usesysid", ownerID(users, a.User), "usename", a.User, "application_name", a.Application,
 			"client_addr", a.Remote, "client_port", -1, "backend_start", a.Opened, "query_start", a.QueryStart, "state_change", a.StateSince,
-			"wait_event_type", waitType, "wait_event", wait, "state", a.State, "query", a.Query, "backend_type", "client backend")
+			"xact_start", a.TxnStart, "state", a.State, "query", a.Query, "backend_type", "client backend")
+		var event, kind any
+		switch {
+		case waits[a.PID] != nil:
+			kind, event = "Lock", "tuple"
+		case a.WaitEvent != "":
+			kind, event = "Extension", a.WaitEvent
+		case a.State != "active":
+			kind, event = "Client", "ClientRead"
+		}
+		r.set("wait_event_type", kind, "wait_event", event)
 	}
-	return nil
+	return r.ctx.Err()
 }
 
 // hiddenText stands where others' business would be.

@@ -34,6 +34,34 @@ type Activity struct {
 	Opened, QueryStart, StateSince time.Time
 	// WaitEvent is what an active session waits for; empty: nothing that is known of.
 	WaitEvent string
+	// Node is the session's node, Txn its open transaction, which began at TxnStart; zero if none is open.
+	Node     kv.NodeID
+	Txn      kv.TxnID
+	TxnStart time.Time
+}
+
+// LockRow is a lock of a row, or the wait for one, as the node Node has it in the lock table of a range.
+type LockRow struct {
+	Node  kv.NodeID
+	Range kv.RangeID
+	// Table is the row's; zero for what belongs to no table. Row tells the rows of a table apart and says nothing else of them.
+	Table, Row uint32
+	Txn        kv.TxnID // zero: a request outside of transactions
+	Gateway    kv.NodeID
+	Strength   kv.LockStrength // NoLock: a plain read that waits
+	Granted    bool
+	// Of a wait: the transactions in the way, and since when.
+	For   []kv.LockHolder
+	Since time.Time
+}
+
+// Report is what all nodes' sessions do, and for whom they wait. It is collected within some milliseconds, node by node.
+type Report struct {
+	Sessions []Activity
+	Locks    []LockRow
+	At       time.Time
+	// Silent are the nodes that did not answer.
+	Silent []kv.NodeID
 }
 
 // NodeRow is one node of the cluster.
@@ -63,8 +91,8 @@ type RangeRow struct {
 
 // Cluster is what relations show of the cluster; the server implements it. Any method may return nil.
 type Cluster interface {
-	// Activity lists the sessions of this node.
-	Activity() []Activity
+	// Report asks all nodes for their sessions, and also for locks and waits if so asked.
+	Report(ctx context.Context, locks bool) Report
 	Nodes(ctx context.Context) ([]NodeRow, error)
 	// Ranges lists the ranges that overlap a span.
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
@@ -241,6 +269,15 @@ func (r *reading) add(pairs ...any) {
 		row[at] = datum(pairs[i+1], r.table.Columns[at].Type)
 	}
 	r.out = append(r.out, row)
+}
+
+// set changes columns of the row that was added last.
+func (r *reading) set(pairs ...any) {
+	row := r.out[len(r.out)-1]
+	for i := 0; i+1 < len(pairs); i += 2 {
+		at := r.cols[pairs[i].(string)]
+		row[at] = datum(pairs[i+1], r.table.Columns[at].Type)
+	}
 }
 
 // datum is a Go value as a column's value.

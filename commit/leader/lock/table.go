@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/btree"
 
@@ -68,6 +69,7 @@ type waiter struct {
 	granted  bool
 	front    bool     // it was told that it has to push holder (K5)
 	holder   kv.TxnID // what it waits for, when that was last looked at
+	since    time.Time
 }
 
 // Write is the strength of a span that is written: NoKeyExclusive for a key on which the transaction holds just that,
@@ -426,7 +428,7 @@ func (t *Table) join(g *Guard, e *entry, strength kv.LockStrength) {
 		}
 		g.waiters = g.waiters[:0]
 	}
-	w := &waiter{g: g, e: e, strength: strength}
+	w := &waiter{g: g, e: e, strength: strength, since: t.now()}
 	g.waiters = append(g.waiters, w)
 	g.at = w
 	if strength == kv.NoLock {

@@ -1,0 +1,107 @@
+package simcluster_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/sim/simcluster"
+)
+
+// operatorsQuery is the query for waits that docs/operate has.
+func operatorsQuery(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operate/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, q, found := strings.Cut(string(text), "    SELECT w.pid AS waiting_pid")
+	q, _, ended := strings.Cut(q, ";")
+	if !found || !ended {
+		t.Fatal("docs/operate has no query for waits")
+	}
+	return "SELECT w.pid AS waiting_pid" + q
+}
+
+// TestWaitsAreVisible: the holder's gateway, the waiter's and the leaseholder are three nodes, and any of them says which session
+// waits for which, and that the holder is idle. When a node is cut off, the others say what they know, and that it is silent.
+func TestWaitsAreVisible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		replicated(t, c, 3)
+		for i := range c.Len() {
+			c.Node(i).Store().PauseQueues(true)
+		}
+		ctx := context.Background()
+		one, two, three := connect(t, c, 0), connect(t, c, 1), connect(t, c, 2)
+		exec(t, one, "CREATE TABLE l (id int PRIMARY KEY, v int)")
+		exec(t, one, "INSERT INTO l SELECT i, 0 FROM generate_series(1, 10) AS g(i)")
+		if err := c.TransferLease(ctx, tableKey(t, one, "l"), 0); err != nil {
+			t.Fatal(err)
+		}
+		id := func(i int) int64 { return int64(c.Node(i).NodeID()) }
+		holder, waiter := two.PgConn().PID(), three.PgConn().PID()
+		for _, lock := range []string{"UPDATE l SET v = 1 WHERE id = 3", "SELECT v FROM l WHERE id = 3 FOR UPDATE"} {
+			exec(t, two, "BEGIN")
+			exec(t, two, lock)
+			done := make(chan error, 1)
+			go func() {
+				_, err := three.Exec(ctx, "UPDATE l SET v = v + 1 WHERE id = 3")
+				done <- err
+			}()
+			time.Sleep(5 * time.Second)
+			for i := range c.Len() {
+				asks := connect(t, c, i)
+				ask := func(sql, want string) {
+					t.Helper()
+					rows, err := asks.Query(ctx, sql)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var got []string
+					for rows.Next() {
+						v, err := rows.Values()
+						if err != nil {
+							t.Fatal(err)
+						}
+						got = append(got, strings.Trim(fmt.Sprint(v), "[]"))
+					}
+					if rows.Err() != nil || strings.Join(got, "; ") != want {
+						t.Errorf("%s: n%d answers %q, want %q (%v)", lock, i+1, got, want, rows.Err())
+					}
+				}
+				ask(fmt.Sprintf("SELECT unnest(pg_blocking_pids(%d))", waiter), fmt.Sprint(holder))
+				ask(fmt.Sprintf("SELECT unnest(pg_blocking_pids(%d))", holder), "")
+				ask("SELECT node_id, table_name, waiting_pid, waiting_node, holder_pid, holder_node, holder_state, waited BETWEEN '4s' AND '6s' FROM meridian_internal.lock_waits",
+					fmt.Sprintf("%d l %d %d %d %d idle in transaction true", id(0), waiter, id(2), holder, id(1)))
+				ask("SELECT w.pid, h.pid, h.state, h.query FROM pg_stat_activity w JOIN pg_stat_activity h ON h.pid = ANY (pg_blocking_pids(w.pid)) WHERE w.wait_event_type = 'Lock'",
+					fmt.Sprintf("%d %d idle in transaction %s", waiter, holder, lock))
+				ask("SELECT waiting_pid, holder_pid, holder_state, holder_last_query FROM ("+operatorsQuery(t)+") AS q",
+					fmt.Sprintf("%d %d idle in transaction %s", waiter, holder, lock))
+				ask("SELECT pid, granted FROM pg_locks WHERE relation = 'l'::regclass ORDER BY granted", fmt.Sprintf("%d false; %d true", waiter, holder))
+				ask(fmt.Sprintf("SELECT node_id, status FROM meridian_internal.sessions WHERE pid IN (%d, %d) ORDER BY status", waiter, holder),
+					fmt.Sprintf("%d active; %d idle in transaction", id(2), id(1)))
+			}
+			exec(t, two, "COMMIT")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		asks := connect(t, c, 0)
+		silent := id(2)
+		c.Network.Isolate(c.Machines[2].Name)
+		start := time.Now()
+		var node int64
+		if err := asks.QueryRow(ctx, "SELECT node_id FROM meridian_internal.sessions WHERE pid IS NULL").Scan(&node); err != nil || node != silent {
+			t.Errorf("n%d is silent and not n%d, %v", node, silent, err)
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("without an answer of n3 it took %v", took)
+		}
+	})
+}
