@@ -58,7 +58,7 @@ var table = [count]Setting{
 
 func odd(v int64) error {
 	if v%2 == 0 {
-		return fmt.Errorf("It is an odd number: %d replicas survive no more failures than %d.", v, v-1)
+		return hint(fmt.Sprintf("It is an odd number: %d replicas survive no more failures than %d.", v, v-1))
 	}
 	return nil
 }

@@ -123,6 +123,11 @@ func (s *Setting) Parse(text string) (int64, error) {
 
 var errMalformed = errors.New("malformed")
 
+// hint says why a text is not a value of a setting: a sentence for the client.
+type hint string
+
+func (h hint) Error() string { return string(h) }
+
 func (s *Setting) parse(text string) (v int64, err error) {
 	switch s.Kind {
 	case Bool:
@@ -132,19 +137,19 @@ func (s *Setting) parse(text string) (v int64, err error) {
 		case "false", "off", "no", "0":
 			return 0, nil
 		}
-		return 0, errors.New("It is true or false.")
+		return 0, hint("It is true or false.")
 	case Enum:
 		for i, name := range s.Values {
 			if strings.EqualFold(name, text) {
 				return int64(i), nil
 			}
 		}
-		return 0, errors.New("Available values: " + strings.Join(s.Values, ", ") + ".")
+		return 0, hint("Available values: " + strings.Join(s.Values, ", ") + ".")
 	case Fraction:
 		f, err := strconv.ParseFloat(text, 64)
 		lo, hi := math.Float64frombits(uint64(s.Min)), math.Float64frombits(uint64(s.Max))
 		if err != nil || !(f >= lo && f <= hi) {
-			return 0, fmt.Errorf("It is a number from %s to %s.", s.Format(s.Min), s.Format(s.Max))
+			return 0, hint(fmt.Sprintf("It is a number from %s to %s.", s.Format(s.Min), s.Format(s.Max)))
 		}
 		return Float(f), nil
 	case Duration:
@@ -156,7 +161,7 @@ func (s *Setting) parse(text string) (v int64, err error) {
 	}
 	if err != nil || v < s.Min || v > s.Max {
 		what := map[Kind]string{Int: "an integer", Duration: "a duration such as 90s, 5m or 1h30m", Bytes: "a size such as 64MiB"}[s.Kind]
-		return 0, fmt.Errorf("It is %s, from %s to %s.", what, s.Format(s.Min), s.Format(s.Max))
+		return 0, hint(fmt.Sprintf("It is %s, from %s to %s.", what, s.Format(s.Min), s.Format(s.Max)))
 	}
 	return v, nil
 }

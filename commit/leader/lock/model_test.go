@@ -22,7 +22,7 @@ type waiting struct {
 }
 
 // signalled reports whether the owner is about to look again; the signal stays.
-func (r *waiting) signalled() bool { return r.g.signal != nil && len(r.g.signal) > 0 }
+func (r *waiting) signalled() bool { return len(r.g.signal) > 0 }
 
 func (r *waiting) String() string {
 	return fmt.Sprintf("%s of %s, which waits for %s at %q", r.name, txnName(r.g.id()), txnName(r.last.Holder.ID), string(r.last.Key))
