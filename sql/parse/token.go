@@ -127,6 +127,9 @@ func lex(src string, pos int, toks []Token) ([]Token, error) {
 		case isDigit(c) || c == '.' && pos+1 < n && isDigit(src[pos+1]):
 			kind = Number
 			pos = scanNumber(src, pos)
+			if pos-start > numberBytesMax {
+				return toks, sqlstate.New(sqlstate.NumericOutOfRange, "value overflows numeric format").At(CharPos(src, start))
+			}
 			if pos < n && isIdentStart(src[pos]) && src[pos] < 0x80 {
 				end := pos
 				for end < n && isIdentPart(src[end]) {
@@ -230,6 +233,10 @@ func scanQuoted(src string, pos int, quote byte, escapes bool) (int, error) {
 	}
 	return pos, lexError(src, start, "unterminated quoted string at or near \"%s\"", near(src[start:]))
 }
+
+// numberBytesMax is as long as a number can be: 131072 digits before the point and 16383 behind it, as PostgreSQL has them, and an
+// exponent. The grammar's reader takes time with the square of a number's length, so a longer one is refused before it gets there.
+const numberBytesMax = 131072 + 16383 + 32
 
 func scanNumber(src string, pos int) int {
 	n := len(src)
