@@ -46,7 +46,7 @@
 // too. Backlog watches the engine; before it stalls, statements that bring new data wait before they take latches or locks,
 // each for a bounded time, and elastic work stops.
 //
-// What it does not do: it knows no priorities of users, and a statement that runs keeps its place until it rests.
+// Limits: the gate knows no priorities of users, and a statement that runs keeps its place until it rests.
 //
 // gate_test.go shows each rule; sim/simcluster has sessions, locks and several nodes.
 package admission

@@ -141,7 +141,7 @@ type Ticket struct {
 	crowded bool
 	granted chan struct{} // made when it is needed
 
-	// What follows is guarded by the gate.
+	// The fields below are guarded by the gate.
 	seq     uint64
 	queue   int
 	queued  bool

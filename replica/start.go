@@ -40,7 +40,7 @@ func (r *Replica) Start(c *Command, lazy bool) (*Pending, error) {
 	return &Pending{r: r, c: c, p: p, a: a}, nil
 }
 
-// room refuses what the disks of the range have no room for. What frees space goes on, and what lets others go on: a transaction
+// room refuses what the disks of the range have no room for. Requests that free space go on, and those that let others go on: a transaction
 // that could not be ended would leave its intents in everybody's way. So do the system ranges, which the other nodes
 // need. Deletions stop later than insertions, and the settling of transactions never stops before the disk does.
 func (r *Replica) room(c *Command) error {

@@ -1,7 +1,7 @@
 // Package setting has the cluster settings: values that an administrator sets once with SET CLUSTER SETTING and that every
 // node follows.
 //
-// A setting is a row of table (list.go): name, kind, default, bounds, and one sentence about it. What was set is kept as
+// A setting is a row of table (list.go): name, kind, default, bounds, and one sentence about it. Values that were set are kept as
 // text in the catalogue, in one descriptor (sql/catalog/lease), and reaches every node as changes of the schema do: by
 // a notification, or within a second. Each node has one Values, into which server puts what the catalogue says; the
 // parts of the node read it where they need it, one atomic load each.

@@ -53,7 +53,7 @@ func (p *Point) pgbench(out string) error {
 	return nil
 }
 
-// sysbench reads sysbench's summary. What it calls ignored errors are transactions that it has run again. It has no median:
+// sysbench reads sysbench's summary. Its ignored errors are transactions that it has run again. It has no median:
 // the mean is taken for it.
 func (p *Point) sysbench(out string) error {
 	var ok bool

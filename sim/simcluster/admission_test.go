@@ -96,7 +96,7 @@ func TestAdmissionQueue(t *testing.T) {
 }
 
 // TestAdmissionNoDeadlock: three nodes that admit two statements each, and clients at all of them whose transactions lock
-// rows of ranges on all three. What is admitted never waits for what is queued: there are as many transactions as the rows
+// rows of ranges on all three. An admitted transaction never waits for a queued one: there are as many transactions as the rows
 // allow, and no client waits for long.
 func TestAdmissionNoDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

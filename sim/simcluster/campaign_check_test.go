@@ -127,7 +127,7 @@ func (k *campaign) dump() {
 	pprof.Lookup("goroutine").WriteTo(f, 2)
 }
 
-// compareAll compares the replicas of every range at one applied index. What was restarted a moment ago may get a raft
+// compareAll compares the replicas of every range at one applied index. A node that was restarted a moment ago may get a raft
 // snapshot instead of the command that asks for its hash.
 func (k *campaign) compareAll() {
 	var problems []string

@@ -129,7 +129,7 @@ func structures(n, fixed int, directed bool) (out []cut) {
 	return out
 }
 
-// Bounds on statements while links are cut. What a client may be told that could not be served is in cutErrors.
+// Bounds on statements while links are cut. The errors of a statement that could not be served are in cutErrors.
 const (
 	cutFor       = 18 * time.Second // more than cutRefused
 	cutServed    = 5 * time.Second  // from the cut, or from the statement's start
