@@ -2,7 +2,7 @@
 // node follows.
 //
 // A setting is a row of table (list.go): name, kind, default, bounds, and one sentence about it. Values that were set are kept as
-// text in the catalogue, in one descriptor (sql/catalog/lease), and reaches every node as changes of the schema do: by
+// text in the catalogue, in one descriptor (sql/catalog/lease), and reach every node as changes of the schema do: by
 // a notification, or within a second. Each node has one Values, into which server puts what the catalogue says; the
 // parts of the node read it where they need it, one atomic load each.
 //
