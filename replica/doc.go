@@ -52,6 +52,8 @@
 //	         index: after the same entry, all replicas have the same bytes there. HashJob has them compared.
 //	R5 (I9)  Nobody waits for a range without a leader for longer than unledTicks: who has proposed something is told that its
 //	         outcome is unknown, and the participant sends away who waits for latches and locks.
+//	R6 (I1)  What a leader appends agrees with what is committed here. If it does not, stores have lost what they acknowledged
+//	         in a way that package fence could not see; the node stops, so that what it has is neither overwritten nor passed over.
 //	L1-L3    Leases, see package lease.
 //	CT1-CT4  Closed timestamps (I6), see package closedts and closed.go.
 //

@@ -554,6 +554,12 @@ func (r *Replica) receive(m *Message) {
 		r.isDead(kv.NodeID(r.leaderAt.Load())) {
 		_ = r.raft.ForgetLeader() // or the vote would have to wait for an election timeout
 	}
+	if typ == raftpb.MsgApp && m.Raft.GetIndex() < r.raftLog.last.index {
+		if err := r.contradicted(m); err != nil {
+			r.o.Store.Fatal(err)
+			return
+		}
+	}
 	if typ != raftpb.MsgHeartbeatResp || !r.quiesced.Load() { // which answers a heartbeat from before falling asleep
 		r.wake()
 	}
@@ -561,6 +567,48 @@ func (r *Replica) receive(m *Message) {
 		r.busyAt = r.ticks
 	}
 	r.step(m.Raft)
+}
+
+// ContradictionError says that a range's leader has other entries than the ones that are committed here.
+type ContradictionError struct {
+	Range  kv.RangeID
+	Leader kv.NodeID
+	// Index is of the first entry that differs, Theirs and Ours are its terms.
+	Index, Theirs, Ours uint64
+}
+
+func (e *ContradictionError) Error() string {
+	return fmt.Sprintf("range %d: node %d, which leads it, has entry %d of its log with term %d, but this node has committed that entry with term %d. "+
+		"Stores of the range have lost what they acknowledged: probably old copies of them were put back. What is committed here may be nowhere else, so keep this store; "+
+		"use the latest stores of the other nodes if they are still there", e.Range, e.Leader, e.Index, e.Theirs, e.Ours)
+}
+
+// contradicted compares what a leader appends with what is committed here (R6). Raft only answers how far it has
+// committed, and the leader would count entries that it has never sent as acknowledged.
+func (r *Replica) contradicted(m *Message) error {
+	st := r.raft.BasicStatus()
+	if m.Raft.GetTerm() < st.GetTerm() {
+		return nil // from a leader of the past, whose entries may have been replaced
+	}
+	differs := func(index, term uint64) error {
+		if index > st.GetCommit() {
+			return nil
+		}
+		ours, err := r.raftLog.Term(index)
+		if err != nil || ours == term {
+			return nil // the log begins later, and what is before it was compared when it came
+		}
+		return &ContradictionError{Range: r.rangeID, Leader: m.From.Node, Index: index, Theirs: term, Ours: ours}
+	}
+	if err := differs(m.Raft.GetIndex(), m.Raft.GetLogTerm()); err != nil {
+		return err
+	}
+	for _, e := range m.Raft.GetEntries() {
+		if err := differs(e.GetIndex(), e.GetTerm()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leaderChanged notes who leads, and proposes again what may have been lost with the old leader.
