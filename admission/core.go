@@ -131,7 +131,7 @@ func (c *core) tick(running int, load Load) {
 	if c.inside.n > 0 {
 		c.waitPart += (100*blocked/c.inside.n - c.waitPart) / 4
 	}
-	c.adaptCrowd(stuck)
+	c.adaptCrowd()
 	switch {
 	case running < c.running.now: // it is not what they wait for
 		c.running.decay()
@@ -156,19 +156,26 @@ func (c *core) sweep(now uint32) (freed int) {
 				freed++
 				c.leave(t)
 			}
-		case s == stateBlocked && idle > patience, idle > patienceRunning:
+		case s == stateBlocked:
+			// A queue that moves is as long as the crowd is large; who lets others in because it is long makes it longer.
+			if idle > patienceQueued || t.on.Load().stands(now) {
+				c.leave(t)
+			}
+		case idle > patienceRunning:
 			c.leave(t)
 		}
 	}
 	return freed
 }
 
-func (c *core) adaptCrowd(stuck bool) {
+// adaptCrowd does so for the crowd. That a tick passes in which nobody leaves is no reason to let more in: a row's
+// transactions may take longer than a tick.
+func (c *core) adaptCrowd() {
 	switch {
 	case c.queue[crowdQueue].n == 0:
 		c.crowd.decay()
 	case c.mayCrowd(): // it is not what they wait for
-	case stuck:
+	case c.stuck > 0 && c.stuck%patience == 0:
 		c.crowd.grow(4)
 	case c.waitPart > 50:
 		c.crowd.shrink(8)

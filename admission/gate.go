@@ -12,9 +12,10 @@ import (
 const (
 	// tickEvery is how often limits are adapted while somebody queues.
 	tickEvery = 20 * time.Millisecond
-	// patience and patienceRunning are how many ticks a transaction of the crowd may stand still, waiting or running,
-	// before it is not counted any more: 240 ms and a second.
-	patience, patienceRunning = 12, 50
+	// patience is for how many ticks a transaction may rest before its place is given away: 240 ms. patienceRunning is how
+	// long one of the crowd may run before it is not counted any more, and a lock stand still before those who wait for it are
+	// not: a second. In a queue that moves one may wait for patienceQueued, five seconds.
+	patience, patienceRunning, patienceQueued = 12, 50, 250
 	// calmAfter is how many transactions in a row without a wait for a lock take a session out of the crowd; a new one
 	// belongs to it for calmFirst.
 	calmAfter, calmFirst = 8, 4
@@ -84,6 +85,7 @@ type Gate struct {
 	load           atomic.Pointer[Load] // as of the last look
 	looked         atomic.Int64         // when that was, on the monotonic clock
 	looking        sync.Mutex           // serialises Options.Load; nothing is taken after it
+	locks          [locksMax]lockQueue
 
 	mu      sync.Mutex // guards the fields below and the tickets' guarded ones; nothing is taken after it
 	core    core
@@ -135,6 +137,9 @@ type Ticket struct {
 	state atomic.Int32
 	met   atomic.Int32  // waits for locks in this transaction
 	moved atomic.Uint32 // the tick at which the state changed last
+	on    atomic.Pointer[lockQueue]
+	// ran says that a statement has run since the last end of a transaction.
+	ran bool
 	// suspect is how many more transactions without a wait take the session out of the crowd; member of the crowd in
 	// this transaction if crowded.
 	suspect int
@@ -164,6 +169,7 @@ func (g *Gate) NewTicket() *Ticket {
 // TryEnter admits a statement if that takes no wait. One of a transaction that has its place goes on.
 func (t *Ticket) TryEnter(c Class) bool {
 	g := t.g
+	t.ran = t.ran || c != Prepare
 	if t.state.Load() != stateAway {
 		if t.state.CompareAndSwap(stateResting, stateRunning) {
 			t.moved.Store(g.ticks.Load())
@@ -334,12 +340,14 @@ func (t *Ticket) give() {
 
 // end takes note of the end of a transaction.
 func (t *Ticket) end() {
-	if t.met.Load() > 0 {
+	switch {
+	case t.met.Load() > 0:
 		t.met.Store(0)
 		t.suspect = calmAfter
-	} else if t.suspect > 0 {
+	case t.suspect > 0 && t.ran: // what was only prepared has met no lock either, and shows nothing
 		t.suspect--
 	}
+	t.ran = false
 	if t.crowded {
 		t.crowded = false
 		t.g.mu.Lock()

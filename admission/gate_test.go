@@ -225,14 +225,14 @@ func TestBlockedGivesItsPlace(t *testing.T) {
 		go func() { done <- b.Enter(context.Background(), admission.Fresh) }()
 		synctest.Wait()
 		n.check(t, 1, 0, 1, 0)
-		p := admission.Block(admission.NewContext(context.Background(), a))
+		p := admission.Block(admission.NewContext(context.Background(), a), 1)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 		n.check(t, 1, 0, 0, 0)
 		p.Resume()
 		n.check(t, 2, 0, 0, 0)
-		admission.Block(context.Background()).Resume() // somebody without a session
+		admission.Block(context.Background(), 1).Resume() // somebody without a session
 		n.check(t, 2, 0, 0, 0)
 		a.Rest(true)
 		b.Rest(true)
@@ -354,6 +354,7 @@ func TestLateProcessors(t *testing.T) {
 
 // hotRow is a lock that its waiters get in turn, and what they pay for each other: the more wait, the dearer.
 type hotRow struct {
+	hash   uint64
 	mu     sync.Mutex // guards the fields below
 	held   bool
 	queue  []chan struct{}
@@ -371,7 +372,7 @@ func (r *hotRow) lock(ctx context.Context) {
 	r.queue = append(r.queue, c)
 	r.longed = max(r.longed, len(r.queue))
 	r.mu.Unlock()
-	p := admission.Block(ctx)
+	p := admission.Block(ctx, r.hash)
 	<-c
 	p.Resume()
 }
@@ -437,6 +438,69 @@ func TestCrowd(t *testing.T) {
 		}
 		if slowest > 0 {
 			t.Errorf("a session that wants another row waited for %s", slowest)
+		}
+	})
+}
+
+// TestSlowRow: a row whose transactions take long, so that the crowd at it waits for longer than a lock may stand still.
+// It moves, so no more of its clients are let in: those would only make the others' waits longer, and more of them be let in.
+// Somebody who is at lunch with another row keeps nobody out meanwhile, and the row's clients go on.
+func TestSlowRow(t *testing.T) {
+	bubble(t, 64, func(t *testing.T, n *node) {
+		ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+		defer stop()
+		row, lunch := hotRow{hash: 1}, hotRow{hash: 2}
+		lunch.lock(ctx)
+		var all sync.WaitGroup
+		var served atomic.Int64
+		for i := range 300 {
+			x := n.NewTicket()
+			all.Go(func() {
+				defer x.Close()
+				tctx := admission.NewContext(ctx, x)
+				if i%10 == 9 {
+					if enter(ctx, x, admission.Fresh) == nil {
+						lunch.lock(tctx)
+						lunch.unlock()
+					}
+					return
+				}
+				for ctx.Err() == nil && enter(ctx, x, admission.Fresh) == nil {
+					row.lock(tctx)
+					time.Sleep(50 * time.Millisecond)
+					row.unlock()
+					served.Add(1)
+					x.Rest(true)
+				}
+			})
+		}
+		<-ctx.Done()
+		lunch.unlock()
+		all.Wait()
+		if row.longed > 40 {
+			t.Errorf("%d waited at the row at once", row.longed)
+		}
+		if s := served.Load(); s < 390 {
+			t.Errorf("%d were served, of 400 that the row allows", s)
+		}
+	})
+}
+
+// TestPreparingShowsNothing: a session that has only prepared statements is as unknown as a new one.
+func TestPreparingShowsNothing(t *testing.T) {
+	bubble(t, 64, func(t *testing.T, n *node) {
+		for range 100 {
+			x := n.NewTicket()
+			for range 8 {
+				if !x.TryEnter(admission.Prepare) {
+					t.Fatal("an idle gate is closed")
+				}
+				x.Rest(true)
+			}
+			x.TryEnter(admission.Fresh)
+		}
+		if g := n.Gauges(); g.Crowd != 16 || g.Running != 16 {
+			t.Errorf("%d of the crowd are inside, %d in all", g.Crowd, g.Running)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"meridian/admission"
 	"meridian/commit"
+	"meridian/commit/leader/latch"
 	"meridian/commit/leader/lock"
 	"meridian/host"
 	"meridian/keys"
@@ -142,7 +143,7 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 		m.NotAvailable.Add(1)
 		return &kv.LockNotAvailableError{Key: w.Key, Holder: w.Holder.ID}
 	}
-	defer admission.Block(ctx).Resume()
+	defer admission.Block(ctx, latch.Hash(w.Key)).Resume()
 	m.LockWaits.Add(1)
 	clk := p.o.Host.Clock
 	x := waiter{q: q, start: clk.Monotonic(), backoff: p.o.ReadPushDelay}

@@ -157,3 +157,61 @@ func TestAdmissionNoDeadlock(t *testing.T) {
 		}
 	})
 }
+
+// TestAdmissionHotRow: a hundred clients update one row by prepared statements. They queue at the gate, in front of their
+// transactions, and a few at the row: a transaction that waits at the row for seconds has to show signs of life by writing a
+// record, and commits by it.
+func TestAdmissionHotRow(t *testing.T) {
+	const rounds = 5
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{LocalRTT: 40 * time.Millisecond, Configure: func(i int, o *server.Options) {
+			crowded(i, o)
+			o.Slots = 16
+		}})
+		replicated(t, c, 3)
+		first := connect(t, c, 0)
+		exec(t, first, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
+		exec(t, first, "INSERT INTO hot VALUES (1, 0)")
+		conns := make([]*pgx.Conn, 100)
+		for i := range conns {
+			conns[i] = connect(t, c, 0)
+			if _, err := conns[i].Prepare(context.Background(), "add", "UPDATE hot SET v = v + 1 WHERE id = $1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx := context.Background()
+		before := c.Node(0).LeaderMetrics().OnePhaseCommits.Load()
+		var all sync.WaitGroup
+		var running atomic.Int64
+		for _, conn := range conns {
+			running.Add(1)
+			all.Go(func() {
+				defer running.Add(-1)
+				for range rounds {
+					if _, err := conn.Exec(ctx, "add", 1); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		most, begin := 0, time.Now()
+		for running.Load() > 0 {
+			time.Sleep(100 * time.Millisecond)
+			var n int
+			if err := first.QueryRow(ctx, "SELECT count(*) FROM pg_locks WHERE NOT granted").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, n)
+		}
+		all.Wait()
+		onePhase := c.Node(0).LeaderMetrics().OnePhaseCommits.Load() - before
+		t.Logf("%s; at most %d waited at the row, %d commits of one phase", time.Since(begin), most, onePhase)
+		if most > 8 {
+			t.Errorf("%d waited at the row at once", most)
+		}
+		if onePhase < int64(len(conns)*rounds) {
+			t.Errorf("%d of %d committed in one phase", onePhase, len(conns)*rounds)
+		}
+	})
+}

@@ -183,7 +183,7 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	var err error
 	switch kind {
 	case 'Q', 'P', 'B', 'D', 'E':
-		err = c.sess.Admit(ctx, kind == 'E' || kind == 'Q')
+		err = c.sess.Admit(ctx, kind == 'E' || kind == 'B' || kind == 'Q')
 	}
 	switch {
 	case err != nil && kind == 'Q':

@@ -20,8 +20,8 @@ func (s *Session) Context(ctx context.Context) context.Context {
 }
 
 // Admit waits until the session may work on what its client has sent. The wait ends with the session's statement: by
-// Cancel, and after statement_timeout, to which it counts. runs says that a statement is going to run, not only to be
-// prepared.
+// Cancel, and after statement_timeout, to which it counts. runs says that a statement is going to run, now or as soon as its
+// arguments are bound; else it is only prepared.
 func (s *Session) Admit(ctx context.Context, runs bool) error {
 	if s.ticket == nil {
 		return nil
@@ -32,6 +32,9 @@ func (s *Session) Admit(ctx context.Context, runs bool) error {
 	}
 	if s.ticket.TryEnter(class) {
 		return nil
+	}
+	if class == admission.Fresh || class == admission.Prepare {
+		s.abandon(ctx)
 	}
 	ctx, done := s.beginStatement(ctx, "")
 	defer done()
@@ -50,10 +53,27 @@ func (s *Session) Admit(ctx context.Context, runs bool) error {
 	return nil
 }
 
+// abandon forgets an implicit transaction that a plan has opened and in which nothing has run: it would be old before it
+// begins.
+func (s *Session) abandon(ctx context.Context) {
+	if !s.unused() || len(s.portals) > 0 {
+		return
+	}
+	tx, cat := s.tx, s.cat
+	s.clearTxn(false)
+	tx.Rollback(context.WithoutCancel(ctx))
+	cat.Finish(context.WithoutCancel(ctx), false)
+}
+
+// unused reports whether the open transaction is an implicit one in which no statement has run.
+func (s *Session) unused() bool {
+	return s.state == stateImplicit && !s.ran && s.tx != nil && !s.wrote && !s.tx.Locks()
+}
+
 // class of the next statement: those of transactions that may hold locks never wait (admission.AD1).
 func (s *Session) class() admission.Class {
 	switch {
-	case s.state == stateNone:
+	case s.state == stateNone || s.unused():
 		return admission.Fresh
 	case s.tx == nil || s.wrote || s.tx.Locks():
 		return admission.Holder

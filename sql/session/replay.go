@@ -160,6 +160,7 @@ func (s *Session) step(ctx context.Context, text string, size int, p *portal, ru
 func (s *Session) record(err error, size int, wasFailed, summed bool) {
 	r := &s.replay
 	cur := &r.cur
+	s.ran = true
 	keep := r.off == "" && !r.opened && s.state != stateNone && (err == nil || !wasFailed && s.canContinue())
 	if !summed {
 		cur.sum, cur.left, _ = s.out.Watched(keep)

@@ -65,6 +65,7 @@ type Session struct {
 	statement Mark
 	modes     modes // of the transaction
 	wrote     bool  // it has
+	ran       bool  // a statement has run in it
 	txnStart  time.Time
 
 	prepared map[string]*Prepared

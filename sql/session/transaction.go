@@ -35,7 +35,7 @@ func (s *Session) openTxn(st state, m modes) {
 	s.txnStart = s.srv.Host.Clock.Now()
 	s.params.begin()
 	s.replay.begin(st, m)
-	s.wrote = false
+	s.wrote, s.ran = false, false
 	s.showTxn()
 }
 
