@@ -139,7 +139,7 @@ func (b *builder) grant(n *parse.Grant) Statement {
 		for _, o := range n.Objects {
 			db, err := b.View.Database(b.ctx, o.Name)
 			b.check(err)
-			if db == nil {
+			if db == nil || o.Schema != "" {
 				b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", o.Name)
 			}
 			g.Objects = append(g.Objects, db.ID)
@@ -147,7 +147,7 @@ func (b *builder) grant(n *parse.Grant) Statement {
 	case n.Kind == "SCHEMA":
 		g.Class = catalog.ClassSchema
 		for _, o := range n.Objects {
-			g.Objects = append(g.Objects, b.existingSchema(o.Name).ID)
+			g.Objects = append(g.Objects, b.existingSchema(o).ID)
 		}
 	case n.Kind == "ALL TABLES IN SCHEMA" || n.Kind == "ALL SEQUENCES IN SCHEMA":
 		if n.Kind == "ALL SEQUENCES IN SCHEMA" {
@@ -156,7 +156,7 @@ func (b *builder) grant(n *parse.Grant) Statement {
 		ts, err := b.View.Tables(b.ctx, b.View.CurrentDatabase())
 		b.check(err)
 		for _, o := range n.Objects {
-			s := b.existingSchema(o.Name)
+			s := b.existingSchema(o)
 			for _, t := range ts {
 				if t.Kind != catalog.KindVirtual && t.Schema == s.ID && (t.Kind == catalog.KindSequence) == (g.Class == catalog.ClassSequence) {
 					g.Objects = append(g.Objects, t.ID)
@@ -178,7 +178,10 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-func (b *builder) existingSchema(name string) *catalog.Schema {
+// existingSchema finds a schema by the last part of a name, the first of which may be the database.
+func (b *builder) existingSchema(n Name) *catalog.Schema {
+	b.withinDatabase(n.Schema, n.Name)
+	name := n.Name
 	s, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), name)
 	b.check(err)
 	if s == nil {
@@ -266,6 +269,7 @@ func (b *builder) show(n *parse.Show) Statement {
 	case "DATABASES":
 		return b.sub("SELECT datname AS database_name, pg_catalog.pg_get_userbyid(datdba) AS owner FROM pg_catalog.pg_database WHERE NOT datistemplate ORDER BY 1", nil)
 	case "SCHEMAS":
+		b.withinDatabase(n.Name.Name)
 		return b.sub("SELECT nspname AS schema_name, pg_catalog.pg_get_userbyid(nspowner) AS owner FROM pg_catalog.pg_namespace ORDER BY 1", nil)
 	case "USERS", "ROLES":
 		return b.sub("SELECT rolname AS username, CASE WHEN rolsuper THEN 'SUPERUSER' WHEN NOT rolcanlogin THEN 'NOLOGIN' ELSE '' END AS options FROM pg_catalog.pg_roles ORDER BY 1", nil)
@@ -297,7 +301,9 @@ func (b *builder) show(n *parse.Show) Statement {
 			FROM pg_catalog.pg_attribute a WHERE a.attrelid = %d AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, t.ID), nil)
 	case "INDEXES":
 		cond := userSchemas
-		if n.From != "DATABASE" {
+		if n.From == "DATABASE" {
+			b.withinDatabase(n.Name.Name)
+		} else {
 			cond = fmt.Sprintf(" t.oid = %d", b.named(n.Name).ID)
 		}
 		return b.sub(`SELECT t.relname AS table_name, i.relname AS index_name, NOT x.indisunique AS non_unique, pg_catalog.pg_get_indexdef(i.oid) AS definition

@@ -35,6 +35,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 		if strings.HasPrefix(name, "pg_") {
 			raise(sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", name).WithDetail("The prefix \"pg_\" is reserved for system schemas."))
 		}
+		b.withinDatabase(string(n.Schema.CatalogName), name)
 		return &CreateSchema{Database: b.database(string(n.Schema.CatalogName)), Name: name, IfNotExists: n.IfNotExists, Owner: owner}
 	case *tree.DropTable:
 		return b.dropRelations(catalog.KindTable, n.Names, n.IfExists, n.DropBehavior)
@@ -53,7 +54,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 		d := &DropSchema{Database: b.View.CurrentDatabase(), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade}
 		for _, s := range n.Names {
 			if s.ExplicitCatalog {
-				d.Database = string(s.CatalogName)
+				b.withinDatabase(string(s.CatalogName), string(s.SchemaName))
 			}
 			d.Names = append(d.Names, string(s.SchemaName))
 		}
@@ -105,6 +106,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 		}
 		return &AlterDatabase{Name: string(n.Name), Survive: goal}
 	case *tree.AlterSchema:
+		b.withinDatabase(string(n.Schema.CatalogName), string(n.Schema.SchemaName))
 		a := &AlterSchema{Database: b.database(string(n.Schema.CatalogName)), Name: string(n.Schema.SchemaName)}
 		switch c := n.Cmd.(type) {
 		case *tree.AlterSchemaRename:
@@ -149,13 +151,12 @@ func (b *builder) database(name string) string {
 
 // newName is where an object to be created goes.
 func (b *builder) newName(database, schema, name string) Name {
+	b.withinDatabase(database, schema, name)
 	n := Name{Database: b.database(database), Schema: schema, Name: name}
-	if database == "" && schema != "" {
+	if database == "" && schema == n.Database {
 		// database.table
 		if s, err := b.View.Schema(b.ctx, n.Database, schema); err == nil && s == nil {
-			if db, err := b.View.Database(b.ctx, schema); err == nil && db != nil {
-				n.Database, n.Schema = schema, "public"
-			}
+			n.Schema = "public"
 		}
 	}
 	db, err := b.View.Database(b.ctx, n.Database)

@@ -149,6 +149,7 @@ func (b *builder) indexRef(n *tree.TableIndexName) *IndexRef {
 
 // namedIndex is findIndex for a name in a user's text, whose schema the current role has to be able to use.
 func (b *builder) namedIndex(database, schema, name string) *IndexRef {
+	b.withinDatabase(database, schema, name)
 	if schema != "" {
 		b.mustUse(database, schema)
 	}

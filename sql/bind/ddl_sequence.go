@@ -102,7 +102,6 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 			}
 			o.table = b.alterTarget(tn, false)
 			o.column = string(opt.ColumnItemVal.ColumnName)
-			b.existingColumn(o.table, opt.ColumnItemVal.ColumnName)
 		case tree.SeqOptVirtual:
 			b.fail(sqlstate.FeatureNotSupported, nil, "virtual sequences are not supported")
 		}

@@ -435,6 +435,11 @@ func (d *tableDef) index(n *tree.IndexTableDef) {
 func (d *tableDef) like(n *tree.LikeTableDef) {
 	b := d.b
 	src := b.table(&n.Name)
+	if src.Kind == catalog.KindSequence {
+		raise(sqlstate.New(sqlstate.WrongObjectType, "relation \"%s\" is invalid in LIKE clause", src.Name).
+			WithDetail("This operation is not supported for sequences."))
+	}
+	b.check(b.View.Access().Check(b.View.CurrentUser(), src.ID, catalog.Select))
 	var opts tree.LikeTableOpt
 	for _, o := range n.Options {
 		if o.Excluded {

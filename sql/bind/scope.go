@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -345,6 +346,7 @@ func (b *builder) lookupTable(database, schema, name string) *catalog.Table {
 			return t
 		}
 	}
+	b.withinDatabase(database, schema, name)
 	if database == "" {
 		database = b.View.CurrentDatabase()
 		if b.home != nil {
@@ -356,16 +358,25 @@ func (b *builder) lookupTable(database, schema, name string) *catalog.Table {
 	}
 	t, err := b.View.Table(b.ctx, database, schema, name)
 	b.check(err)
-	if t == nil && schema != "" {
+	if t == nil && schema != "" && schema == database {
 		// database.table, as the multi-region dialects write it.
-		db, err := b.View.Database(b.ctx, schema)
-		b.check(err)
-		if db != nil {
-			t, err = b.View.Table(b.ctx, schema, "public", name)
-			b.check(err)
+		if b.home == nil {
+			b.mustUse(database, "public")
 		}
+		t, err = b.View.Table(b.ctx, database, "public", name)
+		b.check(err)
 	}
 	return t
+}
+
+// withinDatabase refuses names of other databases than the session's: a role may look into those that it may connect to, and
+// that is asked when a session opens.
+func (b *builder) withinDatabase(database string, rest ...string) {
+	if database == "" || database == b.View.CurrentDatabase() || b.home != nil && database == b.homeDatabase() {
+		return
+	}
+	raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "cross-database references are not implemented: \"%s\"",
+		strings.Join(append([]string{database}, rest...), ".")), database))
 }
 
 // mustUse refuses a schema in which the current role may look nothing up. One that does not exist is not refused.

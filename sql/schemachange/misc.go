@@ -335,8 +335,8 @@ func (c *change) createSequence(s *bind.CreateSequence) error {
 	}
 	def := s.Definition
 	if s.OwnerTable != nil {
-		if col := s.OwnerTable.ColumnByName(s.OwnerColumn); col != nil {
-			def.OwnerTable, def.OwnerColumn = s.OwnerTable.ID, col.ID
+		if err := ownedBy(&def, c.Info.User, sc.ID, s.OwnerTable, s.OwnerColumn); err != nil {
+			return err
 		}
 	}
 	c.newSequence(id, db.ID, sc.ID, s.Name.Name, c.Info.User, def)
@@ -355,15 +355,20 @@ func (c *change) alterSequence(s *bind.AlterSequence) error {
 	base, owner, column := t.Sequence.Base, t.Sequence.OwnerTable, t.Sequence.OwnerColumn
 	def := s.Definition
 	def.Base, def.OwnerTable, def.OwnerColumn = base, owner, column
+	if s.OwnerNone || s.OwnerTable != nil {
+		if of := c.current(owner); of != nil {
+			if col := of.Column(column); col != nil && col.Identity != 0 {
+				return sqlstate.New(sqlstate.FeatureNotSupported, "cannot change ownership of identity sequence").
+					WithDetail("Sequence \"%s\" is linked to table \"%s\".", t.Name, of.Name)
+			}
+		}
+	}
 	switch {
 	case s.OwnerNone:
 		def.OwnerTable, def.OwnerColumn = 0, 0
 	case s.OwnerTable != nil:
-		if s.OwnerTable.Owner != t.Owner {
-			return sqlstate.New(sqlstate.NotInPrerequisiteState, "sequence must have same owner as table it is linked to")
-		}
-		if col := s.OwnerTable.ColumnByName(s.OwnerColumn); col != nil {
-			def.OwnerTable, def.OwnerColumn = s.OwnerTable.ID, col.ID
+		if err := ownedBy(&def, t.Owner, t.Schema, s.OwnerTable, s.OwnerColumn); err != nil {
+			return err
 		}
 	}
 	t.Sequence = &def
@@ -377,6 +382,26 @@ func (c *change) alterSequence(s *bind.AlterSequence) error {
 		}
 		return c.o.Sequences.Set(c.ctx, t, *s.Restart, false)
 	}
+	return nil
+}
+
+// ownedBy links a sequence of an owner and a schema to a column. Both have to be the table's: the sequence is dropped, given away
+// and restarted with the table.
+func ownedBy(def *catalog.Sequence, owner string, schema catalog.ID, t *catalog.Table, column string) error {
+	switch {
+	case t.Kind != catalog.KindTable && t.Kind != catalog.KindView:
+		return sqlstate.New(sqlstate.WrongObjectType, "sequence cannot be owned by relation \"%s\"", t.Name).
+			WithDetail("This operation is not supported for %ss.", strings.ToLower(kindTag(t.Kind)))
+	case t.Owner != owner:
+		return sqlstate.New(sqlstate.NotInPrerequisiteState, "sequence must have same owner as table it is linked to")
+	case t.Schema != schema:
+		return sqlstate.New(sqlstate.NotInPrerequisiteState, "sequence must be in same schema as table it is linked to")
+	}
+	col := t.ColumnByName(column)
+	if col == nil {
+		return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" of relation \"%s\" does not exist", column, t.Name)
+	}
+	def.OwnerTable, def.OwnerColumn = t.ID, col.ID
 	return nil
 }
 

@@ -148,9 +148,14 @@ func (s *Session) describeTxn(id kv.TxnID, gateway kv.NodeID) string {
 	return "transaction " + id.String()
 }
 
-// describeKey reads a key as the catalogue does: columns and values, table and index.
+// describeKey reads a key as the catalogue does: columns and values, table and index. A role that may not read the table is
+// told no values: they can be another's.
 func (s *Session) describeKey(k keys.Key) string {
-	plain := "key " + keys.PrettyPrint(k)
+	plain := "a key"
+	access, role := s.access(), s.role()
+	if access.Superuser(role) {
+		plain = "key " + keys.PrettyPrint(k)
+	}
 	table, index, _, err := keys.DecodeIndexKey(k)
 	if err != nil || s.cat == nil {
 		return plain
@@ -164,13 +169,17 @@ func (s *Session) describeKey(k keys.Key) string {
 	if ix == nil {
 		return plain
 	}
+	unread := fmt.Sprintf("a key of table %q, index %q", t.Name, ix.Name)
+	if !access.May(role, d.ID(), catalog.Select) {
+		return unread
+	}
 	x, err := rowcode.NewIndex(t, ix)
 	if err != nil {
 		return plain
 	}
 	row, err := x.KeyValues(k)
 	if err != nil {
-		return fmt.Sprintf("a key of table %q, index %q", t.Name, ix.Name)
+		return unread
 	}
 	var names, values []string
 	for i, c := range ix.Columns {

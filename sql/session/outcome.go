@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/rowcode"
 	"meridian/sql/sqlstate"
@@ -96,7 +95,8 @@ func interrupts(c sqlstate.Code) bool {
 	return c == sqlstate.QueryCanceled || c == sqlstate.AdminShutdown
 }
 
-// conflictDetail says which key and which transaction were in the way, as far as the error knows.
+// conflictDetail says what was in the way, without the key: it may be of a table that the client's role may not read. A session,
+// which knows that, says more (describeLoss).
 func conflictDetail(err error) string {
 	var (
 		tooOld  *kv.WriteTooOldError
@@ -106,9 +106,9 @@ func conflictDetail(err error) string {
 	)
 	switch {
 	case errors.As(err, &refresh):
-		return "Key " + keys.PrettyPrint(refresh.Key) + " was read, and then written by another transaction."
+		return "A key was read, and then written by another transaction."
 	case errors.As(err, &tooOld):
-		return "Key " + keys.PrettyPrint(tooOld.Key) + " was written by another transaction."
+		return "A key was written by another transaction."
 	case errors.As(err, &aborted):
 		return "Another transaction aborted this one: " + aborted.Reason + "."
 	case errors.As(err, &retry):

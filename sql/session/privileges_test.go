@@ -154,6 +154,8 @@ var touches = []touch{
 	{name: "create table that references", sql: "CREATE TABLE app.n (a int REFERENCES app.r)", needs: []string{"app:CREATE", "r:REFERENCES"}},
 	{name: "create table with a serial", sql: "CREATE TABLE app.n (a serial)", needs: []string{"app:CREATE"}, noSchema: true,
 		ours: "PostgreSQL looks the sequence up by name, which takes USAGE of the schema too"},
+	{name: "create table like", sql: "CREATE TABLE app.n (LIKE app.t)", needs: []string{"app:CREATE", "t:SELECT"}},
+	{name: "create table like a view", sql: "CREATE TABLE app.n (LIKE app.vw INCLUDING ALL)", needs: []string{"app:CREATE", "vw:SELECT"}},
 	{name: "create view", covers: []string{"tree.CreateView"}, sql: "CREATE VIEW app.n AS SELECT * FROM app.t", needs: []string{"app:CREATE"}},
 	{name: "replace view", sql: "CREATE OR REPLACE VIEW app.vw AS SELECT id, v FROM app.t", by: "owner", needs: []string{"app:CREATE"}},
 	{name: "create sequence", covers: []string{"tree.CreateSequence"}, sql: "CREATE SEQUENCE app.n", needs: []string{"app:CREATE"}, noSchema: true},

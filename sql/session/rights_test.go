@@ -161,3 +161,66 @@ func TestEmptyPasswords(t *testing.T) {
 		want(t, root, has, "x | t")
 	})
 }
+
+// TestSequencesOfColumns: a sequence follows its column's table, which is dropped, given away and restarted with it; so both have
+// one owner and one schema.
+func TestSequencesOfColumns(t *testing.T) {
+	rights(t, func(open func(string) *sessiontest.Conn, root *sessiontest.Conn) {
+		owner, other := open("owner"), open("other")
+		defer owner.Close()
+		defer other.Close()
+		owner.Must("CREATE TABLE app.t (a int, i int GENERATED ALWAYS AS IDENTITY); CREATE SEQUENCE app.mine")
+		other.Must("CREATE SEQUENCE app.q")
+		root.Must("CREATE SCHEMA elsewhere AUTHORIZATION owner")
+		const owners, schemas = "55000: sequence must have same owner as table it is linked to", "55000: sequence must be in same schema as table it is linked to"
+		want(t, other, "CREATE SEQUENCE app.n OWNED BY app.t.a", owners)
+		want(t, other, "ALTER SEQUENCE app.q OWNED BY app.t.a", owners)
+		want(t, root, "CREATE SEQUENCE app.n OWNED BY app.t.a", owners)
+		want(t, root, "ALTER SEQUENCE app.q OWNED BY app.t.a", owners)
+		want(t, owner, "CREATE SEQUENCE elsewhere.n OWNED BY app.t.a", schemas)
+		want(t, owner, "CREATE SEQUENCE app.n OWNED BY app.mine.last_value", "42809: sequence cannot be owned by relation \"mine\"")
+		want(t, owner, "CREATE SEQUENCE app.n OWNED BY app.t.nothing", "42703: column \"nothing\" of relation \"t\" does not exist")
+		want(t, owner, "ALTER SEQUENCE app.t_i_seq OWNED BY NONE", "0A000: cannot change ownership of identity sequence")
+		want(t, owner, "ALTER SEQUENCE app.t_i_seq OWNED BY app.t.a", "0A000: cannot change ownership of identity sequence")
+		owner.Must("CREATE SEQUENCE app.n OWNED BY app.t.a; ALTER SEQUENCE app.mine OWNED BY app.t.a; ALTER SEQUENCE app.mine OWNED BY NONE; DROP TABLE app.t")
+		want(t, owner, "SELECT to_regclass('app.n') IS NULL, to_regclass('app.mine') IS NULL", "t | f")
+	})
+}
+
+// TestOtherDatabases: names reach no other database than the session's, as in PostgreSQL. Otherwise CONNECT would mean nothing: it
+// is asked when a session opens.
+func TestOtherDatabases(t *testing.T) {
+	rights(t, func(open func(string) *sessiontest.Conn, root *sessiontest.Conn) {
+		// Objects of another database, which everybody was granted.
+		root.Must("CREATE DATABASE far")
+		root.Must("REVOKE CONNECT ON DATABASE far FROM PUBLIC")
+		other := open("other")
+		defer other.Close()
+		for _, sql := range []string{
+			"SELECT * FROM far.public.t", "TABLE far.public.t", "INSERT INTO far.public.t VALUES (1)", "UPDATE far.public.t SET a = 1", "DELETE FROM far.public.t",
+			"TRUNCATE far.public.t", "COPY far.public.t TO STDOUT", "LOCK TABLE far.public.t", "ANALYZE far.public.t", "VACUUM far.public.t",
+			"CREATE TABLE far.public.n (a int)", "CREATE VIEW far.public.n AS SELECT 1", "CREATE SEQUENCE far.public.n", "CREATE INDEX ON far.public.t (a)",
+			"CREATE SCHEMA far.n", "ALTER SCHEMA far.public RENAME TO n", "DROP SCHEMA far.public", "DROP TABLE far.public.t", "DROP VIEW far.public.t",
+			"DROP SEQUENCE far.public.t", "DROP INDEX far.public.t", "ALTER TABLE far.public.t ADD COLUMN b int", "ALTER TABLE far.public.t RENAME TO n",
+			"ALTER SEQUENCE far.public.t RESTART", "ALTER INDEX far.public.t RENAME TO n", "COMMENT ON TABLE far.public.t IS 'x'", "GRANT SELECT ON far.public.t TO other",
+			"GRANT SELECT ON ALL TABLES IN SCHEMA far.public TO other", "GRANT USAGE ON SCHEMA far.public TO other", "SHOW INDEXES FROM DATABASE far",
+			"CREATE TABLE app.n (a int REFERENCES far.public.t)", "CREATE TABLE app.n (LIKE far.public.t)", "CREATE SEQUENCE app.n OWNED BY far.public.t.a",
+			"SELECT 'far.public.t'::regclass", "SELECT nextval('far.public.t')", "SELECT has_table_privilege('far.public.t', 'SELECT')",
+			"SELECT * FROM far.pg_catalog.pg_class", "SHOW RANGES FROM TABLE far.public.t", "SHOW RANGES FROM INDEX far.public.t", "SHOW CREATE TABLE far.public.t",
+			"SHOW COLUMNS FROM far.public.t", "SHOW SCHEMAS FROM far", "ALTER TABLE far.public.t SPLIT AT VALUES (1)",
+		} {
+			for _, c := range []*sessiontest.Conn{other, root} {
+				want(t, c, sql, "0A000: cross-database references are not implemented")
+			}
+		}
+		for _, sql := range []string{"SELECT * FROM far.t", "CREATE TABLE far.n (a int)", "SHOW TABLES FROM far", "GRANT CONNECT ON DATABASE x.far TO other"} {
+			if out, err := root.Exec(sql); err == nil {
+				t.Errorf("%s: %s", sql, out)
+			}
+		}
+		root.Must("CREATE TABLE defaultdb.app.t (a int); SELECT * FROM defaultdb.app.t; SELECT 'defaultdb.app.t'::regclass; DROP TABLE defaultdb.app.t")
+		root.Must("CREATE TABLE defaultdb.u (a int)")
+		root.Must("REVOKE USAGE ON SCHEMA public FROM PUBLIC; GRANT SELECT ON public.u TO other")
+		want(t, other, "SELECT * FROM defaultdb.u", "42501: permission denied for schema public")
+	})
+}

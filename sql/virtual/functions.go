@@ -233,7 +233,9 @@ func (f *Functions) relation(parts []string) (uint32, error) {
 	case 2:
 		schema = parts[0]
 	case 3:
-		database, schema = parts[0], parts[1]
+		if schema = parts[1]; parts[0] != database {
+			return 0, sqlstate.New(sqlstate.FeatureNotSupported, "cross-database references are not implemented: \"%s\"", strings.Join(parts, "."))
+		}
 	default:
 		return 0, sqlstate.New(sqlstate.SyntaxError, "improper relation name (too many dotted names): %s", strings.Join(parts, "."))
 	}
