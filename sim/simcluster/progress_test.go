@@ -2,13 +2,17 @@ package simcluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
@@ -28,12 +32,27 @@ func TestHotRowsGoOn(t *testing.T) {
 	for _, seed := range seedsAsked(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()
-			synctest.Test(t, func(t *testing.T) { hotRowsGoOn(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) {
+				hotRowsGoOn(t, uint64(seed), "UPDATE hot SET val = val + 1 WHERE id = $1", "CREATE INDEX hot_val ON hot (val)", "DROP INDEX hot_val")
+			})
 		})
 	}
 }
 
-func hotRowsGoOn(t *testing.T, seed uint64) {
+// TestEmptiedRowsGoOn is the same with TRUNCATE, which is alone with the table: those who have begun to use it end first, however
+// often they have to try, and it does not wait for those who wait for it.
+func TestEmptiedRowsGoOn(t *testing.T) {
+	for _, seed := range seedsAsked(t, 1, 4) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			defer watchdog(seed).Stop()
+			synctest.Test(t, func(t *testing.T) {
+				hotRowsGoOn(t, uint64(seed), "INSERT INTO hot VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET val = hot.val + 1", "TRUNCATE hot")
+			})
+		})
+	}
+}
+
+func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 	dice := rand.New(rand.NewPCG(seed, 0x407))
 	o := simcluster.Options{Seed: seed, Log: logTo(), NodesPerRegion: 3}
 	nodes, gap := 3, progressGap
@@ -90,10 +109,10 @@ func hotRowsGoOn(t *testing.T, seed uint64) {
 						what += " FOR KEY SHARE"
 					}
 					var v int64
-					if err := conn.QueryRow(ctx, what, id).Scan(&v); err != nil {
+					if err := conn.QueryRow(ctx, what, id).Scan(&v); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 						return err
 					}
-					if _, err := conn.Exec(ctx, "UPDATE hot SET val = val + 1 WHERE id = $1", id); err != nil {
+					if _, err := conn.Exec(ctx, write, id); err != nil {
 						return err
 					}
 					_, err := conn.Exec(ctx, "COMMIT")
@@ -121,7 +140,7 @@ func hotRowsGoOn(t *testing.T, seed uint64) {
 	changer := connect(t, c, 0)
 	workers.Go(func() {
 		for !stopped() {
-			for _, sql := range []string{"CREATE INDEX hot_val ON hot (val)", "DROP INDEX hot_val"} {
+			for _, sql := range ddl {
 				if _, err := changer.Exec(ctx, sql); err != nil {
 					if ctx.Err() == nil {
 						t.Errorf("%s: %v", sql, err)
@@ -161,7 +180,7 @@ func hotRowsGoOn(t *testing.T, seed uint64) {
 	if changes.Load() == 0 || commits.Load() == 0 {
 		t.Errorf("seed %d: nothing happened", seed)
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || strings.HasPrefix(ddl[0], "TRUNCATE") {
 		return
 	}
 	var sum int64

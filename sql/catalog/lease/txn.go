@@ -678,11 +678,19 @@ func (t *Txn) RollbackTo(k Mark) {
 	}
 }
 
-// Reset forgets the changes and what was used: the transaction begins a new attempt. If it failed because another
-// change was under way, Reset waits for that one.
+// Reset forgets the changes: the transaction begins a new attempt. If it failed because another change was under way,
+// Reset waits for that one.
+//
+// It forgets which versions it has used only if it changed something itself. The next attempt has the row locks of this one, and
+// others that use a table may wait for them; if it had to wait for TRUNCATE, which waits for these others, nobody would
+// go on. So it counts as having begun (L6).
 func (t *Txn) Reset(ctx context.Context) {
 	blocked, frozen := t.blocked, t.frozen
-	t.clear()
+	if len(blocked) > 0 || len(t.edits) > 0 {
+		t.clear()
+	} else {
+		t.forget()
+	}
 	t.m.thaw(ctx, frozen)
 	t.tenure = t.m.tenure.Load()
 	if len(blocked) == 0 {
@@ -703,14 +711,19 @@ func (t *Txn) Reset(ctx context.Context) {
 }
 
 func (t *Txn) clear() {
-	t.last, t.lastSnap = nil, nil
-	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
-	t.own, t.until, t.frozen, t.prepared = nil, clock.Timestamp{}, nil, nil
-	t.then, t.past = nil, false
+	t.forget()
 	t.mu.Lock()
 	t.uses = t.uses[:0]
 	t.mu.Unlock()
 	t.m.released()
+}
+
+// forget is clear without what it uses.
+func (t *Txn) forget() {
+	t.last, t.lastSnap = nil, nil
+	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
+	t.own, t.until, t.frozen, t.prepared = nil, clock.Timestamp{}, nil, nil
+	t.then, t.past = nil, false
 }
 
 // Finish ends the transaction's part. After a commit it returns when every node uses the new descriptors and what
