@@ -127,6 +127,47 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// TestIndexOnAFullDisk: a schema change that would fill an index while there is no room ends with 53100, as INSERT does, and leaves
+// nothing; it does not try until there is.
+func TestIndexOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := onSmallDisks(t, 1)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE TABLE a (id bigint PRIMARY KEY, v text)")
+		exec(t, conn, "CREATE TABLE b (id bigint PRIMARY KEY, v text)")
+		exec(t, conn, "INSERT INTO b SELECT i, 'x' FROM generate_series(1, 1000) AS g(i)")
+		exec(t, conn, "INSERT INTO a SELECT -i, repeat(md5(i::text), 200) FROM generate_series(1, 200) AS g(i)")
+		time.Sleep(time.Minute) // by then the store is as small as it gets
+		size := func(free uint64) {
+			c.Machines[0].Disk.SetSize(smallDisk)
+			u, err := c.Machines[0].Disk.FS().GetDiskUsage("/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Machines[0].Disk.SetSize(int64(smallDisk - u.AvailBytes + free))
+		}
+		size(smallReserve / 2)
+		fill(t, ctx, conn, "a")
+		for _, sql := range []string{"CREATE INDEX i ON b (v)", "CREATE UNIQUE INDEX i ON b (id, v)", "ALTER TABLE b ADD CONSTRAINT i UNIQUE (v, id)"} {
+			begun := time.Now()
+			limit, cancel := context.WithTimeout(ctx, time.Minute)
+			_, err := conn.Exec(limit, sql)
+			cancel()
+			var pg *pgconn.PgError
+			if !errors.As(err, &pg) || pg.Code != "53100" || !strings.Contains(pg.Hint, "TRUNCATE") {
+				t.Fatalf("%s after %s: %v", sql, time.Since(begun), err)
+			}
+			if took := time.Since(begun); took > 20*time.Second {
+				t.Errorf("%s took %s", sql, took)
+			}
+		}
+		time.AfterFunc(5*time.Second, func() { size(2 * smallReserve) }) // it may pass
+		exec(t, conn, "CREATE INDEX i ON b (v)")
+	})
+}
+
 func count(t *testing.T, ctx context.Context, conn *pgx.Conn, table string) (n int) {
 	t.Helper()
 	if err := conn.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n); err != nil {

@@ -177,8 +177,34 @@ func mine(t *catalog.Table, id int64) (adds, drops []catalog.Mutation) {
 	return adds, drops
 }
 
-// resumeChange moves the job's mutations on, one version of the table at a time, until none is left.
+// diskPatience is how long a change waits for space on a disk that is nearly full, if it does not get on meanwhile: often a flush or
+// a compaction is about to free some. The client hears 53100 then, as that of an INSERT does, instead of waiting without a bound.
+const diskPatience = 10 * time.Second
+
+// resumeChange moves the job's mutations on until none is left.
 func (e *Executor) resumeChange(ctx context.Context, r *job.Run) error {
+	clk := e.o.Host.Clock
+	since, fraction := clk.Monotonic(), -1.0
+	for {
+		err := e.advanceChange(ctx, r)
+		var full *kv.UnavailableError
+		if !errors.As(err, &full) || !full.DiskFull {
+			return err
+		}
+		switch now := clk.Monotonic(); {
+		case r.Job.Fraction != fraction:
+			since, fraction = now, r.Job.Fraction
+		case now-since >= diskPatience:
+			return sqlstate.NearlyFull(full.Reason, err)
+		}
+		if err := clk.Sleep(ctx, diskPatience/20); err != nil {
+			return err
+		}
+	}
+}
+
+// advanceChange moves the job's mutations on, one version of the table at a time.
+func (e *Executor) advanceChange(ctx context.Context, r *job.Run) error {
 	var p changePayload
 	if err := r.Payload(&p); err != nil {
 		return err

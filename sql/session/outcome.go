@@ -61,8 +61,7 @@ func Outcome(err error) *sqlstate.Error {
 			Hint: "Read back what the transaction wrote before trying again.", Cause: err}
 	case errors.As(err, &unavail):
 		if unavail.DiskFull {
-			return &sqlstate.Error{Code: sqlstate.DiskFull, Message: "disk full", Detail: unavail.Reason,
-				Hint: "Free space with TRUNCATE, DROP TABLE or DELETE, which takes effect within a minute or two, or add some to the node's disk.", Cause: err}
+			return sqlstate.NearlyFull(unavail.Reason, err)
 		}
 		return &sqlstate.Error{Code: sqlstate.CannotConnectNow, Message: "part of the data is unavailable",
 			Detail: unavail.Reason, Hint: "More than a minority of its replicas may be down.", Cause: err}

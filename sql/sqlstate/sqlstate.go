@@ -155,6 +155,12 @@ func (e *Error) At(pos int) *Error {
 	return e
 }
 
+// NearlyFull is what a client hears whose write a nearly full disk does not take.
+func NearlyFull(reason string, cause error) *Error {
+	return &Error{Code: DiskFull, Message: "disk full", Detail: reason,
+		Hint: "Free space with TRUNCATE, DROP TABLE or DELETE, which takes effect within a minute or two, or add some to the node's disk.", Cause: cause}
+}
+
 // Is reports whether err is, or wraps, an *Error with code c.
 func Is(err error, c Code) bool {
 	var e *Error
