@@ -81,6 +81,7 @@ type cluster struct {
 	rng      *rand.Rand
 	latency  time.Duration // of consensus, at most
 	nextTxn  atomic.Uint32
+	audits   atomic.Int64
 }
 
 // newCluster makes a range for each pair of neighbours among Min, bounds and Max. stop has to be called inside of the

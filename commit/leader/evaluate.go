@@ -79,7 +79,7 @@ func (q *request) open(onePhase bool) {
 	q.noLocks = false // the batch's own
 	q.batch = e.NewIndexedBatch()
 	q.w = q.p.o.writer(q.batch, q.batch)
-	q.w.Log = q // what the batch itself lays is not in the table yet
+	q.w.Log, q.w.Table = q, batchTable{q}
 }
 
 // independent reports whether no request of the batch touches what an earlier one wrote.

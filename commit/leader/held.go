@@ -73,6 +73,31 @@ func (h *held) Has(k keys.Key) bool {
 	return ok || !h.complete.Load()
 }
 
+// batchTable is mvcc.LockTable for a batch that reads what it has written itself: to what the range may have come the entries
+// that the batch lays, which held hears of only when it is proposed.
+type batchTable struct{ q *request }
+
+// laidMax is from how many entries on a batch looks at each key rather than through its list.
+const laidMax = 16
+
+func (t batchTable) laid(k keys.Key) bool {
+	l := t.q.laid
+	if len(l) == 0 {
+		return false
+	}
+	if len(l) > laidMax {
+		return true
+	}
+	hash := latch.Hash(k)
+	return slices.ContainsFunc(l, func(c change) bool { return c.key == hash })
+}
+
+// Has satisfies mvcc.LockTable.
+func (t batchTable) Has(k keys.Key) bool { return t.laid(k) || t.q.p.held.Has(k) }
+
+// MayHold satisfies mvcc.LockTable.
+func (t batchTable) MayHold(k keys.Key) bool { return t.laid(k) || t.q.p.held.MayHold(k) }
+
 // moved reports whether a transaction's entry on a key was laid elsewhere than where the transaction commits.
 func (h *held) moved(k keys.Key, t *kv.TxnMeta) bool {
 	if !h.complete.Load() {

@@ -226,6 +226,8 @@ func runHistory(t *testing.T, seed int64, mode int, clients, txns int) {
 		if mode&8 != 0 {
 			c.o.Host.Group.Go(func(ctx context.Context) { c.changeLeases(ctx) })
 		}
+		audit, audited := context.WithCancel(context.Background())
+		c.o.Host.Group.Go(func(context.Context) { c.auditHeld(audit) })
 		var wg sync.WaitGroup
 		for cl := range clients {
 			wg.Add(1)
@@ -243,6 +245,10 @@ func runHistory(t *testing.T, seed int64, mode int, clients, txns int) {
 			}()
 		}
 		wg.Wait()
+		audited()
+		if c.audits.Load() < 10 {
+			t.Errorf("what leaseholders know was looked at %d times", c.audits.Load())
+		}
 		for range c.intn(4) {
 			time.Sleep(time.Duration(c.intn(300)) * time.Millisecond)
 			c.forget()
