@@ -15,10 +15,12 @@
 // Usage, from the repository's root:
 //
 //	go run ./bench/overload [--clients 8,16,64,512,1500] [--scripts tpcb-like,simple-update,select-only,hot-row]
-//	    [--nodes 1] [--seconds 5] [--isolation LEVEL] [--binary before=/path/to/meridian,after=] [--postgres]
+//	    [--nodes 1] [--seconds 5] [--settle 3] [--isolation LEVEL] [--binary before=/path/to/meridian,after=] [--postgres]
 //	    [--json FILE] [--svg FILE]
 //
-// A binary without a path is built from this tree. With --postgres a PostgreSQL 15 server is measured too, up to as many
-// clients as it lets in. Each client is a connection, so the limit of open files has to be above the clients; the program
+// The first seconds of a point (--settle), in which each session prepares its statements, do not count. The clients are pgbench's,
+// on the same machine: the table has what they use of it themselves for each transaction.
+//
+// A binary without a path is built from this tree. With --postgres a PostgreSQL 15 server is measured too. Each client is a connection, so the limit of open files has to be above the clients; the program
 // raises its own as far as it may. Progress goes to standard error, the table to standard output.
 package main

@@ -29,8 +29,13 @@ type config struct {
 	scripts                        []string
 	binaries                       []string // name=path
 	nodes, seconds, scale, threads int
+	settle                         int // seconds of a point before those that count
 	postgres                       bool
 }
+
+// clientsPerThread is how many clients one of pgbench's threads serves: each time that something arrives it asks the kernel about
+// all of them.
+const clientsPerThread = 32
 
 func main() {
 	var c config
@@ -45,8 +50,9 @@ func main() {
 	flag.IntVar(&c.nodes, "nodes", 1, "nodes of a cluster")
 	flag.IntVar(&c.seconds, "seconds", 5, "length of a point")
 	flag.IntVar(&c.scale, "scale", 10, "pgbench's scale factor")
-	flag.IntVar(&c.threads, "threads", 2, "pgbench's threads")
-	flag.BoolVar(&c.postgres, "postgres", false, "measure PostgreSQL too, where it lets the clients in")
+	flag.IntVar(&c.settle, "settle", 3, "seconds of a point before those that count, in which sessions prepare their statements")
+	flag.IntVar(&c.threads, "threads", 0, "pgbench's threads (default: one for each 32 clients, and at least 2)")
+	flag.BoolVar(&c.postgres, "postgres", false, "measure PostgreSQL too")
 	flag.Parse()
 	for _, v := range strings.Split(clients, ",") {
 		n, err := strconv.Atoi(v)
@@ -69,7 +75,6 @@ func main() {
 type target struct {
 	name, port, user string
 	pids             []int
-	most             int // clients that it lets in; zero: no bound is known
 }
 
 func run(ctx context.Context, c *config) error {
@@ -103,15 +108,12 @@ func run(ctx context.Context, c *config) error {
 		}
 		for _, clients := range c.clients {
 			for _, t := range targets {
-				if t.most > 0 && clients > t.most {
-					continue
-				}
 				p, err := c.measure(ctx, t, dir, script, clients)
 				if err != nil {
 					return fmt.Errorf("%s with %d clients on %s: %w", script, clients, t.name, err)
 				}
-				fmt.Fprintf(os.Stderr, "%-10s %-13s %5d clients  %8.0f tps  p50 %7.1f  p99 %7.1f  max %7.1f ms  %6.0f us CPU  %d failed\n",
-					t.name, script, clients, p.TPS, p.P50MS, p.P99MS, p.MaxMS, p.CPUMicros, p.Failed)
+				fmt.Fprintf(os.Stderr, "%-10s %-13s %5d clients  %8.0f tps  p50 %7.1f  p99 %7.1f  max %7.1f ms  %6.0f us CPU, %4.0f of clients  %d failed\n",
+					t.name, script, clients, p.TPS, p.P50MS, p.P99MS, p.MaxMS, p.CPUMicros, p.ClientMicros, p.Failed)
 				points = append(points, *p)
 			}
 		}
@@ -182,12 +184,12 @@ func (c *config) start(ctx context.Context, dir string) (targets []*target, stop
 		targets = append(targets, t)
 	}
 	if c.postgres {
-		g, err := postgres.Start(limit, c.bin, dir, c.nodes-1)
+		g, err := postgres.StartFor(limit, c.bin, dir, c.nodes-1, slices.Max(c.clients)+20)
 		if err != nil {
 			return nil, stop, err
 		}
 		ends = append(ends, g.Stop)
-		targets = append(targets, &target{name: "postgres", port: g[0].Port, user: "postgres", pids: g.PIDs(), most: 180})
+		targets = append(targets, &target{name: "postgres", port: g[0].Port, user: "postgres", pids: g.PIDs()})
 	}
 	return targets, stop, nil
 }
@@ -249,8 +251,12 @@ func (c *config) measure(ctx context.Context, t *target, dir, script string, cli
 			return nil, err
 		}
 	} else {
+		threads := c.threads
+		if threads == 0 {
+			threads = max(2, clients/clientsPerThread)
+		}
 		args := []string{"-h", "127.0.0.1", "-p", t.port, "-U", t.user, "-n", "-M", "prepared", "-c", strconv.Itoa(clients),
-			"-j", strconv.Itoa(min(c.threads, clients)), "-T", strconv.Itoa(c.seconds), "-l", "--log-prefix=" + filepath.Join(dir, "log")}
+			"-j", strconv.Itoa(min(threads, clients)), "-T", strconv.Itoa(c.settle + c.seconds), "-l", "--log-prefix=" + filepath.Join(dir, "log")}
 		switch script {
 		case "simple-update":
 			args = append(args, "-N")
@@ -263,16 +269,28 @@ func (c *config) measure(ctx context.Context, t *target, dir, script string, cli
 			}
 			args = append(args, "-f", file)
 		}
+		clientsBefore := childrenTime()
 		out, err := c.program(ctx, filepath.Join(c.bin, "pgbench"), append(args, "postgres")...)
 		if err != nil {
 			return nil, err
 		}
+		clientsUsed := childrenTime() - clientsBefore
 		if err := p.pgbench(out); err != nil {
 			return nil, err
 		}
-		if err := p.readLogs(dir); err != nil {
+		all, err := p.readLogs(dir, c.settle)
+		if err != nil {
 			return nil, err
 		}
+		after, err := cpuTime(t.pids)
+		if err != nil {
+			return nil, err
+		}
+		if all > 0 {
+			p.CPUMicros = float64((after - before).Microseconds()) / float64(all)
+			p.ClientMicros = float64(clientsUsed.Microseconds()) / float64(all)
+		}
+		return p, nil
 	}
 	after, err := cpuTime(t.pids)
 	if err != nil {
@@ -284,29 +302,39 @@ func (c *config) measure(ctx context.Context, t *target, dir, script string, cli
 	return p, nil
 }
 
-// readLogs takes percentiles from the logs that pgbench has left in a directory, and removes them.
-func (p *Point) readLogs(dir string) error {
+// readLogs takes throughput and percentiles from the logs that pgbench has left in a directory, and removes them. It returns how
+// many transactions are in them, those of the first seconds, which do not count, among them.
+func (p *Point) readLogs(dir string, settle int) (all int, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {
-		return err
+		return 0, err
 	}
-	var all []float64
+	var done []finished
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		all, err = appendLatencies(all, f)
+		done, err = appendFinished(done, f)
 		f.Close()
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if err := os.Remove(name); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	p.percentiles(all)
-	return nil
+	p.count(done, float64(settle))
+	return len(done), nil
+}
+
+// childrenTime is the CPU that programs which have ended have used.
+func childrenTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // cpuTime is what processes have used so far.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,7 +21,9 @@ type Point struct {
 	P99MS     float64 `json:"p99_ms"`
 	MaxMS     float64 `json:"max_ms"`
 	CPUMicros float64 `json:"cpu_us"`
-	Failed    int64   `json:"failed"`
+	// ClientMicros is what the clients themselves use of the processors that they share with the servers.
+	ClientMicros float64 `json:"client_cpu_us"`
+	Failed       int64   `json:"failed"`
 }
 
 var (
@@ -68,27 +71,63 @@ func (p *Point) sysbench(out string) error {
 	return nil
 }
 
-// appendLatencies reads a log of pgbench: client, transaction, microseconds, and so on; what failed has a word instead.
-func appendLatencies(all []float64, r io.Reader) ([]float64, error) {
+// finished is one transaction of pgbench's log: how long it took, and when it ended.
+type finished struct{ ms, at float64 }
+
+// appendFinished reads a log of pgbench: client, transaction, microseconds, script, and the seconds and microseconds at which it
+// ended; what failed has a word instead of the first microseconds.
+func appendFinished(all []finished, r io.Reader) ([]finished, error) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
 		f := strings.Fields(s.Text())
-		if len(f) < 3 {
+		if len(f) < 6 {
 			return nil, fmt.Errorf("a short line in pgbench's log: %q", s.Text())
 		}
-		if us, err := strconv.ParseFloat(f[2], 64); err == nil {
-			all = append(all, us/1000)
+		us, err := strconv.ParseFloat(f[2], 64)
+		if err != nil {
+			continue
 		}
+		sec, err := strconv.ParseFloat(f[4], 64)
+		if err != nil {
+			return nil, err
+		}
+		part, err := strconv.ParseFloat(f[5], 64)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, finished{us / 1000, sec + part/1e6})
 	}
 	return all, s.Err()
 }
 
-func (p *Point) percentiles(all []float64) {
+// count takes throughput and percentiles from the transactions that began after the first settle seconds. The run begins with the
+// first transaction.
+func (p *Point) count(all []finished, settle float64) {
 	if len(all) == 0 {
 		return
 	}
-	slices.Sort(all)
-	p.P50MS, p.P99MS, p.MaxMS = all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+	first, last := math.Inf(1), 0.0
+	for _, f := range all {
+		first, last = min(first, f.at-f.ms/1000), max(last, f.at)
+	}
+	var ms []float64
+	ended := 0
+	for _, f := range all {
+		if f.at >= first+settle {
+			ended++
+		}
+		if f.at-f.ms/1000 >= first+settle {
+			ms = append(ms, f.ms)
+		}
+	}
+	if last > first+settle {
+		p.TPS = float64(ended) / (last - first - settle)
+	}
+	if len(ms) == 0 {
+		return
+	}
+	slices.Sort(ms)
+	p.P50MS, p.P99MS, p.MaxMS = ms[len(ms)/2], ms[len(ms)*99/100], ms[len(ms)-1]
 }
 
 // peak is the highest throughput of a target in a script, and bound what the 99th percentile should not exceed with so many
@@ -106,14 +145,14 @@ func bound(clients int, top float64) (ms float64) { return 2 * float64(clients) 
 
 // printTable prints all points, each beside the peak of its curve.
 func printTable(w io.Writer, points []Point) {
-	fmt.Fprintln(w, "| script | clients | system | tps | of its peak | p50 ms | p99 ms | 2 x clients / peak, ms | CPU us per transaction | failed |")
-	fmt.Fprintln(w, "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(w, "| script | clients | system | tps | of its peak | p50 ms | p99 ms | 2 x clients / peak, ms | CPU us per transaction | of clients | failed |")
+	fmt.Fprintln(w, "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, p := range points {
 		top := peak(points, p.Target, p.Script)
 		if top == 0 {
 			top = 1
 		}
-		fmt.Fprintf(w, "| %s | %d | %s | %.0f | %.2f | %.1f | %.1f | %.1f | %.0f | %d |\n",
-			p.Script, p.Clients, p.Target, p.TPS, p.TPS/top, p.P50MS, p.P99MS, bound(p.Clients, top), p.CPUMicros, p.Failed)
+		fmt.Fprintf(w, "| %s | %d | %s | %.0f | %.2f | %.1f | %.1f | %.1f | %.0f | %.0f | %d |\n",
+			p.Script, p.Clients, p.Target, p.TPS, p.TPS/top, p.P50MS, p.P99MS, bound(p.Clients, top), p.CPUMicros, p.ClientMicros, p.Failed)
 	}
 }

@@ -24,6 +24,8 @@ type Server struct {
 	dir    string
 	cmd    *exec.Cmd
 	exited chan struct{}
+	// connections is how many the server lets in.
+	connections int
 }
 
 // Group is a primary and its standbys, the primary first.
@@ -39,15 +41,20 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// Start starts a server with a number of synchronous standbys.
-func Start(ctx context.Context, bin, dir string, standbys int) (g Group, err error) {
+// Start starts a server with a number of synchronous standbys, for up to 200 connections.
+func Start(ctx context.Context, bin, dir string, standbys int) (Group, error) {
+	return StartFor(ctx, bin, dir, standbys, 200)
+}
+
+// StartFor is Start for as many connections as are asked for.
+func StartFor(ctx context.Context, bin, dir string, standbys, connections int) (g Group, err error) {
 	defer func() {
 		if err != nil {
 			g.Stop()
 			g = nil
 		}
 	}()
-	primary, err := newServer(bin, dir, "primary")
+	primary, err := newServer(bin, dir, "primary", connections)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +66,7 @@ func Start(ctx context.Context, bin, dir string, standbys int) (g Group, err err
 		return g, err
 	}
 	for i := range standbys {
-		s, err := newServer(bin, dir, fmt.Sprintf("standby%d", i+1))
+		s, err := newServer(bin, dir, fmt.Sprintf("standby%d", i+1), connections)
 		if err != nil {
 			return g, err
 		}
@@ -80,12 +87,12 @@ func Start(ctx context.Context, bin, dir string, standbys int) (g Group, err err
 	return g, nil
 }
 
-func newServer(bin, dir, name string) (*Server, error) {
+func newServer(bin, dir, name string, connections int) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Port: port, bin: bin, dir: filepath.Join(dir, name)}
+	s := &Server{Port: port, bin: bin, dir: filepath.Join(dir, name), connections: connections}
 	if err := os.MkdirAll(s.data(), 0o700); err != nil {
 		return nil, err
 	}
@@ -119,7 +126,7 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", s.Port, "-k", s.dir,
-		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB", "-c", "max_wal_senders=10")
+		"-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprint("max_connections=", s.connections), "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB", "-c", "max_wal_senders=10")
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, s.dir
 	unprivileged(cmd)
 	if err := cmd.Start(); err != nil {
