@@ -220,10 +220,11 @@ func (e *entry) kept() bool {
 	return false
 }
 
-// lose notes that locks which are kept may be forgotten.
+// lose notes that locks which are kept may be forgotten. The mark always moves: a lock that was given at it is forgotten with the
+// others, and Import has to see that one was while it took them.
 func (t *Table) lose() {
 	if t.Now != nil {
-		t.lost = t.lost.Forward(t.Now())
+		t.lost = t.lost.Next().Forward(t.Now())
 	}
 }
 
