@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/sim/simcluster"
 )
 
@@ -307,6 +308,10 @@ func (x *cutCluster) quorate(k cut) []bool {
 	if err != nil {
 		x.t.Fatal(err)
 	}
+	machine := map[kv.NodeID]int{} // ids are given in the order in which nodes join
+	for i := range k.n {
+		machine[x.c.Node(i).NodeID()] = i
+	}
 	out := make([]bool, k.n)
 	for i := range out {
 		in := k.component(i)
@@ -314,7 +319,7 @@ func (x *cutCluster) quorate(k cut) []bool {
 		for _, d := range ranges {
 			var voters uint64
 			for _, r := range d.Replicas {
-				voters |= 1 << (r.Node - 1)
+				voters |= 1 << machine[r.Node]
 			}
 			if 2*bits.OnesCount64(voters&in) <= bits.OnesCount64(voters) {
 				out[i] = false
