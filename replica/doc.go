@@ -54,6 +54,7 @@
 //	         outcome is unknown, and the participant sends away who waits for latches and locks.
 //	R6 (I1)  What a leader appends agrees with what is committed here. If it does not, stores have lost what they acknowledged
 //	         in a way that package fence could not see; the node stops, so that what it has is neither overwritten nor passed over.
+//	R7       Of two voters that campaign at once one yields, so that one is elected, see elect.go.
 //	L1-L3    Leases, see package lease.
 //	CT1-CT4  Closed timestamps (I6), see package closedts and closed.go.
 //

@@ -135,6 +135,7 @@ func (r *Replica) process(inline bool) (mine *Append) {
 		for _, m := range rd.Messages {
 			switch m.GetTo() {
 			case raft.LocalAppendThread:
+				r.granted(m.Responses)
 				a, err := r.appendLog(m)
 				if err != nil {
 					r.o.Store.Fatal(err)
@@ -560,12 +561,16 @@ func (r *Replica) receive(m *Message) {
 			return
 		}
 	}
+	if typ == raftpb.MsgPreVoteResp && !m.Raft.GetReject() && r.yields() {
+		return
+	}
 	if typ != raftpb.MsgHeartbeatResp || !r.quiesced.Load() { // which answers a heartbeat from before falling asleep
 		r.wake()
 	}
 	if typ != raftpb.MsgHeartbeat && typ != raftpb.MsgHeartbeatResp {
 		r.busyAt = r.ticks
 	}
+	r.meets(m.Raft)
 	r.step(m.Raft)
 }
 

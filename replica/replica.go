@@ -194,6 +194,9 @@ type Replica struct {
 	lettingGo    bool // of the lease, because of the disk (letGo)
 	// nextLeaseTry is the tick before which the raft leader does not ask again for a lease that nobody has.
 	nextLeaseTry int64
+	// rival is a voter that has just asked for a pre-vote and goes first; yieldUntil is the tick until which one does (R7).
+	rival      uint64
+	yieldUntil int64
 }
 
 // New opens a replica from what the engine has of it; an uninitialised one has no descriptor and waits for a raft

@@ -41,8 +41,9 @@ func (r *Replica) Tick() bool {
 	}
 	defer r.release()
 	for n := r.ticksDue.Swap(0) + 1; n > 0 && !r.gone.Load(); n-- {
-		r.ticks++
-		r.raft.Tick()
+		if r.ticks++; !r.yields() {
+			r.raft.Tick()
+		}
 	}
 	if r.gone.Load() {
 		r.ticking.Store(false)
