@@ -23,12 +23,15 @@ import (
 //	put k=v | delete k | delete-range a b | cput k=v expected
 //	statement T | restart-statement T       a statement begins at READ COMMITTED, or runs again
 //	check k | check a b | harden T          what has to hold at the commit, below SERIALIZABLE
+//	hold k at=T | hold a b at=T             the client was given locks that it asked for, then or later
+//	check-held now=T                        what asks whether they are held; answer says so
+//	loses-locks | held-bounds a             of CO10
 //	step | savepoint NAME | rollback-to NAME
 //	overlay a b k=v ...                     what a scan of ranges with these rows reads
-//	commit [one-phase]                      starts a commit, prints the first batch
+//	commit [one-phase] [here] [now=T]       starts a commit, prints the first batch; here: held locks are in its range
 //	rollback | restart | deadline T | state
 //
-// Errors: write-too-old=T, uncertain=T, retry=T, replay, aborted, ambiguous, condition, refresh-failed, one-phase.
+// Errors: write-too-old=T, uncertain=T, retry=T, replay, aborted, ambiguous, condition, refresh-failed, one-phase, locks-lost.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &script{saves: map[string]kv.Seq{}}
@@ -117,12 +120,18 @@ func showBatch(b *kv.Batch) string {
 				out.WriteString(" one-phase")
 			}
 			out.WriteString(when(" upto=", r.Upto))
+			out.WriteString(when(" deadline=", r.Deadline))
+			for _, h := range r.Held {
+				fmt.Fprintf(&out, " held=%s from=%s", showSpan(h.Span), ts(h.From))
+			}
 			if len(r.LockSpans) > 0 {
 				fmt.Fprintf(&out, " locks={%s}", showSpans(r.LockSpans))
 			}
 			for _, w := range r.InFlight {
 				fmt.Fprintf(&out, " in-flight=%s/%d", string(w.Key), w.Seq)
 			}
+		case *kv.CheckLocksRequest:
+			fmt.Fprintf(&out, "check-locks %s%s", showSpan(r.Span()), when(" from=", r.From))
 		default:
 			fmt.Fprintf(&out, "%T", r)
 		}
@@ -162,6 +171,7 @@ func (s *script) parseError(name string) error {
 		"one-phase":      &kv.OnePhaseError{},
 		"deadlock":       &kv.DeadlockError{},
 		"unavailable":    &kv.UnavailableError{},
+		"locks-lost":     &kv.LocksLostError{},
 	}[name]
 }
 
@@ -280,6 +290,23 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			s.c.NoteCheck(keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])}, false)
 		}
 		return ""
+	case "hold":
+		sp := keys.Span{Start: keys.Key(args[0])}
+		if args[1] != "at" {
+			sp.End = keys.Key(args[1])
+		}
+		s.c.NoteHeld(sp, at(number("at")))
+		return ""
+	case "check-held":
+		if s.out = s.c.CheckHeld(at(number("now"))); s.out == nil {
+			return "nothing is held\n"
+		}
+		return showBatch(s.out)
+	case "loses-locks":
+		return fmt.Sprintln(s.c.LosesLocks())
+	case "held-bounds":
+		first, last := s.c.HeldBounds(keys.Key(args[0]), keys.Key(args[0]))
+		return fmt.Sprintf("%s to %s\n", string(first), string(last))
 	case "step":
 		s.c.StepStatement()
 		return ""
@@ -305,7 +332,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		if s.c.ReadOnly() {
 			return "read-only; " + showCleanup(s.c.CommitReadOnly(has("record")))
 		}
-		s.c.StartCommit(has("one-phase"), clock.Timestamp{})
+		s.c.HeldInRange(has("here"))
+		s.c.StartCommit(has("one-phase"), at(number("now")))
 		return s.next()
 	case "rollback":
 		return showCleanup(s.c.Rollback(has("record")))
@@ -381,6 +409,12 @@ func (s *script) answer(args []string, number func(string) int64, has func(strin
 			return showErr(err)
 		}
 		return s.next()
+	}
+	if _, ok := s.out.Requests[0].(*kv.CheckLocksRequest); ok {
+		if err := s.c.HeldChecked(s.out, err); err != nil {
+			return showErr(err)
+		}
+		return "held\n"
 	}
 	if _, ok := s.out.Requests[0].(*kv.RefreshRequest); ok || has("refreshed") {
 		if err := s.c.Refreshed(s.out, r, err); err != nil {
