@@ -30,8 +30,8 @@ func (n *Node) registerAdmin() {
 		name, err := n.Init(ctx)
 		return []byte(name), err
 	})
-	n.transport.HandleAdmin(methodNodes, func(context.Context, kv.NodeID, []byte) ([]byte, error) {
-		return json.Marshal(n.nodeRows())
+	n.transport.HandleAdmin(methodNodes, func(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, error) {
+		return json.Marshal(n.nodeRows(ctx))
 	})
 	n.transport.HandleAdmin(methodDecommission, n.serveDecommission)
 	n.transport.HandleAdmin(methodDrain, n.serveDrain)
@@ -50,7 +50,8 @@ type passwordRequest struct{ User, Password string }
 var nodeHeader = []string{"id", "address", "sql", "locality", "build", "live", "draining", "ranges", "leases", "clock offset"}
 
 // nodeRows lists the nodes as this one knows them.
-func (n *Node) nodeRows() [][]string {
+func (n *Node) nodeRows(ctx context.Context) [][]string {
+	heard := n.heard(ctx)
 	offsets := map[kv.NodeID]string{}
 	for _, o := range n.cluster.Offsets() {
 		if o.State == cluster.OffsetUnknown {
@@ -67,7 +68,7 @@ func (n *Node) nodeRows() [][]string {
 			state += ", decommissioning"
 		}
 		rows = append(rows, []string{strconv.Itoa(int(e.Node)), e.Addr, e.SQLAddr, e.Locality.String(), e.Build, state,
-			strconv.FormatBool(e.Draining), strconv.Itoa(int(e.Capacity.Ranges)), strconv.Itoa(int(e.Capacity.Leases)), offsets[e.Node]})
+			strconv.FormatBool(e.Draining), strconv.FormatInt(heard[e.Node].Ranges, 10), strconv.FormatInt(heard[e.Node].Leases, 10), offsets[e.Node]})
 	}
 	sort.Slice(rows, func(i, j int) bool {
 		a, _ := strconv.Atoi(rows[i][0])

@@ -130,6 +130,9 @@ const maxConsoleRanges = 500
 // serveCluster answers what the console shows.
 func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	c := console.Cluster{Name: n.ClusterName(), Node: int(n.NodeID()), Version: n.o.Version, Now: n.host.Clock.Now().UTC()}
+	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
+	defer cancel()
+	heard := n.heard(ctx)
 	for _, e := range n.cluster.Nodes() {
 		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
 			continue
@@ -140,13 +143,11 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 			up = c.Now.Sub(e.StartedAt).Seconds()
 		}
 		c.Nodes = append(c.Nodes, console.Node{ID: int(e.Node), Addr: e.Addr, SQLAddr: e.SQLAddr, Region: e.Locality.Region(), Zone: e.Locality.Zone(),
-			Live: live, Draining: e.Draining, Ranges: int64(e.Capacity.Ranges), Leases: int64(e.Capacity.Leases), Bytes: int64(e.Capacity.UsedBytes),
+			Live: live, Draining: e.Draining, Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, Bytes: int64(e.Capacity.UsedBytes),
 			UptimeSeconds: up, LatencyMS: float64(rtt) / float64(time.Millisecond)})
 	}
 	sort.Slice(c.Nodes, func(i, j int) bool { return c.Nodes[i].ID < c.Nodes[j].ID })
 	c.SQL = n.sql.counters()
-	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
-	defer cancel()
 	v := n.survey()
 	err := n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
 		c.RangeCount++

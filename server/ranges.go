@@ -12,6 +12,9 @@ import (
 // askRange bounds how long a range is asked for its size and its leaseholder; one that does not answer is shown without.
 const askRange = 5 * time.Second
 
+// heardWait bounds how long the index of ranges is read for the list of nodes.
+const heardWait = 2 * time.Second
+
 // ranges answers what SQL asks about ranges.
 type ranges struct{ n *Node }
 
@@ -28,6 +31,42 @@ func (n *Node) eachRange(ctx context.Context, start, end keys.Key, f func(kv.Ran
 		k = info.Desc.End
 	}
 	return nil
+}
+
+// said is what a node tells of itself: how many replicas and leases it has.
+type said struct{ Ranges, Leases int64 }
+
+// heard is what nodes tell of themselves. What a node said last that is not live is out of date: its leases are void, and
+// its replicas may have been made anew elsewhere, so they are counted in the index of ranges, if that can be read.
+func (n *Node) heard(ctx context.Context) map[kv.NodeID]said {
+	all := map[kv.NodeID]said{}
+	away := map[kv.NodeID]int64{}
+	for _, e := range n.cluster.Nodes() {
+		all[e.Node] = said{int64(e.Capacity.Ranges), int64(e.Capacity.Leases)}
+		if !n.cluster.Live(e.Node) {
+			away[e.Node] = 0
+		}
+	}
+	if len(away) == 0 || n.router == nil {
+		return all
+	}
+	ctx, cancel := context.WithTimeout(ctx, heardWait)
+	defer cancel()
+	err := n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
+		for _, r := range info.Desc.Replicas {
+			if k, ok := away[r.Node]; ok {
+				away[r.Node] = k + 1
+			}
+		}
+		return nil
+	})
+	for id, replicas := range away {
+		if err != nil {
+			replicas = all[id].Ranges
+		}
+		all[id] = said{Ranges: replicas}
+	}
+	return all
 }
 
 // Ranges implements session.Ranges.

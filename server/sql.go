@@ -315,7 +315,8 @@ func (f *clusterFacts) Retries() []virtual.RetryRow {
 }
 
 // Nodes implements virtual.Cluster.
-func (f *clusterFacts) Nodes(context.Context) ([]virtual.NodeRow, error) {
+func (f *clusterFacts) Nodes(ctx context.Context) ([]virtual.NodeRow, error) {
+	heard := f.n.heard(ctx)
 	offsets := map[kv.NodeID]time.Duration{}
 	for _, o := range f.n.cluster.Offsets() {
 		offsets[o.Node] = o.Offset
@@ -325,7 +326,7 @@ func (f *clusterFacts) Nodes(context.Context) ([]virtual.NodeRow, error) {
 		r, _ := f.n.cluster.Record(e.Node)
 		out = append(out, virtual.NodeRow{ID: e.Node, Address: e.Addr, SQL: e.SQLAddr, HTTP: e.HTTPAddr, Locality: e.Locality.String(),
 			Region: e.Locality.Region(), Zone: e.Locality.Zone(), Version: e.Build, Incarnation: int64(r.Incarnation), Live: f.n.cluster.Live(e.Node),
-			Draining: e.Draining, Started: e.StartedAt, Ranges: int64(e.Capacity.Ranges), Leases: int64(e.Capacity.Leases), ClockOffset: offsets[e.Node]})
+			Draining: e.Draining, Started: e.StartedAt, Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, ClockOffset: offsets[e.Node]})
 	}
 	return out, nil
 }

@@ -122,3 +122,37 @@ func TestTruthAboutRanges(t *testing.T) {
 		}
 	})
 }
+
+// TestTruthAboutDeadNodes: what a node said last is not told as if it were so: a dead node has no leases, and no replicas once they
+// were made anew elsewhere.
+func TestTruthAboutDeadNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
+		replicated(t, c, 3)
+		conn := connect(t, c, 0)
+		id := c.Node(3).NodeID()
+		numbers := func() (ranges, leases int) {
+			t.Helper()
+			if err := conn.QueryRow(context.Background(), "SELECT ranges, leases FROM meridian_internal.nodes WHERE node_id = $1", int(id)).Scan(&ranges, &leases); err != nil {
+				t.Fatal(err)
+			}
+			return ranges, leases
+		}
+		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
+		exec(t, conn, "ALTER TABLE t SPLIT AT SELECT i * 10 FROM generate_series(1, 10) AS g(i)")
+		time.Sleep(2 * time.Minute)
+		had, led := numbers()
+		if had == 0 || led == 0 {
+			t.Fatalf("node %d has %d replicas and %d leases", id, had, led)
+		}
+		c.Crash(3, 0, true)
+		time.Sleep(20 * time.Second)
+		if ranges, leases := numbers(); ranges != had || leases != 0 {
+			t.Errorf("dead for 20 s: %d replicas of %d, %d leases", ranges, had, leases)
+		}
+		time.Sleep(8 * time.Minute)
+		if ranges, leases := numbers(); ranges != 0 || leases != 0 {
+			t.Errorf("replaced: %d replicas, %d leases", ranges, leases)
+		}
+	})
+}
