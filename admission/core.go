@@ -19,6 +19,7 @@ const (
 	openQueue = iota
 	freshQueue
 	crowdQueue
+	rivalQueue
 	queues
 )
 
@@ -43,24 +44,33 @@ func (l *limits) decay() {
 	}
 }
 
+// room is where transactions are under way of which there may be only so many at once.
+type room struct {
+	limits
+	inside list // of the tickets with such transactions
+	left   int  // how many have left since the limit was adapted last
+}
+
+func (r *room) free() bool { return r.inside.n < r.now }
+
 // core has the queues and the limits. It never blocks and reads no clock.
 type core struct {
 	running limits
-	crowd   limits
+	crowd   room
+	rivals  rivals
 
-	queue  [queues]list // of waiting tickets, the oldest first
-	inside list         // of the crowd's tickets with transactions under way
-	all    list         // of all tickets
-	seq    uint64       // of the next that waits
-	turns  uint64       // admissions from queues
-	left   int          // since the last tick: sessions that left
-	stuck  int          // ticks in a row in which nobody did
+	queue [queues]list // of waiting tickets, the oldest first
+	all   list         // of all tickets
+	seq   uint64       // of the next that waits
+	turns uint64       // admissions from queues
+	left  int          // since the last tick: sessions that left
+	stuck int          // ticks in a row in which nobody did
 	// waitPart is which part of the crowd inside waits for locks, in percent, smoothed.
 	waitPart int
 }
 
 func (c *core) waiting() int {
-	return c.queue[openQueue].n + c.queue[freshQueue].n + c.queue[crowdQueue].n
+	return c.queue[openQueue].n + c.queue[freshQueue].n + c.queue[crowdQueue].n + c.queue[rivalQueue].n
 }
 
 // push queues a ticket.
@@ -73,8 +83,16 @@ func (c *core) push(t *Ticket, q int) {
 // drop takes a ticket out of its queue.
 func (c *core) drop(t *Ticket) { c.queue[t.queue].remove(&t.waits) }
 
-// mayCrowd reports whether one more of the crowd may begin.
-func (c *core) mayCrowd() bool { return c.inside.n < c.crowd.now }
+// room is where the transactions go of those who stand in a queue; nil: there is room for all.
+func (c *core) room(q int) *room {
+	switch q {
+	case crowdQueue:
+		return &c.crowd
+	case rivalQueue:
+		return &c.rivals.room
+	}
+	return nil
+}
 
 // next takes the ticket that goes first out of its queue; nil if none may while so many run.
 func (c *core) next(running int) *Ticket {
@@ -82,8 +100,10 @@ func (c *core) next(running int) *Ticket {
 		return nil
 	}
 	open, fresh := c.queue[openQueue].first(), c.queue[freshQueue].first()
-	if crowd := c.queue[crowdQueue].first(); crowd != nil && c.mayCrowd() && (fresh == nil || crowd.seq < fresh.seq) {
-		fresh = crowd
+	for _, q := range [...]int{crowdQueue, rivalQueue} {
+		if t := c.queue[q].first(); t != nil && c.room(q).free() && (fresh == nil || t.seq < fresh.seq) {
+			fresh = t
+		}
 	}
 	c.turns++
 	t := open
@@ -94,26 +114,28 @@ func (c *core) next(running int) *Ticket {
 		return nil
 	}
 	c.drop(t)
-	if t.queue == crowdQueue {
-		c.enter(t)
-	}
+	c.enter(t, t.queue)
 	return t
 }
 
-// enter counts a ticket as one of the crowd's with a transaction under way, leave ends that; each may come twice.
-func (c *core) enter(t *Ticket) {
-	if !t.counted {
-		t.counted = true
-		c.inside.push(&t.member)
+// enter counts a ticket in the room behind a queue, leave ends that; each may come twice.
+func (c *core) enter(t *Ticket, q int) {
+	if r := c.room(q); r != nil && t.room == nil {
+		t.room = r
+		r.inside.push(&t.member)
 	}
 }
 
 func (c *core) leave(t *Ticket) {
-	if t.counted {
-		t.counted = false
-		c.inside.remove(&t.member)
+	if t.room != nil {
+		r := t.room
+		r.inside.remove(&t.member)
+		r.left, t.room = r.left+1, nil
 	}
 }
+
+// note counts a transaction of a rival that has won or lost.
+func (c *core) note(lost bool) { c.rivals.note(lost, c.queue[rivalQueue].n > 0) }
 
 // tick adapts the limits to what was seen since the last one (AD2). running is how many run.
 func (c *core) tick(running int, load Load) {
@@ -123,13 +145,13 @@ func (c *core) tick(running int, load Load) {
 	}
 	stuck := c.stuck > 0 && (early || c.stuck%patience == 0)
 	blocked := 0
-	for l := c.inside.head; l != nil; l = l.next {
+	for l := c.crowd.inside.head; l != nil; l = l.next {
 		if l.ticket.state.Load() == stateBlocked {
 			blocked++
 		}
 	}
-	if c.inside.n > 0 {
-		c.waitPart += (100*blocked/c.inside.n - c.waitPart) / 4
+	if n := c.crowd.inside.n; n > 0 {
+		c.waitPart += (100*blocked/n - c.waitPart) / 4
 	}
 	c.adaptCrowd()
 	switch {
@@ -174,13 +196,15 @@ func (c *core) adaptCrowd() {
 	switch {
 	case c.queue[crowdQueue].n == 0:
 		c.crowd.decay()
-	case c.mayCrowd(): // it is not what they wait for
+	case c.crowd.free(): // it is not what they wait for
 	case c.stuck > 0 && c.stuck%patience == 0:
 		c.crowd.grow(4)
 	case c.waitPart > 50:
 		c.crowd.shrink(8)
-	case c.waitPart < 25:
+		c.crowd.left = 0
+	case c.waitPart < 25 && c.crowd.left >= c.crowd.now: // those who came since it grew last have shown whether they wait
 		c.crowd.grow(4)
+		c.crowd.left = 0
 	}
 }
 

@@ -15,6 +15,7 @@
 //	                | open     [ ][ ][ ]           | ---->| running  <= limit  |---->
 //	                | fresh    [ ][ ][ ][ ][ ]     | ---->|                    |
 //	                | crowd    [ ][ ][ ][ ][ ][ ]  | ---->|   crowd  <= crowd  |
+//	                | rivals   [ ][ ][ ][ ][ ]     | ---->|   rivals <= rivals |
 //	                '------------------------------'      '---------|---^------'
 //	                                                           Block|   |Resume
 //	                                                                v   |
@@ -25,6 +26,10 @@
 // whose last transactions waited for locks, or which is new and has not shown that it does not, belongs to the crowd when
 // it begins one: of the crowd only so many transactions are under way at once as keep the locks that they want busy.
 // Other sessions do not notice. While a session waits for a lock, somebody else has its place.
+//
+// A session whose transactions have lost conflicts (40001, or a second run of statements whose answers the client has) belongs to
+// the rivals when it begins one. Where every transaction reads what the others write, all but one of those that overlap
+// are in vain; so the rivals' limit follows the share of their transactions that is lost, down to one at a time.
 //
 // The limits follow what is measured while somebody queues, every tick: how late the runtime gives a goroutine a processor
 // and how much of the machine idles (Options.Load), and which part of the crowd waits for locks. A limit grows while processors idle, so that a thousand
@@ -41,6 +46,9 @@
 //	    were admitted there, so they are not admitted twice, and two nodes can't wait for each other.
 //	AD6 Elastic work waits before each piece while clients queue or processors are late, but no longer than elasticMax: it
 //	    comes last, and comes.
+//	AD7 (I9) Work that is going to be in vain is not begun: the rivals' limit shrinks while more than a quarter of their transactions
+//	    is lost, and grows, one by one, while few are. A try that went wrong is made less often from then on. A session that
+//	    never loses is never held back, and one that wins for long is no rival any more.
 //
 // The store. Writes faster than the disk takes them end in stalls of the engine, in which raft and heartbeats stand still
 // too. Backlog watches the engine; before it stalls, statements that bring new data wait before they take latches or locks,

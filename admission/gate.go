@@ -59,6 +59,8 @@ type Metrics struct {
 	Wait [32]atomic.Int64
 	// Blocked counts waits for locks during which another session had the place.
 	Blocked atomic.Int64
+	// Lost counts transactions that lost a conflict after their client had heard of them (Ticket.Lose).
+	Lost atomic.Int64
 	// ElasticWaits counts pieces of elastic work that had to wait, ElasticNanos for how long.
 	ElasticWaits, ElasticNanos atomic.Int64
 }
@@ -67,7 +69,9 @@ type Metrics struct {
 type Gauges struct {
 	Running, Limit           int
 	Crowd, CrowdLimit        int
+	Rivals, RivalLimit       int
 	Open, Fresh, CrowdQueued int // who queues, by class
+	RivalsQueued             int
 	Load                     Load
 }
 
@@ -100,7 +104,8 @@ func New(o Options) *Gate {
 	g := &Gate{o: o}
 	g.core.running = limits{base: o.Slots, min: max(o.Slots/2, 1), max: slotsMax, now: o.Slots}
 	crowd := max(o.Slots/4, 4)
-	g.core.crowd = limits{base: crowd, min: crowd, max: slotsMax, now: crowd}
+	g.core.crowd.limits = limits{base: crowd, min: crowd, max: slotsMax, now: crowd}
+	g.core.rivals = rivals{room: room{limits: limits{base: crowd, min: 1, max: slotsMax, now: crowd}}, probe: 1}
 	g.limit.Store(int64(o.Slots))
 	g.load.Store(&Load{Idle: 1})
 	return g
@@ -140,20 +145,21 @@ type Ticket struct {
 	on    atomic.Pointer[lockQueue]
 	// ran says that a statement has run since the last end of a transaction.
 	ran bool
-	// suspect is how many more transactions without a wait take the session out of the crowd; member of the crowd in
-	// this transaction if crowded.
-	suspect int
-	crowded bool
-	granted chan struct{} // made when it is needed
+	// suspect is how many more transactions without a wait take the session out of the crowd, rival how many that win out of
+	// the rivals. crowded: it was let into one of their rooms for this transaction, that of the rivals if contending; lost: it
+	// has lost since.
+	suspect, rival            int
+	crowded, contending, lost bool
+	granted                   chan struct{} // made when it is needed
 
 	// The fields below are guarded by the gate.
-	seq     uint64
-	queue   int
-	queued  bool
-	counted bool
-	waits   link // in a queue
-	member  link // in the crowd inside
-	known   link // in the list of all
+	seq    uint64
+	queue  int
+	queued bool
+	room   *room // in which it is counted
+	waits  link  // in a queue
+	member link  // in the room
+	known  link  // in the list of all
 }
 
 // NewTicket makes a session's ticket.
@@ -193,9 +199,20 @@ func (t *Ticket) TryEnter(c Class) bool {
 	return true
 }
 
-// mustCrowd reports whether the statement begins a transaction with the crowd.
+// door is the queue in which the session stands when it begins a transaction.
+func (t *Ticket) door() int {
+	switch {
+	case t.rival > 0:
+		return rivalQueue
+	case t.suspect > 0:
+		return crowdQueue
+	}
+	return freshQueue
+}
+
+// mustCrowd reports whether the statement begins a transaction for which there is not always room.
 func (t *Ticket) mustCrowd(c Class) bool {
-	return c == Fresh && t.suspect > 0 && !t.crowded && !t.g.off.Load()
+	return c == Fresh && t.door() != freshQueue && !t.crowded && !t.g.off.Load()
 }
 
 func (t *Ticket) run() {
@@ -203,20 +220,20 @@ func (t *Ticket) run() {
 	t.state.Store(stateRunning)
 }
 
-// tryCrowd is TryEnter for one of the crowd that begins a transaction.
+// tryCrowd is TryEnter for such a transaction.
 func (t *Ticket) tryCrowd() bool {
-	g := t.g
+	g, q := t.g, t.door()
 	away := t.state.Load() == stateAway // else it has been running, for what came before the transaction
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.core.queue[crowdQueue].n > 0 || !g.core.mayCrowd() || away && (g.core.waiting() > 0 || int(g.running.Load()) >= g.core.running.now) {
+	if g.core.queue[q].n > 0 || !g.core.room(q).free() || away && (g.core.waiting() > 0 || int(g.running.Load()) >= g.core.running.now) {
 		return false
 	}
 	if away {
 		g.running.Add(1)
 	}
-	t.crowded = true
-	g.core.enter(t)
+	t.crowded, t.contending = true, q == rivalQueue
+	g.core.enter(t, q)
 	t.run()
 	return true
 }
@@ -236,15 +253,15 @@ func (t *Ticket) Enter(ctx context.Context, c Class) error {
 		return nil
 	case c == Open:
 		q = openQueue
-	case c == Fresh && t.suspect > 0:
-		q = crowdQueue
+	case c == Fresh:
+		q = t.door()
 	}
 	t.give() // it may have been running, for what came before the transaction
 	g.mu.Lock()
 	t.queued = true
 	g.core.push(t, q)
 	g.pending.Add(1)
-	if q != crowdQueue {
+	if q < crowdQueue {
 		g.ahead.Add(1)
 	}
 	if g.off.Load() {
@@ -287,7 +304,7 @@ func (g *Gate) waited(d time.Duration) {
 func (g *Gate) unqueue(t *Ticket) {
 	t.queued = false
 	g.pending.Add(-1)
-	if t.queue != crowdQueue {
+	if t.queue < crowdQueue {
 		g.ahead.Add(-1)
 	}
 }
@@ -296,7 +313,7 @@ func (g *Gate) unqueue(t *Ticket) {
 func (g *Gate) grant(t *Ticket) {
 	g.unqueue(t)
 	g.running.Add(1)
-	t.crowded = t.counted
+	t.crowded, t.contending = t.room != nil, t.queue == rivalQueue
 	t.run()
 	t.granted <- struct{}{}
 }
@@ -348,12 +365,43 @@ func (t *Ticket) end() {
 		t.suspect--
 	}
 	t.ran = false
-	if t.crowded {
-		t.crowded = false
-		t.g.mu.Lock()
-		t.g.core.leave(t)
-		t.g.mu.Unlock()
+	if !t.crowded && !t.lost {
+		return
 	}
+	won := t.contending && !t.lost
+	t.crowded, t.contending, t.lost = false, false, false
+	if won {
+		t.rival--
+	}
+	g := t.g
+	g.mu.Lock()
+	g.core.leave(t)
+	if won {
+		g.core.note(false)
+		if t.rival == 0 {
+			g.core.rivals.quit()
+		}
+	}
+	g.mu.Unlock()
+}
+
+// Lose says that the session's transaction has lost a conflict with another one after its client had heard of it: its work was
+// in vain, and perhaps is done again.
+func (t *Ticket) Lose() {
+	if t == nil {
+		return
+	}
+	g := t.g
+	g.Metrics.Lost.Add(1)
+	g.mu.Lock()
+	if t.rival == 0 {
+		g.core.rivals.join()
+	}
+	if t.contending {
+		g.core.note(true) // those who are let in and those who are not count apart
+	}
+	g.mu.Unlock()
+	t.lost, t.rival = true, min(t.rival+rivalFirst, rivalMost)
 }
 
 // makeRoom is called when somebody has left while others queue.
@@ -369,6 +417,9 @@ func (t *Ticket) Close() {
 	t.end()
 	t.give()
 	t.g.mu.Lock()
+	if t.rival > 0 {
+		t.g.core.rivals.quit()
+	}
 	t.g.core.all.remove(&t.known)
 	t.g.mu.Unlock()
 }
@@ -448,6 +499,7 @@ func (g *Gate) Gauges() Gauges {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := &g.core
-	return Gauges{Running: int(g.running.Load()), Limit: c.running.now, Crowd: c.inside.n, CrowdLimit: c.crowd.now,
-		Open: c.queue[openQueue].n, Fresh: c.queue[freshQueue].n, CrowdQueued: c.queue[crowdQueue].n, Load: *g.load.Load()}
+	return Gauges{Running: int(g.running.Load()), Limit: c.running.now, Crowd: c.crowd.inside.n, CrowdLimit: c.crowd.now,
+		Rivals: c.rivals.inside.n, RivalLimit: c.rivals.now, Open: c.queue[openQueue].n, Fresh: c.queue[freshQueue].n,
+		CrowdQueued: c.queue[crowdQueue].n, RivalsQueued: c.queue[rivalQueue].n, Load: *g.load.Load()}
 }

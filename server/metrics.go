@@ -95,10 +95,12 @@ func (e *emitter) admission(g *admission.Gate) {
 	e.gauge("admission_limit", "Statements from which on others queue.", float64(now.Limit))
 	e.gauge("admission_crowd", "Transactions under way of sessions that often wait for locks.", float64(now.Crowd))
 	e.gauge("admission_crowd_limit", "Such transactions from which on others of their kind queue.", float64(now.CrowdLimit))
+	e.gauge("admission_rivals", "Transactions under way of sessions that lost conflicts.", float64(now.Rivals))
+	e.gauge("admission_rivals_limit", "Such transactions from which on others of their kind queue.", float64(now.RivalLimit))
 	for _, q := range []struct {
 		class string
 		n     int
-	}{{"open", now.Open}, {"fresh", now.Fresh}, {"crowd", now.CrowdQueued}} {
+	}{{"open", now.Open}, {"fresh", now.Fresh}, {"crowd", now.CrowdQueued}, {"rivals", now.RivalsQueued}} {
 		e.emit(prometheus.GaugeValue, "admission_queue", "Sessions that queue, by class.", float64(q.n), prometheus.Labels{"class": q.class})
 	}
 	e.gauge("admission_scheduling_latency_seconds", "How late goroutines got a processor, in the mean, when that was looked at last.", now.Load.Late.Seconds())
@@ -106,6 +108,7 @@ func (e *emitter) admission(g *admission.Gate) {
 	e.counter("admission_queued", "Statements that had to queue.", m.Queued.Load())
 	e.counter("admission_cancelled", "Statements that were cancelled while they queued.", m.Cancelled.Load())
 	e.counter("admission_blocked", "Waits for locks during which another session had the place.", m.Blocked.Load())
+	e.counter("admission_lost", "Transactions that lost a conflict after their client had heard of them.", m.Lost.Load())
 	e.counter("admission_elastic_waits", "Pieces of elastic work that had to wait.", m.ElasticWaits.Load())
 	e.emit(prometheus.CounterValue, "admission_elastic_wait_seconds_total", "How long they waited.", time.Duration(m.ElasticNanos.Load()).Seconds(), nil)
 	buckets, n := make(map[float64]uint64, len(m.Wait)), uint64(0)

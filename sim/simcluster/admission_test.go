@@ -215,3 +215,64 @@ func TestAdmissionHotRow(t *testing.T) {
 		}
 	})
 }
+
+// TestAdmissionRivals: clients read a whole table and change a row of it, so that of any two transactions at once one loses. The
+// gate finds out and lets them in one after the other: together they get as much done as one of them alone, and few of
+// their transactions fail.
+func TestAdmissionRivals(t *testing.T) {
+	const length = 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Configure: func(i int, o *server.Options) {
+			crowded(i, o)
+			o.Slots = 64
+		}})
+		first := connect(t, c, 0)
+		exec(t, first, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		exec(t, first, "INSERT INTO t SELECT g, 0 FROM generate_series(0, 31) AS g")
+		run := func(clients int) (committed, failed int64) {
+			ctx, stop := context.WithTimeout(context.Background(), length)
+			defer stop()
+			var all sync.WaitGroup
+			var won, lost atomic.Int64
+			for i := range clients {
+				conn := connect(t, c, 0)
+				all.Go(func() {
+					for ctx.Err() == nil {
+						err := pgx.BeginFunc(context.Background(), conn, func(tx pgx.Tx) error {
+							time.Sleep(time.Millisecond)
+							var sum int64
+							if err := tx.QueryRow(context.Background(), "SELECT sum(v) FROM t").Scan(&sum); err != nil {
+								return err
+							}
+							time.Sleep(time.Millisecond)
+							_, err := tx.Exec(context.Background(), "UPDATE t SET v = v + 1 WHERE id = $1", i%32)
+							time.Sleep(time.Millisecond)
+							return err
+						})
+						if err == nil {
+							won.Add(1)
+							continue
+						}
+						wantCode(t, err, "40001")
+						lost.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			return won.Load(), lost.Load()
+		}
+		alone, none := run(1)
+		together, lost := run(40)
+		t.Logf("one client: %d committed, %d failed; forty: %d and %d", alone, none, together, lost)
+		if none > 0 || together < alone*7/10 {
+			t.Errorf("forty clients committed %d times, one alone %d", together, alone)
+		}
+		if lost > together/4 {
+			t.Errorf("%d failed", lost)
+		}
+		var sum int64
+		if err := first.QueryRow(context.Background(), "SELECT sum(v) FROM t").Scan(&sum); err != nil || sum != alone+together {
+			t.Errorf("the rows add up to %d (%v)", sum, err)
+		}
+	})
+}

@@ -85,7 +85,8 @@ func (s *Session) class() admission.Class {
 func (s *Session) Rest() {
 	s.queued = 0
 	if s.ticket != nil {
-		s.ticket.Rest(s.state == stateNone)
+		// A transaction that has failed and was rolled back is over, though its client has not said so yet.
+		s.ticket.Rest(s.state == stateNone || s.state == stateFailed && s.tx == nil)
 	}
 }
 

@@ -278,7 +278,10 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		case !s.layOut():
 			why = "its output could not be followed"
 		}
-		if seen = s.seen() || r.off != ""; why == "" && seen && s.setting("transaction_replay") != "on" {
+		if seen = s.seen() || r.off != ""; seen {
+			s.ticket.Lose()
+		}
+		if why == "" && seen && s.setting("transaction_replay") != "on" {
 			why = "transaction_replay is off"
 		}
 		if why == "" && seen && s.tx.LosesLocks() {
