@@ -33,7 +33,7 @@ const defaultCerts = "certs"
 // newCertCmd is `meridian cert`: the certificates that a cluster needs, without another tool.
 func newCertCmd() *cobra.Command {
 	var dir, caKey string
-	var days int
+	var days uint
 	cmd := &cobra.Command{
 		Use:   "cert",
 		Short: "Make the certificates of a secure cluster",
@@ -42,7 +42,7 @@ address under which the node is reached, and certificates for clients that log i
 	}
 	cmd.PersistentFlags().StringVar(&dir, "certs", defaultCerts, "directory of the certificates")
 	cmd.PersistentFlags().StringVar(&caKey, "ca-key", "", "file of the authority's key (default ca.key in the directory)")
-	cmd.PersistentFlags().IntVar(&days, "days", 0, "validity in days (default 3650 for the authority, 1825 for others)")
+	cmd.PersistentFlags().UintVar(&days, "days", 0, "validity in days (default 3650 for the authority, 1825 for others)")
 	keyFile := func() string {
 		if caKey != "" {
 			return caKey
@@ -51,7 +51,7 @@ address under which the node is reached, and certificates for clients that log i
 	}
 	validity := func(def int) time.Duration {
 		if days > 0 {
-			def = days
+			def = int(days)
 		}
 		return time.Duration(def) * 24 * time.Hour
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"meridian/sql/session"
@@ -170,11 +171,27 @@ func (c *conn) startupParams(f *fields, version int32) (map[string]string, error
 	return params, nil
 }
 
+// plainSession refuses a client that asks for another session than one for statements.
+func plainSession(replication string) error {
+	switch strings.ToLower(replication) {
+	case "", "0", "false", "off", "no", "f", "n":
+		return nil
+	case "1", "true", "on", "yes", "t", "y", "database":
+		return sqlstate.New(sqlstate.FeatureNotSupported, "connections for replication are not supported").
+			WithHint("There is no streaming replication to outside of the cluster.")
+	}
+	return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter \"replication\": \"%s\"", replication).
+		WithHint("Valid values are: \"false\", 0, \"true\", 1, \"database\".")
+}
+
 // open makes the session and tells the client that it may begin.
 func (c *conn) open(ctx context.Context, params map[string]string) error {
 	user, database := params["user"], params["database"]
 	if database == "" {
 		database = user
+	}
+	if err := plainSession(params["replication"]); err != nil {
+		return err
 	}
 	delete(params, "user")
 	delete(params, "database")

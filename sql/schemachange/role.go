@@ -184,6 +184,10 @@ func (c *change) alterRole(s *bind.AlterRole) error {
 			len(o.Members) > 0 || !o.HasPassword || name != c.Info.User {
 			return denied("permission denied")
 		}
+	case name == "root" && o.Superuser != nil && !*o.Superuser:
+		// Without a superuser nobody could make another. PostgreSQL 16 says so too; 15 has a single-user mode for the case.
+		return sqlstate.New(sqlstate.FeatureNotSupported, "permission denied to alter role").
+			WithDetail("The bootstrap user must have the SUPERUSER attribute.")
 	}
 	if err := c.options(c.Catalog.User(u.ID), o); err != nil {
 		return err
