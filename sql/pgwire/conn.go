@@ -44,14 +44,14 @@ type conn struct {
 	reading  atomic.Bool
 	served   atomic.Bool
 	messages atomic.Uint64
-	// interrupted is set when interrupt has bounded writing; the next message lifts the bound.
+	// interrupted is set while writes are bounded, because the statement was cancelled; the next message lifts the bound.
 	interrupted atomic.Bool
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, raw: nc, patience: route.NewPatience(unservedMax)}
 	c.in = newInput(&counted{nc, &s.metrics.BytesIn}, s.opts.MaxMessage)
-	c.out = output{conn: nc, bytesOut: &s.metrics.BytesOut, location: time.UTC}
+	c.out = output{conn: nc, sending: c.sending, bytesOut: &s.metrics.BytesOut, location: time.UTC}
 	return c
 }
 
@@ -76,8 +76,19 @@ func (r *counted) Read(p []byte) (int, error) {
 // interrupt is called when the running statement is cancelled: a write that the client does not take in must end
 // too, or its locks would be held for ever.
 func (c *conn) interrupt() {
-	c.nc.SetWriteDeadline(c.s.opts.Host.Clock.Now().Add(5 * time.Second))
-	c.interrupted.Store(true) // after the deadline, so that whoever sees it can lift it
+	c.nc.SetWriteDeadline(c.s.opts.Host.Clock.Now().Add(interruptedWrite))
+	c.interrupted.Store(true) // after the deadline, so that a message that comes now lifts both or neither
+}
+
+// interruptedWrite is how long a cancelled statement's client may take to receive what is written to it at once.
+const interruptedWrite = 5 * time.Second
+
+// sending begins a write. The bound is on the write, not on the time since the cancellation: a statement that ends late still tells
+// its client how.
+func (c *conn) sending() {
+	if c.interrupted.Load() {
+		c.nc.SetWriteDeadline(c.s.opts.Host.Clock.Now().Add(interruptedWrite))
+	}
 }
 
 // run serves messages until the client or the server ends the connection.

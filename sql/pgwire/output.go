@@ -22,7 +22,9 @@ const keepBytes = 32 << 10
 
 // output gathers messages to the client. It is used by the connection's goroutine only.
 type output struct {
-	conn     net.Conn
+	conn net.Conn
+	// sending is called before each write; nil: nothing has to happen.
+	sending  func()
 	buf      []byte
 	flushed  int64 // bytes sent before buf
 	err      error // first failure to write; all later output is dropped
@@ -61,6 +63,9 @@ func (o *output) flush() error {
 		o.leaving()
 	}
 	if o.err == nil && len(o.buf) > 0 {
+		if o.sending != nil {
+			o.sending()
+		}
 		n, err := o.conn.Write(o.buf)
 		o.bytesOut.Add(int64(n))
 		o.err = err
