@@ -44,7 +44,7 @@
 //	     would keep them for as long as it renews its place in the cluster.
 //
 //	EN4 (I1): a store that lacks one of its files is refused with the file's name, and never taken for a new one. Its
-//	     marker file says that it was made, for whom, which log was the last, and how far it had come (marker.go). A position
+//	     marker file says that it was made, for whom, which log was the last, and how far it and its manifest had come (marker.go, manifest.go). A position
 //	     that was told to others is one that no crash takes back (position.go).
 //
 // OnFatal may be called from inside Pebble with locks held; it must not call the engine, only start the node's

@@ -122,6 +122,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 		e.space.every, e.space.wake = o.ReserveBytes/looksPerReserve, make(chan struct{}, 1)
 		e.fs = &meteredFS{h.FS, &e.space}
 	}
+	e.fs = &manifestFS{e.fs, &e.marker.manifest}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}

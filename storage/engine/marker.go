@@ -34,6 +34,8 @@ const (
 	markerName  = "STORE"
 	markerSlot  = 4096
 	markerWords = "meridian store 1"
+	// formatMarker is how the name of the file begins without which Pebble takes a store for one of long ago.
+	formatMarker = "marker.format-version"
 )
 
 // markEvery is how often the position is written.
@@ -47,11 +49,12 @@ type marked struct {
 	Position uint64
 	Log      uint64 // number of the last log file
 	Lost     uint64 // not zero: the position at which the store was once found, which was less than Position
+	Manifest manifestAt
 }
 
 func (m *marked) line() string {
-	s := fmt.Sprintf("%s turn=%d made=%t cluster=%x node=%d store=%d position=%d log=%d lost=%d", markerWords, m.Turn, m.Made,
-		m.Ident.Cluster, m.Ident.Node, m.Ident.Store, m.Position, m.Log, m.Lost)
+	s := fmt.Sprintf("%s turn=%d made=%t cluster=%x node=%d store=%d position=%d log=%d lost=%d manifest=%d synced=%d", markerWords, m.Turn, m.Made,
+		m.Ident.Cluster, m.Ident.Node, m.Ident.Store, m.Position, m.Log, m.Lost, m.Manifest.Number, m.Manifest.Synced)
 	return fmt.Sprintf("%s sum=%08x\n", s, crc32.ChecksumIEEE([]byte(s)))
 }
 
@@ -69,12 +72,18 @@ func parseMarked(slot []byte) (m marked, err error) {
 		return m, errMarker
 	}
 	copy(m.Ident.Cluster[:], cluster)
+	if _, rest, ok := strings.Cut(body, " manifest="); ok {
+		if _, err := fmt.Sscanf(rest, "%d synced=%d", &m.Manifest.Number, &m.Manifest.Synced); err != nil {
+			return m, errMarker
+		}
+	}
 	return m, nil
 }
 
 // marker is the open file.
 type marker struct {
-	log atomic.Uint64 // number of the newest log file
+	log      atomic.Uint64              // number of the newest log file
+	manifest atomic.Pointer[manifestAt] // nil: none was written since the store was opened
 
 	mu   sync.Mutex // guards the fields below; nothing is taken after it
 	file vfs.File   // nil: there is none, or it can't be written
@@ -158,7 +167,12 @@ func (e *Engine) mark(sync bool, change func(*marked)) error {
 }
 
 // progress writes down how far the store has come.
-func (e *Engine) progress(m *marked) { m.Position, m.Log = e.at.durable.Load(), e.marker.log.Load() }
+func (e *Engine) progress(m *marked) {
+	m.Position, m.Log = e.at.durable.Load(), e.marker.log.Load()
+	if at := e.marker.manifest.Load(); at != nil {
+		m.Manifest = *at
+	}
+}
 
 // keepMark does so for as long as the store is open. What fails here makes the marker say less; the disk's errors are
 // noticed where they count.
@@ -193,6 +207,19 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("store %q is incomplete: %s is missing (%s). If the file was moved, put it back. Otherwise what the node has acknowledged is lost "+
 		"here: remove the directory, let the node join again as a new one, and decommission the old one", e.Dir, e.File, e.Shows)
 }
+
+// DamagedError says that a file of a store is not as it was written.
+type DamagedError struct {
+	Dir string
+	Err error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("store %q is damaged: %v. If there is a good copy of the file that was made since the node has stopped, put it back. Otherwise what the node has acknowledged "+
+		"may be lost here: remove the directory, let the node join again as a new one, and decommission the old one", e.Dir, e.Err)
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
 
 // NotAStoreError says that a directory has files, of which none belongs to a store.
 type NotAStoreError struct{ Dir, File string }
@@ -229,9 +256,10 @@ func (e *Engine) look() (m marked, fresh, mustExist bool, err error) {
 	if m.Lost != 0 {
 		return m, false, true, e.lost(m)
 	}
-	manifest, newest := false, uint64(0)
+	manifest, format, newest := false, false, uint64(0)
 	for _, n := range names {
-		manifest = manifest || strings.HasPrefix(n, "MANIFEST-")
+		manifest = manifest || strings.HasPrefix(n, manifestPrefix)
+		format = format || strings.HasPrefix(n, formatMarker)
 		if base, ok := strings.CutSuffix(path.Base(n), ".log"); ok {
 			if v, err := strconv.ParseUint(base, 10, 64); err == nil {
 				newest = max(newest, v)
@@ -241,10 +269,12 @@ func (e *Engine) look() (m marked, fresh, mustExist bool, err error) {
 	switch {
 	case !manifest:
 		return m, false, true, &MissingError{e.dir, "MANIFEST", "no file of that name is there"}
+	case !format:
+		return m, false, true, &MissingError{e.dir, formatMarker, "the file that tells the format of the others"}
 	case newest < m.Log:
 		return m, false, true, &MissingError{e.dir, logName(m.Log), "it was the last write-ahead log, and there is no later one"}
 	}
-	return m, false, true, nil
+	return m, false, true, e.shortManifest(names, m.Manifest)
 }
 
 func logName(n uint64) string { return fmt.Sprintf("%06d.log", n) }
@@ -304,6 +334,13 @@ func (e *Engine) missing(err error, made bool) error {
 			}
 		}
 		return &MissingError{e.dir, "marker.manifest", "the file that names the manifest"}
+	}
+	switch {
+	case !made:
+	case errors.Is(err, os.ErrNotExist):
+		return &MissingError{e.dir, "a table", err.Error()}
+	case pebble.IsCorruptionError(err):
+		return &DamagedError{e.dir, err}
 	}
 	return &OpenError{Dir: e.dir, Err: err}
 }

@@ -51,7 +51,7 @@ func TestMissingFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		probe := vfs.NewMem()
 		for _, name := range filled(t, probe) {
-			if name == "LOCK" || strings.HasPrefix(name, "OPTIONS") || strings.HasPrefix(name, "marker.format-version") || name == ingestDir {
+			if name == "LOCK" || strings.HasPrefix(name, "OPTIONS") || name == ingestDir {
 				continue // nothing that was promised is in these
 			}
 			if strings.HasSuffix(name, ".log") {
@@ -72,10 +72,12 @@ func TestMissingFiles(t *testing.T) {
 					t.Fatalf("opened without %s", name)
 				}
 				base, _, _ := strings.Cut(strings.TrimSuffix(name, ".sst"), "-")
-				if kind, _, ok := strings.Cut(name, ".manifest"); ok {
-					base = kind + ".manifest"
+				for _, kind := range []string{"marker.manifest", "marker.format-version"} {
+					if strings.HasPrefix(name, kind) {
+						base = kind
+					}
 				}
-				if !strings.Contains(err.Error(), base) {
+				if !strings.Contains(err.Error(), base) || !strings.Contains(err.Error(), "remove the directory") {
 					t.Fatalf("without %s: the error does not name it: %v", name, err)
 				}
 			}
@@ -92,6 +94,48 @@ func TestMissingFiles(t *testing.T) {
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// TestDamagedManifest: a manifest that lost its end, or all, is noticed, and the way out is told. Pebble would open the store without
+// the tables that the lost part names.
+func TestDamagedManifest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, size := range []int64{0, 100} {
+			fs := vfs.NewMem()
+			path := ""
+			for _, name := range filled(t, fs) {
+				if strings.HasPrefix(name, "MANIFEST-") {
+					path = fs.PathJoin("store", name)
+				}
+			}
+			old, err := fs.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			buf := make([]byte, size)
+			if _, err := old.ReadAt(buf, 0); err != nil {
+				t.Fatal(err)
+			}
+			old.Close()
+			f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Write(buf); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+			e, err := Open(testHost(t, fs), "store", Options{})
+			if err == nil {
+				e.Close()
+				t.Fatalf("opened with %d bytes of the manifest", size)
+			}
+			if !strings.Contains(err.Error(), "remove the directory") {
+				t.Errorf("%d bytes: %v", size, err)
+			}
+			t.Logf("%d bytes: %v", size, err)
 		}
 	})
 }
