@@ -19,6 +19,13 @@ import (
 // maxDepth bounds the nesting of expressions and queries.
 const maxDepth = 2500
 
+// PostgreSQL's limits on the columns of a row and the arguments of a function. What compares each entry of a list with each
+// other relies on them, and the protocol counts columns in 16 bits.
+const (
+	maxTargets = 1664
+	maxArgs    = 100
+)
+
 // maxCachedExprs bounds the cache of parsed stored expressions.
 const maxCachedExprs = 4096
 
@@ -33,7 +40,9 @@ type Binder struct {
 	Location *time.Location
 	// Adding makes columns that are being added visible, to those who validate constraints.
 	Adding bool
-	// Lease, if set, is told of every relation that a statement resolves.
+	// Room, if set, is asked for the memory that a bound statement occupies. It fails when that is too much, and when the
+	// statement was cancelled. Nil allows everything.
+	Room func(bytes int64) error
 
 	// stash caches the syntax trees of stored expressions and views by their text.
 	stash map[string]storedTree
@@ -71,6 +80,8 @@ type builder struct {
 	viewDepth  int
 	// as is the role whose rights count for what is bound now: a view's owner in its text; empty: the current role.
 	as string
+	// owed is memory that Room was not asked for yet, and steps counts what was bound since it was asked.
+	owed, steps int64
 	// rowFields are the columns behind row values that set-returning functions made, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
 }
@@ -267,9 +278,32 @@ func (b *builder) reads(r *relation) {
 
 func (b *builder) enter() {
 	if b.depth++; b.depth > maxDepth {
-		raise(sqlstate.New(sqlstate.StatementTooComplex, "stack depth limit exceeded").
-			WithHint("Simplify the statement: its expressions or queries are nested too deeply."))
+		raise(sqlstate.TooDeep())
 	}
+	b.charge(nodeBytes)
+}
+
+const (
+	// nodeBytes is what a bound expression occupies, with its share of the lists that it is in, and columnBytes a column of a
+	// relation in FROM: estimates of ours.
+	nodeBytes   = 192
+	columnBytes = 256
+	// chargeSteps and chargeBytes are how much is bound before Room is asked.
+	chargeSteps = 256
+	chargeBytes = 64 << 10
+)
+
+// charge counts memory of the bound statement. A short text can make a large one: a view of views reads a relation a million
+// times. So binding asks Room now and then, which also tells whether the statement was cancelled.
+func (b *builder) charge(bytes int64) {
+	b.owed += bytes
+	if b.steps++; b.steps < chargeSteps && b.owed < chargeBytes {
+		return
+	}
+	if b.Room != nil {
+		b.check(b.Room(b.owed))
+	}
+	b.owed, b.steps = 0, 0
 }
 
 func (b *builder) leave() { b.depth-- }

@@ -536,6 +536,9 @@ func (b *builder) caseExpr(c *exprContext, n *tree.CaseExpr) scalar.Expr {
 }
 
 func (b *builder) row(c *exprContext, n *tree.Tuple) scalar.Expr {
+	if len(n.Exprs) > maxTargets {
+		b.fail(sqlstate.TooManyColumns, n, "ROW expressions can have at most %d entries", maxTargets)
+	}
 	r := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	for _, e := range n.Exprs {
 		x := b.expr(c, e)

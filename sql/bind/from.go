@@ -239,6 +239,7 @@ func (b *builder) indexByName(t *catalog.Table, name string) *catalog.Index {
 // scan makes the columns of a stored or computed relation and reads it. With all, columns that are written but not
 // read yet are read too, for changes to keep them.
 func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope) {
+	b.charge(columnBytes * int64(len(t.Columns)))
 	ids := make([]opt.ColumnID, len(t.Columns))
 	s := &scope{rels: []*relation{r}, cols: make([]column, 0, len(t.Columns))}
 	for i := range t.Columns {

@@ -124,8 +124,8 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		b.rowFields[row] = cols
 		return row
 	}
-	if len(n.Exprs) > 100 && name != "greatest" && name != "least" && name != "concat" && name != "concat_ws" && name != "format" {
-		b.fail(sqlstate.TooManyArguments, n, "cannot pass more than 100 arguments to a function")
+	if len(n.Exprs) > maxArgs && name != "greatest" && name != "least" {
+		b.fail(sqlstate.TooManyArguments, n, "cannot pass more than %d arguments to a function", maxArgs)
 	}
 	args := b.exprs(c, n.Exprs)
 	switch name {

@@ -57,6 +57,7 @@ func (b *builder) groupExprs(gs tree.GroupBy, sc *scope, items []item, n *tree.S
 		}
 		x = b.known(x, g)
 		out = append(out, groupExpr{expr: x, t: x.Type()})
+		b.targets(len(out))
 	}
 	return out
 }

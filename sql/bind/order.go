@@ -56,6 +56,7 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 			return items, i
 		}
 	}
+	b.targets(len(items) + 1)
 	return append(items, item{expr: x, node: e}), len(items)
 }
 

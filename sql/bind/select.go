@@ -117,6 +117,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	items := make([]item, 0, len(n.Exprs))
 	for i := range n.Exprs {
 		items = b.selectExpr(c, &n.Exprs[i], items, n)
+		b.targets(len(items))
 	}
 	if b.expandStar {
 		b.storeStars(n, items, sc)
@@ -277,6 +278,13 @@ func (b *builder) selectExpr(c *exprContext, e *tree.SelectExpr, items []item, c
 		name, _ = figureName(e.Expr)
 	}
 	return append(items, item{name: name, expr: x, node: e.Expr})
+}
+
+// targets refuses a list of more columns than a row may have, before its entries are compared with each other.
+func (b *builder) targets(n int) {
+	if n > maxTargets {
+		raise(sqlstate.New(sqlstate.TooManyColumns, "target lists can have at most %d entries", maxTargets))
+	}
 }
 
 // project computes the items that are not columns already.

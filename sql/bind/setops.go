@@ -200,6 +200,7 @@ func (b *builder) values(rows []tree.Exprs, sc *scope, keep bool) output {
 	v := &opt.Values{Rows: make([][]scalar.Expr, len(rows))}
 	c := &exprContext{scope: &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}, clause: "VALUES"}
 	width := len(rows[0])
+	b.targets(width)
 	cells := make([]scalar.Expr, width*len(rows))
 	for i, r := range rows {
 		if len(r) != width {

@@ -94,6 +94,28 @@ type builder struct {
 	writers map[catalog.ID]*tableWriter
 	// place is that of the node to be compiled next.
 	place place
+	// owed is memory that Room was not asked for yet, and steps counts what was compiled since it was asked.
+	owed, steps int64
+}
+
+const (
+	// exprBytes is what a compiled expression occupies, and slotBytes a column in an operator's layout: estimates of ours.
+	exprBytes = 256
+	slotBytes = 48
+	// chargeSteps and chargeBytes are how much is compiled before Room is asked.
+	chargeSteps = 256
+	chargeBytes = 64 << 10
+)
+
+// charge counts memory of the program.
+func (b *builder) charge(bytes int) error {
+	b.owed += int64(bytes)
+	if b.steps++; b.opts.Room == nil || b.steps < chargeSteps && b.owed < chargeBytes {
+		return nil
+	}
+	err := b.opts.Room(b.owed)
+	b.owed, b.steps = 0, 0
+	return err
 }
 
 // place says where a mutation stands. At the root it may commit and its rows leave one by one; the main plan of a
@@ -114,6 +136,9 @@ func (b *builder) root(n opt.Node) (op, error) {
 func (b *builder) build(n opt.Node) (op, error) {
 	at := b.place
 	b.place = inside
+	if err := b.charge(exprBytes + slotBytes*len(n.Columns())); err != nil {
+		return nil, err
+	}
 	switch n := n.(type) {
 	case *opt.IndexScan:
 		return b.indexScan(n)
@@ -174,6 +199,9 @@ func (b *builder) input(n opt.Node) (op, layout, error) {
 
 // expr compiles a scalar and the subqueries inside.
 func (b *builder) expr(e scalar.Expr, l layout) (scalar.Evaluator, error) {
+	if err := b.charge(exprBytes); err != nil {
+		return nil, err
+	}
 	if err := b.subqueries(e); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,9 @@ import (
 
 // Options are what Build needs beyond the plan.
 type Options struct {
+	// Room, if set, is asked for the memory that the program occupies. It fails when that is too much, and when the statement
+	// was cancelled.
+	Room func(bytes int64) error
 	// View finds the tables at the other end of foreign keys; only mutations use it.
 	View catalog.View
 	// Defaults binds a column's default for ON DELETE SET DEFAULT; nil refuses the action.

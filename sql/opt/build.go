@@ -194,6 +194,7 @@ func orderMatters(a *scalar.Aggregate) bool {
 
 // scalar puts the queries inside an expression into the memo: Subquery.Plan becomes a *group.
 func (o *optimizer) scalar(e scalar.Expr) scalar.Expr {
+	o.charge(0)
 	if !hasSubquery(e) {
 		return e
 	}

@@ -57,7 +57,13 @@ type optimizer struct {
 	plans   map[*subquery]Node
 	planned map[*subquery][]*scalar.Subquery
 	writes  bool
+
+	// owed is memory that Room was not asked for yet, and steps counts what was done since it was asked.
+	owed, steps int64
 }
+
+// groupBytes is what a group occupies besides its large column sets, with its plan: an estimate of ours.
+const groupBytes = 1 << 10
 
 // cte is what is known of a common table expression in scope.
 type cte struct {
@@ -77,6 +83,7 @@ func (o *optimizer) newGroup(r Rel) *group {
 	g.first[0] = r
 	g.exprs = g.first[:]
 	o.derive(g)
+	o.charge(groupBytes + 8*(len(g.cols.big)+len(g.outer.big)+len(g.notNull.big)))
 	return g
 }
 

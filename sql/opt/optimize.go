@@ -20,6 +20,9 @@ type Env struct {
 	Region Region
 	// JoinLimit is how many relations are joined in every possible order; zero: maxExhaustive. More are joined greedily.
 	JoinLimit int
+	// Room, if set, is asked for the memory that the memo and the plan occupy. It fails when that is too much, and when the
+	// statement was cancelled.
+	Room func(bytes int64) error
 	// Naive plans the query as it is written, for comparison in tests: full scans, no rewriting, nested loops.
 	Naive bool
 	// Perturb, if set, changes costs at will, so that tests run plans that would never be chosen.
@@ -29,7 +32,10 @@ type Env struct {
 // Optimize chooses a plan for a bound query.
 func Optimize(q *Query, env Env) (p *Plan, err error) {
 	defer func() {
-		if r := recover(); r != nil {
+		r := recover()
+		if out, ok := r.(bailout); ok {
+			p, err = nil, out.err
+		} else if r != nil {
 			e := sqlstate.New(sqlstate.InternalError, "internal error while optimizing: %v", r)
 			e.Detail = string(debug.Stack())
 			p, err = nil, e
@@ -53,6 +59,29 @@ func Optimize(q *Query, env Env) (p *Plan, err error) {
 	}
 	best := o.finish(root, needed, required{order: order})
 	return &Plan{Meta: o.meta, Root: best, Output: q.Output, Tag: q.Tag, ReadOnly: !o.writes}, nil
+}
+
+// bailout carries an error of Room from the depth of the optimizer to Optimize.
+type bailout struct{ err error }
+
+// chargeSteps and chargeBytes are how much is planned before Room is asked.
+const (
+	chargeSteps = 256
+	chargeBytes = 64 << 10
+)
+
+// charge counts memory of the memo, and is called in all loops that are longer than the statement is.
+func (o *optimizer) charge(bytes int) {
+	o.owed += int64(bytes)
+	if o.steps++; o.steps < chargeSteps && o.owed < chargeBytes {
+		return
+	}
+	if o.env.Room != nil {
+		if err := o.env.Room(o.owed); err != nil {
+			panic(bailout{err})
+		}
+	}
+	o.owed, o.steps = 0, 0
 }
 
 // finish prunes, explores and searches one query: the statement or a subquery in an expression.

@@ -8,6 +8,7 @@ func (o *optimizer) prune(g *group, needed colSet) {
 	if g.pruned && needed.within(&g.needed) {
 		return
 	}
+	o.charge(0)
 	g.pruned = true
 	g.needed.addAll(&needed)
 	for _, e := range g.exprs {

@@ -6,6 +6,7 @@ import "meridian/sql/scalar"
 // into the side of a join that they are about, below grouping and window functions where they choose whole groups, and
 // into both sides of a set operation. What reaches a scan there becomes an index constraint (constrain.go).
 func (o *optimizer) newSelect(in *group, filter []scalar.Expr) *group {
+	o.charge(0)
 	if o.env.Naive {
 		return o.newGroup(&Select{Input: in, Filter: filter})
 	}

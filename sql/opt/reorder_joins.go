@@ -216,6 +216,7 @@ func (jg *joinGraph) within(s uint64) uint64 {
 // join proposes to join two disjoint sets, in this order for joins that are not inner. It reports whether that is a
 // plan for the union.
 func (jg *joinGraph) join(a, b uint64) bool {
+	jg.o.charge(0)
 	l, r := jg.groups[a], jg.groups[b]
 	if l == nil || r == nil {
 		return false

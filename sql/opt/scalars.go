@@ -7,6 +7,7 @@ import (
 
 // planExpr makes an expression ready for execution: the queries inside become plans.
 func (o *optimizer) planExpr(e scalar.Expr) scalar.Expr {
+	o.charge(0)
 	if e == nil || !hasSubquery(e) {
 		return e
 	}

@@ -25,6 +25,7 @@ func (p *phys) fraction(limit, rows float64) float64 {
 
 // best is the cheapest plan for a group that has the required properties. It remembers the answer.
 func (o *optimizer) best(g *group, req required) phys {
+	o.charge(0)
 	req.order = o.simplifyOrder(g, req.order)
 	if req.limit >= g.rows {
 		req.limit = 0

@@ -249,7 +249,7 @@ func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
 					}
 				}
 				if depth > 5000 {
-					return nil, sqlstate.New(sqlstate.StatementTooComplex, "stack depth limit exceeded")
+					return nil, sqlstate.TooDeep()
 				}
 			} else if t.Kind == Param {
 				n, err := strconv.Atoi(sql[t.Pos+1 : t.End])

@@ -246,7 +246,7 @@ func (s *Session) runBound(ctx context.Context, q *bind.Query, params []types.Da
 	}
 	s.viewCache = nil
 	p := &plan{bound: q, private: true}
-	if err := s.compile(ctx, p, q); err != nil {
+	if err := s.compile(ctx, p, q, s.planRoom(ctx)); err != nil {
 		return 0, err
 	}
 	env := *s.environmentFor(params, false)
@@ -322,6 +322,7 @@ func (s *Session) resetVar(name string) error {
 			s.params.reset(n)
 			s.settingChanged(n)
 		}
+		s.countSettings()
 		return nil
 	}
 	name = canonical(name)
@@ -334,6 +335,7 @@ func (s *Session) resetVar(name string) error {
 		}
 	}
 	s.params.reset(name)
+	s.settleSettings()
 	s.settingChanged(name)
 	return nil
 }
@@ -469,7 +471,11 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 	if _, taken := s.prepared[c.Name]; taken && !s.replay.running {
 		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", c.Name)
 	}
-	p := &Prepared{name: c.Name, stmt: c.Stmt, types: c.Types}
+	stmt, err := s.detach(c.Stmt)
+	if err != nil {
+		return err
+	}
+	p := &Prepared{name: c.Name, stmt: stmt, types: c.Types}
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return err
 	}
@@ -545,14 +551,25 @@ func (s *Session) declare(ctx context.Context, c *bind.DeclareCursor) error {
 	if _, taken := s.portals[c.Name]; taken {
 		return sqlstate.New(sqlstate.DuplicateCursor, "cursor %q already exists", c.Name)
 	}
-	p, err := s.planFor(ctx, c.Stmt, nil)
+	if len(s.portals) >= maxPortals {
+		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many portals")
+	}
+	stmt, err := s.detach(c.Stmt)
+	if err != nil {
+		return err
+	}
+	p, err := s.planFor(ctx, stmt, nil)
 	if err != nil {
 		return err
 	}
 	if p.query == nil || p.query.Writes {
 		return sqlstate.New(sqlstate.InvalidCursorName, "a cursor must be a query")
 	}
-	s.portals[c.Name] = &portal{name: c.Name, plan: p, byDeclare: true}
+	po := &portal{name: c.Name, plan: p, byDeclare: true, owner: s.memory, held: 512 + s.heldBytes(stmt, p)}
+	if err := s.memory.Grow(po.held); err != nil {
+		return err
+	}
+	s.portals[c.Name] = po
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute COPY FROM in a read-only transaction")
 	}
 	p := &plan{bound: c.Insert, private: true}
-	if err := s.compile(ctx, p, c.Insert); err != nil {
+	if err := s.compile(ctx, p, c.Insert, s.planRoom(ctx)); err != nil {
 		return "", err
 	}
 	kinds := make([]*types.T, len(c.Columns))
@@ -504,7 +504,7 @@ func (r *copyReader) nextBinary(row types.Row) error {
 // copyTo sends a query's rows.
 func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	p := &plan{bound: c.Query, private: true}
-	if err := s.compile(ctx, p, c.Query); err != nil {
+	if err := s.compile(ctx, p, c.Query, s.planRoom(ctx)); err != nil {
 		return "", err
 	}
 	p, err := s.prepareQuery(ctx, p, nil)

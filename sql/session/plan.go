@@ -10,6 +10,7 @@ import (
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
+	"meridian/sql/memory"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
@@ -31,6 +32,8 @@ type plan struct {
 	// about to change.
 	role   string
 	access uint64
+	// bytes is about what it occupies, besides its text.
+	bytes int64
 	// private plans depend on something besides descriptors and are not shared.
 	private bool
 }
@@ -44,6 +47,7 @@ type planKey struct {
 type planCache struct {
 	mu    sync.Mutex // guards the fields below; nothing is taken after it
 	limit int
+	bytes int64 // what all of them occupy, at most cacheBytes
 	byKey map[planKey]*list.Element
 	order list.List // of *planEntry, most recently used first
 }
@@ -71,15 +75,19 @@ func (c *planCache) get(k planKey) *plan {
 func (c *planCache) put(k planKey, p *plan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.bytes += p.sharedBytes()
 	if e := c.byKey[k]; e != nil {
+		c.bytes -= e.Value.(*planEntry).plan.sharedBytes()
 		e.Value.(*planEntry).plan = p
 		c.order.MoveToFront(e)
-		return
+	} else {
+		c.byKey[k] = c.order.PushFront(&planEntry{k, p})
 	}
-	c.byKey[k] = c.order.PushFront(&planEntry{k, p})
-	for c.order.Len() > c.limit {
+	for c.order.Len() > c.limit || c.bytes > cacheBytes {
 		last := c.order.Back()
-		delete(c.byKey, last.Value.(*planEntry).key)
+		old := last.Value.(*planEntry)
+		c.bytes -= old.plan.sharedBytes()
+		delete(c.byKey, old.key)
 		c.order.Remove(last)
 	}
 }
@@ -102,9 +110,18 @@ func (s *Session) reuse(p *plan) (*plan, error) {
 	return p, nil
 }
 
-// cachedText is the longest text whose plan is shared: the cache's 4,096 plans of such texts are the 1 GiB that it may
-// occupy at worst; those of ordinary statements are some megabytes.
-const cachedText = 4 << 10
+// cachedBytes is the most that a shared plan may occupy, and cacheBytes what all of a node's together may. Plans of ordinary
+// statements have some kilobytes. Both are chosen by us: a plan of more than cachedBytes takes longer to run than to make.
+const (
+	cachedBytes = 256 << 10
+	cacheBytes  = 64 << 20
+)
+
+// sharedBytes is what the cache would keep alive with the plan: the whole text that its statement came in, too.
+func (p *plan) sharedBytes() int64 {
+	n := p.bytes + int64(len(p.stmt.Source))
+	return n + statementBytes*int64(len(p.stmt.Text()))
+}
 
 // planFor returns a plan of the statement, from the cache if it can.
 func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan, error) {
@@ -125,7 +142,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	if err != nil {
 		return nil, err
 	}
-	if !s.catalogChanged() && !p.private && p.query != nil && !s.cat.Past() && len(key.text) <= cachedText {
+	if !s.catalogChanged() && !p.private && p.query != nil && !s.cat.Past() && p.sharedBytes() <= cachedBytes {
 		s.srv.plans.put(key, p)
 	}
 	return p, nil
@@ -150,8 +167,30 @@ func (s *Session) binder(params []*types.T) *bind.Binder {
 	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location}
 }
 
+// planRoom is the room of one plan in the running statement's memory.
+func (s *Session) planRoom(ctx context.Context) *room { return &room{ctx: ctx, account: s.account()} }
+
+// room answers for what a plan occupies while it is made: it counts, and fails beyond the statement's memory (ME1) and when
+// the statement was cancelled.
+type room struct {
+	ctx     context.Context
+	account *memory.Account
+	bytes   int64
+}
+
+func (r *room) take(bytes int64) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	r.bytes += bytes
+	return r.account.Grow(bytes)
+}
+
 // makePlan binds, optimizes and compiles.
 func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan, error) {
+	ctx, done := s.interruptible(ctx, stmt.Text())
+	defer done()
+	r := s.planRoom(ctx)
 	for _, name := range stmt.Truncated {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NameTooLong, Message: fmt.Sprintf("identifier \"%s\" will be truncated to \"%s\"", name, parse.CutIdent(name))})
 	}
@@ -160,25 +199,29 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 		p.access = s.srv.Catalog.AccessGeneration() // before anything is asked of them
 	}
 	var err error
-	if p.bound, err = s.binder(params).Bind(ctx, stmt); err != nil {
+	b := s.binder(params)
+	b.Room = r.take
+	if p.bound, err = b.Bind(ctx, stmt); err != nil {
 		return nil, err
 	}
 	if q, ok := p.bound.(*bind.Query); ok {
-		if err := s.compile(ctx, p, q); err != nil {
+		if err := s.compile(ctx, p, q, r); err != nil {
 			return nil, err
 		}
 	}
+	p.bytes = r.bytes
 	return p, nil
 }
 
 // compile fills in the program of a bound query.
-func (s *Session) compile(ctx context.Context, p *plan, q *bind.Query) error {
+func (s *Session) compile(ctx context.Context, p *plan, q *bind.Query, r *room) error {
 	view := s.view()
 	if err := s.checkAccess(q); err != nil {
 		return err
 	}
 	physical, err := opt.Optimize(q.Query, opt.Env{
 		Registry: s.srv.Registry,
+		Room:     r.take,
 		Statistics: func(id catalog.ID) *catalog.Statistics {
 			st, err := view.Statistics(ctx, id)
 			if err != nil {
@@ -192,6 +235,7 @@ func (s *Session) compile(ctx context.Context, p *plan, q *bind.Query) error {
 	}
 	program, err := exec.Build(ctx, physical, exec.Options{
 		View: view,
+		Room: r.take,
 		Defaults: func(ctx context.Context, t *catalog.Table, ordinal int) (scalar.Expr, error) {
 			return s.binder(nil).DefaultExpr(ctx, t, ordinal)
 		},

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"strings"
 
 	"meridian/sql/exec"
 	"meridian/sql/memory"
@@ -96,7 +97,9 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 	}
 	p := &Prepared{name: name}
 	if len(stmts) == 1 {
-		p.stmt = &stmts[0]
+		if p.stmt, err = s.detach(&stmts[0]); err != nil {
+			return err
+		}
 	}
 	given := make([]*types.T, len(oids))
 	for i, oid := range oids {
@@ -123,10 +126,33 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 // statementBytes is what a statement's tree and plan occupy for each byte of its text, as an estimate of ours.
 const statementBytes = 64
 
+// heldBytes is what a statement and its plan occupy for as long as the session keeps them. A plan that is shared is in the cache
+// now, but not for ever.
+func (s *Session) heldBytes(stmt *parse.Statement, p *plan) int64 {
+	n := int64(len(stmt.Source)) + statementBytes*int64(len(stmt.Text()))
+	if p != nil {
+		n += p.bytes
+	}
+	return n
+}
+
+// detach is the statement without a much longer text that it came in, for those who keep it.
+func (s *Session) detach(stmt *parse.Statement) (*parse.Statement, error) {
+	text := stmt.Text()
+	if len(stmt.Source) < 2*len(text)+longText {
+		return stmt, nil
+	}
+	list, err := s.parser.Parse(strings.Clone(text))
+	if err != nil {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
 // hold makes a prepared statement part of the session, whose memory it is until it is closed.
 func (s *Session) hold(p *Prepared) error {
 	if p.stmt != nil {
-		p.held = 512 + statementBytes*int64(len(p.stmt.Text()))
+		p.held = 512 + s.heldBytes(p.stmt, p.plan)
 	}
 	if err := s.memory.Grow(p.held); err != nil {
 		return err

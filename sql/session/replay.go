@@ -194,6 +194,10 @@ func (s *Session) keep(st *step, size int) {
 		r.turnOff(tooLarge(s))
 		return
 	}
+	if s.txnMemory().Grow(int64(size+stepSize)) != nil {
+		r.turnOff("there is no memory to keep its statements")
+		return
+	}
 	r.steps = append(r.steps, *st)
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"meridian/admission"
 	"meridian/kv"
@@ -76,9 +77,12 @@ type Session struct {
 	scalarCtx scalar.Context
 	execEnv   exec.Env
 	// memory is what the session holds; accounts are those of the running statement, which end with it.
-	memory    *memory.Account
-	accounts  []*memory.Account
-	viewCache catalog.View
+	memory   *memory.Account
+	accounts []*memory.Account
+	// inTxn is what the open transaction holds, and settingsHeld what settings do (held.go).
+	inTxn                         *memory.Account
+	settingsHeld, settingsCounted int64
+	viewCache                     catalog.View
 
 	// ticket is the session's place at the node's gate, nil if there is none; queued is how long the message that is being
 	// answered has waited for it.
@@ -281,9 +285,13 @@ func (s *Session) set(name, value string, local bool) error {
 	case "session_authorization", "role":
 		return s.setRole(name, value, local)
 	}
+	if err := s.holdSetting(name, value); err != nil {
+		return err
+	}
 	if _, err := s.params.set(name, value, local); err != nil {
 		return err
 	}
+	s.settleSettings()
 	s.settingChanged(name)
 	return nil
 }
@@ -626,7 +634,7 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	start := s.srv.Host.Clock.Now()
 	s.env.blocking = nil
 	s.mu.Lock()
-	s.cancel, s.query, s.queryStart, s.stateSince, s.stateName = cancel, text, start, start, "active"
+	s.cancel, s.query, s.queryStart, s.stateSince, s.stateName = cancel, shownQuery(text), start, start, "active"
 	stopIdle := s.idleTimer
 	s.idleTimer = nil
 	s.mu.Unlock()
@@ -657,6 +665,18 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	}
 }
 
+// interruptible makes the context of work for a statement that does not run yet, such as the planning that a Parse message asks
+// for: Cancel and statement_timeout end it like a statement.
+func (s *Session) interruptible(ctx context.Context, text string) (context.Context, func()) {
+	s.mu.Lock()
+	running := s.cancel != nil
+	s.mu.Unlock()
+	if running {
+		return ctx, func() {}
+	}
+	return s.beginStatement(ctx, text)
+}
+
 // armIdle starts idle_in_transaction_session_timeout, or idle_session_timeout outside of transactions.
 func (s *Session) armIdle() {
 	name := "idle_session_timeout"
@@ -680,6 +700,21 @@ func (s *Session) armIdle() {
 			}
 		}
 	})
+}
+
+// shownQueryBytes is how much of a statement's text others see while it runs and afterwards, as PostgreSQL's
+// track_activity_query_size: an idle session does not keep a text of megabytes for that.
+const shownQueryBytes = 1024
+
+func shownQuery(text string) string {
+	if len(text) <= shownQueryBytes {
+		return text
+	}
+	cut := shownQueryBytes
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return strings.Clone(text[:cut])
 }
 
 func (s *Session) cancelStatement() {

@@ -301,9 +301,9 @@ func displayName(name string) string {
 type parameters struct {
 	defaults map[string]string // of all settings; shared by all sessions and not changed
 	session  map[string]string
-	local    map[string]string // SET LOCAL: gone with the transaction
-	saved    map[string]string // session values before the transaction's SETs; absent keys had none
-	dirty    []string          // names set within the transaction
+	local    map[string]string   // SET LOCAL: gone with the transaction
+	saved    map[string]string   // session values before the transaction's SETs; absent keys had none
+	dirty    map[string]struct{} // names set within the transaction
 	inTxn    bool
 }
 
@@ -375,10 +375,13 @@ func (p *parameters) set(name, value string, local bool) (string, error) {
 }
 
 func (p *parameters) remember(name string) {
-	if !p.inTxn || slices.Contains(p.dirty, name) {
+	if _, done := p.dirty[name]; done || !p.inTxn {
 		return
 	}
-	p.dirty = append(p.dirty, name)
+	if p.dirty == nil {
+		p.dirty = map[string]struct{}{}
+	}
+	p.dirty[name] = struct{}{}
 	if v, ok := p.session[name]; ok {
 		if p.saved == nil {
 			p.saved = map[string]string{}
@@ -403,7 +406,7 @@ func (p *parameters) end(committed bool) []string {
 	}
 	clear(p.local)
 	if !committed {
-		for _, n := range p.dirty {
+		for n := range p.dirty {
 			changed = append(changed, n)
 			if v, ok := p.saved[n]; ok {
 				p.session[n] = v
@@ -413,7 +416,9 @@ func (p *parameters) end(committed bool) []string {
 		}
 	}
 	clear(p.saved)
-	p.dirty, p.inTxn = p.dirty[:0], false
+	clear(p.dirty)
+	p.inTxn = false
+	slices.Sort(changed)
 	return changed
 }
 

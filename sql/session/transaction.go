@@ -105,11 +105,12 @@ func (s *Session) clearTxn(committed bool) {
 	s.dropTxnPortals()
 	s.state, s.tx, s.cat, s.viewCache = stateNone, nil, nil, nil
 	s.implicitFailed, s.ending, s.doomed = false, false, false
-	s.savepts = s.savepts[:0]
+	s.savepts = s.savepts[:0:min(cap(s.savepts), 16)]
 	s.replay.forget()
 	for _, n := range s.params.end(committed) {
 		s.settingChanged(n)
 	}
+	s.closeTxnMemory()
 }
 
 // Fail notes that a statement failed: an explicit transaction is then good for nothing but its end (S4).
@@ -239,6 +240,9 @@ func (s *Session) needBlock(what string) error {
 
 func (s *Session) savepoint(name string) error {
 	if err := s.needBlock("SAVEPOINT"); err != nil {
+		return err
+	}
+	if err := s.holdSavepoint(name); err != nil {
 		return err
 	}
 	s.savepts = append(s.savepts, savepoint{name, s.tx.Savepoint(), s.cat.Mark(), s.params.mark()})

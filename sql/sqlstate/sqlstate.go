@@ -166,3 +166,9 @@ func Is(err error, c Code) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == c
 }
+
+// TooDeep is the error for what nests deeper than the stack of a statement may grow.
+func TooDeep() *Error {
+	return New(StatementTooComplex, "stack depth limit exceeded").
+		WithHint("Simplify the statement: its expressions, queries or values are nested too deeply.")
+}

@@ -180,7 +180,7 @@ func (p *jsonParser) unexpected(want string) error {
 
 func (p *jsonParser) value(depth int) (*JSONValue, error) {
 	if depth > jsonDepthMax {
-		return nil, sqlstate.New(sqlstate.StatementTooComplex, "stack depth limit exceeded")
+		return nil, sqlstate.TooDeep()
 	}
 	p.space()
 	if p.pos >= len(p.s) {

@@ -37,7 +37,8 @@ func (d *Datum) Bytes() int64 {
 	return n
 }
 
-// Weight is Bytes of a large value, and zero for any other.
+// Weight is Bytes of a large value, and zero for any other. The weight of arrays and row values in one another is that of their
+// text, which may be very much larger than they are.
 func (d *Datum) Weight() int64 {
 	if d.ref == nil {
 		if len(d.str) < LargeBytes {
@@ -49,10 +50,52 @@ func (d *Datum) Weight() int64 {
 }
 
 func (d *Datum) refWeight() int64 {
-	if n := d.Bytes(); n >= LargeBytes {
+	n := d.Bytes()
+	if d.phys == PhysTuple || d.phys == PhysArray {
+		n = max(n, d.nestedTextBytes())
+	}
+	if n >= LargeBytes {
 		return n
 	}
 	return 0
+}
+
+// nestedTextBytes bounds the text form of an array or a row value that has others in it, and is zero for any other value. Each
+// level quotes what the one below has quoted, so that text doubles with each level, whatever little the value occupies.
+func (d *Datum) nestedTextBytes() int64 {
+	nested := false
+	n := d.textBytes(&nested)
+	if !nested {
+		return 0
+	}
+	return n
+}
+
+// textBytesMax is where textBytes stops to count; chosen by us, beyond what any budget has.
+const textBytesMax = 1 << 40
+
+func (d *Datum) textBytes(nested *bool) int64 {
+	var elems []Datum
+	switch d.phys {
+	case PhysArray:
+		elems = d.Array().Elems
+	case PhysTuple:
+		elems = d.Tuple().Elems
+	case PhysBytes:
+		return 2 * d.Bytes() // in hexadecimal digits
+	default:
+		return d.Bytes()
+	}
+	n := int64(2)
+	for i := range elems {
+		e := &elems[i]
+		*nested = *nested || e.phys == PhysArray || e.phys == PhysTuple
+		if n += 2*e.textBytes(nested) + 3; n > textBytesMax {
+			*nested = true
+			return textBytesMax
+		}
+	}
+	return n
 }
 
 // JSONBytes bounds what the parsed form of a JSON text occupies, before it is parsed: every value but the first follows a

@@ -1,0 +1,108 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"meridian/sql/memory"
+	"meridian/sql/session/sessiontest"
+	"meridian/sql/sqlstate"
+)
+
+// TestSessionsKeepToTheirMemory: whatever a client has its session keep, it is refused with 53200 in the end, and what the
+// session held is there again when the client lets go of it (ME1, ME3). Each case is a way to hold much that was not accounted
+// for once.
+func TestSessionsKeepToTheirMemory(t *testing.T) {
+	big := strings.Repeat("x", 200<<10)
+	for _, c := range []struct {
+		name          string
+		small         bool // nothing is refused, as nothing is kept
+		before, after string
+		step          func(i int) string
+		steps         int
+	}{
+		{name: "settings", step: func(i int) string { return fmt.Sprintf("SET my.v%d = '%s'", i, big) }, steps: 1000, after: "RESET ALL"},
+		{name: "one setting again and again", small: true, before: "BEGIN", step: func(i int) string { return fmt.Sprintf("SET my.v = '%s%d'", big, i) },
+			steps: 1000, after: "ROLLBACK"},
+		{name: "set_config", step: func(i int) string {
+			return fmt.Sprintf("SELECT set_config('my.v%d', repeat('x', 1000000), false) IS NULL", i)
+		},
+			steps: 100, after: "RESET ALL"},
+		{name: "savepoints", before: "BEGIN", step: func(i int) string { return "SAVEPOINT a; SAVEPOINT b; SAVEPOINT c; SAVEPOINT d" }, steps: 100_000, after: "ROLLBACK"},
+		{name: "savepoints with settings", before: "BEGIN; " + "SELECT set_config('my.v' || i, '', false) FROM generate_series(1, 500) i",
+			step: func(i int) string { return "SAVEPOINT a" }, steps: 10_000, after: "ROLLBACK"},
+		{name: "long texts of short statements", small: true, step: func(i int) string { return fmt.Sprintf("PREPARE p%d AS SELECT 1 /* %s */; SELECT 1", i, big) }, steps: 1000,
+			after: "DEALLOCATE ALL"},
+		{name: "cursors", before: "BEGIN", step: func(i int) string { return fmt.Sprintf("DECLARE c%d CURSOR FOR SELECT '%s'", i, big[:20<<10]) }, steps: 1000,
+			after: "ROLLBACK"},
+		{name: "replay", before: "SET transaction_replay_size = '1GB'; BEGIN", step: func(i int) string { return "SELECT '" + big[:100<<10] + "' IS NULL" },
+			steps: 600, after: "ROLLBACK"},
+		{name: "a plan from a short text", before: "CREATE VIEW v0 AS SELECT 1 AS x",
+			step: func(i int) string {
+				return fmt.Sprintf("CREATE VIEW v%d AS SELECT a.x FROM v%d a, v%d b", i+1, i, i)
+			}, steps: 40},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl := sessiontest.New(t, 1)
+				defer cl.Stop()
+				n := cl.Nodes[0]
+				node := memory.NewNode(64 << 20)
+				n.Server.Memory = node
+				s := n.Open(t, "root")
+				if c.before != "" {
+					s.Must(c.before)
+				}
+				at := s.Memory().Used()
+				i := 0
+				for ; i < c.steps; i++ {
+					_, err := s.Exec(c.step(i))
+					if err == nil {
+						continue
+					}
+					if !sessiontest.ErrIs(err, sqlstate.OutOfMemory) {
+						t.Fatal(sessiontest.Describe(err))
+					}
+					break
+				}
+				if used := s.Memory().Used(); c.small && used > 4<<20 {
+					t.Errorf("the session holds %d bytes", used)
+				} else if i == c.steps && !c.small && c.name != "replay" {
+					t.Errorf("nothing was refused; the session holds %d bytes", used)
+				}
+				if most := node.Most(); most < 4<<20 && !c.small {
+					t.Errorf("refused with %d bytes", most)
+				}
+				if c.after != "" {
+					s.Must(c.after)
+				}
+				// Settings are counted now and then.
+				if now := s.Memory().Used(); now > at+1<<20 {
+					t.Errorf("the session holds %d bytes when it has let go, and had %d", now, at)
+				}
+				s.Must("SELECT 1")
+				s.Close()
+				if used := node.Used(); used != 0 {
+					t.Errorf("%d bytes are left when the session has ended (ME3)", used)
+				}
+			})
+		})
+	}
+}
+
+// TestIdleSessionForgetsItsText: the text of the last statement that others are shown is not all of a long one.
+func TestIdleSessionForgetsItsText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := sessiontest.New(t, 1)
+		defer cl.Stop()
+		s := cl.Nodes[0].Open(t, "root")
+		s.Must("SELECT 'é" + strings.Repeat("é", 100_000) + "' IS NULL")
+		for _, a := range cl.Nodes[0].Server.Activity() {
+			if a.Query != "" && (len(a.Query) > 1024 || len(a.Query) < 1020 || !strings.HasPrefix(a.Query, "SELECT 'éé") || strings.ContainsRune(a.Query, '\uFFFD')) {
+				t.Errorf("%d bytes of the text are shown: %.20q...", len(a.Query), a.Query)
+			}
+		}
+	})
+}
