@@ -86,12 +86,17 @@ func TestLongStatements(t *testing.T) {
 	db := newMiniDB(t, false)
 	db.run("CREATE TABLE t (a int PRIMARY KEY, b int, s text);\nCREATE TABLE u (a int PRIMARY KEY, b int);\n", false)
 	stop := errors.New("stopped")
+	var asked [3]int
 	for _, n := range []int{40, 700} {
 		for name, text := range longStatements(n) {
 			t.Run(fmt.Sprint(name, "/", n), func(t *testing.T) {
-				calls := db.plan(t, text, -1, nil)
-				if calls < 0 {
+				stages, refused := db.plan(t, text, -1, nil)
+				if refused {
 					return
+				}
+				calls := stages[0] + stages[1] + stages[2]
+				for i := range asked {
+					asked[i] += stages[i]
 				}
 				// Parentheses and one constant are one node each, however long they are.
 				if want := n / 2 / chargeSteps; calls < want && name != "json" && name != "parentheses" {
@@ -103,6 +108,11 @@ func TestLongStatements(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+	for i, stage := range []string{"the binder", "the optimizer", "the compiler"} {
+		if asked[i] < 40 {
+			t.Errorf("%s asks %d times", stage, asked[i])
 		}
 	}
 }
@@ -140,11 +150,12 @@ func TestListsAreBounded(t *testing.T) {
 }
 
 // plan takes a statement from its text to its program, with a room that fails at its call number at. It returns how often the
-// room was asked, -1 if the statement is refused for its length or depth.
-func (db *miniDB) plan(t *testing.T, text string, at int, stop error) int {
+// room was asked at each stage, and whether the statement is refused for its length or depth.
+func (db *miniDB) plan(t *testing.T, text string, at int, stop error) (stages [3]int, refused bool) {
 	t.Helper()
-	calls := 0
+	calls, stage := 0, 0
 	room := func(int64) error {
+		stages[stage]++
 		if calls++; calls-1 == at {
 			return stop
 		}
@@ -160,10 +171,12 @@ func (db *miniDB) plan(t *testing.T, text string, at int, stop error) int {
 		if err != nil {
 			return err
 		}
+		stage++
 		plan, err := opt.Optimize(b.(*bind.Query).Query, opt.Env{Registry: scalar.Builtins(), Room: room})
 		if err != nil {
 			return err
 		}
+		stage++
 		_, err = Build(ctx, plan, Options{View: db, Room: room})
 		return err
 	}()
@@ -171,17 +184,17 @@ func (db *miniDB) plan(t *testing.T, text string, at int, stop error) int {
 		if !errors.Is(err, stop) || calls != at+1 {
 			t.Errorf("stopped at call %d, it ends at call %d with %v", at, calls, err)
 		}
-		return calls
+		return stages, false
 	}
 	var e *sqlstate.Error
 	if errors.As(err, &e) {
 		switch e.Code {
 		case sqlstate.StatementTooComplex, sqlstate.TooManyColumns, sqlstate.TooManyArguments:
-			return -1
+			return stages, true
 		}
 	}
 	if err != nil {
 		t.Error(err)
 	}
-	return calls
+	return stages, false
 }
