@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sort"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -95,8 +96,8 @@ func (e *ListenError) Error() string {
 }
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// serveHealth answers 200 if the node serves SQL, 503 if it does not.
-func (n *Node) serveHealth(w http.ResponseWriter, _ *http.Request) {
+// serveHealth answers 200 if the node serves SQL, 503 if it does not; with ready=0, 200 as long as the process answers.
+func (n *Node) serveHealth(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	state := "ok"
 	select {
@@ -109,7 +110,17 @@ func (n *Node) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	default:
 		state = "waiting for a cluster"
 	}
-	if state != "ok" {
+	down := state != "ok"
+	switch ready := r.URL.Query().Get("ready"); ready {
+	case "", "1":
+	case "0":
+		down = false // a restart would not help
+	default:
+		w.WriteHeader(http.StatusBadRequest)
+		json.NewEncoder(w).Encode(map[string]any{"error": "ready is 0 or 1, not " + strconv.Quote(ready)})
+		return
+	}
+	if down {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	json.NewEncoder(w).Encode(map[string]any{"status": state, "node": n.NodeID()})

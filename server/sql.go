@@ -61,6 +61,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 		return nil, leases.HandleChange(ctx, req)
 	})
 	n.transport.Handle(methodReport, n.handleReport)
+	n.transport.Handle(methodSignal, n.handleSignal)
 	n.followSettings(leases)
 	if err := n.openCatalog(ctx, id, leases); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 		Cluster: facts, NodeID: n.NodeID, Version: n.o.Version})
 	sessions := session.NewServer(session.Services{
 		Host: n.host, Clock: n.clock, DB: n.db, NodeID: n.NodeID, Catalog: leases, Schema: schema, Virtual: provider, Seqs: seqs, Jobs: jobs,
-		Ranges: ranges{n}, Registry: registry, Memory: budget, MemoryPerStatement: n.o.StatementBytes, Gate: n.gate,
+		Ranges: ranges{n}, Registry: registry, Memory: budget, MemoryPerStatement: n.o.StatementBytes, Gate: n.gate, Peers: peers{n},
 	})
 	facts.sessions = sessions
 	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure,

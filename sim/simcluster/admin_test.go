@@ -53,6 +53,13 @@ func TestAdminHTTP(t *testing.T) {
 			t.Errorf("/health: %d %s", code, body)
 		}
 
+		if code, body := get(0, "/health?ready=1"); code != http.StatusOK || !strings.Contains(body, `"ok"`) {
+			t.Errorf("/health?ready=1: %d %s", code, body)
+		}
+		if code, body := get(0, "/health?ready=yes"); code != http.StatusBadRequest {
+			t.Errorf("/health?ready=yes: %d %s", code, body)
+		}
+
 		_, body = get(0, "/metrics")
 		line := regexp.MustCompile(`^(meridian_[a-z0-9_]+)\{([^}]*)\} [-+0-9.e]+$`)
 		values := map[string]string{}
@@ -123,6 +130,12 @@ func TestAdminHTTP(t *testing.T) {
 		if code, body := get(0, "/health"); code != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
 			t.Errorf("/health of a draining node: %d %s", code, body)
 		}
+		if code, body := get(0, "/health?ready=1"); code != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+			t.Errorf("/health?ready=1 of a draining node: %d %s", code, body)
+		}
+		if code, body := get(0, "/health?ready=0"); code != http.StatusOK || !strings.Contains(body, "draining") {
+			t.Errorf("/health?ready=0 of a draining node: %d %s", code, body)
+		}
 		if n := c.Node(0).Store().Gauges().Leaseholders; n != 0 {
 			t.Errorf("%d leases are left on the drained node", n)
 		}
@@ -130,6 +143,20 @@ func TestAdminHTTP(t *testing.T) {
 		_, body = get(1, "/api/v1/cluster")
 		if err := json.Unmarshal([]byte(body), &got); err != nil || !got.Nodes[0].Draining {
 			t.Errorf("others do not see it draining: %s, %v", body, err)
+		}
+
+		// One that is cut off can't use its leases.
+		for _, i := range []int{0, 2} {
+			c.Network.Partition(c.Machines[1].Name, c.Machines[i].Name)
+		}
+		time.Sleep(10 * time.Second)
+		if code, body := get(1, "/health?ready=1"); code != http.StatusServiceUnavailable || !strings.Contains(body, "not live") {
+			t.Errorf("/health?ready=1 of a node that is cut off: %d %s", code, body)
+		}
+		c.Network.HealAll()
+		time.Sleep(10 * time.Second)
+		if code, body := get(1, "/health?ready=1"); code != http.StatusOK {
+			t.Errorf("/health?ready=1 after it was cut off: %d %s", code, body)
 		}
 	})
 }

@@ -92,6 +92,42 @@ func TestWaitsAreVisible(t *testing.T) {
 			}
 		}
 
+		// What a session does can be ended from any node, by those who may.
+		exec(t, one, "CREATE ROLE clerk")
+		for i := range c.Len() {
+			asks, victim := connect(t, c, i), connect(t, c, (i+1)%3)
+			pid := victim.PgConn().PID()
+			done := make(chan error, 1)
+			go func() {
+				_, err := victim.Exec(ctx, "SELECT pg_sleep(60)")
+				done <- err
+			}()
+			time.Sleep(time.Second)
+			exec(t, asks, "SET ROLE clerk")
+			if _, err := asks.Exec(ctx, "SELECT pg_terminate_backend($1)", pid); code(err) != "42501" {
+				t.Errorf("n%d: a stranger ends a superuser's session: %v", i+1, err)
+			}
+			exec(t, asks, "RESET ROLE")
+			for _, f := range []string{"pg_cancel_backend", "pg_terminate_backend"} {
+				var ok bool
+				if err := asks.QueryRow(ctx, "SELECT "+f+"($1)", pid).Scan(&ok); err != nil || !ok {
+					t.Errorf("n%d: %s: %t, %v", i+1, f, ok, err)
+				}
+				if f == "pg_cancel_backend" {
+					if err := <-done; code(err) != "57014" {
+						t.Errorf("n%d: %s: the statement ends with %v", i+1, f, err)
+					}
+					exec(t, victim, "SELECT 1")
+				} else if time.Sleep(time.Second); victim.Ping(ctx) == nil {
+					t.Errorf("n%d: %s: the session goes on", i+1, f)
+				}
+			}
+			var ok bool
+			if err := asks.QueryRow(ctx, "SELECT pg_terminate_backend($1)", pid).Scan(&ok); err != nil || ok {
+				t.Errorf("n%d: a session that is gone is ended: %t, %v", i+1, ok, err)
+			}
+		}
+
 		asks := connect(t, c, 0)
 		silent := id(2)
 		c.Network.Isolate(c.Machines[2].Name)
@@ -102,6 +138,11 @@ func TestWaitsAreVisible(t *testing.T) {
 		}
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("without an answer of n3 it took %v", took)
+		}
+		start = time.Now()
+		var ok bool
+		if err := asks.QueryRow(ctx, "SELECT pg_cancel_backend($1)", three.PgConn().PID()).Scan(&ok); err != nil || ok || time.Since(start) > 3*time.Second {
+			t.Errorf("a session of n3 is cancelled: %t, %v, after %v", ok, err, time.Since(start))
 		}
 	})
 }

@@ -120,7 +120,7 @@ type Environment interface {
 	// BlockingPIDs are the sessions for whose locks another one waits.
 	BlockingPIDs(ctx context.Context, pid int32) ([]int32, error)
 	// CancelBackend and TerminateBackend are pg_cancel_backend and pg_terminate_backend.
-	CancelBackend(pid int32, terminate bool) (bool, error)
+	CancelBackend(ctx context.Context, pid int32, terminate bool) (bool, error)
 	// ResolveRegClass and friends turn names into OIDs and back.
 	ResolveReg(kind types.Kind, name string) (uint32, error)
 	RegName(kind types.Kind, oid uint32) string

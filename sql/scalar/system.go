@@ -340,7 +340,7 @@ func addSystem(r *Registry) {
 	}).volatile()
 	cancel := func(name string, terminate bool) {
 		r.f1(name+"(int4) bool", func(ctx *Context, a types.Datum) (types.Datum, error) {
-			ok, err := ctx.Env.CancelBackend(int32(a.Int()), terminate)
+			ok, err := ctx.Env.CancelBackend(ctx.context(), int32(a.Int()), terminate)
 			return types.NewBool(ok), err
 		}).volatile()
 	}

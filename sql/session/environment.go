@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strconv"
 	"time"
@@ -248,18 +249,21 @@ func (e *environment) BlockingPIDs(ctx context.Context, pid int32) ([]int32, err
 	return e.blocking[pid], ctx.Err()
 }
 
-// CancelBackend implements scalar.Environment, for sessions of this node.
-func (e *environment) CancelBackend(pid int32, terminate bool) (bool, error) {
+// CancelBackend implements scalar.Environment.
+func (e *environment) CancelBackend(ctx context.Context, pid int32, terminate bool) (bool, error) {
 	e.s.replay.turnOff("a session that was cancelled stays so")
-	found, err := e.s.signal(pid, terminate)
-	if err != nil {
-		return false, err
-	}
-	if !found {
-		e.s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: "PID " + itoa(int64(pid)) + " is not a session of this node"})
+	found, err := e.s.signal(ctx, pid, terminate)
+	var silent *SilentNodeError
+	switch {
+	case errors.As(err, &silent):
+		e.s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: "PID " + itoa(int64(pid)) + " is on a node that does not answer", Detail: silent.Error()})
 		return false, nil
+	case err != nil:
+		return false, err
+	case !found:
+		e.s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: "PID " + itoa(int64(pid)) + " is not a PostgreSQL backend process"})
 	}
-	return true, nil
+	return found, nil
 }
 
 // RunSubquery implements scalar.Environment; exec replaces it.

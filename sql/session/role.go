@@ -141,31 +141,3 @@ func (s *Session) terminate() {
 		h.HangUp()
 	}
 }
-
-// signal is pg_cancel_backend and pg_terminate_backend.
-func (s *Session) signal(pid int32, terminate bool) (found bool, err error) {
-	x := s.srv.session(pid)
-	if x == nil {
-		return false, nil
-	}
-	a := s.access()
-	role, target := s.role(), x.client.User
-	switch {
-	case a.Superuser(target) && !a.Superuser(role):
-		if terminate {
-			return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to terminate superuser process")
-		}
-		return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to cancel superuser query")
-	case !a.Has(role, target, "") && !a.Has(role, catalog.SignalBackend, ""):
-		if terminate {
-			return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a member of the role whose process is being terminated or member of pg_signal_backend")
-		}
-		return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a member of the role whose query is being canceled or member of pg_signal_backend")
-	}
-	if terminate {
-		x.terminate()
-	} else {
-		x.cancelStatement()
-	}
-	return true, nil
-}

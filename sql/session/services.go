@@ -66,6 +66,8 @@ type Services struct {
 	MemoryPerStatement int64
 	// PlanCache is how many plans the node keeps (default 4096).
 	PlanCache int
+	// Peers are the sessions of other nodes; nil: there are none.
+	Peers Peers
 	// Gate admits statements; nil: all of them, at once.
 	Gate *admission.Gate
 	// SlowStatement is logged; zero: none.

@@ -1,0 +1,90 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
+)
+
+// pg_cancel_backend and pg_terminate_backend reach sessions of all nodes: a process id tells the node (register). The node of the
+// caller judges its rights, so it first asks whose session it is; a session that has become another one's meanwhile is let alone.
+
+// Signal is what is asked of a session.
+type Signal uint8
+
+const (
+	SignalNone      Signal = iota // only whose it is
+	SignalCancel                  // its statement ends
+	SignalTerminate               // the session ends
+)
+
+// Peers are the sessions of other nodes; the server implements it.
+type Peers interface {
+	// Signal has the node of a session do what Server.Signal says. The error is a *SilentNodeError if it does not answer.
+	Signal(ctx context.Context, pid int32, user string, what Signal) (owner string, err error)
+}
+
+// SilentNodeError says that a node did not answer.
+type SilentNodeError struct {
+	Node kv.NodeID
+	Err  error
+}
+
+func (e *SilentNodeError) Error() string { return fmt.Sprintf("node %d: %v", e.Node, e.Err) }
+func (e *SilentNodeError) Unwrap() error { return e.Err }
+
+// PIDNode is the part of a node's number that its sessions' process ids have.
+func PIDNode(pid int32) kv.NodeID { return kv.NodeID(pid>>20) & 0x7ff }
+
+// Signal tells whose session of this node it is, empty if there is none, and sends it a signal if it is that user's.
+func (s *Server) Signal(pid int32, user string, what Signal) (owner string) {
+	x := s.session(pid)
+	if x == nil {
+		return ""
+	}
+	if owner = x.client.User; owner != user {
+		return owner
+	}
+	switch what {
+	case SignalCancel:
+		x.cancelStatement()
+	case SignalTerminate:
+		x.terminate()
+	}
+	return owner
+}
+
+// signal is pg_cancel_backend and pg_terminate_backend.
+func (s *Session) signal(ctx context.Context, pid int32, terminate bool) (found bool, err error) {
+	send := func(user string, what Signal) (string, error) {
+		if s.srv.Peers == nil || pid <= 0 || PIDNode(pid) == s.srv.NodeID()&0x7ff {
+			return s.srv.Signal(pid, user, what), nil
+		}
+		return s.srv.Peers.Signal(ctx, pid, user, what)
+	}
+	target, err := send("", SignalNone)
+	if err != nil || target == "" {
+		return false, err
+	}
+	a, role, what := s.access(), s.role(), SignalCancel
+	if terminate {
+		what = SignalTerminate
+	}
+	switch {
+	case a.Superuser(target) && !a.Superuser(role):
+		if terminate {
+			return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to terminate superuser process")
+		}
+		return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a superuser to cancel superuser query")
+	case !a.Has(role, target, "") && !a.Has(role, catalog.SignalBackend, ""):
+		if terminate {
+			return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a member of the role whose process is being terminated or member of pg_signal_backend")
+		}
+		return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a member of the role whose query is being canceled or member of pg_signal_backend")
+	}
+	owner, err := send(target, what)
+	return owner == target, err
+}
