@@ -43,6 +43,7 @@ type Database struct {
 	Regions       []string
 	SurviveRegion bool
 	Dropped       bool
+	Comment       string `json:",omitempty"`
 }
 
 // Schema is a namespace within a database.
@@ -53,6 +54,7 @@ type Schema struct {
 	Database ID
 	Owner    string
 	Dropped  bool
+	Comment  string `json:",omitempty"`
 }
 
 // Kind is what sort of relation a Table is.
@@ -197,6 +199,7 @@ type Index struct {
 	ID      IndexID
 	OID     ID // for pg_class
 	Name    string
+	Comment string `json:",omitempty"`
 	Unique  bool
 	Primary bool
 	Columns []IndexColumn
@@ -291,7 +294,8 @@ type User struct {
 	CreateDB   bool
 	CreateRole bool
 	// NoInherit says that the role has the rights of what it is a member of only after SET ROLE.
-	NoInherit bool `json:",omitempty"`
+	NoInherit bool   `json:",omitempty"`
+	Comment   string `json:",omitempty"`
 	// Connections bounds the sessions of the role on each node, if Bounded.
 	Connections int  `json:",omitempty"`
 	Bounded     bool `json:",omitempty"`

@@ -269,11 +269,11 @@ type environment struct {
 
 // RunSubquery evaluates an embedded subquery.
 // Description is a comment, if the environment below has comments.
-func (e *environment) Description(oid uint32, column int) string {
+func (e *environment) Description(class string, oid uint32, column int) string {
 	if d, ok := e.Environment.(interface {
-		Description(oid uint32, column int) string
+		Description(class string, oid uint32, column int) string
 	}); ok {
-		return d.Description(oid, column)
+		return d.Description(class, oid, column)
 	}
 	return ""
 }

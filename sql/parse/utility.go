@@ -677,13 +677,7 @@ func (c *cursor) comment() (any, error) {
 				return nil, sqlstate.New(sqlstate.SyntaxError, "column name must be qualified")
 			}
 		}
-	case "CONSTRAINT":
-		if cm.Name.Name, err = c.ident(); err == nil {
-			if err = c.expect("on"); err == nil {
-				cm.Table, err = c.name()
-			}
-		}
-	default:
+	default: // CONSTRAINT among them
 		return nil, c.unsupported("COMMENT ON " + cm.Kind)
 	}
 	if err != nil {

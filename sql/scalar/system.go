@@ -164,24 +164,33 @@ func addSystem(r *Registry) {
 	for _, sig := range []string{"pg_get_functiondef(oid)", "pg_get_function_sqlbody(oid)", "pg_get_function_arg_default(oid, int4)",
 		"pg_get_statisticsobjdef(oid)", "pg_get_statisticsobjdef_columns(oid)",
 		"pg_get_partkeydef(oid)", "pg_get_partition_constraintdef(oid)",
-		"shobj_description(oid, name)", "pg_tablespace_location(oid)", "inet_client_addr()", "inet_server_addr()"} {
+		"pg_tablespace_location(oid)", "inet_client_addr()", "inet_server_addr()"} {
 		r.fn(sig+" text", null).stable()
 	}
 	// Comments come from an environment that has them.
-	comment := func(ctx *Context, oid uint32, column int) (types.Datum, error) {
+	comment := func(ctx *Context, class string, oid uint32, column int) (types.Datum, error) {
 		if e, ok := ctx.Env.(interface {
-			Description(oid uint32, column int) string
+			Description(class string, oid uint32, column int) string
 		}); ok {
-			return orNull(e.Description(oid, column))
+			return orNull(e.Description(class, oid, column))
 		}
 		return types.Null, nil
 	}
 	r.fn("col_description(oid, int4) text", func(ctx *Context, a []types.Datum) (types.Datum, error) {
-		return comment(ctx, uint32(a[0].Int()), int(a[1].Int()))
+		return comment(ctx, "pg_class", uint32(a[0].Int()), int(a[1].Int()))
 	}).stable()
-	for _, sig := range []string{"obj_description(oid, name) text", "obj_description(oid) text"} {
-		r.fn(sig, func(ctx *Context, a []types.Datum) (types.Datum, error) { return comment(ctx, uint32(a[0].Int()), 0) }).stable()
+	for _, sig := range []string{"obj_description(oid, name) text", "shobj_description(oid, name) text"} {
+		r.fn(sig, func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			return comment(ctx, a[1].Str(), uint32(a[0].Int()), 0)
+		}).stable()
 	}
+	r.fn("obj_description(oid) text", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		d, err := comment(ctx, "pg_class", uint32(a[0].Int()), 0)
+		if err == nil && d.IsNull() {
+			d, err = comment(ctx, "pg_namespace", uint32(a[0].Int()), 0)
+		}
+		return d, err
+	}).stable()
 	arguments := func(_ *Context, a types.Datum) (types.Datum, error) {
 		o, ok := r.byOID[uint32(a.Int())]
 		if !ok {

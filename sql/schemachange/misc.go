@@ -506,22 +506,39 @@ func (c *change) comment(s *bind.Comment) error {
 			return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" of relation \"%s\" does not exist", s.Column, t.Name)
 		}
 		col.Comment = s.Text
-	case s.Index != nil || strings.EqualFold(s.Kind, "CONSTRAINT"):
+	case s.Index != nil:
+		i := slices.IndexFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == s.Index.ID })
+		if i < 0 {
+			return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Name.Name)
+		}
+		t.Indexes[i].Comment = s.Text
 	default:
 		t.Comment = s.Text
 	}
 	return nil
 }
 
-// commentElsewhere is COMMENT ON databases, schemas and roles, whose comments are not kept.
+// commentElsewhere is COMMENT ON databases, schemas and roles.
 func (c *change) commentElsewhere(s *bind.Comment) error {
 	switch s.Kind {
 	case "DATABASE":
-		_, err := c.database(s.Name.Name)
-		return err
+		db, err := c.database(s.Name.Name)
+		if err != nil {
+			return err
+		}
+		if m := c.Catalog.Database(db.ID); m != nil {
+			m.Comment = s.Text
+			return nil
+		}
 	case "SCHEMA":
-		_, err := c.schema("", s.Name.Name)
-		return err
+		sc, err := c.schema("", s.Name.Name)
+		if err != nil {
+			return err
+		}
+		if m := c.Catalog.Schema(sc.ID); m != nil {
+			m.Comment = s.Text
+			return nil
+		}
 	case "ROLE":
 		u, err := c.role(s.Name.Name)
 		switch {
@@ -532,8 +549,12 @@ func (c *change) commentElsewhere(s *bind.Comment) error {
 		case !c.mayCreateRoles():
 			return denied("must have CREATEROLE privilege")
 		}
+		if m := c.Catalog.User(u.ID); m != nil {
+			m.Comment = s.Text
+			return nil
+		}
 	}
-	return nil
+	return sqlstate.New(sqlstate.FeatureNotSupported, "comments on %s \"%s\" are not supported", strings.ToLower(s.Kind), s.Name.Name)
 }
 
 func (c *change) setClusterSetting(s *bind.SetClusterSetting) error {

@@ -308,9 +308,9 @@ func (e *environment) ColumnDefault(table uint32, attnum int) string {
 	return e.functions().ColumnDefault(table, attnum)
 }
 
-// Description is a comment, for col_description and obj_description.
-func (e *environment) Description(oid uint32, column int) string {
-	return e.functions().Description(oid, column)
+// Description is a comment, for col_description, obj_description and shobj_description.
+func (e *environment) Description(class string, oid uint32, column int) string {
+	return e.functions().Description(class, oid, column)
 }
 func (e *environment) RelationSize(oid uint32) int64 { return e.functions().RelationSize(oid) }
 func (e *environment) HasPrivilege(q scalar.PrivilegeQuestion) (types.Datum, error) {

@@ -556,16 +556,43 @@ func defaultText(c *catalog.Column) string {
 	return c.Default
 }
 
-// Description is the comment on a relation, or on one of its columns; empty if there is none.
-func (f *Functions) Description(oid uint32, column int) string {
-	t := f.table(oid)
-	switch {
-	case t == nil:
-	case column == 0:
-		return t.Comment
-	default:
+// Description is the comment on an object of a class of objects, or on a relation's column; empty if there is none.
+func (f *Functions) Description(class string, oid uint32, column int) string {
+	switch class {
+	case "pg_class":
+		t := f.table(oid)
+		if t == nil {
+			if _, x := f.index(oid); x != nil && column == 0 {
+				return x.Comment
+			}
+			return ""
+		}
+		if column == 0 {
+			return t.Comment
+		}
 		if c := t.Column(catalog.ColumnID(column)); c != nil {
 			return c.Comment
+		}
+	case "pg_namespace":
+		list, _ := f.view.Schemas(f.ctx, f.view.CurrentDatabase())
+		for _, s := range list {
+			if uint32(s.ID) == oid {
+				return s.Comment
+			}
+		}
+	case "pg_database":
+		list, _ := f.view.Databases(f.ctx)
+		for _, d := range list {
+			if uint32(d.ID) == oid {
+				return d.Comment
+			}
+		}
+	case "pg_authid":
+		list, _ := f.view.Users(f.ctx)
+		for _, u := range list {
+			if uint32(u.ID) == oid {
+				return u.Comment
+			}
 		}
 	}
 	return ""

@@ -25,6 +25,9 @@ const (
 	classOfRules     = 2618
 	classOfTypes     = 1247
 	classOfConstr    = 2606
+	classOfSchemas   = 2615
+	classOfDatabases = 1262
+	classOfRoles     = 1260
 )
 
 // defaultOID is the identity of a column's default in pg_attrdef.
@@ -508,8 +511,39 @@ func pgDescription(r *reading) error {
 				r.add("objoid", t.ID, "classoid", classOfRelations, "objsubid", int(c.ID), "description", c.Comment)
 			}
 		}
+		for i := range t.Indexes {
+			if x := &t.Indexes[i]; x.Comment != "" {
+				r.add("objoid", x.OID, "classoid", classOfRelations, "objsubid", 0, "description", x.Comment)
+			}
+		}
 	}
-	return nil
+	schemas, err := r.view.Schemas(r.ctx, r.view.CurrentDatabase())
+	for _, s := range schemas {
+		if s.Comment != "" {
+			r.add("objoid", s.ID, "classoid", classOfSchemas, "objsubid", 0, "description", s.Comment)
+		}
+	}
+	return err
+}
+
+// pgShdescription has the comments on what all databases share.
+func pgShdescription(r *reading) error {
+	dbs, err := r.view.Databases(r.ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range dbs {
+		if d.Comment != "" {
+			r.add("objoid", d.ID, "classoid", classOfDatabases, "description", d.Comment)
+		}
+	}
+	users, err := r.users()
+	for _, u := range users {
+		if u.Comment != "" {
+			r.add("objoid", u.ID, "classoid", classOfRoles, "description", u.Comment)
+		}
+	}
+	return err
 }
 
 // pgDepend has what tools ask for: which column owns a sequence, and what views read.
