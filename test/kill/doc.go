@@ -16,5 +16,7 @@
 // STAGING; TestPausedLeaseholder stops each node until its leases have expired, and lets it go on, while clients check
 // that every key is linearizable.
 //
+// TestCopiesOfTwoStores puts copies of the stores of two nodes back, which lack what was just acknowledged.
+//
 // Run with MERIDIAN_PROCESSES=1, or `make kill`.
 package kill

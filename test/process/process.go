@@ -153,6 +153,9 @@ func (n *Node) URL(database string) string {
 	return "postgres://root@" + n.SQL + "/" + database + "?sslmode=disable"
 }
 
+// Store is the directory of its data.
+func (n *Node) Store() string { return filepath.Join(n.c.o.Dir, fmt.Sprintf("node%d", n.index+1)) }
+
 // Start starts the node's process, for the first time or again.
 func (n *Node) Start() error {
 	n.mu.Lock()
@@ -166,7 +169,7 @@ func (n *Node) Start() error {
 			join = append(join, m.Addr)
 		}
 	}
-	args := []string{"start", "--insecure", "--store", filepath.Join(n.c.o.Dir, fmt.Sprintf("node%d", n.index+1)),
+	args := []string{"start", "--insecure", "--store", n.Store(),
 		"--listen", n.Addr, "--sql", n.SQL, "--http", n.HTTP, "--locality", n.c.o.Locality(n.index)}
 	if join != nil {
 		args = append(args, "--join", strings.Join(join, ","))
