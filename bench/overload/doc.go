@@ -15,7 +15,7 @@
 // Usage, from the repository's root:
 //
 //	go run ./bench/overload [--clients 8,16,64,512,1500] [--scripts tpcb-like,simple-update,select-only,hot-row]
-//	    [--nodes 1] [--seconds 5] [--settle 3] [--isolation LEVEL] [--binary before=/path/to/meridian,after=] [--postgres]
+//	    [--nodes 1] [--seconds 5] [--rows N] [--settle 3] [--isolation LEVEL] [--binary before=/path/to/meridian,after=] [--postgres]
 //	    [--json FILE] [--svg FILE]
 //
 // The first seconds of a point (--settle), in which each session prepares its statements, do not count. The clients are pgbench's,

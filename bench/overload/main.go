@@ -29,6 +29,7 @@ type config struct {
 	scripts                        []string
 	binaries                       []string // name=path
 	nodes, seconds, scale, threads int
+	rows                           int
 	settle                         int // seconds of a point before those that count
 	postgres                       bool
 }
@@ -51,6 +52,7 @@ func main() {
 	flag.IntVar(&c.seconds, "seconds", 5, "length of a point")
 	flag.IntVar(&c.scale, "scale", 10, "pgbench's scale factor")
 	flag.IntVar(&c.settle, "settle", 3, "seconds of a point before those that count, in which sessions prepare their statements")
+	flag.IntVar(&c.rows, "rows", 100000, "rows of sysbench's table")
 	flag.IntVar(&c.threads, "threads", 0, "pgbench's threads (default: one for each 32 clients, and at least 2)")
 	flag.BoolVar(&c.postgres, "postgres", false, "measure PostgreSQL too")
 	flag.Parse()
@@ -231,7 +233,7 @@ func (c *config) program(ctx context.Context, name string, args ...string) (stri
 
 func (c *config) sysbench(t *target) []string {
 	return []string{"oltp_read_write", "--db-driver=pgsql", "--pgsql-host=127.0.0.1", "--pgsql-port=" + t.port, "--pgsql-user=" + t.user,
-		"--pgsql-db=postgres", "--tables=1", "--table-size=100000", "--rand-type=special"}
+		"--pgsql-db=postgres", "--tables=1", "--table-size=" + strconv.Itoa(c.rows), "--rand-type=special"}
 }
 
 // measure runs one point.
