@@ -30,7 +30,8 @@ const (
 	errNotClosed
 	errLocksLost
 	errOnePhase
-	errLast = errOnePhase
+	errAnswerTooLarge
+	errLast = errAnswerTooLarge
 )
 
 // appendError adds an error. What is wrapped loses its wrapping; what is not of this package becomes an
@@ -86,6 +87,8 @@ func appendTypedError(b []byte, err error) ([]byte, bool) {
 		return appendTS(appendBytes(append(b, errLocksLost), e.Key), e.Lost), true
 	case *OnePhaseError:
 		return append(b, errOnePhase), true
+	case *AnswerTooLargeError:
+		return append(b, errAnswerTooLarge), true
 	case *ConditionFailedError:
 		return appendBytes(appendBytes(append(b, errConditionFailed), e.Key), e.Actual), true
 	case *LockNotAvailableError:
@@ -135,6 +138,8 @@ func (d *decoder) error() error {
 		return &RefreshFailedError{Key: d.key(), Written: d.ts(), By: d.txnID(), Gateway: NodeID(d.uint32())}
 	case errOnePhase:
 		return &OnePhaseError{}
+	case errAnswerTooLarge:
+		return &AnswerTooLargeError{}
 	case errLocksLost:
 		return &LocksLostError{Key: d.key(), Lost: d.ts()}
 	case errConditionFailed:

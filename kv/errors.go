@@ -200,3 +200,13 @@ func (e *InternalError) Error() string { return e.Message }
 type OnePhaseError struct{}
 
 func (e *OnePhaseError) Error() string { return "batch for one-phase commit spans several ranges" }
+
+// AnswerBytes bounds what one range answers to the reads of a transaction's batch, but for one value. Chosen by us: a thousand
+// rows of 8 KiB, and an eighth of what a message may have.
+const AnswerBytes = 8 << 20
+
+// AnswerTooLargeError says that a batch of several reads, or a scan without a bound, would be answered with more than AnswerBytes.
+// Nothing was read or locked. The reader asks for less at a time.
+type AnswerTooLargeError struct{}
+
+func (*AnswerTooLargeError) Error() string { return "the answer would be too large" }

@@ -363,6 +363,10 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	default:
 		r, err = t.send(ctx, b, t.c.Prepare)
 	}
+	if tooLarge := (*kv.AnswerTooLargeError)(nil); errors.As(err, &tooLarge) && o.TargetBytes == 0 && o.MaxRows == 0 {
+		o.TargetBytes = scanBytes
+		return t.Scan(ctx, o)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -398,8 +402,12 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	return rows, resume, nil
 }
 
+// scanBytes is how much a scan without a bound reads at once when all of it is more than an answer may have.
+const scanBytes = 1 << 20
+
 // ScanMany reads several spans completely, in parallel over their ranges; o.Span, MaxRows and TargetBytes are not
-// used. The rows are in the order of the spans.
+// used. The rows are in the order of the spans. It fails with kv.AnswerTooLargeError where a range has more than kv.AnswerBytes of
+// them, and so does GetMany: then the caller asks for less at a time.
 func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([][]kv.KeyValue, error) {
 	if err := t.usable(); err != nil {
 		return nil, err

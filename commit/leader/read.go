@@ -209,7 +209,7 @@ func (q *request) begin() {
 	} else {
 		q.resp = &kv.BatchResponse{Responses: make([]kv.Response, 0, n)}
 	}
-	q.keysLeft, q.bytesLeft = q.b.MaxKeys, q.b.TargetBytes
+	q.keysLeft, q.bytesLeft, q.answered = q.b.MaxKeys, q.b.TargetBytes, 0
 	q.finalized, q.drawing = nil, nil
 	if q.dropped = q.dropped[:0]; q.laid == nil {
 		q.laid = q.inlineLd[:0]
@@ -246,6 +246,9 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 		if err != nil {
 			return nil, err
 		}
+		if q.answered += int64(len(v.Bytes)); q.answered > kv.AnswerBytes && len(q.b.Requests) > 1 && q.txn != nil {
+			return nil, &kv.AnswerTooLargeError{}
+		}
 		if r.Lock != kv.NoLock {
 			q.acquired = append(q.acquired, acquired{r.Key, r.Lock})
 		}
@@ -260,9 +263,16 @@ func (q *request) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Respons
 		if r.Lock != kv.NoLock && q.b.WaitPolicy == kv.SkipLocked {
 			o.SkipLocked, o.Locked = true, q.lockedByOthers(r.Lock)
 		}
+		unbounded := q.b.MaxKeys == 0 && q.b.TargetBytes == 0 && q.txn != nil
+		if unbounded {
+			o.MaxBytes = max(kv.AnswerBytes-q.answered, 1)
+		}
 		res, err := rd.Scan(r.Start, r.End, &o)
 		if err != nil {
 			return nil, err
+		}
+		if q.answered += res.Bytes; unbounded && res.Resume != nil {
+			return nil, &kv.AnswerTooLargeError{}
 		}
 		q.spend(int64(len(res.Rows)), res.Bytes)
 		if note {

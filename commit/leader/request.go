@@ -106,6 +106,8 @@ type request struct {
 	discards int // intents that were gone before they could be waited for
 
 	keysLeft, bytesLeft int64
+	// answered is how many bytes of values the answer has.
+	answered int64
 
 	resp  *kv.BatchResponse
 	w     *mvcc.Writer

@@ -703,7 +703,7 @@ func (r *run) cascade(in *fkIn, events []fkEvent) error {
 		for i := range ks {
 			ks[i] = targets[i].key
 		}
-		vs, err := r.kv.GetMany(r.ctx, ks, r.toChange(), kv.Block)
+		vs, err := m.getMany(ks, r.toChange(), kv.Block)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -36,10 +37,23 @@ type checker interface {
 
 // checkMany reads keys for the sake of a constraint.
 func (r *run) checkMany(ks []keys.Key) ([][]byte, error) {
+	ask := func(ks []keys.Key) ([][]byte, error) { return r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block) }
 	if c, ok := r.kv.(checker); ok {
-		return c.CheckMany(r.ctx, ks)
+		ask = func(ks []keys.Key) ([][]byte, error) { return c.CheckMany(r.ctx, ks) }
 	}
-	return r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block)
+	// The caller looks at them at once and keeps none.
+	taken := int64(0)
+	defer func() { r.budget.Shrink(taken) }()
+	return inParts(ks, ask, func(n int64) error {
+		if n < pageFree {
+			return nil
+		}
+		if err := r.budget.Grow(n); err != nil {
+			return err
+		}
+		taken += n
+		return nil
+	})
 }
 
 // checkScan reads a span for the sake of a constraint.
@@ -87,6 +101,9 @@ type tracer interface {
 type reader struct {
 	r     *run
 	stats *NodeStats
+	// held is what the values occupy that were read last, in the run number of.
+	held int64
+	of   uint32
 }
 
 func (rd *reader) setStats(s *NodeStats) { rd.stats = s }
@@ -110,7 +127,126 @@ func (rd *reader) measure(f func() (rows, bytes int64, err error)) error {
 	return err
 }
 
-func (rd *reader) get(k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (v []byte, err error) {
+// Rows as they come from ranges are accounted for until the reader has the next ones (I9): a page is a megabyte, but a row may
+// have 64. Where a batch of keys or spans has more than an answer may (kv.AnswerBytes), it is read in parts, each of which takes
+// its memory before the next is asked for.
+
+// pageFree is what a reader may hold without being accounted for.
+const pageFree = 64 << 10
+
+// letGo gives back what was read before.
+func (rd *reader) letGo() {
+	if rd.of != rd.r.number {
+		rd.of, rd.held = rd.r.number, 0 // the run before has given back all
+	}
+	if rd.held != 0 {
+		rd.r.pages -= rd.held
+		rd.r.budget.Shrink(rd.held)
+		rd.held = 0
+	}
+}
+
+// hold takes memory for what was read, besides what is held already.
+func (rd *reader) hold(bytes int64) error {
+	if bytes < pageFree {
+		return nil
+	}
+	if err := rd.r.budget.Grow(bytes); err != nil {
+		return err
+	}
+	rd.held += bytes
+	rd.r.pages += bytes
+	return nil
+}
+
+func (rd *reader) get(k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([]byte, error) {
+	v, err := rd.askOne(k, lock, wait)
+	if err != nil {
+		return nil, err
+	}
+	rd.letGo()
+	return v, rd.hold(int64(len(v)))
+}
+
+func (rd *reader) getMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
+	rd.letGo()
+	return rd.getParts(ks, lock, wait)
+}
+
+func (rd *reader) getParts(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
+	return inParts(ks, func(ks []keys.Key) ([][]byte, error) { return rd.askMany(ks, lock, wait) }, rd.hold)
+}
+
+// inParts reads keys, in parts where all of them have more than an answer may. hold is told the bytes of each part.
+func inParts(ks []keys.Key, ask func([]keys.Key) ([][]byte, error), hold func(int64) error) ([][]byte, error) {
+	vs, err := ask(ks)
+	if tooLarge(err) && len(ks) > 1 {
+		half := len(ks) / 2
+		if vs, err = inParts(ks[:half], ask, hold); err != nil {
+			return nil, err
+		}
+		more, err := inParts(ks[half:], ask, hold)
+		return append(vs, more...), err
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := int64(0)
+	for _, v := range vs {
+		n += int64(len(v))
+	}
+	return vs, hold(n)
+}
+
+func tooLarge(err error) bool {
+	var e *kv.AnswerTooLargeError
+	return errors.As(err, &e)
+}
+
+func (rd *reader) scan(o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	rd.letGo()
+	rows, resume, err := rd.askScan(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rows, resume, rd.hold(pairBytes(rows))
+}
+
+func (rd *reader) scanMany(spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error) {
+	rd.letGo()
+	lists, err := rd.askScans(spans, o)
+	if !tooLarge(err) {
+		n := int64(0)
+		for _, l := range lists {
+			n += pairBytes(l)
+		}
+		if err == nil {
+			err = rd.hold(n)
+		}
+		return lists, err
+	}
+	lists = make([][]kv.KeyValue, len(spans))
+	o.TargetBytes = pageBytes
+	for i := range spans {
+		for rest := &spans[i]; rest != nil; {
+			o.Span = *rest
+			var rows []kv.KeyValue
+			if rows, rest, err = rd.askScan(o); err == nil {
+				err = rd.hold(pairBytes(rows))
+			}
+			if err == nil {
+				err = rd.r.ctx.Err()
+			}
+			if err != nil {
+				return nil, err
+			}
+			lists[i] = append(lists[i], rows...)
+		}
+	}
+	return lists, nil
+}
+
+func (rd *reader) askOne(k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (v []byte, err error) {
 	if rd.stats == nil {
 		return rd.r.kv.Get(rd.r.ctx, k, lock, wait)
 	}
@@ -123,7 +259,7 @@ func (rd *reader) get(k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (v [
 	return v, err
 }
 
-func (rd *reader) getMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (vs [][]byte, err error) {
+func (rd *reader) askMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (vs [][]byte, err error) {
 	if rd.stats == nil {
 		return rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait)
 	}
@@ -140,7 +276,7 @@ func (rd *reader) getMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolic
 	return vs, err
 }
 
-func (rd *reader) scan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
+func (rd *reader) askScan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
 	if rd.stats == nil {
 		return rd.r.kv.Scan(rd.r.ctx, o)
 	}
@@ -151,7 +287,7 @@ func (rd *reader) scan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.Span
 	return rows, resume, err
 }
 
-func (rd *reader) scanMany(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.KeyValue, err error) {
+func (rd *reader) askScans(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.KeyValue, err error) {
 	if rd.stats == nil {
 		return rd.r.kv.ScanMany(rd.r.ctx, spans, o)
 	}

@@ -225,6 +225,9 @@ func (c *Cursor) Close() {
 		r.ctes[i].reset(r)
 	}
 	r.store.reset(r.budget)
+	r.budget.Shrink(r.pages)
+	r.pages = 0
+	r.number++
 	r.budget.Shrink(r.eventBytes)
 	r.eventBytes = 0
 	reuse := r.env.Trace == nil
@@ -258,7 +261,10 @@ type run struct {
 	events    []fkEvent
 	// eventBytes is the budget that the statement's events took, also of those done.
 	eventBytes int64
-	arena      []byte
+	// pages is what readers hold, and number counts the executions that the run has been used for.
+	pages  int64
+	number uint32
+	arena  []byte
 }
 
 // environment gives scalar functions the session's environment, and subqueries their execution.

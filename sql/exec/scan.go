@@ -310,6 +310,7 @@ func mergeSpans(spans []keys.Span) []keys.Span {
 }
 
 func (it *indexScanIter) drop() {
+	it.letGo()
 	clear(it.spans)
 	it.spans = it.spans[:0]
 	it.page, it.lists, it.ks, it.kvals, it.batch, it.point = nil, nil, nil, nil, nil, false

@@ -16,6 +16,9 @@ type ScanOptions struct {
 	// MaxKeys and TargetBytes end the scan early; zero is no bound. TargetBytes lets at least one row pass.
 	MaxKeys     int64
 	TargetBytes int64
+	// MaxBytes ends the scan like TargetBytes. It is for a reader that wants the whole span or nothing: all conflicts are of
+	// interest to it.
+	MaxBytes int64
 	// StopAtConflict ends a bounded scan that has found many rows at the first lock in its way, instead of failing: what
 	// it has found need not be read again when the lock is gone.
 	StopAtConflict bool
@@ -198,7 +201,8 @@ func (s *scan) enter(k keys.Key) (bool, error) {
 // rest begins.
 func (s *scan) full(k keys.Key) bool {
 	n := int64(len(s.res.Rows))
-	if (s.o.MaxKeys <= 0 || n < s.o.MaxKeys) && (s.o.TargetBytes <= 0 || s.res.Bytes < s.o.TargetBytes) {
+	if (s.o.MaxKeys <= 0 || n < s.o.MaxKeys) && (s.o.TargetBytes <= 0 || s.res.Bytes < s.o.TargetBytes) &&
+		(s.o.MaxBytes <= 0 || s.res.Bytes < s.o.MaxBytes) {
 		return false
 	}
 	s.stop(k)
