@@ -554,6 +554,9 @@ func formatText(ctx *Context, args []types.Datum, ts []*types.T) (types.Datum, e
 		if left {
 			b.fill(" ", int64(max(width-n, 0)))
 		}
+		if b.err != nil {
+			break // the arguments that follow can be large, too
+		}
 	}
 	return b.datum()
 }
