@@ -192,52 +192,25 @@ func usesColumn(text, name string) bool { return renameIn(text, name, name+"\x00
 func renameIn(text, from, to string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
-		ch := text[i]
-		switch {
+		switch ch := text[i]; {
 		case ch == '\'':
-			j := i + 1
-			for j < len(text) {
-				if text[j] == '\'' {
-					if j+1 < len(text) && text[j+1] == '\'' {
-						j += 2
-						continue
-					}
-					break
-				}
-				j++
-			}
-			j = min(j+1, len(text))
+			j := quotedEnd(text, i)
 			b.WriteString(text[i:j])
 			i = j
 		case ch == '"':
-			j := i + 1
-			for j < len(text) {
-				if text[j] == '"' {
-					if j+1 < len(text) && text[j+1] == '"' {
-						j += 2
-						continue
-					}
-					break
-				}
-				j++
-			}
-			j = min(j+1, len(text))
-			if strings.ReplaceAll(strings.Trim(text[i:j], `"`), `""`, `"`) == from {
+			name, j := identifier(text, i)
+			if name == from {
 				b.WriteString(quoteIdent(to))
 			} else {
 				b.WriteString(text[i:j])
 			}
 			i = j
-		case ch == '_' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' || ch >= 0x80:
-			j := i
-			for j < len(text) && (text[j] == '_' || text[j] == '$' || text[j] >= 'a' && text[j] <= 'z' || text[j] >= 'A' && text[j] <= 'Z' ||
-				text[j] >= '0' && text[j] <= '9' || text[j] >= 0x80) {
-				j++
-			}
+		case wordByte(ch):
+			name, j := identifier(text, i)
 			rest := strings.TrimLeft(text[j:], " ")
 			call := strings.HasPrefix(rest, "(")
 			cast := strings.HasSuffix(text[:i], "::")
-			if strings.ToLower(text[i:j]) == from && !call && !cast {
+			if strings.ToLower(name) == from && !call && !cast {
 				b.WriteString(quoteIdent(to))
 			} else {
 				b.WriteString(text[i:j])
@@ -251,15 +224,40 @@ func renameIn(text, from, to string) string {
 	return b.String()
 }
 
-func quoteIdent(name string) string {
-	for i := 0; i < len(name); i++ {
-		ch := name[i]
-		if !(ch >= 'a' && ch <= 'z' || ch == '_' || i > 0 && (ch >= '0' && ch <= '9' || ch == '$')) {
-			return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+// quotedEnd is the end of the string literal or the quoted identifier that begins at i.
+func quotedEnd(text string, i int) int {
+	quote := text[i]
+	escapes := quote == '\'' && i > 0 && strings.IndexByte("eEbB", text[i-1]) >= 0 && (i == 1 || !identByte(text[i-2]))
+	for j := i + 1; j < len(text); j++ {
+		switch {
+		case escapes && text[j] == '\\':
+			j++
+		case text[j] != quote:
+		case j+1 < len(text) && text[j+1] == quote:
+			j++
+		default:
+			return j + 1
 		}
 	}
-	return name
+	return len(text)
 }
+
+// identifier reads the identifier, keyword or number that begins at i.
+func identifier(text string, i int) (name string, end int) {
+	if text[i] == '"' {
+		end = quotedEnd(text, i)
+		return strings.ReplaceAll(text[i+1:max(end-1, i+1)], `""`, `"`), end
+	}
+	for end = i; end < len(text) && (wordByte(text[end]) || text[end] == '$'); {
+		end++
+	}
+	return text[i:end], end
+}
+
+// wordByte reports whether an identifier that is not quoted, a keyword or a number may begin with a byte.
+func wordByte(ch byte) bool { return ch != '"' && ch != '$' && identByte(ch) }
+
+func quoteIdent(name string) string { return scalar.QuoteIdent(name) }
 
 func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 	col := t.ColumnByName(a.Name)
@@ -425,37 +423,51 @@ func (c *change) schemaName(id catalog.ID) string {
 // renameInViews rewrites the texts of views that read a relation: they have it qualified. Its old name stays as the
 // alias by which the rest of the text may know it.
 func (c *change) renameInViews(t *catalog.Table, schema, name string) {
-	old := quoteIdent(c.schemaName(t.Schema)) + "." + quoteIdent(t.Name)
 	for _, id := range t.UsedBy {
-		v := c.Catalog.Table(id)
-		if v == nil {
+		if v := c.Catalog.Table(id); v != nil {
+			v.View = renameRelation(v.View, [2]string{c.schemaName(t.Schema), t.Name}, [2]string{schema, name})
+		}
+	}
+}
+
+// renameRelation replaces a qualified name in the text of a view, as a name only: what a literal or an identifier has in it is the
+// view's owner's, and its rights are those by which the view reads.
+func renameRelation(text string, from, to [2]string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		ch := text[i]
+		if ch == '\'' {
+			j := quotedEnd(text, i)
+			b.WriteString(text[i:j])
+			i = j
 			continue
 		}
-		var b strings.Builder
-		for text := v.View; ; {
-			i := strings.Index(text, old)
-			if i < 0 {
-				b.WriteString(text)
-				break
-			}
-			end := i + len(old)
-			whole := (i == 0 || !identByte(text[i-1]) && text[i-1] != '.') && (end == len(text) || !identByte(text[end]))
-			b.WriteString(text[:i])
-			switch {
-			case !whole:
-				b.WriteString(old)
-			case strings.HasPrefix(text[end:], "."):
-				b.WriteString(quoteIdent(t.Name)) // of a column: now by its alias
-			default:
-				b.WriteString(quoteIdent(schema) + "." + quoteIdent(name))
-				if !strings.HasPrefix(text[end:], " AS ") {
-					b.WriteString(" AS " + quoteIdent(t.Name))
-				}
-			}
-			text = text[end:]
+		if ch != '"' && !wordByte(ch) {
+			b.WriteByte(ch)
+			i++
+			continue
 		}
-		v.View = b.String()
+		first, end := identifier(text, i)
+		second, after := "", end
+		if begins := i == 0 || text[i-1] != '.'; begins && end+1 < len(text) && text[end] == '.' && (text[end+1] == '"' || wordByte(text[end+1])) {
+			second, after = identifier(text, end+1)
+		}
+		if first != from[0] || second != from[1] || after == end {
+			b.WriteString(text[i:end])
+			i = end
+			continue
+		}
+		i = after
+		if strings.HasPrefix(text[i:], ".") {
+			b.WriteString(quoteIdent(from[1])) // of a column: now by its alias
+			continue
+		}
+		b.WriteString(quoteIdent(to[0]) + "." + quoteIdent(to[1]))
+		if !strings.HasPrefix(text[i:], " AS ") {
+			b.WriteString(" AS " + quoteIdent(from[1]))
+		}
 	}
+	return b.String()
 }
 
 func identByte(ch byte) bool {

@@ -224,3 +224,36 @@ func TestOtherDatabases(t *testing.T) {
 		want(t, other, "SELECT * FROM defaultdb.u", "42501: permission denied for schema public")
 	})
 }
+
+// TestRenamesLeaveLiterals: the text of a view that reads a relation follows its new name and schema, and nothing else of the text does. The
+// relation's owner could otherwise write into a view that reads with its own owner's rights.
+func TestRenamesLeaveLiterals(t *testing.T) {
+	rights(t, func(open func(string) *sessiontest.Conn, root *sessiontest.Conn) {
+		owner, other := open("owner"), open("other")
+		defer owner.Close()
+		defer other.Close()
+		owner.Must("CREATE TABLE app.secret (v text); INSERT INTO app.secret VALUES ('treasure')")
+		other.Must("CREATE TABLE app.x (a int); INSERT INTO app.x VALUES (1); GRANT SELECT ON app.x TO owner")
+		owner.Must(`CREATE VIEW app.v AS SELECT 'app.x' AS "in app.x", E'it\'s app.x' AS e, ' app.x ' || app.x.a AS b, x.a FROM app.x`)
+		owner.Must("GRANT SELECT ON app.v TO other")
+		const all = "app.x | it's app.x |  app.x 1 | 1"
+		want(t, other, "SELECT * FROM app.v", all)
+		for _, name := range []string{`' || (SELECT v FROM app.secret) || '`, `" FROM app.secret --`, `y`, `a.b`, `select`, `order`} {
+			quoted := `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+			other.Must("ALTER TABLE app.x RENAME TO " + quoted)
+			want(t, other, "SELECT * FROM app.v", all)
+			want(t, other, `SELECT "in app.x" FROM app.v`, "in app.x")
+			other.Must("ALTER TABLE app." + quoted + " RENAME TO x")
+			want(t, other, "SELECT * FROM app.v", all)
+		}
+		// Checks follow their columns in the same way.
+		other.Must(`CREATE TABLE app.c (a int, k text, CHECK (a > 0 AND k <> E'\'a > 0'))`)
+		other.Must(`ALTER TABLE app.c RENAME COLUMN a TO "select"`)
+		want(t, other, "INSERT INTO app.c VALUES (0, 'x')", "23514")
+		want(t, other, "INSERT INTO app.c VALUES (1, E'\\'a > 0')", "23514")
+		other.Must("INSERT INTO app.c VALUES (1, 'x')")
+		root.Must("CREATE SCHEMA elsewhere AUTHORIZATION other; GRANT USAGE ON SCHEMA elsewhere TO owner")
+		other.Must("ALTER TABLE app.x SET SCHEMA elsewhere")
+		want(t, other, "SELECT * FROM app.v", all)
+	})
+}
