@@ -276,3 +276,28 @@ func TestAdmissionRivals(t *testing.T) {
 		}
 	})
 }
+
+// TestFailedGivesItsPlace: a transaction that has lost and was rolled back has no place at the gate, though its client has not
+// said ROLLBACK yet.
+func TestFailedGivesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1})
+		ctx := context.Background()
+		a, b := connect(t, c, 0), connect(t, c, 0)
+		exec(t, a, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		exec(t, a, "INSERT INTO t VALUES (1, 0)")
+		exec(t, a, "BEGIN")
+		var v int
+		if err := a.QueryRow(ctx, "SELECT v FROM t").Scan(&v); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, b, "UPDATE t SET v = 1")
+		_, err := a.Exec(ctx, "UPDATE t SET v = v + 1")
+		wantCode(t, err, "40001")
+		synctest.Wait()
+		if n := c.Node(0).Gate().Gauges().Running; n != 0 {
+			t.Errorf("%d have a place", n)
+		}
+		exec(t, a, "ROLLBACK")
+	})
+}
