@@ -475,7 +475,7 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 	if err != nil {
 		return err
 	}
-	p := &Prepared{name: c.Name, stmt: stmt, types: c.Types}
+	p := &Prepared{name: strings.Clone(c.Name), stmt: stmt, types: c.Types}
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return err
 	}
@@ -565,11 +565,12 @@ func (s *Session) declare(ctx context.Context, c *bind.DeclareCursor) error {
 	if p.query == nil || p.query.Writes {
 		return sqlstate.New(sqlstate.InvalidCursorName, "a cursor must be a query")
 	}
-	po := &portal{name: c.Name, plan: p, byDeclare: true, owner: s.memory, held: 512 + s.heldBytes(stmt, p)}
+	name := strings.Clone(c.Name)
+	po := &portal{name: name, plan: p, byDeclare: true, owner: s.memory, held: 512 + s.heldBytes(stmt, p)}
 	if err := s.memory.Grow(po.held); err != nil {
 		return err
 	}
-	s.portals[c.Name] = po
+	s.portals[name] = po
 	return nil
 }
 

@@ -288,6 +288,8 @@ func (s *Session) set(name, value string, local bool) error {
 	if err := s.holdSetting(name, value); err != nil {
 		return err
 	}
+	// They may be pieces of a long text, which must not live as long as they do.
+	name, value = strings.Clone(name), strings.Clone(value)
 	if _, err := s.params.set(name, value, local); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"meridian/clock"
 	"meridian/sql/catalog"
@@ -245,7 +246,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.holdSavepoint(name); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{name, s.tx.Savepoint(), s.cat.Mark(), s.params.mark()})
+	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.params.mark()})
 	return nil
 }
 
