@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 type contextKey struct{}
@@ -41,7 +42,7 @@ func Block(ctx context.Context, on uint64) Pause {
 	t.met.Store(1)
 	g := t.g
 	now := g.ticks.Load()
-	q := &g.locks[on*0x9e3779b97f4a7c15>>56]
+	q := g.lock(on)
 	if q.waiting.Add(1) == 1 {
 		q.moved.Store(now)
 	}
@@ -57,6 +58,22 @@ func Block(ctx context.Context, on uint64) Pause {
 		g.makeRoom()
 	}
 	return Pause{t, q}
+}
+
+func (g *Gate) lock(on uint64) *lockQueue { return &g.locks[on*0x9e3779b97f4a7c15>>56] }
+
+// Moved says that somebody, of whatever node, waits for a lock of this node no longer: it does not stand still.
+func (g *Gate) Moved(on uint64) { g.lock(on).moved.Store(g.ticks.Load()) }
+
+// Waited says that a statement has waited for a lock at another node, for so long. It has kept its place meanwhile: this node did not
+// know. A context without a session does nothing.
+func Waited(ctx context.Context, d time.Duration) {
+	t, _ := ctx.Value(contextKey{}).(*Ticket)
+	if t == nil {
+		return
+	}
+	t.met.Store(1)
+	t.g.away.Add(int64(d))
 }
 
 // Resume ends the wait.

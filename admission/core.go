@@ -1,5 +1,7 @@
 package admission
 
+import "time"
+
 // Class is how urgent it is to admit a statement.
 type Class uint8
 
@@ -67,6 +69,10 @@ type core struct {
 	stuck int          // ticks in a row in which nobody did
 	// waitPart is which part of the crowd inside waits for locks, in percent, smoothed.
 	waitPart int
+	// away are waits at other nodes that are not in waitPart yet, moved the tick at which one of the crowd, or of the rivals, ended a
+	// transaction last.
+	away  time.Duration
+	moved uint32
 }
 
 func (c *core) waiting() int {
@@ -137,8 +143,9 @@ func (c *core) leave(t *Ticket) {
 // note counts a transaction of a rival that has won or lost.
 func (c *core) note(lost bool) { c.rivals.note(lost, c.queue[rivalQueue].n > 0) }
 
-// tick adapts the limits to what was seen since the last one (AD2). running is how many run.
-func (c *core) tick(running int, load Load) {
+// tick adapts the limits to what was seen since the last one (AD2). running is how many run; away is for how long all together
+// have waited for locks at other nodes, as far as these waits have ended.
+func (c *core) tick(running int, load Load, away time.Duration) {
 	late, early := load.late(), load.room()
 	if c.stuck++; c.left > 0 {
 		c.stuck, c.left = 0, 0
@@ -150,8 +157,13 @@ func (c *core) tick(running int, load Load) {
 			blocked++
 		}
 	}
-	if n := c.crowd.inside.n; n > 0 {
-		c.waitPart += (100*blocked/n - c.waitPart) / 4
+	// Waits at other nodes are heard of when they end. As many ticks of waiting are spread over as many ticks of those inside.
+	c.away = min(c.away+away, time.Duration(c.crowd.inside.n)*patienceRunning*tickEvery)
+	there := min(int(c.away/tickEvery), c.crowd.inside.n-blocked)
+	c.away -= time.Duration(there) * tickEvery
+	blocked += there
+	if c.crowd.inside.n > 0 {
+		c.waitPart += (100*blocked/c.crowd.inside.n - c.waitPart) / 4
 	}
 	c.adaptCrowd()
 	switch {
@@ -183,7 +195,8 @@ func (c *core) sweep(now uint32) (freed int) {
 			if idle > patienceQueued || t.on.Load().stands(now) {
 				c.leave(t)
 			}
-		case idle > patienceRunning:
+		case idle > patienceQueued, idle > patienceRunning && now-c.moved > patienceRunning:
+			// It may wait in a queue at another node.
 			c.leave(t)
 		}
 	}

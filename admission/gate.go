@@ -12,9 +12,10 @@ import (
 const (
 	// tickEvery is how often limits are adapted while somebody queues.
 	tickEvery = 20 * time.Millisecond
-	// patience is for how many ticks a transaction may rest before its place is given away: 240 ms. patienceRunning is how
-	// long one of the crowd may run before it is not counted any more, and a lock stand still before those who wait for it are
-	// not: a second. In a queue that moves one may wait for patienceQueued, five seconds.
+	// patience is for how many ticks a transaction may rest before its place is given away: 240 ms. patienceRunning, a second, is
+	// for how long a lock may stand still before those who wait for it are not counted as of the crowd any more, and the whole
+	// crowd before those who run are not. In a queue that moves, or may move at another node, one counts for patienceQueued,
+	// five seconds.
 	patience, patienceRunning, patienceQueued = 12, 50, 250
 	// calmAfter is how many transactions in a row without a wait for a lock take a session out of the crowd; a new one
 	// belongs to it for calmFirst.
@@ -90,6 +91,7 @@ type Gate struct {
 	looked         atomic.Int64         // when that was, on the monotonic clock
 	looking        sync.Mutex           // serialises Options.Load; nothing is taken after it
 	locks          [locksMax]lockQueue
+	away           atomic.Int64 // nanoseconds that the crowd has waited for locks at other nodes since the last tick
 
 	mu      sync.Mutex // guards the fields below and the tickets' guarded ones; nothing is taken after it
 	core    core
@@ -376,6 +378,7 @@ func (t *Ticket) end() {
 	g := t.g
 	g.mu.Lock()
 	g.core.leave(t)
+	g.core.moved = g.ticks.Load()
 	if won {
 		g.core.note(false)
 		if t.rival == 0 {
@@ -443,7 +446,7 @@ func (g *Gate) tick() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running.Add(-int64(g.core.sweep(now)))
-	g.core.tick(int(g.running.Load()), load)
+	g.core.tick(int(g.running.Load()), load, time.Duration(g.away.Swap(0)))
 	g.limit.Store(int64(g.core.running.now))
 	g.dispatch()
 	g.ticking = !g.core.settled()

@@ -355,6 +355,7 @@ func TestLateProcessors(t *testing.T) {
 // hotRow is a lock that its waiters get in turn, and what they pay for each other: the more wait, the dearer.
 type hotRow struct {
 	hash   uint64
+	away   bool       // it is at another node, which says afterwards for how long one has waited
 	mu     sync.Mutex // guards the fields below
 	held   bool
 	queue  []chan struct{}
@@ -372,6 +373,12 @@ func (r *hotRow) lock(ctx context.Context) {
 	r.queue = append(r.queue, c)
 	r.longed = max(r.longed, len(r.queue))
 	r.mu.Unlock()
+	if r.away {
+		begin := time.Now()
+		<-c
+		admission.Waited(ctx, time.Since(begin))
+		return
+	}
 	p := admission.Block(ctx, r.hash)
 	<-c
 	p.Resume()
@@ -389,12 +396,18 @@ func (r *hotRow) unlock() {
 }
 
 // TestCrowd: a thousand sessions want one row. Few of them are under way at once, so that the queue at the row stays short,
-// the row is never idle, and sessions that want something else notice nothing.
+// the row is never idle, and sessions that want something else notice nothing. So it is if the row is at another node.
 func TestCrowd(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprint("away=", away), func(t *testing.T) { testCrowd(t, away) })
+	}
+}
+
+func testCrowd(t *testing.T, away bool) {
 	bubble(t, 64, func(t *testing.T, n *node) {
 		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 		defer stop()
-		var row hotRow
+		row := hotRow{away: away}
 		var all sync.WaitGroup
 		var served atomic.Int64
 		other := n.calm()

@@ -1,6 +1,8 @@
 package kv
 
 import (
+	"time"
+
 	"meridian/clock"
 	"meridian/keys"
 )
@@ -355,6 +357,7 @@ func AppendReply(b []byte, r *BatchResponse, err error) []byte {
 	b = appendTS(b, r.Timestamp)
 	b = appendTS(b, r.LockedAt)
 	b = appendTS(b, r.Now)
+	b = appendUint(b, uint64(r.Waited))
 	b = appendUint(b, uint64(len(r.Responses)))
 	for _, x := range r.Responses {
 		b = appendResponse(b, x)
@@ -376,7 +379,7 @@ func DecodeReply(b []byte) (r *BatchResponse, err, malformed error) {
 	}
 	err = d.error()
 	if d.bool() {
-		r = &BatchResponse{Txn: d.optTxn(), Timestamp: d.ts(), LockedAt: d.ts(), Now: d.ts()}
+		r = &BatchResponse{Txn: d.optTxn(), Timestamp: d.ts(), LockedAt: d.ts(), Now: d.ts(), Waited: time.Duration(d.uvarint())}
 		n := d.count(1)
 		if n > 0 {
 			r.Responses = make([]Response, 0, n)

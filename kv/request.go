@@ -562,7 +562,9 @@ type BatchResponse struct {
 	// LockedAt is at or before the moment at which the batch's locks were taken, by the clocks of their leaseholders, if it took any.
 	LockedAt clock.Timestamp
 	// Now is the server's clock when the answer left.
-	Now       clock.Timestamp
+	Now clock.Timestamp
+	// Waited is for how long the batch waited for locks, at leaseholders that are not its gateway.
+	Waited    time.Duration
 	Responses []Response
 	// RangeInfos correct the sender's range cache, when the batch came with an old idea of the range.
 	RangeInfos []RangeInfo

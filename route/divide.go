@@ -251,6 +251,7 @@ func merge(b *kv.Batch, parts []*part) (*kv.BatchResponse, error) {
 func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
 	out.Timestamp = out.Timestamp.Forward(r.Timestamp)
 	out.Now = out.Now.Forward(r.Now)
+	out.Waited = max(out.Waited, r.Waited) // the parts ran side by side
 	if at := r.LockedAt; !at.IsZero() && (out.LockedAt.IsZero() || at.Less(out.LockedAt)) {
 		out.LockedAt = at
 	}

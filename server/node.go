@@ -219,7 +219,7 @@ func (n *Node) publishPosition(ctx context.Context) {
 // serve opens the ranges and the layers above; the identity is durable.
 func (n *Node) serve(ctx context.Context, id identity) error {
 	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router,
-		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}, Probes: n.o.Probes}
+		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}, Probes: n.o.Probes, Moved: n.gate.Moved}
 	backlog := n.engine.Backlog
 	if n.o.Small {
 		backlog = nil

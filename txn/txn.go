@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"meridian/admission"
 	"meridian/clock"
 	"meridian/commit/leader/coordinator"
 	"meridian/keys"
@@ -117,6 +118,9 @@ func (t *Txn) send(ctx context.Context, b *kv.Batch, prepare func(*kv.Batch)) (*
 		r, err := t.db.o.Sender.Send(ctx, b)
 		if r != nil && t.trace {
 			t.note(r.Served)
+		}
+		if r != nil && r.Waited > 0 {
+			admission.Waited(ctx, r.Waited)
 		}
 		a := t.c.Answered(b, r, err)
 		switch a.Verdict {

@@ -70,6 +70,8 @@ type Options struct {
 	LockPushDelay time.Duration
 	// DeadlockDelay is how long a push waits before it looks for a cycle; from then on it is told of news. Zero is 5 ms.
 	DeadlockDelay time.Duration
+	// Moved, if any, hears of each request, of whatever gateway, that waits for a lock no longer; on is a hash of the lock.
+	Moved func(on uint64)
 
 	finished finished
 

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"meridian/clock"
 	"meridian/commit"
@@ -87,6 +88,8 @@ type request struct {
 	lazy   bool
 	pend   *replica.Pending
 	tracks bool // the closed timestamp waits for tracked
+	// waited is for how long the request has waited for locks.
+	waited time.Duration
 	// laid and dropped are what the evaluation does to the lock table; held at its generation knows, if flies.
 	laid, dropped []change
 	inlineLd      [2]change
@@ -214,9 +217,9 @@ func (q *request) answer(err error) *kv.BatchResponse {
 		if q.txn == nil {
 			return nil
 		}
-		return &kv.BatchResponse{Txn: q.txn, Now: q.now}
+		return &kv.BatchResponse{Txn: q.txn, Now: q.now, Waited: q.waitedFor()}
 	}
-	q.resp.Txn, q.resp.Now, q.resp.LockedAt = q.txn, q.now, q.lockedAt
+	q.resp.Txn, q.resp.Now, q.resp.LockedAt, q.resp.Waited = q.txn, q.now, q.lockedAt, q.waitedFor()
 	if q.txn == nil {
 		q.resp.Timestamp = q.at
 	}
@@ -224,6 +227,14 @@ func (q *request) answer(err error) *kv.BatchResponse {
 		q.resp.Served = append(q.resp.Served, kv.Served{Range: q.p.r.RangeID(), Node: q.p.r.NodeID()})
 	}
 	return q.resp
+}
+
+// waitedFor is what the gateway is told of waits for locks, if it is another node: its gate has not seen them.
+func (q *request) waitedFor() time.Duration {
+	if q.b.Gateway == q.p.r.NodeID() {
+		return 0
+	}
+	return q.waited
 }
 
 func (q *request) countRetry(err error) {

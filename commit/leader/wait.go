@@ -116,6 +116,7 @@ const (
 // waiter is a request's wait for a lock.
 type waiter struct {
 	q     *request
+	on    uint64        // a hash of the key
 	start time.Duration // by the monotonic clock
 	timer host.Timer
 
@@ -143,10 +144,11 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 		m.NotAvailable.Add(1)
 		return &kv.LockNotAvailableError{Key: w.Key, Holder: w.Holder.ID}
 	}
-	defer admission.Block(ctx, latch.Hash(w.Key)).Resume()
+	on := latch.Hash(w.Key)
+	defer admission.Block(ctx, on).Resume()
 	m.LockWaits.Add(1)
 	clk := p.o.Host.Clock
-	x := waiter{q: q, start: clk.Monotonic(), backoff: p.o.ReadPushDelay}
+	x := waiter{q: q, on: on, start: clk.Monotonic(), backoff: p.o.ReadPushDelay}
 	defer x.end()
 
 	var deadline <-chan time.Time
@@ -330,7 +332,12 @@ func (x *waiter) callOff() {
 
 func (x *waiter) end() {
 	o := x.q.p.o
-	o.Metrics.LockWaitNanos.Add(int64(o.Host.Clock.Monotonic() - x.start))
+	waited := o.Host.Clock.Monotonic() - x.start
+	o.Metrics.LockWaitNanos.Add(int64(waited))
+	x.q.waited += waited
+	if o.Moved != nil {
+		o.Moved(x.on)
+	}
 	if x.timer != nil {
 		x.timer.Stop()
 	}
