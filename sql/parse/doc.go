@@ -21,6 +21,12 @@
 // sees the text: OPERATOR(pg_catalog.~), COLLATE (all text is ordered by its bytes), ONLY, TABLESPACE, ~~ and its
 // relatives, OVERRIDING. The edits are kept, so that positions in the rewritten text map back to the source.
 //
+// # Long texts
+//
+// The library reads a statement as a whole: it can't be interrupted, and asks nobody for memory. So the lexer asks (ParseWithin)
+// every few thousand tokens and before each statement, for what the library will need by a count of the tokens, and a
+// statement has at most MaxTokens of them, which are some two seconds (measure.go).
+//
 // # Positions
 //
 // The library's tree has no positions. It does keep names as substrings of its input; Statement.PosOf compares

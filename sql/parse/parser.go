@@ -34,6 +34,8 @@ type Statement struct {
 	Overriding string
 	// SecurityInvoker is that option of CREATE VIEW and ALTER VIEW, as far as it was given.
 	SecurityInvoker *bool
+	// Bytes is what the text and its tree occupy, as an estimate of ours.
+	Bytes int64
 	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).
 	Truncated []string
 
@@ -178,6 +180,10 @@ type Parser struct {
 	// recent has the statements of the last texts that were one query each: unnamed statements of the extended
 	// protocol come again and again. What binding does to them does not change them.
 	recent map[string][]Statement
+	// room is asked as the text is read (ParseWithin).
+	room func(bytes int64) error
+	// nested counts the statements around the one that is being parsed.
+	nested int
 }
 
 const (
@@ -205,14 +211,21 @@ func ParseOne(sql string) (*Statement, error) {
 }
 
 // Parse is the function Parse with this parser's buffers.
-func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
+func (p *Parser) Parse(sql string) ([]Statement, error) { return p.ParseWithin(sql, nil) }
+
+// ParseWithin is Parse for a text that may be long: it asks for room before it takes memory, and at least for every stride
+// tokens and every statement, so that a text is refused, or given up when its statement was cancelled, before it has been read
+// whole. Where it succeeds, what it took beyond the Bytes of the statements is given back.
+func (p *Parser) ParseWithin(sql string, room func(bytes int64) error) (stmts []Statement, err error) {
+	p.room, p.nested = room, 0
 	defer func() {
+		p.room = nil
 		if r := recover(); r != nil {
 			stmts, err = nil, internal(r)
 		}
 	}()
 	if stmts := p.recent[sql]; stmts != nil {
-		return stmts, nil
+		return stmts, p.take(stmts[0].Bytes)
 	}
 	if len(sql) > MaxStatementBytes {
 		return nil, sqlstate.New(sqlstate.ProgramLimitExceeded, "query string is too long")
@@ -220,7 +233,7 @@ func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
 	if i := strings.IndexByte(sql, 0); i >= 0 {
 		return nil, sqlstate.New(sqlstate.CharacterNotInRepertoire, "invalid byte sequence for encoding \"UTF8\": 0x00")
 	}
-	p.toks, err = lex(sql, 0, p.toks[:0])
+	p.toks, err = p.lex(sql)
 	if cap(p.toks) > 1<<12 {
 		defer func() { p.toks = nil }()
 	}
@@ -235,8 +248,12 @@ func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
 		}
 		j, depth := i, 0
 		params := 0
+		var size measure
 		for ; toks[j].Kind != EOF; j++ {
 			t := toks[j]
+			if err := size.add(sql, t); err != nil {
+				return nil, err
+			}
 			if t.Kind == Punct {
 				switch sql[t.Pos] {
 				case '(', '[':
@@ -260,14 +277,45 @@ func (p *Parser) Parse(sql string) (stmts []Statement, err error) {
 			}
 		}
 	end:
-		stmts = append(stmts, Statement{Source: sql, Offset: int(toks[i].Pos), End: int(toks[j-1].End), NumParams: params})
+		if err := p.take(size.bytes + int64(j-i)*grammarBytes); err != nil {
+			return nil, err
+		}
+		stmts = append(stmts, Statement{Source: sql, Offset: int(toks[i].Pos), End: int(toks[j-1].End), NumParams: params, Bytes: size.bytes})
 		if err := p.statement(&stmts[len(stmts)-1], toks[i:j]); err != nil {
+			return nil, err
+		}
+		if err := p.take(-int64(j-i) * grammarBytes); err != nil {
 			return nil, err
 		}
 		i = j
 	}
 	p.remember(sql, stmts)
-	return stmts, nil
+	return stmts, p.take(-int64(len(toks)) * lexedBytes)
+}
+
+// take asks for room, if somebody counts.
+func (p *Parser) take(bytes int64) error {
+	if p.room == nil {
+		return nil
+	}
+	return p.room(bytes)
+}
+
+// lex reads the whole text's tokens, in strides.
+func (p *Parser) lex(sql string) ([]Token, error) {
+	toks, taken := p.toks[:0], 0
+	for pos := 0; ; pos = int(toks[len(toks)-1].End) {
+		var err error
+		if toks, err = lexSome(sql, pos, toks, len(toks)+stride); err != nil {
+			return toks, err
+		}
+		if err := p.take(int64(len(toks)-taken) * lexedBytes); err != nil {
+			return toks, err
+		}
+		if taken = len(toks); toks[taken-1].Kind == EOF {
+			return toks, nil
+		}
+	}
 }
 
 // remember keeps the statement of a text that may come again.
@@ -291,14 +339,29 @@ func (p *Parser) sub(src string, toks []Token) (*Statement, error) {
 	if len(toks) == 0 {
 		return nil, syntaxError(src, Token{EOF, int32(len(src)), int32(len(src))})
 	}
+	// PostgreSQL nests queries only, and EXPLAIN of DECLARE CURSOR.
+	if p.nested++; p.nested > 2 || nestsOthers(src, toks[0]) {
+		return nil, syntaxError(src, toks[0])
+	}
+	defer func() { p.nested-- }()
 	s := &Statement{Source: src, Offset: int(toks[0].Pos), End: int(toks[len(toks)-1].End)}
+	var size measure
 	for _, t := range toks {
+		if err := size.add(src, t); err != nil {
+			return nil, err
+		}
 		if t.Kind == Param {
 			n, _ := strconv.Atoi(src[t.Pos+1 : t.End])
 			s.NumParams = max(s.NumParams, n)
 		}
 	}
+	s.Bytes = size.bytes
 	return s, p.statement(s, toks)
+}
+
+// nestsOthers reports whether a token begins a statement that has another in it and can't be in one itself.
+func nestsOthers(src string, t Token) bool {
+	return isWord(t, src, "explain") || isWord(t, src, "prepare") || isWord(t, src, "copy")
 }
 
 // statement parses one statement from its tokens.

@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -74,8 +75,13 @@ func near(s string) string {
 
 // lex appends the tokens of src[pos:] to toks, up to and including EOF. Comments and white space are dropped.
 func lex(src string, pos int, toks []Token) ([]Token, error) {
+	return lexSome(src, pos, toks, math.MaxInt)
+}
+
+// lexSome is lex that may stop when there are most tokens.
+func lexSome(src string, pos int, toks []Token, most int) ([]Token, error) {
 	n := len(src)
-	for {
+	for len(toks) < most {
 		var err error
 		pos, err = skipBlank(src, pos)
 		if err != nil {
@@ -172,6 +178,7 @@ func lex(src string, pos int, toks []Token) ([]Token, error) {
 		}
 		toks = append(toks, Token{kind, int32(start), int32(pos)})
 	}
+	return toks, nil
 }
 
 // skipBlank skips white space and comments.

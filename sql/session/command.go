@@ -471,7 +471,7 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 	if _, taken := s.prepared[c.Name]; taken && !s.replay.running {
 		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", c.Name)
 	}
-	stmt, err := s.detach(c.Stmt)
+	stmt, err := s.detach(ctx, c.Stmt)
 	if err != nil {
 		return err
 	}
@@ -554,7 +554,7 @@ func (s *Session) declare(ctx context.Context, c *bind.DeclareCursor) error {
 	if len(s.portals) >= maxPortals {
 		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many portals")
 	}
-	stmt, err := s.detach(c.Stmt)
+	stmt, err := s.detach(ctx, c.Stmt)
 	if err != nil {
 		return err
 	}

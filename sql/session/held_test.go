@@ -1,6 +1,8 @@
 package session_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,5 +106,39 @@ func TestIdleSessionForgetsItsText(t *testing.T) {
 				t.Errorf("%d bytes of the text are shown: %.20q...", len(a.Query), a.Query)
 			}
 		}
+	})
+}
+
+// TestParsingIsInterrupted: a text that is being read when its statement ends is not read to its end, where it has an error that
+// is never found.
+func TestParsingIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := sessiontest.New(t, 1)
+		defer cl.Stop()
+		s := cl.Nodes[0].Open(t, "root")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(context.DeadlineExceeded)
+		for _, text := range []string{"SELECT 1 IN (" + strings.Repeat("1,", 10_000) + "1) oops oops", strings.Repeat("SELECT 1;", 1000) + "oops"} {
+			for how, err := range map[string]error{"Query": s.Session.Query(ctx, text), "Parse": s.Session.Parse(ctx, "p", text, nil)} {
+				if !sessiontest.ErrIs(err, sqlstate.QueryCanceled) && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s of %.20s...: %v", how, text, err)
+				}
+			}
+		}
+	})
+}
+
+// TestLongConstantsCostTheirBytes: a text of few tokens is not taken for a large tree.
+func TestLongConstantsCostTheirBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := sessiontest.New(t, 1)
+		defer cl.Stop()
+		cl.Nodes[0].Server.Memory = memory.NewNode(256 << 20)
+		s := cl.Nodes[0].Open(t, "root")
+		for i := range 20 {
+			s.Must(fmt.Sprintf("PREPARE p%d AS SELECT '%s' IS NULL", i, strings.Repeat("x", 500_000)))
+		}
+		s.Must("SELECT '" + strings.Repeat("x", 5_000_000) + "' IS NULL")
+		s.Must("SELECT 1 IN (" + strings.Repeat("1234567,", 100_000) + "1)")
 	})
 }

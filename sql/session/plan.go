@@ -119,8 +119,7 @@ const (
 
 // sharedBytes is what the cache would keep alive with the plan: the whole text that its statement came in, too.
 func (p *plan) sharedBytes() int64 {
-	n := p.bytes + int64(len(p.stmt.Source))
-	return n + statementBytes*int64(len(p.stmt.Text()))
+	return p.bytes + int64(len(p.stmt.Source)) + p.stmt.Bytes
 }
 
 // planFor returns a plan of the statement, from the cache if it can.
@@ -179,8 +178,8 @@ type room struct {
 }
 
 func (r *room) take(bytes int64) error {
-	if err := r.ctx.Err(); err != nil {
-		return err
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
 	}
 	r.bytes += bytes
 	return r.account.Grow(bytes)

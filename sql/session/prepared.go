@@ -80,14 +80,14 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 	if len(oids) > 65535 {
 		return sqlstate.New(sqlstate.TooManyArguments, "too many parameters")
 	}
-	room := int64(len(text)) * statementBytes
-	if err := s.memory.Grow(room); err != nil {
-		return err
+	if len(text) > longText {
+		var done func()
+		ctx, done = s.interruptible(ctx, text)
+		defer done()
 	}
-	defer s.memory.Shrink(room)
-	stmts, err := s.parser.Parse(text)
+	stmts, err := s.parse(ctx, text)
 	if err != nil {
-		if s.state == stateFailed {
+		if s.state == stateFailed && ctx.Err() == nil {
 			return errInFailed()
 		}
 		return err
@@ -97,7 +97,7 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 	}
 	p := &Prepared{name: name}
 	if len(stmts) == 1 {
-		if p.stmt, err = s.detach(&stmts[0]); err != nil {
+		if p.stmt, err = s.detach(ctx, &stmts[0]); err != nil {
 			return err
 		}
 	}
@@ -123,13 +123,10 @@ func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) e
 	return s.hold(p)
 }
 
-// statementBytes is what a statement's tree and plan occupy for each byte of its text, as an estimate of ours.
-const statementBytes = 64
-
 // heldBytes is what a statement and its plan occupy for as long as the session keeps them. A plan that is shared is in the cache
 // now, but not for ever.
 func (s *Session) heldBytes(stmt *parse.Statement, p *plan) int64 {
-	n := int64(len(stmt.Source)) + statementBytes*int64(len(stmt.Text()))
+	n := int64(len(stmt.Source)) + stmt.Bytes
 	if p != nil {
 		n += p.bytes
 	}
@@ -137,12 +134,12 @@ func (s *Session) heldBytes(stmt *parse.Statement, p *plan) int64 {
 }
 
 // detach is the statement without a much longer text that it came in, for those who keep it.
-func (s *Session) detach(stmt *parse.Statement) (*parse.Statement, error) {
+func (s *Session) detach(ctx context.Context, stmt *parse.Statement) (*parse.Statement, error) {
 	text := stmt.Text()
 	if len(stmt.Source) < 2*len(text)+longText {
 		return stmt, nil
 	}
-	list, err := s.parser.Parse(strings.Clone(text))
+	list, err := s.parse(ctx, strings.Clone(text))
 	if err != nil {
 		return nil, err
 	}

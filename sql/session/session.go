@@ -378,15 +378,18 @@ func (s *Session) Query(ctx context.Context, text string) error {
 	return err
 }
 
-// longText is the length from which a text's tree and plan are accounted for while it runs.
+// longText is the length from which a text's tree is accounted for while it runs, and its parsing can be interrupted.
 const longText = 1 << 10
 
-func (s *Session) queryText(ctx context.Context, text string) error {
-	if len(text) > longText {
-		if err := s.account().Grow(int64(len(text)) * statementBytes); err != nil {
-			return err
-		}
+// parse reads a text in the running statement's memory.
+func (s *Session) parse(ctx context.Context, text string) ([]parse.Statement, error) {
+	if len(text) <= longText {
+		return s.parser.Parse(text)
 	}
+	return s.parser.ParseWithin(text, s.planRoom(ctx).take)
+}
+
+func (s *Session) queryText(ctx context.Context, text string) error {
 	// A text that ran before, whole, needs no parsing.
 	if p, err := s.cachedPlan(text); err != nil {
 		return err
@@ -396,9 +399,9 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 	if ran, err := s.runLiterals(ctx, text); ran {
 		return err
 	}
-	stmts, err := s.parser.Parse(text)
+	stmts, err := s.parse(ctx, text)
 	if err != nil {
-		if s.state == stateFailed {
+		if s.state == stateFailed && ctx.Err() == nil {
 			return errInFailed()
 		}
 		return err
