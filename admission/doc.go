@@ -38,7 +38,7 @@
 //	AD1 (liveness) A session that may hold locks is never queued. So what is running never waits for what is queued.
 //	AD2 (liveness) While somebody queues, either someone leaves, or the limits grow. So admission is late at
 //	    worst, whatever the admitted wait for: a lock whose holder sleeps, a client, another node.
-//	AD3 (fairness) Within a class sessions are admitted in the order in which they came, and a session has one place at most.
+//	AD3 (fairness) Within a class sessions are admitted in the order in which they came, but for AD8, and a session has one place at most.
 //	    One in freshShare admissions is for sessions that begin, whoever has begun.
 //	AD4 A session that is cancelled, or whose time is over, leaves the queue at once.
 //	AD5 (I9) What keeps a node alive asks nobody: liveness heartbeats, raft, leases, closed timestamps, pushes, the end of
@@ -49,6 +49,13 @@
 //	AD7 (I9) Work that is going to be in vain is not begun: the rivals' limit shrinks while more than a quarter of their transactions
 //	    is lost, and grows, one by one, while few are. A try that went wrong is made less often from then on. A session that
 //	    never loses is never held back, and one that wins for long is no rival any more.
+//	AD8 (fairness) A session passes those that queue only if its last transactions took briskTime at most, once in a tick, and
+//	    in a place whose owner has been admitted and waits for a processor. So places are doubled at most, those that queue
+//	    get each place that becomes free, and a session whose statements take long passes nobody.
+//
+// AD8 keeps a queue from living on its own. Thousands of statements of some microseconds each find no room once, when their
+// sessions are new. From then on each finds others in the queue, stands there, and is woken for a place that has been
+// taken for longer by its owner's way to a processor than by its work.
 //
 // The store. Writes faster than the disk takes them end in stalls of the engine, in which raft and heartbeats stand still
 // too. Backlog watches the engine; before it stalls, statements that bring new data wait before they take latches or locks,

@@ -20,6 +20,10 @@ const (
 	// calmAfter is how many transactions in a row without a wait for a lock take a session out of the crowd; a new one
 	// belongs to it for calmFirst.
 	calmAfter, calmFirst = 8, 4
+	// A transaction that is over within briskTime is brisk; briskAfter more of these than of others, which count for briskLoss,
+	// make its session brisk.
+	briskTime                        = 500 * time.Microsecond
+	briskAfter, briskMost, briskLoss = 8, 16, 4
 	// Goroutines that wait for a processor as long as lateLatency in the mean say that processors are short. There is room
 	// if they wait for less than earlyLatency, and idleShare of the processors idle.
 	lateLatency, earlyLatency = 2 * time.Millisecond, 500 * time.Microsecond
@@ -85,13 +89,15 @@ type Gate struct {
 	limit   atomic.Int64
 	// pending is how many queue, ahead how many of these a session that is no part of the crowd must not overtake.
 	pending, ahead atomic.Int64
-	off            atomic.Bool
-	ticks          atomic.Uint32
-	load           atomic.Pointer[Load] // as of the last look
-	looked         atomic.Int64         // when that was, on the monotonic clock
-	looking        sync.Mutex           // serialises Options.Load; nothing is taken after it
-	locks          [locksMax]lockQueue
-	away           atomic.Int64 // nanoseconds that the crowd has waited for locks at other nodes since the last tick
+	// waking is how many of those that run have been admitted from a queue and have not had a processor since.
+	waking  atomic.Int64
+	off     atomic.Bool
+	ticks   atomic.Uint32
+	load    atomic.Pointer[Load] // as of the last look
+	looked  atomic.Int64         // when that was, on the monotonic clock
+	looking sync.Mutex           // serialises Options.Load; nothing is taken after it
+	locks   [locksMax]lockQueue
+	away    atomic.Int64 // nanoseconds that the crowd has waited for locks at other nodes since the last tick
 
 	mu      sync.Mutex // guards the fields below and the tickets' guarded ones; nothing is taken after it
 	core    core
@@ -153,6 +159,11 @@ type Ticket struct {
 	suspect, rival            int
 	crowded, contending, lost bool
 	granted                   chan struct{} // made when it is needed
+	// brisk counts transactions that were short, began is when the one under way came in, on the monotonic clock, if others
+	// queued then, and passed the tick at which one passed them (AD8).
+	brisk  int
+	began  time.Duration
+	passed uint32
 
 	// The fields below are guarded by the gate.
 	seq    uint64
@@ -192,7 +203,9 @@ func (t *Ticket) TryEnter(c Class) bool {
 	case t.mustCrowd(c):
 		return t.tryCrowd()
 	case g.ahead.Load() > 0:
-		return false
+		if !t.pass() {
+			return false
+		}
 	case g.running.Add(1) > g.limit.Load():
 		g.running.Add(-1)
 		return false
@@ -215,6 +228,35 @@ func (t *Ticket) door() int {
 // mustCrowd reports whether the statement begins a transaction for which there is not always room.
 func (t *Ticket) mustCrowd(c Class) bool {
 	return c == Fresh && t.door() != freshQueue && !t.crowded && !t.g.off.Load()
+}
+
+// pass takes a place although others queue, if the session is brisk: one of those that have been admitted from a queue and wait
+// for a processor, which this session has (AD8).
+func (t *Ticket) pass() bool {
+	g := t.g
+	now := g.ticks.Load()
+	if t.brisk < briskAfter || t.passed == now {
+		return false
+	}
+	if g.running.Add(1) > g.limit.Load()+g.waking.Load() {
+		g.running.Add(-1)
+		return false
+	}
+	t.passed, t.began = now, g.o.Host.Clock.Monotonic()
+	return true
+}
+
+// measure takes note of how long a transaction took that began while others queued.
+func (t *Ticket) measure() {
+	switch {
+	case t.began == 0:
+		return
+	case t.g.o.Host.Clock.Monotonic()-t.began <= briskTime:
+		t.brisk = min(t.brisk+1, briskMost)
+	default:
+		t.brisk = max(t.brisk-briskLoss, 0)
+	}
+	t.began = 0
 }
 
 func (t *Ticket) run() {
@@ -274,9 +316,13 @@ func (t *Ticket) Enter(ctx context.Context, c Class) error {
 	g.tickLater()
 	g.mu.Unlock()
 	g.Metrics.Queued.Add(1)
-	defer func() { g.waited(g.o.Host.Clock.Monotonic() - start) }()
+	defer func() {
+		t.began = g.o.Host.Clock.Monotonic()
+		g.waited(t.began - start)
+	}()
 	select {
 	case <-t.granted:
+		g.waking.Add(-1)
 		return nil
 	case <-ctx.Done():
 	}
@@ -284,6 +330,7 @@ func (t *Ticket) Enter(ctx context.Context, c Class) error {
 	defer g.mu.Unlock()
 	if !t.queued {
 		<-t.granted // it was admitted meanwhile: the statement will see that its context has ended
+		g.waking.Add(-1)
 		return nil
 	}
 	g.core.drop(t)
@@ -315,6 +362,7 @@ func (g *Gate) unqueue(t *Ticket) {
 func (g *Gate) grant(t *Ticket) {
 	g.unqueue(t)
 	g.running.Add(1)
+	g.waking.Add(1)
 	t.crowded, t.contending = t.room != nil, t.queue == rivalQueue
 	t.run()
 	t.granted <- struct{}{}
@@ -359,6 +407,7 @@ func (t *Ticket) give() {
 
 // end takes note of the end of a transaction.
 func (t *Ticket) end() {
+	t.measure()
 	switch {
 	case t.met.Load() > 0:
 		t.met.Store(0)

@@ -667,3 +667,92 @@ func BenchmarkEnter(b *testing.B) {
 		x.Rest(true)
 	}
 }
+
+// brisk makes a session whose transactions have been short while others queued.
+func (n *node) brisk(ctx context.Context) *admission.Ticket {
+	x, other := n.calm(), n.calm()
+	for range 8 {
+		if !other.TryEnter(admission.Fresh) {
+			panic("the gate is not idle")
+		}
+		var done sync.WaitGroup
+		done.Go(func() {
+			if enter(ctx, x, admission.Fresh) == nil {
+				x.Rest(true)
+			}
+		})
+		synctest.Wait()
+		other.Rest(true)
+		done.Wait()
+	}
+	return x
+}
+
+// lateContext is the context of a session that gets a processor late: it comes to see that it is admitted after a while.
+type lateContext struct {
+	context.Context
+	after time.Duration
+}
+
+func (c lateContext) Done() <-chan struct{} {
+	time.Sleep(c.after)
+	return nil
+}
+
+// TestBrisk: while one that was admitted from the queue waits for a processor, a session whose transactions are short passes those
+// that queue: once in a tick, until one was long, and not when the places' owners run (AD8).
+func TestBrisk(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, n *node) {
+		n.busy.Store(true)
+		ctx := context.Background()
+		time.Sleep(time.Second)
+		brisk, second, calm := n.brisk(ctx), n.brisk(ctx), n.calm()
+		first, queuers := n.calm(), n.calms(2)
+		try := func(what string, x *admission.Ticket, want bool) {
+			t.Helper()
+			if got := x.TryEnter(admission.Fresh); got != want {
+				t.Fatalf("%s: admitted %t, want %t", what, got, want)
+			}
+		}
+		var all sync.WaitGroup
+		var order log
+		queue := func(name string, ctx context.Context) {
+			x := queuers[0]
+			queuers = queuers[1:]
+			all.Go(func() {
+				if err := enter(ctx, x, admission.Fresh); err != nil {
+					t.Error(err)
+				}
+				order.add(name)
+				time.Sleep(50 * time.Millisecond)
+				x.Rest(true)
+			})
+		}
+		try("an idle gate", first, true)
+		queue("late", lateContext{ctx, 200 * time.Millisecond})
+		synctest.Wait()
+		queue("next", ctx)
+		time.Sleep(25 * time.Millisecond) // a tick
+		try("a full gate", brisk, false)
+		first.Rest(true)
+		n.check(t, 1, 0, 1, 0)
+		try("one that is not brisk", calm, false)
+		try("a brisk one", brisk, true)
+		try("two for one place", second, false)
+		brisk.Rest(true)
+		try("twice in a tick", brisk, false)
+		time.Sleep(25 * time.Millisecond)
+		try("in the next tick", brisk, true)
+		time.Sleep(10 * time.Millisecond)
+		brisk.Rest(true)
+		time.Sleep(25 * time.Millisecond)
+		try("after a long one", brisk, false)
+		time.Sleep(150 * time.Millisecond)
+		n.check(t, 1, 0, 1, 0)
+		try("the place's owner runs", second, false)
+		all.Wait()
+		if got := order.String(); got != "late next" {
+			t.Errorf("admitted in the order %s", got)
+		}
+	})
+}
