@@ -16,6 +16,7 @@ import (
 	"meridian/commit"
 	"meridian/fence"
 	"meridian/host"
+	"meridian/invariant"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
@@ -376,6 +377,11 @@ func (s *Store) containing(k keys.Key) (found *entry) {
 
 // Send serves a batch, whose header says for which range. All of its keys have to be in the range.
 func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	defer func() {
+		if r := recover(); r != nil {
+			panic(broken(r))
+		}
+	}()
 	e := s.entry(b.RangeID)
 	if e == nil || !e.ready.Load() {
 		return nil, s.notHere(b)
@@ -403,6 +409,15 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 		r.RangeInfos = append(r.RangeInfos, s.info(e))
 	}
 	return r, err
+}
+
+// broken is the panic of a request, which may have left latches held and locks half-changed: whoever called, the process has to end
+// (fault.FA2). The stack that Go prints is that of the first panic.
+func broken(r any) *invariant.Error {
+	if e, ok := r.(*invariant.Error); ok {
+		return e
+	}
+	return &invariant.Error{Message: fmt.Sprintf("a request panicked: %v", r)}
 }
 
 // info is what this store knows of a range.

@@ -273,6 +273,8 @@ func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(
 	counter("sql_deletes", "DELETE statements.", m.Deletes.Load())
 	counter("sql_other", "Other statements.", m.Other.Load())
 	counter("sql_errors", "Statements that failed.", m.Errors.Load())
+	counter("sql_faults", "Panics of statements, jobs and statistics that ended these alone: defects, each with a stack in the log.",
+		m.Faults.Load()+p.sessions.Jobs.Faults()+p.sessions.Schema.Faults())
 	counter("sql_retries", "Transactions run again without the client knowing.", m.Retries.Load())
 	counter("sql_statement_retries", "Statements of READ COMMITTED transactions run again with a later snapshot.", m.StatementRetries.Load())
 	counter("sql_replays", "Transactions run again of which the client had seen results.", m.Replays.Load())

@@ -135,8 +135,16 @@ func Retriable(err error) bool {
 // not commit, unless as its last act.
 func (db *DB) Run(ctx context.Context, o TxnOptions, f func(context.Context, *Txn) error) error {
 	t := db.Begin(o)
+	returned := false
+	defer func() {
+		if !returned && t.state == open {
+			t.Rollback(ctx) // f panicked, and whoever recovers that does not know of the transaction
+		}
+	}()
 	for try := 0; ; try++ {
+		returned = false
 		err := f(ctx, t)
+		returned = true
 		if err == nil && t.state == open {
 			err = t.Commit(ctx)
 		}

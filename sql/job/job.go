@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"meridian/clock"
@@ -14,6 +15,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
+	"meridian/sql/fault"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
 )
@@ -110,6 +112,7 @@ type Options struct {
 type Registry struct {
 	o           Options
 	incarnation uint64
+	faults      atomic.Int64
 
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	handlers map[string]Handler
@@ -122,6 +125,9 @@ var (
 	// ErrNotFound says that there is no such job.
 	ErrNotFound = errors.New("job: no such job")
 )
+
+// Faults counts panics of jobs' own code, each of which was its job's failure (FA1).
+func (r *Registry) Faults() int64 { return r.faults.Load() }
 
 // New makes a registry.
 func New(o Options) *Registry {
@@ -422,7 +428,7 @@ func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, erro
 		switch {
 		case rec.Status == Reverting:
 			if h.Revert != nil {
-				err = h.Revert(ctx, x, rec.failure())
+				err = fault.Run(r.o.Host.Log, &r.faults, func() error { return h.Revert(ctx, x, rec.failure()) })
 			}
 			if err == nil {
 				final := Failed
@@ -432,7 +438,8 @@ func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, erro
 				return true, r.finish(ctx, rec.ID, final, rec.failure())
 			}
 		default:
-			if err = h.Resume(ctx, x); err == nil {
+			err = fault.Run(r.o.Host.Log, &r.faults, func() error { return h.Resume(ctx, x) })
+			if err == nil {
 				return true, r.finish(ctx, rec.ID, Succeeded, nil)
 			}
 			if permanent(err) && ctx.Err() == nil {

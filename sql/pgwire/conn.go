@@ -134,7 +134,17 @@ func (c *conn) run(ctx context.Context) {
 			c.nc.SetWriteDeadline(time.Time{})
 		}
 		c.patience.Renew()
-		if !c.handle(ctx, kind, body) {
+		more := false
+		err = c.sess.Confine(func() error {
+			more = c.handle(ctx, kind, body)
+			return nil
+		})
+		if err != nil {
+			c.out.fail("FATAL", session.Outcome(err)) // nothing else puts the session in order
+			c.out.flush()
+			return
+		}
+		if !more {
 			return
 		}
 		if c.out.err != nil {

@@ -31,6 +31,8 @@ type output struct {
 	location *time.Location
 	bytesOut *atomic.Int64
 	watch    watch
+	// open is where the message begins that is being written, after its kind; zero: none is.
+	open int
 	// memory accounts for a buffer that large values have made grow, until it is flushed.
 	memory *memory.Account
 	held   int64
@@ -38,11 +40,13 @@ type output struct {
 
 func (o *output) begin(kind byte) int {
 	o.buf = append(o.buf, kind, 0, 0, 0, 0)
-	return len(o.buf) - 4
+	o.open = len(o.buf) - 4
+	return o.open
 }
 
 func (o *output) end(at int) {
 	binary.BigEndian.PutUint32(o.buf[at:], uint32(len(o.buf)-at))
+	o.open = 0
 }
 
 func (o *output) int16(v int)      { o.buf = binary.BigEndian.AppendUint16(o.buf, uint16(v)) }
@@ -147,7 +151,7 @@ func (o *output) Row(row types.Row, cols []session.Column, formats []session.For
 		}
 		if w := row[i].Weight(); w != 0 {
 			if err := o.room(w, row[i].Phys() == types.PhysBytes); err != nil {
-				o.buf = o.buf[:at-1]
+				o.buf, o.open = o.buf[:at-1], 0
 				return err
 			}
 		}
@@ -217,6 +221,9 @@ func (o *output) Notice(n *sqlstate.Error) {
 func (o *output) fail(severity string, e *sqlstate.Error) { o.fields('E', severity, e) }
 
 func (o *output) fields(kind byte, severity string, e *sqlstate.Error) {
+	if o.open != 0 { // a panic came in the middle of a message
+		o.buf = o.buf[:min(len(o.buf), o.open-1)]
+	}
 	at := o.begin(kind)
 	field := func(k byte, v string) {
 		if v != "" {

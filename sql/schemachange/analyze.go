@@ -8,6 +8,7 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/sql/catalog"
+	"meridian/sql/fault"
 	"meridian/sql/rowcode"
 	"meridian/sql/types"
 	"meridian/txn"
@@ -174,7 +175,8 @@ func (e *Executor) renewStatistics(ctx context.Context) {
 	})
 	// A few at a time: whatever is left is looked at by this node or another one soon.
 	for _, t := range stale[:min(len(stale), 8)] {
-		if err := e.Analyze(ctx, t); err != nil && ctx.Err() == nil {
+		err := fault.Run(e.o.Host.Log, &e.faults, func() error { return e.Analyze(ctx, t) })
+		if err != nil && ctx.Err() == nil {
 			e.o.Host.Log.Debug("statistics were not collected", "table", t.Name, "err", err)
 		}
 	}

@@ -3,6 +3,7 @@ package schemachange
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"meridian/clock"
@@ -67,7 +68,13 @@ const DefaultRemoveAfter = lease.KeepDropped
 const PressedRemoveAfter = 20 * time.Second
 
 // Executor carries out data definition statements. All methods may be called concurrently.
-type Executor struct{ o Options }
+type Executor struct {
+	o      Options
+	faults atomic.Int64
+}
+
+// Faults counts panics of what collects statistics (FA1).
+func (e *Executor) Faults() int64 { return e.faults.Load() }
 
 // New makes an executor and registers its jobs.
 func New(o Options) *Executor {

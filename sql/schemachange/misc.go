@@ -266,6 +266,9 @@ func (c *change) alterSchema(s *bind.AlterSchema) error {
 	if err != nil {
 		return err
 	}
+	if sc.ID < catalog.FirstUserID && sc.Name != "public" {
+		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to alter schema \"%s\"", sc.Name).WithDetail("System catalog modifications are currently disallowed.")
+	}
 	c.hook()
 	if s.Owner != "" {
 		o, _ := c.view.Access().Object(sc.ID)
@@ -500,6 +503,8 @@ func (c *change) comment(s *bind.Comment) error {
 	c.hook()
 	t := c.Catalog.Table(s.Table.ID)
 	switch {
+	case t == nil:
+		return sqlstate.New(sqlstate.FeatureNotSupported, "comments on system catalog \"%s\" are not supported", s.Table.Name)
 	case s.Column != "":
 		col := t.ColumnByName(s.Column)
 		if col == nil {

@@ -32,4 +32,6 @@
 //	S4  an error inside an explicit transaction leaves only ROLLBACK, COMMIT and ROLLBACK TO, as in PostgreSQL.
 //	S5  a statement runs by the roles and grants that the node knows when it begins: a plan that was made under others is made
 //	    again, whatever transaction it runs in.
+//	S6  a panic of what a statement runs is that statement's error, XX000, and ends nothing else (FA1): planning and execution are
+//	    under fault.Run, as are all other messages, whose session ends with the panic since nothing else would put it in order.
 package session

@@ -128,7 +128,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 			before = s.tx.Statements()
 		}
 		s.replay.final = final
-		err := st.run(ctx, final)
+		err := s.Confine(func() error { return st.run(ctx, final) })
 		if err == nil || resumed || s.tx == nil || !s.tx.MayRestartStatement(err) || s.tx.Statements() != before+1 ||
 			ctx.Err() != nil || !s.out.Rewind(s.statement) {
 			return s.located(err)

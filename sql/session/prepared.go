@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"meridian/sql/exec"
+	"meridian/sql/fault"
 	"meridian/sql/memory"
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
@@ -64,8 +65,17 @@ func (s *Session) ParamBuffer(n int) [][]byte {
 	return s.paramBuf[:n]
 }
 
+// Confine calls f, which does something for the session's client: a panic of its own code is its error (S6).
+func (s *Session) Confine(f func() error) error {
+	return fault.Run(s.srv.Host.Log, &s.srv.metrics.Faults, f)
+}
+
 // Parse prepares a statement under a name; the empty name is replaced silently.
 func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) error {
+	return s.Confine(func() error { return s.prepare(ctx, name, text, oids) })
+}
+
+func (s *Session) prepare(ctx context.Context, name, text string, oids []uint32) error {
 	if name != "" {
 		if _, taken := s.prepared[name]; taken {
 			return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", name)
@@ -226,6 +236,10 @@ func (s *Session) DescribeStatement(ctx context.Context, name string) ([]*types.
 
 // Bind makes a portal.
 func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) error {
+	return s.Confine(func() error { return s.makePortal(ctx, name, statement, b) })
+}
+
+func (s *Session) makePortal(ctx context.Context, name, statement string, b *Binding) error {
 	p, err := s.preparedByName(statement)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ type Metrics struct {
 	Selects, Inserts, Updates, Deletes, Other      atomic.Int64
 	Errors, Retries, ClientRetries, Ambiguous      atomic.Int64
 	StatementRetries                               atomic.Int64 // at READ COMMITTED
+	Faults                                         atomic.Int64 // panics that ended a statement alone (S6)
 	TxnCommits, TxnRollbacks, PlanHits, PlanMisses atomic.Int64
 	// Replays run a transaction again of which the client has heard already: with the same results, with others (it is
 	// told), or not at all. Retries are those of which it has not.

@@ -1,0 +1,88 @@
+package fault
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+
+	"meridian/sql/sqlstate"
+)
+
+// Run calls f. A panic of the statement's own code is its error, with XX000 (FA1); it is logged with its stack and counted. Any
+// other panic goes on (FA2).
+func Run(log *slog.Logger, count *atomic.Int64, f func() error) (err error) {
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		if fn := shared(); fn != "" {
+			log.Error("a defect in what statements share ends the node", "function", fn)
+			panic(r)
+		}
+		count.Add(1)
+		log.Error("a statement met a defect, and was ended", "panic", r, "stack", string(debug.Stack()))
+		err = sqlstate.New(sqlstate.InternalError, "internal error: %v", r).WithHint("The log of the node has more. Please report it.")
+	}()
+	return f()
+}
+
+// depthMax bounds how much of a stack is looked at: what is deeper than this is not judged, and ends the process.
+const depthMax = 1 << 16
+
+// shared names the innermost function between a panic and Run whose values others share; empty if there is none. It is called
+// by Run's deferred function, which runs on top of the panic's stack.
+func shared() string {
+	pcs := make([]uintptr, 128)
+	for {
+		n := runtime.Callers(2, pcs)
+		if n < len(pcs) || len(pcs) >= depthMax {
+			pcs = pcs[:n]
+			break
+		}
+		pcs = make([]uintptr, 2*len(pcs))
+	}
+	frames := runtime.CallersFrames(pcs)
+	last := "" // it is shared, unless it is the function that Run was given
+	for {
+		f, more := frames.Next()
+		switch {
+		case f.Function == here+".Run":
+			return ""
+		case last != "":
+			return last
+		case !more:
+			return fmt.Sprint("beyond ", len(pcs), " calls")
+		case !confined(f.Function):
+			last = f.Function
+		}
+	}
+}
+
+const here = "meridian/sql/fault"
+
+// confined reports whether a function's values belong to one statement or one session (FA1). Functions outside of this project,
+// such as those of Go's library and of the grammar, are as confined as their callers.
+func confined(function string) bool {
+	rest, ours := strings.CutPrefix(function, "meridian/")
+	if !ours {
+		return true
+	}
+	if rest, sql := strings.CutPrefix(rest, "sql/"); sql {
+		for _, p := range []string{"catalog/lease.", "job.", "memory."} {
+			if strings.HasPrefix(rest, p) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, p := range []string{"encoding.", "encoding/", "keys.", "txn.(*DB).Run"} {
+		if strings.HasPrefix(rest, p) {
+			return true
+		}
+	}
+	return false
+}
