@@ -46,6 +46,8 @@
 //	EN4 (I1): a store that lacks one of its files is refused with the file's name, and never taken for a new one. Its
 //	     marker file says that it was made, for whom, which log was the last, and how far it and its manifest had come (marker.go, manifest.go). A position
 //	     that was told to others is one that no crash takes back (position.go).
+//	EN5 (I9): a flush or a compaction that finds the disk full is tried again every second, and loses nothing (refused.go). New data
+//	     is refused until one ends well. If memory is full of what can't be flushed, so that no commit ends for 20 s, the store fails as in EN3.
 //
 // OnFatal may be called from inside Pebble with locks held; it must not call the engine, only start the node's
 // end.

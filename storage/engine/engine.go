@@ -87,6 +87,7 @@ type Engine struct {
 	failure atomic.Pointer[FatalError]
 	stuck   atomic.Bool // Pebble has panicked in a commit
 	stalls  atomic.Int64
+	stalled atomic.Bool // commits wait for flushes or compactions
 	syncs   syncs
 	at      positions
 	marker  marker
@@ -122,6 +123,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 		e.space.every, e.space.wake = o.ReserveBytes/looksPerReserve, make(chan struct{}, 1)
 		e.fs = &meteredFS{h.FS, &e.space}
 	}
+	e.fs = &tableFS{e.fs, &e.space, h.Clock, e.group}
 	e.fs = &manifestFS{e.fs, &e.marker.manifest}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -252,15 +254,26 @@ func (e *Engine) listener() *pebble.EventListener {
 			if errors.Is(err, pebble.ErrCancelledCompaction) {
 				return
 			}
+			if isDiskFull(err) {
+				return // wrote has noted it, and Pebble tries again (EN5)
+			}
 			e.fail(fmt.Errorf("in the background: %w", err))
 		},
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			e.fail(fmt.Errorf("corrupt file %s: %w", i.Path, i.Details))
 		},
+		FlushEnd: func(i pebble.FlushInfo) { e.wrote("flush", &e.space.flush, i.Err) },
+		CompactionEnd: func(i pebble.CompactionInfo) {
+			if i.Reason != "move" && i.Reason != "delete-only" { // these write no table
+				e.wrote("compaction", &e.space.compaction, i.Err)
+			}
+		},
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)
+			e.stalled.Store(true)
 			e.log.Warn("store: writes are stalled", "dir", e.dir, "reason", i.Reason)
 		},
+		WriteStallEnd: func() { e.stalled.Store(false) },
 		WALCreated: func(i pebble.WALCreateInfo) {
 			if i.Err == nil {
 				raise(&e.marker.log, uint64(i.FileNum))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -325,7 +326,8 @@ func TestDiskFull(t *testing.T) {
 				})
 				var mu sync.Mutex
 				var fatal []error
-				e := open(t, errorfs.Wrap(vfs.NewMem(), &full), Options{OnFatal: func(err error) {
+				disk := vfs.NewMem()
+				e := open(t, errorfs.Wrap(disk, &full), Options{OnFatal: func(err error) {
 					mu.Lock()
 					fatal = append(fatal, err)
 					mu.Unlock()
@@ -355,8 +357,16 @@ func TestDiskFull(t *testing.T) {
 				if len(fatal) != 1 || e.Failure() == nil {
 					t.Fatalf("OnFatal was called %d times: %v", len(fatal), fatal)
 				}
+				if s := fatal[0].Error(); !strings.Contains(s, `store "store": the disk is full`) || !strings.Contains(s, "free some space") {
+					t.Error(s)
+				}
 				full.Off()
 				_ = e.Close()
+				e = open(t, disk, Options{})
+				defer e.Close()
+				if v, err := e.Get(keys.Key("a")); v == nil || err != nil {
+					t.Errorf("after a restart with space: %v, %v", v, err)
+				}
 			})
 		})
 	}

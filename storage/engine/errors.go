@@ -27,10 +27,13 @@ type FatalError struct {
 
 func (e *FatalError) Error() string {
 	if e.DiskFull {
-		return fmt.Sprintf("store %q: the disk is full: %v", e.Dir, e.Err)
+		return fmt.Sprintf("store %q: the disk is full: %v; %s", e.Dir, e.Err, wayOutOfFull)
 	}
 	return fmt.Sprintf("store %q: input/output error: %v", e.Dir, e.Err)
 }
+
+// wayOutOfFull ends a message about a store that ends, or does not open, because its disk is full.
+const wayOutOfFull = "free some space on the disk that this directory is on, or add some, and start the node again: nothing that it has acknowledged is lost"
 
 func (e *FatalError) Unwrap() error { return e.Err }
 
@@ -40,7 +43,12 @@ type OpenError struct {
 	Err error
 }
 
-func (e *OpenError) Error() string { return fmt.Sprintf("store %q: %v", e.Dir, e.Err) }
+func (e *OpenError) Error() string {
+	if isDiskFull(e.Err) {
+		return fmt.Sprintf("store %q: the disk is full: %v; %s", e.Dir, e.Err, wayOutOfFull)
+	}
+	return fmt.Sprintf("store %q: %v", e.Dir, e.Err)
+}
 
 func (e *OpenError) Unwrap() error { return e.Err }
 

@@ -34,6 +34,9 @@ type space struct {
 	written      atomic.Int64 // since the last look
 	every        int64
 	wake         chan struct{}
+
+	flush, compaction refusal     // EN5
+	pause             atomic.Bool // the next table waits
 }
 
 // wrote counts bytes on their way to the disk. It may be called with Pebble's locks held, so it only asks for a look.
@@ -126,12 +129,12 @@ func (e *Engine) watchDisk(clk host.Clock) {
 	})
 }
 
-// DiskFull reports that less than the reserve is free: no new data (EN2).
-func (e *Engine) DiskFull() bool { return e.space.full.Load() }
+// DiskFull reports that less than the reserve is free (EN2), or that the disk has refused a table (EN5): no new data.
+func (e *Engine) DiskFull() bool { return e.space.full.Load() || e.space.refused() }
 
 // DiskScarce reports that most of the reserve is gone too: deletions of rows, which need space before they free some, have to
 // wait until something else has freed it.
-func (e *Engine) DiskScarce() bool { return e.space.scarce.Load() }
+func (e *Engine) DiskScarce() bool { return e.space.scarce.Load() || e.space.refused() }
 
 // NoSpaceError says that a disk has no room for a new store.
 type NoSpaceError struct {

@@ -26,10 +26,17 @@ func (s *syncs) begin() { s.begun.Add(1) }
 func (s *syncs) end()   { s.ended.Add(1) }
 
 // watchSyncs fails the store when syncs were waited for and none ended for stallAfter (EN3). It counts its looks, not the
-// time: a process that was stopped, or a machine that slept, is no sign of a bad disk.
+// time: a process that was stopped, or a machine that slept, is no sign of a bad disk. It does so too when commits wait as long for
+// memory that no flush can free on a full disk (EN5).
 func (e *Engine) watchSyncs(ctx context.Context, clk host.Clock) {
-	ended, looks := int64(-1), 0
+	ended, looks, full := int64(-1), 0, 0
 	for clk.Sleep(ctx, stallCheckEvery) == nil {
+		if why := e.space.flush.Load(); why == nil || !e.stalled.Load() {
+			full = 0
+		} else if full++; full > int(stallAfter/stallCheckEvery) {
+			e.fail(fmt.Errorf("no commit has ended for %s, because no memtable can be written out: %w", stallAfter, *why))
+			return
+		}
 		begun := e.syncs.begun.Load() // first: what begins and ends between the two loads is not waited for
 		n := e.syncs.ended.Load()
 		if n != ended || begun <= n {
