@@ -281,7 +281,7 @@ func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
 		return ""
 	}
 	c := &exprContext{scope: &scope{level: &level{}}, clause: "DEFAULT expressions", noSubquery: true, noColumns: true}
-	x := b.expr(c, e)
+	x := scalar.Rewrite(b.expr(c, e), numbered)
 	from := x.Type()
 	if from.Kind != types.KindUnknown && !types.CanCast(from, col.Type, types.CastAssignment) {
 		raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but default expression is of type %s", col.Name, col.Type.Name(), from.Name()).
@@ -296,6 +296,15 @@ func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
 		assigned = b.coerce(x, bare, types.CastAssignment, e)
 	}
 	return scalar.Format(assigned)
+}
+
+// numbered makes the name of a relation its number, so that a stored expression means the same one after it is renamed or moved,
+// and depends on it.
+func numbered(e scalar.Expr) scalar.Expr {
+	if k, ok := e.(*scalar.Const); ok && k.T.Kind == types.KindRegClass && !k.Value.IsNull() {
+		return &scalar.Const{Value: types.NewReg(uint32(k.Value.Int()), ""), T: types.RegClass}
+	}
+	return e
 }
 
 // generatedText validates a generation expression over the table's columns.

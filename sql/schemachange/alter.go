@@ -762,7 +762,16 @@ func compatible(from, to *types.T) bool {
 	return false
 }
 
+// setSchema moves a relation, with its indexes and the sequences that its columns own, all of whose names have to be free there.
 func (c *change) setSchema(t *catalog.Table, name string) error {
+	if t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0 {
+		owner := ""
+		if of := c.current(t.Sequence.OwnerTable); of != nil {
+			owner = of.Name
+		}
+		return sqlstate.New(sqlstate.FeatureNotSupported, "cannot move an owned sequence into another schema").
+			WithDetail("Sequence \"%s\" is linked to table \"%s\".", t.Name, owner)
+	}
 	db, s, err := c.place(bind.Name{Database: c.databaseName(t.Database), Schema: name})
 	if err != nil {
 		return err
@@ -773,17 +782,28 @@ func (c *change) setSchema(t *catalog.Table, name string) error {
 	if err := c.must(s.ID, catalog.Create); err != nil {
 		return err
 	}
-	if err := c.free(db, s, t.Name); err != nil {
-		return err
+	names := []string{t.Name}
+	for i := range t.Indexes {
+		if x := &t.Indexes[i]; x.Name != "" && x.State != catalog.Absent && !(x.Primary && t.ImplicitPrimary) {
+			names = append(names, x.Name)
+		}
+	}
+	var owned []*catalog.Table
+	for _, id := range c.ownedSequences(t) {
+		seq := c.Catalog.Table(id)
+		owned, names = append(owned, seq), append(names, seq.Name)
+	}
+	for _, n := range names {
+		if taken, err := c.view.NameTaken(db.ID, s.ID, n); err != nil {
+			return err
+		} else if taken != nil {
+			return sqlstate.New(sqlstate.DuplicateTable, "relation \"%s\" already exists in schema \"%s\"", n, s.Name)
+		}
 	}
 	c.renameInViews(t, s.Name, t.Name)
 	t.Schema = s.ID
-	for i := range t.Columns {
-		if id := t.Columns[i].OwnsSequence; id != 0 {
-			if seq := c.Catalog.Table(id); seq != nil {
-				seq.Schema = s.ID
-			}
-		}
+	for _, seq := range owned {
+		seq.Schema = s.ID
 	}
 	return nil
 }
