@@ -475,6 +475,11 @@ func addSeries(r *Registry) {
 			if err := rows.add(v); err != nil {
 				return nil, err
 			}
+			if v.Weight() > types.LargeBytes/16 {
+				if err := ctx.Check(); err != nil { // one sum takes a while
+					return nil, err
+				}
+			}
 			var err error
 			if v, err = addDecimal(ctx, v, step); err != nil {
 				return nil, err

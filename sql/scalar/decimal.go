@@ -1,6 +1,7 @@
 package scalar
 
 import (
+	"bytes"
 	"math"
 	"math/big"
 	"strconv"
@@ -588,14 +589,15 @@ func addDecimalMath(r *Registry) {
 		return types.NewInt(int64(scaleOf(a.Decimal()))), nil
 	})
 	trim := func(d *apd.Decimal) *apd.Decimal {
-		for d.Exponent < 0 {
-			t := types.TruncDecimal(d, -d.Exponent-1)
-			if types.CompareDecimals(t, d) != 0 {
-				break
-			}
-			d = t
+		digits := d.Coeff.Append(nil, 10)
+		zeros := len(digits) - len(bytes.TrimRight(digits, "0"))
+		if d.Coeff.Sign() == 0 {
+			zeros = int(-d.Exponent)
 		}
-		return d
+		if zeros == 0 || d.Exponent >= 0 {
+			return d
+		}
+		return types.TruncDecimal(d, max(-d.Exponent-int32(min(zeros, int(-d.Exponent))), 0))
 	}
 	r.f1("trim_scale(numeric) numeric", finite(trim))
 	r.f1("min_scale(numeric) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
