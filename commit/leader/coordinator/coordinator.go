@@ -532,7 +532,8 @@ func (c *Coordinator) Wanted(reqs []kv.Request) []kv.Request {
 	return out
 }
 
-// chunk divides requests into batches. Neighbours with the same key stay together.
+// chunk divides requests into batches. Neighbours with the same key stay together. What is larger than a batch is one by
+// itself, as the largest entry of a table just fits into a command.
 func chunk(reqs []kv.Request) []*kv.Batch {
 	var out []*kv.Batch
 	start, size := 0, 0
@@ -543,6 +544,10 @@ func chunk(reqs []kv.Request) []*kv.Batch {
 			n += len(r.Key) + len(r.Value)
 		case *kv.CPutRequest:
 			n += len(r.Key) + len(r.Value)
+		}
+		if n > chunkBytes && i > start && !bytes.Equal(reqs[i-1].Span().Start, r.Span().Start) {
+			out = append(out, &kv.Batch{Requests: reqs[start:i:i]})
+			start, size = i, 0
 		}
 		if size += n; size > chunkBytes && (i+1 == len(reqs) || !bytes.Equal(reqs[i+1].Span().Start, r.Span().Start)) {
 			out = append(out, &kv.Batch{Requests: reqs[start : i+1 : i+1]})
