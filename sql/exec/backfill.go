@@ -135,7 +135,11 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 		if f.iw.codec.conflicts(row) {
 			into = &c.Unique
 		}
-		into.add(k, f.iw.codec.appendValue(make([]byte, 0, 64), row), page[i].Key)
+		v := f.iw.codec.appendValue(make([]byte, 0, 64), row)
+		if err := f.iw.codec.check(k, v); err != nil {
+			return nil, err
+		}
+		into.add(k, v, page[i].Key)
 	}
 	for _, es := range []*Entries{&c.Unique, &c.Own} {
 		if !sort.IsSorted(es) {

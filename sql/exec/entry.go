@@ -36,6 +36,9 @@ func (c *indexCodec) appendKey(buf []byte, row types.Row) ([]byte, error) {
 	return c.x.AppendKey(buf, row)
 }
 
+// check refuses an entry that is too large.
+func (c *indexCodec) check(key, value []byte) error { return c.x.Check(key, value) }
+
 func (c *indexCodec) appendValue(buf []byte, row types.Row) []byte { return c.x.AppendValue(buf, row) }
 
 // appendPrefix makes the beginning of a key from the values of its first columns.

@@ -209,8 +209,13 @@ func (r *run) indexKey(w *indexWriter, row types.Row) (keys.Key, error) {
 	return r.keep(k), nil
 }
 
-func (r *run) indexValue(w *indexWriter, row types.Row) []byte {
-	return r.keep(w.codec.appendValue(r.scratch(), row))
+// indexValue makes the value of an entry that is to be written under the key.
+func (r *run) indexValue(w *indexWriter, key keys.Key, row types.Row) ([]byte, error) {
+	v := w.codec.appendValue(r.scratch(), row)
+	if err := w.codec.check(key, v); err != nil {
+		return nil, err
+	}
+	return r.keep(v), nil
 }
 
 // holds reports whether a row belongs into the index.
@@ -238,7 +243,10 @@ func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 		if err != nil {
 			return err
 		}
-		v := m.r.indexValue(iw, row)
+		v, err := m.r.indexValue(iw, k, row)
+		if err != nil {
+			return err
+		}
 		if iw.codec.conflicts(row) && !(blind && iw == w.primary) {
 			m.batch.PutNew(k, v)
 		} else if blind && iw == w.primary {
@@ -296,7 +304,10 @@ func (m *mutation) change(indexes []*indexWriter, before, after types.Row) error
 		}
 		switch same := was && is && bytes.Equal(oldKey, newKey); {
 		case same:
-			v := m.r.indexValue(iw, after)
+			v, err := m.r.indexValue(iw, newKey, after)
+			if err != nil {
+				return err
+			}
 			if !iw.index.Primary {
 				u := iw.codec.appendValue(m.r.scratch(), before)
 				if bytes.Equal(u, v) {
@@ -309,7 +320,10 @@ func (m *mutation) change(indexes []*indexWriter, before, after types.Row) error
 				m.batch.Delete(oldKey)
 			}
 			if is {
-				v := m.r.indexValue(iw, after)
+				v, err := m.r.indexValue(iw, newKey, after)
+				if err != nil {
+					return err
+				}
 				m.late = append(m.late, lateWrite{newKey, v, iw.codec.conflicts(after)})
 			}
 		}

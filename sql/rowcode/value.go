@@ -5,6 +5,7 @@ import (
 
 	"meridian/encoding"
 	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
@@ -248,3 +249,23 @@ func (x *Index) KeyValues(key []byte) (types.Row, error) {
 // RowPrefixLen is the length of the part of a key that identifies its row: the whole key, as a row is one key. It is
 // here for those that split ranges between rows.
 func RowPrefixLen(key []byte) int { return len(key) }
+
+// Bounds of an entry. A command of the log has at most 32 MiB, and an entry is written by one, with some others that are small.
+// A key is copied into locks, spans and the bounds of ranges, so its bound is much lower; PostgreSQL's is 2,704 bytes.
+const (
+	KeyBytesMax   = 1 << 20
+	EntryBytesMax = 30 << 20
+)
+
+// Check refuses an entry that is too large to be written.
+func (x *Index) Check(key, value []byte) error {
+	if len(key) > KeyBytesMax {
+		return sqlstate.New(sqlstate.ProgramLimitExceeded, "index row size %d exceeds maximum %d for index \"%s\"", len(key), KeyBytesMax, x.Desc.Name).
+			WithHint("Keep long values in columns that no index has, and index a hash of them.")
+	}
+	if n := len(key) + len(value); n > EntryBytesMax {
+		return sqlstate.New(sqlstate.ProgramLimitExceeded, "row is too big: size %d, maximum size %d", n, EntryBytesMax).
+			WithHint("Divide long values among several rows.")
+	}
+	return nil
+}

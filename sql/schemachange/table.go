@@ -227,7 +227,11 @@ func (c *change) fill(t *catalog.Table, q *bind.Query) (int64, error) {
 		if err != nil {
 			return err
 		}
-		b.Put(k, x.AppendValue(nil, row))
+		v := x.AppendValue(nil, row)
+		if err := x.Check(k, v); err != nil {
+			return err
+		}
+		b.Put(k, v)
 		if b.Bytes() < 1<<20 {
 			return nil
 		}
