@@ -44,6 +44,9 @@ var operators = map[string]struct{ name, text string }{
 	"DeleteNode":     {"delete", "DELETE FROM t RETURNING a"},
 }
 
+// holding are the nodes whose statement holds all of t's megabyte at once.
+var holding = map[string]bool{"HashJoin": true, "GroupNode": true, "WindowNode": true, "DistinctNode": true, "SetOpNode": true, "SortNode": true, "WithNode": true}
+
 // TestOperatorsKeepToTheirMemory: each node of a plan keeps to whatever its statement may hold: it gives the answer that it gives
 // with much memory, or 53200 (I9); and all is given back after the answer, the error, a cancel, and when a portal is closed that
 // was half read (ME3).
@@ -87,6 +90,8 @@ func TestOperatorsKeepToTheirMemory(t *testing.T) {
 				n.Server.MemoryPerStatement = limit
 				got, err := s.Exec(o.text)
 				switch {
+				case err == nil && limit == 256<<10 && holding[kind]:
+					t.Errorf("%s with %d bytes: a megabyte was not accounted for", kind, limit)
 				case err == nil && want == "":
 					want, answered = got, answered+1
 				case err == nil && got != want:
