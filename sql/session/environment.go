@@ -284,6 +284,8 @@ func (e *environment) Sleep(ctx context.Context, d time.Duration) error {
 	if e.s.replay.running {
 		return ctx.Err() // it has slept when it ran first
 	}
+	e.s.setWaitEvent(virtual.WaitSleep)
+	defer e.s.setWaitEvent("")
 	return e.s.srv.Host.Clock.Sleep(ctx, d)
 }
 

@@ -310,6 +310,9 @@ func pgPreparedStatements(r *reading) error {
 	return nil
 }
 
+// WaitSleep is PostgreSQL's wait event of a session in pg_sleep.
+const WaitSleep = "PgSleep"
+
 func pgStatActivity(r *reading) error {
 	if r.p.o.Cluster == nil {
 		return nil
@@ -337,6 +340,8 @@ func pgStatActivity(r *reading) error {
 		switch {
 		case waits[a.PID] != nil:
 			kind, event = "Lock", "tuple"
+		case a.WaitEvent == WaitSleep:
+			kind, event = "Timeout", WaitSleep
 		case a.WaitEvent != "":
 			kind, event = "Extension", a.WaitEvent
 		case a.State != "active":

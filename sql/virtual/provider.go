@@ -32,7 +32,7 @@ type Activity struct {
 	User, Database, Application    string
 	Remote, State, Query           string
 	Opened, QueryStart, StateSince time.Time
-	// WaitEvent is what an active session waits for; empty: nothing that is known of.
+	// WaitEvent is what an active session waits for, WaitSleep or an event of Meridian's own; empty: nothing that is known of.
 	WaitEvent string
 	// Node is the session's node, Txn its open transaction, which began at TxnStart; zero if none is open.
 	Node     kv.NodeID
