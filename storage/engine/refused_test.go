@@ -121,13 +121,14 @@ func TestFullOfMemtables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := &refusingFS{FS: vfs.NewMem(), category: "pebble-memtable-flush"}
 		var failed atomic.Pointer[error]
+		var stop atomic.Bool
 		e := open(t, fs, Options{MemTableBytes: 256 << 10, OnFatal: func(err error) { failed.Store(&err) }})
 		fs.on.Store(true)
 		acked, over := 0, make(chan struct{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			defer close(over)
-			for {
+			for !stop.Load() {
 				b := e.NewBatch()
 				b.Put(keys.Key(fmt.Sprint(acked)), make([]byte, 10_000))
 				err := b.Commit(false)
@@ -154,6 +155,7 @@ func TestFullOfMemtables(t *testing.T) {
 			t.Logf("after %s and %d commits: %s", time.Since(begun), acked, s)
 		}
 		fs.on.Store(false)
+		stop.Store(true)
 		<-over
 		wg.Wait()
 		_ = e.Close()
