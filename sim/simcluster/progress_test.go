@@ -52,6 +52,20 @@ func TestEmptiedRowsGoOn(t *testing.T) {
 	}
 }
 
+// TestDroppedRowsGoOn is the same with DROP TABLE, and CREATE TABLE after it: clients that find no table try again.
+func TestDroppedRowsGoOn(t *testing.T) {
+	for _, seed := range seedsAsked(t, 1, 4) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			defer watchdog(seed).Stop()
+			synctest.Test(t, func(t *testing.T) {
+				hotRowsGoOn(t, uint64(seed), "INSERT INTO hot VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET val = hot.val + 1", "DROP TABLE hot", createHot)
+			})
+		})
+	}
+}
+
+const createHot = "CREATE TABLE hot (id bigint PRIMARY KEY, val bigint)"
+
 func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 	dice := rand.New(rand.NewPCG(seed, 0x407))
 	o := simcluster.Options{Seed: seed, Log: logTo(), NodesPerRegion: 3}
@@ -62,6 +76,7 @@ func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 	case 3:
 		o.Regions, o.NodesPerRegion, gap = sim.ThreeRegions(), 1, 4*progressGap
 	}
+	drops := strings.HasPrefix(ddl[0], "DROP TABLE")
 	levels, locks := 1, 1 // SERIALIZABLE, plain reads
 	if seed%2 == 0 {
 		levels, locks = 3, 4
@@ -69,7 +84,7 @@ func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 	c := simcluster.Start(t, o)
 	replicated(t, c, nodes)
 	admin := connect(t, c, 0)
-	exec(t, admin, "CREATE TABLE hot (id bigint PRIMARY KEY, val bigint)")
+	exec(t, admin, createHot)
 	exec(t, admin, "INSERT INTO hot SELECT i, 0 FROM generate_series(1, 8) AS g(i)")
 	exec(t, admin, "ALTER TABLE hot SPLIT AT VALUES (100)")
 
@@ -121,6 +136,11 @@ func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 				if err := tx(); err != nil {
 					switch code(err) {
 					case "40001", "40P01":
+					case "42P01":
+						if !drops {
+							t.Errorf("a writer: %v", err)
+							return
+						}
 					default:
 						if ctx.Err() == nil {
 							t.Errorf("a writer: %v", err)
@@ -180,7 +200,7 @@ func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 	if changes.Load() == 0 || commits.Load() == 0 {
 		t.Errorf("seed %d: nothing happened", seed)
 	}
-	if ctx.Err() != nil || strings.HasPrefix(ddl[0], "TRUNCATE") {
+	if ctx.Err() != nil || drops || strings.HasPrefix(ddl[0], "TRUNCATE") {
 		return
 	}
 	var sum int64

@@ -192,6 +192,7 @@ func (k *schemaCampaign) run(t *testing.T) {
 	k.verify()
 	k.cleared()
 	k.countStats()
+	k.compareAll()
 	close(failed)
 	<-watch
 	k.took = time.Since(k.start)

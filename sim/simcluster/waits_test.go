@@ -86,9 +86,16 @@ func TestWaitsAreVisible(t *testing.T) {
 				ask(fmt.Sprintf("SELECT node_id, status FROM meridian_internal.sessions WHERE pid IN (%d, %d) ORDER BY status", waiter, holder),
 					fmt.Sprintf("%d active; %d idle in transaction", id(2), id(1)))
 			}
+			time.Sleep(5500 * time.Millisecond)
+			if n := longWaiting(c); n != 1 {
+				t.Errorf("%s: %d requests have waited for more than ten seconds, want 1", lock, n)
+			}
 			exec(t, two, "COMMIT")
 			if err := <-done; err != nil {
 				t.Fatal(err)
+			}
+			if n := longWaiting(c); n != 0 {
+				t.Errorf("%s: %d requests have waited for long when nobody waits", lock, n)
 			}
 		}
 
@@ -145,4 +152,13 @@ func TestWaitsAreVisible(t *testing.T) {
 			t.Errorf("a session of n3 is cancelled: %t, %v, after %v", ok, err, time.Since(start))
 		}
 	})
+}
+
+// longWaiting is the metric of requests that wait, and have for more than ten seconds, over all nodes.
+func longWaiting(c *simcluster.Cluster) int64 {
+	n := int64(0)
+	for i := range c.Len() {
+		n += c.Node(i).LeaderMetrics().LongWaiting.Load()
+	}
+	return n
 }
