@@ -415,7 +415,7 @@ func (c *Cluster) pinger(ctx context.Context, id kv.NodeID, p *peer) {
 
 // pingOnce reports whether the peer answered after it had not before.
 func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (first bool) {
-	pctx, cancel := c.timeout(ctx, c.o.PingTimeout)
+	pctx, cancel := c.o.Host.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
 	req := c.ping()
 	start, wall := c.o.Host.Clock.Monotonic(), c.o.Host.Clock.Now()
@@ -669,7 +669,7 @@ func (c *Cluster) anyReached() bool {
 
 // ask pings an address and takes in what it says.
 func (c *Cluster) ask(ctx context.Context, addr string) error {
-	ctx, cancel := c.timeout(ctx, c.o.PingTimeout)
+	ctx, cancel := c.o.Host.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
 	reply, err := c.o.Transport.CallAddr(ctx, addr, PingMethod, c.ping())
 	if err != nil {

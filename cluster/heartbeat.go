@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"time"
 
 	"meridian/invariant"
 	"meridian/kv"
@@ -144,7 +143,7 @@ func (c *Cluster) StartHeartbeat(store LivenessStore) {
 
 // heartbeat extends this node's record once, or makes it.
 func (c *Cluster) heartbeat(ctx context.Context, store LivenessStore, node kv.NodeID) error {
-	ctx, cancel := c.timeout(ctx, c.o.HeartbeatTimeout)
+	ctx, cancel := c.o.Host.WithTimeout(ctx, c.o.HeartbeatTimeout)
 	defer cancel()
 	own := c.own.Load()
 	var have *ownRecord
@@ -216,23 +215,6 @@ func (c *Cluster) heartbeat(ctx context.Context, store LivenessStore, node kv.No
 	}
 }
 
-// timeout is context.WithTimeout by the host's clock.
-func (c *Cluster) timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	timer := c.o.Host.Clock.NewTimer(d)
-	if !c.o.Host.Group.Go(func(context.Context) {
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-			cancel()
-		case <-ctx.Done():
-		}
-	}) {
-		cancel()
-	}
-	return ctx, cancel
-}
-
 // IncrementIncarnation declares the leases that a node holds under an incarnation void, and returns the record
 // that says so, also if somebody else did it before. It fails with *StillLiveError if the record has not expired (L2).
 // Concurrent calls about one node share one attempt.
@@ -282,7 +264,7 @@ func (c *Cluster) IncrementIncarnation(ctx context.Context, node kv.NodeID, inca
 }
 
 func (c *Cluster) increment(ctx context.Context, store LivenessStore, node kv.NodeID, incarnation uint64) (Liveness, error) {
-	ctx, cancel := c.timeout(ctx, c.o.HeartbeatTimeout)
+	ctx, cancel := c.o.Host.WithTimeout(ctx, c.o.HeartbeatTimeout)
 	defer cancel()
 	raw, err := store.Get(ctx, node)
 	for {

@@ -153,27 +153,11 @@ func (f *Fence) serve(ctx context.Context, req []byte, record bool) ([]byte, err
 
 // runs reports whether a start answers at an address.
 func (f *Fence) runs(ctx context.Context, addr string, who alive) bool {
-	ctx, cancel := f.timeout(ctx, aliveTimeout)
+	ctx, cancel := f.o.Host.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
 	reply, err := f.o.Network.CallAddr(ctx, addr, methodAlive, nil)
 	var a alive
 	return err == nil && json.Unmarshal(reply, &a) == nil && a == who
-}
-
-func (f *Fence) timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	timer := f.o.Host.Clock.NewTimer(d)
-	if !f.o.Host.Group.Go(func(context.Context) {
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-			cancel()
-		case <-ctx.Done():
-		}
-	}) {
-		cancel()
-	}
-	return ctx, cancel
 }
 
 // Begin makes a new start of a node, durably; joined says that the store has just become the node's, so that there is nobody
@@ -303,7 +287,7 @@ func (f *Fence) pause(ctx context.Context, p *claimed, d time.Duration) bool {
 
 // call reaches a node where membership knows it to be, else where it was.
 func (f *Fence) call(ctx context.Context, node kv.NodeID, method string, req []byte) (a answer, err error) {
-	ctx, cancel := f.timeout(ctx, callTimeout)
+	ctx, cancel := f.o.Host.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var reply []byte
 	if _, ok := f.o.Resolve(node); ok {

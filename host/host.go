@@ -19,6 +19,23 @@ type Host struct {
 	Log     *slog.Logger
 }
 
+// WithTimeout is context.WithTimeout by the host's clock. The context has ended at once if the node's group takes no more work.
+func (h *Host) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := h.Clock.NewTimer(d)
+	if !h.Group.Go(func(context.Context) {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel()
+		case <-ctx.Done():
+		}
+	}) {
+		cancel()
+	}
+	return ctx, cancel
+}
+
 // Clock is the machine's physical clock and its timers. Readings may be skewed, may drift, and may jump.
 // All methods may be called concurrently.
 type Clock interface {
