@@ -203,8 +203,8 @@ func (c *core) sweep(now uint32) (freed int) {
 	return freed
 }
 
-// adaptCrowd does so for the crowd. That a tick passes in which nobody leaves is no reason to let more in: a row's
-// transactions may take longer than a tick.
+// adaptCrowd does so for the crowd. A tick in which nobody leaves is no reason to let more in: a row's transactions
+// may take longer than a tick.
 func (c *core) adaptCrowd() {
 	switch {
 	case c.queue[crowdQueue].n == 0:

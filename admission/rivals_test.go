@@ -69,16 +69,7 @@ func TestRivals(t *testing.T) {
 				})
 			}
 			var slowest time.Duration
-			all.Go(func() {
-				for ctx.Err() == nil {
-					begin := time.Now()
-					if enter(ctx, other, admission.Fresh) == nil {
-						slowest = max(slowest, time.Since(begin))
-						other.Rest(true)
-					}
-					time.Sleep(7 * time.Millisecond)
-				}
-			})
+			all.Go(func() { slowest = slowestOf(ctx, other) })
 			all.Wait()
 			w, l := c.won.Load(), c.lost.Load()
 			t.Logf("%d clients: %d won, %d lost, each won %d to %d times", clients, w, l, slices.Min(won), slices.Max(won))
