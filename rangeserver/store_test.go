@@ -154,8 +154,8 @@ func (c *cluster) leaseholder(id kv.RangeID) *node {
 	return nil
 }
 
-// TestSleepWithoutAnother: a range sleeps without a replica on a dead node, which lacks something. That replica sleeps too, and
-// when its node is live again nothing tells it but the leader, who wakes up for it.
+// TestSleepWithoutAnother: a range sleeps without a replica on a dead node, which lacks something. The replica sleeps too, and
+// when its node is live again nothing tells it but the leader, which wakes up for it.
 func TestSleepWithoutAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := three(t)

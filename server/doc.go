@@ -9,7 +9,7 @@
 //	  +-- new store, Init -> bootstrap +--> serve: rangeserver, route, txn, liveness, SQL, HTTP
 //	  +-- new store, join -> node id  -+
 //
-// What holds:
+// Rules:
 //
 //	SV1  a store's identity is durable before the node says it to anybody; a store never changes its cluster;
 //	SV2  a node serves nothing before its clock has passed everything that the store's previous node may have said

@@ -36,7 +36,7 @@ func (n *Node) eachRange(ctx context.Context, start, end keys.Key, f func(kv.Ran
 // said is what a node tells of itself: how many replicas and leases it has.
 type said struct{ Ranges, Leases int64 }
 
-// heard is what nodes tell of themselves. What a node said last that is not live is out of date: its leases are void, and
+// heard is what nodes tell of themselves. The last report of a node that is not live is out of date: its leases are void, and
 // its replicas may have been made anew elsewhere, so they are counted in the index of ranges, if that can be read.
 func (n *Node) heard(ctx context.Context) map[kv.NodeID]said {
 	all := map[kv.NodeID]said{}

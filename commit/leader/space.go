@@ -6,7 +6,7 @@ import (
 	"meridian/replica"
 )
 
-// firstUserKey is where tables begin that users have made; those before are the catalogue's.
+// firstUserKey, which nobody changes, is where tables begin that users have made; those before are the catalogue's.
 var firstUserKey = keys.TableKey(uint32(16384))
 
 // useOf says for what a batch takes space (replica.Use): it counts as what needs most of it. The catalogue is small, and dropping a

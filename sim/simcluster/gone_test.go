@@ -123,7 +123,7 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 			nc.Close()
 		}
 
-		// Whoever does not want it has what PostgreSQL has by default.
+		// Zero turns the watch off, which is PostgreSQL's default.
 		exec(t, holder, "BEGIN")
 		exec(t, holder, "UPDATE a SET v = 0 WHERE id = 1")
 		nc, f := open("client_connection_check_interval", "0")

@@ -157,7 +157,7 @@ func TestTwinsApart(t *testing.T) {
 		ctx := context.Background()
 		c.Network.Isolate("n3")
 		time.Sleep(5 * time.Second)
-		// What was durable on the node and has not reached the others would be missed: so only what they have seen counts.
+		// Entries that were durable on the node alone would be missed, so only those count that the others have seen.
 		c.Machines[3].Disk.Restore(c.Machines[2].Disk.Image())
 		c.Boot(3)
 		c.WaitReady(3)

@@ -99,7 +99,7 @@ func TestWaitsAreVisible(t *testing.T) {
 			}
 		}
 
-		// What a session does can be ended from any node, by those who may.
+		// A session's statement can be ended from any node, by roles that have the right.
 		exec(t, one, "CREATE ROLE clerk")
 		for i := range c.Len() {
 			asks, victim := connect(t, c, i), connect(t, c, (i+1)%3)

@@ -19,8 +19,8 @@ import (
 // maxDepth bounds the nesting of expressions and queries.
 const maxDepth = 2500
 
-// PostgreSQL's limits on the columns of a row and the arguments of a function. What compares each entry of a list with each
-// other relies on them, and the protocol counts columns in 16 bits.
+// PostgreSQL's limits on the columns of a row and the arguments of a function. Comparisons of each entry of a list with each
+// other rely on them, and the protocol counts columns in 16 bits.
 const (
 	maxTargets = 1664
 	maxArgs    = 100

@@ -521,7 +521,7 @@ func (p *partition) aggregate() error {
 	out := make([]types.Datum, len(p.rows))
 	var st *aggState
 	from, to := 0, 0
-	// What st holds; arrays of results share their elements with it, so that it is the rows' then.
+	// held is the memory of the state st. Arrays of results share their elements with it, so that the rows answer for it then.
 	held := int64(0)
 	release := func() {
 		if s.agg.Return != nil && s.agg.Return.Kind == types.KindAnyArray {

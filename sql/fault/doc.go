@@ -12,7 +12,7 @@
 //	   ----------------------------------------------------
 //	lease, job, memory, txn, kv   shared with others: the panic goes on, and ends the process
 //
-// What holds:
+// Rules:
 //
 //	FA1 (I9) a panic ends its statement alone if all functions of this project between Run and the panic are of packages whose values
 //	    belong to one statement or one session: those below sql, but for sql/catalog/lease, sql/job and sql/memory. Where a session does

@@ -11,7 +11,7 @@
 //	                              +-- conn.go: Parse Bind Describe ...             at Sync and at Flush
 //	                              +-- copy.go: COPY both ways
 //
-// What holds:
+// Rules:
 //
 //	W1  no length that a client sends is trusted: a frame is read in pieces, and refused (08P01) beyond the limit;
 //	W2  after an error in the extended protocol every message up to Sync is skipped, as PostgreSQL does;

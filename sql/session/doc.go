@@ -22,7 +22,7 @@
 //	  v
 //	implicit ---- end of the query string, or Sync: commit; error: roll back ----> none
 //
-// What holds:
+// Rules:
 //
 //	S1  a statement's success is sent only after its implicit transaction has committed (I1);
 //	S2  statements run again only if each one's answer, as far as it has been sent, comes out byte for byte the same;

@@ -532,8 +532,8 @@ func (c *Coordinator) Wanted(reqs []kv.Request) []kv.Request {
 	return out
 }
 
-// chunk divides requests into batches. Neighbours with the same key stay together. What is larger than a batch is one by
-// itself, as the largest entry of a table just fits into a command.
+// chunk divides requests into batches. Neighbours with the same key stay together. A request that is larger than a batch is one
+// by itself, as the largest entry of a table just fits into a command.
 func chunk(reqs []kv.Request) []*kv.Batch {
 	var out []*kv.Batch
 	start, size := 0, 0
