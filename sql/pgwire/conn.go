@@ -189,7 +189,7 @@ func (c *conn) refuse(ctx context.Context, kind byte, err error) bool {
 	c.sess.Fail()
 	c.fail(err)
 	if kind == 'Q' {
-		return c.out.ready(c.sess.Status()) == nil
+		return c.ready()
 	}
 	c.skip = true
 	return c.out.flush() == nil
@@ -210,7 +210,7 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	case err != nil && kind == 'Q':
 		c.sess.Fail()
 		c.fail(err)
-		return c.out.ready(c.sess.Status()) == nil
+		return c.ready()
 	case err != nil:
 		return c.failed(err)
 	}
@@ -259,13 +259,16 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	case 'F':
 		c.fail(sqlstate.New(sqlstate.FeatureNotSupported, "function calls by the fast path are not supported").
 			WithHint("Call the function with SELECT."))
-		return c.out.ready(c.sess.Status()) == nil
+		return c.ready()
 	default:
 		c.out.fail("FATAL", sqlstate.New(sqlstate.ProtocolViolation, "invalid frontend message type %d", kind))
 		c.out.flush()
 		return false
 	}
-	return err == nil || c.failed(err)
+	if err != nil {
+		return c.failed(err)
+	}
+	return c.out.maybeFlush() == nil
 }
 
 // failed ends a message of the extended protocol with an error: what follows is skipped until Sync (W2). It reports whether
@@ -274,12 +277,13 @@ func (c *conn) failed(err error) bool {
 	c.skip = true
 	c.sess.Fail()
 	c.fail(err)
-	// The client may be waiting for the error before it sends Sync.
-	return c.in.r.Buffered() > 0 || c.out.flush() == nil
+	// The client may wait for the error before it sends Sync, and a Flush that it has sent already is skipped.
+	return c.in.followedBy('S') || c.out.flush() == nil
 }
 
-// ready tells the client that it may send more. A client that has sent more already queues again: others go first.
+// ready tells the client which settings have changed, and that it may send more. A client that has sent more already queues again: others go first.
 func (c *conn) ready() bool {
+	c.sess.Report()
 	ok := c.out.ready(c.sess.Status()) == nil
 	c.sess.Rest()
 	return ok

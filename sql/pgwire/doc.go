@@ -16,7 +16,8 @@
 //	W1  no length that a client sends is trusted: a frame is read in pieces, and refused (08P01) beyond the limit;
 //	W2  after an error in the extended protocol every message up to Sync is skipped, as PostgreSQL does;
 //	W3  nothing of a statement's result is sent before its transaction's outcome is known, unless the output
-//	    buffer is full: until then session may rewind and retry (CRDB'20 §3.4);
+//	    buffer is full or the client asks for it with Flush: until then session may rewind and retry (CRDB'20 §3.4);
+//	    an error is sent at once, since the client may wait for it before it sends Sync;
 //	W4  an unauthenticated connection costs at most MaxStartup bytes and StartupTimeout of time, and there are at most
 //	    MaxStarting of them: the oldest makes room for the newest;
 //	W5  a CancelRequest is honoured only with the secret that was given to that connection;

@@ -128,6 +128,9 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	case *bind.Show:
 		return "SHOW", s.show(ctx, c, w)
 	case *bind.Vacuum:
+		if err := s.standAlone("VACUUM"); err != nil {
+			return "", err
+		}
 		for _, n := range c.Notices {
 			s.notice(n)
 		}
@@ -302,18 +305,19 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 }
 
 func (s *Session) setVar(c *bind.SetVar) error {
+	s.ensureTxn() // which undoes it if another statement of its string or pipeline fails
 	if c.Default {
 		return s.resetVar(c.Name)
 	}
 	v := strings.Join(c.Values, ", ")
 	if c.Local && s.state != stateExplicit {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET LOCAL can only be used in transaction blocks"})
-		return nil
 	}
 	return s.set(c.Name, v, c.Local)
 }
 
 func (s *Session) resetVar(name string) error {
+	s.ensureTxn()
 	if name == "" {
 		for n := range s.params.session {
 			if n == "role" || n == "session_authorization" {
@@ -322,7 +326,7 @@ func (s *Session) resetVar(name string) error {
 			s.params.reset(n)
 			s.settingChanged(n)
 		}
-		s.countSettings()
+		s.settingsCounted = 0 // so that they are counted when the transaction ends, which keeps what there was until then
 		return nil
 	}
 	name = canonical(name)

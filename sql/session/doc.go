@@ -24,7 +24,8 @@
 //
 // Rules:
 //
-//	S1  a statement's success is sent only after its implicit transaction has committed (I1);
+//	S1  a statement's success is sent only after its implicit transaction has committed (I1); in a pipeline, where Sync commits,
+//	    it is ReadyForQuery that says so, and Flush may have a result sent before;
 //	S2  statements run again only if each one's answer, as far as it has been sent, comes out byte for byte the same;
 //	    else the client hears 40001 (I3: what it was told is not what would come out now). replay.go has the how;
 //	S3  a cached plan is used only while every descriptor that it was made from has the version that it was made

@@ -450,8 +450,8 @@ func (s *Session) resume(ctx context.Context, p *portal, limit int64) error {
 		s.out.Suspend()
 		return nil
 	}
-	affected := n
-	if p.plan.query.Tag != "SELECT" {
+	affected := n // of this piece, as PostgreSQL counts
+	if p.plan.columns == nil {
 		affected = p.cur.RowsAffected()
 	}
 	p.close()
@@ -483,16 +483,7 @@ func (s *Session) Sync(ctx context.Context) error {
 	}
 	ctx, done := s.beginStatement(ctx, "")
 	defer done()
-	return s.endImplicit(ctx, s.implicitFailure())
-}
-
-// implicitFailure reports a failure that must end the implicit transaction without commit.
-func (s *Session) implicitFailure() error {
-	if s.implicitFailed {
-		s.implicitFailed = false
-		s.finishTxn(s.srv.Host.Group.Context(), false)
-	}
-	return nil
+	return s.endImplicit(ctx, nil)
 }
 
 // CloseStatement drops a prepared statement, if it is there.

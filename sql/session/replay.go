@@ -87,8 +87,6 @@ type replay struct {
 	running, again bool
 	// final: the implicit transaction ends with the running statement.
 	final bool
-	// quiet: changes of settings are not told.
-	quiet bool
 	// The transaction at its beginning: what it is when it starts over.
 	state state
 	modes modes
@@ -261,7 +259,6 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 	m := &s.srv.metrics
 	began, ending := s.state, s.ending
 	conflict := err // the last one: what the client is told of
-	var undone []string
 	r.cur.sum, r.cur.left, _ = s.out.Watched(true)
 	defer func() { r.running, r.again, r.at = false, false, &r.cur }()
 	why := ""
@@ -272,7 +269,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		conflict = err
 		switch {
 		case s.tx == nil || s.state == stateNone:
-			return s.lost(began, ending, conflict, nil, "", undone)
+			return s.lost(began, ending, conflict, nil, "")
 		case r.off != "":
 			why = r.off
 		case r.cur.tape != nil && r.cur.tape.full:
@@ -295,7 +292,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 			if seen {
 				m.ReplaysOff.Add(1)
 			}
-			return s.lost(began, ending, conflict, nil, why, undone)
+			return s.lost(began, ending, conflict, nil, why)
 		}
 		r.attempt = attempt
 		if seen {
@@ -303,11 +300,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		} else {
 			m.Retries.Add(1)
 		}
-		names, rerr := s.startOver(ctx)
-		if undone == nil {
-			undone = names
-		}
-		if rerr != nil {
+		if rerr := s.startOver(ctx); rerr != nil {
 			return errors.Join(err, rerr)
 		}
 		if attempt > 3 {
@@ -325,7 +318,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		var d *differs
 		if errors.As(err, &d) {
 			m.ReplaysDiffering.Add(1)
-			return s.lost(began, ending, conflict, d, "", undone)
+			return s.lost(began, ending, conflict, d, "")
 		}
 	}
 	if err != nil && ctx.Err() != nil {
@@ -333,7 +326,6 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 			s.state, s.ending = began, ending
 			s.doomed = began != stateImplicit
 		}
-		s.tell(undone)
 		return err
 	}
 	if seen && (err == nil || !Retryable(err)) {
@@ -376,8 +368,7 @@ func (s *Session) lockLost(ctx context.Context, conflict error, lost []keys.Key)
 }
 
 // lost is the end of a transaction that can't be run again.
-func (s *Session) lost(began state, ending bool, conflict error, d *differs, why string, undone []string) error {
-	s.tell(undone)
+func (s *Session) lost(began state, ending bool, conflict error, d *differs, why string) error {
 	if s.state != stateNone {
 		s.state = began
 		if began == stateFailed {
@@ -387,13 +378,6 @@ func (s *Session) lost(began state, ending bool, conflict error, d *differs, why
 	s.doomed, s.ending = s.state == stateExplicit, ending
 	s.srv.metrics.ClientRetries.Add(1)
 	return s.describeLoss(conflict, d, why)
-}
-
-// tell has the client hear what settings are, after some have been set back.
-func (s *Session) tell(names []string) {
-	for _, n := range names {
-		s.settingChanged(n)
-	}
 }
 
 // seen reports whether the client has heard of the transaction.
@@ -446,13 +430,12 @@ func (s *Session) layOut() bool {
 	return true
 }
 
-// startOver begins a new attempt of the transaction, with the session as it was at its beginning. It returns the
-// settings that changed by that.
-func (s *Session) startOver(ctx context.Context) ([]string, error) {
+// startOver begins a new attempt of the transaction, with the session as it was at its beginning.
+func (s *Session) startOver(ctx context.Context) error {
 	r := &s.replay
 	old := s.tx.ID()
 	if err := s.tx.Restart(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if s.tx.ID() != old {
 		s.srv.finished.note(finishedTxn{old, s.pid, s.setting("application_name")}) // what is told of it is about this session
@@ -480,14 +463,11 @@ func (s *Session) startOver(ctx context.Context) ([]string, error) {
 	if q := r.sequences; q != nil {
 		s.env.currents, s.env.lastSeq, s.env.lastUsed = maps.Clone(q.currents), q.lastSeq, q.lastUsed
 	}
-	names := s.params.end(false)
-	r.quiet = true
-	for _, n := range names {
+	for _, n := range s.params.end(false) {
 		s.settingChanged(n)
 	}
-	r.quiet = false
 	s.params.begin()
-	return names, nil
+	return nil
 }
 
 // rewind makes a portal one that has not run.

@@ -48,7 +48,9 @@ type Session struct {
 	location   *time.Location
 	parser     parse.Parser
 	env        environment
-	announced  bool // Reported was called: changes are told from then on
+	// told has the reported settings as the client knows them, nil until it was told first; stale: one may have changed since.
+	told       map[string]string
+	stale      bool
 	terminated atomic.Bool
 	check      atomic.Int64           // client_connection_check_interval
 	timedOut   atomic.Pointer[string] // the setting by which it was
@@ -59,8 +61,6 @@ type Session struct {
 	savepts []savepoint
 	// ending: COMMIT runs; if it fails, the transaction is over all the same. doomed: no savepoint can save it.
 	ending, doomed bool
-	// implicitFailed: a statement of the implicit transaction failed; it is rolled back at Sync.
-	implicitFailed bool
 	replay         replay
 	// statement is where the output of the running statement begins.
 	statement Mark
@@ -124,14 +124,33 @@ type Parameter struct{ Name, Value string }
 
 // Reported lists the settings that a client is told at the start.
 func (s *Session) Reported() []Parameter {
-	s.announced = true
+	s.told = map[string]string{}
 	var out []Parameter
 	for i := range settings {
 		if settings[i].reported {
-			out = append(out, Parameter{displayName(settings[i].name), s.setting(settings[i].name)})
+			v := s.setting(settings[i].name)
+			s.told[settings[i].name] = v
+			out = append(out, Parameter{displayName(settings[i].name), v})
 		}
 	}
 	return out
+}
+
+// Report tells the client which reported settings have another value than it knows. PostgreSQL does so once before each
+// ReadyForQuery: what is undone by then is not told, and a result has the same bytes whatever its transaction does to the settings.
+func (s *Session) Report() {
+	if !s.stale || s.told == nil {
+		return
+	}
+	s.stale = false
+	for i := range settings {
+		if d := &settings[i]; d.reported {
+			if v := s.setting(d.name); s.told[d.name] != v {
+				s.told[d.name] = v
+				s.out.Parameter(displayName(d.name), v)
+			}
+		}
+	}
 }
 
 // CancelKey identifies the session to Cancel.
@@ -322,10 +341,10 @@ func (s *Session) settingChanged(name string) {
 	s.inform(name)
 }
 
-// inform tells the client a setting's new value, if it is one of which clients are told.
+// inform notes that the client may have to be told a setting's new value.
 func (s *Session) inform(name string) {
-	if d := findSetting(name); d != nil && d.reported && s.out != nil && s.announced && !s.replay.quiet {
-		s.out.Parameter(displayName(name), s.setting(name))
+	if d := findSetting(name); d != nil && d.reported {
+		s.stale = true
 	}
 }
 

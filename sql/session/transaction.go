@@ -105,7 +105,7 @@ func (s *Session) finishTxn(ctx context.Context, _ bool) {
 func (s *Session) clearTxn(committed bool) {
 	s.dropTxnPortals()
 	s.state, s.tx, s.cat, s.viewCache = stateNone, nil, nil, nil
-	s.implicitFailed, s.ending, s.doomed = false, false, false
+	s.ending, s.doomed = false, false
 	s.savepts = s.savepts[:0:min(cap(s.savepts), 16)]
 	s.replay.forget()
 	for _, n := range s.params.end(committed) {
@@ -134,7 +134,8 @@ func (s *Session) Fail() {
 			s.tx = nil
 		}
 	case stateImplicit:
-		s.implicitFailed = true
+		// What follows is skipped up to Sync, for which its locks must not wait.
+		s.finishTxn(s.srv.Host.Group.Context(), false)
 	}
 }
 
@@ -235,6 +236,17 @@ func (s *Session) rollback(ctx context.Context) string {
 func (s *Session) needBlock(what string) error {
 	if s.state != stateExplicit && s.state != stateFailed {
 		return sqlstate.New(sqlstate.NoActiveTransaction, "%s can only be used in transaction blocks", what)
+	}
+	return nil
+}
+
+// standAlone refuses a command that commits by itself, where other statements share its transaction.
+func (s *Session) standAlone(what string) error {
+	switch {
+	case s.state == stateExplicit || s.state == stateFailed || s.state == stateImplicit && s.replay.cur.portal == nil && s.ran:
+		return sqlstate.New(sqlstate.ActiveTransaction, "%s cannot run inside a transaction block", what)
+	case s.state == stateImplicit && s.ran:
+		return sqlstate.New(sqlstate.ActiveTransaction, "%s cannot be executed within a pipeline", what)
 	}
 	return nil
 }
