@@ -1,0 +1,390 @@
+package comparison
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/bench/postgres"
+	"meridian/sim/simcluster"
+)
+
+// Case is statements that one session sends one after the other.
+type Case struct {
+	// Group gathers differences that have one cause, as far as the generator can tell; empty: by the first statement.
+	Group      string
+	Statements []string
+	// Schema gives the case an empty schema, the only one on its search_path.
+	Schema bool
+	// Any order of the rows will do.
+	Unordered bool
+}
+
+// Generator makes cases on one subject.
+type Generator struct {
+	Name string
+	// Prepare, if not nil, asks PostgreSQL what the generator has to know of it.
+	Prepare func(t *testing.T, pg *pgconn.PgConn) func(r *rand.Rand) Case
+	// Generate, if not nil, makes a case.
+	Generate func(r *rand.Rand) Case
+	Fixed    []Case
+}
+
+// generators are all of them: add yours here.
+var generators = []Generator{
+	functions, operators, casts,
+}
+
+// One makes a case of one statement.
+func One(statement string) Case { return Case{Statements: []string{statement}} }
+
+// Each makes a case of every line that is not empty.
+func Each(lines string) (out []Case) {
+	for l := range strings.Lines(lines) {
+		if l = strings.TrimSpace(l); l != "" {
+			out = append(out, One(l))
+		}
+	}
+	return out
+}
+
+// perRound is how many cases a generator makes in a round.
+const perRound = 2000
+
+// lasting is how long cases are made; zero asks the fixed ones only.
+func lasting(t *testing.T) time.Duration {
+	s := os.Getenv("MERIDIAN_COMPARE")
+	if s == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// startPostgres starts a server, or skips the test where there is none.
+func startPostgres(t *testing.T) *pgconn.PgConn {
+	t.Helper()
+	bin := cmp.Or(os.Getenv("PGBIN"), postgres.DefaultBin)
+	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
+		t.Skipf("PostgreSQL 15 is not installed: %v (PGBIN names its folder)", err)
+	}
+	dir, err := os.MkdirTemp("", "comparison")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	limit, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	g, err := postgres.Start(limit, bin, dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	conn, err := pgconn.Connect(limit, g[0].URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+// answer is what a server said to one statement.
+type answer struct {
+	columns, rows, tag string
+	code, message      string
+}
+
+func (a answer) String() string {
+	if a.code != "" {
+		return "ERROR " + a.code + " " + a.message
+	}
+	return a.columns + " " + a.rows + " " + a.tag
+}
+
+func text(values [][]byte) string {
+	var b strings.Builder
+	for i, v := range values {
+		if i > 0 {
+			b.WriteString(" | ")
+		}
+		if v == nil {
+			b.WriteString("NULL")
+		} else {
+			b.WriteString(strings.ReplaceAll(string(v), "\n", `\n`))
+		}
+	}
+	return b.String()
+}
+
+// ask runs a case in a session that is fresh as far as settings and transactions go.
+func ask(ctx context.Context, conn *pgconn.PgConn, c Case) ([]answer, error) {
+	begin := "ROLLBACK; RESET ALL; SET client_min_messages = error; SET timezone = 'UTC'"
+	if c.Schema {
+		begin += "; DROP SCHEMA IF EXISTS scratch CASCADE; CREATE SCHEMA scratch; SET search_path = scratch"
+	}
+	if c.Schema || len(c.Statements) > 1 {
+		if _, err := conn.Exec(ctx, begin).ReadAll(); err != nil {
+			return nil, err
+		}
+	}
+	var out []answer
+	for _, s := range c.Statements {
+		results, err := conn.Exec(ctx, s).ReadAll()
+		a := answer{}
+		for _, r := range results {
+			for _, f := range r.FieldDescriptions {
+				a.columns += fmt.Sprintf("%s:%d:%d ", f.Name, f.DataTypeOID, f.TypeModifier)
+			}
+			rows := make([]string, len(r.Rows))
+			for i, v := range r.Rows {
+				rows[i] = text(v)
+			}
+			if c.Unordered {
+				slices.Sort(rows)
+			}
+			a.rows += "[" + strings.Join(rows, "; ") + "]"
+			a.tag += r.CommandTag.String()
+		}
+		if err != nil {
+			pe, ok := err.(*pgconn.PgError)
+			if !ok {
+				return nil, fmt.Errorf("%s: %w", s, err)
+			}
+			a.code, a.message = pe.Code, pe.Message
+			if pe.Detail != "" {
+				a.message += " DETAIL: " + pe.Detail
+			}
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// difference is a case that two servers answer differently, from its statement number at.
+type difference struct {
+	c          Case
+	at         int
+	want, got  answer
+	kind       string
+	generator  string
+	round, len int
+}
+
+// compare says how the answers differ; empty: not at all.
+func compare(want, got answer) string {
+	switch {
+	case want.code != got.code && got.code == "":
+		return "is accepted, want " + want.code
+	case want.code != got.code:
+		return "fails with " + got.code
+	case want.code != "" && want.message != got.message:
+		return "words"
+	case want.code != "":
+		return ""
+	case want.rows != got.rows:
+		return "rows"
+	case want.columns != got.columns:
+		return "columns"
+	case want.tag != got.tag:
+		return "tag"
+	}
+	return ""
+}
+
+// askMeridian runs cases on a node in virtual time.
+func askMeridian(t *testing.T, name string, cases []Case) (out [][]answer) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			cl := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1})
+			ctx := t.Context()
+			connect := func() *pgconn.PgConn {
+				c, err := cl.Connect(ctx, 0, "defaultdb")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c.PgConn()
+			}
+			conn := connect()
+			defer func() { conn.Close(ctx) }()
+			for _, c := range cases {
+				a, err := ask(ctx, conn, c)
+				if err != nil {
+					t.Errorf("%s: %v", strings.Join(c.Statements, "; "), err)
+					conn.Close(ctx)
+					conn = connect()
+				}
+				out = append(out, a)
+			}
+		})
+	})
+	return out
+}
+
+func TestComparison(t *testing.T) {
+	pg := startPostgres(t)
+	var ready []Generator
+	for _, g := range generators {
+		if only := os.Getenv("MERIDIAN_GENERATOR"); only != "" && only != g.Name {
+			continue
+		}
+		if g.Prepare != nil {
+			g.Generate = g.Prepare(t, pg)
+		}
+		ready = append(ready, g)
+	}
+	first := 1
+	if s := os.Getenv("MERIDIAN_SEED"); s != "" {
+		var err error
+		if first, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit := lasting(t)
+	end := time.Now().Add(limit)
+	groups := map[string]difference{}
+	counts := map[string]int{}
+	stay := map[string]int{} // by the reason
+	asked := 0
+	round := first
+	for ; round == first || time.Now().Before(end); round++ {
+		type source struct {
+			generator string
+			fixed     bool
+		}
+		var cases []Case
+		var from []source
+		for i, g := range ready {
+			if round == first {
+				for _, c := range g.Fixed {
+					cases, from = append(cases, c), append(from, source{g.Name, true})
+				}
+			}
+			if g.Generate == nil || limit == 0 {
+				continue
+			}
+			dice := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+			for range perRound {
+				cases, from = append(cases, g.Generate(dice)), append(from, source{g.Name, false})
+			}
+		}
+		var want [][]answer
+		for _, c := range cases {
+			a, err := ask(t.Context(), pg, c)
+			if err != nil {
+				t.Fatalf("PostgreSQL: %v", err)
+			}
+			want = append(want, a)
+		}
+		got := askMeridian(t, "round"+strconv.Itoa(round), cases)
+		for i, c := range cases {
+			if i >= len(got) || got[i] == nil {
+				continue
+			}
+			asked++
+			for j := range c.Statements {
+				kind := compare(want[i][j], got[i][j])
+				if kind == "" {
+					continue
+				}
+				if reason := known(c, j, want[i][j], got[i][j]); reason != "" {
+					stay[reason]++
+					break
+				}
+				d := difference{c: c, at: j, want: want[i][j], got: got[i][j], kind: kind, generator: from[i].generator, round: round}
+				d.len = len(strings.Join(c.Statements, "; "))
+				key := d.generator + ": " + cmp.Or(c.Group, c.Statements[0]) + ": " + kind
+				if old, ok := groups[key]; !ok || d.len < old.len {
+					groups[key] = d
+				}
+				counts[key]++
+				break
+			}
+		}
+	}
+	keys := make([]string, 0, len(groups))
+	for k := range groups {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		d := groups[k]
+		var b strings.Builder
+		for i, s := range d.c.Statements[:d.at+1] {
+			if i > 0 {
+				b.WriteString(";\n    ")
+			}
+			b.WriteString(s)
+		}
+		t.Errorf("%s (%d times)\n    %s\n  PostgreSQL %s\n  Meridian   %s", k, counts[k], b.String(), d.want, d.got)
+	}
+	t.Logf("%d cases in rounds %d to %d, %d groups differ; stays as it is: %v", asked, first, round-1, len(groups), stay)
+}
+
+// TestStatements prints both answers to the statements of a file.
+func TestStatements(t *testing.T) {
+	name := os.Getenv("MERIDIAN_STATEMENTS")
+	if name == "" {
+		t.Skip("MERIDIAN_STATEMENTS names a file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var cases []Case
+	c := Case{Schema: true}
+	flush := func() {
+		if len(c.Statements) > 0 {
+			cases, c = append(cases, c), Case{Schema: true}
+		}
+	}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if l := strings.TrimSpace(lines.Text()); l == "" {
+			flush()
+		} else if !strings.HasPrefix(l, "--") {
+			c.Statements = append(c.Statements, l)
+		}
+	}
+	flush()
+	pg := startPostgres(t)
+	got := askMeridian(t, "statements", cases)
+	same := 0
+	for i, c := range cases {
+		want, err := ask(t.Context(), pg, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, s := range c.Statements {
+			if i >= len(got) || got[i] == nil {
+				t.Errorf("%s\n  PostgreSQL %s\n  Meridian   no answer", s, want[j])
+			} else if kind := compare(want[j], got[i][j]); kind != "" {
+				t.Errorf("%s: %s\n  PostgreSQL %s\n  Meridian   %s", s, kind, want[j], got[i][j])
+			} else {
+				same++
+			}
+		}
+	}
+	t.Logf("%d statements are answered alike", same)
+}

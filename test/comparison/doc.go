@@ -1,0 +1,29 @@
+// Package comparison asks a real PostgreSQL 15 and Meridian the same and compares what they answer: rows, columns with
+// their type OIDs, command tags, and errors by SQLSTATE and words. The tests skip where PostgreSQL 15 is not installed.
+//
+// # A case
+//
+// A Case is a few statements for one session. A Generator makes cases from a seed, and has some that are always asked; `generators`
+// in comparison_test.go lists them all:
+//
+//	Fixed     cases that once differed, or that an application is known to send
+//	Generate  one more, drawn from the dice it is given
+//
+// A case that needs tables says Schema: it gets an empty schema of its own, alone on its search_path.
+//
+// # A round
+//
+//	PostgreSQL, real time          Meridian, virtual time
+//	cases 1..n  --> answers        one node in a synctest bubble: cases 1..n --> answers
+//	                      \         /
+//	                       compare, and group what differs
+//
+// The fixed cases are always asked. MERIDIAN_COMPARE=1m also makes cases for a minute: round k uses seed k, so that
+// every run asks the same first rounds, and as many as its time allows. MERIDIAN_SEED=k begins at another round,
+// MERIDIAN_GENERATOR=casts asks one generator's cases only. Of the cases that differ in one group the shortest is
+// printed. Differences that stay are in known_test.go, each with its reason.
+//
+//	MERIDIAN_STATEMENTS=file go test ./test/comparison -run TestStatements -v
+//
+// prints both answers to the statements of a file, each on a line of its own; a blank line begins another session.
+package comparison
