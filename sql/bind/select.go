@@ -52,7 +52,7 @@ func (b *builder) selectQuery(n *tree.Select, sc *scope, keep bool) output {
 		b.limit(&out, n.Limit, sc)
 	case *tree.UnionClause:
 		b.noLocking(n, "UNION/INTERSECT/EXCEPT")
-		out = b.union(s, sc, keep)
+		out = b.union(s, sc)
 		b.orderOutput(&out, n.OrderBy, true)
 		b.limit(&out, n.Limit, sc)
 	case *tree.ValuesClause:

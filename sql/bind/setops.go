@@ -84,7 +84,7 @@ func collect(rel opt.Rel, set map[opt.ColumnID]bool) {
 }
 
 // union binds a set operation.
-func (b *builder) union(u *tree.UnionClause, sc *scope, keep bool) output {
+func (b *builder) union(u *tree.UnionClause, sc *scope) output {
 	name := u.Type.String()
 	l := b.selectQuery(u.Left, b.nested(sc), true)
 	r := b.selectQuery(u.Right, b.nested(sc), true)
@@ -106,9 +106,6 @@ func (b *builder) union(u *tree.UnionClause, sc *scope, keep bool) output {
 		t := types.Common(lt, rt)
 		if t == nil {
 			b.fail(sqlstate.DatatypeMismatch, firstExpr(u.Right), "%s types %s and %s cannot be matched", name, lt.Name(), rt.Name())
-		}
-		if keep && lt.Kind == types.KindUnknown && rt.Kind == types.KindUnknown {
-			t = types.Unknown
 		}
 		ts[i] = t
 	}

@@ -91,7 +91,7 @@ func (s *Session) ingest(ctx context.Context, c *bind.Copy, p *plan, kinds []*ty
 		return 0, err
 	}
 	defer w.Close()
-	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, names: c.Names, s: s, table: c.Table.Name, memory: s.account()}
+	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, env: s.textEnv(), names: c.Names, s: s, table: c.Table.Name, memory: s.account()}
 	n := int64(0)
 	row := make(types.Row, len(kinds))
 	for {
@@ -118,6 +118,7 @@ type copyReader struct {
 	src   CopySource
 	opts  *bind.CopyOptions
 	kinds []*types.T
+	env   types.Env // of the fields' text forms
 	names []string
 	table string
 	buf   []byte // unread data
@@ -222,7 +223,7 @@ func (r *copyReader) nextLine(row types.Row, split func() error) error {
 		if err := types.CheckString(p); err != nil {
 			return r.where(err)
 		}
-		d, err := types.ParseText(r.kinds[i], string(p), r.s.location)
+		d, err := types.ParseTextEnv(r.kinds[i], string(p), r.env)
 		if err != nil {
 			return r.where(err)
 		}

@@ -59,7 +59,7 @@ func (s *Session) literalValues(p *plan, lits []parse.Literal) ([]types.Datum, b
 			params[i] = types.NewInt(l.Int)
 			continue
 		}
-		d, err := types.ParseText(p.params[i], l.Text, s.location)
+		d, err := types.ParseTextEnv(p.params[i], l.Text, s.textEnv())
 		if err != nil {
 			return nil, false
 		}

@@ -305,7 +305,7 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 		if f == Binary {
 			po.params[i], err = types.ParseBinary(want[i], raw)
 		} else if err = types.CheckString(raw); err == nil {
-			po.params[i], err = types.ParseText(want[i], string(raw), s.location)
+			po.params[i], err = types.ParseTextEnv(want[i], string(raw), s.textEnv())
 		}
 		if err != nil {
 			return err

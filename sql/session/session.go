@@ -615,6 +615,15 @@ func (s *Session) fillScalar(params []types.Datum) {
 		Location: s.location, Params: params, Env: &s.env}
 }
 
+// textEnv is what the text forms of values depend on. Outside of a transaction the one that is about to begin counts.
+func (s *Session) textEnv() types.Env {
+	now := s.txnStart
+	if s.tx == nil {
+		now = s.srv.Host.Clock.Now()
+	}
+	return types.Env{Location: s.location, Now: now}
+}
+
 func tagOf(verb string, n int64) string {
 	switch verb {
 	case "INSERT":

@@ -1,9 +1,9 @@
 package comparison
 
 import (
-	"bufio"
 	"cmp"
 	"context"
+	"embed"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -45,20 +45,7 @@ type Generator struct {
 
 // generators are all of them: add yours here.
 var generators = []Generator{
-	functions, operators, casts,
-}
-
-// One makes a case of one statement.
-func One(statement string) Case { return Case{Statements: []string{statement}} }
-
-// Each makes a case of every line that is not empty.
-func Each(lines string) (out []Case) {
-	for l := range strings.Lines(lines) {
-		if l = strings.TrimSpace(l); l != "" {
-			out = append(out, One(l))
-		}
-	}
-	return out
+	literals, functions, operators, casts,
 }
 
 // perRound is how many cases a generator makes in a round.
@@ -313,11 +300,16 @@ func TestComparison(t *testing.T) {
 				d := difference{c: c, at: j, want: want[i][j], got: got[i][j], kind: kind, generator: from[i].generator, round: round}
 				d.len = len(strings.Join(c.Statements, "; "))
 				key := d.generator + ": " + cmp.Or(c.Group, c.Statements[0]) + ": " + kind
+				if from[i].fixed {
+					key = d.generator + ": " + c.Statements[j]
+				}
 				if old, ok := groups[key]; !ok || d.len < old.len {
 					groups[key] = d
 				}
 				counts[key]++
-				break
+				if !from[i].fixed {
+					break
+				}
 			}
 		}
 	}
@@ -340,34 +332,46 @@ func TestComparison(t *testing.T) {
 	t.Logf("%d cases in rounds %d to %d, %d groups differ; stays as it is: %v", asked, first, round-1, len(groups), stay)
 }
 
+// parse reads cases: a statement on each line, a blank line between two cases, comments after --.
+func parse(text string) (cases []Case) {
+	c := Case{}
+	for l := range strings.Lines(text + "\n\n") {
+		l = strings.TrimSpace(l)
+		switch {
+		case strings.HasPrefix(l, "--"):
+		case l != "":
+			c.Statements = append(c.Statements, l)
+			c.Schema = c.Schema || strings.HasPrefix(strings.ToLower(l), "create ")
+		case len(c.Statements) > 0:
+			cases, c = append(cases, c), Case{}
+		}
+	}
+	return cases
+}
+
+// File has the cases of a file in testdata.
+func File(name string) []Case {
+	text, err := testdata.ReadFile("testdata/" + name + ".sql")
+	if err != nil {
+		panic(err)
+	}
+	return parse(string(text))
+}
+
+//go:embed testdata
+var testdata embed.FS
+
 // TestStatements prints both answers to the statements of a file.
 func TestStatements(t *testing.T) {
 	name := os.Getenv("MERIDIAN_STATEMENTS")
 	if name == "" {
 		t.Skip("MERIDIAN_STATEMENTS names a file")
 	}
-	f, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	var cases []Case
-	c := Case{Schema: true}
-	flush := func() {
-		if len(c.Statements) > 0 {
-			cases, c = append(cases, c), Case{Schema: true}
-		}
-	}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if l := strings.TrimSpace(lines.Text()); l == "" {
-			flush()
-		} else if !strings.HasPrefix(l, "--") {
-			c.Statements = append(c.Statements, l)
-		}
-	}
-	flush()
+	cases := parse(string(text))
 	pg := startPostgres(t)
 	got := askMeridian(t, "statements", cases)
 	same := 0

@@ -6,7 +6,7 @@
 // A Case is a few statements for one session. A Generator makes cases from a seed, and has some that are always asked; `generators`
 // in comparison_test.go lists them all:
 //
-//	Fixed     cases that once differed, or that an application is known to send
+//	Fixed     cases that once differed, or that an application is known to send; File reads them from testdata
 //	Generate  one more, drawn from the dice it is given
 //
 // A case that needs tables says Schema: it gets an empty schema of its own, alone on its search_path.
@@ -25,5 +25,5 @@
 //
 //	MERIDIAN_STATEMENTS=file go test ./test/comparison -run TestStatements -v
 //
-// prints both answers to the statements of a file, each on a line of its own; a blank line begins another session.
+// prints both answers to the statements of a file in the form of testdata, where they differ.
 package comparison

@@ -184,3 +184,6 @@ var casts = Generator{Name: "casts", Generate: func(r *rand.Rand) Case {
 	}
 	return Case{Group: from + " to " + to, Statements: []string{"select (" + v + ")::" + to}}
 }}
+
+// literals are untyped ones, in every place where a type is found for them.
+var literals = Generator{Name: "literals", Fixed: File("literals")}
