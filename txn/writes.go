@@ -42,3 +42,30 @@ func (b *WriteBatch) Writes() iter.Seq[Write] {
 		}
 	}
 }
+
+// Split divides a batch by key: first the writes whose keys are in, then the others, each in order. A batch that need not be divided is
+// returned as it is.
+func (b *WriteBatch) Split(in func(keys.Key) bool) (yes, no *WriteBatch) {
+	n := 0
+	for i := range b.ops {
+		if in(b.ops[i].key) {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return &WriteBatch{}, b
+	case len(b.ops):
+		return b, &WriteBatch{}
+	}
+	yes, no = &WriteBatch{}, &WriteBatch{}
+	for i := range b.ops {
+		o := &b.ops[i]
+		into := no
+		if in(o.key) {
+			into = yes
+		}
+		into.add(*o)
+	}
+	return yes, no
+}

@@ -30,6 +30,29 @@ const (
 	InformationSchemaID ID = 13000
 )
 
+// Identities of objects that one session keeps for itself (lease.Local) are from FirstLocalID to LastLocalID. All others are less;
+// those of access control lists (ACLID) have one bit more, on either side.
+const (
+	FirstLocalID ID = 1 << 30
+	LastLocalID  ID = 1<<31 - 1
+)
+
+// IsLocal reports whether an object, or the object of an access control list, belongs to one session alone: a temporary relation, or the
+// schema of temporary relations.
+func IsLocal(id ID) bool { return id&FirstLocalID != 0 }
+
+// TemporarySchema is the name by which every session knows the schema of its own temporary relations.
+const TemporarySchema = "pg_temp"
+
+// OnCommit is what happens to a temporary table at the end of a transaction.
+type OnCommit uint8
+
+const (
+	PreserveRows OnCommit = iota
+	DeleteRows
+	DropTable
+)
+
 // Database is a database as stored.
 type Database struct {
 	ID      ID
@@ -137,7 +160,12 @@ type Table struct {
 	HistoryFrom int64 `json:",omitempty"`
 	// Mutations are the changes of columns, indexes and constraints that are under way: sql/schemachange.
 	Mutations []Mutation
+	// OnCommit is of temporary tables.
+	OnCommit OnCommit `json:",omitempty"`
 }
+
+// Temporary reports whether the relation belongs to one session.
+func (t *Table) Temporary() bool { return IsLocal(t.ID) }
 
 // SecurityInvoker is the option of a view that reads with the rights of the role that uses it.
 const SecurityInvoker = "security_invoker"

@@ -1,0 +1,121 @@
+package temporary
+
+import (
+	"context"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/txn"
+)
+
+// KV is a transaction whose temporary tables are in a Store (TT4): what txn.Txn is to sql/exec otherwise.
+type KV struct {
+	*txn.Txn
+	Store *Store
+}
+
+var (
+	first = keys.TableKey(catalog.FirstLocalID)
+	last  = keys.TableSpan(catalog.LastLocalID).End
+)
+
+// local reports whether a key is that of a row of a temporary table.
+func local(k keys.Key) bool { return k.Compare(first) >= 0 && k.Compare(last) < 0 }
+
+// Get is txn.Txn.Get.
+func (t *KV) Get(ctx context.Context, k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([]byte, error) {
+	if local(k) {
+		return t.Store.Get(k), nil
+	}
+	return t.Txn.Get(ctx, k, lock, wait)
+}
+
+// GetMany is txn.Txn.GetMany.
+func (t *KV) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
+	return t.many(ks, func(ks []keys.Key) ([][]byte, error) { return t.Txn.GetMany(ctx, ks, lock, wait) })
+}
+
+// CheckMany is txn.Txn.CheckMany.
+func (t *KV) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
+	return t.many(ks, func(ks []keys.Key) ([][]byte, error) { return t.Txn.CheckMany(ctx, ks) })
+}
+
+// many reads keys from the store, and those that are not its own by ask. Keys of one batch are of one table.
+func (t *KV) many(ks []keys.Key, ask func([]keys.Key) ([][]byte, error)) ([][]byte, error) {
+	if len(ks) == 0 || !local(ks[0]) {
+		return ask(ks)
+	}
+	vs := make([][]byte, len(ks))
+	for i, k := range ks {
+		vs[i] = t.Store.Get(k)
+	}
+	return vs, nil
+}
+
+// Scan is txn.Txn.Scan.
+func (t *KV) Scan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	if local(o.Span.Start) {
+		rows, resume := t.Store.Scan(o)
+		return rows, resume, nil
+	}
+	return t.Txn.Scan(ctx, o)
+}
+
+// CheckScan is txn.Txn.CheckScan.
+func (t *KV) CheckScan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	if local(o.Span.Start) {
+		return t.Scan(ctx, o)
+	}
+	return t.Txn.CheckScan(ctx, o)
+}
+
+// ScanMany is txn.Txn.ScanMany.
+func (t *KV) ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error) {
+	if len(spans) == 0 || !local(spans[0].Start) {
+		return t.Txn.ScanMany(ctx, spans, o)
+	}
+	out := make([][]kv.KeyValue, len(spans))
+	o.MaxRows, o.TargetBytes = 0, 0
+	for i, s := range spans {
+		o.Span = s
+		out[i], _ = t.Store.Scan(o)
+	}
+	return out, nil
+}
+
+// Write is txn.Txn.Write.
+func (t *KV) Write(ctx context.Context, b *txn.WriteBatch) error {
+	rest, err := t.write(b)
+	if err != nil || rest.Len() == 0 {
+		return err
+	}
+	return t.Txn.Write(ctx, rest)
+}
+
+// CommitBatch is txn.Txn.CommitBatch. The store goes along with the outcome later, by Commit or Rollback.
+func (t *KV) CommitBatch(ctx context.Context, b *txn.WriteBatch) error {
+	rest, err := t.write(b)
+	if err != nil {
+		return err
+	}
+	if rest.Len() == 0 {
+		return t.Txn.Commit(ctx)
+	}
+	return t.Txn.CommitBatch(ctx, rest)
+}
+
+// write carries out the store's part of a batch and returns the rest.
+func (t *KV) write(b *txn.WriteBatch) (rest *txn.WriteBatch, err error) {
+	mine, rest := b.Split(local)
+	if mine.Len() == 0 {
+		return rest, nil
+	}
+	return rest, t.Store.Write(mine)
+}
+
+// StepStatement is txn.Txn.StepStatement.
+func (t *KV) StepStatement() {
+	t.Txn.StepStatement()
+	t.Store.Step()
+}
