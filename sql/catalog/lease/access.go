@@ -16,7 +16,7 @@ import (
 // Access implements catalog.View.
 func (v *View) Access() *catalog.Access {
 	t, s := v.t, v.t.m.snap.Load()
-	if len(t.edits) == 0 {
+	if len(t.edits) == 0 && t.local.Empty() {
 		return s.access(v.t.m.o.Relations)
 	}
 	roles := s.roles
@@ -121,7 +121,7 @@ func (t *Txn) ACL(object catalog.ID) *catalog.ACL {
 	d := t.mutable(catalog.ACLID(object))
 	if d == nil {
 		t.New(Descriptor{ACL: &catalog.ACL{Object: object, Default: true}})
-		d = t.edits[catalog.ACLID(object)].now
+		d = t.mutable(catalog.ACLID(object))
 	}
 	return d.ACL
 }

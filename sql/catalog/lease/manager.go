@@ -552,7 +552,7 @@ func (m *Manager) NewID(ctx context.Context) (catalog.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	if end > 1<<31-int64(catalog.FirstUserID)-1 {
+	if end > int64(catalog.FirstLocalID-catalog.FirstUserID)-1 {
 		return 0, sqlstate.New(sqlstate.ConfigurationLimitExceeded, "no identities are left for new objects")
 	}
 	first := catalog.FirstUserID + catalog.ID(end-batch)

@@ -67,6 +67,8 @@ type Txn struct {
 	// prepared are what Prepare has published.
 	prepared []*Descriptor
 	freezes  *Txn
+	// local is the session's own part of the catalogue; nil: it has none.
+	local *Local
 }
 
 type ownIndex struct {
@@ -168,7 +170,7 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	t.mu.Lock()
 	before := len(t.uses)
 	for _, d := range deps {
-		if !t.changedSince(s, d.ID) {
+		if !catalog.IsLocal(d.ID) && !t.changedSince(s, d.ID) {
 			t.note(d.ID, d.Version)
 		}
 	}
@@ -188,6 +190,12 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 func (t *Txn) good(s *Snapshot, deps []catalog.Dependency) (bool, error) {
 	young := t.tx.ReadTimestamp().Less(s.modified) || t.tx.Historical()
 	for _, d := range deps {
+		if catalog.IsLocal(d.ID) {
+			if t.local.versionOf(d.ID) != d.Version {
+				return false, nil
+			}
+			continue
+		}
 		if e, ok := t.edits[d.ID]; ok {
 			if e.now.Version() != d.Version {
 				return false, nil
@@ -290,6 +298,9 @@ func (t *Txn) Changed() bool { return len(t.edits) > 0 }
 
 // Descriptor is a descriptor as the transaction sees it, for reading; nil if there is none.
 func (t *Txn) Descriptor(id catalog.ID) *Descriptor {
+	if catalog.IsLocal(id) {
+		return t.local.descriptor(id)
+	}
 	if e, ok := t.edits[id]; ok {
 		return e.now
 	}
@@ -313,6 +324,9 @@ func (t *Txn) put(base, now *Descriptor) *Descriptor {
 // mutable is a descriptor that the transaction may change in place. Its version grows by one, however often it is
 // changed.
 func (t *Txn) mutable(id catalog.ID) *Descriptor {
+	if catalog.IsLocal(id) {
+		return t.local.mutable(id)
+	}
 	if e, ok := t.edits[id]; ok {
 		return e.now
 	}
@@ -374,12 +388,19 @@ func (t *Txn) Settings() map[string]string {
 
 // New adds a descriptor with an identity of NewID; its version is set to 1.
 func (t *Txn) New(d Descriptor) {
+	if catalog.IsLocal(d.ID()) {
+		t.local.put(&d)
+		return
+	}
 	*d.version() = 1
 	t.put(nil, &d)
 }
 
-// IsNew reports whether the transaction itself made the object: nobody else can have used it.
+// IsNew reports whether nobody else can have used the object: the transaction itself has made it, or it is the session's own.
 func (t *Txn) IsNew(id catalog.ID) bool {
+	if catalog.IsLocal(id) {
+		return true
+	}
 	e, ok := t.edits[id]
 	return ok && e.base == nil
 }
@@ -742,7 +763,7 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	}
 	after, frozen, freezes := t.after, t.frozen, t.freezes
 	t.clear()
-	t.tx, t.freezes = nil, nil
+	t.tx, t.freezes, t.local = nil, nil, nil
 	m.mu.Lock()
 	delete(m.open, t)
 	if len(m.free) < 1024 {

@@ -149,6 +149,9 @@ func (v *View) Schema(ctx context.Context, database, name string) (*catalog.Sche
 	if s := v.computedSchema(db.ID, name); s != nil {
 		return s, nil
 	}
+	if l := v.t.local; l != nil && l.isName(name) {
+		return l.schema, nil
+	}
 	d, err := v.find(ctx, nameKey{database: db.ID, name: name})
 	if d == nil {
 		return nil, err
@@ -173,6 +176,9 @@ func (v *View) Schemas(ctx context.Context, database string) ([]*catalog.Schema,
 			out = append(out, d.Schema)
 		}
 	})
+	if s := v.t.local.Schema(); s != nil && s.Database == db.ID {
+		out = append(out, s)
+	}
 	return out, nil
 }
 
@@ -181,13 +187,22 @@ func (v *View) Table(ctx context.Context, database, schema, name string) (*catal
 	if database == "" {
 		database = v.info.Database
 	}
+	l := v.t.local
 	if schema != "" {
+		if l != nil && l.isName(schema) {
+			return l.tableNamed(name), nil
+		}
 		if r := v.t.m.o.Relations; r != nil {
 			if t := r.Lookup(schema, name); t != nil {
 				return t, nil
 			}
 		}
 		return v.table(ctx, database, schema, name)
+	}
+	if !l.Empty() && !slices.Contains(v.info.SearchPath, catalog.TemporarySchema) {
+		if t := l.tableNamed(name); t != nil {
+			return t, nil
+		}
 	}
 	if r := v.t.m.o.Relations; r != nil && !slices.Contains(v.info.SearchPath, "pg_catalog") {
 		if t := r.Lookup("pg_catalog", name); t != nil {
@@ -196,6 +211,12 @@ func (v *View) Table(ctx context.Context, database, schema, name string) (*catal
 	}
 	access := v.Access()
 	for _, s := range v.info.SearchPath {
+		if l != nil && l.isName(s) {
+			if t := l.tableNamed(name); t != nil {
+				return t, nil
+			}
+			continue
+		}
 		if !access.Superuser(v.info.User) {
 			// Schemas that the role may not use are passed over.
 			if sc, err := v.Schema(ctx, database, s); err != nil {
@@ -254,6 +275,12 @@ func (v *View) table(ctx context.Context, database, schema, name string) (*catal
 
 // TableByID implements catalog.View.
 func (v *View) TableByID(ctx context.Context, id catalog.ID) (*catalog.Table, error) {
+	if catalog.IsLocal(id) {
+		if d := v.t.local.descriptor(id); d != nil && !d.dropped() {
+			return d.Table, nil
+		}
+		return nil, nil
+	}
 	if e, ok := v.t.edits[id]; ok {
 		return e.now.Table, nil
 	}
@@ -300,11 +327,22 @@ func (v *View) Tables(ctx context.Context, database string) ([]*catalog.Table, e
 			out = append(out, d.Table)
 		}
 	})
+	v.t.local.Each(func(t *catalog.Table) {
+		if t.Database == db.ID {
+			out = append(out, t)
+		}
+	})
 	return out, nil
 }
 
 // NameTaken reports what has a name among the relations of a schema: a relation, or one of its indexes.
 func (v *View) NameTaken(database, schema catalog.ID, name string) (*catalog.Table, error) {
+	if catalog.IsLocal(schema) {
+		if d := v.t.local.named(name); d != nil {
+			return d.Table, nil
+		}
+		return nil, nil
+	}
 	d, err := v.named(nameKey{database, schema, name}, v.t.takeAsIs)
 	if d == nil {
 		return nil, err
@@ -314,6 +352,9 @@ func (v *View) NameTaken(database, schema catalog.ID, name string) (*catalog.Tab
 
 // Statistics implements catalog.View.
 func (v *View) Statistics(_ context.Context, id catalog.ID) (*catalog.Statistics, error) {
+	if catalog.IsLocal(id) {
+		return v.t.local.stats[id], nil
+	}
 	return v.t.m.snap.Load().stats[id], nil
 }
 
