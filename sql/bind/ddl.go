@@ -149,6 +149,29 @@ func (b *builder) database(name string) string {
 	return name
 }
 
+// newRelation is newName for a relation that may be temporary: because the statement says so, or because of the schema's name.
+func (b *builder) newRelation(database, schema, name string, temporary bool) (Name, bool) {
+	own := schema == catalog.TemporarySchema
+	if strings.HasPrefix(schema, catalog.TemporarySchema+"_") {
+		s, err := b.View.Schema(b.ctx, b.database(database), schema)
+		b.check(err)
+		if own = s != nil && catalog.IsLocal(s.ID); !own {
+			b.fail(sqlstate.InvalidTableDefinition, nil, "cannot create relations in temporary schemas of other sessions")
+		}
+	}
+	if temporary && schema != "" && !own {
+		b.fail(sqlstate.InvalidTableDefinition, nil, "cannot create temporary relation in non-temporary schema")
+	}
+	if !temporary && !own {
+		// The first schema of the search path may be the temporary one.
+		if path := b.View.SearchPath(); schema != "" || len(path) == 0 || path[0] != catalog.TemporarySchema {
+			return b.newName(database, schema, name), false
+		}
+	}
+	b.withinDatabase(database, "", name)
+	return Name{Database: b.database(database), Schema: catalog.TemporarySchema, Name: name}, true
+}
+
 // newName is where an object to be created goes.
 func (b *builder) newName(database, schema, name string) Name {
 	b.withinDatabase(database, schema, name)

@@ -45,6 +45,14 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool) 
 	if ref != nil && ref.Kind != catalog.KindTable {
 		b.fail(sqlstate.WrongObjectType, nil, "referenced relation \"%s\" is not a table", ref.Name)
 	}
+	temporary := d.temporary || d.existing != nil && d.existing.Temporary()
+	if ref != nil && ref.Temporary() != temporary {
+		kind := "permanent"
+		if temporary {
+			kind = "temporary"
+		}
+		b.fail(sqlstate.InvalidTableDefinition, nil, "constraints on %s tables may reference only %s tables", kind, kind)
+	}
 	c.RefTable = ref
 	for _, t := range n.ToCols {
 		c.RefColumns = append(c.RefColumns, string(t))

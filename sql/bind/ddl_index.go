@@ -62,7 +62,7 @@ func (b *builder) findIndex(database, schema, name string) *IndexRef {
 			if ix.Name != name || ix.State == catalog.Absent {
 				continue
 			}
-			if schema != "" && b.schemaName(t) != schema {
+			if schema != "" && b.schemaName(t) != schema && !(schema == catalog.TemporarySchema && t.Temporary()) {
 				continue
 			}
 			return &IndexRef{Table: t, Index: ix}

@@ -9,8 +9,8 @@ import (
 )
 
 func (b *builder) createSequence(n *tree.CreateSequence) Statement {
-	s := &CreateSequence{IfNotExists: n.IfNotExists, Temporary: n.Persistence.IsTemporary()}
-	s.Name = b.newName(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName))
+	s := &CreateSequence{IfNotExists: n.IfNotExists}
+	s.Name, s.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), n.Persistence.IsTemporary())
 	s.Definition = catalog.Sequence{Type: types.Int8, Increment: 1, Cache: 1}
 	o := b.sequenceOptions(n.Options, &s.Definition, true)
 	s.OwnerTable, s.OwnerColumn = o.table, o.column

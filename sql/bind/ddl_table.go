@@ -22,7 +22,9 @@ type tableDef struct {
 	name  Name
 	draft *catalog.Table
 	// existing is the table that ALTER TABLE adds to; nil for CREATE TABLE.
-	existing    *catalog.Table
+	existing *catalog.Table
+	// temporary: foreign keys are among temporary tables, and among others.
+	temporary   bool
 	columns     []ColumnDef
 	constraints []ConstraintDef
 	indexes     []IndexDef
@@ -51,9 +53,20 @@ func (d *tableDef) has(name string) bool { return d.draft.ColumnByName(name) != 
 
 func (b *builder) createTable(n *tree.CreateTable) Statement {
 	d := &tableDef{b: b, names: map[string]bool{}}
-	d.name = b.newName(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName))
+	temporary := n.Persistence.IsTemporary()
+	d.name, temporary = b.newRelation(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName), temporary)
+	d.temporary = temporary
 	d.draft = &catalog.Table{Name: d.name.Name}
-	ct := &CreateTable{Name: d.name, IfNotExists: n.IfNotExists, Temporary: n.Persistence.IsTemporary(), WithData: true, Options: map[string]string{}}
+	ct := &CreateTable{Name: d.name, IfNotExists: n.IfNotExists, Temporary: temporary, WithData: !b.stmt.NoData, Options: map[string]string{}}
+	switch b.stmt.OnCommit {
+	case parse.DeleteRows:
+		ct.OnCommit = catalog.DeleteRows
+	case parse.DropTable:
+		ct.OnCommit = catalog.DropTable
+	}
+	if b.stmt.OnCommit != parse.OnCommitUnset && !temporary {
+		b.fail(sqlstate.InvalidTableDefinition, nil, "ON COMMIT can only be used on temporary tables")
+	}
 	if t := b.existingRelation(d.name); t != nil {
 		if !n.IfNotExists {
 			b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", d.name.Name)

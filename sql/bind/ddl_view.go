@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
@@ -12,9 +14,9 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 	if n.Materialized {
 		b.fail(sqlstate.FeatureNotSupported, nil, "materialized views are not supported")
 	}
-	v := &CreateView{Replace: n.Replace, IfNotExists: n.IfNotExists, Temporary: n.Persistence.IsTemporary()}
+	v := &CreateView{Replace: n.Replace, IfNotExists: n.IfNotExists}
 	v.Invoker = b.stmt.SecurityInvoker != nil && *b.stmt.SecurityInvoker
-	v.Name = b.newName(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName))
+	v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), n.Persistence.IsTemporary())
 	b.tableNames = map[*tree.TableName]*catalog.Table{}
 	b.expandStar = true
 	out := b.selectQuery(n.AsSource, &scope{level: &level{}}, false)
@@ -49,6 +51,10 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 		if ids[d.ID] {
 			v.DependsOn = append(v.DependsOn, d.ID)
 		}
+	}
+	if !v.Temporary && slices.ContainsFunc(v.DependsOn, catalog.IsLocal) {
+		v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), true)
+		v.Notices = append(v.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "view \"" + v.Name.Name + "\" will be a temporary view"})
 	}
 	v.Query = b.viewText(n.AsSource)
 	// What is stored must be readable again.

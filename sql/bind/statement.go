@@ -264,6 +264,7 @@ type CreateTable struct {
 	// Exists says that IF NOT EXISTS found a relation of the name: nothing to do but the notice.
 	Exists          bool
 	Temporary       bool
+	OnCommit        catalog.OnCommit
 	Columns         []ColumnDef
 	Constraints     []ConstraintDef
 	Indexes         []IndexDef
@@ -431,6 +432,7 @@ type CreateView struct {
 	DependsOn   []catalog.ID
 	// Invoker says that the view reads with the rights of the role that uses it, not of its owner.
 	Invoker bool
+	Notices []Notice
 }
 
 // Truncate empties tables, and those that reference them if Cascade.

@@ -34,6 +34,9 @@ type Statement struct {
 	Overriding string
 	// SecurityInvoker is that option of CREATE VIEW and ALTER VIEW, as far as it was given.
 	SecurityInvoker *bool
+	// OnCommit is of CREATE TABLE; NoData is WITH NO DATA of CREATE TABLE AS.
+	OnCommit OnCommit
+	NoData   bool
 	// Bytes is what the text and its tree occupy, as an estimate of ours.
 	Bytes int64
 	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).

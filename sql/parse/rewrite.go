@@ -17,13 +17,18 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
 	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
 	ddl := is(0, "create") || is(0, "alter")
-	options, afterOptions := 0, 0
+	var cuts []cut
 	switch {
 	case is(0, "create"):
-		var err error
-		if options, afterOptions, err = viewOptions(s, toks); err != nil {
+		from, to, err := viewOptions(s, toks)
+		if err != nil {
 			return nil, err
 		}
+		if cuts = tableOptions(s, toks); from > 0 {
+			cuts = append(cuts, cut{from: from, to: to})
+		}
+	case is(0, "select") || is(0, "with"):
+		cuts = selectInto(s, toks)
 	case is(0, "alter") && is(1, "view"):
 		if found, err := alterViewOptions(s, toks); err != nil {
 			return nil, err
@@ -34,10 +39,15 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	var later map[int]bool // where ORDER BY of an aggregate with DISTINCT begins
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
-		if options > 0 && i == options {
-			replace(options, afterOptions, "")
-			i = afterOptions - 1
-			continue
+		if len(cuts) > 0 && i == cuts[0].from {
+			c := cuts[0]
+			cuts = cuts[1:]
+			if c.to > i {
+				replace(i, c.to, c.text)
+				i = c.to - 1
+				continue
+			}
+			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: c.text})
 		}
 		if later[i] {
 			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ") WITHIN GROUP ("})
