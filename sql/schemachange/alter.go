@@ -112,7 +112,7 @@ func (c *change) isNew(t *catalog.Table) bool { return c.Catalog.IsNew(t.ID) }
 
 // empty reports whether the table has no row in the transaction's eyes.
 func (c *change) empty(t *catalog.Table) (bool, error) {
-	rows, _, err := c.Txn.Scan(c.ctx, txn.ScanOptions{Span: keys.IndexSpan(t.ID, t.Primary().ID), MaxRows: 1})
+	rows, _, err := c.kv.Scan(c.ctx, txn.ScanOptions{Span: keys.IndexSpan(t.ID, t.Primary().ID), MaxRows: 1})
 	return len(rows) == 0, err
 }
 
@@ -148,7 +148,7 @@ func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
 	if !c.isNew(t) {
 		t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateColumn, ID: uint32(col.ID)})
 	}
-	if c.More && !t.ImplicitPrimary {
+	if c.More && !t.ImplicitPrimary && !t.Temporary() {
 		// The transaction may fill the column. Who upserts with the version before would not see that (SC4).
 		return c.Catalog.Prepare(c.ctx, t.ID, func(before *catalog.Table) bool {
 			was := before.Attentive
@@ -534,7 +534,7 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 	if constraintNamed(t, k.Name) {
 		return sqlstate.New(sqlstate.DuplicateObject, "constraint \"%s\" for relation \"%s\" already exists", k.Name, t.Name)
 	}
-	id, err := c.Catalog.NewID(c.ctx)
+	id, err := c.newID(t.Temporary())
 	if err != nil {
 		return err
 	}
@@ -579,7 +579,7 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 
 // checkRows validates a check of a table that only this transaction can see.
 func (c *change) checkRows(t *catalog.Table, k *catalog.Check) error {
-	return c.o.validateCheck(c.ctx, c.Txn, c.view, t, k)
+	return c.o.validateCheck(c.ctx, c.kv, c.view, t, k)
 }
 
 func (c *change) validateConstraint(t *catalog.Table, name string) error {

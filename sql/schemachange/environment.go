@@ -14,7 +14,6 @@ import (
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
-	"meridian/txn"
 )
 
 // environment is what stored expressions may ask for when no session evaluates them. What it does not have is nil and
@@ -70,7 +69,7 @@ func evaluate(ctx *scalar.Context, e scalar.Expr) (d types.Datum, err error) {
 }
 
 // query runs a statement's text within a transaction, for the validation of constraints.
-func (o *Options) query(ctx context.Context, tx *txn.Txn, view *lease.View, text string, row func(types.Row) error) error {
+func (o *Options) query(ctx context.Context, tx exec.KV, view *lease.View, text string, row func(types.Row) error) error {
 	stmt, err := parse.ParseOne(text)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
+	"meridian/sql/exec"
 	"meridian/sql/job"
 	"meridian/sql/memory"
 	"meridian/sql/scalar"
@@ -21,13 +22,17 @@ import (
 
 // Definition is one data definition statement and what it may use.
 type Definition struct {
-	Stmt    bind.Statement
-	Txn     *txn.Txn
+	Stmt bind.Statement
+	Txn  *txn.Txn
+	// KV reads and writes rows within the transaction, those of temporary tables too; nil: Txn does.
+	KV      exec.KV
 	Catalog *lease.Txn
 	Info    lease.Info
 	Binder  *bind.Binder
 	// Explicit says that the statement is part of a transaction block.
 	Explicit bool
+	// Session identifies the session, in the name of its schema of temporary relations.
+	Session int32
 	// More says that other statements may follow in the same transaction.
 	More   bool
 	Notice func(*sqlstate.Error)
@@ -92,6 +97,7 @@ type change struct {
 	*Definition
 	ctx  context.Context
 	view *lease.View
+	kv   exec.KV
 }
 
 // Execute carries out a data definition statement and returns its command tag; handled is false if the statement is
@@ -101,8 +107,11 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 	if !ok {
 		return "", false, sqlstate.New(sqlstate.InternalError, "schemachange: a foreign view")
 	}
-	c := &change{Executor: e, Definition: d, ctx: ctx, view: view}
-	d.Txn.StepStatement() // what the transaction wrote so far is seen
+	c := &change{Executor: e, Definition: d, ctx: ctx, view: view, kv: d.KV}
+	if c.kv == nil {
+		c.kv = d.Txn
+	}
+	c.kv.StepStatement() // what the transaction wrote so far is seen
 	switch s := d.Stmt.(type) {
 	case *bind.CreateTable:
 		tag, err = c.createTable(s)
@@ -163,6 +172,9 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		return c.cancel(s)
 	default:
 		return "", false, nil
+	}
+	if err == nil {
+		err = c.settleLocal()
 	}
 	return tag, true, err
 }

@@ -38,7 +38,7 @@ func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) e
 		// Its entries would end with the old key, and nobody makes a copy of it.
 		return sqlstate.New(sqlstate.ObjectInUse, "cannot add an index to table \"%s\" while its primary key is being changed", t.Name)
 	}
-	oid, err := c.Catalog.NewID(c.ctx)
+	oid, err := c.newID(t.Temporary())
 	if err != nil {
 		return err
 	}
@@ -63,12 +63,12 @@ func (c *change) fillHere(t *catalog.Table, x *catalog.Index) error {
 	}
 	span := b.Span()
 	for next := &span; next != nil; {
-		c.Txn.StepStatement()
-		if next, err = b.Step(c.ctx, c.Txn, *next, chunkRows); err != nil {
+		c.kv.StepStatement()
+		if next, err = b.Step(c.ctx, c.kv, *next, chunkRows); err != nil {
 			return err
 		}
 	}
-	c.Txn.StepStatement()
+	c.kv.StepStatement()
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 	}
 	old := t.Primary()
 	oldID := old.ID
-	oid, err := c.Catalog.NewID(c.ctx)
+	oid, err := c.newID(t.Temporary())
 	if err != nil {
 		return err
 	}

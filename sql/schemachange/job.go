@@ -584,27 +584,32 @@ func (e *Executor) finishChunk(ctx context.Context, b *exec.Backfill, c *chunk, 
 // validate checks that the rows that were there before a constraint satisfy it.
 func (e *Executor) validate(ctx context.Context, table catalog.ID, m catalog.Mutation) error {
 	return e.viewOf(ctx, table, func(ctx context.Context, tx *txn.Txn, view *lease.View, t *catalog.Table) error {
-		if m.Kind == catalog.MutateForeignKey {
-			for i := range t.Foreign {
-				if t.Foreign[i].ID == m.ID {
-					return e.o.validateForeign(ctx, tx, view, t, &t.Foreign[i])
-				}
-			}
-			return nil
-		}
-		for i := range t.Checks {
-			if k := &t.Checks[i]; k.ID == m.ID {
-				err := e.o.validateCheck(ctx, tx, view, t, k)
-				if col := t.Column(m.Column); sqlstate.Is(err, sqlstate.CheckViolation) && m.Kind == catalog.MutateNotNull && col != nil {
-					v := sqlstate.New(sqlstate.NotNullViolation, "column \"%s\" of relation \"%s\" contains null values", col.Name, t.Name)
-					v.Table, v.Column = t.Name, col.Name
-					return v
-				}
-				return err
+		return e.o.validateMutation(ctx, tx, view, t, m)
+	})
+}
+
+// validateMutation checks that the rows satisfy a constraint that is on its way.
+func (o *Options) validateMutation(ctx context.Context, tx exec.KV, view *lease.View, t *catalog.Table, m catalog.Mutation) error {
+	if m.Kind == catalog.MutateForeignKey {
+		for i := range t.Foreign {
+			if t.Foreign[i].ID == m.ID {
+				return o.validateForeign(ctx, tx, view, t, &t.Foreign[i])
 			}
 		}
 		return nil
-	})
+	}
+	for i := range t.Checks {
+		if k := &t.Checks[i]; k.ID == m.ID {
+			err := o.validateCheck(ctx, tx, view, t, k)
+			if col := t.Column(m.Column); sqlstate.Is(err, sqlstate.CheckViolation) && m.Kind == catalog.MutateNotNull && col != nil {
+				v := sqlstate.New(sqlstate.NotNullViolation, "column \"%s\" of relation \"%s\" contains null values", col.Name, t.Name)
+				v.Table, v.Column = t.Name, col.Name
+				return v
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 var errFound = errors.New("found")
@@ -617,7 +622,7 @@ func qualified(view *lease.View, t *catalog.Table) string {
 	return quoteIdent(schema) + "." + quoteIdent(t.Name)
 }
 
-func (o *Options) validateCheck(ctx context.Context, tx *txn.Txn, view *lease.View, t *catalog.Table, k *catalog.Check) error {
+func (o *Options) validateCheck(ctx context.Context, tx exec.KV, view *lease.View, t *catalog.Table, k *catalog.Check) error {
 	err := o.query(ctx, tx, view, "SELECT 1 FROM "+qualified(view, t)+" WHERE NOT ("+k.Expr+") LIMIT 1", func(types.Row) error { return errFound })
 	if errors.Is(err, errFound) {
 		v := sqlstate.New(sqlstate.CheckViolation, "check constraint \"%s\" of relation \"%s\" is violated by some row", k.Name, t.Name)
@@ -627,7 +632,7 @@ func (o *Options) validateCheck(ctx context.Context, tx *txn.Txn, view *lease.Vi
 	return err
 }
 
-func (o *Options) validateForeign(ctx context.Context, tx *txn.Txn, view *lease.View, t *catalog.Table, k *catalog.ForeignKey) error {
+func (o *Options) validateForeign(ctx context.Context, tx exec.KV, view *lease.View, t *catalog.Table, k *catalog.ForeignKey) error {
 	ref := t
 	if k.RefTable != t.ID {
 		var err error

@@ -314,14 +314,8 @@ func (c *change) alterSchema(s *bind.AlterSchema) error {
 }
 
 func (c *change) createSequence(s *bind.CreateSequence) error {
-	if s.Temporary {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "temporary sequences are not supported")
-	}
-	db, sc, err := c.place(s.Name)
+	db, sc, err := c.placeNew(s.Name, s.Temporary)
 	if err != nil {
-		return err
-	}
-	if err := c.must(sc.ID, catalog.Create); err != nil {
 		return err
 	}
 	if err := c.free(db, sc, s.Name.Name); err != nil {
@@ -332,7 +326,7 @@ func (c *change) createSequence(s *bind.CreateSequence) error {
 		return err
 	}
 	c.hook()
-	id, err := c.Catalog.NewID(c.ctx)
+	id, err := c.newID(s.Temporary)
 	if err != nil {
 		return err
 	}
@@ -383,7 +377,7 @@ func (c *change) alterSequence(s *bind.AlterSequence) error {
 			}
 			return sqlstate.New(sqlstate.InvalidParameterValue, "RESTART value (%d) cannot be %s (%d)", *s.Restart, word, bound)
 		}
-		return c.o.Sequences.Set(c.ctx, t, *s.Restart, false)
+		return c.setSequence(t, *s.Restart)
 	}
 	return nil
 }
@@ -409,14 +403,9 @@ func ownedBy(def *catalog.Sequence, owner string, schema catalog.ID, t *catalog.
 }
 
 func (c *change) createView(s *bind.CreateView) error {
-	if s.Temporary {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "temporary views are not supported")
-	}
-	db, sc, err := c.place(s.Name)
+	c.notices(s.Notices)
+	db, sc, err := c.placeNew(s.Name, s.Temporary)
 	if err != nil {
-		return err
-	}
-	if err := c.must(sc.ID, catalog.Create); err != nil {
 		return err
 	}
 	c.hook()
@@ -436,7 +425,7 @@ func (c *change) createView(s *bind.CreateView) error {
 		}
 		return c.replaceView(old, s)
 	}
-	id, err := c.Catalog.NewID(c.ctx)
+	id, err := c.newID(s.Temporary)
 	if err != nil {
 		return err
 	}
@@ -449,6 +438,9 @@ func (c *change) createView(s *bind.CreateView) error {
 // uses tells relations that a view reads them.
 func (c *change) uses(v *catalog.Table) {
 	for _, d := range v.DependsOn {
+		if v.Temporary() && !catalog.IsLocal(d) {
+			continue // nobody else may hear of the view
+		}
 		if t := c.Catalog.Table(d); t != nil && !slices.Contains(t.UsedBy, v.ID) {
 			t.UsedBy = append(t.UsedBy, v.ID)
 		}
@@ -478,6 +470,9 @@ func (c *change) replaceView(old *catalog.Table, s *bind.CreateView) error {
 	}
 	m := c.Catalog.Table(old.ID)
 	for _, d := range m.DependsOn {
+		if m.Temporary() && !catalog.IsLocal(d) {
+			continue
+		}
 		if t := c.Catalog.Table(d); t != nil {
 			t.UsedBy = slices.DeleteFunc(t.UsedBy, func(id catalog.ID) bool { return id == old.ID })
 		}

@@ -83,12 +83,13 @@ func (c *change) free(db *catalog.Database, s *catalog.Schema, name string) erro
 
 // oids hands out identities and keeps the first error.
 type oids struct {
-	c   *change
-	err error
+	c         *change
+	temporary bool
+	err       error
 }
 
 func (o *oids) next() catalog.ID {
-	id, err := o.c.Catalog.NewID(o.c.ctx)
+	id, err := o.c.newID(o.temporary)
 	if err != nil && o.err == nil {
 		o.err = err
 	}
@@ -109,26 +110,21 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	if s.Exists {
 		return tag, nil
 	}
-	if s.Temporary {
-		return "", sqlstate.New(sqlstate.FeatureNotSupported, "temporary tables are not supported")
-	}
-	db, sc, err := c.place(s.Name)
+	db, sc, err := c.placeNew(s.Name, s.Temporary)
 	if err != nil {
-		return "", err
-	}
-	if err := c.must(sc.ID, catalog.Create); err != nil {
 		return "", err
 	}
 	if err := c.free(db, sc, s.Name.Name); err != nil {
 		return "", err
 	}
 	c.hook()
-	o := &oids{c: c}
+	o := &oids{c: c, temporary: s.Temporary}
 	id := o.next()
 	t := s.Descriptor(id, db.ID, sc.ID, c.Info.User, o.next)
 	if o.err != nil {
 		return "", o.err
 	}
+	t.OnCommit = s.OnCommit
 	for i := range s.Columns {
 		if seq := s.Columns[i].Sequence; seq != nil {
 			col := t.ColumnByName(s.Columns[i].Name)
@@ -187,7 +183,7 @@ func unlink(cat *lease.Txn, t *catalog.Table, k *catalog.ForeignKey) {
 
 // ownSequence makes the sequence of a serial or identity column. The default names it by number: it may be renamed.
 func (c *change) ownSequence(t *catalog.Table, col *catalog.Column, s *bind.CreateSequence) error {
-	id, err := c.Catalog.NewID(c.ctx)
+	id, err := c.newID(t.Temporary())
 	if err != nil {
 		return err
 	}
@@ -235,14 +231,14 @@ func (c *change) fill(t *catalog.Table, q *bind.Query) (int64, error) {
 		if b.Bytes() < 1<<20 {
 			return nil
 		}
-		err = c.Txn.Write(c.ctx, &b)
+		err = c.kv.Write(c.ctx, &b)
 		b = txn.WriteBatch{}
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	return n, c.Txn.Write(c.ctx, &b)
+	return n, c.kv.Write(c.ctx, &b)
 }
 
 // dependent is something that has to go with an object.
@@ -424,6 +420,9 @@ func (c *change) drop(id catalog.ID) {
 		return
 	}
 	t.Dropped = true
+	if t.Temporary() {
+		c.clear(t) // removing rows from the session's memory does not fail
+	}
 	t.DropTime = c.o.Host.Clock.Now().UnixNano()
 	for i := range t.Foreign {
 		if t.Foreign[i].RefTable != t.ID {
@@ -431,6 +430,9 @@ func (c *change) drop(id catalog.ID) {
 		}
 	}
 	for _, d := range t.DependsOn {
+		if t.Temporary() && !catalog.IsLocal(d) {
+			continue // it does not know of the view
+		}
 		if u := c.Catalog.Table(d); u != nil {
 			u.UsedBy = slices.DeleteFunc(u.UsedBy, func(v catalog.ID) bool { return v == id })
 		}
@@ -515,7 +517,15 @@ func (c *change) truncate(s *bind.Truncate) error {
 				return sqlstate.New(sqlstate.ObjectInUse, "cannot truncate table \"%s\" while its schema is being changed", t.Name)
 			}
 		}
+		if m.Temporary() {
+			if err := c.clear(m); err != nil {
+				return err
+			}
+		}
 		for i := range m.Indexes {
+			if m.Temporary() {
+				break
+			}
 			// Fresh for good, so that the new rows can be loaded (txn.PrivateSpans).
 			if err := c.Catalog.RenewIndex(c.ctx, m, &m.Indexes[i]); err != nil {
 				return err
@@ -528,7 +538,7 @@ func (c *change) truncate(s *bind.Truncate) error {
 		for i := range m.Columns {
 			if id := m.Columns[i].OwnsSequence; id != 0 {
 				if seq := c.current(id); seq != nil {
-					if err := c.o.Sequences.Set(c.ctx, seq, seq.Sequence.Start, false); err != nil {
+					if err := c.setSequence(seq, seq.Sequence.Start); err != nil {
 						return err
 					}
 				}

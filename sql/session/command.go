@@ -225,7 +225,7 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", commandName(p.bound))
 	}
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
-		Stmt: p.bound, Txn: s.tx, Catalog: s.cat, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
+		Stmt: p.bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
 		More:   s.state != stateImplicit || !s.replay.final,
 		Notice: s.out.Notice,
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
@@ -536,10 +536,14 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 		for name := range s.prepared {
 			s.CloseStatement(name)
 		}
+		s.dropTemporaries()
 		if err := s.resetVar("session_authorization"); err != nil {
 			return "", err
 		}
 		return "DISCARD ALL", s.resetVar("")
+	}
+	if strings.EqualFold(c.What, "TEMP") {
+		return "DISCARD TEMP", s.discardTemporaries()
 	}
 	return "DISCARD " + strings.ToUpper(c.What), nil
 }

@@ -111,7 +111,7 @@ func (e *environment) NextIdentity(ctx context.Context, name string) (int64, err
 }
 
 func (e *environment) nextVal(ctx context.Context, seq *catalog.Table) (int64, error) {
-	if e.s.modes.readOnly {
+	if e.s.modes.readOnly && !seq.Temporary() {
 		return 0, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute nextval() in a read-only transaction")
 	}
 	v, err := e.s.draw(seq.ID, func() (int64, error) { return e.take(ctx, seq) })
@@ -139,6 +139,9 @@ const minBlocked = 1 << 20
 // INSERT of many rows does not replicate one write for each; what it does not use is a gap. The first number of a
 // statement is always taken alone: single-row inserts leave no gaps.
 func (e *environment) take(ctx context.Context, seq *catalog.Table) (int64, error) {
+	if seq.Temporary() {
+		return e.s.temp.local.NextVal(seq)
+	}
 	b := &e.block
 	if b.id == seq.ID && b.left > 0 {
 		v := b.next
@@ -221,7 +224,9 @@ func (e *environment) SetVal(ctx context.Context, name string, value int64, call
 			value, seq.Name, def.Min, def.Max)
 	}
 	e.s.replay.turnOff("setval() can't be undone")
-	if err := e.s.srv.Seqs.Set(ctx, seq, value, called); err != nil {
+	if seq.Temporary() {
+		e.s.temp.local.SetVal(seq.ID, value, called)
+	} else if err := e.s.srv.Seqs.Set(ctx, seq, value, called); err != nil {
 		return err
 	}
 	if called {

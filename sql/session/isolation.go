@@ -128,6 +128,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 			before = s.tx.Statements()
 		}
 		s.replay.final = final
+		m := s.temp.mark()
 		err := s.Confine(func() error { return st.run(ctx, final) })
 		if err == nil || resumed || s.tx == nil || !s.tx.MayRestartStatement(err) || s.tx.Statements() != before+1 ||
 			ctx.Err() != nil || !s.out.Rewind(s.statement) {
@@ -141,6 +142,8 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 		}
 		s.srv.metrics.StatementRetries.Add(1)
 		s.tx.RestartStatement()
+		s.temp.rollbackTo(m)
+		s.viewCache = nil
 		s.out.Watch(seen)
 		st.next = 0
 		if st.tape != nil {

@@ -94,7 +94,7 @@ func (s *Session) planInPast(ctx context.Context, stmt *parse.Statement, params 
 	s.modes = now
 	s.cat.Finish(ctx, false)
 	s.tx = s.srv.DB.Begin(s.options(now))
-	s.cat, s.viewCache = s.srv.Catalog.Begin(s.tx), nil
+	s.beginCatalog()
 	if err != nil {
 		return nil, err
 	}

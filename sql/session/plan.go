@@ -34,6 +34,8 @@ type plan struct {
 	access uint64
 	// bytes is about what it occupies, besides its text.
 	bytes int64
+	// local is the state of the session's temporary relations that its names were looked up in; zero: there were none.
+	local uint64
 	// private plans depend on something besides descriptors and are not shared.
 	private bool
 }
@@ -98,7 +100,7 @@ func (s *Session) reuse(p *plan) (*plan, error) {
 	if p == nil {
 		return nil, nil
 	}
-	if p.access != s.srv.Catalog.AccessGeneration() || p.role != s.role() {
+	if p.access != s.srv.Catalog.AccessGeneration() || p.role != s.role() || p.local != s.temp.local.Generation() {
 		return nil, nil // what the role may do has to be looked at again, and what its names mean
 	}
 	s.ensureTxn()
@@ -129,7 +131,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	}
 	key := planKey{text: stmt.Text(), database: s.client.Database, user: s.role(), path: s.setting("search_path"), params: typeKey(params)}
 	if !s.catalogChanged() {
-		if p, err := s.reuse(s.srv.plans.get(key)); p != nil || err != nil {
+		if p, err := s.reuse(s.plans().get(key)); p != nil || err != nil {
 			return p, err
 		}
 	}
@@ -142,7 +144,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 		return nil, err
 	}
 	if !s.catalogChanged() && !p.private && p.query != nil && !s.cat.Past() && p.sharedBytes() <= cachedBytes {
-		s.srv.plans.put(key, p)
+		s.plans().put(key, p)
 	}
 	return p, nil
 }
@@ -193,7 +195,7 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	for _, name := range stmt.Truncated {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NameTooLong, Message: fmt.Sprintf("identifier \"%s\" will be truncated to \"%s\"", name, parse.CutIdent(name))})
 	}
-	p := &plan{stmt: stmt, role: s.role()}
+	p := &plan{stmt: stmt, role: s.role(), local: s.temp.local.Generation()}
 	if !s.catalogChanged() {
 		p.access = s.srv.Catalog.AccessGeneration() // before anything is asked of them
 	}

@@ -442,6 +442,7 @@ func (s *Session) startOver(ctx context.Context) error {
 	}
 	s.showTxn()
 	s.cat.Reset(ctx)
+	s.temp.rollback()
 	s.viewCache = nil
 	s.state, s.modes = r.state, r.modes
 	s.ending, s.doomed = false, false

@@ -58,6 +58,7 @@ type Session struct {
 	state   state
 	tx      *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
 	cat     *lease.Txn
+	temp    temporaries
 	savepts []savepoint
 	// ending: COMMIT runs; if it fails, the transaction is over all the same. doomed: no savepoint can save it.
 	ending, doomed bool
@@ -107,6 +108,7 @@ type savepoint struct {
 	name   string
 	at     txn.Savepoint
 	schema lease.Mark
+	temp   tempMark
 	params parameterMark
 }
 
@@ -199,6 +201,7 @@ func (s *Session) Close() {
 	ctx := s.srv.Host.Group.Context()
 	s.closePortals()
 	s.finishTxn(ctx, false)
+	s.dropTemporaries()
 	if s.ticket != nil {
 		s.ticket.Close()
 	}
@@ -446,7 +449,7 @@ func (s *Session) cachedPlan(text string) (*plan, error) {
 	if s.state == stateFailed || s.catalogChanged() {
 		return nil, nil
 	}
-	p := s.srv.plans.get(planKey{text: text, database: s.client.Database, user: s.role(), path: s.setting("search_path")})
+	p := s.plans().get(planKey{text: text, database: s.client.Database, user: s.role(), path: s.setting("search_path")})
 	if p != nil && len(p.params) > 0 {
 		return nil, nil // of a prepared statement
 	}
@@ -599,7 +602,7 @@ func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.En
 	s.tx.BeginStatement()
 	s.env.block, s.env.mayDraw = block{}, 0
 	s.fillScalar(params)
-	s.execEnv = exec.Env{Txn: s.tx, Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
+	s.execEnv = exec.Env{Txn: s.kv(), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
 	s.execEnv.Budget = s.account()
 	return &s.execEnv
 }

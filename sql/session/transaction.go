@@ -31,7 +31,7 @@ func (s *Session) defaultModes() modes {
 func (s *Session) openTxn(st state, m modes) {
 	s.modes = m
 	s.tx = s.srv.DB.Begin(s.options(m))
-	s.cat = s.srv.Catalog.Begin(s.tx)
+	s.beginCatalog()
 	s.state = st
 	s.txnStart = s.srv.Host.Clock.Now()
 	s.params.begin()
@@ -67,6 +67,7 @@ func (s *Session) commitImplicit(ctx context.Context) (err error) {
 func (s *Session) afterCommit(ctx context.Context) error {
 	s.srv.metrics.TxnCommits.Add(1)
 	cat := s.cat
+	s.temp.commit()
 	if s.wrote {
 		s.srv.finished.note(finishedTxn{s.tx.ID(), s.pid, s.setting("application_name")})
 	}
@@ -92,6 +93,7 @@ func (s *Session) finishTxn(ctx context.Context, _ bool) {
 		return
 	}
 	tx, cat := s.tx, s.cat
+	s.temp.rollback()
 	s.clearTxn(false)
 	s.srv.metrics.TxnRollbacks.Add(1)
 	if tx != nil {
@@ -258,7 +260,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.holdSavepoint(name); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.params.mark()})
+	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark()})
 	return nil
 }
 
@@ -300,6 +302,7 @@ func (s *Session) rollbackTo(name string) error {
 		return err
 	}
 	s.cat.RollbackTo(s.savepts[i].schema)
+	s.temp.rollbackTo(s.savepts[i].temp)
 	s.viewCache = nil
 	for _, n := range s.params.rollbackTo(s.savepts[i].params) {
 		s.settingChanged(n)
@@ -348,7 +351,7 @@ func (s *Session) readAt(ts clock.Timestamp) error {
 	s.modes.readOnly = true
 	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: s.modes.isolation, ReadOnly: true, AsOf: ts})
 	s.cat.Finish(s.srv.Host.Group.Context(), false)
-	s.cat, s.viewCache = s.srv.Catalog.Begin(s.tx), nil
+	s.beginCatalog()
 	return nil
 }
 
