@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"meridian/keys"
@@ -166,8 +167,11 @@ type lookupJoinOp struct {
 	wl    int
 	index *indexCodec
 	dec   *rowDecoder
-	span  spanSpec
-	on    []scalar.Evaluator
+	spans []spanSpec
+	// points: every span is a point. ordinary: there is one, which is not of an array.
+	points, ordinary bool
+	batch            int
+	on               []scalar.Evaluator
 }
 
 func (b *builder) lookupJoin(n *opt.LookupJoin) (op, error) {
@@ -187,17 +191,20 @@ func (b *builder) lookupJoin(n *opt.LookupJoin) (op, error) {
 	if o.dec, err = newRowDecoder(n.Table, n.Index, n.Ordinals); err != nil {
 		return nil, err
 	}
-	for i, e := range n.KeyExprs {
-		if t := o.index.keyType(i); t != nil && e.Type().Phys() != t.Phys() {
-			e = &scalar.Cast{Arg: e, To: t.Bare()}
-		}
-		ev, err := b.expr(e, l)
+	o.points, o.ordinary = true, len(n.Spans) == 1
+	for i := range n.Spans {
+		sp, err := b.span(&n.Spans[i], o.index, n.Single, l)
 		if err != nil {
 			return nil, err
 		}
-		o.span.equal = append(o.span.equal, ev)
+		o.spans = append(o.spans, sp)
+		o.points, o.ordinary = o.points && sp.point, o.ordinary && !sp.arrays
 	}
-	o.span.point = n.Single && o.index.exact(len(n.KeyExprs))
+	// What a batch finds is held at once.
+	o.batch = lookupBatch
+	if in, found := n.Input.Estimate().Rows, n.Est.Rows; !o.points && in > 0 && found/in > 64 {
+		o.batch = max(1, int(lookupBatch*64*in/found))
+	}
 	both := layoutOf(n.Input).add(o.wl, n.Right)
 	if o.on, err = b.exprs(n.On, both); err != nil {
 		return nil, err
@@ -228,13 +235,18 @@ type lookupJoinIter struct {
 	vals  types.Row
 	store rowStore // the batch of input rows
 
-	found  []int32 // for each input row the lookup that it shares with equal ones, or -1
+	found  []int32 // for each input row where its part of refs begins
+	refs   []int32 // lookups, which equal rows share
 	seen   map[string]int32
 	spans  []keys.Span
+	mine   []keys.Span // scratch: those of a row
+	name   []byte
 	values [][]byte
 	lists  [][]kv.KeyValue
 	at     int // input row
-	match  int // next candidate of it
+	ref    int // its lookup
+	match  int // next candidate of that
+	first  bool
 	hit    bool
 	size   int
 	hinted int64
@@ -243,7 +255,7 @@ type lookupJoinIter struct {
 
 func (it *lookupJoinIter) open() error {
 	it.reset()
-	it.size, it.ended = batchFor(it.hinted), false
+	it.size, it.ended = min(batchFor(it.hinted), it.o.batch), false
 	return it.in.open()
 }
 
@@ -252,7 +264,8 @@ func (it *lookupJoinIter) hint(rows int64) { it.hinted = rows }
 
 func (it *lookupJoinIter) reset() {
 	it.store.reset(it.r.budget)
-	it.found, it.at, it.match, it.hit = it.found[:0], 0, 0, false
+	it.found, it.refs, it.at, it.hit = it.found[:0], it.refs[:0], 0, false
+	it.ref, it.match, it.first = 0, 0, true
 	it.spans, it.values, it.lists = nil, nil, nil
 	clear(it.seen)
 }
@@ -267,13 +280,14 @@ func (it *lookupJoinIter) next() (types.Row, error) {
 	o := it.o
 	for {
 		for it.at < len(it.store.rows) {
-			if it.match == 0 {
+			if it.first {
 				copy(it.row, it.store.rows[it.at])
+				it.first = false
 			}
 			k, v := it.candidate()
 			if k == nil {
 				hit := it.hit
-				it.at, it.match, it.hit = it.at+1, 0, false
+				it.leave()
 				if !hit && o.node.Kind == opt.AntiJoin {
 					return it.row[:o.wl], nil
 				}
@@ -300,10 +314,10 @@ func (it *lookupJoinIter) next() (types.Row, error) {
 			it.hit = true
 			switch o.node.Kind {
 			case opt.SemiJoin:
-				it.at, it.match, it.hit = it.at+1, 0, false
+				it.leave()
 				return it.row[:o.wl], nil
 			case opt.AntiJoin:
-				it.at, it.match, it.hit = it.at+1, 0, false
+				it.leave()
 				continue
 			}
 			return it.row, nil
@@ -317,29 +331,70 @@ func (it *lookupJoinIter) next() (types.Row, error) {
 	}
 }
 
+// leave goes on to the next input row.
+func (it *lookupJoinIter) leave() {
+	it.at++
+	it.match, it.hit, it.first = 0, false, true
+	if it.at < len(it.found) {
+		it.ref = int(it.found[it.at])
+	}
+}
+
 // candidate is the next pair for the current input row, or nil.
 func (it *lookupJoinIter) candidate() (keys.Key, []byte) {
-	f := it.found[it.at]
-	if f < 0 {
-		return nil, nil
+	end := len(it.refs)
+	if it.at+1 < len(it.found) {
+		end = int(it.found[it.at+1])
 	}
-	if it.o.span.point {
-		if it.match > 0 || it.values[f] == nil {
-			return nil, nil
+	for it.ref < end {
+		f := it.refs[it.ref]
+		if it.o.points {
+			if it.match == 0 && it.values[f] != nil {
+				return it.spans[f].Start, it.values[f]
+			}
+		} else if list := it.lists[f]; it.match < len(list) {
+			return list[it.match].Key, list[it.match].Value
 		}
-		return it.spans[f].Start, it.values[f]
+		it.ref, it.match = it.ref+1, 0
 	}
-	list := it.lists[f]
-	if it.match >= len(list) {
-		return nil, nil
+	return nil, nil
+}
+
+// look finds the lookups of an input row.
+func (it *lookupJoinIter) look(row types.Row) error {
+	o := it.o
+	it.found = append(it.found, int32(len(it.refs)))
+	it.mine = it.mine[:0]
+	for i := range o.spans {
+		var err error
+		if it.mine, err = it.r.evalSpan(o.index, &o.spans[i], &it.vals, row, it.mine); err != nil {
+			return err
+		}
 	}
-	return list[it.match].Key, list[it.match].Value
+	if !o.ordinary && len(it.mine) > 1 {
+		it.mine = mergeSpans(it.mine)
+	}
+	for _, s := range it.mine {
+		it.name = append(binary.AppendUvarint(it.name[:0], uint64(len(s.Start))), s.Start...)
+		it.name = append(it.name, s.End...)
+		f, ok := it.seen[string(it.name)]
+		if !ok {
+			if it.seen == nil {
+				it.seen = make(map[string]int32)
+			}
+			f = int32(len(it.spans))
+			it.seen[string(it.name)] = f
+			it.spans = append(it.spans, s)
+		}
+		it.refs = append(it.refs, f)
+	}
+	return nil
 }
 
 func (it *lookupJoinIter) fill() error {
 	it.reset()
 	o := it.o
-	for len(it.store.rows) < it.size {
+	for len(it.store.rows) < it.size && len(it.spans) < 16*lookupBatch {
 		row, err := it.in.next()
 		if err != nil {
 			return err
@@ -351,26 +406,11 @@ func (it *lookupJoinIter) fill() error {
 		if _, err := it.store.add(it.r.budget, row); err != nil {
 			return err
 		}
-		s, ok, err := it.r.evalSpan(o.index, &o.span, &it.vals, row)
-		if err != nil {
+		if err := it.look(row); err != nil {
 			return err
 		}
-		if !ok {
-			it.found = append(it.found, -1)
-			continue
-		}
-		f, ok := it.seen[string(s.Start)]
-		if !ok {
-			if it.seen == nil {
-				it.seen = make(map[string]int32)
-			}
-			f = int32(len(it.spans))
-			it.seen[string(s.Start)] = f
-			it.spans = append(it.spans, s)
-		}
-		it.found = append(it.found, f)
 	}
-	it.size = grow(it.size, lookupBatch)
+	it.size = grow(it.size, o.batch)
 	if len(it.spans) == 0 {
 		return nil
 	}
@@ -379,7 +419,7 @@ func (it *lookupJoinIter) fill() error {
 		defer it.holds(lock.Held)()
 	}
 	var err error
-	if o.span.point {
+	if o.points {
 		ks := make([]keys.Key, len(it.spans))
 		for i := range it.spans {
 			ks[i] = it.spans[i].Start

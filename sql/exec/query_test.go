@@ -142,7 +142,7 @@ func TestLookupJoin(t *testing.T) {
 				for _, secondary := range []bool{false, true} {
 					l := f.values(2, lrows)
 					cols := f.cols(tab)
-					n := &opt.LookupJoin{Kind: kind, Input: l, Table: tab, Index: tab.Primary(), KeyExprs: []scalar.Expr{f.ref(l.Cols[0])}, Single: true}
+					n := &opt.LookupJoin{Kind: kind, Input: l, Table: tab, Index: tab.Primary(), Spans: []opt.IndexSpan{{Equal: []scalar.Expr{f.ref(l.Cols[0])}}}, Single: true}
 					// The right side as the naive join sees it: the looked-up column first.
 					right := make([]types.Row, len(stored))
 					if secondary {
@@ -200,7 +200,7 @@ func TestIndexScanSpans(t *testing.T) {
 			s := opt.IndexSpan{Equal: []scalar.Expr{num(a)}}
 			null := rng.Intn(4) == 0
 			if null {
-				s.Equal, s.EqualNull = []scalar.Expr{nil}, []bool{true}
+				s.Equal, s.Modes = []scalar.Expr{nil}, []opt.SpanMode{opt.SpanNull}
 			}
 			hasLo, hasHi, loIncl, hiIncl := rng.Intn(2) == 0, rng.Intn(2) == 0, rng.Intn(2) == 0, rng.Intn(2) == 0
 			if hasLo {

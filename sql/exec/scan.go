@@ -14,11 +14,16 @@ import (
 
 // spanSpec is a compiled opt.IndexSpan.
 type spanSpec struct {
-	equal             []scalar.Evaluator
-	equalNull         []bool
-	low, high         scalar.Evaluator
-	lowIncl, highIncl bool
-	point             bool // a whole unique key: one row at most
+	equal       []scalar.Evaluator
+	modes       []opt.SpanMode
+	lows, highs []boundSpec
+	arrays      bool // some of equal are arrays
+	point       bool // a whole unique key: one row at most, for each element of an array
+}
+
+type boundSpec struct {
+	value     scalar.Evaluator
+	inclusive bool
 }
 
 // indexScanOp reads spans of an index.
@@ -50,7 +55,7 @@ func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
 		o.spans = make([]spanSpec, len(n.Spans))
 		o.points = n.Single
 		for i := range n.Spans {
-			if o.spans[i], err = b.span(&n.Spans[i], o.index, n.Single); err != nil {
+			if o.spans[i], err = b.span(&n.Spans[i], o.index, n.Single, nil); err != nil {
 				return nil, err
 			}
 			o.points = o.points && o.spans[i].point
@@ -110,49 +115,62 @@ func fixedWidth(t *types.T) bool {
 	return false
 }
 
-func (b *builder) span(s *opt.IndexSpan, c *indexCodec, single bool) (spanSpec, error) {
-	var out spanSpec
+// span compiles a span whose expressions read rows of a layout.
+func (b *builder) span(s *opt.IndexSpan, c *indexCodec, single bool, l layout) (spanSpec, error) {
+	out := spanSpec{equal: make([]scalar.Evaluator, len(s.Equal)), modes: s.Modes}
+	plain := true
+	for i, e := range s.Equal {
+		var mode opt.SpanMode
+		if i < len(s.Modes) {
+			mode = s.Modes[i]
+		}
+		var err error
+		switch mode {
+		case opt.SpanNull:
+		case opt.SpanAny:
+			out.arrays = true
+			out.equal[i], err = b.expr(e, l)
+		default:
+			out.equal[i], err = b.spanExpr(e, c, i, l)
+		}
+		if err != nil {
+			return out, err
+		}
+		plain = plain && mode != opt.SpanNull && mode != opt.SpanSame
+	}
 	var err error
-	if out.equal, err = b.spanExprs(s.Equal, c); err != nil {
+	if out.lows, err = b.bounds(s.Low, s.Lows, c, len(s.Equal), l); err != nil {
 		return out, err
 	}
-	out.equalNull = s.EqualNull
-	if s.Low.Expr != nil {
-		if out.low, err = b.spanExpr(s.Low.Expr, c, len(s.Equal)); err != nil {
-			return out, err
-		}
-		out.lowIncl = s.Low.Inclusive
+	if out.highs, err = b.bounds(s.High, s.Highs, c, len(s.Equal), l); err != nil {
+		return out, err
 	}
-	if s.High.Expr != nil {
-		if out.high, err = b.spanExpr(s.High.Expr, c, len(s.Equal)); err != nil {
-			return out, err
-		}
-		out.highIncl = s.High.Inclusive
-	}
-	out.point = single && c.exact(len(s.Equal)) && out.low == nil && out.high == nil && !slices.Contains(s.EqualNull, true)
+	out.point = single && plain && c.exact(len(s.Equal)) && out.lows == nil && out.highs == nil
 	return out, nil
 }
 
-func (b *builder) spanExprs(es []scalar.Expr, c *indexCodec) ([]scalar.Evaluator, error) {
-	out := make([]scalar.Evaluator, len(es))
-	for i, e := range es {
-		if e == nil { // IS NULL
-			continue
-		}
-		var err error
-		if out[i], err = b.spanExpr(e, c, i); err != nil {
+// bounds compiles the bounds at one end of a range of the i-th key column.
+func (b *builder) bounds(first opt.Bound, more []opt.Bound, c *indexCodec, i int, l layout) ([]boundSpec, error) {
+	if first.Expr == nil {
+		return nil, nil
+	}
+	var out []boundSpec
+	for _, x := range append([]opt.Bound{first}, more...) {
+		ev, err := b.spanExpr(x.Expr, c, i, l)
+		if err != nil {
 			return nil, err
 		}
+		out = append(out, boundSpec{ev, x.Inclusive})
 	}
 	return out, nil
 }
 
 // spanExpr compiles a value for the i-th key column, and brings it to that column's representation.
-func (b *builder) spanExpr(e scalar.Expr, c *indexCodec, i int) (scalar.Evaluator, error) {
+func (b *builder) spanExpr(e scalar.Expr, c *indexCodec, i int, l layout) (scalar.Evaluator, error) {
 	if t := c.keyType(i); t != nil && e.Type().Phys() != t.Phys() && e.Type().Kind != types.KindUnknown {
 		e = &scalar.Cast{Arg: e, To: t.Bare()}
 	}
-	return b.expr(e, nil)
+	return b.expr(e, l)
 }
 
 func (o *indexScanOp) iter(r *run) iter {
@@ -177,7 +195,11 @@ type indexScanIter struct {
 	// hinted is how many rows the consumer will take; zero: all.
 	hinted int64
 	early  types.Row // what the early filter reads
+	taken  int64     // memory of spans made of arrays
 }
+
+// spanBytes is about what a span occupies, and its key.
+const spanBytes = 96
 
 // locks says that the scan locks what it reads, so it must not read ahead of its consumer.
 func (o *indexScanOp) locks() bool { return o.node.Locking.Strength != kv.NoLock }
@@ -212,12 +234,16 @@ func (it *indexScanIter) open() error {
 		return nil
 	}
 	for i := range o.spans {
-		s, ok, err := it.r.evalSpan(o.index, &o.spans[i], &it.vals, nil)
-		if err != nil {
+		var err error
+		if it.spans, err = it.r.evalSpan(o.index, &o.spans[i], &it.vals, nil, it.spans); err != nil {
 			return err
 		}
-		if ok {
-			it.spans = append(it.spans, s)
+	}
+	if len(it.spans) > len(o.spans) { // arrays may have any number of elements
+		it.taken = int64(len(it.spans)) * spanBytes
+		if err := it.r.budget.Grow(it.taken); err != nil {
+			it.taken = 0
+			return err
 		}
 	}
 	if len(it.spans) > 1 {
@@ -249,53 +275,171 @@ func (it *indexScanIter) open() error {
 	return nil
 }
 
-// evalSpan computes a span; ok is false if no row can be in it. row is what the expressions read.
-func (r *run) evalSpan(c *indexCodec, s *spanSpec, vals *types.Row, row types.Row) (keys.Span, bool, error) {
+// evalSpan appends the spans that a specification stands for: one, or none if no row can be in it, or one for each
+// element of its arrays. row is what the expressions read.
+func (r *run) evalSpan(c *indexCodec, s *spanSpec, vals *types.Row, row types.Row, out []keys.Span) ([]keys.Span, error) {
+	if s.arrays {
+		return r.evalArrays(c, s, row, out)
+	}
 	v := (*vals)[:0]
 	defer func() { *vals = v[:0] }()
 	for i, ev := range s.equal {
-		if i < len(s.equalNull) && s.equalNull[i] {
+		if ev == nil { // IS NULL
 			v = append(v, types.Null)
 			continue
 		}
 		d, err := ev.Eval(&r.sctx, row)
 		if err != nil {
-			return keys.Span{}, false, err
+			return out, err
 		}
-		if d.IsNull() {
-			return keys.Span{}, false, nil
+		if d.IsNull() && (s.modes == nil || s.modes[i] != opt.SpanSame) {
+			return out, nil
 		}
 		v = append(v, d)
 	}
 	if s.point {
 		k, err := c.appendPrefix(nil, v)
-		return keys.Span{Start: k}, true, err
+		return append(out, keys.Span{Start: k}), err
 	}
-	var low, high *types.Datum
-	if s.low != nil {
-		d, err := s.low.Eval(&r.sctx, row)
-		if err != nil || d.IsNull() {
-			return keys.Span{}, false, err
-		}
-		low = &d
+	var low, high limit
+	if ok, err := r.evalBounds(c, s, row, &low, &high); err != nil || !ok {
+		return out, err
 	}
-	if s.high != nil {
-		d, err := s.high.Eval(&r.sctx, row)
-		if err != nil || d.IsNull() {
-			return keys.Span{}, false, err
-		}
-		high = &d
+	sp, ok, err := c.span(v, low.pointer(), low.inclusive, high.pointer(), high.inclusive)
+	if ok {
+		out = append(out, sp)
 	}
-	return c.span(v, low, s.lowIncl, high, s.highIncl)
+	return out, err
 }
 
-// mergeSpans orders spans and joins those that overlap, so that no row is read twice.
+// limit is one end of a range.
+type limit struct {
+	value          types.Datum
+	set, inclusive bool
+}
+
+func (l *limit) pointer() *types.Datum {
+	if !l.set {
+		return nil
+	}
+	return &l.value
+}
+
+// evalBounds finds the tightest of the bounds; ok is false if one is NULL.
+func (r *run) evalBounds(c *indexCodec, s *spanSpec, row types.Row, low, high *limit) (ok bool, err error) {
+	for _, b := range s.lows {
+		if ok, err := r.tighten(low, &b, row, c, len(s.equal), 1); err != nil || !ok {
+			return false, err
+		}
+	}
+	for _, b := range s.highs {
+		if ok, err := r.tighten(high, &b, row, c, len(s.equal), -1); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (r *run) tighten(l *limit, b *boundSpec, row types.Row, c *indexCodec, column, sign int) (bool, error) {
+	d, err := b.value.Eval(&r.sctx, row)
+	if err != nil || d.IsNull() {
+		return false, err
+	}
+	if l.set {
+		n := sign * c.keyType(column).Compare(d, l.value)
+		if n < 0 || n == 0 && !l.inclusive {
+			return true, nil
+		}
+	}
+	*l = limit{d, true, b.inclusive}
+	return true, nil
+}
+
+// maxCombinations bounds the spans that several arrays make; then the columns from the next array on are not used. The
+// scan tests the conditions in that case (opt's constrain).
+const maxCombinations = 1 << 14
+
+// evalArrays is evalSpan with arrays.
+func (r *run) evalArrays(c *indexCodec, s *spanSpec, row types.Row, out []keys.Span) ([]keys.Span, error) {
+	columns := make([][]types.Datum, 0, len(s.equal))
+	total, arrays := 1, 0
+	for i, ev := range s.equal {
+		var mode opt.SpanMode
+		if s.modes != nil {
+			mode = s.modes[i]
+		}
+		if ev == nil {
+			columns = append(columns, []types.Datum{types.Null})
+			continue
+		}
+		d, err := ev.Eval(&r.sctx, row)
+		if err != nil {
+			return out, err
+		}
+		if d.IsNull() && mode != opt.SpanSame {
+			return out, nil
+		}
+		if mode != opt.SpanAny {
+			columns = append(columns, []types.Datum{d})
+			continue
+		}
+		var list []types.Datum
+		for n, x := range d.Array().Elems {
+			if n&1023 == 1023 && r.ctx.Err() != nil {
+				return out, r.ctx.Err()
+			}
+			if !x.IsNull() {
+				list = append(list, x)
+			}
+		}
+		arrays++
+		if arrays > 1 && total*len(list) > maxCombinations {
+			break
+		}
+		total *= len(list)
+		columns = append(columns, list)
+	}
+	var low, high limit
+	if len(columns) == len(s.equal) {
+		if ok, err := r.evalBounds(c, s, row, &low, &high); err != nil || !ok {
+			return out, err
+		}
+	}
+	v := make(types.Row, len(columns))
+	for n := range total {
+		if n&1023 == 1023 && r.ctx.Err() != nil {
+			return out, r.ctx.Err()
+		}
+		for i, at := len(columns)-1, n; i >= 0; i-- {
+			v[i] = columns[i][at%len(columns[i])]
+			at /= len(columns[i])
+		}
+		if s.point {
+			k, err := c.appendPrefix(nil, v)
+			if err != nil {
+				return out, err
+			}
+			out = append(out, keys.Span{Start: k})
+			continue
+		}
+		sp, ok, err := c.span(v, low.pointer(), low.inclusive, high.pointer(), high.inclusive)
+		if err != nil {
+			return out, err
+		}
+		if ok {
+			out = append(out, sp)
+		}
+	}
+	return out, nil
+}
+
+// mergeSpans orders spans and joins those that overlap, so that no row is read twice, or touch.
 func mergeSpans(spans []keys.Span) []keys.Span {
 	slices.SortFunc(spans, func(a, b keys.Span) int { return bytes.Compare(a.Start, b.Start) })
 	out := spans[:1]
 	for _, s := range spans[1:] {
 		last := &out[len(out)-1]
-		if !s.Start.Less(last.Stop()) {
+		if touch := !last.Point() && !s.Point() && s.Start.Equal(last.End); !touch && !s.Start.Less(last.Stop()) {
 			out = append(out, s)
 			continue
 		}
@@ -311,6 +455,7 @@ func mergeSpans(spans []keys.Span) []keys.Span {
 
 func (it *indexScanIter) drop() {
 	it.letGo()
+	it.r.drop(&it.taken)
 	clear(it.spans)
 	it.spans = it.spans[:0]
 	it.page, it.lists, it.ks, it.kvals, it.batch, it.point = nil, nil, nil, nil, nil, false

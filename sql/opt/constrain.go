@@ -1,25 +1,43 @@
 package opt
 
 import (
+	"slices"
+
 	"meridian/sql/catalog"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
 )
 
-// maxSpans bounds the spans made of IN lists.
-const maxSpans = 4096
+// maxSpans bounds the spans made of IN lists and disjunctions. A statement has 65535 parameters at most.
+const maxSpans = 1 << 16
+
+// arrayValues is how many elements an array is thought to have that is not known before the statement runs.
+const arrayValues = 10
 
 // constraint is what a conjunction says about an index: the spans to read, and the conditions that are still to be
 // tested on what is read.
 type constraint struct {
 	spans  []IndexSpan
 	filter []scalar.Expr
-	// equal is how many leading columns have one value each; prefix how many are limited to values.
-	equal, prefix int
 	// single: every span is a whole unique key.
 	single bool
 	// used are the conditions that the spans express.
 	used []scalar.Expr
+}
+
+// count is how many spans there will be at execution.
+func (c *constraint) count() float64 {
+	n := 0.0
+	for i := range c.spans {
+		m := 1.0
+		for _, mode := range c.spans[i].Modes {
+			if mode == SpanAny {
+				m *= arrayValues
+			}
+		}
+		n += m
+	}
+	return n
 }
 
 // indexColumns are the columns by which an index's entries are ordered: its own, and the primary key's.
@@ -42,66 +60,88 @@ next:
 
 // columnValues is what a condition says about one column.
 type columnValues struct {
-	values    []scalar.Expr // nil entries are NULL
+	values    []scalar.Expr
+	mode      SpanMode // of the only value, if it is not an ordinary one
 	low, high Bound
 	inexact   bool // the condition is still to be tested
 }
 
-// constrain finds the spans of an index for a conjunction over a scan's columns.
+// number is how many values they are thought to be.
+func (v *columnValues) number() int {
+	if v.mode == SpanAny {
+		return arrayValues
+	}
+	return len(v.values)
+}
+
+// constrainer finds the spans of one index.
+type constrainer struct {
+	o    *optimizer
+	scan *Scan
+	cols *colSet
+	keys []catalog.IndexColumn
+	// depth counts disjunctions within branches of others, and work the conditions that were looked at in there.
+	depth, work int
+}
+
+// maxSplitDepth and maxSplitWork bound the combinations of several disjunctions; those of one are bounded by its length. Both
+// are chosen by us.
+const (
+	maxSplitDepth = 4
+	maxSplitWork  = 1 << 14
+)
+
+// limits are spans over key columns from some position on, and the conditions (by position) that they use, and those
+// of them that they express exactly.
+type limits struct {
+	spans       []IndexSpan
+	used, exact []int
+}
+
+// constrain finds the spans of an index for a conjunction over a scan's columns. A span holds expressions, so whether
+// a value is a literal, a parameter or a column of an outer row makes no difference to it.
 func (o *optimizer) constrain(s *Scan, cols *colSet, ix *catalog.Index, filter []scalar.Expr) constraint {
-	keys := ix.Columns
+	k := constrainer{o: o, scan: s, cols: cols, keys: ix.Columns}
 	if !ix.Unique && !ix.Primary {
-		keys = indexColumns(s.Table, ix)
+		k.keys = indexColumns(s.Table, ix)
 	}
-	c := constraint{}
-	var used [4]int // positions in filter of the conditions that are expressed exactly
-	exact := used[:0]
-	prefixes := 1
-	for i, k := range keys {
-		ord := s.Table.Ordinal(k.Column)
-		if ord < 0 || s.Cols[ord] == 0 {
-			break
-		}
-		id, t := s.Cols[ord], s.Table.Columns[ord].Type
-		v, at := bestValues(filter, id, t, cols)
-		if at < 0 {
-			c.ranges(filter, id, t, cols, &exact)
-			break
-		}
-		if prefixes*len(v.values) > maxSpans {
-			break
-		}
-		prefixes *= len(v.values)
-		c.extend(v.values)
-		c.used = append(c.used, filter[at])
-		if !v.inexact {
-			exact = append(exact, at)
-		}
-		c.prefix = i + 1
-		if len(v.values) == 1 && c.equal == i {
-			c.equal = i + 1
-		}
-	}
+	var used, exact [4]int
+	l := k.from(0, filter, maxSpans, limits{used: used[:0], exact: exact[:0]})
+	c := constraint{spans: l.spans}
 	if c.spans == nil {
 		c.filter = filter
 		return c
 	}
-	if (ix.Unique || ix.Primary) && c.prefix == len(ix.Columns) {
-		c.single = true
-		for _, k := range ix.Columns {
-			if col := s.Table.Column(k.Column); col.Type.Kind == types.KindInterval {
-				c.single = false
+	c.used = make([]scalar.Expr, len(l.used))
+	for i, at := range l.used {
+		c.used[i] = filter[at]
+	}
+	c.single = ix.Unique || ix.Primary
+	for _, k := range ix.Columns {
+		c.single = c.single && s.Table.Column(k.Column).Type.Kind != types.KindInterval
+	}
+	whole := true // the conditions that are expressed need no test
+	for i := range c.spans {
+		x := &c.spans[i]
+		c.single = c.single && len(x.Equal) == len(ix.Columns) && x.Low.Expr == nil && x.High.Expr == nil
+		arrays := 0
+		for _, m := range x.Modes {
+			c.single = c.single && m != SpanNull && m != SpanSame
+			if m == SpanAny {
+				arrays++
 			}
 		}
-		for i := range c.spans {
-			for _, null := range c.spans[i].EqualNull {
-				c.single = c.single && !null
-			}
+		if arrays > 1 { // there may be too many combinations at execution, and then fewer columns are used
+			c.single, whole = false, false
 		}
 	}
-	if len(exact) < len(filter) {
+	if !whole {
+		c.filter = filter
+		return c
+	}
+	if len(l.exact) < len(filter) {
 		for i, e := range filter {
-			if !containsInt(exact, i) {
+			if !slices.Contains(l.exact, i) {
 				c.filter = append(c.filter, e)
 			}
 		}
@@ -109,32 +149,57 @@ func (o *optimizer) constrain(s *Scan, cols *colSet, ix *catalog.Index, filter [
 	return c
 }
 
-func containsInt(s []int, x int) bool {
-	for _, v := range s {
-		if v == x {
-			return true
+// from extends l by spans over the key columns from one on. It makes so many at most.
+func (k *constrainer) from(at int, filter []scalar.Expr, most int, l limits) limits {
+	for ; at < len(k.keys); at++ {
+		ord := k.scan.Table.Ordinal(k.keys[at].Column)
+		if ord < 0 || k.scan.Cols[ord] == 0 {
+			break
+		}
+		id, t := k.scan.Cols[ord], k.scan.Table.Columns[ord].Type
+		v, n := bestValues(filter, id, t, k.cols)
+		if n < 0 {
+			if !k.split(at, filter, most/max(1, len(l.spans)), &l) {
+				l.ranges(filter, id, t, k.cols)
+			}
+			break
+		}
+		if max(1, len(l.spans))*len(v.values) > most {
+			break
+		}
+		if v.mode == SpanSame && k.scan.Table.Columns[ord].NotNull {
+			v.mode = SpanValue
+		}
+		l.extend(v.values, v.mode)
+		l.used = append(l.used, n)
+		if !v.inexact {
+			l.exact = append(l.exact, n)
 		}
 	}
-	return false
+	return l
 }
 
 // extend appends a column with so many values to all spans.
-func (c *constraint) extend(values []scalar.Expr) {
-	if c.spans == nil {
-		c.spans = make([]IndexSpan, 1, len(values))
+func (l *limits) extend(values []scalar.Expr, mode SpanMode) {
+	if l.spans == nil {
+		l.spans = make([]IndexSpan, 1, len(values))
 	}
-	out := c.spans
+	out := l.spans
 	if len(values) > 1 {
-		out = make([]IndexSpan, 0, len(c.spans)*len(values))
+		out = make([]IndexSpan, 0, len(l.spans)*len(values))
 	}
-	for i := range c.spans {
-		s := c.spans[i]
+	for i := range l.spans {
+		s := l.spans[i]
 		for _, v := range values {
-			n := IndexSpan{Equal: append(s.Equal[:len(s.Equal):len(s.Equal)], v), EqualNull: s.EqualNull}
-			if v == nil || s.EqualNull != nil {
-				n.EqualNull = make([]bool, len(n.Equal))
-				copy(n.EqualNull, s.EqualNull)
-				n.EqualNull[len(n.Equal)-1] = v == nil
+			m := mode
+			if v == nil {
+				m = SpanNull
+			}
+			n := IndexSpan{Equal: append(s.Equal[:len(s.Equal):len(s.Equal)], v), Modes: s.Modes}
+			if m != SpanValue || s.Modes != nil {
+				n.Modes = make([]SpanMode, len(n.Equal))
+				copy(n.Modes, s.Modes)
+				n.Modes[len(n.Equal)-1] = m
 			}
 			if len(values) == 1 {
 				out[i] = n
@@ -143,53 +208,187 @@ func (c *constraint) extend(values []scalar.Expr) {
 			}
 		}
 	}
-	c.spans = out
+	l.spans = out
 }
 
-// ranges limits the column after the prefix between bounds.
-func (c *constraint) ranges(filter []scalar.Expr, id ColumnID, t *types.T, cols *colSet, exact *[]int) {
-	var low, high Bound
-	lowAt, highAt := -1, -1
-	lowExact, highExact := false, false
+// split reads a disjunction as spans for each of its branches, which each limit the column: "(a, b) IN ((1, 2), (3, 4))",
+// "(a, b) > (1, 2)", "a < 1 OR a > 9". It reports whether there is one.
+func (k *constrainer) split(at int, filter []scalar.Expr, most int, l *limits) bool {
+	if k.depth > 0 && (k.depth == maxSplitDepth || k.work > maxSplitWork) {
+		return false
+	}
+	k.depth++
+	defer func() { k.depth-- }()
+	for n, e := range filter {
+		or, ok := e.(*scalar.Or)
+		if !ok || len(or.Args) > most || isVolatile(e) {
+			continue
+		}
+		rest := make([]scalar.Expr, 0, len(filter)+4)
+		rest = append(append(rest, filter[:n]...), filter[n+1:]...)
+		var all limits
+		whole := true // the spans express the disjunction
+		for i, branch := range or.Args {
+			k.o.charge(0)
+			conds := rest[:len(rest):len(rest)]
+			if and, ok := branch.(*scalar.And); ok {
+				conds = append(conds, scalar.Conjuncts(and)...)
+			} else {
+				conds = append(conds, branch)
+			}
+			if k.depth > 1 {
+				k.work += len(conds)
+			}
+			b := k.from(at, conds, most-len(all.spans), limits{})
+			own := func(j int) bool { return j >= len(rest) }
+			if !slices.ContainsFunc(b.used, own) {
+				// The others say more about the column than the branch does, and would say it for each branch.
+				b = k.from(at, conds[len(rest):], most-len(all.spans), limits{})
+				for j := range b.used {
+					b.used[j] += len(rest)
+				}
+				for j := range b.exact {
+					b.exact[j] += len(rest)
+				}
+			}
+			if b.spans == nil || len(all.spans)+len(b.spans) > most {
+				whole, all.spans = false, nil
+				break
+			}
+			all.spans = append(all.spans, b.spans...)
+			for j := len(rest); j < len(conds); j++ {
+				whole = whole && slices.Contains(b.exact, j)
+			}
+			if i == 0 {
+				all.used, all.exact = b.used, b.exact
+			}
+			other := func(j int) bool { return j >= len(rest) || !slices.Contains(b.used, j) }
+			all.used = slices.DeleteFunc(all.used, other)
+			all.exact = slices.DeleteFunc(all.exact, func(j int) bool { return j >= len(rest) || !slices.Contains(b.exact, j) })
+		}
+		if all.spans == nil {
+			continue
+		}
+		place := func(j int) int { // in filter
+			if j >= n {
+				j++
+			}
+			return j
+		}
+		for _, j := range all.used {
+			l.used = append(l.used, place(j))
+		}
+		for _, j := range all.exact {
+			l.exact = append(l.exact, place(j))
+		}
+		l.used = append(l.used, n)
+		if whole {
+			l.exact = append(l.exact, n)
+		}
+		l.product(all.spans)
+		return true
+	}
+	return false
+}
+
+// product continues each span by each of others.
+func (l *limits) product(others []IndexSpan) {
+	if l.spans == nil {
+		l.spans = others
+		return
+	}
+	out := make([]IndexSpan, 0, len(l.spans)*len(others))
+	for i := range l.spans {
+		s := &l.spans[i]
+		for j := range others {
+			n := others[j]
+			n.Equal = append(s.Equal[:len(s.Equal):len(s.Equal)], n.Equal...)
+			if s.Modes != nil || n.Modes != nil {
+				m := make([]SpanMode, len(n.Equal))
+				copy(m, s.Modes)
+				copy(m[len(s.Equal):], n.Modes)
+				n.Modes = m
+			}
+			out = append(out, n)
+		}
+	}
+	l.spans = out
+}
+
+// ranges limits the column after the prefix between bounds. Of literals the tightest counts; bounds that are known only at
+// execution all hold.
+func (l *limits) ranges(filter []scalar.Expr, id ColumnID, t *types.T, cols *colSet) {
+	var low, high bounds
 	for i, e := range filter {
 		v, ok := matchColumn(e, id, t, cols)
 		if !ok || v.values != nil {
 			continue
 		}
-		if v.low.Expr != nil && (lowAt < 0 || tighter(v.low, low, true)) {
-			low, lowAt, lowExact = v.low, i, !v.inexact
-			if v.high.Expr != nil {
-				lowExact = false
-			}
-		}
-		if v.high.Expr != nil && (highAt < 0 || tighter(v.high, high, false)) {
-			high, highAt, highExact = v.high, i, !v.inexact
-			if v.low.Expr != nil {
-				highExact = false
-			}
-		}
+		one := (v.low.Expr == nil) != (v.high.Expr == nil)
+		low.add(v.low, i, one && !v.inexact, true)
+		high.add(v.high, i, one && !v.inexact, false)
 	}
-	if lowAt < 0 && highAt < 0 {
+	if len(low.list)+len(high.list) == 0 {
 		return
 	}
-	if c.spans == nil {
-		c.spans = make([]IndexSpan, 1)
+	if l.spans == nil {
+		l.spans = make([]IndexSpan, 1)
 	} else {
-		c.spans = append([]IndexSpan(nil), c.spans...)
+		l.spans = append([]IndexSpan(nil), l.spans...)
 	}
-	for i := range c.spans {
-		c.spans[i].Low, c.spans[i].High = low, high
+	for i := range l.spans {
+		s := &l.spans[i]
+		s.Low, s.Lows = low.split()
+		s.High, s.Highs = high.split()
 	}
-	if lowAt >= 0 {
-		c.used = append(c.used, filter[lowAt])
-		if lowExact {
-			*exact = append(*exact, lowAt)
+	low.note(l)
+	high.note(l)
+}
+
+// bounds are those that hold at one end of a range.
+type bounds struct {
+	list  []Bound
+	from  []int // the conditions that say so; a bound that is within another's is kept by that one
+	exact []bool
+}
+
+func (b *bounds) add(x Bound, from int, exact, low bool) {
+	if x.Expr == nil {
+		return
+	}
+	b.from, b.exact = append(b.from, from), append(b.exact, exact)
+	for i := range b.list {
+		if tighter(b.list[i], x, low) || sameBound(b.list[i], x) {
+			return
+		}
+		if tighter(x, b.list[i], low) {
+			b.list[i] = x
+			return
 		}
 	}
-	if highAt >= 0 && highAt != lowAt {
-		c.used = append(c.used, filter[highAt])
-		if highExact {
-			*exact = append(*exact, highAt)
+	b.list = append(b.list, x)
+}
+
+func sameBound(a, b Bound) bool { return a.Inclusive == b.Inclusive && scalar.Equal(a.Expr, b.Expr) }
+
+func (b *bounds) split() (first Bound, more []Bound) {
+	if len(b.list) == 0 {
+		return Bound{}, nil
+	}
+	if len(b.list) > 1 {
+		more = b.list[1:]
+	}
+	return b.list[0], more
+}
+
+// note says which conditions are used, and expressed.
+func (b *bounds) note(l *limits) {
+	for i, at := range b.from {
+		if !slices.Contains(l.used, at) {
+			l.used = append(l.used, at)
+		}
+		if b.exact[i] {
+			l.exact = append(l.exact, at)
 		}
 	}
 }
@@ -213,11 +412,11 @@ func bestValues(filter []scalar.Expr, id ColumnID, t *types.T, cols *colSet) (be
 	at = -1
 	for i, e := range filter {
 		v, ok := matchColumn(e, id, t, cols)
-		if !ok || v.values == nil || at >= 0 && len(v.values) >= len(best.values) {
+		if !ok || v.values == nil || at >= 0 && v.number() >= best.number() {
 			continue
 		}
 		best, at = v, i
-		if len(v.values) == 1 {
+		if v.number() == 1 {
 			break
 		}
 	}
@@ -282,12 +481,10 @@ func matchColumn(e scalar.Expr, id ColumnID, t *types.T, cols *colSet) (columnVa
 		case scalar.EQ:
 			v.values = []scalar.Expr{value}
 		case scalar.IsNotDistinct:
-			k, ok := value.(*scalar.Const)
-			if !ok {
-				return v, false
-			}
 			v.values = []scalar.Expr{value}
-			if k.Value.IsNull() {
+			if k, ok := value.(*scalar.Const); !ok {
+				v.mode = SpanSame
+			} else if k.Value.IsNull() {
 				v.values[0] = nil
 			}
 		case scalar.LT, scalar.LE:
@@ -316,17 +513,43 @@ func matchColumn(e scalar.Expr, id ColumnID, t *types.T, cols *colSet) (columnVa
 	case *scalar.Or:
 		for _, a := range e.Args {
 			w, ok := matchColumn(a, id, t, cols)
-			if !ok || w.values == nil {
+			if !ok || w.values == nil || w.mode != SpanValue {
 				return orBounds(e, id, t, cols)
 			}
 			v.values = append(v.values, w.values...)
 			v.inexact = v.inexact || w.inexact
 		}
 		return v, true
+	case *scalar.Quantified:
+		c, ok := anyEqual(e)
+		if !ok || c.ID != id || !sameValues(t, scalar.ElemType(e.Array.Type())) || isVolatile(e.Array) {
+			return v, false
+		}
+		if x := exprCols(e.Array); x.intersects(cols) {
+			return v, false
+		}
+		v.values, v.mode = []scalar.Expr{e.Array}, SpanAny
+		v.inexact = t.Kind == types.KindBPChar || t.Kind == types.KindArray || t.Kind == types.KindTuple
+		return v, true
 	case *scalar.Call:
 		return matchLike(e, id, t)
 	}
 	return v, false
+}
+
+// anyEqual is the column of "column = ANY (array)".
+func anyEqual(q *scalar.Quantified) (*scalar.Column, bool) {
+	c, ok := q.Arg.(*scalar.Column)
+	cmp, eq := q.Op.(*scalar.Compare)
+	if !ok || !eq || q.All || cmp.Op != scalar.EQ || q.Array.Type().Kind != types.KindArray {
+		return nil, false
+	}
+	l, lok := cmp.Left.(*scalar.Column)
+	r, rok := cmp.Right.(*scalar.Column)
+	if !lok || !rok || l.ID != q.LeftID || r.ID != q.ElemID {
+		return nil, false
+	}
+	return c, true
 }
 
 // orBounds finds bounds that hold in all branches of a disjunction, such as a >= 1 in "a > 1 OR a = 1 AND b > 2", which
@@ -343,7 +566,7 @@ func orBounds(e *scalar.Or, id ColumnID, t *types.T, cols *colSet) (v columnValu
 			if !ok {
 				continue
 			}
-			if len(w.values) == 1 && w.values[0] != nil {
+			if len(w.values) == 1 && w.values[0] != nil && w.mode == SpanValue {
 				w.low, w.high = Bound{w.values[0], true}, Bound{w.values[0], true}
 			}
 			if w.low.Expr != nil {

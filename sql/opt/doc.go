@@ -22,7 +22,7 @@
 //	infer_constants.go   a.x = b.y and a.x = 1 give b.y = 1
 //	join_keys.go         joins on expressions become joins on columns
 //	decorrelate.go       queries in scalars become joins, and joins that run once for each row ordinary ones
-//	any_array.go         column = ANY (array) becomes a lookup of the array's elements
+//	any_array.go         column = ANY (ARRAY (SELECT ...)) becomes a semi join
 //	prune.go             columns that nobody reads are not computed
 //
 // There is no separate operator for a query that reads columns of an enclosing one: any group with outer columns is
@@ -45,7 +45,7 @@
 // order that no implementation has. Answers are kept, so a group is searched once for each set of properties.
 //
 // constrain.go turns conditions into spans of an index. Spans hold expressions, not values: a plan is made once and
-// run with many parameters. A row whose unique key is pinned is looked up without considering anything else, which
+// run with many parameters, and a lookup join computes its spans for each row of its input. A row whose unique key is pinned is looked up without considering anything else, which
 // makes the plan of a statement by primary key a matter of microseconds.
 //
 // Orders are those of PostgreSQL, and of keys: NULL comes after all values, or first in a descending column. Whether

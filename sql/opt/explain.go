@@ -137,7 +137,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 				add("spans", "ALL")
 			}
 		} else {
-			add("spans", x.spans(n))
+			add("spans", x.spans(n.Spans))
 		}
 		filter("filter", n.Filter)
 		if n.Limit > 0 {
@@ -187,11 +187,15 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		input(n.Input)
 	case *LookupJoin:
 		name = joinName("lookup join", n.Kind) + " " + n.Table.Name + "@" + n.Index.Name
-		var parts []string
-		for i, e := range n.KeyExprs {
-			parts = append(parts, indexColumnName(n, i)+" = "+x.expr(e))
+		if k := &n.Spans[0]; len(n.Spans) == 1 && k.Modes == nil && k.Low.Expr == nil && k.High.Expr == nil {
+			var parts []string
+			for i, e := range k.Equal {
+				parts = append(parts, indexColumnName(n, i)+" = "+x.expr(e))
+			}
+			add("lookup", strings.Join(parts, ", "))
+		} else {
+			add("lookup", x.spans(n.Spans))
 		}
-		add("lookup", strings.Join(parts, ", "))
 		if n.Single {
 			add("unique", "yes")
 		}
@@ -354,9 +358,7 @@ func nodeExprs(n Node) []scalar.Expr {
 	switch n := n.(type) {
 	case *IndexScan:
 		for i := range n.Spans {
-			s := &n.Spans[i]
-			out = append(out, s.Equal...)
-			out = append(out, s.Low.Expr, s.High.Expr)
+			n.Spans[i].Exprs(func(e scalar.Expr) { out = append(out, e) })
 		}
 		out = append(out, n.Filter...)
 	case *VirtualNode:
@@ -528,19 +530,26 @@ func (x *explainer) window(w *WindowItem) string {
 const maxPrintedSpans = 8
 
 // spans prints what a scan reads: [/1/2] is a key or prefix, [/1/2 - /1/9) a range.
-func (x *explainer) spans(n *IndexScan) string {
+func (x *explainer) spans(spans []IndexSpan) string {
 	var parts []string
-	for i := range n.Spans {
+	for i := range spans {
 		if i == maxPrintedSpans {
-			parts = append(parts, "... "+strconv.Itoa(len(n.Spans)-i)+" more")
+			parts = append(parts, "... "+strconv.Itoa(len(spans)-i)+" more")
 			break
 		}
-		s := &n.Spans[i]
+		s := &spans[i]
 		prefix := ""
 		for j, e := range s.Equal {
-			if j < len(s.EqualNull) && s.EqualNull[j] {
+			mode := SpanValue
+			if j < len(s.Modes) {
+				mode = s.Modes[j]
+			}
+			switch mode {
+			case SpanNull:
 				prefix += "/NULL"
-			} else {
+			case SpanAny:
+				prefix += "/ANY " + x.expr(e)
+			default:
 				prefix += "/" + x.expr(e)
 			}
 		}
@@ -550,23 +559,35 @@ func (x *explainer) spans(n *IndexScan) string {
 		}
 		low, high := "["+prefix, prefix+"]"
 		if s.Low.Expr != nil {
-			low = "[" + prefix + "/" + x.expr(s.Low.Expr)
+			low = "[" + prefix + "/" + x.bounds(s.Low, s.Lows, "greatest")
 			if !s.Low.Inclusive {
 				low = "(" + low[1:]
 			}
 		}
 		if s.High.Expr != nil {
-			high = prefix + "/" + x.expr(s.High.Expr) + "]"
+			high = prefix + "/" + x.bounds(s.High, s.Highs, "least") + "]"
 			if !s.High.Inclusive {
 				high = high[:len(high)-1] + ")"
 			}
 		}
 		parts = append(parts, low+" - "+high)
 	}
-	if len(n.Spans) == 0 {
+	if len(spans) == 0 {
 		return "NONE"
 	}
 	return strings.Join(parts, " ")
+}
+
+// bounds prints the bounds that hold at one end.
+func (x *explainer) bounds(b Bound, more []Bound, which string) string {
+	if len(more) == 0 {
+		return x.expr(b.Expr)
+	}
+	parts := []string{x.expr(b.Expr)}
+	for _, b := range more {
+		parts = append(parts, x.expr(b.Expr))
+	}
+	return which + "(" + strings.Join(parts, ", ") + ")"
 }
 
 // count prints a number of rows.

@@ -288,43 +288,32 @@ func (s *search) lookup(kind JoinKind, l, r *group, on []scalar.Expr) {
 
 func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *catalog.Index, conds []scalar.Expr) {
 	o, g, t := s.o, s.g, scan.Table
-	keys := ix.Columns
-	if !ix.Unique && !ix.Primary {
-		keys = indexColumns(t, ix)
+	var plain, rest []scalar.Expr
+	for _, e := range conds {
+		if hasSubquery(e) {
+			rest = append(rest, e)
+		} else {
+			plain = append(plain, e)
+		}
 	}
-	var exprs []scalar.Expr
-	var used []scalar.Expr
+	c := o.constrain(scan, &base.cols, ix, plain)
 	joined := false
-	done := make([]bool, len(conds))
-	for _, k := range keys {
-		ord := t.Ordinal(k.Column)
-		if ord < 0 || scan.Cols[ord] == 0 {
+	for i := range c.spans {
+		reads := false
+		c.spans[i].Exprs(func(e scalar.Expr) {
+			x := exprCols(e)
+			reads = reads || x.intersects(&l.cols)
+		})
+		joined = reads
+		if !reads { // a part that is the same for each row
 			break
 		}
-		v, at := bestValues(conds, scan.Cols[ord], t.Columns[ord].Type, &base.cols)
-		if at < 0 || len(v.values) != 1 || v.values[0] == nil || hasSubquery(v.values[0]) {
-			break
-		}
-		if x := exprCols(v.values[0]); x.intersects(&l.cols) {
-			joined = true
-		}
-		exprs = append(exprs, v.values[0])
-		used = append(used, conds[at])
-		done[at] = !v.inexact
 	}
 	if !joined {
 		return
 	}
-	var rest []scalar.Expr
-	for i, e := range conds {
-		if !done[i] {
-			rest = append(rest, e)
-		}
-	}
-	single := (ix.Unique || ix.Primary) && len(exprs) == len(ix.Columns)
-	for _, k := range ix.Columns {
-		single = single && t.Column(k.Column).Type.Kind != 0
-	}
+	used, single := c.used, c.single
+	rest = append(c.filter[:len(c.filter):len(c.filter)], rest...)
 	a := access{s: s, in: base, scan: scan, info: o.info(t)}
 	needed := base.needed
 	for _, e := range rest {
@@ -346,8 +335,9 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 		}
 	}
 	if single {
-		perKey = min(perKey, 1)
+		perKey = min(perKey, c.count())
 	}
+	seeks := c.count()
 	width := a.info.width
 	if !ix.Primary {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
@@ -358,9 +348,9 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	}
 	if covering {
 		a.setColumns(needed)
-		node := &LookupJoin{Kind: kind, Table: t, Index: ix, KeyExprs: exprs, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(rest),
-			Single: single, Locking: scan.Locking, KeepOrder: true}
-		extra := o.lookupCost(a.info, l.rows, perKey, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
+		node := &LookupJoin{Kind: kind, Table: t, Index: ix, Spans: c.spans, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(rest),
+			Single: single && len(c.spans) == 1 && c.spans[0].Modes == nil, Locking: scan.Locking, KeepOrder: true}
+		extra := o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
 			o.subqueryCost(rest, l.rows*perKey) + locks
 		s.offerLookup(l, extra, func(in phys) Node {
 			n := *node
@@ -406,22 +396,22 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	}
 	want = want.intersect(base.cols)
 	a.setColumns(want)
-	first := &LookupJoin{Kind: kind, Table: t, Index: ix, KeyExprs: exprs, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(early),
-		Single: single, KeepOrder: true}
+	first := &LookupJoin{Kind: kind, Table: t, Index: ix, Spans: c.spans, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(early),
+		Single: single && len(c.spans) == 1 && c.spans[0].Modes == nil, KeepOrder: true}
 	a.setColumns(needed.minus(want))
-	second := &LookupJoin{Kind: kind, Table: t, Index: t.Primary(), KeyExprs: pk, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(late),
+	second := &LookupJoin{Kind: kind, Table: t, Index: t.Primary(), Spans: []IndexSpan{{Equal: pk}}, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(late),
 		Single: true, Locking: scan.Locking, KeepOrder: true}
 	found := max(l.rows*perKey, 0.01)
 	if len(early) > 0 {
 		found *= max(o.selectivity(early, base), 0.01)
 	}
-	extra := o.lookupCost(a.info, l.rows, perKey, width) + o.lookupCost(a.info, found, 1, a.info.width) +
+	extra := o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width) + o.lookupCost(a.info, found, 1, a.info.width) +
 		l.rows*costPass + g.rows*2*costPass + o.subqueryCost(rest, found) + locks
 	s.offerLookup(l, extra, func(in phys) Node {
 		n := *first
 		n.Input = in.node
 		n.Cols = append(append([]ColumnID(nil), in.node.Columns()...), n.Right...)
-		n.Est = Estimate{Rows: found, Cost: in.cost + o.lookupCost(a.info, l.rows, perKey, width)}
+		n.Est = Estimate{Rows: found, Cost: in.cost + o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width)}
 		m := *second
 		m.Input = &n
 		m.Cols = append(append([]ColumnID(nil), n.Cols...), m.Right...)

@@ -37,14 +37,47 @@ type Bound struct {
 	Inclusive bool
 }
 
+// SpanMode says what an expression of IndexSpan.Equal stands for.
+type SpanMode uint8
+
+const (
+	// SpanValue is a value; NULL makes the span empty.
+	SpanValue SpanMode = iota
+	// SpanNull says that the column IS NULL; there is no expression.
+	SpanNull
+	// SpanAny is an array: the column is equal to one of its elements.
+	SpanAny
+	// SpanSame is a value which the column IS NOT DISTINCT FROM.
+	SpanSame
+)
+
 // IndexSpan constrains an index scan: the first len(Equal) key columns are equal to Equal, and the next one is
-// between Low and High. Expressions are free of the scan's own columns; a NULL value makes the span empty, except
-// where EqualNull says that the column IS NULL. Open-ended ranges never include NULLs unless the bound is fully
-// absent on both sides.
+// between Low and High, and the further bounds Lows and Highs. Expressions are free of the scan's own columns; a NULL
+// value makes the span empty. Open-ended ranges never include NULLs unless the bound is fully absent on both sides.
 type IndexSpan struct {
-	Equal     []scalar.Expr
-	EqualNull []bool // nil: none
-	Low, High Bound
+	Equal       []scalar.Expr
+	Modes       []SpanMode // of Equal; nil: all are values
+	Low, High   Bound
+	Lows, Highs []Bound
+}
+
+// Exprs calls f for all expressions of a span.
+func (s *IndexSpan) Exprs(f func(scalar.Expr)) {
+	for _, e := range s.Equal {
+		if e != nil {
+			f(e)
+		}
+	}
+	for _, b := range [...]Bound{s.Low, s.High} {
+		if b.Expr != nil {
+			f(b.Expr)
+		}
+	}
+	for _, list := range [...][]Bound{s.Lows, s.Highs} {
+		for _, b := range list {
+			f(b.Expr)
+		}
+	}
 }
 
 // IndexScan reads an index's spans in order. Cols are the needed columns; Ordinals[i] is Cols[i]'s ordinal in the table.
@@ -115,7 +148,7 @@ type IndexJoin struct {
 	KeepOrder bool
 }
 
-// LookupJoin looks up, for every input row, the rows of an index whose leading key columns equal KeyCols. Cols are
+// LookupJoin looks up, for every input row, the rows of spans of an index, whose expressions read the input's columns. Cols are
 // the input's columns and then the looked-up ones (semi and anti: the input's only).
 type LookupJoin struct {
 	Base
@@ -123,7 +156,7 @@ type LookupJoin struct {
 	Input    Node
 	Table    *catalog.Table
 	Index    *catalog.Index
-	KeyExprs []scalar.Expr // over the input's columns
+	Spans    []IndexSpan
 	Right    []ColumnID
 	Ordinals []int // of Right
 	On       []scalar.Expr

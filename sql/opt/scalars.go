@@ -167,10 +167,8 @@ func (o *optimizer) planSpans(spans []IndexSpan) []IndexSpan {
 	out := spans
 	for i := range spans {
 		s := spans[i]
-		found := hasSubquery(s.Low.Expr) || hasSubquery(s.High.Expr)
-		for _, e := range s.Equal {
-			found = found || hasSubquery(e)
-		}
+		found := false
+		s.Exprs(func(e scalar.Expr) { found = found || hasSubquery(e) })
 		if !found {
 			continue
 		}
@@ -179,7 +177,16 @@ func (o *optimizer) planSpans(spans []IndexSpan) []IndexSpan {
 		}
 		s.Equal = o.planExprs(s.Equal)
 		s.Low.Expr, s.High.Expr = o.planExpr(s.Low.Expr), o.planExpr(s.High.Expr)
+		s.Lows, s.Highs = o.planBounds(s.Lows), o.planBounds(s.Highs)
 		out[i] = s
+	}
+	return out
+}
+
+func (o *optimizer) planBounds(bs []Bound) []Bound {
+	out := append([]Bound(nil), bs...)
+	for i := range out {
+		out[i].Expr = o.planExpr(out[i].Expr)
 	}
 	return out
 }

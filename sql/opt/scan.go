@@ -122,14 +122,14 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		rows *= o.selectivity(c.used, a.in)
 	}
 	if c.single {
-		rows = min(rows, float64(len(c.spans)))
+		rows = min(rows, c.count())
 	}
 	rows = max(rows, min(s.g.rows, a.in.rows))
 	forced := a.scan.ForceIndex == ix.ID
 	if c.spans == nil && !ix.Primary && !covering && !forced && len(s.req.order) == 0 {
 		return // reading everything twice
 	}
-	spans := max(1, float64(len(c.spans)))
+	spans := max(1, c.count())
 	width := a.info.width
 	if !ix.Primary {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))

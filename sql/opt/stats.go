@@ -151,6 +151,10 @@ func matchEqual(e scalar.Expr, col ColumnID, cols *colSet) int {
 			}
 			return len(e.List)
 		}
+	case *scalar.Quantified:
+		if c, ok := anyEqual(e); ok && c.ID == col && free(e.Array) {
+			return arrayValues
+		}
 	}
 	return 0
 }
@@ -201,6 +205,10 @@ func (o *optimizer) selectivityOf(e scalar.Expr, in *group) float64 {
 			return 1 - s*0.9
 		}
 		return s
+	case *scalar.Quantified:
+		if c, ok := anyEqual(e); ok && in.cols.has(c.ID) {
+			return min(arrayValues/o.distinct(c.ID, in.rows), 1)
+		}
 	case *scalar.And:
 		return o.selectivity(e.Args, in)
 	case *scalar.Or:

@@ -422,7 +422,7 @@ func (s *Session) commandColumns(b bind.Statement) []Column {
 // explain shows a plan, and with ANALYZE what happened when it ran.
 func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) error {
 	s.ensureTxn()
-	p, err := s.makePlan(ctx, c.Stmt, nil)
+	p, params, err := s.explained(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -433,11 +433,11 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
 	var footer []string
 	if c.Analyze {
-		if p, err = s.prepareQuery(ctx, p, nil); err != nil {
+		if p, err = s.prepareQuery(ctx, p, params); err != nil {
 			return err
 		}
 		trace := exec.NewTrace(s.srv.Host.Clock)
-		env := s.environmentFor(nil, false)
+		env := s.environmentFor(params, false)
 		env.Trace = trace
 		s.tx.SetTrace(true)
 		start := s.srv.Host.Clock.Monotonic()
@@ -471,6 +471,15 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	return nil
 }
 
+// explained is the plan that EXPLAIN is about, and the arguments of EXPLAIN EXECUTE.
+func (s *Session) explained(ctx context.Context, c *bind.Explain) (*plan, []types.Datum, error) {
+	if e, ok := c.Stmt.Node.(*bind.Execute); ok {
+		return s.executed(ctx, e)
+	}
+	p, err := s.makePlan(ctx, c.Stmt, nil)
+	return p, nil, err
+}
+
 func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 	if _, taken := s.prepared[c.Name]; taken && !s.replay.running {
 		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", c.Name)
@@ -487,15 +496,24 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 }
 
 func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter) error {
-	p, err := s.preparedByName(c.Name)
+	p, params, err := s.executed(ctx, c)
 	if err != nil {
 		return err
 	}
+	return s.runPlan(ctx, p, params, w.formats, w.describe, false)
+}
+
+// executed is the plan of EXECUTE and its arguments.
+func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan, []types.Datum, error) {
+	p, err := s.preparedByName(c.Name)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := s.refreshPlan(ctx, p); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if len(c.Args) != len(p.plan.params) {
-		return sqlstate.New(sqlstate.SyntaxError, "wrong number of parameters for prepared statement %q", c.Name).
+		return nil, nil, sqlstate.New(sqlstate.SyntaxError, "wrong number of parameters for prepared statement %q", c.Name).
 			WithDetail("Expected %d parameters but got %d.", len(p.plan.params), len(c.Args))
 	}
 	params := make([]types.Datum, len(c.Args))
@@ -504,13 +522,13 @@ func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter)
 	for i, a := range c.Args {
 		e, err := s.binder(nil).Expr(ctx, a, p.plan.params[i])
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		if params[i], err = evaluate(&s.scalarCtx, e); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
-	return s.runPlan(ctx, p.plan, params, w.formats, w.describe, false)
+	return p.plan, params, nil
 }
 
 func (s *Session) deallocate(c *bind.Deallocate) (string, error) {

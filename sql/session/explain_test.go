@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,29 @@ func TestExplainRetries(t *testing.T) {
 		}
 		if got := a.Must("select v from t order by id"); got != "v\n4\n4\nSELECT 2" {
 			t.Error(got)
+		}
+	})
+}
+
+// TestExplainExecute: EXPLAIN EXECUTE shows the prepared statement's plan, and with ANALYZE runs it with its arguments.
+func TestExplainExecute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		a := c.Nodes[0].Open(t, "root")
+		defer a.Close()
+		a.Must("create table t (w int, i int, q int, primary key (w, i)); insert into t select w, i, i from generate_series(1, 2) w, generate_series(1, 50) i")
+		a.Must("prepare p as select q from t where (w, i) in (($1, $2), ($1, $3))")
+		if got, want := a.Must("explain (costs off) execute p (1, 2, 3)"), "QUERY PLAN\npoint lookup t@t_pkey\n      spans: [/$1/$2] [/$1/$3]\nEXPLAIN"; got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		if got := a.Must("explain (analyze, costs off) execute p (1, 2, 3)"); !strings.Contains(got, "actual time=") || !strings.Contains(got, "rows=2 ") {
+			t.Error(got)
+		}
+		for _, text := range []string{"explain execute p (1)", "explain execute none"} {
+			if out, err := a.Exec(text); err == nil {
+				t.Errorf("%s: %s", text, out)
+			}
 		}
 	})
 }

@@ -34,6 +34,8 @@ type db struct {
 	naive    bool
 	perturb  func(float64) float64
 	joins    int
+	params   []types.Datum
+	read     int // keys that statements looked at
 }
 
 func newDB(t testing.TB) *db {
@@ -117,8 +119,8 @@ func (d *db) env() opt.Env {
 		Statistics: func(id catalog.ID) *catalog.Statistics { return d.stats[id] }}
 }
 
-func (d *db) plan(sql string) (*opt.Plan, error) {
-	s, err := d.bind(sql)
+func (d *db) plan(sql string, params ...*types.T) (*opt.Plan, error) {
+	s, err := d.bind(sql, params...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +159,7 @@ func (d *db) execute(p *opt.Plan) ([]types.Row, error) {
 		return nil, fmt.Errorf("build: %w\n%s", err, strings.Join(opt.Explain(p, opt.ExplainOptions{}), "\n"))
 	}
 	st := &store{db: d}
-	c, err := prog.Start(ctx, &exec.Env{Txn: st, Scalar: &scalar.Context{Context: ctx, Location: time.UTC, Env: environment{d: d}}})
+	c, err := prog.Start(ctx, &exec.Env{Txn: st, Scalar: &scalar.Context{Context: ctx, Params: d.params, Location: time.UTC, Env: environment{d: d}}})
 	if err != nil {
 		return nil, err
 	}
@@ -283,10 +285,12 @@ func (s *store) keys() []string {
 }
 
 func (s *store) Get(_ context.Context, k keys.Key, _ kv.LockStrength, _ kv.WaitPolicy) ([]byte, error) {
+	s.db.read++
 	return s.db.data[string(k)], nil
 }
 
 func (s *store) GetMany(_ context.Context, ks []keys.Key, _ kv.LockStrength, _ kv.WaitPolicy) ([][]byte, error) {
+	s.db.read += len(ks)
 	out := make([][]byte, len(ks))
 	for i, k := range ks {
 		out[i] = s.db.data[string(k)]
@@ -310,6 +314,7 @@ func (s *store) Scan(_ context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys
 			}
 			return rows, &keys.Span{Start: last.Next(), End: o.Span.Stop()}, nil
 		}
+		s.db.read++
 		rows = append(rows, kv.KeyValue{Key: keys.Key(k), Value: s.db.data[k]})
 	}
 	return rows, nil, nil
