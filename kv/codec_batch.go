@@ -76,7 +76,7 @@ func appendRequest(b []byte, r Request) []byte {
 		return appendUint(appendBytes(appendBytes(b, r.Start), r.End), uint64(r.Seq))
 	case *AddRequest:
 		b = appendUint(appendInt(appendBytes(b, r.Key), r.Delta), uint64(r.Seq))
-		return appendInt(appendBool(b, r.Draw), r.Reserve)
+		return appendUint(appendBool(appendInt(appendBool(b, r.Draw), r.Reserve), r.Back), r.Turn)
 	case *EndTxnRequest:
 		b = appendBytes(b, r.Anchor)
 		b = appendBool(b, r.Commit)
@@ -202,7 +202,8 @@ func (d *decoder) request(s *requestSlabs, left int) Request {
 	case MethodDeleteRange:
 		return &DeleteRangeRequest{Start: d.key(), End: d.key(), Seq: Seq(d.uint32())}
 	case MethodAdd:
-		return &AddRequest{Key: d.key(), Delta: d.varint(), Seq: Seq(d.uint32()), Draw: d.bool(), Reserve: d.varint()}
+		return &AddRequest{Key: d.key(), Delta: d.varint(), Seq: Seq(d.uint32()), Draw: d.bool(), Reserve: d.varint(),
+			Back: d.bool(), Turn: d.uvarint()}
 	case MethodEndTxn:
 		return &EndTxnRequest{
 			Anchor:    d.key(),
@@ -416,7 +417,7 @@ func appendResponse(b []byte, r Response) []byte {
 	case *DeleteRangeResponse:
 		return appendOptSpan(appendInt(append(b, respDeleteRange), r.Deleted), r.Resume)
 	case *AddResponse:
-		return appendInt(append(b, respAdd), r.Value)
+		return appendUint(appendInt(append(b, respAdd), r.Value), r.Turn)
 	case *EndTxnResponse:
 		b = appendBool(append(b, respEndTxn), r.OnePhase)
 		b = appendBool(appendTS(b, r.CommitTimestamp), r.Staged)
@@ -463,7 +464,7 @@ func (d *decoder) response(gets *[]GetResponse, left int) Response {
 	case respDeleteRange:
 		return &DeleteRangeResponse{Deleted: d.varint(), Resume: d.optSpan()}
 	case respAdd:
-		return &AddResponse{Value: d.varint()}
+		return &AddResponse{Value: d.varint(), Turn: d.uvarint()}
 	case respEndTxn:
 		return &EndTxnResponse{
 			OnePhase: d.bool(), CommitTimestamp: d.ts(), Staged: d.bool(), Unresolved: list(d, 2, (*decoder).span),

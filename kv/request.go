@@ -244,10 +244,18 @@ type AddRequest struct {
 	// only looked at.
 	Draw    bool
 	Reserve int64
+	// Back gives numbers back that were drawn, with the opposite Delta: if the draw whose answer had Turn still is the
+	// last one, the next draw gives them out again. Otherwise nothing happens, and nothing is ever written.
+	Back bool
+	Turn uint64
 }
 
 // AddResponse has the sum; overflow is an AddOverflowError.
-type AddResponse struct{ Value int64 }
+type AddResponse struct {
+	Value int64
+	// Turn tells a draw from all others of the counter, for giving numbers back.
+	Turn uint64
+}
 
 // EndTxnRequest decides a transaction. It is addressed to the anchor. In a batch whose writes are all here and
 // precede it, with no lock or intent of the transaction's writes elsewhere (OnePhase), the range commits in one

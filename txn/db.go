@@ -222,25 +222,33 @@ func (db *DB) Delete(ctx context.Context, k keys.Key) error {
 
 // Add adds to an integer and returns the sum.
 func (db *DB) Add(ctx context.Context, k keys.Key, delta int64) (int64, error) {
-	return db.add(ctx, &kv.AddRequest{Key: k, Delta: delta})
+	r, err := db.add(ctx, &kv.AddRequest{Key: k, Delta: delta})
+	return r.Value, err
 }
 
 // Draw adds to a counter of which the range may set an amount aside, so that not every draw has to be replicated: see
-// kv.AddRequest. A delta of zero looks at what was drawn last.
-func (db *DB) Draw(ctx context.Context, k keys.Key, delta, reserve int64) (int64, error) {
-	return db.add(ctx, &kv.AddRequest{Key: k, Delta: delta, Draw: true, Reserve: reserve})
+// kv.AddRequest. A delta of zero looks at what was drawn last. The turn is for GiveBack.
+func (db *DB) Draw(ctx context.Context, k keys.Key, delta, reserve int64) (last int64, turn uint64, err error) {
+	r, err := db.add(ctx, &kv.AddRequest{Key: k, Delta: delta, Draw: true, Reserve: reserve})
+	return r.Value, r.Turn, err
 }
 
-func (db *DB) add(ctx context.Context, req *kv.AddRequest) (int64, error) {
+// GiveBack gives back delta of what the draw of a turn was given, unless there was another draw since.
+func (db *DB) GiveBack(ctx context.Context, k keys.Key, delta int64, turn uint64) error {
+	_, err := db.add(ctx, &kv.AddRequest{Key: k, Delta: -delta, Draw: true, Back: true, Turn: turn})
+	return err
+}
+
+func (db *DB) add(ctx context.Context, req *kv.AddRequest) (kv.AddResponse, error) {
 	r, err := db.direct(ctx, req)
 	if err != nil {
-		return 0, err
+		return kv.AddResponse{}, err
 	}
 	add, ok := first[*kv.AddResponse](r)
 	if !ok {
-		return 0, errMalformed
+		return kv.AddResponse{}, errMalformed
 	}
-	return add.Value, nil
+	return *add, nil
 }
 
 // Send sends a batch outside of any transaction.

@@ -18,11 +18,14 @@ import (
 //	D1 A number is given out only if a counter at or beyond it is durable, so nobody else gets it.
 //	D2 What is in memory counts only while the version that it goes with is the newest: who writes the counter, here or
 //	   at another leaseholder, ends it.
+//	D3 Numbers are given back only while the draw that gave them is the last one, which its turn says: a request that
+//	   arrives twice, or late, finds another turn. So a number that is given out again has been used by nobody.
 
 // drawn is how far a counter has been given out.
 type drawn struct {
 	at   clock.Timestamp // of the stored version
 	last int64
+	turn uint64
 }
 
 // maxDrawn bounds the counters that are remembered; what is forgotten are numbers that nobody gets.
@@ -30,8 +33,17 @@ const maxDrawn = 1024
 
 // counters are a range's.
 type counters struct {
-	mu    sync.Mutex // guards drawn; nothing is taken after it
+	mu    sync.Mutex // guards the rest; nothing is taken after it
 	drawn map[string]drawn
+	last  uint64 // turn
+}
+
+// turn is a number that no other draw here has; those of other leaseholders are of other times.
+func (c *counters) turn(now clock.Timestamp) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = max(c.last+1, uint64(now.Wall))
+	return c.last
 }
 
 func (c *counters) get(k keys.Key) (d drawn, ok bool) {
@@ -69,16 +81,30 @@ func (q *request) draw(r *kv.AddRequest) (kv.Response, error) {
 		stored = int64(binary.BigEndian.Uint64(v.Bytes))
 	}
 	last, at := stored, v.Timestamp
+	var turn uint64
 	if d, ok := q.p.counters.get(r.Key); ok && d.at == at && !at.IsZero() { // D2
-		last = d.last
+		last, turn = d.last, d.turn
 	}
 	sum, over := addTo(last, r.Delta)
+	if r.Back {
+		// D3. What is stored is at or beyond last, and so beyond sum (D1).
+		if turn != r.Turn || turn == 0 || over {
+			return &kv.AddResponse{Value: last}, nil
+		}
+		turn = q.p.counters.turn(q.now)
+		q.drawing = &drawing{r.Key, drawn{at, sum, turn}}
+		return &kv.AddResponse{Value: sum, Turn: turn}, nil
+	}
+	if r.Delta == 0 {
+		return &kv.AddResponse{Value: sum}, nil // it looks
+	}
 	if over {
 		return nil, &kv.AddOverflowError{Key: r.Key, Value: last, Delta: r.Delta}
 	}
 	if last <= sum && sum <= stored || stored <= sum && sum <= last { // D1
-		q.drawing = &drawing{r.Key, drawn{at, sum}}
-		return &kv.AddResponse{Value: sum}, nil
+		turn = q.p.counters.turn(q.now)
+		q.drawing = &drawing{r.Key, drawn{at, sum, turn}}
+		return &kv.AddResponse{Value: sum, Turn: turn}, nil
 	}
 	ahead, over := addTo(sum, r.Reserve)
 	if over {
@@ -91,8 +117,9 @@ func (q *request) draw(r *kv.AddRequest) (kv.Response, error) {
 	if _, err := q.w.Add(r.Key, delta, &o); err != nil {
 		return nil, err
 	}
-	q.drawing = &drawing{r.Key, drawn{o.Timestamp, sum}}
-	return &kv.AddResponse{Value: sum}, nil
+	turn = q.p.counters.turn(q.now)
+	q.drawing = &drawing{r.Key, drawn{o.Timestamp, sum, turn}}
+	return &kv.AddResponse{Value: sum, Turn: turn}, nil
 }
 
 func addTo(a, b int64) (sum int64, over bool) {

@@ -34,30 +34,52 @@ func TestDraw(t *testing.T) {
 			}
 			const ahead = 8
 			at, last, moved := 0, int64(0), false
-			draw := func(delta int64) int64 {
+			turn, drawn := uint64(0), int64(0) // of the last draw
+			send := func(r *kv.AddRequest) *kv.AddResponse {
 				t.Helper()
-				r, err := ps[at].Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AddRequest{Key: k, Delta: delta, Draw: true, Reserve: ahead * step}}})
+				resp, err := ps[at].Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				return r.Responses[0].(*kv.AddResponse).Value
+				return resp.Responses[0].(*kv.AddResponse)
 			}
+			draw := func(delta int64) int64 {
+				t.Helper()
+				r := send(&kv.AddRequest{Key: k, Delta: delta, Draw: true, Reserve: ahead * step})
+				if delta != 0 {
+					turn, drawn = r.Turn, delta
+				}
+				return r.Value
+			}
+			var back *kv.AddRequest // was answered before
 			for i := range 200 {
 				switch dice.IntN(12) {
 				case 0:
-					at, moved = 1-at, true
+					at, moved, turn = 1-at, true, 0
 				case 1:
-					last, moved = int64(dice.IntN(1000)), false
+					last, moved, turn = int64(dice.IntN(1000)), false, 0
 					if _, err := ps[at].Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: k, Value: binary.BigEndian.AppendUint64(nil, uint64(last))}}}); err != nil {
 						t.Fatal(err)
 					}
 				case 2:
 					x := c.begin()
-					last, moved = int64(dice.IntN(1000)), false
+					last, moved, turn = int64(dice.IntN(1000)), false, 0
 					if _, err := x.send(ctx, &kv.PutRequest{Key: k, Value: binary.BigEndian.AppendUint64(nil, uint64(last)), Seq: 1},
 						&kv.EndTxnRequest{Anchor: k, Commit: true, OnePhase: true}); err != nil {
 						t.Fatal(err)
 					}
+				case 4, 5:
+					// Some of the last draw is given back: once, and only if it still is the last one.
+					if back == nil || dice.IntN(2) == 0 {
+						back = &kv.AddRequest{Key: k, Delta: -step * int64(dice.IntN(int(drawn/step)+1)), Draw: true, Back: true, Turn: turn}
+					}
+					if back.Turn == turn && turn != 0 && !moved {
+						last += back.Delta
+					}
+					if got := send(back).Value; !moved && got != last {
+						t.Fatalf("step %d: %d after numbers were given back, want %d", i, got, last)
+					}
+					turn, drawn = 0, 0
 				case 3:
 					if got := draw(0); !moved && got != last {
 						t.Fatalf("step %d: %d was drawn last, not %d", i, last, got)

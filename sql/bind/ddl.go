@@ -63,9 +63,6 @@ func (b *builder) definition(n tree.Statement) Statement {
 		return b.alterTable(n)
 	case *tree.RenameTable:
 		t := b.alterTarget(n.Name, n.IfExists)
-		if t != nil {
-			b.kindIs(t, n.IsView, n.IsSequence, n.Name)
-		}
 		a := b.alter(t, n.Name)
 		if n.NewName.NumParts > 1 && t != nil && n.NewName.Parts[1] != b.schemaName(t) {
 			b.fail(sqlstate.FeatureNotSupported, n.NewName, "renaming into another schema is not supported")
@@ -296,6 +293,17 @@ func (b *builder) alterTarget(n *tree.UnresolvedObjectName, ifExists bool) *cata
 
 func (b *builder) alter(t *catalog.Table, n *tree.UnresolvedObjectName) *AlterTable {
 	a := &AlterTable{Table: t}
+	if f := strings.Fields(b.stmt.Text()); len(f) > 1 {
+		switch strings.ToLower(f[1]) {
+		case "view":
+			a.As = catalog.KindView
+		case "sequence":
+			a.As = catalog.KindSequence
+		}
+	}
+	if t != nil {
+		b.kindIs(t, a.As == catalog.KindView, a.As == catalog.KindSequence, n)
+	}
 	if t == nil {
 		a.Notices = []Notice{{Severity: "NOTICE", Code: "00000", Message: "relation \"" + n.Parts[0] + "\" does not exist, skipping"}}
 	}

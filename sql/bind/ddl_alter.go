@@ -160,6 +160,15 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		}
 		add(&RenameConstraint{From: string(n.Constraint), To: string(n.NewName)})
 	case *tree.AlterTableSetDefault:
+		if col := b.existingColumn(t, n.Column); col.Identity != 0 {
+			e := sqlstate.New(sqlstate.SyntaxError, "column \"%s\" of relation \"%s\" is an identity column", col.Name, t.Name)
+			if n.Default == nil {
+				e.WithHint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
+			}
+			raise(e)
+		} else if col.Generated != "" {
+			raise(sqlstate.New(sqlstate.SyntaxError, "column \"%s\" of relation \"%s\" is a generated column", col.Name, t.Name))
+		}
 		s := &SetDefault{Column: column(n.Column)}
 		if n.Default != nil {
 			s.Expr = d.defaultText(n.Default, t.ColumnByName(s.Column))
@@ -169,6 +178,9 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		add(&SetNotNull{column(n.Column)})
 	case *tree.AlterTableDropNotNull:
 		name := column(n.Column)
+		if t.ColumnByName(name).Identity != 0 {
+			b.fail(sqlstate.SyntaxError, nil, "column \"%s\" of relation \"%s\" is an identity column", name, t.Name)
+		}
 		for _, ic := range t.Primary().Columns {
 			if t.Column(ic.Column) != nil && t.Column(ic.Column).Name == name {
 				b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" is in a primary key", name)
@@ -199,7 +211,31 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		}
 		add(&SetOptions{opts})
 	case *tree.AlterTableDropIdentity:
-		add(&DropIdentity{column(n.Column)})
+		add(&DropIdentity{column(n.Column), n.IfExists})
+	case *tree.AlterTableAddIdentity:
+		col := b.existingColumn(t, n.Column)
+		kind, opts := byte('d'), tree.SequenceOptions(nil)
+		switch q := n.Qualification.(type) {
+		case *tree.GeneratedAlwaysAsIdentity:
+			kind, opts = 'a', q.SeqOptions
+		case *tree.GeneratedByDefAsIdentity:
+			opts = q.SeqOptions
+		}
+		add(&AddIdentity{col.Name, kind, d.identitySequence(col.Name, col.Type, opts)})
+	case *tree.AlterTableSetIdentity:
+		kind := byte('d')
+		if n.GeneratedAsIdentityType == tree.GeneratedAlways {
+			kind = 'a'
+		}
+		add(&AlterIdentity{Column: column(n.Column), Identity: kind})
+	case *tree.AlterTableIdentity:
+		col := b.existingColumn(t, n.Column)
+		act := &AlterIdentity{Column: col.Name}
+		if seq, err := b.View.TableByID(b.ctx, col.OwnsSequence); col.Identity != 0 && err == nil && seq != nil && seq.Sequence != nil {
+			act.Sequence = &AlterSequence{Table: seq, Definition: *seq.Sequence}
+			act.Sequence.Restart = b.sequenceOptions(n.SeqOptions, &act.Sequence.Definition, false).restart
+		}
+		add(act)
 	default:
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of ALTER TABLE is not supported")
 	}

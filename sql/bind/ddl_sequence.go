@@ -13,14 +13,14 @@ func (b *builder) createSequence(n *tree.CreateSequence) Statement {
 	s.Name, s.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), n.Persistence.IsTemporary())
 	s.Definition = catalog.Sequence{Type: types.Int8, Increment: 1, Cache: 1}
 	o := b.sequenceOptions(n.Options, &s.Definition, true)
-	s.OwnerTable, s.OwnerColumn = o.table, o.column
+	s.OwnerTable, s.OwnerColumn, s.Restart = o.table, o.column, o.restart
 	return s
 }
 
 func (b *builder) alterSequence(n *tree.AlterSequence) Statement {
 	t := b.alterTarget(n.Name, n.IfExists)
 	if t == nil {
-		return &AlterSequence{}
+		return &AlterSequence{Notices: b.alter(nil, n.Name).Notices}
 	}
 	if t.Kind != catalog.KindSequence {
 		b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a sequence", t.Name)
@@ -38,112 +38,164 @@ type sequenceOwner struct {
 	restart *int64
 }
 
-// sequenceOptions applies options to a definition and fills in what is not given.
+// sequenceOptions applies options to a definition and fills in what is not given. The bounds of a RESTART are checked when it
+// is known where the sequence stands.
 func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence, create bool) sequenceOwner {
 	var o sequenceOwner
-	var minGiven, maxGiven, startGiven bool
-	restart := false
-	for _, opt := range opts {
-		val := func() int64 {
-			if opt.IntVal == nil {
-				return 0
-			}
-			return *opt.IntVal
-		}
-		switch opt.Name {
-		case tree.SeqOptAs:
-			if opt.AsIntegerType != nil {
-				old := d.Type
-				d.Type = b.grammarType(opt.AsIntegerType)
-				if !create && old != nil {
-					_, hi := intRange(old)
-					if d.Max == hi {
-						d.Max = 0
-						maxGiven = false
-						_, d.Max = intRange(d.Type)
-					}
-				}
-			}
-		case tree.SeqOptCycle:
-			d.Cycle = true
+	given := map[string]*tree.SequenceOption{}
+	for i := range opts {
+		opt := &opts[i]
+		name := opt.Name
+		switch name {
 		case tree.SeqOptNoCycle:
-			d.Cycle = false
-		case tree.SeqOptCache, tree.SeqOptCacheNode:
-			if d.Cache = val(); d.Cache < 1 {
-				b.fail(sqlstate.InvalidParameterValue, nil, "CACHE (%d) must be greater than zero", d.Cache)
-			}
-		case tree.SeqOptIncrement:
-			if d.Increment = val(); d.Increment == 0 {
-				b.fail(sqlstate.InvalidParameterValue, nil, "INCREMENT must not be zero")
-			}
-		case tree.SeqOptMinValue:
-			if opt.IntVal != nil {
-				d.Min, minGiven = val(), true
-			}
-		case tree.SeqOptMaxValue:
-			if opt.IntVal != nil {
-				d.Max, maxGiven = val(), true
-			}
-		case tree.SeqOptStart:
-			d.Start, startGiven = val(), true
-		case tree.SeqOptRestart:
-			restart = true
-			if opt.IntVal != nil {
-				o.restart = opt.IntVal
-			}
-		case tree.SeqOptOwnedBy:
-			if opt.ColumnItemVal == nil {
-				o.none = true
-				break
-			}
-			tn := opt.ColumnItemVal.TableName
-			if tn == nil {
-				raise(sqlstate.New(sqlstate.SyntaxError, "invalid OWNED BY option").WithHint("Specify OWNED BY table.column or OWNED BY NONE."))
-			}
-			o.table = b.alterTarget(tn, false)
-			o.column = string(opt.ColumnItemVal.ColumnName)
+			name = tree.SeqOptCycle
+		case tree.SeqOptCacheNode:
+			name = tree.SeqOptCache
 		case tree.SeqOptVirtual:
 			b.fail(sqlstate.FeatureNotSupported, nil, "virtual sequences are not supported")
 		}
+		if given[name] != nil {
+			b.fail(sqlstate.SyntaxError, nil, "conflicting or redundant options")
+		}
+		given[name] = opt
+	}
+	resetMin, resetMax := create, create
+	if opt := given[tree.SeqOptAs]; opt != nil && opt.AsIntegerType != nil {
+		was := d.Type
+		d.Type = b.grammarType(opt.AsIntegerType)
+		if !create {
+			// Bounds that were the type's follow it.
+			lo, hi := intRange(was)
+			newLo, newHi := intRange(d.Type)
+			if d.Max == hi {
+				d.Max = newHi
+			}
+			if d.Min == lo {
+				d.Min = newLo
+			}
+		}
+	}
+	if opt := given[tree.SeqOptIncrement]; opt != nil {
+		if d.Increment = *opt.IntVal; d.Increment == 0 {
+			b.fail(sqlstate.InvalidParameterValue, nil, "INCREMENT must not be zero")
+		}
+	}
+	if opt := given[tree.SeqOptCycle]; opt != nil {
+		d.Cycle = opt.Name == tree.SeqOptCycle
 	}
 	lo, hi := intRange(d.Type)
-	if create {
-		if !minGiven {
-			d.Min = 1
-			if d.Increment < 0 {
-				d.Min = lo
-			}
+	if opt := given[tree.SeqOptMaxValue]; opt != nil {
+		if resetMax = opt.IntVal == nil; !resetMax {
+			d.Max = *opt.IntVal
 		}
-		if !maxGiven {
-			d.Max = hi
-			if d.Increment < 0 {
-				d.Max = -1
-			}
+	}
+	if resetMax {
+		if d.Max = hi; d.Increment < 0 {
+			d.Max = -1
 		}
-		if !startGiven {
-			d.Start = d.Min
-			if d.Increment < 0 {
-				d.Start = d.Max
-			}
+	}
+	if opt := given[tree.SeqOptMinValue]; opt != nil {
+		if resetMin = opt.IntVal == nil; !resetMin {
+			d.Min = *opt.IntVal
+		}
+	}
+	if resetMin {
+		if d.Min = 1; d.Increment < 0 {
+			d.Min = lo
 		}
 	}
 	switch {
-	case d.Min < lo:
-		b.fail(sqlstate.InvalidParameterValue, nil, "MINVALUE (%d) is out of range for sequence data type %s", d.Min, d.Type.Name())
-	case d.Max > hi:
+	case d.Max > hi || d.Max < lo:
 		b.fail(sqlstate.InvalidParameterValue, nil, "MAXVALUE (%d) is out of range for sequence data type %s", d.Max, d.Type.Name())
+	case d.Min < lo || d.Min > hi:
+		b.fail(sqlstate.InvalidParameterValue, nil, "MINVALUE (%d) is out of range for sequence data type %s", d.Min, d.Type.Name())
 	case d.Min >= d.Max:
 		b.fail(sqlstate.InvalidParameterValue, nil, "MINVALUE (%d) must be less than MAXVALUE (%d)", d.Min, d.Max)
+	}
+	if opt := given[tree.SeqOptStart]; opt != nil {
+		d.Start = *opt.IntVal
+	} else if create {
+		if d.Start = d.Min; d.Increment < 0 {
+			d.Start = d.Max
+		}
+	}
+	switch {
 	case d.Start < d.Min:
 		b.fail(sqlstate.InvalidParameterValue, nil, "START value (%d) cannot be less than MINVALUE (%d)", d.Start, d.Min)
 	case d.Start > d.Max:
 		b.fail(sqlstate.InvalidParameterValue, nil, "START value (%d) cannot be greater than MAXVALUE (%d)", d.Start, d.Max)
 	}
-	if restart && o.restart == nil {
-		v := d.Start
-		o.restart = &v
+	if opt := given[tree.SeqOptRestart]; opt != nil {
+		if o.restart = opt.IntVal; o.restart == nil {
+			v := d.Start
+			o.restart = &v
+		}
+		if create {
+			b.check(CheckRestart(d, *o.restart))
+		}
+	}
+	if opt := given[tree.SeqOptCache]; opt != nil {
+		if d.Cache = *opt.IntVal; d.Cache < 1 {
+			b.fail(sqlstate.InvalidParameterValue, nil, "CACHE (%d) must be greater than zero", d.Cache)
+		}
+	}
+	if opt := given[tree.SeqOptOwnedBy]; opt != nil {
+		if opt.ColumnItemVal == nil {
+			o.none = true
+			return o
+		}
+		tn := opt.ColumnItemVal.TableName
+		if tn == nil {
+			raise(sqlstate.New(sqlstate.SyntaxError, "invalid OWNED BY option").WithHint("Specify OWNED BY table.column or OWNED BY NONE."))
+		}
+		o.table = b.alterTarget(tn, false)
+		o.column = string(opt.ColumnItemVal.ColumnName)
 	}
 	return o
+}
+
+// CheckRestart refuses a number with which a sequence can't go on.
+func CheckRestart(d *catalog.Sequence, v int64) error {
+	switch {
+	case v < d.Min:
+		return sqlstate.New(sqlstate.InvalidParameterValue, "RESTART value (%d) cannot be less than MINVALUE (%d)", v, d.Min)
+	case v > d.Max:
+		return sqlstate.New(sqlstate.InvalidParameterValue, "RESTART value (%d) cannot be greater than MAXVALUE (%d)", v, d.Max)
+	}
+	return nil
+}
+
+// identitySequence makes the sequence of an identity column. Its name may be among the options: see parse.sequenceName.
+func (d *tableDef) identitySequence(column string, t *types.T, opts tree.SequenceOptions) *CreateSequence {
+	b := d.b
+	if !t.IsInteger() {
+		b.fail(sqlstate.InvalidParameterValue, nil, "identity column type must be smallint, integer, or bigint")
+	}
+	seq := &CreateSequence{Definition: catalog.Sequence{Type: t, Increment: 1, Cache: 1}, OwnerColumn: column}
+	seq.Name = Name{Database: d.name.Database, Schema: d.name.Schema}
+	var rest tree.SequenceOptions
+	for _, o := range opts {
+		switch {
+		case o.Name == tree.SeqOptOwnedBy && o.ColumnItemVal != nil && seq.Name.Name == "":
+			if q := o.ColumnItemVal.TableName; q != nil && q.Parts[0] != d.name.Schema {
+				b.fail(sqlstate.ObjectNotInPrerequisite, nil, "sequence must be in same schema as table it is linked to")
+			}
+			seq.Name.Name = string(o.ColumnItemVal.ColumnName)
+			if d.taken(seq.Name.Name) {
+				b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", seq.Name.Name)
+			}
+		case o.Name == tree.SeqOptAs:
+			b.fail(sqlstate.SyntaxError, nil, "conflicting or redundant options")
+		default:
+			rest = append(rest, o)
+		}
+	}
+	seq.Restart = b.sequenceOptions(rest, &seq.Definition, true).restart
+	if seq.Name.Name == "" {
+		seq.Name.Name = pickName(d.taken, "seq", d.name.Name, column)
+	}
+	d.names[seq.Name.Name] = true
+	return seq
 }
 
 func intRange(t *types.T) (lo, hi int64) {

@@ -223,14 +223,10 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 			}
 			b.fail(sqlstate.SyntaxError, nil, "%s specified for column \"%s\" of table \"%s\"", multiple(what), name, d.name.Name)
 		}
-		if !c.Type.IsInteger() {
-			b.fail(sqlstate.InvalidParameterValue, nil, "identity column type must be smallint, integer, or bigint")
-		}
 		if n.Nullable.Nullability == tree.Null {
 			b.fail(sqlstate.SyntaxError, nil, "conflicting NULL/NOT NULL declarations for column \"%s\" of table \"%s\"", name, d.name.Name)
 		}
 		c.NotNull = true
-		seq := &CreateSequence{Definition: catalog.Sequence{Type: c.Type, Increment: 1, Cache: 1}}
 		var opts tree.SequenceOptions
 		if identity {
 			c.Identity = 'd'
@@ -239,12 +235,8 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 			}
 			opts = n.GeneratedIdentity.SeqOptions
 		}
-		b.sequenceOptions(opts, &seq.Definition, true)
-		seq.Name = Name{Database: d.name.Database, Schema: d.name.Schema, Name: pickName(d.taken, "seq", d.name.Name, name)}
-		d.names[seq.Name.Name] = true
-		seq.OwnerColumn = name
-		c.Sequence = seq
-		c.Default = "nextval(" + parse.QuoteLiteral(parse.QuoteIdent(seq.Name.Name)) + "::regclass)"
+		c.Sequence = d.identitySequence(name, c.Type, opts)
+		c.Default = "nextval(" + parse.QuoteLiteral(parse.QuoteIdent(c.Sequence.Name.Name)) + "::regclass)"
 	}
 	d.add(c)
 	pos := len(d.columns) - 1

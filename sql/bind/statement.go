@@ -288,7 +288,9 @@ type DropRelation struct {
 
 // AlterTable changes a table, view or sequence by a list of actions, all or none.
 type AlterTable struct {
-	Table   *catalog.Table // nil: IF EXISTS and there is none
+	Table *catalog.Table // nil: IF EXISTS and there is none
+	// As is the kind of relation that the statement names: ALTER VIEW and ALTER SEQUENCE have command tags of their own.
+	As      catalog.Kind
 	Actions []AlterAction
 	Notices []Notice
 }
@@ -350,7 +352,22 @@ type (
 	// SetLocality is SET LOCALITY.
 	SetLocality struct{ Locality string }
 	// DropIdentity is ALTER COLUMN DROP IDENTITY.
-	DropIdentity struct{ Column string }
+	DropIdentity struct {
+		Column   string
+		IfExists bool
+	}
+	// AddIdentity is ALTER COLUMN ADD GENERATED AS IDENTITY.
+	AddIdentity struct {
+		Column   string
+		Identity byte
+		Sequence *CreateSequence
+	}
+	// AlterIdentity is ALTER COLUMN SET GENERATED, SET of options of its sequence, and RESTART. Identity is zero if it stays.
+	AlterIdentity struct {
+		Column   string
+		Identity byte
+		Sequence *AlterSequence
+	}
 )
 
 func (*AddColumn) alterAction()          {}
@@ -371,6 +388,8 @@ func (*OwnerTo) alterAction()            {}
 func (*SetOptions) alterAction()         {}
 func (*SetLocality) alterAction()        {}
 func (*DropIdentity) alterAction()       {}
+func (*AddIdentity) alterAction()        {}
+func (*AlterIdentity) alterAction()      {}
 
 // CreateIndex is CREATE INDEX. Exists says that IF NOT EXISTS found one: nothing to do but the notice.
 type CreateIndex struct {
@@ -409,6 +428,8 @@ type CreateSequence struct {
 	// OwnedBy is "table.column"; both nil and empty: none.
 	OwnerTable  *catalog.Table
 	OwnerColumn string
+	// Restart is the first number, if it is not the definition's.
+	Restart *int64
 }
 
 // AlterSequence changes a sequence's definition; Restart also sets its value.
@@ -419,6 +440,7 @@ type AlterSequence struct {
 	OwnerTable  *catalog.Table
 	OwnerColumn string
 	OwnerNone   bool
+	Notices     []Notice
 }
 
 // CreateView is CREATE VIEW. Query is the normalised text to store; Columns are the result's.

@@ -299,9 +299,12 @@ type Sequence struct {
 	Min, Max  int64
 	Cache     int64
 	Cycle     bool
-	// Base is added to the stored counter to give the value; it never changes, so that no counter need be written
-	// before the first number is taken.
+	// Base is added to the stored counter to give the value; it never changes while the counter is used, so that no
+	// counter need be written before the first number is taken.
 	Base int64
+	// Counter tells the counter from the sequence's earlier ones: a restart begins a new one, so that it is undone with its
+	// transaction. Zero: the first.
+	Counter ID `json:",omitempty"`
 	// Owner is the column that owns it, if any.
 	OwnerTable  ID
 	OwnerColumn ColumnID

@@ -474,6 +474,12 @@ func (s *Statement) grammarError(err error, toks []Token) error {
 	}
 	off := s.sourceOffset(pos)
 	m := cleanMessage(msg)
+	if strings.HasPrefix(m, "identity column type must be") {
+		return sqlstate.New(sqlstate.InvalidParameterValue, "identity column type must be smallint, integer, or bigint")
+	}
+	if strings.HasPrefix(m, "invalid integer type") {
+		return sqlstate.New(sqlstate.InvalidParameterValue, "sequence type must be smallint, integer, or bigint")
+	}
 	if m == "syntax error" || strings.HasPrefix(m, "syntax error") && strings.HasSuffix(m, "syntax error") {
 		for _, t := range toks {
 			if int(t.End) > off {

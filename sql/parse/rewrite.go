@@ -72,6 +72,10 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		case Word:
 			w := t.Text(src)
 			switch len(w) {
+			case 5:
+				if ddl && strings.EqualFold(w, "owned") && is(i+1, "by") && inIdentity(src, toks, i) {
+					return nil, sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(src, int(t.Pos)))
+				}
 			case 4:
 				if strings.EqualFold(w, "only") && i > 0 && !punct(i-1, ".") &&
 					(is(i-1, "from") || is(i-1, "update") || is(i-1, "table") || is(i-1, "join") || is(i-1, "exists")) && i+1 < len(toks) {
@@ -93,6 +97,12 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 					i = end - 1
 				}
 			case 8:
+				if ddl && strings.EqualFold(w, "sequence") && is(i+1, "name") && inIdentity(src, toks, i) {
+					// The grammar knows no SEQUENCE NAME; OWNED BY is not for identity columns, so that its place is free.
+					replace(i, i+2, "OWNED BY")
+					i++
+					continue
+				}
 				if strings.EqualFold(w, "distinct") && punct(i-1, "(") && i > 1 && (toks[i-2].Kind == Word || toks[i-2].Kind == Quoted) {
 					// f(DISTINCT x ORDER BY y): the grammar takes ORDER BY only after the arguments.
 					if at := orderWithin(src, toks, i); at > 0 {
@@ -154,6 +164,16 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		}
 	}
 	return edits, nil
+}
+
+// inIdentity reports whether a token is among the options of GENERATED ... AS IDENTITY (...).
+func inIdentity(src string, toks []Token, i int) bool {
+	for i--; i > 0; i-- {
+		if t := toks[i]; t.Kind == Punct {
+			return src[t.Pos] == '(' && isWord(toks[i-1], src, "identity")
+		}
+	}
+	return false
 }
 
 // orderWithin finds the ORDER of an aggregate's ORDER BY, between token from and the parenthesis that closes its call.

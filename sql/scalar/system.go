@@ -217,11 +217,24 @@ func addSystem(r *Registry) {
 		}
 		return str(o.Return.Name())
 	}).stable()
-	for _, sig := range []string{"pg_sequence_last_value(regclass) int8", "pg_stat_get_tuples_inserted(oid) int8", "age(oid) int4"} {
+	for _, sig := range []string{"pg_stat_get_tuples_inserted(oid) int8", "age(oid) int4"} {
 		r.fn(sig, null).stable()
 	}
 	r.fn("current_query() text", null).volatile()
-	r.f2("pg_get_serial_sequence(text, text) text", func(*Context, types.Datum, types.Datum) (types.Datum, error) { return types.Null, nil }).stable()
+	r.f1("pg_sequence_last_value(regclass) int8", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		v, called, err := ctx.Env.SequenceLast(ctx.context(), sequenceName(ctx, a))
+		if err != nil || !called {
+			return types.Null, err
+		}
+		return types.NewInt(v), nil
+	}).volatile()
+	r.f2("pg_get_serial_sequence(text, text) text", func(ctx *Context, table, column types.Datum) (types.Datum, error) {
+		name, err := ctx.Env.SerialSequence(table.Str(), column.Str())
+		if err != nil || name == "" {
+			return types.Null, err
+		}
+		return str(name)
+	}).stable()
 	r.fn("inet_client_port() int4", null).stable()
 	r.fn("inet_server_port() int4", null).stable()
 	r.f1("pg_get_userbyid(oid) name", func(ctx *Context, a types.Datum) (types.Datum, error) {

@@ -89,6 +89,10 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		return regionsLater("table localities")
 	case *bind.DropIdentity:
 		col := t.ColumnByName(a.Column)
+		if col.Identity == 0 && a.IfExists {
+			c.noticef(sqlstate.SuccessfulCompletion, "column \"%s\" of relation \"%s\" is not an identity column, skipping", col.Name, t.Name)
+			return nil
+		}
 		if col.Identity == 0 {
 			return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "column \"%s\" of relation \"%s\" is not an identity column", col.Name, t.Name)
 		}
@@ -98,6 +102,10 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 			col.OwnsSequence = 0
 		}
 		return nil
+	case *bind.AddIdentity:
+		return c.addIdentity(t, a)
+	case *bind.AlterIdentity:
+		return c.alterIdentity(t, a)
 	}
 	return sqlstate.New(sqlstate.FeatureNotSupported, "this form of ALTER TABLE is not supported")
 }
@@ -340,8 +348,10 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 			}
 		}
 	}
-	if col.OwnsSequence != 0 {
-		c.drop(col.OwnsSequence)
+	for _, s := range c.ownedSequences(t) {
+		if seq := c.current(s); seq != nil && seq.Sequence.OwnerColumn == id {
+			c.drop(s)
+		}
 	}
 	if c.isNew(t) {
 		return c.eraseColumn(t, id)

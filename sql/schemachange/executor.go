@@ -118,7 +118,7 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 	case *bind.DropRelation:
 		tag, err = "DROP "+kindTag(s.Kind), c.dropRelations(s)
 	case *bind.AlterTable:
-		tag, err = "ALTER TABLE", c.alterTable(s)
+		tag, err = "ALTER "+kindTag(s.As), c.alterTable(s)
 	case *bind.CreateIndex:
 		tag, err = "CREATE INDEX", c.createIndex(s)
 	case *bind.DropIndex:

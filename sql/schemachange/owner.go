@@ -224,11 +224,7 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 		}
 	}
 	for _, t := range tables {
-		if t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0 && !going[t.Sequence.OwnerTable] {
-			if err := c.disown(t); err != nil {
-				return err
-			}
-		}
+		c.disown(t)
 		c.drop(t.ID)
 	}
 	for _, sc := range schemas {

@@ -181,30 +181,6 @@ func unlink(cat *lease.Txn, t *catalog.Table, k *catalog.ForeignKey) {
 	})
 }
 
-// ownSequence makes the sequence of a serial or identity column. The default names it by number: it may be renamed.
-func (c *change) ownSequence(t *catalog.Table, col *catalog.Column, s *bind.CreateSequence) error {
-	id, err := c.newID(t.Temporary())
-	if err != nil {
-		return err
-	}
-	def := s.Definition
-	def.OwnerTable, def.OwnerColumn = t.ID, col.ID
-	c.newSequence(id, t.Database, t.Schema, s.Name.Name, t.Owner, def)
-	col.OwnsSequence = id
-	col.Default = fmt.Sprintf("nextval('%d'::regclass)", id)
-	return nil
-}
-
-func (c *change) newSequence(id, database, schema catalog.ID, name, owner string, def catalog.Sequence) {
-	def.Base = def.Start - def.Increment
-	c.Catalog.New(lease.Descriptor{Table: &catalog.Table{ID: id, Name: name, Database: database, Schema: schema, Kind: catalog.KindSequence,
-		Owner: owner, Sequence: &def, Columns: []catalog.Column{
-			{ID: 1, Name: "last_value", Type: types.Int8, NotNull: true},
-			{ID: 2, Name: "log_cnt", Type: types.Int8, NotNull: true},
-			{ID: 3, Name: "is_called", Type: types.Bool, NotNull: true},
-		}, NextColumn: 4}})
-}
-
 // fill writes the rows of CREATE TABLE AS. Nobody else can see the table; it has one index, on the hidden column.
 func (c *change) fill(t *catalog.Table, q *bind.Query) (int64, error) {
 	x, err := rowcode.NewIndex(t, t.Primary())
@@ -262,6 +238,9 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 	}
 	var deps []dependent
 	for _, t := range s.Tables {
+		if err := c.requiredByIdentity(t, going); err != nil {
+			return err
+		}
 		c.dependents(t, going, &deps)
 	}
 	if len(deps) > 0 && !s.Cascade {
@@ -274,11 +253,7 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 		}
 	}
 	for _, t := range s.Tables {
-		if t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0 && !going[t.Sequence.OwnerTable] {
-			if err := c.disown(t); err != nil {
-				return err
-			}
-		}
+		c.disown(t)
 		c.drop(t.ID)
 	}
 	return nil
@@ -286,7 +261,7 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 
 func describeDrop(s *bind.DropRelation) string {
 	if len(s.Tables) == 1 {
-		return strings.ToLower(kindTag(s.Kind)) + " " + s.Tables[0].Name
+		return strings.ToLower(kindTag(s.Kind)) + " " + quoteIdent(s.Tables[0].Name)
 	}
 	return "desired object(s)"
 }
@@ -331,7 +306,7 @@ func (c *change) current(id catalog.ID) *catalog.Table {
 
 // dependents lists what depends on a relation and is not in going, which it extends.
 func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]dependent) {
-	name := strings.ToLower(kindTag(t.Kind)) + " " + t.Name
+	name := strings.ToLower(kindTag(t.Kind)) + " " + quoteIdent(t.Name)
 	for _, r := range t.ReferencedBy {
 		if going[r.Table] {
 			continue
@@ -342,7 +317,7 @@ func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]
 		}
 		for i := range child.Foreign {
 			if k := &child.Foreign[i]; k.ID == r.Constraint {
-				*out = append(*out, dependent{"constraint " + k.Name + " on table " + child.Name, name, func() error {
+				*out = append(*out, dependent{"constraint " + k.Name + " on table " + quoteIdent(child.Name), name, func() error {
 					return c.removeForeign(r.Table, r.Constraint)
 				}})
 			}
@@ -357,34 +332,11 @@ func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]
 			continue
 		}
 		going[id] = true
-		*out = append(*out, dependent{"view " + v.Name, name, func() error { c.drop(id); return nil }})
+		*out = append(*out, dependent{"view " + quoteIdent(v.Name), name, func() error { c.drop(id); return nil }})
 		c.dependents(v, going, out)
 	}
-	if t.Kind != catalog.KindSequence {
-		return
-	}
-	// Defaults that take numbers from a sequence.
-	all, err := c.view.Tables(c.ctx, c.databaseName(t.Database))
-	if err != nil {
-		return
-	}
-	text := fmt.Sprintf("'%d'::regclass", t.ID)
-	for _, u := range all {
-		if going[u.ID] {
-			continue
-		}
-		for i := range u.Columns {
-			col := &u.Columns[i]
-			if strings.Contains(col.Default, text) {
-				*out = append(*out, dependent{"default value for column " + col.Name + " of table " + u.Name, name, func() error {
-					m := c.Catalog.Table(u.ID)
-					if mc := m.Column(col.ID); mc != nil {
-						mc.Default, mc.OwnsSequence = "", 0
-					}
-					return nil
-				}})
-			}
-		}
+	if t.Kind == catalog.KindSequence {
+		c.defaultsOf(t, going, out)
 	}
 }
 
@@ -455,18 +407,6 @@ func (c *change) drop(id catalog.ID) {
 	}
 }
 
-// disown makes a column forget a sequence that is dropped.
-func (c *change) disown(seq *catalog.Table) error {
-	t := c.Catalog.Table(seq.Sequence.OwnerTable)
-	if t == nil {
-		return nil
-	}
-	if col := t.Column(seq.Sequence.OwnerColumn); col != nil && col.OwnsSequence == seq.ID {
-		col.OwnsSequence = 0
-	}
-	return nil
-}
-
 // truncate gives indexes new identities; a job removes the data of the old ones.
 func (c *change) truncate(s *bind.Truncate) error {
 	c.hook()
@@ -501,13 +441,16 @@ func (c *change) truncate(s *bind.Truncate) error {
 			tables = append(tables, child)
 		}
 	}
+	var restart []catalog.ID
 	for _, t := range tables {
-		for i := range t.Columns {
-			if id := t.Columns[i].OwnsSequence; id != 0 && s.RestartIdentity {
-				if err := c.mustOwn(id); err != nil {
-					return err
-				}
+		if !s.RestartIdentity {
+			break
+		}
+		for _, id := range c.ownedSequences(t) {
+			if err := c.mustOwn(id); err != nil {
+				return err
 			}
+			restart = append(restart, id)
 		}
 	}
 	for _, t := range tables {
@@ -532,16 +475,11 @@ func (c *change) truncate(s *bind.Truncate) error {
 			}
 		}
 		m.Generation++
-		if !s.RestartIdentity {
-			continue
-		}
-		for i := range m.Columns {
-			if id := m.Columns[i].OwnsSequence; id != 0 {
-				if seq := c.current(id); seq != nil {
-					if err := c.setSequence(seq, seq.Sequence.Start); err != nil {
-						return err
-					}
-				}
+	}
+	for _, id := range restart {
+		if seq := c.Catalog.Table(id); seq != nil && !seq.Dropped {
+			if err := c.restart(seq.Sequence, seq.Sequence.Start, seq.Temporary()); err != nil {
+				return err
 			}
 		}
 	}

@@ -101,12 +101,3 @@ func (c *change) settle(t *catalog.Table) error {
 	}
 	return nil
 }
-
-// setSequence makes a sequence go on with a value.
-func (c *change) setSequence(seq *catalog.Table, value int64) error {
-	if seq.Temporary() {
-		c.Catalog.Local().SetVal(seq.ID, value, false)
-		return nil
-	}
-	return c.o.Sequences.Set(c.ctx, seq, value, false)
-}

@@ -182,7 +182,7 @@ func commandName(stmt bind.Statement) string {
 	case *bind.DropRelation:
 		return "DROP " + relation(c.Kind)
 	case *bind.AlterTable:
-		return "ALTER TABLE"
+		return "ALTER " + relation(c.As)
 	case *bind.CreateIndex:
 		return "CREATE INDEX"
 	case *bind.DropIndex:
@@ -558,10 +558,14 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 		if err := s.resetVar("session_authorization"); err != nil {
 			return "", err
 		}
+		s.env.forget()
 		return "DISCARD ALL", s.resetVar("")
 	}
 	if strings.EqualFold(c.What, "TEMP") {
 		return "DISCARD TEMP", s.discardTemporaries()
+	}
+	if strings.EqualFold(c.What, "SEQUENCES") {
+		s.env.forget()
 	}
 	return "DISCARD " + strings.ToUpper(c.What), nil
 }

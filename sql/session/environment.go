@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -18,9 +19,8 @@ import (
 // environment is the session as scalar functions see it.
 type environment struct {
 	s        *Session
-	lastSeq  int64
 	lastUsed bool
-	lastID   catalog.ID // the sequence of lastSeq
+	lastID   catalog.ID // the sequence of lastval
 	currents map[catalog.ID]int64
 	block    block // of the running statement
 	// mayDraw is a sequence whose numbers the running statement may take.
@@ -124,53 +124,74 @@ func (e *environment) nextVal(ctx context.Context, seq *catalog.Table) (int64, e
 
 // block is numbers of a sequence that one statement took at once.
 type block struct {
-	id                    catalog.ID
-	next, left, increment int64
-	size                  int64
+	id    catalog.ID
+	seq   *catalog.Table
+	taken lease.Taken
+	next  int64 // of those taken
+	size  int64
 }
 
-// maxBlock bounds the numbers that a statement takes at once, and so the gap that it may leave.
+// maxBlock bounds the numbers that a statement takes at once, and so the gap that it leaves if it dies.
 const maxBlock = 256
 
 // minBlocked is the length of the shortest sequence of which blocks are taken.
 const minBlocked = 1 << 20
 
-// take returns the next number. A statement that asks again and again takes twice as many each time, so that an
-// INSERT of many rows does not replicate one write for each; what it does not use is a gap. The first number of a
-// statement is always taken alone: single-row inserts leave no gaps.
+// take returns the next number. A statement that asks again and again takes twice as many each time, so that an INSERT of
+// many rows into a table far away does not ask for each; giveBack returns those that it did not use. The first number of a
+// statement is always taken alone.
 func (e *environment) take(ctx context.Context, seq *catalog.Table) (int64, error) {
 	if seq.Temporary() {
 		return e.s.temp.local.NextVal(seq)
 	}
 	b := &e.block
-	if b.id == seq.ID && b.left > 0 {
-		v := b.next
-		b.next, b.left = b.next+b.increment, b.left-1
-		return v, nil
+	if b.id == seq.ID && b.next < b.taken.Count {
+		b.next++
+		return b.taken.First + (b.next-1)*seq.Sequence.Increment, nil
 	}
 	// A short sequence is not wasted on gaps.
 	if b.id != seq.ID || seq.Sequence.Cache > 1 || seq.Sequence.Max-seq.Sequence.Min < minBlocked {
+		e.giveBack(ctx)
 		*b = block{id: seq.ID, size: 1}
 		return e.s.srv.Seqs.Next(ctx, seq)
 	}
 	b.size = min(2*b.size, maxBlock)
-	first, got, err := e.s.srv.Seqs.Take(ctx, seq, b.size)
+	t, err := e.s.srv.Seqs.Take(ctx, seq, b.size)
 	if err != nil {
 		return 0, err
 	}
-	b.next, b.left, b.increment = first+seq.Sequence.Increment, got-1, seq.Sequence.Increment
-	return first, nil
+	b.seq, b.taken, b.next = seq, t, 1
+	return t.First, nil
+}
+
+// giveBack returns the numbers that the statement took and did not use, so that the next one gets them: a session that is
+// alone sees no gap. Others may have taken later ones meanwhile; then there is one, as one of PostgreSQL's that rolls back leaves.
+func (e *environment) giveBack(ctx context.Context) {
+	b := &e.block
+	if b.next < b.taken.Count {
+		// An error leaves a gap.
+		_ = e.s.srv.Seqs.GiveBack(ctx, b.seq, b.taken, b.taken.Count-b.next)
+	}
+	*b = block{}
 }
 
 func (e *environment) remember(seq *catalog.Table, v int64) {
+	e.rememberLast(seq, v)
+	e.lastUsed, e.lastID = true, seq.ID
+}
+
+// forget is DISCARD SEQUENCES: currval and lastval know nothing.
+func (e *environment) forget() { e.currents, e.lastUsed, e.lastID = nil, false, 0 }
+
+// rememberLast is for currval, and for lastval if the sequence is the one that lastval is of.
+func (e *environment) rememberLast(seq *catalog.Table, v int64) {
 	if r := &e.s.replay; r.sequences == nil && e.s.state != stateNone {
-		r.sequences = &sequenceState{maps.Clone(e.currents), e.lastSeq, e.lastUsed}
+		r.sequences = &sequenceState{maps.Clone(e.currents), e.lastID, e.lastUsed}
 	}
 	if e.currents == nil {
 		e.currents = map[catalog.ID]int64{}
 	}
 	e.currents[seq.ID] = v
-	e.lastSeq, e.lastUsed, e.lastID = v, true, seq.ID
 }
 
 func (e *environment) sequence(ctx context.Context, name string) (*catalog.Table, error) {
@@ -223,14 +244,17 @@ func (e *environment) SetVal(ctx context.Context, name string, value int64, call
 		return sqlstate.New(sqlstate.NumericOutOfRange, "setval: value %d is out of bounds for sequence %q (%d..%d)",
 			value, seq.Name, def.Min, def.Max)
 	}
+	if e.s.modes.readOnly && !seq.Temporary() {
+		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute setval() in a read-only transaction")
+	}
 	e.s.replay.turnOff("setval() can't be undone")
 	if seq.Temporary() {
-		e.s.temp.local.SetVal(seq.ID, value, called)
+		e.s.temp.local.SetVal(seq, value, called)
 	} else if err := e.s.srv.Seqs.Set(ctx, seq, value, called); err != nil {
 		return err
 	}
 	if called {
-		e.remember(seq, value)
+		e.rememberLast(seq, value)
 	}
 	return nil
 }
@@ -243,7 +267,24 @@ func (e *environment) LastVal() (int64, error) {
 	if err := e.s.mustHaveAny(e.lastID, catalog.Select, catalog.Usage); err != nil {
 		return 0, err
 	}
-	return e.lastSeq, nil
+	return e.currents[e.lastID], nil
+}
+
+// SerialSequence implements scalar.Environment.
+func (e *environment) SerialSequence(table, column string) (string, error) {
+	return e.functions().SerialSequence(table, column)
+}
+
+// SequenceLast implements scalar.Environment.
+func (e *environment) SequenceLast(ctx context.Context, name string) (int64, bool, error) {
+	seq, err := e.sequence(ctx, name)
+	if err != nil {
+		return 0, false, err
+	}
+	if err := e.s.mustHaveAny(seq.ID, catalog.Select, catalog.Usage); err != nil {
+		return 0, false, err
+	}
+	return e.s.srv.Seqs.LastFor(ctx, e.s.temp.local, seq)
 }
 
 // BlockingPIDs implements scalar.Environment. The nodes are asked once for a statement, however many sessions it asks about.

@@ -96,7 +96,7 @@ type replay struct {
 
 type sequenceState struct {
 	currents map[catalog.ID]int64
-	lastSeq  int64
+	lastID   catalog.ID
 	lastUsed bool
 }
 
@@ -462,7 +462,7 @@ func (s *Session) startOver(ctx context.Context) error {
 		p.rewind()
 	}
 	if q := r.sequences; q != nil {
-		s.env.currents, s.env.lastSeq, s.env.lastUsed = maps.Clone(q.currents), q.lastSeq, q.lastUsed
+		s.env.currents, s.env.lastID, s.env.lastUsed = maps.Clone(q.currents), q.lastID, q.lastUsed
 	}
 	for _, n := range s.params.end(false) {
 		s.settingChanged(n)

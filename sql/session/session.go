@@ -512,6 +512,7 @@ func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, fo
 		n = cur.RowsAffected()
 	}
 	s.count(p.query.Tag)
+	s.env.giveBack(ctx)
 	if cur.Committed() {
 		if err := s.afterCommit(ctx); err != nil {
 			return err
@@ -600,7 +601,7 @@ func (s *Session) endAccounts() {
 // environmentFor fills in the session's execution environment; it is good until the next statement.
 func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
 	s.tx.BeginStatement()
-	s.env.block, s.env.mayDraw = block{}, 0
+	s.env.mayDraw = 0
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.kv(), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
 	s.execEnv.Budget = s.account()
@@ -686,6 +687,7 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 		})
 	}
 	return ctx, func() {
+		s.env.giveBack(ctx)
 		end := s.srv.Host.Clock.Now()
 		s.mu.Lock()
 		s.cancel, s.stateSince = nil, end

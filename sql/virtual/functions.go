@@ -283,6 +283,31 @@ func (f *Functions) relation(parts []string) (uint32, error) {
 	return 0, nil
 }
 
+// SerialSequence implements scalar.Environment: it is the sequence that is dropped with the column.
+func (f *Functions) SerialSequence(table, column string) (string, error) {
+	id, err := f.ResolveReg(types.KindRegClass, table)
+	if err != nil {
+		return "", err
+	}
+	t := f.table(id)
+	if t == nil {
+		return "", sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", table)
+	}
+	c := t.ColumnByName(column)
+	if c == nil {
+		return "", sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" of relation \"%s\" does not exist", column, t.Name)
+	}
+	if seq := f.table(uint32(c.OwnsSequence)); seq != nil {
+		return f.qualified(seq), nil
+	}
+	for _, seq := range f.tables() {
+		if s := seq.Sequence; s != nil && s.OwnerTable == t.ID && s.OwnerColumn == c.ID {
+			return f.qualified(seq), nil
+		}
+	}
+	return "", nil
+}
+
 // RegName implements scalar.Environment: the name that a reg* value prints as, empty if there is no such object.
 func (f *Functions) RegName(kind types.Kind, oid uint32) string {
 	switch kind {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"meridian/sql/catalog"
@@ -482,7 +483,7 @@ func pgSequences(r *reading) error {
 		}
 		var last any
 		if r.p.o.Sequences != nil && r.mayDraw(t.ID) {
-			v, called, err := r.p.o.Sequences.Last(r.ctx, t)
+			v, called, err := r.p.o.Sequences.LastFor(r.ctx, localOf(r.view), t)
 			if err != nil {
 				return err
 			}
@@ -571,12 +572,34 @@ func pgDepend(r *reading) error {
 			r.add("classid", classOfRules, "objid", ruleOID(t), "refclassid", classOfRelations, "refobjid", t.ID, "deptype", "i")
 		}
 		for _, c := range visibleColumns(t) {
-			if c.Default != "" && c.OwnsSequence != 0 {
-				r.add("classid", classOfDefaults, "objid", defaultOID(t, c), "refclassid", classOfRelations, "refobjid", c.OwnsSequence, "deptype", "n")
+			if c.Generated != "" {
+				r.add("classid", classOfDefaults, "objid", defaultOID(t, c), "refclassid", classOfRelations, "refobjid", t.ID, "refobjsubid", int(c.ID), "deptype", "i")
+			}
+			if c.Default == "" || c.Identity != 0 {
+				continue
+			}
+			r.add("classid", classOfDefaults, "objid", defaultOID(t, c), "refclassid", classOfRelations, "refobjid", t.ID, "refobjsubid", int(c.ID), "deptype", "a")
+			for _, id := range sequencesIn(c.Default) {
+				r.add("classid", classOfDefaults, "objid", defaultOID(t, c), "refclassid", classOfRelations, "refobjid", id, "deptype", "n")
 			}
 		}
 	}
 	return nil
+}
+
+// sequencesIn are the relations that a stored default names, by number: nextval's sequences.
+func sequencesIn(text string) (ids []uint32) {
+	for {
+		before, after, ok := strings.Cut(text, "'::regclass")
+		if !ok {
+			return ids
+		}
+		n, err := strconv.ParseUint(before[strings.LastIndexByte(before, '\'')+1:], 10, 32)
+		if err == nil && !slices.Contains(ids, uint32(n)) {
+			ids = append(ids, uint32(n))
+		}
+		text = after
+	}
 }
 
 func pgStatTables(r *reading) error {

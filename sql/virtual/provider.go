@@ -175,6 +175,9 @@ type tables struct {
 
 // Rows implements exec.VirtualTables.
 func (t *tables) Rows(ctx context.Context, table *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) ([]types.Row, error) {
+	if table.Kind == catalog.KindSequence {
+		return t.sequence(ctx, table)
+	}
 	g := t.p.rows[table]
 	if g == nil {
 		return nil, nil
@@ -199,6 +202,26 @@ func (t *tables) Rows(ctx context.Context, table *catalog.Table, filter []scalar
 		return nil, err
 	}
 	return r.out, nil
+}
+
+// localOf has the session's temporary relations; nil if there are none.
+func localOf(v catalog.View) *lease.Local {
+	if l, ok := v.(*lease.View); ok {
+		return l.Txn().Local()
+	}
+	return nil
+}
+
+// sequence is the one row of a sequence. Its log_cnt, which is how many numbers PostgreSQL's log is ahead, is always 0.
+func (t *tables) sequence(ctx context.Context, seq *catalog.Table) ([]types.Row, error) {
+	if t.p.o.Sequences == nil {
+		return nil, nil
+	}
+	last, called, err := t.p.o.Sequences.LastFor(ctx, localOf(t.view), seq)
+	if err != nil {
+		return nil, err
+	}
+	return []types.Row{{types.NewInt(last), types.NewInt(0), types.NewBool(called)}}, nil
 }
 
 // wanted finds a condition "identity = constant" on the relation's identity column, so that rows of other objects

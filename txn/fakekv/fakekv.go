@@ -35,6 +35,7 @@ type KV struct {
 	reads    []fakeRead
 	records  map[kv.TxnID]*fakeRecord
 	seen     map[string]int // requests by kind
+	turns    map[string]uint64
 	before   func(*kv.Batch) error
 	after    func(*kv.Batch) error
 }
@@ -511,10 +512,17 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 		if v != nil {
 			sum += int64(binary.BigEndian.Uint64(v))
 		}
+		if r.Back && (r.Turn == 0 || f.turns[string(r.Key)] != r.Turn) {
+			return &kv.AddResponse{Value: sum - r.Delta}, nil
+		}
 		if r.Draw && r.Delta == 0 {
 			return &kv.AddResponse{Value: sum}, nil // it sets nothing aside
 		}
-		return &kv.AddResponse{Value: sum}, e.write(string(r.Key), binary.BigEndian.AppendUint64(nil, uint64(sum)), r.Seq)
+		if f.turns == nil {
+			f.turns = map[string]uint64{}
+		}
+		f.turns[string(r.Key)]++
+		return &kv.AddResponse{Value: sum, Turn: f.turns[string(r.Key)]}, e.write(string(r.Key), binary.BigEndian.AppendUint64(nil, uint64(sum)), r.Seq)
 	case *kv.EndTxnRequest:
 		return e.end(r)
 	case *kv.HeartbeatTxnRequest:

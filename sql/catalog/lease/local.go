@@ -31,7 +31,14 @@ type Local struct {
 	generation uint64
 	stats      map[catalog.ID]*catalog.Statistics
 	// counters are the temporary sequences of which something was taken or set.
-	counters map[catalog.ID]position
+	counters map[localCounter]position
+}
+
+// localCounter is one counter of a sequence (catalog.Sequence.Counter).
+type localCounter struct{ seq, counter catalog.ID }
+
+func localCounterOf(seq *catalog.Table) localCounter {
+	return localCounter{seq.ID, seq.Sequence.Counter}
 }
 
 // maxLocal bounds the descriptors of a Local: as many as there may be tables in most schemas. Chosen by us.
@@ -103,7 +110,7 @@ func (l *Local) Commit() {
 		if d.dropped() {
 			delete(l.relations, id)
 			delete(l.stats, id)
-			delete(l.counters, id)
+			maps.DeleteFunc(l.counters, func(c localCounter, _ position) bool { return c.seq == id })
 			continue
 		}
 		if l.relations == nil {
@@ -253,8 +260,8 @@ type position struct {
 // NextVal takes the next number of a temporary sequence. As in PostgreSQL no rollback takes it back.
 func (l *Local) NextVal(seq *catalog.Table) (int64, error) {
 	d := seq.Sequence
-	c, used := l.counters[seq.ID]
-	v := d.Start
+	c, used := l.counters[localCounterOf(seq)]
+	v := d.Base + d.Increment
 	switch {
 	case used && !c.called:
 		v = c.last
@@ -269,24 +276,24 @@ func (l *Local) NextVal(seq *catalog.Table) (int64, error) {
 	case used:
 		v = c.last + d.Increment
 	}
-	l.SetVal(seq.ID, v, true)
+	l.SetVal(seq, v, true)
 	return v, nil
 }
 
 // SetVal makes a temporary sequence go on from a value: after it if called, else with it.
-func (l *Local) SetVal(seq catalog.ID, v int64, called bool) {
+func (l *Local) SetVal(seq *catalog.Table, v int64, called bool) {
 	if l.counters == nil {
-		l.counters = map[catalog.ID]position{}
+		l.counters = map[localCounter]position{}
 	}
-	l.counters[seq] = position{v, called}
+	l.counters[localCounterOf(seq)] = position{v, called}
 }
 
 // LastValue is the last value of a temporary sequence, and whether it has been handed out.
 func (l *Local) LastValue(seq *catalog.Table) (v int64, called bool) {
-	if c, used := l.counters[seq.ID]; used {
+	if c, used := l.counters[localCounterOf(seq)]; used {
 		return c.last, c.called
 	}
-	return seq.Sequence.Start, false
+	return seq.Sequence.Base + seq.Sequence.Increment, false
 }
 
 // DropAtCommit drops the tables with ON COMMIT DROP, and what depends on them.

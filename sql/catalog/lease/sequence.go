@@ -43,7 +43,16 @@ func NewSequences(db *txn.DB) *Sequences {
 	return &Sequences{db: db, cache: map[catalog.ID]cached{}}
 }
 
-func sequenceKey(id catalog.ID) keys.Key { return keys.IndexPrefix(id, catalog.IndexID(1)) }
+// sequenceKey is the counter.
+func sequenceKey(seq *catalog.Table) keys.Key {
+	return keys.IndexPrefix(seq.ID, catalog.IndexID(max(seq.Sequence.Counter, 1)))
+}
+
+// setKey remembers what setval wrote: the counter, and whether its number counts as taken. It says nothing once the counter
+// is another.
+func setKey(seq *catalog.Table) keys.Key {
+	return append(sequenceKey(seq), 1)
+}
 
 // Next takes the next number of a sequence.
 func (s *Sequences) Next(ctx context.Context, seq *catalog.Table) (int64, error) {
@@ -60,17 +69,17 @@ func (s *Sequences) Next(ctx context.Context, seq *catalog.Table) (int64, error)
 		}
 		s.mu.Unlock()
 	}
-	first, got, err := s.Take(ctx, seq, n)
-	if err != nil || got == 1 {
-		return first, err
+	t, err := s.Take(ctx, seq, n)
+	if err != nil || t.Count == 1 {
+		return t.First, err
 	}
 	s.mu.Lock()
 	if len(s.cache) >= maxCachedSequences {
 		clear(s.cache)
 	}
-	s.cache[seq.ID] = cached{seq.Version, first + d.Increment, got - 1, d.Increment}
+	s.cache[seq.ID] = cached{seq.Version, t.First + d.Increment, t.Count - 1, d.Increment}
 	s.mu.Unlock()
-	return first, nil
+	return t.First, nil
 }
 
 // reserved is how many numbers a leaseholder sets aside in one round of consensus, as many as PostgreSQL logs at once;
@@ -86,56 +95,81 @@ func ahead(d *catalog.Sequence) int64 {
 	return step * reserved
 }
 
-// Take takes up to n numbers at once: first, first plus the increment, and so on, got of them.
-func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (first, got int64, err error) {
+// Taken are numbers that were taken at once: First, First plus the increment, and so on.
+type Taken struct {
+	First, Count int64
+	turn         uint64
+}
+
+// Take takes up to n numbers at once. It never takes some that are not the sequence's.
+func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (Taken, error) {
 	d := seq.Sequence
 	for {
-		last, err := s.db.Draw(ctx, sequenceKey(seq.ID), d.Increment*n, ahead(d))
+		last, turn, err := s.db.Draw(ctx, sequenceKey(seq), d.Increment*n, ahead(d))
 		var over *kv.AddOverflowError
 		if err != nil && !errors.As(err, &over) {
-			return 0, 0, err
+			return Taken{}, err
 		}
 		first := last + d.Base - d.Increment*(n-1)
 		if err == nil && first >= d.Min && first <= d.Max {
-			end := d.Max
+			room := (uint64(d.Max) - uint64(first)) / uint64(d.Increment)
 			if d.Increment < 0 {
-				end = d.Min
+				room = (uint64(first) - uint64(d.Min)) / uint64(-d.Increment)
 			}
-			return first, min(n, (end-first)/d.Increment+1), nil
+			t := Taken{first, n, turn}
+			if room < uint64(n-1) {
+				t.Count = int64(room) + 1
+			}
+			if t.Count < n {
+				return t, s.db.GiveBack(ctx, sequenceKey(seq), d.Increment*(n-t.Count), turn)
+			}
+			return t, nil
+		}
+		if err == nil {
+			// Put the counter back near its end, so that it never overflows however often this is tried.
+			if err := s.db.GiveBack(ctx, sequenceKey(seq), d.Increment*n, turn); err != nil {
+				return Taken{}, err
+			}
+		}
+		if n > 1 {
+			n = 1 // the last ones, in turn
+			continue
 		}
 		if !d.Cycle {
-			// Put the counter back near its end, so that it never overflows however often this is tried.
 			bound, word := d.Max, "maximum"
 			if d.Increment < 0 {
 				bound, word = d.Min, "minimum"
 			}
-			if err == nil {
-				s.db.Draw(ctx, sequenceKey(seq.ID), -d.Increment*n, 0)
-			}
-			return 0, 0, sqlstate.New("2200H", "nextval: reached %s value of sequence \"%s\" (%d)", word, seq.Name, bound)
+			return Taken{}, sqlstate.New("2200H", "nextval: reached %s value of sequence \"%s\" (%d)", word, seq.Name, bound)
 		}
 		restart := d.Min
 		if d.Increment < 0 {
 			restart = d.Max
 		}
 		if err := s.wrap(ctx, seq, restart); err != nil {
-			return 0, 0, err
+			return Taken{}, err
 		}
 	}
+}
+
+// GiveBack gives back the last n of what was taken, which nobody has used, so that they are the next ones again. If somebody
+// has taken others since, they are lost.
+func (s *Sequences) GiveBack(ctx context.Context, seq *catalog.Table, t Taken, n int64) error {
+	return s.db.GiveBack(ctx, sequenceKey(seq), seq.Sequence.Increment*n, t.turn)
 }
 
 // wrap sets an exhausted cycling sequence back, unless somebody else has.
 func (s *Sequences) wrap(ctx context.Context, seq *catalog.Table, to int64) error {
 	return s.db.Run(ctx, txn.TxnOptions{Name: "sequence"}, func(ctx context.Context, tx *txn.Txn) error {
-		v, err := tx.Get(ctx, sequenceKey(seq.ID), kv.Exclusive, kv.Block)
+		v, err := tx.Get(ctx, sequenceKey(seq), kv.Exclusive, kv.Block)
 		if err != nil {
 			return err
 		}
-		if next := counter(v) + seq.Sequence.Base; next >= seq.Sequence.Min && next <= seq.Sequence.Max {
+		if next := counter(v) + seq.Sequence.Base + seq.Sequence.Increment; next >= seq.Sequence.Min && next <= seq.Sequence.Max {
 			return nil
 		}
 		var b txn.WriteBatch
-		b.Put(sequenceKey(seq.ID), counterValue(to-seq.Sequence.Increment-seq.Sequence.Base))
+		b.Put(sequenceKey(seq), counterValue(to-seq.Sequence.Increment-seq.Sequence.Base))
 		return tx.Write(ctx, &b)
 	})
 }
@@ -145,24 +179,48 @@ func (s *Sequences) Set(ctx context.Context, seq *catalog.Table, value int64, ca
 	s.mu.Lock()
 	delete(s.cache, seq.ID)
 	s.mu.Unlock()
+	state := byte(1)
 	if !called {
 		value -= seq.Sequence.Increment
+		state = 0
 	}
-	return s.db.Put(ctx, sequenceKey(seq.ID), counterValue(value-seq.Sequence.Base))
+	c := counterValue(value - seq.Sequence.Base)
+	return s.db.Run(ctx, txn.TxnOptions{Name: "sequence"}, func(ctx context.Context, tx *txn.Txn) error {
+		var b txn.WriteBatch
+		b.Put(sequenceKey(seq), c)
+		b.Put(setKey(seq), append(c[:8:8], state))
+		return tx.Write(ctx, &b)
+	})
 }
 
 // Last is the last number taken; called says that there was one, else it is the first to come.
 func (s *Sequences) Last(ctx context.Context, seq *catalog.Table) (last int64, called bool, err error) {
-	n, err := s.db.Draw(ctx, sequenceKey(seq.ID), 0, 0)
+	n, _, err := s.db.Draw(ctx, sequenceKey(seq), 0, 0)
+	if err != nil {
+		return 0, false, err
+	}
+	set, err := s.db.Get(ctx, setKey(seq))
 	if err != nil {
 		return 0, false, err
 	}
 	d := seq.Sequence
-	last = n + d.Base
-	if n == 0 || last < d.Min || last > d.Max {
-		return min(max(last+d.Increment, d.Min), d.Max), false, nil
+	last, called = n+d.Base, n != 0
+	if len(set) == 9 && counter(set[:8]) == n {
+		called = set[8] == 1
+	}
+	if !called {
+		return last + d.Increment, false, nil
 	}
 	return last, true, nil
+}
+
+// LastFor is Last for a sequence that may be a temporary one of a session.
+func (s *Sequences) LastFor(ctx context.Context, l *Local, seq *catalog.Table) (last int64, called bool, err error) {
+	if seq.Temporary() {
+		last, called = l.LastValue(seq)
+		return last, called, nil
+	}
+	return s.Last(ctx, seq)
 }
 
 func counter(v []byte) int64 {
