@@ -338,7 +338,7 @@ func (db *miniDB) query(ctx context.Context, q *bind.Query, sorted bool, out *st
 			if d.IsNull() {
 				cells = append(cells, "NULL")
 			} else {
-				cells = append(cells, string(types.AppendText(nil, d, q.Output[i].Type, time.UTC)))
+				cells = append(cells, string(types.AppendText(nil, d, q.Output[i].Type, nil)))
 			}
 		}
 		lines = append(lines, strings.Join(cells, " | "))

@@ -115,14 +115,22 @@ func (c *cursor) setTimeZone(local bool) (any, error) {
 		return s, nil
 	}
 	if c.accept("interval") {
+		if c.acceptPunct("(") {
+			if _, err := c.integer(); err != nil {
+				return nil, err
+			}
+			if !c.acceptPunct(")") {
+				return nil, c.unexpected()
+			}
+		}
 		v, err := c.str()
 		if err != nil {
 			return nil, err
 		}
-		if c.accept("hour") {
-			c.accept("to", "minute")
+		if c.accept("hour") && c.accept("to") && !c.accept("minute") {
+			return nil, c.unexpected()
 		}
-		s.Values = []string{v}
+		s.Values = []string{"INTERVAL '" + v + "'"}
 		return s, nil
 	}
 	v, err := c.setValue()

@@ -51,7 +51,7 @@ type conn struct {
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, raw: nc, patience: route.NewPatience(unservedMax)}
 	c.in = newInput(&counted{nc, &s.metrics.BytesIn}, s.opts.MaxMessage)
-	c.out = output{conn: nc, sending: c.sending, bytesOut: &s.metrics.BytesOut, location: time.UTC}
+	c.out = output{conn: nc, sending: c.sending, bytesOut: &s.metrics.BytesOut}
 	return c
 }
 
@@ -216,7 +216,7 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	}
 	switch kind {
 	case 'Q':
-		sql := f.cstring()
+		sql := f.text(c.out.charset)
 		if err = f.end(kind); err == nil {
 			if err = types.CheckString(sql); err == nil {
 				err = c.sess.Query(ctx, sql)
@@ -293,7 +293,7 @@ func (c *conn) ready() bool {
 func (c *conn) fail(err error) { c.out.fail("ERROR", session.Outcome(err)) }
 
 func (c *conn) parse(ctx context.Context, f *fields) error {
-	name, sql := f.cstring(), f.cstring()
+	name, sql := f.text(c.out.charset), f.text(c.out.charset)
 	n := f.int16()
 	var oids []uint32
 	if n > 0 && n*4 <= len(f.b) {
@@ -318,7 +318,7 @@ func (c *conn) parse(ctx context.Context, f *fields) error {
 }
 
 func (c *conn) bind(ctx context.Context, f *fields) error {
-	portal, statement := f.cstring(), f.cstring()
+	portal, statement := f.text(c.out.charset), f.text(c.out.charset)
 	var b session.Binding
 	var err error
 	if b.ParamFormats, err = readFormats(f, c.sess.FormatBuffer(0)); err != nil {
@@ -368,7 +368,7 @@ func readFormats(f *fields, buf []session.Format) ([]session.Format, error) {
 }
 
 func (c *conn) describe(ctx context.Context, f *fields) error {
-	what, name := f.byte(), f.cstring()
+	what, name := f.byte(), f.text(c.out.charset)
 	if err := f.end('D'); err != nil {
 		return err
 	}
@@ -406,7 +406,7 @@ func (c *conn) columns(cols []session.Column, formats []session.Format) {
 }
 
 func (c *conn) execute(ctx context.Context, f *fields) error {
-	portal := f.cstring()
+	portal := f.text(c.out.charset)
 	limit := f.int32()
 	if err := f.end('E'); err != nil {
 		return err
@@ -416,7 +416,7 @@ func (c *conn) execute(ctx context.Context, f *fields) error {
 }
 
 func (c *conn) close(f *fields) error {
-	what, name := f.byte(), f.cstring()
+	what, name := f.byte(), f.text(c.out.charset)
 	if err := f.end('C'); err != nil {
 		return err
 	}

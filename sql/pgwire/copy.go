@@ -5,8 +5,10 @@ import (
 	"io"
 	"time"
 
+	"meridian/sql/charset"
 	"meridian/sql/session"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // copyIn begins COPY FROM STDIN: the connection changes to copy mode, and the statement that runs on this
@@ -105,8 +107,11 @@ func (r results) CopyIn(format session.Format, columns int) (session.CopySource,
 // CopyOut implements session.Results.
 func (r results) CopyOut(format session.Format, columns int) { r.c.copyOut(format, columns) }
 
-// SetLocation changes the time zone in which timestamps are printed.
-func (r results) SetLocation(l *time.Location) { r.output.location = l }
+// SetStyle implements session.StyledResults.
+func (r results) SetStyle(s *types.Style, c *charset.Charset) { r.style, r.charset = s, c }
+
+// SetNotices implements session.StyledResults.
+func (r results) SetNotices(shows func(string) bool) { r.shows = shows }
 
 // HangUp wakes the connection's goroutine from its wait for a message; another goroutine calls it.
 func (r results) HangUp() { r.c.nc.SetReadDeadline(time.Unix(1, 0)) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"meridian/sql/charset"
 	"meridian/sql/memory"
 	"meridian/sql/sqlstate"
 )
@@ -110,6 +111,7 @@ func (in *input) followedBy(kind byte) bool {
 type fields struct {
 	b   []byte
 	bad bool
+	err error // of text that is not of the client's encoding
 }
 
 func (f *fields) byte() byte {
@@ -164,12 +166,25 @@ func (f *fields) cstring() string {
 	return ""
 }
 
+// text reads a string in the client's encoding.
+func (f *fields) text(c *charset.Charset) string {
+	s := f.cstring()
+	if c == nil {
+		return s
+	}
+	b, err := c.Decode([]byte(s))
+	if err != nil {
+		f.err = err
+	}
+	return string(b)
+}
+
 // end returns an error unless the body was well formed and is used up.
 func (f *fields) end(kind byte) error {
 	if f.bad || len(f.b) > 0 {
 		return sqlstate.New(sqlstate.ProtocolViolation, "invalid %s message", messageName(kind))
 	}
-	return nil
+	return f.err
 }
 
 func messageName(kind byte) string {

@@ -5,8 +5,8 @@ import (
 	"net"
 	"strconv"
 	"sync/atomic"
-	"time"
 
+	"meridian/sql/charset"
 	"meridian/sql/memory"
 	"meridian/sql/session"
 	"meridian/sql/sqlstate"
@@ -28,7 +28,10 @@ type output struct {
 	buf      []byte
 	flushed  int64 // bytes sent before buf
 	err      error // first failure to write; all later output is dropped
-	location *time.Location
+	style    *types.Style
+	charset  *charset.Charset           // of the client; nil: UTF-8
+	shows    func(severity string) bool // whether the client wants a notice
+	nameless error                      // a column's name has no equivalent in it
 	bytesOut *atomic.Int64
 	watch    watch
 	// open is where the message begins that is being written, after its kind; zero: none is.
@@ -114,11 +117,12 @@ func (o *output) Rewind(m session.Mark) bool {
 
 // Describe implements session.Results.
 func (o *output) Describe(cols []session.Column, formats []session.Format) {
+	o.nameless = nil
 	at := o.begin('T')
 	o.int16(len(cols))
 	for i := range cols {
 		c := &cols[i]
-		o.cstring(c.Name)
+		o.name(c.Name)
 		o.int32(int32(c.Table))
 		o.int16(int(c.Attribute))
 		o.int32(int32(c.Type.OID()))
@@ -160,12 +164,55 @@ func (o *output) Row(row types.Row, cols []session.Column, formats []session.For
 		if formatOf(formats, i) == session.Binary {
 			o.buf = types.AppendBinary(o.buf, row[i], cols[i].Type)
 		} else {
-			o.buf = types.AppendText(o.buf, row[i], cols[i].Type, o.location)
+			o.buf = types.AppendText(o.buf, row[i], cols[i].Type, o.style)
+		}
+		if o.charset != nil {
+			if err := o.encode(start, row[i], cols[i].Type, formatOf(formats, i)); err != nil {
+				o.buf, o.open = o.buf[:at-1], 0
+				return err
+			}
 		}
 		binary.BigEndian.PutUint32(o.buf[start-4:], uint32(len(o.buf)-start))
 	}
 	o.end(at)
 	return o.maybeFlush()
+}
+
+// encode brings the value that begins at start into the client's encoding.
+func (o *output) encode(start int, d types.Datum, t *types.T, f session.Format) (err error) {
+	if o.nameless != nil {
+		return o.nameless
+	}
+	if f == session.Text {
+		tail := append([]byte(nil), o.buf[start:]...)
+		o.buf, err = o.charset.Encode(o.buf[:start], tail)
+		return err
+	}
+	d, err = types.ConvertStrings(d, func(s string) (string, error) {
+		b, err := o.charset.Encode(nil, []byte(s))
+		return string(b), err
+	})
+	o.buf = types.AppendBinary(o.buf[:start], d, t)
+	return err
+}
+
+// name appends a column's name. One that the client's encoding does not have is the error of the first row.
+func (o *output) name(s string) {
+	if o.charset != nil {
+		if _, err := o.charset.Encode(nil, []byte(s)); err != nil {
+			o.nameless = err
+		}
+	}
+	o.prose(s)
+}
+
+// prose appends a text for people.
+func (o *output) prose(s string) {
+	if o.charset != nil {
+		o.buf = append(o.charset.EncodeMessage(o.buf, []byte(s)), 0)
+		return
+	}
+	o.cstring(s)
 }
 
 // messageMax is the most that a message may have, which says its length in 32 bits; PostgreSQL's bound of a row is the same.
@@ -214,6 +261,9 @@ func (o *output) Notice(n *sqlstate.Error) {
 	if len(n.Code) == 5 && (n.Code[:2] == "01" || n.Code[:2] == "25" || n.Code == sqlstate.InvalidGrantOperation) {
 		severity = "WARNING"
 	}
+	if o.shows != nil && !o.shows(severity) {
+		return
+	}
 	o.fields('N', severity, n)
 }
 
@@ -228,14 +278,14 @@ func (o *output) fields(kind byte, severity string, e *sqlstate.Error) {
 	field := func(k byte, v string) {
 		if v != "" {
 			o.buf = append(o.buf, k)
-			o.cstring(v)
+			o.prose(v)
 		}
 	}
 	field('S', severity)
 	field('V', severity)
 	field('C', string(e.Code))
 	o.buf = append(o.buf, 'M')
-	o.cstring(e.Message)
+	o.prose(e.Message)
 	field('D', e.Detail)
 	field('H', e.Hint)
 	if e.Position > 0 {

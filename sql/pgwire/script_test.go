@@ -17,6 +17,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -345,6 +346,7 @@ func (c *wireClient) listen() {
 			line = describeMessage(m)
 		}
 		c.mu.Lock()
+		line = printable(line)
 		if line != "" {
 			c.out.WriteString(strings.TrimSuffix(line, "\n") + "\n")
 		}
@@ -353,6 +355,21 @@ func (c *wireClient) listen() {
 			return
 		}
 	}
+}
+
+// printable shows bytes that are not UTF-8.
+func printable(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
 }
 
 func (c *wireClient) send(b []byte) string {
@@ -387,7 +404,7 @@ func describeMessage(m pgproto3.BackendMessage) string {
 			switch {
 			case v == nil:
 				b.WriteString(" NULL")
-			case bytes.IndexFunc(v, func(r rune) bool { return r < ' ' }) >= 0:
+			case bytes.IndexFunc(v, func(r rune) bool { return r < ' ' }) >= 0, !utf8.Valid(v):
 				fmt.Fprintf(&b, " 0x%x", v)
 			default:
 				fmt.Fprintf(&b, " %s", v)

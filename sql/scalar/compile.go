@@ -545,7 +545,18 @@ func (ctx *Context) TextEnv() types.Env {
 	if ctx == nil {
 		return types.Env{}
 	}
-	return types.Env{Location: ctx.Location, Now: ctx.TxnTime}
+	return types.Env{Location: ctx.Location, Style: ctx.Style, Now: ctx.TxnTime}
+}
+
+// style is how values are written as text.
+func (ctx *Context) style() *types.Style {
+	if ctx == nil {
+		return nil
+	}
+	if ctx.Style == nil && ctx.Location != nil {
+		return &types.Style{Location: ctx.Location}
+	}
+	return ctx.Style
 }
 
 type andNode struct{ args []Evaluator }

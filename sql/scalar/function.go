@@ -76,7 +76,9 @@ type Context struct {
 	// Clock reads the node's clock, for clock_timestamp().
 	Clock    func() time.Time
 	Location *time.Location
-	Params   []types.Datum
+	// Style is how values are written as text; nil is the default in Location.
+	Style  *types.Style
+	Params []types.Datum
 	// Outer has the values of the enclosing queries' columns, for correlated subqueries.
 	Outer map[ColumnID]types.Datum
 	Env   Environment

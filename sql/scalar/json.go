@@ -120,9 +120,11 @@ func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
 			v.Members = append(v.Members, types.JSONMember{Key: "f" + strconv.Itoa(i+1), Value: x})
 		}
 		return v, nil
+	case types.PhysDate:
+		return &types.JSONValue{Kind: types.JSONString, Str: types.FormatText(d, t, nil)}, nil
 	case types.PhysTimestamp:
 		// ISO 8601 with a T.
-		s := types.FormatText(d, t, ctx.TextEnv().Location)
+		s := types.FormatText(d, t, &types.Style{Location: ctx.TextEnv().Location})
 		if t.Kind == types.KindTimestampTZ && !types.IsInfinite(d.Micros()) {
 			if i := strings.LastIndexAny(s, "+-"); i > 10 && len(s)-i == 3 {
 				s += ":00"

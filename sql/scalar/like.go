@@ -318,5 +318,5 @@ func textOf(ctx *Context, d types.Datum, t *types.T) string {
 			return n
 		}
 	}
-	return types.FormatText(d, t, ctx.TextEnv().Location)
+	return types.FormatText(d, t, ctx.style())
 }

@@ -76,7 +76,7 @@ func answer(r *Registry, text string) (typ, val string) {
 	if d.IsNull() {
 		return e.Type().Name(), "NULL"
 	}
-	s := types.FormatText(d, e.Type(), time.UTC)
+	s := types.FormatText(d, e.Type(), nil)
 	return e.Type().Name(), strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "\n", `\n`)
 }
 

@@ -100,7 +100,7 @@ func (s *sample) add(row types.Row, t *catalog.Table, ordinals []int) {
 			s.hashes, s.widths = append(s.hashes, 0), append(s.widths, 0)
 			continue
 		}
-		text := types.AppendText(buf[:0], d, t.Columns[ordinals[i]].Type, time.UTC)
+		text := types.AppendText(buf[:0], d, t.Columns[ordinals[i]].Type, nil)
 		h := fnv.New64a()
 		h.Write(text)
 		s.hashes, s.widths = append(s.hashes, h.Sum64()|1), append(s.widths, uint16(min(len(text), 1<<16-1)))

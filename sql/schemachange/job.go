@@ -658,7 +658,7 @@ func (o *Options) validateForeign(ctx context.Context, tx exec.KV, view *lease.V
 		for i, id := range k.Columns {
 			c := t.Column(id)
 			names = append(names, quoteIdent(c.Name))
-			values = append(values, types.FormatText(r[i], c.Type, time.UTC))
+			values = append(values, types.FormatText(r[i], c.Type, nil))
 		}
 		detail = fmt.Sprintf("Key (%s)=(%s) is not present in table \"%s\".", strings.Join(names, ", "), strings.Join(values, ", "), ref.Name)
 		return errFound

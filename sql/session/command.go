@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	clustersetting "meridian/setting"
@@ -309,7 +310,20 @@ func (s *Session) setVar(c *bind.SetVar) error {
 	if c.Default {
 		return s.resetVar(c.Name)
 	}
-	v := strings.Join(c.Values, ", ")
+	values := c.Values
+	switch name := canonical(c.Name); name {
+	case "search_path", "temp_tablespaces":
+		values = slices.Clone(values)
+		for i, v := range values {
+			values[i] = parse.QuoteIdent(v)
+		}
+	case "datestyle":
+	default:
+		if len(values) > 1 {
+			return sqlstate.New(sqlstate.InvalidParameterValue, "SET %s takes only one argument", c.Name)
+		}
+	}
+	v := strings.Join(values, ", ")
 	if c.Local && s.state != stateExplicit {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET LOCAL can only be used in transaction blocks"})
 	}
@@ -323,8 +337,7 @@ func (s *Session) resetVar(name string) error {
 			if n == "role" || n == "session_authorization" {
 				continue // RESET ALL leaves the roles
 			}
-			s.params.reset(n)
-			s.settingChanged(n)
+			s.unset(n)
 		}
 		s.settingsCounted = 0 // so that they are counted when the transaction ends, which keeps what there was until then
 		return nil
@@ -338,10 +351,17 @@ func (s *Session) resetVar(name string) error {
 			return sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", name)
 		}
 	}
-	s.params.reset(name)
+	s.unset(name)
 	s.settleSettings()
-	s.settingChanged(name)
 	return nil
+}
+
+// unset gives a setting its default. A setting that the client has made up stays, as an empty one.
+func (s *Session) unset(name string) {
+	if s.params.reset(name); findSetting(name) == nil {
+		s.params.set(name, "", false)
+	}
+	s.settingChanged(name)
 }
 
 func (s *Session) showVar(c *bind.ShowVar, w *rowWriter) error {

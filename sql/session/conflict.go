@@ -186,7 +186,7 @@ func (s *Session) describeKey(k keys.Key) string {
 		names = append(names, t.Column(c.Column).Name)
 		v := "null"
 		if !row[i].IsNull() {
-			v = types.FormatText(row[i], x.KeyType(i), s.location)
+			v = types.FormatText(row[i], x.KeyType(i), &s.style)
 		}
 		values = append(values, v)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"meridian/sql/bind"
+	"meridian/sql/charset"
 	"meridian/sql/exec"
 	"meridian/sql/memory"
 	"meridian/sql/sqlstate"
@@ -91,7 +92,7 @@ func (s *Session) ingest(ctx context.Context, c *bind.Copy, p *plan, kinds []*ty
 		return 0, err
 	}
 	defer w.Close()
-	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, env: s.textEnv(), names: c.Names, s: s, table: c.Table.Name, memory: s.account()}
+	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, names: c.Names, s: s, table: c.Table.Name, memory: s.account(), env: s.textEnv(), charset: s.charset}
 	n := int64(0)
 	row := make(types.Row, len(kinds))
 	for {
@@ -132,6 +133,9 @@ type copyReader struct {
 	// memory has what buf, field and the value that is being parsed occupy.
 	memory *memory.Account
 	taken  int64
+	// charset is the data's, nil: UTF-8; half is the beginning of a character whose rest has not come.
+	charset *charset.Charset
+	half    []byte
 }
 
 // more adds the next piece of data; false at the end.
@@ -146,10 +150,24 @@ func (r *copyReader) more() (bool, error) {
 	p, err := r.src.Next()
 	if errors.Is(err, io.EOF) {
 		r.eof = true
+		if len(r.half) > 0 {
+			_, err := r.charset.Decode(r.half)
+			return false, err
+		}
 		return false, nil
 	}
 	if err != nil {
 		return false, err
+	}
+	if r.charset != nil && r.opts.Format != "binary" {
+		if len(r.half) > 0 {
+			p = append(r.half, p...)
+		}
+		var rest []byte
+		if p, rest, err = r.charset.DecodeStart(p); err != nil {
+			return false, err
+		}
+		r.half = append([]byte(nil), rest...)
 	}
 	// A row is at once in the buffer, in its fields and in its values.
 	if need := int64(len(r.buf)+len(p)) * copyFactor; need > r.taken {
@@ -492,7 +510,11 @@ func (r *copyReader) nextBinary(row types.Row) error {
 		if err := r.need(size); err != nil {
 			return err
 		}
-		d, err := types.ParseBinary(r.kinds[i], r.buf[r.at:r.at+size])
+		raw, err := r.s.decodeBinary(r.buf[r.at:r.at+size], r.kinds[i])
+		if err != nil {
+			return r.where(err)
+		}
+		d, err := types.ParseBinary(r.kinds[i], raw)
 		if err != nil {
 			return r.where(err)
 		}
@@ -518,7 +540,7 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	}
 	defer cur.Close()
 	s.out.CopyOut(copyFormat(c), len(p.columns))
-	w := &copyEncoder{s: s, opts: &c.Options, cols: p.columns, memory: s.account()}
+	w := &copyEncoder{s: s, opts: &c.Options, cols: p.columns, memory: s.account(), charset: s.charset}
 	var buf []byte
 	if c.Options.Format == "binary" {
 		buf = append(append(buf, copySignature...), make([]byte, 8)...)
@@ -538,7 +560,9 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 		if err := w.room(row); err != nil {
 			return "", err
 		}
-		buf = w.row(buf, row)
+		if buf, err = w.encoded(buf, row); err != nil {
+			return "", err
+		}
 		if err := s.out.CopyData(buf); err != nil {
 			return "", err
 		}
@@ -562,6 +586,9 @@ type copyEncoder struct {
 	opts *bind.CopyOptions
 	cols []Column
 	tmp  []byte
+	// charset is the data's, nil: UTF-8; utf8 is the row before it is converted.
+	charset *charset.Charset
+	utf8    []byte
 	// memory has what the buffers occupy that a row is written to.
 	memory *memory.Account
 	taken  int64
@@ -580,6 +607,28 @@ func (w *copyEncoder) room(row types.Row) error {
 		w.taken = n
 	}
 	return nil
+}
+
+// encoded writes a row in the data's encoding.
+func (w *copyEncoder) encoded(buf []byte, row types.Row) ([]byte, error) {
+	if w.charset == nil {
+		return w.row(buf, row), nil
+	}
+	if w.opts.Format != "binary" {
+		w.utf8 = w.row(w.utf8[:0], row)
+		return w.charset.Encode(buf, w.utf8)
+	}
+	other := make(types.Row, len(row))
+	for i := range row {
+		var err error
+		if other[i], err = types.ConvertStrings(row[i], func(s string) (string, error) {
+			b, err := w.charset.Encode(nil, []byte(s))
+			return string(b), err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return w.row(buf, other), nil
 }
 
 func (w *copyEncoder) header(buf []byte) []byte {
@@ -614,7 +663,7 @@ func (w *copyEncoder) row(buf []byte, row types.Row) []byte {
 			buf = append(buf, w.opts.Null...)
 			continue
 		}
-		w.tmp = types.AppendText(w.tmp[:0], d, w.cols[i].Type, w.s.location)
+		w.tmp = types.AppendText(w.tmp[:0], d, w.cols[i].Type, &w.s.style)
 		buf = w.value(buf, i, w.tmp)
 	}
 	return append(buf, '\n')

@@ -384,9 +384,27 @@ func (s *Session) Info() Info       { return s.info() }
 func (s *Session) Server() *Server  { return s.srv }
 
 // Settings calls f for each setting.
-func (s *Session) Settings(f func(name, value, about string)) {
+func (s *Session) Settings(f func(virtual.Setting)) {
 	for i := range settings {
-		f(displayName(settings[i].name), s.setting(settings[i].name), settings[i].about)
+		d := &settings[i]
+		x := virtual.Setting{Name: displayName(d.name), Setting: s.setting(d.name), Category: d.category, About: d.about, Context: d.context, Vartype: "string",
+			Source: "default", Boot: d.def, Reset: s.params.defaults[d.name]}
+		if x.Category == "" {
+			x.Category = "Customized Options"
+		}
+		if x.Context == "" {
+			x.Context = "user"
+		}
+		if s.params.isSet(d.name) {
+			x.Source = "session"
+		}
+		if m := d.domain; m != nil {
+			x.Vartype, x.Unit, x.Min, x.Max, x.Enum = m.vartype, m.unit, m.lo, m.hi, m.enum
+			if m.bare != nil {
+				x.Setting, x.Boot, x.Reset = m.bare(x.Setting), m.bare(x.Boot), m.bare(x.Reset)
+			}
+		}
+		f(x)
 	}
 }
 

@@ -57,7 +57,7 @@ func asOfTimestamp(ctx *scalar.Context, e scalar.Expr, now clock.Timestamp) (clo
 		if d.IsNull() {
 			return bad("NULL")
 		}
-		return bad(types.FormatText(d, e.Type(), ctx.Location))
+		return bad(types.FormatText(d, e.Type(), ctx.Style))
 	}
 	if at.Wall <= 0 {
 		return bad(at.String())

@@ -54,12 +54,13 @@ func (s *Session) literalValues(p *plan, lits []parse.Literal) ([]types.Datum, b
 		return nil, false
 	}
 	params := make([]types.Datum, len(lits))
+	env := s.textEnv()
 	for i, l := range lits {
 		if l.T.Kind != types.KindUnknown {
 			params[i] = types.NewInt(l.Int)
 			continue
 		}
-		d, err := types.ParseTextEnv(p.params[i], l.Text, s.textEnv())
+		d, err := types.ParseTextEnv(p.params[i], l.Text, env)
 		if err != nil {
 			return nil, false
 		}

@@ -284,6 +284,7 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 		return err
 	}
 	po.held = 2 * int64(po.size)
+	env := s.textEnv()
 	bound := false
 	defer func() {
 		if !bound {
@@ -303,9 +304,13 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 			f = b.ParamFormats[i]
 		}
 		if f == Binary {
-			po.params[i], err = types.ParseBinary(want[i], raw)
-		} else if err = types.CheckString(raw); err == nil {
-			po.params[i], err = types.ParseTextEnv(want[i], string(raw), s.textEnv())
+			if raw, err = s.decodeBinary(raw, want[i]); err == nil {
+				po.params[i], err = types.ParseBinary(want[i], raw)
+			}
+		} else if raw, err = s.decodeText(raw); err == nil {
+			if err = types.CheckString(raw); err == nil {
+				po.params[i], err = types.ParseTextEnv(want[i], string(raw), env)
+			}
 		}
 		if err != nil {
 			return err

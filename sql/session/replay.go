@@ -211,8 +211,7 @@ func (s *Session) limit(name string) int {
 	if n, err := strconv.Atoi(v); err == nil {
 		return n
 	}
-	n, _ := parseSize(v)
-	return int(n)
+	return int(parseSize(v))
 }
 
 // canContinue reports whether a failed statement leaves a transaction that a savepoint can save.

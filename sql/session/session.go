@@ -13,6 +13,7 @@ import (
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
+	"meridian/sql/charset"
 	"meridian/sql/exec"
 	"meridian/sql/memory"
 	"meridian/sql/parse"
@@ -46,6 +47,8 @@ type Session struct {
 	opened     time.Time
 	params     parameters
 	location   *time.Location
+	style      types.Style      // of text, which the settings say
+	charset    *charset.Charset // of the client; nil: UTF-8
 	parser     parse.Parser
 	env        environment
 	// told has the reported settings as the client knows them, nil until it was told first; stale: one may have changed since.
@@ -247,19 +250,40 @@ func (s *Session) setting(name string) string {
 
 func (s *Session) startupSettings(all map[string]string) error {
 	s.location = time.UTC
+	s.restyle()
 	for k, v := range all {
 		if k == "options" {
-			for _, o := range optionWords(v) {
-				o = strings.TrimPrefix(strings.TrimPrefix(o, "-c"), "--")
-				if name, value, ok := strings.Cut(o, "="); ok {
-					if err := s.set(name, value, false); err != nil {
-						return err
-					}
-				}
+			if err := s.commandLine(optionWords(v)); err != nil {
+				return err
 			}
 			continue
 		}
 		if err := s.set(k, v, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commandLine takes settings as the server's command line has them: -c name=value, or --name=value.
+func (s *Session) commandLine(words []string) error {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		text, ok := strings.CutPrefix(w, "--")
+		if !ok {
+			if text, ok = strings.CutPrefix(w, "-c"); ok && text == "" && i+1 < len(words) {
+				i++
+				text = words[i]
+			}
+		}
+		if !ok {
+			return sqlstate.New(sqlstate.SyntaxError, "invalid command-line argument for server process: %s", w)
+		}
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return sqlstate.New(sqlstate.SyntaxError, "%s requires a value", w)
+		}
+		if err := s.set(strings.ReplaceAll(name, "-", "_"), value, false); err != nil {
 			return err
 		}
 	}
@@ -307,6 +331,10 @@ func (s *Session) set(name, value string, local bool) error {
 	case "session_authorization", "role":
 		return s.setRole(name, value, local)
 	}
+	value, err := s.canonicalValue(name, value)
+	if err != nil {
+		return err
+	}
 	if err := s.holdSetting(name, value); err != nil {
 		return err
 	}
@@ -324,12 +352,12 @@ func (s *Session) set(name, value string, local bool) error {
 func (s *Session) settingChanged(name string) {
 	switch name {
 	case "timezone":
-		if l, err := parseLocation(s.setting(name)); err == nil {
+		if l, _, err := types.SessionZone(s.setting(name)); err == nil {
 			s.location = l
-			if o, ok := s.out.(interface{ SetLocation(*time.Location) }); ok {
-				o.SetLocation(l)
-			}
 		}
+		s.restyle()
+	case "datestyle", "intervalstyle", "extra_float_digits", "bytea_output", "client_encoding", "client_min_messages":
+		s.restyle()
 	case "search_path":
 		s.viewCache = nil
 	case "role", "session_authorization":
@@ -356,8 +384,7 @@ func (s *Session) duration(name string) time.Duration {
 	if v == "0" || v == "" {
 		return 0
 	}
-	d, _ := parseDuration(v)
-	return d
+	return parseDuration(v)
 }
 
 // info is the session as the catalogue sees it.
@@ -616,7 +643,7 @@ func (s *Session) fillScalar(params []types.Datum) {
 		start = s.replay.at.at
 	}
 	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.srv.Host.Clock.Now,
-		Location: s.location, Params: params, Env: &s.env}
+		Location: s.location, Style: &s.style, Params: params, Env: &s.env}
 }
 
 // textEnv is what the text forms of values depend on. Outside of a transaction the one that is about to begin counts.
@@ -625,7 +652,7 @@ func (s *Session) textEnv() types.Env {
 	if s.tx == nil {
 		now = s.srv.Host.Clock.Now()
 	}
-	return types.Env{Location: s.location, Now: now}
+	return types.Env{Location: s.location, Style: &s.style, Now: now}
 }
 
 func tagOf(verb string, n int64) string {

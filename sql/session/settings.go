@@ -1,13 +1,10 @@
 package session
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"meridian/sql/sqlstate"
 )
@@ -17,248 +14,141 @@ const ServerVersion = "15.0"
 
 // setting describes one run-time parameter.
 type setting struct {
-	name     string // as PostgreSQL spells it
+	name     string // as PostgreSQL spells it, in small letters
 	def      string
 	reported bool // changes are told to the client (ParameterStatus)
-	readOnly bool
-	// check normalises a value or refuses it; nil: any text.
-	check func(string) (string, error)
-	about string
-}
-
-// outside is a number that is too small or too large.
-type outside struct {
-	value  string
-	lo, hi int64
-}
-
-func (o outside) Error() string {
-	return fmt.Sprintf("%s is outside the valid range (%d .. %d)", o.value, o.lo, o.hi)
-}
-
-// refusal is why a value is refused, in the words of a hint.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
-func oneOf(values ...string) func(string) (string, error) {
-	return func(v string) (string, error) {
-		if i := slices.IndexFunc(values, func(s string) bool { return strings.EqualFold(s, v) }); i >= 0 {
-			return values[i], nil
-		}
-		return "", refusal("Available values: " + strings.Join(values, ", ") + ".")
-	}
-}
-
-func boolean(v string) (string, error) {
-	switch strings.ToLower(v) {
-	case "on", "true", "yes", "1", "t", "y":
-		return "on", nil
-	case "off", "false", "no", "0", "f", "n":
-		return "off", nil
-	}
-	return "", refusal("It must be a Boolean value.")
-}
-
-func integer(lo, hi int64) func(string) (string, error) {
-	return func(v string) (string, error) {
-		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-		if err != nil {
-			return "", refusal("It must be an integer.")
-		}
-		if n < lo || n > hi {
-			return "", refusal(fmt.Sprintf("It must be between %d and %d.", lo, hi))
-		}
-		return strconv.FormatInt(n, 10), nil
-	}
-}
-
-// duration accepts PostgreSQL's units; a bare number is milliseconds. It is kept in PostgreSQL's form.
-func duration(v string) (string, error) {
-	d, err := parseDuration(v)
-	if err != nil {
-		return "", err
-	}
-	if d < 0 || d > math.MaxInt32*time.Millisecond {
-		return "", outside{strconv.FormatInt(d.Milliseconds(), 10) + " ms", 0, math.MaxInt32}
-	}
-	switch {
-	case d == 0:
-		return "0", nil
-	case d%(24*time.Hour) == 0:
-		return fmt.Sprintf("%dd", d/(24*time.Hour)), nil
-	case d%time.Hour == 0:
-		return fmt.Sprintf("%dh", d/time.Hour), nil
-	case d%time.Minute == 0:
-		return fmt.Sprintf("%dmin", d/time.Minute), nil
-	case d%time.Second == 0:
-		return fmt.Sprintf("%ds", d/time.Second), nil
-	}
-	return fmt.Sprintf("%dms", d/time.Millisecond), nil
-}
-
-func parseDuration(v string) (time.Duration, error) {
-	v = strings.TrimSpace(v)
-	i := 0
-	for i < len(v) && (v[i] >= '0' && v[i] <= '9' || v[i] == '.' || v[i] == '-' && i == 0) {
-		i++
-	}
-	n, err := strconv.ParseFloat(v[:i], 64)
-	if err != nil {
-		return 0, refusal("")
-	}
-	unit, ok := map[string]time.Duration{"": time.Millisecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
-		"min": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[strings.TrimSpace(v[i:])]
-	if !ok {
-		return 0, refusal("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
-	}
-	if math.Abs(n)*float64(unit) > float64(math.MaxInt32*time.Millisecond) {
-		return 0, refusal("Value exceeds integer range.")
-	}
-	return time.Duration(n * float64(unit)), nil
-}
-
-// size accepts PostgreSQL's units of memory; a bare number is kilobytes.
-func size(v string) (string, error) {
-	n, err := parseSize(v)
-	if err != nil {
-		return "", err
-	}
-	for _, u := range []struct {
-		bytes int64
-		name  string
-	}{{1 << 30, "GB"}, {1 << 20, "MB"}, {1 << 10, "kB"}} {
-		if n != 0 && n%u.bytes == 0 {
-			return fmt.Sprintf("%d%s", n/u.bytes, u.name), nil
-		}
-	}
-	return fmt.Sprintf("%dB", n), nil
-}
-
-func parseSize(v string) (int64, error) {
-	v = strings.TrimSpace(v)
-	i := 0
-	for i < len(v) && v[i] >= '0' && v[i] <= '9' {
-		i++
-	}
-	n, err := strconv.ParseInt(v[:i], 10, 32)
-	unit, ok := map[string]int64{"": 1 << 10, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[strings.TrimSpace(v[i:])]
-	if err != nil || !ok || n*unit > 1<<40 {
-		return 0, refusal("Valid units for this parameter are \"B\", \"kB\", \"MB\", and \"GB\".")
-	}
-	return n * unit, nil
-}
-
-func location(v string) (string, error) {
-	if _, err := parseLocation(v); err != nil {
-		return "", refusal("The time zone is not known.")
-	}
-	return v, nil
-}
-
-// parseLocation accepts names, UTC, and offsets in hours as PostgreSQL does ("+2" is east here, as in SET TIME ZONE 2).
-func parseLocation(v string) (*time.Location, error) {
-	v = strings.Trim(v, "'")
-	switch strings.ToUpper(v) {
-	case "UTC", "GMT", "Z", "DEFAULT", "LOCAL", "ETC/UTC":
-		return time.UTC, nil
-	}
-	if h, err := strconv.ParseFloat(v, 64); err == nil && h > -24 && h < 24 {
-		return time.FixedZone(v, int(h*3600)), nil
-	}
-	return time.LoadLocation(v)
-}
-
-func isolation(v string) (string, error) {
-	return oneOf("serializable", "repeatable read", "read committed", "read uncommitted")(v)
+	// context says, as in pg_settings, what may change it; empty: user, at any time.
+	context string
+	// domain says which values it has; nil: any text.
+	domain *domain
+	about  string
+	// category is pg_settings'; empty: Meridian.
+	category string
 }
 
 // clientCheck is PostgreSQL's, where its default is 0.
 const clientCheck = "client_connection_check_interval"
 
-// settings lists every parameter, by name.
+// The categories of pg_settings.
+const (
+	aboutStatements = "Client Connection Defaults / Statement Behavior"
+	aboutFormats    = "Client Connection Defaults / Locale and Formatting"
+	aboutPresets    = "Preset Options"
+	aboutPlans      = "Query Tuning / Planner Method Configuration"
+	aboutCosts      = "Query Tuning / Planner Cost Constants"
+	aboutMemory     = "Resource Usage / Memory"
+	aboutHistory    = "Version and Platform Compatibility / Previous PostgreSQL Versions"
+	aboutConnection = "Connections and Authentication / Connection Settings"
+)
+
+// noEffect is said of settings that are accepted since they ask for no other answer, only for other ways to it.
+const noEffect = "Accepted for PostgreSQL's programs; without effect, since no answer depends on it."
+
+// settings lists every parameter, by name. Each does what it says, has only the values that are true, or is a hint that asks for no
+// other answer (noEffect).
 var settings = []setting{
-	{name: "application_name", reported: true, about: "Name of the application that uses the session."},
-	{name: "bytea_output", def: "hex", check: oneOf("hex", "escape")},
-	{name: "check_function_bodies", def: "on", check: boolean},
-	{name: clientCheck, def: "1s", check: duration, about: "Time between two looks whether the client is still connected, while its statement runs; 0 is never."},
-	{name: "client_encoding", def: "UTF8", reported: true, check: encoding},
-	{name: "client_min_messages", def: "notice", check: oneOf("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")},
-	{name: "constraint_exclusion", def: "partition"},
-	{name: "datestyle", def: "ISO, MDY", reported: true, check: dateStyle},
-	{name: "deadlock_timeout", def: "50ms", check: duration},
-	{name: "default_table_access_method", def: "heap"},
-	{name: "default_tablespace"},
-	{name: "default_text_search_config", def: "pg_catalog.simple"},
-	{name: "default_transaction_deferrable", def: "off", check: boolean},
-	{name: "default_transaction_isolation", def: "serializable", check: isolation},
-	{name: "default_transaction_read_only", def: "off", reported: true, check: boolean},
-	{name: "enable_seqscan", def: "on", check: boolean},
-	{name: "escape_string_warning", def: "on", check: boolean},
-	{name: "extra_float_digits", def: "1", check: integer(-15, 3)},
-	{name: "idle_in_transaction_session_timeout", def: "0", check: duration},
-	{name: "idle_session_timeout", def: "0", check: duration},
-	{name: "in_hot_standby", def: "off", reported: true, readOnly: true},
-	{name: "integer_datetimes", def: "on", reported: true, readOnly: true},
-	{name: "intervalstyle", def: "postgres", reported: true, check: oneOf("postgres")},
-	{name: "is_superuser", def: "on", reported: true, readOnly: true},
-	{name: "jit", def: "off", check: boolean},
-	{name: "lc_collate", def: "C", readOnly: true},
-	{name: "lc_ctype", def: "C.UTF-8", readOnly: true},
-	{name: "lc_messages", def: "C"},
-	{name: "lc_monetary", def: "C"},
-	{name: "lc_numeric", def: "C"},
-	{name: "lc_time", def: "C"},
-	{name: "lock_timeout", def: "0", check: duration},
-	{name: "max_connections", def: "20000", readOnly: true},
-	{name: "max_identifier_length", def: "63", readOnly: true},
-	{name: "max_index_keys", def: "32", readOnly: true},
-	{name: "password_encryption", def: "scram-sha-256", check: oneOf("scram-sha-256")},
-	{name: "quote_all_identifiers", def: "off", check: boolean},
+	{name: "application_name", reported: true, domain: shortText, category: "Reporting and Logging / What to Log", about: "Name of the application that uses the session."},
+	{name: "array_nulls", def: "on", domain: only("on", "off"), category: aboutHistory, about: "NULL without quotes in an array is null."},
+	{name: "backslash_quote", def: "safe_encoding", domain: oneOf("safe_encoding", "on"), category: aboutHistory, about: noEffect},
+	{name: "block_size", def: "8192", context: "internal", domain: integer(8192, 8192), category: aboutPresets},
+	{name: "bytea_output", def: "hex", domain: oneOf("escape", "hex"), category: aboutStatements, about: "Output format of bytea."},
+	{name: "check_function_bodies", def: "on", domain: boolean, category: aboutStatements, about: noEffect},
+	{name: clientCheck, def: "1s", domain: duration, category: aboutConnection, about: "Time between two looks whether the client is still connected, while its statement runs; 0 is never."},
+	{name: "client_encoding", def: "UTF8", reported: true, category: aboutFormats, about: "Encoding of the client's texts."},
+	{name: "client_min_messages", def: "notice", domain: oneOf("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"), category: aboutStatements,
+		about: "Least level of the notices that the client is sent."},
+	{name: "constraint_exclusion", def: "partition", domain: oneOf("partition", "on", "off"), category: "Query Tuning / Other Planner Options", about: noEffect},
+	{name: "cpu_index_tuple_cost", def: "0.005", domain: real(0, math.MaxFloat64), category: aboutCosts, about: noEffect},
+	{name: "cpu_operator_cost", def: "0.0025", domain: real(0, math.MaxFloat64), category: aboutCosts, about: noEffect},
+	{name: "cpu_tuple_cost", def: "0.01", domain: real(0, math.MaxFloat64), category: aboutCosts, about: noEffect},
+	{name: "cursor_tuple_fraction", def: "0.1", domain: real(0, 1), category: "Query Tuning / Other Planner Options", about: noEffect},
+	{name: "datestyle", def: "ISO, MDY", reported: true, category: aboutFormats, about: "Layout of dates and timestamps, and the order of day, month and year in them."},
+	{name: "deadlock_timeout", def: "50ms", domain: duration, context: "superuser", category: "Lock Management", about: noEffect},
+	{name: "debug_print_parse", def: "off", domain: only("off", "on"), category: "Reporting and Logging / What to Log"},
+	{name: "default_statistics_target", def: "100", domain: integer(1, 10000), category: "Query Tuning / Other Planner Options", about: noEffect},
+	{name: "default_table_access_method", def: "heap", domain: known("heap", "Table access method"), category: aboutStatements},
+	{name: "default_tablespace", domain: known("", "Tablespace"), category: aboutStatements},
+	{name: "default_text_search_config", def: "pg_catalog.simple", category: aboutFormats, about: noEffect},
+	{name: "default_toast_compression", def: "pglz", domain: oneOf("pglz", "lz4"), category: aboutStatements, about: noEffect},
+	{name: "default_transaction_deferrable", def: "off", domain: boolean, category: aboutStatements, about: "New transactions are DEFERRABLE."},
+	{name: "default_transaction_isolation", def: "serializable", domain: isolation, category: aboutStatements, about: "Isolation level of new transactions."},
+	{name: "default_transaction_read_only", def: "off", reported: true, domain: boolean, category: aboutStatements, about: "New transactions are READ ONLY."},
+	{name: "effective_cache_size", def: "4GB", domain: size(8<<10, 1, math.MaxInt32), category: aboutCosts, about: noEffect},
+	{name: "effective_io_concurrency", def: "1", domain: integer(0, 1000), category: "Resource Usage / Asynchronous Behavior", about: noEffect},
+	{name: "enable_bitmapscan", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_hashagg", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_hashjoin", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_indexonlyscan", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_indexscan", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_material", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_mergejoin", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_nestloop", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_seqscan", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "enable_sort", def: "on", domain: boolean, category: aboutPlans, about: noEffect},
+	{name: "escape_string_warning", def: "on", domain: boolean, category: aboutHistory, about: noEffect},
+	{name: "extra_float_digits", def: "1", domain: integer(-15, 3), category: aboutFormats, about: "Digits of floating-point numbers: above zero as many as identify them."},
+	{name: "from_collapse_limit", def: "8", domain: integer(1, math.MaxInt32), category: "Query Tuning / Other Planner Options", about: noEffect},
+	{name: "geqo", def: "on", domain: boolean, category: "Query Tuning / Genetic Query Optimizer", about: noEffect},
+	{name: "hash_mem_multiplier", def: "2", domain: real(1, 1000), category: aboutMemory, about: noEffect},
+	{name: "idle_in_transaction_session_timeout", def: "0", domain: duration, category: aboutStatements, about: "Time that a session may sit idle in a transaction; 0 is for ever."},
+	{name: "idle_session_timeout", def: "0", domain: duration, category: aboutStatements, about: "Time that a session may sit idle outside of a transaction; 0 is for ever."},
+	{name: "in_hot_standby", def: "off", reported: true, context: "internal", domain: boolean, category: aboutPresets},
+	{name: "integer_datetimes", def: "on", reported: true, context: "internal", domain: boolean, category: aboutPresets},
+	{name: "intervalstyle", def: "postgres", reported: true, domain: oneOf("postgres", "postgres_verbose", "sql_standard", "iso_8601"), category: aboutFormats, about: "Layout of intervals."},
+	{name: "is_superuser", def: "on", reported: true, context: "internal", domain: boolean, category: aboutPresets},
+	{name: "jit", def: "off", domain: boolean, category: "Query Tuning / Other Planner Options", about: noEffect},
+	{name: "join_collapse_limit", def: "8", domain: integer(1, math.MaxInt32), category: "Query Tuning / Other Planner Options", about: noEffect},
+	{name: "lc_collate", def: "C", context: "internal", category: aboutPresets},
+	{name: "lc_ctype", def: "C.UTF-8", context: "internal", category: aboutPresets},
+	{name: "lc_messages", def: "C", domain: locale, category: aboutFormats},
+	{name: "lc_monetary", def: "C", domain: locale, category: aboutFormats},
+	{name: "lc_numeric", def: "C", domain: locale, category: aboutFormats},
+	{name: "lc_time", def: "C", domain: locale, category: aboutFormats},
+	{name: "lock_timeout", def: "0", domain: duration, category: aboutStatements, about: "Time that a statement may wait for a lock; 0 is for ever."},
+	{name: "maintenance_work_mem", def: "64MB", domain: size(1<<10, 1024, math.MaxInt32), category: aboutMemory, about: noEffect},
+	{name: "max_connections", def: "20000", context: "postmaster", domain: integer(1, 262143), category: aboutConnection},
+	{name: "max_identifier_length", def: "63", context: "internal", domain: integer(63, 63), category: aboutPresets},
+	{name: "max_index_keys", def: "32", context: "internal", domain: integer(32, 32), category: aboutPresets},
+	{name: "max_parallel_maintenance_workers", def: "2", domain: integer(0, 1024), category: "Resource Usage / Asynchronous Behavior", about: noEffect},
+	{name: "max_parallel_workers", def: "8", domain: integer(0, 1024), category: "Resource Usage / Asynchronous Behavior", about: noEffect},
+	{name: "max_parallel_workers_per_gather", def: "2", domain: integer(0, 1024), category: "Resource Usage / Asynchronous Behavior", about: noEffect},
+	{name: "parallel_setup_cost", def: "1000", domain: real(0, math.MaxFloat64), category: aboutCosts, about: noEffect},
+	{name: "parallel_tuple_cost", def: "0.1", domain: real(0, math.MaxFloat64), category: aboutCosts, about: noEffect},
+	{name: "password_encryption", def: "scram-sha-256", domain: only("scram-sha-256", "md5"), category: "Connections and Authentication / Authentication"},
+	{name: "plan_cache_mode", def: "auto", domain: oneOf("auto", "force_generic_plan", "force_custom_plan"), category: "Query Tuning / Other Planner Options", about: noEffect},
+	{name: "quote_all_identifiers", def: "off", domain: only("off", "on"), category: aboutHistory},
+	{name: "random_page_cost", def: "4", domain: real(0, math.MaxFloat64), category: aboutCosts, about: noEffect},
 	{name: "role", def: "none"},
-	{name: "row_security", def: "off", check: boolean},
-	{name: "search_path", def: `"$user", public`},
+	{name: "row_security", def: "off", domain: boolean, category: aboutStatements, about: noEffect},
+	{name: "search_path", def: `"$user", public`, category: aboutStatements, about: "Schemas in which names without one are looked for."},
 	{name: "seed"},
-	{name: "server_encoding", def: "UTF8", reported: true, readOnly: true},
-	{name: "server_version", def: ServerVersion, reported: true, readOnly: true},
-	{name: "server_version_num", def: "150000", readOnly: true},
+	{name: "seq_page_cost", def: "1", domain: real(0, math.MaxFloat64), category: aboutCosts, about: noEffect},
+	{name: "server_encoding", def: "UTF8", reported: true, context: "internal", category: aboutPresets},
+	{name: "server_version", def: ServerVersion, reported: true, context: "internal", category: aboutPresets},
+	{name: "server_version_num", def: "150000", context: "internal", domain: integer(150000, 150000), category: aboutPresets},
 	{name: "session_authorization", reported: true},
-	{name: "ssl", def: "off", readOnly: true},
-	{name: "standard_conforming_strings", def: "on", reported: true, check: oneOf("on")},
-	{name: "statement_timeout", def: "0", check: duration},
-	{name: "synchronize_seqscans", def: "on", check: boolean},
-	{name: "synchronous_commit", def: "on"},
-	{name: "timezone", def: "UTC", reported: true, check: location},
-	{name: "transaction_deferrable", def: "off", check: boolean},
-	{name: "transaction_isolation", def: "serializable", check: isolation},
-	{name: "transaction_read_only", def: "off", check: boolean},
-	{name: "transaction_replay", def: "on", check: boolean, about: "Runs a transaction again after a conflict and goes on if all results that the client has seen are the same."},
-	{name: "transaction_replay_size", def: "1MB", check: size, about: "Bytes of statements, arguments and COPY data that are kept of a transaction for its replay."},
-	{name: "transaction_replay_statements", def: "1000", check: integer(0, 1_000_000), about: "Statements that are kept of a transaction for its replay."},
-	{name: "wal_level", def: "logical", readOnly: true},
-	{name: "work_mem", def: "256MB"},
-	{name: "xmloption", def: "content"},
-}
-
-func encoding(v string) (string, error) {
-	switch strings.ToUpper(strings.NewReplacer("-", "", "_", "").Replace(v)) {
-	case "UTF8", "UNICODE":
-		return "UTF8", nil
-	case "SQLASCII":
-		return "SQL_ASCII", nil
-	}
-	return "", refusal("Only UTF8 is supported.")
-}
-
-func dateStyle(v string) (string, error) {
-	for _, p := range strings.Split(v, ",") {
-		switch strings.ToUpper(strings.TrimSpace(p)) {
-		case "ISO", "MDY", "DEFAULT", "US", "NONEURO", "NONEUROPEAN":
-		default:
-			return "", refusal("Only \"ISO, MDY\" is supported.")
-		}
-	}
-	return "ISO, MDY", nil
+	{name: "session_replication_role", def: "origin", context: "superuser", domain: only("origin", "replica", "local"), category: aboutStatements},
+	{name: "shared_buffers", def: "128MB", context: "postmaster", domain: size(8<<10, 16, math.MaxInt32/2), category: aboutMemory},
+	{name: "ssl", def: "off", context: "sighup", domain: boolean, category: "Connections and Authentication / SSL"},
+	{name: "standard_conforming_strings", def: "on", reported: true, domain: only("on", "off"), category: aboutHistory, about: "Backslashes in '...' are ordinary characters."},
+	{name: "statement_timeout", def: "0", domain: duration, category: aboutStatements, about: "Time that a statement may take; 0 is for ever."},
+	{name: "synchronize_seqscans", def: "on", domain: boolean, category: aboutHistory, about: noEffect},
+	{name: "synchronous_commit", def: "on", domain: synchronous, category: "Write-Ahead Log / Settings", about: "Every commit is durable and replicated, whatever the value."},
+	{name: "temp_buffers", def: "8MB", domain: size(8<<10, 100, math.MaxInt32/2), category: aboutMemory, about: noEffect},
+	{name: "temp_tablespaces", domain: known("", "Tablespace"), category: aboutStatements},
+	{name: "timezone", def: "UTC", reported: true, category: aboutFormats, about: "Time zone in which timestamps with one are read and written."},
+	{name: "transaction_deferrable", def: "off", domain: boolean, category: aboutStatements},
+	{name: "transaction_isolation", def: "serializable", domain: isolation, category: aboutStatements},
+	{name: "transaction_read_only", def: "off", domain: boolean, category: aboutStatements},
+	{name: "transaction_replay", def: "on", domain: boolean, about: "Runs a transaction again after a conflict and goes on if all results that the client has seen are the same."},
+	{name: "transaction_replay_size", def: "1MB", domain: size(1, 0, 1<<40), about: "Bytes of statements, arguments and COPY data that are kept of a transaction for its replay."},
+	{name: "transaction_replay_statements", def: "1000", domain: integer(0, 1_000_000), about: "Statements that are kept of a transaction for its replay."},
+	{name: "transform_null_equals", def: "off", domain: only("off", "on"), category: "Version and Platform Compatibility / Other Platforms and Clients"},
+	{name: "vacuum_cost_delay", def: "0", domain: real(0, 100), category: "Resource Usage / Cost-Based Vacuum Delay", about: noEffect},
+	{name: "wal_level", def: "logical", context: "postmaster", domain: oneOf("minimal", "replica", "logical"), category: "Write-Ahead Log / Settings"},
+	{name: "work_mem", def: "256MB", domain: size(1<<10, 64, math.MaxInt32), category: aboutMemory, about: noEffect},
+	{name: "xmlbinary", def: "base64", domain: oneOf("base64", "hex"), category: aboutStatements, about: noEffect},
+	{name: "xmloption", def: "content", domain: oneOf("content", "document"), category: aboutStatements, about: noEffect},
 }
 
 // settingAliases are other spellings.
@@ -329,18 +219,10 @@ func defaultValues() map[string]string {
 
 // accept validates a value, and returns it as it is stored.
 func (s *setting) accept(value string) (string, error) {
-	if s.check == nil {
+	if s.domain == nil {
 		return value, nil
 	}
-	v, err := s.check(value)
-	if o, ok := err.(outside); ok {
-		return "", sqlstate.New(sqlstate.InvalidParameterValue, "%s is outside the valid range for parameter %q (%d .. %d)", o.value, displayName(s.name), o.lo, o.hi)
-	}
-	if err != nil {
-		return "", sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter %q: %q", displayName(s.name), value).
-			WithHint("%s", err.Error())
-	}
-	return v, nil
+	return s.domain.accept(s, value)
 }
 
 // set validates and stores a value; it returns the value as stored.
@@ -349,8 +231,12 @@ func (p *parameters) set(name, value string, local bool) (string, error) {
 	switch {
 	case s == nil && !strings.Contains(name, "."):
 		return "", sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", name)
-	case s != nil && s.readOnly:
+	case s != nil && s.context == "internal":
 		return "", sqlstate.New(sqlstate.CantChangeRuntimeParam, "parameter %q cannot be changed", displayName(name))
+	case s != nil && s.context == "postmaster":
+		return "", sqlstate.New(sqlstate.CantChangeRuntimeParam, "parameter %q cannot be changed without restarting the server", displayName(name))
+	case s != nil && s.context == "sighup":
+		return "", sqlstate.New(sqlstate.CantChangeRuntimeParam, "parameter %q cannot be changed now", displayName(name))
 	case s != nil:
 		v, err := s.accept(value)
 		if err != nil {
@@ -372,6 +258,13 @@ func (p *parameters) set(name, value string, local bool) (string, error) {
 	p.session[name] = value
 	delete(p.local, name)
 	return value, nil
+}
+
+// isSet reports whether a setting has another value than its default.
+func (p *parameters) isSet(name string) bool {
+	_, session := p.session[name]
+	_, local := p.local[name]
+	return session || local
 }
 
 func (p *parameters) remember(name string) {

@@ -26,6 +26,7 @@ const (
 	InvalidLimit               Code = "2201W"
 	InvalidOffset              Code = "2201X"
 	CharacterNotInRepertoire   Code = "22021"
+	UntranslatableCharacter    Code = "22P05"
 	InvalidTextRepresentation  Code = "22P02"
 	InvalidBinaryForm          Code = "22P03"
 	BadCopyFormat              Code = "22P04"

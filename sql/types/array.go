@@ -2,7 +2,6 @@ package types
 
 import (
 	"strings"
-	"time"
 
 	"meridian/sql/sqlstate"
 )
@@ -107,7 +106,7 @@ func parseArray(t *T, s string, env Env) (Datum, error) {
 	return NewArray(a), nil
 }
 
-func appendArray(buf []byte, a *Array, t *T, loc *time.Location) []byte {
+func appendArray(buf []byte, a *Array, t *T, style *Style) []byte {
 	elem := a.Elem
 	if t != nil && t.Kind == KindArray && t.Elem != nil && t.Elem.Kind != KindAnyElement {
 		elem = t.Elem
@@ -122,7 +121,7 @@ func appendArray(buf []byte, a *Array, t *T, loc *time.Location) []byte {
 			continue
 		}
 		start := len(buf)
-		buf = AppendText(buf, e, elem, loc)
+		buf = AppendText(buf, e, elem, style)
 		if needsArrayQuotes(buf[start:]) {
 			text := string(buf[start:])
 			buf = append(buf[:start], '"')
@@ -151,7 +150,7 @@ func needsArrayQuotes(b []byte) bool {
 	return false
 }
 
-func appendTuple(buf []byte, tu *Tuple, loc *time.Location) []byte {
+func appendTuple(buf []byte, tu *Tuple, style *Style) []byte {
 	buf = append(buf, '(')
 	for i, e := range tu.Elems {
 		if i > 0 {
@@ -165,7 +164,7 @@ func appendTuple(buf []byte, tu *Tuple, loc *time.Location) []byte {
 			t = tu.Types[i]
 		}
 		start := len(buf)
-		buf = AppendText(buf, e, t, loc)
+		buf = AppendText(buf, e, t, style)
 		quote := len(buf) == start
 		for _, c := range buf[start:] {
 			switch c {

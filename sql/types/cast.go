@@ -3,7 +3,6 @@ package types
 import (
 	"math"
 	"strings"
-	"time"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -18,6 +17,9 @@ func CastIsStable(from, to *T) bool {
 	}
 	zoned := func(k Kind) bool { return k == KindTimestampTZ || k == KindTimeTZ }
 	dated := func(k Kind) bool { return k >= KindDate && k <= KindTimestampTZ }
+	styled := func(k Kind) bool {
+		return dated(k) || k == KindInterval || k == KindFloat4 || k == KindFloat8 || k == KindBytes || k == KindTuple
+	}
 	switch {
 	case from.IsString() || f == KindUnknown:
 		if to.Kind == KindArray {
@@ -26,9 +28,9 @@ func CastIsStable(from, to *T) bool {
 		return dated(t) || to.IsReg() && t != KindOID
 	case to.IsString():
 		if f == KindArray {
-			return zoned(from.Elem.Kind) || from.Elem.IsReg()
+			return styled(from.Elem.Kind) || from.Elem.IsReg()
 		}
-		return zoned(f) || from.IsReg() && f != KindOID
+		return styled(f) || from.IsReg() && f != KindOID
 	case to.IsReg() && t != KindOID:
 		return true
 	case zoned(f) != zoned(t):
@@ -130,7 +132,7 @@ func castToString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 			s = "true"
 		}
 	} else {
-		s = string(AppendText(nil, d, from, env.castLocation(from)))
+		s = string(AppendText(nil, d, from, env.castStyle()))
 	}
 	switch to.Kind {
 	case KindText, KindUnknown:
@@ -141,11 +143,12 @@ func castToString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 	return fitString(s, to, explicit)
 }
 
-func (e Env) castLocation(from *T) (loc *time.Location) {
-	if from.Kind == KindTimestampTZ || from.Kind == KindArray || from.Kind == KindTuple {
-		return e.location()
+// castStyle is the style of a cast to text.
+func (e Env) castStyle() *Style {
+	if e.Style == nil && e.Location != nil {
+		return &Style{Location: e.Location}
 	}
-	return nil
+	return e.Style
 }
 
 func intFits(v int64, t *T) bool {

@@ -349,7 +349,7 @@ func twoDigitYear(y int) int {
 	return y + 1900
 }
 
-// threeNumbers reads a-b-c: year first if it has three digits or more, else month, day, year (DateStyle MDY).
+// threeNumbers reads a-b-c: year first if it has three digits or more, else in the order of DateStyle.
 func (p *stampParser) threeNumbers(a, b, c string) error {
 	x, e1 := strconv.Atoi(a)
 	y, e2 := strconv.Atoi(b)
@@ -360,8 +360,18 @@ func (p *stampParser) threeNumbers(a, b, c string) error {
 	if len(a) >= 3 {
 		return p.setDate(x, y, z)
 	}
+	order := p.env.order()
+	if order == OrderYMD {
+		if len(a) <= 2 {
+			x = twoDigitYear(x)
+		}
+		return p.setDate(x, y, z)
+	}
 	if len(c) <= 2 {
 		z = twoDigitYear(z)
+	}
+	if order == OrderDMY {
+		x, y = y, x
 	}
 	if x > 12 {
 		return p.fieldRange().(*sqlstate.Error).WithHint(`Perhaps you need a different "datestyle" setting.`)
@@ -450,7 +460,7 @@ func (p *stampParser) finish() (stamp, error) {
 		}
 		a, b := p.nums[0], p.nums[1]
 		day, year := a, b
-		if a.digits >= 3 || a.v > 31 {
+		if a.digits >= 3 || a.v > 31 || b.digits < 3 && p.env.order() == OrderYMD {
 			day, year = b, a
 		}
 		y := year.v

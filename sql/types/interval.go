@@ -105,6 +105,28 @@ func badInterval(s string) error {
 	return sqlstate.New(sqlstate.InvalidDatetimeFormat, "invalid input syntax for type interval: %q", Raw(s))
 }
 
+// parseStyledInterval reads an interval. In the SQL standard's style a sign at the front is that of all fields if there is no other.
+func parseStyledInterval(s string, env Env) (Datum, error) {
+	d, err := parseInterval(s)
+	if s = trimSpace(s); err != nil || s == "" || s[0] != '-' || strings.ContainsAny(s[1:], "+-") && !yearToMonth(s) {
+		return d, err
+	}
+	if env.used != nil {
+		*env.used = true
+	}
+	if env.Style == nil || env.Style.Interval != IntervalSQL {
+		return d, nil
+	}
+	months, days, micros := d.Interval()
+	return NewInterval(-max(months, -months), -max(days, -days), -max(micros, -micros)), nil
+}
+
+// yearToMonth reports whether the only other hyphen is that between years and months.
+func yearToMonth(s string) bool {
+	i := strings.IndexByte(s[1:], '-') + 1
+	return i > 1 && isDigit(s[i-1]) && !strings.ContainsAny(s[i+1:], "+-")
+}
+
 func parseInterval(text string) (Datum, error) {
 	s := strings.ToLower(trimSpace(text))
 	if s == "" || len(s) > 250 {

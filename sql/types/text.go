@@ -15,6 +15,7 @@ import (
 // Env is what text forms and casts need of a session. Its zero value means UTC and no current time.
 type Env struct {
 	Location *time.Location
+	Style    *Style    // the rest of it
 	Now      time.Time // the transaction's time, for 'now', 'today' and the like
 	// used is set when a result depended on the environment.
 	used *bool
@@ -28,6 +29,17 @@ func (e Env) location() *time.Location {
 		return time.UTC
 	}
 	return e.Location
+}
+
+// order is the order of a date's numbers.
+func (e Env) order() DateOrder {
+	if e.used != nil {
+		*e.used = true
+	}
+	if e.Style == nil {
+		return OrderMDY
+	}
+	return e.Style.Order
 }
 
 // now is the current time as microseconds of local wall clock since 2000, and the location.
@@ -119,7 +131,7 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 	case KindTimestampTZ:
 		return parseTimestampTZ(t, s, env)
 	case KindInterval:
-		return parseInterval(s)
+		return parseStyledInterval(s, env)
 	case KindUUID:
 		return parseUUID(s)
 	case KindJSON:
@@ -177,8 +189,8 @@ func ParseOID(s string) (uint32, bool) {
 	return 0, false
 }
 
-// AppendText appends the text form of a value of type t. A nil location is UTC. NULL appends nothing.
-func AppendText(buf []byte, d Datum, t *T, loc *time.Location) []byte {
+// AppendText appends the text form of a value of type t. NULL appends nothing.
+func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 	switch d.phys {
 	case PhysNull:
 		return buf
@@ -201,7 +213,7 @@ func AppendText(buf []byte, d Datum, t *T, loc *time.Location) []byte {
 		}
 		return strconv.AppendInt(buf, d.num, 10)
 	case PhysFloat:
-		return AppendFloat(buf, d.Float(), t != nil && t.Kind == KindFloat4)
+		return style.appendFloat(buf, d.Float(), t != nil && t.Kind == KindFloat4)
 	case PhysDecimal:
 		return AppendDecimal(buf, d.Decimal())
 	case PhysString:
@@ -214,6 +226,9 @@ func AppendText(buf []byte, d Datum, t *T, loc *time.Location) []byte {
 		}
 		return append(buf, d.str...)
 	case PhysBytes:
+		if style != nil && style.Escape {
+			return appendEscaped(buf, d.str)
+		}
 		buf = append(buf, '\\', 'x')
 		n := len(buf)
 		buf = append(buf, make([]byte, hex.EncodedLen(len(d.str)))...)
@@ -224,7 +239,7 @@ func AppendText(buf []byte, d Datum, t *T, loc *time.Location) []byte {
 		}
 		return buf
 	case PhysDate:
-		return AppendDate(buf, d.num)
+		return style.appendDate(buf, d.num)
 	case PhysTime:
 		buf = appendTimeOfDay(buf, d.num)
 		if t != nil && t.Kind == KindTimeTZ {
@@ -232,13 +247,10 @@ func AppendText(buf []byte, d Datum, t *T, loc *time.Location) []byte {
 		}
 		return buf
 	case PhysTimestamp:
-		if t != nil && t.Kind == KindTimestampTZ {
-			return AppendTimestampTZ(buf, d.num, loc)
-		}
-		return AppendTimestamp(buf, d.num)
+		return style.appendTimestamp(buf, d.num, t != nil && t.Kind == KindTimestampTZ)
 	case PhysInterval:
 		months, days, micros := d.Interval()
-		return AppendInterval(buf, months, days, micros)
+		return style.appendInterval(buf, months, days, micros)
 	case PhysUUID:
 		return appendUUID(buf, d.str)
 	case PhysJSON:
@@ -253,19 +265,19 @@ func AppendText(buf []byte, d Datum, t *T, loc *time.Location) []byte {
 			}
 			return buf
 		}
-		return appendArray(buf, d.Array(), t, loc)
+		return appendArray(buf, d.Array(), t, style)
 	case PhysTuple:
-		return appendTuple(buf, d.Tuple(), loc)
+		return appendTuple(buf, d.Tuple(), style)
 	}
 	return buf
 }
 
 // FormatText is AppendText to a string.
-func FormatText(d Datum, t *T, loc *time.Location) string {
+func FormatText(d Datum, t *T, style *Style) string {
 	if d.phys == PhysString && (t == nil || t.Kind != KindBPChar) {
 		return d.str
 	}
-	return string(AppendText(nil, d, t, loc))
+	return string(AppendText(nil, d, t, style))
 }
 
 func parseBool(s string) (value, ok bool) {

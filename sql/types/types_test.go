@@ -14,7 +14,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-func text(d Datum, t *T) string { return string(AppendText(nil, d, t, time.UTC)) }
+func text(d Datum, t *T) string { return string(AppendText(nil, d, t, nil)) }
 
 // genDatum draws a value of a type, through its text form where that is simplest.
 func genDatum(t *rapid.T, typ *T) Datum {
@@ -317,7 +317,7 @@ func TestZones(t *testing.T) {
 		}
 	}
 	d, _ := ParseText(TimestampTZ, "2024-07-15 16:00:00+00", nil)
-	if got := string(AppendText(nil, d, TimestampTZ, ny)); got != "2024-07-15 12:00:00-04" {
+	if got := string(AppendText(nil, d, TimestampTZ, &Style{Location: ny})); got != "2024-07-15 12:00:00-04" {
 		t.Error(got)
 	}
 	for in, off := range map[string]int{"+02": 7200, "-0330": -12600, "UTC+5": -18000, "EST5EDT": -18000, "5": 18000} {

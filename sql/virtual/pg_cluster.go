@@ -279,22 +279,22 @@ func pgSettings(r *reading) error {
 	if r.s == nil {
 		return nil
 	}
-	r.s.Settings(func(name, value, about string) {
-		kind := "string"
-		switch {
-		case value == "on" || value == "off":
-			kind = "bool"
-		case value != "" && strings.Trim(value, "0123456789") == "":
-			kind = "integer"
+	r.s.Settings(func(x Setting) {
+		values := []any{"name", x.Name, "setting", x.Setting, "category", x.Category, "short_desc", x.About, "context", x.Context, "vartype", x.Vartype,
+			"source", x.Source, "boot_val", x.Boot, "reset_val", x.Reset, "pending_restart", false}
+		for _, c := range []struct{ name, value string }{{"unit", x.Unit}, {"min_val", x.Min}, {"max_val", x.Max}} {
+			if c.value != "" {
+				values = append(values, c.name, c.value)
+			}
 		}
-		context := "user"
-		switch name {
-		case "server_version", "server_version_num", "server_encoding", "max_identifier_length", "block_size", "integer_datetimes", "max_index_keys", "segment_size",
-			"in_hot_standby", "lc_collate", "lc_ctype":
-			context = "internal"
+		if x.Enum != nil {
+			a := &types.Array{Elem: types.Text}
+			for _, v := range x.Enum {
+				a.Elems = append(a.Elems, types.NewString(v))
+			}
+			values = append(values, "enumvals", types.NewArray(a))
 		}
-		r.add("name", name, "setting", value, "category", "Meridian", "short_desc", about, "context", context, "vartype", kind, "source", "default",
-			"boot_val", value, "reset_val", value)
+		r.add(values...)
 	})
 	slices.SortFunc(r.out, func(a, b types.Row) int { return strings.Compare(a[0].Str(), b[0].Str()) })
 	return nil

@@ -21,9 +21,17 @@ type Session interface {
 	Database() string
 	Superuser() bool
 	// Settings calls f for each setting.
-	Settings(f func(name, value, about string))
+	Settings(f func(Setting))
 	// PreparedNames are the prepared statements and their texts.
 	PreparedNames() map[string]string
+}
+
+// Setting is one row of pg_settings.
+type Setting struct {
+	Name, Setting, Unit, Category, About, Context, Vartype, Source string
+	Min, Max                                                       string // of numbers
+	Enum                                                           []string
+	Boot, Reset                                                    string
 }
 
 // Activity is one session as pg_stat_activity shows it.

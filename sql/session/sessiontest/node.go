@@ -232,7 +232,7 @@ func (o *output) Row(row types.Row, cols []session.Column, _ []session.Format) e
 	values := make([]string, len(row))
 	for i, d := range row {
 		if values[i] = "NULL"; !d.IsNull() {
-			values[i] = types.FormatText(d, cols[i].Type, time.UTC)
+			values[i] = types.FormatText(d, cols[i].Type, nil)
 		}
 	}
 	o.add("%s", strings.Join(values, " | "))

@@ -1,0 +1,299 @@
+package session
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"meridian/sql/sqlstate"
+)
+
+// domain is the set of values that a setting has.
+type domain struct {
+	vartype string // as in pg_settings: bool, integer, real, enum, string
+	// unit is that of bare numbers, lo and hi their bounds; of integers and reals.
+	unit   string
+	lo, hi string
+	enum   []string
+	// read brings a value into the form in which it is kept and shown, or refuses it.
+	read func(s *setting, value string) (string, error)
+	// bare is a value in multiples of unit, as pg_settings has it; nil: as it is shown.
+	bare func(shown string) string
+}
+
+func (d *domain) accept(s *setting, value string) (string, error) { return d.read(s, value) }
+
+// invalid is the error for a value that a setting does not have.
+func (s *setting) invalid(value string) *sqlstate.Error {
+	return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter \"%s\": \"%s\"", s.name, value)
+}
+
+// outside is the error for a number that is too small or too large.
+func (s *setting) outside(value, lo, hi string) error {
+	return sqlstate.New(sqlstate.InvalidParameterValue, "%s is outside the valid range for parameter %q (%s .. %s)", value, s.name, lo, hi)
+}
+
+// oneOf is an enumeration.
+func oneOf(values ...string) *domain {
+	return &domain{vartype: "enum", enum: values, read: func(s *setting, v string) (string, error) {
+		if i := slices.IndexFunc(values, func(x string) bool { return strings.EqualFold(x, v) }); i >= 0 {
+			return values[i], nil
+		}
+		return "", s.invalid(v).WithHint("Available values: %s.", strings.Join(values, ", "))
+	}}
+}
+
+// only has PostgreSQL's values, of which just the first is true here.
+func only(truth string, others ...string) *domain {
+	all := oneOf(append([]string{truth}, others...)...)
+	if truth == "on" || truth == "off" {
+		all = boolean
+	}
+	d := *all
+	d.read = func(s *setting, v string) (string, error) {
+		got, err := all.read(s, v)
+		if err == nil && got != truth {
+			err = sqlstate.New(sqlstate.FeatureNotSupported, "parameter %q has no other value than %q", s.name, truth)
+		}
+		return got, err
+	}
+	return &d
+}
+
+// known is the name of an object of which there is one only, or none.
+func known(name, what string) *domain {
+	return &domain{vartype: "string", read: func(s *setting, v string) (string, error) {
+		if v != name {
+			return "", s.invalid(v).WithDetail("%s \"%s\" does not exist.", what, v)
+		}
+		return v, nil
+	}}
+}
+
+// locale is one in which nothing depends on a language.
+var locale = &domain{vartype: "string", read: func(s *setting, v string) (string, error) {
+	switch strings.ToLower(v) {
+	case "", "c", "posix", "c.utf-8", "c.utf8":
+		return v, nil
+	}
+	return "", s.invalid(v).WithHint("Messages and formats are those of the locale C.")
+}}
+
+// shortText is kept up to the length of an identifier, without what is not printable ASCII.
+var shortText = &domain{vartype: "string", read: func(_ *setting, v string) (string, error) {
+	b := []byte(v)
+	for i, c := range b {
+		if c < ' ' || c > '~' {
+			b[i] = '?'
+		}
+	}
+	if len(b) > 63 {
+		b = b[:63]
+	}
+	return string(b), nil
+}}
+
+// parseSwitch reads a Boolean value: any unambiguous beginning of on, off, true, false, yes and no, in any case.
+func parseSwitch(v string) (value, ok bool) {
+	low := strings.ToLower(v)
+	switch {
+	case low == "":
+	case low == "1", low == "on", strings.HasPrefix("true", low), strings.HasPrefix("yes", low):
+		return true, true
+	case low == "0", low == "of", low == "off", strings.HasPrefix("false", low), strings.HasPrefix("no", low):
+		return false, true
+	}
+	return false, false
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+var boolean = &domain{vartype: "bool", read: func(s *setting, v string) (string, error) {
+	on, ok := parseSwitch(v)
+	if !ok {
+		return "", sqlstate.New(sqlstate.InvalidParameterValue, "parameter %q requires a Boolean value", s.name)
+	}
+	return onOff(on), nil
+}}
+
+// synchronous is synchronous_commit: an enumeration that also knows Boolean values.
+var synchronous = &domain{vartype: "enum", enum: []string{"local", "remote_write", "remote_apply", "on", "off"}, read: func(s *setting, v string) (string, error) {
+	if on, ok := parseSwitch(v); ok {
+		return onOff(on), nil
+	}
+	return oneOf("local", "remote_write", "remote_apply", "on", "off").read(s, v)
+}}
+
+var isolation = oneOf("serializable", "repeatable read", "read committed", "read uncommitted")
+
+// number reads what may be a whole number with a fraction, which is rounded.
+func number(v string) (int64, bool) {
+	v = strings.TrimSpace(v)
+	if n, err := strconv.ParseInt(v, 0, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(v, 64)
+	if err != nil || f != f || math.Abs(f) > 1e18 || strings.ContainsAny(v, "_pPnN") {
+		return 0, false
+	}
+	return int64(math.RoundToEven(f)), true
+}
+
+func integer(lo, hi int64) *domain {
+	d := &domain{vartype: "integer", lo: itoa(lo), hi: itoa(hi)}
+	d.read = func(s *setting, v string) (string, error) {
+		n, ok := number(v)
+		if !ok {
+			return "", s.invalid(v)
+		}
+		if n > math.MaxInt32 || n < math.MinInt32 {
+			return "", s.invalid(v).WithHint(tooWide)
+		}
+		if n < lo || n > hi {
+			return "", s.outside(itoa(n), d.lo, d.hi)
+		}
+		return itoa(n), nil
+	}
+	return d
+}
+
+func real(lo, hi float64) *domain {
+	d := &domain{vartype: "real", lo: strconv.FormatFloat(lo, 'g', 6, 64), hi: strconv.FormatFloat(hi, 'g', 6, 64)}
+	d.read = func(s *setting, v string) (string, error) {
+		f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+		if err != nil || f != f {
+			return "", s.invalid(v)
+		}
+		if f < lo || f > hi {
+			return "", s.outside(strconv.FormatFloat(f, 'g', 6, 64), d.lo, d.hi)
+		}
+		return strconv.FormatFloat(f, 'g', 6, 64), nil
+	}
+	return d
+}
+
+const tooWide = "Value exceeds integer range."
+
+const timeUnits = `Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".`
+
+// duration is a time in milliseconds, which may say another unit. It is kept in the largest one that fits.
+var duration = &domain{vartype: "integer", unit: "ms", lo: "0", hi: itoa(math.MaxInt32), read: func(s *setting, v string) (string, error) {
+	ms, hint, ok := milliseconds(v)
+	if !ok {
+		return "", s.invalid(v).WithHint("%s", hint)
+	}
+	if ms < 0 || ms > math.MaxInt32 {
+		return "", s.outside(itoa(ms)+" ms", "0", itoa(math.MaxInt32))
+	}
+	for _, u := range []struct {
+		ms   int64
+		name string
+	}{{24 * 3600_000, "d"}, {3600_000, "h"}, {60_000, "min"}, {1000, "s"}} {
+		if ms != 0 && ms%u.ms == 0 {
+			return itoa(ms/u.ms) + u.name, nil
+		}
+	}
+	if ms == 0 {
+		return "0", nil
+	}
+	return itoa(ms) + "ms", nil
+}, bare: func(shown string) string {
+	ms, _, _ := milliseconds(shown)
+	return itoa(ms)
+}}
+
+// milliseconds reads a time.
+func milliseconds(v string) (ms int64, hint string, ok bool) {
+	f, unit, ok := numberAndUnit(v)
+	if !ok {
+		return 0, "", false
+	}
+	factor, ok := map[string]float64{"": 1, "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3600_000, "d": 24 * 3600_000}[unit]
+	if !ok {
+		return 0, timeUnits, false
+	}
+	if f *= factor; math.Abs(f) > math.MaxInt32 {
+		return 0, tooWide, false
+	}
+	return int64(math.RoundToEven(f)), "", true
+}
+
+func numberAndUnit(v string) (f float64, unit string, ok bool) {
+	v = strings.TrimSpace(v)
+	i := 0
+	for i < len(v) && (v[i] >= '0' && v[i] <= '9' || v[i] == '.' || (v[i] == '-' || v[i] == '+') && i == 0) {
+		i++
+	}
+	f, err := strconv.ParseFloat(v[:i], 64)
+	return f, strings.TrimSpace(v[i:]), err == nil
+}
+
+// parseDuration reads a setting that is a duration.
+func parseDuration(v string) time.Duration {
+	ms, _, _ := milliseconds(v)
+	return time.Duration(ms) * time.Millisecond
+}
+
+const sizeUnits = `Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".`
+
+// size is a number of bytes; a bare number counts blocks of unit bytes, as do the bounds. With a unit of one it is exact, and a bare
+// number counts kilobytes all the same.
+func size(unit, lo, hi int64) *domain {
+	name := map[int64]string{1: "kB", 1 << 10: "kB", 8 << 10: "8kB"}[unit]
+	d := &domain{vartype: "integer", unit: name, lo: itoa(lo), hi: itoa(hi), bare: func(shown string) string { return itoa(parseSize(shown) / max(unit, 1<<10)) }}
+	d.read = func(s *setting, v string) (string, error) {
+		f, u, ok := numberAndUnit(v)
+		if !ok {
+			return "", s.invalid(v)
+		}
+		factor := float64(max(unit, 1<<10))
+		if unit == 1 && u == "" {
+			u = "kB"
+		}
+		if u != "" {
+			if factor, ok = sizeFactors[u]; !ok {
+				return "", s.invalid(v).WithHint(sizeUnits)
+			}
+		}
+		if f *= factor; math.Abs(f/float64(max(unit, 1<<10))) > math.MaxInt32 {
+			return "", s.invalid(v).WithHint(tooWide)
+		}
+		n := int64(math.RoundToEven(f / float64(unit)))
+		if n < lo || n > hi {
+			return "", s.outside(fmt.Sprintf("%d %s", n, name), d.lo, d.hi)
+		}
+		return shownSize(n * unit), nil
+	}
+	return d
+}
+
+var sizeFactors = map[string]float64{"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+func shownSize(n int64) string {
+	for _, u := range []struct {
+		bytes int64
+		name  string
+	}{{1 << 40, "TB"}, {1 << 30, "GB"}, {1 << 20, "MB"}, {1 << 10, "kB"}} {
+		if n != 0 && n%u.bytes == 0 {
+			return itoa(n/u.bytes) + u.name
+		}
+	}
+	return itoa(n) + "B"
+}
+
+// parseSize reads a setting that is a size.
+func parseSize(v string) int64 {
+	f, u, _ := numberAndUnit(v)
+	if u == "" {
+		u = "B"
+	}
+	return int64(f * sizeFactors[u])
+}
