@@ -106,6 +106,8 @@ func (b *builder) comment(n *parse.Comment) Statement {
 		if c.Table.ColumnByName(n.Column) == nil {
 			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" of relation \"%s\" does not exist", n.Column, c.Table.Name)
 		}
+	case "CONSTRAINT":
+		c.Table, c.Constraint = b.named(n.Name), n.Constraint
 	case "INDEX":
 		ref := b.namedIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
 		if ref == nil {

@@ -471,7 +471,9 @@ type Comment struct {
 	Table  *catalog.Table // of TABLE, VIEW, SEQUENCE, COLUMN, INDEX, CONSTRAINT
 	Column string
 	Index  *catalog.Index
-	Text   string
+	// Constraint is the name of one of Table's.
+	Constraint string
+	Text       string
 }
 
 // Grant is GRANT and REVOKE.

@@ -120,6 +120,10 @@ type Table struct {
 	Kind     Kind
 	Owner    string
 	Columns  []Column
+	// Lookups are the columns by whose values a computed relation finds its rows without computing all of them.
+	Lookups []ColumnID `json:"-"`
+	// Empty says of a computed relation that it never has rows.
+	Empty bool `json:"-"`
 	// Indexes has the primary index first.
 	Indexes []Index
 	Checks  []Check
@@ -228,9 +232,11 @@ type Index struct {
 	OID     ID // for pg_class
 	Name    string
 	Comment string `json:",omitempty"`
-	Unique  bool
-	Primary bool
-	Columns []IndexColumn
+	// ConstraintComment is the comment on the constraint that the index stands for.
+	ConstraintComment string `json:",omitempty"`
+	Unique            bool
+	Primary           bool
+	Columns           []IndexColumn
 	// Stored are further columns kept in the value (STORING, INCLUDE).
 	Stored []ColumnID
 	State  State
@@ -258,6 +264,7 @@ type Check struct {
 	State State // WriteOnly: enforced for new rows, not validated yet
 	// Columns that the expression reads.
 	Columns []ColumnID
+	Comment string `json:",omitempty"`
 }
 
 // Action is what a foreign key does when the referenced row goes or changes.
@@ -283,6 +290,7 @@ type ForeignKey struct {
 	OnUpdate   Action
 	MatchFull  bool
 	State      State
+	Comment    string `json:",omitempty"`
 }
 
 // Reference points at a foreign key of another table.

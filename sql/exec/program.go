@@ -40,11 +40,26 @@ type Env struct {
 	Trace *Trace
 }
 
-// VirtualTables computes the rows of virtual relations (pg_catalog and friends). A row has one value for each of
-// the table's columns. The filter is a conjunction over cols, which are the needed columns in table order or not; it
-// may be used to compute fewer rows, and rows are filtered again.
+// VirtualTables computes the rows of virtual relations (pg_catalog and friends).
 type VirtualTables interface {
-	Rows(ctx context.Context, table *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) ([]types.Row, error)
+	// Rows answers rows with one value for each of the ordinals that are asked for. All conditions of the statement are
+	// tested again on them.
+	Rows(ctx context.Context, read VirtualRead) ([]types.Row, error)
+}
+
+// VirtualRead is what one operator asks of a computed relation.
+type VirtualRead struct {
+	Table *catalog.Table
+	// Ordinals are the columns that are needed, in the order of a row's values.
+	Ordinals []int
+	// Keys all hold for the rows that are wanted. They may be used to compute fewer.
+	Keys []VirtualKey
+}
+
+// VirtualKey says that a column is equal to one of some values.
+type VirtualKey struct {
+	Ordinal int
+	Values  []types.Datum
 }
 
 // Program is a compiled plan. It is immutable and may be run by many goroutines at once.

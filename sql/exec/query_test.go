@@ -14,7 +14,6 @@ import (
 
 	"github.com/cockroachdb/apd/v3"
 
-	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -517,8 +516,16 @@ func TestProjectSet(t *testing.T) {
 
 type listing struct{ rows []types.Row }
 
-func (l listing) Rows(context.Context, *catalog.Table, []scalar.Expr, []scalar.ColumnID) ([]types.Row, error) {
-	return l.rows, nil
+func (l listing) Rows(_ context.Context, read VirtualRead) ([]types.Row, error) {
+	var out []types.Row
+	for _, row := range l.rows {
+		picked := make(types.Row, len(read.Ordinals))
+		for i, ord := range read.Ordinals {
+			picked[i] = row[ord]
+		}
+		out = append(out, picked)
+	}
+	return out, nil
 }
 
 // A computed relation is filtered again, whatever its source made of the filter.

@@ -584,6 +584,8 @@ type virtualOp struct {
 	base
 	node   *opt.VirtualNode
 	filter []scalar.Evaluator
+	// keys are the values of the node's keys, or the array that has them.
+	keys [][]scalar.Evaluator
 }
 
 func (b *builder) virtual(n *opt.VirtualNode) (op, error) {
@@ -592,17 +594,27 @@ func (b *builder) virtual(n *opt.VirtualNode) (op, error) {
 	if o.filter, err = b.exprs(n.Filter, layoutOf(n)); err != nil {
 		return nil, err
 	}
+	for _, k := range n.Keys {
+		values := k.Values
+		if k.Array != nil {
+			values = []scalar.Expr{k.Array}
+		}
+		evs, err := b.exprs(values, layoutOf(n))
+		if err != nil {
+			return nil, err
+		}
+		o.keys = append(o.keys, evs)
+	}
 	return o, nil
 }
 
 func (o *virtualOp) iter(r *run) iter {
-	return &virtualIter{r: r, o: o, row: make(types.Row, len(o.node.Ordinals))}
+	return &virtualIter{r: r, o: o}
 }
 
 type virtualIter struct {
 	r     *run
 	o     *virtualOp
-	row   types.Row
 	rows  []types.Row
 	taken int64
 }
@@ -612,7 +624,25 @@ func (it *virtualIter) open() error {
 	if it.r.env.Virtual == nil {
 		return internal("no source of virtual tables")
 	}
-	rows, err := it.r.env.Virtual.Rows(it.r.ctx, it.o.node.Table, it.o.node.Filter, it.o.node.Cols)
+	read := VirtualRead{Table: it.o.node.Table, Ordinals: it.o.node.Ordinals, Keys: make([]VirtualKey, 0, len(it.o.keys))}
+	for i, evs := range it.o.keys {
+		k := VirtualKey{Ordinal: it.o.node.Keys[i].Ordinal, Values: make([]types.Datum, 0, len(evs))}
+		for _, ev := range evs {
+			d, err := ev.Eval(&it.r.sctx, nil)
+			if err != nil {
+				return err
+			}
+			switch {
+			case d.IsNull(): // equal to nothing
+			case it.o.node.Keys[i].Array != nil:
+				k.Values = append(k.Values, d.Array().Elems...)
+			default:
+				k.Values = append(k.Values, d)
+			}
+		}
+		read.Keys = append(read.Keys, k)
+	}
+	rows, err := it.r.env.Virtual.Rows(it.r.ctx, read)
 	if err != nil {
 		return err
 	}
@@ -636,15 +666,12 @@ func (it *virtualIter) next() (types.Row, error) {
 	for len(it.rows) > 0 {
 		row := it.rows[0]
 		it.rows = it.rows[1:]
-		for i, ord := range it.o.node.Ordinals {
-			it.row[i] = row[ord]
-		}
-		ok, err := it.r.pass(it.o.filter, it.row)
+		ok, err := it.r.pass(it.o.filter, row)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			return it.row, nil
+			return row, nil
 		}
 		if err := it.r.tick(); err != nil {
 			return nil, err

@@ -148,6 +148,13 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		add("locking", locking(n.Locking))
 	case *VirtualNode:
 		name = "virtual table " + n.Table.Name
+		if len(n.Keys) > 0 {
+			names := make([]string, len(n.Keys))
+			for i, k := range n.Keys {
+				names[i] = n.Table.Columns[k.Ordinal].Name
+			}
+			add("lookup", strings.Join(names, ", "))
+		}
 		filter("filter", n.Filter)
 	case *ValuesNode:
 		name = "values"

@@ -91,6 +91,10 @@ func (o *optimizer) joinToApply(g *group, j *Join) {
 	}
 	switch inner.expr().(type) {
 	case *orderedGroup, *Distinct, *orderedWindow, *SetOp:
+	case *VirtualScan:
+		if !looksUp(inner, j.On, l) {
+			return
+		}
 	case *Scan: // an index that does not have all columns can serve an outer, semi or anti join only so
 		if j.Kind == InnerJoin {
 			return
@@ -109,6 +113,20 @@ func (o *optimizer) joinToApply(g *group, j *Join) {
 	g.add(n)
 	o.pruneExpr(g, n)
 	o.explore(right)
+}
+
+// looksUp reports whether a condition gives a computed relation one of the columns by which it finds rows.
+func looksUp(r *group, on []scalar.Expr, l *group) bool {
+	scan := r.expr().(*VirtualScan)
+	for _, e := range on {
+		_, b, ok := equalColumns(e, l, r)
+		for _, id := range scan.Table.Lookups {
+			if ord := scan.Table.Ordinal(id); ok && ord >= 0 && scan.Cols[ord] == b {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // semiToInner turns a semi join on equal columns into an inner join with the distinct values of its right side: then

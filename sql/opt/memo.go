@@ -108,7 +108,7 @@ func (o *optimizer) info(t *catalog.Table) *tableInfo {
 	}
 	i := &tableInfo{table: t, rows: defaultRows}
 	if t.Kind == catalog.KindVirtual {
-		i.rows = defaultVirtualRows
+		i.rows = virtualRows(t)
 	}
 	if o.env.Statistics != nil && t.Kind == catalog.KindTable {
 		i.stats = o.env.Statistics(t.ID)

@@ -100,12 +100,21 @@ type IndexScan struct {
 	AsOf    clock.Timestamp
 }
 
-// VirtualNode reads a computed relation; Filter is a hint that exec also applies.
+// VirtualNode reads a computed relation. Keys are conditions, all of them in Filter too, that let it compute fewer rows.
 type VirtualNode struct {
 	Base
 	Table    *catalog.Table
 	Ordinals []int
+	Keys     []VirtualKey
 	Filter   []scalar.Expr
+}
+
+// VirtualKey says that a column of a computed relation is equal to one of Values, or to an element of Array. They are
+// free of the relation's columns.
+type VirtualKey struct {
+	Ordinal int
+	Values  []scalar.Expr
+	Array   scalar.Expr
 }
 
 // ValuesNode yields rows of expressions.

@@ -6,6 +6,7 @@ import (
 
 	"meridian/sql/catalog"
 	"meridian/sql/scalar"
+	"meridian/sql/types"
 )
 
 // scan proposes ways to read a table: every index that is of use, forwards and backwards, alone if it has all columns
@@ -326,7 +327,66 @@ func (s *search) virtual(in *group, r *VirtualScan, filter []scalar.Expr) {
 			n.Ordinals = append(n.Ordinals, i)
 		}
 	}
-	s.offer(phys{node: n, startup: costSeek, cost: costSeek + in.rows*costRow + o.subqueryCost(filter, in.rows)})
+	n.Keys = virtualKeys(r, filter, &in.cols)
+	rows := in.rows
+	for _, k := range n.Keys {
+		rows = min(rows, virtualKeyRows*float64(max(len(k.Values), 1)))
+	}
+	for i := range n.Keys {
+		n.Keys[i].Values = o.planExprs(n.Keys[i].Values)
+	}
+	s.offer(phys{node: n, startup: costSeek, cost: costSeek + rows*costRow + o.subqueryCost(filter, rows)})
+}
+
+// virtualKeyRows is how many rows one value of a column is taken to find: those of a table with so many columns.
+const virtualKeyRows = 10
+
+// virtualKeys finds the conditions by which a computed relation need not compute all of its rows.
+func virtualKeys(r *VirtualScan, filter []scalar.Expr, cols *colSet) (keys []VirtualKey) {
+	for _, id := range r.Table.Lookups {
+		ord := r.Table.Ordinal(id)
+		if ord < 0 || r.Cols[ord] == 0 {
+			continue
+		}
+		k := VirtualKey{Ordinal: ord}
+		if v, at := bestValues(filter, r.Cols[ord], r.Table.Columns[ord].Type, cols); at >= 0 {
+			k.Values = v.values
+		} else if k.Array = anyArray(filter, r.Cols[ord], r.Table.Columns[ord].Type, cols); k.Array == nil {
+			continue
+		}
+		usable := true
+		for _, v := range k.Values {
+			usable = usable && v != nil && !hasSubquery(v)
+		}
+		if usable {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// anyArray finds "column = ANY (array)" in a conjunction; the array is free of the columns.
+func anyArray(filter []scalar.Expr, id ColumnID, t *types.T, cols *colSet) scalar.Expr {
+	for _, e := range filter {
+		q, ok := e.(*scalar.Quantified)
+		if !ok || q.All || isVolatile(q.Array) || hasSubquery(q.Array) || q.Array.Type().Kind != types.KindArray {
+			continue
+		}
+		c, ok := q.Arg.(*scalar.Column)
+		cmp, eq := q.Op.(*scalar.Compare)
+		if !ok || !eq || cmp.Op != scalar.EQ || c.ID != id {
+			continue
+		}
+		l, lok := cmp.Left.(*scalar.Column)
+		r, rok := cmp.Right.(*scalar.Column)
+		if !lok || !rok || l.ID != q.LeftID || r.ID != q.ElemID || !sameValues(t, r.T) {
+			continue
+		}
+		if x := exprCols(q.Array); !x.intersects(cols) {
+			return q.Array
+		}
+	}
+	return nil
 }
 
 // impliedPredicate reports whether a conjunction implies a partial index's condition: every part of it is among the

@@ -2,6 +2,7 @@ package opt
 
 import (
 	"math"
+	"slices"
 
 	"meridian/sql/catalog"
 	"meridian/sql/scalar"
@@ -60,8 +61,16 @@ func (o *optimizer) tableDistinct(t *catalog.Table, id catalog.ColumnID) float64
 			return info.rows
 		}
 	}
-	if c := t.Column(id); c != nil && c.Type.Kind == types.KindBool {
+	c := t.Column(id)
+	if c != nil && c.Type.Kind == types.KindBool {
 		return 2
+	}
+	if c != nil && slices.Contains(t.Lookups, id) {
+		switch c.Name {
+		case "oid", "relname", "indexrelid", "seqrelid", "ev_class":
+			return info.rows
+		}
+		return max(1, info.rows/virtualKeyRows)
 	}
 	return max(1, info.rows*defaultDistinct)
 }
@@ -332,4 +341,20 @@ func (o *optimizer) joinRows(kind JoinKind, l, r *group, on []scalar.Expr) float
 		return max(pairs, l.rows+r.rows)
 	}
 	return pairs
+}
+
+// virtualRows is how many rows a computed relation is taken to have: a database with a hundred tables has about so many.
+func virtualRows(t *catalog.Table) float64 {
+	if t.Empty {
+		return 1
+	}
+	switch t.Name {
+	case "pg_attribute", "columns", "column_privileges", "pg_proc":
+		return 3000
+	case "pg_class", "tables", "table_privileges", "role_table_grants", "pg_description", "pg_depend":
+		return 500
+	case "pg_type", "pg_index", "pg_indexes", "pg_constraint", "pg_attrdef", "table_constraints", "key_column_usage", "constraint_column_usage":
+		return 300
+	}
+	return defaultVirtualRows
 }

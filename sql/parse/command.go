@@ -223,8 +223,9 @@ type Comment struct {
 	Kind   string
 	Name   Name
 	Column string // of COLUMN
-	Table  Name   // of CONSTRAINT
-	Text   string
+	// Constraint is a constraint's name, Name then its table's.
+	Constraint string
+	Text       string
 }
 
 // RoleOptions are the options of CREATE and ALTER ROLE; nil is unchanged.

@@ -677,7 +677,16 @@ func (c *cursor) comment() (any, error) {
 				return nil, sqlstate.New(sqlstate.SyntaxError, "column name must be qualified")
 			}
 		}
-	default: // CONSTRAINT among them
+	case "CONSTRAINT":
+		if cm.Constraint, err = c.ident(); err == nil {
+			if err = c.expect("on"); err == nil {
+				if c.is("domain") && !c.isAt(1, "is") {
+					return nil, c.unsupported("COMMENT ON CONSTRAINT of domains")
+				}
+				cm.Name, err = c.name()
+			}
+		}
+	default:
 		return nil, c.unsupported("COMMENT ON " + cm.Kind)
 	}
 	if err != nil {

@@ -399,7 +399,7 @@ func (c *change) comment(s *bind.Comment) error {
 	}
 	if err := c.mustOwn(s.Table.ID); err != nil {
 		switch {
-		case s.Column != "":
+		case s.Column != "" || s.Constraint != "":
 			return denied("must be owner of relation %s", s.Table.Name)
 		case s.Index != nil:
 			return denied("must be owner of index %s", s.Index.Name)
@@ -417,6 +417,8 @@ func (c *change) comment(s *bind.Comment) error {
 			return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" of relation \"%s\" does not exist", s.Column, t.Name)
 		}
 		col.Comment = s.Text
+	case s.Constraint != "":
+		return commentOnConstraint(t, s)
 	case s.Index != nil:
 		i := slices.IndexFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == s.Index.ID })
 		if i < 0 {
@@ -427,6 +429,29 @@ func (c *change) comment(s *bind.Comment) error {
 		t.Comment = s.Text
 	}
 	return nil
+}
+
+// commentOnConstraint finds the constraint among those of its table.
+func commentOnConstraint(t *catalog.Table, s *bind.Comment) error {
+	for i := range t.Checks {
+		if c := &t.Checks[i]; c.Name == s.Constraint {
+			c.Comment = s.Text
+			return nil
+		}
+	}
+	for i := range t.Foreign {
+		if k := &t.Foreign[i]; k.Name == s.Constraint {
+			k.Comment = s.Text
+			return nil
+		}
+	}
+	for i := range t.Indexes {
+		if x := &t.Indexes[i]; x.Name == s.Constraint && (x.Primary && !t.ImplicitPrimary || x.Constraint) {
+			x.ConstraintComment = s.Text
+			return nil
+		}
+	}
+	return sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" for table \"%s\" does not exist", s.Constraint, t.Name)
 }
 
 // commentElsewhere is COMMENT ON databases, schemas and roles.

@@ -369,8 +369,8 @@ func (e *environment) HasPrivilege(q scalar.PrivilegeQuestion) (types.Datum, err
 type lazyTables struct{ s *Session }
 
 // Rows implements exec.VirtualTables.
-func (l lazyTables) Rows(ctx context.Context, t *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) ([]types.Row, error) {
-	return l.s.srv.Virtual.Tables(l.s.view(), l.s).Rows(ctx, t, filter, cols)
+func (l lazyTables) Rows(ctx context.Context, read exec.VirtualRead) ([]types.Row, error) {
+	return l.s.srv.Virtual.Tables(l.s.view(), l.s).Rows(ctx, read)
 }
 
 var _ exec.VirtualTables = lazyTables{}

@@ -19,6 +19,11 @@ var (
 	internalText string
 	//go:embed oids.txt
 	oidText string
+	// procText has PostgreSQL's OIDs of the functions that types are read and written by, typeText which ones a type has.
+	//go:embed procs.txt
+	procText string
+	//go:embed typeio.txt
+	typeText string
 )
 
 // InternalSchemaID is the identity of schema meridian_internal.
@@ -30,6 +35,12 @@ type Catalog struct {
 	byID    map[catalog.ID]*catalog.Table
 	schemas map[string]catalog.ID
 	list    []*catalog.Table
+	// procs are the OIDs of types' functions by name, procNames the names by OID. Meridian does not have them as functions
+	// that could be called: they stand in pg_type, and drivers compare them.
+	procs     map[string]uint32
+	procNames map[uint32]string
+	// typeIO has a type's input, output, receive and send function.
+	typeIO map[string][4]string
 }
 
 // NewCatalog makes the descriptors.
@@ -42,6 +53,18 @@ func NewCatalog() *Catalog {
 		name, id, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.Atoi(id); err == nil {
 			oids[name] = catalog.ID(n)
+		}
+	}
+	c.procs, c.procNames, c.typeIO = map[string]uint32{}, map[uint32]string{}, map[string][4]string{}
+	for line := range strings.Lines(procText) {
+		name, id, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.Atoi(id); err == nil {
+			c.procs[name], c.procNames[uint32(n)] = uint32(n), name
+		}
+	}
+	for line := range strings.Lines(typeText) {
+		if f := strings.Fields(line); len(f) == 5 {
+			c.typeIO[f[0]] = [4]string(f[1:])
 		}
 	}
 	c.read("pg_catalog", pgCatalogText, oids, 11000)
@@ -72,8 +95,13 @@ func (c *Catalog) read(schema, text string, oids map[string]catalog.ID, next cat
 		t.NextColumn++
 		t.Columns = append(t.Columns, catalog.Column{ID: t.NextColumn, Name: f[1], Type: columnType(f[2])})
 	}
+	some := generators()
 	for _, t := range c.list {
 		t.NextColumn = catalog.ColumnID(len(t.Columns) + 1)
+		if t.Schema == c.schemas[schema] {
+			setLookups(schema, t)
+			t.Empty = some[schema+"."+t.Name] == nil
+		}
 	}
 }
 

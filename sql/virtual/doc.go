@@ -19,8 +19,18 @@
 //	Session         settings, prepared statements
 //	Cluster         sessions, nodes, ranges, jobs: the server implements it
 //
-// Rows are computed when a statement reads the relation; nothing is cached. An equality with a constant on the
-// relation's first identity column (oid, attrelid, ...) is used to compute fewer of them.
+// Rows are computed when a statement reads the relation, of the columns that it needs; they are not cached. What they are
+// made from is: a node's snapshot of the catalogue has lists of its relations, schemas and roles, without those that are
+// dropped (sql/catalog/lease, listing.go), and finds a relation by its identity, its name, or the identity of one of its
+// indexes or constraints.
+//
+// lookup.go names the columns by whose values rows are looked up. A condition on one of them (a constant, a parameter, a
+// list, an array) reaches the generator as a key, and the optimizer may run a relation once for each row of another by the
+// key that a join gives it. Conditions are tested again on whatever a generator makes, so a key need not be used.
+//
+//	V1  What introspection of one table costs depends neither on how many others there are nor on how many were dropped.
+//	V2  Introspection relies on nothing: a transaction that has listed relations does not stand in the way of changes of
+//	    them. It reads by Peek, never by Table.
 //
 // Object identities: descriptors' IDs serve as OIDs. Indexes and constraints have OIDs of their own in the descriptor.
 // Column defaults (pg_attrdef) and rules of views get OIDs that are derived, so that they stay the same.

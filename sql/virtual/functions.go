@@ -21,12 +21,17 @@ type Functions struct {
 
 // Functions makes them for a view.
 func (p *Provider) Functions(ctx context.Context, view catalog.View) *Functions {
-	return &Functions{ctx, view, p}
+	return &Functions{ctx: ctx, view: view, p: p}
 }
 
 // peeker is a view that can be looked at without relying on what is seen; lease.View is.
 type peeker interface {
 	Peek(id catalog.ID) *catalog.Table
+	// PeekPart is the relation of an index or a constraint, PeekName that of a name in a schema, PeekBare of a name alone.
+	PeekPart(oid catalog.ID) *catalog.Table
+	PeekBare(name string) *catalog.Table
+	PeekName(schema catalog.ID, name string) *catalog.Table
+	PeekSchema(id catalog.ID) *catalog.Schema
 }
 
 func (f *Functions) table(id uint32) *catalog.Table {
@@ -47,7 +52,7 @@ func (f *Functions) index(oid uint32) (*catalog.Table, *catalog.Index) {
 	if oid == 0 {
 		return nil, nil
 	}
-	for _, t := range f.tables() {
+	for _, t := range f.owners(oid) {
 		for i := range t.Indexes {
 			if uint32(t.Indexes[i].OID) == oid {
 				return t, &t.Indexes[i]
@@ -57,7 +62,30 @@ func (f *Functions) index(oid uint32) (*catalog.Table, *catalog.Index) {
 	return nil, nil
 }
 
+// owners are the relations that an index or a constraint may belong to.
+func (f *Functions) owners(oid uint32) []*catalog.Table {
+	p, ok := f.view.(peeker)
+	if !ok {
+		return f.tables()
+	}
+	if t := p.PeekPart(catalog.ID(oid)); t != nil {
+		return []*catalog.Table{t}
+	}
+	return nil
+}
+
 func (f *Functions) schemaName(id catalog.ID) string {
+	for name, s := range f.p.o.Catalog.Schemas() {
+		if s == id {
+			return name
+		}
+	}
+	if p, ok := f.view.(peeker); ok {
+		if s := p.PeekSchema(id); s != nil {
+			return s.Name
+		}
+		return ""
+	}
 	list, _ := f.view.Schemas(f.ctx, f.view.CurrentDatabase())
 	for _, s := range list {
 		if s.ID == id {
@@ -198,6 +226,9 @@ func (f *Functions) ResolveReg(kind types.Kind, name string) (uint32, error) {
 
 // function finds a function by name, or by name and argument types in parentheses.
 func (f *Functions) function(name string) (uint32, error) {
+	if oid, ok := f.p.o.Catalog.procs[name]; ok {
+		return oid, nil
+	}
 	if f.p.o.Registry == nil {
 		return 0, sqlstate.New(sqlstate.UndefinedFunction, "function \"%s\" does not exist", name)
 	}
@@ -326,6 +357,9 @@ func (f *Functions) RegName(kind types.Kind, oid uint32) string {
 			return t.String()
 		}
 	case types.KindRegProc:
+		if name, ok := f.p.o.Catalog.procNames[oid]; ok {
+			return name
+		}
 		if f.p.o.Registry != nil {
 			if o, ok := f.p.o.Registry.FunctionByOID(oid); ok {
 				return o.Name
@@ -359,6 +393,11 @@ func (f *Functions) qualified(t *catalog.Table) string {
 
 // visible reports whether the bare name finds the relation.
 func (f *Functions) visible(t *catalog.Table) bool {
+	if p, ok := f.view.(peeker); ok {
+		// A list of a thousand relations would otherwise make the transaction stand in the way of any change of them (V2).
+		got := p.PeekBare(t.Name)
+		return got != nil && got.ID == t.ID
+	}
 	got, err := f.view.Table(f.ctx, "", "", t.Name)
 	return err == nil && got != nil && got.ID == t.ID
 }
@@ -490,7 +529,7 @@ func (f *Functions) ConstraintDef(oid uint32) string {
 	if oid == 0 {
 		return ""
 	}
-	for _, t := range f.tables() {
+	for _, t := range f.owners(oid) {
 		for i := range t.Indexes {
 			if x := &t.Indexes[i]; uint32(x.OID) == oid && (x.Primary || x.Constraint) {
 				return keyConstraint(t, x)
@@ -598,6 +637,10 @@ func (f *Functions) Description(class string, oid uint32, column int) string {
 		if c := t.Column(catalog.ColumnID(column)); c != nil {
 			return c.Comment
 		}
+	case "pg_constraint":
+		for _, t := range f.owners(oid) {
+			return constraintComment(t, oid)
+		}
 	case "pg_namespace":
 		list, _ := f.view.Schemas(f.ctx, f.view.CurrentDatabase())
 		for _, s := range list {
@@ -618,6 +661,25 @@ func (f *Functions) Description(class string, oid uint32, column int) string {
 			if uint32(u.ID) == oid {
 				return u.Comment
 			}
+		}
+	}
+	return ""
+}
+
+func constraintComment(t *catalog.Table, oid uint32) string {
+	for i := range t.Indexes {
+		if x := &t.Indexes[i]; uint32(x.OID) == oid {
+			return x.ConstraintComment
+		}
+	}
+	for i := range t.Checks {
+		if c := &t.Checks[i]; uint32(c.OID) == oid {
+			return c.Comment
+		}
+	}
+	for i := range t.Foreign {
+		if k := &t.Foreign[i]; uint32(k.OID) == oid {
+			return k.Comment
 		}
 	}
 	return ""

@@ -187,14 +187,14 @@ func pgType(r *reading) error {
 			return
 		}
 		byVal, align, storage := layoutOf(t)
-		in := name + "in"
-		if elem != 0 && t.Kind == types.KindArray {
-			in = "array_in"
+		io, ok := r.p.o.Catalog.typeIO[name]
+		if !ok || t.Kind == types.KindArray {
+			io = [4]string{"array_in", "array_out", "array_recv", "array_send"}
 		}
 		r.add("oid", oid, "typname", name, "typnamespace", catalog.PGCatalogSchemaID, "typowner", bootstrapRole, "typlen", length, "typbyval", byVal,
 			"typtype", kind, "typcategory", category, "typispreferred", preferred, "typisdefined", true, "typdelim", ",", "typelem", elem,
-			"typarray", array, "typinput", in, "typoutput", strings.TrimSuffix(in, "in")+"out", "typreceive", strings.TrimSuffix(in, "in")+"recv",
-			"typsend", strings.TrimSuffix(in, "in")+"send", "typalign", align, "typstorage", storage, "typtypmod", -1, "typcollation", collationOf(t))
+			"typarray", array, "typinput", io[0], "typoutput", io[1], "typreceive", io[2],
+			"typsend", io[3], "typalign", align, "typstorage", storage, "typtypmod", -1, "typcollation", collationOf(t))
 	}
 	for _, t := range types.All() {
 		kind := "b"

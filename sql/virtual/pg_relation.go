@@ -33,10 +33,16 @@ const (
 
 // defaultOID is the identity of a column's default in pg_attrdef.
 func defaultOID(t *catalog.Table, c *catalog.Column) uint32 {
-	return 1<<31 + uint32(t.ID)<<11 + uint32(c.ID)
+	return derivedOIDs + uint32(t.ID)<<derivedShift + uint32(c.ID)
 }
 
-func ruleOID(t *catalog.Table) uint32 { return 1<<31 + uint32(t.ID)<<11 }
+// OIDs of defaults and rules are derived from their relations'.
+const (
+	derivedOIDs  = 1 << 31
+	derivedShift = 11
+)
+
+func ruleOID(t *catalog.Table) uint32 { return derivedOIDs + uint32(t.ID)<<derivedShift }
 
 func ownerID(users map[string]catalog.ID, name string) uint32 {
 	if id, ok := users[name]; ok {
@@ -45,7 +51,12 @@ func ownerID(users map[string]catalog.ID, name string) uint32 {
 	return bootstrapRole
 }
 
-func (r *reading) functions() *Functions { return r.p.Functions(r.ctx, r.view) }
+func (r *reading) functions() *Functions {
+	if r.fn == nil {
+		r.fn = r.p.Functions(r.ctx, r.view)
+	}
+	return r.fn
+}
 
 func kindLetter(t *catalog.Table) byte {
 	switch t.Kind {
@@ -140,7 +151,7 @@ func pgClass(r *reading) error {
 			"relnatts", maxAttribute(t), "relchecks", len(t.Checks), "relhasrules", t.Kind == catalog.KindView, "relhastriggers", triggers,
 			"relispopulated", true, "relreplident", "d", "reloptions", options, "relacl", r.acl(t.ID))
 	}
-	for _, t := range r.p.o.Catalog.Tables() {
+	for _, t := range r.computed() {
 		if !r.skip(uint32(t.ID)) && t.Schema != InternalSchemaID {
 			r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", bootstrapRole, "relam", heapMethod, "relpersistence", "p",
 				"relkind", "r", "relnatts", len(t.Columns), "relispopulated", true, "relreplident", "n", "relacl", []string{"=r/root"})
@@ -238,7 +249,7 @@ func pgAttribute(r *reading) error {
 			}
 		}
 	}
-	for _, t := range r.p.o.Catalog.Tables() {
+	for _, t := range r.computed() {
 		if !r.skip(uint32(t.ID)) {
 			for i := range t.Columns {
 				r.attribute(uint32(t.ID), i+1, &t.Columns[i])
@@ -414,7 +425,7 @@ func pgTables(r *reading) error {
 				"hastriggers", len(t.Foreign)+len(t.ReferencedBy) > 0)
 		}
 	}
-	for _, t := range r.p.o.Catalog.Tables() {
+	for _, t := range r.computed() {
 		r.add("schemaname", f.schemaName(t.Schema), "tablename", t.Name, "tableowner", "root")
 	}
 	return nil
@@ -515,6 +526,19 @@ func pgDescription(r *reading) error {
 		for i := range t.Indexes {
 			if x := &t.Indexes[i]; x.Comment != "" {
 				r.add("objoid", x.OID, "classoid", classOfRelations, "objsubid", 0, "description", x.Comment)
+			}
+			if x := &t.Indexes[i]; x.ConstraintComment != "" {
+				r.add("objoid", x.OID, "classoid", classOfConstr, "objsubid", 0, "description", x.ConstraintComment)
+			}
+		}
+		for i := range t.Checks {
+			if c := &t.Checks[i]; c.Comment != "" {
+				r.add("objoid", c.OID, "classoid", classOfConstr, "objsubid", 0, "description", c.Comment)
+			}
+		}
+		for i := range t.Foreign {
+			if k := &t.Foreign[i]; k.Comment != "" {
+				r.add("objoid", k.OID, "classoid", classOfConstr, "objsubid", 0, "description", k.Comment)
 			}
 		}
 	}

@@ -1,8 +1,10 @@
 package virtual
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"meridian/kv"
@@ -140,11 +142,12 @@ type Options struct {
 	Version string
 }
 
-// Provider computes relations. It has no state.
+// Provider computes relations. It has no state but counters.
 type Provider struct {
 	o    Options
 	rows map[*catalog.Table]generator
 	cols map[*catalog.Table]map[string]int
+	work Work
 }
 
 // generator writes a relation's rows.
@@ -182,31 +185,45 @@ type tables struct {
 }
 
 // Rows implements exec.VirtualTables.
-func (t *tables) Rows(ctx context.Context, table *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) ([]types.Row, error) {
-	if table.Kind == catalog.KindSequence {
-		return t.sequence(ctx, table)
+func (t *tables) Rows(ctx context.Context, read exec.VirtualRead) ([]types.Row, error) {
+	if read.Table.Kind == catalog.KindSequence {
+		return t.sequence(ctx, read)
 	}
-	g := t.p.rows[table]
+	g := t.p.rows[read.Table]
 	if g == nil {
 		return nil, nil
 	}
-	r := &reading{ctx: ctx, p: t.p, view: t.view, s: t.s, table: table, cols: t.p.cols[table], zero: make(types.Row, len(table.Columns))}
-	r.only, r.hasOnly = wanted(table, filter, cols)
-	for i := range table.Columns {
-		switch table.Columns[i].Type.Kind {
-		case types.KindBool:
-			r.zero[i] = types.NewBool(false)
-		case types.KindInt2, types.KindInt4, types.KindInt8, types.KindOID:
-			r.zero[i] = types.NewInt(0)
-		case types.KindFloat4, types.KindFloat8:
-			r.zero[i] = types.NewFloat(0)
-		case types.KindRegProc, types.KindRegType, types.KindRegClass:
-			r.zero[i] = types.NewReg(0, "-")
-		case types.KindChar:
-			r.zero[i] = types.NewString("")
+	r := &reading{ctx: ctx, p: t.p, view: t.view, s: t.s, table: read.Table, cols: t.p.cols[read.Table], keys: read.Keys}
+	for _, k := range read.Keys {
+		if len(k.Values) == 0 {
+			return nil, nil
 		}
 	}
-	if err := g(r); err != nil {
+	r.slots, r.zero = make([]int, len(read.Table.Columns)), make(types.Row, len(read.Ordinals))
+	for i := range r.slots {
+		r.slots[i] = -1
+	}
+	for slot, ord := range read.Ordinals {
+		r.slots[ord] = slot
+		switch read.Table.Columns[ord].Type.Kind {
+		case types.KindBool:
+			r.zero[slot] = types.NewBool(false)
+		case types.KindInt2, types.KindInt4, types.KindInt8, types.KindOID:
+			r.zero[slot] = types.NewInt(0)
+		case types.KindFloat4, types.KindFloat8:
+			r.zero[slot] = types.NewFloat(0)
+		case types.KindRegProc, types.KindRegType, types.KindRegClass:
+			r.zero[slot] = types.NewReg(0, "-")
+		case types.KindChar:
+			r.zero[slot] = types.NewString("")
+		}
+	}
+	if len(read.Table.Lookups) > 0 {
+		r.identities = r.values(read.Table.Columns[read.Table.Ordinal(read.Table.Lookups[0])].Name)
+	}
+	err := g(r)
+	t.p.work.Rows.Add(int64(len(r.out)))
+	if err != nil {
 		return nil, err
 	}
 	return r.out, nil
@@ -221,94 +238,117 @@ func localOf(v catalog.View) *lease.Local {
 }
 
 // sequence is the one row of a sequence. Its log_cnt, which is how many numbers PostgreSQL's log is ahead, is always 0.
-func (t *tables) sequence(ctx context.Context, seq *catalog.Table) ([]types.Row, error) {
+func (t *tables) sequence(ctx context.Context, read exec.VirtualRead) ([]types.Row, error) {
 	if t.p.o.Sequences == nil {
 		return nil, nil
 	}
-	last, called, err := t.p.o.Sequences.LastFor(ctx, localOf(t.view), seq)
+	last, called, err := t.p.o.Sequences.LastFor(ctx, localOf(t.view), read.Table)
 	if err != nil {
 		return nil, err
 	}
-	return []types.Row{{types.NewInt(last), types.NewInt(0), types.NewBool(called)}}, nil
+	all := types.Row{types.NewInt(last), types.NewInt(0), types.NewBool(called)}
+	row := make(types.Row, len(read.Ordinals))
+	for i, ord := range read.Ordinals {
+		row[i] = all[ord]
+	}
+	return []types.Row{row}, nil
 }
 
-// wanted finds a condition "identity = constant" on the relation's identity column, so that rows of other objects
-// need not be computed.
-func wanted(table *catalog.Table, filter []scalar.Expr, cols []scalar.ColumnID) (uint32, bool) {
-	var name string
-	switch table.Name {
-	case "pg_class", "pg_type", "pg_proc", "pg_namespace":
-		name = "oid"
-	case "pg_attribute":
-		name = "attrelid"
-	case "pg_index":
-		name = "indrelid"
-	case "pg_constraint":
-		name = "conrelid"
-	case "pg_attrdef":
-		name = "adrelid"
-	default:
-		return 0, false
-	}
-	for _, f := range filter {
-		c, ok := f.(*scalar.Compare)
-		if !ok || c.Op != scalar.EQ {
-			continue
-		}
-		left, right := c.Left, c.Right
-		if _, ok := left.(*scalar.Const); ok {
-			left, right = right, left
-		}
-		if cast, ok := left.(*scalar.Cast); ok {
-			left = cast.Arg
-		}
-		col, ok := left.(*scalar.Column)
-		k, constant := right.(*scalar.Const)
-		if ok && constant && col.Name == name && slices.Contains(cols, col.ID) && k.Value.Phys() == types.PhysInt {
-			return uint32(k.Value.Int()), true
-		}
-	}
-	return 0, false
+// Work counts what computed relations have cost since the node started.
+type Work struct {
+	// Relations are descriptors that were looked at for rows, Rows the rows that were made of them.
+	Relations, Rows atomic.Int64
 }
+
+// Work is what the provider has done.
+func (p *Provider) Work() *Work { return &p.work }
 
 // reading is one computation of a relation.
 type reading struct {
-	ctx     context.Context
-	p       *Provider
-	view    catalog.View
-	s       Session
-	table   *catalog.Table
-	cols    map[string]int
-	zero    types.Row
-	out     []types.Row
-	only    uint32
-	hasOnly bool
+	ctx   context.Context
+	p     *Provider
+	view  catalog.View
+	s     Session
+	table *catalog.Table
+	cols  map[string]int
+	keys  []exec.VirtualKey
+	// identities are the values of the relation's first lookup column for which rows are wanted; nil: of all.
+	identities []types.Datum
+	// slots has the place in a row of each of the relation's columns, -1 for those that are not asked for.
+	slots []int
+	zero  types.Row
+	out   []types.Row
+	fn    *Functions
+	// memo has the columns of the names that add got last: a generator says the same ones in each turn.
+	memo []named
+}
+
+type named struct {
+	name string
+	slot int
+	t    *types.T
+}
+
+// values are those that a column is limited to; nil if it is not.
+func (r *reading) values(column string) []types.Datum {
+	for _, k := range r.keys {
+		if r.table.Columns[k.Ordinal].Name == column {
+			return k.Values
+		}
+	}
+	return nil
 }
 
 // skip reports that rows of an identity are not wanted.
-func (r *reading) skip(id uint32) bool { return r.hasOnly && r.only != id }
+func (r *reading) skip(id uint32) bool {
+	if r.identities == nil {
+		return false
+	}
+	for _, d := range r.identities {
+		if d.Phys() == types.PhysInt && uint32(d.Int()) == id {
+			return false
+		}
+	}
+	return true
+}
 
 // add writes a row: names and values in turn. A value is a Datum or a Go value that the column's type has.
 func (r *reading) add(pairs ...any) {
 	row := append(make(types.Row, 0, len(r.zero)), r.zero...)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name := pairs[i].(string)
-		at, ok := r.cols[name]
-		if !ok {
-			panic("virtual: " + r.table.Name + " has no column " + name)
-		}
-		row[at] = datum(pairs[i+1], r.table.Columns[at].Type)
-	}
 	r.out = append(r.out, row)
+	r.put(row, pairs)
 }
 
 // set changes columns of the row that was added last.
-func (r *reading) set(pairs ...any) {
-	row := r.out[len(r.out)-1]
+func (r *reading) set(pairs ...any) { r.put(r.out[len(r.out)-1], pairs) }
+
+func (r *reading) put(row types.Row, pairs []any) {
 	for i := 0; i+1 < len(pairs); i += 2 {
-		at := r.cols[pairs[i].(string)]
-		row[at] = datum(pairs[i+1], r.table.Columns[at].Type)
+		if c := r.column(i/2, pairs[i].(string)); c.slot >= 0 {
+			d := datum(pairs[i+1], c.t)
+			if name, ok := pairs[i+1].(string); ok && c.t.Kind == types.KindRegProc {
+				d = types.NewReg(r.p.o.Catalog.procs[name], name)
+			}
+			row[c.slot] = d
+		}
 	}
+}
+
+// column finds a column by name; at is how many came before it in the row.
+func (r *reading) column(at int, name string) named {
+	if at < len(r.memo) && r.memo[at].name == name {
+		return r.memo[at]
+	}
+	ord, ok := r.cols[name]
+	if !ok {
+		panic("virtual: " + r.table.Name + " has no column " + name)
+	}
+	c := named{name, r.slots[ord], r.table.Columns[ord].Type}
+	for len(r.memo) <= at {
+		r.memo = append(r.memo, named{})
+	}
+	r.memo[at] = c
+	return c
 }
 
 // datum is a Go value as a column's value.
@@ -386,16 +426,109 @@ func yesNo(b bool) string {
 // timestampMicros is a time as timestamps count: microseconds since 2000.
 func timestampMicros(t time.Time) int64 { return types.MicrosFromTime(t) }
 
-// relations are the stored relations that the reader sees, and not those that are gone.
+// relations are the stored relations that the reader sees, in the order of their identities, and not those that are
+// gone. Where the statement asks for some identities or names only, they are those that may have such rows.
 func (r *reading) relations() ([]*catalog.Table, error) {
-	all, err := r.view.Tables(r.ctx, r.view.CurrentDatabase())
-	if err != nil {
-		return nil, err
+	all, narrowed, err := r.narrowed()
+	if !narrowed && err == nil {
+		all, err = r.view.Tables(r.ctx, r.view.CurrentDatabase())
 	}
-	if !r.hasOnly {
-		return all, nil
+	r.p.work.Relations.Add(int64(len(all)))
+	return all, err
+}
+
+// narrowed finds the relations by the keys of the reading, if it has one that says which they are.
+func (r *reading) narrowed() (out []*catalog.Table, ok bool, err error) {
+	v, peeks := r.view.(peeker)
+	if !peeks {
+		return nil, false, nil
 	}
-	return all, nil
+	db, err := r.view.Database(r.ctx, r.view.CurrentDatabase())
+	if db == nil || err != nil {
+		return nil, false, err
+	}
+	add := func(t *catalog.Table) {
+		if t != nil && t.Kind != catalog.KindVirtual && t.Database == db.ID && !t.Dropped && !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	for _, k := range r.keys {
+		if len(k.Values) > mostLookups {
+			continue
+		}
+		switch by := lookups[r.qualifiedName()][r.table.Columns[k.Ordinal].Name]; by {
+		case byIdentity:
+			for _, d := range k.Values {
+				if d.Phys() != types.PhysInt {
+					return nil, false, nil
+				}
+				id := catalog.ID(uint32(d.Int()))
+				if id >= derivedOIDs {
+					id = (id &^ derivedOIDs) >> derivedShift
+					add(v.Peek(catalog.FirstLocalID | id)) // whose highest bits are not in the OID
+				}
+				add(v.Peek(id))
+				add(v.PeekPart(id))
+			}
+		case byName:
+			schemas, err := r.view.Schemas(r.ctx, r.view.CurrentDatabase())
+			if err != nil {
+				return nil, false, err
+			}
+			for _, d := range k.Values {
+				if d.Phys() != types.PhysString {
+					return nil, false, nil
+				}
+				for _, s := range schemas {
+					add(v.PeekName(s.ID, d.Str()))
+				}
+			}
+		default:
+			continue
+		}
+		slices.SortFunc(out, func(a, b *catalog.Table) int { return cmp.Compare(a.ID, b.ID) })
+		return out, true, nil
+	}
+	return nil, false, nil
+}
+
+// mostLookups bounds the values that relations are looked up by, each by itself; more of them are found by going through all.
+const mostLookups = 256
+
+// computed are the computed relations, or those that the statement may want.
+func (r *reading) computed() []*catalog.Table {
+	all := r.p.o.Catalog.Tables()
+	for _, k := range r.keys {
+		if len(k.Values) > mostLookups {
+			continue
+		}
+		out := []*catalog.Table{}
+		switch lookups[r.qualifiedName()][r.table.Columns[k.Ordinal].Name] {
+		case byIdentity:
+			for _, d := range k.Values {
+				if t := r.p.o.Catalog.ByID(catalog.ID(uint32(d.Int()))); t != nil && !slices.Contains(out, t) {
+					out = append(out, t)
+				}
+			}
+		case byName:
+			for _, t := range all {
+				if slices.ContainsFunc(k.Values, func(d types.Datum) bool { return d.Phys() == types.PhysString && d.Str() == t.Name }) {
+					out = append(out, t)
+				}
+			}
+		default:
+			continue
+		}
+		return out
+	}
+	return all
+}
+
+func (r *reading) qualifiedName() string {
+	if r.table.Schema == catalog.InformationSchemaID {
+		return "information_schema." + r.table.Name
+	}
+	return r.table.Name
 }
 
 func (r *reading) schemaNames() (map[catalog.ID]*catalog.Schema, error) {

@@ -44,7 +44,7 @@ func (r *reading) eachVisible(f func(schema string, t *catalog.Table)) error {
 			f(s.Name, t)
 		}
 	}
-	for _, t := range r.p.o.Catalog.Tables() {
+	for _, t := range r.computed() {
 		f(fn.schemaName(t.Schema), t)
 	}
 	return nil

@@ -22,12 +22,7 @@ func (v *View) Access() *catalog.Access {
 	roles := s.roles
 	for _, e := range t.edits {
 		if e.now.User != nil {
-			var all []*catalog.User
-			v.each(func(d *Descriptor) {
-				if d.User != nil {
-					all = append(all, d.User)
-				}
-			})
+			all, _ := v.Users(context.Background()) // reads what the node knows, and can't fail
 			roles = catalog.NewRoles(all)
 			break
 		}

@@ -20,6 +20,8 @@ type Snapshot struct {
 	// roles are those of byID; accessGeneration grows with every change on which rights may depend.
 	roles            *catalog.Roles
 	accessGeneration uint64
+	// lists are of byID.
+	lists *listing
 }
 
 type entry struct {
@@ -28,7 +30,8 @@ type entry struct {
 }
 
 func newSnapshot() *Snapshot {
-	return &Snapshot{byID: map[catalog.ID]entry{}, names: map[nameKey]catalog.ID{}, stats: map[catalog.ID]*catalog.Statistics{}, roles: catalog.NewRoles(nil)}
+	return &Snapshot{byID: map[catalog.ID]entry{}, names: map[nameKey]catalog.ID{}, stats: map[catalog.ID]*catalog.Statistics{}, roles: catalog.NewRoles(nil),
+		lists: &listing{}}
 }
 
 // change is one descriptor's new version.
@@ -54,7 +57,7 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 		}
 		if n == nil {
 			n = &Snapshot{generation: s.generation + 1, modified: s.modified, byID: maps.Clone(s.byID), names: maps.Clone(s.names), stats: s.stats,
-				roles: s.roles, accessGeneration: s.accessGeneration}
+				roles: s.roles, accessGeneration: s.accessGeneration, lists: &listing{}}
 		}
 		access = access || accessDiffers(old.d, c.d)
 		roles = roles || c.d != nil && c.d.User != nil || known && old.d.User != nil

@@ -83,47 +83,16 @@ func (v *View) Database(ctx context.Context, name string) (*catalog.Database, er
 	return d.Database, nil
 }
 
-// each calls f for every descriptor that the transaction sees, in the order of identities.
-func (v *View) each(f func(*Descriptor)) {
-	t, s := v.t, v.t.m.snap.Load()
-	ids := slices.Collect(maps.Keys(s.byID))
-	for id, e := range t.edits {
-		if e.base == nil {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
-		d := s.byID[id].d
-		if e, ok := t.edits[id]; ok {
-			d = e.now
-		}
-		if d != nil && !d.dropped() {
-			f(d)
-		}
-	}
-}
-
 // Databases implements catalog.View.
 func (v *View) Databases(context.Context) ([]*catalog.Database, error) {
-	var out []*catalog.Database
-	v.each(func(d *Descriptor) {
-		if d.Database != nil {
-			out = append(out, d.Database)
-		}
-	})
-	return out, nil
+	return merged(v, v.t.m.snap.Load().list().databases, func(d *catalog.Database) catalog.ID { return d.ID },
+		func(d *Descriptor) *catalog.Database { return d.Database }), nil
 }
 
 // Users implements catalog.View.
 func (v *View) Users(context.Context) ([]*catalog.User, error) {
-	var out []*catalog.User
-	v.each(func(d *Descriptor) {
-		if d.User != nil {
-			out = append(out, d.User)
-		}
-	})
-	return out, nil
+	return merged(v, v.t.m.snap.Load().list().users, func(u *catalog.User) catalog.ID { return u.ID },
+		func(d *Descriptor) *catalog.User { return d.User }), nil
 }
 
 // User finds a role by name; nil if there is none. The transaction does not rely on it (L7).
@@ -171,11 +140,13 @@ func (v *View) Schemas(ctx context.Context, database string) ([]*catalog.Schema,
 			out = append(out, v.computedSchema(db.ID, name))
 		}
 	}
-	v.each(func(d *Descriptor) {
-		if d.Schema != nil && d.Schema.Database == db.ID {
-			out = append(out, d.Schema)
-		}
-	})
+	out = append(out, merged(v, v.t.m.snap.Load().list().schemas[db.ID], func(s *catalog.Schema) catalog.ID { return s.ID },
+		func(d *Descriptor) *catalog.Schema {
+			if d.Schema == nil || d.Schema.Database != db.ID {
+				return nil
+			}
+			return d.Schema
+		})...)
 	if s := v.t.local.Schema(); s != nil && s.Database == db.ID {
 		out = append(out, s)
 	}
@@ -321,12 +292,13 @@ func (v *View) Tables(ctx context.Context, database string) ([]*catalog.Table, e
 	if db == nil {
 		return nil, err
 	}
-	var out []*catalog.Table
-	v.each(func(d *Descriptor) {
-		if d.Table != nil && d.Table.Database == db.ID {
-			out = append(out, d.Table)
-		}
-	})
+	out := merged(v, v.t.m.snap.Load().list().tables[db.ID], func(t *catalog.Table) catalog.ID { return t.ID },
+		func(d *Descriptor) *catalog.Table {
+			if d.Table == nil || d.Table.Database != db.ID {
+				return nil
+			}
+			return d.Table
+		})
 	v.t.local.Each(func(t *catalog.Table) {
 		if t.Database == db.ID {
 			out = append(out, t)

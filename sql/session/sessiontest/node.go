@@ -52,15 +52,16 @@ func (c *Cluster) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, err
 
 // Node is one of them.
 type Node struct {
-	ID     kv.NodeID
-	Host   *host.Host
-	Clock  *clock.Clock
-	DB     *txn.DB
-	Leases *lease.Manager
-	Jobs   *job.Registry
-	Schema *schemachange.Executor
-	Server *session.Server
-	dead   bool
+	ID      kv.NodeID
+	Host    *host.Host
+	Clock   *clock.Clock
+	DB      *txn.DB
+	Leases  *lease.Manager
+	Jobs    *job.Registry
+	Schema  *schemachange.Executor
+	Virtual *virtual.Provider
+	Server  *session.Server
+	dead    bool
 }
 
 // notifier calls the other nodes directly.
@@ -120,6 +121,7 @@ func New(t testing.TB, n int) *Cluster {
 		nd.Schema = schemachange.New(schemachange.Options{DB: nd.DB, Clock: ck, Host: h, Leases: nd.Leases, Jobs: nd.Jobs, Sequences: seqs,
 			Registry: registry, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil }})
 		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID})
+		nd.Virtual = provider
 		nd.Server = session.NewServer(session.Services{Host: h, Clock: ck, DB: nd.DB, NodeID: nodeID, Catalog: nd.Leases, Schema: nd.Schema,
 			Virtual: provider, Seqs: seqs, Jobs: nd.Jobs, Registry: registry, Ranges: noRanges{}})
 		c.Nodes = append(c.Nodes, nd)
