@@ -181,3 +181,40 @@ func DecodeIndexKey(k Key) (table, index uint32, rest []byte, err error) {
 	}
 	return table, uint32(i), rest, nil
 }
+
+// Advisory locks.
+
+// AdvisoryLock identifies an advisory lock of a database: by one number (Sub is 1), or by two (Sub is 2), which are the halves
+// of ID.
+type AdvisoryLock struct {
+	Database uint32
+	Sub      uint8
+	ID       uint64
+}
+
+var advisoryPrefix = SystemKey("advisory/")
+
+// Key is the key that the holder of an exclusive advisory lock writes, without ever committing it.
+func (a AdvisoryLock) Key() Key {
+	k := make(Key, 0, len(advisoryPrefix)+13+16)
+	k = binary.BigEndian.AppendUint32(append(k, advisoryPrefix...), a.Database)
+	return binary.BigEndian.AppendUint64(append(k, a.Sub), a.ID)
+}
+
+// SharerKey is the key that a holder writes who shares the lock with others; the holder's identity tells it apart.
+func (a AdvisoryLock) SharerKey(holder [16]byte) Key { return append(a.Key(), holder[:]...) }
+
+// Sharers is all keys of those who share the lock.
+func (a AdvisoryLock) Sharers() Span {
+	k := a.Key()
+	return Span{Start: k.Next(), End: k.PrefixEnd()}
+}
+
+// DecodeAdvisory gives the advisory lock of which k is a key.
+func DecodeAdvisory(k Key) (a AdvisoryLock, ok bool) {
+	rest, ok := bytes.CutPrefix(k, advisoryPrefix)
+	if !ok || len(rest) < 13 {
+		return a, false
+	}
+	return AdvisoryLock{Database: binary.BigEndian.Uint32(rest), Sub: rest[4], ID: binary.BigEndian.Uint64(rest[5:])}, true
+}

@@ -9,6 +9,7 @@ import (
 
 	"meridian/admission"
 	"meridian/clock"
+	"meridian/commit"
 	"meridian/commit/leader/coordinator"
 	"meridian/keys"
 	"meridian/kv"
@@ -74,6 +75,8 @@ type Txn struct {
 
 	beat beat
 	load loads
+	// holder has locks of the transaction's owner that outlive it; nil: there are none.
+	holder *Holder
 	// flights are the intents under way, oldest first (PW1).
 	flights []*flushing
 	// deadline is asked for the bound of the commit timestamp when the commit begins; nil: what SetDeadline said.
@@ -115,7 +118,7 @@ func (t *Txn) send(ctx context.Context, b *kv.Batch, prepare func(*kv.Batch)) (*
 		b.Trace = t.trace
 		b.LockTimeout = t.o.LockTimeout
 		t.heartbeat()
-		r, err := t.db.o.Sender.Send(ctx, b)
+		r, err := t.dispatch(ctx, b)
 		if r != nil && t.trace {
 			t.note(r.Served)
 		}
@@ -135,6 +138,13 @@ func (t *Txn) send(ctx context.Context, b *kv.Batch, prepare func(*kv.Batch)) (*
 			}
 		}
 	}
+}
+
+func (t *Txn) dispatch(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if t.holder != nil {
+		defer t.linked(ctx)()
+	}
+	return t.db.o.Sender.Send(ctx, b)
 }
 
 func (t *Txn) refresh(ctx context.Context, b *kv.Batch) error {
@@ -788,14 +798,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		return err
 	}
 	for {
-		if t.deadline != nil {
+		if t.deadline != nil || t.holder != nil {
 			// A long commit outlives the lease's term, which is renewed meanwhile.
-			d := t.deadline.Deadline()
-			if at := t.c.Txn().WriteTimestamp; !d.IsZero() && d.Less(at) {
-				t.deadline.AwaitDeadline(ctx, at)
-				d = t.deadline.Deadline()
-			}
-			t.c.SetDeadline(d)
+			t.c.SetDeadline(t.latest(ctx))
 		}
 		b, err := t.c.CommitNext()
 		if err != nil {
@@ -811,7 +816,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		b.Trace, b.LockTimeout = t.trace, t.o.LockTimeout
 		t.beat.want = t.beat.want || t.c.Sent()
 		t.heartbeat()
-		r, err := db.o.Sender.Send(ctx, b)
+		r, err := t.dispatch(ctx, b)
 		if r != nil && t.trace {
 			t.note(r.Served)
 		}
@@ -838,6 +843,28 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		db.metrics.TwoPhaseCommits.Add(1)
 	}
 	return nil
+}
+
+// latest is the timestamp that the commit must not exceed; zero is none.
+func (t *Txn) latest(ctx context.Context) (d clock.Timestamp) {
+	at := t.c.Txn().WriteTimestamp
+	if t.deadline != nil {
+		if d = t.deadline.Deadline(); !d.IsZero() && d.Less(at) {
+			t.deadline.AwaitDeadline(ctx, at)
+			d = t.deadline.Deadline()
+		}
+	}
+	if h := t.holder; h != nil && h.Held() > 0 {
+		alive := h.Deadline()
+		if alive.LessEq(at) {
+			h.Beat(ctx, commit.HeartbeatInterval)
+			alive = h.Deadline()
+		}
+		if alive = alive.Prev(); d.IsZero() || alive.Less(d) {
+			d = alive // TX6
+		}
+	}
+	return d
 }
 
 // finish ends the transaction's use of shared things.

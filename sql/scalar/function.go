@@ -143,4 +143,19 @@ type Environment interface {
 	NodeID() int32
 	ClusterTimestamp() string
 	Sleep(ctx context.Context, d time.Duration) error
+	// AdvisoryLock takes an advisory lock, and reports whether it was free if it is not to wait. AdvisoryUnlock gives back one of the
+	// session's level, and reports whether there was one.
+	AdvisoryLock(ctx context.Context, l AdvisoryLock) (bool, error)
+	AdvisoryUnlock(ctx context.Context, l AdvisoryLock) (bool, error)
+	AdvisoryUnlockAll(ctx context.Context)
+}
+
+// AdvisoryLock names an advisory lock and says how it is wanted.
+type AdvisoryLock struct {
+	ID            int64
+	Class, Object int32
+	Two           bool // it is named by Class and Object
+	Shared        bool
+	Transaction   bool // until the transaction ends
+	Try           bool // it does not wait
 }

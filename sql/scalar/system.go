@@ -288,7 +288,6 @@ func addSystem(r *Registry) {
 	constant("pg_jit_available() bool", no)
 	constant("pg_collation_for(any) text", types.NewString(`"default"`))
 	constant("pg_stat_get_numscans(oid) int8", types.NewInt(0))
-	constant("pg_advisory_unlock_all() void", types.NewString(""))
 	constant("pg_my_temp_schema() oid", types.NewInt(0))
 	constant("pg_is_other_temp_schema(oid) bool", no)
 	constant("pg_listening_channels() text", types.Null)
@@ -403,15 +402,7 @@ func addSystem(r *Registry) {
 			return d, nil
 		}).stable()
 	}
-	// Advisory locks that nobody else holds: enough for tools that take one around a migration on one connection.
-	for _, sig := range []string{"pg_advisory_lock(int8) void", "pg_advisory_xact_lock(int8) void", "pg_advisory_lock(int4, int4) void",
-		"pg_advisory_xact_lock(int4, int4) void"} {
-		r.fn(sig, func(*Context, []types.Datum) (types.Datum, error) { return str("") }).volatile()
-	}
-	for _, sig := range []string{"pg_try_advisory_lock(int8) bool", "pg_try_advisory_xact_lock(int8) bool", "pg_advisory_unlock(int8) bool",
-		"pg_try_advisory_lock(int4, int4) bool", "pg_advisory_unlock(int4, int4) bool"} {
-		r.fn(sig, func(*Context, []types.Datum) (types.Datum, error) { return boolean(true) }).volatile()
-	}
+	addAdvisory(r)
 	r.fset("pg_get_keywords() text", "word text, catcode char, barelabel bool, catdesc text, baredesc text",
 		func(*Context, []types.Datum) ([]types.Row, error) { return nil, nil })
 	r.fset("pg_options_to_table(text[]) text", "option_name text, option_value text",

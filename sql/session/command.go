@@ -579,6 +579,10 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 			return "", err
 		}
 		s.env.forget()
+		if a := s.advisory.Load(); a != nil {
+			a.unlockAll()
+			s.settleAdvisory()
+		}
 		return "DISCARD ALL", s.resetVar("")
 	}
 	if strings.EqualFold(c.What, "TEMP") {

@@ -33,6 +33,11 @@ func (s *Session) describeLoss(conflict error, d *differs, why string) error {
 		for i := range deadlock.Waits {
 			w := &deadlock.Waits[i]
 			blocker := deadlock.Waits[(i+1)%len(deadlock.Waits)]
+			if pid, _ := s.srv.sessionOf(w.ID); pid != 0 {
+				if other, _ := s.srv.sessionOf(blocker.ID); other == pid {
+					continue // the session's transaction and its holder of advisory locks
+				}
+			}
 			line := s.describeTxn(w.ID, w.Gateway) + " waits"
 			if len(w.Key) > 0 {
 				line += " for " + s.describeKey(w.Key)
@@ -156,6 +161,10 @@ func (s *Session) describeKey(k keys.Key) string {
 	if access.Superuser(role) {
 		plain = "key " + keys.PrettyPrint(k)
 	}
+	if l, ok := keys.DecodeAdvisory(k); ok {
+		w := advisoryShown(l, 0)
+		return fmt.Sprintf("advisory lock [%d,%d,%d,%d]", w.Database, w.Class, w.Object, w.Sub)
+	}
 	table, index, _, err := keys.DecodeIndexKey(k)
 	if err != nil || s.cat == nil {
 		return plain
@@ -248,7 +257,7 @@ func (s *Server) sessionOf(id kv.TxnID) (pid int32, application string) {
 	s.mu.Unlock()
 	for _, x := range all {
 		x.mu.Lock()
-		found := x.txnID == id
+		found := x.txnID == id || x.holds(id)
 		name := x.application
 		x.mu.Unlock()
 		if found {

@@ -123,7 +123,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 	for n := 1; ; n++ {
 		// Nothing but a statement with one snapshot, taken in this very run, can be undone by itself.
 		resumed := st.portal != nil && st.portal.cur != nil
-		before := uint32(0)
+		before, counts := uint32(0), s.markAdvisory()
 		if s.tx != nil {
 			before = s.tx.Statements()
 		}
@@ -132,6 +132,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 		err := s.Confine(func() error { return st.run(ctx, final) })
 		if err == nil || resumed || s.tx == nil || !s.tx.MayRestartStatement(err) || s.tx.Statements() != before+1 ||
 			ctx.Err() != nil || !s.out.Rewind(s.statement) {
+			s.settleAdvisory()
 			return s.located(err)
 		}
 		if n > eagerRestarts {
@@ -144,6 +145,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 		s.tx.RestartStatement()
 		s.temp.rollbackTo(m)
 		s.viewCache = nil
+		s.undoAdvisory(counts, false)
 		s.out.Watch(seen)
 		st.next = 0
 		if st.tape != nil {

@@ -284,6 +284,9 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		if why == "" && seen && s.setting("transaction_replay") != "on" {
 			why = "transaction_replay is off"
 		}
+		if why == "" && s.deadlockedAdvisory(conflict) {
+			why = "it has taken advisory locks, which another attempt would have from the start"
+		}
 		if why == "" && seen && s.tx.LosesLocks() {
 			why = "another attempt would not have the row locks that it was given (FOR UPDATE and its like)"
 		}
@@ -440,6 +443,7 @@ func (s *Session) startOver(ctx context.Context) error {
 		s.srv.finished.note(finishedTxn{old, s.pid, s.setting("application_name")}) // what is told of it is about this session
 	}
 	s.showTxn()
+	s.restartAdvisory()
 	s.cat.Reset(ctx)
 	s.temp.rollback()
 	s.viewCache = nil

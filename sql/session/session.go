@@ -57,6 +57,9 @@ type Session struct {
 	terminated atomic.Bool
 	check      atomic.Int64           // client_connection_check_interval
 	timedOut   atomic.Pointer[string] // the setting by which it was
+	// ended is why the session was ended, if not by a setting or an administrator; advisory are its advisory locks (advisory.go).
+	ended    atomic.Pointer[sqlstate.Error]
+	advisory atomic.Pointer[advisory]
 
 	state   state
 	tx      *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
@@ -93,7 +96,7 @@ type Session struct {
 	ticket *admission.Ticket
 	queued time.Duration
 
-	mu         sync.Mutex // guards the fields below, which other goroutines read
+	mu         sync.Mutex // guards the fields below, which other goroutines read; advisory.mu may be taken after it
 	cancel     context.CancelCauseFunc
 	query      string
 	queryStart time.Time
@@ -108,11 +111,12 @@ type Session struct {
 }
 
 type savepoint struct {
-	name   string
-	at     txn.Savepoint
-	schema lease.Mark
-	temp   tempMark
-	params parameterMark
+	name     string
+	at       txn.Savepoint
+	schema   lease.Mark
+	temp     tempMark
+	params   parameterMark
+	advisory int // mark
 }
 
 // modes are a transaction's characteristics.
@@ -174,15 +178,21 @@ func (s *Session) Terminate() {
 	s.cancelStatement()
 }
 
-// TimedOut is the error that ends a session which sat idle for too long, nil if it did not.
+// TimedOut is the error that ends a session which sat idle for too long, or could not keep its advisory locks; nil if neither is so.
 func (s *Session) TimedOut() *sqlstate.Error {
 	switch name := s.timedOut.Load(); {
 	case name == nil:
-		return nil
+		return s.ended.Load()
 	case *name == "idle_session_timeout":
 		return &sqlstate.Error{Code: sqlstate.IdleSessionTimeout, Message: "terminating connection due to idle-session timeout"}
 	}
 	return &sqlstate.Error{Code: sqlstate.IdleInTransactionTimeout, Message: "terminating connection due to idle-in-transaction timeout"}
+}
+
+// endWith ends the session with an error. Another goroutine may call it.
+func (s *Session) endWith(e *sqlstate.Error) {
+	s.ended.Store(e)
+	s.terminate()
 }
 
 // Idle reports whether no transaction is open.
@@ -205,6 +215,7 @@ func (s *Session) Close() {
 	s.closePortals()
 	s.finishTxn(ctx, false)
 	s.dropTemporaries()
+	s.closeAdvisory()
 	if s.ticket != nil {
 		s.ticket.Close()
 	}
@@ -807,5 +818,6 @@ func (s *Session) activity() Activity {
 	if state != "idle" {
 		a.Txn, a.TxnStart = s.txnID, s.txnSince
 	}
+	s.advisoryActivity(&a)
 	return a
 }

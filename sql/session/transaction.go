@@ -38,6 +38,9 @@ func (s *Session) openTxn(st state, m modes) {
 	s.replay.begin(st, m)
 	s.wrote, s.ran = false, false
 	s.showTxn()
+	if a := s.advisory.Load(); a != nil && a.holder != nil {
+		s.tx.SetHolder(a.holder)
+	}
 }
 
 func (s *Session) options(m modes) txn.TxnOptions {
@@ -114,6 +117,7 @@ func (s *Session) clearTxn(committed bool) {
 		s.settingChanged(n)
 	}
 	s.closeTxnMemory()
+	s.endAdvisory()
 }
 
 // Fail notes that a statement failed: an explicit transaction is then good for nothing but its end (S4).
@@ -134,6 +138,7 @@ func (s *Session) Fail() {
 			s.closePortals()
 			s.tx.Rollback(s.srv.Host.Group.Context())
 			s.tx = nil
+			s.endAdvisory()
 		}
 	case stateImplicit:
 		// What follows is skipped up to Sync, for which its locks must not wait.
@@ -260,7 +265,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.holdSavepoint(name); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark()})
+	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark(), s.markAdvisory()})
 	return nil
 }
 
@@ -303,6 +308,8 @@ func (s *Session) rollbackTo(name string) error {
 	}
 	s.cat.RollbackTo(s.savepts[i].schema)
 	s.temp.rollbackTo(s.savepts[i].temp)
+	s.undoAdvisory(s.savepts[i].advisory, true)
+	s.settleAdvisory()
 	s.viewCache = nil
 	for _, n := range s.params.rollbackTo(s.savepts[i].params) {
 		s.settingChanged(n)

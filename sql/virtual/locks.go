@@ -19,6 +19,9 @@ func (p *Report) owners() map[kv.TxnID]*Activity {
 		if a := &p.Sessions[i]; !a.Txn.IsZero() {
 			m[a.Txn] = a
 		}
+		if a := &p.Sessions[i]; !a.Holder.IsZero() {
+			m[a.Holder] = a
+		}
 	}
 	return m
 }
@@ -80,6 +83,9 @@ func pgLocks(r *reading) error {
 	all := r.view.Access().Has(r.view.CurrentUser(), catalog.ReadAllStats, "")
 	for i := range report.Locks {
 		l := &report.Locks[i]
+		if l.Advisory {
+			continue
+		}
 		var pid, database, relation, page, tuple, since any
 		if a := owners[l.Txn]; a != nil {
 			pid = a.PID
@@ -99,6 +105,21 @@ func pgLocks(r *reading) error {
 		r.add("locktype", "tuple", "database", database, "relation", relation, "page", page, "tuple", tuple, "virtualxid", nil,
 			"transactionid", nil, "classid", nil, "objid", nil, "objsubid", nil, "virtualtransaction", l.Txn.String(), "pid", pid,
 			"mode", lockMode(l.Strength), "granted", l.Granted, "fastpath", false, "waitstart", since)
+	}
+	for i := range report.Sessions {
+		a := &report.Sessions[i]
+		for _, l := range a.Advisory {
+			mode, since := "ExclusiveLock", any(nil)
+			if l.Shared {
+				mode = "ShareLock"
+			}
+			if !l.Granted {
+				since = l.Since
+			}
+			r.add("locktype", "advisory", "database", l.Database, "relation", nil, "page", nil, "tuple", nil, "virtualxid", nil,
+				"transactionid", nil, "classid", l.Class, "objid", l.Object, "objsubid", l.Sub, "virtualtransaction", a.Holder.String(), "pid", a.PID,
+				"mode", mode, "granted", l.Granted, "fastpath", false, "waitstart", since)
+		}
 	}
 	return r.ctx.Err()
 }

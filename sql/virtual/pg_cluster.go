@@ -310,6 +310,9 @@ func pgPreparedStatements(r *reading) error {
 	return nil
 }
 
+// WaitAdvisory is PostgreSQL's wait event of a session that waits for an advisory lock.
+const WaitAdvisory = "advisory"
+
 // WaitSleep is PostgreSQL's wait event of a session in pg_sleep.
 const WaitSleep = "PgSleep"
 
@@ -338,6 +341,8 @@ func pgStatActivity(r *reading) error {
 			"xact_start", a.TxnStart, "state", a.State, "query", a.Query, "backend_type", "client backend")
 		var event, kind any
 		switch {
+		case a.WaitEvent == WaitAdvisory:
+			kind, event = "Lock", WaitAdvisory
 		case waits[a.PID] != nil:
 			kind, event = "Lock", "tuple"
 		case a.WaitEvent == WaitSleep:

@@ -48,6 +48,17 @@ type Activity struct {
 	Node     kv.NodeID
 	Txn      kv.TxnID
 	TxnStart time.Time
+	// Advisory are the advisory locks that the session has or waits for, as the transaction Holder.
+	Advisory []AdvisoryLock
+	Holder   kv.TxnID
+}
+
+// AdvisoryLock is an advisory lock of a session, or its wait for one.
+type AdvisoryLock struct {
+	Database, Class, Object uint32
+	Sub                     int16 // 1: the lock of one bigint, 2: of two integers
+	Shared, Granted         bool
+	Since                   time.Time // of a wait
 }
 
 // LockRow is a lock of a row, or the wait for one, as the node Node has it in the lock table of a range.
@@ -60,6 +71,7 @@ type LockRow struct {
 	Gateway    kv.NodeID
 	Strength   kv.LockStrength // NoLock: a plain read that waits
 	Granted    bool
+	Advisory   bool // it is of an advisory lock's key, which the holder's session shows
 	// Of a wait: the transactions in the way, and since when.
 	For   []kv.LockHolder
 	Since time.Time

@@ -108,6 +108,13 @@ func (c *Coordinator) BeginStatement(now clock.Timestamp) {
 	c.snapshotAt(now, now.Forward(c.txn.ReadTimestamp))
 }
 
+// LookAnew moves a transaction that has read nothing to the present.
+func (c *Coordinator) LookAnew(now clock.Timestamp) {
+	if c.reads.empty() && c.broken == nil && c.o.AsOf.IsZero() && !c.iso.hasChecks() && c.txn.ReadTimestamp.Less(now) && c.commit.stage == stageNone {
+		c.snapshotAt(now, now)
+	}
+}
+
 // snapshotAt forgets what was read and reads at another timestamp, with an uncertainty interval that begins at now:
 // what others had committed by then is seen.
 func (c *Coordinator) snapshotAt(now, at clock.Timestamp) {
