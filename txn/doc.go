@@ -24,6 +24,7 @@
 //	TX4  Reads see the writes of earlier statements, not those of the running one (Halloween problem):
 //	     StepStatement draws the line.
 //	TX5  An error other than those listed below leaves the transaction usable up to the last savepoint.
+//	TX6, TX7  Locks that outlive transactions, such as advisory locks: see Holder.
 //
 // # Errors
 //

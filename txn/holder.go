@@ -235,12 +235,14 @@ func (h *Holder) nudge(l keys.AdvisoryLock) {
 	}
 }
 
-// Unlock gives a lock back that Lock has given. When it returns others may have it, unless a range could not be reached: then the
-// holder goes on trying, and the lock is free at the latest when the holder is closed.
+// Unlock gives a lock back that Lock has given. When it returns others may have it, unless a range could not be reached for some
+// seconds: then the holder goes on trying, and the lock is free at the latest when the holder is closed.
 func (h *Holder) Unlock(ctx context.Context, l keys.AdvisoryLock, shared bool) {
 	h.mu.Lock()
 	delete(h.held, string(h.lockKey(l, shared)))
 	h.mu.Unlock()
+	ctx, cancel := h.db.o.Host.WithTimeout(ctx, commit.Expiry)
+	defer cancel()
 	if h.release(ctx, []released{{lock: l, shared: shared}}) != nil {
 		h.giveBack(l, shared)
 	}

@@ -93,7 +93,7 @@ func (a *advisory) hold() {
 
 // advisoryLost ends the session: others may have its locks soon. Another goroutine calls it.
 func (s *Session) advisoryLost(error) {
-	s.endWith(sqlstate.New(sqlstate.CannotConnectNow, "terminating connection because its advisory locks could not be kept").
+	s.endWith(sqlstate.New(sqlstate.AdminShutdown, "terminating connection because its advisory locks could not be kept").
 		WithDetail("The range of the locks' keys could not be reached for some seconds, so other sessions may be given them."))
 }
 

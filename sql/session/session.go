@@ -192,6 +192,12 @@ func (s *Session) TimedOut() *sqlstate.Error {
 // endWith ends the session with an error. Another goroutine may call it.
 func (s *Session) endWith(e *sqlstate.Error) {
 	s.ended.Store(e)
+	s.mu.Lock()
+	cancel := s.cancel
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel(e)
+	}
 	s.terminate()
 }
 
