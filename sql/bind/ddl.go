@@ -152,9 +152,7 @@ func (b *builder) newRelation(database, schema, name string, temporary bool) (Na
 	if strings.HasPrefix(schema, catalog.TemporarySchema+"_") {
 		s, err := b.View.Schema(b.ctx, b.database(database), schema)
 		b.check(err)
-		if own = s != nil && catalog.IsLocal(s.ID); !own {
-			b.fail(sqlstate.InvalidTableDefinition, nil, "cannot create relations in temporary schemas of other sessions")
-		}
+		own = s != nil && catalog.IsLocal(s.ID)
 	}
 	if temporary && schema != "" && !own {
 		b.fail(sqlstate.InvalidTableDefinition, nil, "cannot create temporary relation in non-temporary schema")

@@ -73,7 +73,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 		}
 		// Nothing of the definition matters then.
 		ct.Notices = []Notice{{Severity: "NOTICE", Code: string(sqlstate.DuplicateTable), Message: "relation \"" + d.name.Name + "\" already exists, skipping"}}
-		ct.Exists = true
+		ct.Exists, ct.AsQuery = true, n.As()
 		return ct
 	}
 	if n.PartitionByTable != nil {
@@ -95,7 +95,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 		}
 		ct.Notices = append(ct.Notices, b.ignoredParams(tree.StorageParams{p}, ct.Options)...)
 	}
-	if n.As() {
+	if ct.AsQuery = n.As(); ct.AsQuery {
 		b.createTableAs(n, d, ct)
 	} else {
 		for _, def := range n.Defs {

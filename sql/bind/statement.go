@@ -276,6 +276,8 @@ type CreateTable struct {
 	// As is CREATE TABLE AS: the query that fills the table, its columns in the order of Columns (without rowid).
 	As       *Query
 	WithData bool
+	// AsQuery says that it is CREATE TABLE AS, also if it has nothing to do.
+	AsQuery bool
 }
 
 // DropRelation is DROP TABLE, VIEW and SEQUENCE. Missing relations were left out with a notice (IF EXISTS).

@@ -92,6 +92,13 @@ func (s *Account) Begin(session *Account, limit int64) {
 	}
 }
 
+// SetLimit changes what the account may hold from now on; zero is what the session may have.
+func (s *Account) SetLimit(limit int64) {
+	if s.limit = limit; limit <= 0 {
+		s.limit = math.MaxInt64 / 4
+	}
+}
+
 // Limited is the account of a lone statement with a bound of its own.
 func Limited(limit int64) *Account { return &Account{limit: limit} }
 

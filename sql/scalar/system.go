@@ -288,7 +288,13 @@ func addSystem(r *Registry) {
 	constant("pg_jit_available() bool", no)
 	constant("pg_collation_for(any) text", types.NewString(`"default"`))
 	constant("pg_stat_get_numscans(oid) int8", types.NewInt(0))
-	constant("pg_my_temp_schema() oid", types.NewInt(0))
+	r.fn("pg_my_temp_schema() oid", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		oid, err := ctx.Env.ResolveReg(types.KindRegNamespace, "pg_temp")
+		if err != nil {
+			oid = 0 // the session has made no temporary relation yet
+		}
+		return types.NewInt(int64(oid)), nil
+	}).stable()
 	constant("pg_is_other_temp_schema(oid) bool", no)
 	constant("pg_listening_channels() text", types.Null)
 	constant("txid_current() int8", types.NewInt(0))

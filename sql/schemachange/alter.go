@@ -288,7 +288,7 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 	}
 	on := "column " + a.Name + " of table " + t.Name
 	var deps []dependent
-	for _, id := range t.UsedBy {
+	for _, id := range c.usedBy(t) {
 		v := c.current(id)
 		if v != nil && usesColumn(v.View, a.Name) {
 			deps = append(deps, dependent{"view " + v.Name, on, func() error { c.drop(id); return nil }})
@@ -377,7 +377,7 @@ func (c *change) eraseColumn(t *catalog.Table, id catalog.ColumnID) error {
 
 // refuseViews keeps views' texts true: a view names what it reads.
 func (c *change) refuseViews(t *catalog.Table, what, name string, uses func(text string) bool) error {
-	for _, id := range t.UsedBy {
+	for _, id := range c.usedBy(t) {
 		if v := c.current(id); v != nil && uses(v.View) {
 			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot rename %s \"%s\" because view \"%s\" depends on it", what, name, v.Name).
 				WithHint("Drop the view first, and create it again with the new name.")
@@ -433,7 +433,7 @@ func (c *change) schemaName(id catalog.ID) string {
 // renameInViews rewrites the texts of views that read a relation: they have it qualified. Its old name stays as the
 // alias by which the rest of the text may know it.
 func (c *change) renameInViews(t *catalog.Table, schema, name string) {
-	for _, id := range t.UsedBy {
+	for _, id := range c.usedBy(t) {
 		if v := c.Catalog.Table(id); v != nil {
 			v.View = renameRelation(v.View, [2]string{c.schemaName(t.Schema), t.Name}, [2]string{schema, name})
 		}
@@ -732,7 +732,7 @@ func (c *change) setNotNull(t *catalog.Table, col *catalog.Column) error {
 // alterColumnType changes a type whose stored form stays the same.
 func (c *change) alterColumnType(t *catalog.Table, a *bind.AlterColumnType) error {
 	col := t.ColumnByName(a.Column)
-	for _, id := range t.UsedBy {
+	for _, id := range c.usedBy(t) {
 		if v := c.current(id); v != nil && usesColumn(v.View, a.Column) {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "cannot alter type of a column used by a view or rule").
 				WithDetail("view %s depends on column \"%s\"", v.Name, a.Column)
@@ -781,6 +781,9 @@ func (c *change) setSchema(t *catalog.Table, name string) error {
 		}
 		return sqlstate.New(sqlstate.FeatureNotSupported, "cannot move an owned sequence into another schema").
 			WithDetail("Sequence \"%s\" is linked to table \"%s\".", t.Name, owner)
+	}
+	if t.Temporary() || name == catalog.TemporarySchema {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "cannot move objects into or out of temporary schemas")
 	}
 	db, s, err := c.place(bind.Name{Database: c.databaseName(t.Database), Schema: name})
 	if err != nil {

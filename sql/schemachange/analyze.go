@@ -8,6 +8,7 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/sql/catalog"
+	"meridian/sql/exec"
 	"meridian/sql/fault"
 	"meridian/sql/rowcode"
 	"meridian/sql/types"
@@ -32,6 +33,17 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 	if t.Kind != catalog.KindTable || t.Dropped {
 		return nil
 	}
+	tx := e.o.DB.Begin(txn.TxnOptions{Name: "analyze", AsOf: clock.Timestamp{Wall: e.o.Clock.Now().Wall}})
+	defer tx.Rollback(ctx)
+	st, err := e.Collect(ctx, t, tx)
+	if err != nil {
+		return err
+	}
+	return e.o.Leases.PutStatistics(ctx, t.ID, st)
+}
+
+// Collect is Analyze of what a transaction sees; the caller keeps the result.
+func (e *Executor) Collect(ctx context.Context, t *catalog.Table, tx exec.KV) (*catalog.Statistics, error) {
 	var ordinals []int
 	for i := range t.Columns {
 		if t.Columns[i].State == catalog.Public {
@@ -40,18 +52,16 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 	}
 	dec, err := rowcode.NewDecoder(t, t.Primary(), ordinals)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	st := &catalog.Statistics{At: e.o.Host.Clock.Now().UnixNano(), Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}
 	s := sample{stride: 1, columns: len(ordinals)}
 	row := make(types.Row, len(ordinals))
-	tx := e.o.DB.Begin(txn.TxnOptions{Name: "analyze", AsOf: clock.Timestamp{Wall: e.o.Clock.Now().Wall}})
-	defer tx.Rollback(ctx)
 	span := keys.IndexSpan(t.ID, t.Primary().ID)
 	for next := &span; next != nil; {
 		rows, resume, err := tx.Scan(ctx, txn.ScanOptions{Span: *next, MaxRows: 5000, TargetBytes: 1 << 20})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, r := range rows {
 			st.Rows++
@@ -60,19 +70,19 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 				continue
 			}
 			if err := dec.Decode(r.Key, r.Value, row); err != nil {
-				return err
+				return nil, err
 			}
 			s.add(row, t, ordinals)
 		}
 		next = resume
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for i, o := range ordinals {
 		st.Columns[t.Columns[o].ID] = s.column(i, st.Rows)
 	}
-	return e.o.Leases.PutStatistics(ctx, t.ID, st)
+	return st, nil
 }
 
 // sample keeps hashes and widths of the columns of every stride-th row; when it is full it keeps every other one.

@@ -205,7 +205,7 @@ func (c *change) schema(database, name string) (*catalog.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s == nil {
+	if s == nil || catalog.IsLocal(s.ID) {
 		return nil, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", name)
 	}
 	return s, c.mustOwn(s.ID)

@@ -103,7 +103,7 @@ func (c *change) hook() {
 
 func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	tag := "CREATE TABLE"
-	if s.As != nil {
+	if s.AsQuery {
 		tag = "CREATE TABLE AS"
 	}
 	c.notices(s.Notices)
@@ -323,7 +323,7 @@ func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]
 			}
 		}
 	}
-	for _, id := range t.UsedBy {
+	for _, id := range c.usedBy(t) {
 		if going[id] {
 			continue
 		}

@@ -101,3 +101,18 @@ func (c *change) settle(t *catalog.Table) error {
 	}
 	return nil
 }
+
+// usedBy are the views that read a relation, the session's own included, of which the relation does not know.
+func (c *change) usedBy(t *catalog.Table) []catalog.ID {
+	l := c.Catalog.Local()
+	if t.Temporary() || l.Empty() {
+		return t.UsedBy
+	}
+	ids := slices.Clone(t.UsedBy)
+	l.Each(func(v *catalog.Table) {
+		if v.Kind == catalog.KindView && slices.Contains(v.DependsOn, t.ID) {
+			ids = append(ids, v.ID)
+		}
+	})
+	return ids
+}

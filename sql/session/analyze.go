@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"meridian/sql/bind"
+	"meridian/sql/catalog"
 )
 
 // analyze collects statistics of tables that the current role owns, of all tables of the database if none are named.
@@ -18,6 +19,15 @@ func (s *Session) analyze(ctx context.Context, c *bind.Analyze, verb string) err
 		tables = all
 	}
 	for _, t := range s.mayMaintain(tables, c.Tables != nil, verb) {
+		if t.Temporary() && t.Kind == catalog.KindTable {
+			st, err := s.srv.Schema.Collect(ctx, t, s.kv())
+			if err != nil {
+				return err
+			}
+			s.temp.local.SetStatistics(t.ID, st)
+			s.viewCache = nil
+			continue
+		}
 		if err := s.srv.Schema.Analyze(ctx, t); err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func copyFormat(c *bind.Copy) Format {
 
 // copyFrom reads the client's rows. They are written in chunks, within the transaction.
 func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
-	if s.modes.readOnly {
+	if s.modes.readOnly && !c.Table.Temporary() {
 		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute COPY FROM in a read-only transaction")
 	}
 	p := &plan{bound: c.Insert, private: true}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,7 +48,10 @@ func (e *environment) SearchPath(implicit bool) []string {
 		}
 	}
 	if implicit {
-		return append([]string{"pg_catalog"}, path...)
+		path = append([]string{"pg_catalog"}, path...)
+		if own := e.s.temp.local.Schema(); own != nil && !slices.Contains(path, own.Name) && !slices.Contains(path, catalog.TemporarySchema) {
+			path = append([]string{own.Name}, path...)
+		}
 	}
 	return path
 }

@@ -19,6 +19,7 @@ import (
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
+	"meridian/sql/temporary"
 	"meridian/sql/types"
 	"meridian/txn"
 )
@@ -381,6 +382,8 @@ func (s *Session) settingChanged(name string) {
 		s.rolesChanged()
 	case clientCheck:
 		s.check.Store(int64(s.duration(name)))
+	case temporary.Setting:
+		s.temp.account.SetLimit(int64(s.limit(temporary.Setting)))
 	case "lock_timeout":
 		if s.tx != nil {
 			s.tx.SetLockTimeout(s.duration(name))
@@ -595,7 +598,7 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datu
 		s.notice(n)
 	}
 	s.wrote = s.wrote || q.Writes
-	if (q.Writes || q.Locks) && (s.modes.readOnly || q.AsOf != nil) {
+	if (q.Writes || q.Locks) && (s.modes.readOnly && !writesTemporary(q) || q.AsOf != nil) {
 		what := q.Tag
 		if what == "SELECT" && q.Locking != "" {
 			what += " " + q.Locking

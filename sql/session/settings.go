@@ -136,6 +136,7 @@ var settings = []setting{
 	{name: "synchronous_commit", def: "on", domain: synchronous, category: "Write-Ahead Log / Settings", about: "Every commit is durable and replicated, whatever the value."},
 	{name: "temp_buffers", def: "8MB", domain: size(8<<10, 100, math.MaxInt32/2), category: aboutMemory, about: noEffect},
 	{name: "temp_tablespaces", domain: known("", "Tablespace"), category: aboutStatements},
+	{name: "temporary_memory_limit", def: "256MB", domain: size(1, 64<<10, 1<<40), category: aboutMemory, about: "Memory that the rows of the session's temporary tables may have, on its node."},
 	{name: "timezone", def: "UTC", reported: true, category: aboutFormats, about: "Time zone in which timestamps with one are read and written."},
 	{name: "transaction_deferrable", def: "off", domain: boolean, category: aboutStatements},
 	{name: "transaction_isolation", def: "serializable", domain: isolation, category: aboutStatements},

@@ -2,6 +2,7 @@ package session
 
 import (
 	"meridian/keys"
+	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
@@ -50,7 +51,7 @@ func (s *Session) kv() exec.KV {
 func (s *Session) definitionKV() exec.KV {
 	t := &s.temp
 	if t.rows == nil {
-		t.account.Begin(s.memory, 0)
+		t.account.Begin(s.memory, int64(s.limit(temporary.Setting)))
 		t.rows = temporary.New(&t.account)
 	}
 	t.kv = temporary.KV{Txn: s.tx, Store: t.rows}
@@ -162,4 +163,14 @@ func (s *Session) discardTemporaries() error {
 	}
 	s.viewCache = nil
 	return nil
+}
+
+// writesTemporary reports whether a query changes and locks rows of temporary tables only, which a READ ONLY transaction may.
+func writesTemporary(q *bind.Query) bool {
+	for i := range q.Access {
+		if x := &q.Access[i]; x.Privileges&^catalog.Select != 0 && !x.Table.Temporary() {
+			return false
+		}
+	}
+	return true
 }

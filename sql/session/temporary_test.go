@@ -123,8 +123,12 @@ func TestTemporaryTablesAreRunAgain(t *testing.T) {
 			before = restarts()
 			done := make(chan string, 1)
 			go func() {
-				done <- a.Must("begin isolation level " + level + `; with x as (insert into t (n) select 8 from (select count(*), pg_sleep(1) from p) s returning id)
+				out, err := a.Exec("begin isolation level " + level + `; with x as (insert into t (n) select 8 from (select count(*), pg_sleep(1) from p) s returning id)
 					update p set n = n + 1 where id = 1 returning n, (select count(*) from x), (select count(*) from t); commit`)
+				if err != nil {
+					out += sessiontest.Describe(err)
+				}
+				done <- out
 			}()
 			time.Sleep(500 * time.Millisecond)
 			b.Must("update p set n = 100")
@@ -136,6 +140,35 @@ func TestTemporaryTablesAreRunAgain(t *testing.T) {
 			}
 		}
 		if got := a.Must("select count(*), count(distinct id) from t"); got != "count | count\n3 | 3\nSELECT 1" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestTemporaryPlansAreTheirSessions: two sessions whose temporary tables have one name and one history share no plan.
+func TestTemporaryPlansAreTheirSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		a, b, other := c.Nodes[0].Open(t, "root"), c.Nodes[0].Open(t, "root"), c.Nodes[0].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		defer other.Close()
+		other.Must("create table t (v bool); insert into t values (true); select v from t")
+		a.Must("create temp table t (v text); insert into t values ('a')")
+		b.Must("create temp table t (u int, v int); insert into t values (1, 2)")
+		for range 3 {
+			for _, x := range []struct {
+				conn *sessiontest.Conn
+				want string
+			}{{a, "v\na\nSELECT 1"}, {b, "v\n2\nSELECT 1"}, {other, "v\nt\nSELECT 1"}} {
+				if got := x.conn.Must("select v from t"); got != x.want {
+					t.Errorf("%q, want %q", got, x.want)
+				}
+			}
+		}
+		b.Must("drop table t")
+		if got := b.Must("select v from t"); got != "v\nt\nSELECT 1" {
 			t.Error(got)
 		}
 	})

@@ -139,7 +139,7 @@ func pgClass(r *reading) error {
 				continue
 			}
 			r.add("oid", x.OID, "relname", x.Name, "relnamespace", t.Schema, "relowner", ownerID(users, t.Owner), "relam", btreeMethod,
-				"relfilenode", x.OID, "relpages", pages, "reltuples", tuples, "relpersistence", "p", "relkind", "i", "relnatts", len(x.Columns)+len(x.Stored),
+				"relfilenode", x.OID, "relpages", pages, "reltuples", tuples, "relpersistence", persistence(t), "relkind", "i", "relnatts", len(x.Columns)+len(x.Stored),
 				"relispopulated", true, "relreplident", "n")
 		}
 		if r.skip(uint32(t.ID)) {
@@ -147,7 +147,7 @@ func pgClass(r *reading) error {
 		}
 		triggers := len(t.Foreign) > 0 || len(t.ReferencedBy) > 0
 		r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", ownerID(users, t.Owner), "relam", am, "relfilenode", t.ID,
-			"relpages", pages, "reltuples", tuples, "relhasindex", indexes, "relpersistence", "p", "relkind", kindLetter(t),
+			"relpages", pages, "reltuples", tuples, "relhasindex", indexes, "relpersistence", persistence(t), "relkind", kindLetter(t),
 			"relnatts", maxAttribute(t), "relchecks", len(t.Checks), "relhasrules", t.Kind == catalog.KindView, "relhastriggers", triggers,
 			"relispopulated", true, "relreplident", "d", "reloptions", options, "relacl", r.acl(t.ID))
 	}
@@ -479,6 +479,14 @@ func (r *reading) mayDraw(id catalog.ID) bool {
 	}
 	a := r.view.Access()
 	return a.May(r.s.User(), id, catalog.Select) || a.May(r.s.User(), id, catalog.Usage)
+}
+
+// persistence is pg_class.relpersistence.
+func persistence(t *catalog.Table) string {
+	if t.Temporary() {
+		return "t"
+	}
+	return "p"
 }
 
 func pgSequences(r *reading) error {

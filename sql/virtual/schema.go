@@ -60,6 +60,10 @@ func isTables(r *reading) error {
 			kind, insertable = "VIEW", "NO"
 		case catalog.KindVirtual:
 			insertable = "NO"
+		default:
+			if t.Temporary() {
+				kind = "LOCAL TEMPORARY"
+			}
 		}
 		r.add("table_catalog", r.view.CurrentDatabase(), "table_schema", schema, "table_name", t.Name, "table_type", kind,
 			"is_insertable_into", insertable, "is_typed", "NO")

@@ -1,0 +1,4 @@
+package comparison
+
+// temporaryTables: tables, views and sequences of one session.
+var temporaryTables = Generator{Name: "temporary", Fixed: File("temporary")}
