@@ -255,7 +255,9 @@ type subplan struct {
 	op    scalar.Evaluator
 	elem  *types.T
 	// hashed: the comparison is an equality, so that ANY (ALL with <>) is a lookup.
-	hashed       bool
+	hashed bool
+	// ends: another comparison in the order of values, for which the least and the greatest of them stand for all.
+	ends         bool
 	ltype, rtype *types.T
 	correlated   bool
 }
@@ -270,6 +272,8 @@ type subState struct {
 	null  bool
 	buf   []byte
 	row   types.Row
+	// least and greatest of a list of which the ends are enough.
+	least, greatest types.Datum
 }
 
 func (s *subState) reset(r *run) {
@@ -320,11 +324,13 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 		if q.Kind == scalar.SubqueryAll {
 			want = scalar.NE
 		}
-		if c, ok := q.Op.(*scalar.Compare); ok && c.Op == want && !s.correlated {
+		if c, ok := q.Op.(*scalar.Compare); ok && c.Op < scalar.IsDistinct {
 			lc, lok := c.Left.(*scalar.Column)
 			rc, rok := c.Right.(*scalar.Column)
 			if lok && rok && lc.ID == q.LeftID && rc.ID == q.Col && hashable(lc.T, rc.T) {
-				s.hashed, s.ltype, s.rtype = true, lc.T, rc.T
+				s.ltype, s.rtype = lc.T, rc.T
+				s.hashed = c.Op == want && !s.correlated
+				s.ends = c.Op != want // = ANY and <> ALL are about each value
 			}
 		}
 	}
@@ -435,15 +441,26 @@ func (r *run) fillSubquery(p *subplan, s *subState) error {
 			}
 		}
 	}
+	s.least, s.greatest = types.Null, types.Null
 	for {
 		row, err := s.it.next()
-		if err != nil || row == nil {
+		if err != nil {
 			return err
+		}
+		if row == nil {
+			if p.ends {
+				return s.keepEnds(r)
+			}
+			return nil
 		}
 		if err := r.tick(); err != nil {
 			return err
 		}
 		d := row[p.slot]
+		if p.ends {
+			s.see(d, p.rtype)
+			continue
+		}
 		if p.hashed {
 			if d.IsNull() {
 				s.null = true
@@ -468,6 +485,38 @@ func (r *run) fillSubquery(p *subplan, s *subState) error {
 			return err
 		}
 	}
+}
+
+// see takes notice of a value of which the least, the greatest and whether there is a NULL are asked.
+func (s *subState) see(d types.Datum, t *types.T) {
+	switch {
+	case d.IsNull():
+		s.null = true
+	case s.least.IsNull():
+		s.least, s.greatest = d, d
+	case t.Compare(d, s.least) < 0:
+		s.least = d
+	case t.Compare(d, s.greatest) > 0:
+		s.greatest = d
+	}
+}
+
+// keepEnds makes the rows of what was seen.
+func (s *subState) keepEnds(r *run) error {
+	var list []types.Datum
+	if !s.least.IsNull() {
+		list = append(list, s.least, s.greatest)
+	}
+	if s.null {
+		list = append(list, types.Null)
+	}
+	for _, d := range list {
+		if _, err := s.store.add(r.budget, types.Row{d}); err != nil {
+			return err
+		}
+	}
+	s.least, s.greatest = types.Null, types.Null
+	return nil
 }
 
 // quantify applies "left op ANY/ALL (values)" in three-valued logic.
