@@ -52,6 +52,7 @@ func (o *optimizer) build(r Rel) (*group, []OrderColumn) {
 			g.Aggs[i] = a
 			ordered = ordered || len(a.Agg.OrderBy) == 0 && orderMatters(a.Agg.Agg)
 		}
+		g.Input = o.aggregateQueries(in, g.Aggs)
 		if ordered && len(ord) > 0 {
 			return o.newGroup(&orderedGroup{GroupBy: *g, order: ord}), nil
 		}
@@ -98,6 +99,35 @@ func (o *optimizer) build(r Rel) (*group, []OrderColumn) {
 		return o.buildMutation(r), nil
 	}
 	panic(sqlstate.New(sqlstate.InternalError, "opt: unknown operator %T", r))
+}
+
+// aggregateQueries computes the queries in arguments and filters of aggregates below the aggregation, where they can become
+// joins.
+func (o *optimizer) aggregateQueries(in *group, aggs []AggItem) *group {
+	if o.env.Naive {
+		return in
+	}
+	var items []ProjectItem
+	for i := range aggs {
+		cs := scalar.Children(aggs[i].Agg)
+		var out []scalar.Expr
+		for j, e := range cs {
+			if !hasSubquery(e) || isVolatile(e) {
+				continue
+			}
+			if out == nil {
+				out = append([]scalar.Expr(nil), cs...)
+			}
+			out[j] = o.asColumn(e, &items)
+		}
+		if out != nil {
+			aggs[i].Agg = scalar.WithChildren(aggs[i].Agg, out).(*scalar.AggFunc)
+		}
+	}
+	if len(items) == 0 {
+		return in
+	}
+	return o.newProject(in, items, in.cols.list())
 }
 
 func (o *optimizer) buildWith(r *With) (*group, []OrderColumn) {

@@ -28,6 +28,11 @@ func (o *optimizer) subqueryConditions(in *group, filter []scalar.Expr) *group {
 			rest = append(rest, n)
 			continue
 		}
+		if g, n, ok := o.hoistMarks(in, e, markContext{condition: true}); ok {
+			in = g
+			rest = append(rest, n)
+			continue
+		}
 		rest = append(rest, e)
 	}
 	if len(rest) == 0 {
@@ -170,7 +175,7 @@ func unstop(e scalar.Expr) scalar.Expr {
 	})
 }
 
-// hoistItems is hoistScalars for a projection.
+// hoistItems is hoistScalars and hoistMarks for a projection.
 func (o *optimizer) hoistItems(in *group, items []ProjectItem) (*group, []ProjectItem) {
 	out := items
 	for i := range items {
@@ -178,6 +183,9 @@ func (o *optimizer) hoistItems(in *group, items []ProjectItem) (*group, []Projec
 			continue
 		}
 		g, e, ok := o.hoistScalars(in, items[i].Expr)
+		if m, x, more := o.hoistMarks(g, e, markContext{}); more {
+			g, e, ok = m, x, true
+		}
 		if !ok {
 			continue
 		}

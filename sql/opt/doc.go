@@ -23,6 +23,7 @@
 //	join_keys.go         joins on expressions become joins on columns
 //	decorrelate.go       queries in scalars become joins, and joins that run once for each row ordinary ones
 //	any_array.go         column = ANY (ARRAY (SELECT ...)) becomes a semi join
+//	marks.go             queries that are parts of expressions become left joins: a mark, a list or a value
 //	prune.go             columns that nobody reads are not computed
 //
 // There is no separate operator for a query that reads columns of an enclosing one: any group with outer columns is

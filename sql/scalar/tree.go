@@ -66,8 +66,8 @@ func Children(e Expr) []Expr {
 	return nil
 }
 
-// withChildren is e with other direct subexpressions, in the order of Children.
-func withChildren(e Expr, cs []Expr) Expr {
+// WithChildren is e with other direct subexpressions, in the order of Children.
+func WithChildren(e Expr, cs []Expr) Expr {
 	switch e := e.(type) {
 	case *Call:
 		n := *e
@@ -161,7 +161,7 @@ func Rewrite(e Expr, f func(Expr) Expr) Expr {
 		}
 	}
 	if out != nil {
-		e = withChildren(e, out)
+		e = WithChildren(e, out)
 	}
 	return f(e)
 }
@@ -186,7 +186,7 @@ func RewriteTop(e Expr, f func(Expr) Expr) Expr {
 		}
 	}
 	if out != nil {
-		return withChildren(e, out)
+		return WithChildren(e, out)
 	}
 	return e
 }

@@ -16,7 +16,7 @@ import (
 
 var (
 	seedFlag  = flag.Int64("seed", 1, "first seed of TestRandomQueries")
-	countFlag = flag.Int("queries", 600, "random queries to try")
+	countFlag = flag.Int("queries", 2400, "random queries to try")
 )
 
 // TestRandomQueries compares optimized plans with naive ones: the same query, the same data, the same rows.
@@ -191,7 +191,20 @@ func (g *generator) number(as, outer []string) string {
 // predicate is a condition over some aliases, which may also use those of enclosing queries.
 func (g *generator) predicate(as, outer []string) string {
 	x := g.pick(as...)
-	switch n := g.rng.Intn(22); {
+	switch n := g.rng.Intn(24); {
+	case n > 21 && g.depth < 2: // equalities with the row, which joins are made of
+		y := g.name()
+		sub := fmt.Sprintf("FROM %s AS %s WHERE %s.%s = %s.%s", g.pick("t", "u", "v"), y, y, g.intCol(), x, g.intCol())
+		if g.chance(30) {
+			sub += " AND " + g.predicate([]string{y}, nil)
+		}
+		switch g.rng.Intn(3) {
+		case 0:
+			return fmt.Sprintf("%sEXISTS (SELECT 1 %s)", g.pick("", "NOT "), sub)
+		case 1:
+			return fmt.Sprintf("(SELECT %s(%s.%s) %s) %s %s", g.pick("max", "count", "sum"), y, g.intCol(), sub, g.pick("=", "<", ">="), g.number(as, nil))
+		}
+		return fmt.Sprintf("%s.%s %s (SELECT %s.%s %s)", g.pick(as...), g.intCol(), g.pick("IN", "NOT IN", "= ANY", "< ANY", "<> ALL", "> ALL"), y, g.intCol(), sub)
 	case n < 5:
 		return fmt.Sprintf("%s.%s %s %s", x, g.intCol(), g.pick("=", "=", "<", ">=", "<>"), g.number(as, outer))
 	case n < 7 && len(outer) > 0:
@@ -232,6 +245,17 @@ func (g *generator) predicate(as, outer []string) string {
 	return fmt.Sprintf("%s.%s = %d", x, g.intCol(), g.rng.Intn(6))
 }
 
+// item is an expression of a select list.
+func (g *generator) item(as []string) string {
+	switch g.rng.Intn(4) {
+	case 0:
+		return "(" + g.predicate(as, nil) + g.pick("", "", " OR "+g.predicate(as, nil), " AND "+g.predicate(as, nil)) + ")"
+	case 1:
+		return fmt.Sprintf("CASE WHEN %s THEN %s ELSE %s END", g.predicate(as, nil), g.number(as, nil), g.number(as, nil))
+	}
+	return g.number(as, nil)
+}
+
 // query is a whole statement; ordered says that the order of its rows is determined.
 func (g *generator) query() (string, bool) {
 	from, as := g.relation(nil)
@@ -262,7 +286,14 @@ func (g *generator) query() (string, bool) {
 		if g.chance(30) {
 			having = g.pick(" HAVING count(*) > 1", " HAVING max("+y+".a) < 4", fmt.Sprintf(" HAVING %s.a = 2", x))
 		}
-		sql := fmt.Sprintf("SELECT %s.a, %s.b, count(*), sum(%s.c), count(DISTINCT %s.b) FROM %s%s GROUP BY %s.a, %s.b%s", x, x, y, y, from, where, x, x, having)
+		sum := y + ".c"
+		if g.chance(30) {
+			sum = g.pick("", "1 + ") + g.number(as, nil)
+		}
+		if g.chance(20) {
+			sum = "CASE WHEN " + g.predicate(as, nil) + " THEN 1 ELSE 2 END"
+		}
+		sql := fmt.Sprintf("SELECT %s.a, %s.b, count(*), sum(%s), count(DISTINCT %s.b) FROM %s%s GROUP BY %s.a, %s.b%s", x, x, sum, y, from, where, x, x, having)
 		if g.chance(40) {
 			// Groups are determined by their columns.
 			return sql + fmt.Sprintf(" ORDER BY %s.b%s, %s.a%s LIMIT %d", x, g.pick("", " DESC", " NULLS FIRST"), x, g.pick("", " DESC"), 1+g.rng.Intn(5)), true
@@ -271,8 +302,8 @@ func (g *generator) query() (string, bool) {
 	}
 	var cols []string
 	for i := range 2 + g.rng.Intn(3) {
-		if i > 0 && g.chance(20) {
-			cols = append(cols, g.number(as, nil)+fmt.Sprintf(" AS e%d", i))
+		if i > 0 && g.chance(30) {
+			cols = append(cols, g.item(as)+fmt.Sprintf(" AS e%d", i))
 			continue
 		}
 		cols = append(cols, fmt.Sprintf("%s.%s AS e%d", g.pick(as...), g.pick("a", "b", "c", "s"), i))
