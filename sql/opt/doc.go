@@ -33,8 +33,8 @@
 //
 // Alternatives are added to the groups of the normal form:
 //
-//	reorder_joins.go       all orders of up to seven relations, outer and semi joins among them, as far as the
-//	                       operators allow; a greedy order of more
+//	reorder_joins.go       all trees of joins, outer and semi joins among them, as far as the operators allow; where there
+//	                       are too many, those over the order of a greedy tree
 //	explore.go             semi joins as inner joins with distinct values; a right side that groups as an apply; min
 //	                       and max as the first row of an order
 //	split_disjunction.go   a = 1 OR b = 2 by two indexes

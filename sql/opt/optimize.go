@@ -18,8 +18,9 @@ type Env struct {
 	Predicate func(*catalog.Table, *catalog.Index) (scalar.Expr, error)
 	// Region prices the network; the zero value knows no distances.
 	Region Region
-	// JoinLimit is how many relations are joined in every possible order; zero: maxExhaustive. More are joined greedily.
-	JoinLimit int
+	// JoinPairs is how many pairs of sets of relations are joined when a tree of joins is tried in every possible order; zero:
+	// maxPairs. Where there are more, the relations are joined in the order of a greedy tree.
+	JoinPairs int
 	// Room, if set, is asked for the memory that the memo and the plan occupy. It fails when that is too much, and when the
 	// statement was cancelled.
 	Room func(bytes int64) error

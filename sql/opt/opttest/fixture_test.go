@@ -115,7 +115,7 @@ func (d *db) bind(sql string, params ...*types.T) (bind.Statement, error) {
 }
 
 func (d *db) env() opt.Env {
-	return opt.Env{Registry: d.registry, Naive: d.naive, Perturb: d.perturb, JoinLimit: d.joins,
+	return opt.Env{Registry: d.registry, Naive: d.naive, Perturb: d.perturb, JoinPairs: d.joins,
 		Statistics: func(id catalog.ID) *catalog.Statistics { return d.stats[id] }}
 }
 
