@@ -305,7 +305,7 @@ func (b *builder) quantified(c *exprContext, n *tree.ComparisonExpr) scalar.Expr
 	if arg.Type().Kind == types.KindUnknown {
 		arg = b.coerce(arg, elem, types.CastImplicit, n.Left)
 	}
-	if ctor, ok := arr.(*scalar.ArrayCtor); ok && !all && n.SubOperator.Symbol == treecmp.EQ && len(ctor.Elems) > 0 {
+	if ctor, ok := arr.(*scalar.ArrayCtor); ok && !all && n.SubOperator.Symbol == treecmp.EQ && len(ctor.Elems) > 0 && ctor.Elems[0].Type().Kind != types.KindArray {
 		return b.inList(arg, append([]scalar.Expr(nil), ctor.Elems...), false, n)
 	}
 	q := &scalar.Quantified{Arg: arg, Array: arr, All: all}

@@ -39,6 +39,10 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 		if to.Kind == types.KindArray {
 			out := make([]scalar.Expr, len(x.Elems))
 			for i, el := range x.Elems {
+				if el.Type().Kind == types.KindArray {
+					out[i] = b.coerce(el, to, c, at)
+					continue
+				}
 				out[i] = b.coerce(el, to.Elem, c, at)
 			}
 			return &scalar.ArrayCtor{Elems: out, T: to}
@@ -541,6 +545,13 @@ func (b *builder) row(c *exprContext, n *tree.Tuple) scalar.Expr {
 	}
 	r := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	for _, e := range n.Exprs {
+		if u, ok := e.(*tree.UnresolvedName); ok && u.Star && u.NumParts > 1 {
+			if row, ok := b.starRow(c, u).(*scalar.RowCtor); ok {
+				r.Elems = append(r.Elems, row.Elems...)
+				r.T.Fields = append(r.T.Fields, row.T.Fields...)
+				continue
+			}
+		}
 		x := b.expr(c, e)
 		r.Elems = append(r.Elems, x)
 		r.T.Fields = append(r.T.Fields, x.Type())
@@ -554,30 +565,66 @@ func (b *builder) array(c *exprContext, n *tree.Array) scalar.Expr {
 		return &scalar.ArrayCtor{T: types.TextArray}
 	}
 	elems, t := b.common("ARRAY", elems, n.Exprs[0])
-	if t.Kind == types.KindArray {
-		b.fail(sqlstate.FeatureNotSupported, n.Exprs[0], "multidimensional arrays are not supported")
-	}
 	return &scalar.ArrayCtor{Elems: elems, T: types.ArrayOf(t)}
 }
 
 func (b *builder) indirection(c *exprContext, n *tree.IndirectionExpr) scalar.Expr {
 	x := b.expr(c, n.Expr)
-	for _, s := range n.Indirection {
-		t := x.Type()
-		if t.Kind == types.KindJSONB && !s.Slice {
-			x = b.operator("->", n, x, b.expr(c, s.Begin))
+	t := x.Type()
+	if t.Kind == types.KindJSONB {
+		for _, s := range n.Indirection {
+			x = b.jsonSubscript(c, x, s, n)
+		}
+		return x
+	}
+	if scalar.ElemType(t) == nil {
+		b.fail(sqlstate.DatatypeMismatch, n, "cannot subscript type %s because it does not support subscripting", t.Name())
+	}
+	return scalar.NewSubscripts(x, b.subscripts(c, n.Indirection))
+}
+
+// subscripts binds the brackets behind an array.
+func (b *builder) subscripts(c *exprContext, list tree.ArraySubscripts) []scalar.Subscript {
+	number := func(e tree.Expr) scalar.Expr {
+		if e == nil {
+			return nil
+		}
+		x := b.expr(c, e)
+		if t := x.Type(); t.Kind != types.KindUnknown && !types.CanCast(t, types.Int4, types.CastAssignment) {
+			b.fail(sqlstate.DatatypeMismatch, e, "array subscript must have type integer")
+		}
+		return b.coerce(x, types.Int4, types.CastAssignment, e)
+	}
+	subs := make([]scalar.Subscript, len(list))
+	for i, s := range list {
+		subs[i].Slice = s.Slice
+		if !s.Slice {
+			subs[i].Upper = number(s.Begin)
 			continue
 		}
-		elem := scalar.ElemType(t)
-		if elem == nil {
-			b.fail(sqlstate.DatatypeMismatch, n, "cannot subscript type %s because it does not support subscripting", t.Name())
-		}
-		if s.Slice {
-			b.fail(sqlstate.FeatureNotSupported, n, "array slices are not supported")
-		}
-		x = &scalar.ArrayIndex{Array: x, Index: b.coerce(b.expr(c, s.Begin), types.Int4, types.CastAssignment, s.Begin), T: elem}
+		subs[i].Lower, subs[i].Upper = number(s.Begin), number(s.End)
 	}
-	return x
+	return subs
+}
+
+// jsonSubscript is jsonb[key] or jsonb[number].
+func (b *builder) jsonSubscript(c *exprContext, x scalar.Expr, s *tree.ArraySubscript, at any) scalar.Expr {
+	if s.Slice {
+		b.fail(sqlstate.DatatypeMismatch, s.Begin, "jsonb subscript does not support slices")
+	}
+	key := b.expr(c, s.Begin)
+	switch t := key.Type(); {
+	case t.Kind == types.KindUnknown, t.IsString():
+		key = b.coerce(key, types.Text, types.CastImplicit, s.Begin)
+	case types.CanCast(t, types.Int4, types.CastImplicit):
+		key = b.coerce(key, types.Int4, types.CastImplicit, s.Begin)
+	default:
+		raise(b.locate(sqlstate.New(sqlstate.DatatypeMismatch, "subscript type %s is not supported", t.Name()).
+			WithHint("jsonb subscript must be coercible to either integer or text."), s.Begin))
+	}
+	// A text may also be the number of an element.
+	path := &scalar.ArrayCtor{Elems: []scalar.Expr{b.coerce(key, types.Text, types.CastExplicit, s.Begin)}, T: types.TextArray}
+	return b.operator("#>", at, x, path)
 }
 
 // fieldAccess is (row).field; a field of a set-returning function's row becomes that column of it.
@@ -612,12 +659,44 @@ func (b *builder) fieldAccess(c *exprContext, n *tree.ColumnAccessExpr) scalar.E
 			}
 		}
 	}
-	if u, ok := unparen(n.Expr).(*tree.UnresolvedName); ok && u.NumParts < 4 && !u.Star {
-		q := &tree.UnresolvedName{NumParts: u.NumParts + 1}
-		q.Parts[0] = string(n.ColName)
-		copy(q.Parts[1:], u.Parts[:u.NumParts])
-		return b.resolveName(c.scope, q)
+	row := b.expr(c, n.Expr)
+	t := row.Type()
+	if t.Kind != types.KindTuple {
+		b.fail(sqlstate.WrongObjectType, n.Expr, "column notation .%s applied to type %s, which is not a composite type", n.ColName, t.Name())
 	}
-	b.fail(sqlstate.FeatureNotSupported, n.Expr, "selecting a field of this row value is not supported")
+	x := scalar.Field(row, string(n.ColName))
+	switch {
+	case x != nil:
+		return x
+	case t.Row != "":
+		b.fail(sqlstate.UndefinedColumn, n.Expr, "column \"%s\" not found in data type %s", n.ColName, t.Row)
+	case len(t.Names) > 0:
+		b.fail(sqlstate.UndefinedColumn, n.Expr, "column \"%s\" not found in data type record", n.ColName)
+	}
+	b.fail(sqlstate.UndefinedColumn, n.Expr, "could not identify column \"%s\" in record data type", n.ColName)
+	return nil
+}
+
+// callArgs binds the arguments of a call; t.* among them is the row of t.
+func (b *builder) callArgs(c *exprContext, es tree.Exprs) []scalar.Expr {
+	out := make([]scalar.Expr, len(es))
+	for i, e := range es {
+		if u, ok := e.(*tree.UnresolvedName); ok && u.Star && u.NumParts > 1 {
+			out[i] = b.starRow(c, u)
+			continue
+		}
+		out[i] = b.expr(c, e)
+	}
+	return out
+}
+
+// starRow is the row that t.* stands for where one value is wanted.
+func (b *builder) starRow(c *exprContext, u *tree.UnresolvedName) scalar.Expr {
+	for s := c.scope; s != nil; s = s.parent {
+		if r := b.findRelation(s, u.Parts[1], u.Parts[2], u); r != nil {
+			return b.wholeRow(c.scope, s, r)
+		}
+	}
+	b.missingFrom(c.scope, u.Parts[1], u)
 	return nil
 }

@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"strings"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/kv"
@@ -94,7 +96,7 @@ func (b *builder) tableExpr(t tree.TableExpr, sc *scope, lateral []*scope) (opt.
 	case *tree.Subquery:
 		return b.derived(n.Select, sc, lateral, false)
 	case *tree.RowsFromExpr:
-		return b.rowsFrom(n, sc, lateral, false, "")
+		return b.rowsFrom(n, sc, lateral, false, &tree.AliasClause{})
 	case *tree.StatementSource:
 		b.writes = true
 		inner := b.nested(sc)
@@ -130,7 +132,7 @@ func (b *builder) aliased(n *tree.AliasedTableExpr, sc *scope, lateral []*scope)
 			raise(sqlstate.New(sqlstate.SyntaxError, "subquery in FROM must have an alias").WithHint("For example, FROM (SELECT ...) [AS] foo."))
 		}
 	case *tree.RowsFromExpr:
-		rel, p = b.rowsFrom(e, sc, lateral, n.Ordinality, string(n.As.Alias))
+		rel, p = b.rowsFrom(e, sc, lateral, n.Ordinality, &n.As)
 	case *tree.TableRef:
 		b.fail(sqlstate.FeatureNotSupported, nil, "numeric table references are not supported")
 	default:
@@ -159,7 +161,7 @@ func (b *builder) alias(p *part, as tree.AliasClause) {
 	name := string(as.Alias)
 	r := &relation{alias: name}
 	if len(p.rels) == 1 {
-		r.table = p.rels[0].table
+		r.table, r.single = p.rels[0].table, p.rels[0].single
 	}
 	visible := 0
 	cols := make([]column, 0, len(p.cols))
@@ -343,7 +345,8 @@ func (b *builder) derived(q tree.SelectStatement, sc *scope, lateral []*scope, i
 }
 
 // rowsFrom binds functions in FROM; several walk side by side.
-func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, ordinality bool, alias string) (opt.Rel, part) {
+func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, ordinality bool, as *tree.AliasClause) (opt.Rel, part) {
+	alias := string(as.Alias)
 	beside := b.beside(sc, lateral)
 	fsc := beside.child()
 	fsc.ctes = sc.ctes
@@ -359,8 +362,20 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 			if r.alias == "" {
 				r.alias = name
 			}
+			if x := b.recordCall(c, f, name, as); x != nil {
+				if strings.HasSuffix(name, "recordset") {
+					fn, cols := b.setFunc([]scalar.Expr{x}, "unnest", f)
+					ps.Funcs = append(ps.Funcs, fn)
+					s.cols = append(s.cols, cols...)
+				} else {
+					id := b.meta.Add(opt.ColumnMeta{Name: name, Type: x.Type()})
+					plain = append(plain, opt.ProjectItem{Col: id, Expr: x})
+					s.cols = append(s.cols, column{name: name, id: id, t: x.Type()})
+				}
+				continue
+			}
 			if b.Registry.IsSet(name) {
-				args := b.exprs(c, f.Exprs)
+				args := b.callArgs(c, f.Exprs)
 				if name == "unnest" && len(args) > 1 {
 					for _, a := range args {
 						fn, cols := b.setFunc([]scalar.Expr{a}, name, f)
@@ -399,10 +414,10 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 		// Side by side with a set, a single row's value comes with the first row only; that is rare enough to refuse.
 		b.fail(sqlstate.FeatureNotSupported, nil, "ROWS FROM with functions that return no set is not supported")
 	}
+	rel = b.spread(rel, s)
 	if ordinality {
 		id := b.meta.Add(opt.ColumnMeta{Name: "ordinality", Type: types.Int8, NotNull: true})
-		if len(ps.Funcs) == 0 {
-			p := rel.(*opt.Project)
+		if p, ok := rel.(*opt.Project); ok && len(ps.Funcs) == 0 {
 			p.Items = append(p.Items, opt.ProjectItem{Col: id, Expr: &scalar.Const{Value: types.NewInt(1), T: types.Int8}})
 		} else {
 			ps.Funcs[0].Ordinality = id
@@ -412,8 +427,73 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 	for i := range s.cols {
 		s.cols[i].rel = r
 	}
+	r.single = len(s.cols) == 1
 	s.rels = []*relation{r}
 	return rel, part{scope: s, reads: fsc.level.outer}
+}
+
+// spread replaces columns that are rows with named fields by these, as a function's result in FROM stands for its columns.
+func (b *builder) spread(rel opt.Rel, s *scope) opt.Rel {
+	var p *opt.Project
+	var cols []column
+	for _, col := range s.cols {
+		if col.t.Kind != types.KindTuple || len(col.t.Names) == 0 {
+			cols = append(cols, col)
+			continue
+		}
+		if p == nil {
+			p = &opt.Project{Input: rel}
+		}
+		for i, name := range col.t.Names {
+			id := b.meta.Add(opt.ColumnMeta{Name: name, Type: col.t.Fields[i]})
+			p.Items = append(p.Items, opt.ProjectItem{Col: id, Expr: scalar.FieldAt(col.ref(), i)})
+			cols = append(cols, column{name: name, id: id, t: col.t.Fields[i]})
+		}
+	}
+	if p == nil {
+		return rel
+	}
+	for i := range cols {
+		if c := &cols[i]; c.t.Kind != types.KindTuple || len(c.t.Names) == 0 {
+			known := false
+			for _, it := range p.Items {
+				known = known || it.Col == c.id
+			}
+			if !known {
+				p.Pass = append(p.Pass, c.id)
+			}
+		}
+	}
+	s.cols = cols
+	return p
+}
+
+// recordCall binds the functions of JSON whose rows have the type of their first argument, or the columns that AS lists; nil if
+// it is none of them.
+func (b *builder) recordCall(c *exprContext, f *tree.FuncExpr, name string, as *tree.AliasClause) scalar.Expr {
+	base, listed := strings.CutSuffix(name, "_to_record")
+	suffix := "_populate_record"
+	if !listed {
+		if base, listed = strings.CutSuffix(name, "_to_recordset"); listed {
+			suffix = "_populate_recordset"
+		}
+	}
+	switch {
+	case base != "json" && base != "jsonb" && listed:
+		return nil
+	case !listed && name != "json_populate_recordset" && name != "jsonb_populate_recordset":
+		return nil
+	case !listed:
+		return b.call(name, b.callArgs(c, f.Exprs), f)
+	case as == nil || len(as.Cols) == 0 || as.Cols[0].Type == nil:
+		b.fail(sqlstate.SyntaxError, f, "a column definition list is required for functions returning \"record\"")
+	}
+	row := &types.T{Kind: types.KindTuple}
+	for _, col := range as.Cols {
+		row.Fields = append(row.Fields, b.typeRef(col.Type))
+		row.Names = append(row.Names, string(col.Name))
+	}
+	return b.call(base+suffix, append([]scalar.Expr{&scalar.Const{T: row}}, b.callArgs(c, f.Exprs)...), f)
 }
 
 // lock applies one FOR UPDATE clause to the scans that it names.

@@ -108,7 +108,7 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 			b.fail(sqlstate.WrongObjectType, n, "%s(*) specified, but %s is not an aggregate function", name, name)
 		}
 	}
-	if b.Registry.IsSet(name) {
+	if b.Registry.IsSet(name) || strings.HasSuffix(name, "_populate_recordset") {
 		cols := b.setColumns(c, n)
 		if len(cols) == 1 {
 			return cols[0].ref()
@@ -117,6 +117,7 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		for i := range cols {
 			row.Elems = append(row.Elems, cols[i].ref())
 			row.T.Fields = append(row.T.Fields, cols[i].t)
+			row.T.Names = append(row.T.Names, cols[i].name)
 		}
 		if b.rowFields == nil {
 			b.rowFields = map[*scalar.RowCtor][]column{}
@@ -127,7 +128,7 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 	if len(n.Exprs) > maxArgs && name != "greatest" && name != "least" {
 		b.fail(sqlstate.TooManyArguments, n, "cannot pass more than %d arguments to a function", maxArgs)
 	}
-	args := b.exprs(c, n.Exprs)
+	args := b.callArgs(c, n.Exprs)
 	switch name {
 	case "greatest", "least":
 		if len(args) > 0 {
@@ -171,7 +172,8 @@ func (b *builder) likeEscape(name string, args []scalar.Expr, n *tree.FuncExpr) 
 // setColumns binds a set-returning call in the select list and returns its columns; nil if it is not one.
 func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 	name := functionName(n)
-	if !b.Registry.IsSet(name) {
+	rows := strings.HasSuffix(name, "_populate_recordset")
+	if !b.Registry.IsSet(name) && !rows {
 		return nil
 	}
 	if !c.sets {
@@ -180,7 +182,13 @@ func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 		}
 		b.fail(sqlstate.FeatureNotSupported, n, "set-returning functions are not allowed in %s", c.clause)
 	}
-	f, cols := b.setFunc(b.exprs(c, n.Exprs), name, n)
+	var f opt.SetFunc
+	var cols []column
+	if x := b.recordCall(c, n, name, nil); rows && x != nil {
+		f, cols = b.setFunc([]scalar.Expr{x}, "unnest", n)
+	} else {
+		f, cols = b.setFunc(b.callArgs(c, n.Exprs), name, n)
+	}
 	// Calls that are the same are made once; so (f(x)).a, (f(x)).b walk together.
 	lv := c.scope.level
 	for i := range lv.srfs {
@@ -337,13 +345,13 @@ func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar
 				b.fail(sqlstate.UndefinedFunction, n, "function %s() does not exist", name)
 			}
 		} else {
-			f.Args = b.exprs(inner, n.Exprs)
+			f.Args = b.callArgs(inner, n.Exprs)
 		}
 	} else {
 		if len(n.Exprs) == 0 && name == "count" {
 			b.fail(sqlstate.WrongObjectType, n, "count(*) must be used to call a parameterless aggregate function")
 		}
-		f.Args = b.exprs(inner, n.Exprs)
+		f.Args = b.callArgs(inner, n.Exprs)
 	}
 	res, err := b.Registry.ResolveAggregate(name, typesOf(f.Args))
 	if err != nil {
@@ -409,7 +417,7 @@ func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scal
 			if b.Registry.IsFunction(name) {
 				b.fail(sqlstate.WrongObjectType, n, "OVER specified, but %s is not a window function nor an aggregate function", name)
 			}
-			raise(b.at(sqlstate.New(sqlstate.UndefinedFunction, "function %s does not exist", callText(name, b.exprs(inner, n.Exprs))).
+			raise(b.at(sqlstate.New(sqlstate.UndefinedFunction, "function %s does not exist", callText(name, b.callArgs(inner, n.Exprs))).
 				WithHint("No function matches the given name and argument types. You might need to add explicit type casts."), n))
 		}
 		if n.Type == tree.DistinctFuncType {
@@ -483,10 +491,10 @@ func (b *builder) windowAggregate(inner *exprContext, n *tree.FuncExpr, name str
 	f := &scalar.AggFunc{}
 	if len(n.Exprs) == 1 {
 		if _, star := n.Exprs[0].(tree.UnqualifiedStar); !star {
-			f.Args = b.exprs(inner, n.Exprs)
+			f.Args = b.callArgs(inner, n.Exprs)
 		}
 	} else {
-		f.Args = b.exprs(inner, n.Exprs)
+		f.Args = b.callArgs(inner, n.Exprs)
 	}
 	res, err := b.Registry.ResolveAggregate(name, typesOf(f.Args))
 	if err != nil {
@@ -501,7 +509,7 @@ func (b *builder) windowAggregate(inner *exprContext, n *tree.FuncExpr, name str
 }
 
 func (b *builder) windowArgs(c *exprContext, n *tree.FuncExpr, name string, t *types.T) ([]scalar.Expr, *types.T) {
-	args := b.exprs(c, n.Exprs)
+	args := b.callArgs(c, n.Exprs)
 	wrong := func() {
 		raise(b.at(sqlstate.New(sqlstate.UndefinedFunction, "function %s does not exist", callText(name, args)).
 			WithHint("No function matches the given name and argument types. You might need to add explicit type casts."), n))

@@ -56,6 +56,7 @@ func (b *builder) groupExprs(gs tree.GroupBy, sc *scope, items []item, n *tree.S
 			x = b.expr(c, g)
 		}
 		x = b.known(x, g)
+		b.comparable(x.Type(), false, g)
 		out = append(out, groupExpr{expr: x, t: x.Type()})
 		b.targets(len(out))
 	}

@@ -6,6 +6,7 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
+	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -117,6 +118,7 @@ func (b *builder) columnTarget(t *catalog.Table, n tree.Name, sc *scope) int {
 func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprContext) []opt.SetItem {
 	var out []opt.SetItem
 	seen := map[int]bool{}
+	parts := map[int]bool{} // columns of which parts are assigned
 	set := func(n tree.Name, x scalar.Expr, at tree.Expr) {
 		o := b.columnTarget(t, n, c.scope)
 		if seen[o] {
@@ -138,6 +140,22 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 		ec := *c
 		ec.allowDefault = true
 		if !e.Tuple {
+			if x, f := subscriptedValue(e.Expr); f != nil {
+				value := b.expr(c, f.Exprs[0])
+				o := b.columnTarget(t, e.Names[0], c.scope)
+				// Several assignments to parts of one column are made one after the other.
+				for i := range out {
+					if out[i].Ordinal == o && parts[o] {
+						out[i].Expr = b.assignPart(c, out[i].Expr, &t.Columns[o], x, value, e.Expr)
+						value = nil
+					}
+				}
+				if value != nil {
+					set(e.Names[0], b.assignPart(c, b.targetColumn(c, t, &t.Columns[o]), &t.Columns[o], x, value, e.Expr), e.Expr)
+					parts[o] = true
+				}
+				continue
+			}
 			set(e.Names[0], b.expr(&ec, e.Expr), e.Expr)
 			continue
 		}
@@ -164,6 +182,64 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 		}
 	}
 	return out
+}
+
+// subscriptedValue recognizes the form in which package parse writes SET a[1] = value.
+func subscriptedValue(e tree.Expr) (*tree.IndirectionExpr, *tree.FuncExpr) {
+	x, ok := e.(*tree.IndirectionExpr)
+	if !ok {
+		return nil, nil
+	}
+	f, ok := unparen(x.Expr).(*tree.FuncExpr)
+	if !ok || functionName(f) != parse.AssignFunction || len(f.Exprs) != 1 {
+		return nil, nil
+	}
+	return x, f
+}
+
+// targetColumn is the value that a column of the changed table has.
+func (b *builder) targetColumn(c *exprContext, t *catalog.Table, col *catalog.Column) scalar.Expr {
+	for i := range c.scope.cols {
+		if s := &c.scope.cols[i]; s.rel != nil && s.name == col.Name && (s.rel.target == t || s.rel.table == t && s.rel.target == nil && s.rel.alias != "excluded") {
+			return s.ref()
+		}
+	}
+	b.fail(sqlstate.FeatureNotSupported, nil, "this assignment to a part of column \"%s\" is not supported", col.Name)
+	return nil
+}
+
+// assignPart is what a column becomes when a part of it is assigned.
+func (b *builder) assignPart(c *exprContext, old scalar.Expr, col *catalog.Column, x *tree.IndirectionExpr, value scalar.Expr, at tree.Expr) scalar.Expr {
+	wrong := func(want *types.T) {
+		raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "subscripted assignment to \"%s\" requires type %s but expression is of type %s",
+			col.Name, want.Name(), value.Type().Name()).WithHint("You will need to rewrite or cast the expression."), at))
+	}
+	coerced := func(want *types.T) scalar.Expr {
+		if from := value.Type(); from.Kind != types.KindUnknown && !types.CanCast(from, want, types.CastAssignment) {
+			wrong(want)
+		}
+		return b.coerce(value, want, types.CastAssignment, at)
+	}
+	if col.Type.Kind == types.KindJSONB {
+		var path []scalar.Expr
+		for _, s := range x.Indirection {
+			if s.Slice {
+				b.fail(sqlstate.DatatypeMismatch, s.Begin, "jsonb subscript does not support slices")
+			}
+			path = append(path, b.coerce(b.known(b.expr(c, s.Begin), s.Begin), types.Text, types.CastExplicit, s.Begin))
+		}
+		return b.call("jsonb_assign", []scalar.Expr{old, &scalar.ArrayCtor{Elems: path, T: types.TextArray}, coerced(types.JSONB)}, at)
+	}
+	elem := scalar.ElemType(col.Type)
+	if elem == nil {
+		b.fail(sqlstate.DatatypeMismatch, at, "cannot subscript type %s because it does not support subscripting", col.Type.Name())
+	}
+	subs := b.subscripts(c, x.Indirection)
+	want := elem
+	if scalar.SubscriptsSlice(subs) {
+		want = col.Type
+	}
+	return scalar.NewAssignment(old, coerced(want), subs)
 }
 
 // changesKey reports whether an assignment is to a column of a key that others may refer to.

@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // star expands * and table.*.
@@ -149,12 +150,18 @@ func castName(ref tree.ResolvableTypeReference) string {
 	switch r := ref.(type) {
 	case *tree.UnresolvedObjectName:
 		return r.Parts[0]
+	case *tree.ArrayTypeReference:
+		return castName(r.ElementType)
 	}
 	b := &builder{}
 	name := "?column?"
 	func() {
 		defer func() { _ = recover() }()
-		name = b.typeRef(ref).TypName()
+		t := b.typeRef(ref)
+		if t.Kind == types.KindArray {
+			t = t.Elem // PostgreSQL's grammar keeps the dimensions apart
+		}
+		name = t.TypName()
 	}()
 	return name
 }

@@ -44,6 +44,7 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 				}
 			}
 			if found >= 0 {
+				b.comparable(items[found].expr.Type(), clause == "ORDER BY", v)
 				return items, found
 			}
 		}
@@ -51,6 +52,7 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 	oc := *c
 	oc.clause = clause
 	x := b.known(b.expr(&oc, e), e)
+	b.comparable(x.Type(), clause == "ORDER BY", e)
 	for i := range items {
 		if scalar.Equal(items[i].expr, x) {
 			return items, i
@@ -58,6 +60,21 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 	}
 	b.targets(len(items) + 1)
 	return append(items, item{expr: x, node: e}), len(items)
+}
+
+// comparable refuses to order, group or compare values of a type that has no order and no equality.
+func (b *builder) comparable(t *types.T, order bool, at any) {
+	if t.Kind == types.KindJSON {
+		what := "equality"
+		if order {
+			what = "ordering"
+		}
+		e := sqlstate.New(sqlstate.UndefinedFunction, "could not identify an %s operator for type %s", what, t.Name())
+		if order {
+			e = e.WithHint("Use an explicit ordering operator or modify the query.")
+		}
+		raise(b.at(e, at))
+	}
 }
 
 // sort orders the output.

@@ -41,6 +41,8 @@ type relation struct {
 	alias  string
 	schema string // of a table without alias
 	table  *catalog.Table
+	// single is a function that returns no row but a value: that is what the relation's name stands for.
+	single bool
 	// target is the table if the statement changes it: reading it needs a right of its own.
 	target *catalog.Table
 }
@@ -222,8 +224,9 @@ func (b *builder) wholeRow(s, sc *scope, r *relation) scalar.Expr {
 		}
 		row.Elems = append(row.Elems, c.ref())
 		row.T.Fields = append(row.T.Fields, c.t)
+		row.T.Names = append(row.T.Names, c.name)
 	}
-	if len(row.Elems) == 1 && r.table == nil {
+	if len(row.Elems) == 1 && r.single {
 		return row.Elems[0]
 	}
 	return row

@@ -6,6 +6,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // rowStatement binds a statement that yields rows, in its own scope; tag, if not nil, receives the command tag's verb.
@@ -190,6 +191,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	case distinct:
 		d := &opt.Distinct{Input: out.rel}
 		for _, oc := range out.cols {
+			b.comparable(oc.t, false, nil)
 			d.On = appendID(d.On, oc.id)
 		}
 		out.rel = d
@@ -268,9 +270,24 @@ func (b *builder) selectExpr(c *exprContext, e *tree.SelectExpr, items []item, c
 		if u, ok := unparen(n.Expr).(*tree.UnresolvedName); ok && u.NumParts < 4 && !u.Star {
 			q := &tree.UnresolvedName{NumParts: u.NumParts + 1, Star: true}
 			copy(q.Parts[1:], u.Parts[:u.NumParts])
-			return b.star(c.scope, q, items, e)
+			for s := c.scope; s != nil; s = s.parent {
+				if b.findRelation(s, q.Parts[1], q.Parts[2], q) != nil {
+					return b.star(c.scope, q, items, e)
+				}
+			}
 		}
-		b.fail(sqlstate.FeatureNotSupported, nil, "expanding this row value is not supported")
+		row := b.expr(c, n.Expr)
+		t := row.Type()
+		if t.Kind != types.KindTuple {
+			b.fail(sqlstate.WrongObjectType, n.Expr, "type %s is not composite", t.Name())
+		}
+		if len(t.Names) == 0 {
+			b.fail(sqlstate.UndefinedObject, n.Expr, "record type has not been registered")
+		}
+		for i, name := range t.Names {
+			items = append(items, item{name: name, expr: scalar.FieldAt(row, i), node: e.Expr})
+		}
+		return items
 	}
 	x := b.expr(c, e.Expr)
 	name := string(e.As)

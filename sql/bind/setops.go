@@ -108,6 +108,9 @@ func (b *builder) union(u *tree.UnionClause, sc *scope) output {
 			b.fail(sqlstate.DatatypeMismatch, firstExpr(u.Right), "%s types %s and %s cannot be matched", name, lt.Name(), rt.Name())
 		}
 		ts[i] = t
+		if !u.All || u.Type != tree.UnionOp {
+			b.comparable(t, false, firstExpr(u.Right))
+		}
 	}
 	b.retype(&l, ts, types.CastImplicit)
 	b.retype(&r, ts, types.CastImplicit)

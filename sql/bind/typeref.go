@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 	gtypes "github.com/cockroachdb/cockroachdb-parser/pkg/sql/types"
 
+	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -33,6 +34,9 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 				return alias
 			}
 		}
+		if t := b.rowType(r); t != nil {
+			return t
+		}
 		shown := name
 		if r.NumParts > 1 {
 			shown = r.Parts[1] + "." + name
@@ -45,6 +49,26 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 	}
 	b.fail(sqlstate.UndefinedObject, nil, "type \"%s\" does not exist", ref.SQLString())
 	return nil
+}
+
+// rowType is the type of a relation's rows, or nil.
+func (b *builder) rowType(r *tree.UnresolvedObjectName) *types.T {
+	if b.View == nil || r.NumParts > 2 {
+		return nil
+	}
+	t := b.lookupTable("", r.Parts[1], r.Parts[0])
+	if t == nil {
+		return nil
+	}
+	b.depends(t)
+	out := &types.T{Kind: types.KindTuple, Row: t.Name}
+	for i := range t.Columns {
+		if col := &t.Columns[i]; col.State == catalog.Public && !col.Hidden {
+			out.Fields = append(out.Fields, col.Type)
+			out.Names = append(out.Names, col.Name)
+		}
+	}
+	return out
 }
 
 // domainTypes are names of PostgreSQL types that are held as another type here.

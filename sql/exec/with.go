@@ -254,6 +254,7 @@ type subplan struct {
 	slot  int // of Col, for ANY, ALL, scalar and array forms
 	op    scalar.Evaluator
 	elem  *types.T
+	stack bool // the values are arrays: the result has one dimension more
 	// hashed: the comparison is an equality, so that ANY (ALL with <>) is a lookup.
 	hashed bool
 	// ends: another comparison in the order of values, for which the least and the greatest of them stand for all.
@@ -336,6 +337,7 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 	}
 	if q.Kind == scalar.SubqueryArray && q.T != nil && q.T.Elem != nil {
 		s.elem = q.T.Elem
+		s.stack = b.meta.Column(q.Col).Type.Kind == types.KindArray
 	}
 	s.index = len(b.prog.subs)
 	b.prog.subs = append(b.prog.subs, s)
@@ -428,7 +430,10 @@ func (r *run) fillSubquery(p *subplan, s *subState) error {
 			}
 			if row == nil {
 				s.value = types.NewArray(a)
-				return nil
+				if len(a.Elems) > 0 && p.stack {
+					s.value, err = types.StackArrays(p.elem, a.Elems)
+				}
+				return err
 			}
 			n := row[p.slot].Bytes()
 			if err := r.budget.Grow(n); err != nil {

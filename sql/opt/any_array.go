@@ -3,6 +3,7 @@ package opt
 import (
 	"meridian/sql/catalog"
 	"meridian/sql/scalar"
+	"meridian/sql/types"
 )
 
 // anyOfArray turns "column = ANY (ARRAY (SELECT ...))" into the semi join that "column IN (SELECT ...)" is. It answers nil
@@ -22,7 +23,7 @@ func (o *optimizer) anyOfArray(in *group, filter []scalar.Expr) *group {
 			continue
 		}
 		a, ok := q.Array.(*scalar.Subquery)
-		if !ok || a.Kind != scalar.SubqueryArray || a.Col == 0 {
+		if !ok || a.Kind != scalar.SubqueryArray || a.Col == 0 || o.meta.Column(a.Col).Type.Kind == types.KindArray {
 			continue
 		}
 		if x := exprCols(a); x.intersects(&in.cols) {

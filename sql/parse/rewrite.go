@@ -36,6 +36,7 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 			replace(1, 2, "TABLE") // whose options the grammar knows
 		}
 	}
+	sets := assignments(src, toks)
 	var later map[int]bool // where ORDER BY of an aggregate with DISTINCT begins
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
@@ -49,6 +50,14 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 			}
 			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: c.text})
 		}
+		if n := sets.brackets[i]; n > 0 { // the target's brackets go behind the value
+			replace(i, i+n, "")
+			i += n - 1
+			continue
+		}
+		if text := sets.before[i]; text != "" {
+			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: text})
+		}
 		if later[i] {
 			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ") WITHIN GROUP ("})
 		}
@@ -58,6 +67,11 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 				replace(i, i+1, `"`+strings.ReplaceAll(name, `"`, `""`)+`"`)
 				continue
 			}
+		}
+		if n := arrayBounds(src, toks, i, ddl); n > 0 {
+			replace(i, i+n, "[]")
+			i += n - 1
+			continue
 		}
 		switch t.Kind {
 		case Op:
@@ -77,6 +91,10 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 					return nil, sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(src, int(t.Pos)))
 				}
 			case 4:
+				if strings.EqualFold(w, "json") && typeFollows(src, toks, i, ddl) {
+					// The grammar's type json is jsonb; under its schema the name is left to the binder.
+					replace(i, i+1, "pg_catalog.json")
+				}
 				if strings.EqualFold(w, "only") && i > 0 && !punct(i-1, ".") &&
 					(is(i-1, "from") || is(i-1, "update") || is(i-1, "table") || is(i-1, "join") || is(i-1, "exists")) && i+1 < len(toks) {
 					replace(i, i+1, "")
@@ -163,6 +181,9 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 			}
 		}
 	}
+	if text := sets.before[len(toks)]; text != "" {
+		edits = append(edits, edit{pos: len(src), end: len(src), text: text})
+	}
 	return edits, nil
 }
 
@@ -174,6 +195,167 @@ func inIdentity(src string, toks []Token, i int) bool {
 		}
 	}
 	return false
+}
+
+// AssignFunction is the name under which the value of SET a[1] = value travels: SET a = (name(value))[1].
+const AssignFunction = "meridian_assign"
+
+// subscripted are the assignments to elements of arrays in a statement.
+type subscripted struct {
+	brackets map[int]int    // at the token where a target's brackets begin, how many tokens they have
+	before   map[int]string // text in front of a token
+}
+
+// assignments finds SET a[1] = value in UPDATE and in ON CONFLICT DO UPDATE, which the grammar does not know.
+func assignments(src string, toks []Token) (out subscripted) {
+	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
+	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
+	open := func(i int) bool { return punct(i, "(") || punct(i, "[") }
+	closed := func(i int) bool { return punct(i, ")") || punct(i, "]") }
+	for i := range toks {
+		// A target follows SET or a comma, and is followed by brackets and =.
+		if !punct(i, "[") || i < 2 || toks[i-1].Kind != Word && toks[i-1].Kind != Quoted || !is(i-2, "set") && !punct(i-2, ",") {
+			continue
+		}
+		end := i
+		for punct(end, "[") {
+			depth := 0
+			for ; end < len(toks); end++ {
+				if open(end) {
+					depth++
+				} else if closed(end) {
+					if depth--; depth == 0 {
+						break
+					}
+				}
+			}
+			end++
+		}
+		if end >= len(toks) || toks[end].Text(src) != "=" || !inSet(src, toks, i-2) {
+			continue
+		}
+		stop, depth := end+1, 0
+		for ; stop < len(toks); stop++ {
+			if open(stop) {
+				depth++
+			} else if closed(stop) {
+				if depth--; depth < 0 {
+					break
+				}
+			}
+			if depth == 0 && (punct(stop, ",") || punct(stop, ";") || is(stop, "where") || is(stop, "from") && !is(stop-1, "distinct") || is(stop, "returning")) {
+				break
+			}
+		}
+		if out.brackets == nil {
+			out.brackets, out.before = map[int]int{}, map[int]string{}
+		}
+		out.brackets[i] = end - i
+		out.before[end+1] += "(" + AssignFunction + "("
+		out.before[stop] += "))" + src[toks[i].Pos:toks[end-1].End] + " "
+	}
+	return out
+}
+
+// inSet reports whether the token at i, SET or a comma, is that of an assignment list and not of a select list.
+func inSet(src string, toks []Token, i int) bool {
+	depth := 0
+	for from := i; i >= 0 && from-i < 1<<13; i-- {
+		switch {
+		case isPunct(toks[i], src, ")"), isPunct(toks[i], src, "]"):
+			depth++
+		case isPunct(toks[i], src, "("), isPunct(toks[i], src, "["):
+			if depth--; depth < 0 {
+				return false
+			}
+		case depth > 0:
+		case isWord(toks[i], src, "set"):
+			return true
+		case isWord(toks[i], src, "select"), isWord(toks[i], src, "values"), isWord(toks[i], src, "returning"), isWord(toks[i], src, "from"):
+			return false
+		}
+	}
+	return false
+}
+
+// arrayBounds counts the tokens of the brackets behind a type that the grammar does not know: int[][], int[3]. They mean no more
+// than int[]. Zero is none.
+func arrayBounds(src string, toks []Token, i int, ddl bool) int {
+	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
+	if !punct(i, "[") || i == 0 || toks[i-1].Kind != Word && toks[i-1].Kind != Quoted && !punct(i-1, ")") {
+		return 0
+	}
+	n, empty := 0, false
+	for {
+		switch {
+		case punct(i+n, "[") && punct(i+n+1, "]"):
+			n, empty = n+2, true
+			continue
+		case punct(i+n, "[") && punct(i+n+2, "]") && toks[i+n+1].Kind == Number && ddl:
+			n += 3
+			continue
+		}
+		break
+	}
+	switch {
+	case n == 2 && empty: // what the grammar knows
+		return 0
+	case n > 0 && !empty:
+		// t.a[1] in a CHECK is no type: a type follows a column's name.
+		if i < 2 || toks[i-2].Kind != Word && toks[i-2].Kind != Quoted && !punct(i-1, ")") {
+			return 0
+		}
+		for _, w := range []string{"and", "or", "not", "then", "when", "else", "as", "case", "in", "like", "between"} {
+			if isWord(toks[i-2], src, w) {
+				return 0
+			}
+		}
+	}
+	return n
+}
+
+// typeFollows reports whether the word at token i, which may also be a column's name, stands where a type does: after ::,
+// before a literal, in CAST, and in the definition of a column.
+func typeFollows(src string, toks []Token, i int, ddl bool) bool {
+	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
+	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
+	named := func(i int) bool { return i >= 0 && (toks[i].Kind == Word || toks[i].Kind == Quoted) }
+	switch {
+	case i == 0:
+		return false
+	case toks[i-1].Text(src) == "::", i+1 < len(toks) && toks[i+1].Kind == String:
+		return true
+	case ddl && is(i-1, "type"):
+		return true
+	}
+	// open is the parenthesis around the word.
+	open, depth := i-1, 0
+	for ; open >= 0 && i-open < 1<<12; open-- {
+		if punct(open, ")") {
+			depth++
+		} else if punct(open, "(") {
+			if depth--; depth < 0 {
+				break
+			}
+		}
+	}
+	if depth >= 0 {
+		open = -1
+	}
+	switch {
+	case is(i-1, "as"):
+		return is(open-1, "cast")
+	case is(0, "prepare") && open == 2:
+		return punct(i-1, "(") || punct(i-1, ",")
+	case !named(i - 1):
+		return false
+	case open < 0: // ALTER TABLE t ADD c json
+		return is(0, "alter") && (is(i-2, "column") || is(i-2, "add") || is(i-2, "exists"))
+	case is(open+1, "select") || is(open+1, "with") || is(open+1, "values"):
+		return false
+	}
+	// (a json, b json): the columns of a table or of a row that a function returns.
+	return (punct(i-2, "(") || punct(i-2, ",")) && named(open-1)
 }
 
 // orderWithin finds the ORDER of an aggregate's ORDER BY, between token from and the parenthesis that closes its call.

@@ -16,7 +16,11 @@ import (
 // sorts below every element.
 const (
 	tagArray    = 0x66
-	tagArrayEnd = 0x01
+	tagArrayEnd = 0x02
+	// An array with a shape of its own sorts, among those with the same elements, before a plain list if it has one dimension
+	// that starts below 1, and else after it. The number of dimensions, their lengths and first subscripts follow.
+	tagShapeBefore = 0x01
+	tagShapeAfter  = 0x03
 )
 
 // AppendKeyDatum appends a value in key order.
@@ -52,7 +56,22 @@ func AppendKeyDatum(buf []byte, d types.Datum, dir encoding.Direction) ([]byte, 
 				return nil, err
 			}
 		}
-		return append(buf, tagArrayEnd^mask), nil
+		shape := d.Array().Shape
+		if shape == nil {
+			return append(buf, tagArrayEnd^mask), nil
+		}
+		tag := byte(tagShapeAfter)
+		if len(shape) == 1 && shape[0].Lower < 1 {
+			tag = tagShapeBefore
+		}
+		buf = encoding.AppendInt(append(buf, tag^mask), int64(len(shape)), dir)
+		for _, s := range shape {
+			buf = encoding.AppendInt(buf, int64(s.Len), dir)
+		}
+		for _, s := range shape {
+			buf = encoding.AppendInt(buf, int64(s.Lower), dir)
+		}
+		return buf, nil
 	}
 	return nil, sqlstate.New(sqlstate.FeatureNotSupported, "values of this type cannot be in an index")
 }
@@ -163,8 +182,12 @@ func DecodeKeyDatum(b []byte, t *types.T, dir encoding.Direction) (types.Datum, 
 			if len(b) == 0 {
 				return types.Null, nil, errKey
 			}
-			if b[0]^mask == tagArrayEnd {
+			switch b[0] ^ mask {
+			case tagArrayEnd:
 				return types.NewArray(a), b[1:], nil
+			case tagShapeBefore, tagShapeAfter:
+				shape, rest, err := decodeShape(b[1:], len(a.Elems), func(b []byte) (int64, []byte, error) { return encoding.DecodeInt(b, dir) })
+				return types.NewShaped(a.Elem, a.Elems, shape), rest, err
 			}
 			e, rest, err := DecodeKeyDatum(b, a.Elem, dir)
 			if err != nil {
@@ -175,6 +198,34 @@ func DecodeKeyDatum(b []byte, t *types.T, dir encoding.Direction) (types.Datum, 
 		}
 	}
 	return types.Null, nil, errKey
+}
+
+// decodeShape reads the number of dimensions, their lengths and their first subscripts.
+func decodeShape(b []byte, elems int, read func([]byte) (int64, []byte, error)) ([]types.Dim, []byte, error) {
+	n, b, err := read(b)
+	if err != nil || n < 1 || n > 6 {
+		return nil, nil, errValue
+	}
+	shape := make([]types.Dim, n)
+	size := int64(1)
+	for i := range 2 * n {
+		var v int64
+		if v, b, err = read(b); err != nil || v != int64(int32(v)) {
+			return nil, nil, errValue
+		}
+		if i >= n {
+			shape[i-n].Lower = int32(v)
+			continue
+		}
+		shape[i].Len = int32(v)
+		if size *= v; v < 1 || size > int64(elems) {
+			return nil, nil, errValue
+		}
+	}
+	if size != int64(elems) {
+		return nil, nil, errValue
+	}
+	return shape, b, nil
 }
 
 // skipKeyDatum steps over a value of type t.
@@ -304,6 +355,15 @@ func appendPayload(buf []byte, d types.Datum) []byte {
 		for _, e := range a.Elems {
 			b = append(b, byte(wireOf(e)))
 			b = appendPayload(b, e)
+		}
+		if a.Shape != nil {
+			b = encoding.AppendVarint(b, int64(len(a.Shape)))
+			for _, d := range a.Shape {
+				b = encoding.AppendVarint(b, int64(d.Len))
+			}
+			for _, d := range a.Shape {
+				b = encoding.AppendVarint(b, int64(d.Lower))
+			}
 		}
 	}
 	return encoding.AppendSized(buf, b)
@@ -512,10 +572,14 @@ func decodePayload(b []byte, wire uint64, t *types.T, text string) (types.Datum,
 				return types.Null, nil, err
 			}
 		}
-		if len(p) != 0 {
+		if len(p) == 0 {
+			return types.NewArray(a), rest, nil
+		}
+		shape, p, err := decodeShape(p, len(a.Elems), encoding.Varint)
+		if err != nil || len(p) != 0 {
 			return types.Null, nil, errValue
 		}
-		return types.NewArray(a), rest, nil
+		return types.NewShaped(a.Elem, a.Elems, shape), rest, nil
 	}
 	return types.Null, nil, errValue
 }

@@ -89,11 +89,18 @@ func genDatum(t *rapid.T, typ *types.T, null bool) types.Datum {
 	case types.KindJSON, types.KindJSONB:
 		return types.NewJSON(rapid.SampledFrom([]string{"1", `"x"`, `{"a": [1, null]}`, "true"}).Draw(t, "json"))
 	case types.KindArray:
-		a := &types.Array{Elem: typ.Elem}
-		for range rapid.IntRange(0, 3).Draw(t, "len") {
-			a.Elems = append(a.Elems, genDatum(t, typ.Elem, true))
+		var elems []types.Datum
+		var shape []types.Dim
+		n := 1
+		for range rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "dims") {
+			d := types.Dim{Lower: rapid.SampledFrom([]int32{1, 1, 0, -7, 3}).Draw(t, "lower"), Len: int32(rapid.IntRange(0, 3).Draw(t, "len"))}
+			n *= int(d.Len)
+			shape = append(shape, d)
 		}
-		return types.NewArray(a)
+		for range n {
+			elems = append(elems, genDatum(t, typ.Elem, true))
+		}
+		return types.NewShaped(typ.Elem, elems, shape)
 	case types.KindBPChar:
 		return types.NewString(types.UnpadBlanks(genString(t)))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/apd/v3"
 
+	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
@@ -320,12 +321,33 @@ type arrayAgg struct {
 	elem  *types.T
 	elems []types.Datum
 	since int64
+	// stack: the values are arrays, and the result is one of one dimension more.
+	stack bool
 }
 
 // aggPiece is how much an aggregate gathers before it accounts for it; a state is charged more than that by its group.
 const aggPiece = 128
 
 func (a *arrayAgg) Add(ctx *Context, args []types.Datum) error {
+	if a.stack {
+		if args[0].IsNull() {
+			return sqlstate.New(sqlstate.NullNotAllowed, "cannot accumulate null arrays")
+		}
+		x := args[0].Array()
+		if x.Dims() == 0 {
+			return subscriptError("cannot accumulate empty arrays")
+		}
+		if len(a.elems) > 0 {
+			first := a.elems[0].Array()
+			same := first.Dims() == x.Dims()
+			for i := 0; same && i < x.Dims(); i++ {
+				same = first.Dim(i) == x.Dim(i)
+			}
+			if !same {
+				return subscriptError("cannot accumulate arrays of different dimensionality")
+			}
+		}
+	}
 	a.elems = append(a.elems, args[0])
 	// The list doubles while it grows.
 	if a.since += args[0].Bytes() + 24; a.since > aggPiece {
@@ -339,6 +361,9 @@ func (a *arrayAgg) Add(ctx *Context, args []types.Datum) error {
 func (a *arrayAgg) Result(*Context) (types.Datum, error) {
 	if a.elems == nil {
 		return types.Null, nil
+	}
+	if a.stack {
+		return types.StackArrays(a.elem, a.elems)
 	}
 	return types.NewArray(&types.Array{Elem: a.elem, Elems: a.elems}), nil
 }
@@ -494,7 +519,12 @@ func addAggregates(r *Registry) {
 	r.agg("string_agg(text, text) text", func() Accumulator { return &stringAgg{} })
 	r.agg("string_agg(bytea, bytea) bytea", func() Accumulator { return &stringAgg{bytes: true} })
 	a := r.agg("array_agg(anyelement) anyarray", func() Accumulator { return &arrayAgg{elem: types.Text} })
-	a.NewTyped = func(ts []*types.T) Accumulator { return &arrayAgg{elem: ts[0]} }
+	a.NewTyped = func(ts []*types.T) Accumulator {
+		if ts[0].Kind == types.KindArray {
+			return &arrayAgg{elem: ts[0].Elem, stack: true}
+		}
+		return &arrayAgg{elem: ts[0]}
+	}
 	for _, v := range []struct {
 		names     []string
 		pop, root bool

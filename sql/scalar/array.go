@@ -1,6 +1,7 @@
 package scalar
 
 import (
+	"fmt"
 	"iter"
 	"strings"
 	"unicode/utf8"
@@ -65,6 +66,14 @@ func addArrays(r *Registry) {
 		}
 		return types.NewArray(a), nil
 	}
+	buildFrom := func(lower int32, elem *types.T, parts ...[]types.Datum) (types.Datum, error) {
+		d, err := build(elem, parts...)
+		if err != nil || lower == 1 {
+			return d, err
+		}
+		es := d.Array().Elems
+		return types.NewShaped(elem, es, []types.Dim{{Lower: lower, Len: int32(len(es))}}), nil
+	}
 	fallback := func(o *Overload) *Overload {
 		o.setN(func(ctx *Context, args []types.Datum) (types.Datum, error) {
 			ts := make([]*types.T, len(args))
@@ -80,11 +89,29 @@ func addArrays(r *Registry) {
 	}
 	app := func(ts []*types.T) evalN {
 		elem := elemOfArgs(ts, 0, 1)
-		return func(_ *Context, a []types.Datum) (types.Datum, error) { return build(elem, elems(a[0]), a[1:2]) }
+		return func(_ *Context, a []types.Datum) (types.Datum, error) {
+			lower := int32(1)
+			if !a[0].IsNull() && a[0].Array().Dims() > 0 {
+				if a[0].Array().Dims() > 1 {
+					return types.Null, sqlstate.New("22000", "argument must be empty or one-dimensional array")
+				}
+				lower = a[0].Array().Dim(0).Lower
+			}
+			return buildFrom(lower, elem, elems(a[0]), a[1:2])
+		}
 	}
 	pre := func(ts []*types.T) evalN {
 		elem := elemOfArgs(ts, 1, 0)
-		return func(_ *Context, a []types.Datum) (types.Datum, error) { return build(elem, a[0:1], elems(a[1])) }
+		return func(_ *Context, a []types.Datum) (types.Datum, error) {
+			lower := int32(1)
+			if !a[1].IsNull() && a[1].Array().Dims() > 0 {
+				if a[1].Array().Dims() > 1 {
+					return types.Null, sqlstate.New("22000", "argument must be empty or one-dimensional array")
+				}
+				lower = a[1].Array().Dim(0).Lower
+			}
+			return buildFrom(lower, elem, a[0:1], elems(a[1]))
+		}
 	}
 	cat := func(ts []*types.T) evalN {
 		elem := elemOfArgs(ts, 0, -1)
@@ -95,7 +122,24 @@ func addArrays(r *Registry) {
 			case a[1].IsNull():
 				return a[0], nil
 			}
-			return build(elem, elems(a[0]), elems(a[1]))
+			x, y := a[0].Array(), a[1].Array()
+			switch {
+			case len(x.Elems) == 0:
+				return a[1], nil
+			case len(y.Elems) == 0:
+				return a[0], nil
+			case x.Shape == nil && y.Shape == nil:
+				return build(elem, x.Elems, y.Elems)
+			}
+			d, err := build(elem, x.Elems, y.Elems)
+			if err != nil {
+				return types.Null, err
+			}
+			shape, err := catShape(x, y)
+			if err != nil {
+				return types.Null, err
+			}
+			return types.NewShaped(elem, d.Array().Elems, shape), nil
 		}
 	}
 	for _, v := range []struct {
@@ -115,39 +159,66 @@ func addArrays(r *Registry) {
 		o.TypedEval = v.f
 		fallback(o)
 	}
-	dim := func(f func(n int64) int64) eval2 {
+	dim := func(f func(d types.Dim) int64) eval2 {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
-			n := int64(len(elems(a)))
-			if b.Int() != 1 || n == 0 {
+			if b.Int() < 1 || b.Int() > int64(a.Array().Dims()) {
 				return types.Null, nil
 			}
-			return num(f(n))
+			return num(f(a.Array().Dim(int(b.Int()) - 1)))
 		}
 	}
-	r.f2("array_length(anyarray, int4) int4", dim(func(n int64) int64 { return n }))
-	r.f2("array_upper(anyarray, int4) int4", dim(func(n int64) int64 { return n }))
-	r.f2("array_lower(anyarray, int4) int4", dim(func(int64) int64 { return 1 }))
-	r.f1("cardinality(anyarray) int4", func(_ *Context, a types.Datum) (types.Datum, error) { return num(int64(len(elems(a)))) })
-	r.f1("array_ndims(anyarray) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
-		if len(elems(a)) == 0 {
+	r.f2("array_length(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Len) }))
+	r.f2("array_upper(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Lower) + int64(d.Len) - 1 }))
+	r.f2("array_lower(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Lower) }))
+	// The vectors of the catalogue start at zero.
+	for _, v := range []string{"int2vector", "oidvector"} {
+		r.f2("array_upper("+v+", int4) int4", dim(func(d types.Dim) int64 { return int64(d.Len) - 1 }))
+		r.f2("array_lower("+v+", int4) int4", dim(func(d types.Dim) int64 { return 0 }))
+	}
+	r.f1("array_dims(anyarray) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		n := a.Array().Dims()
+		if n == 0 {
 			return types.Null, nil
 		}
-		return num(1)
+		var b strings.Builder
+		for i := range n {
+			d := a.Array().Dim(i)
+			fmt.Fprintf(&b, "[%d:%d]", d.Lower, int64(d.Lower)+int64(d.Len)-1)
+		}
+		return str(b.String())
 	})
+	r.f1("cardinality(anyarray) int4", func(_ *Context, a types.Datum) (types.Datum, error) { return num(int64(len(elems(a)))) })
+	r.f1("array_ndims(anyarray) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+		if n := a.Array().Dims(); n > 0 {
+			return num(int64(n))
+		}
+		return types.Null, nil
+	})
+	flat := func(a types.Datum, what string) error {
+		if a.Array().Dims() > 1 {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "%s", what)
+		}
+		return nil
+	}
+	const noSearch = "searching for elements in multidimensional arrays is not supported"
 	pos := func(ctx *Context, a []types.Datum) (types.Datum, error) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
-		from := int64(1)
+		if err := flat(a[0], noSearch); err != nil {
+			return types.Null, err
+		}
+		lower := int64(a[0].Array().Dim(0).Lower)
+		from := lower
 		if len(a) > 2 {
 			if a[2].IsNull() {
 				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "initial position must not be null")
 			}
-			from = max(a[2].Int(), 1)
+			from = a[2].Int()
 		}
 		for i, e := range elems(a[0]) {
-			if int64(i+1) >= from && eqOrBothNull(e, a[1]) {
-				return num(int64(i + 1))
+			if lower+int64(i) >= from && eqOrBothNull(e, a[1]) {
+				return num(lower + int64(i))
 			}
 			if err := ctx.tick(i); err != nil {
 				return types.Null, err
@@ -161,10 +232,13 @@ func addArrays(r *Registry) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
+		if err := flat(a[0], noSearch); err != nil {
+			return types.Null, err
+		}
 		out := &types.Array{Elem: types.Int4}
 		for i, e := range elems(a[0]) {
 			if eqOrBothNull(e, a[1]) {
-				out.Elems = append(out.Elems, types.NewInt(int64(i+1)))
+				out.Elems = append(out.Elems, types.NewInt(int64(a[0].Array().Dim(0).Lower)+int64(i)))
 			}
 		}
 		return types.NewArray(out), nil
@@ -173,61 +247,103 @@ func addArrays(r *Registry) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
-		out := &types.Array{Elem: a[0].Array().Elem}
+		if err := flat(a[0], "removing elements from multidimensional arrays is not supported"); err != nil {
+			return types.Null, err
+		}
+		var out []types.Datum
 		for _, e := range elems(a[0]) {
 			if !eqOrBothNull(e, a[1]) {
-				out.Elems = append(out.Elems, e)
+				out = append(out, e)
 			}
 		}
-		return types.NewArray(out), nil
+		return types.NewShaped(a[0].Array().Elem, out, []types.Dim{{Lower: a[0].Array().Dim(0).Lower, Len: int32(len(out))}}), nil
 	}).calledOnNull()
 	r.fn("array_replace(anyarray, anyelement, anyelement) anyarray", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
-		out := &types.Array{Elem: a[0].Array().Elem}
+		out := make([]types.Datum, 0, len(elems(a[0])))
 		for _, e := range elems(a[0]) {
 			if eqOrBothNull(e, a[1]) {
 				e = a[2]
 			}
-			out.Elems = append(out.Elems, e)
+			out = append(out, e)
 		}
-		return types.NewArray(out), nil
+		return a[0].Array().WithElems(a[0].Array().Elem, out), nil
 	}).calledOnNull()
 	r.f2("trim_array(anyarray, int4) anyarray", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		n := int64(len(elems(a)))
+		x := a.Array()
+		n := int64(0)
+		if x.Dims() > 0 {
+			n = int64(x.Dim(0).Len)
+		}
 		if b.Int() < 0 || b.Int() > n {
 			return types.Null, sqlstate.New("2202E", "number of elements to trim must be between 0 and %d", n)
 		}
-		return types.NewArray(&types.Array{Elem: a.Array().Elem, Elems: elems(a)[:n-b.Int()]}), nil
+		if n == 0 {
+			return a, nil
+		}
+		shape := make([]types.Dim, x.Dims())
+		for i := range shape {
+			shape[i] = types.Dim{Lower: 1, Len: x.Dim(i).Len}
+		}
+		each := int64(len(x.Elems)) / n
+		shape[0].Len -= int32(b.Int())
+		return types.NewShaped(x.Elem, x.Elems[:(n-b.Int())*each], shape), nil
 	})
 	fill := func(ts []*types.T) evalN {
 		elem := ts[0]
 		return func(ctx *Context, a []types.Datum) (types.Datum, error) {
-			if a[1].IsNull() {
+			nulls := func() (types.Datum, error) {
 				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "dimension array or low bound array cannot be null")
 			}
-			dims := elems(a[1])
-			if len(dims) != 1 {
-				return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "multidimensional arrays are not supported")
+			if a[1].IsNull() || len(a) > 2 && a[2].IsNull() {
+				return nulls()
 			}
-			n := dims[0].Int()
-			if n < 0 || n > arrayMax {
-				return types.Null, arrayTooLarge()
+			dims := elems(a[1])
+			if len(dims) > 6 {
+				return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "number of array dimensions (%d) exceeds the maximum allowed (6)", len(dims))
+			}
+			if len(a) > 2 && len(elems(a[2])) != len(dims) {
+				return types.Null, sqlstate.New("2202E", "wrong number of array subscripts").
+					WithDetail("Low bound array has different size than dimensions array.")
+			}
+			n := int64(1)
+			shape := make([]types.Dim, len(dims))
+			for i, d := range dims {
+				shape[i].Lower = 1
+				if len(a) > 2 {
+					if elems(a[2])[i].IsNull() {
+						return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "dimension values cannot be null")
+					}
+					shape[i].Lower = int32(elems(a[2])[i].Int())
+				}
+				if d.IsNull() {
+					return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "dimension values cannot be null")
+				}
+				shape[i].Len = int32(d.Int())
+				if n *= d.Int(); d.Int() < 0 || n > arrayMax {
+					return types.Null, arrayTooLarge()
+				}
+			}
+			if len(dims) == 0 {
+				n = 0
 			}
 			if err := ctx.scratch(n * a[0].Bytes()); err != nil {
 				return types.Null, err
 			}
-			out := &types.Array{Elem: elem, Elems: make([]types.Datum, n)}
-			for i := range out.Elems {
-				out.Elems[i] = a[0]
+			out := make([]types.Datum, n)
+			for i := range out {
+				out[i] = a[0]
 			}
-			return types.NewArray(out), nil
+			return types.NewShaped(elem, out, shape), nil
 		}
 	}
-	o := r.add(r.funcs, "array_fill(anyelement, int4[]) anyarray", Immutable).calledOnNull()
-	o.TypedEval = fill
-	fallback(o)
+	for _, sig := range []string{"array_fill(anyelement, int4[]) anyarray", "array_fill(anyelement, int4[], int4[]) anyarray"} {
+		o := r.add(r.funcs, sig, Immutable).calledOnNull()
+		o.TypedEval = fill
+		fallback(o)
+	}
 	// Pairs are tried one by one: with two long arrays that is long.
 	among := func(ctx *Context, x types.Datum, list []types.Datum) (bool, error) {
 		for i, y := range list {
@@ -296,8 +412,8 @@ func addArrays(r *Registry) {
 		err := pieces(ctx, a, func(d types.Datum) error { return out.add(d) })
 		return out.rows, err
 	}
-	r.fset("string_to_table(text, text) text", "string_to_table text", toTable)
-	r.fset("string_to_table(text, text, text) text", "string_to_table text", toTable)
+	r.fset("string_to_table(text, text) text", "string_to_table text", toTable).calledOnNull()
+	r.fset("string_to_table(text, text, text) text", "string_to_table text", toTable).calledOnNull()
 	toString := func(ts []*types.T) evalN {
 		elem := elemOfArgs(ts, 0, -1)
 		return func(ctx *Context, a []types.Datum) (types.Datum, error) {
@@ -334,7 +450,7 @@ func addArrays(r *Registry) {
 	}
 
 	// Sets.
-	o = r.fset("unnest(anyarray) anyelement", "unnest text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+	o := r.fset("unnest(anyarray) anyelement", "unnest text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		out := rows{ctx: ctx}
 		for _, e := range elems(a[0]) {
 			if err := out.add(e); err != nil {
@@ -344,25 +460,36 @@ func addArrays(r *Registry) {
 		return out.rows, nil
 	})
 	o.ReturnTypes = []*types.T{types.AnyElement}
-	subscripts := func(ctx *Context, a []types.Datum) ([]types.Row, error) {
-		n := len(elems(a[0]))
-		if a[1].IsNull() || a[1].Int() != 1 {
-			return nil, nil
-		}
-		out := rows{ctx: ctx}
-		for i := range n {
-			v := i + 1
-			if len(a) > 2 && a[2].Bool() {
-				v = n - i
+	subscripts := func(base int64) func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+		return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+			for _, d := range a {
+				if d.IsNull() {
+					return nil, nil
+				}
 			}
-			if err := out.add(types.NewInt(int64(v))); err != nil {
-				return nil, err
+			if a[1].Int() < 1 || a[1].Int() > int64(a[0].Array().Dims()) {
+				return nil, nil
 			}
+			dim := a[0].Array().Dim(int(a[1].Int()) - 1)
+			out := rows{ctx: ctx}
+			for i := range int64(dim.Len) {
+				v := int64(dim.Lower) + base + i
+				if len(a) > 2 && a[2].Bool() {
+					v = int64(dim.Lower) + base + int64(dim.Len) - 1 - i
+				}
+				if err := out.add(types.NewInt(v)); err != nil {
+					return nil, err
+				}
+			}
+			return out.rows, nil
 		}
-		return out.rows, nil
 	}
-	r.fset("generate_subscripts(anyarray, int4) int4", "generate_subscripts int4", subscripts)
-	r.fset("generate_subscripts(anyarray, int4, bool) int4", "generate_subscripts int4", subscripts)
+	for _, v := range []string{"int2vector", "oidvector"} { // they start at zero
+		r.fset("generate_subscripts("+v+", int4) int4", "generate_subscripts int4", subscripts(-1))
+		r.fset("generate_subscripts("+v+", int4, bool) int4", "generate_subscripts int4", subscripts(-1))
+	}
+	r.fset("generate_subscripts(anyarray, int4) int4", "generate_subscripts int4", subscripts(0))
+	r.fset("generate_subscripts(anyarray, int4, bool) int4", "generate_subscripts int4", subscripts(0))
 	r.fset("_pg_expandarray(anyarray) int4", "x text, n int4", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		out := rows{ctx: ctx}
 		for i, e := range elems(a[0]) {
@@ -373,6 +500,51 @@ func addArrays(r *Registry) {
 		return out.rows, nil
 	}).ReturnTypes = []*types.T{types.AnyElement, types.Int4}
 	addSeries(r)
+}
+
+// catShape is the shape of two arrays one after the other: of as many dimensions, or one of which is an element of the other.
+func catShape(x, y *types.Array) ([]types.Dim, error) {
+	incompatible := func(detail string, args ...any) error {
+		return sqlstate.New("2202E", "cannot concatenate incompatible arrays").WithDetail(detail, args...)
+	}
+	n, m := x.Dims(), y.Dims()
+	shape := make([]types.Dim, 0, 6)
+	long := x
+	if m > n {
+		long = y
+	}
+	for i := range max(n, m) {
+		shape = append(shape, long.Dim(i))
+	}
+	// inner reports whether the dimensions of a from i on are those of b from j on.
+	inner := func(a *types.Array, i int, b *types.Array, j int) bool {
+		for ; i < a.Dims(); i, j = i+1, j+1 {
+			if a.Dim(i) != b.Dim(j) {
+				return false
+			}
+		}
+		return true
+	}
+	switch n - m {
+	case 0:
+		if !inner(x, 1, y, 1) {
+			return nil, incompatible("Arrays with differing element dimensions are not compatible for concatenation.")
+		}
+		shape[0].Len += y.Dim(0).Len
+	case 1:
+		if !inner(x, 1, y, 0) {
+			return nil, incompatible("Arrays with differing dimensions are not compatible for concatenation.")
+		}
+		shape[0].Len++
+	case -1:
+		if !inner(y, 1, x, 0) {
+			return nil, incompatible("Arrays with differing dimensions are not compatible for concatenation.")
+		}
+		shape[0].Len++
+	default:
+		return nil, incompatible("Arrays of %d and %d dimensions are not compatible for concatenation.", n, m)
+	}
+	return shape, nil
 }
 
 func splitString(s string, sep types.Datum) iter.Seq[string] {

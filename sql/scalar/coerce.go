@@ -34,7 +34,11 @@ func Coerce(e Expr, to *types.T, c types.CastContext) (Expr, error) {
 		if elem := ElemType(to); to.Kind == types.KindArray && elem != nil && from != nil && from.Kind == types.KindArray {
 			out := make([]Expr, len(x.Elems))
 			for i, el := range x.Elems {
-				n, err := Coerce(el, elem, c)
+				inner := elem
+				if k := el.Type(); k != nil && k.Kind == types.KindArray {
+					inner = to
+				}
+				n, err := Coerce(el, inner, c)
 				if err != nil {
 					return nil, err
 				}

@@ -185,7 +185,7 @@ func (c *compiler) compile(e Expr) Evaluator {
 			n.elem = t
 		}
 		for _, x := range e.Elems {
-			if k := x.Type(); k != nil && k.Kind == types.KindArray && (n.elem.Kind != types.KindArray) {
+			if k := x.Type(); k != nil && k.Kind == types.KindArray {
 				n.nested = true
 			}
 		}
@@ -737,14 +737,14 @@ type arrayNode struct {
 }
 
 func (n *arrayNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
-	if n.nested {
-		return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "multidimensional arrays are not supported")
-	}
 	a := &types.Array{Elem: n.elem, Elems: make([]types.Datum, len(n.elems))}
 	held, _, err := evalArgs(ctx, n.elems, row, a.Elems, true)
 	ctx.release(held)
 	if err != nil {
 		return types.Null, err
+	}
+	if n.nested {
+		return types.StackArrays(n.elem, a.Elems)
 	}
 	return types.NewArray(a), nil
 }
@@ -766,7 +766,14 @@ func (n *indexNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	if a.Phys() != types.PhysArray {
 		return types.Null, sqlstate.New(sqlstate.DatatypeMismatch, "cannot subscript this type because it does not support subscripting")
 	}
-	elems, at := a.Array().Elems, i.Int()-n.base
+	base := n.base
+	if a.Array().Shape != nil {
+		if len(a.Array().Shape) > 1 {
+			return types.Null, nil
+		}
+		base = int64(a.Array().Shape[0].Lower)
+	}
+	elems, at := a.Array().Elems, i.Int()-base
 	if at < 0 || at >= int64(len(elems)) {
 		return types.Null, nil
 	}

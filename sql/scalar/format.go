@@ -307,6 +307,19 @@ func (f *formatter) call(e *Call) {
 			return
 		}
 	}
+	if e.Func == arrayPart {
+		f.str("(")
+		f.expr(e.Args[0])
+		f.str(")")
+		f.subscripts(e.Args[1], e.Args[2:])
+		return
+	}
+	if e.Func == fieldOf {
+		f.str("(")
+		f.expr(e.Args[0])
+		f.str(")." + QuoteIdent(e.Args[2].(*Const).Value.Str()))
+		return
+	}
 	if !isOperatorName(name) {
 		f.str(name + "(")
 		f.list(e.Args, ", ")

@@ -39,6 +39,8 @@ func jsonText(v *types.JSONValue) (types.Datum, error) {
 		return types.Null, nil
 	case v.Kind == types.JSONString:
 		return types.NewString(v.Str), nil
+	case v.Raw != "": // of a json
+		return types.NewString(v.Raw), nil
 	}
 	return types.NewString(v.String()), nil
 }
@@ -108,6 +110,14 @@ func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
 			}
 			v.Elems = append(v.Elems, x)
 		}
+		for i := d.Array().Dims() - 1; i > 0; i-- {
+			n := int(d.Array().Dim(i).Len)
+			outer := &types.JSONValue{Kind: types.JSONArray}
+			for at := 0; at < len(v.Elems); at += n {
+				outer.Elems = append(outer.Elems, &types.JSONValue{Kind: types.JSONArray, Elems: v.Elems[at : at+n]})
+			}
+			v = outer
+		}
 		return v, nil
 	case types.PhysTuple:
 		tu := d.Tuple()
@@ -117,28 +127,145 @@ func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
 			if err != nil {
 				return nil, err
 			}
-			v.Members = append(v.Members, types.JSONMember{Key: "f" + strconv.Itoa(i+1), Value: x})
+			v.Members = append(v.Members, types.JSONMember{Key: fieldName(t, i), Value: x})
 		}
 		return v, nil
 	case types.PhysDate:
 		return &types.JSONValue{Kind: types.JSONString, Str: types.FormatText(d, t, nil)}, nil
 	case types.PhysTimestamp:
-		// ISO 8601 with a T.
-		s := types.FormatText(d, t, &types.Style{Location: ctx.TextEnv().Location})
-		if t.Kind == types.KindTimestampTZ && !types.IsInfinite(d.Micros()) {
-			if i := strings.LastIndexAny(s, "+-"); i > 10 && len(s)-i == 3 {
-				s += ":00"
-			}
-		}
-		return &types.JSONValue{Kind: types.JSONString, Str: strings.Replace(s, " ", "T", 1)}, nil
+		return &types.JSONValue{Kind: types.JSONString, Str: jsonTime(ctx, d, t)}, nil
 	}
 	return &types.JSONValue{Kind: types.JSONString, Str: textOf(ctx, d, t)}, nil
+}
+
+// jsonTime is a timestamp in ISO 8601, with a T.
+func jsonTime(ctx *Context, d types.Datum, t *types.T) string {
+	s := types.FormatText(d, t, &types.Style{Location: ctx.TextEnv().Location})
+	if t.Kind == types.KindTimestampTZ && !types.IsInfinite(d.Micros()) {
+		if i := strings.LastIndexAny(s, "+-"); i > 10 && len(s)-i == 3 {
+			s += ":00"
+		}
+	}
+	return strings.Replace(s, " ", "T", 1)
+}
+
+// fieldName is the name of a row's field: f1, f2 and so on where the type gives none.
+func fieldName(t *types.T, i int) string {
+	if i < len(t.Names) {
+		return t.Names[i]
+	}
+	return "f" + strconv.Itoa(i+1)
+}
+
+// AppendJSON appends the text of a value in a json that a function builds. The text of a json within stays as it is.
+func AppendJSON(ctx *Context, buf []byte, d types.Datum, t *types.T) ([]byte, error) {
+	return appendJSON(ctx, buf, d, t, ",")
+}
+
+// appendJSON separates the elements or fields of the value itself by sep, those within by commas.
+func appendJSON(ctx *Context, buf []byte, d types.Datum, t *types.T, sep string) ([]byte, error) {
+	if len(buf) > resultMax {
+		return nil, tooLarge()
+	}
+	var err error
+	switch d.Phys() {
+	case types.PhysNull:
+		return append(buf, "null"...), nil
+	case types.PhysBool:
+		return strconv.AppendBool(buf, d.Bool()), nil
+	case types.PhysInt:
+		if !t.IsReg() || t.Kind == types.KindOID {
+			return strconv.AppendInt(buf, d.Int(), 10), nil
+		}
+	case types.PhysFloat:
+		if f := d.Float(); !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return types.AppendText(buf, d, t, nil), nil
+		}
+	case types.PhysDecimal:
+		if d.Decimal().Form == 0 {
+			return types.AppendDecimal(buf, d.Decimal()), nil
+		}
+	case types.PhysJSON:
+		return append(buf, d.Str()...), nil
+	case types.PhysArray:
+		if t.Kind == types.KindInt2Vector || t.Kind == types.KindOIDVector {
+			t = types.ArrayOf(ElemType(t))
+		}
+		elem := d.Array().Elem
+		if e := ElemType(t); e != nil && e.Kind != types.KindAnyElement {
+			elem = e
+		}
+		dims := max(d.Array().Dims(), 1)
+		// inner[k] elements stand within one pair of brackets of the dimension k from the end.
+		inner := make([]int, dims)
+		for i, n := dims-1, 1; i >= 0; i-- {
+			n *= int(d.Array().Dim(i).Len)
+			inner[dims-1-i] = n
+		}
+		es := d.Array().Elems
+		if len(es) == 0 {
+			return append(buf, "[]"...), nil
+		}
+		for i, e := range es {
+			opened, closed := 0, 0
+			for _, n := range inner {
+				if i%n == 0 {
+					opened++
+				}
+				if (i+1)%n == 0 {
+					closed++
+				}
+			}
+			if i > 0 {
+				if opened == dims-1 {
+					buf = append(buf, sep...)
+				} else {
+					buf = append(buf, ',')
+				}
+			}
+			for range opened {
+				buf = append(buf, '[')
+			}
+			if buf, err = appendJSON(ctx, buf, e, elem, ","); err != nil {
+				return nil, err
+			}
+			for range closed {
+				buf = append(buf, ']')
+			}
+			if err := ctx.tick(i); err != nil {
+				return nil, err
+			}
+		}
+		return buf, nil
+	case types.PhysTuple:
+		tu := d.Tuple()
+		buf = append(buf, '{')
+		for i, e := range tu.Elems {
+			if i > 0 {
+				buf = append(buf, sep...)
+			}
+			buf = append(types.AppendJSONString(buf, fieldName(t, i)), ':')
+			if buf, err = appendJSON(ctx, buf, e, tu.Types[i], ","); err != nil {
+				return nil, err
+			}
+		}
+		return append(buf, '}'), nil
+	case types.PhysDate:
+		return types.AppendJSONString(buf, types.FormatText(d, t, nil)), nil
+	case types.PhysTimestamp:
+		return types.AppendJSONString(buf, jsonTime(ctx, d, t)), nil
+	}
+	return types.AppendJSONString(buf, textOf(ctx, d, t)), nil
 }
 
 // compact is the text of a json (not jsonb) value that a function built: no blank after separators but where
 // PostgreSQL puts one.
 func compact(buf []byte, v *types.JSONValue) []byte {
 	switch v.Kind {
+	case types.JSONNumber:
+		if v.Raw != "" {
+			return append(buf, v.Raw...)
+		}
 	case types.JSONArray:
 		buf = append(buf, '[')
 		for i, e := range v.Elems {
@@ -168,11 +295,8 @@ func jsonFragment(ctx *Context, d types.Datum, t *types.T) (string, error) {
 	if d.Phys() == types.PhysJSON {
 		return d.Str(), nil
 	}
-	v, err := ToJSON(ctx, d, t)
-	if err != nil {
-		return "", err
-	}
-	return string(compact(nil, v)), nil
+	b, err := AppendJSON(ctx, nil, d, t)
+	return string(b), err
 }
 
 func keyText(ctx *Context, d types.Datum, t *types.T, pos int) (string, error) {
@@ -321,7 +445,7 @@ func addJSON(r *Registry) {
 				if v == nil {
 					return types.Null, nil
 				}
-				return types.NewJSON(string(compact(nil, v))), nil
+				return types.NewJSON(v.Raw), nil
 			}
 		}
 		r.op2("->("+t+", text) "+t, byKey(asJSON))
@@ -357,7 +481,10 @@ func addJSON(r *Registry) {
 			if err != nil {
 				return types.Null, err
 			}
-			return asJSON(stripNulls(v))
+			if v = stripNulls(v); ordered {
+				return types.NewJSON(string(compact(nil, v))), nil
+			}
+			return jsonDatum(v)
 		})
 		for _, o := range []*Overload{r.add(r.funcs, t+"_build_object(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_object() "+t, Immutable)} {
 			o.calledOnNull().TypedEval = buildObject(b)
@@ -380,14 +507,31 @@ func addJSON(r *Registry) {
 				return canonical(v)
 			}
 		}
-		names := []string{"to_" + t}
+		sigs := []string{"to_" + t + "(any)"}
 		if !b {
-			names = append(names, "row_to_json", "array_to_json")
+			sigs = append(sigs, "row_to_json(record)", "array_to_json(anyarray)")
 		}
-		for _, n := range names {
-			o := r.add(r.funcs, n+"(any) "+t, Stable)
+		for _, sig := range sigs {
+			o := r.add(r.funcs, sig+" "+t, Stable)
 			o.TypedEval = convert
 			o.setN(untypedArgs(convert))
+		}
+		if !b {
+			lines := func(ts []*types.T) evalN {
+				return func(ctx *Context, a []types.Datum) (types.Datum, error) {
+					sep := ","
+					if a[1].Bool() {
+						sep = ",\n "
+					}
+					buf, err := appendJSON(ctx, nil, a[0], ts[0], sep)
+					return types.NewJSON(string(buf)), err
+				}
+			}
+			for _, sig := range []string{"row_to_json(record, bool) json", "array_to_json(anyarray, bool) json"} {
+				o := r.add(r.funcs, sig, Stable)
+				o.TypedEval = lines
+				o.setN(untypedArgs(lines))
+			}
 		}
 		each := func(text bool) func(*Context, []types.Datum) ([]types.Row, error) {
 			return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
@@ -473,25 +617,89 @@ func addJSON(r *Registry) {
 			}
 			return out.rows, nil
 		})
-		r.f2(t+"_object(text[], text[]) "+t, func(ctx *Context, a, v types.Datum) (types.Datum, error) {
-			ks, vs := elems(a), elems(v)
-			if len(ks) != len(vs) {
-				return types.Null, sqlstate.New("2202E", "mismatched array dimensions")
-			}
+		object := func(ctx *Context, ks, vs []types.Datum) (types.Datum, error) {
 			if err := ctx.scratch(int64(len(ks)) * 400); err != nil {
 				return types.Null, err
 			}
 			var ms []types.JSONMember
 			for i := range ks {
+				if ks[i].IsNull() {
+					return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "null value not allowed for object key")
+				}
 				x := &types.JSONValue{Kind: types.JSONNull}
 				if !vs[i].IsNull() {
 					x = &types.JSONValue{Kind: types.JSONString, Str: vs[i].Str()}
 				}
 				ms = append(ms, types.JSONMember{Key: ks[i].Str(), Value: x})
 			}
-			return jsonDatum(types.NewJSONObject(ms))
+			if b {
+				return jsonDatum(types.NewJSONObject(ms))
+			}
+			buf := []byte{'{'}
+			for i, m := range ms {
+				if i > 0 {
+					buf = append(buf, ", "...)
+				}
+				buf = append(types.AppendJSONString(buf, m.Key), " : "...)
+				buf = m.Value.Append(buf)
+			}
+			return types.NewJSON(string(append(buf, '}'))), nil
+		}
+		subscripts := func(text string) error { return sqlstate.New("2202E", "%s", text) }
+		r.f2(t+"_object(text[], text[]) "+t, func(ctx *Context, a, v types.Datum) (types.Datum, error) {
+			if a.Array().Dims() > 1 || v.Array().Dims() > 1 {
+				return types.Null, subscripts("wrong number of array subscripts")
+			}
+			ks, vs := elems(a), elems(v)
+			if len(ks) != len(vs) {
+				return types.Null, subscripts("mismatched array dimensions")
+			}
+			return object(ctx, ks, vs)
+		})
+		r.f1(t+"_object(text[]) "+t, func(ctx *Context, a types.Datum) (types.Datum, error) {
+			es := elems(a)
+			switch n := a.Array().Dims(); {
+			case n > 2:
+				return types.Null, subscripts("wrong number of array subscripts")
+			case n == 2 && a.Array().Shape[1].Len != 2:
+				return types.Null, subscripts("array must have two columns")
+			case len(es)%2 != 0:
+				return types.Null, subscripts("array must have even number of elements")
+			}
+			var ks, vs []types.Datum
+			for i := 0; i < len(es); i += 2 {
+				ks, vs = append(ks, es[i]), append(vs, es[i+1])
+			}
+			return object(ctx, ks, vs)
 		})
 	}
+	addPopulate(r)
+	// What an assignment to a subscripted jsonb makes of it.
+	r.fn("jsonb_assign(jsonb, text[], jsonb) jsonb", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		n := &types.JSONValue{Kind: types.JSONNull}
+		v := &types.JSONValue{}
+		var err error
+		if !a[2].IsNull() {
+			if n, err = types.ParseJSON(a[2].Str()); err != nil {
+				return types.Null, err
+			}
+		}
+		path := elems(a[1])
+		for _, p := range path {
+			if p.IsNull() {
+				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "jsonb subscript in assignment must not be null")
+			}
+		}
+		if a[0].IsNull() {
+			v = emptyFor(path[0].Str())
+		} else if v, err = types.ParseJSON(a[0].Str()); err != nil {
+			return types.Null, err
+		}
+		if v, err = assignPath(v, path, n); err != nil {
+			return types.Null, err
+		}
+		return jsonDatum(v)
+	}).calledOnNull()
 	two := func(f func(ctx *Context, a, b *types.JSONValue) (types.Datum, error)) eval2 {
 		return func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 			x, err := types.ParseJSON(a.Str())
@@ -634,6 +842,67 @@ func addJSON(r *Registry) {
 		}
 		return str(string(v.AppendPretty(nil, 0)))
 	})
+}
+
+// emptyFor is the empty container for a first key: an array if it is a number.
+func emptyFor(key string) *types.JSONValue {
+	if _, err := strconv.ParseInt(key, 10, 32); err == nil {
+		return &types.JSONValue{Kind: types.JSONArray}
+	}
+	return &types.JSONValue{Kind: types.JSONObject}
+}
+
+// assignPath sets what a path leads to, and makes what is missing on the way; gaps in arrays are filled with nulls.
+func assignPath(v *types.JSONValue, path []types.Datum, n *types.JSONValue) (*types.JSONValue, error) {
+	if len(path) == 0 {
+		return n, nil
+	}
+	key := path[0].Str()
+	next := func(old *types.JSONValue) (*types.JSONValue, error) {
+		if old == nil {
+			if old = n; len(path) > 1 {
+				old = emptyFor(path[1].Str())
+			}
+		}
+		return assignPath(old, path[1:], n)
+	}
+	switch v.Kind {
+	case types.JSONObject:
+		x, err := next(v.Get(key))
+		if err != nil {
+			return nil, err
+		}
+		return types.NewJSONObject(append(append([]types.JSONMember(nil), v.Members...), types.JSONMember{Key: key, Value: x})), nil
+	case types.JSONArray:
+		i, err := strconv.ParseInt(key, 10, 32)
+		if err != nil {
+			return nil, sqlstate.New(sqlstate.InvalidTextRepresentation, "path element at position 1 is not an integer: %q", types.Raw(key))
+		}
+		size := int64(len(v.Elems))
+		if i < 0 {
+			if i += size; i < 0 {
+				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "path element at position 1 is out of range: %s", key)
+			}
+		}
+		if i > 1<<20 {
+			return nil, tooLarge()
+		}
+		var old *types.JSONValue
+		if i < size {
+			old = v.Elems[i]
+		}
+		x, err := next(old)
+		if err != nil {
+			return nil, err
+		}
+		for int64(len(v.Elems)) <= i {
+			v.Elems = append(v.Elems, &types.JSONValue{Kind: types.JSONNull})
+		}
+		v.Elems[i] = x
+		return v, nil
+	}
+	return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot replace existing key").
+		WithDetail("The path assumes key is a composite object, but it is a scalar value.")
 }
 
 func deleteKeys(a types.Datum, keys []types.Datum) (types.Datum, error) {

@@ -57,6 +57,9 @@ func (a *jsonAgg) Add(ctx *Context, args []types.Datum) error {
 		a.buf = append(a.buf, '[')
 	} else {
 		a.buf = append(a.buf, ", "...)
+		if p := args[0].Phys(); p == types.PhysTuple || p == types.PhysArray {
+			a.buf = append(a.buf, "\n "...)
+		}
 	}
 	f, err := jsonFragment(ctx, args[0], a.t)
 	if err != nil {

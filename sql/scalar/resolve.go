@@ -450,6 +450,10 @@ func bindPolymorphic(declared, args []*types.T) []*types.T {
 			if out[i].Kind == types.KindUnknown {
 				out[i] = types.Text
 			}
+		case types.KindTuple:
+			if args[i].Kind == types.KindTuple {
+				out[i] = args[i]
+			}
 		case types.KindAnyElement:
 			if elem != nil {
 				out[i] = elem

@@ -110,18 +110,18 @@ func appendArrayBinary(buf []byte, a *Array, t *T) []byte {
 			hasNull = 1
 		}
 	}
-	dims := uint32(1)
-	if len(a.Elems) == 0 {
-		dims = 0
-	}
-	buf = binary.BigEndian.AppendUint32(buf, dims)
+	dims := a.Dims()
+	buf = binary.BigEndian.AppendUint32(buf, uint32(dims))
 	buf = binary.BigEndian.AppendUint32(buf, hasNull)
 	buf = binary.BigEndian.AppendUint32(buf, elem.OID())
-	if dims == 0 {
-		return buf
+	for i := range dims {
+		d := a.Dim(i)
+		buf = binary.BigEndian.AppendUint32(buf, uint32(d.Len))
+		if a.Shape != nil {
+			lower = uint32(d.Lower)
+		}
+		buf = binary.BigEndian.AppendUint32(buf, lower)
 	}
-	buf = binary.BigEndian.AppendUint32(buf, uint32(len(a.Elems)))
-	buf = binary.BigEndian.AppendUint32(buf, lower)
 	for _, e := range a.Elems {
 		buf = appendSized(buf, e, elem)
 	}
@@ -320,16 +320,24 @@ func parseArrayBinary(t, elem *T, b []byte) (Datum, error) {
 	if dims == 0 {
 		return NewArray(a), nil
 	}
-	if dims != 1 {
-		return Null, sqlstate.New(sqlstate.FeatureNotSupported, "multidimensional arrays are not supported")
+	if dims > dimsMax {
+		return Null, tooManyDims(int(dims))
 	}
-	if len(b) < 8 {
+	if len(b) < 8*int(dims) {
 		return Null, badBinary(t)
 	}
-	n := int64(binary.BigEndian.Uint32(b))
-	b = b[8:]
-	if n > int64(len(b)/4) { // every element has at least a length
-		return Null, badBinary(t)
+	n := int64(1)
+	shape := make([]Dim, dims)
+	for i := range shape {
+		shape[i] = Dim{int32(binary.BigEndian.Uint32(b[4:])), int32(binary.BigEndian.Uint32(b))}
+		b = b[8:]
+		d := shape[i]
+		if d.Len < 0 || int64(d.Lower)+int64(d.Len)-1 > math.MaxInt32 {
+			return Null, badBinary(t)
+		}
+		if n *= int64(d.Len); n > int64(len(b)/4) { // every element has at least a length
+			return Null, badBinary(t)
+		}
 	}
 	a.Elems = make([]Datum, n)
 	for i := range a.Elems {
@@ -354,7 +362,10 @@ func parseArrayBinary(t, elem *T, b []byte) (Datum, error) {
 	if len(b) != 0 {
 		return Null, badBinary(t)
 	}
-	return NewArray(a), nil
+	if t.Kind != KindArray {
+		return NewArray(a), nil // a vector, which starts at zero
+	}
+	return NewShaped(elem, a.Elems, shape), nil
 }
 
 // LocationOrUTC is loc, or UTC if it is nil.

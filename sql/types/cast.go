@@ -2,6 +2,7 @@ package types
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/apd/v3"
@@ -400,7 +401,7 @@ func castArray(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 	if elem.Equal(to.Elem) {
 		return d, nil
 	}
-	out := &Array{Elem: to.Elem, Elems: make([]Datum, len(a.Elems))}
+	out := &Array{Elem: to.Elem, Elems: make([]Datum, len(a.Elems)), Shape: a.Shape}
 	for i, e := range a.Elems {
 		n, err := Cast(env, e, elem, to.Elem, explicit)
 		if err != nil {
@@ -448,7 +449,7 @@ func SameRepresentation(a, b Datum) bool {
 		return m1 == m2 && d1 == d2 && u1 == u2
 	case PhysArray:
 		x, y := a.Array(), b.Array()
-		if !x.Elem.Same(y.Elem) || len(x.Elems) != len(y.Elems) {
+		if !x.Elem.Same(y.Elem) || len(x.Elems) != len(y.Elems) || !slices.Equal(x.shape(), y.shape()) {
 			return false
 		}
 		for i := range x.Elems {

@@ -115,7 +115,24 @@ func compareArrays(a, b *Array, cmp func(a, b Datum) int) int {
 			return c
 		}
 	}
-	return cmpInt(int64(len(a.Elems)), int64(len(b.Elems)))
+	if c := cmpInt(int64(len(a.Elems)), int64(len(b.Elems))); c != 0 || a.Shape == nil && b.Shape == nil {
+		return c
+	}
+	x, y := a.shape(), b.shape()
+	if c := cmpInt(int64(len(x)), int64(len(y))); c != 0 {
+		return c
+	}
+	for i := range x {
+		if c := cmpInt(int64(x[i].Len), int64(y[i].Len)); c != 0 {
+			return c
+		}
+	}
+	for i := range x {
+		if c := cmpInt(int64(x[i].Lower), int64(y[i].Lower)); c != 0 {
+			return c
+		}
+	}
+	return 0
 }
 
 func cmpInt(a, b int64) int {
@@ -287,6 +304,9 @@ func AppendHashKey(buf []byte, d Datum, t *T) []byte {
 		buf = binary.AppendUvarint(buf, uint64(len(a.Elems)))
 		for _, e := range a.Elems {
 			buf = AppendHashKey(buf, e, a.Elem)
+		}
+		for _, d := range a.Shape {
+			buf = binary.AppendVarint(binary.AppendVarint(buf, int64(d.Lower)), int64(d.Len))
 		}
 		return buf
 	case PhysTuple:

@@ -48,11 +48,17 @@ type Row []Datum
 // Interval is the calendar part of an interval; its microseconds are the datum's number.
 type Interval struct{ Months, Days int32 }
 
-// Array is a one-dimensional array value (bounds start at 1).
+// Array is an array value. Its elements are in one list, those of the last dimension next to each other.
 type Array struct {
 	Elem  *T
 	Elems []Datum
+	// Shape has the dimensions; nil is one that starts at 1, or none if there are no elements. The product of the lengths is
+	// the number of elements (T7).
+	Shape []Dim
 }
+
+// Dim is one dimension of an array: its first subscript and its length.
+type Dim struct{ Lower, Len int32 }
 
 // Tuple is a row value.
 type Tuple struct {

@@ -27,6 +27,8 @@
 //	    The largest and smallest integers are infinity and -infinity.
 //	T5  A value of regclass and its kin may carry the name that it prints as, put there by whoever could look it up.
 //	T6  Nothing that a datum refers to is ever changed.
+//	T7  An array's elements are in one list, whatever its dimensions; the product of their lengths is the number of elements.
+//	    An array of one dimension that starts at 1, and an empty one, has no Shape, so that equal arrays are held alike.
 //
 // # Order
 //
@@ -53,5 +55,5 @@
 // # What is not here
 //
 // Arithmetic and functions (sql/scalar), order-preserving bytes (sql/rowcode), names of objects (sql/session).
-// Arrays have one dimension and start at 1. DateStyle is ISO, MDY; IntervalStyle is postgres; bytea prints as hex.
+// DateStyle is ISO, MDY; IntervalStyle is postgres; bytea prints as hex.
 package types

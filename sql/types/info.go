@@ -180,6 +180,9 @@ func (t *T) Name() string {
 	if t.Kind == KindArray && t.Elem != nil {
 		return t.Elem.Name() + "[]"
 	}
+	if t.Row != "" {
+		return t.Row
+	}
 	return kinds[t.Kind].display
 }
 

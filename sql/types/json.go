@@ -36,6 +36,8 @@ type JSONValue struct {
 	Num     *apd.Decimal // numbers
 	Elems   []*JSONValue // arrays
 	Members []JSONMember // objects
+	// Raw is the text as it was written, if the parser was asked to keep it.
+	Raw string
 }
 
 // JSONMember is one key of an object with its value.
@@ -123,7 +125,8 @@ func (p *jsonParser) bad(detail string) error {
 // ParseJSON reads a JSON text into jsonb's canonical shape.
 func ParseJSON(s string) (*JSONValue, error) { return parseJSON(&jsonParser{s: s}) }
 
-// ParseJSONOrdered reads a JSON text keeping the order and the duplicates of members, as type json does.
+// ParseJSONOrdered reads a JSON text keeping the order and the duplicates of members, as type json does, and each
+// value's text.
 func ParseJSONOrdered(s string) (*JSONValue, error) { return parseJSON(&jsonParser{s: s, keep: true}) }
 
 func checkJSON(s string) error {
@@ -138,7 +141,7 @@ func parseJSON(p *jsonParser) (*JSONValue, error) {
 	}
 	p.space()
 	if p.pos < len(p.s) {
-		return nil, p.bad("Expected end of input, but found \"" + p.token() + "\".")
+		return nil, p.unexpected("end of input")
 	}
 	return v, nil
 }
@@ -156,33 +159,68 @@ func (p *jsonParser) space() {
 
 // token is the offending token for a message.
 func (p *jsonParser) token() string {
-	end := p.pos
-	for end < len(p.s) && (p.s[end] >= 0x80 || p.s[end] == '_' || p.s[end] >= '0' && p.s[end] <= '9' ||
-		p.s[end]|0x20 >= 'a' && p.s[end]|0x20 <= 'z') {
-		end++
+	word := func(c byte) bool {
+		return c >= 0x80 || c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 	}
-	if end == p.pos && end < len(p.s) {
+	end := p.pos
+	switch c := p.s[end]; {
+	case c == '"':
+		for end++; end < len(p.s) && p.s[end] != '"'; end++ {
+			if p.s[end] == '\\' {
+				end++
+			}
+		}
+		return p.s[p.pos:min(end+1, len(p.s))]
+	case c == '-' || c >= '0' && c <= '9':
+		for end < len(p.s) && (word(p.s[end]) || strings.IndexByte("+-.", p.s[end]) >= 0) {
+			end++
+		}
+	default:
+		for end < len(p.s) && word(p.s[end]) {
+			end++
+		}
+	}
+	if end == p.pos {
 		end++
 	}
 	return p.s[p.pos:end]
 }
 
+// unexpected is the error for a token that the grammar does not want here, or that is none at all.
 func (p *jsonParser) unexpected(want string) error {
 	if p.pos >= len(p.s) {
 		return p.bad("The input string ended unexpectedly.")
 	}
 	t := p.token()
-	if c := t[0]; want == "JSON value" && (c|0x20 >= 'a' && c|0x20 <= 'z' || c == '\'' || c >= 0x80 || c == '_') {
+	switch c := t[0]; {
+	case c == '"':
+		if _, err := p.str(); err != nil {
+			return err
+		}
+	case c == '-' || c >= '0' && c <= '9':
+		if _, err := p.number(); err != nil {
+			return err
+		}
+	case t != "true" && t != "false" && t != "null" && strings.IndexByte("{}[],:", c) < 0:
 		return p.bad("Token \"" + t + "\" is invalid.")
 	}
 	return p.bad("Expected " + want + ", but found \"" + t + "\".")
 }
 
 func (p *jsonParser) value(depth int) (*JSONValue, error) {
+	p.space()
+	start := p.pos
+	v, err := p.parse(depth)
+	if err == nil && p.keep && !p.check {
+		v.Raw = p.s[start:p.pos]
+	}
+	return v, err
+}
+
+func (p *jsonParser) parse(depth int) (*JSONValue, error) {
 	if depth > jsonDepthMax {
 		return nil, sqlstate.TooDeep()
 	}
-	p.space()
 	if p.pos >= len(p.s) {
 		return nil, p.unexpected("JSON value")
 	}
@@ -410,6 +448,7 @@ func (p *jsonParser) escaped(start, i int) (string, error) {
 			}
 			i += 4
 			switch {
+			case p.check: // what the escapes mean is asked when the text is taken apart
 			case r >= 0xD800 && r < 0xDC00:
 				lo, ok := rune(0), false
 				if i+2 < len(p.s) && p.s[i+1] == '\\' && p.s[i+2] == 'u' {
@@ -422,7 +461,7 @@ func (p *jsonParser) escaped(start, i int) (string, error) {
 				r = 0x10000 + (r-0xD800)<<10 + (lo - 0xDC00)
 			case r >= 0xDC00 && r <= 0xDFFF:
 				return "", p.bad("Unicode low surrogate must follow a high surrogate.")
-			case r == 0 && !p.keep:
+			case r == 0:
 				return "", sqlstate.New("22P05", "unsupported Unicode escape sequence").WithDetail("\\u0000 cannot be converted to text.")
 			}
 			buf = utf8.AppendRune(buf, r)

@@ -172,7 +172,10 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 	case KindVoid:
 		return Null, nil
 	case KindTuple:
-		return Null, sqlstate.New(sqlstate.FeatureNotSupported, "input of anonymous composite types is not implemented")
+		if t.Names == nil {
+			return Null, sqlstate.New(sqlstate.FeatureNotSupported, "input of anonymous composite types is not implemented")
+		}
+		return parseTuple(t, s, env)
 	}
 	return Null, sqlstate.New(sqlstate.FeatureNotSupported, "cannot accept a value of type %s", t.Name())
 }

@@ -55,6 +55,10 @@ type T struct {
 	Precision, Scale int32
 	Elem             *T   // arrays
 	Fields           []*T // tuples
+	// Names are the fields' names, of a tuple that has some: the row of a relation.
+	Names []string
+	// Row is the name of the relation whose rows the tuples are, of a type that was asked for by that name.
+	Row string
 }
 
 // The types without modifiers.
@@ -96,5 +100,10 @@ var (
 	OIDVector    = &T{Kind: KindOIDVector}
 )
 
-// ArrayOf is the array type of an element type.
-func ArrayOf(elem *T) *T { return &T{Kind: KindArray, Elem: elem} }
+// ArrayOf is the array type of an element type. Arrays of arrays are arrays of more dimensions: they have no type of their own.
+func ArrayOf(elem *T) *T {
+	if elem.Kind == KindArray {
+		return elem
+	}
+	return &T{Kind: KindArray, Elem: elem}
+}

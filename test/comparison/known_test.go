@@ -15,6 +15,7 @@ type departure struct {
 
 // departures are the differences that stay, each with its reason.
 var departures = []departure{
+	{``, `:16\d\d\d:`, `:2249:`, "the row type of a table has no OID of its own: its values are records"},
 	{`::(bit|varbit|bit varying)\b|^select '[01]+'::bit`, ``, `ERROR 0A000 type bit`, "bit strings are not supported"},
 }
 

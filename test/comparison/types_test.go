@@ -185,5 +185,10 @@ var casts = Generator{Name: "casts", Generate: func(r *rand.Rand) Case {
 	return Case{Group: from + " to " + to, Statements: []string{"select (" + v + ")::" + to}}
 }}
 
+var (
+	jsonForms  = Generator{Name: "json", Fixed: File("json")}
+	arrayForms = Generator{Name: "arrays", Fixed: File("arrays")}
+)
+
 // literals are untyped ones, in every place where a type is found for them.
 var literals = Generator{Name: "literals", Fixed: File("literals")}
