@@ -918,6 +918,9 @@ func (t *Txn) Restart(ctx context.Context) error {
 	return nil
 }
 
+// GiveUp has the next Restart take a new identity, so that others get the locks of this one.
+func (t *Txn) GiveUp() { t.c.Spoil() }
+
 // ID is the transaction's identity.
 func (t *Txn) ID() kv.TxnID { return t.c.Txn().ID }
 

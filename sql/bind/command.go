@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
@@ -368,4 +370,15 @@ func (b *builder) show(n *parse.Show) Statement {
 		}
 	}
 	return s
+}
+
+// LocksTables reports whether a statement is going to have the tables that it names for itself.
+func LocksTables(stmt *parse.Statement) bool {
+	switch n := stmt.Node.(type) {
+	case *tree.AlterTable, *tree.CreateIndex, *tree.DropIndex, *tree.DropTable, *parse.Truncate:
+		return true
+	case *parse.LockTable:
+		return n.Mode != "ACCESS SHARE" && n.Mode != "ROW SHARE" && n.Mode != "ROW EXCLUSIVE"
+	}
+	return false
 }

@@ -367,7 +367,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 	for _, o := range written {
 		given[o] = true
 	}
-	all := !t.Attentive
+	all := true
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		if c.State == catalog.Public && c.Generated == "" && !c.Hidden && !given[i] {

@@ -150,9 +150,6 @@ type Table struct {
 	// Frozen says that a change which takes the data away is about to be committed: nobody begins to use this version
 	// (L6 in sql/catalog/lease).
 	Frozen bool `json:",omitempty"`
-	// Attentive says that UPSERT must look at the row that it replaces: a version with a column that this one does not
-	// know may come next, together with values in it.
-	Attentive bool `json:",omitempty"`
 	// DropTime is when it was dropped, in wall nanoseconds, for the removal of its data.
 	DropTime int64
 	// ImplicitPrimary says that the primary key is the hidden column rowid.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
@@ -23,6 +24,18 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 		return err
 	}
 	c.hook()
+	if slices.ContainsFunc(s.Actions, inSteps) && (!c.Alone || !reverts(s.Actions)) {
+		// All of it or nothing: at once, where nobody else uses the table (SC5).
+		ids := []catalog.ID{s.Table.ID}
+		for _, a := range s.Actions {
+			if k, ok := a.(*bind.AddConstraint); ok && k.Constraint.Kind == bind.ForeignKey && k.Constraint.RefTable != nil {
+				ids = append(ids, k.Constraint.RefTable.ID)
+			}
+		}
+		if err := c.lock(ids...); err != nil {
+			return err
+		}
+	}
 	t := c.Catalog.Table(s.Table.ID)
 	if t == nil {
 		return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Table.Name)
@@ -34,6 +47,61 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 	}
 	return nil
 }
+
+// inSteps reports whether others have to get used to an action, or rows of theirs have to be looked at, before it holds.
+func inSteps(action bind.AlterAction) bool {
+	switch action.(type) {
+	case *bind.AddColumn, *bind.DropColumn, *bind.AddConstraint, *bind.DropConstraint, *bind.ValidateConstraint, *bind.AlterPrimaryKey, *bind.SetNotNull:
+		return true
+	}
+	return false
+}
+
+// reverts reports whether a job that carries the actions out leaves nothing of them if it fails. Of one action that is always so.
+func reverts(actions []bind.AlterAction) bool {
+	if len(actions) == 1 || !slices.ContainsFunc(actions, mayFail) {
+		return true
+	}
+	for _, action := range actions {
+		switch a := action.(type) {
+		case *bind.AddColumn:
+			if a.Column.Sequence != nil {
+				return false
+			}
+		case *bind.AddConstraint:
+			if a.Constraint.NotValid {
+				return false
+			}
+		case *bind.ValidateConstraint, *bind.SetNotNull, *bind.AlterPrimaryKey:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// mayFail reports whether the rows of a table may be in the way of an action.
+func mayFail(action bind.AlterAction) bool {
+	switch action.(type) {
+	case *bind.AddConstraint, *bind.ValidateConstraint, *bind.SetNotNull, *bind.AlterPrimaryKey:
+		return true
+	}
+	return false
+}
+
+// lock has tables for the transaction alone until it ends.
+func (c *change) lock(ids ...catalog.ID) error { return c.Catalog.Lock(c.ctx, ids, kv.Block) }
+
+// claim is lock, unless the statement is the whole transaction: then the change may go on after the commit, step by step.
+func (c *change) claim(ids ...catalog.ID) error {
+	if c.Alone {
+		return nil
+	}
+	return c.lock(ids...)
+}
+
+// own reports whether nobody else can use a table until the transaction ends (SC3, SC5): changes of it are made at once.
+func (c *change) own(t *catalog.Table) bool { return c.Catalog.Owns(t.ID) }
 
 func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 	switch a := action.(type) {
@@ -153,16 +221,8 @@ func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
 			return e
 		}
 	}
-	if !c.isNew(t) {
+	if !c.own(t) {
 		t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateColumn, ID: uint32(col.ID)})
-	}
-	if c.More && !t.ImplicitPrimary && !t.Temporary() {
-		// The transaction may fill the column. Who upserts with the version before would not see that (SC4).
-		return c.Catalog.Prepare(c.ctx, t.ID, func(before *catalog.Table) bool {
-			was := before.Attentive
-			before.Attentive = true
-			return !was
-		})
 	}
 	return nil
 }
@@ -353,7 +413,7 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 			c.drop(s)
 		}
 	}
-	if c.isNew(t) {
+	if c.own(t) {
 		return c.eraseColumn(t, id)
 	}
 	if i := slices.IndexFunc(t.Mutations, func(m catalog.Mutation) bool {
@@ -558,7 +618,7 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 		if k.NotValid {
 			return nil
 		}
-		if c.isNew(t) {
+		if c.own(t) {
 			if empty, err := c.empty(t); err != nil || empty {
 				return err
 			}
@@ -575,10 +635,11 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 		if k.NotValid {
 			return nil
 		}
-		if c.isNew(t) {
+		if c.own(t) && (fk.RefTable == t.ID || c.Catalog.Owns(fk.RefTable)) {
 			if empty, err := c.empty(t); err != nil || empty {
 				return err
 			}
+			return c.o.validateForeign(c.ctx, c.Txn, c.view, t, fk)
 		}
 		fk.State = catalog.WriteOnly
 		t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateForeignKey, ID: fk.ID})
@@ -595,7 +656,12 @@ func (c *change) checkRows(t *catalog.Table, k *catalog.Check) error {
 func (c *change) validateConstraint(t *catalog.Table, name string) error {
 	for i := range t.Checks {
 		if k := &t.Checks[i]; k.Name == name {
-			if k.State != catalog.Public {
+			if k.State != catalog.Public && c.own(t) {
+				if err := c.checkRows(t, k); err != nil {
+					return err
+				}
+				k.State = catalog.Public
+			} else if k.State != catalog.Public {
 				t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateCheck, ID: k.ID, Validate: true})
 			}
 			return nil
@@ -603,7 +669,13 @@ func (c *change) validateConstraint(t *catalog.Table, name string) error {
 	}
 	for i := range t.Foreign {
 		if k := &t.Foreign[i]; k.Name == name {
-			if k.State != catalog.Public {
+			if k.State != catalog.Public && c.own(t) {
+				// Others who change the referenced table heed the constraint since it was made.
+				if err := c.o.validateForeign(c.ctx, c.Txn, c.view, t, k); err != nil {
+					return err
+				}
+				k.State = catalog.Public
+			} else if k.State != catalog.Public {
 				t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateForeignKey, ID: k.ID, Validate: true})
 			}
 			return nil
@@ -711,21 +783,32 @@ func (c *change) setNotNull(t *catalog.Table, col *catalog.Column) error {
 	if col.NotNull {
 		return nil
 	}
-	if c.isNew(t) {
-		empty, err := c.empty(t)
-		if err != nil {
-			return err
-		}
-		if empty {
-			col.NotNull = true
-			return nil
-		}
+	if c.own(t) {
+		return c.nowNotNull(t, col)
 	}
 	// Until it is validated, a check of the new rows; then the column is NOT NULL.
 	t.Checks = append(t.Checks, catalog.Check{ID: t.NextConstr, Name: t.Name + "_" + col.Name + "_not_null",
 		Expr: quoteIdent(col.Name) + " IS NOT NULL", State: catalog.WriteOnly, Columns: []catalog.ColumnID{col.ID}})
 	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateNotNull, ID: t.NextConstr, Column: col.ID})
 	t.NextConstr++
+	return nil
+}
+
+// nowNotNull makes a column NOT NULL in a table that nobody else uses.
+func (c *change) nowNotNull(t *catalog.Table, col *catalog.Column) error {
+	empty, err := c.empty(t)
+	if err == nil && !empty {
+		err = c.o.validateCheck(c.ctx, c.Txn, c.view, t, &catalog.Check{Expr: quoteIdent(col.Name) + " IS NOT NULL"})
+	}
+	if sqlstate.Is(err, sqlstate.CheckViolation) {
+		v := sqlstate.New(sqlstate.NotNullViolation, "column \"%s\" of relation \"%s\" contains null values", col.Name, t.Name)
+		v.Schema, v.Table, v.Column = c.schemaName(t.Schema), t.Name, col.Name
+		return v
+	}
+	if err != nil {
+		return err
+	}
+	col.NotNull = true
 	return nil
 }
 

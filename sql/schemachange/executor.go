@@ -33,8 +33,8 @@ type Definition struct {
 	Explicit bool
 	// Session identifies the session, in the name of its schema of temporary relations.
 	Session int32
-	// More says that other statements may follow in the same transaction.
-	More   bool
+	// Alone says that the statement is all of its transaction. Only then may part of its work be done after the commit (SC5).
+	Alone  bool
 	Notice func(*sqlstate.Error)
 	// Run executes a bound query within the transaction, for CREATE TABLE AS and checks of existing rows; it calls
 	// row for each result row.
@@ -175,6 +175,9 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 	}
 	if err == nil {
 		err = c.settleLocal()
+	}
+	if err == nil && !d.Alone {
+		err = d.Catalog.LockDropped(ctx)
 	}
 	return tag, true, err
 }

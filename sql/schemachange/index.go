@@ -23,6 +23,9 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 		return err
 	}
 	c.hook()
+	if err := c.claim(s.Table.ID); err != nil {
+		return err
+	}
 	t := c.Catalog.Table(s.Table.ID)
 	if taken, err := c.view.NameTaken(t.Database, t.Schema, s.Index.Name); err != nil {
 		return err
@@ -47,12 +50,24 @@ func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) e
 	if err := verifyEncodable(t, x); err != nil {
 		return err
 	}
-	if c.isNew(t) {
+	if c.own(t) {
+		if err := c.renew(t, x); err != nil {
+			return err
+		}
 		return c.fillHere(t, x)
 	}
 	x.State = catalog.DeleteOnly
 	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(x.ID)})
 	return nil
+}
+
+// renew gives an index of a table that others have used an identity of its own, so that its entries can be loaded: nobody finds
+// them before the commit, nor afterwards if there is none (txn, LD1).
+func (c *change) renew(t *catalog.Table, x *catalog.Index) error {
+	if c.isNew(t) {
+		return nil
+	}
+	return c.Catalog.RenewIndex(c.ctx, t, x)
 }
 
 // fillHere fills an index within the transaction, of a table that nobody else sees.
@@ -77,6 +92,9 @@ func (c *change) dropIndexes(s *bind.DropIndex) error {
 	c.hook()
 	for _, r := range s.Indexes {
 		if err := c.mustOwnIndex(r.Table, r.Index.Name, true); err != nil {
+			return err
+		}
+		if err := c.claim(r.Table.ID); err != nil {
 			return err
 		}
 		t := c.Catalog.Table(r.Table.ID)
@@ -126,7 +144,7 @@ func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) error {
 		erase()
 		return nil
 	}
-	if c.isNew(t) {
+	if c.own(t) {
 		erase()
 		return nil
 	}
@@ -199,13 +217,18 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 		m = append(m, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(cp.ID), Replaces: s.ID})
 		t.Indexes = append(t.Indexes, cp)
 	}
-	if !c.isNew(t) {
+	if !c.own(t) {
 		t.Mutations = append(t.Mutations, m...)
 		return nil
 	}
-	for _, u := range m {
+	for i := range m {
+		u := &m[i]
 		x := t.Index(catalog.IndexID(u.ID))
 		x.State = catalog.WriteOnly
+		if err := c.renew(t, x); err != nil {
+			return err
+		}
+		u.ID = uint32(x.ID)
 		if err := c.fillHere(t, x); err != nil {
 			return err
 		}

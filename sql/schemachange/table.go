@@ -135,6 +135,10 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	}
 	c.Catalog.New(lease.Descriptor{Table: t})
 	for i := range t.Foreign {
+		// Rows may be put into it before the others know that they must not delete what these refer to.
+		if err := c.claim(t.Foreign[i].RefTable); err != nil {
+			return "", err
+		}
 		if err := c.link(t, &t.Foreign[i]); err != nil {
 			return "", err
 		}

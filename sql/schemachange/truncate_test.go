@@ -242,12 +242,24 @@ func TestFrozenInVain(t *testing.T) {
 		if err := within(t, 4*time.Second, "TRUNCATE", start(a, "truncate t")); !sessiontest.ErrIs(err, sqlstate.LockNotAvailable) {
 			t.Fatal(err)
 		}
-		a.Must("reset lock_timeout")
-		// Within a transaction that may be in the way itself, it is not waited for for ever.
 		if err := within(t, time.Minute, "the block", start(a, "begin; insert into t values (7); truncate t; commit")); !sessiontest.ErrIs(err, sqlstate.LockNotAvailable) {
 			t.Fatal(err)
 		}
-		a.Exec("rollback")
+		a.Must("rollback; reset lock_timeout")
+		// A transaction that has written may be in the way of those for whom it waits: it begins anew, and holds nothing meanwhile.
+		block := start(a, "begin; insert into t values (7); truncate t; insert into t values (9); commit")
+		time.Sleep(time.Minute)
+		if err := within(t, 2*time.Second, "INSERT", start(d, "insert into t values (10)")); err != nil {
+			t.Fatal(sessiontest.Describe(err))
+		}
+		b.Must("commit")
+		if err := within(t, time.Minute, "the block", block); err != nil {
+			t.Fatal(sessiontest.Describe(err))
+		}
+		if got := d.Must("select * from t"); got != "id\n9\nSELECT 1" {
+			t.Error(got)
+		}
+		b.Must("begin; select * from t")
 		// While an older freeze's version is not in use everywhere, there is no new one: others are not held up.
 		waits := start(a, "truncate t")
 		time.Sleep(time.Second)

@@ -227,7 +227,7 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	}
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
 		Stmt: p.bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
-		More:   s.state != stateImplicit || !s.replay.final,
+		Alone:  s.state == stateImplicit && !s.ran && (s.replay.final || s.syncNext),
 		Notice: s.out.Notice,
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
 			return s.runBound(ctx, q, nil, row)

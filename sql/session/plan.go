@@ -202,7 +202,10 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	var err error
 	b := s.binder(params)
 	b.Room = r.take
-	if p.bound, err = b.Bind(ctx, stmt); err != nil {
+	s.cat.LockAhead(bind.LocksTables(stmt))
+	p.bound, err = b.Bind(ctx, stmt)
+	s.cat.LockAhead(false)
+	if err != nil {
 		return nil, err
 	}
 	if q, ok := p.bound.(*bind.Query); ok {

@@ -385,6 +385,8 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 	if s.state == stateFailed && !endsFailed(p.plan.stmt) {
 		return errInFailed()
 	}
+	s.syncNext = final
+	defer func() { s.syncNext = false }()
 	err = s.step(ctx, text, p.size, p, func(ctx context.Context, final bool) error {
 		if p.plan.query == nil {
 			return s.command(ctx, p.plan, p.formats, false)

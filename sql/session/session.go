@@ -75,6 +75,7 @@ type Session struct {
 	modes     modes // of the transaction
 	wrote     bool  // it has
 	ran       bool  // a statement has run in it
+	syncNext  bool  // the client's next message after the running one is Sync
 	txnStart  time.Time
 
 	prepared map[string]*Prepared

@@ -31,13 +31,15 @@ type KV struct {
 	mu       sync.Mutex
 	versions map[string][]fakeVersion // oldest first
 	intents  map[string]*fakeIntent
-	locks    map[string]kv.TxnID
-	reads    []fakeRead
-	records  map[kv.TxnID]*fakeRecord
-	seen     map[string]int // requests by kind
-	turns    map[string]uint64
-	before   func(*kv.Batch) error
-	after    func(*kv.Batch) error
+	locks    map[string][]fakeLock
+	// last is when a transaction was heard of, by the host's clock.
+	last    map[kv.TxnID]time.Duration
+	reads   []fakeRead
+	records map[kv.TxnID]*fakeRecord
+	seen    map[string]int // requests by kind
+	turns   map[string]uint64
+	before  func(*kv.Batch) error
+	after   func(*kv.Batch) error
 }
 
 type fakeVersion struct {
@@ -75,7 +77,7 @@ type fakeRecord struct {
 func New(h *host.Host, c *clock.Clock, splits ...string) *KV {
 	return &KV{
 		h: h, clock: c, splits: splits,
-		versions: map[string][]fakeVersion{}, intents: map[string]*fakeIntent{}, locks: map[string]kv.TxnID{},
+		versions: map[string][]fakeVersion{}, intents: map[string]*fakeIntent{}, locks: map[string][]fakeLock{}, last: map[kv.TxnID]time.Duration{},
 		records: map[kv.TxnID]*fakeRecord{}, seen: map[string]int{},
 	}
 }
@@ -88,7 +90,10 @@ func (f *KV) rangeOf(k keys.Key) int {
 func (f *KV) OneRange(first, last keys.Key) bool { return f.rangeOf(first) == f.rangeOf(last) }
 
 // waitError asks to wait for a transaction.
-type waitError struct{ holder kv.TxnMeta }
+type waitError struct {
+	holder  kv.TxnMeta
+	patient bool // as long as the transaction lives
+}
 
 func (e *waitError) Error() string { return "wait" }
 
@@ -138,6 +143,9 @@ func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	for _, r := range b.Requests {
 		f.seen[fmt.Sprintf("%T", r)[4:]]++
 	}
+	if b.Txn != nil {
+		f.last[b.Txn.ID] = f.h.Clock.Monotonic()
+	}
 	f.mu.Unlock()
 	d := f.Latency.Load()
 	if slow := f.Slow.Load(); slow > 0 {
@@ -167,7 +175,7 @@ func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 			f.mu.Unlock()
 			return r, err
 		}
-		if polls > 40 {
+		if polls > 40 && !(w.patient && f.h.Clock.Monotonic()-f.last[w.holder.ID] < expiry) {
 			// Somebody has to give way: the one waited for.
 			rec := f.records[w.holder.ID]
 			if rec == nil {
@@ -190,7 +198,25 @@ func (f *KV) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 		if err := f.h.Clock.Sleep(ctx, time.Millisecond); err != nil {
 			return nil, err
 		}
+		if limit := b.LockTimeout; limit > 0 && time.Duration(polls)*time.Millisecond >= limit {
+			return nil, &kv.LockNotAvailableError{Holder: w.holder.ID, Timeout: true}
+		}
 	}
+}
+
+// expiry is after how long a transaction that holds the lock of a table, and is not heard of, counts as dead.
+const expiry = 3 * time.Second
+
+// fakeLock is one transaction's lock of a key.
+type fakeLock struct {
+	id       kv.TxnID
+	strength kv.LockStrength
+}
+
+// patient reports whether a key stands for a whole table: transactions hold its lock for long.
+func patient(k string) bool {
+	_, index, _, err := keys.DecodeIndexKey(keys.Key(k))
+	return err == nil && index == 0
 }
 
 // there reports whether all writes of a STAGING record were laid in time.
@@ -289,21 +315,34 @@ func ending(b *kv.Batch) bool {
 }
 
 // conflict is the error of meeting somebody's lock or intent that is in the way at a timestamp.
-func (e *fakeEval) conflict(k string, lock bool, at clock.Timestamp) error {
+func (e *fakeEval) conflict(k string, lock kv.LockStrength, at clock.Timestamp) error {
 	if i := e.f.intents[k]; i != nil && i.txn.ID != e.txn.ID && i.txn.WriteTimestamp.LessEq(at) {
 		if e.f.ended(k, i.txn) {
 			return e.conflict(k, lock, at)
 		}
-		return &waitError{i.txn}
+		return &waitError{holder: i.txn}
 	}
-	if id, ok := e.f.locks[k]; ok && lock && id != e.txn.ID {
-		if rec := e.f.records[id]; rec != nil && (rec.status == kv.Aborted || rec.status == kv.Committed) {
-			delete(e.f.locks, k)
-			return nil
+	if lock == kv.NoLock {
+		return nil
+	}
+	for _, l := range slices.Clone(e.f.locks[k]) {
+		if l.id == e.txn.ID || l.strength.Compatible(lock) && patient(k) {
+			continue
 		}
-		return &waitError{kv.TxnMeta{ID: id}}
+		if rec := e.f.records[l.id]; rec != nil && (rec.status == kv.Aborted || rec.status == kv.Committed) {
+			e.f.unlock(k, l.id)
+			continue
+		}
+		return &waitError{holder: kv.TxnMeta{ID: l.id}, patient: patient(k)}
 	}
 	return nil
+}
+
+func (f *KV) unlock(k string, id kv.TxnID) {
+	f.locks[k] = slices.DeleteFunc(f.locks[k], func(l fakeLock) bool { return l.id == id })
+	if len(f.locks[k]) == 0 {
+		delete(f.locks, k)
+	}
 }
 
 // ended resolves an intent whose transaction has ended.
@@ -318,9 +357,7 @@ func (f *KV) ended(k string, txn kv.TxnMeta) bool {
 }
 
 func (f *KV) resolve(k string, txn kv.TxnMeta, s kv.Status, at clock.Timestamp, ignored []kv.SeqRange) {
-	if f.locks[k] == txn.ID {
-		delete(f.locks, k)
-	}
+	f.unlock(k, txn.ID)
 	i := f.intents[k]
 	if i == nil || i.txn.ID != txn.ID {
 		return
@@ -355,7 +392,7 @@ func (e *fakeEval) read(k string) ([]byte, error) {
 			return v, nil
 		}
 	}
-	if err := e.conflict(k, false, e.readAt); err != nil {
+	if err := e.conflict(k, kv.NoLock, e.readAt); err != nil {
 		return nil, err
 	}
 	vs := e.f.versions[k]
@@ -371,13 +408,19 @@ func (e *fakeEval) lock(k string, s kv.LockStrength) error {
 	if s == kv.NoLock {
 		return nil
 	}
-	if err := e.conflict(k, true, clock.MaxTimestamp); err != nil {
+	if err := e.conflict(k, s, clock.MaxTimestamp); err != nil {
 		return err
 	}
 	if vs := e.f.versions[k]; len(vs) > 0 && e.readAt.Less(vs[len(vs)-1].at) {
 		return &kv.WriteTooOldError{Key: keys.Key(k), Actual: vs[len(vs)-1].at}
 	}
-	e.f.locks[k] = e.txn.ID
+	for i := range e.f.locks[k] {
+		if l := &e.f.locks[k][i]; l.id == e.txn.ID {
+			l.strength = max(l.strength, s)
+			return nil
+		}
+	}
+	e.f.locks[k] = append(e.f.locks[k], fakeLock{e.txn.ID, s})
 	return nil
 }
 
@@ -386,7 +429,7 @@ func (e *fakeEval) note(s keys.Span) {
 }
 
 func (e *fakeEval) write(k string, v []byte, seq kv.Seq) error {
-	if err := e.conflict(k, true, clock.MaxTimestamp); err != nil {
+	if err := e.conflict(k, kv.Exclusive, clock.MaxTimestamp); err != nil {
 		return err
 	}
 	since := e.txn.ReadTimestamp
@@ -589,7 +632,11 @@ func (e *fakeEval) load(r *kv.LoadRequest) (kv.Response, error) {
 	var rows []kv.KeyValue
 	for _, row := range r.Rows {
 		k := string(row.Key)
-		if err := e.conflict(k, r.Mode != kv.LoadAlone, clock.MaxTimestamp); err != nil {
+		lock := kv.Exclusive
+		if r.Mode == kv.LoadAlone {
+			lock = kv.NoLock
+		}
+		if err := e.conflict(k, lock, clock.MaxTimestamp); err != nil {
 			return nil, err
 		}
 		var last fakeVersion
@@ -622,9 +669,9 @@ func (f *KV) resolveSpan(s keys.Span, txn kv.TxnMeta, st kv.Status, at clock.Tim
 			f.resolve(k, txn, st, at, ignored)
 		}
 	}
-	for k, id := range f.locks {
-		if id == txn.ID && s.Contains(keys.Key(k)) {
-			delete(f.locks, k)
+	for k := range f.locks {
+		if s.Contains(keys.Key(k)) {
+			f.unlock(k, txn.ID)
 		}
 	}
 }

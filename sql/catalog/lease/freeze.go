@@ -16,38 +16,48 @@ import (
 	"meridian/txn"
 )
 
-// TRUNCATE and DROP TABLE take a table's data away at once, so two versions of the table do not get along: a row that
-// is written with the version before, after the commit, would be lost. So there is a version in between, with which
-// nobody does anything, and its commit is what PostgreSQL's exclusive lock is:
+// A transaction that changes a table while others use it is either prepared for them, step by step (sql/schemachange), or has the
+// table for itself until it ends. The second is what LOCK TABLE and a change of the schema inside a transaction take, and TRUNCATE
+// and DROP TABLE always, because a row that is written with the version before and committed after them would be lost:
 //
-//	Flush    v+1  Frozen, and a row in /Table/7/3      in a transaction of its own
-//	         wait: nobody uses v                       who wants the table now waits for v+2
-//	         v+2  the change itself; the row is locked, seen to be there, and deleted
+//	Lock     the lock of the table, a key without a value, for the transaction itself    one after the other, with deadlock detection
+//	         v+1  Frozen, and a row in /Table/7/3      in a transaction of its own       who wants the table now waits for the lock
+//	         wait: nobody else uses v
+//	         the row, read and locked                  the transaction reads later than all who have used v
+//	  ...
+//	Flush    v+2  the changes; the row is deleted
 //	commit
 //
-// The row is the freeze (L6): the change commits only if it finds it, and whoever deletes it may use v+1 as if it were v.
-// Its owner deletes it when the change comes to nothing, anybody when it is out of date.
+// The row is the freeze (L6): the change commits only if it finds it, and once it is deleted, v+1 may be used as if it were v. The
+// lock only makes others wait for the transaction. They have it when the transaction has ended, or its node has died, or the
+// leaseholder has lost it: then they delete the row, if it is still there, and a transaction that goes on nevertheless can't commit.
 
 // frozenRow is what is stored while a table is frozen.
 type frozenRow struct {
 	Version uint64 // the frozen one
-	Until   int64  // wall nanoseconds after which anybody may delete the row
 	By      []byte // the transaction
+	Alone   bool   // nobody else uses the version before
 }
 
 // frozen is a table that a transaction has frozen.
 type frozen struct {
 	id      catalog.ID
 	version uint64
+	by      kv.TxnID
 	row     []byte
 }
 
 const (
-	// frozenPoll is how often those who wait for a frozen table look whether it still is; most are told before.
-	frozenPoll = 500 * time.Millisecond
-	// frozenSlack is what a change may take between the end of its wait and its commit.
-	frozenSlack = 5 * time.Second
+	// thawWait bounds the attempt to delete the row of a freeze: those who wait for the table delete it too.
+	thawWait = 5 * time.Second
+	// noWait is how long a transaction that does not want to wait gives the nodes to answer.
+	noWait = 500 * time.Millisecond
+	// relocks bounds how often a transaction publishes a frozen version anew because another version came between.
+	relocks = 20
 )
+
+// lockKey is what stands for a whole table in lock tables, beside its rows. It never has a value.
+func lockKey(id catalog.ID) keys.Key { return keys.IndexPrefix(id, catalog.IndexID(0)) }
 
 func frozenKey(id catalog.ID) keys.Key {
 	return encoding.AppendUint(keys.IndexPrefix(catalog.LeaseTableID, catalog.IndexID(3)), uint64(id), encoding.Ascending)
@@ -67,56 +77,220 @@ func (e *edit) takesData() bool {
 
 var errMoved = errors.New("lease: the descriptor was changed")
 
-// freeze waits until nobody else uses the tables whose data the transaction takes away, and nobody begins to (L6).
-func (t *Txn) freeze(ctx context.Context) error {
+// LockDropped locks the tables whose data the transaction takes away (L6). Flush does so too.
+func (t *Txn) LockDropped(ctx context.Context) error {
 	var ids []catalog.ID
 	for _, id := range t.order {
 		if t.edits[id].takesData() {
 			ids = append(ids, id)
 		}
 	}
-	if len(ids) == 0 {
+	return t.Lock(ctx, ids, kv.Block)
+}
+
+// Lock returns when nobody else uses the tables, and nobody begins to until the transaction has ended. Tables that it has made
+// itself are passed over. With kv.NoWait it fails if somebody does.
+func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, wait kv.WaitPolicy) error {
+	var want []catalog.ID
+	for _, id := range ids {
+		if !t.Owns(id) && !slices.Contains(want, id) {
+			want = append(want, id)
+		}
+	}
+	if len(want) == 0 {
 		return nil
 	}
-	m := t.m
-	patience := m.patience(t)
-	by := t.tx.ID()
+	t.letGo(want)
+	for _, id := range want {
+		if _, err := t.tx.Get(ctx, lockKey(id), kv.Exclusive, wait); err != nil {
+			return t.notLocked(id, err)
+		}
+	}
+	patience := t.m.patience(t)
+	if wait == kv.NoWait {
+		patience = noWait
+	}
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := m.change(limit, t, func(ctx context.Context, tx *txn.Txn, c *Txn) error {
-		var b txn.WriteBatch
-		t.frozen = t.frozen[:0]
-		for _, id := range ids {
-			v := t.edits[id].base.Version()
-			if d := c.Descriptor(id); d == nil || d.Version() != v {
-				return errMoved
-			}
-			c.Table(id).Frozen = true
-			row, err := json.Marshal(frozenRow{v + 1, m.o.Clock.Now().Wall + int64(patience+frozenSlack), by[:]})
-			if err != nil {
-				return err
-			}
-			b.Put(frozenKey(id), row)
-			t.frozen = append(t.frozen, frozen{id, v + 1, row})
-		}
-		return tx.Write(ctx, &b)
-	})
-	if err != nil {
-		if errors.Is(err, errMoved) {
-			t.frozen = t.frozen[:0]
-		}
-		return t.notAlone(ctx, limit, err, ids)
+	want, err := t.lockKept(ctx, want)
+	if err != nil || len(want) == 0 {
+		return err
 	}
-	s, err := t.lockFrozen(ctx)
+	fs, err := t.publishFrozen(limit, want)
+	if err == nil {
+		if fs, err = t.aloneWith(ctx, fs); err == nil {
+			return t.lockFrozen(ctx, fs)
+		}
+	}
+	// The transaction may go on, from a savepoint: others need not wait for its end.
+	t.m.thaw(context.WithoutCancel(ctx), fs)
+	switch {
+	case errors.Is(err, errMoved):
+		return t.stepBack(want, false)
+	case ctx.Err() == nil && sqlstate.Is(err, sqlstate.SerializationFailure):
+		return t.stepBack(want, true)
+	case ctx.Err() != nil || limit.Err() == nil:
+		return err
+	case wait == kv.NoWait:
+		return t.notLocked(want[0], &kv.LockNotAvailableError{Key: lockKey(want[0])})
+	case t.tx.LockTimeout() > 0 && patience == t.tx.LockTimeout():
+		return sqlstate.New(sqlstate.LockNotAvailable, "canceling statement due to lock timeout")
+	}
+	return t.stepBack(want, true)
+}
+
+// notLocked names the table in the error of a statement that does not wait for it.
+func (t *Txn) notLocked(id catalog.ID, err error) error {
+	var locked *kv.LockNotAvailableError
+	if !errors.As(err, &locked) || locked.Timeout {
+		return err
+	}
+	d := t.Descriptor(id)
+	if d == nil || d.Table == nil {
+		return err
+	}
+	e := sqlstate.New(sqlstate.LockNotAvailable, "could not obtain lock on relation \"%s\"", d.Table.Name)
+	e.Cause = err
+	return e
+}
+
+// stepBack begins the transaction anew, without what it holds: transactions may wait for each other by way of the descriptors'
+// versions, which nobody sees. Reset waits for those that were in the way.
+func (t *Txn) stepBack(ids []catalog.ID, inUse bool) error {
+	for _, id := range ids {
+		d := catalog.Dependency{ID: id}
+		if now := t.m.snap.Load().descriptor(id); now != nil && inUse {
+			d.Version = now.Version()
+		}
+		t.blocked = append(t.blocked, d)
+	}
+	t.tx.GiveUp()
+	if inUse {
+		return errStale("Other transactions use the object.")
+	}
+	return errStale("The object was changed.")
+}
+
+// publishFrozen publishes versions of the tables with which nobody else may begin anything, and waits until nobody else uses
+// those before. The transaction has the tables' locks.
+func (t *Txn) publishFrozen(ctx context.Context, ids []catalog.ID) (fs []frozen, err error) {
+	m := t.m
+	by := t.tx.ID()
+	for try := 0; ; try++ {
+		if _, err := m.learn(ctx, ids); err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if err := t.mayFreeze(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		s := m.snap.Load()
+		err := m.change(ctx, t, func(ctx context.Context, tx *txn.Txn, c *Txn) error {
+			var b txn.WriteBatch
+			fs = fs[:0]
+			for _, id := range ids {
+				d := c.Descriptor(id)
+				if d == nil || d.Version() != s.version(id) {
+					return errMoved
+				}
+				c.Table(id).Frozen = true
+				row, err := json.Marshal(frozenRow{Version: d.Version() + 1, By: by[:]})
+				if err != nil {
+					return err
+				}
+				b.Put(frozenKey(id), row)
+				fs = append(fs, frozen{id, d.Version() + 1, by, row})
+			}
+			return tx.Write(ctx, &b)
+		})
+		if !errors.Is(err, errMoved) || try >= relocks {
+			return fs, err
+		}
+	}
+}
+
+// mayFreeze makes sure that the present version of a table is what the transaction has seen and changed, and that it is not
+// frozen any more.
+func (t *Txn) mayFreeze(ctx context.Context, id catalog.ID) error {
+	d := t.m.snap.Load().descriptor(id)
+	if d == nil || d.Table == nil || d.Table.Dropped {
+		return errMoved
+	}
+	if e, ok := t.edits[id]; ok {
+		if !sameTable(e.base, d) {
+			return errMoved
+		}
+	} else if v := max(t.used(id), t.found[id]); v != 0 && v != d.Version() {
+		return errMoved
+	}
+	if slices.ContainsFunc(d.Table.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 }) {
+		return sqlstate.New(sqlstate.ObjectInUse, "cannot lock table \"%s\" while its schema is being changed", d.Table.Name).
+			WithHint("SHOW JOBS lists the change.")
+	}
+	if !d.Table.Frozen {
+		return nil
+	}
+	row, err := t.m.o.DB.Get(ctx, frozenKey(id))
 	if err != nil {
 		return err
 	}
-	for _, f := range t.frozen {
-		e := t.edits[f.id]
-		e.base = s.descriptor(f.id)
-		*e.now.version() = f.version + 1
+	if row == nil {
+		return t.m.thawed(ctx, id, d.Version())
 	}
-	return nil
+	return t.m.breakFreeze(ctx, id, row)
+}
+
+// letGo forgets the use of tables by the statement that is about to lock them, which has only found them: two such statements
+// would wait for each other.
+func (t *Txn) letGo(ids []catalog.ID) {
+	t.mu.Lock()
+	if n := t.known; n < len(t.uses) {
+		kept := t.uses[:n]
+		for _, u := range t.uses[n:] {
+			if slices.Contains(ids, u.id) {
+				if t.found == nil {
+					t.found = map[catalog.ID]uint64{}
+				}
+				t.found[u.id] = u.version
+			} else {
+				kept = append(kept, u)
+			}
+		}
+		t.uses = kept
+	}
+	t.mu.Unlock()
+	t.m.released()
+}
+
+// used is the newest version of a descriptor on which the transaction relies.
+func (t *Txn) used(id catalog.ID) (v uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, u := range t.uses {
+		if u.id == id {
+			v = max(v, u.version)
+		}
+	}
+	return v
+}
+
+// sameTable reports whether two versions differ in nothing but who may use them.
+func sameTable(a, b *Descriptor) bool {
+	if a == nil || b == nil || a.Table == nil || b.Table == nil {
+		return false
+	}
+	if a.Version() == b.Version() {
+		return true
+	}
+	x, y := *a.Table, *b.Table
+	x.Version, x.Frozen, y.Version, y.Frozen = 0, false, 0, false
+	ex, err := json.Marshal(&x)
+	if err != nil {
+		return false
+	}
+	ey, err := json.Marshal(&y)
+	return err == nil && bytes.Equal(ex, ey)
 }
 
 // patience is how long a transaction waits for those who use what it is going to change: long enough for a dead node's
@@ -130,102 +304,107 @@ func (m *Manager) patience(t *Txn) time.Duration {
 	return d
 }
 
-// notAlone is what becomes of a transaction that could not publish what has to come before its own versions. Reset waits
-// for those that were in the way. limit is the context that bounded the wait.
-func (t *Txn) notAlone(ctx, limit context.Context, err error, ids []catalog.ID) error {
-	moved := errors.Is(err, errMoved)
-	switch {
-	case moved:
-	case ctx.Err() != nil || limit.Err() == nil:
-		return err
-	case t.tx.LockTimeout() > 0 && t.m.patience(t) == t.tx.LockTimeout():
-		return sqlstate.New(sqlstate.LockNotAvailable, "canceling statement due to lock timeout")
-	case t.tx.HasWritten():
-		// It may be that those who are in the way wait for this transaction.
-		return sqlstate.New(sqlstate.LockNotAvailable, "other transactions have used table \"%s\" for %s and go on",
-			t.edits[ids[0]].base.Table.Name, t.m.patience(t)).
-			WithHint("Change the table in a transaction of its own, which waits for as long as it takes.")
-	}
-	for _, id := range ids {
-		d := catalog.Dependency{ID: id}
-		if !moved {
-			d.Version = t.edits[id].base.Version() + 1
+// aloneWith notes that nobody else uses the tables. The rows' new versions are later than all that others have done with them:
+// they said after their commits that they are done, and this node's clock has heard it.
+func (t *Txn) aloneWith(ctx context.Context, fs []frozen) ([]frozen, error) {
+	for i := range fs {
+		f := &fs[i]
+		row, err := json.Marshal(frozenRow{Version: f.version, By: f.by[:], Alone: true})
+		if err != nil {
+			return fs, err
 		}
-		t.blocked = append(t.blocked, d)
+		var gone *kv.ConditionFailedError
+		if err := t.m.o.DB.CPut(ctx, frozenKey(f.id), row, f.row); errors.As(err, &gone) {
+			return fs, errMoved
+		} else if err != nil {
+			return fs, err
+		}
+		f.row = row
 	}
-	if moved {
-		return errStale("The object was changed.")
-	}
-	return errStale("Other transactions use the object.")
+	return fs, nil
 }
 
-// lockFrozen sees to it that the transaction commits later than all who have used the tables, and only if these are
-// still frozen.
-func (t *Txn) lockFrozen(ctx context.Context) (*Snapshot, error) {
-	var ks []keys.Key
-	var ids []catalog.ID
-	for _, f := range t.frozen {
-		ids, ks = append(ids, f.id), append(ks, frozenKey(f.id), descriptorKey(f.id))
+// lockFrozen sees to it that the transaction reads and commits later than all who have used the tables, and commits only if they
+// are still frozen.
+func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
+	ks := make([]keys.Key, len(fs))
+	for i := range fs {
+		ks[i] = frozenKey(fs[i].id)
 	}
-	// Who has used them said so after his commit, and this node's clock has heard it. A read at its present time keeps
-	// the write of the descriptor from being earlier.
-	if _, err := t.m.learn(ctx, ids); err != nil {
-		return nil, err
-	}
+	t.froze = append(t.froze, fs...) // whatever happens, they end with the transaction
 	vs, err := t.tx.GetMany(ctx, ks, kv.Exclusive, kv.Block)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s := t.m.snap.Load()
-	for i, f := range t.frozen {
-		d := s.descriptor(f.id)
-		moved := !bytes.Equal(vs[2*i], f.row) || vs[2*i+1] == nil || d == nil || d.Version() != f.version
-		if !moved {
-			stored, err := decodeDescriptor(vs[2*i+1])
-			if err != nil {
-				return nil, err
-			}
-			moved = stored.Version() != f.version
-		}
-		if moved {
-			t.blocked = append(t.blocked, catalog.Dependency{ID: f.id})
-			return nil, errStale("The object was changed.")
+	for i, f := range fs {
+		if d := s.descriptor(f.id); !bytes.Equal(vs[i], f.row) || d == nil || d.Version() != f.version {
+			return t.stepBack([]catalog.ID{f.id}, false)
 		}
 	}
-	return s, nil
+	t.mu.Lock()
+	for _, f := range fs {
+		// What it has used is as good as what it has frozen.
+		for i := range t.uses {
+			if t.uses[i].id == f.id {
+				t.uses[i].version = f.version
+			}
+		}
+		t.note(f.id, f.version)
+	}
+	t.mu.Unlock()
+	t.last, t.lastSnap = nil, nil
+	t.frozen = append(t.frozen, fs...)
+	t.rebase()
+	return nil
 }
 
-// Prepare publishes a version of a relation that comes between the present one and the transaction's own, and waits until
-// nobody else uses the present one. f changes it, or reports that it need not be changed. It stays if the transaction
-// rolls back.
-func (t *Txn) Prepare(ctx context.Context, id catalog.ID, f func(*catalog.Table) bool) error {
-	e, ok := t.edits[id]
-	if !ok || e.base == nil {
-		return nil
-	}
-	before := e.base.clone().Table
-	if !f(before) {
-		return nil
-	}
-	version := e.base.Version()
-	limit, cancel := context.WithTimeout(ctx, t.m.patience(t))
-	defer cancel()
-	err := t.m.change(limit, t, func(ctx context.Context, tx *txn.Txn, c *Txn) error {
-		if d := c.Descriptor(id); d == nil || d.Version() != version {
-			return errMoved
+// lockKept locks again what an earlier attempt of the transaction has frozen, and returns the other tables.
+func (t *Txn) lockKept(ctx context.Context, ids []catalog.ID) (rest []catalog.ID, err error) {
+	var fs []frozen
+	s := t.m.snap.Load()
+	for _, id := range ids {
+		i := slices.IndexFunc(t.froze, func(f frozen) bool { return f.id == id && f.version == s.version(id) && f.by == t.tx.ID() })
+		if i < 0 {
+			rest = append(rest, id)
+			continue
 		}
-		f(c.Table(id))
-		return nil
-	})
-	if err == nil {
-		if now := t.m.snap.Load().descriptor(id); now != nil && now.Version() == version+1 {
-			e.base, *e.now.version() = now, version+2
-			t.prepared = append(t.prepared, now)
-			return nil
+		if e, ok := t.edits[id]; ok && e.base != nil && !sameTable(e.base, s.descriptor(id)) {
+			return nil, t.stepBack(ids, false)
 		}
-		err = errMoved
+		fs = append(fs, t.froze[i])
+		t.froze = slices.Delete(t.froze, i, i+1)
 	}
-	return t.notAlone(ctx, limit, err, []catalog.ID{id})
+	if len(fs) == 0 {
+		return rest, nil
+	}
+	return rest, t.lockFrozen(ctx, fs)
+}
+
+// rebase makes the frozen versions those that the transaction's changes are changes of.
+func (t *Txn) rebase() {
+	s := t.m.snap.Load()
+	for _, f := range t.frozen {
+		if e, ok := t.edits[f.id]; ok && e.base != nil && e.base.Version() < f.version {
+			if d := s.descriptor(f.id); d != nil && d.Version() == f.version {
+				e.base, *e.now.version() = d, f.version+1
+			}
+		}
+	}
+}
+
+// Owns reports whether nobody else can use a table until the transaction has ended: it has made it, or locked it.
+func (t *Txn) Owns(id catalog.ID) bool { return t.IsNew(id) || t.isFrozen(id) }
+
+// LockAhead says whether the statement that is about to be bound will lock the tables that it finds. If they are locked by
+// others, it waits for the whole lock at once: two that waited for less would then wait for each other.
+func (t *Txn) LockAhead(on bool) {
+	if t.ahead = on; on {
+		t.mu.Lock()
+		t.known = len(t.uses)
+		t.mu.Unlock()
+		clear(t.found)
+	}
 }
 
 // isFrozen reports whether the transaction itself has frozen a table.
@@ -235,22 +414,36 @@ func (t *Txn) isFrozen(id catalog.ID) bool {
 
 // thaw lets others use what was frozen for nothing.
 func (m *Manager) thaw(ctx context.Context, fs []frozen) {
-	limit, cancel := context.WithTimeout(ctx, frozenSlack)
+	limit, cancel := context.WithTimeout(ctx, thawWait)
 	defer cancel()
 	for _, f := range fs {
 		if err := m.breakFreeze(limit, f.id, f.row); err != nil {
-			return // it ends by itself
+			return // somebody who wants the table will
 		}
 	}
 }
 
 // breakFreeze deletes the row of a freeze, unless it is another one's by now, and finds out what that makes of the table.
 func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) error {
+	var r frozenRow
+	if err := json.Unmarshal(row, &r); err != nil {
+		return err
+	}
+	broken := false
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "thaw"}, func(ctx context.Context, tx *txn.Txn) error {
+		broken = false
 		v, err := tx.Get(ctx, frozenKey(id), kv.Exclusive, kv.Block)
-		if err != nil || !bytes.Equal(v, row) {
+		if err != nil || v == nil {
 			return err
 		}
+		var now frozenRow
+		if err := json.Unmarshal(v, &now); err != nil {
+			return err
+		}
+		if now.Version != r.Version || !bytes.Equal(now.By, r.By) {
+			return nil
+		}
+		broken = true
 		var b txn.WriteBatch
 		b.Delete(frozenKey(id))
 		return tx.Write(ctx, &b)
@@ -258,11 +451,27 @@ func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) er
 	if err != nil {
 		return err
 	}
-	var r frozenRow
-	if err := json.Unmarshal(row, &r); err != nil {
+	if err := m.thawed(ctx, id, r.Version); err != nil {
 		return err
 	}
-	return m.thawed(ctx, id, r.Version)
+	if broken {
+		m.o.Host.Group.Go(func(ctx context.Context) { m.unfreeze(ctx, id, r.Version) })
+	}
+	return nil
+}
+
+// unfreeze publishes a version that is not frozen after one that was, and is not any more, so that nobody has to look for the
+// row. It may fail: then the next change of the table does it.
+func (m *Manager) unfreeze(ctx context.Context, id catalog.ID, version uint64) {
+	err := m.Change(ctx, func(_ context.Context, _ *txn.Txn, c *Txn) error {
+		if d := c.Descriptor(id); d != nil && d.Version() == version && d.Table != nil && d.Table.Frozen {
+			c.Table(id)
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		m.o.Host.Log.Debug("catalogue: a table stays marked as frozen", "table", id, "err", err)
+	}
 }
 
 // thawed is called when the row that froze a version is known to be gone: either a newer version is there, or the
@@ -286,7 +495,7 @@ func (m *Manager) thawed(ctx context.Context, id catalog.ID, version uint64) err
 // version before goes on.
 func (t *Txn) barred(d *Descriptor) bool {
 	x := d.Table
-	if x == nil || !x.Frozen || t.tx == nil || t.tx.Historical() || t.olderThan(x.ID, x.Version) {
+	if x == nil || !x.Frozen || t.tx == nil || t.tx.Historical() || t.isFrozen(x.ID) || t.olderThan(x.ID, x.Version) {
 		return false
 	}
 	t.m.mu.Lock()
@@ -294,53 +503,30 @@ func (t *Txn) barred(d *Descriptor) bool {
 	return t.m.thaws[x.ID] != x.Version
 }
 
-// awaitThaw waits until a table that is frozen in the snapshot may be used, in this version or another.
+// awaitThaw waits until a table that is frozen in the snapshot may be used, in this version or another. It waits as the
+// transaction itself, for the lock of whoever has frozen the table, so that a deadlock is found and the wait is seen.
 func (t *Txn) awaitThaw(ctx context.Context, d *Descriptor) error {
-	m, id, version := t.m, d.ID(), d.Version()
-	clk := m.o.Host.Clock
-	began := clk.Monotonic()
-	for {
-		m.mu.Lock()
-		news := m.news
-		m.mu.Unlock()
-		now := m.snap.Load().descriptor(id)
-		if now == nil || now.Version() != version || !t.barred(now) {
-			return nil
-		}
-		pause := frozenPoll
-		if limit := t.tx.LockTimeout(); limit > 0 {
-			if pause = min(pause, limit-(clk.Monotonic()-began)); pause <= 0 {
-				return sqlstate.New(sqlstate.LockNotAvailable, "canceling statement due to lock timeout")
-			}
-		}
-		timer := clk.NewTimer(pause)
-		select {
-		case <-news:
-			timer.Stop()
-			continue
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C():
-		}
-		v, err := m.o.DB.Get(ctx, frozenKey(id))
-		if err != nil {
-			return err
-		}
-		var r frozenRow
-		if v != nil {
-			if err := json.Unmarshal(v, &r); err != nil {
-				return err
-			}
-		}
-		switch {
-		case v == nil || r.Version != version:
-			err = m.thawed(ctx, id, version)
-		case r.Until < m.o.Clock.Now().Wall:
-			err = m.breakFreeze(ctx, id, v)
-		}
-		if err != nil {
-			return err
-		}
+	m, id := t.m, d.ID()
+	lock := kv.KeyShared
+	if t.ahead {
+		lock = kv.Exclusive
 	}
+	if _, err := t.tx.Get(ctx, lockKey(id), lock, kv.Block); err != nil {
+		return err
+	}
+	if _, err := m.learn(ctx, []catalog.ID{id}); err != nil {
+		return err
+	}
+	now := m.snap.Load().descriptor(id)
+	if now == nil || !t.barred(now) {
+		return nil
+	}
+	row, err := m.o.DB.Get(ctx, frozenKey(id))
+	if err != nil {
+		return err
+	}
+	if row == nil {
+		return m.thawed(ctx, id, now.Version())
+	}
+	return m.breakFreeze(ctx, id, row)
 }

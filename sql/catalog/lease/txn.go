@@ -62,11 +62,15 @@ type Txn struct {
 	// blocked are descriptors whose last publication has to be completed before another attempt.
 	blocked []catalog.Dependency
 	flushed bool
-	// frozen are tables that the transaction has frozen; freezes is the one on whose behalf this one does that.
-	frozen []frozen
-	// prepared are what Prepare has published.
-	prepared []*Descriptor
-	freezes  *Txn
+	// frozen are tables that the transaction has for itself; froze are those and what its earlier attempts have frozen, whose rows it
+	// has locked. freezes is the one on whose behalf this one does that.
+	frozen, froze []frozen
+	freezes       *Txn
+	// ahead: LockAhead. known is how many versions it used before the statement that locks tables, found the versions which that
+	// statement was bound to.
+	ahead bool
+	known int
+	found map[catalog.ID]uint64
 	// local is the session's own part of the catalogue; nil: it has none.
 	local *Local
 }
@@ -337,7 +341,7 @@ func (t *Txn) mutable(id catalog.ID) *Descriptor {
 	now := base.clone()
 	*now.version()++
 	if now.Table != nil {
-		now.Table.Frozen, now.Table.Attentive = false, false
+		now.Table.Frozen = false
 	}
 	return t.put(base, now)
 }
@@ -507,7 +511,7 @@ func (t *Txn) Flush(ctx context.Context) error {
 	if len(t.edits) == 0 {
 		return nil
 	}
-	if err := t.freeze(ctx); err != nil {
+	if err := t.LockDropped(ctx); err != nil {
 		return err
 	}
 	if t.before != nil {
@@ -542,7 +546,9 @@ func (t *Txn) Flush(ctx context.Context) error {
 		b.Put(pendingKey(id), p)
 	}
 	for _, f := range t.frozen {
-		b.Delete(frozenKey(f.id))
+		if _, changed := t.edits[f.id]; changed {
+			b.Delete(frozenKey(f.id)) // L6
+		}
 	}
 	t.flushed = true
 	err := t.tx.Write(ctx, &b)
@@ -575,11 +581,7 @@ func (t *Txn) checkBases(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	lock := kv.NoLock
-	if len(t.prepared) > 0 {
-		lock = kv.Exclusive // the newest version, not that of the transaction's snapshot
-	}
-	vs, err := t.tx.GetMany(ctx, ks, lock, kv.Block)
+	vs, err := t.tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
 	if err != nil {
 		return err
 	}
@@ -591,6 +593,13 @@ func (t *Txn) checkBases(ctx context.Context) error {
 				return err
 			}
 			stale = d.Version() != t.edits[id].base.Version()
+		}
+		if !stale && t.barred(t.edits[id].base) {
+			// Another transaction has the table for itself.
+			if err := t.awaitThaw(ctx, t.edits[id].base); err != nil {
+				return err
+			}
+			stale = true
 		}
 		if stale {
 			t.blocked = append(t.blocked, catalog.Dependency{ID: id})
@@ -692,11 +701,7 @@ func (t *Txn) RollbackTo(k Mark) {
 			t.edits[id] = &edit{e.base, e.now.clone()}
 		}
 	}
-	for _, d := range t.prepared {
-		if e, ok := t.edits[d.ID()]; ok {
-			e.base, *e.now.version() = d, d.Version()+1
-		}
-	}
+	t.rebase() // what it has locked stays locked
 }
 
 // Reset forgets the changes: the transaction begins a new attempt. If it failed because another change was under way,
@@ -706,13 +711,23 @@ func (t *Txn) RollbackTo(k Mark) {
 // others that use a table may wait for them; if it had to wait for TRUNCATE, which waits for these others, nobody would
 // go on. So it counts as having begun (L6).
 func (t *Txn) Reset(ctx context.Context) {
-	blocked, frozen := t.blocked, t.frozen
+	blocked := t.blocked
+	var lost []frozen
+	if id := t.tx.ID(); len(t.froze) > 0 {
+		// With another identity it has lost its locks.
+		t.froze = slices.DeleteFunc(t.froze, func(f frozen) bool {
+			if f.by != id {
+				lost = append(lost, f)
+			}
+			return f.by != id
+		})
+	}
 	if len(blocked) > 0 || len(t.edits) > 0 {
 		t.clear()
 	} else {
 		t.forget()
 	}
-	t.m.thaw(ctx, frozen)
+	t.m.thaw(ctx, lost)
 	t.tenure = t.m.tenure.Load()
 	if len(blocked) == 0 {
 		return
@@ -743,7 +758,7 @@ func (t *Txn) clear() {
 func (t *Txn) forget() {
 	t.last, t.lastSnap = nil, nil
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
-	t.own, t.until, t.frozen, t.prepared = nil, clock.Timestamp{}, nil, nil
+	t.own, t.until, t.frozen, t.ahead, t.known, t.found = nil, clock.Timestamp{}, nil, false, 0, nil
 	t.then, t.past = nil, false
 }
 
@@ -760,20 +775,21 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 		}
 		// What begins from here on must not read before the change.
 		m.o.Clock.Forward(at)
+		t.froze = slices.DeleteFunc(t.froze, func(f frozen) bool { return t.isFrozen(f.id) && t.edits[f.id] != nil })
 	}
-	after, frozen, freezes := t.after, t.frozen, t.freezes
+	after, frozen, freezes := t.after, t.froze, t.freezes
 	t.clear()
-	t.tx, t.freezes, t.local = nil, nil, nil
+	t.tx, t.freezes, t.froze, t.local = nil, nil, nil, nil
 	m.mu.Lock()
 	delete(m.open, t)
 	if len(m.free) < 1024 {
 		m.free = append(m.free, t)
 	}
 	m.mu.Unlock()
+	if len(frozen) > 0 {
+		m.o.Host.Group.Go(func(ctx context.Context) { m.thaw(ctx, frozen) })
+	}
 	if len(changes) == 0 {
-		if len(frozen) > 0 {
-			m.o.Host.Group.Go(func(ctx context.Context) { m.thaw(ctx, frozen) })
-		}
 		return nil
 	}
 	if err := m.publish(ctx, changes, freezes); err != nil {
@@ -812,6 +828,9 @@ func (m *Manager) change(ctx context.Context, self *Txn, f func(ctx context.Cont
 			}
 			if !sqlstate.Is(err, sqlstate.SerializationFailure) || try >= maxTries {
 				return err
+			}
+			if self != nil && slices.ContainsFunc(t.blocked, func(d catalog.Dependency) bool { return d.Version != 0 && self.olderThan(d.ID, d.Version) }) {
+				return err // it is self that is in the way
 			}
 			if try > 2 {
 				if err := m.o.Host.Clock.Sleep(ctx, time.Duration(m.o.Host.Dice.Int64N(int64(20*time.Millisecond)))); err != nil {
