@@ -63,6 +63,8 @@ func frozenKey(id catalog.ID) keys.Key {
 	return encoding.AppendUint(keys.IndexPrefix(catalog.LeaseTableID, catalog.IndexID(3)), uint64(id), encoding.Ascending)
 }
 
+func frozenSpan() keys.Span { return keys.IndexSpan(catalog.LeaseTableID, catalog.IndexID(3)) }
+
 // takesData reports whether an edit takes a table's rows away at once.
 func (e *edit) takesData() bool {
 	if e.base == nil || e.base.Table == nil || e.base.Table.Kind != catalog.KindTable {
@@ -460,6 +462,50 @@ func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) er
 	return nil
 }
 
+// orphaned is how long a freeze has been there before a node looks whether its transaction lives: most end by themselves.
+const orphaned = 3 * time.Second
+
+// breakOrphans deletes the rows of freezes whose transactions are gone, and did not come to delete them.
+func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv.KeyValue) error {
+	there := map[catalog.ID]seenPending{}
+	for _, r := range rows {
+		id, err := lastID(r.Key)
+		if err != nil {
+			return err
+		}
+		var row frozenRow
+		if err := json.Unmarshal(r.Value, &row); err != nil {
+			return err
+		}
+		s, ok := m.orphans[catalog.ID(id)]
+		if !ok || s.version != row.Version {
+			s = seenPending{row.Version, now}
+		}
+		there[catalog.ID(id)] = s
+		if now-s.since < orphaned {
+			continue
+		}
+		// The transaction has had the lock of the table since before the row was there.
+		err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "orphan"}, func(ctx context.Context, tx *txn.Txn) error {
+			_, err := tx.Get(ctx, lockKey(catalog.ID(id)), kv.Exclusive, kv.NoWait)
+			return err
+		})
+		var held *kv.LockNotAvailableError
+		if errors.As(err, &held) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m.o.Host.Log.Info("catalogue: a table was locked by a transaction that is gone", "table", id)
+		if err := m.breakFreeze(ctx, catalog.ID(id), r.Value); err != nil {
+			return err
+		}
+	}
+	m.orphans = there // of the poll's goroutine only
+	return nil
+}
+
 // unfreeze publishes a version that is not frozen after one that was, and is not any more, so that nobody has to look for the
 // row. It may fail: then the next change of the table does it.
 func (m *Manager) unfreeze(ctx context.Context, id catalog.ID, version uint64) {
@@ -526,7 +572,11 @@ func (t *Txn) awaitThaw(ctx context.Context, d *Descriptor) error {
 		return err
 	}
 	if row == nil {
-		return m.thawed(ctx, id, now.Version())
+		if err := m.thawed(ctx, id, now.Version()); err != nil {
+			return err
+		}
+		m.o.Host.Group.Go(func(ctx context.Context) { m.unfreeze(ctx, id, now.Version()) })
+		return nil
 	}
 	return m.breakFreeze(ctx, id, row)
 }

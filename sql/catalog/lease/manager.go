@@ -91,6 +91,7 @@ type Manager struct {
 	// news is closed when the snapshot has changed, or thaws have.
 	news      chan struct{}
 	seen      map[catalog.ID]seenPending
+	orphans   map[catalog.ID]seenPending // freezes, by when they were seen first
 	ids       struct{ next, end catalog.ID }
 	listeners []func()
 }
@@ -311,7 +312,7 @@ func (m *Manager) poll(ctx context.Context) {
 func (m *Manager) pollOnce(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	pending, err := m.readPending(limit)
+	pending, freezes, err := m.readPending(limit)
 	if err != nil {
 		return err
 	}
@@ -359,30 +360,38 @@ func (m *Manager) pollOnce(ctx context.Context) error {
 	if dirty {
 		m.renew(ctx)
 	}
+	if err := m.breakOrphans(limit, now, freezes); err != nil {
+		return err
+	}
 	if len(old) > 0 {
 		return m.confirm(limit, old, nil, nil)
 	}
 	return nil
 }
 
-func (m *Manager) readPending(ctx context.Context) (map[catalog.ID]uint64, error) {
-	out := map[catalog.ID]uint64{}
-	rows, err := m.o.DB.Scan(ctx, pendingSpan())
+// readPending reads the versions that some node may not use yet, and the rows of frozen tables, which are next to them.
+func (m *Manager) readPending(ctx context.Context) (pending map[catalog.ID]uint64, freezes []kv.KeyValue, err error) {
+	pending = map[catalog.ID]uint64{}
+	rows, err := m.o.DB.Scan(ctx, keys.Span{Start: pendingSpan().Start, End: frozenSpan().End})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, r := range rows {
+		if frozenSpan().Contains(r.Key) {
+			freezes = append(freezes, r)
+			continue
+		}
 		id, err := lastID(r.Key)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var v uint64
 		if err := json.Unmarshal(r.Value, &v); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out[catalog.ID(id)] = v
+		pending[catalog.ID(id)] = v
 	}
-	return out, nil
+	return pending, freezes, nil
 }
 
 // learn reads descriptors and uses them from now on.
