@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
@@ -372,13 +373,18 @@ func (b *builder) show(n *parse.Show) Statement {
 	return s
 }
 
-// LocksTables reports whether a statement is going to have the tables that it names for itself.
-func LocksTables(stmt *parse.Statement) bool {
+// LocksTables reports whether a statement is going to have the tables that it names for itself, and whether it waits for others
+// that have.
+func LocksTables(stmt *parse.Statement) (bool, kv.WaitPolicy) {
 	switch n := stmt.Node.(type) {
 	case *tree.AlterTable, *tree.CreateIndex, *tree.DropIndex, *tree.DropTable, *parse.Truncate:
-		return true
+		return true, kv.Block
 	case *parse.LockTable:
-		return n.Mode != "ACCESS SHARE" && n.Mode != "ROW SHARE" && n.Mode != "ROW EXCLUSIVE"
+		wait := kv.Block
+		if n.NoWait {
+			wait = kv.NoWait
+		}
+		return n.Mode != "ACCESS SHARE" && n.Mode != "ROW SHARE" && n.Mode != "ROW EXCLUSIVE", wait
 	}
-	return false
+	return false, kv.Block
 }

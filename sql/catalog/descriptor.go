@@ -147,9 +147,9 @@ type Table struct {
 	// Options keeps storage parameters that have no effect, such as fillfactor.
 	Options map[string]string
 	Dropped bool
-	// Frozen says that a change which takes the data away is about to be committed: nobody begins to use this version
-	// (L6 in sql/catalog/lease).
-	Frozen bool `json:",omitempty"`
+	// Frozen says who may not begin to use this version, because a transaction has the table for itself (L6 in
+	// sql/catalog/lease).
+	Frozen Exclusion `json:",omitempty"`
 	// DropTime is when it was dropped, in wall nanoseconds, for the removal of its data.
 	DropTime int64
 	// ImplicitPrimary says that the primary key is the hidden column rowid.
@@ -167,6 +167,20 @@ type Table struct {
 
 // Temporary reports whether the relation belongs to one session.
 func (t *Table) Temporary() bool { return IsLocal(t.ID) }
+
+// Exclusion says whom a transaction that has locked a table keeps from using it.
+type Exclusion uint8
+
+const (
+	// ExcludeNone keeps nobody out but others who lock the table so, or strictly.
+	ExcludeNone Exclusion = iota
+	// ExcludeWriters keeps those out who change rows.
+	ExcludeWriters
+	// ExcludeLockers keeps those out, too, who lock rows.
+	ExcludeLockers
+	// ExcludeAll keeps everybody out.
+	ExcludeAll
+)
 
 // SecurityInvoker is the option of a view that reads with the rights of the role that uses it.
 const SecurityInvoker = "security_invoker"

@@ -90,7 +90,9 @@ func mayFail(action bind.AlterAction) bool {
 }
 
 // lock has tables for the transaction alone until it ends.
-func (c *change) lock(ids ...catalog.ID) error { return c.Catalog.Lock(c.ctx, ids, kv.Block) }
+func (c *change) lock(ids ...catalog.ID) error {
+	return c.Catalog.Lock(c.ctx, ids, catalog.ExcludeAll, kv.Block)
+}
 
 // claim is lock, unless the statement is the whole transaction: then the change may go on after the commit, step by step.
 func (c *change) claim(ids ...catalog.ID) error {

@@ -246,20 +246,6 @@ func TestFrozenInVain(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.Must("rollback; reset lock_timeout")
-		// A transaction that has written may be in the way of those for whom it waits: it begins anew, and holds nothing meanwhile.
-		block := start(a, "begin; insert into t values (7); truncate t; insert into t values (9); commit")
-		time.Sleep(time.Minute)
-		if err := within(t, 2*time.Second, "INSERT", start(d, "insert into t values (10)")); err != nil {
-			t.Fatal(sessiontest.Describe(err))
-		}
-		b.Must("commit")
-		if err := within(t, time.Minute, "the block", block); err != nil {
-			t.Fatal(sessiontest.Describe(err))
-		}
-		if got := d.Must("select * from t"); got != "id\n9\nSELECT 1" {
-			t.Error(got)
-		}
-		b.Must("begin; select * from t")
 		// While an older freeze's version is not in use everywhere, there is no new one: others are not held up.
 		waits := start(a, "truncate t")
 		time.Sleep(time.Second)
@@ -289,6 +275,21 @@ func TestFrozenInVain(t *testing.T) {
 		if got := d.Must("select * from t"); got != "id\nSELECT 0" {
 			t.Error(got)
 		}
+		b.Must("begin; select * from t")
+		// A transaction that has written may be in the way of those for whom it waits: it begins anew, and holds nothing meanwhile.
+		block := start(a, "begin; insert into t values (7); truncate t; insert into t values (9); commit")
+		time.Sleep(time.Minute)
+		if err := within(t, 2*time.Second, "INSERT", start(d, "insert into t values (10)")); err != nil {
+			t.Fatal(sessiontest.Describe(err))
+		}
+		b.Must("commit")
+		if err := within(t, time.Minute, "the block", block); err != nil {
+			t.Fatal(sessiontest.Describe(err))
+		}
+		if got := d.Must("select * from t"); got != "id\n9\nSELECT 1" {
+			t.Error(got)
+		}
+		d.Must("delete from t")
 		// The node that has frozen it dies.
 		b.Must("begin; insert into t values (4)")
 		go a.ExecContext(c.Nodes[0].Host.Group.Context(), "truncate t")

@@ -147,9 +147,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		if err := s.needBlock("LOCK TABLE"); err != nil {
 			return "", err
 		}
-		s.out.Notice(&sqlstate.Error{Code: sqlstate.SuccessfulCompletion, Message: "LOCK TABLE has no effect",
-			Hint: "Transactions are serializable without it."})
-		return "LOCK TABLE", nil
+		return "LOCK TABLE", s.lockTables(ctx, c)
 	case *bind.Noop:
 		if c.Notice != "" {
 			s.out.Notice(&sqlstate.Error{Code: sqlstate.SuccessfulCompletion, Message: c.Notice})

@@ -32,7 +32,7 @@ func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 	return true, s.step(ctx, text, 0, nil, func(ctx context.Context, final bool) error {
 		s.ensureTxn()
 		p, err := s.planFor(ctx, &stmts[0], ts)
-		if sqlstate.Is(err, sqlstate.LockNotAvailable) {
+		if err != nil && (Retryable(err) || Outcome(err).Code == sqlstate.LockNotAvailable) {
 			return err // not to wait as long once more
 		}
 		if err == nil && p.query != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
@@ -204,7 +205,7 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	b.Room = r.take
 	s.cat.LockAhead(bind.LocksTables(stmt))
 	p.bound, err = b.Bind(ctx, stmt)
-	s.cat.LockAhead(false)
+	s.cat.LockAhead(false, kv.Block)
 	if err != nil {
 		return nil, err
 	}

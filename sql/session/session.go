@@ -617,6 +617,9 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datu
 	if q.AsOf != nil {
 		return s.setAsOf(ctx, p, params)
 	}
+	if (q.Writes || q.Locks) && s.cat.MayMeetLocks() {
+		return s.awaitTables(ctx, p)
+	}
 	return p, nil
 }
 

@@ -45,6 +45,7 @@ type frozen struct {
 	version uint64
 	by      kv.TxnID
 	row     []byte
+	out     catalog.Exclusion
 }
 
 const (
@@ -59,8 +60,10 @@ const (
 // lockKey is what stands for a whole table in lock tables, beside its rows. It never has a value.
 func lockKey(id catalog.ID) keys.Key { return keys.IndexPrefix(id, catalog.IndexID(0)) }
 
-func frozenKey(id catalog.ID) keys.Key {
-	return encoding.AppendUint(keys.IndexPrefix(catalog.LeaseTableID, catalog.IndexID(3)), uint64(id), encoding.Ascending)
+// frozenKey is where the row of a freeze is. Each has its own, so that a transaction which has locked one can have another.
+func frozenKey(id catalog.ID, version uint64) keys.Key {
+	k := encoding.AppendUint(keys.IndexPrefix(catalog.LeaseTableID, catalog.IndexID(3)), uint64(id), encoding.Ascending)
+	return encoding.AppendUint(k, version, encoding.Ascending)
 }
 
 func frozenSpan() keys.Span { return keys.IndexSpan(catalog.LeaseTableID, catalog.IndexID(3)) }
@@ -87,15 +90,15 @@ func (t *Txn) LockDropped(ctx context.Context) error {
 			ids = append(ids, id)
 		}
 	}
-	return t.Lock(ctx, ids, kv.Block)
+	return t.Lock(ctx, ids, catalog.ExcludeAll, kv.Block)
 }
 
-// Lock returns when nobody else uses the tables, and nobody begins to until the transaction has ended. Tables that it has made
-// itself are passed over. With kv.NoWait it fails if somebody does.
-func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, wait kv.WaitPolicy) error {
+// Lock returns when none of those whom the transaction keeps out use the tables, and none begin to until it has ended. Others
+// that lock them so wait, too. Tables that it has made itself are passed over. With kv.NoWait it fails if it had to wait.
+func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion, wait kv.WaitPolicy) error {
 	var want []catalog.ID
 	for _, id := range ids {
-		if !t.Owns(id) && !slices.Contains(want, id) {
+		if !t.IsNew(id) && (out == catalog.ExcludeNone || t.excludes(id) < out) && !slices.Contains(want, id) {
 			want = append(want, id)
 		}
 	}
@@ -108,17 +111,20 @@ func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, wait kv.WaitPolicy) er
 			return t.notLocked(id, err)
 		}
 	}
+	if out == catalog.ExcludeNone {
+		return nil
+	}
 	patience := t.m.patience(t)
 	if wait == kv.NoWait {
 		patience = noWait
 	}
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	want, err := t.lockKept(ctx, want)
+	want, err := t.lockKept(ctx, want, out)
 	if err != nil || len(want) == 0 {
 		return err
 	}
-	fs, err := t.publishFrozen(limit, want)
+	fs, err := t.publishFrozen(limit, want, out)
 	if err == nil {
 		if fs, err = t.aloneWith(ctx, fs); err == nil {
 			return t.lockFrozen(ctx, fs)
@@ -141,6 +147,23 @@ func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, wait kv.WaitPolicy) er
 	return t.stepBack(want, true)
 }
 
+// LockTable is Lock for a client that acts on it: the transaction commits only if it has had the lock all the time, whatever
+// dies (CO10 in commit/leader/coordinator).
+func (t *Txn) LockTable(ctx context.Context, id catalog.ID, out catalog.Exclusion, wait kv.WaitPolicy) error {
+	if t.IsNew(id) {
+		return nil
+	}
+	t.loose, t.wait = true, wait
+	defer func() { t.loose, t.wait = false, kv.Block }()
+	if err := t.Lock(ctx, []catalog.ID{id}, out, wait); err != nil {
+		return err
+	}
+	t.tx.HoldLocks(true)
+	defer t.tx.HoldLocks(false)
+	_, err := t.tx.Get(ctx, lockKey(id), kv.Exclusive, kv.Block)
+	return err
+}
+
 // notLocked names the table in the error of a statement that does not wait for it.
 func (t *Txn) notLocked(id catalog.ID, err error) error {
 	var locked *kv.LockNotAvailableError
@@ -156,8 +179,8 @@ func (t *Txn) notLocked(id catalog.ID, err error) error {
 	return e
 }
 
-// stepBack begins the transaction anew, without what it holds: transactions may wait for each other by way of the descriptors'
-// versions, which nobody sees. Reset waits for those that were in the way.
+// stepBack begins the transaction anew. If others use the table, it gives up what it holds, because transactions may wait for
+// each other by way of the descriptors' versions, which nobody sees; Reset waits for those that were in the way.
 func (t *Txn) stepBack(ids []catalog.ID, inUse bool) error {
 	for _, id := range ids {
 		d := catalog.Dependency{ID: id}
@@ -166,8 +189,8 @@ func (t *Txn) stepBack(ids []catalog.ID, inUse bool) error {
 		}
 		t.blocked = append(t.blocked, d)
 	}
-	t.tx.GiveUp()
 	if inUse {
+		t.tx.GiveUp()
 		return errStale("Other transactions use the object.")
 	}
 	return errStale("The object was changed.")
@@ -175,7 +198,7 @@ func (t *Txn) stepBack(ids []catalog.ID, inUse bool) error {
 
 // publishFrozen publishes versions of the tables with which nobody else may begin anything, and waits until nobody else uses
 // those before. The transaction has the tables' locks.
-func (t *Txn) publishFrozen(ctx context.Context, ids []catalog.ID) (fs []frozen, err error) {
+func (t *Txn) publishFrozen(ctx context.Context, ids []catalog.ID, out catalog.Exclusion) (fs []frozen, err error) {
 	m := t.m
 	by := t.tx.ID()
 	for try := 0; ; try++ {
@@ -196,13 +219,13 @@ func (t *Txn) publishFrozen(ctx context.Context, ids []catalog.ID) (fs []frozen,
 				if d == nil || d.Version() != s.version(id) {
 					return errMoved
 				}
-				c.Table(id).Frozen = true
+				c.Table(id).Frozen = out
 				row, err := json.Marshal(frozenRow{Version: d.Version() + 1, By: by[:]})
 				if err != nil {
 					return err
 				}
-				b.Put(frozenKey(id), row)
-				fs = append(fs, frozen{id, d.Version() + 1, by, row})
+				b.Put(frozenKey(id, d.Version()+1), row)
+				fs = append(fs, frozen{id, d.Version() + 1, by, row, out})
 			}
 			return tx.Write(ctx, &b)
 		})
@@ -230,15 +253,18 @@ func (t *Txn) mayFreeze(ctx context.Context, id catalog.ID) error {
 		return sqlstate.New(sqlstate.ObjectInUse, "cannot lock table \"%s\" while its schema is being changed", d.Table.Name).
 			WithHint("SHOW JOBS lists the change.")
 	}
-	if !d.Table.Frozen {
+	if d.Table.Frozen == catalog.ExcludeNone || t.isFrozen(id) {
 		return nil
 	}
-	row, err := t.m.o.DB.Get(ctx, frozenKey(id))
+	row, err := t.m.o.DB.Get(ctx, frozenKey(id, d.Version()))
 	if err != nil {
 		return err
 	}
 	if row == nil {
 		return t.m.thawed(ctx, id, d.Version())
+	}
+	if i := slices.IndexFunc(t.froze, func(f frozen) bool { return f.id == id && f.version == d.Version() }); i >= 0 {
+		return nil // by an earlier attempt, less strictly
 	}
 	return t.m.breakFreeze(ctx, id, row)
 }
@@ -254,7 +280,9 @@ func (t *Txn) letGo(ids []catalog.ID) {
 				if t.found == nil {
 					t.found = map[catalog.ID]uint64{}
 				}
-				t.found[u.id] = u.version
+				if !t.loose {
+					t.found[u.id] = u.version
+				}
 			} else {
 				kept = append(kept, u)
 			}
@@ -286,7 +314,7 @@ func sameTable(a, b *Descriptor) bool {
 		return true
 	}
 	x, y := *a.Table, *b.Table
-	x.Version, x.Frozen, y.Version, y.Frozen = 0, false, 0, false
+	x.Version, x.Frozen, y.Version, y.Frozen = 0, 0, 0, 0
 	ex, err := json.Marshal(&x)
 	if err != nil {
 		return false
@@ -316,7 +344,7 @@ func (t *Txn) aloneWith(ctx context.Context, fs []frozen) ([]frozen, error) {
 			return fs, err
 		}
 		var gone *kv.ConditionFailedError
-		if err := t.m.o.DB.CPut(ctx, frozenKey(f.id), row, f.row); errors.As(err, &gone) {
+		if err := t.m.o.DB.CPut(ctx, frozenKey(f.id, f.version), row, f.row); errors.As(err, &gone) {
 			return fs, errMoved
 		} else if err != nil {
 			return fs, err
@@ -331,16 +359,33 @@ func (t *Txn) aloneWith(ctx context.Context, fs []frozen) ([]frozen, error) {
 func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 	ks := make([]keys.Key, len(fs))
 	for i := range fs {
-		ks[i] = frozenKey(fs[i].id)
+		ks[i] = frozenKey(fs[i].id, fs[i].version)
+	}
+	var vs [][]byte
+	var err error
+	if t.tx.Isolation() == kv.ReadCommitted {
+		// Its next statement reads later anyway. It has changed no descriptor yet, or it would be serializable.
+		err = t.m.o.DB.Run(ctx, txn.TxnOptions{Name: "freeze", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
+			vs, err = tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
+			return err
+		})
+	} else {
+		vs, err = t.tx.GetMany(ctx, ks, kv.Exclusive, kv.Block)
 	}
 	t.froze = append(t.froze, fs...) // whatever happens, they end with the transaction
-	vs, err := t.tx.GetMany(ctx, ks, kv.Exclusive, kv.Block)
 	if err != nil {
 		return err
 	}
 	s := t.m.snap.Load()
 	for i, f := range fs {
-		if d := s.descriptor(f.id); !bytes.Equal(vs[i], f.row) || d == nil || d.Version() != f.version {
+		var row frozenRow
+		if vs[i] != nil {
+			if err := json.Unmarshal(vs[i], &row); err != nil {
+				return err
+			}
+		}
+		if s.version(f.id) != f.version || row.Version != f.version || !bytes.Equal(row.By, f.by[:]) {
+			t.froze = t.froze[:len(t.froze)-len(fs)]
 			return t.stepBack([]catalog.ID{f.id}, false)
 		}
 	}
@@ -362,11 +407,13 @@ func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 }
 
 // lockKept locks again what an earlier attempt of the transaction has frozen, and returns the other tables.
-func (t *Txn) lockKept(ctx context.Context, ids []catalog.ID) (rest []catalog.ID, err error) {
+func (t *Txn) lockKept(ctx context.Context, ids []catalog.ID, out catalog.Exclusion) (rest []catalog.ID, err error) {
 	var fs []frozen
 	s := t.m.snap.Load()
 	for _, id := range ids {
-		i := slices.IndexFunc(t.froze, func(f frozen) bool { return f.id == id && f.version == s.version(id) && f.by == t.tx.ID() })
+		i := slices.IndexFunc(t.froze, func(f frozen) bool {
+			return f.id == id && f.version == s.version(id) && f.by == t.tx.ID() && f.out >= out
+		})
 		if i < 0 {
 			rest = append(rest, id)
 			continue
@@ -396,11 +443,22 @@ func (t *Txn) rebase() {
 }
 
 // Owns reports whether nobody else can use a table until the transaction has ended: it has made it, or locked it.
-func (t *Txn) Owns(id catalog.ID) bool { return t.IsNew(id) || t.isFrozen(id) }
+func (t *Txn) Owns(id catalog.ID) bool { return t.IsNew(id) || t.excludes(id) == catalog.ExcludeAll }
+
+// excludes is whom the transaction keeps from using a table.
+func (t *Txn) excludes(id catalog.ID) (out catalog.Exclusion) {
+	for _, f := range t.frozen {
+		if f.id == id {
+			out = max(out, f.out)
+		}
+	}
+	return out
+}
 
 // LockAhead says whether the statement that is about to be bound will lock the tables that it finds. If they are locked by
 // others, it waits for the whole lock at once: two that waited for less would then wait for each other.
-func (t *Txn) LockAhead(on bool) {
+func (t *Txn) LockAhead(on bool, wait kv.WaitPolicy) {
+	t.wait = wait
 	if t.ahead = on; on {
 		t.mu.Lock()
 		t.known = len(t.uses)
@@ -434,7 +492,7 @@ func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) er
 	broken := false
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "thaw"}, func(ctx context.Context, tx *txn.Txn) error {
 		broken = false
-		v, err := tx.Get(ctx, frozenKey(id), kv.Exclusive, kv.Block)
+		v, err := tx.Get(ctx, frozenKey(id, r.Version), kv.Exclusive, kv.Block)
 		if err != nil || v == nil {
 			return err
 		}
@@ -447,7 +505,7 @@ func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) er
 		}
 		broken = true
 		var b txn.WriteBatch
-		b.Delete(frozenKey(id))
+		b.Delete(frozenKey(id, r.Version))
 		return tx.Write(ctx, &b)
 	})
 	if err != nil {
@@ -510,7 +568,7 @@ func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv
 // row. It may fail: then the next change of the table does it.
 func (m *Manager) unfreeze(ctx context.Context, id catalog.ID, version uint64) {
 	err := m.Change(ctx, func(_ context.Context, _ *txn.Txn, c *Txn) error {
-		if d := c.Descriptor(id); d != nil && d.Version() == version && d.Table != nil && d.Table.Frozen {
+		if d := c.Descriptor(id); d != nil && d.Version() == version && d.Table != nil && d.Table.Frozen != catalog.ExcludeNone {
 			c.Table(id)
 		}
 		return nil
@@ -540,13 +598,34 @@ func (m *Manager) thawed(ctx context.Context, id catalog.ID, version uint64) err
 // barred reports whether a descriptor is one with which the transaction may not begin anything (L6). Who uses the
 // version before goes on.
 func (t *Txn) barred(d *Descriptor) bool {
+	if t.ahead {
+		return t.barredFrom(d, catalog.ExcludeWriters)
+	}
+	return t.barredFrom(d, catalog.ExcludeAll)
+}
+
+// barredFrom is barred for those whom a lock keeps out that is as strict as out.
+func (t *Txn) barredFrom(d *Descriptor, out catalog.Exclusion) bool {
 	x := d.Table
-	if x == nil || !x.Frozen || t.tx == nil || t.tx.Historical() || t.isFrozen(x.ID) || t.olderThan(x.ID, x.Version) {
+	if x == nil || x.Frozen < out || t.tx == nil || t.tx.Historical() || t.isFrozen(x.ID) || t.olderThan(x.ID, x.Version) {
 		return false
 	}
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
 	return t.m.thaws[x.ID] != x.Version
+}
+
+// MayMeetLocks reports whether there are tables that not everybody may use. It costs nothing.
+func (t *Txn) MayMeetLocks() bool { return t.m.snap.Load().frozen > 0 }
+
+// MayWrite waits until the transaction may change or lock rows of a table: out is the least strict lock that keeps it from that.
+// It reports false if it has waited: then statements that use the table have to be planned again.
+func (t *Txn) MayWrite(ctx context.Context, id catalog.ID, out catalog.Exclusion) (bool, error) {
+	d := t.m.snap.Load().descriptor(id)
+	if d == nil || t.edits[id] != nil || !t.barredFrom(d, out) {
+		return true, nil
+	}
+	return false, t.awaitThaw(ctx, d)
 }
 
 // awaitThaw waits until a table that is frozen in the snapshot may be used, in this version or another. It waits as the
@@ -557,17 +636,17 @@ func (t *Txn) awaitThaw(ctx context.Context, d *Descriptor) error {
 	if t.ahead {
 		lock = kv.Exclusive
 	}
-	if _, err := t.tx.Get(ctx, lockKey(id), lock, kv.Block); err != nil {
-		return err
+	if _, err := t.tx.Get(ctx, lockKey(id), lock, t.wait); err != nil {
+		return t.notLocked(id, err)
 	}
 	if _, err := m.learn(ctx, []catalog.ID{id}); err != nil {
 		return err
 	}
 	now := m.snap.Load().descriptor(id)
-	if now == nil || !t.barred(now) {
+	if now == nil || !t.barredFrom(now, catalog.ExcludeWriters) {
 		return nil
 	}
-	row, err := m.o.DB.Get(ctx, frozenKey(id))
+	row, err := m.o.DB.Get(ctx, frozenKey(id, now.Version()))
 	if err != nil {
 		return err
 	}

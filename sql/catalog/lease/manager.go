@@ -209,6 +209,7 @@ func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp,
 				return err
 			}
 			s.byID[d.ID()] = entry{d: d}
+			s.frozen += isFrozen(d)
 			for _, n := range d.names() {
 				s.names[n] = d.ID()
 			}

@@ -21,7 +21,16 @@ type Snapshot struct {
 	roles            *catalog.Roles
 	accessGeneration uint64
 	// lists are of byID.
-	lists *listing
+	lists  *listing
+	frozen int // versions that not everybody may begin to use
+}
+
+// isFrozen is 1 if not everybody may begin to use a version.
+func isFrozen(d *Descriptor) int {
+	if d != nil && d.Table != nil && d.Table.Frozen != catalog.ExcludeNone {
+		return 1
+	}
+	return 0
 }
 
 type entry struct {
@@ -57,8 +66,9 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 		}
 		if n == nil {
 			n = &Snapshot{generation: s.generation + 1, modified: s.modified, byID: maps.Clone(s.byID), names: maps.Clone(s.names), stats: s.stats,
-				roles: s.roles, accessGeneration: s.accessGeneration, lists: &listing{}}
+				roles: s.roles, accessGeneration: s.accessGeneration, lists: &listing{}, frozen: s.frozen}
 		}
+		n.frozen += isFrozen(c.d) - isFrozen(old.d)
 		access = access || accessDiffers(old.d, c.d)
 		roles = roles || c.d != nil && c.d.User != nil || known && old.d.User != nil
 		if known {

@@ -69,10 +69,12 @@ type Txn struct {
 	// ahead: LockAhead. known is how many versions it used before the statement that locks tables, found the versions which that
 	// statement was bound to.
 	ahead bool
+	wait  kv.WaitPolicy
 	known int
 	found map[catalog.ID]uint64
 	// local is the session's own part of the catalogue; nil: it has none.
 	local *Local
+	loose bool // the statement may have been bound to any version
 }
 
 type ownIndex struct {
@@ -237,7 +239,7 @@ func (t *Txn) young(s *Snapshot, id catalog.ID) error {
 			return sqlstate.New(sqlstate.NotInPrerequisiteState, "relation \"%s\" cannot be read at a time before its rows were loaded or an index was filled", x.Name)
 		}
 	case at.Less(e.modified):
-		if x := e.d.Table; x != nil && x.Frozen && t.olderThan(id, x.Version) {
+		if x := e.d.Table; x != nil && x.Frozen != catalog.ExcludeNone && (t.isFrozen(id) || t.olderThan(id, x.Version)) {
 			return nil // else it is as the version that the transaction uses
 		}
 		return errStale("The relation is younger than the transaction's snapshot.")
@@ -341,7 +343,7 @@ func (t *Txn) mutable(id catalog.ID) *Descriptor {
 	now := base.clone()
 	*now.version()++
 	if now.Table != nil {
-		now.Table.Frozen = false
+		now.Table.Frozen = catalog.ExcludeNone
 	}
 	return t.put(base, now)
 }
@@ -547,7 +549,7 @@ func (t *Txn) Flush(ctx context.Context) error {
 	}
 	for _, f := range t.frozen {
 		if _, changed := t.edits[f.id]; changed {
-			b.Delete(frozenKey(f.id)) // L6
+			b.Delete(frozenKey(f.id, f.version)) // L6
 		}
 	}
 	t.flushed = true
@@ -594,7 +596,7 @@ func (t *Txn) checkBases(ctx context.Context) error {
 			}
 			stale = d.Version() != t.edits[id].base.Version()
 		}
-		if !stale && t.barred(t.edits[id].base) {
+		if !stale && t.barredFrom(t.edits[id].base, catalog.ExcludeWriters) {
 			// Another transaction has the table for itself.
 			if err := t.awaitThaw(ctx, t.edits[id].base); err != nil {
 				return err
