@@ -641,7 +641,7 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 			if empty, err := c.empty(t); err != nil || empty {
 				return err
 			}
-			return c.o.validateForeign(c.ctx, c.Txn, c.view, t, fk)
+			return c.o.validateForeign(c.ctx, c.kv, c.view, t, fk)
 		}
 		fk.State = catalog.WriteOnly
 		t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateForeignKey, ID: fk.ID})
@@ -673,7 +673,7 @@ func (c *change) validateConstraint(t *catalog.Table, name string) error {
 		if k := &t.Foreign[i]; k.Name == name {
 			if k.State != catalog.Public && c.own(t) {
 				// Others who change the referenced table heed the constraint since it was made.
-				if err := c.o.validateForeign(c.ctx, c.Txn, c.view, t, k); err != nil {
+				if err := c.o.validateForeign(c.ctx, c.kv, c.view, t, k); err != nil {
 					return err
 				}
 				k.State = catalog.Public
@@ -800,7 +800,7 @@ func (c *change) setNotNull(t *catalog.Table, col *catalog.Column) error {
 func (c *change) nowNotNull(t *catalog.Table, col *catalog.Column) error {
 	empty, err := c.empty(t)
 	if err == nil && !empty {
-		err = c.o.validateCheck(c.ctx, c.Txn, c.view, t, &catalog.Check{Expr: quoteIdent(col.Name) + " IS NOT NULL"})
+		err = c.o.validateCheck(c.ctx, c.kv, c.view, t, &catalog.Check{Expr: quoteIdent(col.Name) + " IS NOT NULL"})
 	}
 	if sqlstate.Is(err, sqlstate.CheckViolation) {
 		v := sqlstate.New(sqlstate.NotNullViolation, "column \"%s\" of relation \"%s\" contains null values", col.Name, t.Name)

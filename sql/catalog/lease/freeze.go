@@ -467,6 +467,11 @@ func (t *Txn) LockAhead(on bool, wait kv.WaitPolicy) {
 	}
 }
 
+// hasFrozen reports whether the transaction has the lock of a version's row, of this attempt or an earlier one.
+func (t *Txn) hasFrozen(id catalog.ID, version uint64) bool {
+	return slices.ContainsFunc(t.froze, func(f frozen) bool { return f.id == id && f.version == version && f.by == t.tx.ID() })
+}
+
 // isFrozen reports whether the transaction itself has frozen a table.
 func (t *Txn) isFrozen(id catalog.ID) bool {
 	return slices.ContainsFunc(t.frozen, func(f frozen) bool { return f.id == id })
@@ -607,7 +612,7 @@ func (t *Txn) barred(d *Descriptor) bool {
 // barredFrom is barred for those whom a lock keeps out that is as strict as out.
 func (t *Txn) barredFrom(d *Descriptor, out catalog.Exclusion) bool {
 	x := d.Table
-	if x == nil || x.Frozen < out || t.tx == nil || t.tx.Historical() || t.isFrozen(x.ID) || t.olderThan(x.ID, x.Version) {
+	if x == nil || x.Frozen < out || t.tx == nil || t.tx.Historical() || t.hasFrozen(x.ID, x.Version) || t.olderThan(x.ID, x.Version) {
 		return false
 	}
 	t.m.mu.Lock()
