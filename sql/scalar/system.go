@@ -409,6 +409,7 @@ func addSystem(r *Registry) {
 		}).stable()
 	}
 	addAdvisory(r)
+	r.f2("acldefault(char, oid) text[]", aclDefault).stable()
 	r.fset("pg_get_keywords() text", "word text, catcode char, barelabel bool, catdesc text, baredesc text",
 		func(*Context, []types.Datum) ([]types.Row, error) { return nil, nil })
 	r.fset("pg_options_to_table(text[]) text", "option_name text, option_value text",
