@@ -577,6 +577,11 @@ func (b *builder) indirection(c *exprContext, n *tree.IndirectionExpr) scalar.Ex
 		}
 		return x
 	}
+	if t.Kind == types.KindName && len(n.Indirection) == 1 && !n.Indirection[0].Slice { // a name's bytes count from zero
+		one, sub := &scalar.Const{Value: types.NewInt(1), T: types.Int4}, n.Indirection[0].Begin
+		at := b.operator("+", n, b.coerce(b.expr(c, sub), types.Int4, types.CastAssignment, sub), one)
+		return b.call("substr", []scalar.Expr{x, at, one}, n)
+	}
 	if scalar.ElemType(t) == nil {
 		b.fail(sqlstate.DatatypeMismatch, n, "cannot subscript type %s because it does not support subscripting", t.Name())
 	}

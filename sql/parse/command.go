@@ -130,8 +130,10 @@ type DeclareCursor struct {
 	Name   string
 	Binary bool
 	Scroll bool
-	Hold   bool
-	Stmt   *Statement
+	// NoScroll: it says so.
+	NoScroll bool
+	Hold     bool
+	Stmt     *Statement
 }
 
 // FetchDirection says where FETCH and MOVE go.

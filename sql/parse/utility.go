@@ -362,7 +362,10 @@ func (c *cursor) declare() (any, error) {
 		case c.accept("binary"):
 			d.Binary = true
 			continue
-		case c.accept("asensitive"), c.accept("insensitive"), c.accept("no", "scroll"):
+		case c.accept("asensitive"), c.accept("insensitive"):
+			continue
+		case c.accept("no", "scroll"):
+			d.NoScroll = true
 			continue
 		case c.accept("scroll"):
 			d.Scroll = true

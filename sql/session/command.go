@@ -18,8 +18,8 @@ import (
 
 // command runs everything that is not a query. describe says that the client expects RowDescription before rows
 // (the simple protocol); formats are its columns' as Bind gave them.
-func (s *Session) command(ctx context.Context, p *plan, formats []Format, describe bool) error {
-	w := &rowWriter{s: s, formats: formats, describe: describe}
+func (s *Session) command(ctx context.Context, p *plan, params []types.Datum, formats []Format, describe bool) error {
+	w := &rowWriter{s: s, formats: formats, describe: describe, params: params}
 	tag, err := s.runCommand(ctx, p, w)
 	if err != nil {
 		return err
@@ -35,6 +35,7 @@ type rowWriter struct {
 	s        *Session
 	formats  []Format
 	describe bool
+	params   []types.Datum // of the command
 	cols     []Column
 	rows     int64
 }
@@ -117,7 +118,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	case *bind.Deallocate:
 		return s.deallocate(c)
 	case *bind.DeclareCursor:
-		return "DECLARE CURSOR", s.declare(ctx, c)
+		return "DECLARE CURSOR", s.declare(ctx, c, w.params, p.params)
 	case *bind.Fetch:
 		return s.fetch(ctx, c, w)
 	case *bind.CloseCursor:
@@ -590,96 +591,4 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 		s.env.forget()
 	}
 	return "DISCARD " + strings.ToUpper(c.What), nil
-}
-
-// declare makes a SQL cursor: a portal under a name.
-func (s *Session) declare(ctx context.Context, c *bind.DeclareCursor) error {
-	if c.Hold {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "cursors WITH HOLD are not supported")
-	}
-	if s.state != stateExplicit {
-		return sqlstate.New(sqlstate.NoActiveTransaction, "DECLARE CURSOR can only be used in transaction blocks")
-	}
-	if _, taken := s.portals[c.Name]; taken {
-		return sqlstate.New(sqlstate.DuplicateCursor, "cursor %q already exists", c.Name)
-	}
-	if len(s.portals) >= maxPortals {
-		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many portals")
-	}
-	stmt, err := s.detach(ctx, c.Stmt)
-	if err != nil {
-		return err
-	}
-	p, err := s.planFor(ctx, stmt, nil)
-	if err != nil {
-		return err
-	}
-	if p.query == nil || p.query.Writes {
-		return sqlstate.New(sqlstate.InvalidCursorName, "a cursor must be a query")
-	}
-	name := strings.Clone(c.Name)
-	po := &portal{name: name, plan: p, byDeclare: true, owner: s.memory, held: 512 + s.heldBytes(stmt, p)}
-	if err := s.memory.Grow(po.held); err != nil {
-		return err
-	}
-	s.portals[name] = po
-	return nil
-}
-
-func (s *Session) cursor(name string) (*portal, error) {
-	if p, ok := s.portals[name]; ok {
-		return p, nil
-	}
-	return nil, sqlstate.New(sqlstate.InvalidCursorName, "cursor %q does not exist", name)
-}
-
-func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (string, error) {
-	p, err := s.cursor(c.Cursor)
-	if err != nil {
-		return "", err
-	}
-	if c.Direction == parse.FetchBackward || c.Direction == parse.FetchAbsolute || c.Count < 0 {
-		return "", sqlstate.New(sqlstate.ObjectNotInPrerequisite, "cursor can only scan forward")
-	}
-	verb, limit := "FETCH ", c.Count
-	if c.All {
-		limit = 0
-	}
-	cols := p.plan.columns
-	if c.Move {
-		verb, cols = "MOVE ", nil
-	} else if w.describe {
-		s.out.Describe(cols, nil)
-	}
-	if p.ended || limit == 0 && !c.All {
-		return verb + "0", nil
-	}
-	if p.cur == nil {
-		if err := s.holdCursors(ctx); err != nil {
-			return "", err
-		}
-		if err := s.startCursor(ctx, p); err != nil {
-			return "", err
-		}
-	}
-	n, end, err := s.sendRows(ctx, p.cur, cols, w.formats, limit)
-	if err != nil {
-		return "", err
-	}
-	if end {
-		p.close()
-	}
-	return verb + itoa(n), nil
-}
-
-func (s *Session) closeCursor(c *bind.CloseCursor) (string, error) {
-	if c.Name == "" {
-		s.closePortals()
-		return "CLOSE CURSOR ALL", nil
-	}
-	if _, err := s.cursor(c.Name); err != nil {
-		return "", err
-	}
-	s.ClosePortal(c.Name)
-	return "CLOSE CURSOR", nil
 }

@@ -209,6 +209,13 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	if err != nil {
 		return nil, err
 	}
+	if c, ok := p.bound.(*bind.DeclareCursor); ok {
+		inner, err := s.planFor(ctx, c.Stmt, params)
+		if err != nil {
+			return nil, err
+		}
+		p.params = inner.params
+	}
 	if q, ok := p.bound.(*bind.Query); ok {
 		if err := s.compile(ctx, p, q, r); err != nil {
 			return nil, err

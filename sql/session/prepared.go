@@ -43,8 +43,9 @@ type portal struct {
 	ended  bool
 	sent   int64
 	size   int // of its arguments, in bytes
-	// byDeclare portals are SQL cursors: they live until the transaction's end.
+	// byDeclare portals are SQL cursors (cursor.go).
 	byDeclare bool
+	cursorState
 }
 
 // Binding is the content of a Bind message. Params alias the message.
@@ -324,6 +325,8 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 	if len(b.ResultFormats) > 0 {
 		po.formats = b.ResultFormats
 	}
+	po.made = s.portalsMade
+	s.portalsMade++
 	s.portals[name], bound = po, true
 	return nil
 }
@@ -371,6 +374,9 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 	}
 	ctx, done := s.beginStatement(ctx, text)
 	defer done()
+	if p.byDeclare {
+		return s.step(ctx, text, 0, p, func(ctx context.Context, _ bool) error { return s.executeCursor(ctx, p, int64(limit)) }, false)
+	}
 	if p.cur != nil {
 		return s.step(ctx, text, 0, p, func(ctx context.Context, _ bool) error { return s.resume(ctx, p, int64(limit)) }, false)
 	}
@@ -389,7 +395,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 	defer func() { s.syncNext = false }()
 	err = s.step(ctx, text, p.size, p, func(ctx context.Context, final bool) error {
 		if p.plan.query == nil {
-			return s.command(ctx, p.plan, p.formats, false)
+			return s.command(ctx, p.plan, p.params, p.formats, false)
 		}
 		if limit == 0 {
 			return s.runPlan(ctx, p.plan, p.params, p.formats, false, final)
@@ -514,6 +520,3 @@ func (s *Session) closePortals() {
 		s.ClosePortal(name)
 	}
 }
-
-// dropTxnPortals closes the portals that do not outlive their transaction: all of them.
-func (s *Session) dropTxnPortals() { s.closePortals() }

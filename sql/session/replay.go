@@ -452,16 +452,19 @@ func (s *Session) startOver(ctx context.Context) error {
 	// Savepoints and cursors are made again, and portals run again.
 	s.savepts = s.savepts[:0]
 	for name, p := range s.portals {
-		if p.byDeclare {
+		switch {
+		case p.free:
+			p.pos = p.began
+		case p.byDeclare:
 			s.ClosePortal(name)
 		}
 	}
 	for i := range r.steps {
-		if p := r.steps[i].portal; p != nil {
+		if p := r.steps[i].portal; p != nil && !p.byDeclare {
 			p.rewind()
 		}
 	}
-	if p := r.cur.portal; p != nil {
+	if p := r.cur.portal; p != nil && !p.byDeclare {
 		p.rewind()
 	}
 	if q := r.sequences; q != nil {

@@ -80,6 +80,8 @@ type Session struct {
 
 	prepared map[string]*Prepared
 	portals  map[string]*portal
+	// portalsMade counts the portals that were ever made.
+	portalsMade int64
 
 	formatBuf []Format
 	paramBuf  [][]byte
@@ -118,7 +120,8 @@ type savepoint struct {
 	schema   lease.Mark
 	temp     tempMark
 	params   parameterMark
-	advisory int // mark
+	advisory int   // mark
+	made     int64 // portals, until then
 }
 
 // modes are a transaction's characteristics.
@@ -530,7 +533,7 @@ func errInFailed() error {
 // runPlan runs a query or a command.
 func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, formats []Format, describe, final bool) error {
 	if p.query == nil {
-		return s.command(ctx, p, formats, describe)
+		return s.command(ctx, p, params, formats, describe)
 	}
 	if s.state == stateFailed {
 		return errInFailed()
@@ -599,6 +602,11 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datu
 		s.notice(n)
 	}
 	s.wrote = s.wrote || q.Writes
+	if q.Writes {
+		if err := s.freezeCursors(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if (q.Writes || q.Locks) && (s.modes.readOnly && !writesTemporary(q) || q.AsOf != nil) {
 		what := q.Tag
 		if what == "SELECT" && q.Locking != "" {

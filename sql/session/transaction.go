@@ -37,6 +37,9 @@ func (s *Session) openTxn(st state, m modes) {
 	s.params.begin()
 	s.replay.begin(st, m)
 	s.wrote, s.ran = false, false
+	for _, p := range s.portals {
+		p.began = p.pos // of cursors that are the session's
+	}
 	s.showTxn()
 	if a := s.advisory.Load(); a != nil && a.holder != nil {
 		s.tx.SetHolder(a.holder)
@@ -58,6 +61,9 @@ func (s *Session) commitImplicit(ctx context.Context) (err error) {
 			s.out.Rewind(s.statement)
 		}
 	}()
+	if err := s.keepHeld(ctx); err != nil {
+		return err
+	}
 	if err := s.cat.Flush(ctx); err != nil {
 		return err
 	}
@@ -108,7 +114,7 @@ func (s *Session) finishTxn(ctx context.Context, _ bool) {
 
 // clearTxn forgets the transaction; its portals go with it.
 func (s *Session) clearTxn(committed bool) {
-	s.dropTxnPortals()
+	s.dropTxnPortals(committed)
 	s.state, s.tx, s.cat, s.viewCache = stateNone, nil, nil, nil
 	s.ending, s.doomed = false, false
 	s.savepts = s.savepts[:0:min(cap(s.savepts), 16)]
@@ -135,7 +141,7 @@ func (s *Session) Fail() {
 		if s.tx != nil && (len(s.savepts) == 0 || s.doomed) {
 			// Nothing of it can be kept: its locks must not wait for the client to say so. A ROLLBACK TO that comes then
 			// fails once more.
-			s.closePortals()
+			s.dropTxnPortals(false)
 			s.tx.Rollback(s.srv.Host.Group.Context())
 			s.tx = nil
 			s.endAdvisory()
@@ -222,7 +228,10 @@ func (s *Session) commit(ctx context.Context) (string, error) {
 		return "ROLLBACK", nil
 	}
 	s.ending = true
-	err := s.cat.Flush(ctx)
+	err := s.keepHeld(ctx)
+	if err == nil {
+		err = s.cat.Flush(ctx)
+	}
 	if err == nil {
 		err = s.tx.Commit(ctx)
 	}
@@ -265,7 +274,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.holdSavepoint(name); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark(), s.markAdvisory()})
+	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark(), s.markAdvisory(), s.portalsMade})
 	return nil
 }
 
@@ -306,6 +315,7 @@ func (s *Session) rollbackTo(name string) error {
 	if err := s.tx.RollbackTo(s.savepts[i].at); err != nil {
 		return err
 	}
+	s.dropPortalsSince(s.savepts[i].made)
 	s.cat.RollbackTo(s.savepts[i].schema)
 	s.temp.rollbackTo(s.savepts[i].temp)
 	s.undoAdvisory(s.savepts[i].advisory, true)

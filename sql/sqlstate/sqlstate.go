@@ -48,6 +48,7 @@ const (
 	PrivilegeNotGranted        Code = "01007"
 	PrivilegeNotRevoked        Code = "01006"
 	DependentObjectsExist      Code = "2BP01"
+	InvalidCursorDefinition    Code = "42P11"
 	InvalidCursorName          Code = "34000"
 	InvalidSavepoint           Code = "3B001"
 	InvalidCatalogName         Code = "3D000"
