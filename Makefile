@@ -2,7 +2,7 @@
 GO ?= go
 SEEDS ?= 20
 
-.PHONY: build test check vet lint format race sim kill anomalies tla fuzz bench demo drivers
+.PHONY: build test check vet lint format race sim kill anomalies tla fuzz bench demo drivers dump
 
 build:
 	$(GO) build -ldflags "-X main.commit=$$(git rev-parse HEAD 2>/dev/null)" -o bin/meridian ./cmd/meridian
@@ -64,3 +64,7 @@ bench: build
 
 drivers: build
 	./test/drivers/run
+
+# PostgreSQL's pg_dump and pg_restore, between Meridian and PostgreSQL.
+dump: build
+	./test/dump/run

@@ -254,6 +254,7 @@ var untouchedFunctions = map[string]string{
 		"inet_client_addr inet_client_port inet_server_addr inet_server_port pg_backend_pid pg_my_temp_schema pg_is_other_temp_schema pg_listening_channels " +
 		"pg_trigger_depth row_security_active version",
 	"process ids, which PostgreSQL shows to everybody": "pg_blocking_pids",
+	"names of roles": "acldefault",
 	"dice": "gen_random_uuid random setseed unique_rowid uuid_generate_v4",
 	"names of roles": "acldefault",
 	"the node": "meridian_node_id pg_conf_load_time pg_is_in_backup pg_is_in_recovery pg_is_wal_replay_paused pg_jit_available pg_postmaster_start_time " +
