@@ -256,7 +256,6 @@ var untouchedFunctions = map[string]string{
 	"process ids, which PostgreSQL shows to everybody": "pg_blocking_pids",
 	"names of roles": "acldefault",
 	"dice":           "gen_random_uuid random setseed unique_rowid uuid_generate_v4",
-	"names of roles": "acldefault",
 	"the node": "meridian_node_id pg_conf_load_time pg_is_in_backup pg_is_in_recovery pg_is_wal_replay_paused pg_jit_available pg_postmaster_start_time " +
 		"pg_current_xact_id txid_current txid_current_if_assigned pg_export_snapshot pg_stat_clear_snapshot pg_stat_get_numscans pg_stat_get_tuples_inserted",
 	"nothing": "pg_advisory_lock pg_advisory_lock_shared pg_advisory_unlock pg_advisory_unlock_shared pg_advisory_unlock_all pg_advisory_xact_lock " +
