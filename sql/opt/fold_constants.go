@@ -16,7 +16,7 @@ func foldConditions(filter []scalar.Expr) (out []scalar.Expr, never bool) {
 	}
 	out = make([]scalar.Expr, 0, len(filter))
 	for _, e := range filter {
-		e = simplifyCondition(foldScalar(e))
+		e = simplifyCondition(bareColumns(foldScalar(e)))
 		switch x := e.(type) {
 		case *scalar.Const:
 			if x.Value.IsNull() || !x.Value.Bool() {
@@ -37,6 +37,67 @@ func foldConditions(filter []scalar.Expr) (out []scalar.Expr, never bool) {
 		}
 	}
 	return out, false
+}
+
+// bareColumns takes casts that change no value off the columns of comparisons: a varchar is compared with a text as a text, but an
+// index of it knows it as it is.
+func bareColumns(e scalar.Expr) scalar.Expr {
+	return scalar.Rewrite(e, func(e scalar.Expr) scalar.Expr {
+		switch x := e.(type) {
+		case *scalar.Compare:
+			l, r := bareColumn(x.Left), bareColumn(x.Right)
+			if (l != x.Left || r != x.Right) && sameValues(l.Type(), r.Type()) {
+				return &scalar.Compare{Op: x.Op, Left: l, Right: r}
+			}
+		case *scalar.In:
+			arg := bareColumn(x.Arg)
+			if arg == x.Arg {
+				return e
+			}
+			for _, v := range x.List {
+				if !sameValues(arg.Type(), v.Type()) {
+					return e
+				}
+			}
+			return &scalar.In{Arg: arg, List: x.List, Negate: x.Negate}
+		case *scalar.Quantified:
+			arg := bareColumn(x.Arg)
+			if t := scalar.ElemType(x.Array.Type()); arg != x.Arg && t != nil && sameValues(arg.Type(), t) {
+				n := *x
+				n.Arg = arg
+				return &n
+			}
+		}
+		return e
+	})
+}
+
+// bareColumn is a column without a cast that leaves all its values as they are.
+func bareColumn(e scalar.Expr) scalar.Expr {
+	c, ok := e.(*scalar.Cast)
+	if !ok {
+		return e
+	}
+	col, ok := c.Arg.(*scalar.Column)
+	if !ok {
+		return e
+	}
+	size := func(t *types.T) int {
+		switch t.Kind {
+		case types.KindInt2:
+			return 1
+		case types.KindInt4:
+			return 2
+		case types.KindInt8:
+			return 3
+		}
+		return 0
+	}
+	from, to := size(col.T), size(c.To)
+	if from > 0 && from <= to || c.To.Kind == types.KindText && (col.T.Kind == types.KindVarChar || col.T.Kind == types.KindName) {
+		return col
+	}
+	return e
 }
 
 // plainCondition reports whether a condition is a comparison of leaves, in which there is nothing to fold.
