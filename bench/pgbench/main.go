@@ -41,8 +41,8 @@ func main() {
 	flag.StringVar(&c.profile, "profile", "", "write CPU profiles of Meridian to this directory")
 	flag.StringVar(&c.keep, "dir", "", "work in this directory and keep it (default: a temporary one)")
 	flag.StringVar(&setups, "setups", "one,three", "setups to measure")
-	flag.StringVar(&set, "mix", "pgbench", "set of scripts to run: pgbench, ycsb, all")
-	flag.StringVar(&scripts, "scripts", "", "scripts to run instead: select-only, simple-update, tpcb-like, ycsb-a, ycsb-b, ycsb-c, ycsb-f")
+	flag.StringVar(&set, "mix", "pgbench", "set of scripts to run: pgbench, ycsb, oltp (tpcc, smallbank, tatp), all")
+	flag.StringVar(&scripts, "scripts", "", "scripts to run instead: select-only, simple-update, tpcb-like, ycsb-a to ycsb-f, tpcc, smallbank, tatp")
 	flag.StringVar(&levels, "isolation", "", "isolation levels, in alternation: serializable, repeatable-read, read-committed (default: each server's own)")
 	flag.StringVar(&systems, "systems", "postgres,meridian", "systems to measure")
 	flag.IntVar(&c.rounds, "rounds", 3, "rounds of each script")
@@ -252,8 +252,17 @@ func (c *config) load(ctx context.Context, sys *system, dir string) (took time.D
 		_, err = c.pgbench(ctx, sys, "", "-i", "-q", "-s", strconv.Itoa(c.scale))
 	}
 	took = time.Since(begin)
-	if err == nil && slices.ContainsFunc(c.scripts, custom) {
+	if err == nil && slices.ContainsFunc(c.scripts, func(s string) bool { return strings.HasPrefix(s, "ycsb-") }) {
 		err = c.loadYCSB(ctx, sys, dir)
+	}
+	for _, name := range c.scripts {
+		m, _ := mixNamed(name)
+		if err != nil || m.load == "" {
+			continue
+		}
+		begin := time.Now()
+		err = c.loadScript(ctx, sys, dir, name, m.load)
+		fmt.Printf("%s loaded %s in %.1f s\n", sys.name, name, time.Since(begin).Seconds())
 	}
 	return took, err
 }
