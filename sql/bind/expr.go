@@ -476,11 +476,6 @@ func typesOf(args []scalar.Expr) []*types.T {
 
 func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	to := b.typeRef(n.Type)
-	if s, ok := n.Expr.(*tree.StrVal); ok {
-		if unit := intervalUnit(n.Type); unit != "" {
-			return b.coerce(&scalar.Const{Value: types.NewString(intervalText(s.RawString(), unit)), T: types.Unknown}, to, types.CastExplicit, s)
-		}
-	}
 	x := b.expr(c, n.Expr)
 	from := x.Type()
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
@@ -488,24 +483,6 @@ func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	}
 	// '{1,2}'::int[] and ARRAY[] literals are read as the target type at once.
 	return b.coerce(x, to, types.CastExplicit, n.Expr)
-}
-
-// intervalText appends the unit of INTERVAL '1' DAY to a bare number.
-func intervalText(s, unit string) string {
-	digits := false
-	for i := 0; i < len(s); i++ {
-		switch ch := s[i]; {
-		case ch >= '0' && ch <= '9':
-			digits = true
-		case ch == '.' || ch == ' ' || (ch == '-' || ch == '+') && !digits:
-		default:
-			return s
-		}
-	}
-	if !digits {
-		return s
-	}
-	return s + " " + unit
 }
 
 func (b *builder) caseExpr(c *exprContext, n *tree.CaseExpr) scalar.Expr {

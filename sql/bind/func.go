@@ -135,6 +135,9 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 			args, _ = b.common(strings.ToUpper(name), args, n)
 		}
 	case "like_escape", "ilike_escape", "similar_to_escape", "not_like_escape", "not_ilike_escape", "not_similar_to_escape":
+		if len(args) != 3 {
+			break // called by its name, not as an operator
+		}
 		return b.likeEscape(name, args, n)
 	}
 	if len(args) == 1 && !b.Registry.IsFunction(name) {

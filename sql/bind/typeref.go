@@ -124,6 +124,21 @@ func (b *builder) grammarType(t *gtypes.T) *types.T {
 	case gtypes.TimestampTZFamily:
 		return timeType(types.TimestampTZ, t)
 	case gtypes.IntervalFamily:
+		m, err := t.IntervalTypeMetadata()
+		if err != nil {
+			return types.IntervalType
+		}
+		precision := int32(-1)
+		if m.PrecisionIsSet {
+			precision = m.Precision
+		}
+		fields := intervalField(m.DurationField.DurationType)
+		if from := intervalField(m.DurationField.FromDurationType); from != "" && from != fields {
+			fields = from + " to " + fields
+		}
+		if it := types.IntervalOf(fields, precision); it != nil {
+			return it
+		}
 		return types.IntervalType
 	case gtypes.StringFamily, gtypes.CollatedStringFamily:
 		switch uint32(t.Oid()) {
@@ -186,17 +201,9 @@ func timeType(bare *types.T, t *gtypes.T) *types.T {
 	return bare
 }
 
-// intervalUnit is the unit of INTERVAL '1' DAY, or empty.
-func intervalUnit(ref tree.ResolvableTypeReference) string {
-	t, ok := ref.(*gtypes.T)
-	if !ok || t.Family() != gtypes.IntervalFamily {
-		return ""
-	}
-	m, err := t.IntervalTypeMetadata()
-	if err != nil {
-		return ""
-	}
-	switch m.DurationField.DurationType {
+// intervalField is the name of a field of INTERVAL '1' DAY, or empty.
+func intervalField(d gtypes.IntervalDurationType) string {
+	switch d {
 	case gtypes.IntervalDurationType_YEAR:
 		return "year"
 	case gtypes.IntervalDurationType_MONTH:

@@ -83,7 +83,11 @@ func coerceLiteral(k *Const, to *types.T, c types.CastContext) (Expr, error) {
 	if to.IsReg() && to.Kind != types.KindOID {
 		return &Cast{Arg: k, To: to, Explicit: c == types.CastExplicit}, nil
 	}
-	d, constant, err := types.ParseLiteral(to.Bare(), k.Value.Str())
+	as := to.Bare()
+	if to.Kind == types.KindInterval {
+		as = to // what a bare number counts depends on the fields
+	}
+	d, constant, err := types.ParseLiteral(as, k.Value.Str())
 	if err != nil {
 		return nil, err
 	}

@@ -219,6 +219,16 @@ func zoneByName(name string) (*time.Location, error) {
 	return loc, nil
 }
 
+// posixZone is zoneByName where a bare offset is read as POSIX does, west of Greenwich: in AT TIME ZONE.
+func posixZone(name string) (*time.Location, error) {
+	loc, err := zoneByName(name)
+	if n := strings.TrimSpace(name); err == nil && n != "" && (n[0] == '+' || n[0] == '-' || n[0] >= '0' && n[0] <= '9') {
+		_, east := time.Unix(0, 0).In(loc).Zone()
+		return types.FixedZone(-east), nil
+	}
+	return loc, err
+}
+
 func offsetOf(utc int64, loc *time.Location) int {
 	return int((types.LocalMicros(utc, loc) - utc) / types.SecondMicros)
 }
@@ -441,7 +451,7 @@ func addDateTime(r *Registry) {
 		return truncZoned(a.Str(), b.Micros(), types.LocationOrUTC(ctx.TextEnv().Location))
 	}).stable()
 	r.fn("date_trunc(text, timestamptz, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
-		loc, err := zoneByName(a[2].Str())
+		loc, err := posixZone(a[2].Str())
 		if err != nil {
 			return types.Null, err
 		}
@@ -482,21 +492,21 @@ func addDateTime(r *Registry) {
 
 	// AT TIME ZONE is timezone(zone, value).
 	r.f2("timezone(text, timestamptz) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		loc, err := zoneByName(a.Str())
+		loc, err := posixZone(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
 		return types.NewTimestamp(types.LocalMicros(b.Micros(), loc)), nil
 	})
 	r.f2("timezone(text, timestamp) timestamptz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		loc, err := zoneByName(a.Str())
+		loc, err := posixZone(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
 		return types.NewTimestamp(types.UTCMicros(b.Micros(), loc)), nil
 	})
 	r.f2("timezone(text, timetz) timetz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
-		loc, err := zoneByName(a.Str())
+		loc, err := posixZone(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
@@ -513,6 +523,12 @@ func addDateTime(r *Registry) {
 			return stampOf(b.Micros() + sign*us)
 		}
 	}
+	r.f2("timezone(interval, timetz) timetz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		_, _, us := a.Interval()
+		off := us / types.SecondMicros
+		_, t := types.SplitMicros(b.Micros() + (off-int64(b.Zone()))*types.SecondMicros)
+		return types.NewTimeTZ(t, int32(off)), nil
+	})
 	r.f2("timezone(interval, timestamptz) timestamp", byInterval(1))
 	r.f2("timezone(interval, timestamp) timestamptz", byInterval(-1))
 	overlaps := func(_ *Context, a []types.Datum) (types.Datum, error) { return overlap(a) }

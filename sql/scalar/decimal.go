@@ -437,6 +437,9 @@ func logDecimal(base, x *apd.Decimal) (*apd.Decimal, error) {
 
 func powDecimal(_ *Context, a, b types.Datum) (types.Datum, error) {
 	x, y := a.Decimal(), b.Decimal()
+	if x.Form == apd.Infinite && x.Negative && y.Form == apd.Finite && types.CompareDecimals(types.TruncDecimal(y, 0), y) != 0 {
+		return types.Null, sqlstate.New("2201F", "a negative number raised to a non-integer power yields a complex result")
+	}
 	if d, ok := special(x, y, math.Pow); ok {
 		return d, nil
 	}
@@ -576,6 +579,11 @@ func addDecimalMath(r *Registry) {
 	r.f1("log(numeric) numeric", log10)
 	r.f1("log10(numeric) numeric", log10)
 	r.f2("log(numeric, numeric) numeric", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if x, y := a.Decimal(), b.Decimal(); x.Form == apd.Finite && x.Sign() > 0 && y.Form == apd.Infinite && !y.Negative {
+			return b, nil // ln of infinity, by a number whatever its sign is
+		} else if y.Form == apd.Finite && y.Sign() > 0 && x.Form == apd.Infinite && !x.Negative {
+			return decimalOf(apd.New(0, 0))
+		}
 		d, err := logDecimal(a.Decimal(), b.Decimal())
 		if err != nil {
 			return types.Null, err

@@ -543,7 +543,13 @@ func addJSON(r *Registry) {
 					return nil, err
 				}
 				if v.Kind != types.JSONObject {
-					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-object", choose(text, t+"_each_text", t+"_each"))
+					switch {
+					case b:
+						return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-object", choose(text, t+"_each_text", t+"_each"))
+					case v.Kind == types.JSONArray:
+						return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot deconstruct an array as an object")
+					}
+					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot deconstruct a scalar")
 				}
 				out := rows{ctx: ctx}
 				for _, m := range v.Members {
@@ -816,6 +822,21 @@ func addJSON(r *Registry) {
 			if err != nil {
 				return types.Null, err
 			}
+			path := elems(a[1])
+			for i, p := range path {
+				if p.IsNull() {
+					return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "path element at position %d is null", i+1)
+				}
+			}
+			if v.Kind != types.JSONArray && v.Kind != types.JSONObject {
+				return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot set path in scalar")
+			}
+			if n := len(path); mode == setInsert && n > 0 {
+				if at := walkPath(v, path[:n-1]); at != nil && at.Kind == types.JSONObject && at.Get(path[n-1].Str()) != nil {
+					return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot replace existing key").
+						WithHint("Try using the function jsonb_set to replace key value.")
+				}
+			}
 			m := mode
 			if len(a) > 3 {
 				switch {
@@ -827,6 +848,43 @@ func addJSON(r *Registry) {
 			}
 			return jsonDatum(setPath(v, elems(a[1]), n, m))
 		}
+	}
+	lax := func(_ *Context, a []types.Datum) (types.Datum, error) {
+		if a[0].IsNull() || a[1].IsNull() {
+			return types.Null, nil
+		}
+		create, how := types.NewBool(true), types.NewString("use_json_null")
+		if len(a) > 3 {
+			create = a[3]
+		}
+		if len(a) > 4 {
+			how = a[4]
+		}
+		if create.IsNull() {
+			return types.Null, nil
+		}
+		if !a[2].IsNull() {
+			return set(setCreate)(nil, []types.Datum{a[0], a[1], a[2], create})
+		}
+		if how.IsNull() {
+			return types.Null, sqlstate.New(sqlstate.NullNotAllowed, `null_value_treatment must be "delete_key", "return_target", "use_json_null", or "raise_exception"`)
+		}
+		switch how.Str() {
+		case "raise_exception":
+			return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "JSON value must not be null").
+				WithDetail("Exception was raised because null_value_treatment is \"raise_exception\".").
+				WithHint("To avoid, either change the null_value_treatment argument or ensure that an SQL NULL is not passed.")
+		case "use_json_null":
+			return set(setCreate)(nil, []types.Datum{a[0], a[1], types.NewJSON("null"), create})
+		case "delete_key":
+			return deletePath(nil, a[0], a[1])
+		case "return_target":
+			return a[0], nil
+		}
+		return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, `null_value_treatment must be "delete_key", "return_target", "use_json_null", or "raise_exception"`)
+	}
+	for _, sig := range []string{"jsonb, text[], jsonb", "jsonb, text[], jsonb, bool", "jsonb, text[], jsonb, bool, text"} {
+		r.fn("jsonb_set_lax("+sig+") jsonb", lax).calledOnNull()
 	}
 	r.fn("jsonb_set(jsonb, text[], jsonb) jsonb", set(setCreate))
 	r.fn("jsonb_set(jsonb, text[], jsonb, bool) jsonb", set(setCreate))

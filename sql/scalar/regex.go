@@ -421,6 +421,7 @@ func addRegex(r *Registry) {
 			err := re.all(ctx, args[0].Str(), 0, func([]int) error { n++; return nil })
 			return types.NewInt(n), err
 		})
+	addRegexPlaces(r)
 	withRegex(r.add(r.funcs, "regexp_like(text, text) bool", Immutable), 1, -1, "",
 		func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 			ok, err := re.matches(ctx, args[0].Str())

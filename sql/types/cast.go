@@ -346,6 +346,9 @@ func castTime(env Env, d Datum, from, to *T) (Datum, error) {
 	case KindInterval:
 		switch to.Kind {
 		case KindInterval:
+			if to.Width > 0 {
+				return fitInterval(d, to), nil
+			}
 			return d, nil
 		case KindTime:
 			_, _, micros := d.Interval()

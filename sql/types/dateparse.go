@@ -199,6 +199,17 @@ func (p *stampParser) word(s string) (string, error) {
 		}
 		return rest, p.setDate(y, m, dd)
 	}
+	if i >= 3 && i < len(s) && isDigit(s[i]) {
+		// A zone that changes its clocks, as in EST5EDT.
+		j := i
+		for j < len(s) && (isDigit(s[j]) || isAlpha(s[j])) {
+			j++
+		}
+		if loc, found := LoadZone(s[:j]); found && isAlpha(s[j-1]) {
+			p.out.hasZone, p.out.loc = true, loc
+			return s[j:], nil
+		}
+	}
 	dw, ok := lookupDateWord(w)
 	if !ok {
 		if loc, found := LoadZone(w); found && len(w) > 2 {

@@ -128,6 +128,8 @@ func (t *T) Typmod() int32 {
 		}
 	case KindTime, KindTimeTZ, KindTimestamp, KindTimestampTZ:
 		return t.Precision
+	case KindInterval:
+		return t.Width - 1
 	case KindArray:
 		return t.Elem.Typmod()
 	}
@@ -151,6 +153,8 @@ func (t *T) WithTypmod(typmod int32) *T {
 		return &T{Kind: t.Kind, Precision: m >> 16 & 0xffff, Scale: scale}
 	case KindTime, KindTimeTZ, KindTimestamp, KindTimestampTZ:
 		return &T{Kind: t.Kind, Precision: typmod}
+	case KindInterval:
+		return &T{Kind: t.Kind, Width: typmod + 1}
 	case KindArray:
 		return ArrayOf(t.Elem.WithTypmod(typmod))
 	}
@@ -205,6 +209,8 @@ func (t *T) String() string {
 		if t.Precision > 0 {
 			return "numeric(" + strconv.Itoa(int(t.Precision)) + "," + strconv.Itoa(int(t.Scale)) + ")"
 		}
+	case KindInterval:
+		return t.intervalName()
 	case KindTime, KindTimestamp:
 		if t.Precision >= 0 {
 			return kinds[t.Kind].typname + "(" + strconv.Itoa(int(t.Precision)) + ") without time zone"
@@ -312,9 +318,17 @@ func FromName(name string) (*T, bool) {
 		}
 		n = strings.TrimSpace(strings.TrimSpace(n[:i]) + n[j+1:])
 	}
+	fields := ""
+	if f, ok := strings.CutPrefix(n, "interval "); ok {
+		n, fields = "interval", f
+	}
 	t, ok := bareFromName(n)
 	if !ok {
 		return nil, false
+	}
+	if fields != "" && len(mods) == 0 {
+		t = IntervalOf(fields, -1)
+		return t, t != nil
 	}
 	if len(mods) == 0 {
 		if n == "char" || n == "character" || n == "nchar" {
@@ -333,6 +347,8 @@ func FromName(name string) (*T, bool) {
 		return r, true
 	case KindTime, KindTimeTZ, KindTimestamp, KindTimestampTZ:
 		return &T{Kind: t.Kind, Precision: min(mods[0], 6)}, true
+	case KindInterval:
+		return IntervalOf(fields, min(mods[0], 6)), true
 	case KindFloat8:
 		if mods[0] <= 24 {
 			return Float4, true

@@ -131,7 +131,11 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 	case KindTimestampTZ:
 		return parseTimestampTZ(t, s, env)
 	case KindInterval:
-		return parseStyledInterval(s, env)
+		d, err := parseStyledInterval(t.intervalText(s), env)
+		if err != nil || t.Width == 0 {
+			return d, err
+		}
+		return fitInterval(d, t), nil
 	case KindUUID:
 		return parseUUID(s)
 	case KindJSON:

@@ -49,7 +49,7 @@ const (
 // T is a SQL type. Types without modifiers are shared; compare with Equal or Same.
 type T struct {
 	Kind Kind
-	// Width is the n of varchar(n), char(n); zero is unlimited.
+	// Width is the n of varchar(n), char(n); zero is unlimited. Of an interval it is the modifier plus one.
 	Width int32
 	// Precision and Scale of decimal(p, s); Precision of the time types, -1 meaning the default of six.
 	Precision, Scale int32

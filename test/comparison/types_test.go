@@ -187,6 +187,7 @@ var casts = Generator{Name: "casts", Generate: func(r *rand.Rand) Case {
 
 var (
 	jsonForms  = Generator{Name: "json", Fixed: File("json")}
+	timeForms  = Generator{Name: "times", Fixed: File("times")}
 	arrayForms = Generator{Name: "arrays", Fixed: File("arrays")}
 )
 
