@@ -175,13 +175,15 @@ type Copy struct {
 
 // CopyOptions are COPY's options with PostgreSQL's defaults filled in.
 type CopyOptions struct {
-	Format     string // "text", "csv", "binary"
-	Delimiter  byte
-	Null       string
-	Header     bool
-	Quote      byte
-	Escape     byte
-	ForceQuote []string // {"*"} is all
+	Format    string // "text", "csv", "binary"
+	Delimiter byte
+	Null      string
+	Header    bool
+	// HeaderMatch: the header must have the columns' names.
+	HeaderMatch bool
+	Quote       byte
+	Escape      byte
+	ForceQuote  []string // {"*"} is all
 	// ForceNotNull and ForceNull are CSV input options.
 	ForceNotNull, ForceNull []string
 	Encoding                string

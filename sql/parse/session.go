@@ -3,6 +3,7 @@ package parse
 import (
 	"strings"
 
+	"meridian/sql/charset"
 	"meridian/sql/sqlstate"
 )
 
@@ -487,9 +488,8 @@ func (c *cursor) copyOptions(o *CopyOptions, seen map[string]bool) error {
 		seen[name] = true
 		switch name {
 		case "format":
-			at := c.peek(0)
 			if o.Format, err = c.word(); err == nil && o.Format != "text" && o.Format != "csv" && o.Format != "binary" {
-				return sqlstate.New(sqlstate.InvalidParameterValue, "COPY format \"%s\" not recognized", o.Format).At(CharPos(c.src, int(at.Pos)))
+				return sqlstate.New(sqlstate.InvalidParameterValue, "COPY format \"%s\" not recognized", o.Format).At(CharPos(c.src, int(t.Pos)))
 			}
 		case "freeze":
 			o.Freeze, err = c.boolean()
@@ -498,17 +498,24 @@ func (c *cursor) copyOptions(o *CopyOptions, seen map[string]bool) error {
 		case "null":
 			o.Null, err = c.str()
 		case "header":
-			if c.accept("match") {
+			if v := c.peek(0); v.Kind == String && strings.EqualFold(stringText(v, c.src), "match") || c.is("match") {
+				c.i++
+				o.Header, o.HeaderMatch = true, true
+			} else if c.isPunct(",") || c.isPunct(")") {
 				o.Header = true
-			} else {
-				o.Header, err = c.boolean()
+			} else if o.Header, err = c.boolean(); err != nil {
+				err = sqlstate.New(sqlstate.SyntaxError, "header requires a Boolean value or \"match\"")
 			}
 		case "quote":
 			o.Quote, err = c.oneByte("COPY quote")
 		case "escape":
 			o.Escape, err = c.oneByte("COPY escape")
 		case "encoding":
-			o.Encoding, err = c.word()
+			if o.Encoding, err = c.word(); err == nil {
+				if _, _, bad := charset.Find(o.Encoding); bad != nil {
+					return sqlstate.New(sqlstate.InvalidParameterValue, "argument to option \"encoding\" must be a valid encoding name").At(CharPos(c.src, int(t.Pos)))
+				}
+			}
 		case "force_quote":
 			o.ForceQuote, err = c.columnsOrStar()
 		case "force_not_null":
@@ -620,6 +627,9 @@ func (o *CopyOptions) finish(seen map[string]bool, from bool) error {
 	}
 	if !seen["null"] && !csv {
 		o.Null = `\N`
+	}
+	if o.HeaderMatch && !from {
+		return bad("cannot use \"match\" with HEADER in COPY TO")
 	}
 	if !csv && seen["quote"] {
 		return bad("COPY quote available only in CSV mode")

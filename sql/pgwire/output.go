@@ -291,6 +291,7 @@ func (o *output) fields(kind byte, severity string, e *sqlstate.Error) {
 	if e.Position > 0 {
 		field('P', strconv.Itoa(e.Position))
 	}
+	field('W', e.Context)
 	field('s', e.Schema)
 	field('t', e.Table)
 	field('c', e.Column)

@@ -296,7 +296,7 @@ var ids = regexp.MustCompile(`([Pp]rocess )\d+|(transaction )[0-9a-f]{8}`)
 func describeError(e *pgconn.PgError) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n", e.Severity, e.Code, e.Message)
-	for _, f := range [][2]string{{"DETAIL", ids.ReplaceAllString(e.Detail, "$1${2}N")}, {"HINT", e.Hint}, {"SCHEMA", e.SchemaName}, {"TABLE", e.TableName},
+	for _, f := range [][2]string{{"DETAIL", ids.ReplaceAllString(e.Detail, "$1${2}N")}, {"HINT", e.Hint}, {"CONTEXT", e.Where}, {"SCHEMA", e.SchemaName}, {"TABLE", e.TableName},
 		{"COLUMN", e.ColumnName}, {"TYPE", e.DataTypeName}, {"CONSTRAINT", e.ConstraintName}} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "%s: %s\n", f[0], f[1])

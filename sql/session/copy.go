@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"meridian/sql/bind"
 	"meridian/sql/charset"
@@ -52,6 +53,10 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 	if err := s.compile(ctx, p, c.Insert, s.planRoom(ctx)); err != nil {
 		return "", err
 	}
+	cs, err := s.copyCharset(c)
+	if err != nil {
+		return "", err
+	}
 	kinds := make([]*types.T, len(c.Columns))
 	for i, o := range c.Columns {
 		kinds[i] = c.Table.Columns[o].Type
@@ -60,7 +65,7 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n, err := s.ingest(ctx, c, p, kinds, src)
+	n, err := s.ingest(ctx, c, p, kinds, src, cs)
 	if err != nil {
 		// What the client still sends of it is ignored.
 		return "", err
@@ -86,13 +91,13 @@ func (s *Session) copySource(c *bind.Copy) (CopySource, error) {
 	return st.tape, nil
 }
 
-func (s *Session) ingest(ctx context.Context, c *bind.Copy, p *plan, kinds []*types.T, src CopySource) (int64, error) {
+func (s *Session) ingest(ctx context.Context, c *bind.Copy, p *plan, kinds []*types.T, src CopySource, cs *charset.Charset) (int64, error) {
 	w, err := exec.NewCopyWriter(p.program, s.environmentFor(nil, false))
 	if err != nil {
 		return 0, err
 	}
 	defer w.Close()
-	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, names: c.Names, s: s, table: c.Table.Name, memory: s.account(), env: s.textEnv(), charset: s.charset}
+	in := &copyReader{src: src, opts: &c.Options, kinds: kinds, names: c.Names, s: s, table: c.Table.Name, memory: s.account(), env: s.textEnv(), charset: cs}
 	n := int64(0)
 	row := make(types.Row, len(kinds))
 	for {
@@ -130,6 +135,7 @@ type copyReader struct {
 	field []byte
 	nulls []bool
 	parts [][]byte
+	text  []byte // the line, or the record, that is being read
 	// memory has what buf, field and the value that is being parsed occupy.
 	memory *memory.Account
 	taken  int64
@@ -191,14 +197,49 @@ const (
 	copyFactor = 4
 )
 
+// where says in which line an error came up, and what was in it, as far as that is known.
 func (r *copyReader) where(err error) error {
-	var e *sqlstate.Error
-	if errors.As(err, &e) && e.Detail == "" {
-		c := *e
-		c.Detail = "COPY " + r.table + ", line " + itoa(r.line) + "."
-		return &c
+	shown := ""
+	if r.opts.Format != "binary" && r.text != nil {
+		shown = ": \"" + cutShown(r.text) + "\""
 	}
-	return err
+	return r.context(err, shown)
+}
+
+// whereIn is where for one column's value.
+func (r *copyReader) whereIn(err error, i int) error {
+	shown := ", column " + r.names[i]
+	switch {
+	case r.opts.Format == "binary":
+	case r.nulls[i]:
+		shown += ": null input"
+	default:
+		shown += ": \"" + cutShown(r.parts[i]) + "\""
+	}
+	return r.context(err, shown)
+}
+
+func (r *copyReader) context(err error, shown string) error {
+	var e *sqlstate.Error
+	if !errors.As(err, &e) || e.Context != "" {
+		return err
+	}
+	c := *e
+	c.Context = "COPY " + r.table + ", line " + itoa(r.line) + shown
+	return &c
+}
+
+// cutShown is as much of a line or a value as an error shows.
+func cutShown(b []byte) string {
+	const most = 100
+	if len(b) <= most {
+		return string(b)
+	}
+	n := most
+	for n > 0 && !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return string(b[:n]) + "..."
 }
 
 func (r *copyReader) next(row types.Row) error {
@@ -211,6 +252,25 @@ func (r *copyReader) next(row types.Row) error {
 	return r.nextLine(row, r.splitText)
 }
 
+// checkHeader compares the header with the columns, if HEADER MATCH asks for that.
+func (r *copyReader) checkHeader() error {
+	if !r.opts.HeaderMatch {
+		return nil
+	}
+	if len(r.parts) != len(r.names) {
+		return r.where(badCopy("wrong number of fields in header line: got %d, expected %d", len(r.parts), len(r.names)))
+	}
+	for i, name := range r.names {
+		switch {
+		case r.nulls[i]:
+			return r.where(badCopy("column name mismatch in header line field %d: got null value (\"%s\"), expected \"%s\"", i+1, r.opts.Null, name))
+		case string(r.parts[i]) != name:
+			return r.where(badCopy("column name mismatch in header line field %d: got \"%s\", expected \"%s\"", i+1, r.parts[i], name))
+		}
+	}
+	return nil
+}
+
 func badCopy(format string, args ...any) error {
 	return sqlstate.New(sqlstate.BadCopyFormat, format, args...)
 }
@@ -220,6 +280,9 @@ func (r *copyReader) nextLine(row types.Row, split func() error) error {
 		r.begun = true
 		if r.opts.Header {
 			if err := split(); err != nil {
+				return err
+			}
+			if err := r.checkHeader(); err != nil {
 				return err
 			}
 		}
@@ -239,11 +302,11 @@ func (r *copyReader) nextLine(row types.Row, split func() error) error {
 			continue
 		}
 		if err := types.CheckString(p); err != nil {
-			return r.where(err)
+			return r.context(err, "")
 		}
 		d, err := types.ParseTextEnv(r.kinds[i], string(p), r.env)
 		if err != nil {
-			return r.where(err)
+			return r.whereIn(err, i)
 		}
 		row[i] = d
 	}
@@ -284,6 +347,7 @@ func (r *copyReader) splitText() error {
 	if err != nil {
 		return err
 	}
+	r.text = line
 	if len(line) == 2 && line[0] == '\\' && line[1] == '.' {
 		r.eof, r.at = true, len(r.buf)
 		return io.EOF
@@ -371,17 +435,19 @@ func (r *copyReader) splitCSV() error {
 	}
 	// Lines belong to one record while a quote is open.
 	record := append([]byte(nil), line...)
-	quote := []byte{r.opts.Quote}
-	for quotes := bytes.Count(line, quote); quotes%2 == 1; {
+	r.text = record
+	for open := r.quoted(line, false); open; {
 		next, err := r.takeLine()
 		if errors.Is(err, io.EOF) {
+			r.text = append(record, '\n')
 			return r.where(badCopy("unterminated CSV quoted field"))
 		}
 		if err != nil {
 			return err
 		}
-		quotes += bytes.Count(next, quote)
+		open = r.quoted(next, true)
 		record = append(append(record, '\n'), next...)
+		r.text = record
 		if need := int64(len(record)) * copyFactor; need > r.taken {
 			if err := r.memory.Grow(need - r.taken); err != nil {
 				return err
@@ -423,6 +489,24 @@ func (r *copyReader) splitCSV() error {
 	}
 	end()
 	return nil
+}
+
+// quoted reports whether a quote is open at the end of a line, given whether one is at its beginning.
+func (r *copyReader) quoted(line []byte, open bool) bool {
+	quote, escape := r.opts.Quote, r.opts.Escape
+	escaped := false
+	for _, c := range line {
+		if open && c == escape && escape != quote {
+			escaped = !escaped
+		}
+		if c == quote && !escaped {
+			open = !open
+		}
+		if c != escape || escape == quote {
+			escaped = false
+		}
+	}
+	return open
 }
 
 func listed(list []string, name string) bool {
@@ -512,11 +596,11 @@ func (r *copyReader) nextBinary(row types.Row) error {
 		}
 		raw, err := r.s.decodeBinary(r.buf[r.at:r.at+size], r.kinds[i])
 		if err != nil {
-			return r.where(err)
+			return r.whereIn(err, i)
 		}
 		d, err := types.ParseBinary(r.kinds[i], raw)
 		if err != nil {
-			return r.where(err)
+			return r.whereIn(err, i)
 		}
 		row[i] = d
 		r.at += size
@@ -534,18 +618,28 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	cs, err := s.copyCharset(c)
+	if err != nil {
+		return "", err
+	}
 	cur, err := p.program.Start(ctx, s.environmentFor(nil, false))
 	if err != nil {
 		return "", err
 	}
 	defer cur.Close()
 	s.out.CopyOut(copyFormat(c), len(p.columns))
-	w := &copyEncoder{s: s, opts: &c.Options, cols: p.columns, memory: s.account(), charset: s.charset}
+	w := &copyEncoder{s: s, opts: &c.Options, cols: p.columns, memory: s.account(), charset: cs}
 	var buf []byte
 	if c.Options.Format == "binary" {
 		buf = append(append(buf, copySignature...), make([]byte, 8)...)
 	} else if c.Options.Header {
-		buf = w.header(buf)
+		if buf, err = w.headerEncoded(); err == nil {
+			err = s.out.CopyData(buf)
+		}
+		if err != nil {
+			return "", err
+		}
+		buf = buf[:0]
 	}
 	n := int64(0)
 	for {
@@ -578,6 +672,18 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	}
 	s.out.CopyDone()
 	return "COPY " + itoa(n), nil
+}
+
+// copyCharset is the encoding of COPY's data: the client's, unless the statement names one.
+func (s *Session) copyCharset(c *bind.Copy) (*charset.Charset, error) {
+	if c.Options.Encoding == "" {
+		return s.charset, nil
+	}
+	cs, _, err := charset.Find(c.Options.Encoding)
+	if err != nil {
+		return nil, sqlstate.New(sqlstate.InvalidParameterValue, "argument to option \"encoding\" must be a valid encoding name")
+	}
+	return cs, nil
 }
 
 // copyEncoder writes rows in one of the copy formats.
@@ -629,6 +735,15 @@ func (w *copyEncoder) encoded(buf []byte, row types.Row) ([]byte, error) {
 		}
 	}
 	return w.row(buf, other), nil
+}
+
+// headerEncoded is the header in the data's encoding.
+func (w *copyEncoder) headerEncoded() ([]byte, error) {
+	line := w.header(nil)
+	if w.charset == nil {
+		return line, nil
+	}
+	return w.charset.Encode(nil, line)
 }
 
 func (w *copyEncoder) header(buf []byte) []byte {

@@ -123,6 +123,8 @@ type Error struct {
 	Column     string
 	DataType   string
 	Constraint string
+	// Context says where the error came up, such as in which line of COPY's data.
+	Context string
 	// TableID is Table's identity, for who knows in which schema it is; zero: unknown.
 	TableID uint32
 	// Values is the detail for those who may read the table RowOf, because it shows what is in it; zero: there is none.

@@ -158,6 +158,47 @@ def _(conn):
         conn.execute("ROLLBACK")
 
 
+@step("results and errors inside of a pipeline")
+def _(conn):
+    # fetchone() sends Flush and waits, with no Sync.
+    with conn.pipeline():
+        eq(conn.execute("SELECT 1").fetchone(), (1,))
+        try:
+            conn.execute("SELECT * FROM nowhere").fetchone()
+            raise AssertionError("no error")
+        except errors.UndefinedTable:
+            pass
+    with conn.pipeline(), conn.transaction():
+        eq(conn.execute("SELECT 2").fetchone(), (2,))
+    eq(conn.execute("SELECT 3").fetchone(), (3,))
+
+
+@step("server cursors")
+def _(conn):
+    with conn.transaction(), conn.cursor("c") as cur:
+        cur.execute("SELECT g FROM generate_series(1, 100) g WHERE g > %s ORDER BY g", (10,))
+        eq(cur.fetchmany(2), [(11,), (12,)])
+    cur = psycopg.ServerCursor(conn, "held", withhold=True, scrollable=True)
+    cur.execute("SELECT g FROM generate_series(1, 100) g ORDER BY g")
+    eq(cur.fetchmany(3), [(1,), (2,), (3,)])
+    cur.scroll(-2)
+    eq(cur.fetchone(), (2,))
+    cur.scroll(50, "absolute")
+    eq(cur.fetchone(), (51,))
+    cur.close()
+
+
+@step("encodings")
+def _(conn):
+    conn.execute("SET client_encoding TO 'latin1'")
+    eq(conn.execute("SELECT %s::text, chr(233)", ("\u00fc",)).fetchone(), ("\u00fc", "\u00e9"))
+    try:
+        conn.execute("SELECT chr(8364)")
+        raise AssertionError("no error")
+    except errors.UntranslatableCharacter:
+        pass
+
+
 @step("copy in and out")
 def _(conn):
     cur = conn.cursor()

@@ -1,6 +1,8 @@
 // The basics of node-postgres against a server: node node.js URL
 "use strict";
 const { Client, Pool } = require("pg");
+const Cursor = require("pg-cursor");
+const QueryStream = require("pg-query-stream");
 const { from: copyFrom, to: copyTo } = require("pg-copy-streams");
 const { pipeline } = require("node:stream/promises");
 const { Readable } = require("node:stream");
@@ -114,6 +116,22 @@ const columns = [
     } finally {
       await pool.end();
     }
+  });
+  await step("streams and cursors", async c => {
+    let n = 0;
+    for await (const row of c.query(new QueryStream("SELECT n FROM generate_series(1, 1000) n", [], { batchSize: 100 }))) n += row.n ? 1 : 0;
+    assert.strictEqual(n, 1000);
+    await assert.rejects(async () => { for await (const row of c.query(new QueryStream("SELECT * FROM nowhere"))) n++; }, { code: "42P01" });
+    n = 0;
+    await assert.rejects(async () => {
+      for await (const row of c.query(new QueryStream("SELECT 1 / (500 - n) FROM generate_series(1, 1000) g(n)", [], { batchSize: 10 }))) n++;
+    }, { code: "22012" });
+    assert.strictEqual(n, 490);
+    const cursor = c.query(new Cursor("SELECT n FROM generate_series(1, 100) g(n) WHERE n > $1", [10]));
+    assert.strictEqual((await cursor.read(5)).length, 5);
+    assert.strictEqual((await cursor.read(5))[0].n, 16);
+    await cursor.close();
+    assert.strictEqual((await c.query("SELECT 7 AS x")).rows[0].x, 7);
   });
   await step("copy in and out", async c => {
     const lines = Array.from({ length: 300 }, (_, i) => `${10000 + i}\tname ${i}\t${i % 7 ? i : "\\N"}\n`);
