@@ -40,6 +40,8 @@ type Binder struct {
 	Location *time.Location
 	// Adding makes columns that are being added visible, to those who validate constraints.
 	Adding bool
+	// Refreshing lets a materialized view be written, to REFRESH MATERIALIZED VIEW.
+	Refreshing bool
 	// Room, if set, is asked for the memory that a bound statement occupies. It fails when that is too much, and when the
 	// statement was cancelled. Nil allows everything.
 	Room func(bytes int64) error

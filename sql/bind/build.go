@@ -34,6 +34,7 @@ func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, 
 	for i := range c.Indexes {
 		AppendIndex(t, &c.Indexes[i], oid())
 	}
+	t.Materialized, t.View, t.DependsOn = c.Materialized, c.View, c.DependsOn
 	return t
 }
 

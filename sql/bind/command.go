@@ -84,7 +84,7 @@ func (b *builder) command(n any) Statement {
 		t := &Truncate{RestartIdentity: n.RestartIdentity, Cascade: n.Cascade}
 		for _, name := range n.Tables {
 			tab := b.named(name)
-			if tab.Kind != catalog.KindTable {
+			if tab.Kind != catalog.KindTable || tab.Materialized {
 				b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", tab.Name)
 			}
 			t.Tables = append(t.Tables, tab)
@@ -102,8 +102,11 @@ func (b *builder) command(n any) Statement {
 func (b *builder) comment(n *parse.Comment) Statement {
 	c := &Comment{Kind: n.Kind, Name: n.Name, Column: n.Column, Text: n.Text}
 	switch n.Kind {
-	case "TABLE", "VIEW", "SEQUENCE":
+	case "TABLE", "VIEW", "SEQUENCE", "MATERIALIZED VIEW":
 		c.Table = b.named(n.Name)
+		if c.Table.Materialized != (n.Kind == "MATERIALIZED VIEW") {
+			b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a %s", c.Table.Name, strings.ToLower(n.Kind))
+		}
 	case "COLUMN":
 		c.Table = b.named(n.Name)
 		if c.Table.ColumnByName(n.Column) == nil {
@@ -211,6 +214,9 @@ func (b *builder) copyStmt(n *parse.Copy) Statement {
 		return c
 	}
 	t := b.named(n.Table)
+	if n.From && t.Materialized {
+		b.fail(sqlstate.WrongObjectType, nil, "cannot copy to materialized view \"%s\"", t.Name)
+	}
 	if n.From && t.Kind != catalog.KindTable {
 		b.fail(sqlstate.WrongObjectType, nil, "cannot copy to %s \"%s\"", kindWord(t.Kind), t.Name)
 	}

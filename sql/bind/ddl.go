@@ -38,14 +38,16 @@ func (b *builder) definition(n tree.Statement) Statement {
 		b.withinDatabase(string(n.Schema.CatalogName), name)
 		return &CreateSchema{Database: b.database(string(n.Schema.CatalogName)), Name: name, IfNotExists: n.IfNotExists, Owner: owner}
 	case *tree.DropTable:
-		return b.dropRelations(catalog.KindTable, n.Names, n.IfExists, n.DropBehavior)
+		return b.dropRelations(catalog.KindTable, false, n.Names, n.IfExists, n.DropBehavior)
 	case *tree.DropView:
 		if n.IsMaterialized {
-			b.fail(sqlstate.FeatureNotSupported, nil, "materialized views are not supported")
+			return b.dropRelations(catalog.KindTable, true, n.Names, n.IfExists, n.DropBehavior)
 		}
-		return b.dropRelations(catalog.KindView, n.Names, n.IfExists, n.DropBehavior)
+		return b.dropRelations(catalog.KindView, false, n.Names, n.IfExists, n.DropBehavior)
+	case *tree.RefreshMaterializedView:
+		return b.refreshView(n)
 	case *tree.DropSequence:
-		return b.dropRelations(catalog.KindSequence, n.Names, n.IfExists, n.DropBehavior)
+		return b.dropRelations(catalog.KindSequence, false, n.Names, n.IfExists, n.DropBehavior)
 	case *tree.DropIndex:
 		return b.dropIndex(n)
 	case *tree.DropDatabase:
@@ -223,9 +225,12 @@ func (b *builder) schemaName(t *catalog.Table) string {
 }
 
 // dropRelations resolves DROP TABLE, VIEW and SEQUENCE.
-func (b *builder) dropRelations(kind catalog.Kind, names tree.TableNames, ifExists bool, behavior tree.DropBehavior) Statement {
-	d := &DropRelation{Kind: kind, Cascade: behavior == tree.DropCascade}
+func (b *builder) dropRelations(kind catalog.Kind, materialized bool, names tree.TableNames, ifExists bool, behavior tree.DropBehavior) Statement {
+	d := &DropRelation{Kind: kind, Materialized: materialized, Cascade: behavior == tree.DropCascade}
 	word := kindWord(kind)
+	if materialized {
+		word = "materialized view"
+	}
 	for i := range names {
 		n := &names[i]
 		t := b.lookupTable(string(n.CatalogName), string(n.SchemaName), string(n.ObjectName))
@@ -236,10 +241,14 @@ func (b *builder) dropRelations(kind catalog.Kind, names tree.TableNames, ifExis
 			d.Notices = append(d.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: word + " \"" + string(n.ObjectName) + "\" does not exist, skipping"})
 			continue
 		}
-		if t.Kind != kind {
+		if t.Kind != kind || t.Materialized != materialized {
 			e := sqlstate.New(sqlstate.WrongObjectType, "\"%s\" is not a %s", t.Name, word)
 			switch t.Kind {
 			case catalog.KindTable:
+				if t.Materialized {
+					e.Hint = "Use DROP MATERIALIZED VIEW to remove a materialized view."
+					break
+				}
 				e.Hint = "Use DROP TABLE to remove a table."
 			case catalog.KindView:
 				e.Hint = "Use DROP VIEW to remove a view."

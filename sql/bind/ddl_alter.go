@@ -23,6 +23,10 @@ func (b *builder) alterTable(n *tree.AlterTable) Statement {
 	if t.Kind != catalog.KindTable {
 		b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", t.Name)
 	}
+	if t.Materialized {
+		raise(sqlstate.New(sqlstate.WrongObjectType, "ALTER action cannot be performed on relation \"%s\"", t.Name).
+			WithDetail("This operation is not supported for materialized views."))
+	}
 	draft := *t
 	draft.Columns = append([]catalog.Column(nil), t.Columns...)
 	d := &tableDef{b: b, existing: t, draft: &draft, names: map[string]bool{}}

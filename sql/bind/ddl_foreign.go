@@ -42,7 +42,7 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool) 
 	if d.existing != nil && ref == d.existing {
 		c.RefSelf = true
 	}
-	if ref != nil && ref.Kind != catalog.KindTable {
+	if ref != nil && (ref.Kind != catalog.KindTable || ref.Materialized) {
 		b.fail(sqlstate.WrongObjectType, nil, "referenced relation \"%s\" is not a table", ref.Name)
 	}
 	temporary := d.temporary || d.existing != nil && d.existing.Temporary()

@@ -12,7 +12,7 @@ import (
 
 func (b *builder) createView(n *tree.CreateView) Statement {
 	if n.Materialized {
-		b.fail(sqlstate.FeatureNotSupported, nil, "materialized views are not supported")
+		return b.createMaterialized(n)
 	}
 	v := &CreateView{Replace: n.Replace, IfNotExists: n.IfNotExists}
 	v.Invoker = b.stmt.SecurityInvoker != nil && *b.stmt.SecurityInvoker
@@ -41,6 +41,17 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 		seen[name] = true
 		v.Columns = append(v.Columns, ColumnDef{Name: name, Type: c.t})
 	}
+	v.DependsOn = b.namedRelations()
+	if !v.Temporary && slices.ContainsFunc(v.DependsOn, catalog.IsLocal) {
+		v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), true)
+		v.Notices = append(v.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "view \"" + v.Name.Name + "\" will be a temporary view"})
+	}
+	v.Query = b.readableText(n.AsSource)
+	return v
+}
+
+// namedRelations are the stored relations that a view's query names.
+func (b *builder) namedRelations() (on []catalog.ID) {
 	ids := map[catalog.ID]bool{}
 	for _, t := range b.tableNames {
 		if t.Kind != catalog.KindVirtual {
@@ -49,21 +60,68 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 	}
 	for _, d := range b.meta.Depends {
 		if ids[d.ID] {
-			v.DependsOn = append(v.DependsOn, d.ID)
+			on = append(on, d.ID)
 		}
 	}
-	if !v.Temporary && slices.ContainsFunc(v.DependsOn, catalog.IsLocal) {
-		v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), true)
-		v.Notices = append(v.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "view \"" + v.Name.Name + "\" will be a temporary view"})
-	}
-	v.Query = b.viewText(n.AsSource)
-	// What is stored must be readable again.
-	if _, err := parse.ParseOne(v.Query); err != nil {
+	return on
+}
+
+// readableText is viewText of what can be read again: the text is stored.
+func (b *builder) readableText(sel *tree.Select) string {
+	text := b.viewText(sel)
+	if _, err := parse.ParseOne(text); err != nil {
 		e := sqlstate.New(sqlstate.FeatureNotSupported, "this query is not supported in a view")
 		e.Cause = err
 		raise(e)
 	}
-	return v
+	return text
+}
+
+// createMaterialized is CREATE TABLE AS that remembers its query.
+func (b *builder) createMaterialized(n *tree.CreateView) Statement {
+	if !n.WithData {
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "materialized views WITH NO DATA are not supported").
+			WithHint("Create the view with its data; REFRESH MATERIALIZED VIEW replaces them."))
+	}
+	b.tableNames = map[*tree.TableName]*catalog.Table{}
+	b.expandStar = true
+	table := &tree.CreateTable{Table: n.Name, IfNotExists: n.IfNotExists, AsSource: n.AsSource}
+	for _, name := range n.ColumnNames {
+		table.Defs = append(table.Defs, &tree.ColumnTableDef{Name: name})
+	}
+	ct := b.createTable(table).(*CreateTable)
+	ct.Materialized = true
+	if ct.Exists {
+		return ct
+	}
+	if b.asOf != nil {
+		b.fail(sqlstate.FeatureNotSupported, nil, "AS OF SYSTEM TIME is not supported in a view")
+	}
+	if ct.DependsOn = b.namedRelations(); slices.ContainsFunc(ct.DependsOn, catalog.IsLocal) {
+		b.fail(sqlstate.FeatureNotSupported, nil, "materialized views must not use temporary tables or views")
+	}
+	ct.View = b.readableText(n.AsSource)
+	return ct
+}
+
+// refreshView finds the view. CONCURRENTLY changes nothing but what the view must have: readers see the rows of before until
+// the statement's transaction commits in either form.
+func (b *builder) refreshView(n *tree.RefreshMaterializedView) Statement {
+	t := b.alterTarget(n.Name, false)
+	if !t.Materialized {
+		b.fail(sqlstate.FeatureNotSupported, nil, "\"%s\" is not a materialized view", t.Name)
+	}
+	if n.RefreshDataOption == tree.RefreshDataClear {
+		b.fail(sqlstate.FeatureNotSupported, nil, "REFRESH MATERIALIZED VIEW ... WITH NO DATA is not supported")
+	}
+	unique := func(x catalog.Index) bool {
+		return x.Unique && !x.Primary && x.Predicate == "" && x.State == catalog.Public
+	}
+	if n.Concurrently && !slices.ContainsFunc(t.Indexes, unique) {
+		raise(sqlstate.New(sqlstate.ObjectNotInPrerequisite, "cannot refresh materialized view \"%s.%s\" concurrently", b.schemaName(t), t.Name).
+			WithHint("Create a unique index with no WHERE clause on one or more columns of the materialized view."))
+	}
+	return &RefreshView{View: t}
 }
 
 // viewText writes a query with its relations' names qualified, so that it means the same in any session.

@@ -518,6 +518,9 @@ func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
 	}
 	b.locks = true
 	apply := func(s *scanRef) {
+		if s.scan.Table.Materialized {
+			b.fail(sqlstate.WrongObjectType, nil, "cannot lock rows in materialized view \"%s\"", s.scan.Table.Name)
+		}
 		for _, a := range s.locked {
 			b.needAs(a.Table, a.As, catalog.Update)
 		}

@@ -34,6 +34,9 @@ func (b *builder) target(t tree.TableExpr, verb string) (*catalog.Table, string,
 	case catalog.KindVirtual:
 		b.fail(sqlstate.InsufficientPrivilege, n, "permission denied: \"%s\" is a system catalog", tab.Name)
 	}
+	if tab.Materialized && !b.Refreshing {
+		b.fail(sqlstate.WrongObjectType, n, "cannot change materialized view \"%s\"", tab.Name)
+	}
 	b.writes = true
 	b.need(tab, catalog.PrivilegeNamed(verb))
 	if alias == "" {

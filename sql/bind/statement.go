@@ -273,6 +273,10 @@ type CreateTable struct {
 	Locality        string
 	Protocol        string
 	Notices         []Notice
+	// Materialized is CREATE MATERIALIZED VIEW: its query's text is View, and it reads DependsOn.
+	Materialized bool
+	View         string
+	DependsOn    []catalog.ID
 	// As is CREATE TABLE AS: the query that fills the table, its columns in the order of Columns (without rowid).
 	As       *Query
 	WithData bool
@@ -280,12 +284,19 @@ type CreateTable struct {
 	AsQuery bool
 }
 
-// DropRelation is DROP TABLE, VIEW and SEQUENCE. Missing relations were left out with a notice (IF EXISTS).
+// RefreshView is REFRESH MATERIALIZED VIEW.
+type RefreshView struct {
+	View *catalog.Table
+}
+
+// DropRelation is DROP TABLE, VIEW, SEQUENCE and MATERIALIZED VIEW. Missing relations were left out with a notice (IF EXISTS).
 type DropRelation struct {
-	Kind    catalog.Kind
-	Tables  []*catalog.Table
-	Cascade bool
-	Notices []Notice
+	Kind catalog.Kind
+	// Materialized is DROP MATERIALIZED VIEW; Kind is KindTable then.
+	Materialized bool
+	Tables       []*catalog.Table
+	Cascade      bool
+	Notices      []Notice
 }
 
 // AlterTable changes a table, view or sequence by a list of actions, all or none.

@@ -124,6 +124,9 @@ type Table struct {
 	Lookups []ColumnID `json:"-"`
 	// Empty says of a computed relation that it never has rows.
 	Empty bool `json:"-"`
+	// Materialized says of a table that it holds the rows of a materialized view, whose query View is; REFRESH MATERIALIZED VIEW
+	// alone changes them.
+	Materialized bool `json:",omitempty"`
 	// Indexes has the primary index first.
 	Indexes []Index
 	Checks  []Check

@@ -38,7 +38,7 @@ func (c *cursor) create() (any, error) {
 		}
 	}
 	for _, w := range [][]string{{"event", "trigger"}, {"constraint", "trigger"}, {"foreign", "table"}, {"foreign", "data"},
-		{"text", "search"}, {"access", "method"}, {"materialized", "view"}, {"trusted", "language"}, {"default", "conversion"}} {
+		{"text", "search"}, {"access", "method"}, {"trusted", "language"}, {"default", "conversion"}} {
 		if c.is(w[0]) && c.isAt(1, w[1]) {
 			return nil, c.unsupported("CREATE " + strings.ToUpper(w[0]+" "+w[1]))
 		}
@@ -172,7 +172,7 @@ func (c *cursor) drop() (any, error) {
 		return &Noop{Tag: "DROP EXTENSION"}, nil
 	}
 	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "cast", "rule", "policy",
-		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "statistics", "materialized"} {
+		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "statistics"} {
 		if c.is(w) {
 			return nil, c.unsupported("DROP " + strings.ToUpper(w))
 		}

@@ -170,8 +170,6 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 		return c.refuse(strings.ToUpper(string(w)))
 	case "reassign":
 		return c.reassign
-	case "refresh":
-		return c.refuse("REFRESH MATERIALIZED VIEW")
 	case "cancel":
 		return c.cancel
 	case "create":
@@ -671,6 +669,11 @@ func (c *cursor) comment() (any, error) {
 	switch cm.Kind {
 	case "TABLE", "VIEW", "SEQUENCE", "INDEX", "DATABASE", "SCHEMA", "ROLE":
 		cm.Name, err = c.name()
+	case "MATERIALIZED":
+		if err = c.expect("view"); err == nil {
+			cm.Kind = "MATERIALIZED VIEW"
+			cm.Name, err = c.name()
+		}
 	case "COLUMN":
 		cm.Name, err = c.name()
 		if err == nil {

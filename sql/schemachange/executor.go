@@ -116,7 +116,9 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 	case *bind.CreateTable:
 		tag, err = c.createTable(s)
 	case *bind.DropRelation:
-		tag, err = "DROP "+kindTag(s.Kind), c.dropRelations(s)
+		tag, err = "DROP "+dropTag(s), c.dropRelations(s)
+	case *bind.RefreshView:
+		tag, err = "REFRESH MATERIALIZED VIEW", c.refresh(s)
 	case *bind.AlterTable:
 		tag, err = "ALTER "+kindTag(s.As), c.alterTable(s)
 	case *bind.CreateIndex:
@@ -180,6 +182,21 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		err = d.Catalog.LockDropped(ctx)
 	}
 	return tag, true, err
+}
+
+func dropTag(s *bind.DropRelation) string {
+	if s.Materialized {
+		return "MATERIALIZED VIEW"
+	}
+	return kindTag(s.Kind)
+}
+
+// described names a relation's kind in messages.
+func described(t *catalog.Table) string {
+	if t.Materialized {
+		return "materialized view"
+	}
+	return strings.ToLower(kindTag(t.Kind))
 }
 
 func kindTag(k catalog.Kind) string {

@@ -9,6 +9,7 @@ import (
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
+	"meridian/sql/parse"
 	"meridian/sql/rowcode"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -103,7 +104,10 @@ func (c *change) hook() {
 
 func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	tag := "CREATE TABLE"
-	if s.AsQuery {
+	switch {
+	case s.Materialized:
+		tag = "CREATE MATERIALIZED VIEW"
+	case s.AsQuery:
 		tag = "CREATE TABLE AS"
 	}
 	c.notices(s.Notices)
@@ -134,6 +138,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 		}
 	}
 	c.Catalog.New(lease.Descriptor{Table: t})
+	if s.Materialized {
+		c.uses(t)
+	}
 	for i := range t.Foreign {
 		// Rows may be put into it before the others know that they must not delete what these refer to.
 		if err := c.claim(t.Foreign[i].RefTable); err != nil {
@@ -221,6 +228,42 @@ func (c *change) fill(t *catalog.Table, q *bind.Query) (int64, error) {
 	return n, c.kv.Write(c.ctx, &b)
 }
 
+// refresh replaces the rows of a materialized view, with the rights of its owner. Everybody else sees those of before until the
+// transaction commits.
+func (c *change) refresh(s *bind.RefreshView) error {
+	t := s.View
+	if err := c.mustOwn(t.ID); err != nil {
+		return err
+	}
+	b := *c.Binder
+	b.Refreshing = true
+	name := parse.Name{Database: c.databaseName(t.Database), Schema: c.schemaName(t.Schema), Name: t.Name}.Quoted()
+	for _, text := range []string{"DELETE FROM " + name, "INSERT INTO " + name + " " + t.View} {
+		stmt, err := parse.ParseOne(text)
+		if err != nil {
+			return err
+		}
+		bound, err := b.Bind(c.ctx, stmt)
+		if err != nil {
+			return err
+		}
+		q, ok := bound.(*bind.Query)
+		if !ok {
+			return sqlstate.New(sqlstate.InternalError, "schemachange: not a query: %s", text)
+		}
+		for i := range q.Access {
+			if q.Access[i].As == "" {
+				q.Access[i].As = t.Owner
+			}
+		}
+		if _, err := c.Run(c.ctx, q, nil); err != nil {
+			return err
+		}
+		c.kv.StepStatement()
+	}
+	return nil
+}
+
 // dependent is something that has to go with an object.
 type dependent struct {
 	// what is PostgreSQL's description: "view v", "constraint c on table t".
@@ -265,7 +308,7 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 
 func describeDrop(s *bind.DropRelation) string {
 	if len(s.Tables) == 1 {
-		return strings.ToLower(kindTag(s.Kind)) + " " + quoteIdent(s.Tables[0].Name)
+		return described(s.Tables[0]) + " " + quoteIdent(s.Tables[0].Name)
 	}
 	return "desired object(s)"
 }
@@ -310,7 +353,7 @@ func (c *change) current(id catalog.ID) *catalog.Table {
 
 // dependents lists what depends on a relation and is not in going, which it extends.
 func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]dependent) {
-	name := strings.ToLower(kindTag(t.Kind)) + " " + quoteIdent(t.Name)
+	name := described(t) + " " + quoteIdent(t.Name)
 	for _, r := range t.ReferencedBy {
 		if going[r.Table] {
 			continue
@@ -336,7 +379,7 @@ func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]
 			continue
 		}
 		going[id] = true
-		*out = append(*out, dependent{"view " + quoteIdent(v.Name), name, func() error { c.drop(id); return nil }})
+		*out = append(*out, dependent{described(v) + " " + quoteIdent(v.Name), name, func() error { c.drop(id); return nil }})
 		c.dependents(v, going, out)
 	}
 	if t.Kind == catalog.KindSequence {

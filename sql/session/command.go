@@ -180,7 +180,12 @@ func commandName(stmt bind.Statement) string {
 	case *bind.CreateTable:
 		return "CREATE TABLE"
 	case *bind.DropRelation:
+		if c.Materialized {
+			return "DROP MATERIALIZED VIEW"
+		}
 		return "DROP " + relation(c.Kind)
+	case *bind.RefreshView:
+		return "REFRESH MATERIALIZED VIEW"
 	case *bind.AlterTable:
 		return "ALTER " + relation(c.As)
 	case *bind.CreateIndex:

@@ -163,6 +163,8 @@ var touches = []touch{
 	{name: "create schema", covers: []string{"tree.CreateSchema"}, sql: "CREATE SCHEMA n", needs: []string{"defaultdb:CREATE"}, noSchema: true},
 	{name: "drop table", covers: []string{"tree.DropTable"}, sql: "DROP TABLE app.f", by: "owner"},
 	{name: "drop view", covers: []string{"tree.DropView"}, sql: "DROP VIEW app.vbad", by: "owner"},
+	{name: "refresh materialized view", covers: []string{"tree.RefreshMaterializedView"}, sql: "REFRESH MATERIALIZED VIEW app.mv", by: "owner",
+		before: "CREATE MATERIALIZED VIEW app.mv AS SELECT 1 AS one; ALTER TABLE app.mv OWNER TO owner", after: "DROP MATERIALIZED VIEW app.mv"},
 	{name: "drop sequence", covers: []string{"tree.DropSequence"}, sql: "DROP SEQUENCE app.q2", by: "owner"},
 	{name: "drop index", covers: []string{"tree.DropIndex"}, sql: "DROP INDEX app.t_v", by: "owner"},
 	{name: "drop schema", covers: []string{"tree.DropSchema"}, sql: "DROP SCHEMA empty", by: "owner", noSchema: true},

@@ -597,7 +597,7 @@ func (f *Functions) foreignConstraint(t *catalog.Table, k *catalog.ForeignKey) s
 
 // ViewDef implements scalar.Environment.
 func (f *Functions) ViewDef(oid uint32) string {
-	if t := f.table(oid); t != nil && t.Kind == catalog.KindView {
+	if t := f.table(oid); t != nil && (t.Kind == catalog.KindView || t.Materialized) {
 		return " " + t.View + ";"
 	}
 	return ""
@@ -700,6 +700,9 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		return "", sqlstate.New(sqlstate.UndefinedTable, "relation with OID %d does not exist", id)
 	}
 	name := f.qualified(t)
+	if t.Materialized {
+		return "CREATE MATERIALIZED VIEW " + name + " AS " + t.View, nil
+	}
 	switch t.Kind {
 	case catalog.KindView:
 		with := ""

@@ -31,6 +31,7 @@ var lookups = map[string]map[string]by{
 	"pg_proc":             {"oid": byNothing},
 	"pg_namespace":        {"oid": byNothing},
 	"pg_tables":           {"tablename": byName},
+	"pg_matviews":         {"matviewname": byName},
 	"pg_views":            {"viewname": byName},
 	"pg_sequences":        {"sequencename": byName},
 	"pg_indexes":          {"tablename": byName, "indexname": byName},

@@ -59,6 +59,9 @@ func (r *reading) functions() *Functions {
 }
 
 func kindLetter(t *catalog.Table) byte {
+	if t.Materialized {
+		return 'm'
+	}
 	switch t.Kind {
 	case catalog.KindView:
 		return 'v'
@@ -148,7 +151,7 @@ func pgClass(r *reading) error {
 		triggers := len(t.Foreign) > 0 || len(t.ReferencedBy) > 0
 		r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", ownerID(users, t.Owner), "relam", am, "relfilenode", t.ID,
 			"relpages", pages, "reltuples", tuples, "relhasindex", indexes, "relpersistence", persistence(t), "relkind", kindLetter(t),
-			"relnatts", maxAttribute(t), "relchecks", len(t.Checks), "relhasrules", t.Kind == catalog.KindView, "relhastriggers", triggers,
+			"relnatts", maxAttribute(t), "relchecks", len(t.Checks), "relhasrules", t.Kind == catalog.KindView || t.Materialized, "relhastriggers", triggers,
 			"relispopulated", true, "relreplident", "d", "reloptions", options, "relacl", r.acl(t.ID))
 	}
 	for _, t := range r.computed() {
@@ -419,7 +422,7 @@ func pgTables(r *reading) error {
 		return err
 	}
 	for _, t := range all {
-		if t.Kind == catalog.KindTable {
+		if t.Kind == catalog.KindTable && !t.Materialized {
 			shown := slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return shownIndex(t, &x) })
 			r.add("schemaname", f.schemaName(t.Schema), "tablename", t.Name, "tableowner", t.Owner, "hasindexes", shown,
 				"hastriggers", len(t.Foreign)+len(t.ReferencedBy) > 0)
@@ -427,6 +430,22 @@ func pgTables(r *reading) error {
 	}
 	for _, t := range r.computed() {
 		r.add("schemaname", f.schemaName(t.Schema), "tablename", t.Name, "tableowner", "root")
+	}
+	return nil
+}
+
+func pgMatviews(r *reading) error {
+	f := r.functions()
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Materialized {
+			shown := slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return shownIndex(t, &x) })
+			r.add("schemaname", f.schemaName(t.Schema), "matviewname", t.Name, "matviewowner", t.Owner, "hasindexes", shown, "ispopulated", true,
+				"definition", " "+t.View+";")
+		}
 	}
 	return nil
 }
@@ -451,7 +470,7 @@ func pgRewrite(r *reading) error {
 		return err
 	}
 	for _, t := range all {
-		if t.Kind == catalog.KindView {
+		if t.Kind == catalog.KindView || t.Materialized {
 			r.add("oid", ruleOID(t), "rulename", "_RETURN", "ev_class", t.ID, "ev_type", "1", "ev_enabled", "O", "is_instead", true)
 		}
 	}
@@ -597,7 +616,8 @@ func pgDepend(r *reading) error {
 				}
 				r.add("classid", classOfRelations, "objid", t.ID, "refclassid", classOfRelations, "refobjid", s.OwnerTable, "refobjsubid", int(s.OwnerColumn), "deptype", kind)
 			}
-		case catalog.KindView:
+		}
+		if t.Kind == catalog.KindView || t.Materialized {
 			for _, d := range t.DependsOn {
 				r.add("classid", classOfRules, "objid", ruleOID(t), "refclassid", classOfRelations, "refobjid", d, "deptype", "n")
 			}

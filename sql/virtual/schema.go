@@ -36,6 +36,9 @@ func (r *reading) eachVisible(f func(schema string, t *catalog.Table)) error {
 		return err
 	}
 	for _, t := range all {
+		if t.Materialized {
+			continue // the standard does not know them
+		}
 		o, ok := access.Object(t.ID)
 		if has, _ := access.Rights(user, &o); !ok || has == 0 && !access.Owns(user, &o) {
 			continue

@@ -72,6 +72,10 @@ func object(find func(catalog.ID) *Descriptor, r Relations, id catalog.ID) (cata
 		t := d.Table
 		o.Kind, o.Name, o.Owner, o.DatabaseOwner = "table", t.Name, t.Owner, databaseOwner(t.Database)
 		switch t.Kind {
+		case catalog.KindTable:
+			if t.Materialized {
+				o.Kind = "materialized view"
+			}
 		case catalog.KindView:
 			o.Kind = "view"
 		case catalog.KindSequence:
