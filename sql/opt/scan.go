@@ -6,7 +6,6 @@ import (
 
 	"meridian/sql/catalog"
 	"meridian/sql/scalar"
-	"meridian/sql/types"
 )
 
 // scan proposes ways to read a table: every index that is of use, forwards and backwards, alone if it has all columns
@@ -348,45 +347,28 @@ func virtualKeys(r *VirtualScan, filter []scalar.Expr, cols *colSet) (keys []Vir
 		if ord < 0 || r.Cols[ord] == 0 {
 			continue
 		}
+		v, at := bestValues(filter, r.Cols[ord], r.Table.Columns[ord].Type, cols)
+		if at < 0 {
+			continue
+		}
 		k := VirtualKey{Ordinal: ord}
-		if v, at := bestValues(filter, r.Cols[ord], r.Table.Columns[ord].Type, cols); at >= 0 {
+		switch v.mode {
+		case SpanValue:
 			k.Values = v.values
-		} else if k.Array = anyArray(filter, r.Cols[ord], r.Table.Columns[ord].Type, cols); k.Array == nil {
+		case SpanAny:
+			k.Array = v.values[0]
+		default:
 			continue
 		}
 		usable := true
-		for _, v := range k.Values {
-			usable = usable && v != nil && !hasSubquery(v)
+		for _, e := range v.values {
+			usable = usable && e != nil && !hasSubquery(e)
 		}
 		if usable {
 			keys = append(keys, k)
 		}
 	}
 	return keys
-}
-
-// anyArray finds "column = ANY (array)" in a conjunction; the array is free of the columns.
-func anyArray(filter []scalar.Expr, id ColumnID, t *types.T, cols *colSet) scalar.Expr {
-	for _, e := range filter {
-		q, ok := e.(*scalar.Quantified)
-		if !ok || q.All || isVolatile(q.Array) || hasSubquery(q.Array) || q.Array.Type().Kind != types.KindArray {
-			continue
-		}
-		c, ok := q.Arg.(*scalar.Column)
-		cmp, eq := q.Op.(*scalar.Compare)
-		if !ok || !eq || cmp.Op != scalar.EQ || c.ID != id {
-			continue
-		}
-		l, lok := cmp.Left.(*scalar.Column)
-		r, rok := cmp.Right.(*scalar.Column)
-		if !lok || !rok || l.ID != q.LeftID || r.ID != q.ElemID || !sameValues(t, r.T) {
-			continue
-		}
-		if x := exprCols(q.Array); !x.intersects(cols) {
-			return q.Array
-		}
-	}
-	return nil
 }
 
 // impliedPredicate reports whether a conjunction implies a partial index's condition: every part of it is among the

@@ -144,3 +144,39 @@ func TestListingReliesOnNothing(t *testing.T) {
 		reader.Must("commit")
 	})
 }
+
+// A lookup finds the same rows in whatever form its values come.
+func TestFormsOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		conn := c.Nodes[0].Open(t, "root")
+		defer conn.Close()
+		conn.Must("create table ids (n int, a oid[])")
+		conn.Must("insert into ids values (1, '{23,1007}'), (2, '{}'), (3, null), (4, '{23,null,23}')")
+		const want = "oid | typname\n23 | int4\n1007 | _int4\nSELECT 2"
+		const cond = "select oid, typname from pg_type where oid "
+		for i, q := range []string{
+			"in (23, 1007)", "= any('{1007,23}'::oid[])", "= any(array[1007,23]::oid[])", "= any(array[1007,23,null]::oid[])",
+			"= any((select a from ids where n = 1)::oid[])", "in (23, 1007, null)", "in (select unnest(a) from ids where n = 1)",
+			"= 23 or oid = 1007", "= any($1::oid[])", "in ($1::oid, $2::oid)",
+		} {
+			run := cond + q + " order by oid"
+			if strings.Contains(q, "$") {
+				conn.Must(fmt.Sprintf("prepare p%d as %s", i, run))
+				run = map[bool]string{true: fmt.Sprintf("execute p%d(23, 1007)", i), false: fmt.Sprintf("execute p%d('{1007,23}')", i)}[strings.Contains(q, "$2")]
+			}
+			if got := conn.Must(run); got != want {
+				t.Errorf("%s: %s", q, got)
+			}
+		}
+		for _, q := range []string{"= any('{}'::oid[])", "= any(null::oid[])", "is null", "= null::oid", "in (null::oid)", "= 23 and oid = 1007", "= any('{23}'::oid[]) and oid = 1007"} {
+			if got := conn.Must(cond + q); got != "oid | typname\nSELECT 0" {
+				t.Errorf("%s: %s", q, got)
+			}
+		}
+		if got := conn.Must("select n, typname from ids left join pg_type on oid = any(a) order by n, oid"); got != "n | typname\n1 | int4\n1 | _int4\n2 | NULL\n3 | NULL\n4 | int4\nSELECT 5" {
+			t.Error(got)
+		}
+	})
+}
