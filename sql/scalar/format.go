@@ -379,7 +379,18 @@ func (f *formatter) constant(c *Const) {
 		f.str(")")
 		return
 	}
-	f.str(QuoteLiteral(string(types.AppendText(nil, c.Value, c.T, nil))))
+	text := string(types.AppendText(nil, c.Value, c.T, nil))
+	switch {
+	case c.T.Kind == types.KindInt2, c.T.Kind == types.KindFloat4, c.T.Kind == types.KindFloat8, c.T.Kind == types.KindDecimal && c.T.Precision == 0:
+		// PostgreSQL shows the integer that was written, and its cast.
+		if n, err := strconv.ParseInt(text, 10, 32); err == nil && n >= 0 && text[0] != '-' {
+			f.str(text)
+			break
+		}
+		fallthrough
+	default:
+		f.str(QuoteLiteral(text))
+	}
 	f.str("::" + c.T.String())
 }
 
