@@ -235,7 +235,7 @@ var untouched = map[string]string{
 	"tree.AlterDatabasePrimaryRegion": "regions come later, 0A000", "tree.AlterDatabaseAddRegion": "the same", "tree.AlterDatabaseDropRegion": "the same",
 	"tree.AlterDatabaseSurvivalGoal": "the same", "tree.AlterSchemaRename": "a part of AlterSchema", "tree.AlterSchemaOwner": "a part of AlterSchema",
 	"parse.Show": "see SHOW ...", "parse.Grant": "sql/catalog TestGrant and testdata/role: grant options are not rights",
-	"COMMENT VIEW": "as TABLE", "COMMENT SEQUENCE": "as TABLE",
+	"COMMENT VIEW": "as TABLE", "COMMENT MATERIALIZED VIEW": "as TABLE", "COMMENT SEQUENCE": "as TABLE",
 	"SHOW DATABASES": "names, which pg_catalog shows to everybody", "SHOW SCHEMAS": "the same", "SHOW USERS": "the same", "SHOW ROLES": "the same",
 	"SHOW TABLES": "the same", "SHOW SEQUENCES": "the same", "SHOW VIEWS": "the same", "SHOW COLUMNS": "definitions, which pg_catalog shows to everybody",
 	"SHOW INDEXES": "the same", "SHOW CONSTRAINTS": "the same", "SHOW CREATE TABLE": "the same", "SHOW CREATE VIEW": "the same", "SHOW CREATE SEQUENCE": "the same",
