@@ -486,3 +486,26 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// Arrays with the same elements sort by their dimensions, then by their lengths, then by their first subscripts.
+func TestShapedKeys(t *testing.T) {
+	elems := []types.Datum{types.NewInt(1), types.NewInt(2)}
+	var last []byte
+	var before types.Datum
+	for i, shape := range [][]types.Dim{{{Lower: -7, Len: 2}}, {{Lower: 0, Len: 2}}, nil, {{Lower: 3, Len: 2}}, {{Lower: 1, Len: 1}, {Lower: 1, Len: 2}},
+		{{Lower: 2, Len: 1}, {Lower: 0, Len: 2}}, {{Lower: 0, Len: 2}, {Lower: 1, Len: 1}}} {
+		d := types.NewShaped(types.Int4, elems, shape)
+		key, err := AppendKeyDatum(nil, d, encoding.Ascending)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && (bytes.Compare(last, key) >= 0 || types.Compare(before, d) >= 0) {
+			t.Errorf("%s does not sort before %s", types.FormatText(before, types.Int4Array, nil), types.FormatText(d, types.Int4Array, nil))
+		}
+		back, rest, err := DecodeKeyDatum(key, types.Int4Array, encoding.Ascending)
+		if err != nil || len(rest) > 0 || types.Compare(back, d) != 0 {
+			t.Errorf("%s comes back as another array: %v", types.FormatText(d, types.Int4Array, nil), err)
+		}
+		last, before = key, d
+	}
+}
