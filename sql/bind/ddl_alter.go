@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
@@ -42,11 +44,98 @@ func (b *builder) alterTable(n *tree.AlterTable) Statement {
 			d.names[t.Indexes[i].Name] = true
 		}
 	}
-	for _, cmd := range n.Cmds {
+	d.retyped = map[string]*types.T{}
+	cmds := slices.Clone(n.Cmds)
+	if slices.ContainsFunc(cmds, func(c tree.AlterTableCmd) bool { return alterPass(c) == passType }) {
+		slices.SortStableFunc(cmds, func(x, y tree.AlterTableCmd) int { return alterPass(x) - alterPass(y) })
+	}
+	for _, cmd := range cmds {
+		if alterPass(cmd) == passRest {
+			for i := range draft.Columns {
+				if to := d.retyped[draft.Columns[i].Name]; to != nil && draft.Columns[i].State == catalog.Public {
+					draft.Columns[i].Type = to
+				}
+			}
+		}
 		b.alterAction(cmd, a, d)
 	}
 	a.Notices = append(a.Notices, d.notices...)
 	return a
+}
+
+// Passes of ALTER TABLE: what is dropped goes first, then types change, all by rows as they were; the rest sees the new types.
+const (
+	passDrop = iota
+	passType
+	passRest
+)
+
+func alterPass(cmd tree.AlterTableCmd) int {
+	switch n := cmd.(type) {
+	case *tree.AlterTableDropColumn, *tree.AlterTableDropConstraint, *tree.AlterTableDropNotNull, *tree.AlterTableDropIdentity:
+		return passDrop
+	case *tree.AlterTableSetDefault:
+		if n.Default == nil {
+			return passDrop
+		}
+	case *tree.AlterTableAlterColumnType:
+		return passType
+	}
+	return passRest
+}
+
+// alterType binds ALTER COLUMN TYPE; retyped are the columns that have got another one.
+func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table, retyped map[string]*types.T) *AlterColumnType {
+	col := b.existingColumn(t, n.Column)
+	to := b.typeRef(n.ToType)
+	switch to.Kind {
+	case types.KindUnknown, types.KindVoid, types.KindTuple, types.KindAny:
+		b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" has pseudo-type %s", col.Name, to.Name())
+	}
+	if col.Identity != 0 && !to.IsInteger() {
+		b.fail(sqlstate.InvalidParameterValue, nil, "identity column type must be smallint, integer, or bigint")
+	}
+	if col.Generated != "" && n.Using != nil {
+		raise(sqlstate.New("42611", "cannot specify USING when altering type of generated column").
+			WithDetail("Column \"%s\" is a generated column.", col.Name))
+	}
+	act := &AlterColumnType{Column: col.Name, Type: to, Plain: true, Using: parse.QuoteIdent(col.Name)}
+	if n.Using != nil {
+		_, sc := b.newRow(t, t.Name)
+		x := b.expr(&exprContext{scope: sc, clause: "transform expressions", noSubquery: true}, n.Using)
+		from := x.Type()
+		if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastAssignment) {
+			raise(sqlstate.New(sqlstate.DatatypeMismatch, "result of USING clause for column \"%s\" cannot be cast automatically to type %s", col.Name, to.Name()).
+				WithHint("You might need to add an explicit cast."))
+		}
+		act.Varies = scalar.VolatilityOf(b.assign(x, &catalog.Column{Name: col.Name, Type: to}, n.Using)) != scalar.Immutable
+		act.Using = scalar.Format(x)
+		if c, ok := x.(*scalar.Cast); ok && c.Type().Equal(to) {
+			x = c.Arg
+		}
+		k, ok := x.(*scalar.Column)
+		act.Plain = ok && k.Name == col.Name
+	} else if !types.CanCast(col.Type, to, types.CastAssignment) {
+		e := sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" cannot be cast automatically to type %s", col.Name, to.Name())
+		if col.Generated == "" {
+			e.WithHint("You might need to specify \"USING %s::%s\".", parse.QuoteIdent(col.Name), to.String())
+		}
+		raise(e)
+	}
+	if n.Using == nil {
+		act.Varies = scalar.VolatilityOf(b.assign(&scalar.Column{T: col.Type, Name: col.Name}, &catalog.Column{Name: col.Name, Type: to}, nil)) != scalar.Immutable
+	}
+	if col.Default != "" && col.Identity == 0 {
+		from := b.stored(t, col.Default, nil).Type()
+		if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastAssignment) {
+			b.fail(sqlstate.DatatypeMismatch, nil, "default for column \"%s\" cannot be cast automatically to type %s", col.Name, to.Name())
+		}
+	}
+	if retyped[col.Name] != nil {
+		b.fail(sqlstate.FeatureNotSupported, nil, "cannot alter type of column \"%s\" twice", col.Name)
+	}
+	retyped[col.Name] = to
+	return act
 }
 
 // flush turns what a definition step gathered into actions.
@@ -177,6 +266,7 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		if n.Default != nil {
 			s.Expr = d.defaultText(n.Default, t.ColumnByName(s.Column))
 		}
+		t.ColumnByName(s.Column).Default = s.Expr
 		add(s)
 	case *tree.AlterTableSetNotNull:
 		add(&SetNotNull{column(n.Column)})
@@ -192,18 +282,7 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		}
 		add(&DropNotNull{name})
 	case *tree.AlterTableAlterColumnType:
-		col := t.ColumnByName(column(n.Column))
-		to := b.typeRef(n.ToType)
-		act := &AlterColumnType{Column: col.Name, Type: to}
-		if n.Using != nil {
-			_, sc := b.newRow(t, t.Name)
-			x := b.expr(&exprContext{scope: sc, clause: "transform expressions", noSubquery: true}, n.Using)
-			act.Using = scalar.Format(b.assign(x, &catalog.Column{Name: col.Name, Type: to}, n.Using))
-		} else if !types.CanCast(col.Type, to, types.CastAssignment) {
-			raise(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" cannot be cast automatically to type %s", col.Name, to.Name()).
-				WithHint("You might need to specify \"USING %s::%s\".", parse.QuoteIdent(col.Name), to.String()))
-		}
-		add(act)
+		add(b.alterType(n, t, d.retyped))
 	case *tree.AlterTableSetStorageParams:
 		opts := map[string]string{}
 		a.Notices = append(a.Notices, b.ignoredParams(n.StorageParams, opts)...)

@@ -61,18 +61,11 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 	}
 	resetMin, resetMax := create, create
 	if opt := given[tree.SeqOptAs]; opt != nil && opt.AsIntegerType != nil {
-		was := d.Type
-		d.Type = b.grammarType(opt.AsIntegerType)
-		if !create {
-			// Bounds that were the type's follow it.
-			lo, hi := intRange(was)
-			newLo, newHi := intRange(d.Type)
-			if d.Max == hi {
-				d.Max = newHi
-			}
-			if d.Min == lo {
-				d.Min = newLo
-			}
+		t := b.grammarType(opt.AsIntegerType)
+		if create {
+			d.Type = t
+		} else {
+			RetypeSequence(d, t)
 		}
 	}
 	if opt := given[tree.SeqOptIncrement]; opt != nil {
@@ -152,6 +145,19 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 		o.column = string(opt.ColumnItemVal.ColumnName)
 	}
 	return o
+}
+
+// RetypeSequence gives a sequence another type. Bounds that were the type's follow it.
+func RetypeSequence(d *catalog.Sequence, t *types.T) {
+	lo, hi := intRange(d.Type)
+	newLo, newHi := intRange(t)
+	if d.Max == hi {
+		d.Max = newHi
+	}
+	if d.Min == lo {
+		d.Min = newLo
+	}
+	d.Type = t
 }
 
 // CheckRestart refuses a number with which a sequence can't go on.

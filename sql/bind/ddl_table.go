@@ -30,6 +30,7 @@ type tableDef struct {
 	indexes     []IndexDef
 	notices     []Notice
 	names       map[string]bool // constraint and index names in use
+	retyped     map[string]*types.T
 	// later are checks and foreign keys, bound when all columns are known.
 	later []func()
 }

@@ -354,7 +354,11 @@ type (
 	AlterColumnType struct {
 		Column string
 		Type   *types.T
-		Using  string
+		// Using is the text of the new value, over the row as it is; Plain says that it is the value itself.
+		Using string
+		Plain bool
+		// Varies says that two evaluations of it may differ.
+		Varies bool
 	}
 	// SetSchema moves the relation to another schema.
 	SetSchema struct{ Schema string }

@@ -2,10 +2,12 @@ package bind
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
+	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -55,6 +57,31 @@ func (b *builder) stored(t *catalog.Table, text string, sc *scope) scalar.Expr {
 		sc = &scope{level: &level{}}
 	}
 	return b.expr(&exprContext{scope: sc, clause: "a stored expression"}, st.expr)
+}
+
+// RewriteOf binds what rows of a table become by its catalog.Rewrite, and the table's checks of the rows as they will be. The
+// columns of the expressions are ordinals plus one.
+func (b *Binder) RewriteOf(ctx context.Context, t *catalog.Table) (exprs []scalar.Expr, checks []opt.CheckExpr, err error) {
+	defer guard(&err)
+	bd := b.newBuilder(ctx, &parse.Statement{})
+	byOrdinal := func(e scalar.Expr, ids []opt.ColumnID) scalar.Expr {
+		return scalar.ReplaceColumns(e, func(c *scalar.Column) scalar.Expr {
+			n := *c
+			n.ID = scalar.ColumnID(slices.Index(ids, c.ID) + 1)
+			return &n
+		})
+	}
+	ids, sc := bd.newRow(t, t.Name)
+	to := t.Rewritten()
+	for _, k := range t.Rewrite.Columns {
+		x := bd.assign(bd.stored(t, k.Expr, sc), to.Column(k.Column), nil)
+		exprs = append(exprs, byOrdinal(x, ids))
+	}
+	ids, _ = bd.newRow(to, to.Name)
+	for _, c := range bd.checks(to, ids, to.Name) {
+		checks = append(checks, opt.CheckExpr{Name: c.Name, Expr: byOrdinal(c.Expr, ids)})
+	}
+	return exprs, checks, nil
 }
 
 // DefaultExpr binds a column's default, coerced to the column's type; a column without one defaults to NULL. Names in

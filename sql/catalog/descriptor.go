@@ -164,6 +164,8 @@ type Table struct {
 	HistoryFrom int64 `json:",omitempty"`
 	// Mutations are the changes of columns, indexes and constraints that are under way: sql/schemachange.
 	Mutations []Mutation
+	// Rewrite is a change of columns' types that is under way; nil: none.
+	Rewrite *Rewrite `json:",omitempty"`
 	// OnCommit is of temporary tables.
 	OnCommit OnCommit `json:",omitempty"`
 }
@@ -184,6 +186,56 @@ const (
 	// ExcludeAll keeps everybody out.
 	ExcludeAll
 )
+
+// Rewrite is the table as it will be when columns have changed their types: indexes with Rewritten have its rows already.
+type Rewrite struct {
+	Columns []RewriteColumn
+}
+
+// Has reports whether a column gets another type.
+func (r *Rewrite) Has(id ColumnID) bool {
+	for i := range r.Columns {
+		if r.Columns[i].Column == id {
+			return true
+		}
+	}
+	return false
+}
+
+// RewriteColumn is a column that gets another type.
+type RewriteColumn struct {
+	Column ColumnID
+	Type   *types.T
+	// Expr is the SQL text of the new value, over the row as it is.
+	Expr string
+	// Default is the column's default then.
+	Default string
+}
+
+// Rewritten is the table as it will be after its rewrite: its columns have their new types.
+func (t *Table) Rewritten() *Table {
+	out := *t
+	out.Columns = append([]Column(nil), t.Columns...)
+	out.Rewrite = nil
+	for _, r := range t.Rewrite.Columns {
+		if c := out.Column(r.Column); c != nil {
+			c.Type, c.Default = r.Type, r.Default
+		}
+	}
+	return &out
+}
+
+// NameOf is the name by which users know an index: a rewritten one is known by that of the index that it will replace.
+func (t *Table) NameOf(x *Index) string {
+	if x.Rewritten {
+		for i := range t.Indexes {
+			if o := &t.Indexes[i]; o.OID == x.OID && !o.Rewritten {
+				return o.Name
+			}
+		}
+	}
+	return x.Name
+}
 
 // SecurityInvoker is the option of a view that reads with the rights of the role that uses it.
 const SecurityInvoker = "security_invoker"
@@ -261,6 +313,8 @@ type Index struct {
 	// Suffix are the columns that make the entries of a secondary index unique; nil: the primary key's. It differs
 	// only while the primary key is being replaced.
 	Suffix []ColumnID
+	// Rewritten says that the index has rows as they will be after the table's Rewrite.
+	Rewritten bool `json:",omitempty"`
 }
 
 // IndexColumn is a key column of an index.

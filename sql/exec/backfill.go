@@ -24,6 +24,7 @@ type Backfill struct {
 	src   *indexCodec
 	// ident are the ordinals by which an entry of the index tells whose it is.
 	ident []int
+	conv  *conversion // of an index that has rows as they will be
 	eval  *scalar.Context
 }
 
@@ -35,17 +36,26 @@ func NewBackfill(ctx context.Context, t *catalog.Table, index *catalog.Index, o 
 		return nil, err
 	}
 	f.iw = &indexWriter{index: index, uses: make(map[int]bool)}
-	if f.iw.codec, err = newIndexCodec(t, index); err != nil {
+	of := t
+	if index.Rewritten {
+		b := &builder{ctx: ctx, opts: o, prog: &Program{}}
+		if f.conv, err = b.conversion(t); err != nil {
+			return nil, err
+		}
+		of = f.conv.table
+		f.table = of
+	}
+	if f.iw.codec, err = newIndexCodec(of, index); err != nil {
 		return nil, err
 	}
-	if f.iw.keyed, err = newRowDecoder(t, index, keyOrdinals(t, index)); err != nil {
+	if f.iw.keyed, err = newRowDecoder(of, index, keyOrdinals(t, index)); err != nil {
 		return nil, err
 	}
 	f.ident = keyOrdinals(t, t.Primary())
 	if index.Suffix != nil && !index.Primary {
 		f.ident = ordinals(t, index.Suffix)
 	}
-	if f.iw.pk, err = newRowDecoder(t, index, f.ident); err != nil {
+	if f.iw.pk, err = newRowDecoder(of, index, f.ident); err != nil {
 		return nil, err
 	}
 	if index.Predicate != "" {
@@ -125,6 +135,12 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 			}
 			if !ok {
 				continue
+			}
+		}
+		row := row
+		if f.conv != nil {
+			if row, err = f.conv.row(f.eval, row); err != nil {
+				return nil, err
 			}
 		}
 		k, err := f.iw.codec.appendKey(nil, row)
@@ -221,8 +237,9 @@ func (f *Backfill) write(ctx context.Context, t KV, entries []kv.KeyValue, batch
 }
 
 func (f *Backfill) duplicate(key keys.Key, value []byte) error {
-	e := sqlstate.New(sqlstate.UniqueViolation, "could not create unique index \"%s\"", f.iw.index.Name)
-	e.Table, e.TableID, e.Constraint = f.table.Name, uint32(f.table.ID), f.iw.index.Name
+	name := f.table.NameOf(f.iw.index)
+	e := sqlstate.New(sqlstate.UniqueViolation, "could not create unique index \"%s\"", name)
+	e.Table, e.TableID, e.Constraint = f.table.Name, uint32(f.table.ID), name
 	ords := keyOrdinals(f.table, f.iw.index)
 	row := make(types.Row, len(ords))
 	if err := f.iw.keyed.decode(key, value, row); err == nil {

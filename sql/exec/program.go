@@ -23,6 +23,9 @@ type Options struct {
 	// Predicate binds a partial index's condition. Its columns are the table's ordinals plus one. Nil refuses
 	// to write tables with partial indexes.
 	Predicate func(ctx context.Context, table *catalog.Table, index *catalog.Index) (scalar.Expr, error)
+	// Rewrite binds what rows become by the table's catalog.Rewrite, and the checks of rows as they will be. Their columns are
+	// ordinals plus one. Nil refuses to write tables with one.
+	Rewrite func(ctx context.Context, table *catalog.Table) (exprs []scalar.Expr, checks []opt.CheckExpr, err error)
 }
 
 // Env is what one execution is lent.

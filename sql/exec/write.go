@@ -47,6 +47,7 @@ type indexWriter struct {
 	// keyed reads the key columns.
 	keyed  *rowDecoder
 	pred   scalar.Evaluator // partial index; over the table's row
+	conv   *conversion      // of an index that has rows as they will be; nil: as they are
 	number int
 }
 
@@ -82,16 +83,30 @@ func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
 			w.notNull = append(w.notNull, i)
 		}
 	}
+	var conv *conversion
 	for i := range t.Indexes {
 		idx := &t.Indexes[i]
 		if idx.State == catalog.Absent {
 			continue
 		}
-		c, err := newIndexCodec(t, idx)
+		of := t
+		if idx.Rewritten {
+			if conv == nil {
+				var err error
+				if conv, err = b.conversion(t); err != nil {
+					return nil, err
+				}
+			}
+			of = conv.table
+		}
+		c, err := newIndexCodec(of, idx)
 		if err != nil {
 			return nil, err
 		}
 		iw := &indexWriter{index: idx, codec: c, uses: make(map[int]bool), number: len(w.indexes)}
+		if idx.Rewritten {
+			iw.conv = conv
+		}
 		for _, o := range keyOrdinals(t, idx) {
 			iw.uses[o] = true
 		}
@@ -104,12 +119,12 @@ func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
 		for _, id := range idx.Stored {
 			iw.uses[t.Ordinal(id)] = true
 		}
-		if idx.Primary {
+		if idx.Primary || idx.Rewritten {
 			for o := range t.Columns {
 				iw.uses[o] = true
 			}
 		}
-		if iw.keyed, err = newRowDecoder(t, idx, keyOrdinals(t, idx)); err != nil {
+		if iw.keyed, err = newRowDecoder(of, idx, keyOrdinals(t, idx)); err != nil {
 			return nil, err
 		}
 		if i > 0 && idx.State == catalog.Public {
@@ -239,6 +254,10 @@ func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 		if !ok {
 			continue
 		}
+		row, _, err := m.r.entryRow(iw, row, false)
+		if err != nil {
+			return err
+		}
 		k, err := m.r.indexKey(iw, row)
 		if err != nil {
 			return err
@@ -270,6 +289,13 @@ func (m *mutation) remove(w *tableWriter, row types.Row) error {
 		if !ok {
 			continue
 		}
+		row, none, err := m.r.entryRow(iw, row, true)
+		if err != nil {
+			return err
+		}
+		if none {
+			continue
+		}
 		k, err := m.r.indexKey(iw, row)
 		if err != nil {
 			return err
@@ -291,6 +317,16 @@ func (m *mutation) change(indexes []*indexWriter, before, after types.Row) error
 			return err
 		}
 		is = is && iw.adds()
+		before, none, err := m.r.entryRow(iw, before, true)
+		if err != nil {
+			return err
+		}
+		was = was && !none
+		after, none, err := m.r.entryRow(iw, after, false)
+		if err != nil {
+			return err
+		}
+		is = is && !none
 		var oldKey, newKey keys.Key
 		if was {
 			if oldKey, err = m.r.indexKey(iw, before); err != nil {
@@ -379,7 +415,11 @@ func (r *run) writeError(err error) error {
 	for _, w := range r.prog.writers {
 		for _, iw := range w.indexes {
 			if bytes.HasPrefix(c.Key, iw.codec.prefix()) {
-				e := uniqueViolation(w.table, iw, c.Key, c.Actual)
+				of := w.table
+				if iw.conv != nil {
+					of = iw.conv.table
+				}
+				e := uniqueViolation(of, iw, c.Key, c.Actual)
 				e.Cause = err
 				return e
 			}
@@ -389,8 +429,9 @@ func (r *run) writeError(err error) error {
 }
 
 func uniqueViolation(t *catalog.Table, iw *indexWriter, key keys.Key, value []byte) *sqlstate.Error {
-	e := sqlstate.New(sqlstate.UniqueViolation, "duplicate key value violates unique constraint \"%s\"", iw.index.Name)
-	e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), iw.index.Name
+	name := t.NameOf(iw.index)
+	e := sqlstate.New(sqlstate.UniqueViolation, "duplicate key value violates unique constraint \"%s\"", name)
+	e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), name
 	ords := keyOrdinals(t, iw.index)
 	row := make(types.Row, len(ords))
 	if err := iw.keyed.decode(key, value, row); err == nil {

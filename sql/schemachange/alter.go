@@ -36,12 +36,21 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 			return err
 		}
 	}
+	if c.rewritesHere(s) {
+		if err := c.lock(s.Table.ID); err != nil {
+			return err
+		}
+	}
 	t := c.Catalog.Table(s.Table.ID)
 	if t == nil {
 		return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Table.Name)
 	}
+	if err := refuseRewriting(t); err != nil {
+		return err
+	}
+	r := c.retype(t, s.Actions)
 	for _, a := range s.Actions {
-		if err := c.alter(t, a); err != nil {
+		if err := r.alter(a); err != nil {
 			return err
 		}
 	}
@@ -137,8 +146,6 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 	case *bind.SetDefault:
 		t.ColumnByName(a.Column).Default = a.Expr
 		return nil
-	case *bind.AlterColumnType:
-		return c.alterColumnType(t, a)
 	case *bind.SetSchema:
 		return c.setSchema(t, a.Schema)
 	case *bind.OwnerTo:
@@ -812,49 +819,6 @@ func (c *change) nowNotNull(t *catalog.Table, col *catalog.Column) error {
 	}
 	col.NotNull = true
 	return nil
-}
-
-// alterColumnType changes a type whose stored form stays the same.
-func (c *change) alterColumnType(t *catalog.Table, a *bind.AlterColumnType) error {
-	col := t.ColumnByName(a.Column)
-	for _, id := range c.usedBy(t) {
-		if v := c.current(id); v != nil && usesColumn(v.View, a.Column) {
-			return sqlstate.New(sqlstate.FeatureNotSupported, "cannot alter type of a column used by a view or rule").
-				WithDetail("view %s depends on column \"%s\"", v.Name, a.Column)
-		}
-	}
-	if a.Using == "" && compatible(col.Type, a.Type) {
-		col.Type = a.Type
-		return nil
-	}
-	empty, err := c.empty(t)
-	if err != nil {
-		return err
-	}
-	if c.isNew(t) && empty {
-		col.Type = a.Type
-		return nil
-	}
-	return sqlstate.New(sqlstate.FeatureNotSupported, "changing the type of column \"%s\" from %s to %s would rewrite the table, which is not supported",
-		a.Column, col.Type, a.Type).WithHint("Add a column of the new type, copy the values, and rename.")
-}
-
-// compatible reports whether every stored value of one type is one of the other, with the same bytes.
-func compatible(from, to *types.T) bool {
-	if from.Same(to) {
-		return true
-	}
-	switch {
-	case from.IsInteger() && to.IsInteger():
-		return to.Kind >= from.Kind
-	case from.Kind == types.KindText || from.Kind == types.KindVarChar:
-		return (to.Kind == types.KindText || to.Kind == types.KindVarChar) && (to.Width == 0 || from.Kind == types.KindVarChar && from.Width > 0 && to.Width >= from.Width)
-	case from.Kind == types.KindDecimal && to.Kind == types.KindDecimal:
-		return to.Precision == 0 || from.Precision > 0 && to.Scale == from.Scale && to.Precision >= from.Precision
-	case from.Kind == to.Kind && (from.Kind == types.KindTimestamp || from.Kind == types.KindTimestampTZ || from.Kind == types.KindTime):
-		return to.Precision < 0 || to.Precision == 6 || from.Precision >= 0 && to.Precision >= from.Precision
-	}
-	return false
 }
 
 // setSchema moves a relation, with its indexes and the sequences that its columns own, all of whose names have to be free there.

@@ -15,6 +15,7 @@
 //	drop a column   public -> write-only -> absent          its values are passed over in the rows
 //	add a check     absent -> write-only -> (validate) -> public
 //	SET NOT NULL    a write-only check, validated, then the column's flag
+//	change types    the indexes with the columns anew, with rows as they will be; filled; frozen; all exchanged at once
 //	primary key     all indexes anew beside the old ones, then they change places, then the old ones are dropped
 //
 // Two neighbours in each line may be in use at once:
@@ -25,6 +26,9 @@
 //	SC4 (I7) a transaction may add a column and fill it. Who still uses the version before does not write a row that has
 //	         the column: reading it whole is rowcode.NewerError, and his transaction starts over with the new version. So that
 //	    nobody writes it without reading, a version before that makes UPSERT look (catalog.Table.Attentive);
+//	SC6 (I7) while types of columns change, every writer adds to the rewritten indexes the row as it will be
+//	         (catalog.Rewrite), and fails if the row can't become one; the new indexes take the places of the old ones in a
+//	         version before which the table is frozen (lease.L6), because the two versions know no common index;
 //	SC3      a table that the transaction itself made is nobody else's: it changes at once, and its indexes are filled
 //	         within the transaction.
 //
@@ -50,10 +54,23 @@
 //	            versions 5, 6: delete-only, gone, and the hidden column rowid with it
 //	client      ALTER TABLE
 //
+// # The life of ALTER TABLE ... ALTER COLUMN ... TYPE
+//
+//	bind        the expression that makes the new value: the column itself, or USING's; assigned to the new type
+//	alterTypes  every stored value is one of the new type, with the same bytes (compatible): the descriptor alone changes
+//	            else Table.Rewrite, and an index with Rewritten for the primary index and for each that has the column
+//	            (all of them if it is in the primary key), delete-only
+//	job         write-only; filled through the expression, NOT NULL and the checks over the row as it will be
+//	            frozen; types, defaults and indexes are exchanged (finishRewrite); public
+//	failure     of one row: the new indexes go as dropped ones do, then Rewrite
+//
+// In a transaction block, and beside other actions of the statement, it all happens within the transaction, which locks the table
+// first (rewritesHere).
+//
 // # What it does not do
 //
-// It does not rewrite rows: a column's type can change only to one with the same stored form, and a new column of a
-// table with rows can't have a volatile default. Regions and localities are refused (0A000).
+// A new column of a table with rows can't have a volatile default or be generated. Types of columns that foreign keys use, or
+// by an expression that is not immutable, change within the statement's transaction, which locks the table. Regions and localities are refused (0A000).
 //
 // See CRDB'20 §5.4, and F1's online schema change which it follows.
 package schemachange

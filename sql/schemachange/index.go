@@ -27,6 +27,9 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 		return err
 	}
 	t := c.Catalog.Table(s.Table.ID)
+	if err := refuseRewriting(t); err != nil {
+		return err
+	}
 	if taken, err := c.view.NameTaken(t.Database, t.Schema, s.Index.Name); err != nil {
 		return err
 	} else if taken != nil {
@@ -72,7 +75,7 @@ func (c *change) renew(t *catalog.Table, x *catalog.Index) error {
 
 // fillHere fills an index within the transaction, of a table that nobody else sees.
 func (c *change) fillHere(t *catalog.Table, x *catalog.Index) error {
-	b, err := c.o.backfill(c.ctx, c.view, t, x)
+	b, err := c.o.backfill(c.ctx, c.view, t, x, c.Binder.Location)
 	if err != nil {
 		return err
 	}
@@ -98,6 +101,9 @@ func (c *change) dropIndexes(s *bind.DropIndex) error {
 			return err
 		}
 		t := c.Catalog.Table(r.Table.ID)
+		if err := refuseRewriting(t); err != nil {
+			return err
+		}
 		x := t.Index(r.Index.ID)
 		if x == nil {
 			return sqlstate.New(sqlstate.UndefinedObject, "index \"%s\" does not exist", r.Index.Name)

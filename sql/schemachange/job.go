@@ -164,6 +164,23 @@ func (e *Executor) edit(ctx context.Context, table catalog.ID, f func(cat *lease
 	})
 }
 
+// swapTries bounds how often a rewrite steps back for transactions that use the table on and on, some 14 s each time.
+const swapTries = 100
+
+// editAlone is edit for a change that may need that nobody else uses the table (lease.L6): it steps back as TRUNCATE does, and
+// begins again.
+func (e *Executor) editAlone(ctx context.Context, table catalog.ID, f func(cat *lease.Txn, t *catalog.Table) error) error {
+	for try := 1; ; try++ {
+		err := e.edit(ctx, table, f)
+		if try == swapTries || !sqlstate.Is(err, sqlstate.LockNotAvailable) && !sqlstate.Is(err, sqlstate.SerializationFailure) {
+			return err
+		}
+		if err := e.o.Host.Clock.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
 func mine(t *catalog.Table, id int64) (adds, drops []catalog.Mutation) {
 	for _, m := range t.Mutations {
 		switch {
@@ -253,7 +270,7 @@ func (e *Executor) advanceChange(ctx context.Context, r *job.Run) error {
 					return err
 				}
 			}
-			if err := e.edit(ctx, p.Table, func(_ *lease.Txn, t *catalog.Table) error {
+			if err := e.editAlone(ctx, p.Table, func(_ *lease.Txn, t *catalog.Table) error {
 				adds, drops := mine(t, id)
 				advanceDrops(t, drops)
 				publish(t, adds)
@@ -278,6 +295,10 @@ func (e *Executor) advanceChange(ctx context.Context, r *job.Run) error {
 
 // publish makes parts that are ready public.
 func publish(t *catalog.Table, adds []catalog.Mutation) {
+	if t.Rewrite != nil {
+		finishRewrite(t, adds)
+		return
+	}
 	replaced := false
 	for _, m := range adds {
 		switch m.Kind {
@@ -335,6 +356,9 @@ func advanceDrops(t *catalog.Table, drops []catalog.Mutation) {
 			dropHidden(t)
 		}
 	}
+	if t.Rewrite != nil && !slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return x.Rewritten }) {
+		t.Rewrite = nil // it was taken back
+	}
 	if indexes {
 		return
 	}
@@ -375,15 +399,16 @@ func (e *Executor) prepare(ctx context.Context, r *job.Run, t *catalog.Table, m 
 }
 
 // backfill prepares to fill an index.
-func (o *Options) backfill(ctx context.Context, view *lease.View, t *catalog.Table, x *catalog.Index) (*exec.Backfill, error) {
-	b := &bind.Binder{View: view, Registry: o.Registry, Location: time.UTC}
+func (o *Options) backfill(ctx context.Context, view *lease.View, t *catalog.Table, x *catalog.Index, loc *time.Location) (*exec.Backfill, error) {
+	b := &bind.Binder{View: view, Registry: o.Registry, Location: loc}
 	opts := exec.Options{View: view}
 	if p, ok := any(b).(interface {
 		PredicateExpr(context.Context, *catalog.Table, *catalog.Index) (scalar.Expr, error)
 	}); ok {
 		opts.Predicate = p.PredicateExpr
 	}
-	return exec.NewBackfill(ctx, t, x, opts, o.scalarContext(ctx, lease.Info{Database: view.CurrentDatabase()}, nil))
+	opts.Rewrite = b.RewriteOf
+	return exec.NewBackfill(ctx, t, x, opts, o.scalarContext(ctx, lease.Info{Database: view.CurrentDatabase()}, loc))
 }
 
 // viewOf runs f with a view of a transaction that uses the present version of a table.
@@ -437,7 +462,7 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 			return nil // it was dropped meanwhile
 		}
 		var err error
-		b, err = e.o.backfill(ctx, view, now, nx)
+		b, err = e.o.backfill(ctx, view, now, nx, time.UTC)
 		return err
 	}); err != nil {
 		return err

@@ -93,6 +93,12 @@ func (t *Txn) LockDropped(ctx context.Context) error {
 	return t.Lock(ctx, ids, catalog.ExcludeAll, kv.Block)
 }
 
+// endsRewrite reports whether the transaction is the last step of the rewrite that is under way.
+func (t *Txn) endsRewrite(id catalog.ID, now *catalog.Table) bool {
+	e, ok := t.edits[id]
+	return ok && now.Rewrite != nil && e.now.Table != nil && e.now.Table.Rewrite == nil && e.takesData()
+}
+
 // Lock returns when none of those whom the transaction keeps out use the tables, and none begin to until it has ended. Others
 // that lock them so wait, too. Tables that it has made itself are passed over. With kv.NoWait it fails if it had to wait.
 func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion, wait kv.WaitPolicy) error {
@@ -249,7 +255,7 @@ func (t *Txn) mayFreeze(ctx context.Context, id catalog.ID) error {
 	} else if v := max(t.used(id), t.found[id]); v != 0 && v != d.Version() {
 		return errMoved
 	}
-	if slices.ContainsFunc(d.Table.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 }) {
+	if slices.ContainsFunc(d.Table.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 }) && !t.endsRewrite(id, d.Table) {
 		return sqlstate.New(sqlstate.ObjectInUse, "cannot lock table \"%s\" while its schema is being changed", d.Table.Name).
 			WithHint("SHOW JOBS lists the change.")
 	}
