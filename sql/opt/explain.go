@@ -49,27 +49,7 @@ type branch struct {
 
 // node prints a node whose first line begins with head and whose other lines begin with tail.
 func (x *explainer) node(n Node, label, head, tail string) {
-	name, details, inputs := x.describe(n)
-	var subs []*scalar.Subquery
-	for _, e := range nodeExprs(n) {
-		scalar.Walk(e, func(e scalar.Expr) bool {
-			if q, ok := e.(*scalar.Subquery); ok {
-				subs = append(subs, q)
-			}
-			return true
-		})
-	}
-	for _, q := range subs {
-		sub, ok := q.Plan.(Node)
-		if !ok {
-			continue
-		}
-		l := "subquery"
-		if len(q.Outer) > 0 {
-			l = "correlated subquery"
-		}
-		inputs = append(inputs, branch{l, sub})
-	}
+	name, details, inputs := x.parts(n)
 	var b strings.Builder
 	b.WriteString(head)
 	if label != "" {
@@ -109,6 +89,32 @@ func (x *explainer) node(n Node, label, head, tail string) {
 			x.node(in.node, in.label, tail+"└── ", tail+"    ")
 		}
 	}
+}
+
+// parts is describe, with the queries in a node's expressions among its inputs.
+func (x *explainer) parts(n Node) (name string, details []detail, inputs []branch) {
+	name, details, inputs = x.describe(n)
+	var subs []*scalar.Subquery
+	for _, e := range nodeExprs(n) {
+		scalar.Walk(e, func(e scalar.Expr) bool {
+			if q, ok := e.(*scalar.Subquery); ok {
+				subs = append(subs, q)
+			}
+			return true
+		})
+	}
+	for _, q := range subs {
+		sub, ok := q.Plan.(Node)
+		if !ok {
+			continue
+		}
+		l := "subquery"
+		if len(q.Outer) > 0 {
+			l = "correlated subquery"
+		}
+		inputs = append(inputs, branch{l, sub})
+	}
+	return name, details, inputs
 }
 
 // describe is a node's name, attributes and inputs.

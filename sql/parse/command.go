@@ -104,6 +104,8 @@ type Explain struct {
 	Timing  *bool
 	Summary *bool
 	Buffers bool
+	// Settings adds what the session has set; WAL is refused.
+	Settings, WAL bool
 	// Format is "text", "json", ... in lower case.
 	Format string
 	Stmt   *Statement

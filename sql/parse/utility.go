@@ -493,7 +493,6 @@ func (c *cursor) explainOptions(e *Explain) error {
 			*p, err = c.boolean()
 			return err
 		}
-		var ignored bool
 		switch opt {
 		case "analyze":
 			err = set(&e.Analyze)
@@ -507,9 +506,10 @@ func (c *cursor) explainOptions(e *Explain) error {
 			err = flag(&e.Summary)
 		case "buffers":
 			err = set(&e.Buffers)
-		case "wal", "settings", "generic_plan":
-			err = set(&ignored)
-		case "plan", "opt", "distsql", "debug", "types", "vec":
+		case "wal":
+			err = set(&e.WAL)
+		case "settings":
+			err = set(&e.Settings)
 		case "format":
 			e.Format, err = c.word()
 			e.Format = strings.ToLower(e.Format)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	clustersetting "meridian/setting"
 	"meridian/sql/bind"
@@ -445,22 +446,34 @@ func (s *Session) commandColumns(b bind.Statement) []Column {
 
 // explain shows a plan, and with ANALYZE what happened when it ran.
 func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) error {
+	if err := checkExplain(c); err != nil {
+		return err
+	}
 	s.ensureTxn()
+	began := s.srv.Host.Clock.Monotonic()
 	p, params, err := s.explained(ctx, c)
 	if err != nil {
 		return err
 	}
-	w.columns(text("QUERY PLAN"))
+	planning, took := s.srv.Host.Clock.Monotonic()-began, time.Duration(0)
+	w.columns(explainColumn(c.Format))
 	if p.query == nil {
+		switch c.Format {
+		case "json":
+			return w.row(types.NewString("[\n  \"Utility Statement\"\n]"))
+		case "yaml":
+			return w.row(types.NewString("- \"Utility Statement\""))
+		}
 		return w.row(types.NewString("utility statement"))
 	}
+	var trace *exec.Trace
 	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
 	var footer []string
 	if c.Analyze {
 		if p, err = s.prepareQuery(ctx, p, params); err != nil {
 			return err
 		}
-		trace := exec.NewTrace(s.srv.Host.Clock)
+		trace = exec.NewTrace(s.srv.Host.Clock)
 		env := s.environmentFor(params, false)
 		env.Trace = trace
 		s.tx.SetTrace(true)
@@ -485,7 +498,11 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 		if n := s.replay.attempt; n > 0 {
 			footer = append(footer, "Retries: "+itoa(int64(n)))
 		}
-		footer = append(footer, "Execution Time: "+millis(s.srv.Host.Clock.Monotonic()-start)+" ms")
+		took = s.srv.Host.Clock.Monotonic() - start
+		footer = append(footer, "Execution Time: "+millis(took)+" ms")
+	}
+	if c.Format != "text" {
+		return s.explainStructured(c, p, trace, planning, took, w)
 	}
 	for _, line := range append(opt.Explain(p.program.Plan(), opts), footer...) {
 		if err := w.row(types.NewString(line)); err != nil {
