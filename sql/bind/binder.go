@@ -59,19 +59,21 @@ type storedTree struct {
 // builder is the state of binding one statement.
 type builder struct {
 	*Binder
-	ctx     context.Context
-	stmt    *parse.Statement
-	meta    *opt.Metadata
-	params  []*scalar.Placeholder
-	access  []Access
-	notices []Notice
-	deps    map[catalog.ID]struct{}
-	asOf    scalar.Expr
-	depth   int
-	withID  int
-	writes  bool
-	locks   bool
-	locking string // the first locking clause, as "FOR UPDATE"
+	ctx  context.Context
+	stmt *parse.Statement
+	meta *opt.Metadata
+	// deferrals counts the constraints of a statement, by parse.ConstraintKind.
+	deferrals [3]int
+	params    []*scalar.Placeholder
+	access    []Access
+	notices   []Notice
+	deps      map[catalog.ID]struct{}
+	asOf      scalar.Expr
+	depth     int
+	withID    int
+	writes    bool
+	locks     bool
+	locking   string // the first locking clause, as "FOR UPDATE"
 	// scans are all table scans so far, for FOR UPDATE.
 	scans []scanRef
 	// home is where names in stored expressions and views are looked up first; nil in a user's text.
@@ -177,7 +179,8 @@ func (b *builder) statement() (Statement, error) {
 		*parse.SetTransaction, *parse.SetVar, *parse.ResetVar, *parse.ShowVar, *parse.SetClusterSetting,
 		*parse.ShowClusterSetting, *parse.Explain, *parse.Prepare, *parse.Execute, *parse.Deallocate,
 		*parse.DeclareCursor, *parse.Fetch, *parse.CloseCursor, *parse.Discard, *parse.Listen, *parse.Unlisten,
-		*parse.Notify, *parse.CreateRole, *parse.AlterRole, *parse.DropRole, *parse.ReassignOwned, *parse.DropOwned, *parse.Noop, *parse.Cancel:
+		*parse.Notify, *parse.CreateRole, *parse.AlterRole, *parse.DropRole, *parse.ReassignOwned, *parse.DropOwned, *parse.Noop, *parse.Cancel,
+		*parse.SetConstraints:
 		return n, nil
 	case tree.Statement:
 		return b.definition(n), nil

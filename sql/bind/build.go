@@ -53,7 +53,7 @@ func (v *CreateView) Descriptor(id, database, schema catalog.ID, owner string) *
 
 // Index is the index that backs a PRIMARY KEY or UNIQUE constraint.
 func (k *ConstraintDef) Index() *IndexDef {
-	return &IndexDef{Name: k.Name, Unique: true, Primary: k.Kind == PrimaryKey, Columns: k.Columns, Storing: k.Storing, Predicate: k.Predicate}
+	return &IndexDef{Name: k.Name, Unique: !k.Deferrable, Deferrable: k.Deferrable, Deferred: k.Deferred, Primary: k.Kind == PrimaryKey, Columns: k.Columns, Storing: k.Storing, Predicate: k.Predicate}
 }
 
 // AppendColumn adds a column to a descriptor under construction.
@@ -66,7 +66,7 @@ func AppendColumn(t *catalog.Table, c *ColumnDef) *catalog.Column {
 
 // AppendIndex adds an index, public, to a descriptor under construction; its columns exist.
 func AppendIndex(t *catalog.Table, d *IndexDef, oid catalog.ID) *catalog.Index {
-	ix := catalog.Index{ID: t.NextIndex, OID: oid, Name: d.Name, Unique: d.Unique, Primary: d.Primary, Predicate: d.Predicate}
+	ix := catalog.Index{ID: t.NextIndex, OID: oid, Name: d.Name, Unique: d.Unique, Primary: d.Primary, Predicate: d.Predicate, Deferrable: d.Deferrable, Deferred: d.Deferred}
 	t.NextIndex++
 	for _, k := range d.Columns {
 		if c := t.ColumnByName(k.Name); c != nil {
@@ -100,7 +100,8 @@ func AppendCheck(t *catalog.Table, k *ConstraintDef, oid catalog.ID) *catalog.Ch
 
 // AppendForeignKey adds a FOREIGN KEY; if it refers to the table itself, its ReferencedBy too.
 func AppendForeignKey(t *catalog.Table, k *ConstraintDef, oid catalog.ID) *catalog.ForeignKey {
-	f := catalog.ForeignKey{ID: t.NextConstr, OID: oid, Name: k.Name, OnDelete: k.OnDelete, OnUpdate: k.OnUpdate, MatchFull: k.MatchFull}
+	f := catalog.ForeignKey{ID: t.NextConstr, OID: oid, Name: k.Name, OnDelete: k.OnDelete, OnUpdate: k.OnUpdate, MatchFull: k.MatchFull,
+		Deferrable: k.Deferrable, Deferred: k.Deferred}
 	t.NextConstr++
 	if k.NotValid {
 		f.State = catalog.WriteOnly

@@ -74,6 +74,8 @@ func (b *builder) command(n any) Statement {
 			a.Tables = append(a.Tables, b.named(name))
 		}
 		return a
+	case *parse.AlterConstraint:
+		return b.alterConstraint(n)
 	case *parse.LockTable:
 		l := &LockTable{Mode: n.Mode, NoWait: n.NoWait}
 		for _, name := range n.Tables {

@@ -195,11 +195,11 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		notValid := n.ValidationBehavior == tree.ValidationSkip
 		switch def := n.ConstraintDef.(type) {
 		case *tree.UniqueConstraintTableDef:
-			d.unique(def)
+			d.unique(def, b.deferral(uniqueKind(def)))
 		case *tree.CheckConstraintTableDef:
 			d.check(string(def.Name), def.Expr, "", notValid)
 		case *tree.ForeignKeyConstraintTableDef:
-			d.foreign(def, notValid)
+			d.foreign(def, notValid, b.deferral(parse.ForeignConstraint))
 		default:
 			b.fail(sqlstate.FeatureNotSupported, nil, "this constraint is not supported")
 		}
@@ -322,4 +322,38 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 	default:
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of ALTER TABLE is not supported")
 	}
+}
+
+// alterConstraint binds ALTER TABLE ... ALTER CONSTRAINT.
+func (b *builder) alterConstraint(n *parse.AlterConstraint) Statement {
+	on := &tree.UnresolvedObjectName{NumParts: 1, Parts: [3]string{n.Table.Name, n.Table.Schema, ""}}
+	if n.Table.Schema != "" {
+		on.NumParts = 2
+	}
+	t := b.alterTarget(on, n.IfExists)
+	a := b.alter(t, on)
+	if t == nil {
+		return a
+	}
+	if t.Kind != catalog.KindTable {
+		b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", t.Name)
+	}
+	for i := range t.Foreign {
+		if t.Foreign[i].Name == n.Name {
+			a.Actions = append(a.Actions, &AlterConstraint{Name: n.Name, Deferrable: n.Deferrable, Deferred: n.Deferred})
+			return a
+		}
+	}
+	for i := range t.Indexes {
+		if x := &t.Indexes[i]; x.Name == n.Name && (x.Constraint || x.Primary) {
+			b.fail(sqlstate.WrongObjectType, nil, "constraint \"%s\" of relation \"%s\" is not a foreign key constraint", n.Name, t.Name)
+		}
+	}
+	for i := range t.Checks {
+		if t.Checks[i].Name == n.Name {
+			b.fail(sqlstate.WrongObjectType, nil, "constraint \"%s\" of relation \"%s\" is not a foreign key constraint", n.Name, t.Name)
+		}
+	}
+	b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Name, t.Name)
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
+	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -23,9 +24,9 @@ func fkAction(a tree.ReferenceAction) catalog.Action {
 	return catalog.NoAction
 }
 
-func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool) {
+func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, def parse.Deferral) {
 	b := d.b
-	c := ConstraintDef{Kind: ForeignKey, Name: string(n.Name), NotValid: notValid,
+	c := ConstraintDef{Kind: ForeignKey, Deferrable: def.Deferrable, Deferred: def.Deferred, Name: string(n.Name), NotValid: notValid,
 		OnDelete: fkAction(n.Actions.Delete), OnUpdate: fkAction(n.Actions.Update), MatchFull: n.Match == tree.MatchFull}
 	for _, f := range n.FromCols {
 		if !d.has(string(f)) {
@@ -76,9 +77,17 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool) 
 		return nil
 	}
 	var primary []string
+	var deferrable [][]string // keys that can't be referred to
 	if ref != nil {
 		for i := range ref.Indexes {
 			ix := &ref.Indexes[i]
+			if ix.Deferrable {
+				var cols []string
+				for _, ic := range ix.Columns {
+					cols = append(cols, ref.Column(ic.Column).Name)
+				}
+				deferrable = append(deferrable, cols)
+			}
 			if !ix.Unique && !ix.Primary || ix.Predicate != "" || ix.State == catalog.Absent || ix.Primary && ref.ImplicitPrimary {
 				continue
 			}
@@ -100,6 +109,10 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool) 
 			var cols []string
 			for _, ic := range k.Columns {
 				cols = append(cols, ic.Name)
+			}
+			if k.Deferrable {
+				deferrable = append(deferrable, cols)
+				continue
 			}
 			keys = append(keys, cols)
 			if k.Kind == PrimaryKey {
@@ -126,6 +139,11 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool) 
 		match = match || sameSet(k, c.RefColumns)
 	}
 	if !match {
+		for _, k := range deferrable {
+			if sameSet(k, c.RefColumns) {
+				b.fail(sqlstate.ObjectNotInPrerequisite, nil, "cannot use a deferrable unique constraint for referenced table \"%s\"", refName)
+			}
+		}
 		b.fail(sqlstate.InvalidForeignKey, nil, "there is no unique constraint matching given keys for referenced table \"%s\"", refName)
 	}
 	for i, f := range c.Columns {

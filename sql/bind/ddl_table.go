@@ -166,11 +166,13 @@ func (d *tableDef) define(def tree.TableDef) {
 	case *tree.ColumnTableDef:
 		d.columnDef(n)
 	case *tree.UniqueConstraintTableDef:
-		d.later = append(d.later, func() { d.unique(n) })
+		def := b.deferral(uniqueKind(n))
+		d.later = append(d.later, func() { d.unique(n, def) })
 	case *tree.CheckConstraintTableDef:
 		d.later = append(d.later, func() { d.check(string(n.Name), n.Expr, "", false) })
 	case *tree.ForeignKeyConstraintTableDef:
-		d.later = append(d.later, func() { d.foreign(n, false) })
+		def := b.deferral(parse.ForeignConstraint)
+		d.later = append(d.later, func() { d.foreign(n, false, def) })
 	case *tree.IndexTableDef:
 		d.later = append(d.later, func() { d.index(n) })
 	case *tree.FamilyTableDef:
@@ -255,9 +257,11 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 		d.later = append(d.later, func() { d.columns[pos].Generated = d.generatedText(expr, name) })
 	}
 	if n.PrimaryKey.IsPrimaryKey {
-		d.constraint(ConstraintDef{Kind: PrimaryKey, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}})
+		d.constraint(deferred(ConstraintDef{Kind: PrimaryKey, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}},
+			b.deferral(parse.PrimaryConstraint)))
 	} else if n.Unique.IsUnique {
-		d.constraint(ConstraintDef{Kind: Unique, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}})
+		d.constraint(deferred(ConstraintDef{Kind: Unique, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}},
+			b.deferral(parse.UniqueConstraint)))
 	}
 	for i := range n.CheckExprs {
 		ck := n.CheckExprs[i]
@@ -269,7 +273,8 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 		if n.References.Col != "" {
 			fk.ToCols = tree.NameList{n.References.Col}
 		}
-		d.later = append(d.later, func() { d.foreign(fk, false) })
+		def := b.deferral(parse.ForeignConstraint)
+		d.later = append(d.later, func() { d.foreign(fk, false, def) })
 	}
 }
 
@@ -364,6 +369,10 @@ func (d *tableDef) constraint(c ConstraintDef) {
 		}
 	}
 	d.names[c.Name] = true
+	if c.Kind == PrimaryKey && c.Deferrable {
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "deferrable primary keys are not supported").
+			WithHint("A row is stored under its primary key. Use another one, and UNIQUE (...) DEFERRABLE with NOT NULL."))
+	}
 	if c.Kind == PrimaryKey {
 		for _, o := range d.constraints {
 			if o.Kind == PrimaryKey {
@@ -387,7 +396,26 @@ func (d *tableDef) constraint(c ConstraintDef) {
 	d.constraints = append(d.constraints, c)
 }
 
-func (d *tableDef) unique(n *tree.UniqueConstraintTableDef) {
+// deferral is what the statement says of its next constraint of a kind.
+func (b *builder) deferral(k parse.ConstraintKind) parse.Deferral {
+	n := b.deferrals[k]
+	b.deferrals[k]++
+	return b.stmt.Deferrals[parse.ConstraintNumber{Kind: k, Number: n}]
+}
+
+func uniqueKind(n *tree.UniqueConstraintTableDef) parse.ConstraintKind {
+	if n.PrimaryKey {
+		return parse.PrimaryConstraint
+	}
+	return parse.UniqueConstraint
+}
+
+func deferred(c ConstraintDef, d parse.Deferral) ConstraintDef {
+	c.Deferrable, c.Deferred = d.Deferrable, d.Deferred
+	return c
+}
+
+func (d *tableDef) unique(n *tree.UniqueConstraintTableDef, def parse.Deferral) {
 	b := d.b
 	if n.WithoutIndex || n.Predicate != nil || n.PartitionByIndex != nil || n.Sharded != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of unique constraint is not supported")
@@ -403,7 +431,7 @@ func (d *tableDef) unique(n *tree.UniqueConstraintTableDef) {
 		c.Storing = append(c.Storing, string(s))
 	}
 	d.notices = append(d.notices, b.ignoredParams(n.StorageParams, nil)...)
-	d.constraint(c)
+	d.constraint(deferred(c, def))
 }
 
 func (d *tableDef) check(name string, e tree.Expr, column string, notValid bool) {
@@ -510,7 +538,7 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 			case ix.Primary:
 				d.constraint(ConstraintDef{Kind: PrimaryKey, Columns: cols})
 			case ix.Constraint:
-				d.constraint(ConstraintDef{Kind: Unique, Columns: cols, Storing: storing})
+				d.constraint(ConstraintDef{Kind: Unique, Columns: cols, Storing: storing, Deferrable: ix.Deferrable, Deferred: ix.Deferred})
 			default:
 				name := pickName(d.taken, "idx", parts...)
 				d.names[name] = true

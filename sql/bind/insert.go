@@ -397,11 +397,24 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 	ins.Conflict = c
 }
 
+// noDeferrable refuses an arbiter that is checked later.
+func noDeferrable(t *catalog.Table, ix *catalog.Index) {
+	if !ix.Deferrable || ix.State != catalog.Public {
+		return
+	}
+	e := sqlstate.New(sqlstate.ObjectNotInPrerequisite, "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters")
+	e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), ix.Name
+	raise(e)
+}
+
 // arbiters finds the unique indexes that ON CONFLICT names.
 func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.IndexID {
 	if oc.Constraint != "" {
 		for i := range t.Indexes {
 			ix := &t.Indexes[i]
+			if ix.Name == string(oc.Constraint) {
+				noDeferrable(t, ix)
+			}
 			if ix.Name == string(oc.Constraint) && ix.Unique && ix.State == catalog.Public {
 				return []catalog.IndexID{ix.ID}
 			}
@@ -409,6 +422,9 @@ func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.Inde
 		b.fail(sqlstate.UndefinedObject, oc.Constraint, "constraint \"%s\" for table \"%s\" does not exist", oc.Constraint, t.Name)
 	}
 	if len(oc.Columns) == 0 {
+		for i := range t.Indexes {
+			noDeferrable(t, &t.Indexes[i])
+		}
 		return nil
 	}
 	want := map[catalog.ColumnID]bool{}
@@ -422,7 +438,7 @@ func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.Inde
 	var out []catalog.IndexID
 	for i := range t.Indexes {
 		ix := &t.Indexes[i]
-		if !ix.Unique || ix.State != catalog.Public || len(ix.Columns) != len(want) || ix.Predicate != "" {
+		if !ix.Unique && !ix.Deferrable || ix.State != catalog.Public || len(ix.Columns) != len(want) || ix.Predicate != "" {
 			continue
 		}
 		all := true
@@ -430,6 +446,7 @@ func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.Inde
 			all = all && want[c.Column]
 		}
 		if all {
+			noDeferrable(t, ix)
 			out = append(out, ix.ID)
 		}
 	}

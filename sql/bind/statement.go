@@ -129,6 +129,9 @@ type Vacuum struct {
 // Analyze is ANALYZE.
 type Analyze struct{ Tables []*catalog.Table }
 
+// SetConstraints is SET CONSTRAINTS; without names it is of all. The names are looked up when it runs.
+type SetConstraints = parse.SetConstraints
+
 // LockTable is LOCK TABLE.
 type LockTable struct {
 	Tables []*catalog.Table
@@ -244,6 +247,8 @@ type ConstraintDef struct {
 	MatchFull          bool
 	// NotValid constraints hold for new rows only.
 	NotValid bool
+	// Deferrable and Deferred are catalog.ForeignKey's and catalog.Index's.
+	Deferrable, Deferred bool
 }
 
 // IndexDef defines an index.
@@ -254,6 +259,8 @@ type IndexDef struct {
 	Columns   []IndexColumnDef
 	Storing   []string
 	Predicate string
+	// Deferrable and Deferred are catalog.Index's.
+	Deferrable, Deferred bool
 }
 
 // CreateTable is CREATE TABLE. The primary key is among Constraints; without one, the table gets the hidden column
@@ -340,6 +347,11 @@ type (
 		IfExists bool
 		Cascade  bool
 	}
+	// AlterConstraint says when a foreign key is checked.
+	AlterConstraint struct {
+		Name                 string
+		Deferrable, Deferred bool
+	}
 	// ValidateConstraint validates a NOT VALID constraint.
 	ValidateConstraint struct{ Name string }
 	// AlterPrimaryKey replaces the primary key.
@@ -394,6 +406,7 @@ func (*RenameRelation) alterAction()     {}
 func (*RenameConstraint) alterAction()   {}
 func (*AddConstraint) alterAction()      {}
 func (*DropConstraint) alterAction()     {}
+func (*AlterConstraint) alterAction()    {}
 func (*ValidateConstraint) alterAction() {}
 func (*AlterPrimaryKey) alterAction()    {}
 func (*SetNotNull) alterAction()         {}

@@ -308,6 +308,10 @@ type Index struct {
 	State  State
 	// Constraint says that the index backs a PRIMARY KEY or UNIQUE constraint of the same name.
 	Constraint bool
+	// Deferrable says that the index is one of a UNIQUE constraint that is checked at the end of a statement or, as ForeignKey's, of the
+	// transaction. Until then rows may have one key, so Unique is false, and the entries are those of an index that is not.
+	Deferrable bool `json:",omitempty"`
+	Deferred   bool `json:",omitempty"`
 	// Predicate is the SQL text of a partial index's condition; empty: all rows.
 	Predicate string
 	// Suffix are the columns that make the entries of a secondary index unique; nil: the primary key's. It differs
@@ -359,6 +363,9 @@ type ForeignKey struct {
 	MatchFull  bool
 	State      State
 	Comment    string `json:",omitempty"`
+	// Deferrable constraints are checked when the transaction ends, if it says so (SET CONSTRAINTS) or Deferred says so.
+	Deferrable bool `json:",omitempty"`
+	Deferred   bool `json:",omitempty"`
 }
 
 // Reference points at a foreign key of another table.

@@ -253,7 +253,7 @@ func (it *updateIter) update(row types.Row) (types.Row, error) {
 	if err := it.m.incoming(o.w, it.before, after); err != nil {
 		return nil, err
 	}
-	return it.comb, it.m.change(o.changed, it.before, after)
+	return it.comb, it.m.change(o.w, o.changed, it.before, after)
 }
 
 type deleteIter struct{ changeIter }

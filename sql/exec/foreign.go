@@ -51,10 +51,11 @@ type fkCheck struct {
 // fkEvent is work for the end of the statement: a parent's key that went (in), or a check of a self-referencing
 // row (out).
 type fkEvent struct {
-	in    *fkIn
-	vals  types.Row // the key that went
-	after types.Row // what it became; nil: deleted
-	out   *fkCheck
+	unique *uniqueCheck // a key of a deferrable unique index
+	in     *fkIn
+	vals   types.Row // the key that went
+	after  types.Row // what it became; nil: deleted
+	out    *fkCheck
 }
 
 func (b *builder) table(id catalog.ID) (*catalog.Table, error) {
@@ -290,8 +291,8 @@ func (m *mutation) outgoingOne(o *fkOut, w *tableWriter, after, before types.Row
 	if err != nil {
 		return err
 	}
-	if o.self {
-		// The parent may come with the same statement.
+	if o.self || o.fk.Deferrable {
+		// The parent may come with the same statement, or later.
 		return m.r.event(fkEvent{out: &fkCheck{o, k, vals}, vals: vals})
 	}
 	if _, ok := m.seen[string(k)]; ok {
@@ -408,6 +409,8 @@ func (r *run) precheck() error {
 	ins, outs := 0, 0
 	for _, e := range r.events {
 		switch {
+		case e.unique != nil:
+			return nil
 		case e.out != nil:
 			outs++
 		case e.in.child.ID == e.in.parent.ID:
@@ -488,6 +491,10 @@ func (r *run) afterStatement() error {
 			}
 			continue
 		}
+		checks, err := r.postpone(checks)
+		if err != nil {
+			return err
+		}
 		if err := r.check(checks); err != nil {
 			return err
 		}
@@ -508,6 +515,12 @@ func (r *run) check(events []fkEvent) error {
 	byIn := make(map[*fkIn][]fkEvent)
 	var order []*fkIn
 	for _, e := range events {
+		if e.unique != nil {
+			if err := r.checkUnique(e.unique, e.vals); err != nil {
+				return err
+			}
+			continue
+		}
 		if e.out != nil {
 			parents = append(parents, *e.out)
 			continue
@@ -749,7 +762,7 @@ func (r *run) cascade(in *fkIn, events []fkEvent) error {
 					}
 				}
 				if err = m.incoming(w, before, after); err == nil {
-					err = m.change(changed, before, after)
+					err = m.change(w, changed, before, after)
 				}
 			}
 			if err != nil {

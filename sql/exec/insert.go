@@ -362,7 +362,7 @@ func (it *insertIter) replace(before, comb types.Row, indexes []*indexWriter) er
 	if err := it.m.incoming(o.w, before, after); err != nil {
 		return err
 	}
-	if err := it.m.change(indexes, before, after); err != nil {
+	if err := it.m.change(o.w, indexes, before, after); err != nil {
 		return err
 	}
 	return it.done(comb)

@@ -39,6 +39,8 @@ type Env struct {
 	AutoCommit bool
 	// Budget bounds memory; nil gives the statement memory.DefaultLimit of its own.
 	Budget *memory.Account
+	// Deferrals keep the checks of deferrable constraints; nil: all are checked at the end of the statement.
+	Deferrals Deferrals
 	// Trace, if set, measures every operator.
 	Trace *Trace
 }

@@ -266,6 +266,9 @@ func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 		if err != nil {
 			return err
 		}
+		if err := m.deferrable(w, iw, row); err != nil {
+			return err
+		}
 		if iw.codec.conflicts(row) && !(blind && iw == w.primary) {
 			m.batch.PutNew(k, v)
 		} else if blind && iw == w.primary {
@@ -306,7 +309,7 @@ func (m *mutation) remove(w *tableWriter, row types.Row) error {
 }
 
 // change replaces a row's entries in the given indexes; entries that stay the same are not touched.
-func (m *mutation) change(indexes []*indexWriter, before, after types.Row) error {
+func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after types.Row) error {
 	for _, iw := range indexes {
 		was, err := m.r.holds(iw, before)
 		if err != nil {
@@ -361,6 +364,9 @@ func (m *mutation) change(indexes []*indexWriter, before, after types.Row) error
 					return err
 				}
 				m.late = append(m.late, lateWrite{newKey, v, iw.codec.conflicts(after)})
+				if err := m.deferrable(w, iw, after); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -37,6 +37,8 @@ type Statement struct {
 	// OnCommit is of CREATE TABLE; NoData is WITH NO DATA of CREATE TABLE AS.
 	OnCommit OnCommit
 	NoData   bool
+	// Deferrals are those of the constraints of CREATE TABLE and ALTER TABLE.
+	Deferrals map[ConstraintNumber]Deferral
 	// Bytes is what the text and its tree occupy, as an estimate of ours.
 	Bytes int64
 	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).

@@ -17,6 +17,7 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
 	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
 	ddl := is(0, "create") || is(0, "alter")
+	var deferring deferring
 	var cuts []cut
 	switch {
 	case is(0, "create"):
@@ -85,6 +86,17 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 			}
 		case Word:
 			w := t.Text(src)
+			if ddl {
+				next, err := deferring.word(s, toks, i)
+				if err != nil {
+					return nil, err
+				}
+				if next > i {
+					replace(i, next, "")
+					i = next - 1
+					continue
+				}
+			}
 			switch len(w) {
 			case 5:
 				if ddl && strings.EqualFold(w, "owned") && is(i+1, "by") && inIdentity(src, toks, i) {
@@ -144,28 +156,8 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 						i = j + 1
 					}
 				}
-			case 9:
-				if ddl && strings.EqualFold(w, "initially") && i+1 < len(toks) {
-					if is(i+1, "deferred") {
-						return nil, sqlstate.New(sqlstate.FeatureNotSupported, "deferred constraints are not supported").At(CharPos(src, int(t.Pos)))
-					}
-					if is(i+1, "immediate") {
-						replace(i, i+2, "")
-						i++
-					}
-				}
 			case 10:
 				switch {
-				case ddl && strings.EqualFold(w, "deferrable"):
-					if is(i-1, "not") {
-						replace(i-1, i+1, "")
-					} else if is(i+1, "initially") && is(i+2, "immediate") {
-						replace(i, i+1, "")
-					} else if is(i+1, "initially") {
-						continue // refused at the next word
-					} else if i > 3 {
-						replace(i, i+1, "")
-					}
 				case ddl && strings.EqualFold(w, "tablespace") && i > 2 && i+1 < len(toks) && toks[i+1].Kind != Punct:
 					from := i
 					if is(i-1, "index") && is(i-2, "using") {

@@ -61,6 +61,12 @@ func (c *cursor) create() (any, error) {
 
 func (c *cursor) alter() (any, error) {
 	start := c.i
+	if c.accept("table") {
+		if node, err := c.alterConstraint(); node != nil || err != nil {
+			return node, err
+		}
+		c.i = start
+	}
 	if w, ok := c.acceptAny("user", "role", "group"); ok && !c.is("mapping") {
 		group := w == "group"
 		r := &AlterRole{IfExists: c.accept("if", "exists")}

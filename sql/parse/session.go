@@ -26,6 +26,9 @@ func (c *cursor) set() (any, error) {
 		}
 		s.Value, err = c.rest()
 		return s, err
+	case c.is("constraints") && !c.isAssignment(1):
+		c.i++
+		return c.setConstraints()
 	case c.is("session") && c.isAt(1, "characteristics"):
 		c.i += 2
 		if err := c.expect("as", "transaction"); err != nil {

@@ -133,6 +133,13 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		return c.addConstraint(t, &a.Constraint)
 	case *bind.DropConstraint:
 		return c.dropConstraint(t, a)
+	case *bind.AlterConstraint:
+		for i := range t.Foreign {
+			if k := &t.Foreign[i]; k.Name == a.Name {
+				k.Deferrable, k.Deferred = a.Deferrable, a.Deferred
+			}
+		}
+		return nil
 	case *bind.ValidateConstraint:
 		return c.validateConstraint(t, a.Name)
 	case *bind.AlterPrimaryKey:
@@ -621,6 +628,18 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 	case bind.PrimaryKey:
 		return c.addPrimaryKey(t, k.Index())
 	case bind.Unique:
+		if k.Deferrable {
+			empty := false
+			if c.isNew(t) {
+				if empty, err = c.empty(t); err != nil {
+					return err
+				}
+			}
+			if !empty {
+				return sqlstate.New(sqlstate.FeatureNotSupported, "a deferrable unique constraint can't be added to a table with rows").
+					WithHint("Make it with CREATE TABLE.")
+			}
+		}
 		return c.addIndex(t, k.Index(), true)
 	case bind.Check:
 		ck := bind.AppendCheck(t, k, id)

@@ -102,6 +102,8 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		return "ROLLBACK", s.rollbackTo(c.Name)
 	case *bind.SetTransaction:
 		return "SET", s.setTransaction(c)
+	case *bind.SetConstraints:
+		return "SET CONSTRAINTS", s.setConstraints(ctx, c)
 	case *bind.SetVar:
 		return "SET", s.setVar(c)
 	case *bind.ResetVar:
@@ -229,6 +231,9 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	s.tx.Harden()
 	if s.modes.readOnly {
 		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", commandName(p.bound))
+	}
+	if err := s.notPending(p.bound); err != nil {
+		return "", err
 	}
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
 		Stmt: p.bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,

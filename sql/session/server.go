@@ -90,7 +90,7 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 	}
 	sess := &Session{srv: s, client: c, out: out, prepared: map[string]*Prepared{}, portals: map[string]*portal{},
 		opened: s.Host.Clock.Now(), authorized: c.User, acting: c.User, memory: memory.NewSession(s.Memory)}
-	sess.env.s, sess.params.defaults = sess, s.defaults
+	sess.env.s, sess.params.defaults, sess.deferred.s = sess, s.defaults, sess
 	sess.temp.local = &lease.Local{}
 	if s.Gate != nil {
 		sess.ticket = s.Gate.NewTicket()

@@ -62,11 +62,12 @@ type Session struct {
 	ended    atomic.Pointer[sqlstate.Error]
 	advisory atomic.Pointer[advisory]
 
-	state   state
-	tx      *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
-	cat     *lease.Txn
-	temp    temporaries
-	savepts []savepoint
+	deferred deferrals
+	state    state
+	tx       *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
+	cat      *lease.Txn
+	temp     temporaries
+	savepts  []savepoint
 	// ending: COMMIT runs; if it fails, the transaction is over all the same. doomed: no savepoint can save it.
 	ending, doomed bool
 	replay         replay
@@ -122,6 +123,7 @@ type savepoint struct {
 	params   parameterMark
 	advisory int   // mark
 	made     int64 // portals, until then
+	deferred deferralState
 }
 
 // modes are a transaction's characteristics.
@@ -663,7 +665,7 @@ func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.En
 	s.env.mayDraw = 0
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.kv(), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
-	s.execEnv.Budget = s.account()
+	s.execEnv.Budget, s.execEnv.Deferrals = s.account(), &s.deferred
 	return &s.execEnv
 }
 

@@ -61,6 +61,9 @@ func (s *Session) commitImplicit(ctx context.Context) (err error) {
 			s.out.Rewind(s.statement)
 		}
 	}()
+	if err := s.checkDeferred(ctx, nil); err != nil {
+		return err
+	}
 	if err := s.keepHeld(ctx); err != nil {
 		return err
 	}
@@ -119,6 +122,7 @@ func (s *Session) clearTxn(committed bool) {
 	s.ending, s.doomed = false, false
 	s.savepts = s.savepts[:0:min(cap(s.savepts), 16)]
 	s.replay.forget()
+	s.deferred.reset()
 	for _, n := range s.params.end(committed) {
 		s.settingChanged(n)
 	}
@@ -228,7 +232,10 @@ func (s *Session) commit(ctx context.Context) (string, error) {
 		return "ROLLBACK", nil
 	}
 	s.ending = true
-	err := s.keepHeld(ctx)
+	err := s.checkDeferred(ctx, nil)
+	if err == nil {
+		err = s.keepHeld(ctx)
+	}
 	if err == nil {
 		err = s.cat.Flush(ctx)
 	}
@@ -274,7 +281,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.holdSavepoint(name); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark(), s.markAdvisory(), s.portalsMade})
+	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark(), s.markAdvisory(), s.portalsMade, s.deferred.mark()})
 	return nil
 }
 
@@ -318,6 +325,7 @@ func (s *Session) rollbackTo(name string) error {
 	s.dropPortalsSince(s.savepts[i].made)
 	s.cat.RollbackTo(s.savepts[i].schema)
 	s.temp.rollbackTo(s.savepts[i].temp)
+	s.deferred.deferralState = s.savepts[i].deferred
 	s.undoAdvisory(s.savepts[i].advisory, true)
 	s.settleAdvisory()
 	s.viewCache = nil

@@ -485,7 +485,7 @@ func (f *Functions) IndexDef(oid uint32, column int) string {
 func (f *Functions) indexDef(t *catalog.Table, x *catalog.Index) string {
 	var b strings.Builder
 	b.WriteString("CREATE ")
-	if x.Unique || x.Primary {
+	if x.Unique || x.Primary || x.Deferrable {
 		b.WriteString("UNIQUE ")
 	}
 	b.WriteString("INDEX " + Quote(x.Name) + " ON " + f.qualified(t) + " USING btree (" + keyNames(t, x, true) + ")")
@@ -558,7 +558,7 @@ func keyConstraint(t *catalog.Table, x *catalog.Index) string {
 	if len(x.Stored) > 0 && !x.Primary {
 		s += " INCLUDE (" + columnNames(t, x.Stored) + ")"
 	}
-	return s
+	return s + deferral(x.Deferrable, x.Deferred)
 }
 
 func checkConstraint(c *catalog.Check) string {
@@ -589,10 +589,21 @@ func (f *Functions) foreignConstraint(t *catalog.Table, k *catalog.ForeignKey) s
 	if k.OnDelete != catalog.NoAction {
 		s += " ON DELETE " + actionNames[k.OnDelete]
 	}
+	s += deferral(k.Deferrable, k.Deferred)
 	if k.State != catalog.Public {
 		s += " NOT VALID"
 	}
 	return s
+}
+
+func deferral(deferrable, deferred bool) string {
+	switch {
+	case deferred:
+		return " DEFERRABLE INITIALLY DEFERRED"
+	case deferrable:
+		return " DEFERRABLE"
+	}
+	return ""
 }
 
 // ViewDef implements scalar.Environment.

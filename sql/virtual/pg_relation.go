@@ -326,8 +326,8 @@ func pgIndex(r *reading) error {
 		if x.Predicate != "" {
 			pred = "(" + unparenthesized(x.Predicate) + ")"
 		}
-		r.add("indexrelid", x.OID, "indrelid", t.ID, "indnatts", len(key), "indnkeyatts", len(x.Columns), "indisunique", x.Unique || x.Primary,
-			"indisprimary", x.Primary, "indimmediate", true, "indisvalid", x.State == catalog.Public, "indisready", true, "indislive", true,
+		r.add("indexrelid", x.OID, "indrelid", t.ID, "indnatts", len(key), "indnkeyatts", len(x.Columns), "indisunique", x.Unique || x.Primary || x.Deferrable,
+			"indisprimary", x.Primary, "indimmediate", !x.Deferrable, "indisvalid", x.State == catalog.Public, "indisready", true, "indislive", true,
 			"indkey", key, "indcollation", collations, "indclass", classes, "indoption", option, "indpred", pred)
 		return nil
 	})
@@ -378,7 +378,8 @@ func pgConstraint(r *reading) error {
 				kind = "p"
 			}
 			r.add("oid", x.OID, "conname", x.Name, "connamespace", t.Schema, "contype", kind, "convalidated", true, "conrelid", t.ID,
-				"conindid", x.OID, "conislocal", true, "connoinherit", true, "conkey", columnNumbers(keyColumns(x)))
+				"conindid", x.OID, "conislocal", true, "connoinherit", true, "conkey", columnNumbers(keyColumns(x)),
+				"condeferrable", x.Deferrable, "condeferred", x.Deferred)
 		}
 		for i := range t.Checks {
 			c := &t.Checks[i]
@@ -409,7 +410,7 @@ func pgConstraint(r *reading) error {
 			r.add("oid", k.OID, "conname", k.Name, "connamespace", t.Schema, "contype", "f", "convalidated", k.State == catalog.Public,
 				"conrelid", t.ID, "conindid", index, "confrelid", k.RefTable, "confupdtype", actionLetters[k.OnUpdate],
 				"confdeltype", actionLetters[k.OnDelete], "confmatchtype", match, "conislocal", true, "connoinherit", true,
-				"conkey", columnNumbers(k.Columns), "confkey", columnNumbers(k.RefColumns))
+				"conkey", columnNumbers(k.Columns), "confkey", columnNumbers(k.RefColumns), "condeferrable", k.Deferrable, "condeferred", k.Deferred)
 		}
 	}
 	return nil

@@ -191,6 +191,8 @@ type constraint struct {
 	columns    []catalog.ColumnID
 	foreign    *catalog.ForeignKey
 	check      *catalog.Check
+	deferrable bool
+	deferred   bool
 }
 
 func constraintsOf(t *catalog.Table) []constraint {
@@ -204,10 +206,11 @@ func constraintsOf(t *catalog.Table) []constraint {
 		if x.Primary {
 			kind = "PRIMARY KEY"
 		}
-		out = append(out, constraint{name: x.Name, kind: kind, columns: keyColumns(x)})
+		out = append(out, constraint{name: x.Name, kind: kind, columns: keyColumns(x), deferrable: x.Deferrable, deferred: x.Deferred})
 	}
 	for i := range t.Foreign {
-		out = append(out, constraint{name: t.Foreign[i].Name, kind: "FOREIGN KEY", columns: t.Foreign[i].Columns, foreign: &t.Foreign[i]})
+		out = append(out, constraint{name: t.Foreign[i].Name, kind: "FOREIGN KEY", columns: t.Foreign[i].Columns, foreign: &t.Foreign[i],
+			deferrable: t.Foreign[i].Deferrable, deferred: t.Foreign[i].Deferred})
 	}
 	for i := range t.Checks {
 		if t.Checks[i].OID != 0 {
@@ -231,7 +234,7 @@ func isTableConstraints(r *reading) error {
 	db := r.view.CurrentDatabase()
 	return r.eachConstraint(func(schema string, t *catalog.Table, c constraint) {
 		r.add("constraint_catalog", db, "constraint_schema", schema, "constraint_name", c.name, "table_catalog", db, "table_schema", schema,
-			"table_name", t.Name, "constraint_type", c.kind, "is_deferrable", "NO", "initially_deferred", "NO", "enforced", "YES")
+			"table_name", t.Name, "constraint_type", c.kind, "is_deferrable", yesNo(c.deferrable), "initially_deferred", yesNo(c.deferred), "enforced", "YES")
 	})
 }
 

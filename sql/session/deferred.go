@@ -1,0 +1,229 @@
+package session
+
+import (
+	"context"
+	"maps"
+
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/exec"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+)
+
+// Deferrable constraints. A statement hands over the checks of constraints that wait (exec.Deferrals); they are carried out before the
+// transaction commits, or by SET CONSTRAINTS IMMEDIATE, over what has been written by then. A check is of values and not of rows,
+// so it finds whether what was violated still is.
+
+// deferrals are the open transaction's.
+type deferrals struct {
+	s *Session
+	deferralState
+}
+
+// deferralState is what a savepoint keeps of them. It is replaced and never changed, but for what is appended to queue.
+type deferralState struct {
+	// all and named are what SET CONSTRAINTS has said; named counts before all, and that before the constraint's definition.
+	all   *bool
+	named map[exec.Constraint]bool
+	queue []exec.DeferredCheck
+}
+
+func (d *deferrals) mark() deferralState {
+	m := d.deferralState
+	m.queue = m.queue[:len(m.queue):len(m.queue)]
+	return m
+}
+
+func (d *deferrals) reset() { d.deferralState = deferralState{} }
+
+// Deferred implements exec.Deferrals.
+func (d *deferrals) Deferred(c exec.Constraint, initially bool) bool {
+	if on, ok := d.named[c]; ok {
+		return on
+	}
+	if d.all != nil {
+		return *d.all
+	}
+	return initially
+}
+
+// deferredSize is about what a check occupies besides its values.
+const deferredSize = 96
+
+// Defer implements exec.Deferrals.
+func (d *deferrals) Defer(c exec.DeferredCheck) error {
+	n := int64(deferredSize)
+	for _, v := range c.Values {
+		n += v.Bytes()
+	}
+	if err := d.s.txnMemory().Grow(n); err != nil {
+		return err
+	}
+	d.queue = append(d.queue, c)
+	return nil
+}
+
+// checkDeferred carries out the checks of those constraints that f selects; nil: of all.
+func (s *Session) checkDeferred(ctx context.Context, f func(exec.Constraint) bool) error {
+	d := &s.deferred
+	if len(d.queue) == 0 {
+		return nil
+	}
+	now, later := d.queue, []exec.DeferredCheck(nil)
+	if f != nil {
+		now = nil
+		for _, c := range d.queue {
+			if f(c.Constraint) {
+				now = append(now, c)
+			} else {
+				later = append(later, c)
+			}
+		}
+	}
+	env := *s.environmentFor(nil, false)
+	o := exec.Options{View: s.view(), Defaults: func(ctx context.Context, t *catalog.Table, ordinal int) (scalar.Expr, error) {
+		return s.binder(nil).DefaultExpr(ctx, t, ordinal)
+	}}
+	if err := exec.CheckDeferred(ctx, &env, o, now); err != nil {
+		return s.located(err)
+	}
+	d.queue = later
+	return nil
+}
+
+// setConstraints is SET CONSTRAINTS.
+func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) error {
+	if s.state != stateExplicit {
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET CONSTRAINTS can only be used in transaction blocks"})
+	}
+	s.ensureTxn()
+	d := &s.deferred
+	if len(c.Names) == 0 {
+		if !c.Deferred {
+			if err := s.checkDeferred(ctx, nil); err != nil {
+				return err
+			}
+		}
+		on := c.Deferred
+		d.all, d.named = &on, nil
+		return nil
+	}
+	meant := map[exec.Constraint]bool{}
+	for _, n := range c.Names {
+		if n.Database != "" && n.Database != s.client.Database {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "cross-database references are not implemented: \"%s.%s.%s\"", n.Database, n.Schema, n.Name)
+		}
+		found, err := s.deferrableNamed(ctx, n.Schema, n.Name)
+		if err != nil {
+			return err
+		}
+		for _, k := range found {
+			meant[k] = true
+		}
+	}
+	if !c.Deferred {
+		if err := s.checkDeferred(ctx, func(k exec.Constraint) bool { return meant[k] }); err != nil {
+			return err
+		}
+	}
+	named := maps.Clone(d.named)
+	if named == nil {
+		named = map[exec.Constraint]bool{}
+	}
+	for k := range meant {
+		named[k] = c.Deferred
+	}
+	d.named = named
+	return nil
+}
+
+// deferrableNamed finds the constraints of a name: in a schema, or in the first one of the search path that has any.
+func (s *Session) deferrableNamed(ctx context.Context, schema, name string) ([]exec.Constraint, error) {
+	v := s.view()
+	schemas := []string{schema}
+	if schema == "" {
+		schemas = s.env.SearchPath(false)
+	}
+	tables, err := v.Tables(ctx, s.client.Database)
+	if err != nil {
+		return nil, err
+	}
+	for _, sn := range schemas {
+		sc, err := v.Schema(ctx, s.client.Database, sn)
+		if err != nil {
+			return nil, err
+		}
+		if sc == nil {
+			if schema != "" {
+				return nil, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", schema)
+			}
+			continue
+		}
+		var found []exec.Constraint
+		known := false
+		for _, t := range tables {
+			if t.Schema != sc.ID {
+				continue
+			}
+			for i := range t.Foreign {
+				if k := &t.Foreign[i]; k.Name == name {
+					if known = true; k.Deferrable {
+						found = append(found, exec.Constraint{Table: t.ID, Foreign: k.ID})
+					}
+				}
+			}
+			for i := range t.Indexes {
+				if x := &t.Indexes[i]; x.Name == name && (x.Constraint || x.Primary) {
+					if known = true; x.Deferrable {
+						found = append(found, exec.Constraint{Table: t.ID, Index: x.ID})
+					}
+				}
+			}
+			for i := range t.Checks {
+				known = known || t.Checks[i].Name == name
+			}
+		}
+		if known && len(found) == 0 {
+			return nil, sqlstate.New(sqlstate.WrongObjectType, "constraint \"%s\" is not deferrable", name)
+		}
+		if known {
+			return found, nil
+		}
+	}
+	return nil, sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" does not exist", name)
+}
+
+// notPending refuses to change a table for which checks wait, as PostgreSQL does.
+func (s *Session) notPending(stmt bind.Statement) error {
+	if len(s.deferred.queue) == 0 {
+		return nil
+	}
+	refuse := func(what string, t *catalog.Table) error {
+		if t == nil {
+			return nil
+		}
+		for _, c := range s.deferred.queue {
+			if c.Table == t.ID {
+				return sqlstate.New(sqlstate.ObjectInUse, "cannot %s \"%s\" because it has pending trigger events", what, t.Name)
+			}
+		}
+		return nil
+	}
+	var tables []*catalog.Table
+	what := "TRUNCATE"
+	switch c := stmt.(type) {
+	case *bind.AlterTable:
+		what, tables = "ALTER TABLE", []*catalog.Table{c.Table}
+	case *bind.Truncate:
+		tables = c.Tables
+	case *bind.DropRelation:
+		what, tables = "DROP TABLE", c.Tables
+	}
+	for _, t := range tables {
+		if err := refuse(what, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
