@@ -22,6 +22,8 @@ type exprContext struct {
 	sets   bool // set-returning functions are allowed
 	inAgg  bool // inside an aggregate's arguments
 	inWin  bool
+	inSet  bool // inside a set-returning function's arguments
+	chosen bool // inside CASE or COALESCE, which may not ask for a value
 	// allowDefault allows the DEFAULT keyword.
 	allowDefault bool
 	// noSubquery and noColumns are for stored expressions.
@@ -215,7 +217,7 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 	case *tree.CaseExpr:
 		return b.caseExpr(c, n)
 	case *tree.CoalesceExpr:
-		args, t := b.common("COALESCE", b.exprs(c, n.Exprs), n)
+		args, t := b.common("COALESCE", b.exprs(c.choosing("COALESCE"), n.Exprs), n)
 		return &scalar.Coalesce{Args: args, T: t}
 	case *tree.NullIfExpr:
 		cmp := b.compare(scalar.EQ, b.expr(c, n.Expr1), b.expr(c, n.Expr2), n.Expr1)
@@ -485,7 +487,18 @@ func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	return b.coerce(x, to, types.CastExplicit, n.Expr)
 }
 
+// choosing is the context of expressions of which not all are evaluated.
+func (c *exprContext) choosing(what string) *exprContext {
+	if !c.sets {
+		return c
+	}
+	inner := *c
+	inner.sets, inner.chosen, inner.clause = false, true, what
+	return &inner
+}
+
 func (b *builder) caseExpr(c *exprContext, n *tree.CaseExpr) scalar.Expr {
+	c = c.choosing("CASE")
 	var arg scalar.Expr
 	if n.Expr != nil {
 		arg = b.known(b.expr(c, n.Expr), n.Expr)

@@ -183,14 +183,24 @@ func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 		if c.inAgg {
 			b.fail(sqlstate.FeatureNotSupported, n, "aggregate function calls cannot contain set-returning function calls")
 		}
-		b.fail(sqlstate.FeatureNotSupported, n, "set-returning functions are not allowed in %s", c.clause)
+		if c.inSet {
+			raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "nested set-returning functions are not supported").
+				WithHint("Move the inner function into a LATERAL FROM item."), n))
+		}
+		e := sqlstate.New(sqlstate.FeatureNotSupported, "set-returning functions are not allowed in %s", c.clause)
+		if c.chosen {
+			e.Hint = "You might be able to move the set-returning function into a LATERAL FROM item."
+		}
+		raise(b.at(e, n))
 	}
+	inner := *c
+	inner.sets, inner.inSet = false, true
 	var f opt.SetFunc
 	var cols []column
 	if x := b.recordCall(c, n, name, nil); rows && x != nil {
 		f, cols = b.setFunc([]scalar.Expr{x}, "unnest", n)
 	} else {
-		f, cols = b.setFunc(b.callArgs(c, n.Exprs), name, n)
+		f, cols = b.setFunc(b.callArgs(&inner, n.Exprs), name, n)
 	}
 	// Calls that are the same are made once; so (f(x)).a, (f(x)).b walk together.
 	lv := c.scope.level
@@ -552,6 +562,21 @@ func (b *builder) windowArgs(c *exprContext, n *tree.FuncExpr, name string, t *t
 	return args, t
 }
 
+// checkOffset refuses offsets of a frame that are not the same for all rows, and queries, which windows do not run.
+func (b *builder) checkOffset(off scalar.Expr, mode treewindow.WindowFrameMode, at any) {
+	what := map[treewindow.WindowFrameMode]string{treewindow.ROWS: "ROWS", treewindow.RANGE: "RANGE", treewindow.GROUPS: "GROUPS"}[mode]
+	scalar.Walk(off, func(e scalar.Expr) bool {
+		switch e.(type) {
+		case *scalar.Column:
+			b.fail(sqlstate.InvalidColumnReference, at, "argument of %s must not contain variables", what)
+		case *scalar.Subquery:
+			raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "subqueries in window frames are not supported").
+				WithHint("Give the offset as a constant or a parameter."), at))
+		}
+		return true
+	})
+}
+
 func (b *builder) windowFrame(c *exprContext, f *tree.WindowFrame, at any) *opt.WindowFrame {
 	if f.Mode == treewindow.GROUPS {
 		b.fail(sqlstate.FeatureNotSupported, at, "GROUPS frames are not supported")
@@ -564,6 +589,7 @@ func (b *builder) windowFrame(c *exprContext, f *tree.WindowFrame, at any) *opt.
 		var off scalar.Expr
 		if w.OffsetExpr != nil {
 			off = b.expr(c, w.OffsetExpr)
+			b.checkOffset(off, f.Mode, w.OffsetExpr)
 			if fr.Rows || off.Type().Kind == types.KindUnknown {
 				off = b.coerce(off, types.Int8, types.CastImplicit, w.OffsetExpr)
 			}

@@ -57,7 +57,7 @@ func (b *builder) join(n *tree.JoinTableExpr, sc *scope, lateral []*scope) (opt.
 		s.rels = s.rels[:len(lp.rels)+len(rp.rels)]
 		s.cols = append(s.cols, rp.cols...)
 		on := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes, cols: s.cols, rels: s.rels}
-		c := &exprContext{scope: on, clause: "JOIN/ON"}
+		c := &exprContext{scope: on, clause: "JOIN conditions"}
 		if len(lateral) > 0 && len(lateral[0].cols) > 0 {
 			// Names of items before the join are visible too, if not hidden by the join's own.
 			on.parent = &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes, cols: lateral[0].cols, rels: lateral[0].rels}

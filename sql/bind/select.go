@@ -159,9 +159,12 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	}
 	if len(groups) > 0 || having != nil || len(lv.aggs) > 0 {
 		for _, l := range stmt.Locking {
-			what := "GROUP BY clause"
-			if len(groups) == 0 {
-				what = "aggregate functions"
+			what := "aggregate functions"
+			switch {
+			case len(groups) > 0:
+				what = "GROUP BY clause"
+			case having != nil:
+				what = "HAVING clause"
 			}
 			b.fail(sqlstate.FeatureNotSupported, nil, "%s is not allowed with %s", l.Strength, what)
 		}
@@ -175,6 +178,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		rel = b.windows(rel, lv, items)
 	}
 	if len(lv.srfs) > 0 {
+		b.noLocking(stmt, "set-returning functions in the target list")
 		rel = &opt.ProjectSet{Input: rel, Funcs: lv.srfs}
 	}
 	out := b.project(rel, items, visible, distinct, lv.outer)

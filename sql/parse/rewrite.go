@@ -163,6 +163,10 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 					if is(i-1, "index") && is(i-2, "using") {
 						from = i - 2
 					}
+					if name := identText(toks[i+1], src); (toks[i+1].Kind == Word || toks[i+1].Kind == Quoted) && name != "pg_default" {
+						return nil, sqlstate.New(sqlstate.UndefinedObject, "tablespace \"%s\" does not exist", name).
+							WithHint("There are no tablespaces but pg_default.").At(CharPos(src, int(toks[i+1].Pos)))
+					}
 					replace(from, i+2, "")
 					i++
 				case strings.EqualFold(w, "overriding") && is(i+2, "value") && (is(i+1, "system") || is(i+1, "user")):
@@ -386,15 +390,15 @@ func likeOperator(op string) (string, bool) {
 	return "", false
 }
 
-// checkCollation accepts the collations that every database has and the usual names of UTF-8 locales: all text is
-// ordered by its bytes.
+// checkCollation accepts the collations by which text is ordered by its bytes, as all text is, and refuses those of languages.
 func checkCollation(src string, t Token) error {
 	name := identText(t, src)
 	l := strings.ToLower(name)
 	switch {
-	case l == "default" || l == "c" || l == "posix" || l == "ucs_basic" || l == "unicode":
-	case strings.HasSuffix(l, ".utf8") || strings.HasSuffix(l, ".utf-8") || strings.HasSuffix(l, "-x-icu"):
-	case len(l) == 5 && l[2] == '_':
+	case l == "default" || l == "c" || l == "posix" || l == "ucs_basic" || l == "c.utf8" || l == "c.utf-8":
+	case l == "unicode" || strings.HasSuffix(l, ".utf8") || strings.HasSuffix(l, ".utf-8") || strings.HasSuffix(l, "-x-icu") || len(l) == 5 && l[2] == '_':
+		return sqlstate.New(sqlstate.FeatureNotSupported, "collation \"%s\" is not supported", name).
+			WithHint("All text is ordered by its bytes: COLLATE \"C\".").At(CharPos(src, int(t.Pos)))
 	default:
 		return sqlstate.New(sqlstate.UndefinedObject, "collation \"%s\" for encoding \"UTF8\" does not exist", name).At(CharPos(src, int(t.Pos)))
 	}

@@ -50,10 +50,17 @@ func (c *cursor) create() (any, error) {
 			return nil, err
 		}
 		c.i = len(c.toks)
-		if !exists {
-			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "extension \"%s\" is not available", n)
+		if n == "pgcrypto" && exists {
+			return &Noop{Tag: "CREATE EXTENSION", Notice: "of extension \"pgcrypto\" only gen_random_uuid() is available"}, nil
 		}
-		return &Noop{Tag: "CREATE EXTENSION", Notice: "extension \"" + n + "\" is not available, ignored"}, nil
+		switch builtIn := n == "uuid-ossp" || n == "plpgsql"; {
+		case !builtIn:
+			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "extension \"%s\" is not available", n).
+				WithHint("gen_random_uuid() and uuid_generate_v4() need no extension.")
+		case !exists:
+			return nil, sqlstate.New(sqlstate.DuplicateObject, "extension \"%s\" already exists", n)
+		}
+		return &Noop{Tag: "CREATE EXTENSION", Notice: "extension \"" + n + "\" already exists, skipping"}, nil
 	}
 	c.i = start
 	return nil, nil

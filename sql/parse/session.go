@@ -72,9 +72,6 @@ func (c *cursor) set() (any, error) {
 		c.i++
 		v, err := c.word()
 		return &SetVar{Name: "search_path", Values: []string{v}, Local: local}, err
-	case c.accept("constraints"):
-		c.i = len(c.toks)
-		return &Noop{Tag: "SET CONSTRAINTS"}, nil
 	case c.accept("xml", "option"):
 		c.i = len(c.toks)
 		return &Noop{Tag: "SET"}, nil

@@ -151,11 +151,11 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "revoke":
 		return func() (any, error) { return c.grant(true) }
 	case "checkpoint":
-		return func() (any, error) { return &Noop{Tag: "CHECKPOINT"}, nil }
+		return c.refuseWith("CHECKPOINT", "What is committed is durable; each store flushes its memory by itself.")
 	case "reindex":
-		return c.swallow("REINDEX", "REINDEX has no effect: indexes need no rebuilding")
+		return c.refuseWith("REINDEX", "Indexes do not bloat. Make another one with CREATE INDEX and drop the old one.")
 	case "cluster":
-		return c.swallow("CLUSTER", "CLUSTER has no effect: rows are stored in primary key order")
+		return c.refuseWith("CLUSTER", "Rows are stored in the order of the primary key.")
 	case "do":
 		return c.refuse("DO")
 	case "call":
@@ -182,11 +182,10 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	return nil
 }
 
-// swallow accepts the rest of a statement that has no effect.
-func (c *cursor) swallow(tag, notice string) func() (any, error) {
+// refuseWith refuses a statement, and says what to do instead.
+func (c *cursor) refuseWith(what, hint string) func() (any, error) {
 	return func() (any, error) {
-		c.i = len(c.toks)
-		return &Noop{Tag: tag, Notice: notice}, nil
+		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported", what).WithHint("%s", hint)
 	}
 }
 

@@ -297,6 +297,7 @@ func (o *output) fields(kind byte, severity string, e *sqlstate.Error) {
 	field('c', e.Column)
 	field('d', e.DataType)
 	field('n', e.Constraint)
+	field('R', e.Routine)
 	o.buf = append(o.buf, 0)
 	o.end(at)
 }

@@ -148,6 +148,8 @@ type Environment interface {
 	AdvisoryLock(ctx context.Context, l AdvisoryLock) (bool, error)
 	AdvisoryUnlock(ctx context.Context, l AdvisoryLock) (bool, error)
 	AdvisoryUnlockAll(ctx context.Context)
+	// TransactionNumber is a number that no other transaction has; zero if it has none yet and does not need one.
+	TransactionNumber(assign bool) int64
 }
 
 // AdvisoryLock names an advisory lock and says how it is wanted.

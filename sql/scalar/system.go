@@ -297,10 +297,21 @@ func addSystem(r *Registry) {
 	}).stable()
 	constant("pg_is_other_temp_schema(oid) bool", no)
 	constant("pg_listening_channels() text", types.Null)
-	constant("txid_current() int8", types.NewInt(0))
-	constant("txid_current_if_assigned() int8", types.Null)
-	constant("pg_current_xact_id() int8", types.NewInt(0))
-	constant("pg_export_snapshot() text", types.NewString("00000000-00000000-1"))
+	for _, name := range []string{"txid_current", "pg_current_xact_id"} {
+		r.fn(name+"() int8", func(ctx *Context, _ []types.Datum) (types.Datum, error) { return num(ctx.Env.TransactionNumber(true)) }).stable()
+	}
+	for _, name := range []string{"txid_current_if_assigned", "pg_current_xact_id_if_assigned"} {
+		r.fn(name+"() int8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+			if n := ctx.Env.TransactionNumber(false); n != 0 {
+				return num(n)
+			}
+			return types.Null, nil
+		}).stable()
+	}
+	r.fn("pg_export_snapshot() text", func(*Context, []types.Datum) (types.Datum, error) {
+		return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "snapshots can't be exported").
+			WithHint("Read in several sessions with AS OF SYSTEM TIME of one timestamp.")
+	}).volatile()
 	constant("pg_trigger_depth() int4", types.NewInt(0))
 	constant("pg_filenode_relation(oid, oid) regclass", types.Null)
 	constant("pg_stat_clear_snapshot() void", types.NewString(""))

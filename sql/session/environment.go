@@ -24,6 +24,8 @@ type environment struct {
 	lastID   catalog.ID // the sequence of lastval
 	currents map[catalog.ID]int64
 	block    block // of the running statement
+	// txnNumber is what txid_current has told of the open transaction; zero: nothing.
+	txnNumber int64
 	// mayDraw is a sequence whose numbers the running statement may take.
 	mayDraw catalog.ID
 	// blocking is what pg_blocking_pids has found for the running statement.
@@ -88,6 +90,15 @@ func (e *environment) UniqueRowID() int64 {
 	tick := (ts.Wall/10_000)<<nodeBits | int64(e.s.srv.NodeID())&(1<<nodeBits-1)
 	id, _ := e.s.draw(0, func() (int64, error) { return e.s.srv.rowIDs.next(tick, 1<<nodeBits), nil })
 	return id
+}
+
+// TransactionNumber implements scalar.Environment.
+func (e *environment) TransactionNumber(assign bool) int64 {
+	if e.txnNumber == 0 && assign {
+		e.s.ensureTxn()
+		e.txnNumber = e.UniqueRowID()
+	}
+	return e.txnNumber
 }
 
 // NextVal implements scalar.Environment.

@@ -192,7 +192,7 @@ func (s *Session) refreshPlan(ctx context.Context, p *Prepared) error {
 		return err
 	}
 	if p.plan != nil && p.plan.query != nil && !sameColumns(p.plan.columns, pl.columns) {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "cached plan must not change result type")
+		return sqlstate.CachedPlan()
 	}
 	p.plan, p.path = pl, path
 	return nil

@@ -226,8 +226,9 @@ var touches = []touch{
 // untouched are kinds of statements that touch no object, or nothing that rights are on.
 var untouched = map[string]string{
 	"parse.Begin": "begins a transaction", "parse.Commit": "ends one", "parse.Rollback": "ends one", "parse.Savepoint": "of a transaction",
-	"parse.Release": "of a transaction", "parse.RollbackTo": "of a transaction", "parse.SetTransaction": "of a transaction",
-	"parse.SetVar": "settings of the session; those of roles are session/role.go's", "parse.ResetVar": "the same", "parse.ShowVar": "the same",
+	"parse.Release": "of a transaction", "parse.RollbackTo": "of a transaction", "parse.SetTransaction": "of a transaction", "parse.SetConstraints": "of a transaction",
+	"parse.AlterConstraint": "becomes ALTER TABLE, which is the owner's",
+	"parse.SetVar":          "settings of the session; those of roles are session/role.go's", "parse.ResetVar": "the same", "parse.ShowVar": "the same",
 	"parse.ShowClusterSetting": "everybody may see settings", "parse.Discard": "of the session",
 	"parse.Listen": "refused, 0A000", "parse.Unlisten": "does nothing", "parse.Notify": "refused, 0A000", "parse.Noop": "does nothing, with a notice",
 	"tree.Statement":          "the group of all below",
@@ -259,7 +260,7 @@ var untouchedFunctions = map[string]string{
 	"names of roles": "acldefault",
 	"dice":           "gen_random_uuid random setseed unique_rowid uuid_generate_v4",
 	"the node": "meridian_node_id pg_conf_load_time pg_is_in_backup pg_is_in_recovery pg_is_wal_replay_paused pg_jit_available pg_postmaster_start_time " +
-		"pg_current_xact_id txid_current txid_current_if_assigned pg_export_snapshot pg_stat_clear_snapshot pg_stat_get_numscans pg_stat_get_tuples_inserted",
+		"pg_current_xact_id pg_current_xact_id_if_assigned txid_current txid_current_if_assigned pg_export_snapshot pg_stat_clear_snapshot pg_stat_get_numscans pg_stat_get_tuples_inserted",
 	"nothing": "pg_advisory_lock pg_advisory_lock_shared pg_advisory_unlock pg_advisory_unlock_shared pg_advisory_unlock_all pg_advisory_xact_lock " +
 		"pg_advisory_xact_lock_shared pg_try_advisory_lock pg_try_advisory_lock_shared pg_try_advisory_xact_lock pg_try_advisory_xact_lock_shared " +
 		"pg_sequence_last_value pg_get_serial_sequence",

@@ -610,7 +610,7 @@ func (s *Session) current(ctx context.Context, p *plan) (*plan, error) {
 		return nil, err
 	}
 	if !sameColumns(p.columns, now.columns) || len(now.params) != len(p.params) {
-		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "cached plan must not change result type")
+		return nil, sqlstate.CachedPlan()
 	}
 	return now, nil
 }

@@ -123,6 +123,7 @@ func (s *Session) clearTxn(committed bool) {
 	s.savepts = s.savepts[:0:min(cap(s.savepts), 16)]
 	s.replay.forget()
 	s.deferred.reset()
+	s.env.txnNumber = 0
 	for _, n := range s.params.end(committed) {
 		s.settingChanged(n)
 	}

@@ -131,6 +131,13 @@ type Error struct {
 	RowOf  uint32
 	Values string
 	Cause  error
+	// Routine is the field of that name, for the few errors by which clients know what to do.
+	Routine string
+}
+
+// CachedPlan says that a prepared statement has other columns than it had. Drivers prepare it anew when they see the routine's name.
+func CachedPlan() *Error {
+	return &Error{Code: FeatureNotSupported, Message: "cached plan must not change result type", Routine: "RevalidateCachedQuery"}
 }
 
 func (e *Error) Error() string { return e.Message }
