@@ -23,14 +23,17 @@
 //	SC1 (I7) a node that is at delete-only leaves no entry behind that a write-only node would not have removed;
 //	SC2 (I7) an index is filled only when every node writes it, so that a row is either seen by the fill, or its
 //	         writer adds the entry;
-//	SC4 (I7) a transaction may add a column and fill it. Who still uses the version before does not write a row that has
-//	         the column: reading it whole is rowcode.NewerError, and his transaction starts over with the new version. So that
-//	    nobody writes it without reading, a version before that makes UPSERT look (catalog.Table.Attentive);
+//	SC4 (I7) a node that uses the version before a column was added does not write a row that has the column: reading it whole is
+//	         rowcode.NewerError, and the transaction starts over with the new version;
 //	SC6 (I7) while types of columns change, every writer adds to the rewritten indexes the row as it will be
 //	         (catalog.Rewrite), and fails if the row can't become one; the new indexes take the places of the old ones in a
 //	         version before which the table is frozen (lease.L6), because the two versions know no common index;
 //	SC3      a table that the transaction itself made is nobody else's: it changes at once, and its indexes are filled
-//	         within the transaction.
+//	         within the transaction;
+//	SC5 (I2) only a statement that is all of its transaction leaves work for after the commit. Any other one that needs several
+//	         versions, or has to look at the rows of others, first has the table for itself (lease.Txn.Lock, L6) and then
+//	         does everything at once, as in SC3: what its transaction has done is there at the commit, or nothing of it. So
+//	         does an ALTER TABLE of several actions that a job could not take back as a whole (reverts).
 //
 // # Where the state lives
 //
@@ -39,6 +42,10 @@
 // plan of its own: it looks at the descriptor, does the next step for all of its mutations, publishes, and looks again
 // (resumeChange). It can therefore be taken up by any node at any point. A part that can't be had (a duplicate key, a
 // row that violates the check) makes the job revert: additions turn into drops.
+//
+// A transaction that fills an index of a locked table gives it an identity that nobody else comes to use, so that its entries
+// can be loaded (txn, LD1). Because its node may die, a job is recorded first, in a transaction of its own, that clears the
+// entries unless the index is there (insure, wanted).
 //
 // plan also compares each table with what it was: indexes and tables that are gone get a job that removes their data,
 // after RemoveAfter, and then forgets the descriptors.

@@ -70,7 +70,10 @@ func (c *change) renew(t *catalog.Table, x *catalog.Index) error {
 	if c.isNew(t) {
 		return nil
 	}
-	return c.Catalog.RenewIndex(c.ctx, t, x)
+	if err := c.Catalog.RenewIndex(c.ctx, t, x); err != nil {
+		return err
+	}
+	return c.insure(t, x)
 }
 
 // fillHere fills an index within the transaction, of a table that nobody else sees.

@@ -54,7 +54,52 @@ type removePayload struct {
 	Forget []catalog.ID
 	// Pressed: a disk was nearly full, and the removal does not wait until nobody reads what is gone.
 	Pressed bool
+	// Table and Index, if set: the span is that of an index which a transaction fills, and it is kept if the transaction commits.
+	Table catalog.ID      `json:",omitempty"`
+	Index catalog.IndexID `json:",omitempty"`
 }
+
+// lockedPause is how often a removal looks whether the transaction that fills the index has ended.
+const lockedPause = 10 * time.Second
+
+// wanted reports whether the transaction that has filled an index has committed, and waits until it has ended.
+func (e *Executor) wanted(ctx context.Context, p *removePayload) (bool, error) {
+	for {
+		t, locked, err := e.o.Leases.Newest(ctx, p.Table)
+		switch {
+		case err != nil || t == nil:
+			return false, err // a dropped table's data is another job's
+		case t.Index(p.Index) != nil:
+			return true, nil
+		case !locked:
+			return false, nil
+		}
+		if err := e.o.Host.Clock.Sleep(ctx, lockedPause); err != nil {
+			return false, err
+		}
+	}
+}
+
+// insure records that an index which the transaction is about to fill has to be cleared if it does not commit, in a transaction
+// of its own: the node may die.
+func (c *change) insure(t *catalog.Table, x *catalog.Index) error {
+	if c.o.Jobs == nil {
+		return nil
+	}
+	rows, _, err := c.kv.Scan(c.ctx, txn.ScanOptions{Span: keys.IndexSpan(t.ID, t.Primary().ID), MaxRows: insuredRows})
+	if err != nil || len(rows) < insuredRows {
+		return err // its entries are not loaded, and end with the transaction
+	}
+	return c.o.DB.Run(c.ctx, txn.TxnOptions{Name: "index"}, func(ctx context.Context, tx *txn.Txn) error {
+		_, err := c.o.Jobs.Create(ctx, tx, job.Spec{Type: jobRemove, Description: "entries of an index of " + t.Name + ", if its transaction fails",
+			Payload: removePayload{Spans: []keys.Span{keys.IndexSpan(t.ID, x.ID)}, Table: t.ID, Index: x.ID},
+			After:   c.o.Host.Clock.Now().Add(c.o.RemoveAfter)})
+		return err
+	})
+}
+
+// insuredRows is at most the number of entries that are loaded at once (txn).
+const insuredRows = 200
 
 func (e *Executor) registerJobs() {
 	if e.o.Jobs == nil {
@@ -777,6 +822,11 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 	at := 0
 	if err := r.Progress(&at); err != nil {
 		return err
+	}
+	if p.Table != 0 {
+		if wanted, err := e.wanted(ctx, &p); wanted || err != nil {
+			return err
+		}
 	}
 	for at < len(p.Spans) {
 		// No descriptor leads here any more, not even one of an older version: all versions may go.

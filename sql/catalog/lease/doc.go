@@ -16,7 +16,8 @@
 //	/Table/6/1/<table>                      statistics
 //	/Table/7/1/<node>                       the node's tenure: how long it may use what it knows
 //	/Table/7/2/<id>                         a version that has been published, but that some node may not use yet
-//	/Table/7/3/<table>                      the table is frozen: by which transaction, in which version, until when
+//	/Table/7/3/<table>/<version>            the version is frozen: by which transaction
+//	/Table/<table>/0                        never written; its lock is that of the whole table
 //
 // A node knows the whole catalogue: an immutable Snapshot, swapped when a descriptor changes. Looking up a name, and
 // finding that a cached plan is still good, costs one atomic load and no message.
@@ -34,8 +35,9 @@
 //	        transactions that began before only those can commit whose versions are all still the present ones.
 //	L4      A transaction does not use a version younger than its read timestamp: data may be missing from an index
 //	        that the version made public. It starts over instead.
-//	L6      A version that takes a table's data away (TRUNCATE, DROP TABLE) is committed only after one with which
-//	        nobody may begin anything is in use everywhere, and only while the row that says so is there: freeze.go.
+//	L6      A transaction has a table for itself, for TRUNCATE, DROP TABLE, changes of the schema among other statements and
+//	        LOCK TABLE, once a version with which nobody else may begin anything is in use everywhere; what it makes of the
+//	        table is committed only while the row that says so is there: freeze.go.
 //	L7      Roles and access control lists are used as they are now: no transaction relies on their versions, so that a
 //	        change of them waits for none, and holds for the next statement of every session.
 //	L8      An object names no role that is gone: access.go, pinRoles.

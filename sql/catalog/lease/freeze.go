@@ -531,6 +531,20 @@ func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) er
 	return nil
 }
 
+// Newest reads a relation as it is now, nil if it is gone, and reports whether a transaction has it for itself.
+func (m *Manager) Newest(ctx context.Context, id catalog.ID) (t *catalog.Table, locked bool, err error) {
+	changes, err := m.learn(ctx, []catalog.ID{id})
+	if err != nil || len(changes) == 0 || changes[0].d == nil || changes[0].d.Table == nil || changes[0].d.Table.Dropped {
+		return nil, false, err
+	}
+	t = changes[0].d.Table
+	if t.Frozen == catalog.ExcludeNone {
+		return t, false, nil
+	}
+	row, err := m.o.DB.Get(ctx, frozenKey(id, t.Version))
+	return t, row != nil, err
+}
+
 // orphaned is how long a freeze has been there before a node looks whether its transaction lives: most end by themselves.
 const orphaned = 3 * time.Second
 
