@@ -59,6 +59,8 @@ type Decoder struct {
 	// columns that are newer than their version of the table.
 	whole bool
 	next  uint64 // the identity that the table's next column will have
+	// enums are the slots of enums and their arrays.
+	enums []int
 }
 
 // NewDecoder prepares to read the columns with the given ordinals in the table into slots 0, 1, ... An index that
@@ -96,6 +98,9 @@ func (x *Index) NewDecoder(ordinals []int) (*Decoder, error) {
 		}
 		c := &x.Table.Columns[ord]
 		d.types[slot] = c.Type
+		if c.Type.IsEnum() {
+			d.enums = append(d.enums, slot)
+		}
 		found := false
 		if k := inKey(ord); k >= 0 {
 			for len(d.keySlots) <= k {
@@ -151,8 +156,36 @@ func (d *Decoder) corrupt(what string) error {
 }
 
 // Decode reads an entry into out, which has a slot for every wanted column. It keeps nothing of key and value. Errors are
-// *CorruptionError, and *NewerError from a decoder of all columns.
+// *CorruptionError, and *NewerError from a decoder of all columns, or of a value of an enum that is not known yet.
 func (d *Decoder) Decode(key, value []byte, out types.Row) error {
+	if err := d.decode(key, value, out); err != nil || d.enums == nil {
+		return err
+	}
+	for _, slot := range d.enums {
+		if !known(out[slot], d.types[slot]) {
+			return &NewerError{Table: d.x.Table.ID}
+		}
+	}
+	return nil
+}
+
+// known reports whether an enum's value is one of those that this version of the table knows.
+func known(v types.Datum, t *types.T) bool {
+	switch v.Phys() {
+	case types.PhysInt:
+		_, ok := t.Enum.Label(v.Int())
+		return ok
+	case types.PhysArray:
+		for _, e := range v.Array().Elems {
+			if !known(e, elemOf(t)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (d *Decoder) decode(key, value []byte, out types.Row) error {
 	copy(out, d.initial)
 	if len(d.keySlots) > 0 {
 		if err := d.decodeKey(key, out); err != nil {

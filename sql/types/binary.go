@@ -20,6 +20,8 @@ func AppendBinary(buf []byte, d Datum, t *T) []byte {
 		return append(buf, byte(d.num))
 	case PhysInt:
 		switch t.Kind {
+		case KindEnum:
+			return AppendText(buf, d, t, nil)
 		case KindInt2:
 			return binary.BigEndian.AppendUint16(buf, uint16(d.num))
 		case KindInt8:
@@ -136,6 +138,8 @@ func badBinary(t *T) error {
 func ParseBinary(t *T, b []byte) (Datum, error) {
 	need := func(n int) bool { return len(b) == n }
 	switch t.Kind {
+	case KindEnum:
+		return t.Enum.parse(t, string(b))
 	case KindBool:
 		if !need(1) {
 			return Null, badBinary(t)

@@ -64,6 +64,9 @@ func Cast(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 	case KindAny, KindAnyElement, KindAnyArray:
 		return d, nil
 	}
+	if to.Kind == KindEnum && from.Same(to) {
+		return d, nil
+	}
 	switch d.phys {
 	case PhysBool:
 		switch to.Kind {

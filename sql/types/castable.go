@@ -28,6 +28,8 @@ func CastNeeds(from, to *T) (CastContext, bool) {
 		return CastExplicit, f == t
 	}
 	switch {
+	case f == KindEnum && t == KindEnum:
+		return CastImplicit, from.Same(to)
 	case f == KindArray && t == KindArray:
 		if from.Same(to) {
 			return CastImplicit, true

@@ -56,6 +56,7 @@ var kinds = [...]kindInfo{
 	KindAnyArray:     {"anyarray", "anyarray", 2277, 0, -1, 'P', false, PhysArray},
 	KindInt2Vector:   {"int2vector", "int2vector", 22, 1006, -1, 'A', false, PhysArray},
 	KindOIDVector:    {"oidvector", "oidvector", 30, 1013, -1, 'A', false, PhysArray},
+	KindEnum:         {"anyenum", "anyenum", 3500, 0, 4, 'E', false, PhysInt},
 }
 
 // scalars are the types that have values, without modifiers, in OID order of their families.
@@ -81,8 +82,11 @@ func All() []*T { return append([]*T(nil), scalars[:]...) }
 
 // OID is the type's pg_type.oid.
 func (t *T) OID() uint32 {
-	if t.Kind == KindArray {
+	switch t.Kind {
+	case KindArray:
 		return t.Elem.ArrayOID()
+	case KindEnum:
+		return t.Enum.ID
 	}
 	return kinds[t.Kind].oid
 }
@@ -91,6 +95,9 @@ func (t *T) OID() uint32 {
 func (t *T) ArrayOID() uint32 {
 	if t.Kind == KindArray {
 		return t.OID() // arrays of arrays are arrays of more dimensions
+	}
+	if t.Kind == KindEnum {
+		return t.Enum.Array
 	}
 	return kinds[t.Kind].array
 }
@@ -111,6 +118,9 @@ func (t *T) Len() int16 { return kinds[t.Kind].length }
 func (t *T) TypName() string {
 	if t.Kind == KindArray {
 		return "_" + t.Elem.TypName()
+	}
+	if t.Kind == KindEnum {
+		return t.Enum.Name
 	}
 	return kinds[t.Kind].typname
 }
@@ -187,6 +197,9 @@ func (t *T) Name() string {
 	if t.Row != "" {
 		return t.Row
 	}
+	if t.Kind == KindEnum {
+		return quoteName(t.Enum.Name)
+	}
 	return kinds[t.Kind].display
 }
 
@@ -242,6 +255,8 @@ func (t *T) Same(o *T) bool {
 	switch t.Kind {
 	case KindArray:
 		return t.Elem.Same(o.Elem)
+	case KindEnum:
+		return t.Enum.ID == o.Enum.ID
 	case KindTuple:
 		if len(t.Fields) != len(o.Fields) {
 			return false

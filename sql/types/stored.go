@@ -9,6 +9,9 @@ import (
 // MarshalText is the form in which descriptors keep a type: its OID, and its modifier if it has one. Both are
 // PostgreSQL's and never change.
 func (t *T) MarshalText() ([]byte, error) {
+	if t.IsEnum() {
+		return t.marshalEnum()
+	}
 	oid := t.OID()
 	if oid == 0 {
 		return nil, fmt.Errorf("types: %s can't be stored", t)
@@ -22,6 +25,9 @@ func (t *T) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads what MarshalText wrote.
 func (t *T) UnmarshalText(b []byte) error {
+	if s := string(b); strings.HasPrefix(s, storedEnum) {
+		return t.unmarshalEnum(s)
+	}
 	id, mod, modified := strings.Cut(string(b), ":")
 	oid, err := strconv.ParseUint(id, 10, 32)
 	if err != nil {

@@ -169,6 +169,8 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 			return Null, badInput(t, s)
 		}
 		return NewInt(int64(oid)), nil
+	case KindEnum:
+		return t.Enum.parse(t, s)
 	case KindArray:
 		return parseArray(t, s, env)
 	case KindInt2Vector, KindOIDVector:
@@ -209,6 +211,10 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 	case PhysInt:
 		if d.str != "" {
 			return append(buf, d.str...)
+		}
+		if t != nil && t.Kind == KindEnum {
+			label, _ := t.Enum.Label(d.num)
+			return append(buf, label...)
 		}
 		if t != nil && t.Kind == KindRegType {
 			if x, ok := FromOID(uint32(d.num)); ok {

@@ -44,6 +44,8 @@ const (
 	// KindInt2Vector and KindOIDVector are for pg_catalog.
 	KindInt2Vector
 	KindOIDVector
+	// KindEnum is any enum; which one says T.Enum.
+	KindEnum
 )
 
 // T is a SQL type. Types without modifiers are shared; compare with Equal or Same.
@@ -58,7 +60,8 @@ type T struct {
 	// Names are the fields' names, of a tuple that has some: the row of a relation.
 	Names []string
 	// Row is the name of the relation whose rows the tuples are, of a type that was asked for by that name.
-	Row string
+	Row  string
+	Enum *Enum
 }
 
 // The types without modifiers.

@@ -1,0 +1,132 @@
+package types
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"meridian/sql/sqlstate"
+)
+
+// Enum is a type whose values have names and an order of their own. A value is held and stored as its place, an integer that never
+// changes: so keys sort in the declared order, a value is renamed without touching rows, and one is added between two others without
+// moving them. It does not change; a new version of the type is another Enum.
+type Enum struct {
+	ID, Array    uint32 // OIDs of the type and of its arrays
+	Schema, Name string
+	Values       []EnumValue // in order
+}
+
+// EnumValue is a value of an enum.
+type EnumValue struct {
+	Label string
+	Place int64
+	OID   uint32
+}
+
+// EnumGap is the distance between the places of two values that were declared one after the other: halved for each value that is put
+// between them, it is enough for 40 of them.
+const EnumGap = 1 << 40
+
+// EnumOf is the type of an enum.
+func EnumOf(e *Enum) *T { return &T{Kind: KindEnum, Enum: e} }
+
+// Find is the value with a label.
+func (e *Enum) Find(label string) (EnumValue, bool) {
+	i := slices.IndexFunc(e.Values, func(v EnumValue) bool { return v.Label == label })
+	if i < 0 {
+		return EnumValue{}, false
+	}
+	return e.Values[i], true
+}
+
+// Label is the label of the value at a place; false if this version of the type has none.
+func (e *Enum) Label(place int64) (string, bool) {
+	i, ok := slices.BinarySearchFunc(e.Values, place, func(v EnumValue, p int64) int {
+		switch {
+		case v.Place < p:
+			return -1
+		case v.Place > p:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return "", false
+	}
+	return e.Values[i].Label, true
+}
+
+// parse reads a label.
+func (e *Enum) parse(t *T, s string) (Datum, error) {
+	v, ok := e.Find(s)
+	if !ok {
+		return Null, sqlstate.New(sqlstate.InvalidTextRepresentation, "invalid input value for enum %s: %q", t.Name(), Raw(s))
+	}
+	return NewInt(v.Place), nil
+}
+
+// Range is enum_range: an array of the values from one to another; NULL is the first or the last.
+func (e *Enum) Range(from, to Datum) Datum {
+	var out []Datum
+	for _, v := range e.Values {
+		if (from.IsNull() || v.Place >= from.Int()) && (to.IsNull() || v.Place <= to.Int()) {
+			out = append(out, NewInt(v.Place))
+		}
+	}
+	return NewArray(&Array{Elem: EnumOf(e), Elems: out})
+}
+
+// IsEnum says that the type is an enum, or an array of one.
+func (t *T) IsEnum() bool {
+	return t.Kind == KindEnum || t.Kind == KindArray && t.Elem != nil && t.Elem.Kind == KindEnum
+}
+
+// WithEnum is the type with another version of an enum that it is, or is an array of; nil if it is neither.
+func (t *T) WithEnum(e *Enum) *T {
+	switch {
+	case t.Kind == KindEnum && t.Enum.ID == e.ID:
+		return EnumOf(e)
+	case t.Kind == KindArray && t.Elem != nil:
+		if elem := t.Elem.WithEnum(e); elem != nil {
+			return ArrayOf(elem)
+		}
+	}
+	return nil
+}
+
+// storedEnum is how descriptors keep an enum as the type of a column.
+const storedEnum = "enum "
+
+func (t *T) marshalEnum() ([]byte, error) {
+	e, prefix := t.Enum, storedEnum
+	if t.Kind == KindArray {
+		e, prefix = t.Elem.Enum, storedEnum+"[]"
+	}
+	b, err := json.Marshal(e)
+	return append([]byte(prefix), b...), err
+}
+
+func (t *T) unmarshalEnum(s string) error {
+	s, array := strings.CutPrefix(strings.TrimPrefix(s, storedEnum), "[]")
+	e := &Enum{}
+	if err := json.Unmarshal([]byte(s), e); err != nil {
+		return err
+	}
+	if *t = *EnumOf(e); array {
+		*t = *ArrayOf(EnumOf(e))
+	}
+	return nil
+}
+
+// quoteName quotes a type's name where it has to be.
+func quoteName(name string) string {
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c == '_', c >= '0' && c <= '9' && i > 0:
+		default:
+			return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+		}
+	}
+	return name
+}
