@@ -22,6 +22,12 @@ func (b *builder) definition(n tree.Statement) Statement {
 		return b.createView(n)
 	case *tree.CreateSequence:
 		return b.createSequence(n)
+	case *tree.CreateType:
+		return b.createType(n)
+	case *tree.AlterType:
+		return b.alterType(n)
+	case *tree.DropType:
+		return b.dropType(n)
 	case *tree.CreateDatabase:
 		return b.createDatabase(n)
 	case *tree.CreateSchema:

@@ -67,6 +67,10 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 		}
 		raise(b.locate(err, at))
 	}
+	if k, ok := n.(*scalar.Const); ok && k.T.Kind == types.KindEnum && !k.Value.IsNull() {
+		label, _ := k.T.Enum.Label(k.Value.Int())
+		b.usable(k.T, k.Value.Int(), label)
+	}
 	if cast, ok := n.(*scalar.Cast); ok {
 		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind != types.KindUnknown {
 			return scalar.Fold(n)

@@ -134,6 +134,10 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		if len(args) > 0 {
 			args, _ = b.common(strings.ToUpper(name), args, n)
 		}
+	case "enum_first", "enum_last", "enum_range":
+		if e := b.enumFunction(name, args); e != nil {
+			return e
+		}
 	case "like_escape", "ilike_escape", "similar_to_escape", "not_like_escape", "not_ilike_escape", "not_similar_to_escape":
 		if len(args) != 3 {
 			break // called by its name, not as an operator

@@ -487,6 +487,36 @@ type CreateView struct {
 	Notices []Notice
 }
 
+// CreateType is CREATE TYPE ... AS ENUM.
+type CreateType struct {
+	Name        Name
+	IfNotExists bool
+	Labels      []string
+}
+
+// AlterType changes an enum in one way.
+type AlterType struct {
+	Type *catalog.Type
+	// ADD VALUE Add, at the end or beside another value.
+	Adds          bool
+	Add           string
+	IfNotExists   bool
+	Beside        string
+	Before, After bool
+	// RENAME VALUE RenameValue TO To.
+	Renames         bool
+	RenameValue, To string
+	Rename          string
+	Schema, Owner   string
+}
+
+// DropType is DROP TYPE. Missing types were left out with a notice (IF EXISTS).
+type DropType struct {
+	Types   []*catalog.Type
+	Cascade bool
+	Notices []Notice
+}
+
 // Truncate empties tables, and those that reference them if Cascade.
 type Truncate struct {
 	Tables          []*catalog.Table

@@ -34,6 +34,13 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 				return alias
 			}
 		}
+		if r.NumParts == 1 {
+			if t := b.enumType("", name); t != nil {
+				return t
+			}
+		} else if t := b.enumType(r.Parts[1], name); t != nil {
+			return t
+		}
 		if t := b.rowType(r); t != nil {
 			return t
 		}

@@ -80,6 +80,19 @@ type Schema struct {
 	Comment  string `json:",omitempty"`
 }
 
+// Type is an enum as stored. Columns of the type carry it with them (types.T.Enum), so that a change of it is a change of
+// their tables, and holds for a plan as those do.
+type Type struct {
+	ID       ID
+	Version  uint64
+	Database ID
+	SchemaID ID
+	Owner    string
+	Dropped  bool
+	Comment  string `json:",omitempty"`
+	Enum     types.Enum
+}
+
 // Kind is what sort of relation a Table is.
 type Kind uint8
 

@@ -28,6 +28,16 @@ type View interface {
 	Statistics(ctx context.Context, id ID) (*Statistics, error)
 }
 
+// TypeView is what a View has that knows types which were made by CREATE TYPE.
+type TypeView interface {
+	// Type finds a type by name, in a schema or, if that is empty, by the search path; nil if there is none.
+	Type(ctx context.Context, schema, name string) (*Type, error)
+	TypeByID(ctx context.Context, id ID) (*Type, error)
+	Types(ctx context.Context) ([]*Type, error)
+	// Fresh reports whether the open transaction has added a value to an enum that was there before: it may not be used yet.
+	Fresh(id ID, place int64) bool
+}
+
 // Dependency is a descriptor version that something was made from.
 type Dependency struct {
 	ID      ID

@@ -33,7 +33,7 @@ func (c *cursor) create() (any, error) {
 	c.accept("or", "replace")
 	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "cast", "rule", "policy",
 		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "user"} {
-		if c.is(w) {
+		if c.is(w) && !(w == "type" && c.makesEnum()) {
 			return nil, c.unsupported("CREATE " + strings.ToUpper(w))
 		}
 	}
@@ -125,7 +125,7 @@ func (c *cursor) alter() (any, error) {
 		c.accept("with")
 		return r, c.roleOptions(&r.Options, false)
 	}
-	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "rule",
+	for _, w := range []string{"function", "procedure", "trigger", "domain", "aggregate", "operator", "rule",
 		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "system", "statistics", "large"} {
 		if c.is(w) {
 			return nil, c.unsupported("ALTER " + strings.ToUpper(w))
@@ -184,7 +184,7 @@ func (c *cursor) drop() (any, error) {
 		c.i = len(c.toks)
 		return &Noop{Tag: "DROP EXTENSION"}, nil
 	}
-	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "cast", "rule", "policy",
+	for _, w := range []string{"function", "procedure", "trigger", "domain", "aggregate", "operator", "cast", "rule", "policy",
 		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "statistics"} {
 		if c.is(w) {
 			return nil, c.unsupported("DROP " + strings.ToUpper(w))
@@ -457,4 +457,14 @@ func (c *cursor) reassign() (any, error) {
 	}
 	r.To, err = c.role()
 	return r, err
+}
+
+// makesEnum reports whether the rest of CREATE TYPE has AS ENUM.
+func (c *cursor) makesEnum() bool {
+	for i := 1; i < 6; i++ {
+		if c.isAt(i, "as") {
+			return c.isAt(i+1, "enum")
+		}
+	}
+	return false
 }

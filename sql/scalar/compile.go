@@ -513,7 +513,9 @@ func parseReg(ctx *Context, to *types.T, name string) (types.Datum, error) {
 		if t, ok := types.FromName(name); ok {
 			return types.NewReg(t.OID(), t.Bare().Name()), nil
 		}
-		return types.Null, sqlstate.New(sqlstate.UndefinedObject, "type %q does not exist", types.Raw(name))
+		if ctx == nil || ctx.Env == nil {
+			return types.Null, sqlstate.New(sqlstate.UndefinedObject, "type %q does not exist", types.Raw(name))
+		}
 	}
 	if ctx == nil || ctx.Env == nil {
 		return types.Null, sqlstate.New(sqlstate.UndefinedObject, "%s %q does not exist", to.Name(), types.Raw(name))

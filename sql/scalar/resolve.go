@@ -65,6 +65,13 @@ func (r *Registry) ResolveOperator(op string, args []*types.T) (Resolution, erro
 // ResolveAggregate chooses the overload of an aggregate; count(*) has no arguments.
 func (r *Registry) ResolveAggregate(name string, args []*types.T) (AggResolution, error) {
 	as := r.aggs[name]
+	if len(args) == 1 && args[0].Kind == types.KindEnum && (name == "min" || name == "max") {
+		for _, a := range as {
+			if a.Args[0].Kind == types.KindAnyArray { // which compares whatever it is given
+				return AggResolution{Agg: a, Args: args, Return: args[0]}, nil
+			}
+		}
+	}
 	cands := make([]candidate, len(as))
 	for i, a := range as {
 		cands[i] = candidate{index: i, args: a.Args}

@@ -113,7 +113,7 @@ func addSystem(r *Registry) {
 		"ts_parser", "ts_template", "collation", "statistics_obj"} {
 		r.f1("pg_"+n+"_is_visible(oid) bool", func(*Context, types.Datum) (types.Datum, error) { return boolean(true) }).stable()
 	}
-	r.fn("format_type(oid, int4) text", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	r.fn("format_type(oid, int4) text", func(ctx *Context, a []types.Datum) (types.Datum, error) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
@@ -121,6 +121,11 @@ func addSystem(r *Registry) {
 		if !ok {
 			if a[0].Int() == 0 {
 				return str("-")
+			}
+			if ctx.Env != nil {
+				if name := ctx.Env.RegName(types.KindRegType, uint32(a[0].Int())); name != "" {
+					return str(name)
+				}
 			}
 			return str("???")
 		}

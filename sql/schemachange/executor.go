@@ -145,6 +145,12 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		tag, err = "ALTER SEQUENCE", c.alterSequence(s)
 	case *bind.CreateView:
 		tag, err = "CREATE VIEW", c.createView(s)
+	case *bind.CreateType:
+		tag, err = "CREATE TYPE", c.createType(s)
+	case *bind.AlterType:
+		tag, err = "ALTER TYPE", c.alterType(s)
+	case *bind.DropType:
+		tag, err = "DROP TYPE", c.dropTypes(s)
 	case *bind.Truncate:
 		tag, err = "TRUNCATE TABLE", c.truncate(s)
 	case *bind.Comment:

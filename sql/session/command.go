@@ -203,6 +203,12 @@ func commandName(stmt bind.Statement) string {
 		return "DROP SCHEMA"
 	case *bind.AlterSchema:
 		return "ALTER SCHEMA"
+	case *bind.CreateType:
+		return "CREATE TYPE"
+	case *bind.AlterType:
+		return "ALTER TYPE"
+	case *bind.DropType:
+		return "DROP TYPE"
 	case *bind.CreateSequence:
 		return "CREATE SEQUENCE"
 	case *bind.AlterSequence:

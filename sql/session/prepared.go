@@ -118,6 +118,9 @@ func (s *Session) prepare(ctx context.Context, name, text string, oids []uint32)
 			continue
 		}
 		t, ok := types.FromOID(oid)
+		if !ok {
+			t, ok = s.enumByOID(ctx, oid)
+		}
 		if given[i] = t; !ok {
 			return sqlstate.New(sqlstate.UndefinedObject, "type with OID %d does not exist", oid)
 		}

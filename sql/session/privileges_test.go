@@ -159,6 +159,13 @@ var touches = []touch{
 	{name: "create view", covers: []string{"tree.CreateView"}, sql: "CREATE VIEW app.n AS SELECT * FROM app.t", needs: []string{"app:CREATE"}},
 	{name: "replace view", sql: "CREATE OR REPLACE VIEW app.vw AS SELECT id, v FROM app.t", by: "owner", needs: []string{"app:CREATE"}},
 	{name: "create sequence", covers: []string{"tree.CreateSequence"}, sql: "CREATE SEQUENCE app.n", needs: []string{"app:CREATE"}, noSchema: true},
+	{name: "create type", covers: []string{"tree.CreateType"}, sql: "CREATE TYPE app.n AS ENUM ('a')", needs: []string{"app:CREATE"}, noSchema: true},
+	{name: "add enum value", covers: []string{"tree.AlterType", "tree.AlterTypeAddValue"}, sql: "ALTER TYPE app.e ADD VALUE 'b'", by: "owner"},
+	{name: "rename enum value", covers: []string{"tree.AlterTypeRenameValue"}, sql: "ALTER TYPE app.e RENAME VALUE 'a' TO 'b'", by: "owner"},
+	{name: "rename type", covers: []string{"tree.AlterTypeRename"}, sql: "ALTER TYPE app.e RENAME TO n", by: "owner"},
+	{name: "move type", covers: []string{"tree.AlterTypeSetSchema"}, sql: "ALTER TYPE app.e SET SCHEMA empty", needs: []string{"empty:CREATE"}, by: "owner"},
+	{name: "give type away", covers: []string{"tree.AlterTypeOwner"}, sql: "ALTER TYPE app.e OWNER TO CURRENT_USER", by: "owner"},
+	{name: "drop type", covers: []string{"tree.DropType"}, sql: "DROP TYPE app.e", by: "owner"},
 	{name: "create index", covers: []string{"tree.CreateIndex"}, sql: "CREATE INDEX n ON app.t (v)", by: "owner"},
 	{name: "create schema", covers: []string{"tree.CreateSchema"}, sql: "CREATE SCHEMA n", needs: []string{"defaultdb:CREATE"}, noSchema: true},
 	{name: "drop table", covers: []string{"tree.DropTable"}, sql: "DROP TABLE app.f", by: "owner"},
@@ -298,7 +305,7 @@ CREATE TABLE app.ser (id serial PRIMARY KEY, v int);
 CREATE TABLE app.idn (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v int);
 CREATE TABLE app.gen (a int PRIMARY KEY, b int GENERATED ALWAYS AS (a + 1) STORED); INSERT INTO app.gen VALUES (1);
 CREATE TABLE app.nn (a int PRIMARY KEY, b int NOT NULL);
-CREATE SEQUENCE app.q; CREATE SEQUENCE app.q2;
+CREATE SEQUENCE app.q; CREATE SEQUENCE app.q2; CREATE TYPE app.e AS ENUM ('a');
 CREATE VIEW app.vw AS SELECT id, v FROM app.t;
 CREATE VIEW app.vi WITH (security_invoker = true) AS SELECT id, v FROM app.t;
 CREATE VIEW app.vvi AS SELECT id FROM app.vi;
@@ -331,6 +338,7 @@ func setUp(t *testing.T, d database) {
 		}
 		must(t, d, "root", "ALTER "+kind+" app."+r+" OWNER TO owner")
 	}
+	must(t, d, "root", "ALTER TYPE app.e OWNER TO owner")
 	must(t, d, "root", "GRANT USAGE, CREATE ON SCHEMA app TO poor")
 	must(t, d, "root", "ALTER VIEW app.vbad OWNER TO poor")
 	must(t, d, "root", "REVOKE ALL ON SCHEMA app FROM poor")

@@ -181,6 +181,9 @@ func (f *Functions) ResolveReg(kind types.Kind, name string) (uint32, error) {
 		if t, ok := types.FromName(name); ok {
 			return t.OID(), nil
 		}
+		if t := f.enumNamed(name); t != nil {
+			return t.OID(), nil
+		}
 		return 0, sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", name)
 	}
 	parts, err := SplitName(name)
@@ -354,6 +357,9 @@ func (f *Functions) RegName(kind types.Kind, oid uint32) string {
 		}
 	case types.KindRegType:
 		if t, ok := types.FromOID(oid); ok {
+			return t.String()
+		}
+		if t := f.enum(oid); t != nil {
 			return t.String()
 		}
 	case types.KindRegProc:

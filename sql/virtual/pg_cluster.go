@@ -216,7 +216,7 @@ func pgType(r *reading) error {
 			put(types.ArrayOf(t), a, "_"+t.TypName(), -1, map[bool]string{true: "p", false: "b"}[kind == "p"], "A", false, t.OID(), 0)
 		}
 	}
-	return nil
+	return r.enumTypes()
 }
 
 func pgProc(r *reading) error {

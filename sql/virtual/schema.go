@@ -85,6 +85,13 @@ func isColumns(r *reading) error {
 			if ty.Kind == types.KindArray {
 				dataType = "ARRAY"
 			}
+			udt := "pg_catalog"
+			switch {
+			case ty.Kind == types.KindEnum:
+				dataType, udt = "USER-DEFINED", ty.Enum.Schema
+			case ty.IsEnum():
+				udt = ty.Elem.Enum.Schema
+			}
 			var length, octets, precision, radix, scale, datetime, text, start, increment, least, most, generation, identity any
 			switch {
 			case ty.Kind == types.KindVarChar || ty.Kind == types.KindBPChar:
@@ -142,7 +149,7 @@ func isColumns(r *reading) error {
 				"ordinal_position", n+1, "column_default", text, "is_nullable", !c.NotNull, "data_type", dataType,
 				"character_maximum_length", length, "character_octet_length", octets, "numeric_precision", precision,
 				"numeric_precision_radix", radix, "numeric_scale", scale, "datetime_precision", datetime,
-				"udt_catalog", r.view.CurrentDatabase(), "udt_schema", "pg_catalog", "udt_name", ty.TypName(), "dtd_identifier", digits(int64(n+1)),
+				"udt_catalog", r.view.CurrentDatabase(), "udt_schema", udt, "udt_name", ty.TypName(), "dtd_identifier", digits(int64(n+1)),
 				"is_self_referencing", "NO", "is_identity", c.Identity != 0, "identity_generation", identity, "identity_start", start,
 				"identity_increment", increment, "identity_maximum", most, "identity_minimum", least, "identity_cycle", cycle,
 				"is_generated", generated, "generation_expression", generation, "is_updatable", t.Kind == catalog.KindTable)

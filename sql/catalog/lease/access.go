@@ -85,6 +85,8 @@ func object(find func(catalog.ID) *Descriptor, r Relations, id catalog.ID) (cata
 		o.Class, o.Kind, o.Name, o.Owner, o.DatabaseOwner = catalog.ClassSchema, "schema", d.Schema.Name, d.Schema.Owner, databaseOwner(d.Schema.Database)
 	case d.Database != nil:
 		o.Class, o.Kind, o.Name, o.Owner, o.DatabaseOwner = catalog.ClassDatabase, "database", d.Database.Name, d.Database.Owner, d.Database.Owner
+	case d.Type != nil:
+		o.Class, o.Kind, o.Name, o.Owner, o.DatabaseOwner = catalog.ClassSchema, "type", d.Type.Enum.Name, d.Type.Owner, databaseOwner(d.Type.Database)
 	default:
 		return catalog.Object{}, false
 	}
@@ -109,6 +111,8 @@ func accessDiffers(old, now *Descriptor) bool {
 		return d.Table.Owner != old.Table.Owner
 	case d.Schema != nil:
 		return d.Schema.Owner != old.Schema.Owner
+	case d.Type != nil:
+		return d.Type.Owner != old.Type.Owner
 	case d.Database != nil:
 		return d.Database.Owner != old.Database.Owner
 	}
@@ -158,6 +162,8 @@ func (d *Descriptor) mentions() []string {
 		out = append(out, d.Schema.Owner)
 	case d.Database != nil:
 		out = append(out, d.Database.Owner)
+	case d.Type != nil:
+		out = append(out, d.Type.Owner)
 	case d.ACL != nil:
 		for _, g := range d.ACL.Grants {
 			out = append(out, g.Role, g.Grantor)

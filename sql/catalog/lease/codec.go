@@ -22,6 +22,7 @@ type Descriptor struct {
 	User     *catalog.User     `json:",omitempty"`
 	Settings *Settings         `json:",omitempty"`
 	ACL      *catalog.ACL      `json:",omitempty"`
+	Type     *catalog.Type     `json:",omitempty"`
 }
 
 // Settings are the cluster's settings: one descriptor, with catalog.SettingsTableID as its identity.
@@ -46,6 +47,8 @@ func (d *Descriptor) ID() catalog.ID {
 		return d.User.ID
 	case d.ACL != nil:
 		return catalog.ACLID(d.ACL.Object)
+	case d.Type != nil:
+		return d.Type.ID
 	}
 	return catalog.SettingsTableID
 }
@@ -65,6 +68,8 @@ func (d *Descriptor) version() *uint64 {
 		return &d.User.Version
 	case d.ACL != nil:
 		return &d.ACL.Version
+	case d.Type != nil:
+		return &d.Type.Version
 	}
 	return &d.Settings.Version
 }
@@ -82,6 +87,8 @@ func (d *Descriptor) dropped() bool {
 		return d.User.Dropped
 	case d.ACL != nil:
 		return d.ACL.Dropped
+	case d.Type != nil:
+		return d.Type.Dropped
 	}
 	return false
 }
@@ -94,6 +101,11 @@ type nameKey struct {
 
 const roleNames catalog.ID = 1
 
+// typeName is the key of a type's name: types and relations may share one.
+func typeName(database, schema catalog.ID, name string) nameKey {
+	return nameKey{database, schema, "\x00type " + name}
+}
+
 // names are the names that the descriptor takes: its own, and those of its indexes, which PostgreSQL keeps among the
 // relations.
 func (d *Descriptor) names() []nameKey {
@@ -105,6 +117,8 @@ func (d *Descriptor) names() []nameKey {
 		return []nameKey{{database: d.Schema.Database, name: d.Schema.Name}}
 	case d.User != nil:
 		return []nameKey{{schema: roleNames, name: d.User.Name}}
+	case d.Type != nil:
+		return []nameKey{typeName(d.Type.Database, d.Type.SchemaID, d.Type.Enum.Name)}
 	case d.Table != nil:
 		t := d.Table
 		out := append(make([]nameKey, 0, 1+len(t.Indexes)), nameKey{t.Database, t.Schema, t.Name})
@@ -133,7 +147,7 @@ func decodeDescriptor(b []byte) (*Descriptor, error) {
 		return nil, sqlstate.New(sqlstate.DataCorrupted, "catalogue: descriptor of format %d, written by a newer version", d.Format)
 	}
 	set := 0
-	for _, have := range []bool{d.Database != nil, d.Schema != nil, d.Table != nil, d.User != nil, d.Settings != nil, d.ACL != nil} {
+	for _, have := range []bool{d.Database != nil, d.Schema != nil, d.Table != nil, d.User != nil, d.Settings != nil, d.ACL != nil, d.Type != nil} {
 		if have {
 			set++
 		}

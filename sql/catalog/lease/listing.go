@@ -20,6 +20,7 @@ type listing struct {
 	users     []*catalog.User
 	schemas   map[catalog.ID][]*catalog.Schema // by database
 	tables    map[catalog.ID][]*catalog.Table  // by database
+	types     map[catalog.ID][]*catalog.Type   // by database
 	// schema has the schemas by identity; parts the relation that an index or a constraint belongs to, by its OID.
 	schema map[catalog.ID]*catalog.Schema
 	parts  map[catalog.ID]*catalog.Table
@@ -32,6 +33,7 @@ func (s *Snapshot) list() *listing {
 	l := s.lists
 	l.once.Do(func() {
 		l.schemas, l.tables = map[catalog.ID][]*catalog.Schema{}, map[catalog.ID][]*catalog.Table{}
+		l.types = map[catalog.ID][]*catalog.Type{}
 		l.schema, l.parts = map[catalog.ID]*catalog.Schema{}, map[catalog.ID]*catalog.Table{}
 		live := make([]*Descriptor, 0, len(s.byID))
 		for _, e := range s.byID {
@@ -50,6 +52,8 @@ func (s *Snapshot) list() *listing {
 			case d.Schema != nil:
 				l.schemas[d.Schema.Database] = append(l.schemas[d.Schema.Database], d.Schema)
 				l.schema[d.Schema.ID] = d.Schema
+			case d.Type != nil:
+				l.types[d.Type.Database] = append(l.types[d.Type.Database], d.Type)
 			case d.Table != nil:
 				l.tables[d.Table.Database] = append(l.tables[d.Table.Database], d.Table)
 				eachPart(d.Table, func(oid catalog.ID) { l.parts[oid] = d.Table })
