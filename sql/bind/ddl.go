@@ -25,7 +25,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.CreateType:
 		return b.createType(n)
 	case *tree.AlterType:
-		return b.alterType(n)
+		return b.alterEnum(n)
 	case *tree.DropType:
 		return b.dropType(n)
 	case *tree.CreateDatabase:

@@ -103,7 +103,7 @@ func (b *builder) existingType(n *tree.UnresolvedObjectName) *catalog.Type {
 	return nil
 }
 
-func (b *builder) alterType(n *tree.AlterType) Statement {
+func (b *builder) alterEnum(n *tree.AlterType) Statement {
 	a := &AlterType{Type: b.existingType(n.Type)}
 	switch c := n.Cmd.(type) {
 	case *tree.AlterTypeAddValue:

@@ -28,7 +28,7 @@
 //	SC6 (I7) while types of columns change, every writer adds to the rewritten indexes the row as it will be
 //	         (catalog.Rewrite), and fails if the row can't become one; the new indexes take the places of the old ones in a
 //	         version before which the table is frozen (lease.L6), because the two versions know no common index;
-//	SC5 (I7) a column has the version of its enum with it: a value that the reader's version does not know is rowcode.NewerError, too;
+//	SC7 (I7) a column has the version of its enum with it: a value that the reader's version does not know is rowcode.NewerError, too;
 //	SC3      a table that the transaction itself made is nobody else's: it changes at once, and its indexes are filled
 //	         within the transaction;
 //	SC5 (I2) only a statement that is all of its transaction leaves work for after the commit. Any other one that needs several

@@ -14,7 +14,7 @@ import (
 // Columns carry the version of their enum with them. So a change of an enum is a change of the tables that have columns of it, in one
 // transaction, and their versions are what keeps it safe:
 //
-//	SC5 (I7) A node that uses the version before of a table may meet a value that it does not know, as it may meet a column: reading the
+//	SC7 (I7) A node that uses the version before of a table may meet a value that it does not know, as it may meet a column: reading the
 //	         row is rowcode.NewerError, and the transaction starts over with the new version. Nobody writes a value before the
 //	         transaction that adds it has committed.
 

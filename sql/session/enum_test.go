@@ -9,7 +9,7 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// TestEnumOnTwoNodes: a node that has not heard of a new value of an enum reads it all the same (SC5), a cached plan over the old version is
+// TestEnumOnTwoNodes: a node that has not heard of a new value of an enum reads it all the same (SC7), a cached plan over the old version is
 // made again, and what was stored keeps its place when values are put between others or renamed.
 func TestEnumOnTwoNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
