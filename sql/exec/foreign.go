@@ -757,7 +757,11 @@ func (r *run) cascade(in *fkIn, events []fkEvent) error {
 					if o.fk == in.fk && action == catalog.Cascade {
 						continue
 					}
-					if err := m.outgoingOne(o, w, after, before); err != nil {
+					was := before
+					if o.fk == in.fk && action == catalog.SetDefault {
+						was = nil // the default may be the very key that goes
+					}
+					if err := m.outgoingOne(o, w, after, was); err != nil {
 						return err
 					}
 				}

@@ -97,8 +97,20 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 					continue
 				}
 			}
+			if ddl && punct(i+1, "(") && is(i-1, "set") && is(i-3, "on") && (is(i, "null") || is(i, "default")) {
+				if is(i-2, "update") {
+					return nil, sqlstate.New(sqlstate.FeatureNotSupported, "a column list with SET %s is only supported for ON DELETE actions", strings.ToUpper(w)).At(CharPos(src, int(toks[i-3].Pos)))
+				}
+				if is(i-2, "delete") {
+					return nil, sqlstate.New(sqlstate.FeatureNotSupported, "a column list with SET %s is not supported", strings.ToUpper(w)).At(CharPos(src, int(toks[i-3].Pos))).
+						WithHint("Without a list the action sets all columns of the key.")
+				}
+			}
 			switch len(w) {
 			case 5:
+				if ddl && strings.EqualFold(w, "match") && is(i+1, "partial") {
+					return nil, sqlstate.New(sqlstate.FeatureNotSupported, "MATCH PARTIAL not yet implemented").At(CharPos(src, int(t.Pos)))
+				}
 				if ddl && strings.EqualFold(w, "owned") && is(i+1, "by") && inIdentity(src, toks, i) {
 					return nil, sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(src, int(t.Pos)))
 				}
