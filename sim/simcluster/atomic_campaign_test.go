@@ -76,6 +76,7 @@ type atomicThing struct {
 
 func (k *atomicCampaign) run(t *testing.T) {
 	k.told = map[int64]history.Outcome{}
+	k.removal = 10 * time.Minute // hundreds of jobs, one after the other
 	k.start = time.Now()
 	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, Configure: func(_ int, o *server.Options) { o.RemoveAfter = schemaRemove }}
 	k.topology = "three nodes in one region"

@@ -89,6 +89,7 @@ type schemaCampaign struct {
 	*campaign
 	wide     bool          // three regions
 	finished time.Duration // after healing
+	removal  time.Duration // within which the jobs are done that remove data; zero is a minute
 	rows     int
 
 	model struct {

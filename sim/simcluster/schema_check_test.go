@@ -282,7 +282,7 @@ func (k *schemaCampaign) unfinished(i int) string {
 
 // cleared waits until nothing is stored of indexes that are gone.
 func (k *schemaCampaign) cleared() {
-	ctx, cancel := context.WithTimeout(context.Background(), schemaRemove+time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), schemaRemove+max(time.Minute, k.removal))
 	defer cancel()
 	for {
 		left := ""
