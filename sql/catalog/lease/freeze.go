@@ -548,6 +548,13 @@ func (m *Manager) Newest(ctx context.Context, id catalog.ID) (t *catalog.Table, 
 // orphaned is how long a freeze has been there before a node looks whether its transaction lives: most end by themselves.
 const orphaned = 3 * time.Second
 
+const (
+	// orphanWait is long enough to be told that a transaction without a sign of life is dead, and orphanPause how soon one that
+	// lives is looked for again.
+	orphanWait  = time.Second
+	orphanPause = 10 * time.Second
+)
+
 // breakOrphans deletes the rows of freezes whose transactions are gone, and did not come to delete them.
 func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv.KeyValue) error {
 	there := map[catalog.ID]seenPending{}
@@ -569,12 +576,14 @@ func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv
 			continue
 		}
 		// The transaction has had the lock of the table since before the row was there.
-		err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "orphan"}, func(ctx context.Context, tx *txn.Txn) error {
-			_, err := tx.Get(ctx, lockKey(catalog.ID(id)), kv.Exclusive, kv.NoWait)
+		// Whether that lives is found out by waiting for it for a moment.
+		err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "orphan", LockTimeout: orphanWait}, func(ctx context.Context, tx *txn.Txn) error {
+			_, err := tx.Get(ctx, lockKey(catalog.ID(id)), kv.KeyShared, kv.Block)
 			return err
 		})
 		var held *kv.LockNotAvailableError
 		if errors.As(err, &held) {
+			there[catalog.ID(id)] = seenPending{row.Version, now + orphanPause - orphaned}
 			continue
 		}
 		if err != nil {
