@@ -1,7 +1,9 @@
 package opt
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 
 	"meridian/sql/scalar"
 )
@@ -99,14 +101,28 @@ func (o *optimizer) reorder(root *group) {
 	if o.env.JoinPairs > 0 {
 		pairs, linear = o.env.JoinPairs, 4*o.env.JoinPairs
 	}
-	graph := jg.neighbours()
-	count := 0
-	if graph.pairs(func(_, _ uint64) bool { count++; return count <= pairs }) {
-		graph.pairs(func(a, b uint64) bool { jg.both(a, b); return true })
+	for _, crosses := range [...]bool{true, false} {
+		var all []pair
+		if !jg.neighbours(crosses).pairs(func(a, b uint64) bool { all = append(all, pair{a, b}); return len(all) <= pairs }) {
+			continue
+		}
+		// A set's first join is what its number of rows is estimated by: it is the same however sets are found.
+		for i := range all {
+			if p := &all[i]; p.b&-p.b < p.a&-p.a {
+				p.a, p.b = p.b, p.a
+			}
+		}
+		slices.SortFunc(all, func(x, y pair) int { return cmp.Or(cmp.Compare(x.a|x.b, y.a|y.b), cmp.Compare(y.a, x.a)) })
+		for _, p := range all {
+			jg.both(p.a, p.b)
+		}
 		return
 	}
 	jg.linear(jg.greedy(), linear)
 }
+
+// pair is two sets of relations.
+type pair struct{ a, b uint64 }
 
 // collect finds the relations and operators below a group.
 func (jg *joinGraph) collect(g *group) *operator {
@@ -432,8 +448,9 @@ func (jg *joinGraph) both(a, b uint64) {
 // graph has for each relation those that it may be joined with.
 type graph []uint64
 
-// neighbours is the graph of the edges. Where these leave it in parts, cross products connect them.
-func (jg *joinGraph) neighbours() graph {
+// neighbours is the graph of the edges. Cross products of the tree as written, which may pay between small relations, are
+// left out without crosses, unless nothing else connects the parts.
+func (jg *joinGraph) neighbours(crosses bool) graph {
 	g := make(graph, len(jg.leaves))
 	connect := func(l, r uint64) {
 		for i := range g {
@@ -446,7 +463,7 @@ func (jg *joinGraph) neighbours() graph {
 		}
 	}
 	for i := range jg.edges {
-		if e := &jg.edges[i]; e.required || e.derived {
+		if e := &jg.edges[i]; e.required || e.derived || crosses {
 			connect(e.ltes, e.rtes)
 		}
 	}

@@ -272,6 +272,15 @@ SHOW TABLES FROM S
 SHOW GRANTS ON R
 DROP DATABASE D
 DROP DATABASE D CASCADE
+CREATE TYPE R AS ENUM ('a')
+CREATE TYPE S.x10 AS ENUM ('a', 'b')
+ALTER TYPE R ADD VALUE 'c'
+ALTER TYPE R RENAME VALUE 'a' TO 'b'
+ALTER TYPE R RENAME TO x
+ALTER TYPE R SET SCHEMA x9
+ALTER TYPE R OWNER TO U
+DROP TYPE R
+DROP TYPE IF EXISTS R CASCADE
 `), "\n")
 
 // TestDefinitionsOfSystemObjects: each statement of data definition, about each kind of object that the system owns, succeeds or is

@@ -126,7 +126,7 @@ func text(values [][]byte) string {
 func ask(ctx context.Context, conn *pgconn.PgConn, c Case) ([]answer, error) {
 	begin := "ROLLBACK; RESET ALL; SET client_min_messages = error; SET timezone = 'UTC'"
 	if c.Schema {
-		begin += "; DROP SCHEMA IF EXISTS scratch CASCADE; CREATE SCHEMA scratch; SET search_path = scratch"
+		begin += "; DISCARD TEMP; DROP SCHEMA IF EXISTS scratch CASCADE; CREATE SCHEMA scratch; SET search_path = scratch"
 	}
 	if c.Schema || len(c.Statements) > 1 {
 		if _, err := conn.Exec(ctx, begin).ReadAll(); err != nil {
