@@ -200,7 +200,7 @@ func (b *builder) lookupJoin(n *opt.LookupJoin) (op, error) {
 		o.spans = append(o.spans, sp)
 		o.points, o.ordinary = o.points && sp.point, o.ordinary && !sp.arrays
 	}
-	// What a batch finds is held at once.
+	// The findings of a batch are held at once.
 	o.batch = lookupBatch
 	if in, found := n.Input.Estimate().Rows, n.Est.Rows; !o.points && in > 0 && found/in > 64 {
 		o.batch = max(1, int(lookupBatch*64*in/found))

@@ -680,7 +680,7 @@ func addJSON(r *Registry) {
 		})
 	}
 	addPopulate(r)
-	// What an assignment to a subscripted jsonb makes of it.
+	// The value of a jsonb after an assignment to a part of it.
 	r.fn("jsonb_assign(jsonb, text[], jsonb) jsonb", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		n := &types.JSONValue{Kind: types.JSONNull}
 		v := &types.JSONValue{}

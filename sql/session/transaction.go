@@ -152,7 +152,7 @@ func (s *Session) Fail() {
 			s.endAdvisory()
 		}
 	case stateImplicit:
-		// What follows is skipped up to Sync, for which its locks must not wait.
+		// The messages up to Sync are skipped, and its locks must not wait for that.
 		s.finishTxn(s.srv.Host.Group.Context(), false)
 	}
 }

@@ -397,7 +397,7 @@ func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 	}
 	t.mu.Lock()
 	for _, f := range fs {
-		// What it has used is as good as what it has frozen.
+		// Its uses are as good as the tables that it has frozen.
 		for i := range t.uses {
 			if t.uses[i].id == f.id {
 				t.uses[i].version = f.version
