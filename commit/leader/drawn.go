@@ -87,7 +87,7 @@ func (q *request) draw(r *kv.AddRequest) (kv.Response, error) {
 	}
 	sum, over := addTo(last, r.Delta)
 	if r.Back {
-		// D3. What is stored is at or beyond last, and so beyond sum (D1).
+		// D3. The stored value is at or beyond last, and so beyond sum (D1).
 		if turn != r.Turn || turn == 0 || over {
 			return &kv.AddResponse{Value: last}, nil
 		}

@@ -18,7 +18,7 @@ const (
 	stride = 4096
 )
 
-// What tokens occupy: by the lexer here, by the grammar while it runs, and, by their kinds, in the tree. Measured with the
+// The bytes that tokens occupy: by the lexer here, by the grammar while it runs, and, by their kinds, in the tree. Measured with the
 // statements of TestBytesOfStatements, which holds them to it.
 const (
 	lexedBytes     = 16

@@ -62,7 +62,7 @@ func TestBytesOfStatements(t *testing.T) {
 	}
 }
 
-// What a text occupies is asked for as it is read, so that it can be given up.
+// Memory for a text is asked for as it is read, so that it can be given up.
 func TestTextsAreReadWithinRoom(t *testing.T) {
 	enough := errors.New("enough")
 	for _, c := range longTexts {
@@ -102,7 +102,7 @@ func TestTextsAreReadWithinRoom(t *testing.T) {
 	}
 }
 
-// What would be refused later, after seconds, is refused before the grammar has it.
+// A text that would be refused later, after seconds, is refused before the grammar has it.
 func TestTextsBeyondBounds(t *testing.T) {
 	for _, c := range []struct {
 		name, sql string

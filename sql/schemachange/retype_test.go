@@ -122,17 +122,7 @@ func TestRetypeStatesMeet(t *testing.T) {
 		ddl.Must("create table t (id int primary key, v int); create unique index tv on t (v)")
 		c.NewsDelay.Store(int64(50 * time.Millisecond))
 		exec := func(s *sessiontest.Conn, format string, args ...any) string {
-			q := fmt.Sprintf(format, args...)
-			for {
-				out, err := s.Exec(q)
-				if err == nil {
-					return out
-				}
-				if !sessiontest.ErrIs(err, sqlstate.SerializationFailure) {
-					t.Errorf("%s: %s", q, sessiontest.Describe(err))
-					return out
-				}
-			}
+			return persist(t, s, fmt.Sprintf(format, args...))
 		}
 		k := 0
 		turn := func() {

@@ -9,6 +9,20 @@ import (
 	"meridian/sql/sqlstate"
 )
 
+// persist executes a statement until it meets no conflict.
+func persist(t *testing.T, s *sessiontest.Conn, text string) string {
+	for {
+		out, err := s.Exec(text)
+		if err == nil {
+			return out
+		}
+		if !sessiontest.ErrIs(err, sqlstate.SerializationFailure) {
+			t.Errorf("%s: %s", text, sessiontest.Describe(err))
+			return out
+		}
+	}
+}
+
 // Two nodes take turns at one row, and one of them hears of every version 50 ms late. Whichever two states of an index meet,
 // a row is found by what the index is for, its key is free again when it is gone, and no entry is left behind (SC1).
 func TestStatesMeet(t *testing.T) {
@@ -20,17 +34,7 @@ func TestStatesMeet(t *testing.T) {
 		ddl.Must("create table t (id int primary key, v int)")
 		c.NewsDelay.Store(int64(50 * time.Millisecond))
 		exec := func(s *sessiontest.Conn, format string, args ...any) string {
-			q := fmt.Sprintf(format, args...)
-			for {
-				out, err := s.Exec(q)
-				if err == nil {
-					return out
-				}
-				if !sessiontest.ErrIs(err, sqlstate.SerializationFailure) {
-					t.Errorf("%s: %s", q, sessiontest.Describe(err))
-					return out
-				}
-			}
+			return persist(t, s, fmt.Sprintf(format, args...))
 		}
 		k := 0
 		turn := func() {

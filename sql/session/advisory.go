@@ -20,7 +20,7 @@ import (
 //
 // A lock that is given back leaves the holder at the end of the statement. So a statement that is run again, at READ COMMITTED,
 // finds what it had; and so does a transaction that is run again as a whole (replay.go): it begins with the counts that it began
-// with, and with the locks that it has got since, which are kept until it ends. What can't be repeated turns the replay off: a
+// with, and with the locks that it has got since, which are kept until it ends. A call that can't be repeated turns the replay off: a
 // lock that was given back, for others may have it.
 
 // maxAdvisory bounds the advisory locks of a session.

@@ -19,8 +19,8 @@
 //	Session         settings, prepared statements
 //	Cluster         sessions, nodes, ranges, jobs: the server implements it
 //
-// Rows are computed when a statement reads the relation, of the columns that it needs; they are not cached. What they are
-// made from is: a node's snapshot of the catalogue has lists of its relations, schemas and roles, without those that are
+// Rows are computed when a statement reads the relation, of the columns that it needs; they are not cached. Only the
+// lists behind them are: a node's snapshot of the catalogue has lists of its relations, schemas and roles, without those that are
 // dropped (sql/catalog/lease, listing.go), and finds a relation by its identity, its name, or the identity of one of its
 // indexes or constraints.
 //
