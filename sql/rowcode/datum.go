@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -32,6 +33,8 @@ func AppendKeyDatum(buf []byte, d types.Datum, dir encoding.Direction) ([]byte, 
 		return encoding.AppendInt(buf, d.Int(), dir), nil
 	case types.PhysString, types.PhysBytes, types.PhysUUID, types.PhysJSON:
 		return encoding.AppendString(buf, d.Str(), dir), nil
+	case types.PhysChar:
+		return encoding.AppendString(buf, types.UnpadBlanks(d.Str()), dir), nil
 	case types.PhysBool:
 		return encoding.AppendBool(buf, d.Bool(), dir), nil
 	case types.PhysFloat:
@@ -120,6 +123,9 @@ func DecodeKeyDatum(b []byte, t *types.T, dir encoding.Direction) (types.Datum, 
 	case types.PhysString:
 		v, rest, err := encoding.DecodeString(b, dir)
 		return types.NewString(v), rest, err
+	case types.PhysChar:
+		v, rest, err := encoding.DecodeString(b, dir)
+		return types.PadChar(v, t), rest, err
 	case types.PhysBytes:
 		v, rest, err := encoding.DecodeString(b, dir)
 		return types.NewBytes(v), rest, err
@@ -264,6 +270,8 @@ func mayBeInexact(t *types.T) bool {
 	switch t.Phys() {
 	case types.PhysDecimal, types.PhysFloat:
 		return true
+	case types.PhysChar:
+		return t.Width == 0 // the length says how many blanks there are
 	case types.PhysArray:
 		return mayBeInexact(elemOf(t))
 	}
@@ -276,6 +284,8 @@ func inexact(d types.Datum) bool {
 	case types.PhysFloat:
 		f := d.Float()
 		return f == 0 && math.Signbit(f)
+	case types.PhysChar:
+		return strings.HasSuffix(d.Str(), " ")
 	case types.PhysDecimal:
 		x := d.Decimal()
 		if x.Form != apd.Finite || x.Exponent >= 0 {
@@ -331,7 +341,7 @@ func appendPayload(buf []byte, d types.Datum) []byte {
 		return encoding.AppendVarint(buf, d.Int())
 	case types.PhysFloat:
 		return binary.LittleEndian.AppendUint64(buf, uint64(d.Int()))
-	case types.PhysString, types.PhysBytes, types.PhysUUID, types.PhysJSON:
+	case types.PhysString, types.PhysChar, types.PhysBytes, types.PhysUUID, types.PhysJSON:
 		return encoding.AppendSizedString(buf, d.Str())
 	case types.PhysNull, types.PhysBool:
 		return buf
@@ -515,6 +525,8 @@ func decodePayload(b []byte, wire uint64, t *types.T, text string) (types.Datum,
 	switch t.Phys() {
 	case types.PhysString:
 		return types.NewString(str()), rest, nil
+	case types.PhysChar:
+		return types.NewChar(str()), rest, nil
 	case types.PhysBytes:
 		return types.NewBytes(str()), rest, nil
 	case types.PhysJSON:

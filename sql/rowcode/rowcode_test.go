@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/apd/v3"
@@ -102,7 +103,7 @@ func genDatum(t *rapid.T, typ *types.T, null bool) types.Datum {
 		}
 		return types.NewShaped(typ.Elem, elems, shape)
 	case types.KindBPChar:
-		return types.NewString(types.UnpadBlanks(genString(t)))
+		return types.NewChar(genString(t) + strings.Repeat(" ", rapid.IntRange(0, 2).Draw(t, "blanks")))
 	}
 	return types.NewString(genString(t))
 }

@@ -118,7 +118,7 @@ func elementOf(args, actual []*types.T) *types.T {
 		if e == nil {
 			continue
 		}
-		if elem == nil {
+		if e = e.Bare(); elem == nil {
 			elem = e
 		} else if c := types.Common(elem, e); c != nil {
 			elem = c

@@ -123,6 +123,8 @@ func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types
 			return types.Float8, types.Float8, nil
 		}
 		return types.Decimal, types.Decimal, nil
+	case l == types.KindBPChar && rr == types.KindVarChar, l == types.KindVarChar && rr == types.KindBPChar:
+		return types.BPChar, types.BPChar, nil
 	case left.IsString() && right.IsString():
 		// varchar, text and name hold the same strings; a blank-padded one becomes text without its padding.
 		return types.Text, types.Text, nil

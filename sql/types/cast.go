@@ -100,6 +100,16 @@ func Cast(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 }
 
 func castString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
+	if d.phys == PhysChar {
+		switch to.Kind {
+		case KindBPChar:
+			if to.Width == 0 {
+				return d, nil
+			}
+		case KindText, KindVarChar, KindName, KindUnknown:
+			d = NewString(trimBlanks(d.str))
+		}
+	}
 	switch to.Kind {
 	case KindText, KindUnknown:
 		return d, nil
@@ -447,7 +457,7 @@ func SameRepresentation(a, b Datum) bool {
 		return a.Decimal().Exponent == b.Decimal().Exponent
 	case PhysFloat:
 		return a.num == b.num || math.IsNaN(a.Float())
-	case PhysString, PhysJSON:
+	case PhysString, PhysChar, PhysJSON:
 		return a.str == b.str
 	case PhysInterval:
 		m1, d1, u1 := a.Interval()

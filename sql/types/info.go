@@ -29,7 +29,7 @@ var kinds = [...]kindInfo{
 	KindDecimal:      {"numeric", "numeric", 1700, 1231, -1, 'N', false, PhysDecimal},
 	KindText:         {"text", "text", 25, 1009, -1, 'S', true, PhysString},
 	KindVarChar:      {"varchar", "character varying", 1043, 1015, -1, 'S', false, PhysString},
-	KindBPChar:       {"bpchar", "character", 1042, 1014, -1, 'S', false, PhysString},
+	KindBPChar:       {"bpchar", "character", 1042, 1014, -1, 'S', false, PhysChar},
 	KindName:         {"name", "name", 19, 1003, 64, 'S', false, PhysString},
 	KindChar:         {"char", `"char"`, 18, 1002, 1, 'Z', false, PhysString},
 	KindBytes:        {"bytea", "bytea", 17, 1001, -1, 'U', false, PhysBytes},

@@ -78,7 +78,7 @@ func genDatum(t *rapid.T, typ *T) Datum {
 		}
 		return NewArray(a)
 	case KindBPChar:
-		return NewString(trimBlanks(genString(t)))
+		return NewChar(genString(t) + strings.Repeat(" ", rapid.IntRange(0, 2).Draw(t, "blanks")))
 	}
 	return NewString(genString(t))
 }
