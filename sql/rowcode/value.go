@@ -21,7 +21,7 @@ func (x *Index) AppendValue(buf []byte, row types.Row) []byte {
 			d := row[x.values[i].ordinal]
 			switch d.Phys() {
 			case types.PhysNull:
-			case types.PhysString, types.PhysChar, types.PhysBytes, types.PhysUUID, types.PhysJSON:
+			case types.PhysString, types.PhysChar, types.PhysBytes, types.PhysUUID, types.PhysJSON, types.PhysNet, types.PhysMAC:
 				n += 4 + len(d.Str())
 			default:
 				n += 10

@@ -35,7 +35,7 @@ func NewRegistry() *Registry {
 	}
 	for _, add := range []func(*Registry){
 		addArithmetic, addDecimalMath, addTextOperators, addStrings, addRegex, addFormat, addMath,
-		addDateTime, addToChar, addJSON, addArrays, addSequences, addSystem, addAggregates,
+		addDateTime, addToChar, addJSON, addArrays, addSequences, addSystem, addAggregates, addNetwork,
 	} {
 		add(r)
 	}

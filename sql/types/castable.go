@@ -161,6 +161,22 @@ func castMatrix(f, t Kind) (CastContext, bool) {
 		if t == KindTime {
 			return CastAssignment, true
 		}
+	case KindCIDR:
+		if t == KindInet {
+			return CastImplicit, true
+		}
+	case KindInet:
+		if t == KindCIDR {
+			return CastAssignment, true
+		}
+	case KindMACAddr:
+		if t == KindMACAddr8 {
+			return CastImplicit, true
+		}
+	case KindMACAddr8:
+		if t == KindMACAddr {
+			return CastAssignment, true
+		}
 	case KindJSON:
 		if t == KindJSONB {
 			return CastAssignment, true

@@ -22,7 +22,7 @@ func Compare(a, b Datum) int {
 				return 1
 			}
 			return 0
-		case PhysString, PhysBytes, PhysUUID:
+		case PhysString, PhysBytes, PhysUUID, PhysNet, PhysMAC:
 			return strings.Compare(a.str, b.str)
 		case PhysChar:
 			return strings.Compare(trimBlanks(a.str), trimBlanks(b.str))
@@ -282,7 +282,7 @@ func AppendHashKey(buf []byte, d Datum, t *T) []byte {
 		return appendHashString(buf, d.str)
 	case PhysChar:
 		return appendHashString(buf, trimBlanks(d.str))
-	case PhysBytes, PhysUUID:
+	case PhysBytes, PhysUUID, PhysNet, PhysMAC:
 		return appendHashString(buf, d.str)
 	case PhysJSON:
 		return appendJSONHash(buf, d.str)

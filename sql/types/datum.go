@@ -26,6 +26,8 @@ const (
 	PhysJSON      // canonical text in str
 	PhysArray     // ref: *Array
 	PhysTuple     // ref: *Tuple
+	PhysNet       // inet, cidr: bytes in their order in str (T8)
+	PhysMAC       // macaddr, macaddr8: six or eight bytes in str
 )
 
 // Infinite timestamps and dates, as PostgreSQL has them.
@@ -107,7 +109,7 @@ func (d Datum) Int() int64            { return d.num }
 func (d Datum) Float() float64        { return math.Float64frombits(uint64(d.num)) }
 func (d Datum) Decimal() *apd.Decimal { return d.ref.(*apd.Decimal) }
 
-// Str is the text of a PhysString or a PhysChar, the bytes of a PhysBytes, the sixteen bytes of a PhysUUID, or the JSON text.
+// Str is the text of a PhysString or a PhysChar, the bytes of a PhysBytes, a PhysUUID, a PhysNet or a PhysMAC, or the JSON text.
 func (d Datum) Str() string   { return d.str }
 func (d Datum) Days() int64   { return d.num }
 func (d Datum) Micros() int64 { return d.num }

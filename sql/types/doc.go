@@ -30,6 +30,7 @@
 //	T6  Nothing that a datum refers to is ever changed.
 //	T7  An array's elements are in one list, whatever its dimensions; the product of their lengths is the number of elements.
 //	    An array of one dimension that starts at 1, and an empty one, has no Shape, so that equal arrays are held alike.
+//	T8  The bytes of an inet or a cidr are in the order of the values: family, network, length of the mask, address.
 //
 // # Order
 //

@@ -57,11 +57,15 @@ var kinds = [...]kindInfo{
 	KindInt2Vector:   {"int2vector", "int2vector", 22, 1006, -1, 'A', false, PhysArray},
 	KindOIDVector:    {"oidvector", "oidvector", 30, 1013, -1, 'A', false, PhysArray},
 	KindEnum:         {"anyenum", "anyenum", 3500, 0, 4, 'E', false, PhysInt},
+	KindInet:         {"inet", "inet", 869, 1041, -1, 'I', true, PhysNet},
+	KindCIDR:         {"cidr", "cidr", 650, 651, -1, 'I', false, PhysNet},
+	KindMACAddr:      {"macaddr", "macaddr", 829, 1040, 6, 'U', false, PhysMAC},
+	KindMACAddr8:     {"macaddr8", "macaddr8", 774, 775, 8, 'U', false, PhysMAC},
 }
 
 // scalars are the types that have values, without modifiers, in OID order of their families.
 var scalars = [...]*T{Bool, Bytes, Char, Name, Int8, Int2, Int2Vector, Int4, RegProc, Text, OID, OIDVector, JSON,
-	Float4, Float8, Unknown, BPChar, VarChar, Date, Time, Timestamp, TimestampTZ, IntervalType, TimeTZ, Decimal,
+	CIDR, Float4, Float8, Unknown, MACAddr8, MACAddr, Inet, BPChar, VarChar, Date, Time, Timestamp, TimestampTZ, IntervalType, TimeTZ, Decimal,
 	RegClass, RegType, UUID, JSONB, RegNamespace, RegRole, Record, Void, Any, AnyElement, AnyArray}
 
 // Record is the type of a row value whose fields are not known.

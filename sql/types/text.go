@@ -171,6 +171,10 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 		return NewInt(int64(oid)), nil
 	case KindEnum:
 		return t.Enum.parse(t, s)
+	case KindInet, KindCIDR:
+		return parseNet(t, s)
+	case KindMACAddr, KindMACAddr8:
+		return parseMAC(t, s)
 	case KindArray:
 		return parseArray(t, s, env)
 	case KindInt2Vector, KindOIDVector:
@@ -274,6 +278,10 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 		return appendArray(buf, d.Array(), t, style)
 	case PhysTuple:
 		return appendTuple(buf, d.Tuple(), style)
+	case PhysNet:
+		return appendNet(buf, d.Net(), t != nil && t.Kind == KindCIDR)
+	case PhysMAC:
+		return appendMAC(buf, d.str)
 	}
 	return buf
 }

@@ -45,7 +45,7 @@ type Generator struct {
 
 // generators are all of them: add yours here.
 var generators = []Generator{
-	literals, jsonForms, arrayForms, timeForms, charForms, functions, operators, casts, temporaryTables, enums,
+	literals, jsonForms, arrayForms, timeForms, charForms, functions, operators, casts, temporaryTables, enums, networks,
 }
 
 // perRound is how many cases a generator makes in a round.
