@@ -329,17 +329,15 @@ func (it *projectSetIter) step() (types.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		number := types.Null
 		if row == nil {
 			clear(out)
 			it.sets[i] = rowSet{}
 		} else {
 			any = true
 			copy(out, row)
-			number = types.NewInt(it.at)
 		}
-		if f.f.Ordinality != 0 {
-			it.row[f.at+len(f.f.Cols)] = number
+		if f.f.Ordinality != 0 { // of all of them, also where this one has ended
+			it.row[f.at+len(f.f.Cols)] = types.NewInt(it.at)
 		}
 	}
 	if !any {
