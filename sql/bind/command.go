@@ -2,6 +2,7 @@ package bind
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -64,16 +65,16 @@ func (b *builder) command(n any) Statement {
 		return b.copyStmt(n)
 	case *parse.Vacuum:
 		v := &Vacuum{Analyze: n.Analyze}
-		for _, name := range n.Tables {
-			v.Tables = append(v.Tables, b.named(name))
-		}
+		v.Tables = b.analyzed(n.Tables, n.Columns)
 		return v
 	case *parse.Analyze:
-		a := &Analyze{}
-		for _, name := range n.Tables {
-			a.Tables = append(a.Tables, b.named(name))
-		}
-		return a
+		return &Analyze{Tables: b.analyzed(n.Tables, n.Columns)}
+	case *parse.DropMissing:
+		return b.dropMissing(n)
+	case *parse.AlterStorage:
+		return b.alterStorage(n)
+	case *parse.AlterDatabase:
+		return b.alterDatabase(n)
 	case *parse.AlterConstraint:
 		return b.alterConstraint(n)
 	case *parse.LockTable:
@@ -101,12 +102,28 @@ func (b *builder) command(n any) Statement {
 	return nil
 }
 
+// analyzed are the tables of ANALYZE and VACUUM, whose columns have to be there if they are named.
+func (b *builder) analyzed(names []Name, columns [][]string) (tables []*catalog.Table) {
+	for i, name := range names {
+		t := b.named(name)
+		for k, col := range columns[i] {
+			b.existingColumn(t, tree.Name(col))
+			if slices.Contains(columns[i][:k], col) {
+				b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" of relation \"%s\" appears more than once", col, t.Name)
+			}
+		}
+		tables = append(tables, t)
+	}
+	return tables
+}
+
 func (b *builder) comment(n *parse.Comment) Statement {
 	c := &Comment{Kind: n.Kind, Name: n.Name, Column: n.Column, Text: n.Text}
 	switch n.Kind {
 	case "TABLE", "VIEW", "SEQUENCE", "MATERIALIZED VIEW":
 		c.Table = b.named(n.Name)
-		if c.Table.Materialized != (n.Kind == "MATERIALIZED VIEW") {
+		kind := map[string]catalog.Kind{"TABLE": catalog.KindTable, "VIEW": catalog.KindView, "SEQUENCE": catalog.KindSequence, "MATERIALIZED VIEW": catalog.KindTable}[n.Kind]
+		if c.Table.Kind != catalog.KindVirtual && c.Table.Kind != kind || c.Table.Materialized != (n.Kind == "MATERIALIZED VIEW") {
 			b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a %s", c.Table.Name, strings.ToLower(n.Kind))
 		}
 	case "COLUMN":
@@ -119,6 +136,9 @@ func (b *builder) comment(n *parse.Comment) Statement {
 	case "INDEX":
 		ref := b.namedIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
 		if ref == nil {
+			if t := b.lookupTable(n.Name.Database, n.Name.Schema, n.Name.Name); t != nil {
+				b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not an index", t.Name)
+			}
 			b.fail(sqlstate.UndefinedTable, n.Name.Name, "relation \"%s\" does not exist", n.Name.Name)
 		}
 		c.Table, c.Index = ref.Table, ref.Index

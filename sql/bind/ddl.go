@@ -57,7 +57,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.DropIndex:
 		return b.dropIndex(n)
 	case *tree.DropDatabase:
-		return &DropDatabase{Name: string(n.Name), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade}
+		return &DropDatabase{Name: string(n.Name), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade, Force: b.stmt.Force}
 	case *tree.DropSchema:
 		d := &DropSchema{Database: b.View.CurrentDatabase(), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade}
 		for _, s := range n.Names {
@@ -123,15 +123,17 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.AlterSequence:
 		return b.alterSequence(n)
 	case *tree.Split:
+		if n.ExpireExpr != nil {
+			b.fail(sqlstate.FeatureNotSupported, nil, "SPLIT AT ... WITH EXPIRATION is not supported")
+		}
 		return b.splitAt(&n.TableOrIndex, n.Rows, &SplitAt{})
 	case *tree.Unsplit:
 		return b.splitAt(&n.TableOrIndex, n.Rows, &SplitAt{Unsplit: true, All: n.All})
 	case *tree.Scatter:
-		return b.splitAt(&n.TableOrIndex, nil, &SplitAt{Scatter: true})
-	case *tree.CreateStats:
-		if t, ok := n.Table.(*tree.TableName); ok {
-			return &Analyze{Tables: []*catalog.Table{b.table(t)}}
+		if len(n.From)+len(n.To) > 0 {
+			b.fail(sqlstate.FeatureNotSupported, nil, "SCATTER of a part of a table is not supported")
 		}
+		return b.splitAt(&n.TableOrIndex, nil, &SplitAt{Scatter: true})
 	}
 	b.fail(sqlstate.FeatureNotSupported, nil, "%s is not supported", n.StatementTag())
 	return nil
@@ -312,6 +314,11 @@ func (b *builder) alter(t *catalog.Table, n *tree.UnresolvedObjectName) *AlterTa
 			a.As = catalog.KindView
 		case "sequence":
 			a.As = catalog.KindSequence
+		case "materialized":
+			if t != nil && !t.Materialized {
+				b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a materialized view", t.Name)
+			}
+			a.Materialized = true
 		}
 	}
 	if t != nil {
@@ -403,8 +410,16 @@ func (b *builder) createDatabase(n *tree.CreateDatabase) Statement {
 		c.Regions = append(c.Regions, string(r))
 	}
 	c.SurviveRegion = n.SurvivalGoal == tree.SurvivalGoalRegionFailure
-	if n.Encoding != "" && !strings.EqualFold(n.Encoding, "utf8") && !strings.EqualFold(n.Encoding, "utf-8") && !strings.EqualFold(n.Encoding, "unicode") {
-		b.fail(sqlstate.FeatureNotSupported, nil, "encoding \"%s\" is not supported: databases are UTF8", n.Encoding)
+	if n.SecondaryRegion != "" || n.SuperRegion.Name != "" || n.Placement != tree.DataPlacementUnspecified {
+		b.fail(sqlstate.FeatureNotSupported, nil, "secondary regions, super regions and placement are not supported")
+	}
+	seen := map[string]bool{}
+	for _, o := range b.stmt.Database {
+		if seen[o.Name] {
+			b.fail(sqlstate.SyntaxError, nil, "conflicting or redundant options")
+		}
+		seen[o.Name] = true
+		b.databaseOption(o)
 	}
 	return c
 }
@@ -420,19 +435,6 @@ func constText(e tree.Expr) string {
 		return "true"
 	}
 	return tree.AsString(e)
-}
-
-// ignoredParams keeps storage parameters that have no effect here, and says so.
-func (b *builder) ignoredParams(ps tree.StorageParams, into map[string]string) []Notice {
-	var ns []Notice
-	for _, p := range ps {
-		key := strings.ToLower(p.Key)
-		if into != nil {
-			into[key] = constText(p.Value)
-		}
-		ns = append(ns, Notice{Severity: "NOTICE", Code: "00000", Message: "storage parameter \"" + key + "\" is ignored"})
-	}
-	return ns
 }
 
 // constraintExpr binds a stored condition over a table's columns and returns its text and what it reads.

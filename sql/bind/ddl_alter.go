@@ -193,19 +193,30 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		d.flush(a, n.IfNotExists)
 	case *tree.AlterTableAddConstraint:
 		notValid := n.ValidationBehavior == tree.ValidationSkip
+		ifNotExists := func(yes bool) {
+			if yes {
+				b.fail(sqlstate.FeatureNotSupported, nil, "ADD CONSTRAINT IF NOT EXISTS is not supported")
+			}
+		}
 		switch def := n.ConstraintDef.(type) {
 		case *tree.UniqueConstraintTableDef:
+			ifNotExists(def.IfNotExists)
 			d.unique(def, b.deferral(uniqueKind(def)))
 		case *tree.CheckConstraintTableDef:
+			ifNotExists(def.IfNotExists)
 			d.check(string(def.Name), def.Expr, "", notValid)
 		case *tree.ForeignKeyConstraintTableDef:
+			ifNotExists(def.IfNotExists)
 			d.foreign(def, notValid, b.deferral(parse.ForeignConstraint))
 		default:
 			b.fail(sqlstate.FeatureNotSupported, nil, "this constraint is not supported")
 		}
 		d.flush(a, false)
 	case *tree.AlterTableAlterPrimaryKey:
-		add(&AlterPrimaryKey{Columns: b.indexKeys(n.Columns, d.has, "")})
+		if n.Name != "" || n.Sharded != nil || len(n.StorageParams) > 0 {
+			b.fail(sqlstate.FeatureNotSupported, nil, "ALTER PRIMARY KEY with options is not supported")
+		}
+		add(&AlterPrimaryKey{Columns: b.indexKeys(n.Columns, d.draft, "")})
 	case *tree.AlterTableDropColumn:
 		name := string(n.Column)
 		if t.ColumnByName(name) == nil {
@@ -285,7 +296,7 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		add(b.alterType(n, t, d.retyped))
 	case *tree.AlterTableSetStorageParams:
 		opts := map[string]string{}
-		a.Notices = append(a.Notices, b.ignoredParams(n.StorageParams, opts)...)
+		a.Notices = append(a.Notices, b.parameters(tableParameters, n.StorageParams, opts)...)
 		add(&SetOptions{opts})
 	case *tree.AlterTableResetStorageParams:
 		opts := map[string]string{}

@@ -12,7 +12,9 @@ import (
 )
 
 // indexKeys converts an index's column list.
-func (b *builder) indexKeys(list tree.IndexElemList, has func(string) bool, t string) []IndexColumnDef {
+func (b *builder) indexKeys(list tree.IndexElemList, of *catalog.Table, t string) []IndexColumnDef {
+	has := func(name string) bool { return of.ColumnByName(name) != nil }
+	keyType := func(name string) *types.T { return of.ColumnByName(name).Type }
 	var out []IndexColumnDef
 	for i := range list {
 		e := &list[i]
@@ -34,6 +36,7 @@ func (b *builder) indexKeys(list tree.IndexElemList, has func(string) bool, t st
 				b.fail(sqlstate.DuplicateColumn, e.Column, "column \"%s\" appears twice in unique constraint", e.Column)
 			}
 		}
+		b.operatorClass(e, keyType(string(e.Column)))
 		desc := e.Direction == tree.Descending
 		if e.NullsOrder == tree.NullsFirst && !desc || e.NullsOrder == tree.NullsLast && desc {
 			b.fail(sqlstate.FeatureNotSupported, e.Column, "this NULLS order is not supported for indexes")
@@ -88,9 +91,23 @@ func (b *builder) createIndex(n *tree.CreateIndex) Statement {
 	}
 	db, schema := b.databaseOf(t), b.schemaName(t)
 	ci := &CreateIndex{Table: t, Concurrently: n.Concurrently}
-	ci.Notices = b.ignoredParams(n.StorageParams, nil)
+	ci.Notices = b.parameters(indexParameters, n.StorageParams, nil)
 	ci.Index = IndexDef{Name: string(n.Name), Unique: n.Unique}
-	ci.Index.Columns = b.indexKeys(n.Columns, func(c string) bool { return t.ColumnByName(c) != nil }, t.Name)
+	ci.Index.Columns = b.indexKeys(n.Columns, t, t.Name)
+	if b.stmt.HashIndex {
+		switch {
+		case n.Unique:
+			b.fail(sqlstate.FeatureNotSupported, nil, "access method \"hash\" does not support unique indexes")
+		case len(n.Storing) > 0:
+			b.fail(sqlstate.FeatureNotSupported, nil, "access method \"hash\" does not support included columns")
+		case len(n.Columns) > 1:
+			b.fail(sqlstate.FeatureNotSupported, nil, "access method \"hash\" does not support multicolumn indexes")
+		}
+		ci.Notices = append(ci.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "the index is an ordered one", Hint: "It does what a hash index does, and more."})
+	}
+	if n.Invisibility != (tree.IndexInvisibility{}) {
+		b.fail(sqlstate.FeatureNotSupported, nil, "invisible indexes are not supported")
+	}
 	for _, c := range ci.Index.Columns {
 		b.indexable(t.ColumnByName(c.Name).Type, c.Name)
 	}
@@ -164,7 +181,13 @@ func indexShown(n *tree.TableIndexName) string {
 }
 
 func (b *builder) dropIndex(n *tree.DropIndex) Statement {
-	d := &DropIndex{Cascade: n.DropBehavior == tree.DropCascade}
+	d := &DropIndex{Cascade: n.DropBehavior == tree.DropCascade, Concurrently: n.Concurrently}
+	if n.Concurrently && len(n.IndexList) > 1 {
+		b.fail(sqlstate.FeatureNotSupported, nil, "DROP INDEX CONCURRENTLY does not support dropping multiple objects")
+	}
+	if n.Concurrently && d.Cascade {
+		b.fail(sqlstate.FeatureNotSupported, nil, "DROP INDEX CONCURRENTLY does not support CASCADE")
+	}
 	for _, in := range n.IndexList {
 		ref := b.indexRef(in)
 		if ref == nil {

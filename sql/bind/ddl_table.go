@@ -85,6 +85,9 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 			b.fail(sqlstate.FeatureNotSupported, nil, "table localities are not supported yet")
 		}
 	}
+	if n.Persistence == tree.PersistenceUnlogged {
+		ct.Notices = append(ct.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "UNLOGGED has no effect", Hint: "All tables are as durable as others."})
+	}
 	for _, p := range n.StorageParams {
 		if strings.EqualFold(p.Key, "commit_protocol") {
 			ct.Protocol = strings.ToLower(constText(p.Value))
@@ -94,7 +97,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 			ct.Protocol = ""
 			continue
 		}
-		ct.Notices = append(ct.Notices, b.ignoredParams(tree.StorageParams{p}, ct.Options)...)
+		ct.Notices = append(ct.Notices, b.parameters(tableParameters, tree.StorageParams{p}, ct.Options)...)
 	}
 	if ct.AsQuery = n.As(); ct.AsQuery {
 		b.createTableAs(n, d, ct)
@@ -107,6 +110,11 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 		}
 		for _, f := range d.later {
 			f()
+		}
+	}
+	for _, c := range b.stmt.Included {
+		if !d.has(c) {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" named in key does not exist", c)
 		}
 	}
 	d.primaryKey(ct)
@@ -176,7 +184,7 @@ func (d *tableDef) define(def tree.TableDef) {
 	case *tree.IndexTableDef:
 		d.later = append(d.later, func() { d.index(n) })
 	case *tree.FamilyTableDef:
-		d.notices = append(d.notices, Notice{Severity: "NOTICE", Code: "00000", Message: "column families are ignored"})
+		b.fail(sqlstate.FeatureNotSupported, nil, "column families are not supported")
 	case *tree.LikeTableDef:
 		d.like(n)
 	default:
@@ -215,6 +223,9 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 	if n.OnUpdateExpr.Expr != nil {
 		b.fail(sqlstate.FeatureNotSupported, n.OnUpdateExpr.Expr, "ON UPDATE expressions are not supported")
 	}
+	if n.HasColumnFamily() {
+		b.fail(sqlstate.FeatureNotSupported, nil, "column families are not supported")
+	}
 	if n.PrimaryKey.Sharded {
 		b.fail(sqlstate.FeatureNotSupported, nil, "hash-sharded indexes are not supported")
 	}
@@ -239,7 +250,7 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 			opts = n.GeneratedIdentity.SeqOptions
 		}
 		c.Sequence = d.identitySequence(name, c.Type, opts)
-		c.Default = "nextval(" + parse.QuoteLiteral(parse.QuoteIdent(c.Sequence.Name.Name)) + "::regclass)"
+		c.Default = identityDefault(c.Sequence)
 	}
 	d.add(c)
 	pos := len(d.columns) - 1
@@ -276,6 +287,11 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 		def := b.deferral(parse.ForeignConstraint)
 		d.later = append(d.later, func() { d.foreign(fk, false, def) })
 	}
+}
+
+// identityDefault is the default of a column by its sequence.
+func identityDefault(s *CreateSequence) string {
+	return "nextval(" + parse.QuoteLiteral(parse.QuoteIdent(s.Name.Name)) + "::regclass)"
 }
 
 func multiple(what string) string {
@@ -420,7 +436,7 @@ func (d *tableDef) unique(n *tree.UniqueConstraintTableDef, def parse.Deferral) 
 	if n.WithoutIndex || n.Predicate != nil || n.PartitionByIndex != nil || n.Sharded != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of unique constraint is not supported")
 	}
-	c := ConstraintDef{Kind: Unique, Name: string(n.Name), Columns: b.indexKeys(n.Columns, d.has, "")}
+	c := ConstraintDef{Kind: Unique, Name: string(n.Name), Columns: b.indexKeys(n.Columns, d.draft, "")}
 	if n.PrimaryKey {
 		c.Kind = PrimaryKey
 	}
@@ -430,7 +446,7 @@ func (d *tableDef) unique(n *tree.UniqueConstraintTableDef, def parse.Deferral) 
 		}
 		c.Storing = append(c.Storing, string(s))
 	}
-	d.notices = append(d.notices, b.ignoredParams(n.StorageParams, nil)...)
+	d.notices = append(d.notices, b.parameters(indexParameters, n.StorageParams, nil)...)
 	d.constraint(deferred(c, def))
 }
 
@@ -451,10 +467,13 @@ func (d *tableDef) check(name string, e tree.Expr, column string, notValid bool)
 func (d *tableDef) index(n *tree.IndexTableDef) {
 	b := d.b
 	b.forwardIndex(n.Type)
+	if n.Invisibility != (tree.IndexInvisibility{}) {
+		b.fail(sqlstate.FeatureNotSupported, nil, "invisible indexes are not supported")
+	}
 	if n.Sharded != nil || n.PartitionByIndex != nil || n.Predicate != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of index is not supported")
 	}
-	ix := IndexDef{Name: string(n.Name), Columns: b.indexKeys(n.Columns, d.has, d.name.Name)}
+	ix := IndexDef{Name: string(n.Name), Columns: b.indexKeys(n.Columns, d.draft, d.name.Name)}
 	parts := []string{d.name.Name}
 	for _, c := range ix.Columns {
 		parts = append(parts, c.Name)
@@ -491,6 +510,16 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 			opts |= o.Opt
 		}
 	}
+	all := opts&^(tree.LikeTableOptConstraints|tree.LikeTableOptDefaults|tree.LikeTableOptGenerated|tree.LikeTableOptIndexes) != 0
+	comments, identity := all, all
+	for _, o := range b.stmt.Like {
+		switch o.Name {
+		case "comments":
+			comments = !o.Excluded
+		case "identity":
+			identity = !o.Excluded
+		}
+	}
 	for i := range src.Columns {
 		c := &src.Columns[i]
 		if c.State != catalog.Public || c.Hidden {
@@ -505,6 +534,18 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 		}
 		if opts.Has(tree.LikeTableOptGenerated) {
 			nc.Generated = c.Generated
+		}
+		if comments {
+			nc.Comment = c.Comment
+		}
+		if identity && c.Identity != 0 {
+			nc.Identity = c.Identity
+			nc.Sequence = d.identitySequence(c.Name, c.Type, nil)
+			if seq, err := b.View.TableByID(b.ctx, c.OwnsSequence); err == nil && seq != nil && seq.Sequence != nil {
+				was, own := *seq.Sequence, &nc.Sequence.Definition
+				own.Start, own.Increment, own.Min, own.Max, own.Cache, own.Cycle = was.Start, was.Increment, was.Min, was.Max, was.Cache, was.Cycle
+			}
+			nc.Default = identityDefault(nc.Sequence)
 		}
 		d.add(nc)
 	}

@@ -111,6 +111,9 @@ func (b *builder) refreshView(n *tree.RefreshMaterializedView) Statement {
 	if !t.Materialized {
 		b.fail(sqlstate.FeatureNotSupported, nil, "\"%s\" is not a materialized view", t.Name)
 	}
+	if n.AsOf.Expr != nil {
+		b.fail(sqlstate.FeatureNotSupported, nil, "REFRESH MATERIALIZED VIEW ... AS OF SYSTEM TIME is not supported")
+	}
 	if n.RefreshDataOption == tree.RefreshDataClear {
 		b.fail(sqlstate.FeatureNotSupported, nil, "REFRESH MATERIALIZED VIEW ... WITH NO DATA is not supported")
 	}

@@ -234,6 +234,9 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		arms, t := b.common("IF", []scalar.Expr{b.expr(c, n.True), b.expr(c, n.Else)}, n.True)
 		return &scalar.Case{Whens: []scalar.When{{Cond: b.boolean(c, n.Cond), Result: arms[0]}}, Else: arms[1], T: t}
 	case *tree.Tuple:
+		if len(n.Labels) > 0 {
+			raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "names of a row's fields are not supported here").WithHint("Select from a subquery whose columns have the names."), n))
+		}
 		return b.row(c, n)
 	case *tree.Array:
 		return b.array(c, n)

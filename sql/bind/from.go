@@ -220,12 +220,22 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 	if at != nil {
 		if scan, ok := rel.(*opt.Scan); ok {
 			b.scans[len(b.scans)-1].alias = alias
-			if f := at.IndexFlags; f != nil && f.Index != "" {
+			if f := at.IndexFlags; f != nil {
+				b.indexHint(f)
 				scan.ForceIndex = b.indexByName(t, string(f.Index)).ID
 			}
 		}
 	}
 	return rel, part{scope: s}
+}
+
+// indexHint refuses all that t@{...} may say but the name of an index.
+func (b *builder) indexHint(f *tree.IndexFlags) {
+	if f.Index != "" && f.IndexID == 0 && f.Direction == tree.DefaultDirection && !f.NoIndexJoin && !f.NoZigzagJoin && !f.NoFullScan && !f.AvoidFullScan &&
+		!f.IgnoreForeignKeys && !f.IgnoreUniqueWithoutIndexKeys && !f.ForceInvertedIndex && !f.ForceZigzag && len(f.ZigzagIndexes)+len(f.ZigzagIndexIDs) == 0 && f.FamilyID == nil {
+		return
+	}
+	raise(sqlstate.New(sqlstate.FeatureNotSupported, "this hint is not supported").WithHint("table@index names the index that is to be read."))
 }
 
 func (b *builder) indexByName(t *catalog.Table, name string) *catalog.Index {

@@ -296,6 +296,11 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	}
 	c := &opt.Conflict{DoUpdate: !oc.DoNothing}
 	c.Arbiters = b.arbiters(oc, t)
+	if oc.ArbiterPredicate != nil {
+		// An index of all rows will do for any part of them; the condition has to be one on the table.
+		_, row := b.newRow(t, alias)
+		b.boolean(&exprContext{scope: row, clause: "ON CONFLICT", noSubquery: true}, oc.ArbiterPredicate)
+	}
 	if len(oc.Columns) > 0 || oc.Constraint != "" {
 		b.need(t, catalog.Select) // whether a row conflicts tells what is there
 	}

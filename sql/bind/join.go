@@ -13,6 +13,9 @@ import (
 
 // join binds a JOIN.
 func (b *builder) join(n *tree.JoinTableExpr, sc *scope, lateral []*scope) (opt.Rel, part) {
+	if n.Hint != "" {
+		b.fail(sqlstate.FeatureNotSupported, nil, "join hint %s is not supported", n.Hint)
+	}
 	l, lp := b.tableExpr(n.Left, sc, lateral)
 	lp.level = sc.level
 	r, rp := b.tableExpr(n.Right, sc, append(append([]*scope(nil), lateral...), lp.scope))

@@ -395,6 +395,9 @@ func sortIDs(ids []opt.ColumnID) {
 
 // delete binds DELETE.
 func (b *builder) delete(n *tree.Delete, sc *scope) output {
+	if n.Batch != nil {
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "DELETE BATCH is not supported").WithHint("DELETE ... WHERE key IN (SELECT key ... LIMIT n) deletes some rows."))
+	}
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "DELETE")
 	r := &relation{alias: alias, table: t, target: t}
@@ -420,6 +423,9 @@ type returned struct {
 
 // returning binds RETURNING over the rows of a change.
 func (b *builder) returning(r tree.ReturningClause, row, sc *scope) returned {
+	if _, ok := r.(*tree.ReturningNothing); ok {
+		b.fail(sqlstate.SyntaxError, "nothing", "syntax error at or near \"nothing\"")
+	}
 	es, ok := r.(*tree.ReturningExprs)
 	if !ok {
 		return returned{}

@@ -309,10 +309,14 @@ type DropRelation struct {
 // AlterTable changes a table, view or sequence by a list of actions, all or none.
 type AlterTable struct {
 	Table *catalog.Table // nil: IF EXISTS and there is none
-	// As is the kind of relation that the statement names: ALTER VIEW and ALTER SEQUENCE have command tags of their own.
-	As      catalog.Kind
-	Actions []AlterAction
-	Notices []Notice
+	// As is the kind of relation that the statement names: ALTER VIEW and ALTER SEQUENCE have command tags of their own, and ALTER INDEX
+	// of what says how it is stored.
+	As    catalog.Kind
+	Index bool
+	// Materialized is ALTER MATERIALIZED VIEW.
+	Materialized bool
+	Actions      []AlterAction
+	Notices      []Notice
 }
 
 // AlterAction is one of the Alter types below.
@@ -438,9 +442,10 @@ type IndexRef struct {
 
 // DropIndex is DROP INDEX; missing ones were left out with a notice.
 type DropIndex struct {
-	Indexes []IndexRef
-	Cascade bool
-	Notices []Notice
+	Concurrently bool
+	Indexes      []IndexRef
+	Cascade      bool
+	Notices      []Notice
 }
 
 // RenameIndex is ALTER INDEX RENAME.

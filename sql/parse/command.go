@@ -28,8 +28,7 @@ type TxnModes struct {
 	ReadOnly   *bool
 	Deferrable *bool
 	// AsOf is the text of the AS OF SYSTEM TIME expression; empty: none.
-	AsOf     string
-	Priority string
+	AsOf string
 }
 
 // Begin is BEGIN and START TRANSACTION.
@@ -196,10 +195,15 @@ type CopyOptions struct {
 type Vacuum struct {
 	Analyze bool
 	Tables  []Name
+	// Columns are those named of each table. They have to be there; statistics are of all columns.
+	Columns [][]string
 }
 
-// Analyze collects statistics; no table means all.
-type Analyze struct{ Tables []Name }
+// Analyze collects statistics; no table means all. Columns is as of Vacuum.
+type Analyze struct {
+	Tables  []Name
+	Columns [][]string
+}
 
 // LockTable is LOCK TABLE.
 type LockTable struct {
@@ -307,13 +311,12 @@ type DropOwned struct {
 	Cascade bool
 }
 
-// Unsupported is a statement that PostgreSQL has and this system refuses (0A000).
-type Unsupported struct{ What string }
-
 // Noop is a statement that is accepted and has no effect, with a notice.
 type Noop struct {
 	Tag    string
 	Notice string
+	// More are further notices.
+	More []string
 }
 
 // Cancel is CANCEL QUERY and CANCEL SESSION, and CANCEL JOB.

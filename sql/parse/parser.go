@@ -34,6 +34,15 @@ type Statement struct {
 	Overriding string
 	// SecurityInvoker is that option of CREATE VIEW and ALTER VIEW, as far as it was given.
 	SecurityInvoker *bool
+	// Like are options of LIKE beside those that its node has.
+	Like []LikeOption
+	// HashIndex says that CREATE INDEX has USING hash.
+	HashIndex bool
+	// Included are the columns that a primary key INCLUDEs.
+	Included []string
+	// Database are PostgreSQL's options of CREATE DATABASE and ALTER DATABASE, and Force is DROP DATABASE ... WITH (FORCE).
+	Database []StorageOption
+	Force    bool
 	// OnCommit is of CREATE TABLE; NoData is WITH NO DATA of CREATE TABLE AS.
 	OnCommit OnCommit
 	NoData   bool
@@ -454,7 +463,13 @@ func (s *Statement) grammarError(err error, toks []Token) error {
 	code := pgerror.GetPGCode(err)
 	pos, found := caretOffset(err)
 	msg := err.Error()
-	if code == pgcode.FeatureNotSupported || strings.Contains(msg, "unimplemented") {
+	unimplemented := code == pgcode.FeatureNotSupported || strings.Contains(msg, "unimplemented")
+	if unimplemented || strings.Contains(msg, "syntax error") {
+		if err := refused(s.Source, toks); err != nil {
+			return err
+		}
+	}
+	if unimplemented {
 		m := strings.TrimPrefix(msg, "at or near ")
 		if i := strings.Index(m, "unimplemented: "); i >= 0 {
 			m = m[i+len("unimplemented: "):]
@@ -462,6 +477,14 @@ func (s *Statement) grammarError(err error, toks []Token) error {
 			m = m[i+2:]
 		}
 		e := sqlstate.New(sqlstate.FeatureNotSupported, "%s", featureText(m))
+		if found && strings.Contains(m, "this syntax") {
+			for _, t := range toks {
+				if int(t.End) > s.sourceOffset(pos) {
+					e.Message = "the clause at \"" + near(t.Text(s.Source)) + "\" is not supported"
+					break
+				}
+			}
+		}
 		if found {
 			e.At(CharPos(s.Source, s.sourceOffset(pos)))
 		}

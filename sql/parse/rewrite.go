@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"slices"
 	"strings"
 
 	"meridian/sql/sqlstate"
@@ -28,6 +29,11 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		if cuts = tableOptions(s, toks); from > 0 {
 			cuts = append(cuts, cut{from: from, to: to})
 		}
+		more, err := createOptions(s, toks)
+		if err != nil {
+			return nil, err
+		}
+		cuts = append(cuts, more...)
 	case is(0, "select") || is(0, "with"):
 		cuts = selectInto(s, toks)
 	case is(0, "alter") && is(1, "view"):
@@ -36,7 +42,16 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		} else if found {
 			replace(1, 2, "TABLE") // whose options the grammar knows
 		}
+	case is(0, "alter") && is(1, "table"):
+		more, err := tableStorage(s, toks)
+		if err != nil {
+			return nil, err
+		}
+		cuts = append(more, toastOptions(s, toks)...)
+	case is(0, "drop") && is(1, "database"):
+		cuts = dropForce(s, toks)
 	}
+	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
 	sets := assignments(src, toks)
 	var later map[int]bool // where ORDER BY of an aggregate with DISTINCT begins
 	for i := 0; i < len(toks); i++ {

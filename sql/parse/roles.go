@@ -32,13 +32,13 @@ func (c *cursor) create() (any, error) {
 	}
 	c.accept("or", "replace")
 	for _, w := range []string{"function", "procedure", "trigger", "type", "domain", "aggregate", "operator", "cast", "rule", "policy",
-		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "user"} {
+		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "statistics", "transform"} {
 		if c.is(w) && !(w == "type" && c.makesEnum()) {
 			return nil, c.unsupported("CREATE " + strings.ToUpper(w))
 		}
 	}
 	for _, w := range [][]string{{"event", "trigger"}, {"constraint", "trigger"}, {"foreign", "table"}, {"foreign", "data"},
-		{"text", "search"}, {"access", "method"}, {"trusted", "language"}, {"default", "conversion"}} {
+		{"text", "search"}, {"access", "method"}, {"trusted", "language"}, {"procedural", "language"}, {"default", "conversion"}, {"user", "mapping"}} {
 		if c.is(w[0]) && c.isAt(1, w[1]) {
 			return nil, c.unsupported("CREATE " + strings.ToUpper(w[0]+" "+w[1]))
 		}
@@ -68,12 +68,24 @@ func (c *cursor) create() (any, error) {
 
 func (c *cursor) alter() (any, error) {
 	start := c.i
-	if c.accept("table") {
+	switch {
+	case c.accept("table"):
 		if node, err := c.alterConstraint(); node != nil || err != nil {
 			return node, err
 		}
-		c.i = start
+		if node, err := c.alterStorage(false); node != nil || err != nil {
+			return node, err
+		}
+	case c.accept("index"):
+		if node, err := c.alterStorage(true); node != nil || err != nil {
+			return node, err
+		}
+	case c.accept("database"):
+		if node, err := c.alterDatabase(); node != nil || err != nil {
+			return node, err
+		}
 	}
+	c.i = start
 	if w, ok := c.acceptAny("user", "role", "group"); ok && !c.is("mapping") {
 		group := w == "group"
 		r := &AlterRole{IfExists: c.accept("if", "exists")}
@@ -125,10 +137,16 @@ func (c *cursor) alter() (any, error) {
 		c.accept("with")
 		return r, c.roleOptions(&r.Options, false)
 	}
+	c.i = start
 	for _, w := range []string{"function", "procedure", "trigger", "domain", "aggregate", "operator", "rule",
-		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "system", "statistics", "large"} {
+		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "system", "statistics", "large", "routine"} {
 		if c.is(w) {
 			return nil, c.unsupported("ALTER " + strings.ToUpper(w))
+		}
+	}
+	for _, w := range [][]string{{"event", "trigger"}, {"foreign", "table"}, {"foreign", "data"}, {"text", "search"}, {"user", "mapping"}, {"procedural", "language"}} {
+		if c.is(w[0]) && c.isAt(1, w[1]) {
+			return nil, c.unsupported("ALTER " + strings.ToUpper(w[0]+" "+w[1]))
 		}
 	}
 	switch {
@@ -177,18 +195,9 @@ func (c *cursor) drop() (any, error) {
 		}
 		return d, nil
 	}
-	if c.is("policy") {
-		return nil, noPolicies()
-	}
-	if c.is("extension") && c.isAt(1, "if") {
-		c.i = len(c.toks)
-		return &Noop{Tag: "DROP EXTENSION"}, nil
-	}
-	for _, w := range []string{"function", "procedure", "trigger", "domain", "aggregate", "operator", "cast", "rule", "policy",
-		"publication", "subscription", "server", "tablespace", "collation", "conversion", "language", "extension", "statistics"} {
-		if c.is(w) {
-			return nil, c.unsupported("DROP " + strings.ToUpper(w))
-		}
+	c.i = start
+	if node, err := c.dropMissing(); node != nil || err != nil {
+		return node, err
 	}
 	c.i = start
 	return nil, nil

@@ -256,9 +256,6 @@ func (c *cursor) show() (any, error) {
 		if _, ok := c.acceptAny("from", "in"); ok {
 			s.Name, err = c.name()
 		}
-		if c.accept("with", "comment") {
-			s.Details = true
-		}
 		return s, err
 	case c.is("columns"), c.is("index"), c.is("indexes"), c.is("keys"), c.is("constraints"), c.is("constraint"):
 		w, _ := c.ident()
@@ -277,7 +274,6 @@ func (c *cursor) show() (any, error) {
 		}
 		var err error
 		s.Name, err = c.name()
-		c.accept("with", "comment")
 		return s, err
 	case c.accept("ranges"), c.accept("cluster", "ranges"):
 		s := &Show{What: "RANGES"}
@@ -298,14 +294,8 @@ func (c *cursor) show() (any, error) {
 			}
 		}
 		if c.accept("with") {
-			for {
-				if _, ok := c.acceptAny("details", "keys", "tables", "indexes", "explain"); !ok {
-					return nil, c.unexpected()
-				}
-				s.Details = true
-				if !c.acceptPunct(",") {
-					break
-				}
+			if s.Details = c.accept("details"); !s.Details {
+				return nil, c.unexpected()
 			}
 		}
 		return s, nil

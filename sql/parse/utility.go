@@ -163,7 +163,7 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "load":
 		return c.refuse("LOAD")
 	case "security":
-		return c.refuse("SECURITY LABEL")
+		return c.securityLabel
 	case "import":
 		return c.refuse("IMPORT")
 	case "export", "backup", "restore":
@@ -193,8 +193,17 @@ func (c *cursor) refuse(what string) func() (any, error) {
 	return func() (any, error) { return nil, c.unsupported(what) }
 }
 
+// unsupported refuses a statement; the hint is of the kind of object that it ends with.
 func (c *cursor) unsupported(what string) error {
-	return sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported", what)
+	e := sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported", what)
+	kind := what
+	for _, verb := range []string{"CREATE ", "ALTER ", "DROP ", "COMMENT ON "} {
+		kind = strings.TrimPrefix(kind, verb)
+	}
+	if hint := hintsOf[kind]; hint != "" {
+		e.WithHint("%s", hint)
+	}
+	return e
 }
 
 func (c *cursor) begin() (any, error) {
@@ -236,12 +245,6 @@ func (c *cursor) modes(m *TxnModes) error {
 			m.Deferrable = boolPtr(true)
 		case c.accept("not", "deferrable"):
 			m.Deferrable = boolPtr(false)
-		case c.accept("priority"):
-			w, ok := c.acceptAny("low", "normal", "high")
-			if !ok {
-				return c.unexpected()
-			}
-			m.Priority = w
 		case c.accept("as", "of", "system", "time"):
 			text, err := c.until()
 			if err != nil {
@@ -435,7 +438,6 @@ func (c *cursor) cancel() (any, error) {
 	if !ok {
 		return nil, c.unexpected()
 	}
-	c.accept("if", "exists")
 	id, err := c.word()
 	w = strings.ToUpper(w)
 	w = strings.TrimSuffix(strings.Replace(w, "QUERIES", "QUERY", 1), "S")
@@ -531,24 +533,126 @@ func (c *cursor) explainOptions(e *Explain) error {
 	}
 }
 
+// vacuum parses VACUUM. There is nothing to vacuum: what its options say of pages is checked, as PostgreSQL does, and left.
 func (c *cursor) vacuum() (any, error) {
 	v := &Vacuum{}
 	if c.acceptPunct("(") {
+		full, skipping, toast, parallel := false, false, true, int64(0)
 		for {
+			t := c.peek(0)
 			opt, err := c.ident()
 			if err != nil {
 				return nil, err
 			}
+			fail := func(format string, args ...any) (any, error) {
+				return nil, sqlstate.New(sqlstate.SyntaxError, format, args...).At(CharPos(c.src, int(t.Pos)))
+			}
 			on := true
-			if t := c.peek(0); t.Kind != Punct {
-				if t.Kind == Number || opt == "index_cleanup" {
-					c.i++
-				} else if on, err = c.boolean(); err != nil {
+			switch opt {
+			case "analyze", "analyse", "verbose", "freeze", "full", "disable_page_skipping", "skip_locked", "process_toast", "truncate":
+				if on, err = c.boolean(); err != nil {
 					return nil, err
 				}
+			case "index_cleanup":
+				if !c.accept("auto") {
+					_, err = c.boolean()
+				}
+				if err != nil {
+					return nil, err
+				}
+			case "parallel":
+				if c.peek(0).Kind == Punct {
+					return fail("parallel option requires a value between 0 and 1024")
+				}
+				if parallel, err = c.integer(); err != nil {
+					return nil, err
+				}
+				if parallel < 0 || parallel > 1024 {
+					return fail("parallel workers for vacuum must be between 0 and 1024")
+				}
+			default:
+				return fail("unrecognized VACUUM option \"%s\"", opt)
 			}
-			if opt == "analyze" || opt == "analyse" {
+			switch opt {
+			case "analyze", "analyse":
 				v.Analyze = on
+			case "full":
+				full = on
+			case "disable_page_skipping":
+				skipping = on
+			case "process_toast":
+				toast = on
+			}
+			if !c.acceptPunct(",") {
+				break
+			}
+		}
+		if err := c.expectPunct(")"); err != nil {
+			return nil, err
+		}
+		refuse := func(message string) (any, error) {
+			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "%s", message)
+		}
+		switch {
+		case full && parallel > 0:
+			return refuse("VACUUM FULL cannot be performed in parallel")
+		case full && skipping:
+			return refuse("VACUUM option DISABLE_PAGE_SKIPPING cannot be used with FULL")
+		case full && !toast:
+			return refuse("PROCESS_TOAST required with VACUUM FULL")
+		}
+	} else {
+		c.accept("full")
+		c.accept("freeze")
+		c.accept("verbose")
+		_, v.Analyze = c.acceptAny("analyze", "analyse")
+	}
+	var err error
+	if v.Tables, v.Columns, err = c.tablesWithColumns(); err != nil {
+		return nil, err
+	}
+	for _, list := range v.Columns {
+		if len(list) > 0 && !v.Analyze {
+			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "ANALYZE option must be specified when a column list is provided")
+		}
+	}
+	return v, nil
+}
+
+// tablesWithColumns consumes table [(column, ...)], ...; columns are as many lists as there are tables.
+func (c *cursor) tablesWithColumns() (tables []Name, columns [][]string, err error) {
+	if c.done() {
+		return nil, nil, nil
+	}
+	for {
+		n, err := c.name()
+		if err != nil {
+			return nil, nil, err
+		}
+		list, err := c.parenIdents()
+		if err != nil {
+			return nil, nil, err
+		}
+		tables, columns = append(tables, n), append(columns, list)
+		if !c.acceptPunct(",") {
+			return tables, columns, nil
+		}
+	}
+}
+
+func (c *cursor) analyze() (any, error) {
+	if c.acceptPunct("(") {
+		for {
+			t := c.peek(0)
+			opt, err := c.ident()
+			if err != nil {
+				return nil, err
+			}
+			if opt != "verbose" && opt != "skip_locked" {
+				return nil, sqlstate.New(sqlstate.SyntaxError, "unrecognized ANALYZE option \"%s\"", opt).At(CharPos(c.src, int(t.Pos)))
+			}
+			if _, err := c.boolean(); err != nil {
+				return nil, err
 			}
 			if !c.acceptPunct(",") {
 				break
@@ -558,52 +662,12 @@ func (c *cursor) vacuum() (any, error) {
 			return nil, err
 		}
 	} else {
-		for {
-			if w, ok := c.acceptAny("full", "freeze", "verbose", "analyze", "analyse"); ok {
-				v.Analyze = v.Analyze || w == "analyze" || w == "analyse"
-				continue
-			}
-			break
-		}
-	}
-	var err error
-	v.Tables, err = c.tablesWithColumns()
-	return v, err
-}
-
-func (c *cursor) tablesWithColumns() ([]Name, error) {
-	if c.done() {
-		return nil, nil
-	}
-	var list []Name
-	for {
-		n, err := c.name()
-		if err != nil {
-			return nil, err
-		}
-		if _, err := c.parenIdents(); err != nil {
-			return nil, err
-		}
-		list = append(list, n)
-		if !c.acceptPunct(",") {
-			return list, nil
-		}
-	}
-}
-
-func (c *cursor) analyze() (any, error) {
-	if c.acceptPunct("(") {
-		for !c.acceptPunct(")") {
-			if c.done() {
-				return nil, c.unexpected()
-			}
-			c.i++
-		}
-	} else {
 		c.accept("verbose")
 	}
-	t, err := c.tablesWithColumns()
-	return &Analyze{t}, err
+	a := &Analyze{}
+	var err error
+	a.Tables, a.Columns, err = c.tablesWithColumns()
+	return a, err
 }
 
 func (c *cursor) truncate() (any, error) {
@@ -692,7 +756,23 @@ func (c *cursor) comment() (any, error) {
 			}
 		}
 	default:
-		return nil, c.unsupported("COMMENT ON " + cm.Kind)
+		second := ""
+		if t := c.peek(0); t.Kind == Word {
+			second = strings.ToUpper(t.Text(c.src))
+		}
+		switch cm.Kind {
+		case "ACCESS", "EVENT", "FOREIGN", "TEXT", "LARGE":
+			if second != "DATA" {
+				return nil, c.unsupported("COMMENT ON " + cm.Kind + " " + second)
+			}
+			return nil, c.unsupported("COMMENT ON FOREIGN DATA WRAPPER")
+		case "OPERATOR", "AGGREGATE", "CAST", "COLLATION", "CONVERSION", "DOMAIN", "EXTENSION", "FUNCTION", "LANGUAGE", "POLICY", "PROCEDURAL", "PROCEDURE",
+			"PUBLICATION", "ROUTINE", "RULE", "SERVER", "STATISTICS", "SUBSCRIPTION", "TABLESPACE", "TRANSFORM", "TRIGGER", "TYPE":
+			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "COMMENT ON %s is not supported", cm.Kind).
+				WithHint("Tables, columns, constraints, indexes, views, sequences, schemas, databases and roles have comments.")
+		}
+		c.i--
+		return nil, c.unexpected()
 	}
 	if err != nil {
 		return nil, err
@@ -705,4 +785,19 @@ func (c *cursor) comment() (any, error) {
 	}
 	cm.Text, err = c.str()
 	return cm, err
+}
+
+// securityLabel refuses SECURITY LABEL as PostgreSQL does where no provider is loaded, and none is here.
+func (c *cursor) securityLabel() (any, error) {
+	if err := c.expect("label"); err != nil {
+		return nil, err
+	}
+	if c.accept("for") {
+		provider, err := c.word()
+		if err != nil {
+			return nil, err
+		}
+		return nil, sqlstate.New(sqlstate.InvalidParameterValue, "security label provider \"%s\" is not loaded", provider)
+	}
+	return nil, sqlstate.New(sqlstate.InvalidParameterValue, "no security label providers have been loaded")
 }

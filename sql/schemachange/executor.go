@@ -121,6 +121,12 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		tag, err = "REFRESH MATERIALIZED VIEW", c.refresh(s)
 	case *bind.AlterTable:
 		tag, err = "ALTER "+kindTag(s.As), c.alterTable(s)
+		switch {
+		case s.Index:
+			tag = "ALTER INDEX"
+		case s.Materialized:
+			tag = "ALTER MATERIALIZED VIEW"
+		}
 	case *bind.CreateIndex:
 		tag, err = "CREATE INDEX", c.createIndex(s)
 	case *bind.DropIndex:

@@ -95,6 +95,9 @@ func (c *change) fillHere(t *catalog.Table, x *catalog.Index) error {
 
 func (c *change) dropIndexes(s *bind.DropIndex) error {
 	c.notices(s.Notices)
+	if s.Concurrently && c.Explicit {
+		return sqlstate.New(sqlstate.ActiveTransaction, "DROP INDEX CONCURRENTLY cannot run inside a transaction block")
+	}
 	c.hook()
 	for _, r := range s.Indexes {
 		if err := c.mustOwnIndex(r.Table, r.Index.Name, true); err != nil {

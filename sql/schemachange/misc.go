@@ -142,6 +142,8 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 		c.give(db.ID, to)
 	case s.PrimaryRegion != "" || s.AddRegion != "" || s.DropRegion != "" || s.Survive != "":
 		return regionsLater("regions of databases")
+	default:
+		return c.mustOwn(db.ID)
 	}
 	return nil
 }

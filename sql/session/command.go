@@ -155,6 +155,9 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	case *bind.Noop:
 		if c.Notice != "" {
 			s.out.Notice(&sqlstate.Error{Code: sqlstate.SuccessfulCompletion, Message: c.Notice})
+			for _, more := range c.More {
+				s.out.Notice(&sqlstate.Error{Code: sqlstate.SuccessfulCompletion, Message: more})
+			}
 		}
 		return c.Tag, nil
 	case *bind.Listen, *bind.Unlisten, *bind.Notify:
@@ -190,6 +193,9 @@ func commandName(stmt bind.Statement) string {
 	case *bind.RefreshView:
 		return "REFRESH MATERIALIZED VIEW"
 	case *bind.AlterTable:
+		if c.Index {
+			return "ALTER INDEX"
+		}
 		return "ALTER " + relation(c.As)
 	case *bind.CreateIndex:
 		return "CREATE INDEX"
@@ -510,7 +516,9 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 			footer = append(footer, "Retries: "+itoa(int64(n)))
 		}
 		took = s.srv.Host.Clock.Monotonic() - start
-		footer = append(footer, "Execution Time: "+millis(took)+" ms")
+		if c.Summary == nil || *c.Summary {
+			footer = append(footer, "Execution Time: "+millis(took)+" ms")
+		}
 	}
 	if c.Format != "text" {
 		return s.explainStructured(c, p, trace, planning, took, w)

@@ -1,0 +1,291 @@
+package bind
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/catalog"
+	"meridian/sql/parse"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// Storage parameters are about the pages of a heap and how they are vacuumed. There are none here, so that no parameter has an effect; those
+// that PostgreSQL knows are checked, kept and shown in pg_class.reloptions, with a notice that they are ignored, and others are
+// refused.
+
+// parameter is a storage parameter: a number between two bounds, or one of some words.
+type parameter struct {
+	name     string
+	real     bool
+	min, max float64
+	// words are those of an enumeration; empty: a number, or a boolean where the bounds are equal.
+	words []string
+}
+
+const maxInt = 1<<31 - 1
+
+// tableParameters are PostgreSQL 15's of tables, indexParameters those of B-trees, columnParameters those of columns.
+var (
+	tableParameters = []parameter{
+		{name: "autovacuum_enabled"}, {name: "user_catalog_table"}, {name: "vacuum_truncate"},
+		{name: "fillfactor", min: 10, max: 100},
+		{name: "toast_tuple_target", min: 128, max: 8160},
+		{name: "parallel_workers", max: 1024},
+		{name: "autovacuum_vacuum_threshold", max: maxInt},
+		{name: "autovacuum_vacuum_insert_threshold", min: -1, max: maxInt},
+		{name: "autovacuum_analyze_threshold", max: maxInt},
+		{name: "autovacuum_vacuum_cost_limit", min: 1, max: 10000},
+		{name: "autovacuum_freeze_min_age", max: 1e9},
+		{name: "autovacuum_multixact_freeze_min_age", max: 1e9},
+		{name: "autovacuum_freeze_max_age", min: 100000, max: 2e9},
+		{name: "autovacuum_multixact_freeze_max_age", min: 10000, max: 2e9},
+		{name: "autovacuum_freeze_table_age", max: 2e9},
+		{name: "autovacuum_multixact_freeze_table_age", max: 2e9},
+		{name: "log_autovacuum_min_duration", min: -1, max: maxInt},
+		{name: "autovacuum_vacuum_cost_delay", real: true, max: 100},
+		{name: "autovacuum_vacuum_scale_factor", real: true, max: 100},
+		{name: "autovacuum_vacuum_insert_scale_factor", real: true, max: 100},
+		{name: "autovacuum_analyze_scale_factor", real: true, max: 100},
+		{name: "vacuum_index_cleanup", words: []string{"auto", "on", "off", "true", "false", "yes", "no", "1", "0"}},
+	}
+	indexParameters  = []parameter{{name: "fillfactor", min: 10, max: 100}, {name: "deduplicate_items"}}
+	columnParameters = []parameter{{name: "n_distinct", real: true, min: -1, max: 1e308}, {name: "n_distinct_inherited", real: true, min: -1, max: 1e308}}
+)
+
+// checkParameter refuses a parameter that PostgreSQL does not know, and a value that it does not take.
+func checkParameter(known []parameter, name, value string) error {
+	at := slices.IndexFunc(known, func(p parameter) bool { return p.name == name })
+	if at < 0 {
+		return sqlstate.New(sqlstate.InvalidParameterValue, "unrecognized parameter \"%s\"", name)
+	}
+	p := known[at]
+	kind := "integer"
+	switch {
+	case p.words != nil:
+		if !slices.Contains(p.words, strings.ToLower(value)) {
+			return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for enum option \"%s\": %s", name, value).
+				WithDetail("Valid values are \"on\", \"off\", and \"auto\".")
+		}
+		return nil
+	case p.min == p.max:
+		switch strings.ToLower(value) {
+		case "true", "on", "yes", "1", "false", "off", "no", "0":
+			return nil
+		}
+		return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for boolean option \"%s\": %s", name, value)
+	case p.real:
+		kind = "floating point"
+	}
+	v, err := strconv.ParseFloat(value, 64)
+	if err != nil || !p.real && v != float64(int64(v)) {
+		return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for %s option \"%s\": %s", kind, name, value)
+	}
+	if v < p.min || v > p.max {
+		low, high := strconv.FormatInt(int64(p.min), 10), strconv.FormatInt(int64(p.max), 10)
+		if p.real {
+			low, high = strconv.FormatFloat(p.min, 'f', 6, 64), strconv.FormatFloat(p.max, 'f', 6, 64)
+		}
+		return sqlstate.New(sqlstate.InvalidParameterValue, "value %s out of bounds for option \"%s\"", value, name).
+			WithDetail("Valid values are between \"%s\" and \"%s\".", low, high)
+	}
+	return nil
+}
+
+func ignored(name string) Notice {
+	return Notice{Severity: "NOTICE", Code: "00000", Message: "storage parameter \"" + name + "\" is ignored"}
+}
+
+// parameters checks storage parameters, which it keeps for the catalogue if into is not nil, and says that they have no effect.
+func (b *builder) parameters(known []parameter, ps tree.StorageParams, into map[string]string) []Notice {
+	var ns []Notice
+	for _, p := range ps {
+		name, value := strings.ToLower(p.Key), constText(p.Value)
+		if name == "oids" {
+			// PostgreSQL takes it for what dumps of old versions say.
+			if v := strings.ToLower(value); v != "false" && v != "off" && v != "0" && v != "no" {
+				b.fail(sqlstate.FeatureNotSupported, nil, "tables declared WITH OIDS are not supported")
+			}
+			continue
+		}
+		b.check(checkParameter(known, name, value))
+		if into != nil {
+			if _, twice := into[name]; twice {
+				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", name)
+			}
+			into[name] = value
+		}
+		ns = append(ns, ignored(name))
+	}
+	return ns
+}
+
+// operatorClasses are the B-tree's by name, with the types that they order; all of them order as the type does by itself, those of
+// patterns too, since text is ordered by its bytes.
+var operatorClasses = map[string][]types.Kind{
+	"bool_ops": {types.KindBool}, "int2_ops": {types.KindInt2}, "int4_ops": {types.KindInt4}, "int8_ops": {types.KindInt8},
+	"float4_ops": {types.KindFloat4}, "float8_ops": {types.KindFloat8}, "numeric_ops": {types.KindDecimal},
+	"text_ops": {types.KindText, types.KindVarChar}, "varchar_ops": {types.KindText, types.KindVarChar},
+	"text_pattern_ops": {types.KindText, types.KindVarChar}, "varchar_pattern_ops": {types.KindText, types.KindVarChar},
+	"bpchar_ops": {types.KindBPChar}, "bpchar_pattern_ops": {types.KindBPChar}, "name_ops": {types.KindName}, "char_ops": {types.KindChar},
+	"bytea_ops": {types.KindBytes}, "date_ops": {types.KindDate}, "time_ops": {types.KindTime}, "timetz_ops": {types.KindTimeTZ},
+	"timestamp_ops": {types.KindTimestamp}, "timestamptz_ops": {types.KindTimestampTZ}, "interval_ops": {types.KindInterval},
+	"uuid_ops": {types.KindUUID}, "jsonb_ops": {types.KindJSONB}, "oid_ops": {types.KindOID, types.KindRegClass, types.KindRegType, types.KindRegProc},
+	"array_ops": {types.KindArray}, "enum_ops": {types.KindEnum}, "record_ops": {types.KindTuple}, "oidvector_ops": {types.KindOIDVector},
+}
+
+// operatorClass refuses an operator class that there is not, or that is of another type.
+func (b *builder) operatorClass(e *tree.IndexElem, t *types.T) {
+	name := string(e.OpClass)
+	if name == "" || t == nil {
+		return
+	}
+	of, ok := operatorClasses[name]
+	if !ok {
+		b.fail(sqlstate.UndefinedObject, nil, "operator class \"%s\" does not exist for access method \"btree\"", name)
+	}
+	if !slices.Contains(of, t.Kind) {
+		b.fail(sqlstate.DatatypeMismatch, nil, "operator class \"%s\" does not accept data type %s", name, t.Name())
+	}
+}
+
+// alterStorage binds ALTER TABLE and ALTER INDEX of what says how rows are stored.
+func (b *builder) alterStorage(n *parse.AlterStorage) Statement {
+	a := &AlterTable{}
+	var t *catalog.Table
+	if n.Index {
+		a.Index = true
+		ref := b.namedIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
+		if ref == nil && b.lookupTable(n.Name.Database, n.Name.Schema, n.Name.Name) != nil {
+			b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not an index", n.Name.Name)
+		}
+		if ref != nil {
+			t = ref.Table
+		}
+	} else if t = b.lookupTable(n.Name.Database, n.Name.Schema, n.Name.Name); t != nil && t.Kind == catalog.KindVirtual {
+		b.fail(sqlstate.InsufficientPrivilege, nil, "permission denied: \"%s\" is a system catalog", t.Name)
+	}
+	switch {
+	case t == nil && !n.IfExists:
+		b.fail(sqlstate.UndefinedTable, nil, "relation \"%s\" does not exist", Name{Schema: n.Name.Schema, Name: n.Name.Name})
+	case t == nil:
+		a.Notices = []Notice{{Severity: "NOTICE", Code: "00000", Message: "relation \"" + n.Name.Name + "\" does not exist, skipping"}}
+		return a
+	case t.Kind != catalog.KindTable:
+		raise(sqlstate.New(sqlstate.WrongObjectType, "ALTER action %s cannot be performed on relation \"%s\"", n.Actions[0].Kind, t.Name).
+			WithDetail("This operation is not supported for %ss.", kindWord(t.Kind)))
+	}
+	a.Table = t
+	for _, act := range n.Actions {
+		b.storageAction(a, t, act)
+	}
+	return a
+}
+
+func (b *builder) storageAction(a *AlterTable, t *catalog.Table, act parse.StorageAction) {
+	tell := func(format string, hint string) {
+		a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: format, Hint: hint})
+	}
+	var col *catalog.Column
+	if act.Column != "" {
+		if act.Column == "ctid" || act.Column == "xmin" || act.Column == "tableoid" {
+			b.fail(sqlstate.FeatureNotSupported, nil, "cannot alter system column \"%s\"", act.Column)
+		}
+		col = b.existingColumn(t, tree.Name(act.Column))
+	}
+	switch act.Kind {
+	case parse.SetStatistics:
+		tell("SET STATISTICS has no effect", "ANALYZE looks at all rows; its histograms have a size of their own.")
+	case parse.SetStorage:
+		switch v := strings.ToLower(act.Value); v {
+		case "plain":
+		case "external", "extended", "main":
+			if !toastable(col.Type) {
+				b.fail(sqlstate.FeatureNotSupported, nil, "column data type %s can only have storage PLAIN", col.Type.Bare().Name())
+			}
+		default:
+			b.fail(sqlstate.InvalidParameterValue, nil, "invalid storage type \"%s\"", act.Value)
+		}
+		tell("SET STORAGE has no effect", "A row is stored whole, compressed with its neighbours.")
+	case parse.SetCompression:
+		b.compression(act.Value, col.Type)
+		tell("SET COMPRESSION has no effect", "A row is stored whole, compressed with its neighbours.")
+	case parse.SetColumnOptions:
+		for _, o := range act.Options {
+			b.check(checkParameter(columnParameters, o.Name, o.Value))
+			a.Notices = append(a.Notices, ignored(o.Name))
+		}
+	case parse.ResetOptions:
+	case parse.SetIndexOptions:
+		for _, o := range act.Options {
+			b.check(checkParameter(indexParameters, o.Name, o.Value))
+			a.Notices = append(a.Notices, ignored(o.Name))
+		}
+	case parse.SetUnlogged:
+		tell("SET UNLOGGED has no effect", "All tables are as durable as others.")
+	case parse.ClusterOn, parse.ReplicaIdentityIndex:
+		if !slices.ContainsFunc(t.Indexes, func(i catalog.Index) bool { return i.Name == act.Value && i.State != catalog.Absent }) {
+			b.fail(sqlstate.UndefinedObject, nil, "index \"%s\" for table \"%s\" does not exist", act.Value, t.Name)
+		}
+		if act.Kind == parse.ClusterOn {
+			tell("CLUSTER ON has no effect", "Rows are stored in the order of the primary key.")
+			return
+		}
+		tell("REPLICA IDENTITY has no effect", "There is no logical replication to outside of the cluster.")
+	case parse.ReplicaIdentity:
+		tell("REPLICA IDENTITY has no effect", "There is no logical replication to outside of the cluster.")
+	case parse.DisableTriggers:
+		if strings.EqualFold(act.Value, "all") {
+			raise(sqlstate.New(sqlstate.FeatureNotSupported, "DISABLE TRIGGER ALL is not supported").
+				WithHint("Foreign keys are always checked. Load referenced tables first, or declare the keys DEFERRABLE."))
+		}
+		b.noTrigger(t, act.Value)
+	case parse.EnableTriggers:
+		b.noTrigger(t, act.Value)
+	case parse.SetTablespace:
+		if act.Value != "pg_default" {
+			raise(noTablespace(act.Value))
+		}
+	case parse.SetAccessMethod:
+		if act.Value != "heap" {
+			b.fail(sqlstate.UndefinedObject, nil, "access method \"%s\" does not exist", act.Value)
+		}
+	case parse.SetLogged, parse.WithoutCluster, parse.WithoutOids:
+		// So it is.
+	}
+}
+
+// noTrigger refuses the name of a trigger; ALL and USER are none.
+func (b *builder) noTrigger(t *catalog.Table, name string) {
+	if !strings.EqualFold(name, "all") && !strings.EqualFold(name, "user") {
+		b.fail(sqlstate.UndefinedObject, nil, "trigger \"%s\" for table \"%s\" does not exist", name, t.Name)
+	}
+}
+
+func noTablespace(name string) error {
+	return sqlstate.New(sqlstate.UndefinedObject, "tablespace \"%s\" does not exist", name).WithHint("There are no tablespaces but pg_default.")
+}
+
+// toastable reports whether PostgreSQL stores a type's large values apart.
+func toastable(t *types.T) bool {
+	switch t.Kind {
+	case types.KindText, types.KindVarChar, types.KindBPChar, types.KindBytes, types.KindJSON, types.KindJSONB, types.KindArray, types.KindDecimal:
+		return true
+	}
+	return false
+}
+
+// compression refuses a method of compression that PostgreSQL does not know, or a column that it does not compress.
+func (b *builder) compression(method string, t *types.T) {
+	switch strings.ToLower(method) {
+	case "default", "pglz", "lz4":
+	default:
+		b.fail(sqlstate.InvalidParameterValue, nil, "invalid compression method \"%s\"", method)
+	}
+	if !toastable(t) {
+		b.fail(sqlstate.FeatureNotSupported, nil, "column data type %s does not support compression", t.Bare().Name())
+	}
+}

@@ -1,0 +1,139 @@
+package parse
+
+import (
+	"strings"
+
+	"meridian/sql/sqlstate"
+)
+
+// refusal is a clause that PostgreSQL has and the grammar library refuses as a syntax error: what it is, and what to do instead.
+type refusal struct {
+	// first are the statement's first words, any of which will do; empty: any statement.
+	first []string
+	// words are the clause's, one after the other; * is any token.
+	words      string
+	what, hint string
+}
+
+var (
+	inQueries = []string{"select", "insert", "update", "delete", "with", "values", "table", "create", "("}
+	inTables  = []string{"create", "alter"}
+)
+
+const (
+	noPartitions  = "Tables are divided into ranges by themselves."
+	noInheritance = "Give each table its columns, with LIKE, and read them together with UNION ALL."
+	noXML         = "Keep documents as text, or as jsonb."
+)
+
+var refusals = []refusal{
+	{inTables, "partition by", "partitioned tables are", noPartitions},
+	{inTables, "partition of", "partitioned tables are", noPartitions},
+	{inTables, "attach partition", "partitioned tables are", noPartitions},
+	{inTables, "detach partition", "partitioned tables are", noPartitions},
+	{inTables, "inherits (", "inheritance of tables is", noInheritance},
+	{inTables, "inherit", "inheritance of tables is", noInheritance},
+	{[]string{"create"}, "table * of", "tables of a composite type are", "List the columns."},
+	{[]string{"alter"}, "table * of", "tables of a composite type are", "List the columns."},
+	{[]string{"alter"}, "table * not of", "tables of a composite type are", "List the columns."},
+	{inTables, "exclude using", "exclusion constraints are", "UNIQUE excludes equal values."},
+	{inTables, "exclude (", "exclusion constraints are", "UNIQUE excludes equal values."},
+	{inTables, "unique using index", "making an index a constraint is", "Add the constraint without it, then drop the index."},
+	{inTables, "primary key using index", "making an index a constraint is", "Add the constraint without it, then drop the index."},
+	{[]string{"alter"}, "depends on extension", "ALTER ... DEPENDS ON EXTENSION is", "There are no extensions to install."},
+	{[]string{"alter"}, "index * alter", "ALTER INDEX ... ALTER COLUMN is", "ANALYZE looks at all columns."},
+	{[]string{"alter"}, "set statistics", "SET STATISTICS beside other actions is", "Give it a statement of its own."},
+	{[]string{"alter"}, "set storage", "SET STORAGE beside other actions is", "Give it a statement of its own."},
+	{[]string{"alter"}, "set compression", "SET COMPRESSION beside other actions is", "Give it a statement of its own."},
+	{[]string{"alter"}, "disable rule", "rules are", "Write to the table itself."},
+	{[]string{"alter"}, "enable rule", "rules are", "Write to the table itself."},
+	{[]string{"alter"}, "enable replica", "rules and triggers are", "Write to the table itself."},
+	{[]string{"alter"}, "enable always", "rules and triggers are", "Write to the table itself."},
+	{[]string{"alter"}, "drop expression", "making a generated column a plain one is", "Add another column, copy the values with UPDATE, and rename it."},
+	{inQueries, "tablesample", "TABLESAMPLE is", "WHERE random() < 0.1 takes a tenth of the rows."},
+	{inQueries, "grouping sets", "GROUPING SETS is", "Join the groupings with UNION ALL."},
+	{inQueries, "rollup (", "ROLLUP is", "Join the groupings with UNION ALL."},
+	{inQueries, "cube (", "CUBE is", "Join the groupings with UNION ALL."},
+	{inQueries, "group by distinct", "GROUP BY DISTINCT is", "Leave DISTINCT out: there is one grouping."},
+	{inQueries, "group by all", "GROUP BY ALL is", "Leave ALL out: there is one grouping."},
+	{inQueries, "with ties", "WITH TIES is", "Compare with rank() OVER (ORDER BY ...) in a subquery."},
+	{inQueries, "search depth", "SEARCH is", "Collect the path in an array, and order by it."},
+	{inQueries, "search breadth", "SEARCH is", "Count the depth in a column, and order by it."},
+	{inQueries, "cycle * set", "CYCLE is", "Collect the path in an array, and stop where it has the row."},
+	{inQueries, "current of", "WHERE CURRENT OF is", "Name the row by its primary key."},
+	{inQueries, "normalized", "IS NORMALIZED is", "Normalize text before it is stored."},
+	{inQueries, "is document", "type xml is", noXML},
+	{inQueries, "is not document", "type xml is", noXML},
+	{inQueries, "treat (", "TREAT is", "Use CAST."},
+	{inQueries, "using operator", "ORDER BY ... USING is", "Use ASC or DESC."},
+	{inQueries, "using <", "ORDER BY ... USING is", "Use ASC or DESC."},
+	{inQueries, "using >", "ORDER BY ... USING is", "Use ASC or DESC."},
+	{inQueries, "xmlparse (", "type xml is", noXML}, {inQueries, "xmlelement (", "type xml is", noXML}, {inQueries, "xmlforest (", "type xml is", noXML},
+	{inQueries, "xmlpi (", "type xml is", noXML}, {inQueries, "xmlroot (", "type xml is", noXML}, {inQueries, "xmlserialize (", "type xml is", noXML},
+	{inQueries, "xmltable (", "type xml is", noXML}, {inQueries, "xmlexists (", "type xml is", noXML}, {inQueries, "xml", "type xml is", noXML},
+	{[]string{"merge"}, "into", "MERGE is", "Use INSERT ... ON CONFLICT, or UPDATE ... FROM and DELETE ... USING."},
+	{[]string{"with"}, "merge into", "MERGE is", "Use INSERT ... ON CONFLICT, or UPDATE ... FROM and DELETE ... USING."},
+	{inTables, "point", "geometric types are", "Keep coordinates in columns of their own."},
+	{inTables, "box", "geometric types are", "Keep coordinates in columns of their own."},
+	{inTables, "polygon", "geometric types are", "Keep coordinates in columns of their own."},
+	{inTables, "circle", "geometric types are", "Keep coordinates in columns of their own."},
+}
+
+// refused looks for a clause that PostgreSQL has and the grammar library does not, in a statement that it could not read.
+func refused(src string, toks []Token) error {
+	match := func(at int, word string) bool {
+		if at >= len(toks) || toks[at].Kind == String {
+			return false
+		}
+		return word == "*" || strings.EqualFold(toks[at].Text(src), word)
+	}
+	for i := range refusals {
+		r := &refusals[i]
+		begins := false
+		for _, w := range r.first {
+			begins = begins || match(0, w)
+		}
+		if !begins {
+			continue
+		}
+		words := strings.Fields(r.words)
+	next:
+		for at := range toks {
+			for k, w := range words {
+				if !match(at+k, w) {
+					continue next
+				}
+			}
+			if at > 0 && isPunct(toks[at-1], src, ".") || (words[0] == "table" || words[0] == "index") && at != 1 {
+				continue
+			}
+			return sqlstate.New(sqlstate.FeatureNotSupported, "%s not supported", r.what).WithHint("%s", r.hint).At(CharPos(src, int(toks[at].Pos)))
+		}
+	}
+	return nil
+}
+
+// hintsOf say what to do without a kind of object that there is not.
+var hintsOf = map[string]string{
+	"FUNCTION": noRoutines, "PROCEDURE": noRoutines, "ROUTINE": noRoutines, "AGGREGATE": noRoutines, "DO": noRoutines, "CALL": noRoutines, "LANGUAGE": noRoutines,
+	"TRIGGER": noTriggers, "CONSTRAINT TRIGGER": noTriggers, "EVENT TRIGGER": noTriggers,
+	"RULE":     "Write to the table itself; views are read.",
+	"TYPE":     "ENUM types can be made. Give a table the fields of a composite type as columns.",
+	"DOMAIN":   "Give the column the domain's type, and a CHECK constraint.",
+	"OPERATOR": "Operators are built in.", "CAST": "Casts are built in.", "TRANSFORM": "There are no procedural languages.",
+	"PUBLICATION": noReplication, "SUBSCRIPTION": noReplication,
+	"SERVER": noForeign, "FOREIGN TABLE": noForeign, "FOREIGN DATA": noForeign, "USER MAPPING": noForeign, "IMPORT": noForeign,
+	"TABLESPACE": "There are no tablespaces but pg_default.", "COLLATION": "All text is ordered by its bytes: COLLATE \"C\".",
+	"CONVERSION": "Conversions of encodings are built in.", "TEXT SEARCH": "There is no text search: LIKE and regular expressions are there.",
+	"ACCESS METHOD": "Indexes are ordered, as those of btree.", "STATISTICS": "ANALYZE collects statistics of single columns.",
+	"SYSTEM": "Use SET CLUSTER SETTING for what holds in the cluster.", "LOAD": "There are no libraries to load.", "EXTENSION": "There are no extensions to install.",
+	"LARGE": "Keep bytes in a column of type bytea.", "PREPARE TRANSACTION": noTwoPhase, "COMMIT PREPARED": noTwoPhase, "ROLLBACK PREPARED": noTwoPhase,
+}
+
+const (
+	noRoutines    = "There are no procedural languages. Keep the logic in the application, or in a view."
+	noTriggers    = "Defaults, generated columns, checks and foreign keys are there."
+	noReplication = "There is no logical replication to outside of the cluster."
+	noForeign     = "All tables are the cluster's own."
+	noTwoPhase    = "A transaction commits at all nodes at once, or nowhere."
+)
