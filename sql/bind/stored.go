@@ -64,13 +64,6 @@ func (b *builder) stored(t *catalog.Table, text string, sc *scope) scalar.Expr {
 func (b *Binder) RewriteOf(ctx context.Context, t *catalog.Table) (exprs []scalar.Expr, checks []opt.CheckExpr, err error) {
 	defer guard(&err)
 	bd := b.newBuilder(ctx, &parse.Statement{})
-	byOrdinal := func(e scalar.Expr, ids []opt.ColumnID) scalar.Expr {
-		return scalar.ReplaceColumns(e, func(c *scalar.Column) scalar.Expr {
-			n := *c
-			n.ID = scalar.ColumnID(slices.Index(ids, c.ID) + 1)
-			return &n
-		})
-	}
 	ids, sc := bd.newRow(t, t.Name)
 	to := t.Rewritten()
 	for _, k := range t.Rewrite.Columns {
@@ -82,6 +75,32 @@ func (b *Binder) RewriteOf(ctx context.Context, t *catalog.Table) (exprs []scala
 		checks = append(checks, opt.CheckExpr{Name: c.Name, Expr: byOrdinal(c.Expr, ids)})
 	}
 	return exprs, checks, nil
+}
+
+// FollowsOf binds what follows from a change of a row: the table's generated columns, and the checks. The columns of the expressions are
+// ordinals plus one.
+func (b *Binder) FollowsOf(ctx context.Context, t *catalog.Table) (generated []opt.SetItem, checks []opt.CheckExpr, err error) {
+	defer guard(&err)
+	bd := b.newBuilder(ctx, &parse.Statement{})
+	ids, sc := bd.newRow(t, t.Name)
+	for i := range t.Columns {
+		if col := &t.Columns[i]; col.Generated != "" && (col.State == catalog.Public || col.State == catalog.WriteOnly) {
+			generated = append(generated, opt.SetItem{Ordinal: i, Expr: byOrdinal(bd.assign(bd.stored(t, col.Generated, sc), col, nil), ids)})
+		}
+	}
+	for _, c := range bd.checks(t, ids, t.Name) {
+		checks = append(checks, opt.CheckExpr{Name: c.Name, Expr: byOrdinal(c.Expr, ids)})
+	}
+	return generated, checks, nil
+}
+
+// byOrdinal is an expression over ordinals plus one instead of the columns of a query.
+func byOrdinal(e scalar.Expr, ids []opt.ColumnID) scalar.Expr {
+	return scalar.ReplaceColumns(e, func(c *scalar.Column) scalar.Expr {
+		n := *c
+		n.ID = scalar.ColumnID(slices.Index(ids, c.ID) + 1)
+		return &n
+	})
 }
 
 // DefaultExpr binds a column's default, coerced to the column's type; a column without one defaults to NULL. Names in

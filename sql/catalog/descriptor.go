@@ -321,10 +321,12 @@ type Index struct {
 	State  State
 	// Constraint says that the index backs a PRIMARY KEY or UNIQUE constraint of the same name.
 	Constraint bool
-	// Deferrable says that the index is one of a UNIQUE constraint that is checked at the end of a statement or, as ForeignKey's, of the
+	// Deferrable says that the index is one of a UNIQUE or PRIMARY KEY constraint that is checked at the end of a statement or, as ForeignKey's, of the
 	// transaction. Until then rows may have one key, so Unique is false, and the entries are those of an index that is not.
 	Deferrable bool `json:",omitempty"`
 	Deferred   bool `json:",omitempty"`
+	// Key says that a deferrable index is that of the PRIMARY KEY. The rows are under the hidden column rowid then.
+	Key bool `json:",omitempty"`
 	// Predicate is the SQL text of a partial index's condition; empty: all rows.
 	Predicate string
 	// Suffix are the columns that make the entries of a secondary index unique; nil: the primary key's. It differs
@@ -333,6 +335,9 @@ type Index struct {
 	// Rewritten says that the index has rows as they will be after the table's Rewrite.
 	Rewritten bool `json:",omitempty"`
 }
+
+// PrimaryKey reports whether the index is that of a PRIMARY KEY constraint, or of the hidden column that stands in for one.
+func (x *Index) PrimaryKey() bool { return x.Primary || x.Key }
 
 // IndexColumn is a key column of an index.
 type IndexColumn struct {
@@ -373,6 +378,8 @@ type ForeignKey struct {
 	RefColumns []ColumnID
 	OnDelete   Action
 	OnUpdate   Action
+	// SetColumns are those of Columns that SetNull and SetDefault of OnDelete set; nil: all.
+	SetColumns []ColumnID `json:",omitempty"`
 	MatchFull  bool
 	State      State
 	Comment    string `json:",omitempty"`

@@ -175,7 +175,7 @@ func (it *changeIter) next() (types.Row, error) {
 	if !it.ran {
 		it.ran = true
 		if err := it.consume(); err != nil {
-			return nil, err
+			return nil, it.m.failed(err)
 		}
 		if err := it.m.finish(it.c.place); err != nil {
 			return nil, err
@@ -247,22 +247,22 @@ func (it *updateIter) update(row types.Row) (types.Row, error) {
 		return nil, err
 	}
 	after := it.comb[:width]
-	if err := it.m.outgoing(o.w, after, it.before); err != nil {
+	if err := it.m.change(o.w, o.changed, it.before, after); err != nil {
 		return nil, err
 	}
 	if err := it.m.incoming(o.w, it.before, after); err != nil {
 		return nil, err
 	}
-	return it.comb, it.m.change(o.w, o.changed, it.before, after)
+	return it.comb, it.m.outgoing(o.w, after, it.before)
 }
 
 type deleteIter struct{ changeIter }
 
 func (it *deleteIter) delete(row types.Row) (types.Row, error) {
-	if err := it.m.incoming(it.c.w, it.before, nil); err != nil {
+	if err := it.m.remove(it.c.w, it.before); err != nil {
 		return nil, err
 	}
-	return row, it.m.remove(it.c.w, it.before)
+	return row, it.m.incoming(it.c.w, it.before, nil)
 }
 
 // keySet remembers which rows a statement has changed.

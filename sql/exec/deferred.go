@@ -2,11 +2,11 @@ package exec
 
 import (
 	"context"
+	"slices"
 
-	"meridian/keys"
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
-	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 	"meridian/txn"
@@ -35,10 +35,11 @@ type Deferrals interface {
 	Defer(c DeferredCheck) error
 }
 
-// uniqueCheck is a key that a deferrable unique index was given.
+// uniqueCheck is a deferrable unique index.
 type uniqueCheck struct {
-	w  *tableWriter
-	iw *indexWriter
+	table *catalog.Table
+	index *catalog.Index
+	codec *indexCodec
 }
 
 // deferrable notes a row's new key of a deferrable unique index.
@@ -50,7 +51,7 @@ func (m *mutation) deferrable(w *tableWriter, iw *indexWriter, row types.Row) er
 	if anyNull(row, ords) {
 		return nil
 	}
-	return m.r.event(fkEvent{unique: &uniqueCheck{w, iw}, vals: pick(row, ords)})
+	return m.r.event(fkEvent{unique: &uniqueCheck{w.table, iw.index, iw.codec}, vals: pick(row, ords)})
 }
 
 // postpone hands over the checks that wait, and returns the others. An action of a foreign key never waits, nor does RESTRICT.
@@ -65,8 +66,8 @@ func (r *run) postpone(checks []fkEvent) ([]fkEvent, error) {
 		deferrable, initially := false, false
 		switch {
 		case e.unique != nil:
-			c.Constraint = Constraint{Table: e.unique.w.table.ID, Index: e.unique.iw.index.ID}
-			deferrable, initially = true, e.unique.iw.index.Deferred
+			c.Constraint = Constraint{Table: e.unique.table.ID, Index: e.unique.index.ID}
+			deferrable, initially = true, e.unique.index.Deferred
 		case e.out != nil:
 			fk := e.out.fk.fk
 			c.Constraint = Constraint{Table: e.out.fk.child.ID, Foreign: fk.ID}
@@ -87,30 +88,78 @@ func (r *run) postpone(checks []fkEvent) ([]fkEvent, error) {
 	return now, nil
 }
 
-// checkUnique raises a violation if two rows have the key.
-func (r *run) checkUnique(u *uniqueCheck, vals types.Row) error {
-	span, ok, err := u.iw.codec.span(vals, nil, false, nil, false)
+// checkUnique finds a violation if two rows have the key of the events, which were left by rows that came to have it. It is that of the
+// first row that was not alone.
+func (r *run) checkUnique(events []fkEvent) (*failure, error) {
+	u, vals := events[0].unique, events[0].vals
+	span, ok, err := u.codec.span(vals, nil, false, nil, false)
 	if err != nil || !ok {
-		return err
+		return nil, err
 	}
 	found := 0
-	for {
-		page, rest, err := r.checkScan(txn.ScanOptions{Span: span, MaxRows: 2})
-		if err != nil {
+	for rest := &span; rest != nil && found <= len(events); {
+		var page []kv.KeyValue
+		if page, rest, err = r.checkScan(txn.ScanOptions{Span: *rest, MaxRows: int64(max(2, len(events)+1-found))}); err != nil {
+			return nil, err
+		}
+		found += len(page)
+	}
+	if found < 2 {
+		return nil, nil
+	}
+	at := events[0].seq
+	if found <= len(events) {
+		at = events[1].seq
+	}
+	e := sqlstate.New(sqlstate.UniqueViolation, "duplicate key value violates unique constraint \"%s\"", u.index.Name)
+	t := u.table
+	e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), u.index.Name
+	e.RowOf, e.Values = uint32(t.ID), "Key "+keyText(t, keyOrdinals(t, u.index), vals)+" already exists."
+	return &failure{at, e}, nil
+}
+
+// FindDuplicate fails if two rows have one key of a deferrable index. Nobody else may write the table meanwhile.
+func FindDuplicate(ctx context.Context, t KV, table *catalog.Table, x *catalog.Index) error {
+	codec, err := newIndexCodec(table, x)
+	if err != nil {
+		return err
+	}
+	ords := keyOrdinals(table, x)
+	dec, err := newRowDecoder(table, x, ords)
+	if err != nil {
+		return err
+	}
+	span := codec.all()
+	row, last := make(types.Row, len(ords)), types.Row(nil)
+	for rest := &span; rest != nil; {
+		var page []kv.KeyValue
+		if page, rest, err = t.Scan(ctx, txn.ScanOptions{Span: *rest, TargetBytes: pageBytes}); err != nil {
 			return err
 		}
-		if found += len(page); found > 1 {
-			e := sqlstate.New(sqlstate.UniqueViolation, "duplicate key value violates unique constraint \"%s\"", u.iw.index.Name)
-			t := u.w.table
-			e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), u.iw.index.Name
-			e.RowOf, e.Values = uint32(t.ID), "Key "+keyText(t, keyOrdinals(t, u.iw.index), vals)+" already exists."
-			return e
+		for i := range page {
+			if err := dec.decode(page[i].Key, page[i].Value, row); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(row, types.Datum.IsNull) {
+				continue
+			}
+			same := last != nil
+			for j := 0; same && j < len(ords); j++ {
+				same = table.Columns[ords[j]].Type.Compare(row[j], last[j]) == 0
+			}
+			if same {
+				e := sqlstate.New(sqlstate.UniqueViolation, "could not create unique index \"%s\"", x.Name)
+				e.Table, e.TableID, e.Constraint = table.Name, uint32(table.ID), x.Name
+				e.Detail = "Key " + keyText(table, ords, row) + " is duplicated."
+				return e
+			}
+			last = append(last[:0], row...)
 		}
-		if rest == nil {
-			return nil
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		span = *rest
 	}
+	return nil
 }
 
 // CheckDeferred carries out checks that have waited, over all that the transaction has written. Constraints that are gone are kept.
@@ -124,41 +173,86 @@ func CheckDeferred(ctx context.Context, env *Env, o Options, checks []DeferredCh
 		r.budget.Shrink(r.eventBytes)
 		r.release()
 	}()
-	r.kv.StepStatement()
+	d := deferredEvents{b: b, r: r, known: make(map[deferredKind]fkEvent)}
 	for i := range checks {
-		if err := r.checkDeferred(b, &checks[i]); err != nil {
+		if err := d.add(&checks[i]); err != nil {
 			return err
 		}
 	}
+	r.kv.StepStatement()
+	f, err := r.check(d.events)
+	if err == nil && f != nil {
+		err = f.err
+	}
+	return err
+}
+
+// deferredKind is what the checks of one constraint have in common.
+type deferredKind struct {
+	Constraint
+	gone bool
+}
+
+// deferredEvents makes events of deferred checks.
+type deferredEvents struct {
+	b      *builder
+	r      *run
+	known  map[deferredKind]fkEvent // without values; of a constraint that is gone there is nothing
+	events []fkEvent
+}
+
+func (d *deferredEvents) add(c *DeferredCheck) error {
+	kind := deferredKind{c.Constraint, c.Gone}
+	e, ok := d.known[kind]
+	if !ok {
+		var err error
+		if e, err = d.event(c); err != nil {
+			return err
+		}
+		d.known[kind] = e
+	}
+	e.seq, e.vals = len(d.events)+1, c.Values
+	switch {
+	case e.unique != nil:
+	case e.out != nil:
+		o := &fkCheck{fk: e.out.fk, vals: c.Values}
+		if !slices.ContainsFunc(c.Values, types.Datum.IsNull) {
+			var err error
+			if o.key, err = o.fk.key(d.r, c.Values); err != nil {
+				return err
+			}
+		}
+		e.out = o
+	case e.in != nil:
+		if e.in.fk.OnDelete != catalog.NoAction {
+			e.after = c.Values // its action at UPDATE is the one that waited
+		}
+	default:
+		return nil
+	}
+	d.events = append(d.events, e)
 	return nil
 }
 
-func (r *run) checkDeferred(b *builder, c *DeferredCheck) error {
+// event is what checks a constraint; nothing if it is gone.
+func (d *deferredEvents) event(c *DeferredCheck) (fkEvent, error) {
 	find := func(id catalog.ID) (*catalog.Table, error) {
-		if t, err := b.opts.View.TableByID(b.ctx, id); t == nil || err != nil {
+		if t, err := d.b.opts.View.TableByID(d.b.ctx, id); t == nil || err != nil {
 			return nil, err
 		}
-		return b.table(id)
+		return d.b.table(id)
 	}
 	t, err := find(c.Table)
 	if err != nil || t == nil {
-		return err
+		return fkEvent{}, err
 	}
 	if c.Index != 0 {
 		x := t.Index(c.Index)
 		if x == nil || !x.Deferrable || x.State != catalog.Public {
-			return nil
+			return fkEvent{}, nil
 		}
-		w, err := b.writer(t)
-		if err != nil {
-			return err
-		}
-		for _, iw := range w.indexes {
-			if iw.index.ID == x.ID {
-				return r.checkUnique(&uniqueCheck{w, iw}, c.Values)
-			}
-		}
-		return nil
+		codec, err := newIndexCodec(t, x)
+		return fkEvent{unique: &uniqueCheck{t, x, codec}}, err
 	}
 	for i := range t.Foreign {
 		fk := &t.Foreign[i]
@@ -167,51 +261,14 @@ func (r *run) checkDeferred(b *builder, c *DeferredCheck) error {
 		}
 		parent, err := find(fk.RefTable)
 		if err != nil || parent == nil {
-			return err
+			return fkEvent{}, err
 		}
 		if c.Gone {
-			in, err := b.newFKIn(fk, t, parent)
-			if err != nil {
-				return err
-			}
-			e := fkEvent{in: in, vals: c.Values}
-			if fk.OnDelete != catalog.NoAction {
-				e.after = c.Values // its action at UPDATE is the one that waited
-			}
-			return r.check([]fkEvent{e})
+			in, err := newFKCheckIn(fk, t, parent)
+			return fkEvent{in: in}, err
 		}
-		return r.checkReference(b, fk, t, parent, c.Values)
+		o, err := newFKOut(fk, t, parent)
+		return fkEvent{out: &fkCheck{fk: o}}, err
 	}
-	return nil
-}
-
-// checkReference looks for the parent of a row, and for the row if there is none: it may be gone by now.
-func (r *run) checkReference(b *builder, fk *catalog.ForeignKey, child, parent *catalog.Table, vals types.Row) error {
-	o, err := newFKOut(fk, child, parent)
-	if err != nil {
-		return err
-	}
-	k, err := o.key(r, vals)
-	if err != nil {
-		return err
-	}
-	vs, err := r.checkMany([]keys.Key{k})
-	if err != nil || vs[0] != nil {
-		return err
-	}
-	in, err := b.newFKIn(fk, child, parent)
-	if err != nil {
-		return err
-	}
-	refs := make(types.Row, len(vals))
-	for i, d := range vals {
-		from, to := child.Columns[in.cols[i]].Type, parent.Columns[in.refs[i]].Type
-		if from.Phys() != to.Phys() {
-			if d, err = scalar.CastDatum(&r.sctx, d, from, to.Bare(), true); err != nil {
-				return err
-			}
-		}
-		refs[i] = d
-	}
-	return in.children(r, []fkEvent{{in: in, vals: refs}}, true, func(fkEvent, keys.Key) error { return o.violation(vals) })
+	return fkEvent{}, nil
 }

@@ -41,10 +41,18 @@
 //	    references) remember the keys that were written, or come after the statement (StepStatement).
 //	X4  When the statement is the whole transaction, its last batch carries the commit: with one range written
 //	    that is a single round of consensus.
+//	X5  What a row leaves to be done after the statement (an event: a key that went, a parent to look for, a key of a deferrable
+//	    index) is done in the order of the rows and, for one row, of its constraints; what an action leaves comes behind all
+//	    that. Only events that do not see each other's rows change places. It is PostgreSQL's order of triggers, so a statement
+//	    fails here if and only if it does there, and of several violations the same one is reported.
+//	X6  A row takes a key of a unique index when it is written: it fails if a row that the statement has not reached yet has the
+//	    key, even if that one would give it up. Rows are reached in the order of the index that the plan scans; PostgreSQL's order
+//	    is that of its heap where it scans no index.
 //
-// Foreign keys: parents of new rows are looked up in batches before a batch is written. Keys that go are noted, and
-// when the statement has run, rows that refer to them are changed (CASCADE, SET NULL, SET DEFAULT) or the statement
-// fails (NO ACTION, RESTRICT). A serializable transaction needs no locks for these reads. Below that, they are locked
+// Foreign keys: parents of new rows are looked up in batches before a batch is written. One that is missing is an event, because
+// violations of other constraints, by any row, come first. When the statement has run, rows that refer to keys that went are
+// changed (CASCADE, SET NULL, SET DEFAULT) or the statement fails (NO ACTION, RESTRICT); a check is of values, so a row that has
+// changed again, or is gone, violates nothing. A serializable transaction needs no locks for these reads. Below that, they are locked
 // and checked again at the commit (txn.CheckMany, CheckScan).
 //
 // A mutation hands out its RETURNING rows after all of its writes were accepted. A mutation below the root of a

@@ -1,14 +1,14 @@
 package exec
 
 import (
+	"slices"
+
 	"meridian/keys"
-	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
-	"meridian/txn"
 )
 
 // fkOut is a foreign key of the table that is written: its rows need a parent.
@@ -25,37 +25,35 @@ type fkOut struct {
 
 // fkIn is a foreign key of some table that points at the table that is written.
 type fkIn struct {
-	fk     *catalog.ForeignKey
-	child  *catalog.Table
-	parent *catalog.Table
-	refs   []int // ordinals in the parent
-	cols   []int // ordinals in the child
-	// childCodec and childDec read the child's rows by the foreign key's columns; without an index the whole
-	// table is read.
-	childIndex *catalog.Index
-	childCodec *indexCodec
-	perm       []int       // index key column i is foreign key column perm[i]
-	pk         *rowDecoder // primary key from an entry of childIndex
-	parentKey  *fkOut      // to look for the parent's key again
-	writer     *tableWriter
-	defaults   []scalar.Evaluator // SET DEFAULT
+	children
+	parentKey *fkOut // to look for the parent's key again
+	writer    *tableWriter
+	set       []int              // ordinals that SET NULL and SET DEFAULT set when the parent's row goes
+	defaults  []scalar.Evaluator // of the foreign key's columns, for SET DEFAULT
+	// What follows from the columns that an action sets: generated columns, indexes with other entries, and what is checked.
+	generated []setExpr
+	notNull   []int
+	changed   []*indexWriter
+	checks    []checkSpec
 }
 
-// fkCheck is a parent that has to exist.
+// fkCheck is a parent that has to exist. It has no key if some of the values are NULL, which MATCH FULL does not allow.
 type fkCheck struct {
 	fk   *fkOut
 	key  keys.Key
 	vals types.Row
+	seq  int
 }
 
-// fkEvent is work for the end of the statement: a parent's key that went (in), or a check of a self-referencing
-// row (out).
+// fkEvent is work for the end of the statement: a parent's key that went (in), a row that needs a parent (out), or a key of a
+// deferrable unique index.
 type fkEvent struct {
-	unique *uniqueCheck // a key of a deferrable unique index
-	in     *fkIn
-	vals   types.Row // the key that went
-	after  types.Row // what it became; nil: deleted
-	out    *fkCheck
+	seq, cause int // its place, and that of the event whose action made it
+	unique     *uniqueCheck
+	in         *fkIn
+	vals       types.Row // the key that went, or came
+	after      types.Row // what it became; nil: deleted
+	out        *fkCheck
 }
 
 func (b *builder) table(id catalog.ID) (*catalog.Table, error) {
@@ -210,32 +208,16 @@ func (o *fkOut) key(r *run, vals types.Row) (keys.Key, error) {
 }
 
 func (b *builder) newFKIn(fk *catalog.ForeignKey, child, parent *catalog.Table) (*fkIn, error) {
-	in := &fkIn{fk: fk, child: child, parent: parent, refs: ordinals(parent, fk.RefColumns), cols: ordinals(child, fk.Columns)}
-	var err error
-	if in.parentKey, err = newFKOut(fk, child, parent); err != nil {
-		return nil, err
-	}
-	for i := range child.Indexes {
-		idx := &child.Indexes[i]
-		if idx.State != catalog.Public || idx.Predicate != "" {
-			continue
-		}
-		if perm := permutation(idx, fk.Columns); perm != nil {
-			in.childIndex, in.perm = idx, perm
-			break
-		}
-	}
-	if in.childIndex == nil {
-		in.childIndex = child.Primary()
-	}
-	if in.childCodec, err = newIndexCodec(child, in.childIndex); err != nil {
-		return nil, err
-	}
-	if in.pk, err = newRowDecoder(child, in.childIndex, keyOrdinals(child, child.Primary())); err != nil {
+	in, err := newFKCheckIn(fk, child, parent)
+	if err != nil {
 		return nil, err
 	}
 	if in.writer, err = b.writer(child); err != nil {
 		return nil, err
+	}
+	in.set = in.cols
+	if fk.SetColumns != nil {
+		in.set = ordinals(child, fk.SetColumns)
 	}
 	if fk.OnDelete == catalog.SetDefault || fk.OnUpdate == catalog.SetDefault {
 		for _, o := range in.cols {
@@ -255,7 +237,57 @@ func (b *builder) newFKIn(fk *catalog.ForeignKey, child, parent *catalog.Table) 
 			in.defaults = append(in.defaults, ev)
 		}
 	}
-	return in, nil
+	return in, b.follows(in)
+}
+
+// newFKCheckIn is a fkIn that is good for checks only.
+func newFKCheckIn(fk *catalog.ForeignKey, child, parent *catalog.Table) (*fkIn, error) {
+	c, err := newChildren(fk, child, parent)
+	if err != nil {
+		return nil, err
+	}
+	in := &fkIn{children: *c}
+	in.parentKey, err = newFKOut(fk, child, parent)
+	return in, err
+}
+
+// follows compiles what an action that changes rows has to do and check besides.
+func (b *builder) follows(in *fkIn) error {
+	changes := func(a catalog.Action) bool { return a == catalog.SetNull || a == catalog.SetDefault }
+	if !changes(in.fk.OnDelete) && !changes(in.fk.OnUpdate) && in.fk.OnUpdate != catalog.Cascade {
+		return nil
+	}
+	assigned := make(map[int]bool)
+	for _, c := range in.cols {
+		assigned[c] = true
+	}
+	l := make(layout)
+	for o := range in.child.Columns {
+		l[scalar.ColumnID(o+1)] = o
+	}
+	needed := len(in.child.Checks) > 0
+	for i := range in.child.Columns {
+		needed = needed || in.child.Columns[i].Generated != ""
+	}
+	if needed && b.opts.Follows != nil {
+		generated, checks, err := b.opts.Follows(b.ctx, in.child)
+		if err != nil {
+			return err
+		}
+		for _, g := range generated {
+			ev, err := b.expr(g.Expr, l)
+			if err != nil {
+				return err
+			}
+			in.generated = append(in.generated, setExpr{g.Ordinal, ev})
+			assigned[g.Ordinal] = true
+		}
+		if in.checks, err = b.checks(checks, l); err != nil {
+			return err
+		}
+	}
+	in.notNull, in.changed = in.writer.affected(assigned)
+	return nil
 }
 
 // outgoing notes the parents that a row needs. before is the row that it replaces, or nil.
@@ -278,22 +310,22 @@ func (m *mutation) outgoingOne(o *fkOut, w *tableWriter, after, before types.Row
 			nulls++
 		}
 	}
+	vals := types.Row(nil)
 	if nulls > 0 {
 		if o.fk.MatchFull && nulls < len(o.cols) {
-			e := o.violation(nil)
-			e.Detail = "MATCH FULL does not allow mixing of null and nonnull key values."
-			return e
+			vals = pick(after, o.cols)
+			return m.r.event(fkEvent{out: &fkCheck{fk: o, vals: vals}, vals: vals})
 		}
 		return nil
 	}
-	vals := pick(after, o.cols)
+	vals = pick(after, o.cols)
 	k, err := o.key(m.r, vals)
 	if err != nil {
 		return err
 	}
-	if o.self || o.fk.Deferrable {
-		// The parent may come with the same statement, or later.
-		return m.r.event(fkEvent{out: &fkCheck{o, k, vals}, vals: vals})
+	if o.self || o.fk.Deferrable || m.cascades {
+		// The parent may come with the same statement, or later; and an action's rows may be changed by the next.
+		return m.r.event(fkEvent{out: &fkCheck{fk: o, key: k, vals: vals}, vals: vals})
 	}
 	if _, ok := m.seen[string(k)]; ok {
 		return nil
@@ -302,7 +334,8 @@ func (m *mutation) outgoingOne(o *fkOut, w *tableWriter, after, before types.Row
 		m.seen = make(map[string]struct{})
 	}
 	m.seen[string(k)] = struct{}{}
-	m.checks = append(m.checks, fkCheck{o, k, vals})
+	m.r.seq++
+	m.checks = append(m.checks, fkCheck{o, k, vals, m.r.seq})
 	return nil
 }
 
@@ -342,6 +375,11 @@ func (r *run) event(e fkEvent) error {
 		return err
 	}
 	r.eventBytes += n
+	if e.seq == 0 {
+		r.seq++
+		e.seq = r.seq
+	}
+	e.cause = r.cause
 	r.events = append(r.events, e)
 	return nil
 }
@@ -354,40 +392,55 @@ func pick(row types.Row, cols []int) types.Row {
 	return out
 }
 
-// checkParents looks for the parents that the batch's rows need.
+// checkParents looks for the parents that the batch's rows need. One that is missing is looked for again after the statement:
+// violations of other constraints come first.
 func (m *mutation) checkParents() error {
-	err := m.r.checkParents(m.checks)
+	missing, err := m.r.missingParents(m.checks)
+	for _, i := range missing {
+		c := m.checks[i]
+		if err == nil {
+			err = m.r.event(fkEvent{seq: c.seq, out: &c, vals: c.vals})
+		}
+	}
 	clear(m.checks)
 	m.checks = m.checks[:0]
 	return err
 }
 
-func (r *run) checkParents(checks []fkCheck) error {
-	for len(checks) > 0 {
-		n := min(len(checks), lookupBatch)
-		ks := make([]keys.Key, n)
-		for i := range ks {
-			ks[i] = checks[i].key
+// missingParents are the checks whose parents are not there.
+func (r *run) missingParents(checks []fkCheck) (missing []int, err error) {
+	for at := 0; at < len(checks); at += lookupBatch {
+		part := checks[at:min(at+lookupBatch, len(checks))]
+		ks := make([]keys.Key, 0, len(part))
+		from := make([]int, 0, len(part))
+		for i := range part {
+			if part[i].key == nil {
+				missing = append(missing, at+i)
+				continue
+			}
+			ks, from = append(ks, part[i].key), append(from, at+i)
 		}
 		vs, err := r.checkMany(ks)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, v := range vs {
 			if v == nil {
-				return checks[i].fk.violation(checks[i].vals)
+				missing = append(missing, from[i])
 			}
 		}
-		checks = checks[n:]
 	}
-	return nil
+	slices.Sort(missing)
+	return missing, nil
 }
 
 func (o *fkOut) violation(vals types.Row) *sqlstate.Error {
 	e := sqlstate.New(sqlstate.ForeignKeyViolation, "insert or update on table \"%s\" violates foreign key constraint \"%s\"",
 		o.child.Name, o.fk.Name)
 	e.Table, e.TableID, e.Constraint = o.child.Name, uint32(o.child.ID), o.fk.Name
-	if vals != nil {
+	if slices.ContainsFunc(vals, types.Datum.IsNull) {
+		e.Detail = "MATCH FULL does not allow mixing of null and nonnull key values."
+	} else {
 		missing := " is not present in table \"" + o.parent.Name + "\"."
 		e.RowOf, e.Detail, e.Values = uint32(o.child.ID), "Key"+missing, "Key "+keyText(o.child, o.cols, vals)+missing
 	}
@@ -428,11 +481,8 @@ func (r *run) precheck() error {
 		for _, e := range r.events {
 			checks = append(checks, *e.out)
 		}
-		err := r.checkParents(checks)
-		if sqlstate.Is(err, sqlstate.ForeignKeyViolation) {
-			return nil
-		}
-		if err == nil {
+		missing, err := r.missingParents(checks)
+		if err == nil && len(missing) == 0 {
 			r.events = nil
 		}
 		return err
@@ -445,7 +495,7 @@ func (r *run) precheck() error {
 			n++
 		}
 		found := false
-		if err := in.children(r, events[:n], true, func(fkEvent, keys.Key) error {
+		if err := in.of(r, events[:n], true, func(fkEvent, keys.Key) error {
 			found = true
 			return nil
 		}); err != nil || found {
@@ -455,333 +505,4 @@ func (r *run) precheck() error {
 	}
 	r.events = nil
 	return nil
-}
-
-// maxCascade bounds the rounds of cascading foreign keys.
-const maxCascade = 10_000
-
-// afterStatement checks and cascades foreign keys, as PostgreSQL does at the end of a statement. Its reads see the
-// statement's writes.
-func (r *run) afterStatement() error {
-	for round := 0; len(r.events) > 0; round++ {
-		if round == maxCascade {
-			return sqlstate.New(sqlstate.StatementTooComplex, "foreign keys cascade too deep")
-		}
-		r.kv.StepStatement()
-		events := r.events
-		r.events = nil
-		// One kind of event at a time, because the next may depend on what the first one wrote. Actions come
-		// before checks: a check must see the final state.
-		var checks []fkEvent
-		var group []fkEvent
-		for _, e := range events {
-			switch {
-			case e.in == nil || e.in.action(e) == catalog.NoAction || e.in.action(e) == catalog.Restrict:
-				checks = append(checks, e)
-			case len(group) == 0 || group[0].in == e.in:
-				group = append(group, e)
-			default:
-				r.events = append(r.events, e)
-			}
-		}
-		if len(group) > 0 {
-			r.events = append(r.events, checks...)
-			if err := r.cascade(group[0].in, group); err != nil {
-				return err
-			}
-			continue
-		}
-		checks, err := r.postpone(checks)
-		if err != nil {
-			return err
-		}
-		if err := r.check(checks); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (in *fkIn) action(e fkEvent) catalog.Action {
-	if e.after != nil {
-		return in.fk.OnUpdate
-	}
-	return in.fk.OnDelete
-}
-
-// check raises a violation if a row is left without its parent.
-func (r *run) check(events []fkEvent) error {
-	var parents []fkCheck
-	byIn := make(map[*fkIn][]fkEvent)
-	var order []*fkIn
-	for _, e := range events {
-		if e.unique != nil {
-			if err := r.checkUnique(e.unique, e.vals); err != nil {
-				return err
-			}
-			continue
-		}
-		if e.out != nil {
-			parents = append(parents, *e.out)
-			continue
-		}
-		if byIn[e.in] == nil {
-			order = append(order, e.in)
-		}
-		byIn[e.in] = append(byIn[e.in], e)
-	}
-	// The row that needs the parent may be gone again, by a cascade; then the parent's absence is no violation.
-	// That is rare enough to be refused.
-	if err := r.checkParents(parents); err != nil {
-		return err
-	}
-	for _, in := range order {
-		err := in.children(r, byIn[in], true, func(e fkEvent, _ keys.Key) error {
-			// Another row may have taken the key.
-			k, err := in.parentKey.parentOf(e.vals)
-			if err != nil {
-				return err
-			}
-			vs, err := r.checkMany([]keys.Key{k})
-			if err != nil {
-				return err
-			}
-			if vs[0] != nil && in.action(e) == catalog.NoAction {
-				return nil
-			}
-			return in.violation(e.vals)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// parentOf is the parent's key for values of the parent's own types.
-func (o *fkOut) parentOf(vals types.Row) (keys.Key, error) {
-	in := make(types.Row, len(o.perm))
-	for i, p := range o.perm {
-		in[i] = vals[p]
-	}
-	return o.index.codec.appendPrefix(nil, in)
-}
-
-// children calls f with the primary key of the child rows that refer to the events' keys; with one set, once for
-// each event at most.
-func (in *fkIn) children(r *run, events []fkEvent, one bool, f func(e fkEvent, primary keys.Key) error) error {
-	pcodec := in.writer.primary.codec
-	pk := make(types.Row, len(in.child.Primary().Columns))
-	primary := func(p *kv.KeyValue) (keys.Key, error) {
-		if err := in.pk.decode(p.Key, p.Value, pk); err != nil {
-			return nil, err
-		}
-		return pcodec.appendPrefix(nil, pk)
-	}
-	// The child's representation of each key.
-	child := make([]types.Row, len(events))
-	for i, e := range events {
-		child[i] = make(types.Row, len(e.vals))
-		for j, d := range e.vals {
-			from, to := in.parent.Columns[in.refs[j]].Type, in.child.Columns[in.cols[j]].Type
-			if from.Phys() != to.Phys() {
-				var err error
-				if d, err = scalar.CastDatum(&r.sctx, d, from, to.Bare(), true); err != nil {
-					return err
-				}
-			}
-			child[i][j] = d
-		}
-	}
-	if in.perm != nil {
-		vals := make(types.Row, len(in.perm))
-		for i, e := range events {
-			for j, p := range in.perm {
-				vals[j] = child[i][p]
-			}
-			span, ok, err := in.childCodec.span(vals, nil, false, nil, false)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
-			if err := in.scan(r, span, one, func(p *kv.KeyValue) (bool, error) {
-				k, err := primary(p)
-				if err != nil {
-					return false, err
-				}
-				return one, f(e, k)
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	// No index: one pass over the table.
-	ts := make([]*types.T, len(in.cols))
-	slots := make([]int, len(in.cols))
-	for i, c := range in.cols {
-		ts[i], slots[i] = in.child.Columns[c].Type, i
-	}
-	byKey := make(map[string]int, len(events))
-	var buf []byte
-	for i := range events {
-		buf, _ = hashKey(buf[:0], child[i], slots, ts)
-		byKey[string(buf)] = i
-	}
-	dec, err := newRowDecoder(in.child, in.childIndex, in.cols)
-	if err != nil {
-		return err
-	}
-	row := make(types.Row, len(in.cols))
-	return in.scan(r, in.childCodec.all(), false, func(p *kv.KeyValue) (bool, error) {
-		if err := dec.decode(p.Key, p.Value, row); err != nil {
-			return false, err
-		}
-		var null bool
-		buf, null = hashKey(buf[:0], row, slots, ts)
-		i, ok := byKey[string(buf)]
-		if null || !ok {
-			return false, r.tick()
-		}
-		if one {
-			delete(byKey, string(buf))
-		}
-		k, err := primary(p)
-		if err != nil {
-			return false, err
-		}
-		return one && len(byKey) == 0, f(events[i], k)
-	})
-}
-
-// scan pages through a span of the child until f says that it is done.
-func (in *fkIn) scan(r *run, span keys.Span, one bool, f func(*kv.KeyValue) (bool, error)) error {
-	o := txn.ScanOptions{Span: span, TargetBytes: pageBytes}
-	if one {
-		o.MaxRows = 1
-	}
-	for {
-		page, resume, err := r.checkScan(o)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			done, err := f(&page[i])
-			if err != nil || done {
-				return err
-			}
-		}
-		if resume == nil {
-			return nil
-		}
-		if err := r.ctx.Err(); err != nil {
-			return err
-		}
-		o.Span = *resume
-	}
-}
-
-// cascade carries out an action on the child rows of keys that went.
-func (r *run) cascade(in *fkIn, events []fkEvent) error {
-	type target struct {
-		key   keys.Key
-		event fkEvent
-	}
-	var targets []target
-	var taken int64
-	defer func() { r.budget.Shrink(taken) }()
-	if err := in.children(r, events, false, func(e fkEvent, k keys.Key) error {
-		n := int64(len(k) + 128)
-		if err := r.budget.Grow(n); err != nil {
-			return err
-		}
-		taken += n
-		targets = append(targets, target{k, e})
-		return nil
-	}); err != nil {
-		return err
-	}
-	m := mutation{reader: reader{r: r}}
-	w := in.writer
-	assigned := make(map[int]bool)
-	for _, c := range in.cols {
-		assigned[c] = true
-	}
-	notNull, changed := w.affected(assigned)
-	for len(targets) > 0 {
-		n := min(len(targets), lookupBatch)
-		ks := make([]keys.Key, n)
-		for i := range ks {
-			ks[i] = targets[i].key
-		}
-		vs, err := m.getMany(ks, r.toChange(), kv.Block)
-		if err != nil {
-			return err
-		}
-		for i, v := range vs {
-			if v == nil {
-				continue
-			}
-			before := make(types.Row, len(w.table.Columns))
-			if err := w.all.decode(ks[i], v, before); err != nil {
-				return err
-			}
-			e := targets[i].event
-			action := in.action(e)
-			if action == catalog.Cascade && e.after == nil {
-				if err = m.incoming(w, before, nil); err == nil {
-					err = m.remove(w, before)
-				}
-			} else {
-				after := append(types.Row(nil), before...)
-				for j, c := range in.cols {
-					switch action {
-					case catalog.Cascade:
-						after[c], err = scalar.CastDatum(&r.sctx, e.after[j], in.parent.Columns[in.refs[j]].Type, w.table.Columns[c].Type, false)
-					case catalog.SetNull:
-						after[c] = types.Null
-					case catalog.SetDefault:
-						after[c], err = in.defaults[j].Eval(&r.sctx, nil)
-					}
-					if err != nil {
-						return err
-					}
-				}
-				if err := r.validate(w.table, notNull, nil, after); err != nil {
-					return err
-				}
-				// The parent of a cascaded update is there by construction; that of a default is not.
-				for _, o := range w.out {
-					if o.fk == in.fk && action == catalog.Cascade {
-						continue
-					}
-					was := before
-					if o.fk == in.fk && action == catalog.SetDefault {
-						was = nil // the default may be the very key that goes
-					}
-					if err := m.outgoingOne(o, w, after, was); err != nil {
-						return err
-					}
-				}
-				if err = m.incoming(w, before, after); err == nil {
-					err = m.change(w, changed, before, after)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			if m.full() {
-				if err := m.flush(false); err != nil {
-					return err
-				}
-			}
-			if err := r.tick(); err != nil {
-				return err
-			}
-		}
-		targets = targets[n:]
-	}
-	return m.flush(false)
 }

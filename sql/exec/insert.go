@@ -194,7 +194,7 @@ func (it *insertIter) next() (types.Row, error) {
 	if !it.ran {
 		it.ran = true
 		if err := it.consume(); err != nil {
-			return nil, err
+			return nil, it.m.failed(err)
 		}
 		if err := it.end(); err != nil {
 			return nil, err
@@ -256,10 +256,10 @@ func (it *insertIter) add(row types.Row) error {
 // write inserts a row that is in nobody's way, as far as is known.
 func (it *insertIter) write(comb types.Row, blind bool) error {
 	o := it.o
-	if err := it.m.outgoing(o.w, comb[:o.width], nil); err != nil {
+	if err := it.m.insert(o.w, comb[:o.width], blind); err != nil {
 		return err
 	}
-	if err := it.m.insert(o.w, comb[:o.width], blind); err != nil {
+	if err := it.m.outgoing(o.w, comb[:o.width], nil); err != nil {
 		return err
 	}
 	return it.done(comb)
@@ -356,13 +356,13 @@ func (it *insertIter) resolveUpserts() error {
 func (it *insertIter) replace(before, comb types.Row, indexes []*indexWriter) error {
 	o := it.o
 	after := comb[:o.width]
-	if err := it.m.outgoing(o.w, after, before); err != nil {
+	if err := it.m.change(o.w, indexes, before, after); err != nil {
 		return err
 	}
 	if err := it.m.incoming(o.w, before, after); err != nil {
 		return err
 	}
-	if err := it.m.change(o.w, indexes, before, after); err != nil {
+	if err := it.m.outgoing(o.w, after, before); err != nil {
 		return err
 	}
 	return it.done(comb)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"meridian/keys"
 	"meridian/sql/catalog"
 	"meridian/sql/memory"
 	"meridian/sql/opt"
@@ -20,6 +21,9 @@ type Options struct {
 	View catalog.View
 	// Defaults binds a column's default for ON DELETE SET DEFAULT; nil refuses the action.
 	Defaults func(ctx context.Context, table *catalog.Table, ordinal int) (scalar.Expr, error)
+	// Follows binds a table's generated columns and CHECK constraints for actions of foreign keys; columns are the table's ordinals plus
+	// one. Nil leaves them alone.
+	Follows func(ctx context.Context, table *catalog.Table) (generated []opt.SetItem, checks []opt.CheckExpr, err error)
 	// Predicate binds a partial index's condition. Its columns are the table's ordinals plus one. Nil refuses
 	// to write tables with partial indexes.
 	Predicate func(ctx context.Context, table *catalog.Table, index *catalog.Index) (scalar.Expr, error)
@@ -37,12 +41,19 @@ type Env struct {
 	// AutoCommit says that the statement is the whole transaction: the last writes may go with the commit.
 	// Cursor.Committed tells whether they did.
 	AutoCommit bool
+	// Looker reads when the transaction has failed, to tell which of several rows is at fault; nil: the one that was found.
+	Looker Looker
 	// Budget bounds memory; nil gives the statement memory.DefaultLimit of its own.
 	Budget *memory.Account
 	// Deferrals keep the checks of deferrable constraints; nil: all are checked at the end of the statement.
 	Deferrals Deferrals
 	// Trace, if set, measures every operator.
 	Trace *Trace
+}
+
+// Looker reads keys outside of the transaction.
+type Looker interface {
+	Look(ctx context.Context, ks []keys.Key) ([][]byte, error)
 }
 
 // VirtualTables computes the rows of virtual relations (pg_catalog and friends).
@@ -276,9 +287,10 @@ type run struct {
 	out    types.Row
 	ticks  uint32
 	// affected rows; committed with the last batch.
-	affected  int64
-	committed bool
-	events    []fkEvent
+	affected   int64
+	committed  bool
+	events     []fkEvent
+	seq, cause int // of the event that was noted last; and of the one whose action is under way
 	// eventBytes is the budget that the statement's events took, also of those done.
 	eventBytes int64
 	// pages is what readers hold, and number counts the executions that the run has been used for.
@@ -326,6 +338,7 @@ func (r *run) start(ctx context.Context, env *Env) {
 	}
 	r.sctx.Memory = r.budget
 	r.affected, r.committed = 0, false
+	r.seq, r.cause = 0, 0
 }
 
 func (r *run) release() {

@@ -182,6 +182,18 @@ type mutation struct {
 	// outgoing foreign key checks of the rows in the batch
 	checks []fkCheck
 	seen   map[string]struct{} // parent keys known to exist
+	// cascades: it is an action of a foreign key.
+	cascades bool
+	// moves are the keys of unique indexes that rows of the batch have given up and taken, and taken those that are taken now.
+	moves []move
+	taken map[string]bool
+}
+
+// move is a key that a row gave up, or took.
+type move struct {
+	iw    *indexWriter
+	key   keys.Key
+	takes bool
 }
 
 type lateWrite struct {
@@ -197,6 +209,72 @@ func (m *mutation) reset() {
 	clear(m.checks)
 	m.checks = m.checks[:0]
 	m.seen = nil
+	m.stay()
+}
+
+func (m *mutation) stay() {
+	clear(m.moves)
+	m.moves = m.moves[:0]
+	clear(m.taken)
+}
+
+// moved notes that a row gives up a key of a unique index, or takes it. PostgreSQL looks at each row when it is written: a key that a later
+// row gives up is not free yet (X6).
+func (m *mutation) moved(w *tableWriter, iw *indexWriter, k keys.Key, takes bool) error {
+	m.moves = append(m.moves, move{iw, k, takes})
+	if takes {
+		if m.taken == nil {
+			m.taken = make(map[string]bool)
+		}
+		m.taken[string(k)] = true
+		return nil
+	}
+	if !m.taken[string(k)] {
+		return nil
+	}
+	// Which key was the first to be taken twice?
+	var ks []keys.Key
+	for _, v := range m.moves {
+		if v.takes {
+			ks = append(ks, v.key)
+		}
+	}
+	vs, err := m.r.kv.GetMany(m.r.ctx, ks, kv.NoLock, kv.Block)
+	if err != nil {
+		return err
+	}
+	here := make(map[string]bool)
+	for _, v := range m.moves {
+		if !v.takes {
+			here[string(v.key)] = false
+			continue
+		}
+		value := vs[0]
+		vs = vs[1:]
+		was, known := here[string(v.key)]
+		if was || !known && value != nil {
+			return uniqueViolation(w.table, v.iw, v.key, value)
+		}
+		here[string(v.key)] = true
+	}
+	return uniqueViolation(w.table, iw, k, nil)
+}
+
+// failed is the error of a statement of which a row failed: rows before it, whose writes may not have been sent, may violate a
+// unique constraint, which comes first.
+func (m *mutation) failed(err error) error {
+	var e *sqlstate.Error
+	if !errors.As(err, &e) || e.Code[:2] != "22" && e.Code[:2] != "23" || m.batch.Len()+len(m.late) == 0 {
+		return err
+	}
+	first := m.flush(false)
+	if s, ok := m.r.kv.(settler); ok && first == nil {
+		first = m.r.writeError(s.Settle(m.r.ctx))
+	}
+	if sqlstate.Is(first, sqlstate.UniqueViolation) {
+		return first
+	}
+	return err
 }
 
 // scratch is room for a key or value; keep makes it last.
@@ -356,6 +434,11 @@ func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after 
 			m.batch.Put(newKey, v)
 		default:
 			if was {
+				if iw.codec.conflicts(before) {
+					if err := m.moved(w, iw, oldKey, false); err != nil {
+						return err
+					}
+				}
 				m.batch.Delete(oldKey)
 			}
 			if is {
@@ -363,7 +446,13 @@ func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after 
 				if err != nil {
 					return err
 				}
-				m.late = append(m.late, lateWrite{newKey, v, iw.codec.conflicts(after)})
+				fresh := iw.codec.conflicts(after)
+				m.late = append(m.late, lateWrite{newKey, v, fresh})
+				if fresh {
+					if err := m.moved(w, iw, newKey, true); err != nil {
+						return err
+					}
+				}
 				if err := m.deferrable(w, iw, after); err != nil {
 					return err
 				}
@@ -392,6 +481,7 @@ func (m *mutation) flush(commit bool) error {
 	}
 	clear(m.late)
 	m.late = m.late[:0]
+	m.stay()
 	if m.batch.Len() == 0 {
 		return nil
 	}
@@ -405,8 +495,52 @@ func (m *mutation) flush(commit bool) error {
 	commit = commit && len(r.events) == 0
 	err = m.write(&m.batch, commit)
 	r.committed = commit && err == nil
+	if commit && err != nil {
+		err = m.firstTaken(err)
+	}
 	m.batch.Reset()
 	return r.writeError(err)
+}
+
+// firstTaken is the error of a batch that was a transaction: of several keys that others have, ranges name any. PostgreSQL's is the
+// first that was written.
+func (m *mutation) firstTaken(err error) error {
+	var c *kv.ConditionFailedError
+	if m.r.env.Looker == nil || !errors.As(err, &c) {
+		return err
+	}
+	var ks []keys.Key
+	given := make(map[string]bool) // up by an earlier row, or taken by it
+	var twice *kv.ConditionFailedError
+	for w := range m.batch.Writes() {
+		switch w.Kind {
+		case txn.WriteDelete:
+			given[string(w.Key)] = true
+		case txn.WritePutNew:
+			if taken, known := given[string(w.Key)]; known && !taken && twice == nil {
+				twice = &kv.ConditionFailedError{Key: w.Key, Actual: w.Value}
+			} else if !known && twice == nil {
+				ks = append(ks, w.Key)
+			}
+			given[string(w.Key)] = false
+		}
+	}
+	if len(ks) < 2 {
+		return err
+	}
+	vs, e := m.r.env.Looker.Look(m.r.ctx, ks)
+	if e != nil {
+		return err
+	}
+	for i, v := range vs {
+		if v != nil {
+			return &kv.ConditionFailedError{Key: ks[i], Actual: v}
+		}
+	}
+	if twice != nil {
+		return twice
+	}
+	return err
 }
 
 // writeError turns a failed condition into the violation of a unique constraint.

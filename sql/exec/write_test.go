@@ -207,19 +207,25 @@ func TestUpdateKeys(t *testing.T) {
 	tab := f.table(100, "t", "kab", 1)
 	index(tab, "t_a", true, 2)
 	f.insert(tab, row(1, 1, 1), row(2, 2, 2), row(3, 3, 3))
-	plus := func(ord int) func(c []opt.ColumnID) scalar.Expr {
+	// CASE k WHEN 1 THEN a WHEN 2 THEN b ELSE c: plus or minus one without arithmetic.
+	becomes := func(ord int, x, y, z int64) func(c []opt.ColumnID) scalar.Expr {
 		return func(c []opt.ColumnID) scalar.Expr {
-			// CASE k WHEN 1 THEN 2 WHEN 2 THEN 3 ELSE 4: plus one without arithmetic.
 			return &scalar.Case{T: types.Int8, Whens: []scalar.When{
-				{Cond: cmp(scalar.EQ, f.ref(c[ord]), num(1)), Result: num(2)},
-				{Cond: cmp(scalar.EQ, f.ref(c[ord]), num(2)), Result: num(3)}}, Else: num(4)}
+				{Cond: cmp(scalar.EQ, f.ref(c[ord]), num(1)), Result: num(x)},
+				{Cond: cmp(scalar.EQ, f.ref(c[ord]), num(2)), Result: num(y)}}, Else: num(z)}
 		}
 	}
-	n, err := f.exec(f.update(tab, map[int]func([]opt.ColumnID) scalar.Expr{0: plus(0), 1: plus(1)}, nil))
+	// X6: row 1 takes the key of row 2, which is still there.
+	_, err := f.exec(f.update(tab, map[int]func([]opt.ColumnID) scalar.Expr{0: becomes(0, 2, 3, 4)}, nil))
+	wantError(t, err, sqlstate.UniqueViolation, `duplicate key value violates unique constraint "t_pkey"`, "Key (k)=(2) already exists.")
+	// Of two keys that are taken too early the first row's is named.
+	_, err = f.exec(f.update(tab, map[int]func([]opt.ColumnID) scalar.Expr{1: becomes(1, 3, 1, 2)}, nil))
+	wantError(t, err, sqlstate.UniqueViolation, `duplicate key value violates unique constraint "t_a"`, "Key (a)=(3) already exists.")
+	n, err := f.exec(f.update(tab, map[int]func([]opt.ColumnID) scalar.Expr{0: becomes(0, 0, 1, 2), 1: becomes(1, 0, 1, 2)}, nil))
 	if err != nil || n != 3 {
 		t.Fatal(n, err)
 	}
-	if got, want := f.contents(tab), "2 2 1\n3 3 2\n4 4 3\n"; got != want {
+	if got, want := f.contents(tab), "0 0 1\n1 1 2\n2 2 3\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	p := f.program(f.update(tab, map[int]func([]opt.ColumnID) scalar.Expr{2: to(types.NewInt(9))}, is(0, 2, f)))

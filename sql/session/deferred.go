@@ -4,11 +4,13 @@ import (
 	"context"
 	"maps"
 
+	"meridian/keys"
+	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
-	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
+	"meridian/txn"
 )
 
 // Deferrable constraints. A statement hands over the checks of constraints that wait (exec.Deferrals); they are carried out before the
@@ -82,10 +84,7 @@ func (s *Session) checkDeferred(ctx context.Context, f func(exec.Constraint) boo
 		}
 	}
 	env := *s.environmentFor(nil, false)
-	o := exec.Options{View: s.view(), Defaults: func(ctx context.Context, t *catalog.Table, ordinal int) (scalar.Expr, error) {
-		return s.binder(nil).DefaultExpr(ctx, t, ordinal)
-	}}
-	if err := exec.CheckDeferred(ctx, &env, o, now); err != nil {
+	if err := exec.CheckDeferred(ctx, &env, exec.Options{View: s.view()}, now); err != nil {
 		return s.located(err)
 	}
 	d.queue = later
@@ -114,7 +113,7 @@ func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) er
 		if n.Database != "" && n.Database != s.client.Database {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "cross-database references are not implemented: \"%s.%s.%s\"", n.Database, n.Schema, n.Name)
 		}
-		found, err := s.deferrableNamed(ctx, n.Schema, n.Name)
+		found, err := s.deferrableNamed(ctx, n.Schema, n.Name, c.Deferred)
 		if err != nil {
 			return err
 		}
@@ -138,8 +137,9 @@ func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) er
 	return nil
 }
 
-// deferrableNamed finds the constraints of a name: in a schema, or in the first one of the search path that has any.
-func (s *Session) deferrableNamed(ctx context.Context, schema, name string) ([]exec.Constraint, error) {
+// deferrableNamed finds the constraints of a name: in a schema, or in the first one of the search path that has any. If they are to be deferred, all
+// of them have to be deferrable.
+func (s *Session) deferrableNamed(ctx context.Context, schema, name string, deferred bool) ([]exec.Constraint, error) {
 	v := s.view()
 	schemas := []string{schema}
 	if schema == "" {
@@ -161,7 +161,7 @@ func (s *Session) deferrableNamed(ctx context.Context, schema, name string) ([]e
 			continue
 		}
 		var found []exec.Constraint
-		known := false
+		known, fixed := false, false
 		for _, t := range tables {
 			if t.Schema != sc.ID {
 				continue
@@ -170,6 +170,8 @@ func (s *Session) deferrableNamed(ctx context.Context, schema, name string) ([]e
 				if k := &t.Foreign[i]; k.Name == name {
 					if known = true; k.Deferrable {
 						found = append(found, exec.Constraint{Table: t.ID, Foreign: k.ID})
+					} else {
+						fixed = true
 					}
 				}
 			}
@@ -177,14 +179,18 @@ func (s *Session) deferrableNamed(ctx context.Context, schema, name string) ([]e
 				if x := &t.Indexes[i]; x.Name == name && (x.Constraint || x.Primary) {
 					if known = true; x.Deferrable {
 						found = append(found, exec.Constraint{Table: t.ID, Index: x.ID})
+					} else {
+						fixed = true
 					}
 				}
 			}
 			for i := range t.Checks {
-				known = known || t.Checks[i].Name == name
+				if t.Checks[i].Name == name {
+					known, fixed = true, true
+				}
 			}
 		}
-		if known && len(found) == 0 {
+		if fixed && deferred {
 			return nil, sqlstate.New(sqlstate.WrongObjectType, "constraint \"%s\" is not deferrable", name)
 		}
 		if known {
@@ -226,4 +232,16 @@ func (s *Session) notPending(stmt bind.Statement) error {
 		}
 	}
 	return nil
+}
+
+// looker implements exec.Looker.
+type looker Session
+
+func (l *looker) Look(ctx context.Context, ks []keys.Key) ([][]byte, error) {
+	tx := l.srv.DB.Begin(txn.TxnOptions{ReadOnly: true})
+	vs, err := tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
+	if e := tx.Rollback(ctx); err == nil {
+		err = e
+	}
+	return vs, err
 }

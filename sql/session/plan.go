@@ -251,6 +251,9 @@ func (s *Session) compile(ctx context.Context, p *plan, q *bind.Query, r *room) 
 		Defaults: func(ctx context.Context, t *catalog.Table, ordinal int) (scalar.Expr, error) {
 			return s.binder(nil).DefaultExpr(ctx, t, ordinal)
 		},
+		Follows: func(ctx context.Context, t *catalog.Table) ([]opt.SetItem, []opt.CheckExpr, error) {
+			return s.binder(nil).FollowsOf(ctx, t)
+		},
 		Rewrite: func(ctx context.Context, t *catalog.Table) ([]scalar.Expr, []opt.CheckExpr, error) {
 			return s.binder(nil).RewriteOf(ctx, t)
 		},

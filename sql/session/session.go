@@ -666,6 +666,9 @@ func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.En
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.kv(), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
 	s.execEnv.Budget, s.execEnv.Deferrals = s.account(), &s.deferred
+	if s.execEnv.AutoCommit {
+		s.execEnv.Looker = (*looker)(s)
+	}
 	return &s.execEnv
 }
 
