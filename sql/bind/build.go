@@ -17,7 +17,12 @@ func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, 
 		AppendColumn(t, &c.Columns[i])
 	}
 	for i := range c.Constraints {
-		if k := &c.Constraints[i]; k.Kind == PrimaryKey {
+		if k := &c.Constraints[i]; k.Kind == PrimaryKey && !k.Deferrable {
+			AppendIndex(t, k.Index(), oid()).Constraint = true
+		}
+	}
+	for i := range c.Constraints {
+		if k := &c.Constraints[i]; k.Kind == PrimaryKey && k.Deferrable {
 			AppendIndex(t, k.Index(), oid()).Constraint = true
 		}
 	}
@@ -53,7 +58,8 @@ func (v *CreateView) Descriptor(id, database, schema catalog.ID, owner string) *
 
 // Index is the index that backs a PRIMARY KEY or UNIQUE constraint.
 func (k *ConstraintDef) Index() *IndexDef {
-	return &IndexDef{Name: k.Name, Unique: !k.Deferrable, Deferrable: k.Deferrable, Deferred: k.Deferred, Primary: k.Kind == PrimaryKey, Columns: k.Columns, Storing: k.Storing, Predicate: k.Predicate}
+	return &IndexDef{Name: k.Name, Unique: !k.Deferrable, Deferrable: k.Deferrable, Deferred: k.Deferred, Primary: k.Kind == PrimaryKey && !k.Deferrable, Key: k.Kind == PrimaryKey && k.Deferrable,
+		Columns: k.Columns, Storing: k.Storing, Predicate: k.Predicate}
 }
 
 // AppendColumn adds a column to a descriptor under construction.
@@ -66,7 +72,7 @@ func AppendColumn(t *catalog.Table, c *ColumnDef) *catalog.Column {
 
 // AppendIndex adds an index, public, to a descriptor under construction; its columns exist.
 func AppendIndex(t *catalog.Table, d *IndexDef, oid catalog.ID) *catalog.Index {
-	ix := catalog.Index{ID: t.NextIndex, OID: oid, Name: d.Name, Unique: d.Unique, Primary: d.Primary, Predicate: d.Predicate, Deferrable: d.Deferrable, Deferred: d.Deferred}
+	ix := catalog.Index{ID: t.NextIndex, OID: oid, Name: d.Name, Unique: d.Unique, Primary: d.Primary, Predicate: d.Predicate, Deferrable: d.Deferrable, Deferred: d.Deferred, Key: d.Key}
 	t.NextIndex++
 	for _, k := range d.Columns {
 		if c := t.ColumnByName(k.Name); c != nil {
@@ -114,6 +120,11 @@ func AppendForeignKey(t *catalog.Table, k *ConstraintDef, oid catalog.ID) *catal
 	for _, c := range k.Columns {
 		if col := t.ColumnByName(c.Name); col != nil {
 			f.Columns = append(f.Columns, col.ID)
+		}
+	}
+	for _, n := range k.SetColumns {
+		if col := t.ColumnByName(n); col != nil {
+			f.SetColumns = append(f.SetColumns, col.ID)
 		}
 	}
 	for _, n := range k.RefColumns {

@@ -286,9 +286,11 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		if t.ColumnByName(name).Identity != 0 {
 			b.fail(sqlstate.SyntaxError, nil, "column \"%s\" of relation \"%s\" is an identity column", name, t.Name)
 		}
-		for _, ic := range t.Primary().Columns {
-			if t.Column(ic.Column) != nil && t.Column(ic.Column).Name == name {
-				b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" is in a primary key", name)
+		for i := range t.Indexes {
+			for _, ic := range t.Indexes[i].Columns {
+				if t.Indexes[i].PrimaryKey() && t.Column(ic.Column) != nil && t.Column(ic.Column).Name == name {
+					b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" is in a primary key", name)
+				}
 			}
 		}
 		add(&DropNotNull{name})

@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
@@ -78,6 +80,7 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 	}
 	var primary []string
 	var deferrable [][]string // keys that can't be referred to
+	deferrablePrimary := false
 	if ref != nil {
 		for i := range ref.Indexes {
 			ix := &ref.Indexes[i]
@@ -87,6 +90,7 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 					cols = append(cols, ref.Column(ic.Column).Name)
 				}
 				deferrable = append(deferrable, cols)
+				deferrablePrimary = deferrablePrimary || ix.Key
 			}
 			if !ix.Unique && !ix.Primary || ix.Predicate != "" || ix.State == catalog.Absent || ix.Primary && ref.ImplicitPrimary {
 				continue
@@ -112,6 +116,7 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 			}
 			if k.Deferrable {
 				deferrable = append(deferrable, cols)
+				deferrablePrimary = deferrablePrimary || k.Kind == PrimaryKey
 				continue
 			}
 			keys = append(keys, cols)
@@ -121,6 +126,9 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 		}
 	}
 	if len(c.RefColumns) == 0 {
+		if deferrablePrimary {
+			b.fail(sqlstate.ObjectNotInPrerequisite, nil, "cannot use a deferrable primary key for referenced table \"%s\"", refName)
+		}
 		if primary == nil {
 			b.fail(sqlstate.UndefinedObject, nil, "there is no primary key for referenced table \"%s\"", refName)
 		}
@@ -157,6 +165,15 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 				WithDetail("Key columns \"%s\" and \"%s\" are of incompatible types: %s and %s.", f.Name, c.RefColumns[i], lt.Name(), rt.Name()))
 		}
 	}
+	for _, n := range def.SetColumns {
+		if !d.has(n) {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" referenced in foreign key constraint does not exist", n)
+		}
+		if !slices.ContainsFunc(c.Columns, func(k IndexColumnDef) bool { return k.Name == n }) {
+			b.fail(sqlstate.InvalidColumnReference, nil, "column \"%s\" referenced in ON DELETE SET action must be part of foreign key", n)
+		}
+	}
+	c.SetColumns = def.SetColumns
 	d.constraint(c)
 }
 

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -385,17 +386,13 @@ func (d *tableDef) constraint(c ConstraintDef) {
 		}
 	}
 	d.names[c.Name] = true
-	if c.Kind == PrimaryKey && c.Deferrable {
-		raise(sqlstate.New(sqlstate.FeatureNotSupported, "deferrable primary keys are not supported").
-			WithHint("A row is stored under its primary key. Use another one, and UNIQUE (...) DEFERRABLE with NOT NULL."))
-	}
 	if c.Kind == PrimaryKey {
 		for _, o := range d.constraints {
 			if o.Kind == PrimaryKey {
 				b.fail(sqlstate.InvalidTableDefinition, nil, "multiple primary keys for table \"%s\" are not allowed", d.name.Name)
 			}
 		}
-		if d.existing != nil && !d.existing.ImplicitPrimary {
+		if d.existing != nil && (!d.existing.ImplicitPrimary || slices.ContainsFunc(d.existing.Indexes, func(x catalog.Index) bool { return x.Key && x.State != catalog.Absent })) {
 			b.fail(sqlstate.InvalidTableDefinition, nil, "multiple primary keys for table \"%s\" are not allowed", d.name.Name)
 		}
 		for _, k := range c.Columns {
@@ -576,8 +573,8 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 				storing = append(storing, src.Column(id).Name)
 			}
 			switch {
-			case ix.Primary:
-				d.constraint(ConstraintDef{Kind: PrimaryKey, Columns: cols})
+			case ix.PrimaryKey():
+				d.constraint(ConstraintDef{Kind: PrimaryKey, Columns: cols, Deferrable: ix.Deferrable, Deferred: ix.Deferred})
 			case ix.Constraint:
 				d.constraint(ConstraintDef{Kind: Unique, Columns: cols, Storing: storing, Deferrable: ix.Deferrable, Deferred: ix.Deferred})
 			default:
@@ -589,10 +586,10 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 	}
 }
 
-// primaryKey gives a table without a primary key the hidden column rowid.
+// primaryKey gives a table without a primary key, or with a deferrable one, the hidden column rowid.
 func (d *tableDef) primaryKey(ct *CreateTable) {
 	for _, c := range d.constraints {
-		if c.Kind == PrimaryKey {
+		if c.Kind == PrimaryKey && !c.Deferrable {
 			return
 		}
 	}
@@ -602,6 +599,5 @@ func (d *tableDef) primaryKey(ct *CreateTable) {
 	}
 	ct.ImplicitPrimary = true
 	d.add(ColumnDef{Name: name, Type: types.Int8, NotNull: true, Hidden: true, Default: "unique_rowid()"})
-	d.constraint(ConstraintDef{Kind: PrimaryKey, Name: pickName(d.taken, "pkey", d.name.Name, name), Columns: []IndexColumnDef{{Name: name}}})
-	d.constraints[len(d.constraints)-1].NameGiven = false
+	d.constraints = append(d.constraints, ConstraintDef{Kind: PrimaryKey, Name: pickName(d.taken, "pkey", d.name.Name, name), Columns: []IndexColumnDef{{Name: name}}})
 }

@@ -244,7 +244,9 @@ type ConstraintDef struct {
 	RefSelf            bool
 	RefColumns         []string
 	OnDelete, OnUpdate catalog.Action
-	MatchFull          bool
+	// SetColumns are those that SET NULL or SET DEFAULT of OnDelete sets; nil: all.
+	SetColumns []string
+	MatchFull  bool
 	// NotValid constraints hold for new rows only.
 	NotValid bool
 	// Deferrable and Deferred are catalog.ForeignKey's and catalog.Index's.
@@ -259,11 +261,11 @@ type IndexDef struct {
 	Columns   []IndexColumnDef
 	Storing   []string
 	Predicate string
-	// Deferrable and Deferred are catalog.Index's.
-	Deferrable, Deferred bool
+	// Deferrable, Deferred and Key are catalog.Index's.
+	Deferrable, Deferred, Key bool
 }
 
-// CreateTable is CREATE TABLE. The primary key is among Constraints; without one, the table gets the hidden column
+// CreateTable is CREATE TABLE. The primary key is among Constraints; without one, or with a deferrable one, the table gets the hidden column
 // rowid (already in Columns and Constraints then, with ImplicitPrimary).
 type CreateTable struct {
 	Name        Name // qualified

@@ -6,8 +6,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// The grammar library knows neither DEFERRABLE nor INITIALLY DEFERRED. They are read here, and left out of what it is given; they
-// belong to the constraint before them, which is known by its number among those of its kind in the statement.
+// The grammar library knows neither DEFERRABLE nor INITIALLY DEFERRED, nor the columns of ON DELETE SET NULL and SET DEFAULT. They are
+// read here, and left out of what it is given; they belong to the constraint before them, which is known by its number among those of its kind in the statement.
 
 // ConstraintKind is what a deferral may stand behind.
 type ConstraintKind uint8
@@ -20,7 +20,11 @@ const (
 )
 
 // Deferral is DEFERRABLE and INITIALLY DEFERRED of one constraint.
-type Deferral struct{ Deferrable, Deferred bool }
+type Deferral struct {
+	Deferrable, Deferred bool
+	// SetColumns are the columns that ON DELETE SET NULL or SET DEFAULT names; nil: all of the key.
+	SetColumns []string
+}
 
 // ConstraintNumber names a constraint of CREATE TABLE or ALTER TABLE: the Number-th of its kind in the text, from 0.
 type ConstraintNumber struct {
@@ -112,8 +116,26 @@ func (d *deferring) read(s *Statement, toks []Token, i int) (int, error) {
 	if s.Deferrals == nil {
 		s.Deferrals = map[ConstraintNumber]Deferral{}
 	}
-	s.Deferrals[d.last] = written.result()
+	done := written.result()
+	done.SetColumns = s.Deferrals[d.last].SetColumns
+	s.Deferrals[d.last] = done
 	return i, nil
+}
+
+// setColumns reads the columns of ON DELETE SET NULL (a, b), which begin at toks[i].
+func (d *deferring) setColumns(s *Statement, toks []Token, i int) (next int, err error) {
+	c := cursor{src: s.Source, toks: toks, i: i}
+	names, err := c.parenIdents()
+	if err != nil {
+		return 0, err
+	}
+	if s.Deferrals == nil {
+		s.Deferrals = map[ConstraintNumber]Deferral{}
+	}
+	done := s.Deferrals[d.last]
+	done.SetColumns = names
+	s.Deferrals[d.last] = done
+	return c.i, nil
 }
 
 // deferral is the clauses as they were written: 0 is not at all, 1 is yes, -1 is no.

@@ -116,15 +116,15 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 				if is(i-2, "update") {
 					return nil, sqlstate.New(sqlstate.FeatureNotSupported, "a column list with SET %s is only supported for ON DELETE actions", strings.ToUpper(w)).At(CharPos(src, int(toks[i-3].Pos)))
 				}
-				if is(i-2, "delete") {
-					return nil, sqlstate.New(sqlstate.FeatureNotSupported, "a column list with SET %s is not supported", strings.ToUpper(w)).At(CharPos(src, int(toks[i-3].Pos))).
-						WithHint("Without a list the action sets all columns of the key.")
+				if is(i-2, "delete") && deferring.on && deferring.last.Kind == ForeignConstraint {
+					next, err := deferring.setColumns(s, toks, i+1)
+					if err != nil {
+						return nil, err
+					}
+					replace(i+1, next, "")
+					i = next - 1
+					continue
 				}
-			}
-			if refusedType(w) && typeFollows(src, toks, i, ddl) {
-				// The grammar refuses the name; under its schema it is left to the binder.
-				replace(i, i+1, "pg_catalog."+strings.ToLower(w))
-				continue
 			}
 			switch len(w) {
 			case 5:
@@ -340,19 +340,6 @@ func arrayBounds(src string, toks []Token, i int, ddl bool) int {
 		}
 	}
 	return n
-}
-
-// refusedType reports whether a name is that of a type which the grammar has no other word for than that it is not supported.
-func refusedType(w string) bool {
-	switch len(w) {
-	case 4:
-		return strings.EqualFold(w, "cidr")
-	case 7:
-		return strings.EqualFold(w, "macaddr")
-	case 8:
-		return strings.EqualFold(w, "macaddr8")
-	}
-	return false
 }
 
 // typeFollows reports whether the word at token i, which may also be a column's name, stands where a type does: after ::,

@@ -6,6 +6,14 @@ import (
 	"meridian/sql/types"
 )
 
+// comparerOf chooses the comparison of two values by their static types.
+func comparerOf(l, r *types.T) func(a, b types.Datum) int {
+	if l.Kind == types.KindBPChar && r.Kind == types.KindBPChar || l.Kind == types.KindArray && l.Elem != nil && l.Elem.Kind == types.KindBPChar {
+		return l.Compare
+	}
+	return types.Compare
+}
+
 func (op CmpOp) holds(c int) truth {
 	var ok bool
 	switch op {
@@ -46,11 +54,13 @@ func (c *compiler) comparison(e *Compare) Evaluator {
 				}
 				return &cmpInt{e.Op, l, r}
 			case types.PhysString:
-				return &cmpStr{e.Op, l, r}
+				if lt.Kind != types.KindBPChar && rt.Kind != types.KindBPChar {
+					return &cmpStr{e.Op, l, r}
+				}
 			}
 		}
 	}
-	return &cmpNode{e.Op, l, r, types.Compare}
+	return &cmpNode{e.Op, l, r, comparerOf(lt, rt)}
 }
 
 type cmpNode struct {
@@ -271,7 +281,7 @@ func (c *compiler) in(e *In) Evaluator {
 		} else if k.Value.IsNull() {
 			n.hasNull = true
 		}
-		n.compare = types.Compare
+		n.compare = comparerOf(n.t, x.Type())
 	}
 	if sameType && allConst && len(e.List) >= inSetMin {
 		n.set = make(map[string]struct{}, len(e.List))
@@ -355,7 +365,7 @@ func (c *compiler) quantified(e *Quantified) Evaluator {
 		l, lok := cmp.Left.(*Column)
 		r, rok := cmp.Right.(*Column)
 		if lok && rok && l.ID == e.LeftID && r.ID == e.ElemID {
-			n.plain, n.cmpOp, n.compare = true, cmp.Op, types.Compare
+			n.plain, n.cmpOp, n.compare = true, cmp.Op, comparerOf(cmp.Left.Type(), cmp.Right.Type())
 			return n
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
+	"meridian/sql/exec"
 	"meridian/sql/rowcode"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -45,7 +46,7 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 	if t == nil {
 		return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Table.Name)
 	}
-	if err := c.awaitRewrite(t); err != nil {
+	if err := refuseRewriting(t); err != nil {
 		return err
 	}
 	r := c.retype(t, s.Actions)
@@ -143,6 +144,9 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 	case *bind.ValidateConstraint:
 		return c.validateConstraint(t, a.Name)
 	case *bind.AlterPrimaryKey:
+		if slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return x.Key && x.State != catalog.Absent }) {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "a deferrable primary key cannot be replaced").WithHint("Drop its constraint first.")
+		}
 		return c.addPrimaryKey(t, &bind.IndexDef{Name: t.Primary().Name, Unique: true, Primary: true, Columns: a.Columns})
 	case *bind.SetNotNull:
 		return c.setNotNull(t, t.ColumnByName(a.Column))
@@ -625,20 +629,12 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 		return err
 	}
 	switch k.Kind {
-	case bind.PrimaryKey:
-		return c.addPrimaryKey(t, k.Index())
-	case bind.Unique:
-		if k.Deferrable {
-			empty := false
-			if c.isNew(t) {
-				if empty, err = c.empty(t); err != nil {
-					return err
-				}
-			}
-			if !empty {
-				return sqlstate.New(sqlstate.FeatureNotSupported, "a deferrable unique constraint can't be added to a table with rows").
-					WithHint("Make it with CREATE TABLE.")
-			}
+	case bind.PrimaryKey, bind.Unique:
+		switch {
+		case k.Deferrable:
+			return c.addDeferrable(t, k)
+		case k.Kind == bind.PrimaryKey:
+			return c.addPrimaryKey(t, k.Index())
 		}
 		return c.addIndex(t, k.Index(), true)
 	case bind.Check:
@@ -674,6 +670,22 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 		return nil
 	}
 	return sqlstate.New(sqlstate.FeatureNotSupported, "this constraint is not supported")
+}
+
+// addDeferrable adds a deferrable key to a table that the transaction has for itself (rewritesHere). Its index takes what is not unique, so its
+// rows are compared when it has been filled.
+func (c *change) addDeferrable(t *catalog.Table, k *bind.ConstraintDef) error {
+	if k.Kind == bind.PrimaryKey {
+		for _, n := range k.Columns {
+			if err := c.setNotNull(t, t.ColumnByName(n.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.addIndex(t, k.Index(), true); err != nil {
+		return err
+	}
+	return exec.FindDuplicate(c.ctx, c.kv, t, &t.Indexes[len(t.Indexes)-1])
 }
 
 // checkRows validates a check of a table that only this transaction can see.

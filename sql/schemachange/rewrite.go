@@ -36,7 +36,7 @@ func (c *change) retype(t *catalog.Table, actions []bind.AlterAction) *retyping 
 }
 
 // rewritesHere reports whether an ALTER TABLE has to rewrite rows within the transaction: in a transaction block, where other
-// actions may be about the rows as they will be, where two evaluations of an expression may differ, and where foreign keys have to
+// actions may be about the rows as they will be, where a deferrable key has to be compared with all rows, where two evaluations of an expression may differ, and where foreign keys have to
 // be looked at.
 func (c *change) rewritesHere(s *bind.AlterTable) bool {
 	t := c.current(s.Table.ID)
@@ -63,6 +63,11 @@ func (c *change) rewritesHere(s *bind.AlterTable) bool {
 				alone = alone && !a.Varies && !slices.Contains(keyed, col.ID) && col.Identity == 0
 			}
 		case *bind.SetDefault:
+		case *bind.AddConstraint:
+			if a.Constraint.Deferrable && a.Constraint.Kind != bind.ForeignKey {
+				return true
+			}
+			alone = false
 		default:
 			alone = false
 		}
@@ -108,12 +113,12 @@ func (r *retyping) alter(action bind.AlterAction) error {
 	return r.change.alter(r.t, action)
 }
 
-// awaitRewrite keeps changes away from a table whose rows are being rewritten until that is done.
-func (c *change) awaitRewrite(t *catalog.Table) error {
+// refuseRewriting keeps changes away from a table whose rows are being rewritten.
+func refuseRewriting(t *catalog.Table) error {
 	if t.Rewrite == nil {
 		return nil
 	}
-	return c.Catalog.JobFirst(t.ID)
+	return sqlstate.New(sqlstate.ObjectInUse, "cannot alter table \"%s\" because the types of its columns are being changed", t.Name)
 }
 
 // alterTypes changes the types of columns. Where every stored value is one of the new type, with the same bytes, it changes the
@@ -152,7 +157,7 @@ func (r *retyping) alterTypes() error {
 		return nil
 	}
 	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 }) {
-		return c.Catalog.JobFirst(t.ID)
+		return sqlstate.New(sqlstate.ObjectInUse, "cannot change the types of columns of table \"%s\" while it is being changed otherwise", t.Name)
 	}
 	t.Rewrite = w
 	if _, _, err := c.Binder.RewriteOf(c.ctx, t); err != nil {

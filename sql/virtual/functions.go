@@ -557,11 +557,11 @@ func (f *Functions) ConstraintDef(oid uint32) string {
 
 func keyConstraint(t *catalog.Table, x *catalog.Index) string {
 	kind := "UNIQUE ("
-	if x.Primary {
+	if x.PrimaryKey() {
 		kind = "PRIMARY KEY ("
 	}
 	s := kind + keyNames(t, x, false) + ")"
-	if len(x.Stored) > 0 && !x.Primary {
+	if len(x.Stored) > 0 && !x.PrimaryKey() {
 		s += " INCLUDE (" + columnNames(t, x.Stored) + ")"
 	}
 	return s + deferral(x.Deferrable, x.Deferred)
@@ -594,6 +594,9 @@ func (f *Functions) foreignConstraint(t *catalog.Table, k *catalog.ForeignKey) s
 	}
 	if k.OnDelete != catalog.NoAction {
 		s += " ON DELETE " + actionNames[k.OnDelete]
+		if k.SetColumns != nil {
+			s += " (" + columnNames(t, k.SetColumns) + ")"
+		}
 	}
 	s += deferral(k.Deferrable, k.Deferred)
 	if k.State != catalog.Public {

@@ -184,10 +184,6 @@ func layoutOf(t *types.T) (byVal bool, align, storage string) {
 			align = "d"
 		}
 		return false, align, "x"
-	case t.Phys() == types.PhysNet:
-		return false, "i", "m"
-	case t.Phys() == types.PhysMAC:
-		return false, "i", "p"
 	case n == 1:
 		return true, "c", "p"
 	case n == 2:
@@ -331,7 +327,7 @@ func pgIndex(r *reading) error {
 			pred = "(" + unparenthesized(x.Predicate) + ")"
 		}
 		r.add("indexrelid", x.OID, "indrelid", t.ID, "indnatts", len(key), "indnkeyatts", len(x.Columns), "indisunique", x.Unique || x.Primary || x.Deferrable,
-			"indisprimary", x.Primary, "indimmediate", !x.Deferrable, "indisvalid", x.State == catalog.Public, "indisready", true, "indislive", true,
+			"indisprimary", x.PrimaryKey(), "indimmediate", !x.Deferrable, "indisvalid", x.State == catalog.Public, "indisready", true, "indislive", true,
 			"indkey", key, "indcollation", collations, "indclass", classes, "indoption", option, "indpred", pred)
 		return nil
 	})
@@ -378,7 +374,7 @@ func pgConstraint(r *reading) error {
 				continue
 			}
 			kind := "u"
-			if x.Primary {
+			if x.PrimaryKey() {
 				kind = "p"
 			}
 			r.add("oid", x.OID, "conname", x.Name, "connamespace", t.Schema, "contype", kind, "convalidated", true, "conrelid", t.ID,
@@ -415,6 +411,9 @@ func pgConstraint(r *reading) error {
 				"conrelid", t.ID, "conindid", index, "confrelid", k.RefTable, "confupdtype", actionLetters[k.OnUpdate],
 				"confdeltype", actionLetters[k.OnDelete], "confmatchtype", match, "conislocal", true, "connoinherit", true,
 				"conkey", columnNumbers(k.Columns), "confkey", columnNumbers(k.RefColumns), "condeferrable", k.Deferrable, "condeferred", k.Deferred)
+			if k.SetColumns != nil {
+				r.set("confdelsetcols", columnNumbers(k.SetColumns))
+			}
 		}
 	}
 	return nil

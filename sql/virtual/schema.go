@@ -210,7 +210,7 @@ func constraintsOf(t *catalog.Table) []constraint {
 			continue
 		}
 		kind := "UNIQUE"
-		if x.Primary {
+		if x.PrimaryKey() {
 			kind = "PRIMARY KEY"
 		}
 		out = append(out, constraint{name: x.Name, kind: kind, columns: keyColumns(x), deferrable: x.Deferrable, deferred: x.Deferred})

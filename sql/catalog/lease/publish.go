@@ -19,8 +19,6 @@ type message struct {
 	Changes []messageChange
 	// Statistics are tables whose statistics have changed.
 	Statistics []catalog.ID `json:",omitempty"`
-	// Ask is a question instead of news: which transactions use versions older than these? The answer is a list of kv.TxnMeta.
-	Ask []catalog.Dependency `json:",omitempty"`
 }
 
 type messageChange struct {
@@ -138,7 +136,7 @@ type ackSet struct {
 	want  []kv.NodeID
 }
 
-func (a *ackSet) add(n kv.NodeID, _ []byte) {
+func (a *ackSet) add(n kv.NodeID) {
 	a.mu.Lock()
 	a.nodes[n] = true
 	a.mu.Unlock()
@@ -288,22 +286,19 @@ func encodeMessage(changes []change, stats []catalog.ID) ([]byte, error) {
 	return json.Marshal(msg)
 }
 
-// HandleChange is told of another node's change, or asked something: see Notifier. It returns when no transaction of this node
-// uses what was replaced, or when the context ends.
-func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, error) {
+// HandleChange is told of another node's change: see Notifier. It returns when no transaction of this node uses what
+// was replaced, or when the context ends.
+func (m *Manager) HandleChange(ctx context.Context, payload []byte) error {
 	var msg message
 	if err := json.Unmarshal(payload, &msg); err != nil {
-		return nil, err
+		return err
 	}
 	if m.tenure.Load() == nil {
-		return nil, errStopped
-	}
-	if len(msg.Ask) > 0 {
-		return json.Marshal(m.usersHere(msg.Ask))
+		return errStopped
 	}
 	at := clock.Timestamp{Wall: msg.Wall, Logical: msg.Logical}
 	if err := m.o.Clock.Update(at); err != nil {
-		return nil, err
+		return err
 	}
 	var changes []change
 	var deps []catalog.Dependency
@@ -318,8 +313,8 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, err
 	m.apply(changes)
 	if len(msg.Statistics) > 0 {
 		if err := m.learnStatistics(ctx, msg.Statistics); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, m.drain(ctx, deps, nil)
+	return m.drain(ctx, deps, nil)
 }
