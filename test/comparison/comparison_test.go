@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -41,11 +42,22 @@ type Generator struct {
 	// Generate, if not nil, makes a case.
 	Generate func(r *rand.Rand) Case
 	Fixed    []Case
+	// Always is how many cases of the first round are asked even if no time is given for more.
+	Always int
+	// PerRound is how many cases a round has; zero is perRound.
+	PerRound int
 }
 
 // generators are all of them: add yours here.
 var generators = []Generator{
-	literals, jsonForms, arrayForms, timeForms, charForms, functions, operators, casts, temporaryTables, enums, networks,
+	literals, jsonForms, arrayForms, timeForms, functions, operators, casts, temporaryTables, enums, foreignKeys,
+}
+
+// seed keeps a generator's cases the same whichever others are asked.
+func (g *Generator) seed() uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(g.Name))
+	return h.Sum64()
 }
 
 // perRound is how many cases a generator makes in a round.
@@ -260,17 +272,21 @@ func TestComparison(t *testing.T) {
 		}
 		var cases []Case
 		var from []source
-		for i, g := range ready {
+		for _, g := range ready {
 			if round == first {
 				for _, c := range g.Fixed {
 					cases, from = append(cases, c), append(from, source{g.Name, true})
 				}
 			}
-			if g.Generate == nil || limit == 0 {
+			if g.Generate == nil {
 				continue
 			}
-			dice := rand.New(rand.NewPCG(uint64(round), uint64(i)))
-			for range perRound {
+			n := cmp.Or(g.PerRound, perRound)
+			if limit == 0 {
+				n = g.Always
+			}
+			dice := rand.New(rand.NewPCG(uint64(round), g.seed()))
+			for range n {
 				cases, from = append(cases, g.Generate(dice)), append(from, source{g.Name, false})
 			}
 		}
@@ -300,6 +316,10 @@ func TestComparison(t *testing.T) {
 				d := difference{c: c, at: j, want: want[i][j], got: got[i][j], kind: kind, generator: from[i].generator, round: round}
 				d.len = len(strings.Join(c.Statements, "; "))
 				key := d.generator + ": " + cmp.Or(c.Group, c.Statements[0]) + ": " + kind
+				if c.Group == "" && c.Schema {
+					verb, _, _ := strings.Cut(c.Statements[j], " ")
+					key = d.generator + ": " + verb + ": " + kind + " " + want[i][j].code + " " + got[i][j].code
+				}
 				if from[i].fixed {
 					key = d.generator + ": " + c.Statements[j]
 				}
