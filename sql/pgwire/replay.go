@@ -1,8 +1,7 @@
 package pgwire
 
 import (
-	"crypto/sha256"
-	"hash"
+	"hash/maphash"
 
 	"meridian/sql/session"
 )
@@ -11,9 +10,9 @@ import (
 // buffered costs nothing, and compared with an earlier one when the statement runs again.
 type watch struct {
 	on   bool
-	sum  hash.Hash
-	from int64 // where the statement's output begins, as a position in all that was ever written
-	to   int64 // where what sum covers ends
+	sum  maphash.Hash // its seed is the connection's
+	from int64        // where the statement's output begins, as a position in all that was ever written
+	to   int64        // where what sum covers ends
 	left session.Fingerprint
 	// seen is what the client has of the statement already; checking lasts until as much has come again. Then base is
 	// the length of the buffer before it.
@@ -25,20 +24,13 @@ type watch struct {
 func (o *output) position() int64 { return o.flushed + int64(len(o.buf)) }
 
 func (w *watch) fingerprint(upTo int64) session.Fingerprint {
-	f := session.Fingerprint{Bytes: upTo - w.from}
-	var all [sha256.Size]byte
-	copy(f.Sum[:], w.sum.Sum(all[:0]))
-	return f
+	return session.Fingerprint{Bytes: upTo - w.from, Sum: w.sum.Sum64()}
 }
 
 // Watch implements session.Results.
 func (o *output) Watch(seen session.Fingerprint) {
 	w := &o.watch
-	if w.sum == nil {
-		w.sum = sha256.New()
-	} else {
-		w.sum.Reset()
-	}
+	w.sum.Reset()
 	w.on, w.differs, w.left = true, false, session.Fingerprint{}
 	w.base = len(o.buf)
 	w.from = o.position() - seen.Bytes

@@ -68,10 +68,12 @@ type Mark struct{ Flushed, Buffered int64 }
 // position is the mark as a count of bytes.
 func (m Mark) position() int64 { return m.Flushed + m.Buffered }
 
-// Fingerprint identifies a piece of output: it is the first half of its SHA-256.
+// Fingerprint identifies a piece of one connection's output: Sum is a hash whose seed nobody else knows, so that another piece of
+// the same length has the same one with a probability of 2^-64, whatever a client does. It is compared with others of the
+// same connection only. All that leaves before its statement is complete is hashed, so the hash has to be fast.
 type Fingerprint struct {
 	Bytes int64
-	Sum   [16]byte
+	Sum   uint64
 }
 
 // ErrDiffers ends a statement that runs again and answers something else than what the client has seen.

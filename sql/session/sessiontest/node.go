@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
@@ -273,7 +274,7 @@ func (o *output) Watch(seen session.Fingerprint) {
 func (o *output) Watched(bool) (all, left session.Fingerprint, same bool) {
 	text := o.Take(o.watch.from)
 	sum := sha256.Sum256(text)
-	all = session.Fingerprint{Bytes: int64(bytes.Count(text, []byte{0})), Sum: [16]byte(sum[:16])}
+	all = session.Fingerprint{Bytes: int64(bytes.Count(text, []byte{0})), Sum: binary.BigEndian.Uint64(sum[:])}
 	if o.watch.seen.Bytes == 0 {
 		o.Give(text)
 		return all, left, true
