@@ -13,13 +13,14 @@
 // rounds of the ratio within a round. CPU per transaction is the steadier figure on a busy machine: throughput also
 // depends on who else wants the processors, and pgbench itself is among them.
 //
-// Besides pgbench's own there are scripts of the YCSB core workloads A to F (mixes.go), and of TPC-C, SmallBank and TATP (oltp). With --isolation, each round
+// Besides pgbench's own there are scripts of the YCSB core workloads A to F (mixes.go), and of TPC-C, SmallBank and TATP (oltp); sysbench's own are run by that
+// program, if it is installed. With --isolation, each round
 // runs at each of the levels named, so that they alternate too. A transaction that fails with a serialization failure or
 // a deadlock counts as failed; with --max-tries pgbench tries it again, and those tries are counted.
 //
 // Usage, from the repository's root:
 //
-//	go run ./bench/pgbench [--setups one,three] [--rounds 3] [--seconds 10] [--mix pgbench|ycsb|oltp|all]
+//	go run ./bench/pgbench [--setups one,three] [--rounds 3] [--seconds 10] [--mix pgbench|ycsb|oltp|all|sysbench]
 //	    [--isolation serializable,read-committed] [--json FILE] [--profile DIR]
 //
 // With --profile, CPU profiles of the Meridian nodes are taken during their runs. Nothing is left behind.

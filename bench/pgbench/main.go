@@ -41,8 +41,8 @@ func main() {
 	flag.StringVar(&c.profile, "profile", "", "write CPU profiles of Meridian to this directory")
 	flag.StringVar(&c.keep, "dir", "", "work in this directory and keep it (default: a temporary one)")
 	flag.StringVar(&setups, "setups", "one,three", "setups to measure")
-	flag.StringVar(&set, "mix", "pgbench", "set of scripts to run: pgbench, ycsb, oltp (tpcc, smallbank, tatp), all")
-	flag.StringVar(&scripts, "scripts", "", "scripts to run instead: select-only, simple-update, tpcb-like, ycsb-a to ycsb-f, tpcc, smallbank, tatp")
+	flag.StringVar(&set, "mix", "pgbench", "set of scripts to run: pgbench, ycsb, oltp (tpcc, smallbank, tatp), all (of these), sysbench")
+	flag.StringVar(&scripts, "scripts", "", "scripts to run instead: select-only, simple-update, tpcb-like, ycsb-a to ycsb-f, tpcc, smallbank, tatp, sysbench's")
 	flag.StringVar(&levels, "isolation", "", "isolation levels, in alternation: serializable, repeatable-read, read-committed (default: each server's own)")
 	flag.StringVar(&systems, "systems", "postgres,meridian", "systems to measure")
 	flag.IntVar(&c.rounds, "rounds", 3, "rounds of each script")
@@ -223,15 +223,21 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 func (c *config) pgbench(ctx context.Context, sys *system, level string, args ...string) (string, error) {
 	args = append([]string{"-h", "127.0.0.1", "-p", sys.port, "-U", sys.user}, append(args, "postgres")...)
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "pgbench"), args...)
-	cmd.Env = append(os.Environ(), "PGSSLMODE=disable")
-	if sql, _ := isolation(level); sql != "" {
-		cmd.Env = append(cmd.Env, "PGOPTIONS=-c default_transaction_isolation="+strings.ReplaceAll(sql, " ", "\\ "))
-	}
+	cmd.Env = append(os.Environ(), c.environment(level)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("pgbench %s: %w\n%s", strings.Join(args, " "), err, tail(out))
 	}
 	return string(out), nil
+}
+
+// environment is what libpq has to know of a run.
+func (c *config) environment(level string) []string {
+	env := []string{"PGSSLMODE=disable"}
+	if sql, _ := isolation(level); sql != "" {
+		env = append(env, "PGOPTIONS=-c default_transaction_isolation="+strings.ReplaceAll(sql, " ", "\\ "))
+	}
+	return env
 }
 
 // outputTail is how much of a failed program's output is shown.
@@ -246,7 +252,7 @@ func tail(b []byte) []byte {
 
 // load makes the tables that the scripts need; it tells how long pgbench -i took.
 func (c *config) load(ctx context.Context, sys *system, dir string) (took time.Duration, err error) {
-	custom := func(s string) bool { m, _ := mixNamed(s); return len(m.custom) > 0 }
+	custom := func(s string) bool { m, _ := mixNamed(s); return len(m.custom) > 0 || m.sysbench }
 	begin := time.Now()
 	if slices.ContainsFunc(c.scripts, func(s string) bool { return !custom(s) }) {
 		_, err = c.pgbench(ctx, sys, "", "-i", "-q", "-s", strconv.Itoa(c.scale))
@@ -254,6 +260,9 @@ func (c *config) load(ctx context.Context, sys *system, dir string) (took time.D
 	took = time.Since(begin)
 	if err == nil && slices.ContainsFunc(c.scripts, func(s string) bool { return strings.HasPrefix(s, "ycsb-") }) {
 		err = c.loadYCSB(ctx, sys, dir)
+	}
+	if i := slices.IndexFunc(c.scripts, func(s string) bool { m, _ := mixNamed(s); return m.sysbench }); err == nil && i >= 0 {
+		_, err = c.sysbench(ctx, sys, "", c.scripts[i], "prepare")
 	}
 	for _, name := range c.scripts {
 		m, _ := mixNamed(name)
@@ -277,6 +286,30 @@ func (c *config) once(ctx context.Context, sys *system, dir, setup, script, leve
 		return nil, err
 	}
 	m, _ := mixNamed(script)
+	r, err := c.program(ctx, sys, &m, dir, script, level)
+	if err != nil {
+		return nil, err
+	}
+	after, err := cpuTime(sys.pids())
+	if err != nil {
+		return nil, err
+	}
+	r.System = sys.name
+	if r.Transactions > 0 {
+		r.CPUMicros = float64((after - before).Microseconds()) / float64(r.Transactions)
+	}
+	return r, nil
+}
+
+// program runs a mix by pgbench or sysbench for the length of a run.
+func (c *config) program(ctx context.Context, sys *system, m *mix, dir, script, level string) (*Run, error) {
+	if m.sysbench {
+		out, err := c.sysbench(ctx, sys, level, script, "run", "--threads="+strconv.Itoa(c.clients), "--time="+strconv.Itoa(c.seconds))
+		if err != nil {
+			return nil, err
+		}
+		return parseSysbench(out)
+	}
 	own, err := m.pgbenchArgs(dir, script, c.scale)
 	if err != nil {
 		return nil, err
@@ -287,19 +320,7 @@ func (c *config) once(ctx context.Context, sys *system, dir, setup, script, leve
 	if err != nil {
 		return nil, err
 	}
-	after, err := cpuTime(sys.pids())
-	if err != nil {
-		return nil, err
-	}
-	r, err := parsePgbench(out)
-	if err != nil {
-		return nil, err
-	}
-	r.System = sys.name
-	if r.Transactions > 0 {
-		r.CPUMicros = float64((after - before).Microseconds()) / float64(r.Transactions)
-	}
-	return r, nil
+	return parsePgbench(out)
 }
 
 // profiles takes CPU profiles of a system's nodes; the function that it returns waits for them.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,8 @@ type mix struct {
 	custom []weighted
 	// load makes the tables of custom scripts; empty: YCSB's.
 	load string
+	// sysbench says that this is one of sysbench's scripts, which that program runs.
+	sysbench bool
 }
 
 type weighted struct {
@@ -66,7 +69,8 @@ func mixNamed(name string) (m mix, ok bool) {
 	case "ycsb-f":
 		m.custom = []weighted{{50, ycsbRead}, {50, ycsbModify}}
 	default:
-		return mix{}, false
+		m.sysbench = slices.Contains(sysbenchScripts(), name)
+		return m, m.sysbench
 	}
 	return m, true
 }
@@ -82,6 +86,8 @@ func mixSet(name string) string {
 		return ycsb
 	case "oltp":
 		return oltp
+	case "sysbench":
+		return strings.Join(sysbenchScripts(), ",")
 	case "all":
 		return own + "," + ycsb + "," + oltp
 	}

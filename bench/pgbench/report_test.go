@@ -24,6 +24,22 @@ tps = 1234.567890 (without initial connection time)
 	}
 }
 
+func TestParseSysbench(t *testing.T) {
+	r, err := parseSysbench(`SQL statistics:
+    transactions:                        1530   (305.71 per sec.)
+    ignored errors:                      4      (0.80 per sec.)
+Latency (ms):
+         min:                                    1.02
+         avg:                                    3.27
+`)
+	if err != nil || *r != (Run{Transactions: 1530, Retries: 4, TPS: 305.71, LatencyMS: 3.27}) {
+		t.Error(r, err)
+	}
+	if _, err := parseSysbench("FATAL: connection refused"); err == nil {
+		t.Error("a summary was read where there is none")
+	}
+}
+
 func TestSummarize(t *testing.T) {
 	run := func(system string, tps, cpu float64, failed int64) Run {
 		return Run{System: system, TPS: tps, CPUMicros: cpu, Failed: failed}
