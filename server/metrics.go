@@ -250,6 +250,7 @@ func (e *emitter) leader(m *leader.Metrics) {
 	}
 	e.counter("kv_reads", "Batches that only read.", m.Reads.Load())
 	e.counter("kv_writes", "Batches that write.", m.Writes.Load())
+	e.counter("kv_reads_ahead", "Scans with a limit that ended before the keys of writers under way.", m.ReadsAhead.Load())
 	e.counter("kv_latch_waits", "Requests that waited for another request on the same keys.", m.LatchWaits.Load())
 	e.counter("kv_lock_waits", "Requests that waited for a transaction.", m.LockWaits.Load())
 	e.emit(prometheus.CounterValue, "kv_lock_wait_seconds_total", "Time spent waiting for transactions.",

@@ -8,6 +8,7 @@ type Metrics struct {
 	Freezes, FreezeWaits atomic.Int64
 	Reads, Writes        atomic.Int64 // batches
 	LatchWaits           atomic.Int64
+	ReadsAhead           atomic.Int64 // scans with a limit that passed writers which they did not get to
 	LockWaits            atomic.Int64 // requests that waited for a lock or intent
 	LockWaitNanos        atomic.Int64
 	LongWaits            atomic.Int64 // of LockWaits, those that took more than ten seconds

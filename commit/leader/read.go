@@ -125,6 +125,9 @@ func (q *request) readOnce(ctx context.Context) error {
 				q.latches = append(q.latches, latch.Latch{Span: s, Mode: latch.Read, At: at})
 			}
 		}
+		if scan := q.limitedScan(); scan != nil {
+			return q.readAhead(ctx, scan)
+		}
 		g, err := p.latches.Acquire(ctx, q.latches)
 		if err != nil {
 			return err
@@ -149,6 +152,46 @@ func (q *request) readOnce(ctx context.Context) error {
 			}
 		}
 	}
+	return q.readLatched(latched)
+}
+
+// limitedScan is the batch's only request, if that is a scan which may end before its span does.
+func (q *request) limitedScan() *kv.ScanRequest {
+	if q.b.MaxKeys == 0 || len(q.b.Requests) != 1 {
+		return nil
+	}
+	scan, _ := q.b.Requests[0].(*kv.ScanRequest)
+	return scan
+}
+
+// readAhead evaluates a scan that is latched, without waiting for the writers under way that it does not get to (L5). If it gets to
+// one, or can't be answered, it waits for all of them and is evaluated anew.
+func (q *request) readAhead(ctx context.Context, scan *kv.ScanRequest) error {
+	p := q.p
+	g, ahead := p.latches.Queue(q.latches)
+	if ahead != nil && ahead.Few() {
+		if err := q.readLatched(true); err == nil {
+			resume := q.resp.Responses[0].(*kv.ScanResponse).Resume
+			if resume != nil && !ahead.Touches(readPart(keys.Span{Start: scan.Start, End: scan.End}, resume, scan.Reverse)) {
+				p.o.Metrics.ReadsAhead.Add(1)
+				p.latches.Release(g)
+				return nil
+			}
+		}
+	}
+	if ahead != nil {
+		p.o.Metrics.LatchWaits.Add(1)
+		if err := p.latches.Await(ctx, g, ahead); err != nil {
+			return err
+		}
+	}
+	defer p.latches.Release(g)
+	return q.readLatched(true)
+}
+
+// readLatched evaluates the reads.
+func (q *request) readLatched(latched bool) error {
+	p := q.p
 	q.noLocks = p.noEntries()
 	rd := p.o.reader(p.o.Engine)
 	rd.Table = &p.held
@@ -166,7 +209,7 @@ func (q *request) readOnce(ctx context.Context) error {
 		}
 		return err
 	}
-	return p.checkServed(b, at)
+	return p.checkServed(q.b, q.readAt())
 }
 
 // notMVCC tells requests that read something else than versions at the read timestamp.

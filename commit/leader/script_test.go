@@ -234,8 +234,9 @@ func (s *scripted) op(line string) string {
 		return out
 	}
 	var (
-		r  kv.Request
-		at clock.Timestamp
+		r   kv.Request
+		at  clock.Timestamp
+		max int64
 	)
 	switch k := keys.Key(f[1]); f[0] {
 	case "get":
@@ -257,7 +258,14 @@ func (s *scripted) op(line string) string {
 		r = &kv.AddRequest{Key: k, Delta: int64(n)}
 	case "scan":
 		start, end, _ := strings.Cut(f[1], "-")
-		r = &kv.ScanRequest{Start: keys.Key(start), End: keys.Key(end)}
+		scan := &kv.ScanRequest{Start: keys.Key(start), End: keys.Key(end)}
+		for _, a := range f[2:] {
+			if n, ok := strings.CutPrefix(a, "limit="); ok {
+				max, _ = strconv.ParseInt(n, 10, 64)
+			}
+			scan.Reverse = scan.Reverse || a == "reverse"
+		}
+		r = scan
 	case "load": // at the time at which the transaction reads
 		load := &kv.LoadRequest{Mode: map[string]kv.LoadMode{"alone": kv.LoadAlone, "shared": kv.LoadShared, "unread": kv.LoadUnread}[f[2]]}
 		for _, row := range f[3:] {
@@ -268,7 +276,7 @@ func (s *scripted) op(line string) string {
 	default:
 		return "unknown operation"
 	}
-	resp, err := s.c.Send(ctx, &kv.Batch{Header: kv.Header{Timestamp: at}, Requests: []kv.Request{r}})
+	resp, err := s.c.Send(ctx, &kv.Batch{Header: kv.Header{Timestamp: at, MaxKeys: max}, Requests: []kv.Request{r}})
 	if err != nil {
 		return s.explain(err)
 	}

@@ -37,6 +37,15 @@
 //	L3: waits follow the numbers downwards, so that no cycle of waits exists among latches. A request that has to
 //	    wait for a lock gives its latches up first, so there is no cycle through locks either.
 //
+// # Reads with a limit
+//
+// The span of a read with a limit reaches further than what it reads, in most cases: the rows from a key on, ten of them. Waiting for the
+// writers of all of the span would be waiting for nothing.
+//
+//	L5: a guard may be queued without a wait (Manager.Queue). Later acquisitions wait for it as for any other, so whatever its
+//	    owner reads meanwhile is as if it had waited, if none of the latches ahead of it covers a key of what was read. Which
+//	    these were is noted when the guard is queued: one that was released since may have been applied after the read.
+//
 // # Resolutions
 //
 // A committed transaction's intent that lies at the commit timestamp is a version already to everybody who knows of the

@@ -160,12 +160,77 @@ func (m *Manager) Try(latches []Latch) *Guard {
 }
 
 func (m *Manager) acquire(ctx context.Context, latches []Latch, try bool) (*Guard, error) {
+	var buf [conflictsInline]chan struct{}
+	g, wait, away := m.enqueue(latches, buf[:0], nil)
+	if try && len(wait) > 0 {
+		m.Release(g)
+		return nil, nil
+	}
+	return m.await(ctx, g, wait, away)
+}
+
+// await returns the guard when all of wait are closed. The guard is released if that is not to be.
+func (m *Manager) await(ctx context.Context, g *Guard, wait []chan struct{}, away <-chan struct{}) (*Guard, error) {
+	for _, done := range wait {
+		g.waited = true
+		select {
+		case <-done:
+		case <-away:
+			m.Release(g)
+			return nil, errAway()
+		case <-ctx.Done():
+			m.Release(g)
+			return nil, ctx.Err()
+		}
+	}
+	return g, nil
+}
+
+// aheadMax bounds the latches that an Ahead tells of: beyond it, looking at them costs more than it saves.
+const aheadMax = 16
+
+// Ahead is what a queued acquisition would have to wait for.
+type Ahead struct {
+	wait []chan struct{}
+	away <-chan struct{}
+	// spans are of the latches, as they were: their owners release them at any time. many: there are more.
+	spans []keys.Span
+	many  bool
+}
+
+// Few reports whether it is known what the latches cover.
+func (a *Ahead) Few() bool { return !a.many }
+
+// Touches reports whether one of the latches may cover a key of the span.
+func (a *Ahead) Touches(s keys.Span) bool {
+	return a.many || slices.ContainsFunc(a.spans, s.Overlaps)
+}
+
+// Queue takes a latch without waiting for those ahead of it (L5): whatever comes later waits for the guard, and Await is the wait
+// for what has come before. There is no Ahead if nothing conflicts; then the latch is held.
+func (m *Manager) Queue(latches []Latch) (*Guard, *Ahead) {
+	var a Ahead
+	g, wait, away := m.enqueue(latches, nil, &a)
+	if len(wait) == 0 {
+		return g, nil
+	}
+	return g, &Ahead{wait: wait, away: away, spans: a.spans, many: a.many}
+}
+
+// Await returns when what was ahead of a queued guard is gone. If the context ends first, the guard is released.
+func (m *Manager) Await(ctx context.Context, g *Guard, a *Ahead) error {
+	_, err := m.await(ctx, g, a.wait, a.away)
+	return err
+}
+
+// enqueue puts the latches behind all that is there, and appends what they have to wait for.
+func (m *Manager) enqueue(latches []Latch, wait []chan struct{}, ahead *Ahead) (*Guard, []chan struct{}, <-chan struct{}) {
 	var big []entry
 	if len(latches) > inlineEntries {
 		big = make([]entry, len(latches))
 	}
-	var buf [conflictsInline]chan struct{}
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	var g *Guard
 	if n := len(m.free); n > 0 {
 		g, m.free = m.free[n-1], m.free[:n-1]
@@ -185,9 +250,13 @@ func (m *Manager) acquire(ctx context.Context, latches []Latch, try bool) (*Guar
 	}
 	m.seq++
 	g.seq = m.seq
-	wait := buf[:0]
 	for i := range g.entries {
 		wait = m.collect(&g.entries[i], wait)
+	}
+	if ahead != nil && len(wait) > 0 {
+		for i := range g.entries {
+			m.tell(&g.entries[i], ahead)
+		}
 	}
 	g.sorted = true
 	for i := range g.entries {
@@ -207,24 +276,35 @@ func (m *Manager) acquire(ctx context.Context, latches []Latch, try bool) (*Guar
 		m.waits++
 		away = m.sentAway()
 	}
-	m.mu.Unlock()
-	if try && len(wait) > 0 {
-		m.Release(g)
-		return nil, nil
+	return g, wait, away
+}
+
+// tell adds the conflicts of e, which is a span. m.mu is held.
+func (m *Manager) tell(e *entry, ahead *Ahead) {
+	add := func(o *entry) {
+		if !o.conflicts(&e.Latch) || !o.Span.Overlaps(e.Span) {
+			return
+		}
+		if len(ahead.spans) == aheadMax {
+			ahead.many = true
+			return
+		}
+		// The key's bytes may be changed as soon as their owner has released the latch.
+		ahead.spans = append(ahead.spans, keys.Span{Start: bytes.Clone(o.Span.Start), End: bytes.Clone(o.Span.End)})
 	}
-	for _, done := range wait {
-		g.waited = true
-		select {
-		case <-done:
-		case <-away:
-			m.Release(g)
-			return nil, errAway()
-		case <-ctx.Done():
-			m.Release(g)
-			return nil, ctx.Err()
+	for g := m.guards; g != nil && !ahead.many; g = g.next {
+		if len(g.entries) > aheadMax {
+			ahead.many = true
+		}
+		for i := 0; i < len(g.entries) && !ahead.many; i++ {
+			if g.entries[i].Span.Point() {
+				add(&g.entries[i])
+			}
 		}
 	}
-	return g, nil
+	for o := m.spans; o != nil && !ahead.many; o = o.next {
+		add(o)
+	}
 }
 
 // Release gives the guard's latches back. The guard may not be used any more.

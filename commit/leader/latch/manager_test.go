@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 				err    error
 				done   atomic.Bool
 				cancel context.CancelFunc
+				ahead  *Ahead
 			}
 			var reqs []*req
 			find := func(n string) *req {
@@ -98,6 +99,32 @@ func TestScripts(t *testing.T) {
 					reqs = slices.DeleteFunc(reqs, func(o *req) bool { return o == r })
 				case "cancel":
 					find(d.CmdArgs[0].Key).cancel()
+				case "queue":
+					ctx, cancel := context.WithCancel(context.Background())
+					r := &req{cancel: cancel}
+					d.ScanArgs(t, "name", &r.name)
+					reqs = append(reqs, r)
+					if r.g, r.ahead = m.Queue([]Latch{parse(t, d.Input)}); r.ahead == nil {
+						r.done.Store(true)
+						break
+					}
+					go func() {
+						<-ctx.Done() // await
+						r.err = m.Await(context.Background(), r.g, r.ahead)
+						r.done.Store(true)
+					}()
+				case "await":
+					find(d.CmdArgs[0].Key).cancel()
+				case "touches":
+					a := find(d.CmdArgs[0].Key).ahead
+					if !a.Few() {
+						return "too many to tell\n"
+					}
+					var out strings.Builder
+					for _, line := range strings.Split(d.Input, "\n") {
+						fmt.Fprintf(&out, "%s: %t\n", line, a.Touches(parse(t, "read "+line).Span))
+					}
+					return out.String()
 				default:
 					return "unknown command"
 				}
