@@ -13,6 +13,8 @@ type nestedLoopOp struct {
 	apply bool
 	outer []scalar.ColumnID
 	slots []int
+	// types are those of outer, if the right side's answers are worth keeping.
+	types []*types.T
 }
 
 func (b *builder) nestedLoop(n *opt.NestedLoop) (op, error) {
@@ -23,6 +25,9 @@ func (b *builder) nestedLoop(n *opt.NestedLoop) (op, error) {
 	o := &nestedLoopOp{base: base{n}, joined: j, apply: n.Apply, outer: n.Outer}
 	if o.slots, err = ll.slots(n.Outer); err != nil {
 		return nil, err
+	}
+	if n.Apply && n.Repeats {
+		o.types = b.outerTypes(n.Outer)
 	}
 	if n.Apply && j.keepsRight() {
 		return nil, internal("apply can't be a %s join", n.Kind)
@@ -44,17 +49,79 @@ type nestedLoopIter struct {
 	inLeft      bool
 	hit         bool
 	at          int
+	// The right side's rows for one left row: those of the memo, or what is read into store on the way to there.
+	memo     memo[[]types.Row]
+	values   []types.Datum
+	known    []types.Row
+	isKnown  bool
+	gathers  bool
+	gathered rowStore
 }
 
 func (it *nestedLoopIter) open() error {
 	it.store.reset(it.r.budget)
+	it.forget()
 	it.matched = it.matched[:0]
 	it.built, it.inLeft, it.draining = false, false, -1
 	return it.left.open()
 }
 
+// forget drops what is known of the right side.
+func (it *nestedLoopIter) forget() {
+	it.memo.reset(it.r.budget)
+	it.gathered.reset(it.r.budget)
+	it.known, it.isKnown, it.gathers = nil, false, false
+	clear(it.values)
+}
+
+// begin starts the right side for a left row, or finds what it answered before.
+func (it *nestedLoopIter) begin(row types.Row) error {
+	o := it.o
+	it.isKnown, it.gathers = false, false
+	it.gathered.reset(it.r.budget)
+	if o.types != nil {
+		it.values = it.values[:0]
+		for _, slot := range o.slots {
+			it.values = append(it.values, row[slot])
+		}
+		if it.known, it.isKnown = it.memo.find(it.values, o.types); it.isKnown {
+			return nil
+		}
+		// A single left row is no reason to copy the right side's.
+		it.gathers = !it.memo.off && it.memo.runs > 1
+	}
+	for i, c := range o.outer {
+		it.r.setOuter(c, row[o.slots[i]])
+	}
+	return it.right.open()
+}
+
+// gather notes a right row, and at the end of all of them that these were they. The first of them is all that matters to
+// a semi or anti join without a condition.
+func (it *nestedLoopIter) gather(row types.Row) {
+	if row != nil {
+		if it.gathered.bytes > memoMax {
+			it.gathers = false
+		} else if _, err := it.gathered.add(it.r.budget, row); err != nil {
+			it.gathers = false // the statement may do without
+		}
+		if !it.gathers {
+			it.gathered.reset(it.r.budget)
+			return
+		}
+		if len(it.o.on) > 0 || it.o.kind != opt.SemiJoin && it.o.kind != opt.AntiJoin {
+			return
+		}
+	}
+	it.gathers = false
+	if it.memo.keep(it.r.budget, it.gathered.rows, it.gathered.bytes) {
+		it.gathered = rowStore{}
+	}
+}
+
 func (it *nestedLoopIter) close() {
 	it.store.reset(it.r.budget)
+	it.forget()
 	clear(it.row)
 	it.left.close()
 	it.right.close()
@@ -62,8 +129,19 @@ func (it *nestedLoopIter) close() {
 
 // candidate is the next right row for the current left row.
 func (it *nestedLoopIter) candidate() (types.Row, error) {
-	if it.o.apply {
-		return it.right.next()
+	if it.o.apply && !it.isKnown {
+		row, err := it.right.next()
+		if it.gathers && err == nil {
+			it.gather(row)
+		}
+		return row, err
+	}
+	if it.isKnown {
+		if it.at == len(it.known) {
+			return nil, nil
+		}
+		it.at++
+		return it.known[it.at-1], nil
 	}
 	if it.at == len(it.store.rows) {
 		return nil, nil
@@ -102,10 +180,7 @@ func (it *nestedLoopIter) next() (types.Row, error) {
 			copy(it.row, row)
 			it.inLeft, it.hit, it.at = true, false, 0
 			if o.apply {
-				for i, c := range o.outer {
-					it.r.setOuter(c, row[o.slots[i]])
-				}
-				if err := it.right.open(); err != nil {
+				if err := it.begin(row); err != nil {
 					return nil, err
 				}
 			}

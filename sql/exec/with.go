@@ -261,29 +261,51 @@ type subplan struct {
 	ends         bool
 	ltype, rtype *types.T
 	correlated   bool
+	// outer are the types of the columns that it reads, if its answers are worth keeping.
+	outer []*types.T
 }
 
-// subState is an embedded subquery in one run. Uncorrelated subqueries run once.
+// subState is an embedded subquery in one run. Uncorrelated subqueries run once, others once for the same values.
 type subState struct {
-	it    iter
-	done  bool
+	it   iter
+	done bool
+	subAnswer
+	kept   bool // the answer is the memo's
+	memo   memo[subAnswer]
+	values []types.Datum
+	buf    []byte
+	row    types.Row
+	// least and greatest of a list of which the ends are enough.
+	least, greatest types.Datum
+}
+
+// subAnswer is what a subquery has answered: a value, or a list of values.
+type subAnswer struct {
 	value types.Datum
 	store rowStore
 	set   map[string]struct{}
 	null  bool
-	buf   []byte
-	row   types.Row
-	// least and greatest of a list of which the ends are enough.
-	least, greatest types.Datum
+}
+
+// fresh makes room for another answer.
+func (s *subState) fresh(r *run) {
+	if s.kept {
+		s.subAnswer, s.kept = subAnswer{}, false
+		return
+	}
+	s.store.reset(r.budget)
+	s.value, s.set, s.null = types.Null, nil, false
 }
 
 func (s *subState) reset(r *run) {
 	if s.it != nil {
 		s.it.close()
 	}
-	s.store.reset(r.budget)
-	s.done, s.value, s.set, s.null = false, types.Null, nil, false
+	s.fresh(r)
+	s.memo.reset(r.budget)
+	s.done = false
 	clear(s.row)
+	clear(s.values)
 }
 
 // subqueries compiles the subqueries inside an expression.
@@ -308,6 +330,9 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 		return err
 	}
 	s := &subplan{q: q, root: root, correlated: len(q.Outer) > 0}
+	if s.correlated && q.Repeats {
+		s.outer = b.outerTypes(q.Outer)
+	}
 	switch {
 	case q.Kind == scalar.SubqueryExists:
 	case q.Col != 0:
@@ -330,7 +355,7 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 			rc, rok := c.Right.(*scalar.Column)
 			if lok && rok && lc.ID == q.LeftID && rc.ID == q.Col && hashable(lc.T, rc.T) {
 				s.ltype, s.rtype = lc.T, rc.T
-				s.hashed = c.Op == want && !s.correlated
+				s.hashed = c.Op == want && (!s.correlated || q.Repeats)
 				s.ends = c.Op != want // = ANY and <> ALL are about each value
 			}
 		}
@@ -374,7 +399,7 @@ func (r *run) subquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, er
 	}
 	quantified := q.Kind == scalar.SubqueryAny || q.Kind == scalar.SubqueryAll
 	if !s.done || p.correlated {
-		if err := r.fillSubquery(p, s); err != nil {
+		if err := r.answerSubquery(p, s); err != nil {
 			return types.Null, err
 		}
 		s.done = true
@@ -383,6 +408,28 @@ func (r *run) subquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, er
 		return s.value, nil
 	}
 	return r.quantify(ctx, p, s)
+}
+
+// answerSubquery finds the answer in the memo, or runs the plan.
+func (r *run) answerSubquery(p *subplan, s *subState) error {
+	if p.outer == nil {
+		return r.fillSubquery(p, s)
+	}
+	s.values = s.values[:0]
+	for _, id := range p.q.Outer {
+		s.values = append(s.values, r.sctx.Outer[id])
+	}
+	a, ok := s.memo.find(s.values, p.outer)
+	s.fresh(r)
+	if ok {
+		s.subAnswer, s.kept = a, true
+		return nil
+	}
+	if err := r.fillSubquery(p, s); err != nil {
+		return err
+	}
+	s.kept = s.memo.keep(r.budget, s.subAnswer, s.store.bytes)
+	return nil
 }
 
 // fillSubquery runs the plan. Scalar forms leave their value, quantified forms the list of values.
@@ -397,8 +444,7 @@ func (r *run) fillSubquery(p *subplan, s *subState) error {
 		return err
 	}
 	defer s.it.close()
-	s.store.reset(r.budget)
-	s.set, s.null = nil, false
+	s.fresh(r)
 	switch p.q.Kind {
 	case scalar.SubqueryExists:
 		row, err := s.it.next()

@@ -64,7 +64,7 @@ const applyRows = 1000
 // run for each row of the left: for few of them that is cheaper than computing all of it.
 func (o *optimizer) joinToApply(g *group, j *Join) {
 	l, r := child(j.Left), child(j.Right)
-	if l.rows > applyRows || g.volatile || len(j.On) == 0 || r.outer.intersects(&l.cols) || anySubquery(j.On) {
+	if g.volatile || len(j.On) == 0 || r.outer.intersects(&l.cols) || anySubquery(j.On) {
 		return
 	}
 	switch j.Kind {
@@ -89,6 +89,13 @@ func (o *optimizer) joinToApply(g *group, j *Join) {
 		}
 		break
 	}
+	if _, ok := inner.expr().(*Scan); ok && !equal && (j.Kind == SemiJoin || j.Kind == AntiJoin) {
+		o.firstOfRange(g, j)
+		return
+	}
+	if l.rows > applyRows {
+		return
+	}
 	switch inner.expr().(type) {
 	case *orderedGroup, *Distinct, *orderedWindow, *SetOp:
 	case *VirtualScan:
@@ -110,6 +117,19 @@ func (o *optimizer) joinToApply(g *group, j *Join) {
 		return
 	}
 	n := &Join{Kind: j.Kind, Left: l, Right: right}
+	g.add(n)
+	o.pruneExpr(g, n)
+	o.explore(right)
+}
+
+// firstOfRange looks for one matching row of the right side, for each row of the left: the first of a range of an index, where
+// the alternative is to compare all pairs.
+func (o *optimizer) firstOfRange(g *group, j *Join) {
+	right := o.newSelect(child(j.Right), j.On)
+	if !right.outer.intersects(&child(j.Left).cols) {
+		return
+	}
+	n := &Join{Kind: j.Kind, Left: j.Left, Right: right}
 	g.add(n)
 	o.pruneExpr(g, n)
 	o.explore(right)

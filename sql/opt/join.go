@@ -225,7 +225,7 @@ func (s *search) apply(r *Join) {
 	outer := rt.outer.intersect(l.cols)
 	offer := func(a phys) {
 		n := &NestedLoop{Base: Base{Cols: joinCols(r.Kind, a.node, b.node)}, Kind: r.Kind, Left: a.node, Right: b.node, On: o.planExprs(r.On),
-			Apply: true, Outer: outer.list()}
+			Apply: true, Outer: outer.list(), Repeats: !rt.volatile && !o.env.Naive}
 		cost := a.cost + l.rows*(b.fraction(existsLimit(r), rt.rows)+costLoop) + g.rows*costPass + costStart
 		cost += o.subqueryCost(r.On, l.rows*rt.rows)
 		s.offer(phys{node: n, startup: a.startup + b.startup, cost: cost, order: a.order})

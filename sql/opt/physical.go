@@ -204,8 +204,9 @@ type NestedLoop struct {
 	Left, Right Node
 	On          []scalar.Expr
 	Apply       bool
-	// Outer are the left columns that the right side reads (Apply).
-	Outer []ColumnID
+	// Outer are the left columns that the right side reads (Apply). Repeats: it gives the same rows again for the same values.
+	Outer   []ColumnID
+	Repeats bool
 }
 
 // GroupNode groups. Streaming needs the input ordered by Group.

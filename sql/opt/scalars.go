@@ -22,7 +22,7 @@ func (o *optimizer) planExpr(e scalar.Expr) scalar.Expr {
 		}
 		if n := o.plans[sub]; n != nil {
 			c := *q
-			c.Plan = n
+			c.Plan, c.Repeats = n, !sub.volatile && !o.env.Naive
 			return o.once(sub, &c)
 		}
 		var needed colSet
@@ -53,7 +53,7 @@ func (o *optimizer) planExpr(e scalar.Expr) scalar.Expr {
 		}
 		o.plans[sub] = n
 		c := *q
-		c.Plan = n
+		c.Plan, c.Repeats = n, !sub.volatile && !o.env.Naive
 		return o.once(sub, &c)
 	})
 }

@@ -171,6 +171,8 @@ type Subquery struct {
 	Op     Expr
 	LeftID ColumnID
 	Col    ColumnID
+	// Repeats: the plan gives the same rows again for the same values of Outer.
+	Repeats bool
 }
 
 // Default stands for the DEFAULT keyword in VALUES and SET; binding replaces it.

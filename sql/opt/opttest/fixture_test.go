@@ -197,6 +197,8 @@ var rowID int64
 
 func (environment) UniqueRowID() int64 { rowID++; return rowID }
 
+func (environment) Random() float64 { rowID++; return float64(rowID) * 1e-9 }
+
 func (d *db) createTable(c *bind.CreateTable) error {
 	d.next++
 	t := &catalog.Table{ID: d.next, Version: 1, Name: c.Name.Name, Database: 100, Schema: catalog.PublicSchemaID, NextIndex: 1, ImplicitPrimary: c.ImplicitPrimary}
