@@ -19,7 +19,8 @@
 //
 //	P1 (I3): every read is in the timestamp cache before it looks for writers, and every writer is latched before
 //	    it looks into the timestamp cache. So a write either happens after every read of its key, or the read sees
-//	    it (latch, L1). Reads with a limit are latched instead, and announced as far as they came.
+//	    it (latch, L1). Reads with a limit are latched instead, and announced as far as they came; they wait for no
+//	    writer that they do not get to (latch, L5).
 //	P2: a read that may meet intents of its own transaction is latched: somebody may be moving these.
 //	P3 (I3): a participant that gets the lease takes every key for read until the lease's start: earlier
 //	    leaseholders' reads are above no lease's start but their own.
