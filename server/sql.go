@@ -62,6 +62,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	})
 	n.transport.Handle(methodReport, n.handleReport)
 	n.transport.Handle(methodSignal, n.handleSignal)
+	notes := n.newHub()
 	n.followSettings(leases)
 	if err := n.openCatalog(ctx, id, leases); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 		Cluster: facts, NodeID: n.NodeID, Version: n.o.Version})
 	sessions := session.NewServer(session.Services{
 		Host: n.host, Clock: n.clock, DB: n.db, NodeID: n.NodeID, Catalog: leases, Schema: schema, Virtual: provider, Seqs: seqs, Jobs: jobs,
-		Ranges: ranges{n}, Registry: registry, Memory: budget, MemoryPerStatement: n.o.StatementBytes, Gate: n.gate, Peers: peers{n},
+		Ranges: ranges{n}, Registry: registry, Memory: budget, MemoryPerStatement: n.o.StatementBytes, Gate: n.gate, Peers: peers{n}, Notify: notes,
 	})
 	facts.sessions = sessions
 	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure,

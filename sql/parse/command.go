@@ -212,7 +212,7 @@ type LockTable struct {
 	NoWait bool
 }
 
-// Listen, Unlisten and Notify are refused by the session or accepted without effect.
+// Listen is LISTEN channel.
 type Listen struct{ Channel string }
 
 // Unlisten with an empty channel is UNLISTEN *.

@@ -46,6 +46,7 @@ type conn struct {
 	messages atomic.Uint64
 	// interrupted is set while writes are bounded, because the statement was cancelled; the next message lifts the bound.
 	interrupted atomic.Bool
+	bell        bell
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -110,6 +111,9 @@ func (c *conn) run(ctx context.Context) {
 			}
 		}
 		c.reading.Store(true)
+		if c.sess.Listens() && !c.hear() {
+			return
+		}
 		kind, body, err := c.in.next()
 		c.reading.Store(false)
 		c.messages.Add(1)
@@ -284,6 +288,9 @@ func (c *conn) failed(err error) bool {
 // ready tells the client which settings have changed, and that it may send more. A client that has sent more already queues again: others go first.
 func (c *conn) ready() bool {
 	c.sess.Report()
+	if c.sess.Listens() {
+		c.tell()
+	}
 	ok := c.out.ready(c.sess.Status()) == nil
 	c.sess.Rest()
 	return ok

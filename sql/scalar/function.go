@@ -148,6 +148,9 @@ type Environment interface {
 	AdvisoryLock(ctx context.Context, l AdvisoryLock) (bool, error)
 	AdvisoryUnlock(ctx context.Context, l AdvisoryLock) (bool, error)
 	AdvisoryUnlockAll(ctx context.Context)
+	// Notify has a notification sent when the transaction commits. Listening are the channels on which the session listens.
+	Notify(channel, payload string) error
+	Listening() []string
 	// TransactionNumber is a number that no other transaction has; zero if it has none yet and does not need one.
 	TransactionNumber(assign bool) int64
 }

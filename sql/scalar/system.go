@@ -301,7 +301,23 @@ func addSystem(r *Registry) {
 		return types.NewInt(int64(oid)), nil
 	}).stable()
 	constant("pg_is_other_temp_schema(oid) bool", no)
-	constant("pg_listening_channels() text", types.Null)
+	r.fset("pg_listening_channels() text", "pg_listening_channels text", func(ctx *Context, _ []types.Datum) ([]types.Row, error) {
+		var rows []types.Row
+		for _, c := range ctx.Env.Listening() {
+			rows = append(rows, types.Row{types.NewString(c)})
+		}
+		return rows, nil
+	}).stable()
+	r.fn("pg_notify(text, text) void", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		var channel, payload string
+		if !a[0].IsNull() {
+			channel = a[0].Str()
+		}
+		if !a[1].IsNull() {
+			payload = a[1].Str()
+		}
+		return types.NewString(""), ctx.Env.Notify(channel, payload)
+	}).calledOnNull().volatile()
 	for _, name := range []string{"txid_current", "pg_current_xact_id"} {
 		r.fn(name+"() int8", func(ctx *Context, _ []types.Datum) (types.Datum, error) { return num(ctx.Env.TransactionNumber(true)) }).stable()
 	}

@@ -160,11 +160,10 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 			}
 		}
 		return c.Tag, nil
-	case *bind.Listen, *bind.Unlisten, *bind.Notify:
-		if _, ok := c.(*bind.Unlisten); ok {
-			return "UNLISTEN", nil
-		}
-		return "", sqlstate.New(sqlstate.FeatureNotSupported, "LISTEN and NOTIFY are not supported")
+	case *bind.Listen, *bind.Unlisten:
+		return s.listen(c)
+	case *bind.Notify:
+		return "NOTIFY", s.notify(c.Channel, c.Payload)
 	case *bind.SplitAt:
 		return s.splitAt(ctx, c)
 	}
@@ -623,6 +622,7 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 			a.unlockAll()
 			s.settleAdvisory()
 		}
+		s.unlistenAll()
 		return "DISCARD ALL", s.resetVar("")
 	}
 	if strings.EqualFold(c.What, "TEMP") {

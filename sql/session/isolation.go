@@ -124,7 +124,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 		// Nothing but a statement with one snapshot, taken in this very run, can be undone by itself.
 		resumed := st.portal != nil && st.portal.cur != nil
 		before, counts := uint32(0), s.markAdvisory()
-		checks := s.deferred.mark()
+		checks, notified := s.deferred.mark(), s.notifying.mark()
 		if s.tx != nil {
 			before = s.tx.Statements()
 		}
@@ -148,6 +148,7 @@ func (s *Session) attempt(ctx context.Context, st *step, final bool, seen Finger
 		s.viewCache = nil
 		s.undoAdvisory(counts, false)
 		s.deferred.deferralState = checks
+		s.notifying.rollbackTo(notified)
 		s.out.Watch(seen)
 		st.next = 0
 		if st.tape != nil {

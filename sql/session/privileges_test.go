@@ -272,7 +272,7 @@ var untouchedFunctions = map[string]string{
 	"dice":           "gen_random_uuid random setseed unique_rowid uuid_generate_v4",
 	"the node": "meridian_node_id pg_conf_load_time pg_is_in_backup pg_is_in_recovery pg_is_wal_replay_paused pg_jit_available pg_postmaster_start_time " +
 		"pg_current_xact_id pg_current_xact_id_if_assigned txid_current txid_current_if_assigned pg_export_snapshot pg_stat_clear_snapshot pg_stat_get_numscans pg_stat_get_tuples_inserted",
-	"nothing": "pg_advisory_lock pg_advisory_lock_shared pg_advisory_unlock pg_advisory_unlock_shared pg_advisory_unlock_all pg_advisory_xact_lock " +
+	"nothing": "pg_notify pg_advisory_lock pg_advisory_lock_shared pg_advisory_unlock pg_advisory_unlock_shared pg_advisory_unlock_all pg_advisory_xact_lock " +
 		"pg_advisory_xact_lock_shared pg_try_advisory_lock pg_try_advisory_lock_shared pg_try_advisory_xact_lock pg_try_advisory_xact_lock_shared " +
 		"pg_sequence_last_value pg_get_serial_sequence",
 	"definitions, which PostgreSQL shows to everybody": "col_description obj_description shobj_description pg_collation_is_visible pg_column_is_updatable " +

@@ -445,6 +445,7 @@ func (s *Session) startOver(ctx context.Context) error {
 	s.showTxn()
 	s.restartAdvisory()
 	s.deferred.reset()
+	s.notifying.reset()
 	s.cat.Reset(ctx)
 	s.temp.rollback()
 	s.viewCache = nil

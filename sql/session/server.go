@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"meridian/sql/memory"
+	"meridian/sql/notify"
 	"meridian/sql/types"
 	"meridian/sql/virtual"
 )
@@ -57,6 +58,9 @@ type Server struct {
 func NewServer(s Services) *Server {
 	if s.PlanCache == 0 {
 		s.PlanCache = 4096
+	}
+	if s.Notify == nil {
+		s.Notify = notify.New(notify.Options{Host: s.Host})
 	}
 	srv := &Server{Services: s, plans: newPlanCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000, defaults: defaultValues()}
 	s.Catalog.OnChange(srv.endDisabled)

@@ -11,6 +11,7 @@ import (
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
 	"meridian/sql/memory"
+	"meridian/sql/notify"
 	"meridian/sql/scalar"
 	"meridian/sql/schemachange"
 	"meridian/sql/virtual"
@@ -66,6 +67,8 @@ type Services struct {
 	MemoryPerStatement int64
 	// PlanCache is how many plans the node keeps (default 4096).
 	PlanCache int
+	// Notify carries notifications between sessions; nil: between those of this server.
+	Notify *notify.Hub
 	// Peers are the sessions of other nodes; nil: there are none.
 	Peers Peers
 	// Gate admits statements; nil: all of them, at once.

@@ -62,12 +62,13 @@ type Session struct {
 	ended    atomic.Pointer[sqlstate.Error]
 	advisory atomic.Pointer[advisory]
 
-	deferred deferrals
-	state    state
-	tx       *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
-	cat      *lease.Txn
-	temp     temporaries
-	savepts  []savepoint
+	deferred  deferrals
+	notifying notifying
+	state     state
+	tx        *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
+	cat       *lease.Txn
+	temp      temporaries
+	savepts   []savepoint
 	// ending: COMMIT runs; if it fails, the transaction is over all the same. doomed: no savepoint can save it.
 	ending, doomed bool
 	replay         replay
@@ -116,14 +117,15 @@ type Session struct {
 }
 
 type savepoint struct {
-	name     string
-	at       txn.Savepoint
-	schema   lease.Mark
-	temp     tempMark
-	params   parameterMark
-	advisory int   // mark
-	made     int64 // portals, until then
-	deferred deferralState
+	name      string
+	at        txn.Savepoint
+	schema    lease.Mark
+	temp      tempMark
+	params    parameterMark
+	advisory  int   // mark
+	made      int64 // portals, until then
+	deferred  deferralState
+	notifying notifyMark
 }
 
 // modes are a transaction's characteristics.
@@ -229,6 +231,7 @@ func (s *Session) Close() {
 	s.finishTxn(ctx, false)
 	s.dropTemporaries()
 	s.closeAdvisory()
+	s.unlistenAll()
 	if s.ticket != nil {
 		s.ticket.Close()
 	}

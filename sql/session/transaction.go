@@ -127,6 +127,7 @@ func (s *Session) clearTxn(committed bool) {
 	for _, n := range s.params.end(committed) {
 		s.settingChanged(n)
 	}
+	s.endNotifying(committed)
 	s.closeTxnMemory()
 	s.endAdvisory()
 }
@@ -282,7 +283,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.holdSavepoint(name); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark(), s.markAdvisory(), s.portalsMade, s.deferred.mark()})
+	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark(), s.markAdvisory(), s.portalsMade, s.deferred.mark(), s.notifying.mark()})
 	return nil
 }
 
@@ -327,6 +328,7 @@ func (s *Session) rollbackTo(name string) error {
 	s.cat.RollbackTo(s.savepts[i].schema)
 	s.temp.rollbackTo(s.savepts[i].temp)
 	s.deferred.deferralState = s.savepts[i].deferred
+	s.notifying.rollbackTo(s.savepts[i].notifying)
 	s.undoAdvisory(s.savepts[i].advisory, true)
 	s.settleAdvisory()
 	s.viewCache = nil

@@ -1,0 +1,183 @@
+package simcluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"meridian/sim/simcluster"
+)
+
+// heard is what a session hears until nothing more comes for a while.
+func heard(t *testing.T, conn *pgx.Conn, quiet time.Duration) (all []string) {
+	t.Helper()
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), quiet)
+		n, err := conn.WaitForNotification(ctx)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("%d %s %s", n.PID, n.Channel, n.Payload))
+	}
+}
+
+// TestNotifyOverNodes: sessions of three nodes hear what sessions of any node notify, after the COMMIT, once, in the order of the
+// session's commits, and nothing of what was rolled back.
+func TestNotifyOverNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		replicated(t, c, 3)
+		ctx := context.Background()
+		one, two, three := connect(t, c, 0), connect(t, c, 1), connect(t, c, 2)
+		deaf := connect(t, c, 1)
+		pid := func(conn *pgx.Conn) uint32 { return conn.PgConn().PID() }
+		expect := func(what string, conn *pgx.Conn, want ...string) {
+			t.Helper()
+			if got := heard(t, conn, 2*time.Second); !slices.Equal(got, want) {
+				t.Errorf("%s: heard %q, want %q", what, got, want)
+			}
+		}
+		exec(t, one, "CREATE TABLE t (a int PRIMARY KEY)")
+		exec(t, two, "LISTEN c")
+		exec(t, three, "BEGIN; LISTEN c; LISTEN d; SAVEPOINT s; LISTEN e; ROLLBACK TO s; COMMIT")
+		exec(t, deaf, "BEGIN; LISTEN c; ROLLBACK")
+
+		exec(t, one, "BEGIN")
+		exec(t, one, "INSERT INTO t VALUES (1)")
+		exec(t, one, "NOTIFY c, 'first'")
+		exec(t, one, "SAVEPOINT s")
+		exec(t, one, "NOTIFY c, 'undone'")
+		exec(t, one, "ROLLBACK TO s")
+		exec(t, one, "NOTIFY c, 'first'")
+		exec(t, one, "SELECT pg_notify('c', 'second'), pg_notify('e', 'x'), pg_notify('d', NULL)")
+		expect("before the COMMIT", two)
+		exec(t, one, "COMMIT")
+		first, second := fmt.Sprintf("%d c first", pid(one)), fmt.Sprintf("%d c second", pid(one))
+		expect("committed on another node", two, first, second)
+		expect("committed on another node", three, first, second, fmt.Sprintf("%d d ", pid(one)))
+		expect("LISTEN was rolled back", deaf)
+		exec(t, one, "BEGIN; NOTIFY c, 'lost'; ROLLBACK")
+		if _, err := one.Exec(ctx, "BEGIN; NOTIFY c, 'lost'; INSERT INTO t VALUES (1); COMMIT"); code(err) != "23505" {
+			t.Error(err)
+		}
+		exec(t, one, "ROLLBACK")
+		expect("rolled back", two)
+
+		// A session hears itself, before its statement is answered.
+		exec(t, two, "NOTIFY c, 'own'")
+		already, cancel := context.WithCancel(ctx)
+		cancel()
+		if n, err := two.WaitForNotification(already); err != nil || n.Payload != "own" || n.PID != pid(two) {
+			t.Errorf("of itself it heard %v %v", n, err)
+		}
+		expect("and another session", three, fmt.Sprintf("%d c own", pid(two)))
+
+		// It does not while a transaction is open.
+		exec(t, three, "BEGIN")
+		exec(t, one, "NOTIFY c, 'later'")
+		expect("in a transaction", three)
+		exec(t, three, "COMMIT")
+		expect("after it", three, fmt.Sprintf("%d c later", pid(one)))
+		expect("meanwhile", two, fmt.Sprintf("%d c later", pid(one)))
+
+		// Two nodes notify at once.
+		done := make(chan error)
+		for _, conn := range []*pgx.Conn{one, two} {
+			go func() {
+				var err error
+				for i := 0; i < 50 && err == nil; i++ {
+					_, err = conn.Exec(ctx, fmt.Sprintf("BEGIN; NOTIFY c, '%d'; NOTIFY c, '%d.'; COMMIT", i, i))
+				}
+				done <- err
+			}()
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := heard(t, three, 2*time.Second)
+		for _, conn := range []*pgx.Conn{one, two} {
+			var of, want []string
+			prefix := fmt.Sprintf("%d c ", pid(conn))
+			for _, n := range got {
+				if s, is := strings.CutPrefix(n, prefix); is {
+					of = append(of, s)
+				}
+			}
+			for i := range 50 {
+				want = append(want, fmt.Sprint(i), fmt.Sprint(i, "."))
+			}
+			if !slices.Equal(of, want) {
+				t.Errorf("of one session: %q", of)
+			}
+		}
+		heard(t, two, time.Second)
+
+		// A node that is cut off for a moment hears it afterwards, once.
+		c.Network.Isolate(c.Machines[2].Name)
+		exec(t, one, "NOTIFY c, 'cut'")
+		time.Sleep(2 * time.Second)
+		c.Network.Rejoin(c.Machines[2].Name)
+		if got, want := heard(t, three, 10*time.Second), []string{fmt.Sprintf("%d c cut", pid(one))}; !slices.Equal(got, want) {
+			t.Errorf("after a cut: %q", got)
+		}
+		expect("the one that was not", two, fmt.Sprintf("%d c cut", pid(one)))
+
+		if n := ask[int](t, three, "SELECT count(*) FROM pg_listening_channels()"); n != 2 {
+			t.Errorf("listens on %d channels", n)
+		}
+		exec(t, three, "UNLISTEN c")
+		exec(t, two, "UNLISTEN *")
+		exec(t, one, "NOTIFY c, 'nobody'; NOTIFY d, 'three'")
+		expect("UNLISTEN *", two)
+		expect("UNLISTEN c", three, fmt.Sprintf("%d d three", pid(one)))
+		for sql, want := range map[string]string{
+			"NOTIFY c, '" + strings.Repeat("x", 8000) + "'": "22023",
+			"SELECT pg_notify('', 'x')":                     "22023",
+			"SELECT pg_notify(repeat('x', 64), 'x')":        "22023",
+		} {
+			if _, err := one.Exec(ctx, sql); code(err) != want {
+				t.Errorf("%.30s: %v", sql, err)
+			}
+		}
+	})
+}
+
+// TestDeafListener: a session that does not take its notifications is ended, and the others hear on.
+func TestDeafListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})
+		ctx := context.Background()
+		deaf, good, loud := connect(t, c, 0), connect(t, c, 0), connect(t, c, 0)
+		exec(t, deaf, "LISTEN c")
+		exec(t, good, "LISTEN c")
+		exec(t, deaf, "BEGIN")
+		n := 0
+		for i := range 1200 {
+			exec(t, loud, "SELECT pg_notify('c', $1)", fmt.Sprint(i, strings.Repeat("x", 7900)))
+			if i%100 == 99 {
+				n += len(heard(t, good, time.Second))
+			}
+		}
+		if n != 1200 {
+			t.Errorf("heard %d of 1200", n)
+		}
+		if _, err := deaf.Exec(ctx, "SELECT 1"); err == nil {
+			t.Error("the session that took none goes on")
+		} else {
+			t.Log(err)
+		}
+	})
+}

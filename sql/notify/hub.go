@@ -1,0 +1,236 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"meridian/host"
+	"meridian/kv"
+)
+
+// Notification is what a listener is told. Process is that of the session that notified.
+type Notification struct {
+	Process int32
+	Channel string
+	Payload string
+}
+
+func (n *Notification) size() int { return notificationBytes + len(n.Channel) + len(n.Payload) }
+
+// notificationBytes is about what a notification costs besides its text.
+const notificationBytes = 64
+
+// Options are a Hub's.
+type Options struct {
+	Host *host.Host
+	// Peers are the other nodes that are live; nil: there are none.
+	Peers func() []kv.NodeID
+	// Send has another node's Hub receive a message; an error says that it may not have.
+	Send func(ctx context.Context, to kv.NodeID, message []byte) error
+	// OutboxBytes bounds what waits for each node, ListenerBytes what waits for each listener. Default 8 MiB: a thousand of the largest.
+	OutboxBytes, ListenerBytes int
+	// RetainFor is how long a node is tried that does not answer (default 30 s).
+	RetainFor time.Duration
+}
+
+// ErrFull says that notifications wait for a node that does not take them (NT4).
+var ErrFull = errors.New("notify: the queue is full")
+
+// Hub is a node's part: its listeners, and what waits for other nodes.
+type Hub struct {
+	o Options
+	// run tells this run of the node from others, so that its numbers begin anew.
+	run int64
+
+	mu        sync.Mutex // guards the fields below; Listener.mu and what a listener's ring and overflow take may be taken after it
+	listeners map[topic]map[*Listener]struct{}
+	outboxes  map[kv.NodeID]*outbox
+	heard     map[kv.NodeID]heard
+}
+
+type topic struct{ database, channel string }
+
+// outbox is what waits for a node.
+type outbox struct {
+	wait    []publication
+	bytes   int
+	next    uint64 // number of the first that waits
+	sending bool
+}
+
+// publication is what one transaction notified.
+type publication struct {
+	Database      string
+	Notifications []Notification
+}
+
+func (p *publication) size() int {
+	n := 0
+	for i := range p.Notifications {
+		n += p.Notifications[i].size()
+	}
+	return n
+}
+
+// message carries publications to another node. First is the number of the first of them.
+type message struct {
+	Run          int64
+	First        uint64
+	Publications []publication
+}
+
+// heard is what a node has had of another.
+type heard struct {
+	run  int64
+	next uint64
+}
+
+// New makes a node's Hub.
+func New(o Options) *Hub {
+	const eight = 8 << 20
+	if o.OutboxBytes == 0 {
+		o.OutboxBytes = eight
+	}
+	if o.ListenerBytes == 0 {
+		o.ListenerBytes = eight
+	}
+	if o.RetainFor == 0 {
+		o.RetainFor = 30 * time.Second
+	}
+	return &Hub{o: o, run: o.Host.Dice.Int64N(1 << 62), listeners: map[topic]map[*Listener]struct{}{},
+		outboxes: map[kv.NodeID]*outbox{}, heard: map[kv.NodeID]heard{}}
+}
+
+// Room fails with ErrFull while what waits for some node is too much (NT4).
+func (h *Hub) Room() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range h.outboxes {
+		if b.bytes >= h.o.OutboxBytes {
+			return ErrFull
+		}
+	}
+	return nil
+}
+
+// Publish tells all listeners of a database what a transaction that has committed notified (NT1).
+func (h *Hub) Publish(database string, ns []Notification) {
+	if len(ns) == 0 {
+		return
+	}
+	p := publication{database, ns}
+	var peers []kv.NodeID
+	if h.o.Peers != nil {
+		peers = h.o.Peers()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deliver(p)
+	for _, n := range peers {
+		b := h.outboxes[n]
+		if b == nil {
+			b = &outbox{}
+			h.outboxes[n] = b
+		}
+		b.wait = append(b.wait, p)
+		b.bytes += p.size()
+		if !b.sending {
+			b.sending = h.o.Host.Group.Go(func(ctx context.Context) { h.send(ctx, n, b) })
+		}
+	}
+}
+
+// Waits between attempts to send.
+const (
+	retryMin = 50 * time.Millisecond
+	retryMax = time.Second
+	// messageBytes bounds a message, but for one publication that is larger by itself.
+	messageBytes = 256 << 10
+)
+
+// send sends what waits for a node, until nothing does.
+func (h *Hub) send(ctx context.Context, to kv.NodeID, b *outbox) {
+	clk := h.o.Host.Clock
+	wait, silent := retryMin, clk.Monotonic()
+	for {
+		h.mu.Lock()
+		if len(b.wait) == 0 {
+			b.sending, b.wait = false, nil
+			h.mu.Unlock()
+			return
+		}
+		m := message{Run: h.run, First: b.next}
+		for size := 0; len(m.Publications) < len(b.wait) && size < messageBytes; {
+			p := b.wait[len(m.Publications)]
+			m.Publications, size = append(m.Publications, p), size+p.size()
+		}
+		h.mu.Unlock()
+
+		text, err := json.Marshal(m)
+		if err != nil {
+			panic(err) // it has numbers and texts
+		}
+		limit, cancel := h.o.Host.WithTimeout(ctx, retryMax)
+		err = h.o.Send(limit, to, text)
+		cancel()
+		if ctx.Err() != nil {
+			return // the node stops
+		}
+		gone := false
+		if err == nil {
+			wait, silent = retryMin, clk.Monotonic()
+		} else if gone = clk.Monotonic()-silent > h.o.RetainFor; !gone {
+			if clk.Sleep(ctx, wait) != nil {
+				return
+			}
+			wait = min(2*wait, retryMax)
+			continue
+		}
+		h.mu.Lock()
+		done := len(m.Publications)
+		if gone { // NT3
+			h.o.Host.Log.Warn("notifications are dropped for a node that does not answer", "node", to, "transactions", len(b.wait), "err", err)
+			done, silent = len(b.wait), clk.Monotonic()
+		}
+		for i := range b.wait[:done] {
+			b.bytes -= b.wait[i].size()
+		}
+		b.next += uint64(done)
+		b.wait = append([]publication(nil), b.wait[done:]...)
+		h.mu.Unlock()
+	}
+}
+
+// Receive takes another node's message.
+func (h *Hub) Receive(from kv.NodeID, text []byte) error {
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.heard[from]
+	if last.run != m.Run {
+		last = heard{run: m.Run}
+	}
+	for i, p := range m.Publications {
+		if n := m.First + uint64(i); n >= last.next { // NT3
+			last.next = n + 1
+			h.deliver(p)
+		}
+	}
+	h.heard[from] = last
+	return nil
+}
+
+// deliver hands a publication to the listeners of this node. The caller holds h.mu, so that all of them see one order.
+func (h *Hub) deliver(p publication) {
+	for _, n := range p.Notifications {
+		for l := range h.listeners[topic{p.Database, n.Channel}] {
+			l.put(n)
+		}
+	}
+}

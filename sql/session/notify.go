@@ -1,0 +1,191 @@
+package session
+
+import (
+	"meridian/sql/bind"
+	"meridian/sql/notify"
+	"meridian/sql/sqlstate"
+)
+
+// LISTEN, UNLISTEN and NOTIFY belong to their transaction: its COMMIT begins and ends to listen, and then publishes what it notified
+// (notify.NT1). Until then they are kept here, and taken back by ROLLBACK TO and when a statement or the transaction is run again.
+
+// maxNotifyBytes bounds what a transaction notifies; maxPayload is PostgreSQL's bound of one payload. maxChannels bounds the channels
+// of a session.
+const (
+	maxNotifyBytes = 8 << 20
+	maxPayload     = 8000
+	maxChannelName = 64
+	maxChannels    = 10_000
+)
+
+// notifying is a session's part.
+type notifying struct {
+	listener *notify.Listener // nil until the session first listens
+	pending  []notify.Notification
+	bytes    int // of pending
+	changes  []listenChange
+	// known has what is pending, so that a duplicate is found; nil while it is little.
+	known map[notify.Notification]struct{}
+}
+
+// listenChange is LISTEN or UNLISTEN; without a channel, UNLISTEN *.
+type listenChange struct {
+	channel string
+	listen  bool
+}
+
+// notifyMark is a point to which notifying goes back.
+type notifyMark struct{ pending, bytes, changes int }
+
+func (n *notifying) mark() notifyMark { return notifyMark{len(n.pending), n.bytes, len(n.changes)} }
+
+func (n *notifying) rollbackTo(m notifyMark) {
+	if m.pending < len(n.pending) {
+		n.pending, n.known = n.pending[:m.pending], nil
+	}
+	n.bytes, n.changes = m.bytes, n.changes[:m.changes]
+}
+
+func (n *notifying) reset() { n.pending, n.known, n.bytes, n.changes = nil, nil, 0, nil }
+
+// fewPending is how many notifications are looked through for a duplicate.
+const fewPending = 16
+
+// has reports whether a notification is pending: the same one is sent once.
+func (n *notifying) has(x notify.Notification) bool {
+	if len(n.pending) < fewPending {
+		for _, p := range n.pending {
+			if p == x {
+				return true
+			}
+		}
+		return false
+	}
+	if n.known == nil {
+		n.known = make(map[notify.Notification]struct{}, 2*len(n.pending))
+		for _, p := range n.pending {
+			n.known[p] = struct{}{}
+		}
+	}
+	_, is := n.known[x]
+	return is
+}
+
+// notify is NOTIFY.
+func (s *Session) notify(channel, payload string) error {
+	switch {
+	case channel == "":
+		return sqlstate.New(sqlstate.InvalidParameterValue, "channel name cannot be empty")
+	case len(channel) >= maxChannelName:
+		return sqlstate.New(sqlstate.InvalidParameterValue, "channel name too long")
+	case len(payload) >= maxPayload:
+		return sqlstate.New(sqlstate.InvalidParameterValue, "payload string too long")
+	}
+	n := &s.notifying
+	x := notify.Notification{Process: s.pid, Channel: channel, Payload: payload}
+	if n.has(x) {
+		return nil
+	}
+	size := 2*len(payload) + 2*maxChannelName
+	if n.bytes+size > maxNotifyBytes || s.srv.Notify.Room() != nil {
+		return sqlstate.New(sqlstate.ProgramLimitExceeded, "too many notifications in the NOTIFY queue")
+	}
+	if err := s.txnMemory().Grow(int64(size)); err != nil {
+		return err
+	}
+	n.pending, n.bytes = append(n.pending, x), n.bytes+size
+	if n.known != nil {
+		n.known[x] = struct{}{}
+	}
+	return nil
+}
+
+// listen is LISTEN and UNLISTEN.
+func (s *Session) listen(c any) (tag string, err error) {
+	n := &s.notifying
+	change := listenChange{}
+	switch c := c.(type) {
+	case *bind.Listen:
+		change, tag = listenChange{c.Channel, true}, "LISTEN"
+		if n.listener != nil && len(n.listener.Channels())+len(n.changes) >= maxChannels {
+			return "", sqlstate.New(sqlstate.ProgramLimitExceeded, "too many channels").WithHint("A session can listen on %d channels.", maxChannels)
+		}
+	case *bind.Unlisten:
+		change.channel, tag = c.Channel, "UNLISTEN"
+	}
+	if err := s.txnMemory().Grow(2 * maxChannelName); err != nil {
+		return "", err
+	}
+	n.changes = append(n.changes, change)
+	return tag, nil
+}
+
+// endNotifying carries out what the transaction asked for, if it has committed.
+func (s *Session) endNotifying(committed bool) {
+	n := &s.notifying
+	if committed {
+		for _, c := range n.changes {
+			switch {
+			case c.listen && n.listener == nil:
+				n.listener = s.srv.Notify.NewListener(s.client.Database, s.ring, s.overflowed)
+				n.listener.Listen(c.channel)
+			case n.listener == nil:
+			case c.listen:
+				n.listener.Listen(c.channel)
+			case c.channel == "":
+				n.listener.UnlistenAll()
+			default:
+				n.listener.Unlisten(c.channel)
+			}
+		}
+		s.srv.Notify.Publish(s.client.Database, n.pending)
+	}
+	n.reset()
+}
+
+// ring tells the connection, if it is one, that a notification has come. Another goroutine calls it.
+func (s *Session) ring() {
+	if r, ok := s.out.(interface{ Ring() }); ok {
+		r.Ring()
+	}
+}
+
+// overflowed ends the session, which has not taken its notifications (notify.NT4). Another goroutine calls it.
+func (s *Session) overflowed() {
+	s.endWith(sqlstate.New(sqlstate.ProgramLimitExceeded, "terminating connection because it did not take its notifications"))
+	if s.client.Interrupt != nil {
+		s.client.Interrupt() // a write that it waits for ends too
+	}
+}
+
+// unlistenAll ends listening at once.
+func (s *Session) unlistenAll() {
+	if l := s.notifying.listener; l != nil {
+		l.UnlistenAll()
+	}
+}
+
+// Listens reports whether the session has ever listened: its connection then has to look for notifications.
+func (s *Session) Listens() bool { return s.notifying.listener != nil }
+
+// Notifications are those that have come since it was last called; none while a transaction is open, as in PostgreSQL.
+func (s *Session) Notifications() []notify.Notification {
+	if s.notifying.listener == nil || !s.Idle() {
+		return nil
+	}
+	return s.notifying.listener.Take()
+}
+
+// Notify implements scalar.Environment.
+func (e *environment) Notify(channel, payload string) error {
+	e.s.ensureTxn()
+	return e.s.notify(channel, payload)
+}
+
+// Listening implements scalar.Environment.
+func (e *environment) Listening() []string {
+	if l := e.s.notifying.listener; l != nil {
+		return l.Channels()
+	}
+	return nil
+}
