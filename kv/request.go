@@ -545,8 +545,9 @@ const (
 // LoadResponse lists the keys that were not loaded because they are in use; the others were.
 type LoadResponse struct{ Refused []keys.Key }
 
-// ClearRequest removes all versions and locks of a span for good, at most Max keys (zero: all); the answer is a
-// DeleteRangeResponse. Nobody may want to read the span, at any timestamp. It is a batch of its own.
+// ClearRequest removes all versions of a span for good, at most Max keys (zero: all); the answer is a
+// DeleteRangeResponse. Nobody may want to read the span, at any timestamp. Transactions that have intents in it are waited for. It
+// is a batch of its own.
 type ClearRequest struct {
 	Start, End keys.Key
 	Max        int64

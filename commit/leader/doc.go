@@ -57,6 +57,8 @@
 //	    moving them (mvcc, M8).
 //	P16: of two transactions that were given one lock by SELECT FOR UPDATE, because it was lost, the first does not commit, or
 //	    has done so before the second was given it (hold.go).
+//	P18 (I1): an intent goes with its transaction's outcome, never with a span that is cleared: recovery would take it for one
+//	    that never came (write.go).
 //	P15: a load that meets locks takes its rows one by one from there on, so that it claims no row while it waits for
 //	    another (lock, K4).
 //

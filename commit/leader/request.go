@@ -73,6 +73,7 @@ type request struct {
 	p *Participant
 	b *kv.Batch
 	traits
+	unsettled []mvcc.Intent // in the span that is to be cleared (P18)
 	// txn is the batch's transaction; a copy once its timestamps were moved here.
 	txn   *kv.Txn
 	moved bool

@@ -253,6 +253,8 @@ func (s *scripted) op(line string) string {
 		r = &kv.DeleteRequest{Key: k}
 	case "delrange":
 		r = &kv.DeleteRangeRequest{Start: k, End: keys.Key(f[2])}
+	case "clear":
+		r = &kv.ClearRequest{Start: k, End: keys.Key(f[2])}
 	case "add":
 		n, _ := strconv.Atoi(f[2])
 		r = &kv.AddRequest{Key: k, Delta: int64(n)}

@@ -35,6 +35,12 @@ func (q *request) sendWrite(ctx context.Context) error {
 			}
 			return nil
 		}
+		if q.unsettled != nil {
+			if err := q.settleIntents(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if q.shares() {
 			if refused, err = q.loadApart(ctx, refused); err != nil {
 				return err
@@ -45,6 +51,41 @@ func (q *request) sendWrite(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// settleIntents waits until the transactions have ended of which there are intents in a span that is to be cleared, and gives
+// the intents the outcome.
+//
+// P18 (I1): an intent goes with its transaction's outcome, never with the span in which it lies: a record that says staging makes
+// a commit of the writes that are there, and recovery takes one that is missing for one that never came.
+func (q *request) settleIntents(ctx context.Context) error {
+	p, c := q.p, q.b.Requests[0].(*kv.ClearRequest)
+	all := q.unsettled
+	q.unsettled = nil
+	done := map[kv.TxnID]bool{}
+	for i := range all {
+		in := &all[i]
+		if done[in.Txn.ID] {
+			continue
+		}
+		done[in.Txn.ID] = true
+		p.o.Metrics.Pushes.Add(1)
+		resp, err := p.o.Sender.Send(ctx, &kv.Batch{
+			Header:   kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()},
+			Requests: []kv.Request{&kv.PushTxnRequest{Pushee: in.Txn, Kind: kv.PushAbort, Key: in.Key}},
+		})
+		if err != nil {
+			return err
+		}
+		push, ok := resp.Responses[0].(*kv.PushTxnResponse)
+		if !ok {
+			return &kv.InternalError{Message: "a push got an answer to another question"}
+		}
+		if err := p.resolveTo(ctx, in.Key, c.End, &push.Pushee); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shares reports whether the batch is a load of several rows among others' writes (K4).
@@ -158,6 +199,10 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	err = q.evaluate()
 	if e, conflict := err.(*mvcc.LockConflictError); conflict {
 		q.discard()
+		if _, clears := q.b.Requests[0].(*kv.ClearRequest); clears {
+			q.unsettled = e.Intents
+			return true, nil
+		}
 		if q.starts != nil {
 			return true, nil
 		}

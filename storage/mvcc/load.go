@@ -151,9 +151,13 @@ func (w *Writer) load(row *kv.KeyValue, before version, o *WriteOptions) {
 	w.b.PutVersion(row.Key, o.Timestamp, w.out, row.Value)
 }
 
-// Clear removes every version and every lock of a span, of at most max keys (zero: all), and tells what is left of
-// the span. It leaves one marker for each part of the span, not a tombstone for each key, and no history.
+// Clear removes every version of a span, of at most max keys (zero: all), and tells what is left of the span. It leaves one
+// marker for each part of the span, not a tombstone for each key, and no history. It fails with *LockConflictError if there is a
+// lock in the span: its transaction may have committed because this intent is there, and nothing else may say so yet.
 func (w *Writer) Clear(start, end keys.Key, max int64) (removed int64, resume *keys.Span, err error) {
+	if err := w.noLocks(start, end); err != nil {
+		return 0, nil, err
+	}
 	it, err := w.dataIter(start, end)
 	if err != nil {
 		return 0, nil, err
@@ -186,25 +190,33 @@ func (w *Writer) Clear(start, end keys.Key, max int64) (removed int64, resume *k
 	if err := it.Error(); err != nil {
 		return 0, nil, err
 	}
-	ls := keys.LockSpan(start, stop)
-	lit, err := w.lockIter(ls.Start, ls.End)
-	if err != nil {
-		return 0, nil, err
-	}
-	locks := int64(0)
-	for ok := lit.First(); ok; ok = lit.Next() {
-		locks++
-	}
-	if err := lit.Error(); err != nil {
-		return 0, nil, err
-	}
 	defer w.changed()
 	if removed > 0 {
 		w.b.ClearSpan(keys.Span{Start: start, End: stop})
 	}
-	if locks > 0 {
-		w.b.ClearSpan(ls)
-		w.Stats.IntentCount -= locks
-	}
 	return removed, resume, nil
+}
+
+// noLocks fails with *LockConflictError if there are locks in a span.
+func (w *Writer) noLocks(start, end keys.Key) error {
+	s := keys.LockSpan(start, end)
+	it, err := w.lockIter(s.Start, s.End)
+	if err != nil {
+		return err
+	}
+	var found []Intent
+	for ok := it.First(); ok && len(found) < maxConflicts; ok = it.Next() {
+		l, err := w.lockAt(it)
+		if err != nil {
+			return err
+		}
+		found = append(found, *l)
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return &LockConflictError{Intents: found}
+	}
+	return nil
 }
