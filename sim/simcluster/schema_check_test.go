@@ -285,7 +285,7 @@ func (k *schemaCampaign) cleared() {
 	ctx, cancel := context.WithTimeout(context.Background(), schemaRemove+max(time.Minute, k.removal))
 	defer cancel()
 	for {
-		left := ""
+		left, n := "", 0
 		for _, t := range k.tables(0) {
 			rows, err := k.c.Node(0).DB().Scan(ctx, keys.TableSpan(t.ID))
 			if err != nil {
@@ -299,7 +299,8 @@ func (k *schemaCampaign) cleared() {
 					return
 				}
 				if t.Index(catalog.IndexID(index)) == nil {
-					left = fmt.Sprintf("%s has keys of index %d, which is gone: %x", t.Name, index, r.Key)
+					n++
+					left = fmt.Sprintf("%d keys are left of indexes that are gone, the last one of index %d of %s: %x = %x", n, index, t.Name, r.Key, r.Value)
 				}
 			}
 		}

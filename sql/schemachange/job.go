@@ -62,8 +62,13 @@ type removePayload struct {
 // lockedPause is how often a removal looks whether the transaction that fills the index has ended.
 const lockedPause = 10 * time.Second
 
+// lateLoads is how long a gateway may go on loading entries for a transaction that has failed already: what it has sent may be on its
+// way, and it hears by its next heartbeat.
+const lateLoads = 30 * time.Second
+
 // wanted reports whether the transaction that has filled an index has committed, and waits until it has ended.
 func (e *Executor) wanted(ctx context.Context, p *removePayload) (bool, error) {
+	seen := uint64(0)
 	for {
 		t, locked, err := e.o.Leases.Newest(ctx, p.Table)
 		switch {
@@ -71,8 +76,12 @@ func (e *Executor) wanted(ctx context.Context, p *removePayload) (bool, error) {
 			return false, err // a dropped table's data is another job's
 		case t.Index(p.Index) != nil:
 			return true, nil
-		case !locked:
+		case !locked && t.Version == seen:
 			return false, nil
+		case !locked:
+			// Either the transaction has failed, or it has committed since the version was read: then there is another one.
+			seen = t.Version
+			continue
 		}
 		if err := e.o.Host.Clock.Sleep(ctx, lockedPause); err != nil {
 			return false, err
@@ -842,6 +851,17 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 		at++
 		if err := r.Checkpoint(ctx, float64(at)/float64(len(p.Spans)), at); err != nil {
 			return err
+		}
+	}
+	if p.Table != 0 {
+		// What comes late goes, too.
+		if err := e.o.Host.Clock.Sleep(ctx, lateLoads); err != nil {
+			return err
+		}
+		for _, s := range p.Spans {
+			if err := e.o.DB.Clear(ctx, s); err != nil {
+				return err
+			}
 		}
 	}
 	for _, id := range p.Forget {

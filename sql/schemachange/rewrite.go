@@ -270,6 +270,11 @@ func (c *change) rewrite(t *catalog.Table, online bool) (err error) {
 			if err := c.Catalog.RenewIndex(c.ctx, t, &cp); err != nil {
 				return err
 			}
+			if !online && !c.isNew(t) {
+				if err := c.insure(t, &cp); err != nil {
+					return err
+				}
+			}
 		}
 		cp.State = catalog.WriteOnly
 		if online {
