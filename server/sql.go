@@ -58,7 +58,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	computed := virtual.NewCatalog()
 	leases := lease.New(lease.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Relations: computed, Notifier: broadcaster{n}})
 	n.transport.Handle(methodCatalog, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
-		return nil, leases.HandleChange(ctx, req)
+		return leases.HandleChange(ctx, req)
 	})
 	n.transport.Handle(methodReport, n.handleReport)
 	n.transport.Handle(methodSignal, n.handleSignal)
@@ -160,7 +160,7 @@ func (n *Node) newSecret() []byte {
 type broadcaster struct{ n *Node }
 
 // Broadcast implements lease.Notifier.
-func (b broadcaster) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID)) {
+func (b broadcaster) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID, []byte)) {
 	var all sync.WaitGroup
 	for _, e := range b.n.cluster.Nodes() {
 		if e.Node == b.n.NodeID() || !b.n.cluster.Live(e.Node) {
@@ -169,8 +169,8 @@ func (b broadcaster) Broadcast(ctx context.Context, payload []byte, done func(kv
 		all.Add(1)
 		ok := b.n.host.Group.Go(func(context.Context) {
 			defer all.Done()
-			if _, err := b.n.transport.CallClass(ctx, transport.ClassSystem, e.Node, methodCatalog, payload); err == nil {
-				done(e.Node)
+			if answer, err := b.n.transport.CallClass(ctx, transport.ClassSystem, e.Node, methodCatalog, payload); err == nil {
+				done(e.Node, answer)
 			}
 		})
 		if !ok {

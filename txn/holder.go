@@ -470,6 +470,37 @@ func (h *Holder) metaNow() kv.TxnMeta {
 	return h.meta
 }
 
+// Waiter is a transaction that waits for others by something else than a lock.
+type Waiter struct {
+	db   *DB
+	self *kv.Txn
+}
+
+// Waiter is the transaction as one that waits; ok is false if nobody can wait for it, so that there are no deadlocks to look for.
+// The waits may be begun from any goroutine as long as the transaction does nothing else.
+func (t *Txn) Waiter() (w Waiter, ok bool) {
+	if !t.beat.want {
+		return w, false
+	}
+	w = Waiter{t.db, t.c.Snapshot()}
+	return w, w.self.Anchor != nil
+}
+
+// For has the transaction wait for another one, as those who look for deadlocks see it, until done is called (TX7). In a deadlock in
+// which it is the one to give way, cancel is called with the *kv.DeadlockError.
+func (w Waiter) For(ctx context.Context, cancel context.CancelCauseFunc, whom kv.TxnMeta, key keys.Key) (done func()) {
+	return w.db.beside(ctx, cancel, w.self, func() kv.TxnMeta { return whom }, key)
+}
+
+// Known is the transaction as others may know it, by a lock or a record; ok is false if nobody does. It may be called from any
+// goroutine.
+func (t *Txn) Known() (meta kv.TxnMeta, ok bool) {
+	if x := t.beat.txn.Load(); x != nil {
+		return x.TxnMeta, x.Anchor != nil
+	}
+	return meta, false
+}
+
 // SetHolder says whose locks the transaction's owner has besides (TX6, TX7); nil: none.
 func (t *Txn) SetHolder(h *Holder) { t.holder = h }
 

@@ -293,7 +293,7 @@ func (b *builder) quantified(c *exprContext, n *tree.ComparisonExpr) scalar.Expr
 		if t.Kind == types.KindUnknown {
 			t = types.Text
 		}
-		if t.Kind == types.KindVarChar || t.Kind == types.KindBPChar {
+		if t.Kind == types.KindVarChar {
 			t = types.Text
 		}
 		arr = b.coerce(arr, types.ArrayOf(t.Bare()), types.CastImplicit, n.Right)

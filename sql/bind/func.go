@@ -138,6 +138,10 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		if e := b.enumFunction(name, args); e != nil {
 			return e
 		}
+	case "inet_contained_by_or_equals": // the grammar's name for <<=, as the next is that of >>=
+		return b.operator("<<=", n, args...)
+	case "inet_contains_or_equals":
+		return b.operator(">>=", n, args...)
 	case "like_escape", "ilike_escape", "similar_to_escape", "not_like_escape", "not_ilike_escape", "not_similar_to_escape":
 		if len(args) != 3 {
 			break // called by its name, not as an operator

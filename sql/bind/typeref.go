@@ -170,6 +170,8 @@ func (b *builder) grammarType(t *gtypes.T) *types.T {
 		return types.Text
 	case gtypes.BytesFamily:
 		return types.Bytes
+	case gtypes.INetFamily:
+		return types.Inet
 	case gtypes.UuidFamily:
 		return types.UUID
 	case gtypes.JsonFamily:

@@ -126,6 +126,11 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 					continue
 				}
 			}
+			if refusedType(w) && typeFollows(src, toks, i, ddl) {
+				// The grammar refuses the name; under its schema it is left to the binder.
+				replace(i, i+1, "pg_catalog."+strings.ToLower(w))
+				continue
+			}
 			switch len(w) {
 			case 5:
 				if ddl && strings.EqualFold(w, "match") && is(i+1, "partial") {
@@ -340,6 +345,19 @@ func arrayBounds(src string, toks []Token, i int, ddl bool) int {
 		}
 	}
 	return n
+}
+
+// refusedType reports whether a name is that of a type which the grammar has no other word for than that it is not supported.
+func refusedType(w string) bool {
+	switch len(w) {
+	case 4:
+		return strings.EqualFold(w, "cidr")
+	case 7:
+		return strings.EqualFold(w, "macaddr")
+	case 8:
+		return strings.EqualFold(w, "macaddr8")
+	}
+	return false
 }
 
 // typeFollows reports whether the word at token i, which may also be a column's name, stands where a type does: after ::,

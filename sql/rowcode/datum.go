@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -30,8 +31,10 @@ func AppendKeyDatum(buf []byte, d types.Datum, dir encoding.Direction) ([]byte, 
 		return encoding.AppendNull(buf, dir), nil
 	case types.PhysInt, types.PhysDate, types.PhysTimestamp:
 		return encoding.AppendInt(buf, d.Int(), dir), nil
-	case types.PhysString, types.PhysBytes, types.PhysUUID, types.PhysJSON:
+	case types.PhysString, types.PhysBytes, types.PhysUUID, types.PhysJSON, types.PhysNet, types.PhysMAC:
 		return encoding.AppendString(buf, d.Str(), dir), nil
+	case types.PhysChar:
+		return encoding.AppendString(buf, types.UnpadBlanks(d.Str()), dir), nil
 	case types.PhysBool:
 		return encoding.AppendBool(buf, d.Bool(), dir), nil
 	case types.PhysFloat:
@@ -120,12 +123,25 @@ func DecodeKeyDatum(b []byte, t *types.T, dir encoding.Direction) (types.Datum, 
 	case types.PhysString:
 		v, rest, err := encoding.DecodeString(b, dir)
 		return types.NewString(v), rest, err
+	case types.PhysChar:
+		v, rest, err := encoding.DecodeString(b, dir)
+		return types.PadChar(v, t), rest, err
 	case types.PhysBytes:
 		v, rest, err := encoding.DecodeString(b, dir)
 		return types.NewBytes(v), rest, err
 	case types.PhysJSON:
 		v, rest, err := encoding.DecodeString(b, dir)
 		return types.NewJSON(v), rest, err
+	case types.PhysNet, types.PhysMAC:
+		v, rest, err := encoding.DecodeString(b, dir)
+		if err != nil {
+			return types.Null, nil, err
+		}
+		d, ok := network(t, v)
+		if !ok {
+			return types.Null, nil, errKey
+		}
+		return d, rest, nil
 	case types.PhysUUID:
 		var scratch [16]byte
 		v, rest, err := encoding.DecodeBytes(b, scratch[:0], dir)
@@ -264,6 +280,8 @@ func mayBeInexact(t *types.T) bool {
 	switch t.Phys() {
 	case types.PhysDecimal, types.PhysFloat:
 		return true
+	case types.PhysChar:
+		return t.Width == 0 // the length says how many blanks there are
 	case types.PhysArray:
 		return mayBeInexact(elemOf(t))
 	}
@@ -276,6 +294,8 @@ func inexact(d types.Datum) bool {
 	case types.PhysFloat:
 		f := d.Float()
 		return f == 0 && math.Signbit(f)
+	case types.PhysChar:
+		return strings.HasSuffix(d.Str(), " ")
 	case types.PhysDecimal:
 		x := d.Decimal()
 		if x.Form != apd.Finite || x.Exponent >= 0 {
@@ -331,7 +351,7 @@ func appendPayload(buf []byte, d types.Datum) []byte {
 		return encoding.AppendVarint(buf, d.Int())
 	case types.PhysFloat:
 		return binary.LittleEndian.AppendUint64(buf, uint64(d.Int()))
-	case types.PhysString, types.PhysBytes, types.PhysUUID, types.PhysJSON:
+	case types.PhysString, types.PhysChar, types.PhysBytes, types.PhysUUID, types.PhysJSON, types.PhysNet, types.PhysMAC:
 		return encoding.AppendSizedString(buf, d.Str())
 	case types.PhysNull, types.PhysBool:
 		return buf
@@ -515,10 +535,18 @@ func decodePayload(b []byte, wire uint64, t *types.T, text string) (types.Datum,
 	switch t.Phys() {
 	case types.PhysString:
 		return types.NewString(str()), rest, nil
+	case types.PhysChar:
+		return types.NewChar(str()), rest, nil
 	case types.PhysBytes:
 		return types.NewBytes(str()), rest, nil
 	case types.PhysJSON:
 		return types.NewJSON(str()), rest, nil
+	case types.PhysNet, types.PhysMAC:
+		d, ok := network(t, string(v))
+		if !ok {
+			return types.Null, nil, errValue
+		}
+		return d, rest, nil
 	case types.PhysUUID:
 		if len(v) != 16 {
 			return types.Null, nil, errValue
@@ -582,4 +610,12 @@ func decodePayload(b []byte, wire uint64, t *types.T, text string) (types.Datum,
 		return types.NewShaped(a.Elem, a.Elems, shape), rest, nil
 	}
 	return types.Null, nil, errValue
+}
+
+// network is the address of type t that is stored as these bytes.
+func network(t *types.T, s string) (types.Datum, bool) {
+	if t.Phys() == types.PhysNet {
+		return types.NewStoredNet(s)
+	}
+	return types.NewMAC([]byte(s)), len(s) == int(t.Len())
 }

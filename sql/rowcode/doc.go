@@ -15,7 +15,7 @@
 //
 //	R1  Two rows have equal entries in a unique index exactly if all indexed columns are equal and not NULL. A
 //	    conditional put of the entry is therefore the whole uniqueness check (23505).
-//	R2  What the key cannot give back (the scale of a decimal, the sign of a zero) is in the value as well, and the
+//	R2  What the key cannot give back (the scale of a decimal, the sign of a zero, the blanks of a bpchar without a length) is in the value as well, and the
 //	    value wins.
 //
 // # Values

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/apd/v3"
@@ -19,7 +21,8 @@ import (
 // allTypes is a type of every representation.
 var allTypes = []*types.T{types.Bool, types.Int2, types.Int4, types.Int8, types.Float4, types.Float8, types.Decimal, types.Text,
 	types.VarChar, types.BPChar, types.Bytes, types.Date, types.Time, types.TimeTZ, types.Timestamp, types.TimestampTZ, types.IntervalType,
-	types.UUID, types.JSON, types.JSONB, types.OID, types.Int4Array, types.TextArray, types.ArrayOf(types.Decimal)}
+	types.UUID, types.JSON, types.JSONB, types.OID, types.Int4Array, types.TextArray, types.ArrayOf(types.Decimal),
+	types.Inet, types.CIDR, types.MACAddr, types.MACAddr8, types.ArrayOf(types.Inet)}
 
 func genInt(t *rapid.T, lo, hi int64) int64 {
 	return rapid.OneOf(rapid.Int64Range(max(lo, -3), min(hi, 3)), rapid.Int64Range(lo, hi)).Draw(t, "int")
@@ -82,6 +85,12 @@ func genDatum(t *rapid.T, typ *types.T, null bool) types.Datum {
 		return types.NewTimestamp(genInt(t, -211813488000000000, 9223371331199999999))
 	case types.KindInterval:
 		return types.NewInterval(int32(genInt(t, -1000, 1000)), int32(genInt(t, -100000, 100000)), genInt(t, -1<<50, 1<<50))
+	case types.KindInet, types.KindCIDR:
+		size := rapid.SampledFrom([]int{4, 16}).Draw(t, "size")
+		a, _ := netip.AddrFromSlice(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 0, 1, 0x80, 0xff}), size, size).Draw(t, "address"))
+		return types.NewNet(types.Net{Addr: a, Bits: rapid.IntRange(0, 8*size).Draw(t, "bits")})
+	case types.KindMACAddr, types.KindMACAddr8:
+		return types.NewMAC(rapid.SliceOfN(rapid.Byte(), int(typ.Len()), int(typ.Len())).Draw(t, "mac"))
 	case types.KindUUID:
 		var u [16]byte
 		copy(u[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "uuid"))
@@ -102,7 +111,7 @@ func genDatum(t *rapid.T, typ *types.T, null bool) types.Datum {
 		}
 		return types.NewShaped(typ.Elem, elems, shape)
 	case types.KindBPChar:
-		return types.NewString(types.UnpadBlanks(genString(t)))
+		return types.NewChar(genString(t) + strings.Repeat(" ", rapid.IntRange(0, 2).Draw(t, "blanks")))
 	}
 	return types.NewString(genString(t))
 }

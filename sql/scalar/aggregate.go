@@ -495,9 +495,6 @@ func addAggregates(r *Registry) {
 	for _, t := range []string{"int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "bpchar", "date",
 		"time", "timetz", "timestamp", "timestamptz", "interval"} {
 		st := sigType(t)
-		if t == "bpchar" {
-			st = types.BPChar
-		}
 		r.agg("min("+t+") "+t, func() Accumulator { return &extreme{sign: -1, compare: st.Compare} })
 		r.agg("max("+t+") "+t, func() Accumulator { return &extreme{sign: 1, compare: st.Compare} })
 	}

@@ -6,14 +6,6 @@ import (
 	"meridian/sql/types"
 )
 
-// comparerOf chooses the comparison of two values by their static types.
-func comparerOf(l, r *types.T) func(a, b types.Datum) int {
-	if l.Kind == types.KindBPChar && r.Kind == types.KindBPChar || l.Kind == types.KindArray && l.Elem != nil && l.Elem.Kind == types.KindBPChar {
-		return l.Compare
-	}
-	return types.Compare
-}
-
 func (op CmpOp) holds(c int) truth {
 	var ok bool
 	switch op {
@@ -54,13 +46,11 @@ func (c *compiler) comparison(e *Compare) Evaluator {
 				}
 				return &cmpInt{e.Op, l, r}
 			case types.PhysString:
-				if lt.Kind != types.KindBPChar && rt.Kind != types.KindBPChar {
-					return &cmpStr{e.Op, l, r}
-				}
+				return &cmpStr{e.Op, l, r}
 			}
 		}
 	}
-	return &cmpNode{e.Op, l, r, comparerOf(lt, rt)}
+	return &cmpNode{e.Op, l, r, types.Compare}
 }
 
 type cmpNode struct {
@@ -281,7 +271,7 @@ func (c *compiler) in(e *In) Evaluator {
 		} else if k.Value.IsNull() {
 			n.hasNull = true
 		}
-		n.compare = comparerOf(n.t, x.Type())
+		n.compare = types.Compare
 	}
 	if sameType && allConst && len(e.List) >= inSetMin {
 		n.set = make(map[string]struct{}, len(e.List))
@@ -365,7 +355,7 @@ func (c *compiler) quantified(e *Quantified) Evaluator {
 		l, lok := cmp.Left.(*Column)
 		r, rok := cmp.Right.(*Column)
 		if lok && rok && l.ID == e.LeftID && r.ID == e.ElemID {
-			n.plain, n.cmpOp, n.compare = true, cmp.Op, comparerOf(cmp.Left.Type(), cmp.Right.Type())
+			n.plain, n.cmpOp, n.compare = true, cmp.Op, types.Compare
 			return n
 		}
 	}

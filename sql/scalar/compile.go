@@ -2,6 +2,8 @@ package scalar
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -174,7 +176,7 @@ func (c *compiler) compile(e Expr) Evaluator {
 	case *Coalesce:
 		return &coalesceNode{c.list(e.Args)}
 	case *NullIf:
-		return &nullIfNode{c.compile(e.Left), c.compile(e.Right), comparerOf(e.Left.Type(), e.Right.Type())}
+		return &nullIfNode{c.compile(e.Left), c.compile(e.Right), types.Compare}
 	case *In:
 		return c.in(e)
 	case *Quantified:
@@ -465,7 +467,7 @@ func (n *castNode) large(ctx *Context, d types.Datum) (types.Datum, error) {
 	switch {
 	case n.to.Kind == types.KindJSON || n.to.Kind == types.KindJSONB || d.Phys() == types.PhysJSON:
 		need += types.JSONBytes(d.Str())
-	case n.to.Phys() == types.PhysArray && d.Phys() == types.PhysString:
+	case n.to.Phys() == types.PhysArray && (d.Phys() == types.PhysString || d.Phys() == types.PhysChar):
 		need += types.ArrayTextBytes(d.Str())
 	}
 	taken, err := ctx.reserve(need)
@@ -503,13 +505,19 @@ func CastDatum(ctx *Context, d types.Datum, from, to *types.T, explicit bool) (t
 }
 
 func parseReg(ctx *Context, to *types.T, name string) (types.Datum, error) {
-	if oid, ok := types.ParseOID(name); ok {
-		return types.NewReg(oid, regName(ctx, to.Kind, oid)), nil
+	if name != "" && name[0] >= '0' && name[0] <= '9' || to.Kind != types.KindRegType {
+		if oid, ok := types.ParseOID(name); ok {
+			return types.NewReg(oid, regName(ctx, to.Kind, oid)), nil
+		}
 	}
 	if name == "-" {
 		return types.NewReg(0, "-"), nil
 	}
 	if to.Kind == types.KindRegType {
+		var err error
+		if name, err = typeNameText(name); err != nil {
+			return types.Null, err
+		}
 		if t, ok := types.FromName(name); ok {
 			return types.NewReg(t.OID(), t.Bare().Name()), nil
 		}
@@ -525,6 +533,33 @@ func parseReg(ctx *Context, to *types.T, name string) (types.Datum, error) {
 		return types.Null, err
 	}
 	return types.NewReg(oid, regName(ctx, to.Kind, oid)), nil
+}
+
+// numberToken is a number as the grammar reads it.
+var numberToken = regexp.MustCompile(`^[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?`)
+
+// typeNameText brings the text of a type's name to lower case outside quotes, and refuses what cannot begin one.
+func typeNameText(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "", sqlstate.New(sqlstate.SyntaxError, "invalid type name \"\"")
+	}
+	switch c := s[0]; {
+	case c >= '0' && c <= '9':
+		return "", sqlstate.New(sqlstate.SyntaxError, "syntax error at or near %q", types.Raw(numberToken.FindString(s)))
+	case c < 0x80 && c != '"' && c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z'):
+		return "", sqlstate.New(sqlstate.SyntaxError, "syntax error at or near %q", types.Raw(s[:1]))
+	}
+	quoted := false
+	return strings.Map(func(r rune) rune {
+		if r == '"' {
+			quoted = !quoted
+		}
+		if !quoted && r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s), nil
 }
 
 func regName(ctx *Context, kind types.Kind, oid uint32) string {

@@ -205,8 +205,8 @@ func addTextOperators(r *Registry) {
 		name         string
 		fold, negate bool
 	}{{"~~", false, false}, {"!~~", false, true}, {"~~*", true, false}, {"!~~*", true, true}} {
-		for _, t := range []string{"text, text", "bytea, bytea"} {
-			if t != "text, text" && v.fold {
+		for _, t := range []string{"text, text", "bpchar, text", "bytea, bytea"} {
+			if t == "bytea, bytea" && v.fold {
 				continue
 			}
 			o := r.op2(v.name+"("+t+") bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
@@ -305,12 +305,15 @@ func castText(ctx *Context, d types.Datum, t *types.T) string {
 	if d.Phys() == types.PhysBool {
 		return choose(d.Bool(), "true", "false")
 	}
+	if d.Phys() == types.PhysChar {
+		return types.UnpadBlanks(d.Str())
+	}
 	return textOf(ctx, d, t)
 }
 
 // textOf is a value's output text in the session.
 func textOf(ctx *Context, d types.Datum, t *types.T) string {
-	if d.Phys() == types.PhysString && t.Kind != types.KindBPChar {
+	if d.Phys() == types.PhysString || d.Phys() == types.PhysChar {
 		return d.Str()
 	}
 	if t.IsReg() && d.Str() == "" && t.Kind != types.KindOID && d.Phys() == types.PhysInt {

@@ -314,11 +314,13 @@ func addRegex(r *Registry) {
 		flags  string
 		negate bool
 	}{{"~", "", false}, {"!~", "", true}, {"~*", "i", false}, {"!~*", "i", true}} {
-		withRegex(r.add(r.ops, v.name+"(text, text) bool", Immutable), 1, -1, v.flags,
-			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
-				ok, err := re.matches(ctx, args[0].Str())
-				return types.NewBool(ok != v.negate), err
-			})
+		for _, t := range []string{"text", "bpchar"} {
+			withRegex(r.add(r.ops, v.name+"("+t+", text) bool", Immutable), 1, -1, v.flags,
+				func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
+					ok, err := re.matches(ctx, args[0].Str())
+					return types.NewBool(ok != v.negate), err
+				})
+		}
 	}
 	similar := func(escape func(args []types.Datum) (rune, error)) evalN {
 		return func(_ *Context, args []types.Datum) (types.Datum, error) {

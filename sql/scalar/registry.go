@@ -35,7 +35,7 @@ func NewRegistry() *Registry {
 	}
 	for _, add := range []func(*Registry){
 		addArithmetic, addDecimalMath, addTextOperators, addStrings, addRegex, addFormat, addMath,
-		addDateTime, addToChar, addJSON, addArrays, addSequences, addSystem, addAggregates,
+		addDateTime, addToChar, addJSON, addArrays, addSequences, addSystem, addAggregates, addNetwork,
 	} {
 		add(r)
 	}
@@ -118,7 +118,7 @@ func elementOf(args, actual []*types.T) *types.T {
 		if e == nil {
 			continue
 		}
-		if elem == nil {
+		if e = e.Bare(); elem == nil {
 			elem = e
 		} else if c := types.Common(elem, e); c != nil {
 			elem = c

@@ -99,6 +99,10 @@ func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types
 		return nil, nil, fail()
 	case l == types.KindUnknown && rr == types.KindUnknown:
 		return types.Text, types.Text, nil
+	case l == types.KindUnknown && rr == types.KindCIDR:
+		return types.Inet, right, nil // whose operators cidr uses
+	case l == types.KindCIDR && rr == types.KindUnknown:
+		return left, types.Inet, nil
 	case l == types.KindUnknown:
 		return right.Bare(), right, nil
 	case rr == types.KindUnknown:
@@ -123,6 +127,8 @@ func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types
 			return types.Float8, types.Float8, nil
 		}
 		return types.Decimal, types.Decimal, nil
+	case l == types.KindBPChar && rr == types.KindVarChar, l == types.KindVarChar && rr == types.KindBPChar:
+		return types.BPChar, types.BPChar, nil
 	case left.IsString() && right.IsString():
 		// varchar, text and name hold the same strings; a blank-padded one becomes text without its padding.
 		return types.Text, types.Text, nil
@@ -135,6 +141,12 @@ func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types
 		return types.TimeTZ, types.TimeTZ, nil
 	case l == types.KindTime && rr == types.KindInterval || l == types.KindInterval && rr == types.KindTime:
 		return types.IntervalType, types.IntervalType, nil
+	case left.Phys() == types.PhysNet && right.Phys() == types.PhysNet:
+		return left, right, nil
+	case left.Phys() == types.PhysMAC && right.Phys() == types.PhysMAC:
+		// Each of the two types has operators of its own, and casts to the other.
+		e := sqlstate.New(sqlstate.AmbiguousFunction, "operator is not unique: %s %s %s", left.Name(), op.symbol(), right.Name())
+		return nil, nil, e.WithHint("Could not choose a best candidate operator. You might need to add explicit type casts.")
 	case ElemType(left) != nil && ElemType(right) != nil:
 		if l == types.KindArray && rr == types.KindArray {
 			return nil, nil, fail()

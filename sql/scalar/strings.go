@@ -227,6 +227,7 @@ func addStrings(r *Registry) {
 	int1("length(bytea)", octets)
 	int1("octet_length(text)", octets)
 	int1("octet_length(bytea)", octets)
+	int1("octet_length(bpchar)", octets)
 	int1("bit_length(text)", func(s string) int64 { return 8 * int64(len(s)) })
 	int1("bit_length(bytea)", func(s string) int64 { return 8 * int64(len(s)) })
 	int1("ascii(text)", func(s string) int64 {
@@ -477,7 +478,7 @@ func addStrings(r *Registry) {
 	o = r.f1("quote_literal(any) text", quote).stable()
 	o.TypedEval = func(ts []*types.T) evalN {
 		return func(ctx *Context, args []types.Datum) (types.Datum, error) {
-			return str(QuoteLiteral(textOf(ctx, args[0], ts[0])))
+			return str(QuoteLiteral(castText(ctx, args[0], ts[0])))
 		}
 	}
 	nullable := func(ts []*types.T) evalN {
@@ -485,7 +486,7 @@ func addStrings(r *Registry) {
 			if args[0].IsNull() {
 				return str("NULL")
 			}
-			return str(QuoteLiteral(textOf(ctx, args[0], ts[0])))
+			return str(QuoteLiteral(castText(ctx, args[0], ts[0])))
 		}
 	}
 	o = r.fn("quote_nullable(any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {

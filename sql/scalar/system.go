@@ -169,9 +169,11 @@ func addSystem(r *Registry) {
 	for _, sig := range []string{"pg_get_functiondef(oid)", "pg_get_function_sqlbody(oid)", "pg_get_function_arg_default(oid, int4)",
 		"pg_get_statisticsobjdef(oid)", "pg_get_statisticsobjdef_columns(oid)",
 		"pg_get_partkeydef(oid)", "pg_get_partition_constraintdef(oid)",
-		"pg_tablespace_location(oid)", "inet_client_addr()", "inet_server_addr()"} {
+		"pg_tablespace_location(oid)"} {
 		r.fn(sig+" text", null).stable()
 	}
+	r.fn("inet_client_addr() inet", null).stable()
+	r.fn("inet_server_addr() inet", null).stable()
 	// Comments come from an environment that has them.
 	comment := func(ctx *Context, class string, oid uint32, column int) (types.Datum, error) {
 		if e, ok := ctx.Env.(interface {

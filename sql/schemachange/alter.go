@@ -46,7 +46,7 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 	if t == nil {
 		return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Table.Name)
 	}
-	if err := refuseRewriting(t); err != nil {
+	if err := c.awaitRewrite(t); err != nil {
 		return err
 	}
 	r := c.retype(t, s.Actions)

@@ -27,7 +27,7 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 		return err
 	}
 	t := c.Catalog.Table(s.Table.ID)
-	if err := refuseRewriting(t); err != nil {
+	if err := c.awaitRewrite(t); err != nil {
 		return err
 	}
 	if taken, err := c.view.NameTaken(t.Database, t.Schema, s.Index.Name); err != nil {
@@ -42,7 +42,7 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) error {
 	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 && m.Replaces != 0 }) {
 		// Its entries would end with the old key, and nobody makes a copy of it.
-		return sqlstate.New(sqlstate.ObjectInUse, "cannot add an index to table \"%s\" while its primary key is being changed", t.Name)
+		return c.Catalog.JobFirst(t.ID)
 	}
 	oid, err := c.newID(t.Temporary())
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *change) dropIndexes(s *bind.DropIndex) error {
 			return err
 		}
 		t := c.Catalog.Table(r.Table.ID)
-		if err := refuseRewriting(t); err != nil {
+		if err := c.awaitRewrite(t); err != nil {
 			return err
 		}
 		x := t.Index(r.Index.ID)
@@ -140,7 +140,7 @@ func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) error {
 			continue
 		}
 		if m.Job != 0 && m.Replaces != 0 && (m.ID == uint32(id) || m.Replaces == id) {
-			return sqlstate.New(sqlstate.ObjectInUse, "cannot drop an index of table \"%s\" while its primary key is being changed", t.Name)
+			return c.Catalog.JobFirst(t.ID)
 		}
 		if m.ID == uint32(id) {
 			if m.Drop {
@@ -175,8 +175,8 @@ func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) error {
 // addPrimaryKey replaces the primary key: a new primary index is filled beside the old one, together with a copy of
 // every secondary index, whose entries end with the primary key; then they change places.
 func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
-	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateIndex }) {
-		return sqlstate.New(sqlstate.ObjectInUse, "cannot change the primary key of table \"%s\" while an index is being built or dropped", t.Name)
+	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateIndex && m.Job != 0 }) {
+		return c.Catalog.JobFirst(t.ID)
 	}
 	old := t.Primary()
 	oldID := old.ID

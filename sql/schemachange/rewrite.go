@@ -113,12 +113,12 @@ func (r *retyping) alter(action bind.AlterAction) error {
 	return r.change.alter(r.t, action)
 }
 
-// refuseRewriting keeps changes away from a table whose rows are being rewritten.
-func refuseRewriting(t *catalog.Table) error {
+// awaitRewrite keeps changes away from a table whose rows are being rewritten until that is done.
+func (c *change) awaitRewrite(t *catalog.Table) error {
 	if t.Rewrite == nil {
 		return nil
 	}
-	return sqlstate.New(sqlstate.ObjectInUse, "cannot alter table \"%s\" because the types of its columns are being changed", t.Name)
+	return c.Catalog.JobFirst(t.ID)
 }
 
 // alterTypes changes the types of columns. Where every stored value is one of the new type, with the same bytes, it changes the
@@ -157,7 +157,7 @@ func (r *retyping) alterTypes() error {
 		return nil
 	}
 	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 }) {
-		return sqlstate.New(sqlstate.ObjectInUse, "cannot change the types of columns of table \"%s\" while it is being changed otherwise", t.Name)
+		return c.Catalog.JobFirst(t.ID)
 	}
 	t.Rewrite = w
 	if _, _, err := c.Binder.RewriteOf(c.ctx, t); err != nil {

@@ -502,12 +502,12 @@ func (c *change) truncate(s *bind.Truncate) error {
 	}
 	for _, t := range tables {
 		m := c.Catalog.Table(t.ID)
-		if err := refuseRewriting(m); err != nil {
+		if err := c.awaitRewrite(m); err != nil {
 			return err
 		}
 		for _, u := range m.Mutations {
-			if u.Kind == catalog.MutateIndex || u.Job != 0 {
-				return sqlstate.New(sqlstate.ObjectInUse, "cannot truncate table \"%s\" while its schema is being changed", t.Name)
+			if u.Job != 0 {
+				return c.Catalog.JobFirst(t.ID)
 			}
 		}
 		if m.Temporary() {

@@ -174,6 +174,9 @@ func (s *Session) describeKey(k keys.Key) string {
 		return plain
 	}
 	t := d.Table
+	if index == 0 { // lease.L6
+		return fmt.Sprintf("the lock of table %q", t.Name)
+	}
 	ix := t.Index(catalog.IndexID(index))
 	if ix == nil {
 		return plain

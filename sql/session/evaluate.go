@@ -42,7 +42,7 @@ func asOfTimestamp(ctx *scalar.Context, e scalar.Expr, now clock.Timestamp) (clo
 		if at, err = clock.Parse(d.Decimal().Text('f')); err != nil {
 			return bad(d.Decimal().String())
 		}
-	case types.PhysString:
+	case types.PhysString, types.PhysChar:
 		if at, err = clock.Parse(d.Str()); err != nil || at.Wall < 1e12 {
 			if iv, err := types.ParseText(types.IntervalType, d.Str(), ctx.Location); err == nil {
 				months, days, micros := iv.Interval()

@@ -62,10 +62,10 @@ func (s *Session) decodeBinary(raw []byte, t *types.T) ([]byte, error) {
 		return raw, nil
 	}
 	switch t.Phys() {
-	case types.PhysString, types.PhysJSON:
+	case types.PhysString, types.PhysChar, types.PhysJSON:
 		return s.charset.Decode(raw)
 	case types.PhysArray, types.PhysTuple:
-		if t.Elem != nil && t.Elem.Phys() != types.PhysString && t.Elem.Phys() != types.PhysJSON {
+		if t.Elem != nil && t.Elem.Phys() != types.PhysString && t.Elem.Phys() != types.PhysChar && t.Elem.Phys() != types.PhysJSON {
 			break
 		}
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "binary arrays and rows of text need client_encoding UTF8")

@@ -56,8 +56,10 @@ func AppendBinary(buf []byte, d Datum, t *T) []byte {
 		buf = binary.BigEndian.AppendUint64(buf, uint64(micros))
 		buf = binary.BigEndian.AppendUint32(buf, uint32(days))
 		return binary.BigEndian.AppendUint32(buf, uint32(months))
-	case PhysBytes, PhysUUID:
+	case PhysBytes, PhysUUID, PhysMAC:
 		return append(buf, d.str...)
+	case PhysNet:
+		return appendNetBinary(buf, d.Net(), t.Kind == KindCIDR)
 	case PhysJSON:
 		if t.Kind == KindJSONB {
 			buf = append(buf, 1)
@@ -196,6 +198,10 @@ func ParseBinary(t *T, b []byte) (Datum, error) {
 		return ParseText(t, string(b[1:]), nil)
 	case KindBytes:
 		return NewBytes(string(b)), nil
+	case KindInet, KindCIDR:
+		return parseNetBinary(t, b)
+	case KindMACAddr, KindMACAddr8:
+		return parseMACBinary(t, b)
 	case KindUUID:
 		if !need(16) {
 			return Null, badBinary(t)

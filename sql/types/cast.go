@@ -95,11 +95,25 @@ func Cast(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 		if to.Kind == KindTuple {
 			return castTuple(env, d, to, explicit)
 		}
+	case PhysNet:
+		return castNet(d, from, to)
+	case PhysMAC:
+		return castMAC(d, from, to)
 	}
 	return Null, cannotCast(from, to)
 }
 
 func castString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
+	if d.phys == PhysChar {
+		switch to.Kind {
+		case KindBPChar:
+			if to.Width == 0 {
+				return d, nil
+			}
+		case KindText, KindVarChar, KindName, KindUnknown:
+			d = NewString(trimBlanks(d.str))
+		}
+	}
 	switch to.Kind {
 	case KindText, KindUnknown:
 		return d, nil
@@ -130,12 +144,16 @@ func castString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 
 func castToString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 	var s string
-	if d.phys == PhysBool && to.Kind != KindName {
+	switch {
+	case d.phys == PhysBool && to.Kind != KindName:
 		// The cast, unlike the output function, spells it out.
 		if s = "false"; d.num != 0 {
 			s = "true"
 		}
-	} else {
+	case d.phys == PhysNet && to.Kind != KindName && to.Kind != KindUnknown:
+		// So it does here: the mask is shown even if it covers the whole address.
+		s = d.Net().String()
+	default:
 		s = string(AppendText(nil, d, from, env.castStyle()))
 	}
 	switch to.Kind {
@@ -447,7 +465,7 @@ func SameRepresentation(a, b Datum) bool {
 		return a.Decimal().Exponent == b.Decimal().Exponent
 	case PhysFloat:
 		return a.num == b.num || math.IsNaN(a.Float())
-	case PhysString, PhysJSON:
+	case PhysString, PhysChar, PhysJSON:
 		return a.str == b.str
 	case PhysInterval:
 		m1, d1, u1 := a.Interval()

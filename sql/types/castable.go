@@ -161,6 +161,22 @@ func castMatrix(f, t Kind) (CastContext, bool) {
 		if t == KindTime {
 			return CastAssignment, true
 		}
+	case KindCIDR:
+		if t == KindInet {
+			return CastImplicit, true
+		}
+	case KindInet:
+		if t == KindCIDR {
+			return CastAssignment, true
+		}
+	case KindMACAddr:
+		if t == KindMACAddr8 {
+			return CastImplicit, true
+		}
+	case KindMACAddr8:
+		if t == KindMACAddr {
+			return CastAssignment, true
+		}
 	case KindJSON:
 		if t == KindJSONB {
 			return CastAssignment, true
@@ -178,12 +194,13 @@ func castMatrix(f, t Kind) (CastContext, bool) {
 
 // Common is the type that UNION, CASE, COALESCE, ARRAY and VALUES give to expressions of the given types: all unknown
 // is text; otherwise the first type not unknown, replaced by a later one of the same category that it casts to
-// implicitly but not back. It is nil if the types do not match.
+// implicitly but not back. The modifier stays if all of them have it. It is nil if the types do not match.
 func Common(ts ...*T) *T {
 	var best *T
-	same := true
+	same, unknown := true, false
 	for _, t := range ts {
 		if t.Kind == KindUnknown {
+			unknown = true
 			continue
 		}
 		switch {
@@ -195,28 +212,23 @@ func Common(ts ...*T) *T {
 			}
 		case best.Category() != t.Category():
 			return nil
-		case best.Preferred():
+		default:
 			same = false
-			if !CanCast(t, best, CastImplicit) {
-				if !CanCast(best, t, CastImplicit) {
+			to, from := CanCast(best, t, CastImplicit), CanCast(t, best, CastImplicit)
+			if to && !from && !best.Preferred() {
+				best = t
+			} else if !from {
+				if !to {
 					return nil
 				}
 				best = t
-			}
-		default:
-			same = false
-			if CanCast(best, t, CastImplicit) && !CanCast(t, best, CastImplicit) ||
-				t.Preferred() && CanCast(best, t, CastImplicit) {
-				best = t
-			} else if !CanCast(t, best, CastImplicit) {
-				return nil
 			}
 		}
 	}
 	if best == nil {
 		return Text
 	}
-	if !same {
+	if !same || unknown {
 		best = best.Bare()
 	}
 	return best

@@ -22,8 +22,10 @@ func Compare(a, b Datum) int {
 				return 1
 			}
 			return 0
-		case PhysString, PhysBytes, PhysUUID:
+		case PhysString, PhysBytes, PhysUUID, PhysNet, PhysMAC:
 			return strings.Compare(a.str, b.str)
+		case PhysChar:
+			return strings.Compare(trimBlanks(a.str), trimBlanks(b.str))
 		}
 	}
 	return compareSlow(a, b)
@@ -38,19 +40,7 @@ func Equals(a, b Datum) bool {
 }
 
 // Compare orders two values of type t.
-func (t *T) Compare(a, b Datum) int {
-	switch t.Kind {
-	case KindBPChar:
-		if a.phys == PhysString && b.phys == PhysString {
-			return strings.Compare(trimBlanks(a.str), trimBlanks(b.str))
-		}
-	case KindArray:
-		if t.Elem != nil && t.Elem.Kind == KindBPChar && a.phys == PhysArray && b.phys == PhysArray {
-			return compareArrays(a.Array(), b.Array(), t.Elem.Compare)
-		}
-	}
-	return Compare(a, b)
-}
+func (t *T) Compare(a, b Datum) int { return Compare(a, b) }
 
 func trimBlanks(s string) string { return strings.TrimRight(s, " ") }
 
@@ -289,12 +279,10 @@ func AppendHashKey(buf []byte, d Datum, t *T) []byte {
 		buf = binary.BigEndian.AppendUint64(buf, uint64(hi))
 		return binary.BigEndian.AppendUint64(buf, lo)
 	case PhysString:
-		s := d.str
-		if t != nil && t.Kind == KindBPChar {
-			s = trimBlanks(s)
-		}
-		return appendHashString(buf, s)
-	case PhysBytes, PhysUUID:
+		return appendHashString(buf, d.str)
+	case PhysChar:
+		return appendHashString(buf, trimBlanks(d.str))
+	case PhysBytes, PhysUUID, PhysNet, PhysMAC:
 		return appendHashString(buf, d.str)
 	case PhysJSON:
 		return appendJSONHash(buf, d.str)

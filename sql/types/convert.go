@@ -13,7 +13,7 @@ func ConvertStrings(d Datum, f func(string) (string, error)) (Datum, error) {
 		return out
 	}
 	switch d.phys {
-	case PhysString, PhysJSON:
+	case PhysString, PhysChar, PhysJSON:
 		d.str, err = f(d.str)
 	case PhysArray:
 		a := *d.Array()

@@ -15,7 +15,8 @@ const (
 	PhysInt       // int2, int4, int8, oid and the reg* types: num
 	PhysFloat     // float4, float8: the bits of a float64 in num
 	PhysDecimal   // ref: *apd.Decimal, never changed once made
-	PhysString    // text, varchar, bpchar, name, "char": str
+	PhysString    // text, varchar, name, "char": str
+	PhysChar      // bpchar: str with its blanks, which do not count when it is compared
 	PhysBytes     // bytea: str
 	PhysDate      // days since 2000-01-01 in num
 	PhysTime      // microseconds since midnight in num
@@ -25,6 +26,8 @@ const (
 	PhysJSON      // canonical text in str
 	PhysArray     // ref: *Array
 	PhysTuple     // ref: *Tuple
+	PhysNet       // inet, cidr: bytes in their order in str (T8)
+	PhysMAC       // macaddr, macaddr8: six or eight bytes in str
 )
 
 // Infinite timestamps and dates, as PostgreSQL has them.
@@ -79,12 +82,13 @@ func NewBool(b bool) Datum {
 	return Datum{phys: PhysBool}
 }
 
-// NewInt and those below make the other forms: a decimal with its display scale (T1), a char without its trailing
+// NewInt and those below make the other forms: a decimal with its display scale (T1), a char(n) with its
 // blanks (T2), a jsonb in canonical form (T3), times since 2000-01-01 (T4).
 func NewInt(i int64) Datum            { return Datum{phys: PhysInt, num: i} }
 func NewFloat(f float64) Datum        { return Datum{phys: PhysFloat, num: int64(math.Float64bits(f))} }
 func NewDecimal(d *apd.Decimal) Datum { return Datum{phys: PhysDecimal, ref: d} }
 func NewString(s string) Datum        { return Datum{phys: PhysString, str: s} }
+func NewChar(s string) Datum          { return Datum{phys: PhysChar, str: s} }
 func NewBytes(s string) Datum         { return Datum{phys: PhysBytes, str: s} }
 func NewDate(days int64) Datum        { return Datum{phys: PhysDate, num: days} }
 func NewTime(micros int64) Datum      { return Datum{phys: PhysTime, num: micros} }
@@ -105,7 +109,7 @@ func (d Datum) Int() int64            { return d.num }
 func (d Datum) Float() float64        { return math.Float64frombits(uint64(d.num)) }
 func (d Datum) Decimal() *apd.Decimal { return d.ref.(*apd.Decimal) }
 
-// Str is the text of a PhysString, the bytes of a PhysBytes, the sixteen bytes of a PhysUUID, or the JSON text.
+// Str is the text of a PhysString or a PhysChar, the bytes of a PhysBytes, a PhysUUID, a PhysNet or a PhysMAC, or the JSON text.
 func (d Datum) Str() string   { return d.str }
 func (d Datum) Days() int64   { return d.num }
 func (d Datum) Micros() int64 { return d.num }

@@ -9,7 +9,8 @@
 //
 //	Datum                         *T
 //	phys  int                     integer, bigint, oid ...
-//	phys  string                  text, varchar(10), char(10), name
+//	phys  string                  text, varchar(10), name
+//	phys  char                    char(10), bpchar
 //	phys  timestamp               timestamp, timestamp with time zone
 //	phys  decimal                 numeric, numeric(10,2)
 //
@@ -19,8 +20,8 @@
 // Invariants of datums:
 //
 //	T1  A decimal's exponent is at most zero; minus the exponent is its display scale. Zero is not negative.
-//	T2  A char(n) is held without its trailing blanks. They are insignificant in comparisons and lost in a cast to
-//	    text, so only output puts them back, by the type's width.
+//	T2  A char(n) is held with its blanks, n characters in all; a bpchar without a length as it came. Comparisons, hash
+//	    keys and index keys ignore trailing blanks, and a cast to text loses them; output, LIKE and concat see them.
 //	T3  A jsonb is held as its canonical text: members by length of key, then by bytes, without duplicates; numbers
 //	    as numerics. A json keeps the text as it came.
 //	T4  A timestamp is microseconds since 2000-01-01, of the wall clock; a timestamptz the same of UTC; a date is days.
@@ -29,6 +30,7 @@
 //	T6  Nothing that a datum refers to is ever changed.
 //	T7  An array's elements are in one list, whatever its dimensions; the product of their lengths is the number of elements.
 //	    An array of one dimension that starts at 1, and an empty one, has no Shape, so that equal arrays are held alike.
+//	T8  The bytes of an inet or a cidr are in the order of the values: family, network, length of the mask, address.
 //
 // # Order
 //

@@ -29,7 +29,7 @@ var kinds = [...]kindInfo{
 	KindDecimal:      {"numeric", "numeric", 1700, 1231, -1, 'N', false, PhysDecimal},
 	KindText:         {"text", "text", 25, 1009, -1, 'S', true, PhysString},
 	KindVarChar:      {"varchar", "character varying", 1043, 1015, -1, 'S', false, PhysString},
-	KindBPChar:       {"bpchar", "character", 1042, 1014, -1, 'S', false, PhysString},
+	KindBPChar:       {"bpchar", "character", 1042, 1014, -1, 'S', false, PhysChar},
 	KindName:         {"name", "name", 19, 1003, 64, 'S', false, PhysString},
 	KindChar:         {"char", `"char"`, 18, 1002, 1, 'Z', false, PhysString},
 	KindBytes:        {"bytea", "bytea", 17, 1001, -1, 'U', false, PhysBytes},
@@ -57,11 +57,15 @@ var kinds = [...]kindInfo{
 	KindInt2Vector:   {"int2vector", "int2vector", 22, 1006, -1, 'A', false, PhysArray},
 	KindOIDVector:    {"oidvector", "oidvector", 30, 1013, -1, 'A', false, PhysArray},
 	KindEnum:         {"anyenum", "anyenum", 3500, 0, 4, 'E', false, PhysInt},
+	KindInet:         {"inet", "inet", 869, 1041, -1, 'I', true, PhysNet},
+	KindCIDR:         {"cidr", "cidr", 650, 651, -1, 'I', false, PhysNet},
+	KindMACAddr:      {"macaddr", "macaddr", 829, 1040, 6, 'U', false, PhysMAC},
+	KindMACAddr8:     {"macaddr8", "macaddr8", 774, 775, 8, 'U', false, PhysMAC},
 }
 
 // scalars are the types that have values, without modifiers, in OID order of their families.
 var scalars = [...]*T{Bool, Bytes, Char, Name, Int8, Int2, Int2Vector, Int4, RegProc, Text, OID, OIDVector, JSON,
-	Float4, Float8, Unknown, BPChar, VarChar, Date, Time, Timestamp, TimestampTZ, IntervalType, TimeTZ, Decimal,
+	CIDR, Float4, Float8, Unknown, MACAddr8, MACAddr, Inet, BPChar, VarChar, Date, Time, Timestamp, TimestampTZ, IntervalType, TimeTZ, Decimal,
 	RegClass, RegType, UUID, JSONB, RegNamespace, RegRole, Record, Void, Any, AnyElement, AnyArray}
 
 // Record is the type of a row value whose fields are not known.

@@ -171,6 +171,10 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 		return NewInt(int64(oid)), nil
 	case KindEnum:
 		return t.Enum.parse(t, s)
+	case KindInet, KindCIDR:
+		return parseNet(t, s)
+	case KindMACAddr, KindMACAddr8:
+		return parseMAC(t, s)
 	case KindArray:
 		return parseArray(t, s, env)
 	case KindInt2Vector, KindOIDVector:
@@ -229,14 +233,7 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 		return style.appendFloat(buf, d.Float(), t != nil && t.Kind == KindFloat4)
 	case PhysDecimal:
 		return AppendDecimal(buf, d.Decimal())
-	case PhysString:
-		if t != nil && t.Kind == KindBPChar && t.Width > 0 {
-			buf = append(buf, d.str...)
-			for n := utf8.RuneCountInString(d.str); n < int(t.Width); n++ {
-				buf = append(buf, ' ')
-			}
-			return buf
-		}
+	case PhysString, PhysChar:
 		return append(buf, d.str...)
 	case PhysBytes:
 		if style != nil && style.Escape {
@@ -281,13 +278,17 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 		return appendArray(buf, d.Array(), t, style)
 	case PhysTuple:
 		return appendTuple(buf, d.Tuple(), style)
+	case PhysNet:
+		return appendNet(buf, d.Net(), t != nil && t.Kind == KindCIDR)
+	case PhysMAC:
+		return appendMAC(buf, d.str)
 	}
 	return buf
 }
 
 // FormatText is AppendText to a string.
 func FormatText(d Datum, t *T, style *Style) string {
-	if d.phys == PhysString && (t == nil || t.Kind != KindBPChar) {
+	if d.phys == PhysString || d.phys == PhysChar {
 		return d.str
 	}
 	return string(AppendText(nil, d, t, style))
@@ -407,7 +408,6 @@ func firstChar(s string) string {
 // fitString applies the length of varchar(n) and char(n). Explicit casts cut; otherwise only blanks may be lost.
 func fitString(s string, t *T, explicit bool) (Datum, error) {
 	if t.Kind == KindBPChar {
-		// Blank padding is not stored: it is insignificant, and output restores it.
 		if t.Width > 0 && len(s) > int(t.Width) && utf8.RuneCountInString(s) > int(t.Width) {
 			cut := runePrefix(s, int(t.Width))
 			if !explicit && trimBlanks(s[len(cut):]) != "" {
@@ -415,7 +415,7 @@ func fitString(s string, t *T, explicit bool) (Datum, error) {
 			}
 			s = cut
 		}
-		return NewString(trimBlanks(s)), nil
+		return NewChar(padBlanks(s, int(t.Width))), nil
 	}
 	if t.Width > 0 && len(s) > int(t.Width) && utf8.RuneCountInString(s) > int(t.Width) {
 		cut := runePrefix(s, int(t.Width))
@@ -426,6 +426,20 @@ func fitString(s string, t *T, explicit bool) (Datum, error) {
 	}
 	return NewString(s), nil
 }
+
+// padBlanks is s with as many blanks as make it n characters.
+func padBlanks(s string, n int) string {
+	if len(s) >= 4*n {
+		return s
+	}
+	if k := n - utf8.RuneCountInString(s); k > 0 {
+		return s + strings.Repeat(" ", k)
+	}
+	return s
+}
+
+// PadChar is the char(n) of type t with the given text, which may be without its trailing blanks.
+func PadChar(s string, t *T) Datum { return NewChar(padBlanks(s, int(t.Width))) }
 
 func tooLong(t *T) error {
 	return sqlstate.New(sqlstate.StringTruncation, "value too long for type %s", t.String())

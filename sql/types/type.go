@@ -46,6 +46,10 @@ const (
 	KindOIDVector
 	// KindEnum is any enum; which one says T.Enum.
 	KindEnum
+	KindInet
+	KindCIDR
+	KindMACAddr
+	KindMACAddr8
 )
 
 // T is a SQL type. Types without modifiers are shared; compare with Equal or Same.
@@ -101,6 +105,10 @@ var (
 	AnyArray     = &T{Kind: KindAnyArray}
 	Int2Vector   = &T{Kind: KindInt2Vector}
 	OIDVector    = &T{Kind: KindOIDVector}
+	Inet         = &T{Kind: KindInet}
+	CIDR         = &T{Kind: KindCIDR}
+	MACAddr      = &T{Kind: KindMACAddr}
+	MACAddr8     = &T{Kind: KindMACAddr8}
 )
 
 // ArrayOf is the array type of an element type. Arrays of arrays are arrays of more dimensions: they have no type of their own.

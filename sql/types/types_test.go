@@ -2,8 +2,10 @@ package types
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"math"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,16 @@ func genDatum(t *rapid.T, typ *T) Datum {
 			rapid.SampledFrom([]int64{InfinityNum, NegInfinityNum})).Draw(t, "ts"))
 	case KindInterval:
 		return NewInterval(int32(i(-20000, 20000)), int32(i(-20000, 20000)), i(-1<<55, 1<<55))
+	case KindInet, KindCIDR:
+		size := rapid.SampledFrom([]int{4, 16}).Draw(t, "size")
+		a, _ := netip.AddrFromSlice(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 0, 1, 0x7f, 0x80, 0xff}), size, size).Draw(t, "address"))
+		n := Net{a, rapid.IntRange(0, 8*size).Draw(t, "bits")}
+		if typ.Kind == KindCIDR {
+			n = n.Masked()
+		}
+		return NewNet(n)
+	case KindMACAddr, KindMACAddr8:
+		return NewMAC(rapid.SliceOfN(rapid.Byte(), int(typ.Len()), int(typ.Len())).Draw(t, "mac"))
 	case KindUUID:
 		return NewUUID([16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "uuid")))
 	case KindJSONB:
@@ -78,7 +90,7 @@ func genDatum(t *rapid.T, typ *T) Datum {
 		}
 		return NewArray(a)
 	case KindBPChar:
-		return NewString(trimBlanks(genString(t)))
+		return NewChar(genString(t) + strings.Repeat(" ", rapid.IntRange(0, 2).Draw(t, "blanks")))
 	}
 	return NewString(genString(t))
 }
@@ -115,7 +127,8 @@ func genJSON(t *rapid.T, depth int) *JSONValue {
 }
 
 var roundTypes = []*T{Bool, Int2, Int4, Int8, OID, Float4, Float8, Decimal, Text, VarChar, BPChar, Bytes, Date, Time, TimeTZ,
-	Timestamp, TimestampTZ, IntervalType, UUID, JSONB, Int4Array, TextArray, ArrayOf(Decimal), ArrayOf(TimestampTZ)}
+	Timestamp, TimestampTZ, IntervalType, UUID, JSONB, Int4Array, TextArray, ArrayOf(Decimal), ArrayOf(TimestampTZ), Inet, CIDR,
+	MACAddr, MACAddr8, ArrayOf(Inet)}
 
 // Text and binary forms read back as the same value.
 func TestRoundTrip(t *testing.T) {
@@ -218,6 +231,11 @@ func TestBinaryLikePostgreSQL(t *testing.T) {
 		{Timestamp, "infinity", "7fffffffffffffff"},
 		{IntervalType, "1 mon 2 days 00:00:03", "00000000002dc6c00000000200000001"},
 		{UUID, "00112233-4455-6677-8899-aabbccddeeff", "00112233445566778899aabbccddeeff"},
+		{Inet, "10.1.2.3/8", "02080004" + "0a010203"},
+		{CIDR, "10.0.0.0/8", "02080104" + "0a000000"},
+		{Inet, "::1", "03800010" + "00000000000000000000000000000001"},
+		{MACAddr, "08:00:2b:01:02:03", "08002b010203"},
+		{MACAddr8, "08:00:2b:01:02:03:04:05", "08002b0102030405"},
 		{JSON, `{"a":1}`, "7b2261223a317d"},
 		{JSONB, `{"a":1}`, "017b2261223a20317d"},
 		{Int4Array, "{1,NULL}", "0000000100000001000000170000000200000001" + "0000000400000001" + "ffffffff"},
@@ -421,4 +439,29 @@ func BenchmarkAppendDecimal(b *testing.B) {
 	for b.Loop() {
 		buf = AppendDecimal(buf[:0], d)
 	}
+}
+
+// The order of addresses is PostgreSQL's: by family, by the bits that both masks cover, by the masks' lengths, by all bits (T8).
+func TestNetOrder(t *testing.T) {
+	covered := func(n Net, bits int) string {
+		var b strings.Builder
+		for i, o := range n.Addr.AsSlice() {
+			for j := range 8 {
+				if 8*i+j < bits {
+					b.WriteByte('0' + o>>(7-j)&1)
+				}
+			}
+		}
+		return b.String()
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := genDatum(t, Inet), genDatum(t, Inet)
+		x, y := a.Net(), b.Net()
+		most := min(x.Bits, y.Bits)
+		want := cmp.Or(cmp.Compare(x.Addr.BitLen(), y.Addr.BitLen()), strings.Compare(covered(x, most), covered(y, most)),
+			cmp.Compare(x.Bits, y.Bits), strings.Compare(covered(x, 128), covered(y, 128)))
+		if got := Compare(a, b); got != want {
+			t.Fatalf("%s and %s compare as %d, want %d", x, y, got, want)
+		}
+	})
 }

@@ -184,6 +184,10 @@ func layoutOf(t *types.T) (byVal bool, align, storage string) {
 			align = "d"
 		}
 		return false, align, "x"
+	case t.Phys() == types.PhysNet:
+		return false, "i", "m"
+	case t.Phys() == types.PhysMAC:
+		return false, "i", "p"
 	case n == 1:
 		return true, "c", "p"
 	case n == 2:

@@ -188,6 +188,7 @@ var casts = Generator{Name: "casts", Generate: func(r *rand.Rand) Case {
 var (
 	jsonForms  = Generator{Name: "json", Fixed: File("json")}
 	timeForms  = Generator{Name: "times", Fixed: File("times")}
+	charForms  = Generator{Name: "char", Fixed: File("char")}
 	arrayForms = Generator{Name: "arrays", Fixed: File("arrays")}
 )
 

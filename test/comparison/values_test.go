@@ -52,11 +52,17 @@ var edges = map[string][]string{
 	"jsonpath":   {"$", "$.a", "$[*]"},
 	"oidvector":  {"", "1 2"},
 	"int2vector": {"1 2 3", ""},
+	"inet": {"10.1.2.3", "10.1.2.3/8", "0.0.0.0/0", "255.255.255.255", "192.168.1.0/24", "192.168.1.128/25", "::", "::1", "::1.2.3.4/96",
+		"::ffff:10.1.2.3", "2001:db8::8a2e:370:7334/64", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe80::/10", "1:0:0:2::3"},
+	"cidr": {"10.0.0.0/8", "0.0.0.0/0", "192.168.1", "128.1", "224", "10.128.0.0/9", "192.168.1.7/32", "::/0", "::1", "2001:db8::/32",
+		"::ffff:1.2.0.0/112", "fe80::/10", "1:0:2::/48"},
+	"macaddr":  {"08:00:2b:01:02:03", "000000000000", "ffff.ffff.ffff", "8:0:2b:1:2:3"},
+	"macaddr8": {"08:00:2b:01:02:03:04:05", "08:00:2b:01:02:03", "ffffffffffffffff", "08002bfffe010203", "0000.0000.0000.0000"},
 }
 
 // scalarTypes are those whose values the generators draw, in a fixed order.
 var scalarTypes = []string{"bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "bpchar", "name", "bytea", "date", "time",
-	"timetz", "timestamp", "timestamptz", "interval", "uuid", "json", "jsonb", "oid", "_int4", "_text"}
+	"timetz", "timestamp", "timestamptz", "interval", "uuid", "json", "jsonb", "oid", "_int4", "_text", "inet", "cidr", "macaddr", "macaddr8"}
 
 // hints are texts that mean something to certain arguments of a function.
 var hints = map[string][]string{

@@ -41,6 +41,8 @@
 //	L7      Roles and access control lists are used as they are now: no transaction relies on their versions, so that a
 //	        change of them waits for none, and holds for the next statement of every session.
 //	L8      An object names no role that is gone: access.go, pinRoles.
+//	L9      A transaction that waits until others let go of a version, or until a job has let go of a table, is seen to wait
+//	        for every transaction that uses an older version of the table and has a lock: waits.go.
 //	L5      A transaction that reads the past uses the versions, and the names, that were valid at its timestamp.
 //
 // # The life of a change

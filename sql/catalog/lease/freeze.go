@@ -112,6 +112,9 @@ func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion,
 		return nil
 	}
 	t.letGo(want)
+	if err := t.jobsFirst(ctx, want, wait); err != nil {
+		return err
+	}
 	for _, id := range want {
 		if _, err := t.tx.Get(ctx, lockKey(id), kv.Exclusive, wait); err != nil {
 			return t.notLocked(id, err)
@@ -124,13 +127,15 @@ func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion,
 	if wait == kv.NoWait {
 		patience = noWait
 	}
-	limit, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	want, err := t.lockKept(ctx, want, out)
 	if err != nil || len(want) == 0 {
 		return err
 	}
+	limit, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	limit, seen := t.seenWaiting(limit, want)
 	fs, err := t.publishFrozen(limit, want, out)
+	late, deadlock := limit.Err() != nil, seen()
 	if err == nil {
 		if fs, err = t.aloneWith(ctx, fs); err == nil {
 			return t.lockFrozen(ctx, fs)
@@ -141,14 +146,21 @@ func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion,
 	switch {
 	case errors.Is(err, errMoved):
 		return t.stepBack(want, false)
+	case errors.Is(err, errJob):
+		t.jobs = want
+		return t.stepBack(want, true)
+	case deadlock != nil:
+		t.stepBack(want, true)
+		t.tx.Lose(deadlock)
+		return deadlock
 	case ctx.Err() == nil && sqlstate.Is(err, sqlstate.SerializationFailure):
 		return t.stepBack(want, true)
-	case ctx.Err() != nil || limit.Err() == nil:
+	case ctx.Err() != nil || !late:
 		return err
 	case wait == kv.NoWait:
 		return t.notLocked(want[0], &kv.LockNotAvailableError{Key: lockKey(want[0])})
 	case t.tx.LockTimeout() > 0 && patience == t.tx.LockTimeout():
-		return sqlstate.New(sqlstate.LockNotAvailable, "canceling statement due to lock timeout")
+		return errLate()
 	}
 	return t.stepBack(want, true)
 }
@@ -255,9 +267,8 @@ func (t *Txn) mayFreeze(ctx context.Context, id catalog.ID) error {
 	} else if v := max(t.used(id), t.found[id]); v != 0 && v != d.Version() {
 		return errMoved
 	}
-	if slices.ContainsFunc(d.Table.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 }) && !t.endsRewrite(id, d.Table) {
-		return sqlstate.New(sqlstate.ObjectInUse, "cannot lock table \"%s\" while its schema is being changed", d.Table.Name).
-			WithHint("SHOW JOBS lists the change.")
+	if hasJob(d.Table) && !t.endsRewrite(id, d.Table) {
+		return errJob
 	}
 	if d.Table.Frozen == catalog.ExcludeNone || t.isFrozen(id) {
 		return nil

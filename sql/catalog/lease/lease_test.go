@@ -43,13 +43,13 @@ type notifier struct {
 	self kv.NodeID
 }
 
-func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID)) {
+func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID, []byte)) {
 	var wg sync.WaitGroup
 	for _, o := range n.c.nodes {
 		if o.id != n.self && !o.deaf {
 			wg.Go(func() {
-				if o.m.HandleChange(ctx, payload) == nil {
-					done(o.id)
+				if answer, err := o.m.HandleChange(ctx, payload); err == nil {
+					done(o.id, answer)
 				}
 			})
 		}

@@ -47,9 +47,9 @@ type Relations interface {
 // Notifier tells other nodes of changes.
 type Notifier interface {
 	// Broadcast hands the payload to HandleChange of every other node that is alive and calls done, from any
-	// goroutine, for each node as it answers without an error. It returns when all have answered or failed, or when
-	// the context ends.
-	Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID))
+	// goroutine, for each node as it answers without an error, with the answer. It returns when all have answered or
+	// failed, or when the context ends.
+	Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID, []byte))
 }
 
 // Options are what a Manager is made of.

@@ -19,6 +19,8 @@ type message struct {
 	Changes []messageChange
 	// Statistics are tables whose statistics have changed.
 	Statistics []catalog.ID `json:",omitempty"`
+	// Ask is a question instead of news: which transactions use versions older than these? The answer is a list of kv.TxnMeta.
+	Ask []catalog.Dependency `json:",omitempty"`
 }
 
 type messageChange struct {
@@ -136,7 +138,7 @@ type ackSet struct {
 	want  []kv.NodeID
 }
 
-func (a *ackSet) add(n kv.NodeID) {
+func (a *ackSet) add(n kv.NodeID, _ []byte) {
 	a.mu.Lock()
 	a.nodes[n] = true
 	a.mu.Unlock()
@@ -286,19 +288,22 @@ func encodeMessage(changes []change, stats []catalog.ID) ([]byte, error) {
 	return json.Marshal(msg)
 }
 
-// HandleChange is told of another node's change: see Notifier. It returns when no transaction of this node uses what
-// was replaced, or when the context ends.
-func (m *Manager) HandleChange(ctx context.Context, payload []byte) error {
+// HandleChange is told of another node's change, or asked something: see Notifier. It returns when no transaction of this node
+// uses what was replaced, or when the context ends.
+func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, error) {
 	var msg message
 	if err := json.Unmarshal(payload, &msg); err != nil {
-		return err
+		return nil, err
 	}
 	if m.tenure.Load() == nil {
-		return errStopped
+		return nil, errStopped
+	}
+	if len(msg.Ask) > 0 {
+		return json.Marshal(m.usersHere(msg.Ask))
 	}
 	at := clock.Timestamp{Wall: msg.Wall, Logical: msg.Logical}
 	if err := m.o.Clock.Update(at); err != nil {
-		return err
+		return nil, err
 	}
 	var changes []change
 	var deps []catalog.Dependency
@@ -313,8 +318,8 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) error {
 	m.apply(changes)
 	if len(msg.Statistics) > 0 {
 		if err := m.learnStatistics(ctx, msg.Statistics); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return m.drain(ctx, deps, nil)
+	return nil, m.drain(ctx, deps, nil)
 }

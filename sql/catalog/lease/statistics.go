@@ -29,7 +29,7 @@ func (m *Manager) PutStatistics(ctx context.Context, id catalog.ID, s *catalog.S
 		m.o.Host.Group.Go(func(ctx context.Context) {
 			limit, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
-			m.o.Notifier.Broadcast(limit, payload, func(kv.NodeID) {})
+			m.o.Notifier.Broadcast(limit, payload, func(kv.NodeID, []byte) {})
 		})
 	}
 	return nil

@@ -34,7 +34,7 @@ type use struct {
 // but one (L1), and its own changes. It is used by the transaction's goroutine.
 type Txn struct {
 	m      *Manager
-	tx     *txn.Txn
+	tx     *txn.Txn // set and forgotten under Manager.mu, for those who look at open transactions
 	tenure *tenure
 	// last is the list that Use was called with last, at which snapshot.
 	last     *catalog.Dependency
@@ -75,6 +75,9 @@ type Txn struct {
 	// local is the session's own part of the catalogue; nil: it has none.
 	local *Local
 	loose bool // the statement may have been bound to any version
+	// jobs are tables whose jobs have to end before another attempt; late says that the last one has waited for them for too long.
+	jobs []catalog.ID
+	late bool
 }
 
 type ownIndex struct {
@@ -97,9 +100,9 @@ func (m *Manager) Begin(tx *txn.Txn) *Txn {
 	} else {
 		t = &Txn{m: m}
 	}
-	m.open[t] = struct{}{}
+	m.open[t], t.tx = struct{}{}, tx
 	m.mu.Unlock()
-	t.tx, t.tenure = tx, m.tenure.Load()
+	t.tenure = m.tenure.Load()
 	tx.SetDeadlineSource(t)
 	tx.SetPrivateSpans(t)
 	return t
@@ -632,9 +635,13 @@ func (t *Txn) checkBases(ctx context.Context) error {
 		}
 		t.blocked = append(t.blocked, catalog.Dependency{ID: id, Version: v})
 	}
-	if len(t.blocked) > 0 {
+	if late := t.late; len(t.blocked) > 0 {
+		if t.late = false; late {
+			return errLate()
+		}
 		return errStale("An earlier change of the same object is not in use everywhere yet.")
 	}
+	t.late = false
 	return nil
 }
 
@@ -713,7 +720,7 @@ func (t *Txn) RollbackTo(k Mark) {
 // others that use a table may wait for them; if it had to wait for TRUNCATE, which waits for these others, nobody would
 // go on. So it counts as having begun (L6).
 func (t *Txn) Reset(ctx context.Context) {
-	blocked := t.blocked
+	blocked, jobs := t.blocked, t.jobs
 	var lost []frozen
 	if id := t.tx.ID(); len(t.froze) > 0 {
 		// With another identity it has lost its locks.
@@ -724,14 +731,18 @@ func (t *Txn) Reset(ctx context.Context) {
 			return f.by != id
 		})
 	}
-	if len(blocked) > 0 || len(t.edits) > 0 {
+	if len(blocked)+len(jobs) > 0 || len(t.edits) > 0 {
 		t.clear()
 	} else {
 		t.forget()
 	}
 	t.m.thaw(ctx, lost)
 	t.tenure = t.m.tenure.Load()
-	if len(blocked) == 0 {
+	if t.jobs = nil; len(jobs) > 0 {
+		t.late = sqlstate.Is(t.awaitJobs(ctx, jobs, kv.Block), sqlstate.LockNotAvailable)
+		t.tenure = t.m.tenure.Load()
+	}
+	if len(blocked)+len(jobs) == 0 {
 		return
 	}
 	var ids []catalog.ID
@@ -744,8 +755,14 @@ func (t *Txn) Reset(ctx context.Context) {
 		}
 	}
 	if _, err := t.m.learn(ctx, ids); err == nil && len(wait) > 0 {
-		t.m.confirm(ctx, wait, nil, nil)
+		limit, cancel := context.WithCancel(ctx)
+		if bound := t.tx.LockTimeout(); bound > 0 {
+			limit, cancel = context.WithTimeout(ctx, bound)
+		}
+		defer cancel()
+		t.late = t.m.confirm(limit, wait, nil, nil) != nil && limit.Err() != nil || t.late
 	}
+	t.tx.LookAnew() // at what was waited for, too
 }
 
 func (t *Txn) clear() {
@@ -781,9 +798,10 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	}
 	after, frozen, freezes := t.after, t.froze, t.freezes
 	t.clear()
-	t.tx, t.freezes, t.froze, t.local = nil, nil, nil, nil
+	t.freezes, t.froze, t.local, t.jobs, t.late = nil, nil, nil, nil, false
 	m.mu.Lock()
 	delete(m.open, t)
+	t.tx = nil
 	if len(m.free) < 1024 {
 		m.free = append(m.free, t)
 	}

@@ -71,14 +71,14 @@ type notifier struct {
 	self kv.NodeID
 }
 
-func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID)) {
+func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID, []byte)) {
 	var wg sync.WaitGroup
 	for _, o := range n.c.Nodes {
 		if o.ID != n.self && !o.dead {
 			wg.Go(func() {
 				time.Sleep(time.Duration(n.c.NewsDelay.Load()))
-				if o.Leases.HandleChange(ctx, payload) == nil {
-					done(o.ID)
+				if answer, err := o.Leases.HandleChange(ctx, payload); err == nil {
+					done(o.ID, answer)
 				}
 			})
 		}

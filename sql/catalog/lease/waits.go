@@ -1,0 +1,234 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
+)
+
+// Waits that no lock tells of. A transaction that wants a table for itself waits until nobody uses the version before (L6), and
+// until jobs have ended that change the table, which wait for users of older versions themselves:
+//
+//	A  has used t1,  wants t2 for itself:  waits for B, which uses t2's version before
+//	B  has used t2,  wants t1 for itself:  waits for A
+//
+// The lock table knows nothing of this. So a transaction that has waited for a moment asks every node for the transactions in its
+// way, and waits for each at its record, as for the holder of a lock (txn.Waiter): cycles are then found as any others, and the
+// transaction that gives way hears of the deadlock.
+
+const (
+	// askAfter is how long a wait lasts before the nodes are asked, askAgain how soon they are asked again: others may have taken
+	// their first lock since, and be waited for only now.
+	askAfter = 200 * time.Millisecond
+	askAgain = time.Second
+	// maxAsked bounds the transactions that one waits for at once.
+	maxAsked = 100
+)
+
+var errJob = errors.New("lease: a job is changing the table")
+
+// hasJob reports whether a job changes a table, version by version.
+func hasJob(t *catalog.Table) bool {
+	return slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 })
+}
+
+// usersHere are the transactions of this node that use versions older than these, as far as others can wait for them.
+func (m *Manager) usersHere(deps []catalog.Dependency) (out []kv.TxnMeta) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for t := range m.open {
+		if t.tx == nil || len(out) >= maxAsked || !slices.ContainsFunc(deps, func(d catalog.Dependency) bool { return t.olderThan(d.ID, d.Version) }) {
+			continue
+		}
+		if meta, ok := t.tx.Known(); ok {
+			out = append(out, meta)
+		}
+	}
+	return out
+}
+
+// users are those of all nodes.
+func (m *Manager) users(ctx context.Context, deps []catalog.Dependency) []kv.TxnMeta {
+	out := m.usersHere(deps)
+	if m.o.Notifier == nil {
+		return out
+	}
+	payload, err := json.Marshal(message{Ask: deps})
+	if err != nil {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, askAgain)
+	defer cancel()
+	var mu sync.Mutex // guards out
+	m.o.Notifier.Broadcast(ctx, payload, func(_ kv.NodeID, answer []byte) {
+		var some []kv.TxnMeta
+		if json.Unmarshal(answer, &some) != nil {
+			return
+		}
+		mu.Lock()
+		out = append(out, some...)
+		mu.Unlock()
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	return out[:min(len(out), maxAsked)]
+}
+
+// seenWaiting has the transaction wait, in the eyes of those who look for deadlocks, for all that use older versions of tables than
+// the present ones. The context that it returns ends with a deadlock in which the transaction gives way; the caller calls seen when
+// the wait is over, and is told of that.
+func (t *Txn) seenWaiting(ctx context.Context, ids []catalog.ID) (_ context.Context, seen func() error) {
+	w, ok := t.tx.Waiter()
+	if !ok {
+		return ctx, func() error { return nil }
+	}
+	m, self := t.m, t.tx.ID()
+	ctx, cancel := context.WithCancelCause(ctx)
+	asking, stop := context.WithCancel(ctx)
+	m.o.Host.Group.Go(func(group context.Context) {
+		defer context.AfterFunc(group, stop)()
+		waits := map[kv.TxnID]func(){}
+		defer func() {
+			for _, done := range waits {
+				done()
+			}
+		}()
+		for pause := askAfter; m.o.Host.Clock.Sleep(asking, pause) == nil; pause = askAgain {
+			s := m.snap.Load()
+			var deps []catalog.Dependency
+			for _, id := range ids {
+				deps = append(deps, catalog.Dependency{ID: id, Version: s.version(id)})
+			}
+			there := map[kv.TxnID]bool{}
+			for _, x := range m.users(asking, deps) {
+				if there[x.ID] = true; waits[x.ID] == nil && x.ID != self {
+					waits[x.ID] = w.For(asking, cancel, x, lockKey(ids[0]))
+				}
+			}
+			for id, done := range waits {
+				if !there[id] {
+					done()
+					delete(waits, id)
+				}
+			}
+		}
+	})
+	return ctx, func() error {
+		stop()
+		var deadlock *kv.DeadlockError
+		cause := context.Cause(ctx)
+		cancel(nil)
+		if errors.As(cause, &deadlock) {
+			return deadlock
+		}
+		return nil
+	}
+}
+
+// jobsFirst waits until no job changes the tables any more, as others would wait for the lock that a change of the schema has in
+// PostgreSQL. A transaction that uses such a table is in the job's way, and begins anew when the job has ended.
+func (t *Txn) jobsFirst(ctx context.Context, ids []catalog.ID, wait kv.WaitPolicy) error {
+	var busy []catalog.ID
+	s := t.m.snap.Load()
+	for _, id := range ids {
+		if d := s.descriptor(id); d != nil && d.Table != nil && hasJob(d.Table) && !t.endsRewrite(id, d.Table) {
+			busy = append(busy, id)
+		}
+	}
+	if len(busy) == 0 {
+		t.late = false
+		return nil
+	}
+	i := slices.IndexFunc(busy, func(id catalog.ID) bool { return t.used(id) != 0 })
+	switch {
+	case i < 0:
+		return t.awaitJobs(ctx, busy, wait)
+	case wait == kv.NoWait:
+		return t.notLocked(busy[i], &kv.LockNotAvailableError{Key: lockKey(busy[i])})
+	case t.late:
+		t.late = false
+		return errLate()
+	}
+	t.jobs = busy
+	return t.stepBack(busy, true)
+}
+
+// JobFirst is the error of a statement that can't go on while a job changes a table. The transaction begins anew when the job has
+// ended.
+func (t *Txn) JobFirst(id catalog.ID) error {
+	if t.late {
+		t.late = false
+		return errLate()
+	}
+	t.jobs = append(t.jobs, id)
+	return t.stepBack([]catalog.ID{id}, false)
+}
+
+func errLate() error {
+	return sqlstate.New(sqlstate.LockNotAvailable, "canceling statement due to lock timeout")
+}
+
+// awaitJobs waits for the jobs of tables that the transaction does not use. It gives its locks up after a while if it has any: a
+// job may wait for somebody who waits for one of them.
+func (t *Txn) awaitJobs(ctx context.Context, ids []catalog.ID, wait kv.WaitPolicy) error {
+	if t.late {
+		t.late = false
+		return errLate()
+	}
+	m := t.m
+	busy := func() catalog.ID {
+		s := m.snap.Load()
+		for _, id := range ids {
+			if d := s.descriptor(id); d != nil && d.Table != nil && !d.Table.Dropped && hasJob(d.Table) {
+				return id
+			}
+		}
+		return 0
+	}
+	limit, cancel := context.WithCancel(ctx)
+	if bound := t.tx.LockTimeout(); bound > 0 || t.tx.Locks() {
+		limit, cancel = context.WithTimeout(ctx, m.patience(t))
+	}
+	defer cancel()
+	limit, seen := t.seenWaiting(limit, ids)
+	for {
+		m.mu.Lock()
+		news := m.news
+		m.mu.Unlock()
+		id := busy()
+		if id != 0 && wait == kv.NoWait {
+			seen()
+			return t.notLocked(id, &kv.LockNotAvailableError{Key: lockKey(id)})
+		}
+		if id == 0 {
+			seen()
+			return nil
+		}
+		select {
+		case <-news:
+			continue
+		case <-limit.Done():
+		}
+		deadlock := seen()
+		switch {
+		case deadlock != nil:
+			t.jobs = ids
+			t.stepBack(ids, true)
+			t.tx.Lose(deadlock)
+			return deadlock
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case t.tx.LockTimeout() > 0 && m.patience(t) == t.tx.LockTimeout():
+			return errLate()
+		}
+		t.jobs = ids
+		return t.stepBack(ids, true)
+	}
+}
