@@ -38,6 +38,9 @@ type Binder struct {
 	ParamTypes []*types.T
 	// Location is the session's time zone.
 	Location *time.Location
+	// Names, if set, finds the objects that literals of regclass and its kin name, so that one that names nothing is an error of the
+	// statement's and not of its first row.
+	Names types.Names
 	// Adding makes columns that are being added visible, to those who validate constraints.
 	Adding bool
 	// Refreshing lets a materialized view be written, to REFRESH MATERIALIZED VIEW.

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"errors"
 	"go/constant"
 	"strings"
 
@@ -72,6 +73,19 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 		b.usable(k.T, k.Value.Int(), label)
 	}
 	if cast, ok := n.(*scalar.Cast); ok {
+		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && to.IsReg() && b.home == nil {
+			cast.At = b.stmt.FindString(k.Value.Str(), 0)
+			if b.Names != nil && to.Kind != types.KindOID {
+				// What it finds may be another object when the statement runs: the cast stays.
+				if _, err := b.Names.ParseReg(to, k.Value.Str()); err != nil {
+					var se *sqlstate.Error
+					if errors.As(err, &se) && se.Position == 0 {
+						se.Position = cast.At
+					}
+					raise(err)
+				}
+			}
+		}
 		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind != types.KindUnknown {
 			return scalar.Fold(n)
 		}
@@ -96,6 +110,7 @@ func (b *builder) regConst(k *scalar.Const, to *types.T) scalar.Expr {
 		return nil // an index, or an error at run time
 	}
 	b.depends(t)
+	s = "" // it is looked up when it is written (T5)
 	if b.home != nil {
 		// The name travels to run time, where the session's search path is another.
 		n := Name{Schema: b.schemaOf(t), Name: t.Name}

@@ -81,16 +81,12 @@ func (b *builder) rowType(r *tree.UnresolvedObjectName) *types.T {
 // domainTypes are names of PostgreSQL types that are held as another type here.
 func domainTypes(name string) (*types.T, bool) {
 	switch name {
-	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "aclitem", "xid8", "pg_lsn":
+	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "xid8", "pg_lsn":
 		return types.Text, true
 	case "cardinal_number", "cid":
 		return types.Int4, true
 	case "xid":
 		return types.Int8, true
-	case "regprocedure", "regoper", "regoperator":
-		return types.RegProc, true
-	case "regconfig", "regdictionary", "regcollation":
-		return types.OID, true
 	}
 	return nil, false
 }

@@ -154,7 +154,8 @@ func sameValues(a, b *types.T) bool {
 			return 2
 		case types.KindText, types.KindVarChar, types.KindName:
 			return 3
-		case types.KindOID, types.KindRegClass, types.KindRegType, types.KindRegProc, types.KindRegNamespace, types.KindRegRole:
+		case types.KindOID, types.KindRegClass, types.KindRegType, types.KindRegProc, types.KindRegProcedure, types.KindRegOper, types.KindRegOperator,
+			types.KindRegCollation, types.KindRegConfig, types.KindRegDictionary, types.KindRegNamespace, types.KindRegRole:
 			return 4
 		}
 		return 0

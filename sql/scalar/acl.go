@@ -5,7 +5,7 @@ import (
 	"meridian/sql/types"
 )
 
-// aclDefault is acldefault: the rights that an object has whose list of rights is NULL. Lists are arrays of text here.
+// aclDefault is acldefault: the rights that an object has whose list of rights is NULL.
 func aclDefault(ctx *Context, kind, owner types.Datum) (types.Datum, error) {
 	public, own := "", ""
 	switch kind.Str() {
@@ -33,7 +33,7 @@ func aclDefault(ctx *Context, kind, owner types.Datum) (types.Datum, error) {
 	default:
 		return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "unrecognized object type abbreviation: %s", kind.Str())
 	}
-	list := &types.Array{Elem: types.Text}
+	list := &types.Array{Elem: types.ACLItem}
 	name := QuoteIdent(regName(ctx, types.KindRegRole, uint32(owner.Int())))
 	if public != "" {
 		list.Elems = append(list.Elems, types.NewString("="+public+"/"+name))

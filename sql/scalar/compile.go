@@ -1,8 +1,9 @@
 package scalar
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
+	"strconv"
 	"strings"
 
 	"meridian/sql/sqlstate"
@@ -415,7 +416,7 @@ func (c *compiler) cast(e *Cast) Evaluator {
 	if castIsFree(from, e.To) {
 		return arg
 	}
-	return &castNode{arg, from, e.To, e.Explicit}
+	return &castNode{arg, from, e.To, e.Explicit, e.At}
 }
 
 // castIsFree reports whether every value of from is the same value of to.
@@ -445,6 +446,7 @@ type castNode struct {
 	arg      Evaluator
 	from, to *types.T
 	explicit bool
+	at       int
 }
 
 func (n *castNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
@@ -454,6 +456,14 @@ func (n *castNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	}
 	if d.Weight() != 0 {
 		return n.large(ctx, d)
+	}
+	if n.at > 0 {
+		d, err = CastDatum(ctx, d, n.from, n.to, n.explicit)
+		var e *sqlstate.Error
+		if errors.As(err, &e) && e.Position == 0 {
+			e.Position = n.at
+		}
+		return d, err
 	}
 	return CastDatum(ctx, d, n.from, n.to, n.explicit)
 }
@@ -493,7 +503,11 @@ func CastDatum(ctx *Context, d types.Datum, from, to *types.T, explicit bool) (t
 				return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "OID out of range")
 			}
 			oid := uint32(d.Int())
-			return types.NewReg(oid, regName(ctx, to.Kind, oid)), nil
+			name := regName(ctx, to.Kind, oid)
+			if name == "" && oid != 0 {
+				name = strconv.FormatUint(uint64(oid), 10)
+			}
+			return types.NewReg(oid, name), nil
 		}
 	}
 	if from.IsReg() && from.Kind != types.KindOID && to.IsString() {
@@ -505,61 +519,49 @@ func CastDatum(ctx *Context, d types.Datum, from, to *types.T, explicit bool) (t
 }
 
 func parseReg(ctx *Context, to *types.T, name string) (types.Datum, error) {
-	if name != "" && name[0] >= '0' && name[0] <= '9' || to.Kind != types.KindRegType {
-		if oid, ok := types.ParseOID(name); ok {
-			return types.NewReg(oid, regName(ctx, to.Kind, oid)), nil
-		}
+	if ctx == nil {
+		return ParseReg(nil, to, name)
 	}
+	return ParseReg(ctx.Env, to, name)
+}
+
+// ParseReg reads a value of regclass or its kin: a number, a dash, or a name that env, which may be nil, can find.
+func ParseReg(env Environment, to *types.T, name string) (types.Datum, error) {
 	if name == "-" {
 		return types.NewReg(0, "-"), nil
 	}
+	if name != "" && strings.Trim(name, "0123456789") == "" {
+		oid, ok := types.ParseOID(name)
+		if !ok {
+			return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "value %q is out of range for type oid", types.Raw(name))
+		}
+		return types.NewReg(oid, ""), nil
+	}
+	return NamedReg(env, to, name)
+}
+
+// NamedReg is ParseReg of a name.
+func NamedReg(env Environment, to *types.T, name string) (types.Datum, error) {
 	if to.Kind == types.KindRegType {
-		var err error
-		if name, err = typeNameText(name); err != nil {
+		n, err := types.ParseTypeName(name)
+		if err != nil {
 			return types.Null, err
 		}
-		if t, ok := types.FromName(name); ok {
+		if t, ok := n.Find(); ok && !n.Modified {
 			return types.NewReg(t.OID(), t.Bare().Name()), nil
 		}
-		if ctx == nil || ctx.Env == nil {
-			return types.Null, sqlstate.New(sqlstate.UndefinedObject, "type %q does not exist", types.Raw(name))
-		}
 	}
-	if ctx == nil || ctx.Env == nil {
+	if env == nil && to.Kind == types.KindRegType {
+		return types.Null, sqlstate.New(sqlstate.UndefinedObject, "type %q does not exist", types.Raw(strings.TrimSpace(name)))
+	}
+	if env == nil {
 		return types.Null, sqlstate.New(sqlstate.UndefinedObject, "%s %q does not exist", to.Name(), types.Raw(name))
 	}
-	oid, err := ctx.Env.ResolveReg(to.Kind, name)
+	oid, err := env.ResolveReg(to.Kind, name)
 	if err != nil {
 		return types.Null, err
 	}
-	return types.NewReg(oid, regName(ctx, to.Kind, oid)), nil
-}
-
-// numberToken is a number as the grammar reads it.
-var numberToken = regexp.MustCompile(`^[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?`)
-
-// typeNameText brings the text of a type's name to lower case outside quotes, and refuses what cannot begin one.
-func typeNameText(s string) (string, error) {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return "", sqlstate.New(sqlstate.SyntaxError, "invalid type name \"\"")
-	}
-	switch c := s[0]; {
-	case c >= '0' && c <= '9':
-		return "", sqlstate.New(sqlstate.SyntaxError, "syntax error at or near %q", types.Raw(numberToken.FindString(s)))
-	case c < 0x80 && c != '"' && c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z'):
-		return "", sqlstate.New(sqlstate.SyntaxError, "syntax error at or near %q", types.Raw(s[:1]))
-	}
-	quoted := false
-	return strings.Map(func(r rune) rune {
-		if r == '"' {
-			quoted = !quoted
-		}
-		if !quoted && r >= 'A' && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, s), nil
+	return types.NewReg(oid, env.RegName(to.Kind, oid)), nil
 }
 
 func regName(ctx *Context, kind types.Kind, oid uint32) string {

@@ -295,7 +295,7 @@ func TestSetFunctions(t *testing.T) {
 		{"generate_series", []Expr{intConst(1), intConst(3)}, "1;2;3"},
 		{"generate_series", []Expr{intConst(5), intConst(1), intConst(-2)}, "5;3;1"},
 		{"generate_series", []Expr{intConst(3), intConst(1)}, ""},
-		{"generate_series", []Expr{&Cast{lit("2024-01-01"), types.Timestamp, true}, &Cast{lit("2024-01-03"), types.Timestamp, true}, lit("1 day")},
+		{"generate_series", []Expr{&Cast{lit("2024-01-01"), types.Timestamp, true, 0}, &Cast{lit("2024-01-03"), types.Timestamp, true, 0}, lit("1 day")},
 			"2024-01-01 00:00:00;2024-01-02 00:00:00;2024-01-03 00:00:00"},
 		{"unnest", []Expr{&Const{types.NewArray(&types.Array{Elem: types.Int4, Elems: []types.Datum{types.NewInt(1), types.Null}}), types.Int4Array}}, "1;NULL"},
 		{"jsonb_each_text", []Expr{lit(`{"a":1,"b":"x"}`)}, "a,1;b,x"},

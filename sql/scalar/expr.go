@@ -43,6 +43,8 @@ type Cast struct {
 	Arg      Expr
 	To       *types.T
 	Explicit bool
+	// At is the position in the statement's text of the literal that is cast, for errors; zero: unknown.
+	At int
 }
 
 // And and Or have at least two arguments and follow three-valued logic.

@@ -407,7 +407,7 @@ func QuoteIdent(s string) string {
 	plain := s != ""
 	for i := 0; i < len(s) && plain; i++ {
 		c := s[i]
-		plain = c >= 'a' && c <= 'z' || c == '_' || i > 0 && (c >= '0' && c <= '9' || c == '$')
+		plain = c >= 'a' && c <= 'z' || c == '_' || i > 0 && (c >= '0' && c <= '9')
 	}
 	if plain && !isReserved(s) {
 		return s
@@ -415,7 +415,7 @@ func QuoteIdent(s string) string {
 	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 }
 
-// isReserved lists the words that cannot be used as a column name without quotes.
+// isReserved lists PostgreSQL 15's key words of all kinds but the unreserved: those that quote_ident puts in quotes.
 func isReserved(s string) bool {
 	switch s {
 	case "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "authorization", "between",
@@ -424,14 +424,15 @@ func isReserved(s string) bool {
 		"current_date", "current_role", "current_schema", "current_time", "current_timestamp", "current_user",
 		"dec", "decimal", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "exists",
 		"extract", "false", "fetch", "float", "for", "foreign", "freeze", "from", "full", "grant", "greatest",
-		"group", "grouping", "having", "ilike", "in", "index", "initially", "inner", "inout", "int", "integer",
+		"group", "grouping", "having", "ilike", "in", "initially", "inner", "inout", "int", "integer",
 		"intersect", "interval", "into", "is", "isnull", "join", "lateral", "leading", "least", "left", "like",
 		"limit", "localtime", "localtimestamp", "national", "natural", "nchar", "none", "normalize", "not",
 		"notnull", "null", "nullif", "numeric", "offset", "on", "only", "or", "order", "out", "outer", "overlaps",
 		"overlay", "placing", "position", "precision", "primary", "real", "references", "returning", "right",
 		"row", "select", "session_user", "setof", "similar", "smallint", "some", "substring", "symmetric", "table",
 		"tablesample", "then", "time", "timestamp", "to", "trailing", "treat", "trim", "true", "union", "unique",
-		"user", "using", "values", "varchar", "variadic", "verbose", "when", "where", "window", "with":
+		"user", "using", "values", "varchar", "variadic", "verbose", "when", "where", "window", "with",
+		"xmlattributes", "xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlnamespaces", "xmlparse", "xmlpi", "xmlroot", "xmlserialize", "xmltable":
 		return true
 	}
 	return false

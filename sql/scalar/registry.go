@@ -1,6 +1,7 @@
 package scalar
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -203,6 +204,24 @@ func (r *Registry) Functions(name string) []*Overload { return r.funcs[name] }
 
 // Operators lists the overloads of an operator; the slice must not be changed.
 func (r *Registry) Operators(op string) []*Overload { return r.ops[op] }
+
+// Aggregates lists the overloads of an aggregate; the slice must not be changed.
+func (r *Registry) Aggregates(name string) []*Aggregate { return r.aggs[name] }
+
+// AggregateByOID finds an aggregate; nil if there is none.
+func (r *Registry) AggregateByOID(oid uint32) *Aggregate {
+	for _, as := range r.aggs {
+		for _, a := range as {
+			if a.OID == oid {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// IsOperator reports whether an overload is an operator's and not a function's.
+func (r *Registry) IsOperator(o *Overload) bool { return slices.Contains(r.ops[o.Name], o) }
 
 // IsFunction reports whether there is a function that is not an aggregate with the name.
 func (r *Registry) IsFunction(name string) bool { return len(r.funcs[name]) > 0 }

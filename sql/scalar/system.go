@@ -2,6 +2,7 @@ package scalar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -432,18 +433,26 @@ func addSystem(r *Registry) {
 		t    string
 	}{{"to_regclass", types.KindRegClass, "regclass"}, {"to_regtype", types.KindRegType, "regtype"},
 		{"to_regproc", types.KindRegProc, "regproc"}, {"to_regnamespace", types.KindRegNamespace, "regnamespace"},
-		{"to_regrole", types.KindRegRole, "regrole"}} {
+		{"to_regrole", types.KindRegRole, "regrole"}, {"to_regprocedure", types.KindRegProcedure, "regprocedure"},
+		{"to_regoper", types.KindRegOper, "regoper"}, {"to_regoperator", types.KindRegOperator, "regoperator"},
+		{"to_regcollation", types.KindRegCollation, "regcollation"}} {
 		to, _ := types.FromName(v.t)
 		r.f1(v.name+"(text) "+v.t, func(ctx *Context, a types.Datum) (types.Datum, error) {
-			d, err := parseReg(ctx, to, a.Str())
-			if err != nil {
-				return types.Null, nil
+			d, err := NamedReg(ctx.Env, to, a.Str())
+			var e *sqlstate.Error
+			if errors.As(err, &e) {
+				switch e.Code {
+				case sqlstate.UndefinedTable, sqlstate.UndefinedObject, sqlstate.UndefinedFunction, sqlstate.AmbiguousFunction, sqlstate.InvalidSchemaName:
+					if e.Message != "missing argument" {
+						return types.Null, nil
+					}
+				}
 			}
-			return d, nil
+			return d, err
 		}).stable()
 	}
 	addAdvisory(r)
-	r.f2("acldefault(char, oid) text[]", aclDefault).stable()
+	r.f2("acldefault(char, oid) aclitem[]", aclDefault).stable()
 	r.fset("pg_get_keywords() text", "word text, catcode char, barelabel bool, catdesc text, baredesc text",
 		func(*Context, []types.Datum) ([]types.Row, error) { return nil, nil })
 	r.fset("pg_options_to_table(text[]) text", "option_name text, option_value text",
@@ -458,7 +467,7 @@ func addSystem(r *Registry) {
 			}
 			return rows, nil
 		})
-	r.fset("aclexplode(text[]) oid", "grantor oid, grantee oid, privilege_type text, is_grantable bool", explodeACL)
+	r.fset("aclexplode(aclitem[]) oid", "grantor oid, grantee oid, privilege_type text, is_grantable bool", explodeACL)
 	r.fset("pg_partition_ancestors(regclass) regclass", "relid regclass",
 		func(_ *Context, a []types.Datum) ([]types.Row, error) { return nil, nil })
 	r.fset("pg_partition_tree(regclass) regclass", "relid regclass, parentrelid regclass, isleaf bool, level int4",

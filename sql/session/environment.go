@@ -358,6 +358,11 @@ func (e *environment) functions() *virtual.Functions {
 func (e *environment) ResolveReg(kind types.Kind, name string) (uint32, error) {
 	return e.functions().ResolveReg(kind, name)
 }
+
+// ParseReg implements types.Names.
+func (e *environment) ParseReg(t *types.T, s string) (types.Datum, error) {
+	return scalar.ParseReg(e, t, s)
+}
 func (e *environment) RegName(kind types.Kind, oid uint32) string {
 	return e.functions().RegName(kind, oid)
 }

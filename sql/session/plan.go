@@ -166,7 +166,7 @@ func typeKey(params []*types.T) string {
 
 // binder makes a binder over the session's present view.
 func (s *Session) binder(params []*types.T) *bind.Binder {
-	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location}
+	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location, Names: &s.env}
 }
 
 // planRoom is the room of one plan in the running statement's memory.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"meridian/sql/exec"
@@ -238,6 +239,29 @@ func (s *Session) DescribeStatement(ctx context.Context, name string) ([]*types.
 	return p.plan.params, s.planColumns(p.plan), nil
 }
 
+// aboutParameter says in an error which parameter of a Bind message it is about. Its value is not shown (PostgreSQL's
+// log_parameter_max_length_on_error is 0).
+func aboutParameter(err error, portal string, i int, f Format) error {
+	var e *sqlstate.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	told := *e
+	where := "unnamed portal"
+	if portal != "" {
+		where = "portal \"" + portal + "\""
+	}
+	where += " parameter $" + itoa(int64(i)+1)
+	if f == Text {
+		where += " = '...'"
+	}
+	if told.Context != "" {
+		told.Context += "\n"
+	}
+	told.Context += where
+	return &told
+}
+
 // Bind makes a portal.
 func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) error {
 	return s.Confine(func() error { return s.makePortal(ctx, name, statement, b) })
@@ -299,6 +323,9 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 		if raw == nil {
 			continue
 		}
+		if t := want[i]; t.IsReg() || t.Kind == types.KindArray && t.Elem.IsReg() {
+			s.ensureTxn() // names are looked up in the catalogue that the statement will see
+		}
 		f := Text
 		switch len(b.ParamFormats) {
 		case 0:
@@ -317,7 +344,7 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 			}
 		}
 		if err != nil {
-			return err
+			return aboutParameter(err, name, i, f)
 		}
 	}
 	if cols := s.planColumns(p.plan); cols != nil {

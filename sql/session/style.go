@@ -32,6 +32,7 @@ func (s *Session) restyle() {
 		st.FewerDigits, st.Digits = true, digits
 	}
 	st.Escape = s.setting("bytea_output") == "escape"
+	st.Names = &s.env
 	s.style = st
 	s.charset, _, _ = charset.Find(s.setting("client_encoding"))
 	if o, ok := s.out.(StyledResults); ok {

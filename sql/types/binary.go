@@ -162,7 +162,8 @@ func ParseBinary(t *T, b []byte) (Datum, error) {
 			return Null, badBinary(t)
 		}
 		return NewInt(int64(binary.BigEndian.Uint64(b))), nil
-	case KindOID, KindRegClass, KindRegType, KindRegProc, KindRegNamespace, KindRegRole:
+	case KindOID, KindRegClass, KindRegType, KindRegProc, KindRegProcedure, KindRegOper, KindRegOperator, KindRegCollation, KindRegConfig,
+		KindRegDictionary, KindRegNamespace, KindRegRole:
 		if !need(4) {
 			return Null, badBinary(t)
 		}

@@ -195,7 +195,8 @@ func castInt(d Datum, from, to *T) (Datum, error) {
 			return Null, OutOfRange(to)
 		}
 		return NewInt(d.num), nil
-	case KindOID, KindRegClass, KindRegType, KindRegProc, KindRegNamespace, KindRegRole:
+	case KindOID, KindRegClass, KindRegType, KindRegProc, KindRegProcedure, KindRegOper, KindRegOperator, KindRegCollation, KindRegConfig,
+		KindRegDictionary, KindRegNamespace, KindRegRole:
 		if from.Kind == KindInt4 || from.Kind == KindInt2 {
 			return NewInt(int64(uint32(d.num))), nil
 		}

@@ -98,7 +98,8 @@ func castMatrix(f, t Kind) (CastContext, bool) {
 		}
 		return CastAssignment, true
 	case reg(f) && reg(t):
-		return CastImplicit, f == KindOID || t == KindOID
+		pair := func(a, b Kind) bool { return f == a && t == b || f == b && t == a }
+		return CastImplicit, f == KindOID || t == KindOID || pair(KindRegProc, KindRegProcedure) || pair(KindRegOper, KindRegOperator)
 	case t == KindRegClass && (f == KindText || f == KindVarChar):
 		return CastImplicit, true
 	case str(f) && str(t):

@@ -26,7 +26,8 @@
 //	    as numerics. A json keeps the text as it came.
 //	T4  A timestamp is microseconds since 2000-01-01, of the wall clock; a timestamptz the same of UTC; a date is days.
 //	    The largest and smallest integers are infinity and -infinity.
-//	T5  A value of regclass and its kin may carry the name that it prints as, put there by whoever could look it up.
+//	T5  A value of regclass and its kin may carry the name that it prints as. One that carries none is looked up when it is written
+//	    (Style.Names), so a stored value follows a rename.
 //	T6  Nothing that a datum refers to is ever changed.
 //	T7  An array's elements are in one list, whatever its dimensions; the product of their lengths is the number of elements.
 //	    An array of one dimension that starts at 1, and an empty one, has no Shape, so that equal arrays are held alike.

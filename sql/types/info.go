@@ -19,57 +19,75 @@ type kindInfo struct {
 
 // kinds is read only. Index: Kind.
 var kinds = [...]kindInfo{
-	KindUnknown:      {"unknown", "unknown", 705, 0, -2, 'X', false, PhysString},
-	KindBool:         {"bool", "boolean", 16, 1000, 1, 'B', true, PhysBool},
-	KindInt2:         {"int2", "smallint", 21, 1005, 2, 'N', false, PhysInt},
-	KindInt4:         {"int4", "integer", 23, 1007, 4, 'N', false, PhysInt},
-	KindInt8:         {"int8", "bigint", 20, 1016, 8, 'N', false, PhysInt},
-	KindFloat4:       {"float4", "real", 700, 1021, 4, 'N', false, PhysFloat},
-	KindFloat8:       {"float8", "double precision", 701, 1022, 8, 'N', true, PhysFloat},
-	KindDecimal:      {"numeric", "numeric", 1700, 1231, -1, 'N', false, PhysDecimal},
-	KindText:         {"text", "text", 25, 1009, -1, 'S', true, PhysString},
-	KindVarChar:      {"varchar", "character varying", 1043, 1015, -1, 'S', false, PhysString},
-	KindBPChar:       {"bpchar", "character", 1042, 1014, -1, 'S', false, PhysChar},
-	KindName:         {"name", "name", 19, 1003, 64, 'S', false, PhysString},
-	KindChar:         {"char", `"char"`, 18, 1002, 1, 'Z', false, PhysString},
-	KindBytes:        {"bytea", "bytea", 17, 1001, -1, 'U', false, PhysBytes},
-	KindDate:         {"date", "date", 1082, 1182, 4, 'D', false, PhysDate},
-	KindTime:         {"time", "time without time zone", 1083, 1183, 8, 'D', false, PhysTime},
-	KindTimeTZ:       {"timetz", "time with time zone", 1266, 1270, 12, 'D', false, PhysTime},
-	KindTimestamp:    {"timestamp", "timestamp without time zone", 1114, 1115, 8, 'D', false, PhysTimestamp},
-	KindTimestampTZ:  {"timestamptz", "timestamp with time zone", 1184, 1185, 8, 'D', true, PhysTimestamp},
-	KindInterval:     {"interval", "interval", 1186, 1187, 16, 'T', true, PhysInterval},
-	KindUUID:         {"uuid", "uuid", 2950, 2951, 16, 'U', false, PhysUUID},
-	KindJSON:         {"json", "json", 114, 199, -1, 'U', false, PhysJSON},
-	KindJSONB:        {"jsonb", "jsonb", 3802, 3807, -1, 'U', false, PhysJSON},
-	KindOID:          {"oid", "oid", 26, 1028, 4, 'N', true, PhysInt},
-	KindRegClass:     {"regclass", "regclass", 2205, 2210, 4, 'N', false, PhysInt},
-	KindRegType:      {"regtype", "regtype", 2206, 2211, 4, 'N', false, PhysInt},
-	KindRegProc:      {"regproc", "regproc", 24, 1008, 4, 'N', false, PhysInt},
-	KindRegNamespace: {"regnamespace", "regnamespace", 4089, 4090, 4, 'N', false, PhysInt},
-	KindRegRole:      {"regrole", "regrole", 4096, 4097, 4, 'N', false, PhysInt},
-	KindArray:        {"anyarray", "anyarray", 2277, 0, -1, 'A', false, PhysArray},
-	KindTuple:        {"record", "record", 2249, 2287, -1, 'P', false, PhysTuple},
-	KindVoid:         {"void", "void", 2278, 0, 4, 'P', false, PhysNull},
-	KindAny:          {"any", `"any"`, 2276, 0, 4, 'P', false, PhysNull},
-	KindAnyElement:   {"anyelement", "anyelement", 2283, 0, 4, 'P', false, PhysNull},
-	KindAnyArray:     {"anyarray", "anyarray", 2277, 0, -1, 'P', false, PhysArray},
-	KindInt2Vector:   {"int2vector", "int2vector", 22, 1006, -1, 'A', false, PhysArray},
-	KindOIDVector:    {"oidvector", "oidvector", 30, 1013, -1, 'A', false, PhysArray},
-	KindEnum:         {"anyenum", "anyenum", 3500, 0, 4, 'E', false, PhysInt},
-	KindInet:         {"inet", "inet", 869, 1041, -1, 'I', true, PhysNet},
-	KindCIDR:         {"cidr", "cidr", 650, 651, -1, 'I', false, PhysNet},
-	KindMACAddr:      {"macaddr", "macaddr", 829, 1040, 6, 'U', false, PhysMAC},
-	KindMACAddr8:     {"macaddr8", "macaddr8", 774, 775, 8, 'U', false, PhysMAC},
+	KindUnknown:       {"unknown", "unknown", 705, 0, -2, 'X', false, PhysString},
+	KindBool:          {"bool", "boolean", 16, 1000, 1, 'B', true, PhysBool},
+	KindInt2:          {"int2", "smallint", 21, 1005, 2, 'N', false, PhysInt},
+	KindInt4:          {"int4", "integer", 23, 1007, 4, 'N', false, PhysInt},
+	KindInt8:          {"int8", "bigint", 20, 1016, 8, 'N', false, PhysInt},
+	KindFloat4:        {"float4", "real", 700, 1021, 4, 'N', false, PhysFloat},
+	KindFloat8:        {"float8", "double precision", 701, 1022, 8, 'N', true, PhysFloat},
+	KindDecimal:       {"numeric", "numeric", 1700, 1231, -1, 'N', false, PhysDecimal},
+	KindText:          {"text", "text", 25, 1009, -1, 'S', true, PhysString},
+	KindVarChar:       {"varchar", "character varying", 1043, 1015, -1, 'S', false, PhysString},
+	KindBPChar:        {"bpchar", "character", 1042, 1014, -1, 'S', false, PhysChar},
+	KindName:          {"name", "name", 19, 1003, 64, 'S', false, PhysString},
+	KindChar:          {"char", `"char"`, 18, 1002, 1, 'Z', false, PhysString},
+	KindBytes:         {"bytea", "bytea", 17, 1001, -1, 'U', false, PhysBytes},
+	KindDate:          {"date", "date", 1082, 1182, 4, 'D', false, PhysDate},
+	KindTime:          {"time", "time without time zone", 1083, 1183, 8, 'D', false, PhysTime},
+	KindTimeTZ:        {"timetz", "time with time zone", 1266, 1270, 12, 'D', false, PhysTime},
+	KindTimestamp:     {"timestamp", "timestamp without time zone", 1114, 1115, 8, 'D', false, PhysTimestamp},
+	KindTimestampTZ:   {"timestamptz", "timestamp with time zone", 1184, 1185, 8, 'D', true, PhysTimestamp},
+	KindInterval:      {"interval", "interval", 1186, 1187, 16, 'T', true, PhysInterval},
+	KindUUID:          {"uuid", "uuid", 2950, 2951, 16, 'U', false, PhysUUID},
+	KindJSON:          {"json", "json", 114, 199, -1, 'U', false, PhysJSON},
+	KindJSONB:         {"jsonb", "jsonb", 3802, 3807, -1, 'U', false, PhysJSON},
+	KindOID:           {"oid", "oid", 26, 1028, 4, 'N', true, PhysInt},
+	KindRegClass:      {"regclass", "regclass", 2205, 2210, 4, 'N', false, PhysInt},
+	KindRegType:       {"regtype", "regtype", 2206, 2211, 4, 'N', false, PhysInt},
+	KindRegProc:       {"regproc", "regproc", 24, 1008, 4, 'N', false, PhysInt},
+	KindRegNamespace:  {"regnamespace", "regnamespace", 4089, 4090, 4, 'N', false, PhysInt},
+	KindRegRole:       {"regrole", "regrole", 4096, 4097, 4, 'N', false, PhysInt},
+	KindArray:         {"anyarray", "anyarray", 2277, 0, -1, 'A', false, PhysArray},
+	KindTuple:         {"record", "record", 2249, 2287, -1, 'P', false, PhysTuple},
+	KindVoid:          {"void", "void", 2278, 0, 4, 'P', false, PhysNull},
+	KindAny:           {"any", `"any"`, 2276, 0, 4, 'P', false, PhysNull},
+	KindAnyElement:    {"anyelement", "anyelement", 2283, 0, 4, 'P', false, PhysNull},
+	KindAnyArray:      {"anyarray", "anyarray", 2277, 0, -1, 'P', false, PhysArray},
+	KindInt2Vector:    {"int2vector", "int2vector", 22, 1006, -1, 'A', false, PhysArray},
+	KindOIDVector:     {"oidvector", "oidvector", 30, 1013, -1, 'A', false, PhysArray},
+	KindEnum:          {"anyenum", "anyenum", 3500, 0, 4, 'E', false, PhysInt},
+	KindInet:          {"inet", "inet", 869, 1041, -1, 'I', true, PhysNet},
+	KindCIDR:          {"cidr", "cidr", 650, 651, -1, 'I', false, PhysNet},
+	KindMACAddr:       {"macaddr", "macaddr", 829, 1040, 6, 'U', false, PhysMAC},
+	KindMACAddr8:      {"macaddr8", "macaddr8", 774, 775, 8, 'U', false, PhysMAC},
+	KindRegProcedure:  {"regprocedure", "regprocedure", 2202, 2207, 4, 'N', false, PhysInt},
+	KindRegOper:       {"regoper", "regoper", 2203, 2208, 4, 'N', false, PhysInt},
+	KindRegOperator:   {"regoperator", "regoperator", 2204, 2209, 4, 'N', false, PhysInt},
+	KindRegCollation:  {"regcollation", "regcollation", 4191, 4192, 4, 'N', false, PhysInt},
+	KindRegConfig:     {"regconfig", "regconfig", 3734, 3735, 4, 'N', false, PhysInt},
+	KindRegDictionary: {"regdictionary", "regdictionary", 3769, 3770, 4, 'N', false, PhysInt},
+	KindACLItem:       {"aclitem", "aclitem", 1033, 1034, 12, 'U', false, PhysString},
 }
 
 // scalars are the types that have values, without modifiers, in OID order of their families.
 var scalars = [...]*T{Bool, Bytes, Char, Name, Int8, Int2, Int2Vector, Int4, RegProc, Text, OID, OIDVector, JSON,
 	CIDR, Float4, Float8, Unknown, MACAddr8, MACAddr, Inet, BPChar, VarChar, Date, Time, Timestamp, TimestampTZ, IntervalType, TimeTZ, Decimal,
-	RegClass, RegType, UUID, JSONB, RegNamespace, RegRole, Record, Void, Any, AnyElement, AnyArray}
+	RegClass, RegType, UUID, JSONB, RegNamespace, RegRole, ACLItem, RegProcedure, RegOper, RegOperator, RegCollation, RegConfig,
+	RegDictionary, Record, Void, Any, AnyElement, AnyArray}
 
 // Record is the type of a row value whose fields are not known.
 var Record = &T{Kind: KindTuple}
+
+// The types that are names of objects, beyond those that have a word of their own in this package's use.
+var (
+	RegProcedure  = &T{Kind: KindRegProcedure}
+	RegOper       = &T{Kind: KindRegOper}
+	RegOperator   = &T{Kind: KindRegOperator}
+	RegCollation  = &T{Kind: KindRegCollation}
+	RegConfig     = &T{Kind: KindRegConfig}
+	RegDictionary = &T{Kind: KindRegDictionary}
+)
 
 // TextArray and the others are array types without modifiers.
 var (

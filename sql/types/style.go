@@ -21,6 +21,16 @@ type Style struct {
 	Digits      int
 	// Escape writes bytea by bytea_output = escape.
 	Escape bool
+	// Names finds objects by name and back, for regclass and its kin; nil knows none.
+	Names Names
+}
+
+// Names is the catalogue as the text forms of regclass and its kin need it.
+type Names interface {
+	// ParseReg reads a value of such a type.
+	ParseReg(t *T, s string) (Datum, error)
+	// RegName is what a value of such a type prints as; empty if nothing has the OID.
+	RegName(kind Kind, oid uint32) string
 }
 
 // DateStyle is the layout of dates and timestamps.

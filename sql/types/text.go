@@ -149,14 +149,19 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 			return Null, err
 		}
 		return NewJSON(v.String()), nil
-	case KindOID, KindRegClass, KindRegType, KindRegProc, KindRegNamespace, KindRegRole:
-		if t.Kind == KindRegType {
-			if x, ok := FromName(s); ok {
-				return NewReg(x.OID(), x.Name()), nil
+	case KindOID, KindRegClass, KindRegType, KindRegProc, KindRegProcedure, KindRegOper, KindRegOperator, KindRegCollation, KindRegConfig,
+		KindRegDictionary, KindRegNamespace, KindRegRole:
+		if t.Kind != KindOID {
+			if env.used != nil {
+				*env.used = true
+				return Null, nil
 			}
-		}
-		if t.Kind != KindOID && s == "-" {
-			return NewReg(0, "-"), nil
+			if env.Style != nil && env.Style.Names != nil {
+				return env.Style.Names.ParseReg(t, s)
+			}
+			if s == "-" {
+				return NewReg(0, "-"), nil
+			}
 		}
 		oid, ok := ParseOID(s)
 		if !ok {
@@ -169,6 +174,8 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 			return Null, badInput(t, s)
 		}
 		return NewInt(int64(oid)), nil
+	case KindACLItem:
+		return parseACLItem(s)
 	case KindEnum:
 		return t.Enum.parse(t, s)
 	case KindInet, KindCIDR:
@@ -225,8 +232,15 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 				return append(buf, x.Name()...)
 			}
 		}
-		if d.num == 0 && t != nil && t.IsReg() && t.Kind != KindOID {
-			return append(buf, '-')
+		if t != nil && t.IsReg() && t.Kind != KindOID {
+			if d.num == 0 {
+				return append(buf, '-')
+			}
+			if style != nil && style.Names != nil {
+				if name := style.Names.RegName(t.Kind, uint32(d.num)); name != "" {
+					return append(buf, name...)
+				}
+			}
 		}
 		return strconv.AppendInt(buf, d.num, 10)
 	case PhysFloat:

@@ -32,6 +32,12 @@ const (
 	KindRegClass
 	KindRegType
 	KindRegProc
+	KindRegProcedure
+	KindRegOper
+	KindRegOperator
+	KindRegCollation
+	KindRegConfig
+	KindRegDictionary
 	KindRegNamespace
 	KindRegRole
 	KindArray
@@ -50,6 +56,8 @@ const (
 	KindCIDR
 	KindMACAddr
 	KindMACAddr8
+	// KindACLItem is one right in a list of rights, held as its text.
+	KindACLItem
 )
 
 // T is a SQL type. Types without modifiers are shared; compare with Equal or Same.
@@ -98,6 +106,7 @@ var (
 	RegType      = &T{Kind: KindRegType}
 	RegProc      = &T{Kind: KindRegProc}
 	RegNamespace = &T{Kind: KindRegNamespace}
+	ACLItem      = &T{Kind: KindACLItem}
 	RegRole      = &T{Kind: KindRegRole}
 	Void         = &T{Kind: KindVoid}
 	Any          = &T{Kind: KindAny}

@@ -24,6 +24,11 @@ var (
 	procText string
 	//go:embed typeio.txt
 	typeText string
+	// operatorText and castText are PostgreSQL's operators and casts of the types that Meridian has.
+	//go:embed operators.txt
+	operatorText string
+	//go:embed casts.txt
+	castText string
 )
 
 // InternalSchemaID is the identity of schema meridian_internal.
@@ -39,6 +44,9 @@ type Catalog struct {
 	// that could be called: they stand in pg_type, and drivers compare them.
 	procs     map[string]uint32
 	procNames map[uint32]string
+	// operators and casts are pg_operator and pg_cast, in the order of their OIDs.
+	operators []operator
+	casts     []castRow
 	// typeIO has a type's input, output, receive and send function.
 	typeIO map[string][4]string
 }
@@ -67,10 +75,40 @@ func NewCatalog() *Catalog {
 			c.typeIO[f[0]] = [4]string(f[1:])
 		}
 	}
+	c.readOperators()
 	c.read("pg_catalog", pgCatalogText, oids, 11000)
 	c.read("information_schema", informationText, nil, 13001)
 	c.read("meridian_internal", internalText, nil, 13901)
 	return c
+}
+
+// readOperators reads the lists of operators and casts; a type may be missing that is not there any more.
+func (c *Catalog) readOperators() {
+	named := map[string]*types.T{}
+	for _, t := range types.All() {
+		named[t.TypName()] = t
+		if t.ArrayOID() != 0 {
+			a := types.ArrayOf(t)
+			named[a.TypName()] = a
+		}
+	}
+	number := func(s string) uint32 {
+		n, _ := strconv.ParseUint(s, 10, 32)
+		return uint32(n)
+	}
+	for line := range strings.Lines(operatorText) {
+		f := strings.Fields(line)
+		if len(f) != 9 || named[f[3]] == nil || named[f[4]] == nil || f[2] != "-" && named[f[2]] == nil {
+			continue
+		}
+		c.operators = append(c.operators, operator{oid: number(f[0]), name: f[1], left: named[f[2]], right: named[f[3]], result: named[f[4]],
+			code: f[5], commutator: number(f[6]), negator: number(f[7]), merges: f[8][0] == '1', hashes: f[8][1] == '1'})
+	}
+	for line := range strings.Lines(castText) {
+		if f := strings.Fields(line); len(f) == 6 && named[f[1]] != nil && named[f[2]] != nil {
+			c.casts = append(c.casts, castRow{number(f[0]), named[f[1]], named[f[2]], f[3], f[4], f[5]})
+		}
+	}
 }
 
 func (c *Catalog) read(schema, text string, oids map[string]catalog.ID, next catalog.ID) {
@@ -110,10 +148,8 @@ func columnType(name string) *types.T {
 	switch name {
 	case "pg_node_tree", "pg_lsn", "inet", "pg_ndistinct", "pg_dependencies", "pg_mcv_list":
 		return types.Text
-	case "aclitem[]", "anyarray", "pg_statistic[]", "ARRAY":
+	case "anyarray", "pg_statistic[]", "ARRAY":
 		return types.ArrayOf(types.Text)
-	case "regtype[]":
-		return types.ArrayOf(types.OID)
 	case `"char"[]`:
 		return types.ArrayOf(types.Char)
 	case "xid":

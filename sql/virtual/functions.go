@@ -2,11 +2,11 @@ package virtual
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 
 	"meridian/sql/catalog"
+	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -96,32 +96,7 @@ func (f *Functions) schemaName(id catalog.ID) string {
 }
 
 // Quote writes an identifier as PostgreSQL does: in quotes only if it needs them.
-func Quote(name string) string {
-	plain := name != ""
-	for i := 0; i < len(name) && plain; i++ {
-		c := name[i]
-		plain = c >= 'a' && c <= 'z' || c == '_' || i > 0 && (c >= '0' && c <= '9' || c == '$')
-	}
-	if plain && !reserved[name] {
-		return name
-	}
-	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
-}
-
-// reserved are PostgreSQL 15's key words that can't be a column name without quotes.
-var reserved = func() map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(`all analyse analyze and any array as asc asymmetric authorization binary both case cast check
-		collate collation column concurrently constraint create cross current_catalog current_date current_role current_schema
-		current_time current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign
-		freeze from full grant group having ilike in initially inner intersect into is isnull join lateral leading left like
-		limit localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary
-		references returning right select session_user similar some symmetric table tablesample then to trailing true union
-		unique user using variadic verbose when where window with`) {
-		m[w] = true
-	}
-	return m
-}()
+func Quote(name string) string { return scalar.QuoteIdent(name) }
 
 // SplitName divides a possibly quoted and qualified name into its parts, folded to lower case where not quoted.
 func SplitName(s string) ([]string, error) {
@@ -147,11 +122,11 @@ func SplitName(s string) ([]string, error) {
 			}
 			s = s[i+1:]
 		} else {
-			i := strings.IndexByte(s, '.')
+			i := strings.IndexAny(s, ". \t\n\r\v\f")
 			if i < 0 {
 				i = len(s)
 			}
-			b.WriteString(strings.ToLower(strings.TrimSpace(s[:i])))
+			b.WriteString(strings.ToLower(s[:i]))
 			s = s[i:]
 		}
 		if b.Len() == 0 {
@@ -169,95 +144,6 @@ func SplitName(s string) ([]string, error) {
 	}
 }
 
-// ResolveReg implements scalar.Environment.
-func (f *Functions) ResolveReg(kind types.Kind, name string) (uint32, error) {
-	if n, err := strconv.ParseUint(strings.TrimSpace(name), 10, 32); err == nil {
-		return uint32(n), nil
-	}
-	if name == "-" {
-		return 0, nil
-	}
-	if kind == types.KindRegType {
-		if t, ok := types.FromName(name); ok {
-			return t.OID(), nil
-		}
-		if t := f.enumNamed(name); t != nil {
-			return t.OID(), nil
-		}
-		return 0, sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", name)
-	}
-	parts, err := SplitName(name)
-	if err != nil {
-		return 0, err
-	}
-	last := parts[len(parts)-1]
-	switch kind {
-	case types.KindRegClass:
-		id, err := f.relation(parts)
-		if err != nil {
-			return 0, err
-		}
-		if id == 0 {
-			return 0, sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", strings.Join(parts, "."))
-		}
-		return id, nil
-	case types.KindRegProc:
-		return f.function(last)
-	case types.KindRegNamespace:
-		s, err := f.view.Schema(f.ctx, f.view.CurrentDatabase(), last)
-		if err != nil {
-			return 0, err
-		}
-		if s == nil {
-			return 0, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", last)
-		}
-		return uint32(s.ID), nil
-	case types.KindRegRole:
-		users, err := f.view.Users(f.ctx)
-		if err != nil {
-			return 0, err
-		}
-		for _, u := range users {
-			if u.Name == last {
-				return uint32(u.ID), nil
-			}
-		}
-		return 0, sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", last)
-	}
-	return 0, sqlstate.New(sqlstate.FeatureNotSupported, "names of this kind are not supported")
-}
-
-// function finds a function by name, or by name and argument types in parentheses.
-func (f *Functions) function(name string) (uint32, error) {
-	if oid, ok := f.p.o.Catalog.procs[name]; ok {
-		return oid, nil
-	}
-	if f.p.o.Registry == nil {
-		return 0, sqlstate.New(sqlstate.UndefinedFunction, "function \"%s\" does not exist", name)
-	}
-	base, args, typed := strings.Cut(strings.TrimSuffix(name, ")"), "(")
-	list := f.p.o.Registry.Functions(base)
-	if !typed && len(list) > 1 {
-		return 0, sqlstate.New(sqlstate.AmbiguousFunction, "more than one function named \"%s\"", name)
-	}
-	var want []*types.T
-	if args = strings.TrimSpace(args); args != "" {
-		for _, a := range strings.Split(args, ",") {
-			t, ok := types.FromName(a)
-			if !ok {
-				return 0, sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", strings.TrimSpace(a))
-			}
-			want = append(want, t)
-		}
-	}
-	for _, o := range list {
-		if !typed || slices.EqualFunc(o.Args, want, func(x, y *types.T) bool { return x.OID() == y.OID() }) {
-			return o.OID, nil
-		}
-	}
-	return 0, sqlstate.New(sqlstate.UndefinedFunction, "function \"%s\" does not exist", name)
-}
-
 // relation finds a relation or an index by name; zero if there is none.
 func (f *Functions) relation(parts []string) (uint32, error) {
 	schema, name := "", parts[len(parts)-1]
@@ -268,7 +154,7 @@ func (f *Functions) relation(parts []string) (uint32, error) {
 		schema = parts[0]
 	case 3:
 		if schema = parts[1]; parts[0] != database {
-			return 0, sqlstate.New(sqlstate.FeatureNotSupported, "cross-database references are not implemented: \"%s\"", strings.Join(parts, "."))
+			return 0, sqlstate.New(sqlstate.FeatureNotSupported, "cross-database references are not implemented: \"%s\"", dotted(parts))
 		}
 	default:
 		return 0, sqlstate.New(sqlstate.SyntaxError, "improper relation name (too many dotted names): %s", strings.Join(parts, "."))
@@ -278,10 +164,11 @@ func (f *Functions) relation(parts []string) (uint32, error) {
 		if err != nil {
 			return 0, err
 		}
-		if s != nil {
-			if err := f.view.Access().Check(f.view.CurrentUser(), s.ID, catalog.Usage); err != nil {
-				return 0, err
-			}
+		if s == nil {
+			return 0, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", schema)
+		}
+		if err := f.view.Access().Check(f.view.CurrentUser(), s.ID, catalog.Usage); err != nil {
+			return 0, err
 		}
 	}
 	t, err := f.view.Table(f.ctx, database, schema, name)
@@ -340,50 +227,6 @@ func (f *Functions) SerialSequence(table, column string) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// RegName implements scalar.Environment: the name that a reg* value prints as, empty if there is no such object.
-func (f *Functions) RegName(kind types.Kind, oid uint32) string {
-	switch kind {
-	case types.KindRegClass:
-		if t := f.table(oid); t != nil {
-			return f.relationName(t)
-		}
-		if t, x := f.index(oid); x != nil {
-			if f.schemaVisible(t.Schema) {
-				return Quote(x.Name)
-			}
-			return Quote(f.schemaName(t.Schema)) + "." + Quote(x.Name)
-		}
-	case types.KindRegType:
-		if t, ok := types.FromOID(oid); ok {
-			return t.String()
-		}
-		if t := f.enum(oid); t != nil {
-			return t.String()
-		}
-	case types.KindRegProc:
-		if name, ok := f.p.o.Catalog.procNames[oid]; ok {
-			return name
-		}
-		if f.p.o.Registry != nil {
-			if o, ok := f.p.o.Registry.FunctionByOID(oid); ok {
-				return o.Name
-			}
-		}
-	case types.KindRegNamespace:
-		if n := f.schemaName(catalog.ID(oid)); n != "" {
-			return Quote(n)
-		}
-	case types.KindRegRole:
-		users, _ := f.view.Users(f.ctx)
-		for _, u := range users {
-			if uint32(u.ID) == oid {
-				return u.Name
-			}
-		}
-	}
-	return ""
 }
 
 func (f *Functions) relationName(t *catalog.Table) string {

@@ -160,11 +160,7 @@ func pgLanguage(r *reading) error {
 }
 
 func pgCollation(r *reading) error {
-	for _, c := range []struct {
-		oid       int
-		name, loc string
-		provider  string
-	}{{100, "default", "", "d"}, {950, "C", "C", "c"}, {951, "POSIX", "POSIX", "c"}} {
+	for _, c := range collations {
 		var loc any
 		if c.loc != "" {
 			loc = c.loc
@@ -261,6 +257,44 @@ func pgProc(r *reading) error {
 	}
 	for _, a := range r.p.o.Registry.AllAggregates() {
 		put(a.OID, a.Name, "a", a.Args, a.Return, false, false, false, "i")
+	}
+	return nil
+}
+
+// functionOID is the OID of the function of a name and arguments' types; zero if Meridian has none that can be named so.
+func (r *reading) functionOID(name string, args ...*types.T) uint32 {
+	if r.p.o.Registry == nil {
+		return 0
+	}
+	for _, o := range r.p.o.Registry.Functions(name) {
+		if sameTypes(o.Args, args) {
+			return o.OID
+		}
+	}
+	return r.p.o.Catalog.procs[name]
+}
+
+func pgOperator(r *reading) error {
+	for i := range r.p.o.Catalog.operators {
+		o := &r.p.o.Catalog.operators[i]
+		kind, left := "b", uint32(0)
+		args := []*types.T{o.right}
+		if o.left == nil {
+			kind = "l"
+		} else {
+			left, args = o.left.OID(), []*types.T{o.left, o.right}
+		}
+		r.add("oid", o.oid, "oprname", o.name, "oprnamespace", catalog.PGCatalogSchemaID, "oprowner", bootstrapRole, "oprkind", kind,
+			"oprcanmerge", o.merges, "oprcanhash", o.hashes, "oprleft", left, "oprright", o.right.OID(), "oprresult", o.result.OID(),
+			"oprcom", o.commutator, "oprnegate", o.negator, "oprcode", types.NewReg(r.functionOID(o.code, args...), o.code))
+	}
+	return nil
+}
+
+func pgCast(r *reading) error {
+	for _, c := range r.p.o.Catalog.casts {
+		r.add("oid", c.oid, "castsource", c.source.OID(), "casttarget", c.target.OID(), "castfunc", r.functionOID(c.function, c.source),
+			"castcontext", c.context, "castmethod", c.method)
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (f *Functions) askedObject(a *catalog.Access, q *scalar.PrivilegeQuestion) 
 			id = uint32(db.ID)
 		}
 	case "function", "type":
-		kind := types.KindRegProc
+		kind := types.KindRegProcedure
 		if q.Kind == "type" {
 			kind = types.KindRegType
 		}

@@ -420,7 +420,7 @@ func datum(v any, t *types.T) types.Datum {
 
 func number(v int64, t *types.T) types.Datum {
 	switch t.Kind {
-	case types.KindRegProc, types.KindRegType, types.KindRegClass, types.KindRegNamespace, types.KindRegRole:
+	case types.KindRegProc, types.KindRegType, types.KindRegClass, types.KindRegNamespace, types.KindRegRole, types.KindRegProcedure:
 		return types.NewReg(uint32(v), "")
 	case types.KindFloat4, types.KindFloat8:
 		return types.NewFloat(float64(v))

@@ -137,7 +137,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q is no name: %q", in, parts)
 		}
 	}
-	for in, want := range map[string]string{"abc": "abc", "Abc": `"Abc"`, "select": `"select"`, "a b": `"a b"`, `a"b`: `"a""b"`, "1a": `"1a"`, "a$1": "a$1"} {
+	for in, want := range map[string]string{"abc": "abc", "Abc": `"Abc"`, "select": `"select"`, "a b": `"a b"`, `a"b`: `"a""b"`, "1a": `"1a"`, "a$1": `"a$1"`} {
 		if got := virtual.Quote(in); got != want {
 			t.Errorf("%q: %s", in, got)
 		}
