@@ -369,6 +369,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 		f, ok := unparen(e).(*tree.FuncExpr)
 		if ok && f.WindowDef == nil {
 			name := functionName(f)
+			b.arrange(c, f)
 			if r.alias == "" {
 				r.alias = name
 			}

@@ -75,6 +75,7 @@ func windowFunction(name string) (*types.T, bool) {
 // function binds a call of any sort.
 func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 	name := functionName(n)
+	b.arrange(c, n)
 	switch s := functionSchema(n); s {
 	case "", "pg_catalog", "information_schema", "public":
 	default:
@@ -183,6 +184,7 @@ func (b *builder) likeEscape(name string, args []scalar.Expr, n *tree.FuncExpr) 
 // setColumns binds a set-returning call in the select list and returns its columns; nil if it is not one.
 func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 	name := functionName(n)
+	b.arrange(c, n)
 	rows := strings.HasSuffix(name, "_populate_recordset")
 	if !b.Registry.IsSet(name) && !rows {
 		return nil

@@ -19,7 +19,7 @@
 //
 // Where the library refuses a form that PostgreSQL's clients send, rewrite.go replaces a few tokens before the library
 // sees the text: OPERATOR(pg_catalog.~), COLLATE (all text is ordered by its bytes), ONLY, TABLESPACE, ~~ and its
-// relatives, OVERRIDING. The edits are kept, so that positions in the rewritten text map back to the source.
+// relatives, OVERRIDING, arguments with names (named.go). The edits are kept, so that positions in the rewritten text map back to the source.
 //
 // # Long texts
 //

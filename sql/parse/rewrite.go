@@ -53,6 +53,7 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	}
 	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
 	sets := assignments(src, toks)
+	named := findNamed(src, toks)
 	var later map[int]bool // where ORDER BY of an aggregate with DISTINCT begins
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
@@ -73,6 +74,14 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		}
 		if text := sets.before[i]; text != "" {
 			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: text})
+		}
+		if k := named.close[i]; k > 0 {
+			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: strings.Repeat(")", k)})
+		}
+		if text := named.open[i]; text != "" {
+			replace(i, i+2, text)
+			i++
+			continue
 		}
 		if later[i] {
 			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ") WITHIN GROUP ("})

@@ -408,6 +408,17 @@ func addSystem(r *Registry) {
 	}
 	cancel("pg_cancel_backend", false)
 	cancel("pg_terminate_backend", true)
+	r.f2("pg_terminate_backend(int4, int8) bool", func(ctx *Context, a, timeout types.Datum) (types.Datum, error) {
+		switch {
+		case timeout.Int() < 0:
+			return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "\"timeout\" must not be negative")
+		case timeout.Int() > 0:
+			return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "waiting for a session's end is not supported").
+				WithHint("Leave the timeout out, and ask pg_stat_activity.")
+		}
+		ok, err := ctx.Env.CancelBackend(ctx.context(), int32(a.Int()), true)
+		return types.NewBool(ok), err
+	}).volatile()
 	sleep := func(ctx *Context, d time.Duration) (types.Datum, error) {
 		if err := ctx.Env.Sleep(ctx.context(), d); err != nil {
 			return types.Null, err

@@ -244,6 +244,11 @@ func pgProc(r *reading) error {
 		r.add("oid", oid, "proname", name, "pronamespace", catalog.PGCatalogSchemaID, "proowner", bootstrapRole, "prolang", internalLanguage, "procost", 1.0,
 			"prorows", rows, "provariadic", element, "prokind", kind, "proisstrict", strict, "proretset", set, "provolatile", volatility,
 			"proparallel", "s", "pronargs", len(args), "prorettype", result, "proargtypes", list, "prosrc", name)
+		for _, p := range scalar.ParametersOf(name) {
+			if len(p.Names) == len(args) {
+				r.set("proargnames", p.Names)
+			}
+		}
 	}
 	for _, o := range r.p.o.Registry.AllFunctions() {
 		volatility := "i"
