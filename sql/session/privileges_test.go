@@ -281,7 +281,8 @@ var untouchedFunctions = map[string]string{
 		"pg_get_partkeydef pg_get_ruledef pg_get_statisticsobjdef pg_get_statisticsobjdef_columns pg_get_triggerdef pg_get_userbyid pg_get_viewdef " +
 		"pg_opclass_is_visible pg_operator_is_visible pg_opfamily_is_visible pg_relation_is_publishable pg_relation_is_updatable pg_statistics_obj_is_visible " +
 		"pg_table_is_visible pg_tablespace_location pg_ts_config_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible " +
-		"pg_type_is_visible to_regclass to_regnamespace to_regproc to_regrole to_regtype",
+		"pg_type_is_visible to_regclass to_regcollation to_regnamespace to_regoper to_regoperator to_regproc to_regprocedure " +
+		"to_regrole to_regtype",
 	"sizes, which PostgreSQL shows to everybody": "pg_database_size pg_indexes_size pg_relation_size pg_table_size pg_tablespace_size pg_total_relation_size",
 	"rights themselves": "has_any_column_privilege has_column_privilege has_database_privilege has_foreign_data_wrapper_privilege has_function_privilege " +
 		"has_language_privilege has_schema_privilege has_sequence_privilege has_server_privilege has_table_privilege has_tablespace_privilege has_type_privilege pg_has_role",
