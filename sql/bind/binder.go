@@ -77,8 +77,10 @@ type builder struct {
 	writes    bool
 	locks     bool
 	locking   string // the first locking clause, as "FOR UPDATE"
-	// scans are all table scans so far, for FOR UPDATE.
-	scans []scanRef
+	// lockables are the entries of the FROM clause that is bound now, for FOR UPDATE.
+	lockables *lockList
+	// top is the WITH clause of the whole statement, the only one that may change data.
+	top *tree.With
 	// home is where names in stored expressions and views are looked up first; nil in a user's text.
 	home *catalog.Table
 	// tableNames, if not nil, collects what table names were resolved to, for the text of a view.
@@ -91,13 +93,6 @@ type builder struct {
 	owed, steps int64
 	// rowFields are the columns behind row values that set-returning functions made, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
-}
-
-type scanRef struct {
-	scan  *opt.Scan
-	alias string
-	// locked is what a lock of the rows needs the right to change: the table, and the views through which it is read.
-	locked []Access
 }
 
 // bailout carries an error from the depth of the builder to Bind.
@@ -199,6 +194,7 @@ func (b *builder) query(n tree.Statement) *Query {
 	}
 	q := &opt.Query{Meta: b.meta}
 	sc := &scope{level: &level{}}
+	b.top = withOf(n)
 	out := b.rowStatement(n, sc, &q.Tag)
 	q.Root = out.rel
 	q.Order = out.order

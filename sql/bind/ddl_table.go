@@ -135,6 +135,7 @@ func (b *builder) createTableAs(n *tree.CreateTable, d *tableDef, ct *CreateTabl
 	if b.stmt.NumParams > 0 {
 		b.fail(sqlstate.FeatureNotSupported, nil, "parameters are not supported in CREATE TABLE AS")
 	}
+	b.top = withOf(n.AsSource)
 	out := b.selectQuery(n.AsSource, &scope{level: &level{}}, false)
 	var names []string
 	for _, def := range n.Defs {

@@ -19,7 +19,17 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 	v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), n.Persistence.IsTemporary())
 	b.tableNames = map[*tree.TableName]*catalog.Table{}
 	b.expandStar = true
+	b.top = withOf(n.AsSource)
 	out := b.selectQuery(n.AsSource, &scope{level: &level{}}, false)
+	if b.top != nil {
+		for _, e := range b.top.CTEList {
+			switch e.Stmt.(type) {
+			case *tree.Select, *tree.ParenSelect, *tree.ValuesClause:
+			default:
+				b.fail(sqlstate.FeatureNotSupported, nil, "views must not contain data-modifying statements in WITH")
+			}
+		}
+	}
 	if b.asOf != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "AS OF SYSTEM TIME is not supported in a view")
 	}

@@ -35,6 +35,7 @@ func (b *builder) from(tables tree.TableExprs, sc *scope) opt.Rel {
 type part struct {
 	*scope
 	reads []opt.ColumnID
+	locks *lockList // of a subquery
 }
 
 // lateralOf reports whether the item reads columns of the scope beside it.
@@ -131,12 +132,21 @@ func (b *builder) aliased(n *tree.AliasedTableExpr, sc *scope, lateral []*scope)
 		if n.As.Alias == "" {
 			raise(sqlstate.New(sqlstate.SyntaxError, "subquery in FROM must have an alias").WithHint("For example, FROM (SELECT ...) [AS] foo."))
 		}
+		b.lockable(lockEntry{alias: string(n.As.Alias), query: p.locks})
 	case *tree.RowsFromExpr:
 		rel, p = b.rowsFrom(e, sc, lateral, n.Ordinality, &n.As)
+		alias := string(n.As.Alias)
+		if alias == "" && len(p.rels) > 0 {
+			alias = p.rels[0].alias
+		}
+		b.lockable(lockEntry{alias: alias, kind: "a function"})
 	case *tree.TableRef:
 		b.fail(sqlstate.FeatureNotSupported, nil, "numeric table references are not supported")
 	default:
 		rel, p = b.tableExpr(n.Expr, sc, lateral)
+		if n.As.Alias != "" {
+			b.lockable(lockEntry{alias: string(n.As.Alias), kind: "a join"})
+		}
 	}
 	if n.Ordinality {
 		if _, ok := n.Expr.(*tree.RowsFromExpr); !ok {
@@ -193,6 +203,11 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 	if !n.ExplicitSchema {
 		for s := sc; s != nil; s = s.parent {
 			if c := s.findCTE(name); c != nil {
+				alias := name
+				if at != nil && at.As.Alias != "" {
+					alias = string(at.As.Alias)
+				}
+				b.lockable(lockEntry{alias: alias, kind: "a WITH query"})
 				return b.scanCTE(c, sc)
 			}
 		}
@@ -208,18 +223,16 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 		alias = string(at.As.Alias)
 	}
 	if t.Kind == catalog.KindView {
-		first := len(b.scans)
 		rel, p := b.view(t, r)
-		for i := first; i < len(b.scans); i++ { // to the query the view is one relation
-			b.scans[i].alias = alias
-			b.scans[i].locked = append(b.scans[i].locked, Access{Table: t, As: b.as})
-		}
+		b.lockable(lockEntry{alias: alias, query: p.locks, needs: []Access{{Table: t, As: b.as}}})
 		return rel, p
 	}
 	rel, s := b.scan(t, r, false)
 	if at != nil {
 		if scan, ok := rel.(*opt.Scan); ok {
-			b.scans[len(b.scans)-1].alias = alias
+			if b.lockables != nil {
+				b.lockables.entries[len(b.lockables.entries)-1].alias = alias
+			}
 			if f := at.IndexFlags; f != nil {
 				b.indexHint(f)
 				scan.ForceIndex = b.indexByName(t, string(f.Index)).ID
@@ -266,6 +279,7 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 		}
 	}
 	if t.Kind == catalog.KindVirtual || t.Kind == catalog.KindSequence {
+		b.lockable(lockEntry{alias: r.alias})
 		return &opt.VirtualScan{Table: t, Cols: ids}, s
 	}
 	scan := &opt.Scan{Table: t, Cols: ids}
@@ -274,7 +288,7 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 		// at commit.
 		scan.Locking = opt.Locking{Strength: kv.Exclusive, Returned: true}
 	}
-	b.scans = append(b.scans, scanRef{scan, r.alias, []Access{{Table: t, As: b.as}}})
+	b.lockable(lockEntry{alias: r.alias, scan: scan, needs: []Access{{Table: t, As: b.as}}})
 	return scan, s
 }
 
@@ -310,7 +324,7 @@ func (b *builder) view(t *catalog.Table, r *relation) (opt.Rel, part) {
 	for i := range s.cols {
 		s.cols[i].rel = r
 	}
-	return out.rel, part{scope: s}
+	return out.rel, part{scope: s, locks: out.locks}
 }
 
 func (b *builder) scanCTE(c *cte, sc *scope) (opt.Rel, part) {
@@ -351,7 +365,7 @@ func (b *builder) derived(q tree.SelectStatement, sc *scope, lateral []*scope, i
 		sel = &tree.Select{Select: q}
 	}
 	out := b.selectQuery(sel, inner, false)
-	return out.rel, part{scope: outputScope(&out, ""), reads: inner.level.outer}
+	return out.rel, part{scope: outputScope(&out, ""), reads: inner.level.outer, locks: out.locks}
 }
 
 // rowsFrom binds functions in FROM; several walk side by side.
@@ -505,61 +519,4 @@ func (b *builder) recordCall(c *exprContext, f *tree.FuncExpr, name string, as *
 		row.Names = append(row.Names, string(col.Name))
 	}
 	return b.call(base+suffix, append([]scalar.Expr{&scalar.Const{T: row}}, b.callArgs(c, f.Exprs)...), f)
-}
-
-// lock applies one FOR UPDATE clause to the scans that it names.
-func (b *builder) lock(l *tree.LockingItem, scans []scanRef, sc *scope) {
-	k := opt.Locking{Strength: kv.Exclusive, Returned: true, Held: true}
-	switch l.Strength {
-	case tree.ForKeyShare:
-		k.Strength = kv.KeyShared
-	case tree.ForShare:
-		k.Strength = kv.Shared
-	case tree.ForNoKeyUpdate:
-		k.Strength = kv.NoKeyExclusive
-	}
-	switch l.WaitPolicy {
-	case tree.LockWaitSkipLocked:
-		k.Wait = kv.SkipLocked
-	case tree.LockWaitError:
-		k.Wait = kv.NoWait
-	}
-	if !b.locks {
-		b.locking = l.Strength.String()
-	}
-	b.locks = true
-	apply := func(s *scanRef) {
-		if s.scan.Table.Materialized {
-			b.fail(sqlstate.WrongObjectType, nil, "cannot lock rows in materialized view \"%s\"", s.scan.Table.Name)
-		}
-		for _, a := range s.locked {
-			b.needAs(a.Table, a.As, catalog.Update)
-		}
-		if k.Strength >= s.scan.Locking.Strength {
-			s.scan.Locking = k
-		} else {
-			s.scan.Locking.Held = true
-		}
-	}
-	if len(l.Targets) == 0 {
-		for i := range scans {
-			apply(&scans[i])
-		}
-		return
-	}
-	for i := range l.Targets {
-		name := string(l.Targets[i].ObjectName)
-		found := false
-		for _, r := range sc.rels {
-			found = found || r.alias == name
-		}
-		if !found {
-			b.fail(sqlstate.UndefinedTable, name, "relation \"%s\" in %s clause not found in FROM clause", name, l.Strength)
-		}
-		for j := range scans {
-			if scans[j].alias == name {
-				apply(&scans[j])
-			}
-		}
-	}
 }

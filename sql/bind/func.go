@@ -223,7 +223,7 @@ func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 		for j := range o.Args {
 			same = same && scalar.Equal(o.Args[j], f.Args[j])
 		}
-		if same && len(o.Cols) > 1 {
+		if same {
 			for j := range cols {
 				cols[j].id = o.Cols[j]
 			}

@@ -75,6 +75,7 @@ type output struct {
 	rel   opt.Rel
 	cols  []outColumn
 	order []opt.OrderColumn
+	locks *lockList // what a locking clause around the query would lock
 }
 
 type outColumn struct {

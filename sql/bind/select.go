@@ -2,6 +2,7 @@ package bind
 
 import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	"slices"
 
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
@@ -49,16 +50,21 @@ func (b *builder) selectQuery(n *tree.Select, sc *scope, keep bool) output {
 		out = b.selectClause(s, n, sc, keep)
 	case *tree.ParenSelect:
 		out = b.selectQuery(s.Select, b.nested(sc), keep)
+		for _, l := range n.Locking {
+			b.lock(l, out.locks)
+		}
 		b.orderOutput(&out, n.OrderBy, false)
 		b.limit(&out, n.Limit, sc)
 	case *tree.UnionClause:
-		b.noLocking(n, "UNION/INTERSECT/EXCEPT")
+		b.noLocking(n, notAllowed, "UNION/INTERSECT/EXCEPT")
 		out = b.union(s, sc)
+		out.locks = &lockList{refusal: "UNION/INTERSECT/EXCEPT"}
 		b.orderOutput(&out, n.OrderBy, true)
 		b.limit(&out, n.Limit, sc)
 	case *tree.ValuesClause:
-		b.noLocking(n, "VALUES")
+		b.noLocking(n, notApplied, "VALUES")
 		out = b.values(s.Rows, sc, keep)
+		out.locks = &lockList{}
 		b.orderOutput(&out, n.OrderBy, false)
 		b.limit(&out, n.Limit, sc)
 	default:
@@ -71,12 +77,6 @@ func (b *builder) selectQuery(n *tree.Select, sc *scope, keep bool) output {
 // nested makes the scope of a query that stands where sc's query stands, one level further in.
 func (b *builder) nested(sc *scope) *scope {
 	return &scope{parent: sc.parent, level: &level{parent: sc.level}, ctes: sc.ctes}
-}
-
-func (b *builder) noLocking(n *tree.Select, what string) {
-	for _, l := range n.Locking {
-		b.fail(sqlstate.FeatureNotSupported, nil, "%s is not allowed with %s", l.Strength, what)
-	}
 }
 
 // item is one entry of a select list, or an ORDER BY expression that is not in it.
@@ -92,13 +92,13 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	if n.From.AsOf.Expr != nil {
 		b.setAsOf(n.From.AsOf.Expr)
 	}
-	firstScan := len(b.scans)
+	list := &lockList{}
+	outer := b.lockables
+	b.lockables = list
 	rel := b.from(n.From.Tables, sc)
+	b.lockables = outer
 	if rel == nil {
 		rel = oneRow()
-	}
-	for _, l := range stmt.Locking {
-		b.lock(l, b.scans[firstScan:], sc)
 	}
 	if n.Where != nil {
 		c := &exprContext{scope: sc, clause: "WHERE"}
@@ -158,15 +158,12 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		}
 	}
 	if len(groups) > 0 || having != nil || len(lv.aggs) > 0 {
-		for _, l := range stmt.Locking {
-			what := "aggregate functions"
-			switch {
-			case len(groups) > 0:
-				what = "GROUP BY clause"
-			case having != nil:
-				what = "HAVING clause"
-			}
-			b.fail(sqlstate.FeatureNotSupported, nil, "%s is not allowed with %s", l.Strength, what)
+		list.refusal = "aggregate functions"
+		switch {
+		case len(groups) > 0:
+			list.refusal = "GROUP BY clause"
+		case having != nil:
+			list.refusal = "HAVING clause"
 		}
 		rel = b.group(rel, sc, groups, items, &having, len(n.GroupBy) == 0)
 	}
@@ -174,19 +171,29 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		rel = filter(rel, having)
 	}
 	if len(lv.pending) > 0 {
-		b.noLocking(stmt, "window functions")
+		if list.refusal == "" {
+			list.refusal = "window functions"
+		}
 		rel = b.windows(rel, lv, items)
 	}
+	early := false // DISTINCT ON comes before the set-returning functions
 	if len(lv.srfs) > 0 {
-		b.noLocking(stmt, "set-returning functions in the target list")
+		if list.refusal == "" {
+			list.refusal = "set-returning functions in the target list"
+		}
+		if early = len(distinctOn) > 0 && len(orders) > 0 && b.keysWithoutSets(lv.srfs, items, distinctOn, orders); early {
+			rel = b.distinctBeforeSets(rel, n, items, distinctOn, orders)
+		}
 		rel = &opt.ProjectSet{Input: rel, Funcs: lv.srfs}
 	}
 	out := b.project(rel, items, visible, distinct, lv.outer)
 	if distinct || len(distinctOn) > 0 {
-		for _, l := range stmt.Locking {
-			b.fail(sqlstate.FeatureNotSupported, nil, "%s is not allowed with DISTINCT clause", l.Strength)
-		}
+		list.refusal = "DISTINCT clause"
 	}
+	for _, l := range stmt.Locking {
+		b.lock(l, list)
+	}
+	out.locks = list
 	var by []opt.OrderColumn
 	for _, o := range orders {
 		by = append(by, opt.OrderColumn{Col: items[o.item].id, Desc: o.o.Direction == tree.Descending, NullsFirst: nullsFirst(o.o)})
@@ -199,26 +206,86 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 			d.On = appendID(d.On, oc.id)
 		}
 		out.rel = d
-	case len(distinctOn) > 0:
+	case len(distinctOn) > 0 && !early:
 		d := &opt.Distinct{Input: out.rel, OrderBy: by}
 		for _, i := range distinctOn {
 			d.On = appendID(d.On, items[i].id)
 		}
-		seen := map[opt.ColumnID]bool{}
-		for i, o := range by {
-			if i >= len(d.On) && len(seen) == len(d.On) {
-				break
-			}
-			if !containsID(d.On, o.Col) {
-				b.fail(sqlstate.InvalidColumnReference, n.DistinctOn[min(i, len(n.DistinctOn)-1)], "SELECT DISTINCT ON expressions must match initial ORDER BY expressions")
-			}
-			seen[o.Col] = true
-		}
+		b.matchOrder(d, n)
 		out.rel = d
 	}
 	b.sort(&out, by)
 	b.limit(&out, stmt.Limit, sc)
 	return out
+}
+
+// matchOrder checks that ORDER BY begins with the expressions of DISTINCT ON.
+func (b *builder) matchOrder(d *opt.Distinct, n *tree.SelectClause) {
+	seen := map[opt.ColumnID]bool{}
+	for i, o := range d.OrderBy {
+		if i >= len(d.On) && len(seen) == len(d.On) {
+			break
+		}
+		if !containsID(d.On, o.Col) {
+			b.fail(sqlstate.InvalidColumnReference, n.DistinctOn[min(i, len(n.DistinctOn)-1)], "SELECT DISTINCT ON expressions must match initial ORDER BY expressions")
+		}
+		seen[o.Col] = true
+	}
+}
+
+// keysWithoutSets reports whether no key of DISTINCT ON and ORDER BY comes from a set-returning function. PostgreSQL then calls the
+// functions for the rows that are left, after it has sorted them.
+func (b *builder) keysWithoutSets(sets []opt.SetFunc, items []item, on []int, orders []order) bool {
+	made := func(i int) (yes bool) {
+		scalar.Columns(items[i].expr, func(id opt.ColumnID) {
+			for j := range sets {
+				yes = yes || containsID(sets[j].Cols, id)
+			}
+		})
+		return yes
+	}
+	for _, i := range on {
+		if made(i) {
+			return false
+		}
+	}
+	for _, o := range orders {
+		if made(o.item) {
+			return false
+		}
+	}
+	return true
+}
+
+// distinctBeforeSets computes the keys and keeps the first row of each group.
+func (b *builder) distinctBeforeSets(rel opt.Rel, n *tree.SelectClause, items []item, on []int, orders []order) opt.Rel {
+	p := &opt.Project{Input: rel}
+	for id := range produced(rel) {
+		p.Pass = append(p.Pass, id)
+	}
+	slices.Sort(p.Pass)
+	key := func(i int) opt.ColumnID {
+		it := &items[i]
+		if c, ok := it.expr.(*scalar.Column); ok {
+			return c.ID
+		}
+		id := b.meta.Add(opt.ColumnMeta{Name: it.name, Type: it.expr.Type()})
+		p.Items = append(p.Items, opt.ProjectItem{Col: id, Expr: it.expr})
+		it.expr = &scalar.Column{ID: id, T: it.expr.Type(), Name: it.name}
+		return id
+	}
+	d := &opt.Distinct{Input: rel}
+	for _, i := range on {
+		d.On = appendID(d.On, key(i))
+	}
+	for _, o := range orders {
+		d.OrderBy = append(d.OrderBy, opt.OrderColumn{Col: key(o.item), Desc: o.o.Direction == tree.Descending, NullsFirst: nullsFirst(o.o)})
+	}
+	if len(p.Items) > 0 {
+		d.Input = p
+	}
+	b.matchOrder(d, n)
+	return d
 }
 
 func oneRow() opt.Rel { return &opt.Values{Rows: [][]scalar.Expr{{}}} }

@@ -86,6 +86,8 @@ func collect(rel opt.Rel, set map[opt.ColumnID]bool) {
 // union binds a set operation.
 func (b *builder) union(u *tree.UnionClause, sc *scope) output {
 	name := u.Type.String()
+	b.noLocking(u.Left, notAllowed, "UNION/INTERSECT/EXCEPT")
+	b.noLocking(u.Right, notAllowed, "UNION/INTERSECT/EXCEPT")
 	l := b.selectQuery(u.Left, b.nested(sc), true)
 	r := b.selectQuery(u.Right, b.nested(sc), true)
 	if len(l.cols) != len(r.cols) {
@@ -243,6 +245,26 @@ func (b *builder) values(rows []tree.Exprs, sc *scope, keep bool) output {
 	return out
 }
 
+// withOf is a statement's own WITH clause; nil if it has none.
+func withOf(n tree.Statement) *tree.With {
+	switch n := n.(type) {
+	case *tree.Select:
+		if p, ok := n.Select.(*tree.ParenSelect); ok && n.With == nil {
+			return withOf(p.Select)
+		}
+		return n.With
+	case *tree.ParenSelect:
+		return withOf(n.Select)
+	case *tree.Insert:
+		return n.With
+	case *tree.Update:
+		return n.With
+	case *tree.Delete:
+		return n.With
+	}
+	return nil
+}
+
 // with binds the WITH clause into the scope and returns what has to wrap the query.
 func (b *builder) with(w *tree.With, sc *scope) []*opt.With {
 	if w == nil {
@@ -252,6 +274,13 @@ func (b *builder) with(w *tree.With, sc *scope) []*opt.With {
 	seen := map[string]bool{}
 	for _, e := range w.CTEList {
 		name := string(e.Name.Alias)
+		if w != b.top && b.viewDepth == 0 {
+			switch e.Stmt.(type) {
+			case *tree.Select, *tree.ParenSelect, *tree.ValuesClause:
+			default:
+				b.fail(sqlstate.FeatureNotSupported, name, "WITH clause containing a data-modifying statement must be at the top level")
+			}
+		}
 		if seen[name] {
 			b.fail(sqlstate.DuplicateAlias, name, "WITH query name \"%s\" specified more than once", name)
 		}
@@ -337,7 +366,7 @@ func (b *builder) recursive(c *cte, u *tree.UnionClause, sel *tree.Select, sc *s
 	}
 	b.withID++
 	c.id = b.withID
-	savedMeta, savedScans := len(b.meta.Columns), len(b.scans)
+	savedMeta := len(b.meta.Columns)
 	l := b.selectQuery(u.Left, b.nested(sc), false)
 	b.nameColumns(c, &l)
 	c.cols = l.cols
@@ -347,7 +376,7 @@ func (b *builder) recursive(c *cte, u *tree.UnionClause, sel *tree.Select, sc *s
 	r := b.selectQuery(u.Right, inner, true)
 	if !c.used {
 		// Not recursive: bind it again as an ordinary query.
-		b.meta.Columns, b.scans = b.meta.Columns[:savedMeta], b.scans[:savedScans]
+		b.meta.Columns = b.meta.Columns[:savedMeta]
 		c.cols = nil
 		return nil
 	}
