@@ -469,7 +469,7 @@ func matchColumn(e scalar.Expr, id ColumnID, t *types.T, cols *colSet) (columnVa
 		op, value := e.Op, e.Right
 		if !is(e.Left) {
 			if !is(e.Right) {
-				return v, false
+				return matchCast(e, id, t, cols)
 			}
 			op, value = e.Op.Commute(), e.Left
 		}
@@ -499,8 +499,19 @@ func matchColumn(e scalar.Expr, id ColumnID, t *types.T, cols *colSet) (columnVa
 		}
 		return v, true
 	case *scalar.In:
-		if e.Negate || !is(e.Arg) || len(e.List) == 0 {
+		if e.Negate || len(e.List) == 0 {
 			return v, false
+		}
+		if !is(e.Arg) {
+			for _, x := range e.List {
+				w, ok := matchCast(&scalar.Compare{Op: scalar.EQ, Left: e.Arg, Right: x}, id, t, cols)
+				if !ok {
+					return v, false
+				}
+				v.values = append(v.values, w.values...)
+			}
+			v.inexact = true
+			return v, true
 		}
 		v.inexact = t.Kind == types.KindBPChar || t.Kind == types.KindArray || t.Kind == types.KindTuple
 		for _, x := range e.List {
