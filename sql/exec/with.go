@@ -1,6 +1,8 @@
 package exec
 
 import (
+	"encoding/binary"
+
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -260,7 +262,9 @@ type subplan struct {
 	// ends: another comparison in the order of values, for which the least and the greatest of them stand for all.
 	ends         bool
 	ltype, rtype *types.T
-	correlated   bool
+	// rows: as hashed, of row values. Those with a NULL in them are compared one by one.
+	rows       bool
+	correlated bool
 	// outer are the types of the columns that it reads, if its answers are worth keeping.
 	outer []*types.T
 }
@@ -285,6 +289,8 @@ type subAnswer struct {
 	store rowStore
 	set   map[string]struct{}
 	null  bool
+	// partial are the rows with a NULL in them, if row values are hashed; store has all.
+	partial []types.Row
 }
 
 // fresh makes room for another answer.
@@ -294,7 +300,7 @@ func (s *subState) fresh(r *run) {
 		return
 	}
 	s.store.reset(r.budget)
-	s.value, s.set, s.null = types.Null, nil, false
+	s.value, s.set, s.null, s.partial = types.Null, nil, false, nil
 }
 
 func (s *subState) reset(r *run) {
@@ -357,6 +363,8 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 				s.ltype, s.rtype = lc.T, rc.T
 				s.hashed = c.Op == want && (!s.correlated || q.Repeats)
 				s.ends = c.Op != want // = ANY and <> ALL are about each value
+			} else if lok && rok && lc.ID == q.LeftID && rc.ID == q.Col && c.Op == want && hashableRows(lc.T, rc.T) {
+				s.ltype, s.rtype, s.rows = lc.T, rc.T, q.Repeats
 			}
 		}
 	}
@@ -368,6 +376,39 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 	b.prog.subs = append(b.prog.subs, s)
 	b.prog.subByQ[q] = s
 	return nil
+}
+
+// hashableRows says it of each field of two row types.
+func hashableRows(a, b *types.T) bool {
+	if a.Kind != types.KindTuple || b.Kind != types.KindTuple || len(a.Fields) == 0 || len(a.Fields) != len(b.Fields) {
+		return false
+	}
+	for i := range a.Fields {
+		if !hashable(a.Fields[i], b.Fields[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// rowKey is the hash key of a row value; false if it has a NULL in it.
+func rowKey(buf []byte, d types.Datum, t *types.T) ([]byte, bool) {
+	if d.IsNull() {
+		return buf, false
+	}
+	elems := d.Tuple().Elems
+	if len(elems) != len(t.Fields) {
+		return buf, false
+	}
+	for i, e := range elems {
+		if e.IsNull() {
+			return buf, false
+		}
+		at := len(buf)
+		buf = types.AppendHashKey(append(buf, 0, 0, 0, 0), e, t.Fields[i])
+		binary.BigEndian.PutUint32(buf[at:], uint32(len(buf)-at-4))
+	}
+	return buf, true
 }
 
 // hashable says that equal values of the two types have equal hash keys.
@@ -532,8 +573,27 @@ func (r *run) fillSubquery(p *subplan, s *subState) error {
 			s.set[string(s.buf)] = struct{}{}
 			continue
 		}
-		if _, err := s.store.add(r.budget, types.Row{d}); err != nil {
+		row, err = s.store.add(r.budget, types.Row{d})
+		if err != nil {
 			return err
+		}
+		if !p.rows {
+			continue
+		}
+		var whole bool
+		if s.buf, whole = rowKey(s.buf[:0], d, p.rtype); !whole {
+			s.partial = append(s.partial, row)
+			continue
+		}
+		if _, ok := s.set[string(s.buf)]; !ok {
+			n := int64(len(s.buf) + 48)
+			if err := r.budget.Grow(n); err != nil {
+				return err
+			}
+			if s.store.bytes += n; s.set == nil {
+				s.set = make(map[string]struct{})
+			}
+			s.set[string(s.buf)] = struct{}{}
 		}
 	}
 }
@@ -593,8 +653,17 @@ func (r *run) quantify(ctx *scalar.Context, p *subplan, s *subState) (types.Datu
 	if s.row == nil {
 		s.row = make(types.Row, 2)
 	}
-	null := false
-	for _, v := range s.store.rows {
+	null, among := false, s.store.rows
+	if p.rows {
+		var whole bool
+		if s.buf, whole = rowKey(s.buf[:0], left, p.ltype); whole {
+			if _, ok := s.set[string(s.buf)]; ok {
+				return types.NewBool(!all), nil
+			}
+			among = s.partial
+		}
+	}
+	for _, v := range among {
 		s.row[0], s.row[1] = left, v[0]
 		d, err := p.op.Eval(ctx, s.row)
 		if err != nil {

@@ -59,3 +59,33 @@ func TestRepeatedAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsAmongRows: IN and NOT IN of row values with a subquery, whose rows have NULLs, look rows up and do not compare all pairs.
+func TestRowsAmongRows(t *testing.T) {
+	d := newDB(t)
+	d.must("CREATE TABLE t (k INT8 PRIMARY KEY, a INT8, b INT4, s TEXT)")
+	d.must("CREATE TABLE u (k INT8 PRIMARY KEY, a INT4, b INT8, s VARCHAR(5), g INT8)")
+	value := func(i, n int) string {
+		if i%n == n-1 {
+			return "NULL"
+		}
+		return fmt.Sprint(i % n)
+	}
+	for i := range 120 {
+		d.must(fmt.Sprintf("INSERT INTO t VALUES (%d, %s, %s, 's%d')", i, value(i, 5), value(i/5, 4), i%3))
+		if i < 40 {
+			d.must(fmt.Sprintf("INSERT INTO u VALUES (%d, %s, %s, 's%d', %d)", i, value(i, 7), value(i/2, 3), i%4, i%5))
+		}
+	}
+	for _, where := range []string{"", " WHERE u.a IS NOT NULL", " WHERE u.a IS NOT NULL AND u.b IS NOT NULL", " WHERE u.a < 0", " WHERE u.g = t.a", " WHERE u.g < t.a",
+		" WHERE u.a = 3 AND u.b IS NULL"} {
+		for _, row := range []string{"(t.a, t.b) %s (SELECT u.a, u.b", "(t.a, t.s) %s (SELECT u.b, u.s", "(t.b, t.a, t.s) %s (SELECT u.a, u.a, u.s", "(t.a, 1) %s (SELECT u.a, u.b"} {
+			for _, op := range []string{"IN", "NOT IN", "= ANY", "<> ALL", "<> ANY", "= ALL"} {
+				sql := "SELECT t.k, " + fmt.Sprintf(row, op) + " FROM u" + where + ") FROM t"
+				if got := compare(d, sql, false); strings.HasPrefix(got, "DIFFERENT") || strings.HasPrefix(got, "error") {
+					t.Fatalf("%s\n%s", sql, got)
+				}
+			}
+		}
+	}
+}
