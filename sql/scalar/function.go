@@ -101,6 +101,19 @@ type PrivilegeQuestion struct {
 	Privilege  string
 }
 
+// SizePart is what pg_table_size and its like ask of.
+type SizePart uint8
+
+const (
+	// SizeOfTable is the table's rows, or an index.
+	SizeOfTable SizePart = iota
+	SizeOfIndexes
+	SizeOfTotal
+	SizeOfDatabase
+	// SizeOfAll is all that is stored.
+	SizeOfAll
+)
+
 // Environment answers what functions ask of the session and the catalogue; package session implements it.
 type Environment interface {
 	CurrentUser() string
@@ -110,6 +123,8 @@ type Environment interface {
 	Setting(name string) (string, bool)
 	SetSetting(name, value string, local bool) error
 	Random() float64
+	// SetSeed begins a series of numbers of Random's, which a seed between -1 and 1 names.
+	SetSeed(seed float64)
 	RandomUUID() [16]byte
 	UniqueRowID() int64
 	NextVal(ctx context.Context, sequence string) (int64, error)
@@ -137,7 +152,14 @@ type Environment interface {
 	ConstraintDef(oid uint32) string
 	ViewDef(oid uint32) string
 	ColumnDefault(table uint32, attnum int) string
-	RelationSize(oid uint32) int64
+	// Size is about how many bytes a part of what an OID names has; ok is false if it names nothing. DatabaseOID finds a database.
+	Size(ctx context.Context, part SizePart, oid uint32) (bytes int64, ok bool, err error)
+	DatabaseOID(ctx context.Context, name string) (uint32, error)
+	IsTable(oid uint32) bool
+	// Client is where the session's client is; empty: it does not come by an address.
+	Client() (addr string, port int)
+	// CurrentQuery is the text that the client sent.
+	CurrentQuery() string
 	HasPrivilege(q PrivilegeQuestion) (types.Datum, error)
 	RunSubquery(ctx *Context, q *Subquery) (types.Datum, error)
 	NodeID() int32

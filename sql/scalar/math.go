@@ -2,6 +2,7 @@ package scalar
 
 import (
 	"math"
+	"strconv"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -138,7 +139,14 @@ func addMath(r *Registry) {
 	r.fn("random() float8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return types.NewFloat(ctx.Env.Random()), nil
 	}).volatile()
-	r.f1("setseed(float8) void", func(*Context, types.Datum) (types.Datum, error) { return str("") }).volatile()
+	r.f1("setseed(float8) void", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		f := a.Float()
+		if !(f >= -1 && f <= 1) {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "setseed parameter %s is out of allowed range [-1,1]", strconv.FormatFloat(f, 'g', 6, 64))
+		}
+		ctx.Env.SetSeed(f)
+		return str("")
+	}).volatile()
 	r.f1("factorial(int8) numeric", func(_ *Context, a types.Datum) (types.Datum, error) {
 		n := a.Int()
 		if n < 0 {

@@ -89,7 +89,10 @@ func addSystem(r *Registry) {
 	text0("session_user", "name", func(ctx *Context) string { return ctx.Env.SessionUser() })
 	text0("system_user", "text", func(ctx *Context) string { return ctx.Env.SessionUser() })
 	text0("getdatabaseencoding", "name", func(*Context) string { return "UTF8" })
-	text0("pg_client_encoding", "name", func(*Context) string { return "UTF8" })
+	text0("pg_client_encoding", "name", func(ctx *Context) string {
+		name, _ := ctx.Env.Setting("client_encoding")
+		return name
+	})
 	schema := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		if p := ctx.Env.SearchPath(false); len(p) > 0 {
 			return str(p[0])
@@ -173,7 +176,13 @@ func addSystem(r *Registry) {
 		"pg_tablespace_location(oid)"} {
 		r.fn(sig+" text", null).stable()
 	}
-	r.fn("inet_client_addr() inet", null).stable()
+	r.fn("inet_client_addr() inet", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		addr, _ := ctx.Env.Client()
+		if addr == "" {
+			return types.Null, nil
+		}
+		return types.ParseText(sigType("inet"), addr, nil)
+	}).stable()
 	r.fn("inet_server_addr() inet", null).stable()
 	// Comments come from an environment that has them.
 	comment := func(ctx *Context, class string, oid uint32, column int) (types.Datum, error) {
@@ -228,7 +237,7 @@ func addSystem(r *Registry) {
 	for _, sig := range []string{"pg_stat_get_tuples_inserted(oid) int8", "age(oid) int4"} {
 		r.fn(sig, null).stable()
 	}
-	r.fn("current_query() text", null).volatile()
+	r.fn("current_query() text", func(ctx *Context, _ []types.Datum) (types.Datum, error) { return orNull(ctx.Env.CurrentQuery()) }).volatile()
 	r.f1("pg_sequence_last_value(regclass) int8", func(ctx *Context, a types.Datum) (types.Datum, error) {
 		v, called, err := ctx.Env.SequenceLast(ctx.context(), sequenceName(ctx, a))
 		if err != nil || !called {
@@ -243,7 +252,13 @@ func addSystem(r *Registry) {
 		}
 		return str(name)
 	}).stable()
-	r.fn("inet_client_port() int4", null).stable()
+	r.fn("inet_client_port() int4", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		addr, port := ctx.Env.Client()
+		if addr == "" {
+			return types.Null, nil
+		}
+		return num(int64(port))
+	}).stable()
 	r.fn("inet_server_port() int4", null).stable()
 	r.f1("pg_get_userbyid(oid) name", func(ctx *Context, a types.Datum) (types.Datum, error) {
 		if n := ctx.Env.RegName(types.KindRegRole, uint32(a.Int())); n != "" {
@@ -264,18 +279,7 @@ func addSystem(r *Registry) {
 		return num(-1)
 	})
 	addPrivileges(r)
-	size := func(ctx *Context, a types.Datum) (types.Datum, error) {
-		return num(ctx.Env.RelationSize(uint32(a.Int())))
-	}
-	for _, n := range []string{"pg_relation_size", "pg_total_relation_size", "pg_table_size"} {
-		r.f1(n+"(regclass) int8", size).volatile()
-	}
-	r.f2("pg_relation_size(regclass, text) int8", func(ctx *Context, a, _ types.Datum) (types.Datum, error) { return size(ctx, a) }).volatile()
-	zero := func(*Context, types.Datum) (types.Datum, error) { return num(0) }
-	r.f1("pg_indexes_size(regclass) int8", zero).volatile()
-	r.f1("pg_database_size(name) int8", zero).volatile()
-	r.f1("pg_database_size(oid) int8", zero).volatile()
-	r.f1("pg_tablespace_size(oid) int8", zero).volatile()
+	addSizes(r)
 	r.f1("pg_size_pretty(int8) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(sizePretty(a.Int())) })
 	r.f1("pg_size_pretty(numeric) text", func(_ *Context, a types.Datum) (types.Datum, error) {
 		n, _ := types.DecimalToInt(a.Decimal())
@@ -291,11 +295,20 @@ func addSystem(r *Registry) {
 	constant("pg_relation_is_publishable(regclass) bool", no)
 	constant("row_security_active(oid) bool", no)
 	constant("row_security_active(text) bool", no)
-	constant("pg_relation_is_updatable(regclass, bool) int4", types.NewInt(28))
-	constant("pg_column_is_updatable(regclass, int2, bool) bool", types.NewBool(true))
+	// Tables can be written to, views can't.
+	table := func(ctx *Context, oid types.Datum) bool { return ctx.Env.IsTable(uint32(oid.Int())) }
+	r.fn("pg_relation_is_updatable(regclass, bool) int4", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		if table(ctx, a[0]) {
+			return num(28) // INSERT, UPDATE, DELETE
+		}
+		return num(0)
+	}).stable()
+	r.fn("pg_column_is_updatable(regclass, int2, bool) bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		return boolean(a[1].Int() > 0 && table(ctx, a[0]))
+	}).stable()
 	constant("pg_jit_available() bool", no)
-	constant("pg_collation_for(any) text", types.NewString(`"default"`))
-	constant("pg_stat_get_numscans(oid) int8", types.NewInt(0))
+	r.fn("pg_collation_for(any) text", func(_ *Context, a []types.Datum) (types.Datum, error) { return a[0], nil }).stable().calledOnNull().TypedEval = collationFor
+	constant("pg_stat_get_numscans(oid) int8", types.Null) // nobody counts
 	r.fn("pg_my_temp_schema() oid", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		oid, err := ctx.Env.ResolveReg(types.KindRegNamespace, "pg_temp")
 		if err != nil {
@@ -465,7 +478,7 @@ func addSystem(r *Registry) {
 	addAdvisory(r)
 	r.f2("acldefault(char, oid) aclitem[]", aclDefault).stable()
 	r.fset("pg_get_keywords() text", "word text, catcode char, barelabel bool, catdesc text, baredesc text",
-		func(*Context, []types.Datum) ([]types.Row, error) { return nil, nil })
+		func(*Context, []types.Datum) ([]types.Row, error) { return keywordRows(), nil })
 	r.fset("pg_options_to_table(text[]) text", "option_name text, option_value text",
 		func(_ *Context, a []types.Datum) ([]types.Row, error) {
 			var rows []types.Row
@@ -598,4 +611,20 @@ func sizePretty(n int64) string {
 		v = -v
 	}
 	return fmt.Sprintf("%d %s", v, units[i])
+}
+
+// collationFor is pg_collation_for: only text has a collation, and there is one.
+func collationFor(ts []*types.T) evalN {
+	t := ts[0]
+	return func(*Context, []types.Datum) (types.Datum, error) {
+		switch t.Kind {
+		case types.KindUnknown:
+			return types.Null, nil
+		case types.KindText, types.KindVarChar, types.KindBPChar:
+			return types.NewString(`"default"`), nil
+		case types.KindName:
+			return types.NewString(`"C"`), nil
+		}
+		return types.Null, sqlstate.New(sqlstate.DatatypeMismatch, "collations are not supported by type %s", t.Name())
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -23,7 +24,8 @@ type environment struct {
 	lastUsed bool
 	lastID   catalog.ID // the sequence of lastval
 	currents map[catalog.ID]int64
-	block    block // of the running statement
+	block    block   // of the running statement
+	series   *series // of setseed; nil: none
 	// txnNumber is what txid_current has told of the open transaction; zero: nothing.
 	txnNumber int64
 	// mayDraw is a sequence whose numbers the running statement may take.
@@ -37,7 +39,6 @@ func (e *environment) SessionUser() string     { return e.s.sessionRole() }
 func (e *environment) CurrentDatabase() string { return e.s.client.Database }
 func (e *environment) BackendPID() int32       { return e.s.pid }
 func (e *environment) NodeID() int32           { return int32(e.s.srv.NodeID()) }
-func (e *environment) Random() float64         { return e.s.srv.Host.Dice.Float64() }
 
 // SearchPath implements scalar.Environment.
 func (e *environment) SearchPath(implicit bool) []string {
@@ -380,7 +381,6 @@ func (e *environment) ColumnDefault(table uint32, attnum int) string {
 func (e *environment) Description(class string, oid uint32, column int) string {
 	return e.functions().Description(class, oid, column)
 }
-func (e *environment) RelationSize(oid uint32) int64 { return e.functions().RelationSize(oid) }
 func (e *environment) HasPrivilege(q scalar.PrivilegeQuestion) (types.Datum, error) {
 	return e.functions().HasPrivilege(q)
 }
@@ -437,4 +437,20 @@ func (s *Session) PreparedNames() map[string]string {
 		}
 	}
 	return out
+}
+
+// CurrentQuery implements scalar.Environment.
+func (e *environment) CurrentQuery() string {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	return e.s.queryWhole
+}
+
+// Client implements scalar.Environment.
+func (e *environment) Client() (string, int) {
+	a, err := netip.ParseAddrPort(e.s.client.Remote)
+	if err != nil {
+		return "", 0
+	}
+	return a.Addr().Unmap().WithZone("").String(), int(a.Port())
 }

@@ -105,6 +105,7 @@ type Session struct {
 	mu         sync.Mutex // guards the fields below, which other goroutines read; advisory.mu may be taken after it
 	cancel     context.CancelCauseFunc
 	query      string
+	queryWhole string
 	queryStart time.Time
 	stateSince time.Time
 	stateName  string
@@ -738,7 +739,7 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	start := s.srv.Host.Clock.Now()
 	s.env.blocking = nil
 	s.mu.Lock()
-	s.cancel, s.query, s.queryStart, s.stateSince, s.stateName = cancel, shownQuery(text), start, start, "active"
+	s.cancel, s.query, s.queryWhole, s.queryStart, s.stateSince, s.stateName = cancel, shownQuery(text), text, start, start, "active"
 	stopIdle := s.idleTimer
 	s.idleTimer = nil
 	s.mu.Unlock()

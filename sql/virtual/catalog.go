@@ -146,7 +146,7 @@ func (c *Catalog) read(schema, text string, oids map[string]catalog.ID, next cat
 // columnType maps the types of PostgreSQL's catalogues to ours.
 func columnType(name string) *types.T {
 	switch name {
-	case "pg_node_tree", "pg_lsn", "inet", "pg_ndistinct", "pg_dependencies", "pg_mcv_list":
+	case "pg_node_tree", "pg_lsn", "pg_ndistinct", "pg_dependencies", "pg_mcv_list":
 		return types.Text
 	case "anyarray", "pg_statistic[]", "ARRAY":
 		return types.ArrayOf(types.Text)

@@ -548,12 +548,12 @@ func constraintComment(t *catalog.Table, oid uint32) string {
 	return ""
 }
 
-// RelationSize implements scalar.Environment: what the last ANALYZE found.
-func (f *Functions) RelationSize(oid uint32) int64 {
-	if st, err := f.view.Statistics(f.ctx, catalog.ID(oid)); err == nil && st != nil {
-		return st.Bytes
+// Relation is a relation by its OID, or that of one of its indexes, which is then the second; nil: there is none.
+func (f *Functions) Relation(oid uint32) (*catalog.Table, *catalog.Index) {
+	if t, ix := f.index(oid); ix != nil {
+		return t, ix
 	}
-	return 0
+	return f.table(oid), nil
 }
 
 // CreateStatement is SHOW CREATE for a relation.

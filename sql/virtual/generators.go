@@ -10,6 +10,7 @@ func generators() map[string]generator {
 		"pg_language": pgLanguage, "pg_matviews": pgMatviews, "pg_locks": pgLocks, "pg_enum": pgEnum, "pg_namespace": pgNamespace, "pg_opclass": pgOpclass, "pg_prepared_statements": pgPreparedStatements,
 		"pg_proc": pgProc, "pg_rewrite": pgRewrite, "pg_roles": pgRoles, "pg_sequence": pgSequence, "pg_sequences": pgSequences,
 		"pg_settings": pgSettings, "pg_shadow": pgShadow, "pg_stat_activity": pgStatActivity, "pg_stat_all_tables": pgStatTables,
+		"pg_stat_all_indexes": pgStatIndexes, "pg_stat_user_indexes": pgStatIndexes, "pg_stats": pgStats,
 		"pg_stat_database": pgStatDatabase, "pg_stat_user_tables": pgStatTables, "pg_tables": pgTables, "pg_tablespace": pgTablespace,
 		"pg_timezone_names": pgTimezoneNames, "pg_type": pgType, "pg_user": pgUser, "pg_views": pgViews, "pg_range": nil,
 	} {

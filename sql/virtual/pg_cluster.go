@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -376,8 +377,13 @@ func pgStatActivity(r *reading) error {
 			continue
 		}
 		r.add("datid", databaseID(dbs, a.Database), "datname", a.Database, "pid", a.PID, "usesysid", ownerID(users, a.User), "usename", a.User, "application_name", a.Application,
-			"client_addr", a.Remote, "client_port", -1, "backend_start", a.Opened, "query_start", a.QueryStart, "state_change", a.StateSince,
+			"backend_start", a.Opened, "query_start", a.QueryStart, "state_change", a.StateSince,
 			"xact_start", a.TxnStart, "state", a.State, "query", a.Query, "backend_type", "client backend")
+		if at, err := netip.ParseAddrPort(a.Remote); err == nil {
+			if addr, err := types.ParseText(types.Inet, at.Addr().Unmap().WithZone("").String(), nil); err == nil {
+				r.set("client_addr", addr, "client_port", int64(at.Port()))
+			}
+		}
 		var event, kind any
 		switch {
 		case a.WaitEvent == WaitAdvisory:
@@ -411,8 +417,14 @@ func databaseID(dbs []*catalog.Database, name string) any {
 
 func pgStatDatabase(r *reading) error {
 	list, err := r.view.Databases(r.ctx)
+	sessions := map[string]int64{}
+	if r.p.o.Cluster != nil {
+		for _, a := range r.p.o.Cluster.Report(r.ctx, false).Sessions {
+			sessions[a.Database]++
+		}
+	}
 	for _, d := range list {
-		r.add("datid", d.ID, "datname", d.Name)
+		r.add("datid", d.ID, "datname", d.Name, "numbackends", sessions[d.Name])
 	}
 	return err
 }

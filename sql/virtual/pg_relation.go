@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"meridian/sql/catalog"
 	"meridian/sql/types"
@@ -672,11 +673,57 @@ func pgStatTables(r *reading) error {
 		if t.Kind != catalog.KindTable {
 			continue
 		}
-		rows := int64(0)
+		r.add("relid", t.ID, "schemaname", f.schemaName(t.Schema), "relname", t.Name)
 		if st, _ := r.view.Statistics(r.ctx, t.ID); st != nil {
-			rows = st.Rows
+			// Whether somebody said ANALYZE, or the node did it by itself, is not kept.
+			r.set("n_live_tup", st.Rows, "last_analyze", time.Unix(0, st.At))
 		}
-		r.add("relid", t.ID, "schemaname", f.schemaName(t.Schema), "relname", t.Name, "n_live_tup", rows)
+	}
+	return nil
+}
+
+// pgStatIndexes has the indexes; nobody counts how often they are read.
+func pgStatIndexes(r *reading) error {
+	f := r.functions()
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		for i := range t.Indexes {
+			if x := &t.Indexes[i]; x.State != catalog.Absent && !(x.Primary && t.ImplicitPrimary) {
+				r.add("relid", t.ID, "indexrelid", x.OID, "schemaname", f.schemaName(t.Schema), "relname", t.Name, "indexrelname", x.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// pgStats has what ANALYZE found of the columns that the reader may read.
+func pgStats(r *reading) error {
+	f := r.functions()
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		st, _ := r.view.Statistics(r.ctx, t.ID)
+		if t.Kind != catalog.KindTable || st == nil || r.view.Access().Check(r.view.CurrentUser(), t.ID, catalog.Select) != nil {
+			continue
+		}
+		for i := range t.Columns {
+			c := &t.Columns[i]
+			cs, ok := st.Columns[c.ID]
+			if !ok || c.Hidden || c.State != catalog.Public || st.Rows == 0 {
+				continue
+			}
+			distinct := float64(cs.Distinct)
+			if distinct > float64(st.Rows)/10 { // it grows with the table
+				distinct = -distinct / float64(st.Rows)
+			}
+			r.add("schemaname", f.schemaName(t.Schema), "tablename", t.Name, "attname", c.Name, "inherited", false,
+				"null_frac", float64(cs.NullCount)/float64(st.Rows), "avg_width", cs.AvgWidth, "n_distinct", distinct)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,40 @@
+package session
+
+import (
+	"math/bits"
+)
+
+// series are the numbers that random() gives after setseed: those of PostgreSQL 15, which uses xoroshiro128** (Blackman and Vigna, 2018), begun by
+// splitmix64.
+type series struct{ a, b uint64 }
+
+func newSeries(seed float64) *series {
+	state := uint64(int64(float64(uint64(1)<<52-1) * seed))
+	next := func() uint64 {
+		state += 0x9E3779B97f4A7C15
+		v := state
+		v = (v ^ v>>30) * 0xBF58476D1CE4E5B9
+		v = (v ^ v>>27) * 0x94D049BB133111EB
+		return v ^ v>>31
+	}
+	return &series{next(), next()}
+}
+
+func (s *series) float() float64 {
+	v := bits.RotateLeft64(s.a*5, 7) * 9
+	x := s.a ^ s.b
+	s.a = bits.RotateLeft64(s.a, 24) ^ x ^ x<<16
+	s.b = bits.RotateLeft64(x, 37)
+	return float64(v>>12) / (1 << 52)
+}
+
+// Random implements scalar.Environment.
+func (e *environment) Random() float64 {
+	if e.series != nil {
+		return e.series.float()
+	}
+	return e.s.srv.Host.Dice.Float64()
+}
+
+// SetSeed implements scalar.Environment. PostgreSQL keeps the series to the session's end, and so do we.
+func (e *environment) SetSeed(seed float64) { e.series = newSeries(seed) }

@@ -1,0 +1,167 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+	"meridian/txn"
+)
+
+// Sizes are approximate. A span of few bytes is counted; of a longer one its ranges tell how much they hold, as far as they are within it, and
+// the table's statistics how many rows there are. Both are of what is stored: keys and values, before compression, on one replica.
+
+const (
+	// countedBytes is how much of a span is read to count it, and uncountedBytes how much of one whose table has no statistics.
+	countedBytes   = 256 << 10
+	uncountedBytes = 8 << 20
+	// countedWait is how long counting may wait for a lock: pg_table_size is asked by those who look around.
+	countedWait = 20 * time.Millisecond
+)
+
+// Size implements scalar.Environment.
+func (e *environment) Size(ctx context.Context, part scalar.SizePart, oid uint32) (bytes int64, ok bool, err error) {
+	switch part {
+	case scalar.SizeOfDatabase:
+		return e.databaseSize(ctx, catalog.ID(oid))
+	case scalar.SizeOfAll:
+		ranges, err := e.s.srv.Ranges.Ranges(ctx, keys.TablePrefix, keys.TableMax)
+		for _, r := range ranges {
+			bytes += r.Bytes
+		}
+		return bytes, err == nil, err
+	}
+	t, index := e.functions().Relation(oid)
+	if t == nil {
+		return 0, false, nil
+	}
+	bytes, err = e.relationSize(ctx, t, index, part)
+	return bytes, err == nil, err
+}
+
+// relationSize adds up what a part of a relation holds. The rows are in the primary index, so that it is the table itself and none of its indexes.
+func (e *environment) relationSize(ctx context.Context, t *catalog.Table, index *catalog.Index, part scalar.SizePart) (bytes int64, err error) {
+	if t.Kind != catalog.KindTable || t.Dropped {
+		if t.Kind == catalog.KindSequence && part != scalar.SizeOfIndexes {
+			return 8, nil // one number
+		}
+		return 0, nil
+	}
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		if x.State == catalog.Absent {
+			continue
+		}
+		wanted := part == scalar.SizeOfTotal || x.Primary != (part == scalar.SizeOfIndexes)
+		if index != nil {
+			wanted = x.ID == index.ID && part != scalar.SizeOfIndexes
+		}
+		if !wanted {
+			continue
+		}
+		n, err := e.spanSize(ctx, t, keys.IndexSpan(t.ID, x.ID))
+		if err != nil {
+			return 0, err
+		}
+		bytes += n
+	}
+	return bytes, nil
+}
+
+// spanSize is about what a span of a table holds.
+func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.Span) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	st, err := e.s.view().Statistics(ctx, t.ID)
+	if err != nil {
+		return 0, err
+	}
+	target := int64(countedBytes)
+	if st == nil {
+		target = uncountedBytes
+	}
+	read := func(scan func(context.Context, txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error)) (bytes, rows int64, whole bool) {
+		list, resume, err := scan(ctx, txn.ScanOptions{Span: span, TargetBytes: target})
+		for _, r := range list {
+			bytes += int64(len(r.Key) + len(r.Value))
+		}
+		return bytes, int64(len(list)), err == nil && resume == nil
+	}
+	if t.Temporary() {
+		bytes, _, _ := read(e.s.kv().Scan)
+		return bytes, nil
+	}
+	// It reads the present, in nobody's way: no transaction has to be run again for it.
+	tx := e.s.srv.DB.Begin(txn.TxnOptions{Name: "size", ReadOnly: true, LockTimeout: countedWait, AsOf: e.s.srv.Clock.Now()})
+	defer tx.Rollback(ctx)
+	bytes, rows, whole := read(tx.Scan)
+	if whole {
+		return bytes, nil
+	}
+	if st != nil && rows > 0 {
+		bytes = max(bytes, int64(float64(bytes)/float64(rows)*float64(st.Rows)))
+	}
+	ranges, err := e.s.srv.Ranges.Ranges(ctx, span.Start, span.End)
+	if err != nil {
+		return 0, err
+	}
+	within := int64(0)
+	for _, r := range ranges {
+		if !span.Start.Less(r.Start) && !span.Start.Equal(r.Start) || keys.Key(r.End).Compare(span.End) > 0 {
+			continue
+		}
+		within += r.Bytes
+	}
+	return max(bytes, within), ctx.Err()
+}
+
+func (e *environment) databaseSize(ctx context.Context, id catalog.ID) (bytes int64, ok bool, err error) {
+	dbs, err := e.s.view().Databases(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, d := range dbs {
+		if d.ID != id {
+			continue
+		}
+		if a := e.s.view().Access(); !a.May(e.s.role(), d.ID, catalog.Connect) && !a.Has(e.s.role(), catalog.ReadAllStats, "") {
+			return 0, false, sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for database %s", d.Name)
+		}
+		tables, err := e.s.view().Tables(ctx, d.Name)
+		if err != nil {
+			return 0, false, err
+		}
+		for _, t := range tables {
+			n, err := e.relationSize(ctx, t, nil, scalar.SizeOfTotal)
+			if err != nil {
+				return 0, false, err
+			}
+			bytes += n
+		}
+		return bytes, true, nil
+	}
+	return 0, false, nil
+}
+
+// DatabaseOID implements scalar.Environment.
+func (e *environment) DatabaseOID(ctx context.Context, name string) (uint32, error) {
+	d, err := e.s.view().Database(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	if d == nil {
+		return 0, sqlstate.New(sqlstate.InvalidCatalogName, "database \"%s\" does not exist", name)
+	}
+	return uint32(d.ID), nil
+}
+
+// IsTable implements scalar.Environment.
+func (e *environment) IsTable(oid uint32) bool {
+	t, index := e.functions().Relation(oid)
+	return t != nil && index == nil && t.Kind == catalog.KindTable && !t.Materialized
+}

@@ -1,0 +1,82 @@
+package session_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"meridian/sql/session/sessiontest"
+)
+
+// TestSizes: the functions of sizes tell about what is stored, of tables with and without statistics, and NULL of what is not there.
+func TestSizes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := sessiontest.New(t, 1)
+		defer cl.Stop()
+		s := cl.Nodes[0].Open(t, "root")
+		defer s.Close()
+		s.Must("CREATE TABLE small (a int PRIMARY KEY); INSERT INTO small VALUES (1)")
+		s.Must("CREATE TABLE big (a int PRIMARY KEY, b text); INSERT INTO big SELECT g, repeat('x', 100) FROM generate_series(1, 10000) g; CREATE INDEX big_b ON big (b)")
+		s.Must("CREATE TEMP TABLE tmp (a int PRIMARY KEY); INSERT INTO tmp SELECT generate_series(1, 100)")
+		number := func(sql string) int64 {
+			t.Helper()
+			n, err := strconv.ParseInt(strings.TrimSpace(one(t, s, "SELECT "+sql)), 10, 64)
+			if err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+			return n
+		}
+		within := func(sql string, lo, hi int64) {
+			t.Helper()
+			if n := number(sql); n < lo || n > hi {
+				t.Errorf("%s is %d, and not between %d and %d", sql, n, lo, hi)
+			}
+		}
+		for _, when := range []string{"without statistics", "with statistics"} {
+			t.Log(when)
+			within("pg_relation_size('small')", 5, 100)
+			within("pg_table_size('big')", 1_000_000, 1_500_000)
+			within("pg_indexes_size('big')", 1_000_000, 1_500_000)
+			within("pg_relation_size('big_b')", 1_000_000, 1_500_000)
+			within("pg_total_relation_size('big') - pg_table_size('big') - pg_indexes_size('big')", -100, 100)
+			within("pg_indexes_size('small')", 0, 0)
+			within("pg_relation_size('tmp')", 500, 5000)
+			within("pg_database_size(current_database()) - pg_total_relation_size('big') - pg_total_relation_size('small')", -100, 200_000)
+			within("pg_database_size('postgres')", 0, 1000)
+			s.Must("ANALYZE")
+		}
+		within("(SELECT count(*) FROM (SELECT pg_relation_size(99999999)) x (s) WHERE s IS NULL)", 1, 1)
+		// Counters that nobody keeps are NULL, what is known is there.
+		if got := one(t, s, "SELECT n_live_tup, seq_scan IS NULL, last_analyze IS NOT NULL FROM pg_stat_user_tables WHERE relname = 'big'"); got != "10000 | t | t" {
+			t.Error(got)
+		}
+		if got := one(t, s, "SELECT xact_commit IS NULL, blks_hit IS NULL FROM pg_stat_database WHERE datname = current_database()"); got != "t | t" {
+			t.Error(got)
+		}
+		if got := one(t, s, "SELECT count(*) FROM pg_stat_user_indexes WHERE relname = 'big' AND idx_scan IS NULL"); got != "2" {
+			t.Error(got)
+		}
+		if got := one(t, s, "SELECT n_distinct, null_frac, avg_width FROM pg_stats WHERE tablename = 'big' AND attname = 'b'"); got != "1 | 0 | 100" {
+			t.Error(got)
+		}
+		// setseed begins PostgreSQL's own series.
+		s.Must("SELECT setseed(0.5)")
+		if got := one(t, s, "SELECT random(), random()"); got != "0.9851677175347999 | 0.825301858027981" {
+			t.Error(got)
+		}
+		if got := one(t, s, "SELECT current_query()"); got != "SELECT current_query()" {
+			t.Error(got)
+		}
+	})
+}
+
+// one is the one row that a query answers.
+func one(t *testing.T, s *sessiontest.Conn, sql string) string {
+	t.Helper()
+	lines := strings.Split(s.Must(sql), "\n")
+	if len(lines) < 2 {
+		t.Fatalf("%s: %q", sql, lines)
+	}
+	return lines[1]
+}
