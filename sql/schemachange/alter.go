@@ -1,6 +1,7 @@
 package schemachange
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -231,7 +232,21 @@ func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
 		return err
 	}
 	notNull := col.NotNull
-	if !empty {
+	fill := c.fills(&a.Column)
+	switch {
+	case empty:
+	case fill != "":
+		// Each row has a value of its own. The transaction has the table for itself (rewritesHere).
+		t.Rewrite = &catalog.Rewrite{Columns: []catalog.RewriteColumn{{Column: col.ID, Type: col.Type, Expr: fill, Default: col.Default}}}
+		if err := c.rewrite(t, false); err != nil {
+			var se *sqlstate.Error
+			if errors.As(err, &se) && se.Table != "" && se.Schema == "" {
+				se.Schema = c.schemaName(t.Schema)
+			}
+			return err
+		}
+		return nil
+	default:
 		if err := c.missing(t, col); err != nil {
 			return err
 		}
@@ -247,21 +262,29 @@ func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
 	return nil
 }
 
+// fills is the text of the expression that gives each row its own value of a column which is added; empty: all have the same.
+func (c *change) fills(d *bind.ColumnDef) string {
+	switch {
+	case d.Generated != "":
+		return d.Generated
+	case d.Default == "":
+		return ""
+	case d.Sequence == nil:
+		if e, err := c.Binder.Expr(c.ctx, d.Default, d.Type); err != nil || scalar.VolatilityOf(e) != scalar.Volatile {
+			return "" // an error comes again
+		}
+	}
+	return d.Default
+}
+
 // missing finds the value that rows have which are older than the column: its default, computed once.
 func (c *change) missing(t *catalog.Table, col *catalog.Column) error {
-	if col.Generated != "" {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "adding a generated column to a table that has rows is not supported")
-	}
 	if col.Default == "" {
 		return nil
 	}
 	e, err := c.Binder.Expr(c.ctx, col.Default, col.Type)
 	if err != nil {
 		return err
-	}
-	if scalar.VolatilityOf(e) == scalar.Volatile {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "adding column \"%s\" with a volatile default to a table that has rows is not supported", col.Name).
-			WithHint("Add the column without a default, set the default, and update the rows.")
 	}
 	d, err := evaluate(c.o.scalarContext(c.ctx, c.Info, c.Binder.Location), e)
 	if err != nil {

@@ -77,8 +77,9 @@
 //
 // # What it does not do
 //
-// A new column of a table with rows can't have a volatile default or be generated. Types of columns that foreign keys use, or
-// by an expression that is not immutable, change within the statement's transaction, which locks the table. Regions and localities are refused (0A000).
+// Types of columns that foreign keys use, or by an expression that is not immutable, change within the statement's transaction,
+// which locks the table, and so come new columns of which each row has a value of its own: serial, identity, generated, with a
+// volatile default. Regions and localities are refused (0A000).
 //
 // See CRDB'20 §5.4, and F1's online schema change which it follows.
 package schemachange

@@ -36,6 +36,8 @@ type Definition struct {
 	// Alone says that the statement is all of its transaction. Only then may part of its work be done after the commit (SC5).
 	Alone  bool
 	Notice func(*sqlstate.Error)
+	// Scalar is what expressions over rows may use besides them, such as sequences; nil: what needs a session is refused.
+	Scalar *scalar.Context
 	// Run executes a bound query within the transaction, for CREATE TABLE AS and checks of existing rows; it calls
 	// row for each result row.
 	Run func(ctx context.Context, q *bind.Query, row func(types.Row) error) (affected int64, err error)

@@ -5,6 +5,7 @@ import (
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
 	"meridian/sql/sqlstate"
 )
 
@@ -78,7 +79,11 @@ func (c *change) renew(t *catalog.Table, x *catalog.Index) error {
 
 // fillHere fills an index within the transaction, of a table that nobody else sees.
 func (c *change) fillHere(t *catalog.Table, x *catalog.Index) error {
-	b, err := c.o.backfill(c.ctx, c.view, t, x, c.Binder.Location)
+	sctx := c.Scalar
+	if sctx == nil || t.Rewrite == nil {
+		sctx = c.o.scalarContext(c.ctx, lease.Info{Database: c.view.CurrentDatabase()}, c.Binder.Location)
+	}
+	b, err := c.o.backfill(c.ctx, c.view, t, x, sctx)
 	if err != nil {
 		return err
 	}

@@ -453,8 +453,8 @@ func (e *Executor) prepare(ctx context.Context, r *job.Run, t *catalog.Table, m 
 }
 
 // backfill prepares to fill an index.
-func (o *Options) backfill(ctx context.Context, view *lease.View, t *catalog.Table, x *catalog.Index, loc *time.Location) (*exec.Backfill, error) {
-	b := &bind.Binder{View: view, Registry: o.Registry, Location: loc}
+func (o *Options) backfill(ctx context.Context, view *lease.View, t *catalog.Table, x *catalog.Index, sctx *scalar.Context) (*exec.Backfill, error) {
+	b := &bind.Binder{View: view, Registry: o.Registry, Location: sctx.Location}
 	opts := exec.Options{View: view}
 	if p, ok := any(b).(interface {
 		PredicateExpr(context.Context, *catalog.Table, *catalog.Index) (scalar.Expr, error)
@@ -462,7 +462,7 @@ func (o *Options) backfill(ctx context.Context, view *lease.View, t *catalog.Tab
 		opts.Predicate = p.PredicateExpr
 	}
 	opts.Rewrite = b.RewriteOf
-	return exec.NewBackfill(ctx, t, x, opts, o.scalarContext(ctx, lease.Info{Database: view.CurrentDatabase()}, loc))
+	return exec.NewBackfill(ctx, t, x, opts, sctx)
 }
 
 // viewOf runs f with a view of a transaction that uses the present version of a table.
@@ -516,7 +516,7 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 			return nil // it was dropped meanwhile
 		}
 		var err error
-		b, err = e.o.backfill(ctx, view, now, nx, time.UTC)
+		b, err = e.o.backfill(ctx, view, now, nx, e.o.scalarContext(ctx, lease.Info{Database: view.CurrentDatabase()}, time.UTC))
 		return err
 	}); err != nil {
 		return err

@@ -63,6 +63,9 @@ func (c *change) rewritesHere(s *bind.AlterTable) bool {
 				alone = alone && !a.Varies && !slices.Contains(keyed, col.ID) && col.Identity == 0
 			}
 		case *bind.SetDefault:
+		case *bind.AddColumn:
+			alone = false
+			rewrites = rewrites || !t.ColumnNameTaken(a.Column.Name) && c.fills(&a.Column) != ""
 		case *bind.AddConstraint:
 			if a.Constraint.Deferrable && a.Constraint.Kind != bind.ForeignKey {
 				return true
@@ -290,12 +293,16 @@ func (c *change) rewrite(t *catalog.Table, online bool) (err error) {
 		t.Mutations = append(t.Mutations, ms...)
 		return nil
 	}
-	for _, m := range ms {
+	// The rows first, and the other indexes from them: an expression that varies is evaluated once for each row.
+	if err := c.fillHere(t, t.Index(catalog.IndexID(ms[0].ID))); err != nil {
+		return err
+	}
+	finishRewrite(t, ms)
+	for _, m := range ms[1:] {
 		if err := c.fillHere(t, t.Index(catalog.IndexID(m.ID))); err != nil {
 			return err
 		}
 	}
-	finishRewrite(t, ms)
 	if !c.isNew(t) {
 		return nil // plan has the data of the old indexes removed
 	}

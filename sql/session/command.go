@@ -12,6 +12,7 @@ import (
 	"meridian/sql/exec"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
+	"meridian/sql/scalar"
 	"meridian/sql/schemachange"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -249,7 +250,7 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
 		Stmt: p.bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
 		Alone:  s.state == stateImplicit && !s.ran && (s.replay.final || s.syncNext),
-		Notice: s.out.Notice,
+		Notice: s.out.Notice, Scalar: s.definitionScalar(ctx),
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
 			return s.runBound(ctx, q, nil, row)
 		},
@@ -262,6 +263,15 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	}
 	s.viewCache = nil
 	return tag, nil
+}
+
+// definitionScalar is what the expressions of a definition may use while it rewrites rows.
+func (s *Session) definitionScalar(ctx context.Context) *scalar.Context {
+	s.env.mayDraw = 0
+	s.fillScalar(nil)
+	sctx := s.scalarCtx
+	sctx.Context = ctx
+	return &sctx
 }
 
 // runBound compiles and runs a query whose rows go to a function.
