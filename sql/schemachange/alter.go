@@ -38,7 +38,7 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 			return err
 		}
 	}
-	if c.rewritesHere(s) {
+	if c.rewritesHere(s) || c.dropsKey(c.current(s.Table.ID), s.Actions) {
 		if err := c.lock(s.Table.ID); err != nil {
 			return err
 		}
@@ -379,10 +379,6 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 		}
 		return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" of relation \"%s\" does not exist", a.Name, t.Name)
 	}
-	if slices.ContainsFunc(t.Primary().Columns, func(k catalog.IndexColumn) bool { return k.Column == col.ID }) {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "column \"%s\" is in the primary key", a.Name).
-			WithHint("Change the primary key before the column is dropped.")
-	}
 	visible := 0
 	for i := range t.Columns {
 		if t.Columns[i].State == catalog.Public {
@@ -440,6 +436,12 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 				return err
 			}
 		}
+	}
+	if inKey(t, id) {
+		if err := c.dropPrimaryKey(t); err != nil {
+			return err
+		}
+		col = t.Column(id)
 	}
 	t.Checks = slices.DeleteFunc(t.Checks, func(k catalog.Check) bool { return slices.Contains(k.Columns, id) })
 	for i := len(t.Indexes) - 1; i > 0; i-- {
@@ -768,12 +770,11 @@ func (c *change) dropConstraint(t *catalog.Table, a *bind.DropConstraint) error 
 		if x.Name != a.Name || !x.Constraint && !x.Primary {
 			continue
 		}
-		if x.Primary {
-			return sqlstate.New(sqlstate.FeatureNotSupported, "dropping the primary key is not supported").
-				WithHint("Use ALTER TABLE ... ALTER PRIMARY KEY to replace it.")
-		}
 		if err := c.releaseKey(t, x, "constraint "+x.Name+" on table "+t.Name, a.Cascade); err != nil {
 			return err
+		}
+		if x.Primary {
+			return c.dropPrimaryKey(t)
 		}
 		return c.removeIndex(t, x.ID)
 	}
@@ -803,7 +804,7 @@ func (c *change) releaseKey(t *catalog.Table, x *catalog.Index, what string, cas
 			if k.ID != r.Constraint || !sameColumns(x, k.RefColumns) || otherKey(t, x, k.RefColumns) {
 				continue
 			}
-			deps = append(deps, dependent{"constraint " + k.Name + " on table " + child.Name, what, func() error {
+			deps = append(deps, dependent{"constraint " + k.Name + " on table " + child.Name, "index " + x.Name, func() error {
 				return c.removeForeign(r.Table, r.Constraint)
 			}})
 		}
