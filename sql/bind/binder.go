@@ -85,6 +85,8 @@ type builder struct {
 	home *catalog.Table
 	// tableNames, if not nil, collects what table names were resolved to, for the text of a view.
 	tableNames map[*tree.TableName]*catalog.Table
+	// enumText does the same for what the text says of enums.
+	enumText   *enumText
 	expandStar bool
 	viewDepth  int
 	// as is the role whose rights count for what is bound now: a view's owner in its text; empty: the current role.
@@ -127,7 +129,12 @@ func (b *Binder) newBuilder(ctx context.Context, stmt *parse.Statement) *builder
 		for i := range bd.params {
 			t := types.Unknown
 			if i < len(b.ParamTypes) && b.ParamTypes[i] != nil {
-				t = b.ParamTypes[i]
+				if t = b.ParamTypes[i]; t.IsEnum() {
+					// As it is now.
+					if now := bd.typeByID(t.OID()); now != nil {
+						t = now
+					}
+				}
 			}
 			bd.params[i] = &scalar.Placeholder{Index: i, T: t}
 		}

@@ -131,6 +131,8 @@ func (b *builder) comment(n *parse.Comment) Statement {
 		if c.Table.ColumnByName(n.Column) == nil {
 			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" of relation \"%s\" does not exist", n.Column, c.Table.Name)
 		}
+	case "TYPE":
+		c.Type = b.typeNamed(n.Name)
 	case "CONSTRAINT":
 		c.Table, c.Constraint = b.named(n.Name), n.Constraint
 	case "INDEX":
@@ -177,6 +179,11 @@ func (b *builder) grant(n *parse.Grant) Statement {
 		for _, o := range n.Objects {
 			g.Objects = append(g.Objects, b.existingSchema(o).ID)
 		}
+	case n.Kind == "TYPE":
+		g.Class = catalog.ClassType
+		for _, o := range n.Objects {
+			g.Objects = append(g.Objects, b.typeNamed(o).ID)
+		}
 	case n.Kind == "ALL TABLES IN SCHEMA" || n.Kind == "ALL SEQUENCES IN SCHEMA":
 		if n.Kind == "ALL SEQUENCES IN SCHEMA" {
 			g.Class = catalog.ClassSequence
@@ -193,7 +200,7 @@ func (b *builder) grant(n *parse.Grant) Statement {
 		}
 	default:
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "GRANT and REVOKE on %s are not supported", plural(strings.ToLower(n.Kind))).
-			WithHint("Privileges are on tables, views, sequences, schemas and databases."))
+			WithHint("Privileges are on tables, views, sequences, schemas, types and databases."))
 	}
 	return g
 }

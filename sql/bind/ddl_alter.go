@@ -109,7 +109,7 @@ func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table,
 				WithHint("You might need to add an explicit cast."))
 		}
 		act.Varies = scalar.VolatilityOf(b.assign(x, &catalog.Column{Name: col.Name, Type: to}, n.Using)) != scalar.Immutable
-		act.Using = scalar.Format(x)
+		act.Using = scalar.FormatStored(x)
 		if c, ok := x.(*scalar.Cast); ok && c.Type().Equal(to) {
 			x = c.Arg
 		}

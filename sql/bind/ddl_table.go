@@ -319,12 +319,12 @@ func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
 	assigned := b.assign(x, col, e)
 	if from.Kind != types.KindUnknown {
 		// What is stored is what was written; the cast to the column's type is made when it is used.
-		return scalar.Format(x)
+		return scalar.FormatStored(x)
 	}
 	if bare := col.Type.Bare(); !bare.Equal(col.Type) {
 		assigned = b.coerce(x, bare, types.CastAssignment, e)
 	}
-	return scalar.Format(assigned)
+	return scalar.FormatStored(assigned)
 }
 
 // numbered makes the name of a relation its number, so that a stored expression means the same one after it is renamed or moved,
@@ -352,7 +352,7 @@ func (d *tableDef) generatedText(e tree.Expr, name string) string {
 			}
 		}
 	})
-	return scalar.Format(x)
+	return scalar.FormatStored(x)
 }
 
 // constraint names and appends a constraint.

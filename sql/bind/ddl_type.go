@@ -45,12 +45,24 @@ func (b *builder) enumType(schema, name string) *types.T {
 	return nil
 }
 
-// usable refuses a value of an enum that the open transaction has added to it.
-func (b *builder) usable(t *types.T, place int64, label string) {
-	if v, ok := b.View.(catalog.TypeView); ok && v.Fresh(catalog.ID(t.Enum.ID), place) {
-		raise(sqlstate.New("55P04", "unsafe use of new value \"%s\" of enum type %s", label, t.Name()).
-			WithHint("New enum values must be committed before they can be used."))
+// typeByID finds an enum, or the type of its arrays, by its identity; nil if there is none. The statement depends on it.
+func (b *builder) typeByID(id uint32) *types.T {
+	v, ok := b.View.(catalog.TypeView)
+	if !ok {
+		return nil
 	}
+	t, err := v.TypeByID(b.ctx, catalog.ID(id))
+	b.check(err)
+	if t == nil {
+		return nil
+	}
+	if b.meta != nil {
+		b.meta.Depends = append(b.meta.Depends, opt.Dependency{ID: t.ID, Version: t.Version})
+	}
+	if t.Enum.Array == id {
+		return types.ArrayOf(types.EnumOf(&t.Enum))
+	}
+	return types.EnumOf(&t.Enum)
 }
 
 func objectName(n *tree.UnresolvedObjectName) (schema, name string) {
@@ -75,7 +87,8 @@ func (b *builder) createType(n *tree.CreateType) Statement {
 		b.fail(sqlstate.FeatureNotSupported, nil, "composite types are not supported")
 	}
 	schema, name := objectName(n.TypeName)
-	c := &CreateType{Name: b.newName("", schema, name), IfNotExists: n.IfNotExists}
+	c := &CreateType{IfNotExists: n.IfNotExists}
+	c.Name, c.Temporary = b.newRelation("", schema, name, false)
 	seen := map[string]bool{}
 	for _, v := range n.EnumLabels {
 		l := b.label(v)
@@ -90,17 +103,32 @@ func (b *builder) createType(n *tree.CreateType) Statement {
 
 func (b *builder) existingType(n *tree.UnresolvedObjectName) *catalog.Type {
 	schema, name := objectName(n)
-	if t := b.userType(schema, name); t != nil {
+	return b.typeNamed(Name{Schema: schema, Name: name})
+}
+
+// typeNamed is a type that a statement is about.
+func (b *builder) typeNamed(n Name) *catalog.Type {
+	if t := b.userType(n.Schema, n.Name); t != nil {
 		return t
 	}
-	if _, ok := types.FromName(name); ok && (schema == "" || schema == "pg_catalog") {
-		b.fail(sqlstate.WrongObjectType, nil, "%s is not an enum", name)
+	if _, ok := types.FromName(n.Name); ok && (n.Schema == "" || n.Schema == "pg_catalog") {
+		b.fail(sqlstate.WrongObjectType, nil, "%s is not an enum", n.Name)
 	}
-	if schema != "" {
-		name = schema + "." + name
+	if n.Schema != "" {
+		b.schemaOfType(n.Schema)
+		n.Name = n.Schema + "." + n.Name
 	}
-	b.fail(sqlstate.UndefinedObject, nil, "type \"%s\" does not exist", name)
+	b.fail(sqlstate.UndefinedObject, nil, "type \"%s\" does not exist", n.Name)
 	return nil
+}
+
+// schemaOfType refuses a schema that does not exist.
+func (b *builder) schemaOfType(name string) {
+	s, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), name)
+	b.check(err)
+	if s == nil && name != "pg_catalog" && name != "information_schema" {
+		b.fail(sqlstate.InvalidSchemaName, nil, "schema \"%s\" does not exist", name)
+	}
 }
 
 func (b *builder) alterEnum(n *tree.AlterType) Statement {
@@ -135,12 +163,20 @@ func (b *builder) dropType(n *tree.DropType) Statement {
 			continue
 		}
 		if schema != "" {
+			sc, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), schema)
+			if b.check(err); sc == nil && n.IfExists {
+				d.Notices = append(d.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "schema \"" + schema + "\" does not exist, skipping"})
+				continue
+			}
+			b.schemaOfType(schema)
+		}
+		if t, ok := types.FromName(name); ok && (schema == "" || schema == "pg_catalog") {
+			b.fail(sqlstate.DependentObjectsExist, nil, "cannot drop type %s because it is required by the database system", t.Name())
+		}
+		if schema != "" {
 			name = schema + "." + name
 		}
 		if !n.IfExists {
-			if _, ok := types.FromName(name); ok {
-				b.fail(sqlstate.DependentObjectsExist, nil, "cannot drop type %s because it is required by the database system", name)
-			}
 			b.fail(sqlstate.UndefinedObject, nil, "type \"%s\" does not exist", name)
 		}
 		d.Notices = append(d.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "type \"" + name + "\" does not exist, skipping"})
@@ -148,7 +184,7 @@ func (b *builder) dropType(n *tree.DropType) Statement {
 	return d
 }
 
-// enumFunction is enum_first, enum_last or enum_range, which look at the type of their argument more than at its value; nil if the
+// enumFunction is enum_first, enum_last or enum_range, which look at the type of their arguments more than at their values; nil if the
 // arguments are of another kind.
 func (b *builder) enumFunction(name string, args []scalar.Expr) scalar.Expr {
 	if len(args) == 0 || len(args) > 2 || len(args) == 2 && name != "enum_range" {
@@ -156,36 +192,44 @@ func (b *builder) enumFunction(name string, args []scalar.Expr) scalar.Expr {
 	}
 	var t *types.T
 	for _, a := range args {
-		switch {
-		case a.Type().Kind == types.KindEnum:
-			t = a.Type()
-		case a.Type().Kind != types.KindUnknown:
+		switch k := a.Type(); {
+		case k.Kind == types.KindEnum && (t == nil || t.Same(k)):
+			t = k
+		case k.Kind != types.KindUnknown:
 			return nil
 		}
 	}
 	if t == nil {
 		return nil
 	}
-	bounds := []types.Datum{types.Null, types.Null}
-	if len(args) == 2 {
-		for i := range args {
-			k, ok := scalar.Fold(b.coerce(args[i], t, types.CastImplicit, nil)).(*scalar.Const)
-			if !ok {
-				b.fail(sqlstate.FeatureNotSupported, nil, "enum_range of values that are not constants is not supported")
+	f := &scalar.Overload{Name: name, Return: t, Volatility: scalar.Stable, CalledOnNull: true}
+	in := make([]scalar.Expr, len(args))
+	for i := range args {
+		in[i] = b.coerce(args[i], t, types.CastImplicit, nil)
+		f.Args = append(f.Args, t)
+	}
+	end := func(of func() (types.Datum, bool, error)) {
+		f.Eval = func(*scalar.Context, []types.Datum) (types.Datum, error) {
+			d, ok, err := of()
+			if err == nil && !ok {
+				err = sqlstate.New(sqlstate.ObjectNotInPrerequisite, "enum %s contains no values", t.Name())
 			}
-			bounds[i] = k.Value
+			return d, err
 		}
 	}
-	if name == "enum_range" {
-		return &scalar.Const{Value: t.Enum.Range(bounds[0], bounds[1]), T: types.ArrayOf(t)}
-	}
-	k := &scalar.Const{Value: types.Null, T: t}
-	if n := len(t.Enum.Values); n > 0 {
-		at := 0
-		if name == "enum_last" {
-			at = n - 1
+	switch name {
+	case "enum_first":
+		end(t.Enum.First)
+	case "enum_last":
+		end(t.Enum.Last)
+	default:
+		f.Return = types.ArrayOf(t)
+		f.Eval = func(_ *scalar.Context, a []types.Datum) (types.Datum, error) {
+			if len(a) == 1 {
+				return t.Enum.Range(types.Null, types.Null)
+			}
+			return t.Enum.Range(a[0], a[1])
 		}
-		k.Value = types.NewInt(t.Enum.Values[at].Place)
 	}
-	return k
+	return &scalar.Call{Func: f, Args: in, T: f.Return}
 }

@@ -17,7 +17,7 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 	v := &CreateView{Replace: n.Replace, IfNotExists: n.IfNotExists}
 	v.Invoker = b.stmt.SecurityInvoker != nil && *b.stmt.SecurityInvoker
 	v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), n.Persistence.IsTemporary())
-	b.tableNames = map[*tree.TableName]*catalog.Table{}
+	b.tableNames, b.enumText = map[*tree.TableName]*catalog.Table{}, &enumText{}
 	b.expandStar = true
 	b.top = withOf(n.AsSource)
 	out := b.selectQuery(n.AsSource, &scope{level: &level{}}, false)
@@ -93,7 +93,7 @@ func (b *builder) createMaterialized(n *tree.CreateView) Statement {
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "materialized views WITH NO DATA are not supported").
 			WithHint("Create the view with its data; REFRESH MATERIALIZED VIEW replaces them."))
 	}
-	b.tableNames = map[*tree.TableName]*catalog.Table{}
+	b.tableNames, b.enumText = map[*tree.TableName]*catalog.Table{}, &enumText{}
 	b.expandStar = true
 	table := &tree.CreateTable{Table: n.Name, IfNotExists: n.IfNotExists, AsSource: n.AsSource}
 	for _, name := range n.ColumnNames {
@@ -153,8 +153,10 @@ func (b *builder) viewText(sel *tree.Select) string {
 		}
 		ctx.WriteString(name.Quoted())
 	}))
-	ctx.FormatNode(sel)
-	return parse.TypeNames(ctx.CloseAndGetString())
+	return b.enumText.write(func() string {
+		ctx.FormatNode(sel)
+		return parse.TypeNames(ctx.CloseAndGetString())
+	})
 }
 
 func (b *builder) schemaOf(t *catalog.Table) string {

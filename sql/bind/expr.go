@@ -33,6 +33,7 @@ type exprContext struct {
 
 // coerce makes e a value of type to. Parameters without a type get it here, for all their uses.
 func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any) scalar.Expr {
+	b.enumText.coerced(e, to)
 	switch x := e.(type) {
 	case *scalar.Placeholder:
 		if x.T.Kind == types.KindUnknown && to.Kind != types.KindUnknown && to.Kind != types.KindAny {
@@ -68,10 +69,6 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 		}
 		raise(b.locate(err, at))
 	}
-	if k, ok := n.(*scalar.Const); ok && k.T.Kind == types.KindEnum && !k.Value.IsNull() {
-		label, _ := k.T.Enum.Label(k.Value.Int())
-		b.usable(k.T, k.Value.Int(), label)
-	}
 	if cast, ok := n.(*scalar.Cast); ok {
 		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && to.IsReg() && b.home == nil {
 			cast.At = b.stmt.FindString(k.Value.Str(), 0)
@@ -86,10 +83,11 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 				}
 			}
 		}
-		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind != types.KindUnknown {
-			return scalar.Fold(n)
+		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind != types.KindUnknown && !k.T.IsEnum() {
+			n = scalar.Fold(n)
 		}
 	}
+	b.enumText.became(e, n)
 	return n
 }
 
@@ -190,7 +188,9 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 	case *tree.NumVal:
 		return b.number(n)
 	case *tree.StrVal:
-		return &scalar.Const{Value: types.NewString(n.RawString()), T: types.Unknown}
+		k := &scalar.Const{Value: types.NewString(n.RawString()), T: types.Unknown}
+		b.enumText.bound(n, k)
+		return k
 	case *tree.UnresolvedName:
 		if n.Star {
 			b.fail(sqlstate.SyntaxError, n, "row expansion via \"*\" is not supported here")
@@ -500,6 +500,7 @@ func typesOf(args []scalar.Expr) []*types.T {
 
 func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	to := b.typeRef(n.Type)
+	b.enumText.cast(n, to)
 	x := b.expr(c, n.Expr)
 	from := x.Type()
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {

@@ -107,6 +107,9 @@ func (b *builder) union(u *tree.UnionClause, sc *scope) output {
 		lt, rt := l.cols[i].t, r.cols[i].t
 		t := types.Common(lt, rt)
 		if t == nil {
+			if lt.Kind == types.KindEnum && rt.Kind == types.KindEnum {
+				b.fail(sqlstate.CannotCoerce, firstExpr(u.Right), "%s could not convert type %s to %s", name, rt.Name(), lt.Name())
+			}
 			b.fail(sqlstate.DatatypeMismatch, firstExpr(u.Right), "%s types %s and %s cannot be matched", name, lt.Name(), rt.Name())
 		}
 		ts[i] = t

@@ -497,6 +497,7 @@ type CreateView struct {
 // CreateType is CREATE TYPE ... AS ENUM.
 type CreateType struct {
 	Name        Name
+	Temporary   bool
 	IfNotExists bool
 	Labels      []string
 }
@@ -541,6 +542,8 @@ type Comment struct {
 	// Constraint is the name of one of Table's.
 	Constraint string
 	Text       string
+	// Type is that of COMMENT ON TYPE.
+	Type *catalog.Type
 }
 
 // Grant is GRANT and REVOKE.

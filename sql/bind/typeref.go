@@ -1,12 +1,14 @@
 package bind
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 	gtypes "github.com/cockroachdb/cockroachdb-parser/pkg/sql/types"
 
 	"meridian/sql/catalog"
+	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -53,9 +55,28 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 		if t, ok := types.FromOID(uint32(r.OID)); ok {
 			return t
 		}
+		if t := b.typeByID(uint32(r.OID)); t != nil {
+			return t
+		}
 	}
 	b.fail(sqlstate.UndefinedObject, nil, "type \"%s\" does not exist", ref.SQLString())
 	return nil
+}
+
+// TypeNamed finds a type that a statement names where the parser does not know it.
+func (b *Binder) TypeNamed(ctx context.Context, n parse.NamedType) (t *types.T, err error) {
+	defer guard(&err)
+	missing := sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", n.Text).At(n.Pos)
+	x, stmt, err := parse.ParseExpr("NULL::" + n.Text)
+	if err != nil {
+		return nil, missing
+	}
+	c, ok := x.(*tree.CastExpr)
+	if !ok {
+		return nil, missing
+	}
+	t = b.newBuilder(ctx, stmt).typeRef(c.Type)
+	return t, nil
 }
 
 // rowType is the type of a relation's rows, or nil.

@@ -91,6 +91,8 @@ type Type struct {
 	Dropped  bool
 	Comment  string `json:",omitempty"`
 	Enum     types.Enum
+	// Job makes readable values public; zero: there are none.
+	Job int64 `json:",omitempty"`
 }
 
 // Kind is what sort of relation a Table is.
@@ -437,6 +439,53 @@ type User struct {
 	// those of timestamps.
 	ValidUntil int64 `json:",omitempty"`
 	Expires    bool  `json:",omitempty"`
+}
+
+// UsesEnum reports whether columns are of an enum, or of arrays of it, or are about to be.
+func (t *Table) UsesEnum(e *types.Enum) (uses bool) {
+	t.eachType(func(c **types.T) { uses = uses || (*c).WithEnum(e) != nil })
+	return uses
+}
+
+// SetEnum gives the columns of an enum another version of it.
+func (t *Table) SetEnum(e *types.Enum) {
+	t.eachType(func(c **types.T) {
+		if n := (*c).WithEnum(e); n != nil {
+			*c = n
+		}
+	})
+}
+
+func (t *Table) eachType(f func(**types.T)) {
+	for i := range t.Columns {
+		f(&t.Columns[i].Type)
+	}
+	if t.Rewrite != nil {
+		for i := range t.Rewrite.Columns {
+			f(&t.Rewrite.Columns[i].Type)
+		}
+	}
+}
+
+// EachText hands the stored texts to f, and keeps what f makes of them.
+func (t *Table) EachText(f func(string) string) {
+	t.View = f(t.View)
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		c.Default, c.Generated = f(c.Default), f(c.Generated)
+	}
+	for i := range t.Checks {
+		t.Checks[i].Expr = f(t.Checks[i].Expr)
+	}
+	for i := range t.Indexes {
+		t.Indexes[i].Predicate = f(t.Indexes[i].Predicate)
+	}
+	if t.Rewrite != nil {
+		for i := range t.Rewrite.Columns {
+			c := &t.Rewrite.Columns[i]
+			c.Expr, c.Default = f(c.Expr), f(c.Default)
+		}
+	}
 }
 
 // Column finds a column by identity.

@@ -104,6 +104,7 @@ const (
 	ClassSchema
 	ClassDatabase
 	ClassFunction
+	ClassType
 )
 
 // All are the rights that exist on objects of the class.
@@ -119,6 +120,8 @@ func (c Class) All() Privileges {
 		return Create | Temporary | Connect
 	case ClassFunction:
 		return Execute
+	case ClassType:
+		return Usage
 	}
 	return 0
 }
@@ -130,13 +133,15 @@ func (c Class) public() Privileges {
 		return Temporary | Connect
 	case ClassFunction:
 		return Execute
+	case ClassType:
+		return Usage
 	}
 	return 0
 }
 
 // String is the class as messages name it.
 func (c Class) String() string {
-	return [...]string{"relation", "sequence", "schema", "database", "function"}[c]
+	return [...]string{"relation", "sequence", "schema", "database", "function", "type"}[c]
 }
 
 // Grant gives a role rights on an object.

@@ -34,8 +34,6 @@ type TypeView interface {
 	Type(ctx context.Context, schema, name string) (*Type, error)
 	TypeByID(ctx context.Context, id ID) (*Type, error)
 	Types(ctx context.Context) ([]*Type, error)
-	// Fresh reports whether the open transaction has added a value to an enum that was there before: it may not be used yet.
-	Fresh(id ID, place int64) bool
 }
 
 // Dependency is a descriptor version that something was made from.

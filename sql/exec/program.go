@@ -316,6 +316,12 @@ func (e *environment) Description(class string, oid uint32, column int) string {
 	return ""
 }
 
+// TypeIsVisible is of pg_type_is_visible.
+func (e *environment) TypeIsVisible(oid uint32) bool {
+	v, ok := e.Environment.(interface{ TypeIsVisible(oid uint32) bool })
+	return !ok || v.TypeIsVisible(oid)
+}
+
 func (e *environment) RunSubquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, error) {
 	return e.r.subquery(ctx, q)
 }

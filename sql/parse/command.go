@@ -114,7 +114,16 @@ type Explain struct {
 type Prepare struct {
 	Name  string
 	Types []*types.T
+	// Named are the types among these that the catalogue has to know: nil in Types.
+	Named []NamedType
 	Stmt  *Statement
+}
+
+// NamedType is the name of a type as it was written, its place in a list, and its position in the statement.
+type NamedType struct {
+	At   int
+	Text string
+	Pos  int
 }
 
 // Execute is SQL-level EXECUTE; Args are the texts of expressions.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"meridian/sql/sqlstate"
-	"meridian/sql/types"
 )
 
 // cursor walks the tokens of one statement, for the commands that this package parses itself.
@@ -296,20 +295,6 @@ func (c *cursor) rest() (string, error) {
 	s := c.src[c.toks[c.i].Pos:c.toks[len(c.toks)-1].End]
 	c.i = len(c.toks)
 	return s, nil
-}
-
-// typeName consumes a type up to a comma or parenthesis.
-func (c *cursor) typeName() (*types.T, error) {
-	t := c.peek(0)
-	text, err := c.until()
-	if err != nil {
-		return nil, err
-	}
-	typ, ok := types.FromName(text)
-	if !ok {
-		return nil, sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", text).At(CharPos(c.src, int(t.Pos)))
-	}
-	return typ, nil
 }
 
 // nested parses the rest as a statement.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // utility parses the statements that this package knows without the grammar library: those that control
@@ -307,9 +308,14 @@ func (c *cursor) prepare() (any, error) {
 	p := &Prepare{Name: n}
 	if c.acceptPunct("(") {
 		for {
-			t, err := c.typeName()
+			at := c.peek(0)
+			text, err := c.until()
 			if err != nil {
 				return nil, err
+			}
+			t, ok := types.FromName(text)
+			if !ok {
+				p.Named = append(p.Named, NamedType{len(p.Types), text, CharPos(c.src, int(at.Pos))})
 			}
 			p.Types = append(p.Types, t)
 			if !c.acceptPunct(",") {
@@ -730,7 +736,7 @@ func (c *cursor) comment() (any, error) {
 	}
 	cm.Kind = strings.ToUpper(w)
 	switch cm.Kind {
-	case "TABLE", "VIEW", "SEQUENCE", "INDEX", "DATABASE", "SCHEMA", "ROLE":
+	case "TABLE", "VIEW", "SEQUENCE", "INDEX", "DATABASE", "SCHEMA", "ROLE", "TYPE":
 		cm.Name, err = c.name()
 	case "MATERIALIZED":
 		if err = c.expect("view"); err == nil {

@@ -195,6 +195,9 @@ func CommonType(what string, es []Expr) ([]Expr, *types.T, error) {
 		if b == nil {
 			b = a
 		}
+		if a.Kind == types.KindEnum && b.Kind == types.KindEnum {
+			return nil, nil, sqlstate.New(sqlstate.CannotCoerce, "%s could not convert type %s to %s", what, b.Name(), a.Name())
+		}
 		return nil, nil, sqlstate.New(sqlstate.DatatypeMismatch, "%s types %s and %s cannot be matched", what, a.Name(), b.Name())
 	}
 	out := make([]Expr, len(es))

@@ -23,11 +23,22 @@ func Format(e Expr) string {
 func FormatWith(e Expr, name func(*Column) string) string {
 	f := formatter{name: name}
 	f.expr(e)
-	s := string(f.buf)
+	return outermost(string(f.buf))
+}
+
+// outermost takes the parentheses around the whole of s away.
+func outermost(s string) string {
 	if strings.HasPrefix(s, "(") && closesAtEnd(s) {
-		s = s[1 : len(s)-1]
+		return s[1 : len(s)-1]
 	}
 	return s
+}
+
+// FormatStored is Format for texts that are stored: types are named by their identity (types.T.Reference).
+func FormatStored(e Expr) string {
+	f := formatter{name: func(c *Column) string { return QuoteIdent(c.Name) }, stored: true}
+	f.expr(e)
+	return outermost(string(f.buf))
 }
 
 // FormatParens is Format with the outermost parentheses kept, as CHECK clauses print.
@@ -61,6 +72,15 @@ type formatter struct {
 	buf         []byte
 	name        func(*Column) string
 	fingerprint bool
+	stored      bool
+}
+
+func (f *formatter) cast(t *types.T) {
+	if f.str("::"); f.stored {
+		f.str(t.Reference())
+		return
+	}
+	f.str(t.String())
 }
 
 func (f *formatter) str(s string) { f.buf = append(f.buf, s...) }
@@ -95,7 +115,7 @@ func (f *formatter) expr(e Expr) {
 		if !e.Explicit && f.fingerprint {
 			f.str(":")
 		}
-		f.str("::" + e.To.String())
+		f.cast(e.To)
 	case *And:
 		f.str("(")
 		f.list(e.Args, " AND ")
@@ -160,7 +180,7 @@ func (f *formatter) expr(e Expr) {
 		f.list(e.Elems, ", ")
 		f.str("]")
 		if len(e.Elems) == 0 {
-			f.str("::" + e.T.String())
+			f.cast(e.T)
 		}
 	case *ArrayIndex:
 		f.str("(")
@@ -342,7 +362,7 @@ func (f *formatter) constant(c *Const) {
 	if c.Value.IsNull() {
 		f.str("NULL")
 		if c.T.Kind != types.KindUnknown {
-			f.str("::" + c.T.String())
+			f.cast(c.T)
 		}
 		return
 	}
@@ -391,7 +411,7 @@ func (f *formatter) constant(c *Const) {
 	default:
 		f.str(QuoteLiteral(text))
 	}
-	f.str("::" + c.T.String())
+	f.cast(c.T)
 }
 
 // QuoteLiteral writes a string as a SQL literal.

@@ -113,7 +113,11 @@ func addSystem(r *Registry) {
 		return boolean(ctx.Env.TableIsVisible(uint32(a.Int())))
 	}
 	r.f1("pg_table_is_visible(oid) bool", visible).stable()
-	for _, n := range []string{"type", "function", "operator", "opclass", "opfamily", "conversion", "ts_config", "ts_dict",
+	r.f1("pg_type_is_visible(oid) bool", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		v, ok := ctx.Env.(interface{ TypeIsVisible(oid uint32) bool })
+		return boolean(!ok || v.TypeIsVisible(uint32(a.Int())))
+	}).stable()
+	for _, n := range []string{"function", "operator", "opclass", "opfamily", "conversion", "ts_config", "ts_dict",
 		"ts_parser", "ts_template", "collation", "statistics_obj"} {
 		r.f1("pg_"+n+"_is_visible(oid) bool", func(*Context, types.Datum) (types.Datum, error) { return boolean(true) }).stable()
 	}
@@ -367,7 +371,16 @@ func addSystem(r *Registry) {
 	}).calledOnNull().stable()
 	o.TypedEval = func(ts []*types.T) evalN {
 		t := ts[0]
-		return func(*Context, []types.Datum) (types.Datum, error) { return types.NewReg(t.OID(), t.Bare().Name()), nil }
+		return func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+			name := ""
+			if t.IsEnum() && ctx.Env != nil {
+				name = ctx.Env.RegName(types.KindRegType, t.OID())
+			}
+			if name == "" {
+				name = t.Bare().Name()
+			}
+			return types.NewReg(t.OID(), name), nil
+		}
 	}
 	o = r.fn("pg_column_size(any) int4", func(*Context, []types.Datum) (types.Datum, error) { return num(0) }).stable()
 	o.TypedEval = func(ts []*types.T) evalN {

@@ -221,6 +221,9 @@ func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
 		}
 		return sqlstate.New(sqlstate.DuplicateColumn, "column \"%s\" of relation \"%s\" already exists", a.Column.Name, t.Name)
 	}
+	if err := c.mayUse(a.Column.Type); err != nil {
+		return err
+	}
 	col := bind.AppendColumn(t, &a.Column)
 	if a.Column.Sequence != nil {
 		if err := c.ownSequence(t, col, a.Column.Sequence); err != nil {

@@ -190,6 +190,9 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		return "", false, nil
 	}
 	if err == nil {
+		err = c.refuseLocal()
+	}
+	if err == nil {
 		err = c.settleLocal()
 	}
 	if err == nil && !d.Alone {

@@ -26,6 +26,7 @@ import (
 const (
 	jobChange = "schema change"
 	jobRemove = "removal of data"
+	jobType   = "type change"
 )
 
 // chunkRows is how many rows a backfill reads at once. Nobody waits for them.
@@ -116,11 +117,15 @@ func (e *Executor) registerJobs() {
 	}
 	e.o.Jobs.Handle(jobChange, job.Handler{Resume: e.resumeChange, Revert: e.revertChange})
 	e.o.Jobs.Handle(jobRemove, job.Handler{Resume: e.removeData})
+	e.o.Jobs.Handle(jobType, job.Handler{Resume: e.publishValues})
 }
 
 // plan looks at what a transaction is about to commit and makes the jobs that this needs: for mutations that have
 // none, and for data that nothing points to any more.
 func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error {
+	if err := e.planTypes(ctx, tx, cat); err != nil {
+		return err
+	}
 	var gone removePayload
 	var names []string
 	err := cat.EachTable(func(base, now *catalog.Table) error {

@@ -102,6 +102,9 @@ func (c *change) dropDatabase(s *bind.DropDatabase) error {
 	for _, t := range tables {
 		c.drop(t.ID)
 	}
+	if err := c.Catalog.EachTypeOf(db.ID, func(t *catalog.Type) { c.dropType(t.ID) }); err != nil {
+		return err
+	}
 	for _, sc := range schemas {
 		if m := c.Catalog.Schema(sc.ID); m != nil {
 			m.Dropped = true
@@ -244,19 +247,37 @@ func (c *change) dropSchemas(s *bind.DropSchema) error {
 					func() error { c.drop(t.ID); return nil }})
 			}
 		}
-		if len(deps) > 0 && !s.Cascade {
-			return inTheWay("schema "+name, deps)
+		enums, err := c.typesIn(sc)
+		if err != nil {
+			return err
+		}
+		for _, t := range enums {
+			deps = append(deps, dependent{"type " + c.typeName(t), "schema " + name, func() error { return nil }})
 		}
 		for _, t := range tables {
 			if going[t.ID] {
 				c.dependents(t, going, &deps)
 			}
 		}
-		c.noticeCascade(deps)
+		uses, err := c.typeDependents(enums, going)
+		if err != nil {
+			return err
+		}
+		all := slices.Concat(deps, plain(uses))
+		if len(all) > 0 && !s.Cascade {
+			return inTheWay("schema "+name, all)
+		}
+		c.noticeCascade(all)
 		for _, d := range deps {
 			if err := d.drop(); err != nil {
 				return err
 			}
+		}
+		if err := c.dropDependents(uses); err != nil {
+			return err
+		}
+		for _, t := range enums {
+			c.dropType(t.ID)
 		}
 		c.Catalog.Schema(sc.ID).Dropped = true
 	}
@@ -310,6 +331,17 @@ func (c *change) alterSchema(s *bind.AlterSchema) error {
 				}
 			}
 		}
+		enums, err := c.typesIn(sc)
+		if err != nil {
+			return err
+		}
+		for _, t := range enums {
+			e := t.Enum
+			e.Schema = s.Rename
+			if err := c.replaceType(t.ID, &e); err != nil {
+				return err
+			}
+		}
 		c.Catalog.Schema(sc.ID).Name = s.Rename
 	}
 	return nil
@@ -338,11 +370,17 @@ func (c *change) createView(s *bind.CreateView) error {
 		}
 		return c.replaceView(old, s)
 	}
+	if err := c.noSuchType(sc.Name, s.Name.Name); err != nil {
+		return err
+	}
 	id, err := c.newID(s.Temporary)
 	if err != nil {
 		return err
 	}
 	v := s.Descriptor(id, db.ID, sc.ID, c.Info.User)
+	if err := c.mayUseColumns(v); err != nil {
+		return err
+	}
 	c.Catalog.New(lease.Descriptor{Table: v})
 	c.uses(v)
 	return nil
@@ -459,6 +497,13 @@ func commentOnConstraint(t *catalog.Table, s *bind.Comment) error {
 // commentElsewhere is COMMENT ON databases, schemas and roles.
 func (c *change) commentElsewhere(s *bind.Comment) error {
 	switch s.Kind {
+	case "TYPE":
+		if err := c.mustOwnType(s.Type); err != nil {
+			return err
+		}
+		c.hook()
+		c.Catalog.Type(s.Type.ID).Comment = s.Text
+		return nil
 	case "DATABASE":
 		db, err := c.database(s.Name.Name)
 		if err != nil {

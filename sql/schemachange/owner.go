@@ -64,6 +64,8 @@ func (c *change) give(id catalog.ID, to string) {
 		c.Catalog.Database(id).Owner = to
 	case catalog.ClassSchema:
 		c.Catalog.Schema(id).Owner = to
+	case catalog.ClassType:
+		c.Catalog.Type(id).Owner = to
 	default:
 		t := c.Catalog.Table(id)
 		t.Owner = to
@@ -173,6 +175,7 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 	going := map[catalog.ID]bool{}
 	var tables []*catalog.Table
 	var schemas []*catalog.Schema
+	var enums []*catalog.Type
 	take := func(t *catalog.Table) {
 		if !going[t.ID] {
 			going[t.ID] = true
@@ -192,6 +195,8 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 				take(b.table)
 			case b.owned && b.schema != nil:
 				schemas = append(schemas, b.schema)
+			case b.owned && b.enum != nil:
+				enums = append(enums, b.enum)
 			case !b.owned:
 				c.forget(&b.object, role)
 			}
@@ -211,17 +216,40 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 			}
 		}
 	}
+	for _, sc := range schemas {
+		inside, err := c.typesIn(sc)
+		if err != nil {
+			return err
+		}
+		for _, t := range inside {
+			if !slices.ContainsFunc(enums, func(o *catalog.Type) bool { return o.ID == t.ID }) {
+				enums = append(enums, t)
+				deps = append(deps, dependent{"type " + c.typeName(t), "schema " + sc.Name, func() error { return nil }})
+			}
+		}
+	}
 	for _, t := range slices.Clone(tables) {
 		c.dependents(t, going, &deps)
 	}
-	if len(deps) > 0 && !s.Cascade {
-		return inTheWay("desired object(s)", deps)
+	uses, err := c.typeDependents(enums, going)
+	if err != nil {
+		return err
 	}
-	c.noticeCascade(deps)
+	every := slices.Concat(deps, plain(uses))
+	if len(every) > 0 && !s.Cascade {
+		return inTheWay("desired object(s)", every)
+	}
+	c.noticeCascade(every)
 	for _, d := range deps {
 		if err := d.drop(); err != nil {
 			return err
 		}
+	}
+	if err := c.dropDependents(uses); err != nil {
+		return err
+	}
+	for _, t := range enums {
+		c.dropType(t.ID)
 	}
 	for _, t := range tables {
 		c.disown(t)

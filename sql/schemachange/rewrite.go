@@ -135,6 +135,9 @@ func (r *retyping) alterTypes() error {
 		if err := r.mayRetype(col); err != nil {
 			return err
 		}
+		if err := c.mayUse(a.Type); err != nil {
+			return err
+		}
 		def := col.Default
 		if r.undefaulted[a.Column] {
 			def = ""

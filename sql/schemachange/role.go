@@ -254,6 +254,7 @@ type belonging struct {
 	database string
 	table    *catalog.Table
 	schema   *catalog.Schema
+	enum     *catalog.Type
 	owned    bool
 }
 
@@ -267,6 +268,9 @@ func (c *change) describe(b *belonging) string {
 				name = s.Schema.Name + "." + name
 			}
 		}
+	}
+	if b.enum != nil {
+		name = c.typeName(b.enum)
 	}
 	return b.object.Kind + " " + name
 }
@@ -306,6 +310,9 @@ func (c *change) belongings(role string) ([]belonging, error) {
 		}
 		for _, t := range tables {
 			add(t.ID, belonging{database: d.Name, table: t})
+		}
+		if err := c.Catalog.EachTypeOf(d.ID, func(t *catalog.Type) { add(t.ID, belonging{database: d.Name, enum: t}) }); err != nil {
+			return nil, err
 		}
 	}
 	slices.SortFunc(out, func(a, b belonging) int { return int(a.object.ID) - int(b.object.ID) })

@@ -121,12 +121,18 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	if err := c.free(db, sc, s.Name.Name); err != nil {
 		return "", err
 	}
+	if err := c.noSuchType(sc.Name, s.Name.Name); err != nil {
+		return "", err
+	}
 	c.hook()
 	o := &oids{c: c, temporary: s.Temporary}
 	id := o.next()
 	t := s.Descriptor(id, db.ID, sc.ID, c.Info.User, o.next)
 	if o.err != nil {
 		return "", o.err
+	}
+	if err := c.mayUseColumns(t); err != nil {
+		return "", err
 	}
 	t.OnCommit = s.OnCommit
 	for i := range s.Columns {

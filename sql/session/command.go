@@ -550,6 +550,18 @@ func (s *Session) explained(ctx context.Context, c *bind.Explain) (*plan, []type
 }
 
 func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
+	given := c.Types
+	if len(c.Named) > 0 {
+		s.ensureTxn()
+		given = slices.Clone(given)
+		for _, n := range c.Named {
+			t, err := s.binder(nil).TypeNamed(ctx, n)
+			if err != nil {
+				return err
+			}
+			given[n.At] = t
+		}
+	}
 	if _, taken := s.prepared[c.Name]; taken && !s.replay.running {
 		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", c.Name)
 	}
@@ -557,7 +569,7 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 	if err != nil {
 		return err
 	}
-	p := &Prepared{name: strings.Clone(c.Name), stmt: stmt, types: c.Types}
+	p := &Prepared{name: strings.Clone(c.Name), stmt: stmt, types: given}
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return err
 	}

@@ -454,3 +454,6 @@ func (e *environment) Client() (string, int) {
 	}
 	return a.Addr().Unmap().WithZone("").String(), int(a.Port())
 }
+
+// TypeIsVisible is of scalar's pg_type_is_visible.
+func (e *environment) TypeIsVisible(oid uint32) bool { return e.functions().TypeIsVisible(oid) }

@@ -157,7 +157,7 @@ func typeKey(params []*types.T) string {
 	var b strings.Builder
 	for _, t := range params {
 		if t != nil {
-			b.WriteString(t.String())
+			b.WriteString(t.Reference())
 		}
 		b.WriteByte(',')
 	}

@@ -3,6 +3,7 @@ package types
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"meridian/sql/sqlstate"
@@ -22,7 +23,20 @@ type EnumValue struct {
 	Label string
 	Place int64
 	OID   uint32
+	State ValueState `json:",omitempty"`
 }
+
+// ValueState is how far a value that was added to an enum has come. Whatever it is, rows with the value can be read.
+type ValueState uint8
+
+const (
+	// ValuePublic values are used by everybody.
+	ValuePublic ValueState = iota
+	// ValueReadable values are not there yet for any statement, but in the version of the type that comes next.
+	ValueReadable
+	// ValueUnsafe values are those that the open transaction has added.
+	ValueUnsafe
+)
 
 // EnumGap is the distance between the places of two values that were declared one after the other: halved for each value that is put
 // between them, it is enough for 40 of them.
@@ -60,21 +74,65 @@ func (e *Enum) Label(place int64) (string, bool) {
 // parse reads a label.
 func (e *Enum) parse(t *T, s string) (Datum, error) {
 	v, ok := e.Find(s)
-	if !ok {
+	if !ok || v.State == ValueReadable {
 		return Null, sqlstate.New(sqlstate.InvalidTextRepresentation, "invalid input value for enum %s: %q", t.Name(), Raw(s))
+	}
+	return v.use(e)
+}
+
+// use is the value as a statement's, which may not be an unsafe one: a row with it would stay when the type's change is undone.
+func (v *EnumValue) use(e *Enum) (Datum, error) {
+	if v.State == ValueUnsafe {
+		return Null, sqlstate.New("55P04", "unsafe use of new value \"%s\" of enum type %s", v.Label, quoteName(e.Name)).
+			WithHint("New enum values must be committed before they can be used.")
 	}
 	return NewInt(v.Place), nil
 }
 
 // Range is enum_range: an array of the values from one to another; NULL is the first or the last.
-func (e *Enum) Range(from, to Datum) Datum {
+func (e *Enum) Range(from, to Datum) (Datum, error) {
 	var out []Datum
-	for _, v := range e.Values {
-		if (from.IsNull() || v.Place >= from.Int()) && (to.IsNull() || v.Place <= to.Int()) {
-			out = append(out, NewInt(v.Place))
+	for i := range e.Values {
+		v := &e.Values[i]
+		if v.State == ValueReadable || !from.IsNull() && v.Place < from.Int() || !to.IsNull() && v.Place > to.Int() {
+			continue
+		}
+		d, err := v.use(e)
+		if err != nil {
+			return Null, err
+		}
+		out = append(out, d)
+	}
+	return NewArray(&Array{Elem: EnumOf(e), Elems: out}), nil
+}
+
+// First is enum_first; ok is false if the type has no values.
+func (e *Enum) First() (d Datum, ok bool, err error) { return e.end(0, 1) }
+
+// Last is enum_last; ok is false if the type has no values.
+func (e *Enum) Last() (d Datum, ok bool, err error) { return e.end(len(e.Values)-1, -1) }
+
+func (e *Enum) end(at, step int) (Datum, bool, error) {
+	for ; at >= 0 && at < len(e.Values); at += step {
+		if v := &e.Values[at]; v.State != ValueReadable {
+			d, err := v.use(e)
+			return d, err == nil, err
 		}
 	}
-	return NewArray(&Array{Elem: EnumOf(e), Elems: out})
+	return Null, false, nil
+}
+
+// Settled is the enum with its unsafe or readable values in another state, and whether it had any.
+func (e *Enum) Settled(from, to ValueState) (*Enum, bool) {
+	out := *e
+	out.Values = slices.Clone(e.Values)
+	changed := false
+	for i := range out.Values {
+		if v := &out.Values[i]; v.State == from {
+			v.State, changed = to, true
+		}
+	}
+	return &out, changed
 }
 
 // IsEnum says that the type is an enum, or an array of one.
@@ -93,6 +151,18 @@ func (t *T) WithEnum(e *Enum) *T {
 		}
 	}
 	return nil
+}
+
+// Reference is String for stored texts, in which a type that has an identity of its own is named by it: so they mean the same when
+// the type is renamed or moved.
+func (t *T) Reference() string {
+	switch {
+	case t.Kind == KindEnum:
+		return "@" + strconv.FormatUint(uint64(t.Enum.ID), 10)
+	case t.Kind == KindArray && t.Elem != nil:
+		return t.Elem.Reference() + "[]"
+	}
+	return t.String()
 }
 
 // storedEnum is how descriptors keep an enum as the type of a column.

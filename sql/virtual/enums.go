@@ -1,9 +1,11 @@
 package virtual
 
 import (
+	"slices"
 	"strings"
 
 	"meridian/sql/catalog"
+	"meridian/sql/parse"
 	"meridian/sql/types"
 )
 
@@ -53,6 +55,59 @@ func (f *Functions) enumNamed(name string) *types.T {
 	return enumOrArray(t, array)
 }
 
+// shown is a stored text as users know it: types by name.
+func (f *Functions) shown(text string) string {
+	return parse.TypeReferences(text, func(r parse.TypeReference) (string, string) {
+		if t := f.enum(r.OID); t != nil {
+			return r.Literal, f.typeName(t)
+		}
+		return r.Literal, ""
+	})
+}
+
+// typeName is the name of a type, with its schema if its name alone would not find it.
+func (f *Functions) typeName(t *types.T) string {
+	switch {
+	case t.Kind == types.KindArray && t.Elem != nil && t.Elem.Kind == types.KindEnum:
+		return f.typeName(t.Elem) + "[]"
+	case t.Kind == types.KindEnum && !f.TypeIsVisible(t.OID()):
+		return Quote(t.Enum.Schema) + "." + t.String()
+	}
+	return t.String()
+}
+
+// TypeIsVisible reports whether the name of a type alone finds it. Nothing is relied upon (V2).
+func (f *Functions) TypeIsVisible(oid uint32) bool {
+	v, ok := f.view.(catalog.TypeView)
+	if !ok || oid < uint32(catalog.FirstUserID) {
+		return true
+	}
+	all, err := v.Types(f.ctx)
+	if err != nil {
+		return true
+	}
+	i := slices.IndexFunc(all, func(t *catalog.Type) bool { return t.Enum.ID == oid || t.Enum.Array == oid })
+	if i < 0 {
+		return true
+	}
+	t := all[i]
+	if catalog.IsLocal(t.ID) {
+		return true
+	}
+	if slices.ContainsFunc(all, func(o *catalog.Type) bool { return catalog.IsLocal(o.ID) && o.Enum.Name == t.Enum.Name }) {
+		return false
+	}
+	for _, s := range f.view.SearchPath() {
+		if s == t.Enum.Schema {
+			return true
+		}
+		if slices.ContainsFunc(all, func(o *catalog.Type) bool { return o.Enum.Schema == s && o.Enum.Name == t.Enum.Name }) {
+			return false
+		}
+	}
+	return false
+}
+
 // enums are the enums of the database.
 func (r *reading) enums() ([]*catalog.Type, error) {
 	v, ok := r.view.(catalog.TypeView)
@@ -77,7 +132,7 @@ func (r *reading) enumTypes() error {
 		if !r.skip(t.Enum.ID) {
 			r.add("oid", t.Enum.ID, "typname", t.Enum.Name, "typnamespace", t.SchemaID, "typowner", owner, "typlen", 4, "typbyval", true, "typtype", "e",
 				"typcategory", "E", "typispreferred", false, "typisdefined", true, "typdelim", ",", "typelem", 0, "typarray", t.Enum.Array, "typinput", "enum_in",
-				"typoutput", "enum_out", "typreceive", "enum_recv", "typsend", "enum_send", "typalign", "i", "typstorage", "p", "typtypmod", -1, "typcollation", 0)
+				"typoutput", "enum_out", "typreceive", "enum_recv", "typsend", "enum_send", "typalign", "i", "typstorage", "p", "typtypmod", -1, "typcollation", 0, "typacl", r.acl(t.ID))
 		}
 		if !r.skip(t.Enum.Array) {
 			r.add("oid", t.Enum.Array, "typname", "_"+t.Enum.Name, "typnamespace", t.SchemaID, "typowner", owner, "typlen", -1, "typbyval", false, "typtype", "b",
@@ -94,8 +149,12 @@ func pgEnum(r *reading) error {
 		return err
 	}
 	for _, t := range all {
-		for i, v := range t.Enum.Values {
-			r.add("oid", v.OID, "enumtypid", t.Enum.ID, "enumsortorder", float64(i+1), "enumlabel", v.Label)
+		i := 0
+		for _, v := range t.Enum.Values {
+			if v.State != types.ValueReadable {
+				i++
+				r.add("oid", v.OID, "enumtypid", t.Enum.ID, "enumsortorder", float64(i), "enumlabel", v.Label)
+			}
 		}
 	}
 	return nil

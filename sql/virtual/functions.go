@@ -342,7 +342,7 @@ func (f *Functions) indexDef(t *catalog.Table, x *catalog.Index) string {
 		b.WriteString(" INCLUDE (" + columnNames(t, x.Stored) + ")")
 	}
 	if x.Predicate != "" {
-		b.WriteString(" WHERE (" + unparenthesized(x.Predicate) + ")")
+		b.WriteString(" WHERE (" + unparenthesized(f.shown(x.Predicate)) + ")")
 	}
 	return b.String()
 }
@@ -386,7 +386,7 @@ func (f *Functions) ConstraintDef(oid uint32) string {
 		}
 		for i := range t.Checks {
 			if c := &t.Checks[i]; uint32(c.OID) == oid {
-				return checkConstraint(c)
+				return f.checkConstraint(c)
 			}
 		}
 		for i := range t.Foreign {
@@ -410,8 +410,8 @@ func keyConstraint(t *catalog.Table, x *catalog.Index) string {
 	return s + deferral(x.Deferrable, x.Deferred)
 }
 
-func checkConstraint(c *catalog.Check) string {
-	s := "CHECK (" + unparenthesized(c.Expr) + ")"
+func (f *Functions) checkConstraint(c *catalog.Check) string {
+	s := "CHECK (" + unparenthesized(f.shown(c.Expr)) + ")"
 	if c.State != catalog.Public {
 		s += " NOT VALID"
 	}
@@ -461,7 +461,7 @@ func deferral(deferrable, deferred bool) string {
 // ViewDef implements scalar.Environment.
 func (f *Functions) ViewDef(oid uint32) string {
 	if t := f.table(oid); t != nil && (t.Kind == catalog.KindView || t.Materialized) {
-		return " " + t.View + ";"
+		return " " + f.shown(t.View) + ";"
 	}
 	return ""
 }
@@ -503,6 +503,12 @@ func (f *Functions) Description(class string, oid uint32, column int) string {
 	case "pg_constraint":
 		for _, t := range f.owners(oid) {
 			return constraintComment(t, oid)
+		}
+	case "pg_type":
+		if v, ok := f.view.(catalog.TypeView); ok && oid >= uint32(catalog.FirstUserID) {
+			if t, err := v.TypeByID(f.ctx, catalog.ID(oid)); err == nil && t != nil && uint32(t.ID) == oid {
+				return t.Comment
+			}
 		}
 	case "pg_namespace":
 		list, _ := f.view.Schemas(f.ctx, f.view.CurrentDatabase())
@@ -564,7 +570,7 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 	}
 	name := f.qualified(t)
 	if t.Materialized {
-		return "CREATE MATERIALIZED VIEW " + name + " AS " + t.View, nil
+		return "CREATE MATERIALIZED VIEW " + name + " AS " + f.shown(t.View), nil
 	}
 	switch t.Kind {
 	case catalog.KindView:
@@ -572,7 +578,7 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		if t.SecurityInvoker() {
 			with = " WITH (security_invoker=true)"
 		}
-		return "CREATE VIEW " + name + with + " AS " + t.View, nil
+		return "CREATE VIEW " + name + with + " AS " + f.shown(t.View), nil
 	case catalog.KindSequence:
 		s := t.Sequence
 		q := "CREATE SEQUENCE " + name + " AS " + s.Type.String() + " MINVALUE " + strconv.FormatInt(s.Min, 10) + " MAXVALUE " + strconv.FormatInt(s.Max, 10) +
@@ -588,13 +594,13 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		if c.Hidden || c.State != catalog.Public {
 			continue
 		}
-		l := Quote(c.Name) + " " + c.Type.String()
+		l := Quote(c.Name) + " " + f.typeName(c.Type)
 		if c.NotNull {
 			l += " NOT NULL"
 		}
 		switch {
 		case c.Generated != "":
-			l += " GENERATED ALWAYS AS (" + unparenthesized(c.Generated) + ") STORED"
+			l += " GENERATED ALWAYS AS (" + unparenthesized(f.shown(c.Generated)) + ") STORED"
 		case c.Identity == 'a':
 			l += " GENERATED ALWAYS AS IDENTITY"
 		case c.Identity == 'd':
@@ -619,7 +625,7 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		lines = append(lines, "CONSTRAINT "+Quote(t.Foreign[i].Name)+" "+f.foreignConstraint(t, &t.Foreign[i]))
 	}
 	for i := range t.Checks {
-		lines = append(lines, "CONSTRAINT "+Quote(t.Checks[i].Name)+" "+checkConstraint(&t.Checks[i]))
+		lines = append(lines, "CONSTRAINT "+Quote(t.Checks[i].Name)+" "+f.checkConstraint(&t.Checks[i]))
 	}
 	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)"
 	if t.Locality != "" {

@@ -329,7 +329,7 @@ func pgIndex(r *reading) error {
 		}
 		var pred any
 		if x.Predicate != "" {
-			pred = "(" + unparenthesized(x.Predicate) + ")"
+			pred = "(" + unparenthesized(r.functions().shown(x.Predicate)) + ")"
 		}
 		r.add("indexrelid", x.OID, "indrelid", t.ID, "indnatts", len(key), "indnkeyatts", len(x.Columns), "indisunique", x.Unique || x.Primary || x.Deferrable,
 			"indisprimary", x.PrimaryKey(), "indimmediate", !x.Deferrable, "indisvalid", x.State == catalog.Public, "indisready", true, "indislive", true,
@@ -392,7 +392,7 @@ func pgConstraint(r *reading) error {
 				continue
 			}
 			r.add("oid", c.OID, "conname", c.Name, "connamespace", t.Schema, "contype", "c", "convalidated", c.State == catalog.Public,
-				"conrelid", t.ID, "conislocal", true, "conkey", columnNumbers(c.Columns), "conbin", c.Expr)
+				"conrelid", t.ID, "conislocal", true, "conkey", columnNumbers(c.Columns), "conbin", r.functions().shown(c.Expr))
 		}
 		for i := range t.Foreign {
 			k := &t.Foreign[i]
@@ -453,7 +453,7 @@ func pgMatviews(r *reading) error {
 		if t.Materialized {
 			shown := slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return shownIndex(t, &x) })
 			r.add("schemaname", f.schemaName(t.Schema), "matviewname", t.Name, "matviewowner", t.Owner, "hasindexes", shown, "ispopulated", true,
-				"definition", " "+t.View+";")
+				"definition", " "+f.shown(t.View)+";")
 		}
 	}
 	return nil
@@ -467,7 +467,7 @@ func pgViews(r *reading) error {
 	}
 	for _, t := range all {
 		if t.Kind == catalog.KindView {
-			r.add("schemaname", f.schemaName(t.Schema), "viewname", t.Name, "viewowner", t.Owner, "definition", " "+t.View+";")
+			r.add("schemaname", f.schemaName(t.Schema), "viewname", t.Name, "viewowner", t.Owner, "definition", " "+f.shown(t.View)+";")
 		}
 	}
 	return nil
@@ -576,6 +576,15 @@ func pgDescription(r *reading) error {
 			if k := &t.Foreign[i]; k.Comment != "" {
 				r.add("objoid", k.OID, "classoid", classOfConstr, "objsubid", 0, "description", k.Comment)
 			}
+		}
+	}
+	enums, err := r.enums()
+	if err != nil {
+		return err
+	}
+	for _, t := range enums {
+		if t.Comment != "" {
+			r.add("objoid", t.ID, "classoid", classOfTypes, "objsubid", 0, "description", t.Comment)
 		}
 	}
 	schemas, err := r.view.Schemas(r.ctx, r.view.CurrentDatabase())
@@ -730,7 +739,7 @@ func pgStats(r *reading) error {
 
 // defaultText writes a stored default as users know it: sequences by name.
 func (f *Functions) defaultText(c *catalog.Column) string {
-	s := defaultText(c)
+	s := f.shown(defaultText(c))
 	for {
 		i := strings.Index(s, "nextval('")
 		if i < 0 {

@@ -184,9 +184,16 @@ func (f *Functions) askedObject(a *catalog.Access, q *scalar.PrivilegeQuestion) 
 			kind = types.KindRegType
 		}
 		if byName {
-			if _, err := f.ResolveReg(kind, name); err != nil {
+			if id, err = f.ResolveReg(kind, name); err != nil {
 				return o, false, err
 			}
+		}
+		if t := f.enum(id); t != nil && q.Kind == "type" {
+			if t.Kind == types.KindArray {
+				t = t.Elem
+			}
+			o, found = a.Object(catalog.ID(t.OID()))
+			return o, found, nil
 		}
 		// Everybody may use those that are built in; there are no others.
 		return catalog.Object{Owner: "root", Class: catalog.ClassFunction,

@@ -413,7 +413,7 @@ func (f *Functions) RegName(kind types.Kind, oid uint32) string {
 			return t.Bare().Name()
 		}
 		if t := f.enum(oid); t != nil {
-			return t.String()
+			return f.typeName(t)
 		}
 	case types.KindRegProc, types.KindRegProcedure:
 		return f.functionName(kind, oid)

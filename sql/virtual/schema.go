@@ -128,7 +128,7 @@ func isColumns(r *reading) error {
 				datetime = 6
 			}
 			if c.Generated != "" {
-				generation = c.Generated
+				generation = f.shown(c.Generated)
 			} else if s := f.defaultText(c); s != "" && c.Identity == 0 {
 				text = s
 			}
@@ -162,7 +162,7 @@ func digits(v int64) string { return types.FormatText(types.NewInt(v), types.Int
 func isViews(r *reading) error {
 	return r.eachVisible(func(schema string, t *catalog.Table) {
 		if t.Kind == catalog.KindView {
-			r.add("table_catalog", r.view.CurrentDatabase(), "table_schema", schema, "table_name", t.Name, "view_definition", " "+t.View+";",
+			r.add("table_catalog", r.view.CurrentDatabase(), "table_schema", schema, "table_name", t.Name, "view_definition", " "+r.functions().shown(t.View)+";",
 				"check_option", "NONE", "is_updatable", "NO", "is_insertable_into", "NO", "is_trigger_updatable", "NO",
 				"is_trigger_deletable", "NO", "is_trigger_insertable_into", "NO")
 		}
@@ -333,7 +333,7 @@ func isCheckConstraints(r *reading) error {
 	db := r.view.CurrentDatabase()
 	if err := r.eachConstraint(func(schema string, _ *catalog.Table, c constraint) {
 		if c.check != nil {
-			r.add("constraint_catalog", db, "constraint_schema", schema, "constraint_name", c.name, "check_clause", "("+unparenthesized(c.check.Expr)+")")
+			r.add("constraint_catalog", db, "constraint_schema", schema, "constraint_name", c.name, "check_clause", "("+unparenthesized(r.functions().shown(c.check.Expr))+")")
 		}
 	}); err != nil {
 		return err

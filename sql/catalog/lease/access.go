@@ -86,7 +86,7 @@ func object(find func(catalog.ID) *Descriptor, r Relations, id catalog.ID) (cata
 	case d.Database != nil:
 		o.Class, o.Kind, o.Name, o.Owner, o.DatabaseOwner = catalog.ClassDatabase, "database", d.Database.Name, d.Database.Owner, d.Database.Owner
 	case d.Type != nil:
-		o.Class, o.Kind, o.Name, o.Owner, o.DatabaseOwner = catalog.ClassSchema, "type", d.Type.Enum.Name, d.Type.Owner, databaseOwner(d.Type.Database)
+		o.Class, o.Kind, o.Name, o.Owner, o.DatabaseOwner = catalog.ClassType, "type", d.Type.Enum.Name, d.Type.Owner, databaseOwner(d.Type.Database)
 	default:
 		return catalog.Object{}, false
 	}

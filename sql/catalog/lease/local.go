@@ -1,12 +1,14 @@
 package lease
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
 
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // Local is the part of the catalogue that one session keeps for itself: its temporary relations, and the schema that they are in. It is
@@ -106,6 +108,7 @@ func (l *Local) RollbackTo(m LocalMark) {
 
 // Commit makes the changes those of the session.
 func (l *Local) Commit() {
+	l.settleTypes()
 	for id, d := range l.edits {
 		if d.dropped() {
 			delete(l.relations, id)
@@ -119,6 +122,27 @@ func (l *Local) Commit() {
 		l.relations[id] = d
 	}
 	l.edits, l.fresh = nil, nil
+}
+
+// settleTypes makes the values public that the transaction has added to types: nobody else has to get used to them.
+func (l *Local) settleTypes() {
+	for _, t := range l.types() {
+		to, some := t.Enum.Settled(types.ValueUnsafe, types.ValuePublic)
+		if !some {
+			continue
+		}
+		l.mutable(t.ID).Type.Enum = *to
+		l.Retype(to)
+	}
+}
+
+// Retype gives the columns of an enum another version of it.
+func (l *Local) Retype(e *types.Enum) {
+	l.Each(func(t *catalog.Table) {
+		if t.UsesEnum(e) {
+			l.mutable(t.ID).Table.SetEnum(e)
+		}
+	})
 }
 
 // Rollback undoes the transaction's changes.
@@ -203,6 +227,38 @@ func (l *Local) Each(f func(*catalog.Table)) {
 			f(d.Table)
 		}
 	}
+}
+
+// types are the types that the transaction sees, in the order of identities.
+func (l *Local) types() (out []*catalog.Type) {
+	if l.Empty() {
+		return nil
+	}
+	for id, d := range l.relations {
+		if _, edited := l.edits[id]; !edited && d.Type != nil {
+			out = append(out, d.Type)
+		}
+	}
+	for _, d := range l.edits {
+		if d.Type != nil && !d.dropped() {
+			out = append(out, d.Type)
+		}
+	}
+	slices.SortFunc(out, func(a, b *catalog.Type) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// HasTypes reports whether the session has types of its own.
+func (l *Local) HasTypes() bool { return len(l.types()) > 0 }
+
+// typeNamed is the type of a name; nil if there is none.
+func (l *Local) typeNamed(name string) *catalog.Type {
+	for _, t := range l.types() {
+		if t.Enum.Name == name {
+			return t
+		}
+	}
+	return nil
 }
 
 // isName reports whether a schema's name means the schema of temporary relations.
@@ -302,7 +358,13 @@ func (l *Local) DropAtCommit() {
 }
 
 // DropAll drops every relation.
-func (l *Local) DropAll() { l.drop(func(*catalog.Table) bool { return true }) }
+func (l *Local) DropAll() {
+	l.drop(func(*catalog.Table) bool { return true })
+	for _, t := range l.types() {
+		l.mutable(t.ID).Type.Dropped = true
+	}
+	l.Step()
+}
 
 // drop drops the relations that which chooses, their sequences, and the views and foreign keys that depend on them.
 func (l *Local) drop(which func(*catalog.Table) bool) {

@@ -292,19 +292,23 @@ func (v *View) Tables(ctx context.Context, database string) ([]*catalog.Table, e
 	if db == nil {
 		return nil, err
 	}
-	out := merged(v, v.t.m.snap.Load().list().tables[db.ID], func(t *catalog.Table) catalog.ID { return t.ID },
+	return v.tablesOf(db.ID), nil
+}
+
+func (v *View) tablesOf(database catalog.ID) []*catalog.Table {
+	out := merged(v, v.t.m.snap.Load().list().tables[database], func(t *catalog.Table) catalog.ID { return t.ID },
 		func(d *Descriptor) *catalog.Table {
-			if d.Table == nil || d.Table.Database != db.ID {
+			if d.Table == nil || d.Table.Database != database {
 				return nil
 			}
 			return d.Table
 		})
 	v.t.local.Each(func(t *catalog.Table) {
-		if t.Database == db.ID {
+		if t.Database == database {
 			out = append(out, t)
 		}
 	})
-	return out, nil
+	return out
 }
 
 // NameTaken reports what has a name among the relations of a schema: a relation, or one of its indexes.
