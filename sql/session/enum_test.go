@@ -9,8 +9,7 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// TestEnumOnTwoNodes: a node that has not heard of a new value of an enum reads it all the same (SC7), a cached plan over the old version is
-// made again, and what was stored keeps its place when values are put between others or renamed.
+// TestEnumOnTwoNodes: a node hears of a new value of an enum before anybody writes it (SC7), a cached plan over the old version is made again, and what was stored keeps its place when values are put between others or renamed.
 func TestEnumOnTwoNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)
@@ -31,6 +30,7 @@ func TestEnumOnTwoNodes(t *testing.T) {
 				a.Must(x.change)
 			}
 			a.Must(x.write)
+			time.Sleep(time.Second) // the nodes' clocks need not agree
 			n := 2 + max(0, min(i, 2))
 			want := "id | v | vs\n" + x.want + fmt.Sprintf("\nSELECT %d", n)
 			for _, conn := range []*sessiontest.Conn{b, a} {
@@ -78,6 +78,72 @@ func TestEnumValueMeanwhile(t *testing.T) {
 		}
 		time.Sleep(time.Second) // the nodes' clocks need not agree
 		if got := b.Must("select id, v from t order by id"); got != "id | v\n1 | x\n2 | y\nSELECT 2" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestEnumValueIsReadFirst: while the job that makes a new value public has not done so, no node takes the value, and every node could read it;
+// a second session that adds the same value IF NOT EXISTS waits for the job (SC7).
+func TestEnumValueIsReadFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		a, b, d := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		defer d.Close()
+		a.Must("create type e as enum ('x'); create table t (id int primary key, v e, s text); insert into t values (1, 'x', 'y')")
+		// A transaction that uses the table keeps the readable version from being in use everywhere.
+		time.Sleep(time.Second)
+		b.Must("begin; select count(*) from t")
+		done, second := make(chan string, 1), make(chan string, 1)
+		run := func(conn *sessiontest.Conn, sql string, to chan string) {
+			out, err := conn.Exec(sql)
+			if err != nil {
+				out += sessiontest.Describe(err)
+			}
+			to <- out
+		}
+		go run(a, "alter type e add value 'y'", done)
+		time.Sleep(3 * time.Second)
+		for sql, want := range map[string]string{
+			"insert into t values (2, 'y')":          "ERROR 22P02: invalid input value for enum e: \"y\"",
+			"select s::e from t":                     "ERROR 22P02: invalid input value for enum e: \"y\"",
+			"select enum_range(null::e)":             "enum_range\n{x}\nSELECT 1",
+			"select enum_last(null::e)":              "enum_last\nx\nSELECT 1",
+			"select enumlabel from pg_enum":          "enumlabel\nx\nSELECT 1",
+			"select v from t where v = any('{x,y}')": "ERROR 22P02: invalid input value for enum e: \"y\"",
+		} {
+			got, err := d.Exec(sql)
+			if err != nil {
+				got = sessiontest.Describe(err)
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", sql, got, want)
+			}
+		}
+		go run(d, "alter type e add value if not exists 'y'", second)
+		time.Sleep(3 * time.Second)
+		if len(done) > 0 {
+			t.Error("ALTER TYPE is done while a transaction uses the version without the value")
+		}
+		if len(second) > 0 {
+			t.Error("IF NOT EXISTS is done before the value is there")
+		}
+		b.Must("commit")
+		time.Sleep(time.Minute)
+		if len(done)+len(second) != 2 {
+			t.Fatalf("of two statements that change the type %d have ended", len(done)+len(second))
+		}
+		if got := <-done; got != "ALTER TYPE" {
+			t.Error(got)
+		}
+		if got := <-second; got != "NOTICE 42710: enum label \"y\" already exists, skipping\nALTER TYPE" && got != "ALTER TYPE" {
+			t.Error(got)
+		}
+		time.Sleep(time.Second)
+		if got := d.Must("insert into t values (2, 'y') returning v, enum_range(null::e), s::e"); got != "v | enum_range | s\ny | {x,y} | NULL\nINSERT 0 1" {
 			t.Error(got)
 		}
 	})

@@ -204,6 +204,8 @@ var touches = []touch{
 	{name: "set schema", covers: []string{"tree.AlterTableSetSchema"}, sql: "ALTER TABLE app.f SET SCHEMA empty", by: "owner"},
 	{name: "alter sequence", covers: []string{"tree.AlterSequence"}, sql: "ALTER SEQUENCE app.q INCREMENT 2", by: "owner"},
 	{name: "comment", covers: []string{"parse.Comment", "COMMENT TABLE", "COMMENT COLUMN", "COMMENT INDEX", "COMMENT CONSTRAINT"}, sql: "COMMENT ON TABLE app.t IS 'x'", by: "owner"},
+	{name: "comment on a type", covers: []string{"COMMENT TYPE"}, sql: "COMMENT ON TYPE app.e IS 'x'", by: "owner"},
+	{name: "table with a column of a type", sql: "CREATE TABLE app.n (a app.e)", needs: []string{"app:CREATE"}},
 	{name: "comment on a column", sql: "COMMENT ON COLUMN app.t.v IS 'x'", by: "owner"},
 	{name: "analyze", covers: []string{"parse.Analyze"}, sql: "ANALYZE app.t", by: "owner", skips: true, outside: true},
 	{name: "set statistics", covers: []string{"parse.AlterStorage"}, sql: "ALTER TABLE app.t ALTER COLUMN v SET STATISTICS 10", by: "owner"},

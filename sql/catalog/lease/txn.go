@@ -809,11 +809,13 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	if len(frozen) > 0 {
 		m.o.Host.Group.Go(func(ctx context.Context) { m.thaw(ctx, frozen) })
 	}
-	if len(changes) == 0 {
+	if !committed {
 		return nil
 	}
-	if err := m.publish(ctx, changes, freezes); err != nil {
-		return err
+	if len(changes) > 0 {
+		if err := m.publish(ctx, changes, freezes); err != nil {
+			return err
+		}
 	}
 	for _, f := range after {
 		if err := f(ctx); err != nil {
