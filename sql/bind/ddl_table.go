@@ -86,6 +86,9 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 			b.fail(sqlstate.FeatureNotSupported, nil, "table localities are not supported yet")
 		}
 	}
+	if n.Persistence == tree.PersistenceUnlogged && temporary {
+		b.fail(sqlstate.InvalidTableDefinition, nil, "only temporary relations may be created in temporary schemas")
+	}
 	if n.Persistence == tree.PersistenceUnlogged {
 		ct.Notices = append(ct.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "UNLOGGED has no effect", Hint: "All tables are as durable as others."})
 	}

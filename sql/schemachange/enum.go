@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -676,30 +678,37 @@ func (c *change) mayNameType(t *catalog.Type, schema, name string) error {
 	return nil
 }
 
-// refuseLocal keeps what everybody can see from naming a type that belongs to the session.
+// refuseLocal keeps what everybody can see from naming a type or a sequence that belongs to the session.
 func (c *change) refuseLocal() error {
-	if l := c.Catalog.Local(); !l.HasTypes() {
+	if c.Catalog.Local().Empty() {
 		return nil
 	}
 	return c.Catalog.EachTable(func(_, t *catalog.Table) error {
-		local := false
+		what := ""
 		t.EachText(func(s string) string {
 			parse.TypeReferences(s, func(r parse.TypeReference) (string, string) {
-				local = local || catalog.IsLocal(catalog.ID(r.OID))
+				if catalog.IsLocal(catalog.ID(r.OID)) {
+					what = "type"
+				}
 				return r.Literal, ""
 			})
+			for _, id := range namedSequences(s) {
+				if catalog.IsLocal(id) {
+					what = "sequence"
+				}
+			}
 			return s
 		})
 		for i := range t.Columns {
 			if x := t.Columns[i].Type; x.IsEnum() && catalog.IsLocal(catalog.ID(x.OID())) {
-				local = true
+				what = "type"
 			}
 		}
-		if !local {
+		if what == "" || t.Dropped {
 			return nil
 		}
-		return sqlstate.New(sqlstate.FeatureNotSupported, "%s \"%s\" cannot use a temporary type", described(t), t.Name).
-			WithHint("Other sessions do not know the type. Make it in another schema, or make the %s a temporary one.", described(t))
+		return sqlstate.New(sqlstate.FeatureNotSupported, "%s \"%s\" cannot use a temporary %s", described(t), t.Name, what).
+			WithHint("Other sessions do not know the %s. Make it in another schema, or make the %s a temporary one.", what, described(t))
 	})
 }
 
@@ -747,4 +756,18 @@ func (c *change) noSuchType(schema, name string) error {
 	}
 	return sqlstate.New(sqlstate.DuplicateObject, "type \"%s\" already exists", name).
 		WithHint("A relation has an associated type of the same name, so you must use a name that doesn't conflict with any existing type.")
+}
+
+// namedSequences are the relations that a stored text names by number.
+func namedSequences(text string) (ids []catalog.ID) {
+	for {
+		before, after, ok := strings.Cut(text, "'::regclass")
+		if !ok {
+			return ids
+		}
+		if n, err := strconv.ParseUint(before[strings.LastIndexByte(before, '\'')+1:], 10, 32); err == nil {
+			ids = append(ids, catalog.ID(n))
+		}
+		text = after
+	}
 }

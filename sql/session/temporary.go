@@ -53,6 +53,7 @@ func (s *Session) definitionKV() exec.KV {
 	if t.rows == nil {
 		t.account.Begin(s.memory, int64(s.limit(temporary.Setting)))
 		t.rows = temporary.New(&t.account)
+		t.local.Rows = func(x *catalog.Table) int64 { return t.rows.Count(keys.IndexSpan(x.ID, x.Primary().ID)) }
 	}
 	t.kv = temporary.KV{Txn: s.tx, Store: t.rows}
 	t.rows.Step()
@@ -144,7 +145,7 @@ func (s *Session) dropTemporaries() {
 		t.rows.Close()
 		t.account.Close()
 	}
-	t.rows, t.plans, s.viewCache = nil, nil, nil
+	t.rows, t.local.Rows, t.plans, s.viewCache = nil, nil, nil, nil
 }
 
 // discardTemporaries is DISCARD TEMP, which a rollback undoes like any other DROP.

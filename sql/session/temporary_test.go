@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -171,5 +172,57 @@ func TestTemporaryPlansAreTheirSessions(t *testing.T) {
 		if got := b.Must("select v from t"); got != "v\nt\nSELECT 1" {
 			t.Error(got)
 		}
+	})
+}
+
+// TestTemporaryStatistics: without ANALYZE the planner knows how many rows a temporary table has.
+func TestTemporaryStatistics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		a := c.Nodes[0].Open(t, "root")
+		defer a.Close()
+		a.Must("create table big (id int primary key, v int); insert into big select g, g from generate_series(1, 5000) g; analyze big")
+		a.Must("create temp table few (id int); insert into few values (1), (7)")
+		a.Must("create temp table many (id int); insert into many select g from generate_series(1, 30000) g")
+		for sql, want := range map[string]string{
+			"explain select * from big join few using (id)":  "lookup join",
+			"explain select * from big join many using (id)": "hash join",
+		} {
+			if got := a.Must(sql); !strings.Contains(got, want) {
+				t.Errorf("%s: no %s in\n%s", sql, want, got)
+			}
+		}
+		got := a.Must("explain select * from many")
+		var rows float64
+		if i := strings.Index(got, "rows="); i < 0 {
+			t.Error(got)
+		} else if fmt.Sscanf(got[i:], "rows=%f", &rows); rows < 20_000 || rows > 40_000 {
+			t.Errorf("30000 rows, some of which were counted, are estimated at %f", rows)
+		}
+	})
+}
+
+// TestTemporaryNamesStayLocal: nothing that other sessions can see names a type or a sequence of one session.
+func TestTemporaryNamesStayLocal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		a := c.Nodes[0].Open(t, "root")
+		defer a.Close()
+		a.Must("create type pg_temp.e as enum ('a'); create temp sequence s; create table t (a int, x text)")
+		for _, sql := range []string{
+			"create table n (a e)", "create table n (a e[])", "create table n (a int default nextval('s'))",
+			"create table n (a text default 'a'::e::text)", "create table n (a text, check (a <> 'a'::e::text))",
+			"create view n as select 'a'::e::text as x", "alter table t alter a set default nextval('s')", "alter table t add b e",
+			"alter table t add check (x::e > 'a')", "alter table t alter x type e using x::e",
+		} {
+			if out, err := a.Exec(sql); err == nil {
+				t.Errorf("%s: %s", sql, out)
+			} else if got := sessiontest.Describe(err); !strings.Contains(got, "0A000") || !strings.Contains(got, "cannot use a temporary") {
+				t.Errorf("%s: %s", sql, got)
+			}
+		}
+		a.Must("create temp table n (a e default 'a', b int default nextval('s'), check (a = 'a')); create temp view v as select 'a'::e as x from t; insert into n default values")
 	})
 }

@@ -32,6 +32,8 @@ type Local struct {
 	version    uint64
 	generation uint64
 	stats      map[catalog.ID]*catalog.Statistics
+	// Rows, if not nil, estimates the rows of a table's primary index, for tables that were not analyzed.
+	Rows func(*catalog.Table) int64
 	// counters are the temporary sequences of which something was taken or set.
 	counters map[localCounter]position
 }
@@ -299,6 +301,22 @@ func (l *Local) SetStatistics(id catalog.ID, s *catalog.Statistics) {
 	}
 	l.stats[id] = s
 	l.generation++
+}
+
+// statistics are those of a temporary table: what ANALYZE has found, or how many rows there are, or nothing.
+func (l *Local) statistics(id catalog.ID) *catalog.Statistics {
+	if s := l.stats[id]; s != nil || l.Rows == nil {
+		return s
+	}
+	d := l.descriptor(id)
+	if d == nil || d.Table == nil || d.Table.Kind != catalog.KindTable {
+		return nil
+	}
+	n := l.Rows(d.Table)
+	if n == 0 {
+		return nil // a plan that is made before the rows should not be one for none
+	}
+	return &catalog.Statistics{Rows: n}
 }
 
 // SetLocal gives the transaction the session's own part of the catalogue, whose commit and rollback are the caller's.

@@ -329,7 +329,7 @@ func (v *View) NameTaken(database, schema catalog.ID, name string) (*catalog.Tab
 // Statistics implements catalog.View.
 func (v *View) Statistics(_ context.Context, id catalog.ID) (*catalog.Statistics, error) {
 	if catalog.IsLocal(id) {
-		return v.t.local.stats[id], nil
+		return v.t.local.statistics(id), nil
 	}
 	return v.t.m.snap.Load().stats[id], nil
 }
