@@ -23,7 +23,6 @@ type exprContext struct {
 	sets   bool // set-returning functions are allowed
 	inAgg  bool // inside an aggregate's arguments
 	inWin  bool
-	inSet  bool // inside a set-returning function's arguments
 	chosen bool // inside CASE or COALESCE, which may not ask for a value
 	// allowDefault allows the DEFAULT keyword.
 	allowDefault bool

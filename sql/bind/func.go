@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -191,26 +192,24 @@ func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 	}
 	if !c.sets {
 		if c.inAgg {
-			b.fail(sqlstate.FeatureNotSupported, n, "aggregate function calls cannot contain set-returning function calls")
-		}
-		if c.inSet {
-			raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "nested set-returning functions are not supported").
-				WithHint("Move the inner function into a LATERAL FROM item."), n))
+			raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "aggregate function calls cannot contain set-returning function calls").
+				WithHint("You might be able to move the set-returning function into a LATERAL FROM item."), n))
 		}
 		e := sqlstate.New(sqlstate.FeatureNotSupported, "set-returning functions are not allowed in %s", c.clause)
+		if c.clause == "functions in FROM" {
+			e.Message = "set-returning functions must appear at top level of FROM"
+		}
 		if c.chosen {
 			e.Hint = "You might be able to move the set-returning function into a LATERAL FROM item."
 		}
 		raise(b.at(e, n))
 	}
-	inner := *c
-	inner.sets, inner.inSet = false, true
 	var f opt.SetFunc
 	var cols []column
 	if x := b.recordCall(c, n, name, nil); rows && x != nil {
 		f, cols = b.setFunc([]scalar.Expr{x}, "unnest", n)
 	} else {
-		f, cols = b.setFunc(b.callArgs(&inner, n.Exprs), name, n)
+		f, cols = b.setFunc(b.callArgs(c, n.Exprs), name, n)
 	}
 	// Calls that are the same are made once; so (f(x)).a, (f(x)).b walk together.
 	lv := c.scope.level
@@ -232,6 +231,75 @@ func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 	}
 	lv.srfs = append(lv.srfs, f)
 	return cols
+}
+
+// projectSets runs set-returning functions over a relation. A function among whose arguments are others runs for each row that these yield; all of
+// one depth walk side by side.
+func projectSets(rel opt.Rel, funcs []opt.SetFunc) opt.Rel {
+	var levels [][]opt.SetFunc
+	level := map[scalar.ColumnID]int{} // of the functions' columns
+	for _, f := range funcs {          // a function comes after those in its arguments
+		at := 0
+		for _, a := range f.Args {
+			scalar.Columns(a, func(id scalar.ColumnID) {
+				if l, ok := level[id]; ok {
+					at = max(at, l+1)
+				}
+			})
+		}
+		for _, id := range f.Cols {
+			level[id] = at
+		}
+		for len(levels) <= at {
+			levels = append(levels, nil)
+		}
+		levels[at] = append(levels[at], f)
+	}
+	for _, l := range levels {
+		rel = &opt.ProjectSet{Input: rel, Funcs: l}
+	}
+	return rel
+}
+
+// setsOfGroups runs the set-returning functions by whose rows is grouped, with those in their arguments, before the groups are made. They are left
+// out of what runs over the groups.
+func setsOfGroups(rel opt.Rel, lv *level, groups []groupExpr, items []item) opt.Rel {
+	wanted := map[scalar.ColumnID]bool{}
+	want := func(id scalar.ColumnID) { wanted[id] = true }
+	for i := range groups {
+		scalar.Columns(groups[i].expr, want)
+	}
+	var before, after []opt.SetFunc
+	for i := len(lv.srfs) - 1; i >= 0; i-- { // a function comes after those in its arguments
+		f := lv.srfs[i]
+		if !slices.ContainsFunc(f.Cols, func(id opt.ColumnID) bool { return wanted[id] }) {
+			after = append(after, f)
+			continue
+		}
+		before = append(before, f)
+		for _, a := range f.Args {
+			scalar.Columns(a, want)
+		}
+	}
+	if len(before) == 0 {
+		return rel
+	}
+	for i := range groups {
+		x := groups[i].expr
+		if _, ok := x.(*scalar.Column); ok || slices.ContainsFunc(items, func(it item) bool { return it.expr == x }) {
+			continue
+		}
+		scalar.Columns(x, func(id scalar.ColumnID) {
+			if slices.ContainsFunc(before, func(f opt.SetFunc) bool { return slices.Contains(f.Cols, id) }) {
+				raise(sqlstate.New(sqlstate.FeatureNotSupported, "GROUP BY of an expression over a set-returning function is not supported").
+					WithHint("Name it by its place in the select list, or move the function into a LATERAL FROM item."))
+			}
+		})
+	}
+	slices.Reverse(before)
+	slices.Reverse(after)
+	lv.srfs = after
+	return projectSets(rel, before)
 }
 
 // setFunc resolves a set-returning function and makes its columns.

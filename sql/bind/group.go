@@ -19,7 +19,7 @@ type groupExpr struct {
 // groupExprs binds GROUP BY: positions, names (input columns first, then output names), expressions.
 func (b *builder) groupExprs(gs tree.GroupBy, sc *scope, items []item, n *tree.SelectClause) []groupExpr {
 	var out []groupExpr
-	c := &exprContext{scope: sc, clause: "GROUP BY"}
+	c := &exprContext{scope: sc, clause: "GROUP BY", sets: true}
 	for _, g := range gs {
 		e := unparen(g)
 		var x scalar.Expr

@@ -165,6 +165,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		case having != nil:
 			list.refusal = "HAVING clause"
 		}
+		rel = setsOfGroups(rel, lv, groups, items)
 		rel = b.group(rel, sc, groups, items, &having, len(n.GroupBy) == 0)
 	}
 	if having != nil {
@@ -184,7 +185,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		if early = len(distinctOn) > 0 && len(orders) > 0 && b.keysWithoutSets(lv.srfs, items, distinctOn, orders); early {
 			rel = b.distinctBeforeSets(rel, n, items, distinctOn, orders)
 		}
-		rel = &opt.ProjectSet{Input: rel, Funcs: lv.srfs}
+		rel = projectSets(rel, lv.srfs)
 	}
 	out := b.project(rel, items, visible, distinct, lv.outer)
 	if distinct || len(distinctOn) > 0 {
