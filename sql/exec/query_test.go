@@ -508,7 +508,7 @@ func TestProjectSet(t *testing.T) {
 		{Func: series, Args: []scalar.Expr{f.ref(in.Cols[0])}, Cols: []opt.ColumnID{f.col(types.Int8)}},
 		{Func: series, Args: []scalar.Expr{f.ref(in.Cols[1])}, Cols: []opt.ColumnID{f.col(types.Int8)}, Ordinality: f.col(types.Int8)}}}
 	n.Cols = append(slices.Clone(in.Cols), n.Funcs[0].Cols[0], n.Funcs[1].Cols[0], n.Funcs[1].Ordinality)
-	want := "1 3 1 1 1\n1 3 - 2 2\n1 3 - 3 3\n- 1 - 1 1\n2 0 1 - -\n2 0 2 - -\n"
+	want := "1 3 1 1 1\n1 3 - 2 2\n1 3 - 3 3\n- 1 - 1 1\n2 0 1 - 1\n2 0 2 - 2\n"
 	if got := show(f.run(n)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
