@@ -243,6 +243,9 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		if !ok {
 			b.fail(sqlstate.FeatureNotSupported, n.Expr1, "NULLIF of row values is not supported")
 		}
+		if k.Left.Type().Kind == types.KindVarChar {
+			k.Left = b.coerce(k.Left, types.Text, types.CastImplicit, n.Expr1) // the operator that is asked is that of text
+		}
 		return &scalar.NullIf{Left: k.Left, Right: k.Right}
 	case *tree.IfExpr:
 		arms, t := b.common("IF", []scalar.Expr{b.expr(c, n.True), b.expr(c, n.Else)}, n.True)

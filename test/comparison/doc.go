@@ -26,4 +26,10 @@
 //	MERIDIAN_STATEMENTS=file go test ./test/comparison -run TestStatements -v
 //
 // prints both answers to the statements of a file in the form of testdata, where they differ.
+//
+// # Queries
+//
+// TestQueries makes tables with random columns, indexes and rows, and asks random queries over them: joins of all kinds, subqueries in
+// all places, groups, windows, set operations, with comparisons across types. Each has one right answer, but for the order of rows where it
+// has no ORDER BY. Three rounds are asked always; MERIDIAN_QUERIES=20m goes on for so long, from round MERIDIAN_SEED.
 package comparison
