@@ -329,7 +329,8 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		act := &AlterIdentity{Column: col.Name}
 		if seq, err := b.View.TableByID(b.ctx, col.OwnsSequence); col.Identity != 0 && err == nil && seq != nil && seq.Sequence != nil {
 			act.Sequence = &AlterSequence{Table: seq, Definition: *seq.Sequence}
-			act.Sequence.Restart = b.sequenceOptions(n.SeqOptions, &act.Sequence.Definition, false).restart
+			o := b.sequenceOptions(n.SeqOptions, &act.Sequence.Definition, false)
+			act.Sequence.Restart, act.Sequence.Late = o.restart, o.late
 		}
 		add(act)
 	default:

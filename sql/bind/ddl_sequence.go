@@ -27,7 +27,7 @@ func (b *builder) alterSequence(n *tree.AlterSequence) Statement {
 	}
 	a := &AlterSequence{Table: t, Definition: *t.Sequence}
 	o := b.sequenceOptions(n.Options, &a.Definition, false)
-	a.Restart, a.OwnerTable, a.OwnerColumn, a.OwnerNone = o.restart, o.table, o.column, o.none
+	a.Restart, a.OwnerTable, a.OwnerColumn, a.OwnerNone, a.Late = o.restart, o.table, o.column, o.none, o.late
 	return a
 }
 
@@ -36,6 +36,7 @@ type sequenceOwner struct {
 	column  string
 	none    bool
 	restart *int64
+	late    error // that of an option which is looked at after RESTART
 }
 
 // sequenceOptions applies options to a definition and fills in what is not given. The bounds of a RESTART are checked when it
@@ -129,7 +130,10 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 	}
 	if opt := given[tree.SeqOptCache]; opt != nil {
 		if d.Cache = *opt.IntVal; d.Cache < 1 {
-			b.fail(sqlstate.InvalidParameterValue, nil, "CACHE (%d) must be greater than zero", d.Cache)
+			if o.late = sqlstate.New(sqlstate.InvalidParameterValue, "CACHE (%d) must be greater than zero", d.Cache); create {
+				raise(o.late)
+			}
+			return o
 		}
 	}
 	if opt := given[tree.SeqOptOwnedBy]; opt != nil {
@@ -141,7 +145,14 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 		if tn == nil {
 			raise(sqlstate.New(sqlstate.SyntaxError, "invalid OWNED BY option").WithHint("Specify OWNED BY table.column or OWNED BY NONE."))
 		}
-		o.table = b.alterTarget(tn, false)
+		o.late = func() (err error) {
+			defer guard(&err)
+			o.table = b.alterTarget(tn, false)
+			return nil
+		}()
+		if create {
+			b.check(o.late)
+		}
 		o.column = string(opt.ColumnItemVal.ColumnName)
 	}
 	return o

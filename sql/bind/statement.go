@@ -478,6 +478,8 @@ type AlterSequence struct {
 	OwnerColumn string
 	OwnerNone   bool
 	Notices     []Notice
+	// Late is the error of an option that is looked at after the others, and after RESTART.
+	Late error
 }
 
 // CreateView is CREATE VIEW. Query is the normalised text to store; Columns are the result's.

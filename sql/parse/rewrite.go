@@ -140,6 +140,12 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 				replace(i, i+1, "pg_catalog."+strings.ToLower(w))
 				continue
 			}
+			if ddl && is(0, "alter") && (strings.EqualFold(w, "set") || strings.EqualFold(w, "restart")) {
+				// SET GENERATED and SET of options are two actions to the grammar.
+				if from, to := identityColumn(src, toks, i); to > from {
+					edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ", ALTER COLUMN " + src[toks[from].Pos:toks[to-1].End] + " "})
+				}
+			}
 			switch len(w) {
 			case 5:
 				if ddl && strings.EqualFold(w, "match") && is(i+1, "partial") {
@@ -173,6 +179,9 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 					i = end - 1
 				}
 			case 8:
+				if ddl && strings.EqualFold(w, "identity") && punct(i+1, "(") && punct(i+2, ")") {
+					return nil, sqlstate.New(sqlstate.SyntaxError, "syntax error at or near \")\"").At(CharPos(src, int(toks[i+2].Pos)))
+				}
 				if ddl && strings.EqualFold(w, "sequence") && is(i+1, "name") && inIdentity(src, toks, i) {
 					// The grammar knows no SEQUENCE NAME; OWNED BY is not for identity columns, so that its place is free.
 					replace(i, i+2, "OWNED BY")
@@ -227,6 +236,30 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		edits = append(edits, edit{pos: len(src), end: len(src), text: text})
 	}
 	return edits, nil
+}
+
+// identityColumn finds the column of ALTER COLUMN, if SET or RESTART at toks[i] follows another action on its identity, and one of the
+// two is SET GENERATED.
+func identityColumn(src string, toks []Token, i int) (from, to int) {
+	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
+	generated := is(i, "set") && is(i+1, "generated")
+	after := is(i-1, "always") && is(i-2, "generated") || is(i-1, "default") && is(i-2, "by") && is(i-3, "generated")
+	if !generated && !after {
+		return 0, 0
+	}
+	for j := i - 1; j > 1 && toks[j].Kind != Punct; j-- {
+		if !is(j, "alter") {
+			continue
+		}
+		if from = j + 1; is(from, "column") && i > from+1 {
+			from++
+		}
+		if i == from+1 {
+			return 0, 0 // the first action
+		}
+		return from, from + 1
+	}
+	return 0, 0
 }
 
 // inIdentity reports whether a token is among the options of GENERATED ... AS IDENTITY (...).

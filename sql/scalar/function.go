@@ -132,11 +132,13 @@ type Environment interface {
 	NextIdentity(ctx context.Context, sequence string) (int64, error)
 	CurrVal(ctx context.Context, sequence string) (int64, error)
 	SetVal(ctx context.Context, sequence string, value int64, called bool) error
-	LastVal() (int64, error)
+	LastVal(ctx context.Context) (int64, error)
 	// SerialSequence is the qualified name of the sequence that a column owns; empty if there is none.
 	SerialSequence(table, column string) (string, error)
 	// SequenceLast is the last number taken from a sequence; called says that there was one.
 	SequenceLast(ctx context.Context, sequence string) (last int64, called bool, err error)
+	// SequenceParameters is the row of pg_sequence_parameters.
+	SequenceParameters(ctx context.Context, oid uint32) (types.Row, error)
 	BackendPID() int32
 	// BlockingPIDs are the sessions for whose locks another one waits.
 	BlockingPIDs(ctx context.Context, pid int32) ([]int32, error)

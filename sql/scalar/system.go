@@ -56,7 +56,7 @@ func addSequences(r *Registry) {
 		return types.NewInt(v), err
 	}).volatile()
 	r.fn("lastval() int8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
-		v, err := ctx.Env.LastVal()
+		v, err := ctx.Env.LastVal(ctx.context())
 		return types.NewInt(v), err
 	}).volatile()
 	set := func(ctx *Context, a []types.Datum) (types.Datum, error) {
@@ -503,6 +503,14 @@ func addSystem(r *Registry) {
 				rows = append(rows, types.Row{types.NewString(k), types.NewString(v)})
 			}
 			return rows, nil
+		})
+	r.fset("pg_sequence_parameters(oid) int8", "start_value int8, minimum_value int8, maximum_value int8, increment int8, cycle_option bool, cache_size int8, data_type oid",
+		func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+			if a[0].IsNull() {
+				return nil, nil
+			}
+			row, err := ctx.Env.SequenceParameters(ctx.context(), uint32(a[0].Int()))
+			return []types.Row{row}, err
 		})
 	r.fset("aclexplode(aclitem[]) oid", "grantor oid, grantee oid, privilege_type text, is_grantable bool", explodeACL)
 	r.fset("pg_partition_ancestors(regclass) regclass", "relid regclass",

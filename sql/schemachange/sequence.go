@@ -50,6 +50,17 @@ func (c *change) alterSequence(s *bind.AlterSequence) error {
 	t := c.Catalog.Table(s.Table.ID)
 	owner, column := t.Sequence.OwnerTable, t.Sequence.OwnerColumn
 	def := s.Definition
+	if err := c.stands(t, def, s.Restart); err != nil {
+		return err
+	}
+	if s.Late != nil {
+		return s.Late
+	}
+	if s.OwnerTable != nil {
+		if err := ownedBy(&def, t.Owner, t.Schema, s.OwnerTable, s.OwnerColumn); err != nil {
+			return err
+		}
+	}
 	if s.OwnerNone || s.OwnerTable != nil {
 		if of := c.current(owner); of != nil {
 			if col := of.Column(column); col != nil && col.Identity != 0 {
@@ -57,17 +68,26 @@ func (c *change) alterSequence(s *bind.AlterSequence) error {
 					WithDetail("Sequence \"%s\" is linked to table \"%s\".", t.Name, of.Name)
 			}
 		}
-		def.OwnerTable, def.OwnerColumn = 0, 0
 	}
-	if s.OwnerTable != nil {
-		if err := ownedBy(&def, t.Owner, t.Schema, s.OwnerTable, s.OwnerColumn); err != nil {
-			return err
-		}
+	if s.OwnerNone {
+		def.OwnerTable, def.OwnerColumn = 0, 0
 	}
 	if def.OwnerTable != owner || def.OwnerColumn != column {
 		c.disown(t)
 	}
 	return c.redefine(t, def, s.Restart)
+}
+
+// stands refuses a definition with which a sequence can't go on from where it stands, or restarts.
+func (c *change) stands(t *catalog.Table, def catalog.Sequence, restart *int64) error {
+	if restart != nil {
+		return bind.CheckRestart(&def, *restart)
+	}
+	last, _, err := c.o.Sequences.LastFor(c.ctx, c.Catalog.Local(), t)
+	if err != nil {
+		return err
+	}
+	return bind.CheckRestart(&def, last)
 }
 
 // redefine gives a sequence another definition. Where it stands stays, unless it restarts; that, and another step from a number
@@ -128,7 +148,14 @@ func (c *change) alterIdentity(t *catalog.Table, a *bind.AlterIdentity) error {
 	if a.Sequence == nil {
 		return nil
 	}
-	return c.redefine(c.Catalog.Table(a.Sequence.Table.ID), a.Sequence.Definition, a.Sequence.Restart)
+	seq := c.Catalog.Table(a.Sequence.Table.ID)
+	if err := c.stands(seq, a.Sequence.Definition, a.Sequence.Restart); err != nil {
+		return err
+	}
+	if a.Sequence.Late != nil {
+		return a.Sequence.Late
+	}
+	return c.redefine(seq, a.Sequence.Definition, a.Sequence.Restart)
 }
 
 // ownedBy links a sequence of an owner and a schema to a column. Both have to be the table's: the sequence is dropped, given away

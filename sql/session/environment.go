@@ -276,8 +276,16 @@ func (e *environment) SetVal(ctx context.Context, name string, value int64, call
 }
 
 // LastVal implements scalar.Environment.
-func (e *environment) LastVal() (int64, error) {
+func (e *environment) LastVal(ctx context.Context) (int64, error) {
 	if !e.lastUsed {
+		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "lastval is not yet defined in this session")
+	}
+	// It may have been dropped since.
+	seq, err := e.s.view().TableByID(ctx, e.lastID)
+	if err != nil {
+		return 0, err
+	}
+	if seq == nil || seq.Dropped {
 		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "lastval is not yet defined in this session")
 	}
 	if err := e.s.mustHaveAny(e.lastID, catalog.Select, catalog.Usage); err != nil {
@@ -301,6 +309,25 @@ func (e *environment) SequenceLast(ctx context.Context, name string) (int64, boo
 		return 0, false, err
 	}
 	return e.s.srv.Seqs.LastFor(ctx, e.s.temp.local, seq)
+}
+
+// SequenceParameters implements scalar.Environment.
+func (e *environment) SequenceParameters(ctx context.Context, oid uint32) (types.Row, error) {
+	seq, err := e.s.view().TableByID(ctx, catalog.ID(oid))
+	switch {
+	case err != nil:
+		return nil, err
+	case seq == nil || seq.Dropped:
+		return nil, sqlstate.New(sqlstate.UndefinedTable, "relation with OID %d does not exist", oid)
+	case seq.Kind != catalog.KindSequence:
+		return nil, sqlstate.New(sqlstate.WrongObjectType, "\"%s\" is not a sequence", seq.Name)
+	}
+	if err := e.s.mustHaveAny(seq.ID, catalog.Update, catalog.Select, catalog.Usage); err != nil {
+		return nil, err
+	}
+	d := seq.Sequence
+	return types.Row{types.NewInt(d.Start), types.NewInt(d.Min), types.NewInt(d.Max), types.NewInt(d.Increment), types.NewBool(d.Cycle),
+		types.NewInt(d.Cache), types.NewInt(int64(d.Type.OID()))}, nil
 }
 
 // BlockingPIDs implements scalar.Environment. The nodes are asked once for a statement, however many sessions it asks about.

@@ -183,13 +183,26 @@ func isViewTableUsage(r *reading) error {
 
 func isSequences(r *reading) error {
 	return r.eachVisible(func(schema string, t *catalog.Table) {
-		if s := t.Sequence; t.Kind == catalog.KindSequence {
+		if s := t.Sequence; t.Kind == catalog.KindSequence && !ofIdentity(r, t) {
 			bits := map[types.Kind]int{types.KindInt2: 16, types.KindInt4: 32, types.KindInt8: 64}[s.Type.Kind]
 			r.add("sequence_catalog", r.view.CurrentDatabase(), "sequence_schema", schema, "sequence_name", t.Name, "data_type", s.Type.Name(),
 				"numeric_precision", bits, "numeric_precision_radix", 2, "numeric_scale", 0, "start_value", digits(s.Start),
 				"minimum_value", digits(s.Min), "maximum_value", digits(s.Max), "increment", digits(s.Increment), "cycle_option", s.Cycle)
 		}
 	})
+}
+
+// ofIdentity reports whether a sequence is that of an identity column.
+func ofIdentity(r *reading, t *catalog.Table) bool {
+	if t.Sequence.OwnerTable == 0 {
+		return false
+	}
+	of := r.functions().table(uint32(t.Sequence.OwnerTable))
+	if of == nil {
+		return false
+	}
+	c := of.Column(t.Sequence.OwnerColumn)
+	return c != nil && c.Identity != 0
 }
 
 // constraint is one constraint as the information schema sees it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"sync"
 
 	"meridian/keys"
@@ -104,14 +105,17 @@ type Taken struct {
 // Take takes up to n numbers at once. It never takes some that are not the sequence's.
 func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (Taken, error) {
 	d := seq.Sequence
-	for {
+	if uint64(max(d.Increment, -d.Increment)) > math.MaxInt64/uint64(n) {
+		n = 1
+	}
+	for wraps := 0; ; {
 		last, turn, err := s.db.Draw(ctx, sequenceKey(seq), d.Increment*n, ahead(d))
 		var over *kv.AddOverflowError
 		if err != nil && !errors.As(err, &over) {
 			return Taken{}, err
 		}
 		first := last + d.Base - d.Increment*(n-1)
-		if err == nil && first >= d.Min && first <= d.Max {
+		if err == nil && first >= d.Min && first <= d.Max && follows(d, first, last-d.Increment*n) {
 			room := (uint64(d.Max) - uint64(first)) / uint64(d.Increment)
 			if d.Increment < 0 {
 				room = (uint64(first) - uint64(d.Min)) / uint64(-d.Increment)
@@ -135,21 +139,39 @@ func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (Take
 			n = 1 // the last ones, in turn
 			continue
 		}
-		if !d.Cycle {
+		if !d.Cycle || wraps == maxWraps {
 			bound, word := d.Max, "maximum"
 			if d.Increment < 0 {
 				bound, word = d.Min, "minimum"
 			}
 			return Taken{}, sqlstate.New("2200H", "nextval: reached %s value of sequence \"%s\" (%d)", word, seq.Name, bound)
 		}
-		restart := d.Min
-		if d.Increment < 0 {
-			restart = d.Max
-		}
-		if err := s.wrap(ctx, seq, restart); err != nil {
-			return Taken{}, err
+		wraps++
+		wrapped, err := s.wrap(ctx, seq, err != nil)
+		if err != nil || wrapped {
+			return Taken{First: begin(d), Count: 1}, err
 		}
 	}
+}
+
+// maxWraps bounds how often an exhausted sequence is set back for one number: others may exhaust it again at once.
+const maxWraps = 100
+
+// begin is what a sequence that cycles goes on with when it is exhausted.
+func begin(d *catalog.Sequence) int64 {
+	if d.Increment < 0 {
+		return d.Max
+	}
+	return d.Min
+}
+
+// follows reports whether a number comes after the one that a counter stood for, and not from beyond the end of all numbers: numbers are
+// added modulo 2^64. The first number of a counter may come after one that does not exist.
+func follows(d *catalog.Sequence, number, counter int64) bool {
+	if before := number - d.Increment; (d.Increment > 0) == (number > before) {
+		return true
+	}
+	return counter == 0
 }
 
 // GiveBack gives back the last n of what was taken, which nobody has used, so that they are the next ones again. If somebody
@@ -158,20 +180,26 @@ func (s *Sequences) GiveBack(ctx context.Context, seq *catalog.Table, t Taken, n
 	return s.db.GiveBack(ctx, sequenceKey(seq), seq.Sequence.Increment*n, t.turn)
 }
 
-// wrap sets an exhausted cycling sequence back, unless somebody else has.
-func (s *Sequences) wrap(ctx context.Context, seq *catalog.Table, to int64) error {
-	return s.db.Run(ctx, txn.TxnOptions{Name: "sequence"}, func(ctx context.Context, tx *txn.Txn) error {
+// wrap sets an exhausted cycling sequence back and takes its first number, unless somebody else has. A counter that overflowed is at its end
+// in any case.
+func (s *Sequences) wrap(ctx context.Context, seq *catalog.Table, overflow bool) (taken bool, err error) {
+	d := seq.Sequence
+	err = s.db.Run(ctx, txn.TxnOptions{Name: "sequence"}, func(ctx context.Context, tx *txn.Txn) error {
+		taken = false
 		v, err := tx.Get(ctx, sequenceKey(seq), kv.Exclusive, kv.Block)
 		if err != nil {
 			return err
 		}
-		if next := counter(v) + seq.Sequence.Base + seq.Sequence.Increment; next >= seq.Sequence.Min && next <= seq.Sequence.Max {
+		next := counter(v) + d.Base + d.Increment
+		if !overflow && next >= d.Min && next <= d.Max && follows(d, next, counter(v)) {
 			return nil
 		}
 		var b txn.WriteBatch
-		b.Put(sequenceKey(seq), counterValue(to-seq.Sequence.Increment-seq.Sequence.Base))
+		b.Put(sequenceKey(seq), counterValue(begin(d)-d.Base))
+		taken = true
 		return tx.Write(ctx, &b)
 	})
+	return taken, err
 }
 
 // Set makes a sequence go on from a value: after it if called, else with it.
