@@ -21,6 +21,7 @@ var departures = []departure{
 	{`join p1 using`, `:1042:-1`, `:1042:7`, "a column of USING has the modifier of the left side"},
 	{`::(bit|varbit|bit varying)\b|^select '[01]+'::bit`, ``, `ERROR 0A000 type bit`, "bit strings are not supported"},
 	{`on delete|on update`, `ERROR 23(502|514) .*DETAIL: Failing row`, `ERROR 23(502|514) .*DETAIL: Failing row`, "of several rows that an action can't change, the first one's place in the heap decides"},
+	{`(?s)begin.*(alter sequence|alter table . alter id (set|restart)).*(rollback|commit|savepoint)`, `^(last_value|nextval|currval|lastval|id|pg_sequence_last_value|sequencename|id:)|SELECT|INSERT`, ``, "numbers that were drawn after an ALTER SEQUENCE without RESTART stay drawn when its transaction is rolled back"},
 	{`on conflict do nothing$`, ``, `ERROR 55000 ON CONFLICT does not support deferrable`, "a statement that can't be carried out fails before its rows are looked at"},
 }
 
