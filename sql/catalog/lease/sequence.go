@@ -232,7 +232,8 @@ func (s *Sequences) Last(ctx context.Context, seq *catalog.Table) (last int64, c
 		return 0, false, err
 	}
 	d := seq.Sequence
-	last, called = n+d.Base, n != 0
+	// A counter that setval has moved may be where it began.
+	last, called = n+d.Base, n != 0 || len(set) == 9
 	if len(set) == 9 && counter(set[:8]) == n {
 		called = set[8] == 1
 	}

@@ -70,3 +70,14 @@ select setval('n', 9223372036854775807)
 select nextval('n')
 create sequence o minvalue -9223372036854775808
 select nextval('o'), nextval('o')
+
+-- A number that the counter began before.
+create sequence s start 5
+select setval('s', 2, false)
+select nextval('s'), nextval('s'), nextval('s')
+select last_value, is_called from s
+select setval('s', 4)
+select last_value, is_called from s
+select setval('s', 5, false)
+select last_value, is_called from s
+select pg_sequence_last_value('s'::regclass)
