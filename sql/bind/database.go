@@ -100,12 +100,8 @@ func (b *builder) alterDatabase(n *parse.AlterDatabase) Statement {
 	if db == nil {
 		b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", n.Name)
 	}
-	if n.Settings {
-		raise(sqlstate.New(sqlstate.FeatureNotSupported, "settings of databases are not supported").
-			WithHint("Give the settings when a session begins, in the connection's options."))
-	}
 	for _, o := range n.Options {
 		b.databaseOption(o)
 	}
-	return &AlterDatabase{Name: n.Name}
+	return &AlterDatabase{Name: n.Name, Set: n.Set, Reset: n.Reset, Roles: n.Roles}
 }

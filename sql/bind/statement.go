@@ -168,6 +168,10 @@ type AlterDatabase struct {
 	DropRegion    string
 	// Survive is "zone" or "region".
 	Survive string
+	// Set and Reset change what sessions begin with; Roles says that it was written as ALTER ROLE ALL.
+	Set   *SetVar
+	Reset *parse.ResetVar
+	Roles bool
 }
 
 // CreateSchema is CREATE SCHEMA.

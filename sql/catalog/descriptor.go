@@ -67,6 +67,35 @@ type Database struct {
 	SurviveRegion bool
 	Dropped       bool
 	Comment       string `json:",omitempty"`
+	// Settings are what sessions of the database begin with.
+	Settings []InitialSetting `json:",omitempty"`
+}
+
+// InitialSetting is a setting that sessions begin with: those of a database, of a role, or of a role in one database.
+type InitialSetting struct {
+	// Database limits a role's setting; zero: it counts in all.
+	Database ID `json:",omitempty"`
+	Name     string
+	Value    string
+}
+
+// WithSetting is a list of settings with one set, or, if value is nil, without it. An empty name takes out all of the database's.
+func WithSetting(list []InitialSetting, database ID, name string, value *string) []InitialSetting {
+	var out []InitialSetting
+	found := false
+	for _, s := range list {
+		if s.Database == database && (name == "" || s.Name == name) {
+			if value == nil {
+				continue
+			}
+			s.Value, found = *value, true
+		}
+		out = append(out, s)
+	}
+	if value != nil && !found {
+		out = append(out, InitialSetting{Database: database, Name: name, Value: *value})
+	}
+	return out
 }
 
 // Schema is a namespace within a database.
@@ -439,6 +468,8 @@ type User struct {
 	// those of timestamps.
 	ValidUntil int64 `json:",omitempty"`
 	Expires    bool  `json:",omitempty"`
+	// Settings are what the role's sessions begin with.
+	Settings []InitialSetting `json:",omitempty"`
 }
 
 // UsesEnum reports whether columns are of an enum, or of arrays of it, or are about to be.

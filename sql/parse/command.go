@@ -286,6 +286,8 @@ type AlterRole struct {
 	// Set and Reset are ALTER ROLE ... SET and RESET.
 	Set   *SetVar
 	Reset *ResetVar
+	// Database limits Set and Reset to one database; empty: all of them.
+	Database string
 }
 
 // DropRole is DROP USER and DROP ROLE.

@@ -66,9 +66,8 @@ func (c *cursor) alterDatabase() (node any, err error) {
 	}
 	switch {
 	case c.is("set") && !c.isAt(1, "tablespace") && !c.isAt(1, "primary") && !c.isAt(1, "secondary"), c.is("reset"):
-		a.Settings = true
-		c.i = len(c.toks)
-		return a, nil
+		a.Set, a.Reset, err = c.initialSetting()
+		return a, err
 	case c.accept("refresh", "collation", "version"):
 		return a, nil
 	case c.accept("set"):
@@ -103,7 +102,9 @@ func (c *cursor) alterDatabase() (node any, err error) {
 
 // AlterDatabase is ALTER DATABASE with options, or with settings, or with neither: REFRESH COLLATION VERSION.
 type AlterDatabase struct {
-	Name     string
-	Settings bool
-	Options  []StorageOption
+	Name    string
+	Set     *SetVar
+	Reset   *ResetVar
+	Roles   bool // it was written as ALTER ROLE ALL IN DATABASE
+	Options []StorageOption
 }

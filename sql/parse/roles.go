@@ -66,6 +66,27 @@ func (c *cursor) create() (any, error) {
 	return nil, nil
 }
 
+// initialSetting reads SET or RESET of ALTER ROLE and ALTER DATABASE.
+func (c *cursor) initialSetting() (*SetVar, *ResetVar, error) {
+	switch {
+	case c.accept("set"):
+		node, err := c.set()
+		set, ok := node.(*SetVar)
+		if err == nil && (!ok || set.Local) {
+			err = c.unsupported("this form of SET for roles and databases")
+		}
+		return set, nil, err
+	case c.accept("reset"):
+		node, err := c.reset()
+		reset, ok := node.(*ResetVar)
+		if err == nil && !ok {
+			err = c.unsupported("this form of RESET for roles and databases")
+		}
+		return nil, reset, err
+	}
+	return nil, nil, c.unexpected()
+}
+
 func (c *cursor) alter() (any, error) {
 	start := c.i
 	switch {
@@ -90,17 +111,26 @@ func (c *cursor) alter() (any, error) {
 		group := w == "group"
 		r := &AlterRole{IfExists: c.accept("if", "exists")}
 		var err error
-		if c.is("all") {
-			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "settings of roles are not supported").
-				WithHint("Give the settings when a session begins, in the connection's options.")
-		}
-		if r.Name, err = c.role(); err != nil {
-			return nil, err
-		}
-		if c.accept("in", "database") {
-			if _, err := c.ident(); err != nil {
+		all := c.accept("all")
+		if !all {
+			if r.Name, err = c.role(); err != nil {
 				return nil, err
 			}
+		}
+		if c.accept("in", "database") {
+			if r.Database, err = c.ident(); err != nil {
+				return nil, err
+			}
+		}
+		if all || r.Database != "" || c.is("set") || c.is("reset") {
+			if r.Set, r.Reset, err = c.initialSetting(); err != nil || !all {
+				return r, err
+			}
+			if r.Database == "" {
+				return nil, sqlstate.New(sqlstate.FeatureNotSupported, "settings of all roles in all databases are not supported").
+					WithHint("Use ALTER DATABASE ... SET for each database.")
+			}
+			return &AlterDatabase{Name: r.Database, Set: r.Set, Reset: r.Reset, Roles: true}, nil
 		}
 		switch {
 		case group && (c.is("add") || c.is("drop")):
@@ -114,25 +144,6 @@ func (c *cursor) alter() (any, error) {
 		case c.accept("rename", "to"):
 			r.Rename, err = c.ident()
 			return r, err
-		case c.is("set"):
-			c.i++
-			node, err := c.set()
-			if err != nil {
-				return nil, err
-			}
-			var ok bool
-			if r.Set, ok = node.(*SetVar); !ok {
-				return nil, c.unsupported("this ALTER ROLE")
-			}
-			return r, nil
-		case c.is("reset"):
-			c.i++
-			node, err := c.reset()
-			if err != nil {
-				return nil, err
-			}
-			r.Reset, _ = node.(*ResetVar)
-			return r, nil
 		}
 		c.accept("with")
 		return r, c.roleOptions(&r.Options, false)

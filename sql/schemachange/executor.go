@@ -141,6 +141,9 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		tag, err = "DROP DATABASE", c.dropDatabase(s)
 	case *bind.AlterDatabase:
 		tag, err = "ALTER DATABASE", c.alterDatabase(s)
+		if s.Roles {
+			tag = "ALTER ROLE"
+		}
 	case *bind.CreateSchema:
 		tag, err = "CREATE SCHEMA", c.createSchema(s)
 	case *bind.DropSchema:

@@ -11,6 +11,7 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
+	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
 )
 
@@ -145,10 +146,29 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 		c.give(db.ID, to)
 	case s.PrimaryRegion != "" || s.AddRegion != "" || s.DropRegion != "" || s.Survive != "":
 		return regionsLater("regions of databases")
+	case s.Set != nil || s.Reset != nil:
+		if err := c.mustOwn(db.ID); err != nil {
+			return err
+		}
+		d := c.Catalog.Database(db.ID)
+		name, value := initialSetting(s.Set, s.Reset)
+		d.Settings = catalog.WithSetting(d.Settings, 0, name, value)
 	default:
 		return c.mustOwn(db.ID)
 	}
 	return nil
+}
+
+// initialSetting is the change that SET and RESET of a role or database ask for; the session has looked at the value already.
+func initialSetting(set *bind.SetVar, reset *parse.ResetVar) (name string, value *string) {
+	if reset != nil {
+		return reset.Name, nil
+	}
+	if set.Default {
+		return set.Name, nil
+	}
+	v := strings.Join(set.Values, ", ")
+	return set.Name, &v
 }
 
 func (c *change) createSchema(s *bind.CreateSchema) error {

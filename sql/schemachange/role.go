@@ -154,12 +154,30 @@ func (c *change) createRole(s *bind.CreateRole) error {
 	return nil
 }
 
+// alterRoleSetting is ALTER ROLE ... SET and RESET, which everybody may do of their own role.
+func (c *change) alterRoleSetting(s *bind.AlterRole, u *catalog.User) error {
+	switch {
+	case u.Superuser && !c.super():
+		return denied("must be superuser to alter superusers")
+	case !c.mayCreateRoles() && u.Name != c.Info.User:
+		return denied("permission denied")
+	}
+	var database catalog.ID
+	if s.Database != "" {
+		db, err := c.database(s.Database)
+		if err != nil {
+			return err
+		}
+		database = db.ID
+	}
+	m := c.Catalog.User(u.ID)
+	name, value := initialSetting(s.Set, s.Reset)
+	m.Settings = catalog.WithSetting(m.Settings, database, name, value)
+	return nil
+}
+
 func (c *change) alterRole(s *bind.AlterRole) error {
 	name, o := c.roleName(s.Name), &s.Options
-	if s.Set != nil || s.Reset != nil {
-		return sqlstate.New(sqlstate.FeatureNotSupported, "settings of roles are not supported").
-			WithHint("Give the settings when a session begins, in the connection's options.")
-	}
 	if s.Rename != "" {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "roles can't be renamed").
 			WithHint("Create another role, give it what this one owns with REASSIGN OWNED, and drop this one.")
@@ -174,6 +192,9 @@ func (c *change) alterRole(s *bind.AlterRole) error {
 			return nil
 		}
 		return sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", name)
+	}
+	if s.Set != nil || s.Reset != nil {
+		return c.alterRoleSetting(s, u)
 	}
 	switch {
 	case (u.Superuser || o.Superuser != nil) && !c.super():

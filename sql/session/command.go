@@ -239,6 +239,10 @@ func commandName(stmt bind.Statement) string {
 
 // define runs data definition statements.
 func (s *Session) define(ctx context.Context, p *plan) (string, error) {
+	bound, err := s.initialSetting(p.bound)
+	if err != nil {
+		return "", err
+	}
 	s.ensureTxn()
 	s.tx.Harden()
 	if s.modes.readOnly {
@@ -248,7 +252,7 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 		return "", err
 	}
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
-		Stmt: p.bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
+		Stmt: bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
 		Alone:  s.state == stateImplicit && !s.ran && (s.replay.final || s.syncNext),
 		Notice: s.out.Notice, Scalar: s.definitionScalar(ctx),
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
@@ -336,11 +340,8 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 	return s.beginAsOf(c.Modes)
 }
 
-func (s *Session) setVar(c *bind.SetVar) error {
-	s.ensureTxn() // which undoes it if another statement of its string or pipeline fails
-	if c.Default {
-		return s.resetVar(c.Name)
-	}
+// settingText is the value of a SET as one text.
+func settingText(c *bind.SetVar) (string, error) {
 	values := c.Values
 	switch name := canonical(c.Name); name {
 	case "search_path", "temp_tablespaces":
@@ -351,10 +352,21 @@ func (s *Session) setVar(c *bind.SetVar) error {
 	case "datestyle":
 	default:
 		if len(values) > 1 {
-			return sqlstate.New(sqlstate.InvalidParameterValue, "SET %s takes only one argument", c.Name)
+			return "", sqlstate.New(sqlstate.InvalidParameterValue, "SET %s takes only one argument", c.Name)
 		}
 	}
-	v := strings.Join(values, ", ")
+	return strings.Join(values, ", "), nil
+}
+
+func (s *Session) setVar(c *bind.SetVar) error {
+	s.ensureTxn() // which undoes it if another statement of its string or pipeline fails
+	if c.Default {
+		return s.resetVar(c.Name)
+	}
+	v, err := settingText(c)
+	if err != nil {
+		return err
+	}
 	if c.Local && s.state != stateExplicit {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET LOCAL can only be used in transaction blocks"})
 	}

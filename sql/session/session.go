@@ -279,6 +279,7 @@ func (s *Session) setting(name string) string {
 func (s *Session) startupSettings(all map[string]string) error {
 	s.location = time.UTC
 	s.restyle()
+	s.initialSettings()
 	for k, v := range all {
 		if k == "options" {
 			if err := s.commandLine(optionWords(v)); err != nil {

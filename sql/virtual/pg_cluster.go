@@ -72,9 +72,54 @@ func pgRoles(r *reading) error {
 	users, err := r.users()
 	for _, u := range users {
 		r.add("rolname", u.Name, "rolsuper", u.Superuser, "rolinherit", !u.NoInherit, "rolcreaterole", u.CreateRole,
-			"rolcreatedb", u.CreateDB, "rolcanlogin", u.Login, "rolreplication", false, "rolconnlimit", connections(u), "rolvaliduntil", expiry(u), "rolpassword", "********", "rolbypassrls", false, "oid", u.ID)
+			"rolcreatedb", u.CreateDB, "rolcanlogin", u.Login, "rolreplication", false, "rolconnlimit", connections(u), "rolvaliduntil", expiry(u), "rolpassword", "********", "rolbypassrls", false,
+			"rolconfig", settingsOf(u.Settings, 0), "oid", u.ID)
 	}
 	return err
+}
+
+// settingNames are the settings that PostgreSQL spells with capitals.
+var settingNames = map[string]string{"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
+
+// settingsOf are the settings of a list that count in a database, as "name=value"; nil if there are none.
+func settingsOf(list []catalog.InitialSetting, database catalog.ID) []string {
+	var out []string
+	for _, s := range list {
+		if s.Database == database {
+			name := s.Name
+			if shown, ok := settingNames[name]; ok {
+				name = shown
+			}
+			out = append(out, name+"="+s.Value)
+		}
+	}
+	return out
+}
+
+func pgDbRoleSetting(r *reading) error {
+	dbs, err := r.view.Databases(r.ctx)
+	if err != nil {
+		return err
+	}
+	users, err := r.users()
+	if err != nil {
+		return err
+	}
+	add := func(database, role catalog.ID, config []string) {
+		if len(config) > 0 {
+			r.add("setdatabase", database, "setrole", role, "setconfig", config)
+		}
+	}
+	for _, d := range dbs {
+		add(d.ID, 0, settingsOf(d.Settings, 0))
+	}
+	for _, u := range users {
+		add(0, u.ID, settingsOf(u.Settings, 0))
+		for _, d := range dbs {
+			add(d.ID, u.ID, settingsOf(u.Settings, d.ID))
+		}
+	}
+	return nil
 }
 
 func pgAuthid(r *reading) error {
