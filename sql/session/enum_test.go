@@ -148,3 +148,28 @@ func TestEnumValueIsReadFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestTemporaryTableLearnsValues: a temporary table takes and shows the values that other sessions have added to the type of its column since
+// it was made, with statements that were prepared before.
+func TestTemporaryTableLearnsValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		a.Must("create type e as enum ('x')")
+		b.Must("create temp table t (id int primary key, v e, vs e[]); create index on t (v); insert into t values (1, 'x', '{x}')")
+		b.Must("prepare i as insert into t values ($1, $2, $3); prepare q as select id, v, vs from t order by v")
+		a.Must("alter type e add value 'w' before 'x'")
+		a.Must("alter type e rename value 'x' to 'ex'")
+		time.Sleep(time.Second)
+		b.Must("execute i(2, 'w', '{w,ex}')")
+		if got := b.Must("execute q"); got != "id | v | vs\n2 | w | {w,ex}\n1 | ex | {ex}\nSELECT 2" {
+			t.Error(got)
+		}
+		if got := b.Must("select id from t where v = 'w'"); got != "id\n2\nSELECT 1" {
+			t.Error(got)
+		}
+	})
+}

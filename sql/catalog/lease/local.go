@@ -32,6 +32,8 @@ type Local struct {
 	version    uint64
 	generation uint64
 	stats      map[catalog.ID]*catalog.Statistics
+	// learnt is the catalogue that the columns' types are of.
+	learnt *Snapshot
 	// Rows, if not nil, estimates the rows of a table's primary index, for tables that were not analyzed.
 	Rows func(*catalog.Table) int64
 	// counters are the temporary sequences of which something was taken or set.
@@ -320,7 +322,50 @@ func (l *Local) statistics(id catalog.ID) *catalog.Statistics {
 }
 
 // SetLocal gives the transaction the session's own part of the catalogue, whose commit and rollback are the caller's.
-func (t *Txn) SetLocal(l *Local) { t.local = l }
+func (t *Txn) SetLocal(l *Local) {
+	t.local = l
+	if !l.Empty() {
+		l.learn(t.m.snap.Load())
+	}
+}
+
+// learn gives columns of enums the versions of these that the node knows, since others change the types without knowing of the columns.
+// It is called between transactions.
+func (l *Local) learn(s *Snapshot) {
+	if l.learnt == s {
+		return
+	}
+	l.learnt = s
+	for id, d := range l.relations {
+		if d.Table == nil {
+			continue
+		}
+		var now []*types.Enum
+		for i := range d.Table.Columns {
+			t := d.Table.Columns[i].Type
+			if t.Kind == types.KindArray && t.Elem != nil {
+				t = t.Elem
+			}
+			if t.Kind != types.KindEnum {
+				continue
+			}
+			if e := s.descriptor(catalog.ID(t.Enum.ID)); e != nil && e.Type != nil && !e.dropped() && !slices.Equal(e.Type.Enum.Values, t.Enum.Values) {
+				now = append(now, &e.Type.Enum)
+			}
+		}
+		if len(now) == 0 {
+			continue
+		}
+		c := d.clone()
+		for _, e := range now {
+			c.Table.SetEnum(e)
+		}
+		l.version++
+		*c.version() = l.version
+		l.relations[id] = c
+		l.generation++
+	}
+}
 
 // Local is what SetLocal was given.
 func (t *Txn) Local() *Local { return t.local }
