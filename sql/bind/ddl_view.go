@@ -139,21 +139,21 @@ func (b *builder) refreshView(n *tree.RefreshMaterializedView) Statement {
 
 // viewText writes a query with its relations' names qualified, so that it means the same in any session.
 func (b *builder) viewText(sel *tree.Select) string {
-	ctx := tree.NewFmtCtx(tree.FmtParsable, tree.FmtReformatTableNames(func(ctx *tree.FmtCtx, n *tree.TableName) {
-		t := b.tableNames[n]
-		if t == nil {
-			ctx.WriteString(parse.Name{Schema: string(n.SchemaName), Name: string(n.ObjectName)}.Quoted())
-			return
-		}
-		name := parse.Name{Schema: b.schemaOf(t), Name: t.Name}
-		if t.Kind != catalog.KindVirtual {
-			if db := b.databaseOf(t); db != b.View.CurrentDatabase() {
-				name.Database = db
-			}
-		}
-		ctx.WriteString(name.Quoted())
-	}))
 	return b.enumText.write(func() string {
+		ctx := tree.NewFmtCtx(tree.FmtParsable, tree.FmtReformatTableNames(func(ctx *tree.FmtCtx, n *tree.TableName) {
+			t := b.tableNames[n]
+			if t == nil {
+				ctx.WriteString(parse.Name{Schema: string(n.SchemaName), Name: string(n.ObjectName)}.Quoted())
+				return
+			}
+			name := parse.Name{Schema: b.schemaOf(t), Name: t.Name}
+			if t.Kind != catalog.KindVirtual {
+				if db := b.databaseOf(t); db != b.View.CurrentDatabase() {
+					name.Database = db
+				}
+			}
+			ctx.WriteString(name.Quoted())
+		}))
 		ctx.FormatNode(sel)
 		return parse.TypeNames(ctx.CloseAndGetString())
 	})

@@ -337,3 +337,15 @@ select a, c::text from pk order by 1, 2
 drop type x cascade
 select a from pk order by 1
 select a from pk where c = 'p'
+
+-- The text of a view with constants of enums keeps its relations' schemas.
+create schema if not exists elsewhere
+create type kind as enum ('a', 'b')
+create table elsewhere.t (v scratch.kind)
+insert into elsewhere.t values ('a'), ('b')
+create table t (v kind)
+set search_path = elsewhere, scratch
+create view scratch.w as select v from t where v = 'a' or v in ('b', 'a')
+set search_path = scratch
+select v::text from w order by v
+drop schema elsewhere cascade
