@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
@@ -148,8 +149,13 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 		c.uses(t)
 	}
 	for i := range t.Foreign {
-		// Rows may be put into it before the others know that they must not delete what these refer to.
-		if err := c.claim(t.Foreign[i].RefTable); err != nil {
+		// Rows may be put into it before the others know that they must not delete what these refer to. Readers of the other table
+		// need not know.
+		ref := t.Foreign[i].RefTable
+		if err := c.must(ref, catalog.References); err != nil {
+			return "", err
+		}
+		if err := c.Catalog.Lock(c.ctx, []catalog.ID{ref}, catalog.ExcludeWriters, kv.Block); err != nil {
 			return "", err
 		}
 		if err := c.link(t, &t.Foreign[i]); err != nil {
