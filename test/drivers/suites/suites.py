@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import xml.etree.ElementTree
 
 import events
 import report
@@ -25,6 +26,7 @@ ASYNCPG = "0.30.0"
 SQLALCHEMY = "2.0.36"
 DJANGO = "5.1.4"
 PGX = "5.12.0"
+PGJDBC = "42.7.4"
 WHEELS = [
     "pytest==8.3.4", "psycopg2-binary==" + PSYCOPG2, "asyncpg==" + ASYNCPG, "SQLAlchemy==" + SQLALCHEMY, "Django==" + DJANGO,
     "greenlet==3.1.1", "distro==1.9.0", "tzdata==2024.2", "pytz==2024.2", "setuptools==75.6.0", "wheel==0.45.1", "Cython==3.0.11",
@@ -206,6 +208,59 @@ class Go:
         return "", events.first_line(text)
 
 
+class Maven:
+    """pgjdbc's tests, whose sources Maven Central has: run by surefire, its reports read as results."""
+
+    name = "pgjdbc"
+    # Without the packages that need TLS, Kerberos, several servers or replication.
+    packages = ["core", "jdbc2", "jdbc3", "jdbc4", "jdbc42", "util"]
+    timeout = 900
+
+    def source(self, cache):
+        return os.path.join(cache.source("pgjdbc"), "postgresql-%s-jdbc-src" % PGJDBC)
+
+    def prepare(self, cache, server, work):
+        create_database(server, "suite_pgjdbc")
+        home = self.source(cache)
+        if os.path.exists(os.path.join(home, "target", "test-classes")):
+            return
+        shutil.rmtree(cache.source("pgjdbc"), ignore_errors=True)
+        os.makedirs(cache.source("pgjdbc"))
+        coordinates = "org.postgresql:postgresql:%s:tar.gz:jdbc-src" % PGJDBC
+        run(["mvn", "-q", "-B", "dependency:copy", "-Dartifact=" + coordinates, "-DoutputDirectory=" + cache.source("pgjdbc")], cwd=work)
+        shutil.unpack_archive(os.path.join(cache.source("pgjdbc"), "postgresql-%s-jdbc-src.tar.gz" % PGJDBC), cache.source("pgjdbc"))
+        pom = os.path.join(home, "pom.xml")
+        with open(pom) as f:
+            text = f.read()
+        with open(pom, "w") as f:
+            f.write(text.replace("timeout.default=5 m", "timeout.default=30 s\n                            junit.jupiter.execution.timeout.thread.mode.default=SEPARATE_THREAD"))
+        run(["mvn", "-q", "-B", "test-compile"], cwd=home, stdout=subprocess.DEVNULL)
+
+    def run(self, cache, server, work, log):
+        home = self.source(cache)
+        with open(os.path.join(home, "build.local.properties"), "w") as f:
+            f.write("server=127.0.0.1\nport=%d\ndatabase=suite_pgjdbc\nusername=%s\npassword=\nprivilegedUser=%s\nprivilegedPassword=\n" % (server.port, server.user, server.user))
+        for package in self.packages:
+            reports = os.path.join(home, "target", "surefire-reports")
+            shutil.rmtree(reports, ignore_errors=True)
+            argv = ["mvn", "-B", "surefire:test", "-Dtest=org/postgresql/test/%s/**/*Test*" % package, "-Dsurefire.failIfNoSpecifiedTests=false",
+                    "-Dmaven.test.failure.ignore=true", "-Dsurefire.timeout=%d" % self.timeout]
+            subprocess.run(argv, cwd=home, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            for f in sorted(os.listdir(reports)) if os.path.isdir(reports) else []:
+                if f.endswith(".xml"):
+                    self.read(os.path.join(reports, f), work)
+
+    def read(self, path, work):
+        for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+            outcome, why = "passed", ""
+            for child in case:
+                if child.tag in ("failure", "error"):
+                    outcome, why = "failed", events.first_line(child.get("message") or child.get("type") or "")
+                elif child.tag == "skipped":
+                    outcome = "skipped"
+            write(work, case.get("classname") + "." + (case.get("name") or "class"), outcome, "", why)
+
+
 def write(work, test, outcome, state="", why=""):
     with open(os.path.join(work, "events"), "a") as f:
         f.write(json.dumps({"test": test, "outcome": outcome, "state": state, "why": why}) + "\n")
@@ -290,6 +345,7 @@ def suites():
         Pytest("sqlalchemy_ranges", "sqlalchemy", ["test/dialect/postgresql", "-k", "Range", "--maxfail=100000", "-p", "no:logging"],
                extra=lambda s: [a.replace("%s", "sqlalchemy_ranges") for a in sqlalchemy_arguments(s)], setup=schemas),
         Django(),
+        Maven(),
     ]
 
 
