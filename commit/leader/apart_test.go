@@ -43,3 +43,29 @@ func TestApart(t *testing.T) {
 		}
 	}
 }
+
+// TestDivided: a batch of resolutions whose command has become too long is divided before the request that made it so, or
+// behind it if that is the first large one; any other batch is not (P19).
+func TestDivided(t *testing.T) {
+	resolve := func(k string) kv.Request { return &kv.ResolveIntentRequest{Key: keys.Key(k)} }
+	three := []kv.Request{resolve("a"), resolve("b"), resolve("c")}
+	for _, c := range []struct {
+		name      string
+		reqs      []kv.Request
+		i, before int
+		want      int
+	}{
+		{"the first is large", three, 0, 0, 1},
+		{"a large one behind little", three, 1, 100, 2},
+		{"a large one behind much", three, 1, resolveBytes / 2, 1},
+		{"the last of many", three, 2, resolveBytes, 2},
+		{"the last, and large", three, 2, 100, 0},
+		{"one", three[:1], 0, 0, 0},
+		{"a write among them", []kv.Request{resolve("a"), &kv.PutRequest{}, resolve("b")}, 0, 0, 0},
+	} {
+		q := &request{b: &kv.Batch{Requests: c.reqs}}
+		if got := q.divided(c.i, c.before); got != c.want {
+			t.Errorf("%s: divided at %d, want %d", c.name, got, c.want)
+		}
+	}
+}

@@ -59,6 +59,7 @@
 //	    has done so before the second was given it (hold.go).
 //	P18 (I1): an intent goes with its transaction's outcome, never with a span that is cleared: recovery would take it for one
 //	    that never came (write.go).
+//	P19 (I9): a batch of resolutions is carried out whatever the size of the values: by parts, each a command of its own (endtxn.go).
 //	P15: a load that meets locks takes its rows one by one from there on, so that it claims no row while it waits for
 //	    another (lock, K4).
 //

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -247,6 +248,50 @@ func written(r kv.Request) (keys.Key, kv.Seq, bool) {
 // keep the range, and the client, from going on; and its size has a bound.
 const resolveAtEnd = 500
 
+// resolveBytes is the length of a command beyond which it resolves no more intents. An intent whose timestamp has moved is written
+// again with its value, so that a few may be more than a command can hold. Chosen by us: what the gateway puts into a batch of writes.
+//
+// P19 (I9): a batch of resolutions is carried out whatever the size of the values: by parts, each a command of its own.
+const resolveBytes = 1 << 20
+
+// tooMuchError says that the requests from at on have to be a batch of their own. It never leaves the participant.
+type tooMuchError struct{ at int }
+
+func (*tooMuchError) Error() string { return "leader: the batch is too large for a command" }
+
+// divided tells before which request a batch of resolutions has to be divided, whose i-th made the command too long; zero: not at all.
+// before is the command's length without that one: if it is the large one, it is the first of the next part.
+func (q *request) divided(i, before int) int {
+	for _, r := range q.b.Requests {
+		if _, is := r.(*kv.ResolveIntentRequest); !is {
+			return 0
+		}
+	}
+	if i > 0 && before > resolveBytes/16 {
+		return i
+	}
+	if i+1 < len(q.b.Requests) {
+		return i + 1
+	}
+	return 0
+}
+
+// sendApart carries out a batch of resolutions in two parts (P19).
+func (p *Participant) sendApart(ctx context.Context, b *kv.Batch, at int) (*kv.BatchResponse, error) {
+	first, second := *b, *b
+	first.Requests, second.Requests = b.Requests[:at:at], b.Requests[at:]
+	one, err := p.Send(ctx, &first)
+	if err != nil {
+		return one, err
+	}
+	two, err := p.Send(ctx, &second)
+	if err != nil {
+		return two, err
+	}
+	two.Responses = append(one.Responses[:at:at], two.Responses...)
+	return two, nil
+}
+
 // resolveOwn resolves the transaction's intents in the range, in the batch that decides it, and returns the parts of
 // the spans that have too many of them.
 func (q *request) resolveOwn(spans []keys.Span, rec *commit.Record, d *kv.RangeDescriptor) (left []keys.Span, err error) {
@@ -268,12 +313,13 @@ func (q *request) resolveOwn(spans []keys.Span, rec *commit.Record, d *kv.RangeD
 		}
 	}
 	res := &mvcc.Resolution{Txn: rec.TxnMeta, Status: rec.Status, IgnoredSeqs: q.txn.IgnoredSeqs, IntentsOnly: true}
-	room := int64(resolveAtEnd)
+	room, limit := int64(resolveAtEnd), resolveBytes+q.batch.Len()
 	if q.end.Trigger != nil {
-		room = math.MaxInt64 // the range is about to be another one
+		room, limit = math.MaxInt64, math.MaxInt // the range is about to be another one
 	}
+	res.MaxBytes = limit
 	for _, s := range disjoint(local) {
-		if room <= 0 {
+		if room <= 0 || q.batch.Len() > limit {
 			left = append(left, s)
 			continue
 		}

@@ -236,9 +236,18 @@ func (q *request) evaluateAt(onePhase bool) error {
 		if r == kv.Request(q.end) {
 			q.replayed()
 		}
+		before := 0
+		if q.batch != nil {
+			before = q.batch.Len()
+		}
 		one, err := q.evalOne(i, r, onePhase, note)
 		if err != nil {
 			return err
+		}
+		if q.batch != nil && q.batch.Len() > resolveBytes {
+			if at := q.divided(i, before); at > 0 {
+				return &tooMuchError{at}
+			}
 		}
 		q.resp.Responses = append(q.resp.Responses, one)
 	}
@@ -399,8 +408,16 @@ func (q *request) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Response
 		if r.Status == kv.Committed {
 			p.writers.note(&r.Txn)
 		}
-		_, _, err := w.ResolveRange(r.Start, r.End, &mvcc.Resolution{Txn: r.Txn, Status: r.Status,
-			IgnoredSeqs: r.IgnoredSeqs}, 0)
+		_, left, err := w.ResolveRange(r.Start, r.End, &mvcc.Resolution{Txn: r.Txn, Status: r.Status,
+			IgnoredSeqs: r.IgnoredSeqs, MaxBytes: resolveBytes}, 0)
+		if left != nil { // P19
+			end := span.End
+			if q.rest != nil {
+				end = q.rest.End
+			}
+			resp.Resume = &keys.Span{Start: left.Start, End: end}
+			q.released[len(q.released)-1].span.End = left.Start
+		}
 		return resp, err
 
 	case *kv.GCRequest:

@@ -49,6 +49,9 @@ const mergedPause = time.Second
 func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	for {
 		resp, err := p.serve(ctx, b)
+		if m, much := err.(*tooMuchError); much {
+			return p.sendApart(ctx, b, m.at)
+		}
 		f, frozen := err.(*frozenError)
 		if !frozen {
 			return resp, err

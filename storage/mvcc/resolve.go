@@ -19,6 +19,8 @@ type Resolution struct {
 	IntentsOnly bool
 	// InPlace says that entries of the lock table may be removed and nothing else done; else ErrNotInPlace.
 	InPlace bool
+	// MaxBytes has ResolveRange stop when the writer's batch is longer than that; zero: never.
+	MaxBytes int
 }
 
 // ResolveIntent carries out a resolution on one key and reports whether a lock was there.
@@ -68,7 +70,7 @@ func (w *Writer) ResolveIntent(k keys.Key, res *Resolution) (bool, error) {
 }
 
 // ResolveRange carries out a resolution on all of a span, at most max locks of it (zero: all), and tells what is
-// left of the span.
+// left of the span. It may stop earlier, after Resolution.MaxBytes.
 func (w *Writer) ResolveRange(start, end keys.Key, res *Resolution, max int64) (resolved int64, resume *keys.Span, err error) {
 	s := keys.LockSpan(start, end)
 	it, err := w.lockIter(s.Start, s.End)
@@ -84,7 +86,7 @@ func (w *Writer) ResolveRange(start, end keys.Key, res *Resolution, max int64) (
 		if id != res.Txn.ID {
 			continue
 		}
-		if max > 0 && resolved >= max {
+		if max > 0 && resolved >= max || res.MaxBytes > 0 && resolved > 0 && w.b.Len() > res.MaxBytes {
 			k, err := keys.DecodeLockKey(lk)
 			return resolved, &keys.Span{Start: clone(k), End: end}, err
 		}
