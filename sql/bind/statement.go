@@ -317,8 +317,9 @@ type AlterTable struct {
 	Table *catalog.Table // nil: IF EXISTS and there is none
 	// As is the kind of relation that the statement names: ALTER VIEW and ALTER SEQUENCE have command tags of their own, and ALTER INDEX
 	// of what says how it is stored.
-	As    catalog.Kind
-	Index bool
+	As catalog.Kind
+	// Index is the name of ALTER INDEX's; empty: it is not about an index.
+	Index string
 	// Materialized is ALTER MATERIALIZED VIEW.
 	Materialized bool
 	Actions      []AlterAction

@@ -157,7 +157,7 @@ func (b *builder) alterStorage(n *parse.AlterStorage) Statement {
 	a := &AlterTable{}
 	var t *catalog.Table
 	if n.Index {
-		a.Index = true
+		a.Index = n.Name.Name
 		ref := b.namedIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
 		if ref == nil && b.lookupTable(n.Name.Database, n.Name.Schema, n.Name.Name) != nil {
 			b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not an index", n.Name.Name)

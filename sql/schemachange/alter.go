@@ -22,6 +22,11 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 	if s.Table == nil {
 		return nil
 	}
+	if s.Index != "" {
+		if err := c.mustOwnIndex(s.Table, s.Index, false); err != nil {
+			return err
+		}
+	}
 	if err := c.mustOwn(s.Table.ID); err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 	case *bind.AlterTable:
 		tag, err = "ALTER "+kindTag(s.As), c.alterTable(s)
 		switch {
-		case s.Index:
+		case s.Index != "":
 			tag = "ALTER INDEX"
 		case s.Materialized:
 			tag = "ALTER MATERIALIZED VIEW"

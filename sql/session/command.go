@@ -193,7 +193,7 @@ func commandName(stmt bind.Statement) string {
 	case *bind.RefreshView:
 		return "REFRESH MATERIALIZED VIEW"
 	case *bind.AlterTable:
-		if c.Index {
+		if c.Index != "" {
 			return "ALTER INDEX"
 		}
 		return "ALTER " + relation(c.As)
