@@ -204,7 +204,9 @@ func parseBounds(p, whole string) (Dim, string, error) {
 
 // arrayWords takes the braces apart.
 func arrayWords(p, whole string) (words []arrayWord, shape []Dim, err error) {
-	fail := func(detail string) ([]arrayWord, []Dim, error) { return nil, nil, malformedArray(whole, detail) }
+	fail := func(detail string) ([]arrayWord, []Dim, error) {
+		return nil, nil, malformedArray(strings.TrimLeft(whole, " \t\n\v\f\r"), detail)
+	}
 	unexpected := func(c byte) ([]arrayWord, []Dim, error) {
 		return fail(`Unexpected "` + string(rune(c)) + `" character.`)
 	}

@@ -135,6 +135,15 @@ func castString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 			}
 			return NewInt(int64(int8(d.str[0]))), nil
 		}
+	case KindInterval:
+		if from.Kind != KindUnknown && to.Width != 0 {
+			// Only of a literal do the fields of the type say what its numbers count.
+			v, err := ParseTextEnv(IntervalType, d.str, env)
+			if err != nil {
+				return v, err
+			}
+			return fitInterval(v, to), nil
+		}
 	case KindDecimal:
 		// The modifier of a cast rounds like that of an assignment.
 		return ParseTextEnv(to, d.str, env)
@@ -322,7 +331,7 @@ func castTime(env Env, d Datum, from, to *T) (Datum, error) {
 			}
 			return NewTimeTZ(RoundMicros(d.num, to.Precision), z), nil
 		case KindInterval:
-			return NewInterval(0, 0, d.num), nil
+			return fitInterval(NewInterval(0, 0, d.num), to), nil
 		}
 	case KindTimestamp:
 		switch to.Kind {

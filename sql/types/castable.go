@@ -93,9 +93,6 @@ func castMatrix(f, t Kind) (CastContext, bool) {
 	case reg(t) && (f == KindInt2 || f == KindInt4 || f == KindInt8):
 		return CastImplicit, true
 	case reg(f) && (t == KindInt4 || t == KindInt8):
-		if f == KindOID && t == KindInt8 {
-			return CastImplicit, true
-		}
 		return CastAssignment, true
 	case reg(f) && reg(t):
 		pair := func(a, b Kind) bool { return f == a && t == b || f == b && t == a }

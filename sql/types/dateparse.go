@@ -105,6 +105,11 @@ func stampName(t *T) string {
 	return t.Name()
 }
 
+// displacement is the error for a zone further off than any is.
+func displacement(s string) error {
+	return sqlstate.New("22009", "time zone displacement out of range: %q", Raw(s))
+}
+
 func (p *stampParser) fieldRange() error {
 	return sqlstate.New(sqlstate.DatetimeOverflow, "date/time field value out of range: %q", Raw(p.orig))
 }
@@ -142,11 +147,19 @@ func parseStamp(t *T, text string, env Env) (stamp, error) {
 				break
 			}
 			if !p.out.hasTime && !p.out.hasDate && len(p.nums) == 0 {
+				if d, rest := takeDigits(s[1:]); d != "" && rest == "" {
+					if _, _, ok := parseOffset(s); !ok {
+						return p.out, displacement(text)
+					}
+				}
 				return p.out, p.syntax()
 			}
 			off, rest, ok := 0, "", false
 			if len(s) > 1 && isDigit(s[1]) {
 				off, rest, ok = parseOffset(s)
+				if !ok && p.out.hasTime {
+					return p.out, displacement(text)
+				}
 			}
 			if !ok || p.out.hasZone && p.out.offset != 0 {
 				return p.out, p.syntax()
@@ -261,8 +274,11 @@ func (p *stampParser) word(s string) (string, error) {
 // number reads what starts with a digit: a time, a date with separators, or a bare number.
 func (p *stampParser) number(s string) (string, error) {
 	d, rest := takeDigits(s)
-	if len(d) > 10 && !(len(d) <= 14) {
-		return "", p.syntax()
+	if len(d) > 14 {
+		if p.t.Kind == KindTime || p.t.Kind == KindTimeTZ {
+			return "", p.syntax()
+		}
+		return "", p.fieldRange()
 	}
 	if rest != "" && rest[0] == ':' {
 		return p.clock(d, rest)
@@ -308,6 +324,14 @@ func (p *stampParser) number(s string) (string, error) {
 	}
 	if rest != "" && rest[0] == '.' && p.out.hasDate {
 		return "", p.syntax()
+	}
+	if (p.t.Kind == KindTime || p.t.Kind == KindTimeTZ) && !p.out.hasDate && !p.out.hasTime && len(d) == 6 && rest != "" && rest[0] == '.' {
+		if err := p.bare(d); err != nil {
+			return "", err
+		}
+		frac, rest := fraction(rest)
+		p.out.micros += frac
+		return rest, nil
 	}
 	// Compact times follow a date or a T.
 	if p.out.hasDate && !p.out.hasTime && (len(d) == 6 || len(d) == 4) {
@@ -482,6 +506,10 @@ func (p *stampParser) finish() (stamp, error) {
 		p.nums = nil
 	}
 	if len(p.nums) > 0 {
+		if n := p.nums[0]; len(p.nums) == 1 && !o.hasDate && !o.hasTime && p.t.Kind != KindTime && p.t.Kind != KindTimeTZ &&
+			(n.digits <= 2 && (n.v < 1 || n.v > 12) || n.digits > 8) {
+			return *o, p.fieldRange()
+		}
 		return *o, p.syntax()
 	}
 	if o.special != "" {

@@ -13,6 +13,64 @@ type intervalSum struct {
 	months, days int64
 	micros       int64
 	over         bool
+	seen         uint // units, each of which may come once
+}
+
+// The units of an interval's text.
+const (
+	unitMicros = 1 << iota
+	unitMillis
+	unitSecond
+	unitMinute
+	unitHour
+	unitDay
+	unitWeek
+	unitMonth
+	unitYear
+	unitDecade
+	unitCentury
+	unitMillennium
+	unitClock = unitMicros | unitMillis | unitSecond | unitMinute | unitHour
+)
+
+// once notes units, and reports whether none of them was there.
+func (v *intervalSum) once(units uint) bool {
+	if v.seen&units != 0 {
+		return false
+	}
+	v.seen |= units
+	return true
+}
+
+// named is the unit of a name; zero if there is none.
+func named(unit string) uint {
+	switch unit {
+	case "us", "usec", "usecs", "usecond", "useconds", "microsecond", "microseconds", "microsec", "microsecs":
+		return unitMicros
+	case "ms", "msec", "msecs", "msecond", "mseconds", "millisecond", "milliseconds", "millisec", "millisecs":
+		return unitMillis
+	case "s", "sec", "secs", "second", "seconds":
+		return unitSecond
+	case "m", "min", "mins", "minute", "minutes":
+		return unitMinute
+	case "h", "hr", "hrs", "hour", "hours":
+		return unitHour
+	case "d", "day", "days":
+		return unitDay
+	case "w", "week", "weeks":
+		return unitWeek
+	case "mon", "mons", "month", "months", "qtr", "quarter", "quarters":
+		return unitMonth
+	case "y", "yr", "yrs", "year", "years":
+		return unitYear
+	case "dec", "decs", "decade", "decades":
+		return unitDecade
+	case "c", "cent", "century", "centuries":
+		return unitCentury
+	case "mil", "mils", "millennium", "millennia":
+		return unitMillennium
+	}
+	return 0
 }
 
 func (v *intervalSum) addMonths(f float64) {
@@ -59,32 +117,33 @@ func (v *intervalSum) unit(n float64, whole int64, exact bool, unit string) bool
 		}
 		v.addMicros(n * float64(micros))
 	}
-	switch unit {
-	case "us", "usec", "usecs", "usecond", "useconds", "microsecond", "microseconds", "microsec", "microsecs":
+	switch u := named(unit); u {
+	case unitMicros:
 		clock(1)
-	case "ms", "msec", "msecs", "msecond", "mseconds", "millisecond", "milliseconds", "millisec", "millisecs":
+	case unitMillis:
 		clock(1000)
-	case "s", "sec", "secs", "second", "seconds":
+	case unitSecond:
 		clock(SecondMicros)
-	case "m", "min", "mins", "minute", "minutes":
+	case unitMinute:
 		clock(MinuteMicros)
-	case "h", "hr", "hrs", "hour", "hours":
+	case unitHour:
 		clock(HourMicros)
-	case "d", "day", "days":
+	case unitDay:
 		v.addDays(n)
-	case "w", "week", "weeks":
+	case unitWeek:
 		v.addDays(n * 7)
-	case "mon", "mons", "month", "months":
+	case unitMonth:
+		if unit[0] == 'q' {
+			n *= 3
+		}
 		v.addMonths(n)
-	case "qtr", "quarter", "quarters":
-		v.addMonths(n * 3)
-	case "y", "yr", "yrs", "year", "years":
+	case unitYear:
 		v.addYears(n)
-	case "dec", "decs", "decade", "decades":
+	case unitDecade:
 		v.addYears(n * 10)
-	case "c", "cent", "century", "centuries":
+	case unitCentury:
 		v.addYears(n * 100)
-	case "mil", "mils", "millennium", "millennia":
+	case unitMillennium:
 		v.addYears(n * 1000)
 	default:
 		return false
@@ -158,6 +217,16 @@ func (v *intervalSum) iso(s string) bool {
 			}
 			inTime = true
 			s = s[1:]
+			if ok, was := v.isoClock(s); was {
+				return ok
+			}
+			continue
+		}
+		if ok, was, rest := v.isoDate(s); was && !any {
+			if any = true; !ok {
+				return false
+			}
+			s = rest
 			continue
 		}
 		i := 0
@@ -187,6 +256,45 @@ func (v *intervalSum) iso(s string) bool {
 		}
 	}
 	return any
+}
+
+// isoDate reads the alternative form of ISO 8601, 0001-02-03; was reports that it is that.
+func (v *intervalSum) isoDate(s string) (ok, was bool, rest string) {
+	if s, rest, ok = strings.Cut(s, "t"); ok {
+		rest = "t" + rest
+	}
+	parts := strings.Split(s, "-")
+	if len(parts) != 3 || !isDigit(s[len(s)-1]) {
+		return false, false, ""
+	}
+	for i, p := range parts {
+		n, err := strconv.ParseInt(p, 10, 32)
+		switch {
+		case err != nil || p[0] == '+':
+			return false, true, ""
+		case i == 0:
+			v.months += n * 12
+		case i == 1:
+			v.months += n
+		default:
+			v.days += n
+		}
+	}
+	return true, true, rest
+}
+
+// isoClock reads the time of that form, 04:05:06.
+func (v *intervalSum) isoClock(s string) (ok, was bool) {
+	if !strings.Contains(s, ":") {
+		return false, false
+	}
+	d, rest := takeDigits(s)
+	if rest == "" || rest[0] != ':' {
+		return false, true
+	}
+	micros, tail, ok := intervalClock(d, rest)
+	v.micros += micros
+	return ok && tail == "", true
 }
 
 // words reads the verbose and the SQL standard forms.
@@ -228,7 +336,7 @@ func (v *intervalSum) words(s string) bool {
 		switch {
 		case rest != "" && rest[0] == ':':
 			micros, r, ok := intervalClock(d, rest)
-			if !ok {
+			if !ok || !v.once(unitClock) {
 				return false
 			}
 			if neg {
@@ -243,7 +351,11 @@ func (v *intervalSum) words(s string) bool {
 			m, r := takeDigits(rest[1:])
 			y, err1 := strconv.ParseInt(d, 10, 32)
 			mm, err2 := strconv.ParseInt(m, 10, 32)
-			if err1 != nil || err2 != nil || mm > 11 {
+			if mm > 11 && strings.Trim(r, "0123456789-:. ") == "" {
+				v.over = true
+				return true
+			}
+			if err1 != nil || err2 != nil || !v.once(unitYear|unitMonth) {
 				return false
 			}
 			total := y*12 + mm
@@ -294,7 +406,11 @@ func (v *intervalSum) words(s string) bool {
 		case unit == "ago":
 			unit, i = "second", 0
 		}
-		if !v.unit(sign*n, whole, !isFrac && werr == nil, unit) {
+		units := named(unit)
+		if units == unitSecond && isFrac {
+			units |= unitMillis | unitMicros
+		}
+		if !v.once(units) || !v.unit(sign*n, whole, !isFrac && werr == nil, unit) {
 			return false
 		}
 		any = true

@@ -198,9 +198,11 @@ func (p *jsonParser) unexpected(want string) error {
 			return err
 		}
 	case c == '-' || c >= '0' && c <= '9':
+		start := p.pos
 		if _, err := p.number(); err != nil {
 			return err
 		}
+		t = p.s[start:p.pos]
 	case t != "true" && t != "false" && t != "null" && strings.IndexByte("{}[],:", c) < 0:
 		return p.bad("Token \"" + t + "\" is invalid.")
 	}
@@ -346,9 +348,8 @@ func (p *jsonParser) number() (*JSONValue, error) {
 		return p.pos > n
 	}
 	fail := func() error {
-		p.pos = start
-		end := start
-		for end < len(p.s) && strings.IndexByte(" \t\n\r,]}:[{\"", p.s[end]) < 0 {
+		end := max(p.pos, start+1)
+		for end < len(p.s) && (isDigit(p.s[end]) || isAlpha(p.s[end]) || p.s[end] == '_' || p.s[end] >= 0x80) {
 			end++
 		}
 		return p.bad("Token \"" + p.s[start:end] + "\" is invalid.")

@@ -133,6 +133,10 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 	case KindInterval:
 		d, err := parseStyledInterval(t.intervalText(s), env)
 		if err != nil || t.Width == 0 {
+			if e, ok := err.(*sqlstate.Error); ok && t.Width != 0 {
+				// The message has the text as it came, and not what it was taken for.
+				e.Message = strings.Replace(e.Message, strconv.Quote(t.intervalText(s)), strconv.Quote(s), 1)
+			}
 			return d, err
 		}
 		return fitInterval(d, t), nil
@@ -248,6 +252,10 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 	case PhysDecimal:
 		return AppendDecimal(buf, d.Decimal())
 	case PhysString, PhysChar:
+		if t != nil && t.Kind == KindChar && d.str != "" && d.str[0] >= utf8.RuneSelf {
+			c := d.str[0] // half a character is no text
+			return append(buf, '\\', '0'+c>>6, '0'+c>>3&7, '0'+c&7)
+		}
 		return append(buf, d.str...)
 	case PhysBytes:
 		if style != nil && style.Escape {
@@ -302,7 +310,7 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 
 // FormatText is AppendText to a string.
 func FormatText(d Datum, t *T, style *Style) string {
-	if d.phys == PhysString || d.phys == PhysChar {
+	if d.phys == PhysChar || d.phys == PhysString && (t == nil || t.Kind != KindChar) {
 		return d.str
 	}
 	return string(AppendText(nil, d, t, style))
@@ -328,6 +336,13 @@ func parseInt(t *T, s string, lo, hi int64) (Datum, error) {
 	if err != nil {
 		if ne, ok := err.(*strconv.NumError); ok && ne.Err == strconv.ErrRange {
 			return Null, intOutOfRange(t, s)
+		}
+		// Digits that are too many come before what follows them.
+		if digits := strings.TrimLeft(p, "+-"); len(p)-len(digits) <= 1 && digits != "" {
+			digits, _ = takeDigits(digits)
+			if n, err := strconv.ParseInt(p[:len(p)-len(strings.TrimLeft(p, "+-"))]+digits, 10, 64); digits != "" && (err != nil || n < lo || n > hi) {
+				return Null, intOutOfRange(t, s)
+			}
 		}
 		return Null, badInput(t, s)
 	}
@@ -412,9 +427,13 @@ func truncateName(s string) string {
 	return s[:n]
 }
 
+// firstChar is the byte of a "char": the first one, or that of \ooo.
 func firstChar(s string) string {
 	if s == "" {
 		return ""
+	}
+	if len(s) == 4 && s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7' {
+		return string([]byte{(s[1]-'0')<<6 | (s[2]-'0')<<3 | s[3] - '0'})
 	}
 	return s[:1]
 }

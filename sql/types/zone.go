@@ -119,21 +119,10 @@ func LoadZone(name string) (*time.Location, bool) {
 	if loc, err := time.LoadLocation(strings.ToUpper(n)); err == nil {
 		return loc, true
 	}
-	// POSIX: letters, then an offset west of Greenwich.
-	i := 0
-	for i < len(n) && (n[i]|0x20 >= 'a' && n[i]|0x20 <= 'z') {
-		i++
+	if n[0] != '<' && (len(n) < 3 || !isAlpha(n[0]) || !isAlpha(n[1]) || !isAlpha(n[2])) {
+		return nil, false
 	}
-	if i >= 3 && i < len(n) {
-		s := n[i:]
-		if s[0] != '+' && s[0] != '-' {
-			s = "+" + s
-		}
-		if off, rest, ok := parseOffset(s); ok && rest == "" {
-			return time.FixedZone(strings.ToUpper(n[:i]), -off), true
-		}
-	}
-	return nil, false
+	return posixZone(n)
 }
 
 // FixedZone is a zone named by its offset, as PostgreSQL names those of SET TIME ZONE with a number.
