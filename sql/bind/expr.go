@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
+	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -442,7 +443,11 @@ func (b *builder) binary(c *exprContext, n *tree.BinaryExpr) scalar.Expr {
 	l := b.expr(c, e)
 	for i := len(chain) - 1; i >= 0; i-- {
 		m := chain[i]
-		l = b.operator(m.Operator.Symbol.String(), m, l, b.expr(c, m.Right))
+		name := m.Operator.Symbol.String()
+		if name == parse.StartsWith {
+			name = "^@"
+		}
+		l = b.operator(name, m, l, b.expr(c, m.Right))
 	}
 	return l
 }

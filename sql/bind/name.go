@@ -97,7 +97,7 @@ func figureName(e tree.Expr) (string, int) {
 			switch {
 			case name == "strpos":
 				name = "position"
-			case strings.HasSuffix(name, "_escape"), strings.HasPrefix(name, "inet_contain"):
+			case name == "json_remove_path", strings.HasSuffix(name, "_escape"), strings.HasPrefix(name, "inet_contain"):
 				return "?column?", 0
 			}
 		}

@@ -133,10 +133,11 @@ func (b *builder) grammarType(t *gtypes.T) *types.T {
 		if t.Precision() == 0 {
 			return types.Decimal
 		}
-		if t.Precision() > 1000 {
-			b.fail(sqlstate.InvalidParameterValue, nil, "NUMERIC precision %d must be between 1 and 1000", t.Precision())
+		precision, scale := parse.NumericModifier(t.Precision(), t.Scale())
+		if precision > 1000 {
+			b.fail(sqlstate.InvalidParameterValue, nil, "NUMERIC precision %d must be between 1 and 1000", precision)
 		}
-		return &types.T{Kind: types.KindDecimal, Precision: t.Precision(), Scale: t.Scale()}
+		return &types.T{Kind: types.KindDecimal, Precision: precision, Scale: scale}
 	case gtypes.DateFamily:
 		return types.Date
 	case gtypes.TimeFamily:

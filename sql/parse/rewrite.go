@@ -2,6 +2,7 @@ package parse
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"meridian/sql/sqlstate"
@@ -54,7 +55,8 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
 	sets := assignments(src, toks)
 	named := findNamed(src, toks)
-	var later map[int]bool // where ORDER BY of an aggregate with DISTINCT begins
+	var keywords map[int]string // instead of a token
+	var later map[int]bool      // where ORDER BY of an aggregate with DISTINCT begins
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
 		if len(cuts) > 0 && i == cuts[0].from {
@@ -83,6 +85,10 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 			i++
 			continue
 		}
+		if text := keywords[i]; text != "" {
+			replace(i, i+1, text)
+			continue
+		}
 		if later[i] {
 			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ") WITHIN GROUP ("})
 		}
@@ -100,6 +106,9 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		}
 		switch t.Kind {
 		case Op:
+			if t.Text(src) == "^@" {
+				replace(i, i+1, StartsWith)
+			}
 			if text, ok := likeOperator(t.Text(src)); ok {
 				replace(i, i+1, text)
 			}
@@ -144,6 +153,29 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 				// SET GENERATED and SET of options are two actions to the grammar.
 				if from, to := identityColumn(src, toks, i); to > from {
 					edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ", ALTER COLUMN " + src[toks[from].Pos:toks[to-1].End] + " "})
+				}
+			}
+			switch len(w) {
+			case 3, 7:
+				if strings.EqualFold(w, "numeric") || strings.EqualFold(w, "decimal") || strings.EqualFold(w, "dec") {
+					text, n, err := numericScale(src, toks, i)
+					if err != nil {
+						return nil, err
+					}
+					if n > 0 {
+						replace(i, i+n, text)
+						i += n - 1
+						continue
+					}
+				}
+			case 9:
+				if strings.EqualFold(w, "substring") && punct(i+1, "(") {
+					if similar, escape := similarWithin(src, toks, i+2); escape > 0 {
+						if keywords == nil {
+							keywords = map[int]string{}
+						}
+						keywords[similar], keywords[escape] = "FROM", "FOR"
+					}
 				}
 			}
 			switch len(w) {
@@ -262,6 +294,70 @@ func identityColumn(src string, toks []Token, i int) (from, to int) {
 	return 0, 0
 }
 
+// scaleBase is what a scale is counted from in the precision of a numeric whose scale the grammar does not take.
+const scaleBase = 1001
+
+// numericScale writes numeric(p, s) with a scale that is negative or larger than the precision as numeric(p + 100000 (s + 1001)),
+// which NumericModifier undoes. n counts the tokens that are replaced.
+func numericScale(src string, toks []Token, i int) (text string, n int, err error) {
+	number := func(i int) (int, bool) {
+		if i >= len(toks) || toks[i].Kind != Number {
+			return 0, false
+		}
+		v, err := strconv.Atoi(toks[i].Text(src))
+		return v, err == nil
+	}
+	if i+5 >= len(toks) || !isPunct(toks[i+1], src, "(") || !isPunct(toks[i+3], src, ",") {
+		return "", 0, nil
+	}
+	precision, ok := number(i + 2)
+	end, sign := i+4, 1
+	if toks[end].Text(src) == "-" {
+		end, sign = end+1, -1
+	}
+	scale, ok2 := number(end)
+	scale *= sign
+	if !ok || !ok2 || end+1 >= len(toks) || !isPunct(toks[end+1], src, ")") || scale >= 0 && scale <= precision {
+		return "", 0, nil
+	}
+	if precision < 1 || precision > 1000 {
+		return "", 0, sqlstate.New(sqlstate.InvalidParameterValue, "NUMERIC precision %d must be between 1 and 1000", precision)
+	}
+	if scale < -1000 || scale > 1000 {
+		return "", 0, sqlstate.New(sqlstate.InvalidParameterValue, "NUMERIC scale %d must be between -1000 and 1000", scale)
+	}
+	return "NUMERIC(" + strconv.Itoa(precision+100000*(scale+scaleBase)) + ")", end + 2 - i, nil
+}
+
+// NumericModifier gives the precision and the scale of a numeric as the statement has them.
+func NumericModifier(precision, scale int32) (p, s int32) {
+	if precision > 100000 {
+		return precision % 100000, precision/100000 - scaleBase
+	}
+	return precision, scale
+}
+
+// similarWithin finds SIMILAR and ESCAPE of SUBSTRING(x SIMILAR p ESCAPE e), whose arguments begin at a token.
+func similarWithin(src string, toks []Token, from int) (similar, escape int) {
+	depth := 0
+	for i := from; i < len(toks); i++ {
+		switch {
+		case isPunct(toks[i], src, "("), isPunct(toks[i], src, "["):
+			depth++
+		case isPunct(toks[i], src, ")"), isPunct(toks[i], src, "]"):
+			if depth--; depth < 0 {
+				return similar, escape
+			}
+		case depth > 0:
+		case isWord(toks[i], src, "similar") && i+1 < len(toks) && !isWord(toks[i+1], src, "to"):
+			similar = i
+		case similar > 0 && isWord(toks[i], src, "escape"):
+			escape = i
+		}
+	}
+	return 0, 0
+}
+
 // inIdentity reports whether a token is among the options of GENERATED ... AS IDENTITY (...).
 func inIdentity(src string, toks []Token, i int) bool {
 	for i--; i > 0; i-- {
@@ -271,6 +367,9 @@ func inIdentity(src string, toks []Token, i int) bool {
 	}
 	return false
 }
+
+// StartsWith is the operator of the grammar that stands for ^@, which the grammar does not have.
+const StartsWith = "<#>"
 
 // AssignFunction is the name under which the value of SET a[1] = value travels: SET a = (name(value))[1].
 const AssignFunction = "meridian_assign"
