@@ -176,6 +176,9 @@ func (a *sumFloat) Add(_ *Context, args []types.Datum) error {
 	a.n++
 	f := args[0].Float()
 	s := a.sum + f
+	if a.n == 1 && !a.avg {
+		s = f // and not 0 + -0
+	}
 	if math.IsInf(s, 0) && !math.IsInf(a.sum, 0) && !math.IsInf(f, 0) {
 		return overflowErr()
 	}
@@ -540,5 +543,6 @@ func addAggregates(r *Registry) {
 			}
 		}
 	}
+	addRegression(r)
 	addJSONAggregates(r)
 }

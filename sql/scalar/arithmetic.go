@@ -230,10 +230,10 @@ func powFloat(_ *Context, a, b types.Datum) (types.Datum, error) {
 	if x == 0 && y < 0 {
 		return types.Null, sqlstate.New("2201F", "zero raised to a negative power is undefined")
 	}
-	if x < 0 && y != math.Floor(y) && !isInf(y) {
+	if x < 0 && y != math.Floor(y) && !isInf(y) && !math.IsNaN(y) {
 		return types.Null, sqlstate.New("2201F", "a negative number raised to a non-integer power yields a complex result")
 	}
-	return floatResult(math.Pow(x, y), false, isInf(x, y), x == 0 || isInf(x, y))
+	return floatResult(powFloats(x, y), false, isInf(x, y), x == 0 || isInf(x, y))
 }
 
 func sqrtFloat(_ *Context, a types.Datum) (types.Datum, error) {
@@ -241,4 +241,12 @@ func sqrtFloat(_ *Context, a types.Datum) (types.Datum, error) {
 		return types.Null, sqlstate.New("2201F", "cannot take square root of a negative number")
 	}
 	return types.NewFloat(math.Sqrt(a.Float())), nil
+}
+
+// powFloats is a power, also of a number that is not normal (logOf).
+func powFloats(x, y float64) float64 {
+	if x > 0 && x < 0x1p-1022 {
+		return math.Pow(x*0x1p54, y) * math.Exp2(-54*y)
+	}
+	return math.Pow(x, y)
 }

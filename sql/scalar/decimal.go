@@ -440,7 +440,17 @@ func powDecimal(_ *Context, a, b types.Datum) (types.Datum, error) {
 	if x.Form == apd.Infinite && x.Negative && y.Form == apd.Finite && types.CompareDecimals(types.TruncDecimal(y, 0), y) != 0 {
 		return types.Null, sqlstate.New("2201F", "a negative number raised to a non-integer power yields a complex result")
 	}
+	if x.Form == apd.Finite && x.Sign() == 0 && y.Form == apd.Infinite && y.Negative {
+		return types.Null, sqlstate.New("2201F", "zero raised to a negative power is undefined")
+	}
+	one := apd.New(1, 0)
+	if isNaN(x) && y.Form == apd.Finite && y.Sign() == 0 || isNaN(y) && x.Form == apd.Finite && types.CompareDecimals(x, one) == 0 {
+		return decimalOf(one)
+	}
 	if d, ok := special(x, y, math.Pow); ok {
+		if math.Pow(types.DecimalToFloat(x), types.DecimalToFloat(y)) == 1 {
+			return decimalOf(one)
+		}
 		return d, nil
 	}
 	yInt := types.CompareDecimals(types.TruncDecimal(y, 0), y) == 0
@@ -542,7 +552,7 @@ func addDecimalMath(r *Registry) {
 			if a.Decimal().Form != apd.Finite {
 				return a, nil
 			}
-			n := int32(min(max(b.Int(), -131072), 2000))
+			n := int32(min(max(b.Int(), -131072), 16383))
 			return decimalOf(f(a.Decimal(), n))
 		}
 	}
@@ -613,5 +623,41 @@ func addDecimalMath(r *Registry) {
 			return types.Null, nil
 		}
 		return types.NewInt(int64(scaleOf(trim(a.Decimal())))), nil
+	})
+	gcd := func(x, y *apd.Decimal) *apd.Decimal {
+		scale := max(scaleOf(x), scaleOf(y))
+		var a, b apd.BigInt
+		signed(x, scale, &a)
+		signed(y, scale, &b)
+		d := &apd.Decimal{Exponent: -scale}
+		d.Coeff.GCD(nil, nil, a.Abs(&a), b.Abs(&b))
+		return d
+	}
+	r.f2("gcd(numeric, numeric) numeric", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		x, y := a.Decimal(), b.Decimal()
+		if x.Form != apd.Finite || y.Form != apd.Finite {
+			return types.NewDecimal(types.DecimalNaN()), nil
+		}
+		return decimalOf(gcd(x, y))
+	})
+	r.f2("lcm(numeric, numeric) numeric", func(c *Context, a, b types.Datum) (types.Datum, error) {
+		x, y := a.Decimal(), b.Decimal()
+		scale := max(scaleOf(x), scaleOf(y))
+		switch {
+		case x.Form != apd.Finite || y.Form != apd.Finite:
+			return types.NewDecimal(types.DecimalNaN()), nil
+		case x.Sign() == 0 || y.Sign() == 0:
+			return decimalOf(&apd.Decimal{Exponent: -scale})
+		}
+		p, err := mulDecimal(c, types.NewDecimal(quo(x, gcd(x, y), 0, false)), b)
+		if err != nil {
+			return types.Null, err
+		}
+		d := types.RoundDecimal(p.Decimal(), scale)
+		if d.Negative {
+			d = new(apd.Decimal).Set(d)
+			d.Negative = false
+		}
+		return decimalOf(d)
 	})
 }

@@ -2,6 +2,7 @@ package scalar
 
 import (
 	"math"
+	"sort"
 	"strconv"
 
 	"github.com/cockroachdb/apd/v3"
@@ -73,8 +74,6 @@ func addMath(r *Registry) {
 	f8("round", math.RoundToEven)
 	f8("trunc", math.Trunc)
 	f8("cbrt", math.Cbrt)
-	f8("degrees", func(f float64) float64 { return f * (180 / math.Pi) })
-	f8("radians", func(f float64) float64 { return f * (math.Pi / 180) })
 	f8("sign", func(f float64) float64 {
 		switch {
 		case f > 0:
@@ -82,7 +81,7 @@ func addMath(r *Registry) {
 		case f < 0:
 			return -1
 		}
-		return f
+		return 0 // also of NaN
 	})
 	r.f1("sqrt(float8) float8", sqrtFloat)
 	r.f1("exp(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
@@ -100,41 +99,10 @@ func addMath(r *Registry) {
 			}
 		}
 	}
-	r.f1("ln(float8) float8", log(math.Log))
+	r.f1("ln(float8) float8", log(logOf))
 	r.f1("log(float8) float8", log(math.Log10))
 	r.f1("log10(float8) float8", log(math.Log10))
-	domain := func(name string, lo, hi float64, f func(float64) float64) {
-		r.f1(name+"(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
-			if x := a.Float(); x < lo || x > hi {
-				return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "input is out of range")
-			}
-			return types.NewFloat(f(a.Float())), nil
-		})
-	}
-	inf := math.Inf(1)
-	deg := 180 / math.Pi
-	for _, v := range []struct {
-		name   string
-		lo, hi float64
-		f      func(float64) float64
-	}{
-		{"sin", -inf, inf, math.Sin}, {"cos", -inf, inf, math.Cos}, {"tan", -inf, inf, math.Tan},
-		{"cot", -inf, inf, func(x float64) float64 { return 1 / math.Tan(x) }},
-		{"asin", -1, 1, math.Asin}, {"acos", -1, 1, math.Acos}, {"atan", -inf, inf, math.Atan},
-		{"sinh", -inf, inf, math.Sinh}, {"cosh", -inf, inf, math.Cosh}, {"tanh", -inf, inf, math.Tanh},
-		{"asinh", -inf, inf, math.Asinh}, {"acosh", 1, inf, math.Acosh}, {"atanh", -1, 1, math.Atanh},
-		{"sind", -inf, inf, func(x float64) float64 { return sinDegrees(x) }},
-		{"cosd", -inf, inf, func(x float64) float64 { return sinDegrees(x + 90) }},
-		{"tand", -inf, inf, func(x float64) float64 { return sinDegrees(x) / sinDegrees(x+90) }},
-		{"asind", -1, 1, func(x float64) float64 { return math.Asin(x) * deg }},
-		{"acosd", -1, 1, func(x float64) float64 { return math.Acos(x) * deg }},
-		{"atand", -inf, inf, func(x float64) float64 { return math.Atan(x) * deg }},
-	} {
-		domain(v.name, v.lo, v.hi, v.f)
-	}
-	r.f2("atan2(float8, float8) float8", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		return types.NewFloat(math.Atan2(a.Float(), b.Float())), nil
-	})
+	addTrig(r)
 	r.fn("pi() float8", func(*Context, []types.Datum) (types.Datum, error) { return types.NewFloat(math.Pi), nil })
 	r.fn("random() float8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return types.NewFloat(ctx.Env.Random()), nil
@@ -181,14 +149,28 @@ func addMath(r *Registry) {
 		case x < lo:
 			return num(0)
 		case x >= hi:
+			if n == math.MaxInt32 {
+				return types.Null, rangeErr(types.Int4)
+			}
 			return num(n + 1)
 		}
-		return num(int64((x-lo)/(hi-lo)*float64(n)) + 1)
+		// Two bounds may be further apart than a number can say.
+		at := (x - lo) / (hi - lo)
+		if isInf(hi - lo) {
+			at = (x/2 - lo/2) / (hi/2 - lo/2)
+		}
+		return num(min(int64(at*float64(n)), n-1) + 1)
 	})
 	r.fn("width_bucket(numeric, numeric, numeric, int4) int4", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		x, lo, hi, n := a[0].Decimal(), a[1].Decimal(), a[2].Decimal(), a[3].Int()
 		if n <= 0 {
 			return types.Null, sqlstate.New("2201G", "count must be greater than zero")
+		}
+		if isNaN(x) || isNaN(lo) || isNaN(hi) {
+			return types.Null, sqlstate.New("2201G", "operand, lower bound, and upper bound cannot be NaN")
+		}
+		if lo.Form != apd.Finite || hi.Form != apd.Finite {
+			return types.Null, sqlstate.New("2201G", "lower and upper bounds must be finite")
 		}
 		c := types.CompareDecimals(lo, hi)
 		if c == 0 {
@@ -198,6 +180,9 @@ func addMath(r *Registry) {
 			return num(0)
 		}
 		if c > 0 && types.CompareDecimals(x, hi) <= 0 || c < 0 && types.CompareDecimals(x, hi) >= 0 {
+			if n == math.MaxInt32 {
+				return types.Null, rangeErr(types.Int4)
+			}
 			return num(n + 1)
 		}
 		p, q := sumDecimals(x, lo, true), sumDecimals(hi, lo, true)
@@ -207,6 +192,18 @@ func addMath(r *Registry) {
 		}
 		v, _ := types.DecimalToInt(quo(scaled.Decimal(), q, 0, false))
 		return num(v + 1)
+	})
+	r.f2("width_bucket(anyelement, anyarray) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		arr := b.Array()
+		if len(arr.Shape) > 1 {
+			return types.Null, sqlstate.New("2202E", "thresholds must be one-dimensional array")
+		}
+		for _, e := range arr.Elems {
+			if e.IsNull() {
+				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "thresholds array must not contain NULLs")
+			}
+		}
+		return num(int64(sort.Search(len(arr.Elems), func(i int) bool { return types.Compare(a, arr.Elems[i]) < 0 })))
 	})
 	// greatest and least take any comparable type; the binder gives all arguments one type.
 	for _, v := range []struct {
@@ -242,25 +239,4 @@ func addMath(r *Registry) {
 		}).calledOnNull()
 	}
 	r.f2("booleq(bool, bool) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) { return boolean(a.Bool() == b.Bool()) })
-}
-
-// sinDegrees is exact at multiples of thirty degrees.
-func sinDegrees(x float64) float64 {
-	x = math.Mod(x, 360)
-	if x < 0 {
-		x += 360
-	}
-	switch x {
-	case 0, 180:
-		return 0
-	case 30, 150:
-		return 0.5
-	case 90:
-		return 1
-	case 210, 330:
-		return -0.5
-	case 270:
-		return -1
-	}
-	return math.Sin(x * math.Pi / 180)
 }

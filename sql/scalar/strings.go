@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"hash/crc32"
+	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode"
@@ -66,16 +68,16 @@ func substring(s string, start, length int64, bounded bool) (string, error) {
 }
 
 func pad(ctx *Context, s string, n int64, fill string, left bool) (types.Datum, error) {
+	have := int64(utf8.RuneCountInString(s))
+	if fill == "" {
+		n = min(n, have)
+	}
 	if n > resultMax {
 		return types.Null, tooLarge()
 	}
-	have := int64(utf8.RuneCountInString(s))
 	if have >= n {
 		cut, err := substring(s, 1, max(n, 0), true)
 		return types.NewString(cut), err
-	}
-	if fill == "" {
-		return str(s)
 	}
 	t := text{ctx: ctx}
 	if left {
@@ -160,6 +162,12 @@ func decode(text, format string) (types.Datum, error) {
 			}
 			return r
 		}, text)
+		if i := strings.IndexFunc(clean, func(r rune) bool {
+			return r != '+' && r != '/' && r != '=' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		}); i >= 0 {
+			_, n := utf8.DecodeRuneInString(clean[i:])
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "invalid symbol %q found while decoding base64 sequence", types.Raw(clean[i:i+n]))
+		}
 		b, err := base64.StdEncoding.DecodeString(clean)
 		if err != nil {
 			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "invalid base64 end sequence").
@@ -242,8 +250,10 @@ func addStrings(r *Registry) {
 		case n == 0:
 			return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "null character not permitted")
 		case n < 0:
-			return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "character number must be positive")
-		case n > 0x10FFFF || n >= 0xD800 && n < 0xE000:
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "character number must be positive")
+		case n > 0x10FFFF:
+			return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "requested character too large for encoding: %d", n)
+		case n >= 0xD800 && n < 0xE000:
 			return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "requested character not valid for encoding: %d", n)
 		default:
 			return str(string(rune(n)))
@@ -282,6 +292,9 @@ func addStrings(r *Registry) {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			total := int64(utf8.RuneCountInString(a.Str()))
 			n := b.Int()
+			if !left && n == math.MinInt32 {
+				n = total // which has no opposite
+			}
 			if n < 0 {
 				n = max(total+n, 0)
 			}
@@ -332,6 +345,22 @@ func addStrings(r *Registry) {
 	})
 	r.fn("overlay(text, text, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		return overlay(args[0].Str(), args[1].Str(), args[2].Int(), int64(utf8.RuneCountInString(args[1].Str())))
+	})
+	overlayBytes := func(s, with string, start, n int64) (types.Datum, error) {
+		if start <= 0 {
+			return types.Null, sqlstate.New("22011", "negative substring length not allowed")
+		}
+		if start+n > math.MaxInt32 || start+n < math.MinInt32 {
+			return types.Null, rangeErr(types.Int4)
+		}
+		size := int64(len(s))
+		return types.NewBytes(s[:min(start-1, size)] + with + s[min(max(start+n-1, 0), size):]), nil
+	}
+	r.fn("overlay(bytea, bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		return overlayBytes(args[0].Str(), args[1].Str(), args[2].Int(), args[3].Int())
+	})
+	r.fn("overlay(bytea, bytea, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		return overlayBytes(args[0].Str(), args[1].Str(), args[2].Int(), int64(len(args[1].Str())))
 	})
 	r.fn("split_part(text, text, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		s, err := splitPart(args[0].Str(), args[1].Str(), args[2].Int())
@@ -433,6 +462,38 @@ func addStrings(r *Registry) {
 		b[args[1].Int()] = byte(args[2].Int())
 		return types.NewBytes(string(b)), nil
 	})
+	bitAt := func(s string, i int64) error {
+		if n := int64(len(s)) * 8; i < 0 || i >= n {
+			return sqlstate.New("2202E", "index %d out of valid range, 0..%d", i, n-1)
+		}
+		return nil
+	}
+	r.f2("get_bit(bytea, int8) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		if err := bitAt(a.Str(), b.Int()); err != nil {
+			return types.Null, err
+		}
+		return num(int64(a.Str()[b.Int()/8] >> (b.Int() % 8) & 1))
+	})
+	r.fn("set_bit(bytea, int8, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		at := args[1].Int()
+		if err := bitAt(args[0].Str(), at); err != nil {
+			return types.Null, err
+		}
+		if v := args[2].Int(); v != 0 && v != 1 {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "new bit must be 0 or 1")
+		}
+		b := []byte(args[0].Str())
+		b[at/8] = b[at/8]&^(1<<(at%8)) | byte(args[2].Int()<<(at%8))
+		return types.NewBytes(string(b)), nil
+	})
+	r.f1("bit_count(bytea) int8", func(_ *Context, a types.Datum) (types.Datum, error) {
+		n := 0
+		for _, c := range []byte(a.Str()) {
+			n += bits.OnesCount8(c)
+		}
+		return num(int64(n))
+	})
+	addUnicode(r)
 	// Those over values of any type.
 	join := func(sep bool) func([]*types.T) evalN {
 		return func(ts []*types.T) evalN {
@@ -501,6 +562,9 @@ func outputText(ctx *Context, d types.Datum, t *types.T) string { return textOf(
 func overlay(s, with string, start, n int64) (types.Datum, error) {
 	if start <= 0 {
 		return types.Null, sqlstate.New("22011", "negative substring length not allowed")
+	}
+	if start+n > math.MaxInt32 || start+n < math.MinInt32 {
+		return types.Null, rangeErr(types.Int4)
 	}
 	head, err := substring(s, 1, start-1, true)
 	if err != nil {

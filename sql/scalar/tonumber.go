@@ -24,6 +24,10 @@ type numFormat struct {
 	signFirst      bool
 }
 
+func signsTogether() error {
+	return sqlstate.New(sqlstate.SyntaxError, "cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together")
+}
+
 func parseNumFormat(f string) (*numFormat, error) {
 	n := &numFormat{firstZero: -1}
 	up := strings.ToUpper(f)
@@ -45,6 +49,9 @@ func parseNumFormat(f string) (*numFormat, error) {
 			strings.HasPrefix(rest, "TH"):
 			w := rest[:2]
 			if w != "TH" {
+				if n.sign == "S" {
+					return nil, signsTogether()
+				}
 				n.sign = w
 			} else {
 				w = f[i : i+2]
@@ -54,6 +61,9 @@ func parseNumFormat(f string) (*numFormat, error) {
 		case rest[0] == 'S':
 			if n.sign == "S" {
 				return nil, sqlstate.New(sqlstate.SyntaxError, "cannot use \"S\" twice")
+			}
+			if n.sign != "" {
+				return nil, signsTogether()
 			}
 			n.sign = "S"
 			n.signFirst = n.pre == 0 && n.post == 0
