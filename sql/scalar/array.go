@@ -301,6 +301,16 @@ func addArrays(r *Registry) {
 				return nulls()
 			}
 			dims := elems(a[1])
+			for _, arg := range a[1:] {
+				if arg.Array().Dims() > 1 {
+					return types.Null, sqlstate.New("2202E", "wrong number of array subscripts").WithDetail("Dimension array must be one dimensional.")
+				}
+				for _, d := range elems(arg) {
+					if d.IsNull() {
+						return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "dimension values cannot be null")
+					}
+				}
+			}
 			if len(dims) > 6 {
 				return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "number of array dimensions (%d) exceeds the maximum allowed (6)", len(dims))
 			}
@@ -313,13 +323,7 @@ func addArrays(r *Registry) {
 			for i, d := range dims {
 				shape[i].Lower = 1
 				if len(a) > 2 {
-					if elems(a[2])[i].IsNull() {
-						return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "dimension values cannot be null")
-					}
 					shape[i].Lower = int32(elems(a[2])[i].Int())
-				}
-				if d.IsNull() {
-					return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "dimension values cannot be null")
 				}
 				shape[i].Len = int32(d.Int())
 				if n *= d.Int(); d.Int() < 0 || n > arrayMax {
@@ -609,29 +613,56 @@ func addSeries(r *Registry) {
 			return row, nil
 		}, nil
 	}
-	ints := func(ctx *Context, a []types.Datum) ([]types.Row, error) {
-		next, err := series(ctx, a)
-		out := rows{ctx: ctx}
-		for err == nil {
-			var row types.Row
-			if row, err = next(); row == nil {
-				break
+	// stepped are the values from the first argument to the second one, which is asked for one by one.
+	type values = func(ctx *Context, a []types.Datum) (func() (types.Row, error), error)
+	stepped := func(a []types.Datum, sign int, next func(v types.Datum) (types.Datum, error)) func() (types.Row, error) {
+		v, begun := a[0], false
+		row := make(types.Row, 1)
+		return func() (types.Row, error) {
+			if begun {
+				var err error
+				if v, err = next(v); err != nil {
+					return nil, err
+				}
 			}
-			err = out.add(row[0])
-		}
-		return out.rows, err
-	}
-	for _, t := range []string{"int4", "int8"} {
-		r.fset("generate_series("+t+", "+t+") "+t, "generate_series "+t, ints).Stream = series
-		r.fset("generate_series("+t+", "+t+", "+t+") "+t, "generate_series "+t, ints).Stream = series
-	}
-	decimals := func(ctx *Context, a []types.Datum) ([]types.Row, error) {
-		for _, d := range a {
-			if d.IsNull() {
+			if begun = true; types.Compare(v, a[1])*sign > 0 {
 				return nil, nil
 			}
-			if d.Decimal().Form != apd.Finite {
-				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "start, stop and step values must be finite")
+			row[0] = v
+			return row, nil
+		}
+	}
+	whole := func(next values) func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+		return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+			get, err := next(ctx, a)
+			out := rows{ctx: ctx}
+			for err == nil {
+				var row types.Row
+				if row, err = get(); row == nil {
+					break
+				}
+				err = out.add(row[0])
+			}
+			return out.rows, err
+		}
+	}
+	add := func(sig, column string, next values) *Overload {
+		o := r.fset(sig, column, whole(next))
+		o.Stream = next
+		return o
+	}
+	for _, t := range []string{"int4", "int8"} {
+		add("generate_series("+t+", "+t+") "+t, "generate_series "+t, series)
+		add("generate_series("+t+", "+t+", "+t+") "+t, "generate_series "+t, series)
+	}
+	decimals := func(ctx *Context, a []types.Datum) (func() (types.Row, error), error) {
+		for i, d := range a {
+			if d.IsNull() {
+				return func() (types.Row, error) { return nil, nil }, nil
+			}
+			if x := d.Decimal(); x.Form != apd.Finite {
+				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "%s cannot be %s", [...]string{"start value", "stop value", "step size"}[i],
+					choose(isNaN(x), "NaN", "infinity"))
 			}
 		}
 		step := types.NewDecimal(apd.New(1, 0))
@@ -642,30 +673,22 @@ func addSeries(r *Registry) {
 		if sign == 0 {
 			return nil, zeroStep()
 		}
-		rows := rows{ctx: ctx}
-		for v := a[0]; types.Compare(v, a[1])*sign <= 0; {
-			if err := rows.add(v); err != nil {
-				return nil, err
-			}
+		return stepped(a, sign, func(v types.Datum) (types.Datum, error) {
 			if v.Weight() > types.LargeBytes/16 {
 				if err := ctx.Check(); err != nil { // one sum takes a while
-					return nil, err
+					return types.Null, err
 				}
 			}
-			var err error
-			if v, err = addDecimal(ctx, v, step); err != nil {
-				return nil, err
-			}
-		}
-		return rows.rows, nil
+			return addDecimal(ctx, v, step)
+		}), nil
 	}
-	r.fset("generate_series(numeric, numeric) numeric", "generate_series numeric", decimals)
-	r.fset("generate_series(numeric, numeric, numeric) numeric", "generate_series numeric", decimals)
-	stamps := func(zoned bool) func(ctx *Context, a []types.Datum) ([]types.Row, error) {
-		return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+	add("generate_series(numeric, numeric) numeric", "generate_series numeric", decimals)
+	add("generate_series(numeric, numeric, numeric) numeric", "generate_series numeric", decimals)
+	stamps := func(zoned bool) values {
+		return func(ctx *Context, a []types.Datum) (func() (types.Row, error), error) {
 			for _, d := range a {
 				if d.IsNull() {
-					return nil, nil
+					return func() (types.Row, error) { return nil, nil }, nil
 				}
 			}
 			m, d, u := a[2].Interval()
@@ -673,27 +696,14 @@ func addSeries(r *Registry) {
 			if sign == 0 {
 				return nil, zeroStep()
 			}
-			rows := rows{ctx: ctx}
-			for v := a[0]; types.Compare(v, a[1])*sign <= 0; {
-				if types.IsInfinite(v.Micros()) {
-					return nil, setTooLarge()
-				}
-				if err := rows.add(v); err != nil {
-					return nil, err
-				}
-				var err error
+			return stepped(a, sign, func(v types.Datum) (types.Datum, error) {
 				if zoned {
-					v, err = addToZoned(ctx, v.Micros(), m, d, u)
-				} else {
-					v, err = addToStamp(v.Micros(), m, d, u)
+					return addToZoned(ctx, v.Micros(), m, d, u)
 				}
-				if err != nil {
-					return nil, err
-				}
-			}
-			return rows.rows, nil
+				return addToStamp(v.Micros(), m, d, u)
+			}), nil
 		}
 	}
-	r.fset("generate_series(timestamp, timestamp, interval) timestamp", "generate_series timestamp", stamps(false))
-	r.fset("generate_series(timestamptz, timestamptz, interval) timestamptz", "generate_series timestamptz", stamps(true)).stable()
+	add("generate_series(timestamp, timestamp, interval) timestamp", "generate_series timestamp", stamps(false))
+	add("generate_series(timestamptz, timestamptz, interval) timestamptz", "generate_series timestamptz", stamps(true)).stable()
 }

@@ -76,16 +76,35 @@ func truncStamp(unit string, local int64, t *types.T) (int64, error) {
 		}
 		return day(-((999-(y-1))/1000)*1000+1, 1)
 	}
-	return 0, unknownUnit(unit, t)
+	return 0, truncUnknown(unit, t)
+}
+
+// truncUnknown refuses a unit of date_trunc, which knows less of them than extract does.
+func truncUnknown(unit string, t *types.T) error {
+	switch normUnit(unit) {
+	case "week":
+		return unsupportedUnit(unit, t).WithDetail("Months usually have fractional weeks.")
+	case "timezone", "timezone_hour", "timezone_minute":
+		return unsupportedUnit(unit, t)
+	}
+	return unrecognizedUnit(unit, t)
+}
+
+func unsupportedUnit(unit string, t *types.T) *sqlstate.Error {
+	return sqlstate.New(sqlstate.FeatureNotSupported, "unit %q not supported for type %s", types.Raw(strings.ToLower(unit)), t.Name())
+}
+
+func unrecognizedUnit(unit string, t *types.T) *sqlstate.Error {
+	return sqlstate.New(sqlstate.InvalidParameterValue, "unit %q not recognized for type %s", types.Raw(strings.ToLower(unit)), t.Name())
 }
 
 func unknownUnit(unit string, t *types.T) error {
 	switch normUnit(unit) {
 	case "dow", "isodow", "doy", "epoch", "isoyear", "timezone", "timezone_hour", "timezone_minute", "julian", "week", "day",
 		"hour", "minute", "second", "month", "year", "quarter", "decade", "century", "millennium", "milliseconds", "microseconds":
-		return sqlstate.New(sqlstate.FeatureNotSupported, "unit %q not supported for type %s", types.Raw(unit), t.Name())
+		return unsupportedUnit(unit, t)
 	}
-	return sqlstate.New(sqlstate.InvalidParameterValue, "unit %q not recognized for type %s", types.Raw(unit), t.Name())
+	return unrecognizedUnit(unit, t)
 }
 
 func floorDiv(a, b int) int {
@@ -141,6 +160,9 @@ func extractStamp(unit string, local, utc int64, off int, t *types.T) (types.Dat
 				return types.NewDecimal(types.DecimalInf()), nil
 			}
 			return types.NewDecimal(types.DecimalNegInf()), nil
+		}
+		if err := unknownUnit(unit, t).(*sqlstate.Error); err.Code != sqlstate.FeatureNotSupported {
+			return types.Null, err
 		}
 		return types.Null, nil
 	}
@@ -295,29 +317,53 @@ func extractTime(unit string, d types.Datum, t *types.T) (types.Datum, error) {
 	return types.Null, unknownUnit(unit, t)
 }
 
+// overlap is OVERLAPS of two periods. Of a period whose end is NULL the answer is known where its start decides.
 func overlap(a []types.Datum) (types.Datum, error) {
 	s1, e1, s2, e2 := a[0], a[1], a[2], a[3]
-	if types.Compare(s1, e1) > 0 {
-		s1, e1 = e1, s1
+	if s1.IsNull() && e1.IsNull() || s2.IsNull() && e2.IsNull() {
+		return types.Null, nil
 	}
-	if types.Compare(s2, e2) > 0 {
-		s2, e2 = e2, s2
+	order := func(s, e *types.Datum) {
+		if s.IsNull() || !e.IsNull() && types.Compare(*s, *e) > 0 {
+			*s, *e = *e, *s
+		}
 	}
-	if types.Compare(s1, s2) == 0 {
+	order(&s1, &e1)
+	order(&s2, &e2)
+	c := types.Compare(s1, s2)
+	if c > 0 {
+		s1, e1, s2, e2, c = s2, e2, s1, e1, -c
+	}
+	switch {
+	case c == 0:
+		if e1.IsNull() || e2.IsNull() {
+			return types.Null, nil
+		}
 		return boolean(true)
+	case e1.IsNull():
+		return types.Null, nil
+	case types.Compare(s2, e1) < 0:
+		return boolean(true)
+	case e2.IsNull():
+		return types.Null, nil
 	}
-	if types.Compare(s1, s2) < 0 {
-		return boolean(types.Compare(s2, e1) < 0)
-	}
-	return boolean(types.Compare(s1, e2) < 0)
+	return boolean(false)
 }
 
 func dateBin(_ *Context, a []types.Datum) (types.Datum, error) {
 	months, days, us := a[0].Interval()
-	if months != 0 {
+	switch {
+	case types.IsInfinite(a[1].Micros()):
+		return a[1], nil
+	case types.IsInfinite(a[2].Micros()):
+		return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "origin out of range")
+	case months != 0:
 		return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "timestamps cannot be binned into intervals containing months or years")
 	}
-	stride := int64(days)*types.DayMicros + us
+	stride, ok := mulInt64(int64(days), types.DayMicros)
+	if stride += us; !ok || (stride > us) != (days > 0) && days != 0 {
+		return types.Null, intervalRange()
+	}
 	if stride <= 0 {
 		return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "stride must be greater than zero")
 	}
@@ -356,7 +402,7 @@ func truncInterval(unit string, d types.Datum) (types.Datum, error) {
 	case "millennium":
 		m, days, us = m-m%12000, 0, 0
 	default:
-		return types.Null, unknownUnit(unit, types.IntervalType)
+		return types.Null, truncUnknown(unit, types.IntervalType)
 	}
 	return types.NewInterval(m, days, us), nil
 }

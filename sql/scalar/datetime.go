@@ -2,6 +2,7 @@ package scalar
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -128,24 +129,33 @@ func diffStamps(a, b int64) (types.Datum, error) {
 	return types.NewInterval(0, int32(d/types.DayMicros), d%types.DayMicros), nil
 }
 
-func justifyHours(d types.Datum) types.Datum {
+func justifyHours(d types.Datum) (types.Datum, error) {
 	m, days, us := d.Interval()
-	extra := us / types.DayMicros
-	us -= extra * types.DayMicros
-	days += int32(extra)
-	if days > 0 && us < 0 {
-		us += types.DayMicros
-		days--
-	} else if days < 0 && us > 0 {
-		us -= types.DayMicros
-		days++
+	days, ok := addInt32(days, int32(us/types.DayMicros))
+	if !ok {
+		return types.Null, intervalRange()
 	}
-	return types.NewInterval(m, days, us)
+	us %= types.DayMicros
+	days, us = sameSign(days, us)
+	return types.NewInterval(m, days, us), nil
 }
 
-func justifyDays(d types.Datum) types.Datum {
+// sameSign gives the days and the microseconds, less than a day, of an interval one sign.
+func sameSign(days int32, us int64) (int32, int64) {
+	if days > 0 && us < 0 {
+		return days - 1, us + types.DayMicros
+	} else if days < 0 && us > 0 {
+		return days + 1, us - types.DayMicros
+	}
+	return days, us
+}
+
+func justifyDays(d types.Datum) (types.Datum, error) {
 	m, days, us := d.Interval()
-	m += days / 30
+	m, ok := addInt32(m, days/30)
+	if !ok {
+		return types.Null, intervalRange()
+	}
 	days %= 30
 	if m > 0 && days < 0 {
 		days += 30
@@ -154,12 +164,25 @@ func justifyDays(d types.Datum) types.Datum {
 		days -= 30
 		m++
 	}
-	return types.NewInterval(m, days, us)
+	return types.NewInterval(m, days, us), nil
 }
 
-func justifyInterval(d types.Datum) types.Datum {
-	d = justifyDays(justifyHours(d))
+func justifyInterval(d types.Datum) (types.Datum, error) {
 	m, days, us := d.Interval()
+	ok := true
+	if days > 0 && us > 0 || days < 0 && us < 0 {
+		// Days become months before hours become days, which then cannot overflow.
+		if m, ok = addInt32(m, days/30); !ok {
+			return types.Null, intervalRange()
+		}
+		days %= 30
+	}
+	days += int32(us / types.DayMicros)
+	us %= types.DayMicros
+	if m, ok = addInt32(m, days/30); !ok {
+		return types.Null, intervalRange()
+	}
+	days %= 30
 	if m > 0 && (days < 0 || days == 0 && us < 0) {
 		days += 30
 		m--
@@ -167,14 +190,8 @@ func justifyInterval(d types.Datum) types.Datum {
 		days -= 30
 		m++
 	}
-	if days > 0 && us < 0 {
-		us += types.DayMicros
-		days--
-	} else if days < 0 && us > 0 {
-		us -= types.DayMicros
-		days++
-	}
-	return types.NewInterval(m, days, us)
+	days, us = sameSign(days, us)
+	return types.NewInterval(m, days, us), nil
 }
 
 // age is the calendar difference of two wall clocks.
@@ -305,6 +322,11 @@ func addDateTime(r *Registry) {
 		}
 		return d.Days() * types.DayMicros
 	}
+	// stampOfDate is the cast of a date to a timestamp, which does not reach as far.
+	stampOfDate := func(d types.Datum) (int64, error) {
+		v, err := types.Cast(types.Env{}, d, types.Date, types.Timestamp, true)
+		return v.Micros(), err
+	}
 	type adder struct {
 		left, ret string
 		add       func(ctx *Context, a types.Datum, m, d int32, u int64) (types.Datum, error)
@@ -312,7 +334,11 @@ func addDateTime(r *Registry) {
 	}
 	for _, v := range []adder{
 		{"date", "timestamp", func(_ *Context, a types.Datum, m, d int32, u int64) (types.Datum, error) {
-			return addToStamp(dateStamp(a), m, d, u)
+			s, err := stampOfDate(a)
+			if err != nil {
+				return types.Null, err
+			}
+			return addToStamp(s, m, d, u)
 		}, false},
 		{"timestamp", "timestamp", func(_ *Context, a types.Datum, m, d int32, u int64) (types.Datum, error) {
 			return addToStamp(a.Micros(), m, d, u)
@@ -357,16 +383,16 @@ func addDateTime(r *Registry) {
 		return types.NewInterval(0, 0, a.Micros()-b.Micros()), nil
 	})
 	dateTime := func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		if types.IsInfinite(a.Days()) {
-			return types.NewTimestamp(a.Days()), nil
+		s, err := stampOfDate(a)
+		if err != nil || types.IsInfinite(s) {
+			return types.NewTimestamp(s), err
 		}
-		return stampOf(dateStamp(a) + b.Micros())
+		return stampOf(s + b.Micros() - int64(b.Zone())*types.SecondMicros)
 	}
 	r.op2("+(date, time) timestamp", dateTime)
 	r.op2("+(time, date) timestamp", func(c *Context, a, b types.Datum) (types.Datum, error) { return dateTime(c, b, a) })
-	r.op2("+(date, timetz) timestamptz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		return stampOf(dateStamp(a) + b.Micros() - int64(b.Zone())*types.SecondMicros)
-	})
+	r.op2("+(date, timetz) timestamptz", dateTime)
+	r.op2("+(timetz, date) timestamptz", func(c *Context, a, b types.Datum) (types.Datum, error) { return dateTime(c, b, a) })
 	r.op2("+(interval, interval) interval", addIntervals)
 	r.op2("-(interval, interval) interval", func(c *Context, a, b types.Datum) (types.Datum, error) {
 		n, err := negInterval(c, b)
@@ -420,7 +446,17 @@ func addDateTime(r *Registry) {
 			return v.f(ctx, a.Str(), b)
 		})
 		p := r.f2("date_part(text, "+v.arg+") float8", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
-			d, err := v.f(ctx, a.Str(), b)
+			f := v.f
+			if v.arg == "date" { // which date_part casts to timestamp
+				f = func(_ *Context, u string, d types.Datum) (types.Datum, error) {
+					s, err := stampOfDate(d)
+					if err != nil {
+						return types.Null, err
+					}
+					return extractStamp(u, s, s, 0, types.Timestamp)
+				}
+			}
+			d, err := f(ctx, a.Str(), b)
 			if err != nil || d.IsNull() {
 				return types.Null, err
 			}
@@ -433,7 +469,10 @@ func addDateTime(r *Registry) {
 	}
 	r.f2("date_trunc(text, timestamp) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		v, err := truncStamp(a.Str(), b.Micros(), types.Timestamp)
-		return types.NewTimestamp(v), err
+		if err != nil || types.IsInfinite(v) {
+			return types.NewTimestamp(v), err
+		}
+		return stampOf(v)
 	})
 	truncZoned := func(unit string, utc int64, loc *time.Location) (types.Datum, error) {
 		if types.IsInfinite(utc) {
@@ -445,12 +484,18 @@ func addDateTime(r *Registry) {
 			return types.NewTimestamp(v), err
 		}
 		v, err := truncStamp(unit, types.LocalMicros(utc, loc), types.TimestampTZ)
-		return types.NewTimestamp(types.UTCMicros(v, loc)), err
+		if err != nil {
+			return types.Null, err
+		}
+		return stampOf(types.UTCMicros(v, loc))
 	}
 	r.f2("date_trunc(text, timestamptz) timestamptz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		return truncZoned(a.Str(), b.Micros(), types.LocationOrUTC(ctx.TextEnv().Location))
 	}).stable()
 	r.fn("date_trunc(text, timestamptz, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		if types.IsInfinite(a[1].Micros()) {
+			return a[1], nil
+		}
 		loc, err := posixZone(a[2].Str())
 		if err != nil {
 			return types.Null, err
@@ -476,8 +521,8 @@ func addDateTime(r *Registry) {
 		x, _ := zonedLocal(ctx, a.Micros())
 		return age(today(ctx), x)
 	}).stable()
-	justify := func(name string, f func(types.Datum) types.Datum) {
-		r.f1(name+"(interval) interval", func(_ *Context, a types.Datum) (types.Datum, error) { return f(a), nil })
+	justify := func(name string, f func(types.Datum) (types.Datum, error)) {
+		r.f1(name+"(interval) interval", func(_ *Context, a types.Datum) (types.Datum, error) { return f(a) })
 	}
 	justify("justify_hours", justifyHours)
 	justify("justify_days", justifyDays)
@@ -532,30 +577,80 @@ func addDateTime(r *Registry) {
 	r.f2("timezone(interval, timestamptz) timestamp", byInterval(1))
 	r.f2("timezone(interval, timestamp) timestamptz", byInterval(-1))
 	overlaps := func(_ *Context, a []types.Datum) (types.Datum, error) { return overlap(a) }
-	for _, t := range []string{"timestamp", "timestamptz", "date", "time"} {
-		r.fn("overlaps("+t+", "+t+", "+t+", "+t+") bool", overlaps)
+	for _, t := range []string{"timestamp", "timestamptz", "time", "timetz"} {
+		r.fn("overlaps("+t+", "+t+", "+t+", "+t+") bool", overlaps).calledOnNull()
+		if t == "timetz" {
+			continue
+		}
+		// A period may be given by its start and its length.
+		plus := func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+			if a.IsNull() || b.IsNull() {
+				return types.Null, nil
+			}
+			m, d, u := b.Interval()
+			switch t {
+			case "timestamp":
+				return addToStamp(a.Micros(), m, d, u)
+			case "timestamptz":
+				return addToZoned(ctx, a.Micros(), m, d, u)
+			}
+			_, us := types.SplitMicros(a.Micros() + u%types.DayMicros)
+			return types.NewTime(us), nil
+		}
+		for _, v := range []struct {
+			first, second string
+		}{{"interval", "interval"}, {"interval", t}, {t, "interval"}} {
+			o := r.fn("overlaps("+t+", "+v.first+", "+t+", "+v.second+") bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+				p := [4]types.Datum(a)
+				var err error
+				if v.first == "interval" {
+					if p[1], err = plus(ctx, a[0], a[1]); err != nil {
+						return types.Null, err
+					}
+				}
+				if v.second == "interval" {
+					if p[3], err = plus(ctx, a[2], a[3]); err != nil {
+						return types.Null, err
+					}
+				}
+				return overlap(p[:])
+			}).calledOnNull()
+			if t == "timestamptz" {
+				o.stable()
+			}
+		}
 	}
 }
 
 func addMakers(r *Registry) {
-	makeDate := func(y, m, d int64) (int64, error) {
+	makeDate := func(y, m, d int64, shown bool) (int64, error) {
 		yy := y
 		if y < 0 {
 			yy = y + 1
 		}
-		if y == 0 || m < 1 || m > 12 || yy > 5874897 || yy < -4713 || d < 1 || d > int64(types.DaysInMonth(int(yy), int(m))) {
+		if shown && y < 0 && (m < 1 || m > 12 || d < 1) {
 			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "date field value out of range: %d-%02d-%02d", y, m, d)
+		}
+		if y == 0 || m < 1 || m > 12 || d < 1 || d > int64(types.DaysInMonth(int(yy), int(m))) {
+			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "date field value out of range: %d-%02d-%02d", yy, m, d)
+		}
+		if yy > 5874897 || yy < -4713 {
+			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "date out of range: %d-%02d-%02d", yy, m, d)
 		}
 		return types.DaysFromCivil(int(yy), int(m), int(d)), nil
 	}
 	makeTime := func(h, m int64, s float64) (int64, error) {
-		if h < 0 || h > 24 || m < 0 || m > 59 || s < 0 || s > 60 || h == 24 && (m > 0 || s > 0) {
-			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "time field value out of range: %d:%02d:%02g", h, m, s)
+		if h < 0 || h > 24 || m < 0 || m > 59 || !(s >= 0) || s > 60 || h == 24 && (m > 0 || s > 0) {
+			secs := string(types.AppendText(nil, types.NewFloat(s), types.Float8, nil))
+			if len(secs) == 1 {
+				secs = "0" + secs
+			}
+			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "time field value out of range: %d:%02d:%s", h, m, secs)
 		}
 		return h*types.HourMicros + m*types.MinuteMicros + int64(math.RoundToEven(s*1e6)), nil
 	}
 	stamp := func(a []types.Datum) (int64, error) {
-		d, err := makeDate(a[0].Int(), a[1].Int(), a[2].Int())
+		d, err := makeDate(a[0].Int(), a[1].Int(), a[2].Int(), true)
 		if err != nil {
 			return 0, err
 		}
@@ -563,7 +658,7 @@ func addMakers(r *Registry) {
 		return d*types.DayMicros + t, err
 	}
 	r.fn("make_date(int4, int4, int4) date", func(_ *Context, a []types.Datum) (types.Datum, error) {
-		d, err := makeDate(a[0].Int(), a[1].Int(), a[2].Int())
+		d, err := makeDate(a[0].Int(), a[1].Int(), a[2].Int(), false)
 		return types.NewDate(d), err
 	})
 	r.fn("make_time(int4, int4, float8) time", func(_ *Context, a []types.Datum) (types.Datum, error) {
@@ -609,7 +704,7 @@ func addMakers(r *Registry) {
 			}
 			months, days := v[0]*12+v[1], v[2]*7+v[3]
 			us := v[4]*types.HourMicros + v[5]*types.MinuteMicros + int64(math.RoundToEven(secs*1e6))
-			if months != int64(int32(months)) || days != int64(int32(days)) {
+			if math.IsNaN(secs) || math.Abs(secs) > 9.2e12 || months != int64(int32(months)) || days != int64(int32(days)) {
 				return types.Null, intervalRange()
 			}
 			return types.NewInterval(int32(months), int32(days), us), nil
@@ -627,7 +722,7 @@ func addMakers(r *Registry) {
 		}
 		f = math.RoundToEven((f - 946684800) * 1e6)
 		if math.Abs(f) > 9.2e18 {
-			return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "timestamp out of range: \"%g\"", a.Float())
+			return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "timestamp out of range: \"%s\"", strconv.FormatFloat(a.Float(), 'g', 6, 64))
 		}
 		return stampOf(int64(f))
 	})

@@ -209,27 +209,38 @@ func addTextOperators(r *Registry) {
 			if t == "bytea, bytea" && v.fold {
 				continue
 			}
+			// Bytes are compared as the characters of LATIN1.
+			same := func(s string) string { return s }
+			if t == "bytea, bytea" {
+				same = func(s string) string {
+					rs := make([]rune, len(s))
+					for i := range rs {
+						rs[i] = rune(s[i])
+					}
+					return string(rs)
+				}
+			}
 			o := r.op2(v.name+"("+t+") bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 				if err := ctx.scratch(32 * int64(len(b.Str()))); err != nil {
 					return types.Null, err
 				}
-				p, err := compileLike(b.Str(), '\\', v.fold)
+				p, err := compileLike(same(b.Str()), '\\', v.fold)
 				if err != nil {
 					return types.Null, err
 				}
-				ok, err := p.match(ctx, a.Str())
+				ok, err := p.match(ctx, same(a.Str()))
 				return types.NewBool(ok != v.negate), err
 			})
 			o.Prepare = func(args []types.Datum, known []bool) evalN {
 				if !known[1] {
 					return nil
 				}
-				p, err := compileLike(args[1].Str(), '\\', v.fold)
+				p, err := compileLike(same(args[1].Str()), '\\', v.fold)
 				if err != nil {
 					return nil
 				}
 				return func(ctx *Context, args []types.Datum) (types.Datum, error) {
-					ok, err := p.match(ctx, args[0].Str())
+					ok, err := p.match(ctx, same(args[0].Str()))
 					return types.NewBool(ok != v.negate), err
 				}
 			}
