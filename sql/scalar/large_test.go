@@ -243,6 +243,7 @@ func TestPatternsAsk(t *testing.T) {
 		{r.Operators("~"), []types.Datum{long, types.NewString("(a|b)*c")}},
 		{r.Operators("~~"), []types.Datum{long, types.NewString("%" + strings.Repeat("a_", 500) + "c%")}},
 		{r.Functions("regexp_replace"), []types.Datum{long, types.NewString("a"), types.NewString("b"), types.NewString("g")}},
+		{r.Functions("regexp_replace"), []types.Datum{long, types.NewString("a"), types.NewString("b"), types.NewInt(2), types.NewInt(0)}},
 		{r.Functions("regexp_count"), []types.Datum{long, types.NewString("b")}},
 		{r.Functions("regexp_split_to_array"), []types.Datum{long, types.NewString("b")}},
 		{r.Functions("regexp_split_to_table"), []types.Datum{long, types.NewString("b")}},
@@ -250,7 +251,7 @@ func TestPatternsAsk(t *testing.T) {
 		{r.Functions("regexp_match"), []types.Datum{long, types.NewString("(a|b)*c")}},
 	} {
 		for _, o := range c.list {
-			if len(o.Args) != len(c.args) || o.Args[0].Kind != types.KindText {
+			if len(o.Args) != len(c.args) || o.Args[0].Kind != types.KindText || len(c.args) > 3 && o.Args[3].Phys() != c.args[3].Phys() {
 				continue
 			}
 			ctx := &Context{Context: &asked{Context: context.Background(), last: 3}, Memory: memory.Limited(1 << 30)}

@@ -2,6 +2,7 @@ package scalar
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -35,7 +36,18 @@ func translateRegex(p string) (string, error) {
 				if end < 0 {
 					return bad("brackets [] not balanced")
 				}
-				b.WriteString(p[i : i+end+2])
+				switch name := p[i : i+end+2]; name {
+				case "[:alpha:]":
+					b.WriteString(`\pL`)
+				case "[:alnum:]":
+					b.WriteString(`\pL\p{Nd}`)
+				case "[:lower:]":
+					b.WriteString(`\p{Ll}`)
+				case "[:upper:]":
+					b.WriteString(`\p{Lu}`)
+				default:
+					b.WriteString(name)
+				}
 				i += end + 1
 			case c == '[':
 				b.WriteString(`\[`)
@@ -43,7 +55,10 @@ func translateRegex(p string) (string, error) {
 				class = false
 				b.WriteByte(c)
 			case c == '\\' && i+1 < len(p):
-				i++
+				if i++; p[i] == 'w' {
+					b.WriteString(`\pL\p{Nd}_`)
+					continue
+				}
 				b.WriteByte('\\')
 				b.WriteByte(p[i])
 			default:
@@ -74,6 +89,10 @@ func translateRegex(p string) (string, error) {
 				b.WriteString(`\b`)
 			case 'Y':
 				b.WriteString(`\B`)
+			case 'w':
+				b.WriteString(`[\pL\p{Nd}_]`)
+			case 'W':
+				b.WriteString(`[^\pL\p{Nd}_]`)
 			case 'Z':
 				b.WriteString(`\z`)
 			case 'e':
@@ -116,7 +135,7 @@ func compileRegex(pattern, flags string) (re *regex, global bool, err error) {
 	if len(pattern) > patternMax {
 		return nil, false, tooComplex()
 	}
-	goFlags := "s"
+	goFlags, basic := "s", false
 	for _, f := range flags {
 		switch f {
 		case 'g':
@@ -124,6 +143,8 @@ func compileRegex(pattern, flags string) (re *regex, global bool, err error) {
 		case 'i':
 			goFlags += "i"
 		case 'c', 's', 't', 'e':
+		case 'b':
+			basic = true
 		case 'n', 'm', 'p', 'w':
 			goFlags = strings.ReplaceAll(goFlags, "s", "") + "m"
 		case 'x':
@@ -131,8 +152,11 @@ func compileRegex(pattern, flags string) (re *regex, global bool, err error) {
 		case 'q':
 			pattern = "***=" + pattern
 		default:
-			return nil, false, sqlstate.New(sqlstate.InvalidParameterValue, "invalid regular expression option: %q", types.Raw(string(f)))
+			return nil, false, badFlag(f)
 		}
+	}
+	if basic {
+		pattern = basicToExtended(pattern)
 	}
 	// Embedded options come first.
 	if strings.HasPrefix(pattern, "(?") {
@@ -200,10 +224,24 @@ func stripExpanded(p string) string {
 // withRegex makes an overload whose pattern argument is compiled once if it is constant. flagsAt < 0: no flags.
 func withRegex(o *Overload, patternAt, flagsAt int, base string,
 	f func(ctx *Context, re *regex, global bool, args []types.Datum) (types.Datum, error)) *Overload {
+	return checkedRegex(o, patternAt, flagsAt, base, nil, true, f)
+}
+
+// checkedRegex is withRegex for a function that looks at other arguments before it compiles the pattern, or knows no flag g.
+func checkedRegex(o *Overload, patternAt, flagsAt int, base string, check func(args []types.Datum) error, global bool,
+	f func(ctx *Context, re *regex, global bool, args []types.Datum) (types.Datum, error)) *Overload {
 	compile := func(args []types.Datum) (*regex, bool, error) {
+		if check != nil {
+			if err := check(args); err != nil {
+				return nil, false, err
+			}
+		}
 		flags := base
 		if flagsAt >= 0 {
 			flags += args[flagsAt].Str()
+		}
+		if err := checkFlags(flags, o.Name, global); err != nil {
+			return nil, false, err
 		}
 		return compileRegex(args[patternAt].Str(), flags)
 	}
@@ -215,7 +253,7 @@ func withRegex(o *Overload, patternAt, flagsAt int, base string,
 		return f(ctx, re, global, args)
 	})
 	o.Prepare = func(args []types.Datum, known []bool) evalN {
-		if !known[patternAt] || flagsAt >= 0 && !known[flagsAt] {
+		if check != nil && slices.Contains(known, false) || !known[patternAt] || flagsAt >= 0 && !known[flagsAt] {
 			return nil
 		}
 		re, global, err := compile(args)
@@ -227,20 +265,107 @@ func withRegex(o *Overload, patternAt, flagsAt int, base string,
 	return o
 }
 
-// similarPattern turns a SIMILAR TO pattern into a regular expression.
+// checkFlags refuses unknown flags, and g in a function for which it means nothing.
+func checkFlags(flags, function string, global bool) error {
+	for _, f := range flags {
+		if !strings.ContainsRune("gicsten mpwxqb", f) || f == ' ' {
+			return badFlag(f)
+		}
+	}
+	if !global && strings.Contains(flags, "g") {
+		e := sqlstate.New(sqlstate.InvalidParameterValue, "%s() does not support the \"global\" option", function)
+		if function == "regexp_match" {
+			return e.WithHint("Use the regexp_matches function instead.")
+		}
+		return e
+	}
+	return nil
+}
+
+func badFlag(f rune) error {
+	return sqlstate.New(sqlstate.InvalidParameterValue, "invalid regular expression option: %q", types.Raw(string(f)))
+}
+
+// basicToExtended turns a basic regular expression (flag b) into an extended one: what has a backslash there has none here, and
+// the other way round.
+func basicToExtended(p string) string {
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(p); i++ {
+		c := p[i]
+		switch {
+		case class:
+			class = c != ']'
+			b.WriteByte(c)
+		case c == '[':
+			class = true
+			b.WriteByte(c)
+			for j := i + 1; j < len(p) && (p[j] == '^' && j == i+1 || p[j] == ']' && (j == i+1 || j == i+2 && p[i+1] == '^')); j++ {
+				b.WriteByte(p[j])
+				i = j
+			}
+		case c == '\\' && i+1 < len(p):
+			if i++; !strings.ContainsRune("(){}", rune(p[i])) {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(p[i])
+		case strings.ContainsRune("(){}+?|", rune(c)), c == '*' && i == 0:
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// similarPattern turns a SIMILAR TO pattern into a regular expression. With two escaped double quotes it has three parts, and what
+// the second one matches is a group: the first part then matches as little as it can.
 func similarPattern(p string, escape rune) (string, error) {
 	var b strings.Builder
 	b.WriteString("^(?:")
-	class := false
+	class, part := false, 0
 	rs := []rune(p)
+	marks := 0
+	for i := 0; escape != 0 && i+1 < len(rs); i++ {
+		if rs[i] == escape {
+			if i++; rs[i] == '"' {
+				marks++
+			}
+		}
+	}
+	lazy := func() {
+		if marks > 0 && part == 0 {
+			b.WriteByte('?')
+		}
+	}
 	for i := 0; i < len(rs); i++ {
 		c := rs[i]
 		switch {
 		case escape != 0 && c == escape:
 			if i++; i >= len(rs) {
-				return "", sqlstate.New(sqlstate.InvalidEscape, "invalid escape sequence")
+				continue // it escapes nothing
+			}
+			if rs[i] == '"' && !class {
+				switch part++; part {
+				case 1:
+					b.WriteString(")(")
+				case 2:
+					b.WriteString(")(?:")
+				default:
+					return "", sqlstate.New("2200C", "SQL regular expression may not contain more than two escape-double-quote separators")
+				}
+				continue
 			}
 			b.WriteString(regexp.QuoteMeta(string(rs[i])))
+		case class && c == '[' && i+1 < len(rs) && rs[i+1] == ':':
+			for i < len(rs) && !(rs[i] == ']' && rs[i-1] == ':') {
+				b.WriteRune(rs[i])
+				i++
+			}
+			if i < len(rs) {
+				b.WriteByte(']')
+			}
 		case class:
 			class = c != ']'
 			b.WriteRune(c)
@@ -249,11 +374,15 @@ func similarPattern(p string, escape rune) (string, error) {
 			b.WriteRune(c)
 		case c == '%':
 			b.WriteString(".*")
+			lazy()
 		case c == '_':
 			b.WriteByte('.')
 		case c == '(':
 			b.WriteString("(?:")
-		case strings.ContainsRune("|*+?{})", c):
+		case strings.ContainsRune("*+?}", c):
+			b.WriteRune(c)
+			lazy()
+		case strings.ContainsRune("|{)", c):
 			b.WriteRune(c)
 		default:
 			b.WriteString(regexp.QuoteMeta(string(c)))
@@ -332,10 +461,8 @@ func addRegex(r *Registry) {
 			return types.NewString(p), err
 		}
 	}
-	// "a SIMILAR TO b" is "a ~ similar_to_escape(b)".
-	r.fn("similar_to_escape(text) text", similar(func([]types.Datum) (rune, error) { return '\\', nil }))
-	r.fn("similar_to_escape(text, text) text", similar(func(args []types.Datum) (rune, error) {
-		rs := []rune(args[1].Str())
+	escapeOf := func(d types.Datum) (rune, error) {
+		rs := []rune(d.Str())
 		switch len(rs) {
 		case 0:
 			return 0, nil
@@ -343,7 +470,10 @@ func addRegex(r *Registry) {
 			return rs[0], nil
 		}
 		return 0, sqlstate.New(sqlstate.InvalidEscape, "invalid escape string").WithHint("Escape string must be empty or one character.")
-	}))
+	}
+	// "a SIMILAR TO b" is "a ~ similar_to_escape(b)".
+	r.fn("similar_to_escape(text) text", similar(func([]types.Datum) (rune, error) { return '\\', nil }))
+	r.fn("similar_to_escape(text, text) text", similar(func(args []types.Datum) (rune, error) { return escapeOf(args[1]) }))
 	sub := func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 		m, err := re.first(ctx, args[0].Str())
 		switch {
@@ -358,24 +488,41 @@ func addRegex(r *Registry) {
 		return str(args[0].Str()[m[0]:m[1]])
 	}
 	withRegex(r.add(r.funcs, "substring(text, text) text", Immutable), 1, -1, "", sub)
+	r.fn("substring(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+		e, err := escapeOf(args[2])
+		if err != nil {
+			return types.Null, err
+		}
+		p, err := similarPattern(args[1].Str(), e)
+		if err != nil {
+			return types.Null, err
+		}
+		re, _, err := compileRegex(p, "")
+		if err != nil {
+			return types.Null, err
+		}
+		return sub(ctx, re, false, args)
+	})
 	replace := func(ctx *Context, re *regex, global bool, args []types.Datum) (types.Datum, error) {
 		return regexReplace(ctx, re, global, args[0].Str(), args[2].Str())
 	}
 	withRegex(r.add(r.funcs, "regexp_replace(text, text, text) text", Immutable), 1, -1, "", replace)
-	withRegex(r.add(r.funcs, "regexp_replace(text, text, text, text) text", Immutable), 1, 3, "", replace)
-	match := func(ctx *Context, re *regex, global bool, args []types.Datum) (types.Datum, error) {
-		if global {
-			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "regexp_match() does not support the \"global\" option").
-				WithHint("Use the regexp_matches function instead.")
+	checkedRegex(r.add(r.funcs, "regexp_replace(text, text, text, text) text", Immutable), 1, 3, "", func(args []types.Datum) error {
+		if f := args[3].Str(); f != "" && f[0] >= '0' && f[0] <= '9' {
+			return sqlstate.New(sqlstate.InvalidParameterValue, "invalid regular expression option: %q", types.Raw(f[:1])).
+				WithHint("If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer explicitly.")
 		}
+		return nil
+	}, true, replace)
+	match := func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 		m, err := re.first(ctx, args[0].Str())
 		if m == nil || err != nil {
 			return types.Null, err
 		}
 		return groups(args[0].Str(), m), nil
 	}
-	withRegex(r.add(r.funcs, "regexp_match(text, text) text[]", Immutable), 1, -1, "", match)
-	withRegex(r.add(r.funcs, "regexp_match(text, text, text) text[]", Immutable), 1, 2, "", match)
+	checkedRegex(r.add(r.funcs, "regexp_match(text, text) text[]", Immutable), 1, -1, "", nil, false, match)
+	checkedRegex(r.add(r.funcs, "regexp_match(text, text, text) text[]", Immutable), 1, 2, "", nil, false, match)
 	matches := func(ctx *Context, args []types.Datum) ([]types.Row, error) {
 		flags := ""
 		if len(args) > 2 {
@@ -400,12 +547,15 @@ func addRegex(r *Registry) {
 		err := splitRegex(ctx, re, args[0].Str(), func(s string) error { return out.add(pieceOf(args[0].Str(), s)) })
 		return out.array(types.Text), err
 	}
-	withRegex(r.add(r.funcs, "regexp_split_to_array(text, text) text[]", Immutable), 1, -1, "", toArray)
-	withRegex(r.add(r.funcs, "regexp_split_to_array(text, text, text) text[]", Immutable), 1, 2, "", toArray)
+	checkedRegex(r.add(r.funcs, "regexp_split_to_array(text, text) text[]", Immutable), 1, -1, "", nil, false, toArray)
+	checkedRegex(r.add(r.funcs, "regexp_split_to_array(text, text, text) text[]", Immutable), 1, 2, "", nil, false, toArray)
 	toTable := func(ctx *Context, args []types.Datum) ([]types.Row, error) {
 		flags := ""
 		if len(args) > 2 {
 			flags = args[2].Str()
+		}
+		if err := checkFlags(flags, "regexp_split_to_table", false); err != nil {
+			return nil, err
 		}
 		re, _, err := compileRegex(args[1].Str(), flags)
 		if err != nil {
@@ -424,12 +574,12 @@ func addRegex(r *Registry) {
 			return types.NewInt(n), err
 		})
 	addRegexPlaces(r)
-	withRegex(r.add(r.funcs, "regexp_like(text, text) bool", Immutable), 1, -1, "",
+	checkedRegex(r.add(r.funcs, "regexp_like(text, text) bool", Immutable), 1, -1, "", nil, false,
 		func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 			ok, err := re.matches(ctx, args[0].Str())
 			return types.NewBool(ok), err
 		})
-	withRegex(r.add(r.funcs, "regexp_like(text, text, text) bool", Immutable), 1, 2, "",
+	checkedRegex(r.add(r.funcs, "regexp_like(text, text, text) bool", Immutable), 1, 2, "", nil, false,
 		func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 			ok, err := re.matches(ctx, args[0].Str())
 			return types.NewBool(ok), err
@@ -523,6 +673,10 @@ func formatText(ctx *Context, args []types.Datum, ts []*types.T) (types.Datum, e
 		} else {
 			next = arg + 1
 		}
+		if !strings.ContainsRune("sIL", rune(f[i])) {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "unrecognized format() type specifier %q", types.Raw(f[i:i+1])).
+				WithHint("For a single \"%%\" use \"%%%%\".")
+		}
 		if arg >= len(args) {
 			return types.Null, few()
 		}
@@ -542,9 +696,6 @@ func formatText(ctx *Context, args []types.Datum, ts []*types.T) (types.Datum, e
 			if s = QuoteLiteral(s); null {
 				s = "NULL"
 			}
-		default:
-			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "unrecognized format() type specifier %q", types.Raw(f[i:i+1])).
-				WithHint("For a single \"%%\" use \"%%%%\".")
 		}
 		n := utf8.RuneCountInString(s)
 		if width > resultMax {

@@ -1,13 +1,15 @@
 package scalar
 
 import (
+	"math"
 	"unicode/utf8"
 
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
-// addRegexPlaces adds the functions that count matches and say where the n-th is: regexp_count, regexp_instr, regexp_substr.
+// addRegexPlaces adds the functions that count matches and say where the n-th is: regexp_count, regexp_instr, regexp_substr, and
+// regexp_replace from a place on.
 func addRegexPlaces(r *Registry) {
 	invalid := func(name string, v int64) error {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter \"%s\": %d", name, v)
@@ -45,11 +47,69 @@ func addRegexPlaces(r *Registry) {
 		})
 		return place, err
 	}
+	// valid refuses wrong numbers before the pattern is looked at; the arguments say where each number is.
+	valid := func(start, n, end, group int) func(args []types.Datum) error {
+		return func(args []types.Datum) error {
+			for _, v := range []struct {
+				name       string
+				at         int
+				least, top int64
+			}{{"start", start, 1, math.MaxInt32}, {"n", n, 1, math.MaxInt32}, {"endoption", end, 0, 1}, {"subexpr", group, 0, math.MaxInt32}} {
+				if v.at < 0 || v.at >= len(args) {
+					continue
+				}
+				if x := args[v.at].Int(); x < v.least || x > v.top {
+					return invalid(v.name, x)
+				}
+			}
+			return nil
+		}
+	}
+	for _, v := range []struct {
+		sig   string
+		flags int
+	}{{"int4", -1}, {"int4, int4", -1}, {"int4, int4, text", 5}} {
+		check := func(args []types.Datum) error {
+			if x := args[3].Int(); x < 1 {
+				return invalid("start", x)
+			}
+			if len(args) > 4 && args[4].Int() < 0 {
+				return invalid("n", args[4].Int())
+			}
+			return nil
+		}
+		checkedRegex(r.add(r.funcs, "regexp_replace(text, text, text, "+v.sig+") text", Immutable), 1, v.flags, "", check, true,
+			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
+				s, before, err := from(args[0].Str(), args[3].Int())
+				if err != nil || before < 0 {
+					return args[0], err
+				}
+				wanted := number(args, 4, 1)
+				out := text{ctx: ctx}
+				out.write(args[0].Str()[:len(args[0].Str())-len(s)])
+				var expanded []byte
+				at, n := 0, int64(0)
+				err = re.all(ctx, s, int(wanted), func(m []int) error {
+					if n++; wanted != 0 && n != wanted {
+						return nil
+					}
+					out.write(s[at:m[0]])
+					expanded = expandReplacement(&out, expanded[:0], args[2].Str(), s, m)
+					at = m[1]
+					return out.err
+				})
+				if err != nil {
+					return types.Null, err
+				}
+				out.write(s[at:])
+				return out.datum()
+			})
+	}
 	for _, v := range []struct {
 		sig   string
 		flags int
 	}{{"text, text, int4", -1}, {"text, text, int4, text", 3}} {
-		withRegex(r.add(r.funcs, "regexp_count("+v.sig+") int4", Immutable), 1, v.flags, "",
+		checkedRegex(r.add(r.funcs, "regexp_count("+v.sig+") int4", Immutable), 1, v.flags, "", valid(2, -1, -1, -1), false,
 			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 				s, before, err := from(args[0].Str(), args[2].Int())
 				if err != nil || before < 0 {
@@ -65,21 +125,12 @@ func addRegexPlaces(r *Registry) {
 		flags int
 	}{{"text, text", -1}, {"text, text, int4", -1}, {"text, text, int4, int4", -1}, {"text, text, int4, int4, int4", -1},
 		{"text, text, int4, int4, int4, text", 5}, {"text, text, int4, int4, int4, text, int4", 5}} {
-		withRegex(r.add(r.funcs, "regexp_instr("+v.sig+") int4", Immutable), 1, v.flags, "",
+		checkedRegex(r.add(r.funcs, "regexp_instr("+v.sig+") int4", Immutable), 1, v.flags, "", valid(2, 3, 4, 6), false,
 			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 				n, end, group := number(args, 3, 1), number(args, 4, 0), number(args, 6, 0)
 				s, before, err := from(args[0].Str(), number(args, 2, 1))
-				switch {
-				case err != nil:
-					return types.Null, err
-				case n < 1:
-					return types.Null, invalid("n", n)
-				case end != 0 && end != 1:
-					return types.Null, invalid("endoption", end)
-				case group < 0:
-					return types.Null, invalid("subexpr", group)
-				case before < 0:
-					return types.NewInt(0), nil
+				if err != nil || before < 0 {
+					return types.NewInt(0), err
 				}
 				place, err := nth(ctx, re, s, n, group)
 				if place == nil || err != nil {
@@ -93,19 +144,12 @@ func addRegexPlaces(r *Registry) {
 		flags int
 	}{{"text, text", -1}, {"text, text, int4", -1}, {"text, text, int4, int4", -1},
 		{"text, text, int4, int4, text", 4}, {"text, text, int4, int4, text, int4", 4}} {
-		withRegex(r.add(r.funcs, "regexp_substr("+v.sig+") text", Immutable), 1, v.flags, "",
+		checkedRegex(r.add(r.funcs, "regexp_substr("+v.sig+") text", Immutable), 1, v.flags, "", valid(2, 3, -1, 5), false,
 			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 				n, group := number(args, 3, 1), number(args, 5, 0)
 				s, before, err := from(args[0].Str(), number(args, 2, 1))
-				switch {
-				case err != nil:
+				if err != nil || before < 0 {
 					return types.Null, err
-				case n < 1:
-					return types.Null, invalid("n", n)
-				case group < 0:
-					return types.Null, invalid("subexpr", group)
-				case before < 0:
-					return types.Null, nil
 				}
 				place, err := nth(ctx, re, s, n, group)
 				if place == nil || err != nil {
