@@ -87,6 +87,16 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		}
 		b.fail(sqlstate.UndefinedFunction, n, "function %s.%s does not exist", s, name)
 	}
+	switch name {
+	case "json_remove_path": // what the grammar makes of the operator #-
+		if len(n.Exprs) == 2 {
+			return b.operator("#-", n, b.expr(c, n.Exprs[0]), b.expr(c, n.Exprs[1]))
+		}
+	case "json_to_record", "jsonb_to_record", "json_to_recordset", "jsonb_to_recordset":
+		if len(n.Exprs) == 1 {
+			b.fail(sqlstate.FeatureNotSupported, n, "could not determine row type for result of %s", name)
+		}
+	}
 	if n.WindowDef != nil {
 		return b.windowCall(c, n, name)
 	}
@@ -450,6 +460,11 @@ func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar
 	}
 	f.Agg, f.T = res.Agg, res.Return
 	f.Args = b.coerceArgs(f.Args, res.Args, n)
+	if f.Distinct {
+		for i, a := range f.Args {
+			b.comparable(a.Type(), false, n.Exprs[min(i, len(n.Exprs)-1)])
+		}
+	}
 	if n.Filter != nil {
 		fc := *inner
 		fc.clause = "FILTER"
@@ -457,6 +472,7 @@ func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar
 	}
 	for _, o := range n.OrderBy {
 		x := b.known(b.expr(inner, o.Expr), o.Expr)
+		b.comparable(x.Type(), true, o.Expr)
 		ord := scalar.AggOrder{Expr: x, Desc: o.Direction == tree.Descending}
 		ord.NullsFirst = nullsFirst(o)
 		if f.Distinct {
@@ -550,9 +566,11 @@ func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scal
 	oc.clause = "window definitions"
 	for _, p := range partitions {
 		w.partition = append(w.partition, b.known(b.expr(&oc, p), p))
+		b.comparable(w.partition[len(w.partition)-1].Type(), false, p)
 	}
 	for _, o := range orderBy {
 		w.order = append(w.order, scalar.AggOrder{Expr: b.known(b.expr(&oc, o.Expr), o.Expr), Desc: o.Direction == tree.Descending, NullsFirst: nullsFirst(o)})
+		b.comparable(w.order[len(w.order)-1].Expr.Type(), true, o.Expr)
 	}
 	if frame != nil {
 		w.item.Frame = b.windowFrame(&oc, frame, n)

@@ -26,6 +26,7 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 		if i < 1 || i > int64(visible) {
 			b.fail(sqlstate.InvalidColumnReference, v, "%s position %d is not in select list", clause, i)
 		}
+		b.comparable(items[i-1].expr.Type(), clause == "ORDER BY", v)
 		return items, int(i - 1)
 	case *tree.StrVal:
 		b.fail(sqlstate.SyntaxError, v, "non-integer constant in %s", clause)
@@ -64,17 +65,21 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 
 // comparable refuses to order, group or compare values of a type that has no order and no equality.
 func (b *builder) comparable(t *types.T, order bool, at any) {
-	if t.Kind == types.KindJSON {
-		what := "equality"
-		if order {
-			what = "ordering"
-		}
-		e := sqlstate.New(sqlstate.UndefinedFunction, "could not identify an %s operator for type %s", what, t.Name())
-		if order {
-			e = e.WithHint("Use an explicit ordering operator or modify the query.")
-		}
-		raise(b.at(e, at))
+	if scalar.Comparable(t) {
+		return
 	}
+	if t.Kind == types.KindTuple { // a row has the operators, which find out
+		raise(b.at(sqlstate.New(sqlstate.UndefinedFunction, "could not identify a comparison function for type json"), nil))
+	}
+	what := "equality"
+	if order {
+		what = "ordering"
+	}
+	e := sqlstate.New(sqlstate.UndefinedFunction, "could not identify an %s operator for type %s", what, t.Name())
+	if order {
+		e = e.WithHint("Use an explicit ordering operator or modify the query.")
+	}
+	raise(b.at(e, at))
 }
 
 // sort orders the output.

@@ -76,7 +76,7 @@ func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
 	case types.PhysBool:
 		return &types.JSONValue{Kind: types.JSONBool, Bool: d.Bool()}, nil
 	case types.PhysInt:
-		if t.IsReg() && t.Kind != types.KindOID || t.Kind == types.KindEnum {
+		if t.IsReg() || t.Kind == types.KindEnum {
 			break
 		}
 		return types.ParseJSON(strconv.FormatInt(d.Int(), 10))
@@ -142,9 +142,14 @@ func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
 func jsonTime(ctx *Context, d types.Datum, t *types.T) string {
 	s := types.FormatText(d, t, &types.Style{Location: ctx.TextEnv().Location})
 	if t.Kind == types.KindTimestampTZ && !types.IsInfinite(d.Micros()) {
+		era := ""
+		if strings.HasSuffix(s, " BC") {
+			s, era = s[:len(s)-3], " BC"
+		}
 		if i := strings.LastIndexAny(s, "+-"); i > 10 && len(s)-i == 3 {
 			s += ":00"
 		}
+		s += era
 	}
 	return strings.Replace(s, " ", "T", 1)
 }
@@ -174,7 +179,7 @@ func appendJSON(ctx *Context, buf []byte, d types.Datum, t *types.T, sep string)
 	case types.PhysBool:
 		return strconv.AppendBool(buf, d.Bool()), nil
 	case types.PhysInt:
-		if (!t.IsReg() || t.Kind == types.KindOID) && t.Kind != types.KindEnum {
+		if !t.IsReg() && t.Kind != types.KindEnum {
 			return strconv.AppendInt(buf, d.Int(), 10), nil
 		}
 	case types.PhysFloat:
@@ -303,6 +308,21 @@ func keyText(ctx *Context, d types.Datum, t *types.T, pos int) (string, error) {
 	if d.IsNull() {
 		return "", sqlstate.New(sqlstate.InvalidParameterValue, "argument %d: key must not be null", pos)
 	}
+	return jsonKey(ctx, d, t)
+}
+
+// jsonKey is the text of a value as the key of an object.
+func jsonKey(ctx *Context, d types.Datum, t *types.T) (string, error) {
+	switch d.Phys() {
+	case types.PhysJSON, types.PhysArray, types.PhysTuple:
+		return "", sqlstate.New(sqlstate.InvalidParameterValue, "key value must be scalar, not array, composite, or json")
+	case types.PhysBool:
+		return choose(d.Bool(), "true", "false"), nil
+	case types.PhysDate:
+		return types.FormatText(d, t, nil), nil
+	case types.PhysTimestamp:
+		return jsonTime(ctx, d, t), nil
+	}
 	return textOf(ctx, d, t), nil
 }
 
@@ -417,6 +437,9 @@ func addJSON(r *Registry) {
 				v, err := parseJSON(a, ordered)
 				if err != nil {
 					return types.Null, err
+				}
+				if i := k.Int(); !ordered && (i == 0 || i == -1) && v.Kind != types.JSONArray && v.Kind != types.JSONObject {
+					return out(v) // a scalar jsonb is its own only element
 				}
 				return out(v.Index(k.Int()))
 			}
@@ -569,7 +592,7 @@ func addJSON(r *Registry) {
 		}
 		r.fset(t+"_each("+t+") text", "key text, value "+t, each(false))
 		r.fset(t+"_each_text("+t+") text", "key text, value text", each(true))
-		elements := func(text bool) func(*Context, []types.Datum) ([]types.Row, error) {
+		elements := func(text bool, name string) func(*Context, []types.Datum) ([]types.Row, error) {
 			return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 				if a[0].IsNull() {
 					return nil, nil
@@ -581,8 +604,14 @@ func addJSON(r *Registry) {
 				switch v.Kind {
 				case types.JSONArray:
 				case types.JSONObject:
+					if ordered {
+						return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-array", name)
+					}
 					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from an object")
 				default:
+					if ordered {
+						return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a scalar", name)
+					}
 					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from a scalar")
 				}
 				out := rows{ctx: ctx}
@@ -601,8 +630,8 @@ func addJSON(r *Registry) {
 				return out.rows, nil
 			}
 		}
-		r.fset(t+"_array_elements("+t+") "+t, "value "+t, elements(false))
-		r.fset(t+"_array_elements_text("+t+") text", "value text", elements(true))
+		r.fset(t+"_array_elements("+t+") "+t, "value "+t, elements(false, t+"_array_elements"))
+		r.fset(t+"_array_elements_text("+t+") text", "value text", elements(true, t+"_array_elements_text"))
 		r.fset(t+"_object_keys("+t+") text", t+"_object_keys text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 			if a[0].IsNull() {
 				return nil, nil
@@ -653,7 +682,7 @@ func addJSON(r *Registry) {
 		}
 		subscripts := func(text string) error { return sqlstate.New("2202E", "%s", text) }
 		r.f2(t+"_object(text[], text[]) "+t, func(ctx *Context, a, v types.Datum) (types.Datum, error) {
-			if a.Array().Dims() > 1 || v.Array().Dims() > 1 {
+			if a.Array().Dims() > 1 || a.Array().Dims() != v.Array().Dims() {
 				return types.Null, subscripts("wrong number of array subscripts")
 			}
 			ks, vs := elems(a), elems(v)
@@ -784,15 +813,20 @@ func addJSON(r *Registry) {
 		})
 	}
 	r.op2("-(jsonb, text) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) { return deleteKeys(a, []types.Datum{k}) })
-	r.op2("-(jsonb, text[]) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) { return deleteKeys(a, elems(k)) })
+	r.op2("-(jsonb, text[]) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) {
+		if k.Array().Dims() > 1 {
+			return types.Null, subscriptError("wrong number of array subscripts")
+		}
+		return deleteKeys(a, elems(k))
+	})
 	r.op2("-(jsonb, int4) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) {
 		v, err := types.ParseJSON(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
 		if v.Kind != types.JSONArray {
-			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot delete from %s using integer index",
-				choose(v.Kind == types.JSONObject, "object", "scalar"))
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot delete from %s",
+				choose(v.Kind == types.JSONObject, "object using integer index", "scalar"))
 		}
 		i := k.Int()
 		if i < 0 {
@@ -808,7 +842,19 @@ func addJSON(r *Registry) {
 		if err != nil {
 			return types.Null, err
 		}
-		return jsonDatum(setPath(v, elems(k), nil, setDelete))
+		if k.Array().Dims() > 1 {
+			return types.Null, subscriptError("wrong number of array subscripts")
+		}
+		if v.Kind != types.JSONArray && v.Kind != types.JSONObject {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot delete path in scalar")
+		}
+		if len(v.Elems)+len(v.Members) == 0 {
+			return a, nil
+		}
+		if v, err = setPath(v, elems(k), 1, nil, setDelete); err != nil {
+			return types.Null, err
+		}
+		return jsonDatum(v)
 	}
 	r.op2("#-(jsonb, text[]) jsonb", deletePath)
 	r.f2("jsonb_delete_path(jsonb, text[]) jsonb", deletePath)
@@ -822,20 +868,11 @@ func addJSON(r *Registry) {
 			if err != nil {
 				return types.Null, err
 			}
-			path := elems(a[1])
-			for i, p := range path {
-				if p.IsNull() {
-					return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "path element at position %d is null", i+1)
-				}
+			if a[1].Array().Dims() > 1 {
+				return types.Null, subscriptError("wrong number of array subscripts")
 			}
 			if v.Kind != types.JSONArray && v.Kind != types.JSONObject {
 				return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot set path in scalar")
-			}
-			if n := len(path); mode == setInsert && n > 0 {
-				if at := walkPath(v, path[:n-1]); at != nil && at.Kind == types.JSONObject && at.Get(path[n-1].Str()) != nil {
-					return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot replace existing key").
-						WithHint("Try using the function jsonb_set to replace key value.")
-				}
 			}
 			m := mode
 			if len(a) > 3 {
@@ -846,7 +883,13 @@ func addJSON(r *Registry) {
 					m = setInsertAfter
 				}
 			}
-			return jsonDatum(setPath(v, elems(a[1]), n, m))
+			if m == setReplace && len(v.Elems)+len(v.Members) == 0 {
+				return a[0], nil
+			}
+			if v, err = setPath(v, elems(a[1]), 1, n, m); err != nil {
+				return types.Null, err
+			}
+			return jsonDatum(v)
 		}
 	}
 	lax := func(_ *Context, a []types.Datum) (types.Datum, error) {
@@ -863,11 +906,11 @@ func addJSON(r *Registry) {
 		if create.IsNull() {
 			return types.Null, nil
 		}
+		if how.IsNull() {
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, `null_value_treatment must be "delete_key", "return_target", "use_json_null", or "raise_exception"`)
+		}
 		if !a[2].IsNull() {
 			return set(setCreate)(nil, []types.Datum{a[0], a[1], a[2], create})
-		}
-		if how.IsNull() {
-			return types.Null, sqlstate.New(sqlstate.NullNotAllowed, `null_value_treatment must be "delete_key", "return_target", "use_json_null", or "raise_exception"`)
 		}
 		switch how.Str() {
 		case "raise_exception":
@@ -1008,11 +1051,19 @@ const (
 	setDelete
 )
 
-// setPath changes what a path leads to; the value is fresh from the parser and may be changed in place.
-func setPath(v *types.JSONValue, path []types.Datum, n *types.JSONValue, mode setMode) *types.JSONValue {
-	if len(path) == 0 || path[0].IsNull() {
-		return v
+// setPath changes what a path leads to, of which the first step is the one at the given position; the value is fresh from the
+// parser and may be changed in place.
+func setPath(v *types.JSONValue, path []types.Datum, at int, n *types.JSONValue, mode setMode) (*types.JSONValue, error) {
+	if len(path) == 0 {
+		return v, nil
 	}
+	if path[0].IsNull() {
+		if v.Kind != types.JSONArray && v.Kind != types.JSONObject {
+			return v, nil
+		}
+		return nil, sqlstate.New(sqlstate.NullNotAllowed, "path element at position %d is null", at)
+	}
+	var err error
 	step, last := path[0].Str(), len(path) == 1
 	switch v.Kind {
 	case types.JSONObject:
@@ -1022,21 +1073,24 @@ func setPath(v *types.JSONValue, path []types.Datum, n *types.JSONValue, mode se
 			}
 			switch {
 			case !last:
-				v.Members[i].Value = setPath(v.Members[i].Value, path[1:], n, mode)
+				v.Members[i].Value, err = setPath(v.Members[i].Value, path[1:], at+1, n, mode)
 			case mode == setDelete:
 				v.Members = append(v.Members[:i], v.Members[i+1:]...)
 			case mode == setCreate || mode == setReplace:
 				v.Members[i].Value = n
+			default:
+				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot replace existing key").
+					WithHint("Try using the function jsonb_set to replace key value.")
 			}
-			return v
+			return v, err
 		}
 		if last && mode != setReplace && mode != setDelete {
-			return types.NewJSONObject(append(v.Members, types.JSONMember{Key: step, Value: n}))
+			return types.NewJSONObject(append(v.Members, types.JSONMember{Key: step, Value: n})), nil
 		}
 	case types.JSONArray:
 		i, err := strconv.ParseInt(step, 10, 32)
 		if err != nil {
-			return v
+			return nil, sqlstate.New(sqlstate.InvalidTextRepresentation, "path element at position %d is not an integer: %q", at, types.Raw(step))
 		}
 		size := int64(len(v.Elems))
 		if i < 0 {
@@ -1045,7 +1099,7 @@ func setPath(v *types.JSONValue, path []types.Datum, n *types.JSONValue, mode se
 		if i >= 0 && i < size {
 			switch {
 			case !last:
-				v.Elems[i] = setPath(v.Elems[i], path[1:], n, mode)
+				v.Elems[i], err = setPath(v.Elems[i], path[1:], at+1, n, mode)
 			case mode == setDelete:
 				v.Elems = append(v.Elems[:i], v.Elems[i+1:]...)
 			case mode == setInsert || mode == setInsertAfter:
@@ -1056,7 +1110,7 @@ func setPath(v *types.JSONValue, path []types.Datum, n *types.JSONValue, mode se
 			default:
 				v.Elems[i] = n
 			}
-			return v
+			return v, err
 		}
 		if last && mode != setReplace && mode != setDelete {
 			if i < 0 {
@@ -1066,7 +1120,7 @@ func setPath(v *types.JSONValue, path []types.Datum, n *types.JSONValue, mode se
 			}
 		}
 	}
-	return v
+	return v, nil
 }
 
 func stripNulls(v *types.JSONValue) *types.JSONValue {

@@ -115,7 +115,10 @@ func (a *jsonObjectAgg) Add(ctx *Context, args []types.Datum) error {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "field name must not be null")
 	}
 	a.any = true
-	k := textOf(ctx, args[0], a.ts[0])
+	k, err := jsonKey(ctx, args[0], a.ts[0])
+	if err != nil {
+		return err
+	}
 	if a.b {
 		if err := a.take(ctx, treeBytes(&args[1])+int64(len(k))+64); err != nil {
 			return err

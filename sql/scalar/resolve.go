@@ -34,7 +34,7 @@ type candidate struct {
 func (r *Registry) ResolveFunction(name string, args []*types.T) (Resolution, error) {
 	fs := r.funcs[name]
 	i, declared, err := r.choose(overloadArgs(fs), args, false, func() string { return signature(name, args) }, "function")
-	if err != nil {
+	if err = polymorphicUnknown(name, args, err); err != nil {
 		return Resolution{}, err
 	}
 	o := fs[i]
@@ -44,6 +44,23 @@ func (r *Registry) ResolveFunction(name string, args []*types.T) (Resolution, er
 		res.Return = o.ReturnFrom(res.Args)
 	}
 	return res, nil
+}
+
+// polymorphicUnknown refuses a polymorphic call whose type an untyped literal would have to say. Functions of anycompatible
+// (array_append and its like) take such literals as text. err is what the resolution came to.
+func polymorphicUnknown(name string, args []*types.T, err error) error {
+	if len(args) == 0 || args[0].Kind != types.KindUnknown || sqlstate.Is(err, sqlstate.UndefinedFunction) {
+		return err
+	}
+	switch name {
+	case "array_agg", "unnest":
+		return sqlstate.New(sqlstate.AmbiguousFunction, "function %s is not unique", signature(name, args)).
+			WithHint("Could not choose a best candidate function. You might need to add explicit type casts.")
+	case "array_dims", "array_fill", "array_length", "array_lower", "array_upper", "array_ndims", "array_to_json", "array_to_string",
+		"cardinality", "generate_subscripts", "trim_array", "to_json", "to_jsonb", "json_agg", "jsonb_agg":
+		return sqlstate.New(sqlstate.DatatypeMismatch, "could not determine polymorphic type because input has type unknown")
+	}
+	return err
 }
 
 // ResolveOperator chooses the overload of an operator; one argument means a prefix operator. Comparisons are not
@@ -77,7 +94,7 @@ func (r *Registry) ResolveAggregate(name string, args []*types.T) (AggResolution
 		cands[i] = candidate{index: i, args: a.Args}
 	}
 	i, declared, err := r.choose(cands, args, false, func() string { return signature(name, args) }, "function")
-	if err != nil {
+	if err = polymorphicUnknown(name, args, err); err != nil {
 		return AggResolution{}, err
 	}
 	res := AggResolution{Agg: as[i], Args: bindPolymorphic(declared, args), Return: as[i].Return}
@@ -90,10 +107,24 @@ func (r *Registry) ResolveAggregate(name string, args []*types.T) (AggResolution
 // ResolveCompare gives the types that the two sides of a comparison are coerced to.
 func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types.T, err error) {
 	fail := func() error {
-		e := sqlstate.New(sqlstate.UndefinedFunction, "operator does not exist: %s %s %s", left.Name(), op.symbol(), right.Name())
+		symbol := op.symbol()
+		if op == IsDistinct || op == IsNotDistinct {
+			symbol = "="
+		}
+		e := sqlstate.New(sqlstate.UndefinedFunction, "operator does not exist: %s %s %s", left.Name(), symbol, right.Name())
 		return e.WithHint("No operator matches the given name and argument types. You might need to add explicit type casts.")
 	}
 	l, rr := left.Kind, right.Kind
+	if l == rr && l != types.KindJSON && !Comparable(left) && !Comparable(right) {
+		if l == types.KindTuple && len(left.Fields) == len(right.Fields) {
+			for i, f := range left.Fields {
+				if f.Kind == types.KindJSON || right.Fields[i].Kind == types.KindJSON {
+					return r.ResolveCompare(op, f, right.Fields[i])
+				}
+			}
+		}
+		return nil, nil, sqlstate.New(sqlstate.UndefinedFunction, "could not identify an equality operator for type json")
+	}
 	switch {
 	case l == types.KindJSON || rr == types.KindJSON:
 		return nil, nil, fail()
@@ -115,9 +146,9 @@ func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types
 		return left, right, nil
 	case left.IsReg() && (right.IsReg() || right.IsInteger()), right.IsReg() && left.IsInteger():
 		return left, right, nil
-	case left.IsReg() && right.IsString():
+	case left.IsReg() && l != types.KindOID && right.IsString():
 		return left, left, nil
-	case right.IsReg() && left.IsString():
+	case right.IsReg() && rr != types.KindOID && left.IsString():
 		return right, right, nil
 	case left.IsNumeric() && right.IsNumeric():
 		if isFloat(l) || isFloat(rr) {
@@ -156,6 +187,23 @@ func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types
 		}
 	}
 	return nil, nil, fail()
+}
+
+// Comparable reports whether values of a type have an order and an equality: json has none, nor has what holds one.
+func Comparable(t *types.T) bool {
+	switch t.Kind {
+	case types.KindJSON:
+		return false
+	case types.KindArray:
+		return t.Elem == nil || Comparable(t.Elem)
+	case types.KindTuple:
+		for _, f := range t.Fields {
+			if !Comparable(f) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func isFloat(k types.Kind) bool { return k == types.KindFloat4 || k == types.KindFloat8 }
@@ -375,46 +423,48 @@ func (r *Registry) choose(all []candidate, args []*types.T, operator bool, text 
 	return cands[0].index, cands[0].args, nil
 }
 
-// byCategory resolves unknown arguments: string if any candidate takes one, else the category all share.
+// byCategory resolves unknown arguments: string if any candidate takes one, else the category all share. If one of them cannot be
+// resolved so, none is.
 func byCategory(cands []candidate, args []*types.T) []candidate {
+	cats, preferred := make([]byte, len(args)), make([]bool, len(args))
 	for i, t := range args {
 		if t.Kind != types.KindUnknown {
 			continue
 		}
-		var cat byte
 		conflict := false
 		for _, c := range cands {
 			k := c.args[i].Category()
 			if k == 'S' {
-				cat, conflict = 'S', false
+				cats[i], conflict = 'S', false
 				break
 			}
-			if cat == 0 {
-				cat = k
-			} else if cat != k {
+			if cats[i] == 0 {
+				cats[i] = k
+			} else if cats[i] != k {
 				conflict = true
 			}
 		}
 		if conflict {
-			continue
+			return cands
 		}
-		preferred := false
 		for _, c := range cands {
-			if c.args[i].Category() == cat && c.args[i].Preferred() {
-				preferred = true
-			}
-		}
-		var out []candidate
-		for _, c := range cands {
-			if c.args[i].Category() == cat && (!preferred || c.args[i].Preferred()) {
-				out = append(out, c)
-			}
-		}
-		if len(out) > 0 {
-			cands = out
+			preferred[i] = preferred[i] || c.args[i].Category() == cats[i] && c.args[i].Preferred()
 		}
 	}
-	return cands
+	var out []candidate
+	for _, c := range cands {
+		ok := true
+		for i := range args {
+			ok = ok && (cats[i] == 0 || c.args[i].Category() == cats[i] && (!preferred[i] || c.args[i].Preferred()))
+		}
+		if ok {
+			out = append(out, c)
+		}
+	}
+	if len(out) == 0 {
+		return cands
+	}
+	return out
 }
 
 // consistentPolymorphic reports whether anyelement and anyarray can stand for one type throughout.
