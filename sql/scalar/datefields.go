@@ -247,7 +247,7 @@ func extractStamp(unit string, local, utc int64, off int, t *types.T) (types.Dat
 		if !clock {
 			return dec(days*86400+epoch, 0), nil
 		}
-		return dec(utc+epoch*types.SecondMicros, 6), nil
+		return decimalOf(sumDecimals(apd.New(utc, -6), apd.New(epoch, 0), false))
 	}
 	return types.Null, unknownUnit(unit, t)
 }

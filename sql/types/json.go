@@ -378,7 +378,7 @@ func (p *jsonParser) number() (*JSONValue, error) {
 		}
 	}
 	if p.pos < len(p.s) {
-		if c := p.s[p.pos]; c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '.' || c >= 0x80 {
+		if c := p.s[p.pos]; c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80 {
 			return nil, fail()
 		}
 	}

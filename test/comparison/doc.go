@@ -1,5 +1,5 @@
 // Package comparison asks a real PostgreSQL 15 and Meridian the same and compares what they answer: rows, columns with
-// their type OIDs, command tags, and errors by SQLSTATE and words. The tests skip where PostgreSQL 15 is not installed.
+// their type OIDs, command tags, and errors by SQLSTATE and words. Where PostgreSQL 15 is not installed, recorded answers take its place.
 //
 // # A case
 //
@@ -18,10 +18,13 @@
 //	                      \         /
 //	                       compare, and group what differs
 //
-// The fixed cases are always asked. MERIDIAN_COMPARE=1m also makes cases for a minute: round k uses seed k, so that
-// every run asks the same first rounds, and as many as its time allows. MERIDIAN_SEED=k begins at another round,
+// The fixed cases are always asked, and some rounds of made ones: round k uses seed k, so that every run asks the same.
+// MERIDIAN_COMPARE=1m asks as many more rounds as its time allows. MERIDIAN_SEED=k begins at another round,
 // MERIDIAN_GENERATOR=casts asks one generator's cases only. Of the cases that differ in one group the shortest is
-// printed. Differences that stay are in known_test.go, each with its reason.
+// printed. A difference fails the test, unless known_test.go has it with its reason.
+//
+// Without PostgreSQL, TestRecorded compares with what a PostgreSQL 15 answered once: testdata/recorded.txt, which has the fixed
+// cases and a part of the first round. MERIDIAN_RECORD=1 asks for the answers anew; a change of the cases in testdata comes with it.
 //
 //	MERIDIAN_STATEMENTS=file go test ./test/comparison -run TestStatements -v
 //

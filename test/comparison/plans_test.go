@@ -62,7 +62,7 @@ func TestQueries(t *testing.T) {
 		}
 		var want [][]answer
 		for _, c := range cases {
-			a, err := ask(t.Context(), pg, c)
+			a, err := ask(t.Context(), pg, c, true)
 			if err != nil {
 				t.Fatalf("PostgreSQL: %v", err)
 			}

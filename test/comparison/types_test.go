@@ -186,10 +186,11 @@ var casts = Generator{Name: "casts", Generate: func(r *rand.Rand) Case {
 }}
 
 var (
-	jsonForms  = Generator{Name: "json", Fixed: File("json")}
-	timeForms  = Generator{Name: "times", Fixed: File("times")}
-	charForms  = Generator{Name: "char", Fixed: File("char")}
-	arrayForms = Generator{Name: "arrays", Fixed: File("arrays")}
+	jsonForms   = Generator{Name: "json", Fixed: File("json")}
+	timeForms   = Generator{Name: "times", Fixed: File("times")}
+	numberForms = Generator{Name: "numbers", Fixed: File("numbers")}
+	charForms   = Generator{Name: "char", Fixed: File("char")}
+	arrayForms  = Generator{Name: "arrays", Fixed: File("arrays")}
 )
 
 // literals are untyped ones, in every place where a type is found for them.

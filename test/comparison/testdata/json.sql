@@ -108,3 +108,74 @@ select a.*, to_json(b) from (select 1 as i) a join (select 1 as i, 2 as j) b usi
 select json_agg(json_build_object('id', id) order by id) from t
 select array_agg(j order by id) from t
 select '{"{\"a\" : 1}"}'::json[]
+
+-- json has no equality and no order, nor has what holds one.
+create table tj (j json, n int)
+insert into tj values ('1', 1), ('1', 2)
+select count(distinct j) from tj
+select row(j, n) = row(j, n) from tj
+select (j, n) < (j, n) from tj
+select distinct row(j, n) from tj
+select row(j, n) from tj order by 1
+select count(*) from tj group by row(j, n)
+select array_agg(j order by j) from tj
+select array_agg(distinct j) from tj
+select array[j] = array[j] from tj
+select distinct array[j] from tj
+select array[j] from tj order by 1
+select rank() over (partition by j) from tj
+select rank() over (order by j) from tj
+select nullif(j, j) from tj
+select row(j) is distinct from row(j) from tj
+select j in ('1') from tj
+select case j when '1' then 1 end from tj
+select max(j) from tj
+select array_agg(j order by n), json_agg(j order by n desc), count(j) from tj
+
+-- Keys, paths and elements.
+select json_object_agg(k, 1), jsonb_object_agg(k, k) from (values (timestamp '2024-01-02 03:04:05')) v(k)
+
+select jsonb_object_agg(k, 1) from (values ('{"a": 1}'::jsonb)) v(k)
+
+select json_build_object(true, 1, 1.50, 2, date '2024-01-02', 3)
+
+select json_build_object(array[1], 1)
+
+select json_build_array(1::oid, 'int4'::regtype, 'x'::"char", timestamptz '0044-03-15 00:00+00 BC')
+
+select jsonb_set('[]', '{a}', '1')
+
+select jsonb_set('{"a": [1, 2]}', '{a,x}', '1')
+
+select jsonb_set('{"a": 1}', array[null]::text[], '1')
+
+select jsonb_set('{}', '{{a,b},{c,d}}', '1')
+
+select jsonb_insert('{"a": [1, 2]}', '{a,1}', '9'), jsonb_insert('{"a": [1, 2]}', '{a,1}', '9', true), jsonb_insert('[1]', '{-1}', '0'), jsonb_insert('{}', '{b}', '1')
+
+select jsonb_insert('{"a": 1}', '{a}', '2')
+
+select * from json_array_elements('{"a": 1}')
+
+select * from jsonb_array_elements('1')
+
+select '[1, 2]'::jsonb - '{{a}}'::text[]
+
+select '{"a": 1}'::jsonb - 1
+
+-- Polymorphic functions and literals without a type.
+select array_append(array[1], '2'), array_prepend('1', array[2]), array_cat(array[1], '{2}'), array_position(array[1, 2], '2'), array_remove(array[1, 2], '1'), array_replace(array[1, 2], '1', '3'), array_append('{a}', 'b'), array['1', 2], coalesce('1', 2), greatest('1', 2), least(1, '0', 3), case when true then '1' else 2 end, nullif('1', 1)
+
+select to_jsonb('a')
+
+select array_agg('x')
+
+select array_to_json('{1}')
+
+select coalesce('x', 1)
+
+select array_length('{1}', 1)
+
+select '1' - '2'
+
+select '1' + '2'
