@@ -263,7 +263,7 @@ var untouched = map[string]string{
 var untouchedFunctions = map[string]string{
 	"the clock": "age clock_timestamp current_date current_time current_timestamp localtime localtimestamp now statement_timestamp timeofday transaction_timestamp " +
 		"follower_read_timestamp cluster_logical_timestamp pg_sleep pg_sleep_for",
-	"the session's settings": "array_to_json array_to_string concat concat_ws date_part date_trunc extract format json_build_array json_build_object " +
+	"the session's settings": "array_to_json array_to_string concat concat_ws date_part date_trunc extract format overlaps json_build_array json_build_object " +
 		"json_populate_record json_populate_recordset jsonb_build_array jsonb_build_object jsonb_populate_record jsonb_populate_recordset make_timestamptz quote_literal quote_nullable row_to_json timezone to_char to_json to_jsonb to_timestamp " +
 		"current_setting set_config pg_client_encoding getdatabaseencoding generate_series pg_typeof pg_collation_for pg_column_size",
 	"the session": "current_catalog current_database current_query current_role current_schema current_schemas current_user session_user system_user user " +
