@@ -53,7 +53,7 @@ var departures = []departure{
 	{`char 'abc'`, ``, ``, false, "char 'abc' is char(1), as the standard has it, and not bpchar"},
 	{`join p1 using`, `:1042:-1`, `:1042:7`, false, "a column of USING has the modifier of the left side"},
 	{`into k[bv] values \(.(a|x).`, `^ERROR 23505`, `^ERROR 23505`, false, "the detail of 23505 has the key as the row that is there has it"},
-	{`::regtype`, ``, `ERROR (42704 type|42601 syntax)`, false, "the text of a regtype is a name or a small number, and not all of the grammar of types"},
+	{`::regtype`, ``, `ERROR (42704 type|42601 )`, false, "the text of a regtype is a name or a small number, and not all of the grammar of types"},
 	// JSON.
 	{`jsonb_path_|@[?@]|jsonpath`, ``, `ERROR (0A000|42883)`, false, "jsonpath is not supported"},
 	{`json_populate_record(set)?\(.*, .*, `, ``, `ERROR 42883`, false, "the third argument of json_populate_record, which has no meaning, is not taken"},
