@@ -21,12 +21,12 @@ func TestLateRenewal(t *testing.T) {
 		}
 		end := n.m.Deadline()
 		left := func() time.Duration { return time.Duration(end.Wall - n.db.Clock().Now().Wall) }
-		n.deaf = true
-		n.way.d = 4500 * time.Millisecond // longer than a renewal may take
+		n.deaf.Store(true)
+		n.way.d.Store(int64(4500 * time.Millisecond)) // longer than a renewal may take
 		for left() > time.Second {
 			time.Sleep(time.Millisecond)
 		}
-		n.way.d = 2 * time.Second // this one may succeed, but comes late
+		n.way.d.Store(int64(2 * time.Second)) // this one may succeed, but comes late
 		for left() > -time.Second/2 {
 			time.Sleep(time.Millisecond)
 		}
@@ -46,7 +46,7 @@ func TestLateRenewal(t *testing.T) {
 				t.Fatalf("version %d may be used until %s", v, n.m.Deadline())
 			}
 		}
-		n.way.d = 0
+		n.way.d.Store(0)
 		time.Sleep(lease.DefaultDuration)
 		if v := n.m.Snapshot().Version(id); v != 2 {
 			t.Errorf("version %d is used in the end", v)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,7 @@ type node struct {
 	h    *host.Host
 	db   *txn.DB
 	m    *lease.Manager
-	deaf bool
+	deaf atomic.Bool
 	way  *slow
 }
 
@@ -46,7 +47,7 @@ type notifier struct {
 func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID, []byte)) {
 	var wg sync.WaitGroup
 	for _, o := range n.c.nodes {
-		if o.id != n.self && !o.deaf {
+		if o.id != n.self && !o.deaf.Load() {
 			wg.Go(func() {
 				if answer, err := o.m.HandleChange(ctx, payload); err == nil {
 					done(o.id, answer)
@@ -174,11 +175,11 @@ func TestVisibleEverywhere(t *testing.T) {
 // slow is a way to the store that takes a while.
 type slow struct {
 	txn.Sender
-	d time.Duration
+	d atomic.Int64 // how long a batch is under way, in nanoseconds
 }
 
 func (s *slow) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
-	time.Sleep(s.d)
+	time.Sleep(time.Duration(s.d.Load()))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -194,7 +195,7 @@ func TestVisibleMeanwhile(t *testing.T) {
 		var done sync.WaitGroup
 		done.Go(func() { c.nodes[0].create(t, "t") })
 		time.Sleep(time.Millisecond) // it waits for the other node to know
-		c.nodes[1].way.d = 5 * time.Millisecond
+		c.nodes[1].way.d.Store(int64(5 * time.Millisecond))
 		for i := range 15 {
 			done.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
@@ -260,7 +261,7 @@ func TestDeadNode(t *testing.T) {
 		id := c.nodes[0].create(t, "t")
 		time.Sleep(20 * time.Second)
 		c.nodes[2].h.Group.Stop()
-		c.nodes[2].deaf = true
+		c.nodes[2].deaf.Store(true)
 		before := time.Now()
 		if err := c.nodes[0].rename(id, "u"); err != nil {
 			t.Fatal(err)
@@ -280,7 +281,7 @@ func TestLostTenure(t *testing.T) {
 		ctx := context.Background()
 		n := c.nodes[1]
 		n.h.Group.Stop()
-		n.deaf = true
+		n.deaf.Store(true)
 		time.Sleep(2 * lease.DefaultDuration)
 		tx := n.db.Begin(txn.TxnOptions{})
 		use := n.m.Begin(tx)
@@ -319,7 +320,7 @@ func TestTenureLostInVain(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			n.h.Group.Stop()
-			n.deaf = true
+			n.deaf.Store(true)
 			time.Sleep(2 * lease.DefaultDuration)
 			changed := other
 			if renamed {

@@ -66,12 +66,12 @@ func TestPast(t *testing.T) {
 				history = append(history, m)
 				time.Sleep(time.Second)
 			}
-			young := *c.nodes[0]
+			young := &node{id: 3, h: c.nodes[0].h, db: c.nodes[0].db, way: c.nodes[0].way}
 			young.m = lease.New(lease.Options{DB: young.db, Clock: young.db.Clock(), Host: young.h, NodeID: func() kv.NodeID { return 3 }})
 			if err := young.m.Start(ctx); err != nil {
 				t.Fatal(err)
 			}
-			for _, n := range append(c.nodes, &young) {
+			for _, n := range append(c.nodes, young) {
 				for _, m := range history {
 					tx := n.db.Begin(txn.TxnOptions{AsOf: m.at})
 					cat := n.m.Begin(tx)

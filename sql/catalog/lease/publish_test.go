@@ -44,7 +44,7 @@ func TestYoungerVersionMeanwhile(t *testing.T) {
 		})
 		time.Sleep(10 * time.Millisecond)
 		second := use(a, 2)
-		b.way.d = 20 * time.Millisecond
+		b.way.d.Store(int64(20 * time.Millisecond))
 		tries := make(chan time.Duration, 10)
 		begun := time.Now()
 		changes.Go(func() {
