@@ -85,7 +85,7 @@ func TestDefinitionDeadlocks(t *testing.T) {
 						case pg.Code == "40P01" && replay == "off":
 							failed++
 						case pg.Code == "42P01" || pg.Code == "40001" || pg.Code == "40P01" && i == 4:
-							// What it has read, or was to drop, is gone; or it would lose a lock that the client has asked for.
+							// The rows that it has read, or the table that it was to drop, are gone; or it would lose a lock that the client has asked for.
 							if replay == "off" {
 								t.Errorf("%s: %s: %v", what, ring[o.k][1], o.err)
 							}

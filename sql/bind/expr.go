@@ -73,7 +73,7 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && to.IsReg() && b.home == nil {
 			cast.At = b.stmt.FindString(k.Value.Str(), 0)
 			if b.Names != nil && to.Kind != types.KindOID {
-				// What it finds may be another object when the statement runs: the cast stays.
+				// The name may be another object's when the statement runs: the cast stays.
 				if _, err := b.Names.ParseReg(to, k.Value.Str()); err != nil {
 					var se *sqlstate.Error
 					if errors.As(err, &se) && se.Position == 0 {

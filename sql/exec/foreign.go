@@ -30,7 +30,7 @@ type fkIn struct {
 	writer    *tableWriter
 	set       []int              // ordinals that SET NULL and SET DEFAULT set when the parent's row goes
 	defaults  []scalar.Evaluator // of the foreign key's columns, for SET DEFAULT
-	// What follows from the columns that an action sets: generated columns, indexes with other entries, and what is checked.
+	// Consequences of the columns that an action sets: generated columns, indexes with other entries, and what is checked.
 	generated []setExpr
 	notNull   []int
 	changed   []*indexWriter

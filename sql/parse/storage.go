@@ -88,19 +88,24 @@ func (c *cursor) storageAction(index bool) (a StorageAction, ok bool, err error)
 		a.Value, err = c.ident()
 		return a, true, err
 	}
+	// options takes SET (name = value, ...), which is an action of the kind set, or RESET (name, ...).
+	options := func(set StorageKind) bool {
+		sets := c.is("set")
+		if !sets && !c.is("reset") || !isPunct(c.peek(1), c.src, "(") {
+			return false
+		}
+		c.i++
+		if a.Kind = ResetOptions; sets {
+			a.Kind = set
+		}
+		a.Options, err = c.storageOptions(sets)
+		return true
+	}
 	if index {
 		switch {
 		case c.accept("set", "tablespace"):
 			return value(SetTablespace)
-		case c.is("set") && isPunct(c.peek(1), c.src, "("):
-			c.i++
-			a.Kind = SetIndexOptions
-			a.Options, err = c.storageOptions(true)
-			return a, true, err
-		case c.is("reset") && isPunct(c.peek(1), c.src, "("):
-			c.i++
-			a.Kind = ResetOptions
-			a.Options, err = c.storageOptions(false)
+		case options(SetIndexOptions):
 			return a, true, err
 		}
 		return a, false, nil
@@ -123,15 +128,7 @@ func (c *cursor) storageAction(index bool) (a StorageAction, ok bool, err error)
 			return value(SetStorage)
 		case c.accept("set", "compression"):
 			return value(SetCompression)
-		case c.is("set") && isPunct(c.peek(1), c.src, "("):
-			c.i++
-			a.Kind = SetColumnOptions
-			a.Options, err = c.storageOptions(true)
-			return a, true, err
-		case c.is("reset") && isPunct(c.peek(1), c.src, "("):
-			c.i++
-			a.Kind = ResetOptions
-			a.Options, err = c.storageOptions(false)
+		case options(SetColumnOptions):
 			return a, true, err
 		}
 		return a, false, nil

@@ -458,7 +458,7 @@ func (c *change) typeDependents(list []*catalog.Type, going map[catalog.ID]bool)
 	}
 	d := &typeDrop{change: c, all: all, seen: map[string]bool{}, with: map[string]bool{}, going: going}
 	for _, t := range list {
-		// What has arrays of a type depends on the type of the arrays, which is the older one.
+		// A column of arrays depends on the type of the arrays, which is the older one.
 		us := d.users(t, false)
 		us = append(us, user{id: 0, visit: func() { newestFirst(d.users(t, true)) }})
 		newestFirst(us)

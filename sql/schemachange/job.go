@@ -859,7 +859,7 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 		}
 	}
 	if p.Table != 0 {
-		// What comes late goes, too.
+		// Entries that come late go, too.
 		if err := e.o.Host.Clock.Sleep(ctx, lateLoads); err != nil {
 			return err
 		}

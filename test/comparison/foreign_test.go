@@ -8,7 +8,7 @@ import (
 
 // foreignKeys: a few tables with all kinds of foreign keys between them, then statements that change their keys.
 //
-// What PostgreSQL answers may depend on the order in which it meets rows, which is that of its heap. So every statement that changes
+// PostgreSQL's answers may depend on the order in which it meets rows, which is that of its heap. So every statement that changes
 // rows finds them by the primary key, and PostgreSQL is told to prefer indexes.
 var foreignKeys = Generator{Name: "foreign", Fixed: File("foreign"), Generate: foreignCase, Always: 40, PerRound: 150}
 
