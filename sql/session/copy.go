@@ -751,7 +751,7 @@ func (w *copyEncoder) header(buf []byte) []byte {
 		if i > 0 {
 			buf = append(buf, w.opts.Delimiter)
 		}
-		buf = w.value(buf, i, []byte(w.cols[i].Name))
+		buf = w.value(buf, []byte(w.cols[i].Name), false)
 	}
 	return append(buf, '\n')
 }
@@ -779,15 +779,15 @@ func (w *copyEncoder) row(buf []byte, row types.Row) []byte {
 			continue
 		}
 		w.tmp = types.AppendText(w.tmp[:0], d, w.cols[i].Type, &w.s.style)
-		buf = w.value(buf, i, w.tmp)
+		buf = w.value(buf, w.tmp, listed(w.opts.ForceQuote, w.cols[i].Name))
 	}
 	return append(buf, '\n')
 }
 
-// value writes one value that is not NULL, escaped or quoted.
-func (w *copyEncoder) value(buf []byte, i int, v []byte) []byte {
+// value writes one value that is not NULL, or a name of the header, escaped or quoted. CSV is quoted where it has to be, or with force
+// (FORCE_QUOTE, which is of values only).
+func (w *copyEncoder) value(buf, v []byte, force bool) []byte {
 	if w.opts.Format == "csv" {
-		force := listed(w.opts.ForceQuote, w.cols[i].Name)
 		if !force && string(v) != w.opts.Null && !bytes.ContainsAny(v, string([]byte{w.opts.Delimiter, w.opts.Quote, '\n', '\r'})) && string(v) != `\.` {
 			return append(buf, v...)
 		}
