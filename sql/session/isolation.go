@@ -61,7 +61,9 @@ func (s *Session) setModes(m parse.TxnModes) error {
 		return refuse("cannot set transaction read-write mode inside a read-only transaction")
 	case old.readOnly && !mode.readOnly && started:
 		return refuse("transaction read-write mode must be set before any query")
-	case mode.deferrable != old.deferrable && started:
+	case m.Deferrable != nil && len(s.savepts) > 0:
+		return refuse("SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction")
+	case m.Deferrable != nil && started:
 		return refuse("SET TRANSACTION [NOT] DEFERRABLE must be called before any query")
 	}
 	s.modes = mode
