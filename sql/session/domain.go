@@ -124,13 +124,34 @@ var boolean = &domain{vartype: "bool", read: func(s *setting, v string) (string,
 	return onOff(on), nil
 }}
 
-// synchronous is synchronous_commit: an enumeration that also knows Boolean values.
-var synchronous = &domain{vartype: "enum", enum: []string{"local", "remote_write", "remote_apply", "on", "off"}, read: func(s *setting, v string) (string, error) {
-	if on, ok := parseSwitch(v); ok {
-		return onOff(on), nil
+// orSwitch is an enumeration with "on" and "off", for which it knows PostgreSQL's other words as well; not abbreviated.
+func orSwitch(values ...string) *domain {
+	d := oneOf(values...)
+	plain := d.read
+	d.read = func(s *setting, v string) (string, error) {
+		switch strings.ToLower(v) {
+		case "true", "yes", "1":
+			return "on", nil
+		case "false", "no", "0":
+			return "off", nil
+		}
+		return plain(s, v)
 	}
-	return oneOf("local", "remote_write", "remote_apply", "on", "off").read(s, v)
-}}
+	return d
+}
+
+// except refuses a value that would ask for another answer than the one there is. The hint says what to do instead.
+func (d *domain) except(value, hint string) *domain {
+	other := *d
+	other.read = func(s *setting, v string) (string, error) {
+		got, err := d.read(s, v)
+		if err == nil && got == value {
+			return "", sqlstate.New(sqlstate.FeatureNotSupported, "parameter %q cannot be %q", s.name, value).WithHint("%s", hint)
+		}
+		return got, err
+	}
+	return &other
+}
 
 var isolation = oneOf("serializable", "repeatable read", "read committed", "read uncommitted")
 
