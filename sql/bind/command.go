@@ -50,7 +50,7 @@ func (b *builder) subStatement(stmt *parse.Statement, params []*types.T) *Query 
 func (b *builder) named(n Name) *catalog.Table {
 	t := b.lookupTable(n.Database, n.Schema, n.Name)
 	if t == nil {
-		raise(b.at(sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", Name{Schema: n.Schema, Name: n.Name}), n.Name))
+		b.fail(sqlstate.UndefinedTable, nil, "relation \"%s\" does not exist", Name{Schema: n.Schema, Name: n.Name})
 	}
 	b.depends(t)
 	return t

@@ -10,15 +10,15 @@ import (
 	"meridian/sql/types"
 )
 
-// mayWrite refuses explicit values for generated and identity columns.
-func (b *builder) mayWrite(c *catalog.Column, insert bool, at any) {
+// mayWrite refuses explicit values for generated and identity columns. As in PostgreSQL, the error names the column and no position.
+func (b *builder) mayWrite(c *catalog.Column, insert bool) {
 	switch {
 	case c.Generated != "":
 		msg := "cannot insert a non-DEFAULT value into column \"%s\""
 		if !insert {
 			msg = "column \"%s\" can only be updated to DEFAULT"
 		}
-		raise(b.at(sqlstate.New("428C9", msg, c.Name).WithDetail("Column \"%s\" is a generated column.", c.Name), at))
+		raise(sqlstate.New("428C9", msg, c.Name).WithDetail("Column \"%s\" is a generated column.", c.Name))
 	case c.Identity == 'a' && (!insert || b.stmt.Overriding == ""):
 		e := sqlstate.New("428C9", "cannot insert a non-DEFAULT value into column \"%s\"", c.Name)
 		if !insert {
@@ -26,7 +26,7 @@ func (b *builder) mayWrite(c *catalog.Column, insert bool, at any) {
 		} else {
 			e.WithHint("Use OVERRIDING SYSTEM VALUE to override.")
 		}
-		raise(b.at(e.WithDetail("Column \"%s\" is an identity column defined as GENERATED ALWAYS.", c.Name), at))
+		raise(e.WithDetail("Column \"%s\" is an identity column defined as GENERATED ALWAYS.", c.Name))
 	}
 }
 
@@ -132,7 +132,7 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 		for j, o := range targets {
 			if t.Columns[o].Generated != "" {
 				if _, ok := r[j].(tree.DefaultVal); !ok {
-					b.mayWrite(&t.Columns[o], true, r[j])
+					b.mayWrite(&t.Columns[o], true)
 				}
 			}
 		}
@@ -148,7 +148,7 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 				out[k] = def(k)
 				continue
 			}
-			b.mayWrite(col, true, r[s.value])
+			b.mayWrite(col, true)
 			out[k] = b.assign(x, col, r[s.value])
 		}
 		vals.Rows[i] = out
@@ -193,7 +193,7 @@ func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, 
 	p := &opt.Project{}
 	for i, o := range targets {
 		col := &t.Columns[o]
-		b.mayWrite(col, true, nil)
+		b.mayWrite(col, true)
 		ts[i] = col.Type
 		from := q.cols[i].t
 		if from.Kind != types.KindUnknown && !types.CanCast(from, col.Type, types.CastAssignment) {

@@ -136,7 +136,7 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 			out = append(out, opt.SetItem{Ordinal: o, Expr: b.defaultOf(t, col)})
 			return
 		}
-		b.mayWrite(col, false, n)
+		b.mayWrite(col, false)
 		out = append(out, opt.SetItem{Ordinal: o, Expr: b.assign(x, col, at)})
 	}
 	for _, e := range es {

@@ -80,11 +80,7 @@ func (c *cursor) acceptOp(op string) bool {
 
 // unexpected is the syntax error at the next token.
 func (c *cursor) unexpected() error {
-	t := c.peek(0)
-	if t.Kind == EOF {
-		return sqlstate.New(sqlstate.SyntaxError, "syntax error at end of input").At(CharPos(c.src, int(t.Pos)))
-	}
-	return syntaxError(c.src, t)
+	return syntaxError(c.src, c.peek(0))
 }
 
 func (c *cursor) expect(words ...string) error {

@@ -555,8 +555,14 @@ func caretOffset(err error) (int, bool) {
 	return 0, false
 }
 
-// syntaxError is PostgreSQL's error at a token.
+// syntaxError is PostgreSQL's error at a token. The end of a statement is one too where a semicolon or, within COPY, a parenthesis
+// makes it.
 func syntaxError(src string, t Token) error {
+	if t.Kind == EOF {
+		if at, err := skipBlank(src, int(t.Pos)); err == nil && at < len(src) && (src[at] == ';' || src[at] == ')') {
+			t = Token{Punct, int32(at), int32(at + 1)}
+		}
+	}
 	if t.Kind == EOF || int(t.Pos) >= len(src) {
 		return sqlstate.New(sqlstate.SyntaxError, "syntax error at end of input").At(CharPos(src, int(t.Pos)))
 	}
