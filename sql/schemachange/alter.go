@@ -393,13 +393,16 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 			visible++
 		}
 	}
-	on := "column " + a.Name + " of table " + t.Name
+	on := "column " + a.Name + " of table " + c.name(t)
 	var deps []dependent
+	var us []user
 	for _, id := range c.usedBy(t) {
 		v := c.current(id)
 		if v != nil && usesColumn(v.View, a.Name) {
-			deps = append(deps, dependent{"view " + v.Name, on, func() error { c.drop(id); return nil }})
-			c.dependents(v, map[catalog.ID]bool{id: true}, &deps)
+			us = append(us, user{id: id, visit: func() {
+				deps = append(deps, dependent{described(v) + " " + c.name(v), on, func() error { c.drop(id); return nil }})
+				c.dependents(v, map[catalog.ID]bool{id: true}, &deps)
+			}})
 		}
 	}
 	for _, r := range t.ReferencedBy {
@@ -413,16 +416,18 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 		for i := range child.Foreign {
 			k := &child.Foreign[i]
 			if k.ID == r.Constraint && slices.Contains(k.RefColumns, col.ID) && !(child == t && slices.Contains(k.Columns, col.ID)) {
-				deps = append(deps, dependent{"constraint " + k.Name + " on table " + child.Name, on, func() error {
+				d := dependent{"constraint " + k.Name + " on table " + c.name(child), on, func() error {
 					return c.removeForeign(r.Table, r.Constraint)
-				}})
+				}}
+				us = append(us, user{id: k.OID, visit: func() { deps = append(deps, d) }})
 			}
 		}
 	}
+	oldestFirst(us)
 	for i := range t.Columns {
 		if g := &t.Columns[i]; g.Generated != "" && g.ID != col.ID && g.State == catalog.Public && usesColumn(g.Generated, a.Name) {
 			name := g.Name
-			deps = append(deps, dependent{"column " + name + " of table " + t.Name, on, func() error {
+			deps = append(deps, dependent{"column " + name + " of table " + c.name(t), on, func() error {
 				return c.dropColumn(t, &bind.DropColumn{Name: name, Cascade: true})
 			}})
 		}
@@ -778,7 +783,7 @@ func (c *change) dropConstraint(t *catalog.Table, a *bind.DropConstraint) error 
 		if x.Name != a.Name || !x.Constraint && !x.Primary {
 			continue
 		}
-		if err := c.releaseKey(t, x, "constraint "+x.Name+" on table "+t.Name, a.Cascade); err != nil {
+		if err := c.releaseKey(t, x, "constraint "+x.Name+" on table "+c.name(t), a.Cascade); err != nil {
 			return err
 		}
 		if x.Primary {
@@ -812,7 +817,7 @@ func (c *change) releaseKey(t *catalog.Table, x *catalog.Index, what string, cas
 			if k.ID != r.Constraint || !sameColumns(x, k.RefColumns) || otherKey(t, x, k.RefColumns) {
 				continue
 			}
-			deps = append(deps, dependent{"constraint " + k.Name + " on table " + child.Name, "index " + x.Name, func() error {
+			deps = append(deps, dependent{"constraint " + k.Name + " on table " + c.name(child), "index " + c.indexName(t, x), func() error {
 				return c.removeForeign(r.Table, r.Constraint)
 			}})
 		}

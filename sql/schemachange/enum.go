@@ -450,6 +450,14 @@ func newestFirst(us []user) {
 	}
 }
 
+// oldestFirst visits objects by their identities, the smallest first.
+func oldestFirst(us []user) {
+	slices.SortStableFunc(us, func(a, b user) int { return cmp.Compare(a.id, b.id) })
+	for _, u := range us {
+		u.visit()
+	}
+}
+
 // typeDependents lists what depends on types, but for the relations that are going anyway.
 func (c *change) typeDependents(list []*catalog.Type, going map[catalog.ID]bool) ([]typeDependent, error) {
 	all, err := c.view.Tables(c.ctx, c.Info.Database)
@@ -537,11 +545,19 @@ func (d *typeDrop) along(kind string, table catalog.ID, part uint32) {
 }
 
 // name is a relation's name, with its schema where the name alone would not find it.
-func (d *typeDrop) name(t *catalog.Table) string {
-	if found, err := d.change.view.Table(d.ctx, "", "", t.Name); err != nil || found == nil || found.ID != t.ID {
-		return quoteIdent(d.schemaName(t.Schema)) + "." + quoteIdent(t.Name)
+func (c *change) name(t *catalog.Table) string {
+	if found, err := c.view.Table(c.ctx, "", "", t.Name); err != nil || found == nil || found.ID != t.ID {
+		return quoteIdent(c.schemaName(t.Schema)) + "." + quoteIdent(t.Name)
 	}
 	return quoteIdent(t.Name)
+}
+
+// indexName is name for an index of a table.
+func (c *change) indexName(t *catalog.Table, x *catalog.Index) string {
+	if schema := c.schemaName(t.Schema); !slices.Contains(c.view.SearchPath(), schema) {
+		return quoteIdent(schema) + "." + quoteIdent(x.Name)
+	}
+	return quoteIdent(x.Name)
 }
 
 // readers are the views that read a column of a relation.

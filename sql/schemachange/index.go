@@ -120,10 +120,10 @@ func (c *change) dropIndexes(s *bind.DropIndex) error {
 			return sqlstate.New(sqlstate.UndefinedObject, "index \"%s\" does not exist", r.Index.Name)
 		}
 		if x.Primary || x.Constraint {
-			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop index %s because constraint %s on table %s requires it", x.Name, x.Name, t.Name).
-				WithHint("You can drop constraint %s on table %s instead.", x.Name, t.Name)
+			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop index %s because constraint %s on table %s requires it", c.indexName(t, x), x.Name, c.name(t)).
+				WithHint("You can drop constraint %s on table %s instead.", x.Name, c.name(t))
 		}
-		if err := c.releaseKey(t, x, "index "+x.Name, s.Cascade); err != nil {
+		if err := c.releaseKey(t, x, "index "+c.indexName(t, x), s.Cascade); err != nil {
 			return err
 		}
 		if err := c.removeIndex(t, x.ID); err != nil {

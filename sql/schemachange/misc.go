@@ -263,7 +263,7 @@ func (c *change) dropSchemas(s *bind.DropSchema) error {
 		for _, t := range tables {
 			if t.Schema == sc.ID && !(t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0) {
 				going[t.ID] = true
-				deps = append(deps, dependent{described(t) + " " + name + "." + t.Name, "schema " + name,
+				deps = append(deps, dependent{described(t) + " " + c.name(t), "schema " + name,
 					func() error { c.drop(t.ID); return nil }})
 			}
 		}

@@ -2,7 +2,6 @@ package schemachange
 
 import (
 	"slices"
-	"strings"
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -211,7 +210,7 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 		for _, t := range inside {
 			if t.Schema == sc.ID && !going[t.ID] && !(t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0) {
 				going[t.ID] = true
-				deps = append(deps, dependent{strings.ToLower(kindTag(t.Kind)) + " " + t.Name, "schema " + sc.Name, func() error { c.drop(t.ID); return nil }})
+				deps = append(deps, dependent{described(t) + " " + c.name(t), "schema " + sc.Name, func() error { c.drop(t.ID); return nil }})
 				tables = append(tables, t)
 			}
 		}

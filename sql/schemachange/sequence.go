@@ -239,7 +239,7 @@ func (c *change) defaultsOf(seq *catalog.Table, going map[catalog.ID]bool, out *
 			if col.State != catalog.Public || !strings.Contains(col.Default, text) {
 				continue
 			}
-			*out = append(*out, dependent{"default value for column " + col.Name + " of table " + quoteIdent(u.Name), "sequence " + quoteIdent(seq.Name), func() error {
+			*out = append(*out, dependent{"default value for column " + col.Name + " of table " + c.name(u), "sequence " + c.name(seq), func() error {
 				m := c.Catalog.Table(u.ID)
 				if mc := m.Column(col.ID); mc != nil {
 					mc.Default, mc.OwnsSequence = "", 0

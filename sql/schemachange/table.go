@@ -303,7 +303,7 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 		c.dependents(t, going, &deps)
 	}
 	if len(deps) > 0 && !s.Cascade {
-		return inTheWay(describeDrop(s), deps)
+		return inTheWay(c.describeDrop(s), deps)
 	}
 	c.noticeCascade(deps)
 	for _, d := range deps {
@@ -318,9 +318,9 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 	return nil
 }
 
-func describeDrop(s *bind.DropRelation) string {
+func (c *change) describeDrop(s *bind.DropRelation) string {
 	if len(s.Tables) == 1 {
-		return described(s.Tables[0]) + " " + quoteIdent(s.Tables[0].Name)
+		return described(s.Tables[0]) + " " + c.name(s.Tables[0])
 	}
 	return "desired object(s)"
 }
@@ -363,9 +363,10 @@ func (c *change) current(id catalog.ID) *catalog.Table {
 	return d.Table
 }
 
-// dependents lists what depends on a relation and is not in going, which it extends.
+// dependents lists what depends on a relation and is not in going, which it extends: the oldest first.
 func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]dependent) {
-	name := described(t) + " " + quoteIdent(t.Name)
+	name := described(t) + " " + c.name(t)
+	var us []user
 	for _, r := range t.ReferencedBy {
 		if going[r.Table] {
 			continue
@@ -376,24 +377,25 @@ func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]
 		}
 		for i := range child.Foreign {
 			if k := &child.Foreign[i]; k.ID == r.Constraint {
-				*out = append(*out, dependent{"constraint " + k.Name + " on table " + quoteIdent(child.Name), name, func() error {
+				d := dependent{"constraint " + k.Name + " on table " + c.name(child), name, func() error {
 					return c.removeForeign(r.Table, r.Constraint)
-				}})
+				}}
+				us = append(us, user{id: k.OID, visit: func() { *out = append(*out, d) }})
 			}
 		}
 	}
 	for _, id := range c.usedBy(t) {
-		if going[id] {
-			continue
-		}
-		v := c.current(id)
-		if v == nil {
-			continue
-		}
-		going[id] = true
-		*out = append(*out, dependent{described(v) + " " + quoteIdent(v.Name), name, func() error { c.drop(id); return nil }})
-		c.dependents(v, going, out)
+		us = append(us, user{id: id, visit: func() {
+			v := c.current(id)
+			if v == nil || going[id] {
+				return
+			}
+			going[id] = true
+			*out = append(*out, dependent{described(v) + " " + c.name(v), name, func() error { c.drop(id); return nil }})
+			c.dependents(v, going, out)
+		}})
 	}
+	oldestFirst(us)
 	if t.Kind == catalog.KindSequence {
 		c.defaultsOf(t, going, out)
 	}
