@@ -2,6 +2,7 @@ package schemachange_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,9 +27,10 @@ func TestReferencedRowsStay(t *testing.T) {
 			b.Must("select * from p")
 			id := table(t, cl.Nodes[0], "p").ID
 			var done <-chan error
+			var met atomic.Bool
 			cl.Meet(func(batch *kv.Batch) {
 				// The statement has been planned, and begins to read. There may be no table yet to refer from.
-				if g, ok := batch.Requests[0].(*kv.GetRequest); done != nil || !ok || !keys.TableSpan(id).Contains(g.Key) || g.Lock == kv.NoLock {
+				if g, ok := batch.Requests[0].(*kv.GetRequest); !ok || !keys.TableSpan(id).Contains(g.Key) || g.Lock == kv.NoLock || !met.CompareAndSwap(false, true) {
 					return
 				}
 				done = start(a, create)
@@ -41,7 +43,7 @@ func TestReferencedRowsStay(t *testing.T) {
 				b.Exec("insert into c values (1)")
 			})
 			w.Exec("delete from p where id = 1")
-			if done == nil {
+			if !met.Load() {
 				t.Fatal("the statement has not read the row")
 			}
 			if err := within(t, time.Minute, create, done); err != nil {
