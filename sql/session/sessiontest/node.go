@@ -100,10 +100,13 @@ func New(t testing.TB, n int) *Cluster {
 	c := &Cluster{T: t}
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
 	computed := virtual.NewCatalog()
+	// The nodes share a clock, as their store knows no uncertainty: where no time passes between two statements, a node with a
+	// clock of its own would begin to read before what another one has written, and not see it.
+	var ck *clock.Clock
 	for i := range n {
 		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: fmt.Sprint("n", i+1), Network: net, Seed: 1})
-		ck := clock.New(h.Clock, clock.DefaultMaxOffset)
 		if c.KV == nil {
+			ck = clock.New(h.Clock, clock.DefaultMaxOffset)
 			c.KV = fakekv.New(h, ck)
 		}
 		id := kv.NodeID(i + 1)
