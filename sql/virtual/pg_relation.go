@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -108,18 +107,24 @@ func (r *reading) acl(id catalog.ID) []string {
 }
 
 func pgClass(r *reading) error {
-	users, err := r.userIDs()
-	if err != nil {
-		return err
+	var users map[string]catalog.ID
+	if r.wants("relowner") {
+		var err error
+		if users, err = r.userIDs(); err != nil {
+			return err
+		}
 	}
 	all, err := r.relations()
 	if err != nil {
 		return err
 	}
+	counted := r.wants("reltuples") || r.wants("relpages")
 	for _, t := range all {
 		tuples, pages := -1.0, 0
-		if st, _ := r.view.Statistics(r.ctx, t.ID); st != nil {
-			tuples, pages = float64(st.Rows), int(st.Bytes/8192)
+		if counted {
+			if st, _ := r.view.Statistics(r.ctx, t.ID); st != nil {
+				tuples, pages = float64(st.Rows), int(st.Bytes/8192)
+			}
 		}
 		var options []string
 		for _, k := range slices.Sorted(maps.Keys(t.Options)) {
@@ -578,6 +583,9 @@ func pgDescription(r *reading) error {
 			}
 		}
 	}
+	if len(r.identities) == 1 && len(all) > 0 {
+		return nil // an identity is a relation's or something else's
+	}
 	enums, err := r.enums()
 	if err != nil {
 		return err
@@ -746,14 +754,13 @@ func (f *Functions) defaultText(c *catalog.Column) string {
 			return s
 		}
 		rest := s[i+len("nextval('"):]
-		var id uint32
-		n, _ := fmt.Sscanf(rest, "%d'::regclass)", &id)
-		if n != 1 {
+		digits, _, quoted := strings.Cut(rest, "'")
+		id, err := strconv.ParseUint(digits, 10, 32)
+		if !quoted || err != nil {
 			return s
 		}
-		name := f.RegName(types.KindRegClass, id)
-		end := strings.IndexByte(rest, '\'')
-		if name == "" || end < 0 {
+		name, end := f.RegName(types.KindRegClass, uint32(id)), len(digits)
+		if name == "" {
 			return s
 		}
 		s = s[:i] + "nextval('" + strings.ReplaceAll(name, "'", "''") + rest[end:]

@@ -295,6 +295,7 @@ type reading struct {
 	// slots has the place in a row of each of the relation's columns, -1 for those that are not asked for.
 	slots []int
 	zero  types.Row
+	slab  types.Row
 	out   []types.Row
 	fn    *Functions
 	// memo has the columns of the names that add got last: a generator says the same ones in each turn.
@@ -330,9 +331,30 @@ func (r *reading) skip(id uint32) bool {
 	return true
 }
 
+// wants reports that a column is asked for.
+func (r *reading) wants(column string) bool { return r.slots[r.cols[column]] >= 0 }
+
+// slabRows bounds how many rows are allocated at once.
+const slabRows = 64
+
+// row makes a row of the columns' zero values. Rows share allocations, the more the more there are.
+func (r *reading) row() types.Row {
+	n := len(r.zero)
+	if n == 0 {
+		return types.Row{} // count(*) asks for no column; nil would be no row
+	}
+	if len(r.slab) < n {
+		r.slab = make(types.Row, n*min(slabRows, len(r.out)+1))
+	}
+	row := r.slab[:n:n]
+	r.slab = r.slab[n:]
+	copy(row, r.zero)
+	return row
+}
+
 // add writes a row: names and values in turn. A value is a Datum or a Go value that the column's type has.
 func (r *reading) add(pairs ...any) {
-	row := append(make(types.Row, 0, len(r.zero)), r.zero...)
+	row := r.row()
 	r.out = append(r.out, row)
 	r.put(row, pairs)
 }
@@ -362,6 +384,9 @@ func (r *reading) column(at int, name string) named {
 		panic("virtual: " + r.table.Name + " has no column " + name)
 	}
 	c := named{name, r.slots[ord], r.table.Columns[ord].Type}
+	if r.memo == nil {
+		r.memo = make([]named, 0, len(r.cols))
+	}
 	for len(r.memo) <= at {
 		r.memo = append(r.memo, named{})
 	}
