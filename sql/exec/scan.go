@@ -617,14 +617,20 @@ type virtualIter struct {
 	o     *virtualOp
 	rows  []types.Row
 	taken int64
+	// all are the rows of the identity at, if found: consecutive outer rows, as those of one relation's columns, often ask for the same.
+	all   []types.Row
+	at    int64
+	found bool
 }
 
 func (it *virtualIter) open() error {
-	it.close()
 	if it.r.env.Virtual == nil {
 		return internal("no source of virtual tables")
 	}
-	read := VirtualRead{Table: it.o.node.Table, Ordinals: it.o.node.Ordinals, Keys: make([]VirtualKey, 0, len(it.o.keys))}
+	read := VirtualRead{Table: it.o.node.Table, Ordinals: it.o.node.Ordinals}
+	if len(it.o.keys) > 0 {
+		read.Keys = make([]VirtualKey, 0, len(it.o.keys))
+	}
 	for i, evs := range it.o.keys {
 		k := VirtualKey{Ordinal: it.o.node.Keys[i].Ordinal, Values: make([]types.Datum, 0, len(evs))}
 		for _, ev := range evs {
@@ -642,6 +648,12 @@ func (it *virtualIter) open() error {
 		}
 		read.Keys = append(read.Keys, k)
 	}
+	id, single := identity(read.Keys)
+	if it.found && single && id == it.at {
+		it.rows = it.all
+		return nil
+	}
+	it.close()
 	rows, err := it.r.env.Virtual.Rows(it.r.ctx, read)
 	if err != nil {
 		return err
@@ -654,12 +666,23 @@ func (it *virtualIter) open() error {
 		return err
 	}
 	it.rows, it.taken = rows, n
+	it.all, it.at, it.found = rows, id, single
 	return nil
+}
+
+// identity is the only value of the only key, if it is an OID. Rows looked up by names may differ each time: those of pg_sequences
+// have the last values.
+func identity(keys []VirtualKey) (int64, bool) {
+	if len(keys) != 1 || len(keys[0].Values) != 1 || keys[0].Values[0].Phys() != types.PhysInt {
+		return 0, false
+	}
+	return keys[0].Values[0].Int(), true
 }
 
 func (it *virtualIter) close() {
 	it.r.budget.Shrink(it.taken)
 	it.rows, it.taken = nil, 0
+	it.all, it.found = nil, false
 }
 
 func (it *virtualIter) next() (types.Row, error) {

@@ -122,6 +122,35 @@ func TestOneTableIsLookedUp(t *testing.T) {
 	})
 }
 
+// The rows of a relation that all of its columns are joined with, each by itself, are made once.
+func TestColumnsOfOneRelationReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		conn := c.Nodes[0].Open(t, "root")
+		defer conn.Close()
+		conn.Must("create table wide (a int default 1, b int default 2, c int, d serial, e int default 5)")
+		conn.Must("create table thin (a int default 7)")
+		const q = `select c.relname, a.attname, pg_get_expr(d.adbin, d.adrelid) from pg_class c join pg_attribute a on a.attrelid = c.oid
+			left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum where c.relname in ('wide', 'thin') and a.attnum > 0
+			order by 1, a.attnum`
+		if plan := conn.Must("explain " + q); strings.Count(plan, "apply join") != 2 {
+			t.Fatal("the columns' defaults are not looked up:", plan)
+		}
+		w := c.Nodes[0].Virtual.Work()
+		relations := w.Relations.Load()
+		got := conn.Must(q)
+		const want = "relname | attname | pg_get_expr\nthin | a | 7\nwide | a | 1\nwide | b | 2\nwide | c | NULL\nwide | d | nextval('wide_d_seq'::regclass)\nwide | e | 5\nSELECT 6"
+		if got != want {
+			t.Error(got)
+		}
+		// Both in pg_class, and each in pg_attribute and pg_attrdef.
+		if n := w.Relations.Load() - relations; n != 6 {
+			t.Errorf("%d relations were looked at", n)
+		}
+	})
+}
+
 // A transaction that has listed relations does not stand in the way of changes of them (V2).
 func TestListingReliesOnNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
