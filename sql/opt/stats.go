@@ -65,6 +65,15 @@ func (o *optimizer) tableDistinct(t *catalog.Table, id catalog.ColumnID) float64
 	if c != nil && c.Type.Kind == types.KindBool {
 		return 2
 	}
+	if c != nil && t.Kind == catalog.KindVirtual {
+		// Of which there are few, whatever the number of relations.
+		switch c.Name {
+		case "classid", "refclassid":
+			return 2
+		case "relkind":
+			return 4
+		}
+	}
 	if c != nil && slices.Contains(t.Lookups, id) {
 		switch c.Name {
 		case "oid", "relname", "indexrelid", "seqrelid", "ev_class":

@@ -3,6 +3,7 @@ package virtual_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -146,6 +147,31 @@ func TestColumnsOfOneRelationReadOnce(t *testing.T) {
 		}
 		// Both in pg_class, and each in pg_attribute and pg_attrdef.
 		if n := w.Relations.Load() - relations; n != 6 {
+			t.Errorf("%d relations were looked at", n)
+		}
+	})
+}
+
+// The sequences of a table are found from the table, not from all sequences: most dependencies are of one class.
+func TestSequencesOfTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		conn := c.Nodes[0].Open(t, "root")
+		defer conn.Close()
+		for _, q := range strings.Split(family, ";\n") {
+			conn.Must(q)
+		}
+		makeTables(conn, "other", 20)
+		names, statements := questions(t, conn)
+		at := slices.Index(names, "django 3")
+		w := c.Nodes[0].Virtual.Work()
+		relations := w.Relations.Load()
+		if got := conn.Must(statements[at]); got != "sequence_name | colname\nchild_id_seq | id\nSELECT 1" {
+			t.Error(got)
+		}
+		// pg_depend is made of all relations, 20 tables and sequences and the family's.
+		if n := w.Relations.Load() - relations; n > 60 {
 			t.Errorf("%d relations were looked at", n)
 		}
 	})
