@@ -201,6 +201,19 @@ func TestListingReliesOnNothing(t *testing.T) {
 	})
 }
 
+// Rows of which no column is asked for are rows.
+func TestRowsWithoutColumns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		conn := c.Nodes[0].Open(t, "root")
+		defer conn.Close()
+		if got := conn.Must("select count(*) = (select count(relname) from pg_class), exists (select from pg_class) from pg_class"); got != "?column? | exists\nt | t\nSELECT 1" {
+			t.Error(got)
+		}
+	})
+}
+
 // A lookup finds the same rows in whatever form its values come.
 func TestFormsOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
