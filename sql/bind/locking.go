@@ -126,10 +126,23 @@ func (b *builder) lockEntry(l *tree.LockingItem, k opt.Locking, e *lockEntry) {
 		}
 	}
 	if s := e.scan; s != nil {
-		if k.Strength >= s.Locking.Strength {
-			s.Locking = k
+		// Of several clauses the strongest lock counts, and of their waits NOWAIT before SKIP LOCKED before waiting, each for itself.
+		if s.Locking.Held {
+			k.Strength, k.Wait = max(k.Strength, s.Locking.Strength), firmerWait(k.Wait, s.Locking.Wait)
 		} else {
-			s.Locking.Held = true
+			k.Strength = max(k.Strength, s.Locking.Strength)
 		}
+		s.Locking = k
 	}
+}
+
+// firmerWait is the policy that counts if both are asked for.
+func firmerWait(a, b kv.WaitPolicy) kv.WaitPolicy {
+	switch {
+	case a == kv.NoWait || b == kv.NoWait:
+		return kv.NoWait
+	case a == kv.SkipLocked || b == kv.SkipLocked:
+		return kv.SkipLocked
+	}
+	return kv.Block
 }

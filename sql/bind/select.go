@@ -165,6 +165,11 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		case having != nil:
 			list.refusal = "HAVING clause"
 		}
+		if !distinct && len(distinctOn) == 0 {
+			for _, l := range stmt.Locking {
+				b.mayLock(l, list) // before what is wrong with the columns
+			}
+		}
 		rel = setsOfGroups(rel, lv, groups, items)
 		rel = b.group(rel, sc, groups, items, &having, len(n.GroupBy) == 0)
 	}

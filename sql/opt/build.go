@@ -40,6 +40,7 @@ func (o *optimizer) build(r Rel) (*group, []OrderColumn) {
 		if r.Kind == RightJoin || r.Kind == FullJoin || o.env.Naive {
 			ord = nil
 		}
+		o.noteNullableLocks(r, left, right)
 		return o.newJoin(r.Kind, left, right, o.scalars(r.On)), ord
 	case *GroupBy:
 		in, ord := o.build(r.Input)

@@ -57,6 +57,9 @@ type optimizer struct {
 	plans   map[*subquery]Node
 	planned map[*subquery][]*scalar.Subquery
 	writes  bool
+	// nullableLocks says that there are locked scans below an outer join, and lockedNullable are their columns.
+	nullableLocks  bool
+	lockedNullable colSet
 
 	// owed is memory that Room was not asked for yet, and steps counts what was done since it was asked.
 	owed, steps int64

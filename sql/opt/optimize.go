@@ -87,6 +87,7 @@ func (o *optimizer) charge(bytes int) {
 
 // finish prunes, explores and searches one query: the statement or a subquery in an expression.
 func (o *optimizer) finish(root *group, needed colSet, req required) Node {
+	o.refuseNullableLocks(root, false)
 	o.prune(root, needed)
 	if !o.env.Naive {
 		o.explore(root)
