@@ -287,6 +287,9 @@ func (c *conn) failed(err error) bool {
 
 // ready tells the client which settings have changed, and that it may send more. A client that has sent more already queues again: others go first.
 func (c *conn) ready() bool {
+	if c.dismissed() {
+		return true // the farewell follows
+	}
 	c.sess.Report()
 	if c.sess.Listens() {
 		c.tell()
@@ -297,7 +300,16 @@ func (c *conn) ready() bool {
 }
 
 // fail sends an error that ends a statement.
-func (c *conn) fail(err error) { c.out.fail("ERROR", session.Outcome(err)) }
+func (c *conn) fail(err error) {
+	e := session.Outcome(err)
+	if e.Code == sqlstate.QueryCanceled && c.dismissed() {
+		return // the farewell says it
+	}
+	c.out.fail("ERROR", e)
+}
+
+// dismissed reports whether pg_terminate_backend or its like has ended the session, and not an error of its own.
+func (c *conn) dismissed() bool { return c.sess.Terminated() && c.sess.TimedOut() == nil }
 
 func (c *conn) parse(ctx context.Context, f *fields) error {
 	name, sql := f.text(c.out.charset), f.text(c.out.charset)

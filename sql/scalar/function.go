@@ -144,6 +144,8 @@ type Environment interface {
 	BlockingPIDs(ctx context.Context, pid int32) ([]int32, error)
 	// CancelBackend and TerminateBackend are pg_cancel_backend and pg_terminate_backend.
 	CancelBackend(ctx context.Context, pid int32, terminate bool) (bool, error)
+	// AwaitBackend waits until a session that was terminated has ended, for some milliseconds, and reports whether it has.
+	AwaitBackend(ctx context.Context, pid int32, ms int64) (bool, error)
 	// ResolveRegClass and friends turn names into OIDs and back.
 	ResolveReg(kind types.Kind, name string) (uint32, error)
 	RegName(kind types.Kind, oid uint32) string

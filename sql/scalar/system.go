@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -435,14 +436,13 @@ func addSystem(r *Registry) {
 	cancel("pg_cancel_backend", false)
 	cancel("pg_terminate_backend", true)
 	r.f2("pg_terminate_backend(int4, int8) bool", func(ctx *Context, a, timeout types.Datum) (types.Datum, error) {
-		switch {
-		case timeout.Int() < 0:
+		if timeout.Int() < 0 {
 			return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "\"timeout\" must not be negative")
-		case timeout.Int() > 0:
-			return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "waiting for a session's end is not supported").
-				WithHint("Leave the timeout out, and ask pg_stat_activity.")
 		}
 		ok, err := ctx.Env.CancelBackend(ctx.context(), int32(a.Int()), true)
+		if ok && err == nil && timeout.Int() > 0 {
+			ok, err = ctx.Env.AwaitBackend(ctx.context(), int32(a.Int()), min(timeout.Int(), math.MaxInt32))
+		}
 		return types.NewBool(ok), err
 	}).volatile()
 	sleep := func(ctx *Context, d time.Duration) (types.Datum, error) {

@@ -355,6 +355,37 @@ func (e *environment) CancelBackend(ctx context.Context, pid int32, terminate bo
 	return found, nil
 }
 
+// awaitPause is how often AwaitBackend looks.
+const awaitPause = 20 * time.Millisecond
+
+// AwaitBackend implements scalar.Environment.
+func (e *environment) AwaitBackend(ctx context.Context, pid int32, ms int64) (bool, error) {
+	clk := e.s.srv.Host.Clock
+	end := clk.Monotonic() + time.Duration(ms)*time.Millisecond
+	for {
+		owner, err := e.s.send(ctx, pid, "", SignalNone)
+		var silent *SilentNodeError
+		switch left := end - clk.Monotonic(); {
+		case err != nil && !errors.As(err, &silent):
+			return false, err
+		case err == nil && owner == "":
+			return true, nil
+		case left <= 0:
+			unit := "milliseconds"
+			if ms == 1 {
+				unit = "millisecond"
+			}
+			e.s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning,
+				Message: "backend with PID " + itoa(int64(pid)) + " did not terminate within " + itoa(ms) + " " + unit})
+			return false, nil
+		default:
+			if err := e.Sleep(ctx, min(left, awaitPause)); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
 // RunSubquery implements scalar.Environment; exec replaces it.
 func (e *environment) RunSubquery(*scalar.Context, *scalar.Subquery) (types.Datum, error) {
 	return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "a subquery is not allowed here")

@@ -57,15 +57,17 @@ func (s *Server) Signal(pid int32, user string, what Signal) (owner string) {
 	return owner
 }
 
+// send has the node of a session do what Server.Signal says.
+func (s *Session) send(ctx context.Context, pid int32, user string, what Signal) (owner string, err error) {
+	if s.srv.Peers == nil || pid <= 0 || PIDNode(pid) == s.srv.NodeID()&0x7ff {
+		return s.srv.Signal(pid, user, what), nil
+	}
+	return s.srv.Peers.Signal(ctx, pid, user, what)
+}
+
 // signal is pg_cancel_backend and pg_terminate_backend.
 func (s *Session) signal(ctx context.Context, pid int32, terminate bool) (found bool, err error) {
-	send := func(user string, what Signal) (string, error) {
-		if s.srv.Peers == nil || pid <= 0 || PIDNode(pid) == s.srv.NodeID()&0x7ff {
-			return s.srv.Signal(pid, user, what), nil
-		}
-		return s.srv.Peers.Signal(ctx, pid, user, what)
-	}
-	target, err := send("", SignalNone)
+	target, err := s.send(ctx, pid, "", SignalNone)
 	if err != nil || target == "" {
 		return false, err
 	}
@@ -85,6 +87,6 @@ func (s *Session) signal(ctx context.Context, pid int32, terminate bool) (found 
 		}
 		return true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be a member of the role whose query is being canceled or member of pg_signal_backend")
 	}
-	owner, err := send(target, what)
+	owner, err := s.send(ctx, pid, target, what)
 	return owner == target, err
 }
