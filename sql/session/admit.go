@@ -40,11 +40,8 @@ func (s *Session) Admit(ctx context.Context, runs bool) error {
 	defer done()
 	s.setWaitEvent(waitAdmission)
 	defer s.setWaitEvent("")
-	clk := s.srv.Host.Clock
-	start := clk.Monotonic()
-	err := s.ticket.Enter(ctx, class)
-	s.queued += clk.Monotonic() - start
-	if err != nil {
+	if err := s.ticket.Enter(ctx, class); err != nil {
+		s.stopTime()
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
 		}
@@ -83,7 +80,6 @@ func (s *Session) class() admission.Class {
 
 // Rest says that nothing is to be done until the client sends more.
 func (s *Session) Rest() {
-	s.queued = 0
 	if s.ticket != nil {
 		// A transaction that has failed and was rolled back is over, though its client has not said so yet.
 		s.ticket.Rest(s.state == stateNone || s.state == stateFailed && s.tx == nil)

@@ -149,8 +149,8 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	case *bind.Analyze:
 		return "ANALYZE", s.analyze(ctx, c, "analyze")
 	case *bind.LockTable:
-		if err := s.needBlock("LOCK TABLE"); err != nil {
-			return "", err
+		if !s.inBlock() {
+			return "", s.needBlock("LOCK TABLE")
 		}
 		return "LOCK TABLE", s.lockTables(ctx, c)
 	case *bind.Noop:
@@ -240,6 +240,14 @@ func commandName(stmt bind.Statement) string {
 // define runs data definition statements.
 func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	bound, err := s.initialSetting(p.bound)
+	if err == nil {
+		switch bound.(type) {
+		case *bind.CreateDatabase:
+			err = s.standAlone("CREATE DATABASE")
+		case *bind.DropDatabase:
+			err = s.standAlone("DROP DATABASE")
+		}
+	}
 	if err != nil {
 		return "", err
 	}
@@ -330,6 +338,9 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 		}
 		return nil
 	}
+	if s.state == stateNone && s.several {
+		s.ensureTxn()
+	}
 	if s.state == stateNone {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET TRANSACTION can only be used in transaction blocks"})
 		return nil
@@ -367,7 +378,7 @@ func (s *Session) setVar(c *bind.SetVar) error {
 	if err != nil {
 		return err
 	}
-	if c.Local && s.state != stateExplicit {
+	if c.Local && !s.inBlock() {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET LOCAL can only be used in transaction blocks"})
 	}
 	return s.set(c.Name, v, c.Local)
@@ -640,8 +651,8 @@ func (s *Session) deallocate(c *bind.Deallocate) (string, error) {
 
 func (s *Session) discard(c *bind.Discard) (string, error) {
 	if strings.EqualFold(c.What, "ALL") {
-		if s.state == stateExplicit {
-			return "", sqlstate.New(sqlstate.ActiveTransaction, "DISCARD ALL cannot run inside a transaction block")
+		if err := s.standAlone("DISCARD ALL"); err != nil {
+			return "", err
 		}
 		s.closePortals()
 		for name := range s.prepared {

@@ -48,7 +48,7 @@ func (s *Session) declare(ctx context.Context, c *bind.DeclareCursor, params []t
 	if c.Scroll && c.NoScroll {
 		return sqlstate.New(sqlstate.InvalidCursorDefinition, "cannot specify both SCROLL and NO SCROLL")
 	}
-	if s.state != stateExplicit && !c.Hold {
+	if !s.inBlock() && !c.Hold {
 		return sqlstate.New(sqlstate.NoActiveTransaction, "DECLARE CURSOR can only be used in transaction blocks")
 	}
 	if _, taken := s.portals[c.Name]; taken {

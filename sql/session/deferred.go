@@ -93,7 +93,7 @@ func (s *Session) checkDeferred(ctx context.Context, f func(exec.Constraint) boo
 
 // setConstraints is SET CONSTRAINTS.
 func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) error {
-	if s.state != stateExplicit {
+	if !s.inBlock() {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET CONSTRAINTS can only be used in transaction blocks"})
 	}
 	s.ensureTxn()

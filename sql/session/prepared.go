@@ -74,6 +74,7 @@ func (s *Session) Confine(f func() error) error {
 
 // Parse prepares a statement under a name; the empty name is replaced silently.
 func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) error {
+	s.startTime()
 	return s.Confine(func() error { return s.prepare(ctx, name, text, oids) })
 }
 
@@ -264,6 +265,7 @@ func aboutParameter(err error, portal string, i int, f Format) error {
 
 // Bind makes a portal.
 func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) error {
+	s.startTime()
 	return s.Confine(func() error { return s.makePortal(ctx, name, statement, b) })
 }
 
@@ -403,6 +405,11 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 		text = p.plan.stmt.Text()
 	}
 	ctx, done := s.beginStatement(ctx, text)
+	defer func() {
+		if p.cur == nil {
+			s.stopTime()
+		}
+	}()
 	defer done()
 	if p.byDeclare {
 		return s.step(ctx, text, 0, p, func(ctx context.Context, _ bool) error { return s.executeCursor(ctx, p, int64(limit)) }, false)
@@ -521,10 +528,12 @@ func (p *portal) drop() {
 
 // Sync ends a sequence of extended-protocol messages, and the implicit transaction with it.
 func (s *Session) Sync(ctx context.Context) error {
+	s.stopTime()
 	if s.state != stateImplicit {
 		return nil
 	}
 	ctx, done := s.beginStatement(ctx, "")
+	defer s.stopTime()
 	defer done()
 	return s.endImplicit(ctx, nil)
 }

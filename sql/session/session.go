@@ -97,10 +97,11 @@ type Session struct {
 	settingsHeld, settingsCounted int64
 	viewCache                     catalog.View
 
-	// ticket is the session's place at the node's gate, nil if there is none; queued is how long the message that is being
-	// answered has waited for it.
+	// ticket is the session's place at the node's gate, nil if there is none.
 	ticket *admission.Ticket
-	queued time.Duration
+	timer  statementTimer
+	// several is set while a string of more than one statement runs, which is a transaction block to commands that ask.
+	several bool
 
 	mu         sync.Mutex // guards the fields below, which other goroutines read; advisory.mu may be taken after it
 	cancel     context.CancelCauseFunc
@@ -445,6 +446,7 @@ func (s *Session) catalogChanged() bool { return s.cat != nil && s.cat.Changed()
 // Query runs a string of statements (the simple protocol). Without BEGIN they are one implicit transaction.
 func (s *Session) Query(ctx context.Context, text string) error {
 	ctx, done := s.beginStatement(ctx, text)
+	defer s.stopTime()
 	defer done()
 	s.CloseStatement("")
 	err := s.queryText(ctx, text)
@@ -490,8 +492,14 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 		s.out.Empty()
 		return nil
 	}
+	s.several = len(stmts) > 1
+	defer func() { s.several = false }()
 	for i := range stmts {
 		stmt, last := &stmts[i], i == len(stmts)-1
+		if i > 0 {
+			s.stopTime()
+			s.watchTime(ctx, s.canceller())
+		}
 		err := s.step(ctx, stmt.Text(), 0, nil, func(ctx context.Context, final bool) error {
 			return s.runStatement(ctx, stmt, final)
 		}, last)
@@ -747,14 +755,7 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	if stopIdle != nil {
 		stopIdle()
 	}
-	if d := s.duration("statement_timeout"); d > 0 {
-		d = max(d-s.queued, time.Millisecond)
-		s.srv.Host.Group.Go(func(context.Context) {
-			if s.srv.Host.Clock.Sleep(ctx, d) == nil {
-				cancel(context.DeadlineExceeded)
-			}
-		})
-	}
+	s.watchTime(ctx, cancel)
 	return ctx, func() {
 		s.env.giveBack(ctx)
 		end := s.srv.Host.Clock.Now()

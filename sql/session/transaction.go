@@ -265,10 +265,15 @@ func (s *Session) needBlock(what string) error {
 	return nil
 }
 
+// inBlock reports whether commands that have no effect beyond their transaction make sense: not if it ends with them.
+func (s *Session) inBlock() bool {
+	return s.state == stateExplicit || s.state == stateFailed || s.several
+}
+
 // standAlone refuses a command that commits by itself, where other statements share its transaction.
 func (s *Session) standAlone(what string) error {
 	switch {
-	case s.state == stateExplicit || s.state == stateFailed || s.state == stateImplicit && s.replay.cur.portal == nil && s.ran:
+	case s.state == stateExplicit || s.state == stateFailed || s.several || s.state == stateImplicit && s.replay.cur.portal == nil && s.ran:
 		return sqlstate.New(sqlstate.ActiveTransaction, "%s cannot run inside a transaction block", what)
 	case s.state == stateImplicit && s.ran:
 		return sqlstate.New(sqlstate.ActiveTransaction, "%s cannot be executed within a pipeline", what)
