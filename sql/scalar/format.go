@@ -8,8 +8,8 @@ import (
 	"meridian/sql/types"
 )
 
-// Format writes the expression as SQL: EXPLAIN, pg_get_expr and stored defaults and checks use it. What it writes
-// parses back to the same expression.
+// Format writes the expression as SQL: EXPLAIN and stored defaults and checks use it, and parse.Display makes pg_get_expr's
+// form of a stored text. What it writes parses back to the same expression.
 func Format(e Expr) string {
 	return FormatWith(e, func(c *Column) string {
 		if c.Name == "" {

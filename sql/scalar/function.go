@@ -153,9 +153,11 @@ type Environment interface {
 	TableIsVisible(oid uint32) bool
 	// Definition texts for pg_get_indexdef and friends; empty if unknown.
 	IndexDef(oid uint32, column int) string
-	ConstraintDef(oid uint32) string
+	ConstraintDef(oid uint32, pretty bool) string
 	ViewDef(oid uint32) string
 	ColumnDefault(table uint32, attnum int) string
+	// PrettyExpr writes what pg_get_expr shows of a stored expression with the parentheses alone that a reader needs.
+	PrettyExpr(text string) string
 	// Size is about how many bytes a part of what an OID names has; ok is false if it names nothing. DatabaseOID finds a database.
 	Size(ctx context.Context, part SizePart, oid uint32) (bytes int64, ok bool, err error)
 	DatabaseOID(ctx context.Context, name string) (uint32, error)

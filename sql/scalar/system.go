@@ -148,7 +148,12 @@ func addSystem(r *Registry) {
 	}).calledOnNull()
 	// Stored expressions are kept as SQL text, so the node tree that PostgreSQL would decompile is the text itself.
 	r.f2("pg_get_expr(text, oid) text", func(_ *Context, a, _ types.Datum) (types.Datum, error) { return a, nil })
-	r.fn("pg_get_expr(text, oid, bool) text", func(_ *Context, a []types.Datum) (types.Datum, error) { return a[0], nil })
+	r.fn("pg_get_expr(text, oid, bool) text", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		if a[2].Bool() {
+			return str(ctx.Env.PrettyExpr(a[0].Str()))
+		}
+		return a[0], nil
+	}).stable()
 	orNull := func(s string) (types.Datum, error) {
 		if s == "" {
 			return types.Null, nil
@@ -163,17 +168,28 @@ func addSystem(r *Registry) {
 	}).stable()
 	for _, v := range []struct {
 		name string
-		f    func(ctx *Context, oid uint32) string
+		f    func(ctx *Context, oid uint32, pretty bool) string
 	}{
-		{"pg_get_constraintdef", func(ctx *Context, oid uint32) string { return ctx.Env.ConstraintDef(oid) }},
-		{"pg_get_viewdef", func(ctx *Context, oid uint32) string { return ctx.Env.ViewDef(oid) }},
-		{"pg_get_ruledef", func(*Context, uint32) string { return "" }},
-		{"pg_get_triggerdef", func(*Context, uint32) string { return "" }},
+		{"pg_get_constraintdef", func(ctx *Context, oid uint32, pretty bool) string { return ctx.Env.ConstraintDef(oid, pretty) }},
+		{"pg_get_viewdef", func(ctx *Context, oid uint32, _ bool) string { return ctx.Env.ViewDef(oid) }},
+		{"pg_get_ruledef", func(*Context, uint32, bool) string { return "" }},
+		{"pg_get_triggerdef", func(*Context, uint32, bool) string { return "" }},
 	} {
-		f := func(ctx *Context, a []types.Datum) (types.Datum, error) { return orNull(v.f(ctx, uint32(a[0].Int()))) }
+		f := func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			return orNull(v.f(ctx, uint32(a[0].Int()), len(a) > 1 && a[1].Bool()))
+		}
 		r.fn(v.name+"(oid) text", f).stable()
 		r.fn(v.name+"(oid, bool) text", f).stable()
 	}
+	viewByName := func(ctx *Context, a []types.Datum) (types.Datum, error) {
+		oid, err := ctx.Env.ResolveReg(types.KindRegClass, a[0].Str())
+		if err != nil {
+			return types.Null, err
+		}
+		return orNull(ctx.Env.ViewDef(oid))
+	}
+	r.fn("pg_get_viewdef(text) text", viewByName).stable()
+	r.fn("pg_get_viewdef(text, bool) text", viewByName).stable()
 	null := func(*Context, []types.Datum) (types.Datum, error) { return types.Null, nil }
 	for _, sig := range []string{"pg_get_functiondef(oid)", "pg_get_function_sqlbody(oid)", "pg_get_function_arg_default(oid, int4)",
 		"pg_get_statisticsobjdef(oid)", "pg_get_statisticsobjdef_columns(oid)",

@@ -429,8 +429,14 @@ func (e *environment) TableIsVisible(oid uint32) bool { return e.functions().Tab
 func (e *environment) IndexDef(oid uint32, column int) string {
 	return e.functions().IndexDef(oid, column)
 }
-func (e *environment) ConstraintDef(oid uint32) string { return e.functions().ConstraintDef(oid) }
-func (e *environment) ViewDef(oid uint32) string       { return e.functions().ViewDef(oid) }
+func (e *environment) ConstraintDef(oid uint32, pretty bool) string {
+	return e.functions().ConstraintDef(oid, pretty)
+}
+
+// PrettyExpr implements scalar.Environment.
+func (e *environment) PrettyExpr(text string) string { return e.functions().PrettyExpr(text) }
+
+func (e *environment) ViewDef(oid uint32) string { return e.functions().ViewDef(oid) }
 func (e *environment) ColumnDefault(table uint32, attnum int) string {
 	return e.functions().ColumnDefault(table, attnum)
 }

@@ -280,7 +280,7 @@ var untouchedFunctions = map[string]string{
 	"definitions, which PostgreSQL shows to everybody": "col_description obj_description shobj_description pg_collation_is_visible pg_column_is_updatable " +
 		"pg_conversion_is_visible pg_filenode_relation pg_function_is_visible pg_get_constraintdef pg_get_function_arg_default pg_get_function_arguments " +
 		"pg_get_function_identity_arguments pg_get_function_result pg_get_function_sqlbody pg_get_functiondef pg_get_indexdef pg_get_partition_constraintdef " +
-		"pg_get_partkeydef pg_get_ruledef pg_get_statisticsobjdef pg_get_statisticsobjdef_columns pg_get_triggerdef pg_get_userbyid pg_get_viewdef " +
+		"pg_get_expr pg_get_partkeydef pg_get_ruledef pg_get_statisticsobjdef pg_get_statisticsobjdef_columns pg_get_triggerdef pg_get_userbyid pg_get_viewdef " +
 		"pg_opclass_is_visible pg_operator_is_visible pg_opfamily_is_visible pg_relation_is_publishable pg_relation_is_updatable pg_statistics_obj_is_visible " +
 		"pg_table_is_visible pg_tablespace_location pg_ts_config_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible " +
 		"pg_type_is_visible to_regclass to_regcollation to_regnamespace to_regoper to_regoperator to_regproc to_regprocedure " +

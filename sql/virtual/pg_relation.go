@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian/sql/catalog"
+	"meridian/sql/parse"
 	"meridian/sql/types"
 )
 
@@ -397,7 +398,7 @@ func pgConstraint(r *reading) error {
 				continue
 			}
 			r.add("oid", c.OID, "conname", c.Name, "connamespace", t.Schema, "contype", "c", "convalidated", c.State == catalog.Public,
-				"conrelid", t.ID, "conislocal", true, "conkey", columnNumbers(c.Columns), "conbin", r.functions().shown(c.Expr))
+				"conrelid", t.ID, "conislocal", true, "conkey", columnNumbers(c.Columns), "conbin", parse.Display(r.functions().shown(c.Expr), false))
 		}
 		for i := range t.Foreign {
 			k := &t.Foreign[i]
@@ -745,8 +746,13 @@ func pgStats(r *reading) error {
 	return nil
 }
 
-// defaultText writes a stored default as users know it: sequences by name.
+// defaultText is a stored default or generation expression as pg_get_expr writes it.
 func (f *Functions) defaultText(c *catalog.Column) string {
+	return parse.Display(f.sequenceNames(c), false)
+}
+
+// sequenceNames writes a stored default as users know it: sequences by name.
+func (f *Functions) sequenceNames(c *catalog.Column) string {
 	s := f.shown(defaultText(c))
 	for {
 		i := strings.Index(s, "nextval('")

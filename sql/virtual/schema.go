@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"meridian/sql/catalog"
+	"meridian/sql/parse"
 	"meridian/sql/types"
 )
 
@@ -128,7 +129,7 @@ func isColumns(r *reading) error {
 				datetime = 6
 			}
 			if c.Generated != "" {
-				generation = f.shown(c.Generated)
+				generation = f.defaultText(c)
 			} else if s := f.defaultText(c); s != "" && c.Identity == 0 {
 				text = s
 			}
@@ -346,7 +347,7 @@ func isCheckConstraints(r *reading) error {
 	db := r.view.CurrentDatabase()
 	if err := r.eachConstraint(func(schema string, _ *catalog.Table, c constraint) {
 		if c.check != nil {
-			r.add("constraint_catalog", db, "constraint_schema", schema, "constraint_name", c.name, "check_clause", "("+unparenthesized(r.functions().shown(c.check.Expr))+")")
+			r.add("constraint_catalog", db, "constraint_schema", schema, "constraint_name", c.name, "check_clause", "("+parse.Display(r.functions().shown(c.check.Expr), false)+")")
 		}
 	}); err != nil {
 		return err

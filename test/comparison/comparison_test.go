@@ -50,7 +50,7 @@ type Generator struct {
 
 // generators are all of them: add yours here.
 var generators = []Generator{
-	literals, jsonForms, arrayForms, timeForms, charForms, numberForms, functions, operators, casts, temporaryTables, enums, networks, foreignKeys,
+	literals, jsonForms, arrayForms, timeForms, charForms, numberForms, functions, operators, casts, temporaryTables, enums, networks, foreignKeys, texts,
 	sequences,
 }
 
