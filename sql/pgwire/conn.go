@@ -309,7 +309,9 @@ func (c *conn) fail(err error) {
 }
 
 // dismissed reports whether pg_terminate_backend or its like has ended the session, and not an error of its own.
-func (c *conn) dismissed() bool { return c.sess.Terminated() && c.sess.TimedOut() == nil }
+func (c *conn) dismissed() bool {
+	return c.sess != nil && c.sess.Terminated() && c.sess.TimedOut() == nil
+}
 
 func (c *conn) parse(ctx context.Context, f *fields) error {
 	name, sql := f.text(c.out.charset), f.text(c.out.charset)
