@@ -23,7 +23,7 @@ type memo[V any] struct {
 }
 
 const (
-	// memoMax bounds the bytes of one memo. What comes later is not kept.
+	// memoMax bounds the bytes of one memo. Rows that come later are not kept.
 	memoMax = 8 << 20
 	// memoProbation and memoHits are when a memo is given up.
 	memoProbation, memoHits = 512, 8

@@ -9,7 +9,7 @@ import (
 )
 
 // Format writes the expression as SQL: EXPLAIN and stored defaults and checks use it, and parse.Display makes pg_get_expr's
-// form of a stored text. What it writes parses back to the same expression.
+// form of a stored text. The text parses back to the same expression.
 func Format(e Expr) string {
 	return FormatWith(e, func(c *Column) string {
 		if c.Name == "" {

@@ -5,7 +5,7 @@ import (
 	"meridian/sql/types"
 )
 
-// addSizes adds pg_table_size and its like. What an environment answers is approximate.
+// addSizes adds pg_table_size and its like. The sizes that an environment gives are approximate.
 func addSizes(r *Registry) {
 	of := func(ctx *Context, part SizePart, oid uint32) (types.Datum, error) {
 		n, ok, err := ctx.Env.Size(ctx.context(), part, oid)

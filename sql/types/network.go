@@ -16,7 +16,7 @@ import (
 //	family     network (4 or 16 bytes)     mask     address (4 or 16 bytes)
 //	4 or 6     without the host's bits     length   as it was written
 //
-// So comparisons, keys of indexes and hashes treat an address as they treat a bytea. That the order is the same: of two networks of
+// So comparisons, keys of indexes and hashes treat an address as they treat a bytea. The order is the same, since of two networks of
 // one family, either some bit that both masks cover differs, and it decides; or the network with the shorter mask has zeros
 // where the other's mask goes on, and is either smaller, or equal and ordered by the length of the mask.
 //
