@@ -52,6 +52,9 @@
 //
 // # What is where
 //
+// A node that must claim its start at one whose address neither membership nor its store knows asks the addresses to join: nodes that
+// wait for each other show themselves to nobody else.
+//
 // register.go is what a node knows of others' starts and how it judges a claim: a core without time and network. own.go is
 // the node's own start. fence.go is the driver: it claims at each peer until that one has recorded it, and serves others.
 package fence

@@ -51,6 +51,8 @@ type Options struct {
 	Network Network
 	// Addr is where this node is reached.
 	Addr string
+	// Join are addresses of nodes of the cluster, which are asked for a node whose address neither membership nor the store has.
+	Join []string
 	// Resolve tells whether membership knows a node's address.
 	Resolve func(kv.NodeID) (string, bool)
 	// OnRefused is called once with a *RefusedError; the node has to stop.
@@ -136,8 +138,8 @@ func (f *Fence) serve(ctx context.Context, req []byte, record bool) ([]byte, err
 		}
 	}
 	if reason == "" && record {
-		before := known.Start
-		if reason, known = f.register.Record(&c); reason == "" && before != c.Next {
+		durable := false
+		if reason, known, durable = f.register.Record(&c); reason == "" && !durable {
 			b := f.o.Engine.NewBatch()
 			putKnown(b, c.Node, known)
 			err := b.Commit(true)
@@ -145,6 +147,7 @@ func (f *Fence) serve(ctx context.Context, req []byte, record bool) ([]byte, err
 			if err != nil {
 				return nil, err
 			}
+			f.register.Synced(c.Node, c.Next)
 			f.notify()
 		}
 	}
@@ -153,11 +156,16 @@ func (f *Fence) serve(ctx context.Context, req []byte, record bool) ([]byte, err
 
 // runs reports whether a start answers at an address.
 func (f *Fence) runs(ctx context.Context, addr string, who alive) bool {
+	a, ok := f.at(ctx, addr)
+	return ok && a == who
+}
+
+// at asks which start answers at an address.
+func (f *Fence) at(ctx context.Context, addr string) (a alive, ok bool) {
 	ctx, cancel := f.o.Host.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
 	reply, err := f.o.Network.CallAddr(ctx, addr, methodAlive, nil)
-	var a alive
-	return err == nil && json.Unmarshal(reply, &a) == nil && a == who
+	return a, err == nil && json.Unmarshal(reply, &a) == nil
 }
 
 // Begin makes a new start of a node, durably; joined says that the store has just become the node's, so that there is nobody
@@ -294,6 +302,8 @@ func (f *Fence) call(ctx context.Context, node kv.NodeID, method string, req []b
 		reply, err = f.o.Network.CallClass(ctx, transport.ClassSystem, node, method, req)
 	} else if addr := f.register.Get(node).Addr; addr != "" {
 		reply, err = f.o.Network.CallAddr(ctx, addr, method, req)
+	} else if addr := f.find(ctx, node); addr != "" {
+		reply, err = f.o.Network.CallAddr(ctx, addr, method, req)
 	} else {
 		return a, &transport.UnreachableError{Node: node, Err: errUnknown}
 	}
@@ -301,6 +311,20 @@ func (f *Fence) call(ctx context.Context, node kv.NodeID, method string, req []b
 		err = json.Unmarshal(reply, &a)
 	}
 	return a, err
+}
+
+// find looks for a node among the addresses to join. Nodes that wait for each other's record show themselves to nobody, so
+// membership would never know them.
+func (f *Fence) find(ctx context.Context, node kv.NodeID) string {
+	for _, addr := range f.o.Join {
+		if addr == f.o.Addr {
+			continue
+		}
+		if a, ok := f.at(ctx, addr); ok && a.Node == node {
+			return addr
+		}
+	}
+	return ""
 }
 
 // set changes what is known of a peer.

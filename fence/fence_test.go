@@ -172,3 +172,45 @@ func TestRegisterSurvives(t *testing.T) {
 	}
 	r.Unsaved(func(kv.NodeID, Known) { t.Error("nothing has changed") })
 }
+
+// TestRecordAfterHearsay: a start that was heard of before it was claimed is durable when the claim is answered (FE2), and two
+// nodes that start again without each other's address find each other by the addresses to join.
+func TestRecordAfterHearsay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := sim.NewNetwork(sim.NetworkOptions{})
+		addrs := map[string]*wires{}
+		open := func(node kv.NodeID, addr string) *Fence {
+			h := sim.NewHost(context.Background(), sim.MachineOptions{Name: addr, Network: network, Log: slog.New(slog.DiscardHandler)})
+			e, err := engine.Open(h, "store", engine.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &wires{self: node, handlers: map[string]transport.Handler{}, addrs: addrs}
+			addrs[addr] = w
+			f, err := New(Options{Host: h, Engine: e, Network: w, Addr: addr, Join: []string{"n1", "n2"}, OnRefused: func(err error) { t.Error(err) },
+				Resolve: func(kv.NodeID) (string, bool) { return "", false }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Begin(node, true); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { h.Group.Stop(); e.Close() })
+			return f
+		}
+		one, two := open(1, "n1"), open(2, "n2")
+		one.register.Hearsay(2, "", two.Own(), 1)
+		two.Meet(1)
+		time.Sleep(time.Second)
+		if !two.Recorded(1) {
+			t.Fatal("the start is not recorded")
+		}
+		read := NewRegister()
+		if err := readRegister(one.o.Engine, read); err != nil {
+			t.Fatal(err)
+		}
+		if got := read.Get(2); got.Start != two.Own() || got.Addr != "n2" {
+			t.Fatalf("on disk is %+v", got)
+		}
+	})
+}

@@ -86,6 +86,8 @@ type Peer struct {
 	addr  string
 	asked uint64 // token of a claim that was found good
 	saved Known  // what is on disk
+	// synced is the start of which a record is durable; hearsay may be ahead of it, and saved is written without a sync.
+	synced Start
 }
 
 // NewRegister makes an empty one.
@@ -118,7 +120,7 @@ func (r *Register) Load(node kv.NodeID, k Known) {
 	p := r.peer(node)
 	p.start.Store(&k.Start)
 	p.position.Store(k.Position)
-	p.addr, p.saved = k.Addr, k
+	p.addr, p.saved, p.synced = k.Addr, k, k.Start
 }
 
 // Get is what is known of a node.
@@ -180,21 +182,29 @@ func (r *Register) Clear(c *Claim) {
 	r.peer(c.Node).asked = c.Next.Token
 }
 
-// Record takes a claim in, unless something has come between. The caller makes it durable (FE2).
-func (r *Register) Record(c *Claim) (refused Reason, k Known) {
+// Record takes a claim in, unless something has come between. If it is not durable yet, the caller makes it so, and calls Synced,
+// before it answers (FE2).
+func (r *Register) Record(c *Claim) (refused Reason, k Known, durable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.peer(c.Node)
 	k = p.known()
 	if refused = judge(k, c); refused != "" {
-		return refused, k
+		return refused, k, false
 	}
 	if k.Start != c.Next {
 		next := c.Next
 		p.start.Store(&next)
 	}
 	p.addr = c.Addr
-	return "", p.known()
+	return "", p.known(), p.synced == c.Next
+}
+
+// Synced notes that the record of a start is durable.
+func (r *Register) Synced(node kv.NodeID, s Start) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.peer(node).synced = s
 }
 
 // Hearsay is what a node said of itself, or what others tell of it. It is a hint, as membership is: it may only make this node

@@ -122,7 +122,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	}
 	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, Transport: n.transport, Join: n.o.Join,
 		OnClockBroken: n.fail, OnRefused: n.refused, OnSelf: n.hear, Hidden: id != nil}, self)
-	if n.fence, err = fence.New(fence.Options{Host: n.host, Engine: n.engine, Network: n.transport, Addr: n.o.AdvertiseAddr,
+	if n.fence, err = fence.New(fence.Options{Host: n.host, Engine: n.engine, Network: n.transport, Addr: n.o.AdvertiseAddr, Join: n.o.Join,
 		Resolve: n.cluster.Resolve, OnRefused: n.fail}); err != nil {
 		return err
 	}
