@@ -4,12 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
-	"sort"
 	"strconv"
 	"strings"
 	"testing"
+
+	"meridian/test/reasons"
 )
 
 // dropped finds the words that the parsers of this package consume and forget: a call of accept or acceptAny whose answer nobody looks at, and
@@ -93,35 +93,5 @@ func accepted(e ast.Expr) string {
 
 // TestDroppedWords: a word that is read and forgotten is accepted and ignored, and testdata/dropped says why it may be.
 func TestDroppedWords(t *testing.T) {
-	reasons := map[string]bool{}
-	data, err := os.ReadFile("testdata/dropped.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range strings.Split(string(data), "\n") {
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		words, why, _ := strings.Cut(line, ": ")
-		if why == "" {
-			t.Errorf("%s: why?", words)
-		}
-		reasons[words] = true
-	}
-	found := dropped(t)
-	var missing []string
-	for words := range found {
-		if !reasons[words] {
-			missing = append(missing, words)
-		}
-	}
-	sort.Strings(missing)
-	for _, words := range missing {
-		t.Errorf("%s is read and forgotten, and testdata/dropped.txt does not say why", words)
-	}
-	for words := range reasons {
-		if !found[words] {
-			t.Errorf("testdata/dropped.txt lists %s, which is not forgotten any more", words)
-		}
-	}
+	reasons.Check(t, "testdata/dropped.txt", dropped(t), "is read and forgotten")
 }

@@ -4,12 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
-	"sort"
 	"strconv"
 	"strings"
 	"testing"
+
+	"meridian/test/reasons"
 )
 
 // constantFunctions finds the functions whose implementation looks at nothing: neither at its arguments nor at its context. They are named by what
@@ -118,35 +118,5 @@ func sigOf(e ast.Expr) string {
 
 // TestConstantFunctions: a function that answers the same whatever it is asked is listed in testdata/constants.txt, with the reason.
 func TestConstantFunctions(t *testing.T) {
-	data, err := os.ReadFile("testdata/constants.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reasons := map[string]bool{}
-	for _, line := range strings.Split(string(data), "\n") {
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		sig, why, _ := strings.Cut(line, ": ")
-		if why == "" {
-			t.Errorf("%s: why?", sig)
-		}
-		reasons[sig] = true
-	}
-	found := constantFunctions(t)
-	var missing []string
-	for sig := range found {
-		if !reasons[sig] {
-			missing = append(missing, sig)
-		}
-	}
-	sort.Strings(missing)
-	for _, sig := range missing {
-		t.Errorf("%s answers a constant, and testdata/constants.txt does not say why", sig)
-	}
-	for sig := range reasons {
-		if !found[sig] {
-			t.Errorf("testdata/constants.txt lists %s, which is no constant, or is gone", sig)
-		}
-	}
+	reasons.Check(t, "testdata/constants.txt", constantFunctions(t), "answers a constant")
 }
