@@ -12,6 +12,8 @@ demo:
 
 test:
 	$(GO) test ./...
+	$(GO) test -tags nextversion -run Next ./kv ./replica ./route ./sql/catalog/lease
+	$(GO) test -tags nextversion ./upgrade ./version
 
 check: format vet lint
 
@@ -21,8 +23,11 @@ format:
 vet:
 	$(GO) vet ./...
 
+# deadcode finds the functions that neither a program nor a test reaches, TestProse the sentences that are not plain.
 lint:
+	MERIDIAN_PROSE=1 $(GO) test -count=1 -run '^TestProse$$' .
 	$(GO) tool staticcheck ./...
+	@out="$$($(GO) tool deadcode -test ./...)" || exit 1; test -z "$$out" || { echo "$$out"; exit 1; }
 
 # The race detector on the layers below SQL.
 race:

@@ -1,6 +1,7 @@
 package meridian_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -8,9 +9,12 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"meridian/test/reasons"
 )
 
 // room is one row of the tables in docs/architecture.md.
@@ -19,9 +23,13 @@ type room struct {
 	layer  int // layer number times 100, plus the letter; -1: beside the stack
 	extra  []string
 	all    bool // may import everything but cmd
+	pure   bool // called so, or "words only"
 }
 
-var quoted = regexp.MustCompile("`([^`]+)`")
+var (
+	quoted   = regexp.MustCompile("`([^`]+)`")
+	pureRoom = regexp.MustCompile(`^(pure|words only)[:;]`)
+)
 
 func readLayout(t *testing.T) []room {
 	page, err := os.ReadFile("docs/architecture.md")
@@ -38,7 +46,8 @@ func readLayout(t *testing.T) []room {
 		if name == nil {
 			continue
 		}
-		r := room{folder: name[1], layer: -1, all: strings.Contains(may, "all")}
+		r := room{folder: name[1], layer: -1, all: strings.Contains(may, "all"),
+			pure: pureRoom.MatchString(strings.TrimSpace(cell[3]))}
 		if rank != "-" {
 			digits := strings.TrimRight(rank, "abcdefghijklmnopqrstuvwxyz")
 			n, err := strconv.Atoi(digits)
@@ -182,26 +191,157 @@ func TestSoleUsers(t *testing.T) {
 	})
 }
 
-// hostOnly are calls that would bypass the host, and with it the simulator.
-var hostOnly = regexp.MustCompile(`\b(time\.(Now|Sleep|After|AfterFunc|NewTimer|NewTicker|Tick|Since|Until)|rand\.(Int|IntN|Intn|Int64|Int63|Float64|Uint64|Uint32|Perm|Shuffle|N)|net\.(Dial|DialTimeout|Listen)|os\.(Open|OpenFile|Create|ReadFile|WriteFile|Remove|Mkdir|MkdirAll))\(`)
+// knowsOnly has rooms that know a few others and nothing else, whatever lies below them.
+var knowsOnly = map[string][]string{
+	"sql/scalar": {"sql/types", "sql/sqlstate", "sql/memory"}, // docs/decisions/0002-scalar-room.md
+}
+
+// TestKnowsOnly keeps these rooms small.
+func TestKnowsOnly(t *testing.T) {
+	rooms := readLayout(t)
+	imports(t, func(file, dir string, list []string) {
+		from := find(rooms, dir)
+		if from == nil || knowsOnly[from.folder] == nil {
+			return
+		}
+		for _, i := range list {
+			if target, ours := strings.CutPrefix(i, "meridian/"); ours && !slices.Contains(knowsOnly[from.folder], target) {
+				t.Errorf("%s: %s may not import %s", file, from.folder, target)
+			}
+		}
+	})
+}
+
+// hostOnly are what would go around the host, and with it around the simulator: time, dice, network and disk.
+var hostOnly = map[string]string{
+	"time":         "Now Sleep After AfterFunc NewTimer NewTicker Tick Since Until",
+	"context":      "WithTimeout WithTimeoutCause WithDeadline WithDeadlineCause",
+	"math/rand":    "*",
+	"math/rand/v2": "Int IntN Int32 Int32N Int64 Int64N Uint Uint32 Uint64 UintN Uint32N Uint64N Float32 Float64 NormFloat64 ExpFloat64 Perm Shuffle N",
+	"crypto/rand":  "*",
+	"net":          "Dial DialTimeout DialTCP DialUDP DialUnix Dialer Listen ListenTCP ListenUDP ListenPacket ListenConfig Resolver LookupHost LookupAddr LookupIP",
+	"os":           "Open OpenFile Create CreateTemp ReadFile WriteFile ReadDir Remove RemoveAll Rename Mkdir MkdirAll MkdirTemp Stat Lstat Truncate Link Symlink Hostname",
+}
 
 // TestHost keeps time, dice, disk and network with the host, in every layer below the binary.
 func TestHost(t *testing.T) {
 	rooms := readLayout(t)
-	imports(t, func(file, dir string, _ []string) {
+	sources(t, func(file, dir string, names []used) {
 		r := find(rooms, dir)
 		if r == nil || r.layer < 0 || r.layer >= 1000 || strings.HasPrefix(dir, "host/machine") {
 			return
 		}
-		text, err := os.ReadFile(file)
+		for _, u := range names {
+			list := hostOnly[u.path]
+			if list == "*" || slices.Contains(strings.Fields(list), u.name) {
+				t.Errorf("%s: %s.%s goes around the host", file, u.path, u.name)
+			}
+		}
+	})
+}
+
+// outside are packages of the standard library that no pure room may see, with those below them.
+var outside = []string{"crypto/rand", "log", "math/rand", "net", "os", "runtime", "syscall"}
+
+// TestPure keeps the rooms that docs/architecture.md calls pure so: what they compute depends on nothing but what they are given. They
+// import each other. What they use of other rooms is listed name by name, and the reason says why that is no more than a value.
+func TestPure(t *testing.T) {
+	rooms := readLayout(t)
+	found := map[string]bool{}
+	n := 0
+	for _, r := range rooms {
+		if r.pure {
+			n++
+		}
+	}
+	if n < 9 {
+		t.Fatalf("only %d rooms are called pure", n)
+	}
+	sources(t, func(file, dir string, names []used) {
+		from := find(rooms, dir)
+		if from == nil || !from.pure || strings.HasSuffix(dir, "test") { // a fixture is not the room
+			return
+		}
+		for _, u := range names {
+			if target, ours := strings.CutPrefix(u.path, "meridian/"); ours {
+				if to := find(rooms, target); to == nil || !to.pure {
+					found[dir+" "+target+"."+u.name] = true
+				}
+				continue
+			}
+			for _, o := range outside {
+				if u.path != "net/netip" && (u.path == o || strings.HasPrefix(u.path, o+"/")) {
+					found[dir+" "+u.path+"."+u.name] = true
+				}
+			}
+		}
+	})
+	reasons.Check(t, "testdata/pure.txt", found, "is not pure")
+}
+
+// used is a name of another package that a file uses.
+type used struct{ path, name string }
+
+// sources calls f for each Go file that is not a test, with its folder and what it uses of other packages. An import without a name, or one
+// of which all names are taken (import .), is the name _ of its package.
+func sources(t *testing.T, f func(file, dir string, names []used)) {
+	imports(t, func(p, dir string, _ []string) {
+		file, err := parser.ParseFile(token.NewFileSet(), p, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n, line := range strings.Split(string(text), "\n") {
-			code, _, _ := strings.Cut(line, "//")
-			if m := hostOnly.FindString(code); m != "" {
-				t.Errorf("%s:%d: %s goes around the host", file, n+1, m)
+		var names []used
+		paths := map[string]string{}
+		for _, i := range file.Imports {
+			v, _ := strconv.Unquote(i.Path.Value)
+			name := path.Base(v)
+			if version.MatchString(name) {
+				name = path.Base(path.Dir(v))
 			}
+			if i.Name != nil {
+				name = i.Name.Name
+			}
+			if name == "_" || name == "." {
+				names = append(names, used{v, "_"})
+				continue
+			}
+			paths[name] = v
 		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Obj == nil && paths[x.Name] != "" {
+					names = append(names, used{paths[x.Name], s.Sel.Name})
+				}
+			}
+			return true
+		})
+		f(p, dir, names)
+	})
+}
+
+var version = regexp.MustCompile(`^v[0-9]+$`)
+
+// watchers of the clocks' maximum offset: they look whether it holds, or show it.
+var watchers = []string{"clock", "cluster", "server"}
+
+// TestIntervals: what computes with time asks the clock for an interval, and adds no constant by hand.
+func TestIntervals(t *testing.T) {
+	rooms := readLayout(t)
+	imports(t, func(p, dir string, _ []string) {
+		if r := find(rooms, dir); r == nil || r.layer < 0 || r.layer >= 1000 || slices.Contains(watchers, dir) {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), p, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if c, ok := n.(*ast.CallExpr); ok && len(c.Args) == 0 {
+				if s, ok := c.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "MaxOffset" {
+					t.Errorf("%s: computes with the maximum offset instead of an interval", p)
+				}
+			}
+			return true
+		})
 	})
 }

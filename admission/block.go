@@ -32,7 +32,7 @@ type lockQueue struct {
 func (q *lockQueue) stands(now uint32) bool { return now-q.moved.Load() > patienceRunning }
 
 // Block says that a statement waits for a lock, or for something else that another session has to do first: somebody else
-// has its place until Resume, which always has one (AD1). on is a hash of the lock. A context without a session, or of one
+// has its place until Resume, which always has one (admission.AD1). on is a hash of the lock. A context without a session, or of one
 // that is blocked already, does nothing.
 func Block(ctx context.Context, on uint64) Pause {
 	t, _ := ctx.Value(contextKey{}).(*Ticket)

@@ -6,7 +6,7 @@ import "time"
 type Class uint8
 
 const (
-	// Holder is a statement of a transaction that may hold locks (AD1).
+	// Holder is a statement of a transaction that may hold locks (admission.AD1).
 	Holder Class = iota
 	// Open is a statement of a transaction that has begun and holds none.
 	Open
@@ -25,7 +25,7 @@ const (
 	queues
 )
 
-// freshShare is the part of admissions that open transactions can't have (AD3).
+// freshShare is the part of admissions that open transactions can't have (admission.AD3).
 const freshShare = 8
 
 // limits bound what is under way; see doc.go.
@@ -143,7 +143,7 @@ func (c *core) leave(t *Ticket) {
 // note counts a transaction of a rival that has won or lost.
 func (c *core) note(lost bool) { c.rivals.note(lost, c.queue[rivalQueue].n > 0) }
 
-// tick adapts the limits to what was seen since the last one (AD2). running is how many run; away is for how long all together
+// tick adapts the limits to what was seen since the last one (admission.AD2). running is how many run; away is for how long all together
 // have waited for locks at other nodes, as far as these waits have ended.
 func (c *core) tick(running int, load Load, away time.Duration) {
 	late, early := load.late(), load.room()

@@ -28,7 +28,7 @@ const (
 	// if they wait for less than earlyLatency, and idleShare of the processors idle.
 	lateLatency, earlyLatency = 2 * time.Millisecond, 500 * time.Microsecond
 	idleShare                 = 0.2
-	// elasticMax is how long a piece of elastic work waits at most (AD6), elasticLook how often it looks again.
+	// elasticMax is how long a piece of elastic work waits at most (admission.AD6), elasticLook how often it checks.
 	elasticMax, elasticLook = time.Second, 10 * time.Millisecond
 	// slotsDefault is Options.Slots' default; the limit is never below a half of it, nor above slotsMax.
 	slotsDefault, slotsMax = 64, 1 << 16
@@ -160,7 +160,7 @@ type Ticket struct {
 	crowded, contending, lost bool
 	granted                   chan struct{} // made when it is needed
 	// brisk counts transactions that were short, began is when the one under way came in, on the monotonic clock, if others
-	// queued then, and passed the tick at which one passed them (AD8).
+	// queued then, and passed the tick at which one passed them (admission.AD8).
 	brisk  int
 	began  time.Duration
 	passed uint32
@@ -231,7 +231,7 @@ func (t *Ticket) mustCrowd(c Class) bool {
 }
 
 // pass takes a place although others queue, if the session is brisk: one of those that have been admitted from a queue and wait
-// for a processor, which this session has (AD8).
+// for a processor, which this session has (admission.AD8).
 func (t *Ticket) pass() bool {
 	g := t.g
 	now := g.ticks.Load()
@@ -283,7 +283,7 @@ func (t *Ticket) tryCrowd() bool {
 }
 
 // Enter admits a statement for which TryEnter has found no room. It returns the context's error if that ends first
-// (AD4).
+// (admission.AD4).
 func (t *Ticket) Enter(ctx context.Context, c Class) error {
 	g := t.g
 	start := g.o.Host.Clock.Monotonic()
@@ -527,7 +527,7 @@ func (g *Gate) Busy() bool {
 }
 
 // Yield is called by elastic work before each piece of it, which takes some milliseconds: it waits while the node is busy,
-// up to a bound (AD6).
+// up to a bound (admission.AD6).
 func (g *Gate) Yield(ctx context.Context) error {
 	if g.off.Load() || !g.Busy() {
 		return ctx.Err()

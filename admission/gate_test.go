@@ -101,7 +101,7 @@ func (l *log) String() string {
 }
 
 // TestOrder: those with an open transaction go first, others in the order in which they came, and one admission in eight is
-// for sessions that begin (AD3).
+// for sessions that begin (admission.AD3).
 func TestOrder(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, n *node) {
 		n.busy.Store(true) // the limits stay as they are
@@ -141,7 +141,7 @@ func TestOrder(t *testing.T) {
 }
 
 // TestGreedy: a session that asks again at once, without a pause, gets no more than those whose clients think in between
-// lose by that: it waits for its turn each time, behind all that have come before (AD3).
+// lose by that: it waits for its turn each time, behind all that have come before (admission.AD3).
 func TestGreedy(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, n *node) {
 		n.busy.Store(true)
@@ -174,7 +174,7 @@ func TestGreedy(t *testing.T) {
 }
 
 // TestHolderNeverQueues: the gate is full of statements that wait for a lock; its holder, which has rested for so long that
-// its place is gone, is admitted at once (AD1).
+// its place is gone, is admitted at once (admission.AD1).
 func TestHolderNeverQueues(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, n *node) {
 		n.late.Store(int64(time.Hour)) // nothing grows
@@ -240,7 +240,7 @@ func TestBlockedGivesItsPlace(t *testing.T) {
 	})
 }
 
-// TestCancel: whoever is cancelled leaves the queue at once, and takes no place with it (AD4).
+// TestCancel: whoever is cancelled leaves the queue at once, and takes no place with it (admission.AD4).
 func TestCancel(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, n *node) {
 		n.late.Store(int64(time.Hour))
@@ -285,7 +285,7 @@ func TestCancel(t *testing.T) {
 }
 
 // TestWaitersForOthers: a thousand sessions that wait for something else than this node's processors, each for ten seconds,
-// are all admitted within a fraction of a second (AD2), and the limit is as before when they are gone.
+// are all admitted within a fraction of a second (admission.AD2), and the limit is as before when they are gone.
 func TestWaitersForOthers(t *testing.T) {
 	bubble(t, 64, func(t *testing.T, n *node) {
 		var all sync.WaitGroup
@@ -597,7 +597,7 @@ func TestIdleInTransaction(t *testing.T) {
 }
 
 // TestYield: elastic work waits while clients queue, but for no longer than a second for each piece, and not at all else
-// (AD6).
+// (admission.AD6).
 func TestYield(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, n *node) {
 		ctx := context.Background()
@@ -704,7 +704,7 @@ func (c lateContext) Done() <-chan struct{} {
 }
 
 // TestBrisk: while one that was admitted from the queue waits for a processor, a session whose transactions are short passes those
-// that queue: once in a tick, until one was long, and not when the places' owners run (AD8).
+// that queue: once in a tick, until one was long, and not when the places' owners run (admission.AD8).
 func TestBrisk(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, n *node) {
 		n.busy.Store(true)

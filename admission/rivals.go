@@ -14,7 +14,7 @@ const (
 	probeMost, rowMost = 32, 2
 )
 
-// rivals bounds how many transactions are under way of sessions whose transactions lose to each other (AD7). Of transactions
+// rivals bounds how many transactions are under way of sessions whose transactions lose to each other (admission.AD7). Of transactions
 // of which nearly every pair conflicts, those that overlap do their work for nothing: the limit follows the share that
 // is lost, down to one at a time.
 //

@@ -47,7 +47,7 @@ func (c *contest) transaction(ctx context.Context, x *admission.Ticket, harmless
 }
 
 // TestRivals: of transactions of which each pair conflicts, nearly all that is done at once is done in vain. However many
-// clients come, as much is won as by one alone, everybody has a part of it, and others notice nothing (AD7).
+// clients come, as much is won as by one alone, everybody has a part of it, and others notice nothing (admission.AD7).
 func TestRivals(t *testing.T) {
 	for _, clients := range []int{16, 128, 512} {
 		bubble(t, 64, func(t *testing.T, n *node) {
@@ -124,7 +124,7 @@ func TestRareLosers(t *testing.T) {
 	})
 }
 
-// TestRivalAtLunch: a rival lets its transaction lie. The others do not wait for it for long (AD2).
+// TestRivalAtLunch: a rival lets its transaction lie. The others do not wait for it for long (admission.AD2).
 func TestRivalAtLunch(t *testing.T) {
 	bubble(t, 64, func(t *testing.T, n *node) {
 		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)

@@ -1,8 +1,18 @@
-// Package clock orders events across nodes: hybrid logical timestamps, the clock that issues them, and the
-// interval in which true time must lie.
+// Package clock orders events across nodes: hybrid logical timestamps, the clock that issues them, and the interval in
+// which the present must lie.
 //
-// A Timestamp is wall nanoseconds and a logical counter. A node's Clock issues timestamps that only grow, and
-// is moved forward by every timestamp that arrives from another node, so causally related events are ordered
-// whatever the physical clocks say (CRDB'20 §4.1). Physical clocks only matter for real-time order, and there
-// the maximum offset between any two nodes bounds the harm: see Clock.MaxOffset and the list in docs/clock.md.
+// A Timestamp is wall nanoseconds and a logical counter. A node's Clock issues timestamps that only grow, and moves forward with the
+// readings of other nodes' clocks that arrive in their messages, so causally related events are ordered whatever the physical clocks show
+// (CRDB'20 §4.1). Physical clocks only matter for real-time order.
+//
+// # The interval
+//
+//	Earliest            what this node's clock shows            Latest
+//	   |-------------------------|-------------------------------|        other nodes' clocks show something in here
+//	 After(t): t is left of it                      Before(t): t is right of it
+//
+// Code that depends on real time asks for an Interval: for the uncertainty of a read, the end of a lease, the moment of an answer. A Source
+// decides how wide it is, and no other code knows. Today there is one, System: the machine's clock with the configured maximum offset of
+// the cluster. The interval is as reliable as that number. docs/clock.md lists every place that asks for one, and the consequences if a
+// clock lies.
 package clock

@@ -11,12 +11,14 @@ import (
 
 // Clock is a node's hybrid logical clock (CRDB'20 §4.1).
 //
-// C1 (I3): Now never returns the same timestamp twice and never goes back, even if the physical clock does.
-// C2 (I4): after Update(t), every later Now is greater than t.
-// C3: a remote reading further ahead than the maximum offset is refused, so that one broken clock cannot drag
-// the cluster into the future.
+//	clock.C1 (I3): Now never returns the same timestamp twice and never goes back, even if the physical clock does.
+//	clock.C2 (I4): after Update(t), every later Now is greater than t.
+//	clock.C4 (I4): t is a reading of another node's clock, never a timestamp of data, so no clock is ahead of all physical ones.
+//	clock.C3: a remote reading further ahead than the maximum offset is refused, so that one broken clock cannot drag
+//	    the cluster into the future.
 type Clock struct {
 	physical  host.Clock
+	source    Source
 	maxOffset time.Duration
 
 	mu   sync.Mutex // guards last; nothing is taken after it
@@ -29,18 +31,36 @@ const DefaultMaxOffset = 500 * time.Millisecond
 
 // New makes a clock over the host's.
 func New(physical host.Clock, maxOffset time.Duration) *Clock {
-	return &Clock{physical: physical, maxOffset: maxOffset}
+	return &Clock{physical: physical, source: System{physical, maxOffset}, maxOffset: maxOffset}
 }
 
-// MaxOffset is the assumed bound on the difference between any two nodes' physical clocks.
+// MaxOffset is the assumed bound on the difference between any two nodes' physical clocks, for those who watch whether it
+// holds and for those who show it. Code that computes with time asks for an Interval.
 func (c *Clock) MaxOffset() time.Duration { return c.maxOffset }
+
+// Interval is the present. It issues nothing.
+func (c *Clock) Interval() Interval {
+	_, i := c.source.Read()
+	return i
+}
+
+// Read issues the next timestamp (clock.C1), and says in which interval the present is.
+func (c *Clock) Read() Reading {
+	wall, i := c.source.Read()
+	now := c.issue(wall)
+	i.Latest = i.Latest.Forward(now)
+	return Reading{now, i}
+}
 
 // Physical is the clock below.
 func (c *Clock) Physical() host.Clock { return c.physical }
 
-// Now issues the next timestamp (C1).
+// Now issues the next timestamp (clock.C1).
 func (c *Clock) Now() Timestamp {
-	wall := c.physical.Now().UnixNano()
+	return c.issue(c.physical.Now().UnixNano())
+}
+
+func (c *Clock) issue(wall int64) Timestamp {
 	c.mu.Lock()
 	if c.last.Wall >= wall {
 		c.last = c.last.Next()
@@ -52,7 +72,7 @@ func (c *Clock) Now() Timestamp {
 	return t
 }
 
-// OffsetError says that a remote timestamp was too far ahead (C3).
+// OffsetError says that a remote timestamp was too far ahead (clock.C3).
 type OffsetError struct {
 	Remote   Timestamp
 	Physical time.Time
@@ -64,27 +84,50 @@ func (e *OffsetError) Error() string {
 		e.Remote, e.Remote.Time().Sub(e.Physical), e.Max)
 }
 
-// Update moves the clock past a timestamp that arrived from another node (C2), or refuses it (C3).
+// Update moves the clock past a timestamp that arrived from another node (clock.C2), or refuses it (clock.C3).
 func (c *Clock) Update(remote Timestamp) error {
 	if remote.IsZero() {
 		return nil
 	}
-	now := c.physical.Now()
-	if remote.Wall-now.UnixNano() > int64(c.maxOffset) {
-		return &OffsetError{Remote: remote, Physical: now, Max: c.maxOffset}
+	wall, i := c.source.Read()
+	if remote.Wall > i.Latest.Wall {
+		return &OffsetError{Remote: remote, Physical: time.Unix(0, wall), Max: c.maxOffset}
 	}
 	c.Forward(remote)
 	return nil
 }
 
-// Forward moves the clock past a timestamp that this node trusts, such as one that it wrote itself.
+// Forward moves the clock past a reading that this node trusts.
 func (c *Clock) Forward(t Timestamp) {
 	c.mu.Lock()
 	c.last = c.last.Forward(t)
 	c.mu.Unlock()
 }
 
-// SleepUntil returns when the physical clock has passed t's wall part: commit wait.
+// awaitMost is how long AwaitPast sleeps at once: readings of faster clocks arrive meanwhile.
+const awaitMost = 10 * time.Millisecond
+
+// Passed reports whether whatever the clock issues from now on is later than t.
+func (c *Clock) Passed(t Timestamp) bool {
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	return t.LessEq(last) || t.Wall < c.physical.Now().UnixNano()
+}
+
+// AwaitPast returns when this clock has passed t, so that whatever it issues from then on is later: commit wait (CRDB'22 §6.2). By then
+// no clock of the cluster is behind t by more than what an Interval allows for. A timestamp that came from a clock costs no wait.
+func (c *Clock) AwaitPast(ctx context.Context, t Timestamp) error {
+	for !c.Passed(t) {
+		d := time.Duration(t.Wall-c.physical.Now().UnixNano()) + 1
+		if err := c.physical.Sleep(ctx, min(d, awaitMost)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SleepUntil returns when the physical clock has passed t's wall part.
 func (c *Clock) SleepUntil(ctx context.Context, t Timestamp) error {
 	for {
 		d := time.Duration(t.Wall - c.physical.Now().UnixNano())

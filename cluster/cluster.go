@@ -33,7 +33,7 @@ type Options struct {
 	// OnClockBroken is called once if this node's clock disagrees with a majority; the node should stop.
 	OnClockBroken func(error)
 	// OnRefused is called if the node has no place in the cluster: all join addresses belong to another one
-	// (*WrongClusterError), or it was decommissioned (*DecommissionedError). It should stop.
+	// (*WrongClusterError), or refuse its binary (*transport.VersionError), or it was decommissioned (*DecommissionedError). It should stop.
 	OnRefused func(error)
 	// OnSelf is called with news of this node that it has not said itself: of a former run of its process, or of another
 	// one. It must not wait.
@@ -415,7 +415,7 @@ func (c *Cluster) pinger(ctx context.Context, id kv.NodeID, p *peer) {
 
 // pingOnce reports whether the peer answered after it had not before.
 func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (first bool) {
-	pctx, cancel := c.o.Host.WithTimeout(ctx, c.o.PingTimeout)
+	pctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
 	req := c.ping()
 	start, wall := c.o.Host.Clock.Monotonic(), c.o.Host.Clock.Now()
@@ -619,12 +619,13 @@ func (c *Cluster) join(ctx context.Context) {
 const refusedRounds = 3
 
 // refusal says what to do about the answers of join addresses of which none let this node in: nothing, unless all of
-// them belong to another cluster, or more than half find its clock wrong. (Peers that were met are asked by pings, see
+// them belong to another cluster or refuse its binary, or more than half find its clock wrong. (Peers that were met are asked by pings, see
 // checkClock; a node that starts with a wrong clock never meets any.)
 func (c *Cluster) refusal(errs []error) func() {
 	var bad []Offset
 	var wrong *WrongClusterError
-	others := 0
+	others, versions := 0, 0
+	var version *transport.VersionError
 	for _, err := range errs {
 		var offset *transport.OffsetError
 		var mismatch *transport.ClusterMismatchError
@@ -634,11 +635,15 @@ func (c *Cluster) refusal(errs []error) func() {
 		case errors.As(err, &mismatch):
 			others++
 			wrong = &WrongClusterError{Ours: mismatch.Ours, Theirs: mismatch.Theirs}
+		case errors.As(err, &version):
+			versions++
 		}
 	}
 	switch {
 	case others > 0 && others == len(errs) && c.o.OnRefused != nil:
 		return func() { c.o.OnRefused(wrong) }
+	case versions > 0 && versions == len(errs) && c.o.OnRefused != nil:
+		return func() { c.o.OnRefused(version) }
 	case len(bad) > len(errs)/2 && c.o.OnClockBroken != nil:
 		return func() { c.clockBroken(&ClockError{Offsets: bad, Nodes: len(errs) + 1, Max: c.o.Clock.MaxOffset()}) }
 	}
@@ -669,7 +674,7 @@ func (c *Cluster) anyReached() bool {
 
 // ask pings an address and takes in what it says.
 func (c *Cluster) ask(ctx context.Context, addr string) error {
-	ctx, cancel := c.o.Host.WithTimeout(ctx, c.o.PingTimeout)
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
 	reply, err := c.o.Transport.CallAddr(ctx, addr, PingMethod, c.ping())
 	if err != nil {

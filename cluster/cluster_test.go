@@ -396,7 +396,7 @@ func TestHeartbeatsKeepARecordAlive(t *testing.T) {
 	})
 }
 
-// L1 to L4 give I5: whatever the clocks within the maximum offset, and whatever is lost between a node and the store,
+// cluster.L1 to cluster.L4 give I5: whatever the clocks within the maximum offset, and whatever is lost between a node and the store,
 // nobody raises an incarnation while its owner would still use it.
 func TestNoIncarnationIsRaisedUnderItsOwner(t *testing.T) {
 	raised := 0

@@ -1,15 +1,14 @@
-// Package cluster knows who is here: nodes, addresses, localities, load, how far away they are, whose clock is off,
-// and who is alive.
+// Package cluster knows the cluster's nodes: addresses, localities, load, round-trip times, clock offsets, and which of them are alive.
 //
-// Two things live here that are easily confused.
+// It has two parts that are easily confused.
 //
-// # Membership: what a node says about itself
+// # Membership: the entries of nodes
 //
-// An Entry is a node's own account: addresses, locality, capacity, build. Only its node changes it; each change raises
+// An Entry is a node's description of itself: addresses, locality, capacity, build. Only its node changes it; each change raises
 // its revision. Entries spread by anti-entropy: about once a second every node pings every other, the request carries
-// its own entry and a digest (node, life, revision) of all that it knows, the reply carries what is newer. So a
-// change reaches everybody within one round of its own pings, and news about third parties within two. Membership is
-// a hint: it may be late, it is never voted on, nothing about safety may rest on it.
+// its own entry and a digest (node, life, revision) of all that it knows, the reply carries what is newer. So a change reaches every node
+// within one round of its own pings, and through third nodes within two. Membership is a hint: it may be late, it is never voted on, and
+// safety may not depend on it.
 //
 //	n1 -- ping: my entry, my record, digest, clock ---> n2
 //	   <- pong: entries and records newer than that ---
@@ -18,33 +17,32 @@
 // The ping also measures. Its round trip feeds Latency, which route uses to choose the nearest replica. The clock in
 // the answer lies between sending and receiving, so half of the round trip bounds the error of the offset. A node whose
 // clock is off by more than 80 % of the maximum offset from a majority of the cluster hears OnClockBroken and stops
-// itself (docs/clock.md): with three nodes the two good ones outvote the bad one, with two nobody knows who is
-// right and nobody stops.
+// itself (docs/clock.md): with three nodes the two good ones outvote the bad one, with two there is no majority and neither stops.
 //
-// # Liveness: what the cluster has agreed about a node
+// # Liveness: the records that the cluster has agreed on
 //
 // A Liveness record is a key in the system range, changed by conditional puts only, so its history is linear. It names
 // the node's incarnation and an expiration, which the node extends every HeartbeatInterval. A lease of a range that is
 // liveness-based names a node and an incarnation instead of an expiration, so that one write keeps all leases of a
-// node alive (the source of "idle ranges cost nothing").
+// node alive (so idle ranges cost nothing).
 //
-//	L1  a record's incarnation never goes back, and within one incarnation its expiration never goes back;
-//	L2  an incarnation is raised only at a time after the record's expiration, as the one who raises it reads the
-//	    clock, also by the node itself when it restarts;
-//	L3  a node uses its incarnation at time t only if t + maximum offset < expiration, for an expiration that it knows
+//	cluster.L1: a record's incarnation never goes back, and within one incarnation its expiration never goes back;
+//	cluster.L2: an incarnation is raised only at a time after the record's expiration, by the clock of the node that raises it; this holds
+//	    for a node that restarts, too;
+//	cluster.L3: a node uses its incarnation at time t only if no clock can have come to the expiration, for an expiration that it knows
 //	    to be written (Liveness.Usable);
-//	L4  a heartbeat expects the exact bytes that it replaces, so it fails once somebody else raised the incarnation.
+//	cluster.L4: a heartbeat expects the exact bytes that it replaces, so it fails once another node has raised the incarnation.
 //
 // Why I5 follows. Let H hold a lease under incarnation e, and let B take the range over. B first raises e, at a moment
-// when its clock shows more than the expiration E of the record it replaces (L2), and its lease starts no earlier than
-// that reading. No later heartbeat extends e (L4), so E is the last expiration that H ever knew. H serves only while its own
-// clock shows less than E - maximum offset (L3). At the moment of B's reading, H's clock shows at least B's reading
+// when its clock shows more than the expiration E of the record it replaces (cluster.L2), and its lease starts no earlier than
+// that reading. No later heartbeat extends e (cluster.L4), so E is the last expiration that H ever knew. H serves only while its own
+// clock shows less than E - maximum offset (cluster.L3). At the moment of B's reading, H's clock shows at least B's reading
 // minus the maximum offset, which is more than E minus the maximum offset: H has stopped before, and everything H served was at a
 // timestamp below E, so below B's lease. If clocks are further apart than the maximum offset, a read may be stale, but
 // two writers still can't both succeed: a command carries its lease, and application refuses one that is not current.
 //
 // Records are cached and spread with the pings, so that Live usually needs no read of the system range. A cached
-// record can only be too old (L1), that is, too pessimistic about an expiration; who acts on death goes through
+// record can only be too old (cluster.L1), that is, too pessimistic about an expiration; code that acts on a node's death calls
 // IncrementIncarnation, which asks the range.
 //
 // With the defaults, a record expires 2.25 s after the heartbeat that wrote it and is renewed every 0.75 s; so a dead
@@ -52,8 +50,8 @@
 //
 // # Joining
 //
-// A node starts with the addresses of --join and asks each until one answers, again and again; as long as none does it
-// warns. Addresses are only for finding the first peer: afterwards entries have them.
+// A node starts with the addresses of --join and asks each of them repeatedly until one answers; as long as none does it logs a warning.
+// Addresses are only for finding the first peer: afterwards entries have them.
 //
 // This package does not decide where replicas go (placement), and does not know how records are stored (LivenessStore
 // is the server's).

@@ -1,13 +1,13 @@
 package cluster
 
 import (
-	"encoding/binary"
-	"errors"
 	"math"
 	"time"
 
 	"meridian/clock"
 	"meridian/kv"
+	"meridian/version"
+	"meridian/wire"
 )
 
 // Capacity is what a node's store holds.
@@ -17,6 +17,8 @@ type Capacity struct {
 	AvailableBytes uint64
 	// QueriesPerSecond is recent load, for the allocator.
 	QueriesPerSecond float64
+	// Unknown are fields that a later version wrote; they are passed on.
+	Unknown wire.Unknown
 }
 
 // Entry is what a node says about itself.
@@ -40,9 +42,13 @@ type Entry struct {
 	Full bool
 	// Start and Token name the run of the node's process, and Position how far its store had come (package fence).
 	Start, Token, Position uint64
+	// Versions are what the node's binary can do, and the version that it acts by.
+	Versions version.Said
 
 	// Life orders the starts of a node, Revision the changes within one. Package cluster sets both.
 	Life, Revision uint64
+	// Unknown are fields that a later version wrote; they are passed on.
+	Unknown wire.Unknown
 }
 
 // newer reports whether e was said after o.
@@ -50,200 +56,144 @@ func (e *Entry) newer(life, revision uint64) bool {
 	return e.Life > life || e.Life == life && e.Revision > revision
 }
 
-// ErrCorrupt is what decoders return for bytes that no encoder of this package wrote.
-var ErrCorrupt = errors.New("cluster: malformed bytes")
-
 // maxText bounds every string of an entry.
 const maxText = 1 << 12
 
-// writer appends values; reader takes them in the same order and remembers the first failure.
-type writer struct{ b []byte }
-
-func (w *writer) uint(v uint64)        { w.b = binary.AppendUvarint(w.b, v) }
-func (w *writer) int(v int64)          { w.b = binary.AppendVarint(w.b, v) }
-func (w *writer) text(s string)        { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
-func (w *writer) float(v float64)      { w.b = binary.BigEndian.AppendUint64(w.b, math.Float64bits(v)) }
-func (w *writer) ts(t clock.Timestamp) { w.int(t.Wall); w.uint(uint64(t.Logical)) }
-
-func (w *writer) bools(vs ...bool) {
-	var v uint64
-	for i, b := range vs {
-		if b {
-			v |= 1 << i
-		}
-	}
-	w.uint(v)
-}
-
-// sized writes what f writes, after its length, so that readers can skip what they do not know.
-func (w *writer) sized(f func(w *writer)) {
-	var in writer
-	f(&in)
-	w.uint(uint64(len(in.b)))
-	w.b = append(w.b, in.b...)
-}
-
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) fail() { r.bad, r.b = true, nil }
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) int() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) uint32() uint32 {
-	v := r.uint()
-	if v > math.MaxUint32 {
-		r.fail()
-		return 0
-	}
-	return uint32(v)
-}
-
-func (r *reader) bytes() []byte {
-	n := r.uint()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) text() string {
-	b := r.bytes()
+func text(r *wire.Reader) string {
+	b := r.Bytes()
 	if len(b) > maxText {
-		r.fail()
+		r.Malformed()
 		return ""
 	}
 	return string(b)
 }
 
-func (r *reader) float() float64 {
-	if len(r.b) < 8 {
-		r.fail()
-		return 0
+func appendEntry(b []byte, e *Entry) []byte {
+	b = wire.Uint(b, 1, uint64(e.Node))
+	b = wire.Uint(b, 3, uint64(e.Store))
+	b = wire.Uint(b, 5, e.Life)
+	b = wire.Uint(b, 7, e.Revision)
+	b = wire.String(b, 9, e.Addr)
+	b = wire.Uint(b, 11, e.Versions.Own.Uint64())
+	b = wire.Uint(b, 13, e.Versions.Oldest.Uint64())
+	b = wire.Uint(b, 15, e.Versions.Acting.Uint64())
+	// Versions that the node reads may not be collected.
+	b = wire.Timestamp(b, 17, e.Protected)
+	b = wire.Uint(b, 19, e.Start)
+	b = wire.Fixed64(b, 21, e.Token)
+	b = wire.Uint(b, 23, e.Position)
+	b = wire.String(b, 2, e.SQLAddr)
+	b = wire.String(b, 4, e.HTTPAddr)
+	for i := range e.Locality {
+		var at int
+		b, at = wire.Begin(b, 6)
+		b = wire.End(appendTier(b, &e.Locality[i]), at)
 	}
-	v := math.Float64frombits(binary.BigEndian.Uint64(r.b))
-	r.b = r.b[8:]
-	return v
+	b = wire.String(b, 8, e.Build)
+	b = wire.Int(b, 10, e.StartedAt.UnixNano())
+	b = wire.Bool(b, 12, e.Draining)
+	b = wire.Bool(b, 14, e.Decommissioning)
+	b = wire.Bool(b, 16, e.Slow)
+	b = wire.Bool(b, 18, e.Full)
+	b, at := wire.Begin(b, 20)
+	b = wire.End(appendCapacity(b, &e.Capacity), at)
+	return e.Unknown.Append(b)
 }
 
-func (r *reader) ts() clock.Timestamp { return clock.Timestamp{Wall: r.int(), Logical: r.uint32()} }
-
-// count reads a length of a list whose elements take at least one byte each.
-func (r *reader) count() int {
-	n := r.uint()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) err() error {
-	if r.bad {
-		return ErrCorrupt
-	}
-	return nil
-}
-
-func (w *writer) entry(e *Entry) {
-	w.sized(func(w *writer) {
-		w.uint(uint64(e.Node))
-		w.uint(uint64(e.Store))
-		w.uint(e.Life)
-		w.uint(e.Revision)
-		w.text(e.Addr)
-		w.text(e.SQLAddr)
-		w.text(e.HTTPAddr)
-		w.uint(uint64(len(e.Locality)))
-		for _, t := range e.Locality {
-			w.text(t.Key)
-			w.text(t.Value)
+func readEntry(r *wire.Reader, e *Entry) {
+	e.StartedAt = time.Unix(0, 0).UTC()
+	for m := r.Open("cluster.Entry"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			e.Node = kv.NodeID(r.Uint32())
+		case 2:
+			e.SQLAddr = text(r)
+		case 3:
+			e.Store = kv.StoreID(r.Uint32())
+		case 4:
+			e.HTTPAddr = text(r)
+		case 5:
+			e.Life = r.Uint()
+		case 6:
+			readTier(r, wire.Grow(r, (*[]Tier)(&e.Locality)))
+		case 7:
+			e.Revision = r.Uint()
+		case 8:
+			e.Build = text(r)
+		case 9:
+			e.Addr = text(r)
+		case 10:
+			e.StartedAt = time.Unix(0, r.Int()).UTC()
+		case 11:
+			e.Versions.Own = version.From(r.Uint())
+		case 12:
+			e.Draining = r.Bool()
+		case 13:
+			e.Versions.Oldest = version.From(r.Uint())
+		case 14:
+			e.Decommissioning = r.Bool()
+		case 15:
+			e.Versions.Acting = version.From(r.Uint())
+		case 16:
+			e.Slow = r.Bool()
+		case 17:
+			e.Protected = r.Timestamp()
+		case 18:
+			e.Full = r.Bool()
+		case 19:
+			e.Start = r.Uint()
+		case 20:
+			readCapacity(r, &e.Capacity)
+		case 21:
+			e.Token = r.Fixed64()
+		case 23:
+			e.Position = r.Uint()
+		default:
+			r.Keep(&e.Unknown)
 		}
-		w.text(e.Build)
-		w.int(e.StartedAt.UnixNano())
-		w.bools(e.Draining, e.Decommissioning, e.Slow, e.Full)
-		w.uint(uint64(e.Capacity.Ranges))
-		w.uint(uint64(e.Capacity.Leases))
-		w.uint(e.Capacity.UsedBytes)
-		w.uint(e.Capacity.AvailableBytes)
-		w.float(e.Capacity.QueriesPerSecond)
-		w.ts(e.Protected)
-		w.uint(e.Start)
-		w.uint(e.Token)
-		w.uint(e.Position)
-	})
+	}
+	if e.Node == 0 {
+		r.Malformed()
+	}
 }
 
-func (r *reader) entry() *Entry {
-	in := reader{b: r.bytes()}
-	e := &Entry{}
-	e.Node = kv.NodeID(in.uint32())
-	e.Store = kv.StoreID(in.uint32())
-	e.Life = in.uint()
-	e.Revision = in.uint()
-	e.Addr = in.text()
-	e.SQLAddr = in.text()
-	e.HTTPAddr = in.text()
-	for range in.count() {
-		e.Locality = append(e.Locality, Tier{in.text(), in.text()})
+func appendTier(b []byte, t *Tier) []byte { return wire.String(wire.String(b, 1, t.Key), 3, t.Value) }
+
+func readTier(r *wire.Reader, t *Tier) {
+	for m := r.Open("cluster.Tier"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			t.Key = text(r)
+		case 3:
+			t.Value = text(r)
+		default:
+			r.Refuse()
+		}
 	}
-	e.Build = in.text()
-	e.StartedAt = time.Unix(0, in.int()).UTC()
-	flags := in.uint()
-	e.Draining, e.Decommissioning, e.Slow, e.Full = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
-	e.Capacity.Ranges = in.uint32()
-	e.Capacity.Leases = in.uint32()
-	e.Capacity.UsedBytes = in.uint()
-	e.Capacity.AvailableBytes = in.uint()
-	e.Capacity.QueriesPerSecond = in.float()
-	if len(in.b) > 0 { // older nodes do not say
-		e.Protected = in.ts()
-	}
-	if len(in.b) > 0 {
-		e.Start, e.Token, e.Position = in.uint(), in.uint(), in.uint()
-	}
-	if in.bad || e.Node == 0 {
-		r.fail()
-	}
-	return e
 }
 
-// AppendEntry adds an entry's bytes, as stored under keys.NodeKey.
-func AppendEntry(b []byte, e *Entry) []byte {
-	w := writer{b}
-	w.entry(e)
-	return w.b
+func appendCapacity(b []byte, c *Capacity) []byte {
+	b = wire.Uint(wire.Uint(b, 1, uint64(c.Ranges)), 3, uint64(c.Leases))
+	b = wire.Uint(wire.Uint(b, 5, c.UsedBytes), 7, c.AvailableBytes)
+	b = wire.Fixed64(b, 9, math.Float64bits(c.QueriesPerSecond))
+	return c.Unknown.Append(b)
 }
 
-// DecodeEntry reads what AppendEntry wrote.
-func DecodeEntry(b []byte) (*Entry, error) {
-	r := reader{b: b}
-	e := r.entry()
-	if err := r.err(); err != nil {
-		return nil, err
+func readCapacity(r *wire.Reader, c *Capacity) {
+	for m := r.Open("cluster.Capacity"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			c.Ranges = r.Uint32()
+		case 3:
+			c.Leases = r.Uint32()
+		case 5:
+			c.UsedBytes = r.Uint()
+		case 7:
+			c.AvailableBytes = r.Uint()
+		case 9:
+			c.QueriesPerSecond = math.Float64frombits(r.Fixed64())
+		default:
+			r.Keep(&c.Unknown)
+		}
 	}
-	return e, nil
 }

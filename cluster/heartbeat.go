@@ -16,7 +16,7 @@ type lookup struct {
 	err    error
 }
 
-// learnRecord keeps the newest record of a node (L1).
+// learnRecord keeps the newest record of a node (cluster.L1).
 func (c *Cluster) learnRecord(l Liveness) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,16 +73,16 @@ func (c *Cluster) Own() (Liveness, bool) {
 }
 
 // Incarnation is the incarnation under which this node may act now; ok is false if its record is about to expire
-// or has (L3).
+// or has (cluster.L3).
 func (c *Cluster) Incarnation() (incarnation uint64, ok bool) {
 	l := c.own.Load()
 	if l == nil {
 		return 0, false
 	}
-	return l.record.Incarnation, l.record.Usable(c.o.Clock.Now(), c.o.Clock.MaxOffset())
+	return l.record.Incarnation, l.record.Usable(c.o.Clock.Interval())
 }
 
-// ownRecord is the record and its exact bytes (L4).
+// ownRecord is the record and its exact bytes (cluster.L4).
 type ownRecord struct {
 	record Liveness
 	raw    []byte
@@ -143,7 +143,7 @@ func (c *Cluster) StartHeartbeat(store LivenessStore) {
 
 // heartbeat extends this node's record once, or makes it.
 func (c *Cluster) heartbeat(ctx context.Context, store LivenessStore, node kv.NodeID) error {
-	ctx, cancel := c.o.Host.WithTimeout(ctx, c.o.HeartbeatTimeout)
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.HeartbeatTimeout)
 	defer cancel()
 	own := c.own.Load()
 	var have *ownRecord
@@ -161,7 +161,7 @@ func (c *Cluster) heartbeat(ctx context.Context, store LivenessStore, node kv.No
 				return &DecommissionedError{Node: node}
 			}
 			c.learnRecord(l)
-			// L2: a former life of this node may have served reads up to its expiration.
+			// cluster.L2: a former life of this node may have served reads up to its expiration.
 			if now := c.o.Clock.Now(); l.Live(now) {
 				cancel()
 				return c.o.Clock.SleepUntil(c.o.Host.Group.Context(), l.Expiration)
@@ -181,7 +181,7 @@ func (c *Cluster) heartbeat(ctx context.Context, store LivenessStore, node kv.No
 			}
 		}
 		next.Draining = c.draining.Load()
-		// L1: after a clock jumped back the expiration must not.
+		// cluster.L1: after a clock jumped back the expiration must not.
 		next.Expiration = next.Expiration.Next().Forward(c.o.Clock.Now().Add(c.o.Expiration))
 		raw := AppendLiveness(nil, &next)
 		actual, swapped, err := store.CPut(ctx, node, expected, raw)
@@ -216,7 +216,7 @@ func (c *Cluster) heartbeat(ctx context.Context, store LivenessStore, node kv.No
 }
 
 // IncrementIncarnation declares the leases that a node holds under an incarnation void, and returns the record
-// that says so, also if somebody else did it before. It fails with *StillLiveError if the record has not expired (L2).
+// that says so, also if somebody else did it before. It fails with *StillLiveError if the record has not expired (cluster.L2).
 // Concurrent calls about one node share one attempt.
 func (c *Cluster) IncrementIncarnation(ctx context.Context, node kv.NodeID, incarnation uint64) (Liveness, error) {
 	for {
@@ -264,7 +264,7 @@ func (c *Cluster) IncrementIncarnation(ctx context.Context, node kv.NodeID, inca
 }
 
 func (c *Cluster) increment(ctx context.Context, store LivenessStore, node kv.NodeID, incarnation uint64) (Liveness, error) {
-	ctx, cancel := c.o.Host.WithTimeout(ctx, c.o.HeartbeatTimeout)
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.HeartbeatTimeout)
 	defer cancel()
 	raw, err := store.Get(ctx, node)
 	for {

@@ -20,7 +20,7 @@ func (v LeaseView) IsLive(node kv.NodeID, incarnation uint64, now clock.Timestam
 	return ok && l.Incarnation == incarnation && l.Live(now)
 }
 
-// Self is this node's incarnation and the expiration that is known to be written (L3: stop the maximum offset before
+// Self is this node's incarnation and the expiration that is known to be written (cluster.L3: stop the maximum offset before
 // it); zero until the first heartbeat. It takes no lock.
 func (v LeaseView) Self() (incarnation uint64, expiration clock.Timestamp) {
 	l := v.c.own.Load()
@@ -36,7 +36,7 @@ func (v LeaseView) Incarnation(node kv.NodeID) (incarnation uint64, expiration c
 	return l.Incarnation, l.Expiration
 }
 
-// IncrementIncarnation ends an expired incarnation for good; nil also if somebody else did (L2).
+// IncrementIncarnation ends an expired incarnation for good; nil also if somebody else did (cluster.L2).
 func (v LeaseView) IncrementIncarnation(ctx context.Context, node kv.NodeID, incarnation uint64) error {
 	_, err := v.c.IncrementIncarnation(ctx, node, incarnation)
 	return err

@@ -3,13 +3,13 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"meridian/clock"
 	"meridian/kv"
+	"meridian/wire"
 )
 
-// Liveness is what the cluster has agreed about a node; see the package comment for L1 to L4.
+// Liveness is what the cluster has agreed about a node; see the package comment for cluster.L1 to cluster.L4.
 type Liveness struct {
 	Node kv.NodeID
 	// Incarnation grows each time the node's leases are declared void, also when it restarts.
@@ -17,17 +17,17 @@ type Liveness struct {
 	Expiration  clock.Timestamp
 	// Draining: takes no new leases. Decommissioning: loses its replicas. Decommissioned: is gone for good.
 	Draining, Decommissioning, Decommissioned bool
+	// Unknown are fields that a later version wrote; a change of the record keeps them.
+	Unknown wire.Unknown
 }
 
-// Live reports whether the record is unexpired. Others may not raise its incarnation while it is (L2).
+// Live reports whether the record is unexpired. Others may not raise its incarnation while it is (cluster.L2).
 func (l Liveness) Live(now clock.Timestamp) bool { return now.Less(l.Expiration) }
 
-// Usable reports whether the node itself may still act under its incarnation (L3).
-func (l Liveness) Usable(now clock.Timestamp, maxOffset time.Duration) bool {
-	return now.Add(maxOffset).Less(l.Expiration)
-}
+// Usable reports whether the node itself may still act under its incarnation (cluster.L3).
+func (l Liveness) Usable(now clock.Interval) bool { return now.Before(l.Expiration) }
 
-// newer reports whether l was written after o (L1): every change of a record moves its expiration, if only by the
+// newer reports whether l was written after o (cluster.L1): every change of a record moves its expiration, if only by the
 // logical part.
 func (l Liveness) newer(incarnation uint64, expiration clock.Timestamp) bool {
 	return l.Incarnation > incarnation || l.Incarnation == incarnation && expiration.Less(l.Expiration)
@@ -46,38 +46,46 @@ func (l Liveness) String() string {
 	return s
 }
 
-func (w *writer) liveness(l *Liveness) {
-	w.sized(func(w *writer) {
-		w.uint(uint64(l.Node))
-		w.uint(l.Incarnation)
-		w.ts(l.Expiration)
-		w.bools(l.Draining, l.Decommissioning, l.Decommissioned)
-	})
-}
-
-func (r *reader) liveness() Liveness {
-	in := reader{b: r.bytes()}
-	l := Liveness{Node: kv.NodeID(in.uint32()), Incarnation: in.uint(), Expiration: in.ts()}
-	flags := in.uint()
-	l.Draining, l.Decommissioning, l.Decommissioned = flags&1 != 0, flags&2 != 0, flags&4 != 0
-	if in.bad || l.Node == 0 {
-		r.fail()
-	}
-	return l
-}
-
-// AppendLiveness adds a record's bytes, as stored under keys.LivenessKey.
+// AppendLiveness adds a record's fields, as stored under keys.LivenessKey.
 func AppendLiveness(b []byte, l *Liveness) []byte {
-	w := writer{b}
-	w.liveness(l)
-	return w.b
+	b = wire.Uint(b, 1, uint64(l.Node))
+	b = wire.Uint(b, 3, l.Incarnation)
+	b = wire.Timestamp(b, 5, l.Expiration)
+	b = wire.Bool(b, 7, l.Draining)
+	b = wire.Bool(b, 9, l.Decommissioning)
+	b = wire.Bool(b, 11, l.Decommissioned)
+	return l.Unknown.Append(b)
+}
+
+func readLiveness(r *wire.Reader, l *Liveness) {
+	for m := r.Open("cluster.Liveness"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			l.Node = kv.NodeID(r.Uint32())
+		case 3:
+			l.Incarnation = r.Uint()
+		case 5:
+			l.Expiration = r.Timestamp()
+		case 7:
+			l.Draining = r.Bool()
+		case 9:
+			l.Decommissioning = r.Bool()
+		case 11:
+			l.Decommissioned = r.Bool()
+		default:
+			r.Keep(&l.Unknown)
+		}
+	}
+	if l.Node == 0 {
+		r.Malformed()
+	}
 }
 
 // DecodeLiveness reads what AppendLiveness wrote.
-func DecodeLiveness(b []byte) (Liveness, error) {
-	r := reader{b: b}
-	l := r.liveness()
-	return l, r.err()
+func DecodeLiveness(b []byte) (l Liveness, err error) {
+	r := wire.Read(b)
+	readLiveness(&r, &l)
+	return l, r.Err()
 }
 
 // LivenessStore keeps the records, in the system range. Values are opaque to it. Both methods are linearizable.

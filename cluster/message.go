@@ -5,6 +5,7 @@ import (
 
 	"meridian/clock"
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // PingMethod is the transport method of pings.
@@ -33,83 +34,110 @@ type pong struct {
 }
 
 func (p *ping) append(b []byte) []byte {
-	w := writer{b}
-	w.bools(p.entry != nil, p.record != nil)
+	var at int
 	if p.entry != nil {
-		w.entry(p.entry)
+		b, at = wire.Begin(b, 1)
+		b = wire.End(appendEntry(b, p.entry), at)
 	}
 	if p.record != nil {
-		w.liveness(p.record)
+		b, at = wire.Begin(b, 3)
+		b = wire.End(AppendLiveness(b, p.record), at)
 	}
-	w.uint(uint64(len(p.digest)))
-	for _, k := range p.digest {
-		w.uint(uint64(k.node))
-		w.uint(k.life)
-		w.uint(k.revision)
-		w.uint(k.incarnation)
-		w.ts(k.expiration)
+	for i := range p.digest {
+		b, at = wire.Begin(b, 5)
+		b = wire.End(appendKnown(b, &p.digest[i]), at)
 	}
-	return w.b
+	return b
+}
+
+func readPing(r *wire.Reader, p *ping) {
+	for m := r.Open("cluster.Ping"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.entry = &Entry{}
+			readEntry(r, p.entry)
+		case 3:
+			p.record = &Liveness{}
+			readLiveness(r, p.record)
+		case 5:
+			readKnown(r, wire.Grow(r, &p.digest))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func appendKnown(b []byte, k *known) []byte {
+	b = wire.Uint(wire.Uint(b, 1, uint64(k.node)), 3, k.life)
+	b = wire.Uint(wire.Uint(b, 5, k.revision), 7, k.incarnation)
+	return wire.Timestamp(b, 9, k.expiration)
+}
+
+func readKnown(r *wire.Reader, k *known) {
+	for m := r.Open("cluster.Known"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			k.node = kv.NodeID(r.Uint32())
+		case 3:
+			k.life = r.Uint()
+		case 5:
+			k.revision = r.Uint()
+		case 7:
+			k.incarnation = r.Uint()
+		case 9:
+			k.expiration = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
 }
 
 func decodePing(b []byte) (*ping, error) {
-	r := reader{b: b}
+	r := wire.Read(b)
 	p := &ping{}
-	flags := r.uint()
-	if flags&1 != 0 {
-		p.entry = r.entry()
-	}
-	if flags&2 != 0 {
-		l := r.liveness()
-		p.record = &l
-	}
-	n := r.count()
-	p.digest = make([]known, 0, n)
-	for range n {
-		if r.bad {
-			break
-		}
-		p.digest = append(p.digest, known{
-			node: kv.NodeID(r.uint32()), life: r.uint(), revision: r.uint(), incarnation: r.uint(), expiration: r.ts(),
-		})
-	}
-	if err := r.err(); err != nil {
-		return nil, err
+	if readPing(&r, p); r.Err() != nil {
+		return nil, r.Err()
 	}
 	return p, nil
 }
 
 func (p *pong) append(b []byte) []byte {
-	w := writer{b}
-	w.int(p.wall.UnixNano())
-	w.uint(uint64(len(p.entries)))
+	b = wire.Int(b, 1, p.wall.UnixNano())
+	var at int
 	for _, e := range p.entries {
-		w.entry(e)
+		b, at = wire.BeginLong(b, 3, 0x80)
+		b = wire.End(appendEntry(b, e), at)
 	}
-	w.uint(uint64(len(p.records)))
 	for i := range p.records {
-		w.liveness(&p.records[i])
+		b, at = wire.Begin(b, 5)
+		b = wire.End(AppendLiveness(b, &p.records[i]), at)
 	}
-	return w.b
+	return b
+}
+
+func readPong(r *wire.Reader, p *pong) {
+	p.wall = time.Unix(0, 0)
+	for m := r.Open("cluster.Pong"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.wall = time.Unix(0, r.Int())
+		case 3:
+			e := &Entry{}
+			readEntry(r, e)
+			p.entries = append(p.entries, e)
+		case 5:
+			readLiveness(r, wire.Grow(r, &p.records))
+		default:
+			r.Skip()
+		}
+	}
 }
 
 func decodePong(b []byte) (*pong, error) {
-	r := reader{b: b}
-	p := &pong{wall: time.Unix(0, r.int())}
-	for range r.count() {
-		if r.bad {
-			break
-		}
-		p.entries = append(p.entries, r.entry())
-	}
-	for range r.count() {
-		if r.bad {
-			break
-		}
-		p.records = append(p.records, r.liveness())
-	}
-	if err := r.err(); err != nil {
-		return nil, err
+	r := wire.Read(b)
+	p := &pong{}
+	if readPong(&r, p); r.Err() != nil {
+		return nil, r.Err()
 	}
 	return p, nil
 }

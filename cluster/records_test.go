@@ -7,7 +7,7 @@ import (
 	"meridian/kv"
 )
 
-// TestOlderRecords: news about a node that come late do not take the place of later ones (L1).
+// TestOlderRecords: news about a node that come late do not take the place of later ones (cluster.L1).
 func TestOlderRecords(t *testing.T) {
 	c := &Cluster{records: map[kv.NodeID]Liveness{}, o: Options{MaxNodes: 2}}
 	record := func(incarnation uint64, expires int64) Liveness {

@@ -7,7 +7,7 @@ import (
 	"meridian/cluster"
 )
 
-// A node that starts again at once waits until nobody takes its former life for alive any more (L2): that one may have
+// A node that starts again at once waits until nobody takes its former life for alive any more (cluster.L2): that one may have
 // served reads up to then.
 func TestRestartWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

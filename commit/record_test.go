@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/wire"
+	"meridian/wire/wiretest"
 )
 
 func drawTimestamp(t *rapid.T) clock.Timestamp {
@@ -54,12 +57,16 @@ func TestRecordRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(r, got) {
 			t.Fatalf("wrote %+v\nread %+v", r, got)
 		}
-		if _, err := DecodeRecord(b[:len(b)-1]); !errors.Is(err, ErrBadRecord) {
-			t.Fatalf("a shortened record was read: %v", err)
-		}
-		if _, err := DecodeRecord(append(b, 0)); !errors.Is(err, ErrBadRecord) {
+		if _, err := DecodeRecord(append(b, 0)); !errors.Is(err, wire.ErrMalformed) {
 			t.Fatalf("a lengthened record was read: %v", err)
 		}
+	})
+}
+
+// TestMessages: a record is written as package wire wants it, and keeps what a later version has written.
+func TestMessages(t *testing.T) {
+	wiretest.Run(t, []wiretest.Message{
+		wiretest.Of("commit.Record", wiretest.Keeps, func(b []byte, r *Record) []byte { return r.Append(b) }, readRecord, nil),
 	})
 }
 
@@ -100,7 +107,7 @@ func TestPush(t *testing.T) {
 		ts     int64
 	}{
 		{"no record, alive", nil, kv.PushAbort, 0, false, second, PushWait, kv.Pending, 10},
-		{"no record, dead (CR2)", nil, kv.PushAbort, 0, false, 4 * second, PushStore, kv.Aborted, 10},
+		{"no record, dead (commit.CR2)", nil, kv.PushAbort, 0, false, 4 * second, PushStore, kv.Aborted, 10},
 		{"no record, touched when dead", nil, kv.PushTouch, 0, false, 4 * second, PushStore, kv.Aborted, 10},
 		{"no record, forced", nil, kv.PushAbort, 0, true, second, PushStore, kv.Aborted, 10},
 		{"no record, timestamp", nil, kv.PushTimestamp, 50, false, second, PushStore, kv.Pending, 50},
@@ -109,9 +116,9 @@ func TestPush(t *testing.T) {
 		{"heartbeat keeps alive", beating, kv.PushAbort, 0, false, 22 * second, PushWait, kv.Pending, 10},
 		{"heartbeat ends", beating, kv.PushAbort, 0, false, 24 * second, PushStore, kv.Aborted, 10},
 		{"staging, alive", staging, kv.PushTimestamp, 50, false, second, PushWait, kv.Staging, 10},
-		{"staging is not forced (CR4)", staging, kv.PushAbort, 0, true, second, PushWait, kv.Staging, 10},
+		{"staging is not forced (commit.CR4)", staging, kv.PushAbort, 0, true, second, PushWait, kv.Staging, 10},
 		{"staging, dead", staging, kv.PushAbort, 0, false, 4 * second, PushRecover, kv.Staging, 10},
-		{"committed stays (CR1)", committed, kv.PushAbort, 0, true, 60 * second, PushNothing, kv.Committed, 10},
+		{"committed stays (commit.CR1)", committed, kv.PushAbort, 0, true, 60 * second, PushNothing, kv.Committed, 10},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, got := Push(tc.stored, &kv.PushTxnRequest{Pushee: meta, Kind: tc.kind, PushTo: at(tc.to),
@@ -179,7 +186,7 @@ func TestEnd(t *testing.T) {
 		{"committed, rolled back", with(kv.Committed, 10), false, nil, 0, &done},
 		{"aborted, commits", with(kv.Aborted, 10), true, nil, 0, &aborted},
 		{"aborted again", with(kv.Aborted, 10), false, nil, kv.Aborted, nil},
-		{"pushed (CR3)", with(kv.Pending, 20), true, nil, 0, &retry},
+		{"pushed (commit.CR3)", with(kv.Pending, 20), true, nil, 0, &retry},
 		{"pushed, rolled back", with(kv.Pending, 20), false, nil, kv.Aborted, nil},
 		{"a later attempt was seen", later, true, nil, 0, &retry},
 		{"a later attempt was seen, rolled back", later, false, nil, kv.Aborted, nil},
@@ -237,11 +244,22 @@ func TestRecover(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			now := tc.now
 			f := &flight{found: tc.found, record: &now}
-			got, err := Recover(t.Context(), f, Witnesses{kv.Leader: Intents(f)}, &staging)
+			got, err := Recover(t.Context(), f, Finishers{kv.Leader: Intents(f)}, &staging)
 			if err != nil || got.Status != tc.want {
 				t.Fatalf("%s, %v", got.Status, err)
 			}
 		})
+	}
+}
+
+// TestRecoverNeedsTheList: a record as answers carry it has no list, and of no writes at all each one is durable.
+func TestRecoverNeedsTheList(t *testing.T) {
+	r := Record{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, WriteTimestamp: at(10)}, Status: kv.Staging,
+		InFlight: []kv.InFlightWrite{{Key: keys.Key("a"), Seq: 1}}}
+	answered := r.Txn()
+	f := &flight{record: &r}
+	if got, err := Recover(t.Context(), f, Finishers{kv.Leader: Intents(f)}, NewRecord(&answered, kv.Staging)); err == nil {
+		t.Errorf("recovered without its list: %s", got.Status)
 	}
 }
 
@@ -267,12 +285,12 @@ func TestRecoverAcrossProtocols(t *testing.T) {
 			now := r
 			f := &flight{found: map[string]bool{"a": true, "b": true}, record: &now}
 			var asked []kv.InFlightWrite
-			w := Witnesses{kv.Leader: Intents(f)}
+			w := Finishers{kv.Leader: Intents(f)}
 			if !tc.none {
-				w[kv.FastPaxos] = func(_ context.Context, _ *Record, writes []kv.InFlightWrite) (bool, error) {
+				w[kv.FastPaxos] = &finisher{witness: func(writes []kv.InFlightWrite) (bool, error) {
 					asked = append(asked, writes...)
 					return tc.there, tc.err
-				}
+				}}
 			}
 			_, err := Recover(t.Context(), f, w, &r)
 			if f.record.Status != tc.want || (err != nil) != (tc.want == kv.Staging) || tc.err != nil && !errors.Is(err, tc.err) {
@@ -282,5 +300,92 @@ func TestRecoverAcrossProtocols(t *testing.T) {
 				t.Fatalf("asked for %v", asked)
 			}
 		})
+	}
+}
+
+// finisher is a protocol of which a test says what it answers.
+type finisher struct {
+	witness func([]kv.InFlightWrite) (bool, error)
+	resolve func([]keys.Span) error
+}
+
+func (f *finisher) Witness(_ context.Context, _ *Record, writes []kv.InFlightWrite) (bool, error) {
+	return f.witness(writes)
+}
+
+func (f *finisher) Resolve(_ context.Context, spans []keys.Span, _ kv.TxnMeta, _ kv.Status, _ []kv.SeqRange) error {
+	return f.resolve(spans)
+}
+
+func elsewhereIn(start, end string, p kv.Protocol) error {
+	return fmt.Errorf("wrapped: %w", &kv.ProtocolError{Protocol: p, Desc: &kv.RangeDescriptor{Start: keys.Key(start), End: keys.Key(end), Protocol: p}})
+}
+
+// TestWitnessOfChangedRange: a range has changed its protocol since the record was staged; the one that it has now is asked for
+// those writes that are in it (commit.CR5).
+func TestWitnessOfChangedRange(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		r := Record{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, WriteTimestamp: at(10)}, Status: kv.Staging, InFlight: []kv.InFlightWrite{
+			{Key: keys.Key("a"), Seq: 1, Protocol: kv.FastPaxos}, {Key: keys.Key("x"), Seq: 2, Protocol: kv.FastPaxos}, {Key: keys.Key("b"), Seq: 3}}}
+		now := r
+		f := &flight{found: map[string]bool{"b": true, "x": there}, record: &now}
+		var asked []string
+		fs := Finishers{kv.Leader: Intents(f), kv.FastPaxos: &finisher{witness: func(writes []kv.InFlightWrite) (bool, error) {
+			for _, w := range writes {
+				asked = append(asked, string(w.Key))
+				if string(w.Key) >= "m" {
+					return false, elsewhereIn("m", "z", kv.Leader)
+				}
+			}
+			return true, nil
+		}}}
+		got, err := Recover(t.Context(), f, fs, &r)
+		if want := map[bool]kv.Status{true: kv.Committed, false: kv.Aborted}[there]; err != nil || got.Status != want {
+			t.Errorf("x there: %v: %s, %v; asked for %q", there, got.Status, err, asked)
+		}
+	}
+	// A range that changes to and fro is not asked for ever.
+	r := Record{InFlight: []kv.InFlightWrite{{Key: keys.Key("a")}}}
+	n := 0
+	back := func(p kv.Protocol) *finisher {
+		return &finisher{witness: func([]kv.InFlightWrite) (bool, error) { n++; return false, elsewhereIn("a", "b", p) }}
+	}
+	if all, err := (Finishers{kv.Leader: back(kv.FastPaxos), kv.FastPaxos: back(kv.Leader)}).Witness(t.Context(), &r, r.InFlight); err == nil || all || n > 20 {
+		t.Errorf("%v, %v after %d questions", all, err, n)
+	}
+}
+
+// TestResolveAcrossProtocols: spans are resolved by the protocol of the range that each part lies in.
+func TestResolveAcrossProtocols(t *testing.T) {
+	done := map[kv.Protocol][]string{}
+	resolves := func(p, q kv.Protocol, start, end string) *finisher {
+		d := &kv.RangeDescriptor{Start: keys.Key(start), End: keys.Key(end)}
+		return &finisher{resolve: func(spans []keys.Span) error {
+			for _, s := range spans {
+				if in, _ := divide(s, d); len(in) > 0 {
+					return elsewhereIn(start, end, q)
+				}
+			}
+			for _, s := range spans {
+				done[p] = append(done[p], string(s.Start)+"-"+string(s.End))
+			}
+			return nil
+		}}
+	}
+	fs := Finishers{kv.Leader: resolves(kv.Leader, kv.FastPaxos, "d", "f"), kv.FastPaxos: resolves(kv.FastPaxos, kv.Leader, "x", "y")}
+	span := func(start, end string) keys.Span {
+		s := keys.Span{Start: keys.Key(start)}
+		if end != "" {
+			s.End = keys.Key(end)
+		}
+		return s
+	}
+	spans := []keys.Span{span("a", ""), span("b", "g"), span("d", ""), span("e", ""), span("f", ""), span("e", "h")}
+	if err := fs.Resolve(t.Context(), kv.Leader, spans, kv.TxnMeta{}, kv.Committed, nil); err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(done)
+	if want := "map[leader:[a- b-d f-g f- f-h] fast_paxos:[d-f d- e- e-f]]"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

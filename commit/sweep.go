@@ -15,16 +15,16 @@ import (
 const SweepAge = time.Minute
 
 // Sweep removes what dead coordinators left in the records of the range [start, end): it has transactions that
-// have expired decided, intents of decided ones resolved, and their records removed, as CR1 allows. It looks at up
+// have expired decided, intents of decided ones resolved, and their records removed, as commit.CR1 allows. It looks at up
 // to max records, and tells how many it removed and how many are left. The leaseholder calls it from time to time;
 // rd is its store.
-func Sweep(ctx context.Context, s Sender, rd engine.Reader, start, end keys.Key, now clock.Timestamp, max int) (removed, left int, err error) {
+func Sweep(ctx context.Context, s Sender, fs Finishers, rd engine.Reader, start, end keys.Key, now clock.Timestamp, max int) (removed, left int, err error) {
 	old, seen, err := oldRecords(rd, keys.RangeLocalSpan(start, end), now, max)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, r := range old {
-		ok, err := sweep(ctx, s, r, now)
+		ok, err := sweep(ctx, s, fs, r, now)
 		if err != nil {
 			return removed, seen - removed, err
 		}
@@ -94,9 +94,9 @@ func ResolveSpan(ctx context.Context, s Sender, span keys.Span, meta kv.TxnMeta,
 }
 
 // sweep deals with one record and reports whether it is gone.
-func sweep(ctx context.Context, s Sender, r *Record, now clock.Timestamp) (bool, error) {
+func sweep(ctx context.Context, s Sender, fs Finishers, r *Record, now clock.Timestamp) (bool, error) {
 	if !Final(r.Status) {
-		// Whoever pushes the dead has them aborted, or recovered if they were staging.
+		// A push of a dead transaction aborts it, or recovers it if it was staging.
 		resp, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{
 			&kv.PushTxnRequest{Pushee: r.TxnMeta, Kind: kv.PushTouch}}})
 		if err != nil {
@@ -109,10 +109,8 @@ func sweep(ctx context.Context, s Sender, r *Record, now clock.Timestamp) (bool,
 		r.Status, r.WriteTimestamp = p.Pushee.Status, p.Pushee.WriteTimestamp
 		r.LockSpans = p.Pushee.LockSpans
 	}
-	for _, span := range r.LockSpans {
-		if err := ResolveSpan(ctx, s, span, r.TxnMeta, r.Status, r.IgnoredSeqs); err != nil {
-			return false, err
-		}
+	if err := fs.Resolve(ctx, kv.Leader, r.LockSpans, r.TxnMeta, r.Status, r.IgnoredSeqs); err != nil {
+		return false, err
 	}
 	// An aborted transaction's intents are not all known if its coordinator did not live to list them.
 	if r.Status == kv.Aborted && !r.MinTimestamp.Forward(r.Heartbeat).Add(AbortedRetention).Less(now) {

@@ -5,14 +5,14 @@ import (
 	"meridian/kv"
 )
 
-// What requests do to a record. These functions are pure: they take the stored record (nil: none) and give the one
+// The effects of requests on a record. These functions are pure: they take the stored record (nil: none) and give the one
 // to store, or an error. Storing it is the caller's part.
 
 // Heartbeat extends a transaction's life.
 func Heartbeat(stored *Record, t *kv.Txn, now clock.Timestamp) (*Record, error) {
 	if stored == nil {
 		r := NewRecord(t, kv.Pending)
-		r.Heartbeat, r.LockSpans, r.InFlight = now, nil, nil
+		r.Heartbeat, r.LockSpans = now, nil
 		return r, nil
 	}
 	if Final(stored.Status) {
@@ -35,7 +35,7 @@ func (r *Record) attempt(seen *kv.TxnMeta) *Record {
 	return &c
 }
 
-// End decides a transaction, or stages it if writes are in flight (CR4). The transaction's write timestamp must be
+// End decides a transaction, or stages it if writes are in flight (commit.CR4). The transaction's write timestamp must be
 // where it may commit. If the result equals stored, there is nothing to store.
 func End(stored *Record, t *kv.Txn, commit bool, inFlight []kv.InFlightWrite, now clock.Timestamp) (*Record, error) {
 	if stored != nil {
@@ -50,7 +50,7 @@ func End(stored *Record, t *kv.Txn, commit bool, inFlight []kv.InFlightWrite, no
 				return nil, &kv.TxnAbortedError{ID: stored.ID, Reason: "the record says so"}
 			}
 		}
-		// CR3: somebody has pushed it.
+		// commit.CR3: somebody has pushed it.
 		if commit && t.WriteTimestamp.Less(stored.WriteTimestamp) {
 			return nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: stored.WriteTimestamp}
 		}
@@ -59,7 +59,7 @@ func End(stored *Record, t *kv.Txn, commit bool, inFlight []kv.InFlightWrite, no
 		}
 	}
 	r := NewRecord(t, kv.Aborted)
-	r.Heartbeat, r.InFlight = now, nil
+	r.Heartbeat = now
 	if stored != nil {
 		r.Heartbeat = stored.Heartbeat.Forward(now)
 	}
@@ -134,7 +134,7 @@ func Finish(stored *Record, req *kv.RecoverTxnRequest) *Record {
 		return stored
 	}
 	c := *stored
-	c.Status = kv.Aborted
+	c.Status, c.InFlight = kv.Aborted, nil
 	if req.ImplicitlyCommits {
 		c.Status = kv.Committed
 	}

@@ -9,9 +9,12 @@ import (
 
 // Cluster is the answer of /api/v1/cluster: the cluster as one node knows it.
 type Cluster struct {
-	Name    string    `json:"name"`
-	Node    int       `json:"node"` // who answers
-	Version string    `json:"version"`
+	Name    string `json:"name"`
+	Node    int    `json:"node"` // who answers
+	Version string `json:"version"`
+	// Acting is the version that the cluster acts by, Upgrade what there is to say of an upgrade under way; empty: nothing.
+	Acting  string    `json:"acting"`
+	Upgrade string    `json:"upgrade,omitempty"`
 	Now     time.Time `json:"now"`
 	Nodes   []Node    `json:"nodes"`
 	// Ranges are the first ranges in key order; RangeCount counts all.
@@ -28,13 +31,15 @@ type Cluster struct {
 
 // Node is one node.
 type Node struct {
-	ID            int     `json:"id"`
-	Addr          string  `json:"addr"`
-	SQLAddr       string  `json:"sql_addr"`
-	Region        string  `json:"region"`
-	Zone          string  `json:"zone"`
-	Live          bool    `json:"live"`
-	Draining      bool    `json:"draining"`
+	ID       int    `json:"id"`
+	Addr     string `json:"addr"`
+	SQLAddr  string `json:"sql_addr"`
+	Region   string `json:"region"`
+	Zone     string `json:"zone"`
+	Live     bool   `json:"live"`
+	Draining bool   `json:"draining"`
+	// Binary is the version that the node's binary has.
+	Binary        string  `json:"binary"`
 	Ranges        int64   `json:"ranges"`
 	Leases        int64   `json:"leases"`
 	Bytes         int64   `json:"bytes"`

@@ -51,13 +51,14 @@ func TestPageKnowsTheFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := json.Marshal(Cluster{Now: time.Now(), Nodes: []Node{{}}, Ranges: []Range{{}}, Troubled: []Range{{}}, Error: "x"})
+	answer, err := json.Marshal(Cluster{Now: time.Now(), Nodes: []Node{{}}, Ranges: []Range{{}}, Troubled: []Range{{}}, Error: "x", Upgrade: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, field := range []string{"nodes", "ranges", "range_count", "name", "version", "node", "now", "sql", "error", "id", "region", "zone", "live", "draining",
 		"leases", "bytes", "latency_ms", "uptime_seconds", "sql_addr", "start", "end", "leaseholder", "replicas", "connections", "selects", "inserts", "updates",
-		"deletes", "other", "errors", "retries", "underreplicated", "unavailable", "troubled", "live_voters", "wanted_voters", "state"} {
+		"deletes", "other", "errors", "retries", "underreplicated", "unavailable", "troubled", "live_voters", "wanted_voters", "state",
+		"acting", "upgrade", "binary"} {
 		if !strings.Contains(string(answer), `"`+field+`":`) {
 			t.Errorf("the answer lacks %s", field)
 		}

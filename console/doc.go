@@ -1,5 +1,5 @@
-// Package console is the web console: one static page, embedded, and the shape of the JSON that it asks for.
+// Package console is the web console: one static page, embedded, and the types of the JSON that it requests.
 //
-// The page polls /api/v1/cluster of the node that served it and draws what it answers; it needs nothing from outside
-// of the machine. The server fills the structs of this file; anybody else may use the same address.
+// The page polls /api/v1/cluster of the node that served it and draws the answer; it loads nothing from other hosts. The server fills the
+// structs of this file; other clients may use the same address.
 package console

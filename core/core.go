@@ -18,7 +18,7 @@ type Effects[M, W, C any] struct {
 	Ticket Ticket
 	// Send may leave at once.
 	Send []M
-	// After may leave only when Persist is durable (K2).
+	// After may leave only when Persist is durable (core.K2).
 	After []M
 	// Apply changes the state machine, in this order.
 	Apply []C
@@ -46,7 +46,7 @@ type Core[M, W, C any] interface {
 	Step(now clock.Timestamp, m M)
 	// Tick says that time passed.
 	Tick(now clock.Timestamp)
-	// Durable says that every Persist up to a ticket is on disk (K3).
+	// Durable says that every Persist up to a ticket is on disk (core.K3).
 	Durable(upTo Ticket)
 	// Effects drains what must happen now.
 	Effects() Effects[M, W, C]
@@ -92,7 +92,7 @@ func Replay[M, W, C any](c Core[M, W, C], events []Event[M]) string {
 	return b.String()
 }
 
-// NondeterminismError shows where two replays of one script parted (K1).
+// NondeterminismError shows where two replays of one script parted (core.K1).
 type NondeterminismError struct {
 	Line          int
 	First, Second string

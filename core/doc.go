@@ -11,12 +11,12 @@
 //
 // The rules that the test suite stands on:
 //
-//	K1  determinism: Step on the same state with the same input gives the same effects, always. So a core has no maps
-//	    whose iteration shows, and whatever chance it needs arrives as a message;
-//	K2  durable before sent: a message that promises something (a vote, an acknowledgement) is in After, and the driver
+//	core.K1: determinism: Step on the same state with the same input gives the same effects, always. So a core has no maps whose iteration
+//	    order shows, and its random numbers arrive as messages;
+//	core.K2: durable before sent: a message that promises something (a vote, an acknowledgement) is in After, and the driver
 //	    sends it only once Persist of the same Effects is on disk. Send is for messages that promise nothing;
-//	K3  Durable is called with tickets in order, each once, and means that every Persist up to it is on disk (I1);
-//	K4  a driver drains Effects after every Step, Tick and Durable, and applies Apply in order.
+//	core.K3: Durable is called with tickets in order, each once, and means that every Persist up to it is on disk (I1);
+//	core.K4: a driver drains Effects after every Step, Tick and Durable, and applies Apply in order.
 //
 // A core may read through a view that it is handed, but writes only by effects. Long work leaves as an effect and comes
 // back as a message, so that a step stays short. The driver of a range, in replica, carries out many cores' Persist

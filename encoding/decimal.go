@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// AppendDecimal appends a decimal. Trailing zeros are not kept (E3).
+// AppendDecimal appends a decimal. Trailing zeros are not kept (encoding.E3).
 func AppendDecimal(b []byte, v *apd.Decimal, d Direction) []byte {
 	m := d.mask()
 	switch v.Form {

@@ -20,11 +20,11 @@
 //
 // Three rules give PostgreSQL's order:
 //
-//	E1  NULL's tag is above every other, so NULLs come last in ascending order.
-//	E2  A descending encoding is the ascending one with every bit inverted; so NULLs come first in descending
+//	encoding.E1: NULL's tag is above every other, so NULLs come last in ascending order.
+//	encoding.E2: A descending encoding is the ascending one with every bit inverted; so NULLs come first in descending
 //	    order, and the highest bit of a tag says the direction.
-//	E3  Values that compare as equal have one encoding: -0 and 0, 1.0 and 1.00, NaN and NaN. What an encoding
-//	    cannot give back (the scale of a decimal) has to be kept in the row's value.
+//	encoding.E3: Values that compare as equal have one encoding: -0 and 0, 1.0 and 1.00, NaN and NaN. Information that an encoding cannot
+//	    give back (the scale of a decimal) is kept in the row's value.
 //
 // Integers of either signedness share one encoding. An integer of n bytes is big-endian without leading zero
 // bytes (or, if it is negative, without leading ff bytes), and a decoder refuses any longer form, so a value has
@@ -39,10 +39,10 @@
 //
 // # Value encodings
 //
-// Varints and length-prefixed bytes, for values whose order nobody asks for.
+// Varints and length-prefixed bytes, for values that are not ordered.
 //
 // # Decoders
 //
-// Every decoder returns what is left of its input. Bad input of any kind gives ErrMalformed, never a panic, and
+// Every decoder returns the rest of its input. Bad input of any kind gives ErrMalformed, never a panic, and
 // never an allocation larger than a small multiple of the input: they read from disks and networks.
 package encoding

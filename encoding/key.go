@@ -14,7 +14,7 @@ const (
 	Descending
 )
 
-// mask is what every byte of an encoding is combined with (E2).
+// mask is what every byte of an encoding is combined with (encoding.E2).
 func (d Direction) mask() byte { return -byte(d & 1) }
 
 // ErrMalformed is what decoders return for bytes that no encoder wrote.
@@ -76,7 +76,7 @@ func invert(b []byte, start int, d Direction) []byte {
 	return b
 }
 
-// AppendNull appends NULL: the last value in ascending order, the first in descending (E1).
+// AppendNull appends NULL: the last value in ascending order, the first in descending (encoding.E1).
 func AppendNull(b []byte, d Direction) []byte { return append(b, tagNull^d.mask()) }
 
 // IsNull reports whether b begins with NULL, in either direction.
@@ -195,7 +195,7 @@ func DecodeUint(b []byte, d Direction) (uint64, []byte, error) {
 	return bits, rest, nil
 }
 
-// AppendFloat appends a float; NaN is greater than all others, and -0 is 0 (E3).
+// AppendFloat appends a float; NaN is greater than all others, and -0 is 0 (encoding.E3).
 func AppendFloat(b []byte, v float64, d Direction) []byte {
 	m := d.mask()
 	switch {
@@ -481,17 +481,6 @@ func Skip(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	return b[n:], nil
-}
-
-// AppendUint64Fixed appends eight big-endian bytes without a tag, for identities in system keys.
-func AppendUint64Fixed(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
-
-// DecodeUint64Fixed reads what AppendUint64Fixed wrote.
-func DecodeUint64Fixed(b []byte) (uint64, []byte, error) {
-	if len(b) < 8 {
-		return 0, nil, ErrMalformed
-	}
-	return binary.BigEndian.Uint64(b), b[8:], nil
 }
 
 // AppendUint32Fixed appends four big-endian bytes without a tag.

@@ -2,7 +2,6 @@ package fence
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"meridian/kv"
 	"meridian/storage/engine"
 	"meridian/transport"
+	"meridian/wire"
 )
 
 // Methods that nodes call.
@@ -99,9 +99,9 @@ func New(o Options) (*Fence, error) {
 	o.Network.Handle(methodAlive, func(context.Context, kv.NodeID, []byte) ([]byte, error) {
 		c := f.claim.Load()
 		if c == nil {
-			return json.Marshal(alive{})
+			return nil, nil
 		}
-		return json.Marshal(alive{c.Node, c.Next})
+		return appendAlive(nil, &alive{c.Node, c.Next}), nil
 	})
 	return f, nil
 }
@@ -118,15 +118,16 @@ type answer struct {
 	Known  Known
 }
 
-// serve judges another node's claim, and records it (FE2).
+// serve judges another node's claim, and records it (fence.FE2).
 func (f *Fence) serve(ctx context.Context, req []byte, record bool) ([]byte, error) {
 	var c Claim
-	if err := json.Unmarshal(req, &c); err != nil {
-		return nil, err
+	r := wire.Read(req)
+	if readClaim(&r, &c); r.Err() != nil {
+		return nil, r.Err()
 	}
 	own := f.claim.Load()
 	if own == nil || c.Node == 0 || c.Node == own.Node {
-		return json.Marshal(answer{})
+		return nil, nil // the empty answer
 	}
 	f.Meet(c.Node) // it is there, and has to record this node's start too
 	reason, known, callAt := f.register.Judge(&c)
@@ -151,7 +152,7 @@ func (f *Fence) serve(ctx context.Context, req []byte, record bool) ([]byte, err
 			f.notify()
 		}
 	}
-	return json.Marshal(answer{By: own.Node, Reason: reason, Known: known})
+	return appendAnswer(nil, &answer{By: own.Node, Reason: reason, Known: known}), nil
 }
 
 // runs reports whether a start answers at an address.
@@ -162,10 +163,15 @@ func (f *Fence) runs(ctx context.Context, addr string, who alive) bool {
 
 // at asks which start answers at an address.
 func (f *Fence) at(ctx context.Context, addr string) (a alive, ok bool) {
-	ctx, cancel := f.o.Host.WithTimeout(ctx, aliveTimeout)
+	ctx, cancel := f.o.Host.Clock.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
 	reply, err := f.o.Network.CallAddr(ctx, addr, methodAlive, nil)
-	return a, err == nil && json.Unmarshal(reply, &a) == nil
+	if err != nil {
+		return a, false
+	}
+	r := wire.Read(reply)
+	readAlive(&r, &a)
+	return a, r.Err() == nil
 }
 
 // Begin makes a new start of a node, durably; joined says that the store has just become the node's, so that there is nobody
@@ -230,10 +236,7 @@ func (f *Fence) Hear(node kv.NodeID, addr string, s Start, position uint64) {
 
 // claimAt claims the start at one peer until it is recorded there, and now and then asks whether it still is.
 func (f *Fence) claimAt(ctx context.Context, node kv.NodeID, p *claimed, c *Claim) {
-	req, err := json.Marshal(c)
-	if err != nil {
-		return
-	}
+	req := appendClaim(nil, c)
 	wait := againMin
 	for ctx.Err() == nil {
 		method := methodRecord
@@ -295,7 +298,7 @@ func (f *Fence) pause(ctx context.Context, p *claimed, d time.Duration) bool {
 
 // call reaches a node where membership knows it to be, else where it was.
 func (f *Fence) call(ctx context.Context, node kv.NodeID, method string, req []byte) (a answer, err error) {
-	ctx, cancel := f.o.Host.WithTimeout(ctx, callTimeout)
+	ctx, cancel := f.o.Host.Clock.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var reply []byte
 	if _, ok := f.o.Resolve(node); ok {
@@ -307,10 +310,12 @@ func (f *Fence) call(ctx context.Context, node kv.NodeID, method string, req []b
 	} else {
 		return a, &transport.UnreachableError{Node: node, Err: errUnknown}
 	}
-	if err == nil {
-		err = json.Unmarshal(reply, &a)
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	r := wire.Read(reply)
+	readAnswer(&r, &a)
+	return a, r.Err()
 }
 
 // find looks for a node among the addresses to join. Nodes that wait for each other's record show themselves to nobody, so
@@ -384,7 +389,7 @@ func (f *Fence) Own() Start {
 	return Start{}
 }
 
-// Position is what the node tells others: nothing until its start is cleared (FE4).
+// Position is what the node tells others: nothing until its start is cleared (fence.FE4).
 func (f *Fence) Position() uint64 {
 	if !f.cleared.Load() {
 		return 0
@@ -411,24 +416,13 @@ func (f *Fence) majority(d *kv.RangeDescriptor, has func(*claimed) bool) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	half := func(in func(kv.ReplicaType) bool) bool {
-		all, have := 0, 0
-		for _, r := range d.Replicas {
-			if !in(r.Type) {
-				continue
-			}
-			all++
-			if p := f.peers[r.Node]; r.Node == self.Node || p != nil && has(p) {
-				have++
-			}
-		}
-		return have > all/2 || all == 0
-	}
-	return half(func(t kv.ReplicaType) bool { return t == kv.Voter || t == kv.VoterIncoming }) &&
-		half(func(t kv.ReplicaType) bool { return t == kv.Voter || t == kv.VoterOutgoing || t == kv.VoterDemoting })
+	return d.Quorum(func(r *kv.ReplicaDescriptor) bool {
+		p := f.peers[r.Node]
+		return r.Node == self.Node || p != nil && has(p)
+	})
 }
 
-// Admit reports whether this node's replica of a range may take part in raft (FE1). It may write to the store.
+// Admit reports whether this node's replica of a range may take part in raft (fence.FE1). It may write to the store.
 func (f *Fence) Admit(d *kv.RangeDescriptor) (bool, error) {
 	select {
 	case <-f.clear:

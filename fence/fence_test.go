@@ -2,7 +2,6 @@ package fence
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"meridian/sim"
 	"meridian/storage/engine"
 	"meridian/transport"
+	"meridian/wire"
 )
 
 // TestJudge lists what a peer that knows start 7, token 70, position 500 says to claims (see the package comment).
@@ -38,7 +38,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestPosition of the next claim: attempts that were not cleared do not move it (FE4).
+// TestPosition of the next claim: attempts that were not cleared do not move it (fence.FE4).
 func TestPosition(t *testing.T) {
 	o := own{Start: Start{3, 30}, Position: 100, Cleared: true}
 	for i, opening := range []uint64{200, 210, 220} {
@@ -79,7 +79,7 @@ func (w *wires) CallClass(ctx context.Context, _ transport.Class, node kv.NodeID
 }
 
 // TestRunning: a start that answers at its address is not replaced, even by a store that lacks nothing; one that does not
-// answer is, and is then not heard any more (FE3).
+// answer is, and is then not heard any more (fence.FE3).
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := sim.NewNetwork(sim.NetworkOptions{})
@@ -113,14 +113,14 @@ func TestRunning(t *testing.T) {
 		}
 		claim := func() answer {
 			c := Claim{Node: 3, Last: first.Own(), Position: 1 << 40, Next: Start{first.Own().Number + 1, 99}, Addr: "n4"}
-			req, _ := json.Marshal(&c)
-			reply, err := nodes[1].handlers[methodRecord](context.Background(), 3, req)
-			var a answer
-			if err == nil {
-				err = json.Unmarshal(reply, &a)
-			}
+			reply, err := nodes[1].handlers[methodRecord](context.Background(), 3, appendClaim(nil, &c))
 			if err != nil {
 				t.Fatal(err)
+			}
+			var a answer
+			r := wire.Read(reply)
+			if readAnswer(&r, &a); r.Err() != nil {
+				t.Fatal(r.Err())
 			}
 			return a
 		}
@@ -173,7 +173,7 @@ func TestRegisterSurvives(t *testing.T) {
 	r.Unsaved(func(kv.NodeID, Known) { t.Error("nothing has changed") })
 }
 
-// TestRecordAfterHearsay: a start that was heard of before it was claimed is durable when the claim is answered (FE2), and two
+// TestRecordAfterHearsay: a start that was heard of before it was claimed is durable when the claim is answered (fence.FE2), and two
 // nodes that start again without each other's address find each other by the addresses to join.
 func TestRecordAfterHearsay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,18 +1,18 @@
 package fence
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
+	"meridian/wire"
 )
 
 // own is what a store remembers of its node's starts.
 type own struct {
 	Start Start
-	// Position is where the store was found by the first start since the last that was cleared (FE4).
+	// Position is where the store was found by the first start since the last that was cleared (fence.FE4).
 	Position uint64
 	// Cleared: a quorum has recorded the start, so that what is written from here on counts.
 	Cleared bool
@@ -23,20 +23,17 @@ func readOwn(e *engine.Engine) (o own, err error) {
 	if err != nil || v == nil {
 		return o, err
 	}
-	if err := json.Unmarshal(v, &o); err != nil {
-		return o, fmt.Errorf("fence: the store's own start: %w", err)
+	r := wire.Read(v)
+	if readOwnStart(&r, &o); r.Err() != nil {
+		return o, fmt.Errorf("fence: the store's own start: %w", r.Err())
 	}
 	return o, nil
 }
 
 func (o *own) write(e *engine.Engine) error {
-	v, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
 	b := e.NewBatch()
 	defer b.Close()
-	b.Put(keys.StoreStartKey(), v)
+	b.Put(keys.StoreStartKey(), appendOwn(nil, o))
 	return b.Commit(true)
 }
 
@@ -67,8 +64,9 @@ func readRegister(e *engine.Engine, r *Register) error {
 			return err
 		}
 		var known Known
-		if err := json.Unmarshal(v, &known); err != nil {
-			return fmt.Errorf("fence: what is known of node %d: %w", node, err)
+		rd := wire.Read(v)
+		if readKnown(&rd, &known); rd.Err() != nil {
+			return fmt.Errorf("fence: what is known of node %d: %w", node, rd.Err())
 		}
 		r.Load(kv.NodeID(node), known)
 	}
@@ -81,7 +79,5 @@ func (f *Fence) AppendChanges(b *engine.Batch) {
 }
 
 func putKnown(b *engine.Batch, node kv.NodeID, k Known) {
-	if v, err := json.Marshal(k); err == nil { // it has numbers and a string
-		b.Put(keys.StorePeerKey(node), v)
-	}
+	b.Put(keys.StorePeerKey(node), appendKnown(nil, &k))
 }

@@ -183,7 +183,7 @@ func (r *Register) Clear(c *Claim) {
 }
 
 // Record takes a claim in, unless something has come between. If it is not durable yet, the caller makes it so, and calls Synced,
-// before it answers (FE2).
+// before it answers (fence.FE2).
 func (r *Register) Record(c *Claim) (refused Reason, k Known, durable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,7 +235,7 @@ func (p *Peer) heard(position uint64) {
 	}
 }
 
-// Open begins to hear a node's raft frames under a start; nil if that is not the one that is recorded (FE3).
+// Open begins to hear a node's raft frames under a start; nil if that is not the one that is recorded (fence.FE3).
 func (r *Register) Open(node kv.NodeID, s Start) *Peer {
 	r.mu.Lock()
 	defer r.mu.Unlock()

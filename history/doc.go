@@ -3,9 +3,8 @@
 // # The problem
 //
 // A test that injects faults cannot say what the right answer to a request is: requests run side by side, and some
-// answers are lost with their connections. What it can say is whether there is any order of the requests, one after
-// the other, that explains all answers. So clients record what they asked and what they heard, and a checker looks for
-// such an order afterwards.
+// answers are lost with their connections. It can decide whether any sequential order of the requests explains all answers. So clients
+// record what they asked and what they heard, and a checker looks for such an order afterwards.
 //
 //	client 1   |--- write 1 ---|            ok
 //	client 2            |--- cas 1 -> 2 ------- ...    no answer: it may take effect at any time after its call, or never
@@ -13,15 +12,15 @@
 //
 // # Time
 //
-// What orders requests is the order of calls and returns, nothing else: an operation that returned before another was
+// Only the order of calls and returns orders requests: an operation that returned before another was
 // called comes first. A Registers numbers these moments itself, so that two of them are never equal however coarse the
 // clock is; in virtual time thousands of operations share one nanosecond.
 //
 // # Outcomes
 //
-//	H1  OK: it took effect between call and return, and this is its answer;
-//	H2  Failed: it never took effect and never will; it is no part of the history;
-//	H3  Unknown: it took effect at some moment after its call, or not at all. An operation that never returned is one.
+//	history.H1: OK: it took effect between call and return, and this is its answer;
+//	history.H2: Failed: it never took effect and never will; it is no part of the history;
+//	history.H3: Unknown: it took effect at some moment after its call, or not at all. An operation that never returned is one.
 //
 // A client that calls something Failed that may have taken effect makes the checker cry wolf; one that calls too much
 // Unknown makes it blind and slow.
@@ -30,7 +29,8 @@
 //
 //	Appends     transactions on lists: every cycle of dependencies, by name, from dirty write to write skew
 //	Values      transactions on registers: the same, as far as the order of versions is known; lost updates
-//	Registers   single keys: read, write, compare-and-set; linearizable (I4), by porcupine's search
+//	Registers   single keys: read, write, compare-and-set; linearizable (I4), by porcupine's search; by intervals if each
+//	            value is written once
 //	Set         additions of distinct elements: what was OK is there, what Failed is not, nothing else is
 //	Counter     increments: none lost, none applied twice
 //	Totals      snapshots of a bank: each shows the same sum, and no account below zero
@@ -55,6 +55,6 @@
 //	...-realtime   needs that one returned before the  strict serializable
 //	               other was called
 //
-// What is seen is items: a scan that should have met a new row is not among the edges, unless its rows are lists. A good
+// The observations are items: a scan that should have met a new row is not among the edges, unless its rows are lists. A good
 // history takes time in proportion to its length. testdata has one history for each class and its near misses.
 package history

@@ -12,8 +12,8 @@ import (
 // transaction. So the order of time costs as many edges as there are transactions and not their square.
 //
 // Whether there is any cycle is asked of strongly connected components, in linear time, twice: of the graph, and of
-// its product with "the last edge was an anti-dependency", in which an anti-dependency can't follow another one. What
-// has no knot in the product has no cycle that RepeatableRead forbids. Only knots are searched for short cycles.
+// its product with "the last edge was an anti-dependency", in which an anti-dependency can't follow another one. A graph without a strongly
+// connected component in the product has no cycle that RepeatableRead forbids. Only knots are searched for short cycles.
 
 type mask uint8
 

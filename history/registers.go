@@ -119,10 +119,10 @@ func (r *Registers) OK(o *Op, result int64, swapped bool) {
 	r.mu.Unlock()
 }
 
-// Failed notes that the operation had no effect and never will (H2).
+// Failed notes that the operation had no effect and never will (history.H2).
 func (r *Registers) Failed(o *Op, note string) { r.end(o, Failed, note) }
 
-// Unknown notes that no answer came (H3).
+// Unknown notes that no answer came (history.H3).
 func (r *Registers) Unknown(o *Op, note string) { r.end(o, Unknown, note) }
 
 func (r *Registers) end(o *Op, how Outcome, note string) {
@@ -152,8 +152,10 @@ func (r *Registers) Count() (ok, failed, unknown int) {
 // LinearizabilityError says that no order of one key's operations explains their answers (I4).
 type LinearizabilityError struct {
 	Key int
-	// Ops is the key's history in order of calls, without the failed operations.
+	// Ops is the key's history in order of calls, without the failed operations; with Why, only those that contradict each other.
 	Ops []*Op
+	// Why says what they contradict each other in, if it is known.
+	Why string
 	// Stuck is the longest explained part's length.
 	Stuck int
 	// TimedOut: the search took too long; nothing is proved.
@@ -164,6 +166,13 @@ func (e *LinearizabilityError) Error() string {
 	var b strings.Builder
 	if e.TimedOut {
 		fmt.Fprintf(&b, "key %d: the search for an order of %d operations took too long", e.Key, len(e.Ops))
+		return b.String()
+	}
+	if e.Why != "" {
+		fmt.Fprintf(&b, "key %d is not linearizable: %s", e.Key, e.Why)
+		for _, o := range e.Ops {
+			b.WriteString("\n" + o.String())
+		}
 		return b.String()
 	}
 	fmt.Fprintf(&b, "key %d is not linearizable: at most %d of %d operations can be put in order", e.Key, e.Stuck, len(e.Ops))

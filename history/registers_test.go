@@ -76,6 +76,13 @@ func TestRegisters(t *testing.T) {
 			if err != nil && (!errors.As(err, &lin) || lin.TimedOut) {
 				t.Fatal(err)
 			}
+			if strings.Contains(c.script, " c ") {
+				return
+			}
+			err = r.CheckDistinct()
+			if good := err == nil; good != c.good || err != nil && !errors.As(err, &lin) {
+				t.Fatalf("by intervals: accepted: %v, want %v (%v)", good, c.good, err)
+			}
 		})
 	}
 }

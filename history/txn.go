@@ -287,9 +287,6 @@ func (r *Report) add(a *Anomaly) {
 	}
 }
 
-// Count says how many anomalies of a class were found; of cycles, one for each knot of transactions.
-func (r *Report) Count(c Class) int { return r.seen[c] }
-
 // Counts lists the classes found, with their numbers.
 func (r *Report) Counts() string {
 	var out []string

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Group owns a node's goroutines (H2). Its context ends when Stop is called; Stop returns when the last
+// Group owns a node's goroutines (host.H2). Its context ends when Stop is called; Stop returns when the last
 // goroutine has ended.
 type Group struct {
 	ctx    context.Context

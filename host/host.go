@@ -19,23 +19,6 @@ type Host struct {
 	Log     *slog.Logger
 }
 
-// WithTimeout is context.WithTimeout by the host's clock. The context has ended at once if the node's group takes no more work.
-func (h *Host) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	timer := h.Clock.NewTimer(d)
-	if !h.Group.Go(func(context.Context) {
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-			cancel()
-		case <-ctx.Done():
-		}
-	}) {
-		cancel()
-	}
-	return ctx, cancel
-}
-
 // Clock is the machine's physical clock and its timers. Readings may be skewed, may drift, and may jump.
 // All methods may be called concurrently.
 type Clock interface {
@@ -47,6 +30,8 @@ type Clock interface {
 	NewTimer(d time.Duration) Timer
 	// Sleep returns nil after d, or the context's error if that ends first.
 	Sleep(ctx context.Context, d time.Duration) error
+	// WithTimeout is context.WithTimeout by this clock: its d is what this clock takes for d.
+	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
 // Timer is one alarm. C delivers at most one reading for each NewTimer or Reset.
@@ -80,7 +65,7 @@ type Dice interface {
 }
 
 // SlowDisk is what a Host's FS may be besides: a simulated disk that can take its time. The delay can't be in the file
-// system's own syncs, since the engine holds mutexes over some of these (H3). So whoever wants something to be durable calls
+// system's own syncs, since the engine holds mutexes over some of these (host.H3). So whoever wants something to be durable calls
 // BeginSync, waits, and has it synced then.
 type SlowDisk interface {
 	// BeginSync joins the disk's queue of syncs. The result waits for its turn to be over; nil means at once.

@@ -19,14 +19,3 @@ func Check(cond bool, format string, args ...any) {
 func Fail(format string, args ...any) {
 	panic(&Error{Message: fmt.Sprintf(format, args...)})
 }
-
-// Recover turns a failed check's panic into an error: defer invariant.Recover(&err). Other panics pass.
-func Recover(err *error) {
-	switch r := recover().(type) {
-	case nil:
-	case *Error:
-		*err = r
-	default:
-		panic(r)
-	}
-}

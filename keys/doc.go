@@ -1,5 +1,5 @@
-// Package keys is the keyspace: one ordered space of byte strings in which everything that a cluster stores has
-// its place. layout.go draws it; this chapter says why it looks so.
+// Package keys is the keyspace: one ordered space of byte strings in which all data of a cluster has its place. layout.go draws it; this
+// chapter gives the reasons.
 //
 // # Addressable and local
 //
@@ -13,11 +13,10 @@
 //   - Range-local keys belong to a user key: the range descriptor at the range's start, a transaction's record
 //     at its anchor. Addr gives the key by which they are routed, so they live in the range of that key and move
 //     with it.
-//   - Lock table keys hold intents. They are apart from the versions that they guard, so that a scan over
-//     committed data never steps over them, and a range without intents can be told by one seek.
+//   - Lock table keys hold intents. They are separate from the versions that they guard, so that a scan over committed data never passes them, and one seek shows that a range has no intents.
 //   - Store-local keys are about one disk.
 //
-// # What a range consists of
+// # The spans of a range
 //
 // A range of [Start, End) is five spans, which RangeSpans lists:
 //
@@ -27,7 +26,7 @@
 //	\x01 z <Start> .. <End>        intents on user keys
 //	<Start> .. <End>               versions of user keys
 //
-// A raft snapshot ships exactly these; a removed replica clears them, and its unreplicated keys besides.
+// A raft snapshot ships exactly these; a removed replica clears them, and its unreplicated keys in addition.
 //
 // # Lock table keys and the engine
 //
@@ -39,10 +38,10 @@
 //
 // A range is indexed under its end key, so the range that contains k is the first index entry after k: scan
 // MetaSpan(k) for one key. Ranges that hold the second level are indexed in the first, and the first level never
-// splits (CRDB'20 §2.2). MetaKeys says under which index keys a range is to be found.
+// splits (CRDB'20 §2.2). MetaKeys returns the index keys of a range.
 //
 // # What it does not do
 //
-// It knows no descriptors, rows or transactions: identities are plain numbers here. Column values inside table
-// keys are package encoding's; which columns there are is package sql/rowcode's.
+// It knows no descriptors, rows or transactions: identities are plain numbers here. Package encoding has the column values inside table
+// keys; package sql/rowcode decides which columns there are.
 package keys

@@ -77,10 +77,6 @@ func IsMeta(k Key) bool { return len(k) > 0 && (k[0] == Meta1Prefix[0] || k[0] =
 // SystemKey is a system key by name.
 func SystemKey(name string) Key { return append(SystemPrefix[:1:1], name...) }
 
-func systemNodeKey(name string, node uint32) Key {
-	return binary.BigEndian.AppendUint32(SystemKey(name), node)
-}
-
 // AllocatorKey holds a counter that hands out identities.
 func AllocatorKey(name string) Key { return SystemKey("alloc/" + name) }
 
@@ -93,21 +89,33 @@ func RangeIDAllocatorKey() Key { return AllocatorKey("range") }
 // DescriptorIDAllocatorKey counts the identities of databases, schemas and tables.
 func DescriptorIDAllocatorKey() Key { return AllocatorKey("descriptor") }
 
+const (
+	liveness    = "liveness/"
+	nodeVersion = "nodeversion/"
+)
+
 // LivenessKey holds a node's liveness.
-func LivenessKey[N ~uint32](node N) Key { return systemNodeKey("liveness/", uint32(node)) }
+func LivenessKey[N ~uint32](node N) Key {
+	return binary.BigEndian.AppendUint32(SystemKey(liveness), uint32(node))
+}
 
 // LivenessSpan is all nodes' liveness.
-func LivenessSpan() Span { p := SystemKey("liveness/"); return Span{Start: p, End: p.PrefixEnd()} }
+func LivenessSpan() Span { p := SystemKey(liveness); return Span{Start: p, End: p.PrefixEnd()} }
 
-// NodeKey holds a node's address and locality.
-func NodeKey[N ~uint32](node N) Key { return systemNodeKey("node/", uint32(node)) }
+// NodeVersionKey holds what a node's binary can do, which version it acts by and below which it has promised not to go back.
+func NodeVersionKey[N ~uint32](node N) Key {
+	return binary.BigEndian.AppendUint32(SystemKey(nodeVersion), uint32(node))
+}
 
-// NodeSpan is all nodes' addresses.
-func NodeSpan() Span { p := SystemKey("node/"); return Span{Start: p, End: p.PrefixEnd()} }
+// NodeVersionSpan is all nodes' versions.
+func NodeVersionSpan() Span { p := SystemKey(nodeVersion); return Span{Start: p, End: p.PrefixEnd()} }
 
-// DecodeNodeKey gives the node of a LivenessKey or NodeKey.
+// MigrationKey says what has become of a migration of a version.
+func MigrationKey(version, name string) Key { return SystemKey("migration/" + version + "/" + name) }
+
+// DecodeNodeKey gives the node of a LivenessKey or a NodeVersionKey.
 func DecodeNodeKey(k Key) (uint32, error) {
-	for _, p := range []string{"liveness/", "node/"} {
+	for _, p := range [...]string{liveness, nodeVersion} {
 		if rest, ok := bytes.CutPrefix(k, SystemKey(p)); ok && len(rest) == 4 {
 			return binary.BigEndian.Uint32(rest), nil
 		}
@@ -115,17 +123,8 @@ func DecodeNodeKey(k Key) (uint32, error) {
 	return 0, ErrMalformed
 }
 
-// ClusterVersionKey holds the version that all nodes of the cluster understand.
+// ClusterVersionKey holds the version that the cluster acts by, and the one to which it is being upgraded.
 func ClusterVersionKey() Key { return SystemKey("version") }
-
-// ClusterIDKey holds the cluster's identity.
-func ClusterIDKey() Key { return SystemKey("cluster") }
-
-// SettingKey holds one cluster setting.
-func SettingKey(name string) Key { return SystemKey("setting/" + name) }
-
-// SettingSpan is all cluster settings.
-func SettingSpan() Span { p := SystemKey("setting/"); return Span{Start: p, End: p.PrefixEnd()} }
 
 // Table keys.
 

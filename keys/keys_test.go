@@ -28,7 +28,8 @@ func TestPrint(t *testing.T) {
 		{StoreIdentKey(), `/Local/Store/"ident"`},
 		{RangeMetaKey(Max), "/Meta2/Max"},
 		{LivenessKey(uint32(3)), "/System/liveness/3"},
-		{SettingKey("a.b"), "/System/setting/a.b"},
+		{ClusterVersionKey(), "/System/version"},
+		{NodeVersionKey(uint32(3)), "/System/nodeversion/3"},
 		{encoding.AppendNull(encoding.AppendString(IndexPrefix(uint32(104), uint32(1)), "x\x00", encoding.Descending), encoding.Ascending),
 			`/Table/104/1/"x\x00"/NULL`},
 		{Key("\x77"), "/0x77"},
@@ -61,7 +62,21 @@ func TestAddr(t *testing.T) {
 	if i, x, err := DecodeRaftLogKey(RaftLogKey(rangeID(1<<40), 1<<50)); err != nil || i != 1<<40 || x != 1<<50 {
 		t.Error(i, x, err)
 	}
-	if n, err := DecodeNodeKey(NodeKey(uint32(12))); err != nil || n != 12 {
+	if addr, name, err := DecodeProtocolKey(ProtocolKey(k, []byte("n"))); err != nil || !addr.Equal(k) || string(name) != "n" {
+		t.Error(addr, name, err)
+	}
+	if _, _, err := DecodeProtocolKey(TxnKey(k, [16]byte{9})); err == nil {
+		t.Error("a transaction record was taken for what a protocol keeps")
+	}
+	for generation, within := range map[uint64]bool{0: true, 6: true, 7: false, 8: false} {
+		if s := DeltaSpan(rangeID(3), 7); s.Contains(DeltaKey(rangeID(3), generation, []byte("n"))) != within || s.Contains(DeltaPrefix(rangeID(3), generation)) != within {
+			t.Errorf("deltas below 7 and one of %d: %s", generation, s)
+		}
+	}
+	if !UnreplicatedSpan(rangeID(3)).Contains(DeltaKey(rangeID(3), 1<<63, []byte("n"))) || !ReplicatedSpan(rangeID(3)).Contains(SealKey(rangeID(3))) {
+		t.Error("not where a removal looks for it")
+	}
+	if n, err := DecodeNodeKey(LivenessKey(uint32(12))); err != nil || n != 12 {
 		t.Error(n, err)
 	}
 	if tb, ix, rest, err := DecodeIndexKey(append(IndexPrefix(uint32(1000), uint32(2)), 'x')); err != nil || tb != 1000 || ix != 2 || string(rest) != "x" {
@@ -93,7 +108,7 @@ func TestLocalKeysStayInTheirRange(t *testing.T) {
 			start, end := bounds[i], bounds[i+1]
 			in := Span{start, end}.Contains(k) && !start.Equal(end)
 			spans := RangeSpans(rangeID(1), start, end)
-			for _, local := range []Key{k, desc, TxnKey(k, [16]byte{1}), LockKey(k), LockKey(desc), LockKey(TxnKey(k, [16]byte{2}))} {
+			for _, local := range []Key{k, desc, TxnKey(k, [16]byte{1}), ProtocolKey(k, []byte("x")), ProtocolKey(k, nil), LockKey(k), LockKey(desc), LockKey(TxnKey(k, [16]byte{2}))} {
 				found := 0
 				for _, s := range spans {
 					if s.Contains(local) && s.Start.Less(s.End) {

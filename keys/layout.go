@@ -4,15 +4,15 @@ package keys
 //
 //	first byte
 //	\x01        local keys: not addressable by clients
-//	  \x01 i <rangeID:8> u <name>      range-ID local, unreplicated: raft log, hard state, truncated state
-//	  \x01 i <rangeID:8> r <name>      range-ID local, replicated: applied state, lease, GC threshold, stats
-//	  \x01 k <key:escaped> <name>      range local: range descriptor, transaction records (live in the range of <key>)
+//	  \x01 i <rangeID:8> u <name>      range-ID local, unreplicated: raft log, hard state, truncated state, deltas
+//	  \x01 i <rangeID:8> r <name>      range-ID local, replicated: applied state, lease, GC threshold, seal
+//	  \x01 k <key:escaped> <name>      range local: range descriptor, transaction records, what a protocol keeps (live in the range of <key>)
 //	  \x01 s <name>                    store local: identity, node identity
 //	  \x01 z <key>                    lock table: intents of <key>; strength and transaction are in the engine
 //	                                   key's version, so all locks of a key share one prefix
 //	\x02 <end key>                     meta1: index of the meta2 ranges
 //	\x03 <end key>                     meta2: index of all other ranges
-//	\x04 <name>                        system: node ids, liveness, cluster settings, counters
+//	\x04 <name>                        system: node ids, liveness, the cluster's version, counters
 //	\x10 <table id> <index id> ...     table data; descriptors and other catalogue tables are tables too
 //	\xff\xff                           Max, the exclusive end of the keyspace
 //

@@ -32,14 +32,16 @@ const (
 	nameApplied   = 'a' // replicated
 	nameLease     = 'l' // replicated
 	nameGC        = 'g' // replicated
-	nameStats     = 's' // replicated
 	nameCopy      = 'd' // replicated
+	nameSeal      = 'n' // replicated
+	nameDelta     = 'd' // unreplicated
 )
 
 // Names of range-local keys.
 const (
 	nameDescriptor = 'd'
 	nameTxn        = 't'
+	nameProtocol   = 'p'
 )
 
 func rangeIDKey[R ~uint64](id R, class, name byte, extra int) Key {
@@ -94,12 +96,27 @@ func LeaseKey[R ~uint64](id R) Key { return rangeIDKey(id, replicated, nameLease
 // GCThresholdKey holds the timestamp below which versions may be gone.
 func GCThresholdKey[R ~uint64](id R) Key { return rangeIDKey(id, replicated, nameGC, 0) }
 
-// StatsKey holds the range's statistics.
-func StatsKey[R ~uint64](id R) Key { return rangeIDKey(id, replicated, nameStats, 0) }
-
 // DescriptorCopyKey holds the descriptor as of the applied state, for opening the store: the transactional one is
 // at RangeDescriptorKey.
 func DescriptorCopyKey[R ~uint64](id R) Key { return rangeIDKey(id, replicated, nameCopy, 0) }
+
+// SealKey holds how far the change of a range's generation has come; ranges of the leader protocol have none.
+func SealKey[R ~uint64](id R) Key { return rangeIDKey(id, replicated, nameSeal, 0) }
+
+// DeltaPrefix precedes the names of what a replica has promised under a protocol without a log, in one generation of the range.
+func DeltaPrefix[R ~uint64](id R, generation uint64) Key {
+	return binary.BigEndian.AppendUint64(rangeIDKey(id, unreplicated, nameDelta, 8), generation)
+}
+
+// DeltaKey is the key of such a promise; its name is the protocol's.
+func DeltaKey[R ~uint64](id R, generation uint64, name []byte) Key {
+	return append(binary.BigEndian.AppendUint64(rangeIDKey(id, unreplicated, nameDelta, 8+len(name)), generation), name...)
+}
+
+// DeltaSpan is all promises of a replica in generations below one.
+func DeltaSpan[R ~uint64](id R, below uint64) Span {
+	return Span{Start: rangeIDKey(id, unreplicated, nameDelta, 0), End: DeltaPrefix(id, below)}
+}
 
 // RangeIDSpan is all of a range's range-ID local keys.
 func RangeIDSpan[R ~uint64](id R) Span {
@@ -155,6 +172,20 @@ func DecodeTxnKey(k Key) (anchor Key, id [16]byte, err error) {
 	}
 	copy(id[:], rest[1:])
 	return addr, id, nil
+}
+
+// ProtocolKey holds what a protocol keeps about a key in the replicated state of its range, besides the versions of the key.
+func ProtocolKey(addr Key, name []byte) Key {
+	return append(append(rangeLocalPrefix(Addr(addr), 1+len(name)), nameProtocol), name...)
+}
+
+// DecodeProtocolKey gives back the key and the name.
+func DecodeProtocolKey(k Key) (addr Key, name []byte, err error) {
+	addr, rest, err := decodeRangeLocal(k)
+	if err != nil || len(rest) == 0 || rest[0] != nameProtocol {
+		return nil, nil, ErrMalformed
+	}
+	return addr, rest[1:], nil
 }
 
 func decodeRangeLocal(k Key) (addr Key, rest []byte, err error) {
@@ -217,7 +248,7 @@ func StoreKey(name string) Key { return append(Key{0x01, localStore}, name...) }
 func StoreIdentKey() Key { return StoreKey("ident") }
 
 // StoreClockKey holds a bound that the store's clock has never passed; a restarted node starts after it, so that
-// it never issues a timestamp twice (C1) even if the physical clock went back.
+// it never issues a timestamp twice (clock.C1) even if the physical clock went back.
 func StoreClockKey() Key { return StoreKey("clock") }
 
 // StoreStartKey holds how often the store's node was started, and what the latest start was.
@@ -246,9 +277,6 @@ func StoreProbeKey() Key { return StoreKey("probe") }
 
 // StoreMarkedKey is there once the store has a marker file.
 func StoreMarkedKey() Key { return StoreKey("marked") }
-
-// StoreVersionKey holds the version of the software's storage format that the store was last opened with.
-func StoreVersionKey() Key { return StoreKey("version") }
 
 // StoreDeviationKey says that a replica of this store has deviated from the rest of its range: the store must not be used.
 func StoreDeviationKey() Key { return StoreKey("deviation") }

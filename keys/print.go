@@ -88,7 +88,7 @@ func printLocal(b *strings.Builder, k Key) {
 		if id, err := DecodeRangeIDKey(k); err == nil {
 			b.WriteString("/RangeID/" + strconv.FormatUint(id, 10) + "/" + string(k[10]) + "/")
 			name := map[string]string{"ul": "RaftLog", "uh": "HardState", "ut": "TruncatedState", "up": "ReplicaID",
-				"ux": "Tombstone", "ra": "AppliedState", "rl": "Lease", "rg": "GCThreshold", "rs": "Stats"}[string(k[10:12])]
+				"ux": "Tombstone", "ra": "AppliedState", "rl": "Lease", "rg": "GCThreshold", "rn": "Seal", "ud": "Delta"}[string(k[10:12])]
 			if name == "" {
 				name = "0x" + hex.EncodeToString(k[11:12])
 			}
@@ -109,6 +109,9 @@ func printLocal(b *strings.Builder, k Key) {
 				b.WriteString("/Descriptor")
 			case len(rest) == 17 && rest[0] == nameTxn:
 				b.WriteString("/Txn/" + hex.EncodeToString(rest[1:5]))
+			case len(rest) > 0 && rest[0] == nameProtocol:
+				b.WriteString("/Protocol")
+				printRaw(b, rest[1:])
 			default:
 				printRaw(b, rest)
 			}

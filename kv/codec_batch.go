@@ -1,43 +1,64 @@
 package kv
 
 import (
-	"time"
-
-	"meridian/clock"
-	"meridian/keys"
+	"meridian/wire"
 )
+
+const (
+	batchHeader = 1
+	// A request is the field twice its method plus one, so a method that a reader does not know is refused (wire.W1).
+	batchRequests = 3
+)
+
+func requestField(m Method) uint32 { return 2*uint32(m) + 1 }
 
 // AppendBatch adds the encoding of a batch.
 func AppendBatch(b []byte, batch *Batch) []byte {
-	b = append(b, codecVersion)
-	b = appendHeader(b, &batch.Header)
-	b = appendUint(b, uint64(len(batch.Requests)))
+	b, at := wire.Begin(b, batchHeader)
+	b = wire.End(appendHeader(b, &batch.Header), at)
 	for _, r := range batch.Requests {
-		b = appendRequest(b, r)
+		size := 0
+		switch r := r.(type) {
+		case *PutRequest:
+			size = len(r.Key) + len(r.Value)
+		case *LoadRequest:
+			size = 1 << 13
+		}
+		b, at = wire.BeginLong(b, requestField(r.Method()), size)
+		b = wire.End(appendRequest(b, r), at)
 	}
 	return b
 }
 
 // DecodeBatch reads what AppendBatch wrote. The result shares b.
 func DecodeBatch(b []byte) (*Batch, error) {
-	d := decoder{b: b}
-	if d.byte() != codecVersion {
-		return nil, ErrMalformed
-	}
+	r := wire.Read(b)
 	batch := &Batch{}
-	d.header(&batch.Header)
-	n := d.count(2)
-	if n > 0 {
-		batch.Requests = make([]Request, 0, n)
-	}
-	var s requestSlabs
-	for i := 0; i < n && !d.bad; i++ {
-		batch.Requests = append(batch.Requests, d.request(&s, n-i))
-	}
-	if err := d.end(); err != nil {
-		return nil, err
+	readBatch(&r, batch)
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	return batch, nil
+}
+
+func readBatch(r *wire.Reader, batch *Batch) {
+	var s requestSlabs
+	for m := r.Open("kv.Batch"); r.Next(&m); {
+		if r.Field() == batchHeader {
+			readHeader(r, &batch.Header)
+			continue
+		}
+		if r.Field() >= batchRequests && r.Field()&1 != 0 {
+			if batch.Requests == nil {
+				batch.Requests = make([]Request, 0, r.Left())
+			}
+			if q := readRequest(r, &s, cap(batch.Requests)-len(batch.Requests)); q != nil {
+				batch.Requests = append(batch.Requests, q)
+				continue
+			}
+		}
+		r.Skip()
+	}
 }
 
 // requestSlabs allocates requests of the frequent kinds several at a time.
@@ -48,457 +69,798 @@ type requestSlabs struct {
 	resolve []ResolveIntentRequest
 }
 
-// slab returns a pointer to a fresh element, of which at most left will be asked for.
+// slab returns a pointer to a fresh element, of which about left will be asked for.
 func slab[T any](s *[]T, left int) *T {
 	if len(*s) == cap(*s) {
-		*s = make([]T, 0, min(left, 16))
+		*s = make([]T, 0, max(1, min(left, 16)))
 	}
 	*s = (*s)[:len(*s)+1]
 	return &(*s)[len(*s)-1]
 }
 
 func appendRequest(b []byte, r Request) []byte {
-	b = append(b, byte(r.Method()))
 	switch r := r.(type) {
 	case *GetRequest:
-		return append(appendBytes(b, r.Key), byte(r.Lock))
+		return wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Lock))
 	case *ScanRequest:
-		b = appendBytes(appendBytes(b, r.Start), r.End)
-		return append(appendBool(b, r.Reverse), byte(r.Lock))
+		b = wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End)
+		return wire.Uint(wire.Bool(b, 5, r.Reverse), 7, uint64(r.Lock))
 	case *PutRequest:
-		return appendWritten(appendBytes(appendBytes(b, r.Key), r.Value), r.Seq, r.Seen)
+		b = wire.Bytes(wire.Bytes(b, 1, r.Key), 3, r.Value)
+		return wire.Timestamp(wire.Uint(b, 5, uint64(r.Seq)), 7, r.Seen)
 	case *CPutRequest:
-		b = appendBytes(appendBytes(appendBytes(b, r.Key), r.Value), r.Expected)
-		return appendUint(b, uint64(r.Seq))
+		b = wire.Bytes(wire.Bytes(b, 1, r.Key), 3, r.Value)
+		return wire.Bytes(wire.Uint(b, 5, uint64(r.Seq)), 7, r.Expected)
 	case *DeleteRequest:
-		return appendWritten(appendBytes(b, r.Key), r.Seq, r.Seen)
+		return wire.Timestamp(wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Seq)), 5, r.Seen)
 	case *DeleteRangeRequest:
-		return appendUint(appendBytes(appendBytes(b, r.Start), r.End), uint64(r.Seq))
+		return wire.Uint(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, uint64(r.Seq))
 	case *AddRequest:
-		b = appendUint(appendInt(appendBytes(b, r.Key), r.Delta), uint64(r.Seq))
-		return appendUint(appendBool(appendInt(appendBool(b, r.Draw), r.Reserve), r.Back), r.Turn)
+		b = wire.Int(wire.Bytes(b, 1, r.Key), 3, r.Delta)
+		b = wire.Bool(wire.Uint(b, 5, uint64(r.Seq)), 7, r.Draw)
+		return wire.Uint(wire.Bool(wire.Int(b, 9, r.Reserve), 11, r.Back), 13, r.Turn)
 	case *EndTxnRequest:
-		b = appendBytes(b, r.Anchor)
-		b = appendBool(b, r.Commit)
-		b = appendList(b, r.LockSpans, appendSpan)
-		b = appendInFlight(b, r.InFlight)
-		b = appendBool(b, r.OnePhase)
-		b = appendTrigger(b, r.Trigger)
-		b = appendTS(appendTS(b, r.Deadline), r.Upto)
-		return appendList(b, r.Held, appendHeld)
-	case *HeartbeatTxnRequest:
-		return appendBytes(b, r.Anchor)
-	case *PushTxnRequest:
-		b = appendOptTxn(b, r.Pusher)
-		b = appendMeta(b, &r.Pushee)
-		b = appendTS(b, r.PushTo)
-		return appendBytes(appendBool(append(b, byte(r.Kind)), r.Force), r.Key)
-	case *QueryTxnRequest:
-		return appendUint(appendMeta(b, &r.Txn), r.Known)
-	case *QueryIntentRequest:
-		return appendMeta(appendBytes(b, r.Key), &r.Txn)
-	case *ResolveIntentRequest:
-		b = appendMeta(appendBytes(b, r.Key), &r.Txn)
-		return appendSeqRanges(append(b, byte(r.Status)), r.IgnoredSeqs)
-	case *ResolveRangeRequest:
-		b = appendMeta(appendBytes(appendBytes(b, r.Start), r.End), &r.Txn)
-		return appendInt(appendSeqRanges(append(b, byte(r.Status)), r.IgnoredSeqs), r.Max)
-	case *RefreshRequest:
-		return appendTS(appendBytes(b, r.Key), r.From)
-	case *RefreshRangeRequest:
-		return appendTS(appendBytes(appendBytes(b, r.Start), r.End), r.From)
-	case *CheckLocksRequest:
-		return appendTS(appendBytes(appendBytes(b, r.Start), r.End), r.From)
-	case *GCRequest:
-		b = appendTS(appendBytes(b, r.Start), r.Threshold)
-		b = appendUint(b, uint64(len(r.Keys)))
-		for _, k := range r.Keys {
-			b = appendTS(appendBytes(b, k.Key), k.Timestamp)
+		b = wire.Bool(wire.Bytes(b, 1, r.Anchor), 3, r.Commit)
+		b = inFlightFields(spanFields(b, 5, r.LockSpans), 7, r.InFlight)
+		b = wire.Bool(b, 9, r.OnePhase)
+		if t := r.Trigger; t != nil && *t != (CommitTrigger{}) {
+			var at int
+			b, at = wire.Begin(b, 11)
+			b = wire.End(AppendTrigger(b, t), at)
 		}
-		b = appendUint(b, uint64(len(r.Records)))
+		b = wire.Timestamp(wire.Timestamp(b, 13, r.Deadline), 15, r.Upto)
+		for i := range r.Held {
+			var at int
+			b, at = wire.Begin(b, 17)
+			b = wire.End(appendHeld(b, &r.Held[i]), at)
+		}
+		return b
+	case *HeartbeatTxnRequest:
+		return wire.Bytes(b, 1, r.Anchor)
+	case *PushTxnRequest:
+		b = metaField(optTxnField(b, 1, r.Pusher), 3, &r.Pushee)
+		b = wire.Uint(wire.Timestamp(b, 5, r.PushTo), 7, uint64(r.Kind))
+		// The key is for messages about deadlocks only.
+		return wire.Bytes(wire.Bool(b, 9, r.Force), 2, r.Key)
+	case *QueryTxnRequest:
+		// A reader that ignored Known would answer at once.
+		return wire.Bool(wire.Uint(metaField(b, 1, &r.Txn), 2, r.Known), 3, r.List)
+	case *QueryIntentRequest:
+		return metaField(wire.Bytes(b, 1, r.Key), 3, &r.Txn)
+	case *ResolveIntentRequest:
+		b = metaField(wire.Bytes(b, 1, r.Key), 3, &r.Txn)
+		return seqRangeFields(wire.Uint(b, 5, uint64(r.Status)), 7, r.IgnoredSeqs)
+	case *ResolveRangeRequest:
+		b = metaField(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, &r.Txn)
+		return wire.Int(seqRangeFields(wire.Uint(b, 7, uint64(r.Status)), 9, r.IgnoredSeqs), 11, r.Max)
+	case *RefreshRequest:
+		return wire.Timestamp(wire.Bytes(b, 1, r.Key), 3, r.From)
+	case *RefreshRangeRequest:
+		return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, r.From)
+	case *CheckLocksRequest:
+		return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, r.From)
+	case *GCRequest:
+		b = wire.Timestamp(wire.Bytes(b, 1, r.Start), 3, r.Threshold)
+		for i := range r.Keys {
+			var at int
+			b, at = wire.Begin(b, 5)
+			b = wire.End(appendGCKey(b, &r.Keys[i]), at)
+		}
 		for _, k := range r.Records {
-			b = appendBytes(b, k)
+			b = wire.Element(b, 7, k)
 		}
 		return b
 	case *AdminSplitRequest:
-		return appendBool(appendTS(appendBytes(b, r.Key), r.Keep), r.Undo)
+		return wire.Bool(wire.Timestamp(wire.Bytes(b, 1, r.Key), 3, r.Keep), 5, r.Undo)
 	case *SubsumeRequest:
-		return appendMeta(appendBytes(b, r.Key), &r.Txn)
+		return metaField(wire.Bytes(b, 1, r.Key), 3, &r.Txn)
+	case *ProtocolRequest:
+		return wire.Bytes(wire.Bytes(wire.Bytes(b, 1, r.Key), 3, r.End), 5, r.Body)
 	case *ReleaseRequest:
-		return appendMeta(appendBytes(appendBytes(b, r.Start), r.End), &r.Txn)
+		return metaField(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, &r.Txn)
 	case *AdminMergeRequest:
-		return appendBytes(b, r.Key)
+		return wire.Bytes(b, 1, r.Key)
 	case *AdminChangeReplicasRequest:
-		b = appendUint(appendBytes(b, r.Key), uint64(len(r.Targets)))
-		for _, t := range r.Targets {
-			b = append(appendUint(appendUint(b, uint64(t.Node)), uint64(t.Store)), byte(t.Type))
+		b = wire.Bytes(b, 1, r.Key)
+		for i := range r.Targets {
+			var at int
+			b, at = wire.Begin(b, 3)
+			b = wire.End(appendReplicaTarget(b, &r.Targets[i]), at)
 		}
 		return b
 	case *AdminTransferLeaseRequest:
-		return appendUint(appendBytes(b, r.Key), uint64(r.Target))
+		return wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Target))
+	case *AdminSetProtocolRequest:
+		return wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Protocol))
 	case *RangeInfoRequest:
-		return appendBytes(b, r.Key)
+		return wire.Bytes(b, 1, r.Key)
 	case *RecoverTxnRequest:
-		return appendBool(appendMeta(b, &r.Txn), r.ImplicitlyCommits)
+		return wire.Bool(metaField(b, 1, &r.Txn), 3, r.ImplicitlyCommits)
 	case *LoadRequest:
-		b = appendUint(append(b, byte(r.Mode)), uint64(len(r.Rows)))
-		for i := range r.Rows {
-			b = appendBytes(appendBytes(b, r.Rows[i].Key), r.Rows[i].Value)
-		}
-		return b
+		b = wire.Uint(b, 1, uint64(r.Mode))
+		return pairFields(b, 3, r.Rows)
 	case *ClearRequest:
-		return appendTS(appendInt(appendBytes(appendBytes(b, r.Start), r.End), r.Max), r.Threshold)
+		b = wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End)
+		return wire.Timestamp(wire.Int(b, 5, r.Max), 7, r.Threshold)
 	}
 	panic("kv: request without a codec")
 }
 
-// appendWritten adds a write's sequence number, and in the same bytes whether Seen follows: it seldom does.
-func appendWritten(b []byte, seq Seq, seen clock.Timestamp) []byte {
-	if seen.IsZero() {
-		return appendUint(b, uint64(seq)<<1)
-	}
-	return appendTS(appendUint(b, uint64(seq)<<1|1), seen)
-}
+func readLock(r *wire.Reader) LockStrength { return LockStrength(r.Enum(uint8(Exclusive))) }
 
-func (d *decoder) written() (seq Seq, seen clock.Timestamp) {
-	n := d.uvarint()
-	if n>>1 > 1<<32-1 {
-		d.fail()
-		return 0, seen
-	}
-	if n&1 != 0 {
-		if seen = d.ts(); seen.IsZero() {
-			d.fail()
-		}
-	}
-	return Seq(n >> 1), seen
-}
+func readStatus(r *wire.Reader) Status { return Status(r.Enum(uint8(Aborted))) }
 
-func (d *decoder) lock() LockStrength { return LockStrength(d.enum(byte(Exclusive))) }
-
-func (d *decoder) status() Status { return Status(d.enum(byte(Aborted))) }
-
-// request reads one request, of which at most left follow with it.
-func (d *decoder) request(s *requestSlabs, left int) Request {
-	switch Method(d.byte()) {
+// readRequest reads one request, after which about left-1 follow. It gives nil, having read nothing, if the field is no request that it knows.
+func readRequest(r *wire.Reader, s *requestSlabs, left int) Request {
+	switch Method(r.Field() / 2) {
 	case MethodGet:
-		r := slab(&s.gets, left)
-		r.Key, r.Lock = d.key(), d.lock()
-		return r
-	case MethodScan:
-		return &ScanRequest{Start: d.key(), End: d.key(), Reverse: d.bool(), Lock: d.lock()}
+		q := slab(&s.gets, left)
+		readGet(r, q)
+		return q
 	case MethodPut:
-		r := slab(&s.puts, left)
-		r.Key, r.Value = d.key(), d.bytes()
-		r.Seq, r.Seen = d.written()
-		return r
-	case MethodCPut:
-		return &CPutRequest{Key: d.key(), Value: d.bytes(), Expected: d.bytes(), Seq: Seq(d.uint32())}
+		q := slab(&s.puts, left)
+		readPut(r, q)
+		return q
 	case MethodDelete:
-		r := slab(&s.deletes, left)
-		r.Key = d.key()
-		r.Seq, r.Seen = d.written()
-		return r
-	case MethodDeleteRange:
-		return &DeleteRangeRequest{Start: d.key(), End: d.key(), Seq: Seq(d.uint32())}
-	case MethodAdd:
-		return &AddRequest{Key: d.key(), Delta: d.varint(), Seq: Seq(d.uint32()), Draw: d.bool(), Reserve: d.varint(),
-			Back: d.bool(), Turn: d.uvarint()}
-	case MethodEndTxn:
-		return &EndTxnRequest{
-			Anchor:    d.key(),
-			Commit:    d.bool(),
-			LockSpans: list(d, 2, (*decoder).span),
-			InFlight:  d.inFlight(),
-			OnePhase:  d.bool(),
-			Trigger:   d.trigger(),
-			Deadline:  d.ts(),
-			Upto:      d.ts(),
-			Held:      list(d, 4, (*decoder).held),
-		}
-	case MethodHeartbeatTxn:
-		return &HeartbeatTxnRequest{Anchor: d.key()}
-	case MethodPushTxn:
-		return &PushTxnRequest{
-			Pusher: d.optTxn(),
-			Pushee: d.meta(),
-			PushTo: d.ts(),
-			Kind:   PushKind(d.enum(byte(PushTouch))),
-			Force:  d.bool(),
-			Key:    d.key(),
-		}
-	case MethodQueryTxn:
-		return &QueryTxnRequest{Txn: d.meta(), Known: d.uvarint()}
-	case MethodQueryIntent:
-		return &QueryIntentRequest{Key: d.key(), Txn: d.meta()}
+		q := slab(&s.deletes, left)
+		readDelete(r, q)
+		return q
 	case MethodResolveIntent:
-		r := slab(&s.resolve, left)
-		r.Key, r.Txn, r.Status, r.IgnoredSeqs = d.key(), d.meta(), d.status(), d.seqRanges()
-		return r
+		q := slab(&s.resolve, left)
+		readResolveIntent(r, q)
+		return q
+	case MethodScan:
+		q := &ScanRequest{}
+		readScan(r, q)
+		return q
+	case MethodCPut:
+		q := &CPutRequest{}
+		readCPut(r, q)
+		return q
+	case MethodDeleteRange:
+		q := &DeleteRangeRequest{}
+		readDeleteRange(r, q)
+		return q
+	case MethodAdd:
+		q := &AddRequest{}
+		readAdd(r, q)
+		return q
+	case MethodEndTxn:
+		q := &EndTxnRequest{}
+		readEndTxn(r, q)
+		return q
+	case MethodHeartbeatTxn:
+		q := &HeartbeatTxnRequest{}
+		readHeartbeatTxn(r, q)
+		return q
+	case MethodPushTxn:
+		q := &PushTxnRequest{}
+		readPushTxn(r, q)
+		return q
+	case MethodQueryTxn:
+		q := &QueryTxnRequest{}
+		readQueryTxn(r, q)
+		return q
+	case MethodQueryIntent:
+		q := &QueryIntentRequest{}
+		readQueryIntent(r, q)
+		return q
 	case MethodResolveRange:
-		return &ResolveRangeRequest{
-			Start: d.key(), End: d.key(), Txn: d.meta(), Status: d.status(), IgnoredSeqs: d.seqRanges(), Max: d.varint(),
-		}
+		q := &ResolveRangeRequest{}
+		readResolveRange(r, q)
+		return q
 	case MethodRefresh:
-		return &RefreshRequest{Key: d.key(), From: d.ts()}
+		q := &RefreshRequest{}
+		readRefresh(r, q)
+		return q
 	case MethodRefreshRange:
-		return &RefreshRangeRequest{Start: d.key(), End: d.key(), From: d.ts()}
+		q := &RefreshRangeRequest{}
+		readRefreshRange(r, q)
+		return q
 	case MethodCheckLocks:
-		return &CheckLocksRequest{Start: d.key(), End: d.key(), From: d.ts()}
+		q := &CheckLocksRequest{}
+		readCheckLocks(r, q)
+		return q
 	case MethodGC:
-		return &GCRequest{
-			Start:     d.key(),
-			Threshold: d.ts(),
-			Keys:      list(d, 3, func(d *decoder) GCKey { return GCKey{Key: d.key(), Timestamp: d.ts()} }),
-			Records:   list(d, 1, (*decoder).key),
-		}
+		q := &GCRequest{}
+		readGC(r, q)
+		return q
 	case MethodAdminSplit:
-		return &AdminSplitRequest{Key: d.key(), Keep: d.ts(), Undo: d.bool()}
+		q := &AdminSplitRequest{}
+		readAdminSplit(r, q)
+		return q
 	case MethodSubsume:
-		return &SubsumeRequest{Key: d.key(), Txn: d.meta()}
+		q := &SubsumeRequest{}
+		readSubsume(r, q)
+		return q
 	case MethodRelease:
-		return &ReleaseRequest{Start: d.key(), End: d.key(), Txn: d.meta()}
+		q := &ReleaseRequest{}
+		readRelease(r, q)
+		return q
+	case MethodProtocol:
+		q := &ProtocolRequest{}
+		readProtocolRequest(r, q)
+		return q
 	case MethodAdminMerge:
-		return &AdminMergeRequest{Key: d.key()}
+		q := &AdminMergeRequest{}
+		readAdminMerge(r, q)
+		return q
 	case MethodAdminChangeReplicas:
-		return &AdminChangeReplicasRequest{
-			Key: d.key(),
-			Targets: list(d, 3, func(d *decoder) ReplicaTarget {
-				return ReplicaTarget{
-					Node: NodeID(d.uint32()), Store: StoreID(d.uint32()), Type: ReplicaType(d.enum(byte(VoterDemoting))),
-				}
-			}),
-		}
+		q := &AdminChangeReplicasRequest{}
+		readAdminChangeReplicas(r, q)
+		return q
 	case MethodAdminTransferLease:
-		return &AdminTransferLeaseRequest{Key: d.key(), Target: NodeID(d.uint32())}
+		q := &AdminTransferLeaseRequest{}
+		readAdminTransferLease(r, q)
+		return q
+	case MethodAdminSetProtocol:
+		q := &AdminSetProtocolRequest{}
+		readAdminSetProtocol(r, q)
+		return q
 	case MethodRangeInfo:
-		return &RangeInfoRequest{Key: d.key()}
+		q := &RangeInfoRequest{}
+		readRangeInfoRequest(r, q)
+		return q
 	case MethodRecoverTxn:
-		return &RecoverTxnRequest{Txn: d.meta(), ImplicitlyCommits: d.bool()}
+		q := &RecoverTxnRequest{}
+		readRecoverTxn(r, q)
+		return q
 	case MethodLoad:
-		return &LoadRequest{
-			Mode: LoadMode(d.enum(byte(LoadUnread))),
-			Rows: list(d, 2, func(d *decoder) KeyValue { return KeyValue{Key: d.key(), Value: d.bytes()} }),
-		}
+		q := &LoadRequest{}
+		readLoad(r, q)
+		return q
 	case MethodClear:
-		return &ClearRequest{Start: d.key(), End: d.key(), Max: d.varint(), Threshold: d.ts()}
-	}
-	d.fail()
-	return nil
-}
-
-func appendHeld(b []byte, h HeldLocks) []byte { return appendTS(appendSpan(b, h.Span), h.From) }
-
-func (d *decoder) held() HeldLocks { return HeldLocks{Span: d.span(), From: d.ts()} }
-
-const (
-	triggerNone = iota
-	triggerSplit
-	triggerMerge
-	triggerReplicas
-)
-
-func appendTrigger(b []byte, t *CommitTrigger) []byte {
-	switch {
-	case t == nil:
-		return append(b, triggerNone)
-	case t.Split != nil:
-		return appendDescriptor(appendDescriptor(append(b, triggerSplit), &t.Split.Left), &t.Split.Right)
-	case t.Merge != nil:
-		b = appendDescriptor(appendDescriptor(append(b, triggerMerge), &t.Merge.Left), &t.Merge.Right)
-		return appendUint(appendTS(b, t.Merge.Freeze), t.Merge.Applied)
-	case t.Replicas != nil:
-		return appendDescriptor(append(b, triggerReplicas), &t.Replicas.Desc)
-	}
-	return append(b, triggerNone)
-}
-
-func (d *decoder) trigger() *CommitTrigger {
-	switch d.enum(triggerReplicas) {
-	case triggerSplit:
-		return &CommitTrigger{Split: &SplitTrigger{Left: d.descriptor(), Right: d.descriptor()}}
-	case triggerMerge:
-		return &CommitTrigger{Merge: &MergeTrigger{
-			Left: d.descriptor(), Right: d.descriptor(), Freeze: d.ts(), Applied: d.uvarint(),
-		}}
-	case triggerReplicas:
-		return &CommitTrigger{Replicas: &ReplicasTrigger{Desc: d.descriptor()}}
+		q := &ClearRequest{}
+		readClear(r, q)
+		return q
 	}
 	return nil
 }
 
-// Response tags.
-const (
-	respEmpty = iota
-	respGet
-	respScan
-	respDeleteRange
-	respAdd
-	respEndTxn
-	respHeartbeat
-	respPush
-	respQueryTxn
-	respQueryIntent
-	respRangeInfo
-	respRecover
-	respNil
-	respSubsume
-	respLoad
-)
-
-// AppendReply adds the encoding of an answer to a batch: a response, an error, or both.
-func AppendReply(b []byte, r *BatchResponse, err error) []byte {
-	b = append(b, codecVersion)
-	b = appendError(b, err)
-	if r == nil {
-		return append(b, 0)
+func readGet(r *wire.Reader, q *GetRequest) {
+	for m := r.Open("kv.GetRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Lock = readLock(r)
+		default:
+			r.Skip()
+		}
 	}
-	b = append(b, 1)
-	b = appendOptTxn(b, r.Txn)
-	b = appendTS(b, r.Timestamp)
-	b = appendTS(b, r.LockedAt)
-	b = appendTS(b, r.Now)
-	b = appendUint(b, uint64(r.Waited))
-	b = appendUint(b, uint64(len(r.Responses)))
-	for _, x := range r.Responses {
-		b = appendResponse(b, x)
-	}
-	b = appendList(b, r.RangeInfos, appendRangeInfo)
-	b = appendUint(b, uint64(len(r.Served)))
-	for _, s := range r.Served {
-		b = appendUint(appendUint(b, uint64(s.Range)), uint64(s.Node))
-	}
-	return b
 }
 
-// DecodeReply reads what AppendReply wrote. err is the range's answer; malformed says that there is none to be
-// read. The result shares b.
-func DecodeReply(b []byte) (r *BatchResponse, err, malformed error) {
-	d := decoder{b: b}
-	if d.byte() != codecVersion {
-		return nil, nil, ErrMalformed
-	}
-	err = d.error()
-	if d.bool() {
-		r = &BatchResponse{Txn: d.optTxn(), Timestamp: d.ts(), LockedAt: d.ts(), Now: d.ts(), Waited: time.Duration(d.uvarint())}
-		n := d.count(1)
-		if n > 0 {
-			r.Responses = make([]Response, 0, n)
+func readScan(r *wire.Reader, q *ScanRequest) {
+	for m := r.Open("kv.ScanRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 3:
+			q.End = r.Bytes()
+		case 5:
+			q.Reverse = r.Bool()
+		case 7:
+			q.Lock = readLock(r)
+		default:
+			r.Skip()
 		}
-		var gets []GetResponse
-		for i := 0; i < n && !d.bad; i++ {
-			r.Responses = append(r.Responses, d.response(&gets, n-i))
-		}
-		r.RangeInfos = list(&d, 11, (*decoder).rangeInfo)
-		r.Served = list(&d, 2, func(d *decoder) Served {
-			return Served{Range: RangeID(d.uvarint()), Node: NodeID(d.uint32())}
-		})
 	}
-	if err := d.end(); err != nil {
-		return nil, nil, err
-	}
-	return r, err, nil
 }
 
-// emptyResponse answers all requests that have nothing to say; it has no state to share.
-var emptyResponse = &EmptyResponse{}
-
-func appendResponse(b []byte, r Response) []byte {
-	switch r := r.(type) {
-	case nil:
-		return append(b, respNil)
-	case *EmptyResponse:
-		return append(b, respEmpty)
-	case *GetResponse:
-		return appendTS(appendBytes(append(b, respGet), r.Value), r.Timestamp)
-	case *ScanResponse:
-		b = appendOptSpan(append(b, respScan), r.Resume)
-		return appendPairs(appendPairs(b, r.Rows), r.Provisional)
-	case *DeleteRangeResponse:
-		return appendOptSpan(appendInt(append(b, respDeleteRange), r.Deleted), r.Resume)
-	case *AddResponse:
-		return appendUint(appendInt(append(b, respAdd), r.Value), r.Turn)
-	case *EndTxnResponse:
-		b = appendBool(append(b, respEndTxn), r.OnePhase)
-		b = appendBool(appendTS(b, r.CommitTimestamp), r.Staged)
-		return appendList(b, r.Unresolved, appendSpan)
-	case *HeartbeatTxnResponse:
-		return appendTxn(append(b, respHeartbeat), &r.Txn)
-	case *PushTxnResponse:
-		return appendTxn(append(b, respPush), &r.Pushee)
-	case *QueryTxnResponse:
-		b = appendBool(appendTxn(append(b, respQueryTxn), &r.Txn), r.Exists)
-		return appendUint(appendList(b, r.Waits, appendWait), r.Version)
-	case *QueryIntentResponse:
-		return appendBool(append(b, respQueryIntent), r.Found)
-	case *RangeInfoResponse:
-		b = appendDescriptor(append(b, respRangeInfo), &r.Desc)
-		b = appendUint(appendUint(b, uint64(r.Leaseholder)), r.LeaseSequence)
-		return appendInt(appendInt(appendInt(b, r.LiveBytes), r.KeyCount), r.TotalBytes)
-	case *RecoverTxnResponse:
-		return appendTxn(append(b, respRecover), &r.Txn)
-	case *LoadResponse:
-		return appendList(append(b, respLoad), r.Refused, func(b []byte, k keys.Key) []byte { return appendBytes(b, k) })
-	case *SubsumeResponse:
-		b = appendUint(appendDescriptor(append(b, respSubsume), &r.Desc), r.Applied)
-		return appendTS(b, r.Freeze)
+func readPut(r *wire.Reader, q *PutRequest) {
+	for m := r.Open("kv.PutRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Value = r.Bytes()
+		case 5:
+			q.Seq = Seq(r.Uint32())
+		case 7:
+			q.Seen = r.Timestamp()
+		default:
+			r.Skip()
+		}
 	}
-	panic("kv: response without a codec")
 }
 
-func (d *decoder) response(gets *[]GetResponse, left int) Response {
-	switch d.enum(respLoad) {
-	case respEmpty:
-		if d.bad {
-			return nil
+func readCPut(r *wire.Reader, q *CPutRequest) {
+	for m := r.Open("kv.CPutRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Value = r.Bytes()
+		case 5:
+			q.Seq = Seq(r.Uint32())
+		case 7:
+			q.Expected = r.Bytes()
+		default:
+			r.Skip()
 		}
-		return emptyResponse
-	case respGet:
-		r := slab(gets, left)
-		r.Value, r.Timestamp = d.bytes(), d.ts()
-		return r
-	case respScan:
-		return &ScanResponse{
-			Resume: d.optSpan(), Rows: list(d, 4, (*decoder).pair), Provisional: list(d, 4, (*decoder).pair),
-		}
-	case respDeleteRange:
-		return &DeleteRangeResponse{Deleted: d.varint(), Resume: d.optSpan()}
-	case respAdd:
-		return &AddResponse{Value: d.varint(), Turn: d.uvarint()}
-	case respEndTxn:
-		return &EndTxnResponse{
-			OnePhase: d.bool(), CommitTimestamp: d.ts(), Staged: d.bool(), Unresolved: list(d, 2, (*decoder).span),
-		}
-	case respSubsume:
-		return &SubsumeResponse{Desc: d.descriptor(), Applied: d.uvarint(), Freeze: d.ts()}
-	case respHeartbeat:
-		return &HeartbeatTxnResponse{Txn: d.txn()}
-	case respPush:
-		return &PushTxnResponse{Pushee: d.txn()}
-	case respQueryTxn:
-		return &QueryTxnResponse{Txn: d.txn(), Exists: d.bool(), Waits: list(d, minWait, (*decoder).wait), Version: d.uvarint()}
-	case respQueryIntent:
-		return &QueryIntentResponse{Found: d.bool()}
-	case respRangeInfo:
-		return &RangeInfoResponse{
-			Desc: d.descriptor(), Leaseholder: NodeID(d.uint32()), LeaseSequence: d.uvarint(),
-			LiveBytes: d.varint(), KeyCount: d.varint(), TotalBytes: d.varint(),
-		}
-	case respRecover:
-		return &RecoverTxnResponse{Txn: d.txn()}
-	case respLoad:
-		return &LoadResponse{Refused: list(d, 1, (*decoder).key)}
 	}
-	return nil
 }
 
-func appendPairs(b []byte, rows []KeyValue) []byte {
-	b = appendUint(b, uint64(len(rows)))
+func readDelete(r *wire.Reader, q *DeleteRequest) {
+	for m := r.Open("kv.DeleteRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Seq = Seq(r.Uint32())
+		case 5:
+			q.Seen = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readDeleteRange(r *wire.Reader, q *DeleteRangeRequest) {
+	for m := r.Open("kv.DeleteRangeRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 3:
+			q.End = r.Bytes()
+		case 5:
+			q.Seq = Seq(r.Uint32())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAdd(r *wire.Reader, q *AddRequest) {
+	for m := r.Open("kv.AddRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Delta = r.Int()
+		case 5:
+			q.Seq = Seq(r.Uint32())
+		case 7:
+			q.Draw = r.Bool()
+		case 9:
+			q.Reserve = r.Int()
+		case 11:
+			q.Back = r.Bool()
+		case 13:
+			q.Turn = r.Uint()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readEndTxn(r *wire.Reader, q *EndTxnRequest) {
+	for m := r.Open("kv.EndTxnRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Anchor = r.Bytes()
+		case 3:
+			q.Commit = r.Bool()
+		case 5:
+			readSpan(r, wire.Grow(r, &q.LockSpans))
+		case 7:
+			ReadInFlight(r, wire.Grow(r, &q.InFlight))
+		case 9:
+			q.OnePhase = r.Bool()
+		case 11:
+			q.Trigger = &CommitTrigger{}
+			ReadTrigger(r, q.Trigger)
+		case 13:
+			q.Deadline = r.Timestamp()
+		case 15:
+			q.Upto = r.Timestamp()
+		case 17:
+			readHeld(r, wire.Grow(r, &q.Held))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readHeartbeatTxn(r *wire.Reader, q *HeartbeatTxnRequest) {
+	for m := r.Open("kv.HeartbeatTxnRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Anchor = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readPushTxn(r *wire.Reader, q *PushTxnRequest) {
+	for m := r.Open("kv.PushTxnRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Pusher = &Txn{}
+			readTxn(r, q.Pusher)
+		case 2:
+			q.Key = r.Bytes()
+		case 3:
+			ReadTxnMeta(r, &q.Pushee)
+		case 5:
+			q.PushTo = r.Timestamp()
+		case 7:
+			q.Kind = PushKind(r.Enum(uint8(PushTouch)))
+		case 9:
+			q.Force = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readQueryTxn(r *wire.Reader, q *QueryTxnRequest) {
+	for m := r.Open("kv.QueryTxnRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			ReadTxnMeta(r, &q.Txn)
+		case 2:
+			q.Known = r.Uint()
+		case 3:
+			q.List = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readQueryIntent(r *wire.Reader, q *QueryIntentRequest) {
+	for m := r.Open("kv.QueryIntentRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			ReadTxnMeta(r, &q.Txn)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readResolveIntent(r *wire.Reader, q *ResolveIntentRequest) {
+	for m := r.Open("kv.ResolveIntentRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			ReadTxnMeta(r, &q.Txn)
+		case 5:
+			q.Status = readStatus(r)
+		case 7:
+			ReadSeqRange(r, wire.Grow(r, &q.IgnoredSeqs))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readResolveRange(r *wire.Reader, q *ResolveRangeRequest) {
+	for m := r.Open("kv.ResolveRangeRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 3:
+			q.End = r.Bytes()
+		case 5:
+			ReadTxnMeta(r, &q.Txn)
+		case 7:
+			q.Status = readStatus(r)
+		case 9:
+			ReadSeqRange(r, wire.Grow(r, &q.IgnoredSeqs))
+		case 11:
+			q.Max = r.Int()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readRefresh(r *wire.Reader, q *RefreshRequest) {
+	for m := r.Open("kv.RefreshRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.From = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readRefreshRange(r *wire.Reader, q *RefreshRangeRequest) {
+	for m := r.Open("kv.RefreshRangeRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 3:
+			q.End = r.Bytes()
+		case 5:
+			q.From = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readCheckLocks(r *wire.Reader, q *CheckLocksRequest) {
+	for m := r.Open("kv.CheckLocksRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 3:
+			q.End = r.Bytes()
+		case 5:
+			q.From = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readGC(r *wire.Reader, q *GCRequest) {
+	for m := r.Open("kv.GCRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 3:
+			q.Threshold = r.Timestamp()
+		case 5:
+			readGCKey(r, wire.Grow(r, &q.Keys))
+		case 7:
+			*wire.Grow(r, &q.Records) = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAdminSplit(r *wire.Reader, q *AdminSplitRequest) {
+	for m := r.Open("kv.AdminSplitRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Keep = r.Timestamp()
+		case 5:
+			q.Undo = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readSubsume(r *wire.Reader, q *SubsumeRequest) {
+	for m := r.Open("kv.SubsumeRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			ReadTxnMeta(r, &q.Txn)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readRelease(r *wire.Reader, q *ReleaseRequest) {
+	for m := r.Open("kv.ReleaseRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 3:
+			q.End = r.Bytes()
+		case 5:
+			ReadTxnMeta(r, &q.Txn)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readProtocolRequest(r *wire.Reader, q *ProtocolRequest) {
+	for m := r.Open("kv.ProtocolRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.End = r.Bytes()
+		case 5:
+			q.Body = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAdminMerge(r *wire.Reader, q *AdminMergeRequest) {
+	for m := r.Open("kv.AdminMergeRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAdminChangeReplicas(r *wire.Reader, q *AdminChangeReplicasRequest) {
+	for m := r.Open("kv.AdminChangeReplicasRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			readReplicaTarget(r, wire.Grow(r, &q.Targets))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAdminTransferLease(r *wire.Reader, q *AdminTransferLeaseRequest) {
+	for m := r.Open("kv.AdminTransferLeaseRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Target = NodeID(r.Uint32())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAdminSetProtocol(r *wire.Reader, q *AdminSetProtocolRequest) {
+	for m := r.Open("kv.AdminSetProtocolRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Protocol = readProtocol(r)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readRangeInfoRequest(r *wire.Reader, q *RangeInfoRequest) {
+	for m := r.Open("kv.RangeInfoRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readRecoverTxn(r *wire.Reader, q *RecoverTxnRequest) {
+	for m := r.Open("kv.RecoverTxnRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			ReadTxnMeta(r, &q.Txn)
+		case 3:
+			q.ImplicitlyCommits = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readLoad(r *wire.Reader, q *LoadRequest) {
+	for m := r.Open("kv.LoadRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Mode = LoadMode(r.Enum(uint8(LoadUnread)))
+		case 3:
+			readPair(r, wire.Grow(r, &q.Rows))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readClear(r *wire.Reader, q *ClearRequest) {
+	for m := r.Open("kv.ClearRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 3:
+			q.End = r.Bytes()
+		case 5:
+			q.Max = r.Int()
+		case 7:
+			q.Threshold = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readGCKey(r *wire.Reader, k *GCKey) {
+	for m := r.Open("kv.GCKey"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			k.Key = r.Bytes()
+		case 3:
+			k.Timestamp = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readHeld(r *wire.Reader, h *HeldLocks) {
+	for m := r.Open("kv.HeldLocks"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readSpan(r, &h.Span)
+		case 3:
+			h.From = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readReplicaTarget(r *wire.Reader, t *ReplicaTarget) {
+	for m := r.Open("kv.ReplicaTarget"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			t.Node = NodeID(r.Uint32())
+		case 3:
+			t.Store = StoreID(r.Uint32())
+		case 5:
+			t.Type = ReplicaType(r.Enum(uint8(VoterDemoting)))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readPair(r *wire.Reader, p *KeyValue) {
+	for m := r.Open("kv.KeyValue"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.Key = r.Bytes()
+		case 3:
+			p.Value = r.Bytes()
+		case 5:
+			p.Timestamp = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func appendGCKey(b []byte, k *GCKey) []byte {
+	return wire.Timestamp(wire.Bytes(b, 1, k.Key), 3, k.Timestamp)
+}
+
+func appendHeld(b []byte, h *HeldLocks) []byte {
+	return wire.Timestamp(spanField(b, 1, &h.Span), 3, h.From)
+}
+
+func appendReplicaTarget(b []byte, t *ReplicaTarget) []byte {
+	b = wire.Uint(wire.Uint(b, 1, uint64(t.Node)), 3, uint64(t.Store))
+	return wire.Uint(b, 5, uint64(t.Type))
+}
+
+func appendPair(b []byte, p *KeyValue) []byte {
+	return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, p.Key), 3, p.Value), 5, p.Timestamp)
+}
+
+func pairFields(b []byte, field uint32, rows []KeyValue) []byte {
 	for i := range rows {
-		kv := &rows[i]
-		b = appendTS(appendBytes(appendBytes(b, kv.Key), kv.Value), kv.Timestamp)
+		var at int
+		b, at = wire.BeginLong(b, field, len(rows[i].Key)+len(rows[i].Value))
+		b = wire.End(appendPair(b, &rows[i]), at)
 	}
 	return b
 }
-
-func (d *decoder) pair() KeyValue { return KeyValue{Key: d.key(), Value: d.bytes(), Timestamp: d.ts()} }

@@ -4,37 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"meridian/wire"
 )
 
-// Error tags.
+// An error is a message with one field, which says of which kind it is. All are odd: an error that the reader does not know
+// must not be taken for none.
 const (
-	errNone = iota
-	errInternal
-	errCanceled
-	errDeadline
-	errNotLeaseholder
-	errRangeNotFound
-	errRangeMismatch
-	errWriteTooOld
-	errUncertainty
-	errTxnRetry
-	errTxnAborted
-	errDeadlock
-	errRefreshFailed
-	errConditionFailed
-	errLockNotAvailable
-	errAddOverflow
-	errAmbiguous
-	errBelowGC
-	errUnavailable
-	errNotClosed
-	errLocksLost
-	errOnePhase
-	errAnswerTooLarge
-	errLast = errAnswerTooLarge
+	errInternal         = 1
+	errCanceled         = 3
+	errDeadline         = 5
+	errNotLeaseholder   = 7
+	errRangeNotFound    = 9
+	errRangeMismatch    = 11
+	errWriteTooOld      = 13
+	errUncertainty      = 15
+	errTxnRetry         = 17
+	errTxnAborted       = 19
+	errDeadlock         = 21
+	errRefreshFailed    = 23
+	errConditionFailed  = 25
+	errLockNotAvailable = 27
+	errAddOverflow      = 29
+	errAmbiguous        = 31
+	errBelowGC          = 33
+	errUnavailable      = 35
+	errNotClosed        = 37
+	errLocksLost        = 39
+	errOnePhase         = 41
+	errAnswerTooLarge   = 43
+	errProtocol         = 45
+	errGeneration       = 47
+	errProtocolRefused  = 49
 )
 
-// appendError adds an error. What is wrapped loses its wrapping; what is not of this package becomes an
+// appendError adds an error. A wrapped error loses its wrapping; what is not of this package becomes an
 // InternalError, save for the two ends of a context.
 func appendError(b []byte, err error) []byte {
 	for e := err; e != nil; e = errors.Unwrap(e) {
@@ -43,132 +47,548 @@ func appendError(b []byte, err error) []byte {
 		}
 	}
 	if err == nil {
-		return append(b, errNone)
+		return b
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return append(b, errCanceled)
+		return wire.Bool(b, errCanceled, true)
 	case errors.Is(err, context.DeadlineExceeded):
-		return append(b, errDeadline)
+		return wire.Bool(b, errDeadline, true)
 	}
-	return appendString(append(b, errInternal), err.Error())
+	b, _ = appendTypedError(b, &InternalError{Message: err.Error()})
+	return b
 }
 
 func appendTypedError(b []byte, err error) ([]byte, bool) {
 	switch e := err.(type) {
 	case *InternalError:
-		return appendString(append(b, errInternal), e.Message), true
-	case *NotLeaseholderError:
-		b = appendUint(append(b, errNotLeaseholder), uint64(e.Range))
-		return appendOptDescriptor(appendReplica(b, e.Leaseholder), e.Desc), true
+		b, at := wire.Begin(b, errInternal)
+		return wire.End(wire.String(b, 1, e.Message), at), true
 	case *RangeNotFoundError:
-		return appendUint(append(b, errRangeNotFound), uint64(e.Range)), true
+		b, at := wire.Begin(b, errRangeNotFound)
+		return wire.End(wire.Uint(b, 1, uint64(e.Range)), at), true
 	case *RangeMismatchError:
-		return appendList(appendSpan(append(b, errRangeMismatch), e.Span), e.Infos, appendRangeInfo), true
+		b, at := wire.Begin(b, errRangeMismatch)
+		return wire.End(rangeInfoFields(spanField(b, 1, &e.Span), 2, e.Infos), at), true
 	case *WriteTooOldError:
-		b = append(appendTS(appendBytes(append(b, errWriteTooOld), e.Key), e.Actual), e.By[:]...)
-		return appendUint(b, uint64(e.Gateway)), true
+		b, at := wire.Begin(b, errWriteTooOld)
+		return wire.End(wire.Uint(wire.ID(wire.Timestamp(wire.Bytes(b, 1, e.Key), 3, e.Actual), 2, e.By), 4, uint64(e.Gateway)), at), true
 	case *UncertaintyError:
-		return appendTS(appendTS(appendBytes(append(b, errUncertainty), e.Key), e.Value), e.RetryAt), true
+		b, at := wire.Begin(b, errUncertainty)
+		return wire.End(wire.Timestamp(wire.Timestamp(wire.Bytes(b, 1, e.Key), 3, e.Value), 5, e.RetryAt), at), true
 	case *TxnRetryError:
-		return appendTS(append(b, errTxnRetry, byte(e.Reason)), e.WriteTimestamp), true
+		b, at := wire.Begin(b, errTxnRetry)
+		return wire.End(wire.Timestamp(wire.Uint(b, 1, uint64(e.Reason)), 3, e.WriteTimestamp), at), true
 	case *TxnAbortedError:
-		return appendString(append(append(b, errTxnAborted), e.ID[:]...), e.Reason), true
-	case *DeadlockError:
-		b = appendUint(append(b, errDeadlock), uint64(len(e.Cycle)))
-		for _, id := range e.Cycle {
-			b = append(b, id[:]...)
-		}
-		return appendList(b, e.Waits, appendWait), true
+		b, at := wire.Begin(b, errTxnAborted)
+		return wire.End(wire.String(wire.ID(b, 1, e.ID), 2, e.Reason), at), true
 	case *RefreshFailedError:
-		b = append(appendTS(appendBytes(append(b, errRefreshFailed), e.Key), e.Written), e.By[:]...)
-		return appendUint(b, uint64(e.Gateway)), true
+		b, at := wire.Begin(b, errRefreshFailed)
+		return wire.End(wire.Uint(wire.ID(wire.Timestamp(wire.Bytes(b, 1, e.Key), 3, e.Written), 2, e.By), 4, uint64(e.Gateway)), at), true
 	case *LocksLostError:
-		return appendTS(appendBytes(append(b, errLocksLost), e.Key), e.Lost), true
-	case *OnePhaseError:
-		return append(b, errOnePhase), true
-	case *AnswerTooLargeError:
-		return append(b, errAnswerTooLarge), true
+		b, at := wire.Begin(b, errLocksLost)
+		return wire.End(wire.Timestamp(wire.Bytes(b, 1, e.Key), 3, e.Lost), at), true
 	case *ConditionFailedError:
-		return appendBytes(appendBytes(append(b, errConditionFailed), e.Key), e.Actual), true
+		b, at := wire.Begin(b, errConditionFailed)
+		return wire.End(wire.Bytes(wire.Bytes(b, 1, e.Key), 3, e.Actual), at), true
 	case *LockNotAvailableError:
-		b = append(appendBytes(append(b, errLockNotAvailable), e.Key), e.Holder[:]...)
-		return appendBool(b, e.Timeout), true
+		b, at := wire.Begin(b, errLockNotAvailable)
+		return wire.End(wire.Bool(wire.ID(wire.Bytes(b, 1, e.Key), 3, e.Holder), 5, e.Timeout), at), true
 	case *AddOverflowError:
-		return appendInt(appendInt(appendBytes(append(b, errAddOverflow), e.Key), e.Value), e.Delta), true
+		b, at := wire.Begin(b, errAddOverflow)
+		return wire.End(wire.Int(wire.Int(wire.Bytes(b, 1, e.Key), 3, e.Value), 5, e.Delta), at), true
 	case *AmbiguousError:
-		return appendString(append(b, errAmbiguous), e.Reason), true
+		b, at := wire.Begin(b, errAmbiguous)
+		return wire.End(wire.String(b, 2, e.Reason), at), true
 	case *BelowGCError:
-		return appendTS(append(b, errBelowGC), e.Threshold), true
+		b, at := wire.Begin(b, errBelowGC)
+		return wire.End(wire.Timestamp(b, 1, e.Threshold), at), true
 	case *NotClosedError:
-		return appendBool(appendTS(appendUint(append(b, errNotClosed), uint64(e.Range)), e.Closed), e.Intent), true
+		b, at := wire.Begin(b, errNotClosed)
+		return wire.End(wire.Bool(wire.Timestamp(wire.Uint(b, 1, uint64(e.Range)), 3, e.Closed), 5, e.Intent), at), true
 	case *UnavailableError:
-		return appendBool(appendString(append(b, errUnavailable), e.Reason), e.DiskFull), true
+		b, at := wire.Begin(b, errUnavailable)
+		return wire.End(wire.String(wire.Bool(b, 1, e.DiskFull), 2, e.Reason), at), true
+	case *NotLeaseholderError:
+		b, at := wire.Begin(b, errNotLeaseholder)
+		b = replicaField(wire.Uint(b, 1, uint64(e.Range)), 2, &e.Leaseholder)
+		return wire.End(optDescriptorField(b, 4, e.Desc), at), true
+	case *ProtocolError:
+		b, at := wire.Begin(b, errProtocol)
+		b = wire.Uint(wire.Uint(b, 1, uint64(e.Range)), 3, uint64(e.Protocol))
+		return wire.End(optDescriptorField(b, 2, e.Desc), at), true
+	case *GenerationError:
+		b, at := wire.Begin(b, errGeneration)
+		b = wire.Bool(wire.Uint(b, 1, uint64(e.Range)), 3, e.Sealed)
+		return wire.End(optDescriptorField(b, 2, e.Desc), at), true
+	case *ProtocolRefusedError:
+		b, at := wire.Begin(b, errProtocolRefused)
+		return wire.End(wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(e.Range)), 3, uint64(e.Protocol)), 5, uint64(e.Node)), at), true
+	case *DeadlockError:
+		b, at := wire.Begin(b, errDeadlock)
+		for _, id := range e.Cycle {
+			b = wire.Element(b, 1, id[:])
+		}
+		return wire.End(waitFields(b, 2, e.Waits), at), true
+	case *OnePhaseError:
+		b, at := wire.Begin(b, errOnePhase)
+		return wire.End(b, at), true
+	case *AnswerTooLargeError:
+		b, at := wire.Begin(b, errAnswerTooLarge)
+		return wire.End(b, at), true
 	}
 	return b, false
 }
 
-func (d *decoder) error() error {
-	switch d.enum(errLast) {
-	case errInternal:
-		return &InternalError{Message: d.string()}
-	case errCanceled:
-		return fmt.Errorf("at the range: %w", context.Canceled)
-	case errDeadline:
-		return fmt.Errorf("at the range: %w", context.DeadlineExceeded)
-	case errNotLeaseholder:
-		return &NotLeaseholderError{
-			Range: RangeID(d.uvarint()), Leaseholder: d.replica(), Desc: d.optDescriptor(),
+func readError(r *wire.Reader) (err error) {
+	for m := r.Open("kv.Error"); r.Next(&m); {
+		switch r.Field() {
+		case errCanceled:
+			if r.Bool() {
+				err = fmt.Errorf("at the range: %w", context.Canceled)
+			}
+		case errDeadline:
+			if r.Bool() {
+				err = fmt.Errorf("at the range: %w", context.DeadlineExceeded)
+			}
+		case errInternal:
+			q := &InternalError{}
+			readInternalError(r, q)
+			err = q
+		case errNotLeaseholder:
+			q := &NotLeaseholderError{}
+			readNotLeaseholderError(r, q)
+			err = q
+		case errRangeNotFound:
+			q := &RangeNotFoundError{}
+			readRangeNotFoundError(r, q)
+			err = q
+		case errRangeMismatch:
+			q := &RangeMismatchError{}
+			readRangeMismatchError(r, q)
+			err = q
+		case errWriteTooOld:
+			q := &WriteTooOldError{}
+			readWriteTooOldError(r, q)
+			err = q
+		case errUncertainty:
+			q := &UncertaintyError{}
+			readUncertaintyError(r, q)
+			err = q
+		case errTxnRetry:
+			q := &TxnRetryError{}
+			readTxnRetryError(r, q)
+			err = q
+		case errTxnAborted:
+			q := &TxnAbortedError{}
+			readTxnAbortedError(r, q)
+			err = q
+		case errDeadlock:
+			q := &DeadlockError{}
+			readDeadlockError(r, q)
+			err = q
+		case errRefreshFailed:
+			q := &RefreshFailedError{}
+			readRefreshFailedError(r, q)
+			err = q
+		case errOnePhase:
+			q := &OnePhaseError{}
+			readOnePhaseError(r, q)
+			err = q
+		case errAnswerTooLarge:
+			q := &AnswerTooLargeError{}
+			readAnswerTooLargeError(r, q)
+			err = q
+		case errLocksLost:
+			q := &LocksLostError{}
+			readLocksLostError(r, q)
+			err = q
+		case errConditionFailed:
+			q := &ConditionFailedError{}
+			readConditionFailedError(r, q)
+			err = q
+		case errLockNotAvailable:
+			q := &LockNotAvailableError{}
+			readLockNotAvailableError(r, q)
+			err = q
+		case errAddOverflow:
+			q := &AddOverflowError{}
+			readAddOverflowError(r, q)
+			err = q
+		case errAmbiguous:
+			q := &AmbiguousError{}
+			readAmbiguousError(r, q)
+			err = q
+		case errBelowGC:
+			q := &BelowGCError{}
+			readBelowGCError(r, q)
+			err = q
+		case errNotClosed:
+			q := &NotClosedError{}
+			readNotClosedError(r, q)
+			err = q
+		case errProtocol:
+			q := &ProtocolError{}
+			readProtocolError(r, q)
+			err = q
+		case errGeneration:
+			q := &GenerationError{}
+			readGenerationError(r, q)
+			err = q
+		case errProtocolRefused:
+			q := &ProtocolRefusedError{}
+			readProtocolRefusedError(r, q)
+			err = q
+		case errUnavailable:
+			q := &UnavailableError{}
+			readUnavailableError(r, q)
+			err = q
+		default:
+			r.Skip()
 		}
-	case errRangeNotFound:
-		return &RangeNotFoundError{Range: RangeID(d.uvarint())}
-	case errRangeMismatch:
-		return &RangeMismatchError{Span: d.span(), Infos: list(d, 11, (*decoder).rangeInfo)}
-	case errWriteTooOld:
-		return &WriteTooOldError{Key: d.key(), Actual: d.ts(), By: d.txnID(), Gateway: NodeID(d.uint32())}
-	case errUncertainty:
-		return &UncertaintyError{Key: d.key(), Value: d.ts(), RetryAt: d.ts()}
-	case errTxnRetry:
-		return &TxnRetryError{Reason: RetryReason(d.enum(byte(RetryPossibleReplay))), WriteTimestamp: d.ts()}
-	case errTxnAborted:
-		return &TxnAbortedError{ID: d.txnID(), Reason: d.string()}
-	case errDeadlock:
-		return &DeadlockError{Cycle: list(d, 16, (*decoder).txnID), Waits: list(d, minWait, (*decoder).wait)}
-	case errRefreshFailed:
-		return &RefreshFailedError{Key: d.key(), Written: d.ts(), By: d.txnID(), Gateway: NodeID(d.uint32())}
-	case errOnePhase:
-		return &OnePhaseError{}
-	case errAnswerTooLarge:
-		return &AnswerTooLargeError{}
-	case errLocksLost:
-		return &LocksLostError{Key: d.key(), Lost: d.ts()}
-	case errConditionFailed:
-		return &ConditionFailedError{Key: d.key(), Actual: d.bytes()}
-	case errLockNotAvailable:
-		return &LockNotAvailableError{Key: d.key(), Holder: d.txnID(), Timeout: d.bool()}
-	case errAddOverflow:
-		return &AddOverflowError{Key: d.key(), Value: d.varint(), Delta: d.varint()}
-	case errAmbiguous:
-		return &AmbiguousError{Reason: d.string()}
-	case errBelowGC:
-		return &BelowGCError{Threshold: d.ts()}
-	case errNotClosed:
-		return &NotClosedError{Range: RangeID(d.uvarint()), Closed: d.ts(), Intent: d.bool()}
-	case errUnavailable:
-		return &UnavailableError{Reason: d.string(), DiskFull: d.bool()}
 	}
-	return nil
+	if err == nil {
+		r.Malformed()
+	}
+	return err
 }
 
-// minWait is the least size of a wait.
-const minWait = 37
-
-func appendWait(b []byte, w TxnWait) []byte {
-	b = appendUint(append(b, w.ID[:]...), uint64(w.Gateway))
-	b = appendTS(appendInt(b, int64(w.Priority)), w.MinTimestamp)
-	return appendBytes(append(b, w.For[:]...), w.Key)
+func readInternalError(r *wire.Reader, q *InternalError) {
+	for m := r.Open("kv.InternalError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Message = r.String()
+		default:
+			r.Skip()
+		}
+	}
 }
 
-func (d *decoder) wait() TxnWait {
-	return TxnWait{ID: d.txnID(), Gateway: NodeID(d.uint32()), Priority: int32(d.varint()), MinTimestamp: d.ts(), For: d.txnID(), Key: d.key()}
+func readNotLeaseholderError(r *wire.Reader, q *NotLeaseholderError) {
+	for m := r.Open("kv.NotLeaseholderError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Range = RangeID(r.Uint())
+		case 2:
+			ReadReplica(r, &q.Leaseholder)
+		case 4:
+			q.Desc = &RangeDescriptor{}
+			ReadDescriptor(r, q.Desc)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readRangeNotFoundError(r *wire.Reader, q *RangeNotFoundError) {
+	for m := r.Open("kv.RangeNotFoundError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Range = RangeID(r.Uint())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readRangeMismatchError(r *wire.Reader, q *RangeMismatchError) {
+	for m := r.Open("kv.RangeMismatchError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readSpan(r, &q.Span)
+		case 2:
+			readRangeInfo(r, wire.Grow(r, &q.Infos))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readWriteTooOldError(r *wire.Reader, q *WriteTooOldError) {
+	for m := r.Open("kv.WriteTooOldError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 2:
+			q.By = r.ID()
+		case 3:
+			q.Actual = r.Timestamp()
+		case 4:
+			q.Gateway = NodeID(r.Uint32())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readUncertaintyError(r *wire.Reader, q *UncertaintyError) {
+	for m := r.Open("kv.UncertaintyError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Value = r.Timestamp()
+		case 5:
+			q.RetryAt = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readTxnRetryError(r *wire.Reader, q *TxnRetryError) {
+	for m := r.Open("kv.TxnRetryError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Reason = RetryReason(r.Enum(uint8(RetryPossibleReplay)))
+		case 3:
+			q.WriteTimestamp = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readTxnAbortedError(r *wire.Reader, q *TxnAbortedError) {
+	for m := r.Open("kv.TxnAbortedError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.ID = r.ID()
+		case 2:
+			q.Reason = r.String()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readDeadlockError(r *wire.Reader, q *DeadlockError) {
+	for m := r.Open("kv.DeadlockError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			*wire.Grow(r, &q.Cycle) = r.ID()
+		case 2:
+			readWait(r, wire.Grow(r, &q.Waits))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readRefreshFailedError(r *wire.Reader, q *RefreshFailedError) {
+	for m := r.Open("kv.RefreshFailedError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 2:
+			q.By = r.ID()
+		case 3:
+			q.Written = r.Timestamp()
+		case 4:
+			q.Gateway = NodeID(r.Uint32())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readOnePhaseError(r *wire.Reader, _ *OnePhaseError) {
+	for m := r.Open("kv.OnePhaseError"); r.Next(&m); {
+		r.Skip()
+	}
+}
+
+func readAnswerTooLargeError(r *wire.Reader, _ *AnswerTooLargeError) {
+	for m := r.Open("kv.AnswerTooLargeError"); r.Next(&m); {
+		r.Skip()
+	}
+}
+
+func readLocksLostError(r *wire.Reader, q *LocksLostError) {
+	for m := r.Open("kv.LocksLostError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Lost = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readConditionFailedError(r *wire.Reader, q *ConditionFailedError) {
+	for m := r.Open("kv.ConditionFailedError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Actual = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readLockNotAvailableError(r *wire.Reader, q *LockNotAvailableError) {
+	for m := r.Open("kv.LockNotAvailableError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Holder = r.ID()
+		case 5:
+			q.Timeout = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAddOverflowError(r *wire.Reader, q *AddOverflowError) {
+	for m := r.Open("kv.AddOverflowError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Value = r.Int()
+		case 5:
+			q.Delta = r.Int()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAmbiguousError(r *wire.Reader, q *AmbiguousError) {
+	for m := r.Open("kv.AmbiguousError"); r.Next(&m); {
+		switch r.Field() {
+		case 2:
+			q.Reason = r.String()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readBelowGCError(r *wire.Reader, q *BelowGCError) {
+	for m := r.Open("kv.BelowGCError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Threshold = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readNotClosedError(r *wire.Reader, q *NotClosedError) {
+	for m := r.Open("kv.NotClosedError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Range = RangeID(r.Uint())
+		case 3:
+			q.Closed = r.Timestamp()
+		case 5:
+			q.Intent = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readProtocolError(r *wire.Reader, q *ProtocolError) {
+	for m := r.Open("kv.ProtocolError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Range = RangeID(r.Uint())
+		case 2:
+			q.Desc = &RangeDescriptor{}
+			ReadDescriptor(r, q.Desc)
+		case 3:
+			q.Protocol = readProtocol(r)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readProtocolRefusedError(r *wire.Reader, q *ProtocolRefusedError) {
+	for m := r.Open("kv.ProtocolRefusedError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Range = RangeID(r.Uint())
+		case 3:
+			q.Protocol = readProtocol(r)
+		case 5:
+			q.Node = NodeID(r.Uint32())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readGenerationError(r *wire.Reader, q *GenerationError) {
+	for m := r.Open("kv.GenerationError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Range = RangeID(r.Uint())
+		case 2:
+			q.Desc = &RangeDescriptor{}
+			ReadDescriptor(r, q.Desc)
+		case 3:
+			q.Sealed = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readUnavailableError(r *wire.Reader, q *UnavailableError) {
+	for m := r.Open("kv.UnavailableError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.DiskFull = r.Bool()
+		case 2:
+			q.Reason = r.String()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func waitFields(b []byte, field uint32, l []TxnWait) []byte {
+	for i := range l {
+		var at int
+		b, at = wire.Begin(b, field)
+		b = wire.End(appendWait(b, &l[i]), at)
+	}
+	return b
+}
+
+func appendWait(b []byte, w *TxnWait) []byte {
+	b = wire.Uint(wire.ID(b, 1, w.ID), 2, uint64(w.Gateway))
+	b = wire.Timestamp(wire.Int(b, 3, int64(w.Priority)), 5, w.MinTimestamp)
+	return wire.Bytes(wire.ID(b, 7, w.For), 4, w.Key)
+}
+
+func readWait(r *wire.Reader, w *TxnWait) {
+	for m := r.Open("kv.TxnWait"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			w.ID = r.ID()
+		case 2:
+			w.Gateway = NodeID(r.Uint32())
+		case 3:
+			w.Priority = r.Int32()
+		case 4:
+			w.Key = r.Bytes()
+		case 5:
+			w.MinTimestamp = r.Timestamp()
+		case 7:
+			w.For = r.ID()
+		default:
+			r.Skip()
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"meridian/clock"
 	"meridian/keys"
+	"meridian/wire"
 )
 
 // ReplicaType is a replica's part in consensus.
@@ -48,6 +49,8 @@ type RangeDescriptor struct {
 	Protocol Protocol
 	// Keep is until when the range is not merged into its left neighbour unless asked: somebody split it off by hand.
 	Keep clock.Timestamp
+	// Unknown are fields that a later version wrote; a change of the descriptor keeps them.
+	Unknown wire.Unknown
 }
 
 // Contains reports whether the range holds k.
@@ -67,6 +70,34 @@ func (d *RangeDescriptor) Replica(n NodeID) (ReplicaDescriptor, bool) {
 	}
 	return ReplicaDescriptor{}, false
 }
+
+// Quorum reports whether the replicas that has names are a majority of the range's voters; while two configurations are joint,
+// of the voters of each of them. Any two quorums of one descriptor have a replica in common, and so have quorums of two
+// descriptors of which the second follows the first by one change of replicas.
+func (d *RangeDescriptor) Quorum(has func(*ReplicaDescriptor) bool) bool {
+	var all, have [2]int // of the later configuration, and of the earlier one
+	for i := range d.Replicas {
+		r := &d.Replicas[i]
+		later := r.Type == Voter || r.Type == VoterIncoming
+		earlier := r.Type == Voter || r.Type == VoterOutgoing || r.Type == VoterDemoting
+		if !later && !earlier {
+			continue
+		}
+		yes := has(r)
+		for side, in := range [2]bool{later, earlier} {
+			if in {
+				all[side]++
+				if yes {
+					have[side]++
+				}
+			}
+		}
+	}
+	return have[0] > all[0]/2 && have[1] > all[1]/2
+}
+
+// Votes reports whether a replica counts in Quorum.
+func (t ReplicaType) Votes() bool { return t != NonVoter && t != Learner }
 
 // Clone copies d; keys are shared.
 func (d *RangeDescriptor) Clone() *RangeDescriptor {

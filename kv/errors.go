@@ -182,6 +182,52 @@ func (e *NotClosedError) Error() string {
 	return fmt.Sprintf("r%d: closed up to %s only", e.Range, e.Closed)
 }
 
+// ProtocolError says that a batch has requests for rows of a range that has another protocol than the batch. Nothing was done.
+type ProtocolError struct {
+	Range    RangeID
+	Protocol Protocol         // the range's
+	Desc     *RangeDescriptor // nil: unknown
+}
+
+func (e *ProtocolError) Error() string {
+	return fmt.Sprintf("r%d: its commit protocol is %s", e.Range, e.Protocol)
+}
+
+// GenerationError says that a batch was sent in another generation of its range than the one in which the replica acts, or
+// that the replica has sealed that one and waits for the next. The batch may have been carried out nevertheless.
+type GenerationError struct {
+	Range RangeID
+	// Desc is the range as the replica knows it: Desc.Generation is the replica's, which may be earlier or later than the sender's.
+	Desc *RangeDescriptor
+	// Sealed says that the generation is over, and that the next one begins soon.
+	Sealed bool
+}
+
+func (e *GenerationError) Error() string {
+	switch {
+	case e.Desc == nil:
+		return fmt.Sprintf("r%d: another generation", e.Range)
+	case e.Sealed:
+		return fmt.Sprintf("r%d: generation %d is sealed", e.Range, e.Desc.Generation)
+	}
+	return fmt.Sprintf("r%d: its generation is %d", e.Range, e.Desc.Generation)
+}
+
+// ProtocolRefusedError says that a range can't have a commit protocol. To ask again does not help; nothing was changed.
+type ProtocolRefusedError struct {
+	Range    RangeID
+	Protocol Protocol
+	// Node is one whose binary does not have the protocol. Zero: the range is the system's, which is of the leader protocol.
+	Node NodeID
+}
+
+func (e *ProtocolRefusedError) Error() string {
+	if e.Node != 0 {
+		return fmt.Sprintf("r%d: node %d does not have the commit protocol %s", e.Range, e.Node, e.Protocol)
+	}
+	return fmt.Sprintf("r%d: the ranges of the system keep the commit protocol leader", e.Range)
+}
+
 // UnavailableError says that the range can't serve now: no quorum, no lease, disk full, draining.
 type UnavailableError struct {
 	Reason   string

@@ -84,11 +84,19 @@ const (
 
 // Header is what a batch says once for all of its requests.
 type Header struct {
+	laterHeader
 	// RangeID and Replica address the batch; route fills them in.
 	RangeID RangeID
 	// Generation is that of the descriptor by which the batch was routed; if the range has a later one, the answer
 	// brings it along (RangeInfos). Zero: the sender does not want to know.
+	//
+	// For a batch of another protocol than the leader's it is the generation in which the sender acts, and a replica that is
+	// in another one, or has sealed it, answers GenerationError.
 	Generation uint64
+	// Protocol is the one that the batch is for: its rows have to be in ranges of that protocol (ProtocolError).
+	Protocol Protocol
+	// Target says which replica the batch goes to.
+	Target Target
 	// Timestamp of a batch without a transaction; zero means the range's own clock.
 	Timestamp clock.Timestamp
 	Txn       *Txn
@@ -114,6 +122,31 @@ type Header struct {
 	// Now is the sender's clock when the batch left; the receiver's clock moves past it.
 	Now clock.Timestamp
 }
+
+// Target says to which replica of a range a batch goes. The zero Target is the leaseholder.
+type Target struct {
+	Kind TargetKind
+	// Replica is the one that is meant, if Kind is TargetReplica.
+	Replica ReplicaID
+}
+
+// TargetKind is how a Target names a replica.
+type TargetKind uint8
+
+const (
+	// TargetLeaseholder is the replica that has the range's lease.
+	TargetLeaseholder TargetKind = iota
+	// TargetNearest is the nearest replica that answers.
+	TargetNearest
+	// TargetReplica is one replica, and no other.
+	TargetReplica
+)
+
+// ToNearest is a Target.
+var ToNearest = Target{Kind: TargetNearest}
+
+// ToReplica is the Target that names one replica.
+func ToReplica(id ReplicaID) Target { return Target{Kind: TargetReplica, Replica: id} }
 
 // Batch is an ordered list of requests, evaluated as one on each range.
 type Batch struct {
@@ -160,6 +193,8 @@ const (
 	MethodSubsume
 	MethodRelease
 	MethodCheckLocks
+	MethodProtocol
+	MethodAdminSetProtocol
 )
 
 // GetRequest reads one key, and locks it if Lock says so, also when there is no value.
@@ -302,6 +337,13 @@ type CommitTrigger struct {
 	Split    *SplitTrigger
 	Merge    *MergeTrigger
 	Replicas *ReplicasTrigger
+	Seal     *SealTrigger
+}
+
+// SealTrigger is of the range's own commands, not of a transaction: a generation is sealed, or folded.
+type SealTrigger struct {
+	Generation uint64
+	Folded     bool
 }
 
 // SplitTrigger divides a range; the left side keeps its identity.
@@ -315,7 +357,7 @@ type MergeTrigger struct {
 	Applied     uint64
 }
 
-// ReplicasTrigger sets the replicas of a range, by joint consensus when Desc is in a joint state.
+// ReplicasTrigger sets the replicas of a range, by joint consensus when Desc is in a joint state, and its protocol.
 type ReplicasTrigger struct{ Desc RangeDescriptor }
 
 // HeartbeatTxnRequest extends the life of a transaction, and makes its record if there is none.
@@ -357,12 +399,16 @@ type QueryTxnRequest struct {
 	Txn TxnMeta
 	// Known is the Version of an earlier answer; the next one may wait until there is another. Zero: it does not wait.
 	Known uint64
+	// List asks for the writes in flight of a staging record too, for recovery by others than the record's leaseholder.
+	List bool
 }
 
 // QueryTxnResponse answers it.
 type QueryTxnResponse struct {
 	Txn    Txn
 	Exists bool
+	// InFlight are those of the record, if they were asked for.
+	InFlight []InFlightWrite
 	// Waits are those that end at the transaction, directly or not, as far as is known; Version identifies their set.
 	Waits   []TxnWait
 	Version uint64
@@ -479,6 +525,19 @@ type AdminTransferLeaseRequest struct {
 	Target NodeID
 }
 
+// AdminSetProtocolRequest gives the range that contains Key another commit protocol, while the range is served. Any node may send it, and
+// again: a range that has the protocol already is left as it is. A change that is never possible is refused with ProtocolRefusedError.
+//
+// A span of several ranges is changed one range after the other, each time with the end of the last answer's descriptor as Key. The
+// parts of a range that is split later have its protocol, and ranges of different protocols are not merged.
+type AdminSetProtocolRequest struct {
+	Key      keys.Key
+	Protocol Protocol
+}
+
+// AdminSetProtocolResponse has the range as it is now, with the protocol that was asked for.
+type AdminSetProtocolResponse struct{ Desc RangeDescriptor }
+
 // RangeInfoRequest asks the range that contains Key about itself.
 type RangeInfoRequest struct{ Key keys.Key }
 
@@ -556,6 +615,16 @@ type ClearRequest struct {
 	Threshold clock.Timestamp
 }
 
+// ProtocolRequest is a request of a protocol's own, to the protocol's participant at a range: the keys by which it is routed,
+// and bytes that the protocol alone reads. An empty End: it is about the one key.
+type ProtocolRequest struct {
+	Key, End keys.Key
+	Body     []byte
+}
+
+// ProtocolResponse answers it.
+type ProtocolResponse struct{ Body []byte }
+
 // EmptyResponse answers requests that have nothing to say.
 type EmptyResponse struct{}
 
@@ -618,9 +687,12 @@ func (r *AdminSplitRequest) Span() keys.Span          { return point(r.Key) }
 func (r *AdminMergeRequest) Span() keys.Span          { return point(r.Key) }
 func (r *AdminChangeReplicasRequest) Span() keys.Span { return point(r.Key) }
 func (r *AdminTransferLeaseRequest) Span() keys.Span  { return point(r.Key) }
+func (r *AdminSetProtocolRequest) Span() keys.Span    { return point(r.Key) }
 func (r *RangeInfoRequest) Span() keys.Span           { return point(r.Key) }
 func (r *RecoverTxnRequest) Span() keys.Span          { return point(r.Txn.Anchor) }
 func (r *SubsumeRequest) Span() keys.Span             { return point(r.Key) }
+
+func (r *ProtocolRequest) Span() keys.Span { return keys.Span{Start: r.Key, End: r.End} }
 
 func (r *ReleaseRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
 
@@ -634,6 +706,7 @@ func (r *LoadRequest) Span() keys.Span {
 	return keys.Span{Start: r.Rows[0].Key, End: r.Rows[len(r.Rows)-1].Key.Next()}
 }
 
+func (*ProtocolRequest) Method() Method            { return MethodProtocol }
 func (*LoadRequest) Method() Method                { return MethodLoad }
 func (*ClearRequest) Method() Method               { return MethodClear }
 func (*SubsumeRequest) Method() Method             { return MethodSubsume }
@@ -660,8 +733,24 @@ func (*AdminSplitRequest) Method() Method          { return MethodAdminSplit }
 func (*AdminMergeRequest) Method() Method          { return MethodAdminMerge }
 func (*AdminChangeReplicasRequest) Method() Method { return MethodAdminChangeReplicas }
 func (*AdminTransferLeaseRequest) Method() Method  { return MethodAdminTransferLease }
+func (*AdminSetProtocolRequest) Method() Method    { return MethodAdminSetProtocol }
 func (*RangeInfoRequest) Method() Method           { return MethodRangeInfo }
 func (*RecoverTxnRequest) Method() Method          { return MethodRecoverTxn }
+
+// OfRows reports whether a request reads or writes rows, or is a protocol's own: it is for the participant of the range's
+// protocol. All others are about transaction records, descriptors and other range-local keys, or about the range itself; these
+// are the leader protocol's in every range.
+func OfRows(r Request) bool {
+	switch r := r.(type) {
+	case *ProtocolRequest:
+		return true
+	case *GetRequest, *ScanRequest, *PutRequest, *CPutRequest, *DeleteRequest, *DeleteRangeRequest, *AddRequest,
+		*QueryIntentRequest, *ResolveIntentRequest, *ResolveRangeRequest, *RefreshRequest, *RefreshRangeRequest, *LoadRequest,
+		*ClearRequest, *ReleaseRequest, *CheckLocksRequest:
+		return !keys.IsLocal(r.Span().Start)
+	}
+	return false
+}
 
 // IsWrite reports whether a method changes replicated state, so that it must go through raft.
 func (m Method) IsWrite() bool {
@@ -677,7 +766,7 @@ func (m Method) IsWrite() bool {
 // IsAdmin reports whether a method is carried out by the range itself, outside evaluation.
 func (m Method) IsAdmin() bool {
 	switch m {
-	case MethodAdminSplit, MethodAdminMerge, MethodAdminChangeReplicas, MethodAdminTransferLease:
+	case MethodAdminSplit, MethodAdminMerge, MethodAdminChangeReplicas, MethodAdminTransferLease, MethodAdminSetProtocol:
 		return true
 	}
 	return false

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"encoding/hex"
+	"fmt"
 
 	"meridian/clock"
 	"meridian/keys"
@@ -84,8 +85,6 @@ type Txn struct {
 	Heartbeat clock.Timestamp
 	// LockSpans are all keys that the transaction may have locked or written; only in EndTxn and records.
 	LockSpans []keys.Span
-	// InFlight are writes of a Staging transaction whose durability is not known (CRDB'20 §3.1); only in records.
-	InFlight []InFlightWrite
 	// IgnoredSeqs are sequence ranges rolled back to a savepoint; values written under them do not exist.
 	IgnoredSeqs []SeqRange
 }
@@ -106,16 +105,31 @@ type InFlightWrite struct {
 // SeqRange is an inclusive range of sequence numbers.
 type SeqRange struct{ First, Last Seq }
 
-// Protocol is a range's commit protocol.
+// Protocol is a range's commit protocol. This package knows numbers; what a node can serve is in its registry
+// (rangeserver.Options.Protocols), and a range of another protocol is refused there.
 type Protocol uint8
 
 const (
 	Leader Protocol = iota
 	FastPaxos
 	Epoch
+
+	// FirstForeign is the first number for protocols that are no part of the product, and MaxProtocol the last of all.
+	FirstForeign Protocol = 64
+	MaxProtocol  Protocol = 127
 )
 
-func (p Protocol) String() string { return [...]string{"leader", "fast_paxos", "epoch"}[p] }
+func (p Protocol) String() string {
+	switch p {
+	case Leader:
+		return "leader"
+	case FastPaxos:
+		return "fast_paxos"
+	case Epoch:
+		return "epoch"
+	}
+	return fmt.Sprintf("protocol %d", uint8(p))
+}
 
 // Observe records the first reading of a node's clock.
 func (t *Txn) Observe(n NodeID, at clock.Timestamp) {
@@ -146,7 +160,6 @@ func (t *Txn) Clone() *Txn {
 	c := *t
 	c.Observed = append([]ObservedTimestamp(nil), t.Observed...)
 	c.LockSpans = append([]keys.Span(nil), t.LockSpans...)
-	c.InFlight = append([]InFlightWrite(nil), t.InFlight...)
 	c.IgnoredSeqs = append([]SeqRange(nil), t.IgnoredSeqs...)
 	return &c
 }

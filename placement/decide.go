@@ -128,7 +128,7 @@ func (d *decision) change(format string, args ...any) Action {
 // wanted is the number of voters to aim at: what the zone asks for, or while there are fewer nodes than that, the largest
 // odd number of them. Nodes that are dead or on their way out count, for they are to be replaced, not done without.
 //
-// P2 (I1): it is never less than what the range has, up to what the zone asks for, whatever is known of the nodes.
+// placement.P2 (I1): it is never less than what the range has, up to what the zone asks for, whatever is known of the nodes.
 func (d *decision) wanted() int {
 	present := 0
 	for _, n := range d.all {
@@ -172,7 +172,7 @@ func (d *decision) repairVoters() (Action, bool) {
 		}
 	}
 	if had := len(d.voters); had < want {
-		// P3: all at once, and to an odd number, on the way as in the end. Two voters survive no more than one, and
+		// placement.P3: all at once, and to an odd number, on the way as in the end. Two voters survive no more than one, and
 		// need both to agree; so do four and three.
 		grown := slices.Clone(d.voters)
 		var odd []*Node
@@ -312,7 +312,7 @@ func (d *decision) repairNonVoters() (Action, bool) {
 	return d.change("a non-voter for n%d", best.Node), true
 }
 
-// candidates are the nodes that may be given a replica beside those of a set.
+// candidates are the nodes that may get a replica in addition to those of a set.
 func (d *decision) candidates(set []*Node) (out []*Node) {
 	for _, n := range d.all {
 		if n.usable() && !slices.ContainsFunc(set, func(o *Node) bool { return o.Node == n.Node }) {

@@ -34,17 +34,19 @@
 // # Constraints
 //
 // A Conjunction is a list of constraints that a replica has to satisfy together, and how many replicas have to (zero:
-// all). P1 (I8): a node is only proposed for a replica if, with it, all conjunctions can still be satisfied by the
-// replicas that are yet to be added; so a conjunction over all replicas can't be violated even for a moment.
+// all).
+//
+//	placement.P1 (I8): a node is only proposed for a replica if, with it, all conjunctions can still be satisfied by the
+//	    replicas that are yet to be added; so a conjunction over all replicas can't be violated even for a moment.
 //
 // # How many voters
 //
 // As many as the zone asks for; with fewer nodes than that, the largest odd number of nodes. Dead nodes count, and those on
 // their way out; only those that were decommissioned for good do not.
 //
-// P2 (I1): no step leaves fewer voters than before if that is less than the zone asks for. A voter whose node is dead or
-// leaves is replaced, or waited for: without it the range would survive no more, and what was acknowledged would be in
-// fewer copies. Nor does not knowing take voters away: a node that was never heard of is not live, and that is all.
+//	placement.P2 (I1): no step leaves fewer voters than before if that is less than the zone asks for. A voter whose node is dead or
+//	    leaves is replaced, or waited for: without it the range would survive no more, and what was acknowledged would be in
+//	    fewer copies. Nor does not knowing take voters away: a node that was never heard of is not live, and that is all.
 //
-// P3: voters are added to an odd number only. Two voters survive no more than one, and need both to agree.
+//	placement.P3: voters are added to an odd number only. Two voters survive no more than one, and need both to agree.
 package placement

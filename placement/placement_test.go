@@ -185,7 +185,7 @@ func parseZone(t *testing.T, d *datadriven.TestData) Zone {
 				c.Replicas = atoi(t, n)
 				continue
 			}
-			k, ok := ParseConstraint(f)
+			k, ok := parseConstraint(f)
 			if !ok || k.String() != f {
 				t.Fatalf("constraint %q", f)
 			}
@@ -212,9 +212,9 @@ func atoi(t *testing.T, s string) int {
 	return n
 }
 
-// TestRandom: from any state, steps end; no step puts a replica where a constraint forbids it (P1), takes away the
-// leaseholder's, or leaves fewer voters than before if that is less than the zone asks for (P2), or an even number of them
-// that is no more than before (P3); in the end the wanted number of voters is there if there are enough nodes. A lease that
+// TestRandom: from any state, steps end; no step puts a replica where a constraint forbids it (placement.P1), takes away the
+// leaseholder's, or leaves fewer voters than before if that is less than the zone asks for (placement.P2), or an even number of them
+// that is no more than before (placement.P3); in the end the wanted number of voters is there if there are enough nodes. A lease that
 // follows its requests goes to a voter that may have it.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(3000) {
@@ -302,10 +302,10 @@ func TestRandom(t *testing.T) {
 					}
 				}
 				if after < before && after < z.Voters() {
-					t.Fatalf("seed %d: %s: %d voters become %d, and the zone asks for %d (P2)", seed, a.describe(), before, after, z.Voters())
+					t.Fatalf("seed %d: %s: %d voters become %d, and the zone asks for %d (placement.P2)", seed, a.describe(), before, after, z.Voters())
 				}
 				if after > before && after%2 == 0 {
-					t.Fatalf("seed %d: %s: %d voters become %d (P3)", seed, a.describe(), before, after)
+					t.Fatalf("seed %d: %s: %d voters become %d (placement.P3)", seed, a.describe(), before, after)
 				}
 				for _, x := range a.Targets {
 					if int(x.Node) > len(nodes) {
@@ -355,4 +355,16 @@ func travelled(r *Range, nodes []Node, to Node) (sum float64) {
 		sum += n * way(&o, &to)
 	}
 	return sum
+}
+
+// parseConstraint reads what String prints.
+func parseConstraint(s string) (c Constraint, ok bool) {
+	switch {
+	case strings.HasPrefix(s, "+"):
+		s = s[1:]
+	case strings.HasPrefix(s, "-"):
+		c.Forbidden, s = true, s[1:]
+	}
+	c.Key, c.Value, ok = strings.Cut(s, "=")
+	return c, ok && c.Key != "" && c.Value != ""
 }

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"meridian/cluster"
@@ -54,18 +53,6 @@ func (c Constraint) String() string {
 		sign = "-"
 	}
 	return sign + c.Key + "=" + c.Value
-}
-
-// ParseConstraint reads what String prints.
-func ParseConstraint(s string) (c Constraint, ok bool) {
-	switch {
-	case strings.HasPrefix(s, "+"):
-		s = s[1:]
-	case strings.HasPrefix(s, "-"):
-		c.Forbidden, s = true, s[1:]
-	}
-	c.Key, c.Value, ok = strings.Cut(s, "=")
-	return c, ok && c.Key != "" && c.Value != ""
 }
 
 // Conjunction is constraints that hold together, for Replicas of the replicas (zero: for all).
@@ -147,7 +134,7 @@ func deficit(cs []Conjunction, ns []*Node) (missing int, forbidden bool) {
 	return missing, forbidden
 }
 
-// allowed is P1 for a node that joins others in a set that is to grow to size. Where the others alone make it
+// allowed is placement.P1 for a node that joins others in a set that is to grow to size. Where the others alone make it
 // impossible to satisfy everything, the node must not make it worse.
 func allowed(cs []Conjunction, others []*Node, n *Node, size int) bool {
 	for i := range cs {

@@ -8,6 +8,9 @@ import (
 
 // Set is a group of counters by name. The zero value is ready; all methods may be called concurrently and on nil.
 type Set struct {
+	// Watch, if not nil, is told of each passage, on its goroutine and before it goes on: a simulation can have the branch take long
+	// there, and a test can end the node there.
+	Watch    func(name string)
 	counters sync.Map // string to *atomic.Int64
 }
 
@@ -21,6 +24,9 @@ func (s *Set) Reached(name string) {
 		c, _ = s.counters.LoadOrStore(name, new(atomic.Int64))
 	}
 	c.(*atomic.Int64).Add(1)
+	if s.Watch != nil {
+		s.Watch(name)
+	}
 }
 
 // Count is the number of passages so far.

@@ -33,3 +33,18 @@ func TestSet(t *testing.T) {
 		t.Fatal("a nil set counts nothing")
 	}
 }
+
+// TestWatch: a passage is told of before it goes on, each time.
+func TestWatch(t *testing.T) {
+	var seen []string
+	s := &Set{Watch: func(name string) { seen = append(seen, name) }}
+	for _, name := range []string{"a", "b", "a"} {
+		s.Reached(name)
+		if seen[len(seen)-1] != name {
+			t.Fatal(seen)
+		}
+	}
+	if len(seen) != 3 || s.Count("a") != 2 {
+		t.Error(seen, s.Count("a"))
+	}
+}

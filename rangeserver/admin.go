@@ -1,7 +1,6 @@
 package rangeserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 // sendAdmin carries out a request that is about the range itself. Only the leaseholder does, one at a time.
 func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.BatchResponse, error) {
 	var err error
+	resp := kv.Response(&kv.EmptyResponse{})
 	switch q := b.Requests[0].(type) {
 	case *kv.AdminSplitRequest:
 		err = s.split(ctx, e.r.RangeID(), q)
@@ -27,22 +27,26 @@ func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.Batch
 		err = s.ChangeReplicas(ctx, e.r.RangeID(), q.Targets)
 	case *kv.AdminMergeRequest:
 		err = s.Merge(ctx, e.r.RangeID())
+	case *kv.AdminSetProtocolRequest:
+		var d *kv.RangeDescriptor
+		if d, err = s.SetProtocol(ctx, e.r.RangeID(), q.Protocol); err == nil {
+			resp = &kv.AdminSetProtocolResponse{Desc: *d}
+		}
 	default:
 		err = refused("unknown request")
 	}
 	var changed *ChangedError
 	if errors.As(err, &changed) {
-		// Another change was in the way, or this one was made already by an attempt whose answer was lost: the client
-		// tries again.
+		// There was a concurrent change, or an attempt whose answer was lost has made this one already: the client tries again.
 		err = &kv.UnavailableError{Reason: changed.Error()}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &kv.BatchResponse{Responses: []kv.Response{&kv.EmptyResponse{}}, Now: s.o.Clock.Now()}, nil
+	return &kv.BatchResponse{Responses: []kv.Response{resp}, Now: s.o.Clock.Now()}, nil
 }
 
-// administer makes sure that this replica has the lease and that nobody else changes the range meanwhile.
+// administer makes sure that this replica has the lease and that the range is not changed concurrently.
 func (s *Store) administer(ctx context.Context, id kv.RangeID) (e *entry, done func(), err error) {
 	if e = s.entry(id); e == nil || !e.ready.Load() {
 		return nil, nil, &kv.RangeNotFoundError{Range: id}
@@ -76,7 +80,7 @@ func (s *Store) TransferLease(ctx context.Context, id kv.RangeID, to kv.NodeID) 
 }
 
 // Split divides a range at a key; an empty key asks for halves of equal size. Splitting where a range begins already
-// is no error. What was split at a key that somebody chose stays so until somebody else asks for the contrary.
+// is no error. A split at a chosen key stays until UNSPLIT.
 func (s *Store) Split(ctx context.Context, id kv.RangeID, at keys.Key) error {
 	return s.split(ctx, id, &kv.AdminSplitRequest{Key: at})
 }
@@ -158,20 +162,52 @@ func splitPoint(k, start keys.Key) keys.Key {
 	return k
 }
 
-// changeDescriptor writes a range's new descriptor (and those of ranges that it gave birth to) where it is kept: in
-// the range and in the index. The transaction is anchored in the range, so that its commit carries the trigger.
+// changeDescriptor writes a range's new descriptor (and those of new ranges) in both places: in the range and in the index. The transaction
+// is anchored in the range, so that its commit carries the trigger.
+//
+// The generation of a range without a log is ended first. If the change fails, another one begins.
 func (s *Store) changeDescriptor(ctx context.Context, old, new *kv.RangeDescriptor, born []*kv.RangeDescriptor, t *kv.CommitTrigger) error {
 	db, err := s.database()
 	if err != nil {
 		return err
 	}
+	if old.Protocol != kv.Leader {
+		e := s.entry(old.ID)
+		if e == nil || !e.ready.Load() {
+			return &kv.RangeNotFoundError{Range: old.ID}
+		}
+		if err := s.fold(ctx, e, old); err != nil {
+			return s.afterFailed(err, e)
+		}
+		if err := s.writeDescriptor(ctx, db, old, new, born, t); err != nil {
+			return s.afterFailed(err, e)
+		}
+		return nil
+	}
+	return s.writeDescriptor(ctx, db, old, new, born, t)
+}
+
+// afterFailed begins a generation of ranges that a failed change may have left without an open one. If it can't, a leaseholder's queue does
+// later. It returns the failure.
+func (s *Store) afterFailed(cause error, es ...*entry) error {
+	// The change may have failed because its context ended; only the node's end stops this.
+	ctx, cancel := s.o.Host.Clock.WithTimeout(s.group.Context(), 10*time.Second)
+	defer cancel()
+	for _, e := range es {
+		_ = s.reopen(ctx, e)
+	}
+	return cause
+}
+
+// writeDescriptor is the transaction of a change.
+func (s *Store) writeDescriptor(ctx context.Context, db DB, old, new *kv.RangeDescriptor, born []*kv.RangeDescriptor, t *kv.CommitTrigger) error {
 	return db.RunInternal(ctx, "range descriptor", func(ctx context.Context, tx Tx) error {
 		key := keys.RangeDescriptorKey(old.Start)
 		v, err := tx.Get(ctx, key)
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(v, old.Append(nil)) {
+		if !old.StoredAs(v) {
 			return &ChangedError{Range: old.ID}
 		}
 		if err := tx.Put(ctx, key, new.Append(nil)); err != nil {
@@ -201,7 +237,7 @@ func (e *ChangedError) Error() string {
 }
 
 // ChangeReplicas gives a range the stated replicas. New voters catch up as learners first; then one joint
-// configuration swaps the voters, so that no quorum is weaker on the way than before or after.
+// configuration swaps the voters, so that no intermediate quorum is weaker than the first and the last.
 func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.ReplicaTarget) error {
 	e, done, err := s.administer(ctx, id)
 	if err != nil {
@@ -225,11 +261,11 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 		return &kv.UnavailableError{Reason: "the leaseholder's replica can't be removed; move the lease first"}
 	}
 	d := e.r.Desc()
-	if d, err = s.leaveJoint(ctx, d); err != nil { // an earlier change that nobody finished
+	if d, err = s.leaveJoint(ctx, d); err != nil { // an earlier change that was not finished
 		return err
 	}
 
-	// Placement asks for nothing else; neither may anybody else (placement.P2).
+	// Placement never requests less; no other caller may either (placement.P2).
 	zone := s.zone(d.Start)
 	if had := countVoters(d); voters < had && (voters < zone.Voters() || !s.o.Settings.Known()) {
 		return &kv.UnavailableError{Reason: fmt.Sprintf("%d voters may not become %d, for %d are asked for", had, voters, zone.Voters())}
@@ -297,7 +333,7 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 			steps++
 		case !ok:
 			steps++
-			continue // a learner or non-voter just goes
+			continue // a learner or non-voter is just removed
 		}
 		n.Replicas = append(n.Replicas, r)
 	}
@@ -364,7 +400,7 @@ func (s *Store) leaveJoint(ctx context.Context, d *kv.RangeDescriptor) (*kv.Rang
 	return d, nil
 }
 
-// settled is a joint descriptor's target.
+// settled is the target of a joint descriptor.
 func settled(d *kv.RangeDescriptor) *kv.RangeDescriptor {
 	n := d.Clone()
 	n.Replicas = n.Replicas[:0]
@@ -409,10 +445,10 @@ func (s *Store) awaitCaughtUp(ctx context.Context, e *entry, id kv.ReplicaID) er
 	return &kv.UnavailableError{Reason: fmt.Sprintf("replica %d does not catch up", id)}
 }
 
-// rollbackLearners removes learners that did not make it.
+// rollbackLearners removes learners that did not catch up.
 func (s *Store) rollbackLearners(d *kv.RangeDescriptor, fresh []kv.ReplicaID, cause error) error {
 	// The change may have failed because its context ended; only the node's end stops the clean-up.
-	ctx, cancel := context.WithTimeout(s.group.Context(), 10*time.Second)
+	ctx, cancel := s.o.Host.Clock.WithTimeout(s.group.Context(), 10*time.Second)
 	defer cancel()
 	for _, id := range fresh {
 		n := d.Clone()

@@ -10,6 +10,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
+	"meridian/replica"
 	"meridian/storage/engine"
 )
 
@@ -25,7 +26,7 @@ func (c *cluster) splitBadly(end keys.Key) error {
 }
 
 // TestReplicasOverlap: the leaseholder refuses to split off keys that are not its own. If it did not, the store would stop
-// the node, and not start again (RS1).
+// the node, and not start again (rangeserver.RS1).
 func TestReplicasOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := twoRanges(t)
@@ -47,7 +48,8 @@ func TestReplicasOverlap(t *testing.T) {
 		check(t, err)
 		defer again.Close()
 		_, err = rangeserver.Open(rangeserver.Options{Host: h, Clock: clock.New(h.Clock, clock.DefaultMaxOffset), Engine: again,
-			Liveness: nodeLiveness{c.liveness, n}, NodeID: 1, StoreID: 1, QueueInterval: -1})
+			Liveness: nodeLiveness{c.liveness, n}, NodeID: 1, StoreID: 1, QueueInterval: -1,
+			Leader: func(*replica.Replica, any) rangeserver.Leader { return &participant{n: n} }})
 		if err == nil || !strings.Contains(err.Error(), "overlap") {
 			t.Errorf("the node starts again: %v", err)
 		}
@@ -62,7 +64,7 @@ func (a absorbed) Send(context.Context, *kv.Batch) (*kv.BatchResponse, error) {
 }
 
 // TestOrphaned: what is left here of a range that was absorbed elsewhere is removed with its data; so only if nobody here is
-// going to absorb it, and nobody else has any of its data, or is about to (RS1).
+// going to absorb it, and nobody else has any of its data, or is about to (rangeserver.RS1).
 func TestOrphaned(t *testing.T) {
 	for _, x := range []struct {
 		name   string

@@ -10,20 +10,20 @@ import (
 	"meridian/kv"
 )
 
-// RS2 (I9): before the engine stalls, requests that bring new data wait at the store's door, each for a bounded time, in
-// front of latches and locks. A stall of the engine holds up raft and the node's liveness record as well; what keeps the
-// cluster together, and what ends transactions and frees locks, passes.
+// rangeserver.RS3 (I9): before the engine stalls, requests with new data wait at the store's gate, each for a bounded time, before they
+// take latches and locks. A stall of the engine delays raft and the node's liveness record as well; requests that keep the cluster running,
+// end transactions or free locks do not wait.
 
 const (
-	// backlogLook is how often the engine is asked, if something was written.
+	// backlogLook is how often the engine's level is read, if there were writes.
 	backlogLook = 250 * time.Millisecond
-	// backlogHigh is the part of what the engine bears from which on requests wait; from half of that on they do not.
+	// backlogHigh is the part of the engine's limits above which requests wait; below half of that they do not.
 	backlogHigh = 0.6
-	// backlogWait bounds the wait of a request: the engine's own stall bounds what then comes.
+	// backlogWait bounds the wait of a request: after that the engine's own stall applies.
 	backlogWait = 500 * time.Millisecond
 )
 
-// backlog knows whether the engine is behind with what was written.
+// backlog knows whether the engine is behind with flushes and compactions.
 type backlog struct {
 	clock host.Clock
 	high  atomic.Bool
@@ -31,7 +31,7 @@ type backlog struct {
 	nanos atomic.Int64
 }
 
-// watch asks the engine for its level; applied counts what was written.
+// watch reads the engine's level; applied counts written bytes.
 func (b *backlog) watch(ctx context.Context, applied *atomic.Int64, level func() float64) {
 	last := int64(0)
 	for b.clock.Sleep(ctx, backlogLook) == nil {
@@ -77,7 +77,7 @@ func bringsData(b *kv.Batch) bool {
 	return false
 }
 
-// Backlog reports whether requests that bring new data wait for the engine, how many had to, and for how long.
+// Backlog reports whether requests with new data wait for the engine, how many had to, and for how long.
 func (s *Store) Backlog() (high bool, waits int64, waited time.Duration) {
 	b := &s.backlog
 	return b.high.Load(), b.waits.Load(), time.Duration(b.nanos.Load())

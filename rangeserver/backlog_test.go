@@ -13,7 +13,7 @@ import (
 )
 
 // TestBacklog: while the engine is behind, what brings new data waits, for a bounded time; a level in between changes
-// nothing (RS2).
+// nothing (rangeserver.RS3).
 func TestBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "n1", Network: sim.NewNetwork(sim.NetworkOptions{Seed: 1}), Seed: 1})

@@ -43,7 +43,7 @@ func BenchmarkPropose(b *testing.B) {
 	defer e.Close()
 	check(b, rangeserver.Bootstrap(e, 1, 1, clk.Now(), nil))
 	s, err := rangeserver.Open(rangeserver.Options{Host: h, Clock: clk, Engine: e, Liveness: lone{}, NodeID: 1, StoreID: 1,
-		QueueInterval: -1, Participants: map[kv.Protocol]rangeserver.NewParticipant{kv.Leader: func(r *replica.Replica, _ any) rangeserver.Participant { return &participant{} }}})
+		QueueInterval: -1, Leader: func(r *replica.Replica, _ any) rangeserver.Leader { return &participant{} }})
 	check(b, err)
 	r := s.Replica(2)
 	_, err = r.EnsureLease(context.Background(), clk.Now())
@@ -108,7 +108,7 @@ func BenchmarkProposeThree(b *testing.B) {
 		check(b, err)
 		addrs[id] = l.Addr().String()
 		s, err := rangeserver.Open(rangeserver.Options{Host: h, Clock: clk, Engine: e, Network: t, Liveness: lone{}, NodeID: id, StoreID: kv.StoreID(id),
-			QueueInterval: -1, Participants: map[kv.Protocol]rangeserver.NewParticipant{kv.Leader: func(r *replica.Replica, _ any) rangeserver.Participant { return &participant{} }}})
+			QueueInterval: -1, Leader: func(r *replica.Replica, _ any) rangeserver.Leader { return &participant{} }})
 		check(b, err)
 		h.Group.Go(func(context.Context) { _ = t.Serve(l) })
 		stores[id], clks[id], engines[id] = s, clk, e

@@ -90,7 +90,7 @@ type Tx interface {
 	Get(ctx context.Context, key keys.Key) ([]byte, error)
 	Put(ctx context.Context, key keys.Key, value []byte) error
 	Delete(ctx context.Context, key keys.Key) error
-	// Lay makes what was written intents, and returns when they are there.
+	// Lay sends the writes as intents, and returns when they are durable.
 	Lay(ctx context.Context) (kv.TxnMeta, error)
 	// CommitWithTrigger commits; the trigger is carried out with the commit. It is nil for a plain commit.
 	CommitWithTrigger(ctx context.Context, t *kv.CommitTrigger) error

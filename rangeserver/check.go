@@ -3,11 +3,10 @@ package rangeserver
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +19,14 @@ import (
 	"meridian/replica"
 	"meridian/setting"
 	"meridian/transport"
+	"meridian/wire"
 )
 
 // Methods by which replicas are compared.
 const (
 	// MethodHash asks a store for the hash of a replica's state, as of a command in the range's log.
 	MethodHash = "range.hash"
-	// MethodDeviates tells a store that a replica of it has deviated.
+	// MethodDeviates tells a store that one of its replicas differs.
 	MethodDeviates = "range.deviates"
 )
 
@@ -35,9 +35,9 @@ const (
 	// hashKeep how long they do.
 	hashQueue, hashResults = 8, 256
 	hashKeep               = 10 * time.Minute
-	// hashPatience is how long a comparison waits for the others beyond what the hashing takes at the allowed rate.
+	// hashPatience is how long a comparison waits for the others in addition to the time of hashing at the allowed rate.
 	hashPatience = 30 * time.Second
-	// The background comparison looks for a range that is due this often, or more often if there are many.
+	// The background comparison searches for a due range this often, or more often if there are many.
 	checkPauseMin, checkPauseMax = 100 * time.Millisecond, 10 * time.Second
 )
 
@@ -48,18 +48,18 @@ type hashKey struct {
 }
 
 type hashResult struct {
-	done  chan struct{} // closed when what follows is set
+	done  chan struct{} // closed when the following fields are set
 	made  time.Duration // monotonic
 	index uint64
 	hash  replica.Hash
 	kept  replica.Stats
-	count *replica.Stats // nil: nobody asked
+	count *replica.Stats // nil: not requested
 	err   error
 }
 
-// hashing is the hashes of this store's replicas, in the making or made.
+// hashing has the hashes of this store's replicas, finished or in progress.
 type hashing struct {
-	mu      sync.Mutex // guards what follows; it is taken with a replica held, so nothing is taken after it
+	mu      sync.Mutex // guards the fields below; it is taken with a replica held, so nothing is taken after it
 	ended   bool
 	queue   []*replica.HashJob
 	wake    chan struct{}
@@ -165,7 +165,7 @@ func (s *Store) hash(ctx context.Context, j *replica.HashJob) {
 	h.mu.Unlock()
 }
 
-// pace waits for as long as reading so many bytes may take, and while the node is busy with other things.
+// pace waits for as long as reading so many bytes may take, and while the node is busy with other work.
 func (s *Store) pace(ctx context.Context, n int) error {
 	if err := s.yield(ctx); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *Store) awaitHash(ctx context.Context, k hashKey) (*hashResult, error) {
 	if r == nil {
 		return nil, errHashBusy
 	}
-	defer func() { // nobody else asks
+	defer func() { // there is no other caller
 		h.mu.Lock()
 		delete(h.results, k)
 		delete(h.counted, k)
@@ -197,7 +197,7 @@ func (s *Store) awaitHash(ctx context.Context, k hashKey) (*hashResult, error) {
 	}
 }
 
-// hashOf is the hash of a replica anywhere.
+// hashOf is the hash of a replica on any node.
 func (s *Store) hashOf(ctx context.Context, p kv.ReplicaDescriptor, k hashKey) (index uint64, h replica.Hash, err error) {
 	if p.Node == s.o.NodeID {
 		r, err := s.awaitHash(ctx, k)
@@ -215,23 +215,66 @@ func (s *Store) hashOf(ctx context.Context, p kv.ReplicaDescriptor, k hashKey) (
 	if err != nil {
 		return 0, h, err
 	}
-	b := binary.AppendUvarint(nil, uint64(k.id))
-	b = binary.AppendUvarint(b, k.command)
-	if err := stream.Send(b); err != nil {
+	if err := stream.Send(appendHashRequest(nil, &k)); err != nil {
 		return 0, h, err
 	}
-	if b, err = stream.Recv(); err != nil {
+	b, err := stream.Recv()
+	if err != nil {
 		return 0, h, err
 	}
-	index, n := binary.Uvarint(b)
-	if n <= 0 {
-		return 0, h, kv.ErrMalformed
+	r := wire.Read(b)
+	var answer hashAnswer
+	if readHashAnswer(&r, &answer); r.Err() != nil {
+		return 0, h, r.Err()
 	}
-	h, err = replica.DecodeHash(b[n:])
-	return index, h, err
+	return answer.index, answer.hash, nil
 }
 
-// serveHash answers hashOf. The asker's end is the end of the wait.
+func appendHashRequest(b []byte, k *hashKey) []byte {
+	return wire.Uint(wire.Uint(b, 1, uint64(k.id)), 3, k.command)
+}
+
+func readHashRequest(r *wire.Reader, k *hashKey) {
+	for m := r.Open("rangeserver.HashRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			k.id = kv.RangeID(r.Uint())
+		case 3:
+			k.command = r.Uint()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// hashAnswer is a replica's hash at an index of its log.
+type hashAnswer struct {
+	index uint64
+	hash  replica.Hash
+}
+
+func appendHashAnswer(b []byte, a *hashAnswer) []byte {
+	return wire.Element(wire.Uint(b, 1, a.index), 3, a.hash.Append(nil))
+}
+
+func readHashAnswer(r *wire.Reader, a *hashAnswer) {
+	for m := r.Open("rangeserver.HashAnswer"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			a.index = r.Uint()
+		case 3:
+			h, err := replica.DecodeHash(r.Bytes())
+			if err != nil {
+				r.Malformed()
+			}
+			a.hash = h
+		default:
+			r.Refuse() // another method of hashing would look like a difference
+		}
+	}
+}
+
+// serveHash answers hashOf. The wait ends with the caller's context.
 func (s *Store) serveHash(ctx context.Context, _ kv.NodeID, stream transport.Stream) error {
 	b, err := stream.Recv()
 	if err != nil {
@@ -240,19 +283,16 @@ func (s *Store) serveHash(ctx context.Context, _ kv.NodeID, stream transport.Str
 		}
 		return err
 	}
-	id, n := binary.Uvarint(b)
-	if n <= 0 {
-		return kv.ErrMalformed
+	var k hashKey
+	rd := wire.Read(b)
+	if readHashRequest(&rd, &k); rd.Err() != nil {
+		return rd.Err()
 	}
-	command, m := binary.Uvarint(b[n:])
-	if m <= 0 {
-		return kv.ErrMalformed
-	}
-	r, err := s.awaitHash(ctx, hashKey{kv.RangeID(id), command})
+	r, err := s.awaitHash(ctx, k)
 	if err != nil {
 		return err
 	}
-	return stream.Send(r.hash.Append(binary.AppendUvarint(nil, r.index)))
+	return stream.Send(appendHashAnswer(nil, &hashAnswer{r.index, r.hash}))
 }
 
 // RangeCheck is the result of comparing the replicas of a range.
@@ -270,7 +310,7 @@ type RangeCheck struct {
 	hashes map[kv.NodeID]replica.Hash
 }
 
-// DeviationError says that a replica's state is another than that of the rest of its range.
+// DeviationError says that a replica's state differs from that of the rest of its range.
 type DeviationError struct {
 	Range       kv.RangeID
 	Node        kv.NodeID
@@ -287,16 +327,58 @@ func (e *DeviationError) Error() string {
 		others[i] = "n" + strconv.Itoa(int(n))
 	}
 	return fmt.Sprintf("the replica of range %d on node %d has deviated: at index %d its hash is %s, that of %s is %s; they differ in: %s. "+
-		"What it would serve may be wrong, so the node stops, and does not start again on this store. Start the node with an empty store, "+
+		"Its data may be wrong, so the node stops, and does not start again on this store. Start the node with an empty store, "+
 		"as a new one, and take the old one out with 'meridian node decommission %d'; keep the old store until the reason is known (disk, memory, or a bug)",
 		e.Range, e.Node, e.Index, e.Hash, strings.Join(others, ", "), e.Other, strings.Join(e.Parts, ", "), e.Node)
+}
+
+func appendDeviation(b []byte, d *DeviationError) []byte {
+	b = wire.Uint(wire.Uint(b, 1, uint64(d.Range)), 3, uint64(d.Node))
+	b = wire.String(wire.String(wire.Uint(b, 5, d.Index), 7, d.Hash), 9, d.Other)
+	others := make([]uint64, len(d.Others))
+	for i, n := range d.Others {
+		others[i] = uint64(n)
+	}
+	b = wire.Packed(b, 11, others)
+	for _, p := range d.Parts {
+		b = wire.Element(b, 13, []byte(p))
+	}
+	return b
+}
+
+func readDeviation(r *wire.Reader, d *DeviationError) {
+	for m := r.Open("rangeserver.Deviation"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			d.Range = kv.RangeID(r.Uint())
+		case 3:
+			d.Node = kv.NodeID(r.Uint32())
+		case 5:
+			d.Index = r.Uint()
+		case 7:
+			d.Hash = r.String()
+		case 9:
+			d.Other = r.String()
+		case 11:
+			for _, n := range r.Packed() {
+				if n > math.MaxUint32 {
+					r.Malformed()
+				}
+				d.Others = append(d.Others, kv.NodeID(n))
+			}
+		case 13:
+			d.Parts = append(d.Parts, r.String())
+		default:
+			r.Skip()
+		}
+	}
 }
 
 // CheckRange compares the replicas of a range whose lease is here.
 //
 // A command in the range's log makes each replica hash its state as of that place of the log, so that they compare equals
-// however far apart they are at any moment (R4 in package replica). A deviation has to show a second time before it counts. The nodes that
-// deviate are told, and stop.
+// however far apart they are at any moment (replica.R4). A difference has to be found a second time before it counts. The nodes of such
+// replicas are told, and stop.
 func (s *Store) CheckRange(ctx context.Context, id kv.RangeID) (*RangeCheck, error) {
 	c, err := s.compare(ctx, id)
 	if err != nil || len(c.Deviating) == 0 {
@@ -313,7 +395,7 @@ func (s *Store) CheckRange(ctx context.Context, id kv.RangeID) (*RangeCheck, err
 		s.Metrics.Deviations.Add(1)
 		s.log.Error("a replica has deviated", "range", uint64(id), "node", d.Node, "error", d)
 	}
-	// This node last: it tells the others as long as it can.
+	// This node comes last, so that it can tell the others first.
 	slices.SortFunc(again.Deviating, func(a, b *DeviationError) int {
 		if (a.Node == s.o.NodeID) != (b.Node == s.o.NodeID) {
 			if a.Node == s.o.NodeID {
@@ -328,11 +410,7 @@ func (s *Store) CheckRange(ctx context.Context, id kv.RangeID) (*RangeCheck, err
 			s.deviates(d)
 			continue
 		}
-		text, err := json.Marshal(d)
-		if err == nil {
-			_, err = s.o.Network.CallClass(ctx, transport.ClassSystem, d.Node, MethodDeviates, text)
-		}
-		if err != nil {
+		if _, err := s.o.Network.CallClass(ctx, transport.ClassSystem, d.Node, MethodDeviates, appendDeviation(nil, d)); err != nil {
 			s.log.Error("the node of a deviating replica can't be told to stop", "node", d.Node, "error", err)
 		}
 	}
@@ -363,9 +441,9 @@ func (s *Store) compare(ctx context.Context, id kv.RangeID) (*RangeCheck, error)
 		return nil, err
 	}
 	s.Metrics.RangeChecks.Add(1)
-	// Each node hashes one range at a time, so what waits there may be as large as this one.
+	// Each node hashes one range at a time, so a range that waits there may be as large as this one.
 	takes := time.Duration(float64(e.r.Stats().TotalBytes) / float64(s.o.Settings.Bytes(setting.CheckRate)) * float64(time.Second))
-	ctx, cancel := context.WithTimeout(ctx, hashPatience+4*takes)
+	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, hashPatience+4*takes)
 	defer cancel()
 	own, err := s.awaitHash(ctx, k)
 	if err != nil {
@@ -408,8 +486,8 @@ func (s *Store) compare(ctx context.Context, id kv.RangeID) (*RangeCheck, error)
 	slices.Sort(c.Missing)
 	c.judge(s.o.NodeID)
 	if c.Kept != c.Counted {
-		// All replicas whose hash is this one's keep the same statistics, so the mistake is in what changed them. They decide
-		// whether readers look for intents at all: the difference is made good, by every replica alike.
+		// All replicas whose hash is this one's keep the same statistics, so the defect is in the commands that changed them. They decide
+		// whether readers look for intents at all: a command corrects the difference on every replica.
 		s.Metrics.StatisticsWrong.Add(1)
 		s.log.Error("a range's statistics were wrong", "range", uint64(id), "index", c.Index, "kept", c.Kept, "counted", c.Counted)
 		if len(c.Deviating) == 0 {
@@ -423,7 +501,7 @@ func (s *Store) compare(ctx context.Context, id kv.RangeID) (*RangeCheck, error)
 	return c, nil
 }
 
-// judge finds the replicas that deviate: those whose hash is not that of more than half of those that were compared. If
+// judge finds the replicas that differ: those whose hash is not that of more than half of the compared ones. If
 // there is no such majority, as with two, the leaseholder's is right: all commands were evaluated against its state, and all
 // answers of the range came from it.
 func (c *RangeCheck) judge(leaseholder kv.NodeID) {
@@ -453,11 +531,12 @@ func (c *RangeCheck) judge(leaseholder kv.NodeID) {
 	}
 }
 
-// serveDeviates stops this node, on whose store a replica has deviated.
+// serveDeviates stops this node, because a replica on its store differs.
 func (s *Store) serveDeviates(_ context.Context, from kv.NodeID, b []byte) ([]byte, error) {
 	d := &DeviationError{}
-	if err := json.Unmarshal(b, d); err != nil {
-		return nil, err
+	r := wire.Read(b)
+	if readDeviation(&r, d); r.Err() != nil {
+		return nil, r.Err()
 	}
 	if d.Node != s.o.NodeID || s.entry(d.Range) == nil {
 		return nil, fmt.Errorf("rangeserver: n%d has no replica of r%d that could have deviated", s.o.NodeID, d.Range)
@@ -469,28 +548,26 @@ func (s *Store) serveDeviates(_ context.Context, from kv.NodeID, b []byte) ([]by
 
 // deviates notes in the store that it must not be used again, and stops the node.
 func (s *Store) deviates(d *DeviationError) {
-	text, err := json.Marshal(d)
-	if err == nil {
-		b := s.o.Engine.NewBatch()
-		b.Put(keys.StoreDeviationKey(), text)
-		err = b.Commit(true)
-		_ = b.Close()
-	}
+	b := s.o.Engine.NewBatch()
+	b.Put(keys.StoreDeviationKey(), appendDeviation(nil, d))
+	err := b.Commit(true)
+	_ = b.Close()
 	if err != nil {
 		s.log.Error("the store can't be marked as deviating", "error", err)
 	}
 	s.Fatal(d)
 }
 
-// checkDeviation refuses a store with a replica that has deviated.
+// checkDeviation refuses a store with a replica that differs.
 func (s *Store) checkDeviation() error {
 	v, err := s.o.Engine.Get(keys.StoreDeviationKey())
 	if err != nil || v == nil {
 		return err
 	}
 	d := &DeviationError{}
-	if err := json.Unmarshal(v, d); err != nil {
-		return err
+	r := wire.Read(v)
+	if readDeviation(&r, d); r.Err() != nil {
+		return r.Err()
 	}
 	return d
 }
@@ -516,7 +593,7 @@ func (s *Store) checkLoop(ctx context.Context) {
 				return true
 			}
 			mine++
-			if e.checkAt == 0 { // the first time anywhere within an interval, so that not all are due at once
+			if e.checkAt == 0 { // the first time at a random moment of the interval, so that not all are due together
 				e.checkAt = now + time.Duration(s.o.Host.Dice.Int64N(int64(interval)))
 			}
 			e.checkAt = min(e.checkAt, now+interval) // the setting may have changed

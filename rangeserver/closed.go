@@ -11,8 +11,8 @@ import (
 	"meridian/transport"
 )
 
-// The side transport of closed timestamps (package closedts): twice a second all ranges whose leases are here and which
-// nothing in flight holds back are closed together, and the peers that have replicas are told.
+// The side transport of closed timestamps (package closedts): twice a second all ranges whose leases are on the store, and which no write
+// in flight holds back, are closed together, and the peers that have replicas are told.
 
 // sideTransport is the store's part of it.
 type sideTransport struct {
@@ -24,7 +24,7 @@ type sideTransport struct {
 	wakes map[kv.NodeID]chan struct{}
 }
 
-// sideEntry is a range as the group has it.
+// sideEntry is a range's entry in the group.
 type sideEntry struct {
 	in         bool
 	index      uint64
@@ -41,7 +41,7 @@ func (t *sideTransport) init(o *Options) {
 	t.group, t.heard, t.wakes = closedts.NewGroup(uint64(o.Clock.Now().Wall)), closedts.NewHeard(), make(map[kv.NodeID]chan struct{})
 }
 
-// HeardClosed is what a node has closed of a range, as far as this one has heard.
+// HeardClosed is the timestamp up to which a node has closed a range, as far as this one has heard.
 func (s *Store) HeardClosed(by kv.NodeID, id kv.RangeID) (clock.Timestamp, uint64) {
 	return s.side.heard.Closed(by, id)
 }
@@ -83,7 +83,7 @@ func (s *Store) closeAll(to clock.Timestamp) {
 		return true
 	})
 	if before+joined-len(left) != members {
-		// A replica went away with its range in the group: nobody here may promise anything for it any more.
+		// A replica was removed with its range in the group: this store may promise nothing for it any more.
 		left = append(left, s.strays()...)
 	}
 	fresh := s.side.group.Advance([closedts.Policies]clock.Timestamp{closedts.Lag: to}, changed, left)
@@ -134,7 +134,7 @@ func (s *Store) tellClosed(ctx context.Context, to kv.NodeID, wake chan struct{}
 	}
 }
 
-// serveClosed hears what one peer has closed.
+// serveClosed receives one peer's closed timestamps.
 func (s *Store) serveClosed(_ context.Context, from kv.NodeID, req []byte) ([]byte, error) {
 	u, err := closedts.DecodeUpdate(req)
 	if err != nil {

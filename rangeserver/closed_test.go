@@ -25,7 +25,7 @@ import (
 //	closed                         how far behind the present each replica's closed timestamp is, in whole seconds
 //	read n3 4s                     whether n3 serves a read that far in the past without the lease
 //
-// Each command also checks that no replica's closed timestamp has gone back (CT4).
+// Each command also checks that no replica's closed timestamp has gone back (closedts.CT4).
 func TestClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := three(t)

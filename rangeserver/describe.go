@@ -8,7 +8,7 @@ import (
 	"meridian/replica/lease"
 )
 
-// Describe writes the state of every replica: for people who look at a store that does not do what it should.
+// Describe writes the state of every replica: for the diagnosis of a store that misbehaves.
 func (s *Store) Describe(w io.Writer) {
 	s.ranges.Range(func(_, v any) bool {
 		e := v.(*entry)
@@ -20,7 +20,7 @@ func (s *Store) Describe(w io.Writer) {
 		fmt.Fprintf(w, "  r%d/%d %v, %v (good %t, serves %t), intents %d, suspect %t, busy %t\n    %+v\n",
 			e.r.RangeID(), e.r.ReplicaID(), d, l, good, serves, e.r.Stats().IntentCount, e.load.suspect.Load(), len(e.admin) > 0, st)
 		if e.ready.Load() {
-			if p, ok := e.participant.(interface{ Describe(io.Writer) }); ok {
+			if p, ok := e.leader.(interface{ Describe(io.Writer) }); ok {
 				p.Describe(w)
 			}
 		}

@@ -12,14 +12,22 @@ import (
 	"meridian/replica/lease"
 )
 
-// This file is replica.Store: what replicas ask of the store, and the loops that make time pass for them.
+// This file implements replica.Store, the interface through which replicas use the store, and the loops that tick them.
 
 var _ replica.Store = (*Store)(nil)
 
-// AwaitSync takes an append that nobody waits for yet.
-func (s *Store) AwaitSync(a *replica.Append) {
+// durable is a batch that the engine has and the disk not yet: SyncWait returns when it is synced, and Synced is called then.
+type durable interface {
+	SyncWait() error
+	Synced()
+}
+
+// AwaitSync takes an append that no goroutine waits for yet.
+func (s *Store) AwaitSync(a *replica.Append) { s.await(a) }
+
+func (s *Store) await(d durable) {
 	s.syncMu.Lock()
-	s.syncs = append(s.syncs, a)
+	s.syncs = append(s.syncs, d)
 	s.syncMu.Unlock()
 	select {
 	case s.syncWake <- struct{}{}:
@@ -27,10 +35,10 @@ func (s *Store) AwaitSync(a *replica.Append) {
 	}
 }
 
-// syncLoop waits for appends in the order of their commits. The engine syncs all that is pending at once, so after
-// the first of a lot the others are mostly done: one sync serves all ranges that are ready.
+// syncLoop waits for appends in the order of their commits. The engine syncs all pending batches together, so after the first of several
+// the others are mostly done: one sync serves all ranges that are ready.
 func (s *Store) syncLoop(ctx context.Context) {
-	var lot []*replica.Append
+	var lot []durable
 	for {
 		s.syncMu.Lock()
 		lot, s.syncs = s.syncs, lot[:0]
@@ -55,7 +63,7 @@ func (s *Store) syncLoop(ctx context.Context) {
 	}
 }
 
-// drainSyncs lets go of what is pending when the node stops, since every batch has to be waited for once.
+// drainSyncs releases the pending batches when the node stops, since every batch has to be waited for once.
 func (s *Store) drainSyncs() {
 	s.syncMu.Lock()
 	lot := s.syncs
@@ -66,19 +74,19 @@ func (s *Store) drainSyncs() {
 	}
 }
 
-// Awake puts a replica among those that are ticked.
+// Awake adds a replica to those that are ticked.
 func (s *Store) Awake(r *replica.Replica) {
 	s.awakeMu.Lock()
 	s.awake = append(s.awake, r)
 	s.awakeMu.Unlock()
 }
 
-// deadLeaderTicks is how often sleeping replicas look whether their leader's node is live.
+// deadLeaderTicks is how often quiescent replicas check whether their leader's node is live.
 const deadLeaderTicks = 2
 
-// tickLoop makes time pass for the replicas that are awake. Sleeping ones cost a look at their leader's node.
-// It begins at a moment that is drawn: voters that tick at the same moments campaign at the same moment whenever raft draws
-// them the same number of ticks, one time in ten, and each such election costs another one or two seconds.
+// tickLoop ticks the replicas that are awake. Quiescent ones cost a check of their leader's node. It begins at a random moment: voters that
+// tick at the same moments campaign at the same moment whenever raft draws the same number of ticks for them, one time in ten, and each
+// such election costs another one or two seconds.
 func (s *Store) tickLoop(ctx context.Context) {
 	clk := s.o.Clock.Physical()
 	if clk.Sleep(ctx, time.Duration(s.o.Host.Dice.Int64N(int64(replica.TickInterval)))) != nil {
@@ -157,8 +165,8 @@ func (s *Store) Fatal(err error) {
 
 // RightSide gives the replica for the right side of a split.
 //
-// It has its place by its key from here on, though not its descriptor: the left side's is about to end there, and a raft
-// snapshot that came in between would take the right side's keys for nobody's (RS1).
+// From here on it is registered under its key, but not yet with its descriptor: the left side's span is about to end there, and a raft
+// snapshot that arrived in between would find the right side's keys without an owner (rangeserver.RS1).
 func (s *Store) RightSide(left *replica.Replica, d *kv.RangeDescriptor) (*replica.Replica, error) {
 	self, ok := d.Replica(s.o.NodeID)
 	if !ok {
@@ -190,12 +198,13 @@ func (s *Store) RightSide(left *replica.Replica, d *kv.RangeDescriptor) (*replic
 	return place(s.add(r)), nil
 }
 
-// SplitApplied makes the right side known.
+// SplitApplied registers the right side.
 func (s *Store) SplitApplied(left, right *replica.Replica, l, rd *kv.RangeDescriptor) {
 	e := s.entry(left.RangeID())
 	var handoff any
 	if e != nil && e.ready.Load() {
-		handoff = e.participant.SplitOff(l, rd)
+		handoff = e.leader.SplitOff(l, rd)
+		s.served(e, l)
 	}
 	if right == nil {
 		return
@@ -209,21 +218,21 @@ func (s *Store) SplitApplied(left, right *replica.Replica, l, rd *kv.RangeDescri
 // LeaseChanged tells the participant.
 func (s *Store) LeaseChanged(r *replica.Replica, l lease.Lease, held bool) {
 	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
-		e.participant.LeaseChanged(l, held)
+		e.leader.LeaseChanged(l, held)
 	}
 }
 
 // Unled tells the participant.
 func (s *Store) Unled(r *replica.Replica) {
 	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
-		e.participant.Unled()
+		e.leader.Unled()
 	}
 }
 
 // HandOver asks the participant.
 func (s *Store) HandOver(r *replica.Replica) []byte {
 	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
-		return e.participant.HandOver()
+		return e.leader.HandOver()
 	}
 	return nil
 }
@@ -231,33 +240,35 @@ func (s *Store) HandOver(r *replica.Replica) []byte {
 // TakeOver tells the participant.
 func (s *Store) TakeOver(r *replica.Replica, handed []byte) {
 	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
-		e.participant.TakeOver(handed)
+		e.leader.TakeOver(handed)
 	}
 }
 
 // DescriptorChanged tells the participant.
 func (s *Store) DescriptorChanged(r *replica.Replica, d *kv.RangeDescriptor) {
 	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
-		e.participant.DescriptorChanged(d)
+		e.leader.DescriptorChanged(d)
+		s.served(e, d)
 	}
 }
 
-// SnapshotApplied makes a new replica known, or tells the participant that the data was replaced.
+// SnapshotApplied registers a new replica, or tells the participant that the data was replaced.
 func (s *Store) SnapshotApplied(r *replica.Replica, d *kv.RangeDescriptor) {
 	e := s.entry(r.RangeID())
 	if e == nil || e.r != r {
 		return
 	}
 	if e.ready.Load() {
-		e.participant.SnapshotApplied()
-		e.participant.DescriptorChanged(d)
+		e.leader.SnapshotApplied()
+		e.leader.DescriptorChanged(d)
+		s.served(e, d)
 	}
 	s.initialise(e, d, nil)
 	s.checkApart(e, d)
 }
 
-// checkApart stops the node if a replica that has just got its span has keys of another one (RS1): what either of them
-// does to its data would be lost, or done twice.
+// checkApart stops the node if a replica that has just got its span has keys of another one (rangeserver.RS1): changes by either of them
+// would be lost, or made twice.
 func (s *Store) checkApart(e *entry, d *kv.RangeDescriptor) {
 	var other *kv.RangeDescriptor
 	look := func(o *entry) bool {
@@ -294,11 +305,14 @@ func (s *Store) Destroyed(r *replica.Replica) {
 	}
 	s.mu.Unlock()
 	if e.ready.Load() {
-		e.participant.Close(&kv.RangeNotFoundError{Range: r.RangeID()})
+		e.leader.Close(&kv.RangeNotFoundError{Range: r.RangeID()})
+		if v := e.serving.Load(); v != nil && v.p != nil {
+			v.p.Close(&kv.RangeNotFoundError{Range: r.RangeID()})
+		}
 	}
 }
 
-// Full looks for a voter's node whose disk is nearly full: what is written here goes there too.
+// Full returns a voter's node whose disk is nearly full: writes to the range go there too.
 func (s *Store) Full(d *kv.RangeDescriptor) kv.NodeID {
 	full := s.full.Load()
 	if full == nil {
@@ -312,7 +326,7 @@ func (s *Store) Full(d *kv.RangeDescriptor) kv.NodeID {
 	return 0
 }
 
-// noteFull notes which nodes say that their disks are nearly full, and says so of this one.
+// noteFull notes which nodes report nearly full disks, and reports this one's.
 func (s *Store) noteFull() {
 	var full map[kv.NodeID]bool
 	own := s.o.Engine.DiskFull()
@@ -324,7 +338,7 @@ func (s *Store) noteFull() {
 			}
 		case e.Full:
 			if l, ok := s.o.Cluster.Record(e.Node); !ok || !l.Live(s.o.Clock.Now()) {
-				continue // it takes nothing in
+				continue // it accepts no data
 			}
 			if full == nil {
 				full = make(map[kv.NodeID]bool)
@@ -342,7 +356,7 @@ func (s *Store) noteFull() {
 // Drain waits for the participant's requests in progress.
 func (s *Store) Drain(ctx context.Context, r *replica.Replica) error {
 	if e := s.entry(r.RangeID()); e != nil && e.ready.Load() {
-		return e.participant.Drain(ctx)
+		return e.leader.Drain(ctx)
 	}
 	return nil
 }

@@ -37,7 +37,9 @@ type cluster struct {
 	nodes        []*node
 	liveness     *liveness
 	interval     time.Duration // of the queues; negative: none
-	zones        []string      // of the nodes, as localities
+	protocols    rangeserver.Registry
+	folding      atomic.Pointer[func(step string) error] // called by the steps of a fold
+	zones        []string                                // of the nodes, as localities
 
 	mu     sync.Mutex
 	served []service
@@ -65,6 +67,8 @@ type node struct {
 	inside  atomic.Int32 // requests that are being served
 
 	participants sync.Map // of *participant, the last of each range
+	toys         sync.Map // of *toy, the last of each range
+	ignorant     bool     // the node's binary does not have the toy protocol
 
 	incarnation uint64
 	sender      rangeserver.Sender
@@ -238,11 +242,12 @@ func (n *node) start(bootstrap bool) {
 	n.store, err = rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Liveness: nodeLiveness{n.c.liveness, n},
 		NodeID: n.id, StoreID: kv.StoreID(n.id), DB: database{n.c}, Sender: n.sender,
-		Participants: map[kv.Protocol]rangeserver.NewParticipant{kv.Leader: func(r *replica.Replica, _ any) rangeserver.Participant {
+		Leader: func(r *replica.Replica, _ any) rangeserver.Leader {
 			p := &participant{n: n, r: r, turn: make(chan struct{}, 1)}
 			n.participants.Store(r.RangeID(), p)
 			return p
-		}},
+		},
+		Protocols:     n.registry(),
 		OnFatal:       func(err error) { t.Logf("n%d: fatal: %v", n.id, err) },
 		QueueInterval: n.c.interval,
 		Cluster:       view{n},
@@ -370,6 +375,35 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 	return resp, nil
 }
 
+func (p *participant) Advance(ctx context.Context, step *replica.Step) error {
+	seq, err := p.r.EnsureLease(ctx, p.n.clock.Now())
+	if err != nil {
+		return err
+	}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	free := func() { <-p.turn }
+	eb := p.n.engine.NewIndexedBatch()
+	defer eb.Close()
+	c := &replica.Command{LeaseSequence: seq, Settled: free}
+	if done, err := p.r.EvaluateStep(eb, eb, c, step); err != nil || done {
+		free()
+		return err
+	}
+	c.Batch = eb.Repr()
+	err = p.r.Propose(ctx, c)
+	var ambiguous *kv.AmbiguousError
+	if !errors.As(err, &ambiguous) {
+		free()
+	}
+	return err
+}
+
+func (p *participant) Leave(context.Context) (func(), error) { return func() {}, nil }
+
 func (p *participant) Unled() {}
 
 func (p *participant) LeaseChanged(l lease.Lease, held bool) {
@@ -477,6 +511,11 @@ func (d database) Increment(ctx context.Context, k keys.Key, delta int64) (int64
 }
 
 func (d database) RunInternal(ctx context.Context, name string, f func(context.Context, rangeserver.Tx) error) error {
+	if h := d.c.folding.Load(); h != nil && name == "range descriptor" {
+		if err := (*h)("folded"); err != nil {
+			return err
+		}
+	}
 	return f(ctx, &tx{c: d.c})
 }
 

@@ -44,9 +44,7 @@ func BenchmarkIdle(b *testing.B) {
 	defer h.Group.Stop()
 	check(b, rangeserver.Bootstrap(e, 1, 1, clk.Now(), nil))
 	s, err := rangeserver.Open(rangeserver.Options{Host: h, Clock: clk, Engine: e, Network: alone{}, Liveness: lone{}, NodeID: 1, StoreID: 1,
-		Participants: map[kv.Protocol]rangeserver.NewParticipant{kv.Leader: func(*replica.Replica, any) rangeserver.Participant {
-			return &participant{n: &node{c: &cluster{}}}
-		}}})
+		Leader: func(*replica.Replica, any) rangeserver.Leader { return &participant{n: &node{c: &cluster{}}} }})
 	check(b, err)
 	r := s.Replica(2)
 	_, err = r.EnsureLease(context.Background(), clk.Now())

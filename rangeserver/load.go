@@ -11,7 +11,7 @@ import (
 	"meridian/placement"
 )
 
-// originSlots is how many gateways a range counts apart; the requests of others are counted together. Nodes whose
+// originSlots is how many gateways a range counts separately; the requests of others are counted together. Nodes whose
 // numbers differ by less have slots of their own.
 const originSlots = 8
 
@@ -26,7 +26,7 @@ type origins struct {
 	since    time.Duration
 	at       time.Duration
 	from     map[kv.NodeID]float64
-	// load is what they amount to, for whoever asks placement; it is not changed once it is here.
+	// load is their sum, for placement; it is immutable.
 	load atomic.Pointer[placement.Load]
 }
 
@@ -43,12 +43,12 @@ func (o *origins) hit(from kv.NodeID) {
 	s.n.Add(1)
 }
 
-// sample is called once in a pass while the lease is here, under a sequence number of leases.
+// sample is called once in a pass while this replica has the lease, under a sequence number of leases.
 func (o *origins) sample(now time.Duration, sequence uint64) {
 	if o.sequence != sequence || o.from == nil {
 		o.sequence, o.since, o.from = sequence, now, make(map[kv.NodeID]float64)
 		o.load.Store(&placement.Load{})
-		o.collect() // what was asked before
+		o.collect() // the requests so far
 		clear(o.from)
 	}
 	fade := math.Exp(-float64(now-o.at) / float64(placement.FollowMemory))
@@ -74,7 +74,7 @@ func (o *origins) sample(now time.Duration, sequence uint64) {
 	o.load.Store(l)
 }
 
-// collect takes over what was counted since the last time.
+// collect takes the counts since the last time.
 func (o *origins) collect() {
 	for i := range o.slots {
 		s := &o.slots[i]
@@ -102,11 +102,10 @@ func (o *origins) away(self kv.NodeID) bool {
 	return total >= placement.FollowMin && l.From[self] < total/2
 }
 
-// follows reports whether the lease of a range follows its requests. Those of the index of ranges and of the system's
-// own records are asked for by every node.
+// follows reports whether the lease of a range follows its requests. Every node reads the index of ranges and the system's own records.
 func follows(d *kv.RangeDescriptor) bool { return !d.Start.Less(keys.TablePrefix) }
 
-// slowFor is how long others are told of a disk that let writes wait.
+// slowFor is how long others hear of a disk that delayed writes.
 const slowFor = time.Minute
 
 // noteSlow tells the cluster whether writes have waited long for the disk lately. It is called once in a pass.

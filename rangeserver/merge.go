@@ -1,9 +1,7 @@
 package rangeserver
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +13,10 @@ import (
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/transport"
+	"meridian/wire"
 )
 
-// Sender takes batches to other ranges; *route.Sender has it.
+// Sender sends batches to other ranges; *route.Sender implements it.
 type Sender interface {
 	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 }
@@ -30,7 +29,7 @@ const (
 	alignTries = 8
 	// freezeTimeout bounds a merge's transaction, during most of which the right side serves nothing.
 	freezeTimeout = 10 * time.Second
-	// appliedPause is how often a store looks whether a replica has applied what is waited for.
+	// appliedPause is how often a store checks whether a replica has applied the awaited index.
 	appliedPause = 2 * time.Millisecond
 )
 
@@ -38,9 +37,9 @@ const (
 //
 //	align       the right side's replicas move to the left side's nodes, and its lease to this one
 //	intents     one transaction writes the wider descriptor, removes the other, and changes their index entries
-//	subsume     the right side's leaseholder freezes it (P8 and P9 in commit/leader)
+//	subsume     the right side's leaseholder freezes it (leader.P8 and leader.P9)
 //	applied     every replica of it applies its log, durably, so that all hold the same data
-//	commit      the left side's log carries the trigger: each of its replicas takes over the data beside it, in place
+//	commit      the left side's log carries the trigger: each of its replicas takes over the right side's data on its store
 //
 // Until the commit, a failure leaves two ranges as they were; the right side finds out that the transaction was aborted.
 func (s *Store) Merge(ctx context.Context, id kv.RangeID) error {
@@ -68,9 +67,31 @@ func (s *Store) Merge(ctx context.Context, id kv.RangeID) error {
 	if err != nil {
 		return err
 	}
+	if left.Protocol != kv.Leader {
+		re, done, err := s.administer(ctx, right.ID)
+		if err != nil {
+			return err
+		}
+		defer done()
+		if err := s.fold(ctx, re, right); err != nil {
+			return s.afterFailed(err, e, re)
+		}
+		if err := s.fold(ctx, e, left); err != nil {
+			return s.afterFailed(err, e, re)
+		}
+		if err := s.merge(ctx, db, left, right); err != nil {
+			return s.afterFailed(err, e, re)
+		}
+		return nil
+	}
+	return s.merge(ctx, db, left, right)
+}
+
+// merge is the transaction of a merge.
+func (s *Store) merge(ctx context.Context, db DB, left, right *kv.RangeDescriptor) error {
 	merged := left.Clone()
 	merged.End, merged.Generation = right.End, max(left.Generation, right.Generation)+1
-	ctx, cancel := context.WithTimeout(ctx, freezeTimeout)
+	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
 	return db.RunInternal(ctx, "range merge", func(ctx context.Context, tx Tx) error {
 		lkey, rkey := keys.RangeDescriptorKey(left.Start), keys.RangeDescriptorKey(right.Start)
@@ -82,11 +103,11 @@ func (s *Store) Merge(ctx context.Context, id kv.RangeID) error {
 			if err != nil {
 				return err
 			}
-			if !bytes.Equal(v, side.d.Append(nil)) {
+			if !side.d.StoredAs(v) {
 				return &ChangedError{Range: side.d.ID}
 			}
 		}
-		// First what anchors the transaction, in the range whose log carries the trigger.
+		// The first write anchors the transaction in the range whose log carries the trigger.
 		if err := tx.Put(ctx, lkey, merged.Append(nil)); err != nil {
 			return err
 		}
@@ -119,7 +140,7 @@ func (s *Store) Merge(ctx context.Context, id kv.RangeID) error {
 	})
 }
 
-// refused is an answer that trying again does not change.
+// refused is an answer that a retry does not change.
 func refused(why string) error { return &kv.InternalError{Message: "rangeserver: " + why} }
 
 // subsume freezes the right side.
@@ -169,7 +190,7 @@ func (s *Store) align(ctx context.Context, left *kv.RangeDescriptor) (*kv.RangeD
 			q = &kv.AdminTransferLeaseRequest{Key: right.Start, Target: s.o.NodeID}
 		case !differ && info.Leaseholder == s.o.NodeID:
 			return right, nil
-		case known && !here: // it takes part in the change, and goes when it has given the lease away
+		case known && !here: // it takes part in the change, and is removed when it has transferred the lease
 			targets = append(targets, kv.ReplicaTarget{Node: at.Node, Store: at.Store, Type: kv.Voter})
 			fallthrough
 		default:
@@ -182,8 +203,8 @@ func (s *Store) align(ctx context.Context, left *kv.RangeDescriptor) (*kv.RangeD
 	return nil, &kv.UnavailableError{Reason: "the neighbour's replicas can't be brought to the same nodes"}
 }
 
-// targetsFor are the replicas of the left side for the right one. A replica that has to change its type goes first, and
-// comes back with the next step.
+// targetsFor are the replicas of the left side for the right one. A replica that has to change its type is removed first, and added by the
+// next step.
 func targetsFor(left, right *kv.RangeDescriptor) (targets []kv.ReplicaTarget, differ bool) {
 	for _, r := range left.Replicas {
 		have, ok := right.Replica(r.Node)
@@ -230,13 +251,37 @@ func (s *Store) awaitAppliedAt(ctx context.Context, id kv.RangeID, r kv.ReplicaD
 	if err != nil {
 		return err
 	}
-	b := binary.AppendUvarint(nil, uint64(id))
-	b = binary.AppendUvarint(b, uint64(r.Replica))
-	if err := stream.Send(binary.AppendUvarint(b, index)); err != nil {
+	if err := stream.Send(appendAppliedRequest(nil, &appliedRequest{id, r.Replica, index})); err != nil {
 		return err
 	}
 	_, err = stream.Recv()
 	return err
+}
+
+// appliedRequest asks a replica to answer when it has applied its log up to an index. The answer is empty.
+type appliedRequest struct {
+	id      kv.RangeID
+	replica kv.ReplicaID
+	index   uint64
+}
+
+func appendAppliedRequest(b []byte, q *appliedRequest) []byte {
+	return wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(q.id)), 3, uint64(q.replica)), 5, q.index)
+}
+
+func readAppliedRequest(r *wire.Reader, q *appliedRequest) {
+	for m := r.Open("rangeserver.AppliedRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.id = kv.RangeID(r.Uint())
+		case 3:
+			q.replica = kv.ReplicaID(r.Uint())
+		case 5:
+			q.index = r.Uint()
+		default:
+			r.Skip()
+		}
+	}
 }
 
 // serveApplied answers awaitAppliedAt.
@@ -248,23 +293,20 @@ func (s *Store) serveApplied(ctx context.Context, from kv.NodeID, stream transpo
 		}
 		return err
 	}
-	var v [3]uint64
-	for i := range v {
-		x, n := binary.Uvarint(b)
-		if n <= 0 {
-			return kv.ErrMalformed
-		}
-		v[i], b = x, b[n:]
+	var q appliedRequest
+	r := wire.Read(b)
+	if readAppliedRequest(&r, &q); r.Err() != nil {
+		return r.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, freezeTimeout)
+	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
-	if err := s.applied(ctx, kv.RangeID(v[0]), kv.ReplicaID(v[1]), v[2]); err != nil {
+	if err := s.applied(ctx, q.id, q.replica, q.index); err != nil {
 		return err
 	}
 	return stream.Send([]byte{1})
 }
 
-// applied waits for a replica here. What is applied is not synced by itself (R3 in package replica), and after a crash
+// applied waits for a replica here. Applied commands are not synced by themselves (replica.R3), and after a crash
 // the replica might not learn again how much of its log was committed: so a sync follows.
 func (s *Store) applied(ctx context.Context, id kv.RangeID, rid kv.ReplicaID, index uint64) error {
 	for {
@@ -280,16 +322,13 @@ func (s *Store) applied(ctx context.Context, id kv.RangeID, rid kv.ReplicaID, in
 			return fmt.Errorf("rangeserver: r%d has applied %d of %d: %w", id, e.r.AppliedIndex(), index, err)
 		}
 	}
-	b := s.o.Engine.NewBatch()
-	defer b.Close()
-	b.Put(keys.StoreKey("applied"), nil)
-	return b.Commit(true)
+	return s.makeDurable()
 }
 
 // Neighbour gives another range's replica.
 func (s *Store) Neighbour(id kv.RangeID) *replica.Replica { return s.Replica(id) }
 
-// MergeApplied hands over from the right side's participant to the left one's.
+// MergeApplied passes the state of the right side's participant to the left one's.
 func (s *Store) MergeApplied(left, right *replica.Replica, d *kv.RangeDescriptor, freeze clock.Timestamp) {
 	s.mu.Lock()
 	s.lately[s.latelyNext] = right.RangeID()
@@ -297,18 +336,18 @@ func (s *Store) MergeApplied(left, right *replica.Replica, d *kv.RangeDescriptor
 	s.mu.Unlock()
 	var handoff any
 	if e := s.entry(right.RangeID()); e != nil && e.r == right && e.ready.Load() {
-		handoff = e.participant.Subsume()
+		handoff = e.leader.Subsume()
 	}
 	if e := s.entry(left.RangeID()); e != nil && e.r == left && e.ready.Load() {
-		e.participant.Absorb(d, handoff, freeze)
+		e.leader.Absorb(d, handoff, freeze)
 	}
 }
 
 // Absorbed lists the replicas here that a raft snapshot of a range replaces, because the range has absorbed theirs; ok
-// is false if another replica is in the way (RS1), or is about to be, because a split is being applied.
+// is false if another replica is in the way (rangeserver.RS1), or is about to be, because a split is being applied.
 //
-// A replica that one further to the left is still going to absorb, when that gets to its merge in its own log, is in
-// the way until then. What is in the way is asked whether its range still exists.
+// A replica that its left neighbour has yet to absorb, when that reaches the merge in its own log, is in the way until then. The store
+// checks whether the ranges of replicas in the way still exist.
 func (s *Store) Absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +359,7 @@ func (s *Store) Absorbed(d *kv.RangeDescriptor) (out []*replica.Replica, ok bool
 		case od == nil:
 			ok = e.r.RangeID() == d.ID
 			return ok
-		case od.Start.Equal(d.Start) && od.ID != d.ID: // comes again below
+		case od.Start.Equal(d.Start) && od.ID != d.ID: // handled below
 			return true
 		case od.ID == d.ID:
 		case d.Start.Less(od.End):

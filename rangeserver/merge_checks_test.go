@@ -56,6 +56,8 @@ func wrongMerges() []wrongMerge {
 		}},
 		{"the right side is not here", func(_ *cluster, m *kv.MergeTrigger) { m.Right.ID = 99 }},
 		{"the right side has changed since", func(_ *cluster, m *kv.MergeTrigger) { m.Right.Generation-- }},
+		{"the right side has another protocol", func(_ *cluster, m *kv.MergeTrigger) { m.Right.Protocol = toyProtocol }},
+		{"the range would have another protocol", func(_ *cluster, m *kv.MergeTrigger) { m.Left.Protocol = toyProtocol }},
 		{"the right side was wider", func(_ *cluster, m *kv.MergeTrigger) { m.Right.End = tkey("k30"); m.Left.End = tkey("k30") }},
 		{"the right side is behind", func(_ *cluster, m *kv.MergeTrigger) { m.Applied += 100 }},
 		{"the lease may end before the freeze", func(_ *cluster, m *kv.MergeTrigger) { m.Freeze = m.Freeze.Add(time.Hour) }},

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// mergeEvery is how often a range that is small enough looks at its right neighbour. It is merged at the second look
-	// in a row that finds both small, so a range that is about to be filled has some time.
+	// mergeEvery is how often a range that is small enough checks its right neighbour. It is merged if two checks in a row find both small,
+	// so a range that is about to be filled has some time.
 	mergeEvery = 30 * time.Second
-	// mergeLooks is how many looks in a row have to agree.
+	// mergeLooks is how many checks in a row have to agree.
 	mergeLooks = 2
 )
 
-// mergeState is what a range remembers of its right neighbour; it is of the queue loop and of one background task.
+// mergeState is a range's record of its right neighbour; only the queue loop and one background task use it.
 type mergeState struct {
-	next  time.Duration // of the next look, on the monotonic clock
+	next  time.Duration // of the next check, on the monotonic clock
 	looks int
 }
 
-// considerMerge looks at a range's right neighbour, when it is time to.
+// considerMerge checks a range's right neighbour, when that is due.
 func (s *Store) considerMerge(ctx context.Context, e *entry) {
 	d, clk := e.r.Desc(), s.o.Clock.Physical().Monotonic()
 	m := &e.load.merge

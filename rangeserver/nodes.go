@@ -8,7 +8,7 @@ import (
 	"meridian/setting"
 )
 
-// Cluster is what the queues need to know of who is there; *cluster.Cluster has it.
+// Cluster is the queues' view of membership; *cluster.Cluster implements it.
 type Cluster interface {
 	Nodes() []cluster.Entry
 	Record(node kv.NodeID) (cluster.Liveness, bool)
@@ -37,8 +37,8 @@ func (s *Store) nodes(now clock.Timestamp) []placement.Node {
 	return out
 }
 
-// dead reports whether a node has not been live for so long that its replicas are to be made anew elsewhere. While it is
-// not known for how long the cluster waits, no node is dead.
+// dead reports whether a node has not been live for so long that its replicas are to be rebuilt on other nodes. While the cluster setting
+// for that time is not known, no node is dead.
 func (s *Store) dead(r cluster.Liveness, now clock.Timestamp) bool {
 	return !r.Live(now) && s.o.Settings.Known() && r.Expiration.Add(s.o.Settings.Duration(setting.TimeUntilStoreDead)).Less(now)
 }

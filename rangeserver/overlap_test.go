@@ -15,7 +15,7 @@ import (
 	"meridian/replica/lease"
 )
 
-// overlap says which two ranges of a store have keys in common (RS1).
+// overlap says which two ranges of a store have keys in common (rangeserver.RS1).
 func (n *node) overlap() string {
 	var ds []*kv.RangeDescriptor
 	n.store.Replicas(func(r *replica.Replica) bool {
@@ -38,7 +38,7 @@ func (n *node) overlap() string {
 
 // TestSnapshotDuringSplit: a node was away while a range was split, and its right side once more. It gets the first split
 // from the log, and is in the middle of applying it when the raft snapshot of the third range comes. That one has to wait
-// (RS1): its keys are the second range's here, which has the second split yet to apply.
+// (rangeserver.RS1): its keys are the second range's here, which has the second split yet to apply.
 func TestSnapshotDuringSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := three(t)

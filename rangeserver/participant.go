@@ -7,18 +7,27 @@ import (
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/replica/lease"
+	"meridian/storage/engine"
 )
 
-// Participant is a commit protocol's part at one range of one store: it serves the range's requests. commit/leader
-// has one implementation; the registry in Options.Participants picks by the range's protocol.
+// Leader is the leader protocol's part at one range of one store. Every range has one: it serves the transaction records and other
+// range-local keys of the range, whatever the range's protocol, and the rows if the range is of the leader protocol. It alone has the
+// methods that concern leases. *commit/leader.Participant has it.
 //
-// All methods but Send and Drain are called while the replica applies its log, in log order; they must not wait,
+// All methods but Send, Advance, Leave and Drain are called while the replica applies its log, in log order; they must not wait,
 // and must not call Propose or EnsureLease. When a call happens, the replica's Desc, Stats and CheckLease already
 // show the state after the change.
-type Participant interface {
+type Leader interface {
 	// Send evaluates a batch whose keys are all in the range, on the caller's goroutine. Both results may be set:
 	// an error may come with a response that carries the transaction.
 	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
+
+	// Advance makes a step of the range's generation (replica.EvaluateStep), under the lease and with nothing else in flight.
+	Advance(ctx context.Context, step *replica.Step) error
+
+	// Leave decides all transactions that have written rows here, and has the rows served no more until back is called: the range is
+	// about to have another protocol.
+	Leave(ctx context.Context) (back func(), err error)
 
 	// LeaseChanged says that a lease with a new sequence number took effect. If held, CheckLease shows it only after the
 	// call, so that nothing is served before; this replica has it, and the
@@ -35,12 +44,13 @@ type Participant interface {
 	HandOver() []byte
 	TakeOver(handed []byte)
 
-	// DescriptorChanged says that replicas or generation of the range changed, not its span.
+	// DescriptorChanged says that replicas, protocol or generation of the range changed, not its span; after Absorb, that the
+	// descriptor shows the wider span.
 	DescriptorChanged(desc *kv.RangeDescriptor)
 
-	// SplitOff says that the range now ends at left.End. What is returned is handed to the constructor of the right
-	// side's participant (locks and waiters of its keys); it may be nil. The request that carried the trigger holds
-	// latches on all of the range, so nothing else is being evaluated.
+	// SplitOff says that the range now ends at left.End. The result is passed to the constructor of the right side's participant (locks and
+	// waiters of its keys); it may be nil. The request that carried the trigger holds latches on all of the range, so nothing else is being
+	// evaluated.
 	SplitOff(left, right *kv.RangeDescriptor) (handoff any)
 
 	// Absorb says that the range is about to end at desc.End: it has swallowed its right neighbour, which served nothing
@@ -62,5 +72,84 @@ type Participant interface {
 	Close(err error)
 }
 
-// NewParticipant makes the participant of a replica. handoff is what SplitOff returned, nil at start.
-type NewParticipant func(r *replica.Replica, handoff any) Participant
+// NewLeader makes the leader protocol's participant of a replica. handoff is what SplitOff returned, nil at start.
+type NewLeader func(r *replica.Replica, handoff any) Leader
+
+// Participant is the part of another protocol at one replica of a range: it serves the range's rows. docs/ranges.md has the
+// contract. The replica's state under the protocol is a base, which is the range's replicated data, and a delta, which
+// is what this replica has promised since the range's generation began (Range.Write).
+//
+// Sealed and Opened are called while the replica applies its log, in log order; they must not wait, and must not write. Receive must
+// not wait either.
+type Participant interface {
+	// Send serves a batch of the protocol (kv.ProtocolRequest) on the caller's goroutine. All of its keys are in the range, and the
+	// sender acts in the replica's generation, which is open. An answer that comes after the generation was sealed is not given:
+	// the sender gets a GenerationError instead.
+	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
+
+	// Receive takes a message of another replica's participant (Range.Send), which acts in the same generation.
+	Receive(from kv.ReplicaDescriptor, body []byte)
+
+	// Sealed says that the generation is over. Nothing may be promised in it any more; Range.Write does not.
+	Sealed(generation uint64)
+
+	// Report gives all that this replica has promised in a generation that is sealed, in pieces of at most a MiB. It may be asked
+	// for several times, and after a restart.
+	//
+	// Served is at or above every timestamp ahead of this replica's clock at which it has read, written or prevented something, zero if
+	// there is none: the next generation's timestamps will be above. State that must survive a restart is a promise, so it is in the delta
+	// before it is acted on (Range.Write).
+	Report(ctx context.Context, generation uint64, send func(piece []byte) error) (served clock.Timestamp, err error)
+
+	// Opened says that a generation begins, that of the descriptor: the span, the replicas or the base may be others, and this
+	// replica has promised nothing yet. It also comes with the present generation, when a raft snapshot has replaced the base.
+	Opened(desc *kv.RangeDescriptor)
+
+	// Close says that the replica is gone, or has another protocol; err is what waiting requests are answered with.
+	Close(err error)
+}
+
+// Protocol is a commit protocol as stores need it.
+type Protocol struct {
+	Name string
+	// New makes the participant of a replica. The generation may be sealed already.
+	New func(g *Range) Participant
+	// Fold adds to the base what it lacks of a sealed generation. If it fails, or its node dies, it is called again, with other
+	// reports, and by another leaseholder maybe.
+	Fold func(ctx context.Context, f *Folding) error
+	// Settle comes after Fold when the range is about to have another protocol (Folding.Next), and before the change: it leaves
+	// nothing provisional in the base, and gives each transaction that has something there its outcome. It may be called again.
+	// Nil: there is never anything.
+	Settle func(ctx context.Context, f *Folding) error
+}
+
+// Registry is the protocols, besides the leader's, that a node can serve.
+type Registry map[kv.Protocol]Protocol
+
+// Report is what one sealed replica has promised.
+type Report struct {
+	From   kv.ReplicaDescriptor
+	Pieces [][]byte
+	// Now is the replica's clock when it reported, or what it has served ahead of it (Participant.Report): all timestamps that it gave in the
+	// generation are at or below.
+	Now clock.Timestamp
+}
+
+// Folding is the argument of a protocol's Fold and Settle, on the range's leaseholder: the generation is sealed on a quorum, and
+// nothing is promised in it any more.
+type Folding struct {
+	Desc       *kv.RangeDescriptor
+	Generation uint64
+	// Next is the protocol of the next generation, of a Settle.
+	Next kv.Protocol
+	// Base reads the range's replicated data.
+	Base engine.Reader
+	// Reports are of a quorum of the voters (kv.RangeDescriptor.Quorum) at least. A Settle has none: the base has all.
+	Reports []Report
+	// Sender reaches transaction records and other ranges; nil if the store has none.
+	Sender Sender
+	// Now is the leaseholder's clock, past all timestamps that were given in the generation.
+	Now clock.Timestamp
+	// Write adds rows to the base, through the log. Rows that it has already, from an earlier fold of this generation, do not hurt.
+	Write func(rows []replica.Row) error
+}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPromiseAheadOfLog: a leaseholder promises by the side transport what a follower has not applied yet. The follower serves
-// nothing of it before it has, neither while the promise stands nor when another one takes its place (CT3).
+// nothing of it before it has, neither while the promise stands nor when another one takes its place (closedts.CT3).
 func TestPromiseAheadOfLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := three(t)
@@ -51,7 +51,7 @@ func TestPromiseAheadOfLog(t *testing.T) {
 	})
 }
 
-// TestPromiseFollowsLog: what has been promised of a range that slept names a later index once there was a write (CT3).
+// TestPromiseFollowsLog: what has been promised of a range that slept names a later index once there was a write (closedts.CT3).
 func TestPromiseFollowsLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := three(t)

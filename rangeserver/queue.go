@@ -24,11 +24,11 @@ const (
 	leaderlessPasses = 10
 	// A range is looked at for versions to remove once in a sixth of their time to live, within these bounds.
 	gcEveryMin, gcEveryMax = time.Minute, time.Hour
-	// gcMinAge is how old versions are when they are removed, at least: by then everybody knows the running readers.
+	// gcMinAge is how old versions are when they are removed, at least: by then every node knows the running readers.
 	gcMinAge = 30 * time.Second
-	// protectAge is how old a reader is when others are told of it, protectMax until when it is taken care of.
+	// protectAge is the age at which a reader is published to other nodes, protectMax the age up to which it is protected.
 	protectAge, protectMax = 10 * time.Second, 24 * time.Hour
-	// gcMinBytes of possible garbage are not worth a look.
+	// gcMinBytes: less possible garbage is not worth a search.
 	gcMinBytes = 1 << 20
 	// lookEvery is how often placement is asked about a range when neither it nor the cluster changed: only how full
 	// the nodes are may have.
@@ -38,7 +38,7 @@ const (
 	// more patient next time, up to checkEvery.
 	silentPasses = 5
 	checkEvery   = 10 * time.Minute
-	// abandonAfter is when a replica that never came to be and hears nothing is forgotten.
+	// abandonAfter is when an uninitialised replica that hears nothing is dropped.
 	abandonAfter = time.Minute
 	// changeTimeout bounds one change, which may ship a range several times and wait for others to be shipped.
 	changeTimeout = 15 * time.Minute
@@ -52,6 +52,7 @@ type ZoneSource interface {
 // queues is the state of the store's maintenance.
 type queues struct {
 	slots     chan struct{}
+	folds     chan struct{} // of ranges without a log (generation.go)
 	published cluster.Capacity
 	protected clock.Timestamp // as published
 	slow      bool            // as published
@@ -64,7 +65,7 @@ type queues struct {
 type loadCounter struct {
 	origins
 
-	// A range whose change failed is left alone for a while: until failedAt + backoff, on the monotonic clock.
+	// A range whose change failed is not changed for a while: until failedAt + backoff, on the monotonic clock.
 	failedAt, backoff atomic.Int64
 	// Of the queue loop alone.
 	leaderless int
@@ -79,9 +80,9 @@ type loadCounter struct {
 	suspect atomic.Bool
 }
 
-// queueLoop looks at every range once in an interval: placement says what to do, the store does it.
+// queueLoop visits every range once in an interval: placement decides, the store carries it out.
 func (s *Store) queueLoop(ctx context.Context) {
-	s.queues.slots = make(chan struct{}, queueSlots)
+	s.queues.slots, s.queues.folds = make(chan struct{}, queueSlots), make(chan struct{}, queueSlots)
 	for s.o.Clock.Physical().Sleep(ctx, s.o.QueueInterval) == nil {
 		if s.db.Load() != nil && !s.queues.paused.Load() {
 			s.pass(ctx)
@@ -89,10 +90,11 @@ func (s *Store) queueLoop(ctx context.Context) {
 	}
 }
 
-// PauseQueues stops or resumes the maintenance, for tests and bulk loads.
+// PauseQueues stops or resumes the maintenance. Measurements of a given placement need that: bench/figure2 and the simulations that assert latencies in
+// round trips put leases and replicas somewhere, where the maintenance would not leave them. Nothing of a node calls it.
 func (s *Store) PauseQueues(v bool) { s.queues.paused.Store(v) }
 
-// pass is one look at all ranges.
+// pass visits all ranges once.
 func (s *Store) pass(ctx context.Context) {
 	now := s.o.Clock.Now()
 	var nodes []placement.Node
@@ -114,7 +116,7 @@ func (s *Store) pass(ctx context.Context) {
 			s.abandon(e)
 			return true
 		}
-		if m, ok := e.participant.(interface{ Merged() bool }); ok && m.Merged() {
+		if m, ok := e.leader.(interface{ Merged() bool }); ok && m.Merged() {
 			e.load.suspect.Store(true)
 		}
 		if e.load.suspect.Load() && len(e.admin) == 0 {
@@ -130,6 +132,9 @@ func (s *Store) pass(ctx context.Context) {
 			return true
 		}
 		e.load.leaderless = 0
+		if s.considerFold(ctx, e) {
+			return true
+		}
 		clk := s.o.Clock.Physical().Monotonic()
 		e.load.sample(clk, sequence)
 		if wait := e.load.backoff.Load(); wait > 0 && int64(clk)-e.load.failedAt.Load() < wait {
@@ -162,7 +167,7 @@ func (s *Store) pass(ctx context.Context) {
 	})
 }
 
-// fingerprintOf is a hash of what matters about the nodes, other than how full they are.
+// fingerprintOf is a hash of the nodes' properties that matter for placement, except how full they are.
 func fingerprintOf(nodes []placement.Node) uint64 {
 	h := fnv.New64a()
 	var b []byte
@@ -182,7 +187,7 @@ func fingerprintOf(nodes []placement.Node) uint64 {
 	return h.Sum64()
 }
 
-// publish tells the cluster what this store holds, when it changed.
+// publish tells the cluster the numbers of this store, when they changed.
 func (s *Store) publish() {
 	g := s.Gauges()
 	c := cluster.Capacity{Ranges: uint32(g.Ranges), Leases: uint32(g.Leaseholders), UsedBytes: uint64(max(0, g.TotalBytes))}
@@ -209,8 +214,8 @@ func (s *Store) oldRead(now clock.Timestamp) clock.Timestamp {
 	return at
 }
 
-// protect moves a garbage collection threshold below what running transactions read, on this node and on all others
-// that may be there. A reader of which this node has not heard is told so by the range, if the threshold has passed it.
+// protect moves a garbage collection threshold below the read timestamps of running transactions, on this node and on all others that may
+// be live. A reader that this node has not heard of gets an error from the range, if the threshold has passed it.
 func (s *Store) protect(threshold, now clock.Timestamp) clock.Timestamp {
 	if at := s.oldRead(now); !at.IsZero() {
 		threshold = threshold.Backward(at.Prev())
@@ -239,7 +244,7 @@ func (s *Store) zone(k keys.Key) placement.Zone {
 
 func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 	if !s.o.Settings.Known() {
-		return placement.Action{} // how many replicas are asked for is not known yet
+		return placement.Action{} // the number of replicas is not known yet
 	}
 	d := e.r.Desc()
 	z := s.zone(d.Start)
@@ -276,9 +281,9 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 	return placement.Decide(&z, &r, nodes)
 }
 
-// carryOutAll does what placement decided, and what it then finds urgent, without waiting for the next pass.
+// carryOutAll carries out placement's decision, and further urgent ones, without waiting for the next pass.
 func (s *Store) carryOutAll(ctx context.Context, e *entry, a placement.Action) error {
-	const steps = 8 // then it is the next pass's turn
+	const steps = 8 // the rest is left to the next pass
 	for range steps {
 		if err := s.carryOut(ctx, e, a); err != nil {
 			return err
@@ -293,7 +298,7 @@ func (s *Store) carryOutAll(ctx context.Context, e *entry, a placement.Action) e
 	return nil
 }
 
-// carryOut does what placement decided.
+// carryOut carries out placement's decision.
 func (s *Store) carryOut(ctx context.Context, e *entry, a placement.Action) error {
 	id := e.r.RangeID()
 	s.log.Info("range change", "range", uint64(id), "kind", a.Kind, "targets", a.Targets, "lease", a.Lease, "reason", a.Reason)
@@ -313,7 +318,7 @@ func (s *Store) carryOut(ctx context.Context, e *entry, a placement.Action) erro
 	}
 }
 
-// inBackground runs a change of a range, unless one is going on or there is no slot; the next pass will ask again.
+// inBackground runs a change of a range, unless one is running or there is no slot; the next pass tries again.
 func (s *Store) inBackground(ctx context.Context, e *entry, f func(context.Context) error) {
 	if len(e.admin) > 0 {
 		return
@@ -325,7 +330,7 @@ func (s *Store) inBackground(ctx context.Context, e *entry, f func(context.Conte
 	}
 	if !s.group.Go(func(ctx context.Context) {
 		defer func() { <-s.queues.slots }()
-		ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+		ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, changeTimeout)
 		defer cancel()
 		if err := f(ctx); err != nil && ctx.Err() == nil {
 			s.log.Info("range change failed", "range", uint64(e.r.RangeID()), "err", err)
@@ -339,8 +344,8 @@ func (s *Store) inBackground(ctx context.Context, e *entry, f func(context.Conte
 	}
 }
 
-// withoutLease looks after a replica that can't serve: the raft leader takes a lease that nobody holds; one that hears
-// of no leader for long asks whether it is still part of the range.
+// withoutLease looks after a replica that can't serve: the raft leader takes a lease without a holder; a replica that hears of no leader
+// for long checks whether it is still part of the range.
 func (s *Store) withoutLease(ctx context.Context, e *entry) {
 	leader, _ := e.r.Leader()
 	switch {
@@ -382,7 +387,7 @@ func (s *Store) heard(e *entry) bool {
 	return !closed.IsZero()
 }
 
-// considerGC removes versions that nobody may read any more, when there may be enough of them.
+// considerGC removes versions that no transaction may read any more, when there may be enough of them.
 func (s *Store) considerGC(ctx context.Context, e *entry) {
 	st := e.r.Stats()
 	clk := s.o.Clock.Physical().Monotonic()
@@ -401,7 +406,7 @@ func (s *Store) pressed(e *entry) bool {
 	return s.o.Engine.DiskFull() || d != nil && s.Full(d) != 0
 }
 
-// ttl is how long versions are kept that were overwritten: while a disk is nearly full only for those that are reading.
+// ttl is how long versions are kept that were overwritten: while a disk is nearly full only for running readers.
 func (s *Store) ttl(e *entry) time.Duration {
 	if s.pressed(e) {
 		return gcMinAge
@@ -409,8 +414,8 @@ func (s *Store) ttl(e *entry) time.Duration {
 	return s.zone(e.r.Desc().Start).GCTTL
 }
 
-// gcDue reports whether to search a range for garbage, and notes in at, its last search, that it is searched now. Of garbage that is
-// seen for the first time most is too young to go: the search comes when some of it may not be.
+// gcDue reports whether to search a range for garbage, and notes in at, its last search, that it is searched now. Most garbage is too young
+// when it is seen first: the search comes when some of it may be old enough.
 func gcDue(at *time.Duration, now, ttl time.Duration) bool {
 	if *at == 0 {
 		*at = now
@@ -444,7 +449,7 @@ func (s *Store) collectGarbage(ctx context.Context, e *entry) error {
 			if rest = resume; len(found) == 0 {
 				continue
 			}
-			_, err = e.participant.Send(ctx, &kv.Batch{
+			_, err = e.leader.Send(ctx, &kv.Batch{
 				Header:   kv.Header{RangeID: e.r.RangeID()},
 				Requests: []kv.Request{&kv.GCRequest{Start: d.Start, Threshold: threshold, Keys: found}},
 			})

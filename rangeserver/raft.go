@@ -2,7 +2,6 @@ package rangeserver
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"sync"
@@ -12,17 +11,18 @@ import (
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/transport"
+	"meridian/wire"
 )
 
-// Bounds of the queue to one peer; what exceeds them is dropped, which raft survives.
+// Bounds of the queue to one peer; messages beyond them are dropped, which raft tolerates.
 const (
 	peerQueueMessages = 16384
 	peerQueueBytes    = 64 << 20
 	frameBytes        = 1 << 20
 )
 
-// peer is the queue of raft messages to one node. One goroutine drains it into a stream: all that is queued goes
-// into one frame, so the heartbeats of all ranges to a node travel together.
+// peer is the queue of raft messages to one node. One goroutine drains it into a stream: all queued messages go into one frame, so the
+// heartbeats of all ranges to a node travel together.
 type peer struct {
 	node kv.NodeID
 	wake chan struct{}
@@ -45,7 +45,7 @@ func (s *Store) SendRaft(m replica.Message) {
 		s.group.Go(func(ctx context.Context) { s.sendLoop(ctx, p) })
 	}
 	s.peersMu.Unlock()
-	size := 64
+	size := 64 + len(m.Body)
 	if m.Raft != nil {
 		for _, e := range m.Raft.Entries {
 			size += len(e.Data) + 16
@@ -66,7 +66,7 @@ func (s *Store) SendRaft(m replica.Message) {
 	}
 }
 
-// sendLoop keeps a stream to one peer while there is something to say.
+// sendLoop keeps a stream to one peer while there are messages.
 func (s *Store) sendLoop(ctx context.Context, p *peer) {
 	var stream transport.Stream
 	var cancel context.CancelFunc
@@ -116,7 +116,7 @@ func (s *Store) sendLoop(ctx context.Context, p *peer) {
 		for i := 0; i < len(lot); {
 			buf := s.appendPosition(make([]byte, 0, 512))
 			for ; i < len(lot) && len(buf) < frameBytes; i++ {
-				buf = lot[i].Append(buf)
+				buf = appendFrameMessage(buf, &lot[i])
 				s.Metrics.RaftMessagesSent.Add(1)
 			}
 			if err := stream.Send(buf); err != nil {
@@ -143,7 +143,12 @@ func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.
 	for {
 		buf, err := stream.Recv()
 		if err == nil {
-			buf, err = heard(buf)
+			r := wire.Read(buf)
+			var position uint64
+			if position, ms = readFrame(&r, ms[:0]); r.Err() != nil {
+				return r.Err()
+			}
+			err = heard(position)
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -152,15 +157,10 @@ func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.
 			return err
 		}
 		last := -1 // of those with entries
-		for ms = ms[:0]; len(buf) > 0; {
-			var m replica.Message
-			if m, buf, err = replica.DecodeMessage(buf); err != nil {
-				return err
+		for i := range ms {
+			if m := &ms[i]; m.Raft != nil && len(m.Raft.Entries) > 0 {
+				last = i
 			}
-			if m.Raft != nil && len(m.Raft.Entries) > 0 {
-				last = len(ms)
-			}
-			ms = append(ms, m)
 		}
 		s.Metrics.RaftMessagesReceived.Add(int64(len(ms)))
 		var f replica.Frame
@@ -179,59 +179,102 @@ func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.
 // codeUnrecorded refuses a stream of raft messages: its sender's start is not the one that is recorded here (fence.FE3).
 const codeUnrecorded = transport.CodeApplication + 1
 
-// greeting is the first message of a stream: which start of this node speaks.
+// greeting is the first message of a stream: the start of this node that sends it.
 func (s *Store) greeting() []byte {
-	var b [16]byte
-	if s.o.Starts != nil {
-		own := s.o.Starts.Own()
-		binary.BigEndian.PutUint64(b[:], own.Number)
-		binary.BigEndian.PutUint64(b[8:], own.Token)
+	if s.o.Starts == nil {
+		return []byte{}
 	}
-	return b[:]
+	own := s.o.Starts.Own()
+	return appendGreeting(nil, &own)
 }
+
+func appendGreeting(b []byte, s *fence.Start) []byte {
+	return wire.Fixed64(wire.Fixed64(b, 1, s.Number), 3, s.Token)
+}
+
+func readGreeting(r *wire.Reader, s *fence.Start) {
+	for m := r.Open("rangeserver.Greeting"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			s.Number = r.Fixed64()
+		case 3:
+			s.Token = r.Fixed64()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// The fields of a frame of raft messages.
+const (
+	framePosition = 1
+	frameMessage  = 3
+)
 
 // appendPosition begins a frame. The position is not below that of any promise in the frame, since a promise is queued after
 // it is durable.
 func (s *Store) appendPosition(b []byte) []byte {
 	if s.o.Starts == nil {
-		return append(b, 0)
+		return b
 	}
-	return binary.AppendUvarint(b, s.o.Starts.Position())
+	return wire.Uint(b, framePosition, s.o.Starts.Position())
 }
 
-// greeted takes in the greeting, and returns what takes in the beginning of each frame.
-func (s *Store) greeted(from kv.NodeID, stream transport.Stream) (heard func([]byte) ([]byte, error), err error) {
+func appendFrameMessage(b []byte, m *replica.Message) []byte {
+	size := 0
+	if m.Raft != nil && len(m.Raft.Entries) > 0 {
+		size = 0x80
+	}
+	b, at := wire.BeginLong(b, frameMessage, size)
+	return wire.End(m.Append(b), at)
+}
+
+// readFrame adds the messages of a frame to ms.
+func readFrame(r *wire.Reader, ms []replica.Message) (position uint64, _ []replica.Message) {
+	for m := r.Open("rangeserver.Frame"); r.Next(&m); {
+		switch r.Field() {
+		case framePosition:
+			position = r.Uint()
+		case frameMessage:
+			ms = append(ms, replica.Message{})
+			replica.ReadMessage(r, &ms[len(ms)-1])
+		default:
+			r.Skip()
+		}
+	}
+	return position, ms
+}
+
+// greeted reads the greeting, and returns a function that takes the position of each frame.
+func (s *Store) greeted(from kv.NodeID, stream transport.Stream) (heard func(position uint64) error, err error) {
 	hello, err := stream.Recv()
 	if err != nil {
 		return nil, err
 	}
-	if len(hello) != 16 {
-		return nil, replica.ErrBadMessage
+	r := wire.Read(hello)
+	var start fence.Start
+	if readGreeting(&r, &start); r.Err() != nil {
+		return nil, r.Err()
 	}
 	unrecorded := &transport.StatusError{Code: codeUnrecorded, Message: "this start of the node is not recorded here"}
-	start := fence.Start{Number: binary.BigEndian.Uint64(hello), Token: binary.BigEndian.Uint64(hello[8:])}
 	var peer *fence.Peer
 	if s.o.Starts != nil {
 		if peer = s.o.Starts.Open(from, start); peer == nil {
 			return nil, unrecorded
 		}
 	}
-	return func(b []byte) ([]byte, error) {
-		position, n := binary.Uvarint(b)
-		if n <= 0 {
-			return nil, replica.ErrBadMessage
-		}
+	return func(position uint64) error {
 		if peer != nil && !peer.Heard(start, position) {
-			return nil, unrecorded
+			return unrecorded
 		}
-		return b[n:], nil
+		return nil
 	}, nil
 }
 
 // framesKept bounds the messages for which space is kept between frames.
 const framesKept = 256
 
-// receive gives a message to its replica, which is made if the sender has a right to expect it.
+// receive gives a message to its replica, which is created if the sender may expect it.
 func (s *Store) receive(m *replica.Message, f *replica.Frame) {
 	if m.To.Node != s.o.NodeID {
 		return
@@ -242,6 +285,9 @@ func (s *Store) receive(m *replica.Message, f *replica.Frame) {
 			s.destroy(e, m.To.Replica+1)
 		}
 		return
+	}
+	if e == nil && m.Body != nil {
+		return // raft's messages make replicas
 	}
 	if e == nil {
 		if s.o.Starts != nil && !s.o.Starts.Recorded(m.From.Node) {
@@ -255,7 +301,7 @@ func (s *Store) receive(m *replica.Message, f *replica.Frame) {
 	case m.To.Replica < have:
 		return
 	case m.To.Replica > have:
-		s.destroy(e, m.To.Replica) // it was removed and added again; the next message makes it anew
+		s.destroy(e, m.To.Replica) // it was removed and added again; the next message creates it anew
 		return
 	}
 	d := e.r.Desc()
@@ -265,6 +311,10 @@ func (s *Store) receive(m *replica.Message, f *replica.Frame) {
 	if d != nil && m.From.Replica < d.NextReplica && !member(d, m.From.Replica) {
 		// The sender was removed and may not know. Numbers are never used again, so this can't be wrong.
 		s.SendRaft(replica.Message{Range: m.Range, From: e.r.Self(), To: m.From, TooOld: true})
+		return
+	}
+	if m.Body != nil {
+		s.receiveProtocol(e, m)
 		return
 	}
 	e.r.Receive(m, f)
@@ -332,7 +382,7 @@ func (s *Store) SendSnapshot(r *replica.Replica, snap *replica.OutgoingSnapshot)
 	}
 }
 
-// shippingTime is how long a raft snapshot of a range may take: a minute, and what its data takes at 2 MiB a second.
+// shippingTime is how long a raft snapshot of a range may take: a minute, plus the time of its data at 2 MiB a second.
 func shippingTime(bytes int64) time.Duration {
 	return time.Minute + time.Duration(bytes>>21)*time.Second
 }
@@ -350,7 +400,7 @@ func (s *Store) ship(ctx context.Context, snap *replica.OutgoingSnapshot) error 
 	if err := s.yield(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, shippingTime(snap.Bytes()))
+	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, shippingTime(snap.Bytes()))
 	defer cancel()
 	stream, err := s.o.Network.OpenStreamClass(ctx, transport.ClassBulk, snap.Message.To.Node, MethodSnapshot)
 	if err != nil {
@@ -368,7 +418,7 @@ func (s *Store) ship(ctx context.Context, snap *replica.OutgoingSnapshot) error 
 	return nil
 }
 
-// serveSnapshot receives a raft snapshot and applies it. One at a time, which bounds memory and keeps RS1.
+// serveSnapshot receives a raft snapshot and applies it. One at a time, which bounds memory and keeps rangeserver.RS1.
 func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
 	select {
 	case s.receiveSlots <- struct{}{}:
@@ -396,7 +446,7 @@ func (s *Store) serveSnapshot(ctx context.Context, from kv.NodeID, stream transp
 	if e == nil || e.r.Barred() || e.r.ReplicaID() != m.To.Replica {
 		return &kv.RangeNotFoundError{Range: m.Range}
 	}
-	if _, ok := s.Absorbed(in.Desc); !ok { // no use to receive it all
+	if _, ok := s.Absorbed(in.Desc); !ok { // receiving it would be useless
 		return replica.ErrOverlap
 	}
 	for {

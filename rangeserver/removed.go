@@ -9,7 +9,7 @@ import (
 	"meridian/replica"
 )
 
-// What became of a replica that hears of no leader: its range may have moved away, or have been absorbed.
+// Replicas that hear of no leader: their ranges may have moved away, or have been absorbed.
 
 // descriptorAt reads the descriptor of the range that begins at a key, nil if none does.
 func (s *Store) descriptorAt(ctx context.Context, start keys.Key) (d *kv.RangeDescriptor, err error) {
@@ -23,17 +23,16 @@ func (s *Store) descriptorAt(ctx context.Context, start keys.Key) (d *kv.RangeDe
 		if err != nil || v == nil {
 			return err
 		}
-		now, _, err := kv.DecodeRangeDescriptor(v)
+		now, err := kv.DecodeRangeDescriptor(v)
 		d = &now
 		return err
 	})
 	return d, err
 }
 
-// removedMeanwhile reads the range's descriptor from where the range is now, and destroys the replica if it is not in
-// it any more.
+// removedMeanwhile reads the range's descriptor from its present replicas, and destroys this replica if it is not in it any more.
 func (s *Store) removedMeanwhile(ctx context.Context, e *entry) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	d := e.r.Desc()
 	now, err := s.descriptorAt(ctx, d.Start)
@@ -58,10 +57,9 @@ func (s *Store) removedMeanwhile(ctx context.Context, e *entry) error {
 	return e.r.Destroy(next)
 }
 
-// orphaned reports whether no log on this store is going to absorb what is left here of a range that was absorbed
-// elsewhere. Logs take over what lies beside them, so this could only be the left neighbour's, if that is behind. (RS1: if
-// the left neighbour is of today, its log has passed the merge, or it came by a raft snapshot after whoever has it in his
-// log.) A raft snapshot can do without it.
+// orphaned reports whether no log on this store will absorb the replica of a range that was absorbed elsewhere. A log absorbs the replica
+// to its right, so only the left neighbour's could, if that is behind. (rangeserver.RS1: if the left neighbour is up to date, its log has
+// passed the merge, or a raft snapshot from beyond it has replaced the log.) A raft snapshot does not need the replica.
 func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, error) {
 	resp, err := s.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: d.Start}}})
 	if err != nil {
@@ -82,7 +80,7 @@ func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, erro
 			return true
 		}
 		left = e.r.Desc()
-		known = left != nil // else it is being born by a split
+		known = left != nil // else a split is creating it
 		return false
 	})
 	s.byKey.AscendGreaterOrEqual(&entry{start: d.Start}, func(e *entry) bool {
@@ -91,7 +89,7 @@ func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, erro
 	})
 	s.mu.Unlock()
 	if !known || left != nil && d.Start.Less(left.End) {
-		return false, nil // what is removed is removed with its data, so never where another replica has some (RS1)
+		return false, nil // a replica is removed with its data, so never if another replica has some of it (rangeserver.RS1)
 	}
 	if left == nil || !left.End.Equal(d.Start) {
 		return true, nil
@@ -100,8 +98,8 @@ func (s *Store) orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, erro
 	return err == nil && now != nil && now.ID == left.ID && now.Generation <= left.Generation, err
 }
 
-// abandon forgets a replica that never came to be and that nobody speaks to: its range was absorbed, or moved on. What it
-// has promised stays on the disk, as when the node restarts.
+// abandon drops an uninitialised replica that gets no messages: its range was absorbed, or moved away. Its promises stay on the disk, as
+// when the node restarts.
 func (s *Store) abandon(e *entry) {
 	clk := s.o.Clock.Physical().Monotonic()
 	if e.spoken.Swap(false) || e.load.lookedAt == 0 {

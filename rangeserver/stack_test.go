@@ -29,19 +29,21 @@ import (
 
 // stack is a node with everything below SQL that is real.
 type stack struct {
-	t       *testing.T
-	id      kv.NodeID
-	machine *sim.Machine
-	host    *host.Host
-	clock   *clock.Clock
-	engine  *engine.Engine
-	net     *transport.Transport
-	members *cluster_.Cluster
-	router  *route.Sender
-	db      *txn.DB
-	leader  leader.Options
-	store   atomic.Pointer[rangeserver.Store]
-	up      bool
+	protocols rangeserver.Registry
+	t         *testing.T
+	id        kv.NodeID
+	machine   *sim.Machine
+	host      *host.Host
+	clock     *clock.Clock
+	engine    *engine.Engine
+	net       *transport.Transport
+	members   *cluster_.Cluster
+	router    *route.Sender
+	db        *txn.DB
+	leader    leader.Options
+	store     atomic.Pointer[rangeserver.Store]
+	up        bool
+	step      atomic.Pointer[func(at string) error] // called by the steps of a change of ranges
 
 	locality cluster_.Locality
 }
@@ -90,7 +92,7 @@ func (s *stack) start(bootstrap bool) {
 		cluster_.Entry{Node: s.id, Store: kv.StoreID(s.id), Addr: fmt.Sprintf("n%d:1000", s.id), Locality: s.locality})
 	s.router = route.New(route.Options{Host: s.host, Clock: s.clock, NodeID: me, Local: s, Remote: s.net, Members: s.members})
 	s.db = txn.NewDB(txn.Options{Sender: s.router, Clock: s.clock, Host: s.host, NodeID: me})
-	s.net.Handle(route.Method, route.Serve(s, s.clock))
+	s.net.Handle(route.Method, route.Serve(route.Options{Local: s, Clock: s.clock}))
 	l, err := s.host.Network.Listen(fmt.Sprintf("n%d:1000", s.id))
 	check(t, err)
 	s.host.Group.Go(func(context.Context) { _ = s.net.Serve(l) })
@@ -98,16 +100,28 @@ func (s *stack) start(bootstrap bool) {
 	s.leader = leader.Options{Host: s.host, Clock: s.clock, Engine: s.engine, Sender: s.router,
 		Cache: tscache.New(tscache.Options{}, s.clock.Now()), Metrics: &leader.Metrics{}}
 	st, err := rangeserver.Open(rangeserver.Options{Host: s.host, Clock: s.clock, Engine: s.engine, Network: s.net,
-		Liveness: s.members.Leases(), NodeID: s.id, StoreID: kv.StoreID(s.id), DB: stackDB{s.db}, Sender: s.router, Cluster: s.members,
-		Participants: map[kv.Protocol]rangeserver.NewParticipant{
-			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant {
-				return leader.New(&s.leader, r, handoff)
-			},
-		}, OnFatal: func(err error) { t.Logf("n%d: fatal: %v", s.id, err) }})
+		Liveness: s.members.Leases(), NodeID: s.id, StoreID: kv.StoreID(s.id), DB: stackDB{s.db, s}, Sender: s.router, Cluster: s.members,
+		Leader: func(r *replica.Replica, handoff any) rangeserver.Leader {
+			return leader.New(&s.leader, r, handoff)
+		}, Protocols: s.protocols, OnFatal: func(err error) { t.Logf("n%d: fatal: %v", s.id, err) }})
 	check(t, err)
 	s.store.Store(st)
 	s.members.StartHeartbeat(stackLiveness{s.db})
 	s.up = true
+}
+
+// at is called by the steps of a change of ranges; what it returns ends the change.
+func (s *stack) at(step string) error {
+	if f := s.step.Load(); f != nil {
+		return (*f)(step)
+	}
+	return nil
+}
+
+// crash pulls the plug.
+func (s *stack) crash() {
+	s.machine.Crash(0, true)
+	s.stop()
 }
 
 func (s *stack) stop() {
@@ -134,16 +148,25 @@ func (s stackLiveness) CPut(ctx context.Context, n kv.NodeID, expected, value []
 	return nil, err == nil, err
 }
 
-type stackDB struct{ db *txn.DB }
+type stackDB struct {
+	db *txn.DB
+	s  *stack
+}
 
 func (d stackDB) RunInternal(ctx context.Context, name string, f func(context.Context, rangeserver.Tx) error) error {
-	return d.db.Run(ctx, txn.TxnOptions{Name: name}, func(ctx context.Context, t *txn.Txn) error { return f(ctx, stackTx{t}) })
+	if err := d.s.at(name); err != nil {
+		return err
+	}
+	return d.db.Run(ctx, txn.TxnOptions{Name: name}, func(ctx context.Context, t *txn.Txn) error { return f(ctx, stackTx{t, d.s}) })
 }
 func (d stackDB) Increment(ctx context.Context, k keys.Key, delta int64) (int64, error) {
 	return d.db.Add(ctx, k, delta)
 }
 
-type stackTx struct{ t *txn.Txn }
+type stackTx struct {
+	t *txn.Txn
+	s *stack
+}
 
 func (x stackTx) Get(ctx context.Context, k keys.Key) ([]byte, error) {
 	return x.t.Get(ctx, k, kv.NoLock, kv.Block)
@@ -158,9 +181,22 @@ func (x stackTx) Delete(ctx context.Context, k keys.Key) error {
 	b.Delete(k)
 	return x.t.Write(ctx, &b)
 }
-func (x stackTx) Lay(ctx context.Context) (kv.TxnMeta, error) { return x.t.Lay(ctx) }
+func (x stackTx) Lay(ctx context.Context) (kv.TxnMeta, error) {
+	m, err := x.t.Lay(ctx)
+	if err == nil {
+		err = x.s.at("laid")
+	}
+	return m, err
+}
 func (x stackTx) CommitWithTrigger(ctx context.Context, t *kv.CommitTrigger) error {
-	return x.t.CommitWithTrigger(ctx, t)
+	if err := x.s.at("before commit"); err != nil {
+		return err
+	}
+	err := x.t.CommitWithTrigger(ctx, t)
+	if err == nil {
+		err = x.s.at("committed")
+	}
+	return err
 }
 
 // TestStack: a bank over real transactions, while its ranges are replicated, split and moved, and nodes die. The

@@ -24,9 +24,10 @@ import (
 	"meridian/setting"
 	"meridian/storage/engine"
 	"meridian/transport"
+	"meridian/version"
 )
 
-// Network is what a store needs of transport; *transport.Transport has it.
+// Network is the part of transport that a store uses; *transport.Transport implements it.
 type Network interface {
 	OpenStreamClass(ctx context.Context, c transport.Class, to kv.NodeID, method string) (transport.Stream, error)
 	HandleStream(method string, h transport.StreamHandler)
@@ -46,20 +47,23 @@ type Options struct {
 	Host     *host.Host
 	Clock    *clock.Clock
 	Engine   *engine.Engine
-	Network  Network // nil: the only node there is
+	Network  Network // nil: a cluster of one node
 	Liveness lease.NodeLiveness
 	NodeID   kv.NodeID
 	StoreID  kv.StoreID
-	// Participants make each protocol's part of a range.
-	Participants map[kv.Protocol]NewParticipant
+	// Version is the version that this node acts by.
+	Version *version.Handle
+	// Leader makes the leader protocol's part of a range; Protocols are the others.
+	Leader    NewLeader
+	Protocols Registry
 	// DB runs the transactions that change descriptors; it may be set later with SetDB. Without one, admin requests
 	// are refused and no queue runs.
 	DB DB
 	// Sender reaches other ranges, for merges; without one they are refused.
 	Sender Sender
-	// Starts says when replicas may take part in raft; nil: at once.
+	// Starts says when replicas may take part in raft; nil: immediately.
 	Starts *fence.Fence
-	// Cluster tells the queues who is there; nil: no queue moves replicas.
+	// Cluster tells the queues the members of the cluster; nil: no queue moves replicas.
 	Cluster Cluster
 	// Zone gives the configuration of the range that holds a key; nil: placement's default.
 	Zone ZoneSource
@@ -67,7 +71,7 @@ type Options struct {
 	Settings *setting.Values
 	// OnFatal is told once when the store can't keep its promises; the node has to stop.
 	OnFatal func(error)
-	// Backlog is how far the engine is behind, as a part of what it bears (RS2); nil: it never is. A simulated store has none:
+	// Backlog is how far the engine is behind, as a part of its limits (rangeserver.RS3); nil: it never is. A simulated store has none:
 	// its engine works in real time.
 	Backlog func() float64
 	// Yield is called by elastic work before each piece of it, and may wait for a bounded time; nil: it never does
@@ -82,9 +86,9 @@ type Options struct {
 	ClosedLag, ClosedInterval time.Duration
 }
 
-// Store is every replica of one disk.
+// Store has all replicas of one disk.
 //
-// RS1: the spans of initialised replicas never overlap. A raft snapshot whose span overlaps another replica's is
+// rangeserver.RS1: the spans of initialised replicas never overlap. A raft snapshot whose span overlaps another replica's is
 // refused: the other one has not applied a split yet, and will.
 type Store struct {
 	o       Options
@@ -108,7 +112,7 @@ type Store struct {
 	awake   []*replica.Replica
 
 	syncMu   sync.Mutex // guards syncs
-	syncs    []*replica.Append
+	syncs    []durable
 	syncWake chan struct{}
 
 	peersMu sync.Mutex // guards peers
@@ -123,16 +127,18 @@ type Store struct {
 
 // entry is a range's place in the store.
 type entry struct {
-	r           *replica.Replica
-	start       keys.Key    // as byKey has it
-	participant Participant // nil until initialised
-	ready       atomic.Bool // participant may be read
-	spoken      atomic.Bool // a message came for it while it was uninitialised
-	wanted      bool        // a split makes it real; guarded by Store.mu
-	admin       chan struct{}
-	load        loadCounter
-	closing     sideEntry     // of the side loop alone
-	checkAt     time.Duration // when its replicas are compared next, on the monotonic clock; of checkLoop alone
+	r       *replica.Replica
+	start   keys.Key                // as byKey has it
+	leader  Leader                  // nil until initialised
+	serving atomic.Pointer[serving] // of the rows, unless the leader protocol does
+	ready   atomic.Bool             // leader may be read
+	spoken  atomic.Bool             // a message came for it while it was uninitialised
+	folding atomic.Bool             // the queue is at it
+	wanted  bool                    // a split makes it real; guarded by Store.mu
+	admin   chan struct{}
+	load    loadCounter
+	closing sideEntry     // of the side loop alone
+	checkAt time.Duration // when its replicas are compared next, on the monotonic clock; of checkLoop alone
 }
 
 // Metrics count what the store did; Gauges counts what it has.
@@ -145,7 +151,10 @@ type Metrics struct {
 	MVCCVersionsGCed                                            atomic.Int64
 	// RangeChecks counts comparisons of a range's replicas, Deviations replicas that differed, StatisticsWrong statistics that did.
 	RangeChecks, Deviations, StatisticsWrong atomic.Int64
-	ClosedSent, ClosedReceived               atomic.Int64 // messages of the side transport
+	// Seals counts generations that were ended for a change, Reopened those after which none came of it, Folded those that were
+	// ended because much had been promised in them. Ranges of the leader protocol have none.
+	Seals, Reopened, Folded    atomic.Int64
+	ClosedSent, ClosedReceived atomic.Int64 // messages of the side transport
 	// TickLate is by how much the ticks of raft come late.
 	TickLate cluster.Lateness
 }
@@ -180,7 +189,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s.replica = replica.Options{
 		Host: o.Host, Clock: o.Clock, Engine: o.Engine, Liveness: o.Liveness, Store: s, Metrics: &s.Metrics.Metrics,
-		Node: o.NodeID, StoreID: o.StoreID, StartedAt: o.Clock.Now(), ClosedLag: s.o.ClosedLag,
+		Node: o.NodeID, StoreID: o.StoreID, Version: o.Version, StartedAt: o.Clock.Now(), ClosedLag: s.o.ClosedLag,
 	}
 	if err := s.recover(); err != nil {
 		return nil, err
@@ -189,6 +198,7 @@ func Open(o Options) (*Store, error) {
 		o.Network.HandleStream(MethodRaft, s.serveRaft)
 		o.Network.HandleStream(MethodSnapshot, s.serveSnapshot)
 		o.Network.HandleStream(MethodApplied, s.serveApplied)
+		o.Network.HandleStream(MethodReport, s.serveReport)
 		o.Network.HandleStream(MethodHash, s.serveHash)
 		o.Network.Handle(MethodDeviates, s.serveDeviates)
 		o.Network.Handle(MethodClosed, s.serveClosed)
@@ -278,7 +288,7 @@ func Descriptors(e *engine.Engine) (out []kv.RangeDescriptor, err error) {
 		if v, err := e.Get(keys.DescriptorCopyKey(kv.RangeID(id))); err != nil {
 			return nil, err
 		} else if v != nil {
-			desc, _, err := kv.DecodeRangeDescriptor(v)
+			desc, err := kv.DecodeRangeDescriptor(v)
 			if err != nil {
 				return nil, err
 			}
@@ -339,14 +349,11 @@ func (s *Store) initialise(e *entry, d *kv.RangeDescriptor, handoff any) {
 	if e.ready.Load() {
 		return
 	}
-	if make := s.o.Participants[d.Protocol]; make != nil {
-		e.participant = make(e.r, handoff)
-	} else {
-		e.participant = unknownProtocol{d.Protocol}
-	}
+	e.leader = s.o.Leader(e.r, handoff)
+	s.served(e, d)
 	l, _ := e.r.Lease()
 	if !l.IsZero() {
-		e.participant.LeaseChanged(l, l.Holder.Replica == e.r.ReplicaID())
+		e.leader.LeaseChanged(l, l.Holder.Replica == e.r.ReplicaID())
 	}
 	e.ready.Store(true)
 }
@@ -404,7 +411,10 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 			return nil, err
 		}
 	}
-	r, err := e.participant.Send(ctx, b)
+	if b.Protocol != kv.Leader || desc.Protocol != kv.Leader {
+		return s.sendByProtocol(ctx, e, desc, b)
+	}
+	r, err := e.leader.Send(ctx, b)
 	if r != nil && b.Generation != 0 && b.Generation < e.r.Desc().Generation {
 		r.RangeInfos = append(r.RangeInfos, s.info(e))
 	}
@@ -446,10 +456,10 @@ func (s *Store) notHere(b *kv.Batch) error {
 // Start has a batch begun, if nothing is in its way (commit.Flight); otherwise nothing has happened.
 func (s *Store) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool) {
 	e := s.entry(b.RangeID)
-	if e == nil || !e.ready.Load() || s.group.Context().Err() != nil || s.backlog.high.Load() && bringsData(b) {
+	if e == nil || b.Protocol != kv.Leader || !e.ready.Load() || s.group.Context().Err() != nil || s.backlog.high.Load() && bringsData(b) {
 		return nil, false
 	}
-	st, ok := e.participant.(interface {
+	st, ok := e.leader.(interface {
 		Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool)
 	})
 	desc := e.r.Desc()
@@ -567,24 +577,6 @@ func (s *Store) Failed() error {
 	return nil
 }
 
-// unknownProtocol refuses to serve ranges of a protocol that this binary does not have.
-type unknownProtocol struct{ protocol kv.Protocol }
-
-func (u unknownProtocol) Send(context.Context, *kv.Batch) (*kv.BatchResponse, error) {
-	return nil, &kv.UnavailableError{Reason: "unknown commit protocol " + u.protocol.String()}
-}
-func (unknownProtocol) LeaseChanged(lease.Lease, bool)                   {}
-func (unknownProtocol) Unled()                                           {}
-func (unknownProtocol) HandOver() []byte                                 { return nil }
-func (unknownProtocol) TakeOver([]byte)                                  {}
-func (unknownProtocol) DescriptorChanged(*kv.RangeDescriptor)            {}
-func (unknownProtocol) SplitOff(_, _ *kv.RangeDescriptor) (handoff any)  { return nil }
-func (unknownProtocol) Absorb(*kv.RangeDescriptor, any, clock.Timestamp) {}
-func (unknownProtocol) Subsume() (handoff any)                           { return nil }
-func (unknownProtocol) SnapshotApplied()                                 {}
-func (unknownProtocol) Drain(context.Context) error                      { return nil }
-func (unknownProtocol) Close(error)                                      {}
-
 // Locks calls f for the locks and waits of every range of which this store's replica keeps the lock table, until f says no.
 func (s *Store) Locks(f func(kv.RangeID, kv.LockState) bool) {
 	s.ranges.Range(func(_, v any) bool {
@@ -592,7 +584,7 @@ func (s *Store) Locks(f func(kv.RangeID, kv.LockState) bool) {
 		if !e.ready.Load() {
 			return true
 		}
-		p, ok := e.participant.(interface{ Locks(func(kv.LockState) bool) })
+		p, ok := e.leader.(interface{ Locks(func(kv.LockState) bool) })
 		if !ok {
 			return true
 		}

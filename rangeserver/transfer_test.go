@@ -8,7 +8,7 @@ import (
 )
 
 // TestTransferWaits: from the moment on that a lease is to be given away its holder serves nothing more, and it is not given
-// before the requests in progress have ended (L1 of leases).
+// before the requests in progress have ended (lease.RL1).
 func TestTransferWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := three(t)

@@ -8,17 +8,17 @@ import (
 	"meridian/replica/closedts"
 )
 
-// This file is what a replica knows of closed timestamps (I6, package closedts): as the leaseholder, what it closes; as
-// any replica, what it may serve without the lease.
+// This file has a replica's part in closed timestamps (I6, package closedts): those that it closes as the leaseholder, and those up to
+// which it may serve without the lease.
 
 // Closer tracks the leaseholder's writes.
 func (r *Replica) Closer() *closedts.Tracker { return &r.closer }
 
-// ClosedTimestamp is up to when this replica has applied all that reads may see, so that it may serve them without the
-// lease. It never goes back (CT4).
+// ClosedTimestamp is the timestamp up to which this replica has applied all writes that reads may see, so that it may serve them without
+// the lease. It never goes back (closedts.CT4).
 func (r *Replica) ClosedTimestamp() clock.Timestamp { return r.closedFor(clock.MaxTimestamp) }
 
-// closedFor is ClosedTimestamp, but looks no further once it has found enough.
+// closedFor is ClosedTimestamp, but stops once it has reached at.
 func (r *Replica) closedFor(at clock.Timestamp) clock.Timestamp {
 	if have := (clock.Timestamp{Wall: r.closed.Load()}); at.LessEq(have) {
 		return have
@@ -27,7 +27,7 @@ func (r *Replica) closedFor(at clock.Timestamp) clock.Timestamp {
 		var closed clock.Timestamp
 		var index uint64
 		if s.Holder.Node == r.o.Node {
-			// The leaseholder has applied what it has closed, except for what is in flight, which is above.
+			// The leaseholder has applied all that it has closed; writes in flight are above.
 			if s.held && !s.stale && !r.closer.Frozen() {
 				closed = r.closer.Closed()
 			}
@@ -58,29 +58,28 @@ func (r *Replica) HeardClosed(p closedts.Promise) {
 	}
 }
 
-// A Following is a read without the lease, from before it looks at the data until it has.
+// A Following is a read without the lease, from before it reads the data until it has.
 type Following struct{ removals uint64 }
 
-// Follow reports whether reads at a timestamp may be served from a view of the engine taken after the call; if not,
-// closed is how far this replica is. Still has to be asked when the data was read.
+// Follow reports whether reads at a timestamp may be served from a view of the engine taken after the call; if not, closed is the replica's
+// closed timestamp. The caller has to check Still when it has read the data.
 func (r *Replica) Follow(at clock.Timestamp) (f Following, closed clock.Timestamp, ok bool) {
 	f.removals = r.removals.Load()
 	closed = r.closedFor(at)
 	return f, closed, at.LessEq(closed) && f.removals%2 == 0 && !r.gone.Load() && r.desc.Load() != nil
 }
 
-// Still reports whether what was read is what the replica had to offer: no data was removed from under the reader
-// because the range, or a part of it, is not here any more.
+// Still reports whether the data was complete during the read: none was removed because the range, or a part of it, has left this replica.
 func (r *Replica) Still(f Following) bool { return r.removals.Load() == f.removals && !r.gone.Load() }
 
-// removing brackets a change that removes data that readers without the lease may still expect: call it before the
-// change can be seen in the engine, and what it returns when descriptor and state say so too.
+// removing brackets a change that removes data that readers without the lease may still expect: call it before the change is visible in the
+// engine, and the returned function when descriptor and state show it too.
 func (r *Replica) removing() (done func()) {
 	r.removals.Add(1)
 	return func() { r.removals.Add(1) }
 }
 
-// closing is what a command that is about to be proposed closes: nothing, if the lease may be over (CT2).
+// closing is the timestamp that the next proposed command closes: none, if the lease may be over (closedts.CT2).
 func (r *Replica) closing() (closed clock.Timestamp) {
 	to := clock.Timestamp{Wall: r.o.Clock.Physical().Now().UnixNano() - int64(r.o.ClosedLag)}
 	if _, ok := r.CheckLease(to); ok {
@@ -89,16 +88,15 @@ func (r *Replica) closing() (closed clock.Timestamp) {
 	return closed
 }
 
-// takeClosed begins with what the log and the lease's start have closed, before anybody can find that the lease is
-// here (CT2).
+// takeClosed begins with the timestamps that the log and the lease's start have closed, before the lease is visible (closedts.CT2).
 func (r *Replica) takeClosed(s *leaseState) {
 	if s.held {
 		r.closer.Raise(s.Start.Forward(r.applied.closed).Forward(clock.Timestamp{Wall: r.closed.Load()}))
 	}
 }
 
-// CloseIdle closes a range up to a timestamp in the past for the side transport, if the lease is here and nothing in
-// flight is in the way (CT2). index is what others have to apply to serve it (CT3); peers have the other replicas.
+// CloseIdle closes a range up to a timestamp in the past for the side transport, if this replica has the lease and no write in flight is at
+// or below it (closedts.CT2). index is the index that others have to apply before they serve it (closedts.CT3).
 func (r *Replica) CloseIdle(to clock.Timestamp) (index uint64, desc *kv.RangeDescriptor, ok bool) {
 	if _, held := r.CheckLease(to); !held || r.gone.Load() {
 		return 0, nil, false

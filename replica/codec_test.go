@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"reflect"
 	"testing"
 
@@ -13,6 +12,8 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica/lease"
+	"meridian/wire"
+	"meridian/wire/wiretest"
 )
 
 func genReplica(t *rapid.T) kv.ReplicaDescriptor {
@@ -20,7 +21,7 @@ func genReplica(t *rapid.T) kv.ReplicaDescriptor {
 		Replica: kv.ReplicaID(rapid.Uint64().Draw(t, "replica"))}
 }
 
-// TestMessageRoundTrip: what was appended is decoded, and nothing of what follows is touched.
+// TestMessageRoundTrip: what was appended is decoded.
 func TestMessageRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := rapid.Uint64()
@@ -44,10 +45,9 @@ func TestMessageRoundTrip(t *testing.T) {
 			m.Raft.Snapshot = &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: new(u.Draw(t, "si") | 1), Term: new(u.Draw(t, "st")),
 				ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}, Learners: []uint64{4}, AutoLeave: new(false)}}}
 		}
-		b := m.Append([]byte{9})
-		got, rest, err := DecodeMessage(append(b, 1, 2, 3)[1:])
-		if err != nil || !bytes.Equal(rest, []byte{1, 2, 3}) {
-			t.Fatalf("%v, rest %v", err, rest)
+		got, err := DecodeMessage(m.Append(nil))
+		if err != nil {
+			t.Fatal(err)
 		}
 		if !proto.Equal(got.Raft, m.Raft) {
 			t.Fatalf("got  %v\nwant %v", got.Raft, m.Raft)
@@ -59,20 +59,128 @@ func TestMessageRoundTrip(t *testing.T) {
 	})
 }
 
+// TestProtocolMessageRoundTrip: messages of a range's protocol travel among those of raft.
+func TestProtocolMessageRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := Message{Range: kv.RangeID(rapid.Uint64().Draw(t, "range")), From: genReplica(t), To: genReplica(t),
+			Generation: rapid.Uint64().Draw(t, "generation"), Body: rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "body")}
+		got, err := DecodeMessage(m.Append(nil))
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Fatalf("%+v became %+v, %v", m, got, err)
+		}
+	})
+}
+
 func FuzzDecodeMessage(f *testing.F) {
 	m := Message{Range: 3, From: kv.ReplicaDescriptor{Node: 1, Replica: 1}, To: kv.ReplicaDescriptor{Node: 2, Replica: 2}, Raft: &raftpb.Message{
 		Type: raftpb.MsgApp.Enum(), To: new(uint64(2)), From: new(uint64(1)), Entries: []*raftpb.Entry{newEntry(raftpb.EntryNormal, 1, 2, []byte("x"))}}}
 	f.Add(m.Append(nil))
 	f.Add((&Message{TooOld: true}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, rest, err := DecodeMessage(b)
+		m, err := DecodeMessage(b)
 		if err != nil {
 			return
 		}
-		again, _, err := DecodeMessage(m.Append(nil))
-		if err != nil || len(rest) > len(b) || m.Raft != nil && !proto.Equal(again.Raft, m.Raft) {
+		again, err := DecodeMessage(m.Append(nil))
+		if err != nil || m.Raft != nil && !proto.Equal(again.Raft, m.Raft) {
 			t.Fatalf("%v: %v, %v", err, again, m)
 		}
+	})
+}
+
+// TestMessages: the messages of the package are as package wire wants them.
+func TestMessages(t *testing.T) {
+	desc := func(d *kv.RangeDescriptor) {
+		d.Start, d.End = append(keys.Key{}, d.Start...), append(keys.Key{}, d.End...)
+	}
+	message := func(m *Message) {
+		m.From.Type, m.To.Type = 0, 0 // do not travel
+		m.Raft = nil
+		switch {
+		case m.TooOld:
+			m.Body, m.Generation, m.Quiesce = nil, 0, false
+		case m.Body != nil:
+			m.Quiesce = false
+		default:
+			m.Generation = 0
+			m.Raft = &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(uint64(m.From.Replica)), To: new(uint64(m.To.Replica)),
+				Term: new(uint64(3)), LogTerm: new(uint64(2)), Index: new(uint64(9)), Commit: new(uint64(8)), RejectHint: new(uint64(0))}
+		}
+	}
+	type entry struct {
+		index, term uint64
+		typ         uint8
+		data        []byte
+	}
+	type metadata struct {
+		index, term      uint64
+		voters, learners []uint64
+		outgoing, next   []uint64
+		auto             bool
+	}
+	wiretest.Run(t, []wiretest.Message{
+		wiretest.Of("replica.Message", wiretest.Skips, func(b []byte, m *Message) []byte { return m.Append(b) }, ReadMessage, message),
+		wiretest.Of("replica.Entry", wiretest.Refuses, func(b []byte, e *entry) []byte {
+			return appendEntry(wire.Uint(b, 1, e.index), newEntry(raftpb.EntryType(e.typ), e.term, e.index, e.data))
+		}, func(r *wire.Reader, e *entry) {
+			x := readEntry(r, 0)
+			*e = entry{x.GetIndex(), x.GetTerm(), uint8(x.GetType()), x.GetData()}
+		}, func(e *entry) {
+			if len(e.data) == 0 {
+				e.data = nil
+			}
+		}),
+		wiretest.Of("replica.SnapshotMetadata", wiretest.Refuses, func(b []byte, s *metadata) []byte {
+			return appendSnapshotMetadata(b, &raftpb.SnapshotMetadata{Index: &s.index, Term: &s.term, ConfState: &raftpb.ConfState{
+				Voters: s.voters, Learners: s.learners, VotersOutgoing: s.outgoing, LearnersNext: s.next, AutoLeave: &s.auto}})
+		}, func(r *wire.Reader, s *metadata) {
+			var x raftpb.SnapshotMetadata
+			readSnapshotMetadata(r, &x)
+			c := x.ConfState
+			*s = metadata{x.GetIndex(), x.GetTerm(), c.GetVoters(), c.GetLearners(), c.GetVotersOutgoing(), c.GetLearnersNext(), c.GetAutoLeave()}
+		}, nil),
+		wiretest.Of("replica.SnapshotHead", wiretest.Skips, appendHead, readHead, func(h *snapshotHead) {
+			desc(&h.desc)
+			h.message.TooOld, h.message.Body = false, nil
+			message(&h.message)
+		}),
+		wiretest.Of("replica.SnapshotChunk", wiretest.Refuses, func(b []byte, c *[]kv.KeyValue) []byte {
+			for _, x := range *c {
+				b = wire.Element(wire.Element(b, chunkKey, x.Key), chunkValue, x.Value)
+			}
+			return b
+		}, func(r *wire.Reader, c *[]kv.KeyValue) {
+			_ = readChunk(r, func(k, v []byte) error {
+				*c = append(*c, kv.KeyValue{Key: k, Value: v})
+				return nil
+			})
+		}, func(c *[]kv.KeyValue) {
+			for i := range *c {
+				(*c)[i] = kv.KeyValue{Key: append(keys.Key("k"), (*c)[i].Key...), Value: append([]byte{}, (*c)[i].Value...)}
+			}
+		}),
+		wiretest.Of("replica.Command", wiretest.Skips, func(b []byte, c *Command) []byte {
+			return appendCommand(wire.Place(b, commandLeaseIndex, c.maxLeaseIndex), c)
+		}, readCommand, func(c *Command) {
+			c.Use, c.Settled = 0, nil // do not travel
+			if c.Trigger != nil {
+				c.Trigger = &kv.CommitTrigger{Seal: &kv.SealTrigger{Generation: 4}}
+			}
+			if c.lease == nil {
+				c.prevLease, c.given = 0, false
+			}
+			if c.truncate.index == 0 {
+				c.truncate = position{}
+			}
+			if len(c.Batch) == 0 {
+				c.Batch = nil
+			}
+		}),
+		wiretest.Of("replica.HardState", wiretest.Refuses, func(b []byte, h *hardState) []byte { return h.append(b) }, readHardState, nil),
+		wiretest.Of("replica.Position", wiretest.Refuses, func(b []byte, p *position) []byte { return p.append(b) }, readPosition, nil),
+		wiretest.Of("replica.AppliedState", wiretest.Refuses, func(b []byte, a *appliedState) []byte { return a.append(b) }, readAppliedState, nil),
+		wiretest.Of("replica.Seal", wiretest.Refuses, func(b []byte, s *seal) []byte { return s.append(b) }, readSeal, nil),
+		wiretest.Of("replica.Threshold", wiretest.Refuses, appendThreshold, readThreshold, nil),
 	})
 }
 
@@ -97,6 +205,13 @@ func TestCommandRoundTrip(t *testing.T) {
 	if err := decodeCommand(renumber(c.encode(), 99), &got); err != nil || got.maxLeaseIndex != 99 {
 		t.Fatalf("%v: %d", err, got.maxLeaseIndex)
 	}
+	for _, trigger := range []kv.CommitTrigger{{Seal: &kv.SealTrigger{Generation: 7}}, {Seal: &kv.SealTrigger{Generation: 1 << 40, Folded: true}}} {
+		sealed := &Command{id: 1, Trigger: &trigger, Batch: []byte("batch")}
+		got = Command{}
+		if err := decodeCommand(sealed.encode(), &got); err != nil || !reflect.DeepEqual(&got, sealed) {
+			t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, sealed)
+		}
+	}
 	small := &Command{id: 1}
 	got = Command{}
 	if err := decodeCommand(small.encode(), &got); err != nil || got.Trigger != nil || got.lease != nil || len(got.Batch) != 0 {
@@ -115,7 +230,7 @@ func FuzzDecodeCommand(f *testing.F) {
 	})
 }
 
-// TestMayFollow is L1, case by case.
+// TestMayFollow is lease.RL1, case by case.
 func TestMayFollow(t *testing.T) {
 	ts := func(w int64) clock.Timestamp { return clock.Timestamp{Wall: w} }
 	r1 := kv.ReplicaDescriptor{Node: 1, Replica: 1}

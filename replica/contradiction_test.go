@@ -17,7 +17,7 @@ import (
 )
 
 // TestLeaderContradicts: a leader whose log has other entries than those committed here is that of stores that have lost what they
-// acknowledged (R6). Without the rule raft would answer that it has everything, and the leader count that as acknowledged.
+// acknowledged (replica.R6). Without the rule raft would answer that it has everything, and the leader count that as acknowledged.
 func TestLeaderContradicts(t *testing.T) {
 	// Committed here: entries 11 to 15 of term 6; 16 and 17, also of term 6, are in the log only.
 	for _, c := range []struct {

@@ -5,13 +5,13 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Two voters that campaign within a message's time of each other may each vote for themselves, and then nobody is elected until
-// the next time-out, 1 to 2 s later. Over oceans that happened in one failover of ten. Pre-votes come first and bind nobody, so
-// the two can agree in time:
+// Two voters that campaign within a message's time of each other may each vote for themselves, and then none is elected until the next
+// time-out, 1 to 2 s later. Between continents that happened in one failover of ten. Pre-votes come first and are not binding, so the two
+// can agree in time:
 //
-//	R7: of two pre-candidates one yields: the one whose log is behind, or if the logs are equal the one with the greater number. A
+//	replica.R7: of two pre-candidates one yields: the one whose log is behind, or if the logs are equal the one with the greater number. A
 //	    voter that has granted another one a pre-vote, to which it yields, begins no campaign and takes no pre-votes for its own
-//	    for yieldTicks; a real election of its own that has begun goes on.
+//	    for yieldTicks; a real election of its own that has begun continues.
 //
 //	   1 ---- pre-vote? -----.  .---- granted ------- vote? ------- leader
 //	                          \/
@@ -25,7 +25,7 @@ import (
 // yieldTicks is as long as a pre-vote, its answer and the request for the vote take over the longest links.
 const yieldTicks = 4
 
-// meets notes that another voter asks for pre-votes. It is a rival if it should be let go first (R7).
+// meets notes that another voter asks for pre-votes. It is a rival if this one should yield to it (replica.R7).
 func (r *Replica) meets(m *raftpb.Message) {
 	if m.GetType() != raftpb.MsgPreVote {
 		return
@@ -37,7 +37,7 @@ func (r *Replica) meets(m *raftpb.Message) {
 	}
 }
 
-// granted looks for a pre-vote for the rival among what raft answers: from now on the rival goes first. Raft alone knows whether it
+// granted looks for a pre-vote for the rival among raft's answers: from now on this voter yields to it. Raft alone knows whether it
 // grants one, and answers nothing to a rival whose log is behind, or as long as it has heard of a leader lately.
 func (r *Replica) granted(answers []*raftpb.Message) {
 	if r.rival == 0 {
@@ -50,7 +50,7 @@ func (r *Replica) granted(answers []*raftpb.Message) {
 	}
 }
 
-// yields reports whether another voter is let go first. One that has asked for real votes can't take that back.
+// yields reports whether this voter lets another one be elected. One that has asked for real votes can't withdraw.
 func (r *Replica) yields() bool {
 	if r.ticks >= r.yieldUntil {
 		return false

@@ -26,7 +26,7 @@ func (s *frameStore) AwaitSync(a *Append) { s.awaited = append(s.awaited, a) }
 func (s *frameStore) SendRaft(m Message)  { s.sent = append(s.sent, m) }
 
 // TestFrame: messages that arrived together lead to one sync; each promise that waits for it is given when it is over,
-// none before, and what was promised survives a crash then (R2).
+// none before, and what was promised survives a crash then (replica.R2).
 func TestFrame(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -13,8 +13,8 @@ import (
 	"meridian/storage/engine"
 )
 
-// hashParts name the spans of keys.RangeSpans, in their order: applied index, statistics, what is closed, lease, threshold and
-// descriptor; records of transactions and the like; locks and intents of those; locks and intents of rows; rows.
+// hashParts name the spans of keys.RangeSpans, in their order: applied index, statistics, closed timestamp, lease, threshold and
+// descriptor; transaction records and other range-local keys; locks and intents of those; locks and intents of rows; rows.
 var hashParts = [...]string{"applied state", "range-local keys", "range-local locks", "locks", "data"}
 
 // Hash is the hash of a range's replicated state at one applied index: of all that a raft snapshot would ship, part by part.
@@ -31,7 +31,7 @@ func (h *Hash) Append(b []byte) []byte {
 	return b
 }
 
-// DecodeHash reads what Append wrote.
+// DecodeHash decodes the bytes of Append.
 func DecodeHash(b []byte) (h Hash, err error) {
 	if len(b) != len(h)*sha256.Size {
 		return h, ErrBadHash
@@ -42,7 +42,7 @@ func DecodeHash(b []byte) (h Hash, err error) {
 	return h, nil
 }
 
-// String is enough of the hash of all parts to tell it from others.
+// String is a part of the hash of all parts, enough to distinguish it from others.
 func (h *Hash) String() string {
 	all := sha256.Sum256(h.Append(nil))
 	return hex.EncodeToString(all[:8])
@@ -58,8 +58,7 @@ func (h *Hash) Differs(o *Hash) (parts []string) {
 	return parts
 }
 
-// HashJob is a range's replicated state as of the command that asked for its hash (Command.Hash): every replica has the
-// same, if all is well.
+// HashJob is a range's replicated state as of the command that requested its hash (Command.Hash): it should be the same on every replica.
 type HashJob struct {
 	Range kv.RangeID
 	// ID is the command's Hash, Index its place in the log.
@@ -75,10 +74,10 @@ func (r *Replica) hashJob(id uint64) *HashJob {
 	return &HashJob{Range: r.rangeID, ID: id, Index: r.applied.index, desc: r.desc.Load(), kept: r.applied.stats, at: r.o.Engine.NewSnapshot()}
 }
 
-// Close lets go of the pinned data.
+// Close releases the pinned data.
 func (j *HashJob) Close() { _ = j.at.Close() }
 
-// hashChunkBytes is about how much is hashed between two calls of pace.
+// hashChunkBytes is about how many bytes are hashed between two calls of pace.
 const hashChunkBytes = 256 << 10
 
 // Sum reads the data and gives its hash. pace is called now and then with the bytes read since; its error ends the work.
@@ -125,8 +124,8 @@ func (j *HashJob) sum(span keys.Span, into hash.Hash, pace func(int) error) erro
 	return pace(len(buf))
 }
 
-// Stats are the statistics that the range kept at that index, and what a count of its data says. They are part of the
-// hash, so one replica's stand for those of all whose hash is the same.
+// Stats are the statistics that the range kept at that index, and a count of its data. They are part of the hash, so replicas with the same
+// hash have the same statistics.
 func (j *HashJob) Stats() (kept, counted Stats, err error) {
 	counted, err = computeStats(j.at, j.desc.Start, j.desc.End)
 	return j.kept, counted, err

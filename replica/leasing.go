@@ -15,50 +15,46 @@ import (
 // leaseState is the lease as requests see it. It is replaced, never changed.
 type leaseState struct {
 	lease.Lease
-	held    bool  // by this replica
-	stale   bool  // proposed before this node started: another process of ours served under it
-	revoked bool  // a transfer is on its way; it serves nothing more, whatever becomes of the transfer
-	limit   int64 // wall time from which an Expiration lease is not used any more
+	held    bool // by this replica
+	stale   bool // proposed before this node started: an earlier process of the node served under it
+	revoked bool // a transfer is in progress; this replica serves nothing more, even if the transfer fails
 }
 
 func (r *Replica) newLeaseState(l lease.Lease) *leaseState {
 	s := &leaseState{Lease: l}
 	s.held = !l.IsZero() && l.Holder.Replica == r.replicaID && l.Holder.Node == r.o.Node
 	s.stale = s.held && l.ProposedAt.Less(r.o.StartedAt)
-	s.limit = l.Expiration.Wall - int64(r.o.Clock.MaxOffset())
 	return s
 }
 
 // CheckLease reports whether this replica may serve requests at a timestamp now, and under which lease sequence.
 // It costs a few loads. Check again after latches were acquired.
 //
-// L3 (I5): a lease is not used in the last part of its time, as long as the maximum clock offset: by then, a faster
-// clock may have let somebody else take the next one.
+// lease.RL3 (I5): a lease is not used in the last part of its time, as long as the clocks may differ: by then, by a faster clock another
+// replica may have taken the next one. Timestamps in the future are served if they lie before the end: the next lease starts after it.
 func (r *Replica) CheckLease(at clock.Timestamp) (sequence uint64, ok bool) {
 	s := r.leaseNow.Load()
 	if !s.held || s.revoked || s.stale {
 		return s.Sequence, false
 	}
-	wall := max(at.Wall, r.o.Clock.Physical().Now().UnixNano())
-	limit := s.limit
+	end := s.Expiration
 	if s.Kind == lease.Liveness {
 		incarnation, expiration := r.o.Liveness.Self()
 		if incarnation != s.Incarnation {
 			return s.Sequence, false
 		}
-		limit = expiration.Wall - int64(r.o.Clock.MaxOffset())
+		end = expiration
 	}
-	return s.Sequence, wall < limit
+	return s.Sequence, at.Less(end) && r.o.Clock.Interval().Before(end)
 }
 
-// Lease is the range's lease as of the last applied command, and whether it is good as far as this node knows,
-// whoever has it.
+// Lease is the range's lease, of whatever holder, as of the last applied command, and whether it is valid as far as this node knows.
 func (r *Replica) Lease() (l lease.Lease, good bool) {
 	s := r.leaseNow.Load()
 	return s.Lease, r.good(s, r.o.Clock.Now())
 }
 
-// good reports whether nobody may take the lease from its holder.
+// good reports whether no other replica may take the lease from its holder.
 func (r *Replica) good(s *leaseState, now clock.Timestamp) bool {
 	switch {
 	case s.IsZero():
@@ -93,8 +89,8 @@ func (r *Replica) replicaOf(id kv.ReplicaID) (kv.ReplicaDescriptor, bool) {
 }
 
 // EnsureLease acquires or extends the lease so that it covers a timestamp, or returns *kv.NotLeaseholderError
-// (somebody else has it or is better placed), *kv.UnavailableError or the context's error. Only the raft leader
-// takes leases, so that the leaseholder's proposals need no detour.
+// (another replica has it or should take it), *kv.UnavailableError or the context's error. Only the raft leader takes leases, so that the
+// leaseholder's proposals are not forwarded.
 func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence uint64, err error) {
 	const patience = 4 * time.Second // for an election
 	start := r.o.Clock.Physical().Monotonic()
@@ -110,14 +106,14 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 		if !s.held && r.good(s, now) {
 			return 0, r.notLeaseholder()
 		}
-		if at.Wall > now.Wall+int64(expirationLength-2*r.o.Clock.MaxOffset()) {
+		if now.Add(farthest).Less(at) {
 			return 0, &kv.UnavailableError{Reason: "timestamp too far in the future"}
 		}
 		switch leader := r.leader.Load(); {
 		case leader == 0 && r.unled.Load() >= unledTicks:
 			return 0, &kv.UnavailableError{Reason: "no lease: " + errUnled.Error()}
 		case r.awaitsHeartbeat(s):
-			// Another lease of the same incarnation would last no longer.
+			// Another lease of the same incarnation would not last longer.
 		case leader == uint64(r.replicaID):
 			wait, err := r.acquire()
 			if err != nil {
@@ -126,7 +122,7 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			timer := r.o.Clock.Physical().NewTimer(patience)
 			select {
 			case <-wait:
-			case <-timer.C(): // what it needs of other ranges can't be had now
+			case <-timer.C(): // it depends on other ranges that can't be reached now
 			case <-ctx.Done():
 				timer.Stop()
 				return 0, ctx.Err()
@@ -162,7 +158,7 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 	}
 }
 
-// awaitsHeartbeat reports whether all that keeps the lease from being used is that the node's liveness runs out.
+// awaitsHeartbeat reports whether the lease can't be used only because the node's liveness record is about to expire.
 func (r *Replica) awaitsHeartbeat(s *leaseState) bool {
 	if !s.held || s.revoked || s.stale || s.Kind != lease.Liveness {
 		return false
@@ -178,7 +174,7 @@ func (r *Replica) acquire() (<-chan struct{}, error) {
 	return r.startAcquiring()
 }
 
-// startAcquiring is acquire for those who hold the replica.
+// startAcquiring is acquire for callers that hold the replica.
 func (r *Replica) startAcquiring() (<-chan struct{}, error) {
 	if r.acquiring != nil {
 		return r.acquiring, nil
@@ -187,7 +183,7 @@ func (r *Replica) startAcquiring() (<-chan struct{}, error) {
 	prev := *r.leaseNow.Load()
 	r.acquiring = done
 	ok := r.o.Host.Group.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		ctx, cancel := r.o.Host.Clock.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		err := r.requestLease(ctx, prev)
 		r.hold()
@@ -203,7 +199,7 @@ func (r *Replica) startAcquiring() (<-chan struct{}, error) {
 	return done, nil
 }
 
-// requestLease takes the lease after prev, which is not good any more or is ours.
+// requestLease takes the lease after prev, which is not valid any more or is this replica's.
 func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 	r.o.Metrics.LeaseRequests.Add(1)
 	now := r.o.Clock.Now()
@@ -223,7 +219,7 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 			return r.notLeaseholder()
 		}
 		if prev.Kind == lease.Liveness {
-			// L2 (I5): once the incarnation is incremented, the old holder's leases are over for good. The record
+			// lease.RL2 (I5): once the incarnation is incremented, the old holder's leases are over for good. The record
 			// could only be incremented after its expiration, by a clock that is at most the maximum offset ahead of
 			// the holder's, and the holder stopped that long before its expiration.
 			if err := r.o.Liveness.IncrementIncarnation(ctx, prev.Holder.Node, prev.Incarnation); err != nil {
@@ -264,9 +260,9 @@ func mayHold(p kv.ReplicaDescriptor) bool { return p.Type == kv.Voter || p.Type 
 
 // mayFollow decides at application whether a lease request still follows the lease it was made after.
 //
-// L1 (I5): requests are compare-and-swap on the sequence, so of two that were made after the same lease one wins;
-// one that takes an Expiration lease from somebody else starts after it ends. A holder may give its lease away
-// at any time, since it stopped using it before it asked.
+// lease.RL1 (I5): requests are compare-and-swap on the sequence, so of two that were made after the same lease one succeeds; one that takes
+// an Expiration lease from another holder starts after it ends. A holder may give its lease away at any time, since it stopped using it
+// before it asked.
 func mayFollow(d *kv.RangeDescriptor, cur, next lease.Lease, prevSequence uint64, given bool) bool {
 	if prevSequence != cur.Sequence {
 		return false
@@ -290,7 +286,7 @@ func mayFollow(d *kv.RangeDescriptor, cur, next lease.Lease, prevSequence uint64
 	return next.Sequence == cur.Sequence+1 && cur.Start.Less(next.Start)
 }
 
-// setLease shows a lease that was applied. handed is what its last holder gave to the next one.
+// setLease shows a lease that was applied. handed is the handover of its last holder.
 func (r *Replica) setLease(l lease.Lease, handed []byte) {
 	old := r.leaseNow.Load()
 	s := r.newLeaseState(l)
@@ -301,7 +297,7 @@ func (r *Replica) setLease(l lease.Lease, handed []byte) {
 	}
 	r.takeClosed(s)
 	if s.held {
-		r.o.Store.LeaseChanged(r, l, true) // before the first request is served (P3 in commit/leader)
+		r.o.Store.LeaseChanged(r, l, true) // before the first request is served (leader.P3)
 		if len(handed) > 0 {
 			r.o.Store.TakeOver(r, handed)
 		}
@@ -337,10 +333,10 @@ func (r *Replica) proposeInternal(ctx context.Context, c *Command) error {
 const (
 	transferTries = 200
 	transferPause = 5 * time.Millisecond
-	letGoTimeout  = 10 * time.Second // with requests in progress that wait for a slow disk
+	letGoTimeout  = 10 * time.Second // while requests in progress wait for a slow disk
 )
 
-// TransferLease gives the lease to a voter on another node. Requests in progress end first, new ones are sent away.
+// TransferLease gives the lease to a voter on another node. Requests in progress end first, new ones are refused.
 func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	if _, err := r.EnsureLease(ctx, clock.Timestamp{}); err != nil {
 		return err
@@ -363,7 +359,7 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 			break
 		}
 		r.release()
-		// Leadership may be on its way here, after an earlier transfer; only the leader knows who has how much.
+		// An earlier transfer of leadership to this replica may be in progress; only the leader knows the progress of the others.
 		if tries == transferTries {
 			return &kv.UnavailableError{Reason: "lease transfer: the target's log is behind"}
 		}
@@ -392,13 +388,14 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	r.o.Metrics.LeaseTransfers.Add(1)
 
 	// From here on, nothing is served under the old lease even if the transfer fails: EnsureLease then takes a new
-	// one, after this, by the same compare-and-swap (L1).
+	// one, after this, by the same compare-and-swap (lease.RL1).
 	if err := r.o.Store.Drain(ctx, r); err != nil {
 		return err
 	}
-	now := r.o.Clock.Now()
+	reading := r.o.Clock.Read()
+	now := reading.Now
 	// The target compares ProposedAt with its own clock when it last started.
-	next.Start, next.ProposedAt = now, now.Add(-r.o.Clock.MaxOffset())
+	next.Start, next.ProposedAt = now, reading.Earliest
 	if next.Kind == lease.Expiration {
 		next.Expiration = now.Add(expirationLength)
 	}

@@ -30,7 +30,7 @@ type ownLiveness struct {
 
 func (l ownLiveness) Self() (uint64, clock.Timestamp) { return l.incarnation, l.expiration }
 
-// TestCheckLease is who may serve, and until when (L3): up to the maximum offset, here one second, before the end.
+// TestCheckLease is who may serve, and until when (lease.RL3): up to the maximum offset, here one second, before the end.
 func TestCheckLease(t *testing.T) {
 	at := func(d time.Duration) clock.Timestamp { return clock.Timestamp{Wall: int64(d)} }
 	me := kv.ReplicaDescriptor{Node: 1, Replica: 1}
@@ -47,14 +47,16 @@ func TestCheckLease(t *testing.T) {
 	}{
 		{"in time", own, false, 98 * time.Second, 98 * time.Second, true},
 		{"a faster clock may be past the end", own, false, 99 * time.Second, 50 * time.Second, false},
-		{"a read of the future is past the end", own, false, 50 * time.Second, 99 * time.Second, false},
+		{"a read of the future", own, false, 50 * time.Second, 100*time.Second - 1, true},
+		{"a read of the future is past the end", own, false, 50 * time.Second, 100 * time.Second, false},
 		{"given away", own, true, 50 * time.Second, 50 * time.Second, false},
 		{"another's", with(own, func(l *lease.Lease) { l.Holder = kv.ReplicaDescriptor{Node: 2, Replica: 2} }), false, 50 * time.Second, 50 * time.Second, false},
 		{"of another replica of the node", with(own, func(l *lease.Lease) { l.Holder.Replica = 7 }), false, 50 * time.Second, 50 * time.Second, false},
 		{"of the node's life before", with(own, func(l *lease.Lease) { l.ProposedAt = at(time.Second) }), false, 50 * time.Second, 50 * time.Second, false},
 		{"liveness, in time", live, false, 98 * time.Second, 98 * time.Second, true},
 		{"liveness, a faster clock may be past the end", live, false, 99 * time.Second, 50 * time.Second, false},
-		{"liveness, a read of the future", live, false, 50 * time.Second, 99 * time.Second, false},
+		{"liveness, a read of the future", live, false, 50 * time.Second, 100*time.Second - 1, true},
+		{"liveness, a read of the future is past the end", live, false, 50 * time.Second, 100 * time.Second, false},
 		{"of another incarnation", with(live, func(l *lease.Lease) { l.Incarnation = 2 }), false, 50 * time.Second, 50 * time.Second, false},
 	} {
 		physical := &stopped{now: time.Unix(0, int64(c.now))}
@@ -81,7 +83,7 @@ func (l *taking) IncrementIncarnation(_ context.Context, node kv.NodeID, incarna
 	return &kv.UnavailableError{Reason: "enough"}
 }
 
-// TestLeaseOfTheDead: a liveness lease is taken only when its holder's incarnation has been ended (L2): if that can't be
+// TestLeaseOfTheDead: a liveness lease is taken only when its holder's incarnation has been ended (lease.RL2): if that can't be
 // done, it is not asked for.
 func TestLeaseOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

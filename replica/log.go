@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"encoding/binary"
 	"math"
 
 	"go.etcd.io/raft/v3"
@@ -12,9 +11,10 @@ import (
 	"meridian/kv"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
+	"meridian/wire"
 )
 
-// Every log begins after this entry, which no replica has: a range's first state is a raft snapshot of it.
+// Every log begins after this entry, which no replica has: a range's first state counts as a raft snapshot at it.
 const (
 	initialIndex = 10
 	initialTerm  = 5
@@ -24,7 +24,7 @@ const (
 // behind are served from the engine.
 const logCacheBytes = 256 << 10
 
-// raftLog is the replica's log as raft reads it (raft.Storage). Its owner holds the replica.
+// raftLog is the replica's log as raft reads it (raft.Storage). Callers hold the replica.
 //
 //	   truncated          cacheFirst            last
 //	      |                   |                   |
@@ -53,30 +53,56 @@ type position struct{ index, term uint64 }
 type hardState struct{ term, vote, commit uint64 }
 
 func (h hardState) append(b []byte) []byte {
-	b = binary.AppendUvarint(b, h.term)
-	b = binary.AppendUvarint(b, h.vote)
-	return binary.AppendUvarint(b, h.commit)
+	return wire.Uint(wire.Uint(wire.Uint(b, 1, h.term), 3, h.vote), 5, h.commit)
+}
+
+func readHardState(r *wire.Reader, h *hardState) {
+	for m := r.Open("replica.HardState"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			h.term = r.Uint()
+		case 3:
+			h.vote = r.Uint()
+		case 5:
+			h.commit = r.Uint()
+		default:
+			r.Refuse()
+		}
+	}
 }
 
 func decodeHardState(b []byte) (h hardState, err error) {
-	d := decoder{b: b}
-	h.term, h.vote, h.commit = d.uvarint(), d.uvarint(), d.uvarint()
-	return h, d.err
+	r := wire.Read(b)
+	readHardState(&r, &h)
+	return h, r.Err()
 }
 
 func (p position) append(b []byte) []byte {
-	b = binary.AppendUvarint(b, p.index)
-	return binary.AppendUvarint(b, p.term)
+	return wire.Uint(wire.Uint(b, 1, p.index), 3, p.term)
+}
+
+func readPosition(r *wire.Reader, p *position) {
+	for m := r.Open("replica.Position"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.index = r.Uint()
+		case 3:
+			p.term = r.Uint()
+		default:
+			r.Refuse()
+		}
+	}
 }
 
 func decodePosition(b []byte) (p position, err error) {
-	d := decoder{b: b}
-	p.index, p.term = d.uvarint(), d.uvarint()
-	return p, d.err
+	r := wire.Read(b)
+	readPosition(&r, &p)
+	return p, r.Err()
 }
 
-// appliedState is what changes with every applied command, in the same engine batch.
+// appliedState is the state that changes with every applied command, in the same engine batch.
 type appliedState struct {
+	laterState
 	position
 	leaseIndex uint64
 	closed     clock.Timestamp
@@ -84,26 +110,64 @@ type appliedState struct {
 }
 
 func (a *appliedState) append(b []byte) []byte {
-	b = a.position.append(b)
-	b = binary.AppendUvarint(b, a.leaseIndex)
-	b = a.closed.Append(b)
-	return a.stats.Append(b)
+	b = wire.Uint(wire.Uint(b, 1, a.index), 3, a.term)
+	b = wire.Uint(b, 5, a.leaseIndex)
+	b = wire.Timestamp(b, 7, a.closed)
+	b, at := wire.Begin(b, 9)
+	return a.laterState.append(wire.End(a.stats.Append(b), at))
+}
+
+// readAppliedState decodes the bytes of append. It is part of what replicas compare, so it is the same in all of them.
+func readAppliedState(r *wire.Reader, a *appliedState) {
+	for m := r.Open("replica.AppliedState"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			a.index = r.Uint()
+		case 3:
+			a.term = r.Uint()
+		case 5:
+			a.leaseIndex = r.Uint()
+		case 7:
+			a.closed = r.Timestamp()
+		case 9:
+			mvcc.ReadStats(r, &a.stats)
+		default:
+			if !a.laterState.read(r) {
+				r.Refuse()
+			}
+		}
+	}
 }
 
 func decodeAppliedState(b []byte) (a appliedState, err error) {
-	d := decoder{b: b}
-	a.index, a.term, a.leaseIndex = d.uvarint(), d.uvarint(), d.uvarint()
-	if d.err != nil {
-		return a, d.err
+	r := wire.Read(b)
+	if readAppliedState(&r, &a); r.Err() == nil && a.index == 0 {
+		r.Malformed() // a replica without a first state
 	}
-	if a.closed, d.b, err = clock.Decode(d.b); err != nil {
-		return a, err
-	}
-	a.stats, _, err = mvcc.DecodeStats(d.b)
-	return a, err
+	return a, r.Err()
 }
 
-// load reads what the engine has of the log.
+// appendThreshold is a range's threshold of garbage collection as its replicas store it: alike, since they compare it.
+func appendThreshold(b []byte, t *clock.Timestamp) []byte { return wire.Timestamp(b, 1, *t) }
+
+func readThreshold(r *wire.Reader, t *clock.Timestamp) {
+	for m := r.Open("replica.Threshold"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			*t = r.Timestamp()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func decodeThreshold(b []byte) (t clock.Timestamp, err error) {
+	r := wire.Read(b)
+	readThreshold(&r, &t)
+	return t, r.Err()
+}
+
+// load reads the log from the engine.
 func (l *raftLog) load() error {
 	if v, err := l.engine.Get(keys.HardStateKey(l.rangeID)); err != nil {
 		return err
@@ -152,7 +216,7 @@ func (l *raftLog) read(lo, hi uint64, f func(e *raftpb.Entry, size int) bool) er
 			bad = err
 			return false
 		}
-		return f(e, len(v))
+		return f(e, entrySize(e))
 	})
 	if err == nil {
 		err = bad
@@ -160,7 +224,7 @@ func (l *raftLog) read(lo, hi uint64, f func(e *raftpb.Entry, size int) bool) er
 	return err
 }
 
-// append adds entries to the batch and the cache. It removes what they replace.
+// append adds entries to the batch and the cache. It removes the entries that they replace.
 func (l *raftLog) append(b *engine.Batch, ents []*raftpb.Entry) {
 	first := ents[0].GetIndex()
 	var key, val []byte
@@ -345,5 +409,5 @@ func (l *raftLog) LastIndex() (uint64, error) { return l.last.index, nil }
 // FirstIndex implements raft.Storage.
 func (l *raftLog) FirstIndex() (uint64, error) { return l.truncated.index + 1, nil }
 
-// Snapshot implements raft.Storage. The data travels beside the raft message, so only the metadata is here.
+// Snapshot implements raft.Storage. The data is sent apart from the raft message, so only the metadata is here.
 func (l *raftLog) Snapshot() (*raftpb.Snapshot, error) { return l.snapshotAt(), nil }

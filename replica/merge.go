@@ -15,12 +15,12 @@ const NeverAgain kv.ReplicaID = math.MaxInt64
 // evaluateMerge checks that the right side's replica on this store has all of its last state, and gives its
 // statistics. It is frozen, so neither changes any more.
 //
-// I4: the lease has to cover the right side's freeze. Whatever comes after this lease begins later, and so does what
-// earlier leaseholders of either side could have served (P3 in commit/leader).
-func (r *Replica) evaluateMerge(t *kv.MergeTrigger) (delta Stats, err error) {
+// I4: the lease has to cover the right side's freeze. Every later lease begins after it, and so is above all reads that earlier
+// leaseholders of either side could have served (leader.P3).
+func (r *Replica) evaluateMerge(b *engine.Batch, t *kv.MergeTrigger) (delta Stats, err error) {
 	cur := r.desc.Load()
 	if !cur.Start.Equal(t.Left.Start) || !cur.End.Equal(t.Right.Start) || !t.Left.End.Equal(t.Right.End) ||
-		t.Left.ID != r.rangeID || t.Left.ID == t.Right.ID || !t.Right.Start.Less(t.Right.End) || t.Left.Generation <= cur.Generation {
+		t.Left.ID != r.rangeID || t.Left.ID == t.Right.ID || t.Left.Protocol != cur.Protocol || t.Right.Protocol != cur.Protocol || !t.Right.Start.Less(t.Right.End) || t.Left.Generation <= cur.Generation {
 		return delta, fmt.Errorf("replica: r%d can't absorb %v and become %v", r.rangeID, &t.Right, &t.Left)
 	}
 	right := r.o.Store.Neighbour(t.Right.ID)
@@ -31,6 +31,15 @@ func (r *Replica) evaluateMerge(t *kv.MergeTrigger) (delta Stats, err error) {
 		return delta, fmt.Errorf("replica: r%d can't absorb r%d: its lease may end before the freeze at %s",
 			r.rangeID, t.Right.ID, t.Freeze)
 	}
+	if err := r.mayOpen(); err != nil {
+		return delta, err
+	}
+	if err := right.mayOpen(); err != nil {
+		return delta, err
+	}
+	if mine, theirs := r.Generation(), right.Generation(); mine.Floor.Less(theirs.Floor) {
+		b.Put(keys.SealKey(r.rangeID), (&seal{generation: mine.Number, stage: mine.Stage, floor: theirs.Floor}).append(nil))
+	}
 	return right.Stats(), nil
 }
 
@@ -39,7 +48,7 @@ func sameSpan(a, b *kv.RangeDescriptor) bool {
 	return a != nil && a.Generation == b.Generation && a.Start.Equal(b.Start) && a.End.Equal(b.End)
 }
 
-// applyMerge takes over the right side's data where it is, and removes its replica in the same engine batch. The
+// applyMerge takes over the right side's data in place, and removes its replica in the same engine batch. The
 // replica has applied everything, because the merge's transaction waited for that (durably) on all stores before it
 // committed; it was not removed since, because its range was frozen.
 func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) (after func() error, err error) {
@@ -56,16 +65,21 @@ func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) (after func() 
 			right.applied.index, t.Applied, right.replicaID, right.desc.Load())
 	}
 	b.Put(keys.DescriptorCopyKey(r.rangeID), left.Append(nil))
+	r.dropDeltas(b, &left)
 	threshold := r.GCThreshold().Forward(right.GCThreshold())
 	if r.GCThreshold().Less(threshold) {
-		b.Put(keys.GCThresholdKey(r.rangeID), threshold.Append(nil))
+		b.Put(keys.GCThresholdKey(r.rangeID), appendThreshold(nil, &threshold))
 	}
 	right.clearLocal(b, NeverAgain)
 	return func() error {
 		r.threshold.Store(&threshold)
-		// In this order: the participant has to know what the right side served before requests for its keys come in.
+		// In this order: the participant has to know the right side's reads before requests for its keys arrive.
 		r.o.Store.MergeApplied(r, right, &left, t.Freeze)
+		if err := r.loadSeal(); err != nil {
+			return err
+		}
 		r.desc.Store(&left)
+		r.o.Store.DescriptorChanged(r, &left)
 		r.o.Metrics.Merges.Add(1)
 		right.bury()
 		right.release()
@@ -73,14 +87,14 @@ func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) (after func() 
 	}, nil
 }
 
-// clearLocal adds the removal of what the replica keeps under its range's id to the batch; its data stays.
+// clearLocal adds the removal of the replica's range-ID local keys to the batch; its data stays.
 func (r *Replica) clearLocal(b *engine.Batch, next kv.ReplicaID) {
 	b.ClearSpan(keys.ReplicatedSpan(r.rangeID))
 	b.ClearSpan(keys.UnreplicatedSpan(r.rangeID))
 	b.Put(keys.TombstoneKey(r.rangeID), position{index: uint64(next)}.append(nil))
 }
 
-// bury ends a replica whose state the engine does not have any more.
+// bury ends a replica whose state was removed from the engine.
 func (r *Replica) bury() {
 	r.gone.Store(true)
 	r.leader.Store(0)

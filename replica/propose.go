@@ -21,21 +21,21 @@ type proposal struct {
 	index     uint64               // lease index
 	tick      int64                // when it was last given to raft
 	done      chan error
-	abandoned bool // nobody waits; settled is called instead
+	abandoned bool // no goroutine waits; Settled is called instead
 	settled   func()
 }
 
 // errReordered refuses a command whose lease index was passed: another copy of it or a later command came first.
 var errReordered = errors.New("replica: lease index passed")
 
-// errUnled tells who waits for a proposal that the range has no leader. It is not the proposal's outcome, which may still come.
+// errUnled is the error for a proposer that waits while the range has no leader. It is not the proposal's outcome, which may still come.
 var errUnled = errors.New("the range has had no leader for a while")
 
 // Propose replicates a command and returns nil once it is applied on this replica and durable on a quorum (I1).
 //
 // *kv.NotLeaseholderError, *kv.RangeNotFoundError, *kv.UnavailableError: it was not and will never be applied.
-// *kv.AmbiguousError: the context ended first, or the range has lost its leader (R5), and Command.Settled is called when the outcome is known; or the
-// replica was removed or its store failed, and the outcome will not be known here (Settled is called too).
+// *kv.AmbiguousError: the context ended first, or the range has lost its leader (replica.R5), and Command.Settled is called when the outcome is known; or the
+// replica was removed or its store failed, and this replica will not learn the outcome (Settled is called too).
 func (r *Replica) Propose(ctx context.Context, c *Command) error {
 	x, err := r.Start(c, false)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Replica) await(ctx context.Context, c *Command, p *proposal) error {
 	return &kv.AmbiguousError{Reason: reason}
 }
 
-// settle keeps the promise of Settled for outcomes that are unknown though the proposal is over.
+// settle calls Settled for outcomes that stay unknown though the proposal is over.
 func settle(c *Command, err error) error {
 	if err == nil || c.Settled == nil {
 		return err
@@ -106,6 +106,7 @@ func (r *Replica) propose(c *Command, p *proposal) error {
 		r.nextIndex++
 		c.maxLeaseIndex = p.index
 		c.ClosedTimestamp = r.closing()
+		c.laterCommand.propose(r)
 	}
 	r.nextID++
 	c.id, p.id = r.nextID, r.nextID
@@ -122,7 +123,7 @@ func (r *Replica) propose(c *Command, p *proposal) error {
 	return nil
 }
 
-// give hands a proposal to raft. If raft drops it, for want of a leader or of room, it is given again later.
+// give hands a proposal to raft. If raft drops it, for lack of a leader or of space, it is given again later.
 func (r *Replica) give(p *proposal) {
 	p.tick = r.ticks
 	var err error
@@ -148,14 +149,14 @@ func (r *Replica) renew(p *proposal) {
 	r.give(p)
 }
 
-// refused deals with a command of ours that R1 kept from being applied.
+// refused handles a command of this replica that replica.R1 prevented from being applied.
 func (r *Replica) refused(p *proposal, c *Command, why error) {
 	if why == errReordered {
 		if c.maxLeaseIndex == p.index {
 			r.o.Metrics.Reproposals.Add(1)
 			r.renew(p)
 		}
-		return // else this was an older copy, and the newer one is on its way
+		return // else this was an older copy, and the newer one is in flight
 	}
 	delete(r.proposals, p.id)
 	r.answer(p, why)
@@ -173,12 +174,12 @@ func (r *Replica) answer(p *proposal, err error) {
 		select {
 		case p.done <- err:
 			return
-		case <-p.done: // errUnled, which nobody has taken
+		case <-p.done: // errUnled, which was not received
 		}
 	}
 }
 
-// reproposeAll gives proposals to raft again that it was given at least age ticks ago, oldest first.
+// reproposeAll repeats proposals that raft got at least age ticks ago, oldest first.
 func (r *Replica) reproposeAll(age int64) {
 	if len(r.proposals) == 0 {
 		return
@@ -196,7 +197,7 @@ func (r *Replica) reproposeAll(age int64) {
 	}
 }
 
-// dropProposals answers the proposals that a new lease made void (R1): no copy of them can be applied any more.
+// dropProposals answers the proposals that a new lease made void (replica.R1): no copy of them can be applied any more.
 func (r *Replica) dropProposals(sequence uint64) {
 	for id, p := range r.proposals {
 		if p.sequence != 0 && p.sequence < sequence {
@@ -206,7 +207,7 @@ func (r *Replica) dropProposals(sequence uint64) {
 	}
 }
 
-// confChange is what raft has to be told to get from one descriptor's configuration to another's. A descriptor in a
+// confChange is raft's configuration change from one descriptor to another. A descriptor in a
 // joint state enters the joint configuration; the one after it leaves it.
 func confChange(from, to *kv.RangeDescriptor) *raftpb.ConfChangeV2 {
 	cc := &raftpb.ConfChangeV2{}

@@ -14,13 +14,13 @@ import (
 	"meridian/storage/engine"
 )
 
-// Append is a write of the log that is committed to the engine and on its way to the disk.
+// Append is a write of the log that is committed to the engine and not yet synced.
 type Append struct {
 	Replica   *Replica
 	batch     *engine.Batch
 	responses []*raftpb.Message
 	done      bool
-	// lazy: the batch is in the engine's log, but nobody has asked for a sync; covered: somebody has since.
+	// lazy: the batch is in the engine's log, but no sync was requested; covered: one was requested since.
 	lazy, covered bool
 	durable       bool // when it was made
 	// covers is a lazy append whose batch is before this one's in the engine's log, so it is durable when this one is; it
@@ -53,15 +53,15 @@ func (a *Append) Synced() {
 	}
 }
 
-// Frame is messages of one peer, for replicas of one store, that have arrived together. What they append waits for one
-// sync, the last one's, since the engine's log is in the order of its batches (R2). More says that a message with entries
-// follows the one to be received next.
+// Frame is messages of one peer, for replicas of one store, that have arrived together. Their appends wait for one sync, the last one's,
+// since the engine's log is in the order of its batches (replica.R2). More says that a message with entries follows the one to be received
+// next.
 type Frame struct {
 	More bool
-	held *Append // appends that nobody has asked to be synced, the last one first
+	held *Append // appends without a requested sync, the last one first
 }
 
-// await hands an append to the store, or holds it until one comes that covers it.
+// await gives an append to the store, or keeps it until one comes that covers it.
 func (f *Frame) await(s Store, a *Append) {
 	if a.covers, f.held = f.held, nil; a.lazy {
 		f.held = a
@@ -78,8 +78,7 @@ func (f *Frame) End(s Store) {
 	}
 }
 
-// Synced says that an append is durable: the promises that waited for it are given, and what became committed by
-// them is applied.
+// Synced says that an append is durable: the promises that waited for it are sent, and entries that they commit are applied.
 func (r *Replica) Synced(a *Append) {
 	r.hold()
 	r.synced(a)
@@ -87,7 +86,7 @@ func (r *Replica) Synced(a *Append) {
 	r.release()
 }
 
-// synced gives the promises of a and of all appends before it, which are durable too (R2).
+// synced sends the promises of a and of all appends before it, which are durable too (replica.R2).
 func (r *Replica) synced(a *Append) {
 	if a.done {
 		return
@@ -104,7 +103,7 @@ func (r *Replica) synced(a *Append) {
 	}
 }
 
-// respond gives promises that are kept.
+// respond sends promises that are durable.
 func (r *Replica) respond(ms []*raftpb.Message) {
 	for _, m := range ms {
 		if r.gone.Load() {
@@ -123,7 +122,7 @@ func (r *Replica) step(m *raftpb.Message) {
 	_ = r.raft.Step(m)
 }
 
-// process carries out what raft wants until it wants nothing more. If inline, the first append that has to be
+// process carries out raft's effects until there are none. If inline, the first append that has to be
 // durable is returned for the caller to wait for, after releasing the replica; all others go to the store.
 func (r *Replica) process(inline bool) (mine *Append) {
 	for !r.gone.Load() && r.raft.HasReady() {
@@ -174,7 +173,7 @@ func (r *Replica) process(inline bool) (mine *Append) {
 	return mine
 }
 
-// finish waits for an append that process returned, and goes on from there, on the caller's goroutine. It reports whether
+// finish waits for an append that process returned, and continues from there, on the caller's goroutine. It reports whether
 // the engine was synced.
 func (r *Replica) finish(a *Append) (synced bool) {
 	for a != nil {
@@ -191,7 +190,7 @@ func (r *Replica) finish(a *Append) (synced bool) {
 	return synced
 }
 
-// appendLog writes what a MsgStorageAppend asks for. The result is nil if nobody waits for it to be durable.
+// appendLog writes what a MsgStorageAppend asks for. The result is nil if its durability is not awaited.
 func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 	var b *engine.Batch
 	var files *engine.Ingestion
@@ -201,8 +200,8 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		hard = hardState{m.GetTerm(), m.GetVote(), m.GetCommit()}
 	}
 	if len(m.Entries) == 0 && !snapshot && hard.term == r.raftLog.hard.term && hard.vote == r.raftLog.hard.vote {
-		// Nothing here has to survive: a commit index is learnt anew after a restart, and is written with the next
-		// entries. The responses only wait for what is on its way to the disk already (R2).
+		// This state need not survive: a commit index is learned again after a restart, and is written with the next entries. The responses
+		// only wait for appends that are being synced already (replica.R2).
 		r.raftLog.hard = hard
 		if n := len(r.appends); n > 0 {
 			r.appends[n-1].responses = append(r.appends[n-1].responses, m.Responses...)
@@ -353,6 +352,9 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 				return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
 			}
 		}
+		if err := c.laterCommand.carry(r); err != nil {
+			return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
+		}
 		r.applied.stats.Add(c.Delta)
 		if !c.WriteAt.IsZero() && c.WriteAt.LessEq(r.applied.closed) {
 			invariant.Fail("r%d entry %d writes at %s, but %s is closed (I6)", r.rangeID, e.GetIndex(), c.WriteAt, r.applied.closed)
@@ -370,10 +372,9 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 			if err := commit(); err != nil {
 				return err
 			}
-			// Changes of the range itself are seen before they are answered: whoever proposed them lets go of its latches
-			// then, and who waited for these must find the new descriptor, not write into what has become another range.
-			// And a range that has lost a part must not show its new statistics with the old span, or a reader would be
-			// told that there are no intents where there are.
+			// Changes of the range itself are visible before they are answered: the proposer releases its latches then, and requests that
+			// waited for these must find the new descriptor, not write into keys that belong to another range now. And a range that has
+			// lost a part must not show its new statistics with the old span, or a reader would wrongly conclude that there are no intents.
 			if c.Trigger == nil || c.Trigger.Split == nil {
 				r.publish()
 			}
@@ -399,7 +400,7 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 	return nil
 }
 
-// refuse checks R1. The answer depends only on the log, so all replicas give the same.
+// refuse checks replica.R1. The answer depends only on the log, so all replicas give the same.
 func (r *Replica) refuse(c *Command) error {
 	cur := r.leaseNow.Load().Lease
 	switch {
@@ -418,8 +419,8 @@ func (r *Replica) refuse(c *Command) error {
 	return nil
 }
 
-// special adds the parts of a command that change the replica itself to the batch, and returns what has to be done
-// when the batch is in the engine; nil if the command has no such parts.
+// special adds the parts of a command that change the replica itself to the batch, and returns a function to be called when the batch is in
+// the engine; nil if the command has no such parts.
 func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChangeV2) (after func() error, err error) {
 	switch {
 	case c.lease != nil:
@@ -437,8 +438,8 @@ func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChange
 		return nil, nil
 	case !c.GCThreshold.IsZero():
 		t := c.GCThreshold.Forward(*r.threshold.Load())
-		b.Put(keys.GCThresholdKey(r.rangeID), t.Append(nil))
-		r.threshold.Store(&t) // before the versions go, so that a reader who finds some missing is told
+		b.Put(keys.GCThresholdKey(r.rangeID), appendThreshold(nil, &t))
+		r.threshold.Store(&t) // before the versions are removed, so that a reader that misses some gets an error
 		return nil, nil
 	case c.Trigger != nil:
 		return r.trigger(b, c.Trigger, change)
@@ -449,7 +450,7 @@ func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChange
 	return nil, nil
 }
 
-// send hands a raft message to the store.
+// send gives a raft message to the store.
 func (r *Replica) send(m *raftpb.Message) {
 	to, ok := r.peer(kv.ReplicaID(m.GetTo()))
 	if !ok {
@@ -473,9 +474,9 @@ func (r *Replica) send(m *raftpb.Message) {
 }
 
 // An append message without entries to a follower that is sent all of them as they come tells it a new commit index,
-// which is no news to any client, or looks whether an earlier one was lost. It waits for the next tick, or for entries to
-// travel with, which saves half of the messages of a range that is written. The leaseholder hears at once: its clients
-// wait for what it proposed. So does everybody when the lease passes on.
+// which no client waits for, or checks whether an earlier one was lost. It waits for the next tick, or for entries to be sent with, which
+// saves half of the messages of a range with writes. The leaseholder hears immediately: its clients wait for its proposals. So does every
+// replica when the lease is transferred.
 func (r *Replica) follows(id uint64) (ok bool) {
 	if r.leader.Load() != uint64(r.replicaID) {
 		return false
@@ -499,7 +500,7 @@ func (r *Replica) dropLazy(to kv.ReplicaID) []Message {
 	return r.lazy
 }
 
-// sendLazy sends what was put off.
+// sendLazy sends the postponed messages.
 func (r *Replica) sendLazy() {
 	for i := range r.lazy {
 		r.o.Store.SendRaft(r.lazy[i])
@@ -574,7 +575,7 @@ func (r *Replica) receive(m *Message) {
 	r.step(m.Raft)
 }
 
-// ContradictionError says that a range's leader has other entries than the ones that are committed here.
+// ContradictionError says that a range's leader has other entries than the ones that this replica has committed.
 type ContradictionError struct {
 	Range  kv.RangeID
 	Leader kv.NodeID
@@ -584,16 +585,16 @@ type ContradictionError struct {
 
 func (e *ContradictionError) Error() string {
 	return fmt.Sprintf("range %d: node %d, which leads it, has entry %d of its log with term %d, but this node has committed that entry with term %d. "+
-		"Stores of the range have lost what they acknowledged: probably old copies of them were put back. What is committed here may be nowhere else, so keep this store; "+
+		"Stores of the range have lost what they acknowledged: probably old copies of them were put back. Entries committed on this node may be missing on all others, so keep this store; "+
 		"use the latest stores of the other nodes if they are still there", e.Range, e.Leader, e.Index, e.Theirs, e.Ours)
 }
 
-// contradicted compares what a leader appends with what is committed here (R6). Raft only answers how far it has
+// contradicted compares a leader's entries with those that this replica has committed (replica.R6). Raft only answers how far it has
 // committed, and the leader would count entries that it has never sent as acknowledged.
 func (r *Replica) contradicted(m *Message) error {
 	st := r.raft.BasicStatus()
 	if m.Raft.GetTerm() < st.GetTerm() {
-		return nil // from a leader of the past, whose entries may have been replaced
+		return nil // from a former leader, whose entries may have been replaced
 	}
 	differs := func(index, term uint64) error {
 		if index > st.GetCommit() {
@@ -601,7 +602,7 @@ func (r *Replica) contradicted(m *Message) error {
 		}
 		ours, err := r.raftLog.Term(index)
 		if err != nil || ours == term {
-			return nil // the log begins later, and what is before it was compared when it came
+			return nil // the log begins later; earlier entries were compared when they arrived
 		}
 		return &ContradictionError{Range: r.rangeID, Leader: m.From.Node, Index: index, Theirs: term, Ours: ours}
 	}
@@ -616,7 +617,7 @@ func (r *Replica) contradicted(m *Message) error {
 	return nil
 }
 
-// leaderChanged notes who leads, and proposes again what may have been lost with the old leader.
+// leaderChanged notes the leader, and repeats proposals that may have been lost with the old one.
 func (r *Replica) leaderChanged(s *raft.SoftState) {
 	r.lazy = r.lazy[:0]
 	old := r.leader.Load()

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"encoding/binary"
 	"log/slog"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
+	"meridian/wire"
 )
 
 // receivingStore is as much of a store as one raft snapshot needs.
@@ -67,7 +67,7 @@ func TestSnapshotIsWhatItSays(t *testing.T) {
 					From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(6)), Snapshot: &raftpb.Snapshot{
 						Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(uint64(6)), ConfState: confState(&d)}}}}
 			}
-			in, err := NewIncomingSnapshot(e, message(c.index).Append(d.Append(nil)))
+			in, err := NewIncomingSnapshot(e, appendHead(nil, &snapshotHead{d, *message(c.index)}))
 			must(t, err)
 			var chunk []byte
 			for _, x := range []struct {
@@ -86,8 +86,7 @@ func TestSnapshotIsWhatItSays(t *testing.T) {
 					t.Fatal("not there")
 				}
 				raw := it.RawKey()
-				chunk = append(binary.AppendUvarint(chunk, uint64(len(raw))), raw...)
-				chunk = append(binary.AppendUvarint(chunk, uint64(len(x.v))), x.v...)
+				chunk = wire.Element(wire.Element(chunk, chunkKey, raw), chunkValue, x.v)
 				must(t, it.Close())
 			}
 			must(t, in.Add(chunk))

@@ -17,6 +17,7 @@ import (
 	"meridian/replica/closedts"
 	"meridian/replica/lease"
 	"meridian/storage/engine"
+	"meridian/version"
 )
 
 // Timing, in ticks of TickInterval. Failover of a range whose leaseholder's node dies is bounded by: liveness
@@ -36,6 +37,9 @@ const (
 	// expirationLength of Expiration leases, and when before its end a lease is extended.
 	expirationLength = 2 * time.Second
 	expirationRenew  = 1200 * time.Millisecond
+
+	// farthest is how far ahead of the clock a request may read or write: a lease can be made to cover it.
+	farthest = 1500 * time.Millisecond
 )
 
 // Bounds, per replica.
@@ -48,21 +52,20 @@ const (
 	maxApplyBytes       = 16 << 20
 )
 
-// Store is what a replica needs of the store that it is on; rangeserver has it. The methods are called with the
+// Store is the replica's interface to the store that it is on; rangeserver implements it. The methods are called with the
 // replica held, in log order; they must not wait and must not call the replica's blocking methods.
 type Store interface {
 	// SendRaft queues a message; it may be lost.
 	SendRaft(m Message)
-	// AwaitSync takes an append whose batch is committed but not yet durable. Somebody has to call SyncWait on it
-	// and then Replica.Synced.
+	// AwaitSync takes an append whose batch is committed but not yet durable. The store has to call SyncWait on it and then Replica.Synced.
 	AwaitSync(a *Append)
 	// SendSnapshot ships a raft snapshot and then calls Replica.SnapshotSent. It owns s.
 	SendSnapshot(r *Replica, s *OutgoingSnapshot)
-	// Awake puts the replica among those that are ticked, until Tick reports false.
+	// Awake adds the replica to those that are ticked, until Tick reports false.
 	Awake(r *Replica)
 
-	// RightSide gives the replica that will hold the right side of a split, made if need be, or nil if the right
-	// side's replica was removed from this store before the split got here. From then on it is in the way of raft snapshots.
+	// RightSide gives the replica that will hold the right side of a split, created if necessary, or nil if the right side's replica was
+	// removed from this store before the split was applied. From then on raft snapshots that overlap it are refused.
 	RightSide(left *Replica, right *kv.RangeDescriptor) (*Replica, error)
 
 	// Absorbed gives the replicas that a raft snapshot of a range replaces, from left to right; ok is false if another one
@@ -80,29 +83,32 @@ type Store interface {
 	// Unled says that the range has had no raft leader for a while, as far as this replica knows; it comes again while that
 	// lasts.
 	Unled(r *Replica)
-	// HandOver is what the participant wants the next leaseholder to have; it comes after Drain. TakeOver gives it to that
-	// one, after LeaseChanged and before anything is served.
+	// HandOver is the participant's state for the next leaseholder; it comes after Drain. TakeOver gives it to that one, after LeaseChanged
+	// and before it serves a request.
 	HandOver(r *Replica) []byte
 	TakeOver(r *Replica, handed []byte)
+	// DescriptorChanged says that the descriptor shows another generation of the range.
 	DescriptorChanged(r *Replica, desc *kv.RangeDescriptor)
+	// Sealed says that the range's generation is over, as Replica.Generation shows.
+	Sealed(r *Replica, generation uint64)
 	SplitApplied(left, right *Replica, l, rd *kv.RangeDescriptor)
 	SnapshotApplied(r *Replica, desc *kv.RangeDescriptor)
 	// Destroyed says that the replica removed itself.
 	Destroyed(r *Replica)
 
-	// HashDue is given the state of which a command asked for the hash, to be read on another goroutine, and closed.
+	// HashDue gets the state whose hash a command requested, to be read on another goroutine, and closed.
 	HashDue(r *Replica, j *HashJob)
 
 	// Drain returns when the range's participant evaluates no request that passed its lease check earlier. It may
 	// wait; it is called without the replica held.
 	Drain(ctx context.Context, r *Replica) error
-	// Fatal stops the node: what was promised cannot be kept.
+	// Fatal stops the node: its promises can't be kept.
 	Fatal(err error)
 
 	// Full is a node with a voter of the range whose disk is nearly full, as far as it is known; zero: there is none.
 	Full(d *kv.RangeDescriptor) kv.NodeID
 
-	// HeardClosed is what a node has closed of a range by the side transport, and the index that has to be applied.
+	// HeardClosed is the timestamp up to which a node has closed a range by the side transport, and the index that has to be applied.
 	HeardClosed(by kv.NodeID, id kv.RangeID) (closed clock.Timestamp, index uint64)
 }
 
@@ -116,13 +122,15 @@ type Options struct {
 	Metrics  *Metrics
 	Node     kv.NodeID
 	StoreID  kv.StoreID
+	// Version is the version that the node acts by.
+	Version *version.Handle
 	// StartedAt is the node's clock when it started: leases proposed before are not used.
 	StartedAt clock.Timestamp
 	// ClosedLag is how far behind the present timestamps are closed; zero is closedts.DefaultLag.
 	ClosedLag time.Duration
 }
 
-// Metrics count what all replicas of a store did.
+// Metrics are counters of all replicas of a store.
 type Metrics struct {
 	Proposals, Reproposals, Applied, Rejected      atomic.Int64
 	LogAppends, LogSyncs                           atomic.Int64
@@ -136,13 +144,13 @@ type Metrics struct {
 
 // Replica is one range's replica on this store.
 //
-// It is a lock-step machine around raft.RawNode. Whoever brings work (a proposer, the goroutine that received a
-// message, the ticker, whoever saw an append become durable) holds the replica for a moment, steps the machine and
-// carries out its effects; nobody waits for disk or network while holding it.
+// It is a lock-step machine around raft.RawNode. A goroutine with work for it (a proposer, the receiver of a message, the ticker, the
+// syncer) holds the replica for a moment, steps the machine and carries out its effects; none waits for disk or network while it holds the
+// replica.
 //
-// R2 (I1): responses that promise durability leave only after the engine batch that carries the promise is durable;
+// replica.R2 (I1): responses that promise durability leave only after the engine batch that carries the promise is durable;
 // appends become durable in the order they were committed to the engine, so they are answered in that order.
-// R3: what is applied is in the durable log, so the applied state never needs a sync of its own.
+// replica.R3: an applied command is in the durable log, so the applied state never needs a sync of its own.
 type Replica struct {
 	o         *Options
 	rangeID   kv.RangeID
@@ -153,9 +161,10 @@ type Replica struct {
 	leaseNow  atomic.Pointer[leaseState]
 	statsNow  atomic.Pointer[Stats]
 	threshold atomic.Pointer[clock.Timestamp]
+	sealNow   atomic.Pointer[seal] // nil: the range has always been of the leader protocol
 	closer    closedts.Tracker
-	closed    atomic.Int64  // wall time; the replica has applied all that reads at or below may see (CT4)
-	removals  atomic.Uint64 // odd while data is being removed that a reader may still expect here
+	closed    atomic.Int64  // wall time; the replica has applied all writes that reads at or below may see (closedts.CT4)
+	removals  atomic.Uint64 // odd while data is being removed that a reader may still expect
 	applied0  atomic.Uint64 // applied index, for readers that do not hold the replica
 	leader    atomic.Uint64 // raft leader's replica id
 	leaderAt  atomic.Uint32 // raft leader's node
@@ -167,13 +176,13 @@ type Replica struct {
 	ticksDue  atomic.Int32
 	unled     atomic.Int32 // ticks for which no leader has been known
 
-	turn chan struct{} // holds one token while nobody holds the replica; guards what follows
+	turn chan struct{} // holds one token while no goroutine holds the replica; guards the fields below
 
 	raft      *raft.RawNode
 	raftLog   raftLog
 	applied   appliedState
 	appends   []*Append
-	lazily    bool      // the next append need not be on its way to the disk (Start)
+	lazily    bool      // the next append need not be synced yet (Start)
 	lazy      []Message // at most one to each follower, see follows
 	frame     *Frame    // of the message that is being received; nil: it is not of one
 	proposals map[uint64]*proposal
@@ -182,24 +191,25 @@ type Replica struct {
 	peers     map[kv.ReplicaID]kv.ReplicaDescriptor // of messages received: how to answer replicas not in desc
 	incoming  *IncomingSnapshot
 	acquiring chan struct{} // closed when the lease request in flight is over
-	acquired  error         // how it went
+	acquired  error         // its error
 	sending   map[kv.ReplicaID]bool
 	ticks     int64
 	busyAt    int64 // tick of the last proposal or message that was no heartbeat
 	muted     bool  // heartbeat responses are not sent: the follower falls asleep
 	nextTry   int64 // tick before which no log truncation is proposed
 	renewing  uint64
-	// transferring: the lease is being given away.
+	// transferring: a lease transfer is in progress.
 	transferring bool
 	lettingGo    bool // of the lease, because of the disk (letGo)
-	// nextLeaseTry is the tick before which the raft leader does not ask again for a lease that nobody has.
+	// nextLeaseTry is the tick before which the raft leader does not request a lease without a holder again.
 	nextLeaseTry int64
-	// rival is a voter that has just asked for a pre-vote and goes first; yieldUntil is the tick until which one does (R7).
+	// rival is a voter that has just asked for a pre-vote, to which this one yields; yieldUntil is the tick until which one does
+	// (replica.R7).
 	rival      uint64
 	yieldUntil int64
 }
 
-// New opens a replica from what the engine has of it; an uninitialised one has no descriptor and waits for a raft
+// New opens a replica from its state in the engine; an uninitialised one has no descriptor and waits for a raft
 // snapshot.
 func New(o *Options, id kv.RangeID, replica kv.ReplicaID) (*Replica, error) {
 	r := &Replica{
@@ -211,7 +221,7 @@ func New(o *Options, id kv.RangeID, replica kv.ReplicaID) (*Replica, error) {
 		sending:   make(map[kv.ReplicaID]bool),
 		nextID:    o.Host.Dice.Uint64(),
 	}
-	r.quiesced.Store(true) // until somebody wakes it
+	r.quiesced.Store(true) // until it is woken
 	r.leaseNow.Store(&leaseState{})
 	r.statsNow.Store(&Stats{})
 	r.threshold.Store(&clock.Timestamp{})
@@ -266,14 +276,14 @@ func (r *Replica) load() error {
 	return nil
 }
 
-// loadReplicated reads what the applied commands left.
+// loadReplicated reads the state that the applied commands left.
 func (r *Replica) loadReplicated() error {
 	e := r.o.Engine
 	v, err := e.Get(keys.DescriptorCopyKey(r.rangeID))
 	if err != nil || v == nil {
 		return err
 	}
-	desc, _, err := kv.DecodeRangeDescriptor(v)
+	desc, err := kv.DecodeRangeDescriptor(v)
 	if err != nil {
 		return err
 	}
@@ -287,18 +297,21 @@ func (r *Replica) loadReplicated() error {
 	if v, err = e.Get(keys.LeaseKey(r.rangeID)); err != nil {
 		return err
 	} else if v != nil {
-		if l, _, err = lease.Decode(v); err != nil {
+		if l, err = lease.Decode(v); err != nil {
 			return err
 		}
 	}
 	if v, err = e.Get(keys.GCThresholdKey(r.rangeID)); err != nil {
 		return err
 	} else if v != nil {
-		t, _, err := clock.Decode(v)
+		t, err := decodeThreshold(v)
 		if err != nil {
 			return err
 		}
 		r.threshold.Store(&t)
+	}
+	if err := r.loadSeal(); err != nil {
+		return err
 	}
 	r.desc.Store(&desc)
 	r.nextIndex = max(r.nextIndex, r.applied.leaseIndex+1)
@@ -309,7 +322,7 @@ func (r *Replica) loadReplicated() error {
 	return nil
 }
 
-// publish shows the applied state to those who do not hold the replica.
+// publish shows the applied state to goroutines that do not hold the replica.
 func (r *Replica) publish() {
 	s := r.applied.stats
 	r.statsNow.Store(&s)
@@ -317,8 +330,7 @@ func (r *Replica) publish() {
 	r.raiseClosed(r.applied.closed)
 }
 
-// hold takes the replica. A channel, not a mutex: whoever holds it may be slowed down by the engine, and virtual
-// time has to be able to pass meanwhile (H3).
+// hold takes the replica. It is a channel, not a mutex: the engine may delay the holder, and virtual time has to pass meanwhile (host.H3).
 func (r *Replica) hold() { <-r.turn }
 
 func (r *Replica) release() { r.turn <- struct{}{} }
@@ -356,7 +368,7 @@ func (r *Replica) Stats() Stats { return *r.statsNow.Load() }
 // GCThreshold is the timestamp below which versions may be gone; reads at or below it are refused.
 func (r *Replica) GCThreshold() clock.Timestamp { return *r.threshold.Load() }
 
-// AppliedIndex is the log index that the replica's data stands for.
+// AppliedIndex is the log index up to which the replica's data is applied.
 func (r *Replica) AppliedIndex() uint64 { return r.applied0.Load() }
 
 // Leader is the raft leader's replica and node as far as known; zero if not.
@@ -402,7 +414,7 @@ func confState(d *kv.RangeDescriptor) *raftpb.ConfState {
 	return cs
 }
 
-// isJoint reports whether a descriptor stands between two configurations.
+// isJoint reports whether a descriptor has a joint configuration.
 func isJoint(d *kv.RangeDescriptor) bool {
 	for _, r := range d.Replicas {
 		if r.Type.Joint() {
@@ -412,7 +424,7 @@ func isJoint(d *kv.RangeDescriptor) bool {
 	return false
 }
 
-// raftLogger lets the raft library log where the node does; what it calls fatal stops the node.
+// raftLogger lets the raft library log where the node does; its fatal errors stop the node.
 type raftLogger struct {
 	log   *slog.Logger
 	store Store

@@ -1,7 +1,7 @@
 package replica
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +12,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
+	"meridian/wire"
 )
 
 // snapshotChunkBytes is about how much of a raft snapshot travels in one frame.
@@ -37,7 +38,7 @@ func (r *Replica) startSnapshot(m *raftpb.Message, to kv.ReplicaDescriptor) {
 	if r.sending[to.Replica] {
 		return
 	}
-	m.Snapshot = r.snapshotMetadata() // what is pinned now, which may be later than what raft asked for
+	m.Snapshot = r.snapshotMetadata() // of the pinned state, which may be later than the one that raft requested
 	r.sending[to.Replica] = true
 	r.o.Store.SendSnapshot(r, &OutgoingSnapshot{
 		Message: Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m},
@@ -45,7 +46,7 @@ func (r *Replica) startSnapshot(m *raftpb.Message, to kv.ReplicaDescriptor) {
 	})
 }
 
-// SnapshotSent ends what SendSnapshot began.
+// SnapshotSent tells raft the end of SendSnapshot.
 func (r *Replica) SnapshotSent(to kv.ReplicaID, err error) {
 	r.hold()
 	defer r.release()
@@ -65,8 +66,7 @@ func (r *Replica) SnapshotSent(to kv.ReplicaID, err error) {
 
 // Write streams the snapshot: the message and the descriptor first, then the data in pieces.
 func (s *OutgoingSnapshot) Write(send func([]byte) error) error {
-	head := s.desc.Append(nil)
-	if err := send(s.Message.Append(head)); err != nil {
+	if err := send(appendHead(nil, &snapshotHead{*s.desc, s.Message})); err != nil {
 		return err
 	}
 	buf := make([]byte, 0, snapshotChunkBytes+4096)
@@ -82,10 +82,7 @@ func (s *OutgoingSnapshot) Write(send func([]byte) error) error {
 				return err
 			}
 			k := it.RawKey()
-			buf = binary.AppendUvarint(buf, uint64(len(k)))
-			buf = append(buf, k...)
-			buf = binary.AppendUvarint(buf, uint64(len(v)))
-			buf = append(buf, v...)
+			buf = wire.Element(wire.Element(buf, chunkKey, k), chunkValue, v)
 			if len(buf) >= snapshotChunkBytes {
 				if err := send(buf); err != nil {
 					_ = it.Close()
@@ -107,15 +104,15 @@ func (s *OutgoingSnapshot) Write(send func([]byte) error) error {
 // Bytes is about how large the snapshot is.
 func (s *OutgoingSnapshot) Bytes() int64 { return s.bytes }
 
-// Close lets go of the pinned data.
+// Close releases the pinned data.
 func (s *OutgoingSnapshot) Close() { _ = s.at.Close() }
 
-// IncomingSnapshot is a raft snapshot being received. A small one gathers in memory and is applied as an engine batch, a
-// larger one goes into files as it comes in, which become part of the store.
+// IncomingSnapshot is a raft snapshot being received. A small one is collected in memory and applied as an engine batch, a larger one is
+// written to files as it arrives, which the store then ingests.
 type IncomingSnapshot struct {
 	Message Message
 	Desc    *kv.RangeDescriptor
-	// absorbed are replicas of ranges that this one has absorbed, in key order: they go with the same change.
+	// absorbed are replicas of ranges that this one has absorbed, in key order: the same change removes them.
 	absorbed []*Replica
 	engine   *engine.Engine
 	spans    []keys.Span
@@ -125,19 +122,17 @@ type IncomingSnapshot struct {
 	staged   bool
 }
 
-// ErrOverlap refuses a raft snapshot for the time being (RS1 in package rangeserver).
+// ErrOverlap refuses a raft snapshot for the time being (rangeserver.RS1).
 var ErrOverlap = errors.New("replica: the raft snapshot overlaps another replica, which has a split or merge to apply")
 
 // NewIncomingSnapshot reads the first frame.
 func NewIncomingSnapshot(e *engine.Engine, head []byte) (*IncomingSnapshot, error) {
-	desc, rest, err := kv.DecodeRangeDescriptor(head)
-	if err != nil {
-		return nil, err
+	rd := wire.Read(bytes.Clone(head))
+	var h snapshotHead
+	if readHead(&rd, &h); rd.Err() != nil {
+		return nil, rd.Err()
 	}
-	m, _, err := DecodeMessage(rest)
-	if err != nil {
-		return nil, err
-	}
+	desc, m := h.desc, h.message
 	if m.Raft == nil || m.Raft.GetType() != raftpb.MsgSnap || raft.IsEmptySnap(m.Raft.GetSnapshot()) {
 		return nil, ErrBadMessage
 	}
@@ -171,17 +166,75 @@ func (s *IncomingSnapshot) Add(chunk []byte) error {
 
 // eachEntry calls f with the entries of a frame.
 func eachEntry(chunk []byte, f func(k, v []byte) error) error {
-	d := decoder{b: chunk}
-	for len(d.b) > 0 {
-		k, v := d.bytes(), d.bytes()
-		if d.err != nil || len(k) == 0 {
-			return ErrBadMessage
-		}
-		if err := f(k, v); err != nil {
-			return err
+	r := wire.Read(chunk)
+	if err := readChunk(&r, f); err != nil {
+		return err
+	}
+	return r.Err()
+}
+
+func readChunk(r *wire.Reader, f func(k, v []byte) error) (err error) {
+	var k []byte
+	for m := r.Open("replica.SnapshotChunk"); r.Next(&m); {
+		switch r.Field() {
+		case chunkKey:
+			if k != nil {
+				r.Malformed()
+			} else if k = r.Bytes(); len(k) == 0 {
+				r.Malformed()
+			}
+		case chunkValue:
+			v := r.Bytes()
+			if k == nil {
+				r.Malformed()
+			}
+			if r.Err() == nil && err == nil {
+				err = f(k, v)
+			}
+			k = nil
+		default:
+			r.Refuse()
 		}
 	}
-	return nil
+	if k != nil {
+		r.Malformed()
+	}
+	return err
+}
+
+// A chunk of a raft snapshot has keys, each with its value after it.
+const (
+	chunkKey   = 1
+	chunkValue = 3
+)
+
+// snapshotHead is the first frame of a raft snapshot.
+type snapshotHead struct {
+	desc    kv.RangeDescriptor
+	message Message
+}
+
+func appendHead(b []byte, h *snapshotHead) []byte {
+	b, at := wire.Begin(b, 1)
+	b = wire.End(h.desc.Append(b), at)
+	b, at = wire.Begin(b, 3)
+	return wire.End(h.message.Append(b), at)
+}
+
+func readHead(r *wire.Reader, h *snapshotHead) {
+	for m := r.Open("replica.SnapshotHead"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			kv.ReadDescriptor(r, &h.desc)
+		case 3:
+			ReadMessage(r, &h.message)
+		default:
+			r.Skip()
+		}
+	}
+	if h.message.Raft == nil {
+		r.Malformed()
+	}
 }
 
 // Close drops a snapshot that was not applied.
@@ -193,14 +246,14 @@ func (s *IncomingSnapshot) Close() {
 }
 
 // ApplySnapshot replaces the replica's data, unless its log has gone further meanwhile. It returns when the new state
-// is durable. Files become part of the store while the replica is held: for some syncs, but their data is on the disk.
+// is durable. Files are ingested while the replica is held, which takes some syncs; their data is on the disk already.
 func (r *Replica) ApplySnapshot(s *IncomingSnapshot) error {
 	defer s.Close()
 	if s.files != nil {
 		if err := s.files.Finish(); err != nil { // the disk is full, for example
 			return err
 		}
-		if err := r.o.Engine.Sync(); err != nil { // leaves less to do for the one that is made with the replica held
+		if err := r.o.Engine.Sync(); err != nil { // leaves less work for the one that is made with the replica held
 			return err
 		}
 	}
@@ -223,8 +276,8 @@ func (r *Replica) ApplySnapshot(s *IncomingSnapshot) error {
 		}
 		r.release()
 	}
-	// Only those that are held can't split any more, or be absorbed: so whoever else has come to be in the snapshot's span
-	// was there before the last of them was held.
+	// Replicas that are held can neither split nor be absorbed: so any other replica in the snapshot's span was there before the last of
+	// them was held.
 	if again, still := r.o.Store.Absorbed(s.Desc); !ok || !still || !slices.Equal(absorbed, again) {
 		release()
 		return ErrOverlap
@@ -238,7 +291,7 @@ func (r *Replica) ApplySnapshot(s *IncomingSnapshot) error {
 	return nil
 }
 
-// stageSnapshot gives what replaces the replica's data: a batch, and files if they are not nil.
+// stageSnapshot returns the change that replaces the replica's data: a batch, and files if they are not nil.
 func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, *engine.Ingestion, error) {
 	in := r.incoming
 	if in == nil || in.staged || in.Message.Raft.Snapshot.GetMetadata().GetIndex() != m.GetMetadata().GetIndex() {
@@ -251,7 +304,7 @@ func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, *engine.Inge
 			b.ClearSpan(span)
 		}
 		for _, c := range in.chunks {
-			_ = eachEntry(c, func(k, v []byte) error { b.PutRaw(k, v); return nil }) // Add has looked at them
+			_ = eachEntry(c, func(k, v []byte) error { b.PutRaw(k, v); return nil }) // Add has checked them
 		}
 	}
 	if old := r.desc.Load(); old != nil && in.Desc.End.Less(old.End) {
@@ -264,12 +317,13 @@ func (r *Replica) stageSnapshot(m *raftpb.Snapshot) (*engine.Batch, *engine.Inge
 		x.clearLocal(b, NeverAgain)
 		if end := x.desc.Load().End; in.Desc.End.Less(end) {
 			for _, span := range keys.RangeDataSpans(in.Desc.End, end) {
-				b.ClearSpan(span) // what the range absorbed and gave away again
+				b.ClearSpan(span) // keys that the range absorbed and lost again
 			}
 		}
 	}
+	r.dropDeltas(b, in.Desc)
 	r.raftLog.reset(b, position{m.GetMetadata().GetIndex(), m.GetMetadata().GetTerm()})
-	b.Put(keys.ReplicaIDKey(r.rangeID), appendReplica(nil, r.Self()))
+	b.Put(keys.ReplicaIDKey(r.rangeID), replicaID(r.Self()))
 	return b, in.files, nil
 }
 

@@ -17,10 +17,9 @@ type Pending struct {
 	synced bool
 }
 
-// Start is Propose up to the moment where there is something to wait for. With lazy, the append is not on its way to the
-// disk yet: the engine has to be synced by somebody else (Cover), or Wait does it. Errors are those of Propose; after an
-// error there is nothing to wait for. Wait must follow, and soon: the appends of others to the same log may have
-// been promised by then, but nothing of them is applied before.
+// Start is Propose up to the point where it would wait. With lazy, the append is not being synced yet: another append has to sync the
+// engine (Cover), or Wait does it. Errors are those of Propose; after an error there is no Pending. Wait must follow soon: later appends to
+// the same log may be promised by then, but are not applied before.
 func (r *Replica) Start(c *Command, lazy bool) (*Pending, error) {
 	if len(c.Batch) > maxEntryBytes {
 		return nil, &kv.UnavailableError{Reason: "command too large"}
@@ -40,9 +39,9 @@ func (r *Replica) Start(c *Command, lazy bool) (*Pending, error) {
 	return &Pending{r: r, c: c, p: p, a: a}, nil
 }
 
-// room refuses what the disks of the range have no room for. Requests that free space go on, and those that let others go on: a transaction
-// that could not be ended would leave its intents in everybody's way. So do the system ranges, which the other nodes
-// need. Deletions stop later than insertions, and the settling of transactions never stops before the disk does.
+// room refuses commands for which the disks of the range have no space. It accepts those that free space or locks: a transaction that could
+// not be ended would leave intents that block others. It also accepts those of the system ranges, which the other nodes need. Deletions are
+// refused later than insertions, and commands that end transactions are accepted as long as the disk works.
 func (r *Replica) room(c *Command) error {
 	if c.Delta.TotalBytes <= 0 || c.Use == Settles || !r.wantsLiveness() {
 		return nil

@@ -19,7 +19,7 @@ func computeStats(rd engine.Reader, start, end keys.Key) (Stats, error) {
 	return s, err
 }
 
-// CountStats compares the statistics that the replica keeps with what a count of its data says: they decide whether
+// CountStats returns the statistics that the replica keeps, and a count of its data: they decide whether
 // readers look for intents at all (IntentCount), so they have to be exact.
 func (r *Replica) CountStats() (kept, counted Stats, err error) {
 	r.hold()

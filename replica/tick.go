@@ -22,15 +22,15 @@ const (
 	logBytesMax     = 64 << 20
 )
 
-// Tick makes time pass for a replica that is awake: every TickInterval. If the replica is busy, the tick is made up
-// for with the next one. It reports false when the replica fell asleep or is gone, and need not be ticked any more.
+// Tick advances raft's time for a replica that is awake: every TickInterval. If the replica is busy, the next call makes up for the tick.
+// It reports false when the replica quiesced or is gone, and need not be ticked any more.
 func (r *Replica) Tick() bool {
 	if r.barred.Load() {
 		return true
 	}
 	if r.gone.Load() || r.quiesced.Load() {
 		r.ticking.Store(false)
-		// Whoever woke the replica up meanwhile may have believed that it was still ticked.
+		// A goroutine that woke the replica meanwhile may have assumed that it was still ticked.
 		return !r.gone.Load() && !r.quiesced.Load() && r.ticking.CompareAndSwap(false, true)
 	}
 	if !r.tryHold() {
@@ -70,12 +70,11 @@ func (r *Replica) Tick() bool {
 	return true
 }
 
-// unledTicks is how long a range may be without a raft leader before those who wait for it are sent away: an election takes
-// 1 to 2 s.
+// unledTicks is how long a range may be without a raft leader before waiting requests fail: an election takes 1 to 2 s.
 const unledTicks = 30
 
-// tickUnled sends those away who wait for what only a leader can bring about (R5): the replica may be on the wrong side of a
-// partition, for as long as that lasts.
+// tickUnled fails requests that wait for a leader (replica.R5): the replica may be on the minority side of a partition, for as long as that
+// lasts.
 func (r *Replica) tickUnled() {
 	if r.leader.Load() != 0 {
 		if r.unled.Load() != 0 {
@@ -97,7 +96,7 @@ func (r *Replica) tickUnled() {
 	r.o.Store.Unled(r)
 }
 
-// tickLeader is what the raft leader does besides leading.
+// tickLeader is the periodic work of the raft leader.
 func (r *Replica) tickLeader() {
 	if r.ticks >= r.nextTry && r.ticks%4 == 0 {
 		r.truncateLog()
@@ -108,7 +107,7 @@ func (r *Replica) tickLeader() {
 	}
 	if r.ticks >= r.nextLeaseTry && !r.transferring && !r.awaitsHeartbeat(s) &&
 		(s.held && (s.stale || s.revoked) || !r.good(s, r.o.Clock.Now())) {
-		// Nobody has the lease: take it before the first request asks for it, which saves failover some time.
+		// The lease has no holder: take it before the first request needs it, which makes failover faster.
 		r.nextLeaseTry = r.ticks + electionTicks/2
 		if self, ok := r.replicaOf(r.replicaID); ok && mayHold(self) {
 			_, _ = r.startAcquiring()
@@ -117,12 +116,12 @@ func (r *Replica) tickLeader() {
 		}
 	}
 	if !s.held && !s.IsZero() && r.good(s, r.o.Clock.Now()) {
-		r.followLease(s) // raft ignores it if it is under way
+		r.followLease(s) // raft ignores it if one is in progress
 	}
 }
 
-// followLease gives raft's leadership to the leaseholder, so that its proposals need no detour. Not to one that has
-// not been heard of lately: raft takes no proposals while a transfer is under way.
+// followLease gives raft's leadership to the leaseholder, so that its proposals are not forwarded. It skips one that has not answered
+// lately: raft accepts no proposals during a transfer.
 func (r *Replica) followLease(s *leaseState) {
 	ready := false
 	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
@@ -135,8 +134,8 @@ func (r *Replica) followLease(s *leaseState) {
 	}
 }
 
-// stepAside gives raft's leadership to a voter that may hold the lease, since only the leader takes it: a leader that
-// is on its way out of the range would otherwise leave it without a leaseholder, and so on its way for ever.
+// stepAside gives raft's leadership to a voter that may hold the lease, since only the leader takes it: a leader that is being removed from
+// the range would otherwise leave it without a leaseholder, and so could never be removed.
 func (r *Replica) stepAside() {
 	if p := r.successor(0); p.Replica != 0 {
 		r.raft.TransferLeader(uint64(p.Replica))
@@ -175,10 +174,10 @@ func (r *Replica) stuck() uint64 {
 	return 0
 }
 
-// letGo gives the lease, or if nobody has it raft's leadership, to a voter whose disk has long had what this one's still
-// has not: nothing is applied here before that (R3), and a lease that takes longer to be extended than it lasts would
-// leave the range without a leaseholder for as long as the disk is slow; all nodes, if it is the range of the liveness
-// records. It reports whether to leave the lease alone. Where all disks are slow, it stays where it is.
+// letGo transfers the lease, or without a holder raft's leadership, to a voter whose disk has long had entries that this one's still has
+// not: nothing is applied here before that (replica.R3), and a lease that takes longer to be extended than it lasts would leave the range
+// without a leaseholder for as long as the disk is slow; all nodes, if it is the range of the liveness records. It reports whether the
+// lease must not be extended. If all disks are slow, the lease stays.
 func (r *Replica) letGo(s *leaseState) bool {
 	stuck := r.stuck()
 	if stuck == 0 {
@@ -196,9 +195,9 @@ func (r *Replica) letGo(s *leaseState) bool {
 		return r.transferring || r.lettingGo
 	}
 	r.lettingGo = r.o.Host.Group.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, letGoTimeout)
+		ctx, cancel := r.o.Host.Clock.WithTimeout(ctx, letGoTimeout)
 		defer cancel()
-		_ = r.TransferLease(ctx, to.Node) // else a later tick tries again
+		_ = r.TransferLease(ctx, to.Node) // otherwise a later tick tries again
 		r.hold()
 		r.lettingGo = false
 		r.release()
@@ -232,14 +231,14 @@ func (r *Replica) renewLease() {
 	r.busyAt = busy
 }
 
-// truncateLog proposes to forget the part of the log that nobody needs any more.
+// truncateLog proposes to remove the part of the log that no replica needs any more.
 func (r *Replica) truncateLog() {
 	first := r.raftLog.truncated.index
 	if r.applied.index-first < truncateEntries && r.raftLog.bytes < truncateBytes {
 		return
 	}
 	if len(r.sending) > 0 {
-		return // the receiver will need what follows its snapshot
+		return // the receiver will need the entries after its snapshot
 	}
 	upTo := r.applied.index
 	force := r.raftLog.bytes > logBytesMax

@@ -22,19 +22,25 @@ func (r *Replica) EvaluateTrigger(rd engine.Reader, b *engine.Batch, t *kv.Commi
 	case t.Split != nil:
 		return r.evaluateSplit(rd, b, t.Split)
 	case t.Merge != nil:
-		return r.evaluateMerge(t.Merge)
+		return r.evaluateMerge(b, t.Merge)
 	case t.Replicas != nil:
-		return delta, r.evaluateReplicas(&t.Replicas.Desc)
+		return delta, r.evaluateReplicas(rd, &t.Replicas.Desc)
 	default:
 		return delta, nil
 	}
 }
 
-// evaluateReplicas refuses to take the leaseholder out of its range, or to let it begin to leave. Whoever prepared the
-// change had the lease when it began, and knows better, but the lease may have moved since. A range whose lease belongs
-// to a live node without a replica could not be served by anybody: the lease would be good for as long as that node is.
-func (r *Replica) evaluateReplicas(d *kv.RangeDescriptor) error {
+// evaluateReplicas refuses to take the leaseholder out of its range, or to let it begin to leave. The replica that prepared the change had
+// the lease when it began, but the lease may have moved since. A range whose lease belongs to a live node without a replica could not be
+// served by anybody: the lease would be good for as long as that node is.
+func (r *Replica) evaluateReplicas(rd engine.Reader, d *kv.RangeDescriptor) error {
 	cur := r.desc.Load()
+	if err := r.mayOpen(); err != nil {
+		return err
+	}
+	if err := r.settled(rd, d); err != nil {
+		return err
+	}
 	switch {
 	case isJoint(cur) && isJoint(d):
 		return fmt.Errorf("replica: r%d is between two configurations already", r.rangeID)
@@ -59,6 +65,9 @@ func (r *Replica) evaluateSplit(rd engine.Reader, b *engine.Batch, t *kv.SplitTr
 		t.Left.Generation <= cur.Generation {
 		return delta, fmt.Errorf("replica: r%d can't be split into %v and %v", r.rangeID, &t.Left, &t.Right)
 	}
+	if err := r.mayOpen(); err != nil {
+		return delta, err
+	}
 	right, err := computeStats(rd, t.Right.Start, t.Right.End)
 	if err != nil {
 		return delta, err
@@ -72,9 +81,12 @@ func (r *Replica) evaluateSplit(rd engine.Reader, b *engine.Batch, t *kv.SplitTr
 	b.Put(keys.AppliedStateKey(id), first.append(nil))
 	b.Put(keys.LeaseKey(id), l.Append(nil))
 	if g := r.GCThreshold(); !g.IsZero() {
-		b.Put(keys.GCThresholdKey(id), g.Append(nil))
+		b.Put(keys.GCThresholdKey(id), appendThreshold(nil, &g))
 	}
 	b.Put(keys.DescriptorCopyKey(id), t.Right.Append(nil))
+	if s := r.sealNow.Load(); s != nil {
+		b.Put(keys.SealKey(id), (&seal{floor: s.floor}).append(nil))
+	}
 	delta.Subtract(right)
 	return delta, nil
 }
@@ -96,6 +108,8 @@ func (r *Replica) trigger(b *engine.Batch, t *kv.CommitTrigger, change *raftpb.C
 		return r.applyMerge(b, t.Merge)
 	case t.Replicas != nil:
 		return r.applyReplicas(b, &t.Replicas.Desc, change), nil
+	case t.Seal != nil:
+		return r.applySeal(t.Seal), nil
 	default:
 		return nil, fmt.Errorf("r%d: unknown trigger", r.rangeID)
 	}
@@ -117,6 +131,7 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) (after func() 
 		}
 	}
 	b.Put(keys.DescriptorCopyKey(r.rangeID), left.Append(nil))
+	r.dropDeltas(b, &left)
 	removed := func() {}
 	if right == nil {
 		removed = r.removing()
@@ -131,7 +146,7 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) (after func() 
 		hard.commit = initialIndex
 		b.Put(keys.HardStateKey(rd.ID), hard.append(nil))
 		b.Put(keys.TruncatedStateKey(rd.ID), position{initialIndex, initialTerm}.append(nil))
-		b.Put(keys.ReplicaIDKey(rd.ID), appendReplica(nil, right.Self()))
+		b.Put(keys.ReplicaIDKey(rd.ID), replicaID(right.Self()))
 	}
 	leads := r.leader.Load() == uint64(r.replicaID)
 	return func() error {
@@ -171,7 +186,11 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) (after func() 
 // applyReplicas takes over a new set of replicas.
 func (r *Replica) applyReplicas(b *engine.Batch, d *kv.RangeDescriptor, change *raftpb.ConfChangeV2) func() error {
 	b.Put(keys.DescriptorCopyKey(r.rangeID), d.Append(nil))
+	r.dropDeltas(b, d)
 	return func() error {
+		if err := r.loadSeal(); err != nil {
+			return err
+		}
 		r.desc.Store(d)
 		r.o.Metrics.ConfChanges.Add(1)
 		if change != nil {

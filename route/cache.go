@@ -11,14 +11,14 @@ import (
 	"meridian/kv"
 )
 
-// maxCached bounds the ranges that are remembered; a gateway of a cluster with more of them looks some up again.
+// maxCached bounds the cached ranges; a gateway of a cluster with more of them repeats some lookups.
 const maxCached = 100_000
 
-// entry is what is remembered of a range. Only who serves it changes.
+// entry is a cached range. Only its leaseholder changes.
 type entry struct {
 	desc  *kv.RangeDescriptor
 	lease atomic.Uint32 // kv.NodeID; zero: not known
-	// behind is the last follower that was asked for what it had not closed.
+	// behind is the last follower that had not closed a requested timestamp.
 	behind atomic.Pointer[behind]
 }
 
@@ -33,7 +33,7 @@ func (e *entry) setLeaseholder(n kv.NodeID) {
 // forget clears the leaseholder if it is still n.
 func (e *entry) forget(n kv.NodeID) { e.lease.CompareAndSwap(uint32(n), 0) }
 
-// cache is the ranges that the gateway remembers: disjoint, in key order. Readers take no lock.
+// cache has the ranges that the gateway knows: disjoint, in key order. Readers take no lock.
 type cache struct {
 	entries atomic.Pointer[[]*entry]
 	mu      sync.Mutex // serialises writers; nothing is taken after it
@@ -46,7 +46,7 @@ func (c *cache) load() []*entry {
 	return nil
 }
 
-// find returns the range that contains k, nil if it is not remembered.
+// find returns the range that contains k, nil if it is not cached.
 func (c *cache) find(k keys.Key) *entry {
 	l := c.load()
 	lo, hi := 0, len(l)
@@ -74,7 +74,7 @@ func (c *cache) findBefore(k keys.Key) *entry {
 	return l[i-1]
 }
 
-// insert remembers descriptors, unless something newer is known of their keys (RO1). It reports whether any was
+// insert caches descriptors, unless newer ones of their keys are cached (route.RO1). It reports whether any was
 // new.
 func (c *cache) insert(infos ...kv.RangeInfo) bool {
 	c.mu.Lock()
@@ -127,7 +127,7 @@ func (c *cache) insertLocked(info *kv.RangeInfo) bool {
 	return true
 }
 
-// evict forgets one range.
+// evict removes one range.
 func (c *cache) evict(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

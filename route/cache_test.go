@@ -14,7 +14,7 @@ func info(id kv.RangeID, start, end string, generation uint64, lease kv.NodeID) 
 	return kv.RangeInfo{Desc: d, Leaseholder: r}
 }
 
-// TestCacheOrder: old news does not replace what is known (RO1), whatever order it comes in.
+// TestCacheOrder: old news does not replace what is known (route.RO1), whatever order it comes in.
 func TestCacheOrder(t *testing.T) {
 	var c cache
 	if !c.insert(info(1, "a", "z", 3, 2)) {

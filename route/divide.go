@@ -11,10 +11,10 @@ import (
 	"meridian/kv"
 )
 
-// maxParallel bounds the parts of one batch that are under way at once.
+// maxParallel bounds the parts of one batch that are in progress at the same time.
 const maxParallel = 64
 
-// part is what of a batch goes to one range.
+// part is the part of a batch for one range.
 type part struct {
 	e     *entry
 	batch kv.Batch
@@ -37,7 +37,7 @@ func (s *Sender) divide(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Ba
 		if end, ok := r.(*kv.EndTxnRequest); ok && end.Commit {
 			switch {
 			case end.OnePhase:
-				return nil, st.wrap(&kv.OnePhaseError{}) // RO3
+				return nil, st.wrap(&kv.OnePhaseError{}) // route.RO3
 			case len(end.InFlight) == 0 && len(b.Requests) > 1:
 				return nil, &kv.InternalError{Message: "route: a commit in one batch with writes on other ranges"}
 			}
@@ -51,12 +51,15 @@ func (s *Sender) divide(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Ba
 	if err != nil {
 		return nil, st.wrap(err)
 	}
+	if err := protocols(b, parts); err != nil {
+		return nil, st.wrap(err)
+	}
 	for _, p := range parts {
 		p.batch.Header = b.Header
-		p.batch.CanForwardRead = b.CanForwardRead && len(parts) == 1 // RO4
+		p.batch.CanForwardRead = b.CanForwardRead && len(parts) == 1 // route.RO4
 		p.st.init(&p.batch, s.o.Probes)
 		if staged || st.repeat == commits {
-			// The commit stands or falls with every part, also if this is such a part whose range has split.
+			// The commit depends on every part, also if this is such a part whose range has split.
 			p.st.repeat = commits
 		}
 	}
@@ -138,7 +141,7 @@ func (s *Sender) parts(ctx context.Context, b *kv.Batch) ([]*part, error) {
 	return parts, nil
 }
 
-// truncate is a request for [start, stop) instead of its own span; nil if nothing of it is there.
+// truncate is a request for [start, stop) instead of its own span; nil if they don't overlap.
 func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 	switch r := r.(type) {
 	case *kv.ScanRequest:
@@ -165,6 +168,10 @@ func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 		c := *r
 		c.Start, c.End = start, stop
 		return &c, true
+	case *kv.ProtocolRequest:
+		c := *r
+		c.Key, c.End = start, stop
+		return &c, true
 	case *kv.ClearRequest:
 		c := *r
 		c.Start, c.End = start, stop
@@ -183,8 +190,8 @@ func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 	return nil, false
 }
 
-// sendParts sends all parts, the caller's goroutine being one of those that do it. A part that fails for good ends
-// the others: one of them may be waiting for a lock, and its holder for what this transaction holds.
+// sendParts sends all parts, the caller's goroutine being one of those that do it. A part that fails for good cancels the others: one of
+// them may be waiting for a lock, and its holder for a lock of this transaction.
 func (s *Sender) sendParts(ctx context.Context, parts []*part) {
 	if len(parts) == 1 {
 		p := parts[0]
@@ -247,11 +254,11 @@ func merge(b *kv.Batch, parts []*part) (*kv.BatchResponse, error) {
 	return out, err
 }
 
-// mergeHeader adds what an answer says besides its responses.
+// mergeHeader merges the parts of an answer other than its responses.
 func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
 	out.Timestamp = out.Timestamp.Forward(r.Timestamp)
 	out.Now = out.Now.Forward(r.Now)
-	out.Waited = max(out.Waited, r.Waited) // the parts ran side by side
+	out.Waited = max(out.Waited, r.Waited) // the parts ran in parallel
 	if at := r.LockedAt; !at.IsZero() && (out.LockedAt.IsZero() || at.Less(out.LockedAt)) {
 		out.LockedAt = at
 	}
@@ -273,14 +280,14 @@ func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
 	}
 }
 
-// Ranks of errors by how much they say about the batch as a whole. An ambiguous part says least: if any other part
-// definitely failed, a staging commit is not one, whatever became of the ambiguous part. A part whose context ended
-// may owe that to another part's error.
+// Ranks of errors by their significance for the whole batch. An ambiguous part has the lowest: if any other part definitely failed, a
+// staging commit has failed, whatever the outcome of the ambiguous part. The context of a part may have ended because of another part's
+// error.
 const (
 	rankNone = iota
 	rankAmbiguous
 	rankContext
-	rankRetry // goes away when the transaction moves
+	rankRetry // succeeds when the transaction moves
 	rankFailed
 	rankEnded
 )
@@ -344,7 +351,7 @@ func join(req kv.Request, have, r kv.Response) kv.Response {
 func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
 	var (
 		out     = &kv.BatchResponse{Txn: b.Txn, Responses: make([]kv.Response, len(b.Requests))}
-		rest    = make([]keys.Span, len(b.Requests)) // what of each scan has not been read
+		rest    = make([]keys.Span, len(b.Requests)) // the unread part of each scan
 		points  []int
 		reverse bool
 		scans   int
@@ -371,7 +378,7 @@ func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.B
 		}
 	}
 	h := b.Header
-	h.CanForwardRead = false // RO4
+	h.CanForwardRead = false // route.RO4
 	if len(points) > 0 {
 		sub := kv.Batch{Header: h}
 		sub.MaxKeys, sub.TargetBytes = 0, 0
@@ -392,7 +399,7 @@ func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.B
 	}
 	keysLeft, bytesLeft := b.MaxKeys, b.TargetBytes
 	for done := false; !done; {
-		// The next range is that of the first key that any scan still wants.
+		// The next range is that of the first unread key of any scan.
 		var at keys.Key
 		for i := range rest {
 			switch {

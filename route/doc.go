@@ -1,12 +1,11 @@
-// Package route is the gateway's way to the ranges: it knows which range holds a key and which node serves the
-// range, and takes batches there.
+// Package route is the gateway's path to the ranges: it knows which range has a key and which node serves the range, and sends batches
+// there.
 //
 // # The problem
 //
-// Ranges split, merge and move while requests are on their way, and leases move faster still. Asking the range
-// index before every request would double its latency, so the gateway remembers (cache.go), acts on what it
-// remembers, and lets the ranges correct it: every batch names the range it is meant for, and a node that cannot
-// serve it says what it knows instead.
+// Ranges split, merge and move while requests are in flight, and leases move faster still. Asking the range index before every request
+// would double its latency, so the gateway keeps a cache (cache.go), which the ranges correct: every batch names the range it is meant for,
+// and a node that cannot serve it answers with the descriptor or leaseholder that it knows.
 //
 //	Send(batch)
 //	   |  one range?  yes: straight to sendRange, on the caller's goroutine
@@ -18,33 +17,41 @@
 //
 // # Invariants
 //
-//	RO1 A range descriptor never replaces one of a later generation that overlaps it: splits and merges give the
+//	route.RO1: A range descriptor never replaces one of a later generation that overlaps it: splits and merges give the
 //	    ranges that come out of them a later generation than those that went in.
-//	RO2 (I2) A batch that may have reached a range is only sent again if doing its work twice is harmless:
+//	route.RO2 (I2): A batch that may have reached a range is only sent again if doing its work twice is harmless:
 //	    transactional writes carry sequence numbers, a commit is protected by its record and the timestamp cache.
 //	    Where a later answer could not tell, the caller gets *kv.AmbiguousError.
-//	RO3 (I2) A one-phase commit is never divided: *kv.OnePhaseError.
-//	RO4 The range may move a read timestamp by itself only if it sees all of the batch.
-//	RO5 (I9) A batch of a client ends within a bound when no replica serves it (Patience), with *kv.UnavailableError, or
-//	    with *kv.AmbiguousError where RO2 asks for it.
+//	route.RO3 (I2): A one-phase commit is never divided: *kv.OnePhaseError.
+//	route.RO4: The range may move a read timestamp by itself only if it sees all of the batch.
+//	route.RO5 (I9): A batch of a client ends within a bound when no replica serves it (Patience), with *kv.UnavailableError, or
+//	    with *kv.AmbiguousError where route.RO2 asks for it.
 //
-// # What a node may answer, and what follows
+// # Answers of nodes
 //
-//	NotLeaseholderError   go where it says; if it does not know, to the next replica
+//	NotLeaseholderError   send to the leaseholder that it names; if it names none, to the next replica
 //	RangeNotFoundError    to the next replica; if none has the range, look it up again
-//	RangeMismatchError    believe its RangeInfos and divide again
+//	RangeMismatchError    cache its RangeInfos and divide again
 //	UnavailableError      to the next replica, with pauses, until the context ends
-//	unreachable           the same, unless RO2 forbids
+//	unreachable           the same, unless route.RO2 forbids
 //	NotClosedError        to the leaseholder (nearest.go)
+//	ProtocolError         cache the descriptor, and return the error to the caller: the rows are another protocol's
+//	GenerationError       the same; whether the batch was done is not known
+//
+// # Targets
+//
+// A batch goes to the leaseholder, unless its Target names the nearest replica, or one by its number; Each sends one to every
+// voter of a range (target.go). These are for protocols whose ranges are not served by a leaseholder. Such a batch may be carried out
+// twice, so route.RO2 does not prevent it from being sent again. If no quorum of a range was reached, its descriptor is looked up the next
+// time: the replicas in the cache may be dead, or removed, and know of no others.
 //
 // # Lookups
 //
-// A range that is not remembered is looked up in the range index with an inconsistent read, which any replica
-// serves without locks: what it finds may be old, and the ranges correct that as well. The following descriptors
-// come along. Lookups of one key are made once however many wait. The first range, in which all lookups end, is
-// asked for among the members of the cluster.
+// A range that is not in the cache is looked up in the range index with an inconsistent read, which any replica serves without locks: the
+// descriptor may be old, and the ranges correct that as well. The read returns the following descriptors, too. Requests that wait for the
+// same key share one lookup. The descriptor of the first range, in which every chain of lookups ends, comes from the members of the cluster.
 //
 // # What it does not do
 //
-// It does not know transactions, beyond RO2 to RO4.
+// It does not know transactions, beyond route.RO2 to route.RO4.
 package route

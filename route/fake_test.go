@@ -61,6 +61,13 @@ func newCluster(h *host.Host, nodes int) *fakeCluster {
 	return c
 }
 
+// delay makes remote calls take d from now on. Calls of earlier batches may still run: see Sender.Each.
+func (c *fakeCluster) delay(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow = d
+}
+
 // place gives a range replicas on nodes, and updates the index.
 func (c *fakeCluster) place(r *fakeRange, nodes ...kv.NodeID) {
 	r.desc.Replicas = nil
@@ -173,7 +180,13 @@ func (s store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 	if !ok {
 		return nil, &kv.RangeNotFoundError{Range: b.RangeID}
 	}
-	if r.lease != s.id && b.Consistency == kv.Consistent {
+	if b.Protocol != r.desc.Protocol && slices.ContainsFunc(b.Requests, kv.OfRows) {
+		return nil, &kv.ProtocolError{Range: r.desc.ID, Protocol: r.desc.Protocol, Desc: r.desc.Clone()}
+	}
+	if b.Protocol != kv.Leader && b.Generation != r.desc.Generation {
+		return nil, &kv.GenerationError{Range: r.desc.ID, Desc: r.desc.Clone()}
+	}
+	if b.Protocol == kv.Leader && r.lease != s.id && b.Consistency == kv.Consistent {
 		e := &kv.NotLeaseholderError{Range: b.RangeID, Desc: r.desc.Clone()}
 		if c.h.Dice.Int64N(3) > 0 {
 			e.Leaseholder, _ = r.desc.Replica(r.lease)
@@ -201,6 +214,8 @@ func (s store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 		switch q := q.(type) {
 		case *kv.GetRequest:
 			out.Responses = append(out.Responses, &kv.GetResponse{Value: bytes.Clone(c.data[string(q.Key)])})
+		case *kv.ProtocolRequest:
+			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: []byte{byte(s.id)}})
 		case *kv.PutRequest:
 			c.data[string(q.Key)] = bytes.Clone(q.Value)
 			out.Responses = append(out.Responses, &kv.EmptyResponse{})
@@ -287,7 +302,7 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 	if lose != nil && lose(false) {
 		return nil, &transport.UnreachableError{Node: to, Sent: true, Err: errLost}
 	}
-	reply, err := route.Serve(store{c, to}, c.clock)(ctx, 0, bytes.Clone(req))
+	reply, err := route.Serve(route.Options{Local: store{c, to}, Clock: c.clock})(ctx, 0, bytes.Clone(req))
 	if lose != nil && lose(true) {
 		return nil, &transport.UnreachableError{Node: to, Sent: true, Err: errLost}
 	}

@@ -11,11 +11,11 @@ import (
 	"meridian/transport"
 )
 
-// prefetch is the number of descriptors that one lookup brings.
+// prefetch is the number of descriptors that one lookup returns.
 const prefetch = 8
 
-// settleTimeout bounds the wait for a transaction that changes the index: it may have to expire. settlePatience is how
-// long it is left alone.
+// settleTimeout bounds the wait for a transaction that changes the index: it may have to expire. settlePatience is how long the lookup
+// waits before that.
 const (
 	settleTimeout  = 10 * time.Second
 	settlePatience = 500 * time.Millisecond
@@ -23,18 +23,17 @@ const (
 
 var errIndex = errors.New("the range index can't be read")
 
-// flight is one lookup, however many wait for it.
+// flight is one lookup, which several requests may wait for.
 type flight struct {
 	done  chan struct{}
 	found found
 	err   error
 }
 
-// found is what the range index says: descriptors, and those that are not committed, or not known to be.
+// found is the result of a lookup: descriptors, and those that are not committed, or not known to be.
 type found struct{ committed, provisional []kv.RangeInfo }
 
-// locate returns the range that contains k or, with before, the keys just before k. It asks the range index if the
-// range is not remembered.
+// locate returns the range that contains k or, with before, the keys just before k. It reads the range index if the range is not cached.
 func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, error) {
 	find := s.cache.find
 	if before {
@@ -81,8 +80,7 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 		if err != nil && !again(err) {
 			return nil, err
 		}
-		// The index was read in the middle of a change, or not at all; or all that it has of the range are intents, more
-		// than it tells of.
+		// The index was read in the middle of a change, or not at all; or it has only intents of the range, more than it returns.
 		if st.last = err; err == nil && indexed {
 			s.settle(span)
 		}
@@ -92,13 +90,12 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 	}
 }
 
-// behind chooses among what is remembered, e, and what the index says. The index may be behind: when who changed a range
-// died, intents are left in it, and lookups do not wait for their outcome. What it says is then asked without being
-// remembered (RO1); the replicas know what became of the range.
+// behind chooses between the cached entry, e, and the index's answer. The index may be behind: when the coordinator of a change died, its
+// intents remain, and lookups do not wait for their outcome. Its descriptor is then used without being cached (route.RO1); the replicas
+// know the range's present state.
 //
-// An old descriptor does not replace newer ones of its neighbours. One that only an intent has may be all there is: half
-// of a split's intents were resolved. One that an intent changes may be the old or the new one, so the replicas of both
-// are asked.
+// An old descriptor does not replace newer ones of its neighbours. A descriptor that only an intent has may be the only one: half of a
+// split's intents were resolved. One that an intent changes may be the old or the new one, so the replicas of both are asked.
 func (s *Sender) behind(e *entry, f *found, holds func(*kv.RangeDescriptor) bool, span keys.Span) *entry {
 	pick := func(infos []kv.RangeInfo) (d *kv.RangeDescriptor) {
 		for i := range infos {
@@ -135,7 +132,7 @@ func (s *Sender) behind(e *entry, f *found, holds func(*kv.RangeDescriptor) bool
 	return e
 }
 
-// settle has the intents in a part of the index resolved: a consistent read waits for their transactions, or ends them.
+// settle resolves the intents in a part of the index: a consistent read waits for their transactions, or ends them.
 func (s *Sender) settle(span keys.Span) {
 	key := "settle" + string(span.Start)
 	s.mu.Lock()
@@ -155,9 +152,9 @@ func (s *Sender) settle(span keys.Span) {
 	if !s.o.Host.Group.Go(func(ctx context.Context) {
 		defer done()
 		if s.o.Host.Clock.Sleep(ctx, settlePatience) != nil {
-			return // most changes are over by then
+			return // most changes have ended by then
 		}
-		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+		ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, settleTimeout)
 		defer cancel()
 		b := &kv.Batch{Header: kv.Header{MaxKeys: prefetch}, Requests: []kv.Request{&kv.ScanRequest{Start: span.Start, End: span.End}}}
 		_, _ = s.Send(ctx, b)
@@ -166,18 +163,18 @@ func (s *Sender) settle(span keys.Span) {
 	}
 }
 
-// again reports whether a failed lookup is worth repeating: somebody else's context ended it.
+// again reports whether a failed lookup is worth repeating: another caller's context ended it.
 func again(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// once runs f, unless somebody else is running it for the same key: then it waits for that.
+// once runs f, unless another caller is running it for the same key: then it waits for that one.
 func (s *Sender) once(ctx context.Context, key string, f func() (found, error)) (found, error) {
 	s.mu.Lock()
 	if other := s.flights[key]; other != nil {
 		s.mu.Unlock()
 		var late <-chan time.Time
-		if most := patience(ctx); most > 0 { // which whoever makes the lookup may not have
+		if most := patience(ctx); most > 0 { // which the caller that makes the lookup may not have
 			timer := s.o.Host.Clock.NewTimer(most)
 			defer timer.Stop()
 			late = timer.C()
@@ -205,7 +202,7 @@ func (s *Sender) once(ctx context.Context, key string, f func() (found, error)) 
 	return fl.found, fl.err
 }
 
-// lookup reads the range index, and remembers what is committed.
+// lookup reads the range index, and caches the committed descriptors.
 func (s *Sender) lookup(ctx context.Context, span keys.Span) (f found, err error) {
 	b := &kv.Batch{
 		Header:   kv.Header{Consistency: kv.Inconsistent, MaxKeys: prefetch},
@@ -236,7 +233,7 @@ func (s *Sender) lookup(ctx context.Context, span keys.Span) (f found, err error
 func descriptors(rows []kv.KeyValue) ([]kv.RangeInfo, error) {
 	infos := make([]kv.RangeInfo, 0, len(rows))
 	for _, row := range rows {
-		d, _, err := kv.DecodeRangeDescriptor(row.Value)
+		d, err := kv.DecodeRangeDescriptor(row.Value)
 		if err != nil {
 			return nil, &kv.InternalError{Message: fmt.Sprintf("route: range index key %x: %v", []byte(row.Key), err)}
 		}
@@ -308,7 +305,7 @@ func (s *Sender) ask(ctx context.Context, node kv.NodeID, b *kv.Batch) (*kv.Batc
 	if node == s.o.NodeID() && s.o.Local != nil {
 		r, err = s.o.Local.Send(ctx, b)
 	} else {
-		reply, fault := s.o.Remote.CallClass(ctx, transport.ClassSystem, node, Method, kv.AppendBatch(nil, b))
+		reply, fault := s.o.Remote.CallClass(ctx, transport.ClassSystem, node, Method, s.encode(b, node))
 		if fault != nil {
 			return nil, fault
 		}

@@ -11,18 +11,18 @@ import (
 
 // Stale reads: at a timestamp that the client chose, which any replica may serve that has closed it (I6).
 
-// behind is a follower that had not closed enough, and until when (monotonic) it is not asked again for more.
+// behind is a follower that had not closed a timestamp, and the time (monotonic) until which it gets no later reads.
 type behind struct {
 	node   kv.NodeID
 	closed clock.Timestamp
 	until  time.Duration
 }
 
-// behindFor is how long a follower that is behind is left alone: closed timestamps come twice a second.
+// behindFor is how long a follower that is behind gets no reads: closed timestamps come twice a second.
 const behindFor = 500 * time.Millisecond
 
-// sendNearest takes a stale batch to the nearest replica. served is false if the leaseholder has to be asked: it is the
-// nearest, or nearer ones can't serve it.
+// sendNearest sends a stale batch to the nearest replica. served is false if it has to go to the leaseholder: that is the nearest, or
+// nearer ones can't serve it.
 func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sendState) (r *kv.BatchResponse, err error, served bool) {
 	s.metrics.Stale.Add(1)
 	at := b.Timestamp
@@ -30,7 +30,7 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 		at = b.Txn.ReadTimestamp
 	}
 	if s.o.Host.Clock.Now().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
-		return nil, nil, false // nobody closes the present
+		return nil, nil, false // no replica closes the present
 	}
 	var order []kv.NodeID
 	if self := s.o.NodeID(); self != 0 && s.o.Local != nil {
@@ -79,6 +79,9 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 			}
 			st.last = err
 			return nil, errReroute, true
+		case *kv.ProtocolError:
+			s.learn(err)
+			return r, st.wrap(err), true
 		case *kv.RangeNotFoundError, *kv.NotLeaseholderError, *kv.UnavailableError:
 			continue
 		default:

@@ -9,15 +9,15 @@ import (
 	"meridian/kv"
 )
 
-// Patience bounds how long the batches of a client's request look for a replica that serves them (RO5). One that runs out of
-// it ends with *kv.UnavailableError, and those that follow for the same request have a second each, so that a statement of many
-// batches ends soon after its first one. Batches of a context without Patience look until the context ends.
+// Patience bounds how long the batches of a client's request try to find a replica that serves them (route.RO5). A batch that exhausts it
+// ends with *kv.UnavailableError, and later batches of the same request have a second each, so that a statement of many batches ends soon
+// after its first one. Batches of a context without Patience try until the context ends.
 type Patience struct {
 	most time.Duration
 	out  atomic.Bool
 }
 
-// spentPatience is what is left when an earlier batch of the request has run out of patience.
+// spentPatience is the bound after an earlier batch of the request has exhausted its own.
 const spentPatience = time.Second
 
 type patienceKey struct{}
@@ -32,7 +32,7 @@ func (p *Patience) Renew() {
 	}
 }
 
-// limited is how long a context's batches look.
+// limited is how long a context's batches try.
 type limited struct {
 	p    *Patience
 	most time.Duration
@@ -52,7 +52,7 @@ func PatienceOf(ctx context.Context) *Patience {
 	return l.p
 }
 
-// patience is how long batches of the context look; zero: no bound.
+// patience is how long batches of the context try; zero: no bound.
 func patience(ctx context.Context) time.Duration {
 	l, _ := ctx.Value(patienceKey{}).(limited)
 	if l.p != nil && l.p.out.Load() {
@@ -68,7 +68,7 @@ func less(ctx context.Context, most time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, l)
 }
 
-// outOfPatience is what a batch ends with.
+// outOfPatience is the error of a batch that has exhausted its bound.
 func (s *Sender) outOfPatience(ctx context.Context, st *sendState) error {
 	s.metrics.OutOfPatience.Add(1)
 	if p := PatienceOf(ctx); p != nil {

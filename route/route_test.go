@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/route"
+	"meridian/wire"
 )
 
 func key(i int) keys.Key { return append(keys.TableKey(uint32(9)), fmt.Sprintf("%03d", i)...) }
@@ -153,7 +155,7 @@ func shaken(t *testing.T, seed uint64) {
 	}
 }
 
-// TestLostAnswers: an Add whose answer may have been lost is never sent twice (RO2), and an error other than the
+// TestLostAnswers: an Add whose answer may have been lost is never sent twice (route.RO2), and an error other than the
 // ambiguous one means that it was not done.
 func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -253,7 +255,7 @@ func TestCommits(t *testing.T) {
 }
 
 // TestDividedAgain: a part of a staging commit finds its range split, so it is divided again; from then on no answer comes.
-// The writes may be there, and with them the commit: giving up must not look like a failure (RO2).
+// The writes may be there, and with them the commit: giving up must not look like a failure (route.RO2).
 func TestDividedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, 1)
@@ -304,7 +306,7 @@ func TestLookups(t *testing.T) {
 			c.split(key(i))
 		}
 		s := c.gateway(0)
-		c.slow = time.Millisecond
+		c.delay(time.Millisecond)
 		ctx := context.Background()
 		done := make(chan error)
 		for i := range 50 {
@@ -554,7 +556,7 @@ func (p picky) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 	return p.store.Send(ctx, b)
 }
 
-// TestParts: no part of a divided batch may move the read timestamp by itself (RO4), and a part that fails ends those
+// TestParts: no part of a divided batch may move the read timestamp by itself (route.RO4), and a part that fails ends those
 // that wait: a deadlock's victim holds what they wait for.
 func TestParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -599,4 +601,20 @@ func TestParts(t *testing.T) {
 			t.Errorf("deadlock in one part: %v", err)
 		}
 	})
+}
+
+// TestLaterBatchIsRefused: a batch with something that this version does not know, and may not ignore, is refused by name, and its sender knows that nothing of
+// it was evaluated.
+func TestLaterBatchIsRefused(t *testing.T) {
+	serve := route.Serve(route.Options{Host: newHost(t, 1)}) // it has no store to ask
+	b := kv.AppendBatch(nil, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: []byte("k"), Value: []byte("v")}}})
+	reply, err := serve(t.Context(), 2, wire.Uint(b, 1<<20+1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, answer, malformed := kv.DecodeReply(reply)
+	var refused *kv.InternalError
+	if malformed != nil || !errors.As(answer, &refused) || !strings.Contains(refused.Message, "kv.Batch: this version of Meridian does not know field 1048577") {
+		t.Errorf("%v, %v", answer, malformed)
+	}
 }

@@ -14,18 +14,18 @@ import (
 )
 
 // Pauses between two rounds over a range's replicas, chosen so that a range whose lease moves costs a few
-// milliseconds, and one that stays away does not cost a processor.
+// milliseconds, and one that stays unavailable costs little CPU.
 const (
 	pauseFirst = 2 * time.Millisecond
 	pauseMax   = 200 * time.Millisecond
-	// roundsBeforeLookup is the number of rounds in which nobody served a range before it is looked up again.
+	// roundsBeforeLookup is the number of rounds without a serving replica before a range is looked up again.
 	roundsBeforeLookup = 5
 )
 
-// errReroute says that the range is not what the gateway thought.
+// errReroute says that the cached range was out of date.
 var errReroute = errors.New("route: range has changed")
 
-// repeat says what may happen to a batch whose answer was lost (RO2).
+// repeat says how a batch whose answer was lost may be treated (route.RO2).
 type repeat uint8
 
 const (
@@ -53,17 +53,17 @@ func repeatOf(b *kv.Batch) repeat {
 	return harmless
 }
 
-// sendState is what is remembered from one attempt of a batch to the next.
+// sendState is the state that is kept from one attempt of a batch to the next.
 type sendState struct {
 	repeat repeat
-	// lost is why the answer of an earlier attempt is not known; only with repeat commits.
+	// lost is the reason why the answer of an earlier attempt is not known; only with repeat commits.
 	lost   error
 	pauses int
-	// reroutes counts how often the range was not what the gateway thought.
+	// reroutes counts how often the cached range was out of date.
 	reroutes int
 	last     error // the last reason for a pause
 	probes   *probe.Set
-	// unserved is how long the batch has met nobody who serves it: pauses, and calls after the first that failed for this reason.
+	// unserved is how long no replica has served the batch: pauses, and calls after the first that failed for this reason.
 	unserved time.Duration
 }
 
@@ -83,7 +83,7 @@ func (st *sendState) answerLost(err error, b *kv.Batch) error {
 	case commits:
 		st.lost = err
 		st.probes.Reached("route: the answer to a commit was lost")
-		// If it was served, the range must run into what it wrote, and not move past it and write it again.
+		// If it was served, the range must meet its writes, and not move past them and write again.
 		b.CanForwardRead = false
 	case never:
 		return &kv.AmbiguousError{Reason: err.Error()}
@@ -115,7 +115,7 @@ func (s *Sender) pause(ctx context.Context, st *sendState) error {
 	return nil
 }
 
-// sendRange takes a batch that lies in one range to a replica that serves it. errReroute asks to route it anew.
+// sendRange sends a batch that lies in one range to a replica that serves it. errReroute means that it has to be routed anew.
 func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendState) (*kv.BatchResponse, error) {
 	var (
 		order   []kv.NodeID // replicas still to be tried in this round; nil: not computed yet
@@ -125,11 +125,14 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 		rounds  int
 		hops    int // leaseholders followed in this round
 	)
+	if b.Target != (kv.Target{}) {
+		return s.sendTarget(ctx, b, e, st)
+	}
 	if b.Consistency == kv.Stale {
 		if r, err, served := s.sendNearest(ctx, b, e, st); served {
 			return r, err
 		}
-		b.Consistency = kv.Consistent // from here on only the leaseholder will do
+		b.Consistency = kv.Consistent // from here on only the leaseholder can serve it
 		defer func() { b.Consistency = kv.Stale }()
 	}
 	node := e.leaseholder()
@@ -143,14 +146,14 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 			if err := s.pause(ctx, st); err != nil {
 				return err
 			}
-			// A replica that is gone says that the range has moved. If none said so, those that would may be out of
-			// reach; but a range that is only slow to find a leaseholder is not worth a lookup each time.
+			// A removed replica reports that the range has moved. If none did, those that would may be unreachable; but a range that is
+			// only slow to find a leaseholder is not worth a lookup each time.
 			if rounds++; absent || rounds%roundsBeforeLookup == 0 {
 				s.cache.evict(e)
 				return errReroute
 			}
 			down, hops, started = nil, 0, false
-			// Somebody else may have learned more meanwhile.
+			// Another request may have updated the cache meanwhile.
 			if now := s.cache.find(e.desc.Start); now != e {
 				return errReroute
 			}
@@ -175,7 +178,7 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 		}
 	}
 	for {
-		var begun time.Duration // zero on the way that costs nothing: the first call
+		var begun time.Duration // zero for the common case, the first call
 		if st.last != nil {
 			begun = s.o.Host.Clock.Monotonic()
 		}
@@ -250,6 +253,9 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 			st.last = err
 			e.forget(node)
 			down = append(down, node)
+		case *kv.ProtocolError, *kv.GenerationError:
+			s.learn(err)
+			return r, st.wrap(err)
 		case *kv.AmbiguousError:
 			if err := st.answerLost(err, b); err != nil {
 				return nil, err
@@ -267,7 +273,7 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 	}
 }
 
-// root finds the kv error in what was wrapped.
+// root finds the kv error in a wrapped one.
 func root(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -321,7 +327,7 @@ func (s *Sender) call(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry
 			class = transport.ClassSystem
 		}
 		b.Now = s.o.Clock.Now()
-		reply, err := s.o.Remote.CallClass(ctx, class, node, Method, kv.AppendBatch(make([]byte, 0, batchSize(b)), b))
+		reply, err := s.o.Remote.CallClass(ctx, class, node, Method, s.encode(b, node))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -348,6 +354,12 @@ func (s *Sender) call(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry
 		r.Served = []kv.Served{{Range: e.desc.ID, Node: node}}
 	}
 	return r, err, nil
+}
+
+// encode gives the bytes of a batch that leaves for another node.
+func (s *Sender) encode(b *kv.Batch, to kv.NodeID) []byte {
+	s.address(b, to)
+	return kv.AppendBatch(make([]byte, 0, batchSize(b)), b)
 }
 
 // observe records the first reading of a node's clock in the transaction (CRDB'20 §4.2): what the node writes after

@@ -14,6 +14,7 @@ import (
 	"meridian/probe"
 	"meridian/replica/closedts"
 	"meridian/transport"
+	"meridian/version"
 )
 
 // Method is the name under which nodes serve batches.
@@ -38,40 +39,42 @@ type Members interface {
 	Latency(kv.NodeID) (time.Duration, bool)
 }
 
-// Options are what a Sender is made of.
+// Options of a Sender.
 type Options struct {
 	Host  *host.Host
 	Clock *clock.Clock
 	// NodeID is this node's id, zero until it is known.
 	NodeID func() kv.NodeID
-	// Local serves what is on this node; nil: nothing is.
+	// Version is the version that this node acts by.
+	Version *version.Handle
+	// Local serves the ranges on this node; nil: there are none.
 	Local   LocalStore
 	Remote  Remote
 	Members Members
-	// ClosedLag is how far behind the present followers serve at best: later reads go to the leaseholder at once. Zero
+	// ClosedLag is how far behind the present followers serve at best: later reads go to the leaseholder directly. Zero
 	// is closedts.DefaultLag.
 	ClosedLag time.Duration
 	Probes    *probe.Set
 }
 
-// Metrics count what batches met.
+// Metrics are counters of batches.
 type Metrics struct {
 	Batches, Divided, Local, Remote                            atomic.Int64
 	Lookups, NotLeaseholder, Mismatches, Unreachable, Unserved atomic.Int64
 	// Stale are batches at a timestamp in the past, Nearest those of them that a replica without the lease served,
-	// NotClosed those that went on from there to the leaseholder.
+	// NotClosed those that were then sent to the leaseholder.
 	Stale, Nearest, NotClosed atomic.Int64
-	// OutOfPatience are batches that were given up (RO5).
+	// OutOfPatience are batches that were abandoned (route.RO5).
 	OutOfPatience atomic.Int64
 }
 
-// Sender takes batches to their ranges. All methods may be called concurrently.
+// Sender sends batches to their ranges. All methods may be called concurrently.
 type Sender struct {
 	o       Options
 	cache   cache
 	metrics Metrics
 
-	mu      sync.Mutex // guards flights; nothing is taken after it
+	mu      sync.Mutex // guards the batches in flight; nothing is taken after it
 	flights map[string]*flight
 }
 
@@ -89,16 +92,30 @@ func New(o Options) *Sender {
 // Metrics are this gateway's counters.
 func (s *Sender) Metrics() *Metrics { return &s.metrics }
 
-// Serve makes the handler of Method: it decodes, has the store serve the batch, and encodes.
-func Serve(store LocalStore, c *clock.Clock) func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+// refusedEvery bounds how often the log says that batches were refused.
+const refusedEvery = 10 * time.Second
+
+// Serve makes the handler of Method: it decodes, has the local store serve the batch, and encodes.
+func Serve(o Options) func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+	var warned atomic.Int64 // monotonic time
 	return func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
 		b, err := kv.DecodeBatch(req)
 		if err != nil {
-			return nil, err
+			if o.Host != nil {
+				now, last := int64(o.Host.Clock.Monotonic()), warned.Load()
+				if (last == 0 || now-last >= int64(refusedEvery)) && warned.CompareAndSwap(last, now) {
+					o.Host.Log.Warn("a batch was refused", "node", from, "error", err)
+				}
+			}
+			// It is an answer: nothing was evaluated, while an error of the call would leave open what has become of writes.
+			return kv.AppendReply(nil, nil, &kv.InternalError{Message: err.Error()}), nil
 		}
-		r, err := store.Send(ctx, b)
+		if err := o.misled(b); err != nil {
+			return kv.AppendReply(nil, nil, err), nil
+		}
+		r, err := o.Local.Send(ctx, b)
 		if r != nil && r.Now.IsZero() {
-			r.Now = c.Now()
+			r.Now = o.Clock.Now()
 		}
 		return kv.AppendReply(make([]byte, 0, replySize(r)), r, err), nil
 	}
@@ -124,14 +141,14 @@ func replySize(r *kv.BatchResponse) int {
 	return n
 }
 
-// OneRange reports whether two addresses are in one range, as far as is remembered; if nothing is, it says yes, and
-// Send finds out.
+// OneRange reports whether two addresses are in one range, as far as the cache knows; if it does not, the answer is yes, and Send finds
+// out.
 func (s *Sender) OneRange(first, last keys.Key) bool {
 	e := s.cache.find(first)
 	return e == nil || last.Less(e.desc.End)
 }
 
-// Range returns what is known of the range that contains k, after a lookup if nothing is. fresh asks the index.
+// Range returns the cached range that contains k, after a lookup if there is none. fresh reads the index.
 func (s *Sender) Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInfo, error) {
 	k = keys.Addr(k)
 	if fresh {
@@ -150,7 +167,7 @@ func (s *Sender) Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInf
 	return info, nil
 }
 
-// Cached lists the ranges that are remembered.
+// Cached lists the cached ranges.
 func (s *Sender) Cached() []kv.RangeInfo {
 	l := s.cache.load()
 	out := make([]kv.RangeInfo, len(l))
@@ -163,9 +180,8 @@ func (s *Sender) Cached() []kv.RangeInfo {
 	return out
 }
 
-// Send takes a batch to its ranges and returns their answers as one. It sets RangeID and what else the gateway
-// knows in the batch's header. Both results may be set: an error may come with a response that carries the
-// transaction.
+// Send sends a batch to its ranges and merges their answers. It sets RangeID and the gateway's other fields in the batch's header. Both
+// results may be set: an error may come with a response that carries the transaction.
 func (s *Sender) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	s.metrics.Batches.Add(1)
 	if len(b.Requests) == 0 {
@@ -177,7 +193,7 @@ func (s *Sender) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, erro
 	return s.send(ctx, b, &st)
 }
 
-// send routes a batch, again and again while the ranges change under it.
+// send routes a batch, repeatedly while the ranges change.
 func (s *Sender) send(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
 	for {
 		within := ctx
@@ -192,7 +208,7 @@ func (s *Sender) send(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Batc
 		e, err := s.single(within, b)
 		if err != nil {
 			if most := patience(ctx); unavailable(err) {
-				st.unserved = max(st.unserved, most) // the lookup took what there was
+				st.unserved = max(st.unserved, most) // the lookup used it up
 			}
 			return nil, st.wrap(err)
 		}
@@ -204,7 +220,7 @@ func (s *Sender) send(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Batc
 		if err != errReroute {
 			return r, err
 		}
-		// The first time, what the node said is likely to be enough.
+		// The first time, the node's answer is likely to be enough.
 		if st.reroutes++; st.reroutes > 1 {
 			if err := s.pause(ctx, st); err != nil {
 				return nil, st.wrap(err)

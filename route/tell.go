@@ -6,8 +6,8 @@ import (
 	"meridian/kv"
 )
 
-// Tell hands requests that nobody waits for (kv.ReleaseRequest) to the ranges whose leaseholders are on this node, at
-// once and on the caller's goroutine; it returns the others, which take a Send. It waits for nothing but mutexes.
+// Tell gives requests without an answer (kv.ReleaseRequest) to the ranges whose leaseholders are on this node, immediately and on the
+// caller's goroutine; it returns the others, which take a Send. It waits for nothing but mutexes.
 func (s *Sender) Tell(ctx context.Context, reqs []kv.Request) (rest []kv.Request) {
 	if s.o.Local == nil {
 		return reqs

@@ -9,7 +9,7 @@ import (
 	"meridian/kv"
 )
 
-// starter is what a LocalStore may be able to do besides: to begin batches, so that one goroutine waits for several.
+// starter is an optional interface of a LocalStore: it starts batches, so that one goroutine can wait for several.
 type starter interface {
 	Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool)
 }
@@ -18,8 +18,8 @@ type starter interface {
 // all of them evaluated and proposed, and then waits for one sync of the disk and for each of the commands. It reports
 // false, having done nothing, if the parts are not of this kind.
 //
-// A part that can't be begun without waiting takes the ordinary way, on a goroutine of its own; those that were begun
-// are waited for at the same time, since others may wait for their latches.
+// A part that can't be started without waiting takes the ordinary path, on a goroutine of its own; the caller waits for the started ones at
+// the same time, since others may wait for their latches.
 func (s *Sender) together(ctx context.Context, parts []*part) bool {
 	st, ok := s.o.Local.(starter)
 	if !ok {
@@ -66,7 +66,7 @@ func (s *Sender) together(ctx context.Context, parts []*part) bool {
 		p.r, p.err = f.Wait(ctx)
 		synced = synced || f.Synced() // of all of them, which were started before
 	}
-	var unserved time.Duration // RO5 is about all of them, one after the other
+	var unserved time.Duration // route.RO5 is about all of them, one after the other
 	for i := range flights {
 		st := &parts[i].st
 		st.unserved = max(st.unserved, unserved)
@@ -79,7 +79,7 @@ func (s *Sender) together(ctx context.Context, parts []*part) bool {
 	return true
 }
 
-// landed treats a flight's answer as sendRange treats those of calls.
+// landed treats the answer of a started batch as sendRange treats those of calls.
 func (s *Sender) landed(ctx context.Context, p *part) {
 	switch x := root(p.err).(type) {
 	case nil:
@@ -90,6 +90,10 @@ func (s *Sender) landed(ctx context.Context, p *part) {
 		}
 		return
 	case *kv.NotLeaseholderError, *kv.RangeNotFoundError, *kv.RangeMismatchError:
+	case *kv.ProtocolError:
+		s.learn(p.err)
+		p.err = p.st.wrap(p.err)
+		return
 	case *kv.UnavailableError:
 		if x.DiskFull {
 			p.err = p.st.wrap(p.err)

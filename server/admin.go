@@ -14,9 +14,11 @@ import (
 	"meridian/host"
 	"meridian/kv"
 	"meridian/transport"
+	"meridian/wire"
 )
 
-// Methods for administrators.
+// Methods for administrators. Their requests are JSON of which all members have to be understood (wire.JSON): a node that ignored one would
+// carry out another request. Answers are only displayed, and may have unknown members.
 const (
 	methodNodes        = "server.nodes"
 	methodDecommission = "server.decommission"
@@ -33,11 +35,16 @@ func (n *Node) registerAdmin() {
 	n.transport.HandleAdmin(methodNodes, func(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, error) {
 		return json.Marshal(n.nodeRows(ctx))
 	})
+	n.transport.HandleAdmin(methodUpgrade, n.serveUpgrade)
+	n.transport.Handle(methodLook, func(context.Context, kv.NodeID, []byte) ([]byte, error) {
+		n.upgrade.Kick()
+		return nil, nil
+	})
 	n.transport.HandleAdmin(methodDecommission, n.serveDecommission)
 	n.transport.HandleAdmin(methodDrain, n.serveDrain)
 	n.transport.HandleAdmin(methodPassword, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 		var p passwordRequest
-		if err := json.Unmarshal(req, &p); err != nil {
+		if err := wire.JSON(req, "password request", &p); err != nil {
 			return nil, err
 		}
 		return nil, n.setPassword(ctx, p.User, p.Password)
@@ -78,25 +85,25 @@ func (n *Node) nodeRows(ctx context.Context) [][]string {
 	return rows
 }
 
-// decommissionRequest asks for a node's decommissioning, or for its end (Cancel). Force begins even if the nodes that
-// stay are too few for as many voters as ranges should have: the replicas then wait for another node.
+// decommissionRequest asks for a node's decommissioning, or for its end (Cancel). Force begins even if too few nodes remain for the
+// configured voters: the replicas then wait for another node.
 type decommissionRequest struct {
 	Node          kv.NodeID
 	Force, Cancel bool
 }
 
-// Decommissioning is how far a node's decommissioning has come.
+// Decommissioning is the progress of a node's decommissioning.
 type Decommissioning struct {
 	// Left is how many replicas the node still has.
 	Left int
-	// Waiting says for what some of them wait; empty: for nothing, they are being moved.
+	// Waiting says what some of them wait for; empty: they are being moved.
 	Waiting string
 }
 
-// serveDecommission marks a node and answers how many replicas it still has; at none, it is out for good.
+// serveDecommission marks a node and answers how many replicas it still has; with none, it is decommissioned for good.
 func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 	var r decommissionRequest
-	if err := json.Unmarshal(req, &r); err != nil {
+	if err := wire.JSON(req, "decommission request", &r); err != nil {
 		return nil, err
 	}
 	record, known := n.cluster.Record(r.Node)
@@ -135,16 +142,16 @@ func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) (
 	return json.Marshal(Decommissioning{left, why})
 }
 
-// drainRequest asks for a node's draining, and how far it has come. Node zero is the node that is asked.
+// drainRequest asks for a node's draining, and its progress. Node zero is the node that gets the request.
 type drainRequest struct {
 	Node          kv.NodeID
 	Unready, Wait time.Duration
 }
 
-// serveDrain begins to drain this node, or has another one do so, and answers at once.
+// serveDrain begins to drain this node, or forwards the request to another one, and answers immediately.
 func (n *Node) serveDrain(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 	var r drainRequest
-	if err := json.Unmarshal(req, &r); err != nil {
+	if err := wire.JSON(req, "drain request", &r); err != nil {
 		return nil, err
 	}
 	self := n.NodeID()
@@ -162,7 +169,7 @@ func (n *Node) serveDrain(ctx context.Context, _ kv.NodeID, req []byte) ([]byte,
 	return json.Marshal(n.Draining())
 }
 
-// staying counts the live nodes, but for one, that are there to stay.
+// staying counts the live nodes, except one, that are not being decommissioned.
 func (n *Node) staying(but kv.NodeID) (count int) {
 	for _, e := range n.cluster.Nodes() {
 		r, ok := n.cluster.Record(e.Node)
@@ -189,7 +196,7 @@ func NewAdmin(h *host.Host, addr string, certificates *tls.Config) *Admin {
 func (a *Admin) Close() { a.t.Close() }
 
 func (a *Admin) call(ctx context.Context, method string, req []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := a.h.Clock.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	reply, err := a.t.CallAddr(ctx, a.addr, method, req)
 	var status *transport.StatusError
@@ -232,7 +239,7 @@ func (a *Admin) Decommission(ctx context.Context, node kv.NodeID, force bool, pr
 	}
 }
 
-// Recommission takes back a decommissioning that is not complete.
+// Recommission cancels a decommissioning that is not complete.
 func (a *Admin) Recommission(ctx context.Context, node kv.NodeID) error {
 	_, err := a.decommission(ctx, decommissionRequest{Node: node, Cancel: true})
 	return err
@@ -276,7 +283,7 @@ func (a *Admin) Drain(ctx context.Context, node kv.NodeID, o DrainOptions, progr
 	}
 }
 
-// SetPassword gives a user a password, and makes the user if need be.
+// SetPassword sets a user's password, and creates the user if necessary.
 func (a *Admin) SetPassword(ctx context.Context, user, password string) error {
 	req, err := json.Marshal(passwordRequest{user, password})
 	if err != nil {

@@ -9,15 +9,16 @@ import (
 	"meridian/fence"
 	"meridian/keys"
 	"meridian/storage/engine"
+	"meridian/wire"
 )
 
 // The store remembers a time that the node's clock has not passed. A node that starts on the store waits until its
-// clock is past it, so it never issues a timestamp that its predecessor may have issued, even if somebody set the
-// clock back in between (SV2).
+// clock is past it, so it never issues a timestamp that its predecessor may have issued, even if the clock was set back in between
+// (server.SV2).
 const (
 	guardEvery = time.Second
 	guardAhead = 1500 * time.Millisecond
-	// guardPatience is how far back the clock may have been set for the node to wait; beyond, somebody should look.
+	// guardPatience is how far back the clock may have been set for the node to wait; beyond that an operator should check it.
 	guardPatience = time.Minute
 )
 
@@ -38,22 +39,23 @@ func passGuard(ctx context.Context, e *engine.Engine, c *clock.Clock) error {
 	if err != nil || v == nil {
 		return err
 	}
-	bound, _, err := clock.Decode(v)
-	if err != nil {
-		return fmt.Errorf("server: the store's clock bound: %w", err)
+	var bound clockBound
+	r := wire.Read(v)
+	if readClockBound(&r, &bound); r.Err() != nil {
+		return fmt.Errorf("server: the store's clock bound: %w", r.Err())
 	}
 	now := c.Physical().Now()
-	if bound.Time().Sub(now) > guardPatience {
-		return &ClockJumpError{Now: now, Last: bound.Time()}
+	if bound.at.Time().Sub(now) > guardPatience {
+		return &ClockJumpError{Now: now, Last: bound.at.Time()}
 	}
-	return c.SleepUntil(ctx, bound)
+	return c.SleepUntil(ctx, bound.at)
 }
 
-// raiseGuard moves the bound ahead of the clock, and writes what the fence has learnt.
+// raiseGuard moves the bound ahead of the clock, and writes the fence's new records.
 func raiseGuard(e *engine.Engine, c *clock.Clock, f *fence.Fence) error {
 	b := e.NewBatch()
 	defer b.Close()
-	b.Put(keys.StoreClockKey(), c.Now().Add(guardAhead).Append(nil))
+	b.Put(keys.StoreClockKey(), appendClockBound(nil, &clockBound{c.Now().Add(guardAhead)}))
 	if f != nil {
 		f.AppendChanges(b) // with this sync, which takes place anyhow
 	}
@@ -61,7 +63,7 @@ func raiseGuard(e *engine.Engine, c *clock.Clock, f *fence.Fence) error {
 }
 
 // keepGuard raises the bound for as long as the node lives. A clock that runs past a bound that could not be raised
-// would break SV2, so a failure is the store's, which ends the node.
+// would break server.SV2, so a failure counts as the store's, which stops the node.
 func (n *Node) keepGuard(ctx context.Context) {
 	for n.host.Clock.Sleep(ctx, guardEvery) == nil {
 		if err := raiseGuard(n.engine, n.clock, n.fence); err != nil && ctx.Err() == nil {

@@ -13,7 +13,7 @@ import (
 	"meridian/host"
 )
 
-// Bounds on what HTTP clients may hold (SV4).
+// Bounds on the resources of HTTP clients (server.SV4).
 const (
 	// httpHeaderTimeout covers the TLS handshake and the request's head, httpReadTimeout the whole request.
 	httpHeaderTimeout = 10 * time.Second
@@ -31,7 +31,7 @@ const (
 	defaultHTTPPerSource   = 64
 )
 
-// openPaths are for monitors and load balancers, which have no certificate. They tell numbers and no contents.
+// openPaths are for monitors and load balancers, which have no certificate. They show metrics and no contents.
 func openPath(path string) bool { return path == "/health" || path == "/metrics" }
 
 // guard lets only administrators see profiles and the cluster's contents: on a secure node a request needs the
@@ -55,12 +55,12 @@ func (n *Node) guard(next http.Handler) http.Handler {
 	})
 }
 
-// mayAdminister is http.StatusOK for an administrator, and otherwise the answer for somebody who is none.
+// mayAdminister is http.StatusOK for an administrator, and otherwise the answer for another client.
 func (n *Node) mayAdminister(r *http.Request) (status int, text string) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return http.StatusForbidden, "only administrators may see this: show the client certificate of a superuser"
 	}
-	// Nodes and root need no catalogue, so that they can look at a cluster whose catalogue can't be read.
+	// Nodes and root need no catalogue, so that they can examine a cluster whose catalogue can't be read.
 	name := r.TLS.VerifiedChains[0][0].Subject.CommonName
 	if name == "node" || name == "root" {
 		return http.StatusOK, ""
@@ -90,7 +90,7 @@ func profileSeconds(r *http.Request) (int, bool) {
 	}
 	text := r.URL.Query().Get("seconds")
 	if text == "" {
-		return 30, true // what net/http/pprof takes
+		return 30, true // the default of net/http/pprof
 	}
 	seconds, err := strconv.Atoi(text)
 	if err != nil {
@@ -99,15 +99,15 @@ func profileSeconds(r *http.Request) (int, bool) {
 	return max(seconds, 0), true
 }
 
-// httpTLS is what HTTP clients are shown. Sessions are not resumed, so that a certificate is looked at anew in every connection.
+// httpTLS is the TLS configuration for HTTP clients. Sessions are not resumed, so that the certificate is verified for every connection.
 func httpTLS(t *tls.Config) *tls.Config {
 	t = t.Clone()
 	t.SessionTicketsDisabled = true
 	return t
 }
 
-// boundedListener closes connections beyond a number of all clients, and of each source, as soon as they are accepted: one
-// client that opens many keeps nobody else out.
+// boundedListener closes connections beyond a number of all clients, and of each source, as soon as they are accepted: one client that
+// opens many does not block others.
 type boundedListener struct {
 	net.Listener
 	total, perSource int

@@ -19,7 +19,7 @@ const (
 	rangeUnavailable     = "unavailable"
 )
 
-// survey judges ranges by which nodes are live at one moment.
+// survey determines the state of ranges by the nodes that are live at one moment.
 type survey struct {
 	n       *Node
 	present int // nodes that were not decommissioned for good
@@ -51,13 +51,13 @@ func (v *survey) of(d *kv.RangeDescriptor) (placement.Health, string) {
 	return h, rangeOK
 }
 
-// troubled is a range that is not as it should be.
+// troubled is a range without its full number of live voters.
 type troubled struct {
 	id    kv.RangeID
 	state string
 }
 
-// mine calls f for every range for which this node speaks in the metrics: those whose lease it has, and those without a
+// mine calls f for every range that this node counts in the metrics: those whose lease it has, and those without a
 // leaseholder that is live if it is the first of the replicas' nodes that are. So each range is counted by one node, as
 // long as one of its replicas' nodes is live.
 func (v *survey) mine(f func(troubled)) {
@@ -86,8 +86,7 @@ func (v *survey) mine(f func(troubled)) {
 	})
 }
 
-// stuckOn says why replicas have to stay on a node that is being decommissioned; empty: they need not. left is how many there
-// are.
+// stuckOn returns the reason why replicas have to stay on a node that is being decommissioned; empty: they need not. left is their number.
 func (n *Node) stuckOn(ctx context.Context, node kv.NodeID) (left int, why string, err error) {
 	v := n.survey()
 	var takers []kv.NodeID // nodes that may be given replicas

@@ -68,7 +68,7 @@ func (n *Node) listenHTTP() (err error) {
 		IdleTimeout: httpIdleTimeout, MaxHeaderBytes: httpMaxHeaderBytes, Protocols: &http.Protocols{},
 		ErrorLog:    slog.NewLogLogger(n.host.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return n.host.Group.Context() }}
-	// One request at a time on a connection: what a connection may hold is what a request may.
+	// One request at a time on a connection: the bounds of a request are those of its connection.
 	n.http.server.Protocols.SetHTTP1(true)
 	if n.o.SQLTLS != nil {
 		n.http.server.TLSConfig = httpTLS(n.o.SQLTLS)
@@ -138,11 +138,12 @@ func (n *Node) ownRange(start keys.Key) (kv.RangeInfo, bool) {
 // maxConsoleRanges bounds the list of ranges that the console is given.
 const maxConsoleRanges = 500
 
-// serveCluster answers what the console shows.
+// serveCluster answers with the data of the console.
 func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	c := console.Cluster{Name: n.ClusterName(), Node: int(n.NodeID()), Version: n.o.Version, Now: n.host.Clock.Now().UTC()}
-	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
+	ctx, cancel := n.host.Clock.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
+	n.describeUpgrade(ctx, &c)
 	heard := n.heard(ctx)
 	for _, e := range n.cluster.Nodes() {
 		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
@@ -154,7 +155,7 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 			up = c.Now.Sub(e.StartedAt).Seconds()
 		}
 		c.Nodes = append(c.Nodes, console.Node{ID: int(e.Node), Addr: e.Addr, SQLAddr: e.SQLAddr, Region: e.Locality.Region(), Zone: e.Locality.Zone(),
-			Live: live, Draining: e.Draining, Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, Bytes: int64(e.Capacity.UsedBytes),
+			Live: live, Draining: e.Draining, Binary: e.Versions.Own.String(), Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, Bytes: int64(e.Capacity.UsedBytes),
 			UptimeSeconds: up, LatencyMS: float64(rtt) / float64(time.Millisecond)})
 	}
 	sort.Slice(c.Nodes, func(i, j int) bool { return c.Nodes[i].ID < c.Nodes[j].ID })
@@ -177,7 +178,7 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 			info.Leaseholder = own.Leaseholder
 		}
 		if !v.live[info.Leaseholder.Node] {
-			info.Leaseholder = kv.ReplicaDescriptor{} // it was, as far as is known
+			info.Leaseholder = kv.ReplicaDescriptor{} // the last known one is not live
 		}
 		row := console.Range{ID: uint64(info.Desc.ID), Start: keys.PrettyPrint(info.Desc.Start), End: keys.PrettyPrint(info.Desc.End),
 			Leaseholder: int(info.Leaseholder.Node), LiveVoters: h.Live, WantedVoters: h.Wanted, State: state}

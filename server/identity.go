@@ -8,7 +8,7 @@ import (
 	"meridian/storage/engine"
 )
 
-// identity is what a store knows about itself for ever (SV1).
+// identity is a store's permanent identity (server.SV1).
 type identity struct {
 	cluster [16]byte
 	node    kv.NodeID
@@ -22,10 +22,16 @@ func (id identity) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(id.store))
 }
 
-var errIdentity = errors.New("server: malformed identity")
+var (
+	errIdentity    = errors.New("server: malformed identity")
+	errUnversioned = errors.New("the store has an identity and no version: it was written before stores had versions, and this release can't read it; " +
+		"start the nodes of a new cluster on empty directories")
+)
+
+const identityLen = 16 + 4 + 4
 
 func decodeIdentity(b []byte) (id identity, err error) {
-	if len(b) != 24 {
+	if len(b) != identityLen {
 		return id, errIdentity
 	}
 	copy(id.cluster[:], b)

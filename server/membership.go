@@ -13,6 +13,8 @@ import (
 	"meridian/rangeserver"
 	"meridian/transport"
 	"meridian/txn"
+	"meridian/upgrade"
+	"meridian/version"
 )
 
 // Methods by which a cluster begins and grows.
@@ -40,20 +42,24 @@ func (n *Node) Init(ctx context.Context) (string, error) {
 	n.host.Dice.Read(id.cluster[:])
 	pairs := []kv.KeyValue{
 		{Key: keys.NodeIDAllocatorKey(), Value: binary.BigEndian.AppendUint64(nil, 1)},
-		{Key: keys.ClusterVersionKey(), Value: []byte(n.o.Version)},
+		{Key: keys.ClusterVersionKey(), Value: upgrade.Cluster{Active: n.o.Binary.Own}.Append(nil)},
 	}
 	// The ranges come first: a store that has them and no identity is taken for new, and refuses a second bootstrap.
 	if err := rangeserver.Bootstrap(n.engine, id.node, id.store, n.clock.Now(), pairs); err != nil {
 		return "", err
 	}
-	if err := n.adopt(id); err != nil {
+	if err := n.adopt(id, upgrade.Cluster{Active: n.o.Binary.Own}); err != nil {
 		return "", err
 	}
 	return n.ClusterName(), nil
 }
 
-// adopt makes the identity durable and serves under it (SV1).
-func (n *Node) adopt(id identity) error {
+// adopt makes the cluster's version and the identity durable and serves under them (server.SV1, version.CV1).
+func (n *Node) adopt(id identity, c upgrade.Cluster) error {
+	if err := n.engine.RaiseVersion(c.Active, c.Active.Max(c.Raising)); err != nil {
+		return err
+	}
+	n.version.Raise(c.Active)
 	if err := writeIdentity(n.engine, id); err != nil {
 		return err
 	}
@@ -70,7 +76,7 @@ func (n *Node) adopt(id identity) error {
 	return nil
 }
 
-// joinLoop asks the join addresses for a place in their cluster until one gives it.
+// joinLoop asks the join addresses for a node id until one answers with it.
 func (n *Node) joinLoop(ctx context.Context) {
 	const warnEvery = 10 * time.Second
 	warned := map[string]time.Duration{}
@@ -81,6 +87,14 @@ func (n *Node) joinLoop(ctx context.Context) {
 			}
 			err := n.joinAt(ctx, addr)
 			if err == nil || ctx.Err() != nil {
+				return
+			}
+			if version.Refused(err) {
+				var in *transport.VersionError
+				if errors.As(err, &in) {
+					err = in.Err
+				}
+				n.fail(fmt.Errorf("cannot join the cluster through %s: %w", addr, err))
 				return
 			}
 			// The cluster warns of addresses that can't be reached.
@@ -104,7 +118,7 @@ type notInitialisedError struct{ addr string }
 func (e *notInitialisedError) Error() string { return e.addr + " belongs to no cluster yet" }
 
 func (n *Node) joinAt(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := n.host.Clock.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	reply, err := n.transport.CallAddr(ctx, addr, methodJoin, nil)
 	if err != nil {
@@ -113,8 +127,18 @@ func (n *Node) joinAt(ctx context.Context, addr string) error {
 	if len(reply) == 0 {
 		return &notInitialisedError{addr}
 	}
-	id, err := decodeIdentity(reply)
+	if len(reply) < identityLen {
+		return errIdentity
+	}
+	id, err := decodeIdentity(reply[:identityLen])
 	if err != nil {
+		return err
+	}
+	c, err := upgrade.DecodeCluster(reply[identityLen:])
+	if err != nil {
+		return err
+	}
+	if err := n.o.Binary.Fits("this node", c.Active, c.Raising); err != nil {
 		return err
 	}
 	n.joining.Lock()
@@ -122,14 +146,18 @@ func (n *Node) joinAt(ctx context.Context, addr string) error {
 	if n.identity.Load() != nil {
 		return nil
 	}
-	return n.adopt(id)
+	return n.adopt(id, c)
 }
 
-// serveJoin gives a new node its id. An empty answer: this node has no cluster itself.
+// serveJoin gives a new node its id, and tells it the cluster's version. An empty answer: this node has no cluster itself.
 func (n *Node) serveJoin(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, error) {
 	id := n.identity.Load()
 	if id == nil || n.store.Load() == nil {
 		return nil, nil
+	}
+	c, err := upgrade.ReadCluster(ctx, n.db)
+	if err != nil {
+		return nil, err
 	}
 	next, err := n.db.Add(ctx, keys.NodeIDAllocatorKey(), 1)
 	if err != nil {
@@ -139,11 +167,11 @@ func (n *Node) serveJoin(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, er
 		return nil, fmt.Errorf("node id %d is out of range", next)
 	}
 	joined := identity{cluster: id.cluster, node: kv.NodeID(next), store: kv.StoreID(next)}
-	return joined.append(nil), nil
+	return c.Append(joined.append(nil)), nil
 }
 
 // readRecords learns of every node that has a liveness record, also of those that are dead since before this node started:
-// nobody else might tell of them, and their replicas have to be replaced.
+// no other node might report them, and their replicas have to be replaced.
 func (n *Node) readRecords(ctx context.Context) {
 	for {
 		rows, err := n.db.Scan(ctx, keys.LivenessSpan())

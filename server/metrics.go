@@ -16,12 +16,11 @@ import (
 	"meridian/txn"
 )
 
-// collector gives Prometheus the node's counters. Each package counts for itself; here the numbers get their names:
-// meridian_ and the package's subject, with _total for what only grows, and the unit, which is a base unit. Every
-// metric carries the node's id.
+// collector gives Prometheus the node's counters. Each package counts for itself; this file names the metrics: meridian_ and the package's
+// subject, with _total for counters, and the unit, which is a base unit. Every metric carries the node's id.
 type collector struct{ n *Node }
 
-// Describe implements prometheus.Collector: the collector is unchecked, since what it has depends on the node's state.
+// Describe implements prometheus.Collector: the collector is unchecked, since its metrics depend on the node's state.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // emitter writes metrics of one node.
@@ -64,6 +63,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	e := &emitter{out, prometheus.Labels{"node": strconv.Itoa(int(n.NodeID()))}}
 	e.gauge("uptime_seconds", "Time since the node started.", n.host.Clock.Now().Sub(n.startedAt).Seconds())
 	e.cluster(n)
+	e.emit(prometheus.GaugeValue, "version_info", "1, with the version that the node acts by and the latest one that its binary has.", 1,
+		prometheus.Labels{"acting": n.version.Acting().String(), "binary": n.version.Binary().Own.String()})
+	e.later(n)
 	if s := n.store.Load(); s != nil {
 		e.ranges(s)
 		e.troubled(n)
@@ -91,24 +93,24 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 // admission is the gate before clients' statements.
 func (e *emitter) admission(g *admission.Gate) {
 	now, m := g.Gauges(), &g.Metrics
-	e.gauge("admission_running", "Statements of clients that run.", float64(now.Running))
-	e.gauge("admission_limit", "Statements from which on others queue.", float64(now.Limit))
-	e.gauge("admission_crowd", "Transactions under way of sessions that often wait for locks.", float64(now.Crowd))
-	e.gauge("admission_crowd_limit", "Such transactions from which on others of their kind queue.", float64(now.CrowdLimit))
-	e.gauge("admission_rivals", "Transactions under way of sessions that lost conflicts.", float64(now.Rivals))
-	e.gauge("admission_rivals_limit", "Such transactions from which on others of their kind queue.", float64(now.RivalLimit))
+	e.gauge("admission_running", "Running statements of clients.", float64(now.Running))
+	e.gauge("admission_limit", "Running statements beyond which others queue.", float64(now.Limit))
+	e.gauge("admission_crowd", "Running transactions of sessions that often wait for locks.", float64(now.Crowd))
+	e.gauge("admission_crowd_limit", "Such transactions beyond which others of their kind queue.", float64(now.CrowdLimit))
+	e.gauge("admission_rivals", "Running transactions of sessions that lost conflicts.", float64(now.Rivals))
+	e.gauge("admission_rivals_limit", "Such transactions beyond which others of their kind queue.", float64(now.RivalLimit))
 	for _, q := range []struct {
 		class string
 		n     int
 	}{{"open", now.Open}, {"fresh", now.Fresh}, {"crowd", now.CrowdQueued}, {"rivals", now.RivalsQueued}} {
 		e.emit(prometheus.GaugeValue, "admission_queue", "Sessions that queue, by class.", float64(q.n), prometheus.Labels{"class": q.class})
 	}
-	e.gauge("admission_scheduling_latency_seconds", "How late goroutines got a processor, in the mean, when that was looked at last.", now.Load.Late.Seconds())
-	e.gauge("admission_idle_ratio", "Share of the machine's processors that idled, when that was looked at last.", now.Load.Idle)
+	e.gauge("admission_scheduling_latency_seconds", "Mean delay until goroutines got a processor, at the last measurement.", now.Load.Late.Seconds())
+	e.gauge("admission_idle_ratio", "Idle share of the machine's processors, at the last measurement.", now.Load.Idle)
 	e.counter("admission_queued", "Statements that had to queue.", m.Queued.Load())
 	e.counter("admission_cancelled", "Statements that were cancelled while they queued.", m.Cancelled.Load())
 	e.counter("admission_blocked", "Waits for locks during which another session had the place.", m.Blocked.Load())
-	e.counter("admission_lost", "Transactions that lost a conflict after their client had heard of them.", m.Lost.Load())
+	e.counter("admission_lost", "Transactions that lost a conflict after their client had seen answers.", m.Lost.Load())
 	e.counter("admission_elastic_waits", "Pieces of elastic work that had to wait.", m.ElasticWaits.Load())
 	e.emit(prometheus.CounterValue, "admission_elastic_wait_seconds_total", "How long they waited.", time.Duration(m.ElasticNanos.Load()).Seconds(), nil)
 	buckets, n := make(map[float64]uint64, len(m.Wait)), uint64(0)
@@ -120,7 +122,7 @@ func (e *emitter) admission(g *admission.Gate) {
 		n, time.Duration(m.WaitNanos.Load()).Seconds(), buckets)
 }
 
-// cluster is what the node knows of the others.
+// cluster emits the node's knowledge of the others.
 func (e *emitter) cluster(n *Node) {
 	nodes, live := 0, 0
 	for _, m := range n.cluster.Nodes() {
@@ -135,15 +137,15 @@ func (e *emitter) cluster(n *Node) {
 		if n.cluster.Live(m.Node) {
 			live, up = live+1, 1
 		}
-		e.emit(prometheus.GaugeValue, "cluster_node_live", "1 if this node takes the peer for live.", up,
+		e.emit(prometheus.GaugeValue, "cluster_node_live", "1 if the peer is live, as far as this node knows.", up,
 			prometheus.Labels{"peer": strconv.Itoa(int(m.Node))})
 	}
 	e.late("heartbeat_late_seconds", "How late the node begins to renew its liveness record.", &n.cluster.HeartbeatLate)
 	e.late("heartbeat_seconds", "How long it takes to renew it.", &n.cluster.HeartbeatTook)
 	e.gauge("cluster_nodes", "Nodes of the cluster that were not decommissioned.", float64(nodes))
-	e.gauge("cluster_nodes_live", "Nodes that this node takes for live.", float64(live))
+	e.gauge("cluster_nodes_live", "Live nodes, as far as this node knows.", float64(live))
 	_, self := n.cluster.Incarnation()
-	e.gauge("node_live", "1 if the node's own liveness record holds.", flag(self))
+	e.gauge("node_live", "1 if the node's own liveness record has not expired.", flag(self))
 	e.gauge("node_draining", "1 if the node is draining.", flag(n.cluster.Self().Draining))
 	e.gauge("clock_max_offset_seconds", "Configured bound on the difference between any two clocks.", n.clock.MaxOffset().Seconds())
 	for _, o := range n.cluster.Offsets() {
@@ -169,7 +171,7 @@ func flag(b bool) float64 {
 // ranges is the store's side: replicas, raft, leases, queues.
 func (e *emitter) ranges(s *rangeserver.Store) {
 	g := s.Gauges()
-	e.late("raft_tick_late_seconds", "How late the ticks of raft come.", &s.Metrics.TickLate)
+	e.late("raft_tick_late_seconds", "Delay of raft's ticks.", &s.Metrics.TickLate)
 	e.gauge("ranges", "Replicas on this node.", float64(g.Ranges))
 	e.gauge("ranges_uninitialised", "Replicas that wait for their first raft snapshot.", float64(g.Uninitialised))
 	e.gauge("range_leaseholders", "Ranges whose lease this node has.", float64(g.Leaseholders))
@@ -179,7 +181,7 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.gauge("total_bytes", "Bytes of all versions.", float64(g.TotalBytes))
 	e.gauge("raft_log_bytes", "Bytes of raft logs.", float64(g.RaftLogBytes))
 	high, waits, waited := s.Backlog()
-	e.gauge("store_backlog", "1 while requests that bring new data wait, because the engine is behind.", flag(high))
+	e.gauge("store_backlog", "1 while requests with new data wait, because the engine is behind.", flag(high))
 	e.counter("store_backlog_waits", "Requests that had to wait for the engine.", waits)
 	e.emit(prometheus.CounterValue, "store_backlog_wait_seconds_total", "How long they waited.", waited.Seconds(), nil)
 	m := &s.Metrics
@@ -194,10 +196,10 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("raft_snapshots_sent", "Raft snapshots sent.", m.SnapshotsSent.Load())
 	e.counter("raft_snapshots_applied", "Raft snapshots applied.", m.SnapshotsApplied.Load())
 	e.counter("raft_messages_sent", "Raft messages sent.", m.RaftMessagesSent.Load())
-	e.counter("raft_frames_sent", "Frames of raft messages sent; what is ready for one node travels together.", m.RaftFrames.Load())
+	e.counter("raft_frames_sent", "Frames of raft messages sent; messages for one node share a frame.", m.RaftFrames.Load())
 	e.counter("raft_messages_received", "Raft messages received.", m.RaftMessagesReceived.Load())
-	e.counter("raft_messages_dropped", "Raft messages dropped, because a peer was too slow or away.", m.RaftMessagesDropped.Load())
-	e.counter("ranges_fell_asleep", "Times that a replica fell asleep.", m.Quiesced.Load())
+	e.counter("raft_messages_dropped", "Raft messages dropped, because a peer was too slow or unreachable.", m.RaftMessagesDropped.Load())
+	e.counter("ranges_fell_asleep", "Times that a replica quiesced.", m.Quiesced.Load())
 	e.counter("ranges_woke", "Times that a replica woke up.", m.Awakenings.Load())
 	e.counter("range_splits", "Splits applied.", m.Splits.Load())
 	e.counter("replica_changes", "Changes of a range's replicas that this node began.", m.ReplicaChanges.Load())
@@ -206,19 +208,22 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("leases_followed", "Leases moved to where their requests come from.", m.LeasesFollowed.Load())
 	e.counter("replicas_removed", "Replicas of this node whose data was removed after they had moved away.", m.ReplicasGCed.Load())
 	e.counter("lease_requests", "Leases asked for.", m.LeaseRequests.Load())
-	e.counter("lease_transfers", "Leases handed over.", m.LeaseTransfers.Load())
-	e.counter("closed_timestamp_messages_sent", "Messages that told a peer what is closed of ranges that sleep.", m.ClosedSent.Load())
+	e.counter("lease_transfers", "Leases transferred.", m.LeaseTransfers.Load())
+	e.counter("closed_timestamp_messages_sent", "Messages with closed timestamps of quiescent ranges.", m.ClosedSent.Load())
 	e.counter("closed_timestamp_messages_received", "Such messages of peers.", m.ClosedReceived.Load())
 	e.counter("range_checks", "Comparisons of a range's replicas.", m.RangeChecks.Load())
 	e.counter("range_deviations", "Replicas that differed from the rest of their range; their nodes were stopped.", m.Deviations.Load())
-	e.counter("range_statistics_wrong", "Ranges whose statistics were not what a count said; they were set right.", m.StatisticsWrong.Load())
+	e.counter("range_statistics_wrong", "Ranges whose statistics differed from a count; they were corrected.", m.StatisticsWrong.Load())
+	e.counter("range_seals", "Generations of ranges without a log that were sealed for a change, or to be folded.", m.Seals.Load())
+	e.counter("range_reopened", "Generations that were sealed for a change that was abandoned.", m.Reopened.Load())
+	e.counter("range_folded", "Generations that were sealed because their delta was large.", m.Folded.Load())
 	e.counter("gc_versions", "Old versions removed.", m.MVCCVersionsGCed.Load())
 }
 
 // namedRanges bounds the ranges that metrics name.
 const namedRanges = 20
 
-// troubled is the ranges that are not as they should be, by which nodes are live. Each range is counted by one node, so that
+// troubled emits the ranges without their full number of live voters. Each range is counted by one node, so that
 // the sum over all nodes is the cluster's number.
 func (e *emitter) troubled(n *Node) {
 	under, unavailable, named := 0, 0, 0
@@ -236,8 +241,8 @@ func (e *emitter) troubled(n *Node) {
 				prometheus.Labels{"range": strconv.FormatUint(uint64(r.id), 10), "state": r.state})
 		}
 	})
-	e.gauge("ranges_underreplicated", "Ranges with fewer live voters than they should have, of those for which this node speaks.", float64(under))
-	e.gauge("ranges_unavailable", "Ranges without a majority of live voters, of those for which this node speaks.", float64(unavailable))
+	e.gauge("ranges_underreplicated", "Ranges with fewer live voters than configured, of those that this node counts.", float64(under))
+	e.gauge("ranges_unavailable", "Ranges without a majority of live voters, of those that this node counts.", float64(unavailable))
 }
 
 // LeaderMetrics are what requests met at the ranges whose lease this node has.
@@ -250,32 +255,32 @@ func (e *emitter) leader(m *leader.Metrics) {
 	}
 	e.counter("kv_reads", "Batches that only read.", m.Reads.Load())
 	e.counter("kv_writes", "Batches that write.", m.Writes.Load())
-	e.counter("kv_reads_ahead", "Scans with a limit that ended before the keys of writers under way.", m.ReadsAhead.Load())
+	e.counter("kv_reads_ahead", "Scans with a limit that ended before the keys of concurrent writers.", m.ReadsAhead.Load())
 	e.counter("kv_latch_waits", "Requests that waited for another request on the same keys.", m.LatchWaits.Load())
 	e.counter("kv_lock_waits", "Requests that waited for a transaction.", m.LockWaits.Load())
 	e.emit(prometheus.CounterValue, "kv_lock_wait_seconds_total", "Time spent waiting for transactions.",
 		time.Duration(m.LockWaitNanos.Load()).Seconds(), nil)
 	e.counter("kv_lock_waits_long", "Requests that waited for a transaction for more than ten seconds.", m.LongWaits.Load())
-	e.gauge("kv_lock_waiting_long", "Requests that wait now, and have for more than ten seconds.", float64(m.LongWaiting.Load()))
-	e.counter("kv_lock_signals_missed", "Waits for a lock that ended only because the request looked by itself: a defect.", m.SignalsMissed.Load())
+	e.gauge("kv_lock_waiting_long", "Requests that have been waiting for a lock for more than ten seconds.", float64(m.LongWaiting.Load()))
+	e.counter("kv_lock_signals_missed", "Waits for a lock that ended only by the request's own check: a defect.", m.SignalsMissed.Load())
 	e.counter("kv_locks_lost", "Commits that were refused because row locks which the client asked for may have been lost.", m.LocksLost.Load())
 	e.counter("kv_lock_timeouts", "Waits for a transaction that lasted too long for the client.", m.LockTimeouts.Load())
-	e.counter("kv_locks_not_available", "Requests that were told of a lock instead of waiting for it (NOWAIT).", m.NotAvailable.Load())
-	e.counter("kv_pushes", "Pushes of transactions that were in the way.", m.Pushes.Load())
+	e.counter("kv_locks_not_available", "Requests that got an error instead of waiting for a lock (NOWAIT).", m.NotAvailable.Load())
+	e.counter("kv_pushes", "Pushes of conflicting transactions.", m.Pushes.Load())
 	e.counter("kv_push_waits", "Pushes that waited for a transaction to end.", m.PushWaits.Load())
 	e.counter("kv_expired", "Transactions aborted because their coordinator was gone.", m.Expired.Load())
 	e.counter("kv_deadlocks", "Deadlocks found.", m.Deadlocks.Load())
-	e.counter("kv_recoveries", "Staged transactions whose outcome was found by others.", m.Recoveries.Load())
+	e.counter("kv_recoveries", "Staging transactions that were recovered.", m.Recoveries.Load())
 	e.counter("kv_one_phase_commits", "Commits in one command.", m.OnePhaseCommits.Load())
 	e.counter("kv_commits", "Commits with a record.", m.Commits.Load())
 	e.counter("kv_stages", "Parallel commits begun.", m.Stages.Load())
 	e.counter("kv_aborts", "Transactions rolled back at their record.", m.Aborts.Load())
-	e.counter("kv_intents_resolved", "Intents resolved by those who met them.", m.Resolved.Load())
-	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that were sent back to move their timestamp.",
+	e.counter("kv_intents_resolved", "Intents resolved by requests that met them.", m.Resolved.Load())
+	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that had to be retried at a later timestamp.",
 		float64(m.RetriesSerialize.Load()), prometheus.Labels{"reason": "pushed"})
-	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that were sent back to move their timestamp.",
+	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that had to be retried at a later timestamp.",
 		float64(m.RetriesWriteTooOld.Load()), prometheus.Labels{"reason": "write too old"})
-	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that were sent back to move their timestamp.",
+	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that had to be retried at a later timestamp.",
 		float64(m.RetriesUncertain.Load()), prometheus.Labels{"reason": "uncertain"})
 	e.counter("kv_forwarded", "Requests whose timestamp the range moved by itself.", m.Forwarded.Load())
 	e.counter("kv_follower_reads", "Batches of reads in the past that were served without the lease.", m.FollowerReads.Load())
@@ -291,6 +296,8 @@ func (e *emitter) transactions(m *txn.Metrics) {
 	e.counter("txn_read_only_commits", "Transactions that wrote nothing.", m.ReadOnlyCommits.Load())
 	e.counter("txn_aborts", "Transactions rolled back, the node's own included.", m.Rollbacks.Load())
 	e.counter("txn_restarts", "Transactions begun anew after a conflict.", m.Restarts.Load())
+	e.counter("txn_commit_waits", "Transactions whose answer waited until the gateway's clock had passed their timestamp.", m.CommitWaits.Load())
+	e.emit(prometheus.CounterValue, "txn_commit_wait_seconds_total", "How long they waited.", time.Duration(m.CommitWaitNanos.Load()).Seconds(), nil)
 	e.counter("txn_refreshes", "Reads checked so that a transaction could move its timestamp.", m.Refreshes.Load())
 	e.counter("txn_refreshes_failed", "Such checks that found a change.", m.RefreshesFailed.Load())
 	e.counter("txn_ambiguous", "Commits whose outcome stayed unknown.", m.Ambiguous.Load())
@@ -299,7 +306,7 @@ func (e *emitter) transactions(m *txn.Metrics) {
 	e.counter("txn_cleanups_dropped", "Transactions whose intents are left to others, for too many were waiting.", m.CleanupsDropped.Load())
 }
 
-// route is where the gateway's batches went.
+// route emits the paths of the gateway's batches.
 func (e *emitter) route(m *route.Metrics) {
 	e.counter("route_batches", "Batches sent to ranges.", m.Batches.Load())
 	e.counter("route_divided", "Batches that were divided among ranges.", m.Divided.Load())
@@ -315,7 +322,7 @@ func (e *emitter) route(m *route.Metrics) {
 	e.counter("route_unserved", "Batches that no replica served.", m.Unserved.Load())
 }
 
-// transport is what nodes say to each other.
+// transport emits the traffic between nodes.
 func (e *emitter) transport(s transport.Stats) {
 	e.counter("rpc_bytes_sent", "Bytes sent to nodes.", s.BytesSent)
 	e.counter("rpc_bytes_received", "Bytes received from nodes.", s.BytesReceived)

@@ -27,6 +27,8 @@ import (
 	"meridian/storage/engine"
 	"meridian/transport"
 	"meridian/txn"
+	"meridian/upgrade"
+	"meridian/version"
 )
 
 // Node is one running node.
@@ -37,8 +39,11 @@ type Node struct {
 	engine    *engine.Engine
 	transport *transport.Transport
 	cluster   *cluster.Cluster
+	version   *version.Handle
+	upgrade   *upgrade.Node
 	fence     *fence.Fence
 	router    *route.Sender
+	protocols protocols
 	db        *txn.DB
 	gate      *admission.Gate
 	store     atomic.Pointer[rangeserver.Store]
@@ -63,8 +68,8 @@ type Node struct {
 	joining sync.Mutex // serialises becoming part of a cluster; it is held across waits by design, see adopt
 }
 
-// Start opens the store and listens. A node whose store belongs to a cluster goes on there; another one waits for
-// Init or for a cluster at the join addresses. Start returns once the node listens; see WaitReady.
+// Start opens the store and listens. A node whose store belongs to a cluster rejoins it; any other waits for Init or for a cluster at the
+// join addresses. Start returns once the node listens; see WaitReady.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.setDefaults()
 	n := &Node{o: o, host: o.Host, clock: clock.New(o.Host.Clock, o.MaxOffset), startedAt: o.Host.Clock.Now(), settings: newSettings(&o),
@@ -79,7 +84,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 func (n *Node) start(ctx context.Context) (err error) {
 	n.gate = admission.New(admission.Options{Host: n.host, Slots: n.o.Slots, Load: n.o.Load})
 	n.settings.OnChange(func() { n.gate.SetEnabled(n.settings.Bool(setting.Admission)) })
-	eo := engine.Options{CacheBytes: n.o.CacheBytes, OnFatal: n.fail}
+	eo := engine.Options{CacheBytes: n.o.CacheBytes, OnFatal: n.fail, Binary: n.o.Binary}
 	if n.o.Cache != nil {
 		eo.Cache = n.o.Cache.Cache
 	}
@@ -98,6 +103,11 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	acting, _ := n.engine.Version()
+	if id != nil && acting.IsZero() {
+		return errUnversioned
+	}
+	n.version = version.NewHandle(n.o.Binary, acting)
 	if err := passGuard(ctx, n.engine, n.clock); err != nil {
 		return err
 	}
@@ -111,11 +121,12 @@ func (n *Node) start(ctx context.Context) (err error) {
 		}
 	}
 	n.transport = transport.New(transport.Options{
-		Host: n.host, Clock: n.clock, NodeID: n.NodeID, ClusterID: n.clusterID,
+		Host: n.host, Clock: n.clock, NodeID: n.NodeID, ClusterID: n.clusterID, Said: n.version.Said,
 		Resolve:   func(id kv.NodeID) (string, bool) { return n.cluster.Resolve(id) },
 		ServerTLS: n.o.PeerTLS, ClientTLS: n.o.PeerTLS,
 	})
-	self := cluster.Entry{Addr: n.o.AdvertiseAddr, SQLAddr: n.o.AdvertiseSQLAddr, HTTPAddr: n.o.HTTPAddr, Locality: n.o.Locality, Build: n.o.Version}
+	self := cluster.Entry{Addr: n.o.AdvertiseAddr, SQLAddr: n.o.AdvertiseSQLAddr, HTTPAddr: n.o.HTTPAddr, Locality: n.o.Locality, Build: n.o.Version,
+		Versions: n.version.Said()}
 	if id != nil {
 		self.Node, self.Store = id.node, id.store
 		n.identity.Store(id)
@@ -127,11 +138,18 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return err
 	}
 	n.cluster.Subscribe(n.hear)
-	n.router = route.New(route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Local: localStore{n}, Remote: n.transport, Members: n.cluster,
-		Probes: n.o.Probes})
-	n.db = txn.NewDB(txn.Options{Sender: n.router, Clock: n.clock, Host: n.host, NodeID: n.NodeID,
-		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, OnStaged: n.o.OnStaged, Probes: n.o.Probes})
-	n.transport.Handle(route.Method, route.Serve(localStore{n}, n.clock))
+	n.version.OnRaise(func(version.Version) {
+		n.transport.Raised()
+		n.cluster.Update(func(e *cluster.Entry) { e.Versions = n.version.Said() })
+	})
+	ways := route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Version: n.version, Local: localStore{n}, Remote: n.transport, Members: n.cluster,
+		Probes: n.o.Probes}
+	n.router = route.New(ways)
+	n.makeProtocols()
+	n.db = txn.NewDB(txn.Options{Sender: n.router, Protocols: n.protocols.gateways, Clock: n.clock, Host: n.host, NodeID: n.NodeID,
+		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, Probes: n.o.Probes})
+	n.upgrade = upgrade.NewNode(upgrade.Options{DB: n.db, Host: n.host, NodeID: n.NodeID, Handle: n.version, Store: n.engine, OnRefused: n.refused})
+	n.transport.Handle(route.Method, route.Serve(ways))
 	n.registerAdmin()
 
 	if n.listener, err = n.host.Network.Listen(n.o.ListenAddr); err != nil {
@@ -184,7 +202,7 @@ func (l localStore) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.F
 	return s.Start(ctx, b, lazy)
 }
 
-// resume goes on where the store's node stopped, once its peers have nothing against it (SV5).
+// resume continues with the store's node, once its peers do not object (server.SV5).
 func (n *Node) resume(ctx context.Context, id identity) error {
 	descs, err := rangeserver.Descriptors(n.engine)
 	if err != nil {
@@ -197,12 +215,15 @@ func (n *Node) resume(ctx context.Context, id identity) error {
 	return n.serve(ctx, id)
 }
 
-// hear passes on what membership tells of a node's start.
+// hear passes membership's report of a node's start to the fence.
 func (n *Node) hear(e cluster.Entry) {
+	if n.version.Acting().Less(e.Versions.Acting) {
+		n.upgrade.Kick()
+	}
 	n.fence.Hear(e.Node, e.Addr, fence.Start{Number: e.Start, Token: e.Token}, e.Position)
 }
 
-// publishPosition tells all nodes how far this one's store has come.
+// publishPosition publishes the position of this node's store.
 func (n *Node) publishPosition(ctx context.Context) {
 	for said := uint64(0); ; {
 		if p := n.fence.Position(); p != said {
@@ -218,30 +239,29 @@ func (n *Node) publishPosition(ctx context.Context) {
 
 // serve opens the ranges and the layers above; the identity is durable.
 func (n *Node) serve(ctx context.Context, id identity) error {
-	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router,
+	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router, Finishers: n.protocols.finishers,
 		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}, Probes: n.o.Probes, Moved: n.gate.Moved}
 	backlog := n.engine.Backlog
 	if n.o.Small {
 		backlog = nil
 	}
 	store, err := rangeserver.Open(rangeserver.Options{
-		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store,
-		Participants: map[kv.Protocol]rangeserver.NewParticipant{
-			kv.Leader: func(r *replica.Replica, handoff any) rangeserver.Participant {
-				p := leader.New(&n.leader, r, handoff)
-				if n.o.OnSplit != nil {
-					return splitting{p, n.o.OnSplit}
-				}
-				return p
-			},
+		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store, Version: n.version,
+		Leader: func(r *replica.Replica, handoff any) rangeserver.Leader {
+			return leader.New(&n.leader, r, handoff)
 		},
-		Starts: n.fence, DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{n}, Settings: n.settings, OnFatal: n.fail,
+		Protocols: n.protocols.ranges,
+		Starts:    n.fence, DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{n}, Settings: n.settings, OnFatal: n.fail,
 		OldestRead: n.db.OldestRead, Yield: n.gate.Yield, Backlog: backlog,
 	})
 	if err != nil {
 		return err
 	}
 	n.store.Store(store)
+	if err := n.upgrade.Register(ctx); err != nil { // before it acts as a member (upgrade.UP2)
+		return err
+	}
+	n.upgrade.Start()
 	n.host.Group.Go(n.publishPosition)
 	n.cluster.StartHeartbeat(livenessStore{n.db})
 	n.host.Group.Go(n.readRecords)
@@ -252,19 +272,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 	return nil
 }
 
-// splitting is a participant with Options.OnSplit.
-type splitting struct {
-	*leader.Participant
-	on func()
-}
-
-// SplitOff implements rangeserver.Participant.
-func (s splitting) SplitOff(left, right *kv.RangeDescriptor) (handoff any) {
-	s.on()
-	return s.Participant.SplitOff(left, right)
-}
-
-// fail reports the first error that ends the node (SV3).
+// fail reports the first error that stops the node (server.SV3).
 func (n *Node) fail(err error) {
 	select {
 	case n.failed <- err:
@@ -273,12 +281,12 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// refused ends a node that has no place in its cluster; clients are let go as if it was drained.
+// refused ends a node that has no place in its cluster; client connections are closed as in a drain.
 func (n *Node) refused(err error) {
 	n.cluster.SetDraining(true)
 	n.host.Group.Go(func(ctx context.Context) {
-		limit, cancel := context.WithTimeout(ctx, 5*time.Second)
-		n.sql.drain(limit)
+		limit, cancel := n.host.Clock.WithTimeout(ctx, 5*time.Second)
+		n.sql.drain(limit, n.host.Clock)
 		cancel()
 		n.failIf(ctx, err)
 	})
@@ -343,8 +351,11 @@ func (n *Node) Gate() *admission.Gate { return n.gate }
 // Store is the node's ranges; nil until it belongs to a cluster.
 func (n *Node) Store() *rangeserver.Store { return n.store.Load() }
 
-// Cluster is what the node knows of the others.
+// Cluster is the node's view of membership.
 func (n *Node) Cluster() *cluster.Cluster { return n.cluster }
+
+// Version is the version that the node acts by.
+func (n *Node) Version() *version.Handle { return n.version }
 
 // Clock is the node's hybrid clock.
 func (n *Node) Clock() *clock.Clock { return n.clock }
@@ -362,10 +373,9 @@ func (n *Node) URL(user, database string) string {
 	return u.String()
 }
 
-// DrainOptions say how patiently a node is drained.
+// DrainOptions bound the steps of a drain.
 type DrainOptions struct {
-	// Unready is how long the node goes on accepting clients after its health check has begun to fail, so that load balancers
-	// hear of it.
+	// Unready is how long the node still accepts clients after its health check has begun to fail, so that load balancers can react.
 	Unready time.Duration
 	// Wait is how long clients may take to end their transactions; then these are cut. Zero is ten seconds.
 	Wait time.Duration
@@ -374,7 +384,7 @@ type DrainOptions struct {
 // leasesMax is how long leases may take to move away, from when the clients have gone.
 const leasesMax = 10 * time.Second
 
-// Drained is how far a node's draining has come.
+// Drained is the progress of a node's draining.
 type Drained struct {
 	Sessions, Leases, Leaders int
 	// Cut are sessions whose transactions did not end in time.
@@ -382,7 +392,7 @@ type Drained struct {
 	Done bool
 }
 
-// Draining tells how far the draining has come.
+// Draining returns the progress of the draining.
 func (n *Node) Draining() (d Drained) {
 	if p := n.sql.parts.Load(); p != nil {
 		d.Sessions = p.wire.Sessions()
@@ -395,10 +405,9 @@ func (n *Node) Draining() (d Drained) {
 	return d
 }
 
-// Drain takes the node out of service: its health check fails, it accepts no more clients, those that are there are told to go
-// between their transactions, and its leases move to other nodes meanwhile, so that nobody elsewhere waits. It returns when that
-// is done, or ctx ends. The node goes on as a replica; only a restart puts it in service again. Calling it again joins the call
-// before.
+// Drain takes the node out of service: its health check fails, it accepts no more clients, sessions end between their transactions, and its
+// leases move to other nodes meanwhile, so that clients of other nodes don't wait. It returns when that is done, or ctx ends. The node
+// remains a replica; only a restart puts it into service again. A second call joins the first.
 func (n *Node) Drain(ctx context.Context, o DrainOptions) Drained {
 	n.drains.Do(func() {
 		n.host.Group.Go(func(context.Context) {
@@ -426,9 +435,9 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 	gone := make(chan struct{})
 	if !n.host.Group.Go(func(context.Context) {
 		defer close(gone)
-		limit, cancel := context.WithTimeout(ctx, o.Wait)
+		limit, cancel := n.host.Clock.WithTimeout(ctx, o.Wait)
 		defer cancel()
-		n.cut.Store(int64(n.sql.drain(limit)))
+		n.cut.Store(int64(n.sql.drain(limit, n.host.Clock)))
 	}) {
 		return
 	}
@@ -440,7 +449,7 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 			}
 		}
 	}
-	early, cancel := context.WithTimeout(ctx, o.Wait)
+	early, cancel := n.host.Clock.WithTimeout(ctx, o.Wait)
 	move(early)
 	cancel()
 	select {
@@ -448,10 +457,10 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 	case <-ctx.Done():
 		return
 	}
-	ctx, cancel = context.WithTimeout(ctx, leasesMax)
+	ctx, cancel = n.host.Clock.WithTimeout(ctx, leasesMax)
 	defer cancel()
-	move(ctx) // those that have come since, as of ranges that split
-	// Raft's leadership follows the leases; a leader that ended before would have to be missed first.
+	move(ctx) // those that it got since, for example by splits
+	// Raft's leadership follows the leases; the loss of a leader that stopped before would have to be detected first.
 	for tries := 0; s != nil && s.Gauges().Leaders > 0 && tries < 50 && n.staying(n.NodeID()) > 0; tries++ {
 		if n.host.Clock.Sleep(ctx, 20*time.Millisecond) != nil {
 			return
@@ -459,8 +468,8 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 	}
 }
 
-// Halt ends all that the node does, and leaves its store open: for callers in this process that use DB or Router on
-// goroutines of their own, and may be reading. From now on these refuse what they are asked. Stop has to follow.
+// Halt ends all work of the node, and leaves its store open: for callers in this process that use DB or Router on goroutines of their own,
+// and may be reading. From now on these return errors. Stop has to follow.
 func (n *Node) Halt() {
 	n.halts.Do(func() {
 		n.sql.close()
@@ -480,7 +489,7 @@ func (n *Node) Stop() {
 	n.Halt()
 	n.stops.Do(func() {
 		if n.engine != nil {
-			if n.fence != nil && n.engine.Failure() == nil { // what was learnt of others, with their latest positions
+			if n.fence != nil && n.engine.Failure() == nil { // the records of other nodes, with their latest positions
 				_ = raiseGuard(n.engine, n.clock, n.fence)
 			}
 			if err := n.engine.Close(); err != nil && !errors.Is(err, context.Canceled) {

@@ -9,6 +9,7 @@ import (
 	"meridian/host"
 	"meridian/probe"
 	"meridian/storage/engine"
+	"meridian/version"
 )
 
 // Options of a node.
@@ -19,8 +20,8 @@ type Options struct {
 	ClientNetwork host.Network
 	// Dir is the store's directory in Host.FS.
 	Dir string
-	// ListenAddr is for nodes, SQLAddr for clients, HTTPAddr for people and monitors (empty: none). The advertised
-	// ones are what others are told; default: what is listened on.
+	// ListenAddr is for nodes, SQLAddr for clients, HTTPAddr for people and monitors (empty: none). Other nodes get the advertised ones;
+	// default: the listening ones.
 	ListenAddr, AdvertiseAddr, SQLAddr, AdvertiseSQLAddr, HTTPAddr string
 	// Join are addresses of nodes of the cluster.
 	Join     []string
@@ -36,8 +37,8 @@ type Options struct {
 	// Cache is shared by the stores of one process; nil: the node's own, of CacheBytes.
 	Cache      *Cache
 	CacheBytes int64
-	// SQLBytes bounds what all statements of the node hold in memory (default 1 GiB), StatementBytes what one does (default:
-	// what others leave of it).
+	// SQLBytes bounds the memory of all statements of the node (default 1 GiB), StatementBytes that of one (default: the part that others
+	// leave).
 	SQLBytes, StatementBytes int64
 	// Slots is how many statements of clients run at once before others queue, to begin with; zero is admission's default.
 	// Load is admission.Options.Load.
@@ -48,25 +49,25 @@ type Options struct {
 	// Small makes the store frugal: many nodes in one process.
 	Small   bool
 	Version string
-	// ReserveBytes is what the store keeps free on its disk; zero is the engine's default, and if Small none.
+	// Binary has the versions that the node supports, for a node that is to behave like another build; zero: that of this build.
+	Binary version.Binary
+	// ReserveBytes is the space that the store keeps free on its disk; zero is the engine's default, and if Small none.
 	ReserveBytes int64
 	// RangeMaxBytes is the size at which ranges split; zero is placement's default (512 MiB).
 	RangeMaxBytes int64
-	// NonVoters is how many non-voting replicas each range has besides its voters: one for each region that has no
-	// voter is a good number.
+	// NonVoters is how many non-voting replicas each range has in addition to its voters: one for each region without a voter is a good
+	// number.
 	NonVoters int
 	// GCTTL is how long versions are kept after they were overwritten; zero is placement's default (4 h).
 	GCTTL time.Duration
 	// RemoveAfter is how long the data of dropped indexes and tables stays; zero is schemachange's default.
 	RemoveAfter time.Duration
-	// TxnBufferBytes and TwoPhases are txn.Options' BufferBytes and TwoPhases: for tests and comparisons.
+	// TxnBufferBytes and TwoPhases are txn.Options' BufferBytes and TwoPhases, for comparisons: bench/figure2 runs clusters with and without
+	// parallel commits, simulations run them with small buffers. No flag of the binary sets them.
 	TxnBufferBytes int
 	TwoPhases      bool
-	// OnSplit is called when a replica splits: the left side has given its right one away, which nobody has yet. For tests,
-	// in which that lasts.
-	OnSplit func()
-	// OnStaged is txn.Options' OnStaged: for tests.
-	OnStaged func(name string)
+	// Protocols are commit protocols that the node can serve in addition to those of the product, for tests.
+	Protocols Registry
 }
 
 // Cache holds blocks of several stores.
@@ -75,10 +76,11 @@ type Cache struct{ *engine.Cache }
 // NewCache makes a cache.
 func NewCache(bytes int64) *Cache { return &Cache{engine.NewCache(bytes)} }
 
-// Unref gives up the maker's share.
+// Unref releases the creator's reference.
 func (c *Cache) Unref() { c.Close() }
 
 func (o *Options) setDefaults() {
+	o.Binary = o.Binary.Or(version.Built())
 	if o.ClientNetwork == nil {
 		o.ClientNetwork = o.Host.Network
 	}

@@ -15,7 +15,7 @@ const askRange = 5 * time.Second
 // heardWait bounds how long the index of ranges is read for the list of nodes.
 const heardWait = 2 * time.Second
 
-// ranges answers what SQL asks about ranges.
+// ranges answers SQL's queries about ranges.
 type ranges struct{ n *Node }
 
 // eachRange calls f for every range that overlaps [start, end), in key order, as the range index has them.
@@ -33,11 +33,11 @@ func (n *Node) eachRange(ctx context.Context, start, end keys.Key, f func(kv.Ran
 	return nil
 }
 
-// said is what a node tells of itself: how many replicas and leases it has.
+// said is a node's report of itself: the numbers of its replicas and leases.
 type said struct{ Ranges, Leases int64 }
 
-// heard is what nodes tell of themselves. The last report of a node that is not live is out of date: its leases are void, and
-// its replicas may have been made anew elsewhere, so they are counted in the index of ranges, if that can be read.
+// heard has the reports of all nodes. The last report of a node that is not live is out of date: its leases are void, and its replicas may
+// have been rebuilt on other nodes, so they are counted in the index of ranges, if that can be read.
 func (n *Node) heard(ctx context.Context) map[kv.NodeID]said {
 	all := map[kv.NodeID]said{}
 	away := map[kv.NodeID]int64{}
@@ -50,7 +50,7 @@ func (n *Node) heard(ctx context.Context) map[kv.NodeID]said {
 	if len(away) == 0 || n.router == nil {
 		return all
 	}
-	ctx, cancel := context.WithTimeout(ctx, heardWait)
+	ctx, cancel := n.host.Clock.WithTimeout(ctx, heardWait)
 	defer cancel()
 	err := n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
 		for _, r := range info.Desc.Replicas {
@@ -89,7 +89,7 @@ func (r ranges) Ranges(ctx context.Context, start, end []byte) ([]session.RangeR
 			rows = append(rows, row)
 			return nil
 		}
-		limit, cancel := context.WithTimeout(ctx, askRange)
+		limit, cancel := r.n.host.Clock.WithTimeout(ctx, askRange)
 		defer cancel()
 		resp, err := r.n.router.Send(limit, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: rangeProbe(info.Desc.Start)}}})
 		if err == nil && len(resp.Responses) == 1 {

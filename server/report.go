@@ -12,6 +12,7 @@ import (
 	"meridian/kv"
 	"meridian/sql/virtual"
 	"meridian/transport"
+	"meridian/wire"
 )
 
 // methodReport asks a node for its sessions, and for the locks and waits of the ranges of which it has the lease.
@@ -63,7 +64,7 @@ func (n *Node) ownReport(locks bool) (out virtual.Report) {
 // handleReport answers another node.
 func (n *Node) handleReport(_ context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 	var q reportRequest
-	if err := json.Unmarshal(req, &q); err != nil {
+	if err := wire.JSON(req, "report request", &q); err != nil {
 		return nil, err
 	}
 	r := n.ownReport(q.Locks)
@@ -87,7 +88,7 @@ func shortened(s string, n int) string {
 // Report implements virtual.Cluster.
 func (f *clusterFacts) Report(ctx context.Context, locks bool) virtual.Report {
 	n := f.n
-	ctx, cancel := context.WithTimeout(ctx, reportWait)
+	ctx, cancel := f.n.host.Clock.WithTimeout(ctx, reportWait)
 	defer cancel()
 	req, err := json.Marshal(reportRequest{Locks: locks})
 	if err != nil {

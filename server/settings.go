@@ -22,9 +22,9 @@ func newSettings(o *Options) *setting.Values {
 	return setting.New(own)
 }
 
-// followSettings keeps the node's cluster settings to what the catalogue says.
+// followSettings keeps the node's cluster settings at the catalogue's values.
 func (n *Node) followSettings(leases *lease.Manager) {
-	var mu sync.Mutex // what is read last is set last; Values.Set takes its own after it
+	var mu sync.Mutex // the values read last are set last; Values.Set takes its own after it
 	leases.OnChange(func() {
 		mu.Lock()
 		defer mu.Unlock()

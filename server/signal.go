@@ -2,14 +2,14 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 
 	"meridian/kv"
 	"meridian/sql/session"
 	"meridian/transport"
+	"meridian/wire"
 )
 
-// methodSignal asks a node whose session it is, or to cancel or end it.
+// methodSignal asks a node for the user of a session, or to cancel or end it.
 const methodSignal = "sql.signal"
 
 type signalRequest struct {
@@ -24,20 +24,19 @@ type signalAnswer struct{ Owner string }
 type peers struct{ n *Node }
 
 func (p peers) Signal(ctx context.Context, pid int32, user string, what session.Signal) (string, error) {
-	req, err := json.Marshal(signalRequest{pid, user, what})
-	if err != nil {
-		panic(err) // it has a number, a text and a number
-	}
+	req := appendSignal(nil, &signalRequest{pid, user, what})
 	for _, e := range p.n.cluster.Nodes() {
 		if e.Node == p.n.NodeID() || e.Node&0x7ff != session.PIDNode(pid) {
 			continue
 		}
-		limit, cancel := context.WithTimeout(ctx, reportWait)
+		limit, cancel := p.n.host.Clock.WithTimeout(ctx, reportWait)
 		reply, err := p.n.transport.CallClass(limit, transport.ClassDefault, e.Node, methodSignal, req)
 		cancel()
 		var a signalAnswer
 		if err == nil {
-			err = json.Unmarshal(reply, &a)
+			r := wire.Read(reply)
+			readSignalAnswer(&r, &a)
+			err = r.Err()
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -54,12 +53,13 @@ func (p peers) Signal(ctx context.Context, pid int32, user string, what session.
 // handleSignal answers another node.
 func (n *Node) handleSignal(_ context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 	var q signalRequest
-	if err := json.Unmarshal(req, &q); err != nil {
-		return nil, err
+	r := wire.Read(req)
+	if readSignal(&r, &q); r.Err() != nil {
+		return nil, r.Err()
 	}
 	var a signalAnswer
 	if p := n.sql.parts.Load(); p != nil {
 		a.Owner = p.sessions.Signal(q.PID, q.User, q.What)
 	}
-	return json.Marshal(a)
+	return appendSignalAnswer(nil, &a), nil
 }

@@ -11,16 +11,18 @@ import (
 
 	"meridian/cluster"
 	"meridian/console"
+	"meridian/host"
 	"meridian/kv"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
 	"meridian/sql/memory"
 	"meridian/sql/pgwire"
-	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/schemachange"
 	"meridian/sql/session"
 	"meridian/sql/virtual"
 	"meridian/transport"
+	"meridian/upgrade"
 )
 
 // methodCatalog carries changes of the catalogue to the other nodes.
@@ -37,6 +39,8 @@ type sqlParts struct {
 	leases   *lease.Manager
 	sessions *session.Server
 	wire     *pgwire.Server
+	jobs     *job.Registry
+	upgrade  *upgrade.Finalizer
 }
 
 func (s *sqlLayer) addr() string {
@@ -56,7 +60,7 @@ func (n *Node) listenSQL() (err error) {
 // startSQL makes the SQL layer and accepts clients.
 func (n *Node) startSQL(ctx context.Context, id identity) error {
 	computed := virtual.NewCatalog()
-	leases := lease.New(lease.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Relations: computed, Notifier: broadcaster{n}})
+	leases := lease.New(lease.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Version: n.version, Relations: computed, Notifier: broadcaster{n}})
 	n.transport.Handle(methodCatalog, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 		return leases.HandleChange(ctx, req)
 	})
@@ -67,7 +71,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	if err := n.openCatalog(ctx, id, leases); err != nil {
 		return err
 	}
-	registry := scalar.Builtins()
+	registry := system.Builtins()
 	seqs := lease.NewSequences(n.db)
 	budget := memory.NewNode(n.o.SQLBytes)
 	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
@@ -87,11 +91,13 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 			if secret := leases.Secret(); len(secret) > 0 {
 				return secret
 			}
-			return id.cluster[:] // of a cluster from before there was a secret: strangers are not told its name either
+			return id.cluster[:] // of a cluster without a secret: clients do not learn its name either
 		}})
+	finalizer := n.newFinalizer(jobs)
 	jobs.Start()
+	finalizer.Automatic(n.NodeID, n.automatic)
 	schema.StartStatistics()
-	n.sql.parts.Store(&sqlParts{leases, sessions, wire})
+	n.sql.parts.Store(&sqlParts{leases, sessions, wire, jobs, finalizer})
 	n.host.Group.Go(func(context.Context) {
 		if err := wire.Serve(n.sql.listener); err != nil {
 			n.fail(err)
@@ -113,7 +119,7 @@ func (n *Node) pressed() bool {
 	return false
 }
 
-// Catalog is what the node knows of the catalogue; nil until it has read it.
+// Catalog is the node's snapshot of the catalogue; nil until it has been read.
 func (n *Node) Catalog() *lease.Manager {
 	if p := n.sql.parts.Load(); p != nil {
 		return p.leases
@@ -222,14 +228,14 @@ func (s *sqlLayer) close() {
 }
 
 // drain lets the clients go, and returns how many were cut when ctx ended.
-func (s *sqlLayer) drain(ctx context.Context) (cut int) {
+func (s *sqlLayer) drain(ctx context.Context, c host.Clock) (cut int) {
 	if s.listener != nil {
 		s.listener.Close()
 	}
 	if p := s.parts.Load(); p != nil {
 		cut = p.wire.Drain(ctx)
 		// Others' schema changes need not wait for this node; if it can't be said, the tenure runs out.
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		limit, cancel := c.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		p.leases.Resign(limit)
 		cancel()
 	}
@@ -256,7 +262,7 @@ func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(
 	if b := p.sessions.Memory; b != nil {
 		gauge("sql_memory_bytes", "Memory that statements hold.", float64(b.Used()))
 		gauge("sql_memory_most_bytes", "The most memory that statements ever held together.", float64(b.Most()))
-		gauge("sql_memory_limit_bytes", "What statements may hold (--max-sql-memory).", float64(b.Limit()))
+		gauge("sql_memory_limit_bytes", "Limit of the memory of statements (--max-sql-memory).", float64(b.Limit()))
 		counter("sql_memory_refused", "Requests for memory that were refused (53200).", b.Refused())
 	}
 	gauge("sql_connections", "Open client connections.", float64(w.Connections.Load()))
@@ -333,6 +339,14 @@ func (f *clusterFacts) Nodes(ctx context.Context) ([]virtual.NodeRow, error) {
 			Draining: e.Draining, Started: e.StartedAt, Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, ClockOffset: offsets[e.Node]})
 	}
 	return out, nil
+}
+
+// Versions implements virtual.Cluster.
+func (f *clusterFacts) Versions(ctx context.Context) (upgrade.View, error) {
+	if p := f.n.sql.parts.Load(); p != nil {
+		return p.upgrade.Look(ctx)
+	}
+	return upgrade.View{}, nil
 }
 
 // Clocks implements virtual.Cluster.

@@ -3,8 +3,8 @@
 //
 // A setting is a row of table (list.go): name, kind, default, bounds, and one sentence about it. Values that were set are kept as
 // text in the catalogue, in one descriptor (sql/catalog/lease), and reach every node as changes of the schema do: by
-// a notification, or within a second. Each node has one Values, into which server puts what the catalogue says; the
-// parts of the node read it where they need it, one atomic load each.
+// a notification, or within a second. Each node has one Values, into which package server puts the catalogue's values; the parts of the
+// node read it with one atomic load each.
 //
 //	SET CLUSTER SETTING x = v --> Parse (22023, 42704) --> catalogue --> Values.Set on every node --> Values.Duration(X)
 //

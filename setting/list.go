@@ -24,6 +24,8 @@ const (
 	CheckRate
 	// Admission says whether statements of clients queue when a node has more to do than it can.
 	Admission
+	// UpgradeAutomatic says whether an upgrade is finalised as soon as all nodes run the new binary.
+	UpgradeAutomatic
 	count
 )
 
@@ -54,6 +56,8 @@ var table = [count]Setting{
 		About: "bytes that a node reads in a second, at most, to compare replicas"},
 	Admission: {Name: "server.admission", Kind: Bool, Default: 1,
 		About: "whether statements of clients queue when a node has more to do than it can"},
+	UpgradeAutomatic: {Name: "upgrade.automatic", Kind: Bool, Default: 0,
+		About: "whether an upgrade is finalized as soon as all nodes run the new binary; from then on there is no way back to the earlier one"},
 }
 
 func odd(v int64) error {

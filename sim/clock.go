@@ -135,6 +135,11 @@ func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// WithTimeout implements host.Clock. A drift that changes later does not move timeouts that are already set.
+func (c *Clock) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.trueDuration(d))
+}
+
 type simTimer struct {
 	c *Clock
 	t *time.Timer

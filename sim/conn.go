@@ -48,7 +48,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.out.write(b)
 	if err != nil {
 		if errors.Is(err, syscall.EPIPE) {
-			c.in.fail() // N6: who has heard of a reset hears of it on both sides
+			c.in.fail() // sim.N6: who has heard of a reset hears of it on both sides
 		}
 		err = &net.OpError{Op: "write", Net: "sim", Source: c.local, Addr: c.remote, Err: err}
 	}
@@ -72,7 +72,7 @@ func (c *conn) CloseWrite() error {
 }
 
 // reset ends the connection as the death of this end's process does: the peer hears of it one delay later, or, if
-// silent, not before the machine is back (N4).
+// silent, not before the machine is back (sim.N4).
 func (c *conn) reset(silent bool) {
 	c.net.mu.Lock()
 	delete(c.net.conns, c)
@@ -167,7 +167,7 @@ type pipe struct {
 	q        []chunk
 	head     int
 	buffered int
-	last     time.Duration // arrival of the newest chunk: none overtakes it (N1)
+	last     time.Duration // arrival of the newest chunk: none overtakes it (sim.N1)
 	finished bool          // the writer closed or was reset
 	reset    bool          // it was reset
 	failed   bool          // the reader's end has heard of a reset
@@ -288,7 +288,7 @@ func (p *pipe) write(b []byte) (int, error) {
 			if now >= p.goneAt && !p.back.blocked.Load() {
 				return sent, os.NewSyscallError("write", syscall.EPIPE)
 			}
-			return len(b), nil // sent to nobody, which the writer can't know yet (N2)
+			return len(b), nil // sent to nobody, which the writer can't know yet (sim.N2)
 		}
 		if sent == len(b) {
 			return sent, nil
@@ -395,7 +395,7 @@ func (p *pipe) hearOfReader() {
 	}
 }
 
-// resume delivers what a partition held back, one delay after it healed, and lets the reader look again (N3).
+// resume delivers what a partition held back, one delay after it healed, and wakes the reader (sim.N3).
 func (p *pipe) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // ErrDisk is the I/O error that a broken disk returns.
 var ErrDisk = errors.New("sim: input/output error")
 
-// Disk is one machine's disk, in memory. What was synced survives Crash; what was not survives by chance.
+// Disk is one machine's disk, in memory. Synced data survives Crash; what was not survives by chance.
 type Disk struct {
 	faults diskFaults
 
@@ -130,9 +130,9 @@ func (d *Disk) SetSyncError(v bool) { d.faults.syncErr.Store(v) }
 func (d *Disk) SetReadError(v bool) { d.faults.readErr.Store(v) }
 
 // SetSyncDelay makes the syncs that begin from now on take that long. One takes place at a time, and serves all that was asked
-// for before it began; who asks later waits for the next. What is waited for is not synced before the delay is over: a
+// for before it began; who asks later waits for the next. An awaited sync does not end before the delay is over: a
 // crash loses it. It is the engine's syncs for its callers that are slow (host.SlowDisk), not those for its own sake, which
-// it makes with a mutex held (H3).
+// it makes with a mutex held (host.H3).
 func (d *Disk) SetSyncDelay(delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

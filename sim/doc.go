@@ -21,17 +21,17 @@
 // the writer sets, so a message costs one wake-up, in virtual and in real time alike. `meridian demo` runs on this
 // same network in real time.
 //
-// What a connection promises is what TCP promises:
+// A connection has TCP's guarantees:
 //
-//	N1  bytes arrive in order, none is lost while both ends live, none is made up;
-//	N2  nobody learns anything sooner than the link's delay: not the bytes, not the end of the stream, not a reset,
+//	sim.N1: bytes arrive in order, none is lost while both ends live, none is made up;
+//	sim.N2: nobody learns anything sooner than the link's delay: not the bytes, not the end of the stream, not a reset,
 //	    not that the other end has gone;
-//	N3  a partition stalls and does not break: what was sent before or during it arrives, in order, one delay after
+//	sim.N3: a partition stalls and does not break: what was sent before or during it arrives, in order, one delay after
 //	    it heals; who wants to know sooner has to measure silence (transport does);
-//	N4  a killed process resets its connections; a machine that lost power says nothing until it is back, and then
+//	sim.N4: a killed process resets its connections; a machine that lost power says nothing until it is back, and then
 //	    resets what its peers still believe to be open;
-//	N5  a writer that is a window ahead of its reader waits: memory is bounded.
-//	N6  a write that fails because of a reset ends reading too, at once: clients count on that (gRPC's try again and
+//	sim.N5: a writer that is a window ahead of its reader waits: memory is bounded.
+//	sim.N6: a write that fails because of a reset ends reading too, at once: clients count on that (gRPC's try again and
 //	    again until the reader of a connection finds out what its writer knows, and no time passes meanwhile).
 //
 // A partition has a direction; Partition cuts both. Delay between two machines is half of the regions' published
@@ -42,7 +42,7 @@
 // Inside synctest.Test all of it runs in virtual time: a thousand calls over an 87 ms link take 87 s of virtual time
 // exactly and some milliseconds of real time. Make the Network and the machines inside the bubble, because timers and
 // channels belong to the bubble that made them. A goroutine blocked on a mutex does not count as idle, so nobody may
-// sleep, sync or wait for the network while holding one (H3); a slow disk (Disk.SetSyncDelay) shows who does, above the engine.
+// sleep, sync or wait for the network while holding one (host.H3); a slow disk (Disk.SetSyncDelay) shows who does, above the engine.
 //
 // # Faults
 //

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"io"
 	"syscall"
@@ -45,6 +46,13 @@ func TestClockOffsetDriftAndJump(t *testing.T) {
 		<-c.NewTimer(1001 * ms).C()
 		if d := time.Since(start); d.Round(time.Microsecond) != time.Second {
 			t.Fatal(d)
+		}
+		start = time.Now()
+		ctx, cancel := c.WithTimeout(t.Context(), 1001*ms)
+		<-ctx.Done()
+		cancel()
+		if d := time.Since(start); d.Round(time.Microsecond) != time.Second || ctx.Err() != context.DeadlineExceeded {
+			t.Fatal(d, ctx.Err())
 		}
 		c.SetDrift(0)
 		if e := c.Error(); e < 10*ms || e > 15*ms {

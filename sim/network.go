@@ -23,7 +23,7 @@ type NetworkOptions struct {
 	Jitter time.Duration
 	// BytesPerSecond bounds each direction of each pair of machines; zero is no bound.
 	BytesPerSecond int64
-	// WindowBytes bounds what one direction of a connection holds that was not read yet (N5); default 16 MiB.
+	// WindowBytes bounds what one direction of a connection holds that was not read yet (sim.N5); default 16 MiB.
 	WindowBytes int
 	// Backlog bounds connections that a listener has not accepted; default 1024.
 	Backlog int

@@ -206,7 +206,7 @@ func TestResetAndSlow(t *testing.T) {
 	})
 }
 
-// N6: whoever was told by a write that the connection is gone need not wait to read it.
+// sim.N6: whoever was told by a write that the connection is gone need not wait to read it.
 func TestResetSeenByWriter(t *testing.T) {
 	bubble(t, NetworkOptions{}, func(t *testing.T, n *Network) {
 		us, eu := pair(t, n)
@@ -243,7 +243,7 @@ func TestBandwidthAndWindow(t *testing.T) {
 				t.Error(m, err)
 			}
 		})
-		// A reader that does not read stops the writer after a window (N5).
+		// A reader that does not read stops the writer after a window (sim.N5).
 		us, eu = pair(t, n)
 		us.SetWriteDeadline(time.Now().Add(time.Minute))
 		m, err := us.Write(make([]byte, 4<<20))
@@ -276,7 +276,7 @@ func TestCloseWakesReaderAndListener(t *testing.T) {
 	})
 }
 
-// Whatever the writes, reads and faults that do not break a connection, the bytes arrive in order and complete (N1).
+// Whatever the writes, reads and faults that do not break a connection, the bytes arrive in order and complete (sim.N1).
 func TestBytesSurviveStallsAndJitter(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 300<<10), 1, 20).Draw(r, "sizes")

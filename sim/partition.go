@@ -151,7 +151,7 @@ func (n *Network) PowerOff(name string) {
 	n.kill(name, true)
 }
 
-// PowerOn lets a machine be reached again; peers that kept connections to its former life are reset (N4).
+// PowerOn lets a machine be reached again; peers that kept connections to its former life are reset (sim.N4).
 func (n *Network) PowerOn(name string) {
 	n.mu.Lock()
 	if nd := n.nodes[name]; nd != nil {

@@ -1,4 +1,4 @@
-// Package sql is a heading: the life of a statement, and which of the folders below has each part of it.
+// Package sql is documentation only: the life of a statement, and the packages that have each part of it.
 //
 //	client
 //	  | bytes                                                    pgwire       messages, TLS, passwords, cancel
@@ -32,28 +32,27 @@
 //     plan was made from still has the version that it was made from (I7): one comparison, no message.
 //  3. exec takes a run from the program's pool, encodes the key from the parameters, and calls txn.Get.
 //  4. The value's columns are decoded into the row; pgwire writes them in the format that Bind asked for.
-//  5. Nothing was written, so the commit asks nobody. The output buffer is flushed at Sync.
+//  5. Nothing was written, so the commit sends no message. The output buffer is flushed at Sync.
 //
 // # An UPDATE by primary key
 //
 // Step 3 reads with an exclusive lock, so that writers of one row queue instead of failing. The operator then computes
 // the new row, gathers the entries of the indexes that change, and, as the statement is the whole transaction and Sync
-// is in sight, hands them to txn.CommitBatch: with one range written, that is one round of consensus. Only then is
+// is in sight, gives them to txn.CommitBatch: with one range written, that is one round of consensus. Only then is
 // the tag written. If the commit has to be repeated, the output buffer is rewound and steps 3 to 5 happen again; the
-// client does not know (session's S2).
+// client does not know (session.S2).
 //
 // # CREATE INDEX
 //
 // bind makes a command of it. session gives it to schemachange, which edits the descriptor in the transaction and makes a
 // job (package job) in the same one. After the commit, when no node uses an older version, the job fills the index.
 //
-// # Rules of the house
+// # Rules
 //
-//   - A SQLSTATE exists only here. sqlstate has the codes; session/outcome.go translates the typed errors of what is
-//     below. An error knows its position in the query as well as PostgreSQL's does.
-//   - catalog, rowcode, types, scalar and opt are pure: they read no clock and ask nobody.
-//   - parse and bind alone see the grammar library.
-//   - What PostgreSQL 15 answers is the reference. types, scalar, bind and virtual have what it answered in their testdata.
+//   - A SQLSTATE exists only here. sqlstate has the codes; session/outcome.go translates the typed errors of lower layers. An error has its position in the query, as PostgreSQL's have.
+//   - catalog, rowcode, types, scalar and opt are pure: they read no clock and send no requests.
+//   - only parse and bind import the grammar library.
+//   - PostgreSQL 15 is the reference. types, scalar, bind and virtual have its answers in their testdata.
 //
-// docs/sql.md tells the same with more around it.
+// docs/sql.md has the same with more detail.
 package sql

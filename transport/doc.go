@@ -1,7 +1,7 @@
-// Package transport lets nodes talk: calls and streams of opaque bytes, by node id, over gRPC.
+// Package transport carries calls and streams of opaque bytes between nodes, by node id, over gRPC.
 //
-// It knows nothing about what is said. A room above registers handlers by method name and calls methods of other
-// nodes by their node id; how a node id becomes an address is asked of the room above (Options.Resolve).
+// It does not know the contents. The layers above register handlers by method name and call methods of other nodes by their node id; they
+// also resolve node ids to addresses (Options.Resolve).
 //
 //	caller                                                     handler
 //	Call(ctx, to, "kv.batch", req)                             func(ctx, from, req) (reply, error)
@@ -14,53 +14,48 @@
 //
 // A call is a frame on one long-lived gRPC stream, a link, not a gRPC call of its own: that saves setting up a stream,
 // its headers and its goroutine for every request, and lets this package notice silence. Links are per class, and
-// each class has its own connection, so that a large SQL batch can't stand in front of a heartbeat:
+// each class has its own connection, so that a large SQL batch can't delay a heartbeat:
 //
 //	ClassDefault  requests of SQL
 //	ClassSystem   raft, liveness, membership
 //	ClassBulk     raft snapshots and other large transfers
 //
-// A link begins with a hello in both directions: protocol version, node id, cluster id. A peer of another cluster, or a
-// node that is not the one asked for (an address was reused), is refused there, by name. With TLS the hello also checks
-// that the certificate names a node; an administrator's certificate may call methods registered by HandleAdmin only.
+// A link begins with a hello in both directions: version of frames, node id, cluster id, and the versions of the node (package
+// version). A peer of another cluster, a node that is not the one asked for (an address was reused), and one whose binary is too old or too new for the
+// version by which the other one acts are refused there, and both sides name the binary that has to be changed. With TLS the hello also
+// checks that the certificate names a node; an administrator's certificate may call methods registered by HandleAdmin only. The hello,
+// errors, and relayed messages are messages of package wire. A frame has a fixed header instead, of the version that both hellos have; a
+// kind of frame that the reader does not know is refused, and ends the connection.
 //
 // # Failure
 //
-// T1  A call to a peer that is known to be down, and that no path leads to, fails at once with *UnreachableError; in the background the peer is
-//
-//	dialled again, with backoff up to a cap, for as long as it can be resolved.
-//
-// T2  *UnreachableError.Sent is false only if no byte of the request left this node. Otherwise the peer may have
-//
-//	executed it, and whoever promised something about it has to say "outcome unknown".
-//
-// T3  Silence is noticed within three seconds, because writes are to resume in three (docs/replication.md): a link that heard nothing for
-//
-//	PingInterval sends a ping, and is dead if the answer takes longer than PingTimeout. gRPC's own keepalive can't
-//	be set below ten seconds.
-//
-// T4  A caller that gives up (its context ends) cancels the handler's context; so does the loss of the link. There
-//
-//	are no deadlines on the wire: clocks differ.
-//
-// T5  Everything is bounded: a frame by MaxFrameBytes, a node's running handlers by MaxInflight (beyond it calls are
-//
-//	answered with *OverloadedError), bytes under way by HTTP/2 windows that suit 150 ms round trips.
-//
-// T6  A call or stream whose link is missing goes by way of other nodes: the path is fixed by its origin, names no node twice and has
-//
-//	at most MaxRelays nodes, so nothing goes round in circles; T2 and T4 hold along it. A node is told of a path only by nodes
-//	that have heard from the next one lately.
+//	transport.T1: A call to a peer that is known to be down, and that no path leads to, fails immediately with *UnreachableError; in the
+//	    background the peer is dialled again, with backoff up to a cap, for as long as it can be resolved.
+//	transport.T2: *UnreachableError.Sent is false only if no byte of the request left this node. Otherwise the peer may have executed it,
+//	    and the caller has to report "outcome unknown" if the call was not idempotent.
+//	transport.T3: Silence is noticed within three seconds, because writes are to resume in three (docs/replication.md): a link that heard nothing for
+//	    PingInterval sends a ping, and is dead if the answer takes longer than PingTimeout. gRPC's own keepalive can't
+//	    be set below ten seconds.
+//	transport.T4: A caller that gives up (its context ends) cancels the handler's context; so does the loss of the link. There
+//	    are no deadlines on the wire: clocks differ.
+//	transport.T5: Everything is bounded: a frame by MaxFrameBytes, a node's running handlers by MaxInflight (beyond it calls are
+//	    answered with *OverloadedError), bytes in flight by HTTP/2 windows that suit 150 ms round trips.
+//	transport.T7: When a node's version is raised (Raised), it ends its links to the nodes whose binaries don't fit to that any more, and answers the
+//	    next frame of links and streams that such nodes have made with the refusal that their hellos would meet. After an upgrade these are
+//	    nodes that were decommissioned before it, and still run.
+//	transport.T6: A call or stream whose link is missing goes by way of other nodes: the path is fixed by its origin, names no node twice and has
+//	    at most MaxRelays nodes, so there are no cycles; transport.T2 and transport.T4 hold along it. A node learns of a path only from
+//	    nodes that have heard from the next one lately.
 //
 // # Paths
 //
 // While a link is missing that was wanted, its node asks the nodes to which it has links how they reach the peer (path.go): by a link of
-// their own, which has not been silent for long, or by a path that they know. The shortest answer is taken, and asked for again
-// every second. What travels along a path (relay.go) carries the rest of it; each node takes it one further by a link that it
-// has, and waits for none. The handler sees the origin as the caller. The link is dialled all the while, and taken again as soon
-// as it is there: streams along the path end then, but for those of ClassBulk.
+// their own, which has not been silent for long, or by a path that they know. The shortest path is taken, and the question is repeated
+// every second. A relayed message (relay.go) carries the rest of its path; each node forwards it by a link that it has, and waits for none.
+// The handler sees the origin as the caller. The link is dialled all the time, and used again as soon as it is there: streams along the
+// path end then, but for those of ClassBulk.
 //
-// A handler that panics answers an error and the node lives, unless the panic is a broken invariant, which it passes on.
+// A handler that panics answers an error and the node survives, unless the panic is a broken invariant, which stops the node.
 //
 // # Clocks
 //
@@ -70,8 +65,8 @@
 // # Errors of handlers
 //
 // A handler's error crosses as a code, a message and optional detail bytes: return a *StatusError to choose them. Any
-// other error arrives as a *StatusError with CodeUnknown. Errors that callers decide by belong in the reply's own
-// bytes, as package kv does.
+// other error arrives as a *StatusError with CodeUnknown. Errors by which callers make decisions belong in the reply's own bytes, as
+// package kv does it.
 //
 // A call of a node to itself is a function call. See host for the rules on goroutines and time, sim for the network that
 // the tests run on; transport_test.go shows that a call takes one round trip exactly.

@@ -12,7 +12,7 @@ import (
 type UnreachableError struct {
 	Node kv.NodeID // zero: addressed by address
 	Addr string    // empty: the node has none
-	// Sent is false only if nothing of the request left this node (T2).
+	// Sent is false only if nothing of the request left this node (transport.T2).
 	Sent bool
 	Err  error
 }
@@ -40,6 +40,18 @@ func (e *ClusterMismatchError) Error() string {
 	return fmt.Sprintf("%s belongs to cluster %s, this node to %s", e.Addr,
 		hex.EncodeToString(e.Theirs[:]), hex.EncodeToString(e.Ours[:]))
 }
+
+// VersionError says that one of the two nodes has a binary that does not fit to the version by which the other one acts. Unwrap has which one: *version.TooOldError or
+// *version.TooNewError.
+type VersionError struct {
+	Node kv.NodeID
+	Addr string
+	Err  error
+}
+
+func (e *VersionError) Error() string { return e.Err.Error() }
+
+func (e *VersionError) Unwrap() error { return e.Err }
 
 // WrongNodeError says that another node than the one asked for answers at its address.
 type WrongNodeError struct {
@@ -83,6 +95,7 @@ const (
 	codeCluster
 	codeRefused
 	codePathBroken
+	codeVersion
 
 	// CodeApplication is the first code that has no meaning here.
 	CodeApplication Code = 1000

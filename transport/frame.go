@@ -7,28 +7,34 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"meridian/clock"
-	"meridian/kv"
+	"meridian/wire"
 )
 
 // kind is what a frame is.
 type kind uint8
 
 const (
-	kindHello  kind = 1 + iota // first frame of a link, both directions; payload: hello
+	kindHello  kind = 1 + iota // first frame of a link, both directions; payload: Hello
 	kindCall                   // name: method; payload: request
 	kindReply                  // payload: reply
-	kindError                  // payload: error; ends a call, a stream, or (id 0) refuses a link
+	kindError                  // payload: Error; ends a call, a stream, or (id 0) refuses a link
 	kindCancel                 // the caller gave up on id
 	kindPing                   // answered by kindPong with the same id
 	kindPong
-	kindOpen // first frame of a stream; name: method; payload: hello
+	kindOpen // first frame of a stream; name: method; payload: Hello
 	kindData // payload: one message of a stream
 	kindMax
 )
 
+// frameVersion grows when there are kinds of frames, or parts of their header, that earlier nodes do not know. The hello has it (codec.go).
+const frameVersion = 1
+
 // frame is the unit on every gRPC stream of this package:
 //
 //	kind 1 | clock reading 12 | id 8 | length of name 1 | name | payload
+//
+// The header has no numbered fields, because it is fixed for the whole connection: the frame version that both hellos have. A kind that the reader does not
+// know is refused with a *wire.VersionError, and ends the connection.
 type frame struct {
 	kind    kind
 	id      uint64
@@ -57,8 +63,11 @@ func (f *frame) appendHeader(b []byte) []byte {
 
 // decode reads what appendHeader and the payload made; name and payload alias b.
 func (f *frame) decode(b []byte) error {
-	if len(b) < frameHeader || b[0] == 0 || kind(b[0]) >= kindMax {
+	if len(b) < frameHeader || b[0] == 0 {
 		return errFrame
+	}
+	if kind(b[0]) >= kindMax {
+		return &wire.VersionError{Message: "transport.Frame", Field: 1, Value: uint64(b[0]), Enum: true}
 	}
 	f.kind = kind(b[0])
 	f.at, _, _ = clock.Decode(b[1:])
@@ -97,55 +106,4 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return errFrame
 	}
 	return f.decode(data.Materialize())
-}
-
-// hello is who speaks.
-type hello struct {
-	version byte
-	class   Class
-	node    kv.NodeID
-	cluster [16]byte
-}
-
-// protocolVersion grows when frames change in a way that older nodes can't read.
-const protocolVersion = 1
-
-func (h hello) append(b []byte) []byte {
-	b = append(b, h.version, byte(h.class))
-	b = binary.BigEndian.AppendUint32(b, uint32(h.node))
-	return append(b, h.cluster[:]...)
-}
-
-func decodeHello(b []byte) (hello, error) {
-	if len(b) < 22 { // longer ones are from newer nodes
-		return hello{}, errFrame
-	}
-	h := hello{version: b[0], class: Class(b[1]), node: kv.NodeID(binary.BigEndian.Uint32(b[2:]))}
-	copy(h.cluster[:], b[6:])
-	return h, nil
-}
-
-// An error's payload: code 2 | length of message 4 | message | detail.
-func appendError(b []byte, e *StatusError) []byte {
-	b = binary.BigEndian.AppendUint16(b, uint16(e.Code))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(e.Message)))
-	b = append(b, e.Message...)
-	return append(b, e.Detail...)
-}
-
-func decodeError(b []byte) (*StatusError, error) {
-	if len(b) < 6 {
-		return nil, errFrame
-	}
-	e := &StatusError{Code: Code(binary.BigEndian.Uint16(b))}
-	n := binary.BigEndian.Uint32(b[2:])
-	b = b[6:]
-	if uint64(len(b)) < uint64(n) {
-		return nil, errFrame
-	}
-	e.Message = string(b[:n])
-	if len(b) > int(n) {
-		e.Detail = b[n:]
-	}
-	return e, nil
 }

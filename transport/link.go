@@ -10,8 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	gstatus "google.golang.org/grpc/status"
-
-	"meridian/kv"
 )
 
 const (
@@ -24,7 +22,7 @@ const (
 )
 
 // sender lets many goroutines send on one gRPC stream. The lock is a channel because gRPC makes a sender wait while
-// the peer is a window behind, and a goroutine that waits for a channel counts as idle in virtual time (H3).
+// the peer is a window behind, and a goroutine that waits for a channel counts as idle in virtual time (host.H3).
 type sender struct {
 	t    *Transport
 	out  interface{ SendMsg(any) error }
@@ -89,8 +87,7 @@ type link struct {
 	stream grpc.ClientStream
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	node   kv.NodeID
-	addr   string
+	peerSaid
 	sender
 
 	heard  *atomic.Int64 // monotonic time of the last byte
@@ -196,6 +193,9 @@ func (l *link) receive() error {
 		l.asked.Store(0)
 		l.t.stats.framesReceived.Add(1)
 		l.t.stats.bytesReceived.Add(int64(len(f.payload)))
+		if err := l.t.stillFits(&l.peerSaid); err != nil { // the node's version was raised while the link was made
+			return err
+		}
 		clockErr := l.t.observe(f.at, l.node)
 		switch f.kind {
 		case kindReply, kindError:
@@ -264,7 +264,7 @@ func (l *link) doubtful(now time.Duration) bool {
 	return asked != 0 && now-asked >= doubtful
 }
 
-// probe pings a silent link, and ends one that stays silent (T3). Bytes that arrive after the ping show that the peer
+// probe pings a silent link, and ends one that stays silent (transport.T3). Bytes that arrive after the ping show that the peer
 // lives, though not that our frames reach it, which only the answer does.
 func (l *link) probe(now time.Duration) {
 	o := &l.t.o

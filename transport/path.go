@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // A path is how a node reaches another one to which it has no link: the nodes in between, in order.
@@ -201,7 +201,7 @@ func (d *detour) search(ctx context.Context) []kv.NodeID {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan []kv.NodeID, len(near))
-	req := binary.BigEndian.AppendUint32(nil, uint32(d.node))
+	req := (&pathRequest{d.node}).append(nil)
 	asked := 0
 	for _, n := range near {
 		if t.group.Go(func(context.Context) {
@@ -237,15 +237,16 @@ func (d *detour) search(ctx context.Context) []kv.NodeID {
 }
 
 // follow makes a path of what a node has answered; nil if it knows none, or none that is good here: a path names no node
-// twice and has at most MaxRelays nodes, so that nothing goes round in circles (T6).
+// twice and has at most MaxRelays nodes, so that nothing goes round in circles (transport.T6).
 func (t *Transport) follow(via, to kv.NodeID, reply []byte) []kv.NodeID {
-	if len(reply) == 0 || reply[0] == 0 || len(reply)%4 != 1 || len(reply)/4 >= t.o.MaxRelays {
+	var p knownPath
+	r := wire.Read(reply)
+	if readPath(&r, &p); r.Err() != nil || !p.known || len(p.via) >= t.o.MaxRelays {
 		return nil
 	}
 	path := []kv.NodeID{via}
-	for b := reply[1:]; len(b) > 0; b = b[4:] {
-		n := kv.NodeID(binary.BigEndian.Uint32(b))
-		if n == 0 || n == to || n == t.o.NodeID() || slices.Contains(path, n) {
+	for _, n := range p.via {
+		if n == to || n == t.o.NodeID() || slices.Contains(path, n) {
 			return nil
 		}
 		path = append(path, n)
@@ -253,28 +254,25 @@ func (t *Transport) follow(via, to kv.NodeID, reply []byte) []kv.NodeID {
 	return path
 }
 
-// servePath answers methodPath: 0, or 1 and the nodes in between.
+// servePath answers methodPath.
 func (t *Transport) servePath(_ context.Context, from kv.NodeID, req []byte) ([]byte, error) {
-	if len(req) < 4 {
-		return nil, errFrame
+	var q pathRequest
+	r := wire.Read(req)
+	if readPathRequest(&r, &q); r.Err() != nil {
+		return nil, r.Err()
 	}
-	to := kv.NodeID(binary.BigEndian.Uint32(req))
-	if to == t.o.NodeID() || t.reaches(to) {
-		return []byte{1}, nil
+	var known knownPath
+	if q.to == t.o.NodeID() || t.reaches(q.to) {
+		known.known = true
+		return known.append(nil), nil
 	}
 	t.mu.Lock()
-	d := t.detours[to]
+	d := t.detours[q.to]
 	t.mu.Unlock()
-	if d == nil {
-		return []byte{0}, nil
+	if d != nil {
+		if p := d.path.Load(); p != nil && !slices.Contains(*p, from) {
+			known = knownPath{true, *p}
+		}
 	}
-	p := d.path.Load()
-	if p == nil || slices.Contains(*p, from) {
-		return []byte{0}, nil
-	}
-	out := []byte{1}
-	for _, n := range *p {
-		out = binary.BigEndian.AppendUint32(out, uint32(n))
-	}
-	return out, nil
+	return known.append(nil), nil
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"meridian/host"
 	"meridian/kv"
+	"meridian/version"
 )
 
 // peerKey names one connection: to a node, or to an address whose node is not known.
@@ -38,6 +40,7 @@ type peer struct {
 	mu      sync.Mutex // guards the fields below; nothing is taken after it
 	running bool
 	err     error                       // why the last attempt failed; nil: none did since the peer runs
+	failed  error                       // why the last attempt failed, even if the peer was begun again since; nil: it succeeded
 	changed chan struct{}               // closed and replaced when up or err changes
 	relayed map[*relayedStream]struct{} // streams along a path, which end when the link is up
 	addr    string                      // of the last attempt
@@ -68,7 +71,7 @@ func (p *peer) unreachable(sent bool, err error) *UnreachableError {
 	return &UnreachableError{Node: p.key.node, Addr: addr, Sent: sent, Err: err}
 }
 
-// get returns the link, waiting for a first attempt but not for a peer that is known to be down (T1).
+// get returns the link, waiting for a first attempt but not for a peer that is known to be down (transport.T1).
 func (p *peer) get(ctx context.Context) (*link, error) {
 	l, _, err := p.find(ctx, nil)
 	return l, err
@@ -119,7 +122,10 @@ func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) 
 			case seeking:
 				err = nil
 			case vain && err == nil:
-				err = errNoPath // an attempt is under way, and has been for a while, or those of other classes have failed
+				// An attempt is under way, and has been for a while, or those of other classes have failed.
+				if err = p.t.failure(p.key.node); err == nil {
+					err = errNoPath
+				}
 			}
 		}
 		if err != nil {
@@ -132,6 +138,26 @@ func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) 
 			return nil, nil, ctx.Err()
 		}
 	}
+}
+
+// failure is why the node was not reached at the last attempt of any class that failed, or nil. A refused certificate, say,
+// tells the user more than a missing path does.
+func (t *Transport) failure(node kv.NodeID) error {
+	for c := range classes {
+		t.mu.Lock()
+		p := t.peers[peerKey{node: node, class: c}]
+		t.mu.Unlock()
+		if p == nil {
+			continue
+		}
+		p.mu.Lock()
+		err := p.failed
+		p.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin has the peer connect in the background, unless it is trying already.
@@ -148,7 +174,7 @@ func (p *peer) begin() {
 func (p *peer) set(l *link, err error, running bool) {
 	p.mu.Lock()
 	p.up.Store(l)
-	p.err, p.running = err, running
+	p.err, p.failed, p.running = err, err, running
 	close(p.changed)
 	p.changed = make(chan struct{})
 	var relayed []context.CancelCauseFunc
@@ -196,11 +222,15 @@ func (p *peer) run(ctx context.Context) {
 			p.set(nil, errClosed, false)
 			return
 		}
-		// Whoever asks by address asks again; only nodes are worth calling back.
+		// A call by address is repeated; only nodes are worth calling back.
 		if p.key.node == 0 {
 			p.set(nil, err, false)
 			return
 		}
+		// The search begins before the failure is published, so that a caller waits for it; it may end before, too.
+		p.mu.Lock()
+		p.failed = err
+		p.mu.Unlock()
 		p.seek()
 		p.set(nil, err, true)
 		// Jitter: nodes that lost a peer together should not all come back at once.
@@ -316,7 +346,7 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 	if err != nil {
 		return nil, err
 	}
-	us := hello{version: protocolVersion, class: p.key.class, node: t.o.NodeID(), cluster: t.o.ClusterID()}
+	us := t.hello(p.key.class)
 	if err := s.SendMsg(&frame{kind: kindHello, at: t.reading(), payload: us.append(nil)}); err != nil && err != io.EOF {
 		return nil, err
 	}
@@ -331,14 +361,20 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 	if f.kind == kindError {
 		return typed(t.unstatus(f.payload, p.key.node, addr))
 	}
-	them, err := decodeHello(f.payload)
-	if err != nil || f.kind != kindHello {
+	if f.kind != kindHello {
 		return typed(errFrame)
+	}
+	them, err := decodeHello(f.payload)
+	if err != nil {
+		return typed(err)
 	}
 	if name, ok := t.peerName(s.Context()); ok && name != t.o.NodeName {
 		return typed(&StatusError{Code: codeRefused, Message: "its certificate is for " + name + ", not for a node"})
 	}
 	if e := t.checkHello(them, addr); e != nil {
+		return typed(e)
+	}
+	if e := t.checkVersion(them, addr); e != nil {
 		return typed(e)
 	}
 	if p.key.node != 0 && them.node != p.key.node {
@@ -348,7 +384,7 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 		return typed(e)
 	}
 	l := &link{
-		t: t, peer: p, cc: cc, stream: s, ctx: ctx, cancel: cancel, node: them.node, addr: addr,
+		t: t, peer: p, cc: cc, stream: s, ctx: ctx, cancel: cancel, peerSaid: peerSaid{them.node, addr, them.said},
 		sender: newSender(t, s), heard: &heard, pending: make(map[uint64]*call),
 	}
 	l.used.Store(int64(t.o.Host.Clock.Monotonic()))
@@ -369,6 +405,23 @@ func (c *heardConn) Read(b []byte) (int, error) {
 		c.at.Store(int64(c.clock.Monotonic()))
 	}
 	return n, err
+}
+
+// hello is what this node says first on a link of a class.
+func (t *Transport) hello(c Class) hello {
+	return hello{frames: frameVersion, class: c, node: t.o.NodeID(), cluster: t.o.ClusterID(), said: t.o.Said()}
+}
+
+// checkVersion refuses a peer whose binary does not fit to the version that this node acts by, and reports if it is the other way round.
+func (t *Transport) checkVersion(h hello, addr string) error {
+	who := "the node at " + addr
+	if h.node != 0 {
+		who = fmt.Sprintf("n%d", h.node)
+	}
+	if err := version.Check(t.o.Said(), h.said, who); err != nil {
+		return &VersionError{Node: h.node, Addr: addr, Err: err}
+	}
+	return nil
 }
 
 // checkHello refuses peers of other clusters. A node that has no cluster yet talks to any.
@@ -396,7 +449,7 @@ func (t *Transport) peerName(ctx context.Context) (name string, ok bool) {
 	return info.State.PeerCertificates[0].Subject.CommonName, true
 }
 
-// monitor tests silent links (T3) and closes links to addresses that nobody used for a minute.
+// monitor tests silent links (transport.T3) and closes links to addresses that nobody used for a minute.
 func (t *Transport) monitor(ctx context.Context) {
 	tick := t.o.PingInterval / 4
 	for t.o.Host.Clock.Sleep(ctx, tick) == nil {

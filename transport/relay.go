@@ -2,13 +2,13 @@ package transport
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
 	"meridian/invariant"
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // Calls and streams that take a path (path.go), because the link to their node is missing.
@@ -21,63 +21,11 @@ const (
 	relayRoom = 600
 )
 
-// waybill is the head of what is relayed:
-//
-//	origin 4 | class 1 | number of nodes to come 1 | the nodes, 4 each | length of name 1 | name | request
-type waybill struct {
-	origin kv.NodeID
-	class  Class
-	hops   []kv.NodeID // still to come, the target last; empty: it has arrived
-	name   string
-}
-
-func (w *waybill) append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(w.origin))
-	b = append(b, byte(w.class), byte(len(w.hops)))
-	for _, n := range w.hops {
-		b = binary.BigEndian.AppendUint32(b, uint32(n))
-	}
-	b = append(b, byte(len(w.name)))
-	return append(b, w.name...)
-}
-
-// decodeWaybill reads what append wrote and returns the rest.
-func decodeWaybill(b []byte) (w waybill, rest []byte, err error) {
-	if len(b) < 7 {
-		return w, nil, errFrame
-	}
-	w.origin, w.class = kv.NodeID(binary.BigEndian.Uint32(b)), Class(b[4])
-	n := int(b[5])
-	b = b[6:]
-	if w.origin == 0 || w.class >= classes || len(b) < 4*n+1 {
-		return w, nil, errFrame
-	}
-	for range n {
-		w.hops = append(w.hops, kv.NodeID(binary.BigEndian.Uint32(b)))
-		b = b[4:]
-	}
-	n = int(b[0])
-	b = b[1:]
-	if len(b) < n {
-		return w, nil, errFrame
-	}
-	w.name = string(b[:n])
-	return w, b[n:], nil
-}
-
-// A relayed call's reply begins with how it went.
-const (
-	relayedReply  = 0 // the handler's reply follows
-	relayedError  = 1 // the handler's error follows, as in a frame
-	relayedUnsent = 2 // the path is broken, and the request has not reached the target's link (T2); a text follows
-	relayedLost   = 3 // the path broke while the target may have been at work
-)
-
 // relay makes a call along a path.
 func (t *Transport) relay(ctx context.Context, p *peer, path []kv.NodeID, name string, req []byte) ([]byte, error) {
 	t.stats.relayed.Add(1)
-	w := waybill{origin: t.o.NodeID(), class: p.key.class, name: name, hops: append(append(make([]kv.NodeID, 0, len(path)), path[1:]...), p.key.node)}
-	msg := append(w.append(make([]byte, 0, len(req)+len(name)+4*len(path)+16)), req...)
+	w := waybill{origin: t.o.NodeID(), class: p.key.class, name: name, req: req, hops: append(append(make([]kv.NodeID, 0, len(path)), path[1:]...), p.key.node)}
+	msg := w.append(make([]byte, 0, len(req)+len(name)+5*len(path)+24))
 	reply, err := t.direct(ctx, t.peer(peerKey{node: path[0], class: p.key.class}), methodRelay, msg)
 	if err != nil {
 		if e := ctx.Err(); e != nil {
@@ -87,17 +35,19 @@ func (t *Transport) relay(ctx context.Context, p *peer, path []kv.NodeID, name s
 		t.detour(p.key.node).failed(path)
 		return nil, p.unreachable(sent, why)
 	}
-	if len(reply) == 0 {
-		return nil, p.unreachable(true, errFrame)
+	var a relayed
+	r := wire.Read(reply)
+	if readRelayed(&r, &a); r.Err() != nil {
+		return nil, p.unreachable(true, r.Err())
 	}
-	switch body := reply[1:]; reply[0] {
+	switch a.how {
 	case relayedReply:
-		return body, nil
+		return a.body, nil
 	case relayedError:
-		return nil, t.unstatus(body, p.key.node, "")
+		return nil, t.unstatus(a.body, p.key.node, "")
 	default:
 		t.detour(p.key.node).failed(path)
-		return nil, p.unreachable(reply[0] != relayedUnsent, errors.New(string(body)))
+		return nil, p.unreachable(a.how != relayedUnsent, errors.New(string(a.body)))
 	}
 }
 
@@ -122,35 +72,37 @@ func brokenHop(hop kv.NodeID, err error) (sent bool, why error) {
 
 // serveRelay takes a call one node further, or to its handler.
 func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]byte, error) {
-	w, req, err := decodeWaybill(msg)
+	w, err := decodeWaybill(msg)
 	if err != nil {
 		return nil, err
 	}
+	fails := func(err error) []byte { return (&relayed{relayedError, appendError(nil, t.status(err))}).append(nil) }
+	broken := func(how relayedHow, why string) []byte { return (&relayed{how, []byte(why)}).append(nil) }
 	if len(w.hops) == 0 {
 		m := (*t.methods.Load())[w.name]
 		if m == nil || m.call == nil || m.carrier {
-			return appendError([]byte{relayedError}, status(noMethod(w.name))), nil
+			return fails(noMethod(w.name)), nil
 		}
-		reply, err := m.call(ctx, w.origin, req)
+		reply, err := m.call(ctx, w.origin, w.req)
 		if err == nil && len(reply) > t.o.MaxFrameBytes {
 			err = &StatusError{Code: CodeTooLarge, Message: "transport: the reply of " + w.name + " is too large"}
 		}
 		if err != nil {
-			return appendError([]byte{relayedError}, status(err)), nil
+			return fails(err), nil
 		}
-		return append(append(make([]byte, 0, len(reply)+1), relayedReply), reply...), nil
+		return (&relayed{relayedReply, reply}).append(make([]byte, 0, len(reply)+8)), nil
 	}
 	defer t.relaying.Add(-1)
 	if t.relaying.Add(1) > int64(t.o.MaxInflight/relayShare) {
-		return append([]byte{relayedUnsent}, "a node on the way is overloaded"...), nil
+		return broken(relayedUnsent, "a node on the way is overloaded"), nil
 	}
 	t.stats.forwarded.Add(1)
 	hop := w.hops[0]
 	w.hops = w.hops[1:]
-	next := append(w.append(make([]byte, 0, len(msg))), req...)
+	next := w.append(make([]byte, 0, len(msg)))
 	p, l := t.established(hop, w.class)
 	if l == nil {
-		return append([]byte{relayedUnsent}, fmt.Sprintf("n%d has no link to n%d", t.o.NodeID(), hop)...), nil
+		return broken(relayedUnsent, fmt.Sprintf("n%d has no link to n%d", t.o.NodeID(), hop)), nil
 	}
 	reply, err := t.callLink(ctx, p, l, methodRelay, next)
 	if err == nil {
@@ -160,14 +112,14 @@ func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]
 		return nil, ctx.Err() // the caller has given up, or this node stops
 	}
 	sent, why := brokenHop(hop, err)
-	how := byte(relayedUnsent)
+	how := relayedUnsent
 	if sent {
 		how = relayedLost
 	}
-	return append([]byte{how}, why.Error()...), nil
+	return broken(how, why.Error()), nil
 }
 
-// established is a link to a node that is up, if possible of a class. What is relayed does not wait for a link: the node may have
+// established is a link to a node that is up, if possible of a class. A relayed message does not wait for a link: the node may have
 // died, and its caller has other nodes to ask.
 func (t *Transport) established(node kv.NodeID, class Class) (*peer, *link) {
 	for _, c := range [...]Class{class, ClassSystem, ClassDefault, ClassBulk} {
@@ -268,7 +220,7 @@ func (t *Transport) serveRelayStream(ctx context.Context, _ kv.NodeID, s Stream)
 	if err != nil {
 		return err
 	}
-	w, _, err := decodeWaybill(head)
+	w, err := decodeWaybill(head)
 	if err != nil {
 		return err
 	}
@@ -353,7 +305,7 @@ func (t *Transport) registerRelays() {
 	}
 }
 
-// room is what the replies of a method may exceed MaxFrameBytes by: a relayed reply is one byte longer than what it carries.
+// room is what the replies of a method may exceed MaxFrameBytes by: a relayed reply is a message around what it carries.
 func (m *method) room() int {
 	if m.carrier {
 		return relayRoom

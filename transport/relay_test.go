@@ -67,7 +67,7 @@ func (n *node) served(t *testing.T, to kv.NodeID) time.Duration {
 }
 
 // TestRelay: a link is cut, both ways or one way; within three seconds calls go by way of the third node, under the name of the
-// node that made them, and by the link again when it is back (T6).
+// node that made them, and by the link again when it is back (transport.T6).
 func TestRelay(t *testing.T) {
 	for _, cut := range []func(c *net3){
 		func(c *net3) { c.cut(1, 2) },
@@ -101,7 +101,7 @@ func TestRelay(t *testing.T) {
 					t.Errorf("%d calls took a path while there was a link", got-relayed)
 				}
 			}
-			// Nobody reaches a node that is gone: calls fail at once (T1).
+			// Nobody reaches a node that is gone: calls fail at once (transport.T1).
 			n2.machine.Crash(0, false)
 			time.Sleep(5 * time.Second)
 			took(t, 0, "a call to nobody", func() {
@@ -160,7 +160,7 @@ func TestRelayBound(t *testing.T) {
 	}, func(o *transport.Options) { o.MaxRelays = 1 })
 }
 
-// TestRelaySent: what is known of a request that a broken path has lost (T2), and of one that its handler refused.
+// TestRelaySent: what is known of a request that a broken path has lost (transport.T2), and of one that its handler refused.
 func TestRelaySent(t *testing.T) {
 	near(t, 3, func(t *testing.T, c *net3) {
 		n1, n2, n3 := c.nodes[1], c.nodes[2], c.nodes[3]
@@ -192,7 +192,7 @@ func TestRelaySent(t *testing.T) {
 			t.Error(len(got), err)
 		}
 
-		// The caller gives up: so does the handler (T4).
+		// The caller gives up: so does the handler (transport.T4).
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-work; cancel() }()
 		if _, err := n1.Call(ctx, 2, "work", nil); !errors.Is(err, context.Canceled) {

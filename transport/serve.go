@@ -4,8 +4,10 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
+	gpeer "google.golang.org/grpc/peer"
 
 	"meridian/kv"
 )
@@ -14,6 +16,7 @@ import (
 type served struct {
 	t     *Transport
 	ctx   context.Context
+	peer  peerSaid
 	from  kv.NodeID
 	admin bool // the peer is an administrator, not a node
 	sender
@@ -35,6 +38,17 @@ type job struct {
 // maxIdleWorkers bounds the goroutines kept for the next call; a fresh one has to grow its stack.
 const maxIdleWorkers = 64
 
+// warnEvery bounds how often the log says that a node is refused for its version, as it comes again and again.
+const warnEvery = 10 * time.Second
+
+// sourceOf is the address from which a stream comes.
+func sourceOf(ctx context.Context) string {
+	if p, ok := gpeer.FromContext(ctx); ok && p.Addr != nil {
+		return p.Addr.String()
+	}
+	return ""
+}
+
 // serveStream is the handler of every gRPC stream.
 func (t *Transport) serveStream(_ any, s grpc.ServerStream) error {
 	if !t.enter() {
@@ -54,7 +68,7 @@ func (t *Transport) serveStream(_ any, s grpc.ServerStream) error {
 	case name == linkMethod && f.kind == kindHello:
 		return t.serveLink(s, h, from, admin)
 	case name == streamMethod && f.kind == kindOpen:
-		return t.serveOpen(s, &f, from, admin)
+		return t.serveOpen(s, &f, h, from, admin)
 	}
 	return errFrame
 }
@@ -64,8 +78,8 @@ func (t *Transport) enter() bool { return t.group.Context().Err() == nil }
 // greet checks the first frame of a stream.
 func (t *Transport) greet(ctx context.Context, f *frame) (h hello, from kv.NodeID, admin bool, refusal *StatusError) {
 	h, err := decodeHello(f.payload)
-	if err != nil || h.version == 0 || h.class >= classes {
-		return h, 0, false, &StatusError{Code: codeRefused, Message: "transport: malformed hello"}
+	if err != nil {
+		return h, 0, false, &StatusError{Code: codeRefused, Message: err.Error()}
 	}
 	if name, ok := t.peerName(ctx); ok && name != t.o.NodeName {
 		if !t.isAdmin(name) {
@@ -77,18 +91,25 @@ func (t *Transport) greet(ctx context.Context, f *frame) (h hello, from kv.NodeI
 		ours := t.o.ClusterID()
 		return h, 0, false, &StatusError{Code: codeCluster, Message: err.Error(), Detail: ours[:]}
 	}
+	if err := t.checkVersion(h, sourceOf(ctx)); err != nil {
+		now := t.o.Host.Clock.Monotonic()
+		if last := t.warned.Load(); (last == 0 || now-time.Duration(last) >= warnEvery) && t.warned.CompareAndSwap(last, int64(now)) {
+			t.o.Host.Log.Warn("a node was refused", "node", h.node, "error", err)
+		}
+		return h, 0, false, t.status(err)
+	}
 	if err := t.observe(f.at, h.node); err != nil {
-		return h, 0, false, status(err)
+		return h, 0, false, t.status(err)
 	}
 	return h, h.node, admin, nil
 }
 
 func (t *Transport) serveLink(stream grpc.ServerStream, h hello, from kv.NodeID, admin bool) error {
 	s := &served{
-		t: t, ctx: stream.Context(), from: from, admin: admin,
+		t: t, ctx: stream.Context(), peer: peerSaid{from, sourceOf(stream.Context()), h.said}, from: from, admin: admin,
 		sender: newSender(t, stream), cancels: make(map[uint64]context.CancelFunc),
 	}
-	us := hello{version: protocolVersion, class: h.class, node: t.o.NodeID(), cluster: t.o.ClusterID()}
+	us := t.hello(h.class)
 	if _, err := s.send(s.ctx, nil, &frame{kind: kindHello, payload: us.append(nil)}); err != nil {
 		return err
 	}
@@ -103,11 +124,16 @@ func (t *Transport) serveLink(stream grpc.ServerStream, h hello, from kv.NodeID,
 		}
 		t.stats.framesReceived.Add(1)
 		t.stats.bytesReceived.Add(int64(len(f.payload)))
+		if err := t.stillFits(&s.peer); err != nil {
+			t.stats.refusals.Add(1)
+			_, err = s.send(s.ctx, nil, &frame{kind: kindError, payload: appendError(nil, t.status(err))})
+			return err
+		}
 		clockErr := t.observe(f.at, from)
 		switch f.kind {
 		case kindCall:
 			if clockErr != nil {
-				s.answer(f.id, status(clockErr))
+				s.answer(f.id, t.status(clockErr))
 				continue
 			}
 			s.dispatch(&f)
@@ -142,7 +168,7 @@ func (s *served) dispatch(f *frame) {
 	t := s.t
 	m := (*t.methods.Load())[string(f.got)]
 	if m == nil || m.call == nil || s.admin && !m.admin {
-		s.answer(f.id, status(noMethod(string(f.got))))
+		s.answer(f.id, t.status(noMethod(string(f.got))))
 		return
 	}
 	if t.inflight.Add(1) > int64(t.o.MaxInflight) {
@@ -205,7 +231,7 @@ func (j *job) run() {
 		err = &StatusError{Code: CodeTooLarge, Message: "transport: the reply of " + j.m.name + " is too large"}
 	}
 	if err != nil {
-		f.kind, f.payload = kindError, appendError(nil, status(err))
+		f.kind, f.payload = kindError, appendError(nil, t.status(err))
 	}
 	// The context of the link, not of the call: a caller that gave up drops the answer by itself.
 	j.s.send(j.s.ctx, nil, f)

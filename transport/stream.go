@@ -37,7 +37,7 @@ func (t *Transport) openLink(ctx context.Context, p *peer, l *link, name string)
 	if err != nil {
 		return nil, p.unreachable(false, l.reason(err))
 	}
-	us := hello{version: protocolVersion, class: p.key.class, node: t.o.NodeID(), cluster: t.o.ClusterID()}
+	us := t.hello(p.key.class)
 	f := &frame{kind: kindOpen, at: t.reading(), name: name, payload: us.append(nil)}
 	if err := s.SendMsg(f); err != nil && err != io.EOF {
 		return nil, p.unreachable(false, l.reason(err))
@@ -79,9 +79,8 @@ func (c *clientStream) Send(b []byte) error {
 	return nil
 }
 
-// reason is why a stream has ended, to which nothing can be sent any more. What has arrived and was not received yet is
-// kept. It does not wait: all that is left to receive is here. If another goroutine receives, that one is told, and
-// this one hears io.EOF.
+// reason is why a stream has ended, to which nothing can be sent any more. Messages that have arrived and were not received yet are kept.
+// It does not wait: all that is left to receive is here. If another goroutine receives, that one is told, and this one hears io.EOF.
 func (c *clientStream) reason() error {
 	select {
 	case c.turn <- struct{}{}:
@@ -147,23 +146,25 @@ func (t *Transport) received(f *frame, from kv.NodeID) error {
 }
 
 // serveOpen runs a stream's handler.
-func (t *Transport) serveOpen(s grpc.ServerStream, f *frame, from kv.NodeID, admin bool) error {
+func (t *Transport) serveOpen(s grpc.ServerStream, f *frame, h hello, from kv.NodeID, admin bool) error {
 	m := (*t.methods.Load())[string(f.got)]
+	peer := peerSaid{from, sourceOf(s.Context()), h.said}
 	var err error
 	if m == nil || m.stream == nil || admin && !m.admin {
 		err = noMethod(string(f.got))
 	} else {
-		err = t.guard(m.name, func() error { return m.stream(s.Context(), from, &serverStream{t: t, from: from, s: s}) })
+		err = t.guard(m.name, func() error { return m.stream(s.Context(), from, &serverStream{t: t, peer: peer, from: from, s: s}) })
 	}
 	if err == nil {
 		return nil
 	}
-	return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: appendError(nil, status(err))})
+	return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: appendError(nil, t.status(err))})
 }
 
 // serverStream is the handler's end.
 type serverStream struct {
 	t    *Transport
+	peer peerSaid
 	from kv.NodeID
 	s    grpc.ServerStream
 }
@@ -171,6 +172,9 @@ type serverStream struct {
 func (c *serverStream) Send(b []byte) error {
 	if len(b) > c.t.o.MaxFrameBytes {
 		return &StatusError{Code: CodeTooLarge, Message: "transport: the message is too large"}
+	}
+	if err := c.t.stillFits(&c.peer); err != nil {
+		return err
 	}
 	if err := c.s.SendMsg(&frame{kind: kindData, at: c.t.reading(), payload: b}); err != nil {
 		return &UnreachableError{Node: c.from, Sent: true, Err: err}
@@ -187,6 +191,9 @@ func (c *serverStream) Recv() ([]byte, error) {
 			return nil, io.EOF
 		}
 		return nil, &UnreachableError{Node: c.from, Sent: true, Err: err}
+	}
+	if err := c.t.stillFits(&c.peer); err != nil {
+		return nil, err
 	}
 	if err := c.t.received(&f, c.from); err != nil {
 		return nil, err
@@ -287,7 +294,7 @@ func (s *localStream) Recv() ([]byte, error) {
 		}
 		return b, nil
 	case <-s.ended():
-		// What the handler sent before it returned comes first.
+		// Messages that the handler sent before it returned come first.
 		select {
 		case b := <-s.in:
 			return b, nil

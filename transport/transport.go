@@ -21,6 +21,7 @@ import (
 	"meridian/host"
 	"meridian/invariant"
 	"meridian/kv"
+	"meridian/version"
 )
 
 // Class separates traffic that must not wait for other traffic; each has its own connection.
@@ -62,6 +63,8 @@ type Options struct {
 	NodeID func() kv.NodeID
 	// ClusterID is this node's cluster, zero until it is known.
 	ClusterID func() [16]byte
+	// Said are the versions of this node; nil: none, as of an administrator's program.
+	Said func() version.Said
 	// Resolve gives a node's address.
 	Resolve func(kv.NodeID) (addr string, ok bool)
 
@@ -110,6 +113,9 @@ func (o *Options) setDefaults() {
 	if o.ClusterID == nil {
 		o.ClusterID = func() [16]byte { return [16]byte{} }
 	}
+	if o.Said == nil {
+		o.Said = func() version.Said { return version.Said{} }
+	}
 	if o.Resolve == nil {
 		o.Resolve = func(kv.NodeID) (string, bool) { return "", false }
 	}
@@ -144,7 +150,7 @@ type method struct {
 	call   Handler
 	stream StreamHandler
 	admin  bool
-	// carrier: it relays other methods, and is never relayed itself (T6).
+	// carrier: it relays other methods, and is never relayed itself (transport.T6).
 	carrier bool
 }
 
@@ -157,7 +163,9 @@ type Transport struct {
 	jobs     chan job // unbuffered: a send finds an idle worker or fails
 	idle     atomic.Int64
 	inflight atomic.Int64
-	relaying atomic.Int64 // calls that are taken further for other nodes
+	relaying atomic.Int64  // calls that are taken further for other nodes
+	acting   atomic.Uint64 // the version by which this node acts since Raised, as a number
+	warned   atomic.Int64  // monotonic time of the last warning of a refused version
 	stats    counters
 	calls    sync.Pool // *call
 
@@ -305,6 +313,35 @@ func (t *Transport) OpenStreamClass(ctx context.Context, c Class, to kv.NodeID, 
 	return t.openRemote(ctx, t.peer(peerKey{node: to, class: c}), name)
 }
 
+// Raised says that this node acts by a later version from now on (Options.Said). Nodes whose binaries can't are cut off (transport.T7). It does not wait.
+func (t *Transport) Raised() {
+	t.acting.Store(t.o.Said().Acting.Uint64())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.peers {
+		if l := p.up.Load(); l != nil {
+			if err := t.stillFits(&l.peerSaid); err != nil {
+				l.fail(err)
+			}
+		}
+	}
+}
+
+// peerSaid is what the other end of a link said of its binary.
+type peerSaid struct {
+	node kv.NodeID
+	addr string
+	said version.Said
+}
+
+// stillFits checks a node that fitted when its link was made (transport.T7).
+func (t *Transport) stillFits(p *peerSaid) error {
+	if own := p.said.Own.Uint64(); own == 0 || own >= t.acting.Load() {
+		return nil
+	}
+	return t.checkVersion(hello{node: p.node, said: p.said}, p.addr)
+}
+
 func noMethod(name string) error {
 	return &StatusError{Code: CodeNoMethod, Message: fmt.Sprintf("transport: no method %q", name)}
 }
@@ -346,13 +383,17 @@ func (t *Transport) guard(name string, f func() error) (err error) {
 }
 
 // status is the form in which a handler's error crosses the wire.
-func status(err error) *StatusError {
+func (t *Transport) status(err error) *StatusError {
+	var v *VersionError
 	var s *StatusError
 	var p *PanicError
 	var o *OffsetError
 	switch {
 	case errors.As(err, &s):
 		return s
+	case errors.As(err, &v):
+		said := t.o.Said()
+		return &StatusError{Code: codeVersion, Message: err.Error(), Detail: appendSaid(nil, &said)}
 	case errors.As(err, &p):
 		return &StatusError{Code: CodePanic, Message: err.Error()}
 	case errors.As(err, &o):
@@ -378,6 +419,12 @@ func (t *Transport) unstatus(payload []byte, from kv.NodeID, addr string) error 
 		m := &ClusterMismatchError{Addr: addr, Ours: t.o.ClusterID()}
 		copy(m.Theirs[:], e.Detail)
 		return m
+	case codeVersion:
+		if theirs, ok := decodeSaid(e.Detail); ok {
+			if err := t.checkVersion(hello{node: from, said: theirs}, addr); err != nil {
+				return err
+			}
+		}
 	}
 	return e
 }

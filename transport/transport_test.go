@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,11 +23,13 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/transport"
+	"meridian/version"
 )
 
 const ms = time.Millisecond
 
 type node struct {
+	said atomic.Pointer[version.Said]
 	*transport.Transport
 	id      kv.NodeID
 	name    string
@@ -71,6 +74,12 @@ func (c *net3) start(n *node, edit ...func(*transport.Options)) {
 		Host: n.host, Clock: n.clock,
 		NodeID:    func() kv.NodeID { return n.id },
 		ClusterID: func() [16]byte { return n.cluster },
+		Said: func() version.Said {
+			if said := n.said.Load(); said != nil {
+				return *said
+			}
+			return version.Said{}
+		},
 		Resolve: func(id kv.NodeID) (string, bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -160,7 +169,7 @@ func TestDeadPeerIsNoticedAndComesBack(t *testing.T) {
 		if d := time.Since(start); d > 3*time.Second || d < time.Second {
 			t.Errorf("silence was noticed after %s", d)
 		}
-		// Known to be down: fails at once, and nothing was sent (T1, T2).
+		// Known to be down: fails at once, and nothing was sent (transport.T1, transport.T2).
 		took(t, 0, "call to a peer that is down", func() {
 			_, err := n1.Call(t.Context(), 3, "echo", nil)
 			if !errors.As(err, &u) || u.Sent {
@@ -230,6 +239,133 @@ func TestSlowLinkIsNotDead(t *testing.T) {
 			n.host.Group.Stop()
 		}
 	})
+}
+
+// TestVersions: two nodes of which one can't act by the other's version, or does not work in so old a cluster, do not talk, whoever of them
+// calls; both are told which binary has to be changed. Others do, whatever their binaries.
+func TestVersions(t *testing.T) {
+	said := func(own, oldest, acting uint16) *version.Said {
+		v := func(minor uint16) version.Version { return version.Version{Minor: minor} }
+		return &version.Said{Binary: version.Binary{Own: v(own), Oldest: v(oldest)}, Acting: v(acting)}
+	}
+	for _, c := range []struct {
+		n1, n2     *version.Said
+		at1, at2   string // what each of them hears when it calls; empty: an answer
+		old, newer bool
+	}{
+		{n1: said(1, 1, 1), n2: said(2, 1, 1)},
+		{n1: said(2, 1, 2), n2: said(2, 1, 1)},
+		{n1: said(1, 1, 1), n2: said(2, 1, 0)},
+		{n1: said(1, 1, 1), n2: said(2, 1, 2), at1: "the binary of this node is too old", at2: "the binary of n1 is too old", old: true},
+		{n1: said(1, 1, 1), n2: said(3, 2, 0), at1: "the binary of n2 is too new", at2: "the binary of this node is too new", newer: true},
+	} {
+		bubble(t, func(t *testing.T, n *net3) {
+			n1, n2 := n.nodes[1], n.nodes[2]
+			n1.said.Store(c.n1)
+			n2.said.Store(c.n2)
+			for _, x := range []struct {
+				from *node
+				to   kv.NodeID
+				want string
+			}{{n1, 2, c.at1}, {n2, 1, c.at2}} {
+				_, err := x.from.Call(t.Context(), x.to, "echo", nil)
+				if x.want == "" {
+					if err != nil {
+						t.Errorf("%v and %v: %v", c.n1, c.n2, err)
+					}
+					continue
+				}
+				var v *transport.VersionError
+				if !errors.As(err, &v) || !strings.HasPrefix(v.Error(), x.want) || v.Node != x.to ||
+					errors.As(err, new(*version.TooOldError)) != c.old || errors.As(err, new(*version.TooNewError)) != c.newer {
+					t.Errorf("n%d of %v calls n%d of %v: %v; want %q", x.from.id, c.n1, x.to, c.n2, err, x.want)
+				}
+			}
+		}, func(o *transport.Options) { o.MaxRelays = -1 })
+	}
+}
+
+// TestCutOff: when a node's version is raised, a node that can't act by it is cut off: links and streams that were made before end, whoever has made
+// them, and that node hears that its binary is too old. Nodes that can act by it notice nothing (transport.T7).
+func TestCutOff(t *testing.T) {
+	v := func(minor uint16) version.Version { return version.Version{Minor: minor} }
+	said := func(own, acting uint16) *version.Said {
+		return &version.Said{Binary: version.Binary{Own: v(own), Oldest: v(1)}, Acting: v(acting)}
+	}
+	bubble(t, func(t *testing.T, c *net3) {
+		n1, n2, n3 := c.nodes[1], c.nodes[2], c.nodes[3]
+		n1.said.Store(said(2, 1))
+		n2.said.Store(said(1, 1))
+		n3.said.Store(said(2, 1))
+		var raised atomic.Bool
+		streams := map[[2]kv.NodeID]transport.Stream{}
+		say := func(s transport.Stream) error {
+			if err := s.Send([]byte("x")); err != nil {
+				return err
+			}
+			_, err := s.Recv()
+			return err
+		}
+		for _, n := range c.nodes {
+			n.HandleStream("talk", func(_ context.Context, from kv.NodeID, s transport.Stream) error {
+				for {
+					b, err := s.Recv()
+					if err == nil && from == 2 && raised.Load() {
+						t.Error("n1 takes a message of n2 still")
+					}
+					if err == nil {
+						err = s.Send(b)
+					}
+					if err != nil {
+						return err
+					}
+				}
+			})
+		}
+		for _, pair := range [][2]kv.NodeID{{1, 2}, {2, 1}, {1, 3}, {3, 1}} {
+			from := c.nodes[pair[0]]
+			if _, err := from.Call(t.Context(), pair[1], "echo", nil); err != nil {
+				t.Fatal(err)
+			}
+			s, err := from.OpenStream(t.Context(), pair[1], "talk")
+			if err == nil {
+				err = say(s)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			streams[pair] = s
+		}
+		before := n3.Stats().LinkFailures
+
+		n1.said.Store(said(2, 2))
+		n1.Raised()
+		raised.Store(true)
+		for pair, s := range streams {
+			if err := say(s); (err == nil) != (pair[0]+pair[1] == 4) {
+				t.Errorf("the stream from n%d to n%d: %v", pair[0], pair[1], err)
+			}
+		}
+		for range 2 { // the first call of n2 goes by the old link, the second meets a refused hello
+			for _, x := range []struct {
+				from *node
+				to   kv.NodeID
+				want string
+			}{{n2, 1, "the binary of this node is too old: it has version 0.1, and the cluster is upgraded to 0.2"}, {n1, 2, "the binary of n2 is too old"}} {
+				_, err := x.from.Call(t.Context(), x.to, "echo", nil)
+				if err == nil || !strings.Contains(err.Error(), x.want) || !errors.As(err, new(*version.TooOldError)) {
+					t.Errorf("n%d calls n%d: %v; want %q", x.from.id, x.to, err, x.want)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if _, err := n3.Call(t.Context(), 1, "echo", nil); err != nil || n3.Stats().LinkFailures != before {
+			t.Errorf("n3 has lost %d links: %v", n3.Stats().LinkFailures-before, err)
+		}
+		if _, err := n2.Call(t.Context(), 3, "echo", nil); err != nil {
+			t.Errorf("n3 acts by the earlier version still: %v", err)
+		}
+	}, func(o *transport.Options) { o.MaxRelays = -1 })
 }
 
 func TestClusterMismatchWrongNodeAndUnknownMethod(t *testing.T) {
@@ -326,7 +462,7 @@ func TestErrorsPanicsAndLimits(t *testing.T) {
 		if _, err := n1.Call(t.Context(), 3, "echo", make([]byte, 2<<20)); err == nil {
 			t.Error("too large a request was sent")
 		}
-		// Three handlers may run (T5).
+		// Three handlers may run (transport.T5).
 		n3.Handle("hold", func(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -344,7 +480,7 @@ func TestErrorsPanicsAndLimits(t *testing.T) {
 		if _, err := n1.Call(t.Context(), 3, "echo", nil); !errors.As(err, new(*transport.OverloadedError)) {
 			t.Error(err)
 		}
-		cancel() // reaches the handlers (T4)
+		cancel() // reaches the handlers (transport.T4)
 		wg.Wait()
 		time.Sleep(time.Second)
 		if s := n3.Stats(); s.Inflight != 0 || s.Overloaded != 1 {

@@ -1,6 +1,8 @@
 package txn
 
 import (
+	"iter"
+
 	"meridian/keys"
 )
 
@@ -25,7 +27,7 @@ type op struct {
 	delta    int64
 }
 
-// looks reports whether the write depends on what is there.
+// looks reports whether the write depends on the key's present value.
 func (o *op) looks() bool { return o.kind == opPutNew || o.kind == opCPut || o.kind == opAdd }
 
 // WriteBatch gathers writes. Keys and values are kept, not copied: they must not change afterwards. The zero value
@@ -35,13 +37,13 @@ type WriteBatch struct {
 	bytes int
 }
 
-// Put writes a key whatever was there. The value must not be nil.
+// Put writes a key unconditionally. The value must not be nil.
 func (b *WriteBatch) Put(k keys.Key, v []byte) { b.add(op{kind: opPut, key: k, value: v}) }
 
 // PutFresh is Put by a caller who knows that the key has no value.
 func (b *WriteBatch) PutFresh(k keys.Key, v []byte) { b.add(op{kind: opPutFresh, key: k, value: v}) }
 
-// PutBlind is Put by a caller who has not looked at the key, and does not care what others have written meanwhile.
+// PutBlind is Put by a caller that has not read the key, and does not depend on writes of others to it.
 func (b *WriteBatch) PutBlind(k keys.Key, v []byte) { b.add(op{kind: opPutBlind, key: k, value: v}) }
 
 // PutNew writes a key that must have no value; else *kv.ConditionFailedError with the value that it has.
@@ -78,4 +80,68 @@ func (b *WriteBatch) Reset() {
 func (b *WriteBatch) add(o op) {
 	b.ops = append(b.ops, o)
 	b.bytes += len(o.key) + len(o.end) + len(o.value)
+}
+
+// WriteKind says what a Write does.
+type WriteKind uint8
+
+// The kinds are the methods of WriteBatch.
+const (
+	WritePut         = WriteKind(opPut)
+	WritePutNew      = WriteKind(opPutNew)
+	WriteCPut        = WriteKind(opCPut)
+	WriteDelete      = WriteKind(opDelete)
+	WriteDeleteRange = WriteKind(opDeleteRange)
+	WriteAdd         = WriteKind(opAdd)
+)
+
+// Write is one write of a batch, for substitutes of a Txn.
+type Write struct {
+	Kind            WriteKind
+	Key, End        keys.Key
+	Value, Expected []byte
+	Delta           int64
+}
+
+// Writes lists the batch's writes in order.
+func (b *WriteBatch) Writes() iter.Seq[Write] {
+	return func(yield func(Write) bool) {
+		for i := range b.ops {
+			o := &b.ops[i]
+			kind := WriteKind(o.kind)
+			if o.kind == opPutFresh || o.kind == opPutBlind {
+				kind = WritePut
+			}
+			if !yield(Write{kind, o.key, o.end, o.value, o.expected, o.delta}) {
+				return
+			}
+		}
+	}
+}
+
+// Split divides a batch by key: first the writes whose keys are in, then the others, each in order. A batch that need not be divided is
+// returned as it is.
+func (b *WriteBatch) Split(in func(keys.Key) bool) (yes, no *WriteBatch) {
+	n := 0
+	for i := range b.ops {
+		if in(b.ops[i].key) {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return &WriteBatch{}, b
+	case len(b.ops):
+		return b, &WriteBatch{}
+	}
+	yes, no = &WriteBatch{}, &WriteBatch{}
+	for i := range b.ops {
+		o := &b.ops[i]
+		into := no
+		if in(o.key) {
+			into = yes
+		}
+		into.add(*o)
+	}
+	return yes, no
 }

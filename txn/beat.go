@@ -11,23 +11,22 @@ import (
 	"meridian/kv"
 )
 
-// A transaction that holds locks shows that its coordinator is alive: once it is about a second old, it writes its
-// record, and again every second, long before the record's expiry of three seconds. Short transactions never get
-// there.
+// A transaction that holds locks sends heartbeats: once it is about a second old, it writes its record, and again every second, long before
+// the record's expiry of three seconds. Short transactions end before the first one.
 const (
 	beatTick = 500 * time.Millisecond
-	// beatLate is the age from which a transaction that gets its first lock writes its record before: others measure
-	// its life from its beginning as long as there is no record, and would take it for dead.
+	// beatLate is the age from which a transaction that gets its first lock writes its record before that: as long as there is no record,
+	// others count its expiry from its beginning, and would take it for dead.
 	beatLate = commit.Expiry / 2
-	// beatAfter is the number of ticks between two signs of life: between 0.5 and 1 s pass.
+	// beatAfter is the number of ticks between two heartbeats: between 0.5 and 1 s pass.
 	beatAfter = 2
 )
 
-// beat is one transaction's place among those that show signs of life.
+// beat is one transaction's entry in the list of those that send heartbeats.
 type beat struct {
 	want bool // it has something to protect; used by the transaction's goroutine only
 
-	// txn is what the next heartbeat says.
+	// txn is the content of the next heartbeat.
 	txn atomic.Pointer[kv.Txn]
 	// aborted is set when a heartbeat found the transaction aborted.
 	aborted atomic.Pointer[error]
@@ -54,7 +53,7 @@ func (b *beat) reset() {
 	b.made.Store(false)
 }
 
-// beats is all transactions of a gateway that hold locks, in the order of their last sign of life.
+// beats has all transactions of a gateway that hold locks, in the order of their last heartbeats.
 type beats struct {
 	db *DB
 
@@ -64,12 +63,12 @@ type beats struct {
 	running    bool
 }
 
-// heartbeat puts the transaction among those that show signs of life, if it has something to protect.
+// heartbeat adds the transaction to those that send heartbeats, if it has something to protect.
 func (t *Txn) heartbeat() {
 	if !t.beat.want {
 		return
 	}
-	snap := t.c.Snapshot()
+	snap := t.core.Snapshot()
 	known := t.beat.txn.Load()
 	if known == snap || snap.Anchor == nil {
 		return
@@ -79,7 +78,7 @@ func (t *Txn) heartbeat() {
 	if known == nil && !t.beat.made.Load() && t.db.o.Clock.Now().Wall-snap.MinTimestamp.Wall > int64(beatLate) &&
 		t.beat.busy.CompareAndSwap(false, true) {
 		t.db.o.Probes.Reached("txn: first lock of an old transaction")
-		ctx, cancel := context.WithTimeout(t.db.o.Host.Group.Context(), commit.HeartbeatInterval)
+		ctx, cancel := t.db.o.Host.Clock.WithTimeout(t.db.o.Host.Group.Context(), commit.HeartbeatInterval)
 		t.db.beats.beat(ctx, &t.beat)
 		cancel()
 	}
@@ -138,7 +137,7 @@ func (bs *beats) remove(b *beat) {
 	b.txn.Store(nil)
 }
 
-// run ticks for as long as there is anyone to show signs of life for.
+// run ticks for as long as there is a transaction that needs heartbeats.
 func (bs *beats) run(ctx context.Context) {
 	for {
 		if err := bs.db.o.Host.Clock.Sleep(ctx, beatTick); err != nil {
@@ -167,7 +166,7 @@ func (bs *beats) run(ctx context.Context) {
 	}
 }
 
-// beat shows one sign of life.
+// beat sends one heartbeat.
 func (bs *beats) beat(ctx context.Context, b *beat) {
 	defer b.busy.Store(false)
 	txn := b.txn.Load()

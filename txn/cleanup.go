@@ -6,13 +6,13 @@ import (
 	"sync"
 
 	"meridian/commit"
-	"meridian/commit/leader/coordinator"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 )
 
-// Bounds of the work that follows transactions. All of it may be left undone: whoever meets what a transaction
-// left behind asks its record, so a full queue costs others time, not correctness (I9).
+// Bounds of the work that follows transactions. All of it may be left undone: a request that meets an intent of a finished transaction asks
+// its record, so a full queue costs others time, not correctness (I9).
 const (
 	cleanupWorkers = 64
 	cleanupQueue   = 8192
@@ -20,18 +20,18 @@ const (
 	resolveBatch = 256
 )
 
-// cleaner carries out cleanups behind the clients' backs.
+// cleaner carries out cleanups in the background.
 type cleaner struct {
 	db *DB
 	// resolutions and records leave together with those of other transactions.
 	resolutions, records gather
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it
-	queue   []*coordinator.Cleanup
+	queue   []*transaction.Cleanup
 	workers int
 }
 
-func (db *DB) cleanup(k *coordinator.Cleanup) {
+func (db *DB) cleanup(k *transaction.Cleanup) {
 	if k == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (db *DB) cleanup(k *coordinator.Cleanup) {
 }
 
 // cleanupAfter cleans up once wait has returned, if it is not nil.
-func (db *DB) cleanupAfter(wait func(context.Context), k *coordinator.Cleanup) {
+func (db *DB) cleanupAfter(wait func(context.Context), k *transaction.Cleanup) {
 	if wait == nil {
 		db.cleanup(k)
 		return
@@ -69,7 +69,7 @@ func (db *DB) cleanupAfter(wait func(context.Context), k *coordinator.Cleanup) {
 	})
 }
 
-func (c *cleaner) work(ctx context.Context, k *coordinator.Cleanup) {
+func (c *cleaner) work(ctx context.Context, k *transaction.Cleanup) {
 	for k != nil {
 		if ctx.Err() == nil {
 			c.db.metrics.Cleanups.Add(1)
@@ -90,37 +90,45 @@ func (c *cleaner) work(ctx context.Context, k *coordinator.Cleanup) {
 }
 
 // clean ends a transaction's record and releases what it still holds.
-func (db *DB) clean(ctx context.Context, k *coordinator.Cleanup) {
+func (db *DB) clean(ctx context.Context, k *transaction.Cleanup) {
 	meta := k.Txn.TxnMeta
-	spans, record := k.Spans, k.Record
-	if k.End && meta.Anchor != nil {
+	spans, record := k.Own(k.Spans), k.Record
+	switch {
+	case !k.End || meta.Anchor == nil:
+	case k.Status == kv.Committed:
+		// txn.ST1: recovery asks for the writes until the record says COMMITTED. A request that meets a remaining intent learns the outcome
+		// from the record.
+		r, err := db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RecoverTxnRequest{Txn: meta, ImplicitlyCommits: true}}})
+		if rec, ok := first[*kv.RecoverTxnResponse](r); err != nil || !ok || rec.Txn.Status == kv.Staging {
+			db.o.Probes.Reached("txn: explicit commit failed")
+			return
+		}
+	default:
 		txn := k.Txn
 		r, err := db.o.Sender.Send(ctx, &kv.Batch{
-			Header: kv.Header{Txn: &txn},
-			Requests: []kv.Request{&kv.EndTxnRequest{
-				Anchor: meta.Anchor, Commit: k.Status == kv.Committed, LockSpans: spans,
-			}},
+			Header:   kv.Header{Txn: &txn},
+			Requests: []kv.Request{&kv.EndTxnRequest{Anchor: meta.Anchor, LockSpans: k.All()}},
 		})
 		switch end, ok := first[*kv.EndTxnResponse](r); {
-		case err != nil && k.Status != kv.Committed:
-			// If somebody else aborted it, what it holds can be released all the same; the record has to stay, lest
-			// a late write of ours finds nobody who says no. Otherwise its state is not known, and it is left to
-			// those whom it is in the way of.
+		case err != nil:
+			// If another transaction aborted it, its locks can be released nevertheless; the record has to stay, so that it refuses a late
+			// write of this gateway. Otherwise its state is not known, and transactions that it blocks recover it.
 			var aborted *kv.TxnAbortedError
 			if !errors.As(err, &aborted) {
 				return
 			}
 			record = false
-		case err != nil:
-			// It is committed, whatever was answered: somebody else may have made that explicit.
-			db.o.Probes.Reached("txn: explicit commit failed")
-			record = false
 		case ok:
-			spans = end.Unresolved
-			record = len(spans) > 0
+			spans = k.Own(end.Unresolved)
+			record = len(end.Unresolved) > 0
 		}
 	}
-	if !db.resolve(ctx, meta, k.Status, k.Txn.IgnoredSeqs, spans) || !record {
+	resolved := db.resolve(ctx, meta, k.Status, k.Txn.IgnoredSeqs, spans)
+	if !resolved && len(k.Elsewhere) > 0 {
+		// Spans with locks may reach over ranges of other protocols.
+		resolved = db.finishers.Resolve(ctx, kv.Leader, spans, meta, k.Status, k.Txn.IgnoredSeqs) == nil
+	}
+	if !resolved || !db.resolveElsewhere(ctx, k) || !record {
 		return
 	}
 	db.cleaner.records.send(ctx, []kv.Request{&kv.GCRequest{
@@ -128,7 +136,21 @@ func (db *DB) clean(ctx context.Context, k *coordinator.Cleanup) {
 	}})
 }
 
-// resolve releases all locks and intents in spans, and reports whether it is sure that all are.
+// resolveElsewhere gives the writes in ranges of other protocols their outcome, and reports whether all certainly have it.
+func (db *DB) resolveElsewhere(ctx context.Context, k *transaction.Cleanup) bool {
+	byProtocol := map[kv.Protocol][]keys.Span{}
+	for _, w := range k.Elsewhere {
+		byProtocol[w.Protocol] = append(byProtocol[w.Protocol], keys.Span{Start: w.Key})
+	}
+	for p, spans := range byProtocol {
+		if db.finishers.Resolve(ctx, p, spans, k.Txn.TxnMeta, k.Status, k.Txn.IgnoredSeqs) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// resolve releases all locks and intents in spans, and reports whether all certainly are.
 func (db *DB) resolve(ctx context.Context, meta kv.TxnMeta, status kv.Status, ignored []kv.SeqRange, spans []keys.Span) bool {
 	points := make([]kv.Request, 0, min(len(spans), resolveBatch))
 	for i, s := range spans {
@@ -143,7 +165,7 @@ func (db *DB) resolve(ctx context.Context, meta kv.TxnMeta, status kv.Status, ig
 		}
 	}
 	for _, s := range spans {
-		// Spans may take long; nobody else should wait for them.
+		// Spans may take long; other cleanups should not wait for them.
 		if !s.Point() && commit.ResolveSpan(ctx, db.o.Sender, s, meta, status, ignored) != nil {
 			return false
 		}

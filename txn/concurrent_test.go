@@ -339,7 +339,7 @@ func TestOnePhase(t *testing.T) {
 		if gets, ends := w.fake.Seen("GetRequest"), w.fake.Seen("EndTxnRequest"); m.OnePhaseCommits.Load() != 1 || gets != 0 || ends != 1 {
 			t.Errorf("one range: %d reads, %d ends", gets, ends)
 		}
-		// A lock elsewhere does not prevent it: nothing depends on the record yet (CO5).
+		// A lock elsewhere does not prevent it: nothing depends on the record yet (transaction.TC3).
 		tx := w.db.Begin(txn.TxnOptions{})
 		if _, err := tx.Get(ctx, keys.Key("x"), kv.Shared, kv.Block); err != nil {
 			t.Fatal(err)

@@ -7,26 +7,27 @@ import (
 	"time"
 
 	"meridian/clock"
-	"meridian/commit/leader/coordinator"
+	"meridian/commit"
+	"meridian/commit/transaction"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/probe"
 )
 
-// Sender takes batches to the ranges; route.Sender does.
+// Sender sends batches to the ranges; route.Sender implements it.
 type Sender interface {
 	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 }
 
-// Ranges knows where keys are, without asking anyone; route.Sender does.
+// Ranges knows where keys are, from the cache alone; route.Sender implements it.
 type Ranges interface {
 	// OneRange reports whether first and last, which are addresses, are in one range. It may be wrong: the answer to
 	// a one-phase commit that spans several ranges is *kv.OnePhaseError.
 	OneRange(first, last keys.Key) bool
 }
 
-// Options are what a DB is made of.
+// Options of a DB.
 type Options struct {
 	Sender Sender
 	// Ranges is the Sender itself if it is nil and the Sender can do it; without it no commit takes one phase.
@@ -37,21 +38,26 @@ type Options struct {
 	Host   *host.Host
 	// NodeID is this node's id, zero until it is known.
 	NodeID func() kv.NodeID
+	// Protocols are the commit protocols that this gateway has in addition to the leader's.
+	Protocols map[kv.Protocol]Protocol
 	// TwoPhases turns parallel commits off (CRDB'20 §3.1): a commit on several ranges then takes two rounds instead of
-	// one. It is for comparisons.
+	// one. bench/figure2 measures the difference (docs/performance.md), and tests compare outcomes; no flag or setting of a node sets it.
 	TwoPhases bool
 	// BufferBytes is the size of a transaction's writes above which they are sent early, as intents; zero is 4 MiB.
 	BufferBytes int
-	// OnStaged, if not nil, is told the name of each transaction that is committed although its record does not say so
-	// yet, before anybody else hears of it. It is for tests that end the gateway there.
-	OnStaged func(name string)
-	Probes   *probe.Set
+	Probes      *probe.Set
 }
 
-// Metrics count what transactions ran into.
+// ProbeStaged is reached by each transaction of a client that is committed although its record does not say so yet, before any other node
+// knows.
+const ProbeStaged = "commit: committed, and its record does not say so yet"
+
+// Metrics are counters of this gateway's transactions.
 type Metrics struct {
 	// StatementRestarts counts statements at READ COMMITTED that were run again with a later snapshot.
-	StatementRestarts                                                             atomic.Int64
+	StatementRestarts atomic.Int64
+	// CommitWaits are commits at a time that had yet to come, and CommitWaitNanos how long they waited for it.
+	CommitWaits, CommitWaitNanos                                                  atomic.Int64
 	Begun, OnePhaseCommits, TwoPhaseCommits, ReadOnlyCommits, Rollbacks, Restarts atomic.Int64
 	Refreshes, RefreshesFailed, Ambiguous, Heartbeats, Cleanups, CleanupsDropped  atomic.Int64
 	// Settled counts transactions that were settled together with others.
@@ -68,6 +74,8 @@ type DB struct {
 	cleaner cleaner
 	settler settler
 	readers readers
+	// finishers are those of the protocols, the leader's among them.
+	finishers commit.Finishers
 }
 
 // NewDB makes a DB.
@@ -81,7 +89,10 @@ func NewDB(o Options) *DB {
 	if o.NodeID == nil {
 		o.NodeID = func() kv.NodeID { return 0 }
 	}
-	db := &DB{o: o}
+	db := &DB{o: o, finishers: commit.Finishers{kv.Leader: commit.Intents(o.Sender)}}
+	for p, x := range o.Protocols {
+		db.finishers[p] = x
+	}
 	db.beats.db, db.cleaner.db, db.settler.db = db, db, db
 	db.cleaner.resolutions.db, db.cleaner.records.db = db, db
 	return db
@@ -94,7 +105,7 @@ func (db *DB) Metrics() *Metrics { return &db.metrics }
 func (db *DB) Clock() *clock.Clock { return db.o.Clock }
 
 func (db *DB) newID() (id kv.TxnID) {
-	// In halves, because a machine has longer ones made by the operating system, as if they were keys.
+	// In halves, because for longer ones a machine asks the operating system, as for keys.
 	db.o.Host.Dice.Read(id[:8])
 	db.o.Host.Dice.Read(id[8:])
 	return id
@@ -107,18 +118,18 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 	if !o.AsOf.IsZero() {
 		t.o.ReadOnly = true
 	}
-	t.c.Init(coordinator.Options{
+	t.core.Init(transaction.Options{
 		ID:             db.newID(),
 		Gateway:        db.o.NodeID(),
-		Now:            db.o.Clock.Now(),
-		MaxOffset:      db.o.Clock.MaxOffset(),
+		Now:            db.o.Clock.Read(),
 		Isolation:      o.Isolation,
 		Priority:       o.Priority,
 		AsOf:           o.AsOf,
 		ParallelCommit: !db.o.TwoPhases,
 		BufferBytes:    db.o.BufferBytes,
 	})
-	t.reading = db.readers.begin(t.c.Txn().ID, t.c.Txn().ReadTimestamp)
+	t.leader.Init(&t.core)
+	t.reading = db.readers.begin(t.core.Txn().ID, t.core.Txn().ReadTimestamp)
 	return t
 }
 
@@ -131,14 +142,14 @@ func Retriable(err error) bool {
 	return errors.As(err, &retry) || errors.As(err, &deadlock)
 }
 
-// Run runs f in a transaction and commits it, again and again until it neither fails nor has to be retried. f must
+// Run runs f in a transaction and commits it, and repeats that until it neither fails nor has to be retried. f must
 // not commit, unless as its last act.
 func (db *DB) Run(ctx context.Context, o TxnOptions, f func(context.Context, *Txn) error) error {
 	t := db.Begin(o)
 	returned := false
 	defer func() {
 		if !returned && t.state == open {
-			t.Rollback(ctx) // f panicked, and whoever recovers that does not know of the transaction
+			t.Rollback(ctx) // f panicked, and the function that recovers does not know the transaction
 		}
 	}()
 	for try := 0; ; try++ {
@@ -156,7 +167,7 @@ func (db *DB) Run(ctx context.Context, o TxnOptions, f func(context.Context, *Tx
 			return err
 		}
 		if try >= 2 {
-			// Others are in the way; let them pass.
+			// Let conflicting transactions finish first.
 			d := time.Millisecond << min(try-2, 6)
 			d += time.Duration(db.o.Host.Dice.Int64N(int64(d)))
 			if err := db.o.Host.Clock.Sleep(ctx, d); err != nil {
@@ -170,7 +181,7 @@ func (db *DB) Run(ctx context.Context, o TxnOptions, f func(context.Context, *Tx
 	}
 }
 
-// What follows is outside of transactions: one request at its range's own clock.
+// The following methods are outside of transactions: one request at its range's own clock.
 
 func (db *DB) direct(ctx context.Context, r kv.Request) (*kv.BatchResponse, error) {
 	return db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
@@ -227,13 +238,13 @@ func (db *DB) Add(ctx context.Context, k keys.Key, delta int64) (int64, error) {
 }
 
 // Draw adds to a counter of which the range may set an amount aside, so that not every draw has to be replicated: see
-// kv.AddRequest. A delta of zero looks at what was drawn last. The turn is for GiveBack.
+// kv.AddRequest. A delta of zero returns the number drawn last. The turn is for GiveBack.
 func (db *DB) Draw(ctx context.Context, k keys.Key, delta, reserve int64) (last int64, turn uint64, err error) {
 	r, err := db.add(ctx, &kv.AddRequest{Key: k, Delta: delta, Draw: true, Reserve: reserve})
 	return r.Value, r.Turn, err
 }
 
-// GiveBack gives back delta of what the draw of a turn was given, unless there was another draw since.
+// GiveBack returns delta of the numbers that the draw of a turn got, unless there was another draw since.
 func (db *DB) GiveBack(ctx context.Context, k keys.Key, delta int64, turn uint64) error {
 	_, err := db.add(ctx, &kv.AddRequest{Key: k, Delta: -delta, Draw: true, Back: true, Turn: turn})
 	return err

@@ -10,9 +10,8 @@ import (
 // gatherBatch bounds the requests that leave together.
 const gatherBatch = 512
 
-// gather sends requests of many transactions together. While one batch is on its way the next one fills, as in a
-// group commit: nobody waits when nothing is on its way, and under load a range gets one raft command for many
-// transactions instead of one for each.
+// gather sends requests of many transactions together. While one batch is in flight the next one fills, as in a group commit: without load
+// no request waits, and under load a range gets one raft command for many transactions instead of one for each.
 type gather struct {
 	db *DB
 
@@ -27,8 +26,8 @@ type gathered struct {
 	done     chan error // buffered
 }
 
-// send returns when the requests have been answered, or ctx is over. An error may be another caller's: it means that nothing is known
-// about any of the batch.
+// send returns when the requests have been answered, or ctx is over. An error may be another caller's: it means that the outcome of every
+// request of the batch is unknown.
 func (g *gather) send(ctx context.Context, requests []kv.Request) error {
 	me := &gathered{requests: requests, done: make(chan error, 1)}
 	g.mu.Lock()
@@ -37,7 +36,7 @@ func (g *gather) send(ctx context.Context, requests []kv.Request) error {
 	g.busy = true
 	g.mu.Unlock()
 	for lead {
-		// The caller whose turn it is carries everybody's requests, its own among them.
+		// The caller whose turn it is sends the requests of all, its own among them.
 		g.mu.Lock()
 		n, size := 0, 0
 		for n < len(g.waiting) && (n == 0 || size+len(g.waiting[n].requests) <= gatherBatch) {
@@ -65,7 +64,7 @@ func (g *gather) send(ctx context.Context, requests []kv.Request) error {
 	case err := <-me.done:
 		return err
 	case <-ctx.Done():
-		// Who carries the batch may wait longer than this caller can: a range without a quorum answers nobody.
+		// The caller that sends the batch may wait longer than this one can: a range without a quorum does not answer.
 		return ctx.Err()
 	}
 }

@@ -10,27 +10,27 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
-	"meridian/commit/leader/coordinator"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 )
 
-// Holder is a transaction that never commits: it holds locks for as long as their owner likes, over many transactions of the
-// owner, and each can be given back by itself. Advisory locks are what it is for.
+// Holder is a transaction that never commits: it holds locks for as long as their owner wants, over many transactions of the owner, and
+// each can be released by itself. It exists for advisory locks.
 //
 // An exclusive lock is an intent on the lock's key, a shared one an intent on a key of the sharer's own below it, so both are
-// replicated and no lease that moves, range that splits or leaseholder that dies loses them:
+// replicated and lease transfers, splits and dead leaseholders lose none:
 //
 //	key          exclusive: Put; and no other sharer's intent may lie below
 //	key/holder   shared: Put, while the key itself is locked in memory as Shared, so that exclusive lockers queue
 //
-//	TX6  (I2) A lock is held while the holder's record is alive. A transaction of the owner commits below the earliest
-//	     timestamp at which somebody may take the holder for dead (Deadline), and the owner is told that it has lost its locks
-//	     before that moment, if heartbeats have not reached the record. So nobody is given a lock whose last owner still acts.
-//	TX7  A wait of the owner is a wait of the holder, and the other way round. While the owner's transaction waits for a row
-//	     the holder pushes it, while the holder waits for a lock the owner's transaction pushes the holder (beside), so that
-//	     cycles through both are found as any others (leader, P6). The holder has the greatest priority: of a cycle that goes
-//	     through any transaction, one that can be rolled back gives way.
+//	txn.TX6 (I2): A lock is held while the holder's record is alive. A transaction of the owner commits below the earliest
+//	    timestamp at which other transactions may take the holder for dead (Deadline), and the owner is told that it has lost its locks
+//	    before that moment, if heartbeats have not reached the record. So no transaction gets a lock whose last owner still acts.
+//	txn.TX7: A wait of the owner is a wait of the holder, and the other way round. While the owner's transaction waits for a row
+//	    the holder pushes it, while the holder waits for a lock the owner's transaction pushes the holder (beside), so that cycles
+//	    through both are found as any others (leader.P6). The holder has the greatest priority: of a cycle that goes through any
+//	    transaction, one that can be rolled back is the victim.
 type Holder struct {
 	db   *DB
 	lost func(error)
@@ -39,13 +39,13 @@ type Holder struct {
 	meta   kv.TxnMeta
 	held   map[string]bool // by the key that is written
 	dirty  map[string]released
-	alive  clock.Timestamp // the last sign of life that the record has
+	alive  clock.Timestamp // the last heartbeat that the record has
 	gone   error
 	stop   context.CancelFunc
 	nudged atomic.Bool
 }
 
-// released is a lock that could not be given back, or of which it is not known whether it was given. tries counts further attempts.
+// released is a lock that could not be released, or of which it is not known whether it was acquired. tries counts further attempts.
 type released struct {
 	lock   keys.AdvisoryLock
 	shared bool
@@ -58,7 +58,7 @@ const HolderPriority = math.MaxInt32
 // besideDelay is how long a wait lasts before the two transactions of an owner are linked: most waits are shorter.
 const besideDelay = 50 * time.Millisecond
 
-// ErrHolderLost is what the owner is told when its locks may be others' soon.
+// ErrHolderLost is the owner's error when others may soon get its locks.
 var ErrHolderLost = errors.New("txn: the locks' record has not heard of their holder for too long")
 
 // NewHolder makes a holder without locks. lost is called once, from another goroutine, when its locks are lost.
@@ -89,7 +89,7 @@ func (h *Holder) txn(anchor keys.Key) (*kv.Txn, error) {
 	}
 	if h.meta.Anchor == nil {
 		h.meta.Anchor = anchor
-		// From here on somebody may wait for it.
+		// From here on other transactions may wait for it.
 		h.meta.MinTimestamp, h.alive = now, now
 	}
 	h.meta.Seq++
@@ -110,7 +110,7 @@ func (h *Holder) Lock(ctx context.Context, l keys.AdvisoryLock, shared bool, wai
 		h.start()
 	}
 	if wait == kv.Block && beside != nil && beside.Locks() {
-		defer h.db.beside(ctx, cancel, beside.c.Snapshot(), h.metaNow, l.Key())()
+		defer h.db.beside(ctx, cancel, beside.core.Snapshot(), h.metaNow, l.Key())()
 	}
 	err := h.lock(ctx, l, shared, wait, timeout)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -130,7 +130,7 @@ func (h *Holder) Lock(ctx context.Context, l keys.AdvisoryLock, shared bool, wai
 	case errors.As(err, &unavailable) && !unavailable.Timeout:
 		h.nudge(l)
 		if s := l.Sharers(); h.db.o.Ranges == nil || h.db.o.Ranges.OneRange(l.Key(), s.End) {
-			// Nothing was laid, and nobody has heard of a holder that has nothing else.
+			// No intent was written, and no other transaction knows a holder without locks.
 			h.mu.Lock()
 			if h.stop == nil {
 				h.meta.Anchor = nil
@@ -140,12 +140,12 @@ func (h *Holder) Lock(ctx context.Context, l keys.AdvisoryLock, shared bool, wai
 		}
 	}
 	h.start()
-	// Part of it may have been laid, or be about to.
+	// A part of the intents may have been written, or may be in flight.
 	h.giveBack(l, shared)
 	return err
 }
 
-// start begins to show signs of life.
+// start begins to send heartbeats.
 func (h *Holder) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,14 +218,15 @@ func (h *Holder) lock(ctx context.Context, l keys.AdvisoryLock, shared bool, wai
 	return send(func(*kv.Txn) []kv.Request { return []kv.Request{&kv.GetRequest{Key: l.Key(), Lock: kv.Shared}} })
 }
 
-// nudge has somebody look, behind the scenes, whether those who hold a lock are alive: attempts that do not wait never do.
+// nudge starts a push of the holders of a lock in the background, which finds out whether they are alive: attempts that do not wait never
+// push.
 func (h *Holder) nudge(l keys.AdvisoryLock) {
 	if !h.nudged.CompareAndSwap(false, true) {
 		return
 	}
 	ok := h.db.o.Host.Group.Go(func(ctx context.Context) {
 		defer h.nudged.Store(false)
-		ctx, cancel := h.db.o.Host.WithTimeout(ctx, commit.Expiry)
+		ctx, cancel := h.db.o.Host.Clock.WithTimeout(ctx, commit.Expiry)
 		defer cancel()
 		h.db.Get(ctx, l.Key()) // reads, and so pushes, the holder of the intent; a failure is found again by the next attempt
 		h.db.Scan(ctx, l.Sharers())
@@ -235,13 +236,13 @@ func (h *Holder) nudge(l keys.AdvisoryLock) {
 	}
 }
 
-// Unlock gives a lock back that Lock has given. When it returns others may have it, unless a range could not be reached for some
-// seconds: then the holder goes on trying, and the lock is free at the latest when the holder is closed.
+// Unlock releases a lock that Lock has acquired. When it returns others may have it, unless a range could not be reached for some seconds:
+// then the holder keeps trying, and the lock is free at the latest when the holder is closed.
 func (h *Holder) Unlock(ctx context.Context, l keys.AdvisoryLock, shared bool) {
 	h.mu.Lock()
 	delete(h.held, string(h.lockKey(l, shared)))
 	h.mu.Unlock()
-	ctx, cancel := h.db.o.Host.WithTimeout(ctx, commit.Expiry)
+	ctx, cancel := h.db.o.Host.Clock.WithTimeout(ctx, commit.Expiry)
 	defer cancel()
 	if h.release(ctx, []released{{lock: l, shared: shared}}) != nil {
 		h.giveBack(l, shared)
@@ -255,7 +256,7 @@ func (h *Holder) Held() int {
 	return len(h.held)
 }
 
-// giveBack releases a lock behind the scenes, several times: an attempt to take it may still be on its way.
+// giveBack releases a lock in the background, several times: an attempt to acquire it may still be in flight.
 func (h *Holder) giveBack(l keys.AdvisoryLock, shared bool) {
 	h.mu.Lock()
 	h.dirty[string(h.lockKey(l, shared))] = released{lock: l, shared: shared}
@@ -266,7 +267,7 @@ func (h *Holder) giveBack(l keys.AdvisoryLock, shared bool) {
 // dirtyTries is how often a lock is released of which it is not known whether it is held, about a second apart.
 const dirtyTries = 4
 
-// tidy releases what is dirty.
+// tidy releases the dirty locks.
 func (h *Holder) tidy(ctx context.Context) {
 	h.mu.Lock()
 	all := make([]released, 0, len(h.dirty))
@@ -277,7 +278,7 @@ func (h *Holder) tidy(ctx context.Context) {
 	if len(all) == 0 {
 		return
 	}
-	ctx, cancel := h.db.o.Host.WithTimeout(ctx, commit.HeartbeatInterval)
+	ctx, cancel := h.db.o.Host.Clock.WithTimeout(ctx, commit.HeartbeatInterval)
 	defer cancel()
 	if h.release(ctx, all) != nil {
 		return
@@ -296,7 +297,7 @@ func (h *Holder) tidy(ctx context.Context) {
 	}
 }
 
-// release resolves the intents of locks, and what is locked in memory beside them.
+// release resolves the intents of locks, and releases the locks in memory that came with them.
 func (h *Holder) release(ctx context.Context, all []released) error {
 	h.mu.Lock()
 	meta := h.meta
@@ -323,7 +324,7 @@ func (h *Holder) release(ctx context.Context, all []released) error {
 	return err
 }
 
-// Close gives all locks back, behind the scenes.
+// Close releases all locks, in the background.
 func (h *Holder) Close() {
 	h.mu.Lock()
 	if h.gone == nil {
@@ -351,22 +352,23 @@ func (h *Holder) lose(cause error) {
 }
 
 const (
-	// beatPause follows a sign of life that has not reached the record.
+	// beatPause follows a heartbeat that has not reached the record.
 	beatPause = 200 * time.Millisecond
-	// leastLife is how long a holder keeps its locks without a sign of life, however wide the clocks' offset may be.
+	// leastLife is how long a holder keeps its locks without a heartbeat, however wide the clocks' offset may be.
 	leastLife = commit.HeartbeatInterval + commit.HeartbeatInterval/2
 )
 
-// live shows signs of life until the holder is closed, then ends its record.
+// live sends heartbeats until the holder is closed, then ends its record.
 func (h *Holder) live(ctx context.Context) {
 	clk := h.db.o.Clock
 	pause := commit.HeartbeatInterval
 	for h.db.o.Host.Clock.Sleep(ctx, pause) == nil {
 		h.mu.Lock()
-		left := time.Duration(h.alive.Wall-clk.Now().Wall) + max(commit.Expiry-clk.MaxOffset(), leastLife)
+		now := clk.Read()
+		left := max(h.alive.Add(commit.Expiry).Time().Sub(now.Latest.Time()), h.alive.Add(leastLife).Time().Sub(now.Now.Time()))
 		h.mu.Unlock()
 		if left <= 0 {
-			h.lose(ErrHolderLost) // TX6
+			h.lose(ErrHolderLost) // txn.TX6
 			break
 		}
 		if pause = commit.HeartbeatInterval; !h.Beat(ctx, left) {
@@ -377,9 +379,9 @@ func (h *Holder) live(ctx context.Context) {
 	h.end(h.db.o.Host.Group.Context())
 }
 
-// Beat shows a sign of life, and reports whether it reached the record within a time.
+// Beat sends a heartbeat, and reports whether it reached the record within a time.
 func (h *Holder) Beat(ctx context.Context, within time.Duration) bool {
-	ctx, cancel := h.db.o.Host.WithTimeout(ctx, min(within, commit.HeartbeatInterval))
+	ctx, cancel := h.db.o.Host.Clock.WithTimeout(ctx, min(within, commit.HeartbeatInterval))
 	defer cancel()
 	now := h.db.o.Clock.Now()
 	h.mu.Lock()
@@ -410,10 +412,10 @@ func (h *Holder) Beat(ctx context.Context, within time.Duration) bool {
 	return true
 }
 
-// end removes what is left of the holder.
+// end removes the holder's record.
 func (h *Holder) end(ctx context.Context) {
 	h.mu.Lock()
-	k := &coordinator.Cleanup{Txn: kv.Txn{TxnMeta: h.meta, Status: kv.Aborted}, Status: kv.Aborted, End: true}
+	k := &transaction.Cleanup{Txn: kv.Txn{TxnMeta: h.meta, Status: kv.Aborted}, Status: kv.Aborted, End: true}
 	add := func(key string) { k.Spans = append(k.Spans, keys.Span{Start: keys.Key(key)}) }
 	seen := map[string]bool{}
 	both := func(key string) {
@@ -435,8 +437,8 @@ func (h *Holder) end(ctx context.Context) {
 	h.db.clean(ctx, k)
 }
 
-// beside has one transaction of an owner wait for the other, while the latter waits (TX7). Of a deadlock in which the pusher gives
-// way, the context is cancelled. The caller calls what it returns when the wait is over.
+// beside has one transaction of an owner wait for the other, while the latter waits (txn.TX7). If the pusher is the victim of a deadlock,
+// the context is cancelled. The caller calls the returned function when the wait is over.
 func (db *DB) beside(ctx context.Context, cancel context.CancelCauseFunc, pusher *kv.Txn, pushee func() kv.TxnMeta, key keys.Key) (done func()) {
 	ctx, stop := context.WithCancel(ctx)
 	started := db.o.Host.Group.Go(func(group context.Context) {
@@ -463,36 +465,36 @@ func (db *DB) beside(ctx context.Context, cancel context.CancelCauseFunc, pusher
 	return stop
 }
 
-// metaNow is the holder as others know it.
+// metaNow is the holder as other transactions know it.
 func (h *Holder) metaNow() kv.TxnMeta {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.meta
 }
 
-// Waiter is a transaction that waits for others by something else than a lock.
+// Waiter is a transaction that waits for others without waiting for a lock.
 type Waiter struct {
 	db   *DB
 	self *kv.Txn
 }
 
-// Waiter is the transaction as one that waits; ok is false if nobody can wait for it, so that there are no deadlocks to look for.
+// Waiter is the transaction as one that waits; ok is false if no transaction can wait for it, so that it can't be part of a deadlock.
 // The waits may be begun from any goroutine as long as the transaction does nothing else.
 func (t *Txn) Waiter() (w Waiter, ok bool) {
 	if !t.beat.want {
 		return w, false
 	}
-	w = Waiter{t.db, t.c.Snapshot()}
+	w = Waiter{t.db, t.core.Snapshot()}
 	return w, w.self.Anchor != nil
 }
 
-// For has the transaction wait for another one, as those who look for deadlocks see it, until done is called (TX7). In a deadlock in
-// which it is the one to give way, cancel is called with the *kv.DeadlockError.
+// For records for deadlock detection that the transaction waits for another one, until done is called (txn.TX7). In a deadlock of which it
+// is the victim, cancel is called with the *kv.DeadlockError.
 func (w Waiter) For(ctx context.Context, cancel context.CancelCauseFunc, whom kv.TxnMeta, key keys.Key) (done func()) {
 	return w.db.beside(ctx, cancel, w.self, func() kv.TxnMeta { return whom }, key)
 }
 
-// Known is the transaction as others may know it, by a lock or a record; ok is false if nobody does. It may be called from any
+// Known is the transaction as others may know it, by a lock or a record; ok is false if none does. It may be called from any
 // goroutine.
 func (t *Txn) Known() (meta kv.TxnMeta, ok bool) {
 	if x := t.beat.txn.Load(); x != nil {
@@ -501,7 +503,7 @@ func (t *Txn) Known() (meta kv.TxnMeta, ok bool) {
 	return meta, false
 }
 
-// SetHolder says whose locks the transaction's owner has besides (TX6, TX7); nil: none.
+// SetHolder sets the holder of the other locks of the transaction's owner (txn.TX6, txn.TX7); nil: none.
 func (t *Txn) SetHolder(h *Holder) { t.holder = h }
 
 // linked has the transaction's holder wait for it while it waits itself.
@@ -509,21 +511,20 @@ func (t *Txn) linked(ctx context.Context) (done func()) {
 	if t.holder.Held() == 0 || !t.beat.want {
 		return func() {}
 	}
-	pushee := t.c.Snapshot().TxnMeta
+	pushee := t.core.Snapshot().TxnMeta
 	return t.db.beside(ctx, func(error) {}, &kv.Txn{TxnMeta: t.holder.metaNow()}, func() kv.TxnMeta { return pushee }, nil)
 }
 
-// Lose says that the transaction has to give way to others, as one that was found in a deadlock: its next attempt is a new
-// transaction.
+// Lose makes the transaction give up its locks to others, as the victim of a deadlock does: its next attempt is a new transaction.
 func (t *Txn) Lose(cause error) {
-	if t.state == open && t.c.Broken() == nil {
-		t.c.Fail(cause)
+	if t.state == open && t.core.Broken() == nil {
+		t.fail(cause)
 	}
 }
 
-// LookAnew has a transaction that has read nothing yet read what is there now: it was waiting for something that others did.
+// LookAnew moves the snapshot of a transaction that has read nothing yet to the present: it has waited for writes of others.
 func (t *Txn) LookAnew() {
 	if t.state == open && t.load.stamp == 0 {
-		t.c.LookAnew(t.db.o.Clock.Now())
+		t.leader.LookAnew(t.db.o.Clock.Read())
 	}
 }

@@ -2,65 +2,67 @@ package txn
 
 import (
 	"context"
+	"meridian/clock"
 
 	"meridian/keys"
 	"meridian/kv"
 )
 
-// What the levels of isolation mean here is in commit/leader/coordinator (CO6 to CO8). The caller brackets statements,
+// commit/leader/coordinator defines the levels of isolation (coordinator.CO6 to coordinator.CO8). The caller brackets statements,
 // because at READ COMMITTED each one has a snapshot of its own, and can be run again on its own.
 
 // Isolation is the transaction's level now.
-func (t *Txn) Isolation() kv.Isolation { return t.c.Level() }
+func (t *Txn) Isolation() kv.Isolation { return t.core.Level() }
 
 // Started reports whether a statement has begun; the level can't be changed any more.
-func (t *Txn) Started() bool { return t.c.Started() }
+func (t *Txn) Started() bool { return t.core.Started() }
 
 // Statements counts BeginStatement.
-func (t *Txn) Statements() uint32 { return t.c.Statements() }
+func (t *Txn) Statements() uint32 { return t.core.Statements() }
 
 // SetIsolation changes the level, before the first statement.
 func (t *Txn) SetIsolation(l kv.Isolation) {
 	t.o.Isolation = l
-	t.c.SetIsolation(l)
+	t.core.SetIsolation(l)
 }
 
 // Harden makes the transaction serializable from here on, whatever its level: for work that relies on that.
 func (t *Txn) Harden() {
-	if t.c.Level() != kv.Serializable {
-		t.c.Harden(t.db.o.Clock.Now())
+	if t.core.Level() != kv.Serializable {
+		t.leader.Harden(t.db.o.Clock.Read())
 	}
 }
 
-// BeginStatement is StepStatement for the beginning of a statement: at READ COMMITTED it sees what is committed now.
+// BeginStatement is StepStatement for the beginning of a statement: at READ COMMITTED its snapshot is the present.
 func (t *Txn) BeginStatement() {
-	now := t.c.Txn().ReadTimestamp
-	if t.c.Level() == kv.ReadCommitted {
-		now = t.db.o.Clock.Now()
+	var now clock.Reading
+	if t.core.Level() == kv.ReadCommitted {
+		now = t.db.o.Clock.Read()
 	}
-	t.c.BeginStatement(now)
+	t.core.BeginStatement()
+	t.leader.BeginStatement(now)
 	t.load.step()
 }
 
-// MayRestartStatement reports whether the running statement failed with err because of what others did, and may
-// succeed if it alone is run again: at READ COMMITTED.
+// MayRestartStatement reports whether the running statement failed with err because of concurrent writes, and may succeed if it alone is
+// run again: at READ COMMITTED.
 func (t *Txn) MayRestartStatement(err error) bool {
-	return t.state == open && t.c.MayRestartStatement() && Retriable(err) && t.load.stamp == 0 && t.beat.aborted.Load() == nil
+	return t.state == open && t.leader.MayRestartStatement() && Retriable(err) && t.load.stamp == 0 && t.beat.aborted.Load() == nil
 }
 
 // RestartStatement undoes the running statement after MayRestartStatement; its locks stay. Its next attempt has a later
 // snapshot.
 func (t *Txn) RestartStatement() {
 	t.db.metrics.StatementRestarts.Add(1)
-	t.c.RestartStatement(t.db.o.Clock.Now())
+	t.leader.RestartStatement(t.db.o.Clock.Read())
 }
 
 // Weak reports whether the transaction is not serializable, so that constraints have to be read with CheckMany and
 // CheckScan.
-func (t *Txn) Weak() bool { return t.c.Level() != kv.Serializable }
+func (t *Txn) Weak() bool { return t.core.Level() != kv.Serializable }
 
-// CheckMany reads keys for the sake of a constraint: those that have a value have one when the transaction commits, or
-// it does not. Below SERIALIZABLE they are locked, so that whoever wants to remove them waits.
+// CheckMany reads keys for a constraint: the transaction commits only if those that have a value still have one then. Below SERIALIZABLE
+// they are locked, so that a transaction that removes them waits.
 func (t *Txn) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
 	if !t.Weak() {
 		return t.GetMany(ctx, ks, kv.NoLock, kv.Block)
@@ -70,15 +72,14 @@ func (t *Txn) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
 		return nil, err
 	}
 	for i, k := range ks {
-		if _, own := t.c.Buffered(k); vs[i] != nil && !own {
-			t.c.NoteCheck(keys.Span{Start: k}, true)
+		if _, own := t.core.Buffered(k); vs[i] != nil && !own && t.protocol(k) == kv.Leader {
+			t.leader.NoteCheck(keys.Span{Start: k}, true)
 		}
 	}
 	return vs, nil
 }
 
-// CheckScan is Scan for the sake of a constraint: what it finds is all that there is when the transaction commits, but
-// for its own writes.
+// CheckScan is Scan for a constraint: the transaction commits only if the span has exactly the rows found, apart from its own writes.
 func (t *Txn) CheckScan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
 	if !t.Weak() {
 		return t.Scan(ctx, o)
@@ -90,26 +91,19 @@ func (t *Txn) CheckScan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue,
 	if err != nil {
 		return nil, nil, err
 	}
-	read := keys.Span{Start: o.Span.Start, End: o.Span.Stop()}
-	if resume != nil {
-		if o.Reverse {
-			read.Start = resume.End
-		} else {
-			read.End = resume.Start
-		}
-	}
-	if read.Start.Less(read.End) {
-		t.c.NoteCheck(read, false)
+	read := without(keys.Span{Start: o.Span.Start, End: o.Span.Stop()}, resume, o.Reverse)
+	if read.Start.Less(read.End) && t.protocol(read.Start) == kv.Leader {
+		t.leader.NoteCheck(read, false)
 	}
 	return rows, resume, nil
 }
 
 // noteLocked remembers rows that a locking read has returned.
 func (t *Txn) noteLocked(lock kv.LockStrength, rows []kv.KeyValue) {
-	if lock < kv.Shared || t.c.Level() != kv.ReadCommitted {
+	if lock < kv.Shared || t.core.Level() != kv.ReadCommitted {
 		return
 	}
 	for i := range rows {
-		t.c.NoteLocked(rows[i].Key)
+		t.leader.NoteLocked(rows[i].Key)
 	}
 }

@@ -12,17 +12,17 @@ import (
 	"meridian/kv"
 )
 
-// Loading: rows of an index that only this transaction knows, because it made the index itself, are written at once
-// and for good, as versions just below the transaction's read timestamp (docs/decisions, bulk writes). They cost no
-// buffer, no intents and nothing at the commit, which makes them visible by making the index known.
+// Loading: rows of an index that only this transaction knows, because it made the index itself, are written immediately as final versions
+// just below the transaction's read timestamp (docs/decisions, bulk writes). They cost no buffer, no intents and nothing at the commit,
+// which makes them visible by making the index known.
 //
-//	LD1 (I2, I3) A key is loaded only into a span that nobody else can read or write until the transaction commits,
+//	txn.LD1 (I2, I3): A key is loaded only into a span that no other transaction can read or write until this one commits,
 //	    nor after it was rolled back: the span's name is never used again (PrivateSpans).
-//	LD2 (TX4) Each load has a timestamp of its own, later than those before. A statement that has loaded reads
+//	txn.LD2 (txn.TX4): Each load has a timestamp of its own, later than those before. A statement that has loaded reads
 //	    private spans at a timestamp before its first load.
-//	LD3 A span that the transaction has written in any other way takes no more loads, so a load never meets an
-//	    intent, and what is read in a span is either loaded, or is in the buffer or an intent.
-//	LD4 (I1) The transaction commits only after every load has been answered.
+//	txn.LD3: A span that the transaction has written in any other way takes no more loads, so a load never meets an
+//	    intent, and a value read in a span is either loaded, or is in the buffer or an intent.
+//	txn.LD4 (I1): The transaction commits only after every load has been answered.
 
 // Bounds of loads.
 const (
@@ -32,7 +32,7 @@ const (
 	// loadRows and loadBytes bound one request, which is one raft command on each range.
 	loadRows  = 4096
 	loadBytes = 1 << 20
-	// loadsInFlight bounds the requests under way for one transaction, and with it the memory that they hold.
+	// loadsInFlight bounds the requests in flight for one transaction, and with it their memory.
 	loadsInFlight = 4
 	// clearKeys is the number of keys that one request clears: a few milliseconds of its range's time.
 	clearKeys = 10_000
@@ -41,10 +41,10 @@ const (
 // ErrLoaded is raised by a rollback to a savepoint before a load: only the end of the transaction undoes loads.
 var ErrLoaded = errors.New("txn: loaded rows cannot be rolled back to a savepoint")
 
-// PrivateSpans knows which keys nobody but one transaction can address.
+// PrivateSpans knows which keys only one transaction can address.
 type PrivateSpans interface {
 	// PrivateSpan is the part of the keyspace around k that only the transaction can address, now and if it does
-	// not commit (LD1); false if k is no such key.
+	// not commit (txn.LD1); false if k is no such key.
 	PrivateSpan(k keys.Key) (keys.Span, bool)
 }
 
@@ -71,7 +71,7 @@ type loadSpan struct {
 	loaded, written bool
 }
 
-// flight is the loads under way.
+// flight has the loads in flight.
 type flight struct {
 	wg   sync.WaitGroup
 	room chan struct{}
@@ -109,7 +109,7 @@ func (l *loads) span(k keys.Key) *loadSpan {
 	return &l.spans[len(l.spans)-1]
 }
 
-// divert loads what may be loaded of a batch and returns the rest.
+// divert loads the part of a batch that may be loaded and returns the rest.
 func (t *Txn) divert(ctx context.Context, b *WriteBatch) (*WriteBatch, error) {
 	l := &t.load
 	if l.private == nil || len(b.ops) == 0 {
@@ -140,7 +140,7 @@ func (t *Txn) divert(ctx context.Context, b *WriteBatch) (*WriteBatch, error) {
 			rows = append(rows, kv.KeyValue{Key: o.key, Value: notNil(o.value)})
 			continue
 		default:
-			last.written = true // LD3
+			last.written = true // txn.LD3
 		}
 		if rest != nil {
 			rest.add(*o)
@@ -152,7 +152,7 @@ func (t *Txn) divert(ctx context.Context, b *WriteBatch) (*WriteBatch, error) {
 	return rest, t.startLoads(ctx, rows)
 }
 
-// wrote notes that the batch is written in another way (LD3).
+// wrote notes that the batch is written in another way (txn.LD3).
 func (l *loads) wrote(b *WriteBatch) {
 	var last *loadSpan
 	for i := range b.ops {
@@ -167,8 +167,7 @@ func (l *loads) wrote(b *WriteBatch) {
 
 func byKey(a, b kv.KeyValue) int { return bytes.Compare(a.Key, b.Key) }
 
-// startLoads sends rows to their ranges. What goes wrong there comes out later, at the latest when the transaction
-// wants to commit.
+// startLoads sends rows to their ranges. An error there is returned later, at the latest by the commit.
 func (t *Txn) startLoads(ctx context.Context, rows []kv.KeyValue) error {
 	if !slices.IsSortedFunc(rows, byKey) {
 		slices.SortFunc(rows, byKey)
@@ -208,9 +207,9 @@ func loadPart(rows []kv.KeyValue) int {
 	return len(rows)
 }
 
-// loadAt is the timestamp of a load: below all that the transaction reads, above earlier loads (LD2).
+// loadAt is the timestamp of a load: below all that the transaction reads, above earlier loads (txn.LD2).
 func (t *Txn) loadAt(stamp uint32) clock.Timestamp {
-	return clock.Timestamp{Wall: t.c.Txn().ReadTimestamp.Wall - 1, Logical: stamp}
+	return clock.Timestamp{Wall: t.core.Txn().ReadTimestamp.Wall - 1, Logical: stamp}
 }
 
 func (t *Txn) startLoad(ctx context.Context, rows []kv.KeyValue, at clock.Timestamp) error {
@@ -240,7 +239,7 @@ func (t *Txn) startLoad(ctx context.Context, rows []kv.KeyValue, at clock.Timest
 	return nil
 }
 
-// loadAlone loads rows that nobody else can address, and makes the answer that of a write.
+// loadAlone loads rows that no other transaction can address, and translates the answer into that of a write.
 func (db *DB) loadAlone(ctx context.Context, rows []kv.KeyValue, at clock.Timestamp) error {
 	_, err := db.load(ctx, rows, kv.LoadAlone, at)
 	var old *kv.WriteTooOldError
@@ -260,6 +259,9 @@ func (db *DB) load(ctx context.Context, rows []kv.KeyValue, mode kv.LoadMode, at
 		Header:   kv.Header{Timestamp: at},
 		Requests: []kv.Request{&kv.LoadRequest{Rows: rows, Mode: mode}},
 	})
+	if other := (*kv.ProtocolError)(nil); errors.As(err, &other) {
+		return nil, &UnsupportedError{Protocol: other.Protocol, What: "the load of many rows at once"}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +282,7 @@ func (t *Txn) HasLoaded(s keys.Span) bool {
 	return false
 }
 
-// Settle returns when everything that was written so far is where reads find it, and says what went wrong with it.
+// Settle returns when all writes so far are visible to reads, with their error.
 func (t *Txn) Settle(ctx context.Context) error {
 	f := t.load.flight
 	if f == nil {
@@ -300,8 +302,8 @@ func (t *Txn) Settle(ctx context.Context) error {
 // step draws the line of StepStatement for loads.
 func (l *loads) step() { l.stepped = false }
 
-// settleRead prepares for a read. past says that it has to pass by what the running statement has loaded, by reading
-// at the timestamp (LD2); the keys are private, so there is nothing to lock and nothing to refresh.
+// settleRead prepares for a read. past says that it has to ignore the rows that the running statement has loaded, by reading
+// at the timestamp (txn.LD2); the keys are private, so there is nothing to lock and nothing to refresh.
 func (t *Txn) settleRead(ctx context.Context, s keys.Span) (at clock.Timestamp, past bool, err error) {
 	l := &t.load
 	for i := range l.spans {
@@ -323,6 +325,22 @@ func (db *DB) getAt(ctx context.Context, k keys.Key, at clock.Timestamp) ([]byte
 		return nil, errMalformed
 	}
 	return get.Value, nil
+}
+
+// scanAt scans a span as it was, outside of the transaction.
+func (db *DB) scanAt(ctx context.Context, o ScanOptions, at clock.Timestamp) ([]kv.KeyValue, *keys.Span, error) {
+	r, err := db.o.Sender.Send(ctx, &kv.Batch{
+		Header:   kv.Header{Timestamp: at, WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes},
+		Requests: []kv.Request{&kv.ScanRequest{Start: o.Span.Start, End: o.Span.End, Reverse: o.Reverse}},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	scan, ok := first[*kv.ScanResponse](r)
+	if !ok {
+		return nil, nil, errMalformed
+	}
+	return scan.Rows, scan.Resume, nil
 }
 
 // getLoaded is getMany one by one, if the running statement has loaded next to one of the keys.
@@ -369,8 +387,8 @@ func (t *Txn) scanLoaded(ctx context.Context, spans []keys.Span, o ScanOptions) 
 	return out, true, nil
 }
 
-// dropLoads begins a new attempt, or ends the last one, and removes what was loaded and is not wanted. With keep, that
-// is what nothing will point to after the commit.
+// dropLoads begins a new attempt, or ends the last one, and removes loaded rows that are not needed: all of them, or with keep those to
+// which no descriptor leads after the commit.
 func (t *Txn) dropLoads(keep bool) {
 	l := &t.load
 	f := l.flight
@@ -402,13 +420,13 @@ func (t *Txn) dropLoads(keep bool) {
 	})
 }
 
-// Clear removes all versions of all keys of a span, in small steps. Nobody may be going to read it, at any timestamp.
+// Clear removes all versions of all keys of a span, in small steps. The span must not be read any more, at any timestamp.
 func (db *DB) Clear(ctx context.Context, s keys.Span) error {
 	return db.ClearBelow(ctx, s, clock.Timestamp{})
 }
 
-// ClearBelow is Clear for a span that somebody may read at or below a timestamp: such reads are refused from now on, in all that the
-// ranges of the span have (kv.BelowGCError).
+// ClearBelow is Clear for a span that may still be read at or below a timestamp: such reads are refused from now on, in all data of the
+// span's ranges (kv.BelowGCError).
 func (db *DB) ClearBelow(ctx context.Context, s keys.Span, threshold clock.Timestamp) error {
 	for {
 		r, err := db.direct(ctx, &kv.ClearRequest{Start: s.Start, End: s.Stop(), Max: clearKeys, Threshold: threshold})
@@ -425,9 +443,9 @@ func (db *DB) ClearBelow(ctx context.Context, s keys.Span, threshold clock.Times
 	}
 }
 
-// LoadAt writes rows outside of any transaction at a timestamp at which the caller has read what they are made of,
+// LoadAt writes rows outside of any transaction at the timestamp at which the caller has read their sources,
 // into spans that others may write too, and perhaps look for (kv.LoadShared, kv.LoadUnread). The rows are in key order, each
-// key once. Those that are in use it leaves out and returns. After an error some of the rows were written, or none.
+// key once. It returns the keys that are in use, and does not write them. After an error some of the rows were written, or none.
 func (db *DB) LoadAt(ctx context.Context, rows []kv.KeyValue, mode kv.LoadMode, at clock.Timestamp) (refused []keys.Key, err error) {
 	for len(rows) > 0 {
 		n := loadPart(rows)

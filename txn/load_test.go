@@ -95,7 +95,7 @@ func (w *loadWorld) seen(tx *txn.Txn) int {
 	return n
 }
 
-// A statement does not see what it loads, in whichever way it reads; the next one does (TX4, LD2).
+// A statement does not see what it loads, in whichever way it reads; the next one does (txn.TX4, txn.LD2).
 func TestLoadedLater(t *testing.T) {
 	withLoads(t, func(t *testing.T, w *loadWorld) {
 		tx, _ := w.begin()
@@ -220,7 +220,7 @@ func TestLoadedForNothing(t *testing.T) {
 	})
 }
 
-// Nothing is loaded while there is a savepoint to return to, nor into a span that was written before (LD3).
+// Nothing is loaded while there is a savepoint to return to, nor into a span that was written before (txn.LD3).
 func TestNotLoaded(t *testing.T) {
 	withLoads(t, func(t *testing.T, w *loadWorld) {
 		tx, _ := w.begin()

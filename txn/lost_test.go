@@ -37,7 +37,7 @@ import (
 // participants are the real ones, over a network that loses requests, loses answers, and delivers requests a second
 // time or long after the gateway gave up; ranges split and change leases meanwhile, gateways die right after they have
 // told their client something. Who was told that a transaction failed must find nothing of it, not even later; who was
-// told that it committed, all of it; and who was told neither, all or nothing (I2, RO2).
+// told that it committed, all of it; and who was told neither, all or nothing (I2, route.RO2).
 
 // lostReplica is a range's replica that says nothing of its lease while that changes, with its participant.
 type lostReplica struct {
@@ -230,7 +230,7 @@ var errCut = errors.New("cut")
 func (g *lostGateway) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, _ string, req []byte) ([]byte, error) {
 	w := g.w
 	serve := func(ctx context.Context) ([]byte, error) {
-		return route.Serve(w, w.clock)(ctx, 9, append([]byte(nil), req...))
+		return route.Serve(route.Options{Local: w, Clock: w.clock})(ctx, 9, append([]byte(nil), req...))
 	}
 	lost := &transport.UnreachableError{Node: to, Sent: true, Err: errCut}
 	later := func() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/txn"
@@ -45,8 +46,8 @@ func took(t *testing.T, what string, want time.Duration, f func()) {
 
 const ms = time.Millisecond
 
-// TestPipeline: writes that are sent early cost no round trip each. Up to eight are under way; who wants one of their
-// keys waits for it, and the commit waits for all.
+// TestPipeline: writes that are sent early cost no round trip each. Up to eight are under way; a request for one of their
+// keys waits for it, and the record is staged while they are (txn.PW3).
 func TestPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := pipeWorld(t)
@@ -89,7 +90,7 @@ func TestPipeline(t *testing.T) {
 		if d := time.Since(start); d != 900*ms { // the first eight leave at once
 			t.Errorf("80 writes took %s", d)
 		}
-		took(t, "the commit", 200*ms, func() {
+		took(t, "the commit", 100*ms, func() {
 			if err := tx.Commit(ctx); err != nil {
 				t.Error(err)
 			}
@@ -159,7 +160,7 @@ func TestPipelineFails(t *testing.T) {
 }
 
 // TestPipelineMoves: a write under way that comes too late moves the timestamp once it is settled, if nothing that the
-// transaction has read since has changed (PW2), and writes that were rolled back meanwhile are not sent again.
+// transaction has read since has changed (txn.PW2), and writes that were rolled back meanwhile are not sent again.
 func TestPipelineMoves(t *testing.T) {
 	for _, stale := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stale=%t", stale), func(t *testing.T) {
@@ -239,7 +240,7 @@ func (d deaf) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) 
 }
 
 // TestPipelineOvertaken: an attempt ends while its writes are still on their way and can't be called back, and what cleans
-// up behind it is faster than they are. It waits for them, else they would lay intents of which nobody knows (PW5).
+// up behind it is faster than they are. It waits for them, else they would lay intents of which nobody knows (txn.PW5).
 func TestPipelineOvertaken(t *testing.T) {
 	for _, end := range []string{"rollback", "restart"} {
 		t.Run(end, func(t *testing.T) {
@@ -286,7 +287,7 @@ func TestPipelineOvertaken(t *testing.T) {
 	}
 }
 
-// TestCommitInParts: a commit that is too large for one batch sends its parts together.
+// TestCommitInParts: a commit that is too large for one batch sends its parts together, and the record with them.
 func TestCommitInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, txn.Options{}, "m")
@@ -295,7 +296,7 @@ func TestCommitInParts(t *testing.T) {
 		for i := range 30 {
 			put(t, tx, fmt.Sprintf("k%02d", i), string(make([]byte, 100<<10)))
 		}
-		took(t, "the commit", 200*ms, func() {
+		took(t, "the commit", 100*ms, func() {
 			if err := tx.Commit(context.Background()); err != nil {
 				t.Error(err)
 			}
@@ -303,6 +304,46 @@ func TestCommitInParts(t *testing.T) {
 		time.Sleep(time.Second)
 		if err := synctestDrained(w); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestRecordsListIsBounded: more writes are under way than a record may list. The commit waits for those that were sent first, and no
+// longer: they were sent at the same moment, so that is one more round.
+func TestRecordsListIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, txn.Options{}, "m")
+		w.fake.Latency.Store(int64(100 * ms))
+		listed := 0
+		w.fake.Intercept(func(b *kv.Batch) error {
+			if e, ok := b.Requests[len(b.Requests)-1].(*kv.EndTxnRequest); ok {
+				listed = max(listed, len(e.InFlight))
+			}
+			return nil
+		}, nil)
+		tx := w.db.Begin(txn.TxnOptions{})
+		const rows = 99_000
+		for i := 0; i < rows; i += 1000 {
+			var b txn.WriteBatch
+			for j := range 1000 {
+				b.Put(keys.Key(fmt.Sprintf("k%05d", i+j)), nil)
+			}
+			if err := tx.Write(context.Background(), &b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		took(t, "the commit", 200*ms, func() {
+			if err := tx.Commit(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		if listed > transaction.MaxInFlight || listed < 40_000 {
+			t.Errorf("the record lists %d writes", listed)
+		}
+		w.fake.Latency.Store(0)
+		time.Sleep(time.Minute)
+		if n, err := w.db.Scan(context.Background(), span("k", "l")); len(n) != rows || err != nil {
+			t.Errorf("%d rows are there, %v", len(n), err)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"meridian/txn"
 )
 
-// TestPipelineLost: a write under way was not made, for whatever reason. The transaction does not commit without it (PW4).
+// TestPipelineLost: a write under way was not made, for whatever reason. The transaction does not commit without it (txn.PW4).
 func TestPipelineLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := pipeWorld(t)
@@ -41,7 +41,7 @@ func TestPipelineLost(t *testing.T) {
 }
 
 // TestPipelineOfAnEarlierStatement: at READ COMMITTED, a write of the first statement turns out to have been too late while
-// the second one runs. Running that again would be in vain: what is lost is the first one's (PW4).
+// the second one runs. Running that again would be in vain: what is lost is the first one's (txn.PW4).
 func TestPipelineOfAnEarlierStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := pipeWorld(t)

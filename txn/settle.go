@@ -5,58 +5,58 @@ import (
 	"sync"
 	"time"
 
-	"meridian/commit/leader/coordinator"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 )
 
-// What follows a commit whose intents are in several ranges is settled late, and for many transactions at once: their
-// leaseholders were told that it has committed (P10 in commit/leader), so the intents are in nobody's way. A range gets
-// one raft command for all transactions of a round that has something to settle there, and nobody waits for it.
+// A commit whose intents are in several ranges is settled later, together with many others: the record is made COMMITTED, the intents are
+// resolved and the record is removed. The leaseholders know of the commit (leader.P10), so the intents block no other transaction. A range
+// gets one raft command for all transactions of a round, and no client waits for it.
 //
-//	ST1 (I2, CR4) the records say COMMITTED on a quorum before any of their intents is resolved, because until then
-//	    recovery asks for the intents
-//	ST2 (I2, CR1) all intents are resolved on a quorum before any of their records is removed
+//	txn.ST1 (I2, commit.CR4): the records say COMMITTED on a quorum before any of their intents is resolved, because until then recovery
+//	    queries the intents
+//	txn.ST2 (I2, commit.CR1): all intents are resolved on a quorum before any of their records is removed
 //
-// A gateway that dies leaves this to those who run into the intents, as ever.
+// If a gateway dies, transactions that meet the intents do this, as usual.
 const (
-	// settleDelay is how long a round gathers: a few percent of commit.Expiry, after which others would begin to
-	// recover what has not been settled. Longer rounds would have fewer commands but more intents in the way of scans.
+	// settleDelay is how long a round collects: a few percent of commit.Expiry, after which others would begin to recover transactions that
+	// have not been settled. Longer rounds would have fewer commands but more intents that scans have to skip.
 	settleDelay = 40 * time.Millisecond
 	// settleMax is the number of transactions of one round, settleQueue of those that wait for one (I9).
 	settleMax   = 256
 	settleQueue = 16384
-	// settleRounds are under way at once: one that waits for a range out of reach does not keep the others.
+	// settleRounds run concurrently: one that waits for an unreachable range does not delay the others.
 	settleRounds = 16
 )
 
-// settler gathers transactions that have committed.
+// settler collects transactions that have committed.
 type settler struct {
 	db *DB
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it
-	waiting []*coordinator.Cleanup
+	waiting []*transaction.Cleanup
 	running bool
 	rounds  int
 	full    chan struct{} // buffered: a round's worth is waiting, or a round has ended
-	// told is what leaseholders elsewhere have yet to hear; telling says that a goroutine is at it.
+	// told are requests not yet sent to leaseholders on other nodes; telling says that a goroutine sends them.
 	told    []kv.Request
 	telling bool
 }
 
-// Teller tells leaseholders on this node what they need not answer; route.Sender does.
+// Teller delivers requests that need no answer to leaseholders on this node; route.Sender implements it.
 type Teller interface {
-	// Tell returns the requests that were not for here.
+	// Tell returns the requests for other nodes.
 	Tell(ctx context.Context, reqs []kv.Request) (rest []kv.Request)
 }
 
 // committed cleans up after a commit, later.
-func (db *DB) committed(ctx context.Context, k *coordinator.Cleanup) {
+func (db *DB) committed(ctx context.Context, k *transaction.Cleanup) {
 	if k == nil {
 		return
 	}
 	if len(k.Txn.IgnoredSeqs) > 0 {
-		db.cleanup(k) // not everything that it wrote is committed
+		db.cleanup(k) // not all of its writes are committed
 		return
 	}
 	points := true
@@ -73,15 +73,17 @@ func (db *DB) committed(ctx context.Context, k *coordinator.Cleanup) {
 	db.settler.tell(reqs)
 	switch {
 	case !k.End && !k.Record:
-		// All that was left were locks in memory.
+		// Only locks in memory were left.
+	case len(k.Elsewhere) > 0:
+		db.cleanup(k)
 	case !points:
-		db.cleanup(k) // many intents, which are no work for a round
+		db.cleanup(k) // too many intents for a round
 	default:
 		db.settler.add(k)
 	}
 }
 
-// tell sends requests to leaseholders elsewhere, those of many transactions together.
+// tell sends requests to leaseholders on other nodes, those of many transactions together.
 func (s *settler) tell(reqs []kv.Request) {
 	if len(reqs) == 0 {
 		return
@@ -112,7 +114,7 @@ func (s *settler) tellAll(ctx context.Context) {
 		s.mu.Unlock()
 		for len(now) > 0 {
 			n := min(len(now), gatherBatch)
-			// Whoever does not hear of it asks the record.
+			// A leaseholder that does not hear of it asks the record.
 			_, _ = s.db.o.Sender.Send(ctx, &kv.Batch{Requests: now[:n:n]})
 			now = now[n:]
 		}
@@ -120,7 +122,7 @@ func (s *settler) tellAll(ctx context.Context) {
 }
 
 // add takes a transaction into the next round.
-func (s *settler) add(k *coordinator.Cleanup) {
+func (s *settler) add(k *transaction.Cleanup) {
 	s.mu.Lock()
 	if len(s.waiting) >= settleQueue {
 		s.mu.Unlock()
@@ -157,7 +159,7 @@ func (s *settler) wake() {
 	}
 }
 
-// run starts rounds for as long as there is something to settle.
+// run starts rounds for as long as transactions wait.
 func (s *settler) run(ctx context.Context) {
 	t := s.db.o.Host.Clock.NewTimer(settleDelay)
 	defer t.Stop()
@@ -211,7 +213,7 @@ func (s *settler) run(ctx context.Context) {
 
 // settle makes the commits of a round explicit, resolves their intents, and removes their records. If a step fails,
 // each transaction takes its way alone: a range that can't be reached keeps those only that wrote there.
-func (db *DB) settle(ctx context.Context, ks []*coordinator.Cleanup) {
+func (db *DB) settle(ctx context.Context, ks []*transaction.Cleanup) {
 	db.metrics.Settled.Add(int64(len(ks)))
 	alone := func() {
 		for _, k := range ks {
@@ -224,7 +226,7 @@ func (db *DB) settle(ctx context.Context, ks []*coordinator.Cleanup) {
 			reqs = append(reqs, &kv.RecoverTxnRequest{Txn: k.Txn.TxnMeta, ImplicitlyCommits: true})
 		}
 	}
-	if !db.sendAll(ctx, reqs) { // ST1
+	if !db.sendAll(ctx, reqs) { // txn.ST1
 		alone()
 		return
 	}
@@ -245,7 +247,7 @@ func (db *DB) settle(ctx context.Context, ks []*coordinator.Cleanup) {
 		alone()
 		return
 	}
-	reqs = make([]kv.Request, 0, len(ks)) // ST2
+	reqs = make([]kv.Request, 0, len(ks)) // txn.ST2
 	for _, k := range ks {
 		if k.Record {
 			a := k.Txn.Anchor

@@ -13,8 +13,8 @@ import (
 )
 
 // TestSettleFails: one step of what follows a commit on two ranges fails. Nothing of the next one is done before it has been
-// made up for: no intent is resolved before the record says COMMITTED (ST1), and no record removed before all intents are
-// resolved (ST2).
+// made up for: no intent is resolved before the record says COMMITTED (txn.ST1), and no record removed before all intents are
+// resolved (txn.ST2).
 func TestSettleFails(t *testing.T) {
 	for name, step := range map[string]kv.Method{"record": kv.MethodRecoverTxn, "intents": kv.MethodResolveIntent} {
 		t.Run(name, func(t *testing.T) {

@@ -17,5 +17,5 @@
 //	go run ./bench/figure2                    the table on standard output, the plot into docs/figure2.svg
 //	go run ./bench/figure2 -real -clients 64  in real time, some minutes
 //
-// What it is at goes to standard error.
+// It writes its progress to standard error.
 package main

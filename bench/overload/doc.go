@@ -3,8 +3,7 @@
 //
 // It starts Meridian, on one node or three, and runs a script with more and more clients: pgbench's tpcb-like,
 // simple-update and select-only, hot-row (all clients add to one row), and sysbench's oltp_read_write with its default skew.
-// Two binaries are measured beside each other, each on a cluster of its own, one after the other at each point, so that what
-// else the machine does hits both.
+// Two binaries are compared, each on a cluster of its own, one after the other at each point, so that other load of the machine hits both.
 //
 //	tps                          a point: clients, transactions a second, median, 99th percentile and longest wait,
 //	 |      .--o----o before     CPU of all nodes per transaction, failed transactions

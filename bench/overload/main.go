@@ -44,7 +44,7 @@ func main() {
 	flag.StringVar(&c.bin, "pg-bin", postgres.DefaultBin, "directory of PostgreSQL's programs")
 	flag.StringVar(&clients, "clients", "8,16,64,512,1500", "numbers of clients")
 	flag.StringVar(&scripts, "scripts", "tpcb-like,simple-update,select-only,hot-row", "scripts; there is sysbench besides, if that program is installed")
-	flag.StringVar(&binaries, "binary", "meridian=", "binaries to measure beside each other, as name=path; without a path: built from this tree")
+	flag.StringVar(&binaries, "binary", "meridian=", "binaries to compare, as name=path; without a path: built from this tree")
 	flag.StringVar(&c.isolation, "isolation", "", "isolation level, as SQL has it (default: the server's own)")
 	flag.StringVar(&c.json, "json", "", "write the results to this file")
 	flag.StringVar(&c.svg, "svg", "", "draw the curves into this file")

@@ -143,7 +143,7 @@ func peak(points []Point, target, script string) (top float64) {
 
 func bound(clients int, top float64) (ms float64) { return 2 * float64(clients) / top * 1000 }
 
-// printTable prints all points, each beside the peak of its curve.
+// printTable prints all points, each with the peak of its curve.
 func printTable(w io.Writer, points []Point) {
 	fmt.Fprintln(w, "| script | clients | system | tps | of its peak | p50 ms | p99 ms | 2 x clients / peak, ms | CPU us per transaction | of clients | failed |")
 	fmt.Fprintln(w, "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")

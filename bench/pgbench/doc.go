@@ -1,12 +1,12 @@
 // Command pgbench asks: how does Meridian compare with PostgreSQL 15 on one machine, in throughput and in server CPU per
 // transaction?
 //
-// It starts both beside each other and runs pgbench's built-in scripts (select-only, simple-update, tpcb-like) with
-// prepared statements and eight clients against one and then the other, round after round, so that what else the machine
-// does hits both. Two setups:
+// It starts both systems and runs pgbench's built-in scripts (select-only, simple-update, tpcb-like) with
+// prepared statements and eight clients against one and then the other, round after round, so that other load of the machine hits both. Two
+// setups:
 //
-//	one     one Meridian node             beside    one PostgreSQL server
-//	three   three Meridian nodes          beside    a primary with two streaming standbys, ANY 1 of them synchronous
+//	one     one Meridian node             against   one PostgreSQL server
+//	three   three Meridian nodes          against   a primary with two streaming standbys, ANY 1 of them synchronous
 //
 // The CPU of a server is user and system time of all its processes, children that ended included, before and after a run,
 // divided by the transactions that pgbench counted; for the second setup over all servers. A ratio is the median over the
@@ -21,7 +21,9 @@
 // Usage, from the repository's root:
 //
 //	go run ./bench/pgbench [--setups one,three] [--rounds 3] [--seconds 10] [--mix pgbench|ycsb|oltp|all|sysbench]
-//	    [--isolation serializable,read-committed] [--json FILE] [--profile DIR]
+//	    [--isolation serializable,read-committed] [--buffers 256] [--json FILE] [--profile DIR]
+//
+// Both have caches of --buffers MB, whatever the machine has.
 //
 // With --profile, CPU profiles of the Meridian nodes are taken during their runs. Nothing is left behind.
 package main

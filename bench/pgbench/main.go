@@ -28,7 +28,7 @@ type config struct {
 	setups, scripts, systems         []string
 	isolations                       []string // "" is the server's default
 	rounds, seconds, scale           int
-	clients, jobs, tries             int
+	clients, jobs, tries, buffers    int
 	protocol                         string
 }
 
@@ -49,6 +49,7 @@ func main() {
 	flag.IntVar(&c.seconds, "seconds", 10, "length of a run")
 	flag.IntVar(&c.scale, "scale", 10, "pgbench's scale factor")
 	flag.IntVar(&c.clients, "clients", 8, "clients")
+	flag.IntVar(&c.buffers, "buffers", 256, "MB of Meridian's block cache, and of PostgreSQL's shared buffers")
 	flag.IntVar(&c.jobs, "jobs", 2, "pgbench's threads")
 	flag.IntVar(&c.tries, "max-tries", 1, "pgbench's tries of a transaction that must be retried")
 	flag.StringVar(&c.protocol, "protocol", "prepared", "query protocol: simple, extended, prepared")
@@ -145,7 +146,7 @@ func (s *system) died() (out string) {
 	return out
 }
 
-// measure runs one setup. What it measured before an error is returned with it.
+// measure runs one setup. The results before an error are returned with it.
 func measure(ctx context.Context, c *config, report *Report, name, dir string) (*Setup, error) {
 	nodes := map[string]int{"one": 1, "three": 3}[name]
 	if nodes == 0 {
@@ -158,7 +159,7 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 	defer cancel()
 	var systems []*system
 	if slices.Contains(c.systems, "postgres") {
-		g, err := postgres.Start(limit, c.bin, dir, nodes-1)
+		g, err := postgres.StartFor(limit, c.bin, dir, nodes-1, connections, fmt.Sprintf("shared_buffers=%dMB", c.buffers))
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +168,8 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 		systems = append(systems, &system{name: "postgres", port: g[0].Port, user: "postgres", pids: g.PIDs})
 	}
 	if slices.Contains(c.systems, "meridian") {
-		m, err := process.Start(limit, process.Options{Binary: c.binary, Dir: dir, Nodes: nodes})
+		m, err := process.Start(limit, process.Options{Binary: c.binary, Dir: dir, Nodes: nodes,
+			Args: []string{"--cache", fmt.Sprintf("%dMiB", c.buffers)}})
 		if err != nil {
 			return nil, err
 		}
@@ -239,6 +241,9 @@ func (c *config) environment(level string) []string {
 	}
 	return env
 }
+
+// connections is how many PostgreSQL lets in.
+const connections = 200
 
 // outputTail is how much of a failed program's output is shown.
 const outputTail = 4 << 10

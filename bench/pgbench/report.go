@@ -138,7 +138,7 @@ func (s *Script) summarize() {
 
 // printSetup prints the table of one setup.
 func printSetup(w io.Writer, s *Setup) {
-	against := map[string]string{"one": "one node beside one PostgreSQL", "three": "three nodes beside PostgreSQL with ANY 1 of two standbys"}[s.Name]
+	against := map[string]string{"one": "one node against one PostgreSQL", "three": "three nodes against PostgreSQL with ANY 1 of two standbys"}[s.Name]
 	fmt.Fprintf(w, "\n%s (medians of the rounds)\n\n", against)
 	fmt.Fprintln(w, "| script | PostgreSQL tps | Meridian tps | ratio | PostgreSQL CPU us/txn | Meridian CPU us/txn | ratio | failed % | retried % |")
 	fmt.Fprintln(w, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")

@@ -26,6 +26,7 @@ type Server struct {
 	exited chan struct{}
 	// connections is how many the server lets in.
 	connections int
+	settings    []string
 }
 
 // Group is a primary and its standbys, the primary first.
@@ -46,15 +47,15 @@ func Start(ctx context.Context, bin, dir string, standbys int) (Group, error) {
 	return StartFor(ctx, bin, dir, standbys, 200)
 }
 
-// StartFor is Start for as many connections as are asked for.
-func StartFor(ctx context.Context, bin, dir string, standbys, connections int) (g Group, err error) {
+// StartFor is Start for as many connections as are asked for, with settings of the form name=value.
+func StartFor(ctx context.Context, bin, dir string, standbys, connections int, settings ...string) (g Group, err error) {
 	defer func() {
 		if err != nil {
 			g.Stop()
 			g = nil
 		}
 	}()
-	primary, err := newServer(bin, dir, "primary", connections)
+	primary, err := newServer(bin, dir, "primary", connections, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func StartFor(ctx context.Context, bin, dir string, standbys, connections int) (
 		return g, err
 	}
 	for i := range standbys {
-		s, err := newServer(bin, dir, fmt.Sprintf("standby%d", i+1), connections)
+		s, err := newServer(bin, dir, fmt.Sprintf("standby%d", i+1), connections, settings)
 		if err != nil {
 			return g, err
 		}
@@ -87,12 +88,12 @@ func StartFor(ctx context.Context, bin, dir string, standbys, connections int) (
 	return g, nil
 }
 
-func newServer(bin, dir, name string, connections int) (*Server, error) {
+func newServer(bin, dir, name string, connections int, settings []string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Port: port, bin: bin, dir: filepath.Join(dir, name), connections: connections}
+	s := &Server{Port: port, bin: bin, dir: filepath.Join(dir, name), connections: connections, settings: settings}
 	if err := os.MkdirAll(s.data(), 0o700); err != nil {
 		return nil, err
 	}
@@ -127,6 +128,9 @@ func (s *Server) start(ctx context.Context) error {
 	defer log.Close()
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", s.Port, "-k", s.dir,
 		"-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprint("max_connections=", s.connections), "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB", "-c", "max_wal_senders=10")
+	for _, v := range s.settings { // the last of a name counts
+		cmd.Args = append(cmd.Args, "-c", v)
+	}
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, s.dir
 	unprivileged(cmd)
 	if err := cmd.Start(); err != nil {

@@ -36,8 +36,8 @@ func newCertCmd() *cobra.Command {
 	var days uint
 	cmd := &cobra.Command{
 		Use:   "cert",
-		Short: "Make the certificates of a secure cluster",
-		Long: `Make the certificates of a secure cluster: one authority, one certificate for each node that names every
+		Short: "Create the certificates of a secure cluster",
+		Long: `Create the certificates of a secure cluster: one authority, one certificate for each node that names every
 address under which the node is reached, and certificates for clients that log in without a password.`,
 	}
 	cmd.PersistentFlags().StringVar(&dir, "certs", defaultCerts, "directory of the certificates")
@@ -67,7 +67,7 @@ address under which the node is reached, and certificates for clients that log i
 			return issue(t, nil, nil, filepath.Join(dir, caCertFile), keyFile())
 		},
 	}, &cobra.Command{
-		Use: "create-node HOST...", Short: "Make a node's certificate for all its names and addresses", Args: cobra.MinimumNArgs(1),
+		Use: "create-node HOST...", Short: "Create a node's certificate for all its names and addresses", Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, hosts []string) error {
 			t := template("node", validity(1825))
 			t.KeyUsage = x509.KeyUsageDigitalSignature
@@ -82,7 +82,7 @@ address under which the node is reached, and certificates for clients that log i
 			return issueSigned(t, dir, keyFile(), nodeCertFile, nodeKeyFile)
 		},
 	}, &cobra.Command{
-		Use: "create-client USER", Short: "Make a client's certificate, which logs USER in without a password", Args: cobra.ExactArgs(1),
+		Use: "create-client USER", Short: "Create a client's certificate, which logs USER in without a password", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "node" {
 				return errors.New("the user name \"node\" is reserved for nodes")

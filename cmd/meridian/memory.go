@@ -13,7 +13,7 @@ import (
 // The memory of a node's process is one figure, the machine's or its control group's, of which the parts are taken:
 //
 //	--max-memory       what the machine or the group has, or what is asked for
-//	  --cache          the block cache, outside of the Go heap
+//	  --cache          the block cache, outside of the Go heap: a tenth
 //	  memtables        64 MiB, outside as well
 //	  a tenth          stacks, the runtime, cgo, what the kernel counts besides
 //	  GOMEMLIMIT       all that is left: the soft limit of the Go heap
@@ -22,8 +22,12 @@ import (
 
 const (
 	memtableBytes = 64 << 20
+	// cacheLeast is the least block cache that a node takes by itself. Above it the cache is a cacheShare-th of the memory: a block that is not in it is
+	// read, checked and decompressed for one row, which is a sixth of the CPU of a select by key (docs/performance.md).
+	cacheLeast = 256 << 20
+	cacheShare = 10
 	// sqlShare is the default of --max-sql-memory. Of a machine with 2 GiB, 512 MiB are the statements', and 256 MiB at
-	// most one session's; with garbage twice that, beside 256 MiB of cache, leaves room for a page cache.
+	// most one session's; with garbage twice that, in addition to 256 MiB of cache, leaves room for a page cache.
 	sqlShare = "25%"
 	// unknownMemory is assumed where neither the machine nor a group says what there is.
 	unknownMemory = 4 << 30
@@ -31,6 +35,9 @@ const (
 
 // budget is how a process divides its memory.
 type budget struct{ total, sql, heap int64 }
+
+// defaultCache is the size of the block cache of a node with as much memory as total.
+func defaultCache(total int64) int64 { return max(total/cacheShare, cacheLeast) }
 
 // divide computes the parts of total bytes; sql is a size or a percentage.
 func divide(total, cache int64, sql string) (budget, error) {

@@ -56,3 +56,16 @@ func TestDivide(t *testing.T) {
 		}
 	}
 }
+
+func TestDefaultCache(t *testing.T) {
+	for _, c := range []struct{ total, want int64 }{
+		{32 << 30, 32 << 30 / 10}, {4 << 30, 4 << 30 / 10}, {2 << 30, 256 << 20}, {512 << 20, 256 << 20},
+	} {
+		if got := defaultCache(c.total); got != c.want {
+			t.Errorf("of %d: %d, want %d", c.total, got, c.want)
+		}
+		if b, err := divide(c.total, defaultCache(c.total), sqlShare); c.total >= 2<<30 && (err != nil || b.heap+defaultCache(c.total)+memtableBytes > c.total) {
+			t.Errorf("of %d: %+v, %v", c.total, b, err)
+		}
+	}
+}

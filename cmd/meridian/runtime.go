@@ -20,7 +20,7 @@ import (
 // always. Where there are many processors, two more do not matter.
 const moreProcs = 2
 
-// useProcessors sets GOMAXPROCS. Whoever has set it is left alone.
+// useProcessors sets GOMAXPROCS. A value in the environment has precedence.
 func useProcessors() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + moreProcs)
@@ -40,7 +40,7 @@ func growth(live uint64) int {
 	return int(min(max(collectAfter*100/max(live, 1), 100), 1600))
 }
 
-// collectSeldom keeps the collector's percentage in line with the live heap. Whoever has set GOGC is left alone.
+// collectSeldom keeps the collector's percentage in line with the live heap. GOGC in the environment has precedence.
 func collectSeldom(h *host.Host) {
 	if os.Getenv("GOGC") != "" {
 		return

@@ -19,6 +19,7 @@ import (
 	"meridian/host"
 	"meridian/host/machine"
 	"meridian/kv"
+	"meridian/probe"
 	"meridian/server"
 )
 
@@ -28,11 +29,17 @@ type startFlags struct {
 	join                                              []string
 	locality, certs                                   string
 	insecure                                          bool
-	maxOffset, clockOffset                            time.Duration
+	maxOffset                                         time.Duration
 	cache, memory, statement, total                   string
 	logLevel                                          string
-	dieStaged                                         string
+	watch                                             func() watched
 	drain                                             server.DrainOptions
+}
+
+// watched is what the flags of a binary that is built for tests say; nothing in others (watchFlags).
+type watched struct {
+	probes      *probe.Set
+	clockOffset time.Duration
 }
 
 // newStartCmd is `meridian start`: a node on this machine's disk.
@@ -56,18 +63,16 @@ begin with 'meridian init'. A node that has been in a cluster goes on where it s
 	fl.StringSliceVar(&f.join, "join", nil, "addresses of nodes of the cluster")
 	fl.StringVar(&f.locality, "locality", "", "where the node is, as region=R,zone=Z")
 	fl.StringVar(&f.certs, "certs", defaultCerts, "directory of the certificates")
-	fl.BoolVar(&f.insecure, "insecure", false, "no TLS and no passwords: everybody who reaches the node may do everything")
+	fl.BoolVar(&f.insecure, "insecure", false, "no TLS and no passwords: every client that reaches the node may do everything")
 	fl.DurationVar(&f.maxOffset, "max-offset", 500*time.Millisecond, "bound on the difference between any two nodes' clocks")
-	fl.DurationVar(&f.clockOffset, "debug-clock-offset", 0, "shift this node's clock, for tests")
-	fl.StringVar(&f.cache, "cache", "256MiB", "block cache")
-	fl.StringVar(&f.total, "max-memory", "", "memory of this process (default: what the machine has, or its control group allows)")
-	fl.StringVar(&f.memory, "max-sql-memory", sqlShare, "what all statements together may hold, as a size or a percentage of --max-memory")
-	fl.StringVar(&f.statement, "max-statement-memory", "", "what one statement may hold (default: half of --max-sql-memory while nobody else needs it)")
+	fl.StringVar(&f.cache, "cache", "", "block cache (default: a tenth of --max-memory, and at least 256MiB)")
+	fl.StringVar(&f.total, "max-memory", "", "memory of this process (default: that of the machine, or the limit of its control group)")
+	fl.StringVar(&f.memory, "max-sql-memory", sqlShare, "memory of all statements together, as a size or a percentage of --max-memory")
+	fl.StringVar(&f.statement, "max-statement-memory", "", "memory of one statement (default: half of --max-sql-memory while no other needs it)")
 	fl.DurationVar(&f.drain.Wait, "drain-wait", 10*time.Second, "when stopped: how long clients may take to end their transactions")
 	fl.DurationVar(&f.drain.Unready, "drain-unready", 0, "when stopped: how long clients are still accepted while /health already fails, for load balancers")
 	fl.StringVar(&f.logLevel, "log", "info", "least severe messages logged: debug, info, warn, error")
-	fl.StringVar(&f.dieStaged, "debug-die-staged", "", "kill this process when a client's transaction is committed but its record does not say so yet, once this file is there; for tests")
-	fl.MarkHidden("debug-die-staged")
+	f.watch = watchFlags(fl)
 	cmd.MarkFlagRequired("store")
 	return cmd
 }
@@ -77,13 +82,15 @@ func runStart(ctx context.Context, f *startFlags) error {
 	if err != nil {
 		return err
 	}
-	cache, err := parseBytes(f.cache)
-	if err != nil {
-		return err
-	}
 	total, statement := availableMemory(), int64(0)
 	if f.total != "" {
 		if total, err = parseBytes(f.total); err != nil {
+			return err
+		}
+	}
+	cache := defaultCache(total)
+	if f.cache != "" {
+		if cache, err = parseBytes(f.cache); err != nil {
 			return err
 		}
 	}
@@ -106,24 +113,15 @@ func runStart(ctx context.Context, f *startFlags) error {
 		HTTPAddr: f.http, Join: f.join, Locality: locality, Insecure: f.insecure, MaxOffset: f.maxOffset,
 		CacheBytes: cache, SQLBytes: memory.sql, StatementBytes: statement, Version: version,
 	}
-	if f.dieStaged != "" {
-		o.OnStaged = func(name string) {
-			if _, err := os.Stat(f.dieStaged); name != "" || err != nil {
-				return // a transaction of the node's own, or not yet
-			}
-			if self, err := os.FindProcess(os.Getpid()); err == nil {
-				self.Kill()
-			}
-			select {}
-		}
-	}
+	forTests := f.watch()
+	o.Probes = forTests.probes
 	if !f.insecure {
 		if o.PeerTLS, o.SQLTLS, err = nodeTLS(f.certs); err != nil {
 			return err
 		}
 	}
 	// The node's goroutines outlive the signal: draining needs them.
-	o.Host = machine.New(context.WithoutCancel(ctx), machine.Options{ClockOffset: f.clockOffset, Log: log})
+	o.Host = machine.New(context.WithoutCancel(ctx), machine.Options{ClockOffset: forTests.clockOffset, Log: log})
 	useProcessors()
 	memory.limitHeap()
 	collectSeldom(o.Host)
@@ -152,7 +150,7 @@ func serve(ctx context.Context, o server.Options, d server.DrainOptions) error {
 		n.Stop()
 		return nil
 	case err := <-n.Failed():
-		// What failed may be the disk: nothing more is written, not even by an orderly stop.
+		// The disk may have failed: nothing more is written, not even by an orderly stop.
 		return err
 	}
 }
@@ -271,7 +269,7 @@ func newInitCmd() *cobra.Command {
 
 // newNodeCmd is `meridian node`.
 func newNodeCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "node", Short: "Look at nodes and take them out of service"}
+	cmd := &cobra.Command{Use: "node", Short: "Show nodes, and take them out of service"}
 	var f adminFlags
 	status := &cobra.Command{
 		Use: "status", Short: "List the nodes", Args: cobra.NoArgs,
@@ -327,10 +325,10 @@ again: the cluster goes on by itself.`,
 		},
 	}
 	g.add(decommission)
-	decommission.Flags().BoolVar(&force, "force", false, "begin even if too few nodes stay for all voters of each range, and wait for another node")
+	decommission.Flags().BoolVar(&force, "force", false, "begin even if too few nodes remain for all voters of each range, and wait for another node")
 	var h adminFlags
 	recommission := &cobra.Command{
-		Use: "recommission NODE", Short: "Take back a decommissioning that is not complete", Args: cobra.ExactArgs(1),
+		Use: "recommission NODE", Short: "Cancel a decommissioning that is not complete", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			node, err := parseNode(args[0])
 			if err != nil {
@@ -348,7 +346,7 @@ again: the cluster goes on by itself.`,
 	var i adminFlags
 	var wait server.DrainOptions
 	drain := &cobra.Command{
-		Use: "drain [NODE]", Short: "Take a node out of service, so that it can be stopped and nobody notices",
+		Use: "drain [NODE]", Short: "Take a node out of service, so that it can be stopped without interrupting clients",
 		Long: `Take a node out of service: its health check fails, it accepts no more clients, its clients are told to go (57P01)
 between their transactions, and its leases move to other nodes. Without NODE it is the node at --host. The node goes on
 as a replica until it is stopped; a restart puts it in service again. Stopping a node by SIGTERM does the same first.`,
@@ -397,7 +395,7 @@ func parseNode(s string) (kv.NodeID, error) {
 func newUserCmd() *cobra.Command {
 	var f adminFlags
 	cmd := &cobra.Command{
-		Use: "user NAME", Short: "Make a user, or give it a new password, which is read from standard input", Args: cobra.ExactArgs(1),
+		Use: "user NAME", Short: "Create a user, or set its password, which is read from standard input", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			password, err := readPassword()
 			if err != nil {

@@ -45,8 +45,8 @@ func workloadKinds() []workloadKind {
 			f.IntVar(&m.Rows.Rides, "rides", m.Rows.Rides, "number of rides at first")
 		}},
 		{a, func(f *pflag.FlagSet) {
-			f.StringVar(&a.Level, "level", a.Level, "isolation level to ask for, and to judge by")
-			f.BoolVar(&a.Strict, "strict", a.Strict, "judge by the order of time too")
+			f.StringVar(&a.Level, "level", a.Level, "isolation level to request, and to check")
+			f.BoolVar(&a.Strict, "strict", a.Strict, "check the order of time too")
 			f.StringVar(&a.Only, "only", a.Only, "parts to run, with commas between (default: all)")
 			f.DurationVar(&a.Think, "think", a.Think, "longest pause between two statements")
 		}},
@@ -57,12 +57,12 @@ func workloadKinds() []workloadKind {
 func newWorkloadCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workload",
-		Short: "Put load on a database and measure it",
+		Short: "Run a workload against a database and measure it",
 		Long: `Put load on a database and measure it. Any PostgreSQL URL will do; with several, workers are dealt to them in turn
 and move on when one does not answer.`,
 	}
-	initCmd := &cobra.Command{Use: "init", Short: "Make a workload's tables, replacing what was there"}
-	runCmd := &cobra.Command{Use: "run", Short: "Run a workload, and check what must hold"}
+	initCmd := &cobra.Command{Use: "init", Short: "Create a workload's tables, replacing existing ones"}
+	runCmd := &cobra.Command{Use: "run", Short: "Run a workload, and check its invariants"}
 	for _, k := range workloadKinds() {
 		var seed uint64
 		c := &cobra.Command{
@@ -71,7 +71,7 @@ and move on when one does not answer.`,
 		}
 		k.flags(c.Flags())
 		if m, ok := k.workload.(*movr.MovR); ok {
-			c.Flags().Uint64Var(&m.Seed, "seed", m.Seed, "what the rows are drawn from")
+			c.Flags().Uint64Var(&m.Seed, "seed", m.Seed, "seed of the rows")
 		} else {
 			c.Flags().Uint64Var(&seed, "seed", 1, "")
 			c.Flags().MarkHidden("seed")
@@ -100,7 +100,7 @@ and move on when one does not answer.`,
 		fl.Float64Var(&o.Rate, "rate", 0, "operations per second of all workers together (default: as fast as possible)")
 		fl.Int64Var(&o.MaxOps, "max-ops", 0, "stop after this many operations")
 		fl.StringVar(&o.Histogram, "histogram", "", "write the distribution of latencies to this file")
-		fl.Uint64Var(&o.Seed, "seed", 1, "what the operations are drawn from")
+		fl.Uint64Var(&o.Seed, "seed", 1, "seed of the operations")
 		fl.DurationVar(&o.CheckEvery, "check-every", 0, "check while running, this often (default: at the end only)")
 		fl.BoolVar(&o.Quiet, "quiet", false, "no line per second")
 		fl.BoolVar(&first, "init", false, "make the tables first")

@@ -37,7 +37,7 @@ func TestApart(t *testing.T) {
 		{"a span", []kv.Request{resolve(k, a), &kv.ResolveRangeRequest{Start: k, End: l, Txn: a}}, false},
 	} {
 		batch := &kv.Batch{Requests: c.reqs}
-		q := &request{b: batch, traits: traitsOf(batch)}
+		q := &call{b: batch, traits: traitsOf(batch)}
 		if got := q.apart(); got != c.want {
 			t.Errorf("%s: apart %v, want %v", c.name, got, c.want)
 		}
@@ -45,7 +45,7 @@ func TestApart(t *testing.T) {
 }
 
 // TestDivided: a batch of resolutions whose command has become too long is divided before the request that made it so, or
-// behind it if that is the first large one; any other batch is not (P19).
+// behind it if that is the first large one; any other batch is not (leader.P19).
 func TestDivided(t *testing.T) {
 	resolve := func(k string) kv.Request { return &kv.ResolveIntentRequest{Key: keys.Key(k)} }
 	three := []kv.Request{resolve("a"), resolve("b"), resolve("c")}
@@ -63,7 +63,7 @@ func TestDivided(t *testing.T) {
 		{"one", three[:1], 0, 0, 0},
 		{"a write among them", []kv.Request{resolve("a"), &kv.PutRequest{}, resolve("b")}, 0, 0, 0},
 	} {
-		q := &request{b: &kv.Batch{Requests: c.reqs}}
+		q := &call{b: &kv.Batch{Requests: c.reqs}}
 		if got := q.divided(c.i, c.before); got != c.want {
 			t.Errorf("%s: divided at %d, want %d", c.name, got, c.want)
 		}

@@ -33,6 +33,7 @@ type fakeReplica struct {
 	pause  atomic.Bool // the next who asks for statistics waits until nobody else can go on
 	// meanwhile is what happens as the next one asks for them, in the middle of an evaluation.
 	meanwhile atomic.Pointer[func()]
+	wrote     atomic.Pointer[clock.Timestamp] // the last command's WriteAt
 }
 
 func (r *fakeReplica) Stats() mvcc.Stats {
@@ -59,6 +60,8 @@ func (r *fakeReplica) EnsureLease(ctx context.Context, at clock.Timestamp) (uint
 
 func (r *fakeReplica) Propose(ctx context.Context, cmd *replica.Command) error {
 	r.c.proposals.Add(1)
+	at := cmd.WriteAt
+	r.wrote.Store(&at)
 	if r.c.holdNext.CompareAndSwap(true, false) {
 		<-r.c.freed
 	}
@@ -214,7 +217,7 @@ var errRestart = errors.New("restart")
 func (c *cluster) begin() *testTxn {
 	now := c.clock.Now()
 	n := c.nextTxn.Add(1)
-	t := &kv.Txn{ReadTimestamp: now, UncertaintyLimit: now.Add(c.clock.MaxOffset())}
+	t := &kv.Txn{ReadTimestamp: now, UncertaintyLimit: c.clock.Interval().Latest}
 	t.ID = kv.TxnID{byte(n), byte(n >> 8), byte(n >> 16)}
 	t.WriteTimestamp, t.MinTimestamp, t.Gateway = now, now, 1
 	return &testTxn{c: c, txn: t, value: map[string][]byte{}}
@@ -397,7 +400,7 @@ func (x *testTxn) commit(ctx context.Context) error {
 			// It dies after the last answer: committed, if at the staged timestamp, and somebody else has to find out.
 			if e := out[len(out)-1].(*kv.EndTxnResponse); e.Staged && x.txn.WriteTimestamp == e.CommitTimestamp {
 				if x.c.intn(2) == 0 {
-					x.tell(ctx) // and others overwrite what recovery will ask for (P10)
+					x.tell(ctx) // and others overwrite what recovery will ask for (leader.P10)
 				}
 				return nil
 			}
@@ -478,7 +481,7 @@ func (x *testTxn) cleanup(status kv.Status, spans []keys.Span) {
 			if !s.Point() {
 				r = &kv.ResolveRangeRequest{Start: s.Start, End: s.End, Txn: meta, Status: status}
 			}
-			// CR1: the record may go only after every intent.
+			// commit.CR1: the record may go only after every intent.
 			for {
 				_, err := x.c.Send(ctx, &kv.Batch{Requests: []kv.Request{r}})
 				if ctx.Err() != nil {
@@ -519,7 +522,7 @@ func (x *testTxn) restart() {
 	now := x.c.clock.Now()
 	x.txn.Attempt++
 	x.txn.ReadTimestamp, x.txn.WriteTimestamp = now, now
-	x.txn.UncertaintyLimit = now.Add(x.c.clock.MaxOffset())
+	x.txn.UncertaintyLimit = x.c.clock.Interval().Latest
 	x.reads, x.writes, x.value = nil, nil, map[string][]byte{}
 }
 

@@ -9,37 +9,36 @@ import (
 	"meridian/kv"
 )
 
-// Deadlocks. Who waits for a transaction waits, by a push, at its record; so the record's range knows the waits that end
-// there. A push asks the range of its own pusher's record for them, and is told of changes; what it hears it leaves
-// with itself, so that the next in the chain learns of it. News of a wait thus travel along the chain against its
-// direction, and at last around the cycle:
+// Deadlocks. A transaction waits for another one by a push at the record of the latter; so the record's range knows the waits that end
+// there. A push asks the range of its own pusher's record for them, and is notified of changes; it attaches the answer to itself, so that
+// the next in the chain learns of it. The dependencies thus travel along the chain against its direction, and finally around the cycle:
 //
 //	  A --waits for--> B --waits for--> C --waits for--> A
 //	  '<-- "C waits for A, B for C" ---'
 //
-// Those behind the first in a queue do not push (lock, K5). Each asks the range of its own record whether somebody waits
-// for its transaction, an answer that comes when somebody does, and pushes from then on. In a cycle every member is waited
-// for, at a key where somebody is first: so its news reach the member, it pushes, and the chain is complete. A thousand
-// requests that wait for one row and for which nobody waits cost one push.
+// Requests behind the first in a queue do not push (lock.K5). Each asks the range of its own record whether any transaction waits for its
+// own, gets an answer when one does, and pushes from then on. In a cycle every member is waited for, at a key where some request is first:
+// so the member learns of it and pushes, and the chain is complete. A thousand requests that wait for one row, and for which no transaction
+// waits, cost one push.
 //
-// P6: of a cycle of waits exactly one member gives up, the one that is less than all others (lower priority, then
-// younger), because a push gives up only if it finds a way back to its pusher on which everybody is greater. Every
-// member is told of the whole cycle, so that one does.
+// leader.P6: of a cycle of waits exactly one member gives up, the one that is less than all others (lower priority, then younger), because
+// a push gives up only if it finds a path back to its pusher on which all others are greater. Every member learns of the whole cycle, so
+// one does.
 
 const (
-	// lookPause is the least time between two looks of one push.
+	// lookPause is the least time between two queries of one push.
 	lookPause = 2 * time.Millisecond
-	// lostPause follows a look that had no answer: the record's range can't be reached now.
+	// lostPause follows a query that had no answer: the record's range can't be reached now.
 	lostPause = 100 * time.Millisecond
-	// watchTime is how long a look waits for news before it is answered all the same: a lease may have moved.
+	// watchTime is how long a query waits for changes before it is answered anyway: a lease may have moved.
 	watchTime = time.Second
 	// noWaits identifies the empty set of waits.
 	noWaits = 1
-	// maxWaits bounds what is told about who waits. A cycle with more members is found by those that are told.
+	// maxWaits bounds the waits in an answer. A cycle with more members is found from those that are in it.
 	maxWaits = 1000
 )
 
-// waits are those that end at a transaction, directly or not, as far as is known here, and what identifies the set.
+// waits are those that end at a transaction, directly or not, as far as this range knows, with an identifier of the set.
 func (w *pushQueue) waits(id kv.TxnID) ([]kv.TxnWait, uint64) {
 	if w.n.Load() == 0 {
 		return nil, noWaits
@@ -54,7 +53,7 @@ func (w *pushQueue) waits(id kv.TxnID) ([]kv.TxnWait, uint64) {
 		if e := (edge{x.ID, x.For}); !x.ID.IsZero() && !seen[e] && len(out) < maxWaits {
 			seen[e] = true
 			out = append(out, *x)
-			// Identities are random, so that their sums tell sets apart.
+			// Identities are random, so that their sums distinguish sets.
 			version += binary.BigEndian.Uint64(x.ID[:]) * (binary.BigEndian.Uint64(x.For[8:]) | 1)
 		}
 	}
@@ -108,7 +107,7 @@ func (w *pushQueue) watch(id kv.TxnID) (news chan struct{}, stop func()) {
 	}
 }
 
-// awaitNews returns when a question about waits may have another answer than the one that is known.
+// awaitNews returns when the waits that end at a transaction may have changed.
 func (p *Participant) awaitNews(ctx context.Context, r *kv.QueryTxnRequest) error {
 	news, stop := p.waits.watch(r.Txn.ID)
 	defer stop()
@@ -130,7 +129,7 @@ func (p *Participant) awaitNews(ctx context.Context, r *kv.QueryTxnRequest) erro
 	}
 }
 
-// askWaits asks in the background who waits for a transaction; the answer is nil if there is none.
+// askWaits queries in the background which transactions wait for one; the result is nil if there was no answer.
 func (p *Participant) askWaits(ctx context.Context, t kv.TxnMeta, known uint64) <-chan *kv.QueryTxnResponse {
 	out := make(chan *kv.QueryTxnResponse, 1)
 	b := &kv.Batch{Header: kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()},
@@ -151,7 +150,8 @@ func (p *Participant) askWaits(ctx context.Context, t kv.TxnMeta, known uint64) 
 	return out
 }
 
-// cycle takes an answer about the waits that end at the pusher: is there a cycle, and has the pusher to give up (P6)?
+// cycle takes an answer about the waits that end at the pusher. It returns an error if there is a cycle in which the pusher has to give up
+// (leader.P6).
 func (q *request) cycle(wait *pushWait, a *kv.QueryTxnResponse) error {
 	p, r := q.p, q.push
 	if a.Exists && a.Txn.Status == kv.Aborted {
@@ -210,7 +210,7 @@ func wayBack(from *kv.TxnWait, all []kv.TxnWait) []kv.TxnWait {
 	return nil
 }
 
-// less orders transactions by who gives way.
+// less orders transactions: the least of a cycle is its victim.
 func less(a, b *kv.TxnWait) bool {
 	if a.Priority != b.Priority {
 		return a.Priority < b.Priority

@@ -8,8 +8,8 @@ import (
 	"meridian/storage/mvcc"
 )
 
-// Describe writes what the participant keeps in memory, and the intents of its range: whom requests wait for. It is for
-// people who look at a node that does not answer.
+// Describe writes what the participant keeps in memory, and the intents of its range: the transactions that requests wait for. It is for
+// the diagnosis of a node that does not answer.
 func (p *Participant) Describe(w io.Writer) {
 	if c := p.closed.Load(); c != nil {
 		fmt.Fprintf(w, "    closed: %v; frozen %t, for the merge %s\n", c.err, c.thawed != nil, c.txn)

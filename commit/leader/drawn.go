@@ -10,18 +10,18 @@ import (
 	"meridian/kv"
 )
 
-// Counters from which numbers are drawn (kv.AddRequest.Draw). The leaseholder writes the counter some way ahead, and
-// gives out what lies between from memory: one round of consensus for many numbers, as PostgreSQL logs one of 32
-// (SEQ_LOG_VALS). Numbers are in the order in which they are asked for, wherever that is, and with no gap until the lease
-// moves or the node stops: then what is left is lost.
+// Counters from which numbers are drawn (kv.AddRequest.Draw). The leaseholder writes the counter some way ahead, and returns the numbers in
+// between from memory: one round of consensus for many numbers, as PostgreSQL logs one of 32 (SEQ_LOG_VALS). Numbers are in the order in
+// which they are asked for, on all nodes together, and without a gap until the lease moves or the node stops: then the remaining ones are
+// lost.
 //
-//	D1 A number is given out only if a counter at or beyond it is durable, so nobody else gets it.
-//	D2 What is in memory counts only while the version that it goes with is the newest: who writes the counter, here or
-//	   at another leaseholder, ends it.
-//	D3 Numbers are given back only while the draw that gave them is the last one, which its turn says: a request that
-//	   arrives twice, or late, finds another turn. So a number that is given out again has been used by nobody.
+//	leader.D1: A number is returned only if a counter at or beyond it is durable, so no other draw gets it.
+//	leader.D2: The state in memory is valid only while the version that it belongs to is the newest: a write of the counter, by this
+//	    leaseholder or another one, ends it.
+//	leader.D3: Numbers are taken back only while the draw that returned them is the last one, by its turn: a request that arrives twice, or
+//	    late, finds another turn. So a number that is drawn again has not been used.
 
-// drawn is how far a counter has been given out.
+// drawn is the last number drawn from a counter.
 type drawn struct {
 	at   clock.Timestamp // of the stored version
 	last int64
@@ -38,7 +38,7 @@ type counters struct {
 	last  uint64 // turn
 }
 
-// turn is a number that no other draw here has; those of other leaseholders are of other times.
+// turn is a number that no other draw here has; turns of other leaseholders are at other times.
 func (c *counters) turn(now clock.Timestamp) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,10 +69,10 @@ type drawing struct {
 }
 
 // draw evaluates an Add that draws, under the key's latch.
-func (q *request) draw(r *kv.AddRequest) (kv.Response, error) {
-	o := q.writeOptions(r.Seq, false)
-	ro := q.readOptions(kv.Exclusive)
-	v, err := q.w.Get(r.Key, &ro)
+func (ev *evaluation) draw(r *kv.AddRequest) (kv.Response, error) {
+	o := ev.writeOptions(r.Seq, false)
+	ro := ev.readOptions(kv.Exclusive)
+	v, err := ev.w.Get(r.Key, &ro)
 	if err != nil {
 		return nil, err
 	}
@@ -82,17 +82,17 @@ func (q *request) draw(r *kv.AddRequest) (kv.Response, error) {
 	}
 	last, at := stored, v.Timestamp
 	var turn uint64
-	if d, ok := q.p.counters.get(r.Key); ok && d.at == at && !at.IsZero() { // D2
+	if d, ok := ev.p.counters.get(r.Key); ok && d.at == at && !at.IsZero() { // leader.D2
 		last, turn = d.last, d.turn
 	}
 	sum, over := addTo(last, r.Delta)
 	if r.Back {
-		// D3. The stored value is at or beyond last, and so beyond sum (D1).
+		// leader.D3. The stored value is at or beyond last, and so beyond sum (leader.D1).
 		if turn != r.Turn || turn == 0 || over {
 			return &kv.AddResponse{Value: last}, nil
 		}
-		turn = q.p.counters.turn(q.now)
-		q.drawing = &drawing{r.Key, drawn{at, sum, turn}}
+		turn = ev.p.counters.turn(ev.now)
+		ev.effects.drawing = &drawing{r.Key, drawn{at, sum, turn}}
 		return &kv.AddResponse{Value: sum, Turn: turn}, nil
 	}
 	if r.Delta == 0 {
@@ -101,9 +101,9 @@ func (q *request) draw(r *kv.AddRequest) (kv.Response, error) {
 	if over {
 		return nil, &kv.AddOverflowError{Key: r.Key, Value: last, Delta: r.Delta}
 	}
-	if last <= sum && sum <= stored || stored <= sum && sum <= last { // D1
-		turn = q.p.counters.turn(q.now)
-		q.drawing = &drawing{r.Key, drawn{at, sum, turn}}
+	if last <= sum && sum <= stored || stored <= sum && sum <= last { // leader.D1
+		turn = ev.p.counters.turn(ev.now)
+		ev.effects.drawing = &drawing{r.Key, drawn{at, sum, turn}}
 		return &kv.AddResponse{Value: sum, Turn: turn}, nil
 	}
 	ahead, over := addTo(sum, r.Reserve)
@@ -114,11 +114,11 @@ func (q *request) draw(r *kv.AddRequest) (kv.Response, error) {
 	if over || stored == math.MinInt64 {
 		return nil, &kv.AddOverflowError{Key: r.Key, Value: last, Delta: r.Delta}
 	}
-	if _, err := q.w.Add(r.Key, delta, &o); err != nil {
+	if _, err := ev.w.Add(r.Key, delta, &o); err != nil {
 		return nil, err
 	}
-	turn = q.p.counters.turn(q.now)
-	q.drawing = &drawing{r.Key, drawn{o.Timestamp, sum, turn}}
+	turn = ev.p.counters.turn(ev.now)
+	ev.effects.drawing = &drawing{r.Key, drawn{o.Timestamp, sum, turn}}
 	return &kv.AddResponse{Value: sum, Turn: turn}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // TestDraw draws numbers at random from one of two leaseholders that remember what they have set aside, and compares with
-// a counter: without gaps until the lease moves, never twice, and from what others wrote on (D1, D2).
+// a counter: without gaps until the lease moves, never twice, and from what others wrote on (leader.D1, leader.D2).
 func TestDraw(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(20) {

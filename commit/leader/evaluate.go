@@ -1,48 +1,81 @@
 package leader
 
 import (
-	"bytes"
-
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/replica"
+	"meridian/storage/engine"
 	"meridian/storage/mvcc"
 )
 
-// Evaluation of a batch that writes or locks, under its latches.
+// evaluation is the stage that computes what the batch does: its answer, an engine batch for the command, and the effects in memory.
+// It changes no shared state but the timestamp cache and the clock, so it may be repeated (discard).
+type evaluation struct {
+	*call
+	latching *latching
+	locking  *locking
+	effects  *effects
 
-// evaluate evaluates the batch under its latches. Where the range may choose the timestamp, it goes on choosing
-// until the batch fits.
-func (q *request) evaluate() error {
-	onePhase := q.end != nil && q.end.OnePhase && q.end.Commit && len(q.end.InFlight) == 0
-	if onePhase && !q.distinct() {
+	noLocks    bool // there are no intents in the range
+	w          *mvcc.Writer
+	batch      *engine.Batch
+	entries    entryChanges
+	replicated replicated
+	room       room
+	resp       *kv.BatchResponse
+	hasOwn     bool // the transaction, which commits in one phase, has a record
+	narrowed   narrowed
+}
+
+// replicated has the command's effects other than its engine batch.
+type replicated struct {
+	trigger     *kv.CommitTrigger
+	delta       mvcc.Stats // of the trigger
+	gcThreshold clock.Timestamp
+}
+
+// room is the rest of the limits of the batch's scans.
+type room struct {
+	keys, bytes int64
+	answered    int64 // bytes of values in the answer, which has a limit of its own
+}
+
+// narrowed is a resolution of a span of which only the beginning is resolved.
+type narrowed struct {
+	whole keys.Span  // that beginning
+	rest  *keys.Span // what is left
+}
+
+// evaluate evaluates the batch under its latches. Where the range may choose the timestamp, it moves it until the batch succeeds.
+func (ev *evaluation) evaluate() error {
+	onePhase := ev.end != nil && ev.end.OnePhase && ev.end.Commit && len(ev.end.InFlight) == 0
+	if onePhase && !ev.distinct() {
 		onePhase = false // a version can't be written twice
 	}
 	for round := 0; ; round++ {
-		q.discard()
-		q.cmd = replica.Command{}
-		q.open(onePhase)
-		err := q.evaluateAt(onePhase)
+		ev.discard()
+		ev.replicated = replicated{}
+		ev.open(onePhase)
+		err := ev.evaluateAt(onePhase)
 		switch e := err.(type) {
 		case nil:
 			return nil
 		case *kv.WriteTooOldError:
-			// A later snapshot does not help a write whose statement saw something else (kv.PutRequest.Seen).
-			if q.mayForward() && round < maxRounds && q.readAt().LessEq(e.Actual) {
-				q.forward(e.Actual.Next())
+			// A later snapshot does not help a write whose statement saw another version (kv.PutRequest.Seen).
+			if ev.mayForward() && round < maxRounds && ev.readAt().LessEq(e.Actual) {
+				ev.forward(e.Actual.Next())
 				continue
 			}
-			q.pushWrite(e.Actual.Next())
+			ev.pushWrite(e.Actual.Next())
 		case *kv.UncertaintyError:
-			if q.mayForward() && round < maxRounds {
-				q.forward(e.RetryAt)
+			if ev.mayForward() && round < maxRounds {
+				ev.forward(e.RetryAt)
 				continue
 			}
 		case *kv.TxnRetryError:
-			if q.mayForward() && e.Reason == kv.RetrySerializable && round < maxRounds &&
-				q.readAt().Less(e.WriteTimestamp) && !q.beyondDeadline(e.WriteTimestamp) {
-				q.forward(e.WriteTimestamp)
+			if ev.mayForward() && e.Reason == kv.RetrySerializable && round < maxRounds &&
+				ev.readAt().Less(e.WriteTimestamp) && !ev.beyondDeadline(e.WriteTimestamp) {
+				ev.forward(e.WriteTimestamp)
 				continue
 			}
 		}
@@ -55,354 +88,215 @@ func (q *request) evaluate() error {
 	}
 }
 
-func (q *request) beyondDeadline(at clock.Timestamp) bool {
-	return q.end != nil && !q.end.Deadline.IsZero() && q.end.Deadline.Less(at)
+func (c *call) beyondDeadline(at clock.Timestamp) bool {
+	return c.end != nil && !c.end.Deadline.IsZero() && c.end.Deadline.Less(at)
 }
 
-// open makes the evaluation's batch. It needs an index only if one of its requests has to see what another wrote.
-func (q *request) open(onePhase bool) {
-	q.noLocks = q.p.noEntries()
-	e := q.p.o.Engine
-	if q.locking && q.writes == 0 && !q.record && q.end == nil {
-		// Nothing will be written: locks are in memory.
-		q.batch = e.NewBatch()
-		q.w = q.p.o.writer(e, q.batch)
-		q.w.Log, q.w.Table = q, &q.p.held
+// open makes the evaluation's batch. It needs an index only if one of its requests has to see writes of another.
+func (ev *evaluation) open(onePhase bool) {
+	ev.noLocks = ev.p.noEntries()
+	e := ev.p.o.Engine
+	if ev.locks && ev.writes == 0 && !ev.record && ev.end == nil {
+		// There will be no writes: locks are in memory.
+		ev.batch = e.NewBatch()
+		ev.w = ev.p.o.writer(e, ev.batch)
+		ev.w.Log, ev.w.Table = &ev.entries, &ev.p.held
 		return
 	}
-	if q.independent(onePhase) {
-		q.batch = e.NewBatch()
-		q.w = q.p.o.writer(e, q.batch)
-		q.w.Log, q.w.Table = q, &q.p.held
+	if ev.independent(onePhase) {
+		ev.batch = e.NewBatch()
+		ev.w = ev.p.o.writer(e, ev.batch)
+		ev.w.Log, ev.w.Table = &ev.entries, &ev.p.held
 		return
 	}
-	q.noLocks = false // the batch's own
-	q.batch = e.NewIndexedBatch()
-	q.w = q.p.o.writer(q.batch, q.batch)
-	q.w.Log, q.w.Table = q, batchTable{q}
+	ev.noLocks = false // the batch's own
+	ev.batch = e.NewIndexedBatch()
+	ev.w = ev.p.o.writer(ev.batch, ev.batch)
+	ev.w.Log, ev.w.Table = &ev.entries, batchTable{ev}
 }
 
-// independent reports whether no request of the batch touches what an earlier one wrote.
-func (q *request) independent(onePhase bool) bool {
-	if q.end != nil && (q.end.Trigger != nil || q.writes > 0 && !onePhase && len(q.elsewhere(q.end)) == 0) {
-		return false // else it stages: no intent of the batch is resolved in it
+// discard closes the evaluation's batch.
+func (ev *evaluation) discard() {
+	if ev.batch != nil {
+		ev.p.o.putWriter(ev.w)
+		ev.batch.Close()
+		ev.w, ev.batch = nil, nil
 	}
-	if q.writes+len(q.b.Requests) <= 2 && !q.record {
-		return true // one write at most
-	}
-	if q.writes > 0 && (q.plain || q.locking || q.record) {
-		return false
-	}
-	if q.record {
-		return len(q.b.Requests) == 1 || q.apart()
-	}
-	var last keys.Key
-	for _, r := range q.b.Requests {
-		if r == kv.Request(q.end) {
-			continue
-		}
-		if r.Method() == kv.MethodDeleteRange && q.writes > 1 {
-			return false
-		}
-		k := r.Span().Start
-		if last != nil && bytes.Compare(last, k) >= 0 {
-			return q.distinct()
-		}
-		last = k
-	}
-	return true
 }
 
-// maxApart bounds the requests that are compared with each other; fewApart of them are compared one by one.
-const maxApart, fewApart = 1024, 32
-
-// apart reports whether a batch has only resolutions and record operations, of which no two touch the same lock or
-// record. Many transactions' cleanups come together.
-func (q *request) apart() bool {
-	reqs := q.b.Requests
-	if len(reqs) > maxApart || q.end != nil || q.writes > 0 || q.plain || q.locking {
-		return false
-	}
-	type touched struct {
-		key keys.Key // of a lock; nil: the record
-		id  kv.TxnID
-	}
-	var inline [fewApart]touched
-	seen := inline[:0]
-	var last map[kv.TxnID]int // of a transaction's touches the last, and of each the one before
-	var before []int
-	if len(reqs) > fewApart {
-		last, before = make(map[kv.TxnID]int, len(reqs)), make([]int, 0, len(reqs))
-	}
-	for _, r := range reqs {
-		var t touched
-		switch r := r.(type) {
-		case *kv.ResolveIntentRequest:
-			t = touched{r.Key, r.Txn.ID}
-		case *kv.RecoverTxnRequest:
-			t = touched{nil, r.Txn.ID}
-		case *kv.GCRequest:
-			if len(r.Keys) > 0 || len(r.Records) != 1 {
-				return false
-			}
-			_, id, err := keys.DecodeTxnKey(r.Records[0])
-			if err != nil {
-				return false
-			}
-			t = touched{nil, id}
-		default:
-			return false
-		}
-		same := func(o *touched) bool {
-			return o.id == t.id && (o.key == nil) == (t.key == nil) && bytes.Equal(o.key, t.key)
-		}
-		if last == nil {
-			for i := range seen {
-				if same(&seen[i]) {
-					return false
-				}
-			}
-		} else {
-			i, ok := last[t.id]
-			if !ok {
-				i = -1
-			}
-			before = append(before, i)
-			for last[t.id] = len(seen); i >= 0; i = before[i] {
-				if same(&seen[i]) {
-					return false
-				}
-			}
-		}
-		seen = append(seen, t)
-	}
-	return true
-}
-
-// smallBatch is up to where comparing all pairs of keys is cheaper than a map.
-const smallBatch = 16
-
-// distinct reports whether no two requests of the batch share a key.
-func (q *request) distinct() bool {
-	reqs := q.b.Requests
-	if q.end != nil {
-		reqs = reqs[:len(reqs)-1]
-	}
-	for i, a := range reqs {
-		if s := a.Span(); !s.Point() {
-			for j, b := range reqs {
-				if i != j && s.Overlaps(b.Span()) {
-					return false
-				}
-			}
-		}
-	}
-	sorted := true
-	for i := 1; i < len(reqs) && sorted; i++ {
-		sorted = bytes.Compare(reqs[i-1].Span().Start, reqs[i].Span().Start) < 0
-	}
-	if sorted {
-		return true
-	}
-	if len(reqs) <= smallBatch {
-		for i, a := range reqs {
-			for _, b := range reqs[:i] {
-				if bytes.Equal(a.Span().Start, b.Span().Start) {
-					return false
-				}
-			}
-		}
-		return true
-	}
-	seen := make(map[string]bool, len(reqs))
-	for _, r := range reqs {
-		if k := string(r.Span().Start); seen[k] {
-			return false
-		} else {
-			seen[k] = true
-		}
-	}
-	return true
-}
-
-// evaluateAt evaluates the batch at the timestamps that q has now.
-func (q *request) evaluateAt(onePhase bool) error {
-	q.begin()
-	if err := q.settleTimestamps(onePhase); err != nil {
+// evaluateAt evaluates the batch at the timestamps that it has now.
+func (ev *evaluation) evaluateAt(onePhase bool) error {
+	ev.begin()
+	if err := ev.settleTimestamps(onePhase); err != nil {
 		return err
 	}
-	note := q.b.MaxKeys > 0 || q.b.TargetBytes > 0
-	for i, r := range q.b.Requests {
-		if r == kv.Request(q.end) {
-			q.replayed()
+	note := ev.b.MaxKeys > 0 || ev.b.TargetBytes > 0
+	for i, r := range ev.b.Requests {
+		if r == kv.Request(ev.end) {
+			ev.replayed()
 		}
 		before := 0
-		if q.batch != nil {
-			before = q.batch.Len()
+		if ev.batch != nil {
+			before = ev.batch.Len()
 		}
-		one, err := q.evalOne(i, r, onePhase, note)
+		one, err := ev.evalOne(i, r, onePhase, note)
 		if err != nil {
 			return err
 		}
-		if q.batch != nil && q.batch.Len() > resolveBytes {
-			if at := q.divided(i, before); at > 0 {
+		if ev.batch != nil && ev.batch.Len() > resolveBytes {
+			if at := ev.divided(i, before); at > 0 {
 				return &tooMuchError{at}
 			}
 		}
-		q.resp.Responses = append(q.resp.Responses, one)
+		ev.resp.Responses = append(ev.resp.Responses, one)
 	}
-	if q.end == nil {
-		q.replayed()
+	if ev.end == nil {
+		ev.replayed()
 	}
 	return nil
 }
 
-// replayed says where the intents are that the transaction had on the keys of its writes: no write is below the one that was
-// there, and one that came a second time stays where it is. An answer, or a record, with an earlier timestamp would have
-// a commit cover what is not there in time (CR4).
+// replayed moves the batch's timestamp to the intents that the transaction already had on the keys of its writes: no write is below an
+// existing one, and a repeated one stays at its timestamp. With an earlier timestamp in the answer, or in a record, a commit would count
+// writes that are above it (commit.CR4).
 //
-// It gives a batch of writes that came a second time the timestamp of what the first time wrote. Reads of these
-// keys have passed it since, and found the intents where they are: saying that they are later would have the coordinator
-// take a transaction for not committed whose writes are all in time (P8, CR4).
-func (q *request) replayed() {
-	if q.txn == nil {
+// It gives a repeated batch of writes the timestamp of the first one's writes. Later reads of these keys have found the intents at their
+// timestamps: with a later timestamp in the answer the coordinator would take a transaction for not committed though none of its writes is
+// too late (leader.P8, commit.CR4).
+func (ev *evaluation) replayed() {
+	if ev.txn == nil {
 		return
 	}
-	if q.txn.WriteTimestamp.Less(q.w.Own) {
-		q.copyTxn().WriteTimestamp = q.w.Own
+	if ev.txn.WriteTimestamp.Less(ev.w.Own) {
+		ev.copyTxn().WriteTimestamp = ev.w.Own
 	}
-	if q.w.Replays == 0 || q.w.Replays < q.writes || q.txn.ReadTimestamp != q.b.Txn.ReadTimestamp {
+	if ev.w.Replays == 0 || ev.w.Replays < ev.writes || ev.txn.ReadTimestamp != ev.b.Txn.ReadTimestamp {
 		return
 	}
-	q.p.o.Probes.Reached(probeReplayed)
-	if at := q.b.Txn.WriteTimestamp.Forward(q.w.Own); at.Less(q.txn.WriteTimestamp) {
-		q.copyTxn().WriteTimestamp = at
+	ev.p.o.Probes.Reached(probeReplayed)
+	if at := ev.b.Txn.WriteTimestamp.Forward(ev.w.Own); at.Less(ev.txn.WriteTimestamp) {
+		ev.copyTxn().WriteTimestamp = at
 	}
 }
 
-// settleTimestamps announces the batch's reads, and moves its writes past the reads of others (P1).
-func (q *request) settleTimestamps(onePhase bool) error {
-	for _, r := range q.b.Requests {
+// settleTimestamps enters the batch's reads into the timestamp cache, and moves its writes past the reads of others (leader.P1).
+func (ev *evaluation) settleTimestamps(onePhase bool) error {
+	for _, r := range ev.b.Requests {
 		switch r := r.(type) {
 		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.AddRequest:
-			q.pushPast(r.Span().Start)
+			ev.pushPast(r.Span().Start)
 		}
 	}
-	if q.writes > 0 && (q.txn != nil || q.b.Timestamp.IsZero()) {
-		q.p.o.Clock.Forward(q.writeAt()) // P4
-	}
-	if q.txn == nil {
+	if ev.txn == nil {
 		return nil
 	}
-	if q.end != nil && len(q.end.Held) > 0 {
-		if err := q.checkHeld(); err != nil {
+	if ev.end != nil && len(ev.end.Held) > 0 {
+		if err := ev.checkHeld(); err != nil {
 			return err
 		}
 	}
 	if onePhase {
-		if err := q.mayCommitInOnePhase(); err != nil {
+		if err := ev.mayCommitInOnePhase(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pushPast moves the write timestamp past the reads of a key by others (P1).
-func (q *request) pushPast(k keys.Key) {
-	at, owner := q.p.o.Cache.Max(k)
-	if low := q.p.low.Load().Forward(q.floor); at.Less(low) { // I6, P3
+// pushPast moves the write timestamp past the reads of a key by others (leader.P1).
+func (ev *evaluation) pushPast(k keys.Key) {
+	at, owner := ev.p.o.Cache.Max(k)
+	if low := ev.p.low.Load().Forward(ev.latching.floor); at.Less(low) { // I6, leader.P3
 		at, owner = low, kv.TxnID{}
 	}
-	if q.txn != nil {
+	if ev.txn != nil {
 		switch {
-		case at.Less(q.txn.WriteTimestamp):
-		case owner != q.txn.ID:
-			q.copyTxn().WriteTimestamp = at.Next()
-		case q.txn.WriteTimestamp.Less(at):
-			// Its own read, at a timestamp that it does not know it has come to: the answer was lost. It hides the
-			// reads of others below it, and none at it (T2).
-			q.copyTxn().WriteTimestamp = at
+		case at.Less(ev.txn.WriteTimestamp):
+		case owner != ev.txn.ID:
+			ev.copyTxn().WriteTimestamp = at.Next()
+		case ev.txn.WriteTimestamp.Less(at):
+			// Its own read, at a later timestamp than it knows: the answer was lost. It hides the reads of others below it, and none at it
+			// (tscache.T2).
+			ev.copyTxn().WriteTimestamp = at
 		}
 		return
 	}
-	if q.at.LessEq(at) && q.b.Timestamp.IsZero() {
-		q.at = at.Next()
+	if ev.at.LessEq(at) && ev.b.Timestamp.IsZero() {
+		ev.at = at.Next()
 	}
 }
 
-func (q *request) writeOptions(seq kv.Seq, onePhase bool) mvcc.WriteOptions {
-	return mvcc.WriteOptions{Txn: q.txn, Seq: seq, OnePhase: onePhase, Timestamp: q.at, LocalTimestamp: q.now,
-		NoLocks: q.noLocks}
+func (ev *evaluation) writeOptions(seq kv.Seq, onePhase bool) mvcc.WriteOptions {
+	return mvcc.WriteOptions{Txn: ev.txn, Seq: seq, OnePhase: onePhase, Timestamp: ev.at, LocalTimestamp: ev.now,
+		NoLocks: ev.noLocks}
 }
 
 // evalOne evaluates one request, the i-th.
-func (q *request) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Response, error) {
-	p, w := q.p, q.w
+func (ev *evaluation) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Response, error) {
+	p, w := ev.p, ev.w
 	switch r := r.(type) {
 	case *kv.PutRequest:
-		o := q.writeOptions(r.Seq, onePhase)
+		o := ev.writeOptions(r.Seq, onePhase)
 		o.Seen = r.Seen
 		return empty, w.Put(r.Key, r.Value, &o)
 
 	case *kv.CPutRequest:
-		o := q.writeOptions(r.Seq, onePhase)
+		o := ev.writeOptions(r.Seq, onePhase)
 		return empty, w.CPut(r.Key, r.Value, r.Expected, &o)
 
 	case *kv.DeleteRequest:
-		o := q.writeOptions(r.Seq, onePhase)
+		o := ev.writeOptions(r.Seq, onePhase)
 		o.Seen = r.Seen
 		_, err := w.Delete(r.Key, &o)
 		return empty, err
 
 	case *kv.AddRequest:
-		if r.Draw && q.txn == nil && len(q.b.Requests) == 1 {
-			return q.draw(r)
+		if r.Draw && ev.txn == nil && len(ev.b.Requests) == 1 {
+			return ev.draw(r)
 		}
-		o := q.writeOptions(r.Seq, onePhase)
+		o := ev.writeOptions(r.Seq, onePhase)
 		sum, err := w.Add(r.Key, r.Delta, &o)
 		return &kv.AddResponse{Value: sum}, err
 
 	case *kv.DeleteRangeRequest:
-		return q.deleteRange(r, onePhase)
+		return ev.deleteRange(r, onePhase)
 
 	case *kv.EndTxnRequest:
 		if onePhase {
-			return q.endOnePhase(r)
+			return ev.endOnePhase(r)
 		}
-		return q.endTxn(r)
+		return ev.endTxn(r)
 
 	case *kv.HeartbeatTxnRequest:
-		return q.heartbeat(r)
+		return ev.heartbeat(r)
 
 	case *kv.RecoverTxnRequest:
-		return q.recoverTxn(r)
+		return ev.recoverTxn(r)
 
 	case *kv.QueryIntentRequest:
-		return q.queryIntent(r)
+		return ev.queryIntent(r)
 
 	case *kv.ResolveIntentRequest:
-		p.o.Clock.Forward(r.Txn.WriteTimestamp)
-		if q.noLocks {
-			q.released = append(q.released, released{point(r.Key), r.Txn, r.Status})
+		if ev.noLocks {
+			ev.effects.released = append(ev.effects.released, released{point(r.Key), r.Txn, r.Status})
 			return empty, nil
 		}
 		if r.Status == kv.Committed {
 			p.writers.note(&r.Txn)
 		}
 		_, err := w.ResolveIntent(r.Key, &mvcc.Resolution{Txn: r.Txn, Status: r.Status, IgnoredSeqs: r.IgnoredSeqs,
-			IntentsOnly: true, InPlace: i < len(q.inPlace) && q.inPlace[i]})
-		q.released = append(q.released, released{point(r.Key), r.Txn, r.Status})
+			IntentsOnly: true, InPlace: i < len(ev.latching.inPlace) && ev.latching.inPlace[i]})
+		ev.effects.released = append(ev.effects.released, released{point(r.Key), r.Txn, r.Status})
 		return empty, err
 
 	case *kv.ResolveRangeRequest:
-		p.o.Clock.Forward(r.Txn.WriteTimestamp)
 		span := keys.Span{Start: r.Start, End: r.End}
-		if q.whole.Start != nil {
-			span = q.whole
+		if ev.narrowed.whole.Start != nil {
+			span = ev.narrowed.whole
 		}
-		q.released = append(q.released, released{span, r.Txn, r.Status})
-		resp := &kv.DeleteRangeResponse{Resume: q.rest}
-		if q.noLocks {
+		ev.effects.released = append(ev.effects.released, released{span, r.Txn, r.Status})
+		resp := &kv.DeleteRangeResponse{Resume: ev.narrowed.rest}
+		if ev.noLocks {
 			return resp, nil
 		}
 		if r.Status == kv.Committed {
@@ -410,39 +304,39 @@ func (q *request) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Response
 		}
 		_, left, err := w.ResolveRange(r.Start, r.End, &mvcc.Resolution{Txn: r.Txn, Status: r.Status,
 			IgnoredSeqs: r.IgnoredSeqs, MaxBytes: resolveBytes}, 0)
-		if left != nil { // P19
+		if left != nil { // leader.P19
 			end := span.End
-			if q.rest != nil {
-				end = q.rest.End
+			if ev.narrowed.rest != nil {
+				end = ev.narrowed.rest.End
 			}
 			resp.Resume = &keys.Span{Start: left.Start, End: end}
-			q.released[len(q.released)-1].span.End = left.Start
+			ev.effects.released[len(ev.effects.released)-1].span.End = left.Start
 		}
 		return resp, err
 
 	case *kv.GCRequest:
-		return q.gc(r)
+		return ev.gc(r)
 
 	case *kv.LoadRequest:
-		return q.load(r)
+		return ev.load(r)
 
 	case *kv.ClearRequest:
 		n, resume, err := w.Clear(r.Start, r.End, r.Max)
-		if q.p.r.GCThreshold().Less(r.Threshold) {
-			q.cmd.GCThreshold = r.Threshold
+		if ev.p.r.GCThreshold().Less(r.Threshold) {
+			ev.replicated.gcThreshold = r.Threshold
 		}
 		return &kv.DeleteRangeResponse{Deleted: n, Resume: resume}, err
 	}
-	// Reads. A scan with a limit is announced as far as it came, everything else as a whole; all are latched, so
-	// announcing them here comes before any write that they could miss.
+	// Reads. A scan with a limit is entered into the timestamp cache as far as it came, other reads as a whole; all are latched, so they
+	// are entered before any write that they could miss.
 	if _, scan := r.(*kv.ScanRequest); !note || !scan {
 		if !notMVCC(r) {
-			p.o.Cache.AddSpan(r.Span(), q.readAt(), q.txnID())
+			p.o.Cache.AddSpan(r.Span(), ev.readAt(), ev.txnID())
 		}
 	}
-	one, err := q.evalRead(&w.Reader, r, note)
+	one, err := ev.evalRead(&w.Reader, r, note)
 	if err == nil && !notMVCC(r) {
-		if t := p.r.GCThreshold(); !t.IsZero() && q.readAt().LessEq(t) {
+		if t := p.r.GCThreshold(); !t.IsZero() && ev.readAt().LessEq(t) {
 			return nil, &kv.BelowGCError{Threshold: t}
 		}
 	}
@@ -453,64 +347,38 @@ var empty = &kv.EmptyResponse{}
 
 // deleteRange removes the keys of a span that have values. The keys are found first, so that only reads of these
 // push the write: a read that found nothing is not changed by removing nothing.
-func (q *request) deleteRange(r *kv.DeleteRangeRequest, onePhase bool) (kv.Response, error) {
-	if q.exhausted() {
+func (ev *evaluation) deleteRange(r *kv.DeleteRangeRequest, onePhase bool) (kv.Response, error) {
+	if ev.exhausted() {
 		return &kv.DeleteRangeResponse{Resume: &keys.Span{Start: r.Start, End: r.End}}, nil
 	}
-	o := mvcc.ScanOptions{ReadOptions: q.readOptions(kv.Exclusive), MaxKeys: q.keysLeft}
+	o := mvcc.ScanOptions{ReadOptions: ev.readOptions(kv.Exclusive), MaxKeys: ev.room.keys}
 	o.ReadSeq = r.Seq
-	res, err := q.w.Scan(r.Start, r.End, &o)
+	res, err := ev.w.Scan(r.Start, r.End, &o)
 	if err != nil {
 		return nil, err
 	}
-	before := q.writeAt()
+	before := ev.writeAt()
 	for i := range res.Rows {
-		q.pushPast(res.Rows[i].Key)
+		ev.pushPast(res.Rows[i].Key)
 	}
-	if before.Less(q.writeAt()) {
-		q.p.o.Clock.Forward(q.writeAt())
-		if onePhase {
-			return nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: q.writeAt()}
-		}
+	if onePhase && before.Less(ev.writeAt()) {
+		return nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: ev.writeAt()}
 	}
 	if s := readPart(keys.Span{Start: r.Start, End: r.End}, res.Resume, false); s.Start.Less(s.End) {
-		q.p.o.Cache.AddSpan(s, q.readAt(), q.txnID())
+		ev.p.o.Cache.AddSpan(s, ev.readAt(), ev.txnID())
 	}
 	for i := range res.Rows {
-		wo := q.writeOptions(r.Seq, onePhase)
-		if _, err := q.w.Delete(res.Rows[i].Key, &wo); err != nil {
+		wo := ev.writeOptions(r.Seq, onePhase)
+		if _, err := ev.w.Delete(res.Rows[i].Key, &wo); err != nil {
 			return nil, err
 		}
 	}
-	q.spend(int64(len(res.Rows)), 0)
+	ev.spend(int64(len(res.Rows)), 0)
 	return &kv.DeleteRangeResponse{Deleted: int64(len(res.Rows)), Resume: res.Resume}, nil
 }
 
-// load adds rows at the batch's timestamp, which may be in the past. A shared load must not change what somebody has
-// read there (P1); otherwise nobody has (docs/decisions, bulk writes).
-func (q *request) load(r *kv.LoadRequest) (kv.Response, error) {
-	if q.b.Timestamp.IsZero() {
-		return nil, &kv.InternalError{Message: "leader: a load without a timestamp"}
-	}
-	if t := q.p.r.GCThreshold(); !t.IsZero() && q.at.LessEq(t) {
-		return nil, &kv.BelowGCError{Threshold: t}
-	}
-	var late func(keys.Key) bool
-	if r.Mode == kv.LoadShared {
-		low := q.p.low.Load().Forward(q.floor)
-		late = func(k keys.Key) bool {
-			at, _ := q.p.o.Cache.Max(k)
-			return q.at.LessEq(at.Forward(low))
-		}
-	}
-	q.p.o.Clock.Forward(q.at) // P4
-	o := q.writeOptions(0, false)
-	refused, err := q.w.Load(r.Rows, r.Mode, late, &o)
-	return &kv.LoadResponse{Refused: refused}, err
-}
-
-func (q *request) gc(r *kv.GCRequest) (kv.Response, error) {
-	if err := q.w.GC(r.Keys, r.Threshold); err != nil {
+func (ev *evaluation) gc(r *kv.GCRequest) (kv.Response, error) {
+	if err := ev.w.GC(r.Keys, r.Threshold); err != nil {
 		return nil, err
 	}
 	for _, k := range r.Records {
@@ -518,12 +386,26 @@ func (q *request) gc(r *kv.GCRequest) (kv.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := q.removeRecord(k, id); err != nil {
+		if err := ev.removeRecord(k, id); err != nil {
 			return nil, err
 		}
 	}
-	if q.p.r.GCThreshold().Less(r.Threshold) {
-		q.cmd.GCThreshold = r.Threshold
+	if ev.p.r.GCThreshold().Less(r.Threshold) {
+		ev.replicated.gcThreshold = r.Threshold
 	}
 	return empty, nil
+}
+
+// begin starts an evaluation.
+func (ev *evaluation) begin() {
+	if n := len(ev.b.Requests); n <= len(smallAnswer{}.slots) {
+		a := &smallAnswer{}
+		a.resp.Responses = a.slots[:0]
+		ev.resp = &a.resp
+	} else {
+		ev.resp = &kv.BatchResponse{Responses: make([]kv.Response, 0, n)}
+	}
+	ev.room = room{keys: ev.b.MaxKeys, bytes: ev.b.TargetBytes}
+	ev.effects.reset()
+	ev.entries.reset()
 }

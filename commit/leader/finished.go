@@ -8,11 +8,11 @@ import (
 	"meridian/kv"
 )
 
-// finished is what a store knows of transactions that have committed, with intents that may not be resolved yet. It is
-// told by their gateways (kv.ReleaseRequest), once every write of theirs is durable: what it says is true for ever and
-// of every range, so no lease matters to it (P10).
+// finished has a store's knowledge of committed transactions with intents that may not be resolved yet. Their gateways report them
+// (kv.ReleaseRequest), once all of their writes are durable: an entry is true for ever and in every range, so it does not depend on a lease
+// (leader.P10).
 //
-// It is a cache. What it has forgotten or never heard costs a push of the record.
+// It is a cache. A missing entry costs a push of the record.
 type finished struct {
 	shards [finishedShards]finishedShard
 }
@@ -29,7 +29,7 @@ type finishedShard struct {
 	at   map[kv.TxnID]outcome
 	ring []kv.TxnID // in the order in which they came, from next on
 	next int
-	// above has those that were pushed, and commit at that time at the earliest (P17).
+	// above has those that were pushed, and commit at that time at the earliest (leader.P17).
 	above map[kv.TxnID]clock.Timestamp
 }
 
@@ -59,7 +59,7 @@ func (f *finished) add(t *kv.TxnMeta) {
 	s.at[t.ID] = outcome{t.WriteTimestamp, t.Attempt}
 }
 
-// push remembers that a transaction commits at a time or later, or never.
+// push remembers that a transaction commits at a timestamp or later, or never.
 func (f *finished) push(id kv.TxnID, at clock.Timestamp) {
 	s := &f.shards[id[0]%finishedShards]
 	s.mu.Lock()
@@ -91,8 +91,8 @@ func (f *finished) Committed(id kv.TxnID) (at clock.Timestamp, attempt uint32, o
 	return o.at, o.attempt, ok
 }
 
-// hear takes the news that transactions have committed: what they locked in memory is free, and their intents are
-// in nobody's way. The cache comes first, so that whoever is woken, or was about to wait, finds it.
+// hear takes reports of committed transactions: it frees their locks in memory, and their intents block no other transaction. The cache is
+// changed first, so that a request that is woken, or was about to wait, finds the entry.
 func (p *Participant) hear(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	now := p.o.Clock.Now()
 	resp := &kv.BatchResponse{Now: now, Responses: make([]kv.Response, len(b.Requests))}
@@ -109,7 +109,6 @@ func (p *Participant) hear(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 		if !ok {
 			return nil, &kv.InternalError{Message: "leader: a release among other requests"}
 		}
-		p.o.Clock.Forward(r.Txn.WriteTimestamp) // P4
 		p.o.finished.add(&r.Txn)
 		p.locks.ReleaseSpan(r.Span(), r.Txn.ID)
 		resp.Responses[i] = empty

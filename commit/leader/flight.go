@@ -8,10 +8,10 @@ import (
 	"meridian/replica"
 )
 
-// A transaction that writes to several ranges of one store has its batches started one after the other, and then waited
-// for: no goroutine for each, and one sync of the disk for all of them.
+// A transaction that writes to several ranges of one store has its batches started one after the other, and then waits for all: without a
+// goroutine for each, and with one sync of the disk.
 
-// starter is what else a replica can do; *replica.Replica can.
+// starter is an optional interface of a replica; *replica.Replica implements it.
 type starter interface {
 	Start(c *replica.Command, lazy bool) (*replica.Pending, error)
 }
@@ -25,10 +25,9 @@ type flight struct {
 	err  error
 }
 
-// Start evaluates and proposes a batch of writes, if neither a latch nor a lock nor the lease is in its way; otherwise
-// nothing has happened, and it has to be sent. A batch that was started while another one's latches are held must not
-// wait, since whoever it would wait for may want those. With lazy, the command is not on its way to the disk until
-// somebody has that synced.
+// Start evaluates and proposes a batch of writes, if it has to wait for neither a latch nor a lock nor the lease; otherwise it had no
+// effect, and has to be sent. A batch that was started while another one's latches are held must not wait, since the request that it would
+// wait for may want those. With lazy, the caller has the command synced later.
 func (p *Participant) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool) {
 	st, ok := p.r.(starter)
 	if !ok || b.Gateway != p.r.NodeID() || p.closedErr() != nil {
@@ -40,15 +39,16 @@ func (p *Participant) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit
 		return nil, false
 	}
 	q := p.o.request(p, b)
-	q.traits, q.starts, q.lazy = t, st, lazy
+	q.traits, q.proposal.starts, q.proposal.lazy = t, st, lazy
 	q.clockIn()
 	f := &flight{q: q, gen: p.gate.enter()}
-	if _, ok := p.r.CheckLease(q.readAt()); ok {
+	if _, ok := p.r.CheckLease(q.servesAt()); ok {
+		p.serves(q.servesAt(), q.now)
 		var again bool
 		if again, f.err = q.attempt(ctx); !again {
 			if _, frozen := f.err.(*frozenError); !frozen {
 				p.o.Metrics.Writes.Add(1)
-				if f.pend = q.pend; f.pend == nil {
+				if f.pend = q.proposal.pend; f.pend == nil {
 					f.finish()
 				}
 				return f, true
@@ -56,17 +56,17 @@ func (p *Participant) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit
 		}
 	}
 	p.gate.leave(f.gen)
-	p.locks.Finish(&q.guard)
+	p.locks.Finish(&q.locking.guard)
 	p.o.putRequest(q)
 	return nil, false
 }
 
-// finish ends a batch that waits for nothing any more.
+// finish ends a batch whose wait is over.
 func (f *flight) finish() {
 	q := f.q
 	f.resp, f.q = q.answer(f.err), nil
 	q.p.gate.leave(f.gen)
-	q.p.locks.Finish(&q.guard)
+	q.p.locks.Finish(&q.locking.guard)
 	q.p.o.putRequest(q)
 }
 
@@ -75,9 +75,9 @@ func (f *flight) Wait(ctx context.Context) (*kv.BatchResponse, error) {
 	if f.pend != nil {
 		q := f.q
 		var keep bool
-		keep, f.err = q.proposed(ctx, f.pend.Wait(ctx))
+		keep, f.err = q.proposal.proposed(ctx, f.pend.Wait(ctx))
 		if !keep {
-			q.letGo()
+			q.latching.letGo()
 		}
 		f.finish()
 	}

@@ -16,25 +16,25 @@ func staleAt(b *kv.Batch) clock.Timestamp {
 	return b.Timestamp
 }
 
-// follow serves a batch of stale reads from what this replica has applied. It takes no latches and leaves no mark in
-// the timestamp cache: the leaseholder writes nothing at or below what it has closed. It waits for nobody; where an
-// intent is in the way, the leaseholder has to find out how its transaction ended.
+// follow serves a batch of stale reads from the applied state of this replica. It takes no latches and does not enter the timestamp cache:
+// the leaseholder writes nothing at or below its closed timestamp. It never waits; if it meets an intent, the leaseholder has to find out
+// the outcome of its transaction.
 func (p *Participant) follow(b *kv.Batch) (*kv.BatchResponse, error) {
 	at := staleAt(b)
 	q := p.o.request(p, b)
 	defer p.o.putRequest(q)
-	if q.traits = traitsOf(b); q.writes > 0 || q.locking || q.record || q.admin || q.push != nil || q.end != nil || at.IsZero() ||
+	if q.traits = traitsOf(b); q.writes > 0 || q.locks || q.record || q.admin || q.push != nil || q.end != nil || at.IsZero() ||
 		b.Txn != nil && at.Less(b.Txn.UncertaintyLimit) {
 		return nil, &kv.InternalError{Message: "leader: only reads at a given timestamp can be stale"}
 	}
 	q.now = p.o.Clock.Now()
-	q.first, q.at = q.now, at
+	q.first.Now, q.at = q.now, at
 	f, closed, ok := p.r.Follow(at)
 	if !ok {
 		p.o.Metrics.NotClosed.Add(1)
 		return nil, &kv.NotClosedError{Range: p.r.RangeID(), Closed: closed}
 	}
-	err := q.readView()
+	err := q.evaluation.readView()
 	if !p.r.Still(f) {
 		p.o.Metrics.NotClosed.Add(1)
 		return nil, &kv.NotClosedError{Range: p.r.RangeID(), Closed: closed}
@@ -57,22 +57,22 @@ func (p *Participant) follow(b *kv.Batch) (*kv.BatchResponse, error) {
 }
 
 // readView evaluates the reads over a view of the engine, so that an intent and the version that it becomes are never
-// both missed. Nothing keeps others from applying commands meanwhile.
-func (q *request) readView() error {
-	snap := q.p.o.Engine.NewSnapshot()
+// both missed. Commands may be applied meanwhile.
+func (ev *evaluation) readView() error {
+	snap := ev.p.o.Engine.NewSnapshot()
 	defer snap.Close()
-	q.noLocks = false
-	rd := q.p.o.reader(snap)
-	q.begin()
+	ev.noLocks = false
+	rd := ev.p.o.reader(snap)
+	ev.begin()
 	var err error
-	for _, r := range q.b.Requests {
+	for _, r := range ev.b.Requests {
 		var one kv.Response
-		if one, err = q.evalRead(rd, r, false); err != nil {
+		if one, err = ev.evalRead(rd, r, false); err != nil {
 			break
 		}
-		q.resp.Responses = append(q.resp.Responses, one)
+		ev.resp.Responses = append(ev.resp.Responses, one)
 	}
-	if cerr := q.p.o.putReader(rd); err == nil {
+	if cerr := ev.p.o.putReader(rd); err == nil {
 		err = cerr
 	}
 	return err

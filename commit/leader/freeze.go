@@ -11,30 +11,30 @@ import (
 	"meridian/kv"
 )
 
-// A range that is about to be absorbed by its left neighbour is frozen: it serves nothing, so that its state stays what
-// the neighbour was told.
+// A range that is about to be absorbed by its left neighbour is frozen: it serves nothing, so that its state stays as it was reported to
+// the neighbour.
 //
-//	P8 (I3, I5): from the answer to a Subsume on, no leaseholder of the range serves anything until the merge's
-//	    transaction has ended without a commit. The one that answered knows. Each later one finds the transaction's
-//	    intent, which removes the range's descriptor, before it serves its first request; the intent can't be resolved
-//	    before the transaction ends, and its outcome does not change.
-//	P9 (I3, I4, I6): what was served before that, at whatever timestamp, was at or below the freeze; so was what was
-//	    closed. The neighbour's leaseholder writes above it.
+//	leader.P8 (I3, I5): from the answer to a Subsume on, no leaseholder of the range serves anything until the merge's
+//	    transaction has ended without a commit. The one that answered knows of it. Each later one finds the transaction's intent, which
+//	    removes the range's descriptor, before it serves its first request; the intent can't be resolved before the transaction ends, and
+//	    its outcome does not change.
+//	leader.P9 (I3, I4, I6): all requests served before that, at whatever timestamp, were at or below the freeze; so was the closed
+//	    timestamp. The neighbour's leaseholder writes above it.
 //
 // Requests wait at the frozen range, outside of all queues. The range asks for the outcome by pushing the transaction,
 // which ends it if its coordinator is dead.
 
-// closing is why a participant serves nothing.
+// closing is the reason why a participant serves nothing.
 type closing struct {
 	err error
-	// thawed is closed when a freeze ends; nil: this is for good.
+	// thawed is closed when a freeze ends; nil: it never ends.
 	thawed chan struct{}
 	txn    kv.TxnID // of the merge
 	told   *kv.SubsumeResponse
 	merged bool // the merge has committed
 }
 
-// frozenError sends a request away to wait. It never leaves the participant.
+// frozenError makes a request wait for the end of the freeze. It never leaves the participant.
 type frozenError struct{ c *closing }
 
 func (*frozenError) Error() string { return "leader: the range is being merged" }
@@ -45,44 +45,8 @@ const freezePause = 100 * time.Millisecond
 // mergedPause is how often a range that was absorbed asks again, for as long as its replica is still here.
 const mergedPause = time.Second
 
-// Send evaluates a batch on the caller's goroutine. It waits while the range is frozen.
-func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
-	for {
-		resp, err := p.serve(ctx, b)
-		if m, much := err.(*tooMuchError); much {
-			return p.sendApart(ctx, b, m.at)
-		}
-		f, frozen := err.(*frozenError)
-		if !frozen {
-			return resp, err
-		}
-		if r, ok := b.Requests[0].(*kv.SubsumeRequest); ok && r.Txn.ID == f.c.txn && f.c.told != nil {
-			return &kv.BatchResponse{Now: p.o.Clock.Now(), Responses: []kv.Response{f.c.told}}, nil
-		}
-		p.o.Metrics.FreezeWaits.Add(1)
-		select {
-		case <-f.c.thawed:
-		case <-*p.unled.Load():
-			return nil, errUnled()
-		case <-p.ended:
-			return nil, p.closedErr()
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// closedTo is closedErr for reads: the merge's own transaction may still refresh what it has read here.
-func (p *Participant) closedTo(b *kv.Batch) error {
-	c := p.closed.Load()
-	if c == nil || c.thawed != nil && b.Txn != nil && b.Txn.ID == c.txn {
-		return nil
-	}
-	return c.err
-}
-
-// sendSubsume freezes the range. It latches all of it, so nothing is in flight then; a request whose outcome its
-// client does not know keeps its latches until the range knows (P7).
+// sendSubsume freezes the range. It latches all of it, so no request is in progress then; a request whose outcome its
+// client does not know keeps its latches until the range knows (leader.P7).
 func (q *request) sendSubsume(ctx context.Context) (*kv.BatchResponse, error) {
 	p, r := q.p, q.subsume
 	for {
@@ -108,12 +72,12 @@ func (q *request) subsumeOnce(ctx context.Context, r *kv.SubsumeRequest) (told *
 	if d == nil || !d.Start.Equal(r.Key) {
 		return nil, &kv.InternalError{Message: "leader: no range begins where one is to be subsumed"}
 	}
-	q.latches = append(q.inline[:0], latch.Latch{Span: d.Span(), Mode: latch.Write},
+	q.latching.latches = append(q.latching.inline[:0], latch.Latch{Span: d.Span(), Mode: latch.Write},
 		latch.Latch{Span: keys.RangeLocalSpan(d.Start, d.End), Mode: latch.Write})
-	if q.held, err = p.latches.Acquire(ctx, q.latches); err != nil {
+	if q.latching.held, err = p.latches.Acquire(ctx, q.latching.latches); err != nil {
 		return nil, err
 	}
-	defer p.latches.Release(q.held)
+	defer p.latches.Release(q.latching.held)
 	if _, ok := p.r.CheckLease(q.now); !ok || p.r.Desc() != d {
 		return nil, errAgain
 	}
@@ -128,7 +92,7 @@ func (q *request) subsumeOnce(ctx context.Context, r *kv.SubsumeRequest) (told *
 	if err != nil {
 		return nil, err
 	}
-	if l == nil || l.Txn.ID != r.Txn.ID { // or what an earlier merge at the same key has left
+	if l == nil || l.Txn.ID != r.Txn.ID { // or the intent of an earlier merge at the same key
 		return nil, &kv.InternalError{Message: "leader: subsume without the intent that announces it"}
 	}
 	c := &closing{thawed: make(chan struct{}), txn: r.Txn.ID, told: &kv.SubsumeResponse{Desc: *d}}
@@ -136,7 +100,7 @@ func (q *request) subsumeOnce(ctx context.Context, r *kv.SubsumeRequest) (told *
 	if !p.closed.CompareAndSwap(nil, c) {
 		return nil, errAgain
 	}
-	// In this order (P9): a read that does not find the freeze has announced itself before.
+	// In this order (leader.P9): a read that does not find the freeze has entered the timestamp cache before.
 	c.told.Freeze = p.o.Clock.Now().Forward(p.r.Closer().Freeze(true)).Forward(*p.low.Load()).Forward(p.o.Cache.Latest())
 	c.told.Applied = p.r.AppliedIndex()
 	p.o.Metrics.Freezes.Add(1)
@@ -144,9 +108,9 @@ func (q *request) subsumeOnce(ctx context.Context, r *kv.SubsumeRequest) (told *
 	return c.told, nil
 }
 
-// findFreeze has the range frozen if it is being merged, and else not, for a replica that has just got the lease (P8). If it
-// was frozen before, for the same merge, it stays so without a break: what waits could be served under the lease that is
-// still shown, which may be this replica's own, of another kind.
+// findFreeze freezes the range if it is being merged, and unfreezes it otherwise, on a replica that has just got the lease (leader.P8). If
+// it was frozen before, for the same merge, it stays so without a break: waiting requests could otherwise be served under the lease that is
+// still visible, which may be this replica's own, of another kind.
 func (p *Participant) findFreeze() {
 	d := p.r.Desc()
 	if d == nil || p.r.Stats().IntentCount == 0 {
@@ -165,7 +129,7 @@ func (p *Participant) findFreeze() {
 	c := &closing{thawed: make(chan struct{})}
 	c.err = &frozenError{c}
 	if err != nil {
-		c.err = err // the engine does not answer: nothing else will work either
+		c.err = err // the engine has failed: no other operation will work either
 	} else {
 		c.txn = l.Txn.ID
 	}
@@ -188,7 +152,7 @@ func (p *Participant) findFreeze() {
 	}
 }
 
-// thaw ends a freeze, if there is one: any, or just the given one.
+// thaw ends a freeze, if there is one: any, or only the given one.
 func (p *Participant) thaw(only *closing) {
 	c := p.closed.Load()
 	if c == nil || c.thawed == nil || only != nil && c != only {
@@ -211,8 +175,8 @@ func (p *Participant) watch(c *closing, txn kv.TxnMeta, d *kv.RangeDescriptor) {
 					return
 				}
 			case merged:
-				// The replica goes when the neighbour's log gets there; what waits here is served there already. Until it is
-				// gone, the question stays open.
+				// The replica is removed when the neighbour's log reaches the merge; waiting requests are served there already. Until then
+				// they get an error.
 				next := &closing{err: &kv.RangeNotFoundError{Range: d.ID}, thawed: make(chan struct{}), txn: c.txn, told: c.told, merged: true}
 				if !p.closed.CompareAndSwap(c, next) {
 					return
@@ -231,23 +195,23 @@ func (p *Participant) watch(c *closing, txn kv.TxnMeta, d *kv.RangeDescriptor) {
 	}
 }
 
-// Merged reports whether the range has been absorbed, as its leaseholder has found out by itself: the replica is about to
-// go, with the left neighbour's log or without it.
+// Merged reports whether the range has been absorbed, as its leaseholder has found out: the replica is about to be removed, by the left
+// neighbour's log or without it.
 func (p *Participant) Merged() bool {
 	c := p.closed.Load()
 	return c != nil && c.merged
 }
 
-// merged asks what became of a merge. Its record says so, for as long as there is one. One that is gone looks aborted to
-// who asks, even if the transaction has committed; but then all of its intents were resolved first (CR1), and the entry
-// of the range in the index tells:
+// merged finds out the outcome of a merge. Its record has it, as long as it exists. After the record was removed the transaction looks
+// aborted, even if it has committed; but then all of its intents were resolved first (commit.CR1), and the range's entry in the index shows
+// the outcome:
 //
 //   - the merge has written it, at its commit or above w, the timestamp of its intents here
-//   - what the range is now was written below w, because the merge removes the range's descriptor above that
-//   - nobody else writes it meanwhile: who changes a range has its record there, and this one is frozen
+//   - the range's present entry was written below w, because the merge removes the range's descriptor above that
+//   - no other transaction writes it meanwhile: a change of a range has its record there, and this one is frozen
 //
-// So the merge has committed if and only if there was a version at or above w. The look passes by intents (kv.Peek):
-// those whose records are in the frozen range could not be waited for.
+// So the merge has committed if and only if there was a version at or above w. The read ignores intents (kv.Peek): it could not wait for
+// those whose records are in the frozen range.
 func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDescriptor) (merged, known bool) {
 	head := kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()}
 	resp, err := p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{
@@ -263,7 +227,7 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 		p.o.Host.Log.Debug("frozen range: its merge has committed", "range", uint64(d.ID), "txn", txn.ID)
 		return true, true
 	}
-	p.o.Clock.Forward(resp.Now) // whoever removed the record was not later, so who has the index's lease by now serves
+	p.o.Clock.Forward(resp.Now) // the removal of the record was not later, so the leaseholder of the index by now serves
 	head.Now, head.WaitPolicy = p.o.Clock.Now(), kv.Peek
 	key := keys.RangeMetaKey(d.End)
 	resp, err = p.o.Sender.Send(ctx, &kv.Batch{Header: head, Requests: []kv.Request{&kv.ScanRequest{Start: key, End: key.Next()}}})
@@ -276,12 +240,12 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 	}
 	var now kv.RangeDescriptor
 	if len(scan.Rows) == 0 {
-		// What the merge, or another one after it, has written is garbage since; or the range got its end by a change
-		// whose intent is still there. In the index, a version that is no removal is never garbage.
+		// The merge's version, or that of a later merge, is garbage by now; or the range got its end by a change whose intent is still
+		// there. In the index, a version that is no removal is never garbage.
 		merged = true
 		for i := range scan.Provisional {
 			if v := scan.Provisional[i].Value; len(v) > 0 {
-				if now, _, err = kv.DecodeRangeDescriptor(v); err != nil {
+				if now, err = kv.DecodeRangeDescriptor(v); err != nil {
 					return false, false
 				}
 				merged = merged && (now.ID != d.ID || now.Generation != d.Generation)
@@ -290,24 +254,24 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 	} else if !scan.Rows[0].Timestamp.Less(txn.WriteTimestamp) {
 		merged = true
 		if v := scan.Rows[0].Value; len(v) > 0 {
-			if now, _, err = kv.DecodeRangeDescriptor(v); err != nil {
+			if now, err = kv.DecodeRangeDescriptor(v); err != nil {
 				return false, false
 			}
-			merged = now.ID != d.ID // else it is frozen no more where its lease is, and went on
+			merged = now.ID != d.ID // otherwise its leaseholder has unfrozen it, and it continued
 		}
 	}
 	p.o.Host.Log.Debug("frozen range: its merge is over", "range", uint64(d.ID), "txn", txn.ID, "merged", merged)
 	return merged, true
 }
 
-// Absorb takes over from the right neighbour, which served nothing after freeze (P9). The participant's range does not
-// show the neighbour's keys yet.
+// Absorb takes the state of the right neighbour, which served nothing after freeze (leader.P9). The participant's range does not have the
+// neighbour's keys yet.
 func (p *Participant) Absorb(desc *kv.RangeDescriptor, given any, freeze clock.Timestamp) {
 	p.raiseLow(freeze)
 	p.held.reset()
 	if h, ok := given.(*handoff); ok && h != nil && h.holds != 0 && p.holds != 0 {
 		p.locks.Join(h.locks)
 	} else {
-		p.locks.Lose(freeze.Forward(p.o.Clock.Now())) // the right side's locks are not here
+		p.locks.Lose(freeze.Forward(p.o.Clock.Now())) // the right side's locks are on another node
 	}
 }

@@ -11,26 +11,26 @@ import (
 	"meridian/kv"
 )
 
-// held is which keys of a range may have entries in the storage's lock table, as far as its leaseholder knows. A row that
-// many transactions have written has had many entries, and the storage steps over what is left of each until it is
-// compacted away; so it pays not to look where there is none.
+// held is the leaseholder's knowledge of which keys of a range may have entries in the storage's lock table. A row that many transactions
+// have written has had many entries, and the storage steps over the tombstone of each until it is compacted away; so lookups are avoided
+// where there is no entry.
 //
-// P11 (I2): while complete, it has every key with an entry. A key is added before the command that lays its intent
-// is proposed, under the key's latch, and taken out after the command that removes it was applied, under that latch
-// too, or one that keeps out whoever may touch this entry (P12). It becomes complete at a moment when there are no entries and no such command is on its way; it no longer is
-// when something else changes the data: another leaseholder, a raft snapshot, a merge.
+// leader.P11 (I2): while complete, it has every key with an entry. A key is added before the command that writes its intent is proposed,
+// under the key's latch, and removed after the command that removes the intent was applied, under that latch too, or one that excludes all
+// requests that may use this entry (leader.P12). It becomes complete at a moment when there are no entries and no such command is in
+// flight; it no longer is when the data changes in another way: by another leaseholder, a raft snapshot, a merge.
 type held struct {
 	known    *finished
 	complete atomic.Bool
 
 	mu         sync.Mutex // guards the fields below; nothing is taken after it
 	keys       map[uint64][]entry
-	flying     int    // commands under way that lay or remove entries
+	flying     int    // commands in flight that write or remove entries
 	generation uint64 // of the keys
 }
 
-// entry is one transaction's entry on a key, as it was laid. It may have been moved since, or belong to a later attempt by
-// now: then it differs from what its transaction commits.
+// entry is one transaction's entry on a key, as it was written. It may have been moved since, or belong to a later attempt by now: then its
+// timestamp differs from its transaction's commit timestamp.
 type entry struct {
 	id      kv.TxnID
 	at      clock.Timestamp
@@ -43,11 +43,11 @@ type change struct {
 	entry
 }
 
-// heldMax bounds the keys; a range with more entries does without.
+// heldMax bounds the keys; a range with more entries is never complete.
 const heldMax = 1 << 14
 
-// MayHold reports whether there may be entries on a key that mean something: those of transactions that are known to be
-// committed do not (P10). Looking would find just that, but after stepping over what is left of their predecessors.
+// MayHold reports whether there may be entries on a key that matter: those of transactions that are known to be committed do not
+// (leader.P10). A lookup would have the same result, but only after stepping over tombstones.
 func (h *held) MayHold(k keys.Key) bool {
 	if !h.complete.Load() {
 		return true
@@ -73,15 +73,15 @@ func (h *held) Has(k keys.Key) bool {
 	return ok || !h.complete.Load()
 }
 
-// batchTable is mvcc.LockTable for a batch that reads what it has written itself: to what the range may have come the entries
-// that the batch lays, which held hears of only when it is proposed.
-type batchTable struct{ q *request }
+// batchTable is mvcc.LockTable for a batch that reads its own writes: it adds the batch's own entries, which held does not get before the
+// proposal.
+type batchTable struct{ ev *evaluation }
 
-// laidMax is from how many entries on a batch looks at each key rather than through its list.
+// laidMax is the number of entries above which a batch reads each key instead of searching its list.
 const laidMax = 16
 
 func (t batchTable) laid(k keys.Key) bool {
-	l := t.q.laid
+	l := t.ev.entries.laid
 	if len(l) == 0 {
 		return false
 	}
@@ -93,12 +93,12 @@ func (t batchTable) laid(k keys.Key) bool {
 }
 
 // Has satisfies mvcc.LockTable.
-func (t batchTable) Has(k keys.Key) bool { return t.laid(k) || t.q.p.held.Has(k) }
+func (t batchTable) Has(k keys.Key) bool { return t.laid(k) || t.ev.p.held.Has(k) }
 
 // MayHold satisfies mvcc.LockTable.
-func (t batchTable) MayHold(k keys.Key) bool { return t.laid(k) || t.q.p.held.MayHold(k) }
+func (t batchTable) MayHold(k keys.Key) bool { return t.laid(k) || t.ev.p.held.MayHold(k) }
 
-// moved reports whether a transaction's entry on a key was laid elsewhere than where the transaction commits.
+// moved reports whether a transaction's entry on a key was written at another timestamp than that of its commit.
 func (h *held) moved(k keys.Key, t *kv.TxnMeta) bool {
 	if !h.complete.Load() {
 		return false
@@ -126,7 +126,7 @@ func (h *held) forget() {
 	h.generation++
 }
 
-// begin makes it complete if none, asked while no command is on its way, says that the range has no entries.
+// begin makes it complete if none, called while no command is in flight, reports that the range has no entries.
 func (h *held) begin(none func() bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *held) begin(none func() bool) {
 	h.complete.Store(true)
 }
 
-// takeOff adds what a command is about to lay.
+// takeOff adds the entries that a command is about to write.
 func (h *held) takeOff(laid []change) (generation uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,8 +154,8 @@ func (h *held) takeOff(laid []change) (generation uint64) {
 	return h.generation
 }
 
-// land takes out what is gone: what was laid by a command that was never applied, or was removed by one that was. A
-// command of which that is not known takes out nothing.
+// land removes the entries that do not exist: those of a command that was never applied, or those that an applied command has removed. A
+// command with an unknown outcome removes none.
 func (h *held) land(generation uint64, gone []change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,17 +176,56 @@ func (h *held) land(generation uint64, gone []change) {
 	}
 }
 
-// Laid and Dropped note what the evaluation does to the lock table (mvcc.LockLog).
-func (q *request) Laid(k keys.Key, t *kv.TxnMeta) {
-	q.laid = append(q.laid, change{latch.Hash(k), entry{t.ID, t.WriteTimestamp, t.Attempt}})
+// entryChanges are a command's changes of the storage's lock table, from its evaluation until held has noted them (leader.P11).
+type entryChanges struct {
+	laid, dropped []change
+	inline        [2]change
+	flies         bool   // held knows, at its generation
+	generation    uint64 // of held
 }
 
-// Dropped is Laid's counterpart.
-func (q *request) Dropped(k keys.Key, id kv.TxnID) {
-	q.dropped = append(q.dropped, change{latch.Hash(k), entry{id: id}})
+func (c *entryChanges) reset() {
+	c.dropped = c.dropped[:0]
+	if c.laid == nil {
+		c.laid = c.inline[:0]
+	}
+	c.laid = c.laid[:0]
 }
 
-// noEntries reports whether the range has no entries, and lets held begin if so.
+// Laid satisfies mvcc.LockLog.
+func (c *entryChanges) Laid(k keys.Key, t *kv.TxnMeta) {
+	c.laid = append(c.laid, change{latch.Hash(k), entry{t.ID, t.WriteTimestamp, t.Attempt}})
+}
+
+// Dropped satisfies mvcc.LockLog.
+func (c *entryChanges) Dropped(k keys.Key, id kv.TxnID) {
+	c.dropped = append(c.dropped, change{latch.Hash(k), entry{id: id}})
+}
+
+// takeOff precedes the proposal of the command.
+func (c *entryChanges) takeOff(h *held) {
+	if c.flies = len(c.laid)+len(c.dropped) > 0; c.flies {
+		c.generation = h.takeOff(c.laid)
+	}
+}
+
+// land follows the outcome of the command, if that is known.
+func (c *entryChanges) land(h *held, known, applied bool) {
+	if !c.flies {
+		return
+	}
+	c.flies = false
+	switch {
+	case !known:
+		h.land(c.generation, nil)
+	case applied:
+		h.land(c.generation, c.dropped)
+	default:
+		h.land(c.generation, c.laid)
+	}
+}
+
+// noEntries reports whether the range has no entries, and begins held if so.
 func (p *Participant) noEntries() bool {
 	if p.r.Stats().IntentCount != 0 {
 		return false

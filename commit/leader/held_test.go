@@ -15,7 +15,7 @@ import (
 )
 
 // TestHeldIsForgotten: a leaseholder that knew its range to have no intents does not know it any more after another one has
-// laid some (P11).
+// laid some (leader.P11).
 func TestHeldIsForgotten(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -81,7 +81,7 @@ func TestHeldIsNotGuessed(t *testing.T) {
 	})
 }
 
-// auditHeld compares what leaseholders know with the lock table (P11), for as long as ctx lasts. It is called in the middle of
+// auditHeld compares what leaseholders know with the lock table (leader.P11), for as long as ctx lasts. It is called in the middle of
 // everything, so an entry counts as missed only if it is there before and after it was looked for.
 func (c *cluster) auditHeld(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
@@ -94,7 +94,7 @@ func (c *cluster) auditHeld(ctx context.Context) {
 				}
 				for _, now := range c.entries(d) {
 					if now.Key.Equal(l.Key) && now.Txn.ID == l.Txn.ID && now.Txn.Attempt == l.Txn.Attempt && !p.held.Has(l.Key) {
-						c.t.Errorf("P11: range %d does not know of the entry of %s on %s", d.ID, l.Txn.ID, l.Key)
+						c.t.Errorf("leader.P11: range %d does not know of the entry of %s on %s", d.ID, l.Txn.ID, l.Key)
 						return
 					}
 				}

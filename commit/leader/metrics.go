@@ -2,18 +2,18 @@ package leader
 
 import "sync/atomic"
 
-// Metrics count what a store's requests ran into.
+// Metrics are counters of a store's requests.
 type Metrics struct {
 	// Freezes count merges that froze a range here, FreezeWaits requests that waited for the outcome.
 	Freezes, FreezeWaits atomic.Int64
 	Reads, Writes        atomic.Int64 // batches
 	LatchWaits           atomic.Int64
-	ReadsAhead           atomic.Int64 // scans with a limit that passed writers which they did not get to
+	ReadsAhead           atomic.Int64 // scans with a limit that did not wait for writers beyond their rows
 	LockWaits            atomic.Int64 // requests that waited for a lock or intent
 	LockWaitNanos        atomic.Int64
 	LongWaits            atomic.Int64 // of LockWaits, those that took more than ten seconds
 	LongWaiting          atomic.Int64 // those that do now
-	SignalsMissed        atomic.Int64 // waits that ended because the request looked by itself: a defect
+	SignalsMissed        atomic.Int64 // waits that ended by the request's own check: a defect
 	LocksLost            atomic.Int64 // commits that were refused because locks may have been lost
 	LockTimeouts         atomic.Int64
 	NotAvailable         atomic.Int64 // NOWAIT
@@ -26,7 +26,7 @@ type Metrics struct {
 	Commits              atomic.Int64 // with a record or intents
 	Stages               atomic.Int64
 	Aborts               atomic.Int64
-	Resolved             atomic.Int64 // intents resolved by those who met them
+	Resolved             atomic.Int64 // intents resolved by requests that met them
 	RetriesSerialize     atomic.Int64 // answered: the write timestamp was pushed
 	RetriesWriteTooOld   atomic.Int64
 	RetriesUncertain     atomic.Int64

@@ -2,27 +2,23 @@ package leader
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"meridian/clock"
-	"meridian/commit"
 	"meridian/commit/leader/latch"
 	"meridian/commit/leader/lock"
-	"meridian/commit/leader/tscache"
-	"meridian/host"
 	"meridian/kv"
-	"meridian/probe"
 	"meridian/replica"
 	"meridian/replica/closedts"
 	"meridian/replica/lease"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
+	"meridian/wire"
 )
 
-// Replica is what a participant needs of its range's replica; *replica.Replica has it.
+// Replica is the participant's interface to its range's replica; *replica.Replica implements it.
 type Replica interface {
 	RangeID() kv.RangeID
 	NodeID() kv.NodeID
@@ -39,137 +35,32 @@ type Replica interface {
 	Still(f replica.Following) bool
 }
 
-// Sender sends a batch to wherever its keys are: pushes go to the ranges of transaction records. *route.Sender
-// has it.
+// Sender sends a batch to the ranges of its keys: pushes go to the ranges of transaction records. *route.Sender implements it.
 type Sender interface {
 	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 }
 
-// Options are what all participants of a store share. They do not change after the first participant is made, and
-// may not be copied then.
-type Options struct {
-	Host   *host.Host
-	Clock  *clock.Clock
-	Engine *engine.Engine
-	Sender Sender
-	// Witnesses are the protocols whose writes a staging record may list; nil: this one alone.
-	Witnesses commit.Witnesses
-	// Cache is the store's timestamp cache.
-	Cache *tscache.Cache
-	// Metrics may be nil.
-	Metrics *Metrics
-	// Probes may be nil.
-	Probes *probe.Set
-	// MaxLocks bounds the lock table of each range; zero is lock.DefaultMaxLocks.
-	MaxLocks int
-	// ReadPushDelay is how long a read waits for an intent before it pushes; most intents are resolved sooner. Zero
-	// is 10 ms.
-	ReadPushDelay time.Duration
-	// LockPushDelay is how long the first in a lock's queue waits before it looks whether the holder lives. Zero is
-	// 20 ms. The others wait for three times as long: all that they can find is a deadlock.
-	LockPushDelay time.Duration
-	// DeadlockDelay is how long a push waits before it looks for a cycle; from then on it is told of news. Zero is 5 ms.
-	DeadlockDelay time.Duration
-	// Moved, if any, hears of each request, of whatever gateway, that waits for a lock no longer; on is a hash of the lock.
-	Moved func(on uint64)
-
-	finished finished
-
-	once     sync.Once
-	readers  sync.Pool // of *mvcc.Reader
-	writers  sync.Pool // of *mvcc.Writer
-	requests sync.Pool // of *request
-}
-
-func (o *Options) fill() {
-	o.once.Do(func() {
-		if o.Metrics == nil {
-			o.Metrics = &Metrics{}
-		}
-		if o.Witnesses == nil {
-			o.Witnesses = commit.Witnesses{kv.Leader: commit.Intents(o.Sender)}
-		}
-		if o.ReadPushDelay == 0 {
-			o.ReadPushDelay = 10 * time.Millisecond
-		}
-		if o.LockPushDelay == 0 {
-			o.LockPushDelay = 20 * time.Millisecond
-		}
-		if o.DeadlockDelay == 0 {
-			o.DeadlockDelay = 5 * time.Millisecond
-		}
-		if o.Cache == nil {
-			o.Cache = tscache.New(tscache.Options{}, o.Clock.Now())
-		}
-	})
-}
-
-func (o *Options) reader(src engine.Reader) *mvcc.Reader {
-	r, _ := o.readers.Get().(*mvcc.Reader)
-	if r == nil {
-		r = &mvcc.Reader{}
-	}
-	r.Reset(src)
-	r.Outcomes = &o.finished
-	return r
-}
-
-func (o *Options) putReader(r *mvcc.Reader) error {
-	err := r.Close()
-	o.readers.Put(r)
-	return err
-}
-
-func (o *Options) request(p *Participant, b *kv.Batch) *request {
-	q, _ := o.requests.Get().(*request)
-	if q == nil {
-		q = &request{}
-	}
-	q.p, q.b, q.txn = p, b, b.Txn
-	return q
-}
-
-// putRequest takes a request back, unless an outcome that it waits for is still unknown.
-func (o *Options) putRequest(q *request) {
-	if q.unknown {
-		return
-	}
-	*q = request{}
-	o.requests.Put(q)
-}
-
-func (o *Options) writer(src engine.Reader, b *engine.Batch) *mvcc.Writer {
-	w, _ := o.writers.Get().(*mvcc.Writer)
-	if w == nil {
-		w = &mvcc.Writer{}
-	}
-	w.Reset(src, b)
-	w.Outcomes = &o.finished
-	return w
-}
-
-func (o *Options) putWriter(w *mvcc.Writer) {
-	w.Close() // errors of iterators were seen by the operations
-	o.writers.Put(w)
-}
-
-// Participant serves one range under the leader protocol. It satisfies rangeserver.Participant.
+// Participant serves one range under the leader protocol. It satisfies rangeserver.Leader.
 type Participant struct {
-	o        *Options
-	r        Replica
-	latches  *latch.Manager
-	locks    *lock.Table
-	held     held
-	waits    pushQueue
-	writers  writers
-	counters counters
-	gate     gate
-	// low is the start of the lease: whatever earlier leaseholders served was read before it (P3).
-	low    atomic.Pointer[clock.Timestamp]
-	closed atomic.Pointer[closing]
-	ended  chan struct{}                 // closed by Close
-	unled  atomic.Pointer[chan struct{}] // closed and replaced by Unled
-	end    sync.Once
+	o          *Options
+	r          Replica
+	latches    *latch.Manager
+	locks      *lock.Table
+	held       held
+	waits      pushQueue
+	recoveries recoveries
+	writers    writers
+	counters   counters
+	gate       gate
+	// low is the start of the lease: all reads served by earlier leaseholders are below it (leader.P3).
+	low atomic.Pointer[clock.Timestamp]
+	// ahead is the wall time up to which requests were served ahead of the clock, for the next leaseholder (leader.P4).
+	ahead   atomic.Int64
+	closed  atomic.Pointer[closing]
+	leaving atomic.Pointer[leaving]       // nil: the rows are served
+	ended   chan struct{}                 // closed by Close
+	unled   atomic.Pointer[chan struct{}] // closed and replaced by Unled
+	end     sync.Once
 
 	// holds is the sequence number of the lease that this replica holds, 0 if it holds none. Leases are applied one by one.
 	holds uint64
@@ -177,14 +68,15 @@ type Participant struct {
 	sweeping atomic.Bool
 }
 
-// handoff is what the left side of a split gives the right one.
+// handoff is the state that the left side of a split gives to the right one.
 type handoff struct {
 	low   clock.Timestamp
+	ahead int64
 	locks lock.Holds
 	holds uint64
 }
 
-// New makes the participant of a replica. given is what the left side's SplitOff returned, nil otherwise.
+// New makes the participant of a replica. given is the result of the left side's SplitOff, nil otherwise.
 func New(o *Options, r Replica, given any) *Participant {
 	o.fill()
 	p := &Participant{o: o, r: r, latches: latch.NewManager(), locks: lock.NewTable(o.MaxLocks),
@@ -195,6 +87,7 @@ func New(o *Options, r Replica, given any) *Participant {
 	low := clock.Timestamp{}
 	if h, ok := given.(*handoff); ok && h != nil {
 		low = h.low
+		p.ahead.Store(h.ahead)
 		p.locks.Join(h.locks)
 		p.holds = h.holds // the right side begins with the left one's lease
 	}
@@ -203,7 +96,7 @@ func New(o *Options, r Replica, given any) *Participant {
 	return p
 }
 
-// Unled sends away who waits for latches, locks and other transactions (R5 of replica).
+// Unled fails requests that wait for latches, locks and other transactions (replica.R5).
 func (p *Participant) Unled() {
 	p.latches.SendAway()
 	close(*p.unled.Swap(new(make(chan struct{}))))
@@ -211,16 +104,17 @@ func (p *Participant) Unled() {
 
 func errUnled() error { return &kv.UnavailableError{Reason: "the range has no leader"} }
 
-// LeaseChanged takes note of a lease with a new sequence number. Locks stay if this replica held the one just before
-// too, as when a lease changes its kind: nobody else served in between.
+// LeaseChanged notes a lease with a new sequence number. Locks stay if this replica held the previous one too, as when a lease changes its
+// kind: no other replica served in between.
 func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
+	p.leaving.Store(nil) // the next one would have to compute its floor
 	p.held.reset()
 	if held {
-		p.raiseLow(l.Start)
+		p.raiseLow(l.Start.Forward(p.floor()))
 	}
 	if !held || p.holds == 0 || l.Sequence != p.holds && l.Sequence != p.holds+1 {
 		p.locks.Clear()
-		p.locks.Lose(l.Start) // what an earlier leaseholder's table had was locked before (I5)
+		p.locks.Lose(l.Start) // the locks of an earlier leaseholder's table are older (I5)
 	}
 	p.waits.wakeAll()
 	p.holds = 0
@@ -241,24 +135,46 @@ func (p *Participant) raiseLow(to clock.Timestamp) {
 	}
 }
 
-// DescriptorChanged has nothing to do: the descriptor is asked of the replica whenever it matters.
-func (p *Participant) DescriptorChanged(desc *kv.RangeDescriptor) {}
+// serves notes that a request is served at a timestamp, which may lie ahead of the clock.
+func (p *Participant) serves(at, now clock.Timestamp) {
+	if at.LessEq(now) {
+		return
+	}
+	for {
+		old := p.ahead.Load()
+		if at.Wall < old || p.ahead.CompareAndSwap(old, at.Wall+1) {
+			return
+		}
+	}
+}
 
-// SplitOff gives the locks of the right side away. Pushes that wait here ask anew, since their records may have moved.
+// DescriptorChanged drops the locks in memory if the rows are another protocol's now. Other properties of the descriptor are read from the
+// replica when they are needed.
+func (p *Participant) DescriptorChanged(desc *kv.RangeDescriptor) {
+	if desc.Protocol != kv.Leader {
+		p.held.reset()
+		p.locks.Clear()
+		p.locks.Lose(p.o.Clock.Now())
+	}
+}
+
+// SplitOff returns the locks of the right side. Pushes that wait here are repeated, since their records may have moved.
 func (p *Participant) SplitOff(left, right *kv.RangeDescriptor) any {
-	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(right.Start), holds: p.holds}
+	p.o.Probes.Reached(ProbeSplit)
+	h := &handoff{low: *p.low.Load(), ahead: p.ahead.Load(), locks: p.locks.Split(right.Start), holds: p.holds}
 	p.waits.wakeAll()
 	return h
 }
 
 // Subsume gives everything to the left neighbour.
 func (p *Participant) Subsume() any {
-	h := &handoff{low: *p.low.Load(), locks: p.locks.Split(nil), holds: p.holds}
+	p.o.Probes.Reached(ProbeSplit)
+	h := &handoff{low: *p.low.Load(), ahead: p.ahead.Load(), locks: p.locks.Split(nil), holds: p.holds}
 	p.waits.wakeAll()
 	return h
 }
 
-// SnapshotApplied forgets what was known of the data.
+// SnapshotApplied drops all caches of the data.
 func (p *Participant) SnapshotApplied() {
 	p.held.reset()
 	p.locks.Clear()
@@ -266,16 +182,54 @@ func (p *Participant) SnapshotApplied() {
 	p.waits.wakeAll()
 }
 
-// maxHandover bounds what travels with a lease in one command of the log.
+// maxHandover bounds the size of a handover, which is part of one command of the log.
 const maxHandover = 1 << 20
 
-// HandOver gives the locks in memory to the next leaseholder; nothing is evaluated under the lease any more.
-func (p *Participant) HandOver() []byte { return p.locks.Export(maxHandover) }
+// HandOver returns the locks in memory for the next leaseholder, and the highest timestamp at which keys were read or writes prevented; no
+// request is evaluated under the lease any more. That timestamp may be after the next lease's start, because reads of the future move no
+// clock (leader.P4).
+func (p *Participant) HandOver() []byte {
+	served := p.low.Load().Forward(clock.Timestamp{Wall: p.ahead.Load()})
+	return appendHandover(nil, &handover{served, p.locks.Export(maxHandover)})
+}
 
-// TakeOver takes the locks of the last leaseholder. Malformed ones are as good as none.
+// TakeOver takes the handover of the last leaseholder. Malformed locks count as none.
 func (p *Participant) TakeOver(handed []byte) {
-	if p.locks.Import(handed) != nil {
+	var h handover
+	r := wire.Read(handed)
+	readHandover(&r, &h)
+	if r.Err() != nil {
+		h = handover{served: p.o.Clock.Now().Add(mostAhead)}
+	}
+	p.raiseLow(h.served)
+	if r.Err() != nil || p.locks.Import(h.locks) != nil {
 		p.locks.Clear() // they count as lost since the lease began
+	}
+}
+
+// mostAhead is more than the time by which a replica serves ahead of its clock (replica.EnsureLease).
+const mostAhead = 2 * time.Second
+
+// handover is the state that a lease transfer carries.
+type handover struct {
+	served clock.Timestamp // no later read or prevention
+	locks  []byte
+}
+
+func appendHandover(b []byte, h *handover) []byte {
+	return wire.Bytes(wire.Timestamp(b, 1, h.served), 2, h.locks)
+}
+
+func readHandover(r *wire.Reader, h *handover) {
+	for m := r.Open("leader.Handover"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			h.served = r.Timestamp()
+		case 2:
+			h.locks = r.Bytes()
+		default:
+			r.Skip()
+		}
 	}
 }
 
@@ -296,107 +250,11 @@ func (p *Participant) Close(err error) {
 	p.waits.wakeAll()
 }
 
-func (p *Participant) closedErr() error {
-	if c := p.closed.Load(); c != nil {
-		return c.err
-	}
-	return nil
-}
-
-const (
-	// sweepFirst and sweepEvery are how long after a record was written the range looks for records that were left
-	// behind, and how often it does so until there is none.
-	sweepFirst = 2 * commit.SweepAge
-	sweepEvery = 10 * time.Minute
-	sweepMax   = 1000
-)
-
-// sweepLater has the records swept (commit.Sweep), if that is not due already. A range without records costs nothing.
-func (p *Participant) sweepLater() {
-	if !p.sweeping.CompareAndSwap(false, true) {
-		return
-	}
-	started := p.o.Host.Group.Go(func(ctx context.Context) {
-		defer p.sweeping.Store(false)
-		t := p.o.Host.Clock.NewTimer(sweepFirst)
-		defer t.Stop()
-		for {
-			select {
-			case <-t.C():
-			case <-p.ended:
-				return
-			case <-ctx.Done():
-				return
-			}
-			now := p.o.Clock.Now()
-			d := p.r.Desc()
-			if _, ok := p.r.CheckLease(now); !ok || d == nil {
-				return // the next leaseholder will, when it writes a record
-			}
-			_, left, err := commit.Sweep(ctx, p.o.Sender, p.o.Engine, d.Start, d.End, now, sweepMax)
-			if err == nil && left == 0 {
-				return
-			}
-			t.Reset(sweepEvery)
-		}
-	})
-	if !started {
-		p.sweeping.Store(false)
-	}
-}
-
 // QueueLengths are numbers for the console: latches held or waited for, keys in the lock table, waiting pushes.
 func (p *Participant) QueueLengths() (latches, locks, pushes int) {
 	return p.latches.Len(), p.locks.Len(), p.waits.len()
 }
 
-// Locks calls f for the locks and waits that the range's lock table knows, until f says no. An intent is among them only if
-// somebody has met it.
+// Locks calls f for the locks and waits that the range's lock table knows, until f says no. An intent is among them only if a request has
+// met it.
 func (p *Participant) Locks(f func(kv.LockState) bool) { p.locks.Observe(f) }
-
-// errAgain is an evaluation's answer that wants another round.
-var errAgain = errors.New("leader: again")
-
-// gate counts the requests under way, so that Drain can wait for those that were there when it was called. A
-// request enters before it checks the lease; one that enters the old generation late therefore finds the lease
-// revoked.
-type gate struct {
-	generation atomic.Uint32
-	inside     [2]atomic.Int64
-	draining   atomic.Int32
-	left       chan struct{}
-	once       sync.Once
-}
-
-func (g *gate) enter() uint32 {
-	n := g.generation.Load() & 1
-	g.inside[n].Add(1)
-	return n
-}
-
-func (g *gate) leave(n uint32) {
-	if g.inside[n].Add(-1) == 0 && g.draining.Load() > 0 {
-		g.init()
-		select {
-		case g.left <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (g *gate) init() { g.once.Do(func() { g.left = make(chan struct{}, 1) }) }
-
-func (g *gate) drain(ctx context.Context) error {
-	g.init()
-	g.draining.Add(1)
-	defer g.draining.Add(-1)
-	old := (g.generation.Add(1) - 1) & 1
-	for g.inside[old].Load() > 0 {
-		select {
-		case <-g.left:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}

@@ -1,7 +1,7 @@
 package leader
 
-// What recovery comes upon, and what pushes do: branches that need two things to go wrong at once. A simulation asks
-// which of them its seeds have reached (package probe).
+// Branches of recovery and of pushes that are reached only if two failures coincide. A simulation checks which of them its seeds have
+// reached (package probe).
 const (
 	probeStaging        = "recovery: a staging transaction without coordinator"
 	probeFound          = "recovery: a write is there"
@@ -26,6 +26,9 @@ const (
 
 	probeLoadApart = "load: a row is loaded on its own"
 )
+
+// ProbeSplit is reached when a replica splits: the left side releases its right one, which no replica has yet.
+const ProbeSplit = "split: the right side is given away"
 
 // RecoveryProbes are the branches of transaction recovery.
 func RecoveryProbes() []string {

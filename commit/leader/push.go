@@ -16,11 +16,11 @@ import (
 
 // Pushes, and the queue in which they wait at the pushee's record.
 
-// pushQueue has the pushes that wait for transactions whose records would be here.
+// pushQueue has the pushes that wait for transactions whose records belong to this range.
 type pushQueue struct {
 	mu      sync.Mutex // guards waiting and the fields of its elements; nothing is taken after it
 	waiting map[kv.TxnID][]*pushWait
-	// watching are those who are told when the waits change that end at a transaction.
+	// watching are the queries to be answered when the waits that end at a transaction change.
 	watching map[kv.TxnID][]chan struct{}
 	n        atomic.Int64
 }
@@ -29,7 +29,7 @@ type pushQueue struct {
 type pushWait struct {
 	pushee kv.TxnID
 	pusher kv.TxnWait // without ID: no transaction
-	// dependents are the waits that end at the pusher, as far as it has found out; so the pushee has them too (P6).
+	// dependents are the waits that end at the pusher, as far as it has found out; so the pushee has them too (leader.P6).
 	dependents []kv.TxnWait
 	signal     chan struct{}
 	final      *kv.Txn // the pushee, once it has ended
@@ -82,7 +82,7 @@ func (x *pushWait) wake() {
 	}
 }
 
-// changed tells those who push a transaction that its record changed, or that it ended without one.
+// changed tells the pushes of a transaction that its record changed, or that it ended without one.
 func (w *pushQueue) changed(r *commit.Record) {
 	if w.n.Load() == 0 {
 		return
@@ -99,7 +99,7 @@ func (w *pushQueue) changed(r *commit.Record) {
 	}
 }
 
-// wakeAll has all pushes look again: the lease is gone, or records moved to another range.
+// wakeAll makes all pushes check their records again: the lease is gone, or records moved to another range.
 func (w *pushQueue) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *pushQueue) final(x *pushWait) *kv.Txn {
 	return x.final
 }
 
-// sendPush serves a batch of one push. It waits until the pushee is as the pusher wants it.
+// sendPush serves a batch of one push. It waits until the push succeeds.
 func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
 	p, r := q.p, q.push
 	if len(q.b.Requests) != 1 {
@@ -125,7 +125,7 @@ func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
 	var wait *pushWait
 	defer func() { p.waits.leave(wait) }()
 	answer := func(t kv.Txn) (*kv.BatchResponse, error) {
-		// Not q.now: whatever led to the record as it is has come before the answer, by the asker's clock too.
+		// Not q.now: all changes of the record precede the answer, by the caller's clock too.
 		return &kv.BatchResponse{Now: p.o.Clock.Now(), Responses: []kv.Response{&kv.PushTxnResponse{Pushee: t}}}, nil
 	}
 	for {
@@ -142,10 +142,7 @@ func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
 		case err != nil:
 			return nil, err
 		case outcome == commit.PushRecover:
-			p.o.Metrics.Recoveries.Add(1)
-			p.o.Probes.Reached(probeStaging)
-			if _, err := commit.Recover(ctx, p.o.Sender, p.o.Witnesses, rec); err != nil {
-				p.o.Probes.Reached(probeRecoveryFailed)
+			if err := p.recover(ctx, rec); err != nil {
 				return nil, err
 			}
 			continue
@@ -164,30 +161,25 @@ func (q *request) sendPush(ctx context.Context) (*kv.BatchResponse, error) {
 	}
 }
 
-// pushOnce evaluates the push under a latch of the record. If it has to wait, it is in the queue before the latch is
-// gone, so no change of the record escapes it.
+// pushOnce evaluates the push under a latch of the record. If it has to wait, it enters the queue before the latch is released, so it
+// misses no change of the record.
 func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Record, outcome commit.PushOutcome, err error) {
 	p, r := q.p, q.push
 	key := keys.TxnKey(r.Pushee.Anchor, r.Pushee.ID)
-	q.latches = append(q.inline[:0], latch.Latch{Span: point(key), Mode: latch.Write})
-	if q.held, err = p.latches.Acquire(ctx, q.latches); err != nil {
+	q.latching.latches = append(q.latching.inline[:0], latch.Latch{Span: point(key), Mode: latch.Write})
+	if _, err = q.latching.acquire(ctx, true); err != nil {
 		return nil, 0, err
 	}
 	keep := false
 	defer func() {
 		if !keep {
-			p.latches.Release(q.held)
+			q.latching.letGo()
 		}
 	}()
-	var ok bool
-	if q.lease, ok = p.r.CheckLease(q.now); !ok {
+	if ok, err := q.latching.check(q.now); err != nil {
+		return nil, 0, err
+	} else if !ok {
 		return nil, 0, errAgain
-	}
-	if err := p.closedErr(); err != nil {
-		return nil, 0, err
-	}
-	if err := p.checkSpans(q.b); err != nil {
-		return nil, 0, err
 	}
 	stored, err := p.record(p.o.Engine, r.Pushee.Anchor, r.Pushee.ID)
 	if err != nil {
@@ -220,23 +212,23 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	batch := p.o.Engine.NewBatch()
 	defer batch.Close()
 	batch.Put(key, rec.Append(nil))
-	q.marks = append(q.marks[:0], rec.ID)
-	q.cmd = replica.Command{LeaseSequence: q.lease, Batch: batch.Repr(), Use: replica.Settles}
-	if q.settled.Store(false); ctx.Done() != nil {
-		q.cmd.Settled = q.settle
+	q.effects.marks = append(q.effects.marks[:0], rec.ID)
+	q.proposal.cmd = replica.Command{LeaseSequence: q.latching.lease, Batch: batch.Repr(), Use: replica.Settles}
+	if q.proposal.settled.Store(false); ctx.Done() != nil {
+		q.proposal.cmd.Settled = q.proposal.settle
 	}
-	if err := p.r.Propose(ctx, &q.cmd); err != nil {
+	if err := p.r.Propose(ctx, &q.proposal.cmd); err != nil {
 		_, ambiguous := err.(*kv.AmbiguousError)
 		keep = ambiguous && ctx.Done() != nil
-		q.unknown = keep
+		q.proposal.unknown = keep
 		return nil, 0, err
 	}
-	q.mark()
+	q.effects.mark()
 	p.waits.changed(rec)
 	return rec, outcome, nil
 }
 
-// awaitPushee returns when the push should be tried again. Meanwhile it looks for a cycle of waits (P6).
+// awaitPushee returns when the push should be tried again. Meanwhile it looks for a cycle of waits (leader.P6).
 func (q *request) awaitPushee(ctx context.Context, wait *pushWait, rec *commit.Record) error {
 	p, r := q.p, q.push
 	clk := p.o.Host.Clock

@@ -11,7 +11,7 @@ import (
 	"meridian/replica/lease"
 )
 
-// TestOwnIntentIsMoved: a transaction reads what it wrote while somebody moves its intent (P2). The reads before that one are
+// TestOwnIntentIsMoved: a transaction reads what it wrote while somebody moves its intent (leader.P2). The reads before that one are
 // answered by the entries of the lock table, which takes a while in which the versions are not looked at yet.
 func TestOwnIntentIsMoved(t *testing.T) {
 	c, stop := newCluster(t, 1, 0)
@@ -74,7 +74,7 @@ func TestOwnIntentIsMoved(t *testing.T) {
 }
 
 // TestEvaluatedUnderAnotherLease: the lease goes away and comes back while a write is evaluated. Another leaseholder may have
-// served a read meanwhile that the write has not seen, so it must not be applied (P7).
+// served a read meanwhile that the write has not seen, so it must not be applied (leader.P7).
 func TestEvaluatedUnderAnotherLease(t *testing.T) {
 	c, stop := newCluster(t, 1, 0)
 	defer stop()

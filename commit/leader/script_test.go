@@ -34,7 +34,7 @@ import (
 // forget (the store restarts: it no longer knows which transactions have committed), hold (the next command stays in the
 // log until free).
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
 			c, stop := newCluster(t, 1, 0, "m")
 			ctx, cancel := context.WithCancel(context.Background())
@@ -406,7 +406,7 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		// Its coordinator has all answers, and tells the ranges that it has committed.
 		return "told", x.tell(ctx)
 	case "settle":
-		// What the coordinator does late: the record first, then the intents, then the record again (ST1, ST2 in txn).
+		// What the coordinator does late: the record first, then the intents, then the record again (txn.ST1, txn.ST2).
 		reqs := []kv.Request{&kv.RecoverTxnRequest{Txn: x.txn.TxnMeta, ImplicitlyCommits: true}}
 		for _, s := range x.locks {
 			reqs = append(reqs, &kv.ResolveIntentRequest{Key: s.Start, Txn: x.txn.TxnMeta, Status: kv.Committed})

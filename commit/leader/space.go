@@ -6,11 +6,11 @@ import (
 	"meridian/replica"
 )
 
-// firstUserKey, which nobody changes, is where tables begin that users have made; those before are the catalogue's.
+// firstUserKey, which is never changed, is where the tables of users begin; those before are the catalogue's.
 var firstUserKey = keys.TableKey(uint32(16384))
 
-// useOf says for what a batch takes space (replica.Use): it counts as what needs most of it. The catalogue is small, and dropping a
-// table begins with a change of it.
+// useOf is the purpose for which a batch takes space (replica.Use): that of its most demanding request. The catalogue is small, and
+// dropping a table begins with a change of it.
 func useOf(b *kv.Batch) replica.Use {
 	use := replica.Settles
 	for _, r := range b.Requests {

@@ -72,7 +72,7 @@ func TestSweep(t *testing.T) {
 
 		sweep := func() (n int) {
 			for _, p := range c.ps {
-				m, _, err := commit.Sweep(ctx, c, c.engine, p.r.Desc().Start, p.r.Desc().End, c.clock.Now(), 100)
+				m, _, err := commit.Sweep(ctx, c, commit.Finishers{kv.Leader: commit.Intents(c)}, c.engine, p.r.Desc().Start, p.r.Desc().End, c.clock.Now(), 100)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +114,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestSweepKeepsAborted: the record of a transaction that somebody else has aborted stays for an hour (CR1). Its coordinator
+// TestSweepKeepsAborted: the record of a transaction that somebody else has aborted stays for an hour (commit.CR1). Its coordinator
 // may come back until then, and would commit without its intents if nothing said that it is over.
 func TestSweepKeepsAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

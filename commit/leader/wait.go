@@ -6,141 +6,51 @@ import (
 	"time"
 
 	"meridian/admission"
+	"meridian/clock"
 	"meridian/commit"
 	"meridian/commit/leader/latch"
 	"meridian/commit/leader/lock"
 	"meridian/host"
-	"meridian/keys"
 	"meridian/kv"
-	"meridian/storage/mvcc"
 )
 
-// maxDiscards is how often a read that met an intent, which was resolved before it could be waited for, reads again
-// at once; then it waits whatever the table says.
-const maxDiscards = 4
-
-// resolveMax bounds the intents that one resolution batch takes.
-const resolveMax = 256
-
-// resolveSpanMax is how many intents are resolved at once for a scan.
-const resolveSpanMax = 1000
-
-// guardSpans tells the lock table what the batch wants.
-func (q *request) guardSpans() {
-	if q.guarded {
-		return
-	}
-	q.guarded = true
-	spans := q.inlineSp[:0]
-	limited := q.b.MaxKeys > 0 || q.b.TargetBytes > 0
-	for _, r := range q.b.Requests {
-		s := lock.Span{Span: r.Span(), Strength: lock.Write}
-		switch r := r.(type) {
-		case *kv.GetRequest:
-			if s.Strength = r.Lock; r.Lock != kv.NoLock && q.b.WaitPolicy == kv.SkipLocked {
-				continue
-			}
-		case *kv.ScanRequest:
-			// A limited scan asks for the keys that it turns out to return, one that skips locked keys for none.
-			if s.Strength = r.Lock; r.Lock != kv.NoLock && (limited || q.b.WaitPolicy == kv.SkipLocked) {
-				continue
-			}
-		case *kv.PutRequest, *kv.CPutRequest, *kv.AddRequest:
-		case *kv.DeleteRequest, *kv.DeleteRangeRequest:
-			s.Strength = kv.Exclusive
-		case *kv.LoadRequest:
-			if r.Mode != kv.LoadAlone {
-				for i := range r.Rows {
-					spans = append(spans, lock.Span{Span: point(r.Rows[i].Key), Strength: kv.Exclusive})
-				}
-			}
-			continue
-		default:
-			continue
-		}
-		spans = append(spans, s)
-	}
-	q.guard.Spans = spans
-	if q.txn != nil {
-		q.guard.Txn = &q.b.Txn.TxnMeta
-	}
-}
-
-// meet waits for the holders of intents that an evaluation ran into. Latches are no longer held.
-func (q *request) meet(ctx context.Context, e *mvcc.LockConflictError, since uint64) error {
-	q.guardSpans()
-	if !q.discover(e, since) {
-		return nil
-	}
-	return q.blocked(ctx)
-}
-
-// discover puts intents into the lock table. It reports false if reading again at once is better.
-func (q *request) discover(e *mvcc.LockConflictError, since uint64) bool {
-	t := q.p.locks
-	for i := range e.Intents {
-		in := &e.Intents[i]
-		if !t.Discover(in.Key, &in.Txn, in.Txn.WriteTimestamp, since) {
-			if q.discards++; q.discards < maxDiscards {
-				return false
-			}
-			since = t.Releases()
-			t.Discover(in.Key, &in.Txn, in.Txn.WriteTimestamp, since)
-		}
-		if at, attempt, ok := q.p.o.finished.Committed(in.Txn.ID); ok && at == in.Txn.WriteTimestamp && attempt == in.Txn.Attempt {
-			// The news came between the evaluation and now, and takes no latches (P10).
-			t.Release(in.Key, in.Txn.ID)
-		}
-	}
-	return true
-}
-
-// blocked joins the queue at the batch's first conflict, if there is one, and waits.
-func (q *request) blocked(ctx context.Context) error {
-	q.p.locks.ReadsAt(&q.guard, q.visible.Forward(q.readAt()))
-	if w, waits := q.p.locks.Scan(&q.guard); waits {
-		return q.wait(ctx, w)
-	}
-	return nil
-}
-
 const (
-	// lookAgain is how long a request waits at most until it looks by itself whether it still has to (P14).
+	// lookAgain is how long a request waits at most until it checks by itself whether it still has to (leader.P14).
 	lookAgain = time.Second
-	// waitsLong is from when on a wait is told of: no statement of a healthy application takes so long.
+	// waitsLong is the duration after which a wait is logged: no statement of a healthy application takes so long.
 	waitsLong = 10 * time.Second
-	// notFront is by how much longer those wait that rely on another's push, before they look whether they are waited for.
+	// notFront is the factor by which requests that rely on another's push wait longer before they ask whether others wait for them.
 	notFront = 3
 )
 
 // waiter is a request's wait for a lock.
 type waiter struct {
-	q     *request
+	l     *locking
 	on    uint64        // a hash of the key
 	start time.Duration // by the monotonic clock
 	timer host.Timer
 
-	// A push of holder that is out.
+	// A push of holder in progress.
 	pushed  chan pushResult
 	pushing kv.TxnID
 	stop    func()
 	backoff time.Duration
-	// asked is a question that is out whether others wait for the request's transaction; wanted says that they do (P6).
+	// asked is a pending query whether others wait for the request's transaction; wanted says that they do (leader.P6).
 	asked  <-chan *kv.QueryTxnResponse
 	wanted bool
 	asking context.Context
 	cancel context.CancelFunc
 
-	long bool // it has been counted and told of
+	long bool // it has been counted and logged
 }
 
 // wait returns when the conflict is gone, and the batch should be tried again. It pushes the holder after a while, or relies
 // on another's push.
-func (q *request) wait(ctx context.Context, w lock.Wait) error {
-	p := q.p
+func (l *locking) wait(ctx context.Context, w lock.Wait) error {
+	p := l.p
 	m := p.o.Metrics
-	if !w.Read && q.b.WaitPolicy == kv.NoWait {
-		// Intents of the dead are in nobody's way for long, but the statement is not to wait.
+	if !w.Read && l.b.WaitPolicy == kv.NoWait {
+		// Intents of dead transactions do not last long, but the statement must not wait.
 		m.NotAvailable.Add(1)
 		return &kv.LockNotAvailableError{Key: w.Key, Holder: w.Holder.ID}
 	}
@@ -148,12 +58,12 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 	defer admission.Block(ctx, on).Resume()
 	m.LockWaits.Add(1)
 	clk := p.o.Host.Clock
-	x := waiter{q: q, on: on, start: clk.Monotonic(), backoff: p.o.ReadPushDelay}
+	x := waiter{l: l, on: on, start: clk.Monotonic(), backoff: p.o.ReadPushDelay}
 	defer x.end()
 
 	var deadline <-chan time.Time
-	if q.b.LockTimeout > 0 {
-		t := clk.NewTimer(q.b.LockTimeout)
+	if l.b.LockTimeout > 0 {
+		t := clk.NewTimer(l.b.LockTimeout)
 		defer t.Stop()
 		deadline = t.C()
 	}
@@ -161,25 +71,25 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 	unled := *p.unled.Load()
 	for {
 		if !waits {
-			if p.locks.Doomed(&q.guard) {
-				return &kv.TxnAbortedError{ID: q.txnID(), Reason: "taken for dead while it waited for a lock"}
+			if p.locks.Doomed(&l.guard) {
+				return &kv.TxnAbortedError{ID: l.txnID(), Reason: "taken for dead while it waited for a lock"}
 			}
 			return nil
 		}
 		if w.Ended && !w.Intent {
 			p.locks.Release(w.Key, w.Holder.ID)
-			w, waits = p.locks.State(&q.guard)
+			w, waits = p.locks.State(&l.guard)
 			continue
 		}
 		if w.Ended {
-			if err := p.resolve(ctx, &w, q.scanEnd(w.Key)); err != nil {
+			if err := p.resolve(ctx, &w, l.scanEnd(w.Key)); err != nil {
 				return err
 			}
-			w, waits = p.locks.State(&q.guard)
+			w, waits = p.locks.State(&l.guard)
 			if waits && w.Ended && w.Intent {
 				// Resolved, but not for this table: the intent was a remnant.
 				p.locks.Release(w.Key, w.Holder.ID)
-				w, waits = p.locks.State(&q.guard)
+				w, waits = p.locks.State(&l.guard)
 			}
 			continue
 		}
@@ -188,12 +98,12 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 		}
 		x.arm(&w)
 		select {
-		case <-q.guard.Signal():
-			w, waits = p.locks.State(&q.guard)
+		case <-l.guard.Signal():
+			w, waits = p.locks.State(&l.guard)
 		case <-x.timer.C():
-			if w, waits = p.locks.State(&q.guard); !waits {
-				if len(q.guard.Signal()) == 0 {
-					m.SignalsMissed.Add(1) // a defect of the lock table (K3)
+			if w, waits = p.locks.State(&l.guard); !waits {
+				if len(l.guard.Signal()) == 0 {
+					m.SignalsMissed.Add(1) // a defect of the lock table (lock.K3)
 				}
 				continue
 			}
@@ -206,18 +116,18 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 				}
 			default:
 				x.pushing = w.Holder.ID
-				p.locks.Pushing(&q.guard, x.pushing)
-				x.pushed, x.stop = q.startPush(ctx, &w)
+				p.locks.Pushing(&l.guard, x.pushing)
+				x.pushed, x.stop = l.startPush(ctx, &w)
 			}
 		case resp := <-x.asked:
 			x.asked = nil
 			if resp != nil {
 				if resp.Exists && resp.Txn.Status == kv.Aborted {
-					return &kv.TxnAbortedError{ID: q.txnID(), Reason: "aborted while it waited for a lock"}
+					return &kv.TxnAbortedError{ID: l.txnID(), Reason: "aborted while it waited for a lock"}
 				}
 				x.wanted = len(resp.Waits) > 0
 			}
-			w, waits = p.locks.State(&q.guard)
+			w, waits = p.locks.State(&l.guard)
 		case res := <-x.pushed:
 			x.callOff()
 			if res.err != nil {
@@ -229,26 +139,27 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 					return ctx.Err()
 				}
 				x.backoff = min(2*x.backoff, time.Second) // the record's range can't be reached now
-				w, waits = p.locks.State(&q.guard)
+				w, waits = p.locks.State(&l.guard)
 				continue
 			}
 			x.backoff = p.o.ReadPushDelay
 			if commit.Final(res.pushee.Status) {
 				p.locks.Finalized(res.pushee.ID, res.pushee.Status)
 			}
-			if d := p.r.Desc(); w.Read && res.pushee.Status == kv.Pending && q.guard.ReadAt.Less(res.pushee.WriteTimestamp) && d != nil {
-				// P17: however many intents it has, they are in this read's way no more, where they are.
+			if d := p.r.Desc(); w.Read && res.pushee.Status == kv.Pending && l.guard.ReadAt.Less(res.pushee.WriteTimestamp) && d != nil &&
+				res.pushee.WriteTimestamp.LessEq(res.asked) {
+				// leader.P17: however many intents it has, this read passes them without moving them.
 				p.o.finished.push(res.pushee.ID, res.pushee.WriteTimestamp)
 				p.locks.MovedSpan(d.Span(), res.pushee.ID, res.pushee.WriteTimestamp)
-				w, waits = p.locks.State(&q.guard)
+				w, waits = p.locks.State(&l.guard)
 				continue
 			}
 			if w.Intent && (commit.Final(res.pushee.Status) || w.IntentAt.Less(res.pushee.WriteTimestamp)) {
-				if err := p.resolveTo(ctx, w.Key, q.scanEnd(w.Key), &res.pushee); err != nil {
+				if err := p.resolveTo(ctx, w.Key, l.scanEnd(w.Key), &res.pushee); err != nil {
 					return err
 				}
 			}
-			w, waits = p.locks.State(&q.guard)
+			w, waits = p.locks.State(&l.guard)
 		case <-deadline:
 			m.LockTimeouts.Add(1)
 			return &kv.LockNotAvailableError{Key: w.Key, Holder: w.Holder.ID, Timeout: true}
@@ -262,14 +173,14 @@ func (q *request) wait(ctx context.Context, w lock.Wait) error {
 	}
 }
 
-// relies reports whether the push of another, who is before the request in the queue, is enough (P6).
+// relies reports whether the push of an earlier request in the queue is enough (leader.P6).
 func (x *waiter) relies(w *lock.Wait) bool {
-	return !w.Front && !x.wanted && x.q.txn != nil && len(x.q.txn.Anchor) > 0
+	return !w.Front && !x.wanted && x.l.txn != nil && len(x.l.txn.Anchor) > 0
 }
 
-// arm has the timer fire when there is something to do, and at last when the request should look by itself.
+// arm sets the timer to the next action, at the latest to the request's own check.
 func (x *waiter) arm(w *lock.Wait) {
-	o := x.q.p.o
+	o := x.l.p.o
 	d := lookAgain
 	if x.pushed == nil && x.asked == nil && !w.Holder.ID.IsZero() {
 		switch {
@@ -294,9 +205,9 @@ func (x *waiter) arm(w *lock.Wait) {
 	x.timer.Reset(d)
 }
 
-// look tells of a wait that has become long, once.
+// look logs a wait that has become long, once.
 func (x *waiter) look(w *lock.Wait) {
-	o := x.q.p.o
+	o := x.l.p.o
 	waited := o.Host.Clock.Monotonic() - x.start
 	if x.long || waited < waitsLong {
 		return
@@ -305,10 +216,10 @@ func (x *waiter) look(w *lock.Wait) {
 	o.Metrics.LongWaits.Add(1)
 	o.Metrics.LongWaiting.Add(1)
 	if !w.Front {
-		return // the first in the queue has told
+		return // the first in the queue has logged it
 	}
-	o.Host.Log.Warn("a request waits long for a lock", "range", x.q.p.r.RangeID(), "key", fmt.Sprintf("%x", []byte(w.Key)),
-		"waiter", x.q.txnID().String(), "holder", w.Holder.ID.String(), "holder_gateway", w.Holder.Gateway,
+	o.Host.Log.Warn("a request waits long for a lock", "range", x.l.p.r.RangeID(), "key", fmt.Sprintf("%x", []byte(w.Key)),
+		"waiter", x.l.txnID().String(), "holder", w.Holder.ID.String(), "holder_gateway", w.Holder.Gateway,
 		"intent", w.Intent, "queued", w.Claim, "read", w.Read, "waited", waited)
 }
 
@@ -318,7 +229,7 @@ func (x *waiter) ask(ctx context.Context) {
 	if x.cancel == nil {
 		x.asking, x.cancel = context.WithCancel(ctx)
 	}
-	x.asked = x.q.p.askWaits(x.asking, x.q.txn.TxnMeta, noWaits)
+	x.asked = x.l.p.askWaits(x.asking, x.l.txn.TxnMeta, noWaits)
 }
 
 // callOff ends a push.
@@ -326,15 +237,15 @@ func (x *waiter) callOff() {
 	if x.pushed != nil {
 		x.stop()
 		x.pushed, x.stop = nil, nil
-		x.q.p.locks.Pushing(&x.q.guard, kv.TxnID{})
+		x.l.p.locks.Pushing(&x.l.guard, kv.TxnID{})
 	}
 }
 
 func (x *waiter) end() {
-	o := x.q.p.o
+	o := x.l.p.o
 	waited := o.Host.Clock.Monotonic() - x.start
 	o.Metrics.LockWaitNanos.Add(int64(waited))
-	x.q.waited += waited
+	x.l.waited += waited
 	if o.Moved != nil {
 		o.Moved(x.on)
 	}
@@ -354,22 +265,23 @@ func (x *waiter) end() {
 
 type pushResult struct {
 	pushee kv.Txn
+	asked  clock.Timestamp // this node's clock, before the push
 	err    error
 }
 
 // startPush pushes a conflict's holder in the background: the wait may end before the push does.
-func (q *request) startPush(ctx context.Context, w *lock.Wait) (chan pushResult, func()) {
-	p := q.p
+func (l *locking) startPush(ctx context.Context, w *lock.Wait) (chan pushResult, func()) {
+	p := l.p
 	p.o.Metrics.Pushes.Add(1)
-	pusher := q.txn
+	pusher := l.txn
 	if pusher != nil {
-		// The push may still be about when the request has moved its transaction.
+		// The push may still be in progress when the request has moved its transaction.
 		own := *pusher
 		pusher = &own
 	}
 	req := &kv.PushTxnRequest{Pusher: pusher, Pushee: w.Holder, Kind: kv.PushAbort, Key: w.Key}
 	if w.Read {
-		req.Kind, req.PushTo = kv.PushTimestamp, q.guard.ReadAt.Next()
+		req.Kind, req.PushTo = kv.PushTimestamp, l.guard.ReadAt.Next()
 	}
 	b := &kv.Batch{Requests: []kv.Request{req}}
 	b.Gateway, b.Now = p.r.NodeID(), p.o.Clock.Now()
@@ -387,98 +299,10 @@ func (q *request) startPush(ctx context.Context, w *lock.Wait) (chan pushResult,
 			out <- pushResult{err: &kv.InternalError{Message: "a push got an answer to another question"}}
 			return
 		}
-		out <- pushResult{pushee: push.Pushee}
+		out <- pushResult{pushee: push.Pushee, asked: b.Now}
 	})
 	if !started {
 		out <- pushResult{err: &kv.UnavailableError{Reason: "node stopped"}}
 	}
 	return out, cancel
-}
-
-// resolve gives the intents of an ended transaction that the table knows, and those up to until, their outcome.
-func (p *Participant) resolve(ctx context.Context, w *lock.Wait, until keys.Key) error {
-	meta := w.Holder
-	t := kv.Txn{TxnMeta: meta, Status: w.Status}
-	if w.Status == kv.Committed {
-		// The table does not know when: ask the record.
-		resp, err := p.o.Sender.Send(ctx, &kv.Batch{
-			Header:   kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()},
-			Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushTouch}},
-		})
-		if err != nil {
-			return err
-		}
-		if push, ok := resp.Responses[0].(*kv.PushTxnResponse); ok {
-			t = push.Pushee
-		}
-		if t.Status == kv.Staging {
-			// Committed, but its record does not say so yet, and until then recovery asks for the intents: they stay.
-			// This push waits for the gateway, or for its end.
-			if resp, err = p.o.Sender.Send(ctx, &kv.Batch{
-				Header:   kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()},
-				Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushTimestamp, PushTo: t.WriteTimestamp.Next()}},
-			}); err != nil {
-				return err
-			}
-			if push, ok := resp.Responses[0].(*kv.PushTxnResponse); ok {
-				t = push.Pushee
-			}
-		}
-		if !commit.Final(t.Status) {
-			// The record is gone, so all of the transaction's intents are resolved: this one is a remnant.
-			p.locks.Release(w.Key, meta.ID)
-			return nil
-		}
-	}
-	return p.resolveTo(ctx, w.Key, until, &t)
-}
-
-// scanEnd is where the scan ends that came upon k; nil if it was none.
-func (q *request) scanEnd(k keys.Key) keys.Key {
-	for _, r := range q.b.Requests {
-		switch x := r.(type) {
-		case *kv.ScanRequest:
-			if x.Reverse {
-				continue
-			}
-		case *kv.DeleteRangeRequest, *kv.RefreshRangeRequest:
-		default:
-			continue
-		}
-		if s := r.Span(); s.Contains(k) && !keys.IsLocal(k) {
-			return s.End
-		}
-	}
-	return nil
-}
-
-// resolveTo resolves the intents of a transaction that the table knows, that on k above all. Whoever scans up to until
-// is about to meet what follows, too.
-func (p *Participant) resolveTo(ctx context.Context, k, until keys.Key, t *kv.Txn) error {
-	ks := []keys.Key{k}
-	if commit.Final(t.Status) && until == nil {
-		if all := p.locks.IntentsOf(t.ID, resolveMax); len(all) > 0 {
-			ks = all
-		}
-	}
-	b := &kv.Batch{Requests: make([]kv.Request, len(ks))}
-	b.RangeID, b.Gateway, b.Now = p.r.RangeID(), p.r.NodeID(), p.o.Clock.Now()
-	status := t.Status
-	if status == kv.Staging {
-		status = kv.Pending
-	}
-	if until != nil {
-		b.Requests = []kv.Request{&kv.ResolveRangeRequest{
-			Start: k, End: until, Txn: t.TxnMeta, Status: status, IgnoredSeqs: t.IgnoredSeqs, Max: resolveSpanMax,
-		}}
-		ks = nil
-	}
-	for i, k := range ks {
-		b.Requests[i] = &kv.ResolveIntentRequest{Key: k, Txn: t.TxnMeta, Status: status, IgnoredSeqs: t.IgnoredSeqs}
-	}
-	_, err := p.Send(ctx, b)
-	if err == nil {
-		p.o.Metrics.Resolved.Add(int64(max(len(ks), 1)))
-	}
-	return err
 }

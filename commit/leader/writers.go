@@ -7,8 +7,8 @@ import (
 	"meridian/kv"
 )
 
-// writers remembers which transactions wrote in a range last, by the timestamp of their versions: versions do not say
-// whose they are, and who loses a conflict against one wants to know. It is a cache for messages; nothing depends on it.
+// writers remembers which transactions wrote in a range last, by the timestamp of their versions: versions do not name their transaction,
+// and the loser of a conflict reports it. It is a cache for messages; nothing depends on it.
 type writers struct {
 	mu   sync.Mutex // guards the fields below; nothing is taken after it
 	ring []writer
@@ -40,7 +40,7 @@ func (w *writers) note(t *kv.TxnMeta) {
 	w.mu.Unlock()
 }
 
-// at finds who wrote the versions of a timestamp; zero if it is forgotten.
+// at finds the transaction that wrote the versions of a timestamp; zero if it is forgotten.
 func (w *writers) at(t clock.Timestamp) (kv.TxnID, kv.NodeID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +52,7 @@ func (w *writers) at(t clock.Timestamp) (kv.TxnID, kv.NodeID) {
 	return kv.TxnID{}, 0
 }
 
-// name says in a conflict's error whose version it was.
+// name adds the transaction that wrote the version to a conflict's error.
 func (w *writers) name(err error) {
 	switch e := err.(type) {
 	case *kv.WriteTooOldError:

@@ -116,7 +116,7 @@ function drawRegions(c) {
         el("div", { class: "top" }, el("b", {}, "n" + n.id), el("span", { class: "quiet" }, n.zone),
           el("span", { class: "state" }, !n.live ? "dead" : n.draining ? "draining" : n.id === c.node ? "this node" : n.latency_ms ? `${n.latency_ms.toFixed(n.latency_ms < 10 ? 1 : 0)} ms away` : "alive")),
         meter("ranges", n.ranges, mostRanges, color, n.ranges), meter("leases", n.leases, mostLeases, color, n.leases),
-        el("div", { class: "addr" }, `SQL ${n.sql_addr || "–"} · ${bytes(n.bytes)}${n.live ? ` · up ${span(n.uptime_seconds)}` : ""}`))));
+        el("div", { class: "addr" }, `SQL ${n.sql_addr || "–"} · binary ${n.binary || "–"} · ${bytes(n.bytes)}${n.live ? ` · up ${span(n.uptime_seconds)}` : ""}`))));
   }));
 }
 
@@ -147,7 +147,9 @@ function drawStatus(c) {
     ranges ? [c.unavailable ? "bad" : "warn", `ranges: ${ranges}`] : c.error ? ["warn", "not all is known"] : ["good", "healthy"];
   byId("status").className = "pill " + level;
   byId("status").textContent = text;
-  byId("cluster").textContent = `cluster ${c.name} · ${c.version} · seen from n${c.node}`;
+  byId("cluster").textContent = `cluster ${c.name} · acts by ${c.acting} · ${c.version} · seen from n${c.node}`;
+  byId("upgrade").hidden = !c.upgrade;
+  byId("upgrade").textContent = c.upgrade || "";
   byId("trouble").hidden = !c.error;
   byId("trouble").textContent = c.error || "";
 }

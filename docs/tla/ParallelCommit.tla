@@ -1,5 +1,5 @@
 --------------------------- MODULE ParallelCommit ---------------------------
-(* Parallel commit with recovery (SIGMOD'20 3.1; commit/doc.go, CR1 to CR4).                                             *)
+(* Parallel commit with recovery (SIGMOD'20 3.1; commit/doc.go, commit.CR1 to commit.CR4).                                             *)
 (*                                                                                                                       *)
 (* A transaction writes all keys. Its coordinator sends the writes and the STAGING record side by side. When all are     *)
 (* there, none later than the record says, it is committed and the client hears; afterwards the record is made COMMITTED. *)
@@ -10,7 +10,7 @@
 EXTENDS Naturals, FiniteSets, TLC
 
 CONSTANTS Txns, Keys, Observers, MaxTime,
-          Prevent,     \* TRUE: who asks for a write that is missing prevents it (CR4)
+          Prevent,     \* TRUE: who asks for a write that is missing prevents it (commit.CR4)
           CompareTime  \* TRUE: the coordinator compares the writes' times with the record's
 
 None == "none"
@@ -131,7 +131,7 @@ Read(k) == \* somebody reads the key at the time at which transactions begin
 
 (* Observers. *)
 
-AbortUnrecorded(t) == \* CR2: whoever takes it for dead writes the record first
+AbortUnrecorded(t) == \* commit.CR2: whoever takes it for dead writes the record first
   /\ coord[t] # "idle" /\ record[t] = None
   /\ record' = [record EXCEPT ![t] = "aborted"]
   /\ UNCHANGED <<coord, acked, msgs, answers, staged, at, intent, floor, values, asked>>
@@ -180,6 +180,6 @@ Durable == \A t \in acked : /\ record[t] \in {"staging", "committed"}
                             /\ \A k \in Keys : There(t, k)
                             /\ record[t] = "staging" => \A k \in Keys : intent[k].txn = t /\ intent[k].time <= at[t]
 
-\* CR1: final statuses are final.
+\* commit.CR1: final statuses are final.
 Final == [][\A t \in Txns : record[t] \in {"committed", "aborted"} => record'[t] = record[t]]_vars
 =============================================================================

@@ -9,6 +9,6 @@
 //
 // It is the only package below cmd that asks the operating system for time, chance or sockets; package sim is the
 // other maker of hosts. The clock shift exists so that a test of real processes can break a node's clock
-// (`meridian start --debug-clock-offset`): it moves wall readings only, never timers or the monotonic clock, just as
+// (`meridian start --debug-clock-offset`, in binaries built with the tag watched): it moves wall readings only, never timers or the monotonic clock, just as
 // setting a machine's clock would.
 package machine

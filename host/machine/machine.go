@@ -81,6 +81,11 @@ func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// WithTimeout implements host.Clock.
+func (c *Clock) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
+}
+
 type timer struct{ *time.Timer }
 
 func (t timer) C() <-chan time.Time { return t.Timer.C }

@@ -1,11 +1,11 @@
-// Package closedts has the words and the pure parts of closed timestamps: up to when a range's history is complete, so
-// that any replica may serve it (CRDB'20 §3.5, CRDB'22 §5.1.1).
+// Package closedts has the messages and the pure parts of closed timestamps: the time up to which a range's history is complete, so that
+// any replica may serve it (CRDB'20 §3.5, CRDB'22 §5.1.1).
 //
 // # The problem
 //
-// Only the leaseholder knows whether a write at an earlier timestamp is still going to happen; so only it may serve
-// reads. If it promises that none happens at or below T any more, every replica that has applied the log up to that
-// promise knows all that a reader at T may see.
+// Only the leaseholder knows whether a write at an earlier timestamp will still happen; so only it may serve reads. If it promises that
+// none happens at or below T any more, every replica that has applied the log up to that promise has all versions that a reader at T may
+// see.
 //
 // # The promise
 //
@@ -16,30 +16,30 @@
 //	   '-- side transport, twice a second: {T; r7@90, r9@14, ...} ->  applied 90 of r7: reads at T are served
 //	Track(w')    w' <= T: the write moves above T, as past any read
 //
-// A write is tracked from before its evaluation until it is applied or never will be. So whatever is in flight is above
-// all that is closed, and no order in which raft repeats or reorders proposals matters.
+// A write is tracked from before its evaluation until it is applied or never will be. So every write in flight is above the closed
+// timestamp, and no order in which raft repeats or reorders proposals matters.
 //
 // # Invariants (I6)
 //
-//	CT1  A write that Track let in at w is applied, or given up, before Close returns w or more.
-//	CT2  What a leaseholder closes is below the start of every later lease: it closes the past of its own clock, below
-//	     the end of its lease that is written down; a later lease starts after that, whatever the clocks do. A new
-//	     leaseholder starts from what its log has closed and from the start of its lease, before it serves anything.
-//	CT3  The side transport names the applied index of the leaseholder, read after T was closed: what was written at or
-//	     below T was applied there before.
-//	CT4  A follower's closed timestamp never goes back.
+//	closedts.CT1: A write that Track admitted at w is applied, or abandoned, before Close returns w or more.
+//	closedts.CT2: A leaseholder closes timestamps below the start of every later lease only: it closes the past of its own clock, below
+//	    the end of its lease that is written down; a later lease starts after that, whatever the clocks do. A new
+//	    leaseholder starts from what its log has closed and from the start of its lease, before it serves anything.
+//	closedts.CT3: The side transport names the applied index of the leaseholder, read after T was closed: every write at or below T was
+//	    applied there before.
+//	closedts.CT4: A follower's closed timestamp never goes back.
 //
 // # Two buckets
 //
-// The exact minimum of what is in flight would need a heap. Two buckets with a common lower bound each are enough: new
+// The exact minimum of the writes in flight would need a heap. Two buckets with a common lower bound each are enough: new
 // requests join the newer one; when the older one is empty, they change places. The bound lags by the life of one
 // request.
 //
 // # Side transport
 //
-// A sleeping range writes nothing, so its closed timestamp travels beside the log, one stream for each pair of nodes. A
+// A quiescent range writes nothing, so its closed timestamp travels outside the log, in one stream for each pair of nodes. A
 // message has one timestamp for each policy, and which ranges joined or left the group that closes it, or changed
-// their applied index; ranges that sleep cost no byte.
+// their applied index; quiescent ranges cost no byte.
 //
 //	Update    leaseholder's node -> replica's node    seq 1 begins anew; then differences only
 //

@@ -1,12 +1,11 @@
 package closedts
 
 import (
-	"encoding/binary"
 	"errors"
-	"math"
 
 	"meridian/clock"
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // Policy is how a range's timestamps are closed.
@@ -39,79 +38,82 @@ type Update struct {
 	Changed []Position
 }
 
-// ErrBadUpdate is what DecodeUpdate returns for bytes that Append did not write.
+// ErrBadUpdate refuses an update that does not follow what was heard before.
 var ErrBadUpdate = errors.New("closedts: malformed update")
 
-// Append adds u's bytes to b.
+// Append adds u's fields to b. Everything in it must be understood, because stale reads rest on it.
 func (u *Update) Append(b []byte) []byte {
-	b = binary.AppendUvarint(b, u.Stream)
-	b = binary.AppendUvarint(b, u.Seq)
-	b = append(b, byte(Policies))
-	for _, t := range u.Closed {
-		b = t.Append(b)
+	b = wire.Uint(b, 1, u.Stream)
+	b = wire.Uint(b, 3, u.Seq)
+	for p, t := range u.Closed {
+		b = wire.Timestamp(b, closedFields+2*uint32(p), t)
 	}
-	b = binary.AppendUvarint(b, uint64(len(u.Removed)))
-	for _, id := range u.Removed {
-		b = binary.AppendUvarint(b, uint64(id))
+	ids := make([]uint64, len(u.Removed))
+	for i, id := range u.Removed {
+		ids[i] = uint64(id)
 	}
-	b = binary.AppendUvarint(b, uint64(len(u.Changed)))
-	for _, p := range u.Changed {
-		b = binary.AppendUvarint(b, uint64(p.Range))
-		b = append(b, byte(p.Policy))
-		b = binary.AppendUvarint(b, p.Index)
+	b = wire.Packed(b, 5, ids)
+	for i := range u.Changed {
+		var at int
+		b, at = wire.Begin(b, 7)
+		b = wire.End(appendPosition(b, &u.Changed[i]), at)
 	}
 	return b
 }
 
+// closedFields is the field of the first policy's timestamp; the others follow. A policy that a reader does not know is refused.
+const closedFields = 101
+
+func readUpdate(r *wire.Reader, u *Update) {
+	for m := r.Open("closedts.Update"); r.Next(&m); {
+		switch f := r.Field(); f {
+		case 1:
+			u.Stream = r.Uint()
+		case 3:
+			u.Seq = r.Uint()
+		case 5:
+			for _, id := range r.Packed() {
+				u.Removed = append(u.Removed, kv.RangeID(id))
+			}
+		case 7:
+			readPosition(r, wire.Grow(r, &u.Changed))
+		default:
+			if p := (f - closedFields) / 2; f >= closedFields && f&1 != 0 && p < uint32(Policies) {
+				u.Closed[p] = r.Timestamp()
+				continue
+			}
+			r.Skip()
+		}
+	}
+}
+
+func appendPosition(b []byte, p *Position) []byte {
+	return wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(p.Range)), 3, uint64(p.Policy)), 5, p.Index)
+}
+
+func readPosition(r *wire.Reader, p *Position) {
+	for m := r.Open("closedts.Position"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.Range = kv.RangeID(r.Uint())
+		case 3:
+			p.Policy = Policy(r.Enum(uint8(Policies - 1)))
+		case 5:
+			p.Index = r.Uint()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
 // DecodeUpdate reads what Append wrote.
 func DecodeUpdate(b []byte) (u Update, err error) {
-	bad := false
-	uvarint := func() uint64 {
-		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			bad, b = true, nil
-			return 0
-		}
-		b = b[n:]
-		return v
+	r := wire.Read(b)
+	readUpdate(&r, &u)
+	if r.Err() != nil {
+		return Update{}, r.Err()
 	}
-	octet := func() byte {
-		if len(b) == 0 {
-			bad = true
-			return 0
-		}
-		v := b[0]
-		b = b[1:]
-		return v
-	}
-	count := func(each int) int {
-		n := uvarint()
-		if n > uint64(len(b)/each) || n > math.MaxInt32 {
-			bad, b = true, nil
-			return 0
-		}
-		return int(n)
-	}
-	u.Stream, u.Seq = uvarint(), uvarint()
-	if octet() != byte(Policies) {
-		return Update{}, ErrBadUpdate
-	}
-	for i := range u.Closed {
-		if u.Closed[i], b, err = clock.Decode(b); err != nil {
-			return Update{}, ErrBadUpdate
-		}
-	}
-	for range count(1) {
-		u.Removed = append(u.Removed, kv.RangeID(uvarint()))
-	}
-	for range count(3) {
-		p := Position{Range: kv.RangeID(uvarint()), Policy: Policy(octet()), Index: uvarint()}
-		if p.Policy >= Policies {
-			bad = true
-		}
-		u.Changed = append(u.Changed, p)
-	}
-	if bad || len(b) > 0 || u.Seq == 0 {
+	if u.Seq == 0 {
 		return Update{}, ErrBadUpdate
 	}
 	return u, nil

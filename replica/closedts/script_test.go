@@ -26,7 +26,7 @@ import (
 //
 // The leaseholder of all ranges is n1.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		s := &script{writes: map[string]Token{}, group: NewGroup(100), heard: map[kv.NodeID]*Heard{}, sent: map[kv.NodeID][]Update{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var out strings.Builder

@@ -47,7 +47,7 @@ func NewGroup(first uint64) *Group {
 }
 
 // Advance says that all ranges of the group, with those that changed and without those that left, have closed the
-// timestamps (CT3). It returns peers that are new.
+// timestamps (closedts.CT3). It returns peers that are new.
 func (g *Group) Advance(closed [Policies]clock.Timestamp, changed []Member, left []kv.RangeID) (fresh []kv.NodeID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -80,7 +80,7 @@ func (t *Tracker) Untrack(tok Token) {
 }
 
 // Close promises that no write comes at or below the result, which is the target or as much of it as can be promised
-// (CT1), and never less than an earlier result (CT4).
+// (closedts.CT1), and never less than an earlier result (closedts.CT4).
 func (t *Tracker) Close(target clock.Timestamp) clock.Timestamp {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,8 +100,8 @@ func (t *Tracker) Closed() clock.Timestamp {
 	return t.closed
 }
 
-// Raise takes over a promise that was made elsewhere: by the log, or by the start of a lease. What is tracked below it
-// must have no effect any more.
+// Raise takes over a promise that was made elsewhere: by the log, or by the start of a lease. Writes tracked below it must have no effect
+// any more.
 func (t *Tracker) Raise(to clock.Timestamp) {
 	t.mu.Lock()
 	t.closed = t.closed.Forward(to)
@@ -117,7 +117,7 @@ func (t *Tracker) Freeze(on bool) clock.Timestamp {
 	return t.closed
 }
 
-// Frozen reports whether Freeze is in force. What Raise brought then is not to be promised to anybody.
+// Frozen reports whether Freeze is in force. The timestamp of Raise must not be promised then.
 func (t *Tracker) Frozen() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

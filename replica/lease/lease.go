@@ -2,12 +2,11 @@ package lease
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"meridian/clock"
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // Kind says what ends a lease.
@@ -71,60 +70,45 @@ type NodeLiveness interface {
 	IncrementIncarnation(ctx context.Context, node kv.NodeID, incarnation uint64) error
 }
 
-// ErrBadLease is what Decode returns for bytes that Append did not write.
-var ErrBadLease = errors.New("lease: malformed")
-
-// Append adds l's bytes to b.
-func (l Lease) Append(b []byte) []byte {
-	b = append(b, byte(l.Kind), byte(l.Holder.Type))
-	b = binary.AppendUvarint(b, uint64(l.Holder.Node))
-	b = binary.AppendUvarint(b, uint64(l.Holder.Store))
-	b = binary.AppendUvarint(b, uint64(l.Holder.Replica))
-	b = l.Start.Append(b)
-	b = l.Expiration.Append(b)
-	b = l.ProposedAt.Append(b)
-	b = binary.AppendUvarint(b, l.Incarnation)
-	return binary.AppendUvarint(b, l.Sequence)
+// Append adds l's fields to b.
+func (l *Lease) Append(b []byte) []byte {
+	b = wire.Uint(b, 1, uint64(l.Kind))
+	b, at := wire.Begin(b, 3)
+	b = wire.End(l.Holder.Append(b), at)
+	b = wire.Timestamp(b, 5, l.Start)
+	b = wire.Timestamp(b, 7, l.Expiration)
+	b = wire.Timestamp(b, 9, l.ProposedAt)
+	b = wire.Uint(b, 11, l.Incarnation)
+	return wire.Uint(b, 13, l.Sequence)
 }
 
-// Decode reads what Append wrote and returns the rest.
-func Decode(b []byte) (l Lease, rest []byte, err error) {
-	if len(b) < 2 || b[0] > byte(Liveness) {
-		return l, nil, ErrBadLease
-	}
-	l.Kind, l.Holder.Type = Kind(b[0]), kv.ReplicaType(b[1])
-	b = b[2:]
-	uvarint := func() uint64 {
-		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			err, b = ErrBadLease, nil
-			return 0
+// Read reads what Append wrote. A replica that does not understand all of a lease can't tell who may serve.
+func Read(r *wire.Reader, l *Lease) {
+	for m := r.Open("lease.Lease"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			l.Kind = Kind(r.Enum(uint8(Liveness)))
+		case 3:
+			kv.ReadReplica(r, &l.Holder)
+		case 5:
+			l.Start = r.Timestamp()
+		case 7:
+			l.Expiration = r.Timestamp()
+		case 9:
+			l.ProposedAt = r.Timestamp()
+		case 11:
+			l.Incarnation = r.Uint()
+		case 13:
+			l.Sequence = r.Uint()
+		default:
+			r.Refuse()
 		}
-		b = b[n:]
-		return v
 	}
-	timestamp := func() (t clock.Timestamp) {
-		if err != nil {
-			return t
-		}
-		var rest []byte
-		if t, rest, err = clock.Decode(b); err != nil {
-			err, b = ErrBadLease, nil
-			return t
-		}
-		b = rest
-		return t
-	}
-	l.Holder.Node = kv.NodeID(uvarint())
-	l.Holder.Store = kv.StoreID(uvarint())
-	l.Holder.Replica = kv.ReplicaID(uvarint())
-	l.Start = timestamp()
-	l.Expiration = timestamp()
-	l.ProposedAt = timestamp()
-	l.Incarnation = uvarint()
-	l.Sequence = uvarint()
-	if err != nil {
-		return Lease{}, nil, err
-	}
-	return l, b, nil
+}
+
+// Decode reads what Append wrote.
+func Decode(b []byte) (l Lease, err error) {
+	r := wire.Read(b)
+	Read(&r, &l)
+	return l, r.Err()
 }

@@ -7,10 +7,10 @@
 // A plan is a list of actions at times since its start. Generate keeps these promises, so that a workload which runs
 // under a plan can demand an outcome:
 //
-//	F1  at most MaxDown nodes are crashed or isolated at any moment (give a minority, and the cluster must go on);
-//	F2  clocks stay within MaxSkew of true time, so any two are within twice that;
-//	F3  everything that is broken is repaired by the end: nodes restarted, links healed, disks sound, clocks right. What
-//	    follows the end must work without exception.
+//	fault.F1: at most MaxDown nodes are crashed or isolated at any moment (give a minority, and the cluster must go on);
+//	fault.F2: clocks stay within MaxSkew of true time, so any two are within twice that;
+//	fault.F3: everything that is broken is repaired by the end: nodes restarted, links healed, disks sound, clocks right. After the end
+//	    every request must succeed.
 //
 // One line of a plan, as String prints it:
 //

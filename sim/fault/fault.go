@@ -42,7 +42,7 @@ const (
 	Pause  Kind = "pause"
 	Resume Kind = "resume"
 	// CrashSync is a Crash in the middle of a sync of A's disk: that many syncs from now, as many as Amount has
-	// nanoseconds. What the sync was to save is lost.
+	// nanoseconds. The data of that sync is lost.
 	CrashSync Kind = "crashsync"
 	// Revive is Restart if A is down, and nothing otherwise.
 	Revive Kind = "revive"
@@ -166,9 +166,9 @@ type Options struct {
 	// Kinds of faults, of Crash, CrashSync, PowerOff, Isolate, Pause, Cut, CutOneWay, Flap, Slow, Reset, Skew, SkewFar,
 	// Behind and SlowDisk; default: Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset and Skew.
 	Kinds []Kind
-	// MaxDown bounds nodes that are crashed or isolated at once (F1); default: the largest minority.
+	// MaxDown bounds nodes that are crashed or isolated at once (fault.F1); default: the largest minority.
 	MaxDown int
-	// MaxSkew bounds a clock's error (F2); default 200 ms.
+	// MaxSkew bounds a clock's error (fault.F2); default 200 ms.
 	MaxSkew time.Duration
 	// FarSkew is the least error of SkewFar, which goes up to twice as much; default 1 s.
 	FarSkew time.Duration

@@ -60,7 +60,7 @@ func (w *world) SlowDisk(n string, d time.Duration) {
 	w.set("disk "+n, d.String(), d != 0)
 }
 
-// F1 to F3 for any seed, and a plan reads back as it was printed.
+// fault.F1 to fault.F3 for any seed, and a plan reads back as it was printed.
 func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 	kinds := map[Kind]bool{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,7 +94,7 @@ func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 					}
 				}
 				if down > (n-1)/2 {
-					t.Fatalf("F1: %d of %d nodes are down\n%s", down, n, p)
+					t.Fatalf("fault.F1: %d of %d nodes are down\n%s", down, n, p)
 				}
 			case Restart, Rejoin, Resume, Revive:
 				delete(broken, a.A)
@@ -104,7 +104,7 @@ func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 				delete(broken, min(a.A, a.B)+max(a.A, a.B))
 			case Skew, Slow, SlowDisk:
 				if a.Kind == Skew && a.Amount.Abs() > o.MaxSkew {
-					t.Fatalf("F2: %s", a)
+					t.Fatalf("fault.F2: %s", a)
 				}
 				if broken[key] = a.Amount != 0; !broken[key] {
 					delete(broken, key)
@@ -112,7 +112,7 @@ func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 			}
 		}
 		if len(broken) != 0 {
-			t.Fatalf("F3: %v stay broken\n%s", broken, p)
+			t.Fatalf("fault.F3: %v stay broken\n%s", broken, p)
 		}
 	})
 	for _, k := range all {
@@ -210,7 +210,7 @@ func TestFarSkew(t *testing.T) {
 				}
 			}
 			if len(down) > 1 {
-				t.Fatalf("seed %d: F1\n%s", seed, p)
+				t.Fatalf("seed %d: fault.F1\n%s", seed, p)
 			}
 		}
 	}

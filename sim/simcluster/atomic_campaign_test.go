@@ -27,7 +27,7 @@ import (
 
 // The campaign of atomic transactions: random transactions of data definition and rows, whose gateways die anywhere. Each writes
 // a row of its own in log, which says whether it has committed. In the end all that a transaction has made is there if that row is,
-// and nothing otherwise; no table is locked, nothing is stored of indexes that are not there, and the replicas agree (I2, SC5).
+// and nothing otherwise; no table is locked, nothing is stored of indexes that are not there, and the replicas agree (I2, schemachange.SC5).
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 
 const (

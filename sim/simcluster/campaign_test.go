@@ -165,6 +165,7 @@ type campaign struct {
 	ids      atomic.Int64
 	regs     history.Registers
 	probes   *probe.Set
+	binaries *binaries // nil: all nodes run this build
 	// far are the machines whose clocks the plan sets beyond the bound: they have to stop themselves.
 	far map[string]bool
 
@@ -221,8 +222,12 @@ func (k *campaign) summary() string {
 		return strings.Join(s, ", ")
 	}
 	ok, failed, unknown := k.regs.Count()
-	return fmt.Sprintf("%s, %d faults; served again after %s; registers: %d ok, %d failed, %d unknown; done: %s; errors: %s",
-		k.topology, len(k.plan), k.recovery, ok, failed, unknown, list(k.done), list(k.codes))
+	versions := ""
+	if k.binaries != nil {
+		versions = "; " + k.binaries.summary()
+	}
+	return fmt.Sprintf("%s, %d faults%s; served again after %s; registers: %d ok, %d failed, %d unknown; done: %s; errors: %s",
+		k.topology, len(k.plan), versions, k.recovery, ok, failed, unknown, list(k.done), list(k.codes))
 }
 
 func (k *campaign) run(t *testing.T) {
@@ -238,8 +243,10 @@ func (k *campaign) run(t *testing.T) {
 	case 3:
 		k.topology, o.Regions, o.NodesPerRegion = "five nodes in five regions", sim.FiveRegions(), 1
 	}
+	k.binaries = newBinaries(k.seed, &o)
 	k.start = time.Now()
 	k.c = simcluster.Start(t, o)
+	k.binaries.attach(k)
 	if !k.prepare(t) {
 		return
 	}
@@ -303,6 +310,8 @@ func (k *campaign) run(t *testing.T) {
 	worker(2, (*client).count)
 	worker(1, (*client).administer)
 
+	wg.Go(func() { k.binaries.run(k.stop) })
+
 	failed := make(chan struct{})
 	watch := k.watch(failed)
 	begun := time.Now()
@@ -316,12 +325,15 @@ func (k *campaign) run(t *testing.T) {
 		k.problem("the plan stopped: %v", err)
 	}
 	time.Sleep(time.Until(begun.Add(faultsLast)))
+	k.binaries.rest(true)
 	k.say("healing")
 	if err := target.HealEverything(); err != nil {
 		k.problem("healing: %v", err)
 	}
 	k.recovered()
+	k.binaries.rest(false)
 	time.Sleep(2 * time.Second)
+	k.binaries.complete()
 	close(k.stop)
 	wg.Wait()
 	k.verify()
@@ -356,6 +368,9 @@ func (k *campaign) watch(stop chan struct{}) chan struct{} {
 				select {
 				case err := <-n.Failed():
 					seen[n] = true
+					if k.binaries != nil && k.binaries.tooOld(i, err) {
+						continue
+					}
 					if name := k.c.Machines[i].Name; k.far[name] && errors.As(err, new(*cluster.ClockError)) {
 						k.say("%s stopped itself: %v", name, err)
 						k.probes.Reached("cluster: a node stops because of its clock")

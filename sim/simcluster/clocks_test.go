@@ -77,7 +77,7 @@ func TestShowClusterClocks(t *testing.T) {
 }
 
 // TestTimeDoesNotGoBackOverARestart: a node whose clock was set back while it was down waits until it is past every
-// timestamp that its predecessor may have issued (SV2); by more than a minute, it refuses to start and says so.
+// timestamp that its predecessor may have issued (server.SV2); by more than a minute, it refuses to start and says so.
 func TestTimeDoesNotGoBackOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})

@@ -15,11 +15,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"meridian/cluster"
+	"meridian/commit/leader"
+	"meridian/commit/register"
+	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/probe"
 	"meridian/server"
 	"meridian/sim"
+	"meridian/version"
 )
 
 // Options of a Cluster.
@@ -42,6 +46,12 @@ type Options struct {
 	RangeMaxBytes int64
 	// SplitsLast bounds how long a split takes on a node; zero is no time at all.
 	SplitsLast time.Duration
+	// Registers lets nodes serve ranges of package register's protocol.
+	Registers bool
+	// Binary, if any, says what node i's binary can do, at each start. It is asked once more if the store refuses that as too old or too
+	// new, with the error. With it, nodes are restarted in addition to the plan of faults: a node that a Target is to restart may run
+	// already.
+	Binary func(i int, refused error) version.Binary
 	// Configure may change a node's options before each start.
 	Configure func(i int, o *server.Options)
 }
@@ -54,9 +64,13 @@ type Cluster struct {
 	Machines []*sim.Machine
 	splits   atomic.Int64 // for Options.SplitsLast
 
-	mu    sync.Mutex // guards nodes and dying; nothing is taken after it
+	mu    sync.Mutex // guards the fields below; nothing is taken after it
 	nodes []*server.Node
-	dying []chan struct{} // closed when the crashed node's last goroutine has ended
+	hosts []*host.Host // of the machines' last boots
+	// registers are the gateways of package register's protocol; those of nodes that are down are no use.
+	registers []*register.Client
+	dying     []chan struct{} // closed when the crashed node's last goroutine has ended
+	booting   []chan struct{} // holds an element while a node is being started
 }
 
 // Start makes the machines, boots all nodes, begins a cluster and returns when every node is ready.
@@ -108,7 +122,12 @@ func New(t testing.TB, o Options) *Cluster {
 		}
 	}
 	c.nodes = make([]*server.Node, len(c.Machines))
+	c.hosts = make([]*host.Host, len(c.Machines))
+	c.registers = make([]*register.Client, len(c.Machines))
 	c.dying = make([]chan struct{}, len(c.Machines))
+	for range c.Machines {
+		c.booting = append(c.booting, make(chan struct{}, 1))
+	}
 	t.Cleanup(c.Stop)
 	return c
 }
@@ -123,6 +142,23 @@ func (c *Cluster) Boot(i int) {
 
 // TryBoot is Boot for a node that may have reasons not to start.
 func (c *Cluster) TryBoot(i int) error {
+	c.booting[i] <- struct{}{}
+	defer func() { <-c.booting[i] }()
+	if c.o.Binary == nil {
+		return c.boot(i, version.Binary{})
+	}
+	if c.Node(i) != nil {
+		return nil
+	}
+	err := c.boot(i, c.o.Binary(i, nil))
+	if version.Refused(err) {
+		err = c.boot(i, c.o.Binary(i, err))
+	}
+	return err
+}
+
+// boot starts node i with a binary; zero: this build.
+func (c *Cluster) boot(i int, b version.Binary) error {
 	c.buried(i)
 	m := c.Machines[i]
 	locality, err := cluster.ParseLocality("region=" + m.Region + ",zone=" + m.Zone)
@@ -132,6 +168,7 @@ func (c *Cluster) TryBoot(i int) error {
 	o := server.Options{
 		Host: m.Boot(context.Background()), Dir: "store", ListenAddr: m.Name + ":1", SQLAddr: m.Name + ":5432", Locality: locality,
 		Insecure: true, Small: true, Probes: c.o.Probes, MaxOffset: c.o.MaxOffset, Version: "test", RangeMaxBytes: c.o.RangeMaxBytes,
+		Binary: b,
 	}
 	for j, other := range c.Machines {
 		if j != i {
@@ -139,11 +176,19 @@ func (c *Cluster) TryBoot(i int) error {
 		}
 	}
 	if c.o.SplitsLast > 0 {
-		o.OnSplit = func() { // one in three lasts, as on a machine that has something else to do
+		o.Probes = &probe.Set{Watch: func(name string) {
+			c.o.Probes.Reached(name)
+			if name != leader.ProbeSplit {
+				return
+			}
+			// One in three lasts, as on a machine that has something else to do.
 			if n := c.splits.Add(1); n%3 == 0 {
 				time.Sleep(c.o.SplitsLast * time.Duration(n*37%100) / 100)
 			}
-		}
+		}}
+	}
+	if c.o.Registers {
+		o.Protocols = server.Registry{register.Protocol: func(l server.Lent) server.Protocol { return c.register(i, l) }}
 	}
 	if c.o.Configure != nil {
 		c.o.Configure(i, &o)
@@ -152,8 +197,44 @@ func (c *Cluster) TryBoot(i int) error {
 	if err != nil {
 		return fmt.Errorf("node %d: %w", i, err)
 	}
+	c.mu.Lock()
+	c.hosts[i] = o.Host
+	c.mu.Unlock()
 	c.set(i, n)
 	return nil
+}
+
+// On runs f among the goroutines of node i, and reports whether it did: not while the machine is down. f may ask the node's DB, Router or Store for
+// whatever takes time: the store is closed after f has returned, which it has to do when its context ends.
+func (c *Cluster) On(i int, f func(ctx context.Context, n *server.Node)) bool {
+	c.mu.Lock()
+	n, h := c.nodes[i], c.hosts[i]
+	c.mu.Unlock()
+	done := make(chan struct{})
+	if n == nil || !h.Group.Go(func(ctx context.Context) { defer close(done); f(ctx, n) }) {
+		return false
+	}
+	<-done
+	return true
+}
+
+// register makes node i's part of package register's protocol.
+func (c *Cluster) register(i int, l server.Lent) server.Protocol {
+	gateway := register.NewClient(register.ClientOptions{Sender: l.Router, Clock: l.Clock, Host: l.Host, NodeID: l.NodeID})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.registers[i] = gateway
+	return server.Protocol{Ranges: register.New(register.ProtocolOptions{Finishers: l.Finishers}), Gateway: gateway}
+}
+
+// Register is node i's gateway to ranges of package register's protocol, with Options.Registers; nil while its machine is down.
+func (c *Cluster) Register(i int) *register.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.nodes[i] == nil {
+		return nil
+	}
+	return c.registers[i]
 }
 
 // Node is node i, nil while its machine is down.
@@ -207,7 +288,7 @@ func (c *Cluster) CrashAtSync(i, syncs int) {
 	})
 }
 
-// bury ends what is left of a crashed node. What it still does has no effect; it may take its time.
+// bury ends what is left of a crashed node. Its further actions have no effect; it may take its time.
 func (c *Cluster) bury(i int, n *server.Node) {
 	gone := make(chan struct{})
 	c.mu.Lock()
@@ -220,7 +301,7 @@ func (c *Cluster) bury(i int, n *server.Node) {
 }
 
 // stop ends a node whose DB and Router the test's own goroutines may be using: what they evaluate takes no virtual time, so
-// that after a moment none of them is in the store. It does where splits do (server.Options.OnSplit).
+// that after a moment none of them is in the store. It does where splits do (leader.ProbeSplit).
 func (c *Cluster) stop(n *server.Node) {
 	n.Halt()
 	time.Sleep(time.Millisecond + c.o.SplitsLast)
@@ -268,6 +349,14 @@ func (c *Cluster) Connect(ctx context.Context, i int, database string) (*pgx.Con
 func (c *Cluster) Dial(ctx context.Context, i int) (net.Conn, error) {
 	m := c.Machines[i]
 	return c.Network.Node("client-of-"+m.Name, m.Region).Dial(ctx, m.Name+":5432")
+}
+
+// Admin is an administrator's connection to node i, as the command line makes one. Close it.
+func (c *Cluster) Admin(i int) *server.Admin {
+	m := c.Machines[i]
+	h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "admin-of-" + m.Name, Region: m.Region, Network: c.Network, Seed: c.o.Seed})
+	c.t.Cleanup(h.Group.Stop)
+	return server.NewAdmin(h, m.Name+":1", nil)
 }
 
 // Ranges lists the ranges as node i finds them.

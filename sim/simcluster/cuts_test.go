@@ -387,8 +387,8 @@ func sampled(t *testing.T, lot []cut, n int) []cut {
 }
 
 // TestCuts cuts links of three nodes, one and several, both ways and one way, with the leases here and there. A gateway that
-// can reach a quorum of each range, if only by way of another node, serves its clients within five seconds and from then on (T6);
-// any other refuses them with an error (RO5).
+// can reach a quorum of each range, if only by way of another node, serves its clients within five seconds and from then on (transport.T6);
+// any other refuses them with an error (route.RO5).
 func TestCuts(t *testing.T) {
 	for i, at := range [][2]int{{0, 0}, {0, 1}, {1, 2}} {
 		lot := structures(3, 3, false)

@@ -42,7 +42,7 @@ func changesOf(ctx context.Context, db *txn.DB, start keys.Key) (out []kv.RangeD
 		if len(rows) == 0 {
 			return out, nil
 		}
-		d, _, err := kv.DecodeRangeDescriptor(rows[0].Value)
+		d, err := kv.DecodeRangeDescriptor(rows[0].Value)
 		if err != nil {
 			return nil, err
 		}

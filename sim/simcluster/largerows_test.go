@@ -11,7 +11,7 @@ import (
 )
 
 // TestCommitOfLargeRows: a transaction that was pushed while it wrote more bytes than a command can hold commits, and the intents of
-// all of its ranges become rows: each is written again with its value (P19). It was refused as too large, for ever.
+// all of its ranges become rows: each is written again with its value (leader.P19). It was refused as too large, for ever.
 func TestCommitOfLargeRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})

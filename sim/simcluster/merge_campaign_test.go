@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/leader"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/probe"
 	"meridian/replica"
 	"meridian/sim/simcluster"
 	"meridian/txn"
@@ -59,7 +61,8 @@ func TestMergeCampaign(t *testing.T) {
 
 func mergeCampaign(t *testing.T, seed uint64) {
 	const accounts, each, lasts = 24, 100, 20 * time.Second
-	c := simcluster.Start(t, simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), SplitsLast: 100 * time.Millisecond})
+	probes := &probe.Set{}
+	c := simcluster.Start(t, simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), Probes: probes, SplitsLast: 100 * time.Millisecond})
 	replicated(t, c, 3)
 	ctx := context.Background()
 	num := func(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
@@ -325,6 +328,9 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	var replaced int64
 	for i := range c.Len() {
 		replaced += c.Node(i).Store().Metrics.Subsumed.Load()
+	}
+	if probes.Count(leader.ProbeSplit) == 0 {
+		t.Error("no split was watched")
 	}
 	t.Logf("%d transfers (%d failed), %d totals, %d splits, %d merges (%d refused), %d leases, %d crashes; since then %d replicas were replaced by raft snapshots",
 		moved.Load(), failed.Load(), checks.Load(), splits.Load(), merges.Load(), refused.Load(), leases.Load(), crashes.Load(), replaced)

@@ -13,6 +13,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/version"
 )
 
 // fails waits for the error that ends node i.
@@ -199,5 +200,34 @@ func TestDecommission(t *testing.T) {
 		if err := admin.Decommission(limit, next, false, func(d server.Decommissioning) { said = d }); err != nil {
 			t.Errorf("%v: %+v", err, said)
 		}
+	})
+}
+
+// TestCutOff: a node whose binary can't act by the version that the others act by from now on, as one that was decommissioned and does not know it yet, is cut
+// off from them, and ends by itself. The versions are raised by hand here, since an upgrade waits for every node that counts.
+func TestCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := version.Binary{Own: version.Version{Minor: 1}, Oldest: version.Version{Minor: 1}}
+		later := version.Binary{Own: version.Version{Minor: 2}, Oldest: old.Oldest}
+		binaries := []version.Binary{old, old, old}
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) { o.Binary = binaries[i] }})
+		replicated(t, c, 3)
+		for i := range 2 {
+			binaries[i] = later
+			c.StopNode(i)
+			c.Boot(i)
+			c.WaitReady(i)
+		}
+		time.Sleep(5 * time.Second)
+		healthy(t, c, 2)
+		for i := range 2 {
+			c.Node(i).Version().Raise(later.Own)
+		}
+		err := fails(t, c, 2, 10*time.Second)
+		if want := "the binary of this node is too old: it has version 0.1, and the cluster is upgraded to 0.2"; !errors.As(err, new(*version.TooOldError)) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("the node ends with %v; want %q", err, want)
+		}
+		healthy(t, c, 0)
 	})
 }

@@ -142,7 +142,7 @@ func TestSlowDisksEverywhere(t *testing.T) {
 	})
 }
 
-// TestDiskHangs: a leaseholder whose disk never returns stops itself, and the others go on (EN3). While it hung it let go of
+// TestDiskHangs: a leaseholder whose disk never returns stops itself, and the others go on (engine.EN3). While it hung it let go of
 // what it could; what it could not, they take when it is gone.
 func TestDiskHangs(t *testing.T) {
 	onSlowDisks(t, func(s *slowDisk) {

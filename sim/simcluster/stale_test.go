@@ -256,7 +256,7 @@ func (s *stale) read(d *rand.Rand) {
 }
 
 // edge reads the pair of slow at a timestamp that its node has just closed, and again a little later: a write that was in
-// flight then, and not kept in mind, has come in between (CT1). It asks its own store, because a leaseholder that is asked
+// flight then, and not kept in mind, has come in between (closedts.CT1). It asks its own store, because a leaseholder that is asked
 // in its place keeps in mind that it was.
 func (s *stale) edge(d *rand.Rand) {
 	n := s.node(d)
@@ -359,7 +359,7 @@ func (s *stale) administer(d *rand.Rand) {
 	_, _ = n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminTransferLeaseRequest{Key: k, Target: to.NodeID()}}})
 }
 
-// watch sees to it that no replica's closed timestamp goes back (CT4).
+// watch sees to it that no replica's closed timestamp goes back (closedts.CT4).
 func (s *stale) watch(*rand.Rand) {
 	for i := range s.c.Len() {
 		n := s.c.Node(i)

@@ -55,7 +55,7 @@ func (t *Target) Crash(node string, silent bool) error {
 // Restart implements fault.Target.
 func (t *Target) Restart(node string) error {
 	i := t.index(node)
-	if t.c.Node(i) != nil {
+	if t.c.Node(i) != nil && t.c.o.Binary == nil {
 		return fmt.Errorf("simcluster: %s runs", node)
 	}
 	return t.c.TryBoot(i)

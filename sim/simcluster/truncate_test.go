@@ -13,7 +13,7 @@ import (
 
 // TestTruncateAmongWriters has writers at every gateway of three regions while the table is truncated, and in the end
 // dropped. Table e has the number of truncations, and u what each writer saw of it in the transaction that inserted its
-// row: a row is there if and only if its writer has seen the last truncation, and nobody has seen the drop (I3, L6).
+// row: a row is there if and only if its writer has seen the last truncation, and nobody has seen the drop (I3, lease.L6).
 func TestTruncateAmongWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)

@@ -94,11 +94,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 	}
 	for _, p := range n.StorageParams {
 		if strings.EqualFold(p.Key, "commit_protocol") {
-			ct.Protocol = strings.ToLower(constText(p.Value))
-			if ct.Protocol != "leader" {
-				b.fail(sqlstate.FeatureNotSupported, nil, "commit protocol \"%s\" is not supported yet", ct.Protocol)
-			}
-			ct.Protocol = ""
+			ct.Protocol = b.commitProtocol(strings.ToLower(constText(p.Value)))
 			continue
 		}
 		ct.Notices = append(ct.Notices, b.parameters(tableParameters, tree.StorageParams{p}, ct.Options)...)
@@ -321,7 +317,7 @@ func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
 	}
 	assigned := b.assign(x, col, e)
 	if from.Kind != types.KindUnknown {
-		// What is stored is what was written; the cast to the column's type is made when it is used.
+		// The stored text is the one that was written; the cast to the column's type is made when it is used.
 		return scalar.FormatStored(x)
 	}
 	if bare := col.Type.Bare(); !bare.Equal(col.Type) {

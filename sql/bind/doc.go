@@ -1,6 +1,6 @@
 // Package bind gives syntax its meaning: it takes a parsed statement and the catalogue as the session sees it, and
-// makes a typed logical tree for the optimizer, or a command struct for everything that is not a query. With package
-// parse, it is all that knows the grammar library.
+// makes a typed logical tree for the optimizer, or a command struct for every other statement. Only it and package parse know the grammar
+// library.
 //
 //	parse.Statement --Binder.Bind--> *Query            SELECT, INSERT, UPDATE, DELETE, VALUES, some SHOWs
 //	                                 *CreateTable, ... definitions, with every name resolved (statement.go)
@@ -8,10 +8,10 @@
 //
 // # Names
 //
-// A scope (scope.go) is what one FROM clause brings into sight, with the scope of the query around it as its parent.
+// A scope (scope.go) has the names that one FROM clause makes visible, with the scope of the enclosing query as its parent.
 // Every SELECT also has a level. A name that is found in an outer scope belongs to an outer level; on the way out it is
-// noted in every level that it crosses, and those notes become Subquery.Outer and Join.Lateral. So correlation is
-// known when binding is done and nobody looks for it again.
+// noted in every level that it crosses, and those notes become Subquery.Outer and Join.Lateral. So correlation is known when binding is
+// done and is not computed again.
 //
 //	SELECT (SELECT max(w) FROM u WHERE u.a = t.a) FROM t
 //	        level 2, reads t.a ----------------^      level 1
@@ -21,10 +21,10 @@
 //
 // # Types
 //
-// Literals in quotes, NULL and parameters begin as unknown. What uses them decides: the registry's overload rules,
-// the other side of a comparison, a column that they are assigned to. A parameter is one node for all its uses, so the
-// first use that knows a type settles it; one that nothing settles is 42P18. Output columns that stay unknown are text,
-// except below INSERT ... SELECT and set operations, which type them in place (selectQuery's keep, retype).
+// Literals in quotes, NULL and parameters begin as unknown. Their use decides the type: the registry's overload rules, the other side of a
+// comparison, a column to which they are assigned. A parameter is one node for all its uses, so the first use that knows a type determines
+// it; one whose type stays undetermined is 42P18. Output columns that stay unknown are text, except below INSERT ... SELECT and set
+// operations, which type them in place (selectQuery's keep, retype).
 //
 // # A SELECT, in order
 //
@@ -32,7 +32,7 @@
 //	WHERE
 //	select list, GROUP BY, HAVING, ORDER BY are bound over FROM's columns; aggregates, window functions and
 //	             set-returning calls move into the level and leave a column behind       func.go
-//	group        grouped expressions become columns; what is left ungrouped is 42803     group.go
+//	group        grouped expressions become columns; ungrouped columns are 42803         group.go
 //	windows, sets, projection, DISTINCT, ORDER BY, LIMIT                                 select.go, order.go
 //
 // # Changes
@@ -54,6 +54,6 @@
 // error is a panic with a bailout that Bind turns into its result; any other panic becomes XX000. Nesting is bounded
 // (54001), so that no text can exhaust the stack.
 //
-// What is not here: choosing indexes or join orders (opt), enforcing NOT NULL and foreign keys (exec), checking
+// Other packages' work: choosing indexes or join orders (opt), enforcing NOT NULL and foreign keys (exec), checking
 // privileges (Query.Access lists what the session has to check).
 package bind

@@ -12,8 +12,7 @@ import (
 )
 
 // enumText is what the text of a view says of enums, as it was bound. In the stored text their types are named by identity, and each
-// constant has its type beside it (parse.TypeReferences), so that neither a type nor a value that gets another name changes what the
-// view means.
+// constant is written with its type (parse.TypeReferences), so that renaming a type or a value does not change the meaning of the view.
 type enumText struct {
 	literals map[*scalar.Const]*tree.StrVal
 	values   map[*tree.StrVal]*types.T

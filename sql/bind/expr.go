@@ -108,7 +108,7 @@ func (b *builder) regConst(k *scalar.Const, to *types.T) scalar.Expr {
 		return nil // an index, or an error at run time
 	}
 	b.depends(t)
-	s = "" // it is looked up when it is written (T5)
+	s = "" // it is looked up when it is written (types.T5)
 	if b.home != nil {
 		// The name travels to run time, where the session's search path is another.
 		n := Name{Schema: b.schemaOf(t), Name: t.Name}

@@ -10,7 +10,7 @@ import (
 
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
-	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/types"
 )
 
@@ -118,7 +118,7 @@ func newFakeView(t testing.TB) *fakeView {
 }
 
 func newBinder(v *fakeView) *Binder {
-	return &Binder{View: v, Registry: scalar.Builtins(), Location: time.UTC}
+	return &Binder{View: v, Registry: system.Builtins(), Location: time.UTC}
 }
 
 // TestCorpus binds what clients send: psql's backslash commands, drivers' catalogue queries, pgbench.

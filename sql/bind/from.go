@@ -31,14 +31,14 @@ func (b *builder) from(tables tree.TableExprs, sc *scope) opt.Rel {
 	return rel
 }
 
-// part is what one FROM item brings, and which columns beside it it reads.
+// part is the result of one FROM item, with the columns of its neighbours that it reads.
 type part struct {
 	*scope
 	reads []opt.ColumnID
 	locks *lockList // of a subquery
 }
 
-// lateralOf reports whether the item reads columns of the scope beside it.
+// lateralOf reports whether the item reads columns of the neighbouring scope.
 func (p part) lateralOf(s *scope) bool {
 	for _, id := range p.reads {
 		for i := range s.cols {
@@ -284,8 +284,7 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 	}
 	scan := &opt.Scan{Table: t, Cols: ids}
 	if all {
-		// What will be changed is locked before it is computed with, so that writers of one row queue up instead of failing
-		// at commit.
+		// Rows that will be changed are locked before they are used, so that writers of one row queue instead of failing at commit.
 		scan.Locking = opt.Locking{Strength: kv.Exclusive, Returned: true}
 	}
 	b.lockable(lockEntry{alias: r.alias, scan: scan, needs: []Access{{Table: t, As: b.as}}})

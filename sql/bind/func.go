@@ -365,7 +365,7 @@ func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scala
 	if c.inAgg {
 		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
 	}
-	// What the arguments read from outside is noted on the way; an aggregate that moves outside takes it along.
+	// The outer columns that the arguments read are noted; an aggregate that moves outside takes it along.
 	var marks []int
 	for l := c.scope.level; l != nil; l = l.parent {
 		marks = append(marks, len(l.outer))

@@ -98,7 +98,7 @@ func (b *builder) noBeside(j *opt.Join, on, own *scope) {
 	_ = own
 }
 
-// merge lays out the columns of a join: those of USING once, then the rest of both sides.
+// merge arranges the columns of a join: those of USING once, then the rest of both sides.
 func (b *builder) merge(j *opt.Join, using []string, l, r *scope, s *scope) {
 	side := func(sc *scope, name, which string) *column {
 		var found *column

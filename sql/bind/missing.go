@@ -5,13 +5,12 @@ import (
 	"strings"
 
 	"meridian/sql/parse"
-	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
-// system are objects of the kinds of parse.DropMissing that are there, and can't be dropped.
-var system = map[string][]string{
+// undroppable are objects of the kinds of parse.DropMissing that are there, and can't be dropped.
+var undroppable = map[string][]string{
 	"language":           {"internal", "c", "sql", "plpgsql"},
 	"access method":      {"btree", "heap"},
 	"tablespace":         {"pg_default", "pg_global"},
@@ -72,7 +71,7 @@ func (b *builder) missing(kind string, o parse.MissingName, ifExists bool) (sqls
 			args = append(args, a)
 		}
 		if o.Name.Schema == "" || o.Name.Schema == "pg_catalog" {
-			if len(scalar.Builtins().Functions(o.Name.Name)) > 0 && kind != "procedure" {
+			if len(b.Registry.Functions(o.Name.Name)) > 0 && kind != "procedure" {
 				raise(sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop %s %s(%s) because it is required by the database system", kind, o.Name.Name, strings.Join(args, ",")))
 			}
 		}
@@ -91,7 +90,7 @@ func (b *builder) missing(kind string, o parse.MissingName, ifExists bool) (sqls
 		}
 		return sqlstate.UndefinedFunction, kind + " " + name + "(" + strings.Join(args, sep) + ") does not exist"
 	case "collation":
-		if !slices.Contains(system[kind], o.Name.Name) {
+		if !slices.Contains(undroppable[kind], o.Name.Name) {
 			return sqlstate.UndefinedObject, "collation \"" + name + "\" for encoding \"UTF8\" does not exist"
 		}
 	case "foreign table":
@@ -101,7 +100,7 @@ func (b *builder) missing(kind string, o parse.MissingName, ifExists bool) (sqls
 			b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a domain", name)
 		}
 	}
-	if slices.Contains(system[kind], o.Name.Name) {
+	if slices.Contains(undroppable[kind], o.Name.Name) {
 		raise(sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop %s %s because it is required by the database system", kind, o.Name.Name))
 	}
 	return sqlstate.UndefinedObject, kind + " \"" + name + "\" does not exist"

@@ -8,6 +8,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -99,7 +100,7 @@ func (b *builder) defaultOf(t *catalog.Table, col *catalog.Column) scalar.Expr {
 	}
 	x := b.stored(t, col.Default, nil)
 	if call, ok := x.(*scalar.Call); ok && col.Identity != 0 && call.Func.Name == "nextval" {
-		x = &scalar.Call{Func: scalar.IdentityNext(call.Func), Args: call.Args, T: call.T}
+		x = &scalar.Call{Func: system.IdentityNext(call.Func), Args: call.Args, T: call.T}
 	}
 	return b.assign(x, col, nil)
 }

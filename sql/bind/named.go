@@ -10,7 +10,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// namedArgument takes apart what package parse makes of a => 1.
+// namedArgument decodes the form into which package parse rewrites a => 1.
 func namedArgument(e tree.Expr) (name string, value tree.Expr, ok bool) {
 	f, is := e.(*tree.FuncExpr)
 	if !is || len(f.Exprs) != 2 || functionName(f) != parse.NamedArgument {

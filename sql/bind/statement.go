@@ -90,7 +90,7 @@ type Name = parse.Name
 
 // Show is a SHOW that is not a query over virtual tables: see Show.What.
 type Show struct {
-	// What is RANGES, "CREATE TABLE", REGIONS, JOBS, SESSIONS, QUERIES, ... in upper case.
+	// The field What is RANGES, "CREATE TABLE", REGIONS, JOBS, SESSIONS, QUERIES, ... in upper case.
 	What string
 	// Table is the relation named by FROM TABLE or CREATE TABLE; nil if none.
 	Table *catalog.Table
@@ -283,8 +283,8 @@ type CreateTable struct {
 	Indexes         []IndexDef
 	ImplicitPrimary bool
 	Options         map[string]string
-	Locality        string
-	Protocol        string
+	Locality        catalog.Locality
+	Protocol        catalog.CommitProtocol
 	Notices         []Notice
 	// Materialized is CREATE MATERIALIZED VIEW: its query's text is View, and it reads DependsOn.
 	Materialized bool
@@ -389,8 +389,6 @@ type (
 	OwnerTo struct{ Owner string }
 	// SetOptions sets storage parameters, which have no effect but are kept.
 	SetOptions struct{ Options map[string]string }
-	// SetLocality is SET LOCALITY.
-	SetLocality struct{ Locality string }
 	// DropIdentity is ALTER COLUMN DROP IDENTITY.
 	DropIdentity struct {
 		Column   string
@@ -427,7 +425,6 @@ func (*AlterColumnType) alterAction()    {}
 func (*SetSchema) alterAction()          {}
 func (*OwnerTo) alterAction()            {}
 func (*SetOptions) alterAction()         {}
-func (*SetLocality) alterAction()        {}
 func (*DropIdentity) alterAction()       {}
 func (*AddIdentity) alterAction()        {}
 func (*AlterIdentity) alterAction()      {}
@@ -512,7 +509,7 @@ type CreateType struct {
 // AlterType changes an enum in one way.
 type AlterType struct {
 	Type *catalog.Type
-	// ADD VALUE Add, at the end or beside another value.
+	// ADD VALUE Add, at the end or next to another value.
 	Adds          bool
 	Add           string
 	IfNotExists   bool

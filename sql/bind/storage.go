@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
@@ -288,4 +289,18 @@ func (b *builder) compression(method string, t *types.T) {
 	if !toastable(t) {
 		b.fail(sqlstate.FeatureNotSupported, nil, "column data type %s does not support compression", t.Bare().Name())
 	}
+}
+
+// commitProtocol reads the storage parameter commit_protocol.
+func (b *builder) commitProtocol(name string) catalog.CommitProtocol {
+	p, err := catalog.ParseCommitProtocol(name)
+	switch {
+	case err != nil:
+		raise(sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for enum option \"commit_protocol\": %s", name).
+			WithDetail("Valid values are \"leader\", \"fast_paxos\", and \"epoch\"."))
+	case p != catalog.CommitProtocol(kv.Leader):
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "commit protocol \"%s\" is not supported yet", p).
+			WithHint("Without the parameter the table has the protocol \"leader\"."))
+	}
+	return p
 }

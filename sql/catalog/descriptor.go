@@ -156,14 +156,15 @@ func (s State) String() string {
 
 // Table is a relation as stored: a table, view or sequence.
 type Table struct {
-	ID       ID
-	Version  uint64
-	Name     string
-	Database ID
-	Schema   ID
-	Kind     Kind
-	Owner    string
-	Columns  []Column
+	laterTable //lint:ignore U1000 the build with the tag nextversion uses it
+	ID         ID
+	Version    uint64
+	Name       string
+	Database   ID
+	Schema     ID
+	Kind       Kind
+	Owner      string
+	Columns    []Column
 	// Lookups are the columns by whose values a computed relation finds its rows without computing all of them.
 	Lookups []ColumnID `json:"-"`
 	// Empty says of a computed relation that it never has rows.
@@ -188,13 +189,13 @@ type Table struct {
 	DependsOn []ID
 	Sequence  *Sequence
 
-	Locality string // empty: REGIONAL BY TABLE IN PRIMARY REGION
-	Protocol string // empty: leader
+	Locality Locality
+	Protocol CommitProtocol
 	Comment  string
 	// Options keeps storage parameters that have no effect, such as fillfactor.
 	Options map[string]string
 	Dropped bool
-	// Frozen says who may not begin to use this version, because a transaction has the table for itself (L6 in
+	// Frozen says who may not begin to use this version, because a transaction has the table for itself (lease.L6 in
 	// sql/catalog/lease).
 	Frozen Exclusion `json:",omitempty"`
 	// DropTime is when it was dropped, in wall nanoseconds, for the removal of its data.

@@ -164,7 +164,7 @@ func ascii[T string | []byte](b T) bool {
 	return true
 }
 
-// Decode converts a client's text (CS1).
+// Decode converts a client's text (charset.CS1).
 func (c *Charset) Decode(b []byte) ([]byte, error) {
 	out, rest, err := c.DecodeStart(b)
 	if err == nil && len(rest) > 0 {
@@ -242,12 +242,12 @@ func (c *Charset) invalid(b []byte) error {
 	return sqlstate.New(sqlstate.CharacterNotInRepertoire, "invalid byte sequence for encoding \"%s\": %s", c.Name, bytesShown(b))
 }
 
-// Encode appends a text of the database to dst, in the client's encoding (CS1).
+// Encode appends a text of the database to dst, in the client's encoding (charset.CS1).
 func (c *Charset) Encode(dst []byte, s []byte) ([]byte, error) {
 	return c.encode(dst, s, false)
 }
 
-// EncodeMessage appends the text of an error, of which all that can be is delivered (CS2).
+// EncodeMessage appends the text of an error, of which all that can be is delivered (charset.CS2).
 func (c *Charset) EncodeMessage(dst []byte, s []byte) []byte {
 	dst, _ = c.encode(dst, s, true)
 	return dst

@@ -98,7 +98,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	if cs, _, _ := Find("LATIN1"); string(cs.EncodeMessage(nil, []byte("é€"))) != "\xe9?" {
-		t.Error("a message is not delivered (CS2)")
+		t.Error("a message is not delivered (charset.CS2)")
 	}
 }
 

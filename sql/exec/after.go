@@ -89,7 +89,7 @@ func groupOf(e fkEvent) group {
 	return g
 }
 
-// fire handles the events of a round (X5).
+// fire handles the events of a round (exec.X5).
 func (r *run) fire(events []fkEvent) error {
 	var groups []*group
 	for _, e := range events {

@@ -108,7 +108,8 @@ func (e *Entries) Row(k keys.Key) keys.Key {
 
 // Chunk is a part of a table on its way into an index.
 type Chunk struct {
-	// Rest is what follows it; nil at the end.
+	// Span is that of its rows in the primary index, and Rest what follows it; nil at the end.
+	Span keys.Span
 	Rest *keys.Span
 	Rows int64
 	// Unique are the entries whose keys another row could have too; Own have their row's identity in the key.
@@ -121,7 +122,10 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 	if err != nil {
 		return nil, err
 	}
-	c := &Chunk{Rest: rest, Rows: int64(len(page))}
+	c := &Chunk{Span: span, Rest: rest, Rows: int64(len(page))}
+	if rest != nil {
+		c.Span.End = rest.Start
+	}
 	row := make(types.Row, len(f.table.Columns))
 	for i := range page {
 		clear(row)

@@ -67,13 +67,7 @@ func (w *CopyWriter) Flush(ctx context.Context) error {
 	return w.err
 }
 
-// Rows is the number of rows so far.
-func (w *CopyWriter) Rows() int64 { return w.cursor.r.affected }
-
-// Committed is Cursor.Committed.
-func (w *CopyWriter) Committed() bool { return w.cursor.Committed() }
-
 // Close ends the copy; rows that were not written are forgotten.
 func (w *CopyWriter) Close() { w.cursor.Close() }
 
-var _ scalar.Environment = (*environment)(nil)
+var _ scalar.Subqueries = (*run)(nil)

@@ -54,7 +54,7 @@ func (m *mutation) deferrable(w *tableWriter, iw *indexWriter, row types.Row) er
 	return m.r.event(fkEvent{unique: &uniqueCheck{w.table, iw.index, iw.codec}, vals: pick(row, ords)})
 }
 
-// postpone hands over the checks that wait, and returns the others. An action of a foreign key never waits, nor does RESTRICT.
+// postpone defers the checks that may wait, and returns the others. An action of a foreign key never waits, nor does RESTRICT.
 func (r *run) postpone(checks []fkEvent) ([]fkEvent, error) {
 	d := r.env.Deferrals
 	if d == nil {

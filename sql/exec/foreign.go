@@ -457,7 +457,7 @@ func (in *fkIn) violation(vals types.Row) *sqlstate.Error {
 }
 
 // precheck drops the statement's foreign key events if the state before the statement shows that there is nothing to
-// do, so that the last batch can carry the commit (X4). It may leave them though there is nothing to do.
+// do, so that the last batch can carry the commit (exec.X4). It may leave them though there is nothing to do.
 func (r *run) precheck() error {
 	ins, outs := 0, 0
 	for _, e := range r.events {

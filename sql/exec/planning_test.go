@@ -11,7 +11,7 @@ import (
 	"meridian/sql/bind"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
-	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 )
 
@@ -135,7 +135,7 @@ func TestListsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = (&bind.Binder{View: db, Registry: scalar.Builtins(), Location: time.UTC}).Bind(t.Context(), stmt)
+		_, err = (&bind.Binder{View: db, Registry: system.Builtins(), Location: time.UTC}).Bind(t.Context(), stmt)
 		got := ""
 		var e *sqlstate.Error
 		if errors.As(err, &e) {
@@ -167,12 +167,12 @@ func (db *miniDB) plan(t *testing.T, text string, at int, stop error) (stages [3
 			return err
 		}
 		ctx := context.Background()
-		b, err := (&bind.Binder{View: db, Registry: scalar.Builtins(), Location: time.UTC, Room: room}).Bind(ctx, stmt)
+		b, err := (&bind.Binder{View: db, Registry: system.Builtins(), Location: time.UTC, Room: room}).Bind(ctx, stmt)
 		if err != nil {
 			return err
 		}
 		stage++
-		plan, err := opt.Optimize(b.(*bind.Query).Query, opt.Env{Registry: scalar.Builtins(), Room: room})
+		plan, err := opt.Optimize(b.(*bind.Query).Query, opt.Env{Registry: system.Builtins(), Room: room})
 		if err != nil {
 			return err
 		}

@@ -277,7 +277,6 @@ type run struct {
 	env    Env
 	kv     KV
 	sctx   scalar.Context
-	senv   environment
 	budget *memory.Account
 	own    memory.Account // used unless the environment brings one
 	root   iter
@@ -299,33 +298,6 @@ type run struct {
 	arena  []byte
 }
 
-// environment gives scalar functions the session's environment, and subqueries their execution.
-type environment struct {
-	scalar.Environment
-	r *run
-}
-
-// RunSubquery evaluates an embedded subquery.
-// Description is a comment, if the environment below has comments.
-func (e *environment) Description(class string, oid uint32, column int) string {
-	if d, ok := e.Environment.(interface {
-		Description(class string, oid uint32, column int) string
-	}); ok {
-		return d.Description(class, oid, column)
-	}
-	return ""
-}
-
-// TypeIsVisible is of pg_type_is_visible.
-func (e *environment) TypeIsVisible(oid uint32) bool {
-	v, ok := e.Environment.(interface{ TypeIsVisible(oid uint32) bool })
-	return !ok || v.TypeIsVisible(oid)
-}
-
-func (e *environment) RunSubquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, error) {
-	return e.r.subquery(ctx, q)
-}
-
 func (r *run) start(ctx context.Context, env *Env) {
 	r.env = *env // the caller may use its own again
 	r.ctx, r.kv = ctx, env.Txn
@@ -335,8 +307,7 @@ func (r *run) start(ctx context.Context, env *Env) {
 	}
 	r.sctx.Context = ctx
 	r.sctx.Outer = outer
-	r.senv = environment{r.sctx.Env, r}
-	r.sctx.Env = &r.senv
+	r.sctx.Subqueries = r
 	r.budget = env.Budget
 	if r.budget == nil {
 		r.own = memory.Account{}
@@ -351,7 +322,6 @@ func (r *run) release() {
 	outer := r.sctx.Outer
 	clear(outer)
 	r.sctx = scalar.Context{Outer: outer}
-	r.senv = environment{}
 	r.ctx, r.env, r.kv, r.budget = nil, Env{}, nil, nil
 	clear(r.out)
 	r.events = nil

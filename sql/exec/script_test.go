@@ -21,6 +21,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -159,7 +160,7 @@ type miniDB struct {
 }
 
 type miniEnv struct {
-	scalar.Environment
+	system.Environment
 	rowid int64
 	seqs  map[string]int64
 	names []string // of sequences, by OID less one
@@ -274,7 +275,7 @@ func writeErr(out *strings.Builder, err error) {
 
 func (db *miniDB) statement(stmt *parse.Statement, sorted bool, out *strings.Builder) error {
 	ctx := db.t.Context()
-	binder := &bind.Binder{View: db, Registry: scalar.Builtins(), Location: time.UTC}
+	binder := &bind.Binder{View: db, Registry: system.Builtins(), Location: time.UTC}
 	b, err := binder.Bind(ctx, stmt)
 	if err != nil {
 		return err
@@ -300,7 +301,7 @@ func (db *miniDB) statement(stmt *parse.Statement, sorted bool, out *strings.Bui
 }
 
 func (db *miniDB) query(ctx context.Context, q *bind.Query, sorted bool, out *strings.Builder) error {
-	plan, err := opt.Optimize(q.Query, opt.Env{Registry: scalar.Builtins(), Naive: db.naive})
+	plan, err := opt.Optimize(q.Query, opt.Env{Registry: system.Builtins(), Naive: db.naive})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"meridian/sql/catalog"
 )
 
-// A row that goes takes its entry out of a delete-only index too (X2): who has the index public would still find it there.
+// A row that goes takes its entry out of a delete-only index too (exec.X2): who has the index public would still find it there.
 func TestDeleteOnlyIndexLoses(t *testing.T) {
 	f := newFixture(t)
 	tab := f.table(100, "t", "ka", 1)

@@ -423,8 +423,8 @@ func hashable(a, b *types.T) bool {
 	return true
 }
 
-// subquery answers Environment.RunSubquery.
-func (r *run) subquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, error) {
+// RunSubquery implements scalar.Subqueries.
+func (r *run) RunSubquery(ctx *scalar.Context, q *scalar.Subquery) (types.Datum, error) {
 	p := r.prog.subByQ[q]
 	if p == nil {
 		return types.Null, internal("unknown subquery")

@@ -219,7 +219,7 @@ func (m *mutation) stay() {
 }
 
 // moved notes that a row gives up a key of a unique index, or takes it. PostgreSQL looks at each row when it is written: a key that a later
-// row gives up is not free yet (X6).
+// row gives up is not free yet (exec.X6).
 func (m *mutation) moved(w *tableWriter, iw *indexWriter, k keys.Key, takes bool) error {
 	m.moves = append(m.moves, move{iw, k, takes})
 	if takes {

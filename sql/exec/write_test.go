@@ -215,7 +215,7 @@ func TestUpdateKeys(t *testing.T) {
 				{Cond: cmp(scalar.EQ, f.ref(c[ord]), num(2)), Result: num(y)}}, Else: num(z)}
 		}
 	}
-	// X6: row 1 takes the key of row 2, which is still there.
+	// exec.X6: row 1 takes the key of row 2, which is still there.
 	_, err := f.exec(f.update(tab, map[int]func([]opt.ColumnID) scalar.Expr{0: becomes(0, 2, 3, 4)}, nil))
 	wantError(t, err, sqlstate.UniqueViolation, `duplicate key value violates unique constraint "t_pkey"`, "Key (k)=(2) already exists.")
 	// Of two keys that are taken too early the first row's is named.
@@ -545,8 +545,8 @@ func TestCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Flush(t.Context()); w.Rows() != rows || err != nil {
-		t.Fatal(w.Rows(), err)
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	w.Close()
 	if got := strings.Count(f.contents(tab), "\n"); got != rows {

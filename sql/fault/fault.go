@@ -11,8 +11,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Run calls f. A panic of the statement's own code is its error, with XX000 (FA1); it is logged with its stack and counted. Any
-// other panic goes on (FA2).
+// Run calls f. A panic of the statement's own code is its error, with XX000 (fault.FA1); it is logged with its stack and counted. Any
+// other panic goes on (fault.FA2).
 func Run(log *slog.Logger, count *atomic.Int64, f func() error) (err error) {
 	defer func() {
 		r := recover()
@@ -64,7 +64,7 @@ func shared() string {
 
 const here = "meridian/sql/fault"
 
-// confined reports whether a function's values belong to one statement or one session (FA1). Functions outside of this project,
+// confined reports whether a function's values belong to one statement or one session (fault.FA1). Functions outside of this project,
 // such as those of Go's library and of the grammar, are as confined as their callers.
 func confined(function string) bool {
 	rest, ours := strings.CutPrefix(function, "meridian/")

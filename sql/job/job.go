@@ -18,6 +18,8 @@ import (
 	"meridian/sql/fault"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
+	"meridian/version"
+	"meridian/wire"
 )
 
 // ID identifies a job.
@@ -56,6 +58,40 @@ type Record struct {
 	CancelRequested bool     `json:",omitempty"`
 	Claim           Claim    `json:",omitzero"`
 	Error           *Failure `json:",omitempty"`
+	// Needs is the version of which a reader has to be; zero: any.
+	Needs version.Version `json:"needs,omitzero"`
+
+	// Later says that a later version has written what this one does not know. The row may be shown, and is neither run nor changed here (job.J4).
+	Later *wire.VersionError `json:"-"`
+}
+
+// decode reads a job's row. One that a later version has written has what is known of it, and Later.
+func decode(id ID, b []byte) (*Record, error) {
+	rec := &Record{}
+	if err := wire.JSON(b, "job", rec); err != nil && !errors.As(err, &rec.Later) {
+		return nil, fmt.Errorf("job: malformed row of job %d: %w", id, err)
+	}
+	if rec.Later == nil && version.Built().Own.Less(rec.Needs) {
+		rec.Later = &wire.VersionError{Message: "job", Needs: rec.Needs.String()}
+	}
+	if rec.Later != nil {
+		rec.ID = id
+	}
+	return rec, nil
+}
+
+// usable is decode for those who act on the row.
+func usable(id ID, b []byte) (*Record, error) {
+	rec, err := decode(id, b)
+	if err != nil || rec.Later == nil {
+		return rec, err
+	}
+	e := sqlstate.New(sqlstate.FeatureNotSupported, "job %d was created or changed by a later version of Meridian than this node's", id)
+	e.Cause, e.Hint = rec.Later, "Use a node of the later version, or upgrade this one."
+	if rec.Later.Needs != "" {
+		e.Hint = fmt.Sprintf("Use a node of version %s or later, or upgrade this one.", rec.Later.Needs)
+	}
+	return nil, e
 }
 
 // Claim says who works on a job, and until when unless it is renewed.
@@ -126,7 +162,7 @@ var (
 	ErrNotFound = errors.New("job: no such job")
 )
 
-// Faults counts panics of jobs' own code, each of which was its job's failure (FA1).
+// Faults counts panics of jobs' own code, each of which was its job's failure (fault.FA1).
 func (r *Registry) Faults() int64 { return r.faults.Load() }
 
 // New makes a registry.
@@ -158,6 +194,16 @@ func (r *Registry) Start() { r.o.Host.Group.Go(r.adopt) }
 
 func jobKey(id ID) keys.Key {
 	return encoding.AppendUint(keys.IndexPrefix(catalog.JobsTableID, catalog.IndexID(1)), uint64(id), encoding.Ascending)
+}
+
+// jobID is the identity in a job's key.
+func jobID(k keys.Key) (ID, error) {
+	_, _, rest, err := keys.DecodeIndexKey(k)
+	if err != nil {
+		return 0, err
+	}
+	v, _, err := encoding.DecodeUint(rest, encoding.Ascending)
+	return ID(v), err
 }
 
 func jobSpan() keys.Span { return keys.IndexSpan(catalog.JobsTableID, catalog.IndexID(1)) }
@@ -193,8 +239,19 @@ func read(ctx context.Context, tx *txn.Txn, id ID) (*Record, error) {
 	if v == nil {
 		return nil, ErrNotFound
 	}
-	rec := &Record{}
-	return rec, json.Unmarshal(v, rec)
+	return usable(id, v)
+}
+
+// Status reads within a transaction how far a job has come; empty: it has ended, and its row has gone.
+func (r *Registry) Status(ctx context.Context, tx *txn.Txn, id ID) (Status, error) {
+	rec, err := read(ctx, tx, id)
+	if errors.Is(err, ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return rec.Status, nil
 }
 
 // change reads a job, lets f change it, and writes it, in one transaction.
@@ -218,7 +275,7 @@ func (r *Registry) change(ctx context.Context, id ID, f func(*Record) error) (re
 	return rec, err
 }
 
-// List shows all jobs, oldest first.
+// List shows all jobs, oldest first, those of later versions included (Record.Later).
 func (r *Registry) List(ctx context.Context) ([]*Record, error) {
 	rows, err := r.o.DB.Scan(ctx, jobSpan())
 	if err != nil {
@@ -226,9 +283,13 @@ func (r *Registry) List(ctx context.Context) ([]*Record, error) {
 	}
 	out := make([]*Record, 0, len(rows))
 	for _, kv := range rows {
-		rec := &Record{}
-		if err := json.Unmarshal(kv.Value, rec); err != nil {
-			return nil, fmt.Errorf("job: malformed row: %w", err)
+		id, err := jobID(kv.Key)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := decode(id, kv.Value)
+		if err != nil { // nor may one row hide the others
+			rec = &Record{ID: id, Later: &wire.VersionError{Message: "job", Cause: err}}
 		}
 		out = append(out, rec)
 	}
@@ -310,7 +371,7 @@ func (r *Registry) attempt(ctx context.Context, id ID) (done bool, err error) {
 	switch {
 	case errors.Is(err, errBusy):
 		return r.outcome(ctx, id)
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, ErrNotFound), errors.As(err, new(*wire.VersionError)): // job.J4
 		return true, err
 	case err != nil:
 		return false, err
@@ -333,8 +394,8 @@ func (r *Registry) outcome(ctx context.Context, id ID) (bool, error) {
 	if v == nil {
 		return true, nil
 	}
-	rec := &Record{}
-	if err := json.Unmarshal(v, rec); err != nil {
+	rec, err := usable(id, v)
+	if err != nil {
 		return true, err
 	}
 	if !rec.Status.Finished() {
@@ -360,11 +421,11 @@ func failedWith(err error) *Failure {
 	return &Failure{string(e.Code), e.Message, e.Detail, e.Hint, e.Schema, e.Table, e.Constraint, e.Column}
 }
 
-// permanent reports whether another try would fail as well (J3).
+// permanent reports whether another try would fail as well (job.J3).
 func permanent(err error) bool {
 	var e *sqlstate.Error
-	if !errors.As(err, &e) {
-		return false
+	if !errors.As(err, &e) || errors.As(err, new(*wire.VersionError)) {
+		return false // a node of the later version can do it
 	}
 	switch e.Code {
 	case sqlstate.SerializationFailure, sqlstate.DeadlockDetected, sqlstate.StatementCompletionUnknown, sqlstate.CannotConnectNow:
@@ -463,14 +524,24 @@ func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, erro
 		if errors.Is(err, ErrLost) {
 			return false, err
 		}
+		if errors.As(err, new(*wire.VersionError)) { // job.J4
+			_, cerr := r.change(ctx, rec.ID, func(rec *Record) error {
+				if rec.Claim.Incarnation != r.incarnation {
+					return ErrLost
+				}
+				rec.Claim = Claim{}
+				return nil
+			})
+			r.o.Host.Log.Info("job: left to a node of a later version", "job", rec.ID, "type", rec.Type, "err", err)
+			return false, errors.Join(err, cerr)
+		}
 		r.o.Host.Log.Warn("job: trying again", "job", rec.ID, "type", rec.Type, "err", err)
 		if err := r.o.Host.Clock.Sleep(ctx, pause); err != nil {
 			return false, err
 		}
 		pause = min(2*pause, 10*time.Second)
 		if v, gerr := r.o.DB.Get(ctx, jobKey(rec.ID)); gerr == nil && v != nil {
-			fresh := &Record{}
-			if json.Unmarshal(v, fresh) == nil {
+			if fresh, err := usable(rec.ID, v); err == nil {
 				rec, x.Job = fresh, fresh
 			}
 		}
@@ -494,14 +565,14 @@ func (r *Registry) finish(ctx context.Context, id ID, s Status, failure error) e
 	return err
 }
 
-// keepClaim renews the claim, and stops the work well before the claim runs out if that fails (J1).
+// keepClaim renews the claim, and stops the work well before the claim runs out if that fails (job.J1).
 func (r *Registry) keepClaim(ctx, group context.Context, stop context.CancelCauseFunc, id ID, until int64) {
 	for r.o.Host.Clock.Sleep(ctx, r.o.ClaimDuration/4) == nil {
 		if group.Err() != nil {
 			stop(group.Err())
 			return
 		}
-		limit, cancel := context.WithTimeout(ctx, r.o.ClaimDuration/4)
+		limit, cancel := r.o.Host.Clock.WithTimeout(ctx, r.o.ClaimDuration/4)
 		next, err := r.change(limit, id, func(rec *Record) error {
 			if rec.Claim.Incarnation != r.incarnation || rec.Status.Finished() {
 				return ErrLost
@@ -540,12 +611,13 @@ func (r *Registry) adopt(ctx context.Context) {
 		r.mu.Unlock()
 		for _, rec := range all {
 			switch {
+			case rec.Later != nil: // job.J4
 			case rec.Status.Finished():
 				if r.now()-rec.Finished > int64(r.o.Retention) {
 					r.o.DB.Delete(ctx, jobKey(rec.ID))
 				}
 			case rec.After > r.now() || rec.Claim.Expires > r.now():
-			// What was just created is about to be run by who created it.
+			// The creator of a new job is about to run it.
 			case rec.Status == Pending && rec.After == 0 && r.now()-rec.Created < int64(r.o.AdoptInterval):
 			default:
 				r.mu.Lock()

@@ -74,7 +74,7 @@ func status(t testing.TB, n *node, id job.ID) *job.Record {
 	return &job.Record{}
 }
 
-// A job goes on at its checkpoint on another node when its node dies, and nobody else works on it before (J1, J2).
+// A job goes on at its checkpoint on another node when its node dies, and nobody else works on it before (job.J1, job.J2).
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := cluster(t, 3)
@@ -134,7 +134,7 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// An error that another try does not mend is undone, and is the waiting client's; others are tried again (J3).
+// An error that another try does not mend is undone, and is the waiting client's; others are tried again (job.J3).
 func TestOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := cluster(t, 1)

@@ -41,7 +41,7 @@ func (n *Node) Used() int64    { return n.used.Load() }
 func (n *Node) Most() int64    { return n.most.Load() }
 func (n *Node) Refused() int64 { return n.refused.Load() }
 
-// take reserves b bytes for a session that would hold holds bytes with them (ME1, ME2).
+// take reserves b bytes for a session that would hold holds bytes with them (memory.ME1, memory.ME2).
 func (n *Node) take(b, holds int64) bool {
 	for {
 		used := n.used.Load()
@@ -223,7 +223,7 @@ func (a *Account) Most() int64 {
 	return a.most
 }
 
-// Close gives back everything (ME3). The account may be used again.
+// Close gives back everything (memory.ME3). The account may be used again.
 func (a *Account) Close() {
 	if a == nil {
 		return

@@ -15,7 +15,7 @@ func refused(err error) bool {
 	return errors.As(err, &e) && e.Code == sqlstate.OutOfMemory && e.Detail != "" && e.Hint != ""
 }
 
-// TestGreedyShare: n greedy sessions get an equal share each, and as much stays free for a small one (ME2).
+// TestGreedyShare: n greedy sessions get an equal share each, and as much stays free for a small one (memory.ME2).
 func TestGreedyShare(t *testing.T) {
 	const limit = 256 << 20
 	for _, n := range []int{1, 2, 5, 50} {
@@ -41,7 +41,7 @@ func TestGreedyShare(t *testing.T) {
 			}
 		}
 		if node.Used() > limit {
-			t.Errorf("%d bytes are used, the limit is %d (ME1)", node.Used(), limit)
+			t.Errorf("%d bytes are used, the limit is %d (memory.ME1)", node.Used(), limit)
 		}
 		small := memory.NewSession(node).NewStatement(0)
 		if err := small.Grow(share / 4); err != nil {
@@ -52,7 +52,7 @@ func TestGreedyShare(t *testing.T) {
 			a.Close()
 		}
 		if node.Used() != 0 && node.Used() > int64(n+1)*4*64<<10 {
-			t.Errorf("%d bytes are left when all have ended (ME3)", node.Used())
+			t.Errorf("%d bytes are left when all have ended (memory.ME3)", node.Used())
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestAccounts(t *testing.T) {
 	}
 	wg.Wait()
 	if node.Used() != 0 {
-		t.Errorf("%d bytes are left when all have ended (ME3)", node.Used())
+		t.Errorf("%d bytes are left when all have ended (memory.ME3)", node.Used())
 	}
 	if node.Refused() == 0 {
 		t.Error("nobody was refused: the test is too small")

@@ -2,13 +2,13 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
 
 	"meridian/host"
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // Notification is what a listener is told. Process is that of the session that notified.
@@ -36,7 +36,7 @@ type Options struct {
 	RetainFor time.Duration
 }
 
-// ErrFull says that notifications wait for a node that does not take them (NT4).
+// ErrFull says that notifications wait for a node that does not take them (notify.NT4).
 var ErrFull = errors.New("notify: the queue is full")
 
 // Hub is a node's part: its listeners, and what waits for other nodes.
@@ -104,7 +104,7 @@ func New(o Options) *Hub {
 		outboxes: map[kv.NodeID]*outbox{}, heard: map[kv.NodeID]heard{}}
 }
 
-// Room fails with ErrFull while what waits for some node is too much (NT4).
+// Room fails with ErrFull while what waits for some node is too much (notify.NT4).
 func (h *Hub) Room() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *Hub) Room() error {
 	return nil
 }
 
-// Publish tells all listeners of a database what a transaction that has committed notified (NT1).
+// Publish tells all listeners of a database what a transaction that has committed notified (notify.NT1).
 func (h *Hub) Publish(database string, ns []Notification) {
 	if len(ns) == 0 {
 		return
@@ -169,12 +169,8 @@ func (h *Hub) send(ctx context.Context, to kv.NodeID, b *outbox) {
 		}
 		h.mu.Unlock()
 
-		text, err := json.Marshal(m)
-		if err != nil {
-			panic(err) // it has numbers and texts
-		}
-		limit, cancel := h.o.Host.WithTimeout(ctx, retryMax)
-		err = h.o.Send(limit, to, text)
+		limit, cancel := h.o.Host.Clock.WithTimeout(ctx, retryMax)
+		err := h.o.Send(limit, to, appendMessage(nil, &m))
 		cancel()
 		if ctx.Err() != nil {
 			return // the node stops
@@ -191,7 +187,7 @@ func (h *Hub) send(ctx context.Context, to kv.NodeID, b *outbox) {
 		}
 		h.mu.Lock()
 		done := len(m.Publications)
-		if gone { // NT3
+		if gone { // notify.NT3
 			h.o.Host.Log.Warn("notifications are dropped for a node that does not answer", "node", to, "transactions", len(b.wait), "err", err)
 			done, silent = len(b.wait), clk.Monotonic()
 		}
@@ -205,10 +201,11 @@ func (h *Hub) send(ctx context.Context, to kv.NodeID, b *outbox) {
 }
 
 // Receive takes another node's message.
-func (h *Hub) Receive(from kv.NodeID, text []byte) error {
+func (h *Hub) Receive(from kv.NodeID, b []byte) error {
 	var m message
-	if err := json.Unmarshal(text, &m); err != nil {
-		return err
+	r := wire.Read(b)
+	if readMessage(&r, &m); r.Err() != nil {
+		return r.Err()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,7 +214,7 @@ func (h *Hub) Receive(from kv.NodeID, text []byte) error {
 		last = heard{run: m.Run}
 	}
 	for i, p := range m.Publications {
-		if n := m.First + uint64(i); n >= last.next { // NT3
+		if n := m.First + uint64(i); n >= last.next { // notify.NT3
 			last.next = n + 1
 			h.deliver(p)
 		}

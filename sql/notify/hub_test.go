@@ -73,7 +73,7 @@ func one(payload string) []notify.Notification {
 	return []notify.Notification{{Process: 1, Channel: "c", Payload: payload}}
 }
 
-// Messages whose answers are lost are sent again, and taken once, in order (NT2, NT3).
+// Messages whose answers are lost are sent again, and taken once, in order (notify.NT2, notify.NT3).
 func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, notify.Options{})
@@ -103,7 +103,7 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // While a node does not answer, what waits for it is bounded, and NOTIFY is told; after RetainFor it is dropped, and the node hears
-// what comes later (NT3, NT4).
+// what comes later (notify.NT3, notify.NT4).
 func TestSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, notify.Options{OutboxBytes: 4000})
@@ -156,7 +156,7 @@ func TestStartsAgain(t *testing.T) {
 	})
 }
 
-// A listener that takes nothing is told once that it has overflowed, and others are not disturbed (NT4).
+// A listener that takes nothing is told once that it has overflowed, and others are not disturbed (notify.NT4).
 func TestOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, notify.Options{ListenerBytes: 1000})

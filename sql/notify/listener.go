@@ -20,7 +20,7 @@ type Listener struct {
 }
 
 // NewListener makes a listener that hears nothing yet. ring is called when something is there that has not been taken, overflow once
-// when the listener has not taken it for too long (NT4); neither may wait.
+// when the listener has not taken it for too long (notify.NT4); neither may wait.
 func (h *Hub) NewListener(database string, ring, overflow func()) *Listener {
 	return &Listener{h: h, database: database, ring: ring, overflow: overflow}
 }

@@ -2,7 +2,7 @@ package opt
 
 import "math"
 
-// The unit of cost is one row read from a range in sequence. What the numbers say: a row is cheap to pass on, dearer
+// The unit of cost is one row read from a range in sequence. The meaning of the numbers: a row is cheap to pass on, dearer
 // to remember, and a request to a range costs as much as many rows, more so if the range is far away. Measured on one
 // node in 2026: a scan reads five million rows a second, a request takes 20 microseconds, a lookup in a batch two.
 const (

@@ -8,7 +8,7 @@ import (
 // Queries inside conditions become joins (unnesting): EXISTS and IN semi joins, their negations anti joins, scalar
 // subqueries left joins. A right side that reads columns of the left is an apply: run again for each row. From those
 // the conditions that make them so are pulled up into the join's condition (pullUp), as far as the operators between
-// allow, which leaves a join like any other. What can't be pulled up stays an apply, or a query in a scalar; all three
+// allow, which leaves a join like any other. A query that can't be pulled up stays an apply, or a query in a scalar; all three
 // give the same rows.
 
 // subqueryConditions turns conditions with queries over a group into joins with it, and filters by the others.
@@ -236,7 +236,7 @@ func (o *optimizer) unnest(kind JoinKind, l, r *group, on []scalar.Expr) *group 
 	return o.newJoin(kind, l, flat, all)
 }
 
-// pullUp takes the conditions that read left columns out of a group. What is left does not read them; the group's
+// pullUp takes the conditions that read left columns out of a group. The rest does not read them; the group's
 // columns are still there.
 func (o *optimizer) pullUp(g *group, left *colSet) (*group, []scalar.Expr, bool) {
 	if !g.outer.intersects(left) {

@@ -7,7 +7,7 @@ import (
 	"meridian/sql/scalar"
 )
 
-// joinParts is a join's condition taken apart.
+// joinParts is the decomposition of a join's condition.
 type joinParts struct {
 	left, right []ColumnID // pairs of equal columns
 	pairs       []scalar.Expr
@@ -363,8 +363,8 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 		})
 		return
 	}
-	// The index finds primary keys; a second lookup fetches the rows. What it tests must not decide whether a row of the
-	// left side has a match at all.
+	// The index finds primary keys; a second lookup fetches the rows. The condition must not decide whether a row of the left side has a
+	// match at all.
 	var early, late []scalar.Expr
 	for _, e := range rest {
 		x := exprCols(e)

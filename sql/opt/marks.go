@@ -8,7 +8,7 @@ import (
 // Queries whose answer is one of several parts of an expression (under OR, in CASE, in the select list) can't be semi joins:
 // rows without a match stay. They become marks: a left join with the distinct values of the columns that the query equates with
 // the row's, of which the first is not NULL in rows that have a match. Scalar queries become left joins where that makes them
-// ordinary ones. A query that can't be taken apart so is run for each row, as it was.
+// ordinary ones. A query that can't be decomposed in this way is run for each row, as before.
 
 // markContext says how an expression's value is used.
 type markContext struct {

@@ -1,8 +1,7 @@
 package opt
 
-// prune tells every group which of its columns anything above reads. What is computed for nobody is left out when a
-// plan is made (search.go). Groups may be shared by several expressions, so needs add up; a group is visited again
-// only if they grew.
+// prune tells every group which of its columns anything above reads. Unused expressions are left out when a plan is made (search.go).
+// Groups may be shared by several expressions, so needs add up; a group is visited again only if they grew.
 func (o *optimizer) prune(g *group, needed colSet) {
 	needed = needed.intersect(g.cols)
 	if g.pruned && needed.within(&g.needed) {

@@ -4,7 +4,7 @@ import "meridian/sql/scalar"
 
 // newSelect filters a group. Conditions go as deep as they may: below projections (rewritten to what is projected),
 // into the side of a join that they are about, below grouping and window functions where they choose whole groups, and
-// into both sides of a set operation. What reaches a scan there becomes an index constraint (constrain.go).
+// into both sides of a set operation. A condition that reaches a scan becomes an index constraint (constrain.go).
 func (o *optimizer) newSelect(in *group, filter []scalar.Expr) *group {
 	o.charge(0)
 	if o.env.Naive {

@@ -516,7 +516,7 @@ func (g graph) grow(s, x uint64, f func(uint64) bool) bool {
 	return true
 }
 
-// complements calls f for a set and each connected set beside it whose relations come later than its first.
+// complements calls f for a set and each adjacent connected set whose relations come later than its first.
 func (g graph) complements(s uint64, f func(a, b uint64) bool) bool {
 	x := s | (s&-s - 1)
 	n := g.of(s) &^ x

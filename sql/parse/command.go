@@ -83,7 +83,7 @@ type SetClusterSetting struct {
 // ShowClusterSetting shows one cluster setting, or all with an empty name.
 type ShowClusterSetting struct{ Name string }
 
-// Show is SHOW TABLES and the like: What is upper-case words such as "TABLES", "CREATE TABLE", "RANGES".
+// Show is SHOW TABLES and the like: The field What has upper-case words such as "TABLES", "CREATE TABLE", "RANGES".
 type Show struct {
 	What string
 	// From is the kind after FROM: "TABLE", "INDEX", "DATABASE", "SCHEMA" or empty.

@@ -2,13 +2,13 @@
 //
 // # Two parsers, one front
 //
-// Queries and data definition go to a grammar library that knows PostgreSQL's dialect and the multi-region
-// statements of its descendants; this package and package bind are the only ones that see it, so it can be replaced.
-// The statements that control a session (BEGIN, SET, SHOW, PREPARE, COPY, VACUUM, GRANT, ...) are parsed here by hand:
-// they are short, clients send them in forms that the library refuses, and BEGIN and COMMIT are hot.
+// Queries and data definition go to a grammar library that knows PostgreSQL's dialect and the multi-region statements of its descendants;
+// only this package and package bind import it, so it can be replaced. The statements that control a session (BEGIN, SET, SHOW, PREPARE,
+// COPY, VACUUM, GRANT, ...) have a parser in this package: they are short, clients send them in forms that the library refuses, and BEGIN
+// and COMMIT are frequent.
 //
 //	text --lex--> tokens --split at ;--> one statement's tokens
-//	                                       | first word is ours      --> cursor.utility  --> *Begin, *Copy, ...
+//	                                       | first word is known     --> cursor.utility  --> *Begin, *Copy, ...
 //	                                       | else rewrite, then the grammar              --> tree.Statement
 //
 // The lexer (token.go) follows PostgreSQL: nested comments, E” and dollar quotes, operators by its longest-match
@@ -23,9 +23,9 @@
 //
 // # Long texts
 //
-// The library reads a statement as a whole: it can't be interrupted, and asks nobody for memory. So the lexer asks (ParseWithin)
-// every few thousand tokens and before each statement, for what the library will need by a count of the tokens, and a
-// statement has at most MaxTokens of them, which are some two seconds (measure.go).
+// The library reads a statement as a whole: it can't be interrupted, and reserves no memory. So the lexer reserves it (ParseWithin), every
+// few thousand tokens and before each statement, by an estimate from the number of tokens, and a statement has at most MaxTokens of them,
+// which take some two seconds (measure.go).
 //
 // # Positions
 //

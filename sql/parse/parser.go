@@ -34,7 +34,7 @@ type Statement struct {
 	Overriding string
 	// SecurityInvoker is that option of CREATE VIEW and ALTER VIEW, as far as it was given.
 	SecurityInvoker *bool
-	// Like are options of LIKE beside those that its node has.
+	// Like are options of LIKE in addition to those of its node.
 	Like []LikeOption
 	// HashIndex says that CREATE INDEX has USING hash.
 	HashIndex bool
@@ -192,7 +192,7 @@ type Parser struct {
 	lits []Literal
 	text []byte
 	// recent has the statements of the last texts that were one query each: unnamed statements of the extended
-	// protocol come again and again. What binding does to them does not change them.
+	// protocol come again and again. Binding does not change them.
 	recent map[string][]Statement
 	// room is asked as the text is read (ParseWithin).
 	room func(bytes int64) error

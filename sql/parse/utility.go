@@ -152,7 +152,7 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "revoke":
 		return func() (any, error) { return c.grant(true) }
 	case "checkpoint":
-		return c.refuseWith("CHECKPOINT", "What is committed is durable; each store flushes its memory by itself.")
+		return c.refuseWith("CHECKPOINT", "Commits are durable; each store flushes its memory by itself.")
 	case "reindex":
 		return c.refuseWith("REINDEX", "Indexes do not bloat. Make another one with CREATE INDEX and drop the old one.")
 	case "cluster":

@@ -64,7 +64,7 @@ func (c *conn) authenticate(ctx context.Context, params map[string]string) error
 
 // scram runs the exchange and reports whether the node knows the user. A user without a verifier goes through the same
 // exchange with one that no password meets: an outsider can't tell which users exist, neither by what is answered, on
-// this node or on others, nor by when (W8).
+// this node or on others, nor by when (pgwire.W8).
 func (c *conn) scram(user string) (known bool, err error) {
 	verifier, known := c.s.opts.Sessions.Verifier(user)
 	stored, err := ParseVerifier(verifier)

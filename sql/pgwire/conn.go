@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/sql/session/result"
+
 	"meridian/route"
 	"meridian/sql/session"
 	"meridian/sql/sqlstate"
@@ -32,7 +34,7 @@ type conn struct {
 	place *list.Element
 	since time.Duration
 
-	// skip is set after an error in the extended protocol, until Sync (W2).
+	// skip is set after an error in the extended protocol, until Sync (pgwire.W2).
 	skip bool
 	// lost is set when it is not known any more what the client's messages belong to.
 	lost bool
@@ -127,7 +129,7 @@ func (c *conn) run(ctx context.Context) {
 		}
 		if err != nil {
 			if kind == 0 && c.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.sess.Idle() && !c.sess.Terminated() {
-				// It was to be told while idle, and has begun a transaction meanwhile (W9). Nothing of a message is lost.
+				// It was to be told while idle, and has begun a transaction meanwhile (pgwire.W9). Nothing of a message is lost.
 				c.nc.SetReadDeadline(time.Time{})
 				continue
 			}
@@ -275,7 +277,7 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	return c.out.maybeFlush() == nil
 }
 
-// failed ends a message of the extended protocol with an error: what follows is skipped until Sync (W2). It reports whether
+// failed ends a message of the extended protocol with an error: what follows is skipped until Sync (pgwire.W2). It reports whether
 // the connection goes on.
 func (c *conn) failed(err error) bool {
 	c.skip = true
@@ -372,7 +374,7 @@ func (c *conn) bind(ctx context.Context, f *fields) error {
 	return nil
 }
 
-func readFormats(f *fields, buf []session.Format) ([]session.Format, error) {
+func readFormats(f *fields, buf []result.Format) ([]result.Format, error) {
 	n := f.int16()
 	if n*2 > len(f.b) {
 		f.bad = true
@@ -383,7 +385,7 @@ func readFormats(f *fields, buf []session.Format) ([]session.Format, error) {
 		if v > 1 {
 			return nil, sqlstate.New(sqlstate.InvalidParameterValue, "unsupported format code: %d", int16(v))
 		}
-		buf = append(buf, session.Format(v))
+		buf = append(buf, result.Format(v))
 	}
 	return buf, nil
 }
@@ -418,7 +420,7 @@ func (c *conn) describe(ctx context.Context, f *fields) error {
 	return nil
 }
 
-func (c *conn) columns(cols []session.Column, formats []session.Format) {
+func (c *conn) columns(cols []result.Column, formats []result.Format) {
 	if cols == nil {
 		c.out.message('n')
 		return

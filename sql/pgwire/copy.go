@@ -5,15 +5,16 @@ import (
 	"io"
 	"time"
 
+	"meridian/sql/session/result"
+
 	"meridian/sql/charset"
-	"meridian/sql/session"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
 // copyIn begins COPY FROM STDIN: the connection changes to copy mode, and the statement that runs on this
 // goroutine reads the client's data through the source.
-func (c *conn) copyIn(format session.Format, columns int) (session.CopySource, error) {
+func (c *conn) copyIn(format result.Format, columns int) (result.CopySource, error) {
 	at := c.out.begin('G')
 	c.copyFormats(format, columns)
 	c.out.end(at)
@@ -23,7 +24,7 @@ func (c *conn) copyIn(format session.Format, columns int) (session.CopySource, e
 	return &copySource{c: c}, nil
 }
 
-func (c *conn) copyFormats(format session.Format, columns int) {
+func (c *conn) copyFormats(format result.Format, columns int) {
 	c.out.buf = append(c.out.buf, byte(format))
 	c.out.int16(columns)
 	for range columns {
@@ -68,7 +69,7 @@ func (s *copySource) Next() ([]byte, error) {
 		case 'H', 'S':
 			// Allowed and ignored during COPY.
 		default:
-			// What the client means by the messages that follow can't be known any more.
+			// The meaning of the following messages can't be known any more.
 			s.done, s.c.lost = true, true
 			return nil, sqlstate.New(sqlstate.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", kind)
 		}
@@ -76,7 +77,7 @@ func (s *copySource) Next() ([]byte, error) {
 }
 
 // CopyOut implements session.Results.
-func (c *conn) copyOut(format session.Format, columns int) {
+func (c *conn) copyOut(format result.Format, columns int) {
 	at := c.out.begin('H')
 	c.copyFormats(format, columns)
 	c.out.end(at)
@@ -100,17 +101,17 @@ type results struct {
 }
 
 // CopyIn implements session.Results.
-func (r results) CopyIn(format session.Format, columns int) (session.CopySource, error) {
+func (r results) CopyIn(format result.Format, columns int) (result.CopySource, error) {
 	return r.c.copyIn(format, columns)
 }
 
 // CopyOut implements session.Results.
-func (r results) CopyOut(format session.Format, columns int) { r.c.copyOut(format, columns) }
+func (r results) CopyOut(format result.Format, columns int) { r.c.copyOut(format, columns) }
 
-// SetStyle implements session.StyledResults.
+// SetStyle implements result.Styled.
 func (r results) SetStyle(s *types.Style, c *charset.Charset) { r.style, r.charset = s, c }
 
-// SetNotices implements session.StyledResults.
+// SetNotices implements result.Styled.
 func (r results) SetNotices(shows func(string) bool) { r.shows = shows }
 
 // HangUp wakes the connection's goroutine from its wait for a message; another goroutine calls it.

@@ -8,11 +8,11 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Draining: clients are told to go (57P01) between their transactions, so that none of these fails (W9).
+// Draining: clients are told to go (57P01) between their transactions, so that none of these fails (pgwire.W9).
 //
 // A client that has just been answered is likely to be sending its next message, and would take the farewell for its answer. So
-// at first only those are told that have been silent for a moment; after that, the others at the end of a transaction. What
-// cannot be avoided is that a client which never pauses hears 57P01 as the answer to a BEGIN, of which nothing was done.
+// at first only those are told that have been silent for a moment; after that, the others at the end of a transaction. A client which never
+// pauses unavoidably gets 57P01 as the answer to a BEGIN, which had no effect.
 
 const (
 	drainTick = 10 * time.Millisecond

@@ -18,7 +18,7 @@ const (
 	reuseBytes = 64 << 10
 )
 
-// input reads frames: a type byte, a length that includes itself, a body (W1).
+// input reads frames: a type byte, a length that includes itself, a body (pgwire.W1).
 type input struct {
 	r    *bufio.Reader
 	body []byte

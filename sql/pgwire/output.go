@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"meridian/sql/session/result"
+
 	"meridian/sql/charset"
 	"meridian/sql/memory"
-	"meridian/sql/session"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -94,7 +95,7 @@ func (o *output) maybeFlush() error {
 	if len(o.buf) >= flushBytes {
 		err := o.flush()
 		if o.watch.differs {
-			return session.ErrDiffers
+			return result.ErrDiffers
 		}
 		return err
 	}
@@ -102,12 +103,12 @@ func (o *output) maybeFlush() error {
 }
 
 // Mark implements session.Results.
-func (o *output) Mark() session.Mark {
-	return session.Mark{Flushed: o.flushed, Buffered: int64(len(o.buf))}
+func (o *output) Mark() result.Mark {
+	return result.Mark{Flushed: o.flushed, Buffered: int64(len(o.buf))}
 }
 
-// Rewind implements session.Results (W3).
-func (o *output) Rewind(m session.Mark) bool {
+// Rewind implements session.Results (pgwire.W3).
+func (o *output) Rewind(m result.Mark) bool {
 	if o.flushed != m.Flushed {
 		return false
 	}
@@ -116,7 +117,7 @@ func (o *output) Rewind(m session.Mark) bool {
 }
 
 // Describe implements session.Results.
-func (o *output) Describe(cols []session.Column, formats []session.Format) {
+func (o *output) Describe(cols []result.Column, formats []result.Format) {
 	o.nameless = nil
 	at := o.begin('T')
 	o.int16(len(cols))
@@ -134,10 +135,10 @@ func (o *output) Describe(cols []session.Column, formats []session.Format) {
 }
 
 // formatOf applies the rule of Bind: none means text for all, one counts for all.
-func formatOf(formats []session.Format, i int) session.Format {
+func formatOf(formats []result.Format, i int) result.Format {
 	switch len(formats) {
 	case 0:
-		return session.Text
+		return result.Text
 	case 1:
 		return formats[0]
 	}
@@ -145,7 +146,7 @@ func formatOf(formats []session.Format, i int) session.Format {
 }
 
 // Row implements session.Results.
-func (o *output) Row(row types.Row, cols []session.Column, formats []session.Format) error {
+func (o *output) Row(row types.Row, cols []result.Column, formats []result.Format) error {
 	at := o.begin('D')
 	o.int16(len(row))
 	for i := range row {
@@ -161,7 +162,7 @@ func (o *output) Row(row types.Row, cols []session.Column, formats []session.For
 		}
 		o.buf = append(o.buf, 0, 0, 0, 0)
 		start := len(o.buf)
-		if formatOf(formats, i) == session.Binary {
+		if formatOf(formats, i) == result.Binary {
 			o.buf = types.AppendBinary(o.buf, row[i], cols[i].Type)
 		} else {
 			o.buf = types.AppendText(o.buf, row[i], cols[i].Type, o.style)
@@ -179,11 +180,11 @@ func (o *output) Row(row types.Row, cols []session.Column, formats []session.For
 }
 
 // encode brings the value that begins at start into the client's encoding.
-func (o *output) encode(start int, d types.Datum, t *types.T, f session.Format) (err error) {
+func (o *output) encode(start int, d types.Datum, t *types.T, f result.Format) (err error) {
 	if o.nameless != nil {
 		return o.nameless
 	}
-	if f == session.Text {
+	if f == result.Text {
 		tail := append([]byte(nil), o.buf[start:]...)
 		o.buf, err = o.charset.Encode(o.buf[:start], tail)
 		return err

@@ -3,35 +3,35 @@ package pgwire
 import (
 	"hash/maphash"
 
-	"meridian/sql/session"
+	"meridian/sql/session/result"
 )
 
-// watch is the fingerprint of the running statement's output (W6): taken of what leaves, so that what is only
+// watch is the fingerprint of the running statement's output (pgwire.W6): taken of what leaves, so that what is only
 // buffered costs nothing, and compared with an earlier one when the statement runs again.
 type watch struct {
 	on   bool
 	sum  maphash.Hash // its seed is the connection's
 	from int64        // where the statement's output begins, as a position in all that was ever written
 	to   int64        // where what sum covers ends
-	left session.Fingerprint
+	left result.Fingerprint
 	// seen is what the client has of the statement already; checking lasts until as much has come again. Then base is
 	// the length of the buffer before it.
-	seen              session.Fingerprint
+	seen              result.Fingerprint
 	checking, differs bool
 	base              int
 }
 
 func (o *output) position() int64 { return o.flushed + int64(len(o.buf)) }
 
-func (w *watch) fingerprint(upTo int64) session.Fingerprint {
-	return session.Fingerprint{Bytes: upTo - w.from, Sum: w.sum.Sum64()}
+func (w *watch) fingerprint(upTo int64) result.Fingerprint {
+	return result.Fingerprint{Bytes: upTo - w.from, Sum: w.sum.Sum64()}
 }
 
 // Watch implements session.Results.
-func (o *output) Watch(seen session.Fingerprint) {
+func (o *output) Watch(seen result.Fingerprint) {
 	w := &o.watch
 	w.sum.Reset()
-	w.on, w.differs, w.left = true, false, session.Fingerprint{}
+	w.on, w.differs, w.left = true, false, result.Fingerprint{}
 	w.base = len(o.buf)
 	w.from = o.position() - seen.Bytes
 	w.to = w.from
@@ -67,7 +67,7 @@ func (o *output) leaving() {
 }
 
 // Watched implements session.Results.
-func (o *output) Watched(sum bool) (all, left session.Fingerprint, same bool) {
+func (o *output) Watched(sum bool) (all, left result.Fingerprint, same bool) {
 	w := &o.watch
 	if !w.on {
 		return all, left, true
@@ -83,7 +83,7 @@ func (o *output) Watched(sum bool) (all, left session.Fingerprint, same bool) {
 	}
 	end := o.position()
 	if !sum {
-		return session.Fingerprint{Bytes: end - w.from}, w.left, true
+		return result.Fingerprint{Bytes: end - w.from}, w.left, true
 	}
 	if w.to < end {
 		w.sum.Write(o.buf[w.to-o.flushed:])

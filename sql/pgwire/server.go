@@ -137,7 +137,7 @@ func (s *Server) add(c *conn) bool {
 const startingGrace = 2 * time.Second
 
 // begin counts a connection among those that have not authenticated. When they are too many the oldest is closed, unless
-// it has only just come: somebody who opens many and says nothing keeps nobody out (W4).
+// it has only just come: somebody who opens many and says nothing keeps nobody out (pgwire.W4).
 func (s *Server) begin(c *conn) bool {
 	now := s.opts.Host.Clock.Monotonic()
 	s.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// maxStartup bounds a message before authentication (W4); PostgreSQL's own bound is 10,000.
+// maxStartup bounds a message before authentication (pgwire.W4); PostgreSQL's own bound is 10,000.
 const maxStartup = 10_000
 
 const (

@@ -9,7 +9,7 @@ import (
 	"meridian/host"
 )
 
-// Bounds on guessing passwords (W7). Of one role from one source, the first guessFree failures cost nothing; after these, one
+// Bounds on guessing passwords (pgwire.W7). Of one role from one source, the first guessFree failures cost nothing; after these, one
 // attempt may be made at a time, and the time doubles from guessStep to guessMost. Failures of a source whatever the role
 // delay their own answers only, so that nobody keeps others of the same address out.
 const (

@@ -7,7 +7,7 @@ import (
 	"meridian/host"
 )
 
-// A goroutine that serves a statement does not read, so it does not notice that its client has gone (W10). One goroutine of the server
+// A goroutine that serves a statement does not read, so it does not notice that its client has gone (pgwire.W10). One goroutine of the server
 // looks after all of them, which costs a statement two stores: where the same message has been served for
 // client_connection_check_interval, it asks the socket. As PostgreSQL, it takes the end of the client's sending for the end of
 // the client; bytes that wait to be read are none.

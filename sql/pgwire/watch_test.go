@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"meridian/sql/session"
+	"meridian/sql/session/result"
+
 	"meridian/sql/types"
 )
 
@@ -21,9 +22,9 @@ type sink struct {
 func (s *sink) Write(p []byte) (int, error) { return s.got.Write(p) }
 
 // TestWatch runs a statement, stops it after some of its rows have left, and runs it again: the client sees its output
-// once, if the rows that it has come again (W6).
+// once, if the rows that it has come again (pgwire.W6).
 func TestWatch(t *testing.T) {
-	cols := []session.Column{{Name: "a", Type: types.Text}}
+	cols := []result.Column{{Name: "a", Type: types.Text}}
 	row := func(i int) types.Row {
 		return types.Row{types.NewString(fmt.Sprintf("%05d %s", i, strings.Repeat("x", 1000)))}
 	}
@@ -49,7 +50,7 @@ func TestWatch(t *testing.T) {
 
 	for _, stop := range []int{1, 16, 17, 40, 59} {
 		o, s := begin()
-		o.Watch(session.Fingerprint{})
+		o.Watch(result.Fingerprint{})
 		send(o, 0, stop, false)
 		all, left, same := o.Watched(true)
 		if !same || all.Bytes < left.Bytes || left.Bytes != o.flushed {
@@ -80,19 +81,19 @@ func TestWatch(t *testing.T) {
 		}
 		// Other rows: nothing more leaves, and the statement is told.
 		o, s = begin()
-		o.Watch(session.Fingerprint{})
+		o.Watch(result.Fingerprint{})
 		send(o, 0, stop, false)
 		_, left, _ = o.Watched(true)
 		o.Take(left.Bytes)
 		o.Watch(left)
 		err := send(o, 1, 60, true)
-		if _, _, same := o.Watched(true); same || err != session.ErrDiffers || int64(s.got.Len()) != left.Bytes || len(o.buf) > 0 {
+		if _, _, same := o.Watched(true); same || err != result.ErrDiffers || int64(s.got.Len()) != left.Bytes || len(o.buf) > 0 {
 			t.Errorf("stop %d: other rows pass: %v, %v", stop, same, err)
 		}
 	}
 	// A statement that the client has seen whole has to end where it did.
 	o, _ := begin()
-	o.Watch(session.Fingerprint{})
+	o.Watch(result.Fingerprint{})
 	send(o, 0, 3, true)
 	whole, _, _ := o.Watched(true)
 	o.flush()

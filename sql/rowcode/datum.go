@@ -275,7 +275,7 @@ func elemOf(t *types.T) *types.T {
 	return types.Text
 }
 
-// mayBeInexact reports whether keys of the type can lose something (R2).
+// mayBeInexact reports whether keys of the type can lose something (rowcode.R2).
 func mayBeInexact(t *types.T) bool {
 	switch t.Phys() {
 	case types.PhysDecimal, types.PhysFloat:

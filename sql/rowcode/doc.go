@@ -9,14 +9,14 @@
 //	/table/index/col1/col2.../pk1/pk2..  any other: the primary key makes the entry unique
 //
 // The columns are in package encoding's order-preserving form, each ascending or descending as the index says, so
-// the keys of an index sort as ORDER BY would. Primary key columns that the index has anyway are not repeated. A
+// the keys of an index sort as ORDER BY would. Primary key columns that are in the index already are not repeated. A
 // unique index follows SQL: rows with a NULL in an indexed column do not conflict, so their entries carry the
 // primary key too.
 //
-//	R1  Two rows have equal entries in a unique index exactly if all indexed columns are equal and not NULL. A
+//	rowcode.R1: Two rows have equal entries in a unique index exactly if all indexed columns are equal and not NULL. A
 //	    conditional put of the entry is therefore the whole uniqueness check (23505).
-//	R2  What the key cannot give back (the scale of a decimal, the sign of a zero, the blanks of a bpchar without a length) is in the value as well, and the
-//	    value wins.
+//	rowcode.R2: A datum that the key cannot represent exactly (the scale of a decimal, the sign of a zero, the blanks of a bpchar without a
+//	    length) is in the value as well, and the value has precedence.
 //
 // # Values
 //
@@ -30,10 +30,10 @@
 //	0 varint   1 eight bytes   2 length and bytes   3 true   4 false   5 NULL
 //
 // So a reader takes only the columns it needs, skips those it does not know (added by a newer version of the
-// table, or dropped since), and treats those not there as NULL, or as the default that ADD COLUMN gave to rows
+// table, or dropped since), and treats missing ones as NULL, or as the default that ADD COLUMN gave to rows
 // that were there already (Column.Missing). For a column with such a default NULL has to be written out, wire 5.
 //
-//	R3  Any two successive versions of a table (I7) read each other's rows: columns are named by identity, which
+//	rowcode.R3: Any two successive versions of a table (I7) read each other's rows: columns are named by identity, which
 //	    is never reused, and a column's type never changes in place.
 //
 // The primary index stores all columns that are not exactly in its key. A secondary index stores its STORING columns;
@@ -46,5 +46,5 @@
 //
 // # Damage
 //
-// Decoders return *CorruptionError for bytes that no encoder wrote, and never panic: fuzz tests hold them to it.
+// Decoders return *CorruptionError for bytes that no encoder wrote, and never panic: fuzz tests check it.
 package rowcode

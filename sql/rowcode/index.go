@@ -9,8 +9,8 @@ import (
 	"meridian/sql/types"
 )
 
-// NewerError says that a row has columns which are newer than the reader's version of the table, which may be in use
-// beside the newest for a moment (I7). Who reads the whole row may want to write it, and would lose them.
+// NewerError says that a row has columns which are newer than the reader's version of the table, which may be in use together with the
+// newest for a moment (I7). A reader of the whole row may want to write it, and would lose them.
 type NewerError struct{ Table catalog.ID }
 
 func (e *NewerError) Error() string {
@@ -41,7 +41,7 @@ type valueColumn struct {
 	id      catalog.ColumnID
 	ordinal int
 	t       *types.T
-	// inexactOnly: the column is in the key; the value has it only where the key cannot give it back (R2).
+	// inexactOnly: the column is in the key; the value has it only where the key cannot give it back (rowcode.R2).
 	inexactOnly bool
 	// writeNull: an absent column would read as a default.
 	writeNull bool
@@ -195,7 +195,7 @@ func (x *Index) Exact(n int) bool {
 	return n >= len(x.columns)+len(x.suffix)
 }
 
-// Enforces reports whether the row's entry in a unique index must not exist already: it has no NULL (R1).
+// Enforces reports whether the row's entry in a unique index must not exist already: it has no NULL (rowcode.R1).
 func (x *Index) Enforces(row types.Row) bool {
 	return x.unique && !x.hasNull(row)
 }

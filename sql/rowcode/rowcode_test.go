@@ -249,7 +249,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// R1: entries of a unique index collide exactly if the columns are equal and not NULL.
+// rowcode.R1: entries of a unique index collide exactly if the columns are equal and not NULL.
 func TestUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := testTable(t)
@@ -363,7 +363,7 @@ func TestSpan(t *testing.T) {
 	})
 }
 
-// R3: a newer version reads rows of an older one, and the other way.
+// rowcode.R3: a newer version reads rows of an older one, and the other way.
 func TestVersions(t *testing.T) {
 	v1 := &catalog.Table{ID: 7, Columns: []catalog.Column{
 		{ID: 1, Name: "k", Type: types.Int8}, {ID: 2, Name: "a", Type: types.Text}, {ID: 3, Name: "b", Type: types.Int4}},

@@ -279,10 +279,6 @@ func (x *Index) KeyValues(key []byte) (types.Row, error) {
 	return row, nil
 }
 
-// RowPrefixLen is the length of the part of a key that identifies its row: the whole key, as a row is one key. It is
-// here for those that split ranges between rows.
-func RowPrefixLen(key []byte) int { return len(key) }
-
 // Bounds of an entry. A command of the log has at most 32 MiB, and an entry is written by one, with some others that are small.
 // A key is copied into locks, spans and the bounds of ranges, so its bound is much lower; PostgreSQL's is 2,704 bytes.
 const (

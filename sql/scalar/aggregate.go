@@ -11,18 +11,6 @@ import (
 	"meridian/sql/types"
 )
 
-// NewAccumulator is the state of one aggregate over one group. DISTINCT, FILTER and ORDER BY are the caller's.
-func NewAccumulator(f *AggFunc) Accumulator {
-	if f.Agg.NewTyped != nil {
-		ts := make([]*types.T, len(f.Args))
-		for i, a := range f.Args {
-			ts[i] = a.Type()
-		}
-		return f.Agg.NewTyped(ts)
-	}
-	return f.Agg.New()
-}
-
 // kept accounts for the value that a state keeps. Small values are part of what every state is charged.
 type kept struct{ bytes int64 }
 

@@ -194,8 +194,8 @@ func addArithmetic(r *Registry) {
 		r.op1("@("+a+") "+a, func(_ *Context, d types.Datum) (types.Datum, error) { return types.NewFloat(math.Abs(d.Float())), nil })
 	}
 	r.op2("^(float8, float8) float8", powFloat)
-	r.f2("pow(float8, float8) float8", powFloat)
-	r.f2("power(float8, float8) float8", powFloat)
+	r.Func2("pow(float8, float8) float8", powFloat)
+	r.Func2("power(float8, float8) float8", powFloat)
 	r.op1("|/(float8) float8", sqrtFloat)
 	r.op1("||/(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) { return types.NewFloat(math.Cbrt(a.Float())), nil })
 }

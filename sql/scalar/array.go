@@ -155,7 +155,7 @@ func addArrays(r *Registry) {
 		if v.ops {
 			into = r.ops
 		}
-		o := r.add(into, v.sig, Immutable).calledOnNull()
+		o := r.add(into, v.sig, Immutable).WithNulls()
 		o.TypedEval = v.f
 		fallback(o)
 	}
@@ -167,15 +167,15 @@ func addArrays(r *Registry) {
 			return num(f(a.Array().Dim(int(b.Int()) - 1)))
 		}
 	}
-	r.f2("array_length(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Len) }))
-	r.f2("array_upper(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Lower) + int64(d.Len) - 1 }))
-	r.f2("array_lower(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Lower) }))
+	r.Func2("array_length(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Len) }))
+	r.Func2("array_upper(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Lower) + int64(d.Len) - 1 }))
+	r.Func2("array_lower(anyarray, int4) int4", dim(func(d types.Dim) int64 { return int64(d.Lower) }))
 	// The vectors of the catalogue start at zero.
 	for _, v := range []string{"int2vector", "oidvector"} {
-		r.f2("array_upper("+v+", int4) int4", dim(func(d types.Dim) int64 { return int64(d.Len) - 1 }))
-		r.f2("array_lower("+v+", int4) int4", dim(func(d types.Dim) int64 { return 0 }))
+		r.Func2("array_upper("+v+", int4) int4", dim(func(d types.Dim) int64 { return int64(d.Len) - 1 }))
+		r.Func2("array_lower("+v+", int4) int4", dim(func(d types.Dim) int64 { return 0 }))
 	}
-	r.f1("array_dims(anyarray) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("array_dims(anyarray) text", func(_ *Context, a types.Datum) (types.Datum, error) {
 		n := a.Array().Dims()
 		if n == 0 {
 			return types.Null, nil
@@ -187,8 +187,8 @@ func addArrays(r *Registry) {
 		}
 		return str(b.String())
 	})
-	r.f1("cardinality(anyarray) int4", func(_ *Context, a types.Datum) (types.Datum, error) { return num(int64(len(elems(a)))) })
-	r.f1("array_ndims(anyarray) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("cardinality(anyarray) int4", func(_ *Context, a types.Datum) (types.Datum, error) { return num(int64(len(elems(a)))) })
+	r.Func1("array_ndims(anyarray) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
 		if n := a.Array().Dims(); n > 0 {
 			return num(int64(n))
 		}
@@ -226,9 +226,9 @@ func addArrays(r *Registry) {
 		}
 		return types.Null, nil
 	}
-	r.fn("array_position(anyarray, anyelement) int4", pos).calledOnNull()
-	r.fn("array_position(anyarray, anyelement, int4) int4", pos).calledOnNull()
-	r.fn("array_positions(anyarray, anyelement) int4[]", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	r.Func("array_position(anyarray, anyelement) int4", pos).WithNulls()
+	r.Func("array_position(anyarray, anyelement, int4) int4", pos).WithNulls()
+	r.Func("array_positions(anyarray, anyelement) int4[]", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
@@ -242,8 +242,8 @@ func addArrays(r *Registry) {
 			}
 		}
 		return types.NewArray(out), nil
-	}).calledOnNull()
-	r.fn("array_remove(anyarray, anyelement) anyarray", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	}).WithNulls()
+	r.Func("array_remove(anyarray, anyelement) anyarray", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
@@ -257,8 +257,8 @@ func addArrays(r *Registry) {
 			}
 		}
 		return types.NewShaped(a[0].Array().Elem, out, []types.Dim{{Lower: a[0].Array().Dim(0).Lower, Len: int32(len(out))}}), nil
-	}).calledOnNull()
-	r.fn("array_replace(anyarray, anyelement, anyelement) anyarray", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	}).WithNulls()
+	r.Func("array_replace(anyarray, anyelement, anyelement) anyarray", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		if a[0].IsNull() {
 			return types.Null, nil
 		}
@@ -270,8 +270,8 @@ func addArrays(r *Registry) {
 			out = append(out, e)
 		}
 		return a[0].Array().WithElems(a[0].Array().Elem, out), nil
-	}).calledOnNull()
-	r.f2("trim_array(anyarray, int4) anyarray", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	}).WithNulls()
+	r.Func2("trim_array(anyarray, int4) anyarray", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		x := a.Array()
 		n := int64(0)
 		if x.Dims() > 0 {
@@ -344,7 +344,7 @@ func addArrays(r *Registry) {
 		}
 	}
 	for _, sig := range []string{"array_fill(anyelement, int4[]) anyarray", "array_fill(anyelement, int4[], int4[]) anyarray"} {
-		o := r.add(r.funcs, sig, Immutable).calledOnNull()
+		o := r.add(r.funcs, sig, Immutable).WithNulls()
 		o.TypedEval = fill
 		fallback(o)
 	}
@@ -406,8 +406,8 @@ func addArrays(r *Registry) {
 		err := pieces(ctx, a, out.add)
 		return out.array(types.Text), err
 	}
-	r.fn("string_to_array(text, text) text[]", split).calledOnNull()
-	r.fn("string_to_array(text, text, text) text[]", split).calledOnNull()
+	r.Func("string_to_array(text, text) text[]", split).WithNulls()
+	r.Func("string_to_array(text, text, text) text[]", split).WithNulls()
 	toTable := func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		if a[0].IsNull() {
 			return nil, nil
@@ -416,8 +416,8 @@ func addArrays(r *Registry) {
 		err := pieces(ctx, a, func(d types.Datum) error { return out.add(d) })
 		return out.rows, err
 	}
-	r.fset("string_to_table(text, text) text", "string_to_table text", toTable).calledOnNull()
-	r.fset("string_to_table(text, text, text) text", "string_to_table text", toTable).calledOnNull()
+	r.SetFunc("string_to_table(text, text) text", "string_to_table text", toTable).WithNulls()
+	r.SetFunc("string_to_table(text, text, text) text", "string_to_table text", toTable).WithNulls()
 	toString := func(ts []*types.T) evalN {
 		elem := elemOfArgs(ts, 0, -1)
 		return func(ctx *Context, a []types.Datum) (types.Datum, error) {
@@ -448,13 +448,13 @@ func addArrays(r *Registry) {
 		}
 	}
 	for _, sig := range []string{"array_to_string(anyarray, text) text", "array_to_string(anyarray, text, text) text"} {
-		o := r.add(r.funcs, sig, Stable).calledOnNull()
+		o := r.add(r.funcs, sig, Stable).WithNulls()
 		o.TypedEval = toString
 		fallback(o)
 	}
 
 	// Sets.
-	o := r.fset("unnest(anyarray) anyelement", "unnest text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+	o := r.SetFunc("unnest(anyarray) anyelement", "unnest text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		out := rows{ctx: ctx}
 		for _, e := range elems(a[0]) {
 			if err := out.add(e); err != nil {
@@ -489,12 +489,12 @@ func addArrays(r *Registry) {
 		}
 	}
 	for _, v := range []string{"int2vector", "oidvector"} { // they start at zero
-		r.fset("generate_subscripts("+v+", int4) int4", "generate_subscripts int4", subscripts(-1))
-		r.fset("generate_subscripts("+v+", int4, bool) int4", "generate_subscripts int4", subscripts(-1))
+		r.SetFunc("generate_subscripts("+v+", int4) int4", "generate_subscripts int4", subscripts(-1))
+		r.SetFunc("generate_subscripts("+v+", int4, bool) int4", "generate_subscripts int4", subscripts(-1))
 	}
-	r.fset("generate_subscripts(anyarray, int4) int4", "generate_subscripts int4", subscripts(0))
-	r.fset("generate_subscripts(anyarray, int4, bool) int4", "generate_subscripts int4", subscripts(0))
-	r.fset("_pg_expandarray(anyarray) int4", "x text, n int4", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+	r.SetFunc("generate_subscripts(anyarray, int4) int4", "generate_subscripts int4", subscripts(0))
+	r.SetFunc("generate_subscripts(anyarray, int4, bool) int4", "generate_subscripts int4", subscripts(0))
+	r.SetFunc("_pg_expandarray(anyarray) int4", "x text, n int4", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		out := rows{ctx: ctx}
 		for i, e := range elems(a[0]) {
 			if err := out.add(e, types.NewInt(int64(i+1))); err != nil {
@@ -647,7 +647,7 @@ func addSeries(r *Registry) {
 		}
 	}
 	add := func(sig, column string, next values) *Overload {
-		o := r.fset(sig, column, whole(next))
+		o := r.SetFunc(sig, column, whole(next))
 		o.Stream = next
 		return o
 	}
@@ -705,5 +705,5 @@ func addSeries(r *Registry) {
 		}
 	}
 	add("generate_series(timestamp, timestamp, interval) timestamp", "generate_series timestamp", stamps(false))
-	add("generate_series(timestamptz, timestamptz, interval) timestamptz", "generate_series timestamptz", stamps(true)).stable()
+	add("generate_series(timestamptz, timestamptz, interval) timestamptz", "generate_series timestamptz", stamps(true)).Stable()
 }

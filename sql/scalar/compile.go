@@ -2,7 +2,6 @@ package scalar
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -97,25 +96,6 @@ func Compile(e Expr, layout Layout) (Evaluator, error) {
 		return nil, c.err
 	}
 	return ev, nil
-}
-
-// CompileAll compiles a list.
-func CompileAll(es []Expr, layout Layout) ([]Evaluator, error) {
-	out := make([]Evaluator, len(es))
-	for i, e := range es {
-		ev, err := Compile(e, layout)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = ev
-	}
-	return out, nil
-}
-
-// SlotOf reports the slot if the evaluator only reads a column.
-func SlotOf(e Evaluator) (slot int, ok bool) {
-	c, ok := e.(columnNode)
-	return int(c), ok
 }
 
 type compiler struct {
@@ -503,7 +483,7 @@ func CastDatum(ctx *Context, d types.Datum, from, to *types.T, explicit bool) (t
 				return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "OID out of range")
 			}
 			oid := uint32(d.Int())
-			name := regName(ctx, to.Kind, oid)
+			name := RegName(ctx, to.Kind, oid)
 			if name == "" && oid != 0 {
 				name = strconv.FormatUint(uint64(oid), 10)
 			}
@@ -512,7 +492,7 @@ func CastDatum(ctx *Context, d types.Datum, from, to *types.T, explicit bool) (t
 	}
 	if from.IsReg() && from.Kind != types.KindOID && to.IsString() {
 		if d.Str() == "" {
-			d = types.NewReg(uint32(d.Int()), regName(ctx, from.Kind, uint32(d.Int())))
+			d = types.NewReg(uint32(d.Int()), RegName(ctx, from.Kind, uint32(d.Int())))
 		}
 	}
 	return types.Cast(ctx.TextEnv(), d, from, to, explicit)
@@ -564,7 +544,8 @@ func NamedReg(env Environment, to *types.T, name string) (types.Datum, error) {
 	return types.NewReg(oid, env.RegName(to.Kind, oid)), nil
 }
 
-func regName(ctx *Context, kind types.Kind, oid uint32) string {
+// RegName is how a value of regclass or its kin prints: the object's name, a dash for zero, empty if nothing has the OID.
+func RegName(ctx *Context, kind types.Kind, oid uint32) string {
 	if oid == 0 {
 		return "-"
 	}
@@ -878,8 +859,8 @@ func (n *subqueryNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 		inner.Outer = outer
 		sub = &inner
 	}
-	if ctx.Env == nil {
-		return types.Null, fmt.Errorf("scalar: a subquery needs an environment")
+	if ctx.Subqueries == nil {
+		return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "a subquery is not allowed here")
 	}
-	return ctx.Env.RunSubquery(sub, n.q)
+	return ctx.Subqueries.RunSubquery(sub, n.q)
 }

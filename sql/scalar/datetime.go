@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"meridian/replica/closedts"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -258,41 +257,41 @@ func addDateTime(r *Registry) {
 		return types.LocalMicros(types.MicrosFromTime(ctx.TxnTime), types.LocationOrUTC(ctx.Location))
 	}
 	for _, n := range []string{"now", "current_timestamp", "transaction_timestamp"} {
-		r.fn(n+"() timestamptz", now).stable()
+		r.Func(n+"() timestamptz", now).Stable()
 	}
-	r.f1("current_timestamp(int4) timestamptz", func(ctx *Context, p types.Datum) (types.Datum, error) {
+	r.Func1("current_timestamp(int4) timestamptz", func(ctx *Context, p types.Datum) (types.Datum, error) {
 		return types.NewTimestamp(types.RoundMicros(types.MicrosFromTime(ctx.TxnTime), int32(p.Int()))), nil
-	}).stable()
-	r.fn("statement_timestamp() timestamptz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+	}).Stable()
+	r.Func("statement_timestamp() timestamptz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return types.NewTimestamp(types.MicrosFromTime(ctx.StatementTime)), nil
-	}).stable()
+	}).Stable()
 	clock := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return types.NewTimestamp(types.MicrosFromTime(ctx.Clock())), nil
 	}
-	r.fn("clock_timestamp() timestamptz", clock).volatile()
-	r.fn("follower_read_timestamp() timestamptz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
-		return types.NewTimestamp(types.MicrosFromTime(ctx.StatementTime.Add(-closedts.ReadLag))), nil
-	}).stable()
-	r.fn("timeofday() text", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+	r.Func("clock_timestamp() timestamptz", clock).Volatile()
+	r.Func("follower_read_timestamp() timestamptz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewTimestamp(types.MicrosFromTime(ctx.StatementTime.Add(-ctx.FollowerReadLag))), nil
+	}).Stable()
+	r.Func("timeofday() text", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return str(ctx.Clock().In(types.LocationOrUTC(ctx.Location)).Format("Mon Jan 02 15:04:05.000000 2006 MST"))
-	}).volatile()
-	r.fn("current_date() date", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+	}).Volatile()
+	r.Func("current_date() date", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		d, _ := types.SplitMicros(local(ctx))
 		return types.NewDate(d), nil
-	}).stable()
+	}).Stable()
 	localTS := func(ctx *Context, _ []types.Datum) (types.Datum, error) { return types.NewTimestamp(local(ctx)), nil }
-	r.fn("localtimestamp() timestamp", localTS).stable()
-	r.f1("localtimestamp(int4) timestamp", func(ctx *Context, p types.Datum) (types.Datum, error) {
+	r.Func("localtimestamp() timestamp", localTS).Stable()
+	r.Func1("localtimestamp(int4) timestamp", func(ctx *Context, p types.Datum) (types.Datum, error) {
 		return types.NewTimestamp(types.RoundMicros(local(ctx), int32(p.Int()))), nil
-	}).stable()
-	r.fn("localtime() time", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+	}).Stable()
+	r.Func("localtime() time", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		_, us := types.SplitMicros(local(ctx))
 		return types.NewTime(us), nil
-	}).stable()
-	r.fn("current_time() timetz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+	}).Stable()
+	r.Func("current_time() timetz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		_, us := types.SplitMicros(local(ctx))
 		return types.NewTimeTZ(us, int32(offsetOf(types.MicrosFromTime(ctx.TxnTime), types.LocationOrUTC(ctx.Location)))), nil
-	}).stable()
+	}).Stable()
 
 	// Arithmetic.
 	plusDays := func(_ *Context, a, b types.Datum) (types.Datum, error) {
@@ -372,7 +371,7 @@ func addDateTime(r *Registry) {
 		}
 		if v.stable {
 			for _, o := range ops {
-				o.stable()
+				o.Stable()
 			}
 		}
 	}
@@ -442,10 +441,10 @@ func addDateTime(r *Registry) {
 		{"timetz", func(_ *Context, u string, d types.Datum) (types.Datum, error) { return extractTime(u, d, types.TimeTZ) }, false},
 		{"interval", func(_ *Context, u string, d types.Datum) (types.Datum, error) { return extractInterval(u, d) }, false},
 	} {
-		o := r.f2("extract(text, "+v.arg+") numeric", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		o := r.Func2("extract(text, "+v.arg+") numeric", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 			return v.f(ctx, a.Str(), b)
 		})
-		p := r.f2("date_part(text, "+v.arg+") float8", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		p := r.Func2("date_part(text, "+v.arg+") float8", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 			f := v.f
 			if v.arg == "date" { // which date_part casts to timestamp
 				f = func(_ *Context, u string, d types.Datum) (types.Datum, error) {
@@ -463,11 +462,11 @@ func addDateTime(r *Registry) {
 			return types.NewFloat(types.DecimalToFloat(d.Decimal())), nil
 		})
 		if v.stable {
-			o.stable()
-			p.stable()
+			o.Stable()
+			p.Stable()
 		}
 	}
-	r.f2("date_trunc(text, timestamp) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("date_trunc(text, timestamp) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		v, err := truncStamp(a.Str(), b.Micros(), types.Timestamp)
 		if err != nil || types.IsInfinite(v) {
 			return types.NewTimestamp(v), err
@@ -489,10 +488,10 @@ func addDateTime(r *Registry) {
 		}
 		return stampOf(types.UTCMicros(v, loc))
 	}
-	r.f2("date_trunc(text, timestamptz) timestamptz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("date_trunc(text, timestamptz) timestamptz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		return truncZoned(a.Str(), b.Micros(), types.LocationOrUTC(ctx.TextEnv().Location))
-	}).stable()
-	r.fn("date_trunc(text, timestamptz, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	}).Stable()
+	r.Func("date_trunc(text, timestamptz, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		if types.IsInfinite(a[1].Micros()) {
 			return a[1], nil
 		}
@@ -501,56 +500,56 @@ func addDateTime(r *Registry) {
 			return types.Null, err
 		}
 		return truncZoned(a[0].Str(), a[1].Micros(), loc)
-	}).stable()
-	r.f2("date_trunc(text, interval) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) { return truncInterval(a.Str(), b) })
-	r.fn("date_bin(interval, timestamp, timestamp) timestamp", dateBin)
-	r.fn("date_bin(interval, timestamptz, timestamptz) timestamptz", dateBin)
+	}).Stable()
+	r.Func2("date_trunc(text, interval) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) { return truncInterval(a.Str(), b) })
+	r.Func("date_bin(interval, timestamp, timestamp) timestamp", dateBin)
+	r.Func("date_bin(interval, timestamptz, timestamptz) timestamptz", dateBin)
 
-	r.f2("age(timestamp, timestamp) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) { return age(a.Micros(), b.Micros()) })
-	r.f2("age(timestamptz, timestamptz) interval", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("age(timestamp, timestamp) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) { return age(a.Micros(), b.Micros()) })
+	r.Func2("age(timestamptz, timestamptz) interval", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		x, _ := zonedLocal(ctx, a.Micros())
 		y, _ := zonedLocal(ctx, b.Micros())
 		return age(x, y)
-	}).stable()
+	}).Stable()
 	today := func(ctx *Context) int64 {
 		d, _ := types.SplitMicros(local(ctx))
 		return d * types.DayMicros
 	}
-	r.f1("age(timestamp) interval", func(ctx *Context, a types.Datum) (types.Datum, error) { return age(today(ctx), a.Micros()) }).stable()
-	r.f1("age(timestamptz) interval", func(ctx *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("age(timestamp) interval", func(ctx *Context, a types.Datum) (types.Datum, error) { return age(today(ctx), a.Micros()) }).Stable()
+	r.Func1("age(timestamptz) interval", func(ctx *Context, a types.Datum) (types.Datum, error) {
 		x, _ := zonedLocal(ctx, a.Micros())
 		return age(today(ctx), x)
-	}).stable()
+	}).Stable()
 	justify := func(name string, f func(types.Datum) (types.Datum, error)) {
-		r.f1(name+"(interval) interval", func(_ *Context, a types.Datum) (types.Datum, error) { return f(a) })
+		r.Func1(name+"(interval) interval", func(_ *Context, a types.Datum) (types.Datum, error) { return f(a) })
 	}
 	justify("justify_hours", justifyHours)
 	justify("justify_days", justifyDays)
 	justify("justify_interval", justifyInterval)
 	finite := func(_ *Context, a types.Datum) (types.Datum, error) { return boolean(!types.IsInfinite(a.Int())) }
-	r.f1("isfinite(date) bool", finite)
-	r.f1("isfinite(timestamp) bool", finite)
-	r.f1("isfinite(timestamptz) bool", finite)
-	r.f1("isfinite(interval) bool", func(*Context, types.Datum) (types.Datum, error) { return boolean(true) })
+	r.Func1("isfinite(date) bool", finite)
+	r.Func1("isfinite(timestamp) bool", finite)
+	r.Func1("isfinite(timestamptz) bool", finite)
+	r.Func1("isfinite(interval) bool", func(*Context, types.Datum) (types.Datum, error) { return boolean(true) })
 
 	addMakers(r)
 
 	// AT TIME ZONE is timezone(zone, value).
-	r.f2("timezone(text, timestamptz) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("timezone(text, timestamptz) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		loc, err := posixZone(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
 		return types.NewTimestamp(types.LocalMicros(b.Micros(), loc)), nil
 	})
-	r.f2("timezone(text, timestamp) timestamptz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("timezone(text, timestamp) timestamptz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		loc, err := posixZone(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
 		return types.NewTimestamp(types.UTCMicros(b.Micros(), loc)), nil
 	})
-	r.f2("timezone(text, timetz) timetz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("timezone(text, timetz) timetz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		loc, err := posixZone(a.Str())
 		if err != nil {
 			return types.Null, err
@@ -558,7 +557,7 @@ func addDateTime(r *Registry) {
 		off := offsetOf(types.MicrosFromTime(ctx.TxnTime), loc)
 		_, us := types.SplitMicros(b.Micros() + int64(off-int(b.Zone()))*types.SecondMicros)
 		return types.NewTimeTZ(us, int32(off)), nil
-	}).stable()
+	}).Stable()
 	byInterval := func(sign int64) eval2 {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			_, _, us := a.Interval()
@@ -568,17 +567,17 @@ func addDateTime(r *Registry) {
 			return stampOf(b.Micros() + sign*us)
 		}
 	}
-	r.f2("timezone(interval, timetz) timetz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("timezone(interval, timetz) timetz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		_, _, us := a.Interval()
 		off := us / types.SecondMicros
 		_, t := types.SplitMicros(b.Micros() + (off-int64(b.Zone()))*types.SecondMicros)
 		return types.NewTimeTZ(t, int32(off)), nil
 	})
-	r.f2("timezone(interval, timestamptz) timestamp", byInterval(1))
-	r.f2("timezone(interval, timestamp) timestamptz", byInterval(-1))
+	r.Func2("timezone(interval, timestamptz) timestamp", byInterval(1))
+	r.Func2("timezone(interval, timestamp) timestamptz", byInterval(-1))
 	overlaps := func(_ *Context, a []types.Datum) (types.Datum, error) { return overlap(a) }
 	for _, t := range []string{"timestamp", "timestamptz", "time", "timetz"} {
-		r.fn("overlaps("+t+", "+t+", "+t+", "+t+") bool", overlaps).calledOnNull()
+		r.Func("overlaps("+t+", "+t+", "+t+", "+t+") bool", overlaps).WithNulls()
 		if t == "timetz" {
 			continue
 		}
@@ -600,7 +599,7 @@ func addDateTime(r *Registry) {
 		for _, v := range []struct {
 			first, second string
 		}{{"interval", "interval"}, {"interval", t}, {t, "interval"}} {
-			o := r.fn("overlaps("+t+", "+v.first+", "+t+", "+v.second+") bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			o := r.Func("overlaps("+t+", "+v.first+", "+t+", "+v.second+") bool", func(ctx *Context, a []types.Datum) (types.Datum, error) {
 				p := [4]types.Datum(a)
 				var err error
 				if v.first == "interval" {
@@ -614,9 +613,9 @@ func addDateTime(r *Registry) {
 					}
 				}
 				return overlap(p[:])
-			}).calledOnNull()
+			}).WithNulls()
 			if t == "timestamptz" {
-				o.stable()
+				o.Stable()
 			}
 		}
 	}
@@ -657,29 +656,29 @@ func addMakers(r *Registry) {
 		t, err := makeTime(a[3].Int(), a[4].Int(), a[5].Float())
 		return d*types.DayMicros + t, err
 	}
-	r.fn("make_date(int4, int4, int4) date", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	r.Func("make_date(int4, int4, int4) date", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		d, err := makeDate(a[0].Int(), a[1].Int(), a[2].Int(), false)
 		return types.NewDate(d), err
 	})
-	r.fn("make_time(int4, int4, float8) time", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	r.Func("make_time(int4, int4, float8) time", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		t, err := makeTime(a[0].Int(), a[1].Int(), a[2].Float())
 		return types.NewTime(t), err
 	})
-	r.fn("make_timestamp(int4, int4, int4, int4, int4, float8) timestamp", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	r.Func("make_timestamp(int4, int4, int4, int4, int4, float8) timestamp", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		v, err := stamp(a)
 		if err != nil {
 			return types.Null, err
 		}
 		return stampOf(v)
 	})
-	r.fn("make_timestamptz(int4, int4, int4, int4, int4, float8) timestamptz", func(ctx *Context, a []types.Datum) (types.Datum, error) {
+	r.Func("make_timestamptz(int4, int4, int4, int4, int4, float8) timestamptz", func(ctx *Context, a []types.Datum) (types.Datum, error) {
 		v, err := stamp(a)
 		if err != nil {
 			return types.Null, err
 		}
 		return stampOf(types.UTCMicros(v, types.LocationOrUTC(ctx.TextEnv().Location)))
-	}).stable()
-	r.fn("make_timestamptz(int4, int4, int4, int4, int4, float8, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	}).Stable()
+	r.Func("make_timestamptz(int4, int4, int4, int4, int4, float8, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		v, err := stamp(a[:6])
 		if err != nil {
 			return types.Null, err
@@ -689,10 +688,10 @@ func addMakers(r *Registry) {
 			return types.Null, err
 		}
 		return stampOf(types.UTCMicros(v, loc))
-	}).stable()
+	}).Stable()
 	parts := []string{"int4", "int4", "int4", "int4", "int4", "int4", "float8"}
 	for n := 0; n <= len(parts); n++ {
-		r.fn("make_interval("+strings.Join(parts[:n], ", ")+") interval", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		r.Func("make_interval("+strings.Join(parts[:n], ", ")+") interval", func(_ *Context, a []types.Datum) (types.Datum, error) {
 			v := [6]int64{}
 			secs := 0.0
 			for i, d := range a {
@@ -710,7 +709,7 @@ func addMakers(r *Registry) {
 			return types.NewInterval(int32(months), int32(days), us), nil
 		})
 	}
-	r.f1("to_timestamp(float8) timestamptz", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("to_timestamp(float8) timestamptz", func(_ *Context, a types.Datum) (types.Datum, error) {
 		f := a.Float()
 		switch {
 		case math.IsNaN(f):

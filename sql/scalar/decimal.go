@@ -528,10 +528,10 @@ func addDecimalMath(r *Registry) {
 	r.op1("-(numeric) numeric", negDecimal)
 	r.op1("+(numeric) numeric", identity)
 	r.op1("@(numeric) numeric", absDecimal)
-	r.f2("power(numeric, numeric) numeric", powDecimal)
-	r.f2("pow(numeric, numeric) numeric", powDecimal)
-	r.f2("mod(numeric, numeric) numeric", modDecimal)
-	r.f2("div(numeric, numeric) numeric", func(c *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("power(numeric, numeric) numeric", powDecimal)
+	r.Func2("pow(numeric, numeric) numeric", powDecimal)
+	r.Func2("mod(numeric, numeric) numeric", modDecimal)
+	r.Func2("div(numeric, numeric) numeric", func(c *Context, a, b types.Datum) (types.Datum, error) {
 		x, y := a.Decimal(), b.Decimal()
 		if y.Form == apd.Finite && y.Coeff.Sign() == 0 && !isNaN(x) {
 			return types.Null, errDivByZero()
@@ -541,12 +541,12 @@ func addDecimalMath(r *Registry) {
 		}
 		return decimalOf(quo(x, y, 0, false))
 	})
-	r.f1("abs(numeric) numeric", absDecimal)
-	r.f1("ceil(numeric) numeric", finite(ceilDecimal))
-	r.f1("ceiling(numeric) numeric", finite(ceilDecimal))
-	r.f1("floor(numeric) numeric", finite(floorDecimal))
-	r.f1("round(numeric) numeric", finite(func(d *apd.Decimal) *apd.Decimal { return types.RoundDecimal(d, 0) }))
-	r.f1("trunc(numeric) numeric", finite(func(d *apd.Decimal) *apd.Decimal { return types.TruncDecimal(d, 0) }))
+	r.Func1("abs(numeric) numeric", absDecimal)
+	r.Func1("ceil(numeric) numeric", finite(ceilDecimal))
+	r.Func1("ceiling(numeric) numeric", finite(ceilDecimal))
+	r.Func1("floor(numeric) numeric", finite(floorDecimal))
+	r.Func1("round(numeric) numeric", finite(func(d *apd.Decimal) *apd.Decimal { return types.RoundDecimal(d, 0) }))
+	r.Func1("trunc(numeric) numeric", finite(func(d *apd.Decimal) *apd.Decimal { return types.TruncDecimal(d, 0) }))
 	scaled := func(f func(*apd.Decimal, int32) *apd.Decimal) eval2 {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			if a.Decimal().Form != apd.Finite {
@@ -556,9 +556,9 @@ func addDecimalMath(r *Registry) {
 			return decimalOf(f(a.Decimal(), n))
 		}
 	}
-	r.f2("round(numeric, int4) numeric", scaled(types.RoundDecimal))
-	r.f2("trunc(numeric, int4) numeric", scaled(types.TruncDecimal))
-	r.f1("sign(numeric) numeric", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func2("round(numeric, int4) numeric", scaled(types.RoundDecimal))
+	r.Func2("trunc(numeric, int4) numeric", scaled(types.TruncDecimal))
+	r.Func1("sign(numeric) numeric", func(_ *Context, a types.Datum) (types.Datum, error) {
 		x := a.Decimal()
 		switch {
 		case isNaN(x):
@@ -570,9 +570,9 @@ func addDecimalMath(r *Registry) {
 		}
 		return types.NewDecimal(apd.New(1, 0)), nil
 	})
-	r.f1("sqrt(numeric) numeric", sqrtDecimal)
-	r.f1("exp(numeric) numeric", expDecimal)
-	r.f1("ln(numeric) numeric", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("sqrt(numeric) numeric", sqrtDecimal)
+	r.Func1("exp(numeric) numeric", expDecimal)
+	r.Func1("ln(numeric) numeric", func(_ *Context, a types.Datum) (types.Datum, error) {
 		d, err := lnDecimal(a.Decimal())
 		if err != nil {
 			return types.Null, err
@@ -586,9 +586,9 @@ func addDecimalMath(r *Registry) {
 		}
 		return decimalOf(d)
 	}
-	r.f1("log(numeric) numeric", log10)
-	r.f1("log10(numeric) numeric", log10)
-	r.f2("log(numeric, numeric) numeric", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func1("log(numeric) numeric", log10)
+	r.Func1("log10(numeric) numeric", log10)
+	r.Func2("log(numeric, numeric) numeric", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		if x, y := a.Decimal(), b.Decimal(); x.Form == apd.Finite && x.Sign() > 0 && y.Form == apd.Infinite && !y.Negative {
 			return b, nil // ln of infinity, by a number whatever its sign is
 		} else if y.Form == apd.Finite && y.Sign() > 0 && x.Form == apd.Infinite && !x.Negative {
@@ -600,7 +600,7 @@ func addDecimalMath(r *Registry) {
 		}
 		return decimalOf(d)
 	})
-	r.f1("scale(numeric) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("scale(numeric) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
 		if a.Decimal().Form != apd.Finite {
 			return types.Null, nil
 		}
@@ -617,8 +617,8 @@ func addDecimalMath(r *Registry) {
 		}
 		return types.TruncDecimal(d, max(-d.Exponent-int32(min(zeros, int(-d.Exponent))), 0))
 	}
-	r.f1("trim_scale(numeric) numeric", finite(trim))
-	r.f1("min_scale(numeric) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("trim_scale(numeric) numeric", finite(trim))
+	r.Func1("min_scale(numeric) int4", func(_ *Context, a types.Datum) (types.Datum, error) {
 		if a.Decimal().Form != apd.Finite {
 			return types.Null, nil
 		}
@@ -633,14 +633,14 @@ func addDecimalMath(r *Registry) {
 		d.Coeff.GCD(nil, nil, a.Abs(&a), b.Abs(&b))
 		return d
 	}
-	r.f2("gcd(numeric, numeric) numeric", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("gcd(numeric, numeric) numeric", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		x, y := a.Decimal(), b.Decimal()
 		if x.Form != apd.Finite || y.Form != apd.Finite {
 			return types.NewDecimal(types.DecimalNaN()), nil
 		}
 		return decimalOf(gcd(x, y))
 	})
-	r.f2("lcm(numeric, numeric) numeric", func(c *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("lcm(numeric, numeric) numeric", func(c *Context, a, b types.Datum) (types.Datum, error) {
 		x, y := a.Decimal(), b.Decimal()
 		scale := max(scaleOf(x), scaleOf(y))
 		switch {

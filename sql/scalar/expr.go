@@ -197,7 +197,7 @@ type AggOrder struct {
 	NullsFirst bool
 }
 
-// Type implements Expr for all nodes (S1).
+// Type implements Expr for all nodes (scalar.S1).
 func (e *Const) Type() *types.T       { return e.T }
 func (e *Column) Type() *types.T      { return e.T }
 func (e *Placeholder) Type() *types.T { return e.T }

@@ -41,11 +41,6 @@ func FormatStored(e Expr) string {
 	return outermost(string(f.buf))
 }
 
-// FormatParens is Format with the outermost parentheses kept, as CHECK clauses print.
-func FormatParens(e Expr) string {
-	return "(" + Format(e) + ")"
-}
-
 // closesAtEnd reports whether the first parenthesis of s is closed by its last byte.
 func closesAtEnd(s string) bool {
 	depth, quote := 0, byte(0)
@@ -69,10 +64,9 @@ func closesAtEnd(s string) bool {
 }
 
 type formatter struct {
-	buf         []byte
-	name        func(*Column) string
-	fingerprint bool
-	stored      bool
+	buf    []byte
+	name   func(*Column) string
+	stored bool
 }
 
 func (f *formatter) cast(t *types.T) {
@@ -111,9 +105,6 @@ func (f *formatter) expr(e Expr) {
 			f.str(QuoteLiteral(c.Value.Str()))
 		} else {
 			f.atom(e.Arg)
-		}
-		if !e.Explicit && f.fingerprint {
-			f.str(":")
 		}
 		f.cast(e.To)
 	case *And:
@@ -226,10 +217,7 @@ func (f *formatter) atom(e Expr) {
 }
 
 func (f *formatter) subquery(e *Subquery) {
-	id := "subquery"
-	if f.fingerprint {
-		id = fmt.Sprintf("subquery %p", e)
-	}
+	const id = "subquery"
 	switch e.Kind {
 	case SubqueryExists:
 		f.str("EXISTS (" + id + ")")

@@ -477,16 +477,16 @@ func addJSON(r *Registry) {
 		r.op2("->>("+t+", int4) text", byIndex(jsonText))
 		r.op2("#>("+t+", text[]) "+t, byPath(asJSON))
 		r.op2("#>>("+t+", text[]) text", byPath(jsonText))
-		r.fn(t+"_extract_path("+t+", variadic text) "+t, byPathArgs(asJSON))
-		r.fn(t+"_extract_path_text("+t+", variadic text) text", byPathArgs(jsonText))
-		r.f1(t+"_typeof("+t+") text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		r.Func(t+"_extract_path("+t+", variadic text) "+t, byPathArgs(asJSON))
+		r.Func(t+"_extract_path_text("+t+", variadic text) text", byPathArgs(jsonText))
+		r.Func1(t+"_typeof("+t+") text", func(_ *Context, a types.Datum) (types.Datum, error) {
 			v, err := parseJSON(a, ordered)
 			if err != nil {
 				return types.Null, err
 			}
 			return str(v.TypeName())
 		})
-		r.f1(t+"_array_length("+t+") int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+		r.Func1(t+"_array_length("+t+") int4", func(_ *Context, a types.Datum) (types.Datum, error) {
 			v, err := parseJSON(a, ordered)
 			if err != nil {
 				return types.Null, err
@@ -499,7 +499,7 @@ func addJSON(r *Registry) {
 			}
 			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot get array length of a scalar")
 		})
-		r.f1(t+"_strip_nulls("+t+") "+t, func(_ *Context, a types.Datum) (types.Datum, error) {
+		r.Func1(t+"_strip_nulls("+t+") "+t, func(_ *Context, a types.Datum) (types.Datum, error) {
 			v, err := parseJSON(a, ordered)
 			if err != nil {
 				return types.Null, err
@@ -510,11 +510,11 @@ func addJSON(r *Registry) {
 			return jsonDatum(v)
 		})
 		for _, o := range []*Overload{r.add(r.funcs, t+"_build_object(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_object() "+t, Immutable)} {
-			o.calledOnNull().TypedEval = buildObject(b)
+			o.WithNulls().TypedEval = buildObject(b)
 			o.setN(untypedArgs(buildObject(b)))
 		}
 		for _, o := range []*Overload{r.add(r.funcs, t+"_build_array(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_array() "+t, Immutable)} {
-			o.calledOnNull().TypedEval = buildArray(b)
+			o.WithNulls().TypedEval = buildArray(b)
 			o.setN(untypedArgs(buildArray(b)))
 		}
 		convert := func(ts []*types.T) evalN {
@@ -590,8 +590,8 @@ func addJSON(r *Registry) {
 				return out.rows, nil
 			}
 		}
-		r.fset(t+"_each("+t+") text", "key text, value "+t, each(false))
-		r.fset(t+"_each_text("+t+") text", "key text, value text", each(true))
+		r.SetFunc(t+"_each("+t+") text", "key text, value "+t, each(false))
+		r.SetFunc(t+"_each_text("+t+") text", "key text, value text", each(true))
 		elements := func(text bool, name string) func(*Context, []types.Datum) ([]types.Row, error) {
 			return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 				if a[0].IsNull() {
@@ -630,9 +630,9 @@ func addJSON(r *Registry) {
 				return out.rows, nil
 			}
 		}
-		r.fset(t+"_array_elements("+t+") "+t, "value "+t, elements(false, t+"_array_elements"))
-		r.fset(t+"_array_elements_text("+t+") text", "value text", elements(true, t+"_array_elements_text"))
-		r.fset(t+"_object_keys("+t+") text", t+"_object_keys text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+		r.SetFunc(t+"_array_elements("+t+") "+t, "value "+t, elements(false, t+"_array_elements"))
+		r.SetFunc(t+"_array_elements_text("+t+") text", "value text", elements(true, t+"_array_elements_text"))
+		r.SetFunc(t+"_object_keys("+t+") text", t+"_object_keys text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 			if a[0].IsNull() {
 				return nil, nil
 			}
@@ -681,7 +681,7 @@ func addJSON(r *Registry) {
 			return types.NewJSON(string(append(buf, '}'))), nil
 		}
 		subscripts := func(text string) error { return sqlstate.New("2202E", "%s", text) }
-		r.f2(t+"_object(text[], text[]) "+t, func(ctx *Context, a, v types.Datum) (types.Datum, error) {
+		r.Func2(t+"_object(text[], text[]) "+t, func(ctx *Context, a, v types.Datum) (types.Datum, error) {
 			if a.Array().Dims() > 1 || a.Array().Dims() != v.Array().Dims() {
 				return types.Null, subscripts("wrong number of array subscripts")
 			}
@@ -691,7 +691,7 @@ func addJSON(r *Registry) {
 			}
 			return object(ctx, ks, vs)
 		})
-		r.f1(t+"_object(text[]) "+t, func(ctx *Context, a types.Datum) (types.Datum, error) {
+		r.Func1(t+"_object(text[]) "+t, func(ctx *Context, a types.Datum) (types.Datum, error) {
 			es := elems(a)
 			switch n := a.Array().Dims(); {
 			case n > 2:
@@ -710,7 +710,7 @@ func addJSON(r *Registry) {
 	}
 	addPopulate(r)
 	// The value of a jsonb after an assignment to a part of it.
-	r.fn("jsonb_assign(jsonb, text[], jsonb) jsonb", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	r.Func("jsonb_assign(jsonb, text[], jsonb) jsonb", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		n := &types.JSONValue{Kind: types.JSONNull}
 		v := &types.JSONValue{}
 		var err error
@@ -734,7 +734,7 @@ func addJSON(r *Registry) {
 			return types.Null, err
 		}
 		return jsonDatum(v)
-	}).calledOnNull()
+	}).WithNulls()
 	two := func(f func(ctx *Context, a, b *types.JSONValue) (types.Datum, error)) eval2 {
 		return func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 			x, err := types.ParseJSON(a.Str())
@@ -857,7 +857,7 @@ func addJSON(r *Registry) {
 		return jsonDatum(v)
 	}
 	r.op2("#-(jsonb, text[]) jsonb", deletePath)
-	r.f2("jsonb_delete_path(jsonb, text[]) jsonb", deletePath)
+	r.Func2("jsonb_delete_path(jsonb, text[]) jsonb", deletePath)
 	set := func(mode setMode) evalN {
 		return func(_ *Context, a []types.Datum) (types.Datum, error) {
 			v, err := types.ParseJSON(a[0].Str())
@@ -927,13 +927,13 @@ func addJSON(r *Registry) {
 		return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, `null_value_treatment must be "delete_key", "return_target", "use_json_null", or "raise_exception"`)
 	}
 	for _, sig := range []string{"jsonb, text[], jsonb", "jsonb, text[], jsonb, bool", "jsonb, text[], jsonb, bool, text"} {
-		r.fn("jsonb_set_lax("+sig+") jsonb", lax).calledOnNull()
+		r.Func("jsonb_set_lax("+sig+") jsonb", lax).WithNulls()
 	}
-	r.fn("jsonb_set(jsonb, text[], jsonb) jsonb", set(setCreate))
-	r.fn("jsonb_set(jsonb, text[], jsonb, bool) jsonb", set(setCreate))
-	r.fn("jsonb_insert(jsonb, text[], jsonb) jsonb", set(setInsert))
-	r.fn("jsonb_insert(jsonb, text[], jsonb, bool) jsonb", set(setInsert))
-	r.f1("jsonb_pretty(jsonb) text", func(ctx *Context, a types.Datum) (types.Datum, error) {
+	r.Func("jsonb_set(jsonb, text[], jsonb) jsonb", set(setCreate))
+	r.Func("jsonb_set(jsonb, text[], jsonb, bool) jsonb", set(setCreate))
+	r.Func("jsonb_insert(jsonb, text[], jsonb) jsonb", set(setInsert))
+	r.Func("jsonb_insert(jsonb, text[], jsonb, bool) jsonb", set(setInsert))
+	r.Func1("jsonb_pretty(jsonb) text", func(ctx *Context, a types.Datum) (types.Datum, error) {
 		v, err := types.ParseJSON(a.Str())
 		if err != nil {
 			return types.Null, err

@@ -1,16 +1,17 @@
-package scalar
+package scalar_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
-	"sort"
 	"strings"
 	"testing"
 	"time"
 
 	"meridian/sql/memory"
+	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -94,7 +95,7 @@ func largeArgs(t *types.T, profile int) (types.Datum, bool) {
 }
 
 // small arguments where a large one of every argument is refused at once, or a mistake.
-func mixedArgs(o *Overload, profile int) ([]types.Datum, bool) {
+func mixedArgs(o *scalar.Overload, profile int) ([]types.Datum, bool) {
 	var args []types.Datum
 	for i, t := range o.Args {
 		p := profile % 4
@@ -124,21 +125,14 @@ func mixedArgs(o *Overload, profile int) ([]types.Datum, bool) {
 var unboundedNames = map[string]bool{"pg_sleep": true}
 
 // TestLargeArguments calls every function and operator of the table with large arguments and little memory. It must
-// return, refuse with 53200 or 54000, or complain of the arguments; it must not allocate much more than it has taken (S6);
-// and where it works for long it must ask whether it was cancelled (S7).
+// return, refuse with 53200 or 54000, or complain of the arguments; it must not allocate much more than it has taken (scalar.S6);
+// and where it works for long it must ask whether it was cancelled (scalar.S7).
 func TestLargeArguments(t *testing.T) {
-	r := NewRegistry()
-	var all []*Overload
-	for _, m := range []map[string][]*Overload{r.funcs, r.ops} {
-		for _, list := range m {
-			all = append(all, list...)
-		}
-	}
-	sort.Slice(all, func(i, j int) bool { return all[i].OID < all[j].OID })
+	r := system.NewBuiltins()
 	const limit = 4 << 20
 	called, refused := 0, 0
-	for _, o := range all {
-		if unboundedNames[o.Name] || o.Volatility == Volatile || o.Eval == nil && o.Set == nil && o.TypedEval == nil {
+	for _, o := range r.All() {
+		if unboundedNames[o.Name] || o.Volatility == scalar.Volatile || o.Eval == nil && o.Set == nil && o.TypedEval == nil {
 			continue
 		}
 		for profile := range 8 {
@@ -149,7 +143,7 @@ func TestLargeArguments(t *testing.T) {
 			called++
 			account := memory.Limited(limit)
 			end := &asked{Context: context.Background(), last: 12}
-			ctx := &Context{Context: end, Memory: account, Location: time.UTC}
+			ctx := &scalar.Context{Context: end, Memory: account, Location: time.UTC}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
@@ -183,7 +177,7 @@ func TestLargeArguments(t *testing.T) {
 			}
 			if end.n > 1 && !errors.Is(err, context.Canceled) {
 				// Cancelled on the way, it returns that.
-				ctx := &Context{Context: &asked{Context: context.Background(), last: end.n / 2}, Memory: memory.Limited(limit), Location: time.UTC}
+				ctx := &scalar.Context{Context: &asked{Context: context.Background(), last: end.n / 2}, Memory: memory.Limited(limit), Location: time.UTC}
 				if err := callLarge(ctx, o, args); !errors.Is(err, context.Canceled) {
 					t.Errorf("%s%v, profile %d: cancelled on the way: %v", o.Name, o.Args, profile, err)
 				}
@@ -198,10 +192,10 @@ func TestLargeArguments(t *testing.T) {
 var errAsksSession = errors.New("the function asks its session")
 
 // noEnvironment is what stands for the session: a function that asks it anything makes nothing of its arguments itself.
-type noEnvironment struct{ Environment }
+type noEnvironment struct{ system.Environment }
 
 // callLarge calls a function as an expression and PROJECT SET do.
-func callLarge(ctx *Context, o *Overload, args []types.Datum) (err error) {
+func callLarge(ctx *scalar.Context, o *scalar.Overload, args []types.Datum) (err error) {
 	ctx.Env = noEnvironment{}
 	defer func() {
 		if e, ok := recover().(runtime.Error); ok {
@@ -212,7 +206,7 @@ func callLarge(ctx *Context, o *Overload, args []types.Datum) (err error) {
 		}
 	}()
 	if o.Set != nil {
-		_, err := InvokeSet(ctx, o, args)
+		_, err := scalar.InvokeSet(ctx, o, args)
 		return err
 	}
 	eval := o.Eval
@@ -228,16 +222,18 @@ func callLarge(ctx *Context, o *Overload, args []types.Datum) (err error) {
 		}
 		eval = o.TypedEval(ts)
 	}
-	_, err = invoke(ctx, eval, args)
+	called := *o
+	called.Eval = eval
+	_, err = scalar.Invoke(ctx, &called, args)
 	return err
 }
 
 // TestPatternsAsk: matching a long text ends when the statement is cancelled, wherever the pattern is used.
 func TestPatternsAsk(t *testing.T) {
 	long := types.NewString(strings.Repeat("ab", 1<<19))
-	r := NewRegistry()
+	r := system.NewBuiltins()
 	for _, c := range []struct {
-		list []*Overload
+		list []*scalar.Overload
 		args []types.Datum
 	}{
 		{r.Operators("~"), []types.Datum{long, types.NewString("(a|b)*c")}},
@@ -254,22 +250,10 @@ func TestPatternsAsk(t *testing.T) {
 			if len(o.Args) != len(c.args) || o.Args[0].Kind != types.KindText || len(c.args) > 3 && o.Args[3].Phys() != c.args[3].Phys() {
 				continue
 			}
-			ctx := &Context{Context: &asked{Context: context.Background(), last: 3}, Memory: memory.Limited(1 << 30)}
+			ctx := &scalar.Context{Context: &asked{Context: context.Background(), last: 3}, Memory: memory.Limited(1 << 30)}
 			if err := callLarge(ctx, o, c.args); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s%v: %v", o.Name, o.Args, err)
 			}
 		}
-	}
-}
-
-// TestFormatStops: format ends with the first error, instead of going through all of a long format with a long argument. That is seen by
-// an error that a later part of the format would have raised in its place.
-func TestFormatStops(t *testing.T) {
-	long := types.NewString(strings.Repeat("x", 1<<20))
-	ctx := &Context{Context: context.Background(), Memory: memory.Limited(1 << 30), Env: noEnvironment{}}
-	args := []types.Datum{types.NewString(strings.Repeat("%1$s", 1000) + "%2$I"), long, types.Null}
-	_, err := formatText(ctx, args, []*types.T{types.Text, types.Text, types.Text})
-	if !sqlstate.Is(err, sqlstate.ProgramLimitExceeded) {
-		t.Errorf("format of a gigabyte: %v", err)
 	}
 }

@@ -272,8 +272,8 @@ func addTextOperators(r *Registry) {
 		}
 		return types.NewString(out.String()), nil
 	}
-	r.f2("like_escape(text, text) text", likeEscape)
-	r.f2("like(text, text) bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("like_escape(text, text) text", likeEscape)
+	r.Func2("like(text, text) bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		p, err := compileLike(b.Str(), '\\', false)
 		if err != nil {
 			return types.Null, err
@@ -328,7 +328,7 @@ func textOf(ctx *Context, d types.Datum, t *types.T) string {
 		return d.Str()
 	}
 	if t.IsReg() && d.Str() == "" && t.Kind != types.KindOID && d.Phys() == types.PhysInt {
-		if n := regName(ctx, t.Kind, uint32(d.Int())); n != "" {
+		if n := RegName(ctx, t.Kind, uint32(d.Int())); n != "" {
 			return n
 		}
 	}

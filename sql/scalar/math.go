@@ -14,8 +14,8 @@ import (
 func addMath(r *Registry) {
 	for _, t := range []*types.T{types.Int2, types.Int4, types.Int8} {
 		n := t.TypName()
-		r.f1("abs("+n+") "+n, absInt(t))
-		r.f2("mod("+n+", "+n+") "+n, modInts)
+		r.Func1("abs("+n+") "+n, absInt(t))
+		r.Func2("mod("+n+", "+n+") "+n, modInts)
 	}
 	gcd := func(t *types.T) eval2 {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
@@ -39,8 +39,8 @@ func addMath(r *Registry) {
 	for _, t := range []*types.T{types.Int4, types.Int8} {
 		n := t.TypName()
 		g := gcd(t)
-		r.f2("gcd("+n+", "+n+") "+n, g)
-		r.f2("lcm("+n+", "+n+") "+n, func(c *Context, a, b types.Datum) (types.Datum, error) {
+		r.Func2("gcd("+n+", "+n+") "+n, g)
+		r.Func2("lcm("+n+", "+n+") "+n, func(c *Context, a, b types.Datum) (types.Datum, error) {
 			if a.Int() == 0 || b.Int() == 0 {
 				return num(0)
 			}
@@ -63,10 +63,10 @@ func addMath(r *Registry) {
 		if single {
 			n = "float4"
 		}
-		r.f1("abs("+n+") "+n, func(_ *Context, a types.Datum) (types.Datum, error) { return types.NewFloat(math.Abs(a.Float())), nil })
+		r.Func1("abs("+n+") "+n, func(_ *Context, a types.Datum) (types.Datum, error) { return types.NewFloat(math.Abs(a.Float())), nil })
 	}
 	f8 := func(name string, f func(float64) float64) {
-		r.f1(name+"(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) { return types.NewFloat(f(a.Float())), nil })
+		r.Func1(name+"(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) { return types.NewFloat(f(a.Float())), nil })
 	}
 	f8("ceil", math.Ceil)
 	f8("ceiling", math.Ceil)
@@ -83,8 +83,8 @@ func addMath(r *Registry) {
 		}
 		return 0 // also of NaN
 	})
-	r.f1("sqrt(float8) float8", sqrtFloat)
-	r.f1("exp(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("sqrt(float8) float8", sqrtFloat)
+	r.Func1("exp(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
 		return floatResult(math.Exp(a.Float()), false, isInf(a.Float()), isInf(a.Float()))
 	})
 	log := func(f func(float64) float64) eval1 {
@@ -99,23 +99,23 @@ func addMath(r *Registry) {
 			}
 		}
 	}
-	r.f1("ln(float8) float8", log(logOf))
-	r.f1("log(float8) float8", log(math.Log10))
-	r.f1("log10(float8) float8", log(math.Log10))
+	r.Func1("ln(float8) float8", log(logOf))
+	r.Func1("log(float8) float8", log(math.Log10))
+	r.Func1("log10(float8) float8", log(math.Log10))
 	addTrig(r)
-	r.fn("pi() float8", func(*Context, []types.Datum) (types.Datum, error) { return types.NewFloat(math.Pi), nil })
-	r.fn("random() float8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+	r.Func("pi() float8", func(*Context, []types.Datum) (types.Datum, error) { return types.NewFloat(math.Pi), nil })
+	r.Func("random() float8", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return types.NewFloat(ctx.Env.Random()), nil
-	}).volatile()
-	r.f1("setseed(float8) void", func(ctx *Context, a types.Datum) (types.Datum, error) {
+	}).Volatile()
+	r.Func1("setseed(float8) void", func(ctx *Context, a types.Datum) (types.Datum, error) {
 		f := a.Float()
 		if !(f >= -1 && f <= 1) {
 			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "setseed parameter %s is out of allowed range [-1,1]", strconv.FormatFloat(f, 'g', 6, 64))
 		}
 		ctx.Env.SetSeed(f)
 		return str("")
-	}).volatile()
-	r.f1("factorial(int8) numeric", func(_ *Context, a types.Datum) (types.Datum, error) {
+	}).Volatile()
+	r.Func1("factorial(int8) numeric", func(_ *Context, a types.Datum) (types.Datum, error) {
 		n := a.Int()
 		if n < 0 {
 			return types.Null, sqlstate.New(sqlstate.NumericOutOfRange, "factorial of a negative number is undefined")
@@ -130,7 +130,7 @@ func addMath(r *Registry) {
 		}
 		return types.NewDecimal(d), nil
 	})
-	r.fn("width_bucket(float8, float8, float8, int4) int4", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	r.Func("width_bucket(float8, float8, float8, int4) int4", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		x, lo, hi, n := a[0].Float(), a[1].Float(), a[2].Float(), a[3].Int()
 		switch {
 		case n <= 0:
@@ -161,7 +161,7 @@ func addMath(r *Registry) {
 		}
 		return num(min(int64(at*float64(n)), n-1) + 1)
 	})
-	r.fn("width_bucket(numeric, numeric, numeric, int4) int4", func(_ *Context, a []types.Datum) (types.Datum, error) {
+	r.Func("width_bucket(numeric, numeric, numeric, int4) int4", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		x, lo, hi, n := a[0].Decimal(), a[1].Decimal(), a[2].Decimal(), a[3].Int()
 		if n <= 0 {
 			return types.Null, sqlstate.New("2201G", "count must be greater than zero")
@@ -193,7 +193,7 @@ func addMath(r *Registry) {
 		v, _ := types.DecimalToInt(quo(scaled.Decimal(), q, 0, false))
 		return num(v + 1)
 	})
-	r.f2("width_bucket(anyelement, anyarray) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("width_bucket(anyelement, anyarray) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		arr := b.Array()
 		if len(arr.Shape) > 1 {
 			return types.Null, sqlstate.New("2202E", "thresholds must be one-dimensional array")
@@ -221,14 +221,14 @@ func addMath(r *Registry) {
 				return best, nil
 			}
 		}
-		o := r.fn(v.name+"(variadic anyelement) anyelement", pick(types.Compare)).calledOnNull()
+		o := r.Func(v.name+"(variadic anyelement) anyelement", pick(types.Compare)).WithNulls()
 		o.TypedEval = func(ts []*types.T) evalN { return pick(ts[0].Compare) }
 	}
 	for _, v := range []struct {
 		name string
 		null bool
 	}{{"num_nulls", true}, {"num_nonnulls", false}} {
-		r.fn(v.name+"(variadic any) int4", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		r.Func(v.name+"(variadic any) int4", func(_ *Context, args []types.Datum) (types.Datum, error) {
 			n := int64(0)
 			for _, d := range args {
 				if d.IsNull() == v.null {
@@ -236,7 +236,7 @@ func addMath(r *Registry) {
 				}
 			}
 			return num(n)
-		}).calledOnNull()
+		}).WithNulls()
 	}
-	r.f2("booleq(bool, bool) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) { return boolean(a.Bool() == b.Bool()) })
+	r.Func2("booleq(bool, bool) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) { return boolean(a.Bool() == b.Bool()) })
 }

@@ -8,12 +8,12 @@ import (
 	"meridian/sql/types"
 )
 
-// S6 (I9): a value that a function returns is accounted for by whoever holds it: the call that has it as an argument, the
+// scalar.S6 (I9): a value that a function returns is accounted for by whoever holds it: the call that has it as an argument, the
 // operator whose row it is in, the aggregate that keeps it. While a function runs, a call with large arguments reserves as
 // much again for what it makes of them; functions that make more than that of their arguments ask for it first (room). All
 // of it is given back when the call has returned, so an account is exact between rows.
 //
-// S7: a call with large arguments asks first whether its statement was cancelled, and loops whose length is not bounded by
+// scalar.S7: a call with large arguments asks first whether its statement was cancelled, and loops whose length is not bounded by
 // some megabytes of arguments ask now and then (Check).
 
 // resultMax bounds the text that one call may build: PostgreSQL's limit on a value is 1 GB; ours is what a command of the
@@ -64,7 +64,7 @@ func (ctx *Context) scratch(n int64) error {
 	return nil
 }
 
-// Settle gives back what the call that has returned took.
+// Settle releases the memory of the call that has returned.
 func (ctx *Context) Settle() {
 	if ctx != nil && ctx.pending != 0 {
 		ctx.Memory.Shrink(ctx.pending)
@@ -84,7 +84,7 @@ func Invoke(ctx *Context, o *Overload, args []types.Datum) (types.Datum, error) 
 	return invoke(ctx, o.Eval, args)
 }
 
-// InvokeSet calls a set-returning function. What it took for its rows is the caller's then (Keep).
+// InvokeSet calls a set-returning function. The caller then owns the memory of its rows (Keep).
 func InvokeSet(ctx *Context, o *Overload, args []types.Datum) ([]types.Row, error) {
 	for i := range args {
 		if args[i].Weight() == 0 {

@@ -77,14 +77,14 @@ func addNetworkOperators(r *Registry) {
 }
 
 func addNetworkFunctions(r *Registry) {
-	r.f1("host(inet) text", func(_ *Context, d types.Datum) (types.Datum, error) { return str(d.Net().Host()) })
-	r.f1("abbrev(inet) text", func(_ *Context, d types.Datum) (types.Datum, error) {
+	r.Func1("host(inet) text", func(_ *Context, d types.Datum) (types.Datum, error) { return str(d.Net().Host()) })
+	r.Func1("abbrev(inet) text", func(_ *Context, d types.Datum) (types.Datum, error) {
 		return str(types.FormatText(d, types.Inet, nil))
 	})
-	r.f1("abbrev(cidr) text", func(_ *Context, d types.Datum) (types.Datum, error) { return str(abbreviated(d.Net())) })
+	r.Func1("abbrev(cidr) text", func(_ *Context, d types.Datum) (types.Datum, error) { return str(abbreviated(d.Net())) })
 
 	address := func(sig string, f func(n types.Net) types.Net) {
-		r.f1(sig, func(_ *Context, d types.Datum) (types.Datum, error) { return netDatum(f(d.Net())) })
+		r.Func1(sig, func(_ *Context, d types.Datum) (types.Datum, error) { return netDatum(f(d.Net())) })
 	}
 	single := func(n types.Net, w uint128) types.Net {
 		return types.Net{Addr: addrOf(w, n.Addr), Bits: n.Addr.BitLen()}
@@ -96,15 +96,15 @@ func addNetworkFunctions(r *Registry) {
 		a, h := words(n.Addr), hostBits(n)
 		return types.Net{Addr: addrOf(uint128{a.hi | h.hi, a.lo | h.lo}, n.Addr), Bits: n.Bits}
 	})
-	r.f1("masklen(inet) int4", func(_ *Context, d types.Datum) (types.Datum, error) { return types.NewInt(int64(d.Net().Bits)), nil })
-	r.f1("family(inet) int4", func(_ *Context, d types.Datum) (types.Datum, error) {
+	r.Func1("masklen(inet) int4", func(_ *Context, d types.Datum) (types.Datum, error) { return types.NewInt(int64(d.Net().Bits)), nil })
+	r.Func1("family(inet) int4", func(_ *Context, d types.Datum) (types.Datum, error) {
 		if d.Net().Addr.Is4() {
 			return types.NewInt(4), nil
 		}
 		return types.NewInt(6), nil
 	})
 	for _, t := range []string{"inet", "cidr"} {
-		r.f2("set_masklen("+t+", int4) "+t, func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		r.Func2("set_masklen("+t+", int4) "+t, func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			n, length := a.Net(), b.Int()
 			if length == -1 {
 				length = int64(n.Addr.BitLen())
@@ -119,10 +119,10 @@ func addNetworkFunctions(r *Registry) {
 			return netDatum(n)
 		})
 	}
-	r.f2("inet_same_family(inet, inet) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("inet_same_family(inet, inet) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return types.NewBool(a.Net().SameFamily(b.Net())), nil
 	})
-	r.f2("inet_merge(inet, inet) cidr", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("inet_merge(inet, inet) cidr", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		x, y := a.Net(), b.Net()
 		if !x.SameFamily(y) {
 			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot merge addresses from different families")
@@ -156,13 +156,13 @@ func addMAC(r *Registry) {
 			}
 			return types.NewMAC(out), nil
 		})
-		r.f1("trunc("+t+") "+t, func(_ *Context, d types.Datum) (types.Datum, error) {
+		r.Func1("trunc("+t+") "+t, func(_ *Context, d types.Datum) (types.Datum, error) {
 			out := []byte(d.Str())
 			clear(out[3:])
 			return types.NewMAC(out), nil
 		})
 	}
-	r.f1("macaddr8_set7bit(macaddr8) macaddr8", func(_ *Context, d types.Datum) (types.Datum, error) {
+	r.Func1("macaddr8_set7bit(macaddr8) macaddr8", func(_ *Context, d types.Datum) (types.Datum, error) {
 		out := []byte(d.Str())
 		out[0] |= 0x02
 		return types.NewMAC(out), nil

@@ -60,10 +60,10 @@ func addPopulate(r *Registry) {
 				return out.array(ts[0]), nil
 			}
 		}
-		o := r.add(r.funcs, t+"_populate_record(anyelement, "+t+") anyelement", Stable).calledOnNull()
+		o := r.add(r.funcs, t+"_populate_record(anyelement, "+t+") anyelement", Stable).WithNulls()
 		o.TypedEval = one
 		o.setN(untypedArgs(one))
-		o = r.add(r.funcs, t+"_populate_recordset(anyelement, "+t+") anyarray", Stable).calledOnNull()
+		o = r.add(r.funcs, t+"_populate_recordset(anyelement, "+t+") anyarray", Stable).WithNulls()
 		o.TypedEval = all
 		o.setN(untypedArgs(all))
 	}

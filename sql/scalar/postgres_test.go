@@ -1,4 +1,4 @@
-package scalar
+package scalar_test
 
 import (
 	"bufio"
@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -20,7 +22,7 @@ func TestLikePostgreSQL(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no recorded answers", err)
 	}
-	r := NewRegistry()
+	r := system.NewBuiltins()
 	for _, name := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".tsv"), func(t *testing.T) {
 			f, err := os.Open(name)
@@ -43,7 +45,7 @@ func TestLikePostgreSQL(t *testing.T) {
 	}
 }
 
-func answer(r *Registry, text string) (typ, val string) {
+func answer(r *scalar.Registry, text string) (typ, val string) {
 	fail := func(err error) (string, string) {
 		var e *sqlstate.Error
 		if errors.As(err, &e) {
@@ -60,17 +62,17 @@ func answer(r *Registry, text string) (typ, val string) {
 		return fail(err)
 	}
 	if e.Type().Kind == types.KindUnknown {
-		if e, err = Coerce(e, types.Text, types.CastImplicit); err != nil {
+		if e, err = scalar.Coerce(e, types.Text, types.CastImplicit); err != nil {
 			return fail(err)
 		}
 	}
-	ctx := &Context{Location: time.UTC, TxnTime: time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)}
-	folded := Fold(e)
-	d, err := Value(ctx, e)
+	ctx := &scalar.Context{Location: time.UTC, TxnTime: time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)}
+	folded := scalar.Fold(e)
+	d, err := scalar.Value(ctx, e)
 	if err != nil {
 		return fail(err)
 	}
-	if c, ok := folded.(*Const); ok && (c.Value.IsNull() != d.IsNull() || !d.IsNull() && types.Compare(c.Value, d) != 0) {
+	if c, ok := folded.(*scalar.Const); ok && (c.Value.IsNull() != d.IsNull() || !d.IsNull() && types.Compare(c.Value, d) != 0) {
 		return "ERROR", "folding gives another value"
 	}
 	if d.IsNull() {
@@ -82,7 +84,7 @@ func answer(r *Registry, text string) (typ, val string) {
 
 // exprParser reads the expressions of the test files: enough SQL for them, no more.
 type exprParser struct {
-	r *Registry
+	r *scalar.Registry
 	s string
 }
 
@@ -108,7 +110,7 @@ func (p *exprParser) accept(w string) bool {
 	return false
 }
 
-func (p *exprParser) parse(min int) (Expr, error) {
+func (p *exprParser) parse(min int) (scalar.Expr, error) {
 	left, err := p.unary()
 	if err != nil {
 		return nil, err
@@ -139,8 +141,8 @@ next:
 	}
 }
 
-func (p *exprParser) binary(op string, l, r Expr) (Expr, error) {
-	cmps := map[string]CmpOp{"=": EQ, "<>": NE, "<": LT, "<=": LE, ">": GT, ">=": GE}
+func (p *exprParser) binary(op string, l, r scalar.Expr) (scalar.Expr, error) {
+	cmps := map[string]scalar.CmpOp{"=": scalar.EQ, "<>": scalar.NE, "<": scalar.LT, "<=": scalar.LE, ">": scalar.GT, ">=": scalar.GE}
 	if c, ok := cmps[op]; ok {
 		return p.r.NewCompare(c, l, r)
 	}
@@ -151,7 +153,7 @@ func (p *exprParser) binary(op string, l, r Expr) (Expr, error) {
 	return p.r.NewOperator(op, l, r)
 }
 
-func (p *exprParser) unary() (Expr, error) {
+func (p *exprParser) unary() (scalar.Expr, error) {
 	p.space()
 	for _, op := range []string{"||/", "|/", "-", "+", "~", "@"} {
 		if p.accept(op) {
@@ -181,7 +183,7 @@ func (p *exprParser) unary() (Expr, error) {
 	return p.postfix(e)
 }
 
-func (p *exprParser) postfix(e Expr) (Expr, error) {
+func (p *exprParser) postfix(e scalar.Expr) (scalar.Expr, error) {
 	for p.accept("::") {
 		i := 0
 		for i < len(p.s) && (p.s[i] == '_' || p.s[i] == '"' || p.s[i] >= 'a' && p.s[i] <= 'z' || p.s[i] >= '0' && p.s[i] <= '9') {
@@ -196,15 +198,15 @@ func (p *exprParser) postfix(e Expr) (Expr, error) {
 		}
 		p.s = p.s[i:]
 		var err error
-		if e, err = Coerce(e, to, types.CastExplicit); err != nil {
+		if e, err = scalar.Coerce(e, to, types.CastExplicit); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
 }
 
-func (p *exprParser) list(end string) ([]Expr, error) {
-	var out []Expr
+func (p *exprParser) list(end string) ([]scalar.Expr, error) {
+	var out []scalar.Expr
 	if p.accept(end) {
 		return nil, nil
 	}
@@ -223,7 +225,7 @@ func (p *exprParser) list(end string) ([]Expr, error) {
 	}
 }
 
-func (p *exprParser) primary(sign string) (Expr, error) {
+func (p *exprParser) primary(sign string) (scalar.Expr, error) {
 	p.space()
 	if p.s == "" {
 		return nil, errors.New("end of expression")
@@ -243,7 +245,7 @@ func (p *exprParser) primary(sign string) (Expr, error) {
 			b.WriteByte(p.s[end])
 		}
 		p.s = p.s[end+1:]
-		return &Const{types.NewString(b.String()), types.Unknown}, nil
+		return &scalar.Const{types.NewString(b.String()), types.Unknown}, nil
 	case c >= '0' && c <= '9':
 		i := 0
 		for i < len(p.s) && (p.s[i] >= '0' && p.s[i] <= '9' || p.s[i] == '.' || p.s[i] == 'e' ||
@@ -261,9 +263,9 @@ func (p *exprParser) primary(sign string) (Expr, error) {
 				continue
 			}
 			if sign == "" {
-				return &Const{d, t}, nil
+				return &scalar.Const{d, t}, nil
 			}
-			e, err := p.postfix(&Const{d, t})
+			e, err := p.postfix(&scalar.Const{d, t})
 			if err != nil {
 				return nil, err
 			}
@@ -286,20 +288,20 @@ func (p *exprParser) primary(sign string) (Expr, error) {
 	p.s = p.s[i:]
 	switch word {
 	case "null":
-		return &Const{types.Null, types.Unknown}, nil
+		return &scalar.Const{types.Null, types.Unknown}, nil
 	case "true", "false":
-		return &Const{types.NewBool(word == "true"), types.Bool}, nil
+		return &scalar.Const{types.NewBool(word == "true"), types.Bool}, nil
 	case "array":
 		p.accept("[")
 		es, err := p.list("]")
 		if err != nil {
 			return nil, err
 		}
-		es, t, err := CommonType("ARRAY", es)
+		es, t, err := scalar.CommonType("ARRAY", es)
 		if err != nil {
 			return nil, err
 		}
-		return &ArrayCtor{es, types.ArrayOf(t)}, nil
+		return &scalar.ArrayCtor{es, types.ArrayOf(t)}, nil
 	}
 	if !p.accept("(") {
 		return nil, errors.New("word " + word)
@@ -310,14 +312,14 @@ func (p *exprParser) primary(sign string) (Expr, error) {
 	}
 	switch word {
 	case "coalesce":
-		args, t, err := CommonType("COALESCE", args)
-		return &Coalesce{args, t}, err
+		args, t, err := scalar.CommonType("COALESCE", args)
+		return &scalar.Coalesce{args, t}, err
 	case "nullif":
-		c, err := p.r.NewCompare(EQ, args[0], args[1])
+		c, err := p.r.NewCompare(scalar.EQ, args[0], args[1])
 		if err != nil {
 			return nil, err
 		}
-		return &NullIf{c.Left, c.Right}, nil
+		return &scalar.NullIf{c.Left, c.Right}, nil
 	}
 	return p.r.NewCall(word, args)
 }

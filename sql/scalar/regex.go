@@ -472,8 +472,8 @@ func addRegex(r *Registry) {
 		return 0, sqlstate.New(sqlstate.InvalidEscape, "invalid escape string").WithHint("Escape string must be empty or one character.")
 	}
 	// "a SIMILAR TO b" is "a ~ similar_to_escape(b)".
-	r.fn("similar_to_escape(text) text", similar(func([]types.Datum) (rune, error) { return '\\', nil }))
-	r.fn("similar_to_escape(text, text) text", similar(func(args []types.Datum) (rune, error) { return escapeOf(args[1]) }))
+	r.Func("similar_to_escape(text) text", similar(func([]types.Datum) (rune, error) { return '\\', nil }))
+	r.Func("similar_to_escape(text, text) text", similar(func(args []types.Datum) (rune, error) { return escapeOf(args[1]) }))
 	sub := func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 		m, err := re.first(ctx, args[0].Str())
 		switch {
@@ -488,7 +488,7 @@ func addRegex(r *Registry) {
 		return str(args[0].Str()[m[0]:m[1]])
 	}
 	withRegex(r.add(r.funcs, "substring(text, text) text", Immutable), 1, -1, "", sub)
-	r.fn("substring(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("substring(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		e, err := escapeOf(args[2])
 		if err != nil {
 			return types.Null, err
@@ -540,8 +540,8 @@ func addRegex(r *Registry) {
 		err = re.all(ctx, args[0].Str(), n, func(m []int) error { return out.add(groups(args[0].Str(), m)) })
 		return out.rows, err
 	}
-	r.fset("regexp_matches(text, text) text[]", "regexp_matches text[]", matches)
-	r.fset("regexp_matches(text, text, text) text[]", "regexp_matches text[]", matches)
+	r.SetFunc("regexp_matches(text, text) text[]", "regexp_matches text[]", matches)
+	r.SetFunc("regexp_matches(text, text, text) text[]", "regexp_matches text[]", matches)
 	toArray := func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 		out := elemList{ctx: ctx}
 		err := splitRegex(ctx, re, args[0].Str(), func(s string) error { return out.add(pieceOf(args[0].Str(), s)) })
@@ -565,8 +565,8 @@ func addRegex(r *Registry) {
 		err = splitRegex(ctx, re, args[0].Str(), func(s string) error { return out.add(pieceOf(args[0].Str(), s)) })
 		return out.rows, err
 	}
-	r.fset("regexp_split_to_table(text, text) text", "regexp_split_to_table text", toTable)
-	r.fset("regexp_split_to_table(text, text, text) text", "regexp_split_to_table text", toTable)
+	r.SetFunc("regexp_split_to_table(text, text) text", "regexp_split_to_table text", toTable)
+	r.SetFunc("regexp_split_to_table(text, text, text) text", "regexp_split_to_table text", toTable)
 	withRegex(r.add(r.funcs, "regexp_count(text, text) int4", Immutable), 1, -1, "",
 		func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 			n := int64(0)
@@ -590,13 +590,13 @@ func addFormat(r *Registry) {
 	format := func(ts []*types.T) evalN {
 		return func(ctx *Context, args []types.Datum) (types.Datum, error) { return formatText(ctx, args, ts) }
 	}
-	o := r.fn("format(text, variadic any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+	o := r.Func("format(text, variadic any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		ts := make([]*types.T, len(args))
 		for i := range ts {
 			ts[i] = types.Text
 		}
 		return formatText(ctx, args, ts)
-	}).stable().calledOnNull()
+	}).Stable().WithNulls()
 	o.TypedEval = format
 }
 

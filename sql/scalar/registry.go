@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -22,11 +21,9 @@ type Registry struct {
 	oid   uint32
 }
 
-// Builtins is the one table of built-in functions, made when first asked for.
-var Builtins = sync.OnceValue(NewRegistry)
-
-// NewRegistry builds the table of built-in functions, operators and aggregates.
-func NewRegistry() *Registry {
+// NewRegistry builds a table of this package's functions, operators and aggregates, and of the functions that others add. The one table
+// of all that are built in is package system's Builtins.
+func NewRegistry(others ...func(*Registry)) *Registry {
 	r := &Registry{
 		funcs: make(map[string][]*Overload, 512),
 		ops:   make(map[string][]*Overload, 64),
@@ -34,11 +31,14 @@ func NewRegistry() *Registry {
 		byOID: make(map[uint32]*Overload, 1024),
 		oid:   FirstBuiltinOID,
 	}
-	for _, add := range []func(*Registry){
-		addArithmetic, addDecimalMath, addTextOperators, addStrings, addRegex, addFormat, addMath,
-		addDateTime, addToChar, addJSON, addArrays, addSequences, addSystem, addAggregates, addNetwork,
+	for _, subjects := range [][]func(*Registry){
+		{addArithmetic, addDecimalMath, addTextOperators, addStrings, addRegex, addFormat, addMath, addDateTime, addToChar, addJSON, addArrays},
+		others,
+		{addAggregates, addNetwork},
 	} {
-		add(r)
+		for _, add := range subjects {
+			add(r)
+		}
 	}
 	return r
 }
@@ -166,20 +166,35 @@ func (o *Overload) set2(f eval2) *Overload {
 
 func (o *Overload) setN(f evalN) *Overload { o.Eval = f; return o }
 
-func (o *Overload) calledOnNull() *Overload { o.CalledOnNull = true; return o }
+// WithNulls says that a function wants to see NULL arguments.
+func (o *Overload) WithNulls() *Overload { o.CalledOnNull = true; return o }
 
-// f1, f2 and fn add immutable functions; op1, op2 operators.
-func (r *Registry) f1(sig string, f eval1) *Overload  { return r.add(r.funcs, sig, Immutable).set1(f) }
-func (r *Registry) f2(sig string, f eval2) *Overload  { return r.add(r.funcs, sig, Immutable).set2(f) }
-func (r *Registry) fn(sig string, f evalN) *Overload  { return r.add(r.funcs, sig, Immutable).setN(f) }
+// Func adds a function. Its signature is text, "name(type, type, variadic type) type"; it is immutable, and is not called with NULL, unless
+// the methods of what is returned say otherwise. Functions are added while their registry is made, and never later.
+func (r *Registry) Func(sig string, f evalN) *Overload { return r.add(r.funcs, sig, Immutable).setN(f) }
+
+// Func1 is Func for a function of one argument, and Func2 for one of two: they are called without a slice.
+func (r *Registry) Func1(sig string, f eval1) *Overload {
+	return r.add(r.funcs, sig, Immutable).set1(f)
+}
+
+// Func2 is described at Func1.
+func (r *Registry) Func2(sig string, f eval2) *Overload {
+	return r.add(r.funcs, sig, Immutable).set2(f)
+}
+
+// op1 and op2 add operators.
 func (r *Registry) op1(sig string, f eval1) *Overload { return r.add(r.ops, sig, Immutable).set1(f) }
 func (r *Registry) op2(sig string, f eval2) *Overload { return r.add(r.ops, sig, Immutable).set2(f) }
 
-func (o *Overload) stable() *Overload   { o.Volatility = Stable; return o }
-func (o *Overload) volatile() *Overload { o.Volatility = Volatile; return o }
+// Stable says that a function does not change within a statement.
+func (o *Overload) Stable() *Overload { o.Volatility = Stable; return o }
 
-// fset adds a set-returning function; columns is "name type, name type".
-func (r *Registry) fset(sig, columns string, f func(ctx *Context, args []types.Datum) ([]types.Row, error)) *Overload {
+// Volatile says that a function may answer differently each time.
+func (o *Overload) Volatile() *Overload { o.Volatility = Volatile; return o }
+
+// SetFunc adds a set-returning function; columns is "name type, name type".
+func (r *Registry) SetFunc(sig, columns string, f func(ctx *Context, args []types.Datum) ([]types.Row, error)) *Overload {
 	o := r.add(r.funcs, sig, Immutable)
 	o.Set = f
 	for _, c := range strings.Split(columns, ",") {

@@ -1,25 +1,48 @@
-package scalar
+package scalar_test
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
+)
 
 // Building the table parses every signature; each overload must be callable.
 func TestRegistry(t *testing.T) {
-	r := NewRegistry()
+	r := system.NewBuiltins()
 	n := 0
-	for _, fs := range []map[string][]*Overload{r.funcs, r.ops} {
-		for name, os := range fs {
-			for _, o := range os {
-				n++
-				if o.Eval == nil && o.Set == nil {
-					t.Errorf("%s has no implementation", signature(name, o.Args))
-				}
-				if o.Return == nil {
-					t.Errorf("%s has no result type", signature(name, o.Args))
-				}
-			}
+	for _, o := range r.All() {
+		n++
+		if o.Eval == nil && o.Set == nil {
+			t.Errorf("%s%v has no implementation", o.Name, o.Args)
+		}
+		if o.Return == nil {
+			t.Errorf("%s%v has no result type", o.Name, o.Args)
 		}
 	}
 	if n < 500 {
 		t.Errorf("only %d overloads", n)
+	}
+}
+
+// TestOIDsStay: every node gives a function the same OID, and gives it again after a restart. Clients keep OIDs, and compare those of two nodes.
+func TestOIDsStay(t *testing.T) {
+	names := func(r *scalar.Registry) (out []string) {
+		for _, o := range r.All() {
+			out = append(out, fmt.Sprint(o.OID, " ", o.Name, o.Args))
+		}
+		return out
+	}
+	first := names(system.NewBuiltins())
+	for range 4 {
+		if again := names(system.NewBuiltins()); !slices.Equal(first, again) {
+			for i := range first {
+				if first[i] != again[i] {
+					t.Fatalf("%s in one table, %s in another", first[i], again[i])
+				}
+			}
+		}
 	}
 }

@@ -208,10 +208,10 @@ func splitPart(s, sep string, n int64) (string, error) {
 
 func addStrings(r *Registry) {
 	text1 := func(name string, f func(string) string) {
-		r.f1(name+"(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(f(a.Str())) })
+		r.Func1(name+"(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(f(a.Str())) })
 	}
 	int1 := func(sig string, f func(string) int64) {
-		r.f1(sig+" int4", func(_ *Context, a types.Datum) (types.Datum, error) { return num(f(a.Str())) })
+		r.Func1(sig+" int4", func(_ *Context, a types.Datum) (types.Datum, error) { return num(f(a.Str())) })
 	}
 	text1("lower", strings.ToLower)
 	text1("upper", strings.ToUpper)
@@ -245,7 +245,7 @@ func addStrings(r *Registry) {
 		r, _ := utf8.DecodeRuneInString(s)
 		return int64(r)
 	})
-	r.f1("chr(int4) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("chr(int4) text", func(_ *Context, a types.Datum) (types.Datum, error) {
 		switch n := a.Int(); {
 		case n == 0:
 			return types.Null, sqlstate.New(sqlstate.ProgramLimitExceeded, "null character not permitted")
@@ -260,11 +260,11 @@ func addStrings(r *Registry) {
 		}
 	})
 	for _, name := range []string{"substr", "substring"} {
-		r.f2(name+"(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		r.Func2(name+"(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			s, err := substring(a.Str(), b.Int(), 0, false)
 			return types.NewString(s), err
 		})
-		r.fn(name+"(text, int4, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		r.Func(name+"(text, int4, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
 			s, err := substring(args[0].Str(), args[1].Int(), args[2].Int(), true)
 			return types.NewString(s), err
 		})
@@ -281,10 +281,10 @@ func addStrings(r *Registry) {
 			}
 			return types.NewBytes(s[start-1 : end-1]), nil
 		}
-		r.f2(name+"(bytea, int4) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		r.Func2(name+"(bytea, int4) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			return bytesub(a.Str(), b.Int(), 0, false)
 		})
-		r.fn(name+"(bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+		r.Func(name+"(bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
 			return bytesub(args[0].Str(), args[1].Int(), args[2].Int(), true)
 		})
 	}
@@ -307,29 +307,29 @@ func addStrings(r *Registry) {
 			return types.NewString(s), err
 		}
 	}
-	r.f2("left(text, int4) text", cut(true))
-	r.f2("right(text, int4) text", cut(false))
+	r.Func2("left(text, int4) text", cut(true))
+	r.Func2("right(text, int4) text", cut(false))
 	addPad := func(name string, left bool) {
-		r.f2(name+"(text, int4) text", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		r.Func2(name+"(text, int4) text", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 			return pad(ctx, a.Str(), b.Int(), " ", left)
 		})
-		r.fn(name+"(text, int4, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+		r.Func(name+"(text, int4, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 			return pad(ctx, args[0].Str(), args[1].Int(), args[2].Str(), left)
 		})
 	}
 	addPad("lpad", true)
 	addPad("rpad", false)
 	addTrim := func(name string, f func(s, set string) string) {
-		r.f1(name+"(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(f(a.Str(), " ")) })
-		r.f2(name+"(text, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) { return str(f(a.Str(), b.Str())) })
-		r.f2(name+"(bytea, bytea) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		r.Func1(name+"(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(f(a.Str(), " ")) })
+		r.Func2(name+"(text, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) { return str(f(a.Str(), b.Str())) })
+		r.Func2(name+"(bytea, bytea) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			return types.NewBytes(f(a.Str(), b.Str())), nil
 		})
 	}
 	addTrim("btrim", strings.Trim)
 	addTrim("ltrim", strings.TrimLeft)
 	addTrim("rtrim", strings.TrimRight)
-	r.fn("replace(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("replace(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		from := args[1].Str()
 		if from == "" {
 			return args[0], nil
@@ -340,10 +340,10 @@ func addStrings(r *Registry) {
 		}
 		return str(strings.ReplaceAll(args[0].Str(), from, args[2].Str()))
 	})
-	r.fn("overlay(text, text, int4, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("overlay(text, text, int4, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		return overlay(args[0].Str(), args[1].Str(), args[2].Int(), args[3].Int())
 	})
-	r.fn("overlay(text, text, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("overlay(text, text, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		return overlay(args[0].Str(), args[1].Str(), args[2].Int(), int64(utf8.RuneCountInString(args[1].Str())))
 	})
 	overlayBytes := func(s, with string, start, n int64) (types.Datum, error) {
@@ -356,33 +356,33 @@ func addStrings(r *Registry) {
 		size := int64(len(s))
 		return types.NewBytes(s[:min(start-1, size)] + with + s[min(max(start+n-1, 0), size):]), nil
 	}
-	r.fn("overlay(bytea, bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("overlay(bytea, bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		return overlayBytes(args[0].Str(), args[1].Str(), args[2].Int(), args[3].Int())
 	})
-	r.fn("overlay(bytea, bytea, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("overlay(bytea, bytea, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		return overlayBytes(args[0].Str(), args[1].Str(), args[2].Int(), int64(len(args[1].Str())))
 	})
-	r.fn("split_part(text, text, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("split_part(text, text, int4) text", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		s, err := splitPart(args[0].Str(), args[1].Str(), args[2].Int())
 		return types.NewString(s), err
 	})
-	r.f2("strpos(text, text) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) { return num(position(b.Str(), a.Str())) })
+	r.Func2("strpos(text, text) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) { return num(position(b.Str(), a.Str())) })
 	// The grammar's position(sub in s) is a call with the substring first.
-	r.f2("position(text, text) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) { return num(position(a.Str(), b.Str())) })
-	r.f2("position(bytea, bytea) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("position(text, text) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) { return num(position(a.Str(), b.Str())) })
+	r.Func2("position(bytea, bytea) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return num(int64(strings.Index(b.Str(), a.Str())) + 1)
 	})
-	r.f2("repeat(text, int4) text", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("repeat(text, int4) text", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		n := max(b.Int(), 0)
 		if err := ctx.room(n * int64(len(a.Str()))); err != nil {
 			return types.Null, err
 		}
 		return str(strings.Repeat(a.Str(), int(n)))
 	})
-	r.f2("starts_with(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("starts_with(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return boolean(strings.HasPrefix(a.Str(), b.Str()))
 	})
-	r.fn("translate(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("translate(text, text, text) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		to := []rune(args[2].Str())
 		becomes := make(map[rune]rune)
 		i := 0
@@ -408,18 +408,18 @@ func addStrings(r *Registry) {
 	hexInt := func(_ *Context, a types.Datum) (types.Datum, error) {
 		return str(strconv.FormatUint(uint64(a.Int()), 16))
 	}
-	r.f1("to_hex(int4) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("to_hex(int4) text", func(_ *Context, a types.Datum) (types.Datum, error) {
 		return str(strconv.FormatUint(uint64(uint32(a.Int())), 16))
 	})
-	r.f1("to_hex(int8) text", hexInt)
+	r.Func1("to_hex(int8) text", hexInt)
 	md5sum := func(_ *Context, a types.Datum) (types.Datum, error) {
 		s := md5.Sum([]byte(a.Str()))
 		return str(hex.EncodeToString(s[:]))
 	}
-	r.f1("md5(text) text", md5sum)
-	r.f1("md5(bytea) text", md5sum)
+	r.Func1("md5(text) text", md5sum)
+	r.Func1("md5(bytea) text", md5sum)
 	digest := func(name string, f func([]byte) []byte) {
-		r.f1(name+"(bytea) bytea", func(_ *Context, a types.Datum) (types.Datum, error) {
+		r.Func1(name+"(bytea) bytea", func(_ *Context, a types.Datum) (types.Datum, error) {
 			return types.NewBytes(string(f([]byte(a.Str())))), nil
 		})
 	}
@@ -427,34 +427,34 @@ func addStrings(r *Registry) {
 	digest("sha256", func(b []byte) []byte { s := sha256.Sum256(b); return s[:] })
 	digest("sha384", func(b []byte) []byte { s := sha512.Sum384(b); return s[:] })
 	digest("sha512", func(b []byte) []byte { s := sha512.Sum512(b); return s[:] })
-	r.f1("crc32(bytea) int8", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("crc32(bytea) int8", func(_ *Context, a types.Datum) (types.Datum, error) {
 		return num(int64(crc32.ChecksumIEEE([]byte(a.Str()))))
 	})
-	r.f2("encode(bytea, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("encode(bytea, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		s, err := encode(a.Str(), b.Str())
 		return types.NewString(s), err
 	})
-	r.f2("decode(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return decode(a.Str(), b.Str()) })
-	r.f2("convert_from(bytea, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("decode(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return decode(a.Str(), b.Str()) })
+	r.Func2("convert_from(bytea, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		if !utf8.ValidString(a.Str()) {
 			return types.Null, types.InvalidUTF8([]byte(a.Str()))
 		}
 		return str(a.Str())
 	})
-	r.f2("convert_to(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return types.NewBytes(a.Str()), nil })
+	r.Func2("convert_to(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return types.NewBytes(a.Str()), nil })
 	byteAt := func(s string, i int64) error {
 		if i < 0 || i >= int64(len(s)) {
 			return sqlstate.New("2202E", "index %d out of valid range, 0..%d", i, len(s)-1)
 		}
 		return nil
 	}
-	r.f2("get_byte(bytea, int4) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("get_byte(bytea, int4) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		if err := byteAt(a.Str(), b.Int()); err != nil {
 			return types.Null, err
 		}
 		return num(int64(a.Str()[b.Int()]))
 	})
-	r.fn("set_byte(bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("set_byte(bytea, int4, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		if err := byteAt(args[0].Str(), args[1].Int()); err != nil {
 			return types.Null, err
 		}
@@ -468,13 +468,13 @@ func addStrings(r *Registry) {
 		}
 		return nil
 	}
-	r.f2("get_bit(bytea, int8) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("get_bit(bytea, int8) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		if err := bitAt(a.Str(), b.Int()); err != nil {
 			return types.Null, err
 		}
 		return num(int64(a.Str()[b.Int()/8] >> (b.Int() % 8) & 1))
 	})
-	r.fn("set_bit(bytea, int8, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("set_bit(bytea, int8, int4) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
 		at := args[1].Int()
 		if err := bitAt(args[0].Str(), at); err != nil {
 			return types.Null, err
@@ -486,7 +486,7 @@ func addStrings(r *Registry) {
 		b[at/8] = b[at/8]&^(1<<(at%8)) | byte(args[2].Int()<<(at%8))
 		return types.NewBytes(string(b)), nil
 	})
-	r.f1("bit_count(bytea) int8", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("bit_count(bytea) int8", func(_ *Context, a types.Datum) (types.Datum, error) {
 		n := 0
 		for _, c := range []byte(a.Str()) {
 			n += bits.OnesCount8(c)
@@ -530,13 +530,13 @@ func addStrings(r *Registry) {
 			return join(sep)(ts)(ctx, args)
 		}
 	}
-	o := r.fn("concat(variadic any) text", untyped(false)).stable().calledOnNull()
+	o := r.Func("concat(variadic any) text", untyped(false)).Stable().WithNulls()
 	o.TypedEval = join(false)
-	o = r.fn("concat_ws(text, variadic any) text", untyped(true)).stable().calledOnNull()
+	o = r.Func("concat_ws(text, variadic any) text", untyped(true)).Stable().WithNulls()
 	o.TypedEval = join(true)
 	quote := func(_ *Context, a types.Datum) (types.Datum, error) { return str(QuoteLiteral(a.Str())) }
-	r.f1("quote_literal(text) text", quote)
-	o = r.f1("quote_literal(any) text", quote).stable()
+	r.Func1("quote_literal(text) text", quote)
+	o = r.Func1("quote_literal(any) text", quote).Stable()
 	o.TypedEval = func(ts []*types.T) evalN {
 		return func(ctx *Context, args []types.Datum) (types.Datum, error) {
 			return str(QuoteLiteral(castText(ctx, args[0], ts[0])))
@@ -550,9 +550,9 @@ func addStrings(r *Registry) {
 			return str(QuoteLiteral(castText(ctx, args[0], ts[0])))
 		}
 	}
-	o = r.fn("quote_nullable(any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+	o = r.Func("quote_nullable(any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		return nullable([]*types.T{types.Text})(ctx, args)
-	}).stable().calledOnNull()
+	}).Stable().WithNulls()
 	o.TypedEval = nullable
 }
 

@@ -346,13 +346,13 @@ func boundFormats(r *Registry) {
 
 func addToChar(r *Registry) {
 	defer boundFormats(r)
-	r.f2("to_char(timestamp, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("to_char(timestamp, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		if types.IsInfinite(a.Micros()) || b.Str() == "" {
 			return types.Null, nil
 		}
 		return str(stampChars(a.Micros()).format(b.Str()))
 	})
-	r.f2("to_char(timestamptz, text) text", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("to_char(timestamptz, text) text", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		if types.IsInfinite(a.Micros()) || b.Str() == "" {
 			return types.Null, nil
 		}
@@ -362,8 +362,8 @@ func addToChar(r *Registry) {
 		c.off = int((local - a.Micros()) / types.SecondMicros)
 		c.zone, _ = types.TimeFromMicros(a.Micros()).In(loc).Zone()
 		return str(c.format(b.Str()))
-	}).stable()
-	r.f2("to_char(interval, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	}).Stable()
+	r.Func2("to_char(interval, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		if b.Str() == "" {
 			return types.Null, nil
 		}
@@ -372,7 +372,7 @@ func addToChar(r *Registry) {
 		return str(c.format(b.Str()))
 	})
 	number := func(t *types.T) {
-		r.f2("to_char("+t.TypName()+", text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		r.Func2("to_char("+t.TypName()+", text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			d, err := types.Cast(types.Env{}, a, t, types.Decimal, false)
 			if err != nil {
 				return types.Null, err
@@ -383,11 +383,11 @@ func addToChar(r *Registry) {
 	for _, t := range []*types.T{types.Int4, types.Int8, types.Decimal, types.Float4, types.Float8} {
 		number(t)
 	}
-	r.f2("to_date(text, text) date", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("to_date(text, text) date", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		days, _, _, err := parseByFormat(a.Str(), b.Str())
 		return types.NewDate(days), err
 	})
-	r.f2("to_timestamp(text, text) timestamptz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("to_timestamp(text, text) timestamptz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		days, us, off, err := parseByFormat(a.Str(), b.Str())
 		if err != nil {
 			return types.Null, err
@@ -397,8 +397,8 @@ func addToChar(r *Registry) {
 			return stampOf(local - int64(*off)*types.SecondMicros)
 		}
 		return stampOf(types.UTCMicros(local, types.LocationOrUTC(ctx.TextEnv().Location)))
-	}).stable()
-	r.f2("to_number(text, text) numeric", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	}).Stable()
+	r.Func2("to_number(text, text) numeric", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		f, err := parseNumFormat(b.Str())
 		if err != nil {
 			return types.Null, err

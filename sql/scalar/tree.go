@@ -1,8 +1,6 @@
 package scalar
 
 import (
-	"fmt"
-
 	"meridian/sql/memory"
 	"meridian/sql/types"
 )
@@ -254,13 +252,6 @@ func HasSubquery(e Expr) bool {
 	return found
 }
 
-// HasColumns reports whether e reads any column.
-func HasColumns(e Expr) bool {
-	found := false
-	Columns(e, func(ColumnID) { found = true })
-	return found
-}
-
 // VolatilityOf is the worst volatility of anything in e; a subquery counts as Stable, a placeholder too.
 func VolatilityOf(e Expr) Volatility {
 	v := Immutable
@@ -291,35 +282,23 @@ func IsNullConst(e Expr) bool {
 	return ok && c.Value.IsNull()
 }
 
-// Fold evaluates the immutable parts of e whose inputs are constant. What would raise an error is left as it is, to
-// raise it when, and only if, it is evaluated.
-func Fold(e Expr) Expr { return fold(nil, e) }
-
-// FoldStable also evaluates stable parts and placeholders, for a plan that is used once under ctx.
-func FoldStable(ctx *Context, e Expr) Expr { return fold(ctx, e) }
+// Fold evaluates the immutable parts of e whose inputs are constant. An expression that would raise an error is left as it is, to raise it
+// when, and only if, it is evaluated.
+func Fold(e Expr) Expr { return Rewrite(e, foldOne) }
 
 // foldBytes bounds what folding may need.
 const foldBytes = 1 << 20
 
-func fold(ctx *Context, e Expr) Expr {
-	return Rewrite(e, func(x Expr) Expr { return foldOne(ctx, x) })
-}
-
-func foldOne(ctx *Context, x Expr) Expr {
+func foldOne(x Expr) Expr {
 	switch e := x.(type) {
-	case *Const, *Column, *Subquery, *AggFunc, *Default, *RowCtor, nil:
+	case *Const, *Column, *Placeholder, *Subquery, *AggFunc, *Default, *RowCtor, nil:
 		return x
-	case *Placeholder:
-		if ctx == nil || e.Index >= len(ctx.Params) {
-			return x
-		}
-		return &Const{ctx.Params[e.Index], e.T}
 	case *And:
 		return foldJunction(e.Args, true)
 	case *Or:
 		return foldJunction(e.Args, false)
 	case *Call:
-		if e.Func.Volatility == Volatile || e.Func.Volatility == Stable && ctx == nil || e.Func.Eval == nil {
+		if e.Func.Volatility != Immutable || e.Func.Eval == nil {
 			return x
 		}
 		if !e.Func.CalledOnNull {
@@ -335,7 +314,7 @@ func foldOne(ctx *Context, x Expr) Expr {
 				return &Const{c.Value, e.To}
 			}
 		}
-		if ctx == nil && types.CastIsStable(e.Arg.Type(), e.To) {
+		if types.CastIsStable(e.Arg.Type(), e.To) {
 			if IsNullConst(e.Arg) {
 				return &Const{types.Null, e.To}
 			}
@@ -346,7 +325,7 @@ func foldOne(ctx *Context, x Expr) Expr {
 			return &Const{types.Null, types.Bool}
 		}
 	case *Case:
-		return foldCase(ctx, e)
+		return foldCase(e)
 	case *Coalesce:
 		for i, a := range e.Args {
 			if !IsConst(a) {
@@ -376,11 +355,8 @@ func foldOne(ctx *Context, x Expr) Expr {
 			}
 		}
 	}
-	// What is large stays a call: a plan, which may be kept, must not hold it.
-	if ctx == nil {
-		ctx = &Context{Memory: memory.Limited(foldBytes)}
-	}
-	d, err := Value(ctx, x)
+	// A call with a large result stays a call: a plan, which may be kept, must not hold it.
+	d, err := Value(&Context{Memory: memory.Limited(foldBytes)}, x)
 	if err != nil || d.Weight() != 0 {
 		return x
 	}
@@ -428,7 +404,7 @@ func foldJunction(args []Expr, and bool) Expr {
 	return &Or{out}
 }
 
-func foldCase(_ *Context, e *Case) Expr {
+func foldCase(e *Case) Expr {
 	var whens []When
 	for i, w := range e.Whens {
 		c, ok := w.Cond.(*Const)
@@ -602,11 +578,4 @@ func Equal(a, b Expr) bool {
 		}
 	}
 	return true
-}
-
-// Fingerprint is a text that is equal for expressions that are Equal, for use as a map key within one statement.
-func Fingerprint(e Expr) string {
-	f := formatter{fingerprint: true, name: func(c *Column) string { return fmt.Sprintf("@%d", c.ID) }}
-	f.expr(e)
-	return string(f.buf)
 }

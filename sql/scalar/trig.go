@@ -122,7 +122,7 @@ func addTrig(r *Registry) {
 		{"tand", -inf, inf, true, tanDegrees}, {"cotd", -inf, inf, true, cotDegrees},
 		{"asind", -1, 1, false, asinDegrees}, {"acosd", -1, 1, false, acosDegrees}, {"atand", -inf, inf, false, atanDegrees},
 	} {
-		r.f1(v.name+"(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
+		r.Func1(v.name+"(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
 			x := a.Float()
 			if x < v.lo || x > v.hi || v.finite && math.IsInf(x, 0) {
 				return types.Null, outside()
@@ -130,16 +130,16 @@ func addTrig(r *Registry) {
 			return types.NewFloat(v.f(x)), nil
 		})
 	}
-	r.f2("atan2(float8, float8) float8", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("atan2(float8, float8) float8", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return types.NewFloat(math.Atan2(a.Float(), b.Float())), nil
 	})
-	r.f2("atan2d(float8, float8) float8", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("atan2d(float8, float8) float8", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		return types.NewFloat(math.Atan2(a.Float(), b.Float()) / math.Atan(1) * 45), nil
 	})
-	r.f1("degrees(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("degrees(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
 		return floatResult(a.Float()/perDegree, false, isInf(a.Float()), true)
 	})
-	r.f1("radians(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("radians(float8) float8", func(_ *Context, a types.Datum) (types.Datum, error) {
 		return floatResult(a.Float()*perDegree, false, isInf(a.Float()), a.Float() == 0)
 	})
 }

@@ -39,11 +39,11 @@ func addUnicode(r *Registry) {
 		}
 		return boolean(f.IsNormalString(s))
 	}
-	r.f1("normalize(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return normal(a.Str(), "NFC") })
-	r.f2("normalize(text, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) { return normal(a.Str(), b.Str()) })
-	r.f1("is_normalized(text) bool", func(_ *Context, a types.Datum) (types.Datum, error) { return isNormal(a.Str(), "NFC") })
-	r.f2("is_normalized(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) { return isNormal(a.Str(), b.Str()) })
-	r.f1("unistr(text) text", func(_ *Context, a types.Datum) (types.Datum, error) {
+	r.Func1("normalize(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return normal(a.Str(), "NFC") })
+	r.Func2("normalize(text, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) { return normal(a.Str(), b.Str()) })
+	r.Func1("is_normalized(text) bool", func(_ *Context, a types.Datum) (types.Datum, error) { return isNormal(a.Str(), "NFC") })
+	r.Func2("is_normalized(text, text) bool", func(_ *Context, a, b types.Datum) (types.Datum, error) { return isNormal(a.Str(), b.Str()) })
+	r.Func1("unistr(text) text", func(_ *Context, a types.Datum) (types.Datum, error) {
 		s, err := unistr(a.Str())
 		return types.NewString(s), err
 	})

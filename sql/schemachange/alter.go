@@ -32,7 +32,7 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 	}
 	c.hook()
 	if slices.ContainsFunc(s.Actions, inSteps) && (!c.Alone || !reverts(s.Actions)) {
-		// All of it or nothing: at once, where nobody else uses the table (SC5).
+		// All of it or nothing: at once, where nobody else uses the table (schemachange.SC5).
 		ids := []catalog.ID{s.Table.ID}
 		for _, a := range s.Actions {
 			if k, ok := a.(*bind.AddConstraint); ok && k.Constraint.Kind == bind.ForeignKey && k.Constraint.RefTable != nil {
@@ -118,7 +118,7 @@ func (c *change) claim(ids ...catalog.ID) error {
 	return c.lock(ids...)
 }
 
-// own reports whether nobody else can use a table until the transaction ends (SC3, SC5): changes of it are made at once.
+// own reports whether nobody else can use a table until the transaction ends (schemachange.SC3, schemachange.SC5): changes of it are made at once.
 func (c *change) own(t *catalog.Table) bool { return c.Catalog.Owns(t.ID) }
 
 func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
@@ -179,8 +179,6 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 			}
 		}
 		return nil
-	case *bind.SetLocality:
-		return regionsLater("table localities")
 	case *bind.DropIdentity:
 		col := t.ColumnByName(a.Column)
 		if col.Identity == 0 && a.IfExists {

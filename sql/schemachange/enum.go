@@ -21,12 +21,12 @@ import (
 // Columns carry the version of their enum with them. So a change of an enum is a change of the tables that have columns of it, in one
 // transaction, and their versions are what keeps it safe:
 //
-//	SC7 (I7) A value that is added is readable for one version before it is public: nobody writes a value that some node can't read. A
-//	         transaction that adds one has it as unsafe; the commit makes it readable, and the job that the commit waits for public,
-//	         once every node uses the readable one. In a type that the transaction itself has made it is public at once. Should a
-//	         reader meet a place that it does not know all the same, that is rowcode.NewerError, and it starts over.
+//	schemachange.SC8 (I7): A value that is added is readable for one version before it is public: nobody writes a value that some node can't read. A
+//	    transaction that adds one has it as unsafe; the commit makes it readable, and the job that the commit waits for public,
+//	    once every node uses the readable one. In a type that the transaction itself has made it is public at once. Should a
+//	    reader meet a place that it does not know all the same, that is rowcode.NewerError, and it starts over.
 //
-// Texts that are stored name the types by their identity, and have each constant's type beside it (parse.TypeReferences): a type is
+// Texts that are stored name the types by their identity, with the type at each constant (parse.TypeReferences): a type is
 // renamed and moved without touching them, what depends on it is found in them, and a label that changes is changed there.
 
 func (c *change) createType(s *bind.CreateType) error {
@@ -145,7 +145,7 @@ func (c *change) alterType(s *bind.AlterType) error {
 	return c.replaceType(s.Type.ID, &e)
 }
 
-// addValue puts a value into an enum, at the end or beside another.
+// addValue puts a value into an enum, at the end or next to another.
 func (c *change) addValue(e *types.Enum, s *bind.AlterType) error {
 	at := len(e.Values)
 	if s.Before || s.After {
@@ -170,7 +170,7 @@ func (c *change) addValue(e *types.Enum, s *bind.AlterType) error {
 	default:
 		lo, hi := e.Values[at-1].Place, e.Values[at].Place
 		if v.Place = lo + (hi-lo)/2; v.Place == lo {
-			return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "there is no room for another value of enum type %s beside \"%s\"", e.Name, s.Beside).
+			return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "there is no space for another value of enum type %s next to \"%s\"", e.Name, s.Beside).
 				WithHint("Add it at another place, or make a new type and change the columns to it.")
 		}
 	}
@@ -257,7 +257,7 @@ func (c *change) replaceType(id catalog.ID, e *types.Enum) error {
 // typePayload is the work of a job that makes the readable values of an enum public.
 type typePayload struct{ Type catalog.ID }
 
-// planTypes makes unsafe values readable, and the jobs that make these public (SC7).
+// planTypes makes unsafe values readable, and the jobs that make these public (schemachange.SC8).
 func (e *Executor) planTypes(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error {
 	return cat.EachType(func(base, now *catalog.Type) error {
 		if now.Dropped {
@@ -377,7 +377,7 @@ func (c *change) dropType(id catalog.ID) {
 
 // dropDependents drops what typeDependents has found: what depends on something before that.
 func (c *change) dropDependents(deps []typeDependent) error {
-	// A statement in a transaction, and one that takes keys away, has the tables for itself first (SC5).
+	// A statement in a transaction, and one that takes keys away, has the tables for itself first (schemachange.SC5).
 	var ids []catalog.ID
 	for _, d := range deps {
 		if u := c.current(d.table); u != nil && (!c.Alone || d.column != 0 && inKey(u, d.column)) && !slices.Contains(ids, d.table) {

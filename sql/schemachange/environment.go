@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"meridian/host"
+	"meridian/replica/closedts"
 	"meridian/sql/bind"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
@@ -12,14 +13,15 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
-// environment is what stored expressions may ask for when no session evaluates them. What it does not have is nil and
-// panics, which evaluate turns into an error.
+// environment is what stored expressions may ask for when no session evaluates them. Missing methods are nil and panic, which evaluate
+// turns into an error.
 type environment struct {
-	scalar.Environment
+	system.Environment
 	user, database string
 	path           []string
 	dice           host.Dice
@@ -33,6 +35,8 @@ func (e environment) Setting(string) (string, bool)              { return "", fa
 func (e environment) Random() float64                            { return e.dice.Float64() }
 func (e environment) UniqueRowID() int64                         { return int64(e.dice.Uint64() >> 1) }
 func (e environment) Sleep(context.Context, time.Duration) error { return nil }
+func (e environment) TypeIsVisible(uint32) bool                  { return true }
+func (e environment) Description(string, uint32, int) string     { return "" }
 func (e environment) RegName(types.Kind, uint32) string          { return "" }
 func (e environment) ResolveReg(types.Kind, string) (uint32, error) {
 	return 0, sqlstate.New(sqlstate.FeatureNotSupported, "names of objects are not supported in stored expressions")
@@ -50,7 +54,8 @@ func (o *Options) scalarContext(ctx context.Context, info lease.Info, loc *time.
 	if loc == nil {
 		loc = time.UTC
 	}
-	return &scalar.Context{Context: ctx, StatementTime: now, TxnTime: now, Clock: o.Host.Clock.Now, Location: loc,
+	return &scalar.Context{Context: ctx, StatementTime: now, TxnTime: now, Clock: o.Host.Clock.Now,
+		FollowerReadLag: closedts.ReadLag, Location: loc,
 		Env: environment{user: info.User, database: info.Database, path: info.SearchPath, dice: o.Host.Dice}}
 }
 

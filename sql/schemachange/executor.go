@@ -33,7 +33,7 @@ type Definition struct {
 	Explicit bool
 	// Session identifies the session, in the name of its schema of temporary relations.
 	Session int32
-	// Alone says that the statement is all of its transaction. Only then may part of its work be done after the commit (SC5).
+	// Alone says that the statement is all of its transaction. Only then may part of its work be done after the commit (schemachange.SC5).
 	Alone  bool
 	Notice func(*sqlstate.Error)
 	// Scalar is what expressions over rows may use besides them, such as sequences; nil: what needs a session is refused.
@@ -80,7 +80,7 @@ type Executor struct {
 	faults atomic.Int64
 }
 
-// Faults counts panics of what collects statistics (FA1).
+// Faults counts panics of what collects statistics (fault.FA1).
 func (e *Executor) Faults() int64 { return e.faults.Load() }
 
 // New makes an executor and registers its jobs.

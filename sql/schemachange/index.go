@@ -66,7 +66,7 @@ func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) e
 }
 
 // renew gives an index of a table that others have used an identity of its own, so that its entries can be loaded: nobody finds
-// them before the commit, nor afterwards if there is none (txn, LD1).
+// them before the commit, nor afterwards if there is none (txn.LD1).
 func (c *change) renew(t *catalog.Table, x *catalog.Index) error {
 	if c.isNew(t) {
 		return nil
@@ -177,7 +177,7 @@ func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) error {
 	return nil
 }
 
-// addPrimaryKey replaces the primary key: a new primary index is filled beside the old one, together with a copy of
+// addPrimaryKey replaces the primary key: a new primary index is filled in addition to the old one, together with a copy of
 // every secondary index, whose entries end with the primary key; then they change places.
 func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateIndex && m.Job != 0 }) {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/bind"
@@ -28,15 +28,6 @@ const (
 	jobRemove = "removal of data"
 	jobType   = "type change"
 )
-
-// chunkRows is how many rows a backfill reads at once. Nobody waits for them.
-const chunkRows = 10_000
-
-// fewRows is how many rows of a chunk a backfill fills one by one, each in a transaction, rather than read all of them again.
-const fewRows = 100
-
-// rereads is how often it does so at most.
-const rereads = 3
 
 // changePayload is what a schema change job works on: the mutations of the table that carry its number.
 type changePayload struct{ Table catalog.ID }
@@ -320,7 +311,7 @@ func (e *Executor) advanceChange(ctx context.Context, r *job.Run) error {
 				return err
 			}
 		case len(adds) > 0:
-			// Who published this version may have died, or failed, before it was in use everywhere (SC2).
+			// The publisher of this version may have died, or failed, before it was in use everywhere (schemachange.SC2).
 			if err := e.o.Leases.Everywhere(ctx, catalog.Dependency{ID: t.ID, Version: t.Version}); err != nil {
 				return err
 			}
@@ -511,158 +502,11 @@ func (e *Executor) infoOf(table catalog.ID) lease.Info {
 	return info
 }
 
-// fillIndex adds the entries of all rows, chunk by chunk.
-func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, x *catalog.Index, done *changeProgress) error {
-	id := uint32(x.ID)
-	var b *exec.Backfill
-	if err := e.viewOf(ctx, t.ID, func(ctx context.Context, _ *txn.Txn, view *lease.View, now *catalog.Table) error {
-		nx := now.Index(x.ID)
-		if nx == nil || nx.State != catalog.WriteOnly {
-			return nil // it was dropped meanwhile
-		}
-		var err error
-		b, err = e.o.backfill(ctx, view, now, nx, e.o.scalarContext(ctx, lease.Info{Database: view.CurrentDatabase()}, time.UTC))
-		return err
-	}); err != nil {
-		return err
-	}
-	if b == nil {
-		return nil
-	}
-	span := b.Span()
-	if k := done.Next[id]; k != nil {
-		span.Start = k
-	}
-	last := e.o.Host.Clock.Monotonic()
-	// While one chunk is loaded, the next is read.
-	var under *chunk
-	finish := func() error {
-		c := under
-		if under = nil; c == nil {
-			return nil
-		}
-		if err := e.finishChunk(ctx, b, c, 0); err != nil {
-			return err
-		}
-		done.Rows[id] += c.Rows
-		if c.Rest == nil {
-			return nil
-		}
-		done.Next[id] = c.Rest.Start
-		if now := e.o.Host.Clock.Monotonic(); now-last > time.Second {
-			last = now
-			return r.Checkpoint(ctx, min(0.9, float64(done.Rows[id])/float64(max(e.rows(t.ID), done.Rows[id])+1)), done)
-		}
-		return nil
-	}
-	for next := &span; next != nil; {
-		if e.o.Yield != nil {
-			if err := e.o.Yield(ctx); err != nil {
-				return errors.Join(err, finish())
-			}
-		}
-		c, err := e.readChunk(ctx, b, *next)
-		if ferr := finish(); ferr != nil {
-			return ferr
-		}
-		if err != nil {
-			return err
-		}
-		under, next = c, c.Rest
-		e.startChunk(ctx, c)
-	}
-	return finish()
-}
-
 func (e *Executor) rows(id catalog.ID) int64 {
 	if s := e.o.Leases.Statistics(id); s != nil {
 		return s.Rows
 	}
 	return 0
-}
-
-// chunk is a part of a table on its way into an index.
-type chunk struct {
-	*exec.Chunk
-	span   keys.Span       // of the primary index
-	at     clock.Timestamp // when the rows were read
-	loaded chan error
-	left   []keys.Key // rows whose entries were refused
-}
-
-// readChunk reads a chunk of rows and makes their entries.
-func (e *Executor) readChunk(ctx context.Context, b *exec.Backfill, span keys.Span) (*chunk, error) {
-	c := &chunk{span: span}
-	err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) (err error) {
-		c.Chunk, err = b.Read(ctx, tx, span, chunkRows, kv.NoLock)
-		c.at = tx.ReadTimestamp()
-		return err
-	})
-	if err == nil && c.Rest != nil {
-		c.span.End = c.Rest.Start
-	}
-	return c, err
-}
-
-// startChunk loads a chunk's entries, at the timestamp at which its rows were read. So whoever has changed one of the
-// rows since has written, or will write, a later version of its entry.
-func (e *Executor) startChunk(ctx context.Context, c *chunk) {
-	c.loaded = make(chan error, 1)
-	if !e.o.Host.Group.Go(func(context.Context) { c.loaded <- e.loadChunk(ctx, c) }) {
-		c.loaded <- context.Canceled
-	}
-}
-
-func (e *Executor) loadChunk(ctx context.Context, c *chunk) error {
-	load := func(es *exec.Entries, mode kv.LoadMode) error {
-		refused, err := e.o.DB.LoadAt(ctx, es.KVs, mode, c.at)
-		for _, k := range refused {
-			c.left = append(c.left, es.Row(k))
-		}
-		return err
-	}
-	if err := load(&c.Unique, kv.LoadShared); err != nil {
-		return err
-	}
-	return load(&c.Own, kv.LoadUnread)
-}
-
-// finishChunk waits until a chunk is loaded. What remains are entries that others have written or looked for since the rows
-// were read: they are filled in transactions, which tell a concurrent write from a duplicate. If they are many, something
-// else has come between, such as a new leaseholder, who does not know what was read before: the chunk is read again.
-func (e *Executor) finishChunk(ctx context.Context, b *exec.Backfill, c *chunk, tries int) error {
-	var err error
-	select {
-	case err = <-c.loaded:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	var gone *kv.BelowGCError
-	if tries < rereads && (errors.As(err, &gone) || len(c.left) > fewRows) {
-		for next := &c.span; next != nil; {
-			part, err := e.readChunk(ctx, b, *next)
-			if err != nil {
-				return err
-			}
-			e.startChunk(ctx, part)
-			if err := e.finishChunk(ctx, b, part, tries+1); err != nil {
-				return err
-			}
-			next = part.Rest
-		}
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, row := range c.left {
-		if err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
-			return b.Fill(ctx, tx, row)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // validate checks that the rows that were there before a constraint satisfy it.
@@ -875,4 +719,19 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 		}
 	}
 	return nil
+}
+
+// cancel is CANCEL JOB.
+func (c *change) cancel(s *bind.Cancel) (string, bool, error) {
+	if !strings.HasPrefix(strings.ToUpper(s.Kind), "JOB") {
+		return "", false, nil
+	}
+	if !c.super() {
+		return "", true, sqlstate.New(sqlstate.InsufficientPrivilege, "must be superuser to cancel a job")
+	}
+	id, err := strconv.ParseInt(strings.Trim(s.ID, "'"), 10, 64)
+	if err != nil {
+		return "", true, sqlstate.New(sqlstate.InvalidParameterValue, "\"%s\" is not a job", s.ID)
+	}
+	return "CANCEL JOBS 1", true, c.o.Jobs.Cancel(c.ctx, job.ID(id))
 }

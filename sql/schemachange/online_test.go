@@ -155,7 +155,7 @@ func work(t testing.TB, n *sessiontest.Node, seed uint64, name string, stop <-ch
 	}
 }
 
-// Changes of the schema while three nodes write: afterwards every index is complete and exact (SC1, SC2).
+// Changes of the schema while three nodes write: afterwards every index is complete and exact (schemachange.SC1, schemachange.SC2).
 func TestOnlineChanges(t *testing.T) {
 	changes := []string{
 		"create index ti on t (v)",
@@ -236,7 +236,7 @@ func TestJobOutlivesItsNode(t *testing.T) {
 }
 
 // A node dies while it waits for all others to write an index. Who goes on with its job has to wait for them as well
-// before the index is filled (SC2): here for a statement that began before, and takes a minute.
+// before the index is filled (schemachange.SC2): here for a statement that began before, and takes a minute.
 func TestTakenUpTooEarly(t *testing.T) {
 	online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
 		a := c.Nodes[0].Open(t, "root")
@@ -505,7 +505,7 @@ func TestRemoval(t *testing.T) {
 	})
 }
 
-// A transaction does not use a version that is younger than what it reads: it starts over (L4).
+// A transaction does not use a version that is younger than what it reads: it starts over (lease.L4).
 func TestYoungVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)
@@ -527,7 +527,7 @@ func TestYoungVersion(t *testing.T) {
 }
 
 // A transaction adds a column and fills it. An UPSERT with the version of before, which is in use beside the new one for
-// a while and whose statement gives all the columns that it knows, must not take the values away (SC4).
+// a while and whose statement gives all the columns that it knows, must not take the values away (schemachange.SC4).
 func TestUpsertKeepsNewColumn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)

@@ -39,7 +39,7 @@ func (c *change) mayGive(o *catalog.Object, to string, container catalog.ID) (st
 	case catalog.ClassSchema:
 		err = c.must(container, catalog.Create)
 	default:
-		// Whoever owns it could have made it.
+		// The new owner has to be able to create it.
 		err = a.Check(u.Name, container, catalog.Create)
 	}
 	return u.Name, err

@@ -11,7 +11,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Reads of the past see tables, columns and names as they were then (L5), on the node that changed them and on another one;
+// Reads of the past see tables, columns and names as they were then (lease.L5), on the node that changed them and on another one;
 // and the present is asked for the present all the while.
 func TestDefinitionsOfThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

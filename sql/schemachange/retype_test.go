@@ -13,7 +13,7 @@ import (
 
 // Types of columns change while three nodes write. Every row is written with two columns that say the same, and each worker
 // keeps a model of its rows: afterwards the rows are those of the models, whatever was refused meanwhile, and every index is
-// exact (SC2, SC6).
+// exact (schemachange.SC2, schemachange.SC6).
 func TestRetypeOnline(t *testing.T) {
 	changes := []struct {
 		sql   string
@@ -112,7 +112,7 @@ func TestRetypeOnline(t *testing.T) {
 }
 
 // Two nodes take turns at one row while its columns change their types, and one of them hears of every version 50 ms late: whichever
-// two versions meet, each sees what the other has written (SC6).
+// two versions meet, each sees what the other has written (schemachange.SC6).
 func TestRetypeStatesMeet(t *testing.T) {
 	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
 		ddl, early, late := c.Nodes[0].Open(t, "root"), c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")

@@ -126,7 +126,7 @@ func (c *change) awaitRewrite(t *catalog.Table) error {
 
 // alterTypes changes the types of columns. Where every stored value is one of the new type, with the same bytes, it changes the
 // descriptor alone. Otherwise all indexes that have the columns are made anew, with rows as they will be, and take the place of
-// the others at once (SC6): within the transaction that has the table for itself, or online by the job.
+// the others at once (schemachange.SC6): within the transaction that has the table for itself, or online by the job.
 func (r *retyping) alterTypes() error {
 	t, c := r.t, r.change
 	w := &catalog.Rewrite{}

@@ -49,7 +49,7 @@ func (c *change) clear(t *catalog.Table) error {
 	return nil
 }
 
-// settleLocal carries out at once what a statement would leave to a job if others could see the table (SC3).
+// settleLocal carries out at once what a statement would leave to a job if others could see the table (schemachange.SC3).
 func (c *change) settleLocal() error {
 	l := c.Catalog.Local()
 	if !l.Changed() {

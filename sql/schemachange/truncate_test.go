@@ -66,7 +66,7 @@ func TestTruncateTogether(t *testing.T) {
 }
 
 // A transaction that has begun to use a table comes before TRUNCATE and DROP, whatever it sees of the others' changes:
-// these wait for it, and who comes to the table later waits for them (L6).
+// these wait for it, and who comes to the table later waits for them (lease.L6).
 func TestTruncateComesLast(t *testing.T) {
 	for _, change := range []string{"truncate t", "drop table t", "begin; update e set n = n + 1; truncate t; insert into t values (100); commit"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -53,7 +53,7 @@ func (s *Session) Admit(ctx context.Context, runs bool) error {
 // abandon forgets an implicit transaction that a plan has opened and in which nothing has run: it would be old before it
 // begins.
 func (s *Session) abandon(ctx context.Context) {
-	if !s.unused() || len(s.portals) > 0 {
+	if !s.unused() || !s.portals.Empty() {
 		return
 	}
 	tx, cat := s.tx, s.cat
@@ -64,15 +64,15 @@ func (s *Session) abandon(ctx context.Context) {
 
 // unused reports whether the open transaction is an implicit one in which no statement has run.
 func (s *Session) unused() bool {
-	return s.state == stateImplicit && !s.ran && s.tx != nil && !s.wrote && !s.tx.Locks()
+	return s.state.First() && s.tx != nil && !s.state.Wrote() && !s.tx.Locks()
 }
 
 // class of the next statement: those of transactions that may hold locks never wait (admission.AD1).
 func (s *Session) class() admission.Class {
 	switch {
-	case s.state == stateNone || s.unused():
+	case !s.state.Open() || s.unused():
 		return admission.Fresh
-	case s.tx == nil || s.wrote || s.tx.Locks():
+	case s.tx == nil || s.state.Wrote() || s.tx.Locks():
 		return admission.Holder
 	}
 	return admission.Open
@@ -82,12 +82,6 @@ func (s *Session) class() admission.Class {
 func (s *Session) Rest() {
 	if s.ticket != nil {
 		// A transaction that has failed and was rolled back is over, though its client has not said so yet.
-		s.ticket.Rest(s.state == stateNone || s.state == stateFailed && s.tx == nil)
+		s.ticket.Rest(!s.state.Open() || s.state.Failed() && s.tx == nil)
 	}
-}
-
-func (s *Session) setWaitEvent(name string) {
-	s.mu.Lock()
-	s.waitEvent = name
-	s.mu.Unlock()
 }

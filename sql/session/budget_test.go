@@ -49,7 +49,7 @@ var holding = map[string]bool{"HashJoin": true, "GroupNode": true, "WindowNode":
 
 // TestOperatorsKeepToTheirMemory: each node of a plan keeps to whatever its statement may hold: it gives the answer that it gives
 // with much memory, or 53200 (I9); and all is given back after the answer, the error, a cancel, and when a portal is closed that
-// was half read (ME3).
+// was half read (memory.ME3).
 func TestOperatorsKeepToTheirMemory(t *testing.T) {
 	for _, k := range planNodes(t) {
 		if _, ok := operators[k]; !ok {

@@ -6,6 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"meridian/sql/session/plan"
+	"meridian/sql/session/portal"
+	"meridian/sql/session/txnstate"
+
+	"meridian/sql/session/parameter"
+
+	"meridian/sql/session/result"
+
 	clustersetting "meridian/setting"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -20,7 +28,7 @@ import (
 
 // command runs everything that is not a query. describe says that the client expects RowDescription before rows
 // (the simple protocol); formats are its columns' as Bind gave them.
-func (s *Session) command(ctx context.Context, p *plan, params []types.Datum, formats []Format, describe bool) error {
+func (s *Session) command(ctx context.Context, p *plan.Plan, params []types.Datum, formats []result.Format, describe bool) error {
 	w := &rowWriter{s: s, formats: formats, describe: describe, params: params}
 	tag, err := s.runCommand(ctx, p, w)
 	if err != nil {
@@ -35,14 +43,14 @@ func (s *Session) command(ctx context.Context, p *plan, params []types.Datum, fo
 // rowWriter sends the rows of a command.
 type rowWriter struct {
 	s        *Session
-	formats  []Format
+	formats  []result.Format
 	describe bool
 	params   []types.Datum // of the command
-	cols     []Column
+	cols     []result.Column
 	rows     int64
 }
 
-func (w *rowWriter) columns(cols ...Column) {
+func (w *rowWriter) columns(cols ...result.Column) {
 	w.cols = cols
 	if w.describe {
 		w.s.out.Describe(cols, nil)
@@ -54,16 +62,16 @@ func (w *rowWriter) row(values ...types.Datum) error {
 	return w.s.out.Row(values, w.cols, w.formats)
 }
 
-func text(name string) Column { return Column{Name: name, Type: types.Text} }
+func text(name string) result.Column { return result.Column{Name: name, Type: types.Text} }
 
-func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string, error) {
-	switch p.bound.(type) {
+func (s *Session) runCommand(ctx context.Context, p *plan.Plan, w *rowWriter) (string, error) {
+	switch p.Bound.(type) {
 	case *bind.LockTable, *bind.SplitAt, *bind.Show:
-		if err := s.checkCommand(p.bound); err != nil {
+		if err := s.checkCommand(p.Bound); err != nil {
 			return "", err
 		}
 	}
-	switch c := p.bound.(type) {
+	switch c := p.Bound.(type) {
 	case *bind.Begin:
 		if c.Start {
 			return "START TRANSACTION", s.begin(c.Modes)
@@ -71,28 +79,28 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		return "BEGIN", s.begin(c.Modes)
 	case *bind.Commit:
 		if c.Chain {
-			if err := s.needBlock("COMMIT AND CHAIN"); err != nil {
+			if err := s.state.NeedBlock("COMMIT AND CHAIN"); err != nil {
 				return "", err
 			}
 		}
-		m := s.modes
+		m := s.state.Modes()
 		tag, err := s.commit(ctx)
 		if err == nil && c.Chain {
-			s.openTxn(stateExplicit, m)
-			s.replay.opened = true
+			s.openTxn(txnstate.Explicit, m)
+			s.replay.Opened()
 		}
 		return tag, err
 	case *bind.Rollback:
 		if c.Chain {
-			if err := s.needBlock("ROLLBACK AND CHAIN"); err != nil {
+			if err := s.state.NeedBlock("ROLLBACK AND CHAIN"); err != nil {
 				return "", err
 			}
 		}
-		m := s.modes
+		m := s.state.Modes()
 		tag := s.rollback(ctx)
 		if c.Chain {
-			s.openTxn(stateExplicit, m)
-			s.replay.opened = true
+			s.openTxn(txnstate.Explicit, m)
+			s.replay.Opened()
 		}
 		return tag, nil
 	case *bind.Savepoint:
@@ -122,7 +130,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	case *bind.Deallocate:
 		return s.deallocate(c)
 	case *bind.DeclareCursor:
-		return "DECLARE CURSOR", s.declare(ctx, c, w.params, p.params)
+		return "DECLARE CURSOR", s.declare(ctx, c, w.params, p.Params)
 	case *bind.Fetch:
 		return s.fetch(ctx, c, w)
 	case *bind.CloseCursor:
@@ -134,7 +142,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	case *bind.Show:
 		return "SHOW", s.show(ctx, c, w)
 	case *bind.Vacuum:
-		if err := s.standAlone("VACUUM"); err != nil {
+		if err := s.state.StandAlone("VACUUM", s.replay.Current().Portal != nil); err != nil {
 			return "", err
 		}
 		for _, n := range c.Notices {
@@ -149,8 +157,8 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 	case *bind.Analyze:
 		return "ANALYZE", s.analyze(ctx, c, "analyze")
 	case *bind.LockTable:
-		if !s.inBlock() {
-			return "", s.needBlock("LOCK TABLE")
+		if !s.state.InBlock() {
+			return "", s.state.NeedBlock("LOCK TABLE")
 		}
 		return "LOCK TABLE", s.lockTables(ctx, c)
 	case *bind.Noop:
@@ -162,9 +170,9 @@ func (s *Session) runCommand(ctx context.Context, p *plan, w *rowWriter) (string
 		}
 		return c.Tag, nil
 	case *bind.Listen, *bind.Unlisten:
-		return s.listen(c)
+		return s.notifying.listen(s.txnMemory(), c)
 	case *bind.Notify:
-		return "NOTIFY", s.notify(c.Channel, c.Payload)
+		return "NOTIFY", s.notifying.notify(s.txnMemory(), c.Channel, c.Payload)
 	case *bind.SplitAt:
 		return s.splitAt(ctx, c)
 	}
@@ -238,14 +246,14 @@ func commandName(stmt bind.Statement) string {
 }
 
 // define runs data definition statements.
-func (s *Session) define(ctx context.Context, p *plan) (string, error) {
-	bound, err := s.initialSetting(p.bound)
+func (s *Session) define(ctx context.Context, p *plan.Plan) (string, error) {
+	bound, err := s.initialSetting(p.Bound)
 	if err == nil {
 		switch bound.(type) {
 		case *bind.CreateDatabase:
-			err = s.standAlone("CREATE DATABASE")
+			err = s.state.StandAlone("CREATE DATABASE", s.replay.Current().Portal != nil)
 		case *bind.DropDatabase:
-			err = s.standAlone("DROP DATABASE")
+			err = s.state.StandAlone("DROP DATABASE", s.replay.Current().Portal != nil)
 		}
 	}
 	if err != nil {
@@ -253,15 +261,15 @@ func (s *Session) define(ctx context.Context, p *plan) (string, error) {
 	}
 	s.ensureTxn()
 	s.tx.Harden()
-	if s.modes.readOnly {
-		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", commandName(p.bound))
+	if s.state.Modes().ReadOnly {
+		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", commandName(p.Bound))
 	}
-	if err := s.notPending(p.bound); err != nil {
+	if err := s.notPending(p.Bound); err != nil {
 		return "", err
 	}
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
-		Stmt: bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state == stateExplicit,
-		Alone:  s.state == stateImplicit && !s.ran && (s.replay.final || s.syncNext),
+		Stmt: bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state.Explicit(),
+		Alone:  s.state.First() && (s.endsTxn || s.syncNext),
 		Notice: s.out.Notice, Scalar: s.definitionScalar(ctx),
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
 			return s.runBound(ctx, q, nil, row)
@@ -292,12 +300,12 @@ func (s *Session) runBound(ctx context.Context, q *bind.Query, params []types.Da
 		return 0, sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME is not supported in a statement that changes the schema")
 	}
 	s.viewCache = nil
-	p := &plan{bound: q, private: true}
+	p := &plan.Plan{Bound: q, Private: true}
 	if err := s.compile(ctx, p, q, s.planRoom(ctx)); err != nil {
 		return 0, err
 	}
 	env := *s.environmentFor(params, false)
-	cur, err := p.program.Start(ctx, &env)
+	cur, err := p.Program.Start(ctx, &env)
 	if err != nil {
 		return 0, err
 	}
@@ -338,10 +346,10 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 		}
 		return nil
 	}
-	if s.state == stateNone && s.several {
+	if !s.state.Open() && s.state.InBlock() {
 		s.ensureTxn()
 	}
-	if s.state == stateNone {
+	if !s.state.Open() {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET TRANSACTION can only be used in transaction blocks"})
 		return nil
 	}
@@ -354,7 +362,7 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 // settingText is the value of a SET as one text.
 func settingText(c *bind.SetVar) (string, error) {
 	values := c.Values
-	switch name := canonical(c.Name); name {
+	switch name := parameter.Canonical(c.Name); name {
 	case "search_path", "temp_tablespaces":
 		values = slices.Clone(values)
 		for i, v := range values {
@@ -378,7 +386,7 @@ func (s *Session) setVar(c *bind.SetVar) error {
 	if err != nil {
 		return err
 	}
-	if c.Local && !s.inBlock() {
+	if c.Local && !s.state.InBlock() {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET LOCAL can only be used in transaction blocks"})
 	}
 	return s.set(c.Name, v, c.Local)
@@ -387,53 +395,57 @@ func (s *Session) setVar(c *bind.SetVar) error {
 func (s *Session) resetVar(name string) error {
 	s.ensureTxn()
 	if name == "" {
-		for n := range s.params.session {
+		for _, n := range s.params.Names() {
 			if n == "role" || n == "session_authorization" {
 				continue // RESET ALL leaves the roles
 			}
 			s.unset(n)
 		}
-		s.settingsCounted = 0 // so that they are counted when the transaction ends, which keeps what there was until then
+		s.params.RecountAtEnd()
 		return nil
 	}
-	name = canonical(name)
+	name = parameter.Canonical(name)
 	if name == "session_authorization" {
-		s.params.reset("role")
+		s.params.Reset("role")
 	}
-	if findSetting(name) == nil {
-		if _, ok := s.params.get(name); !ok {
-			return sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", name)
+	if parameter.Find(name) == nil {
+		if _, ok := s.params.Get(name); !ok {
+			if !strings.Contains(name, ".") {
+				return sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", name)
+			}
+			if err := s.params.Hold(name, ""); err != nil {
+				return err
+			}
+			s.params.Mention(strings.Clone(name))
 		}
 	}
 	s.unset(name)
-	s.settleSettings()
+	s.params.Settle()
 	return nil
 }
 
-// unset gives a setting its default. A setting that the client has made up stays, as an empty one.
+// unset gives a setting the value with which the session began.
 func (s *Session) unset(name string) {
-	if s.params.reset(name); findSetting(name) == nil {
-		s.params.set(name, "", false)
-	}
+	s.params.Reset(name)
 	s.settingChanged(name)
 }
 
 func (s *Session) showVar(c *bind.ShowVar, w *rowWriter) error {
 	if c.Name == "" {
 		w.columns(text("name"), text("setting"), text("description"))
-		for i := range settings {
-			d := &settings[i]
-			if err := w.row(types.NewString(displayName(d.name)), types.NewString(s.setting(d.name)), types.NewString(d.about)); err != nil {
+		for i := range parameter.All {
+			d := &parameter.All[i]
+			if err := w.row(types.NewString(parameter.DisplayName(d.Name)), types.NewString(s.setting(d.Name)), types.NewString(d.About)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	name := canonical(c.Name)
-	if _, ok := s.params.get(name); !ok {
+	name := parameter.Canonical(c.Name)
+	if _, ok := s.params.Get(name); !ok {
 		return sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", c.Name)
 	}
-	w.columns(text(displayName(name)))
+	w.columns(text(parameter.DisplayName(name)))
 	return w.row(types.NewString(s.setting(name)))
 }
 
@@ -460,34 +472,34 @@ func (s *Session) showClusterSetting(c *bind.ShowClusterSetting, w *rowWriter) e
 	return w.row(types.NewString(d.Shown(set)))
 }
 
-func clusterSettingColumns(c *bind.ShowClusterSetting) []Column {
+func clusterSettingColumns(c *bind.ShowClusterSetting) []result.Column {
 	if c.Name != "" {
-		return []Column{text(c.Name)}
+		return []result.Column{text(c.Name)}
 	}
-	return []Column{text("variable"), text("value"), text("setting_type"), text("default_value"), text("description")}
+	return []result.Column{text("variable"), text("value"), text("setting_type"), text("default_value"), text("description")}
 }
 
 // commandColumns are the result columns of commands that return rows, for Describe.
-func (s *Session) commandColumns(b bind.Statement) []Column {
+func (s *Session) commandColumns(b bind.Statement) []result.Column {
 	switch c := b.(type) {
 	case *bind.ShowVar:
 		if c.Name == "" {
-			return []Column{text("name"), text("setting"), text("description")}
+			return []result.Column{text("name"), text("setting"), text("description")}
 		}
-		return []Column{text(displayName(canonical(c.Name)))}
+		return []result.Column{text(parameter.DisplayName(parameter.Canonical(c.Name)))}
 	case *bind.ShowClusterSetting:
 		return clusterSettingColumns(c)
 	case *bind.Explain:
-		return []Column{text("QUERY PLAN")}
+		return []result.Column{text("QUERY PLAN")}
 	case *bind.Show:
 		return showColumns(c)
 	case *bind.Execute:
-		if p, ok := s.prepared[c.Name]; ok && p.plan != nil {
-			return s.planColumns(p.plan)
+		if p, err := s.statements.Find(c.Name); err == nil && p.Plan != nil {
+			return s.planColumns(p.Plan)
 		}
 	case *bind.Fetch:
-		if p, ok := s.portals[c.Cursor]; ok && !c.Move {
-			return p.plan.columns
+		if p, err := s.portals.Cursor(c.Cursor); err == nil && !c.Move {
+			return p.Plan.Columns
 		}
 	}
 	return nil
@@ -506,7 +518,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	}
 	planning, took := s.srv.Host.Clock.Monotonic()-began, time.Duration(0)
 	w.columns(explainColumn(c.Format))
-	if p.query == nil {
+	if p.Query == nil {
 		switch c.Format {
 		case "json":
 			return w.row(types.NewString("[\n  \"Utility Statement\"\n]"))
@@ -527,7 +539,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 		env.Trace = trace
 		s.tx.SetTrace(true)
 		start := s.srv.Host.Clock.Monotonic()
-		cur, err := p.program.Start(ctx, env)
+		cur, err := p.Program.Start(ctx, env)
 		if err != nil {
 			return err
 		}
@@ -544,7 +556,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 		cur.Close()
 		s.tx.SetTrace(false)
 		opts.Actual = func(n opt.Node) string { return trace.Describe(n, s.srv.Ranges.Region) }
-		if n := s.replay.attempt; n > 0 {
+		if n := s.replay.Attempt(); n > 0 {
 			footer = append(footer, "Retries: "+itoa(int64(n)))
 		}
 		took = s.srv.Host.Clock.Monotonic() - start
@@ -555,7 +567,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	if c.Format != "text" {
 		return s.explainStructured(c, p, trace, planning, took, w)
 	}
-	for _, line := range append(opt.Explain(p.program.Plan(), opts), footer...) {
+	for _, line := range append(opt.Explain(p.Program.Plan(), opts), footer...) {
 		if err := w.row(types.NewString(line)); err != nil {
 			return err
 		}
@@ -564,7 +576,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 }
 
 // explained is the plan that EXPLAIN is about, and the arguments of EXPLAIN EXECUTE.
-func (s *Session) explained(ctx context.Context, c *bind.Explain) (*plan, []types.Datum, error) {
+func (s *Session) explained(ctx context.Context, c *bind.Explain) (*plan.Plan, []types.Datum, error) {
 	if e, ok := c.Stmt.Node.(*bind.Execute); ok {
 		return s.executed(ctx, e)
 	}
@@ -585,18 +597,18 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 			given[n.At] = t
 		}
 	}
-	if _, taken := s.prepared[c.Name]; taken && !s.replay.running {
-		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", c.Name)
+	if err := s.statements.Free(c.Name); err != nil && !s.replay.Replaying() {
+		return err
 	}
 	stmt, err := s.detach(ctx, c.Stmt)
 	if err != nil {
 		return err
 	}
-	p := &Prepared{name: strings.Clone(c.Name), stmt: stmt, types: given}
+	p := &portal.Statement{Name: strings.Clone(c.Name), Stmt: stmt, Types: given}
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return err
 	}
-	return s.hold(p)
+	return s.statements.Add(p)
 }
 
 func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter) error {
@@ -608,23 +620,23 @@ func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter)
 }
 
 // executed is the plan of EXECUTE and its arguments.
-func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan, []types.Datum, error) {
-	p, err := s.preparedByName(c.Name)
+func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan.Plan, []types.Datum, error) {
+	p, err := s.statements.Find(c.Name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return nil, nil, err
 	}
-	if len(c.Args) != len(p.plan.params) {
+	if len(c.Args) != len(p.Plan.Params) {
 		return nil, nil, sqlstate.New(sqlstate.SyntaxError, "wrong number of parameters for prepared statement %q", c.Name).
-			WithDetail("Expected %d parameters but got %d.", len(p.plan.params), len(c.Args))
+			WithDetail("Expected %d parameters but got %d.", len(p.Plan.Params), len(c.Args))
 	}
 	params := make([]types.Datum, len(c.Args))
 	s.ensureTxn()
 	s.fillScalar(nil)
 	for i, a := range c.Args {
-		e, err := s.binder(nil).Expr(ctx, a, p.plan.params[i])
+		e, err := s.binder(nil).Expr(ctx, a, p.Plan.Params[i])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -632,17 +644,15 @@ func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan, []types
 			return nil, nil, err
 		}
 	}
-	return p.plan, params, nil
+	return p.Plan, params, nil
 }
 
 func (s *Session) deallocate(c *bind.Deallocate) (string, error) {
 	if c.Name == "" {
-		for name := range s.prepared {
-			s.CloseStatement(name)
-		}
+		s.statements.CloseAll()
 		return "DEALLOCATE ALL", nil
 	}
-	if _, err := s.preparedByName(c.Name); err != nil && !s.replay.running {
+	if _, err := s.statements.Find(c.Name); err != nil && !s.replay.Replaying() {
 		return "", err
 	}
 	s.CloseStatement(c.Name)
@@ -651,23 +661,19 @@ func (s *Session) deallocate(c *bind.Deallocate) (string, error) {
 
 func (s *Session) discard(c *bind.Discard) (string, error) {
 	if strings.EqualFold(c.What, "ALL") {
-		if err := s.standAlone("DISCARD ALL"); err != nil {
+		if err := s.state.StandAlone("DISCARD ALL", s.replay.Current().Portal != nil); err != nil {
 			return "", err
 		}
-		s.closePortals()
-		for name := range s.prepared {
-			s.CloseStatement(name)
-		}
+		s.portals.CloseAll()
+		s.statements.CloseAll()
 		s.dropTemporaries()
 		if err := s.resetVar("session_authorization"); err != nil {
 			return "", err
 		}
 		s.env.forget()
-		if a := s.advisory.Load(); a != nil {
-			a.unlockAll()
-			s.settleAdvisory()
-		}
-		s.unlistenAll()
+		s.advisory.UnlockAll()
+		s.advisory.Settle()
+		s.notifying.unlistenAll()
 		return "DISCARD ALL", s.resetVar("")
 	}
 	if strings.EqualFold(c.What, "TEMP") {

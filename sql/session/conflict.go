@@ -10,6 +10,8 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
+	"meridian/sql/session/advisory"
+	"meridian/sql/session/replay"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 	"meridian/txn"
@@ -17,7 +19,7 @@ import (
 
 // describeLoss is the error that ends a transaction which lost a conflict: what was in the way, and why running the
 // transaction again did not settle it.
-func (s *Session) describeLoss(conflict error, d *differs, why string) error {
+func (s *Session) describeLoss(conflict error, d *replay.DiffersError, why string) error {
 	var (
 		deadlock *kv.DeadlockError
 		refresh  *kv.RefreshFailedError
@@ -47,7 +49,7 @@ func (s *Session) describeLoss(conflict error, d *differs, why string) error {
 			lines = append(lines, upperFirst(line)+"; blocked by "+s.describeTxn(blocker.ID, blocker.Gateway)+".")
 		}
 	default:
-		if errors.As(conflict, &refresh) && s.modes.isolation == kv.Serializable {
+		if errors.As(conflict, &refresh) && s.state.Modes().Isolation == kv.Serializable {
 			e.Message = "could not serialize access due to read/write dependencies among transactions"
 		}
 		if l := s.describeConflict(conflict); l != "" {
@@ -59,7 +61,7 @@ func (s *Session) describeLoss(conflict error, d *differs, why string) error {
 	switch {
 	case d != nil:
 		lines = append(lines, fmt.Sprintf("The transaction was replayed, and statement %d, whose result has been sent, has another result now: %s",
-			d.number, abbreviated(d.text)))
+			d.Number, abbreviated(d.Text)))
 	case why != "":
 		lines = append(lines, "The transaction was not replayed: "+why+".")
 	}
@@ -162,7 +164,7 @@ func (s *Session) describeKey(k keys.Key) string {
 		plain = "key " + keys.PrettyPrint(k)
 	}
 	if l, ok := keys.DecodeAdvisory(k); ok {
-		w := advisoryShown(l, 0)
+		w := advisory.Shown(l, advisory.Exclusive)
 		return fmt.Sprintf("advisory lock [%d,%d,%d,%d]", w.Database, w.Class, w.Object, w.Sub)
 	}
 	table, index, _, err := keys.DecodeIndexKey(k)
@@ -260,7 +262,7 @@ func (s *Server) sessionOf(id kv.TxnID) (pid int32, application string) {
 	s.mu.Unlock()
 	for _, x := range all {
 		x.mu.Lock()
-		found := x.txnID == id || x.holds(id)
+		found := x.txnID == id || x.advisory.Holds(id)
 		name := x.application
 		x.mu.Unlock()
 		if found {

@@ -13,7 +13,7 @@ import (
 	"meridian/txn"
 )
 
-// Deferrable constraints. A statement hands over the checks of constraints that wait (exec.Deferrals); they are carried out before the
+// Deferrable constraints. A statement defers checks of constraints (exec.Deferrals); they are carried out before the
 // transaction commits, or by SET CONSTRAINTS IMMEDIATE, over what has been written by then. A check is of values and not of rows,
 // so it finds whether what was violated still is.
 
@@ -93,7 +93,7 @@ func (s *Session) checkDeferred(ctx context.Context, f func(exec.Constraint) boo
 
 // setConstraints is SET CONSTRAINTS.
 func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) error {
-	if !s.inBlock() {
+	if !s.state.InBlock() {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET CONSTRAINTS can only be used in transaction blocks"})
 	}
 	s.ensureTxn()

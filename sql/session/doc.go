@@ -1,10 +1,9 @@
-// Package session is one client's conversation with the database: its settings, prepared statements, portals, the
-// state of its transaction, and the retry that it does not see.
+// Package session is the server's side of one client's session: its settings, prepared statements, portals, the state of its transaction,
+// and transparent retries.
 //
-// The problem: PostgreSQL's clients know transactions as something that waits, not something that fails and must
-// be tried again; the layers below are optimistic and do ask for another try. The idea: what a statement answers
-// stays in the gateway's output buffer until the client has to hear it; until then the statements of the
-// transaction can be run again, and nobody can tell (CRDB'20 §3.4).
+// The problem: PostgreSQL's clients expect transactions that wait, not transactions that fail and must be tried again; the layers below are
+// optimistic and do request retries. The idea: the answer of a statement stays in the gateway's output buffer until the client needs it;
+// until then the statements of the transaction can be run again without the client's notice (CRDB'20 §3.4).
 //
 //	 pgwire
 //	   | Query, Parse, Bind, Execute, Sync
@@ -12,27 +11,31 @@
 //	   |
 //	   +---------> exec.Program over txn.Txn                          (every time)
 //
-// State of a session's transaction:
+// A session connects parts that are independent, each in a package of its own:
 //
-//	         BEGIN                    error
-//	 none ----------> explicit ------------------> failed
-//	  |  ^              |  COMMIT, ROLLBACK          |  ROLLBACK (COMMIT answers ROLLBACK)
-//	  |  +--------------+----------------------------+
-//	  | a statement without BEGIN
-//	  v
-//	implicit ---- end of the query string, or Sync: commit; error: roll back ----> none
+//	txnstate   the state of the transaction, its changes at the end of a statement, its modes and savepoints
+//	portal     prepared statements, portals and cursors, by name: their lifetimes, and their memory
+//	replay     the record of a transaction's statements, and the comparison of their answers when they run again
+//	plan       prepared plans of statements, and the node's cache of them
+//	parameter  settings: their values, through transactions and savepoints
+//	advisory   advisory locks: how often each was taken, through savepoints and runs again
+//	copydata   the formats of COPY
+//	result     the types that sessions share with their connections
+//
+// transaction.go has the effects of a commit, a rollback and ROLLBACK TO on all of them, and retry.go runs a transaction again; commands
+// that are not queries begin in command.go.
 //
 // Rules:
 //
-//	S1  a statement's success is sent only after its implicit transaction has committed (I1); in a pipeline, where Sync commits,
-//	    it is ReadyForQuery that says so, and Flush may have a result sent before;
-//	S2  statements run again only if each one's answer, as far as it has been sent, comes out byte for byte the same;
-//	    else the client hears 40001 (I3: what it was told is not what would come out now). replay.go has the how;
-//	S3  a cached plan is used only while every descriptor that it was made from has the version that it was made
+//	session.S1: a statement's success is sent only after its implicit transaction has committed (I1); in a pipeline, where Sync commits,
+//	    ReadyForQuery reports it, and Flush may have a result sent before;
+//	session.S2: statements run again only if each one's answer, as far as it has been sent, is byte for byte the same; otherwise the client
+//	    gets 40001 (I3: the answers that it has are not those of the new run). See package replay and retry.go;
+//	session.S3: a cached plan is used only while every descriptor that it was made from has the version that it was made
 //	    from (I7);
-//	S4  an error inside an explicit transaction leaves only ROLLBACK, COMMIT and ROLLBACK TO, as in PostgreSQL.
-//	S5  a statement runs by the roles and grants that the node knows when it begins: a plan that was made under others is made
-//	    again, whatever transaction it runs in.
-//	S6  a panic of what a statement runs is that statement's error, XX000, and ends nothing else (FA1): planning and execution are
-//	    under fault.Run, as are all other messages, whose session ends with the panic since nothing else would put it in order.
+//	session.S4: an error inside an explicit transaction leaves only ROLLBACK, COMMIT and ROLLBACK TO, as in PostgreSQL.
+//	session.S5: a statement runs by the roles and grants that the node knows when it begins: a plan that was made under others is made
+//	    again, also in the middle of a transaction.
+//	session.S6: a panic in a statement's own code is that statement's error, XX000, and ends nothing else (fault.FA1): planning and
+//	    execution are under fault.Run, as are all other messages, whose session ends with the panic since its state can't be restored.
 package session

@@ -10,7 +10,7 @@ import (
 // enumByOID finds an enum, or its arrays, by the OID that a client gives for a parameter.
 func (s *Session) enumByOID(ctx context.Context, oid uint32) (*types.T, bool) {
 	v, ok := s.view().(catalog.TypeView)
-	if !ok || s.state == stateFailed {
+	if !ok || s.state.Failed() {
 		return nil, false
 	}
 	t, err := v.TypeByID(ctx, catalog.ID(oid))

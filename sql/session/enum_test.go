@@ -9,7 +9,7 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// TestEnumOnTwoNodes: a node hears of a new value of an enum before anybody writes it (SC7), a cached plan over the old version is made again, and what was stored keeps its place when values are put between others or renamed.
+// TestEnumOnTwoNodes: a node hears of a new value of an enum before anybody writes it (schemachange.SC8), a cached plan over the old version is made again, and what was stored keeps its place when values are put between others or renamed.
 func TestEnumOnTwoNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)
@@ -84,7 +84,7 @@ func TestEnumValueMeanwhile(t *testing.T) {
 }
 
 // TestEnumValueIsReadFirst: while the job that makes a new value public has not done so, no node takes the value, and every node could read it;
-// a second session that adds the same value IF NOT EXISTS waits for the job (SC7).
+// a second session that adds the same value IF NOT EXISTS waits for the job (schemachange.SC8).
 func TestEnumValueIsReadFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)

@@ -9,10 +9,13 @@ import (
 	"strconv"
 	"time"
 
+	"meridian/sql/session/parameter"
+
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
 	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 	"meridian/sql/virtual"
@@ -24,8 +27,9 @@ type environment struct {
 	lastUsed bool
 	lastID   catalog.ID // the sequence of lastval
 	currents map[catalog.ID]int64
-	block    block   // of the running statement
-	series   *series // of setseed; nil: none
+	before   *sequenceState // the three, before the open transaction's first nextval
+	block    block          // of the running statement
+	series   *series        // of setseed; nil: none
 	// txnNumber is what txid_current has told of the open transaction; zero: nothing.
 	txnNumber int64
 	// mayDraw is a sequence whose numbers the running statement may take.
@@ -40,7 +44,7 @@ func (e *environment) CurrentDatabase() string { return e.s.client.Database }
 func (e *environment) BackendPID() int32       { return e.s.pid }
 func (e *environment) NodeID() int32           { return int32(e.s.srv.NodeID()) }
 
-// SearchPath implements scalar.Environment.
+// SearchPath implements system.Environment.
 func (e *environment) SearchPath(implicit bool) []string {
 	var path []string
 	for _, name := range e.s.info().SearchPath {
@@ -59,21 +63,21 @@ func (e *environment) SearchPath(implicit bool) []string {
 	return path
 }
 
-// Setting implements scalar.Environment.
+// Setting implements system.Environment.
 func (e *environment) Setting(name string) (string, bool) {
-	name = canonical(name)
-	if _, ok := e.s.params.get(name); !ok {
+	name = parameter.Canonical(name)
+	if _, ok := e.s.params.Get(name); !ok {
 		return "", false
 	}
 	return e.s.setting(name), true
 }
 
-// SetSetting implements scalar.Environment.
+// SetSetting implements system.Environment.
 func (e *environment) SetSetting(name, value string, local bool) error {
 	return e.s.set(name, value, local)
 }
 
-// RandomUUID implements scalar.Environment: version 4.
+// RandomUUID implements system.Environment: version 4.
 func (e *environment) RandomUUID() [16]byte {
 	var u [16]byte
 	e.s.srv.Host.Dice.Read(u[:])
@@ -82,7 +86,7 @@ func (e *environment) RandomUUID() [16]byte {
 	return u
 }
 
-// UniqueRowID implements scalar.Environment: wall time in units of ten microseconds, then the node, so that ids of
+// UniqueRowID implements system.Environment: wall time in units of ten microseconds, then the node, so that ids of
 // one node grow and those of two nodes differ. A session never repeats itself; two sessions of one node are kept
 // apart by the node's clock, which never shows the same reading twice.
 func (e *environment) UniqueRowID() int64 {
@@ -93,7 +97,7 @@ func (e *environment) UniqueRowID() int64 {
 	return id
 }
 
-// TransactionNumber implements scalar.Environment.
+// TransactionNumber implements system.Environment.
 func (e *environment) TransactionNumber(assign bool) int64 {
 	if e.txnNumber == 0 && assign {
 		e.s.ensureTxn()
@@ -102,7 +106,7 @@ func (e *environment) TransactionNumber(assign bool) int64 {
 	return e.txnNumber
 }
 
-// NextVal implements scalar.Environment.
+// NextVal implements system.Environment.
 func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
 	seq, err := e.sequence(ctx, name)
 	if err != nil {
@@ -117,7 +121,7 @@ func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
 	return e.nextVal(ctx, seq)
 }
 
-// NextIdentity implements scalar.Environment.
+// NextIdentity implements system.Environment.
 func (e *environment) NextIdentity(ctx context.Context, name string) (int64, error) {
 	seq, err := e.sequence(ctx, name)
 	if err != nil {
@@ -127,7 +131,7 @@ func (e *environment) NextIdentity(ctx context.Context, name string) (int64, err
 }
 
 func (e *environment) nextVal(ctx context.Context, seq *catalog.Table) (int64, error) {
-	if e.s.modes.readOnly && !seq.Temporary() {
+	if e.s.state.Modes().ReadOnly && !seq.Temporary() {
 		return 0, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute nextval() in a read-only transaction")
 	}
 	v, err := e.s.draw(seq.ID, func() (int64, error) { return e.take(ctx, seq) })
@@ -196,13 +200,27 @@ func (e *environment) remember(seq *catalog.Table, v int64) {
 	e.lastUsed, e.lastID = true, seq.ID
 }
 
+// sequenceState is what currval and lastval know.
+type sequenceState struct {
+	currents map[catalog.ID]int64
+	lastID   catalog.ID
+	lastUsed bool
+}
+
+// restart takes them back to the beginning of the open transaction, which is run again.
+func (e *environment) restart() {
+	if q := e.before; q != nil {
+		e.currents, e.lastID, e.lastUsed = maps.Clone(q.currents), q.lastID, q.lastUsed
+	}
+}
+
 // forget is DISCARD SEQUENCES: currval and lastval know nothing.
 func (e *environment) forget() { e.currents, e.lastUsed, e.lastID = nil, false, 0 }
 
 // rememberLast is for currval, and for lastval if the sequence is the one that lastval is of.
 func (e *environment) rememberLast(seq *catalog.Table, v int64) {
-	if r := &e.s.replay; r.sequences == nil && e.s.state != stateNone {
-		r.sequences = &sequenceState{maps.Clone(e.currents), e.lastID, e.lastUsed}
+	if e.before == nil && e.s.state.Open() {
+		e.before = &sequenceState{maps.Clone(e.currents), e.lastID, e.lastUsed}
 	}
 	if e.currents == nil {
 		e.currents = map[catalog.ID]int64{}
@@ -231,7 +249,7 @@ func (e *environment) sequence(ctx context.Context, name string) (*catalog.Table
 	return t, nil
 }
 
-// CurrVal implements scalar.Environment.
+// CurrVal implements system.Environment.
 func (e *environment) CurrVal(ctx context.Context, name string) (int64, error) {
 	seq, err := e.sequence(ctx, name)
 	if err != nil {
@@ -247,7 +265,7 @@ func (e *environment) CurrVal(ctx context.Context, name string) (int64, error) {
 	return v, nil
 }
 
-// SetVal implements scalar.Environment.
+// SetVal implements system.Environment.
 func (e *environment) SetVal(ctx context.Context, name string, value int64, called bool) error {
 	seq, err := e.sequence(ctx, name)
 	if err != nil {
@@ -260,10 +278,10 @@ func (e *environment) SetVal(ctx context.Context, name string, value int64, call
 		return sqlstate.New(sqlstate.NumericOutOfRange, "setval: value %d is out of bounds for sequence %q (%d..%d)",
 			value, seq.Name, def.Min, def.Max)
 	}
-	if e.s.modes.readOnly && !seq.Temporary() {
+	if e.s.state.Modes().ReadOnly && !seq.Temporary() {
 		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute setval() in a read-only transaction")
 	}
-	e.s.replay.turnOff("setval() can't be undone")
+	e.s.replay.TurnOff("setval() can't be undone")
 	if seq.Temporary() {
 		e.s.temp.local.SetVal(seq, value, called)
 	} else if err := e.s.srv.Seqs.Set(ctx, seq, value, called); err != nil {
@@ -275,7 +293,7 @@ func (e *environment) SetVal(ctx context.Context, name string, value int64, call
 	return nil
 }
 
-// LastVal implements scalar.Environment.
+// LastVal implements system.Environment.
 func (e *environment) LastVal(ctx context.Context) (int64, error) {
 	if !e.lastUsed {
 		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "lastval is not yet defined in this session")
@@ -294,12 +312,12 @@ func (e *environment) LastVal(ctx context.Context) (int64, error) {
 	return e.currents[e.lastID], nil
 }
 
-// SerialSequence implements scalar.Environment.
+// SerialSequence implements system.Environment.
 func (e *environment) SerialSequence(table, column string) (string, error) {
 	return e.functions().SerialSequence(table, column)
 }
 
-// SequenceLast implements scalar.Environment.
+// SequenceLast implements system.Environment.
 func (e *environment) SequenceLast(ctx context.Context, name string) (int64, bool, error) {
 	seq, err := e.sequence(ctx, name)
 	if err != nil {
@@ -311,7 +329,7 @@ func (e *environment) SequenceLast(ctx context.Context, name string) (int64, boo
 	return e.s.srv.Seqs.LastFor(ctx, e.s.temp.local, seq)
 }
 
-// SequenceParameters implements scalar.Environment.
+// SequenceParameters implements system.Environment.
 func (e *environment) SequenceParameters(ctx context.Context, oid uint32) (types.Row, error) {
 	seq, err := e.s.view().TableByID(ctx, catalog.ID(oid))
 	switch {
@@ -330,7 +348,7 @@ func (e *environment) SequenceParameters(ctx context.Context, oid uint32) (types
 		types.NewInt(d.Cache), types.NewInt(int64(d.Type.OID()))}, nil
 }
 
-// BlockingPIDs implements scalar.Environment. The nodes are asked once for a statement, however many sessions it asks about.
+// BlockingPIDs implements system.Environment. The nodes are asked once for a statement, however many sessions it asks about.
 func (e *environment) BlockingPIDs(ctx context.Context, pid int32) ([]int32, error) {
 	if e.blocking == nil {
 		e.blocking = e.s.srv.Virtual.Blocking(ctx)
@@ -338,9 +356,9 @@ func (e *environment) BlockingPIDs(ctx context.Context, pid int32) ([]int32, err
 	return e.blocking[pid], ctx.Err()
 }
 
-// CancelBackend implements scalar.Environment.
+// CancelBackend implements system.Environment.
 func (e *environment) CancelBackend(ctx context.Context, pid int32, terminate bool) (bool, error) {
-	e.s.replay.turnOff("a session that was cancelled stays so")
+	e.s.replay.TurnOff("a session that was cancelled stays so")
 	found, err := e.s.signal(ctx, pid, terminate)
 	var silent *SilentNodeError
 	switch {
@@ -358,7 +376,7 @@ func (e *environment) CancelBackend(ctx context.Context, pid int32, terminate bo
 // awaitPause is how often AwaitBackend looks.
 const awaitPause = 20 * time.Millisecond
 
-// AwaitBackend implements scalar.Environment.
+// AwaitBackend implements system.Environment.
 func (e *environment) AwaitBackend(ctx context.Context, pid int32, ms int64) (bool, error) {
 	clk := e.s.srv.Host.Clock
 	end := clk.Monotonic() + time.Duration(ms)*time.Millisecond
@@ -386,12 +404,7 @@ func (e *environment) AwaitBackend(ctx context.Context, pid int32, ms int64) (bo
 	}
 }
 
-// RunSubquery implements scalar.Environment; exec replaces it.
-func (e *environment) RunSubquery(*scalar.Context, *scalar.Subquery) (types.Datum, error) {
-	return types.Null, sqlstate.New(sqlstate.FeatureNotSupported, "a subquery is not allowed here")
-}
-
-// ClusterTimestamp implements scalar.Environment.
+// ClusterTimestamp implements system.Environment.
 func (e *environment) ClusterTimestamp() string {
 	if e.s.tx != nil {
 		return e.s.tx.ReadTimestamp().String()
@@ -399,9 +412,9 @@ func (e *environment) ClusterTimestamp() string {
 	return e.s.srv.Clock.Now().String()
 }
 
-// Sleep implements scalar.Environment.
+// Sleep implements system.Environment.
 func (e *environment) Sleep(ctx context.Context, d time.Duration) error {
-	if e.s.replay.running {
+	if e.s.replay.Replaying() {
 		return ctx.Err() // it has slept when it ran first
 	}
 	e.s.setWaitEvent(virtual.WaitSleep)
@@ -433,19 +446,16 @@ func (e *environment) ConstraintDef(oid uint32, pretty bool) string {
 	return e.functions().ConstraintDef(oid, pretty)
 }
 
-// PrettyExpr implements scalar.Environment.
+// PrettyExpr implements system.Environment.
 func (e *environment) PrettyExpr(text string) string { return e.functions().PrettyExpr(text) }
 
 func (e *environment) ViewDef(oid uint32) string { return e.functions().ViewDef(oid) }
-func (e *environment) ColumnDefault(table uint32, attnum int) string {
-	return e.functions().ColumnDefault(table, attnum)
-}
 
-// Description is a comment, for col_description, obj_description and shobj_description.
+// Description implements system.Environment.
 func (e *environment) Description(class string, oid uint32, column int) string {
 	return e.functions().Description(class, oid, column)
 }
-func (e *environment) HasPrivilege(q scalar.PrivilegeQuestion) (types.Datum, error) {
+func (e *environment) HasPrivilege(q system.PrivilegeQuestion) (types.Datum, error) {
 	return e.functions().HasPrivilege(q)
 }
 
@@ -458,7 +468,7 @@ func (l lazyTables) Rows(ctx context.Context, read exec.VirtualRead) ([]types.Ro
 }
 
 var _ exec.VirtualTables = lazyTables{}
-var _ scalar.Environment = (*environment)(nil)
+var _ system.Environment = (*environment)(nil)
 
 // User, Database, Superuser, Info and Activity of the session, for virtual relations.
 func (s *Session) User() string     { return s.role() }
@@ -469,23 +479,23 @@ func (s *Session) Server() *Server  { return s.srv }
 
 // Settings calls f for each setting.
 func (s *Session) Settings(f func(virtual.Setting)) {
-	for i := range settings {
-		d := &settings[i]
-		x := virtual.Setting{Name: displayName(d.name), Setting: s.setting(d.name), Category: d.category, About: d.about, Context: d.context, Vartype: "string",
-			Source: "default", Boot: d.def, Reset: s.params.defaults[d.name]}
+	for i := range parameter.All {
+		d := &parameter.All[i]
+		x := virtual.Setting{Name: parameter.DisplayName(d.Name), Setting: s.setting(d.Name), Category: d.Category, About: d.About, Context: d.Context, Vartype: "string",
+			Source: "default", Boot: d.Default, Reset: s.params.Fallback(d.Name)}
 		if x.Category == "" {
 			x.Category = "Customized Options"
 		}
 		if x.Context == "" {
 			x.Context = "user"
 		}
-		if s.params.isSet(d.name) {
+		if s.params.IsSet(d.Name) {
 			x.Source = "session"
 		}
-		if m := d.domain; m != nil {
-			x.Vartype, x.Unit, x.Min, x.Max, x.Enum = m.vartype, m.unit, m.lo, m.hi, m.enum
-			if m.bare != nil {
-				x.Setting, x.Boot, x.Reset = m.bare(x.Setting), m.bare(x.Boot), m.bare(x.Reset)
+		if m := d.Domain; m != nil {
+			x.Vartype, x.Unit, x.Min, x.Max, x.Enum = m.Type, m.Unit, m.Low, m.High, m.Enum
+			if m.Bare != nil {
+				x.Setting, x.Boot, x.Reset = m.Bare(x.Setting), m.Bare(x.Boot), m.Bare(x.Reset)
 			}
 		}
 		f(x)
@@ -493,24 +503,14 @@ func (s *Session) Settings(f func(virtual.Setting)) {
 }
 
 // PreparedNames lists the session's prepared statements and their texts.
-func (s *Session) PreparedNames() map[string]string {
-	out := map[string]string{}
-	for n, p := range s.prepared {
-		if n != "" && p.stmt != nil {
-			out[n] = p.stmt.Text()
-		}
-	}
-	return out
-}
+func (s *Session) PreparedNames() map[string]string { return s.statements.Texts() }
 
-// CurrentQuery implements scalar.Environment.
+// CurrentQuery implements system.Environment.
 func (e *environment) CurrentQuery() string {
-	e.s.mu.Lock()
-	defer e.s.mu.Unlock()
-	return e.s.queryWhole
+	return e.s.wholeQuery()
 }
 
-// Client implements scalar.Environment.
+// Client implements system.Environment.
 func (e *environment) Client() (string, int) {
 	a, err := netip.ParseAddrPort(e.s.client.Remote)
 	if err != nil {
@@ -519,5 +519,5 @@ func (e *environment) Client() (string, int) {
 	return a.Addr().Unmap().WithZone("").String(), int(a.Port())
 }
 
-// TypeIsVisible is of scalar's pg_type_is_visible.
+// TypeIsVisible implements system.Environment.
 func (e *environment) TypeIsVisible(oid uint32) bool { return e.functions().TypeIsVisible(oid) }

@@ -6,6 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"meridian/sql/session/plan"
+
+	"meridian/sql/session/parameter"
+
+	"meridian/sql/session/result"
+
 	"meridian/sql/bind"
 	"meridian/sql/exec"
 	"meridian/sql/opt"
@@ -219,7 +225,7 @@ func checkExplain(c *bind.Explain) error {
 }
 
 // explainColumn is the answer's column.
-func explainColumn(format string) Column {
+func explainColumn(format string) result.Column {
 	col := text("QUERY PLAN")
 	if format == "json" {
 		if t, ok := types.FromName("json"); ok {
@@ -230,14 +236,14 @@ func explainColumn(format string) Column {
 }
 
 // explainStructured answers in JSON or YAML.
-func (s *Session) explainStructured(c *bind.Explain, p *plan, trace *exec.Trace, planning, took time.Duration, w *rowWriter) error {
+func (s *Session) explainStructured(c *bind.Explain, p *plan.Plan, trace *exec.Trace, planning, took time.Duration, w *rowWriter) error {
 	opts := opt.ExplainOptions{Verbose: c.Verbose}
-	fields := []field{{"Plan", s.explainFields(opt.ExplainTree(p.program.Plan(), opts), p.program.Plan().Meta, c, trace)}}
+	fields := []field{{"Plan", s.explainFields(opt.ExplainTree(p.Program.Plan(), opts), p.Program.Plan().Meta, c, trace)}}
 	if c.Settings {
 		changed := []field{}
-		for n := range s.params.session {
-			if d := findSetting(n); d != nil {
-				changed = append(changed, field{displayName(n), s.setting(n)})
+		for _, n := range s.params.Names() {
+			if d := parameter.Find(n); d != nil {
+				changed = append(changed, field{parameter.DisplayName(n), s.setting(n)})
 			}
 		}
 		fields = append(fields, field{"Settings", changed})
@@ -249,7 +255,7 @@ func (s *Session) explainStructured(c *bind.Explain, p *plan, trace *exec.Trace,
 		}
 	}
 	if trace != nil {
-		if n := s.replay.attempt; n > 0 {
+		if n := s.replay.Attempt(); n > 0 {
 			fields = append(fields, field{"Retries", wholeNumber(int64(n))})
 		}
 		if c.Summary == nil || *c.Summary {

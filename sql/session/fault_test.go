@@ -34,7 +34,7 @@ func defect(t *testing.T, n *sessiontest.Node) {
 	}
 }
 
-// TestPanicEndsItsStatement: a panic of what a statement runs, wherever that is, is the statement's error (S6, FA1): its session
+// TestPanicEndsItsStatement: a panic of what a statement runs, wherever that is, is the statement's error (session.S6, fault.FA1): its session
 // goes on, with nothing held, and so do others.
 func TestPanicEndsItsStatement(t *testing.T) {
 	for _, c := range []struct{ name, before, text, after string }{
@@ -103,7 +103,7 @@ func TestPanicEndsItsStatement(t *testing.T) {
 	}
 }
 
-// TestPanicOfASharedPartGoesOn: below the transaction others may wait for what the panic left undone, so it ends the process (FA2).
+// TestPanicOfASharedPartGoesOn: below the transaction others may wait for what the panic left undone, so it ends the process (fault.FA2).
 func TestPanicOfASharedPartGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := sessiontest.New(t, 1)

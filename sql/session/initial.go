@@ -1,8 +1,9 @@
 package session
 
 import (
-	"maps"
 	"strings"
+
+	"meridian/sql/session/parameter"
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -40,7 +41,7 @@ func (s *Session) initialSetting(bound bind.Statement) (bind.Statement, error) {
 	case set.Default:
 		name = set.Name
 	}
-	if name != "" && findSetting(name) == nil && !strings.Contains(name, ".") {
+	if name != "" && parameter.Find(name) == nil && !strings.Contains(name, ".") {
 		return nil, sqlstate.New(sqlstate.UndefinedObject, "unrecognized configuration parameter %q", name)
 	}
 	if set == nil || set.Default {
@@ -58,7 +59,7 @@ func (s *Session) initialSetting(bound bind.Statement) (bind.Statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := (&parameters{}).set(set.Name, value, false); err != nil {
+	if _, err := (&parameter.Values{}).Set(set.Name, value, false); err != nil {
 		return nil, err
 	}
 	set.Values = []string{text}
@@ -69,11 +70,11 @@ func (s *Session) initialSetting(bound bind.Statement) (bind.Statement, error) {
 func keptNames(set *bind.SetVar, reset *parse.ResetVar) (*bind.SetVar, *parse.ResetVar) {
 	if set != nil {
 		c := *set
-		c.Name = canonical(c.Name)
+		c.Name = parameter.Canonical(c.Name)
 		set = &c
 	}
 	if reset != nil {
-		reset = &parse.ResetVar{Name: canonical(reset.Name)}
+		reset = &parse.ResetVar{Name: parameter.Canonical(reset.Name)}
 	}
 	return set, reset
 }
@@ -107,7 +108,5 @@ func (s *Session) initialSettings() {
 			s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: e.Message, Detail: e.Detail, Hint: e.Hint})
 		}
 	}
-	defaults := maps.Clone(s.params.defaults)
-	maps.Copy(defaults, s.params.session)
-	s.params.defaults, s.params.session = defaults, nil
+	s.params.Adopt()
 }

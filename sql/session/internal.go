@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 
+	"meridian/sql/session/result"
+
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -20,22 +22,24 @@ func (s *Server) Run(ctx context.Context, user, database, text string) error {
 // discard is a client that listens to nothing.
 type discard struct{}
 
-func (d *discard) Describe([]Column, []Format)             {}
-func (d *discard) Row(types.Row, []Column, []Format) error { return nil }
-func (d *discard) Complete(string)                         {}
-func (d *discard) Empty()                                  {}
-func (d *discard) Suspend()                                {}
-func (d *discard) Notice(*sqlstate.Error)                  {}
-func (d *discard) Parameter(string, string)                {}
-func (d *discard) Mark() Mark                              { return Mark{} }
-func (d *discard) Rewind(Mark) bool                        { return true }
-func (d *discard) Watch(Fingerprint)                       {}
-func (d *discard) Watched(bool) (_, _ Fingerprint, _ bool) { return Fingerprint{}, Fingerprint{}, true }
-func (d *discard) Take(int64) []byte                       { return nil }
-func (d *discard) Give([]byte)                             {}
-func (d *discard) CopyOut(Format, int)                     {}
-func (d *discard) CopyData([]byte) error                   { return nil }
-func (d *discard) CopyDone()                               {}
-func (d *discard) CopyIn(Format, int) (CopySource, error) {
+func (d *discard) Describe([]result.Column, []result.Format)             {}
+func (d *discard) Row(types.Row, []result.Column, []result.Format) error { return nil }
+func (d *discard) Complete(string)                                       {}
+func (d *discard) Empty()                                                {}
+func (d *discard) Suspend()                                              {}
+func (d *discard) Notice(*sqlstate.Error)                                {}
+func (d *discard) Parameter(string, string)                              {}
+func (d *discard) Mark() result.Mark                                     { return result.Mark{} }
+func (d *discard) Rewind(result.Mark) bool                               { return true }
+func (d *discard) Watch(result.Fingerprint)                              {}
+func (d *discard) Watched(bool) (_, _ result.Fingerprint, _ bool) {
+	return result.Fingerprint{}, result.Fingerprint{}, true
+}
+func (d *discard) Take(int64) []byte          { return nil }
+func (d *discard) Give([]byte)                {}
+func (d *discard) CopyOut(result.Format, int) {}
+func (d *discard) CopyData([]byte) error      { return nil }
+func (d *discard) CopyDone()                  {}
+func (d *discard) CopyIn(result.Format, int) (result.CopySource, error) {
 	return nil, sqlstate.New(sqlstate.FeatureNotSupported, "COPY FROM STDIN needs a client")
 }

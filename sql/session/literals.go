@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 
+	"meridian/sql/session/plan"
+
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -12,14 +14,14 @@ import (
 // only. It reports false if the text is not of that kind. Where the shared plan can't be made, or can't take one of
 // the constants, the text runs as it was written, so that errors are about what the client sent.
 func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
-	if s.state == stateFailed {
+	if s.state.Failed() {
 		return false, nil
 	}
 	shared, found, ok := s.parser.Parameterize(text)
 	if !ok {
 		return false, nil
 	}
-	// What follows may run again after the parser's buffers have been used for another text.
+	// The statement may run again after the parser's buffers have been used for another text.
 	lits := append([]parse.Literal(nil), found...)
 	ts := make([]*types.T, len(lits))
 	for i := range lits {
@@ -35,7 +37,7 @@ func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 		if err != nil && (Retryable(err) || Outcome(err).Code == sqlstate.LockNotAvailable) {
 			return err // not to wait as long once more
 		}
-		if err == nil && p.query != nil {
+		if err == nil && p.Query != nil {
 			if params, ok := s.literalValues(p, lits); ok {
 				return s.runPlan(ctx, p, params, nil, true, final)
 			}
@@ -49,8 +51,8 @@ func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 }
 
 // literalValues reads the constants as the plan's parameters.
-func (s *Session) literalValues(p *plan, lits []parse.Literal) ([]types.Datum, bool) {
-	if len(p.params) != len(lits) {
+func (s *Session) literalValues(p *plan.Plan, lits []parse.Literal) ([]types.Datum, bool) {
+	if len(p.Params) != len(lits) {
 		return nil, false
 	}
 	params := make([]types.Datum, len(lits))
@@ -60,7 +62,7 @@ func (s *Session) literalValues(p *plan, lits []parse.Literal) ([]types.Datum, b
 			params[i] = types.NewInt(l.Int)
 			continue
 		}
-		d, err := types.ParseTextEnv(p.params[i], l.Text, env)
+		d, err := types.ParseTextEnv(p.Params[i], l.Text, env)
 		if err != nil {
 			return nil, false
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"meridian/sql/session/plan"
+
 	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -82,7 +84,7 @@ func (s *Session) mayWrite(ctx context.Context, id catalog.ID, out catalog.Exclu
 }
 
 // awaitTables waits until the statement may change the tables that it changes, and gives the plan by which it does.
-func (s *Session) awaitTables(ctx context.Context, p *plan) (*plan, error) {
+func (s *Session) awaitTables(ctx context.Context, p *plan.Plan) (*plan.Plan, error) {
 	for {
 		waited := false
 		meet := func(id catalog.ID, out catalog.Exclusion) error {
@@ -90,12 +92,12 @@ func (s *Session) awaitTables(ctx context.Context, p *plan) (*plan, error) {
 			waited = waited || !ok
 			return err
 		}
-		for i := range p.query.Access {
-			a := &p.query.Access[i]
+		for i := range p.Query.Access {
+			a := &p.Query.Access[i]
 			if a.Privileges&(catalog.Insert|catalog.Update|catalog.Delete) == 0 {
 				continue
 			}
-			if !p.query.Writes {
+			if !p.Query.Writes {
 				if err := meet(a.Table.ID, catalog.ExcludeLockers); err != nil {
 					return nil, err
 				}
@@ -118,7 +120,7 @@ func (s *Session) awaitTables(ctx context.Context, p *plan) (*plan, error) {
 		if !waited {
 			return p, nil
 		}
-		if p.stmt == nil || p.private {
+		if p.Stmt == nil || p.Private {
 			return nil, sqlstate.New(sqlstate.SerializationFailure, "the schema was changed by another transaction")
 		}
 		if good, err := s.reuse(p); err != nil {
@@ -127,11 +129,11 @@ func (s *Session) awaitTables(ctx context.Context, p *plan) (*plan, error) {
 			p = good
 			continue
 		}
-		now, err := s.planFor(ctx, p.stmt, p.params)
+		now, err := s.planFor(ctx, p.Stmt, p.Params)
 		if err != nil {
 			return nil, err
 		}
-		if now.query == nil || !sameColumns(p.columns, now.columns) || len(now.params) != len(p.params) {
+		if now.Query == nil || !plan.SameColumns(p.Columns, now.Columns) || len(now.Params) != len(p.Params) {
 			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "cached plan must not change result type")
 		}
 		p = now

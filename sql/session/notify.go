@@ -2,6 +2,7 @@ package session
 
 import (
 	"meridian/sql/bind"
+	"meridian/sql/memory"
 	"meridian/sql/notify"
 	"meridian/sql/sqlstate"
 )
@@ -18,8 +19,21 @@ const (
 	maxChannels    = 10_000
 )
 
+// exchange is the node's part (notify.Hub).
+type exchange interface {
+	// Room reports why no more can be notified.
+	Room() error
+	NewListener(database string, ring, overflowed func()) *notify.Listener
+	Publish(database string, list []notify.Notification)
+}
+
 // notifying is a session's part.
 type notifying struct {
+	exchange         exchange
+	database         string
+	process          int32
+	ring, overflowed func() // of its listener; other goroutines call them
+
 	listener *notify.Listener // nil until the session first listens
 	pending  []notify.Notification
 	bytes    int // of pending
@@ -71,8 +85,8 @@ func (n *notifying) has(x notify.Notification) bool {
 	return is
 }
 
-// notify is NOTIFY.
-func (s *Session) notify(channel, payload string) error {
+// notify is NOTIFY; what is pending is taken from the transaction's account.
+func (n *notifying) notify(account *memory.Account, channel, payload string) error {
 	switch {
 	case channel == "":
 		return sqlstate.New(sqlstate.InvalidParameterValue, "channel name cannot be empty")
@@ -81,16 +95,15 @@ func (s *Session) notify(channel, payload string) error {
 	case len(payload) >= maxPayload:
 		return sqlstate.New(sqlstate.InvalidParameterValue, "payload string too long")
 	}
-	n := &s.notifying
-	x := notify.Notification{Process: s.pid, Channel: channel, Payload: payload}
+	x := notify.Notification{Process: n.process, Channel: channel, Payload: payload}
 	if n.has(x) {
 		return nil
 	}
 	size := 2*len(payload) + 2*maxChannelName
-	if n.bytes+size > maxNotifyBytes || s.srv.Notify.Room() != nil {
+	if n.bytes+size > maxNotifyBytes || n.exchange.Room() != nil {
 		return sqlstate.New(sqlstate.ProgramLimitExceeded, "too many notifications in the NOTIFY queue")
 	}
-	if err := s.txnMemory().Grow(int64(size)); err != nil {
+	if err := account.Grow(int64(size)); err != nil {
 		return err
 	}
 	n.pending, n.bytes = append(n.pending, x), n.bytes+size
@@ -101,8 +114,7 @@ func (s *Session) notify(channel, payload string) error {
 }
 
 // listen is LISTEN and UNLISTEN.
-func (s *Session) listen(c any) (tag string, err error) {
-	n := &s.notifying
+func (n *notifying) listen(account *memory.Account, c any) (tag string, err error) {
 	change := listenChange{}
 	switch c := c.(type) {
 	case *bind.Listen:
@@ -113,21 +125,20 @@ func (s *Session) listen(c any) (tag string, err error) {
 	case *bind.Unlisten:
 		change.channel, tag = c.Channel, "UNLISTEN"
 	}
-	if err := s.txnMemory().Grow(2 * maxChannelName); err != nil {
+	if err := account.Grow(2 * maxChannelName); err != nil {
 		return "", err
 	}
 	n.changes = append(n.changes, change)
 	return tag, nil
 }
 
-// endNotifying carries out what the transaction asked for, if it has committed.
-func (s *Session) endNotifying(committed bool) {
-	n := &s.notifying
+// end carries out what the transaction asked for, if it has committed.
+func (n *notifying) end(committed bool) {
 	if committed {
 		for _, c := range n.changes {
 			switch {
 			case c.listen && n.listener == nil:
-				n.listener = s.srv.Notify.NewListener(s.client.Database, s.ring, s.overflowed)
+				n.listener = n.exchange.NewListener(n.database, n.ring, n.overflowed)
 				n.listener.Listen(c.channel)
 			case n.listener == nil:
 			case c.listen:
@@ -138,9 +149,16 @@ func (s *Session) endNotifying(committed bool) {
 				n.listener.Unlisten(c.channel)
 			}
 		}
-		s.srv.Notify.Publish(s.client.Database, n.pending)
+		n.exchange.Publish(n.database, n.pending)
 	}
 	n.reset()
+}
+
+// unlistenAll ends listening at once.
+func (n *notifying) unlistenAll() {
+	if n.listener != nil {
+		n.listener.UnlistenAll()
+	}
 }
 
 // ring tells the connection, if it is one, that a notification has come. Another goroutine calls it.
@@ -158,13 +176,6 @@ func (s *Session) overflowed() {
 	}
 }
 
-// unlistenAll ends listening at once.
-func (s *Session) unlistenAll() {
-	if l := s.notifying.listener; l != nil {
-		l.UnlistenAll()
-	}
-}
-
 // Listens reports whether the session has ever listened: its connection then has to look for notifications.
 func (s *Session) Listens() bool { return s.notifying.listener != nil }
 
@@ -176,13 +187,13 @@ func (s *Session) Notifications() []notify.Notification {
 	return s.notifying.listener.Take()
 }
 
-// Notify implements scalar.Environment.
+// Notify implements system.Environment.
 func (e *environment) Notify(channel, payload string) error {
 	e.s.ensureTxn()
-	return e.s.notify(channel, payload)
+	return e.s.notifying.notify(e.s.txnMemory(), channel, payload)
 }
 
-// Listening implements scalar.Environment.
+// Listening implements system.Environment.
 func (e *environment) Listening() []string {
 	if l := e.s.notifying.listener; l != nil {
 		return l.Channels()

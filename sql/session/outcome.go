@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"meridian/kv"
 	"meridian/sql/rowcode"
@@ -32,6 +33,8 @@ func Outcome(err error) *sqlstate.Error {
 		unreach   *transport.UnreachableError
 		fatal     *engine.FatalError
 		newer     *rowcode.NewerError
+		none      *txn.UnsupportedError
+		refused   *kv.ProtocolRefusedError
 	)
 	switch {
 	case errors.As(err, &known) && !(interrupts(known.Code) && errors.As(err, &ambiguous)):
@@ -73,6 +76,17 @@ func Outcome(err error) *sqlstate.Error {
 	case errors.As(err, &belowGC):
 		return (&sqlstate.Error{Code: sqlstate.SnapshotTooOld, Message: "snapshot too old: the data of that time is gone",
 			Cause: err}).WithDetail("The batch's timestamp must be after the replica's GC threshold, %s.", readable(belowGC.Threshold))
+	case errors.As(err, &none):
+		return &sqlstate.Error{Code: sqlstate.FeatureNotSupported, Message: fmt.Sprintf("commit protocol %s does not support %s", none.Protocol, none.What),
+			Hint: "Use a table whose commit protocol is leader.", Cause: err}
+	case errors.As(err, &refused):
+		e := &sqlstate.Error{Code: sqlstate.FeatureNotSupported, Message: fmt.Sprintf("commit protocol %s is not available", refused.Protocol),
+			Detail: "The tables of the system keep the commit protocol leader.", Cause: err}
+		if refused.Node != 0 {
+			e.Detail = fmt.Sprintf("Node %d does not have it.", refused.Node)
+			e.Hint = "Upgrade all nodes first."
+		}
+		return e
 	case errors.Is(err, txn.ErrReadOnly):
 		return &sqlstate.Error{Code: sqlstate.ReadOnlyTransaction, Message: "cannot execute a write in a read-only transaction", Cause: err}
 	case errors.As(err, &fatal):

@@ -30,6 +30,8 @@ func TestOutcomeOfACommit(t *testing.T) {
 		{&txn.RetryError{}, sqlstate.SerializationFailure},
 		{&rowcode.NewerError{}, sqlstate.SerializationFailure},
 		{&kv.UnavailableError{}, sqlstate.CannotConnectNow},
+		{fmt.Errorf("alter: %w", &kv.ProtocolRefusedError{Range: 7, Protocol: kv.Epoch, Node: 3}), sqlstate.FeatureNotSupported},
+		{fmt.Errorf("scan: %w", &txn.UnsupportedError{Protocol: kv.FastPaxos, What: "scans"}), sqlstate.FeatureNotSupported},
 	} {
 		if got := Outcome(tc.err).Code; got != tc.want {
 			t.Errorf("%v: %s, want %s", tc.err, got, tc.want)

@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 
+	"meridian/sql/session/plan"
+
 	"meridian/clock"
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
@@ -11,37 +13,37 @@ import (
 	"meridian/sql/types"
 )
 
-// AS OF SYSTEM TIME: the rows of a time in the past, in tables as they were defined then (sql/catalog/lease, L5).
+// AS OF SYSTEM TIME: the rows of a time in the past, in tables as they were defined then (lease.L5).
 
 // setAsOf fixes the read timestamp of an implicit transaction, before it reads anything, and gives the plan that is
 // good there.
-func (s *Session) setAsOf(ctx context.Context, p *plan, params []types.Datum) (*plan, error) {
-	if s.state == stateExplicit {
+func (s *Session) setAsOf(ctx context.Context, p *plan.Plan, params []types.Datum) (*plan.Plan, error) {
+	if s.state.Explicit() {
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME must be given with BEGIN in a transaction block")
 	}
-	if s.wrote || s.catalogChanged() {
+	if s.state.Wrote() || s.catalogChanged() {
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME can't follow writes of the same transaction")
 	}
 	s.fillScalar(params)
-	ts, err := asOfTimestamp(&s.scalarCtx, p.query.AsOf, s.srv.Clock.Now())
+	ts, err := asOfTimestamp(&s.scalarCtx, p.Query.AsOf, s.srv.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	if ok, err := s.readThere(ctx, ts, p.depends); ok || err != nil {
+	if ok, err := s.readThere(ctx, ts, p.Depends); ok || err != nil {
 		return p, err
 	}
-	if p.stmt == nil {
+	if p.Stmt == nil {
 		return nil, errDefined()
 	}
-	then, err := s.makePlan(ctx, p.stmt, p.params)
+	then, err := s.makePlan(ctx, p.Stmt, p.Params)
 	if err != nil {
 		return nil, err
 	}
-	then.private = true
-	if !sameColumns(p.columns, then.columns) || len(then.params) != len(p.params) {
+	then.Private = true
+	if !plan.SameColumns(p.Columns, then.Columns) || len(then.Params) != len(p.Params) {
 		return nil, errDefined()
 	}
-	if ok, err := s.cat.Use(then.depends); !ok || err != nil {
+	if ok, err := s.cat.Use(then.Depends); !ok || err != nil {
 		if err == nil {
 			err = sqlstate.New(sqlstate.SerializationFailure, "the schema was changed by another transaction")
 		}
@@ -70,8 +72,8 @@ func (s *Session) readThere(ctx context.Context, ts clock.Timestamp, deps []cata
 // planInPast plans a query AS OF SYSTEM TIME as of that time, if the catalogue has changed since; else the plan is nil.
 // A time that is a parameter is not known yet: such a query is planned with what is there now. The implicit transaction
 // is in the present again afterwards, since another statement may come before the query runs.
-func (s *Session) planInPast(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan, error) {
-	if s.state == stateExplicit || s.wrote || s.catalogChanged() {
+func (s *Session) planInPast(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan.Plan, error) {
+	if s.state.Explicit() || s.state.Wrote() || s.catalogChanged() {
 		return nil, nil
 	}
 	x, err := s.binder(params).AsOf(ctx, stmt)
@@ -84,21 +86,21 @@ func (s *Session) planInPast(ctx context.Context, stmt *parse.Statement, params 
 		return nil, nil
 	}
 	s.ensureTxn()
-	now := s.modes
+	now := s.state.Modes()
 	if err := s.readAt(ts); err != nil {
 		return nil, err
 	}
 	p, err := s.makePlan(ctx, stmt, params)
 	past := s.cat.Past()
 	s.tx.Rollback(ctx)
-	s.modes = now
+	s.state.SetModes(now)
 	s.cat.Finish(ctx, false)
 	s.tx = s.srv.DB.Begin(s.options(now))
 	s.beginCatalog()
 	if err != nil {
 		return nil, err
 	}
-	p.private = p.private || past
+	p.Private = p.Private || past
 	return p, nil
 }
 

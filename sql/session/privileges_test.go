@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/session"
 	"meridian/sql/session/sessiontest"
 )
@@ -722,7 +723,7 @@ func TestEveryStatementIsInTheMatrix(t *testing.T) {
 		}
 	}
 	known := map[string]bool{}
-	for _, o := range scalar.Builtins().AllFunctions() {
+	for _, o := range system.Builtins().AllFunctions() {
 		known[o.Name] = true
 		if o.Volatility != scalar.Immutable && !listed[o.Name] && !covered[o.Name+"()"] {
 			t.Errorf("%s() may look at more than its arguments, and is neither in the matrix nor in the list of what needs no right", o.Name)

@@ -28,7 +28,7 @@ func (s *series) float() float64 {
 	return float64(v>>12) / (1 << 52)
 }
 
-// Random implements scalar.Environment.
+// Random implements system.Environment.
 func (e *environment) Random() float64 {
 	if e.series != nil {
 		return e.series.float()
@@ -36,5 +36,5 @@ func (e *environment) Random() float64 {
 	return e.s.srv.Host.Dice.Float64()
 }
 
-// SetSeed implements scalar.Environment. PostgreSQL keeps the series to the session's end, and so do we.
+// SetSeed implements system.Environment. PostgreSQL keeps the series to the session's end, and so do we.
 func (e *environment) SetSeed(seed float64) { e.series = newSeries(seed) }

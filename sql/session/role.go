@@ -10,20 +10,20 @@ import (
 // The last two are settings, so that they come and go with transactions and savepoints as settings do.
 
 // role is the current role.
-func (s *Session) role() string { return s.acting }
+func (s *identity) role() string { return s.acting }
 
 // sessionRole is the role of the session.
-func (s *Session) sessionRole() string { return s.authorized }
+func (s *identity) sessionRole() string { return s.authorized }
 
 // rolesChanged takes over the roles from the settings.
 func (s *Session) rolesChanged() {
 	was := s.acting
 	s.authorized = s.client.User
-	if v, _ := s.params.get("session_authorization"); v != "" {
+	if v, _ := s.params.Get("session_authorization"); v != "" {
 		s.authorized = v
 	}
 	s.acting = s.authorized
-	if v, _ := s.params.get("role"); v != "none" {
+	if v, _ := s.params.Get("role"); v != "none" {
 		s.acting = v
 	}
 	if s.acting != was {
@@ -43,7 +43,7 @@ func (s *Session) access() *catalog.Access {
 // setRole is SET ROLE and SET SESSION AUTHORIZATION.
 func (s *Session) setRole(name, value string, local bool) error {
 	if name == "role" && value == "none" {
-		_, err := s.params.set(name, value, local)
+		_, err := s.params.Set(name, value, local)
 		s.settingChanged(name)
 		return err
 	}
@@ -65,11 +65,11 @@ func (s *Session) setRole(name, value string, local bool) error {
 			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to set session authorization \"%s\"", value)
 		}
 		// The role of SET ROLE was one of the former session's.
-		if _, err := s.params.set("role", "none", local); err != nil {
+		if _, err := s.params.Set("role", "none", local); err != nil {
 			return err
 		}
 	}
-	_, err := s.params.set(name, value, local)
+	_, err := s.params.Set(name, value, local)
 	s.settingChanged(name)
 	return err
 }
@@ -113,7 +113,7 @@ func (s *Server) tooMany(role string) error {
 	return nil
 }
 
-// endDisabled ends the sessions whose role was dropped, or may not log in any more (S6).
+// endDisabled ends the sessions whose role was dropped, or may not log in any more (session.S6).
 func (s *Server) endDisabled() {
 	g := s.Catalog.AccessGeneration()
 	if s.ended.Swap(g) == g {
@@ -135,7 +135,7 @@ func (s *Server) endDisabled() {
 
 // terminate ends a session: its statement is cancelled, and the client told.
 func (s *Session) terminate() {
-	s.terminated.Store(true)
+	s.end.terminated.Store(true)
 	s.cancelStatement()
 	if h, ok := s.out.(interface{ HangUp() }); ok {
 		h.HangUp()

@@ -3,11 +3,19 @@ package session
 import (
 	"context"
 	"encoding/binary"
-	"meridian/sql/catalog/lease"
 	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"meridian/sql/session/plan"
+	"meridian/sql/session/portal"
+
+	"meridian/sql/session/advisory"
+	"meridian/sql/session/parameter"
+
+	"meridian/sql/catalog/lease"
+	"meridian/sql/session/result"
 
 	"meridian/sql/memory"
 	"meridian/sql/notify"
@@ -20,7 +28,7 @@ type Metrics struct {
 	Selects, Inserts, Updates, Deletes, Other      atomic.Int64
 	Errors, Retries, ClientRetries, Ambiguous      atomic.Int64
 	StatementRetries                               atomic.Int64 // at READ COMMITTED
-	Faults                                         atomic.Int64 // panics that ended a statement alone (S6)
+	Faults                                         atomic.Int64 // panics that ended a statement alone (session.S6)
 	TxnCommits, TxnRollbacks, PlanHits, PlanMisses atomic.Int64
 	// Replays run a transaction again of which the client has heard already: with the same results, with others (it is
 	// told), or not at all. Retries are those of which it has not.
@@ -42,7 +50,7 @@ func (m *Metrics) observe(d time.Duration) {
 type Server struct {
 	Services
 	metrics  Metrics
-	plans    *planCache
+	plans    *plan.Cache
 	defaults map[string]string // of settings
 	rowIDs   rowIDs
 	finished finished
@@ -62,7 +70,7 @@ func NewServer(s Services) *Server {
 	if s.Notify == nil {
 		s.Notify = notify.New(notify.Options{Host: s.Host})
 	}
-	srv := &Server{Services: s, plans: newPlanCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000, defaults: defaultValues()}
+	srv := &Server{Services: s, plans: plan.NewCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000, defaults: parameter.Defaults()}
 	s.Catalog.OnChange(srv.endDisabled)
 	return srv
 }
@@ -81,7 +89,7 @@ type Client struct {
 }
 
 // Open makes a session that answers to out.
-func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, error) {
+func (s *Server) Open(ctx context.Context, c Client, out result.Results) (*Session, error) {
 	// The role or the database may have been made on another node a moment ago.
 	if _, err := s.Catalog.User(ctx, c.User); err != nil {
 		return nil, err
@@ -92,9 +100,11 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 	if err := s.mayLogin(&c); err != nil {
 		return nil, err
 	}
-	sess := &Session{srv: s, client: c, out: out, prepared: map[string]*Prepared{}, portals: map[string]*portal{},
-		opened: s.Host.Clock.Now(), authorized: c.User, acting: c.User, memory: memory.NewSession(s.Memory)}
-	sess.env.s, sess.params.defaults, sess.deferred.s = sess, s.defaults, sess
+	sess := &Session{srv: s, out: out, memory: memory.NewSession(s.Memory),
+		identity: identity{client: c, authorized: c.User, acting: c.User, opened: s.Host.Clock.Now()}}
+	sess.env.s, sess.params, sess.deferred.s = sess, parameter.New(s.defaults, sess.memory), sess
+	sess.statements, sess.portals = portal.NewStatements(sess.memory), portal.NewPortals()
+	sess.advisory = advisory.New(lockOwner{sess}, sess.memory)
 	sess.temp.local = &lease.Local{}
 	if s.Gate != nil {
 		sess.ticket = s.Gate.NewTicket()
@@ -105,10 +115,11 @@ func (s *Server) Open(ctx context.Context, c Client, out Results) (*Session, err
 	var secret [4]byte
 	s.Host.Dice.Read(secret[:])
 	sess.secret = int32(binary.BigEndian.Uint32(secret[:]))
-	sess.settingChanged(clientCheck)
+	sess.settingChanged(parameter.ClientCheck)
 	if err := s.register(sess); err != nil {
 		return nil, err
 	}
+	sess.notifying = notifying{exchange: s.Notify, database: c.Database, process: sess.pid, ring: sess.ring, overflowed: sess.overflowed}
 	sess.armIdle()
 	return sess, nil
 }

@@ -3,16 +3,21 @@ package session
 import (
 	"context"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
-	"unicode/utf8"
+
+	"meridian/sql/session/plan"
+	"meridian/sql/session/portal"
+	"meridian/sql/session/replay"
+
+	"meridian/sql/session/advisory"
+	"meridian/sql/session/parameter"
+
+	"meridian/sql/session/result"
 
 	"meridian/admission"
-	"meridian/kv"
+	"meridian/replica/closedts"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
-	"meridian/sql/catalog/lease"
 	"meridian/sql/charset"
 	"meridian/sql/exec"
 	"meridian/sql/memory"
@@ -21,122 +26,67 @@ import (
 	"meridian/sql/sqlstate"
 	"meridian/sql/temporary"
 	"meridian/sql/types"
-	"meridian/txn"
-)
-
-// state of a session's transaction; see doc.go.
-type state uint8
-
-const (
-	stateNone state = iota
-	stateImplicit
-	stateExplicit
-	stateFailed
 )
 
 // Session is one client's conversation. All methods are called by the connection's goroutine, except cancellation
 // and activity.
 type Session struct {
-	srv        *Server
-	client     Client
-	out        Results
-	pid        int32
-	secret     int32
-	loginID    catalog.ID // of the role that logged in
-	authorized string     // see role.go
-	acting     string
-	opened     time.Time
-	params     parameters
-	location   *time.Location
-	style      types.Style      // of text, which the settings say
-	charset    *charset.Charset // of the client; nil: UTF-8
-	parser     parse.Parser
-	env        environment
-	// told has the reported settings as the client knows them, nil until it was told first; stale: one may have changed since.
-	told       map[string]string
-	stale      bool
-	terminated atomic.Bool
-	check      atomic.Int64           // client_connection_check_interval
-	timedOut   atomic.Pointer[string] // the setting by which it was
-	// ended is why the session was ended, if not by a setting or an administrator; advisory are its advisory locks (advisory.go).
-	ended    atomic.Pointer[sqlstate.Error]
-	advisory atomic.Pointer[advisory]
+	srv *Server
+	out result.Results
+	identity
+	settings
+	parser   parse.Parser
+	env      environment
+	end      ending
+	advisory *advisory.Locks
 
 	deferred  deferrals
 	notifying notifying
-	state     state
-	tx        *txn.Txn // nil in stateNone, and in stateFailed after a fatal error
-	cat       *lease.Txn
-	temp      temporaries
-	savepts   []savepoint
-	// ending: COMMIT runs; if it fails, the transaction is over all the same. doomed: no savepoint can save it.
-	ending, doomed bool
-	replay         replay
+	transaction
+	temp   temporaries
+	replay replay.Log
 	// statement is where the output of the running statement begins.
-	statement Mark
-	modes     modes // of the transaction
-	wrote     bool  // it has
-	ran       bool  // a statement has run in it
-	syncNext  bool  // the client's next message after the running one is Sync
-	txnStart  time.Time
+	statement result.Mark
+	// endsTxn: the implicit transaction may end with the running statement; syncNext: the client's next message after it is Sync.
+	endsTxn, syncNext bool
 
-	prepared map[string]*Prepared
-	portals  map[string]*portal
-	// portalsMade counts the portals that were ever made.
-	portalsMade int64
+	statements portal.Statements
+	portals    portal.Portals
 
-	formatBuf []Format
+	formatBuf []result.Format
 	paramBuf  [][]byte
 	scalarCtx scalar.Context
 	execEnv   exec.Env
 	// memory is what the session holds; accounts are those of the running statement, which end with it.
 	memory   *memory.Account
 	accounts []*memory.Account
-	// inTxn is what the open transaction holds, and settingsHeld what settings do (held.go).
-	inTxn                         *memory.Account
-	settingsHeld, settingsCounted int64
-	viewCache                     catalog.View
 
 	// ticket is the session's place at the node's gate, nil if there is none.
 	ticket *admission.Ticket
 	timer  statementTimer
-	// several is set while a string of more than one statement runs, which is a transaction block to commands that ask.
-	several bool
 
-	mu         sync.Mutex // guards the fields below, which other goroutines read; advisory.mu may be taken after it
-	cancel     context.CancelCauseFunc
-	query      string
-	queryWhole string
-	queryStart time.Time
-	stateSince time.Time
-	stateName  string
-	waitEvent  string // what an active session waits for, if that is known
-	idleTimer  func() // stops the idle timer
-	// txnID is the identity of the open transaction, or else of the last one; application is what the client calls itself.
-	txnID       kv.TxnID
-	txnSince    time.Time
-	application string
+	shown
 }
 
-type savepoint struct {
-	name      string
-	at        txn.Savepoint
-	schema    lease.Mark
-	temp      tempMark
-	params    parameterMark
-	advisory  int   // mark
-	made      int64 // portals, until then
-	deferred  deferralState
-	notifying notifyMark
+// identity is who a session is: to its client, to other sessions, and to privileges.
+type identity struct {
+	client      Client
+	pid, secret int32
+	loginID     catalog.ID // of the role that logged in
+	authorized  string     // see role.go
+	acting      string
+	opened      time.Time
 }
 
-// modes are a transaction's characteristics.
-type modes struct {
-	isolation  kv.Isolation
-	readOnly   bool
-	deferrable bool
-	// uncommitted: it was asked for under the name of READ UNCOMMITTED.
-	uncommitted bool
+// settings are a session's, and what follows from them: how it reads and writes values.
+type settings struct {
+	params   parameter.Values
+	location *time.Location
+	style    types.Style      // of text
+	charset  *charset.Charset // of the client; nil: UTF-8
+	// told has the reported settings as the client knows them, nil until it was told first; stale: one may have changed since.
+	told  map[string]string
+	stale bool
 }
 
 // Parameter is a reported setting.
@@ -146,11 +96,11 @@ type Parameter struct{ Name, Value string }
 func (s *Session) Reported() []Parameter {
 	s.told = map[string]string{}
 	var out []Parameter
-	for i := range settings {
-		if settings[i].reported {
-			v := s.setting(settings[i].name)
-			s.told[settings[i].name] = v
-			out = append(out, Parameter{displayName(settings[i].name), v})
+	for i := range parameter.All {
+		if parameter.All[i].Reported {
+			v := s.setting(parameter.All[i].Name)
+			s.told[parameter.All[i].Name] = v
+			out = append(out, Parameter{parameter.DisplayName(parameter.All[i].Name), v})
 		}
 	}
 	return out
@@ -163,88 +113,64 @@ func (s *Session) Report() {
 		return
 	}
 	s.stale = false
-	for i := range settings {
-		if d := &settings[i]; d.reported {
-			if v := s.setting(d.name); s.told[d.name] != v {
-				s.told[d.name] = v
-				s.out.Parameter(displayName(d.name), v)
+	for i := range parameter.All {
+		if d := &parameter.All[i]; d.Reported {
+			if v := s.setting(d.Name); s.told[d.Name] != v {
+				s.told[d.Name] = v
+				s.out.Parameter(parameter.DisplayName(d.Name), v)
 			}
 		}
 	}
 }
 
 // CancelKey identifies the session to Cancel.
-func (s *Session) CancelKey() (pid, secret int32) { return s.pid, s.secret }
+func (s *identity) CancelKey() (pid, secret int32) { return s.pid, s.secret }
 
 // Terminated reports whether pg_terminate_backend hit the session.
-func (s *Session) Terminated() bool { return s.terminated.Load() }
+func (s *Session) Terminated() bool { return s.end.terminated.Load() }
 
 // ConnectionCheck is client_connection_check_interval: how often the server looks, while a statement runs, whether the client is
 // still there; zero is never. Another goroutine may ask.
-func (s *Session) ConnectionCheck() time.Duration { return time.Duration(s.check.Load()) }
+func (s *Session) ConnectionCheck() time.Duration { return time.Duration(s.end.check.Load()) }
 
 // Terminate ends the session: what it does is cancelled, and Terminated holds. Another goroutine may call it.
 func (s *Session) Terminate() {
-	s.terminated.Store(true)
+	s.end.terminated.Store(true)
 	s.cancelStatement()
 }
 
 // TimedOut is the error that ends a session which sat idle for too long, or could not keep its advisory locks; nil if neither is so.
-func (s *Session) TimedOut() *sqlstate.Error {
-	switch name := s.timedOut.Load(); {
-	case name == nil:
-		return s.ended.Load()
-	case *name == "idle_session_timeout":
-		return &sqlstate.Error{Code: sqlstate.IdleSessionTimeout, Message: "terminating connection due to idle-session timeout"}
-	}
-	return &sqlstate.Error{Code: sqlstate.IdleInTransactionTimeout, Message: "terminating connection due to idle-in-transaction timeout"}
-}
+func (s *Session) TimedOut() *sqlstate.Error { return s.end.reason() }
 
 // endWith ends the session with an error. Another goroutine may call it.
 func (s *Session) endWith(e *sqlstate.Error) {
-	s.ended.Store(e)
-	s.mu.Lock()
-	cancel := s.cancel
-	s.mu.Unlock()
-	if cancel != nil {
+	s.end.why.Store(e)
+	if cancel := s.canceller(); cancel != nil {
 		cancel(e)
 	}
 	s.terminate()
 }
 
 // Idle reports whether no transaction is open.
-func (s *Session) Idle() bool { return s.state == stateNone }
+func (s *Session) Idle() bool { return !s.state.Open() }
 
 // Status is the transaction status of ReadyForQuery.
-func (s *Session) Status() byte {
-	switch s.state {
-	case stateExplicit:
-		return 'T'
-	case stateFailed:
-		return 'E'
-	}
-	return 'I'
-}
+func (s *Session) Status() byte { return s.state.Status() }
 
 // Close rolls back what is open.
 func (s *Session) Close() {
 	ctx := s.srv.Host.Group.Context()
-	s.closePortals()
-	s.finishTxn(ctx, false)
+	s.portals.CloseAll()
+	s.finishTxn(ctx)
 	s.dropTemporaries()
-	s.closeAdvisory()
-	s.unlistenAll()
+	s.advisory.Close()
+	s.notifying.unlistenAll()
 	if s.ticket != nil {
 		s.ticket.Close()
 	}
 	s.endAccounts()
 	s.memory.Close()
-	s.mu.Lock()
-	stopIdle := s.idleTimer
-	s.mu.Unlock()
-	if stopIdle != nil {
-		stopIdle()
-	}
+	s.setIdleTimer(nil)
 	s.srv.forget(s)
 }
 
@@ -258,22 +184,22 @@ func (s *Session) setting(name string) string {
 		}
 		return "off"
 	case "transaction_isolation":
-		if s.state != stateNone {
-			return s.isolationShown()
+		if s.state.Open() {
+			return s.state.Modes().IsolationShown()
 		}
 		return s.setting("default_transaction_isolation")
 	case "transaction_read_only":
-		if s.state != stateNone {
-			return map[bool]string{true: "on", false: "off"}[s.modes.readOnly]
+		if s.state.Open() {
+			return map[bool]string{true: "on", false: "off"}[s.state.Modes().ReadOnly]
 		}
 		return s.setting("default_transaction_read_only")
 	case "transaction_deferrable":
-		if s.state != stateNone {
-			return map[bool]string{true: "on", false: "off"}[s.modes.deferrable]
+		if s.state.Open() {
+			return map[bool]string{true: "on", false: "off"}[s.state.Modes().Deferrable]
 		}
 		return s.setting("default_transaction_deferrable")
 	}
-	v, _ := s.params.get(name)
+	v, _ := s.params.Get(name)
 	return v
 }
 
@@ -343,11 +269,11 @@ func optionWords(v string) (out []string) {
 
 // set changes a setting and what depends on it.
 func (s *Session) set(name, value string, local bool) error {
-	name = canonical(name)
+	name = parameter.Canonical(name)
 	switch name {
 	case "transaction_isolation", "transaction_read_only", "transaction_deferrable":
-		v, err := findSetting(name).accept(value)
-		if err != nil || s.state == stateNone {
+		v, err := parameter.Find(name).Accept(value)
+		if err != nil || !s.state.Open() {
 			return err
 		}
 		on := v == "on"
@@ -365,15 +291,15 @@ func (s *Session) set(name, value string, local bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.holdSetting(name, value); err != nil {
+	if err := s.params.Hold(name, value); err != nil {
 		return err
 	}
 	// They may be pieces of a long text, which must not live as long as they do.
 	name, value = strings.Clone(name), strings.Clone(value)
-	if _, err := s.params.set(name, value, local); err != nil {
+	if _, err := s.params.Set(name, value, local); err != nil {
 		return err
 	}
-	s.settleSettings()
+	s.params.Settle()
 	s.settingChanged(name)
 	return nil
 }
@@ -392,8 +318,8 @@ func (s *Session) settingChanged(name string) {
 		s.viewCache = nil
 	case "role", "session_authorization":
 		s.rolesChanged()
-	case clientCheck:
-		s.check.Store(int64(s.duration(name)))
+	case parameter.ClientCheck:
+		s.end.check.Store(int64(s.duration(name)))
 	case temporary.Setting:
 		s.temp.account.SetLimit(int64(s.limit(temporary.Setting)))
 	case "lock_timeout":
@@ -405,8 +331,8 @@ func (s *Session) settingChanged(name string) {
 }
 
 // inform notes that the client may have to be told a setting's new value.
-func (s *Session) inform(name string) {
-	if d := findSetting(name); d != nil && d.reported {
+func (s *settings) inform(name string) {
+	if d := parameter.Find(name); d != nil && d.Reported {
 		s.stale = true
 	}
 }
@@ -416,12 +342,12 @@ func (s *Session) duration(name string) time.Duration {
 	if v == "0" || v == "" {
 		return 0
 	}
-	return parseDuration(v)
+	return parameter.ParseDuration(v)
 }
 
 // info is the session as the catalogue sees it.
 func (s *Session) info() Info {
-	path := splitList(s.setting("search_path"))
+	path := parameter.SplitList(s.setting("search_path"))
 	out := path[:0:0]
 	for _, p := range path {
 		if p == "$user" {
@@ -453,7 +379,7 @@ func (s *Session) Query(ctx context.Context, text string) error {
 	if err != nil {
 		s.Fail()
 	}
-	if s.state == stateImplicit || err != nil && s.state == stateNone {
+	if s.state.Implicit() || err != nil && !s.state.Open() {
 		err = s.endImplicit(ctx, err)
 	}
 	s.ClosePortal("")
@@ -468,7 +394,7 @@ func (s *Session) parse(ctx context.Context, text string) ([]parse.Statement, er
 	if len(text) <= longText {
 		return s.parser.Parse(text)
 	}
-	return s.parser.ParseWithin(text, s.planRoom(ctx).take)
+	return s.parser.ParseWithin(text, s.planRoom(ctx).Take)
 }
 
 func (s *Session) queryText(ctx context.Context, text string) error {
@@ -483,7 +409,7 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 	}
 	stmts, err := s.parse(ctx, text)
 	if err != nil {
-		if s.state == stateFailed && ctx.Err() == nil {
+		if s.state.Failed() && ctx.Err() == nil {
 			return errInFailed()
 		}
 		return err
@@ -492,8 +418,8 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 		s.out.Empty()
 		return nil
 	}
-	s.several = len(stmts) > 1
-	defer func() { s.several = false }()
+	s.state.Several(len(stmts) > 1)
+	defer s.state.Several(false)
 	for i := range stmts {
 		stmt, last := &stmts[i], i == len(stmts)-1
 		if i > 0 {
@@ -511,12 +437,12 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 }
 
 // cachedPlan finds a shared plan of a whole text, if the session may use it as it is.
-func (s *Session) cachedPlan(text string) (*plan, error) {
-	if s.state == stateFailed || s.catalogChanged() {
+func (s *Session) cachedPlan(text string) (*plan.Plan, error) {
+	if s.state.Failed() || s.catalogChanged() {
 		return nil, nil
 	}
-	p := s.plans().get(planKey{text: text, database: s.client.Database, user: s.role(), path: s.setting("search_path")})
-	if p != nil && len(p.params) > 0 {
+	p := s.plans().Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.setting("search_path")})
+	if p != nil && len(p.Params) > 0 {
 		return nil, nil // of a prepared statement
 	}
 	return s.reuse(p)
@@ -524,17 +450,17 @@ func (s *Session) cachedPlan(text string) (*plan, error) {
 
 // runStatement runs one parsed statement of the simple protocol.
 func (s *Session) runStatement(ctx context.Context, stmt *parse.Statement, final bool) error {
-	if s.state == stateFailed && !endsFailed(stmt) {
+	if s.state.Failed() && !endsFailed(stmt) {
 		return errInFailed()
 	}
-	if s.state != stateFailed && !needsNoTxn(stmt) {
+	if !s.state.Failed() && !needsNoTxn(stmt) {
 		s.ensureTxn()
 	}
 	p, err := s.planFor(ctx, stmt, nil)
 	if err != nil {
 		return err
 	}
-	if p.query != nil && len(p.params) > 0 {
+	if p.Query != nil && len(p.Params) > 0 {
 		return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter $1")
 	}
 	return s.runPlan(ctx, p, nil, nil, true, final)
@@ -546,11 +472,11 @@ func errInFailed() error {
 }
 
 // runPlan runs a query or a command.
-func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, formats []Format, describe, final bool) error {
-	if p.query == nil {
+func (s *Session) runPlan(ctx context.Context, p *plan.Plan, params []types.Datum, formats []result.Format, describe, final bool) error {
+	if p.Query == nil {
 		return s.command(ctx, p, params, formats, describe)
 	}
-	if s.state == stateFailed {
+	if s.state.Failed() {
 		return errInFailed()
 	}
 	s.ensureTxn()
@@ -561,35 +487,35 @@ func (s *Session) runPlan(ctx context.Context, p *plan, params []types.Datum, fo
 	if p, err = s.prepareQuery(ctx, p, params); err != nil {
 		return err
 	}
-	env := s.environmentFor(params, final && p.program.Mutates())
-	cur, err := p.program.Start(ctx, env)
+	env := s.environmentFor(params, final && p.Program.Mutates())
+	cur, err := p.Program.Start(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer cur.Close()
-	if describe && p.columns != nil {
-		s.out.Describe(p.columns, formats)
+	if describe && p.Columns != nil {
+		s.out.Describe(p.Columns, formats)
 	}
-	n, _, err := s.sendRows(ctx, cur, p.columns, formats, 0)
+	n, _, err := s.sendRows(ctx, cur, p.Columns, formats, 0)
 	if err != nil {
 		return err
 	}
-	if p.query.Tag != "SELECT" {
+	if p.Query.Tag != "SELECT" {
 		n = cur.RowsAffected()
 	}
-	s.count(p.query.Tag)
+	s.count(p.Query.Tag)
 	s.env.giveBack(ctx)
 	if cur.Committed() {
 		if err := s.afterCommit(ctx); err != nil {
 			return err
 		}
 	}
-	s.out.Complete(tagOf(p.query.Tag, n))
+	s.out.Complete(tagOf(p.Query.Tag, n))
 	return nil
 }
 
 // sendRows sends up to limit rows (zero: all) and reports how many, and whether the cursor ended.
-func (s *Session) sendRows(ctx context.Context, cur *exec.Cursor, cols []Column, formats []Format, limit int64) (int64, bool, error) {
+func (s *Session) sendRows(ctx context.Context, cur portal.Rows, cols []result.Column, formats []result.Format, limit int64) (int64, bool, error) {
 	n := int64(0)
 	for limit == 0 || n < limit {
 		row, err := cur.Next(ctx)
@@ -611,18 +537,18 @@ func (s *Session) sendRows(ctx context.Context, cur *exec.Cursor, cols []Column,
 
 // prepareQuery checks what depends on the transaction and the moment. The plan that it gives is another one if the
 // query reads at a time at which its tables were defined differently.
-func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datum) (*plan, error) {
-	q := p.query
+func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types.Datum) (*plan.Plan, error) {
+	q := p.Query
 	for _, n := range q.Notices {
 		s.notice(n)
 	}
-	s.wrote = s.wrote || q.Writes
 	if q.Writes {
-		if err := s.freezeCursors(ctx); err != nil {
+		s.state.Writes()
+		if err := s.portals.Freeze(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if (q.Writes || q.Locks) && (s.modes.readOnly && !writesTemporary(q) || q.AsOf != nil) {
+	if (q.Writes || q.Locks) && (s.state.Modes().ReadOnly && !writesTemporary(q) || q.AsOf != nil) {
 		what := q.Tag
 		if what == "SELECT" && q.Locking != "" {
 			what += " " + q.Locking
@@ -632,8 +558,8 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan, params []types.Datu
 	if err := s.holdCursors(ctx); err != nil {
 		return nil, err
 	}
-	if s.modes.deferrable {
-		if err := s.calm(ctx, p.depends); err != nil {
+	if s.state.Modes().Deferrable {
+		if err := s.calm(ctx, p.Depends); err != nil {
 			return nil, err
 		}
 	}
@@ -677,7 +603,7 @@ func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.En
 	s.tx.BeginStatement()
 	s.env.mayDraw = 0
 	s.fillScalar(params)
-	s.execEnv = exec.Env{Txn: s.kv(), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state == stateImplicit}
+	s.execEnv = exec.Env{Txn: s.kv(), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state.Implicit()}
 	s.execEnv.Budget, s.execEnv.Deferrals = s.account(), &s.deferred
 	if s.execEnv.AutoCommit {
 		s.execEnv.Looker = (*looker)(s)
@@ -686,14 +612,12 @@ func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.En
 }
 
 func (s *Session) fillScalar(params []types.Datum) {
-	s.mu.Lock()
-	start := s.queryStart
-	s.mu.Unlock()
-	if s.replay.running {
-		start = s.replay.at.at
+	start := s.started()
+	if s.replay.Replaying() {
+		start = s.replay.Step().At
 	}
 	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.srv.Host.Clock.Now,
-		Location: s.location, Style: &s.style, Params: params, Env: &s.env}
+		FollowerReadLag: closedts.ReadLag, Location: s.location, Style: &s.style, Params: params, Env: &s.env}
 }
 
 // textEnv is what the text forms of values depend on. Outside of a transaction the one that is about to begin counts.
@@ -747,25 +671,13 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	ctx, cancel := context.WithCancelCause(ctx)
 	start := s.srv.Host.Clock.Now()
 	s.env.blocking = nil
-	s.mu.Lock()
-	s.cancel, s.query, s.queryWhole, s.queryStart, s.stateSince, s.stateName = cancel, shownQuery(text), text, start, start, "active"
-	stopIdle := s.idleTimer
-	s.idleTimer = nil
-	s.mu.Unlock()
-	if stopIdle != nil {
-		stopIdle()
-	}
+	s.active(cancel, text, start)
+	s.setIdleTimer(nil)
 	s.watchTime(ctx, cancel)
 	return ctx, func() {
 		s.env.giveBack(ctx)
 		end := s.srv.Host.Clock.Now()
-		s.mu.Lock()
-		s.cancel, s.stateSince = nil, end
-		s.stateName = "idle"
-		if s.state == stateExplicit || s.state == stateFailed {
-			s.stateName = "idle in transaction"
-		}
-		s.mu.Unlock()
+		s.idle(end, s.state.Block())
 		cancel(nil)
 		s.endAccounts()
 		s.srv.metrics.observe(end.Sub(start))
@@ -776,10 +688,7 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 // interruptible makes the context of work for a statement that does not run yet, such as the planning that a Parse message asks
 // for: Cancel and statement_timeout end it like a statement.
 func (s *Session) interruptible(ctx context.Context, text string) (context.Context, func()) {
-	s.mu.Lock()
-	running := s.cancel != nil
-	s.mu.Unlock()
-	if running {
+	if s.canceller() != nil { // a statement runs
 		return ctx, func() {}
 	}
 	return s.beginStatement(ctx, text)
@@ -788,7 +697,7 @@ func (s *Session) interruptible(ctx context.Context, text string) (context.Conte
 // armIdle starts idle_in_transaction_session_timeout, or idle_session_timeout outside of transactions.
 func (s *Session) armIdle() {
 	name := "idle_session_timeout"
-	if s.state == stateExplicit || s.state == stateFailed {
+	if s.state.Block() {
 		name = "idle_in_transaction_session_timeout"
 	}
 	d := s.duration(name)
@@ -796,13 +705,11 @@ func (s *Session) armIdle() {
 		return
 	}
 	ctx, stop := context.WithCancel(s.srv.Host.Group.Context())
-	s.mu.Lock()
-	s.idleTimer = stop
-	s.mu.Unlock()
+	s.setIdleTimer(stop)
 	s.srv.Host.Group.Go(func(context.Context) {
 		if s.srv.Host.Clock.Sleep(ctx, d) == nil {
-			s.timedOut.Store(&name)
-			s.terminated.Store(true)
+			s.end.timedOut.Store(&name)
+			s.end.terminated.Store(true)
 			if h, ok := s.out.(interface{ HangUp() }); ok {
 				h.HangUp()
 			}
@@ -810,26 +717,8 @@ func (s *Session) armIdle() {
 	})
 }
 
-// shownQueryBytes is how much of a statement's text others see while it runs and afterwards, as PostgreSQL's
-// track_activity_query_size: an idle session does not keep a text of megabytes for that.
-const shownQueryBytes = 1024
-
-func shownQuery(text string) string {
-	if len(text) <= shownQueryBytes {
-		return text
-	}
-	cut := shownQueryBytes
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return strings.Clone(text[:cut])
-}
-
 func (s *Session) cancelStatement() {
-	s.mu.Lock()
-	cancel := s.cancel
-	s.mu.Unlock()
-	if cancel != nil {
+	if cancel := s.canceller(); cancel != nil {
 		cancel(context.Canceled)
 		if s.client.Interrupt != nil {
 			s.client.Interrupt()
@@ -850,6 +739,6 @@ func (s *Session) activity() Activity {
 	if state != "idle" {
 		a.Txn, a.TxnStart = s.txnID, s.txnSince
 	}
-	s.advisoryActivity(&a)
+	a.Advisory, a.Holder = s.advisory.List()
 	return a
 }

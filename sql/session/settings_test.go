@@ -1,40 +1,65 @@
-package session
+package session_test
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"meridian/sql/session/sessiontest"
 )
 
-// TestSettingsAreWhole: the list is sorted, each default is a value that its setting accepts and shows as it is, and the operator's
-// page names each setting, those without effect as such.
-func TestSettingsAreWhole(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operate/settings.md")
+// TestSettingsLikePostgreSQL: the values of settings through SET, SET LOCAL, RESET, transactions that commit and that don't, savepoints, and
+// sessions that begin with what ALTER ROLE and ALTER DATABASE have set, are those that PostgreSQL 15 has shown
+// (parameter/testdata/record.py records them).
+func TestSettingsLikePostgreSQL(t *testing.T) {
+	text, err := os.ReadFile("parameter/testdata/histories.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	inForce, without, ok := strings.Cut(string(page), "## Without effect")
-	if !ok {
-		t.Fatal("the page has no list of settings without effect")
+	synctest.Test(t, func(t *testing.T) {
+		cl := sessiontest.New(t, 1)
+		defer cl.Stop()
+		root := cl.Nodes[0].Open(t, "root")
+		defer root.Close()
+		root.Must("CREATE USER settings")
+		db := one(t, root, "SELECT current_database()")
+		where := map[string]string{"ROLE": "ALTER ROLE settings ", "DATABASE": "ALTER DATABASE " + db + " ", "BOTH": "ALTER ROLE settings IN DATABASE " + db + " "}
+		failures := 0
+		for _, history := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
+			if failures += playSettings(t, cl, root, where, history); failures > 5 {
+				t.Fatal("and so on")
+			}
+		}
+	})
+}
+
+// playSettings carries out one history, and returns 1 if it ended differently.
+func playSettings(t *testing.T, cl *sessiontest.Cluster, root *sessiontest.Conn, where map[string]string, history string) int {
+	const show = "SELECT coalesce(current_setting('application_name', true), 'NULL') || '|' || coalesce(current_setting('statement_timeout', true), 'NULL') || '|' || coalesce(current_setting('my.x', true), 'NULL')"
+	lines := strings.Split(history, "\n")
+	for strings.HasPrefix(lines[0], "start ") {
+		w := strings.SplitN(lines[0], " ", 3)
+		root.Must(where[w[1]] + w[2])
+		defer root.Must(where[w[1]] + "RESET ALL")
+		lines = lines[1:]
 	}
-	if !slices.IsSortedFunc(settings, func(a, b setting) int { return strings.Compare(a.name, b.name) }) {
-		t.Error("the settings are not sorted")
-	}
-	for i := range settings {
-		d := &settings[i]
-		if v, err := d.accept(d.def); err != nil || v != d.def {
-			t.Errorf("%s: the default %q is %q (%v)", d.name, d.def, v, err)
+	s := cl.Nodes[0].Open(t, "settings")
+	defer s.Close()
+	for i, line := range lines {
+		statement, want, _ := strings.Cut(line, "\t")
+		_, err := s.Exec(statement)
+		if err != nil != (statement == "SELECT 1/0") {
+			t.Errorf("%s\nline %d (%s): %v", history, i+1, statement, err)
+			return 1
 		}
-		part := inForce
-		if d.about == noEffect {
-			part = without
+		if want == "-" {
+			continue
 		}
-		if !strings.Contains(part, "`"+displayName(d.name)+"`") {
-			t.Errorf("docs/operate/settings.md does not name %s where it should", displayName(d.name))
-		}
-		if d.domain != nil && (d.domain.vartype == "enum") != (d.domain.enum != nil) {
-			t.Errorf("%s: an enumeration has values, and nothing else has", d.name)
+		if got := one(t, s, show); got != want {
+			t.Errorf("%s\nline %d (%s): got %s, want %s", history, i+1, statement, got, want)
+			return 1
 		}
 	}
+	return 0
 }

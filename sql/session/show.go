@@ -9,22 +9,24 @@ import (
 	"strings"
 	"time"
 
+	"meridian/sql/session/result"
+
 	"meridian/keys"
 	"meridian/sql/bind"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
-func showColumns(c *bind.Show) []Column {
-	i8 := func(n string) Column { return Column{Name: n, Type: types.Int8} }
+func showColumns(c *bind.Show) []result.Column {
+	i8 := func(n string) result.Column { return result.Column{Name: n, Type: types.Int8} }
 	switch c.What {
 	case "RANGES":
-		return []Column{text("start_key"), text("end_key"), i8("range_id"), i8("range_size"), i8("lease_holder"),
+		return []result.Column{text("start_key"), text("end_key"), i8("range_id"), i8("range_size"), i8("lease_holder"),
 			text("lease_holder_region"), text("replicas"), text("replica_localities"), text("non_voting_replicas")}
 	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "CREATE":
-		return []Column{text("table_name"), text("create_statement")}
+		return []result.Column{text("table_name"), text("create_statement")}
 	}
-	return []Column{text(strings.ToLower(c.What))}
+	return []result.Column{text(strings.ToLower(c.What))}
 }
 
 // show runs the SHOW statements that are not queries over virtual relations.

@@ -7,7 +7,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
-	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
 )
@@ -23,12 +23,12 @@ const (
 	countedWait = 20 * time.Millisecond
 )
 
-// Size implements scalar.Environment.
-func (e *environment) Size(ctx context.Context, part scalar.SizePart, oid uint32) (bytes int64, ok bool, err error) {
+// Size implements system.Environment.
+func (e *environment) Size(ctx context.Context, part system.SizePart, oid uint32) (bytes int64, ok bool, err error) {
 	switch part {
-	case scalar.SizeOfDatabase:
+	case system.SizeOfDatabase:
 		return e.databaseSize(ctx, catalog.ID(oid))
-	case scalar.SizeOfAll:
+	case system.SizeOfAll:
 		ranges, err := e.s.srv.Ranges.Ranges(ctx, keys.TablePrefix, keys.TableMax)
 		for _, r := range ranges {
 			bytes += r.Bytes
@@ -44,9 +44,9 @@ func (e *environment) Size(ctx context.Context, part scalar.SizePart, oid uint32
 }
 
 // relationSize adds up what a part of a relation holds. The rows are in the primary index, so that it is the table itself and none of its indexes.
-func (e *environment) relationSize(ctx context.Context, t *catalog.Table, index *catalog.Index, part scalar.SizePart) (bytes int64, err error) {
+func (e *environment) relationSize(ctx context.Context, t *catalog.Table, index *catalog.Index, part system.SizePart) (bytes int64, err error) {
 	if t.Kind != catalog.KindTable || t.Dropped {
-		if t.Kind == catalog.KindSequence && part != scalar.SizeOfIndexes {
+		if t.Kind == catalog.KindSequence && part != system.SizeOfIndexes {
 			return 8, nil // one number
 		}
 		return 0, nil
@@ -56,9 +56,9 @@ func (e *environment) relationSize(ctx context.Context, t *catalog.Table, index 
 		if x.State == catalog.Absent {
 			continue
 		}
-		wanted := part == scalar.SizeOfTotal || x.Primary != (part == scalar.SizeOfIndexes)
+		wanted := part == system.SizeOfTotal || x.Primary != (part == system.SizeOfIndexes)
 		if index != nil {
-			wanted = x.ID == index.ID && part != scalar.SizeOfIndexes
+			wanted = x.ID == index.ID && part != system.SizeOfIndexes
 		}
 		if !wanted {
 			continue
@@ -137,7 +137,7 @@ func (e *environment) databaseSize(ctx context.Context, id catalog.ID) (bytes in
 			return 0, false, err
 		}
 		for _, t := range tables {
-			n, err := e.relationSize(ctx, t, nil, scalar.SizeOfTotal)
+			n, err := e.relationSize(ctx, t, nil, system.SizeOfTotal)
 			if err != nil {
 				return 0, false, err
 			}
@@ -148,7 +148,7 @@ func (e *environment) databaseSize(ctx context.Context, id catalog.ID) (bytes in
 	return 0, false, nil
 }
 
-// DatabaseOID implements scalar.Environment.
+// DatabaseOID implements system.Environment.
 func (e *environment) DatabaseOID(ctx context.Context, name string) (uint32, error) {
 	d, err := e.s.view().Database(ctx, name)
 	if err != nil {
@@ -160,7 +160,7 @@ func (e *environment) DatabaseOID(ctx context.Context, name string) (uint32, err
 	return uint32(d.ID), nil
 }
 
-// IsTable implements scalar.Environment.
+// IsTable implements system.Environment.
 func (e *environment) IsTable(oid uint32) bool {
 	t, index := e.functions().Relation(oid)
 	return t != nil && index == nil && t.Kind == catalog.KindTable && !t.Materialized

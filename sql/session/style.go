@@ -4,13 +4,15 @@ import (
 	"slices"
 	"strconv"
 
+	"meridian/sql/session/parameter"
+
 	"meridian/sql/charset"
-	"meridian/sql/sqlstate"
+	"meridian/sql/session/result"
 	"meridian/sql/types"
 )
 
 // canonicalValue reads the settings whose values have a grammar of their own.
-func (s *Session) canonicalValue(name, value string) (string, error) {
+func (s *settings) canonicalValue(name, value string) (string, error) {
 	var err error
 	switch name {
 	case "datestyle":
@@ -27,7 +29,7 @@ func (s *Session) canonicalValue(name, value string) (string, error) {
 func (s *Session) restyle() {
 	st, _, _ := types.ParseDateStyle(s.setting("datestyle"), types.Style{})
 	st.Location = s.location
-	st.Interval = types.IntervalStyle(max(slices.Index(findSetting("intervalstyle").domain.enum, s.setting("intervalstyle")), 0))
+	st.Interval = types.IntervalStyle(max(slices.Index(parameter.Find("intervalstyle").Domain.Enum, s.setting("intervalstyle")), 0))
 	if digits, err := strconv.Atoi(s.setting("extra_float_digits")); err == nil && digits <= 0 {
 		st.FewerDigits, st.Digits = true, digits
 	}
@@ -35,43 +37,18 @@ func (s *Session) restyle() {
 	st.Names = &s.env
 	s.style = st
 	s.charset, _, _ = charset.Find(s.setting("client_encoding"))
-	if o, ok := s.out.(StyledResults); ok {
+	if o, ok := s.out.(result.Styled); ok {
 		o.SetStyle(&s.style, s.charset)
 		o.SetNotices(s.shows)
 	}
 }
 
-// StyledResults is what a Results has whose client sees text.
-type StyledResults interface {
-	// SetStyle says how values are written from now on, and in which encoding; nil is UTF-8.
-	SetStyle(*types.Style, *charset.Charset)
-	// SetNotices says which notices are sent.
-	SetNotices(shows func(severity string) bool)
-}
-
 // decodeText converts a client's text.
-func (s *Session) decodeText(raw []byte) ([]byte, error) {
+func (s *settings) decodeText(raw []byte) ([]byte, error) {
 	if s.charset == nil {
 		return raw, nil
 	}
 	return s.charset.Decode(raw)
-}
-
-// decodeBinary converts the text in the binary form of a value.
-func (s *Session) decodeBinary(raw []byte, t *types.T) ([]byte, error) {
-	if s.charset == nil {
-		return raw, nil
-	}
-	switch t.Phys() {
-	case types.PhysString, types.PhysChar, types.PhysJSON:
-		return s.charset.Decode(raw)
-	case types.PhysArray, types.PhysTuple:
-		if t.Elem != nil && t.Elem.Phys() != types.PhysString && t.Elem.Phys() != types.PhysChar && t.Elem.Phys() != types.PhysJSON {
-			break
-		}
-		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "binary arrays and rows of text need client_encoding UTF8")
-	}
-	return raw, nil
 }
 
 // shows reports whether the client wants to hear of a notice (client_min_messages).

@@ -7,12 +7,13 @@ import (
 	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
 	"meridian/sql/memory"
+	"meridian/sql/session/plan"
 	"meridian/sql/temporary"
 	"meridian/txn"
 )
 
 // temporaries are the session's temporary relations: their descriptors, and the rows of tables. Both follow the transaction, and what
-// is undone when it is run again (S2).
+// is undone when it is run again (session.S2).
 type temporaries struct {
 	local *lease.Local
 	rows  *temporary.Store // nil before the first relation
@@ -20,7 +21,7 @@ type temporaries struct {
 	// account is what the rows hold.
 	account memory.Account
 	// plans are those that were made while there were temporary relations: names may mean something else to other sessions.
-	plans *planCache
+	plans *plan.Cache
 }
 
 // tempMark is a state of the temporaries.
@@ -61,12 +62,12 @@ func (s *Session) definitionKV() exec.KV {
 }
 
 // plans is the cache for plans of the session's statements.
-func (s *Session) plans() *planCache {
+func (s *Session) plans() *plan.Cache {
 	if s.temp.local.Empty() {
 		return s.srv.plans
 	}
 	if s.temp.plans == nil {
-		s.temp.plans = newPlanCache(maxOwnPlans)
+		s.temp.plans = plan.NewCache(maxOwnPlans)
 	}
 	return s.temp.plans
 }

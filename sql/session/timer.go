@@ -52,10 +52,3 @@ func (s *Session) stopTime() {
 		s.timer.stop = nil
 	}
 }
-
-// canceller is what ends the running statement.
-func (s *Session) canceller() context.CancelCauseFunc {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cancel
-}

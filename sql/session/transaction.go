@@ -4,50 +4,73 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"meridian/clock"
 	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/memory"
 	"meridian/sql/parse"
+	"meridian/sql/session/parameter"
+	"meridian/sql/session/portal"
+	"meridian/sql/session/txnstate"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
 )
 
+// transaction is the open transaction of a session.
+type transaction struct {
+	state      txnstate.Machine
+	tx         *txn.Txn // nil if none is open, and in one that has failed and whose locks were given up
+	cat        *lease.Txn
+	viewCache  catalog.View
+	savepoints txnstate.Savepoints[savepoint]
+	txnStart   time.Time
+	// inTxn is what it holds in the session's memory (held.go).
+	inTxn *memory.Account
+}
+
+// savepoint is what it takes to go back to one.
+type savepoint struct {
+	at        txn.Savepoint
+	schema    lease.Mark
+	temp      tempMark
+	params    parameter.Mark
+	advisory  int // mark
+	portals   portal.Mark
+	deferred  deferralState
+	notifying notifyMark
+}
+
 // ensureTxn opens an implicit transaction if none is open.
 func (s *Session) ensureTxn() {
-	if s.state == stateNone {
-		s.openTxn(stateImplicit, s.defaultModes())
+	if !s.state.Open() {
+		s.openTxn(txnstate.Implicit, s.defaultModes())
 	}
 }
 
-func (s *Session) defaultModes() modes {
-	return modes{
-		isolation:   isolationOf(s.setting("default_transaction_isolation")),
-		readOnly:    s.setting("default_transaction_read_only") == "on",
-		deferrable:  s.setting("default_transaction_deferrable") == "on",
-		uncommitted: s.setting("default_transaction_isolation") == "read uncommitted",
-	}
+func (s *Session) defaultModes() txnstate.Modes {
+	return txnstate.Modes{
+		ReadOnly:   s.setting("default_transaction_read_only") == "on",
+		Deferrable: s.setting("default_transaction_deferrable") == "on",
+	}.WithIsolation(s.setting("default_transaction_isolation"))
 }
 
-func (s *Session) openTxn(st state, m modes) {
-	s.modes = m
+func (s *Session) openTxn(st txnstate.State, m txnstate.Modes) {
 	s.tx = s.srv.DB.Begin(s.options(m))
 	s.beginCatalog()
-	s.state = st
+	s.state.Begin(st, m)
 	s.txnStart = s.srv.Host.Clock.Now()
-	s.params.begin()
-	s.replay.begin(st, m)
-	s.wrote, s.ran = false, false
-	for _, p := range s.portals {
-		p.began = p.pos // of cursors that are the session's
-	}
+	s.params.Begin()
+	s.replay.Forget()
+	s.env.before = nil
+	s.portals.Begin()
 	s.showTxn()
-	if a := s.advisory.Load(); a != nil && a.holder != nil {
-		s.tx.SetHolder(a.holder)
-	}
+	s.advisory.Begin()
 }
 
-func (s *Session) options(m modes) txn.TxnOptions {
-	return txn.TxnOptions{Isolation: m.isolation, ReadOnly: m.readOnly, LockTimeout: s.duration("lock_timeout")}
+func (s *Session) options(m txnstate.Modes) txn.TxnOptions {
+	return txn.TxnOptions{Isolation: m.Isolation, ReadOnly: m.ReadOnly, LockTimeout: s.duration("lock_timeout")}
 }
 
 // commitImplicit commits the implicit transaction. If that fails, the statement has not completed: what it said to
@@ -64,7 +87,7 @@ func (s *Session) commitImplicit(ctx context.Context) (err error) {
 	if err := s.checkDeferred(ctx, nil); err != nil {
 		return err
 	}
-	if err := s.keepHeld(ctx); err != nil {
+	if err := s.portals.Materialize(ctx); err != nil {
 		return err
 	}
 	if err := s.cat.Flush(ctx); err != nil {
@@ -80,7 +103,7 @@ func (s *Session) afterCommit(ctx context.Context) error {
 	s.srv.metrics.TxnCommits.Add(1)
 	cat := s.cat
 	s.temp.commit()
-	if s.wrote {
+	if s.state.Wrote() {
 		s.srv.finished.note(finishedTxn{s.tx.ID(), s.pid, s.setting("application_name")})
 	}
 	s.clearTxn(true)
@@ -89,19 +112,19 @@ func (s *Session) afterCommit(ctx context.Context) error {
 
 // endImplicit ends what is left of an implicit transaction after a query string or a Sync.
 func (s *Session) endImplicit(ctx context.Context, err error) error {
-	if s.state != stateImplicit {
+	if !s.state.Implicit() {
 		return err
 	}
 	if err != nil {
-		s.finishTxn(ctx, false)
+		s.finishTxn(ctx)
 		return err
 	}
 	return s.step(ctx, "COMMIT", 0, nil, func(context.Context, bool) error { return nil }, true)
 }
 
 // finishTxn rolls back what is open.
-func (s *Session) finishTxn(ctx context.Context, _ bool) {
-	if s.state == stateNone {
+func (s *Session) finishTxn(ctx context.Context) {
+	if !s.state.Open() {
 		return
 	}
 	tx, cat := s.tx, s.cat
@@ -117,44 +140,41 @@ func (s *Session) finishTxn(ctx context.Context, _ bool) {
 
 // clearTxn forgets the transaction; its portals go with it.
 func (s *Session) clearTxn(committed bool) {
-	s.dropTxnPortals(committed)
-	s.state, s.tx, s.cat, s.viewCache = stateNone, nil, nil, nil
-	s.ending, s.doomed = false, false
-	s.savepts = s.savepts[:0:min(cap(s.savepts), 16)]
-	s.replay.forget()
+	s.portals.EndTransaction(committed)
+	s.state.End()
+	s.tx, s.cat, s.viewCache = nil, nil, nil
+	s.savepoints.Clear()
+	s.replay.Forget()
+	s.env.before = nil
 	s.deferred.reset()
 	s.env.txnNumber = 0
-	for _, n := range s.params.end(committed) {
+	for _, n := range s.params.End(committed) {
 		s.settingChanged(n)
 	}
-	s.endNotifying(committed)
+	s.notifying.end(committed)
 	s.closeTxnMemory()
-	s.endAdvisory()
+	s.advisory.End()
 }
 
-// Fail notes that a statement failed: an explicit transaction is then good for nothing but its end (S4).
+// Fail notes that a statement failed: an explicit transaction is then good for nothing but its end (session.S4).
 func (s *Session) Fail() {
 	s.srv.metrics.Errors.Add(1)
-	switch s.state {
-	case stateExplicit:
+	if s.state.Explicit() {
 		s.recordFailure()
-		if s.ending {
-			s.finishTxn(s.srv.Host.Group.Context(), false)
-			return
-		}
-		s.state = stateFailed
 		s.viewCache = nil
-		if s.tx != nil && (len(s.savepts) == 0 || s.doomed) {
-			// Nothing of it can be kept: its locks must not wait for the client to say so. A ROLLBACK TO that comes then
-			// fails once more.
-			s.dropTxnPortals(false)
+	}
+	switch s.state.Fail(s.savepoints.Len()) {
+	case txnstate.RollBack:
+		// The messages up to Sync are skipped, and the locks of an implicit transaction must not wait for that.
+		s.finishTxn(s.srv.Host.Group.Context())
+	case txnstate.Release:
+		if s.tx != nil {
+			// A ROLLBACK TO that comes then fails once more.
+			s.portals.EndTransaction(false)
 			s.tx.Rollback(s.srv.Host.Group.Context())
 			s.tx = nil
-			s.endAdvisory()
+			s.advisory.End()
 		}
-	case stateImplicit:
-		// The messages up to Sync are skipped, and its locks must not wait for that.
-		s.finishTxn(s.srv.Host.Group.Context(), false)
 	}
 }
 
@@ -178,15 +198,11 @@ func endsFailed(stmt *parse.Statement) bool {
 }
 
 func (s *Session) begin(m parse.TxnModes) error {
-	if s.state == stateExplicit || s.state == stateFailed {
+	if s.state.Block() {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.ActiveTransaction, Message: "there is already a transaction in progress"})
 		return nil
 	}
-	mode := s.defaultModes()
-	if err := applyModes(&mode, m); err != nil {
-		return err
-	}
-	if s.state == stateImplicit {
+	if s.state.Implicit() {
 		// BEGIN within a query string turns the implicit transaction into an explicit one.
 		if err := s.setModes(m); err != nil {
 			return err
@@ -194,49 +210,34 @@ func (s *Session) begin(m parse.TxnModes) error {
 		if err := s.beginAsOf(m); err != nil {
 			return err
 		}
-		s.state = stateExplicit
+		s.state.Promote()
 		return nil
 	}
-	s.openTxn(stateExplicit, mode)
-	s.replay.opened = true
+	s.openTxn(txnstate.Explicit, s.defaultModes().With(m))
+	s.replay.Opened()
 	err := s.beginAsOf(m)
 	if err != nil {
-		s.finishTxn(s.srv.Host.Group.Context(), false) // a BEGIN that fails has begun nothing
+		s.finishTxn(s.srv.Host.Group.Context()) // a BEGIN that fails has begun nothing
 	}
 	return err
 }
 
-func applyModes(mode *modes, m parse.TxnModes) error {
-	if m.Isolation != "" {
-		mode.isolation = isolationOf(m.Isolation)
-		mode.uncommitted = m.Isolation == "read uncommitted"
-	}
-	if m.ReadOnly != nil {
-		mode.readOnly = *m.ReadOnly
-	}
-	if m.Deferrable != nil {
-		mode.deferrable = *m.Deferrable
-	}
-	return nil
-}
-
 // commit is COMMIT: of a failed transaction it is a rollback, as in PostgreSQL.
 func (s *Session) commit(ctx context.Context) (string, error) {
-	switch s.state {
-	case stateNone:
-		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "there is no transaction in progress"})
+	switch s.state.Committing() {
+	case txnstate.NothingOpen:
+		s.noTransaction()
 		return "COMMIT", nil
-	case stateImplicit:
+	case txnstate.CommitImplicit:
 		// Within a string of statements, or between two Syncs, it ends the implicit transaction.
-		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "there is no transaction in progress"})
-	case stateFailed:
-		s.finishTxn(ctx, false)
+		s.noTransaction()
+	case txnstate.RollBackFailed:
+		s.finishTxn(ctx)
 		return "ROLLBACK", nil
 	}
-	s.ending = true
 	err := s.checkDeferred(ctx, nil)
 	if err == nil {
-		err = s.keepHeld(ctx)
+		err = s.portals.Materialize(ctx)
 	}
 	if err == nil {
 		err = s.cat.Flush(ctx)
@@ -250,75 +251,48 @@ func (s *Session) commit(ctx context.Context) (string, error) {
 	return "COMMIT", s.afterCommit(ctx)
 }
 
+func (s *Session) noTransaction() {
+	s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "there is no transaction in progress"})
+}
+
 func (s *Session) rollback(ctx context.Context) string {
-	if s.state == stateNone || s.state == stateImplicit {
-		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "there is no transaction in progress"})
+	if !s.state.Block() {
+		s.noTransaction()
 	}
-	s.finishTxn(ctx, false)
+	s.finishTxn(ctx)
 	return "ROLLBACK"
 }
 
-func (s *Session) needBlock(what string) error {
-	if s.state != stateExplicit && s.state != stateFailed {
-		return sqlstate.New(sqlstate.NoActiveTransaction, "%s can only be used in transaction blocks", what)
-	}
-	return nil
-}
-
-// inBlock reports whether commands that have no effect beyond their transaction make sense: not if it ends with them.
-func (s *Session) inBlock() bool {
-	return s.state == stateExplicit || s.state == stateFailed || s.several
-}
-
-// standAlone refuses a command that commits by itself, where other statements share its transaction.
-func (s *Session) standAlone(what string) error {
-	switch {
-	case s.state == stateExplicit || s.state == stateFailed || s.several || s.state == stateImplicit && s.replay.cur.portal == nil && s.ran:
-		return sqlstate.New(sqlstate.ActiveTransaction, "%s cannot run inside a transaction block", what)
-	case s.state == stateImplicit && s.ran:
-		return sqlstate.New(sqlstate.ActiveTransaction, "%s cannot be executed within a pipeline", what)
-	}
-	return nil
-}
-
 func (s *Session) savepoint(name string) error {
-	if err := s.needBlock("SAVEPOINT"); err != nil {
+	if err := s.state.NeedBlock("SAVEPOINT"); err != nil {
 		return err
 	}
 	if err := s.holdSavepoint(name); err != nil {
 		return err
 	}
-	s.savepts = append(s.savepts, savepoint{strings.Clone(name), s.tx.Savepoint(), s.cat.Mark(), s.temp.mark(), s.params.mark(), s.markAdvisory(), s.portalsMade, s.deferred.mark(), s.notifying.mark()})
+	s.savepoints.Push(strings.Clone(name), savepoint{at: s.tx.Savepoint(), schema: s.cat.Mark(), temp: s.temp.mark(), params: s.params.Mark(),
+		advisory: s.advisory.Mark(), portals: s.portals.Mark(), deferred: s.deferred.mark(), notifying: s.notifying.mark()})
 	return nil
 }
 
-func (s *Session) findSavepoint(name string) (int, error) {
-	for i := len(s.savepts) - 1; i >= 0; i-- {
-		if s.savepts[i].name == name {
-			return i, nil
-		}
-	}
-	return 0, sqlstate.New(sqlstate.InvalidSavepoint, "savepoint %q does not exist", name)
-}
-
 func (s *Session) release(name string) error {
-	if err := s.needBlock("RELEASE SAVEPOINT"); err != nil {
+	if err := s.state.NeedBlock("RELEASE SAVEPOINT"); err != nil {
 		return err
 	}
-	i, err := s.findSavepoint(name)
+	i, to, err := s.savepoints.Find(name)
 	if err != nil {
 		return err
 	}
-	s.tx.Release(s.savepts[i].at)
-	s.savepts = s.savepts[:i]
+	s.tx.Release(to.at)
+	s.savepoints.Release(i)
 	return nil
 }
 
 func (s *Session) rollbackTo(name string) error {
-	if err := s.needBlock("ROLLBACK TO SAVEPOINT"); err != nil {
+	if err := s.state.NeedBlock("ROLLBACK TO SAVEPOINT"); err != nil {
 		return err
 	}
-	i, err := s.findSavepoint(name)
+	i, to, err := s.savepoints.Find(name)
 	if err != nil {
 		return err
 	}
@@ -326,22 +300,22 @@ func (s *Session) rollbackTo(name string) error {
 		return sqlstate.New(sqlstate.SerializationFailure, "the transaction lost a conflict and can't be continued from savepoint %q", name).
 			WithHint("Roll it back and try again.")
 	}
-	if err := s.tx.RollbackTo(s.savepts[i].at); err != nil {
+	if err := s.tx.RollbackTo(to.at); err != nil {
 		return err
 	}
-	s.dropPortalsSince(s.savepts[i].made)
-	s.cat.RollbackTo(s.savepts[i].schema)
-	s.temp.rollbackTo(s.savepts[i].temp)
-	s.deferred.deferralState = s.savepts[i].deferred
-	s.notifying.rollbackTo(s.savepts[i].notifying)
-	s.undoAdvisory(s.savepts[i].advisory, true)
-	s.settleAdvisory()
+	s.portals.CloseSince(to.portals)
+	s.cat.RollbackTo(to.schema)
+	s.temp.rollbackTo(to.temp)
+	s.deferred.deferralState = to.deferred
+	s.notifying.rollbackTo(to.notifying)
+	s.advisory.Undo(to.advisory, true)
+	s.advisory.Settle()
 	s.viewCache = nil
-	for _, n := range s.params.rollbackTo(s.savepts[i].params) {
+	for _, n := range s.params.RollbackTo(to.params) {
 		s.settingChanged(n)
 	}
-	s.savepts = s.savepts[:i+1]
-	s.state = stateExplicit
+	s.savepoints.Keep(i)
+	s.state.Restore()
 	return nil
 }
 
@@ -354,17 +328,17 @@ func (s *Session) readHere(ctx context.Context, ts clock.Timestamp, deps []catal
 	return err
 }
 
-// beginAsOf moves the open transaction to the time that its modes name, if they do. What it has done already would be
-// lost or of another time, so it must have done nothing.
+// beginAsOf moves the open transaction to the time that its modes name, if they do. Its earlier work would be lost or belong to another
+// time, so it must have done nothing.
 func (s *Session) beginAsOf(m parse.TxnModes) error {
 	switch {
 	case m.AsOf == "":
 		return nil
 	case m.ReadOnly != nil && !*m.ReadOnly:
 		return sqlstate.New(sqlstate.SyntaxError, "AS OF SYSTEM TIME specified with READ WRITE mode")
-	case s.tx.Started() || s.wrote || s.catalogChanged():
+	case s.tx.Started() || s.state.Wrote() || s.catalogChanged():
 		return sqlstate.New(sqlstate.ActiveTransaction, "SET TRANSACTION AS OF SYSTEM TIME must be called before any query")
-	case len(s.savepts) > 0:
+	case s.savepoints.Len() > 0:
 		return sqlstate.New(sqlstate.ActiveTransaction, "SET TRANSACTION AS OF SYSTEM TIME must not be called in a subtransaction")
 	}
 	s.fillScalar(nil)
@@ -381,8 +355,10 @@ func (s *Session) beginAsOf(m parse.TxnModes) error {
 
 func (s *Session) readAt(ts clock.Timestamp) error {
 	s.tx.Rollback(s.srv.Host.Group.Context())
-	s.modes.readOnly = true
-	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: s.modes.isolation, ReadOnly: true, AsOf: ts})
+	m := s.state.Modes()
+	m.ReadOnly = true
+	s.state.SetModes(m)
+	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: m.Isolation, ReadOnly: true, AsOf: ts})
 	s.cat.Finish(s.srv.Host.Group.Context(), false)
 	s.beginCatalog()
 	return nil

@@ -2,9 +2,9 @@
 //
 // # The problem
 //
-// A temporary table belongs to one session. Nobody else reads it, it ends with the session, and it need not survive a crash: a range,
-// replication, intents and a lease of a descriptor would all be paid for nothing. But SQL over it is all of SQL: transactions, savepoints,
-// indexes, unique keys, foreign keys, joins with ordinary tables.
+// A temporary table belongs to one session. No other session reads it, it ends with the session, and it need not survive a crash: a range,
+// replication, intents and a leased descriptor would be wasted on it. But all of SQL works over it: transactions, savepoints, indexes,
+// unique keys, foreign keys, joins with ordinary tables.
 //
 // # The idea
 //
@@ -34,13 +34,13 @@
 //
 // Rules:
 //
-//	TT1  (txn.TX4) Reads see the writes of earlier statements, not those of the running one; Step draws the line. Conditions of
-//	     writes (PutNew, CPut) are checked against the newest state.
-//	TT2  (I2) The store has the transaction's outcome: Commit is called when the ordinary part has committed and can't fail,
-//	     Rollback when it has not, and when the session runs the transaction again (session.S2).
-//	TT3  (I9) What the map holds is in the session's account of memory, deleted and replaced rows included for as long as a
-//	     rollback may bring them back. Beyond the account a write fails with 53200 and changes nothing.
-//	TT4  No key of a temporary table leaves the node.
+//	temporary.TT1 (txn.TX4): Reads see the writes of earlier statements, not those of the running one; Step draws the line. Conditions of
+//	    writes (PutNew, CPut) are checked against the newest state.
+//	temporary.TT2 (I2): The store has the transaction's outcome: Commit is called when the ordinary part has committed and can't fail,
+//	    Rollback when it has not, and when the session runs the transaction again (session.S2).
+//	temporary.TT3 (I9): The session's account of memory includes the map's rows, also deleted and replaced ones for as long as a rollback
+//	    may bring them back. Beyond the account a write fails with 53200 and changes nothing.
+//	temporary.TT4: No key of a temporary table leaves the node.
 //
 // # What it does not do
 //

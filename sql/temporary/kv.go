@@ -9,7 +9,7 @@ import (
 	"meridian/txn"
 )
 
-// KV is a transaction whose temporary tables are in a Store (TT4): what txn.Txn is to sql/exec otherwise.
+// KV is a transaction whose temporary tables are in a Store (temporary.TT4): what txn.Txn is to sql/exec otherwise.
 type KV struct {
 	*txn.Txn
 	Store *Store

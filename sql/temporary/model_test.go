@@ -54,7 +54,7 @@ func scanAll(t *testing.T, s *Store, o txn.ScanOptions) (out []string) {
 	return out
 }
 
-// TestModel compares random transactions, with statements, savepoints and batches that fail, with the model (TT1, TT2, TT3).
+// TestModel compares random transactions, with statements, savepoints and batches that fail, with the model (temporary.TT1, temporary.TT2, temporary.TT3).
 func TestModel(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -171,7 +171,7 @@ func TestModel(t *testing.T) {
 }
 
 // TestMemory: a store that may not grow refuses the write as a whole, says what helps, and has all of its memory back when the transaction is
-// over (TT3).
+// over (temporary.TT3).
 func TestMemory(t *testing.T) {
 	node := memory.NewNode(4 << 20)
 	session := memory.NewSession(node)
@@ -224,7 +224,7 @@ func TestMemory(t *testing.T) {
 
 func row1(k keys.Key, _ []byte) keys.Key { return k }
 
-// TestKeysAreDivided: a batch of both kinds goes to both places (TT4).
+// TestKeysAreDivided: a batch of both kinds goes to both places (temporary.TT4).
 func TestKeysAreDivided(t *testing.T) {
 	var b txn.WriteBatch
 	own, other := keys.TableKey(uint32(1<<30+5)), keys.TableKey(uint32(1<<30-1))

@@ -42,7 +42,7 @@ type Store struct {
 	begin     Mark
 	seen, now *tree
 	// size is what the entries of now occupy, and held what the account holds: those that were deleted or replaced in the
-	// transaction too (TT3).
+	// transaction too (temporary.TT3).
 	size, held int64
 }
 
@@ -62,7 +62,7 @@ func (s *Store) Close() {
 	*s = Store{account: s.account, seen: t, now: t, begin: Mark{tree: t}}
 }
 
-// Step lets later reads see all writes so far (TT1).
+// Step lets later reads see all writes so far (temporary.TT1).
 func (s *Store) Step() { s.seen = s.now }
 
 // Mark is the present state, for RollbackTo.

@@ -26,7 +26,7 @@ const (
 	PhysJSON      // canonical text in str
 	PhysArray     // ref: *Array
 	PhysTuple     // ref: *Tuple
-	PhysNet       // inet, cidr: bytes in their order in str (T8)
+	PhysNet       // inet, cidr: bytes in their order in str (types.T8)
 	PhysMAC       // macaddr, macaddr8: six or eight bytes in str
 )
 
@@ -56,7 +56,7 @@ type Array struct {
 	Elem  *T
 	Elems []Datum
 	// Shape has the dimensions; nil is one that starts at 1, or none if there are no elements. The product of the lengths is
-	// the number of elements (T7).
+	// the number of elements (types.T7).
 	Shape []Dim
 }
 
@@ -72,7 +72,7 @@ type Tuple struct {
 // Null is NULL.
 var Null = Datum{}
 
-// The constructors make a datum of each physical form. What they are given is not copied and must not change (T6).
+// The constructors make a datum of each physical form. Their arguments are not copied and must not change (types.T6).
 
 // NewBool makes a boolean.
 func NewBool(b bool) Datum {
@@ -82,8 +82,8 @@ func NewBool(b bool) Datum {
 	return Datum{phys: PhysBool}
 }
 
-// NewInt and those below make the other forms: a decimal with its display scale (T1), a char(n) with its
-// blanks (T2), a jsonb in canonical form (T3), times since 2000-01-01 (T4).
+// NewInt and those below make the other forms: a decimal with its display scale (types.T1), a char(n) with its
+// blanks (types.T2), a jsonb in canonical form (types.T3), times since 2000-01-01 (types.T4).
 func NewInt(i int64) Datum            { return Datum{phys: PhysInt, num: i} }
 func NewFloat(f float64) Datum        { return Datum{phys: PhysFloat, num: int64(math.Float64bits(f))} }
 func NewDecimal(d *apd.Decimal) Datum { return Datum{phys: PhysDecimal, ref: d} }

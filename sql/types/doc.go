@@ -19,19 +19,19 @@
 //
 // Invariants of datums:
 //
-//	T1  A decimal's exponent is at most zero; minus the exponent is its display scale. Zero is not negative.
-//	T2  A char(n) is held with its blanks, n characters in all; a bpchar without a length as it came. Comparisons, hash
+//	types.T1: A decimal's exponent is at most zero; minus the exponent is its display scale. Zero is not negative.
+//	types.T2: A char(n) is held with its blanks, n characters in all; a bpchar without a length as it came. Comparisons, hash
 //	    keys and index keys ignore trailing blanks, and a cast to text loses them; output, LIKE and concat see them.
-//	T3  A jsonb is held as its canonical text: members by length of key, then by bytes, without duplicates; numbers
+//	types.T3: A jsonb is held as its canonical text: members by length of key, then by bytes, without duplicates; numbers
 //	    as numerics. A json keeps the text as it came.
-//	T4  A timestamp is microseconds since 2000-01-01, of the wall clock; a timestamptz the same of UTC; a date is days.
+//	types.T4: A timestamp is microseconds since 2000-01-01, of the wall clock; a timestamptz the same of UTC; a date is days.
 //	    The largest and smallest integers are infinity and -infinity.
-//	T5  A value of regclass and its kin may carry the name that it prints as. One that carries none is looked up when it is written
+//	types.T5: A value of regclass and its kin may carry the name that it prints as. One that carries none is looked up when it is written
 //	    (Style.Names), so a stored value follows a rename.
-//	T6  Nothing that a datum refers to is ever changed.
-//	T7  An array's elements are in one list, whatever its dimensions; the product of their lengths is the number of elements.
+//	types.T6: Nothing that a datum refers to is ever changed.
+//	types.T7: An array's elements are in one list, whatever its dimensions; the product of their lengths is the number of elements.
 //	    An array of one dimension that starts at 1, and an empty one, has no Shape, so that equal arrays are held alike.
-//	T8  The bytes of an inet or a cidr are in the order of the values: family, network, length of the mask, address.
+//	types.T8: The bytes of an inet or a cidr are in the order of the values: family, network, length of the mask, address.
 //
 // # Order
 //
@@ -43,9 +43,9 @@
 // # Text and binary forms
 //
 // ParseText and AppendText are the input and output functions, ParseBinary and AppendBinary those of the binary wire
-// format. The append functions do not allocate beyond the buffer. What depends on the session (the time zone, the
-// time of 'now') comes as an Env; ParseLiteral tells whether a literal depended on it, so that a plan may keep the
-// value. Errors are *sqlstate.Error with PostgreSQL's code and words.
+// format. The append functions do not allocate beyond the buffer. An Env has the values that depend on the session (the time zone, the time
+// of 'now'); ParseLiteral tells whether a literal depended on it, so that a plan may keep the value. Errors are *sqlstate.Error with
+// PostgreSQL's code and words.
 //
 // # Casts
 //

@@ -26,7 +26,7 @@ type EnumValue struct {
 	State ValueState `json:",omitempty"`
 }
 
-// ValueState is how far a value that was added to an enum has come. Whatever it is, rows with the value can be read.
+// ValueState is how far a value that was added to an enum has come. In each state rows with the value can be read.
 type ValueState uint8
 
 const (

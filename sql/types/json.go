@@ -449,7 +449,7 @@ func (p *jsonParser) escaped(start, i int) (string, error) {
 			}
 			i += 4
 			switch {
-			case p.check: // what the escapes mean is asked when the text is taken apart
+			case p.check: // the meaning of escapes is checked when the text is parsed
 			case r >= 0xD800 && r < 0xDC00:
 				lo, ok := rune(0), false
 				if i+2 < len(p.s) && p.s[i+1] == '\\' && p.s[i+2] == 'u' {

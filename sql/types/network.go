@@ -11,7 +11,7 @@ import (
 )
 
 // A network address is held as bytes whose order is PostgreSQL's order of inet and cidr: first the family, then the network, then
-// the length of the network's mask, then the whole address (T8).
+// the length of the network's mask, then the whole address (types.T8).
 //
 //	family     network (4 or 16 bytes)     mask     address (4 or 16 bytes)
 //	4 or 6     without the host's bits     length   as it was written

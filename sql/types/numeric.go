@@ -11,7 +11,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// T1: every decimal in a datum has an exponent of at most zero, and minus the exponent is its display scale, as in
+// types.T1: every decimal in a datum has an exponent of at most zero, and minus the exponent is its display scale, as in
 // PostgreSQL; zero is never negative. Everything that makes decimals goes through this file or keeps to that.
 
 // maxDigits and maxScale are PostgreSQL's limits on a numeric: digits before and after the decimal point.
@@ -125,7 +125,7 @@ func ParseDecimal(s string) (*apd.Decimal, error) {
 	return normalize(d)
 }
 
-// normalize restores T1 and checks the size.
+// normalize restores types.T1 and checks the size.
 func normalize(d *apd.Decimal) (*apd.Decimal, error) {
 	if d.Form != apd.Finite {
 		switch {

@@ -441,7 +441,7 @@ func BenchmarkAppendDecimal(b *testing.B) {
 	}
 }
 
-// The order of addresses is PostgreSQL's: by family, by the bits that both masks cover, by the masks' lengths, by all bits (T8).
+// The order of addresses is PostgreSQL's: by family, by the bits that both masks cover, by the masks' lengths, by all bits (types.T8).
 func TestNetOrder(t *testing.T) {
 	covered := func(n Net, bits int) string {
 		var b strings.Builder

@@ -28,8 +28,8 @@
 // list, an array) reaches the generator as a key, and the optimizer may run a relation once for each row of another by the
 // key that a join gives it. Conditions are tested again on whatever a generator makes, so a key need not be used.
 //
-//	V1  What introspection of one table costs depends neither on how many others there are nor on how many were dropped.
-//	V2  Introspection relies on nothing: a transaction that has listed relations does not stand in the way of changes of
+//	virtual.V1: The cost of introspection of one table depends neither on the number of others nor on the number of dropped ones.
+//	virtual.V2: Introspection relies on nothing: a transaction that has listed relations does not stand in the way of changes of
 //	    them. It reads by Peek, never by Table.
 //
 // Object identities: descriptors' IDs serve as OIDs. Indexes and constraints have OIDs of their own in the descriptor.
@@ -37,5 +37,5 @@
 //
 // # Functions
 //
-// pg_get_indexdef and its kin need the catalogue too: Functions implements that part of scalar.Environment.
+// pg_get_indexdef and its kin need the catalogue too: Functions implements that part of system.Environment.
 package virtual

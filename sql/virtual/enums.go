@@ -76,7 +76,7 @@ func (f *Functions) typeName(t *types.T) string {
 	return t.String()
 }
 
-// TypeIsVisible reports whether the name of a type alone finds it. Nothing is relied upon (V2).
+// TypeIsVisible reports whether the name of a type alone finds it. Nothing is relied upon (virtual.V2).
 func (f *Functions) TypeIsVisible(oid uint32) bool {
 	v, ok := f.view.(catalog.TypeView)
 	if !ok || oid < uint32(catalog.FirstUserID) {

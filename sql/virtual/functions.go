@@ -12,7 +12,7 @@ import (
 	"meridian/sql/types"
 )
 
-// Functions are PostgreSQL's catalogue functions over one view: the part of scalar.Environment that needs the
+// Functions are PostgreSQL's catalogue functions over one view: the part of system.Environment that needs the
 // catalogue.
 type Functions struct {
 	ctx  context.Context
@@ -205,7 +205,7 @@ func (f *Functions) relation(parts []string) (uint32, error) {
 	return 0, nil
 }
 
-// SerialSequence implements scalar.Environment: it is the sequence that is dropped with the column.
+// SerialSequence implements system.Environment: it is the sequence that is dropped with the column.
 func (f *Functions) SerialSequence(table, column string) (string, error) {
 	id, err := f.ResolveReg(types.KindRegClass, table)
 	if err != nil {
@@ -244,7 +244,7 @@ func (f *Functions) qualified(t *catalog.Table) string {
 // visible reports whether the bare name finds the relation.
 func (f *Functions) visible(t *catalog.Table) bool {
 	if p, ok := f.view.(peeker); ok {
-		// A list of a thousand relations would otherwise make the transaction stand in the way of any change of them (V2).
+		// A list of a thousand relations would otherwise make the transaction stand in the way of any change of them (virtual.V2).
 		got := p.PeekBare(t.Name)
 		return got != nil && got.ID == t.ID
 	}
@@ -265,7 +265,7 @@ func (f *Functions) schemaVisible(id catalog.ID) bool {
 	return false
 }
 
-// TableIsVisible implements scalar.Environment.
+// TableIsVisible implements system.Environment.
 func (f *Functions) TableIsVisible(oid uint32) bool {
 	if t := f.table(oid); t != nil {
 		return f.visible(t)
@@ -310,7 +310,7 @@ func keyNames(t *catalog.Table, x *catalog.Index, directions bool) string {
 	return b.String()
 }
 
-// IndexDef implements scalar.Environment: the CREATE INDEX statement, or the name of one key column.
+// IndexDef implements system.Environment: the CREATE INDEX statement, or the name of one key column.
 func (f *Functions) IndexDef(oid uint32, column int) string {
 	t, x := f.index(oid)
 	if x == nil {
@@ -374,7 +374,7 @@ func unparenthesized(s string) string {
 	return s[1 : len(s)-1]
 }
 
-// ConstraintDef implements scalar.Environment.
+// ConstraintDef implements system.Environment.
 func (f *Functions) ConstraintDef(oid uint32, pretty bool) string {
 	if oid == 0 {
 		return ""
@@ -459,7 +459,7 @@ func deferral(deferrable, deferred bool) string {
 	return ""
 }
 
-// ViewDef implements scalar.Environment.
+// ViewDef implements system.Environment.
 func (f *Functions) ViewDef(oid uint32) string {
 	if t := f.table(oid); t != nil && (t.Kind == catalog.KindView || t.Materialized) {
 		return " " + f.shown(t.View) + ";"
@@ -467,18 +467,8 @@ func (f *Functions) ViewDef(oid uint32) string {
 	return ""
 }
 
-// PrettyExpr implements scalar.Environment.
+// PrettyExpr implements system.Environment.
 func (f *Functions) PrettyExpr(text string) string { return parse.Display(text, true) }
-
-// ColumnDefault implements scalar.Environment.
-func (f *Functions) ColumnDefault(table uint32, attnum int) string {
-	if t := f.table(table); t != nil {
-		if c := t.Column(catalog.ColumnID(attnum)); c != nil {
-			return f.defaultText(c)
-		}
-	}
-	return ""
-}
 
 func defaultText(c *catalog.Column) string {
 	if c.Generated != "" {
@@ -632,8 +622,8 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		lines = append(lines, "CONSTRAINT "+Quote(t.Checks[i].Name)+" "+f.checkConstraint(&t.Checks[i], true))
 	}
 	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)"
-	if t.Locality != "" {
-		q += " LOCALITY " + t.Locality
+	if t.Locality != (catalog.Locality{}) {
+		q += " LOCALITY " + t.Locality.String()
 	}
 	for _, a := range after {
 		q += ";\n" + a

@@ -32,6 +32,7 @@ func generators() map[string]generator {
 		"nodes": internalNodes, "ranges": internalRanges, "leases": internalLeases, "jobs": internalJobs,
 		"cluster_settings": internalSettings, "sessions": internalSessions, "statements": internalStatements, "retries": internalRetries,
 		"clocks": internalClocks, "lock_waits": internalLockWaits,
+		"cluster_version": internalClusterVersion, "node_versions": internalNodeVersions,
 	} {
 		m["meridian_internal."+name] = g
 	}

@@ -28,6 +28,37 @@ func internalNodes(r *reading) error {
 	return err
 }
 
+func internalClusterVersion(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	v, err := r.p.o.Cluster.Versions(r.ctx)
+	if err != nil || v.Active.IsZero() {
+		return err
+	}
+	var raising, id any
+	if !v.Raising.IsZero() {
+		raising = v.Raising.String()
+	}
+	if v.Job != 0 {
+		id = v.Job
+	}
+	r.add("active", v.Active.String(), "finalizing", raising, "job_id", id)
+	return nil
+}
+
+func internalNodeVersions(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	v, err := r.p.o.Cluster.Versions(r.ctx)
+	for _, m := range v.Members {
+		r.add("node_id", m.Node, "binary_version", m.Own.String(), "oldest_version", m.Oldest.String(), "acting_version", m.Acting.String(),
+			"promised_version", m.Promised.String())
+	}
+	return err
+}
+
 func internalRanges(r *reading) error {
 	if r.p.o.Cluster == nil {
 		return nil
@@ -89,6 +120,9 @@ func internalJobs(r *reading) error {
 		}
 		if j.Claim.Expires != 0 {
 			node = j.Claim.Node
+		}
+		if j.Later != nil {
+			failure = j.Later.Error()
 		}
 		if r.s != nil && !r.s.Superuser() { // a job does not know its role, and its text may have values in it
 			j.Description = hiddenText

@@ -177,7 +177,7 @@ func TestSequencesOfTable(t *testing.T) {
 	})
 }
 
-// A transaction that has listed relations does not stand in the way of changes of them (V2).
+// A transaction that has listed relations does not stand in the way of changes of them (virtual.V2).
 func TestListingReliesOnNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)

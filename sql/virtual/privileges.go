@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"meridian/sql/catalog"
-	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -21,8 +21,8 @@ var asked = map[string]catalog.Privileges{
 	"server": catalog.Usage, "foreign-data wrapper": catalog.Usage,
 }
 
-// HasPrivilege implements scalar.Environment.
-func (f *Functions) HasPrivilege(q scalar.PrivilegeQuestion) (types.Datum, error) {
+// HasPrivilege implements system.Environment.
+func (f *Functions) HasPrivilege(q system.PrivilegeQuestion) (types.Datum, error) {
 	a := f.view.Access()
 	role, err := f.asker(a, &q)
 	if err != nil {
@@ -67,7 +67,7 @@ func eachAsked(list string, ok func(string) bool) error {
 }
 
 // asker is the role that is asked about.
-func (f *Functions) asker(a *catalog.Access, q *scalar.PrivilegeQuestion) (string, error) {
+func (f *Functions) asker(a *catalog.Access, q *system.PrivilegeQuestion) (string, error) {
 	switch {
 	case q.Current:
 		return f.view.CurrentUser(), nil
@@ -97,7 +97,7 @@ func mustExist(a *catalog.Access, role string) error {
 }
 
 // hasRole is pg_has_role.
-func (f *Functions) hasRole(a *catalog.Access, role string, q *scalar.PrivilegeQuestion) (types.Datum, error) {
+func (f *Functions) hasRole(a *catalog.Access, role string, q *system.PrivilegeQuestion) (types.Datum, error) {
 	var other string
 	if q.On.Phys() == types.PhysInt {
 		other = f.roleName(a, q.On)
@@ -128,7 +128,7 @@ func (f *Functions) hasRole(a *catalog.Access, role string, q *scalar.PrivilegeQ
 }
 
 // askedObject finds what a question is about. Of an OID that nothing has, nothing is found, and nothing wrong.
-func (f *Functions) askedObject(a *catalog.Access, q *scalar.PrivilegeQuestion) (o catalog.Object, found bool, err error) {
+func (f *Functions) askedObject(a *catalog.Access, q *system.PrivilegeQuestion) (o catalog.Object, found bool, err error) {
 	byName := q.On.Phys() != types.PhysInt
 	name := ""
 	if byName {

@@ -16,6 +16,7 @@ import (
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
+	"meridian/upgrade"
 )
 
 // Session is what relations show of the session that reads them.
@@ -123,6 +124,8 @@ type Cluster interface {
 	Statements() map[string]int64
 	// Clocks are the other nodes' clocks as this node has measured them, and its own.
 	Clocks() []ClockRow
+	// Versions are the versions of the cluster and of its nodes.
+	Versions(ctx context.Context) (upgrade.View, error)
 	// Retries counts what became of conflicts on this node.
 	Retries() []RetryRow
 }

@@ -69,7 +69,7 @@ func (f *Functions) builtin(parts []string) (last string, found bool, err error)
 	return last, schema == "pg_catalog", err
 }
 
-// ResolveReg implements scalar.Environment.
+// ResolveReg implements system.Environment.
 func (f *Functions) ResolveReg(kind types.Kind, name string) (uint32, error) {
 	switch kind {
 	case types.KindRegType:
@@ -395,7 +395,7 @@ func (f *Functions) operator(kind types.Kind, text string) (uint32, error) {
 	return missing()
 }
 
-// RegName implements scalar.Environment: the name that a reg* value prints as, empty if there is no such object.
+// RegName implements system.Environment: the name that a reg* value prints as, empty if there is no such object.
 func (f *Functions) RegName(kind types.Kind, oid uint32) string {
 	switch kind {
 	case types.KindRegClass:

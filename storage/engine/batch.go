@@ -172,7 +172,7 @@ func (b *Batch) Apply(o *Batch) error {
 }
 
 // Commit applies the batch. With sync it returns when the batch is durable. Any error means that the store has
-// failed and that the batch may or may not survive (EN1).
+// failed and that the batch may or may not survive (engine.EN1).
 func (b *Batch) Commit(sync bool) (err error) {
 	if f := b.e.failure.Load(); f != nil {
 		return f

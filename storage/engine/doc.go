@@ -1,4 +1,4 @@
-// Package engine is one store's ordered map on disk: Pebble, opened our way. No other package sees Pebble.
+// Package engine is one store's ordered map on disk: Pebble, opened with this project's options. No other package imports Pebble.
 //
 // # Keys
 //
@@ -17,37 +17,41 @@
 // # Readers
 //
 // Engine, Snapshot and an indexed Batch are Readers: they make iterators. An iterator sees the store as it was
-// when the iterator was made, and must be closed before what it reads is closed. What it returns is valid until
-// its next move. Iterators are pooled; making one costs about a microsecond.
+// when the iterator was made, and must be closed before its Reader is closed. The bytes that it returns are valid until its next move.
+// Iterators are pooled; making one costs about a microsecond.
 //
 // # Writers
 //
-// All changes go through a Batch. It is applied as one, and is its own wire form (Repr), so what a leaseholder
-// evaluates is byte for byte what replicas apply. Commit(true) returns when the batch is durable. CommitNoSyncWait
-// returns when the batch is visible, and SyncWait later tells when it is durable; meanwhile other batches of all
-// ranges of the store join the same fsync. Commit(false) is durable no later than any later durable commit.
+// All changes go through a Batch. It is applied atomically, and is its own wire form (Repr), so replicas apply byte for byte what the
+// leaseholder evaluated. Commit(true) returns when the batch is durable. CommitNoSyncWait returns when the batch is visible, and SyncWait
+// later tells when it is durable; meanwhile other batches of all ranges of the store join the same fsync. Commit(false) is durable no later
+// than any later durable commit.
 //
 // An Ingestion replaces spans by sorted entries that come one after the other, in memory that does not depend on how many
 // there are: they become files, which one manifest entry makes part of the store, together with a batch.
 //
 // # When the disk fails
 //
-//	EN1 (I1): after an error that leaves the log's tail unknown, no commit is acknowledged ever again. The engine
-//	     remembers the first such error (Failure), calls Options.OnFatal once with it, and every later or
-//	     waiting commit returns it. The node has to stop: a retry of fsync proves nothing about lost pages.
-//	EN2 (I9): a disk that runs full is noticed before it is full. DiskFull reports whether less than
-//	     Options.ReserveBytes are free, and the layers above then refuse new data while raft logs, deletions and
-//	     compactions may use the reserve; DiskScarce whether three quarters of that are used up too (space.go). The store
-//	     looks every five seconds, and whenever it has written a sixteenth of the reserve.
-//	EN3 (I9): a disk that hangs fails the store after 20 s in which syncs were waited for and none ended (stall.go). A node
-//	     whose disk is only slow hands its leases over (replica, letGo); one whose disk never returns could not, and
-//	     would keep them for as long as it renews its place in the cluster.
+//	engine.EN1 (I1): after an error that leaves the log's tail unknown, no commit is acknowledged ever again. The engine
+//	    remembers the first such error (Failure), calls Options.OnFatal once with it, and every later or
+//	    waiting commit returns it. The node has to stop: a retry of fsync proves nothing about lost pages.
+//	engine.EN2 (I9): a disk that runs full is noticed before it is full. DiskFull reports whether less than
+//	    Options.ReserveBytes are free, and the layers above then refuse new data while raft logs, deletions and
+//	    compactions may use the reserve; DiskScarce whether three quarters of that are used up too (space.go). The store checks every five
+//	    seconds, and whenever it has written a sixteenth of the reserve.
+//	engine.EN3 (I9): a disk that hangs fails the store after 20 s in which commits waited for a sync and none ended (stall.go). A node whose
+//	    disk is only slow transfers its leases (replica, letGo); one whose disk never returns could not, and would keep them for as long as
+//	    it renews its liveness record.
 //
-//	EN4 (I1): a store that lacks one of its files is refused with the file's name, and never taken for a new one. Its
-//	     marker file says that it was made, for whom, which log was the last, and how far it and its manifest had come (marker.go, manifest.go). A position
-//	     that was told to others is one that no crash takes back (position.go).
-//	EN5 (I9): a flush or a compaction that finds the disk full is tried again every second, and loses nothing (refused.go). New data
-//	     is refused until one ends well. If memory is full of what can't be flushed, so that no commit ends for 20 s, the store fails as in EN3.
+//	engine.EN4 (I1): a store that lacks one of its files is refused with the file's name, and never taken for a new one. Its marker file
+//	    records that it was made, its node, its last log, and the lengths of that log and of the manifest (marker.go, manifest.go). No crash
+//	    takes back a position that was sent to other nodes (position.go).
+//	engine.EN5 (I9): a flush or a compaction that finds the disk full is tried again every second, and loses nothing (refused.go). New data
+//	    is refused until one succeeds. If memory is full of memtables that can't be flushed, so that no commit ends for 20 s, the store
+//	    fails as in engine.EN3.
+//
+//	engine.EN6 (version.CV1, version.CV3): a binary that is too old or too new for a store refuses it before it writes anything. The marker says by which version
+//	    the store's node acts, and below which one it has promised not to go back (version.go); both only grow.
 //
 // OnFatal may be called from inside Pebble with locks held; it must not call the engine, only start the node's
 // end.

@@ -18,9 +18,11 @@ import (
 
 	"meridian/host"
 	"meridian/keys"
+	"meridian/version"
 )
 
-// FormatVersion pins what is on disk; it changes only with a migration.
+// FormatVersion pins what is on disk. A release that raises it raises the format of an existing store only once the node acts by
+// the version that brings it (version.CV3): until then the earlier binary has to be able to open the store.
 const FormatVersion = pebble.FormatTableFormatV6
 
 // rangeDeletionDelay is how long the space of a cleared span may wait for a flush. Raft logs are truncated by range
@@ -45,7 +47,7 @@ type Options struct {
 	Cache *Cache
 	// CacheBytes is the size of the store's own cache if Cache is nil; default 64 MiB.
 	CacheBytes int64
-	// MemTableBytes bounds one memtable; up to four may exist. Default 16 MiB. It is less on a small disk (EN2).
+	// MemTableBytes bounds one memtable; up to four may exist. Default 16 MiB. It is less on a small disk (engine.EN2).
 	MemTableBytes uint64
 	// IngestBytes is from which size on a change that replaces spans goes through files (Ingestion); default 1 MiB.
 	IngestBytes int64
@@ -53,12 +55,14 @@ type Options struct {
 	MaxOpenFiles int
 	// MaxCompactions bounds concurrent compactions; default 2.
 	MaxCompactions int
-	// ReserveBytes is what DiskFull keeps free (EN2); default 256 MiB. Negative: not watched.
+	// ReserveBytes is what DiskFull keeps free (engine.EN2); default 256 MiB. Negative: not watched.
 	ReserveBytes int64
-	// OnFatal is told once, when the store can no longer promise durability (EN1).
+	// OnFatal is told once, when the store can no longer promise durability (engine.EN1).
 	OnFatal func(error)
 	// MustExist refuses to make a new store.
 	MustExist bool
+	// Binary is what the node's build can do; zero is this build. A store that it can't be used with is refused (engine.EN6).
+	Binary version.Binary
 }
 
 // Cache holds blocks of one or more stores.
@@ -117,6 +121,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	if o.ReserveBytes == 0 {
 		o.ReserveBytes = 256 << 20
 	}
+	o.Binary = o.Binary.Or(version.Built())
 	e := &Engine{dir: dir, fs: h.FS, opts: o, log: h.Log, group: h.Group.Child()}
 	e.slow, _ = h.FS.(host.SlowDisk)
 	if o.ReserveBytes > 0 {
@@ -159,12 +164,12 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 		defer c.Unref()
 		po.Cache = c
 	}
-	if err := h.FS.RemoveAll(h.FS.PathJoin(dir, ingestDir)); err != nil {
-		return fail(&OpenError{Dir: dir, Err: err})
-	}
-	m, fresh, mustExist, err := e.look()
+	m, fresh, mustExist, err := e.look() // before anything is written
 	if err != nil {
 		return fail(err)
+	}
+	if err := h.FS.RemoveAll(h.FS.PathJoin(dir, ingestDir)); err != nil {
+		return fail(&OpenError{Dir: dir, Err: err})
 	}
 	po.ErrorIfNotExists = o.MustExist || mustExist
 	if !fresh || !mustExist {
@@ -192,7 +197,7 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// begin finds where the store is, and compares that with its marker (EN4).
+// begin finds where the store is, and compares that with its marker (engine.EN4).
 func (e *Engine) begin(m marked, fresh, old bool) error {
 	if err := e.findOpening(); err != nil {
 		return &OpenError{Dir: e.dir, Err: err}
@@ -255,7 +260,7 @@ func (e *Engine) listener() *pebble.EventListener {
 				return
 			}
 			if isDiskFull(err) {
-				return // wrote has noted it, and Pebble tries again (EN5)
+				return // wrote has noted it, and Pebble tries again (engine.EN5)
 			}
 			e.fail(fmt.Errorf("in the background: %w", err))
 		},
@@ -296,7 +301,7 @@ func (l logger) Errorf(format string, args ...any) {
 	l.e.log.Error("store: "+fmt.Sprintf(format, args...), "dir", l.e.dir)
 }
 
-// Fatalf is called when Pebble cannot go on. It returns, so that a simulated node can end in an orderly way; EN1
+// Fatalf is called when Pebble cannot go on. It returns, so that a simulated node can end in an orderly way; engine.EN1
 // keeps Pebble's callers from believing what they are told afterwards.
 func (l logger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
@@ -308,7 +313,7 @@ func (l logger) Fatalf(format string, args ...any) {
 	l.e.fail(err)
 }
 
-// fail records the first fatal error and reports it (EN1).
+// fail records the first fatal error and reports it (engine.EN1).
 func (e *Engine) fail(err error) *FatalError {
 	f := &FatalError{Dir: e.dir, DiskFull: isDiskFull(err), Err: err}
 	if !e.failure.CompareAndSwap(nil, f) {
@@ -368,7 +373,7 @@ func (e *Engine) get(from pebble.Reader, k keys.Key) ([]byte, error) {
 }
 
 // readError turns an error of a read into the engine's: a failed read of a block is as fatal as a failed write,
-// because nothing else on the disk can be trusted (EN1).
+// because nothing else on the disk can be trusted (engine.EN1).
 func (e *Engine) readError(err error) error {
 	if err == nil {
 		return nil
@@ -407,7 +412,8 @@ func (e *Engine) Checkpoint(dir string) error {
 	if err != nil {
 		return &OpenError{Dir: dir, Err: err}
 	}
-	_, err = f.Write([]byte((&marked{Made: true, Ident: id}).line()))
+	acting, promised := e.Version()
+	_, err = f.Write([]byte((&marked{Made: true, Ident: id, Acting: acting, Promised: promised}).line()))
 	if err == nil {
 		err = f.Sync()
 	}

@@ -26,6 +26,9 @@ type testClock struct{}
 func (testClock) Now() time.Time                    { return time.Now() }
 func (testClock) Monotonic() time.Duration          { return time.Duration(time.Now().UnixNano()) }
 func (testClock) NewTimer(time.Duration) host.Timer { panic("not used") }
+func (testClock) WithTimeout(context.Context, time.Duration) (context.Context, context.CancelFunc) {
+	panic("not used")
+}
 func (testClock) Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -311,7 +314,7 @@ func TestCrash(t *testing.T) {
 }
 
 // TestDiskFull: once the log cannot be written, no commit is acknowledged, whichever way durability was asked for first, and
-// the node hears of it once (EN1).
+// the node hears of it once (engine.EN1).
 func TestDiskFull(t *testing.T) {
 	alone := way{"Sync of what was there before", func(e *Engine, _ *Batch) error { return e.Sync() }}
 	for _, how := range append(ways(), alone) {
@@ -373,7 +376,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 // TestLogHasFailed: Pebble panics when a block of its log has been filled since it could not write one. That is a failure like any
-// other (EN1), and the store can still be given up, though not in order.
+// other (engine.EN1), and the store can still be given up, though not in order.
 func TestLogHasFailed(t *testing.T) {
 	fs := vfs.NewMem()
 	var full errorfs.Toggle
@@ -411,7 +414,7 @@ func TestLogHasFailed(t *testing.T) {
 	}
 }
 
-// TestReserve: the store notices that the disk runs full before it is (EN2), and that there is space again.
+// TestReserve: the store notices that the disk runs full before it is (engine.EN2), and that there is space again.
 func TestReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := &usageFS{FS: vfs.NewMem(), avail: 1_000_000}

@@ -18,7 +18,7 @@ func (e *LockedError) Error() string {
 
 func (e *LockedError) Unwrap() error { return e.Err }
 
-// FatalError says that the store can no longer promise anything (EN1).
+// FatalError says that the store can no longer promise anything (engine.EN1).
 type FatalError struct {
 	Dir      string
 	DiskFull bool

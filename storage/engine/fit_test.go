@@ -16,7 +16,7 @@ func (f sizedFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{TotalBytes: f.total, AvailBytes: f.total}, nil
 }
 
-// TestSmallDisk: the logs that a store keeps for later take a small part of a small disk (EN2).
+// TestSmallDisk: the logs that a store keeps for later take a small part of a small disk (engine.EN2).
 func TestSmallDisk(t *testing.T) {
 	for _, c := range []struct{ disk, asked, want uint64 }{
 		{420 << 20, 64 << 20, 4 << 20},

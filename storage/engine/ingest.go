@@ -28,8 +28,8 @@ const (
 // ErrNotOrdered refuses an entry of an Ingestion that is outside of its spans or not above the one before.
 var ErrNotOrdered = errors.New("engine: the entry is not where it should be")
 
-// Ingestion replaces all that the store has in some spans by entries that come in order, in bounded memory: they go into
-// files beside the store, which Commit makes part of it. It is for one goroutine.
+// Ingestion replaces all that the store has in some spans by entries that come in order, in bounded memory: they are written to files
+// outside the store, which Commit makes part of it. It is for one goroutine.
 type Ingestion struct {
 	e     *Engine
 	spans []rawSpan // still to come; the first may be under way
@@ -163,7 +163,7 @@ func (g *Ingestion) Finish() error {
 
 // Commit applies the ingestion and b as one, and returns when both are durable. The changes of b are elsewhere than in the
 // ingestion's spans. All that was committed before is durable too then. It takes some syncs: call Finish, and the engine's
-// Sync, before anything is locked. Any error means that the store has failed (EN1).
+// Sync, before anything is locked. Any error means that the store has failed (engine.EN1).
 func (g *Ingestion) Commit(b *Batch) (err error) {
 	if f := g.e.failure.Load(); f != nil {
 		return f
@@ -176,7 +176,7 @@ func (g *Ingestion) Commit(b *Batch) (err error) {
 	if err != nil {
 		return g.e.fail(err)
 	}
-	// What is in the store's log only must not be lost while the files, which are younger, stay.
+	// Data that is only in the store's log must not be lost while the files, which are younger, stay.
 	if err := g.e.syncLog(); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Pebble takes a manifest that lost its end for one that was being written in a crash: the store opens without the tables that
-// the lost edits added, and removes their files. So the marker says how much of which manifest was durable (EN4).
+// the lost edits added, and removes their files. So the marker says how much of which manifest was durable (engine.EN4).
 
 const manifestPrefix = "MANIFEST-"
 

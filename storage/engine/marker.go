@@ -20,11 +20,12 @@ import (
 
 	"meridian/host"
 	"meridian/keys"
+	"meridian/version"
 )
 
-// A store has a file of its own beside Pebble's, its marker (EN4). Pebble takes a directory without its manifest for an empty
-// one, and does not miss a log that is not there; the marker says that there was a store, which log was the last, and how
-// far the store had come.
+// A store has a file of its own in addition to Pebble's, its marker (engine.EN4). Pebble takes a directory without its manifest for an
+// empty one, and does not miss a log that is not there; the marker says that there was a store, which log was the last, and how far the
+// store had come.
 //
 // The marker has two slots, which are written in turn, so that one of them is always whole. It is a line of text, for
 // people. Its position is written once a second without a sync: a process that is killed loses nothing of it, and what a
@@ -33,7 +34,9 @@ import (
 const (
 	markerName  = "STORE"
 	markerSlot  = 4096
-	markerWords = "meridian store 1"
+	markerWords = "meridian store 2"
+	// markerBefore began the line before stores had versions.
+	markerBefore = "meridian store 1 "
 	// formatMarker is how the name of the file begins without which Pebble takes a store for one of long ago.
 	formatMarker = "marker.format-version"
 )
@@ -50,15 +53,22 @@ type marked struct {
 	Log      uint64 // number of the last log file
 	Lost     uint64 // not zero: the position at which the store was once found, which was less than Position
 	Manifest manifestAt
+	// Acting is the version by which the store's node acts, Promised the one below which it has promised not to go back;
+	// both are zero until it belongs to a cluster.
+	Acting, Promised version.Version
 }
 
 func (m *marked) line() string {
-	s := fmt.Sprintf("%s turn=%d made=%t cluster=%x node=%d store=%d position=%d log=%d lost=%d manifest=%d synced=%d", markerWords, m.Turn, m.Made,
-		m.Ident.Cluster, m.Ident.Node, m.Ident.Store, m.Position, m.Log, m.Lost, m.Manifest.Number, m.Manifest.Synced)
+	s := fmt.Sprintf("%s turn=%d made=%t cluster=%x node=%d store=%d position=%d log=%d lost=%d manifest=%d synced=%d acting=%s promised=%s", markerWords, m.Turn, m.Made,
+		m.Ident.Cluster, m.Ident.Node, m.Ident.Store, m.Position, m.Log, m.Lost, m.Manifest.Number, m.Manifest.Synced,
+		m.Acting, m.Promised)
 	return fmt.Sprintf("%s sum=%08x\n", s, crc32.ChecksumIEEE([]byte(s)))
 }
 
-var errMarker = errors.New("no marker of a store")
+var (
+	errMarker      = errors.New("no marker of a store")
+	errUnversioned = errors.New("it was written before stores had versions, and this release can't read it; start the nodes of a new cluster on empty directories")
+)
 
 func parseMarked(slot []byte) (m marked, err error) {
 	line, _, found := strings.Cut(string(slot), "\n")
@@ -66,14 +76,27 @@ func parseMarked(slot []byte) (m marked, err error) {
 	if !found || !ok || sum != fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(body))) {
 		return m, errMarker
 	}
+	if strings.HasPrefix(body, markerBefore) {
+		return m, errUnversioned
+	}
 	var cluster []byte
 	if _, err := fmt.Sscanf(body, markerWords+" turn=%d made=%t cluster=%x node=%d store=%d position=%d log=%d lost=%d", &m.Turn, &m.Made, &cluster,
 		&m.Ident.Node, &m.Ident.Store, &m.Position, &m.Log, &m.Lost); err != nil || len(cluster) != len(m.Ident.Cluster) {
 		return m, errMarker
 	}
 	copy(m.Ident.Cluster[:], cluster)
-	if _, rest, ok := strings.Cut(body, " manifest="); ok {
-		if _, err := fmt.Sscanf(rest, "%d synced=%d", &m.Manifest.Number, &m.Manifest.Synced); err != nil {
+	_, rest, _ := strings.Cut(body, " manifest=")
+	if _, err := fmt.Sscanf(rest, "%d synced=%d", &m.Manifest.Number, &m.Manifest.Synced); err != nil {
+		return m, errMarker
+	}
+	// Additions of later releases come after a space.
+	for _, v := range []struct {
+		word string
+		into *version.Version
+	}{{" acting=", &m.Acting}, {" promised=", &m.Promised}} {
+		_, text, ok := strings.Cut(rest, v.word)
+		text, _, _ = strings.Cut(text, " ")
+		if *v.into, err = version.Parse(text); err != nil || !ok {
 			return m, errMarker
 		}
 	}
@@ -107,8 +130,9 @@ func readMarker(fs vfs.FS, name string) (m marked, found bool, err error) {
 	}
 	m, err = parseMarked(buf[:min(n, markerSlot)])
 	if n > markerSlot {
-		if other, oerr := parseMarked(buf[markerSlot:n]); oerr == nil && (err != nil || other.Turn > m.Turn) {
-			m, err = other, nil
+		other, oerr := parseMarked(buf[markerSlot:n])
+		if oerr == nil && (err != nil || other.Turn > m.Turn) || oerr == errUnversioned && err == errMarker {
+			m, err = other, oerr
 		}
 	}
 	return m, true, err
@@ -174,7 +198,7 @@ func (e *Engine) progress(m *marked) {
 	}
 }
 
-// keepMark does so for as long as the store is open. What fails here makes the marker say less; the disk's errors are
+// keepMark does so for as long as the store is open. A failure here makes the marker less complete; the disk's errors are
 // noticed where they count.
 func (e *Engine) keepMark(ctx context.Context, clk host.Clock) {
 	for clk.Sleep(ctx, markEvery) == nil {
@@ -249,6 +273,9 @@ func (e *Engine) look() (m marked, fresh, mustExist bool, err error) {
 	if !found {
 		// A store of the first release has no marker; anything else that is here is no store.
 		return m, true, len(names) > 0, nil
+	}
+	if err := e.opts.Binary.Fits("this node", m.Acting, m.Promised); err != nil {
+		return m, false, true, &OpenError{Dir: e.dir, Err: err}
 	}
 	if !m.Made {
 		return m, false, false, nil

@@ -46,7 +46,7 @@ func filled(t *testing.T, fs vfs.FS) (names []string) {
 }
 
 // TestMissingFiles: a store that lacks any one file that it needs is refused with that file's name, as often as it is tried,
-// and is as it was when the file is put back (EN4).
+// and is as it was when the file is put back (engine.EN4).
 func TestMissingFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		probe := vfs.NewMem()

@@ -9,7 +9,7 @@ import (
 )
 
 // The position of a store is how many changes it has taken in its life: Pebble's sequence number. It never goes back, not
-// even over a crash, as far as it was durable. So it tells a store from an older copy of itself (EN4).
+// even over a crash, as far as it was durable. So it tells a store from an older copy of itself (engine.EN4).
 
 // positions are the store's, as the next change would have it.
 type positions struct {

@@ -10,10 +10,10 @@ import (
 	"meridian/host"
 )
 
-// A disk may be full though the reserve is free: by somebody else's files, a quota, or blocks that only root may use (EN5). A
+// A disk may be full though the reserve is free: by somebody else's files, a quota, or blocks that only root may use (engine.EN5). A
 // flush or a compaction that meets it has lost nothing, because its input is still there, in the log or in other tables: what it
 // has written is removed, and Pebble tries again at once. So the store goes on, takes no new data, and each try waits a moment.
-// The end of the log and of the manifest, in contrast, can't be written again (EN1).
+// The end of the log and of the manifest, in contrast, can't be written again (engine.EN1).
 
 // refusedPause is how long a flush or compaction waits after one that found the disk full.
 const refusedPause = time.Second

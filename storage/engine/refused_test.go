@@ -48,7 +48,7 @@ func (f *refusingFile) Write(p []byte) (int, error) {
 }
 
 // TestTablesRefused: a disk that is full for a while fails flushes or compactions. They are tried again, about once a second; new
-// data is refused meanwhile, though the reserve is free; the store goes on, and nothing is lost (EN5).
+// data is refused meanwhile, though the reserve is free; the store goes on, and nothing is lost (engine.EN5).
 func TestTablesRefused(t *testing.T) {
 	for _, category := range []vfs.DiskWriteCategory{"pebble-memtable-flush", "pebble-compaction"} {
 		t.Run(string(category), func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestTablesRefused(t *testing.T) {
 }
 
 // TestFullOfMemtables: as long as no memtable can be written out, memory fills, and then no commit ends. The store fails after stallAfter, says
-// that its disk is full and what to do, and has all that it acknowledged when it is opened with space (EN3, EN5).
+// that its disk is full and what to do, and has all that it acknowledged when it is opened with space (engine.EN3, engine.EN5).
 func TestFullOfMemtables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := &refusingFS{FS: vfs.NewMem(), category: "pebble-memtable-flush"}

@@ -11,7 +11,7 @@ import (
 	"meridian/host"
 )
 
-// Free space is looked at when it may have changed by much (EN2): every diskCheckEvery, and whenever a sixteenth of the
+// Free space is looked at when it may have changed by much (engine.EN2): every diskCheckEvery, and whenever a sixteenth of the
 // reserve was written, be it to the log, by a flush or by a compaction.
 
 const (
@@ -35,7 +35,7 @@ type space struct {
 	every        int64
 	wake         chan struct{}
 
-	flush, compaction refusal     // EN5
+	flush, compaction refusal     // engine.EN5
 	pause             atomic.Bool // the next table waits
 }
 
@@ -110,7 +110,7 @@ func (e *Engine) watchDisk(clk host.Clock) {
 		for clk.Sleep(ctx, diskCheckEvery) == nil {
 			e.checkDisk()
 			if e.DiskFull() {
-				// What was cleared gives its space back once that is in a table, and so does the log.
+				// The space of a cleared span is free once the deletion is in a table, and so is that of the log.
 				if _, err := e.db.AsyncFlush(); err != nil {
 					e.log.Warn("store: no flush", "dir", e.dir, "error", err)
 				}
@@ -129,7 +129,7 @@ func (e *Engine) watchDisk(clk host.Clock) {
 	})
 }
 
-// DiskFull reports that less than the reserve is free (EN2), or that the disk has refused a table (EN5): no new data.
+// DiskFull reports that less than the reserve is free (engine.EN2), or that the disk has refused a table (engine.EN5): no new data.
 func (e *Engine) DiskFull() bool { return e.space.full.Load() || e.space.refused() }
 
 // DiskScarce reports that most of the reserve is gone too: deletions of rows, which need space before they free some, have to
@@ -148,8 +148,8 @@ func (e *NoSpaceError) Error() string {
 }
 
 // fitDisk makes memtables smaller on a small disk. A log is as large as the memtable that it protects, and the engine keeps
-// up to nine of them: those in use and those that it will write over instead of making new ones. What SQL frees would go to
-// them, and a disk of less than a few gigabytes would stay full (EN2).
+// up to nine of them: those in use and those that it will write over instead of making new ones. They would take the space that SQL frees,
+// and a disk of less than a few gigabytes would stay full (engine.EN2).
 func (e *Engine) fitDisk() {
 	u, err := e.fs.GetDiskUsage(e.dir)
 	if err != nil || u.TotalBytes == 0 {
@@ -174,7 +174,7 @@ func (e *Engine) CheckSpace() error {
 	return nil
 }
 
-// checkDisk compares what is free with the reserve. What is in memory only needs space too: it goes to a table before its
+// checkDisk compares what is free with the reserve. Data in memory needs space too: it goes to a table before its
 // log goes away.
 func (e *Engine) checkDisk() {
 	u, err := e.fs.GetDiskUsage(e.dir)

@@ -10,7 +10,7 @@ import (
 )
 
 // A disk that hangs is worse than one that fails: the node goes on renewing what it holds in the cluster, and serves nothing
-// (EN3).
+// (engine.EN3).
 
 const (
 	// stallAfter is how long no sync of the log may end while some are waited for. A disk of a cloud that is being moved, or a
@@ -25,9 +25,9 @@ type syncs struct{ begun, ended atomic.Int64 }
 func (s *syncs) begin() { s.begun.Add(1) }
 func (s *syncs) end()   { s.ended.Add(1) }
 
-// watchSyncs fails the store when syncs were waited for and none ended for stallAfter (EN3). It counts its looks, not the
+// watchSyncs fails the store when syncs were waited for and none ended for stallAfter (engine.EN3). It counts its looks, not the
 // time: a process that was stopped, or a machine that slept, is no sign of a bad disk. It does so too when commits wait as long for
-// memory that no flush can free on a full disk (EN5).
+// memory that no flush can free on a full disk (engine.EN5).
 func (e *Engine) watchSyncs(ctx context.Context, clk host.Clock) {
 	ended, looks, full := int64(-1), 0, 0
 	for clk.Sleep(ctx, stallCheckEvery) == nil {

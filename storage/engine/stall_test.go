@@ -12,7 +12,7 @@ import (
 	"meridian/keys"
 )
 
-// TestDiskHangs: a sync that does not return fails the store in time, and slow ones don't (EN3).
+// TestDiskHangs: a sync that does not return fails the store in time, and slow ones don't (engine.EN3).
 func TestDiskHangs(t *testing.T) {
 	for _, how := range ways()[1:] { // Commit is for what a store writes a few times in its life
 		t.Run(how.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/wire/wiretest"
 )
 
 func sampleLock() *Lock {
@@ -30,16 +31,15 @@ func TestLockCodec(t *testing.T) {
 	}
 }
 
-func TestStatsCodec(t *testing.T) {
-	s := Stats{1, -2, 3, 400, -5, 6}
-	got, rest, err := DecodeStats(append(s.Append(nil), 'x'))
-	if err != nil || got != s || string(rest) != "x" {
-		t.Fatal(got, rest, err)
-	}
-	got.Subtract(s)
-	if got != (Stats{}) {
-		t.Fatal(got)
-	}
+// TestMessages: the messages of the package are as package wire wants them.
+func TestMessages(t *testing.T) {
+	wiretest.Run(t, []wiretest.Message{
+		wiretest.Of("mvcc.Stats", wiretest.Refuses, func(b []byte, s *Stats) []byte { return s.Append(b) }, ReadStats, nil),
+		wiretest.Of("mvcc.Lock", wiretest.Refuses, appendLock, readLock, func(l *Lock) {
+			l.Key, l.Strength, l.Txn.ID = nil, 0, kv.TxnID{} // are its key
+		}),
+		wiretest.Of("mvcc.PastValue", wiretest.Refuses, appendPast, readPast, nil),
+	})
 }
 
 func FuzzDecodeLock(f *testing.F) {

@@ -3,8 +3,8 @@
 // # Versions
 //
 // A write never replaces anything: it adds a version of its key at its timestamp. A read at T sees the newest
-// version at or below T, so it sees the same for ever, until garbage collection says that nobody may read at T
-// any more. A deletion is a version without a value, a tombstone.
+// version at or below T, so it sees the same for ever, until garbage collection forbids reads at T. A deletion is a version without a
+// value, a tombstone.
 //
 //	b @ 30  (tombstone)      a read at 35 finds nothing,
 //	b @ 20  "two"            a read at 25 finds "two",
@@ -19,25 +19,25 @@
 //	versions     b @ 40               "four"
 //
 // The value is where a committed one would be, so committing at that timestamp only removes the lock table entry.
-// The entry is what tells readers that the version is provisional, so whoever reads versions looks at the lock
-// table first, unless it knows that there are no locks (Stats.IntentCount is zero, for example).
+// The entry shows that the version is provisional, so a reader of versions reads the lock table first, unless it knows that there are no
+// locks (Stats.IntentCount is zero, for example).
 //
-//	M1 (I2): an intent's version exists exactly as long as its lock table entry, at the timestamp that the entry
-//	     says, and is the newest version of its key.
-//	M2 (I2): no read returns another transaction's provisional value; it conflicts (*LockConflictError) if the
-//	     intent is at or below what the read can see, and passes below it otherwise.
-//	M3 (I3): a write succeeds only above every committed version of its key, and only if the transaction's
-//	     snapshot, or that of the statement that saw what is replaced (Seen), is not older than the newest of them
-//	     (*kv.WriteTooOldError).
-//	M4 (I3): versions are immutable: no write changes what a read at a timestamp below it returns.
-//	M5: the change of Stats that a Writer reports is exactly what ComputeStats would find.
-//	M6 (I4): a read either sees every version that may have been written before it began, or says that it cannot
-//	     know (*kv.UncertaintyError).
-//	M7 (I2): an intent whose transaction is known to be committed at the intent's timestamp (Outcomes) is a version
-//	     like any other for everybody but its own transaction, and newer ones may follow. Its entry stays until it is
-//	     resolved: recovery asks for it (commit, CR4). So M1's "newest" holds for all but such intents, a key may have
-//	     several entries, and who does not know the outcome conflicts with the first of them.
-//	M8 (I2): an intent whose transaction is known to commit above a plain read, or not at all (Outcomes), is passed by it.
+//	mvcc.M1 (I2): an intent's version exists exactly as long as its lock table entry, at the timestamp that the entry
+//	    says, and is the newest version of its key.
+//	mvcc.M2 (I2): no read returns another transaction's provisional value; it conflicts (*LockConflictError) if the
+//	    intent is at or below what the read can see, and passes below it otherwise.
+//	mvcc.M3 (I3): a write succeeds only above every committed version of its key, and only if the transaction's
+//	    snapshot, or that of the statement that saw what is replaced (Seen), is not older than the newest of them
+//	    (*kv.WriteTooOldError).
+//	mvcc.M4 (I3): versions are immutable: no write changes what a read at a timestamp below it returns.
+//	mvcc.M5: the change of Stats that a Writer reports is exactly what ComputeStats would find.
+//	mvcc.M6 (I4): a read either sees every version that may have been written before it began, or says that it cannot
+//	    know (*kv.UncertaintyError).
+//	mvcc.M7 (I2): an intent whose transaction is known to be committed at the intent's timestamp (Outcomes) is a version like any other for
+//	    all but its own transaction, and newer ones may follow. Its entry stays until it is resolved: recovery queries it (commit.CR4). So
+//	    mvcc.M1's "newest" holds for all but such intents, a key may have several entries, and a reader that does not know the outcome
+//	    conflicts with the first of them.
+//	mvcc.M8 (I2): an intent whose transaction is known to commit above a plain read, or not at all (Outcomes), is passed by it.
 //
 // An entry also keeps the values that earlier statements of the same transaction wrote to the key, by sequence
 // number. A read at a sequence number sees the right one, and a rollback to a savepoint, which is a list of ignored
@@ -60,11 +60,11 @@
 // A Reader reads any engine.Reader and keeps its iterators for all operations of one request batch: a point read
 // is one seek, with bloom filters, into the lock table and one into the versions. A Writer is a Reader with a
 // batch to write to. It reads the store, or, if a request has to see an earlier one of its batch, the batch.
-// What is returned is the caller's to keep.
+// The caller may keep the results.
 //
 // # What it does not do
 //
-// It waits for nothing and decides no transaction: conflicts are answers. Latches, waiting, pushing and the
+// It never waits and decides no transaction: conflicts are returned as errors. Latches, waiting, pushing and the
 // timestamp cache, without which a write could change the past of a read that has been served, are package
 // commit/leader's.
 package mvcc

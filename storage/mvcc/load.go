@@ -129,7 +129,7 @@ func (w *Writer) loadLocks(rows []kv.KeyValue, first, stop keys.Key) error {
 		if err != nil {
 			return err
 		}
-		if !l.committed(w.Outcomes) { // else it is a version (M7)
+		if !l.committed(w.Outcomes) { // else it is a version (mvcc.M7)
 			conflicts = append(conflicts, *l)
 		}
 	}

@@ -226,7 +226,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// TestLoadAmongCommitted: an intent of a transaction that is known to have committed is a version (M7), which is refused or
+// TestLoadAmongCommitted: an intent of a transaction that is known to have committed is a version (mvcc.M7), which is refused or
 // passed as one; nobody would resolve it for the load's sake.
 func TestLoadAmongCommitted(t *testing.T) {
 	e, closeEngine := openEngine(t)

@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"meridian/clock"
-	"meridian/encoding"
 	"meridian/keys"
 	"meridian/kv"
 
 	"meridian/storage/engine"
+	"meridian/wire"
 )
 
 // IntentStrength is the strength of a lock that stands for a provisional value. The weaker strengths of package
@@ -22,6 +22,9 @@ type Lock struct {
 	Key      keys.Key
 	Strength kv.LockStrength
 	Txn      kv.TxnMeta
+	// Local is the leaseholder's clock when the intent was written, if that showed less than Txn.WriteTimestamp; else zero. It says what a
+	// version's local timestamp says: not before that can the intent's transaction have committed.
+	Local clock.Timestamp
 
 	// history has the values that earlier sequence numbers of the same attempt wrote, oldest first.
 	history []pastValue
@@ -51,94 +54,97 @@ func (e *LockConflictError) Error() string {
 	return b.String()
 }
 
-// conflicts reports whether a lock held by another transaction keeps out a request of the given strength (NoLock:
-// a plain read, which only intents stop, and only if they are at or below what it can see).
-func (l *Lock) conflicts(want kv.LockStrength, visible clock.Timestamp) bool {
-	if want == kv.NoLock {
-		return l.Strength == IntentStrength && l.Txn.WriteTimestamp.LessEq(visible)
+// conflicts reports whether a lock held by another transaction keeps out a read. A plain one is only stopped by intents, and only if
+// they are at or below what it reads, or may be what was committed before it began.
+func (l *Lock) conflicts(o *read) bool {
+	if o.Lock == kv.NoLock {
+		at := l.Txn.WriteTimestamp
+		return l.Strength == IntentStrength && (at.LessEq(o.ts) || o.Uncertainty.contains(at, l.Local))
 	}
-	return !l.Strength.Compatible(want)
+	return !l.Strength.Compatible(o.Lock)
 }
-
-const lockFormat = 1
 
 // appendLock appends the value of a lock table entry. Strength and transaction id are in its key.
 func appendLock(b []byte, l *Lock) []byte {
 	t := &l.Txn
-	b = append(b, lockFormat, byte(t.Isolation))
-	b = t.WriteTimestamp.Append(b)
-	b = t.MinTimestamp.Append(b)
-	b = encoding.AppendUvarint(b, uint64(t.Attempt))
-	b = encoding.AppendUvarint(b, uint64(t.Seq))
-	b = encoding.AppendVarint(b, int64(t.Priority))
-	b = encoding.AppendUvarint(b, uint64(t.Gateway))
-	b = encoding.AppendSized(b, t.Anchor)
-	b = encoding.AppendUvarint(b, uint64(len(l.history)))
-	for _, p := range l.history {
-		b = encoding.AppendUvarint(b, uint64(p.seq))
-		b = encoding.AppendSized(b, p.raw)
+	b = wire.Timestamp(b, 1, t.WriteTimestamp)
+	b = wire.Timestamp(b, 3, t.MinTimestamp)
+	b = wire.Bytes(b, 5, t.Anchor)
+	b = wire.Uint(b, 7, uint64(t.Seq))
+	b = wire.Uint(b, 9, uint64(t.Attempt))
+	b = wire.Uint(b, 11, uint64(t.Isolation))
+	b = wire.Int(b, 13, int64(t.Priority))
+	b = wire.Uint(b, 2, uint64(t.Gateway))
+	for i := range l.history {
+		var at int
+		b, at = wire.BeginLong(b, 15, len(l.history[i].raw))
+		b = wire.End(appendPast(b, &l.history[i]), at)
 	}
-	return b
+	return wire.Timestamp(b, 17, l.Local)
+}
+
+// readLock reads what appendLock wrote. All of it must be understood: locks are rewritten by whichever node resolves them.
+func readLock(r *wire.Reader, l *Lock) {
+	t := &l.Txn
+	for m := r.Open("mvcc.Lock"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			t.WriteTimestamp = r.Timestamp()
+		case 2:
+			t.Gateway = kv.NodeID(r.Uint32())
+		case 3:
+			t.MinTimestamp = r.Timestamp()
+		case 5:
+			t.Anchor = r.Bytes()
+		case 7:
+			t.Seq = kv.Seq(r.Uint32())
+		case 9:
+			t.Attempt = r.Uint32()
+		case 11:
+			t.Isolation = kv.Isolation(r.Enum(uint8(kv.ReadCommitted)))
+		case 13:
+			t.Priority = r.Int32()
+		case 15:
+			readPast(r, wire.Grow(r, &l.history))
+		case 17:
+			l.Local = r.Timestamp()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func appendPast(b []byte, p *pastValue) []byte {
+	return wire.Bytes(wire.Uint(b, 1, uint64(p.seq)), 3, p.raw)
+}
+
+func readPast(r *wire.Reader, p *pastValue) {
+	for m := r.Open("mvcc.PastValue"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.seq = kv.Seq(r.Uint32())
+		case 3:
+			p.raw = r.Bytes()
+		default:
+			r.Refuse()
+		}
+	}
 }
 
 // decodeLock reads a lock table entry from its engine version and value. Nothing shares the arguments.
 func decodeLock(key keys.Key, version, val []byte) (*Lock, error) {
 	strength, id, err := engine.DecodeLock(version)
-	if err != nil || len(val) < 2 || val[0] != lockFormat {
+	if err != nil || len(val) == 0 {
 		return nil, errBadLock
 	}
 	// One copy serves all of the slices.
 	buf := make([]byte, 0, len(key)+len(val))
 	buf = append(append(buf, key...), val...)
 	l := &Lock{Key: buf[:len(key):len(key)], Strength: kv.LockStrength(strength)}
-	t := &l.Txn
-	t.ID = id
-	t.Isolation = kv.Isolation(val[1])
-	b := buf[len(key)+2:]
-	if t.WriteTimestamp, b, err = clock.Decode(b); err != nil {
-		return nil, errBadLock
-	}
-	if t.MinTimestamp, b, err = clock.Decode(b); err != nil {
-		return nil, errBadLock
-	}
-	next := func() (u uint64) {
-		if err == nil {
-			u, b, err = encoding.Uvarint(b)
-		}
-		return u
-	}
-	t.Attempt = uint32(next())
-	t.Seq = kv.Seq(next())
-	if err == nil {
-		var p int64
-		p, b, err = encoding.Varint(b)
-		t.Priority = int32(p)
-	}
-	t.Gateway = kv.NodeID(next())
-	if err == nil {
-		var anchor []byte
-		anchor, b, err = encoding.Sized(b)
-		t.Anchor = anchor
-	}
-	n := next()
-	if err != nil || n > uint64(len(b)) {
-		return nil, errBadLock
-	}
-	if n > 0 {
-		l.history = make([]pastValue, 0, n)
-	}
-	for ; n > 0; n-- {
-		p := pastValue{seq: kv.Seq(next())}
-		if err == nil {
-			p.raw, b, err = encoding.Sized(b)
-		}
-		if err != nil {
-			return nil, errBadLock
-		}
-		l.history = append(l.history, p)
-	}
-	if len(b) != 0 {
-		return nil, errBadLock
+	l.Txn.ID = id
+	r := wire.Read(buf[len(key):])
+	if readLock(&r, l); r.Err() != nil {
+		return nil, r.Err()
 	}
 	return l, nil
 }

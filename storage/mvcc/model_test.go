@@ -199,7 +199,7 @@ func (c *machine) tick() clock.Timestamp {
 	return clock.Timestamp{Wall: c.now, Logical: uint32(c.now % 3)}
 }
 
-// write runs f with a writer over the store or over an indexed batch, commits, and compares the statistics (M5).
+// write runs f with a writer over the store or over an indexed batch, commits, and compares the statistics (mvcc.M5).
 func (c *machine) write(t *rapid.T, f func(w *Writer) error) error {
 	b := c.e.NewBatch()
 	src := engine.Reader(c.e)
@@ -656,7 +656,7 @@ func (c *machine) DeleteRange(t *rapid.T) {
 				kind = kd
 			}
 			// An own intent that the transaction does not see hides versions that are too old for it, but there
-			// can be none: M3.
+			// can be none: mvcc.M3.
 			if val != nil && kind == "" {
 				want = append(want, k)
 			}
@@ -688,7 +688,7 @@ func (c *machine) DeleteRange(t *rapid.T) {
 	}
 }
 
-// Check compares the statistics, and M1.
+// Check compares the statistics, and mvcc.M1.
 func (c *machine) Check(t *rapid.T) {
 	r := NewReader(c.e)
 	defer r.Close()

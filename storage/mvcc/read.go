@@ -37,7 +37,7 @@ type Outcomes interface {
 	Above(kv.TxnID) clock.Timestamp
 }
 
-// committed reports whether an intent's version is known to be a version like any other (M7).
+// committed reports whether an intent's version is known to be a version like any other (mvcc.M7).
 func (l *Lock) committed(o Outcomes) bool {
 	if o == nil || l.Strength != IntentStrength {
 		return false
@@ -77,11 +77,6 @@ type read struct {
 	*ReadOptions
 	ts      clock.Timestamp // what is read
 	visible clock.Timestamp // what has to be looked at: ts, the end of the uncertainty interval, or everything
-	// intents is visible for intents. One above the local uncertainty limit was written or moved there when the
-	// reader had already begun, so its transaction had not committed by then. This holds as long as intents are
-	// written and pushed no further than their leaseholder's clock: writes in the future, for GLOBAL tables, will
-	// have to keep their local timestamp in the lock table entry too.
-	intents clock.Timestamp
 	seq     kv.Seq
 }
 
@@ -96,14 +91,20 @@ func (o *ReadOptions) normal() read {
 	} else {
 		r.visible = r.visible.Forward(o.Uncertainty.Global)
 	}
-	r.intents = r.visible
-	if u := o.Uncertainty; o.Lock == kv.NoLock && !u.Local.IsZero() && u.Local.Less(u.Global) {
-		r.intents = r.ts.Forward(u.Local)
-	}
 	if r.seq == 0 {
 		r.seq = ^kv.Seq(0)
 	}
 	return r
+}
+
+// before reports whether what commits at a time or later is nothing that the read has to see. The time was not ahead of the leaseholder's
+// clock when it was told of, so what is above the local limit had not committed when the reader began.
+func (r *read) before(at clock.Timestamp) bool {
+	limit := r.visible
+	if u := r.Uncertainty; !u.Local.IsZero() {
+		limit = r.ts.Forward(limit.Backward(u.Local))
+	}
+	return limit.Less(at)
 }
 
 // Value is a key's value. Bytes is nil if there is none, and not nil if there is an empty one.
@@ -129,7 +130,7 @@ type LockLog interface {
 // Reader reads versions of one state of a store. It keeps its iterators from one operation to the next, so a
 // request batch should use one Reader for all of its operations. It is for one goroutine.
 type Reader struct {
-	// Outcomes, if any, has intents of others that are known to be committed pass as versions (M7).
+	// Outcomes, if any, has intents of others that are known to be committed pass as versions (mvcc.M7).
 	Outcomes Outcomes
 	// Table, if any, spares point operations the look at keys without entries.
 	Table LockTable
@@ -202,7 +203,7 @@ func iter(src engine.Reader, it **engine.Iterator, bounded, stale *bool, lower, 
 // view is what the locks on one key mean to a read.
 type view struct {
 	skip      clock.Timestamp   // a provisional version that does not exist for the reader
-	skipToo   []clock.Timestamp // more of them (M7)
+	skipToo   []clock.Timestamp // more of them (mvcc.M7)
 	own       *Lock             // the reader's own intent, of its own attempt
 	seen      seen              // what the reader sees of it
 	conflicts []Intent
@@ -234,14 +235,14 @@ func (v *view) consider(l *Lock, r *read, known Outcomes) error {
 		}
 		return nil
 	}
-	if intent && r.Lock == kv.NoLock && known != nil && l.conflicts(kv.NoLock, r.intents) && r.intents.Less(known.Above(l.Txn.ID)) {
-		v.pass(l) // M8
-		return nil
-	}
-	if l.conflicts(r.Lock, r.intents) {
+	if l.conflicts(r) {
+		if intent && r.Lock == kv.NoLock && known != nil && r.before(known.Above(l.Txn.ID)) {
+			v.pass(l) // mvcc.M8
+			return nil
+		}
 		v.conflicts = append(v.conflicts, *l)
 	} else if intent {
-		v.pass(l) // nor is a provisional version uncertain (M2)
+		v.pass(l) // nor is a provisional version uncertain (mvcc.M2)
 	}
 	return nil
 }
@@ -383,7 +384,7 @@ func (r *Reader) judge(it *engine.Iterator, k keys.Key, ver []byte, rd *read, v 
 	return true, val, ts, err
 }
 
-// uncertain makes the error. Retrying just above the version lets the transaction also write the key (M3), and
+// uncertain makes the error. Retrying just above the version lets the transaction also write the key (mvcc.M3), and
 // at the local limit nothing that this node has written is uncertain any more.
 func uncertain(k keys.Key, ts clock.Timestamp, rd *read) error {
 	return &kv.UncertaintyError{Key: clone(k), Value: ts, RetryAt: ts.Next().Forward(rd.Uncertainty.Local)}
@@ -622,7 +623,7 @@ func (r *Reader) Newest(k keys.Key) (found *kv.KeyValue, provisional []kv.KeyVal
 
 // Removal is the intent by which a key is being removed, nil if there is none: whether a range is being merged away.
 //
-// There may be other intents on the key, of transactions that have committed (M7). What they wrote is history; only the
+// There may be other intents on the key, of transactions that have committed (mvcc.M7). Their writes are history; only the
 // newest version counts.
 func (r *Reader) Removal(k keys.Key) (l *Lock, err error) {
 	err = r.newest(k, func(_ clock.Timestamp, raw []byte, lock *Lock) (more bool, err error) {

@@ -175,7 +175,7 @@ func (w *Writer) resolve(l *Lock, res *Resolution) error {
 	from, to := l.Txn.WriteTimestamp, l.Txn.WriteTimestamp
 	if !abort {
 		if res.Status == kv.Committed && res.Txn.WriteTimestamp.Less(from) {
-			// What has committed is at or below the commit timestamp. This is a late copy of a write whose intent was resolved
+			// Committed writes are at or below the commit timestamp. This is a late copy of a write whose intent was resolved
 			// since; the version says so.
 			was, err := w.versionAt(l.Key, res.Txn.WriteTimestamp)
 			if err != nil {
@@ -232,7 +232,7 @@ func (w *Writer) resolve(l *Lock, res *Resolution) error {
 		w.dropLock(l)
 		return nil
 	}
-	kept := Lock{Key: l.Key, Strength: l.Strength, Txn: l.Txn}
+	kept := Lock{Key: l.Key, Strength: l.Strength, Txn: l.Txn, Local: val.local}
 	kept.Txn.WriteTimestamp = to
 	for _, p := range l.history {
 		if !ignored(p.seq, res.IgnoredSeqs) {

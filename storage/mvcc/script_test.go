@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 		s := &script{e: e, txns: make(map[string]*kv.Txn)}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out := s.run(t, d)
-			// Every step leaves the statistics exact (M5).
+			// Every step leaves the statistics exact (mvcc.M5).
 			r := NewReader(e)
 			defer r.Close()
 			if st, err := r.ComputeStats(tableSpan); err != nil || st != s.st {

@@ -1,8 +1,8 @@
 package mvcc
 
 import (
-	"meridian/encoding"
 	"meridian/keys"
+	"meridian/wire"
 )
 
 // Stats count what a range holds. A write returns their change; a range keeps the sum with its applied state.
@@ -41,22 +41,33 @@ func (s *Stats) Subtract(d Stats) {
 // GarbageBytes is what garbage collection could free at most.
 func (s Stats) GarbageBytes() int64 { return s.TotalBytes - s.LiveBytes }
 
-// Append appends the stats' bytes.
-func (s Stats) Append(b []byte) []byte {
-	for _, v := range [...]int64{s.LiveBytes, s.LiveCount, s.TotalBytes, s.KeyCount, s.VersionCount, s.IntentCount} {
-		b = encoding.AppendVarint(b, v)
-	}
-	return b
+// Append adds the fields of s.
+func (s *Stats) Append(b []byte) []byte {
+	b = wire.Int(wire.Int(b, 1, s.LiveBytes), 3, s.LiveCount)
+	b = wire.Int(wire.Int(b, 5, s.TotalBytes), 7, s.KeyCount)
+	return wire.Int(wire.Int(b, 9, s.VersionCount), 11, s.IntentCount)
 }
 
-// DecodeStats reads what Append wrote and returns the rest.
-func DecodeStats(b []byte) (s Stats, rest []byte, err error) {
-	for _, p := range [...]*int64{&s.LiveBytes, &s.LiveCount, &s.TotalBytes, &s.KeyCount, &s.VersionCount, &s.IntentCount} {
-		if *p, b, err = encoding.Varint(b); err != nil {
-			return Stats{}, nil, err
+// ReadStats reads what Append wrote. Replicas that counted different things would come apart, so all of it must be understood.
+func ReadStats(r *wire.Reader, s *Stats) {
+	for m := r.Open("mvcc.Stats"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			s.LiveBytes = r.Int()
+		case 3:
+			s.LiveCount = r.Int()
+		case 5:
+			s.TotalBytes = r.Int()
+		case 7:
+			s.KeyCount = r.Int()
+		case 9:
+			s.VersionCount = r.Int()
+		case 11:
+			s.IntentCount = r.Int()
+		default:
+			r.Refuse()
 		}
 	}
-	return s, b, nil
 }
 
 // version is what stats need to know of one version.

@@ -49,8 +49,8 @@ func decodeValue(raw []byte) (value, error) {
 	return value{}, errBadValue
 }
 
-// isTombstone tells without decoding the rest.
-func isTombstone(raw []byte) bool { return len(raw) == 0 || raw[0]&flagTombstone != 0 }
+// isTombstone tells without decoding the rest. A header that is not known is none: who decodes it refuses it.
+func isTombstone(raw []byte) bool { return len(raw) == 0 || raw[0] == flagLocal|flagTombstone }
 
 // header appends what precedes the user's bytes in a raw value; a zero local timestamp is left out.
 func header(b []byte, local clock.Timestamp, tombstone bool) []byte {

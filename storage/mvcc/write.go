@@ -23,7 +23,7 @@ type WriteOptions struct {
 	// Timestamp of a write without a transaction.
 	Timestamp clock.Timestamp
 	// Seen, if not zero, stands for the transaction's read timestamp: the version that the write replaces was the newest
-	// then (M3).
+	// then (mvcc.M3).
 	Seen clock.Timestamp
 	// LocalTimestamp is the leaseholder's clock. It is kept with the value if the value's timestamp is later.
 	LocalTimestamp clock.Timestamp
@@ -266,7 +266,7 @@ func (w *Writer) finish(k keys.Key, t *target, val []byte, tombstone bool, o *Wr
 	if o.Txn == nil || o.OnePhase {
 		return
 	}
-	l := Lock{Strength: IntentStrength, Txn: o.Txn.TxnMeta}
+	l := Lock{Strength: IntentStrength, Txn: o.Txn.TxnMeta, Local: local}
 	l.Txn.WriteTimestamp, l.Txn.Seq = ts, o.Seq
 	if t.own == nil {
 		w.laid(k, &l.Txn)
@@ -400,7 +400,7 @@ func (w *Writer) Lock(k keys.Key, strength kv.LockStrength, o *WriteOptions) err
 		switch {
 		case l.Txn.ID == o.Txn.ID:
 			held = held || l.Strength >= strength
-		case l.conflicts(strength, clock.MaxTimestamp):
+		case !l.Strength.Compatible(strength):
 			conflicts = append(conflicts, *l)
 		}
 	}

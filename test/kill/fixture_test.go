@@ -19,7 +19,7 @@ func start(t *testing.T, args ...string) *process.Cluster {
 		t.Skip("real processes; set MERIDIAN_PROCESSES=1")
 	}
 	dir := t.TempDir()
-	binary, err := process.Build(t.Context(), "../..", dir)
+	binary, err := process.Build(t.Context(), "../..", dir, "watched")
 	if err != nil {
 		t.Fatal(err)
 	}

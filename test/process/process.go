@@ -22,10 +22,11 @@ import (
 	"meridian/console"
 )
 
-// Build compiles the binary into a directory; root is the repository's.
-func Build(ctx context.Context, root, dir string) (string, error) {
-	binary := filepath.Join(dir, "meridian")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/meridian")
+// Build compiles the binary into a directory; root is the repository's. With the tag "watched" it has flags for tests
+// (cmd/meridian/watch_tests.go). With build tags it is a file of its own.
+func Build(ctx context.Context, root, dir string, tags ...string) (string, error) {
+	binary := filepath.Join(dir, strings.Join(append([]string{"meridian"}, tags...), "-"))
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", strings.Join(tags, ","), "-o", binary, "./cmd/meridian")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
@@ -35,7 +36,7 @@ func Build(ctx context.Context, root, dir string) (string, error) {
 
 // Options of a cluster.
 type Options struct {
-	// Binary is the program, Dir holds stores and logs.
+	// Binary is the nodes' program at first, Dir holds stores and logs.
 	Binary, Dir string
 	// Nodes is how many; node i is in zone i of one region unless Locality says otherwise.
 	Nodes    int
@@ -56,8 +57,10 @@ type Cluster struct {
 type Node struct {
 	// Addr is for nodes, SQL and HTTP are for clients.
 	Addr, SQL, HTTP string
-	index           int
-	c               *Cluster
+	// Binary is the program of the node's next start.
+	Binary string
+	index  int
+	c      *Cluster
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -90,7 +93,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c := &Cluster{o: o}
 	for i := range o.Nodes {
-		c.Nodes = append(c.Nodes, &Node{Addr: ports[3*i], SQL: ports[3*i+1], HTTP: ports[3*i+2], index: i, c: c})
+		c.Nodes = append(c.Nodes, &Node{Addr: ports[3*i], SQL: ports[3*i+1], HTTP: ports[3*i+2], Binary: o.Binary, index: i, c: c})
 	}
 	for _, n := range c.Nodes {
 		if err := n.Start(); err != nil {
@@ -181,7 +184,7 @@ func (n *Node) Start() error {
 	}
 	defer log.Close() // the child has its own
 	fmt.Fprintf(log, "---- %s: meridian %s\n", time.Now().Format(time.RFC3339Nano), strings.Join(args, " "))
-	cmd := exec.Command(n.c.o.Binary, args...)
+	cmd := exec.Command(n.Binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), n.c.o.Env...)
 	cmd.SysProcAttr = dieWithParent()

@@ -1,2 +1,2 @@
-// Package fakekv is all ranges of a cluster in one place, by brute force: what tests of the layers above txn run on.
+// Package fakekv has all ranges of a cluster in one map, by brute force: a fixture for tests of the layers above txn.
 package fakekv

@@ -219,7 +219,7 @@ func patient(k string) bool {
 	return err == nil && index == 0
 }
 
-// there reports whether all writes of a STAGING record were laid in time.
+// there reports whether all writes of a STAGING record were made in time.
 func (f *KV) there(id kv.TxnID, rec *fakeRecord) bool {
 	for _, w := range rec.inFlight {
 		i := f.intents[string(w.Key)]

@@ -10,8 +10,10 @@ import (
 
 	"meridian/clock"
 	"meridian/cluster"
+	"meridian/commit"
 	"meridian/commit/leader"
 	"meridian/commit/leader/leadertest"
+	"meridian/commit/register"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -29,6 +31,8 @@ type Message struct {
 	// From is a gateway's name, or "r2" for a range.
 	From  string
 	Range kv.RangeID
+	// Node is where it goes.
+	Node  kv.NodeID
 	Batch *kv.Batch
 }
 
@@ -45,6 +49,9 @@ type Options struct {
 	Delay func() time.Duration
 	// MaxOffset between clocks; default 250 ms.
 	MaxOffset time.Duration
+	// Registers are the ranges, by their place, whose rows are those of the register protocol, which three nodes have: the range's own, and
+	// two more for all of these ranges.
+	Registers []int
 	// Skew is each node's clock's offset, ranges first, in the order of their keys; the last one is the gateways'.
 	Skew func(name string) time.Duration
 }
@@ -59,6 +66,9 @@ type Cluster struct {
 	index  []kv.KeyValue // the range index, in key order
 
 	machines atomic.Uint64 // made so far
+
+	// acceptors are those of ranges of registers, by range and node.
+	acceptors map[place]*acceptor
 }
 
 type rng struct {
@@ -67,6 +77,11 @@ type rng struct {
 	host    *host.Host
 	clock   *clock.Clock
 	metrics leader.Metrics
+
+	// Of a range that may be one of registers.
+	router    *route.Sender
+	finishers commit.Finishers
+	floor     atomic.Pointer[clock.Timestamp]
 }
 
 // New makes a cluster. Stop ends it.
@@ -77,7 +92,7 @@ func New(o Options) (*Cluster, error) {
 	if o.Skew == nil {
 		o.Skew = func(string) time.Duration { return 0 }
 	}
-	c := &Cluster{o: o, net: sim.NewNetwork(sim.NetworkOptions{Seed: o.Seed})}
+	c := &Cluster{o: o, acceptors: map[place]*acceptor{}, net: sim.NewNetwork(sim.NetworkOptions{Seed: o.Seed})}
 	var err error
 	c.host = sim.NewHost(context.Background(), sim.MachineOptions{Name: "store", Network: c.net, Seed: o.Seed})
 	if c.engine, err = engine.Open(c.host, "store", engine.Options{CacheBytes: 64 << 20, MemTableBytes: 16 << 20, ReserveBytes: -1}); err != nil {
@@ -94,13 +109,23 @@ func New(o Options) (*Cluster, error) {
 		name := fmt.Sprintf("r%d", i+1)
 		h, ck := c.machine(name)
 		r.host, r.clock = h, ck
-		r.p = leader.New(&leader.Options{Host: h, Clock: ck, Engine: c.engine, Sender: c.router(name, node, h, ck), Metrics: &r.metrics}, r, nil)
+		router := c.router(name, node, h, ck)
+		options := &leader.Options{Host: h, Clock: ck, Engine: c.engine, Sender: router, Metrics: &r.metrics}
+		if len(o.Registers) > 0 {
+			r.router, r.finishers = router, commit.Finishers{kv.Leader: commit.Intents(router), register.Protocol: c.client(router, h, ck, node)}
+			options.Finishers = r.finishers
+		}
+		r.p = leader.New(options, r, nil)
 		r.p.LeaseChanged(lease.Lease{Sequence: 1, Start: ck.Now()}, true)
 		c.ranges = append(c.ranges, r)
+		start = keys.Key(b)
+		if slices.Contains(o.Registers, i) {
+			d.Protocol = register.Protocol
+			c.registers(d)
+		}
 		for _, k := range keys.MetaKeys(d.Start, d.End) {
 			c.index = append(c.index, kv.KeyValue{Key: k, Value: d.Append(nil)})
 		}
-		start = keys.Key(b)
 	}
 	slices.SortFunc(c.index, func(a, b kv.KeyValue) int { return a.Key.Compare(b.Key) })
 	return c, nil
@@ -129,8 +154,19 @@ func (c *Cluster) Stop() error {
 func (c *Cluster) Gateway(name string, o txn.Options) (db *txn.DB, stop func()) {
 	h, ck := c.machine(name)
 	node := kv.NodeID(100 + len(name))
-	o.Sender, o.Clock, o.Host, o.NodeID = c.router(name, node, h, ck), ck, h, func() kv.NodeID { return node }
+	router := c.router(name, node, h, ck)
+	o.Sender, o.Clock, o.Host, o.NodeID = router, ck, h, func() kv.NodeID { return node }
+	if len(c.o.Registers) > 0 {
+		o.Protocols = map[kv.Protocol]txn.Protocol{register.Protocol: c.client(router, h, ck, node)}
+	}
 	return txn.NewDB(o), h.Group.Stop
+}
+
+// Client makes a gateway to ranges of registers that has no transactions; stop ends what it does by itself.
+func (c *Cluster) Client(name string) (x *register.Client, stop func()) {
+	h, ck := c.machine(name)
+	node := kv.NodeID(100 + len(name))
+	return register.NewClient(register.ClientOptions{Sender: c.router(name, node, h, ck), Clock: ck, Host: h, NodeID: func() kv.NodeID { return node }}), h.Group.Stop
 }
 
 func (c *Cluster) router(name string, node kv.NodeID, h *host.Host, ck *clock.Clock) *route.Sender {
@@ -181,9 +217,9 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 	if resp := r.c.lookup(b); resp != nil {
 		return kv.AppendReply(nil, resp, nil), nil
 	}
-	at := r.c.ranges[to-1]
+	at := r.c.ranges[b.RangeID-1]
 	deliver := func(ctx context.Context) ([]byte, error) {
-		resp, err := at.p.Send(ctx, b)
+		resp, err := r.c.serve(ctx, at, to, b)
 		if resp != nil && resp.Now.IsZero() {
 			resp.Now = at.clock.Now()
 		}
@@ -193,7 +229,7 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 	if r.c.o.Wire == nil {
 		return deliver(ctx)
 	}
-	return r.c.o.Wire(ctx, &Message{From: r.name, Range: b.RangeID, Batch: b}, deliver)
+	return r.c.o.Wire(ctx, &Message{From: r.name, Range: b.RangeID, Node: to, Batch: b}, deliver)
 }
 
 // lookup answers what routers ask about ranges, which never change here.

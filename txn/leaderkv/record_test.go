@@ -18,7 +18,7 @@ type oneRange struct{}
 func (oneRange) OneRange(keys.Key, keys.Key) bool { return true }
 
 // TestRecordDecides: a transaction is so old that its heartbeats have made a record, where its first lock is, and writes to
-// another range only. Its record decides: a commit in one phase would leave it behind as that of somebody who has died (CO5).
+// another range only. Its record decides: a commit in one phase would leave it behind as that of somebody who has died (transaction.TC3).
 func TestRecordDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := leaderkv.New(leaderkv.Options{Bounds: []string{"m"}})

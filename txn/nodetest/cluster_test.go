@@ -32,7 +32,11 @@ func (n *node) twoPhases() *txn.DB {
 
 // nodes starts real nodes on simulated machines, in virtual time.
 func nodes(t *testing.T, n int, seed uint64) []*node {
-	net := sim.NewNetwork(sim.NetworkOptions{Seed: seed})
+	return nodesOn(t, sim.NewNetwork(sim.NetworkOptions{Seed: seed}), n, seed)
+}
+
+// nodesOn starts them on a network, as n1, n2 and so on.
+func nodesOn(t *testing.T, net *sim.Network, n int, seed uint64) []*node {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var out []*node

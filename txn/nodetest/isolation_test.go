@@ -21,9 +21,9 @@ import (
 
 // TestMixedLevels: transactions of all levels at once append their numbers to lists, while ranges split and leases move,
 // which forgets locks. Every version of a list must extend the one before it by one number, whoever wrote them (no lost
-// update, CO6); what a transaction read must be the state at one timestamp:
+// update, coordinator.CO6); what a transaction read must be the state at one timestamp:
 //
-//	SERIALIZABLE     that of its commit, so that these are serializable among themselves whatever the others do (CO8)
+//	SERIALIZABLE     that of its commit, so that these are serializable among themselves whatever the others do (coordinator.CO8)
 //	REPEATABLE READ  one at or before its commit
 //	READ COMMITTED   one for each statement
 //

@@ -91,7 +91,7 @@ const (
 	balance  = 100
 )
 
-// Init implements workload.Workload. What was recorded before is forgotten.
+// Init implements workload.Workload. Earlier records are dropped.
 func (a *Anomalies) Init(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := a.Judge(); err != nil {
 		return err

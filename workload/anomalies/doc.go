@@ -15,5 +15,5 @@
 // All of it is plain PostgreSQL, so that the same program that finds nothing in Meridian can be seen to find something:
 // PostgreSQL at READ COMMITTED fails and at SERIALIZABLE passes (`make anomalies`).
 //
-// What happened is kept in memory; a run is minutes, not days.
+// The history is kept in memory; a run is minutes, not days.
 package anomalies

@@ -1,117 +1,96 @@
 package coordinator
 
 import (
+	"errors"
 	"slices"
 
 	"meridian/clock"
-	"meridian/keys"
+	"meridian/commit/transaction"
 	"meridian/kv"
 )
 
-// stage is how far a commit has come.
+// stage is the progress of a commit.
 type stage uint8
 
 const (
 	stageNone stage = iota
 	stageOnePhase
 	stageParallel
-	stageRecord // CO9
+	stageLanding // the record is staged, and writes are still in flight (coordinator.CO11)
+	stageRecord  // coordinator.CO9
 	stageWrites
 	stageEnd
-	stageDone
 )
 
 type commitState struct {
 	stage   stage
-	trigger *kv.CommitTrigger
-	writes  []kv.Request    // what the buffer had, so that a batch can be sent again
-	chunks  []*kv.Batch     // of stageWrites, still to be sent
-	out     *kv.Batch       // sent, not yet answered
-	refresh bool            // out is a refresh
-	verify  bool            // out asks whether the checks hold
-	check   bool            // out asks whether the locks are held
-	now     clock.Timestamp // the clock when the commit began
-	again   bool            // a parallel round has failed, and may have laid some of its writes
-	flushed bool            // there were intents before the commit began
-	pushed  int             // how often the range of the record refused because its writes had to move
-	staged  clock.Timestamp // of a STAGING record, if the writes are sent after it
-	readAt  clock.Timestamp // below SERIALIZABLE: where the commit has to read at least
+	writes  []kv.Request       // the buffer's writes, so that a batch can be sent again
+	chunks  []*kv.Batch        // of stageWrites, still to be sent; of stageParallel, not yet handed out
+	beside  []kv.InFlightWrite // in flight when the record is staged, in batches of their own
+	out     *kv.Batch          // sent, not yet answered
+	refresh bool               // out is a refresh
+	verify  bool               // out asks whether the checks hold
+	check   bool               // out asks whether the locks are held
+	now     clock.Timestamp    // the clock when the commit began
+	again   bool               // a parallel round has failed, and may have written some of its intents
+	flushed bool               // there were intents before the commit began
+	pushed  int                // how often the range of the record refused because its writes had to move
+	staged  clock.Timestamp    // of a STAGING record, if writes are under way or sent after it
+	// elsewhere says that there are writes in ranges of other protocols, which become durable while the record is staged.
+	elsewhere bool
+	readAt    clock.Timestamp // below SERIALIZABLE: the least read timestamp of the commit
 
-	at clock.Timestamp // commit timestamp, at stageDone
-	// later is what remains to be done once the client has been told.
-	later *Cleanup
 }
-
-// Cleanup is what remains to be done for a transaction that has ended.
-type Cleanup struct {
-	Txn    kv.Txn
-	Status kv.Status
-	// End asks for an EndTxn first: to abort, or to make an implicit commit explicit. Its answer's Unresolved
-	// replaces Spans.
-	End bool
-	// Spans hold locks or intents that nobody has released yet.
-	Spans []keys.Span
-	// Record says that the record has to be removed after Spans were resolved.
-	Record bool
-}
-
-// ReadOnly reports whether the transaction can commit without asking anyone: it wrote nothing.
-func (c *Coordinator) ReadOnly() bool { return !c.sent && c.buf.empty() && c.commit.stage == stageNone }
-
-// CommitReadOnly ends a transaction that wrote nothing. record says that heartbeats have made a record.
-func (c *Coordinator) CommitReadOnly(record bool) *Cleanup {
-	c.commit.stage = stageDone
-	c.commit.at = c.txn.ReadTimestamp
-	if !record && c.locks.empty() {
-		return nil
-	}
-	// Nothing that others could see depends on the outcome; the record, if any, is better aborted than committed,
-	// because an abort asks nothing of the timestamps.
-	return &Cleanup{Txn: *c.Snapshot(), Status: kv.Aborted, End: record, Spans: c.locks.list(), Record: record}
-}
-
-// MayCommitInOnePhase reports whether a one-phase commit is right if all writes are in one range.
-func (c *Coordinator) MayCommitInOnePhase() bool {
-	return !c.sent && !c.buf.empty() && c.buf.bytes <= chunkBytes && c.commit.trigger == nil
-}
-
-// WriteBounds are the first and the last address that the buffer writes to.
-func (c *Coordinator) WriteBounds() (first, last keys.Key) { return c.buf.bounds() }
-
-// SetTrigger adds a trigger to the commit, which then always takes two phases.
-func (c *Coordinator) SetTrigger(t *kv.CommitTrigger) { c.commit.trigger = t }
 
 // StartCommit begins the commit of a transaction that is not ReadOnly. onePhase says that all writes are in one
-// range, as far as the router knows, and that heartbeats have not made a record. now is the clock.
-func (c *Coordinator) StartCommit(onePhase bool, now clock.Timestamp) {
+// range, as far as the router knows, and that heartbeats have not made a record; flying, that writes which were sent before are still in
+// flight; elsewhere, that there are writes in ranges of other protocols. now is the clock.
+func (c *Coordinator) StartCommit(onePhase, flying, elsewhere bool, now clock.Timestamp) {
 	s := &c.commit
-	s.now = now
-	onePhase = onePhase && c.MayCommitInOnePhase()
-	s.flushed = c.sent
-	s.writes = c.buf.requests(1)
-	hasRanges := len(c.buf.tombstones) > 0
-	size := c.buf.bytes
-	c.buf.reset()
+	s.now, s.elsewhere = now, elsewhere
+	onePhase = onePhase && !elsewhere && c.core.MayCommitInOnePhase()
+	s.flushed = c.core.Sent()
+	size := c.core.BufferBytes()
+	var hasRanges bool
+	s.writes, hasRanges = c.core.TakeWrites(1)
+	c.core.StartCommit()
+	parallel := c.core.Options().ParallelCommit && c.core.Trigger() == nil && !hasRanges
 	switch {
+	case len(s.writes) == 0 && parallel && (flying || elsewhere):
+		s.stage = stageParallel
 	case len(s.writes) == 0:
 		s.stage = stageEnd
 	case onePhase:
 		s.stage = stageOnePhase
-		c.anchor(c.first)
-	case c.o.ParallelCommit && s.trigger == nil && !hasRanges && len(s.writes) <= maxInFlight && size <= chunkBytes:
-		s.stage = stageParallel
-		c.noteWrites(s.writes)
+		c.core.AnchorFirst()
+	case parallel:
+		c.parallel(size)
 	default:
 		s.stage = stageWrites
-		c.noteWrites(s.writes)
-		s.chunks = chunk(s.writes)
+		c.core.NoteWrites(s.writes)
+		s.chunks = transaction.Chunk(s.writes)
 	}
 }
 
-// TakeCommitWrites is all that has to be laid as intents before the decision, if the commit takes several rounds and
-// the order does not matter; it is sent as TakeFlush's batches are. Nil leaves everything to CommitNext.
+// parallel begins a parallel commit of the writes, of a size.
+func (c *Coordinator) parallel(size int) {
+	s := &c.commit
+	s.stage = stageParallel
+	c.core.NoteWrites(s.writes)
+	if len(s.writes) > transaction.MaxTogether || size > transaction.ChunkBytes {
+		s.chunks, s.writes = transaction.Chunk(s.writes), nil // coordinator.CO11
+	}
+}
+
+// TakeCommitWrites returns the writes that have to become intents in addition to CommitNext's batches, if the order does not matter; it is
+// sent as TakeFlush's batches are. In a parallel commit they are in flight while the record is staged (Beside), else before.
 func (c *Coordinator) TakeCommitWrites() []*kv.Batch {
 	s := &c.commit
+	if s.stage == stageParallel {
+		chunks := s.chunks
+		s.chunks = nil
+		return chunks
+	}
 	if s.stage != stageWrites || len(s.chunks) < 2 || hasRange(s.writes) {
 		return nil
 	}
@@ -120,22 +99,109 @@ func (c *Coordinator) TakeCommitWrites() []*kv.Batch {
 	return chunks
 }
 
+// Overlaps reports whether CommitNext's batch may leave while writes are in flight, which the driver has to report by Beside before.
+func (c *Coordinator) Overlaps() bool { return c.commit.stage == stageParallel }
+
+// Together are the writes that CommitNext's batch has in addition to the record, if it Overlaps. No other write of their keys may be in
+// flight: its writes have to arrive in their order.
+func (c *Coordinator) Together() []kv.Request { return c.commit.writes }
+
+// Beside reports the writes that are in flight in batches of their own. The record lists them, and the commit waits for them: each goes to
+// Answered, its error to Doubt first, and when there are no more Landed is called.
+func (c *Coordinator) Beside(list []kv.InFlightWrite) { c.commit.beside = list }
+
+// Landed says that no write is in flight any more. If all of them are at or below the record's timestamp, that was the commit.
+func (c *Coordinator) Landed() {
+	s := &c.commit
+	s.beside = nil
+	if s.stage != stageLanding {
+		return
+	}
+	at := s.staged
+	if at.Less(c.core.Txn().WriteTimestamp) || c.core.Txn().ReadTimestamp.Forward(c.upto()).Less(at) {
+		// All writes are there, but some above the record's timestamp: not committed yet.
+		s.stage, s.staged = stageEnd, clock.Timestamp{}
+		return
+	}
+	c.core.Implicitly(at)
+}
+
+// Doubt interprets the error of a write that is in flight while the record is staged: the error itself, or that the outcome is unknown,
+// because the write is not known to be missing.
+func (c *Coordinator) Doubt(err error) error {
+	s := &c.commit
+	if err == nil || s.staged.IsZero() && !s.again {
+		return err
+	}
+	var retry *transaction.RetryError
+	var ambiguous *kv.AmbiguousError
+	switch {
+	case errors.As(err, &ambiguous):
+	case errors.As(err, &retry): // a read has changed; the write was refused before
+	case !refusesWrite(err):
+		return &kv.AmbiguousError{Reason: err.Error()}
+	}
+	s.again = true // it is sent again
+	return err
+}
+
+// Staged is the timestamp of the record while other writes are still in flight; those acknowledged so far are at or below it.
+func (c *Coordinator) Staged() (at clock.Timestamp, ok bool) {
+	s := &c.commit
+	return s.staged, s.stage == stageLanding && !s.staged.Less(c.core.Txn().WriteTimestamp)
+}
+
+// Pending are the writes that CommitNext hands out, or has handed out, so that they can be divided anew; false if some of them have
+// left in batches of their own.
+func (c *Coordinator) Pending() (writes []kv.Request, ok bool) {
+	s := &c.commit
+	return s.writes, s.stage != stageWrites || len(s.chunks) < 2
+}
+
+// Restage begins the commit anew at a later timestamp than to, with other writes to hand out: not all of those that the record lists can
+// become durable at its timestamp. elsewhere says that there are writes in ranges of other protocols.
+func (c *Coordinator) Restage(writes []kv.Request, elsewhere bool, to clock.Timestamp) error {
+	s := &c.commit
+	if c.moves++; c.moves > maxMoves {
+		return c.core.Fail(transaction.MovedTooOften, nil, false)
+	}
+	c.core.ForwardWrite(c.core.Txn().WriteTimestamp.Forward(to).Next())
+	if c.core.Level() != kv.Serializable {
+		s.readAt = s.readAt.Forward(c.core.Txn().ReadTimestamp)
+	}
+	s.again = s.again || s.stage != stageOnePhase
+	s.out, s.refresh, s.verify, s.check = nil, false, false, false
+	s.writes, s.chunks, s.beside, s.staged = writes, nil, nil, clock.Timestamp{}
+	s.elsewhere = elsewhere
+	c.held.here = false
+	switch {
+	case c.core.Options().ParallelCommit && c.core.Trigger() == nil && !hasRange(writes) && (len(writes) > 0 || elsewhere):
+		c.parallel(0)
+	case len(writes) > 0:
+		c.core.NoteWrites(writes)
+		s.stage, s.chunks = stageWrites, transaction.Chunk(writes)
+	default:
+		s.stage = stageEnd
+	}
+	return nil
+}
+
 // CommitNext is the batch to send next, or nil if the commit is done. Its answer goes to CommitAnswered.
 func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	s := &c.commit
-	if c.broken != nil {
-		return nil, c.broken
+	if c.core.Broken() != nil {
+		return nil, c.core.Broken()
 	}
-	if s.stage == stageDone {
+	if _, _, done := c.core.Committed(); done {
 		return nil, nil
 	}
-	// CO3. The intents themselves may go out with a pushed timestamp, but the read timestamp costs least to move
+	// coordinator.CO3. The intents themselves may go out with a pushed timestamp, but the read timestamp costs least to move
 	// before anything is sent.
-	to := c.txn.WriteTimestamp
-	if c.iso.level != kv.Serializable {
+	to := c.core.Txn().WriteTimestamp
+	if c.core.Level() != kv.Serializable {
 		to = s.readAt
 	}
-	if c.txn.ReadTimestamp.Less(to) {
+	if c.core.Txn().ReadTimestamp.Less(to) {
 		a := c.move(to, &kv.TxnRetryError{WriteTimestamp: to})
 		if a.Verdict == Fail {
 			return nil, a.Err
@@ -145,8 +211,8 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 			return s.out, nil
 		}
 	}
-	if !c.deadline.IsZero() && c.deadline.Less(c.txn.WriteTimestamp) {
-		return nil, c.fail(DeadlinePassed, nil, false)
+	if !c.core.Deadline().IsZero() && c.core.Deadline().Less(c.core.Txn().WriteTimestamp) {
+		return nil, c.core.Fail(transaction.DeadlinePassed, nil, false)
 	}
 	if b := c.verification(); b != nil {
 		s.out, s.verify = b, true
@@ -164,15 +230,15 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 		if c.held.here {
 			e.Held = slices.Clone(c.held.spans)
 		}
-		e.Anchor = s.writes[0].Span().Start // CO5
+		e.Anchor = s.writes[0].Span().Start // transaction.TC3
 		b.Requests = append(s.writes, e)
 	case stageParallel:
 		e := c.endTxn()
-		e.InFlight = inFlight(s.writes)
+		e.InFlight = append(c.core.InFlight(nil, kv.Leader, s.writes), s.beside...)
 		b.Requests = append(s.writes, e)
 	case stageRecord:
 		e := c.endTxn()
-		e.InFlight = inFlight(s.writes)
+		e.InFlight = c.core.InFlight(nil, kv.Leader, s.writes)
 		b.Requests = []kv.Request{e}
 	case stageWrites:
 		b.Requests = s.chunks[0].Requests
@@ -180,45 +246,22 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 		b.Requests = []kv.Request{c.endTxn()}
 	}
 	c.Prepare(b)
-	b.ReadSeq = c.seq
-	if c.iso.level != kv.Serializable {
+	b.ReadSeq = c.core.Seq()
+	if c.core.Level() != kv.Serializable {
 		// Under READ COMMITTED what depends on a snapshot says so itself. A range must not move past the checks.
-		b.CanForwardRead = !c.iso.hasChecks() && (b.CanForwardRead || c.iso.level == kv.ReadCommitted)
+		b.CanForwardRead = !c.iso.hasChecks() && (b.CanForwardRead || c.core.Level() == kv.ReadCommitted)
 	}
 	s.out, s.refresh = b, false
 	return b, nil
 }
 
 func (c *Coordinator) endTxn() *kv.EndTxnRequest {
-	return &kv.EndTxnRequest{
-		Anchor: c.txn.Anchor, Commit: true, LockSpans: c.locks.list(), Trigger: c.commit.trigger, Deadline: c.held.deadline(c.deadline),
-		Upto: c.upto(),
-	}
+	e := c.core.EndTxn()
+	e.Deadline, e.Upto = c.held.deadline(e.Deadline), c.upto()
+	return e
 }
 
-func inFlight(writes []kv.Request) []kv.InFlightWrite {
-	l := make([]kv.InFlightWrite, len(writes))
-	for i, r := range writes {
-		l[i] = kv.InFlightWrite{Key: r.Span().Start, Seq: seqOf(r), Protocol: kv.Leader}
-	}
-	return l
-}
-
-func seqOf(r kv.Request) kv.Seq {
-	switch r := r.(type) {
-	case *kv.PutRequest:
-		return r.Seq
-	case *kv.CPutRequest:
-		return r.Seq
-	case *kv.DeleteRequest:
-		return r.Seq
-	case *kv.DeleteRangeRequest:
-		return r.Seq
-	}
-	return 0
-}
-
-// CommitAnswered takes the answer to what CommitNext gave out. An error ends the commit; if the transaction is not
+// CommitAnswered takes the answer to CommitNext's batch. An error ends the commit; if the transaction is not
 // Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back.
 func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 	s := &c.commit
@@ -242,8 +285,8 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 			return nil
 		}
 		s.stage = stageEnd
-		if !s.staged.IsZero() && c.txn.WriteTimestamp.LessEq(s.staged) {
-			c.implicitly(s.staged)
+		if !s.staged.IsZero() && c.core.Txn().WriteTimestamp.LessEq(s.staged) {
+			c.core.Implicitly(s.staged)
 		}
 		return nil
 	case stageRecord:
@@ -251,7 +294,7 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 		if !ok || !end.Staged {
 			return &kv.AmbiguousError{Reason: "malformed answer to a commit"}
 		}
-		s.stage, s.staged, s.chunks = stageWrites, end.CommitTimestamp, chunk(s.writes)
+		s.stage, s.staged, s.chunks = stageWrites, end.CommitTimestamp, transaction.Chunk(s.writes)
 		return nil
 	case stageParallel:
 		end, ok := last(r).(*kv.EndTxnResponse)
@@ -259,31 +302,21 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 			return &kv.AmbiguousError{Reason: "malformed answer to a commit"}
 		}
 		if end.Staged {
-			if end.CommitTimestamp.Less(c.txn.WriteTimestamp) || c.txn.ReadTimestamp.Forward(c.upto()).Less(end.CommitTimestamp) {
-				// All writes are there, but some later than the record says: not committed yet.
-				s.stage = stageEnd
-				return nil
+			s.stage, s.staged = stageLanding, end.CommitTimestamp
+			if len(s.beside) == 0 {
+				c.Landed()
 			}
-			c.implicitly(end.CommitTimestamp)
 			return nil
 		}
-		c.ended(end)
+		c.core.Ended(end)
 		return nil
 	}
 	end, ok := last(r).(*kv.EndTxnResponse)
 	if !ok {
 		return &kv.AmbiguousError{Reason: "malformed answer to a commit"}
 	}
-	c.ended(end)
+	c.core.Ended(end)
 	return nil
-}
-
-// implicitly takes note that all writes are there at or below the STAGING record's timestamp.
-func (c *Coordinator) implicitly(at clock.Timestamp) {
-	s := &c.commit
-	s.stage, s.at = stageDone, at
-	c.txn.WriteTimestamp, c.snap = at, nil
-	s.later = &Cleanup{Txn: *c.Snapshot(), Status: kv.Committed, End: true, Spans: c.locks.list(), Record: true}
 }
 
 func last(r *kv.BatchResponse) kv.Response {
@@ -293,59 +326,44 @@ func last(r *kv.BatchResponse) kv.Response {
 	return r.Responses[len(r.Responses)-1]
 }
 
-// ended takes the answer to an EndTxn that decided.
-func (c *Coordinator) ended(e *kv.EndTxnResponse) {
-	s := &c.commit
-	s.stage, s.at = stageDone, e.CommitTimestamp
-	if s.at.IsZero() {
-		s.at = c.txn.WriteTimestamp
-	}
-	if len(e.Unresolved) == 0 {
-		return
-	}
-	c.txn.WriteTimestamp, c.snap = s.at, nil
-	// A one-phase commit left no record; what is unresolved are locks in memory elsewhere.
-	s.later = &Cleanup{Txn: *c.Snapshot(), Status: kv.Committed, Spans: e.Unresolved, Record: !e.OnePhase}
-}
-
 func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	s := &c.commit
 	if _, ok := unwrap(err).(*kv.OnePhaseError); ok && s.stage == stageOnePhase {
 		c.held.here = false
-		// The router's idea was wrong: the range has split.
-		c.noteWrites(s.writes)
-		if c.o.ParallelCommit && len(s.writes) <= maxInFlight && !hasRange(s.writes) {
-			s.stage = stageParallel
+		// The router's cache was out of date: the range has split. The writes are no larger than a batch.
+		if c.core.Options().ParallelCommit && !hasRange(s.writes) {
+			c.parallel(0)
 		} else {
-			s.stage, s.chunks = stageWrites, chunk(s.writes)
+			c.core.NoteWrites(s.writes)
+			s.stage, s.chunks = stageWrites, transaction.Chunk(s.writes)
 		}
 		return nil
 	}
 	if _, ok := unwrap(err).(*kv.AmbiguousError); ok {
-		return err // CO4
+		return err // transaction.TC2
 	}
 	if (!s.staged.IsZero() || s.again) && !refusesWrite(err) {
-		// Whether the writes are there is whether it is committed. That includes those of an earlier round, whose
-		// timestamps the new record covers: that sending them again has failed does not mean that they are missing (CR4).
+		// It is committed if and only if the writes are there. That includes those of an earlier round, whose
+		// timestamps the new record covers: that sending them again has failed does not mean that they are missing (commit.CR4).
 		return &kv.AmbiguousError{Reason: err.Error()}
 	}
 	s.again = s.stage == stageParallel
-	if c.iso.level != kv.Serializable && c.commitHigher(err) {
+	if c.core.Level() != kv.Serializable && c.commitHigher(err) {
 		return nil
 	}
 	if c.tooLate(b, err) {
-		return c.broken
+		return c.core.Broken()
 	}
 	a := c.failed(err)
 	switch {
 	case a.Verdict == Fail:
 		return a.Err
-	case a.Refresh != nil && c.iso.level != kv.Serializable:
+	case a.Refresh != nil && c.core.Level() != kv.Serializable:
 		s.readAt = s.readAt.Forward(c.moving)
 		c.moving = clock.Timestamp{}
 	case a.Refresh != nil:
-		// CommitNext asks for it again: the write timestamp has to say so.
-		c.txn.WriteTimestamp, c.snap = c.txn.WriteTimestamp.Forward(c.moving), nil
+		// CommitNext requests the refresh again: the write timestamp has to require it.
+		c.core.ForwardWrite(c.moving)
 		c.moving = clock.Timestamp{}
 	}
 	if e, ok := unwrap(err).(*kv.TxnRetryError); ok && e.Reason == kv.RetrySerializable {
@@ -356,30 +374,31 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 
 // standFirm is called when a range has refused to decide because the writes in its batch had to move past reads of others,
 // and nothing of the batch stands. By the time that the reads are refreshed there may be further reads, or the refresh of
-// another transaction that wants the same, and so on for ever. So the second time a record is staged, and the writes are
-// laid wherever they have to be: readers wait for a staging transaction, writers queue, and one more refresh decides (CO9).
+// another transaction that wants the same, and so on for ever. So the second time a record is staged, and the writes are made at whatever
+// timestamps the ranges require: readers wait for a staging transaction, writers queue, and one more refresh decides (coordinator.CO9).
 func (c *Coordinator) standFirm() {
 	s := &c.commit
-	if s.stage != stageOnePhase && s.stage != stageParallel || c.iso.level != kv.Serializable {
+	if s.stage != stageOnePhase && s.stage != stageParallel || c.core.Level() != kv.Serializable {
 		return
 	}
-	if s.pushed++; s.pushed < 2 || !c.o.ParallelCommit || s.trigger != nil || len(s.writes) > maxInFlight || hasRange(s.writes) {
+	if s.pushed++; s.pushed < 2 || s.elsewhere || !c.core.Options().ParallelCommit || c.core.Trigger() != nil || len(s.writes) == 0 || len(s.writes) > transaction.MaxTogether || hasRange(s.writes) {
 		return
 	}
-	c.noteWrites(s.writes)
+	c.core.NoteWrites(s.writes)
 	s.stage = stageRecord
 }
 
 // refusesWrite reports whether an error says that a write was not made.
 func refusesWrite(err error) bool {
 	switch unwrap(err).(type) {
-	case *kv.TxnRetryError, *kv.WriteTooOldError, *kv.ConditionFailedError, *kv.TxnAbortedError, *kv.DeadlockError, *kv.LockNotAvailableError, *kv.LocksLostError:
+	case *kv.TxnRetryError, *kv.WriteTooOldError, *kv.ConditionFailedError, *kv.TxnAbortedError, *kv.DeadlockError, *kv.LockNotAvailableError, *kv.LocksLostError,
+		*kv.ProtocolError:
 		return true
 	}
 	return false
 }
 
-// commitHigher takes an error that asks a transaction below SERIALIZABLE for no more than a later commit.
+// commitHigher takes an error that requires only a later commit of a transaction below SERIALIZABLE.
 func (c *Coordinator) commitHigher(err error) bool {
 	to := clock.Timestamp{}
 	switch e := unwrap(err).(type) {
@@ -388,16 +407,16 @@ func (c *Coordinator) commitHigher(err error) bool {
 			to = e.WriteTimestamp
 		}
 	case *kv.WriteTooOldError:
-		// Only what was written blindly minds the read timestamp, and it has no reads that could have changed.
-		if c.iso.level == kv.ReadCommitted && !e.Actual.Less(c.txn.ReadTimestamp) {
+		// Only blind writes depend on the read timestamp, and they have no reads that could have changed.
+		if c.core.Level() == kv.ReadCommitted && !e.Actual.Less(c.core.Txn().ReadTimestamp) {
 			to = e.Actual.Next()
-			c.txn.ReadTimestamp = c.txn.ReadTimestamp.Forward(to)
+			c.core.ForwardRead(to)
 		}
 	}
 	if c.moves++; to.IsZero() || c.moves > maxMoves {
 		return false
 	}
-	c.txn.WriteTimestamp, c.snap = c.txn.WriteTimestamp.Forward(to), nil
+	c.core.ForwardWrite(to)
 	return true
 }
 
@@ -408,20 +427,4 @@ func hasRange(reqs []kv.Request) bool {
 		}
 	}
 	return false
-}
-
-// Committed reports whether the commit is done, when, and what remains to be cleaned up.
-func (c *Coordinator) Committed() (at clock.Timestamp, later *Cleanup, ok bool) {
-	return c.commit.at, c.commit.later, c.commit.stage == stageDone
-}
-
-// Rollback is what has to be cleaned up if the transaction ends without a commit; nil is nothing. record says that
-// heartbeats have made a record.
-func (c *Coordinator) Rollback(record bool) *Cleanup {
-	c.buf.reset()
-	if c.locks.empty() && !c.sent && !record {
-		return nil
-	}
-	end := c.sent || record
-	return &Cleanup{Txn: *c.Snapshot(), Status: kv.Aborted, End: end, Spans: c.locks.list(), Record: end}
 }

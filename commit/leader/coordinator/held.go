@@ -2,29 +2,30 @@ package coordinator
 
 import (
 	"meridian/clock"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 )
 
-// Locks that the client asked for (SELECT FOR UPDATE and its like) guard what it does as long as it believes to have them,
-// whether that is in the database or not:
+// Locks that the client asked for (SELECT FOR UPDATE and its like) guard its actions as long as it believes to have them, inside the
+// database or outside:
 //
-//	CO10 A transaction that was given such locks commits only at a timestamp up to which their leaseholders have said that it
-//	     has had them all the time (P16 in commit/leader). It asks after everything else has been done, also if it has written
-//	     nothing; a commit of one range asks in its own batch. An attempt with another identity does not have the locks of the
-//	     one before, and is none of which the client may believe that it goes on (LosesLocks).
+//	coordinator.CO10: A transaction with such locks commits only at a timestamp up to which their leaseholders have confirmed that it has
+//	    had them all the time (leader.P16). It asks after all other steps, also if it has written nothing; a commit of one range asks in its
+//	    own batch. An attempt with another identity does not have the locks of the earlier one, so the client must not take it for the same
+//	    transaction (LosesLocks).
 //
-// The locks of UPDATE and DELETE need none of this: what they guard is checked as it is written (CO6).
+// The locks of UPDATE and DELETE need no such check: their rows are checked when they are written (coordinator.CO6).
 
-// maxHeld bounds the spans that are remembered; beyond it neighbours are taken together.
+// maxHeld bounds the remembered spans; beyond it neighbours are merged.
 const maxHeld = 1024
 
-// held is what a transaction was given locks in.
+// held has the spans in which a transaction has locks.
 type held struct {
 	spans []kv.HeldLocks
 	// here says that all of them are in the range of a one-phase commit.
 	here bool
-	// until is up to when they are known to be held.
+	// until is the timestamp up to which they are known to be held.
 	until clock.Timestamp
 }
 
@@ -78,8 +79,8 @@ func cover(a, b keys.Span) keys.Span {
 // HasHeld reports whether the transaction was given locks that the client asked for.
 func (c *Coordinator) HasHeld() bool { return len(c.held.spans) > 0 }
 
-// LosesLocks reports whether another attempt would not have the locks that the client asked for and was given (CO10).
-func (c *Coordinator) LosesLocks() bool { return c.HasHeld() && (c.fresh || c.sent) }
+// LosesLocks reports whether another attempt would not have the locks that the client asked for and was given (coordinator.CO10).
+func (c *Coordinator) LosesLocks() bool { return c.HasHeld() && c.core.NeedsIdentity() }
 
 // HeldBounds are the first and the last address of the locks that the client asked for.
 func (c *Coordinator) HeldBounds(first, last keys.Key) (keys.Key, keys.Key) {
@@ -104,7 +105,7 @@ func (c *Coordinator) HeldInRange(here bool) { c.held.here = here }
 // checkHeld asks whether the locks are held up to the commit's timestamp; nil if that is known.
 func (c *Coordinator) checkHeld() *kv.Batch {
 	h := &c.held
-	if len(h.spans) == 0 || h.here && c.commit.stage == stageOnePhase || c.txn.WriteTimestamp.LessEq(h.until) && !h.until.IsZero() {
+	if len(h.spans) == 0 || h.here && c.commit.stage == stageOnePhase || c.core.Txn().WriteTimestamp.LessEq(h.until) && !h.until.IsZero() {
 		return nil
 	}
 	return c.CheckHeld(c.commit.now)
@@ -117,7 +118,7 @@ func (c *Coordinator) CheckHeld(now clock.Timestamp) *kv.Batch {
 	if len(h.spans) == 0 {
 		return nil
 	}
-	t := *c.Snapshot()
+	t := *c.core.Snapshot()
 	t.ReadTimestamp = t.ReadTimestamp.Forward(t.WriteTimestamp).Forward(now)
 	t.WriteTimestamp, t.UncertaintyLimit = t.ReadTimestamp, t.ReadTimestamp
 	b := &kv.Batch{Header: kv.Header{Txn: &t}, Requests: make([]kv.Request, 0, len(h.spans)+1)}
@@ -138,9 +139,9 @@ func (c *Coordinator) HeldChecked(b *kv.Batch, err error) error {
 		c.held.until = b.Txn.ReadTimestamp
 		return nil
 	case *kv.LocksLostError:
-		return c.fail(LocksLost, e, true)
+		return c.core.Fail(transaction.LocksLost, e, true)
 	case *kv.TxnAbortedError:
-		return c.fail(AbortedByOther, e, true)
+		return c.core.Fail(transaction.AbortedByOther, e, true)
 	}
 	return err
 }

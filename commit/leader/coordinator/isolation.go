@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"meridian/clock"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -16,18 +17,13 @@ import (
 //	READ COMMITTED  statement      checks still hold                    what is later than the statement that saw or
 //	                                                                    locked it
 //
-//	CO6 No level loses an update: a write that depends on what its transaction read carries the time of that read, and
+//	coordinator.CO6: No level loses an update: a write that depends on what its transaction read carries the time of that read, and
 //	    is refused if a later version is there, whether or not a lock was held, and still is.
-//	CO7 No level breaks a constraint: what was read for the sake of one (a foreign key) is a check, and holds at the
-//	    commit timestamp, like every read of a serializable transaction (CO3).
-//	CO8 (I3) Serializable transactions lose nothing by the company of others: a weaker transaction's writes appear at
+//	coordinator.CO7: No level breaks a constraint: what was read for the sake of one (a foreign key) is a check, and holds at the
+//	    commit timestamp, like every read of a serializable transaction (coordinator.CO3).
+//	coordinator.CO8 (I3): Serializable transactions lose nothing by the company of others: a weaker transaction's writes appear at
 //	    one timestamp, above all reads of their keys, like everybody's.
 type isolation struct {
-	level kv.Isolation
-	// statements counts those that have begun. With the first one the level is fixed.
-	statements uint32
-	// before is the last sequence number of the statement before the running one (READ COMMITTED).
-	before kv.Seq
 	// dependent says that writes with a time were buffered or sent.
 	dependent bool
 	// locking are the keys that the running statement has locked.
@@ -71,105 +67,72 @@ const (
 	maxChecks = 4096
 )
 
-// Level is the transaction's level of isolation now.
-func (c *Coordinator) Level() kv.Isolation { return c.iso.level }
-
-// Started reports whether a statement has run.
-func (c *Coordinator) Started() bool { return c.iso.statements > 0 }
-
-// Statements counts the statements that have begun, those that ran again included.
-func (c *Coordinator) Statements() uint32 { return c.iso.statements }
-
-// SetIsolation changes the level, before the first statement.
-func (c *Coordinator) SetIsolation(l kv.Isolation) {
-	c.o.Isolation, c.iso.level, c.txn.Isolation, c.snap = l, l, l, nil
-}
-
 // Harden makes the transaction serializable from here on: for what has to be safe without an argument of its own, like
 // changes of the schema. now is the clock.
-func (c *Coordinator) Harden(now clock.Timestamp) {
-	if c.iso.level == kv.Serializable {
+func (c *Coordinator) Harden(now clock.Reading) {
+	if c.core.Level() == kv.Serializable {
 		return
 	}
+	c.core.BeginStatement()
 	c.BeginStatement(now)
-	c.iso.level, c.txn.Isolation, c.snap = kv.Serializable, kv.Serializable, nil
+	c.core.Harden()
 }
 
-// BeginStatement lets later reads see all writes so far, and gives a statement at READ COMMITTED its own snapshot. now
-// is the clock.
-func (c *Coordinator) BeginStatement(now clock.Timestamp) {
-	c.StepStatement()
-	c.iso.statements++
-	if c.iso.level != kv.ReadCommitted || c.broken != nil || !c.o.AsOf.IsZero() {
+// BeginStatement gives a statement at READ COMMITTED its own snapshot, after the Core has begun it. now is the clock.
+func (c *Coordinator) BeginStatement(now clock.Reading) {
+	if c.core.Level() != kv.ReadCommitted || c.core.Broken() != nil || c.core.Historical() {
 		return
 	}
 	c.foldLocks()
-	c.iso.before = c.seq
-	c.snapshotAt(now, now.Forward(c.txn.ReadTimestamp))
+	c.snapshotAt(now, now.Now.Forward(c.core.Txn().ReadTimestamp))
 }
 
 // LookAnew moves a transaction that has read nothing to the present.
-func (c *Coordinator) LookAnew(now clock.Timestamp) {
-	if c.reads.empty() && c.broken == nil && c.o.AsOf.IsZero() && !c.iso.hasChecks() && c.txn.ReadTimestamp.Less(now) && c.commit.stage == stageNone {
-		c.snapshotAt(now, now)
+func (c *Coordinator) LookAnew(now clock.Reading) {
+	if c.reads.Empty() && c.core.Broken() == nil && !c.core.Historical() && !c.iso.hasChecks() && c.core.Txn().ReadTimestamp.Less(now.Now) && !c.core.Committing() {
+		c.snapshotAt(now, now.Now)
 	}
 }
 
 // snapshotAt forgets what was read and reads at another timestamp, with an uncertainty interval that begins at now:
 // what others had committed by then is seen.
-func (c *Coordinator) snapshotAt(now, at clock.Timestamp) {
-	c.reads.reset()
+func (c *Coordinator) snapshotAt(now clock.Reading, at clock.Timestamp) {
+	c.reads.Reset()
 	c.moves = 0
-	c.txn.ReadTimestamp = at
-	c.txn.WriteTimestamp = c.txn.WriteTimestamp.Forward(at)
-	c.txn.UncertaintyLimit = now.Add(c.o.MaxOffset).Forward(at)
-	switch {
-	case c.o.Gateway == 0:
-		c.txn.Observed = nil
-	case c.iso.statements == 1 && c.snap == nil && len(c.txn.Observed) == 1:
-		c.txn.Observed[0].At = now // nothing has been sent yet
-	default:
-		// Ranges may still be reading the last list.
-		c.txn.Observed = []kv.ObservedTimestamp{{Node: c.o.Gateway, At: now}}
-	}
-	c.snap = nil
+	c.core.SnapshotAt(now, at)
 }
 
 // MayRestartStatement reports whether the attempt is broken in a way that a later snapshot for the running statement
 // repairs.
 func (c *Coordinator) MayRestartStatement() bool {
-	r, ok := c.broken.(*RetryError)
-	return ok && c.iso.level == kv.ReadCommitted && !c.fresh && c.commit.stage == stageNone &&
-		(r.Reason == ReadChanged || r.Reason == MovedTooOften)
+	r, ok := c.core.Broken().(*transaction.RetryError)
+	return ok && c.core.Level() == kv.ReadCommitted && c.core.MayRepair() &&
+		(r.Reason == transaction.ReadChanged || r.Reason == transaction.MovedTooOften)
 }
 
 // RestartStatement undoes what the running statement wrote; locks stay. Its next attempt sees what was in its way.
-func (c *Coordinator) RestartStatement(now clock.Timestamp) {
-	c.broken, c.moving = nil, clock.Timestamp{}
-	c.RollbackTo(c.iso.before)
-	c.StepStatement()
+func (c *Coordinator) RestartStatement(now clock.Reading) {
+	c.moving = clock.Timestamp{}
+	c.core.Repair()
+	c.core.UndoStatement()
 	c.foldLocks()
-	c.iso.before = c.seq
-	c.snapshotAt(now, now.Forward(c.txn.WriteTimestamp))
+	c.snapshotAt(now, now.Now.Forward(c.core.Txn().WriteTimestamp))
 }
 
-// Spoil says that a broken attempt can't be mended: part of its buffer is lost.
-func (c *Coordinator) Spoil() { c.fresh = true }
-
-// tooLate reports whether a write was refused for what an earlier statement saw or locked (CO6): another snapshot is no
+// tooLate reports whether a write was refused for what an earlier statement saw or locked (coordinator.CO6): another snapshot is no
 // help then.
 func (c *Coordinator) tooLate(b *kv.Batch, err error) bool {
 	e, ok := unwrap(err).(*kv.WriteTooOldError)
 	if !ok || !c.iso.dependent || !e.Actual.Less(b.Txn.ReadTimestamp) {
 		return false
 	}
-	c.fail(ReadChanged, err, false)
+	c.core.Fail(transaction.ReadChanged, err, false)
 	return true
 }
 
-// NoteLocked remembers that a key is locked against writers since the running statement's snapshot (CO6).
+// NoteLocked remembers that a key is locked against writers since the running statement's snapshot (coordinator.CO6).
 func (c *Coordinator) NoteLocked(k keys.Key) {
-	if i := &c.iso; i.level == kv.ReadCommitted {
+	if i := &c.iso; c.core.Level() == kv.ReadCommitted {
 		if i.locking == nil {
 			i.locking = i.inline[:0]
 		}
@@ -180,9 +143,9 @@ func (c *Coordinator) NoteLocked(k keys.Key) {
 // foldLocks keeps the time at which the last statement locked what it has not written.
 func (c *Coordinator) foldLocks() {
 	i := &c.iso
-	at := c.txn.ReadTimestamp
+	at := c.core.Txn().ReadTimestamp
 	for _, k := range i.locking {
-		if c.buf.find(k) != nil {
+		if c.core.Buffers(k) {
 			continue // the write knows
 		}
 		m := i.keep()
@@ -208,14 +171,14 @@ func (c *Coordinator) foldLocks() {
 	i.locking = i.locking[:0]
 }
 
-// seenAt is when the transaction saw what a new write to k replaces; zero is at its read timestamp.
-func (c *Coordinator) seenAt(k keys.Key) clock.Timestamp {
+// SeenAt is when the transaction saw what a new write to k replaces; zero is at its read timestamp.
+func (c *Coordinator) SeenAt(k keys.Key) clock.Timestamp {
 	i := &c.iso
-	if i.level != kv.ReadCommitted {
+	if c.core.Level() != kv.ReadCommitted {
 		return clock.Timestamp{}
 	}
 	i.dependent = true
-	at := c.txn.ReadTimestamp
+	at := c.core.Txn().ReadTimestamp
 	if m := i.kept; m != nil {
 		if t, ok := m.locked[string(k)]; ok {
 			at = at.Backward(t)
@@ -227,14 +190,14 @@ func (c *Coordinator) seenAt(k keys.Key) clock.Timestamp {
 	return at
 }
 
-// NoteCheck remembers something that was read for the sake of a constraint (CO7). With exists it is a key of which
+// NoteCheck remembers something that was read for the sake of a constraint (coordinator.CO7). With exists it is a key of which
 // only matters that it has a value.
 func (c *Coordinator) NoteCheck(s keys.Span, exists bool) {
-	if c.iso.level == kv.Serializable {
+	if c.core.Level() == kv.Serializable {
 		return
 	}
 	i := c.iso.keep()
-	x := check{span: s, from: c.txn.ReadTimestamp, exists: exists}
+	x := check{span: s, from: c.core.Txn().ReadTimestamp, exists: exists}
 	if n := len(i.checks); n > 0 && i.checks[n-1].exists == exists && i.checks[n-1].span.Start.Equal(s.Start) && i.checks[n-1].span.End.Equal(s.End) {
 		return
 	}
@@ -260,7 +223,7 @@ func (c *Coordinator) NoteCheck(s keys.Span, exists bool) {
 // upto is how late the transaction may commit, whatever its read timestamp is.
 func (c *Coordinator) upto() clock.Timestamp {
 	switch i := &c.iso; {
-	case i.level == kv.Serializable:
+	case c.core.Level() == kv.Serializable:
 		return clock.Timestamp{}
 	case i.hasChecks():
 		return i.kept.verified
@@ -274,7 +237,7 @@ func (c *Coordinator) verification() *kv.Batch {
 		return nil
 	}
 	i := c.iso.kept
-	to := c.txn.WriteTimestamp
+	to := c.core.Txn().WriteTimestamp
 	if i.verified == to {
 		return nil
 	}
@@ -294,9 +257,9 @@ func (c *Coordinator) verification() *kv.Batch {
 		i.verified = to
 		return nil
 	}
-	t := *c.Snapshot()
+	t := *c.core.Snapshot()
 	t.ReadTimestamp, t.UncertaintyLimit = to, to
-	return &kv.Batch{Header: kv.Header{Txn: &t, ReadSeq: c.seq}, Requests: reqs}
+	return &kv.Batch{Header: kv.Header{Txn: &t, ReadSeq: c.core.Seq()}, Requests: reqs}
 }
 
 // verifiedAt takes the answer to a verification.
@@ -304,9 +267,9 @@ func (c *Coordinator) verifiedAt(b *kv.Batch, r *kv.BatchResponse, err error) er
 	switch e := unwrap(err).(type) {
 	case nil:
 	case *kv.TxnAbortedError:
-		return c.fail(AbortedByOther, e, true)
+		return c.core.Fail(transaction.AbortedByOther, e, true)
 	case *kv.RefreshFailedError, *kv.UncertaintyError, *kv.WriteTooOldError, *kv.TxnRetryError:
-		return c.fail(ReadChanged, err, false)
+		return c.core.Fail(transaction.ReadChanged, err, false)
 	default:
 		return err
 	}
@@ -316,7 +279,7 @@ func (c *Coordinator) verifiedAt(b *kv.Batch, r *kv.BatchResponse, err error) er
 	for j, one := range r.Responses {
 		if g, ok := one.(*kv.GetResponse); ok && g.Value == nil {
 			k := b.Requests[j].Span().Start
-			return c.fail(ReadChanged, &kv.RefreshFailedError{Key: k, Written: b.Txn.ReadTimestamp}, false)
+			return c.core.Fail(transaction.ReadChanged, &kv.RefreshFailedError{Key: k, Written: b.Txn.ReadTimestamp}, false)
 		}
 	}
 	c.iso.kept.verified = b.Txn.ReadTimestamp

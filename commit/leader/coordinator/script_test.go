@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"meridian/clock"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -25,10 +26,12 @@ import (
 //	check k | check a b | harden T          what has to hold at the commit, below SERIALIZABLE
 //	hold k at=T | hold a b at=T             the client was given locks that it asked for, then or later
 //	check-held now=T                        what asks whether they are held; answer says so
-//	loses-locks | held-bounds a             of CO10
+//	loses-locks | held-bounds a             of coordinator.CO10
 //	step | savepoint NAME | rollback-to NAME
 //	overlay a b k=v ...                     what a scan of ranges with these rows reads
 //	commit [one-phase] [here] [now=T]       starts a commit, prints the first batch; here: held locks are in its range
+//	commit flying                           ... while what was flushed is under way
+//	land [write=T | ERROR]                  the first batch of those is answered, at T or with an error
 //	rollback | restart | deadline T | state
 //
 // Errors: write-too-old=T, uncertain=T, retry=T, replay, aborted, ambiguous, condition, refresh-failed, one-phase, locks-lost.
@@ -40,15 +43,28 @@ func TestScripts(t *testing.T) {
 }
 
 type script struct {
+	x          transaction.Core
 	c          Coordinator
 	out        *kv.Batch
 	committing bool
 	reads      []keys.Span
 	locks      []keys.Key
 	saves      map[string]kv.Seq
+	flying     []*kv.Batch // flushed, not landed
+}
+
+func (s *script) put(k keys.Key, v []byte) {
+	if w, first := s.x.Put(k, v); first {
+		w.Seen(s.c.SeenAt(k))
+	}
 }
 
 func at(s int64) clock.Timestamp { return clock.Timestamp{Wall: s * int64(time.Second)} }
+
+// reading is of clocks that differ by a second at most.
+func reading(s int64) clock.Reading {
+	return clock.Reading{Now: at(s), Interval: clock.Interval{Earliest: at(s - 1), Latest: at(s + 1)}}
+}
 
 func ts(t clock.Timestamp) string {
 	if t.Logical == 0 {
@@ -139,7 +155,7 @@ func showBatch(b *kv.Batch) string {
 	return out.String() + "\n"
 }
 
-func showCleanup(k *Cleanup) string {
+func showCleanup(k *transaction.Cleanup) string {
 	if k == nil {
 		return "nothing to clean up\n"
 	}
@@ -176,7 +192,7 @@ func (s *script) parseError(name string) error {
 }
 
 func showErr(err error) string {
-	var retry *RetryError
+	var retry *transaction.RetryError
 	if errors.As(err, &retry) {
 		return fmt.Sprintf("restart: %s\n", retry.Reason)
 	}
@@ -207,17 +223,18 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	}
 	switch d.Cmd {
 	case "begin":
-		o := Options{ID: kv.TxnID{1}, Gateway: 1, Now: at(10), MaxOffset: time.Second, ParallelCommit: has("parallel"), BufferBytes: int(number("buffer"))}
+		o := transaction.Options{ID: kv.TxnID{1}, Gateway: 1, Now: reading(10), ParallelCommit: has("parallel"), BufferBytes: int(number("buffer"))}
 		if has("as-of") {
 			o.AsOf = at(number("as-of"))
 		}
 		o.Isolation = map[string]kv.Isolation{"rr": kv.RepeatableRead, "rc": kv.ReadCommitted}[flags["level"]]
 		*s = script{saves: map[string]kv.Seq{}}
-		s.c.Init(o)
+		s.x.Init(o)
+		s.c.Init(&s.x)
 		return ""
 	case "get":
 		k := keys.Key(args[0])
-		if v, ok := s.c.Buffered(k); ok && !has("lock") {
+		if v, ok := s.x.Buffered(k); ok && !has("lock") {
 			return fmt.Sprintf("buffered %q\n", v)
 		}
 		g := &kv.GetRequest{Key: k}
@@ -225,7 +242,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		if has("lock") {
 			g.Lock = kv.Exclusive
 			s.locks = []keys.Key{k}
-			s.c.NoteLock(keys.Span{Start: k})
+			s.x.NoteLock(keys.Span{Start: k})
 			s.c.PrepareLocking(s.out, k, false)
 		} else {
 			s.c.Prepare(s.out)
@@ -240,33 +257,36 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.answer(args, number, has)
 	case "put":
 		for k, v := range flags {
-			s.c.Put(keys.Key(k), []byte(v))
+			s.put(keys.Key(k), []byte(v))
 		}
 		return ""
 	case "cput":
 		for k, v := range flags {
-			s.c.CPut(keys.Key(k), []byte(v), nil)
+			s.x.CPut(keys.Key(k), []byte(v), nil)
 		}
 		return ""
 	case "delete":
-		s.c.Put(keys.Key(args[0]), nil)
+		s.put(keys.Key(args[0]), nil)
 		return ""
 	case "delete-range":
-		s.c.DeleteRange(keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])})
+		s.x.DeleteRange(keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])})
 		return ""
 	case "flush":
-		if !s.c.FlushNeeded() {
+		if !s.x.FlushNeeded() {
 			return "no need\n"
 		}
 		out := ""
-		for _, b := range s.c.TakeFlush() {
+		for _, b := range s.x.TakeFlush(nil) {
 			s.c.PrepareFlush(b)
 			out += showBatch(b)
 			s.out = b
+			s.flying = append(s.flying, b)
 		}
 		return out
+	case "land":
+		return s.land(args, number)
 	case "wanted": // of the last flush
-		s.out.Requests = s.c.Wanted(s.out.Requests)
+		s.out.Requests = s.x.Wanted(s.out.Requests)
 		s.c.PrepareFlush(s.out)
 		return showBatch(s.out)
 	case "statement", "restart-statement", "harden":
@@ -274,15 +294,16 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		fmt.Sscan(args[0], &n)
 		switch {
 		case d.Cmd == "statement":
-			s.c.BeginStatement(at(n))
+			s.x.BeginStatement()
+			s.c.BeginStatement(reading(n))
 		case d.Cmd == "harden":
-			s.c.Harden(at(n))
+			s.c.Harden(reading(n))
 		case !s.c.MayRestartStatement():
 			return "can't\n"
 		default:
-			s.c.RestartStatement(at(n))
+			s.c.RestartStatement(reading(n))
 		}
-		return fmt.Sprintf("reads at %s\n", ts(s.c.txn.ReadTimestamp))
+		return fmt.Sprintf("reads at %s\n", ts(s.x.Txn().ReadTimestamp))
 	case "check":
 		if len(args) == 1 {
 			s.c.NoteCheck(keys.Span{Start: keys.Key(args[0])}, true)
@@ -308,14 +329,14 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		first, last := s.c.HeldBounds(keys.Key(args[0]), keys.Key(args[0]))
 		return fmt.Sprintf("%s to %s\n", string(first), string(last))
 	case "step":
-		s.c.StepStatement()
+		s.x.StepStatement()
 		return ""
 	case "savepoint":
-		s.saves[args[0]] = s.c.Seq()
+		s.saves[args[0]] = s.x.Seq()
 		return ""
 	case "rollback-to":
-		s.c.RollbackTo(s.saves[args[0]])
-		s.c.StepStatement()
+		s.x.RollbackTo(s.saves[args[0]])
+		s.x.StepStatement()
 		return ""
 	case "overlay":
 		var rows []kv.KeyValue
@@ -323,45 +344,92 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			rows = append(rows, kv.KeyValue{Key: keys.Key(a.Key), Value: []byte(a.Vals[0])})
 		}
 		var out []string
-		for _, r := range s.c.Overlay(rows, keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])}, false) {
+		for _, r := range s.x.Overlay(rows, keys.Span{Start: keys.Key(args[0]), End: keys.Key(args[1])}, false) {
 			out = append(out, fmt.Sprintf("%s=%s", string(r.Key), r.Value))
 		}
 		return strings.Join(out, " ") + "\n"
 	case "commit":
 		s.committing = true
-		if s.c.ReadOnly() {
-			return "read-only; " + showCleanup(s.c.CommitReadOnly(has("record")))
+		if !has("flying") {
+			s.flying = nil
+		}
+		if s.x.ReadOnly() {
+			return "read-only; " + showCleanup(s.x.CommitReadOnly(has("record")))
 		}
 		s.c.HeldInRange(has("here"))
-		s.c.StartCommit(has("one-phase"), at(number("now")))
+		s.c.StartCommit(has("one-phase"), has("flying"), false, at(number("now")))
 		return s.next()
 	case "rollback":
-		return showCleanup(s.c.Rollback(has("record")))
+		return showCleanup(s.x.Rollback(has("record")))
 	case "restart":
-		k := s.c.Restart(kv.TxnID{2}, at(number("now")), has("record"))
+		k, fresh := s.x.Restart(kv.TxnID{2}, reading(number("now")), has("record"))
+		s.c.Restarted(fresh)
 		s.committing = false
-		return fmt.Sprintf("id=%d %s", s.c.Txn().ID[0], showCleanup(k))
+		return fmt.Sprintf("id=%d %s", s.x.Txn().ID[0], showCleanup(k))
 	case "deadline":
 		var n int64
 		fmt.Sscan(args[0], &n)
-		s.c.SetDeadline(at(n))
+		s.x.SetDeadline(at(n))
 		return ""
 	case "state":
-		return fmt.Sprintf("read=%s write=%s limit=%s reads={%s} locks={%s}\n", ts(s.c.txn.ReadTimestamp), ts(s.c.txn.WriteTimestamp),
-			ts(s.c.txn.UncertaintyLimit), showSpans(s.c.reads.list()), showSpans(s.c.locks.list()))
+		return fmt.Sprintf("read=%s write=%s limit=%s reads={%s} locks={%s}\n", ts(s.x.Txn().ReadTimestamp), ts(s.x.Txn().WriteTimestamp),
+			ts(s.x.Txn().UncertaintyLimit), showSpans(s.c.reads.List()), showSpans(s.x.Locks().List()))
 	}
 	t.Fatalf("unknown command %s", d.Cmd)
 	return ""
 }
 
+// land answers the first batch that is under way.
+func (s *script) land(args []string, number func(string) int64) string {
+	b := s.flying[0]
+	s.flying = s.flying[1:]
+	txn := *b.Txn
+	txn.WriteTimestamp = txn.WriteTimestamp.Forward(at(number("write")))
+	var err error
+	for _, a := range args {
+		if e := s.parseError(fmt.Sprintf("%s=%d", a, number(a))); e != nil {
+			err = e
+		} else if e := s.parseError(a); e != nil {
+			err = e
+		}
+	}
+	doubt := s.c.Doubt(err)
+	var ambiguous *kv.AmbiguousError
+	switch a := s.c.Answered(b, &kv.BatchResponse{Txn: &txn}, err); {
+	case errors.As(doubt, &ambiguous):
+		return showErr(doubt)
+	case a.Verdict == Fail:
+		return showErr(a.Err)
+	case a.Verdict == Again:
+		s.c.PrepareFlush(b)
+		s.flying = append(s.flying, b)
+		return "again: " + showBatch(b)
+	}
+	if len(s.flying) > 0 || s.c.Overlaps() {
+		return "done\n"
+	}
+	s.c.Landed()
+	return s.next()
+}
+
 // next prints what the commit sends next.
 func (s *script) next() string {
+	if s.c.Overlaps() {
+		var list []kv.InFlightWrite
+		for _, b := range s.flying {
+			list = s.x.InFlight(list, kv.Leader, b.Requests)
+		}
+		s.c.Beside(list)
+	}
+	if s.c.commit.stage == stageLanding && len(s.flying) > 0 {
+		return "what is under way has to land\n"
+	}
 	b, err := s.c.CommitNext()
 	if err != nil {
 		return showErr(err)
 	}
 	if b == nil {
-		when, later, _ := s.c.Committed()
+		when, later, _ := s.x.Committed()
 		return fmt.Sprintf("committed at %s; %s", ts(when), showCleanup(later))
 	}
 	s.out = b

@@ -21,8 +21,8 @@ const (
 	Read Mode = iota
 	// Write latches keep out every other write latch, and readers at or above their timestamp.
 	Write
-	// Resolve latches are for taking away what a committed transaction left beside its versions, which are right as they
-	// are. Readers and the writes of other transactions are indifferent to that (L4).
+	// Resolve latches are for removing a committed transaction's lock table entries, whose versions stay as they are. Readers and the
+	// writes of other transactions are indifferent to that (latch.L4).
 	Resolve
 )
 
@@ -47,7 +47,7 @@ func (a *Latch) conflicts(b *Latch) bool {
 	case a.Mode == Write && b.Mode == Write:
 		return true
 	}
-	return a.Owner == b.Owner || a.Owner == 0 || b.Owner == 0 // L4
+	return a.Owner == b.Owner || a.Owner == 0 || b.Owner == 0 // latch.L4
 }
 
 // entry is one latch in the table.
@@ -125,7 +125,7 @@ const minBuckets = 16
 // NewManager makes an empty manager.
 func NewManager() *Manager { return &Manager{buckets: make([]*entry, minBuckets)} }
 
-// Hash is a key's hash, for tables beside the latches.
+// Hash is a key's hash, for other tables than the latches' too.
 func Hash(k keys.Key) uint64 { return hashKey(k) }
 
 // hashKey spreads keys over the chains. It only has to be fast: a poor spread costs time, never correctness.
@@ -206,7 +206,7 @@ func (a *Ahead) Touches(s keys.Span) bool {
 	return a.many || slices.ContainsFunc(a.spans, s.Overlaps)
 }
 
-// Queue takes a latch without waiting for those ahead of it (L5): whatever comes later waits for the guard, and Await is the wait
+// Queue takes a latch without waiting for those ahead of it (latch.L5): whatever comes later waits for the guard, and Await is the wait
 // for what has come before. There is no Ahead if nothing conflicts; then the latch is held.
 func (m *Manager) Queue(latches []Latch) (*Guard, *Ahead) {
 	var a Ahead
@@ -333,7 +333,7 @@ func (m *Manager) Release(g *Guard) {
 }
 
 // WaitRead returns when no write latch that was there at the call covers a key of the span at or below the
-// timestamp. It takes nothing (L1). It reports whether it waited.
+// timestamp. It takes nothing (latch.L1). It reports whether it waited.
 func (m *Manager) WaitRead(ctx context.Context, span keys.Span, at clock.Timestamp) (bool, error) {
 	m.mu.Lock()
 	if m.points == 0 && m.spans == nil {

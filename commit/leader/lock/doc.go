@@ -1,16 +1,12 @@
-// Package lock is the lock table of one range: who holds which keys until their transaction ends, and who waits.
+// Package lock is the lock table of one range: the locks that transactions hold until they end, and the requests that wait for them.
 //
-// # What is in the table
+// # The contents of the table
 //
 // Two kinds of holds meet here:
 //
 //   - unreplicated locks, Shared or Exclusive, taken by locking reads (SELECT FOR UPDATE, and the reads of UPDATE and
-//     DELETE). They live only in this table. A lease that is handed over takes them along (Export, Import); one that
-//     is lost, or a crash, forgets them, and so does a table that is full. That costs fairness, never correctness: what a transaction
-//     read is protected by the timestamp cache and by the checks of its writes (I3), and of locks that the client asked for it
-//     learns when it commits (K6).
-//   - intents that a request ran into. The storage has them; the table has an entry for as long as somebody
-//     cares, so that waiters have a place to queue.
+//     DELETE). They live only in this table. A lease transfer carries them along (Export, Import); they are lost with a lease, in a crash, and when a table is full. That costs fairness, never correctness: a transaction's reads are protected by the timestamp cache and by the checks of its writes (I3), and the loss of locks that the client asked for is found when it commits (lock.K6).
+//   - intents that a request met. The storage has them; the table has an entry for as long as requests wait for one, so that they can queue.
 //
 // An entry:
 //
@@ -24,36 +20,34 @@
 //
 //	latches -> Scan finds a conflict, the guard joins the queue -> latches released -> signal -> latches -> Scan ...
 //
-// When a hold ends, the first in the queue is granted the key: it is signalled, keeps its place, and everybody
-// behind it waits for it, until it acquires the lock or its request ends (Finish). Consecutive Shared waiters are
-// granted together. So
+// When a hold ends, the first in the queue is granted the key: it is signalled, keeps its place, and all behind it wait for it, until it
+// acquires the lock or its request ends (Finish). Consecutive Shared waiters are granted together. So
 //
-//	K1: a request that began to wait later never overtakes one that conflicts with it, unless its transaction
+//	lock.K1: a request that began to wait later never overtakes one that conflicts with it, unless its transaction
 //	    already holds the key (an upgrade), which waiting would deadlock. The order is one for all keys, so requests
 //	    that hold nothing yet never wait for each other in a circle;
-//	K2: whoever waits can name a transaction that it waits for (Wait.Holder), a holder or one that was granted
-//	    before it. Pushing that transaction follows the edges of the wait-for graph, so a deadlock is found by
-//	    pushes alone, also across ranges;
-//	K3: every waiter is signalled when its conflict is gone, or the table is cleared. Every method that changes an entry
-//	    ends with grant, whatever the change was: a new holder may be one that lets its own transaction's requests pass;
-//	K4: a request outside of transactions has a place in one queue at most. It can neither be pushed nor be the victim of a
-//	    deadlock, so it must not keep others from one key while it waits for another. Those behind it are told that they
-//	    wait for the transaction that it waits for;
-//	K6: a lock that is kept (Keep: the client has asked for it) is never forgotten without notice. Lost is at or after the
-//	    moment at which the last such lock may have been, and before the moment from which on all others that were given
-//	    here are held: the beginning of a lease whose holder has nothing from the one before, a full table, a merge with a
-//	    range whose table is elsewhere. A lease that is handed over, a split and a merge take kept locks and Lost along.
-//	    A transaction learns by comparing Lost with the time of its locks that it may have lost one (P16);
-//	K5: of those who wait for one transaction at a key, the first is told so (Wait.Front). Its push stands for the others,
+//	lock.K2: every waiting request can name a transaction that it waits for (Wait.Holder), a holder or one that was granted before it.
+//	    Pushing that transaction follows the edges of the wait-for graph, so a deadlock is found by pushes alone, also across ranges;
+//	lock.K3: every waiter is signalled when its conflict is gone, or the table is cleared. Every method that changes an entry
+//	    ends with grant, even if it adds a holder: requests of the holder's own transaction may then pass;
+//	lock.K4: a request outside of transactions has a place in one queue at most. It can neither be pushed nor be the victim of a
+//	    deadlock, so it must not keep others from one key while it waits for another. Requests behind it are told that they wait for the
+//	    transaction that it waits for;
+//	lock.K6: a lock that is kept (Keep: the client has asked for it) is never forgotten without notice. Lost is at or after the moment at
+//	    which the last such lock may have been lost, and before the moment since which all others of this table are held: the beginning of a
+//	    lease whose holder has nothing from the one before, a full table, a merge with a range whose table is elsewhere. A lease transfer, a
+//	    split and a merge carry kept locks and Lost along. A transaction learns by comparing Lost with the time of its locks that it may
+//	    have lost one (leader.P16);
+//	lock.K5: of the requests that wait for one transaction at a key, the first is told so (Wait.Front). Its push stands for the others,
 //	    and when it leaves, the next one is signalled. A change of holders costs two signals, however long the queue is.
 //
-// TestEveryoneIsTold checks K3 to K5 after every step of random operations.
+// TestEveryoneIsTold checks lock.K3 to lock.K5 after every step of random operations.
 //
 // A guard keeps its place in queues that it was granted while it waits at another key, so a request that needs
 // several keys gets them in the end.
 //
 // # Bounds
 //
-// A table has at most MaxLocks entries; above that it forgets those that nobody waits for, and those with kept locks only above
-// four times as many.
+// A table has at most MaxLocks entries; above that it forgets those without waiting requests, and those with kept locks only above four
+// times as many.
 package lock

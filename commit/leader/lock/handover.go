@@ -3,28 +3,20 @@ package lock
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
-	"errors"
 	"slices"
 
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // Locks in memory survive a lease's transfer by travelling with it: the holder of the lease exports its table when
-// nothing is evaluated under the lease any more, and the next one imports it before it serves. Who waits comes by
-// itself, and finds its place in the queues kept (K1). Intents are in the storage and are not exported.
+// nothing is evaluated under the lease any more, and the next one imports it before it serves. Waiting requests are sent again by their
+// gateways, and find their places in the queues (lock.K1). Intents are in the storage and are not exported.
 
-const (
-	handoverFormat = 2
-	handoverHead   = 14
-	// maxPlaces bounds the waiting transactions whose places are kept.
-	maxPlaces = 4096
-)
-
-// ErrBadHandover is what Import returns for bytes that Export did not write.
-var ErrBadHandover = errors.New("lock: malformed handover")
+// maxPlaces bounds the waiting transactions whose places are kept.
+const maxPlaces = 4096
 
 // held is one lock to be exported.
 type held struct {
@@ -37,7 +29,7 @@ type held struct {
 
 // Export gives the locks and the order of those who wait. Of locks that take more than max bytes, those that are kept go
 // first, then those that somebody waits for, then those of the youngest transactions; the others are forgotten, which costs
-// fairness and never correctness: it is noted if one of them was kept (K6).
+// fairness and never correctness: it is noted if one of them was kept (lock.K6).
 func (t *Table) Export(max int) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,79 +70,113 @@ func (t *Table) Export(max int) []byte {
 		}
 		return cmp.Or(b.txn.MinTimestamp.Compare(a.txn.MinTimestamp), bytes.Compare(a.key, b.key))
 	})
-	b := binary.BigEndian.AppendUint64([]byte{handoverFormat, 1}, uint64(t.lost.Wall))
-	b = binary.BigEndian.AppendUint32(b, t.lost.Logical)
-	b = binary.AppendUvarint(b, uint64(len(order)))
-	for _, id := range order {
-		b = append(b, id[:]...)
-	}
-	for i := range locks {
-		l := &locks[i]
-		n := len(b)
-		b = binary.AppendUvarint(b, uint64(len(l.key)))
-		b = append(b, l.key...)
-		strength := byte(l.strength)
-		if l.kept {
-			strength |= keptBit
-		}
-		b = l.txn.Append(append(b, strength))
-		if len(b) > max {
-			if l.kept {
-				b[1] = 0 // not all of them
-			}
-			return b[:n]
-		}
-	}
-	return b
+	return appendHandover(nil, &handover{lost: t.lost, whole: true, waiting: order, locks: locks}, max)
 }
 
-// keptBit marks the strength of a lock that is kept.
-const keptBit = 0x80
+// The fields of a handover. A holder of the lease that can't read it begins with an empty table (lock.K6).
+const (
+	handoverLost    = 1
+	handoverWhole   = 3
+	handoverLocks   = 5
+	handoverWaiting = 2
+)
+
+// handover is the decoded form of Export's bytes.
+type handover struct {
+	lost    clock.Timestamp
+	whole   bool
+	waiting []kv.TxnID
+	locks   []held
+}
+
+// appendHandover adds a handover of at most about max bytes. It is not whole if a lock that is kept is left out.
+func appendHandover(b []byte, h *handover, max int) []byte {
+	b = wire.Timestamp(b, handoverLost, h.lost)
+	for _, id := range h.waiting {
+		b = wire.Element(b, handoverWaiting, id[:])
+	}
+	whole := h.whole
+	for i := range h.locks {
+		n := len(b)
+		var at int
+		b, at = wire.Begin(b, handoverLocks)
+		if b = wire.End(appendHeld(b, &h.locks[i]), at); len(b) > max {
+			whole = whole && !h.locks[i].kept
+			b = b[:n]
+			break
+		}
+	}
+	return wire.Bool(b, handoverWhole, whole)
+}
+
+func readHandover(r *wire.Reader, h *handover) {
+	for m := r.Open("lock.Handover"); r.Next(&m); {
+		switch r.Field() {
+		case handoverLost:
+			h.lost = r.Timestamp()
+		case handoverWhole:
+			h.whole = r.Bool()
+		case handoverLocks:
+			readHeld(r, wire.Grow(r, &h.locks))
+		case handoverWaiting:
+			*wire.Grow(r, &h.waiting) = r.ID()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func appendHeld(b []byte, l *held) []byte {
+	b = wire.Uint(wire.Bytes(b, 1, l.key), 3, uint64(l.strength))
+	b, at := wire.Begin(b, 5)
+	b = wire.End(l.txn.AppendFields(b), at)
+	return wire.Bool(b, 7, l.kept)
+}
+
+func readHeld(r *wire.Reader, l *held) {
+	for m := r.Open("lock.Held"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			l.key = r.Bytes()
+		case 3:
+			l.strength = kv.LockStrength(r.Enum(uint8(kv.Exclusive)))
+		case 5:
+			kv.ReadTxnMeta(r, &l.txn)
+		case 7:
+			l.kept = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+	if l.strength == kv.NoLock {
+		r.Malformed()
+	}
+}
 
 // Import takes what another table exported. Locks that are here already stay. The table knows from then on when the other one
 // lost locks, unless some did not come along: then it was when the table was cleared last.
 func (t *Table) Import(b []byte) error {
-	if len(b) < handoverHead || b[0] != handoverFormat {
-		return ErrBadHandover
-	}
-	lost := clock.Timestamp{Wall: int64(binary.BigEndian.Uint64(b[2:])), Logical: binary.BigEndian.Uint32(b[10:])}
-	all := b[1] == 1
-	b = b[handoverHead-1:]
-	n, size := binary.Uvarint(b[1:])
-	if size <= 0 || n > uint64(len(b))/16 {
-		return ErrBadHandover
-	}
-	if b = b[1+size:]; uint64(len(b)) < 16*n {
-		return ErrBadHandover
+	r := wire.Read(b)
+	var h handover
+	if readHandover(&r, &h); r.Err() != nil {
+		return r.Err()
 	}
 	t.mu.Lock()
-	t.places = make(map[kv.TxnID]uint64, n)
-	for range n {
+	t.places = make(map[kv.TxnID]uint64, len(h.waiting))
+	for _, id := range h.waiting {
 		t.seq++
-		t.places[kv.TxnID(b[:16])] = t.seq
-		b = b[16:]
+		t.places[id] = t.seq
 	}
 	was := t.lost
 	t.mu.Unlock()
-	for len(b) > 0 {
-		n, size := binary.Uvarint(b)
-		if size <= 0 || n >= uint64(len(b)-size) {
-			return ErrBadHandover
-		}
-		k, rest := keys.Key(b[size:size+int(n)]), b[size+int(n):]
-		kept := rest[0]&keptBit != 0
-		strength := kv.LockStrength(rest[0] &^ keptBit)
-		txn, rest, err := kv.DecodeTxnMeta(rest[1:])
-		if err != nil || strength == kv.NoLock || strength > kv.Exclusive {
-			return ErrBadHandover
-		}
-		t.acquire(nil, k, &txn, strength, kept)
-		b = rest
+	for i := range h.locks {
+		l := &h.locks[i]
+		t.acquire(nil, l.key, &l.txn, l.strength, l.kept)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if all && t.lost == was {
-		t.lost = lost
+	if h.whole && t.lost == was {
+		t.lost = h.lost
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func TestHandoverIsBounded(t *testing.T) {
 
 // TestHandoverTellsOfLoss: with the locks travels the moment at which kept ones were lost last. It is the lease's beginning instead
 // if a kept lock did not come along, and later if the next table forgets one as it takes them; locks that are not kept don't
-// count (K6).
+// count (lock.K6).
 func TestHandoverTellsOfLoss(t *testing.T) {
 	at := func(n int64) clock.Timestamp { return clock.Timestamp{Wall: n} }
 	const lost, start, now = 5, 20, 30 // the clock of the next table stands still between two locks
@@ -216,7 +216,7 @@ func TestTakenUpIsKept(t *testing.T) {
 }
 
 // TestPartsTellOfLoss: a part that a split takes out, and a range that takes another in, know when kept locks were lost last; so does
-// a table that can't take all of a part, or has to choose between its own lock and the part's (K6).
+// a table that can't take all of a part, or has to choose between its own lock and the part's (lock.K6).
 func TestPartsTellOfLoss(t *testing.T) {
 	at := func(n int64) clock.Timestamp { return clock.Timestamp{Wall: n} }
 	table := func(size int, lost int64, kept ...string) *Table {

@@ -30,8 +30,8 @@ func (r *waiting) String() string {
 
 // TestEveryoneIsTold does to a table whatever may be done to one, in any order, and looks after every single step whether a
 // request waits in vain: one that may go on, or whose push goes to a transaction that is not in its way any more, or whose
-// transaction has been given up, has been signalled (K3). It also looks whether of those who wait for a transaction at a key
-// one is told to push it (K5), and whether requests outside of transactions claim one key at most (K4).
+// transaction has been given up, has been signalled (lock.K3). It also looks whether of those who wait for a transaction at a key
+// one is told to push it (lock.K5), and whether requests outside of transactions claim one key at most (lock.K4).
 func TestEveryoneIsTold(t *testing.T) {
 	for range 30 {
 		rapid.Check(t, everyoneIsTold)

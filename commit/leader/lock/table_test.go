@@ -83,7 +83,7 @@ func (s *script) signalled() string {
 // TestScripts runs testdata. A guard is named by its request, a transaction by t and a number; guards whose name
 // starts with a transaction's belong to it.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		s := &script{t: NewTable(0), guards: map[string]*Guard{}, meta: map[string]*kv.TxnMeta{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			arg := func(name string) (v string) {
@@ -171,7 +171,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestRandom drives a table as requests would and checks exclusion, that nobody is forgotten (K3), and that the
+// TestRandom drives a table as requests would and checks exclusion, that nobody is forgotten (lock.K3), and that the
 // table is empty in the end. The steps of all requests are interleaved by one seeded choice.
 func TestRandom(t *testing.T) {
 	type request struct {

@@ -144,7 +144,7 @@ func (c *Cache) Mark(id kv.TxnID, at clock.Timestamp, own bool) {
 }
 
 // Marked answers the latest timestamp at which the transaction may have been marked, and whether it certainly was,
-// by itself. T1 and T2 hold for it as for keys.
+// by itself. tscache.T1 and tscache.T2 hold for it as for keys.
 func (c *Cache) Marked(id kv.TxnID) (at clock.Timestamp, own bool) {
 	at, owner := c.point(hashKey(id[:]))
 	return at, owner == id
@@ -225,7 +225,7 @@ func (c *Cache) AddSpan(span keys.Span, at clock.Timestamp, by kv.TxnID) {
 // AddLowWater makes every key read at a timestamp.
 func (c *Cache) AddLowWater(at clock.Timestamp) { c.floor.forward(at) }
 
-// Max answers for one key (T1, T2).
+// Max answers for one key (tscache.T1, tscache.T2).
 func (c *Cache) Max(k keys.Key) (at clock.Timestamp, owner kv.TxnID) {
 	at, owner = c.point(hashKey(k))
 	c.spans.max(k, &at, &owner)

@@ -47,8 +47,8 @@ func crowded(n int) (ks []keys.Key) {
 	return ks
 }
 
-// TestModel checks an unbounded cache for equality with the model, and two that forget for T1 and T2: a tiny one, and one
-// that may grow once. Half of the time all reads are of single keys that are in each other's way; then T1 and T2 are all
+// TestModel checks an unbounded cache for equality with the model, and two that forget for tscache.T1 and tscache.T2: a tiny one, and one
+// that may grow once. Half of the time all reads are of single keys that are in each other's way; then tscache.T1 and tscache.T2 are all
 // that is to be had.
 func TestModel(t *testing.T) {
 	all := [2][]keys.Key{nil, crowded(42)}
@@ -101,10 +101,10 @@ func TestModel(t *testing.T) {
 			for i, c := range append(small, exact) {
 				gotAt, gotOwner := c.Max(k)
 				if gotAt.Less(wantAt) {
-					t.Fatalf("T1: %s: cache %d says %s, read at %s", k, i, gotAt, wantAt)
+					t.Fatalf("tscache.T1: %s: cache %d says %s, read at %s", k, i, gotAt, wantAt)
 				}
 				if !gotOwner.IsZero() && gotAt == wantAt && gotOwner != wantOwner {
-					t.Fatalf("T2: %s: cache %d says %s, read by %s", k, i, gotOwner, wantOwner)
+					t.Fatalf("tscache.T2: %s: cache %d says %s, read by %s", k, i, gotOwner, wantOwner)
 				}
 			}
 		}

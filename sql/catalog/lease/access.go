@@ -9,9 +9,8 @@ import (
 	"meridian/sql/catalog"
 )
 
-// Who may do what is decided by the newest roles and access control lists that the node knows, not by those of the
-// transaction's beginning: a REVOKE holds for the next statement of every session, and waits for none. So nothing here is
-// noted as used by a transaction (L7).
+// Privileges are decided by the newest roles and access control lists that the node knows, not by those of the transaction's beginning: a
+// REVOKE holds for the next statement of every session, and waits for none. So nothing here is noted as used by a transaction (lease.L7).
 
 // Access implements catalog.View.
 func (v *View) Access() *catalog.Access {
@@ -92,7 +91,9 @@ func object(find func(catalog.ID) *Descriptor, r Relations, id catalog.ID) (cata
 	}
 	var list *catalog.ACL
 	if d := find(catalog.ACLID(id)); d != nil {
-		list = d.ACL
+		if list = d.ACL; d.later != nil {
+			list = &catalog.ACL{Object: id} // what is not known might take something away
+		}
 	}
 	return catalog.NewObject(o, list), true
 }
@@ -176,7 +177,7 @@ func (d *Descriptor) mentions() []string {
 	return out
 }
 
-// pinRoles keeps objects from naming roles that are gone (L8): a transaction that gives something to a role reads the
+// pinRoles keeps objects from naming roles that are gone (lease.L8): a transaction that gives something to a role reads the
 // role's descriptor, and one that drops a role reads all descriptors, so that of two such transactions one fails.
 func (t *Txn) pinRoles(ctx context.Context) error {
 	named, going := map[string]bool{}, map[string]bool{}
@@ -254,7 +255,7 @@ func (t *Txn) pinRoles(ctx context.Context) error {
 func (s *Snapshot) rolesOf() *catalog.Roles {
 	var all []*catalog.User
 	s.each(func(d *Descriptor) {
-		if d.User != nil {
+		if d.User != nil && d.later == nil { // else what the role may not do might be overlooked
 			all = append(all, d.User)
 		}
 	})

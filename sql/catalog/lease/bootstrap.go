@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 
-	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/txn"
@@ -90,13 +89,4 @@ func PublicSchema(database, id catalog.ID) []Descriptor {
 		{ACL: &catalog.ACL{Object: id, Grants: []catalog.Grant{
 			{Role: catalog.DatabaseOwner, Grantor: catalog.DatabaseOwner, Privileges: catalog.Usage | catalog.Create},
 			{Role: catalog.PublicRole, Grantor: catalog.DatabaseOwner, Privileges: catalog.Usage}}}}}
-}
-
-// Spans lists the catalogue's own tables, for the operator's eyes and for range splits.
-func Spans() []keys.Span {
-	var out []keys.Span
-	for id := catalog.DescriptorTableID; id <= catalog.LeaseTableID; id++ {
-		out = append(out, keys.TableSpan(id))
-	}
-	return out
 }

@@ -2,12 +2,15 @@ package lease
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"meridian/encoding"
 	"meridian/keys"
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
+	"meridian/version"
+	"meridian/wire"
 )
 
 // format is the version of the stored form. A reader refuses a greater one.
@@ -15,7 +18,9 @@ const format = 1
 
 // Descriptor is anything that has an identity and versions; one field is set.
 type Descriptor struct {
-	Format   int               `json:"f"`
+	Format int `json:"f"`
+	// Needs is the version of which a reader has to be; zero: any.
+	Needs    version.Version   `json:"needs,omitzero"`
 	Database *catalog.Database `json:",omitempty"`
 	Schema   *catalog.Schema   `json:",omitempty"`
 	Table    *catalog.Table    `json:",omitempty"`
@@ -23,6 +28,42 @@ type Descriptor struct {
 	Settings *Settings         `json:",omitempty"`
 	ACL      *catalog.ACL      `json:",omitempty"`
 	Type     *catalog.Type     `json:",omitempty"`
+
+	// later says that a later version has written what this one does not know, so that what is known may be shown but neither used nor changed (lease.L10).
+	later *wire.VersionError
+}
+
+// unusable is the error of a statement that would use or change the descriptor; nil: it may.
+func (d *Descriptor) unusable() error {
+	if d == nil || d.later == nil {
+		return nil
+	}
+	what := "a descriptor"
+	switch {
+	case d.Database != nil:
+		what = fmt.Sprintf("database \"%s\"", d.Database.Name)
+	case d.Schema != nil:
+		what = fmt.Sprintf("schema \"%s\"", d.Schema.Name)
+	case d.Table != nil:
+		what = fmt.Sprintf("relation \"%s\"", d.Table.Name)
+	case d.User != nil:
+		what = fmt.Sprintf("role \"%s\"", d.User.Name)
+	case d.Settings != nil:
+		what = "the cluster settings"
+	case d.ACL != nil:
+		what = fmt.Sprintf("the privileges on object %d", d.ACL.Object)
+	case d.Type != nil:
+		what = fmt.Sprintf("type \"%s\"", d.Type.Enum.Name)
+	}
+	e := sqlstate.New(sqlstate.FeatureNotSupported, "%s was changed by a later version of Meridian than this node's", what)
+	e.Cause, e.Hint = d.later, "Use a node of the later version, or upgrade this one."
+	if d.later.Needs != "" {
+		e.Hint = fmt.Sprintf("Use a node of version %s or later, or upgrade this one.", d.later.Needs)
+	}
+	if d.later.Cause != nil {
+		e.Detail = "Its descriptor has what this version does not know: " + d.later.Cause.Error() + "."
+	}
+	return e
 }
 
 // Settings are the cluster's settings: one descriptor, with catalog.SettingsTableID as its identity.
@@ -133,24 +174,32 @@ func (d *Descriptor) names() []nameKey {
 }
 
 func (d *Descriptor) encode() ([]byte, error) {
+	if err := d.unusable(); err != nil {
+		return nil, err // what is not known of it would be lost
+	}
 	c := *d
 	c.Format = format
 	return json.Marshal(&c)
 }
 
+// decodeDescriptor reads a descriptor's row. One that a later version has written is unusable, and has what is known of it: its identity, version and name never
+// change their form. One of a kind that is not known is a *wire.VersionError.
 func decodeDescriptor(b []byte) (*Descriptor, error) {
 	d := &Descriptor{}
-	if err := json.Unmarshal(b, d); err != nil {
+	if err := wire.JSON(b, "catalogue descriptor", d); err != nil && !errors.As(err, &d.later) {
 		return nil, &sqlstate.Error{Code: sqlstate.DataCorrupted, Message: "catalogue: malformed descriptor", Cause: err}
 	}
-	if d.Format > format {
-		return nil, sqlstate.New(sqlstate.DataCorrupted, "catalogue: descriptor of format %d, written by a newer version", d.Format)
+	if d.later == nil && (d.Format > format || version.Built().Own.Less(d.Needs)) {
+		d.later = &wire.VersionError{Message: "catalogue descriptor", Needs: d.Needs.String()}
 	}
 	set := 0
 	for _, have := range []bool{d.Database != nil, d.Schema != nil, d.Table != nil, d.User != nil, d.Settings != nil, d.ACL != nil, d.Type != nil} {
 		if have {
 			set++
 		}
+	}
+	if set == 0 && d.later != nil {
+		return nil, d.later
 	}
 	if set != 1 {
 		return nil, sqlstate.New(sqlstate.DataCorrupted, "catalogue: malformed descriptor")
@@ -160,7 +209,7 @@ func decodeDescriptor(b []byte) (*Descriptor, error) {
 
 // clone copies a descriptor so that the copy may be changed.
 func (d *Descriptor) clone() *Descriptor {
-	b, err := d.encode()
+	b, err := json.Marshal(d)
 	if err != nil {
 		panic(fmt.Sprintf("catalogue: %v", err))
 	}
@@ -168,6 +217,7 @@ func (d *Descriptor) clone() *Descriptor {
 	if err != nil {
 		panic(fmt.Sprintf("catalogue: %v", err))
 	}
+	c.later = d.later // a copy can't be written either
 	return c
 }
 

@@ -28,16 +28,9 @@ import (
 //	Flush    v+2  the changes; the row is deleted
 //	commit
 //
-// The row is the freeze (L6): the change commits only if it finds it, and once it is deleted, v+1 may be used as if it were v. The
+// The row is the freeze (lease.L6): the change commits only if it finds it, and once it is deleted, v+1 may be used as if it were v. The
 // lock only makes others wait for the transaction. They have it when the transaction has ended, or its node has died, or the
 // leaseholder has lost it: then they delete the row, if it is still there, and a transaction that goes on nevertheless can't commit.
-
-// frozenRow is what is stored while a table is frozen.
-type frozenRow struct {
-	Version uint64 // the frozen one
-	By      []byte // the transaction
-	Alone   bool   // nobody else uses the version before
-}
 
 // frozen is a table that a transaction has frozen.
 type frozen struct {
@@ -57,7 +50,7 @@ const (
 	relocks = 20
 )
 
-// lockKey is what stands for a whole table in lock tables, beside its rows. It never has a value.
+// lockKey stands for a whole table in lock tables, in addition to its rows. It never has a value.
 func lockKey(id catalog.ID) keys.Key { return keys.IndexPrefix(id, catalog.IndexID(0)) }
 
 // frozenKey is where the row of a freeze is. Each has its own, so that a transaction which has locked one can have another.
@@ -82,7 +75,7 @@ func (e *edit) takesData() bool {
 
 var errMoved = errors.New("lease: the descriptor was changed")
 
-// LockDropped locks the tables whose data the transaction takes away (L6). Flush does so too.
+// LockDropped locks the tables whose data the transaction takes away (lease.L6). Flush does so too.
 func (t *Txn) LockDropped(ctx context.Context) error {
 	var ids []catalog.ID
 	for _, id := range t.order {
@@ -131,7 +124,7 @@ func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion,
 	if err != nil || len(want) == 0 {
 		return err
 	}
-	limit, cancel := context.WithTimeout(ctx, patience)
+	limit, cancel := t.m.o.Host.Clock.WithTimeout(ctx, patience)
 	defer cancel()
 	limit, seen := t.seenWaiting(limit, want)
 	fs, err := t.publishFrozen(limit, want, out)
@@ -166,7 +159,7 @@ func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion,
 }
 
 // LockTable is Lock for a client that acts on it: the transaction commits only if it has had the lock all the time, whatever
-// dies (CO10 in commit/leader/coordinator).
+// dies (coordinator.CO10).
 func (t *Txn) LockTable(ctx context.Context, id catalog.ID, out catalog.Exclusion, wait kv.WaitPolicy) error {
 	if t.IsNew(id) {
 		return nil
@@ -238,10 +231,7 @@ func (t *Txn) publishFrozen(ctx context.Context, ids []catalog.ID, out catalog.E
 					return errMoved
 				}
 				c.Table(id).Frozen = out
-				row, err := json.Marshal(frozenRow{Version: d.Version() + 1, By: by[:]})
-				if err != nil {
-					return err
-				}
+				row := appendFrozen(nil, &frozenRow{Version: d.Version() + 1, By: by[:]})
 				b.Put(frozenKey(id, d.Version()+1), row)
 				fs = append(fs, frozen{id, d.Version() + 1, by, row, out})
 			}
@@ -356,10 +346,7 @@ func (m *Manager) patience(t *Txn) time.Duration {
 func (t *Txn) aloneWith(ctx context.Context, fs []frozen) ([]frozen, error) {
 	for i := range fs {
 		f := &fs[i]
-		row, err := json.Marshal(frozenRow{Version: f.version, By: f.by[:], Alone: true})
-		if err != nil {
-			return fs, err
-		}
+		row := appendFrozen(nil, &frozenRow{Version: f.version, By: f.by[:], Alone: true})
 		var gone *kv.ConditionFailedError
 		if err := t.m.o.DB.CPut(ctx, frozenKey(f.id, f.version), row, f.row); errors.As(err, &gone) {
 			return fs, errMoved
@@ -397,7 +384,7 @@ func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 	for i, f := range fs {
 		var row frozenRow
 		if vs[i] != nil {
-			if err := json.Unmarshal(vs[i], &row); err != nil {
+			if row, err = decodeFrozen(vs[i]); err != nil {
 				return err
 			}
 		}
@@ -496,7 +483,7 @@ func (t *Txn) isFrozen(id catalog.ID) bool {
 
 // thaw lets others use what was frozen for nothing.
 func (m *Manager) thaw(ctx context.Context, fs []frozen) {
-	limit, cancel := context.WithTimeout(ctx, thawWait)
+	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, thawWait)
 	defer cancel()
 	for _, f := range fs {
 		if err := m.breakFreeze(limit, f.id, f.row); err != nil {
@@ -507,19 +494,19 @@ func (m *Manager) thaw(ctx context.Context, fs []frozen) {
 
 // breakFreeze deletes the row of a freeze, unless it is another one's by now, and finds out what that makes of the table.
 func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) error {
-	var r frozenRow
-	if err := json.Unmarshal(row, &r); err != nil {
+	r, err := decodeFrozen(row)
+	if err != nil {
 		return err
 	}
 	broken := false
-	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "thaw"}, func(ctx context.Context, tx *txn.Txn) error {
+	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "thaw"}, func(ctx context.Context, tx *txn.Txn) error {
 		broken = false
 		v, err := tx.Get(ctx, frozenKey(id, r.Version), kv.Exclusive, kv.Block)
 		if err != nil || v == nil {
 			return err
 		}
-		var now frozenRow
-		if err := json.Unmarshal(v, &now); err != nil {
+		now, err := decodeFrozen(v)
+		if err != nil {
 			return err
 		}
 		if now.Version != r.Version || !bytes.Equal(now.By, r.By) {
@@ -574,8 +561,8 @@ func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv
 		if err != nil {
 			return err
 		}
-		var row frozenRow
-		if err := json.Unmarshal(r.Value, &row); err != nil {
+		row, err := decodeFrozen(r.Value)
+		if err != nil {
 			return err
 		}
 		s, ok := m.orphans[catalog.ID(id)]
@@ -640,8 +627,8 @@ func (m *Manager) thawed(ctx context.Context, id catalog.ID, version uint64) err
 	return nil
 }
 
-// barred reports whether a descriptor is one with which the transaction may not begin anything (L6). Who uses the
-// version before goes on.
+// barred reports whether a descriptor is one with which the transaction may not begin anything (lease.L6). Transactions that use the
+// earlier version continue.
 func (t *Txn) barred(d *Descriptor) bool {
 	if t.ahead {
 		return t.barredFrom(d, catalog.ExcludeWriters)

@@ -9,7 +9,7 @@ import (
 )
 
 // A renewal of a tenure that is under way when the tenure ends does not bring it back: a change has not waited for the node
-// meanwhile, and it would go on with what was replaced (L3).
+// meanwhile, and it would go on with what was replaced (lease.L3).
 func TestLateRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, true)

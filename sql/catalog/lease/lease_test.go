@@ -200,7 +200,7 @@ func TestVisibleMeanwhile(t *testing.T) {
 			done.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				got, err := c.nodes[1].find("t")
-				if sqlstate.Is(err, sqlstate.SerializationFailure) { // it began before the node knew (L4), and starts over
+				if sqlstate.Is(err, sqlstate.SerializationFailure) { // it began before the node knew (lease.L4), and starts over
 					got, err = c.nodes[1].find("t")
 				}
 				if err != nil || got == nil {
@@ -272,7 +272,7 @@ func TestDeadNode(t *testing.T) {
 	})
 }
 
-// What happens after the tenure was lost can't commit (L3).
+// What happens after the tenure was lost can't commit (lease.L3).
 func TestLostTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, true)

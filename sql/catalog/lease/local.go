@@ -15,9 +15,9 @@ import (
 // never stored, nobody else sees it, and no version of it is waited for. Identities are of a range of their own
 // (catalog.IsLocal), so that no key and no descriptor of the cluster has one.
 //
-//	LC1  Names of temporary relations come before all others, unless the search path says otherwise (pg_temp).
-//	LC2  Changes are the open transaction's until Commit; Rollback and RollbackTo take them back.
-//	LC3  A version of a local descriptor is given once in the session's life, also when the change is taken back: a plan that was made
+//	lease.LC1: Names of temporary relations come before all others, unless the search path says otherwise (pg_temp).
+//	lease.LC2: Changes are the open transaction's until Commit; Rollback and RollbackTo take them back.
+//	lease.LC3: A version of a local descriptor is given once in the session's life, also when the change is taken back: a plan that was made
 //	    from it is never taken for one of another definition.
 //
 // A Local without relations costs a transaction nothing but a comparison.
@@ -95,7 +95,7 @@ func (l *Local) NewID() (catalog.ID, error) {
 	return l.newID(), nil
 }
 
-// Step is the end of a statement: what it has changed does not change any more (LC3).
+// Step is the end of a statement: what it has changed does not change any more (lease.LC3).
 func (l *Local) Step() { l.fresh = nil }
 
 // Mark remembers the present state.

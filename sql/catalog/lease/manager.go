@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
+	"meridian/version"
+	"meridian/wire"
 )
 
 // Defaults of Options.
@@ -58,6 +59,8 @@ type Options struct {
 	Clock  *clock.Clock
 	Host   *host.Host
 	NodeID func() kv.NodeID
+	// Version is the version that the node acts by.
+	Version *version.Handle
 	// Relations and Notifier may be nil.
 	Relations Relations
 	Notifier  Notifier
@@ -73,7 +76,7 @@ type Manager struct {
 	snap atomic.Pointer[Snapshot]
 	// tenure is replaced when it is lost, not when it is renewed.
 	tenure atomic.Pointer[tenure]
-	// drains counts those who wait for transactions to let go of old versions.
+	// drains counts the waits for transactions that use old versions.
 	drains atomic.Int64
 	// renewing has room for the one that renews the tenure.
 	renewing chan struct{}
@@ -86,7 +89,7 @@ type Manager struct {
 	written map[catalog.ID]uint64 // what the tenure row says
 	// confirmed versions are used by all nodes; their pending rows may still exist.
 	confirmed map[catalog.ID]uint64
-	// thaws are versions that were frozen, and that may be used all the same (L6).
+	// thaws are versions that were frozen, and that may be used all the same (lease.L6).
 	thaws map[catalog.ID]uint64
 	// news is closed when the snapshot has changed, or thaws have.
 	news      chan struct{}
@@ -107,13 +110,6 @@ type tenure struct {
 }
 
 func (t *tenure) deadline() clock.Timestamp { return clock.Timestamp{Wall: t.expiration.Load()} }
-
-// tenureRow is what is stored.
-type tenureRow struct {
-	Node       uint32
-	Expiration int64
-	Applied    map[catalog.ID]uint64 `json:",omitempty"`
-}
 
 // New makes a manager; Start makes it ready.
 func New(o Options) *Manager {
@@ -144,7 +140,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	return context.Canceled
 }
 
-// takeUp begins a tenure and reads everything (L3).
+// takeUp begins a tenure and reads everything (lease.L3).
 func (m *Manager) takeUp(ctx context.Context) error {
 	fresh := &tenure{}
 	m.mu.Lock()
@@ -174,12 +170,8 @@ func (m *Manager) takeUp(ctx context.Context) error {
 
 func (m *Manager) putTenure(ctx context.Context, tx *txn.Txn, expiration int64, applied map[catalog.ID]uint64) error {
 	node := uint32(m.o.NodeID())
-	row, err := json.Marshal(tenureRow{Node: node, Expiration: expiration, Applied: applied})
-	if err != nil {
-		return err
-	}
 	var b txn.WriteBatch
-	b.Put(tenureKey(node), row)
+	b.Put(tenureKey(node), appendTenure(nil, &tenureRow{Node: node, Expiration: expiration, Applied: applied}))
 	return tx.Write(ctx, &b)
 }
 
@@ -205,6 +197,9 @@ func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp,
 		s = newSnapshot()
 		err := scanAll(ctx, tx, descriptorSpan(), func(r kv.KeyValue) error {
 			d, err := decodeDescriptor(r.Value)
+			if errors.As(err, new(*wire.VersionError)) {
+				return nil // of a kind that this version does not know: nothing here can name it
+			}
 			if err != nil {
 				return err
 			}
@@ -224,8 +219,7 @@ func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp,
 			if err != nil {
 				return err
 			}
-			st := &catalog.Statistics{}
-			if json.Unmarshal(r.Value, st) == nil {
+			if st, err := decodeStatistics(r.Value); err == nil {
 				s.stats[catalog.ID(id)] = st
 			}
 			return nil
@@ -281,10 +275,10 @@ func (m *Manager) renew(ctx context.Context) bool {
 	}
 	m.mu.Unlock()
 	exp := now.Wall + int64(m.o.Duration)
-	limit, cancel := context.WithTimeout(ctx, m.o.Duration/3)
+	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, m.o.Duration/3)
 	defer cancel()
 	err := m.o.DB.Run(limit, txn.TxnOptions{Name: "tenure"}, func(ctx context.Context, tx *txn.Txn) error {
-		// In time, or not at all (L3).
+		// In time, or not at all (lease.L3).
 		tx.SetDeadline(old)
 		return m.putTenure(ctx, tx, exp, applied)
 	})
@@ -311,7 +305,7 @@ func (m *Manager) poll(ctx context.Context) {
 }
 
 func (m *Manager) pollOnce(ctx context.Context) error {
-	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	pending, freezes, err := m.readPending(limit)
 	if err != nil {
@@ -386,8 +380,8 @@ func (m *Manager) readPending(ctx context.Context) (pending map[catalog.ID]uint6
 		if err != nil {
 			return nil, nil, err
 		}
-		var v uint64
-		if err := json.Unmarshal(r.Value, &v); err != nil {
+		v, err := decodePending(r.Value)
+		if err != nil {
 			return nil, nil, err
 		}
 		pending[catalog.ID(id)] = v
@@ -411,7 +405,11 @@ func (m *Manager) learn(ctx context.Context, ids []catalog.ID) ([]change, error)
 		for i, v := range vs {
 			c := change{id: ids[i], modified: tx.ReadTimestamp()}
 			if v != nil {
-				if c.d, err = decodeDescriptor(v); err != nil {
+				c.d, err = decodeDescriptor(v)
+				if errors.As(err, new(*wire.VersionError)) {
+					continue
+				}
+				if err != nil {
 					return err
 				}
 				c.version = c.d.Version()
@@ -433,6 +431,9 @@ func (m *Manager) apply(changes []change) {
 	n := s.with(changes)
 	m.snap.Store(n)
 	m.mu.Unlock()
+	for _, c := range changes {
+		c.d.take(m)
+	}
 	if n != s {
 		m.changed()
 	}

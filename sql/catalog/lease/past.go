@@ -12,9 +12,9 @@ import (
 	"meridian/txn"
 )
 
-// A transaction that reads the past (AS OF SYSTEM TIME) sees the tables as they were defined then (L5): a descriptor
+// A transaction that reads the past (AS OF SYSTEM TIME) sees the tables as they were defined then (lease.L5): a descriptor
 // that may have changed since is read from the store at the transaction's own timestamp, as are names that lead to
-// one. What is certain not to have changed comes from the snapshot, without a way to the store.
+// one. Descriptors that certainly have not changed come from the snapshot, without a read of the store.
 //
 // Nobody has to wait for such a transaction: what it reads, the definition included, is not touched by later changes.
 
@@ -35,8 +35,8 @@ func (t *Txn) changedSince(s *Snapshot, id catalog.ID) bool {
 	return !ok || t.tx.ReadTimestamp().Less(e.modified)
 }
 
-// atThen is a descriptor as it was at the transaction's timestamp; nil if there was none, or it was dropped. Who owns
-// it and may use it is as it is now.
+// atThen is a descriptor as it was at the transaction's timestamp; nil if there was none, or it was dropped. Its owner and privileges are
+// the present ones.
 func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descriptor, error) {
 	if d, ok := t.kept(id); ok {
 		return d, nil
@@ -48,6 +48,9 @@ func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descript
 	var d *Descriptor
 	if v != nil {
 		if d, err = decodeDescriptor(v); err != nil {
+			return nil, err
+		}
+		if err := d.unusable(); err != nil {
 			return nil, err
 		}
 		if d.Table != nil && !d.dropped() {

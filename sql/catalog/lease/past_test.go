@@ -15,7 +15,7 @@ import (
 	"meridian/txn"
 )
 
-// L5 against a model: tables are made, changed, renamed and dropped, and at any time of the past every name leads to
+// lease.L5 against a model: tables are made, changed, renamed and dropped, and at any time of the past every name leads to
 // what it led to then, on a node that saw the changes, one that heard of them, and one that began afterwards.
 func TestPast(t *testing.T) {
 	const steps, names = 60, 6

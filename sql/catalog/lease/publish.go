@@ -2,34 +2,15 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
-	"meridian/clock"
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/txn"
+	"meridian/wire"
 )
-
-// message is what a publisher tells other nodes.
-type message struct {
-	Wall    int64
-	Logical uint32
-	Changes []messageChange
-	// Statistics are tables whose statistics have changed.
-	Statistics []catalog.ID `json:",omitempty"`
-	// Ask is a question instead of news: which transactions use versions older than these? The answer is a list of kv.TxnMeta.
-	Ask []catalog.Dependency `json:",omitempty"`
-}
-
-type messageChange struct {
-	ID         catalog.ID
-	Version    uint64
-	Descriptor *Descriptor
-	// Used is the version that the node has to use, or a later one, before it answers; zero: Version.
-	Used uint64 `json:",omitempty"`
-}
 
 // waitForOthers bounds how long a change that did not replace anything waits for the nodes to know it: they find it
 // by themselves when they need it.
@@ -47,7 +28,7 @@ func (m *Manager) publish(ctx context.Context, changes []change, self *Txn) erro
 	if replaced {
 		return m.confirm(ctx, deps, changes, self)
 	}
-	limit, cancel := context.WithTimeout(ctx, waitForOthers)
+	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, waitForOthers)
 	defer cancel()
 	if err := m.confirm(limit, deps, changes, self); err != nil && ctx.Err() != nil {
 		return err
@@ -55,7 +36,7 @@ func (m *Manager) publish(ctx context.Context, changes []change, self *Txn) erro
 	return nil
 }
 
-// confirm waits until every node uses at least these versions (L1), and removes their pending rows. changes are the
+// confirm waits until every node uses at least these versions (lease.L1), and removes their pending rows. changes are the
 // descriptors themselves, if the caller has them. self is not waited for: it goes on to the next version, and takes the
 // rows along.
 func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, changes []change, self *Txn) error {
@@ -87,7 +68,7 @@ func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, change
 			break
 		}
 		if m.o.Notifier != nil && try%5 == 0 {
-			limit, cancel := context.WithTimeout(ctx, time.Second)
+			limit, cancel := m.o.Host.Clock.WithTimeout(ctx, time.Second)
 			m.o.Notifier.Broadcast(limit, payload, acked.add)
 			cancel()
 			if others = acked.missing(); others == 0 {
@@ -114,8 +95,8 @@ func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, change
 	return nil
 }
 
-// Everywhere waits until every node uses at least this version of a descriptor, which this node knows. Whoever published it
-// may have died while it waited for that.
+// Everywhere waits until every node uses at least this version of a descriptor, which this node knows. The publisher may have died while it
+// waited for that.
 func (m *Manager) Everywhere(ctx context.Context, d catalog.Dependency) error {
 	m.mu.Lock()
 	done := m.confirmed[d.ID] >= d.Version
@@ -161,12 +142,12 @@ func (m *Manager) tenants(ctx context.Context, deps []catalog.Dependency, acked 
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "tenures", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
 		want = want[:0]
 		return scanAll(ctx, tx, tenureSpan(), func(r kv.KeyValue) error {
-			var row tenureRow
-			if err := json.Unmarshal(r.Value, &row); err != nil {
+			row, err := decodeTenure(r.Value)
+			if err != nil {
 				return err
 			}
-			// Whatever the node did before its tenure ended has a smaller timestamp than this read, and what it
-			// does later fails: the read keeps its renewal from being earlier (L3).
+			// Commits of the node before its tenure ended have a smaller timestamp than this read, and later ones fail: the read keeps its
+			// renewal from being earlier (lease.L3).
 			if row.Expiration <= tx.ReadTimestamp().Wall {
 				return nil
 			}
@@ -190,7 +171,7 @@ func (m *Manager) tenants(ctx context.Context, deps []catalog.Dependency, acked 
 
 // unmark removes pending rows, unless they are of younger versions.
 func (m *Manager) unmark(ctx context.Context, deps []catalog.Dependency) {
-	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := m.o.DB.Run(limit, txn.TxnOptions{Name: "publication"}, func(ctx context.Context, tx *txn.Txn) error {
 		var b txn.WriteBatch
@@ -199,8 +180,10 @@ func (m *Manager) unmark(ctx context.Context, deps []catalog.Dependency) {
 			if err != nil {
 				return err
 			}
-			var v uint64
-			if row != nil && json.Unmarshal(row, &v) == nil && v <= d.Version {
+			if row == nil {
+				continue
+			}
+			if v, err := decodePending(row); err == nil && v <= d.Version {
 				b.Delete(pendingKey(d.ID))
 			}
 		}
@@ -260,7 +243,7 @@ func (m *Manager) drain(ctx context.Context, deps []catalog.Dependency, self *Tx
 	}
 }
 
-// released wakes drains after a transaction let go of its versions.
+// released wakes drains after a transaction stopped using its versions.
 func (m *Manager) released() {
 	if m.drains.Load() == 0 {
 		return
@@ -273,42 +256,54 @@ func (m *Manager) released() {
 
 func encodeMessage(changes []change, stats []catalog.ID) ([]byte, error) {
 	msg := message{Statistics: stats}
-	var at clock.Timestamp
 	for _, c := range changes {
-		at = at.Forward(c.modified)
+		msg.At = msg.At.Forward(c.modified)
 		mc := messageChange{ID: c.id, Version: c.version, Used: c.used}
 		if c.d != nil {
-			d := *c.d
-			d.Format = format
-			mc.Descriptor = &d
+			var err error
+			if mc.Descriptor, err = c.d.encode(); err != nil {
+				return nil, err
+			}
 		}
 		msg.Changes = append(msg.Changes, mc)
 	}
-	msg.Wall, msg.Logical = at.Wall, at.Logical
-	return json.Marshal(msg)
+	return appendMessage(nil, &msg), nil
 }
 
 // HandleChange is told of another node's change, or asked something: see Notifier. It returns when no transaction of this node
 // uses what was replaced, or when the context ends.
 func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, error) {
 	var msg message
-	if err := json.Unmarshal(payload, &msg); err != nil {
-		return nil, err
+	r := wire.Read(payload)
+	if readMessage(&r, &msg); r.Err() != nil {
+		return nil, r.Err()
 	}
 	if m.tenure.Load() == nil {
 		return nil, errStopped
 	}
 	if len(msg.Ask) > 0 {
-		return json.Marshal(m.usersHere(msg.Ask))
+		return appendUsers(nil, &users{m.usersHere(msg.Ask)}), nil
 	}
-	at := clock.Timestamp{Wall: msg.Wall, Logical: msg.Logical}
+	at := msg.At
+	// The change's commit has waited (txn.TX8), so the sender's clock was past it.
 	if err := m.o.Clock.Update(at); err != nil {
 		return nil, err
 	}
 	var changes []change
 	var deps []catalog.Dependency
 	for _, c := range msg.Changes {
-		changes = append(changes, change{id: c.ID, version: c.Version, d: c.Descriptor, modified: at})
+		one := change{id: c.ID, version: c.Version, modified: at}
+		if c.Descriptor != nil {
+			var err error
+			one.d, err = decodeDescriptor(c.Descriptor)
+			if errors.As(err, new(*wire.VersionError)) {
+				continue // no transaction here uses what this version has no name for
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		changes = append(changes, one)
 		dep := catalog.Dependency{ID: c.ID, Version: c.Version}
 		if c.Used != 0 {
 			dep.Version = c.Used

@@ -13,7 +13,7 @@ import (
 )
 
 // TestYoungerVersionMeanwhile: who waits until a version is in use everywhere does not wait for those who use that one
-// (L1), though a younger one was published just before he asked: its publisher may wait for him.
+// (lease.L1), though a younger one was published just before he asked: its publisher may wait for him.
 func TestYoungerVersionMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, true)

@@ -19,8 +19,8 @@ import (
 // They are drawn at the leaseholder of the counter, which is ahead of them by some (kv.AddRequest.Draw): so they come in
 // the order in which they are asked for, on whatever node, and only one of 32 has to be replicated.
 //
-// A sequence is one counter. What is stored is the last value less Sequence.Base, so that a counter that is not there
-// is a sequence of which nothing has been taken.
+// A sequence is one counter. The stored counter is the last value less Sequence.Base, so that a missing counter is a sequence of which no
+// number was drawn.
 type Sequences struct {
 	db *txn.DB
 

@@ -101,7 +101,7 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 }
 
 // after makes a snapshot that was read at a timestamp the successor of another, to which changes may have been applied
-// since. What is not as it was counts as changed at that timestamp: it may have been at any time before.
+// since. A descriptor that differs counts as changed at that timestamp: it may have been at any time before.
 func (s *Snapshot) after(old *Snapshot, at clock.Timestamp) *Snapshot {
 	s.generation, s.modified = old.generation+1, old.modified
 	s.roles, s.accessGeneration = s.rolesOf(), old.accessGeneration+1
@@ -156,7 +156,7 @@ func (s *Snapshot) database(name string) *catalog.Database {
 }
 
 func (s *Snapshot) user(name string) *catalog.User {
-	if d := s.named(nameKey{schema: roleNames, name: name}); d != nil {
+	if d := s.named(nameKey{schema: roleNames, name: name}); d != nil && d.later == nil {
 		return d.User
 	}
 	return nil

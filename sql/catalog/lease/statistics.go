@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"time"
 
@@ -13,11 +12,7 @@ import (
 
 // PutStatistics stores a table's statistics and tells the other nodes, which may hear of it late.
 func (m *Manager) PutStatistics(ctx context.Context, id catalog.ID, s *catalog.Statistics) error {
-	v, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	if err := m.o.DB.Put(ctx, statisticsKey(id), v); err != nil {
+	if err := m.o.DB.Put(ctx, statisticsKey(id), appendStatistics(nil, s)); err != nil {
 		return err
 	}
 	m.setStatistics(map[catalog.ID]*catalog.Statistics{id: s})
@@ -27,7 +22,7 @@ func (m *Manager) PutStatistics(ctx context.Context, id catalog.ID, s *catalog.S
 			return err
 		}
 		m.o.Host.Group.Go(func(ctx context.Context) {
-			limit, cancel := context.WithTimeout(ctx, 2*time.Second)
+			limit, cancel := m.o.Host.Clock.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 			m.o.Notifier.Broadcast(limit, payload, func(kv.NodeID, []byte) {})
 		})
@@ -55,8 +50,10 @@ func (m *Manager) learnStatistics(ctx context.Context, ids []catalog.ID) error {
 		if err != nil {
 			return err
 		}
-		st := &catalog.Statistics{}
-		if v != nil && json.Unmarshal(v, st) == nil {
+		if v == nil {
+			continue
+		}
+		if st, err := decodeStatistics(v); err == nil {
 			news[id] = st
 		}
 	}
@@ -95,8 +92,8 @@ func (m *Manager) Tenures(ctx context.Context) ([]Tenure, error) {
 	}
 	var out []Tenure
 	for _, r := range rows {
-		var row tenureRow
-		if err := json.Unmarshal(r.Value, &row); err != nil {
+		row, err := decodeTenure(r.Value)
+		if err != nil {
 			return nil, err
 		}
 		out = append(out, Tenure{kv.NodeID(row.Node), row.Expiration, row.Applied})

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -31,7 +30,7 @@ type use struct {
 }
 
 // Txn is the catalogue's part of one SQL transaction: the versions that it uses, so that nobody goes on to the next
-// but one (L1), and its own changes. It is used by the transaction's goroutine.
+// but one (lease.L1), and its own changes. It is used by the transaction's goroutine.
 type Txn struct {
 	m      *Manager
 	tx     *txn.Txn // set and forgotten under Manager.mu, for those who look at open transactions
@@ -124,7 +123,7 @@ func (t *Txn) Deadline() clock.Timestamp {
 }
 
 // current reports whether everything that the transaction uses is still the present version. If so after the node got
-// a new tenure, nobody has changed it meanwhile, and the transaction may go on (L3): versions only grow, and what is
+// a new tenure, nobody has changed it meanwhile, and the transaction may go on (lease.L3): versions only grow, and what is
 // published from now on waits for the transaction as for any other.
 func (t *Txn) current() bool {
 	s := t.m.snap.Load()
@@ -166,7 +165,7 @@ func (t *Txn) AwaitDeadline(ctx context.Context, at clock.Timestamp) {
 
 // Use says that the transaction runs a plan that was made from these descriptor versions. If one of them is not the
 // present version any more, Use reports false: the plan has to be made again. An error means that the transaction has
-// to start over (L4). Of a historical transaction the versions of its time are meant, as far as Load or a View found them;
+// to start over (lease.L4). Of a historical transaction the versions of its time are meant, as far as Load or a View found them;
 // if it did not, Use reports false. deps must not change afterwards.
 func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	if len(deps) == 0 {
@@ -218,7 +217,7 @@ func (t *Txn) good(s *Snapshot, deps []catalog.Dependency) (bool, error) {
 			continue
 		}
 		e, ok := s.byID[d.ID]
-		if ok && (e.d.Version() != d.Version || t.barred(e.d)) || !ok && d.Version != 0 {
+		if ok && (e.d.Version() != d.Version || e.d.later != nil || t.barred(e.d)) || !ok && d.Version != 0 {
 			return false, nil
 		}
 		if young {
@@ -230,7 +229,7 @@ func (t *Txn) good(s *Snapshot, deps []catalog.Dependency) (bool, error) {
 	return true, nil
 }
 
-// young refuses a descriptor that is younger than the transaction's snapshot of the data (L4).
+// young refuses a descriptor that is younger than the transaction's snapshot of the data (lease.L4).
 func (t *Txn) young(s *Snapshot, id catalog.ID) error {
 	e, ok := s.byID[id]
 	at := t.tx.ReadTimestamp()
@@ -268,7 +267,7 @@ func (t *Txn) unnote(n int) {
 	t.m.released()
 }
 
-// take finds the present descriptor by f and relies on it. It waits while that is frozen (L6).
+// take finds the present descriptor by f and relies on it. It waits while that is frozen (lease.L6).
 func (t *Txn) take(ctx context.Context, f func(*Snapshot) *Descriptor) (*Descriptor, error) {
 	for {
 		if d := f(t.m.snap.Load()); d != nil && t.barred(d) {
@@ -290,6 +289,9 @@ func (t *Txn) takeAsIs(f func(*Snapshot) *Descriptor) (*Descriptor, error) {
 		d := f(s)
 		if d == nil {
 			return nil, nil
+		}
+		if err := d.unusable(); err != nil {
+			return nil, err
 		}
 		t.mu.Lock()
 		before := len(t.uses)
@@ -495,8 +497,8 @@ func (t *Txn) EachTable(f func(base, now *catalog.Table) error) error {
 // commitWithin is how long after Flush a transaction that has loaded rows may commit.
 const commitWithin = 10 * time.Second
 
-// bound notes in the descriptors of tables with loaded rows from when on these may be read (txn, LD1): rows carry
-// timestamps from before the commit, which nobody may see. What is noted bounds the commit's timestamp.
+// bound notes in the descriptors of tables with loaded rows from when on these may be read (txn.LD1): rows carry
+// timestamps from before the commit, which nobody may see. The noted versions bound the commit's timestamp.
 func (t *Txn) bound() {
 	for _, id := range t.order {
 		x := t.edits[id].now.Table
@@ -533,6 +535,11 @@ func (t *Txn) Flush(ctx context.Context) error {
 		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many objects in the catalogue").
 			WithDetail("The limit is %d.", t.m.o.MaxDescriptors)
 	}
+	for _, id := range t.order {
+		if err := t.edits[id].base.unusable(); err != nil { // before anything is waited for
+			return err
+		}
+	}
 	if err := t.checkBases(ctx); err != nil {
 		return err
 	}
@@ -542,17 +549,17 @@ func (t *Txn) Flush(ctx context.Context) error {
 	}
 	for _, id := range t.order {
 		e := t.edits[id]
+		e.now.publish(t.m)
 		v, err := e.now.encode()
 		if err != nil {
 			return err
 		}
 		b.Put(descriptorKey(id), v)
-		p, _ := json.Marshal(e.now.Version())
-		b.Put(pendingKey(id), p)
+		b.Put(pendingKey(id), appendPending(nil, &pendingRow{e.now.Version()}))
 	}
 	for _, f := range t.frozen {
 		if _, changed := t.edits[f.id]; changed {
-			b.Delete(frozenKey(f.id, f.version)) // L6
+			b.Delete(frozenKey(f.id, f.version)) // lease.L6
 		}
 	}
 	t.flushed = true
@@ -569,7 +576,7 @@ func (t *Txn) Flush(ctx context.Context) error {
 	return err
 }
 
-// checkBases makes sure that the descriptors are still those that were changed, and that everybody uses them (L2).
+// checkBases makes sure that the descriptors are still those that were changed, and that everybody uses them (lease.L2).
 func (t *Txn) checkBases(ctx context.Context) error {
 	var ids, unsure []catalog.ID
 	var ks, pending []keys.Key
@@ -629,8 +636,8 @@ func (t *Txn) checkBases(ctx context.Context) error {
 		if vs[i] == nil {
 			continue
 		}
-		var v uint64
-		if err := json.Unmarshal(vs[i], &v); err != nil {
+		v, err := decodePending(vs[i])
+		if err != nil {
 			return err
 		}
 		t.blocked = append(t.blocked, catalog.Dependency{ID: id, Version: v})
@@ -718,7 +725,7 @@ func (t *Txn) RollbackTo(k Mark) {
 //
 // It forgets which versions it has used only if it changed something itself. The next attempt has the row locks of this one, and
 // others that use a table may wait for them; if it had to wait for TRUNCATE, which waits for these others, nobody would
-// go on. So it counts as having begun (L6).
+// go on. So it counts as having begun (lease.L6).
 func (t *Txn) Reset(ctx context.Context) {
 	blocked, jobs := t.blocked, t.jobs
 	var lost []frozen
@@ -749,7 +756,7 @@ func (t *Txn) Reset(ctx context.Context) {
 	var wait []catalog.Dependency
 	for _, d := range blocked {
 		ids = append(ids, d.ID)
-		// What changes something for another transaction that uses the version before would wait for that one.
+		// A change of a table that another transaction uses at the earlier version would wait for that one.
 		if d.Version != 0 && (t.freezes == nil || !t.freezes.olderThan(d.ID, d.Version)) {
 			wait = append(wait, d)
 		}
@@ -757,7 +764,7 @@ func (t *Txn) Reset(ctx context.Context) {
 	if _, err := t.m.learn(ctx, ids); err == nil && len(wait) > 0 {
 		limit, cancel := context.WithCancel(ctx)
 		if bound := t.tx.LockTimeout(); bound > 0 {
-			limit, cancel = context.WithTimeout(ctx, bound)
+			limit, cancel = t.m.o.Host.Clock.WithTimeout(ctx, bound)
 		}
 		defer cancel()
 		t.late = t.m.confirm(limit, wait, nil, nil) != nil && limit.Err() != nil || t.late
@@ -792,7 +799,8 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 			e := t.edits[id]
 			changes = append(changes, change{id: id, version: e.now.Version(), d: e.now, modified: at})
 		}
-		// What begins from here on must not read before the change.
+		// Transactions that begin from here on must not read before the change. Its commit has waited (txn.TX8), so the clock is there
+		// already, unless the wait was cut short because the node stops.
 		m.o.Clock.Forward(at)
 		t.froze = slices.DeleteFunc(t.froze, func(f frozen) bool { return t.isFrozen(f.id) && t.edits[f.id] != nil })
 	}

@@ -95,7 +95,7 @@ func (v *View) Users(context.Context) ([]*catalog.User, error) {
 		func(d *Descriptor) *catalog.User { return d.User }), nil
 }
 
-// User finds a role by name; nil if there is none. The transaction does not rely on it (L7).
+// User finds a role by name; nil if there is none. The transaction does not rely on it (lease.L7).
 func (v *View) User(name string) *catalog.User { return v.Access().Role(name) }
 
 // computedSchema is a schema of computed relations.

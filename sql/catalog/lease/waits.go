@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -11,9 +10,10 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
+	"meridian/wire"
 )
 
-// Waits that no lock tells of. A transaction that wants a table for itself waits until nobody uses the version before (L6), and
+// Waits that no lock tells of. A transaction that wants a table for itself waits until nobody uses the version before (lease.L6), and
 // until jobs have ended that change the table, which wait for users of older versions themselves:
 //
 //	A  has used t1,  wants t2 for itself:  waits for B, which uses t2's version before
@@ -60,20 +60,18 @@ func (m *Manager) users(ctx context.Context, deps []catalog.Dependency) []kv.Txn
 	if m.o.Notifier == nil {
 		return out
 	}
-	payload, err := json.Marshal(message{Ask: deps})
-	if err != nil {
-		return out
-	}
-	ctx, cancel := context.WithTimeout(ctx, askAgain)
+	payload := appendMessage(nil, &message{Ask: deps})
+	ctx, cancel := m.o.Host.Clock.WithTimeout(ctx, askAgain)
 	defer cancel()
 	var mu sync.Mutex // guards out
 	m.o.Notifier.Broadcast(ctx, payload, func(_ kv.NodeID, answer []byte) {
-		var some []kv.TxnMeta
-		if json.Unmarshal(answer, &some) != nil {
+		var some users
+		r := wire.Read(answer)
+		if readUsers(&r, &some); r.Err() != nil {
 			return
 		}
 		mu.Lock()
-		out = append(out, some...)
+		out = append(out, some.Txns...)
 		mu.Unlock()
 	})
 	mu.Lock()
@@ -194,7 +192,7 @@ func (t *Txn) awaitJobs(ctx context.Context, ids []catalog.ID, wait kv.WaitPolic
 	}
 	limit, cancel := context.WithCancel(ctx)
 	if bound := t.tx.LockTimeout(); bound > 0 || t.tx.Locks() {
-		limit, cancel = context.WithTimeout(ctx, m.patience(t))
+		limit, cancel = t.m.o.Host.Clock.WithTimeout(ctx, m.patience(t))
 	}
 	defer cancel()
 	limit, seen := t.seenWaiting(limit, ids)

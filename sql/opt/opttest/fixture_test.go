@@ -17,6 +17,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/types"
 	"meridian/txn"
 )
@@ -39,7 +40,7 @@ type db struct {
 }
 
 func newDB(t testing.TB) *db {
-	return &db{t: t, registry: scalar.NewRegistry(), tables: map[string]*catalog.Table{}, next: catalog.FirstUserID,
+	return &db{t: t, registry: system.NewBuiltins(), tables: map[string]*catalog.Table{}, next: catalog.FirstUserID,
 		stats: map[catalog.ID]*catalog.Statistics{}, data: map[string][]byte{}}
 }
 
@@ -189,7 +190,7 @@ func (d *db) must(sql string) []types.Row {
 }
 
 type environment struct {
-	scalar.Environment
+	system.Environment
 	d *db
 }
 

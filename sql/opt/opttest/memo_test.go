@@ -49,7 +49,7 @@ func TestRepeatedAnswers(t *testing.T) {
 			t.Errorf("%s: %d keys were read, more than %d\n%s", c.sql, d.read, most, strings.Join(opt.Explain(p, opt.ExplainOptions{}), "\n"))
 		}
 	}
-	// A volatile function is evaluated for each row (O2).
+	// A volatile function is evaluated for each row (opt.O2).
 	for _, sql := range []string{
 		"SELECT count(DISTINCT x) FROM (SELECT (SELECT random() + u.b FROM u WHERE u.b > t.b - 1000 LIMIT 1) AS x FROM t WHERE b IS NOT NULL) AS y",
 		"SELECT count(DISTINCT x.r) FROM (SELECT * FROM t WHERE b IS NOT NULL) AS t, LATERAL (SELECT random() + u.b AS r FROM u WHERE u.b > t.b - 1000 LIMIT 1) AS x",

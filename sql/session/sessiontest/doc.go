@@ -1,3 +1,3 @@
-// Package sessiontest makes nodes with sessions over a store in memory, for tests of the rooms of sql: everything from
-// the statement's text down to txn is real, what is below is txn/fakekv.
+// Package sessiontest makes nodes with sessions over a store in memory, for tests of the packages of sql: all code from the statement's
+// text down to txn is real; below it is txn/fakekv.
 package sessiontest

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"meridian/sql/session/result"
+
 	"meridian/clock"
 	"meridian/host"
 	"meridian/keys"
@@ -20,7 +22,7 @@ import (
 	"meridian/sim"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
-	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/schemachange"
 	"meridian/sql/session"
 	"meridian/sql/sqlstate"
@@ -121,7 +123,7 @@ func New(t testing.TB, n int) *Cluster {
 		nd.Leases = lease.New(lease.Options{DB: nd.DB, Clock: ck, Host: h, NodeID: nodeID, Relations: computed, Notifier: notifier{c, id}})
 		nd.Jobs = job.New(job.Options{DB: nd.DB, Clock: ck, Host: h, NodeID: nodeID})
 		seqs := lease.NewSequences(nd.DB)
-		registry := scalar.Builtins()
+		registry := system.Builtins()
 		nd.Schema = schemachange.New(schemachange.Options{DB: nd.DB, Clock: ck, Host: h, Leases: nd.Leases, Jobs: nd.Jobs, Sequences: seqs,
 			Registry: registry, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil }})
 		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID})
@@ -212,7 +214,7 @@ type output struct {
 	sent  int64
 	watch struct {
 		from int64 // where the running statement's lines begin, as a count of all lines
-		seen session.Fingerprint
+		seen result.Fingerprint
 	}
 }
 
@@ -226,7 +228,7 @@ func (o *output) add(format string, args ...any) {
 	o.lines = append(o.lines, fmt.Sprintf(format, args...))
 }
 
-func (o *output) Describe(cols []session.Column, _ []session.Format) {
+func (o *output) Describe(cols []result.Column, _ []result.Format) {
 	names := make([]string, len(cols))
 	for i, c := range cols {
 		names[i] = c.Name
@@ -234,7 +236,7 @@ func (o *output) Describe(cols []session.Column, _ []session.Format) {
 	o.add("%s", strings.Join(names, " | "))
 }
 
-func (o *output) Row(row types.Row, cols []session.Column, _ []session.Format) error {
+func (o *output) Row(row types.Row, cols []result.Column, _ []result.Format) error {
 	values := make([]string, len(row))
 	for i, d := range row {
 		if values[i] = "NULL"; !d.IsNull() {
@@ -257,11 +259,11 @@ func (o *output) Notice(n *sqlstate.Error) {
 }
 
 func (o *output) Parameter(string, string) {}
-func (o *output) Mark() session.Mark {
-	return session.Mark{Flushed: o.sent, Buffered: int64(len(o.lines))}
+func (o *output) Mark() result.Mark {
+	return result.Mark{Flushed: o.sent, Buffered: int64(len(o.lines))}
 }
 
-func (o *output) Rewind(m session.Mark) bool {
+func (o *output) Rewind(m result.Mark) bool {
 	if m.Flushed != o.sent {
 		return false
 	}
@@ -269,15 +271,15 @@ func (o *output) Rewind(m session.Mark) bool {
 	return true
 }
 
-func (o *output) Watch(seen session.Fingerprint) {
+func (o *output) Watch(seen result.Fingerprint) {
 	o.watch.from, o.watch.seen = o.sent+int64(len(o.lines)), seen
 }
 
-// Watched implements session.Results. What a statement writes leaves as a whole, or not at all.
-func (o *output) Watched(bool) (all, left session.Fingerprint, same bool) {
+// Watched implements session.Results. The writes of a statement leave as a whole, or not at all.
+func (o *output) Watched(bool) (all, left result.Fingerprint, same bool) {
 	text := o.Take(o.watch.from)
 	sum := sha256.Sum256(text)
-	all = session.Fingerprint{Bytes: int64(bytes.Count(text, []byte{0})), Sum: binary.BigEndian.Uint64(sum[:])}
+	all = result.Fingerprint{Bytes: int64(bytes.Count(text, []byte{0})), Sum: binary.BigEndian.Uint64(sum[:])}
 	if o.watch.seen.Bytes == 0 {
 		o.Give(text)
 		return all, left, true
@@ -303,10 +305,10 @@ func (o *output) Give(p []byte) {
 	}
 }
 
-func (o *output) CopyIn(session.Format, int) (session.CopySource, error) { return nil, io.EOF }
-func (o *output) CopyOut(session.Format, int)                            {}
-func (o *output) CopyData([]byte) error                                  { return nil }
-func (o *output) CopyDone()                                              {}
+func (o *output) CopyIn(result.Format, int) (result.CopySource, error) { return nil, io.EOF }
+func (o *output) CopyOut(result.Format, int)                           {}
+func (o *output) CopyData([]byte) error                                { return nil }
+func (o *output) CopyDone()                                            {}
 
 // Entries counts the keys of a span.
 func (n *Node) Entries(span keys.Span) (int, error) {

@@ -1,0 +1,114 @@
+package leader
+
+import (
+	"context"
+	"errors"
+
+	"meridian/kv"
+)
+
+// Send evaluates a batch on the caller's goroutine. It waits while the range is frozen.
+func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	for {
+		resp, err := p.serve(ctx, b)
+		if m, much := err.(*tooMuchError); much {
+			return p.sendApart(ctx, b, m.at)
+		}
+		f, frozen := err.(*frozenError)
+		if !frozen {
+			return resp, err
+		}
+		if r, ok := b.Requests[0].(*kv.SubsumeRequest); ok && r.Txn.ID == f.c.txn && f.c.told != nil {
+			return &kv.BatchResponse{Now: p.o.Clock.Now(), Responses: []kv.Response{f.c.told}}, nil
+		}
+		if err := p.awaitThaw(ctx, f.c); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// awaitThaw returns when a freeze has ended.
+func (p *Participant) awaitThaw(ctx context.Context, c *closing) error {
+	p.o.Metrics.FreezeWaits.Add(1)
+	select {
+	case <-c.thawed:
+		return nil
+	case <-*p.unled.Load():
+		return errUnled()
+	case <-p.ended:
+		return p.closedErr()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// serve is Send for a range that is not frozen.
+func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if err := p.closedTo(b); err != nil {
+		return nil, err
+	}
+	if !b.Now.IsZero() && b.Gateway != p.r.NodeID() {
+		if err := p.o.Clock.Update(b.Now); err != nil {
+			return nil, &kv.UnavailableError{Reason: err.Error()}
+		}
+	}
+	if b.Consistency == kv.Stale {
+		if _, ok := p.r.CheckLease(staleAt(b)); !ok {
+			return p.follow(b)
+		}
+	}
+	if len(b.Requests) == 1 && b.Consistency != kv.Inconsistent {
+		if get, ok := b.Requests[0].(*kv.GetRequest); ok && get.Lock == kv.NoLock {
+			if resp, err := p.get(ctx, b, get); err != errAgain {
+				return resp, err
+			}
+		}
+	}
+	if r, ok := b.Requests[0].(*kv.QueryTxnRequest); ok && r.Known != 0 {
+		if err := p.awaitNews(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	if _, ok := b.Requests[0].(*kv.ReleaseRequest); ok {
+		return p.hear(ctx, b)
+	}
+	q := p.o.request(p, b)
+	q.traits = traitsOf(b)
+	resp, err := q.send(ctx)
+	if err == nil && q.txn == nil && b.Timestamp.IsZero() && q.now.Less(q.at) {
+		err = p.o.Clock.AwaitPast(ctx, q.at) // leader.P23
+	}
+	p.locks.Finish(&q.locking.guard)
+	p.o.putRequest(q)
+	return resp, err
+}
+
+// errAgain is the result of an evaluation that has to be repeated.
+var errAgain = errors.New("leader: again")
+
+func (q *request) send(ctx context.Context) (*kv.BatchResponse, error) {
+	p := q.p
+	var err error
+	switch {
+	case q.admin:
+		return nil, &kv.InternalError{Message: "leader: the range's participant does not carry out admin requests"}
+	case q.bulk && (len(q.b.Requests) != 1 || q.txn != nil):
+		return nil, &kv.InternalError{Message: "leader: a load has to be a batch of its own"}
+	case q.push != nil:
+		return q.sendPush(ctx)
+	case q.subsume != nil:
+		return q.sendSubsume(ctx)
+	case q.writes == 0 && !q.locks && !q.record && q.end == nil:
+		p.o.Metrics.Reads.Add(1)
+		if q.asksLocks {
+			if err := p.o.Clock.AwaitPast(ctx, q.readAt()); err != nil {
+				return nil, err // leader.P16
+			}
+		}
+		err = q.sendRead(ctx)
+	default:
+		p.o.Metrics.Writes.Add(1)
+		err = q.sendWrite(ctx)
+	}
+	return q.answer(err), err
+}

@@ -1,0 +1,49 @@
+package register
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"meridian/clock"
+	"meridian/core"
+	"meridian/kv"
+)
+
+var _ core.Core[Message, Write, struct{}] = (*Acceptor)(nil)
+
+// TestAcceptorIsACore: the same requests give the same effects (core.K1), and replies wait for what they build on (register.RG1).
+func TestAcceptorIsACore(t *testing.T) {
+	dice := rand.New(rand.NewPCG(3, 4))
+	var events []core.Event[Message]
+	var tickets core.Ticket
+	probe := acceptor()
+	for i := range uint64(500) {
+		if dice.IntN(3) == 0 && tickets > 0 {
+			events = append(events, core.Event[Message]{Durable: tickets})
+			probe.Durable(tickets)
+		} else {
+			q := &Request{Kind: Kind(1 + dice.IntN(5)), Key: key(dice.IntN(2))}
+			b := Ballot{uint64(dice.IntN(3)), uint64(dice.IntN(2))}
+			q.Decree = Decree{Instance: Instance{Txn: kv.TxnID{byte(dice.IntN(3))}, Seq: 1, At: clock.Timestamp{Wall: 5}}, Promised: b, Outcome: Written}
+			q.Version = Version{At: clock.Timestamp{Wall: dice.Int64N(9)}, Value: value(int64(i))}
+			q.Txn = q.Decree.Txn
+			m := Message{Call: i, Request: q}
+			events = append(events, core.Event[Message]{Message: &m})
+			probe.Step(clock.Timestamp{}, m)
+		}
+		fx := probe.Effects()
+		if fx.Ticket != 0 {
+			tickets = fx.Ticket
+		}
+		if probe.durable < tickets && len(fx.Send) > 0 {
+			t.Fatalf("event %d: a reply leaves before ticket %d is durable", i, tickets)
+		}
+	}
+	if err := core.CheckDeterminism(func() core.Core[Message, Write, struct{}] { return acceptor() }, events); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func acceptor() *Acceptor {
+	return NewAcceptor([]Entry{{Key: key(0)}, {Key: key(1)}})
+}

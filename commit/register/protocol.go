@@ -1,0 +1,178 @@
+package register
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"meridian/commit"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/replica"
+)
+
+// ProtocolOptions are what a node's part of the protocol needs.
+type ProtocolOptions struct {
+	// Finishers decide transactions when a range gets another protocol.
+	Finishers func() commit.Finishers
+}
+
+// New is the protocol as a node's registry has it.
+func New(o ProtocolOptions) rangeserver.Protocol {
+	return rangeserver.Protocol{Name: "register", New: newParticipant,
+		Fold: fold, Settle: func(ctx context.Context, f *rangeserver.Folding) error { return settle(ctx, &o, f) }}
+}
+
+// foldKeys is how many registers a command of the fold has.
+const foldKeys = 64
+
+// fold writes to the base what the reports of a generation come to (register.RG3).
+func fold(_ context.Context, f *rangeserver.Folding) error {
+	reports := make([][]Entry, len(f.Reports))
+	for i, r := range f.Reports {
+		for _, piece := range r.Pieces {
+			var e Entry
+			if err := json.Unmarshal(piece, &e); err != nil {
+				return fmt.Errorf("register: a report of replica %d: %w", r.From.Replica, err)
+			}
+			reports[i] = append(reports[i], e)
+		}
+	}
+	return write(f, Fold(reports))
+}
+
+func write(f *rangeserver.Folding, entries []Entry) error {
+	var rows []replica.Row
+	for i := range entries {
+		more, err := rowsOf(&entries[i])
+		if err != nil {
+			return err
+		}
+		rows = append(rows, more...)
+		if len(rows) >= 2*foldKeys || i == len(entries)-1 {
+			if err := f.Write(rows); err != nil {
+				return err
+			}
+			rows = nil
+		}
+	}
+	return nil
+}
+
+// rowsOf is a register as the base has it.
+func rowsOf(e *Entry) (rows []replica.Row, err error) {
+	if !e.Newest.At.IsZero() {
+		rows = append(rows, replica.Row{Key: e.Key, Value: e.Newest.Value, Timestamp: e.Newest.At})
+	}
+	side := replica.Row{Key: sideKey(e.Key)}
+	if len(e.Decrees) > 0 || !e.Newest.By.IsZero() {
+		if side.Value, err = json.Marshal(&e.Register); err != nil {
+			return nil, err
+		}
+	}
+	return append(rows, side), nil
+}
+
+// settle decides the transactions of all provisional writes of a sealed range, before it has another protocol: nobody could read
+// them afterwards.
+func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) error {
+	entries, err := besides(f.Base, f.Desc)
+	if err != nil {
+		return err
+	}
+	at := map[string]int{}
+	for i := range entries {
+		at[string(entries[i].Key)] = i
+	}
+	finishers := maps.Clone(o.Finishers())
+	finishers[Protocol] = &inside{Finisher: finishers[Protocol], desc: f.Desc, has: func(k keys.Key, i Instance) bool {
+		n, ok := at[string(k)]
+		return ok && entries[n].has(i)
+	}}
+	for i := range entries {
+		e := &entries[i]
+		for _, d := range e.Decrees {
+			if d.Outcome != Written {
+				continue
+			}
+			t, err := end(ctx, f.Sender, finishers, &d)
+			if err != nil {
+				return fmt.Errorf("register: ending transaction %s, which has written %s: %w", d.Txn, e.Key, err)
+			}
+			if w := committed(e.Decrees, &t.TxnMeta, t.IgnoredSeqs); t.Status == kv.Committed && w != nil {
+				e.store(w.Version())
+			}
+		}
+	}
+	for i := range entries {
+		entries[i].Decrees, entries[i].Newest.By = nil, kv.TxnID{}
+	}
+	return write(f, entries)
+}
+
+// inside is the protocol's Finisher while a range is sealed for another protocol: what the range says of its own writes is final,
+// since nobody can add to them.
+type inside struct {
+	commit.Finisher
+	desc *kv.RangeDescriptor
+	has  func(keys.Key, Instance) bool
+}
+
+// Witness implements commit.Finisher.
+func (f *inside) Witness(ctx context.Context, r *commit.Record, writes []kv.InFlightWrite) (bool, error) {
+	var others []kv.InFlightWrite
+	for _, w := range writes {
+		meta := r.TxnMeta
+		meta.Seq = w.Seq
+		switch {
+		case !f.desc.Contains(w.Key):
+			others = append(others, w)
+		case !f.has(w.Key, InstanceOf(&meta)):
+			return false, nil
+		}
+	}
+	if len(others) == 0 {
+		return true, nil
+	}
+	return f.Finisher.Witness(ctx, r, others)
+}
+
+// has reports whether a provisional write is there.
+func (r *Register) has(i Instance) bool {
+	at, found := r.find(i)
+	if found {
+		return r.Decrees[at].Outcome == Written
+	}
+	return r.Newest.At == i.At && r.Newest.By == i.Txn
+}
+
+// end decides a transaction now: a pending one is aborted, a staging one recovered. One that its gateway has staged anew meanwhile is looked
+// at again: what has been found out is of the record before.
+func end(ctx context.Context, s commit.Sender, finishers commit.Finishers, d *Decree) (t kv.Txn, err error) {
+	for !commit.Final(t.Status) {
+		resp, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: d.Meta, List: true}}})
+		if err != nil {
+			return kv.Txn{}, err
+		}
+		if q, ok := resp.Responses[0].(*kv.QueryTxnResponse); ok && q.Exists && q.Txn.Status == kv.Staging {
+			r := commit.NewRecord(&q.Txn, kv.Staging)
+			r.InFlight = q.InFlight
+			if t, err = commit.Recover(ctx, s, finishers, r); err != nil {
+				return kv.Txn{}, err
+			}
+			continue
+		}
+		resp, err = s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PushTxnRequest{Pushee: d.Meta, Kind: kv.PushAbort, Force: true}}})
+		if err != nil {
+			return kv.Txn{}, err
+		}
+		p, ok := resp.Responses[0].(*kv.PushTxnResponse)
+		if !ok {
+			return kv.Txn{}, &kv.InternalError{Message: "register: a record answered another question"}
+		}
+		t = p.Pushee
+	}
+	return t, nil
+}

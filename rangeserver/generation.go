@@ -1,0 +1,467 @@
+package rangeserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/transport"
+	"meridian/wire"
+)
+
+// The end of a generation of a range whose protocol keeps its data out of the log (docs/ranges.md):
+//
+//	seal      a command of the log, after which no replica that has applied it acts
+//	reports   of a quorum of replicas that have applied it durably: all that they have promised
+//	fold      what the base lacks of it is written through the log
+//	folded    a command says that the base has all
+//	change    the transaction on the descriptor, whose commit begins the next generation
+//
+// The leaseholder does all of it. Each step can be made again, by it or by the next leaseholder; what was begun and not ended is
+// ended by the queue, with a descriptor that changes nothing but the generation.
+
+// MethodReport asks a store for the report of a sealed replica.
+const MethodReport = "range.report"
+
+const (
+	// protocolTimeout bounds a change of protocol, during most of which the range refuses writes.
+	protocolTimeout = 30 * time.Second
+	// foldBytes is about how much of a fold goes into one command.
+	foldBytes = 1 << 20
+	// foldAfter is for how many bytes of promises a range is folded, so that a seal is never far from its end. Chosen by us: what a
+	// disk reads and a link ships in a tenth of a second.
+	foldAfter = 16 << 20
+	// sealTimeout bounds the end of a generation, during which the range serves nothing: a range is folded long before it has
+	// more than can be shipped in it. A change that did not end in time is begun again, perhaps with other nodes.
+	sealTimeout = 15 * time.Second
+	// settleTimeout bounds the wait of a sealed range for the outcome of the transactions with provisional writes in it. A transaction with
+	// writes in two sealed ranges has each of them wait for the other: the change is given up, and the ranges serve again meanwhile.
+	settleTimeout = 3 * time.Second
+)
+
+// errNoReport says that a replica is not in the state for which its report was asked.
+var errNoReport = errors.New("rangeserver: the replica has no report of this generation")
+
+// fold ends the generation of a descriptor: when it returns without an error, the base has all that was acknowledged, no replica acts,
+// and the descriptor may change. A range of the leader protocol has nothing to end.
+func (s *Store) fold(ctx context.Context, e *entry, d *kv.RangeDescriptor) error {
+	if d.Protocol == kv.Leader {
+		return nil
+	}
+	proto, ok := s.o.Protocols[d.Protocol]
+	if !ok {
+		return s.unknown(d.Protocol)
+	}
+	g := e.r.Generation()
+	if g.Number != d.Generation {
+		return &ChangedError{Range: d.ID}
+	}
+	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, sealTimeout)
+	defer cancel()
+	if g.Stage == replica.Open {
+		s.Metrics.Seals.Add(1)
+		if err := e.leader.Advance(ctx, &replica.Step{Generation: g.Number, To: replica.Sealed}); err != nil {
+			return err
+		}
+	}
+	if g.Stage == replica.Folded {
+		return nil
+	}
+	reports, err := s.reports(ctx, d)
+	if err != nil {
+		return err
+	}
+	f := s.folding(ctx, e, d)
+	f.Reports = reports
+	for i := range reports {
+		f.Now = f.Now.Forward(reports[i].Now)
+	}
+	if err := proto.Fold(ctx, f); err != nil {
+		return err
+	}
+	return e.leader.Advance(ctx, &replica.Step{Generation: g.Number, To: replica.Folded, Floor: f.Now})
+}
+
+// settle has a range's protocol decide what is provisional, when the range is about to have another one.
+func (s *Store) settle(ctx context.Context, e *entry, d *kv.RangeDescriptor, next kv.Protocol) error {
+	proto := s.o.Protocols[d.Protocol]
+	if proto.Settle == nil {
+		return nil
+	}
+	f := s.folding(ctx, e, d)
+	f.Next = next
+	short, cancel := s.o.Host.Clock.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if err := proto.Settle(short, f); err != nil {
+		return err
+	}
+	return e.leader.Advance(ctx, &replica.Step{Generation: d.Generation, To: replica.Folded, Floor: f.Now})
+}
+
+// SetProtocol gives a range another commit protocol, while it is served: what the earlier one has acknowledged is there under the next.
+// For a moment the range's rows are not served; their clients try again. It returns the range as it is then.
+//
+// Clients send kv.AdminSetProtocolRequest, which comes here at the leaseholder. A change that did not end in time is
+// an UnavailableError, and is asked for again.
+func (s *Store) SetProtocol(ctx context.Context, id kv.RangeID, to kv.Protocol) (*kv.RangeDescriptor, error) {
+	short, cancel := s.o.Host.Clock.WithTimeout(ctx, protocolTimeout)
+	defer cancel()
+	d, err := s.setProtocol(short, id, to)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = &kv.UnavailableError{Reason: fmt.Sprintf("the range's commit protocol was not changed in time: %v", err)}
+	}
+	return d, err
+}
+
+func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, to kv.Protocol) (*kv.RangeDescriptor, error) {
+	e, done, err := s.administer(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	d := e.r.Desc()
+	if d.Protocol == to {
+		return d, nil
+	}
+	if d.Start.Less(keys.TablePrefix) {
+		return nil, &kv.ProtocolRefusedError{Range: id, Protocol: to}
+	}
+	if _, ok := s.o.Protocols[to]; !ok && to != kv.Leader {
+		return nil, &kv.ProtocolRefusedError{Range: id, Protocol: to, Node: s.o.NodeID}
+	}
+	next := d.Clone()
+	next.Protocol = to
+	next.Generation++
+	if d.Protocol == kv.Leader {
+		back, err := e.leader.Leave(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer back()
+		return next, s.change(ctx, d, next)
+	}
+	if err := s.fold(ctx, e, d); err != nil {
+		return nil, s.afterFailed(err, e)
+	}
+	if err := s.settle(ctx, e, d, to); err != nil {
+		return nil, s.afterFailed(err, e)
+	}
+	return next, s.change(ctx, d, next)
+}
+
+func (s *Store) folding(ctx context.Context, e *entry, d *kv.RangeDescriptor) *Folding {
+	f := &Folding{Desc: d, Generation: d.Generation, Base: s.o.Engine, Sender: s.o.Sender, Now: s.o.Clock.Now()}
+	f.Write = func(rows []replica.Row) error {
+		for len(rows) > 0 {
+			n, bytes := 0, 0
+			for n < len(rows) && (n == 0 || bytes < foldBytes) {
+				f.Now = f.Now.Forward(rows[n].Timestamp) // the floor is above all that was written
+				if t := rows[n].Txn; t != nil {
+					f.Now = f.Now.Forward(t.WriteTimestamp)
+				}
+				bytes += len(rows[n].Key) + len(rows[n].Value) + 64
+				n++
+			}
+			if err := e.leader.Advance(ctx, &replica.Step{Generation: d.Generation, To: replica.Folded, Rows: rows[:n]}); err != nil {
+				return err
+			}
+			rows = rows[n:]
+		}
+		return nil
+	}
+	return f
+}
+
+func (s *Store) unknown(p kv.Protocol) error {
+	return &kv.UnavailableError{Reason: fmt.Sprintf("node %d does not know the commit protocol of the range: %s", s.o.NodeID, p)}
+}
+
+// reopen begins a generation after one that was ended for a change that did not come.
+func (s *Store) reopen(ctx context.Context, e *entry) error {
+	d := e.r.Desc()
+	if d == nil || !s.ended(e) {
+		return nil
+	}
+	s.Metrics.Reopened.Add(1)
+	return s.renew(ctx, e, d)
+}
+
+// renew begins a generation that differs from the present one in its number alone.
+func (s *Store) renew(ctx context.Context, e *entry, d *kv.RangeDescriptor) error {
+	db, err := s.database()
+	if err != nil {
+		return err
+	}
+	if err := s.fold(ctx, e, d); err != nil {
+		return err
+	}
+	next := d.Clone()
+	next.Generation++
+	return s.writeDescriptor(ctx, db, d, next, nil, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *next}})
+}
+
+// ended reports whether a range's generation is over and no other has begun.
+func (s *Store) ended(e *entry) bool {
+	d := e.r.Desc()
+	return d.Protocol != kv.Leader && e.r.Generation().Stage != replica.Open
+}
+
+// considerFold looks after a range whose lease is here and whose protocol is not the leader's: it ends what a change, or its
+// leaseholder, has left half done, and folds when much has been promised.
+func (s *Store) considerFold(ctx context.Context, e *entry) bool {
+	v := e.serving.Load()
+	if v == nil || v.p == nil || len(e.admin) > 0 || !s.ended(e) && v.g.promised.Load() < foldAfter {
+		return false
+	}
+	if !e.folding.CompareAndSwap(false, true) {
+		return true
+	}
+	// It has a place of its own, and is not put off after a failure as other changes are: the range serves nothing meanwhile.
+	select {
+	case s.queues.folds <- struct{}{}:
+	default:
+		e.folding.Store(false)
+		return true
+	}
+	if !s.group.Go(func(ctx context.Context) {
+		defer func() { <-s.queues.folds; e.folding.Store(false) }()
+		ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, 2*sealTimeout)
+		defer cancel()
+		if err := s.foldAgain(ctx, e, v.g); err != nil && ctx.Err() == nil {
+			s.log.Info("range not folded", "range", uint64(e.r.RangeID()), "err", err)
+		}
+	}) {
+		<-s.queues.folds
+		e.folding.Store(false)
+	}
+	return true
+}
+
+// foldAgain begins another generation if one is over, or has much in its delta.
+func (s *Store) foldAgain(ctx context.Context, e *entry, g *Range) error {
+	e, done, err := s.administer(ctx, e.r.RangeID())
+	if err != nil {
+		return err
+	}
+	defer done()
+	switch {
+	case s.ended(e):
+		return s.reopen(ctx, e)
+	case g.promised.Load() < foldAfter:
+		return nil
+	}
+	s.Metrics.Folded.Add(1)
+	if err := s.renew(ctx, e, e.r.Desc()); err != nil {
+		return s.afterFailed(err, e)
+	}
+	return nil
+}
+
+// reports collects those of a quorum of a range's voters.
+func (s *Store) reports(ctx context.Context, d *kv.RangeDescriptor) (out []Report, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		r   Report
+		err error
+	}
+	results, asked := make(chan result, len(d.Replicas)), 0
+	for _, r := range d.Replicas {
+		if !r.Type.Votes() {
+			continue
+		}
+		asked++
+		if !s.group.Go(func(context.Context) {
+			one, err := s.reportOf(ctx, d.ID, r, d.Generation)
+			results <- result{one, err}
+		}) {
+			return nil, &kv.UnavailableError{Reason: "the node is stopping"}
+		}
+	}
+	heard := make(map[kv.ReplicaID]bool, asked)
+	for range asked {
+		got := <-results
+		if got.err != nil {
+			err = got.err
+			continue
+		}
+		out = append(out, got.r)
+		heard[got.r.From.Replica] = true
+		if d.Quorum(func(r *kv.ReplicaDescriptor) bool { return heard[r.Replica] }) {
+			return out, nil
+		}
+	}
+	return nil, &kv.UnavailableError{Reason: fmt.Sprintf("no quorum of the range's replicas reports what it has promised: %v", err)}
+}
+
+// reportRequest asks for what a replica has promised in a generation.
+type reportRequest struct {
+	id         kv.RangeID
+	replica    kv.ReplicaID
+	generation uint64
+}
+
+func appendReportRequest(b []byte, q *reportRequest) []byte {
+	return wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(q.id)), 3, uint64(q.replica)), 5, q.generation)
+}
+
+func readReportRequest(r *wire.Reader, q *reportRequest) {
+	for m := r.Open("rangeserver.ReportRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.id = kv.RangeID(r.Uint())
+		case 3:
+			q.replica = kv.ReplicaID(r.Uint())
+		case 5:
+			q.generation = r.Uint()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// reportPart is a piece of a report, which is the protocol's, or the reporter's clock, which ends it. All of it has to be understood: what
+// the next generation begins with follows from it.
+type reportPart struct {
+	piece []byte
+	now   clock.Timestamp
+}
+
+func appendReportPart(b []byte, p *reportPart) []byte {
+	return wire.Timestamp(wire.Bytes(b, 1, p.piece), 3, p.now)
+}
+
+func readReportPart(r *wire.Reader, p *reportPart) {
+	for m := r.Open("rangeserver.ReportPart"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.piece = r.Bytes()
+		case 3:
+			p.now = r.Timestamp()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// reportOf asks one replica for its report, and waits until it has applied the seal.
+func (s *Store) reportOf(ctx context.Context, id kv.RangeID, r kv.ReplicaDescriptor, generation uint64) (Report, error) {
+	out := Report{From: r}
+	if r.Node == s.o.NodeID {
+		now, err := s.report(ctx, id, r.Replica, generation, func(piece []byte) error {
+			out.Pieces = append(out.Pieces, append([]byte(nil), piece...))
+			return nil
+		})
+		out.Now = now
+		return out, err
+	}
+	if s.o.Network == nil {
+		return out, errors.New("rangeserver: no network")
+	}
+	stream, err := s.o.Network.OpenStreamClass(ctx, transport.ClassSystem, r.Node, MethodReport)
+	if err != nil {
+		return out, err
+	}
+	if err := stream.Send(appendReportRequest(nil, &reportRequest{id, r.Replica, generation})); err != nil {
+		return out, err
+	}
+	for {
+		b, err := stream.Recv()
+		if err != nil {
+			return out, err
+		}
+		var part reportPart
+		rd := wire.Read(b)
+		if readReportPart(&rd, &part); rd.Err() != nil {
+			return out, rd.Err()
+		}
+		if part.piece != nil {
+			out.Pieces = append(out.Pieces, part.piece)
+		}
+		if !part.now.IsZero() {
+			out.Now = part.now
+			return out, nil
+		}
+	}
+}
+
+// serveReport answers reportOf.
+func (s *Store) serveReport(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
+	b, err := stream.Recv()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
+	var q reportRequest
+	r := wire.Read(b)
+	if readReportRequest(&r, &q); r.Err() != nil {
+		return r.Err()
+	}
+	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, sealTimeout)
+	defer cancel()
+	now, err := s.report(ctx, q.id, q.replica, q.generation, func(piece []byte) error {
+		return stream.Send(wire.Element(nil, 1, piece))
+	})
+	if err != nil {
+		return err
+	}
+	return stream.Send(appendReportPart(nil, &reportPart{now: now}))
+}
+
+// report gives what a replica here has promised in a generation, once the seal of it is applied and durable: after a crash, a
+// replica whose disk had lost the seal would act in the generation again (replica.R9). It returns the node's clock.
+func (s *Store) report(ctx context.Context, id kv.RangeID, rid kv.ReplicaID, generation uint64, send func([]byte) error) (now clock.Timestamp, err error) {
+	var e *entry
+	sealed := func() bool {
+		g := e.r.Generation()
+		return g.Number == generation && g.Stage != replica.Open
+	}
+	for {
+		if e = s.entry(id); e == nil || e.r.ReplicaID() != rid || e.r.Gone() || e.r.Barred() || !e.ready.Load() {
+			return now, &kv.RangeNotFoundError{Range: id}
+		}
+		if sealed() {
+			break
+		}
+		if e.r.Generation().Number > generation {
+			return now, errNoReport
+		}
+		e.r.Wake()
+		if err := s.o.Clock.Physical().Sleep(ctx, appliedPause); err != nil {
+			return now, err
+		}
+	}
+	if err := s.makeDurable(); err != nil {
+		return now, err
+	}
+	v := e.serving.Load()
+	if v == nil || v.p == nil {
+		return now, errNoReport
+	}
+	now = s.o.Clock.Now()
+	served, err := v.p.Report(ctx, generation, send)
+	if err != nil {
+		return now, err
+	}
+	now = now.Forward(served)
+	if !sealed() { // the next generation has begun, and with it what was reported may have been removed on the way
+		return now, errNoReport
+	}
+	return now, nil
+}
+
+// makeDurable returns when all that is in the engine is on the disk.
+func (s *Store) makeDurable() error {
+	b := s.o.Engine.NewBatch()
+	defer b.Close()
+	b.Put(keys.StoreKey("applied"), nil)
+	return b.Commit(true)
+}

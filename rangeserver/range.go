@@ -1,0 +1,151 @@
+package rangeserver
+
+import (
+	"sync/atomic"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/storage/engine"
+)
+
+// Range is the view of its replica that a participant of another protocol than the leader's gets.
+type Range struct {
+	s *Store
+	r *replica.Replica
+	// promised is about how many bytes were written to the delta since the generation began, or the node was started.
+	promised atomic.Int64
+}
+
+// Desc is the range as of the last applied command. It is never written in place.
+func (g *Range) Desc() *kv.RangeDescriptor { return g.r.Desc() }
+
+// Self is this replica.
+func (g *Range) Self() kv.ReplicaDescriptor { return g.r.Self() }
+
+// Generation is the range's generation as this replica knows it, and how far its end has come.
+func (g *Range) Generation() replica.Generation { return g.r.Generation() }
+
+// Acts reports whether this replica may act in a generation.
+func (g *Range) Acts(generation uint64) bool { return g.r.Acts(generation) }
+
+// Engine reads the replica's data: the base, and the delta under DeltaKey.
+func (g *Range) Engine() engine.Reader { return g.s.o.Engine }
+
+// Host is the node's.
+func (g *Range) Host() *host.Host { return g.s.o.Host }
+
+// Clock is the node's.
+func (g *Range) Clock() *clock.Clock { return g.s.o.Clock }
+
+// DeltaKey is where Write puts a name in a generation.
+func (g *Range) DeltaKey(generation uint64, name []byte) keys.Key {
+	return keys.DeltaKey(g.r.RangeID(), generation, name)
+}
+
+// DeltaSpan is all of a replica's delta of a generation.
+func (g *Range) DeltaSpan(generation uint64) keys.Span {
+	p := keys.DeltaPrefix(g.r.RangeID(), generation)
+	return keys.Span{Start: p, End: p.PrefixEnd()}
+}
+
+// Delta is a change of a replica's promises in one generation.
+type Delta struct {
+	b          *engine.Batch
+	id         kv.RangeID
+	generation uint64
+}
+
+// Put sets a name's value.
+func (d *Delta) Put(name, value []byte) { d.b.Put(keys.DeltaKey(d.id, d.generation, name), value) }
+
+// Delete removes a name.
+func (d *Delta) Delete(name []byte) { d.b.Delete(keys.DeltaKey(d.id, d.generation, name)) }
+
+// promised is a change of a delta that is in the engine.
+type promised struct {
+	b    *engine.Batch
+	then func()
+}
+
+// SyncWait implements durable.
+func (p *promised) SyncWait() error {
+	err := p.b.SyncWait()
+	_ = p.b.Close()
+	return err
+}
+
+// Synced implements durable.
+func (p *promised) Synced() {
+	if p.then != nil {
+		p.then()
+	}
+}
+
+// promise puts a change into the engine. When it returns without an error, each report of this replica's sealed generation has
+// the change (replica.R8).
+func (g *Range) promise(generation uint64, change func(*Delta)) (*promised, error) {
+	if !g.r.Acts(generation) {
+		return nil, g.s.generationError(g.r)
+	}
+	p := &promised{b: g.s.o.Engine.NewBatch()}
+	change(&Delta{b: p.b, id: g.r.RangeID(), generation: generation})
+	g.promised.Add(int64(p.b.Len()))
+	if err := p.b.CommitNoSyncWait(); err != nil {
+		_ = p.b.Close()
+		return nil, err
+	}
+	if !g.r.Acts(generation) { // the change may be reported, or not: it was not acknowledged
+		if err := p.SyncWait(); err != nil {
+			return nil, err
+		}
+		return nil, g.s.generationError(g.r)
+	}
+	return p, nil
+}
+
+// Write changes the replica's delta and returns when the change is durable: the replica may answer with the promise then. All writers of
+// the store share its sync. *kv.GenerationError: the replica does not act in this generation.
+func (g *Range) Write(generation uint64, change func(*Delta)) error {
+	p, err := g.promise(generation, change)
+	if err != nil {
+		return err
+	}
+	if err := p.SyncWait(); err != nil {
+		g.s.Fatal(err)
+		return err
+	}
+	return nil
+}
+
+// WriteThen is Write for callers that must not wait: then is called by the store's syncer when the change is durable, and must not
+// wait either.
+func (g *Range) WriteThen(generation uint64, change func(*Delta), then func()) error {
+	p, err := g.promise(generation, change)
+	if err != nil {
+		return err
+	}
+	p.then = then
+	g.s.await(p)
+	return nil
+}
+
+// Send sends a message to another replica's participant. It travels with the messages of raft, and may be lost. If it gives a
+// promise, the promise has to be durable already. A replica that does not act in this generation does not receive it.
+func (g *Range) Send(to kv.ReplicaDescriptor, generation uint64, body []byte) {
+	if body == nil {
+		body = []byte{}
+	}
+	if to.Replica == g.r.ReplicaID() {
+		return
+	}
+	g.s.SendRaft(replica.Message{Range: g.r.RangeID(), From: g.r.Self(), To: to, Generation: generation, Body: body})
+}
+
+// generationError says in which generation a replica is.
+func (s *Store) generationError(r *replica.Replica) error {
+	g, d := r.Generation(), r.Desc()
+	return &kv.GenerationError{Range: r.RangeID(), Desc: d, Sealed: g.Stage != replica.Open || r.Barred()}
+}

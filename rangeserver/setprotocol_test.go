@@ -1,0 +1,302 @@
+package rangeserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/route"
+	"meridian/txn"
+)
+
+// TestSetProtocol: a range goes to the toy protocol and back while transactions are at work in it. A transaction that does not end by
+// itself is aborted, what was acknowledged under one protocol is there under the next, and neither goes below what the other has served.
+func TestSetProtocol(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 3)
+		for i, n := range ns {
+			n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: foldToys,
+				New: func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} }}}
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		db, store := ns[0].db, ns[0].store.Load()
+		for id := range kv.RangeID(2) {
+			check(t, store.ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+		}
+		check(t, db.Put(ctx, tkey("a"), []byte("leader")))
+
+		// One transaction commits when it is asked to, another one would never.
+		lasting := db.Begin(txn.TxnOptions{})
+		check(t, putIn(ctx, lasting, "b", "never"))
+		_, err := lasting.Lay(ctx)
+		check(t, err)
+		old := db.Begin(txn.TxnOptions{})
+		_, err = old.Get(ctx, tkey("z"), kv.NoLock, kv.Block)
+		check(t, err)
+		served := ns[0].clock.Now()
+		// A node without the lease asks, twice: the second time there is nothing to do.
+		before := store.Replica(2).Desc().Generation
+		for range 2 {
+			d, err := setProtocol(ctx, ns[2], tkey("a"), toyProtocol)
+			check(t, err)
+			if d.ID != 2 || d.Protocol != toyProtocol || d.Generation != before+1 || store.Replica(2).Desc().Generation != before+1 {
+				t.Errorf("the answer has %v", d)
+			}
+		}
+		r := store.Replica(2)
+		if r.Desc().Protocol != toyProtocol || r.Stats().IntentCount != 0 {
+			t.Fatalf("%v with %d intents", r.Desc(), r.Stats().IntentCount)
+		}
+		if f := r.Generation().Floor; f.Less(served) {
+			t.Errorf("the floor is %s, and %s was served", f, served)
+		}
+		if err := lasting.Commit(ctx); err == nil {
+			t.Error("a transaction committed whose writes are nowhere")
+		}
+		ask := func(k string, body []byte) (at clock.Timestamp, v []byte) {
+			t.Helper()
+			for range 100 {
+				heard := map[kv.ReplicaID]bool{}
+				var desc *kv.RangeDescriptor
+				b := &kv.Batch{Header: kv.Header{Protocol: toyProtocol}, Requests: []kv.Request{&kv.ProtocolRequest{Key: tkey(k), Body: body}}}
+				err := ns[1].router.Each(ctx, b, func(a route.Answer) bool {
+					if desc = a.Desc; a.Err == nil {
+						heard[a.From.Replica] = true
+						if x := a.Resp.Responses[0].(*kv.ProtocolResponse).Body; x != nil {
+							if ts, value := splitToy(x); at.Less(ts) {
+								at, v = ts, value
+							}
+						}
+					}
+					return true
+				})
+				if err == nil && desc.Quorum(func(r *kv.ReplicaDescriptor) bool { return heard[r.Replica] }) {
+					return at, v
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			t.Fatal("no quorum")
+			return
+		}
+		if _, v := ask("a", []byte("r")); string(v) != "leader" {
+			t.Errorf("a is %q", v)
+		}
+		if _, v := ask("b", []byte("r")); v != nil {
+			t.Errorf("b is %q", v)
+		}
+		var other *kv.ProtocolError
+		if _, err := ns[0].router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.GetRequest{Key: tkey("a")}}}); !errors.As(err, &other) {
+			t.Errorf("a read of the leader protocol: %v", err)
+		}
+		at := ns[2].clock.Now().Add(100 * time.Millisecond) // ahead of the others
+		ask("a", append([]byte("w"), toyValue(at, []byte("toy"))...))
+
+		_, err = setProtocol(ctx, ns[1], tkey("z"), kv.Leader)
+		check(t, err)
+		if v, err := db.Get(ctx, tkey("a")); string(v) != "toy" || err != nil {
+			t.Errorf("a is %q, %v", v, err)
+		}
+		check(t, db.Put(ctx, tkey("a"), []byte("again")))
+		if v, err := db.Get(ctx, tkey("a")); string(v) != "again" || err != nil {
+			t.Errorf("a is %q, %v", v, err)
+		}
+		// A transaction from before does not write below what was served meanwhile.
+		check(t, putIn(ctx, old, "z", "late"))
+		meta, err := old.Lay(ctx)
+		if f := r.Generation().Floor; err == nil && meta.WriteTimestamp.LessEq(f) {
+			t.Errorf("a write at %s, and the toy protocol has served up to %s", meta.WriteTimestamp, f)
+		}
+		_ = old.Rollback(ctx)
+		if n := store.Metrics.Seals.Load(); n == 0 {
+			t.Error("nothing was sealed")
+		}
+	})
+}
+
+// TestSetProtocolRefused: a protocol that the leaseholder's binary does not have, and another protocol for a range of the system, are refused
+// once and for all, by a typed error. The ranges are served on.
+func TestSetProtocolRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 2)
+		for i, n := range ns {
+			if i == 1 { // the first node has the leases
+				n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: foldToys,
+					New: func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} }}}
+			}
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		check(t, ns[0].db.Put(ctx, tkey("a"), []byte("v")))
+		first := ns[0].store.Load().Replica(1).Desc()
+		for _, c := range []struct {
+			at      keys.Key
+			p       kv.Protocol
+			refused kv.ProtocolRefusedError
+		}{
+			{tkey("a"), toyProtocol, kv.ProtocolRefusedError{Range: 2, Protocol: toyProtocol, Node: 1}},
+			{tkey("a"), kv.FastPaxos, kv.ProtocolRefusedError{Range: 2, Protocol: kv.FastPaxos, Node: 1}},
+			{tkey("a"), kv.MaxProtocol, kv.ProtocolRefusedError{Range: 2, Protocol: kv.MaxProtocol, Node: 1}},
+			{first.Start, toyProtocol, kv.ProtocolRefusedError{Range: 1, Protocol: toyProtocol}},
+		} {
+			began := time.Now()
+			_, err := setProtocol(ctx, ns[1], c.at, c.p)
+			var refused *kv.ProtocolRefusedError
+			if !errors.As(err, &refused) || *refused != c.refused || time.Since(began) > time.Second {
+				t.Errorf("%s, %s: after %s: %v", c.at, c.p, time.Since(began), err)
+			}
+		}
+		// The system's have the leader's already.
+		if d, err := setProtocol(ctx, ns[1], first.Start, kv.Leader); err != nil || d.Generation != first.Generation {
+			t.Errorf("%v, %v", d, err)
+		}
+		if v, err := ns[1].db.Get(ctx, tkey("a")); string(v) != "v" || err != nil {
+			t.Errorf("%q, %v", v, err)
+		}
+	})
+}
+
+// TestUnpreparedChange: a change of protocol that nobody has prepared, or whose lease has moved since, is refused at once and for good:
+// the range is served on.
+func TestUnpreparedChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := stackNetwork(t, 1)[0]
+		n.start(true)
+		defer func() { n.stop() }()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		check(t, n.db.Put(ctx, tkey("a"), []byte("v")))
+		d := n.store.Load().Replica(2).Desc().Clone()
+		d.Protocol = toyProtocol
+		d.Generation++
+		began := time.Now()
+		err := stackDB{n.db, n}.RunInternal(ctx, "unprepared", func(ctx context.Context, tx rangeserver.Tx) error {
+			if err := tx.Put(ctx, keys.RangeDescriptorKey(d.Start), d.Append(nil)); err != nil {
+				return err
+			}
+			return tx.CommitWithTrigger(ctx, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *d}})
+		})
+		if err == nil || time.Since(began) > time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		if v, err := n.db.Get(ctx, tkey("a")); string(v) != "v" || err != nil {
+			t.Errorf("%q, %v", v, err)
+		}
+	})
+}
+
+// TestSetProtocolUnderLoad goes to and fro while a bank is at work. Its transactions fail while the range is the toy's, and no money is lost.
+func TestSetProtocolUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 3)
+		for i, n := range ns {
+			n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: foldToys,
+				New: func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} }}}
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		store := ns[0].store.Load()
+		for id := range kv.RangeID(2) {
+			check(t, store.ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+		}
+		const accounts = 6
+		key := func(i int) string { return fmt.Sprintf("a%d", i) }
+		for i := range accounts {
+			check(t, ns[0].db.Put(ctx, tkey(key(i)), []byte{100}))
+		}
+		stop, done := make(chan bool), make(chan int)
+		for w := range 4 {
+			go func() {
+				n := 0
+				for i := w; ; i += 7 {
+					select {
+					case <-stop:
+						done <- n
+						return
+					default:
+					}
+					short, cancel := context.WithTimeout(ctx, 2*time.Second)
+					err := ns[w%3].db.Run(short, txn.TxnOptions{}, func(ctx context.Context, x *txn.Txn) error {
+						from, to := key(i%accounts), key((i+1+i/accounts)%accounts)
+						if from == to {
+							return nil
+						}
+						a, err := x.Get(ctx, tkey(from), kv.Exclusive, kv.Block)
+						if err != nil {
+							return err
+						}
+						b, err := x.Get(ctx, tkey(to), kv.NoLock, kv.Block)
+						if err != nil || a[0] == 0 || b[0] == 255 {
+							return err
+						}
+						if err := putIn(ctx, x, from, string([]byte{a[0] - 1})); err != nil {
+							return err
+						}
+						return putIn(ctx, x, to, string([]byte{b[0] + 1}))
+					})
+					cancel()
+					if err == nil {
+						n++
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}()
+		}
+		for range 5 {
+			for _, p := range []kv.Protocol{toyProtocol, kv.Leader} {
+				time.Sleep(2 * time.Second)
+				_, err := setProtocol(ctx, ns[2], tkey("a0"), p)
+				check(t, err)
+			}
+		}
+		time.Sleep(time.Second)
+		close(stop)
+		n := 0
+		for range 4 {
+			n += <-done
+		}
+		total := 0
+		check(t, ns[0].db.Run(ctx, txn.TxnOptions{}, func(ctx context.Context, x *txn.Txn) error {
+			total = 0
+			for i := range accounts {
+				v, err := x.Get(ctx, tkey(key(i)), kv.NoLock, kv.Block)
+				if err != nil {
+					return err
+				}
+				total += int(v[0])
+			}
+			return nil
+		}))
+		if total != 100*accounts || n < 50 {
+			t.Errorf("%d in all after %d transfers", total, n)
+		}
+	})
+}
+
+// setProtocol asks from a node, as any client does.
+func setProtocol(ctx context.Context, n *stack, at keys.Key, p kv.Protocol) (*kv.RangeDescriptor, error) {
+	r, err := n.router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSetProtocolRequest{Key: at, Protocol: p}}})
+	if err != nil {
+		return nil, err
+	}
+	return &r.Responses[0].(*kv.AdminSetProtocolResponse).Desc, nil
+}
+
+func putIn(ctx context.Context, x *txn.Txn, k, v string) error {
+	var b txn.WriteBatch
+	b.Put(tkey(k), []byte(v))
+	return x.Write(ctx, &b)
+}

@@ -1,0 +1,82 @@
+package rangeserver_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/replica"
+)
+
+// TestSettleRaisesTheFloor: the versions that Settle leaves may be later than all that the fold has seen. The leader protocol serves nothing below them,
+// and finds them (leader.P22).
+func TestSettleRaisesTheFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 3)
+		var decided clock.Timestamp
+		settle := func(_ context.Context, f *rangeserver.Folding) error {
+			decided = f.Now.Add(100 * time.Millisecond)
+			return f.Write([]replica.Row{{Key: tkey("s"), Value: []byte("decided"), Timestamp: decided}})
+		}
+		for i, n := range ns {
+			n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: foldToys, Settle: settle,
+				New: func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} }}}
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		for id := range kv.RangeID(2) {
+			check(t, ns[0].store.Load().ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+		}
+		for _, p := range []kv.Protocol{toyProtocol, kv.Leader} {
+			_, err := setProtocol(ctx, ns[0], tkey("a"), p)
+			check(t, err)
+		}
+		if f := ns[0].store.Load().Replica(2).Generation().Floor; decided.IsZero() || f.Less(decided) {
+			t.Errorf("the floor is %s, and Settle has left a version at %s", f, decided)
+		}
+		if v, err := ns[0].db.Get(ctx, tkey("s")); string(v) != "decided" || err != nil {
+			t.Errorf("s is %q, %v", v, err)
+		}
+	})
+}
+
+// TestSettleGivesUp: a range is sealed while its protocol decides provisional writes, and serves nothing. When that waits for a range that waits for this
+// one, the change is given up, and the range is there again after seconds.
+func TestSettleGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 3)
+		settle := func(ctx context.Context, f *rangeserver.Folding) error {
+			<-ctx.Done() // the other range's answer does not come
+			return ctx.Err()
+		}
+		for i, n := range ns {
+			n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: foldToys, Settle: settle,
+				New: func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} }}}
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		for id := range kv.RangeID(2) {
+			check(t, ns[0].store.Load().ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+		}
+		_, err := setProtocol(ctx, ns[0], tkey("a"), toyProtocol)
+		check(t, err)
+		begun := time.Now()
+		_, err = ns[0].store.Load().SetProtocol(ctx, 2, kv.Leader)
+		if took := time.Since(begun); !errors.As(err, new(*kv.UnavailableError)) || took > 5*time.Second {
+			t.Errorf("%v after %s", err, took)
+		}
+		r := ns[0].store.Load().Replica(2)
+		if g := r.Generation(); g.Stage != replica.Open || r.Desc().Protocol != toyProtocol {
+			t.Errorf("%v, generation %+v", r.Desc(), g)
+		}
+	})
+}

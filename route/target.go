@@ -1,0 +1,216 @@
+package route
+
+import (
+	"context"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Batches of protocols that are not the leader's: they go to the nearest replica, to one by its number, or to all voters.
+
+// learn caches the descriptor in an answer of another protocol or generation. It reports whether that was new.
+func (s *Sender) learn(err error) bool {
+	var d *kv.RangeDescriptor
+	switch x := root(err).(type) {
+	case *kv.ProtocolError:
+		d = x.Desc
+	case *kv.GenerationError:
+		d = x.Desc
+	case *kv.RangeMismatchError:
+		s.metrics.Mismatches.Add(1)
+		return s.cache.insert(x.Infos...)
+	}
+	return d != nil && s.cache.insert(kv.RangeInfo{Desc: *d})
+}
+
+// sendTarget sends a batch that lies in one range to the replica that its Target names. errReroute means that it has to be routed anew.
+func (s *Sender) sendTarget(ctx context.Context, b *kv.Batch, e *entry, st *sendState) (*kv.BatchResponse, error) {
+	if b.Target.Kind == kv.TargetReplica {
+		for _, r := range e.desc.Replicas {
+			if r.Replica == b.Target.Replica {
+				resp, err := s.askNode(ctx, r.Node, b, e)
+				if missed(err) {
+					s.cache.evict(e)
+				}
+				return resp, st.wrap(err)
+			}
+		}
+		s.cache.evict(e) // the sender may know more than the cache
+		return nil, st.wrap(&kv.RangeNotFoundError{Range: e.desc.ID})
+	}
+	for _, node := range s.order(e) {
+		resp, err := s.askNode(ctx, node, b, e)
+		switch x := root(err).(type) {
+		case nil:
+			s.metrics.Nearest.Add(1)
+			return resp, nil
+		case *kv.RangeMismatchError:
+			st.last = err
+			return nil, errReroute
+		case *kv.GenerationError:
+			if x.Desc == nil || x.Desc.Generation >= b.Generation {
+				return resp, st.wrap(err) // the sender acts in an earlier generation, or in one that is sealed
+			}
+			st.last = err // the replica is behind
+		case *kv.RangeNotFoundError, *kv.UnavailableError:
+			st.last = err
+		default:
+			return resp, st.wrap(err)
+		}
+	}
+	s.metrics.Unserved.Add(1)
+	if err := s.pause(ctx, st); err != nil {
+		return nil, st.final(err)
+	}
+	s.cache.evict(e)
+	return nil, errReroute
+}
+
+// askNode sends a batch to one node. A node that can't be reached counts as one that can't serve: requests of these protocols may be
+// carried out twice, so it does not matter whether this one was (kv.GenerationError).
+func (s *Sender) askNode(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry) (*kv.BatchResponse, error) {
+	resp, err, fault := s.call(ctx, node, b, e)
+	if fault != nil {
+		s.metrics.Unreachable.Add(1)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &kv.UnavailableError{Reason: fault.Error()}
+	}
+	if err != nil {
+		s.learn(err)
+		return resp, err
+	}
+	if len(resp.RangeInfos) > 0 {
+		s.cache.insert(resp.RangeInfos...)
+		resp.RangeInfos = nil
+	}
+	return resp, nil
+}
+
+// Answer is one replica's answer to a batch that was sent to all voters of its range.
+type Answer struct {
+	// Desc is the range by which the batch was sent: quorums are counted by it (kv.RangeDescriptor.Quorum), and its Generation
+	// is the one that the batch was sent in.
+	Desc *kv.RangeDescriptor
+	From kv.ReplicaDescriptor
+	Resp *kv.BatchResponse
+	Err  error
+}
+
+// stragglers is how long Each keeps the calls to replicas that have not answered when its caller has enough answers, so that the batch
+// reaches them if possible.
+const stragglers = 2 * time.Second
+
+// Each sends a batch, whose keys have to be in one range, to every voter of the range in parallel, including those that leave or join by a
+// change of replicas in progress. It calls f with the answers as they come, one at a time, until f has enough, or all have answered. An
+// error says that nothing was sent, or that the context ended before f had enough.
+func (s *Sender) Each(ctx context.Context, b *kv.Batch, f func(Answer) (more bool)) error {
+	s.metrics.Batches.Add(1)
+	if len(b.Requests) == 0 {
+		return nil
+	}
+	e, err := s.single(ctx, b)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		span := b.Requests[0].Span()
+		out := &kv.RangeMismatchError{Span: span}
+		if at := s.cache.find(keys.Addr(span.Start)); at != nil {
+			out.Infos = []kv.RangeInfo{{Desc: *at.desc.Clone()}}
+		}
+		return out
+	}
+	apart, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	answers := make(chan Answer, len(e.desc.Replicas))
+	asked := 0
+	for _, r := range e.desc.Replicas {
+		if !r.Type.Votes() {
+			continue
+		}
+		asked++
+		one := &kv.Batch{Header: b.Header, Requests: b.Requests}
+		one.RangeID, one.Generation, one.Gateway, one.Target = e.desc.ID, e.desc.Generation, s.o.NodeID(), kv.ToReplica(r.Replica)
+		if !s.o.Host.Group.Go(func(context.Context) {
+			resp, err := s.askNode(apart, r.Node, one, e)
+			answers <- Answer{Desc: e.desc, From: r, Resp: resp, Err: err}
+		}) {
+			answers <- Answer{Desc: e.desc, From: r, Err: &kv.UnavailableError{Reason: "the node is stopping"}}
+		}
+	}
+	// Replicas of long ago, which are dead or gone, do not say where the range is now. So a range of which no quorum answers is looked up
+	// the next time.
+	reached := make(map[kv.ReplicaID]bool, asked) // of those that were heard
+	forget := func(late bool) {
+		if !e.desc.Quorum(func(r *kv.ReplicaDescriptor) bool {
+			was, heard := reached[r.Replica]
+			return was || !heard && !late
+		}) {
+			s.cache.evict(e)
+		}
+	}
+	for heard := 0; heard < asked; {
+		select {
+		case a := <-answers:
+			reached[a.From.Replica] = !missed(a.Err)
+			if heard++; !f(a) {
+				s.leave(answers, asked-heard, cancel)
+				forget(false)
+				return nil
+			}
+		case <-ctx.Done():
+			forget(true)
+			s.leave(answers, asked-heard, cancel)
+			return ctx.Err()
+		}
+	}
+	cancel()
+	forget(false)
+	return nil
+}
+
+// missed reports whether an error says that a replica was not reached.
+func missed(err error) bool {
+	switch root(err).(type) {
+	case *kv.RangeNotFoundError, *kv.UnavailableError:
+		return true
+	}
+	return false
+}
+
+// leave waits for the remaining answers for a while, and drops them.
+func (s *Sender) leave(answers <-chan Answer, n int, cancel context.CancelFunc) {
+	if n == 0 || !s.o.Host.Group.Go(func(ctx context.Context) {
+		defer cancel()
+		t := s.o.Host.Clock.NewTimer(stragglers)
+		defer t.Stop()
+		for range n {
+			select {
+			case <-answers:
+			case <-t.C():
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}) {
+		cancel()
+	}
+}
+
+// protocols refuses a batch with rows of ranges that have another protocol, as far as is remembered, before any part of it was sent.
+func protocols(b *kv.Batch, parts []*part) error {
+	for _, p := range parts {
+		if d := p.e.desc; d.Protocol != b.Protocol {
+			for _, r := range p.batch.Requests {
+				if kv.OfRows(r) {
+					return &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d.Clone()}
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package server
+
+import (
+	"meridian/clock"
+	"meridian/commit"
+	"meridian/host"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/route"
+	"meridian/txn"
+)
+
+// Lent has the parts of a node that the commit protocols of its registry use.
+type Lent struct {
+	Host   *host.Host
+	Clock  *clock.Clock
+	Router *route.Sender
+	// NodeID is zero until the node has one.
+	NodeID func() kv.NodeID
+	// Finishers are those of all of the node's protocols, for recoveries; they are there when requests are served.
+	Finishers func() commit.Finishers
+}
+
+// Protocol is one node's instance of a commit protocol other than the leader's: its part at replicas and its part at gateways.
+type Protocol struct {
+	Ranges  rangeserver.Protocol
+	Gateway txn.Protocol
+}
+
+// Registry has the protocols other than the leader's, each with the function that makes a node's instance.
+type Registry map[kv.Protocol]func(Lent) Protocol
+
+// protocols are a node's.
+type protocols struct {
+	ranges    rangeserver.Registry
+	gateways  map[kv.Protocol]txn.Protocol
+	finishers commit.Finishers
+}
+
+func (n *Node) makeProtocols() {
+	n.protocols = protocols{rangeserver.Registry{}, map[kv.Protocol]txn.Protocol{}, commit.Finishers{kv.Leader: commit.Intents(n.router)}}
+	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID,
+		Finishers: func() commit.Finishers { return n.protocols.finishers }}
+	for p, protocol := range n.o.Protocols {
+		made := protocol(lent)
+		n.protocols.ranges[p], n.protocols.gateways[p], n.protocols.finishers[p] = made.Ranges, made.Gateway, made.Gateway
+	}
+}

@@ -1,0 +1,25 @@
+//go:build nextversion
+
+package lease
+
+import (
+	"meridian/invariant"
+	"meridian/version"
+)
+
+// publish says in the descriptor of a new table by which version it is made. Here the feature is asked for, and nowhere else.
+func (d *Descriptor) publish(m *Manager) {
+	if v := m.o.Version; d.Table != nil && d.Table.Version == 1 && v.Active(version.NextDescriptor) {
+		d.Table.MadeBy = v.Acting().String()
+		v.Wrote(version.NextDescriptor)
+	}
+}
+
+// take notes that a descriptor which says so is used from now on.
+func (d *Descriptor) take(m *Manager) {
+	if d != nil && d.Table != nil && d.Table.MadeBy != "" {
+		invariant.Check(m.o.Version.Knows(version.NextDescriptor), "version.CV3: table %q was made by %s, and the binary here has %s", d.Table.Name, d.Table.MadeBy,
+			m.o.Version.Binary().Own)
+		m.o.Version.Read(version.NextDescriptor)
+	}
+}

@@ -1,0 +1,309 @@
+package lease
+
+import (
+	"maps"
+	"slices"
+
+	"meridian/clock"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/wire"
+)
+
+// The messages of this package, and its rows but for descriptors (codec.go), with package wire. Rows are written whole by the node that they are of, so
+// that none is read, changed and written again by another one.
+
+// message is news that a publisher tells other nodes, or a question.
+type message struct {
+	// At is a time at or after which all of the changes were made.
+	At      clock.Timestamp
+	Changes []messageChange
+	// Statistics are tables whose statistics have changed.
+	Statistics []catalog.ID
+	// Ask is a question instead of news: which transactions use versions older than these?
+	Ask []catalog.Dependency
+}
+
+type messageChange struct {
+	ID      catalog.ID
+	Version uint64
+	// Descriptor is the row of the descriptor; nil: it was removed.
+	Descriptor []byte
+	// Used is the version that the node has to use, or a later one, before it answers; zero: Version.
+	Used uint64
+}
+
+func appendMessage(b []byte, msg *message) []byte {
+	b = wire.Timestamp(b, 1, msg.At)
+	var at int
+	for i := range msg.Changes {
+		c := &msg.Changes[i]
+		b, at = wire.BeginLong(b, 3, len(c.Descriptor))
+		b = wire.End(appendChange(b, c), at)
+	}
+	b = appendIDs(b, 5, msg.Statistics)
+	for i := range msg.Ask {
+		b, at = wire.Begin(b, 7)
+		b = wire.End(appendDependency(b, &msg.Ask[i]), at)
+	}
+	return b
+}
+
+func readMessage(r *wire.Reader, msg *message) {
+	for m := r.Open("lease.Message"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			msg.At = r.Timestamp()
+		case 3:
+			readChange(r, wire.Grow(r, &msg.Changes))
+		case 5:
+			msg.Statistics = readIDs(r)
+		case 7:
+			readDependency(r, wire.Grow(r, &msg.Ask))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func appendChange(b []byte, c *messageChange) []byte {
+	b = wire.Uint(wire.Uint(b, 1, uint64(c.ID)), 3, c.Version)
+	return wire.Bytes(wire.Uint(b, 5, c.Used), 7, c.Descriptor)
+}
+
+func readChange(r *wire.Reader, c *messageChange) {
+	for m := r.Open("lease.Change"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			c.ID = catalog.ID(r.Uint32())
+		case 3:
+			c.Version = r.Uint()
+		case 5:
+			c.Used = r.Uint()
+		case 7:
+			c.Descriptor = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func appendDependency(b []byte, d *catalog.Dependency) []byte {
+	return wire.Uint(wire.Uint(b, 1, uint64(d.ID)), 3, d.Version)
+}
+
+func readDependency(r *wire.Reader, d *catalog.Dependency) {
+	for m := r.Open("lease.Dependency"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			d.ID = catalog.ID(r.Uint32())
+		case 3:
+			d.Version = r.Uint()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func appendIDs(b []byte, field uint32, ids []catalog.ID) []byte {
+	l := make([]uint64, len(ids))
+	for i, id := range ids {
+		l[i] = uint64(id)
+	}
+	return wire.Packed(b, field, l)
+}
+
+func readIDs(r *wire.Reader) (ids []catalog.ID) {
+	for _, v := range r.Packed() {
+		if v > 1<<32-1 {
+			r.Malformed()
+		}
+		ids = append(ids, catalog.ID(v))
+	}
+	return ids
+}
+
+// users is the answer to a question: the transactions that use older versions.
+type users struct{ Txns []kv.TxnMeta }
+
+func appendUsers(b []byte, u *users) []byte {
+	var at int
+	for i := range u.Txns {
+		b, at = wire.Begin(b, 1)
+		b = wire.End(u.Txns[i].AppendFields(b), at)
+	}
+	return b
+}
+
+func readUsers(r *wire.Reader, u *users) {
+	for m := r.Open("lease.Users"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			kv.ReadTxnMeta(r, wire.Grow(r, &u.Txns))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// tenureRow is how long a node may use what it knows of the catalogue, and the versions that are being published and that it uses.
+type tenureRow struct {
+	Node       uint32
+	Expiration int64
+	Applied    map[catalog.ID]uint64
+}
+
+func appendTenure(b []byte, t *tenureRow) []byte {
+	b = wire.Fixed64(wire.Uint(b, 1, uint64(t.Node)), 3, uint64(t.Expiration))
+	var at int
+	for _, id := range slices.Sorted(maps.Keys(t.Applied)) {
+		b, at = wire.Begin(b, 5)
+		b = wire.End(appendDependency(b, &catalog.Dependency{ID: id, Version: t.Applied[id]}), at)
+	}
+	return b
+}
+
+func readTenure(r *wire.Reader, t *tenureRow) {
+	for m := r.Open("lease.Tenure"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			t.Node = r.Uint32()
+		case 3:
+			t.Expiration = int64(r.Fixed64())
+		case 5:
+			var d catalog.Dependency
+			if readDependency(r, &d); t.Applied == nil {
+				t.Applied = map[catalog.ID]uint64{}
+			}
+			t.Applied[d.ID] = d.Version
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func decodeTenure(b []byte) (t tenureRow, err error) {
+	r := wire.Read(b)
+	readTenure(&r, &t)
+	return t, r.Err()
+}
+
+// frozenRow is what is stored while a table is frozen.
+type frozenRow struct {
+	Version uint64 // the frozen one
+	By      []byte // the transaction
+	Alone   bool   // nobody else uses the version before
+}
+
+func appendFrozen(b []byte, f *frozenRow) []byte {
+	return wire.Bool(wire.Bytes(wire.Uint(b, 1, f.Version), 3, f.By), 5, f.Alone)
+}
+
+func readFrozen(r *wire.Reader, f *frozenRow) {
+	for m := r.Open("lease.Frozen"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			f.Version = r.Uint()
+		case 3:
+			f.By = r.Bytes()
+		case 5:
+			f.Alone = r.Bool()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func decodeFrozen(b []byte) (f frozenRow, err error) {
+	r := wire.Read(b)
+	readFrozen(&r, &f)
+	return f, r.Err()
+}
+
+// pendingRow is a version that some node may not use yet.
+type pendingRow struct{ Version uint64 }
+
+func appendPending(b []byte, p *pendingRow) []byte { return wire.Uint(b, 1, p.Version) }
+
+func readPendingRow(r *wire.Reader, p *pendingRow) {
+	for m := r.Open("lease.Pending"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.Version = r.Uint()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func decodePending(b []byte) (version uint64, err error) {
+	var p pendingRow
+	r := wire.Read(b)
+	readPendingRow(&r, &p)
+	return p.Version, r.Err()
+}
+
+// Statistics that are not understood are as none: they are for the optimizer alone.
+func appendStatistics(b []byte, s *catalog.Statistics) []byte {
+	b = wire.Int(wire.Int(wire.Fixed64(b, 1, uint64(s.At)), 3, s.Rows), 5, s.Bytes)
+	var at int
+	for _, id := range slices.Sorted(maps.Keys(s.Columns)) {
+		b, at = wire.Begin(b, 7)
+		b = wire.End(appendColumn(b, &columnStatistics{id, s.Columns[id]}), at)
+	}
+	return b
+}
+
+func readStatistics(r *wire.Reader, s *catalog.Statistics) {
+	for m := r.Open("lease.Statistics"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			s.At = int64(r.Fixed64())
+		case 3:
+			s.Rows = r.Int()
+		case 5:
+			s.Bytes = r.Int()
+		case 7:
+			var c columnStatistics
+			if readColumn(r, &c); s.Columns == nil {
+				s.Columns = map[catalog.ColumnID]catalog.ColumnStatistics{}
+			}
+			s.Columns[c.id] = c.ColumnStatistics
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func decodeStatistics(b []byte) (*catalog.Statistics, error) {
+	s := &catalog.Statistics{}
+	r := wire.Read(b)
+	readStatistics(&r, s)
+	return s, r.Err()
+}
+
+type columnStatistics struct {
+	id catalog.ColumnID
+	catalog.ColumnStatistics
+}
+
+func appendColumn(b []byte, c *columnStatistics) []byte {
+	return wire.Int(wire.Int(wire.Int(wire.Uint(b, 1, uint64(c.id)), 3, c.Distinct), 5, c.NullCount), 7, c.AvgWidth)
+}
+
+func readColumn(r *wire.Reader, c *columnStatistics) {
+	for m := r.Open("lease.Column"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			c.id = catalog.ColumnID(r.Uint32())
+		case 3:
+			c.Distinct = r.Int()
+		case 5:
+			c.NullCount = r.Int()
+		case 7:
+			c.AvgWidth = r.Int()
+		default:
+			r.Skip()
+		}
+	}
+}

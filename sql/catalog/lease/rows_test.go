@@ -1,0 +1,27 @@
+package lease
+
+import (
+	"testing"
+
+	"meridian/kv"
+	"meridian/wire/wiretest"
+)
+
+// TestMessages: what nodes tell each other of the catalogue, and the rows beside the descriptors, are as package wire wants them.
+func TestMessages(t *testing.T) {
+	wiretest.Run(t, []wiretest.Message{
+		wiretest.Of("lease.Message", wiretest.Skips, appendMessage, readMessage, nil),
+		wiretest.Of("lease.Change", wiretest.Skips, appendChange, readChange, nil),
+		wiretest.Of("lease.Dependency", wiretest.Skips, appendDependency, readDependency, nil),
+		wiretest.Of("lease.Users", wiretest.Skips, appendUsers, readUsers, func(u *users) {
+			for i := range u.Txns {
+				u.Txns[i].Isolation = kv.Serializable
+			}
+		}),
+		wiretest.Of("lease.Tenure", wiretest.Skips, appendTenure, readTenure, nil),
+		wiretest.Of("lease.Frozen", wiretest.Skips, appendFrozen, readFrozen, nil),
+		wiretest.Of("lease.Pending", wiretest.Skips, appendPending, readPendingRow, nil),
+		wiretest.Of("lease.Statistics", wiretest.Skips, appendStatistics, readStatistics, nil),
+		wiretest.Of("lease.Column", wiretest.Skips, appendColumn, readColumn, nil),
+	})
+}

@@ -1,0 +1,127 @@
+package catalog
+
+import (
+	"fmt"
+	"strings"
+
+	"meridian/kv"
+)
+
+// Locality says where the rows of a table have their home. The zero value is PostgreSQL's tables': REGIONAL BY TABLE IN PRIMARY
+// REGION. In a descriptor it is the text that LOCALITY takes, and nothing for the zero value.
+type Locality struct {
+	Kind LocalityKind
+	// Region is the home of RegionalByTable; empty is the database's primary region.
+	Region string
+}
+
+// LocalityKind is one of the three clauses of LOCALITY.
+type LocalityKind uint8
+
+const (
+	// RegionalByTable has all rows in one region.
+	RegionalByTable LocalityKind = iota
+	// RegionalByRow has each row in a region of its own.
+	RegionalByRow
+	// Global has rows that every region reads as they are now.
+	Global
+)
+
+// The texts of localities.
+const (
+	primaryLocality = "REGIONAL BY TABLE IN PRIMARY REGION"
+	tableLocality   = "REGIONAL BY TABLE IN " // and a quoted name
+	rowLocality     = "REGIONAL BY ROW"
+	globalLocality  = "GLOBAL"
+)
+
+func (l Locality) String() string {
+	switch {
+	case l.Kind == RegionalByRow:
+		return rowLocality
+	case l.Kind == Global:
+		return globalLocality
+	case l.Region == "":
+		return primaryLocality
+	}
+	return tableLocality + `"` + strings.ReplaceAll(l.Region, `"`, `""`) + `"`
+}
+
+// ParseLocality reads what String prints.
+func ParseLocality(text string) (Locality, error) {
+	switch text {
+	case primaryLocality:
+		return Locality{}, nil
+	case rowLocality:
+		return Locality{Kind: RegionalByRow}, nil
+	case globalLocality:
+		return Locality{Kind: Global}, nil
+	}
+	name, ok := strings.CutPrefix(text, tableLocality+`"`)
+	if name, closed := strings.CutSuffix(name, `"`); ok && closed && name != "" {
+		if l := (Locality{Region: strings.ReplaceAll(name, `""`, `"`)}); l.String() == text {
+			return l, nil
+		}
+	}
+	return Locality{}, &UnknownValueError{"locality", text}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (l Locality) MarshalText() ([]byte, error) {
+	if l == (Locality{}) {
+		return nil, nil
+	}
+	return []byte(l.String()), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *Locality) UnmarshalText(b []byte) (err error) {
+	*l = Locality{}
+	if len(b) > 0 {
+		*l, err = ParseLocality(string(b))
+	}
+	return err
+}
+
+// CommitProtocol says who orders the writes of a table's rows; the zero value is the leader protocol. In a descriptor it is the
+// name that the storage parameter commit_protocol takes, and nothing for the zero value.
+type CommitProtocol kv.Protocol
+
+// commitProtocols are those that a table can name, in the order in which messages list them.
+var commitProtocols = [...]CommitProtocol{CommitProtocol(kv.Leader), CommitProtocol(kv.FastPaxos), CommitProtocol(kv.Epoch)}
+
+func (p CommitProtocol) String() string { return kv.Protocol(p).String() }
+
+// ParseCommitProtocol finds a protocol by its name.
+func ParseCommitProtocol(name string) (CommitProtocol, error) {
+	for _, p := range commitProtocols {
+		if p.String() == name {
+			return p, nil
+		}
+	}
+	return 0, &UnknownValueError{"commit protocol", name}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p CommitProtocol) MarshalText() ([]byte, error) {
+	if p == CommitProtocol(kv.Leader) {
+		return nil, nil
+	}
+	return []byte(p.String()), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *CommitProtocol) UnmarshalText(b []byte) (err error) {
+	*p = CommitProtocol(kv.Leader)
+	if len(b) > 0 {
+		*p, err = ParseCommitProtocol(string(b))
+	}
+	return err
+}
+
+// UnknownValueError refuses the text of an enumeration of ours that has no such value: it may be a later version's.
+type UnknownValueError struct{ What, Value string }
+
+func (e *UnknownValueError) Error() string {
+	return fmt.Sprintf("%s %q is not known to this version", e.What, e.Value)
+}

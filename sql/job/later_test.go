@@ -1,0 +1,85 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/encoding"
+	"meridian/keys"
+	"meridian/sql/catalog"
+	"meridian/sql/job"
+	"meridian/sql/sqlstate"
+	"meridian/wire"
+)
+
+// TestLaterJob: a job's row that a later version has written is listed with what is known of it, and neither run nor changed; other jobs go on (job.J4).
+func TestLaterJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := cluster(t, 2)
+		defer stop(nodes)
+		ctx, runs := context.Background(), 0
+		for _, n := range nodes {
+			n.r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { runs++; return nil }})
+			n.r.Start()
+		}
+		put := func(id job.ID, row string) {
+			key := encoding.AppendUint(keys.IndexPrefix(catalog.JobsTableID, catalog.IndexID(1)), uint64(id), encoding.Ascending)
+			if err := nodes[0].db.Put(ctx, key, []byte(row)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(7, `{"ID":7,"Type":"work","Description":"of later","Status":"pending","Payload":null,"Created":1,"Modified":1,"Finished":0,"After":1,"Parallel":3,"needs":"99.1"}`)
+		put(8, `{"ID":8,"Type":"work","Status":"pending","Payload":null,"Created":1,"Modified":1,"Finished":0,"After":1,"needs":"99.1"}`)
+		put(9, `{"ID":"nine"}`)
+		id := create(t, nodes[0], job.Spec{Type: "work"})
+		time.Sleep(10 * job.DefaultAdoptInterval)
+		if runs != 1 || status(t, nodes[1], id).Status != job.Succeeded {
+			t.Errorf("%d runs; the job that is known is %s", runs, status(t, nodes[1], id).Status)
+		}
+		for _, later := range []job.ID{7, 8, 9} {
+			rec := status(t, nodes[1], later)
+			if rec.ID != later || rec.Later == nil || later < 9 && (rec.Status != job.Pending || !strings.Contains(rec.Later.Error(), "99.1")) {
+				t.Errorf("%+v", rec)
+			}
+		}
+		var e *sqlstate.Error
+		if err := nodes[0].r.Cancel(ctx, 7); !errors.As(err, &e) || e.Code != sqlstate.FeatureNotSupported || !strings.Contains(e.Hint, "99.1") {
+			t.Errorf("cancelled: %v", err)
+		}
+		if err := nodes[0].r.Run(ctx, 8); !errors.As(err, &e) || e.Code != sqlstate.FeatureNotSupported {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+// TestJobMeetsLater: a job that meets what only a later version understands is given up by this node, and does not fail.
+func TestJobMeetsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := cluster(t, 2)
+		defer stop(nodes)
+		tries, done := 0, 0
+		nodes[0].r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error {
+			tries++
+			e := sqlstate.New(sqlstate.FeatureNotSupported, "not here")
+			e.Cause = &wire.VersionError{Message: "catalogue descriptor"}
+			return e
+		}})
+		id := create(t, nodes[0], job.Spec{Type: "work"})
+		nodes[0].r.Start()
+		time.Sleep(5 * job.DefaultAdoptInterval)
+		rec := status(t, nodes[0], id)
+		if tries == 0 || rec.Status != job.Running || rec.Claim.Expires != 0 {
+			t.Fatalf("%d tries: %+v", tries, rec)
+		}
+		nodes[1].r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { done++; return nil }})
+		nodes[1].r.Start()
+		time.Sleep(5 * job.DefaultAdoptInterval)
+		if rec := status(t, nodes[0], id); done != 1 || rec.Status != job.Succeeded {
+			t.Errorf("%+v", rec)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package copydata
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/memory"
+	"meridian/sql/session/result"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// pieces are a client's data, as it comes.
+type pieces [][]byte
+
+func (p *pieces) Next() ([]byte, error) {
+	if len(*p) == 0 {
+		return nil, io.EOF
+	}
+	first := (*p)[0]
+	*p = (*p)[1:]
+	return first, nil
+}
+
+var columns = []result.Column{{Name: "i", Type: types.Int8}, {Name: "s", Type: types.Text}, {Name: "b", Type: types.Bytes}}
+
+func options(format string) bind.CopyOptions {
+	o := bind.CopyOptions{Format: format, Delimiter: '\t', Null: `\N`, Quote: '"', Escape: '"'}
+	if format == "csv" {
+		o.Delimiter, o.Null = ',', ""
+	}
+	return o
+}
+
+func reader(src result.CopySource, o bind.CopyOptions) *Reader {
+	kinds := make([]*types.T, len(columns))
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		kinds[i], names[i] = c.Type, c.Name
+	}
+	return NewReader(src, &bind.Copy{Options: o, Names: names, Table: &catalog.Table{Name: "t"}},
+		Reading{Kinds: kinds, Memory: memory.NewSession(memory.NewNode(0))})
+}
+
+// write is what COPY TO sends of some rows.
+func write(t *rapid.T, o bind.CopyOptions, rows []types.Row) []byte {
+	w := NewWriter(&o, columns, Writing{Style: &types.Style{}, Memory: memory.NewSession(memory.NewNode(0))})
+	data, _, err := w.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if err := w.Room(r); err != nil {
+			t.Fatal(err)
+		}
+		if data, err = w.Append(data, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w.End(data)
+}
+
+// cut divides data into pieces, wherever.
+func cut(t *rapid.T, data []byte) *pieces {
+	var out pieces
+	for len(data) > 0 {
+		n := rapid.IntRange(1, max(1, min(len(data), 9))).Draw(t, "piece")
+		out, data = append(out, data[:n]), data[n:]
+	}
+	return &out
+}
+
+func shown(rows []types.Row) string {
+	var out []string
+	for _, r := range rows {
+		for i, d := range r {
+			if d.IsNull() {
+				out = append(out, "NULL")
+			} else {
+				out = append(out, fmt.Sprintf("%q", types.FormatText(d, columns[i].Type, nil)))
+			}
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// TestThereAndBack: what a Writer writes a Reader reads, in each format, with and without a header, however it is cut into pieces.
+func TestThereAndBack(t *testing.T) {
+	text := rapid.StringOf(rapid.SampledFrom([]rune("aé\t\n\r\\,\"' N.|")))
+	rapid.Check(t, func(t *rapid.T) {
+		o := options(rapid.SampledFrom([]string{"text", "csv", "binary"}).Draw(t, "format"))
+		if o.Format != "binary" {
+			o.Header = rapid.Bool().Draw(t, "header")
+			if o.Header {
+				o.HeaderMatch = rapid.Bool().Draw(t, "match")
+			}
+		}
+		var rows []types.Row
+		for range rapid.IntRange(0, 5).Draw(t, "rows") {
+			row := types.Row{types.NewInt(rapid.Int64().Draw(t, "i")), types.NewString(text.Draw(t, "s")), types.NewBytes(text.Draw(t, "b"))}
+			for i := range row {
+				if rapid.IntRange(0, 4).Draw(t, "null") == 0 {
+					row[i] = types.Null
+				}
+			}
+			rows = append(rows, row)
+		}
+		data := write(t, o, rows)
+		r := reader(cut(t, data), o)
+		var got []types.Row
+		for {
+			row := make(types.Row, len(columns))
+			err := r.Next(row)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %q: %v", o.Format, data, err)
+			}
+			got = append(got, row)
+		}
+		if shown(got) != shown(rows) {
+			t.Fatalf("%s: %q\n got %s\nwant %s", o.Format, data, shown(got), shown(rows))
+		}
+	})
+}
+
+// TestCarriageReturns: within quotes they are the value's, at the end of a line they are not, as in PostgreSQL.
+func TestCarriageReturns(t *testing.T) {
+	r := reader(&pieces{[]byte("1,\"a\r\nb\r\n\",\r\n2,x,\n")}, options("csv"))
+	for _, want := range []string{`"1" "a\r\nb\r\n" NULL`, `"2" "x" NULL`} {
+		row := make(types.Row, len(columns))
+		if err := r.Next(row); err != nil || shown([]types.Row{row}) != want {
+			t.Errorf("%v: got %s, want %s", err, shown([]types.Row{row}), want)
+		}
+	}
+}
+
+// TestBadData: what is refused, and where the error says that it is.
+func TestBadData(t *testing.T) {
+	for _, v := range []struct{ format, data, message, where string }{
+		{"text", "1\tx\n", `missing data for column "b"`, `COPY t, line 1: "1	x"`},
+		{"text", "1\tx\ty\tz\n", "extra data after last expected column", `COPY t, line 1: "1	x	y	z"`},
+		{"text", "1\tx\ty\nzwei\tx\ty\n", `invalid input syntax for type bigint: "zwei"`, `COPY t, line 2, column i: "zwei"`},
+		{"csv", "1,\"x\n", "unterminated CSV quoted field", "COPY t, line 1: \"1,\"x\n\""},
+		{"binary", "PGCOPY\n\xff\r\n\x01" + strings.Repeat("\x00", 8), "COPY file signature not recognized", ""},
+		{"binary", "PGCOPY\n\xff\r\n\x00" + strings.Repeat("\x00", 8) + "\x00\x02", "row field count is 2, expected 3", ""},
+		{"binary", "PGCOPY\n\xff\r\n\x00" + strings.Repeat("\x00", 8) + "\x00", "unexpected EOF in COPY data", ""},
+	} {
+		r := reader(&pieces{[]byte(v.data)}, options(v.format))
+		var err error
+		for err == nil {
+			err = r.Next(make(types.Row, len(columns)))
+		}
+		var e *sqlstate.Error
+		if !errors.As(err, &e) || e.Message != v.message || e.Context != v.where {
+			t.Errorf("%s %q: %v, %q", v.format, v.data, err, e)
+		}
+	}
+}

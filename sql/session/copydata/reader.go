@@ -1,0 +1,544 @@
+package copydata
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"meridian/sql/session/result"
+
+	"meridian/sql/bind"
+	"meridian/sql/charset"
+	"meridian/sql/memory"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// signature begins binary copy data.
+var signature = []byte("PGCOPY\n\xff\r\n\x00")
+
+// Reader turns copy data into rows.
+type Reader struct {
+	Reading
+	src   result.CopySource
+	opts  *bind.CopyOptions
+	names []string
+	table string
+	buf   []byte // unread data
+	at    int
+	eof   bool
+	begun bool
+	line  int64
+	field []byte
+	nulls []bool
+	parts [][]byte
+	text  []byte // the line, or the record, that is being read
+	cr    bool   // a carriage return was before the line's end
+	taken int64  // of memory
+	half  []byte // the beginning of a character whose rest has not come
+}
+
+// Reading is how copy data is read.
+type Reading struct {
+	Kinds []*types.T
+	Env   types.Env // of the fields' text forms
+	// charset is the data's, and client that of text within binary data; nil: UTF-8.
+	Charset, Client *charset.Charset
+	// memory has what buffers, fields and the value that is being parsed occupy.
+	Memory *memory.Account
+}
+
+// NewReader reads what COPY FROM asks for.
+func NewReader(src result.CopySource, c *bind.Copy, how Reading) *Reader {
+	return &Reader{Reading: how, src: src, opts: &c.Options, names: c.Names, table: c.Table.Name}
+}
+
+// more adds the next piece of data; false at the end.
+func (r *Reader) more() (bool, error) {
+	if r.eof {
+		return false, nil
+	}
+	if r.at > 0 {
+		r.buf = append(r.buf[:0], r.buf[r.at:]...)
+		r.at = 0
+	}
+	p, err := r.src.Next()
+	if errors.Is(err, io.EOF) {
+		r.eof = true
+		if len(r.half) > 0 {
+			_, err := r.Charset.Decode(r.half)
+			return false, err
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if r.Charset != nil && r.opts.Format != "binary" {
+		if len(r.half) > 0 {
+			p = append(r.half, p...)
+		}
+		var rest []byte
+		if p, rest, err = r.Charset.DecodeStart(p); err != nil {
+			return false, err
+		}
+		r.half = append([]byte(nil), rest...)
+	}
+	// A row is at once in the buffer, in its fields and in its values.
+	if need := int64(len(r.buf)+len(p)) * factor; need > r.taken {
+		if len(r.buf) > rowMax {
+			return false, sqlstate.New(sqlstate.ProgramLimitExceeded, "out of memory").
+				WithDetail("Cannot enlarge string buffer containing %d bytes by %d more bytes.", len(r.buf), len(p))
+		}
+		need += need / 2
+		if err := r.Memory.Grow(need - r.taken); err != nil {
+			return false, err
+		}
+		r.taken = need
+	}
+	r.buf = append(r.buf, p...)
+	return true, nil
+}
+
+const (
+	// rowMax bounds one row of COPY's data, as PostgreSQL's string buffers are.
+	rowMax = 1 << 30
+	factor = 4
+)
+
+// Where says in which line an error came up, and what was in it, as far as that is known.
+func (r *Reader) Where(err error) error {
+	shown := ""
+	if r.opts.Format != "binary" && r.text != nil {
+		shown = ": \"" + cutShown(r.text) + "\""
+	}
+	return r.context(err, shown)
+}
+
+// whereIn is Where for one column's value.
+func (r *Reader) whereIn(err error, i int) error {
+	shown := ", column " + r.names[i]
+	switch {
+	case r.opts.Format == "binary":
+	case r.nulls[i]:
+		shown += ": null input"
+	default:
+		shown += ": \"" + cutShown(r.parts[i]) + "\""
+	}
+	return r.context(err, shown)
+}
+
+func (r *Reader) context(err error, shown string) error {
+	var e *sqlstate.Error
+	if !errors.As(err, &e) || e.Context != "" {
+		return err
+	}
+	c := *e
+	c.Context = "COPY " + r.table + ", line " + strconv.FormatInt(r.line, 10) + shown
+	return &c
+}
+
+// cutShown is as much of a line or a value as an error shows.
+func cutShown(b []byte) string {
+	const most = 100
+	if len(b) <= most {
+		return string(b)
+	}
+	n := most
+	for n > 0 && !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return string(b[:n]) + "..."
+}
+
+// Next reads a row; io.EOF ends the data.
+func (r *Reader) Next(row types.Row) error {
+	switch r.opts.Format {
+	case "binary":
+		return r.nextBinary(row)
+	case "csv":
+		return r.nextLine(row, r.splitCSV)
+	}
+	return r.nextLine(row, r.splitText)
+}
+
+// checkHeader compares the header with the columns, if HEADER MATCH asks for that.
+func (r *Reader) checkHeader() error {
+	if !r.opts.HeaderMatch {
+		return nil
+	}
+	if len(r.parts) != len(r.names) {
+		return r.Where(badCopy("wrong number of fields in header line: got %d, expected %d", len(r.parts), len(r.names)))
+	}
+	for i, name := range r.names {
+		switch {
+		case r.nulls[i]:
+			return r.Where(badCopy("column name mismatch in header line field %d: got null value (\"%s\"), expected \"%s\"", i+1, r.opts.Null, name))
+		case string(r.parts[i]) != name:
+			return r.Where(badCopy("column name mismatch in header line field %d: got \"%s\", expected \"%s\"", i+1, r.parts[i], name))
+		}
+	}
+	return nil
+}
+
+func badCopy(format string, args ...any) error {
+	return sqlstate.New(sqlstate.BadCopyFormat, format, args...)
+}
+
+func (r *Reader) nextLine(row types.Row, split func() error) error {
+	if !r.begun {
+		r.begun = true
+		if r.opts.Header {
+			if err := split(); err != nil {
+				return err
+			}
+			if err := r.checkHeader(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := split(); err != nil {
+		return err
+	}
+	if len(r.parts) < len(row) {
+		return r.Where(badCopy("missing data for column %q", r.names[len(r.parts)]))
+	}
+	if len(r.parts) > len(row) {
+		return r.Where(badCopy("extra data after last expected column"))
+	}
+	for i, p := range r.parts {
+		if r.nulls[i] {
+			row[i] = types.Null
+			continue
+		}
+		if err := types.CheckString(p); err != nil {
+			return r.context(err, "")
+		}
+		d, err := types.ParseTextEnv(r.Kinds[i], string(p), r.Env)
+		if err != nil {
+			return r.whereIn(err, i)
+		}
+		row[i] = d
+	}
+	return nil
+}
+
+// takeLine returns the next line without its end; io.EOF if there is none.
+func (r *Reader) takeLine() ([]byte, error) {
+	from := r.at
+	for {
+		if i := bytes.IndexByte(r.buf[from:], '\n'); i >= 0 {
+			line := r.buf[r.at : from+i]
+			r.at = from + i + 1
+			r.line++
+			line, r.cr = bytes.CutSuffix(line, []byte{'\r'})
+			return line, nil
+		}
+		unread := len(r.buf) - r.at
+		ok, err := r.more()
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			if r.at == len(r.buf) {
+				return nil, io.EOF
+			}
+			line := r.buf[r.at:]
+			r.at, r.cr = len(r.buf), false
+			r.line++
+			return line, nil
+		}
+		from = r.at + unread
+	}
+}
+
+// splitText splits a line of the text format: delimiters, backslash escapes, \N and the end mark \.
+func (r *Reader) splitText() error {
+	line, err := r.takeLine()
+	if err != nil {
+		return err
+	}
+	r.text = line
+	if len(line) == 2 && line[0] == '\\' && line[1] == '.' {
+		r.eof, r.at = true, len(r.buf)
+		return io.EOF
+	}
+	r.parts, r.nulls, r.field = r.parts[:0], r.nulls[:0], r.field[:0]
+	if len(r.Kinds) == 0 && len(line) == 0 {
+		return nil
+	}
+	start, raw := 0, 0
+	end := func(i int) {
+		r.nulls = append(r.nulls, string(line[raw:i]) == r.opts.Null)
+		r.parts = append(r.parts, r.field[start:len(r.field):len(r.field)])
+		start = len(r.field)
+	}
+	// The decoded line is never longer than the line, so field does not move while parts point into it.
+	if cap(r.field) < len(line) {
+		r.field = make([]byte, 0, 2*len(line))
+	}
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		if c == r.opts.Delimiter {
+			end(i)
+			raw = i + 1
+			continue
+		}
+		if c != '\\' || i+1 == len(line) {
+			r.field = append(r.field, c)
+			continue
+		}
+		i++
+		switch e := line[i]; e {
+		case 'b':
+			r.field = append(r.field, '\b')
+		case 'f':
+			r.field = append(r.field, '\f')
+		case 'n':
+			r.field = append(r.field, '\n')
+		case 'r':
+			r.field = append(r.field, '\r')
+		case 't':
+			r.field = append(r.field, '\t')
+		case 'v':
+			r.field = append(r.field, '\v')
+		case 'x':
+			v, n := hexDigits(line[i+1:])
+			if n == 0 {
+				r.field = append(r.field, 'x')
+			} else {
+				r.field = append(r.field, v)
+				i += n
+			}
+		case '0', '1', '2', '3', '4', '5', '6', '7':
+			v, n := byte(0), 0
+			for ; n < 3 && i+n < len(line) && line[i+n] >= '0' && line[i+n] <= '7'; n++ {
+				v = v<<3 | line[i+n] - '0'
+			}
+			r.field = append(r.field, v)
+			i += n - 1
+		default:
+			r.field = append(r.field, e)
+		}
+	}
+	end(len(line))
+	return nil
+}
+
+func hexDigits(b []byte) (byte, int) {
+	n := 0
+	for n < 2 && n < len(b) && strings.IndexByte("0123456789abcdefABCDEF", b[n]) >= 0 {
+		n++
+	}
+	v, _ := strconv.ParseUint(string(b[:n]), 16, 8)
+	return byte(v), n
+}
+
+// splitCSV splits a record of the CSV format, which may span lines.
+func (r *Reader) splitCSV() error {
+	line, err := r.takeLine()
+	if err != nil {
+		return err
+	}
+	if string(line) == `\.` {
+		r.eof, r.at = true, len(r.buf)
+		return io.EOF
+	}
+	// Lines belong to one record while a quote is open.
+	record := append([]byte(nil), line...)
+	r.text = record
+	for open := r.quoted(line, false); open; {
+		if r.cr { // it is the value's, within quotes
+			record = append(record, '\r')
+		}
+		next, err := r.takeLine()
+		if errors.Is(err, io.EOF) {
+			r.text = append(record, '\n')
+			return r.Where(badCopy("unterminated CSV quoted field"))
+		}
+		if err != nil {
+			return err
+		}
+		open = r.quoted(next, true)
+		record = append(append(record, '\n'), next...)
+		r.text = record
+		if need := int64(len(record)) * factor; need > r.taken {
+			if err := r.Memory.Grow(need - r.taken); err != nil {
+				return err
+			}
+			r.taken = need
+		}
+		if len(record) > rowMax {
+			return sqlstate.New(sqlstate.ProgramLimitExceeded, "out of memory").
+				WithDetail("Cannot enlarge string buffer containing %d bytes.", len(record))
+		}
+	}
+	r.parts, r.nulls = r.parts[:0], r.nulls[:0]
+	r.field = make([]byte, 0, len(record))
+	start, quoted, inside := 0, false, false
+	end := func() {
+		v := r.field[start:len(r.field):len(r.field)]
+		i := len(r.parts)
+		isNull := !quoted && string(v) == r.opts.Null && !(i < len(r.names) && listed(r.opts.ForceNotNull, r.names[i]))
+		if quoted && i < len(r.names) && listed(r.opts.ForceNull, r.names[i]) && string(v) == r.opts.Null {
+			isNull = true
+		}
+		r.parts, r.nulls = append(r.parts, v), append(r.nulls, isNull)
+		start, quoted = len(r.field), false
+	}
+	for i := 0; i < len(record); i++ {
+		c := record[i]
+		switch {
+		case inside && c == r.opts.Escape && i+1 < len(record) && (record[i+1] == r.opts.Quote || record[i+1] == r.opts.Escape && r.opts.Escape != r.opts.Quote):
+			i++
+			r.field = append(r.field, record[i])
+		case c == r.opts.Quote:
+			inside = !inside
+			quoted = true
+		case c == r.opts.Delimiter && !inside:
+			end()
+		default:
+			r.field = append(r.field, c)
+		}
+	}
+	end()
+	return nil
+}
+
+// quoted reports whether a quote is open at the end of a line, given whether one is at its beginning.
+func (r *Reader) quoted(line []byte, open bool) bool {
+	quote, escape := r.opts.Quote, r.opts.Escape
+	escaped := false
+	for _, c := range line {
+		if open && c == escape && escape != quote {
+			escaped = !escaped
+		}
+		if c == quote && !escaped {
+			open = !open
+		}
+		if c != escape || escape == quote {
+			escaped = false
+		}
+	}
+	return open
+}
+
+func listed(list []string, name string) bool {
+	for _, n := range list {
+		if n == name || n == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// need makes n unread bytes available.
+func (r *Reader) need(n int) error {
+	for len(r.buf)-r.at < n {
+		ok, err := r.more()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return badCopy("unexpected EOF in COPY data")
+		}
+	}
+	return nil
+}
+
+func (r *Reader) nextBinary(row types.Row) error {
+	if !r.begun {
+		r.begun = true
+		if err := r.need(len(signature) + 8); err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(r.buf[r.at:], signature) {
+			return badCopy("COPY file signature not recognized")
+		}
+		extra := int(int32(binary.BigEndian.Uint32(r.buf[r.at+len(signature)+4:])))
+		r.at += len(signature) + 8
+		if extra < 0 || extra > 1<<20 {
+			return badCopy("invalid COPY file header (wrong length)")
+		}
+		if err := r.need(extra); err != nil {
+			return err
+		}
+		r.at += extra
+	}
+	// Drivers may leave out the marker of the end: the stream may end wherever a row could begin.
+	for r.at == len(r.buf) {
+		ok, err := r.more()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return io.EOF
+		}
+	}
+	if err := r.need(2); err != nil {
+		return err
+	}
+	n := int(int16(binary.BigEndian.Uint16(r.buf[r.at:])))
+	r.at += 2
+	r.line++
+	if n == -1 {
+		if ok, err := r.more(); err != nil {
+			return err
+		} else if ok && r.at < len(r.buf) {
+			return badCopy("received copy data after EOF marker")
+		}
+		return io.EOF
+	}
+	if n != len(row) {
+		return badCopy("row field count is %d, expected %d", n, len(row))
+	}
+	for i := range row {
+		if err := r.need(4); err != nil {
+			return err
+		}
+		size := int(int32(binary.BigEndian.Uint32(r.buf[r.at:])))
+		r.at += 4
+		if size == -1 {
+			row[i] = types.Null
+			continue
+		}
+		if size < 0 || size > 1<<30 {
+			return badCopy("invalid field size")
+		}
+		if err := r.need(size); err != nil {
+			return err
+		}
+		raw, err := DecodeBinary(r.Client, r.buf[r.at:r.at+size], r.Kinds[i])
+		if err != nil {
+			return r.whereIn(err, i)
+		}
+		d, err := types.ParseBinary(r.Kinds[i], raw)
+		if err != nil {
+			return r.whereIn(err, i)
+		}
+		row[i] = d
+		r.at += size
+	}
+	return nil
+}
+
+// DecodeBinary converts the text in the binary form of a value; without a charset it is UTF-8.
+func DecodeBinary(cs *charset.Charset, raw []byte, t *types.T) ([]byte, error) {
+	if cs == nil {
+		return raw, nil
+	}
+	switch t.Phys() {
+	case types.PhysString, types.PhysChar, types.PhysJSON:
+		return cs.Decode(raw)
+	case types.PhysArray, types.PhysTuple:
+		if t.Elem != nil && t.Elem.Phys() != types.PhysString && t.Elem.Phys() != types.PhysChar && t.Elem.Phys() != types.PhysJSON {
+			break
+		}
+		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "binary arrays and rows of text need client_encoding UTF8")
+	}
+	return raw, nil
+}

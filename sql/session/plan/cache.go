@@ -1,0 +1,175 @@
+package plan
+
+import (
+	"container/list"
+	"context"
+	"strings"
+	"sync"
+
+	"meridian/sql/session/result"
+
+	"meridian/sql/bind"
+	"meridian/sql/exec"
+	"meridian/sql/memory"
+	"meridian/sql/opt"
+	"meridian/sql/parse"
+	"meridian/sql/types"
+)
+
+// Plan is a statement made ready to run: immutable, shared between sessions, good for as long as the descriptors
+// that it was made from keep their versions (session.S3), and the roles and grants by which it was allowed (session.S5).
+type Plan struct {
+	Stmt    *parse.Statement
+	Bound   bind.Statement
+	Query   *bind.Query // nil for commands
+	Program *exec.Program
+	Columns []result.Column // nil: no rows come back
+	Params  []*types.T
+	Depends []opt.Dependency
+	// role is the role that it was made for, under which generation of roles and grants; zero: those that a transaction was
+	// about to change.
+	Role   string
+	Access uint64
+	// bytes is about what it occupies, besides its text.
+	Bytes int64
+	// local is the state of the session's temporary relations that its names were looked up in; zero: there were none.
+	Local uint64
+	// private plans depend on something besides descriptors and are not shared.
+	Private bool
+}
+
+// Key is everything that binding depends on besides descriptors.
+type Key struct {
+	Text, Database, User, Path, Params string
+}
+
+// Cache keeps the plans used last, by text. A plan whose descriptors have changed is found, checked and made anew.
+type Cache struct {
+	mu    sync.Mutex // guards the fields below; nothing is taken after it
+	limit int
+	bytes int64 // what all of them occupy, at most cacheBytes
+	byKey map[Key]*list.Element
+	order list.List // of *planEntry, most recently used first
+}
+
+type entry struct {
+	key  Key
+	plan *Plan
+}
+
+// NewCache makes a cache of at most limit plans.
+func NewCache(limit int) *Cache {
+	return &Cache{limit: limit, byKey: map[Key]*list.Element{}}
+}
+
+// Get finds a plan; nil if there is none.
+func (c *Cache) Get(k Key) *Plan {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[k]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*entry).plan
+}
+
+// Put keeps a plan, instead of an earlier one of the same key.
+func (c *Cache) Put(k Key, p *Plan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += p.SharedBytes()
+	if e := c.byKey[k]; e != nil {
+		c.bytes -= e.Value.(*entry).plan.SharedBytes()
+		e.Value.(*entry).plan = p
+		c.order.MoveToFront(e)
+	} else {
+		c.byKey[k] = c.order.PushFront(&entry{k, p})
+	}
+	for c.order.Len() > c.limit || c.bytes > cacheBytes {
+		last := c.order.Back()
+		old := last.Value.(*entry)
+		c.bytes -= old.plan.SharedBytes()
+		delete(c.byKey, old.key)
+		c.order.Remove(last)
+	}
+}
+
+// SharedBytesMax is the most that a shared plan may occupy, and cacheBytes what all of a node's together may. Plans of ordinary
+// statements have some kilobytes. Both are chosen by us: a plan of more than SharedBytesMax takes longer to run than to make.
+const (
+	SharedBytesMax = 256 << 10
+	cacheBytes     = 64 << 20
+)
+
+// SharedBytes is what the cache would keep alive with the plan: the whole text that its statement came in, too.
+func (p *Plan) SharedBytes() int64 {
+	return p.Bytes + int64(len(p.Stmt.Source)) + p.Stmt.Bytes
+}
+
+// TypeKey is Key.Params of parameters whose types the client has given.
+func TypeKey(params []*types.T) string {
+	if len(params) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, t := range params {
+		if t != nil {
+			b.WriteString(t.Reference())
+		}
+		b.WriteByte(',')
+	}
+	return b.String()
+}
+
+// Room answers for what a plan occupies while it is made: it counts, and fails beyond the statement's memory (memory.ME1) and when
+// the statement was cancelled.
+type Room struct {
+	ctx     context.Context
+	account *memory.Account
+	Bytes   int64
+}
+
+// NewRoom takes from an account, until the context ends.
+func NewRoom(ctx context.Context, account *memory.Account) *Room {
+	return &Room{ctx: ctx, account: account}
+}
+
+// Take asks for some bytes more.
+func (r *Room) Take(bytes int64) error {
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
+	r.Bytes += bytes
+	return r.account.Grow(bytes)
+}
+
+// Columns lists a query's result columns; nil if it returns no rows.
+func Columns(q *bind.Query) []result.Column {
+	if len(q.Output) == 0 && q.Tag != "SELECT" {
+		return nil
+	}
+	cols := make([]result.Column, len(q.Output))
+	for i, o := range q.Output {
+		cols[i] = result.Column{Name: o.Name, Type: o.Type}
+		m := q.Meta.Column(o.Col)
+		if m.Table != nil && m.Column != 0 {
+			cols[i].Table = uint32(m.Table.ID)
+			cols[i].Attribute = uint16(m.Column)
+		}
+	}
+	return cols
+}
+
+// SameColumns reports whether two plans answer with the same columns.
+func SameColumns(a, b []result.Column) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Name != b[i].Name || !a[i].Type.Same(b[i].Type) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,120 @@
+package portal
+
+import (
+	"context"
+	"slices"
+
+	"meridian/sql/memory"
+	"meridian/sql/session/plan"
+	"meridian/sql/session/result"
+	"meridian/sql/types"
+)
+
+// Rows are what a running query answers: exec.Cursor.
+type Rows interface {
+	// Next is the next row, or nil at the end. The row is valid until the next call; its values for ever.
+	Next(context.Context) (types.Row, error)
+	// Hold reads what is left into memory, so that the transaction may go on to another snapshot.
+	Hold(context.Context) error
+	RowsAffected() int64
+	Close()
+}
+
+// Portal is a bound statement, perhaps half run.
+type Portal struct {
+	Name      string
+	Statement *Statement // nil: of DECLARE
+	Plan      *plan.Plan
+	Params    []types.Datum
+	Formats   []result.Format
+	// Size is that of the arguments, in bytes.
+	Size int
+	// Declared portals are SQL cursors.
+	Declared bool
+	cursor
+
+	rows  Rows // nil before the first Execute and after the end
+	ended bool
+	made  int64 // portals, before it
+	// running is what the query occupies, and held what the portal does of the session's.
+	running *memory.Account
+	owner   *memory.Account
+	held    int64
+}
+
+// Take asks the session for memory that the portal has until it is dropped.
+func (p *Portal) Take(owner *memory.Account, bytes int64) error {
+	if err := owner.Grow(bytes); err != nil {
+		return err
+	}
+	p.owner, p.held = owner, p.held+bytes
+	return nil
+}
+
+// Open gives the portal the rows of its query, and the memory that the query takes while it runs.
+func (p *Portal) Open(rows Rows, running *memory.Account) { p.rows, p.running = rows, running }
+
+// Rows are those of the running query; nil if it does not run.
+func (p *Portal) Rows() Rows { return p.rows }
+
+// Running reports whether the query has begun and not ended.
+func (p *Portal) Running() bool { return p.rows != nil }
+
+// Ended reports whether the query has run to its end, or was stopped.
+func (p *Portal) Ended() bool { return p.ended }
+
+// End notes that a portal has run, all at once.
+func (p *Portal) End() { p.ended = true }
+
+// stop ends the query.
+func (p *Portal) stop() {
+	if p.rows != nil {
+		p.rows.Close()
+		p.rows = nil
+		p.running.Close()
+	}
+}
+
+// Stop ends the query for good.
+func (p *Portal) Stop() {
+	p.stop()
+	p.ended = true
+}
+
+// Rewind makes a portal one that has not run.
+func (p *Portal) Rewind() {
+	p.stop()
+	p.ended = false
+}
+
+// Drop ends the query, and gives back what the arguments and kept rows occupy.
+func (p *Portal) Drop() {
+	p.Stop()
+	p.owner.Shrink(p.held)
+	p.held = 0
+}
+
+// keepRow keeps a row that was read of a cursor, so that it can go back.
+func (p *Portal) keepRow(row types.Row) error {
+	n := int64(64 + 48*len(row))
+	for i := range row {
+		n += row[i].Weight()
+	}
+	err := p.Take(p.owner, n)
+	if err == nil {
+		p.bytes += n
+		p.kept = append(p.kept, slices.Clone(row))
+	}
+	if !p.asked && (err != nil || p.bytes > scrollBytes) { // portal.PO3
+		p.forgetRows()
+		err = nil
+	}
+	return err
+}
+
+// forgetRows makes a cursor one that only goes forward.
+func (p *Portal) forgetRows() {
+	p.owner.Shrink(p.bytes)
+	p.held -= p.bytes
+	p.kept, p.bytes, p.keep = nil, 0, false
+}

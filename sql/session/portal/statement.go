@@ -1,0 +1,118 @@
+package portal
+
+import (
+	"meridian/sql/memory"
+	"meridian/sql/parse"
+	"meridian/sql/session/plan"
+	"meridian/sql/sqlstate"
+	"meridian/sql/types"
+)
+
+// maxStatements bounds the prepared statements that a client can make a session hold.
+const maxStatements = 100_000
+
+// ownBytes is about what a statement or a cursor occupies besides its text and plan.
+const ownBytes = 512
+
+// Statement is a prepared statement.
+type Statement struct {
+	Name  string
+	Stmt  *parse.Statement // nil: empty query
+	Types []*types.T       // as the client gave them; nil elements are inferred
+	Plan  *plan.Plan
+	Path  string // the search path that Plan was made for
+	held  int64  // bytes of the session's memory
+}
+
+// Bytes is what a statement and its plan occupy for as long as a session keeps them. A plan that is shared is in the cache now,
+// but not for ever.
+func Bytes(stmt *parse.Statement, p *plan.Plan) int64 {
+	n := int64(len(stmt.Source)) + stmt.Bytes
+	if p != nil {
+		n += p.Bytes
+	}
+	return n
+}
+
+// Statements are the prepared statements of a session.
+type Statements struct {
+	memory *memory.Account
+	byName map[string]*Statement
+}
+
+// NewStatements makes an empty set, whose statements occupy an account's memory.
+func NewStatements(account *memory.Account) Statements {
+	return Statements{memory: account, byName: map[string]*Statement{}}
+}
+
+// Find returns the statement of a name.
+func (s *Statements) Find(name string) (*Statement, error) {
+	if p, ok := s.byName[name]; ok {
+		return p, nil
+	}
+	if name == "" {
+		return nil, sqlstate.New(sqlstate.InvalidStatementName, "unnamed prepared statement does not exist")
+	}
+	return nil, sqlstate.New(sqlstate.InvalidStatementName, "prepared statement %q does not exist", name)
+}
+
+// Free refuses a name that another statement has.
+func (s *Statements) Free(name string) error {
+	if _, taken := s.byName[name]; taken {
+		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", name)
+	}
+	return nil
+}
+
+// Reserve makes room for a statement of a name: the unnamed one gives way to the next, others do not.
+func (s *Statements) Reserve(name string) error {
+	if name == "" {
+		s.Close("")
+	} else if err := s.Free(name); err != nil {
+		return err
+	}
+	if len(s.byName) >= maxStatements {
+		return sqlstate.New(sqlstate.ConfigurationLimitExceeded, "too many prepared statements").
+			WithHint("Deallocate those that are not used.")
+	}
+	return nil
+}
+
+// Add keeps a statement, whose memory is the session's until it is closed, in place of one of the same name.
+func (s *Statements) Add(p *Statement) error {
+	if p.Stmt != nil {
+		p.held = ownBytes + Bytes(p.Stmt, p.Plan)
+	}
+	if err := s.memory.Grow(p.held); err != nil {
+		return err
+	}
+	s.Close(p.Name)
+	s.byName[p.Name] = p
+	return nil
+}
+
+// Close drops a statement, if it is there.
+func (s *Statements) Close(name string) {
+	if p, ok := s.byName[name]; ok {
+		s.memory.Shrink(p.held)
+		delete(s.byName, name)
+	}
+}
+
+// CloseAll drops all of them.
+func (s *Statements) CloseAll() {
+	for name := range s.byName {
+		s.Close(name)
+	}
+}
+
+// Texts are the names and texts of those that have both.
+func (s *Statements) Texts() map[string]string {
+	out := map[string]string{}
+	for n, p := range s.byName {
+		if n != "" && p.Stmt != nil {
+			out[n] = p.Stmt.Text()
+		}
+	}
+	return out
+}

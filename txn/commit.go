@@ -1,0 +1,287 @@
+package txn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"meridian/admission"
+	"meridian/clock"
+	"meridian/commit"
+	"meridian/commit/transaction"
+	"meridian/kv"
+)
+
+// fail makes the attempt unusable: a heartbeat found the transaction aborted, or part of its buffer is lost.
+func (t *Txn) fail(cause error) error { return t.core.Fail(transaction.AbortedByOther, cause, true) }
+
+// Commit commits. After *RetryError the transaction can be restarted; after *kv.AmbiguousError it can't be used any more; after any other
+// error it has to be rolled back.
+func (t *Txn) Commit(ctx context.Context) error {
+	return t.commit(ctx, nil)
+}
+
+// CommitWithTrigger commits, and the range of the first write carries out a trigger atomically with the commit.
+func (t *Txn) CommitWithTrigger(ctx context.Context, trigger *kv.CommitTrigger) error {
+	return t.commit(ctx, trigger)
+}
+
+func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	db := t.db
+	if err := t.Settle(ctx); err != nil {
+		return err // txn.LD4
+	}
+	if trigger == nil && t.core.ReadOnly() {
+		if t.leader.HasHeld() {
+			b := t.leader.CheckHeld(db.o.Clock.Now())
+			_, err := db.o.Sender.Send(ctx, b)
+			if err = t.leader.HeldChecked(b, err); err != nil {
+				return err
+			}
+		}
+		later := t.core.CommitReadOnly(t.beat.record())
+		t.finish(committed)
+		t.dropLoads(true)
+		db.cleanup(later)
+		db.metrics.ReadOnlyCommits.Add(1)
+		return t.commitWait(ctx, t.core.Txn().ReadTimestamp)
+	}
+	t.core.SetTrigger(trigger)
+	if err := t.takeElsewhere(); err != nil {
+		return err
+	}
+	one := false
+	if db.o.Ranges != nil && t.core.MayCommitInOnePhase() && db.o.Ranges.OneRange(t.core.WriteBounds()) {
+		// A record at the present anchor would be left behind. No heartbeat makes one from here on.
+		db.beats.remove(&t.beat)
+		one = !t.beat.record()
+	}
+	var now clock.Timestamp
+	if t.leader.HasHeld() {
+		now = db.o.Clock.Now()
+		t.leader.HeldInRange(one && db.o.Ranges.OneRange(t.leader.HeldBounds(t.core.WriteBounds())))
+	}
+	t.leader.StartCommit(one, len(t.flights) > 0, t.elsewhere(), now)
+	t.beat.want = !one
+	for {
+		if err := t.align(ctx); err != nil {
+			return t.undecided(err)
+		}
+		if t.deadline != nil || t.holder != nil {
+			// A long commit outlives the lease's term, which is renewed meanwhile.
+			t.core.SetDeadline(t.latest(ctx))
+		}
+		b, err := t.leader.CommitNext()
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			break
+		}
+		switch b.Requests[0].(type) {
+		case *kv.RefreshRequest, *kv.RefreshRangeRequest:
+			db.metrics.Refreshes.Add(1)
+		}
+		b.Trace, b.LockTimeout = t.trace, t.o.LockTimeout
+		t.beat.want = t.beat.want || t.core.Sent()
+		t.heartbeat()
+		wait, again, err := t.beginElsewhere(ctx, b)
+		if err != nil {
+			return t.undecided(err)
+		}
+		if again {
+			continue
+		}
+		r, err := t.dispatch(ctx, b)
+		if r != nil && t.trace {
+			t.note(r.Served)
+		}
+		var others error
+		if wait != nil {
+			others = wait()
+		}
+		if t.handOver(err) {
+			one = false
+			if err := t.handedOver(b, err); err != nil {
+				return t.undecided(err)
+			}
+			continue
+		}
+		if err = t.leader.CommitAnswered(r, err); err != nil {
+			return t.undecided(err)
+		}
+		if others != nil {
+			if err := t.refusedElsewhere(others); err != nil {
+				return t.undecided(err)
+			}
+		}
+	}
+	if landed := t.recall(); landed != nil {
+		landed(ctx) // others have found all of them, and made the commit explicit (txn.PW5)
+	}
+	at, later, _ := t.core.Committed()
+	if later != nil && later.End && t.o.Name == "" { // those that have one are the node's own
+		db.o.Probes.Reached(ProbeStaged)
+	}
+	t.finish(committed)
+	t.dropLoads(true)
+	db.committed(ctx, later)
+	if one {
+		db.metrics.OnePhaseCommits.Add(1)
+	} else {
+		db.metrics.TwoPhaseCommits.Add(1)
+	}
+	return t.commitWait(ctx, at.Forward(t.core.Txn().ReadTimestamp))
+}
+
+// commitWait (txn.TX8) returns when the gateway's clock has passed the timestamps at which the transaction has written or read: from then
+// on every transaction that begins anywhere finds them at or below its own timestamp, or uncertain (CRDB'22 §6.2). Only timestamps of the
+// future need a wait. The locks are being released meanwhile. The transaction has committed, so it can't be cancelled any more: the wait,
+// which is as long as a timestamp can lie in the future, ends early only if the node stops.
+func (t *Txn) commitWait(ctx context.Context, at clock.Timestamp) error {
+	c := t.db.o.Clock
+	if t.core.Historical() || c.Passed(at) {
+		return nil
+	}
+	id := t.core.Txn().ID
+	defer admission.Block(ctx, binary.LittleEndian.Uint64(id[:])).Resume()
+	start := t.db.o.Host.Clock.Monotonic()
+	err := c.AwaitPast(t.db.o.Host.Group.Context(), at)
+	t.db.metrics.CommitWaits.Add(1)
+	t.db.metrics.CommitWaitNanos.Add(int64(t.db.o.Host.Clock.Monotonic() - start))
+	if err != nil {
+		return &kv.AmbiguousError{Reason: "the node stops, and the commit's timestamp has not come"}
+	}
+	return nil
+}
+
+// align prepares the in-flight writes for the commit's next batch: each either stays in flight along with it (txn.PW3), or has been
+// acknowledged before.
+func (t *Txn) align(ctx context.Context) error {
+	// The buffer bounds the writes that are launched here.
+	if err := t.launchAll(ctx, t.leader.TakeCommitWrites(), math.MaxInt); err != nil {
+		return err
+	}
+	if t.leader.Overlaps() {
+		return t.beside(ctx)
+	}
+	if err := t.settleAll(ctx); err != nil {
+		return err
+	}
+	if again, err := t.landElsewhere(ctx); err != nil {
+		return err
+	} else if again {
+		return t.align(ctx)
+	}
+	t.leader.Landed()
+	return nil
+}
+
+// undecided notes a commit that ends with an error, after which its outcome may be unknown.
+func (t *Txn) undecided(err error) error {
+	if isAmbiguous(err) {
+		t.finish(unknown)
+		t.db.metrics.Ambiguous.Add(1)
+		t.db.o.Probes.Reached("commit: the outcome is unknown")
+	}
+	return err
+}
+
+func isAmbiguous(err error) bool {
+	var ambiguous *kv.AmbiguousError
+	return errors.As(err, &ambiguous)
+}
+
+// latest is the timestamp that the commit must not exceed; zero is none.
+func (t *Txn) latest(ctx context.Context) (d clock.Timestamp) {
+	at := t.core.Txn().WriteTimestamp
+	if t.deadline != nil {
+		if d = t.deadline.Deadline(); !d.IsZero() && d.Less(at) {
+			t.deadline.AwaitDeadline(ctx, at)
+			d = t.deadline.Deadline()
+		}
+	}
+	if h := t.holder; h != nil && h.Held() > 0 {
+		alive := h.Deadline()
+		if alive.LessEq(at) {
+			h.Beat(ctx, commit.HeartbeatInterval)
+			alive = h.Deadline()
+		}
+		if alive = alive.Prev(); d.IsZero() || alive.Less(d) {
+			d = alive // txn.TX6
+		}
+	}
+	return d
+}
+
+// finish ends the transaction's use of shared things.
+func (t *Txn) finish(s state) {
+	t.state = s
+	t.db.beats.remove(&t.beat)
+	t.db.readers.end(t.reading)
+}
+
+// Rollback undoes everything; its error never matters to the caller, and may be called after any
+// error and after Commit.
+func (t *Txn) Rollback(ctx context.Context) error {
+	if t.state != open {
+		return nil
+	}
+	later := t.core.Rollback(t.beat.record())
+	t.finish(rolledBack)
+	t.dropLoads(false)
+	t.db.cleanupAfter(t.recall(), later)
+	t.db.metrics.Rollbacks.Add(1)
+	return nil
+}
+
+// Restart begins a new attempt after *RetryError or *kv.DeadlockError: no writes, no savepoints, a later timestamp.
+// Locks are kept if the transaction keeps its identity.
+func (t *Txn) Restart(ctx context.Context) error {
+	if t.state != open {
+		return ErrFinished
+	}
+	t.db.metrics.Restarts.Add(1)
+	if cause := t.beat.aborted.Load(); cause != nil {
+		t.fail(*cause)
+	}
+	t.dropLoads(false)
+	landed := t.recall()
+	abandoned, fresh := t.core.Restart(t.db.newID(), t.db.o.Clock.Read(), t.beat.record())
+	t.restarted(fresh)
+	if fresh {
+		t.db.beats.remove(&t.beat)
+		t.beat.reset()
+		if abandoned != nil && abandoned.End {
+			// The new attempt is likely to meet the old one's intents.
+			if landed != nil {
+				landed(ctx)
+			}
+			t.db.clean(ctx, abandoned)
+		} else {
+			t.db.cleanup(abandoned)
+		}
+	}
+	return nil
+}
+
+// GiveUp has the next Restart take a new identity, so that others get the locks of this one.
+func (t *Txn) GiveUp() { t.core.Spoil() }
+
+// SetDeadline is a timestamp that the commit must not exceed (I7: descriptor leases); zero is none.
+func (t *Txn) SetDeadline(ts clock.Timestamp) { t.core.SetDeadline(ts) }
+
+// DeadlineSource knows, when a transaction is about to commit, which timestamp it must not exceed.
+type DeadlineSource interface {
+	Deadline() clock.Timestamp
+	// AwaitDeadline returns when the deadline is beyond a timestamp, or will not be soon.
+	AwaitDeadline(ctx context.Context, at clock.Timestamp)
+}
+
+// SetDeadlineSource asks for the deadline as late as possible, for leases that are renewed while the transaction
+// runs; nil removes it.
+func (t *Txn) SetDeadlineSource(s DeadlineSource) { t.deadline = s }

@@ -1,0 +1,58 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+
+	"meridian/commit"
+	"meridian/commit/transaction"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Protocol is the gateway's part of a commit protocol. One value serves all transactions, concurrently.
+type Protocol interface {
+	// Finisher recovers transactions of other gateways, and resolves the writes that transactions of this gateway have left.
+	commit.Finisher
+	// Begin makes the Coordinator of a transaction that has met a range of the protocol.
+	Begin() Coordinator
+}
+
+// Coordinator is a commit protocol's half of one transaction at its gateway: its operations in ranges of the protocol. transaction.Core has
+// the part of a transaction that is common to all protocols; each call gives the Coordinator the present state of the transaction (t).
+//
+// Each method may answer *kv.ProtocolError: then nothing was done in the range that it names, and the transaction calls the Coordinator of
+// the protocol that the range has now. Calls are sequential, but Write runs concurrently with the Write of other protocols.
+type Coordinator interface {
+	// Get reads keys; nil is no value. The transaction's own writes are not looked for: they are in its buffer.
+	Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o ReadOptions) ([][]byte, error)
+	// Scan reads a part of a span from the end at which the scan begins, and returns the rest of it.
+	Scan(ctx context.Context, t *kv.Txn, o ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error)
+	// Write makes writes provisional at t.WriteTimestamp exactly. When it returns nil all of them are durable at that timestamp: the
+	// protocol's Witness confirms it until the transaction has ended. *kv.WriteTooOldError and *kv.TxnRetryError say that they are not, and
+	// never will be, and which later timestamp helps. After any other error the transaction asks the Witness.
+	Write(ctx context.Context, t *kv.Txn, writes []transaction.Write) error
+	// Restarted says that another attempt begins: earlier reads don't count any more. fresh says that it has another identity, and none of
+	// the locks.
+	Restarted(fresh bool)
+}
+
+// ReadOptions say how keys are read.
+type ReadOptions struct {
+	Lock kv.LockStrength
+	Wait kv.WaitPolicy
+	// Hold says that the client asked for the lock: the transaction commits only if it has had it all the time (HoldLocks).
+	Hold bool
+	// Newest reads what the running statement has written, too.
+	Newest bool
+}
+
+// UnsupportedError says that a commit protocol does not support a transaction's operation in one of its ranges.
+type UnsupportedError struct {
+	Protocol kv.Protocol
+	What     string
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("txn: commit protocol %s does not support %s", e.Protocol, e.What)
+}

@@ -1,0 +1,251 @@
+package txn
+
+import (
+	"context"
+
+	"meridian/admission"
+	"meridian/commit/leader/coordinator"
+	"meridian/commit/transaction"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// leaderRanges is the leader protocol's Coordinator: a transaction's operations in the leader's ranges. It drives
+// coordinator.Coordinator.
+type leaderRanges Txn
+
+var _ Coordinator = (*leaderRanges)(nil)
+
+// Restarted implements Coordinator.
+func (l *leaderRanges) Restarted(fresh bool) { l.leader.Restarted(fresh) }
+
+// send sends one batch to its ranges, and moves the timestamp and repeats it for as long as that helps. prepare
+// puts the transaction into the batch.
+func (t *Txn) send(ctx context.Context, b *kv.Batch, prepare func(*kv.Batch)) (*kv.BatchResponse, error) {
+	for {
+		prepare(b)
+		b.Trace = t.trace
+		b.LockTimeout = t.o.LockTimeout
+		t.heartbeat()
+		r, err := t.dispatch(ctx, b)
+		if r != nil && t.trace {
+			t.note(r.Served)
+		}
+		if r != nil && r.Waited > 0 {
+			admission.Waited(ctx, r.Waited)
+		}
+		a := t.leader.Answered(b, r, err)
+		switch a.Verdict {
+		case coordinator.Done:
+			return r, nil
+		case coordinator.Fail:
+			return nil, a.Err
+		}
+		if a.Refresh != nil {
+			if err := t.refresh(ctx, a.Refresh); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (t *Txn) dispatch(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if t.holder != nil {
+		defer t.linked(ctx)()
+	}
+	return t.db.o.Sender.Send(ctx, b)
+}
+
+func (t *Txn) refresh(ctx context.Context, b *kv.Batch) error {
+	t.db.metrics.Refreshes.Add(1)
+	r, err := t.db.o.Sender.Send(ctx, b)
+	if err = t.leader.Refreshed(b, r, err); err != nil {
+		t.db.o.Probes.Reached("txn: refresh failed")
+		t.db.metrics.RefreshesFailed.Add(1)
+	}
+	return err
+}
+
+// noteHeld remembers the locks of an answer.
+func (t *Txn) noteHeld(s keys.Span, lock kv.LockStrength, r *kv.BatchResponse) {
+	if t.hold && lock != kv.NoLock && !r.LockedAt.IsZero() {
+		t.leader.NoteHeld(s, r.LockedAt)
+	}
+}
+
+// locking prepares for locks in a span: cleanup and heartbeats must know.
+func (t *Txn) locking(s keys.Span) {
+	t.core.NoteLock(s)
+	t.beat.want = true
+}
+
+// getOne reads one key; the batch of a read without a lock costs no allocation.
+func (l *leaderRanges) getOne(ctx context.Context, key keys.Key, o ReadOptions) ([]byte, error) {
+	t := (*Txn)(l)
+	if len(t.flights) > 0 {
+		if err := t.stall(ctx, keys.Span{Start: key}); err != nil {
+			return nil, err
+		}
+	}
+	g := &t.get
+	g.req = kv.GetRequest{Key: key, Lock: o.Lock}
+	g.reqs[0] = &g.req
+	g.batch = kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold}, Requests: g.reqs[:]}
+	var (
+		r   *kv.BatchResponse
+		err error
+	)
+	if o.Lock == kv.NoLock {
+		r, err = t.send(ctx, &g.batch, t.leader.Prepare)
+	} else {
+		// Requests that wait for the lock may keep the batch.
+		g.batch.Requests = []kv.Request{&kv.GetRequest{Key: key, Lock: o.Lock}}
+		t.locking(keys.Span{Start: key})
+		r, err = t.send(ctx, &g.batch, func(b *kv.Batch) { t.leader.PrepareLocking(b, key, false) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.leader.NoteRead(keys.Span{Start: key})
+	if o.Lock >= kv.Shared {
+		t.leader.NoteLocked(key)
+	}
+	t.noteHeld(keys.Span{Start: key}, o.Lock, r)
+	get, ok := first[*kv.GetResponse](r)
+	if !ok {
+		return nil, errMalformed
+	}
+	return get.Value, nil
+}
+
+// Get implements Coordinator. The batch asks for all keys, in parallel over their ranges.
+func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+	t := (*Txn)(l)
+	if len(t.flights) > 0 {
+		if err := t.stallKeys(ctx, ks); err != nil {
+			return nil, err
+		}
+	}
+	reqs, gets := make([]kv.Request, len(ks)), make([]kv.GetRequest, len(ks))
+	for i, k := range ks {
+		gets[i] = kv.GetRequest{Key: k, Lock: o.Lock}
+		reqs[i] = &gets[i]
+		if o.Lock != kv.NoLock {
+			t.locking(keys.Span{Start: k})
+		}
+	}
+	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold}, Requests: reqs}
+	prepare := t.leader.Prepare
+	if o.Lock != kv.NoLock {
+		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, ks[0], o.Newest) }
+	}
+	r, err := t.send(ctx, b, prepare)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Responses) != len(reqs) {
+		return nil, errMalformed
+	}
+	values := make([][]byte, len(ks))
+	for i, k := range ks {
+		get, ok := r.Responses[i].(*kv.GetResponse)
+		if !ok {
+			return nil, errMalformed
+		}
+		t.leader.NoteRead(keys.Span{Start: k})
+		if o.Lock >= kv.Shared {
+			t.leader.NoteLocked(k)
+		}
+		t.noteHeld(keys.Span{Start: k}, o.Lock, r)
+		values[i] = get.Value
+	}
+	return values, nil
+}
+
+// Scan implements Coordinator.
+func (l *leaderRanges) Scan(ctx context.Context, _ *kv.Txn, o ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
+	t := (*Txn)(l)
+	s := o.Span
+	if err := t.stall(ctx, s); err != nil {
+		return nil, nil, err
+	}
+	b := &kv.Batch{
+		Header:   kv.Header{WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes, Hold: t.hold && o.Lock != kv.NoLock},
+		Requests: []kv.Request{&kv.ScanRequest{Start: s.Start, End: s.End, Reverse: o.Reverse, Lock: o.Lock}},
+	}
+	prepare := t.leader.Prepare
+	if o.Lock != kv.NoLock {
+		t.locking(s)
+		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, s.Start, false) }
+	}
+	r, err := t.send(ctx, b, prepare)
+	if err != nil {
+		return nil, nil, err
+	}
+	scan, ok := first[*kv.ScanResponse](r)
+	if !ok {
+		return nil, nil, errMalformed
+	}
+	t.noteLocked(o.Lock, scan.Rows)
+	if read := without(s, scan.Resume, o.Reverse); read.Start.Less(read.End) {
+		t.noteHeld(read, o.Lock, r)
+		t.leader.NoteRead(read)
+	}
+	return scan.Rows, scan.Resume, nil
+}
+
+// scanMany scans several spans completely, in parallel over their ranges.
+func (l *leaderRanges) scanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([][]kv.KeyValue, error) {
+	t := (*Txn)(l)
+	scans := make([]kv.ScanRequest, len(spans))
+	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: t.hold && o.Lock != kv.NoLock}, Requests: make([]kv.Request, len(spans))}
+	for i, s := range spans {
+		if err := t.stall(ctx, keys.Span{Start: s.Start, End: s.Stop()}); err != nil {
+			return nil, err
+		}
+		scans[i] = kv.ScanRequest{Start: s.Start, End: s.Stop(), Reverse: o.Reverse, Lock: o.Lock}
+		b.Requests[i] = &scans[i]
+		if o.Lock != kv.NoLock {
+			t.locking(keys.Span{Start: s.Start, End: s.Stop()})
+		}
+	}
+	prepare := t.leader.Prepare
+	if o.Lock != kv.NoLock {
+		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, spans[0].Start, false) }
+	}
+	r, err := t.send(ctx, b, prepare)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Responses) != len(spans) {
+		return nil, errMalformed
+	}
+	out := make([][]kv.KeyValue, len(spans))
+	for i := range spans {
+		scan, ok := r.Responses[i].(*kv.ScanResponse)
+		if !ok || scan.Resume != nil {
+			return nil, errMalformed
+		}
+		s := keys.Span{Start: scans[i].Start, End: scans[i].End}
+		t.leader.NoteRead(s)
+		t.noteLocked(o.Lock, scan.Rows)
+		t.noteHeld(s, o.Lock, r)
+		out[i] = scan.Rows
+	}
+	return out, nil
+}
+
+// Write implements Coordinator. It is for writes that leave before the commit; those of the commit leave with the record.
+func (l *leaderRanges) Write(ctx context.Context, _ *kv.Txn, writes []transaction.Write) error {
+	t := (*Txn)(l)
+	reqs := make([]kv.Request, len(writes))
+	for i := range writes {
+		reqs[i] = writes[i].Request()
+	}
+	for _, b := range transaction.Chunk(reqs) {
+		if _, err := t.send(ctx, b, t.leader.PrepareFlush); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"meridian/clock"
+	"meridian/commit/transaction"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Ranges of other protocols than the leader's. A transaction begins as if there were none. The first operation that meets one is answered
+// *kv.ProtocolError before anything was done, and goes to the Coordinator of the protocol that the range has; the
+// transaction remembers the range's keys, and divides its operations from then on.
+//
+//	txn.MP1 (I2): A key's write is listed once in the staging record, with the protocol to which it was sent last. A record whose list
+//	    changes is staged at a later timestamp, so that a recovery by the earlier list comes too late.
+//	txn.MP2 (I2): A transaction is committed, and its client answered, only after every protocol has confirmed that its writes are durable
+//	    at the timestamp of the record.
+//	txn.MP3 (I2): A write of which a Coordinator can't say whether it is durable is queried (commit.Finisher), which prevents it or finds
+//	    it. A transaction is rolled back, or continues at a later timestamp, only when the answer is known.
+//	txn.MP4 (I2): If a write is not found, the record is asked whether the transaction has committed: a change of the range's protocol may
+//	    have found the write, ended the transaction and made the write an ordinary version, which no protocol takes for a provisional one.
+//	    Nobody else but the gateway acts on an answer without the record (commit.Finish).
+//
+// Isolation: a transaction is atomic over all its ranges. Its reads and writes in the leader's ranges are as its level of isolation says. A
+// read in another range has the other protocol's guarantee for a single key: it is not part of the snapshot, and is not refreshed when the
+// timestamp moves.
+
+// others is the state of a transaction that has met a range of another protocol.
+type others struct {
+	// regions are the ranges that have reported their protocols, in key order and without overlap. All other keys count as the leader's.
+	regions      []region
+	coordinators []coordinated
+	// writes are those of the commit in ranges of other protocols, durable the timestamp at which all of them are; zero: none.
+	writes  []transaction.Write
+	durable clock.Timestamp
+}
+
+// region is the part of the keyspace of a range that is not the leader's, or was not when it was met.
+type region struct {
+	keys.Span
+	protocol kv.Protocol
+}
+
+type coordinated struct {
+	protocol kv.Protocol
+	Coordinator
+}
+
+// handOvers bounds how often one operation is divided anew: it fails if ranges change their protocol more often.
+const handOvers = 16
+
+// protocol is the one that has a key, as far as the transaction knows.
+func (t *Txn) protocol(k keys.Key) kv.Protocol {
+	if t.others == nil {
+		return kv.Leader
+	}
+	return t.others.protocol(k)
+}
+
+func (o *others) protocol(k keys.Key) kv.Protocol {
+	if keys.IsLocal(k) {
+		return kv.Leader
+	}
+	for i := range o.regions {
+		if o.regions[i].Contains(k) {
+			return o.regions[i].protocol
+		}
+	}
+	return kv.Leader
+}
+
+// learn remembers the protocol that a range has reported.
+func (o *others) learn(s keys.Span, p kv.Protocol) {
+	out := make([]region, 0, len(o.regions)+2)
+	for _, r := range o.regions {
+		if !r.Overlaps(s) {
+			out = append(out, r)
+			continue
+		}
+		if r.Start.Less(s.Start) {
+			out = append(out, region{keys.Span{Start: r.Start, End: s.Start}, r.protocol})
+		}
+		if s.End.Less(r.End) {
+			out = append(out, region{keys.Span{Start: s.End, End: r.End}, r.protocol})
+		}
+	}
+	if p != kv.Leader {
+		out = append(out, region{s, p})
+	}
+	slices.SortFunc(out, func(a, b region) int { return a.Start.Compare(b.Start) })
+	o.regions = out
+}
+
+// handOver takes the answer to an operation. It reports whether the operation can be divided anew, because a range has reported another
+// protocol than the one whose Coordinator was called, and this gateway has that protocol.
+func (t *Txn) handOver(err error) bool {
+	if err == nil {
+		return false
+	}
+	var other *kv.ProtocolError // it escapes, so it is declared only after the common path
+	if !errors.As(err, &other) || other.Desc == nil {
+		return false
+	}
+	if other.Protocol != kv.Leader && t.db.o.Protocols[other.Protocol] == nil {
+		return false
+	}
+	if t.others == nil {
+		t.others = &others{}
+	}
+	t.db.o.Probes.Reached("txn: a range has another protocol")
+	t.others.learn(keys.Span{Start: other.Desc.Start, End: other.Desc.End}, other.Protocol)
+	return true
+}
+
+// coordinator is the Coordinator of a protocol; it begins with the first use.
+func (t *Txn) coordinator(p kv.Protocol) Coordinator {
+	if p == kv.Leader {
+		return (*leaderRanges)(t)
+	}
+	for i := range t.others.coordinators {
+		if c := &t.others.coordinators[i]; c.protocol == p {
+			return c.Coordinator
+		}
+	}
+	c := t.db.o.Protocols[p].Begin()
+	t.others.coordinators = append(t.others.coordinators, coordinated{p, c})
+	return c
+}
+
+// restarted begins another attempt with all Coordinators. The known ranges of other protocols are kept.
+func (t *Txn) restarted(fresh bool) {
+	t.leader.Restarted(fresh)
+	if t.others != nil {
+		t.others.writes, t.others.durable = nil, clock.Timestamp{}
+		for i := range t.others.coordinators {
+			t.others.coordinators[i].Restarted(fresh)
+		}
+	}
+}
+
+// getDivided reads keys, each through the Coordinator of its range.
+func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+	values, read := make([][]byte, len(ks)), make([]bool, len(ks))
+	for n, tries := 0, 0; n < len(ks); {
+		// The keys of the protocol that has the first remaining key.
+		var at []int
+		var some []keys.Key
+		p := kv.Leader
+		for i, k := range ks {
+			if read[i] {
+				continue
+			}
+			q := t.protocol(k)
+			if len(at) == 0 {
+				p = q
+			}
+			if p == q {
+				at, some = append(at, i), append(some, k)
+			}
+		}
+		vs, err := t.coordinator(p).Get(ctx, t.core.Snapshot(), some, o)
+		if err != nil {
+			if tries++; tries <= handOvers && t.handOver(err) {
+				continue
+			}
+			return nil, err
+		}
+		if len(vs) != len(some) {
+			return nil, errMalformed
+		}
+		for j, i := range at {
+			values[i], read[i] = vs[j], true
+		}
+		n += len(at)
+	}
+	return values, nil
+}
+
+// scanDivided reads the part of a span that one protocol has, at the end where the scan begins.
+func (t *Txn) scanDivided(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
+	for tries := 0; ; {
+		part, p := t.others.part(o.Span, o.Reverse)
+		now := o
+		now.Span = part
+		rows, resume, err = t.coordinator(p).Scan(ctx, t.core.Snapshot(), now)
+		if err != nil {
+			if tries++; tries <= handOvers && t.handOver(err) {
+				continue
+			}
+			return nil, nil, err
+		}
+		switch {
+		case resume != nil && o.Reverse:
+			return rows, &keys.Span{Start: o.Span.Start, End: resume.End}, nil
+		case resume != nil:
+			return rows, &keys.Span{Start: resume.Start, End: o.Span.End}, nil
+		case o.Reverse && o.Span.Start.Less(part.Start):
+			return rows, &keys.Span{Start: o.Span.Start, End: part.Start}, nil
+		case !o.Reverse && part.End.Less(o.Span.End):
+			return rows, &keys.Span{Start: part.End, End: o.Span.End}, nil
+		}
+		return rows, nil, nil
+	}
+}
+
+// part is the beginning of a span, or with reverse its end, that one protocol has.
+func (o *others) part(s keys.Span, reverse bool) (part keys.Span, p kv.Protocol) {
+	if keys.IsLocal(s.Start) {
+		return s, kv.Leader
+	}
+	if !reverse {
+		for i := range o.regions {
+			switch r := &o.regions[i]; {
+			case !s.Start.Less(r.End):
+			case s.Start.Less(r.Start):
+				return keys.Span{Start: s.Start, End: least(s.End, r.Start)}, kv.Leader
+			default:
+				return keys.Span{Start: s.Start, End: least(s.End, r.End)}, r.protocol
+			}
+		}
+		return s, kv.Leader
+	}
+	for i := len(o.regions) - 1; i >= 0; i-- {
+		switch r := &o.regions[i]; {
+		case !r.Start.Less(s.End):
+		case r.End.Less(s.End):
+			return keys.Span{Start: greatest(s.Start, r.End), End: s.End}, kv.Leader
+		default:
+			return keys.Span{Start: greatest(s.Start, r.Start), End: s.End}, r.protocol
+		}
+	}
+	return s, kv.Leader
+}
+
+func least(a, b keys.Key) keys.Key {
+	if b.Less(a) {
+		return b
+	}
+	return a
+}
+
+func greatest(a, b keys.Key) keys.Key {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
+
+// scanManyDivided is ScanMany span by span.
+func (t *Txn) scanManyDivided(ctx context.Context, spans []keys.Span, o ScanOptions) ([][]kv.KeyValue, error) {
+	o.MaxRows, o.TargetBytes = 0, 0
+	out := make([][]kv.KeyValue, len(spans))
+	for i, s := range spans {
+		for left := &s; left != nil; {
+			o.Span = *left
+			rows, resume, err := t.Scan(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = append(out[i], rows...)
+			left = resume
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,248 @@
+package txn
+
+import (
+	"context"
+	"errors"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// ScanOptions say what to read. An empty Span.End reads the single key Span.Start.
+type ScanOptions struct {
+	Span    keys.Span
+	Reverse bool
+	Lock    kv.LockStrength
+	Wait    kv.WaitPolicy
+	// MaxRows and TargetBytes end the scan early with a resume span; zero is no bound.
+	MaxRows     int64
+	TargetBytes int64
+}
+
+// Get reads a key, nil if it has no value, and locks it as lock says, also when there is no value. With
+// kv.SkipLocked a locked key reads as nil.
+func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([]byte, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	own, mine := t.core.Buffered(key)
+	if mine && !(t.hold && lock != kv.NoLock) {
+		return own, nil
+	}
+	if t.load.flight != nil {
+		at, past, err := t.settleRead(ctx, keys.Span{Start: key})
+		if err != nil {
+			return nil, err
+		}
+		if past {
+			return t.db.getAt(ctx, key, at)
+		}
+	}
+	o := t.readOptions(lock, wait)
+	v, err := []byte(nil), error(nil)
+	if t.others == nil {
+		v, err = (*leaderRanges)(t).getOne(ctx, key, o)
+	}
+	if t.others != nil || t.handOver(err) {
+		var vs [][]byte
+		if vs, err = t.getDivided(ctx, []keys.Key{key}, o); err == nil {
+			v = vs[0]
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if mine {
+		return own, nil
+	}
+	return v, nil
+}
+
+func (t *Txn) readOptions(lock kv.LockStrength, wait kv.WaitPolicy) ReadOptions {
+	return ReadOptions{Lock: lock, Wait: wait, Hold: t.hold && lock != kv.NoLock}
+}
+
+var errMalformed = &kv.InternalError{Message: "txn: answer of the wrong kind"}
+
+func first[T kv.Response](r *kv.BatchResponse) (x T, ok bool) {
+	if r == nil || len(r.Responses) != 1 {
+		return x, false
+	}
+	x, ok = r.Responses[0].(T)
+	return x, ok
+}
+
+// HoldLocks says that the client has asked for the locks which are taken from now on, by SELECT FOR UPDATE and its like: the transaction
+// commits only if it has held them all the time (coordinator.CO10).
+func (t *Txn) HoldLocks(on bool) { t.hold = on }
+
+// LosesLocks reports whether Restart gives up locks that the client asked for and got.
+func (t *Txn) LosesLocks() bool { return t.leader.LosesLocks() }
+
+// GetMany reads several keys, in parallel over their ranges. The values are in the order of the keys; with
+// kv.SkipLocked a locked key reads as nil.
+func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	return t.getMany(ctx, ks, lock, wait, false)
+}
+
+// getMany reads the values of ks; with all set, including the running statement's writes.
+func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy, all bool) ([][]byte, error) {
+	if t.load.flight != nil {
+		values, done, err := t.getLoaded(ctx, ks, lock, wait, all)
+		if done || err != nil {
+			return values, err
+		}
+	}
+	o := t.readOptions(lock, wait)
+	o.Newest = all
+	if t.core.BufferEmpty() && len(ks) > 0 {
+		return t.read(ctx, ks, o)
+	}
+	values := make([][]byte, len(ks))
+	ask := make([]keys.Key, 0, len(ks))
+	at := make([]int, 0, len(ks)) // of those without a buffered write; the others are locked nevertheless
+	for i, k := range ks {
+		v, ok := t.core.Buffered(k)
+		if all {
+			v, ok = t.core.BufferedNewest(k)
+		}
+		if !ok {
+			ask, at = append(ask, k), append(at, i)
+			continue
+		}
+		if values[i] = v; o.Hold {
+			ask, at = append(ask, k), append(at, -1)
+		}
+	}
+	if len(ask) == 0 {
+		return values, nil
+	}
+	read, err := t.read(ctx, ask, o)
+	if err != nil {
+		return nil, err
+	}
+	for j, i := range at {
+		if i >= 0 {
+			values[i] = read[j]
+		}
+	}
+	return values, nil
+}
+
+// read reads keys from ranges.
+func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+	if t.others == nil {
+		values, err := (*leaderRanges)(t).Get(ctx, nil, ks, o)
+		if err == nil || !t.handOver(err) {
+			return values, err
+		}
+	}
+	return t.getDivided(ctx, ks, o)
+}
+
+// Scan reads a span in key order or against it. If it ended early, resume is the rest of the span; it may end early with fewer rows than
+// MaxRows, even with none.
+func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
+	if err := t.usable(); err != nil {
+		return nil, nil, err
+	}
+	s := keys.Span{Start: o.Span.Start, End: o.Span.Stop()}
+	if s.End.Compare(s.Start) <= 0 {
+		return nil, nil, nil
+	}
+	var (
+		at   clock.Timestamp
+		past bool
+	)
+	if t.load.flight != nil {
+		if at, past, err = t.settleRead(ctx, s); err != nil {
+			return nil, nil, err
+		}
+	}
+	ranges := o
+	ranges.Span = s
+	switch {
+	case past:
+		rows, resume, err = t.db.scanAt(ctx, ranges, at)
+	case t.others == nil:
+		rows, resume, err = (*leaderRanges)(t).Scan(ctx, nil, ranges)
+		if err == nil || !t.handOver(err) {
+			break
+		}
+		fallthrough
+	default:
+		rows, resume, err = t.scanDivided(ctx, ranges)
+	}
+	if tooLarge := (*kv.AnswerTooLargeError)(nil); errors.As(err, &tooLarge) && o.TargetBytes == 0 && o.MaxRows == 0 {
+		o.TargetBytes = scanBytes
+		return t.Scan(ctx, o)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if read := without(s, resume, o.Reverse); read.Start.Less(read.End) {
+		rows = t.core.Overlay(rows, read, o.Reverse)
+	}
+	if n := int(o.MaxRows); n > 0 && len(rows) > n {
+		// The buffer had further rows: the rows behind the last one are read again later.
+		rest := s
+		if o.Reverse {
+			rest.End = rows[n-1].Key
+		} else {
+			rest.Start = rows[n-1].Key.Next()
+		}
+		rows, resume = rows[:n], &rest
+	}
+	return rows, resume, nil
+}
+
+// without is the part of a span that a scan with a resume span has read.
+func without(s keys.Span, resume *keys.Span, reverse bool) keys.Span {
+	switch {
+	case resume == nil:
+	case reverse:
+		s.Start = resume.End
+	default:
+		s.End = resume.Start
+	}
+	return s
+}
+
+// scanBytes is how much a scan without a bound reads at once when all of it is more than an answer may have.
+const scanBytes = 1 << 20
+
+// ScanMany reads several spans completely, in parallel over their ranges; o.Span, MaxRows and TargetBytes are not
+// used. The rows are in the order of the spans. It fails with kv.AnswerTooLargeError where a range has more than kv.AnswerBytes of
+// them, and so does GetMany: then the caller requests less at a time.
+func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([][]kv.KeyValue, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	if len(spans) == 0 {
+		return nil, nil
+	}
+	if t.load.flight != nil {
+		rows, done, err := t.scanLoaded(ctx, spans, o)
+		if done || err != nil {
+			return rows, err
+		}
+	}
+	if t.others != nil {
+		return t.scanManyDivided(ctx, spans, o)
+	}
+	out, err := (*leaderRanges)(t).scanMany(ctx, spans, o)
+	if err != nil {
+		if t.handOver(err) {
+			return t.scanManyDivided(ctx, spans, o)
+		}
+		return nil, err
+	}
+	for i, s := range spans {
+		out[i] = t.core.Overlay(out[i], keys.Span{Start: s.Start, End: s.Stop()}, o.Reverse)
+	}
+	return out, nil
+}

@@ -1,0 +1,49 @@
+package version
+
+import "slices"
+
+// Feature is something that came with a version; Handle.Active says whether it may be used.
+type Feature int
+
+const (
+	// Base is all that the first release with versions has.
+	Base Feature = iota
+	// released is how many features this release has.
+	released
+)
+
+// present is what this release can do. Its Own is the version of the last feature of the release.
+var present = Binary{Own: Version{0, 1, 0}, Oldest: Version{0, 1, 0}}
+
+// feature is what is known of a Feature.
+type feature struct {
+	name  string
+	since Version
+}
+
+// known is the features of this release, in the order of the constants; versions never go down.
+var known = [released]feature{
+	Base: {"base", Version{0, 1, 0}},
+}
+
+// features is every Feature.
+var features = slices.Concat(known[:], later)
+
+// String is the feature's name.
+func (f Feature) String() string { return features[f].name }
+
+// Since is the version that introduces the feature.
+func (f Feature) Since() Version { return features[f].since }
+
+// Steps lists the versions through which a cluster goes from one version to another, the last included.
+func Steps(from, to Version) (out []Version) {
+	for _, f := range features {
+		if from.Less(f.since) && f.since.Less(to) && (len(out) == 0 || out[len(out)-1].Less(f.since)) {
+			out = append(out, f.since)
+		}
+	}
+	if from.Less(to) {
+		out = append(out, to)
+	}
+	return out
+}
