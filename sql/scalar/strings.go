@@ -292,9 +292,6 @@ func addStrings(r *Registry) {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			total := int64(utf8.RuneCountInString(a.Str()))
 			n := b.Int()
-			if !left && n == math.MinInt32 {
-				n = total // which has no opposite
-			}
 			if n < 0 {
 				n = max(total+n, 0)
 			}
