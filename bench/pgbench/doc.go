@@ -18,6 +18,9 @@
 // runs at each of the levels named, so that they alternate too. A transaction that fails with a serialization failure or
 // a deadlock counts as failed; with --max-tries pgbench tries it again, and those tries are counted.
 //
+// With --before BINARY, Meridian is compared with an earlier build of itself instead, in the same two setups: a change's price in CPU.
+// The order within a round is reversed from round to round.
+//
 // Usage, from the repository's root:
 //
 //	go run ./bench/pgbench [--setups one,three] [--rounds 3] [--seconds 10] [--mix pgbench|ycsb|oltp|all|sysbench]

@@ -24,12 +24,12 @@ import (
 
 // config is what the command line says.
 type config struct {
-	bin, binary, json, profile, keep string
-	setups, scripts, systems         []string
-	isolations                       []string // "" is the server's default
-	rounds, seconds, scale           int
-	clients, jobs, tries, buffers    int
-	protocol                         string
+	bin, binary, before, json, profile, keep string
+	setups, scripts, systems                 []string
+	isolations                               []string // "" is the server's default
+	rounds, seconds, scale                   int
+	clients, jobs, tries, buffers            int
+	protocol                                 string
 }
 
 func main() {
@@ -37,6 +37,7 @@ func main() {
 	var setups, scripts, systems, set, levels string
 	flag.StringVar(&c.bin, "pg-bin", postgres.DefaultBin, "directory of PostgreSQL's programs")
 	flag.StringVar(&c.binary, "binary", "", "the meridian binary (default: built from this tree)")
+	flag.StringVar(&c.before, "before", "", "an earlier meridian binary to compare with, instead of PostgreSQL")
 	flag.StringVar(&c.json, "json", "", "write the results to this file")
 	flag.StringVar(&c.profile, "profile", "", "write CPU profiles of Meridian to this directory")
 	flag.StringVar(&c.keep, "dir", "", "work in this directory and keep it (default: a temporary one)")
@@ -59,6 +60,9 @@ func main() {
 	}
 	c.isolations = strings.Split(levels, ",")
 	c.setups, c.scripts, c.systems = strings.Split(setups, ","), strings.Split(scripts, ","), strings.Split(systems, ",")
+	if c.before != "" {
+		c.systems = []string{before, meridian}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, &c); err != nil {
@@ -129,6 +133,13 @@ func run(ctx context.Context, c *config) error {
 	return nil
 }
 
+// The systems.
+const (
+	postgreSQL = "postgres"
+	meridian   = "meridian"
+	before     = "before" // Meridian too, of an earlier binary
+)
+
 // system is one of the two that are compared.
 type system struct {
 	name, port, user string
@@ -158,24 +169,27 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 	limit, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	var systems []*system
-	if slices.Contains(c.systems, "postgres") {
+	if slices.Contains(c.systems, postgreSQL) {
 		g, err := postgres.StartFor(limit, c.bin, dir, nodes-1, connections, fmt.Sprintf("shared_buffers=%dMB", c.buffers))
 		if err != nil {
 			return nil, err
 		}
 		defer g.Stop()
 		report.PostgreSQL = g[0].Version(limit)
-		systems = append(systems, &system{name: "postgres", port: g[0].Port, user: "postgres", pids: g.PIDs})
+		systems = append(systems, &system{name: postgreSQL, port: g[0].Port, user: "postgres", pids: g.PIDs})
 	}
-	if slices.Contains(c.systems, "meridian") {
-		m, err := process.Start(limit, process.Options{Binary: c.binary, Dir: dir, Nodes: nodes,
+	for _, of := range []struct{ name, binary string }{{before, c.before}, {meridian, c.binary}} {
+		if !slices.Contains(c.systems, of.name) {
+			continue
+		}
+		m, err := process.Start(limit, process.Options{Binary: of.binary, Dir: filepath.Join(dir, of.name), Nodes: nodes,
 			Args: []string{"--cache", fmt.Sprintf("%dMiB", c.buffers)}})
 		if err != nil {
 			return nil, err
 		}
 		defer m.Close()
 		_, port, _ := strings.Cut(m.Nodes[0].SQL, ":")
-		systems = append(systems, &system{name: "meridian", port: port, user: "root", nodes: m.Nodes, pids: func() (out []int) {
+		systems = append(systems, &system{name: of.name, port: port, user: "root", nodes: m.Nodes, pids: func() (out []int) {
 			for _, n := range m.Nodes {
 				out = append(out, n.PID())
 			}
@@ -202,7 +216,12 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 				if out.Name = script; level != "" {
 					out.Name = script + " " + level
 				}
-				for _, sys := range systems {
+				out.Base = systems[0].name
+				order := slices.Clone(systems)
+				if round%2 == 1 {
+					slices.Reverse(order) // what follows a run, such as compactions, is everybody's
+				}
+				for _, sys := range order {
 					r, err := c.once(ctx, sys, dir, name, script, level, round)
 					if err != nil {
 						return s, fmt.Errorf("%s on %s: %w%s", out.Name, sys.name, err, sys.died())

@@ -32,8 +32,9 @@ type Setup struct {
 // Script is what was measured with one script.
 type Script struct {
 	Name string `json:"name"`
+	Base string `json:"base"` // the system that Meridian is compared with
 	Runs []Run  `json:"runs"`
-	// Medians by system, and the medians of the ratios within rounds.
+	// Medians by system, and the medians of the ratios, Meridian's to the base's, within rounds.
 	TPS       map[string]float64 `json:"tps"`
 	CPUMicros map[string]float64 `json:"cpu_us"`
 	TPSRatio  float64            `json:"tps_ratio"`
@@ -123,12 +124,12 @@ func (s *Script) summarize() {
 	for name, runs := range bySystem {
 		s.TPS[name], s.CPUMicros[name] = median(pick(runs, tps)), median(pick(runs, cpu))
 	}
-	p, m := bySystem["postgres"], bySystem["meridian"]
+	b, m := bySystem[s.Base], bySystem[meridian]
 	ratio := func(f func(Run) float64) float64 {
 		var v []float64
-		for i := range min(len(p), len(m)) {
-			if f(p[i]) > 0 {
-				v = append(v, f(m[i])/f(p[i]))
+		for i := range min(len(b), len(m)) {
+			if f(b[i]) > 0 {
+				v = append(v, f(m[i])/f(b[i]))
 			}
 		}
 		return median(v)
@@ -138,16 +139,23 @@ func (s *Script) summarize() {
 
 // printSetup prints the table of one setup.
 func printSetup(w io.Writer, s *Setup) {
+	base, name := postgreSQL, "PostgreSQL"
+	if len(s.Scripts) > 0 {
+		base = s.Scripts[0].Base
+	}
 	against := map[string]string{"one": "one node against one PostgreSQL", "three": "three nodes against PostgreSQL with ANY 1 of two standbys"}[s.Name]
+	if base != postgreSQL {
+		name, against = "earlier", map[string]string{"one": "one node against one of the earlier binary", "three": "three nodes against three of the earlier binary"}[s.Name]
+	}
 	fmt.Fprintf(w, "\n%s (medians of the rounds)\n\n", against)
-	fmt.Fprintln(w, "| script | PostgreSQL tps | Meridian tps | ratio | PostgreSQL CPU us/txn | Meridian CPU us/txn | ratio | failed % | retried % |")
+	fmt.Fprintf(w, "| script | %s tps | Meridian tps | ratio | %[1]s CPU us/txn | Meridian CPU us/txn | ratio | failed %% | retried %% |\n", name)
 	fmt.Fprintln(w, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")
 	percent := func(m map[string]float64) string {
-		return fmt.Sprintf("%.2f / %.2f", 100*m["postgres"], 100*m["meridian"])
+		return fmt.Sprintf("%.2f / %.2f", 100*m[base], 100*m[meridian])
 	}
 	for _, r := range s.Scripts {
-		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.2f | %.1f | %.1f | %.2f | %s | %s |\n", r.Name, r.TPS["postgres"], r.TPS["meridian"], r.TPSRatio,
-			r.CPUMicros["postgres"], r.CPUMicros["meridian"], r.CPURatio, percent(r.FailedRate), percent(r.RetryRate))
+		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.2f | %.1f | %.1f | %.2f | %s | %s |\n", r.Name, r.TPS[base], r.TPS[meridian], r.TPSRatio,
+			r.CPUMicros[base], r.CPUMicros[meridian], r.CPURatio, percent(r.FailedRate), percent(r.RetryRate))
 	}
 	fmt.Fprintln(w)
 }

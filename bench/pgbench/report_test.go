@@ -44,7 +44,7 @@ func TestSummarize(t *testing.T) {
 	run := func(system string, tps, cpu float64, failed int64) Run {
 		return Run{System: system, TPS: tps, CPUMicros: cpu, Failed: failed}
 	}
-	s := Script{Runs: []Run{
+	s := Script{Base: postgreSQL, Runs: []Run{
 		run("postgres", 100, 10, 0), run("meridian", 50, 30, 1), // 0.5, 3
 		run("postgres", 200, 20, 0), run("meridian", 40, 20, 2), // 0.2, 1
 		run("postgres", 50, 40, 0), run("meridian", 45, 80, 0), // 0.9, 2
