@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"sort"
 	"testing"
@@ -56,16 +57,30 @@ type modelVersion struct {
 }
 
 type modelWrite struct {
-	seq   kv.Seq
-	val   []byte
-	local clock.Timestamp
+	seq kv.Seq
+	val []byte
 }
 
 type modelIntent struct {
 	txn     kv.TxnID
 	attempt uint32
 	ts      clock.Timestamp
+	local   clock.Timestamp // of the last write, also if it is rolled back: the transaction commits after that
 	writes  []modelWrite
+}
+
+// written is the local timestamp of what is written at ts.
+func written(ts, local clock.Timestamp) clock.Timestamp {
+	if local.IsZero() {
+		return ts
+	}
+	return ts.Backward(local)
+}
+
+// uncertain reports whether a read can't tell if something at ts happened before it began.
+func (o *ReadOptions) uncertain(ts, local clock.Timestamp) bool {
+	u := o.Uncertainty
+	return ts.LessEq(u.Global) && (u.Local.IsZero() || local.LessEq(u.Local))
 }
 
 type modelKey struct {
@@ -118,11 +133,6 @@ func (m *model) read(key string, o *ReadOptions) (val []byte, kind string) {
 	if ts.IsZero() {
 		ts = o.Txn.ReadTimestamp
 	}
-	limit := o.Uncertainty.Global
-	if l := o.Uncertainty.Local; !l.IsZero() {
-		limit = limit.Backward(l)
-	}
-	limit = limit.Forward(ts)
 	if i := k.intent; i != nil {
 		if o.Txn != nil && i.txn == o.Txn.ID {
 			seq := o.ReadSeq
@@ -132,7 +142,7 @@ func (m *model) read(key string, o *ReadOptions) (val []byte, kind string) {
 			if w := i.own(o.Txn, seq); w != nil {
 				return w.val, ""
 			}
-		} else if !o.Inconsistent && (o.Lock != kv.NoLock || i.ts.LessEq(limit)) {
+		} else if !o.Inconsistent && (o.Lock != kv.NoLock || i.ts.LessEq(ts) || o.uncertain(i.ts, i.local)) {
 			if o.SkipLocked {
 				return nil, ""
 			}
@@ -144,11 +154,7 @@ func (m *model) read(key string, o *ReadOptions) (val []byte, kind string) {
 			if o.Lock != kv.NoLock {
 				return nil, "too old"
 			}
-			local := v.local
-			if local.IsZero() {
-				local = v.ts
-			}
-			if v.ts.LessEq(o.Uncertainty.Global) && (o.Uncertainty.Local.IsZero() || local.LessEq(o.Uncertainty.Local)) {
+			if o.uncertain(v.ts, v.local) {
 				return nil, "uncertain"
 			}
 			continue
@@ -259,10 +265,7 @@ func (c *machine) canWrite(key string, txn *kv.Txn, ts clock.Timestamp) string {
 func (c *machine) apply(key string, val []byte, txn *kv.Txn, ts, local clock.Timestamp, seq kv.Seq) {
 	k := c.m.at(key)
 	if txn == nil {
-		if !local.Less(ts) {
-			local = clock.Timestamp{}
-		}
-		k.add(modelVersion{ts: ts, val: val, local: local})
+		k.add(modelVersion{ts: ts, val: val, local: written(ts, local)})
 		return
 	}
 	i := k.intent
@@ -275,10 +278,8 @@ func (c *machine) apply(key string, val []byte, txn *kv.Txn, ts, local clock.Tim
 		k.intent = i
 	}
 	i.ts = i.ts.Forward(txn.WriteTimestamp)
-	if !local.Less(i.ts) {
-		local = clock.Timestamp{}
-	}
-	i.writes = append(i.writes, modelWrite{seq, val, local})
+	i.local = written(i.ts, local)
+	i.writes = append(i.writes, modelWrite{seq, val})
 }
 
 func (c *machine) Put(t *rapid.T)    { c.put(t, "put") }
@@ -417,14 +418,11 @@ func (c *machine) Resolve(t *rapid.T) {
 		}
 		w := i.own(txn, ^kv.Seq(0))
 		to := i.ts.Forward(txn.WriteTimestamp)
-		if w != nil && w.local.IsZero() && to != i.ts {
-			w.local = i.ts
-		}
 		switch {
 		case status == kv.Aborted || w == nil:
 			k.intent = nil
 		case status == kv.Committed:
-			k.add(modelVersion{ts: to, val: w.val, local: w.local})
+			k.add(modelVersion{ts: to, val: w.val, local: i.local})
 			k.intent = nil
 		default:
 			i.ts = to
@@ -688,10 +686,39 @@ func (c *machine) DeleteRange(t *rapid.T) {
 	}
 }
 
-// Check compares the statistics, and mvcc.M1.
+// sameLocals compares the local timestamps of all versions, which decide how uncertain they are (mvcc.M6).
+func (c *machine) sameLocals(t *rapid.T, r *Reader) {
+	for k, mk := range c.m.keys {
+		want := make(map[clock.Timestamp]clock.Timestamp)
+		for _, v := range mk.versions {
+			want[v.ts] = v.local
+		}
+		if i := mk.intent; i != nil {
+			want[i.ts] = i.local
+		}
+		got := make(map[clock.Timestamp]clock.Timestamp)
+		err := r.newest(keys.Key(k), func(ts clock.Timestamp, raw []byte, lock *Lock) (bool, error) {
+			v, err := decodeValue(raw)
+			if lock != nil && lock.Local != v.local {
+				t.Fatalf("the intent on %q is of %s, and its version of %s", k, lock.Local, v.local)
+			}
+			got[ts] = written(ts, v.local)
+			return true, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("versions of %q were written at %v, want %v", k, got, want)
+		}
+	}
+}
+
+// Check compares the statistics, what there is of versions and when they were written, and mvcc.M1.
 func (c *machine) Check(t *rapid.T) {
 	r := NewReader(c.e)
 	defer r.Close()
+	c.sameLocals(t, r)
 	st, err := r.ComputeStats(keys.Span{Start: keys.Key("\x10"), End: keys.Key("\x11")})
 	if err != nil {
 		t.Fatal(err)

@@ -211,17 +211,23 @@ func (w *Writer) resolve(l *Lock, res *Resolution) error {
 		w.dropLock(l)
 		return nil
 	}
-	if stands.past {
-		raw = stands.raw
-	}
 	val, err := decodeValue(raw)
 	if err != nil {
 		return err
 	}
-	if val.local.IsZero() && from != to {
-		// When the value was first written is what a reader's observed clock is compared with.
-		val.local = from
+	local := val.local
+	if local.IsZero() && from != to {
+		// The time at which the intent was written is what a reader's observed clock is compared with.
+		local = from
 	}
+	if stands.past {
+		if val, err = decodeValue(stands.raw); err != nil {
+			return err
+		}
+	}
+	// A value of the history may have been written at an earlier timestamp than the intent has, so without a local one it says nothing
+	// about when. The write that was rolled back does: the transaction commits after it (mvcc.M6).
+	val.local = local
 	var scratch [1 + clock.EncodedLen]byte
 	head := header(scratch[:0], val.local, val.tombstone)
 	after := version{exists: true, tombstone: val.tombstone, size: len(head) + len(val.bytes)}

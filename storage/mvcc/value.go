@@ -12,7 +12,8 @@ import (
 //	03 <local timestamp:12>       tombstone written so
 //
 // The local timestamp bounds from below when the write can have been seen to happen; without one it is the
-// version's own timestamp. See Uncertainty.
+// version's own timestamp. An intent's is that of its last write, also of one that was rolled back: the transaction commits after it.
+// See Uncertainty.
 const (
 	flagLocal     = 0x01
 	flagTombstone = 0x02
