@@ -182,7 +182,11 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 		if !slices.Contains(c.systems, of.name) {
 			continue
 		}
-		m, err := process.Start(limit, process.Options{Binary: of.binary, Dir: filepath.Join(dir, of.name), Nodes: nodes,
+		store := filepath.Join(dir, of.name)
+		if err := os.MkdirAll(store, 0o755); err != nil {
+			return nil, err
+		}
+		m, err := process.Start(limit, process.Options{Binary: of.binary, Dir: store, Nodes: nodes,
 			Args: []string{"--cache", fmt.Sprintf("%dMiB", c.buffers)}})
 		if err != nil {
 			return nil, err
