@@ -144,7 +144,7 @@ func printSetup(w io.Writer, s *Setup) {
 		base = s.Scripts[0].Base
 	}
 	against := map[string]string{"one": "one node against one PostgreSQL", "three": "three nodes against PostgreSQL with ANY 1 of two standbys"}[s.Name]
-	if base != postgreSQL {
+	if base == before {
 		name, against = "earlier", map[string]string{"one": "one node against one of the earlier binary", "three": "three nodes against three of the earlier binary"}[s.Name]
 	}
 	fmt.Fprintf(w, "\n%s (medians of the rounds)\n\n", against)
