@@ -100,6 +100,9 @@ func (c *Clock) Thaw() {
 	}
 }
 
+// Frozen reports whether the readings stand still.
+func (c *Clock) Frozen() bool { return c.state.Load().frozen }
+
 // Error is how far the wall reading is from true time.
 func (c *Clock) Error() time.Duration {
 	now := time.Now()

@@ -204,14 +204,15 @@ func (c *Cluster) boot(i int, b version.Binary) error {
 	return nil
 }
 
-// On runs f among the goroutines of node i, and reports whether it did: not while the machine is down. f may ask the node's DB, Router or Store for
+// On runs f among the goroutines of node i, and reports whether it did: not while the machine is down, nor while its process is stopped
+// (fault.Pause). A stopped process begins nothing; its goroutines could go on here, and would believe in its leases. f may ask the node's DB, Router or Store for
 // whatever takes time: the store is closed after f has returned, which it has to do when its context ends.
 func (c *Cluster) On(i int, f func(ctx context.Context, n *server.Node)) bool {
 	c.mu.Lock()
 	n, h := c.nodes[i], c.hosts[i]
 	c.mu.Unlock()
 	done := make(chan struct{})
-	if n == nil || !h.Group.Go(func(ctx context.Context) { defer close(done); f(ctx, n) }) {
+	if n == nil || c.Machines[i].Clock.Frozen() || !h.Group.Go(func(ctx context.Context) { defer close(done); f(ctx, n) }) {
 		return false
 	}
 	<-done
