@@ -170,3 +170,43 @@ func TestUncertainIntentAhead(t *testing.T) {
 		})
 	}
 }
+
+// TestPushedAhead: a transaction that a reader of the future has pushed may commit there soon after, by a gateway whose clock is as far. A
+// transaction that begins then, and has seen this node's clock, does not pass its intent because it commits above what this node's clock
+// showed: leader.P17 and mvcc.M8 are about pushes to times that have come.
+func TestPushedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stop := newCluster(t, 1, 0)
+		defer stop()
+		ctx := context.Background()
+		k := keys.Key("k")
+		w := c.begin()
+		w.txn.Anchor = k
+		if _, err := c.Send(ctx, &kv.Batch{Header: w.header(), Requests: []kv.Request{&kv.PutRequest{Key: k, Value: []byte("v"), Seq: 1}}}); err != nil {
+			t.Fatal(err)
+		}
+		ahead := c.clock.Now().Add(100 * time.Millisecond)
+		first := c.begin()
+		first.txn.ReadTimestamp, first.txn.WriteTimestamp, first.txn.UncertaintyLimit = ahead, ahead, ahead
+		if got, err := first.send(ctx, &kv.GetRequest{Key: k}); err != nil || got[0].(*kv.GetResponse).Value != nil {
+			t.Fatal(got, err)
+		}
+		w.txn.WriteTimestamp, w.txn.ReadTimestamp = ahead.Next().Next(), ahead.Next().Next()
+		if _, err := c.Send(ctx, &kv.Batch{Header: w.header(), Requests: []kv.Request{
+			&kv.EndTxnRequest{Anchor: k, Commit: true, InFlight: []kv.InFlightWrite{{Key: k, Seq: 1}}}}}); err != nil {
+			t.Fatal(err)
+		}
+		second := c.begin()
+		second.txn.Observe(1, second.txn.ReadTimestamp)
+		if !second.txn.ReadTimestamp.Less(ahead) {
+			t.Fatal("the second reader does not begin before the commit's time")
+		}
+		got, err := second.send(ctx, &kv.GetRequest{Key: k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := got[0].(*kv.GetResponse).Value; string(v) != "v" {
+			t.Errorf("read %q at %s: the commit at %s is not seen, which was before it", v, second.txn.ReadTimestamp, w.txn.WriteTimestamp)
+		}
+	})
+}

@@ -148,7 +148,8 @@ func (l *locking) wait(ctx context.Context, w lock.Wait) error {
 			}
 			if d := p.r.Desc(); w.Read && res.pushee.Status == kv.Pending && l.guard.ReadAt.Less(res.pushee.WriteTimestamp) && d != nil &&
 				res.pushee.WriteTimestamp.LessEq(res.asked) {
-				// leader.P17: however many intents it has, this read passes them without moving them.
+				// leader.P17: however many intents it has, this read passes them without moving them. Where the push went ahead of the
+				// clock they are moved: a reader that has observed the clock since may have begun after the commit (mvcc.M8).
 				p.o.finished.push(res.pushee.ID, res.pushee.WriteTimestamp)
 				p.locks.MovedSpan(d.Span(), res.pushee.ID, res.pushee.WriteTimestamp)
 				w, waits = p.locks.State(&l.guard)

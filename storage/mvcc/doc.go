@@ -37,7 +37,9 @@
 //	    all but its own transaction, and newer ones may follow. Its entry stays until it is resolved: recovery queries it (commit.CR4). So
 //	    mvcc.M1's "newest" holds for all but such intents, a key may have several entries, and a reader that does not know the outcome
 //	    conflicts with the first of them.
-//	mvcc.M8 (I2): an intent whose transaction is known to commit above a plain read, or not at all (Outcomes), is passed by it.
+//	mvcc.M8 (I2): an intent whose transaction is known to commit above a plain read, or not at all (Outcomes), is passed by it. The
+//	    time that is known is one that the leaseholder's clock had reached while the transaction was pending: a reader's observation of that
+//	    clock is compared with it (mvcc.M6).
 //
 // An entry also keeps the values that earlier statements of the same transaction wrote to the key, by sequence
 // number. A read at a sequence number sees the right one, and a rollback to a savepoint, which is a list of ignored
