@@ -74,7 +74,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	registry := system.Builtins()
 	seqs := lease.NewSequences(n.db)
 	budget := memory.NewNode(n.o.SQLBytes)
-	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID})
+	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Version: n.version})
 	schema := schemachange.New(schemachange.Options{DB: n.db, Clock: n.clock, Host: n.host, Leases: leases, Jobs: jobs, Sequences: seqs,
 		Registry: registry, Verifier: n.newVerifier, EmptyPassword: pgwire.EmptyPassword, RemoveAfter: n.o.RemoveAfter,
 		Pressed: n.pressed, Yield: n.gate.Yield, Memory: budget})

@@ -65,13 +65,13 @@ type Record struct {
 	Later *wire.VersionError `json:"-"`
 }
 
-// decode reads a job's row. One that a later version has written has what is known of it, and Later.
-func decode(id ID, b []byte) (*Record, error) {
+// decode reads a job's row as the node's binary does. One that a later version has written has what is known of it, and Later.
+func (r *Registry) decode(id ID, b []byte) (*Record, error) {
 	rec := &Record{}
 	if err := wire.JSON(b, "job", rec); err != nil && !errors.As(err, &rec.Later) {
 		return nil, fmt.Errorf("job: malformed row of job %d: %w", id, err)
 	}
-	if rec.Later == nil && version.Built().Own.Less(rec.Needs) {
+	if rec.Later == nil && r.o.Version.Binary().Own.Less(rec.Needs) {
 		rec.Later = &wire.VersionError{Message: "job", Needs: rec.Needs.String()}
 	}
 	if rec.Later != nil {
@@ -81,8 +81,8 @@ func decode(id ID, b []byte) (*Record, error) {
 }
 
 // usable is decode for those who act on the row.
-func usable(id ID, b []byte) (*Record, error) {
-	rec, err := decode(id, b)
+func (r *Registry) usable(id ID, b []byte) (*Record, error) {
+	rec, err := r.decode(id, b)
 	if err != nil || rec.Later == nil {
 		return rec, err
 	}
@@ -137,6 +137,8 @@ type Options struct {
 	Clock  *clock.Clock
 	Host   *host.Host
 	NodeID func() kv.NodeID
+	// Version has the node's binary, by which a row is one of a later version or not.
+	Version *version.Handle
 	// ClaimDuration is how long a dead node's job waits; AdoptInterval how often jobs are looked for.
 	ClaimDuration, AdoptInterval time.Duration
 	// Concurrency bounds the jobs that the node adopts at once.
@@ -231,7 +233,7 @@ func (r *Registry) Create(ctx context.Context, tx *txn.Txn, s Spec) (ID, error) 
 	return id, tx.Write(ctx, &b)
 }
 
-func read(ctx context.Context, tx *txn.Txn, id ID) (*Record, error) {
+func (r *Registry) read(ctx context.Context, tx *txn.Txn, id ID) (*Record, error) {
 	v, err := tx.Get(ctx, jobKey(id), kv.NoLock, kv.Block)
 	if err != nil {
 		return nil, err
@@ -239,12 +241,12 @@ func read(ctx context.Context, tx *txn.Txn, id ID) (*Record, error) {
 	if v == nil {
 		return nil, ErrNotFound
 	}
-	return usable(id, v)
+	return r.usable(id, v)
 }
 
 // Status reads within a transaction how far a job has come; empty: it has ended, and its row has gone.
 func (r *Registry) Status(ctx context.Context, tx *txn.Txn, id ID) (Status, error) {
-	rec, err := read(ctx, tx, id)
+	rec, err := r.read(ctx, tx, id)
 	if errors.Is(err, ErrNotFound) {
 		return "", nil
 	}
@@ -257,7 +259,7 @@ func (r *Registry) Status(ctx context.Context, tx *txn.Txn, id ID) (Status, erro
 // change reads a job, lets f change it, and writes it, in one transaction.
 func (r *Registry) change(ctx context.Context, id ID, f func(*Record) error) (rec *Record, err error) {
 	err = r.o.DB.Run(ctx, txn.TxnOptions{Name: "job"}, func(ctx context.Context, tx *txn.Txn) error {
-		if rec, err = read(ctx, tx, id); err != nil {
+		if rec, err = r.read(ctx, tx, id); err != nil {
 			return err
 		}
 		if err := f(rec); err != nil {
@@ -287,7 +289,7 @@ func (r *Registry) List(ctx context.Context) ([]*Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		rec, err := decode(id, kv.Value)
+		rec, err := r.decode(id, kv.Value)
 		if err != nil { // nor may one row hide the others
 			rec = &Record{ID: id, Later: &wire.VersionError{Message: "job", Cause: err}}
 		}
@@ -394,7 +396,7 @@ func (r *Registry) outcome(ctx context.Context, id ID) (bool, error) {
 	if v == nil {
 		return true, nil
 	}
-	rec, err := usable(id, v)
+	rec, err := r.usable(id, v)
 	if err != nil {
 		return true, err
 	}
@@ -541,7 +543,7 @@ func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, erro
 		}
 		pause = min(2*pause, 10*time.Second)
 		if v, gerr := r.o.DB.Get(ctx, jobKey(rec.ID)); gerr == nil && v != nil {
-			if fresh, err := usable(rec.ID, v); err == nil {
+			if fresh, err := r.usable(rec.ID, v); err == nil {
 				rec, x.Job = fresh, fresh
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"meridian/sql/sqlstate"
 	"meridian/txn"
 	"meridian/txn/fakekv"
+	"meridian/version"
 )
 
 type node struct {
@@ -26,11 +27,14 @@ type node struct {
 	r  *job.Registry
 }
 
-func cluster(t testing.TB, n int) []*node {
+func cluster(t testing.TB, n int) []*node { return clusterOf(t, make([]version.Binary, n)...) }
+
+// clusterOf has nodes of the given binaries; zero: this build.
+func clusterOf(t testing.TB, binaries ...version.Binary) []*node {
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
 	var fake *fakekv.KV
 	var out []*node
-	for i := range n {
+	for i, b := range binaries {
 		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: fmt.Sprint("n", i), Network: net, Seed: 1})
 		ck := clock.New(h.Clock, clock.DefaultMaxOffset)
 		if fake == nil {
@@ -38,7 +42,8 @@ func cluster(t testing.TB, n int) []*node {
 		}
 		id := func() kv.NodeID { return kv.NodeID(i + 1) }
 		db := txn.NewDB(txn.Options{Sender: fake, Clock: ck, Host: h, NodeID: id})
-		out = append(out, &node{h, db, job.New(job.Options{DB: db, Clock: ck, Host: h, NodeID: id, Retention: time.Hour})})
+		out = append(out, &node{h, db, job.New(job.Options{DB: db, Clock: ck, Host: h, NodeID: id, Retention: time.Hour,
+			Version: version.NewHandle(b.Or(version.Built()), version.Version{})})})
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package job_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/job"
 	"meridian/sql/sqlstate"
+	"meridian/version"
 	"meridian/wire"
 )
 
@@ -52,6 +54,34 @@ func TestLaterJob(t *testing.T) {
 		}
 		if err := nodes[0].r.Run(ctx, 8); !errors.As(err, &e) || e.Code != sqlstate.FeatureNotSupported {
 			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+// TestLaterJobForItsBinary: whether a row is of a later version is a matter of the node's own binary, which may be an earlier one than this build (job.J4).
+func TestLaterJobForItsBinary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		built := version.Built()
+		nodes := clusterOf(t, version.Binary{Own: version.Version{Step: 1}}, built)
+		defer stop(nodes)
+		ran := [2]int{}
+		for i, n := range nodes {
+			n.r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { ran[i]++; return nil }})
+		}
+		row := fmt.Sprintf(`{"ID":7,"Type":"work","Status":"pending","Payload":null,"Created":1,"Modified":1,"Finished":0,"After":1,"needs":%q}`, built.Own)
+		key := encoding.AppendUint(keys.IndexPrefix(catalog.JobsTableID, catalog.IndexID(1)), 7, encoding.Ascending)
+		if err := nodes[0].db.Put(t.Context(), key, []byte(row)); err != nil {
+			t.Fatal(err)
+		}
+		nodes[0].r.Start()
+		time.Sleep(5 * job.DefaultAdoptInterval)
+		if rec := status(t, nodes[0], 7); ran != [2]int{} || rec.Later == nil || rec.Later.Needs != built.Own.String() {
+			t.Errorf("%v runs: %+v", ran, rec)
+		}
+		nodes[1].r.Start()
+		time.Sleep(5 * job.DefaultAdoptInterval)
+		if rec := status(t, nodes[1], 7); ran != [2]int{0, 1} || rec.Later != nil || rec.Status != job.Succeeded {
+			t.Errorf("%v runs: %+v", ran, rec)
 		}
 	})
 }

@@ -216,7 +216,7 @@ func (t *Txn) pinRoles(ctx context.Context) error {
 		}
 		for i, v := range vs {
 			if v != nil {
-				d, err := decodeDescriptor(v)
+				d, err := t.m.decode(v)
 				if err != nil {
 					return err
 				}
@@ -229,7 +229,7 @@ func (t *Txn) pinRoles(ctx context.Context) error {
 	}
 	if len(going) > 0 {
 		err := scanAll(ctx, t.tx, descriptorSpan(), func(r kv.KeyValue) error {
-			d, err := decodeDescriptor(r.Value)
+			d, err := t.m.decode(r.Value)
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"meridian/sql/catalog/lease"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
+	"meridian/version"
 	"meridian/wire"
 )
 
@@ -133,6 +135,44 @@ func TestLaterDescriptorSaysWhichVersion(t *testing.T) {
 		var e *sqlstate.Error
 		if !errors.As(err, &e) || e.Code != sqlstate.FeatureNotSupported || !strings.Contains(e.Hint, "99.1") {
 			t.Fatalf("%v", err)
+		}
+	})
+}
+
+// TestLaterDescriptorForItsBinary: whether a row is of a later version is a matter of the node's own binary, which may be an earlier one than this build (lease.L10).
+func TestLaterDescriptorForItsBinary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		built := version.Built()
+		c := newClusterOf(t, true, built, version.Binary{Own: version.Version{Step: 1}})
+		defer c.stop()
+		later, earlier := c.nodes[0], c.nodes[1]
+		id := later.create(t, "t")
+		key := later.later(t, id, "")
+		row, err := later.db.Get(t.Context(), key)
+		if err == nil {
+			err = later.db.Put(t.Context(), key, append(fmt.Appendf(nil, `{"needs":%q,`, built.Own), row[1:]...))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * lease.DefaultPollInterval)
+		for _, n := range c.nodes { // as after a start: all of the catalogue is read
+			if err := n.m.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if x, err := later.find("t"); err != nil || x == nil {
+			t.Errorf("the later binary: %v", err)
+		}
+		var e *sqlstate.Error
+		if _, err := earlier.find("t"); !errors.As(err, &e) || e.Code != sqlstate.FeatureNotSupported || !strings.Contains(e.Hint, built.Own.String()) {
+			t.Errorf("the earlier binary: %v", err)
+		}
+		if err := earlier.rename(id, "mine"); !errors.As(err, &e) || e.Code != sqlstate.FeatureNotSupported {
+			t.Errorf("the earlier binary changes it: %v", err)
+		}
+		if err := later.rename(id, "u"); err != nil {
+			t.Errorf("the later binary changes it: %v", err)
 		}
 	})
 }

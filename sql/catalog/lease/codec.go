@@ -182,14 +182,19 @@ func (d *Descriptor) encode() ([]byte, error) {
 	return json.Marshal(&c)
 }
 
-// decodeDescriptor reads a descriptor's row. One that a later version has written is unusable, and has what is known of it: its identity, version and name never
-// change their form. One of a kind that is not known is a *wire.VersionError.
-func decodeDescriptor(b []byte) (*Descriptor, error) {
+// decode reads a descriptor's row as the node's binary does, which in a test may be an earlier one than this build.
+func (m *Manager) decode(b []byte) (*Descriptor, error) {
+	return decodeDescriptor(b, m.o.Version.Binary().Own)
+}
+
+// decodeDescriptor reads a descriptor's row for a binary of a version. One that a later version has written is unusable, and has what is known of it: its identity,
+// version and name never change their form. One of a kind that is not known is a *wire.VersionError.
+func decodeDescriptor(b []byte, own version.Version) (*Descriptor, error) {
 	d := &Descriptor{}
 	if err := wire.JSON(b, "catalogue descriptor", d); err != nil && !errors.As(err, &d.later) {
 		return nil, &sqlstate.Error{Code: sqlstate.DataCorrupted, Message: "catalogue: malformed descriptor", Cause: err}
 	}
-	if d.later == nil && (d.Format > format || version.Built().Own.Less(d.Needs)) {
+	if d.later == nil && (d.Format > format || own.Less(d.Needs)) {
 		d.later = &wire.VersionError{Message: "catalogue descriptor", Needs: d.Needs.String()}
 	}
 	set := 0
@@ -213,7 +218,7 @@ func (d *Descriptor) clone() *Descriptor {
 	if err != nil {
 		panic(fmt.Sprintf("catalogue: %v", err))
 	}
-	c, err := decodeDescriptor(b)
+	c, err := decodeDescriptor(b, d.Needs)
 	if err != nil {
 		panic(fmt.Sprintf("catalogue: %v", err))
 	}

@@ -22,7 +22,7 @@ func TestNextVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := decodeDescriptor(text); err != nil || back.Table.MadeBy != d.Table.MadeBy {
+		if back, err := decodeDescriptor(text, b.Own); err != nil || back.Table.MadeBy != d.Table.MadeBy {
 			t.Fatalf("%s: %+v, %v", text, back, err)
 		}
 		return string(text)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"meridian/version"
 	"meridian/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 // what this version does not know (lease.L10).
 func TestNextVersion(t *testing.T) {
 	const text = `{"f":1,"Table":{"MadeBy":"0.2","ID":104,"Version":1,"Name":"t"}}` // TestNextVersion of later_next_test.go writes it
-	d, err := decodeDescriptor([]byte(text))
+	d, err := decodeDescriptor([]byte(text), version.Built().Own)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"meridian/sql/types"
 	"meridian/txn"
 	"meridian/txn/fakekv"
+	"meridian/version"
 )
 
 // cluster is some nodes over one store.
@@ -59,9 +60,14 @@ func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.No
 }
 
 func newCluster(t testing.TB, n int, notify bool) *cluster {
+	return newClusterOf(t, notify, make([]version.Binary, n)...)
+}
+
+// newClusterOf has nodes of the given binaries; zero: this build.
+func newClusterOf(t testing.TB, notify bool, binaries ...version.Binary) *cluster {
 	c := &cluster{t: t}
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
-	for i := range n {
+	for i, b := range binaries {
 		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: fmt.Sprint("n", i+1), Network: net, Seed: 1})
 		t.Cleanup(h.Group.Stop)
 		ck := clock.New(h.Clock, clock.DefaultMaxOffset)
@@ -76,7 +82,8 @@ func newCluster(t testing.TB, n int, notify bool) *cluster {
 				t.Fatal(err)
 			}
 		}
-		o := lease.Options{DB: db, Clock: ck, Host: h, NodeID: func() kv.NodeID { return id }}
+		b = b.Or(version.Built())
+		o := lease.Options{DB: db, Clock: ck, Host: h, NodeID: func() kv.NodeID { return id }, Version: version.NewHandle(b, b.Own)}
 		if notify {
 			o.Notifier = notifier{c, id}
 		}

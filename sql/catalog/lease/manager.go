@@ -196,7 +196,7 @@ func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp,
 	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "catalogue", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
 		s = newSnapshot()
 		err := scanAll(ctx, tx, descriptorSpan(), func(r kv.KeyValue) error {
-			d, err := decodeDescriptor(r.Value)
+			d, err := m.decode(r.Value)
 			if errors.As(err, new(*wire.VersionError)) {
 				return nil // of a kind that this version does not know: nothing here can name it
 			}
@@ -405,7 +405,7 @@ func (m *Manager) learn(ctx context.Context, ids []catalog.ID) ([]change, error)
 		for i, v := range vs {
 			c := change{id: ids[i], modified: tx.ReadTimestamp()}
 			if v != nil {
-				c.d, err = decodeDescriptor(v)
+				c.d, err = m.decode(v)
 				if errors.As(err, new(*wire.VersionError)) {
 					continue
 				}

@@ -47,7 +47,7 @@ func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descript
 	}
 	var d *Descriptor
 	if v != nil {
-		if d, err = decodeDescriptor(v); err != nil {
+		if d, err = t.m.decode(v); err != nil {
 			return nil, err
 		}
 		if err := d.unusable(); err != nil {
@@ -111,7 +111,7 @@ func (t *Txn) checkData(ctx context.Context, x *catalog.Table) error {
 	}
 	var there *catalog.Table
 	if v != nil {
-		d, err := decodeDescriptor(v)
+		d, err := t.m.decode(v)
 		if err != nil {
 			return err
 		}

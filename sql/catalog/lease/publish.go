@@ -295,7 +295,7 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, err
 		one := change{id: c.ID, version: c.Version, modified: at}
 		if c.Descriptor != nil {
 			var err error
-			one.d, err = decodeDescriptor(c.Descriptor)
+			one.d, err = m.decode(c.Descriptor)
 			if errors.As(err, new(*wire.VersionError)) {
 				continue // no transaction here uses what this version has no name for
 			}

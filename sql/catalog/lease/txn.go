@@ -600,7 +600,7 @@ func (t *Txn) checkBases(ctx context.Context) error {
 	for i, id := range ids {
 		stale := vs[i] == nil
 		if !stale {
-			d, err := decodeDescriptor(vs[i])
+			d, err := t.m.decode(vs[i])
 			if err != nil {
 				return err
 			}
