@@ -368,12 +368,13 @@ func (g *Gate) grant(t *Ticket) {
 	t.granted <- struct{}{}
 }
 
-// dispatch admits those that may go; the gate is held.
-func (g *Gate) dispatch() {
+// dispatch admits those that may go, and returns how many ran when nobody else might; the gate is held.
+func (g *Gate) dispatch() (running int) {
 	for {
-		t := g.core.next(int(g.running.Load()))
+		running = int(g.running.Load())
+		t := g.core.next(running)
 		if t == nil {
-			return
+			return running
 		}
 		g.grant(t)
 	}
@@ -494,8 +495,10 @@ func (g *Gate) tick() bool {
 	now := g.ticks.Add(1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running.Add(-int64(g.core.sweep(now)))
-	g.core.tick(int(g.running.Load()), load, time.Duration(g.away.Swap(0)))
+	running := g.dispatch() // sessions that have left and wait for the gate, to let the next ones in, leave no places free
+	freed := g.core.sweep(now)
+	g.running.Add(-int64(freed))
+	g.core.tick(running-freed, load, time.Duration(g.away.Swap(0)))
 	g.limit.Store(int64(g.core.running.now))
 	g.dispatch()
 	g.ticking = !g.core.settled()
