@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"meridian/clock"
@@ -31,7 +32,8 @@ func (r *Replica) newLeaseState(l lease.Lease) *leaseState {
 // It costs a few loads. Check again after latches were acquired.
 //
 // lease.RL3 (I5): a lease is not used in the last part of its time, as long as the clocks may differ: by then, by a faster clock another
-// replica may have taken the next one. Timestamps in the future are served if they lie before the end: the next lease starts after it.
+// replica may have taken the next one. Timestamps in the future are served if they lie before the end, since the next lease starts after it,
+// or no further beyond than the lease says (lease.RL5).
 func (r *Replica) CheckLease(at clock.Timestamp) (sequence uint64, ok bool) {
 	s := r.leaseNow.Load()
 	if !s.held || s.revoked || s.stale {
@@ -45,7 +47,7 @@ func (r *Replica) CheckLease(at clock.Timestamp) (sequence uint64, ok bool) {
 		}
 		end = expiration
 	}
-	return s.Sequence, at.Less(end) && r.o.Clock.Interval().Before(end)
+	return s.Sequence, (at.Less(end) || s.Ahead != 0 && at.Less(end.Add(s.Ahead))) && r.o.Clock.Interval().Before(end)
 }
 
 // Lease is the range's lease, of whatever holder, as of the last applied command, and whether it is valid as far as this node knows.
@@ -106,15 +108,17 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 		if !s.held && r.good(s, now) {
 			return 0, r.notLeaseholder()
 		}
-		if now.Add(farthest).Less(at) {
-			return 0, &kv.UnavailableError{Reason: "timestamp too far in the future"}
+		if now.Add(lease.Farthest).Less(at) {
+			return 0, &kv.UnavailableError{Reason: fmt.Sprintf("the timestamp %s is %s ahead of the leaseholder's clock, which serves at most %s ahead",
+				at, at.Time().Sub(now.Time()).Round(time.Millisecond), lease.Farthest)}
 		}
+		extends := r.asksAhead(s, at, now)
 		switch leader := r.leader.Load(); {
 		case leader == 0 && r.unled.Load() >= unledTicks:
 			return 0, &kv.UnavailableError{Reason: "no lease: " + errUnled.Error()}
-		case r.awaitsHeartbeat(s):
+		case r.awaitsHeartbeat(s) && !extends:
 			// Another lease of the same incarnation would not last longer.
-		case leader == uint64(r.replicaID):
+		case leader == uint64(r.replicaID) || extends:
 			wait, err := r.acquire()
 			if err != nil {
 				return 0, err
@@ -158,13 +162,48 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 	}
 }
 
-// awaitsHeartbeat reports whether the lease can't be used only because the node's liveness record is about to expire.
+// awaitsHeartbeat reports whether the lease can't be used, or followed, only because the node has to write its liveness record first: it is about
+// to expire, or the node has just started.
+//
+// lease.RL4 (I3): a Liveness lease of an earlier process of this node is over when the record is, and this process writes that only then
+// (cluster.L2). Until then no lease follows, of whatever kind: that process may have served reads up to the record's end.
 func (r *Replica) awaitsHeartbeat(s *leaseState) bool {
-	if !s.held || s.revoked || s.stale || s.Kind != lease.Liveness {
+	if !s.held || s.Kind != lease.Liveness {
 		return false
 	}
 	incarnation, _ := r.o.Liveness.Self()
-	return incarnation == s.Incarnation
+	if s.stale {
+		return incarnation == 0
+	}
+	return !s.revoked && incarnation == s.Incarnation
+}
+
+// asksAhead reports whether the lease does not reach a timestamp however often it is extended, and has the next extension say so
+// (lease.RL5).
+func (r *Replica) asksAhead(s *leaseState, at, now clock.Timestamp) bool {
+	beyond := at.Time().Sub(now.Add(farthest).Time())
+	if beyond <= s.Ahead || !r.extends(s, now) {
+		return false
+	}
+	beyond = (beyond + aheadStep).Truncate(aheadStep)
+	for {
+		old := r.aheadAsked.Load()
+		if int64(beyond) <= old || r.aheadAsked.CompareAndSwap(old, int64(beyond)) {
+			return true
+		}
+	}
+}
+
+// extends reports whether the lease is this replica's, and may be extended.
+func (r *Replica) extends(s *leaseState, now clock.Timestamp) bool {
+	if !s.held || s.stale || s.revoked {
+		return false
+	}
+	if s.Kind == lease.Liveness {
+		incarnation, _ := r.o.Liveness.Self()
+		return incarnation == s.Incarnation
+	}
+	return now.LessEq(s.Expiration)
 }
 
 // acquire starts a lease request unless one is in flight; the channel is closed when it is over.
@@ -236,15 +275,24 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 // nextLease makes the lease by which this replica follows prev.
 func (r *Replica) nextLease(prev *leaseState, self kv.ReplicaDescriptor, now clock.Timestamp) lease.Lease {
 	l := lease.Lease{Holder: self, Start: now, ProposedAt: now, Sequence: prev.Sequence + 1}
-	if !prev.IsZero() && !prev.held && prev.Kind == lease.Expiration {
+	if !prev.IsZero() && (!prev.held || prev.stale) && prev.Kind == lease.Expiration {
+		// lease.RL4 (I3): an earlier process of this node may have served up to the end of its lease as well as another node.
 		l.Start = now.Forward(prev.Expiration.Next())
+	}
+	l.Start = l.Start.Forward(prev.Start.Next())
+	extends := r.extends(prev, now)
+	if extends {
+		l.Ahead = max(prev.Ahead, time.Duration(r.aheadAsked.Swap(0)))
 	}
 	if incarnation, _ := r.o.Liveness.Self(); incarnation != 0 && r.wantsLiveness() {
 		l.Kind, l.Incarnation = lease.Liveness, incarnation
+		if extends && prev.Kind == lease.Liveness {
+			l.Sequence, l.Start = prev.Sequence, prev.Start // an extension: it says how far ahead
+		}
 		return l
 	}
 	l.Kind, l.Expiration = lease.Expiration, now.Add(expirationLength)
-	if prev.held && prev.Kind == lease.Expiration && !prev.stale && !prev.revoked && now.LessEq(prev.Expiration) {
+	if extends && prev.Kind == lease.Expiration {
 		l.Sequence, l.Start = prev.Sequence, prev.Start // an extension
 		l.Expiration = l.Expiration.Forward(prev.Expiration)
 	}
@@ -267,8 +315,11 @@ func mayFollow(d *kv.RangeDescriptor, cur, next lease.Lease, prevSequence uint64
 	if prevSequence != cur.Sequence {
 		return false
 	}
+	if !given {
+		next = next.After(cur)
+	}
 	same := cur.Holder.Replica == next.Holder.Replica && cur.Holder.Node == next.Holder.Node
-	if !same && !given && !cur.IsZero() && cur.Kind == lease.Expiration && next.Start.LessEq(cur.Expiration) {
+	if !same && !given && !cur.IsZero() && cur.Kind == lease.Expiration && next.Start.LessEq(cur.Expiration.Add(cur.Ahead)) {
 		return false // it was extended meanwhile
 	}
 	holder := false
@@ -395,7 +446,7 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	reading := r.o.Clock.Read()
 	now := reading.Now
 	// The target compares ProposedAt with its own clock when it last started.
-	next.Start, next.ProposedAt = now, reading.Earliest
+	next.Start, next.ProposedAt = now.Forward(cur.Start.Next()), reading.Earliest
 	if next.Kind == lease.Expiration {
 		next.Expiration = now.Add(expirationLength)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"meridian/clock"
 	"meridian/host"
+	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica/lease"
 )
@@ -57,6 +58,11 @@ func TestCheckLease(t *testing.T) {
 		{"liveness, a faster clock may be past the end", live, false, 99 * time.Second, 50 * time.Second, false},
 		{"liveness, a read of the future", live, false, 50 * time.Second, 100*time.Second - 1, true},
 		{"liveness, a read of the future is past the end", live, false, 50 * time.Second, 100 * time.Second, false},
+		{"a read far in the future", with(own, func(l *lease.Lease) { l.Ahead = 3 * time.Second }), false, 98 * time.Second, 103*time.Second - 1, true},
+		{"a read further in the future", with(own, func(l *lease.Lease) { l.Ahead = 3 * time.Second }), false, 98 * time.Second, 103 * time.Second, false},
+		{"far ahead, a faster clock may be past the end", with(own, func(l *lease.Lease) { l.Ahead = 3 * time.Second }), false, 99 * time.Second, 50 * time.Second, false},
+		{"liveness, a read far in the future", with(live, func(l *lease.Lease) { l.Ahead = 3 * time.Second }), false, 98 * time.Second, 103*time.Second - 1, true},
+		{"liveness, a read further in the future", with(live, func(l *lease.Lease) { l.Ahead = 3 * time.Second }), false, 98 * time.Second, 103 * time.Second, false},
 		{"of another incarnation", with(live, func(l *lease.Lease) { l.Incarnation = 2 }), false, 50 * time.Second, 50 * time.Second, false},
 	} {
 		physical := &stopped{now: time.Unix(0, int64(c.now))}
@@ -98,4 +104,85 @@ func TestLeaseOfTheDead(t *testing.T) {
 			t.Errorf("%v, ended %v", err, l.ended)
 		}
 	})
+}
+
+// TestLeaseOfBefore: the lease that follows that of the node's earlier process begins after all that it may have served, in the future too
+// (lease.RL4).
+func TestLeaseOfBefore(t *testing.T) {
+	me := kv.ReplicaDescriptor{Node: 1, Replica: 1}
+	at := func(d time.Duration) clock.Timestamp { return clock.Timestamp{Wall: int64(d)} }
+	prev := lease.Lease{Holder: me, Sequence: 4, Start: at(5 * time.Second), ProposedAt: at(5 * time.Second), Expiration: at(52 * time.Second)}
+	live := prev
+	live.Kind, live.Incarnation, live.Expiration = lease.Liveness, 3, clock.Timestamp{}
+	for _, start := range []keys.Key{keys.SystemPrefix, keys.TablePrefix} {
+		own := ownLiveness{}
+		r := &Replica{replicaID: 1, o: &Options{Node: 1, Clock: clock.New(&stopped{now: time.Unix(50, 0)}, time.Second), StartedAt: at(49 * time.Second), Liveness: &own}}
+		r.desc.Store(&kv.RangeDescriptor{Start: start, Replicas: []kv.ReplicaDescriptor{me}})
+		if next := r.nextLease(r.newLeaseState(prev), me, at(50*time.Second)); next.Start.LessEq(prev.Expiration) || next.Sequence != 5 {
+			t.Errorf("%v follows %v of before the start", next, prev)
+		}
+		s := r.newLeaseState(live)
+		if !r.awaitsHeartbeat(s) {
+			t.Errorf("%v is followed before the node has written its record", live)
+		}
+		if own.incarnation = 4; r.awaitsHeartbeat(s) {
+			t.Errorf("%v is not followed though its incarnation is over", live)
+		}
+	}
+}
+
+// TestAhead: a lease says how far ahead of its end its holder may serve when it is asked to, by an extension. Whatever lease follows without
+// having been given starts above that, whether or not its request knew (lease.RL5).
+func TestAhead(t *testing.T) {
+	at := func(d time.Duration) clock.Timestamp { return clock.Timestamp{Wall: int64(d)} }
+	me, other := kv.ReplicaDescriptor{Node: 1, Replica: 1}, kv.ReplicaDescriptor{Node: 2, Replica: 2}
+	now := at(50 * time.Second)
+	for _, kind := range []lease.Kind{lease.Expiration, lease.Liveness} {
+		own := ownLiveness{incarnation: 3, expiration: at(52 * time.Second)}
+		r := &Replica{replicaID: 1, o: &Options{Node: 1, Clock: clock.New(&stopped{now: time.Unix(50, 0)}, 500*time.Millisecond), StartedAt: at(time.Second), Liveness: &own}}
+		d := &kv.RangeDescriptor{Start: keys.SystemPrefix, Replicas: []kv.ReplicaDescriptor{me, other}}
+		cur := lease.Lease{Kind: kind, Holder: me, Sequence: 4, Start: at(5 * time.Second), ProposedAt: at(5 * time.Second)}
+		if kind == lease.Expiration {
+			cur.Expiration = at(52 * time.Second)
+		} else {
+			cur.Incarnation = 3
+			d.Start = keys.TablePrefix
+		}
+		r.desc.Store(d)
+		s := r.newLeaseState(cur)
+		if r.asksAhead(s, now.Add(farthest), now) {
+			t.Errorf("%s is extended for what it reaches in any case", cur)
+		}
+		far := now.Add(lease.Farthest)
+		if !r.asksAhead(s, far, now) {
+			t.Fatalf("%s is not extended", cur)
+		}
+		next := r.nextLease(s, me, now)
+		if !next.Extends(cur) || !mayFollow(d, cur, next, 4, false) || next.After(cur) != next {
+			t.Fatalf("%s is no extension of %s", next, cur)
+		}
+		r.leaseNow.Store(r.newLeaseState(next))
+		if _, ok := r.CheckLease(far); !ok {
+			t.Errorf("%s does not reach %s", next, far)
+		}
+		if r.asksAhead(r.leaseNow.Load(), far, now) {
+			t.Errorf("%s is extended again for %s", next, far)
+		}
+		if again := r.nextLease(r.leaseNow.Load(), me, now); again.Ahead != next.Ahead {
+			t.Errorf("%s is followed by %s", next, again)
+		}
+		// The other node has applied cur when it asks, and next when it gets the lease.
+		taken := lease.Lease{Kind: kind, Holder: other, Sequence: 5, Start: at(52*time.Second + 1), Expiration: at(54 * time.Second)}
+		if !mayFollow(d, next, taken, 4, false) {
+			t.Fatalf("%s can't follow %s", taken, next)
+		}
+		if after := taken.After(next); after.Start.LessEq(far) || after.Start.LessEq(at(52*time.Second).Add(next.Ahead)) {
+			t.Errorf("%s, of which %s was served, is followed by %s", next, far, after)
+		}
+		// What follows that starts above it too, though the clock has not come there.
+		r.leaseNow.Store(r.newLeaseState(taken.After(next)))
+		if third := r.nextLease(r.leaseNow.Load(), me, at(55*time.Second)); !mayFollow(d, taken.After(next), third, 5, false) {
+			t.Errorf("%s can't follow %s", third, taken.After(next))
+		}
+	}
 }

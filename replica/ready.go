@@ -425,6 +425,9 @@ func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChange
 	switch {
 	case c.lease != nil:
 		l := *c.lease
+		if !c.given {
+			l = l.After(r.leaseNow.Load().Lease)
+		}
 		b.Put(keys.LeaseKey(r.rangeID), l.Append(nil))
 		handed := c.Batch
 		return func() error { r.setLease(l, handed); return nil }, nil

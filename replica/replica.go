@@ -38,8 +38,10 @@ const (
 	expirationLength = 2 * time.Second
 	expirationRenew  = 1200 * time.Millisecond
 
-	// farthest is how far ahead of the clock a request may read or write: a lease can be made to cover it.
-	farthest = 1500 * time.Millisecond
+	// farthest is how far ahead of the clock a lease lasts if it is extended in time: for more it has to say so (lease.RL5), which it does in
+	// steps.
+	farthest  = 1500 * time.Millisecond
+	aheadStep = 500 * time.Millisecond
 )
 
 // Bounds, per replica.
@@ -191,13 +193,15 @@ type Replica struct {
 	peers     map[kv.ReplicaID]kv.ReplicaDescriptor // of messages received: how to answer replicas not in desc
 	incoming  *IncomingSnapshot
 	acquiring chan struct{} // closed when the lease request in flight is over
-	acquired  error         // its error
-	sending   map[kv.ReplicaID]bool
-	ticks     int64
-	busyAt    int64 // tick of the last proposal or message that was no heartbeat
-	muted     bool  // heartbeat responses are not sent: the follower falls asleep
-	nextTry   int64 // tick before which no log truncation is proposed
-	renewing  uint64
+	// aheadAsked is what the next extension of the lease says, at least, of how far ahead it reaches.
+	aheadAsked atomic.Int64
+	acquired   error // its error
+	sending    map[kv.ReplicaID]bool
+	ticks      int64
+	busyAt     int64 // tick of the last proposal or message that was no heartbeat
+	muted      bool  // heartbeat responses are not sent: the follower falls asleep
+	nextTry    int64 // tick before which no log truncation is proposed
+	renewing   uint64
 	// transferring: a lease transfer is in progress.
 	transferring bool
 	lettingGo    bool // of the lease, because of the disk (letGo)

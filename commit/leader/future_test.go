@@ -210,3 +210,45 @@ func TestPushedAhead(t *testing.T) {
 		}
 	})
 }
+
+// TestMovedOverALease: a write of the future that a batch meets moves its reads there, and these stay so under the next leaseholder, too
+// (leader.P4).
+func TestMovedOverALease(t *testing.T) {
+	for name, lock := range map[string]kv.LockStrength{"a read": kv.NoLock, "a read that locks": kv.Exclusive} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, stop := newCluster(t, 1, 0)
+				defer stop()
+				ctx := context.Background()
+				ahead := c.clock.Now().Add(time.Second)
+				w := c.begin()
+				w.txn.WriteTimestamp, w.txn.Anchor = ahead, keys.Key("b")
+				for _, r := range []kv.Request{&kv.PutRequest{Key: keys.Key("b"), Value: []byte("v"), Seq: 1},
+					&kv.ResolveIntentRequest{Key: keys.Key("b"), Txn: w.txn.TxnMeta, Status: kv.Committed}} {
+					b := &kv.Batch{Requests: []kv.Request{r}}
+					if r.Method() == kv.MethodPut {
+						b.Header = w.header()
+					}
+					if _, err := c.ps[0].Send(ctx, b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				x := c.begin()
+				got, err := c.ps[0].Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{
+					&kv.GetRequest{Key: keys.Key("a"), Lock: lock}, &kv.PutRequest{Key: keys.Key("b"), Value: []byte("w"), Seq: 1}}})
+				if err != nil || got.Txn.ReadTimestamp.LessEq(ahead) {
+					t.Fatal(got, err)
+				}
+				was := c.ps[0].o
+				next := New(&Options{Host: was.Host, Clock: was.Clock, Engine: was.Engine, Sender: was.Sender, Metrics: &Metrics{}}, c.reps[0], nil)
+				defer next.Close(nil)
+				next.LeaseChanged(lease.Lease{Sequence: c.reps[0].Lease.Add(1), Start: c.clock.Now()}, true)
+				handed := c.ps[0].HandOver()
+				next.TakeOver(handed)
+				if low := *next.low.Load(); low.LessEq(ahead) {
+					t.Errorf("the next leaseholder writes above %s, and %s was read", low, got.Txn.ReadTimestamp)
+				}
+			})
+		})
+	}
+}

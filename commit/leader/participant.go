@@ -114,7 +114,12 @@ func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 	}
 	if !held || p.holds == 0 || l.Sequence != p.holds && l.Sequence != p.holds+1 {
 		p.locks.Clear()
-		p.locks.Lose(l.Start) // the locks of an earlier leaseholder's table are older (I5)
+		// The locks of an earlier leaseholder's table are older (I5), and older than this moment if the lease starts in the future (lease.RL5).
+		lost := l.Start
+		if p.o.Clock.Physical().Now().UnixNano() < lost.Wall {
+			lost = lost.Backward(p.o.Clock.Now())
+		}
+		p.locks.Lose(lost)
 	}
 	p.waits.wakeAll()
 	p.holds = 0
@@ -207,8 +212,9 @@ func (p *Participant) TakeOver(handed []byte) {
 	}
 }
 
-// mostAhead is more than the time by which a replica serves ahead of its clock (replica.EnsureLease).
-const mostAhead = 2 * time.Second
+// mostAhead is more than the time by which a replica serves ahead of its clock (replica.EnsureLease): it takes a lease that reaches as far, which
+// may by then have been extended.
+const mostAhead = lease.Farthest + 3*time.Second
 
 // handover is the state that a lease transfer carries.
 type handover struct {

@@ -88,12 +88,31 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		q.evaluation.discard()
 		return again, err
 	}
+	if !q.covered() {
+		q.evaluation.discard()
+		return true, nil
+	}
 	if waits, err := q.locking.taken(q.effects.acquired); waits || err != nil {
 		q.evaluation.discard()
 		return waits, err
 	}
 	keep, err = q.proposal.propose(ctx)
 	return false, err
+}
+
+// covered reports whether the lease covers the timestamp to which the evaluation has moved the batch's reads, which may lie in the future, and
+// notes that for the next leaseholder (leader.P4). Writes need no lease that covers them: they are in the log.
+func (q *request) covered() bool {
+	if !q.plain && !q.locks {
+		return true
+	}
+	at := q.servesAt()
+	if at.LessEq(q.now) {
+		return true
+	}
+	q.p.serves(at, q.now)
+	sequence, ok := q.p.r.CheckLease(at)
+	return ok && sequence == q.latching.lease
 }
 
 // refused handles an evaluation that failed: with again, the batch is repeated, after it has waited.

@@ -22,12 +22,20 @@
 //	    record has expired.
 //	lease.RL3: A holder uses a lease only while no clock of the cluster can have come to its end, so that it has stopped by the
 //	    time a faster clock sees the end, and only for timestamps before the end, because the next lease begins after it.
+//	lease.RL5: A lease, or its extension, says in the log how far beyond its end the holder may serve (Lease.Ahead). A lease that follows
+//	    without having been given starts later by as much: when it is applied, since whoever asked for it may not have known of the
+//	    extension. So is the timestamp below which the next leaseholder writes nothing.
 //
 // A transfer is cooperative: the holder stops serving (for good, even if the transfer fails), waits for the
 // requests in progress, and proposes a lease for the target that starts now. Everything that it served lies before that.
 //
 // A node does not use leases that it was given before it started: the process that served under them knew reads that
-// this one does not. It takes a new one, whose start is after all of them.
+// this one does not. It takes a new one, whose start is after all of them:
+//
+//	lease.RL4 (I3): a node that has restarted follows a lease of its earlier process as that of another node. Past what that process may have
+//	    published, its clock is not past the timestamps in the future that it may have served. So the next lease starts after the Expiration
+//	    lease's end, and after a Liveness lease it is asked for when the node has written its record, for which it waits for the end of the
+//	    earlier one (cluster.L2).
 //
 // The rules are carried out in package replica (leasing.go); rangeserver's chaos test checks that nothing was ever
 // served under two leases that overlap.

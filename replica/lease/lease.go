@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"meridian/clock"
 	"meridian/kv"
@@ -37,18 +38,38 @@ type Lease struct {
 	Sequence uint64
 	// ProposedAt is the holder's clock when it asked. A node does not use leases from before it started.
 	ProposedAt clock.Timestamp
+	// Ahead is how far beyond the lease's end its holder may serve (lease.RL5).
+	Ahead time.Duration
 }
+
+// Farthest is how far ahead of its clock a leaseholder serves: a GLOBAL table needs 2.1 s with links of 300 ms and clocks that differ by
+// 500 ms, and a transaction that writes such a table takes its timestamp to other ranges. A lease that reaches so far has
+// a price: after a crash of the leaseholder, writes to the range begin above all that it may have served, and wait for that time.
+const Farthest = 5 * time.Second
 
 // IsZero reports whether there has been no lease.
 func (l Lease) IsZero() bool { return l.Sequence == 0 }
 
 func (l Lease) String() string {
+	ahead := ""
+	if l.Ahead != 0 {
+		ahead = fmt.Sprintf(" and %s beyond", l.Ahead)
+	}
 	switch l.Kind {
 	case Liveness:
-		return fmt.Sprintf("lease %d: n%d incarnation %d from %s", l.Sequence, l.Holder.Node, l.Incarnation, l.Start)
+		return fmt.Sprintf("lease %d: n%d incarnation %d from %s%s", l.Sequence, l.Holder.Node, l.Incarnation, l.Start, ahead)
 	default:
-		return fmt.Sprintf("lease %d: n%d from %s to %s", l.Sequence, l.Holder.Node, l.Start, l.Expiration)
+		return fmt.Sprintf("lease %d: n%d from %s to %s%s", l.Sequence, l.Holder.Node, l.Start, l.Expiration, ahead)
 	}
+}
+
+// After is l as it is applied after prev, if prev's holder has not given it away: it starts later by what prev says that its holder may have
+// served beyond its end (lease.RL5).
+func (l Lease) After(prev Lease) Lease {
+	if l.Sequence != prev.Sequence {
+		l.Start = l.Start.Add(prev.Ahead)
+	}
+	return l
 }
 
 // Extends reports whether l only prolongs prev: same holder, same kind, no gap, so that the sequence is kept.
@@ -79,7 +100,8 @@ func (l *Lease) Append(b []byte) []byte {
 	b = wire.Timestamp(b, 7, l.Expiration)
 	b = wire.Timestamp(b, 9, l.ProposedAt)
 	b = wire.Uint(b, 11, l.Incarnation)
-	return wire.Uint(b, 13, l.Sequence)
+	b = wire.Uint(b, 13, l.Sequence)
+	return wire.Int(b, 15, int64(l.Ahead))
 }
 
 // Read reads what Append wrote. A replica that does not understand all of a lease can't tell who may serve.
@@ -100,6 +122,8 @@ func Read(r *wire.Reader, l *Lease) {
 			l.Incarnation = r.Uint()
 		case 13:
 			l.Sequence = r.Uint()
+		case 15:
+			l.Ahead = time.Duration(r.Int())
 		default:
 			r.Refuse()
 		}

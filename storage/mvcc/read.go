@@ -385,9 +385,10 @@ func (r *Reader) judge(it *engine.Iterator, k keys.Key, ver []byte, rd *read, v 
 }
 
 // uncertain makes the error. Retrying just above the version lets the transaction also write the key (mvcc.M3), and
-// at the local limit nothing that this node has written is uncertain any more.
+// at the local limit nothing that this node has written is uncertain any more, nor is anything at the end of the interval.
 func uncertain(k keys.Key, ts clock.Timestamp, rd *read) error {
-	return &kv.UncertaintyError{Key: clone(k), Value: ts, RetryAt: ts.Next().Forward(rd.Uncertainty.Local)}
+	u := rd.Uncertainty
+	return &kv.UncertaintyError{Key: clone(k), Value: ts, RetryAt: ts.Next().Forward(u.Local.Backward(u.Global))}
 }
 
 // CheckRefresh answers *kv.RefreshFailedError if a key of the span got a version, or has another transaction's
