@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws histories of SET, RESET, transactions and savepoints, and records what a PostgreSQL shows of three settings after each statement.
 
-    record.py PSQL-ARGUMENTS... > histories.txt      e.g. record.py -h localhost -U postgres
+    PGAPPNAME= record.py PSQL-ARGUMENTS... > histories.txt      e.g. PGAPPNAME= record.py -h localhost -U postgres
 
 A history is a paragraph. Its first lines, "start ROLE|DATABASE|BOTH statement", say what ALTER ROLE and ALTER DATABASE have set before the session
 began. Then each line is a statement, a tab and the three values; "-" stands for them while the transaction has failed.
@@ -77,7 +77,7 @@ def main():
     for _ in range(250):
         start = []
         for where in ("ROLE", "DATABASE", "BOTH"):
-            for name in SETTINGS[:2]:
+            for name in SETTINGS:
                 if dice.random() < 0.15:
                     start.append((where, "SET %s = %s" % (name, value(dice, name))))
         prefix = {"ROLE": "ALTER ROLE settings ", "DATABASE": "ALTER DATABASE settings ", "BOTH": "ALTER ROLE settings IN DATABASE settings "}
