@@ -224,14 +224,6 @@ func (b *builder) newName(database, schema, name string) Name {
 	return n
 }
 
-func (b *builder) schemaName(t *catalog.Table) string {
-	saved := b.home
-	b.home = t
-	s := b.homeSchema()
-	b.home = saved
-	return s
-}
-
 // dropRelations resolves DROP TABLE, VIEW and SEQUENCE.
 func (b *builder) dropRelations(kind catalog.Kind, materialized bool, names tree.TableNames, ifExists bool, behavior tree.DropBehavior) Statement {
 	d := &DropRelation{Kind: kind, Materialized: materialized, Cascade: behavior == tree.DropCascade}
@@ -391,14 +383,6 @@ func (b *builder) relationNameTaken(database, schema, name string, t *catalog.Ta
 		return true
 	}
 	return b.findIndex(database, schema, name) != nil
-}
-
-func (b *builder) databaseOf(t *catalog.Table) string {
-	saved := b.home
-	b.home = t
-	s := b.homeDatabase()
-	b.home = saved
-	return s
 }
 
 func (b *builder) createDatabase(n *tree.CreateDatabase) Statement {

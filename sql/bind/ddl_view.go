@@ -6,7 +6,6 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
-	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
 )
 
@@ -60,33 +59,6 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 	return v
 }
 
-// namedRelations are the stored relations that a view's query names.
-func (b *builder) namedRelations() (on []catalog.ID) {
-	ids := map[catalog.ID]bool{}
-	for _, t := range b.tableNames {
-		if t.Kind != catalog.KindVirtual {
-			ids[t.ID] = true
-		}
-	}
-	for _, d := range b.meta.Depends {
-		if ids[d.ID] {
-			on = append(on, d.ID)
-		}
-	}
-	return on
-}
-
-// readableText is viewText of what can be read again: the text is stored.
-func (b *builder) readableText(sel *tree.Select) string {
-	text := b.viewText(sel)
-	if _, err := parse.ParseOne(text); err != nil {
-		e := sqlstate.New(sqlstate.FeatureNotSupported, "this query is not supported in a view")
-		e.Cause = err
-		raise(e)
-	}
-	return text
-}
-
 // createMaterialized is CREATE TABLE AS that remembers its query.
 func (b *builder) createMaterialized(n *tree.CreateView) Statement {
 	if !n.WithData {
@@ -135,36 +107,4 @@ func (b *builder) refreshView(n *tree.RefreshMaterializedView) Statement {
 			WithHint("Create a unique index with no WHERE clause on one or more columns of the materialized view."))
 	}
 	return &RefreshView{View: t}
-}
-
-// viewText writes a query with its relations' names qualified, so that it means the same in any session.
-func (b *builder) viewText(sel *tree.Select) string {
-	return b.enumText.write(func() string {
-		ctx := tree.NewFmtCtx(tree.FmtParsable, tree.FmtReformatTableNames(func(ctx *tree.FmtCtx, n *tree.TableName) {
-			t := b.tableNames[n]
-			if t == nil {
-				ctx.WriteString(parse.Name{Schema: string(n.SchemaName), Name: string(n.ObjectName)}.Quoted())
-				return
-			}
-			name := parse.Name{Schema: b.schemaOf(t), Name: t.Name}
-			if t.Kind != catalog.KindVirtual {
-				if db := b.databaseOf(t); db != b.View.CurrentDatabase() {
-					name.Database = db
-				}
-			}
-			ctx.WriteString(name.Quoted())
-		}))
-		ctx.FormatNode(sel)
-		return parse.TypeNames(ctx.CloseAndGetString())
-	})
-}
-
-func (b *builder) schemaOf(t *catalog.Table) string {
-	switch t.Schema {
-	case catalog.PGCatalogSchemaID:
-		return "pg_catalog"
-	case catalog.InformationSchemaID:
-		return "information_schema"
-	}
-	return b.schemaName(t)
 }

@@ -63,22 +63,6 @@ func (b *builder) groupExprs(gs tree.GroupBy, sc *scope, items []item, n *tree.S
 	return out
 }
 
-// noAggregates refuses GROUP BY of an output column that contains an aggregate or a window function.
-func (b *builder) noAggregates(lv *level, x scalar.Expr, at any) {
-	scalar.Columns(x, func(id opt.ColumnID) {
-		for i := range lv.aggs {
-			if lv.aggs[i].Col == id {
-				b.fail(sqlstate.GroupingError, at, "aggregate functions are not allowed in GROUP BY")
-			}
-		}
-		for _, w := range lv.pending {
-			if w.item.Col == id {
-				b.fail(sqlstate.WindowingError, at, "window functions are not allowed in GROUP BY")
-			}
-		}
-	})
-}
-
 // group builds the grouping and rewrites the expressions above it.
 func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item, having *scalar.Expr, isScalar bool) opt.Rel {
 	lv := sc.level
@@ -272,67 +256,4 @@ func (r *regrouper) allowed(id opt.ColumnID, at any) {
 		}
 	}
 	raise(e)
-}
-
-// windows turns partition and order expressions into columns and computes the window functions.
-func (b *builder) windows(rel opt.Rel, lv *level, items []item) opt.Rel {
-	w := &opt.Window{}
-	var pre []opt.ProjectItem
-	col := func(e scalar.Expr) opt.ColumnID {
-		if c, ok := e.(*scalar.Column); ok {
-			return c.ID
-		}
-		for _, p := range pre {
-			if scalar.Equal(p.Expr, e) {
-				return p.Col
-			}
-		}
-		id := b.meta.Add(opt.ColumnMeta{Name: "window", Type: e.Type()})
-		pre = append(pre, opt.ProjectItem{Col: id, Expr: e})
-		return id
-	}
-	for _, p := range lv.pending {
-		for _, e := range p.partition {
-			p.item.PartitionBy = appendID(p.item.PartitionBy, col(e))
-		}
-		for _, o := range p.order {
-			p.item.OrderBy = append(p.item.OrderBy, opt.OrderColumn{Col: col(o.Expr), Desc: o.Desc, NullsFirst: o.NullsFirst})
-		}
-		w.Items = append(w.Items, p.item)
-	}
-	w.Input = rel
-	if len(pre) > 0 {
-		p := &opt.Project{Input: rel, Items: pre}
-		have := produced(rel)
-		pass := func(id opt.ColumnID) {
-			if have[id] {
-				p.Pass = appendID(p.Pass, id)
-			}
-		}
-		for i := range items {
-			scalar.Columns(items[i].expr, pass)
-		}
-		for i := range w.Items {
-			it := &w.Items[i]
-			for _, id := range it.PartitionBy {
-				pass(id)
-			}
-			for _, o := range it.OrderBy {
-				pass(o.Col)
-			}
-			for _, a := range it.Args {
-				scalar.Columns(a, pass)
-			}
-			if it.Agg != nil {
-				scalar.Columns(it.Agg, pass)
-			}
-		}
-		for i := range lv.srfs {
-			for _, a := range lv.srfs[i].Args {
-				scalar.Columns(a, pass)
-			}
-		}
-		w.Input = p
-	}
-	return w
 }

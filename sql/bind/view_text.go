@@ -6,10 +6,71 @@ import (
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
+	"meridian/sql/catalog"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
+
+// namedRelations are the stored relations that a view's query names.
+func (b *builder) namedRelations() (on []catalog.ID) {
+	ids := map[catalog.ID]bool{}
+	for _, t := range b.tableNames {
+		if t.Kind != catalog.KindVirtual {
+			ids[t.ID] = true
+		}
+	}
+	for _, d := range b.meta.Depends {
+		if ids[d.ID] {
+			on = append(on, d.ID)
+		}
+	}
+	return on
+}
+
+// readableText is viewText of what can be read again: the text is stored.
+func (b *builder) readableText(sel *tree.Select) string {
+	text := b.viewText(sel)
+	if _, err := parse.ParseOne(text); err != nil {
+		e := sqlstate.New(sqlstate.FeatureNotSupported, "this query is not supported in a view")
+		e.Cause = err
+		raise(e)
+	}
+	return text
+}
+
+// viewText writes a query with its relations' names qualified, so that it means the same in any session.
+func (b *builder) viewText(sel *tree.Select) string {
+	return b.enumText.write(func() string {
+		ctx := tree.NewFmtCtx(tree.FmtParsable, tree.FmtReformatTableNames(func(ctx *tree.FmtCtx, n *tree.TableName) {
+			t := b.tableNames[n]
+			if t == nil {
+				ctx.WriteString(parse.Name{Schema: string(n.SchemaName), Name: string(n.ObjectName)}.Quoted())
+				return
+			}
+			name := parse.Name{Schema: b.schemaOf(t), Name: t.Name}
+			if t.Kind != catalog.KindVirtual {
+				if db := b.databaseOf(t); db != b.View.CurrentDatabase() {
+					name.Database = db
+				}
+			}
+			ctx.WriteString(name.Quoted())
+		}))
+		ctx.FormatNode(sel)
+		return parse.TypeNames(ctx.CloseAndGetString())
+	})
+}
+
+func (b *builder) schemaOf(t *catalog.Table) string {
+	switch t.Schema {
+	case catalog.PGCatalogSchemaID:
+		return "pg_catalog"
+	case catalog.InformationSchemaID:
+		return "information_schema"
+	}
+	return b.schemaName(t)
+}
 
 // enumText is what the text of a view says of enums, as it was bound. In the stored text their types are named by identity, and each
 // constant is written with its type (parse.TypeReferences), so that renaming a type or a value does not change the meaning of the view.

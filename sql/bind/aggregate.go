@@ -1,0 +1,121 @@
+package bind
+
+import (
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/sqlstate"
+)
+
+// aggregate binds an aggregate call; what stands for it outside the grouping is its output column.
+func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scalar.Expr {
+	if c.inAgg {
+		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
+	}
+	// The outer columns that the arguments read are noted; an aggregate that moves outside takes it along.
+	var marks []int
+	for l := c.scope.level; l != nil; l = l.parent {
+		marks = append(marks, len(l.outer))
+	}
+	f := b.aggFunc(c, n, name)
+	lv := c.scope.level
+	if owner := b.aggOwner(c.scope, f); owner != lv {
+		i := 0
+		for l := lv; l != owner; l = l.parent {
+			l.outer = l.outer[:marks[i]]
+			i++
+			if l.parent == owner {
+				c = l.within
+			}
+		}
+	}
+	switch {
+	case c == nil:
+		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in FROM clause of their own query level")
+	case c.inAgg:
+		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
+	case !c.aggs:
+		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in %s", c.clause)
+	}
+	owner := c.scope.level
+	var id opt.ColumnID
+	for i := range owner.aggs {
+		if scalar.Equal(owner.aggs[i].Agg, f) {
+			id = owner.aggs[i].Col
+		}
+	}
+	if id == 0 {
+		id = b.meta.Add(opt.ColumnMeta{Name: name, Type: f.T})
+		owner.aggs = append(owner.aggs, opt.AggItem{Col: id, Agg: f})
+	}
+	cross(lv, owner, id)
+	return &scalar.Column{ID: id, T: f.T, Name: name}
+}
+
+func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar.AggFunc {
+	// With DISTINCT, package parse wrote ORDER BY in this form for the grammar's sake.
+	if n.AggType == tree.OrderedSetAgg && n.Type != tree.DistinctFuncType {
+		b.fail(sqlstate.FeatureNotSupported, n, "ordered-set aggregates are not supported")
+	}
+	inner := &exprContext{scope: c.scope, clause: "aggregate arguments", inAgg: true}
+	f := &scalar.AggFunc{Distinct: n.Type == tree.DistinctFuncType}
+	if len(n.Exprs) == 1 {
+		if _, star := n.Exprs[0].(tree.UnqualifiedStar); star {
+			if name != "count" {
+				b.fail(sqlstate.UndefinedFunction, n, "function %s() does not exist", name)
+			}
+		} else {
+			f.Args = b.callArgs(inner, n.Exprs)
+		}
+	} else {
+		if len(n.Exprs) == 0 && name == "count" {
+			b.fail(sqlstate.WrongObjectType, n, "count(*) must be used to call a parameterless aggregate function")
+		}
+		f.Args = b.callArgs(inner, n.Exprs)
+	}
+	res, err := b.Registry.ResolveAggregate(name, typesOf(f.Args))
+	if err != nil {
+		raise(b.locate(err, n))
+	}
+	f.Agg, f.T = res.Agg, res.Return
+	f.Args = b.coerceArgs(f.Args, res.Args, n)
+	if f.Distinct {
+		for i, a := range f.Args {
+			b.comparable(a.Type(), false, n.Exprs[min(i, len(n.Exprs)-1)])
+		}
+	}
+	if n.Filter != nil {
+		fc := *inner
+		fc.clause = "FILTER"
+		f.Filter = b.boolean(&fc, n.Filter)
+	}
+	for _, o := range n.OrderBy {
+		x := b.known(b.expr(inner, o.Expr), o.Expr)
+		b.comparable(x.Type(), true, o.Expr)
+		ord := scalar.AggOrder{Expr: x, Desc: o.Direction == tree.Descending}
+		ord.NullsFirst = nullsFirst(o)
+		if f.Distinct {
+			found := false
+			for _, a := range f.Args {
+				found = found || scalar.Equal(a, x)
+			}
+			if !found {
+				b.fail(sqlstate.InvalidColumnReference, o.Expr, "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list")
+			}
+		}
+		f.OrderBy = append(f.OrderBy, ord)
+	}
+	return f
+}
+
+// nullsFirst resolves where NULLs go: last when ascending, first when descending, unless said otherwise.
+func nullsFirst(o *tree.Order) bool {
+	switch o.NullsOrder {
+	case tree.NullsFirst:
+		return true
+	case tree.NullsLast:
+		return false
+	}
+	return o.Direction == tree.Descending
+}
