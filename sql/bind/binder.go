@@ -58,6 +58,7 @@ type storedTree struct {
 // builder is the state of binding one statement.
 type builder struct {
 	*Binder
+	budget
 	ctx  context.Context
 	stmt *parse.Statement
 	meta *opt.Metadata
@@ -68,7 +69,6 @@ type builder struct {
 	notices   []Notice
 	deps      map[catalog.ID]struct{}
 	asOf      scalar.Expr
-	depth     int
 	withID    int
 	writes    bool
 	locks     bool
@@ -87,8 +87,6 @@ type builder struct {
 	viewDepth  int
 	// as is the role whose rights count for what is bound now: a view's owner in its text; empty: the current role.
 	as string
-	// owed is memory that Room was not asked for yet, and steps counts what was bound since it was asked.
-	owed, steps int64
 	// rowFields are the columns behind row values that set-returning functions made, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
 }
@@ -118,7 +116,7 @@ func guard(err *error) {
 }
 
 func (b *Binder) newBuilder(ctx context.Context, stmt *parse.Statement) *builder {
-	bd := &builder{Binder: b, ctx: ctx, stmt: stmt, meta: &opt.Metadata{}}
+	bd := &builder{Binder: b, budget: budget{room: b.Room}, ctx: ctx, stmt: stmt, meta: &opt.Metadata{}}
 	n := max(stmt.NumParams, len(b.ParamTypes))
 	if n > 0 {
 		bd.params = make([]*scalar.Placeholder, n)

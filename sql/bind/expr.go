@@ -437,8 +437,7 @@ func (b *builder) binary(c *exprContext, n *tree.BinaryExpr) scalar.Expr {
 	}
 	if len(chain) > maxDepth {
 		// The tree above would be as deep: refuse it like any other.
-		b.depth += len(chain)
-		b.enter()
+		raise(sqlstate.TooDeep())
 	}
 	l := b.expr(c, e)
 	for i := len(chain) - 1; i >= 0; i-- {
