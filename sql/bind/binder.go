@@ -59,8 +59,8 @@ type storedTree struct {
 type builder struct {
 	*Binder
 	budget
+	source
 	ctx  context.Context
-	stmt *parse.Statement
 	meta *opt.Metadata
 	// deferrals counts the constraints of a statement, by parse.ConstraintKind.
 	deferrals [3]int
@@ -77,16 +77,11 @@ type builder struct {
 	lockables *lockList
 	// top is the WITH clause of the whole statement, the only one that may change data.
 	top *tree.With
-	// home is where names in stored expressions and views are looked up first; nil in a user's text.
-	home *catalog.Table
 	// tableNames, if not nil, collects what table names were resolved to, for the text of a view.
 	tableNames map[*tree.TableName]*catalog.Table
 	// enumText does the same for what the text says of enums.
 	enumText   *enumText
 	expandStar bool
-	viewDepth  int
-	// as is the role whose rights count for what is bound now: a view's owner in its text; empty: the current role.
-	as string
 	// rowFields are the columns behind row values that set-returning functions made, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
 }
@@ -116,7 +111,7 @@ func guard(err *error) {
 }
 
 func (b *Binder) newBuilder(ctx context.Context, stmt *parse.Statement) *builder {
-	bd := &builder{Binder: b, budget: budget{room: b.Room}, ctx: ctx, stmt: stmt, meta: &opt.Metadata{}}
+	bd := &builder{Binder: b, budget: budget{room: b.Room}, source: source{stmt: stmt}, ctx: ctx, meta: &opt.Metadata{}}
 	n := max(stmt.NumParams, len(b.ParamTypes))
 	if n > 0 {
 		bd.params = make([]*scalar.Placeholder, n)

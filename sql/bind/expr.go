@@ -60,18 +60,14 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 	}
 	n, err := scalar.Coerce(e, to, c)
 	if err != nil {
-		if k, ok := e.(*scalar.Const); ok && k.T.Kind == types.KindUnknown {
-			if p := b.stmt.FindString(k.Value.Str(), 0); p > 0 && b.home == nil {
-				if se, ok := err.(*sqlstate.Error); ok && se.Position == 0 {
-					se.Position = p
-				}
-			}
+		if se, ok := err.(*sqlstate.Error); ok && se.Position == 0 {
+			se.Position = b.literalPos(e)
 		}
 		raise(b.locate(err, at))
 	}
 	if cast, ok := n.(*scalar.Cast); ok {
 		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && to.IsReg() && b.home == nil {
-			cast.At = b.stmt.FindString(k.Value.Str(), 0)
+			cast.At = b.literalPos(k)
 			if b.Names != nil && to.Kind != types.KindOID {
 				// The name may be another object's when the statement runs: the cast stays.
 				if _, err := b.Names.ParseReg(to, k.Value.Str()); err != nil {

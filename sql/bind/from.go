@@ -8,7 +8,6 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
-	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -293,18 +292,12 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 
 // view expands a view: its stored query is bound where names mean what they meant when it was made.
 func (b *builder) view(t *catalog.Table, r *relation) (opt.Rel, part) {
-	if b.viewDepth++; b.viewDepth > 64 {
+	if b.views >= maxViews {
 		b.fail(sqlstate.InvalidObjectDefinition, nil, "infinite recursion detected in rules for relation \"%s\"", t.Name)
 	}
-	defer func(stmt *parse.Statement, home *catalog.Table, names map[*tree.TableName]*catalog.Table, depth int, as string) {
-		b.stmt, b.home, b.tableNames, b.as = stmt, home, names, as
-		b.viewDepth = depth - 1
-	}(b.stmt, b.home, b.tableNames, b.viewDepth, b.as)
+	defer func(was source, names map[*tree.TableName]*catalog.Table) { b.source, b.tableNames = was, names }(b.source, b.tableNames)
 	st := b.storedQuery(t.View)
-	b.stmt, b.home, b.tableNames, b.as = st.stmt, t, nil, t.Owner
-	if t.SecurityInvoker() {
-		b.as = "" // the role that runs the query, even below a view of somebody else's
-	}
+	b.source, b.tableNames = b.source.inView(t, st.stmt), nil
 	out := b.selectQuery(st.sel, &scope{level: &level{}}, false)
 	s := outputScope(&out, t.Name)
 	s.rels[0] = r

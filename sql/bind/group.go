@@ -237,23 +237,6 @@ func (r *regrouper) allowed(id opt.ColumnID, at any) {
 	if _, ok := at.(*scalar.Subquery); ok {
 		e.Message = "subquery uses ungrouped column \"" + shown + "\" from outer query"
 	}
-	if r.b.home == nil {
-		if c.rel != nil {
-			if _, ok := at.(*tree.UnresolvedName); !ok {
-				e.Position = r.b.stmt.FindQualified(c.rel.alias, c.name)
-			}
-		}
-		if e.Position == 0 {
-			switch u := at.(type) {
-			case tree.UnqualifiedStar:
-				e.Position = r.b.pos(u)
-			case *tree.UnresolvedName:
-				e.Position = r.b.pos(u)
-			}
-			if e.Position == 0 {
-				e.Position = r.b.stmt.FindWord(c.name, 0)
-			}
-		}
-	}
+	e.Position = r.b.columnPos(c, at)
 	raise(e)
 }

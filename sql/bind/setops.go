@@ -277,7 +277,7 @@ func (b *builder) with(w *tree.With, sc *scope) []*opt.With {
 	seen := map[string]bool{}
 	for _, e := range w.CTEList {
 		name := string(e.Name.Alias)
-		if w != b.top && b.viewDepth == 0 {
+		if w != b.top && b.views == 0 {
 			switch e.Stmt.(type) {
 			case *tree.Select, *tree.ParenSelect, *tree.ValuesClause:
 			default:

@@ -51,8 +51,8 @@ func (b *builder) remember(text string, st storedTree) {
 // stored binds a stored expression of table t, whose columns it sees through sc (nil: none).
 func (b *builder) stored(t *catalog.Table, text string, sc *scope) scalar.Expr {
 	st := b.storedExpr(text)
-	defer func(stmt *parse.Statement, home *catalog.Table) { b.stmt, b.home = stmt, home }(b.stmt, b.home)
-	b.stmt, b.home = st.stmt, t
+	defer func(was source) { b.source = was }(b.source)
+	b.source = b.inExpression(t, st.stmt)
 	if sc == nil {
 		sc = &scope{level: &level{}}
 	}
