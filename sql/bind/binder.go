@@ -60,7 +60,7 @@ type builder struct {
 	*Binder
 	budget
 	source
-	ctx  context.Context
+	names
 	meta *opt.Metadata
 	// deferrals counts the constraints of a statement, by parse.ConstraintKind.
 	deferrals [3]int
@@ -91,7 +91,8 @@ type bailout struct{ err error }
 
 func raise(err error) { panic(bailout{err}) }
 
-func (b *builder) check(err error) {
+// check raises an error of the catalogue.
+func check(err error) {
 	if err != nil {
 		raise(err)
 	}
@@ -111,7 +112,7 @@ func guard(err *error) {
 }
 
 func (b *Binder) newBuilder(ctx context.Context, stmt *parse.Statement) *builder {
-	bd := &builder{Binder: b, budget: budget{room: b.Room}, source: source{stmt: stmt}, ctx: ctx, meta: &opt.Metadata{}}
+	bd := &builder{Binder: b, budget: budget{room: b.Room}, source: source{stmt: stmt}, names: names{ctx: ctx, view: b.View}, meta: &opt.Metadata{}}
 	n := max(stmt.NumParams, len(b.ParamTypes))
 	if n > 0 {
 		bd.params = make([]*scalar.Placeholder, n)

@@ -38,7 +38,7 @@ func (b *builder) subStatement(stmt *parse.Statement, params []*types.T) *Query 
 	b.Binder.ParamTypes = params
 	defer func() { b.Binder.ParamTypes = saved }()
 	s, err := b.Binder.newBuilder(b.ctx, stmt).statement()
-	b.check(err)
+	check(err)
 	q, ok := s.(*Query)
 	if !ok {
 		raise(sqlstate.New(sqlstate.SyntaxError, "a query is needed here"))
@@ -168,7 +168,7 @@ func (b *builder) grant(n *parse.Grant) Statement {
 		g.Class = catalog.ClassDatabase
 		for _, o := range n.Objects {
 			db, err := b.View.Database(b.ctx, o.Name)
-			b.check(err)
+			check(err)
 			if db == nil || o.Schema != "" {
 				b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", o.Name)
 			}
@@ -189,7 +189,7 @@ func (b *builder) grant(n *parse.Grant) Statement {
 			g.Class = catalog.ClassSequence
 		}
 		ts, err := b.View.Tables(b.ctx, b.View.CurrentDatabase())
-		b.check(err)
+		check(err)
 		for _, o := range n.Objects {
 			s := b.existingSchema(o)
 			for _, t := range ts {
@@ -218,7 +218,7 @@ func (b *builder) existingSchema(n Name) *catalog.Schema {
 	b.withinDatabase(n.Schema, n.Name)
 	name := n.Name
 	s, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), name)
-	b.check(err)
+	check(err)
 	if s == nil {
 		b.fail(sqlstate.InvalidSchemaName, nil, "schema \"%s\" does not exist", name)
 	}
@@ -392,7 +392,7 @@ func (b *builder) show(n *parse.Show) Statement {
 			s.Table, s.Index = ref.Table, ref.Index
 		case "DATABASE":
 			db, err := b.View.Database(b.ctx, n.Name.Database)
-			b.check(err)
+			check(err)
 			if db == nil {
 				b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", n.Name.Database)
 			}

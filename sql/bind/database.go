@@ -22,7 +22,7 @@ func (b *builder) databaseOption(o parse.StorageOption) {
 			return
 		}
 		db, err := b.View.Database(b.ctx, o.Value)
-		b.check(err)
+		check(err)
 		if db == nil {
 			b.fail(sqlstate.InvalidCatalogName, nil, "template database \"%s\" does not exist", o.Value)
 		}
@@ -96,7 +96,7 @@ func truth(value string, def bool) bool {
 // alterDatabase binds PostgreSQL's options of ALTER DATABASE, of which none changes anything.
 func (b *builder) alterDatabase(n *parse.AlterDatabase) Statement {
 	db, err := b.View.Database(b.ctx, n.Name)
-	b.check(err)
+	check(err)
 	if db == nil {
 		b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", n.Name)
 	}

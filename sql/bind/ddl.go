@@ -72,7 +72,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.RenameTable:
 		t := b.alterTarget(n.Name, n.IfExists)
 		a := b.alter(t, n.Name)
-		if n.NewName.NumParts > 1 && t != nil && n.NewName.Parts[1] != b.schemaName(t) {
+		if n.NewName.NumParts > 1 && t != nil && n.NewName.Parts[1] != b.schemaOf(t) {
 			b.fail(sqlstate.FeatureNotSupported, n.NewName, "renaming into another schema is not supported")
 		}
 		return b.act(a, &RenameRelation{To: n.NewName.Parts[0]})
@@ -161,7 +161,7 @@ func (b *builder) newRelation(database, schema, name string, temporary bool) (Na
 	own := schema == catalog.TemporarySchema
 	if strings.HasPrefix(schema, catalog.TemporarySchema+"_") {
 		s, err := b.View.Schema(b.ctx, b.database(database), schema)
-		b.check(err)
+		check(err)
 		own = s != nil && catalog.IsLocal(s.ID)
 	}
 	if temporary && schema != "" && !own {
@@ -188,7 +188,7 @@ func (b *builder) newName(database, schema, name string) Name {
 		}
 	}
 	db, err := b.View.Database(b.ctx, n.Database)
-	b.check(err)
+	check(err)
 	if db == nil {
 		b.fail(sqlstate.InvalidCatalogName, n.Database, "database \"%s\" does not exist", n.Database)
 	}
@@ -201,7 +201,7 @@ func (b *builder) newName(database, schema, name string) Name {
 				continue
 			}
 			sc, err := b.View.Schema(b.ctx, n.Database, s)
-			b.check(err)
+			check(err)
 			if sc != nil && b.View.Access().Check(b.View.CurrentUser(), sc.ID, catalog.Usage) == nil {
 				n.Schema = s
 				break
@@ -212,7 +212,7 @@ func (b *builder) newName(database, schema, name string) Name {
 		}
 	} else {
 		sc, err := b.View.Schema(b.ctx, n.Database, n.Schema)
-		b.check(err)
+		check(err)
 		if sc == nil {
 			b.fail(sqlstate.InvalidSchemaName, n.Schema, "schema \"%s\" does not exist", n.Schema)
 		}

@@ -32,7 +32,7 @@ func (b *builder) alterTable(n *tree.AlterTable) Statement {
 	draft := *t
 	draft.Columns = append([]catalog.Column(nil), t.Columns...)
 	d := &tableDef{b: b, existing: t, draft: &draft, names: map[string]bool{}}
-	d.name = Name{Database: b.databaseOf(t), Schema: b.schemaName(t), Name: t.Name}
+	d.name = Name{Database: b.databaseOf(t), Schema: b.schemaOf(t), Name: t.Name}
 	for i := range t.Checks {
 		d.names[t.Checks[i].Name] = true
 	}

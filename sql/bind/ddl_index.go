@@ -55,7 +55,7 @@ func (b *builder) forwardIndex(t idxtype.T) {
 // findIndex looks for an index by name through the relations of a schema (all schemas in the search path if empty).
 func (b *builder) findIndex(database, schema, name string) *IndexRef {
 	ts, err := b.View.Tables(b.ctx, database)
-	b.check(err)
+	check(err)
 	for _, t := range ts {
 		if t.Kind != catalog.KindTable {
 			continue
@@ -65,7 +65,7 @@ func (b *builder) findIndex(database, schema, name string) *IndexRef {
 			if ix.Name != name || ix.State == catalog.Absent {
 				continue
 			}
-			if schema != "" && b.schemaName(t) != schema && !(schema == catalog.TemporarySchema && t.Temporary()) {
+			if schema != "" && b.schemaOf(t) != schema && !(schema == catalog.TemporarySchema && t.Temporary()) {
 				continue
 			}
 			return &IndexRef{Table: t, Index: ix}
@@ -89,7 +89,7 @@ func (b *builder) createIndex(n *tree.CreateIndex) Statement {
 	if n.Predicate != nil {
 		b.fail(sqlstate.FeatureNotSupported, n.Predicate, "partial indexes are not supported")
 	}
-	db, schema := b.databaseOf(t), b.schemaName(t)
+	db, schema := b.databaseOf(t), b.schemaOf(t)
 	ci := &CreateIndex{Table: t, Concurrently: n.Concurrently}
 	ci.Notices = b.parameters(indexParameters, n.StorageParams, nil)
 	ci.Index = IndexDef{Name: string(n.Name), Unique: n.Unique}

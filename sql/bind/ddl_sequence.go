@@ -125,7 +125,7 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 			o.restart = &v
 		}
 		if create {
-			b.check(CheckRestart(d, *o.restart))
+			check(CheckRestart(d, *o.restart))
 		}
 	}
 	if opt := given[tree.SeqOptCache]; opt != nil {
@@ -151,7 +151,7 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 			return nil
 		}()
 		if create {
-			b.check(o.late)
+			check(o.late)
 		}
 		o.column = string(opt.ColumnItemVal.ColumnName)
 	}

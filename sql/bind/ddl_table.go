@@ -125,7 +125,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 
 func (b *builder) existingRelation(n Name) *catalog.Table {
 	t, err := b.View.Table(b.ctx, n.Database, n.Schema, n.Name)
-	b.check(err)
+	check(err)
 	return t
 }
 
@@ -498,7 +498,7 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 		raise(sqlstate.New(sqlstate.WrongObjectType, "relation \"%s\" is invalid in LIKE clause", src.Name).
 			WithDetail("This operation is not supported for sequences."))
 	}
-	b.check(b.View.Access().Check(b.View.CurrentUser(), src.ID, catalog.Select))
+	check(b.View.Access().Check(b.View.CurrentUser(), src.ID, catalog.Select))
 	var opts tree.LikeTableOpt
 	for _, o := range n.Options {
 		if o.Excluded {

@@ -21,10 +21,10 @@ func (b *builder) userType(schema, name string) *catalog.Type {
 		b.mustUse(b.View.CurrentDatabase(), schema)
 	}
 	t, err := v.Type(b.ctx, schema, name)
-	b.check(err)
+	check(err)
 	if t == nil && schema == "" && b.home != nil {
-		t, err = v.Type(b.ctx, b.homeSchema(), name)
-		b.check(err)
+		t, err = v.Type(b.ctx, b.schemaOf(b.home), name)
+		check(err)
 	}
 	if t != nil && b.meta != nil {
 		b.meta.Depends = append(b.meta.Depends, opt.Dependency{ID: t.ID, Version: t.Version})
@@ -52,7 +52,7 @@ func (b *builder) typeByID(id uint32) *types.T {
 		return nil
 	}
 	t, err := v.TypeByID(b.ctx, catalog.ID(id))
-	b.check(err)
+	check(err)
 	if t == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (b *builder) typeNamed(n Name) *catalog.Type {
 // schemaOfType refuses a schema that does not exist.
 func (b *builder) schemaOfType(name string) {
 	s, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), name)
-	b.check(err)
+	check(err)
 	if s == nil && name != "pg_catalog" && name != "information_schema" {
 		b.fail(sqlstate.InvalidSchemaName, nil, "schema \"%s\" does not exist", name)
 	}
@@ -164,7 +164,7 @@ func (b *builder) dropType(n *tree.DropType) Statement {
 		}
 		if schema != "" {
 			sc, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), schema)
-			if b.check(err); sc == nil && n.IfExists {
+			if check(err); sc == nil && n.IfExists {
 				d.Notices = append(d.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "schema \"" + schema + "\" does not exist, skipping"})
 				continue
 			}

@@ -103,7 +103,7 @@ func (b *builder) refreshView(n *tree.RefreshMaterializedView) Statement {
 		return x.Unique && !x.Primary && x.Predicate == "" && x.State == catalog.Public
 	}
 	if n.Concurrently && !slices.ContainsFunc(t.Indexes, unique) {
-		raise(sqlstate.New(sqlstate.ObjectNotInPrerequisite, "cannot refresh materialized view \"%s.%s\" concurrently", b.schemaName(t), t.Name).
+		raise(sqlstate.New(sqlstate.ObjectNotInPrerequisite, "cannot refresh materialized view \"%s.%s\" concurrently", b.schemaOf(t), t.Name).
 			WithHint("Create a unique index with no WHERE clause on one or more columns of the materialized view."))
 	}
 	return &RefreshView{View: t}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
-	"meridian/sql/catalog"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -107,13 +106,7 @@ func (b *builder) regConst(k *scalar.Const, to *types.T) scalar.Expr {
 	s = "" // it is looked up when it is written (types.T5)
 	if b.home != nil {
 		// The name travels to run time, where the session's search path is another.
-		n := Name{Schema: b.schemaOf(t), Name: t.Name}
-		if t.Kind != catalog.KindVirtual {
-			if db := b.databaseOf(t); db != b.View.CurrentDatabase() {
-				n.Database = db
-			}
-		}
-		s = n.Quoted()
+		s = b.qualified(t).Quoted()
 	}
 	return &scalar.Const{Value: types.NewReg(uint32(t.ID), s), T: types.RegClass}
 }

@@ -63,7 +63,7 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 	case "", "pg_catalog", "information_schema", "public":
 	default:
 		db, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), s)
-		b.check(err)
+		check(err)
 		if db == nil {
 			b.fail(sqlstate.InvalidSchemaName, n, "schema \"%s\" does not exist", s)
 		}

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"context"
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -8,6 +9,99 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
 )
+
+// names looks objects of the catalogue up by their names. Errors of the catalogue are raised.
+type names struct {
+	ctx  context.Context
+	view catalog.View
+}
+
+// databaseOf is the name of a relation's database.
+func (n names) databaseOf(t *catalog.Table) string {
+	dbs, err := n.view.Databases(n.ctx)
+	check(err)
+	for _, d := range dbs {
+		if d.ID == t.Database {
+			return d.Name
+		}
+	}
+	return n.view.CurrentDatabase()
+}
+
+// schemaOf is the name of a relation's schema.
+func (n names) schemaOf(t *catalog.Table) string {
+	switch t.Schema {
+	case 0:
+		return "public"
+	case catalog.PGCatalogSchemaID:
+		return "pg_catalog"
+	case catalog.InformationSchemaID:
+		return "information_schema"
+	}
+	ss, err := n.view.Schemas(n.ctx, n.databaseOf(t))
+	check(err)
+	for _, s := range ss {
+		if s.ID == t.Schema {
+			return s.Name
+		}
+	}
+	return "public"
+}
+
+// qualified is a relation's name as stored text has it: with its schema, and with its database if that is not the session's.
+func (n names) qualified(t *catalog.Table) Name {
+	name := Name{Schema: n.schemaOf(t), Name: t.Name}
+	if t.Kind != catalog.KindVirtual {
+		if db := n.databaseOf(t); db != n.view.CurrentDatabase() {
+			name.Database = db
+		}
+	}
+	return name
+}
+
+// relation finds a relation by a name in the user's text, whose role needs the right to use the schema, or, with home, in the stored text of that
+// table or view: a name without a schema was resolved when the text was stored, in the schema of home. Nil if there is none.
+func (n names) relation(home *catalog.Table, database, schema, name string) *catalog.Table {
+	if home != nil {
+		if schema == "" {
+			t, err := n.view.Table(n.ctx, n.databaseOf(home), n.schemaOf(home), name)
+			check(err)
+			if t != nil {
+				return t
+			}
+		}
+		if database == "" {
+			database = n.databaseOf(home)
+		}
+	}
+	if database == "" {
+		database = n.view.CurrentDatabase()
+	}
+	t := n.inSchema(home, database, schema, name)
+	if t == nil && schema != "" && schema == database {
+		// database.table, as the multi-region dialects write it.
+		t = n.inSchema(home, database, "public", name)
+	}
+	return t
+}
+
+func (n names) inSchema(home *catalog.Table, database, schema, name string) *catalog.Table {
+	if schema != "" && home == nil {
+		n.mustUse(database, schema)
+	}
+	t, err := n.view.Table(n.ctx, database, schema, name)
+	check(err)
+	return t
+}
+
+// mustUse refuses a schema in which the current role may look nothing up. One that does not exist is not refused.
+func (n names) mustUse(database, schema string) {
+	s, err := n.view.Schema(n.ctx, database, schema)
+	check(err)
+	if s != nil {
+		check(n.view.Access().Check(n.view.CurrentUser(), s.ID, catalog.Usage))
+	}
+}
 
 // table resolves a table name for reading or changing; it raises 42P01 if there is none.
 func (b *builder) table(n *tree.TableName) *catalog.Table {
@@ -30,95 +124,18 @@ func (b *builder) undefinedTable(n *tree.TableName) {
 	b.fail(sqlstate.UndefinedTable, n, "relation \"%s\" does not exist", name)
 }
 
-// lookupTable finds a relation; nil if there is none.
+// lookupTable finds a relation by a name in the text that is bound now; nil if there is none.
 func (b *builder) lookupTable(database, schema, name string) *catalog.Table {
-	if schema == "" && b.home != nil {
-		// Stored text: names without a schema were resolved when it was stored, in its own schema.
-		t, err := b.View.Table(b.ctx, b.homeDatabase(), b.homeSchema(), name)
-		b.check(err)
-		if t != nil {
-			return t
-		}
-	}
 	b.withinDatabase(database, schema, name)
-	if database == "" {
-		database = b.View.CurrentDatabase()
-		if b.home != nil {
-			database = b.homeDatabase()
-		}
-	}
-	if schema != "" && b.home == nil {
-		b.mustUse(database, schema)
-	}
-	t, err := b.View.Table(b.ctx, database, schema, name)
-	b.check(err)
-	if t == nil && schema != "" && schema == database {
-		// database.table, as the multi-region dialects write it.
-		if b.home == nil {
-			b.mustUse(database, "public")
-		}
-		t, err = b.View.Table(b.ctx, database, "public", name)
-		b.check(err)
-	}
-	return t
+	return b.relation(b.home, database, schema, name)
 }
 
 // withinDatabase refuses names of other databases than the session's: a role may look into those that it may connect to, and
-// that is asked when a session opens.
+// that is checked when a session opens.
 func (b *builder) withinDatabase(database string, rest ...string) {
-	if database == "" || database == b.View.CurrentDatabase() || b.home != nil && database == b.homeDatabase() {
+	if database == "" || database == b.View.CurrentDatabase() || b.home != nil && database == b.databaseOf(b.home) {
 		return
 	}
 	raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "cross-database references are not implemented: \"%s\"",
 		strings.Join(append([]string{database}, rest...), ".")), database))
-}
-
-// mustUse refuses a schema in which the current role may look nothing up. One that does not exist is not refused.
-func (b *builder) mustUse(database, schema string) {
-	s, err := b.View.Schema(b.ctx, database, schema)
-	b.check(err)
-	if s != nil {
-		b.check(b.View.Access().Check(b.View.CurrentUser(), s.ID, catalog.Usage))
-	}
-}
-
-func (b *builder) homeDatabase() string {
-	dbs, err := b.View.Databases(b.ctx)
-	b.check(err)
-	for _, d := range dbs {
-		if d.ID == b.home.Database {
-			return d.Name
-		}
-	}
-	return b.View.CurrentDatabase()
-}
-
-func (b *builder) homeSchema() string {
-	if b.home.Schema == 0 {
-		return "public"
-	}
-	ss, err := b.View.Schemas(b.ctx, b.homeDatabase())
-	b.check(err)
-	for _, s := range ss {
-		if s.ID == b.home.Schema {
-			return s.Name
-		}
-	}
-	return "public"
-}
-
-func (b *builder) schemaName(t *catalog.Table) string {
-	saved := b.home
-	b.home = t
-	s := b.homeSchema()
-	b.home = saved
-	return s
-}
-
-func (b *builder) databaseOf(t *catalog.Table) string {
-	saved := b.home
-	b.home = t
-	s := b.homeDatabase()
-	b.home = saved
-	return s
 }

@@ -25,7 +25,7 @@ func (b *builder) parameters(known []parameter, ps tree.StorageParams, into map[
 			}
 			continue
 		}
-		b.check(checkParameter(known, name, value))
+		check(checkParameter(known, name, value))
 		if into != nil {
 			if _, twice := into[name]; twice {
 				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", name)
@@ -129,13 +129,13 @@ func (b *builder) storageAction(a *AlterTable, t *catalog.Table, act parse.Stora
 		tell("SET COMPRESSION has no effect", "A row is stored whole, compressed with its neighbours.")
 	case parse.SetColumnOptions:
 		for _, o := range act.Options {
-			b.check(checkParameter(columnParameters, o.Name, o.Value))
+			check(checkParameter(columnParameters, o.Name, o.Value))
 			a.Notices = append(a.Notices, ignored(o.Name))
 		}
 	case parse.ResetOptions:
 	case parse.SetIndexOptions:
 		for _, o := range act.Options {
-			b.check(checkParameter(indexParameters, o.Name, o.Value))
+			check(checkParameter(indexParameters, o.Name, o.Value))
 			a.Notices = append(a.Notices, ignored(o.Name))
 		}
 	case parse.SetUnlogged:

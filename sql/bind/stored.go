@@ -19,7 +19,7 @@ func (b *builder) storedQuery(text string) storedTree {
 		return st
 	}
 	stmt, err := parse.ParseOne(text)
-	b.check(err)
+	check(err)
 	sel, ok := stmt.Node.(*tree.Select)
 	if !ok {
 		raise(sqlstate.New(sqlstate.DataCorrupted, "stored view is not a query"))
@@ -35,7 +35,7 @@ func (b *builder) storedExpr(text string) storedTree {
 		return st
 	}
 	e, stmt, err := parse.ParseExpr(text)
-	b.check(err)
+	check(err)
 	st := storedTree{expr: e, stmt: stmt}
 	b.remember(text, st)
 	return st

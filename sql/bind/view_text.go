@@ -49,27 +49,11 @@ func (b *builder) viewText(sel *tree.Select) string {
 				ctx.WriteString(parse.Name{Schema: string(n.SchemaName), Name: string(n.ObjectName)}.Quoted())
 				return
 			}
-			name := parse.Name{Schema: b.schemaOf(t), Name: t.Name}
-			if t.Kind != catalog.KindVirtual {
-				if db := b.databaseOf(t); db != b.View.CurrentDatabase() {
-					name.Database = db
-				}
-			}
-			ctx.WriteString(name.Quoted())
+			ctx.WriteString(b.qualified(t).Quoted())
 		}))
 		ctx.FormatNode(sel)
 		return parse.TypeNames(ctx.CloseAndGetString())
 	})
-}
-
-func (b *builder) schemaOf(t *catalog.Table) string {
-	switch t.Schema {
-	case catalog.PGCatalogSchemaID:
-		return "pg_catalog"
-	case catalog.InformationSchemaID:
-		return "information_schema"
-	}
-	return b.schemaName(t)
 }
 
 // enumText is what the text of a view says of enums, as it was bound. In the stored text their types are named by identity, and each
