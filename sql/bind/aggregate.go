@@ -13,22 +13,11 @@ func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scala
 	if c.inAgg {
 		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
 	}
-	// The outer columns that the arguments read are noted; an aggregate that moves outside takes it along.
-	var marks []int
-	for l := c.scope.level; l != nil; l = l.parent {
-		marks = append(marks, len(l.outer))
-	}
-	f := b.aggFunc(c, n, name)
 	lv := c.scope.level
-	if owner := b.aggOwner(c.scope, f); owner != lv {
-		i := 0
-		for l := lv; l != owner; l = l.parent {
-			l.outer = l.outer[:marks[i]]
-			i++
-			if l.parent == owner {
-				c = l.within
-			}
-		}
+	marks := lv.mark()
+	f := b.aggFunc(c, n, name)
+	if owner := aggOwner(c.scope, f); owner != lv {
+		c = lv.rewind(marks, owner)
 	}
 	switch {
 	case c == nil:
@@ -39,17 +28,8 @@ func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scala
 		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in %s", c.clause)
 	}
 	owner := c.scope.level
-	var id opt.ColumnID
-	for i := range owner.aggs {
-		if scalar.Equal(owner.aggs[i].Agg, f) {
-			id = owner.aggs[i].Col
-		}
-	}
-	if id == 0 {
-		id = b.meta.Add(opt.ColumnMeta{Name: name, Type: f.T})
-		owner.aggs = append(owner.aggs, opt.AggItem{Col: id, Agg: f})
-	}
-	cross(lv, owner, id)
+	id := owner.aggregate(f, func() opt.ColumnID { return b.meta.Add(opt.ColumnMeta{Name: name, Type: f.T}) })
+	lv.reads(owner, id)
 	return &scalar.Column{ID: id, T: f.T, Name: name}
 }
 
@@ -118,4 +98,32 @@ func nullsFirst(o *tree.Order) bool {
 		return false
 	}
 	return o.Direction == tree.Descending
+}
+
+// aggOwner is the level that an aggregate belongs to: the innermost one whose columns it reads, or its own if it reads
+// none.
+func aggOwner(s *scope, f *scalar.AggFunc) *level {
+	own := s.level
+	var best *scope
+	found := false
+	scalar.Columns(f, func(id opt.ColumnID) {
+		found = true
+		for sc := s; sc != nil && sc != best; sc = sc.parent {
+			for i := range sc.cols {
+				c := &sc.cols[i]
+				here := c.id == id
+				if c.id == 0 {
+					scalar.Columns(c.ref(), func(x opt.ColumnID) { here = here || x == id })
+				}
+				if here {
+					best = sc
+					return
+				}
+			}
+		}
+	})
+	if !found || best == nil {
+		return own
+	}
+	return best.level
 }

@@ -61,27 +61,18 @@ type builder struct {
 	budget
 	source
 	names
+	findings
 	meta *opt.Metadata
 	// deferrals counts the constraints of a statement, by parse.ConstraintKind.
 	deferrals [3]int
 	params    []*scalar.Placeholder
-	access    []Access
-	notices   []Notice
-	deps      map[catalog.ID]struct{}
-	asOf      scalar.Expr
 	withID    int
-	writes    bool
-	locks     bool
-	locking   string // the first locking clause, as "FOR UPDATE"
 	// lockables are the entries of the FROM clause that is bound now, for FOR UPDATE.
 	lockables *lockList
 	// top is the WITH clause of the whole statement, the only one that may change data.
 	top *tree.With
-	// tableNames, if not nil, collects what table names were resolved to, for the text of a view.
-	tableNames map[*tree.TableName]*catalog.Table
-	// enumText does the same for what the text says of enums.
-	enumText   *enumText
-	expandStar bool
+	// text collects what the stored text of a view is made of, if the query that is bound now is that of a new view.
+	text *viewText
 	// rowFields are the columns behind row values that set-returning functions made, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
 }
@@ -204,7 +195,8 @@ func (b *builder) query(n tree.Statement) *Query {
 
 // finish completes a query with what was found out on the way.
 func (b *builder) finish(q *opt.Query) *Query {
-	res := &Query{Query: q, AsOf: b.asOf, Access: b.access, Notices: b.notices, Writes: b.writes, Locks: b.locks, Locking: b.locking}
+	res := &Query{Query: q, AsOf: b.asOf, Access: b.access, Writes: b.writes, Locks: b.locks, Locking: b.locking}
+	b.meta.Depends = b.depends
 	if len(b.params) > 0 {
 		res.ParamTypes = make([]*types.T, len(b.params))
 		for i, p := range b.params {

@@ -52,7 +52,7 @@ func (b *builder) named(n Name) *catalog.Table {
 	if t == nil {
 		b.fail(sqlstate.UndefinedTable, nil, "relation \"%s\" does not exist", Name{Schema: n.Schema, Name: n.Name})
 	}
-	b.depends(t)
+	b.uses(t)
 	return t
 }
 

@@ -4,7 +4,6 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
-	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -26,8 +25,8 @@ func (b *builder) userType(schema, name string) *catalog.Type {
 		t, err = v.Type(b.ctx, b.schemaOf(b.home), name)
 		check(err)
 	}
-	if t != nil && b.meta != nil {
-		b.meta.Depends = append(b.meta.Depends, opt.Dependency{ID: t.ID, Version: t.Version})
+	if t != nil {
+		b.dependsOn(t.ID, t.Version)
 	}
 	return t
 }
@@ -56,9 +55,7 @@ func (b *builder) typeByID(id uint32) *types.T {
 	if t == nil {
 		return nil
 	}
-	if b.meta != nil {
-		b.meta.Depends = append(b.meta.Depends, opt.Dependency{ID: t.ID, Version: t.Version})
-	}
+	b.dependsOn(t.ID, t.Version)
 	if t.Enum.Array == id {
 		return types.ArrayOf(types.EnumOf(&t.Enum))
 	}

@@ -16,8 +16,7 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 	v := &CreateView{Replace: n.Replace, IfNotExists: n.IfNotExists}
 	v.Invoker = b.stmt.SecurityInvoker != nil && *b.stmt.SecurityInvoker
 	v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), n.Persistence.IsTemporary())
-	b.tableNames, b.enumText = map[*tree.TableName]*catalog.Table{}, &enumText{}
-	b.expandStar = true
+	b.text = newViewText()
 	b.top = withOf(n.AsSource)
 	out := b.selectQuery(n.AsSource, &scope{level: &level{}}, false)
 	if b.top != nil {
@@ -50,13 +49,20 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 		seen[name] = true
 		v.Columns = append(v.Columns, ColumnDef{Name: name, Type: c.t})
 	}
-	v.DependsOn = b.namedRelations()
+	v.DependsOn = b.text.relations(b.depends)
 	if !v.Temporary && slices.ContainsFunc(v.DependsOn, catalog.IsLocal) {
 		v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), true)
 		v.Notices = append(v.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "view \"" + v.Name.Name + "\" will be a temporary view"})
 	}
-	v.Query = b.readableText(n.AsSource)
+	v.Query = b.viewText(n.AsSource)
 	return v
+}
+
+// viewText is the text of a view's query, which is stored.
+func (b *builder) viewText(sel *tree.Select) string {
+	text, err := b.text.write(sel, b.qualified)
+	check(err)
+	return text
 }
 
 // createMaterialized is CREATE TABLE AS that remembers its query.
@@ -65,8 +71,7 @@ func (b *builder) createMaterialized(n *tree.CreateView) Statement {
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "materialized views WITH NO DATA are not supported").
 			WithHint("Create the view with its data; REFRESH MATERIALIZED VIEW replaces them."))
 	}
-	b.tableNames, b.enumText = map[*tree.TableName]*catalog.Table{}, &enumText{}
-	b.expandStar = true
+	b.text = newViewText()
 	table := &tree.CreateTable{Table: n.Name, IfNotExists: n.IfNotExists, AsSource: n.AsSource}
 	for _, name := range n.ColumnNames {
 		table.Defs = append(table.Defs, &tree.ColumnTableDef{Name: name})
@@ -79,10 +84,10 @@ func (b *builder) createMaterialized(n *tree.CreateView) Statement {
 	if b.asOf != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "AS OF SYSTEM TIME is not supported in a view")
 	}
-	if ct.DependsOn = b.namedRelations(); slices.ContainsFunc(ct.DependsOn, catalog.IsLocal) {
+	if ct.DependsOn = b.text.relations(b.depends); slices.ContainsFunc(ct.DependsOn, catalog.IsLocal) {
 		b.fail(sqlstate.FeatureNotSupported, nil, "materialized views must not use temporary tables or views")
 	}
-	ct.View = b.readableText(n.AsSource)
+	ct.View = b.viewText(n.AsSource)
 	return ct
 }
 

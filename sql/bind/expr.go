@@ -32,7 +32,7 @@ type exprContext struct {
 
 // coerce makes e a value of type to. Parameters without a type get it here, for all their uses.
 func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any) scalar.Expr {
-	b.enumText.coerced(e, to)
+	b.text.coerced(e, to)
 	switch x := e.(type) {
 	case *scalar.Placeholder:
 		if x.T.Kind == types.KindUnknown && to.Kind != types.KindUnknown && to.Kind != types.KindAny {
@@ -82,7 +82,7 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 			n = scalar.Fold(n)
 		}
 	}
-	b.enumText.became(e, n)
+	b.text.became(e, n)
 	return n
 }
 
@@ -102,7 +102,7 @@ func (b *builder) regConst(k *scalar.Const, to *types.T) scalar.Expr {
 	if t == nil {
 		return nil // an index, or an error at run time
 	}
-	b.depends(t)
+	b.uses(t)
 	s = "" // it is looked up when it is written (types.T5)
 	if b.home != nil {
 		// The name travels to run time, where the session's search path is another.
@@ -178,7 +178,7 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		return b.number(n)
 	case *tree.StrVal:
 		k := &scalar.Const{Value: types.NewString(n.RawString()), T: types.Unknown}
-		b.enumText.bound(n, k)
+		b.text.literal(n, k)
 		return k
 	case *tree.UnresolvedName:
 		if n.Star {
@@ -495,7 +495,7 @@ func typesOf(args []scalar.Expr) []*types.T {
 
 func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	to := b.typeRef(n.Type)
-	b.enumText.cast(n, to)
+	b.text.cast(n, to)
 	x := b.expr(c, n.Expr)
 	from := x.Type()
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
@@ -663,7 +663,7 @@ func (b *builder) fieldAccess(c *exprContext, n *tree.ColumnAccessExpr) scalar.E
 				for j := range col.fields {
 					if f := &col.fields[j]; f.name == string(n.ColName) {
 						if s.level != c.scope.level {
-							b.crossColumn(c.scope.level, s.level, f)
+							c.scope.level.readsColumn(s.level, f)
 						}
 						return f.ref()
 					}

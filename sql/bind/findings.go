@@ -3,40 +3,58 @@ package bind
 import (
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
+	"meridian/sql/scalar"
 )
 
-// depends records a relation that the statement was bound against.
-func (b *builder) depends(t *catalog.Table) {
-	if t.Kind == catalog.KindVirtual {
-		return
-	}
-	if _, ok := b.deps[t.ID]; ok {
-		return
-	}
-	if b.deps == nil {
-		b.deps = make(map[catalog.ID]struct{}, 4)
-	}
-	b.deps[t.ID] = struct{}{}
-	b.meta.Depends = append(b.meta.Depends, opt.Dependency{ID: t.ID, Version: t.Version})
+// findings are what binding learns about a statement in addition to its tree: what the statement depends on, which rights it needs, whether it
+// writes or locks, and at which time it reads.
+type findings struct {
+	depends []opt.Dependency
+	seen    map[catalog.ID]bool // in depends
+	access  []Access
+	asOf    scalar.Expr
+	writes  bool
+	locks   bool
+	locking string // the first locking clause, as "FOR UPDATE"
 }
 
-// need notes rights that the statement needs on a relation: the current role, or in a view the role that the view reads as.
-func (b *builder) need(t *catalog.Table, p catalog.Privileges) { b.needAs(t, b.as, p) }
+// dependsOn records a descriptor that the statement was bound against.
+func (f *findings) dependsOn(id catalog.ID, version uint64) {
+	if f.seen[id] {
+		return
+	}
+	if f.seen == nil {
+		f.seen = make(map[catalog.ID]bool, 4)
+	}
+	f.seen[id] = true
+	f.depends = append(f.depends, opt.Dependency{ID: id, Version: version})
+}
 
-func (b *builder) needAs(t *catalog.Table, as string, p catalog.Privileges) {
+// uses records a relation that the statement was bound against. The descriptors of virtual relations do not change.
+func (f *findings) uses(t *catalog.Table) {
+	if t.Kind != catalog.KindVirtual {
+		f.dependsOn(t.ID, t.Version)
+	}
+}
+
+// needAs records rights on a relation that a role needs for the statement; empty: the role that runs it. Everybody may read virtual relations.
+func (f *findings) needAs(t *catalog.Table, as string, p catalog.Privileges) {
 	if t.Kind == catalog.KindVirtual {
 		return
 	}
-	for i := range b.access {
-		if a := &b.access[i]; a.Table == t && a.As == as {
+	for i := range f.access {
+		if a := &f.access[i]; a.Table == t && a.As == as {
 			a.Privileges |= p
 			return
 		}
 	}
-	b.access = append(b.access, Access{Table: t, As: as, Privileges: p})
+	f.access = append(f.access, Access{Table: t, As: as, Privileges: p})
 }
 
-// reads notes that the statement's own text reads a column of the relation r. For the one that it changes that needs a right
+// need records rights that the text that is bound now needs on a relation.
+func (b *builder) need(t *catalog.Table, p catalog.Privileges) { b.needAs(t, b.as, p) }
+
+// reads notes that the statement's own text reads a column of the relation r. For the relation that it changes that needs a right
 // that changing it does not; stored expressions, such as checks, read what they need.
 func (b *builder) reads(r *relation) {
 	if r != nil && r.target != nil && b.home == nil {

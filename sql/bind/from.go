@@ -212,9 +212,7 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 		}
 	}
 	t := b.table(n)
-	if b.tableNames != nil {
-		b.tableNames[n] = t
-	}
+	b.text.resolved(n, t)
 	b.need(t, catalog.Select)
 	r := &relation{alias: t.Name, schema: string(n.SchemaName), table: t}
 	alias := t.Name
@@ -295,9 +293,9 @@ func (b *builder) view(t *catalog.Table, r *relation) (opt.Rel, part) {
 	if b.views >= maxViews {
 		b.fail(sqlstate.InvalidObjectDefinition, nil, "infinite recursion detected in rules for relation \"%s\"", t.Name)
 	}
-	defer func(was source, names map[*tree.TableName]*catalog.Table) { b.source, b.tableNames = was, names }(b.source, b.tableNames)
+	defer func(was source, text *viewText) { b.source, b.text = was, text }(b.source, b.text)
 	st := b.storedQuery(t.View)
-	b.source, b.tableNames = b.source.inView(t, st.stmt), nil
+	b.source, b.text = b.source.inView(t, st.stmt), nil
 	out := b.selectQuery(st.sel, &scope{level: &level{}}, false)
 	s := outputScope(&out, t.Name)
 	s.rels[0] = r

@@ -93,30 +93,7 @@ func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item
 	if *having != nil {
 		*having = r.rewrite(*having, nil)
 	}
-	for _, w := range lv.pending {
-		for i := range w.item.Args {
-			w.item.Args[i] = r.rewrite(w.item.Args[i], nil)
-		}
-		if w.item.Agg != nil {
-			for i := range w.item.Agg.Args {
-				w.item.Agg.Args[i] = r.rewrite(w.item.Agg.Args[i], nil)
-			}
-			if w.item.Agg.Filter != nil {
-				w.item.Agg.Filter = r.rewrite(w.item.Agg.Filter, nil)
-			}
-		}
-		for i := range w.partition {
-			w.partition[i] = r.rewrite(w.partition[i], nil)
-		}
-		for i := range w.order {
-			w.order[i].Expr = r.rewrite(w.order[i].Expr, nil)
-		}
-	}
-	for i := range lv.srfs {
-		for j := range lv.srfs[i].Args {
-			lv.srfs[i].Args[j] = r.rewrite(lv.srfs[i].Args[j], nil)
-		}
-	}
+	lv.rewrite(func(x scalar.Expr) scalar.Expr { return r.rewrite(x, nil) })
 	g.Input = rel
 	if len(pre) > 0 {
 		p := &opt.Project{Input: rel, Items: pre}
@@ -239,4 +216,14 @@ func (r *regrouper) allowed(id opt.ColumnID, at any) {
 	}
 	e.Position = r.b.columnPos(c, at)
 	raise(e)
+}
+
+// noAggregates refuses GROUP BY of an output column that contains an aggregate or a window function.
+func (b *builder) noAggregates(lv *level, x scalar.Expr, at any) {
+	switch aggregate, window := lv.contains(x); {
+	case aggregate:
+		b.fail(sqlstate.GroupingError, at, "aggregate functions are not allowed in GROUP BY")
+	case window:
+		b.fail(sqlstate.WindowingError, at, "window functions are not allowed in GROUP BY")
+	}
 }

@@ -7,10 +7,11 @@ import (
 
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
-	"meridian/sql/sqlstate"
 )
 
-// level is one SELECT: what its expressions collect while they are bound. Levels nest as queries do.
+// level is one SELECT, and collects what its expressions contain that does not run where it stands: aggregates, window functions and
+// set-returning calls. Each is replaced by a column that the level's operators compute. Levels nest as queries do, and note which columns of
+// enclosing ones they read.
 type level struct {
 	parent *level
 	// within is the expression of the parent level in which a subquery stands; nil in FROM.
@@ -19,49 +20,9 @@ type level struct {
 	outer   []opt.ColumnID
 	aggs    []opt.AggItem
 	pending []*pendingWindow
-	srfs    []opt.SetFunc
+	srfs    []opt.SetFunc // a function comes after those in its arguments
 	// defs are the WINDOW clause's definitions.
 	defs map[string]*tree.WindowDef
-}
-
-// cross notes that levels from inner up to, but without, owner read the column.
-func cross(inner, owner *level, id opt.ColumnID) {
-	for l := inner; l != nil && l != owner; l = l.parent {
-		known := false
-		for _, o := range l.outer {
-			if o == id {
-				known = true
-				break
-			}
-		}
-		if !known {
-			l.outer = append(l.outer, id)
-		}
-	}
-}
-
-func (b *builder) crossColumn(inner, owner *level, c *column) {
-	if c.id != 0 {
-		cross(inner, owner, c.id)
-		return
-	}
-	scalar.Columns(c.ref(), func(id opt.ColumnID) { cross(inner, owner, id) })
-}
-
-// noAggregates refuses GROUP BY of an output column that contains an aggregate or a window function.
-func (b *builder) noAggregates(lv *level, x scalar.Expr, at any) {
-	scalar.Columns(x, func(id opt.ColumnID) {
-		for i := range lv.aggs {
-			if lv.aggs[i].Col == id {
-				b.fail(sqlstate.GroupingError, at, "aggregate functions are not allowed in GROUP BY")
-			}
-		}
-		for _, w := range lv.pending {
-			if w.item.Col == id {
-				b.fail(sqlstate.WindowingError, at, "window functions are not allowed in GROUP BY")
-			}
-		}
-	})
 }
 
 // pendingWindow is a window call whose partition and order expressions have not become columns yet.
@@ -71,73 +32,120 @@ type pendingWindow struct {
 	order     []scalar.AggOrder
 }
 
-func (b *builder) pending(lv *level, w *pendingWindow) { lv.pending = append(lv.pending, w) }
-
-// setsOfGroups runs the set-returning functions by whose rows is grouped, with those in their arguments, before the groups are made. They are left
-// out of what runs over the groups.
-func setsOfGroups(rel opt.Rel, lv *level, groups []groupExpr, items []item) opt.Rel {
-	wanted := map[scalar.ColumnID]bool{}
-	want := func(id scalar.ColumnID) { wanted[id] = true }
-	for i := range groups {
-		scalar.Columns(groups[i].expr, want)
+// reads notes that the level, and the levels around it up to the owner of the column, read the column.
+func (l *level) reads(owner *level, id opt.ColumnID) {
+	for ; l != nil && l != owner; l = l.parent {
+		if !slices.Contains(l.outer, id) {
+			l.outer = append(l.outer, id)
+		}
 	}
-	var before, after []opt.SetFunc
-	for i := len(lv.srfs) - 1; i >= 0; i-- { // a function comes after those in its arguments
-		f := lv.srfs[i]
+}
+
+// readsColumn is reads of all that a name stands for.
+func (l *level) readsColumn(owner *level, c *column) {
+	if c.id != 0 {
+		l.reads(owner, c.id)
+		return
+	}
+	scalar.Columns(c.ref(), func(id opt.ColumnID) { l.reads(owner, id) })
+}
+
+// mark is the number of outer columns of the level and of each that encloses it. An aggregate that belongs to an enclosing level takes along the
+// outer columns that its arguments read: rewind forgets those that were noted since the mark, below that level, and returns the expression
+// of the level in which the aggregate stands.
+func (l *level) mark() (marks []int) {
+	for ; l != nil; l = l.parent {
+		marks = append(marks, len(l.outer))
+	}
+	return marks
+}
+
+func (l *level) rewind(marks []int, owner *level) (at *exprContext) {
+	for i := 0; l != owner; i, l = i+1, l.parent {
+		l.outer = l.outer[:marks[i]]
+		at = l.within
+	}
+	return at
+}
+
+// aggregate is the column of an aggregate; equal ones are computed once.
+func (l *level) aggregate(f *scalar.AggFunc, newColumn func() opt.ColumnID) opt.ColumnID {
+	for i := range l.aggs {
+		if scalar.Equal(l.aggs[i].Agg, f) {
+			return l.aggs[i].Col
+		}
+	}
+	id := newColumn()
+	l.aggs = append(l.aggs, opt.AggItem{Col: id, Agg: f})
+	return id
+}
+
+// set adds a set-returning call and gives its columns. Calls that are equal are made once; so (f(x)).a, (f(x)).b advance together.
+func (l *level) set(f opt.SetFunc) []opt.ColumnID {
+	for i := range l.srfs {
+		if o := &l.srfs[i]; o.Func == f.Func && slices.EqualFunc(o.Args, f.Args, scalar.Equal) {
+			return o.Cols
+		}
+	}
+	l.srfs = append(l.srfs, f)
+	return f.Cols
+}
+
+// setsBelow takes those set-returning calls out of the level on whose columns one of the expressions depends, with the calls in their arguments:
+// they run before the expressions are computed.
+func (l *level) setsBelow(exprs []scalar.Expr) (below []opt.SetFunc) {
+	wanted := map[opt.ColumnID]bool{}
+	want := func(id opt.ColumnID) { wanted[id] = true }
+	for _, x := range exprs {
+		scalar.Columns(x, want)
+	}
+	var above []opt.SetFunc
+	for _, f := range slices.Backward(l.srfs) {
 		if !slices.ContainsFunc(f.Cols, func(id opt.ColumnID) bool { return wanted[id] }) {
-			after = append(after, f)
+			above = append(above, f)
 			continue
 		}
-		before = append(before, f)
+		below = append(below, f)
 		for _, a := range f.Args {
 			scalar.Columns(a, want)
 		}
 	}
-	if len(before) == 0 {
-		return rel
-	}
-	for i := range groups {
-		x := groups[i].expr
-		if _, ok := x.(*scalar.Column); ok || slices.ContainsFunc(items, func(it item) bool { return it.expr == x }) {
-			continue
-		}
-		scalar.Columns(x, func(id scalar.ColumnID) {
-			if slices.ContainsFunc(before, func(f opt.SetFunc) bool { return slices.Contains(f.Cols, id) }) {
-				raise(sqlstate.New(sqlstate.FeatureNotSupported, "GROUP BY of an expression over a set-returning function is not supported").
-					WithHint("Name it by its place in the select list, or move the function into a LATERAL FROM item."))
-			}
-		})
-	}
-	slices.Reverse(before)
-	slices.Reverse(after)
-	lv.srfs = after
-	return projectSets(rel, before)
+	slices.Reverse(above)
+	slices.Reverse(below)
+	l.srfs = above
+	return below
 }
 
-// aggOwner is the level that an aggregate belongs to: the innermost one whose columns it reads, or its own if it reads
-// none.
-func (b *builder) aggOwner(s *scope, f *scalar.AggFunc) *level {
-	own := s.level
-	var best *scope
-	found := false
-	scalar.Columns(f, func(id opt.ColumnID) {
-		found = true
-		for sc := s; sc != nil && sc != best; sc = sc.parent {
-			for i := range sc.cols {
-				c := &sc.cols[i]
-				here := c.id == id
-				if c.id == 0 {
-					scalar.Columns(c.ref(), func(x opt.ColumnID) { here = here || x == id })
-				}
-				if here {
-					best = sc
-					return
-				}
+// contains reports whether an expression is made of aggregates or window functions of the level.
+func (l *level) contains(x scalar.Expr) (aggregate, window bool) {
+	scalar.Columns(x, func(id opt.ColumnID) {
+		aggregate = aggregate || slices.ContainsFunc(l.aggs, func(a opt.AggItem) bool { return a.Col == id })
+		window = window || slices.ContainsFunc(l.pending, func(w *pendingWindow) bool { return w.item.Col == id })
+	})
+	return aggregate, window
+}
+
+// rewrite replaces the expressions that run above the grouping: those of window functions and the arguments of set-returning calls.
+func (l *level) rewrite(f func(scalar.Expr) scalar.Expr) {
+	all := func(xs []scalar.Expr) {
+		for i := range xs {
+			xs[i] = f(xs[i])
+		}
+	}
+	for _, w := range l.pending {
+		all(w.item.Args)
+		if g := w.item.Agg; g != nil {
+			all(g.Args)
+			if g.Filter != nil {
+				g.Filter = f(g.Filter)
 			}
 		}
-	})
-	if !found || best == nil {
-		return own
+		all(w.partition)
+		for i := range w.order {
+			w.order[i].Expr = f(w.order[i].Expr)
+		}
 	}
-	return best.level
+	for i := range l.srfs {
+		all(l.srfs[i].Args)
+	}
 }

@@ -109,7 +109,7 @@ func (b *builder) table(n *tree.TableName) *catalog.Table {
 	if t == nil {
 		b.undefinedTable(n)
 	}
-	b.depends(t)
+	b.uses(t)
 	return t
 }
 

@@ -35,7 +35,7 @@ func (b *builder) star(sc *scope, n *tree.UnresolvedName, items []item, e *tree.
 			}
 			b.reads(r)
 			if s.level != sc.level {
-				b.crossColumn(sc.level, s.level, c)
+				sc.level.readsColumn(s.level, c)
 			}
 			items = append(items, item{name: c.name, expr: c.ref(), node: e.Expr})
 		}

@@ -90,7 +90,7 @@ func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 		for sc := s; sc != nil; sc = sc.parent {
 			if c := b.findColumn(sc, name, n); c != nil {
 				if sc.level != s.level {
-					b.crossColumn(s.level, sc.level, c)
+					s.level.readsColumn(sc.level, c)
 				}
 				b.reads(c.rel)
 				return c.ref()
@@ -121,7 +121,7 @@ func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 		for i := range sc.cols {
 			if c := &sc.cols[i]; c.rel == r && c.name == name {
 				if sc.level != s.level {
-					b.crossColumn(s.level, sc.level, c)
+					s.level.readsColumn(sc.level, c)
 				}
 				b.reads(r)
 				return c.ref()
@@ -182,7 +182,7 @@ func (b *builder) wholeRow(s, sc *scope, r *relation) scalar.Expr {
 			continue
 		}
 		if sc.level != s.level {
-			b.crossColumn(s.level, sc.level, c)
+			s.level.readsColumn(sc.level, c)
 		}
 		row.Elems = append(row.Elems, c.ref())
 		row.T.Fields = append(row.T.Fields, c.t)

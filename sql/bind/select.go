@@ -120,7 +120,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		items = b.selectExpr(c, &n.Exprs[i], items, n)
 		b.targets(len(items))
 	}
-	if b.expandStar {
+	if b.text != nil {
 		b.storeStars(n, items, sc)
 	}
 	visible := len(items)

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -40,25 +41,9 @@ func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 	} else {
 		f, cols = b.setFunc(b.callArgs(c, n.Exprs), name, n)
 	}
-	// Calls that are the same are made once; so (f(x)).a, (f(x)).b walk together.
-	lv := c.scope.level
-	for i := range lv.srfs {
-		o := &lv.srfs[i]
-		if o.Func != f.Func || len(o.Args) != len(f.Args) {
-			continue
-		}
-		same := true
-		for j := range o.Args {
-			same = same && scalar.Equal(o.Args[j], f.Args[j])
-		}
-		if same {
-			for j := range cols {
-				cols[j].id = o.Cols[j]
-			}
-			return cols
-		}
+	for i, id := range c.scope.level.set(f) {
+		cols[i].id = id
 	}
-	lv.srfs = append(lv.srfs, f)
 	return cols
 }
 
@@ -136,4 +121,28 @@ func polymorphic(t *types.T, declared, actual []*types.T) *types.T {
 		return types.ArrayOf(elem)
 	}
 	return elem
+}
+
+// setsOfGroups runs the set-returning functions by whose rows the query is grouped before the groups are made.
+func setsOfGroups(rel opt.Rel, lv *level, groups []groupExpr, items []item) opt.Rel {
+	exprs := make([]scalar.Expr, len(groups))
+	for i := range groups {
+		exprs[i] = groups[i].expr
+	}
+	before := lv.setsBelow(exprs)
+	if len(before) == 0 {
+		return rel
+	}
+	for _, x := range exprs {
+		if _, ok := x.(*scalar.Column); ok || slices.ContainsFunc(items, func(it item) bool { return it.expr == x }) {
+			continue
+		}
+		scalar.Columns(x, func(id scalar.ColumnID) {
+			if slices.ContainsFunc(before, func(f opt.SetFunc) bool { return slices.Contains(f.Cols, id) }) {
+				raise(sqlstate.New(sqlstate.FeatureNotSupported, "GROUP BY of an expression over a set-returning function is not supported").
+					WithHint("Name it by its place in the select list, or move the function into a LATERAL FROM item."))
+			}
+		})
+	}
+	return projectSets(rel, before)
 }

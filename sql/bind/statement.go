@@ -21,8 +21,6 @@ type Query struct {
 	AsOf scalar.Expr
 	// Access lists the privileges that the statement needs.
 	Access []Access
-	// Notices are to be sent to the client.
-	Notices []Notice
 	// Writes says that the statement changes rows or locks them.
 	Writes bool
 	Locks  bool

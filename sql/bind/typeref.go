@@ -88,7 +88,7 @@ func (b *builder) rowType(r *tree.UnresolvedObjectName) *types.T {
 	if t == nil {
 		return nil
 	}
-	b.depends(t)
+	b.uses(t)
 	out := &types.T{Kind: types.KindTuple, Row: t.Name}
 	for i := range t.Columns {
 		if col := &t.Columns[i]; col.State == catalog.Public && !col.Hidden {

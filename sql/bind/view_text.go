@@ -7,112 +7,141 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
+	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
-// namedRelations are the stored relations that a view's query names.
-func (b *builder) namedRelations() (on []catalog.ID) {
-	ids := map[catalog.ID]bool{}
-	for _, t := range b.tableNames {
-		if t.Kind != catalog.KindVirtual {
-			ids[t.ID] = true
-		}
-	}
-	for _, d := range b.meta.Depends {
-		if ids[d.ID] {
-			on = append(on, d.ID)
-		}
-	}
-	return on
-}
-
-// readableText is viewText of what can be read again: the text is stored.
-func (b *builder) readableText(sel *tree.Select) string {
-	text := b.viewText(sel)
-	if _, err := parse.ParseOne(text); err != nil {
-		e := sqlstate.New(sqlstate.FeatureNotSupported, "this query is not supported in a view")
-		e.Cause = err
-		raise(e)
-	}
-	return text
-}
-
-// viewText writes a query with its relations' names qualified, so that it means the same in any session.
-func (b *builder) viewText(sel *tree.Select) string {
-	return b.enumText.write(func() string {
-		ctx := tree.NewFmtCtx(tree.FmtParsable, tree.FmtReformatTableNames(func(ctx *tree.FmtCtx, n *tree.TableName) {
-			t := b.tableNames[n]
-			if t == nil {
-				ctx.WriteString(parse.Name{Schema: string(n.SchemaName), Name: string(n.ObjectName)}.Quoted())
-				return
-			}
-			ctx.WriteString(b.qualified(t).Quoted())
-		}))
-		ctx.FormatNode(sel)
-		return parse.TypeNames(ctx.CloseAndGetString())
-	})
-}
-
-// enumText is what the text of a view says of enums, as it was bound. In the stored text their types are named by identity, and each
-// constant is written with its type (parse.TypeReferences), so that renaming a type or a value does not change the meaning of the view.
-type enumText struct {
+// viewText collects what the names and literals of a view's query mean while the query is bound, and writes the query as it is stored, so that
+// it means the same in any session, and after objects were renamed: relations have their schemas, types of enums are named by identity, and each
+// constant of an enum is written with its type (parse.TypeReferences). A nil *viewText, of a query that is not stored, collects nothing.
+type viewText struct {
+	tables   map[*tree.TableName]*catalog.Table
 	literals map[*scalar.Const]*tree.StrVal
-	values   map[*tree.StrVal]*types.T
-	casts    map[*tree.CastExpr]*types.T
+	values   map[*tree.StrVal]*types.T   // literals that are constants of an enum
+	casts    map[*tree.CastExpr]*types.T // to enums
 }
 
-// bound notes the constant that a literal is.
-func (m *enumText) bound(n *tree.StrVal, k *scalar.Const) {
-	if m == nil {
-		return
+func newViewText() *viewText {
+	return &viewText{tables: map[*tree.TableName]*catalog.Table{}, literals: map[*scalar.Const]*tree.StrVal{},
+		values: map[*tree.StrVal]*types.T{}, casts: map[*tree.CastExpr]*types.T{}}
+}
+
+// resolved notes the relation that a name stands for.
+func (v *viewText) resolved(n *tree.TableName, t *catalog.Table) {
+	if v != nil {
+		v.tables[n] = t
 	}
-	if m.literals == nil {
-		m.literals = map[*scalar.Const]*tree.StrVal{}
+}
+
+// literal notes the constant that a literal is.
+func (v *viewText) literal(n *tree.StrVal, k *scalar.Const) {
+	if v != nil {
+		v.literals[k] = n
 	}
-	m.literals[k] = n
 }
 
 // coerced notes that an expression gets a type.
-func (m *enumText) coerced(e scalar.Expr, to *types.T) {
-	if m == nil || !to.IsEnum() {
+func (v *viewText) coerced(e scalar.Expr, to *types.T) {
+	if v == nil || !to.IsEnum() {
 		return
 	}
-	k, ok := e.(*scalar.Const)
-	if !ok {
-		return
-	}
-	if n := m.literals[k]; n != nil {
-		if m.values == nil {
-			m.values = map[*tree.StrVal]*types.T{}
-		}
-		m.values[n] = to
+	if k, ok := e.(*scalar.Const); ok && v.literals[k] != nil {
+		v.values[v.literals[k]] = to
 	}
 }
 
 // became notes that a constant, of another type now, is still the same literal.
-func (m *enumText) became(from, to scalar.Expr) {
-	if m == nil {
+func (v *viewText) became(from, to scalar.Expr) {
+	if v == nil {
 		return
 	}
-	if k, ok := from.(*scalar.Const); ok && m.literals[k] != nil {
+	if k, ok := from.(*scalar.Const); ok && v.literals[k] != nil {
 		if now, ok := to.(*scalar.Const); ok {
-			m.literals[now] = m.literals[k]
+			v.literals[now] = v.literals[k]
 		}
 	}
 }
 
 // cast notes the type that a cast names.
-func (m *enumText) cast(n *tree.CastExpr, to *types.T) {
-	if m == nil || !to.IsEnum() {
-		return
+func (v *viewText) cast(n *tree.CastExpr, to *types.T) {
+	if v != nil && to.IsEnum() {
+		v.casts[n] = to
 	}
-	if m.casts == nil {
-		m.casts = map[*tree.CastExpr]*types.T{}
+}
+
+// relations are those of a statement's dependencies that the query itself names, and not a view in it.
+func (v *viewText) relations(depends []opt.Dependency) (named []catalog.ID) {
+	ids := map[catalog.ID]bool{}
+	for _, t := range v.tables {
+		if t.Kind != catalog.KindVirtual {
+			ids[t.ID] = true
+		}
 	}
-	m.casts[n] = to
+	for _, d := range depends {
+		if ids[d.ID] {
+			named = append(named, d.ID)
+		}
+	}
+	return named
+}
+
+// write is the text of the query. A query whose text the parser would not read again is refused.
+func (v *viewText) write(sel *tree.Select, name func(*catalog.Table) Name) (string, error) {
+	text := v.withEnums(func() string {
+		ctx := tree.NewFmtCtx(tree.FmtParsable, tree.FmtReformatTableNames(func(ctx *tree.FmtCtx, n *tree.TableName) {
+			if t := v.tables[n]; t != nil {
+				ctx.WriteString(name(t).Quoted())
+				return
+			}
+			ctx.WriteString(Name{Schema: string(n.SchemaName), Name: string(n.ObjectName)}.Quoted())
+		}))
+		ctx.FormatNode(sel)
+		return parse.TypeNames(ctx.CloseAndGetString())
+	})
+	if _, err := parse.ParseOne(text); err != nil {
+		e := sqlstate.New(sqlstate.FeatureNotSupported, "this query is not supported in a view")
+		e.Cause = err
+		return "", e
+	}
+	return text, nil
+}
+
+// withEnums calls format while the syntax tree has the references of enums in the places of their names.
+func (v *viewText) withEnums(format func() string) string {
+	if len(v.values)+len(v.casts) == 0 {
+		return format()
+	}
+	direct := map[*tree.StrVal]bool{}
+	for n, t := range v.casts {
+		defer func(was tree.CastExpr) { *n = was }(*n)
+		n.Type = reference(t)
+		if n.SyntaxMode == tree.CastPrepend {
+			n.SyntaxMode = tree.CastShort
+		}
+		if k, ok := n.Expr.(*tree.StrVal); ok {
+			direct[k] = true
+		}
+	}
+	// The tree has no room for another way to write a constant, so it gets a mark that nothing else in the text has.
+	mark := "enum"
+	for plain := format(); strings.Contains(plain, mark); {
+		mark += "_"
+	}
+	var replace []string
+	for n, t := range v.values {
+		defer func(was tree.StrVal) { *n = was }(*n)
+		text := parse.QuoteLiteral(n.RawString())
+		if !direct[n] {
+			text += "::" + t.Reference()
+		}
+		this := mark + strconv.Itoa(len(replace)) + "m"
+		*n = *tree.NewStrVal(this)
+		replace = append(replace, "'"+this+"'", text)
+	}
+	return strings.NewReplacer(replace...).Replace(format())
 }
 
 // reference names a type by its identity.
@@ -126,38 +155,3 @@ func reference(t *types.T) tree.ResolvableTypeReference {
 }
 
 func assign[T ~uint32](to *T, v uint32) { *to = T(v) }
-
-// write calls format with a syntax tree that has the references in the places of the names.
-func (m *enumText) write(format func() string) string {
-	if m == nil || len(m.values)+len(m.casts) == 0 {
-		return format()
-	}
-	direct := map[*tree.StrVal]bool{}
-	for n, t := range m.casts {
-		defer func(was tree.CastExpr) { *n = was }(*n)
-		n.Type = reference(t)
-		if n.SyntaxMode == tree.CastPrepend {
-			n.SyntaxMode = tree.CastShort
-		}
-		if v, ok := n.Expr.(*tree.StrVal); ok {
-			direct[v] = true
-		}
-	}
-	// The tree has no room for another way to write a constant, so it gets a mark that nothing else in the text has.
-	mark := "enum"
-	for plain := format(); strings.Contains(plain, mark); {
-		mark += "_"
-	}
-	var replace []string
-	for n, t := range m.values {
-		defer func(was tree.StrVal) { *n = was }(*n)
-		text := parse.QuoteLiteral(n.RawString())
-		if !direct[n] {
-			text += "::" + t.Reference()
-		}
-		this := mark + strconv.Itoa(len(replace)) + "m"
-		*n = *tree.NewStrVal(this)
-		replace = append(replace, "'"+this+"'", text)
-	}
-	return strings.NewReplacer(replace...).Replace(format())
-}

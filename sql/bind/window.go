@@ -102,7 +102,7 @@ func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scal
 	}
 	id := b.meta.Add(opt.ColumnMeta{Name: name, Type: item.T})
 	w.item.Col = id
-	b.pending(lv, w)
+	lv.pending = append(lv.pending, w)
 	return &scalar.Column{ID: id, T: item.T, Name: name}
 }
 

@@ -539,9 +539,6 @@ func (s *Session) sendRows(ctx context.Context, cur portal.Rows, cols []result.C
 // query reads at a time at which its tables were defined differently.
 func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types.Datum) (*plan.Plan, error) {
 	q := p.Query
-	for _, n := range q.Notices {
-		s.notice(n)
-	}
 	if q.Writes {
 		s.state.Writes()
 		if err := s.portals.Freeze(ctx); err != nil {
