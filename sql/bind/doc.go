@@ -6,6 +6,22 @@
 //	                                 *CreateTable, ... definitions, with every name resolved (statement.go)
 //	                                 *Begin, ...       commands that need no catalogue, passed on
 //
+// # Parts
+//
+// A builder binds one statement. It is made of parts that are types of their own, each with its tests:
+//
+//	budget     how deeply the statement nests, and the memory of the bound tree          budget.go
+//	source     the text that is bound now: positions in it, and whose rights count       source.go
+//	names      objects of the catalogue by their names                                   lookup.go
+//	findings   dependencies, rights, writes, locks, AS OF SYSTEM TIME                    findings.go
+//	level      what one SELECT's expressions contain that runs elsewhere: aggregates,
+//	           window functions, set-returning calls; columns of enclosing queries       level.go
+//	viewText   the text of a view, written from what its names and literals mean         view_text.go
+//
+// The rest stays one, and in this package, because it is one recursion: expressions have subqueries, queries have expressions and names, a name
+// may be a view, which is a query again, and definitions have expressions of all kinds. All of it passes scopes on, gives types to the same
+// parameters and raises errors at positions of the same text. Files divide it by clause and by statement.
+//
 // # Names
 //
 // A scope (scope.go) has the names that one FROM clause makes visible, with the scope of the enclosing query as its parent.
@@ -31,9 +47,9 @@
 //	FROM         joins, views and common table expressions expanded             from.go, join.go, setops.go
 //	WHERE
 //	select list, GROUP BY, HAVING, ORDER BY are bound over FROM's columns; aggregates, window functions and
-//	             set-returning calls move into the level and leave a column behind       func.go
+//	             set-returning calls move into the level and leave a column behind       aggregate.go, window.go, set.go
 //	group        grouped expressions become columns; ungrouped columns are 42803         group.go
-//	windows, sets, projection, DISTINCT, ORDER BY, LIMIT                                 select.go, order.go
+//	windows, sets, projection, DISTINCT, ORDER BY, LIMIT                                 window.go, set.go, select.go, order.go
 //
 // # Changes
 //
@@ -46,7 +62,7 @@
 //
 // Defaults, checks, generated columns and views are stored as SQL (scalar.Format writes it, and views have their names
 // qualified and their stars expanded). They are parsed once per text and bound when their table is used, with names
-// looked up in the table's own database and schema first (builder.home), whatever the session's search path is.
+// looked up in the table's own database and schema first (source.home), whatever the session's search path is.
 //
 // # Errors
 //
