@@ -57,7 +57,7 @@ func oldRecords(rd engine.Reader, span keys.Span, now clock.Timestamp, max int) 
 		}
 		r, err := DecodeRecord(v)
 		if err != nil {
-			return nil, 0, err
+			continue // whoever needs it is told (kv.UnreadableError); the others are swept
 		}
 		if r.MinTimestamp.Forward(r.Heartbeat).Add(SweepAge).Less(now) {
 			out = append(out, r)

@@ -14,6 +14,7 @@ func TestMessages(t *testing.T) {
 		wiretest.Of("fence.Known", wiretest.Refuses, appendKnown, readKnown, nil),
 		wiretest.Of("fence.Own", wiretest.Refuses, appendOwn, readOwnStart, nil),
 		wiretest.Of("fence.Answer", wiretest.Skips, appendAnswer, readAnswer, nil),
+		wiretest.Of("fence.Told", wiretest.Skips, appendTold, readTold, nil),
 		wiretest.Of("fence.Alive", wiretest.Skips, appendAlive, readAlive, nil),
 	})
 }

@@ -43,6 +43,31 @@
 //	    recorded last, and the other one stops when it learns of that.
 //	fence.FE4: the writes of a refused attempt do not move the position that the next attempt claims. Otherwise a copy would only have to be
 //	    started often enough.
+//	fence.FE5 (I1): a promise that no log orders counts only when a process on another node has heard of a position of its store behind it. An
+//	    answer to another node carries such a position, and the node takes it in before it counts the answer. An answer to a gateway on the
+//	    store's own node waits until another voter of the range has been told. An answer of a start that is not the latest does not count.
+//
+// # Promises without a log
+//
+// The acknowledgements of raft travel in frames, which carry positions. A replica of a protocol without a log promises in answers to batches
+// (docs/ranges.md). If these told nobody a position, a store that was put back to a moment before its last promise would be accepted: in an idle
+// range no frame follows, and the next publication may be PublishEvery away. It would form a quorum with a replica that the operation has not
+// reached, and an acknowledged write would be lost. So such an answer carries the start and the position (kv.ProtocolResponse), and route gives it
+// to the register before the protocol sees the answer. Answers about the end of a generation, and about what is applied before a merge, do likewise
+// (rangeserver, reportPart): that a replica acts no more is a promise too.
+//
+// The gateway's own replica needs a message of its own, because nobody else gets its answer. Tell sends it to the other voters, when the promise
+// is durable, and one of them has to confirm it. That adds no time to an operation that needs a quorum: the message takes a round trip after the
+// local sync, and the answers of the others take a round trip and a sync. What is told is the position of the range's last promise, which
+// rests in an idle range; so a read there tells nothing, and calls of many operations are one.
+//
+// Who has heard a position has it in memory, and on disk within a second, as with frames. A sync at the gateway for each operation would cost
+// as much as the promise itself, and would help only against the loss of power at all nodes together with a copy that is less than a second old;
+// of that a log is not safe either. A gateway that is not a voter, and dies within that second, takes with it what it alone has heard; the node itself
+// publishes its position after PublishEvery at the latest.
+//
+// Ranges of the leader protocol pay nothing: their answers have no such field, and route looks for it only in answers that a protocol sent to a
+// replica by its number or to the nearest one.
 //
 // # Guarantees
 //
@@ -57,5 +82,6 @@
 // for each other do not appear in membership.
 //
 // register.go has a node's knowledge of others' starts and its decision about a claim: a core without time and network. own.go is
-// the node's own start. fence.go is the driver: it claims at each peer until that one has recorded it, and serves others.
+// the node's own start. fence.go is the driver: it claims at each peer until that one has recorded it, and serves others. tell.go has the
+// positions of promises without a log.
 package fence

@@ -72,6 +72,9 @@ type Fence struct {
 	peers   map[kv.NodeID]*claimed
 	clear   chan struct{} // closed once recording may begin
 	changed chan struct{} // closed and replaced when something of peers has changed
+	// tellers are the peers that were told positions in the course of requests; toldMore is closed and replaced when one has heard.
+	tellers  map[kv.NodeID]*teller
+	toldMore chan struct{}
 }
 
 // claimed is how far the claim is at one peer.
@@ -90,12 +93,14 @@ func (p *claimed) again() {
 
 // New reads the register and serves others from now on.
 func New(o Options) (*Fence, error) {
-	f := &Fence{o: o, register: NewRegister(), peers: make(map[kv.NodeID]*claimed), clear: make(chan struct{}), changed: make(chan struct{})}
+	f := &Fence{o: o, register: NewRegister(), peers: make(map[kv.NodeID]*claimed), clear: make(chan struct{}), changed: make(chan struct{}),
+		tellers: make(map[kv.NodeID]*teller), toldMore: make(chan struct{})}
 	if err := readRegister(o.Engine, f.register); err != nil {
 		return nil, err
 	}
 	o.Network.Handle(methodAsk, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) { return f.serve(ctx, req, false) })
 	o.Network.Handle(methodRecord, func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) { return f.serve(ctx, req, true) })
+	o.Network.Handle(methodTell, func(_ context.Context, _ kv.NodeID, req []byte) ([]byte, error) { return f.listen(req) })
 	o.Network.Handle(methodAlive, func(context.Context, kv.NodeID, []byte) ([]byte, error) {
 		c := f.claim.Load()
 		if c == nil {

@@ -38,6 +38,32 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestHeardBeforeItsClaim: a peer hears of a start from membership before the start is claimed at it. It objects all the same if it knows
+// the node at a later position than the one at which the store was found.
+func TestHeardBeforeItsClaim(t *testing.T) {
+	for _, found := range []uint64{499, 500} {
+		r := NewRegister()
+		r.Load(3, Known{Start: Start{7, 70}, Position: 500, Addr: "n3:1"})
+		r.Hearsay(3, "n3:1", Start{8, 80}, 510)
+		c := &Claim{Node: 3, Last: Start{7, 70}, Position: found, Next: Start{8, 80}}
+		want := Reason("")
+		if found < 500 {
+			want = Behind
+		}
+		asked, _, _ := r.Judge(c)
+		recorded, _, _ := r.Record(c)
+		if asked != want || recorded != want {
+			t.Errorf("found at %d: %q when asked, %q when claimed", found, asked, recorded)
+		}
+		if want == "" {
+			r.Synced(3, c.Next)
+			if again, _, _ := r.Judge(c); again != "" {
+				t.Errorf("claimed again: %q", again)
+			}
+		}
+	}
+}
+
 // TestPosition of the next claim: attempts that were not cleared do not move it (fence.FE4).
 func TestPosition(t *testing.T) {
 	o := own{Start: Start{3, 30}, Position: 100, Cleared: true}

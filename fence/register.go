@@ -88,6 +88,9 @@ type Peer struct {
 	saved Known  // what is on disk
 	// synced is the start of which a record is durable; hearsay may be ahead of it, and saved is written without a sync.
 	synced Start
+	// former is the position that was known when the present start was heard of, so that its claim, which may come after the hearsay, is
+	// compared with what the starts before had reached.
+	former uint64
 }
 
 // NewRegister makes an empty one.
@@ -159,6 +162,16 @@ func judge(k Known, c *Claim) Reason {
 	return ""
 }
 
+// judge is judge of what this node knows. A start that was only heard of, and has not claimed here yet, is compared with what was known before:
+// the hearsay would otherwise take the objection away.
+func (p *Peer) judge(k *Known, c *Claim) Reason {
+	if k.Start == c.Next && p.synced != c.Next && p.former > c.Position {
+		k.Position = p.former
+		return Behind
+	}
+	return judge(*k, c)
+}
+
 // Judge looks at a claim. If nothing known speaks against it, callAt is not empty if an earlier start may still run there.
 func (r *Register) Judge(c *Claim) (refused Reason, k Known, callAt string) {
 	r.mu.Lock()
@@ -168,7 +181,7 @@ func (r *Register) Judge(c *Claim) (refused Reason, k Known, callAt string) {
 		return "", Known{}, ""
 	}
 	k = p.known()
-	refused = judge(k, c)
+	refused = p.judge(&k, c)
 	if refused == "" && k.Start != c.Next && k.Start != (Start{}) && p.asked != c.Next.Token {
 		callAt = k.Addr
 	}
@@ -189,7 +202,7 @@ func (r *Register) Record(c *Claim) (refused Reason, k Known, durable bool) {
 	defer r.mu.Unlock()
 	p := r.peer(c.Node)
 	k = p.known()
-	if refused = judge(k, c); refused != "" {
+	if refused = p.judge(&k, c); refused != "" {
 		return refused, k, false
 	}
 	if k.Start != c.Next {
@@ -208,22 +221,25 @@ func (r *Register) Synced(node kv.NodeID, s Start) {
 }
 
 // Hearsay is what a node said of itself, or what others tell of it. It is a hint, as membership is: it may only make this node
-// stricter. A start that is newly heard of has a quorum elsewhere.
-func (r *Register) Hearsay(node kv.NodeID, addr string, s Start, position uint64) {
+// stricter. A start that is newly heard of has a quorum elsewhere. It reports false if a later start is known, or another one with the
+// same number.
+func (r *Register) Hearsay(node kv.NodeID, addr string, s Start, position uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.peer(node)
 	have := *p.start.Load()
 	switch {
 	case s.Number < have.Number || s.Number == have.Number && s != have:
-		return // of a former start
+		return false
 	case s != have:
+		p.former = p.position.Load()
 		p.start.Store(&s)
 	}
 	if addr != "" {
 		p.addr = addr
 	}
 	p.heard(position)
+	return true
 }
 
 func (p *Peer) heard(position uint64) {

@@ -36,6 +36,7 @@ const (
 	errProtocol         = 45
 	errGeneration       = 47
 	errProtocolRefused  = 49
+	errUnreadable       = 51
 )
 
 // appendError adds an error. A wrapped error loses its wrapping; what is not of this package becomes an
@@ -124,6 +125,10 @@ func appendTypedError(b []byte, err error) ([]byte, bool) {
 	case *ProtocolRefusedError:
 		b, at := wire.Begin(b, errProtocolRefused)
 		return wire.End(wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(e.Range)), 3, uint64(e.Protocol)), 5, uint64(e.Node)), at), true
+	case *UnreadableError:
+		b, at := wire.Begin(b, errUnreadable)
+		b = wire.Bytes(wire.String(wire.Bool(b, 1, e.Later), 2, e.What), 4, e.Key)
+		return wire.End(wire.String(b, 6, e.Reason), at), true
 	case *DeadlockError:
 		b, at := wire.Begin(b, errDeadlock)
 		for _, id := range e.Cycle {
@@ -238,6 +243,10 @@ func readError(r *wire.Reader) (err error) {
 		case errProtocolRefused:
 			q := &ProtocolRefusedError{}
 			readProtocolRefusedError(r, q)
+			err = q
+		case errUnreadable:
+			q := &UnreadableError{}
+			readUnreadableError(r, q)
 			err = q
 		case errUnavailable:
 			q := &UnavailableError{}
@@ -587,6 +596,23 @@ func readWait(r *wire.Reader, w *TxnWait) {
 			w.MinTimestamp = r.Timestamp()
 		case 7:
 			w.For = r.ID()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readUnreadableError(r *wire.Reader, q *UnreadableError) {
+	for m := r.Open("kv.UnreadableError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Later = r.Bool()
+		case 2:
+			q.What = r.String()
+		case 4:
+			q.Key = r.Bytes()
+		case 6:
+			q.Reason = r.String()
 		default:
 			r.Skip()
 		}

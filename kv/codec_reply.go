@@ -235,7 +235,7 @@ func appendResponse(b []byte, r Response) []byte {
 		}
 		return b
 	case *ProtocolResponse:
-		return wire.Bytes(b, 1, r.Body)
+		return PositionField(wire.Bytes(b, 1, r.Body), 3, &r.Store)
 	case *AdminSetProtocolResponse:
 		return descriptorField(b, 1, &r.Desc)
 	case *SubsumeResponse:
@@ -485,8 +485,40 @@ func readProtocolResponse(r *wire.Reader, q *ProtocolResponse) {
 		switch r.Field() {
 		case 1:
 			q.Body = r.Bytes()
+		case 3:
+			ReadPosition(r, &q.Store)
 		default:
 			r.Skip()
+		}
+	}
+}
+
+// PositionField adds a position of a store as a field, unless it is zero.
+func PositionField(b []byte, field uint32, p *StorePosition) []byte {
+	if *p == (StorePosition{}) {
+		return b
+	}
+	b, at := wire.Begin(b, field)
+	return wire.End(AppendPosition(b, p), at)
+}
+
+// AppendPosition adds the fields of a position of a store.
+func AppendPosition(b []byte, p *StorePosition) []byte {
+	return wire.Uint(wire.Fixed64(wire.Uint(b, 1, p.Start), 3, p.Token), 5, p.Position)
+}
+
+// ReadPosition reads one. All of it has to be understood: whether a node may act on its store follows from it.
+func ReadPosition(r *wire.Reader, p *StorePosition) {
+	for m := r.Open("kv.StorePosition"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.Start = r.Uint()
+		case 3:
+			p.Token = r.Fixed64()
+		case 5:
+			p.Position = r.Uint()
+		default:
+			r.Refuse()
 		}
 	}
 }

@@ -165,6 +165,7 @@ var (
 		func() error { return &ProtocolError{} },
 		func() error { return &GenerationError{} },
 		func() error { return &ProtocolRefusedError{} },
+		func() error { return &UnreadableError{} },
 	}
 )
 
@@ -325,10 +326,12 @@ var messages = []wiretest.Message{
 	wiretest.Of("kv.Target", wiretest.Refuses, appendTarget, readTarget, proper),
 	wiretest.Of("kv.ProtocolRequest", wiretest.Skips, requestOf[ProtocolRequest], readProtocolRequest, proper),
 	wiretest.Of("kv.ProtocolResponse", wiretest.Skips, responseOf[ProtocolResponse], readProtocolResponse, proper),
+	wiretest.Of("kv.StorePosition", wiretest.Refuses, AppendPosition, ReadPosition, nil),
 	wiretest.Of("kv.ProtocolError", wiretest.Skips, errorOf[ProtocolError], readProtocolError, proper),
 	wiretest.Of("kv.GenerationError", wiretest.Skips, errorOf[GenerationError], readGenerationError, proper),
 	wiretest.Of("kv.AdminSetProtocolRequest", wiretest.Skips, requestOf[AdminSetProtocolRequest], readAdminSetProtocol, proper),
 	wiretest.Of("kv.AdminSetProtocolResponse", wiretest.Skips, responseOf[AdminSetProtocolResponse], readAdminSetProtocolResponse, proper),
+	wiretest.Of("kv.UnreadableError", wiretest.Skips, errorOf[UnreadableError], readUnreadableError, proper),
 	wiretest.Of("kv.ProtocolRefusedError", wiretest.Skips, errorOf[ProtocolRefusedError], readProtocolRefusedError, proper),
 	wiretest.Of("kv.UnavailableError", wiretest.Skips, errorOf[UnavailableError], readUnavailableError, proper),
 	wiretest.Of("kv.TxnWait", wiretest.Skips, appendWait, readWait, proper),

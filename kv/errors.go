@@ -1,10 +1,13 @@
 package kv
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 
 	"meridian/clock"
 	"meridian/keys"
+	"meridian/wire"
 )
 
 // Errors that ranges answer with. All cross the wire (codec.go), so they carry data and no wrapped errors. Where
@@ -235,6 +238,27 @@ type UnavailableError struct {
 }
 
 func (e *UnavailableError) Error() string { return "range unavailable: " + e.Reason }
+
+// UnreadableError says that something stored, on which a request depends, can't be read: it was written by a later version, or is damaged. Nothing
+// was done, and to ask the same node again does not help; other rows are not concerned.
+type UnreadableError struct {
+	// What it is, and Key where it is stored.
+	What string
+	Key  keys.Key
+	// Reason is the reader's.
+	Reason string
+	// Later says that a later version has written it.
+	Later bool
+}
+
+// Unreadable makes the error of a stored thing that could not be decoded.
+func Unreadable(what string, key keys.Key, err error) *UnreadableError {
+	return &UnreadableError{What: what, Key: bytes.Clone(key), Reason: err.Error(), Later: errors.As(err, new(*wire.VersionError))}
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("%s at %s can't be read: %s", e.What, e.Key, e.Reason)
+}
 
 // InternalError is anything else; it is a broken invariant or a bug.
 type InternalError struct{ Message string }

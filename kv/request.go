@@ -623,7 +623,17 @@ type ProtocolRequest struct {
 }
 
 // ProtocolResponse answers it.
-type ProtocolResponse struct{ Body []byte }
+type ProtocolResponse struct {
+	Body []byte
+	// Store is how far the store of the replica that answers had come, of the first response of a batch to another node. The sender counts an
+	// answer only when its node has taken that in (fence.FE5). Stores fill it in, not protocols.
+	Store StorePosition
+}
+
+// StorePosition is how far the store of a node has come, and under which start of the node (package fence).
+type StorePosition struct {
+	Start, Token, Position uint64
+}
 
 // EmptyResponse answers requests that have nothing to say.
 type EmptyResponse struct{}

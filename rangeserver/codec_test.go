@@ -30,10 +30,9 @@ func TestMessages(t *testing.T) {
 				f.ranges = append(f.ranges, uint64(m.Range))
 			}
 		}, nil),
-		wiretest.Of("rangeserver.AppliedRequest", wiretest.Skips, appendAppliedRequest, readAppliedRequest, nil),
+		wiretest.Of("rangeserver.ProgressRequest", wiretest.Skips, appendProgressRequest, readProgressRequest, nil),
 		wiretest.Of("rangeserver.HashRequest", wiretest.Skips, appendHashRequest, readHashRequest, nil),
 		wiretest.Of("rangeserver.HashAnswer", wiretest.Refuses, appendHashAnswer, readHashAnswer, nil),
-		wiretest.Of("rangeserver.ReportRequest", wiretest.Skips, appendReportRequest, readReportRequest, nil),
 		wiretest.Of("rangeserver.ReportPart", wiretest.Refuses, appendReportPart, readReportPart, nil),
 		wiretest.Of("rangeserver.Deviation", wiretest.Skips, appendDeviation, readDeviation, nil),
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"meridian/clock"
@@ -300,41 +299,17 @@ func (s *Store) reports(ctx context.Context, d *kv.RangeDescriptor) (out []Repor
 	return nil, &kv.UnavailableError{Reason: fmt.Sprintf("no quorum of the range's replicas reports what it has promised: %v", err)}
 }
 
-// reportRequest asks for what a replica has promised in a generation.
-type reportRequest struct {
-	id         kv.RangeID
-	replica    kv.ReplicaID
-	generation uint64
-}
-
-func appendReportRequest(b []byte, q *reportRequest) []byte {
-	return wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(q.id)), 3, uint64(q.replica)), 5, q.generation)
-}
-
-func readReportRequest(r *wire.Reader, q *reportRequest) {
-	for m := r.Open("rangeserver.ReportRequest"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			q.id = kv.RangeID(r.Uint())
-		case 3:
-			q.replica = kv.ReplicaID(r.Uint())
-		case 5:
-			q.generation = r.Uint()
-		default:
-			r.Skip()
-		}
-	}
-}
-
 // reportPart is a piece of a report, which is the protocol's, or the reporter's clock, which ends it. All of it has to be understood: what
 // the next generation begins with follows from it.
 type reportPart struct {
 	piece []byte
 	now   clock.Timestamp
+	// store is the reporter's: that its replica acts in the generation no more is a promise (fence.FE5).
+	store kv.StorePosition
 }
 
 func appendReportPart(b []byte, p *reportPart) []byte {
-	return wire.Timestamp(wire.Bytes(b, 1, p.piece), 3, p.now)
+	return kv.PositionField(wire.Timestamp(wire.Bytes(b, 1, p.piece), 3, p.now), 5, &p.store)
 }
 
 func readReportPart(r *wire.Reader, p *reportPart) {
@@ -344,6 +319,8 @@ func readReportPart(r *wire.Reader, p *reportPart) {
 			p.piece = r.Bytes()
 		case 3:
 			p.now = r.Timestamp()
+		case 5:
+			kv.ReadPosition(r, &p.store)
 		default:
 			r.Refuse()
 		}
@@ -368,7 +345,7 @@ func (s *Store) reportOf(ctx context.Context, id kv.RangeID, r kv.ReplicaDescrip
 	if err != nil {
 		return out, err
 	}
-	if err := stream.Send(appendReportRequest(nil, &reportRequest{id, r.Replica, generation})); err != nil {
+	if err := stream.Send(appendProgressRequest(nil, &progressRequest{id, r.Replica, generation})); err != nil {
 		return out, err
 	}
 	for {
@@ -386,34 +363,26 @@ func (s *Store) reportOf(ctx context.Context, id kv.RangeID, r kv.ReplicaDescrip
 		}
 		if !part.now.IsZero() {
 			out.Now = part.now
-			return out, nil
+			return out, s.credit(r.Node, part.store)
 		}
 	}
 }
 
 // serveReport answers reportOf.
 func (s *Store) serveReport(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
-	b, err := stream.Recv()
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	q, err := receiveProgressRequest(stream)
+	if q == nil {
 		return err
-	}
-	var q reportRequest
-	r := wire.Read(b)
-	if readReportRequest(&r, &q); r.Err() != nil {
-		return r.Err()
 	}
 	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, sealTimeout)
 	defer cancel()
-	now, err := s.report(ctx, q.id, q.replica, q.generation, func(piece []byte) error {
+	now, err := s.report(ctx, q.id, q.replica, q.upTo, func(piece []byte) error {
 		return stream.Send(wire.Element(nil, 1, piece))
 	})
 	if err != nil {
 		return err
 	}
-	return stream.Send(appendReportPart(nil, &reportPart{now: now}))
+	return stream.Send(appendReportPart(nil, &reportPart{now: now, store: s.standing()}))
 }
 
 // report gives what a replica here has promised in a generation, once the seal of it is applied and durable: after a crash, a

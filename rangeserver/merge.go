@@ -251,59 +251,79 @@ func (s *Store) awaitAppliedAt(ctx context.Context, id kv.RangeID, r kv.ReplicaD
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(appendAppliedRequest(nil, &appliedRequest{id, r.Replica, index})); err != nil {
+	if err := stream.Send(appendProgressRequest(nil, &progressRequest{id, r.Replica, index})); err != nil {
 		return err
 	}
-	_, err = stream.Recv()
-	return err
+	b, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	var at kv.StorePosition
+	rd := wire.Read(b)
+	if kv.ReadPosition(&rd, &at); rd.Err() != nil {
+		return rd.Err()
+	}
+	return s.credit(r.Node, at)
 }
 
-// appliedRequest asks a replica to answer when it has applied its log up to an index. The answer is empty.
-type appliedRequest struct {
+// progressRequest asks a replica to answer when its durable state has come so far: MethodApplied, when it has applied its log up to an
+// index; the answer is the position of its store. MethodReport, when it has applied the seal of a generation; the answer is what it has
+// promised in the generation (reportPart).
+type progressRequest struct {
 	id      kv.RangeID
 	replica kv.ReplicaID
-	index   uint64
+	upTo    uint64
 }
 
-func appendAppliedRequest(b []byte, q *appliedRequest) []byte {
-	return wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(q.id)), 3, uint64(q.replica)), 5, q.index)
+func appendProgressRequest(b []byte, q *progressRequest) []byte {
+	return wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(q.id)), 3, uint64(q.replica)), 5, q.upTo)
 }
 
-func readAppliedRequest(r *wire.Reader, q *appliedRequest) {
-	for m := r.Open("rangeserver.AppliedRequest"); r.Next(&m); {
+func readProgressRequest(r *wire.Reader, q *progressRequest) {
+	for m := r.Open("rangeserver.ProgressRequest"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
 			q.id = kv.RangeID(r.Uint())
 		case 3:
 			q.replica = kv.ReplicaID(r.Uint())
 		case 5:
-			q.index = r.Uint()
+			q.upTo = r.Uint()
 		default:
 			r.Skip()
 		}
 	}
 }
 
-// serveApplied answers awaitAppliedAt.
-func (s *Store) serveApplied(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
+// receiveProgressRequest reads the request of a stream; nil without an error: the stream was closed.
+func receiveProgressRequest(stream transport.Stream) (*progressRequest, error) {
 	b, err := stream.Recv()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil
+			err = nil
 		}
-		return err
+		return nil, err
 	}
-	var q appliedRequest
+	q := &progressRequest{}
 	r := wire.Read(b)
-	if readAppliedRequest(&r, &q); r.Err() != nil {
-		return r.Err()
+	if readProgressRequest(&r, q); r.Err() != nil {
+		return nil, r.Err()
+	}
+	return q, nil
+}
+
+// serveApplied answers awaitAppliedAt.
+func (s *Store) serveApplied(ctx context.Context, from kv.NodeID, stream transport.Stream) error {
+	q, err := receiveProgressRequest(stream)
+	if q == nil {
+		return err
 	}
 	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
-	if err := s.applied(ctx, q.id, q.replica, q.index); err != nil {
+	if err := s.applied(ctx, q.id, q.replica, q.upTo); err != nil {
 		return err
 	}
-	return stream.Send([]byte{1})
+	at := s.standing()
+	return stream.Send(kv.AppendPosition([]byte{}, &at))
 }
 
 // applied waits for a replica here. Applied commands are not synced by themselves (replica.R3), and after a crash

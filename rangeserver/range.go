@@ -17,6 +17,17 @@ type Range struct {
 	r *replica.Replica
 	// promised is about how many bytes were written to the delta since the generation began, or the node was started.
 	promised atomic.Int64
+	// vouched is a position of the store below which each promise of the delta is that is durable (fence.FE5). In an idle range it rests.
+	vouched atomic.Uint64
+}
+
+// vouch notes that what was promised is durable. It comes before the promise can be given.
+func (g *Range) vouch() {
+	for now := g.s.o.Engine.Durable(); ; {
+		if have := g.vouched.Load(); have >= now || g.vouched.CompareAndSwap(have, now) {
+			return
+		}
+	}
 }
 
 // Desc is the range as of the last applied command. It is never written in place.
@@ -66,6 +77,7 @@ func (d *Delta) Delete(name []byte) { d.b.Delete(keys.DeltaKey(d.id, d.generatio
 
 // promised is a change of a delta that is in the engine.
 type promised struct {
+	g    *Range
 	b    *engine.Batch
 	then func()
 }
@@ -74,6 +86,9 @@ type promised struct {
 func (p *promised) SyncWait() error {
 	err := p.b.SyncWait()
 	_ = p.b.Close()
+	if err == nil {
+		p.g.vouch()
+	}
 	return err
 }
 
@@ -90,7 +105,7 @@ func (g *Range) promise(generation uint64, change func(*Delta)) (*promised, erro
 	if !g.r.Acts(generation) {
 		return nil, g.s.generationError(g.r)
 	}
-	p := &promised{b: g.s.o.Engine.NewBatch()}
+	p := &promised{g: g, b: g.s.o.Engine.NewBatch()}
 	change(&Delta{b: p.b, id: g.r.RangeID(), generation: generation})
 	g.promised.Add(int64(p.b.Len()))
 	if err := p.b.CommitNoSyncWait(); err != nil {

@@ -2,6 +2,7 @@ package rangeserver
 
 import (
 	"context"
+	"fmt"
 
 	"meridian/kv"
 	"meridian/replica"
@@ -34,6 +35,7 @@ func (s *Store) served(e *entry, d *kv.RangeDescriptor) {
 		next = &serving{protocol: d.Protocol}
 		if proto, ok := s.o.Protocols[d.Protocol]; ok {
 			next.g = &Range{s: s, r: e.r}
+			next.g.vouched.Store(max(s.o.Engine.Opening(), s.o.Engine.Durable())) // what was promised before the node started
 			next.p = proto.New(next.g)
 		} else {
 			s.log.Warn("a range has a commit protocol that this binary does not know", "range", uint64(d.ID), "protocol", d.Protocol)
@@ -79,10 +81,47 @@ func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescrip
 		return nil, s.generationError(e.r)
 	}
 	r, err := v.p.Send(ctx, b)
+	if err == nil {
+		err = s.vouch(ctx, v.g, b, r)
+	}
 	if err == nil && !e.r.Acts(b.Generation) {
 		return nil, s.generationError(e.r)
 	}
 	return r, err
+}
+
+// vouch sees to it that another node hears how far this store had come before an answer of a participant counts (fence.FE5): the gateway hears
+// it with the answer; if the gateway is this node, another voter is told.
+func (s *Store) vouch(ctx context.Context, g *Range, b *kv.Batch, r *kv.BatchResponse) error {
+	if s.o.Starts == nil {
+		return nil
+	}
+	if b.Gateway == s.o.NodeID {
+		return s.o.Starts.Tell(ctx, g.Desc(), g.vouched.Load())
+	}
+	if r != nil && len(r.Responses) > 0 {
+		if first, ok := r.Responses[0].(*kv.ProtocolResponse); ok {
+			first.Store = s.o.Starts.Standing(g.vouched.Load())
+			return nil
+		}
+	}
+	return &kv.InternalError{Message: "rangeserver: a participant answers with responses that are not its protocol's"}
+}
+
+// credit takes in the position that came with another store's answer, or fails if the answer does not count (fence.FE5).
+func (s *Store) credit(from kv.NodeID, at kv.StorePosition) error {
+	if s.o.Starts != nil && !s.o.Starts.Heard(from, at) {
+		return &kv.UnavailableError{Reason: fmt.Sprintf("the answer of node %d comes from a start of it that is not its latest", from)}
+	}
+	return nil
+}
+
+// standing is the position of this store that goes with an answer whose promise is durable.
+func (s *Store) standing() kv.StorePosition {
+	if s.o.Starts == nil {
+		return kv.StorePosition{}
+	}
+	return s.o.Starts.Standing(s.o.Engine.Durable())
 }
 
 // receiveProtocol gives a message to the participant that it is for.

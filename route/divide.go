@@ -347,7 +347,9 @@ func join(req kv.Request, have, r kv.Response) kv.Response {
 	return have
 }
 
-// limited sends a batch with bounds one range after the other, in the direction of its scans.
+// limited sends a batch with bounds one range after the other, in the direction of its scans. A range of another protocol refuses its part when it is reached
+// (kv.ProtocolError), after the ranges before it were read, and waited for. The sender remembers that range and asks again with divided spans, so
+// a transaction pays for it once. To refuse earlier would mean to locate ranges that the limit may never reach.
 func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
 	var (
 		out     = &kv.BatchResponse{Txn: b.Txn, Responses: make([]kv.Response, len(b.Requests))}

@@ -39,6 +39,11 @@ type Members interface {
 	Latency(kv.NodeID) (time.Duration, bool)
 }
 
+// Starts keeps what is known of the stores of other nodes; *fence.Fence does.
+type Starts interface {
+	Heard(node kv.NodeID, at kv.StorePosition) bool
+}
+
 // Options of a Sender.
 type Options struct {
 	Host  *host.Host
@@ -51,6 +56,9 @@ type Options struct {
 	Local   LocalStore
 	Remote  Remote
 	Members Members
+	// Starts, if not nil, hears how far the stores of other nodes have come, which is with answers of protocols without a log. An answer for
+	// which it says no does not count (fence.FE5).
+	Starts Starts
 	// ClosedLag is how far behind the present followers serve at best: later reads go to the leaseholder directly. Zero
 	// is closedts.DefaultLag.
 	ClosedLag time.Duration

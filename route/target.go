@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"meridian/keys"
@@ -82,6 +83,12 @@ func (s *Sender) askNode(ctx context.Context, node kv.NodeID, b *kv.Batch, e *en
 	if err != nil {
 		s.learn(err)
 		return resp, err
+	}
+	if s.o.Starts != nil && node != s.o.NodeID() && len(resp.Responses) > 0 {
+		// The leader protocol's part of a range has a log, whose messages carry positions.
+		if first, ok := resp.Responses[0].(*kv.ProtocolResponse); ok && !s.o.Starts.Heard(node, first.Store) {
+			return nil, &kv.UnavailableError{Reason: fmt.Sprintf("the answer of node %d comes from a start of it that is not its latest", node)}
+		}
 	}
 	if len(resp.RangeInfos) > 0 {
 		s.cache.insert(resp.RangeInfos...)

@@ -143,7 +143,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.cluster.Update(func(e *cluster.Entry) { e.Versions = n.version.Said() })
 	})
 	ways := route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Version: n.version, Local: localStore{n}, Remote: n.transport, Members: n.cluster,
-		Probes: n.o.Probes}
+		Starts: n.fence, Probes: n.o.Probes}
 	n.router = route.New(ways)
 	n.makeProtocols()
 	n.db = txn.NewDB(txn.Options{Sender: n.router, Protocols: n.protocols.gateways, Clock: n.clock, Host: n.host, NodeID: n.NodeID,

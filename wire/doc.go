@@ -26,7 +26,8 @@
 //	    keeps them too or refuses unknown fields of both kinds (Reader.Refuse), because skipping would lose them.
 //
 //	wire.W4: Numbers are for ever. A number never changes its meaning or its type. A field that is not used any more leaves its number
-//	    unused. The bytes of each field are in testdata/wire.txt of its package, whose lines are added to and not changed (wire/wiretest).
+//	    unused. The bytes of each field are in testdata/wire.txt of its package, whose lines are added to and not changed: each is pinned in
+//	    testdata/wire.pins (wire/wiretest).
 //
 //	wire.W5: Decoding is safe. No bytes make a Reader panic, or allocate more than a constant times their number.
 //

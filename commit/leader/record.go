@@ -9,11 +9,21 @@ import (
 
 // record reads a transaction record; nil if there is none.
 func (p *Participant) record(src engine.Reader, anchor keys.Key, id kv.TxnID) (*commit.Record, error) {
-	b, err := src.Get(keys.TxnKey(anchor, id))
+	key := keys.TxnKey(anchor, id)
+	b, err := src.Get(key)
 	if err != nil || b == nil {
 		return nil, err
 	}
-	return commit.DecodeRecord(b)
+	return decodeRecord(key, b)
+}
+
+// decodeRecord reads a record. The error of one that can't be read says so to whoever needs its transaction's outcome, and to nobody else.
+func decodeRecord(key keys.Key, b []byte) (*commit.Record, error) {
+	r, err := commit.DecodeRecord(b)
+	if err != nil {
+		return nil, kv.Unreadable("a transaction record", key, err)
+	}
+	return r, nil
 }
 
 // stored reads a record with the changes of the batch.
@@ -28,7 +38,7 @@ func (ev *evaluation) stored(key keys.Key) (*commit.Record, error) {
 	if err != nil || b == nil {
 		return nil, err
 	}
-	return commit.DecodeRecord(b)
+	return decodeRecord(key, b)
 }
 
 // putRecord stores a record, and leaves its mark (leader.P5).

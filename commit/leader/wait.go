@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -134,6 +135,9 @@ func (l *locking) wait(ctx context.Context, w lock.Wait) error {
 				switch res.err.(type) {
 				case *kv.DeadlockError, *kv.TxnAbortedError:
 					return res.err
+				}
+				if errors.As(res.err, new(*kv.UnreadableError)) {
+					return res.err // the holder's outcome can't be known here, however long the request waits
 				}
 				if ctx.Err() != nil {
 					return ctx.Err()

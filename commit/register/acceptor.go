@@ -34,23 +34,23 @@ func (k Kind) String() string {
 type Request struct {
 	Kind    Kind
 	Key     keys.Key
-	Version Version `json:",omitzero"`
+	Version Version
 	// Decree is the instance and the ballot (Promised; Accepted too, of an Accept), with what is to be accepted.
-	Decree Decree `json:",omitzero"`
+	Decree Decree
 	// Txn is who has ended, with all attempts up to Attempt.
-	Txn     kv.TxnID `json:",omitzero"`
-	Attempt uint32   `json:",omitzero"`
+	Txn     kv.TxnID
+	Attempt uint32
 }
 
 // Reply is what an acceptor answers.
 type Reply struct {
 	// Register is the answer to a Query.
-	Register Register `json:",omitzero"`
+	Register Register
 	// Decree is how the acceptor stands to the instance of a Promise or an Accept after it. If it has promised another
 	// ballot than that of the request, it has refused.
-	Decree Decree `json:",omitzero"`
+	Decree Decree
 	// Floor is at or above all that the range's earlier protocols have read and written; a participant fills it in.
-	Floor clock.Timestamp `json:",omitzero"`
+	Floor clock.Timestamp
 }
 
 // Message is a request or its reply; Call relates the two.

@@ -3,7 +3,6 @@ package register
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/route"
+	"meridian/wire"
 )
 
 // Sender takes batches to ranges, and to all replicas of a range; route.Sender does.
@@ -162,10 +162,7 @@ func (c *Client) run(ctx context.Context, k keys.Key, o *Operation) error {
 // the same request heard does not count.
 func (c *Client) round(ctx context.Context, k keys.Key, o *Operation) (progress bool, err error) {
 	o.Restart()
-	body, err := json.Marshal(o.Request())
-	if err != nil {
-		return false, err
-	}
+	body := o.Request().Append(nil)
 	round := o.Round()
 	b := &kv.Batch{Header: kv.Header{Protocol: Protocol}, Requests: []kv.Request{&kv.ProtocolRequest{Key: k, Body: body}}}
 	// A round that hangs, because the replicas of a quorum do not answer, may be one by an old descriptor.
@@ -202,8 +199,9 @@ func (c *Client) round(ctx context.Context, k keys.Key, o *Operation) (progress 
 func reply(b *kv.BatchResponse) (*Reply, error) {
 	if len(b.Responses) == 1 {
 		if p, ok := b.Responses[0].(*kv.ProtocolResponse); ok {
-			r := &Reply{}
-			return r, json.Unmarshal(p.Body, r)
+			r, in := &Reply{}, wire.Read(p.Body)
+			readReply(&in, r)
+			return r, in.Err()
 		}
 	}
 	return nil, &kv.InternalError{Message: "register: a replica answered another question"}

@@ -2,7 +2,6 @@ package register
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -51,8 +50,11 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 	if !ok {
 		return nil, &kv.InternalError{Message: fmt.Sprintf("register: %T is not served by ranges of this protocol", b.Requests[0])}
 	}
-	var q Request
-	if err := json.Unmarshal(r.Body, &q); err != nil || !q.Key.Equal(r.Key) || q.Kind < Query || q.Kind > Resolve {
+	q, err := DecodeRequest(r.Body)
+	if err != nil {
+		return nil, &kv.InternalError{Message: err.Error()}
+	}
+	if !q.Key.Equal(r.Key) || q.Kind < Query || q.Kind > Resolve {
 		return nil, &kv.InternalError{Message: "register: malformed request"}
 	}
 	a, err := p.acting(b.Generation)
@@ -64,11 +66,7 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 		return nil, err
 	}
 	reply.Floor = p.g.Generation().Floor
-	body, err := json.Marshal(reply)
-	if err != nil {
-		return nil, err
-	}
-	return &kv.BatchResponse{Responses: []kv.Response{&kv.ProtocolResponse{Body: body}}}, nil
+	return &kv.BatchResponse{Responses: []kv.Response{&kv.ProtocolResponse{Body: reply.Append(nil)}}}, nil
 }
 
 // acting is the acceptor of a generation, which the replica acts in.
@@ -112,7 +110,7 @@ func (p *participant) delta(generation uint64) (out []Entry, err error) {
 			return nil, err
 		}
 		e := Entry{Key: append(keys.Key(nil), k[len(span.Start):]...)}
-		if err := json.Unmarshal(v, &e.Register); err != nil {
+		if err := decodeRegister(v, &e.Register); err != nil {
 			return nil, fmt.Errorf("register: the delta of %s: %w", e.Key, err)
 		}
 		out = append(out, e)
@@ -155,7 +153,7 @@ func Base(src engine.Reader, k keys.Key) (g Register, err error) {
 		return g, err
 	}
 	if side != nil {
-		if err := json.Unmarshal(side, &g); err != nil {
+		if err := decodeRegister(side, &g); err != nil {
 			return g, fmt.Errorf("register: protocol key of %s: %w", k, err)
 		}
 	}
@@ -229,16 +227,9 @@ func (p *participant) begin(a *acting, q *Request, replied chan *Reply) error {
 
 // write puts registers into the delta, in the order of calls.
 func (p *participant) write(a *acting, entries []Entry, then func()) error {
-	values := make([][]byte, len(entries))
-	for i := range entries {
-		var err error
-		if values[i], err = json.Marshal(&entries[i].Register); err != nil {
-			return err
-		}
-	}
 	return p.g.WriteThen(a.generation, func(d *rangeserver.Delta) {
 		for i := range entries {
-			d.Put(entries[i].Key, values[i])
+			d.Put(entries[i].Key, appendRegister(nil, &entries[i].Register))
 		}
 	}, then)
 }
@@ -276,11 +267,7 @@ func (p *participant) Report(_ context.Context, generation uint64, send func([]b
 		return served, err
 	}
 	for i := range delta {
-		piece, err := json.Marshal(&delta[i])
-		if err != nil {
-			return served, err
-		}
-		if err := send(piece); err != nil {
+		if err := send(delta[i].Append(nil)); err != nil {
 			return served, err
 		}
 		served = served.Forward(delta[i].Register.last(Instance{}))

@@ -1,8 +1,8 @@
 package register
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 
@@ -11,6 +11,7 @@ import (
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/replica"
+	"meridian/wire"
 )
 
 // ProtocolOptions are what a node's part of the protocol needs.
@@ -34,8 +35,9 @@ func fold(_ context.Context, f *rangeserver.Folding) error {
 	for i, r := range f.Reports {
 		for _, piece := range r.Pieces {
 			var e Entry
-			if err := json.Unmarshal(piece, &e); err != nil {
-				return fmt.Errorf("register: a report of replica %d: %w", r.From.Replica, err)
+			in := wire.Read(bytes.Clone(piece))
+			if readEntry(&in, &e); in.Err() != nil {
+				return fmt.Errorf("register: a report of replica %d: %w", r.From.Replica, in.Err())
 			}
 			reports[i] = append(reports[i], e)
 		}
@@ -46,11 +48,7 @@ func fold(_ context.Context, f *rangeserver.Folding) error {
 func write(f *rangeserver.Folding, entries []Entry) error {
 	var rows []replica.Row
 	for i := range entries {
-		more, err := rowsOf(&entries[i])
-		if err != nil {
-			return err
-		}
-		rows = append(rows, more...)
+		rows = append(rows, rowsOf(&entries[i])...)
 		if len(rows) >= 2*foldKeys || i == len(entries)-1 {
 			if err := f.Write(rows); err != nil {
 				return err
@@ -62,17 +60,15 @@ func write(f *rangeserver.Folding, entries []Entry) error {
 }
 
 // rowsOf is a register as the base has it.
-func rowsOf(e *Entry) (rows []replica.Row, err error) {
+func rowsOf(e *Entry) (rows []replica.Row) {
 	if !e.Newest.At.IsZero() {
 		rows = append(rows, replica.Row{Key: e.Key, Value: e.Newest.Value, Timestamp: e.Newest.At})
 	}
 	side := replica.Row{Key: sideKey(e.Key)}
 	if len(e.Decrees) > 0 || !e.Newest.By.IsZero() {
-		if side.Value, err = json.Marshal(&e.Register); err != nil {
-			return nil, err
-		}
+		side.Value = appendRegister(nil, &e.Register)
 	}
-	return append(rows, side), nil
+	return append(rows, side)
 }
 
 // settle decides the transactions of all provisional writes of a sealed range, before it has another protocol: nobody could read

@@ -35,6 +35,7 @@ func Outcome(err error) *sqlstate.Error {
 		newer     *rowcode.NewerError
 		none      *txn.UnsupportedError
 		refused   *kv.ProtocolRefusedError
+		unread    *kv.UnreadableError
 	)
 	switch {
 	case errors.As(err, &known) && !(interrupts(known.Code) && errors.As(err, &ambiguous)):
@@ -62,6 +63,14 @@ func Outcome(err error) *sqlstate.Error {
 		return &sqlstate.Error{Code: sqlstate.StatementCompletionUnknown,
 			Message: "result of the commit is unknown", Detail: ambiguous.Reason,
 			Hint: "Read back what the transaction wrote before trying again.", Cause: err}
+	case errors.As(err, &unread):
+		// Without the key: it may be of a table that the client's role may not read.
+		if unread.Later {
+			return &sqlstate.Error{Code: sqlstate.FeatureNotSupported, Message: unread.What + " that is needed was written by a later version of Meridian than that of the node that has to read it",
+				Detail: unread.Reason + ".", Hint: "Upgrade all nodes to the later version. Rows that do not depend on it can be used.", Cause: err}
+		}
+		return &sqlstate.Error{Code: sqlstate.DataCorrupted, Message: unread.What + " that is needed can't be read",
+			Detail: unread.Reason + ".", Hint: "Rows that do not depend on it can be used. The log of the node says where it is.", Cause: err}
 	case errors.As(err, &unavail):
 		if unavail.DiskFull {
 			return sqlstate.NearlyFull(unavail.Reason, err)

@@ -10,6 +10,7 @@ import (
 	"meridian/sql/rowcode"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
+	"meridian/wire"
 )
 
 // A commit whose outcome nobody knows is 40003, whatever else is true of it; nothing else is.
@@ -31,6 +32,8 @@ func TestOutcomeOfACommit(t *testing.T) {
 		{&rowcode.NewerError{}, sqlstate.SerializationFailure},
 		{&kv.UnavailableError{}, sqlstate.CannotConnectNow},
 		{fmt.Errorf("alter: %w", &kv.ProtocolRefusedError{Range: 7, Protocol: kv.Epoch, Node: 3}), sqlstate.FeatureNotSupported},
+		{fmt.Errorf("get: %w", kv.Unreadable("a transaction record", nil, &wire.VersionError{Message: "commit.Record", Field: 9001})), sqlstate.FeatureNotSupported},
+		{fmt.Errorf("get: %w", kv.Unreadable("a transaction record", nil, &wire.MalformedError{Message: "commit.Record"})), sqlstate.DataCorrupted},
 		{fmt.Errorf("scan: %w", &txn.UnsupportedError{Protocol: kv.FastPaxos, What: "scans"}), sqlstate.FeatureNotSupported},
 	} {
 		if got := Outcome(tc.err).Code; got != tc.want {

@@ -135,7 +135,7 @@ func readPast(r *wire.Reader, p *pastValue) {
 func decodeLock(key keys.Key, version, val []byte) (*Lock, error) {
 	strength, id, err := engine.DecodeLock(version)
 	if err != nil || len(val) == 0 {
-		return nil, errBadLock
+		return nil, kv.Unreadable("a lock", key, errBadLock)
 	}
 	// One copy serves all of the slices.
 	buf := make([]byte, 0, len(key)+len(val))
@@ -144,7 +144,7 @@ func decodeLock(key keys.Key, version, val []byte) (*Lock, error) {
 	l.Txn.ID = id
 	r := wire.Read(buf[len(key):])
 	if readLock(&r, l); r.Err() != nil {
-		return nil, r.Err()
+		return nil, kv.Unreadable("a lock", key, r.Err())
 	}
 	return l, nil
 }

@@ -2,7 +2,6 @@ package leaderkv
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -79,8 +78,8 @@ func (c *Cluster) serve(ctx context.Context, at *rng, node kv.NodeID, b *kv.Batc
 }
 
 func (x *acceptor) serve(b *kv.Batch) (*kv.BatchResponse, error) {
-	var q register.Request
-	if err := json.Unmarshal(b.Requests[0].(*kv.ProtocolRequest).Body, &q); err != nil {
+	q, err := register.DecodeRequest(b.Requests[0].(*kv.ProtocolRequest).Body)
+	if err != nil {
 		return nil, err
 	}
 	x.mu.Lock()
@@ -102,8 +101,7 @@ func (x *acceptor) serve(b *kv.Batch) (*kv.BatchResponse, error) {
 	}
 	for _, m := range append(fx.Send, fx.After...) {
 		m.Reply.Floor = x.floor
-		body, err := json.Marshal(m.Reply)
-		return &kv.BatchResponse{Responses: []kv.Response{&kv.ProtocolResponse{Body: body}}}, err
+		return &kv.BatchResponse{Responses: []kv.Response{&kv.ProtocolResponse{Body: m.Reply.Append(nil)}}}, nil
 	}
 	return nil, &kv.InternalError{Message: "leaderkv: an acceptor did not answer"}
 }
@@ -126,11 +124,7 @@ func (c *Cluster) Become(ctx context.Context, i int, to kv.Protocol) error {
 			x.sealed = true
 			report := rangeserver.Report{From: at, Now: f.Now}
 			for _, e := range x.a.Report() {
-				piece, err := json.Marshal(&e)
-				if err != nil {
-					return err
-				}
-				report.Pieces = append(report.Pieces, piece)
+				report.Pieces = append(report.Pieces, e.Append(nil))
 			}
 			x.mu.Unlock()
 			f.Reports = append(f.Reports, report)

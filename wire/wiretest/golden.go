@@ -1,22 +1,26 @@
 package wiretest
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"meridian/wire"
 )
 
-var update = flag.Bool("update", false, "add the lines that testdata/wire.txt lacks; it changes none")
+var (
+	update = flag.Bool("update", false, "add the lines that testdata/wire.txt lacks; it changes none")
+	change = flag.Bool("change", false, "with -update: change and remove lines of testdata/wire.txt too, of a form that no binary but yours has written")
+)
 
 // The bytes of each message of a package are in its testdata/wire.txt: a line for each field that is not zero, with all others zero. So a change of a number or of
 // a type fails, also where the writer and the reader agree about it (wire.W4).
@@ -25,13 +29,78 @@ var update = flag.Bool("update", false, "add the lines that testdata/wire.txt la
 //	gone message path-of-the-field hex
 //	later message path-of-the-field hex
 //
-// Lines are added and never changed, once a release has been made with them. If a field is not used any more, its line begins with "gone": its number
+// Lines are added and never changed. If a field is not used any more, its line begins with "gone": its number
 // must not mean anything else, so that the reader refuses or ignores the bytes as it does unknown ones. A line that begins with "later" is of a build with
 // more features than others of this release (build tag nextversion).
-const golden = "testdata/wire.txt"
+//
+// A change of a message together with its line would pass, as would one whose line was deleted. So each line has a pin, a hash of its message and its bytes,
+// in a file of its own, and a pin without its line fails (wire.W4). The name of a Go field is not part of it: a field may be renamed. -update pins what it
+// adds. Only -update -change takes a pin away, for a form that no release has had; the reviewer sees a deleted line in testdata/wire.pins.
+const (
+	golden = "testdata/wire.txt"
+	pins   = "testdata/wire.pins"
+)
 
 const goldenHead = `# The bytes of this package's messages, with one field set (wire/wiretest/golden.go). Lines are only added: go test -run TestMessages -update
 `
+
+const pinsHead = `# A hash of each line of wire.txt, which holds for ever (wire/wiretest/golden.go). Lines are only added: go test -run TestMessages -update
+`
+
+// pinOf is a line's.
+func pinOf(message, bytes string) string {
+	h := sha256.Sum256([]byte(message + " " + bytes))
+	return hex.EncodeToString(h[:6])
+}
+
+// readPins reads the pins as lines, by message and pin.
+func readPins() (map[[2]string]string, error) {
+	text, err := os.ReadFile(pins)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	out := map[[2]string]string{}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			return nil, fmt.Errorf("%s: %q is not a line of it", pins, line)
+		}
+		out[[2]string{f[0], f[2]}] = line
+	}
+	return out, nil
+}
+
+// pin compares the lines of the golden file, by message, with the pins, and gives the pins that there are then.
+func pin(kept map[string][]string) (text string, added int, missing []string, err error) {
+	have, err := readPins()
+	if err != nil {
+		return "", 0, nil, err
+	}
+	now := map[[2]string]string{} // two lines of a message may have the same bytes, and so one pin
+	for name, lines := range kept {
+		for _, line := range lines {
+			f := strings.Fields(line)
+			key := [2]string{name, pinOf(name, f[len(f)-1])}
+			switch old, ok := have[key]; {
+			case ok:
+				now[key] = old
+			case now[key] == "":
+				added++
+				now[key] = name + " " + f[len(f)-2] + " " + key[1]
+			}
+		}
+	}
+	for key, line := range have {
+		if now[key] == "" {
+			missing = append(missing, line)
+		}
+	}
+	slices.Sort(missing)
+	return pinsHead + strings.Join(slices.Sorted(maps.Values(now)), "\n") + "\n", added, missing, nil
+}
 
 // sample is one way to set one field of a message.
 type sample struct {
@@ -169,6 +238,7 @@ func record(t *testing.T, messages []Message) {
 		byName[messages[i].Name] = &messages[i]
 	}
 	have, kept := map[string]string{}, map[string][]string{}
+	added, changed := 0, 0
 	for n, line := range strings.Split(string(text), "\n") {
 		if line == "" || line[0] == '#' {
 			continue
@@ -188,6 +258,9 @@ func record(t *testing.T, messages []Message) {
 			if m != nil && m.gone(bytes) != nil {
 				t.Errorf("%s:%d: field %s is of a later version, and its bytes mean something in this one", golden, n+1, f[1])
 			}
+		case m == nil && !gone && *update && *change:
+			changed++
+			continue
 		case m == nil && !gone:
 			t.Errorf("%s:%d: message %s is not read any more: let the line begin with \"gone\"", golden, n+1, f[0])
 		case m != nil && gone:
@@ -199,9 +272,6 @@ func record(t *testing.T, messages []Message) {
 		}
 		kept[f[0]] = append(kept[f[0]], line)
 	}
-	var out strings.Builder
-	out.WriteString(goldenHead)
-	added := 0
 	for i := range messages {
 		m := &messages[i]
 		for _, l := range m.lines() {
@@ -218,7 +288,12 @@ func record(t *testing.T, messages []Message) {
 			case want != l[1]:
 				// A length may be written with more or fewer leading zeros.
 				b, _ := hex.DecodeString(want)
-				if got := m.again(b); got != l[1] {
+				switch got := m.again(b); {
+				case got == l[1]:
+				case *update && *change:
+					changed++
+					kept[m.Name][slices.Index(kept[m.Name], key+" "+want)] = key + " " + l[1]
+				default:
 					t.Errorf("%s: the number and the type of a field may not change (wire.W4):\nwere  %s\nare   %s\nread as %s", key, want, l[1], got)
 				}
 			}
@@ -226,26 +301,51 @@ func record(t *testing.T, messages []Message) {
 				t.Errorf("%s: %s is read and written as %s", key, l[1], m.again(b))
 			}
 		}
-		for _, line := range kept[m.Name] {
-			out.WriteString(line + "\n")
-		}
-		delete(kept, m.Name)
 	}
-	for key := range have {
+	for key, bytes := range have {
+		if *update && *change {
+			name, _, _ := strings.Cut(key, " ")
+			changed++
+			kept[name] = slices.DeleteFunc(kept[name], func(line string) bool { return line == key+" "+bytes })
+			continue
+		}
 		t.Errorf("%s has %s, and there is no such field: if it is not used any more, let the line begin with \"gone\"", golden, key)
 	}
-	for _, lines := range kept { // of messages that are gone
-		for _, line := range lines {
+	pinned, unpinned, missing, err := pin(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range missing {
+		if !*update || !*change {
+			t.Errorf("%s has %q, and %s has no such line any more: bytes that were written stay what they are (wire.W4). Put the line back, with \"gone\" before it if the "+
+				"field is not used. If no other binary has ever written it: go test -run %s -update -change", pins, line, golden, t.Name())
+		}
+	}
+	if unpinned > 0 && !*update {
+		t.Errorf("%s lacks %d lines of %s: go test -run %s -update adds them", pins, unpinned, golden, t.Name())
+	}
+	var out strings.Builder
+	out.WriteString(goldenHead)
+	for i := range messages {
+		for _, line := range kept[messages[i].Name] {
+			out.WriteString(line + "\n")
+		}
+		delete(kept, messages[i].Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(kept)) { // of messages that are gone
+		for _, line := range kept[name] {
 			out.WriteString(line + "\n")
 		}
 	}
-	if *update && added > 0 && !t.Failed() {
+	if *update && added+changed+unpinned+len(missing) > 0 && !t.Failed() {
 		if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
+		for path, text := range map[string]string{golden: out.String(), pins: pinned} {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-		t.Log(strconv.Itoa(added) + " lines added")
+		t.Logf("%d lines added, %d changed or removed; %d pins added, %d removed", added, changed, unpinned, len(missing))
 	}
 }

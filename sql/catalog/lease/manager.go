@@ -197,11 +197,9 @@ func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp,
 		s = newSnapshot()
 		err := scanAll(ctx, tx, descriptorSpan(), func(r kv.KeyValue) error {
 			d, err := m.decode(r.Value)
-			if errors.As(err, new(*wire.VersionError)) {
-				return nil // of a kind that this version does not know: nothing here can name it
-			}
 			if err != nil {
-				return err
+				m.unread(r.Key, err)
+				return nil // a statement that names it is told (lookAgain); all others go on (lease.L10)
 			}
 			s.byID[d.ID()] = entry{d: d}
 			s.frozen += isFrozen(d)
@@ -338,7 +336,7 @@ func (m *Manager) pollOnce(ctx context.Context) error {
 	}
 	m.mu.Unlock()
 	if len(stale) > 0 {
-		if _, err := m.learn(limit, stale); err != nil {
+		if _, _, err := m.learnSome(limit, stale); err != nil {
 			return err
 		}
 	}
@@ -382,7 +380,8 @@ func (m *Manager) readPending(ctx context.Context) (pending map[catalog.ID]uint6
 		}
 		v, err := decodePending(r.Value)
 		if err != nil {
-			return nil, nil, err
+			m.unread(r.Key, err)
+			continue // this node does not say that it has applied the change, whose publisher waits; other changes go on
 		}
 		pending[catalog.ID(id)] = v
 	}
@@ -391,9 +390,17 @@ func (m *Manager) readPending(ctx context.Context) (pending map[catalog.ID]uint6
 
 // learn reads descriptors and uses them from now on.
 func (m *Manager) learn(ctx context.Context, ids []catalog.ID) ([]change, error) {
-	var changes []change
-	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "catalogue", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
-		changes = changes[:0]
+	changes, unread, err := m.learnSome(ctx, ids)
+	if err == nil && unread != nil && !errors.As(unread, new(*wire.VersionError)) {
+		err = unread
+	}
+	return changes, err
+}
+
+// learnSome is learn, and says why it could not read some of them. The others are used.
+func (m *Manager) learnSome(ctx context.Context, ids []catalog.ID) (changes []change, unread, err error) {
+	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "catalogue", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
+		changes, unread = changes[:0], nil
 		ks := make([]keys.Key, len(ids))
 		for i, id := range ids {
 			ks[i] = descriptorKey(id)
@@ -405,12 +412,10 @@ func (m *Manager) learn(ctx context.Context, ids []catalog.ID) ([]change, error)
 		for i, v := range vs {
 			c := change{id: ids[i], modified: tx.ReadTimestamp()}
 			if v != nil {
-				c.d, err = m.decode(v)
-				if errors.As(err, new(*wire.VersionError)) {
+				if c.d, err = m.decode(v); err != nil {
+					m.unread(ks[i], err)
+					unread = unreadable(ids[i], err)
 					continue
-				}
-				if err != nil {
-					return err
 				}
 				c.version = c.d.Version()
 			}
@@ -421,7 +426,23 @@ func (m *Manager) learn(ctx context.Context, ids []catalog.ID) ([]change, error)
 	if err == nil {
 		m.apply(changes)
 	}
-	return changes, err
+	return changes, unread, err
+}
+
+// unread logs a row of the catalogue that can't be read here.
+func (m *Manager) unread(key keys.Key, err error) {
+	m.o.Host.Log.Warn("a row of the catalogue can't be read; statements that name its object are refused", "key", key, "error", err)
+}
+
+// unreadable is the error of a statement that names the object of a row that can't be read. If a later version knows more kinds of objects, this one knows of such
+// an object only that there is one.
+func unreadable(id catalog.ID, err error) error {
+	if !errors.As(err, new(*wire.VersionError)) {
+		return err
+	}
+	e := sqlstate.New(sqlstate.FeatureNotSupported, "object %d was made by a later version of Meridian, and this node's does not know its kind", id)
+	e.Cause, e.Hint = err, "Use a node of the later version, or upgrade this one."
+	return e
 }
 
 // apply swaps the snapshot.
@@ -544,7 +565,10 @@ func (m *Manager) lookAgain(ctx context.Context, n nameKey) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = m.learn(ctx, []catalog.ID{id})
+	_, unread, err := m.learnSome(ctx, []catalog.ID{id})
+	if err == nil {
+		err = unread // else the caller would look for the name in the snapshot again and again
+	}
 	return err == nil, err
 }
 

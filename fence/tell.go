@@ -1,0 +1,185 @@
+package fence
+
+import (
+	"context"
+	"time"
+
+	"meridian/kv"
+	"meridian/transport"
+	"meridian/wire"
+)
+
+// The positions that vouch for promises that no log orders (fence.FE5).
+
+// methodTell is the call by which a node tells a peer its position.
+const methodTell = "fence.tell"
+
+// told is what it says.
+type told struct {
+	Node     kv.NodeID
+	Start    Start
+	Position uint64
+}
+
+// teller is what one peer has been told of this node.
+type teller struct {
+	heard   uint64 // the latest position that the peer has confirmed
+	want    uint64 // the latest that somebody waits for
+	waiting int
+	running bool
+}
+
+// Standing is a position of this node as others are told it.
+func (f *Fence) Standing(position uint64) kv.StorePosition {
+	own := f.Own()
+	return kv.StorePosition{Start: own.Number, Token: own.Token, Position: position}
+}
+
+// Heard takes in the position that came with another node's answer. It reports false for an answer that does not count (fence.FE3, fence.FE5): it
+// comes from a start of the node that is not its latest, or without a position.
+func (f *Fence) Heard(node kv.NodeID, at kv.StorePosition) bool {
+	s := Start{at.Start, at.Token}
+	return s != (Start{}) && f.register.Hearsay(node, "", s, at.Position)
+}
+
+// Tell returns when another voter of a range has heard that this node's store has reached a position (fence.FE5), and at once if there is no
+// other. All of them are told; one call to each is under way at a time, with the position as it is then.
+func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64) error {
+	c := f.claim.Load()
+	if c == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var to []*teller
+	for i := range d.Replicas {
+		r := &d.Replicas[i]
+		if !r.Type.Votes() || r.Node == c.Node {
+			continue
+		}
+		t := f.tellers[r.Node]
+		if t == nil {
+			if len(f.tellers) >= maxPeers {
+				continue
+			}
+			t = &teller{}
+			f.tellers[r.Node] = t
+		}
+		if t.heard >= position {
+			return nil
+		}
+		to = append(to, t)
+		t.want = max(t.want, position)
+		t.waiting++
+		defer func() { t.waiting-- }()
+		if !t.running {
+			t.running = f.o.Host.Group.Go(func(ctx context.Context) { f.tellAt(ctx, r.Node, t, c) })
+		}
+	}
+	if len(to) == 0 {
+		return nil
+	}
+	for {
+		for _, t := range to {
+			if t.heard >= position {
+				return nil
+			}
+		}
+		more := f.toldMore
+		f.mu.Unlock()
+		var err error
+		select {
+		case <-more:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-f.o.Host.Group.Context().Done():
+			err = &kv.UnavailableError{Reason: "the node is stopping"}
+		}
+		f.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// tellAt tells one peer for as long as somebody waits for it.
+func (f *Fence) tellAt(ctx context.Context, node kv.NodeID, t *teller, c *Claim) {
+	wait := againMin
+	for {
+		position := f.Position()
+		heard := f.tellOnce(ctx, node, c, position)
+		f.mu.Lock()
+		if heard {
+			wait = againMin
+			t.heard = max(t.heard, position)
+			close(f.toldMore)
+			f.toldMore = make(chan struct{})
+		}
+		if t.waiting == 0 || t.heard >= t.want || ctx.Err() != nil {
+			t.running = false
+			f.mu.Unlock()
+			return
+		}
+		f.mu.Unlock()
+		if !heard {
+			_ = f.o.Host.Clock.Sleep(ctx, wait/2+time.Duration(f.o.Host.Dice.Int64N(int64(wait/2)+1)))
+			wait = min(2*wait, againMax)
+		}
+	}
+}
+
+// tellOnce reports whether the peer has heard a position. A peer that knows a later start of this node is asked about that.
+func (f *Fence) tellOnce(ctx context.Context, node kv.NodeID, c *Claim, position uint64) bool {
+	ctx, cancel := f.o.Host.Clock.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	reply, err := f.o.Network.CallClass(ctx, transport.ClassSystem, node, methodTell, appendTold(nil, &told{c.Node, c.Next, position}))
+	if err != nil {
+		return false
+	}
+	var a answer
+	r := wire.Read(reply)
+	if readAnswer(&r, &a); r.Err() != nil || a.By != node {
+		return false
+	}
+	if a.Reason != "" {
+		f.Recheck(node)
+	}
+	return a.Reason == ""
+}
+
+// listen takes in what another node says of itself.
+func (f *Fence) listen(req []byte) ([]byte, error) {
+	var t told
+	r := wire.Read(req)
+	if readTold(&r, &t); r.Err() != nil {
+		return nil, r.Err()
+	}
+	own := f.claim.Load()
+	if own == nil || t.Node == 0 || t.Node == own.Node || t.Start == (Start{}) {
+		return nil, nil // the empty answer
+	}
+	a := answer{By: own.Node}
+	if !f.register.Hearsay(t.Node, "", t.Start, t.Position) {
+		a.Reason, a.Known = Superseded, f.register.Get(t.Node)
+	}
+	return appendAnswer(nil, &a), nil
+}
+
+func appendTold(b []byte, t *told) []byte {
+	return wire.Uint(startField(wire.Uint(b, 1, uint64(t.Node)), 3, &t.Start), 5, t.Position)
+}
+
+func readTold(r *wire.Reader, t *told) {
+	for m := r.Open("fence.Told"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			t.Node = kv.NodeID(r.Uint32())
+		case 3:
+			readStart(r, &t.Start)
+		case 5:
+			t.Position = r.Uint()
+		default:
+			r.Skip()
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package simcluster_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/commit/register"
+	"meridian/fence"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sim/simcluster"
+)
+
+// TestOldCopyOfPromises: a power cut takes a node that has promised a write in an idle range without a log, and its disk has lost the sync
+// of that promise. No raft frame has told anybody of it. The node's store would form a quorum with the replica that was not reached, and
+// the acknowledged write would be lost, if nobody had heard how far the store had come (fence.FE5).
+func TestOldCopyOfPromises(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		name := "answered to another node's gateway"
+		if own {
+			name = "answered to the node's own gateway"
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { oldPromises(t, own) })
+		})
+	}
+}
+
+func oldPromises(t *testing.T, own bool) {
+	c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 4, Registers: true})
+	ctx := context.Background()
+	replicated(t, c, 3)
+	k := registerKey(0)
+	for _, at := range []keys.Key{k, registerKey(1)} {
+		if _, err := c.Node(0).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: at}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := become(ctx, c.Node(0), k, register.Protocol); err != nil {
+		t.Fatal(err)
+	}
+	// The machines of the replicas: one that keeps the write, one that loses it, and one that is not reached.
+	var has [4]bool
+	var voters []int
+	info, err := c.Node(0).Router().Range(ctx, k, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range has { // nodes get their numbers in the order in which they join
+		if _, has[i] = info.Desc.Replica(c.Node(i).NodeID()); has[i] {
+			voters = append(voters, i)
+		}
+	}
+	keeps, loses, missed := voters[0], voters[1], voters[2]
+	gateway := loses
+	for i := range has {
+		if !own && !has[i] {
+			gateway = i
+		}
+	}
+	if err := c.Register(gateway).Put(ctx, k, []byte("before")); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(30 * time.Second)
+
+	at := func(i int) string { return c.Machines[i].Name }
+	c.Network.Isolate(at(missed))
+	image := c.Machines[loses].Disk.Image()
+	if err := c.Register(gateway).Put(ctx, k, []byte("after")); err != nil {
+		t.Fatal(err)
+	}
+	c.Crash(loses, 0, true)
+	c.Machines[loses].Disk.Restore(image)
+	time.Sleep(3 * time.Second) // nobody sends the write to the third replica any more
+	c.Network.Rejoin(at(missed))
+	c.Boot(loses)
+	select {
+	case err := <-c.Node(loses).Failed():
+		var refused *fence.RefusedError
+		if !errors.As(err, &refused) || refused.Reason != fence.Behind {
+			t.Fatal(err)
+		}
+		t.Log(err)
+		c.StopNode(loses)
+		if v, err := c.Register(missed).Get(ctx, k); err != nil || string(v) != "after" {
+			t.Fatalf("read %q, %v", v, err)
+		}
+	case <-time.After(20 * time.Second):
+		c.Network.Isolate(at(keeps))
+		v, err := c.Register(missed).Get(ctx, k)
+		t.Fatalf("node %d goes on with an old store; of the value that was written last a quorum without node %d reads %q, %v", loses+1, keeps+1, v, err)
+	}
+}
