@@ -37,6 +37,7 @@ const (
 	errGeneration       = 47
 	errProtocolRefused  = 49
 	errUnreadable       = 51
+	errFuture           = 53
 )
 
 // appendError adds an error. A wrapped error loses its wrapping; what is not of this package becomes an
@@ -104,6 +105,9 @@ func appendTypedError(b []byte, err error) ([]byte, bool) {
 	case *BelowGCError:
 		b, at := wire.Begin(b, errBelowGC)
 		return wire.End(wire.Timestamp(b, 1, e.Threshold), at), true
+	case *FutureError:
+		b, at := wire.Begin(b, errFuture)
+		return wire.End(wire.Timestamp(wire.Timestamp(b, 1, e.At), 3, e.Serves), at), true
 	case *NotClosedError:
 		b, at := wire.Begin(b, errNotClosed)
 		return wire.End(wire.Bool(wire.Timestamp(wire.Uint(b, 1, uint64(e.Range)), 3, e.Closed), 5, e.Intent), at), true
@@ -227,6 +231,10 @@ func readError(r *wire.Reader) (err error) {
 		case errBelowGC:
 			q := &BelowGCError{}
 			readBelowGCError(r, q)
+			err = q
+		case errFuture:
+			q := &FutureError{}
+			readFutureError(r, q)
 			err = q
 		case errNotClosed:
 			q := &NotClosedError{}
@@ -485,6 +493,19 @@ func readBelowGCError(r *wire.Reader, q *BelowGCError) {
 		switch r.Field() {
 		case 1:
 			q.Threshold = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readFutureError(r *wire.Reader, q *FutureError) {
+	for m := r.Open("kv.FutureError"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.At = r.Timestamp()
+		case 3:
+			q.Serves = r.Timestamp()
 		default:
 			r.Skip()
 		}

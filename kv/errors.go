@@ -169,6 +169,17 @@ func (e *BelowGCError) Error() string {
 	return fmt.Sprintf("read below the GC threshold %s", e.Threshold)
 }
 
+// FutureError says that a timestamp is further ahead of the leaseholder's clock than a range serves.
+type FutureError struct {
+	At clock.Timestamp
+	// Serves is the furthest timestamp at which it would have served.
+	Serves clock.Timestamp
+}
+
+func (e *FutureError) Error() string {
+	return fmt.Sprintf("timestamp %s is too far in the future: the leaseholder serves up to %s", e.At, e.Serves)
+}
+
 // NotClosedError says that a replica without the lease cannot serve a stale read; the leaseholder can.
 type NotClosedError struct {
 	Range RangeID

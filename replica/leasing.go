@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"meridian/clock"
@@ -91,7 +90,7 @@ func (r *Replica) replicaOf(id kv.ReplicaID) (kv.ReplicaDescriptor, bool) {
 }
 
 // EnsureLease acquires or extends the lease so that it covers a timestamp, or returns *kv.NotLeaseholderError
-// (another replica has it or should take it), *kv.UnavailableError or the context's error. Only the raft leader takes leases, so that the
+// (another replica has it or should take it), *kv.FutureError, *kv.UnavailableError or the context's error. Only the raft leader takes leases, so that the
 // leaseholder's proposals are not forwarded.
 func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence uint64, err error) {
 	const patience = 4 * time.Second // for an election
@@ -109,8 +108,7 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			return 0, r.notLeaseholder()
 		}
 		if now.Add(lease.Farthest).Less(at) {
-			return 0, &kv.UnavailableError{Reason: fmt.Sprintf("the timestamp %s is %s ahead of the leaseholder's clock, which serves at most %s ahead",
-				at, at.Time().Sub(now.Time()).Round(time.Millisecond), lease.Farthest)}
+			return 0, &kv.FutureError{At: at, Serves: now.Add(lease.Farthest)}
 		}
 		extends := r.asksAhead(s, at, now)
 		switch leader := r.leader.Load(); {

@@ -30,6 +30,7 @@ func Outcome(err error) *sqlstate.Error {
 		unavail   *kv.UnavailableError
 		overflow  *kv.AddOverflowError
 		belowGC   *kv.BelowGCError
+		future    *kv.FutureError
 		unreach   *transport.UnreachableError
 		fatal     *engine.FatalError
 		newer     *rowcode.NewerError
@@ -85,6 +86,9 @@ func Outcome(err error) *sqlstate.Error {
 	case errors.As(err, &belowGC):
 		return (&sqlstate.Error{Code: sqlstate.SnapshotTooOld, Message: "snapshot too old: the data of that time is gone",
 			Cause: err}).WithDetail("The batch's timestamp must be after the replica's GC threshold, %s.", readable(belowGC.Threshold))
+	case errors.As(err, &future):
+		return (&sqlstate.Error{Code: sqlstate.InvalidParameterValue, Message: "the timestamp is too far in the future", Cause: err}).WithDetail(
+			"It is %s, and the replica serves up to %s.", readable(future.At), readable(future.Serves))
 	case errors.As(err, &none):
 		return &sqlstate.Error{Code: sqlstate.FeatureNotSupported, Message: fmt.Sprintf("commit protocol %s does not support %s", none.Protocol, none.What),
 			Hint: "Use a table whose commit protocol is leader.", Cause: err}
