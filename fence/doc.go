@@ -58,10 +58,10 @@
 //
 // The gateway's own replica needs a message of its own, because nobody else gets its answer. Tell sends it to the other voters, when the promise
 // is durable, and one of them has to confirm it. That adds no time to an operation that needs a quorum: the message takes a round trip after the
-// local sync, and the answers of the others take a round trip and a sync. What is told is the position of the range's last promise, which
+// local sync, and the answers of the others take a round trip and a sync. The position that is told is that of the range's last promise, which
 // rests in an idle range; so a read there tells nothing, and calls of many operations are one.
 //
-// Who has heard a position has it in memory, and on disk within a second, as with frames. A sync at the gateway for each operation would cost
+// A node that has heard a position has it in memory, and on disk within a second, as with frames. A sync at the gateway for each operation would cost
 // as much as the promise itself, and would help only against the loss of power at all nodes together with a copy that is less than a second old;
 // of that a log is not safe either. A gateway that is not a voter, and dies within that second, takes with it what it alone has heard; the node itself
 // publishes its position after PublishEvery at the latest.

@@ -104,32 +104,37 @@ func (w *wires) CallClass(ctx context.Context, _ transport.Class, node kv.NodeID
 	return w.to(ctx, w.nodes[node], m, req)
 }
 
+// fences makes nodes that are connected when the test puts them into nodes.
+func fences(t *testing.T) (nodes map[kv.NodeID]*wires, addrs map[string]*wires, refused chan error, open func(node kv.NodeID, addr string) *Fence) {
+	network := sim.NewNetwork(sim.NetworkOptions{})
+	addrs, nodes, refused = map[string]*wires{}, map[kv.NodeID]*wires{}, make(chan error, 9)
+	open = func(node kv.NodeID, addr string) *Fence {
+		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: addr, Network: network, Log: slog.New(slog.DiscardHandler)})
+		e, err := engine.Open(h, "store", engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &wires{self: node, handlers: map[string]transport.Handler{}, addrs: addrs, nodes: nodes}
+		addrs[addr] = w
+		f, err := New(Options{Host: h, Engine: e, Network: w, Addr: addr, OnRefused: func(err error) { refused <- err },
+			Resolve: func(n kv.NodeID) (string, bool) { return "", nodes[n] != nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Begin(node, true); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.Group.Stop(); e.Close() })
+		return f
+	}
+	return nodes, addrs, refused, open
+}
+
 // TestRunning: a start that answers at its address is not replaced, even by a store that lacks nothing; one that does not
 // answer is, and is then not heard any more (fence.FE3).
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := sim.NewNetwork(sim.NetworkOptions{})
-		addrs, nodes := map[string]*wires{}, map[kv.NodeID]*wires{}
-		refused := make(chan error, 1)
-		open := func(node kv.NodeID, addr string) *Fence {
-			h := sim.NewHost(context.Background(), sim.MachineOptions{Name: addr, Network: network, Log: slog.New(slog.DiscardHandler)})
-			e, err := engine.Open(h, "store", engine.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := &wires{self: node, handlers: map[string]transport.Handler{}, addrs: addrs, nodes: nodes}
-			addrs[addr] = w
-			f, err := New(Options{Host: h, Engine: e, Network: w, Addr: addr, OnRefused: func(err error) { refused <- err },
-				Resolve: func(n kv.NodeID) (string, bool) { return "", nodes[n] != nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Begin(node, true); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { h.Group.Stop(); e.Close() })
-			return f
-		}
+		nodes, addrs, refused, open := fences(t)
 		peer, first := open(1, "n1"), open(3, "n3")
 		nodes[1], nodes[3] = addrs["n1"], addrs["n3"]
 		first.Meet(1)
@@ -237,6 +242,50 @@ func TestRecordAfterHearsay(t *testing.T) {
 		}
 		if got := read.Get(2); got.Start != two.Own() || got.Addr != "n2" {
 			t.Fatalf("on disk is %+v", got)
+		}
+	})
+}
+
+// TestTell: who answers a gateway of its own node waits until another voter has heard the position, and no longer; a range without another
+// voter waits for nobody (fence.FE5).
+func TestTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, addrs, _, open := fences(t)
+		first, second, self := open(1, "n1"), open(2, "n2"), open(3, "n3")
+		d := &kv.RangeDescriptor{Replicas: []kv.ReplicaDescriptor{{Node: 1, Replica: 1}, {Node: 2, Replica: 2}, {Node: 3, Replica: 3}}}
+		alone := &kv.RangeDescriptor{Replicas: []kv.ReplicaDescriptor{{Node: 3, Replica: 1}, {Node: 1, Replica: 2, Type: kv.NonVoter}}}
+		ctx := context.Background()
+		position := self.Position()
+		if err := self.Tell(ctx, alone, position); err != nil {
+			t.Fatal(err)
+		}
+		limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := self.Tell(limit, d, position); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("nobody was reached, and Tell says %v", err)
+		}
+		nodes[2] = addrs["n2"]
+		if err := self.Tell(ctx, d, position); err != nil {
+			t.Fatal(err)
+		}
+		if at := second.register.Get(3); at.Position < position || at.Start != self.Own() {
+			t.Fatalf("the peer has heard %+v of %d", at, position)
+		}
+		nodes[2] = nil
+		begun := time.Now()
+		if err := self.Tell(ctx, d, position); err != nil || time.Since(begun) > 0 {
+			t.Fatalf("what was told is told again: %v after %s", err, time.Since(begun))
+		}
+		// Another start of this node was recorded at the peer: this one is not heard any more.
+		nodes[1] = addrs["n1"]
+		first.register.Hearsay(3, "", Start{self.Own().Number + 1, 99}, 1)
+		more, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := self.Tell(more, d, position+1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("the peer knows a later start, and Tell says %v", err)
+		}
+		if first.Heard(3, self.Standing(position)) || !second.Heard(3, self.Standing(position)) || second.Heard(3, kv.StorePosition{}) {
+			t.Fatal("an answer counts though its start is not the latest, or has no position")
 		}
 	})
 }

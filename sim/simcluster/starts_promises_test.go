@@ -15,7 +15,7 @@ import (
 )
 
 // TestOldCopyOfPromises: a power cut takes a node that has promised a write in an idle range without a log, and its disk has lost the sync
-// of that promise. No raft frame has told anybody of it. The node's store would form a quorum with the replica that was not reached, and
+// of that promise. No raft frame has told anybody of it. The node's store would form a quorum with the replica that was down meanwhile, and
 // the acknowledged write would be lost, if nobody had heard how far the store had come (fence.FE5).
 func TestOldCopyOfPromises(t *testing.T) {
 	for _, own := range []bool{false, true} {
@@ -42,7 +42,7 @@ func oldPromises(t *testing.T, own bool) {
 	if err := become(ctx, c.Node(0), k, register.Protocol); err != nil {
 		t.Fatal(err)
 	}
-	// The machines of the replicas: one that keeps the write, one that loses it, and one that is not reached.
+	// The machines of the replicas: one that keeps the write, one that loses it, and one that is down when it is made.
 	var has [4]bool
 	var voters []int
 	info, err := c.Node(0).Router().Range(ctx, k, true)
@@ -66,8 +66,7 @@ func oldPromises(t *testing.T, own bool) {
 	}
 	time.Sleep(30 * time.Second)
 
-	at := func(i int) string { return c.Machines[i].Name }
-	c.Network.Isolate(at(missed))
+	c.StopNode(missed)
 	image := c.Machines[loses].Disk.Image()
 	if err := c.Register(gateway).Put(ctx, k, []byte("after")); err != nil {
 		t.Fatal(err)
@@ -75,7 +74,8 @@ func oldPromises(t *testing.T, own bool) {
 	c.Crash(loses, 0, true)
 	c.Machines[loses].Disk.Restore(image)
 	time.Sleep(3 * time.Second) // nobody sends the write to the third replica any more
-	c.Network.Rejoin(at(missed))
+	c.Boot(missed)
+	c.WaitReady(missed)
 	c.Boot(loses)
 	select {
 	case err := <-c.Node(loses).Failed():
@@ -89,7 +89,7 @@ func oldPromises(t *testing.T, own bool) {
 			t.Fatalf("read %q, %v", v, err)
 		}
 	case <-time.After(20 * time.Second):
-		c.Network.Isolate(at(keeps))
+		c.Network.Isolate(c.Machines[keeps].Name)
 		v, err := c.Register(missed).Get(ctx, k)
 		t.Fatalf("node %d goes on with an old store; of the value that was written last a quorum without node %d reads %q, %v", loses+1, keeps+1, v, err)
 	}
