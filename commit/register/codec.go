@@ -11,7 +11,7 @@ import (
 // may be of two versions, and a replica reads what an earlier version of it has promised. A register, and all that is in it, has to be understood
 // as a whole, since a replica writes it again and the next generation follows from it. Requests and replies may have more of later versions.
 //
-// What is read is copied: an acceptor keeps it for longer than the bytes last.
+// A reader copies the bytes first: an acceptor keeps the result for longer than the bytes last.
 
 // messageField adds a message as a field, unless it is empty.
 func messageField(b []byte, field uint32, fields func([]byte) []byte) []byte {

@@ -81,7 +81,7 @@
 //
 // # Tests
 //
-// testdata has one situation each. TestRegister plays acceptors, gateways, records and a range that changes its replicas, at random, and
+// testdata/scripts has one situation each. TestRegister plays acceptors, gateways, records and a range that changes its replicas, at random, and
 // checks each register's history (history.Registers.CheckDistinct); TestMistakesAreNoticed breaks the rules of the contract one by one.
 // sim/simcluster has it in whole clusters.
 package register

@@ -24,7 +24,7 @@ type stage struct {
 
 // TestScripts: see the heads of the files in testdata.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		s := &stage{base: map[string]Register{}, ops: map[string]*Operation{}, stamper: &Stamper{writer: 7}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			return s.command(t, d)
