@@ -246,7 +246,7 @@ func (k *campaign) run(t *testing.T) {
 	k.binaries = newBinaries(k.seed, &o)
 	k.start = time.Now()
 	k.c = simcluster.Start(t, o)
-	k.binaries.attach(k)
+	k.binaries.attach(k.c, k.problem, k.say)
 	if !k.prepare(t) {
 		return
 	}

@@ -64,19 +64,30 @@ func TestKeptStores(t *testing.T) {
 	}
 }
 
+// TestStoresOfBefore: a binary that does not work any more with the release of kept stores refuses them by name, and leaves them as they are.
+func TestStoresOfBefore(t *testing.T) {
+	release := version.Built().Oldest
+	oldest := version.Version{Major: release.Major, Minor: release.Minor + 1}
+	k := &kept{release: release, binary: version.Binary{Own: version.Version{Major: release.Major, Minor: release.Minor + 2}, Oldest: oldest}}
+	synctest.Test(t, func(t *testing.T) { k.run(t) })
+}
+
 // kept is the test of one release's stores.
 type kept struct {
 	release version.Version
+	binary  version.Binary // zero: this build
 	c       *simcluster.Cluster
 }
 
 func (k *kept) file(suffix string) string { return filepath.Join(keptDir, k.release.String()+suffix) }
 
 func (k *kept) run(t *testing.T) {
-	k.c = simcluster.New(t, keptCluster())
+	o := keptCluster()
+	o.Binary = func(int, error) version.Binary { return k.binary.Or(version.Built()) }
+	k.c = simcluster.New(t, o)
 	written := readStores(t, k.file(".tar.gz"), k.c)
 	time.Sleep(time.Until(written) + time.Hour) // the clock guard, leases and liveness are long past
-	if k.release.Less(version.Built().Oldest) {
+	if k.release.Less(k.binary.Or(version.Built()).Oldest) {
 		k.refused(t)
 		return
 	}

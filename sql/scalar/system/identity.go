@@ -8,18 +8,15 @@ import (
 	"meridian/sql/types"
 )
 
-// ServerVersion is the PostgreSQL version whose behaviour and catalogues clients may expect.
-const ServerVersion = "15.0"
-
-// VersionText is what version() answers.
-const VersionText = "PostgreSQL " + ServerVersion + " (Meridian)"
-
 // addIdentity adds who is connected to what, and in which schemas names are found.
 func addIdentity(r *scalar.Registry) {
 	text0 := func(name, ret string, f func(ctx *scalar.Context) string) {
 		r.Func(name+"() "+ret, func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) { return str(f(ctx)) }).Stable()
 	}
-	text0("version", "text", func(*scalar.Context) string { return VersionText })
+	text0("version", "text", func(ctx *scalar.Context) string {
+		postgres, _ := session(ctx).Setting("server_version")
+		return "PostgreSQL " + postgres + " (Meridian)"
+	})
 	text0("current_database", "name", func(ctx *scalar.Context) string { return session(ctx).CurrentDatabase() })
 	text0("current_catalog", "name", func(ctx *scalar.Context) string { return session(ctx).CurrentDatabase() })
 	for _, n := range []string{"current_user", "user", "current_role"} {
