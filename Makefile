@@ -14,6 +14,7 @@ test:
 	$(GO) test ./...
 	$(GO) test -tags nextversion -run Next ./kv ./replica ./route ./sql/catalog/lease
 	$(GO) test -tags nextversion ./upgrade ./version
+	MERIDIAN_FIRST=4 MERIDIAN_SEEDS=1 $(GO) test -tags nextversion -run '^Test(|Register|Merge|Atomic|Schema)Campaign$$' ./sim/simcluster
 
 check: format vet lint
 

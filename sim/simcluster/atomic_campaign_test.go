@@ -84,7 +84,9 @@ func (k *atomicCampaign) run(t *testing.T) {
 		k.topology, o.Regions, o.NodesPerRegion = "three nodes in three regions", sim.ThreeRegions(), 1
 		k.wide = true
 	}
+	k.binaries = newBinaries(k.seed, &o)
 	k.c = simcluster.Start(t, o)
+	k.binaries.attach(k.c, k.problem, k.say)
 	setup, err := k.c.Connect(t.Context(), 0, "defaultdb")
 	if err != nil {
 		t.Fatal(err)
@@ -128,21 +130,29 @@ func (k *atomicCampaign) run(t *testing.T) {
 			}
 		})
 	}
+	upgraded := make(chan struct{})
+	var upgrade sync.WaitGroup
+	upgrade.Go(func() { k.binaries.run(upgraded) })
+	failed := make(chan struct{})
+	watch := k.watch(failed)
 	target := k.c.Target(k.seed)
 	if err := fault.Run(context.Background(), sim.NewClock(), k.plan, target, func(a fault.Action) { k.say("fault: %s", a) }); err != nil {
 		k.problem("the plan stopped: %v", err)
 	}
 	time.Sleep(time.Until(begun.Add(atomicFaults)))
+	k.binaries.rest(true)
 	if err := target.HealEverything(); err != nil {
 		k.problem("healing: %v", err)
 	}
 	time.Sleep(3 * time.Second)
 	close(enough)
-	for i := range k.c.Len() {
-		k.c.WaitReady(i)
-	}
+	k.binaries.ready()
 	workers.Wait()
 	k.whole(time.Now())
+	k.binaries.rest(false)
+	k.binaries.complete()
+	close(upgraded)
+	upgrade.Wait()
 	k.everywhere(func(ctx context.Context, i int) error {
 		if err := k.compare(ctx, i); err != nil {
 			return err
@@ -153,6 +163,8 @@ func (k *atomicCampaign) run(t *testing.T) {
 	k.everywhere(k.unlocked)
 	k.cleared()
 	k.compareAll()
+	close(failed)
+	<-watch
 	k.c.Stop()
 	time.Sleep(20 * time.Second)
 }

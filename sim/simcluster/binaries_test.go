@@ -25,6 +25,7 @@ type binaries struct {
 	c              *simcluster.Cluster
 	problem        func(format string, args ...any)
 	say            func(format string, args ...any)
+	turn           chan struct{} // nil, or holds an element while somebody crashes nodes or looks into them
 
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	dice     *rand.Rand
@@ -51,9 +52,9 @@ func newBinaries(seed uint64, o *simcluster.Options) *binaries {
 	return b
 }
 
-// attach is called when the cluster is there.
-func (b *binaries) attach(k *campaign) {
-	b.c, b.problem, b.say = k.c, k.problem, k.say
+// attach is called when the cluster is there. What is wrong goes to problem, what happens to say.
+func (b *binaries) attach(c *simcluster.Cluster, problem, say func(format string, args ...any)) {
+	b.c, b.problem, b.say = c, problem, say
 	b.mu.Lock()
 	b.begun = true
 	b.mu.Unlock()
@@ -94,9 +95,18 @@ func (b *binaries) tooOld(i int, err error) bool {
 		return false
 	}
 	b.say("n%d: %v", i+1, err)
-	b.c.Crash(i, 0, false)
+	b.stop(func() { b.c.Crash(i, 0, false) })
 	b.restart(i)
 	return true
+}
+
+// stop does what stops a node, in its turn.
+func (b *binaries) stop(do func()) {
+	if b.turn != nil {
+		b.turn <- struct{}{}
+		defer func() { <-b.turn }()
+	}
+	do()
 }
 
 func (b *binaries) restart(i int) {
@@ -111,7 +121,7 @@ func (b *binaries) run(stop chan struct{}) {
 	dice := rand.New(rand.NewPCG(b.dice.Uint64(), 1))
 	b.mu.Unlock()
 	begun := time.Now()
-	roll, automatic := time.Duration(dice.IntN(20_000))*time.Millisecond, dice.IntN(3) == 0
+	roll, automatic := time.Duration(dice.IntN(15_000))*time.Millisecond, dice.IntN(3) == 0
 	never := dice.IntN(4) == 0
 	for next := begun; ; {
 		select {
@@ -148,11 +158,14 @@ func (b *binaries) run(stop chan struct{}) {
 		case done:
 		case rolling && earlier, !rolling && dice.IntN(6) == 0:
 			b.say("n%d gets another binary", i+1)
-			if dice.IntN(2) == 0 {
-				b.c.StopNode(i)
-			} else {
-				b.c.Crash(i, 50, false)
-			}
+			crash := dice.IntN(2) == 0
+			b.stop(func() {
+				if crash {
+					b.c.Crash(i, 50, false)
+				} else {
+					b.c.StopNode(i)
+				}
+			})
 			b.restart(i)
 		case automatic && rolling && dice.IntN(2) == 0:
 			b.automatic(i)
@@ -169,6 +182,36 @@ func (b *binaries) run(stop chan struct{}) {
 			b.say("the upgrade is finalized")
 		}
 	}
+}
+
+// begin has the operator work, and nodes watched that stop by themselves, for a campaign that does not watch them itself. What it returns ends both.
+func (b *binaries) begin() (end func()) {
+	stop := make(chan struct{})
+	var both sync.WaitGroup
+	both.Go(func() { b.run(stop) })
+	both.Go(func() {
+		for seen := map[*server.Node]bool{}; ; time.Sleep(50 * time.Millisecond) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for i := range b.c.Len() {
+				n := b.c.Node(i)
+				if n == nil || seen[n] {
+					continue
+				}
+				select {
+				case err := <-n.Failed():
+					if seen[n] = true; !b.tooOld(i, err) {
+						b.problem("n%d stopped itself: %v", i+1, err)
+					}
+				default:
+				}
+			}
+		}
+	})
+	return func() { close(stop); both.Wait() }
 }
 
 // automatic sets the cluster setting upgrade.automatic.
@@ -308,6 +351,27 @@ func (b *binaries) rest(on bool) {
 			return
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// ready waits until every node serves. One that stops because the cluster is upgraded beyond its binary is started with the next one meanwhile.
+func (b *binaries) ready() {
+	for i := range b.c.Len() {
+		var err error
+		for begun := time.Now(); time.Since(begun) < 2*time.Minute; time.Sleep(100 * time.Millisecond) {
+			n := b.c.Node(i)
+			if n == nil {
+				continue
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			err = n.WaitReady(ctx)
+			if cancel(); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			b.problem("n%d is not ready: %v", i+1, err)
+		}
 	}
 }
 

@@ -62,7 +62,14 @@ func TestMergeCampaign(t *testing.T) {
 func mergeCampaign(t *testing.T, seed uint64) {
 	const accounts, each, lasts = 24, 100, 20 * time.Second
 	probes := &probe.Set{}
-	c := simcluster.Start(t, simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), Probes: probes, SplitsLast: 100 * time.Millisecond})
+	o := simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), Probes: probes, SplitsLast: 100 * time.Millisecond}
+	two := newBinaries(seed, &o)
+	c := simcluster.Start(t, o)
+	problem := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("seed %d: "+format, append([]any{seed}, args...)...)
+	}
+	two.attach(c, problem, tell)
 	replicated(t, c, 3)
 	ctx := context.Background()
 	num := func(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
@@ -218,23 +225,9 @@ func mergeCampaign(t *testing.T, seed uint64) {
 			}
 		})
 	}
-	stopped := map[any]bool{}
-	work(401, func(*rand.Rand) {
-		time.Sleep(50 * time.Millisecond)
-		for i := range c.Len() {
-			n := c.Node(i)
-			if n == nil || stopped[n] {
-				continue
-			}
-			select {
-			case err := <-n.Failed():
-				stopped[n] = true
-				t.Errorf("seed %d: n%d stopped itself: %v", seed, i+1, err)
-			default:
-			}
-		}
-	})
 	turn := make(chan struct{}, 1) // whoever crashes nodes, or looks into them
+	two.turn = turn
+	upgraded := two.begin()
 	work(400, func(dice *rand.Rand) {
 		// Data that a replica has lost shows at once, before others write it anew.
 		time.Sleep(500 * time.Millisecond)
@@ -294,13 +287,14 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		target.SlowDisk(name, 0)
 	})
 	time.Sleep(lasts)
+	two.rest(true)
 	close(stop)
 	wg.Wait()
 	if err := target.HealEverything(); err != nil {
 		t.Error(err)
 	}
+	two.ready()
 	for i := range c.Len() {
-		c.WaitReady(i)
 		var err error
 		for try := range 10 {
 			done := make(chan struct{})
@@ -322,6 +316,9 @@ func mergeCampaign(t *testing.T, seed uint64) {
 			t.Errorf("seed %d: n%d does not serve: %v", seed, i+1, err)
 		}
 	}
+	two.rest(false)
+	two.complete()
+	upgraded()
 	if rest(t, c); t.Failed() {
 		dumpRanges(t, c)
 	}
@@ -332,8 +329,8 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	if probes.Count(leader.ProbeSplit) == 0 {
 		t.Error("no split was watched")
 	}
-	t.Logf("%d transfers (%d failed), %d totals, %d splits, %d merges (%d refused), %d leases, %d crashes; since then %d replicas were replaced by raft snapshots",
-		moved.Load(), failed.Load(), checks.Load(), splits.Load(), merges.Load(), refused.Load(), leases.Load(), crashes.Load(), replaced)
+	t.Logf("%d transfers (%d failed), %d totals, %d splits, %d merges (%d refused), %d leases, %d crashes; since then %d replicas were replaced by raft snapshots; %s",
+		moved.Load(), failed.Load(), checks.Load(), splits.Load(), merges.Load(), refused.Load(), leases.Load(), crashes.Load(), replaced, two.summary())
 	if merges.Load() == 0 {
 		t.Error("nothing was merged")
 	}

@@ -70,12 +70,13 @@ func TestRegisterCampaign(t *testing.T) {
 }
 
 type registerCampaign struct {
-	seed  uint64
-	c     *simcluster.Cluster
-	hist  history.Registers
-	value atomic.Int64
-	plan  fault.Plan
-	took  time.Duration
+	seed     uint64
+	c        *simcluster.Cluster
+	hist     history.Registers
+	value    atomic.Int64
+	plan     fault.Plan
+	took     time.Duration
+	binaries *binaries
 
 	mu    sync.Mutex // guards the fields below
 	done  map[string]int
@@ -104,7 +105,7 @@ func (k *registerCampaign) count(what string) {
 
 func (k *registerCampaign) summary() string {
 	ok, failed, unknown := k.hist.Count()
-	s := fmt.Sprintf("%d faults; %d operations ok, %d failed, %d unknown", len(k.plan), ok, failed, unknown)
+	s := fmt.Sprintf("%d faults; %s; %d operations ok, %d failed, %d unknown", len(k.plan), k.binaries.summary(), ok, failed, unknown)
 	for _, what := range slices.Sorted(maps.Keys(k.done)) {
 		s += fmt.Sprintf(", %s %d", what, k.done[what])
 	}
@@ -115,7 +116,13 @@ func (k *registerCampaign) run(t *testing.T) {
 	begun := time.Now()
 	k.done = map[string]int{}
 	nodes := 3 + 2*int(k.seed%2)
-	k.c = simcluster.Start(t, simcluster.Options{Seed: k.seed, Log: logTo(), NodesPerRegion: nodes, Registers: true, MaxOffset: 500 * time.Millisecond})
+	o := simcluster.Options{Seed: k.seed, Log: logTo(), NodesPerRegion: nodes, Registers: true, MaxOffset: 500 * time.Millisecond}
+	k.binaries = newBinaries(k.seed, &o)
+	k.c = simcluster.Start(t, o)
+	k.binaries.attach(k.c, func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("seed %d: "+format, append([]any{k.seed}, args...)...)
+	}, tell)
 	replicated(t, k.c, 3)
 	ctx := context.Background()
 	for _, at := range []keys.Key{registerKey(0), registerKey(registersOfCampaign)} {
@@ -162,31 +169,19 @@ func (k *registerCampaign) run(t *testing.T) {
 			k.change(dice)
 		})
 	}
-	watched := map[any]bool{}
-	work(100, func(*rand.Rand) {
-		time.Sleep(50 * time.Millisecond)
-		for i := range k.c.Len() {
-			if n := k.c.Node(i); n != nil && !watched[n] {
-				select {
-				case err := <-n.Failed():
-					watched[n] = true
-					t.Errorf("seed %d: n%d stopped itself: %v", k.seed, i+1, err)
-				default:
-				}
-			}
-		}
-	})
+	upgraded := k.binaries.begin()
 	target := k.c.Target(k.seed)
 	k.plan = fault.Generate(k.seed, fault.Options{Nodes: k.c.Names(), Duration: faultsLast, Every: 1500 * time.Millisecond, Lasting: 3 * time.Second,
 		Kinds: []fault.Kind{fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Cut, fault.CutOneWay, fault.Flap,
 			fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk}, MaxSkew: 190 * time.Millisecond})
 	from := time.Now()
 	if err := fault.Run(ctx, sim.NewClock(), k.plan, target, func(a fault.Action) {
-		k.tell("fault: %s", a)
+		tell("fault: %s", a)
 	}); err != nil {
 		t.Errorf("the plan stopped: %v", err)
 	}
 	time.Sleep(time.Until(from.Add(faultsLast)))
+	k.binaries.rest(true)
 	if err := target.HealEverything(); err != nil {
 		t.Error(err)
 	}
@@ -194,14 +189,17 @@ func (k *registerCampaign) run(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	healed := k.moment()
+	k.binaries.ready()
 	for i := range k.c.Len() {
-		k.c.WaitReady(i)
 		for r := range registersOfCampaign {
 			if err := k.operate(1000+i, i, r, false, 20*time.Second); err != nil {
 				t.Errorf("seed %d: register %d can't be read at n%d after all was healed: %v\n%s", k.seed, r, i+1, err, k.replicas(registerKey(r)))
 			}
 		}
 	}
+	k.binaries.rest(false)
+	k.binaries.complete()
+	upgraded()
 	k.judge(t, healed)
 	k.stats(t)
 	k.took = time.Since(begun)
@@ -222,7 +220,7 @@ func (k *registerCampaign) change(dice *rand.Rand) {
 			// To the leader's protocol, and back.
 			for _, p := range []kv.Protocol{kv.Leader, register.Protocol} {
 				if err := become(ctx, n, at, p); err != nil {
-					k.tell("protocol %s: %v", p, err)
+					tell("protocol %s: %v", p, err)
 					k.count("protocol refused")
 					return
 				}
@@ -249,14 +247,14 @@ func (k *registerCampaign) change(dice *rand.Rand) {
 		}
 		if _, err := n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{q}}); err != nil {
 			what += " refused"
-			k.tell("%s: %v", what, err)
+			tell("%s: %v", what, err)
 		}
 		k.count(what)
 	})
 }
 
 // tell prints what happens in the only seed.
-func (k *registerCampaign) tell(format string, args ...any) {
+func tell(format string, args ...any) {
 	if os.Getenv("MERIDIAN_SEED") != "" {
 		fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("05.000"), fmt.Sprintf(format, args...))
 	}
@@ -368,7 +366,7 @@ func (k *registerCampaign) transact(client int, dice *rand.Rand) {
 		}
 		k.count([]string{"mixed unknown", "mixed", "mixed failed"}[m.how])
 		if err != nil {
-			k.tell("mixed %d: %v", m.value, err)
+			tell("mixed %d: %v", m.value, err)
 		}
 	})
 }

@@ -113,8 +113,10 @@ func (k *schemaCampaign) run(t *testing.T) {
 		k.topology, o.Regions, o.NodesPerRegion = "three nodes in three regions", sim.ThreeRegions(), 1
 		k.wide = true
 	}
+	k.binaries = newBinaries(k.seed, &o)
 	k.start = time.Now()
 	k.c = simcluster.Start(t, o)
+	k.binaries.attach(k.c, k.problem, k.say)
 	k.prepareSchema(t)
 	kinds := []fault.Kind{fault.Crash, fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Cut, fault.CutOneWay, fault.Flap,
 		fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk, fault.Behind}
@@ -169,6 +171,8 @@ func (k *schemaCampaign) run(t *testing.T) {
 	worker(&changers, enough, 7, 400, func(cl *client) func() { return (&schemaChanger{client: cl, all: k, begun: begun}).step })
 	worker(&changers, enough, 1, 1500, func(cl *client) func() { return func() { k.administer(cl) } })
 
+	writers.Go(func() { k.binaries.run(k.stop) })
+
 	target := k.c.Target(k.seed)
 	failed := make(chan struct{})
 	watch := k.watch(failed)
@@ -177,17 +181,18 @@ func (k *schemaCampaign) run(t *testing.T) {
 		k.problem("the plan stopped: %v", err)
 	}
 	time.Sleep(time.Until(begun.Add(schemaFaults)))
+	k.binaries.rest(true)
 	k.say("healing")
 	if err := target.HealEverything(); err != nil {
 		k.problem("healing: %v", err)
 	}
 	time.Sleep(3 * time.Second)
 	close(enough)
-	for i := range k.c.Len() {
-		k.c.WaitReady(i)
-	}
+	k.binaries.ready()
 	changers.Wait() // which are told within 20 s
 	k.whole(time.Now())
+	k.binaries.rest(false)
+	k.binaries.complete()
 	close(k.stop)
 	writers.Wait()
 	k.verify()
