@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +24,10 @@ func TestLaterJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := cluster(t, 2)
 		defer stop(nodes)
-		ctx, runs := context.Background(), 0
+		ctx := context.Background()
+		var runs atomic.Int64
 		for _, n := range nodes {
-			n.r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { runs++; return nil }})
+			n.r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { runs.Add(1); return nil }})
 			n.r.Start()
 		}
 		put := func(id job.ID, row string) {
@@ -39,8 +41,8 @@ func TestLaterJob(t *testing.T) {
 		put(9, `{"ID":"nine"}`)
 		id := create(t, nodes[0], job.Spec{Type: "work"})
 		time.Sleep(10 * job.DefaultAdoptInterval)
-		if runs != 1 || status(t, nodes[1], id).Status != job.Succeeded {
-			t.Errorf("%d runs; the job that is known is %s", runs, status(t, nodes[1], id).Status)
+		if runs.Load() != 1 || status(t, nodes[1], id).Status != job.Succeeded {
+			t.Errorf("%d runs; the job that is known is %s", runs.Load(), status(t, nodes[1], id).Status)
 		}
 		for _, later := range []job.ID{7, 8, 9} {
 			rec := status(t, nodes[1], later)
@@ -64,9 +66,9 @@ func TestLaterJobForItsBinary(t *testing.T) {
 		built := version.Built()
 		nodes := clusterOf(t, version.Binary{Own: version.Version{Step: 1}}, built)
 		defer stop(nodes)
-		ran := [2]int{}
+		var ran [2]atomic.Int64
 		for i, n := range nodes {
-			n.r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { ran[i]++; return nil }})
+			n.r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { ran[i].Add(1); return nil }})
 		}
 		row := fmt.Sprintf(`{"ID":7,"Type":"work","Status":"pending","Payload":null,"Created":1,"Modified":1,"Finished":0,"After":1,"needs":%q}`, built.Own)
 		key := encoding.AppendUint(keys.IndexPrefix(catalog.JobsTableID, catalog.IndexID(1)), 7, encoding.Ascending)
@@ -75,13 +77,13 @@ func TestLaterJobForItsBinary(t *testing.T) {
 		}
 		nodes[0].r.Start()
 		time.Sleep(5 * job.DefaultAdoptInterval)
-		if rec := status(t, nodes[0], 7); ran != [2]int{} || rec.Later == nil || rec.Later.Needs != built.Own.String() {
-			t.Errorf("%v runs: %+v", ran, rec)
+		if rec := status(t, nodes[0], 7); ran[0].Load() != 0 || ran[1].Load() != 0 || rec.Later == nil || rec.Later.Needs != built.Own.String() {
+			t.Errorf("%d and %d runs: %+v", ran[0].Load(), ran[1].Load(), rec)
 		}
 		nodes[1].r.Start()
 		time.Sleep(5 * job.DefaultAdoptInterval)
-		if rec := status(t, nodes[1], 7); ran != [2]int{0, 1} || rec.Later != nil || rec.Status != job.Succeeded {
-			t.Errorf("%v runs: %+v", ran, rec)
+		if rec := status(t, nodes[1], 7); ran[0].Load() != 0 || ran[1].Load() != 1 || rec.Later != nil || rec.Status != job.Succeeded {
+			t.Errorf("%d and %d runs: %+v", ran[0].Load(), ran[1].Load(), rec)
 		}
 	})
 }
@@ -91,9 +93,9 @@ func TestJobMeetsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := cluster(t, 2)
 		defer stop(nodes)
-		tries, done := 0, 0
+		var tries, done atomic.Int64
 		nodes[0].r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error {
-			tries++
+			tries.Add(1)
 			e := sqlstate.New(sqlstate.FeatureNotSupported, "not here")
 			e.Cause = &wire.VersionError{Message: "catalogue descriptor"}
 			return e
@@ -102,13 +104,13 @@ func TestJobMeetsLater(t *testing.T) {
 		nodes[0].r.Start()
 		time.Sleep(5 * job.DefaultAdoptInterval)
 		rec := status(t, nodes[0], id)
-		if tries == 0 || rec.Status != job.Running || rec.Claim.Expires != 0 {
-			t.Fatalf("%d tries: %+v", tries, rec)
+		if tries.Load() == 0 || rec.Status != job.Running || rec.Claim.Expires != 0 {
+			t.Fatalf("%d tries: %+v", tries.Load(), rec)
 		}
-		nodes[1].r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { done++; return nil }})
+		nodes[1].r.Handle("work", job.Handler{Resume: func(context.Context, *job.Run) error { done.Add(1); return nil }})
 		nodes[1].r.Start()
 		time.Sleep(5 * job.DefaultAdoptInterval)
-		if rec := status(t, nodes[0], id); done != 1 || rec.Status != job.Succeeded {
+		if rec := status(t, nodes[0], id); done.Load() != 1 || rec.Status != job.Succeeded {
 			t.Errorf("%+v", rec)
 		}
 	})
