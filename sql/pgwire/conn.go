@@ -344,7 +344,7 @@ func (c *conn) bind(ctx context.Context, f *fields) error {
 	portal, statement := f.text(c.out.charset), f.text(c.out.charset)
 	var b session.Binding
 	var err error
-	if b.ParamFormats, err = readFormats(f, c.sess.FormatBuffer(0)); err != nil {
+	if b.ParamFormats, err = readFormats(f); err != nil {
 		return err
 	}
 	n := f.int16()
@@ -361,7 +361,7 @@ func (c *conn) bind(ctx context.Context, f *fields) error {
 		}
 		b.Params[i] = f.bytes(int(size))
 	}
-	if b.ResultFormats, err = readFormats(f, nil); err != nil {
+	if b.ResultFormats, err = readFormats(f); err != nil {
 		return err
 	}
 	if err := f.end('B'); err != nil {
@@ -374,7 +374,7 @@ func (c *conn) bind(ctx context.Context, f *fields) error {
 	return nil
 }
 
-func readFormats(f *fields, buf []result.Format) ([]result.Format, error) {
+func readFormats(f *fields) (formats []result.Format, err error) {
 	n := f.int16()
 	if n*2 > len(f.b) {
 		f.bad = true
@@ -385,9 +385,9 @@ func readFormats(f *fields, buf []result.Format) ([]result.Format, error) {
 		if v > 1 {
 			return nil, sqlstate.New(sqlstate.InvalidParameterValue, "unsupported format code: %d", int16(v))
 		}
-		buf = append(buf, result.Format(v))
+		formats = append(formats, result.Format(v))
 	}
-	return buf, nil
+	return formats, nil
 }
 
 func (c *conn) describe(ctx context.Context, f *fields) error {

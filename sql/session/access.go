@@ -10,32 +10,36 @@ import (
 	"meridian/sql/types"
 )
 
-// checkAccess refuses a query whose privileges the current role lacks.
-func (s *Session) checkAccess(q *bind.Query) error {
-	if len(q.Access) == 0 {
-		return nil
-	}
-	a, role := s.view().Access(), s.role()
+// rights are those of a role: which queries and commands it may run.
+type rights struct {
+	access *catalog.Access
+	role   string
+}
+
+// rights are those of the current role, as the running statement sees them.
+func (s *Session) rights() rights { return rights{s.view().Access(), s.role()} }
+
+// query refuses a query whose privileges the role lacks, or the owner of a view by whose rights a part of it is read.
+func (r rights) query(q *bind.Query) error {
 	for i := range q.Access {
-		as := role
+		as := r.role
 		if q.Access[i].As != "" {
 			as = q.Access[i].As
 		}
-		if err := a.Check(as, q.Access[i].Table.ID, q.Access[i].Privileges); err != nil {
+		if err := r.access.Check(as, q.Access[i].Table.ID, q.Access[i].Privileges); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mustHaveAny refuses the current role if it has none of some rights on an object.
-func (s *Session) mustHaveAny(id catalog.ID, any ...catalog.Privileges) error {
-	a, role := s.view().Access(), s.role()
-	o, ok := a.Object(id)
+// oneOf refuses the role if it has none of some rights on an object.
+func (r rights) oneOf(id catalog.ID, any ...catalog.Privileges) error {
+	o, ok := r.access.Object(id)
 	if !ok {
 		return nil
 	}
-	has, _ := a.Rights(role, &o)
+	has, _ := r.access.Rights(r.role, &o)
 	for _, p := range any {
 		if has&p == p {
 			return nil
@@ -44,43 +48,44 @@ func (s *Session) mustHaveAny(id catalog.ID, any ...catalog.Privileges) error {
 	return o.Denied()
 }
 
-// checkCommand refuses a command that touches relations and is not a query if the current role may not. Data definition is
+// command refuses a command that touches relations and is not a query if the role may not run it. Data definition is
 // checked where it is carried out (sql/schemachange), COPY by its queries.
-func (s *Session) checkCommand(stmt bind.Statement) error {
-	var tables []*catalog.Table
+func (r rights) command(stmt bind.Statement) error {
 	switch c := stmt.(type) {
 	case *bind.LockTable:
 		for _, t := range c.Tables {
-			if err := s.mustHaveAny(t.ID, lockPrivileges(c.Mode)...); err != nil {
+			if err := r.oneOf(t.ID, lockPrivileges(c.Mode)...); err != nil {
 				return err
 			}
 		}
 	case *bind.SplitAt:
-		tables = []*catalog.Table{c.Table}
+		return r.access.CheckOwner(r.role, c.Table.ID)
 	case *bind.Show:
 		if c.What != "RANGES" {
 			return nil // definitions, which everybody may see in pg_catalog
 		}
-		a, role := s.view().Access(), s.role()
 		if c.Table == nil {
-			if !a.Superuser(role) {
+			if !r.access.Superuser(r.role) {
 				return sqlstate.New(sqlstate.InsufficientPrivilege, "must be superuser to show the ranges of all tables").
 					WithHint("Ranges begin at keys of rows. SHOW RANGES FROM TABLE shows those of a table that you may read.")
 			}
 			return nil
 		}
-		if o, ok := a.Object(c.Table.ID); ok && !a.Owns(role, &o) && !a.May(role, c.Table.ID, catalog.Select) {
+		if o, ok := r.access.Object(c.Table.ID); ok && !r.access.Owns(r.role, &o) && !r.access.May(r.role, c.Table.ID, catalog.Select) {
 			return o.Denied()
-		}
-	}
-	a, role := s.view().Access(), s.role()
-	for _, t := range tables {
-		if err := a.CheckOwner(role, t.ID); err != nil {
-			return err
 		}
 	}
 	return nil
 }
+
+// maintains reports whether the role may collect a table's statistics: it owns the table, or the database.
+func (r rights) maintains(t *catalog.Table) bool {
+	o, ok := r.access.Object(t.ID)
+	return !ok || r.access.Owns(r.role, &o) || r.access.Has(r.role, o.DatabaseOwner, o.DatabaseOwner)
+}
+
+// reads reports whether the role may see a table's rows, for errors that show some.
+func (r rights) reads(id catalog.ID) bool { return r.access.May(r.role, id, catalog.Select) }
 
 // lockPrivileges are the rights of which LOCK TABLE needs one.
 func lockPrivileges(mode string) []catalog.Privileges {
@@ -93,27 +98,19 @@ func lockPrivileges(mode string) []catalog.Privileges {
 	return []catalog.Privileges{catalog.Update, catalog.Delete, catalog.Truncate}
 }
 
-// mayMaintain are the tables whose statistics the current role may collect: its own, and those of databases that it owns. Of
-// others it is told that they are passed over, if it named them.
+// mayMaintain are the tables whose statistics the current role may collect. If the statement names the tables, a warning says which of them are
+// passed over.
 func (s *Session) mayMaintain(tables []*catalog.Table, named bool, verb string) (out []*catalog.Table) {
-	a, role := s.view().Access(), s.role()
+	r := s.rights()
 	for _, t := range tables {
-		o, ok := a.Object(t.ID)
-		if !ok || a.Owns(role, &o) || a.Has(role, o.DatabaseOwner, o.DatabaseOwner) {
+		if r.maintains(t) {
 			out = append(out, t)
-			continue
-		}
-		if named {
+		} else if named {
 			s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning,
 				Message: "skipping \"" + t.Name + "\" --- only table or database owner can " + verb + " it"})
 		}
 	}
 	return out
-}
-
-// mayRead reports whether the current role may see a table's rows, for errors that show some.
-func (s *Session) mayRead(id uint32) bool {
-	return s.view().Access().May(s.role(), catalog.ID(id), catalog.Select)
 }
 
 // splitKey is the key at which ALTER TABLE ... SPLIT AT divides: the index's key with the given leading values.

@@ -41,7 +41,7 @@ func (s *Session) Admit(ctx context.Context, runs bool) error {
 	s.setWaitEvent(waitAdmission)
 	defer s.setWaitEvent("")
 	if err := s.ticket.Enter(ctx, class); err != nil {
-		s.stopTime()
+		s.timer.stop()
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
 		}
@@ -63,12 +63,12 @@ func (s *Session) abandon(ctx context.Context) {
 }
 
 // unused reports whether the open transaction is an implicit one in which no statement has run.
-func (s *Session) unused() bool {
+func (s *transaction) unused() bool {
 	return s.state.First() && s.tx != nil && !s.state.Wrote() && !s.tx.Locks()
 }
 
 // class of the next statement: those of transactions that may hold locks never wait (admission.AD1).
-func (s *Session) class() admission.Class {
+func (s *transaction) class() admission.Class {
 	switch {
 	case !s.state.Open() || s.unused():
 		return admission.Fresh

@@ -20,7 +20,7 @@ func (s *Session) analyze(ctx context.Context, c *bind.Analyze, verb string) err
 	}
 	for _, t := range s.mayMaintain(tables, c.Tables != nil, verb) {
 		if t.Temporary() && t.Kind == catalog.KindTable {
-			st, err := s.srv.Schema.Collect(ctx, t, s.kv())
+			st, err := s.srv.Schema.Collect(ctx, t, s.temp.through(s.tx))
 			if err != nil {
 				return err
 			}

@@ -67,7 +67,7 @@ func text(name string) result.Column { return result.Column{Name: name, Type: ty
 func (s *Session) runCommand(ctx context.Context, p *plan.Plan, w *rowWriter) (string, error) {
 	switch p.Bound.(type) {
 	case *bind.LockTable, *bind.SplitAt, *bind.Show:
-		if err := s.checkCommand(p.Bound); err != nil {
+		if err := s.rights().command(p.Bound); err != nil {
 			return "", err
 		}
 	}
@@ -120,7 +120,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan.Plan, w *rowWriter) (s
 	case *bind.ShowVar:
 		return "SHOW", s.showVar(c, w)
 	case *bind.ShowClusterSetting:
-		return "SHOW", s.showClusterSetting(c, w)
+		return "SHOW", showClusterSetting(s.srv.Catalog.Settings(), c, w)
 	case *bind.Explain:
 		return "EXPLAIN", s.explain(ctx, c, w)
 	case *bind.Prepare:
@@ -264,11 +264,11 @@ func (s *Session) define(ctx context.Context, p *plan.Plan) (string, error) {
 	if s.state.Modes().ReadOnly {
 		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute %s in a read-only transaction", commandName(p.Bound))
 	}
-	if err := s.notPending(p.Bound); err != nil {
+	if err := s.deferred.mayChange(p.Bound); err != nil {
 		return "", err
 	}
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
-		Stmt: bound, Txn: s.tx, KV: s.definitionKV(), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state.Explicit(),
+		Stmt: bound, Txn: s.tx, KV: s.temp.definitions(s.tx), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state.Explicit(),
 		Alone:  s.state.First() && (s.endsTxn || s.syncNext),
 		Notice: s.out.Notice, Scalar: s.definitionScalar(ctx),
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
@@ -430,7 +430,7 @@ func (s *Session) unset(name string) {
 	s.settingChanged(name)
 }
 
-func (s *Session) showVar(c *bind.ShowVar, w *rowWriter) error {
+func (s *settings) showVar(c *bind.ShowVar, w *rowWriter) error {
 	if c.Name == "" {
 		w.columns(text("name"), text("setting"), text("description"))
 		for i := range parameter.All {
@@ -450,8 +450,7 @@ func (s *Session) showVar(c *bind.ShowVar, w *rowWriter) error {
 }
 
 // showClusterSetting shows one cluster setting, or all.
-func (s *Session) showClusterSetting(c *bind.ShowClusterSetting, w *rowWriter) error {
-	set := s.srv.Catalog.Settings()
+func showClusterSetting(set map[string]string, c *bind.ShowClusterSetting, w *rowWriter) error {
 	if c.Name == "" {
 		w.columns(clusterSettingColumns(c)...)
 		var err error
@@ -666,7 +665,8 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 		}
 		s.portals.CloseAll()
 		s.statements.CloseAll()
-		s.dropTemporaries()
+		s.temp.drop()
+		s.viewCache = nil
 		if err := s.resetVar("session_authorization"); err != nil {
 			return "", err
 		}
@@ -677,7 +677,12 @@ func (s *Session) discard(c *bind.Discard) (string, error) {
 		return "DISCARD ALL", s.resetVar("")
 	}
 	if strings.EqualFold(c.What, "TEMP") {
-		return "DISCARD TEMP", s.discardTemporaries()
+		if s.temp.local.Empty() {
+			return "DISCARD TEMP", nil
+		}
+		s.ensureTxn()
+		s.viewCache = nil
+		return "DISCARD TEMP", s.temp.discard()
 	}
 	if strings.EqualFold(c.What, "SEQUENCES") {
 		s.env.forget()

@@ -9,6 +9,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
 	"meridian/sql/rowcode"
 	"meridian/sql/session/advisory"
 	"meridian/sql/session/replay"
@@ -17,9 +18,22 @@ import (
 	"meridian/txn"
 )
 
-// describeLoss is the error that ends a transaction which lost a conflict: what was in the way, and why running the
+// witness describes conflicts to a client: transactions by the sessions that run them, keys as rows of the catalogue, and no values that the
+// client's role may not read.
+type witness struct {
+	srv    *Server
+	cat    *lease.Txn // nil: no transaction is open
+	rights rights
+	style  *types.Style
+}
+
+func (s *Session) witness() witness {
+	return witness{s.srv, s.cat, rights{s.access(), s.role()}, &s.style}
+}
+
+// loss is the error that ends a transaction which lost a conflict: what was in the way, and why running the
 // transaction again did not settle it.
-func (s *Session) describeLoss(conflict error, d *replay.DiffersError, why string) error {
+func (w witness) loss(conflict error, isolation kv.Isolation, d *replay.DiffersError, why string) error {
 	var (
 		deadlock *kv.DeadlockError
 		refresh  *kv.RefreshFailedError
@@ -33,26 +47,26 @@ func (s *Session) describeLoss(conflict error, d *replay.DiffersError, why strin
 			e.Code, e.Message = sqlstate.SerializationFailure, "could not serialize access after a deadlock"
 		}
 		for i := range deadlock.Waits {
-			w := &deadlock.Waits[i]
+			wait := &deadlock.Waits[i]
 			blocker := deadlock.Waits[(i+1)%len(deadlock.Waits)]
-			if pid, _ := s.srv.sessionOf(w.ID); pid != 0 {
-				if other, _ := s.srv.sessionOf(blocker.ID); other == pid {
+			if pid, _ := w.srv.sessionOf(wait.ID); pid != 0 {
+				if other, _ := w.srv.sessionOf(blocker.ID); other == pid {
 					continue // the session's transaction and its holder of advisory locks
 				}
 			}
-			line := s.describeTxn(w.ID, w.Gateway) + " waits"
-			if len(w.Key) > 0 {
-				line += " for " + s.describeKey(w.Key)
+			line := w.txn(wait.ID, wait.Gateway) + " waits"
+			if len(wait.Key) > 0 {
+				line += " for " + w.key(wait.Key)
 			} else {
 				line += " for a lock"
 			}
-			lines = append(lines, upperFirst(line)+"; blocked by "+s.describeTxn(blocker.ID, blocker.Gateway)+".")
+			lines = append(lines, upperFirst(line)+"; blocked by "+w.txn(blocker.ID, blocker.Gateway)+".")
 		}
 	default:
-		if errors.As(conflict, &refresh) && s.state.Modes().Isolation == kv.Serializable {
+		if errors.As(conflict, &refresh) && isolation == kv.Serializable {
 			e.Message = "could not serialize access due to read/write dependencies among transactions"
 		}
-		if l := s.describeConflict(conflict); l != "" {
+		if l := w.conflict(conflict); l != "" {
 			lines = append(lines, l)
 		} else if e.Detail != "" {
 			lines = append(lines, e.Detail)
@@ -69,8 +83,8 @@ func (s *Session) describeLoss(conflict error, d *replay.DiffersError, why strin
 	return &e
 }
 
-// describeConflict says which key and which transaction were in the way; empty if the error does not know.
-func (s *Session) describeConflict(err error) string {
+// conflict says which key and which transaction were in the way; empty if the error does not know.
+func (w witness) conflict(err error) string {
 	var (
 		tooOld    *kv.WriteTooOldError
 		uncertain *kv.UncertaintyError
@@ -81,11 +95,11 @@ func (s *Session) describeConflict(err error) string {
 	)
 	switch {
 	case errors.As(err, &refresh):
-		return upperFirst(s.describeKey(refresh.Key)) + " was read, and then written by " + s.describeTxn(refresh.By, refresh.Gateway) + "."
+		return upperFirst(w.key(refresh.Key)) + " was read, and then written by " + w.txn(refresh.By, refresh.Gateway) + "."
 	case errors.As(err, &tooOld):
-		return upperFirst(s.describeKey(tooOld.Key)) + " was written by " + s.describeTxn(tooOld.By, tooOld.Gateway) + "."
+		return upperFirst(w.key(tooOld.Key)) + " was written by " + w.txn(tooOld.By, tooOld.Gateway) + "."
 	case errors.As(err, &uncertain):
-		return upperFirst(s.describeKey(uncertain.Key)) + " was written within the uncertainty interval."
+		return upperFirst(w.key(uncertain.Key)) + " was written within the uncertainty interval."
 	case errors.As(err, &aborted):
 		return "Another transaction aborted this one: " + aborted.Reason + "."
 	case errors.As(err, &mustMove):
@@ -103,7 +117,7 @@ func (s *Session) located(err error) error {
 		return err
 	}
 	var known *sqlstate.Error
-	if errors.As(err, &known) && known.RowOf != 0 && s.mayRead(known.RowOf) {
+	if errors.As(err, &known) && known.RowOf != 0 && s.rights().reads(catalog.ID(known.RowOf)) {
 		known.Detail, known.RowOf = known.Values, 0
 	}
 	if errors.As(err, &known) && known.TableID != 0 && known.Schema == "" {
@@ -138,12 +152,12 @@ func upperFirst(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// describeTxn names a transaction: by its process and application if it is one of this node's sessions.
-func (s *Session) describeTxn(id kv.TxnID, gateway kv.NodeID) string {
+// txn names a transaction: by its process and application if it is one of this node's sessions.
+func (w witness) txn(id kv.TxnID, gateway kv.NodeID) string {
 	if id.IsZero() {
 		return "another transaction"
 	}
-	pid, application := s.srv.sessionOf(id)
+	pid, application := w.srv.sessionOf(id)
 	switch {
 	case pid != 0 && application != "":
 		return fmt.Sprintf("process %d (transaction %s, %s)", pid, id, application)
@@ -155,23 +169,22 @@ func (s *Session) describeTxn(id kv.TxnID, gateway kv.NodeID) string {
 	return "transaction " + id.String()
 }
 
-// describeKey reads a key as the catalogue does: columns and values, table and index. A role that may not read the table is
+// key reads a key as the catalogue does: columns and values, table and index. A role that may not read the table is
 // told no values: they can be another's.
-func (s *Session) describeKey(k keys.Key) string {
+func (w witness) key(k keys.Key) string {
 	plain := "a key"
-	access, role := s.access(), s.role()
-	if access.Superuser(role) {
+	if w.rights.access.Superuser(w.rights.role) {
 		plain = "key " + keys.PrettyPrint(k)
 	}
 	if l, ok := keys.DecodeAdvisory(k); ok {
-		w := advisory.Shown(l, advisory.Exclusive)
-		return fmt.Sprintf("advisory lock [%d,%d,%d,%d]", w.Database, w.Class, w.Object, w.Sub)
+		lock := advisory.Shown(l, advisory.Exclusive)
+		return fmt.Sprintf("advisory lock [%d,%d,%d,%d]", lock.Database, lock.Class, lock.Object, lock.Sub)
 	}
 	table, index, _, err := keys.DecodeIndexKey(k)
-	if err != nil || s.cat == nil {
+	if err != nil || w.cat == nil {
 		return plain
 	}
-	d := s.cat.Descriptor(catalog.ID(table))
+	d := w.cat.Descriptor(catalog.ID(table))
 	if d == nil || d.Table == nil {
 		return plain
 	}
@@ -184,7 +197,7 @@ func (s *Session) describeKey(k keys.Key) string {
 		return plain
 	}
 	unread := fmt.Sprintf("a key of table %q, index %q", t.Name, ix.Name)
-	if !access.May(role, d.ID(), catalog.Select) {
+	if !w.rights.reads(d.ID()) {
 		return unread
 	}
 	x, err := rowcode.NewIndex(t, ix)
@@ -200,7 +213,7 @@ func (s *Session) describeKey(k keys.Key) string {
 		names = append(names, t.Column(c.Column).Name)
 		v := "null"
 		if !row[i].IsNull() {
-			v = types.FormatText(row[i], x.KeyType(i), &s.style)
+			v = types.FormatText(row[i], x.KeyType(i), w.style)
 		}
 		values = append(values, v)
 	}

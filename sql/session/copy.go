@@ -171,7 +171,7 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 }
 
 // copyCharset is the encoding of COPY's data: the client's, unless the statement names one.
-func (s *Session) copyCharset(c *bind.Copy) (*charset.Charset, error) {
+func (s *settings) copyCharset(c *bind.Copy) (*charset.Charset, error) {
 	if c.Options.Encoding == "" {
 		return s.charset, nil
 	}

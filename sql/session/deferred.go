@@ -9,6 +9,7 @@ import (
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
+	"meridian/sql/memory"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
 )
@@ -19,7 +20,7 @@ import (
 
 // deferrals are the open transaction's.
 type deferrals struct {
-	s *Session
+	memory func() *memory.Account // of the open transaction
 	deferralState
 }
 
@@ -59,35 +60,53 @@ func (d *deferrals) Defer(c exec.DeferredCheck) error {
 	for _, v := range c.Values {
 		n += v.Bytes()
 	}
-	if err := d.s.txnMemory().Grow(n); err != nil {
+	if err := d.memory().Grow(n); err != nil {
 		return err
 	}
 	d.queue = append(d.queue, c)
 	return nil
 }
 
+// due divides the checks that wait: those of constraints that f selects, or all if it is nil, and the others.
+func (d *deferrals) due(f func(exec.Constraint) bool) (now, later []exec.DeferredCheck) {
+	if f == nil {
+		return d.queue, nil
+	}
+	for _, c := range d.queue {
+		if f(c.Constraint) {
+			now = append(now, c)
+		} else {
+			later = append(later, c)
+		}
+	}
+	return now, later
+}
+
+// setAll is SET CONSTRAINTS ALL, set SET CONSTRAINTS of those that it names.
+func (d *deferrals) setAll(deferred bool) { d.all, d.named = &deferred, nil }
+
+func (d *deferrals) set(meant map[exec.Constraint]bool, deferred bool) {
+	named := maps.Clone(d.named)
+	if named == nil {
+		named = map[exec.Constraint]bool{}
+	}
+	for k := range meant {
+		named[k] = deferred
+	}
+	d.named = named
+}
+
 // checkDeferred carries out the checks of those constraints that f selects; nil: of all.
 func (s *Session) checkDeferred(ctx context.Context, f func(exec.Constraint) bool) error {
-	d := &s.deferred
-	if len(d.queue) == 0 {
+	now, later := s.deferred.due(f)
+	if len(now) == 0 {
 		return nil
-	}
-	now, later := d.queue, []exec.DeferredCheck(nil)
-	if f != nil {
-		now = nil
-		for _, c := range d.queue {
-			if f(c.Constraint) {
-				now = append(now, c)
-			} else {
-				later = append(later, c)
-			}
-		}
 	}
 	env := *s.environmentFor(nil, false)
 	if err := exec.CheckDeferred(ctx, &env, exec.Options{View: s.view()}, now); err != nil {
 		return s.located(err)
 	}
-	d.queue = later
+	s.deferred.queue = later
 	return nil
 }
 
@@ -97,15 +116,13 @@ func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) er
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET CONSTRAINTS can only be used in transaction blocks"})
 	}
 	s.ensureTxn()
-	d := &s.deferred
 	if len(c.Names) == 0 {
 		if !c.Deferred {
 			if err := s.checkDeferred(ctx, nil); err != nil {
 				return err
 			}
 		}
-		on := c.Deferred
-		d.all, d.named = &on, nil
+		s.deferred.setAll(c.Deferred)
 		return nil
 	}
 	meant := map[exec.Constraint]bool{}
@@ -113,7 +130,11 @@ func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) er
 		if n.Database != "" && n.Database != s.client.Database {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "cross-database references are not implemented: \"%s.%s.%s\"", n.Database, n.Schema, n.Name)
 		}
-		found, err := s.deferrableNamed(ctx, n.Schema, n.Name, c.Deferred)
+		schemas := []string{n.Schema}
+		if n.Schema == "" {
+			schemas = s.env.SearchPath(false)
+		}
+		found, err := deferrableNamed(ctx, s.view(), schemas, n.Schema != "", n.Name, c.Deferred)
 		if err != nil {
 			return err
 		}
@@ -126,37 +147,25 @@ func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) er
 			return err
 		}
 	}
-	named := maps.Clone(d.named)
-	if named == nil {
-		named = map[exec.Constraint]bool{}
-	}
-	for k := range meant {
-		named[k] = c.Deferred
-	}
-	d.named = named
+	s.deferred.set(meant, c.Deferred)
 	return nil
 }
 
-// deferrableNamed finds the constraints of a name: in a schema, or in the first one of the search path that has any. If they are to be deferred, all
+// deferrableNamed finds the constraints of a name in the first of some schemas that has any; a schema that the statement names has to exist. If they are to be deferred, all
 // of them have to be deferrable.
-func (s *Session) deferrableNamed(ctx context.Context, schema, name string, deferred bool) ([]exec.Constraint, error) {
-	v := s.view()
-	schemas := []string{schema}
-	if schema == "" {
-		schemas = s.env.SearchPath(false)
-	}
-	tables, err := v.Tables(ctx, s.client.Database)
+func deferrableNamed(ctx context.Context, v catalog.View, schemas []string, given bool, name string, deferred bool) ([]exec.Constraint, error) {
+	tables, err := v.Tables(ctx, v.CurrentDatabase())
 	if err != nil {
 		return nil, err
 	}
 	for _, sn := range schemas {
-		sc, err := v.Schema(ctx, s.client.Database, sn)
+		sc, err := v.Schema(ctx, v.CurrentDatabase(), sn)
 		if err != nil {
 			return nil, err
 		}
 		if sc == nil {
-			if schema != "" {
-				return nil, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", schema)
+			if given {
+				return nil, sqlstate.New(sqlstate.InvalidSchemaName, "schema \"%s\" does not exist", sn)
 			}
 			continue
 		}
@@ -200,16 +209,16 @@ func (s *Session) deferrableNamed(ctx context.Context, schema, name string, defe
 	return nil, sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" does not exist", name)
 }
 
-// notPending refuses to change a table for which checks wait, as PostgreSQL does.
-func (s *Session) notPending(stmt bind.Statement) error {
-	if len(s.deferred.queue) == 0 {
+// mayChange refuses to change a table for which checks wait, as PostgreSQL does.
+func (d *deferrals) mayChange(stmt bind.Statement) error {
+	if len(d.queue) == 0 {
 		return nil
 	}
 	refuse := func(what string, t *catalog.Table) error {
 		if t == nil {
 			return nil
 		}
-		for _, c := range s.deferred.queue {
+		for _, c := range d.queue {
 			if c.Table == t.ID {
 				return sqlstate.New(sqlstate.ObjectInUse, "cannot %s \"%s\" because it has pending trigger events", what, t.Name)
 			}

@@ -22,6 +22,19 @@
 //	copydata   the formats of COPY
 //	result     the types that sessions share with their connections
 //
+// Parts that know the session's own state are types of this package, with tests in parts_test.go where they need no cluster:
+//
+//	settings       the values of settings, and what follows from them: styles, limits, modes of transactions
+//	held           memory: the session's, the running statement's and the open transaction's
+//	temporaries    temporary relations, their rows and plans
+//	deferrals      checks of deferrable constraints that wait
+//	rights         what a role may do, for statements that are not data definition
+//	witness        conflicts as errors describe them: sessions, keys, values that the client may see
+//	explanation    EXPLAIN's answer in JSON and YAML
+//	notifying      LISTEN and NOTIFY, through transactions and savepoints
+//	statementTimer statement_timeout
+//	shown, ending  what other goroutines see of the session, and how they end it
+//
 // transaction.go has the effects of a commit, a rollback and ROLLBACK TO on all of them, and retry.go runs a transaction again; commands
 // that are not queries begin in command.go.
 //

@@ -7,10 +7,10 @@ import (
 	"meridian/sql/types"
 )
 
-// enumByOID finds an enum, or its arrays, by the OID that a client gives for a parameter.
-func (s *Session) enumByOID(ctx context.Context, oid uint32) (*types.T, bool) {
-	v, ok := s.view().(catalog.TypeView)
-	if !ok || s.state.Failed() {
+// enumByOID finds an enum, or the type of its arrays, by the OID that a client gives for a parameter.
+func enumByOID(ctx context.Context, view catalog.View, oid uint32) (*types.T, bool) {
+	v, ok := view.(catalog.TypeView)
+	if !ok {
 		return nil, false
 	}
 	t, err := v.TypeByID(ctx, catalog.ID(oid))

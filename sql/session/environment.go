@@ -113,7 +113,7 @@ func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
 		return 0, err
 	}
 	if e.mayDraw != seq.ID { // once for each statement
-		if err := e.s.mustHaveAny(seq.ID, catalog.Usage, catalog.Update); err != nil {
+		if err := e.s.rights().oneOf(seq.ID, catalog.Usage, catalog.Update); err != nil {
 			return 0, err
 		}
 		e.mayDraw = seq.ID
@@ -255,7 +255,7 @@ func (e *environment) CurrVal(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := e.s.mustHaveAny(seq.ID, catalog.Select, catalog.Usage); err != nil {
+	if err := e.s.rights().oneOf(seq.ID, catalog.Select, catalog.Usage); err != nil {
 		return 0, err
 	}
 	v, ok := e.currents[seq.ID]
@@ -306,7 +306,7 @@ func (e *environment) LastVal(ctx context.Context) (int64, error) {
 	if seq == nil || seq.Dropped {
 		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "lastval is not yet defined in this session")
 	}
-	if err := e.s.mustHaveAny(e.lastID, catalog.Select, catalog.Usage); err != nil {
+	if err := e.s.rights().oneOf(e.lastID, catalog.Select, catalog.Usage); err != nil {
 		return 0, err
 	}
 	return e.currents[e.lastID], nil
@@ -323,7 +323,7 @@ func (e *environment) SequenceLast(ctx context.Context, name string) (int64, boo
 	if err != nil {
 		return 0, false, err
 	}
-	if err := e.s.mustHaveAny(seq.ID, catalog.Select, catalog.Usage); err != nil {
+	if err := e.s.rights().oneOf(seq.ID, catalog.Select, catalog.Usage); err != nil {
 		return 0, false, err
 	}
 	return e.s.srv.Seqs.LastFor(ctx, e.s.temp.local, seq)
@@ -340,7 +340,7 @@ func (e *environment) SequenceParameters(ctx context.Context, oid uint32) (types
 	case seq.Kind != catalog.KindSequence:
 		return nil, sqlstate.New(sqlstate.WrongObjectType, "\"%s\" is not a sequence", seq.Name)
 	}
-	if err := e.s.mustHaveAny(seq.ID, catalog.Update, catalog.Select, catalog.Usage); err != nil {
+	if err := e.s.rights().oneOf(seq.ID, catalog.Update, catalog.Select, catalog.Usage); err != nil {
 		return nil, err
 	}
 	d := seq.Sequence
@@ -471,14 +471,14 @@ var _ exec.VirtualTables = lazyTables{}
 var _ system.Environment = (*environment)(nil)
 
 // User, Database, Superuser, Info and Activity of the session, for virtual relations.
-func (s *Session) User() string     { return s.role() }
-func (s *Session) Database() string { return s.client.Database }
-func (s *Session) Superuser() bool  { return s.access().Superuser(s.role()) }
-func (s *Session) Info() Info       { return s.info() }
-func (s *Session) Server() *Server  { return s.srv }
+func (s *Session) User() string      { return s.role() }
+func (s *identity) Database() string { return s.client.Database }
+func (s *Session) Superuser() bool   { return s.access().Superuser(s.role()) }
+func (s *Session) Info() Info        { return s.info() }
+func (s *Session) Server() *Server   { return s.srv }
 
 // Settings calls f for each setting.
-func (s *Session) Settings(f func(virtual.Setting)) {
+func (s *settings) Settings(f func(virtual.Setting)) {
 	for i := range parameter.All {
 		d := &parameter.All[i]
 		x := virtual.Setting{Name: parameter.DisplayName(d.Name), Setting: s.setting(d.Name), Category: d.Category, About: d.About, Context: d.Context, Vartype: "string",

@@ -12,6 +12,7 @@ import (
 
 	"meridian/sql/session/result"
 
+	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/exec"
 	"meridian/sql/opt"
@@ -128,8 +129,17 @@ func inMillis(d time.Duration) literal {
 	return float(float64(d)/float64(time.Millisecond), 3)
 }
 
-// explainFields is a node with all below it.
-func (s *Session) explainFields(n *opt.ExplainNode, meta *opt.Metadata, c *bind.Explain, trace *exec.Trace) []field {
+// explanation is what EXPLAIN shows in JSON or YAML.
+type explanation struct {
+	options *bind.Explain
+	meta    *opt.Metadata
+	trace   *exec.Trace // nil without ANALYZE
+	region  func(kv.NodeID) string
+}
+
+// fields is a node with all below it.
+func (x *explanation) fields(n *opt.ExplainNode) []field {
+	c, trace := x.options, x.trace
 	costs, timing := c.Costs == nil || *c.Costs, c.Timing == nil || *c.Timing
 	out := []field{{"Node Type", n.Type}}
 	if n.Relationship != "" {
@@ -150,7 +160,7 @@ func (s *Session) explainFields(n *opt.ExplainNode, meta *opt.Metadata, c *bind.
 		e := n.Node.Estimate()
 		width := int64(0)
 		for _, col := range n.Node.Columns() {
-			if l := meta.Column(col).Type.Len(); l > 0 {
+			if l := x.meta.Column(col).Type.Len(); l > 0 {
 				width += int64(l)
 			} else {
 				width += 32 // PostgreSQL's guess
@@ -180,7 +190,7 @@ func (s *Session) explainFields(n *opt.ExplainNode, meta *opt.Metadata, c *bind.
 					break
 				}
 				name := "r" + itoa(int64(a.Range)) + "@n" + itoa(int64(a.Node))
-				if region := s.srv.Ranges.Region(a.Node); region != "" {
+				if region := x.region(a.Node); region != "" {
 					name += "/" + region
 				}
 				served = append(served, name)
@@ -200,7 +210,7 @@ func (s *Session) explainFields(n *opt.ExplainNode, meta *opt.Metadata, c *bind.
 	}
 	var plans [][]field
 	for _, p := range n.Plans {
-		plans = append(plans, s.explainFields(p, meta, c, trace))
+		plans = append(plans, x.fields(p))
 	}
 	if plans != nil {
 		out = append(out, field{"Plans", plans})
@@ -238,7 +248,8 @@ func explainColumn(format string) result.Column {
 // explainStructured answers in JSON or YAML.
 func (s *Session) explainStructured(c *bind.Explain, p *plan.Plan, trace *exec.Trace, planning, took time.Duration, w *rowWriter) error {
 	opts := opt.ExplainOptions{Verbose: c.Verbose}
-	fields := []field{{"Plan", s.explainFields(opt.ExplainTree(p.Program.Plan(), opts), p.Program.Plan().Meta, c, trace)}}
+	x := explanation{options: c, meta: p.Program.Plan().Meta, trace: trace, region: s.srv.Ranges.Region}
+	fields := []field{{"Plan", x.fields(opt.ExplainTree(p.Program.Plan(), opts))}}
 	if c.Settings {
 		changed := []field{}
 		for _, n := range s.params.Names() {

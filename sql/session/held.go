@@ -1,30 +1,69 @@
 package session
 
-import "meridian/sql/memory"
-
-// The memory of a session in addition to its statements, portals and their rows is small, unless a client makes it large: it sets
-// parameters to texts of megabytes (parameter.Values), or a million savepoints. So that is accounted for too (I9), in estimates of ours.
+import (
+	"meridian/sql/memory"
+)
 
 // savepointBytes is what a savepoint occupies besides its name and the list of settings.
 const savepointBytes = 512
 
+// held is the memory of a session: the session's account, and below it those of the running statement and of the open transaction (I9).
+// In addition to its statements, portals and their rows a session holds little, unless a client makes it much: by parameters with texts of
+// megabytes (parameter.Values), or a million savepoints. The sizes are estimates of ours.
+type held struct {
+	memory       *memory.Account
+	perStatement int64 // the limit of each statement's account
+	accounts     []*memory.Account
+	inTxn        *memory.Account // nil: the transaction holds nothing yet
+}
+
+// Memory is the session's account, for what the connection buffers.
+func (h *held) Memory() *memory.Account { return h.memory }
+
+// account is an account that ends with the running statement.
+func (h *held) account() *memory.Account {
+	n := len(h.accounts)
+	if n < cap(h.accounts) {
+		h.accounts = h.accounts[:n+1]
+	} else {
+		h.accounts = append(h.accounts, nil)
+	}
+	if h.accounts[n] == nil {
+		h.accounts[n] = &memory.Account{}
+	}
+	h.accounts[n].Begin(h.memory, h.perStatement)
+	return h.accounts[n]
+}
+
+// portalAccount is an account for the rows of a portal, which outlives its statement.
+func (h *held) portalAccount() *memory.Account { return h.memory.NewStatement(h.perStatement) }
+
+// endStatement releases what the accounts of the running statement hold.
+func (h *held) endStatement() {
+	for _, a := range h.accounts {
+		a.Close()
+	}
+	h.accounts = h.accounts[:0]
+}
+
 // txnMemory is the account of what the open transaction holds in the session, until it ends.
-func (s *Session) txnMemory() *memory.Account {
-	if s.inTxn == nil {
-		s.inTxn = s.memory.NewStatement(0)
+func (h *held) txnMemory() *memory.Account {
+	if h.inTxn == nil {
+		h.inTxn = h.memory.NewStatement(0)
 	}
-	return s.inTxn
+	return h.inTxn
 }
 
-// closeTxnMemory gives back what the transaction held.
-func (s *Session) closeTxnMemory() {
-	if s.inTxn != nil {
-		s.inTxn.Close()
+// endTxn releases what the transaction held.
+func (h *held) endTxn() {
+	if h.inTxn != nil {
+		h.inTxn.Close()
 	}
-	s.params.Settle()
 }
 
-// holdSavepoint takes the memory of a savepoint, which has a copy of the list of settings.
-func (s *Session) holdSavepoint(name string) error {
-	return s.txnMemory().Grow(savepointBytes + int64(len(name)) + s.params.MarkBytes())
+// close releases everything, at the session's end.
+func (h *held) close() {
+	h.endTxn()
+	h.endStatement()
+	h.memory.Close()
 }

@@ -13,7 +13,7 @@ import (
 
 // initialSetting checks the value of ALTER ROLE ... SET and ALTER DATABASE ... SET, and returns the statement with name and value in the
 // form in which they are kept. Statements of other kinds come back as they are.
-func (s *Session) initialSetting(bound bind.Statement) (bind.Statement, error) {
+func (s *settings) initialSetting(bound bind.Statement) (bind.Statement, error) {
 	var set *bind.SetVar
 	var reset *parse.ResetVar
 	switch b := bound.(type) {

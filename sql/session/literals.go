@@ -38,7 +38,7 @@ func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 			return err // not to wait as long once more
 		}
 		if err == nil && p.Query != nil {
-			if params, ok := s.literalValues(p, lits); ok {
+			if params, ok := literalValues(p, lits, s.textEnv()); ok {
 				return s.runPlan(ctx, p, params, nil, true, final)
 			}
 		}
@@ -51,12 +51,11 @@ func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 }
 
 // literalValues reads the constants as the plan's parameters.
-func (s *Session) literalValues(p *plan.Plan, lits []parse.Literal) ([]types.Datum, bool) {
+func literalValues(p *plan.Plan, lits []parse.Literal, env types.Env) ([]types.Datum, bool) {
 	if len(p.Params) != len(lits) {
 		return nil, false
 	}
 	params := make([]types.Datum, len(lits))
-	env := s.textEnv()
 	for i, l := range lits {
 		if l.T.Kind != types.KindUnknown {
 			params[i] = types.NewInt(l.Int)

@@ -42,7 +42,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	}
 	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Params: plan.TypeKey(params)}
 	if !s.catalogChanged() {
-		if p, err := s.reuse(s.plans().Get(key)); p != nil || err != nil {
+		if p, err := s.reuse(s.temp.cache(s.srv.plans).Get(key)); p != nil || err != nil {
 			return p, err
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 		return nil, err
 	}
 	if !s.catalogChanged() && !p.Private && p.Query != nil && !s.cat.Past() && p.SharedBytes() <= plan.SharedBytesMax {
-		s.plans().Put(key, p)
+		s.temp.cache(s.srv.plans).Put(key, p)
 	}
 	return p, nil
 }
@@ -108,7 +108,7 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 // compile fills in the program of a bound query.
 func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *plan.Room) error {
 	view := s.view()
-	if err := s.checkAccess(q); err != nil {
+	if err := s.rights().query(q); err != nil {
 		return err
 	}
 	physical, err := opt.Optimize(q.Query, opt.Env{

@@ -25,15 +25,15 @@ type Binding struct {
 	ResultFormats []result.Format
 }
 
-// FormatBuffer lends a slice for a Binding's formats.
-func (s *Session) FormatBuffer(int) []result.Format { return s.formatBuf[:0] }
+// paramBuffer keeps a slice for the parameters of Bind messages.
+type paramBuffer struct{ lent [][]byte }
 
 // ParamBuffer lends a slice of n parameters.
-func (s *Session) ParamBuffer(n int) [][]byte {
-	if cap(s.paramBuf) < n {
-		s.paramBuf = make([][]byte, n)
+func (b *paramBuffer) ParamBuffer(n int) [][]byte {
+	if cap(b.lent) < n {
+		b.lent = make([][]byte, n)
 	}
-	return s.paramBuf[:n]
+	return b.lent[:n]
 }
 
 // Confine calls f, which does something for the session's client: a panic of its own code is its error (session.S6).
@@ -43,7 +43,7 @@ func (s *Session) Confine(f func() error) error {
 
 // Parse prepares a statement under a name; the empty name is replaced silently.
 func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) error {
-	s.startTime()
+	s.timer.start(s.duration("statement_timeout"))
 	return s.Confine(func() error { return s.prepare(ctx, name, text, oids) })
 }
 
@@ -81,8 +81,8 @@ func (s *Session) prepare(ctx context.Context, name, text string, oids []uint32)
 			continue
 		}
 		t, ok := types.FromOID(oid)
-		if !ok {
-			t, ok = s.enumByOID(ctx, oid)
+		if !ok && !s.state.Failed() {
+			t, ok = enumByOID(ctx, s.view(), oid)
 		}
 		if given[i] = t; !ok {
 			return sqlstate.New(sqlstate.UndefinedObject, "type with OID %d does not exist", oid)
@@ -181,7 +181,7 @@ func aboutParameter(err error, portal string, i int, f result.Format) error {
 
 // Bind makes a portal.
 func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) error {
-	s.startTime()
+	s.timer.start(s.duration("statement_timeout"))
 	return s.Confine(func() error { return s.makePortal(ctx, name, statement, b) })
 }
 
@@ -306,7 +306,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 	ctx, done := s.beginStatement(ctx, text)
 	defer func() {
 		if !p.Running() {
-			s.stopTime()
+			s.timer.stop()
 		}
 	}()
 	defer done()
@@ -345,7 +345,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 }
 
 // mayEnd reports whether the implicit transaction can be committed with this statement: not if its portal stays open.
-func (s *Session) mayEnd(p *portal.Portal, limit int) bool {
+func (s *transaction) mayEnd(p *portal.Portal, limit int) bool {
 	return !s.state.Block() && p.Plan.Query != nil && (limit == 0 || p.Plan.Program.Mutates())
 }
 
@@ -372,7 +372,7 @@ func (s *Session) startCursor(ctx context.Context, p *portal.Portal) error {
 	env := *s.environmentFor(p.Params, false)
 	sc := *env.Scalar
 	env.Scalar = &sc
-	env.Budget = s.memory.NewStatement(s.srv.MemoryPerStatement)
+	env.Budget = s.portalAccount()
 	cur, err := p.Plan.Program.Start(ctx, &env)
 	if err != nil {
 		env.Budget.Close()
@@ -384,7 +384,7 @@ func (s *Session) startCursor(ctx context.Context, p *portal.Portal) error {
 
 // resume sends more rows of a portal.
 func (s *Session) resume(ctx context.Context, p *portal.Portal, limit int64) error {
-	n, end, err := s.sendRows(ctx, p.Rows(), p.Plan.Columns, p.Formats, limit)
+	n, end, err := sendRows(ctx, s.out, p.Rows(), p.Plan.Columns, p.Formats, limit)
 	if err != nil {
 		p.Stop()
 		return err
@@ -399,18 +399,18 @@ func (s *Session) resume(ctx context.Context, p *portal.Portal, limit int64) err
 	}
 	p.Stop()
 	s.out.Complete(tagOf(p.Plan.Query.Tag, affected))
-	s.count(p.Plan.Query.Tag)
+	s.srv.metrics.count(p.Plan.Query.Tag)
 	return nil
 }
 
 // Sync ends a sequence of extended-protocol messages, and the implicit transaction with it.
 func (s *Session) Sync(ctx context.Context) error {
-	s.stopTime()
+	s.timer.stop()
 	if !s.state.Implicit() {
 		return nil
 	}
 	ctx, done := s.beginStatement(ctx, "")
-	defer s.stopTime()
+	defer s.timer.stop()
 	defer done()
 	return s.endImplicit(ctx, nil)
 }

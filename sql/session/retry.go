@@ -72,11 +72,11 @@ func (s *Session) record(err error, size int, wasFailed, summed bool) {
 }
 
 // replayLimits are what the session's settings say.
-func (s *Session) replayLimits() replay.Limits {
+func (s *settings) replayLimits() replay.Limits {
 	return replay.Limits{Statements: s.limit("transaction_replay_statements"), Bytes: s.limit("transaction_replay_size"), Shown: s.setting("transaction_replay_size")}
 }
 
-func (s *Session) limit(name string) int {
+func (s *settings) limit(name string) int {
 	v := s.setting(name)
 	if n, err := strconv.Atoi(v); err == nil {
 		return n
@@ -85,7 +85,7 @@ func (s *Session) limit(name string) int {
 }
 
 // canContinue reports whether a failed statement leaves a transaction that a savepoint can save.
-func (s *Session) canContinue() bool {
+func (s *transaction) canContinue() bool {
 	return s.tx != nil && s.state.Savable(s.savepoints.Len())
 }
 
@@ -191,7 +191,7 @@ const maxLost = 8
 
 // lockLost locks the rows over which the transaction has lost, before it runs again: else it would read them, wait for
 // others to write them, and lose once more, for as long as others come. Rows that can't be locked are left to the statements.
-func (s *Session) lockLost(ctx context.Context, conflict error, lost []keys.Key) []keys.Key {
+func (s *transaction) lockLost(ctx context.Context, conflict error, lost []keys.Key) []keys.Key {
 	if s.state.Modes().Isolation == kv.ReadCommitted || s.state.Modes().ReadOnly {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (s *Session) lockLost(ctx context.Context, conflict error, lost []keys.Key)
 func (s *Session) lost(at txnstate.Point, conflict error, d *replay.DiffersError, why string) error {
 	s.state.Lost(at)
 	s.srv.metrics.ClientRetries.Add(1)
-	return s.describeLoss(conflict, d, why)
+	return s.witness().loss(conflict, s.state.Modes().Isolation, d, why)
 }
 
 // startOver begins a new attempt of the transaction, with the session as it was at its beginning.

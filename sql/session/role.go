@@ -135,7 +135,7 @@ func (s *Server) endDisabled() {
 
 // terminate ends a session: its statement is cancelled, and the client told.
 func (s *Session) terminate() {
-	s.end.terminated.Store(true)
+	s.terminated.Store(true)
 	s.cancelStatement()
 	if h, ok := s.out.(interface{ HangUp() }); ok {
 		h.HangUp()

@@ -19,6 +19,7 @@ import (
 
 	"meridian/sql/memory"
 	"meridian/sql/notify"
+	"meridian/sql/temporary"
 	"meridian/sql/types"
 	"meridian/sql/virtual"
 )
@@ -35,6 +36,22 @@ type Metrics struct {
 	Replays, ReplaysSucceeded, ReplaysDiffering, ReplaysOff atomic.Int64
 	// Latency is a histogram of statement times by powers of two of microseconds.
 	Latency [32]atomic.Int64
+}
+
+// count counts a statement by the verb of its command tag.
+func (m *Metrics) count(verb string) {
+	switch verb {
+	case "SELECT":
+		m.Selects.Add(1)
+	case "INSERT":
+		m.Inserts.Add(1)
+	case "UPDATE":
+		m.Updates.Add(1)
+	case "DELETE":
+		m.Deletes.Add(1)
+	default:
+		m.Other.Add(1)
+	}
 }
 
 func (m *Metrics) observe(d time.Duration) {
@@ -100,12 +117,15 @@ func (s *Server) Open(ctx context.Context, c Client, out result.Results) (*Sessi
 	if err := s.mayLogin(&c); err != nil {
 		return nil, err
 	}
-	sess := &Session{srv: s, out: out, memory: memory.NewSession(s.Memory),
+	sess := &Session{srv: s, out: out, held: held{memory: memory.NewSession(s.Memory), perStatement: s.MemoryPerStatement},
 		identity: identity{client: c, authorized: c.User, acting: c.User, opened: s.Host.Clock.Now()}}
-	sess.env.s, sess.params, sess.deferred.s = sess, parameter.New(s.defaults, sess.memory), sess
+	sess.env.s, sess.params = sess, parameter.New(s.defaults, sess.memory)
 	sess.statements, sess.portals = portal.NewStatements(sess.memory), portal.NewPortals()
+	sess.computed = sess.computedSetting
+	sess.deferred.memory = sess.txnMemory
 	sess.advisory = advisory.New(lockOwner{sess}, sess.memory)
-	sess.temp.local = &lease.Local{}
+	sess.temp = temporaries{local: &lease.Local{}, session: sess.memory, limit: func() int64 { return int64(sess.limit(temporary.Setting)) }}
+	sess.timer.host = s.Host
 	if s.Gate != nil {
 		sess.ticket = s.Gate.NewTicket()
 	}

@@ -20,7 +20,6 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/charset"
 	"meridian/sql/exec"
-	"meridian/sql/memory"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -35,9 +34,9 @@ type Session struct {
 	out result.Results
 	identity
 	settings
-	parser   parse.Parser
-	env      environment
-	end      ending
+	parser parse.Parser
+	env    environment
+	ending
 	advisory *advisory.Locks
 
 	deferred  deferrals
@@ -53,13 +52,10 @@ type Session struct {
 	statements portal.Statements
 	portals    portal.Portals
 
-	formatBuf []result.Format
-	paramBuf  [][]byte
+	paramBuffer
 	scalarCtx scalar.Context
 	execEnv   exec.Env
-	// memory is what the session holds; accounts are those of the running statement, which end with it.
-	memory   *memory.Account
-	accounts []*memory.Account
+	held
 
 	// ticket is the session's place at the node's gate, nil if there is none.
 	ticket *admission.Ticket
@@ -84,16 +80,18 @@ type settings struct {
 	location *time.Location
 	style    types.Style      // of text
 	charset  *charset.Charset // of the client; nil: UTF-8
+	// computed gives the values of settings that follow from the session's roles and its transaction.
+	computed func(name string) (value string, ok bool)
 	// told has the reported settings as the client knows them, nil until it was told first; stale: one may have changed since.
 	told  map[string]string
 	stale bool
 }
 
-// Parameter is a reported setting.
+// Parameter is a setting and its value.
 type Parameter struct{ Name, Value string }
 
 // Reported lists the settings that a client is told at the start.
-func (s *Session) Reported() []Parameter {
+func (s *settings) Reported() []Parameter {
 	s.told = map[string]string{}
 	var out []Parameter
 	for i := range parameter.All {
@@ -127,24 +125,21 @@ func (s *Session) Report() {
 func (s *identity) CancelKey() (pid, secret int32) { return s.pid, s.secret }
 
 // Terminated reports whether pg_terminate_backend hit the session.
-func (s *Session) Terminated() bool { return s.end.terminated.Load() }
+func (e *ending) Terminated() bool { return e.terminated.Load() }
 
 // ConnectionCheck is client_connection_check_interval: how often the server looks, while a statement runs, whether the client is
 // still there; zero is never. Another goroutine may ask.
-func (s *Session) ConnectionCheck() time.Duration { return time.Duration(s.end.check.Load()) }
+func (e *ending) ConnectionCheck() time.Duration { return time.Duration(e.check.Load()) }
 
 // Terminate ends the session: what it does is cancelled, and Terminated holds. Another goroutine may call it.
 func (s *Session) Terminate() {
-	s.end.terminated.Store(true)
+	s.terminated.Store(true)
 	s.cancelStatement()
 }
 
-// TimedOut is the error that ends a session which sat idle for too long, or could not keep its advisory locks; nil if neither is so.
-func (s *Session) TimedOut() *sqlstate.Error { return s.end.reason() }
-
 // endWith ends the session with an error. Another goroutine may call it.
 func (s *Session) endWith(e *sqlstate.Error) {
-	s.end.why.Store(e)
+	s.why.Store(e)
 	if cancel := s.canceller(); cancel != nil {
 		cancel(e)
 	}
@@ -152,55 +147,60 @@ func (s *Session) endWith(e *sqlstate.Error) {
 }
 
 // Idle reports whether no transaction is open.
-func (s *Session) Idle() bool { return !s.state.Open() }
+func (s *transaction) Idle() bool { return !s.state.Open() }
 
 // Status is the transaction status of ReadyForQuery.
-func (s *Session) Status() byte { return s.state.Status() }
+func (s *transaction) Status() byte { return s.state.Status() }
 
 // Close rolls back what is open.
 func (s *Session) Close() {
 	ctx := s.srv.Host.Group.Context()
 	s.portals.CloseAll()
 	s.finishTxn(ctx)
-	s.dropTemporaries()
+	s.temp.drop()
+	s.viewCache = nil
 	s.advisory.Close()
 	s.notifying.unlistenAll()
 	if s.ticket != nil {
 		s.ticket.Close()
 	}
-	s.endAccounts()
-	s.memory.Close()
+	s.held.close()
 	s.setIdleTimer(nil)
 	s.srv.forget(s)
 }
 
-func (s *Session) setting(name string) string {
-	switch name {
-	case "session_authorization":
-		return s.sessionRole()
-	case "is_superuser":
-		if s.Superuser() {
-			return "on"
-		}
-		return "off"
-	case "transaction_isolation":
-		if s.state.Open() {
-			return s.state.Modes().IsolationShown()
-		}
-		return s.setting("default_transaction_isolation")
-	case "transaction_read_only":
-		if s.state.Open() {
-			return map[bool]string{true: "on", false: "off"}[s.state.Modes().ReadOnly]
-		}
-		return s.setting("default_transaction_read_only")
-	case "transaction_deferrable":
-		if s.state.Open() {
-			return map[bool]string{true: "on", false: "off"}[s.state.Modes().Deferrable]
-		}
-		return s.setting("default_transaction_deferrable")
+// setting is a setting's value.
+func (s *settings) setting(name string) string {
+	if v, ok := s.computed(name); ok {
+		return v
 	}
 	v, _ := s.params.Get(name)
 	return v
+}
+
+// computedSetting gives the values of settings that follow from the session's roles and its transaction.
+func (s *Session) computedSetting(name string) (string, bool) {
+	onOff := map[bool]string{true: "on", false: "off"}
+	switch name {
+	case "session_authorization":
+		return s.sessionRole(), true
+	case "is_superuser":
+		return onOff[s.Superuser()], true
+	case "transaction_isolation", "transaction_read_only", "transaction_deferrable":
+		if !s.state.Open() {
+			return s.setting("default_" + name), true
+		}
+	}
+	m := s.state.Modes()
+	switch name {
+	case "transaction_isolation":
+		return m.IsolationShown(), true
+	case "transaction_read_only":
+		return onOff[m.ReadOnly], true
+	case "transaction_deferrable":
+		return onOff[m.Deferrable], true
+	}
+	return "", false
 }
 
 func (s *Session) startupSettings(all map[string]string) error {
@@ -209,8 +209,14 @@ func (s *Session) startupSettings(all map[string]string) error {
 	s.initialSettings()
 	for k, v := range all {
 		if k == "options" {
-			if err := s.commandLine(optionWords(v)); err != nil {
+			given, err := commandLine(optionWords(v))
+			if err != nil {
 				return err
+			}
+			for _, o := range given {
+				if err := s.set(o.Name, o.Value, false); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -221,8 +227,8 @@ func (s *Session) startupSettings(all map[string]string) error {
 	return nil
 }
 
-// commandLine takes settings as the server's command line has them: -c name=value, or --name=value.
-func (s *Session) commandLine(words []string) error {
+// commandLine reads settings as the server's command line has them: -c name=value, or --name=value.
+func commandLine(words []string) (given []Parameter, err error) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
 		text, ok := strings.CutPrefix(w, "--")
@@ -233,17 +239,15 @@ func (s *Session) commandLine(words []string) error {
 			}
 		}
 		if !ok {
-			return sqlstate.New(sqlstate.SyntaxError, "invalid command-line argument for server process: %s", w)
+			return nil, sqlstate.New(sqlstate.SyntaxError, "invalid command-line argument for server process: %s", w)
 		}
 		name, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return sqlstate.New(sqlstate.SyntaxError, "%s requires a value", w)
+			return nil, sqlstate.New(sqlstate.SyntaxError, "%s requires a value", w)
 		}
-		if err := s.set(strings.ReplaceAll(name, "-", "_"), value, false); err != nil {
-			return err
-		}
+		given = append(given, Parameter{strings.ReplaceAll(name, "-", "_"), value})
 	}
-	return nil
+	return given, nil
 }
 
 // optionWords splits the startup option of that name at white space; a backslash keeps what follows it.
@@ -319,7 +323,7 @@ func (s *Session) settingChanged(name string) {
 	case "role", "session_authorization":
 		s.rolesChanged()
 	case parameter.ClientCheck:
-		s.end.check.Store(int64(s.duration(name)))
+		s.check.Store(int64(s.duration(name)))
 	case temporary.Setting:
 		s.temp.account.SetLimit(int64(s.limit(temporary.Setting)))
 	case "lock_timeout":
@@ -337,7 +341,7 @@ func (s *settings) inform(name string) {
 	}
 }
 
-func (s *Session) duration(name string) time.Duration {
+func (s *settings) duration(name string) time.Duration {
 	v := s.setting(name)
 	if v == "0" || v == "" {
 		return 0
@@ -367,12 +371,12 @@ func (s *Session) view() catalog.View {
 	return s.viewCache
 }
 
-func (s *Session) catalogChanged() bool { return s.cat != nil && s.cat.Changed() }
+func (s *transaction) catalogChanged() bool { return s.cat != nil && s.cat.Changed() }
 
 // Query runs a string of statements (the simple protocol). Without BEGIN they are one implicit transaction.
 func (s *Session) Query(ctx context.Context, text string) error {
 	ctx, done := s.beginStatement(ctx, text)
-	defer s.stopTime()
+	defer s.timer.stop()
 	defer done()
 	s.CloseStatement("")
 	err := s.queryText(ctx, text)
@@ -423,8 +427,8 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 	for i := range stmts {
 		stmt, last := &stmts[i], i == len(stmts)-1
 		if i > 0 {
-			s.stopTime()
-			s.watchTime(ctx, s.canceller())
+			s.timer.stop()
+			s.timer.watch(ctx, s.duration("statement_timeout"), s.canceller())
 		}
 		err := s.step(ctx, stmt.Text(), 0, nil, func(ctx context.Context, final bool) error {
 			return s.runStatement(ctx, stmt, final)
@@ -441,7 +445,7 @@ func (s *Session) cachedPlan(text string) (*plan.Plan, error) {
 	if s.state.Failed() || s.catalogChanged() {
 		return nil, nil
 	}
-	p := s.plans().Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.setting("search_path")})
+	p := s.temp.cache(s.srv.plans).Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.setting("search_path")})
 	if p != nil && len(p.Params) > 0 {
 		return nil, nil // of a prepared statement
 	}
@@ -496,14 +500,14 @@ func (s *Session) runPlan(ctx context.Context, p *plan.Plan, params []types.Datu
 	if describe && p.Columns != nil {
 		s.out.Describe(p.Columns, formats)
 	}
-	n, _, err := s.sendRows(ctx, cur, p.Columns, formats, 0)
+	n, _, err := sendRows(ctx, s.out, cur, p.Columns, formats, 0)
 	if err != nil {
 		return err
 	}
 	if p.Query.Tag != "SELECT" {
 		n = cur.RowsAffected()
 	}
-	s.count(p.Query.Tag)
+	s.srv.metrics.count(p.Query.Tag)
 	s.env.giveBack(ctx)
 	if cur.Committed() {
 		if err := s.afterCommit(ctx); err != nil {
@@ -515,7 +519,7 @@ func (s *Session) runPlan(ctx context.Context, p *plan.Plan, params []types.Datu
 }
 
 // sendRows sends up to limit rows (zero: all) and reports how many, and whether the cursor ended.
-func (s *Session) sendRows(ctx context.Context, cur portal.Rows, cols []result.Column, formats []result.Format, limit int64) (int64, bool, error) {
+func sendRows(ctx context.Context, out result.Results, cur portal.Rows, cols []result.Column, formats []result.Format, limit int64) (int64, bool, error) {
 	n := int64(0)
 	for limit == 0 || n < limit {
 		row, err := cur.Next(ctx)
@@ -527,7 +531,7 @@ func (s *Session) sendRows(ctx context.Context, cur portal.Rows, cols []result.C
 		}
 		n++
 		if cols != nil {
-			if err := s.out.Row(row, cols, formats); err != nil {
+			if err := out.Row(row, cols, formats); err != nil {
 				return n, false, err
 			}
 		}
@@ -569,38 +573,12 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 	return p, nil
 }
 
-// Memory is the session's account, for what the connection buffers.
-func (s *Session) Memory() *memory.Account { return s.memory }
-
-// account is one that ends with the running statement.
-func (s *Session) account() *memory.Account {
-	n := len(s.accounts)
-	if n < cap(s.accounts) {
-		s.accounts = s.accounts[:n+1]
-	} else {
-		s.accounts = append(s.accounts, nil)
-	}
-	if s.accounts[n] == nil {
-		s.accounts[n] = &memory.Account{}
-	}
-	s.accounts[n].Begin(s.memory, s.srv.MemoryPerStatement)
-	return s.accounts[n]
-}
-
-// endAccounts gives back all that the statement's accounts have left.
-func (s *Session) endAccounts() {
-	for _, a := range s.accounts {
-		a.Close()
-	}
-	s.accounts = s.accounts[:0]
-}
-
 // environmentFor fills in the session's execution environment; it is good until the next statement.
 func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
 	s.tx.BeginStatement()
 	s.env.mayDraw = 0
 	s.fillScalar(params)
-	s.execEnv = exec.Env{Txn: s.kv(), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state.Implicit()}
+	s.execEnv = exec.Env{Txn: s.temp.through(s.tx), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state.Implicit()}
 	s.execEnv.Budget, s.execEnv.Deferrals = s.account(), &s.deferred
 	if s.execEnv.AutoCommit {
 		s.execEnv.Looker = (*looker)(s)
@@ -636,22 +614,6 @@ func tagOf(verb string, n int64) string {
 	return verb + " " + itoa(n)
 }
 
-func (s *Session) count(tag string) {
-	m := &s.srv.metrics
-	switch tag {
-	case "SELECT":
-		m.Selects.Add(1)
-	case "INSERT":
-		m.Inserts.Add(1)
-	case "UPDATE":
-		m.Updates.Add(1)
-	case "DELETE":
-		m.Deletes.Add(1)
-	default:
-		m.Other.Add(1)
-	}
-}
-
 func (s *Session) notice(n bind.Notice) {
 	code := sqlstate.Code(n.Code)
 	if code == "" {
@@ -670,13 +632,13 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	s.env.blocking = nil
 	s.active(cancel, text, start)
 	s.setIdleTimer(nil)
-	s.watchTime(ctx, cancel)
+	s.timer.watch(ctx, s.duration("statement_timeout"), cancel)
 	return ctx, func() {
 		s.env.giveBack(ctx)
 		end := s.srv.Host.Clock.Now()
 		s.idle(end, s.state.Block())
 		cancel(nil)
-		s.endAccounts()
+		s.endStatement()
 		s.srv.metrics.observe(end.Sub(start))
 		s.armIdle()
 	}
@@ -705,8 +667,8 @@ func (s *Session) armIdle() {
 	s.setIdleTimer(stop)
 	s.srv.Host.Group.Go(func(context.Context) {
 		if s.srv.Host.Clock.Sleep(ctx, d) == nil {
-			s.end.timedOut.Store(&name)
-			s.end.terminated.Store(true)
+			s.timedOut.Store(&name)
+			s.terminated.Store(true)
 			if h, ok := s.out.(interface{ HangUp() }); ok {
 				h.HangUp()
 			}

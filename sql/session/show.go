@@ -33,7 +33,7 @@ func showColumns(c *bind.Show) []result.Column {
 func (s *Session) show(ctx context.Context, c *bind.Show, w *rowWriter) error {
 	switch c.What {
 	case "RANGES":
-		return s.showRanges(ctx, c, w)
+		return showRanges(ctx, s.srv.Ranges, s.rights(), c, w)
 	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "CREATE":
 		if c.Table == nil {
 			return sqlstate.New(sqlstate.UndefinedTable, "no such relation")
@@ -49,7 +49,8 @@ func (s *Session) show(ctx context.Context, c *bind.Show, w *rowWriter) error {
 	return sqlstate.New(sqlstate.FeatureNotSupported, "SHOW %s is not supported", c.What)
 }
 
-func (s *Session) showRanges(ctx context.Context, c *bind.Show, w *rowWriter) error {
+// showRanges lists ranges. A role that is not a superuser sees no keys of other tables.
+func showRanges(ctx context.Context, ranges Ranges, r rights, c *bind.Show, w *rowWriter) error {
 	span := keys.Span{Start: keys.TablePrefix, End: keys.TableMax}
 	switch {
 	case c.Index != nil:
@@ -58,12 +59,12 @@ func (s *Session) showRanges(ctx context.Context, c *bind.Show, w *rowWriter) er
 	case c.Table != nil:
 		span = keys.TableSpan(uint32(c.Table.ID))
 	}
-	rows, err := s.srv.Ranges.Ranges(ctx, span.Start, span.End)
+	rows, err := ranges.Ranges(ctx, span.Start, span.End)
 	if err != nil {
 		return err
 	}
 	w.columns(showColumns(c)...)
-	clip := c.Table != nil && !s.view().Access().Superuser(s.role())
+	clip := c.Table != nil && !r.access.Superuser(r.role)
 	for _, r := range rows {
 		if clip { // a range may begin or end at a row of another table
 			r.Start, r.End = maxKey(r.Start, span.Start), minKey(r.End, span.End)
@@ -79,7 +80,7 @@ func (s *Session) showRanges(ctx context.Context, c *bind.Show, w *rowWriter) er
 			}
 		}
 		err := w.row(types.NewString(keys.PrettyPrint(r.Start)), types.NewString(keys.PrettyPrint(r.End)), types.NewInt(int64(r.ID)),
-			types.NewInt(r.Bytes), types.NewInt(int64(r.Leaseholder)), types.NewString(s.srv.Ranges.Region(r.Leaseholder)),
+			types.NewInt(r.Bytes), types.NewInt(int64(r.Leaseholder)), types.NewString(ranges.Region(r.Leaseholder)),
 			types.NewString("{"+strings.Join(replicas, ",")+"}"), types.NewString("{"+strings.Join(places, ",")+"}"),
 			types.NewString("{"+strings.Join(silent, ",")+"}"))
 		if err != nil {
@@ -106,7 +107,7 @@ func minKey(a, b []byte) []byte {
 // splitAt is ALTER TABLE ... SPLIT AT: each row of the query is a prefix of the index's key.
 func (s *Session) splitAt(ctx context.Context, c *bind.SplitAt) (string, error) {
 	if c.Unsplit && c.All {
-		return s.unsplitAll(ctx, c)
+		return unsplitAll(ctx, s.srv.Ranges, c)
 	}
 	if c.Scatter || c.Rows == nil {
 		return "", sqlstate.New(sqlstate.FeatureNotSupported, "SCATTER is not supported").WithHint("Ranges are spread by themselves.")
@@ -128,13 +129,13 @@ func (s *Session) splitAt(ctx context.Context, c *bind.SplitAt) (string, error) 
 }
 
 // unsplitAll is ALTER TABLE ... UNSPLIT ALL: every range that begins within the index may be merged again.
-func (s *Session) unsplitAll(ctx context.Context, c *bind.SplitAt) (string, error) {
+func unsplitAll(ctx context.Context, ranges Ranges, c *bind.SplitAt) (string, error) {
 	start, err := splitKey(c.Table, c.Index, nil)
 	if err != nil {
 		return "", err
 	}
 	span := keys.Span{Start: start, End: keys.Key(start).PrefixEnd()}
-	rows, err := s.srv.Ranges.Ranges(ctx, span.Start, span.End)
+	rows, err := ranges.Ranges(ctx, span.Start, span.End)
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +145,7 @@ func (s *Session) unsplitAll(ctx context.Context, c *bind.SplitAt) (string, erro
 			at = append(at, rows[i].Start)
 		}
 	}
-	return "ALTER TABLE", s.srv.Ranges.Unsplit(ctx, at)
+	return "ALTER TABLE", ranges.Unsplit(ctx, at)
 }
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.3f", float64(d.Nanoseconds())/1e6) }

@@ -107,8 +107,9 @@ type ending struct {
 	why        atomic.Pointer[sqlstate.Error] // if it was not by a setting or an administrator
 }
 
-// reason is the error that ends the session; nil if there is none, or an administrator ends it.
-func (e *ending) reason() *sqlstate.Error {
+// TimedOut is the error that ends the session, for example because it was idle for too long or could not keep its advisory locks; nil if there is
+// none, or an administrator ends it.
+func (e *ending) TimedOut() *sqlstate.Error {
 	switch name := e.timedOut.Load(); {
 	case name == nil:
 		return e.why.Load()

@@ -93,7 +93,7 @@ func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.
 		return bytes, int64(len(list)), err == nil && resume == nil
 	}
 	if t.Temporary() {
-		bytes, _, _ := read(e.s.kv().Scan)
+		bytes, _, _ := read(e.s.temp.through(e.s.tx).Scan)
 		return bytes, nil
 	}
 	// It reads the present, in nobody's way: no transaction has to be run again for it.

@@ -52,7 +52,7 @@ func (s *settings) decodeText(raw []byte) ([]byte, error) {
 }
 
 // shows reports whether the client wants to hear of a notice (client_min_messages).
-func (s *Session) shows(severity string) bool {
+func (s *settings) shows(severity string) bool {
 	switch s.setting("client_min_messages") {
 	case "warning":
 		return severity != "NOTICE"

@@ -18,8 +18,10 @@ type temporaries struct {
 	local *lease.Local
 	rows  *temporary.Store // nil before the first relation
 	kv    temporary.KV
-	// account is what the rows hold.
+	// account is what the rows hold, of the session's, up to the limit that the setting has when the first relation is made.
 	account memory.Account
+	session *memory.Account
+	limit   func() int64
 	// plans are those that were made while there were temporary relations: names may mean something else to other sessions.
 	plans *plan.Cache
 }
@@ -34,42 +36,35 @@ type tempMark struct {
 // maxOwnPlans bounds the plans that a session with temporary relations keeps for itself.
 const maxOwnPlans = 64
 
-// beginCatalog begins the catalogue's part of the open transaction.
-func (s *Session) beginCatalog() {
-	s.cat, s.viewCache = s.srv.Catalog.Begin(s.tx), nil
-	s.cat.SetLocal(s.temp.local)
-}
-
-// kv is what statements read and write rows through.
-func (s *Session) kv() exec.KV {
-	if s.temp.local.Empty() {
-		return s.tx
+// through is what statements read and write rows through.
+func (t *temporaries) through(tx *txn.Txn) exec.KV {
+	if t.local.Empty() {
+		return tx
 	}
-	return s.definitionKV()
+	return t.definitions(tx)
 }
 
-// definitionKV is kv for data definition, which may make the first temporary table.
-func (s *Session) definitionKV() exec.KV {
-	t := &s.temp
+// definitions is through for data definition, which may make the first temporary table.
+func (t *temporaries) definitions(tx *txn.Txn) exec.KV {
 	if t.rows == nil {
-		t.account.Begin(s.memory, int64(s.limit(temporary.Setting)))
+		t.account.Begin(t.session, t.limit())
 		t.rows = temporary.New(&t.account)
 		t.local.Rows = func(x *catalog.Table) int64 { return t.rows.Count(keys.IndexSpan(x.ID, x.Primary().ID)) }
 	}
-	t.kv = temporary.KV{Txn: s.tx, Store: t.rows}
+	t.kv = temporary.KV{Txn: tx, Store: t.rows}
 	t.rows.Step()
 	return &t.kv
 }
 
-// plans is the cache for plans of the session's statements.
-func (s *Session) plans() *plan.Cache {
-	if s.temp.local.Empty() {
-		return s.srv.plans
+// cache is the cache for plans of the session's statements: the node's, or one of its own.
+func (t *temporaries) cache(shared *plan.Cache) *plan.Cache {
+	if t.local.Empty() {
+		return shared
 	}
-	if s.temp.plans == nil {
-		s.temp.plans = plan.NewCache(maxOwnPlans)
+	if t.plans == nil {
+		t.plans = plan.NewCache(maxOwnPlans)
 	}
-	return s.temp.plans
+	return t.plans
 }
 
 // commit is called when the transaction has committed: it can't fail.
@@ -138,33 +133,25 @@ func (t *temporaries) rollbackTo(m tempMark) {
 	}
 }
 
-// dropTemporaries drops everything, at the end of the session and for DISCARD.
-func (s *Session) dropTemporaries() {
-	t := &s.temp
+// drop drops everything, at the end of the session and for DISCARD ALL.
+func (t *temporaries) drop() {
 	t.local.Forget()
 	if t.rows != nil {
 		t.rows.Close()
 		t.account.Close()
 	}
-	t.rows, t.local.Rows, t.plans, s.viewCache = nil, nil, nil, nil
+	t.rows, t.local.Rows, t.plans = nil, nil, nil
 }
 
-// discardTemporaries is DISCARD TEMP, which a rollback undoes like any other DROP.
-func (s *Session) discardTemporaries() error {
-	if s.temp.local.Empty() {
+// discard is DISCARD TEMP, which a rollback undoes like any other DROP.
+func (t *temporaries) discard() error {
+	t.local.DropAll()
+	if t.rows == nil {
 		return nil
 	}
-	s.ensureTxn()
-	s.temp.local.DropAll()
-	if s.temp.rows != nil {
-		var b txn.WriteBatch
-		b.DeleteRange(keys.Span{Start: keys.TableKey(catalog.FirstLocalID), End: keys.TableSpan(catalog.LastLocalID).End})
-		if err := s.temp.rows.Write(&b); err != nil {
-			return err
-		}
-	}
-	s.viewCache = nil
-	return nil
+	var b txn.WriteBatch
+	b.DeleteRange(keys.Span{Start: keys.TableKey(catalog.FirstLocalID), End: keys.TableSpan(catalog.LastLocalID).End})
+	return t.rows.Write(&b)
 }
 
 // writesTemporary reports whether a query changes and locks rows of temporary tables only, which a READ ONLY transaction may.

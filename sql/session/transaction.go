@@ -9,7 +9,6 @@ import (
 	"meridian/clock"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
-	"meridian/sql/memory"
 	"meridian/sql/parse"
 	"meridian/sql/session/parameter"
 	"meridian/sql/session/portal"
@@ -26,8 +25,6 @@ type transaction struct {
 	viewCache  catalog.View
 	savepoints txnstate.Savepoints[savepoint]
 	txnStart   time.Time
-	// inTxn is what it holds in the session's memory (held.go).
-	inTxn *memory.Account
 }
 
 // savepoint is what it takes to go back to one.
@@ -49,7 +46,7 @@ func (s *Session) ensureTxn() {
 	}
 }
 
-func (s *Session) defaultModes() txnstate.Modes {
+func (s *settings) defaultModes() txnstate.Modes {
 	return txnstate.Modes{
 		ReadOnly:   s.setting("default_transaction_read_only") == "on",
 		Deferrable: s.setting("default_transaction_deferrable") == "on",
@@ -69,7 +66,13 @@ func (s *Session) openTxn(st txnstate.State, m txnstate.Modes) {
 	s.advisory.Begin()
 }
 
-func (s *Session) options(m txnstate.Modes) txn.TxnOptions {
+// beginCatalog begins the catalogue's part of the open transaction.
+func (s *Session) beginCatalog() {
+	s.cat, s.viewCache = s.srv.Catalog.Begin(s.tx), nil
+	s.cat.SetLocal(s.temp.local)
+}
+
+func (s *settings) options(m txnstate.Modes) txn.TxnOptions {
 	return txn.TxnOptions{Isolation: m.Isolation, ReadOnly: m.ReadOnly, LockTimeout: s.duration("lock_timeout")}
 }
 
@@ -152,7 +155,8 @@ func (s *Session) clearTxn(committed bool) {
 		s.settingChanged(n)
 	}
 	s.notifying.end(committed)
-	s.closeTxnMemory()
+	s.endTxn()
+	s.params.Settle()
 	s.advisory.End()
 }
 
@@ -267,7 +271,7 @@ func (s *Session) savepoint(name string) error {
 	if err := s.state.NeedBlock("SAVEPOINT"); err != nil {
 		return err
 	}
-	if err := s.holdSavepoint(name); err != nil {
+	if err := s.txnMemory().Grow(savepointBytes + int64(len(name)) + s.params.MarkBytes()); err != nil {
 		return err
 	}
 	s.savepoints.Push(strings.Clone(name), savepoint{at: s.tx.Savepoint(), schema: s.cat.Mark(), temp: s.temp.mark(), params: s.params.Mark(),
