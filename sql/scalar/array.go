@@ -41,17 +41,20 @@ func eqOrBothNull(a, b types.Datum) bool {
 	return types.Compare(a, b) == 0
 }
 
+// addArrays adds the functions and operators of arrays. They see NULL where PostgreSQL's do.
 func addArrays(r *Registry) {
-	// Functions over arrays see NULL where PostgreSQL's do.
-	elemOfArgs := func(ts []*types.T, arr int, other int) *types.T {
-		if e := ElemType(ts[arr]); e != nil {
-			return e
-		}
-		if other >= 0 {
-			return ts[other]
-		}
-		return types.Text
-	}
+	addArrayConcatenation(r)
+	addArrayBounds(r)
+	addArrayElements(r)
+	addArrayFill(r)
+	addArrayContainment(r)
+	addArrayText(r)
+	addArraySets(r)
+	addSeries(r)
+}
+
+// addArrayConcatenation adds array_append, array_prepend, array_cat and ||.
+func addArrayConcatenation(r *Registry) {
 	build := func(elem *types.T, parts ...[]types.Datum) (types.Datum, error) {
 		n := 0
 		for _, p := range parts {
@@ -73,19 +76,6 @@ func addArrays(r *Registry) {
 		}
 		es := d.Array().Elems
 		return types.NewShaped(elem, es, []types.Dim{{Lower: lower, Len: int32(len(es))}}), nil
-	}
-	fallback := func(o *Overload) *Overload {
-		o.setN(func(ctx *Context, args []types.Datum) (types.Datum, error) {
-			ts := make([]*types.T, len(args))
-			for i, d := range args {
-				ts[i] = types.Text
-				if d.Phys() == types.PhysArray {
-					ts[i] = types.ArrayOf(d.Array().Elem)
-				}
-			}
-			return o.TypedEval(ts)(ctx, args)
-		})
-		return o
 	}
 	app := func(ts []*types.T) evalN {
 		elem := elemOfArgs(ts, 0, 1)
@@ -157,8 +147,12 @@ func addArrays(r *Registry) {
 		}
 		o := r.add(into, v.sig, Immutable).WithNulls()
 		o.TypedEval = v.f
-		fallback(o)
+		byTypesOfValues(o)
 	}
+}
+
+// addArrayBounds adds dimensions, bounds and lengths.
+func addArrayBounds(r *Registry) {
 	dim := func(f func(d types.Dim) int64) eval2 {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			if b.Int() < 1 || b.Int() > int64(a.Array().Dims()) {
@@ -194,6 +188,10 @@ func addArrays(r *Registry) {
 		}
 		return types.Null, nil
 	})
+}
+
+// addArrayElements adds what finds, removes or replaces elements.
+func addArrayElements(r *Registry) {
 	flat := func(a types.Datum, what string) error {
 		if a.Array().Dims() > 1 {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "%s", what)
@@ -291,6 +289,10 @@ func addArrays(r *Registry) {
 		shape[0].Len -= int32(b.Int())
 		return types.NewShaped(x.Elem, x.Elems[:(n-b.Int())*each], shape), nil
 	})
+}
+
+// addArrayFill adds array_fill.
+func addArrayFill(r *Registry) {
 	fill := func(ts []*types.T) evalN {
 		elem := ts[0]
 		return func(ctx *Context, a []types.Datum) (types.Datum, error) {
@@ -346,8 +348,12 @@ func addArrays(r *Registry) {
 	for _, sig := range []string{"array_fill(anyelement, int4[]) anyarray", "array_fill(anyelement, int4[], int4[]) anyarray"} {
 		o := r.add(r.funcs, sig, Immutable).WithNulls()
 		o.TypedEval = fill
-		fallback(o)
+		byTypesOfValues(o)
 	}
+}
+
+// addArrayContainment adds the operators @>, <@ and &&.
+func addArrayContainment(r *Registry) {
 	// Pairs are tried one by one: with two long arrays that is long.
 	among := func(ctx *Context, x types.Datum, list []types.Datum) (bool, error) {
 		for i, y := range list {
@@ -386,6 +392,10 @@ func addArrays(r *Registry) {
 		}
 		return boolean(false)
 	})
+}
+
+// addArrayText adds the conversions between arrays and text with delimiters.
+func addArrayText(r *Registry) {
 	pieces := func(ctx *Context, a []types.Datum, f func(types.Datum) error) error {
 		for s := range splitString(a[0].Str(), a[1]) {
 			d := pieceOf(a[0].Str(), s)
@@ -450,10 +460,13 @@ func addArrays(r *Registry) {
 	for _, sig := range []string{"array_to_string(anyarray, text) text", "array_to_string(anyarray, text, text) text"} {
 		o := r.add(r.funcs, sig, Stable).WithNulls()
 		o.TypedEval = toString
-		fallback(o)
+		byTypesOfValues(o)
 	}
 
-	// Sets.
+}
+
+// addArraySets adds set-returning functions over arrays.
+func addArraySets(r *Registry) {
 	o := r.SetFunc("unnest(anyarray) anyelement", "unnest text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		out := rows{ctx: ctx}
 		for _, e := range elems(a[0]) {
@@ -503,7 +516,6 @@ func addArrays(r *Registry) {
 		}
 		return out.rows, nil
 	}).ReturnTypes = []*types.T{types.AnyElement, types.Int4}
-	addSeries(r)
 }
 
 // catShape is the shape of two arrays one after the other: of as many dimensions, or one of which is an element of the other.
@@ -706,4 +718,30 @@ func addSeries(r *Registry) {
 	}
 	add("generate_series(timestamp, timestamp, interval) timestamp", "generate_series timestamp", stamps(false))
 	add("generate_series(timestamptz, timestamptz, interval) timestamptz", "generate_series timestamptz", stamps(true)).Stable()
+}
+
+// elemOfArgs is the type of the elements of the argument that is an array, or else the type of the other argument.
+func elemOfArgs(ts []*types.T, arr int, other int) *types.T {
+	if e := ElemType(ts[arr]); e != nil {
+		return e
+	}
+	if other >= 0 {
+		return ts[other]
+	}
+	return types.Text
+}
+
+// byTypesOfValues gives a function whose evaluation depends on the types of its arguments one for callers that do not know the types.
+func byTypesOfValues(o *Overload) *Overload {
+	o.setN(func(ctx *Context, args []types.Datum) (types.Datum, error) {
+		ts := make([]*types.T, len(args))
+		for i, d := range args {
+			ts[i] = types.Text
+			if d.Phys() == types.PhysArray {
+				ts[i] = types.ArrayOf(d.Array().Elem)
+			}
+		}
+		return o.TypedEval(ts)(ctx, args)
+	})
+	return o
 }

@@ -249,12 +249,20 @@ func offsetOf(utc int64, loc *time.Location) int {
 	return int((types.LocalMicros(utc, loc) - utc) / types.SecondMicros)
 }
 
+// addDateTime adds the functions and operators of dates, times and intervals.
 func addDateTime(r *Registry) {
+	addClocks(r)
+	addDateArithmetic(r)
+	addDateFields(r)
+	addAges(r)
+	addTimeZones(r)
+	addMakers(r)
+}
+
+// addClocks adds what answers with the present time.
+func addClocks(r *Registry) {
 	now := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return types.NewTimestamp(types.MicrosFromTime(ctx.TxnTime)), nil
-	}
-	local := func(ctx *Context) int64 {
-		return types.LocalMicros(types.MicrosFromTime(ctx.TxnTime), types.LocationOrUTC(ctx.Location))
 	}
 	for _, n := range []string{"now", "current_timestamp", "transaction_timestamp"} {
 		r.Func(n+"() timestamptz", now).Stable()
@@ -276,24 +284,29 @@ func addDateTime(r *Registry) {
 		return str(ctx.Clock().In(types.LocationOrUTC(ctx.Location)).Format("Mon Jan 02 15:04:05.000000 2006 MST"))
 	}).Volatile()
 	r.Func("current_date() date", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
-		d, _ := types.SplitMicros(local(ctx))
+		d, _ := types.SplitMicros(localNow(ctx))
 		return types.NewDate(d), nil
 	}).Stable()
-	localTS := func(ctx *Context, _ []types.Datum) (types.Datum, error) { return types.NewTimestamp(local(ctx)), nil }
+	localTS := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewTimestamp(localNow(ctx)), nil
+	}
 	r.Func("localtimestamp() timestamp", localTS).Stable()
 	r.Func1("localtimestamp(int4) timestamp", func(ctx *Context, p types.Datum) (types.Datum, error) {
-		return types.NewTimestamp(types.RoundMicros(local(ctx), int32(p.Int()))), nil
+		return types.NewTimestamp(types.RoundMicros(localNow(ctx), int32(p.Int()))), nil
 	}).Stable()
 	r.Func("localtime() time", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
-		_, us := types.SplitMicros(local(ctx))
+		_, us := types.SplitMicros(localNow(ctx))
 		return types.NewTime(us), nil
 	}).Stable()
 	r.Func("current_time() timetz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
-		_, us := types.SplitMicros(local(ctx))
+		_, us := types.SplitMicros(localNow(ctx))
 		return types.NewTimeTZ(us, int32(offsetOf(types.MicrosFromTime(ctx.TxnTime), types.LocationOrUTC(ctx.Location)))), nil
 	}).Stable()
 
-	// Arithmetic.
+}
+
+// addDateArithmetic adds the operators + - * / of dates, times and intervals.
+func addDateArithmetic(r *Registry) {
 	plusDays := func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		if types.IsInfinite(a.Days()) {
 			return a, nil
@@ -315,17 +328,6 @@ func addDateTime(r *Registry) {
 		}
 		return num(a.Days() - b.Days())
 	})
-	dateStamp := func(d types.Datum) int64 {
-		if types.IsInfinite(d.Days()) {
-			return d.Days()
-		}
-		return d.Days() * types.DayMicros
-	}
-	// stampOfDate is the cast of a date to a timestamp, which does not reach as far.
-	stampOfDate := func(d types.Datum) (int64, error) {
-		v, err := types.Cast(types.Env{}, d, types.Date, types.Timestamp, true)
-		return v.Micros(), err
-	}
 	type adder struct {
 		left, ret string
 		add       func(ctx *Context, a types.Datum, m, d int32, u int64) (types.Datum, error)
@@ -412,15 +414,10 @@ func addDateTime(r *Registry) {
 		return scaleInterval(a, 1, b.Float())
 	})
 
-	// Fields.
-	zonedLocal := func(ctx *Context, utc int64) (int64, int) {
-		loc := types.LocationOrUTC(ctx.TextEnv().Location)
-		l := types.LocalMicros(utc, loc)
-		if types.IsInfinite(utc) {
-			return l, 0
-		}
-		return l, int((l - utc) / types.SecondMicros)
-	}
+}
+
+// addDateFields adds the fields of dates, times and intervals, and what rounds to them.
+func addDateFields(r *Registry) {
 	type extractor struct {
 		arg    string
 		f      func(ctx *Context, unit string, d types.Datum) (types.Datum, error)
@@ -505,6 +502,10 @@ func addDateTime(r *Registry) {
 	r.Func("date_bin(interval, timestamp, timestamp) timestamp", dateBin)
 	r.Func("date_bin(interval, timestamptz, timestamptz) timestamptz", dateBin)
 
+}
+
+// addAges adds age, the justification of intervals, and tests for infinity.
+func addAges(r *Registry) {
 	r.Func2("age(timestamp, timestamp) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) { return age(a.Micros(), b.Micros()) })
 	r.Func2("age(timestamptz, timestamptz) interval", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		x, _ := zonedLocal(ctx, a.Micros())
@@ -512,7 +513,7 @@ func addDateTime(r *Registry) {
 		return age(x, y)
 	}).Stable()
 	today := func(ctx *Context) int64 {
-		d, _ := types.SplitMicros(local(ctx))
+		d, _ := types.SplitMicros(localNow(ctx))
 		return d * types.DayMicros
 	}
 	r.Func1("age(timestamp) interval", func(ctx *Context, a types.Datum) (types.Datum, error) { return age(today(ctx), a.Micros()) }).Stable()
@@ -532,9 +533,10 @@ func addDateTime(r *Registry) {
 	r.Func1("isfinite(timestamptz) bool", finite)
 	r.Func1("isfinite(interval) bool", func(*Context, types.Datum) (types.Datum, error) { return boolean(true) })
 
-	addMakers(r)
+}
 
-	// AT TIME ZONE is timezone(zone, value).
+// addTimeZones adds AT TIME ZONE, which is timezone(zone, value), and OVERLAPS.
+func addTimeZones(r *Registry) {
 	r.Func2("timezone(text, timestamptz) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		loc, err := posixZone(a.Str())
 		if err != nil {
@@ -725,4 +727,33 @@ func addMakers(r *Registry) {
 		}
 		return stampOf(int64(f))
 	})
+}
+
+// dateStamp is the timestamp at which a date begins, infinite as the date.
+func dateStamp(d types.Datum) int64 {
+	if types.IsInfinite(d.Days()) {
+		return d.Days()
+	}
+	return d.Days() * types.DayMicros
+}
+
+// stampOfDate is the cast of a date to a timestamp, which does not reach as far.
+func stampOfDate(d types.Datum) (int64, error) {
+	v, err := types.Cast(types.Env{}, d, types.Date, types.Timestamp, true)
+	return v.Micros(), err
+}
+
+// zonedLocal is the localNow time of a moment in the session's zone, and the offset of the zone then.
+func zonedLocal(ctx *Context, utc int64) (int64, int) {
+	loc := types.LocationOrUTC(ctx.TextEnv().Location)
+	l := types.LocalMicros(utc, loc)
+	if types.IsInfinite(utc) {
+		return l, 0
+	}
+	return l, int((l - utc) / types.SecondMicros)
+}
+
+// localNow is the local time in the session's zone at which the transaction began.
+func localNow(ctx *Context) int64 {
+	return types.LocalMicros(types.MicrosFromTime(ctx.TxnTime), types.LocationOrUTC(ctx.Location))
 }

@@ -419,220 +419,164 @@ func untypedArgs(f func(ts []*types.T) evalN) evalN {
 	}
 }
 
+// addJSON adds the functions and operators of json and jsonb. Functions of both have the type as the prefix of their names; a json keeps the order of
+// its keys.
 func addJSON(r *Registry) {
 	for _, t := range []string{"json", "jsonb"} {
-		b := t == "jsonb"
-		ordered := !b
-		byKey := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
-			return func(_ *Context, a, k types.Datum) (types.Datum, error) {
-				v, err := parseJSON(a, ordered)
-				if err != nil {
-					return types.Null, err
-				}
-				return out(v.Get(k.Str()))
-			}
-		}
-		byIndex := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
-			return func(_ *Context, a, k types.Datum) (types.Datum, error) {
-				v, err := parseJSON(a, ordered)
-				if err != nil {
-					return types.Null, err
-				}
-				if i := k.Int(); !ordered && (i == 0 || i == -1) && v.Kind != types.JSONArray && v.Kind != types.JSONObject {
-					return out(v) // a scalar jsonb is its own only element
-				}
-				return out(v.Index(k.Int()))
-			}
-		}
-		byPath := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
-			return func(_ *Context, a, k types.Datum) (types.Datum, error) {
-				v, err := parseJSON(a, ordered)
-				if err != nil {
-					return types.Null, err
-				}
-				return out(walkPath(v, elems(k)))
-			}
-		}
-		byPathArgs := func(out func(*types.JSONValue) (types.Datum, error)) evalN {
-			return func(_ *Context, a []types.Datum) (types.Datum, error) {
-				v, err := parseJSON(a[0], ordered)
-				if err != nil {
-					return types.Null, err
-				}
-				return out(walkPath(v, a[1:]))
-			}
-		}
-		asJSON := jsonDatum
-		if ordered {
-			asJSON = func(v *types.JSONValue) (types.Datum, error) {
-				if v == nil {
-					return types.Null, nil
-				}
-				return types.NewJSON(v.Raw), nil
-			}
-		}
-		r.op2("->("+t+", text) "+t, byKey(asJSON))
-		r.op2("->("+t+", int4) "+t, byIndex(asJSON))
-		r.op2("->>("+t+", text) text", byKey(jsonText))
-		r.op2("->>("+t+", int4) text", byIndex(jsonText))
-		r.op2("#>("+t+", text[]) "+t, byPath(asJSON))
-		r.op2("#>>("+t+", text[]) text", byPath(jsonText))
-		r.Func(t+"_extract_path("+t+", variadic text) "+t, byPathArgs(asJSON))
-		r.Func(t+"_extract_path_text("+t+", variadic text) text", byPathArgs(jsonText))
-		r.Func1(t+"_typeof("+t+") text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		ordered := t == "json"
+		addJSONPaths(r, t, ordered)
+		addJSONProperties(r, t, ordered)
+		addJSONConstruction(r, t, ordered)
+		addJSONSets(r, t, ordered)
+		addJSONObjects(r, t, ordered)
+	}
+	addPopulate(r)
+	addJSONContainment(r)
+	addJSONDeletion(r)
+	addJSONAssignment(r)
+}
+
+// addJSONPaths adds what takes a part of a value: by key, by index and by path.
+func addJSONPaths(r *Registry, t string, ordered bool) {
+	byKey := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
+		return func(_ *Context, a, k types.Datum) (types.Datum, error) {
 			v, err := parseJSON(a, ordered)
 			if err != nil {
 				return types.Null, err
 			}
-			return str(v.TypeName())
-		})
-		r.Func1(t+"_array_length("+t+") int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+			return out(v.Get(k.Str()))
+		}
+	}
+	byIndex := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
+		return func(_ *Context, a, k types.Datum) (types.Datum, error) {
 			v, err := parseJSON(a, ordered)
 			if err != nil {
 				return types.Null, err
 			}
-			switch v.Kind {
-			case types.JSONArray:
-				return num(int64(len(v.Elems)))
-			case types.JSONObject:
-				return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot get array length of a non-array")
+			if i := k.Int(); !ordered && (i == 0 || i == -1) && v.Kind != types.JSONArray && v.Kind != types.JSONObject {
+				return out(v) // a scalar jsonb is its own only element
 			}
-			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot get array length of a scalar")
-		})
-		r.Func1(t+"_strip_nulls("+t+") "+t, func(_ *Context, a types.Datum) (types.Datum, error) {
+			return out(v.Index(k.Int()))
+		}
+	}
+	byPath := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
+		return func(_ *Context, a, k types.Datum) (types.Datum, error) {
 			v, err := parseJSON(a, ordered)
 			if err != nil {
 				return types.Null, err
 			}
-			if v = stripNulls(v); ordered {
-				return types.NewJSON(string(compact(nil, v))), nil
+			return out(walkPath(v, elems(k)))
+		}
+	}
+	byPathArgs := func(out func(*types.JSONValue) (types.Datum, error)) evalN {
+		return func(_ *Context, a []types.Datum) (types.Datum, error) {
+			v, err := parseJSON(a[0], ordered)
+			if err != nil {
+				return types.Null, err
 			}
-			return jsonDatum(v)
-		})
-		for _, o := range []*Overload{r.add(r.funcs, t+"_build_object(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_object() "+t, Immutable)} {
-			o.WithNulls().TypedEval = buildObject(b)
-			o.setN(untypedArgs(buildObject(b)))
+			return out(walkPath(v, a[1:]))
 		}
-		for _, o := range []*Overload{r.add(r.funcs, t+"_build_array(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_array() "+t, Immutable)} {
-			o.WithNulls().TypedEval = buildArray(b)
-			o.setN(untypedArgs(buildArray(b)))
+	}
+	asJSON := partOfJSON(ordered)
+	r.op2("->("+t+", text) "+t, byKey(asJSON))
+	r.op2("->("+t+", int4) "+t, byIndex(asJSON))
+	r.op2("->>("+t+", text) text", byKey(jsonText))
+	r.op2("->>("+t+", int4) text", byIndex(jsonText))
+	r.op2("#>("+t+", text[]) "+t, byPath(asJSON))
+	r.op2("#>>("+t+", text[]) text", byPath(jsonText))
+	r.Func(t+"_extract_path("+t+", variadic text) "+t, byPathArgs(asJSON))
+	r.Func(t+"_extract_path_text("+t+", variadic text) text", byPathArgs(jsonText))
+}
+
+// addJSONProperties adds the type and the length of a value, and what strips its nulls.
+func addJSONProperties(r *Registry, t string, ordered bool) {
+	r.Func1(t+"_typeof("+t+") text", func(_ *Context, a types.Datum) (types.Datum, error) {
+		v, err := parseJSON(a, ordered)
+		if err != nil {
+			return types.Null, err
 		}
-		convert := func(ts []*types.T) evalN {
+		return str(v.TypeName())
+	})
+	r.Func1(t+"_array_length("+t+") int4", func(_ *Context, a types.Datum) (types.Datum, error) {
+		v, err := parseJSON(a, ordered)
+		if err != nil {
+			return types.Null, err
+		}
+		switch v.Kind {
+		case types.JSONArray:
+			return num(int64(len(v.Elems)))
+		case types.JSONObject:
+			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot get array length of a non-array")
+		}
+		return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot get array length of a scalar")
+	})
+	r.Func1(t+"_strip_nulls("+t+") "+t, func(_ *Context, a types.Datum) (types.Datum, error) {
+		v, err := parseJSON(a, ordered)
+		if err != nil {
+			return types.Null, err
+		}
+		if v = stripNulls(v); ordered {
+			return types.NewJSON(string(compact(nil, v))), nil
+		}
+		return jsonDatum(v)
+	})
+}
+
+// addJSONConstruction adds what makes JSON of values of any type.
+func addJSONConstruction(r *Registry, t string, ordered bool) {
+	for _, o := range []*Overload{r.add(r.funcs, t+"_build_object(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_object() "+t, Immutable)} {
+		o.WithNulls().TypedEval = buildObject(!ordered)
+		o.setN(untypedArgs(buildObject(!ordered)))
+	}
+	for _, o := range []*Overload{r.add(r.funcs, t+"_build_array(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_array() "+t, Immutable)} {
+		o.WithNulls().TypedEval = buildArray(!ordered)
+		o.setN(untypedArgs(buildArray(!ordered)))
+	}
+	convert := func(ts []*types.T) evalN {
+		return func(ctx *Context, a []types.Datum) (types.Datum, error) {
+			if ordered {
+				f, err := jsonFragment(ctx, a[0], ts[0])
+				return types.NewJSON(f), err
+			}
+			v, err := ToJSON(ctx, a[0], ts[0])
+			if err != nil {
+				return types.Null, err
+			}
+			return canonical(v)
+		}
+	}
+	sigs := []string{"to_" + t + "(any)"}
+	if ordered {
+		sigs = append(sigs, "row_to_json(record)", "array_to_json(anyarray)")
+	}
+	for _, sig := range sigs {
+		o := r.add(r.funcs, sig+" "+t, Stable)
+		o.TypedEval = convert
+		o.setN(untypedArgs(convert))
+	}
+	if ordered {
+		lines := func(ts []*types.T) evalN {
 			return func(ctx *Context, a []types.Datum) (types.Datum, error) {
-				if !b {
-					f, err := jsonFragment(ctx, a[0], ts[0])
-					return types.NewJSON(f), err
+				sep := ","
+				if a[1].Bool() {
+					sep = ",\n "
 				}
-				v, err := ToJSON(ctx, a[0], ts[0])
-				if err != nil {
-					return types.Null, err
-				}
-				return canonical(v)
+				buf, err := appendJSON(ctx, nil, a[0], ts[0], sep)
+				return types.NewJSON(string(buf)), err
 			}
 		}
-		sigs := []string{"to_" + t + "(any)"}
-		if !b {
-			sigs = append(sigs, "row_to_json(record)", "array_to_json(anyarray)")
+		for _, sig := range []string{"row_to_json(record, bool) json", "array_to_json(anyarray, bool) json"} {
+			o := r.add(r.funcs, sig, Stable)
+			o.TypedEval = lines
+			o.setN(untypedArgs(lines))
 		}
-		for _, sig := range sigs {
-			o := r.add(r.funcs, sig+" "+t, Stable)
-			o.TypedEval = convert
-			o.setN(untypedArgs(convert))
-		}
-		if !b {
-			lines := func(ts []*types.T) evalN {
-				return func(ctx *Context, a []types.Datum) (types.Datum, error) {
-					sep := ","
-					if a[1].Bool() {
-						sep = ",\n "
-					}
-					buf, err := appendJSON(ctx, nil, a[0], ts[0], sep)
-					return types.NewJSON(string(buf)), err
-				}
-			}
-			for _, sig := range []string{"row_to_json(record, bool) json", "array_to_json(anyarray, bool) json"} {
-				o := r.add(r.funcs, sig, Stable)
-				o.TypedEval = lines
-				o.setN(untypedArgs(lines))
-			}
-		}
-		each := func(text bool) func(*Context, []types.Datum) ([]types.Row, error) {
-			return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
-				if a[0].IsNull() {
-					return nil, nil
-				}
-				v, err := parseJSON(a[0], ordered)
-				if err != nil {
-					return nil, err
-				}
-				if v.Kind != types.JSONObject {
-					switch {
-					case b:
-						return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-object", choose(text, t+"_each_text", t+"_each"))
-					case v.Kind == types.JSONArray:
-						return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot deconstruct an array as an object")
-					}
-					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot deconstruct a scalar")
-				}
-				out := rows{ctx: ctx}
-				for _, m := range v.Members {
-					d, err := asJSON(m.Value)
-					if text {
-						d, err = jsonText(m.Value)
-					}
-					if err != nil {
-						return nil, err
-					}
-					if err := out.add(pieceOf(a[0].Str(), m.Key), detach(a[0].Str(), d)); err != nil {
-						return nil, err
-					}
-				}
-				return out.rows, nil
-			}
-		}
-		r.SetFunc(t+"_each("+t+") text", "key text, value "+t, each(false))
-		r.SetFunc(t+"_each_text("+t+") text", "key text, value text", each(true))
-		elements := func(text bool, name string) func(*Context, []types.Datum) ([]types.Row, error) {
-			return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
-				if a[0].IsNull() {
-					return nil, nil
-				}
-				v, err := parseJSON(a[0], ordered)
-				if err != nil {
-					return nil, err
-				}
-				switch v.Kind {
-				case types.JSONArray:
-				case types.JSONObject:
-					if ordered {
-						return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-array", name)
-					}
-					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from an object")
-				default:
-					if ordered {
-						return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a scalar", name)
-					}
-					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from a scalar")
-				}
-				out := rows{ctx: ctx}
-				for _, e := range v.Elems {
-					d, err := asJSON(e)
-					if text {
-						d, err = jsonText(e)
-					}
-					if err != nil {
-						return nil, err
-					}
-					if err := out.add(detach(a[0].Str(), d)); err != nil {
-						return nil, err
-					}
-				}
-				return out.rows, nil
-			}
-		}
-		r.SetFunc(t+"_array_elements("+t+") "+t, "value "+t, elements(false, t+"_array_elements"))
-		r.SetFunc(t+"_array_elements_text("+t+") text", "value text", elements(true, t+"_array_elements_text"))
-		r.SetFunc(t+"_object_keys("+t+") text", t+"_object_keys text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+	}
+}
+
+// addJSONSets adds set-returning functions: the members of an object, the elements of an array.
+func addJSONSets(r *Registry, t string, ordered bool) {
+	each := func(text bool) func(*Context, []types.Datum) ([]types.Row, error) {
+		return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 			if a[0].IsNull() {
 				return nil, nil
 			}
@@ -641,100 +585,155 @@ func addJSON(r *Registry) {
 				return nil, err
 			}
 			if v.Kind != types.JSONObject {
-				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s_object_keys on %s", t,
-					choose(v.Kind == types.JSONArray, "an array", "a scalar"))
+				switch {
+				case !ordered:
+					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-object", choose(text, t+"_each_text", t+"_each"))
+				case v.Kind == types.JSONArray:
+					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot deconstruct an array as an object")
+				}
+				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot deconstruct a scalar")
 			}
 			out := rows{ctx: ctx}
 			for _, m := range v.Members {
-				if err := out.add(pieceOf(a[0].Str(), m.Key)); err != nil {
+				d, err := partOfJSON(ordered)(m.Value)
+				if text {
+					d, err = jsonText(m.Value)
+				}
+				if err != nil {
+					return nil, err
+				}
+				if err := out.add(pieceOf(a[0].Str(), m.Key), detach(a[0].Str(), d)); err != nil {
 					return nil, err
 				}
 			}
 			return out.rows, nil
-		})
-		object := func(ctx *Context, ks, vs []types.Datum) (types.Datum, error) {
-			if err := ctx.scratch(int64(len(ks)) * 400); err != nil {
-				return types.Null, err
-			}
-			var ms []types.JSONMember
-			for i := range ks {
-				if ks[i].IsNull() {
-					return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "null value not allowed for object key")
-				}
-				x := &types.JSONValue{Kind: types.JSONNull}
-				if !vs[i].IsNull() {
-					x = &types.JSONValue{Kind: types.JSONString, Str: vs[i].Str()}
-				}
-				ms = append(ms, types.JSONMember{Key: ks[i].Str(), Value: x})
-			}
-			if b {
-				return jsonDatum(types.NewJSONObject(ms))
-			}
-			buf := []byte{'{'}
-			for i, m := range ms {
-				if i > 0 {
-					buf = append(buf, ", "...)
-				}
-				buf = append(types.AppendJSONString(buf, m.Key), " : "...)
-				buf = m.Value.Append(buf)
-			}
-			return types.NewJSON(string(append(buf, '}'))), nil
 		}
-		subscripts := func(text string) error { return sqlstate.New("2202E", "%s", text) }
-		r.Func2(t+"_object(text[], text[]) "+t, func(ctx *Context, a, v types.Datum) (types.Datum, error) {
-			if a.Array().Dims() > 1 || a.Array().Dims() != v.Array().Dims() {
-				return types.Null, subscripts("wrong number of array subscripts")
-			}
-			ks, vs := elems(a), elems(v)
-			if len(ks) != len(vs) {
-				return types.Null, subscripts("mismatched array dimensions")
-			}
-			return object(ctx, ks, vs)
-		})
-		r.Func1(t+"_object(text[]) "+t, func(ctx *Context, a types.Datum) (types.Datum, error) {
-			es := elems(a)
-			switch n := a.Array().Dims(); {
-			case n > 2:
-				return types.Null, subscripts("wrong number of array subscripts")
-			case n == 2 && a.Array().Shape[1].Len != 2:
-				return types.Null, subscripts("array must have two columns")
-			case len(es)%2 != 0:
-				return types.Null, subscripts("array must have even number of elements")
-			}
-			var ks, vs []types.Datum
-			for i := 0; i < len(es); i += 2 {
-				ks, vs = append(ks, es[i]), append(vs, es[i+1])
-			}
-			return object(ctx, ks, vs)
-		})
 	}
-	addPopulate(r)
-	// The value of a jsonb after an assignment to a part of it.
-	r.Func("jsonb_assign(jsonb, text[], jsonb) jsonb", func(_ *Context, a []types.Datum) (types.Datum, error) {
-		n := &types.JSONValue{Kind: types.JSONNull}
-		v := &types.JSONValue{}
-		var err error
-		if !a[2].IsNull() {
-			if n, err = types.ParseJSON(a[2].Str()); err != nil {
-				return types.Null, err
+	r.SetFunc(t+"_each("+t+") text", "key text, value "+t, each(false))
+	r.SetFunc(t+"_each_text("+t+") text", "key text, value text", each(true))
+	elements := func(text bool, name string) func(*Context, []types.Datum) ([]types.Row, error) {
+		return func(ctx *Context, a []types.Datum) ([]types.Row, error) {
+			if a[0].IsNull() {
+				return nil, nil
 			}
-		}
-		path := elems(a[1])
-		for _, p := range path {
-			if p.IsNull() {
-				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "jsonb subscript in assignment must not be null")
+			v, err := parseJSON(a[0], ordered)
+			if err != nil {
+				return nil, err
 			}
+			switch v.Kind {
+			case types.JSONArray:
+			case types.JSONObject:
+				if ordered {
+					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a non-array", name)
+				}
+				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from an object")
+			default:
+				if ordered {
+					return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s on a scalar", name)
+				}
+				return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot extract elements from a scalar")
+			}
+			out := rows{ctx: ctx}
+			for _, e := range v.Elems {
+				d, err := partOfJSON(ordered)(e)
+				if text {
+					d, err = jsonText(e)
+				}
+				if err != nil {
+					return nil, err
+				}
+				if err := out.add(detach(a[0].Str(), d)); err != nil {
+					return nil, err
+				}
+			}
+			return out.rows, nil
 		}
+	}
+	r.SetFunc(t+"_array_elements("+t+") "+t, "value "+t, elements(false, t+"_array_elements"))
+	r.SetFunc(t+"_array_elements_text("+t+") text", "value text", elements(true, t+"_array_elements_text"))
+	r.SetFunc(t+"_object_keys("+t+") text", t+"_object_keys text", func(ctx *Context, a []types.Datum) ([]types.Row, error) {
 		if a[0].IsNull() {
-			v = emptyFor(path[0].Str())
-		} else if v, err = types.ParseJSON(a[0].Str()); err != nil {
+			return nil, nil
+		}
+		v, err := parseJSON(a[0], ordered)
+		if err != nil {
+			return nil, err
+		}
+		if v.Kind != types.JSONObject {
+			return nil, sqlstate.New(sqlstate.InvalidParameterValue, "cannot call %s_object_keys on %s", t,
+				choose(v.Kind == types.JSONArray, "an array", "a scalar"))
+		}
+		out := rows{ctx: ctx}
+		for _, m := range v.Members {
+			if err := out.add(pieceOf(a[0].Str(), m.Key)); err != nil {
+				return nil, err
+			}
+		}
+		return out.rows, nil
+	})
+}
+
+// addJSONObjects adds what makes objects of arrays of texts.
+func addJSONObjects(r *Registry, t string, ordered bool) {
+	object := func(ctx *Context, ks, vs []types.Datum) (types.Datum, error) {
+		if err := ctx.scratch(int64(len(ks)) * 400); err != nil {
 			return types.Null, err
 		}
-		if v, err = assignPath(v, path, n); err != nil {
-			return types.Null, err
+		var ms []types.JSONMember
+		for i := range ks {
+			if ks[i].IsNull() {
+				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "null value not allowed for object key")
+			}
+			x := &types.JSONValue{Kind: types.JSONNull}
+			if !vs[i].IsNull() {
+				x = &types.JSONValue{Kind: types.JSONString, Str: vs[i].Str()}
+			}
+			ms = append(ms, types.JSONMember{Key: ks[i].Str(), Value: x})
 		}
-		return jsonDatum(v)
-	}).WithNulls()
+		if !ordered {
+			return jsonDatum(types.NewJSONObject(ms))
+		}
+		buf := []byte{'{'}
+		for i, m := range ms {
+			if i > 0 {
+				buf = append(buf, ", "...)
+			}
+			buf = append(types.AppendJSONString(buf, m.Key), " : "...)
+			buf = m.Value.Append(buf)
+		}
+		return types.NewJSON(string(append(buf, '}'))), nil
+	}
+	subscripts := func(text string) error { return sqlstate.New("2202E", "%s", text) }
+	r.Func2(t+"_object(text[], text[]) "+t, func(ctx *Context, a, v types.Datum) (types.Datum, error) {
+		if a.Array().Dims() > 1 || a.Array().Dims() != v.Array().Dims() {
+			return types.Null, subscripts("wrong number of array subscripts")
+		}
+		ks, vs := elems(a), elems(v)
+		if len(ks) != len(vs) {
+			return types.Null, subscripts("mismatched array dimensions")
+		}
+		return object(ctx, ks, vs)
+	})
+	r.Func1(t+"_object(text[]) "+t, func(ctx *Context, a types.Datum) (types.Datum, error) {
+		es := elems(a)
+		switch n := a.Array().Dims(); {
+		case n > 2:
+			return types.Null, subscripts("wrong number of array subscripts")
+		case n == 2 && a.Array().Shape[1].Len != 2:
+			return types.Null, subscripts("array must have two columns")
+		case len(es)%2 != 0:
+			return types.Null, subscripts("array must have even number of elements")
+		}
+		var ks, vs []types.Datum
+		for i := 0; i < len(es); i += 2 {
+			ks, vs = append(ks, es[i]), append(vs, es[i+1])
+		}
+		return object(ctx, ks, vs)
+	})
+}
+
+// addJSONContainment adds the operators of jsonb: containment, concatenation, existence of keys.
+func addJSONContainment(r *Registry) {
 	two := func(f func(ctx *Context, a, b *types.JSONValue) (types.Datum, error)) eval2 {
 		return func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 			x, err := types.ParseJSON(a.Str())
@@ -812,6 +811,10 @@ func addJSON(r *Registry) {
 			return boolean(v.all)
 		})
 	}
+}
+
+// addJSONDeletion adds the operators - and #- of jsonb.
+func addJSONDeletion(r *Registry) {
 	r.op2("-(jsonb, text) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) { return deleteKeys(a, []types.Datum{k}) })
 	r.op2("-(jsonb, text[]) jsonb", func(_ *Context, a, k types.Datum) (types.Datum, error) {
 		if k.Array().Dims() > 1 {
@@ -837,27 +840,38 @@ func addJSON(r *Registry) {
 		}
 		return jsonDatum(v)
 	})
-	deletePath := func(_ *Context, a, k types.Datum) (types.Datum, error) {
-		v, err := types.ParseJSON(a.Str())
-		if err != nil {
+	r.op2("#-(jsonb, text[]) jsonb", deleteJSONPath)
+	r.Func2("jsonb_delete_path(jsonb, text[]) jsonb", deleteJSONPath)
+}
+
+// addJSONAssignment adds what sets or inserts a part of a jsonb, and jsonb_pretty.
+func addJSONAssignment(r *Registry) {
+	// The value of a jsonb after an assignment to a part of it.
+	r.Func("jsonb_assign(jsonb, text[], jsonb) jsonb", func(_ *Context, a []types.Datum) (types.Datum, error) {
+		n := &types.JSONValue{Kind: types.JSONNull}
+		v := &types.JSONValue{}
+		var err error
+		if !a[2].IsNull() {
+			if n, err = types.ParseJSON(a[2].Str()); err != nil {
+				return types.Null, err
+			}
+		}
+		path := elems(a[1])
+		for _, p := range path {
+			if p.IsNull() {
+				return types.Null, sqlstate.New(sqlstate.NullNotAllowed, "jsonb subscript in assignment must not be null")
+			}
+		}
+		if a[0].IsNull() {
+			v = emptyFor(path[0].Str())
+		} else if v, err = types.ParseJSON(a[0].Str()); err != nil {
 			return types.Null, err
 		}
-		if k.Array().Dims() > 1 {
-			return types.Null, subscriptError("wrong number of array subscripts")
-		}
-		if v.Kind != types.JSONArray && v.Kind != types.JSONObject {
-			return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot delete path in scalar")
-		}
-		if len(v.Elems)+len(v.Members) == 0 {
-			return a, nil
-		}
-		if v, err = setPath(v, elems(k), 1, nil, setDelete); err != nil {
+		if v, err = assignPath(v, path, n); err != nil {
 			return types.Null, err
 		}
 		return jsonDatum(v)
-	}
-	r.op2("#-(jsonb, text[]) jsonb", deletePath)
-	r.Func2("jsonb_delete_path(jsonb, text[]) jsonb", deletePath)
+	}).WithNulls()
 	set := func(mode setMode) evalN {
 		return func(_ *Context, a []types.Datum) (types.Datum, error) {
 			v, err := types.ParseJSON(a[0].Str())
@@ -920,7 +934,7 @@ func addJSON(r *Registry) {
 		case "use_json_null":
 			return set(setCreate)(nil, []types.Datum{a[0], a[1], types.NewJSON("null"), create})
 		case "delete_key":
-			return deletePath(nil, a[0], a[1])
+			return deleteJSONPath(nil, a[0], a[1])
 		case "return_target":
 			return a[0], nil
 		}
@@ -1189,4 +1203,38 @@ func (c *containment) contains(a, b *types.JSONValue, top bool) bool {
 		return true
 	}
 	return types.CompareJSON(a, b) == 0
+}
+
+// deleteJSONPath is jsonb without the part at a path.
+func deleteJSONPath(_ *Context, a, k types.Datum) (types.Datum, error) {
+	v, err := types.ParseJSON(a.Str())
+	if err != nil {
+		return types.Null, err
+	}
+	if k.Array().Dims() > 1 {
+		return types.Null, subscriptError("wrong number of array subscripts")
+	}
+	if v.Kind != types.JSONArray && v.Kind != types.JSONObject {
+		return types.Null, sqlstate.New(sqlstate.InvalidParameterValue, "cannot delete path in scalar")
+	}
+	if len(v.Elems)+len(v.Members) == 0 {
+		return a, nil
+	}
+	if v, err = setPath(v, elems(k), 1, nil, setDelete); err != nil {
+		return types.Null, err
+	}
+	return jsonDatum(v)
+}
+
+// partOfJSON makes a value of a part of a json or jsonb.
+func partOfJSON(ordered bool) func(*types.JSONValue) (types.Datum, error) {
+	if !ordered {
+		return jsonDatum
+	}
+	return func(v *types.JSONValue) (types.Datum, error) {
+		if v == nil {
+			return types.Null, nil
+		}
+		return types.NewJSON(v.Raw), nil
+	}
 }

@@ -206,7 +206,18 @@ func splitPart(s, sep string, n int64) (string, error) {
 	return s, nil
 }
 
+// addStrings adds the functions of text and of bytes.
 func addStrings(r *Registry) {
+	addCharacters(r)
+	addSubstrings(r)
+	addBytes(r)
+	addBits(r)
+	addConcatenation(r)
+	addUnicode(r)
+}
+
+// addCharacters adds what changes or measures the characters of a text.
+func addCharacters(r *Registry) {
 	text1 := func(name string, f func(string) string) {
 		r.Func1(name+"(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(f(a.Str())) })
 	}
@@ -259,6 +270,10 @@ func addStrings(r *Registry) {
 			return str(string(rune(n)))
 		}
 	})
+}
+
+// addSubstrings adds what takes, pads, replaces or finds a part of a text.
+func addSubstrings(r *Registry) {
 	for _, name := range []string{"substr", "substring"} {
 		r.Func2(name+"(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			s, err := substring(a.Str(), b.Int(), 0, false)
@@ -402,6 +417,10 @@ func addStrings(r *Registry) {
 		}
 		return t.datum()
 	})
+}
+
+// addBytes adds digests and encodings of bytes.
+func addBytes(r *Registry) {
 	hexInt := func(_ *Context, a types.Datum) (types.Datum, error) {
 		return str(strconv.FormatUint(uint64(a.Int()), 16))
 	}
@@ -439,6 +458,10 @@ func addStrings(r *Registry) {
 		return str(a.Str())
 	})
 	r.Func2("convert_to(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return types.NewBytes(a.Str()), nil })
+}
+
+// addBits adds access to single bytes and bits.
+func addBits(r *Registry) {
 	byteAt := func(s string, i int64) error {
 		if i < 0 || i >= int64(len(s)) {
 			return sqlstate.New("2202E", "index %d out of valid range, 0..%d", i, len(s)-1)
@@ -490,8 +513,10 @@ func addStrings(r *Registry) {
 		}
 		return num(int64(n))
 	})
-	addUnicode(r)
-	// Those over values of any type.
+}
+
+// addConcatenation adds what writes values of any type as text: concat, quote_literal and their like.
+func addConcatenation(r *Registry) {
 	join := func(sep bool) func([]*types.T) evalN {
 		return func(ts []*types.T) evalN {
 			return func(ctx *Context, args []types.Datum) (types.Datum, error) {
