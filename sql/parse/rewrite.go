@@ -8,266 +8,316 @@ import (
 	"meridian/sql/sqlstate"
 )
 
+// rewriter collects the edits of one statement's text.
+type rewriter struct {
+	s     *Statement
+	src   string
+	toks  []Token
+	edits []edit
+	// ddl: the statement is CREATE or ALTER.
+	ddl       bool
+	deferring deferring
+	keywords  map[int]string // instead of a token
+	later     map[int]bool   // where ORDER BY of an aggregate with DISTINCT begins
+}
+
+func (r *rewriter) is(i int, w string) bool {
+	return i >= 0 && i < len(r.toks) && isWord(r.toks[i], r.src, w)
+}
+
+func (r *rewriter) punct(i int, p string) bool {
+	return i >= 0 && i < len(r.toks) && isPunct(r.toks[i], r.src, p)
+}
+
+// replace gives the tokens [from, to) another text.
+func (r *rewriter) replace(from, to int, text string) {
+	r.edits = append(r.edits, edit{pos: int(r.toks[from].Pos), end: int(r.toks[to-1].End), text: text})
+}
+
+// insert adds a text before a token.
+func (r *rewriter) insert(i int, text string) {
+	r.edits = append(r.edits, edit{pos: int(r.toks[i].Pos), end: int(r.toks[i].Pos), text: text})
+}
+
 // rewrite finds where PostgreSQL's form of a statement differs from what the grammar library accepts, and how to
 // say the same in its words. Edits come in order and do not overlap.
 func rewrite(s *Statement, toks []Token) ([]edit, error) {
-	src := s.Source
-	var edits []edit
-	replace := func(from, to int, text string) { // tokens [from, to)
-		edits = append(edits, edit{pos: int(toks[from].Pos), end: int(toks[to-1].End), text: text})
+	r := &rewriter{s: s, src: s.Source, toks: toks}
+	r.ddl = r.is(0, "create") || r.is(0, "alter")
+	cuts, err := r.cuts()
+	if err != nil {
+		return nil, err
 	}
-	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
-	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
-	ddl := is(0, "create") || is(0, "alter")
-	var deferring deferring
-	var cuts []cut
-	switch {
-	case is(0, "create"):
-		from, to, err := viewOptions(s, toks)
-		if err != nil {
-			return nil, err
-		}
-		if cuts = tableOptions(s, toks); from > 0 {
-			cuts = append(cuts, cut{from: from, to: to})
-		}
-		more, err := createOptions(s, toks)
-		if err != nil {
-			return nil, err
-		}
-		cuts = append(cuts, more...)
-	case is(0, "select") || is(0, "with"):
-		cuts = selectInto(s, toks)
-	case is(0, "alter") && is(1, "view"):
-		if found, err := alterViewOptions(s, toks); err != nil {
-			return nil, err
-		} else if found {
-			replace(1, 2, "TABLE") // whose options the grammar knows
-		}
-	case is(0, "alter") && is(1, "table"):
-		more, err := tableStorage(s, toks)
-		if err != nil {
-			return nil, err
-		}
-		cuts = append(more, toastOptions(s, toks)...)
-	case is(0, "drop") && is(1, "database"):
-		cuts = dropForce(s, toks)
-	}
-	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
-	sets := assignments(src, toks)
-	named := findNamed(src, toks)
-	var keywords map[int]string // instead of a token
-	var later map[int]bool      // where ORDER BY of an aggregate with DISTINCT begins
+	sets := assignments(r.src, toks)
+	named := findNamed(r.src, toks)
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
 		if len(cuts) > 0 && i == cuts[0].from {
 			c := cuts[0]
 			cuts = cuts[1:]
 			if c.to > i {
-				replace(i, c.to, c.text)
+				r.replace(i, c.to, c.text)
 				i = c.to - 1
 				continue
 			}
-			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: c.text})
+			r.insert(i, c.text)
 		}
 		if n := sets.brackets[i]; n > 0 { // the target's brackets go behind the value
-			replace(i, i+n, "")
+			r.replace(i, i+n, "")
 			i += n - 1
 			continue
 		}
 		if text := sets.before[i]; text != "" {
-			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: text})
+			r.insert(i, text)
 		}
 		if k := named.close[i]; k > 0 {
-			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: strings.Repeat(")", k)})
+			r.insert(i, strings.Repeat(")", k))
 		}
 		if text := named.open[i]; text != "" {
-			replace(i, i+2, text)
+			r.replace(i, i+2, text)
 			i++
 			continue
 		}
-		if text := keywords[i]; text != "" {
-			replace(i, i+1, text)
+		if text := r.keywords[i]; text != "" {
+			r.replace(i, i+1, text)
 			continue
 		}
-		if later[i] {
-			edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ") WITHIN GROUP ("})
+		if r.later[i] {
+			r.insert(i, ") WITHIN GROUP (")
 		}
 		if int(t.End-t.Pos) > MaxIdentifier && (t.Kind == Word || t.Kind == Quoted) {
-			if name, whole := identText(t, src), wholeIdent(t, src); name != whole {
-				s.Truncated = append(s.Truncated, whole)
-				replace(i, i+1, `"`+strings.ReplaceAll(name, `"`, `""`)+`"`)
+			if name, whole := identText(t, r.src), wholeIdent(t, r.src); name != whole {
+				r.s.Truncated = append(r.s.Truncated, whole)
+				r.replace(i, i+1, `"`+strings.ReplaceAll(name, `"`, `""`)+`"`)
 				continue
 			}
 		}
-		if n := arrayBounds(src, toks, i, ddl); n > 0 {
-			replace(i, i+n, "[]")
+		if n := arrayBounds(r.src, r.toks, i, r.ddl); n > 0 {
+			r.replace(i, i+n, "[]")
 			i += n - 1
 			continue
 		}
 		switch t.Kind {
 		case Op:
-			if t.Text(src) == "^@" {
-				replace(i, i+1, StartsWith)
+			if t.Text(r.src) == "^@" {
+				r.replace(i, i+1, StartsWith)
 			}
-			if text, ok := likeOperator(t.Text(src)); ok {
-				replace(i, i+1, text)
+			if text, ok := likeOperator(t.Text(r.src)); ok {
+				r.replace(i, i+1, text)
 			}
 		case Quoted:
 			// "char" is a type; the grammar knows it only after :: and without a schema.
-			if t.Text(src) == `"char"` && punct(i-1, ".") && is(i-2, "pg_catalog") {
-				replace(i-2, i+1, `"char"`)
+			if t.Text(r.src) == `"char"` && r.punct(i-1, ".") && r.is(i-2, "pg_catalog") {
+				r.replace(i-2, i+1, `"char"`)
 			}
 		case Word:
-			w := t.Text(src)
-			if ddl {
-				next, err := deferring.word(s, toks, i)
-				if err != nil {
-					return nil, err
-				}
-				if next > i {
-					replace(i, next, "")
-					i = next - 1
-					continue
-				}
-			}
-			if ddl && punct(i+1, "(") && is(i-1, "set") && is(i-3, "on") && (is(i, "null") || is(i, "default")) {
-				if is(i-2, "update") {
-					return nil, sqlstate.New(sqlstate.FeatureNotSupported, "a column list with SET %s is only supported for ON DELETE actions", strings.ToUpper(w)).At(CharPos(src, int(toks[i-3].Pos)))
-				}
-				if is(i-2, "delete") && deferring.on && deferring.last.Kind == ForeignConstraint {
-					next, err := deferring.setColumns(s, toks, i+1)
-					if err != nil {
-						return nil, err
-					}
-					replace(i+1, next, "")
-					i = next - 1
-					continue
-				}
-			}
-			if refusedType(w) && typeFollows(src, toks, i, ddl) {
-				// The grammar refuses the name; under its schema it is left to the binder.
-				replace(i, i+1, "pg_catalog."+strings.ToLower(w))
-				continue
-			}
-			if ddl && is(0, "alter") && (strings.EqualFold(w, "set") || strings.EqualFold(w, "restart")) {
-				// SET GENERATED and SET of options are two actions to the grammar.
-				if from, to := identityColumn(src, toks, i); to > from {
-					edits = append(edits, edit{pos: int(t.Pos), end: int(t.Pos), text: ", ALTER COLUMN " + src[toks[from].Pos:toks[to-1].End] + " "})
-				}
-			}
-			switch len(w) {
-			case 3, 7:
-				if strings.EqualFold(w, "numeric") || strings.EqualFold(w, "decimal") || strings.EqualFold(w, "dec") {
-					text, n, err := numericScale(src, toks, i)
-					if err != nil {
-						return nil, err
-					}
-					if n > 0 {
-						replace(i, i+n, text)
-						i += n - 1
-						continue
-					}
-				}
-			case 9:
-				if strings.EqualFold(w, "substring") && punct(i+1, "(") {
-					if similar, escape := similarWithin(src, toks, i+2); escape > 0 {
-						if keywords == nil {
-							keywords = map[int]string{}
-						}
-						keywords[similar], keywords[escape] = "FROM", "FOR"
-					}
-				}
-			}
-			switch len(w) {
-			case 5:
-				if ddl && strings.EqualFold(w, "match") && is(i+1, "partial") {
-					return nil, sqlstate.New(sqlstate.FeatureNotSupported, "MATCH PARTIAL not yet implemented").At(CharPos(src, int(t.Pos)))
-				}
-				if ddl && strings.EqualFold(w, "owned") && is(i+1, "by") && inIdentity(src, toks, i) {
-					return nil, sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(src, int(t.Pos)))
-				}
-			case 4:
-				if strings.EqualFold(w, "json") && typeFollows(src, toks, i, ddl) {
-					// The grammar's type json is jsonb; under its schema the name is left to the binder.
-					replace(i, i+1, "pg_catalog.json")
-				}
-				if strings.EqualFold(w, "only") && i > 0 && !punct(i-1, ".") &&
-					(is(i-1, "from") || is(i-1, "update") || is(i-1, "table") || is(i-1, "join") || is(i-1, "exists")) && i+1 < len(toks) {
-					replace(i, i+1, "")
-				}
-			case 7:
-				if strings.EqualFold(w, "collate") && i+1 < len(toks) && !(is(0, "create") && is(1, "database")) {
-					end := i + 2
-					for punct(end, ".") {
-						end += 2
-					}
-					if end > len(toks) || toks[i+1].Kind != Word && toks[i+1].Kind != Quoted {
-						continue
-					}
-					if err := checkCollation(src, toks[end-1]); err != nil {
-						return nil, err
-					}
-					replace(i, end, "")
-					i = end - 1
-				}
-			case 8:
-				if ddl && strings.EqualFold(w, "identity") && punct(i+1, "(") && punct(i+2, ")") {
-					return nil, sqlstate.New(sqlstate.SyntaxError, "syntax error at or near \")\"").At(CharPos(src, int(toks[i+2].Pos)))
-				}
-				if ddl && strings.EqualFold(w, "sequence") && is(i+1, "name") && inIdentity(src, toks, i) {
-					// The grammar knows no SEQUENCE NAME; OWNED BY is not for identity columns, so that its place is free.
-					replace(i, i+2, "OWNED BY")
-					i++
-					continue
-				}
-				if strings.EqualFold(w, "distinct") && punct(i-1, "(") && i > 1 && (toks[i-2].Kind == Word || toks[i-2].Kind == Quoted) {
-					// f(DISTINCT x ORDER BY y): the grammar takes ORDER BY only after the arguments.
-					if at := orderWithin(src, toks, i); at > 0 {
-						if later == nil {
-							later = map[int]bool{}
-						}
-						later[at] = true
-					}
-				}
-				if strings.EqualFold(w, "operator") && punct(i+1, "(") {
-					j := i + 2
-					for j+1 < len(toks) && punct(j+1, ".") {
-						j += 2
-					}
-					if j+1 < len(toks) && toks[j].Kind == Op && punct(j+1, ")") {
-						text := toks[j].Text(src)
-						if l, ok := likeOperator(text); ok {
-							text = l
-						}
-						replace(i, j+2, " "+text+" ")
-						i = j + 1
-					}
-				}
-			case 10:
-				switch {
-				case ddl && strings.EqualFold(w, "tablespace") && i > 2 && i+1 < len(toks) && toks[i+1].Kind != Punct:
-					from := i
-					if is(i-1, "index") && is(i-2, "using") {
-						from = i - 2
-					}
-					if name := identText(toks[i+1], src); (toks[i+1].Kind == Word || toks[i+1].Kind == Quoted) && name != "pg_default" {
-						return nil, sqlstate.New(sqlstate.UndefinedObject, "tablespace \"%s\" does not exist", name).
-							WithHint("There are no tablespaces but pg_default.").At(CharPos(src, int(toks[i+1].Pos)))
-					}
-					replace(from, i+2, "")
-					i++
-				case strings.EqualFold(w, "overriding") && is(i+2, "value") && (is(i+1, "system") || is(i+1, "user")):
-					s.Overriding = strings.ToLower(toks[i+1].Text(src))
-					replace(i, i+3, "")
-					i += 2
-				}
+			if i, err = r.word(i); err != nil {
+				return nil, err
 			}
 		}
 	}
 	if text := sets.before[len(toks)]; text != "" {
-		edits = append(edits, edit{pos: len(src), end: len(src), text: text})
+		r.edits = append(r.edits, edit{pos: len(r.src), end: len(r.src), text: text})
 	}
-	return edits, nil
+	return r.edits, nil
+}
+
+// cuts are the clauses that the statement keeps apart from the text that the grammar reads, in order.
+func (r *rewriter) cuts() ([]cut, error) {
+	var cuts []cut
+	switch {
+	case r.is(0, "create"):
+		from, to, err := viewOptions(r.s, r.toks)
+		if err != nil {
+			return nil, err
+		}
+		if cuts = tableOptions(r.s, r.toks); from > 0 {
+			cuts = append(cuts, cut{from: from, to: to})
+		}
+		more, err := createOptions(r.s, r.toks)
+		if err != nil {
+			return nil, err
+		}
+		cuts = append(cuts, more...)
+	case r.is(0, "select") || r.is(0, "with"):
+		cuts = selectInto(r.s, r.toks)
+	case r.is(0, "alter") && r.is(1, "view"):
+		if found, err := alterViewOptions(r.s, r.toks); err != nil {
+			return nil, err
+		} else if found {
+			r.replace(1, 2, "TABLE") // whose options the grammar knows
+		}
+	case r.is(0, "alter") && r.is(1, "table"):
+		more, err := tableStorage(r.s, r.toks)
+		if err != nil {
+			return nil, err
+		}
+		cuts = append(more, toastOptions(r.s, r.toks)...)
+	case r.is(0, "drop") && r.is(1, "database"):
+		cuts = dropForce(r.s, r.toks)
+	}
+	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
+	return cuts, nil
+}
+
+// word rewrites what begins with a word, and returns the last token of it.
+func (r *rewriter) word(i int) (last int, err error) {
+	if r.ddl {
+		if last, done, err := r.definition(i); done || err != nil {
+			return last, err
+		}
+	}
+	return r.expression(i)
+}
+
+// definition rewrites clauses of CREATE and ALTER that the grammar does not know; done: the token needs nothing else.
+func (r *rewriter) definition(i int) (last int, done bool, err error) {
+	w, t := r.toks[i].Text(r.src), r.toks[i]
+	next, err := r.deferring.word(r.s, r.toks, i)
+	if err != nil {
+		return i, true, err
+	}
+	if next > i {
+		r.replace(i, next, "")
+		return next - 1, true, nil
+	}
+	if r.punct(i+1, "(") && r.is(i-1, "set") && r.is(i-3, "on") && (r.is(i, "null") || r.is(i, "default")) {
+		if r.is(i-2, "update") {
+			return i, true, sqlstate.New(sqlstate.FeatureNotSupported, "a column list with SET %s is only supported for ON DELETE actions", strings.ToUpper(w)).At(CharPos(r.src, int(r.toks[i-3].Pos)))
+		}
+		if r.is(i-2, "delete") && r.deferring.on && r.deferring.last.Kind == ForeignConstraint {
+			next, err := r.deferring.setColumns(r.s, r.toks, i+1)
+			if err != nil {
+				return i, true, err
+			}
+			r.replace(i+1, next, "")
+			return next - 1, true, nil
+		}
+	}
+	if r.is(0, "alter") && (strings.EqualFold(w, "set") || strings.EqualFold(w, "restart")) {
+		// SET GENERATED and SET of options are two actions to the grammar.
+		if from, to := identityColumn(r.src, r.toks, i); to > from {
+			r.insert(i, ", ALTER COLUMN "+r.src[r.toks[from].Pos:r.toks[to-1].End]+" ")
+		}
+	}
+	switch len(w) {
+	case 5:
+		if strings.EqualFold(w, "match") && r.is(i+1, "partial") {
+			return i, true, sqlstate.New(sqlstate.FeatureNotSupported, "MATCH PARTIAL not yet implemented").At(CharPos(r.src, int(t.Pos)))
+		}
+		if strings.EqualFold(w, "owned") && r.is(i+1, "by") && inIdentity(r.src, r.toks, i) {
+			return i, true, sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(r.src, int(t.Pos)))
+		}
+	case 8:
+		if strings.EqualFold(w, "identity") && r.punct(i+1, "(") && r.punct(i+2, ")") {
+			return i, true, sqlstate.New(sqlstate.SyntaxError, "syntax error at or near \")\"").At(CharPos(r.src, int(r.toks[i+2].Pos)))
+		}
+		if strings.EqualFold(w, "sequence") && r.is(i+1, "name") && inIdentity(r.src, r.toks, i) {
+			// The grammar knows no SEQUENCE NAME; OWNED BY is not for identity columns, so that its place is free.
+			r.replace(i, i+2, "OWNED BY")
+			return i + 1, true, nil
+		}
+	case 10:
+		if strings.EqualFold(w, "tablespace") && i > 2 && i+1 < len(r.toks) && r.toks[i+1].Kind != Punct {
+			from := i
+			if r.is(i-1, "index") && r.is(i-2, "using") {
+				from = i - 2
+			}
+			if name := identText(r.toks[i+1], r.src); (r.toks[i+1].Kind == Word || r.toks[i+1].Kind == Quoted) && name != "pg_default" {
+				return i, true, sqlstate.New(sqlstate.UndefinedObject, "tablespace \"%s\" does not exist", name).
+					WithHint("There are no tablespaces but pg_default.").At(CharPos(r.src, int(r.toks[i+1].Pos)))
+			}
+			r.replace(from, i+2, "")
+			return i + 1, true, nil
+		}
+	}
+	return i, false, nil
+}
+
+// expression rewrites types, operators and clauses of queries.
+func (r *rewriter) expression(i int) (last int, err error) {
+	w := r.toks[i].Text(r.src)
+	if refusedType(w) && typeFollows(r.src, r.toks, i, r.ddl) {
+		// The grammar refuses the name; under its schema it is left to the binder.
+		r.replace(i, i+1, "pg_catalog."+strings.ToLower(w))
+		return i, nil
+	}
+	if strings.EqualFold(w, "numeric") || strings.EqualFold(w, "decimal") || strings.EqualFold(w, "dec") {
+		text, n, err := numericScale(r.src, r.toks, i)
+		if err != nil {
+			return i, err
+		}
+		if n > 0 {
+			r.replace(i, i+n, text)
+			return i + n - 1, nil
+		}
+	}
+	switch len(w) {
+	case 4:
+		if strings.EqualFold(w, "json") && typeFollows(r.src, r.toks, i, r.ddl) {
+			// The grammar's type json is jsonb; under its schema the name is left to the binder.
+			r.replace(i, i+1, "pg_catalog.json")
+		}
+		if strings.EqualFold(w, "only") && i > 0 && !r.punct(i-1, ".") &&
+			(r.is(i-1, "from") || r.is(i-1, "update") || r.is(i-1, "table") || r.is(i-1, "join") || r.is(i-1, "exists")) && i+1 < len(r.toks) {
+			r.replace(i, i+1, "")
+		}
+	case 7:
+		if strings.EqualFold(w, "collate") && i+1 < len(r.toks) && !(r.is(0, "create") && r.is(1, "database")) {
+			end := i + 2
+			for r.punct(end, ".") {
+				end += 2
+			}
+			if end > len(r.toks) || r.toks[i+1].Kind != Word && r.toks[i+1].Kind != Quoted {
+				return i, nil
+			}
+			if err := checkCollation(r.src, r.toks[end-1]); err != nil {
+				return i, err
+			}
+			r.replace(i, end, "")
+			i = end - 1
+		}
+	case 8:
+		if strings.EqualFold(w, "distinct") && r.punct(i-1, "(") && i > 1 && (r.toks[i-2].Kind == Word || r.toks[i-2].Kind == Quoted) {
+			// f(DISTINCT x ORDER BY y): the grammar takes ORDER BY only after the arguments.
+			if at := orderWithin(r.src, r.toks, i); at > 0 {
+				if r.later == nil {
+					r.later = map[int]bool{}
+				}
+				r.later[at] = true
+			}
+		}
+		if strings.EqualFold(w, "operator") && r.punct(i+1, "(") {
+			j := i + 2
+			for j+1 < len(r.toks) && r.punct(j+1, ".") {
+				j += 2
+			}
+			if j+1 < len(r.toks) && r.toks[j].Kind == Op && r.punct(j+1, ")") {
+				text := r.toks[j].Text(r.src)
+				if l, ok := likeOperator(text); ok {
+					text = l
+				}
+				r.replace(i, j+2, " "+text+" ")
+				i = j + 1
+			}
+		}
+	case 9:
+		if strings.EqualFold(w, "substring") && r.punct(i+1, "(") {
+			if similar, escape := similarWithin(r.src, r.toks, i+2); escape > 0 {
+				if r.keywords == nil {
+					r.keywords = map[int]string{}
+				}
+				r.keywords[similar], r.keywords[escape] = "FROM", "FOR"
+			}
+		}
+	case 10:
+		if strings.EqualFold(w, "overriding") && r.is(i+2, "value") && (r.is(i+1, "system") || r.is(i+1, "user")) {
+			r.s.Overriding = strings.ToLower(r.toks[i+1].Text(r.src))
+			r.replace(i, i+3, "")
+			i += 2
+		}
+	}
+	return i, nil
 }
 
 // identityColumn finds the column of ALTER COLUMN, if SET or RESTART at toks[i] follows another action on its identity, and one of the
