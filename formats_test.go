@@ -20,8 +20,7 @@ var decoders = map[string]bool{
 	"json.Unmarshal": true, "json.NewDecoder": true, "gob.NewDecoder": true,
 }
 
-// TestDecoders finds the folders that take bytes apart by themselves. testdata/decoders.txt says why each does: a decoder of messages
-// beside package wire would have its own idea of what to do with what it does not know (docs/decisions/0010-formats.md).
+// TestDecoders finds the folders that take bytes apart by themselves. testdata/decoders.txt says why each does: a decoder of messages outside of package wire would have its own idea of what to do with what it does not know (docs/decisions/0010-formats.md).
 func TestDecoders(t *testing.T) {
 	found := map[string]bool{}
 	files := token.NewFileSet()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBinary: of what stands beside the stack, the binary links what its commands need, and no fixture.
+// TestBinary: of the packages outside of the stack, the binary links what its commands need, and no fixture.
 func TestBinary(t *testing.T) {
 	rooms := readLayout(t)
 	of := map[string][]string{}

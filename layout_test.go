@@ -20,7 +20,7 @@ import (
 // room is one row of the tables in docs/architecture.md.
 type room struct {
 	folder string
-	layer  int // layer number times 100, plus the letter; -1: beside the stack
+	layer  int // layer number times 100, plus the letter; -1: outside the stack
 	extra  []string
 	all    bool // may import everything but cmd
 	pure   bool // called so, or "words only"
@@ -244,7 +244,7 @@ func TestHost(t *testing.T) {
 var outside = []string{"crypto/rand", "log", "math/rand", "net", "os", "runtime", "syscall"}
 
 // TestPure keeps the rooms that docs/architecture.md calls pure so: what they compute depends on nothing but what they are given. They
-// import each other. What they use of other rooms is listed name by name, and the reason says why that is no more than a value.
+// import each other. The names that they use of other rooms are listed name by name, and the reason says why that is no more than a value.
 func TestPure(t *testing.T) {
 	rooms := readLayout(t)
 	found := map[string]bool{}

@@ -289,7 +289,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// FuzzDecode hands arbitrary bytes to every decoder. What one accepts, its encoder must give back byte for byte:
+// FuzzDecode hands arbitrary bytes to every decoder. Input that one accepts, its encoder must give back byte for byte:
 // a value has one encoding.
 func FuzzDecode(f *testing.F) {
 	for _, d := range []Direction{Ascending, Descending} {

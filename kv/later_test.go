@@ -16,8 +16,7 @@ const (
 	nextEvenBatch = "0a070807d03e8180081a030a016b"
 )
 
-// TestNextVersion: a batch of the next version that was sent too early is refused by name, and not evaluated without what it asks for. What
-// may be ignored is.
+// TestNextVersion: a batch of the next version that was sent too early is refused by name, and not evaluated without what it asks for. A field that may be ignored is ignored.
 func TestNextVersion(t *testing.T) {
 	read := func(text string) (*Batch, error) {
 		b, err := hex.DecodeString(text)

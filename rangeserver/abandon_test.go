@@ -12,8 +12,7 @@ import (
 	"meridian/replica"
 )
 
-// TestAbandoned: a replica that is spoken to, and never comes to be, stays for as long as somebody speaks to it. What it
-// has voted outlives it.
+// TestAbandoned: a replica that is spoken to, and never comes to be, stays for as long as somebody speaks to it. Its votes outlive it.
 func TestAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestOneCandidate: voters 80 ms apart lose their leader again and again, half of the time with all of them awake and half of the time
-// asleep. Whatever time-outs raft draws, the first election that begins elects somebody (replica.R7): the term is one higher afterwards, but
+// asleep. With any time-outs that raft draws, the first election that begins elects somebody (replica.R7): the term is one higher afterwards, but
 // for a few rounds: in batches of 600, 2,400 and 900 rounds 1, 1 and 2 were in vain, each the first of its run. Without replica.R7 it takes two or more in every fourth.
 func TestOneCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -180,8 +180,7 @@ func (c *cluster) start3(t *testing.T) {
 	time.Sleep(time.Second)
 }
 
-// TestSealBeatsStale: a replica that has not heard of the seal goes on acting in the old generation, but alone. What it promises then is
-// no quorum's, and is not there when the range has gone on.
+// TestSealBeatsStale: a replica that has not heard of the seal goes on acting in the old generation, but alone. Its promises are then no quorum's, and are not there when the range has gone on.
 func TestSealBeatsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := toyCluster(t)

@@ -117,7 +117,7 @@ func TestLeaseholderStays(t *testing.T) {
 }
 
 // TestSplitIsSeenFirst: nobody is told that a range has split before its participants know, since latches are released
-// then. Whoever waited for these must not write what belongs to the right side.
+// then. A request that waited for these must not write rows that belong to the right side.
 func TestSplitIsSeenFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := running(t, 3)

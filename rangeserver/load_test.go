@@ -66,7 +66,7 @@ func TestLeaseFollowsRequests(t *testing.T) {
 			t.Errorf("%d leases moved", n)
 		}
 
-		// A disk that needs a second for each write is not given what it would have to let go.
+		// A disk that needs a second for each write is not given what it would have to drop.
 		c.nodes[2].machine.Disk.SetSyncDelay(time.Second)
 		for i := range 10 {
 			check(t, c.put(fmt.Sprint("s", i), "x"))

@@ -69,7 +69,7 @@ type wrongMerge struct {
 	change func(*cluster, *kv.MergeTrigger)
 }
 
-// TestMergeIsRefused: the left side's leaseholder absorbs only what it finds beside it, as it is told to find it.
+// TestMergeIsRefused: the left side's leaseholder absorbs only what it finds next to it, as it is told to find it.
 func TestMergeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, good := twoRanges(t)
@@ -91,7 +91,7 @@ func TestMergeIsRefused(t *testing.T) {
 	})
 }
 
-// TestMergeFindsAnother: a merge in the log whose right side is not what is beside a replica stops its node, before and
+// TestMergeFindsAnother: a merge in the log whose right side is not what is next to a replica stops its node, before and
 // after a restart: what the others absorb, it does not have.
 func TestMergeFindsAnother(t *testing.T) {
 	for _, name := range []string{"the right side is not here", "the right side has changed since", "the right side was wider", "the right side is behind", "another replica"} {

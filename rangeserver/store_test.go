@@ -315,7 +315,7 @@ func TestLagging(t *testing.T) {
 				t.Errorf("round %d: %d raft snapshots", round, n)
 			}
 		}
-		// What the raft snapshot brought is durable and enough: the other follower may go.
+		// The state that the raft snapshot brought is durable and enough: the other follower may go.
 		c.nodes[1].crash(0)
 		check(t, c.put("z", "z"))
 		if v, err := c.get("k1499"); err != nil || v != "1" {

@@ -59,7 +59,7 @@ func TestSnapshotInBoundedMemory(t *testing.T) {
 				must(t, b.Commit(false))
 				must(t, b.Close())
 			}
-			// What the receiver has: older and other versions, a lock, and neighbours.
+			// The receiver's state: older and other versions, a lock, and neighbours.
 			b := to.NewBatch()
 			for _, table := range []uint32{99, 100, 150, 200} {
 				for i := range 3 {

@@ -30,7 +30,7 @@ func TestCacheOrder(t *testing.T) {
 	if e := c.find(keys.Key("m")); e == nil || e.desc.ID != 2 || e.leaseholder() != 0 {
 		t.Errorf("right side: %+v", e)
 	}
-	// What there was before the split comes late.
+	// The descriptor of before the split comes late.
 	if c.insert(info(1, "a", "z", 3, 1)) {
 		t.Error("old news replaced newer")
 	}

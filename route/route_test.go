@@ -348,7 +348,7 @@ func TestLookups(t *testing.T) {
 	})
 }
 
-// TestIndexBehind: the node that split a range died before the index showed it. Who knows one side, and has forgotten
+// TestIndexBehind: the node that split a range died before the index showed it. A gateway that knows one side, and has forgotten
 // the other, still finds it.
 func TestIndexBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -541,7 +541,7 @@ func (s *switched) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, er
 	return s.store.Send(ctx, b)
 }
 
-// picky answers batches of its own, beside the fake store.
+// picky answers batches of its own, without the fake store.
 type picky struct {
 	store
 	f func(context.Context, *kv.Batch) error

@@ -114,7 +114,7 @@ func TestEach(t *testing.T) {
 			t.Errorf("%d were of the old generation, %d of the new one", heard, len(from))
 		}
 
-		// Who has heard enough is not kept waiting.
+		// A reader that has enough answers does not wait.
 		c.delay(time.Second)
 		began, n := time.Now(), 0
 		check(t, s.Each(ctx, ask(foreign, kv.Target{}, key(12)), func(route.Answer) bool { n++; return false }))
@@ -226,7 +226,7 @@ func TestOtherProtocol(t *testing.T) {
 		if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{put(12)}}); !errors.As(err, &other) {
 			t.Errorf("one range: %v", err)
 		}
-		// What is not about rows goes to the leaseholder, whatever the protocol.
+		// A request that is not about rows goes to the leaseholder, whatever the protocol.
 		if _, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: key(12)}}}); err != nil {
 			t.Error(err)
 		}

@@ -20,7 +20,7 @@ type starting struct {
 	store
 	events []string
 	busy   keys.Key // batches that write here can't be begun
-	fail   error    // what a flight that writes below 050 lands with, once
+	fail   error    // what a batch in flight that writes below 050 lands with, once
 	nosync bool     // the last one's sync is not seen
 }
 

@@ -276,7 +276,7 @@ func TestCloseWakesReaderAndListener(t *testing.T) {
 	})
 }
 
-// Whatever the writes, reads and faults that do not break a connection, the bytes arrive in order and complete (sim.N1).
+// With any writes, reads and faults that do not break a connection, the bytes arrive in order and complete (sim.N1).
 func TestBytesSurviveStallsAndJitter(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 300<<10), 1, 20).Draw(r, "sizes")

@@ -9,7 +9,7 @@ import (
 	"meridian/kv"
 )
 
-// silent answers nobody before it is let go.
+// silent answers nobody before it is released.
 type silent chan struct{}
 
 func (s silent) Send(_ context.Context, b *kv.Batch) (*kv.BatchResponse, error) {

@@ -185,7 +185,7 @@ func TestLoadedTwice(t *testing.T) {
 	}
 }
 
-// What was loaded goes with a rollback and with a restart, and with the commit if nothing points to it any more.
+// The loaded rows go with a rollback and with a restart, and with the commit if nothing points to it any more.
 func TestLoadedForNothing(t *testing.T) {
 	withLoads(t, func(t *testing.T, w *loadWorld) {
 		tx, _ := w.begin()

@@ -36,7 +36,7 @@ import (
 // The test of lost answers: gateways whose router, coordinators and cleanup are the real ones commit on ranges whose
 // participants are the real ones, over a network that loses requests, loses answers, and delivers requests a second
 // time or long after the gateway gave up; ranges split and change leases meanwhile, gateways die right after they have
-// told their client something. Who was told that a transaction failed must find nothing of it, not even later; who was
+// told their client something. A client that was told that its transaction failed must find nothing of it, not even later; who was
 // told that it committed, all of it; and who was told neither, all or nothing (I2, route.RO2).
 
 // lostReplica is a range's replica that says nothing of its lease while that changes, with its participant.
@@ -146,7 +146,7 @@ func (w *lostWorld) split(t *testing.T, at keys.Key) bool {
 	if old.Start.Equal(at) {
 		return false
 	}
-	// What was evaluated before must be applied before: nothing is answered or applied under the old lease any more.
+	// A command that was evaluated before must be applied before: nothing is answered or applied under the old lease any more.
 	left.Applying.Lock()
 	l, r := *old, *old
 	l.End, r.Start = at, at
@@ -252,7 +252,7 @@ func (g *lostGateway) CallClass(ctx context.Context, _ transport.Class, to kv.No
 	faults := w.faults
 	w.mu.Unlock()
 	if g.safe && faults > 0 && w.intN(2) == 0 {
-		// What a recovery finds out is old by the time it acts on it.
+		// The findings of a recovery are old by the time it acts on them.
 		reply, err := serve(ctx)
 		if b, _ := kv.DecodeBatch(req); b != nil && b.Requests[0].Method() == kv.MethodQueryIntent {
 			time.Sleep(time.Duration(w.intN(3000)) * time.Millisecond)

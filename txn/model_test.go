@@ -285,7 +285,7 @@ func modelTxn(t *rapid.T, w *world, committed map[string]string) map[string]stri
 	default:
 		fatal("commit", tx.Commit(ctx))
 	}
-	// What is committed is what the next transaction sees.
+	// The next transaction sees the committed values.
 	rows, err := w.db.Scan(ctx, span("a", "zz"))
 	fatal("read back", err)
 	if got, want := show(rows), scanModel(m.newest, span("a", "zz"), false); !slices.Equal(got, want) {

@@ -240,7 +240,7 @@ func (d deaf) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) 
 }
 
 // TestPipelineOvertaken: an attempt ends while its writes are still on their way and can't be called back, and what cleans
-// up behind it is faster than they are. It waits for them, else they would lay intents of which nobody knows (txn.PW5).
+// up behind it is faster than they are. It waits for them, else they would write intents of which no coordinator knows (txn.PW5).
 func TestPipelineOvertaken(t *testing.T) {
 	for _, end := range []string{"rollback", "restart"} {
 		t.Run(end, func(t *testing.T) {

@@ -44,7 +44,7 @@ func (f *frozen) send(h kv.Header, r ...kv.Request) {
 	f.must(resp, err)
 }
 
-// change lays the intents of a transaction that changes the range; nil removes a key.
+// change writes the intents of a transaction that changes the range; nil removes a key.
 func (f *frozen) change(anchor keys.Key, own, entry *kv.RangeDescriptor) *testTxn {
 	f.t.Helper()
 	x := f.begin()

@@ -135,7 +135,7 @@ func TestLocksOfTheFuture(t *testing.T) {
 	})
 }
 
-// TestUncertainIntentAhead: an intent that was laid ahead of the clock, before the reader had been here, may be of a transaction that has
+// TestUncertainIntentAhead: an intent that was written ahead of the clock, before the reader had been here, may be of a transaction that has
 // committed. The reader has it moved out of its interval, or finds the commit; it does not pass it, and waits for nobody for ever.
 func TestUncertainIntentAhead(t *testing.T) {
 	for _, committed := range []bool{false, true} {

@@ -14,8 +14,7 @@ import (
 	"meridian/storage/mvcc"
 )
 
-// TestHeldIsForgotten: a leaseholder that knew its range to have no intents does not know it any more after another one has
-// laid some (leader.P11).
+// TestHeldIsForgotten: a leaseholder that knew its range to have no intents does not know it any more after another one has written some (leader.P11).
 func TestHeldIsForgotten(t *testing.T) {
 	for _, x := range []struct {
 		name string

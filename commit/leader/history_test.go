@@ -116,7 +116,7 @@ func (h *history) run(ctx context.Context, c *cluster, n int, rng *rand.Rand, mo
 		return
 	}
 	if rng.Intn(40) == 0 {
-		return // the coordinator dies, whatever it has laid
+		return // the coordinator dies, whatever it has written
 	}
 	if err := x.commit(ctx); err != nil {
 		fail(err)

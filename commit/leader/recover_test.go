@@ -31,8 +31,7 @@ func (a *asked) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 	return a.Sender.Send(ctx, b)
 }
 
-// TestRecoverMany: a gateway dies after it has staged as many writes as a record may list. Whatever the number of those that meet them,
-// the writes are asked for once (leader.P20), by parts, and all come to the same answer.
+// TestRecoverMany: a gateway dies after it has staged as many writes as a record may list. With any number of transactions that meet them, the writes are asked for once (leader.P20), by parts, and all come to the same answer.
 func TestRecoverMany(t *testing.T) {
 	const writes = 1 << 16
 	for _, c := range []struct {

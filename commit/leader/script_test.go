@@ -27,7 +27,7 @@ import (
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
 //	t1 stage (only the record) | t1 late | t1 whole (a parallel commit in one range) | t1 copy (the writes that were sent last come again) | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k k2 | t1 die | t1 restart (the next attempt, of the same identity)
-//	t1 merge (lays what makes one of both ranges) | t1 subsume | t1 absorb (as the trigger does) | t1 where (its timestamp is)
+//	t1 merge (writes the intents that make one range of both) | t1 subsume | t1 absorb (as the trigger does) | t1 where (its timestamp is)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
 // Commands: run, wait <duration>, ranges (writes the second one's descriptor, which merges change), count (what the range keeps), lease (a new lease), refuse on|off,
@@ -406,7 +406,7 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		// Its coordinator has all answers, and tells the ranges that it has committed.
 		return "told", x.tell(ctx)
 	case "settle":
-		// What the coordinator does late: the record first, then the intents, then the record again (txn.ST1, txn.ST2).
+		// Steps that the coordinator takes late: the record first, then the intents, then the record again (txn.ST1, txn.ST2).
 		reqs := []kv.Request{&kv.RecoverTxnRequest{Txn: x.txn.TxnMeta, ImplicitlyCommits: true}}
 		for _, s := range x.locks {
 			reqs = append(reqs, &kv.ResolveIntentRequest{Key: s.Start, Txn: x.txn.TxnMeta, Status: kv.Committed})

@@ -18,7 +18,7 @@ func play(seed uint64, steps int, wrong mistakes) (*world, error) {
 		}
 	}
 	w.calm = true
-	// What is under way may end, or not: with a transaction that is abandoned nothing goes on by itself.
+	// Operations in progress may end, or not: with a transaction that is abandoned nothing goes on by itself.
 	reads := 0
 	for range registers {
 		for k := range registers {

@@ -160,7 +160,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Who is behind hears everybody late for as long.
+// A node that is behind hears everybody late for as long.
 func TestBehind(t *testing.T) {
 	p := Generate(1, Options{Nodes: []string{"n1", "n2", "n3"}, Duration: 20 * time.Second, Kinds: []Kind{Behind}, MaxSkew: 100 * time.Millisecond})
 	begun := 0

@@ -24,7 +24,7 @@ import (
 )
 
 // The campaign of anomalies: package workload/anomalies on a simulated cluster, while machines die, networks break,
-// clocks are off, leases move and ranges split. Whatever happens, no level of isolation may show what it forbids.
+// clocks are off, leases move and ranges split. In all runs, no level of isolation may show what it forbids.
 // MERIDIAN_LEVEL asks for one level only.
 
 const anomalyFaults = 15 * time.Second // of virtual time

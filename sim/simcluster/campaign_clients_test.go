@@ -224,7 +224,7 @@ func (cl *client) register() {
 		op.Kind, op.Value = history.Write, cl.k.ids.Add(1)
 	default:
 		op.Kind, op.Value = history.CAS, cl.k.ids.Add(1)
-		// What it expects is what was read a moment ago.
+		// It expects the value that was read a moment ago.
 		if how, _ := cl.do("read", func(ctx context.Context, conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, "SELECT v FROM reg WHERE id = $1", op.Key).Scan(&op.Expected)
 		}); how != history.OK {

@@ -119,8 +119,7 @@ func (p probeTable) add(seed int, s *probe.Set) {
 	}
 }
 
-// String has a line for each branch: how many seeds reached it, and the first of them. What recovery could have come
-// upon, but has not, comes last.
+// String has a line for each branch: how many seeds reached it, and the first of them. Cases that recovery could have met, but has not, come last.
 func (p probeTable) String() string {
 	var b strings.Builder
 	b.WriteString("branches reached, by how many seeds, and the first of these:\n")
@@ -136,7 +135,7 @@ func (p probeTable) String() string {
 	return b.String()
 }
 
-// watchdog writes a profile beside the file that MERIDIAN_DUMP names if a seed takes more than a minute of real time.
+// watchdog writes a profile next to the file that MERIDIAN_DUMP names if a seed takes more than a minute of real time.
 func watchdog(seed int) *time.Timer {
 	return time.AfterFunc(time.Minute, func() {
 		name := os.Getenv("MERIDIAN_DUMP")

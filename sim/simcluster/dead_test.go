@@ -87,7 +87,7 @@ func keptVoters(t *testing.T, c *simcluster.Cluster, i, asked int) (changes int)
 }
 
 // TestDeadCampaign kills nodes of clusters of three to nine, for minutes or hours, now and then more than a range survives,
-// and takes some out for good, with others joining. What was acknowledged stays; no configuration change leaves fewer voters
+// and takes some out for good, with others joining. Acknowledged writes stay; no configuration change leaves fewer voters
 // than before if that is less than what is asked for (placement.P2), which is checked of every change that was ever applied; and when
 // all nodes are back, all ranges have all their voters.
 func TestDeadCampaign(t *testing.T) {

@@ -34,7 +34,7 @@ func lockCluster(t *testing.T, seed uint64) (c *simcluster.Cluster, admin *pgx.C
 
 // TestRowLocksOutliveLeaseholders: a session has locked a row, the node that keeps the lock dies, and another session gets it. Of the
 // two only the second may commit, at every level and for every strength, whether the first has written in the same range, in
-// another one, in both, or nothing at all. Where the lease was handed over, the lock is still there, and the first commits.
+// another one, in both, or nothing at all. Where the lease was transferred, the lock is still there, and the first commits.
 func TestRowLocksOutliveLeaseholders(t *testing.T) {
 	levels := []string{"SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED"}
 	strengths := [][2]string{{"FOR UPDATE", "FOR KEY SHARE"}, {"FOR NO KEY UPDATE", "FOR SHARE"}, {"FOR SHARE", "FOR NO KEY UPDATE"}, {"FOR KEY SHARE", "FOR UPDATE"}}

@@ -122,7 +122,7 @@ func TestRoundTrips(t *testing.T) {
 		}
 		// Parallel commit (CRDB'20 §3.1): intents and the STAGING record travel in the same round.
 		roundTrips(t, "two-range transaction in the leaseholders' region", quorum, two)
-		// Who wants the same rows at once waits for two more: the explicit record, then the resolution of the intents.
+		// A transaction that wants the same rows at the same time waits for two more: the explicit record, then the resolution of the intents.
 		// That is the price of not waiting for either before the client is told.
 		time.Sleep(time.Second)
 		start := time.Now()

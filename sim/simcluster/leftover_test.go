@@ -15,7 +15,7 @@ import (
 	"meridian/txn"
 )
 
-// What is left of a range that was absorbed, on a node that did not hear of it.
+// The remains of a range that was absorbed, on a node that did not hear of it.
 
 // nodeOf finds a node by its id.
 func nodeOf(c *simcluster.Cluster, id kv.NodeID) *server.Node {

@@ -21,8 +21,7 @@ import (
 // The limits of issue 3: what each operation costs in wide-area round trips, from a gateway in the leaseholder's region,
 // five regions apart, exact in virtual time. At most 5 % or 3 ms may come on top.
 
-// fiveRegions has three nodes in us-east1 (0, 1, 2) and one in each other region (3 to 6). What happens within a
-// region costs next to nothing, so that only oceans count.
+// fiveRegions has three nodes in us-east1 (0, 1, 2) and one in each other region (3 to 6). Messages within a region cost next to nothing, so that only oceans count.
 type fiveRegions struct {
 	*testing.T
 	c    *simcluster.Cluster
@@ -65,7 +64,7 @@ func (f *fiveRegions) place(nodes ...int) time.Duration {
 		f.Fatal(err)
 	}
 	for _, d := range ranges {
-		// First the new ones beside the old ones, then the lease, then without the old ones.
+		// First the new ones together with the old ones, then the lease, then without the old ones.
 		steps := slices.Clone(targets)
 		for _, r := range d.Replicas {
 			if !slices.ContainsFunc(steps, func(t kv.ReplicaTarget) bool { return t.Node == r.Node }) {
@@ -286,7 +285,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestLargeTransaction: a transaction far larger than its buffer lays its intents while it runs. Each statement returns
+// TestLargeTransaction: a transaction far larger than its buffer writes its intents while it runs. Each statement returns
 // at once; all of it together takes the round trips of a few, not one for each megabyte.
 func TestLargeTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -317,7 +316,7 @@ func TestLargeTransaction(t *testing.T) {
 		exec(t, conn, "COMMIT")
 		whole := time.Since(start)
 		t.Logf("%d statements took %v, with the commit %v", statements, filled, whole)
-		// Each statement flushes once, eight flights are under way, the commit waits for the last of them and then takes a
+		// Each statement flushes once, eight batches are in flight, the commit waits for the last of them and then takes a
 		// round of its own.
 		if limit := (statements/8 + 2) * quorum; whole > limit {
 			t.Errorf("the transaction took %v, at most %v were expected", whole, limit)

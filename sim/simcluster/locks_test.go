@@ -37,7 +37,7 @@ func code(err error) string {
 }
 
 // TestLocksSurviveTransfers: what SELECT FOR UPDATE locked stays locked when the lease moves, when the range splits, and
-// when it merges. Who waited gets it in the order in which they began to wait.
+// when it merges. The transactions that wait get it in the order in which they began to wait.
 func TestLocksSurviveTransfers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})

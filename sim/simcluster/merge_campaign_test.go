@@ -259,7 +259,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		<-turn
 		crashes.Add(1)
 		if dice.IntN(2) == 0 {
-			// What it misses is split again and again: when it comes back, it gets one part of each after the other from its
+			// A range that it misses is split again and again: when it comes back, it gets one part of each after the other from its
 			// neighbour's log, and raft snapshots of all the others meanwhile.
 			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 			for k := dice.IntN(accounts / 2); k < accounts; k += 1 + dice.IntN(2) {

@@ -25,7 +25,7 @@ const (
 	progressGap = 2 * time.Second
 )
 
-// TestHotRowsGoOn: many clients change few rows while indexes on what they change come and go. What is checked is progress: at
+// TestHotRowsGoOn: many clients change few rows while indexes on what they change come and go. The test checks progress: at
 // no time does nobody commit for long, no index takes for ever, and no request waits that might go on. The seeds differ in
 // topology, levels of isolation and what the clients do. MERIDIAN_SEEDS asks for more.
 func TestHotRowsGoOn(t *testing.T) {

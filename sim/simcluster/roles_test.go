@@ -158,7 +158,7 @@ func TestDisabledRolesGo(t *testing.T) {
 					}
 					for _, conn := range []*pgx.Conn{idle, open} {
 						go func() {
-							// What the server says last comes without being asked for.
+							// The server's last message comes without a request.
 							_, err := conn.WaitForNotification(context.Background())
 							refusedWith(t, "57P01", err)
 							ended <- err

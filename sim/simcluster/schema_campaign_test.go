@@ -282,7 +282,7 @@ type schemaChange struct {
 	must  string // code: it may not succeed
 }
 
-// What is wrong with a name may be that somebody else has changed it, or that the change that was told to have failed, or
+// A name may be wrong because somebody else has changed it, or that the change that was told to have failed, or
 // of which nothing was heard, is done or under way.
 var schemaChanges = []schemaChange{
 	{texts: []string{"CREATE INDEX i_b ON w (b)"}, may: "42P07"},

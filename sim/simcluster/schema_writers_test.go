@@ -410,7 +410,7 @@ func (w *emptiedWriter) step() {
 	})
 }
 
-// What holds whenever it is looked at. A column that is not there has nothing wrong in it.
+// An invariant that holds at all times. A column that is not there has nothing wrong in it.
 var schemaInvariants = []string{
 	"SELECT count(*) FROM w WHERE x1 IS NULL OR x1 NOT IN (5, 50)",
 	"SELECT count(*) FROM w WHERE x2 IS NULL OR x2 NOT IN (6, 50)",

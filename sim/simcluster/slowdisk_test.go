@@ -86,7 +86,7 @@ func TestSlowDiskOfFollower(t *testing.T) {
 }
 
 // TestSlowDiskOfLeaseholder: a disk that is a little slow is borne, since a lease that moves costs something too. One that
-// is slower than that has the node let go of its leases and of raft's leadership, those of the liveness records among
+// is slower than that makes the node release its leases and raft's leadership, those of the liveness records among
 // them, and after one slow write all are fast again.
 func TestSlowDiskOfLeaseholder(t *testing.T) {
 	for _, x := range []struct {
@@ -142,7 +142,7 @@ func TestSlowDisksEverywhere(t *testing.T) {
 	})
 }
 
-// TestDiskHangs: a leaseholder whose disk never returns stops itself, and the others go on (engine.EN3). While it hung it let go of
+// TestDiskHangs: a leaseholder whose disk never returns stops itself, and the others go on (engine.EN3). While it hung it released
 // what it could; what it could not, they take when it is gone.
 func TestDiskHangs(t *testing.T) {
 	onSlowDisks(t, func(s *slowDisk) {

@@ -22,7 +22,7 @@ import (
 	"meridian/txn"
 )
 
-// What was read at a timestamp is read there for ever (I6): transfers between keys in several ranges, while leases move,
+// The rows that were read at a timestamp are read there for ever (I6): transfers between keys in several ranges, while leases move,
 // ranges split and sleep, nodes die, links fail and disks are slow; readers on all nodes choose timestamps in the past, whoever serves
 // them, and come back to them.
 func TestStaleCampaign(t *testing.T) {

@@ -132,7 +132,7 @@ func TestClone(t *testing.T) {
 	})
 }
 
-// cloneable is a cluster of three nodes beside which there is a fourth machine.
+// cloneable is a cluster of three nodes, and a fourth machine.
 func cloneable(t *testing.T) *simcluster.Cluster {
 	c := simcluster.New(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
 	c.Boot(0)

@@ -60,7 +60,7 @@ func TestDatabaseOwner(t *testing.T) {
 	}
 }
 
-// What somebody granted with an option that is taken away goes too, or is in the way; but not if another grantor gave the
+// Rights that a role granted with an option that is revoked are revoked too, or are in the way; but not if another grantor gave the
 // option as well.
 func TestRevokeCascades(t *testing.T) {
 	a := users(member("o"), member("a"), member("b"), member("c"))

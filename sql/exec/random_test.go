@@ -204,7 +204,7 @@ func (g *querygen) query() string {
 	return q
 }
 
-// change draws a statement that changes r, s or u, with keys that often collide. What it does does not depend on the
+// change draws a statement that changes r, s or u, with keys that often collide. Its effects do not depend on the
 // order in which rows are found.
 func (g *querygen) change() string {
 	val := func() string {

@@ -27,7 +27,7 @@ import (
 )
 
 // TestScripts runs SQL through binder, optimizer and executor over a fake transaction, once with plans as written and
-// once with the optimizer's. What the scripts expect was recorded from PostgreSQL 15:
+// once with the optimizer's. The results that the scripts expect were recorded from PostgreSQL 15:
 //
 //	MERIDIAN_TEST_POSTGRES=postgres://... go test ./sql/exec -run TestScripts -rewrite
 //

@@ -136,7 +136,7 @@ func TestPgx(t *testing.T) {
 		if must(err); strings.Count(out.String(), "\n") != 3000 {
 			t.Error(out.Len())
 		}
-		// What is cancelled by its context leaves a server that serves others.
+		// A query that is cancelled by its context leaves a server that serves others.
 		short, stop := context.WithTimeout(ctx, time.Second)
 		_, err = conn.Exec(short, "select pg_sleep(1000)")
 		if stop(); err == nil {

@@ -21,7 +21,7 @@ func message(kind byte, body string) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4)), body...)
 }
 
-// FuzzConnection sends arbitrary bytes after a valid startup. Whatever they are, the node goes on serving others.
+// FuzzConnection sends arbitrary bytes after a valid startup. The node goes on serving others.
 func FuzzConnection(f *testing.F) {
 	c := simcluster.Start(f, simcluster.Options{NodesPerRegion: 1})
 	f.Add(message('Q', "select 1\x00"))

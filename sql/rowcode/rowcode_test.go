@@ -201,7 +201,7 @@ func testRow(t *rapid.T, tab *catalog.Table) types.Row {
 	return row
 }
 
-// What is encoded comes back, through every index, for any choice of columns.
+// A row that is encoded is decoded to itself, through every index, for any choice of columns.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := testTable(t)
@@ -407,7 +407,7 @@ func TestVersions(t *testing.T) {
 	if err := od.Decode(key, now.AppendValue(nil, row2), out[:2]); err != nil || !out[0].IsNull() || out[1].Int() != 2 {
 		t.Fatalf("new row read by the old version as %v (%v)", out[:2], err)
 	}
-	// Who reads all columns may want to write the row, and would lose the new ones.
+	// A reader of all columns may want to write the row, and would lose the new ones.
 	v1.NextColumn = 4
 	if od, err = old.NewDecoder([]int{0, 1, 2}); err != nil {
 		t.Fatal(err)

@@ -163,7 +163,7 @@ func TestLargeArguments(t *testing.T) {
 			if account.Used() != 0 && err != errAsksSession {
 				t.Errorf("%s%v, profile %d: %d bytes are left", o.Name, o.Args, profile, account.Used())
 			}
-			// What is allocated includes garbage; a builder that doubles has made twice what it holds.
+			// The allocated bytes include garbage; a builder that doubles has made twice what it holds.
 			// A series of numerics makes one number after the other, of a bounded number of digits.
 			if made := int64(after.TotalAlloc - before.TotalAlloc); made > 4*limit && args[0].Phys() != types.PhysDecimal {
 				t.Errorf("%s%v, profile %d: %d MiB were allocated with %d MiB to take (%v)", o.Name, o.Args, profile, made>>20, limit>>20, err)

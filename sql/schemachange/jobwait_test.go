@@ -12,7 +12,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// A change of the schema that can't go on beside a job waits for it, as it waits in PostgreSQL for the lock that the other change
+// A change of the schema that can't go on while a job runs waits for it, as it waits in PostgreSQL for the lock that the other change
 // has: until it ends, the statement is cancelled, or lock_timeout is over. A job is held up here by a transaction that uses the
 // version of the table before.
 func TestChangesWaitForJobs(t *testing.T) {

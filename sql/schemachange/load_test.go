@@ -52,7 +52,7 @@ func TestLoadedTables(t *testing.T) {
 		want("w", "800")
 		verify(t, n, "w")
 
-		// What is there stays when the transaction does not commit, and nothing else comes.
+		// The rows that are there stay when the transaction does not commit, and nothing else comes.
 		span := func() keys.Span { return keys.TableSpan(table(t, n, "t").ID) }
 		before, _ := n.Entries(span())
 		a.Must("begin; truncate t; insert into t" + many + "; rollback")

@@ -235,7 +235,7 @@ func TestJobOutlivesItsNode(t *testing.T) {
 	})
 }
 
-// A node dies while it waits for all others to write an index. Who goes on with its job has to wait for them as well
+// A node dies while it waits for all others to write an index. The node that goes on with its job has to wait for them as well
 // before the index is filled (schemachange.SC2): here for a statement that began before, and takes a minute.
 func TestTakenUpTooEarly(t *testing.T) {
 	online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
@@ -526,7 +526,7 @@ func TestYoungVersion(t *testing.T) {
 	})
 }
 
-// A transaction adds a column and fills it. An UPSERT with the version of before, which is in use beside the new one for
+// A transaction adds a column and fills it. An UPSERT with the version of before, which is in use along with the new one for
 // a while and whose statement gives all the columns that it knows, must not take the values away (schemachange.SC4).
 func TestUpsertKeepsNewColumn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

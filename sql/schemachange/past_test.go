@@ -95,7 +95,7 @@ func TestDefinitionsOfThePast(t *testing.T) {
 	})
 }
 
-// What was dropped stays for a while, and when it is gone, reads of the past are refused instead of finding nothing.
+// A dropped table stays for a while, and when it is gone, reads of the past are refused instead of finding nothing.
 func TestRemovedPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)
@@ -142,7 +142,7 @@ func TestRemovedPast(t *testing.T) {
 	})
 }
 
-// Whoever may not read a table now may not read what it was.
+// A role that may not read a table now may not read what it was.
 func TestRightsInThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)

@@ -23,7 +23,7 @@ func persist(t *testing.T, s *sessiontest.Conn, text string) string {
 	}
 }
 
-// Two nodes take turns at one row, and one of them hears of every version 50 ms late. Whichever two states of an index meet,
+// Two nodes take turns at one row, and one of them hears of every version 50 ms late. For any two states of an index that meet,
 // a row is found by what the index is for, its key is free again when it is gone, and no entry is left behind (schemachange.SC1).
 func TestStatesMeet(t *testing.T) {
 	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {

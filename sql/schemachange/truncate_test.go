@@ -36,7 +36,7 @@ func within(t *testing.T, d time.Duration, what string, done <-chan error) error
 }
 
 // Of transactions that empty a table at the same moment at several nodes one is first, and the others do not wait for each
-// other until somebody gives up: who finds that the table was frozen by another lets go of the version from before.
+// other until somebody gives up: who finds that the table was frozen by another releases the version from before.
 func TestTruncateTogether(t *testing.T) {
 	online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
 		var conns []*sessiontest.Conn
@@ -82,7 +82,7 @@ func TestTruncateComesLast(t *testing.T) {
 			}
 			done := start(a, change)
 			time.Sleep(100 * time.Millisecond)
-			// Who comes now must not see the change and let the writer end after it.
+			// A writer that comes now must not see the change and let the writer end after it.
 			var seen string
 			late := make(chan error, 1)
 			go func() {

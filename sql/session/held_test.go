@@ -14,7 +14,7 @@ import (
 )
 
 // TestSessionsKeepToTheirMemory: whatever a client has its session keep, it is refused with 53200 in the end, and what the
-// session held is there again when the client lets go of it (memory.ME1, memory.ME3). Each case is a way to hold much that was not accounted
+// session held is there again when the client releases it (memory.ME1, memory.ME3). Each case is a way to hold much that was not accounted
 // for once.
 func TestSessionsKeepToTheirMemory(t *testing.T) {
 	big := strings.Repeat("x", 200<<10)

@@ -224,7 +224,7 @@ var touches = []touch{
 	{name: "reassign owned", covers: []string{"parse.ReassignOwned"}, sql: "REASSIGN OWNED BY owner TO root", by: "super", noSchema: true},
 	{name: "drop owned", covers: []string{"parse.DropOwned"}, before: "CREATE ROLE gone", after: "DROP ROLE IF EXISTS gone", sql: "DROP OWNED BY gone", by: "super", noSchema: true},
 
-	// What is only ours.
+	// Statements of our own.
 	{name: "split", covers: []string{"tree.Split"}, sql: "ALTER TABLE app.t SPLIT AT VALUES (5)", by: "owner", ours: "ranges"},
 	{name: "split of an index", sql: "ALTER INDEX app.t@t_v SPLIT AT VALUES (5)", by: "owner", ours: "ranges"},
 	{name: "unsplit", covers: []string{"tree.Unsplit"}, sql: "ALTER TABLE app.t UNSPLIT ALL", by: "owner", ours: "ranges"},

@@ -71,7 +71,7 @@ func TestEveryRelation(t *testing.T) {
 	})
 }
 
-// What psql 15 asks (the corpus of sql/bind) is answered.
+// The queries of psql 15 (the corpus of sql/bind) are answered.
 func TestPsql(t *testing.T) {
 	text, err := os.ReadFile("../bind/testdata/psql15.sql")
 	if err != nil {

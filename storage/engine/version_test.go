@@ -105,7 +105,7 @@ func TestVersionOfStore(t *testing.T) {
 		}
 		commit(t, e, func(b *Batch) { b.Put(keys.Key("k"), []byte("v")) })
 	})
-	// What a kill in the middle of an ingestion leaves is removed by an open that succeeds only.
+	// Files that a kill in the middle of an ingestion leaves are removed by an open that succeeds only.
 	if err := fs.MkdirAll("store/"+ingestDir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func TestLoadModel(t *testing.T) {
 				t.Fatalf("k%02d is %q, want %q", k, v.Bytes, h.value)
 			}
 		}
-		// Nothing is cleared beside an intent: its transaction may have committed because the intent is there.
+		// Nothing is cleared next to an intent: its transaction may have committed because the intent is there.
 		for k, h := range model {
 			if !h.local {
 				continue

@@ -66,7 +66,7 @@ func TestPausedLeaseholder(t *testing.T) {
 	if dead := c.Died(); len(dead) > 0 {
 		t.Logf("nodes %v stopped themselves", dead)
 	}
-	// What is there in the end, from a node that runs.
+	// The rows that are there in the end, from a node that runs.
 	last, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for i, n := range c.Nodes {

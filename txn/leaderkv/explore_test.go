@@ -109,7 +109,7 @@ type scenario struct {
 	options txn.Options // of A and B
 	second  func(x *execution, ctx context.Context, db *txn.DB) outcome
 	crash   bool
-	// registers are the ranges, by their place, that have the second protocol. What B reads is no snapshot then.
+	// registers are the ranges, by their place, that have the second protocol. B's reads are then no snapshot.
 	registers []int
 	// change is the protocol that the last of them is given once, at any moment; it has the other one before.
 	change *kv.Protocol
@@ -381,7 +381,7 @@ func (x *execution) read(db *txn.DB, ctx context.Context, first, second keys.Key
 	}
 }
 
-// half reports whether only one of the keys has a value, or they differ: both transactions write both. What B writes by itself may be
+// half reports whether only one of the keys has a value, or they differ: both transactions write both. B's own writes may be
 // before A's or after it.
 func (sc *scenario) half(s string) bool {
 	a, b, _ := strings.Cut(s, "|")

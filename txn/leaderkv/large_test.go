@@ -13,8 +13,8 @@ import (
 	"meridian/txn/leaderkv"
 )
 
-// TestLargeCommitGatewayDies: a gateway dies at each step of a commit whose record lists writes that leave beside it: after its
-// n-th message was sent, or answered, or while some of what is under way arrives later. Whatever it was, the next reader sees all of
+// TestLargeCommitGatewayDies: a gateway dies at each step of a commit whose record lists writes that leave together with it: after its
+// n-th message was sent, or answered, or while some of what is under way arrives later. In each case the next reader sees all of
 // the transaction or nothing of it, and so does everybody after that; what was acknowledged is there (I1, I2).
 func TestLargeCommitGatewayDies(t *testing.T) {
 	for _, c := range []struct {

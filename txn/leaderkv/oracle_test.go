@@ -20,7 +20,7 @@ import (
 
 // The oracle: some small transactions run side by side, and an exhaustive search looks for an order, one after the
 // other, in which each reads what it read (I3). Transactions of unknown outcome may be in it or not (I2: but not in
-// part). What is read in the end comes last. With one gateway the order has to agree with time as well.
+// part). The reads at the end come last. With one gateway the order has to agree with time as well.
 //
 //	MERIDIAN_ORACLE=n   that many seeds; MERIDIAN_ORACLE_SEED=n this seed alone
 

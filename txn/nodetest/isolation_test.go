@@ -271,7 +271,7 @@ func (l *levels) statement(ctx context.Context, tx *txn.Txn, me *finished, k str
 		}
 		v, ok := locked[k]
 		if !ok {
-			// What the statement reads besides keeps its snapshot from moving.
+			// The statement's other reads keep its snapshot from moving.
 			other := string(rune('a' + rng.IntN(listKeys)))
 			if other != k {
 				if v, err = tx.Get(ctx, listKey(other), kv.NoLock, kv.Block); err != nil {

@@ -268,7 +268,7 @@ func BenchmarkWaitRead(b *testing.B) {
 	}
 }
 
-// BenchmarkSpanPastManyPoints is a scan's latch beside a request with many keys, none of which it wants.
+// BenchmarkSpanPastManyPoints is a scan's latch together with a request with many keys, none of which it wants.
 func BenchmarkSpanPastManyPoints(b *testing.B) {
 	m := NewManager()
 	ls := make([]Latch, 10_000)

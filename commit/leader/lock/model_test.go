@@ -21,7 +21,7 @@ type waiting struct {
 	waits bool
 }
 
-// signalled reports whether the owner is about to look again; the signal stays.
+// signalled reports whether the owner is about to check again; the signal stays.
 func (r *waiting) signalled() bool { return len(r.g.signal) > 0 }
 
 func (r *waiting) String() string {

@@ -279,7 +279,7 @@ func TestDeadNode(t *testing.T) {
 	})
 }
 
-// What happens after the tenure was lost can't commit (lease.L3).
+// A transaction can't commit after its tenure was lost (lease.L3).
 func TestLostTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, true)

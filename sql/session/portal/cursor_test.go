@@ -83,7 +83,7 @@ func rowsOf(p *Portal, f *parse.Fetch) string {
 	return strings.Join(out, " ")
 }
 
-// TestFetch moves cursors over five rows, one step after the other. What PostgreSQL 15 answers to the same is the same.
+// TestFetch moves cursors over five rows, one step after the other. PostgreSQL 15 gives the same answers.
 func TestFetch(t *testing.T) {
 	const fwd, back, abs, rel = parse.FetchForward, parse.FetchBackward, parse.FetchAbsolute, parse.FetchRelative
 	type step struct {
