@@ -37,11 +37,11 @@ type Binder struct {
 	// Names, if set, finds the objects that literals of regclass and its kin name, so that one that names nothing is an error of the
 	// statement's and not of its first row.
 	Names types.Names
-	// Adding makes columns that are being added visible, to those who validate constraints.
+	// Adding makes columns that are being added visible, for the validation of constraints.
 	Adding bool
 	// Refreshing lets a materialized view be written, to REFRESH MATERIALIZED VIEW.
 	Refreshing bool
-	// Room, if set, is asked for the memory that a bound statement occupies. It fails when that is too much, and when the
+	// Room, if set, is charged for the memory that a bound statement occupies. It fails when that is too much, and when the
 	// statement was cancelled. Nil allows everything.
 	Room func(bytes int64) error
 
