@@ -55,12 +55,15 @@ const (
 	// Behind is a Skew into the past of a node that hears others late, so that it does not learn the time from them: what
 	// it reads has been written in its future. It is for Options.Kinds as well; a plan has Skew and Slow instead.
 	Behind Kind = "behind"
+	// Brownout makes A's syncs slow, and then A loses its power: replies that had not waited for a sync promised what is lost. It is for
+	// Options.Kinds as well; a plan has SlowDisk, PowerOff and Restart instead.
+	Brownout Kind = "brownout"
 )
 
 // operands says how many nodes the kind names and whether it has an amount; false if there is no such kind.
 func (k Kind) operands() (nodes int, amount, ok bool) {
 	switch k {
-	case Crash, PowerOff, Restart, Isolate, Rejoin, Pause, Resume, Revive, Behind:
+	case Crash, PowerOff, Restart, Isolate, Rejoin, Pause, Resume, Revive, Behind, Brownout:
 		return 1, false, true
 	case Cut, CutOneWay, Heal, Reset, Flap:
 		return 2, false, true
@@ -164,7 +167,7 @@ type Options struct {
 	// Lasting is the mean time until a fault is repaired; default 3 s.
 	Lasting time.Duration
 	// Kinds of faults, of Crash, CrashSync, PowerOff, Isolate, Pause, Cut, CutOneWay, Flap, Slow, Reset, Skew, SkewFar,
-	// Behind and SlowDisk; default: Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset and Skew.
+	// Behind, SlowDisk and Brownout; default: Crash, PowerOff, Isolate, Cut, CutOneWay, Slow, Reset and Skew.
 	Kinds []Kind
 	// MaxDown bounds nodes that are crashed or isolated at once (fault.F1); default: the largest minority.
 	MaxDown int
@@ -228,7 +231,7 @@ func Generate(seed uint64, o Options) Plan {
 		fix := Action{At: end, A: a}
 		var key string
 		switch kind {
-		case Crash, PowerOff, Isolate, Pause, CrashSync, SkewFar:
+		case Crash, PowerOff, Isolate, Pause, CrashSync, SkewFar, Brownout:
 			down = slices.DeleteFunc(down, func(t time.Duration) bool { return t < at })
 			if len(down) >= o.MaxDown {
 				continue
@@ -248,6 +251,8 @@ func Generate(seed uint64, o Options) Plan {
 					act.Amount = -act.Amount
 				}
 				fix.Kind = Revive
+			case Brownout:
+				act.Kind = PowerOff
 			}
 		case Cut, CutOneWay:
 			// A machine's isolation heals all its links, so a cut may not overlap with one.
@@ -296,6 +301,18 @@ func Generate(seed uint64, o Options) Plan {
 			}
 			busy[clock] = end
 			p = append(p, Action{At: end, Kind: Skew, A: a}) // the clock is right before the node comes back
+		}
+		if kind == Brownout {
+			disk, slow := "disk "+a, max(o.MaxSlowDisk/20+time.Duration(r.Int64N(int64(o.MaxSlowDisk/8)+1)), grain).Truncate(grain)
+			// The disk is at its second or third slow sync when the power fails.
+			act.At = at + 2*slow + time.Duration(r.Int64N(int64(slow)+1)).Truncate(grain)
+			if act.At >= end || busy[disk] >= at && busy[disk] != 0 {
+				continue
+			}
+			// It comes back soon, before all that it has forgotten is known elsewhere.
+			end = min(end, act.At+around(500*time.Millisecond))
+			fix.At, busy[disk] = end, end
+			p = append(p, Action{At: at, Kind: SlowDisk, A: a, Amount: slow}, Action{At: end, Kind: SlowDisk, A: a})
 		}
 		if kind == Behind {
 			for _, from := range o.Nodes {

@@ -65,7 +65,7 @@ func TestGeneratedPlansKeepTheirPromises(t *testing.T) {
 	kinds := map[Kind]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "nodes")
-		o := Options{Duration: 60 * time.Second, Kinds: append([]Kind{Flap, Behind}, all...), MaxSkew: 150 * time.Millisecond}
+		o := Options{Duration: 60 * time.Second, Kinds: append([]Kind{Flap, Behind, Brownout}, all...), MaxSkew: 150 * time.Millisecond}
 		for i := range n {
 			o.Nodes = append(o.Nodes, fmt.Sprintf("n%d", i+1))
 		}
@@ -181,6 +181,33 @@ func TestBehind(t *testing.T) {
 	}
 	if begun == 0 {
 		t.Error("nobody was behind")
+	}
+}
+
+// The power fails while the disk is slow, and comes back soon, with a disk that is not.
+func TestBrownout(t *testing.T) {
+	failed := 0
+	for seed := range uint64(20) {
+		p := Generate(seed, Options{Nodes: []string{"n1", "n2", "n3"}, Duration: 30 * time.Second, Kinds: []Kind{Brownout, SlowDisk}})
+		slow, since := map[string]time.Duration{}, map[string]time.Duration{}
+		for _, a := range p {
+			switch a.Kind {
+			case SlowDisk:
+				slow[a.A] = a.Amount
+			case PowerOff:
+				if failed++; slow[a.A] == 0 {
+					t.Errorf("seed %d: %s, and the disk is not slow\n%s", seed, a, p)
+				}
+				since[a.A] = a.At
+			case Restart:
+				if a.At-since[a.A] > time.Second || slow[a.A] != 0 {
+					t.Errorf("seed %d: %s, after %s, with syncs of %s\n%s", seed, a, a.At-since[a.A], slow[a.A], p)
+				}
+			}
+		}
+	}
+	if failed == 0 {
+		t.Error("no power has failed")
 	}
 }
 

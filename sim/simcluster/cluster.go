@@ -21,6 +21,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/probe"
+	"meridian/rangeserver"
 	"meridian/server"
 	"meridian/sim"
 	"meridian/version"
@@ -48,6 +49,9 @@ type Options struct {
 	SplitsLast time.Duration
 	// Registers lets nodes serve ranges of package register's protocol.
 	Registers bool
+	// LostRequests is the share of package register's requests to single replicas that are lost, half of them after they were served. So an
+	// operation reaches now these, now those replicas, and a state that no quorum shares is seen soon.
+	LostRequests float64
 	// Binary, if any, says what node i's binary can do, at each start. It is asked once more if the store refuses that as too old or too
 	// new, with the error. With it, nodes are restarted in addition to the plan of faults: a node that a Target is to restart may run
 	// already.
@@ -205,8 +209,8 @@ func (c *Cluster) boot(i int, b version.Binary) error {
 }
 
 // On runs f among the goroutines of node i, and reports whether it did: not while the machine is down, nor while its process is stopped
-// (fault.Pause). A stopped process begins nothing; its goroutines could go on here, and would believe in its leases. f may ask the node's DB, Router or Store for
-// whatever takes time: the store is closed after f has returned, which it has to do when its context ends.
+// (fault.Pause). A stopped process begins nothing; here its goroutines could go on, and would believe in its leases. f may ask the node's
+// DB, Router or Store for whatever takes time: the store is closed after f has returned, which it has to do when its context ends.
 func (c *Cluster) On(i int, f func(ctx context.Context, n *server.Node)) bool {
 	c.mu.Lock()
 	n, h := c.nodes[i], c.hosts[i]
@@ -225,7 +229,33 @@ func (c *Cluster) register(i int, l server.Lent) server.Protocol {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.registers[i] = gateway
-	return server.Protocol{Ranges: register.New(register.ProtocolOptions{Finishers: l.Finishers}), Gateway: gateway}
+	ranges := register.New(register.ProtocolOptions{Finishers: l.Finishers})
+	if made := ranges.New; c.o.LostRequests > 0 {
+		ranges.New = func(g *rangeserver.Range) rangeserver.Participant {
+			return &lossy{made(g), l.Host.Dice, c.o.LostRequests}
+		}
+	}
+	return server.Protocol{Ranges: ranges, Gateway: gateway}
+}
+
+// lossy is a replica's part of a protocol behind a link that loses requests and answers.
+type lossy struct {
+	rangeserver.Participant
+	dice  host.Dice
+	share float64
+}
+
+// Send implements rangeserver.Participant.
+func (p *lossy) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	lost := p.dice.Float64()
+	if lost < p.share/2 {
+		return nil, &kv.UnavailableError{Reason: "the request was lost"}
+	}
+	resp, err := p.Participant.Send(ctx, b)
+	if lost < p.share {
+		return nil, &kv.UnavailableError{Reason: "the answer was lost"}
+	}
+	return resp, err
 }
 
 // Register is node i's gateway to ranges of package register's protocol, with Options.Registers; nil while its machine is down.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit"
 	"meridian/commit/register"
 	"meridian/history"
 	"meridian/keys"
@@ -31,7 +32,8 @@ import (
 
 // TestRegisterCampaign has ranges of package register's protocol, which has no leaseholder and no log, in whole clusters under the
 // faults of the campaign, while the ranges change. Single keys are linearizable (I4), whatever is acknowledged in one
-// generation of a range is there in the next (I1).
+// generation of a range is there in the next (I1). Requests to single replicas are lost in most seeds, generations last for
+// seconds in some, and in others nodes are paused as they commit.
 //
 //	MERIDIAN_SEEDS, MERIDIAN_FIRST, MERIDIAN_SEED   as for TestCampaign
 func TestRegisterCampaign(t *testing.T) {
@@ -93,7 +95,20 @@ type mixed struct {
 
 func rowKey(value int64) keys.Key { return userKey(2000 + int(value)) }
 
-const registersOfCampaign = 12
+const registersOfCampaign = 60
+
+// anyRegister draws a register. Two are so busy that reads meet writes in progress. Ten are busy. The others are left alone for seconds, so
+// that a version which too few replicas have stays so until some of these have failed: the next operation would mend it, since it stores
+// what it finds.
+func anyRegister(dice *rand.Rand) int {
+	switch dice.IntN(12) {
+	case 0, 1:
+		return dice.IntN(registersOfCampaign)
+	case 2, 3, 4, 5:
+		return 5 * dice.IntN(registersOfCampaign/5)
+	}
+	return 25 * dice.IntN(2)
+}
 
 func registerKey(i int) keys.Key { return userKey(1000 + i) }
 
@@ -116,7 +131,15 @@ func (k *registerCampaign) run(t *testing.T) {
 	begun := time.Now()
 	k.done = map[string]int{}
 	nodes := 3 + 2*int(k.seed%2)
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), NodesPerRegion: nodes, Registers: true, MaxOffset: 500 * time.Millisecond}
+	draw := rand.New(rand.NewPCG(k.seed, 0x10ad))
+	lost := []float64{0, 0.1, 0.3, 0.3}[draw.IntN(4)]
+	// Generations that last: a node may crash and come back in one.
+	pause := []time.Duration{400 * time.Millisecond, 2 * time.Second, 8 * time.Second}[draw.IntN(3)]
+	sleepy := draw.IntN(4) == 0 // nodes are paused as they commit, instead of the plan's faults of nodes
+	if sleepy {
+		lost, pause = 0.3, 400*time.Millisecond // a generation ends while a node sleeps
+	}
+	o := simcluster.Options{Seed: k.seed, Log: logTo(), NodesPerRegion: nodes, Registers: true, LostRequests: lost, MaxOffset: 500 * time.Millisecond}
 	k.binaries = newBinaries(k.seed, &o)
 	k.c = simcluster.Start(t, o)
 	k.binaries.attach(k.c, func(format string, args ...any) {
@@ -149,7 +172,7 @@ func (k *registerCampaign) run(t *testing.T) {
 	}
 	for client := range 6 {
 		work(uint64(client), func(dice *rand.Rand) {
-			k.operate(client, dice.IntN(k.c.Len()), dice.IntN(registersOfCampaign), dice.IntN(2) == 0, 2*time.Second)
+			k.operate(client, dice.IntN(k.c.Len()), anyRegister(dice), dice.IntN(2) == 0, 2*time.Second)
 			time.Sleep(time.Duration(dice.IntN(30)) * time.Millisecond)
 		})
 	}
@@ -158,23 +181,38 @@ func (k *registerCampaign) run(t *testing.T) {
 			if dice.IntN(3) == 0 {
 				k.look(dice)
 			} else {
-				k.transact(20+client, dice)
+				limit := 3 * time.Second
+				if dice.IntN(4) == 0 {
+					limit = sleeps
+				}
+				k.transact(20+client, dice.IntN(k.c.Len()), dice, limit)
 			}
 			time.Sleep(time.Duration(dice.IntN(60)) * time.Millisecond)
 		})
 	}
 	for id := range uint64(2) {
 		work(50+id, func(dice *rand.Rand) {
-			time.Sleep(time.Duration(dice.IntN(400)) * time.Millisecond)
+			time.Sleep(time.Duration(dice.Int64N(int64(pause))))
 			k.change(dice)
 		})
 	}
 	upgraded := k.binaries.begin()
 	target := k.c.Target(k.seed)
+	kinds := []fault.Kind{fault.Cut, fault.CutOneWay, fault.Flap, fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk}
+	if !sleepy {
+		kinds = append(kinds, fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Brownout, fault.Brownout, fault.Brownout)
+	}
 	k.plan = fault.Generate(k.seed, fault.Options{Nodes: k.c.Names(), Duration: faultsLast, Every: 1500 * time.Millisecond, Lasting: 3 * time.Second,
-		Kinds: []fault.Kind{fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Cut, fault.CutOneWay, fault.Flap,
-			fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk}, MaxSkew: 190 * time.Millisecond})
+		Kinds: kinds, MaxSkew: 190 * time.Millisecond})
 	from := time.Now()
+	if sleepy {
+		work(60, func(dice *rand.Rand) {
+			time.Sleep(time.Duration(dice.IntN(1000)) * time.Millisecond)
+			if time.Since(from) < faultsLast-sleeps/2 {
+				k.sleep(target, dice)
+			}
+		})
+	}
 	if err := fault.Run(ctx, sim.NewClock(), k.plan, target, func(a fault.Action) {
 		tell("fault: %s", a)
 	}); err != nil {
@@ -320,14 +358,40 @@ func (k *registerCampaign) moment() int64 {
 	return o.Return
 }
 
+// sleeps is longer than a transaction without a sign of life is left alone, and than the time until others have recovered it.
+const sleeps = 9 * time.Second
+
+// sleep pauses a node while it commits some transactions, until others have taken it for dead: they prevent those of its writes that have
+// not arrived, and decide. Then it goes on, and sends these writes.
+func (k *registerCampaign) sleep(target *simcluster.Target, dice *rand.Rand) {
+	i := dice.IntN(k.c.Len())
+	var wg sync.WaitGroup
+	for client := range 8 {
+		mine := rand.New(rand.NewPCG(dice.Uint64(), 0))
+		wg.Go(func() {
+			time.Sleep(time.Duration(mine.IntN(4000)) * time.Microsecond)
+			k.transact(60+client, i, mine, sleeps)
+		})
+	}
+	time.Sleep(4 * time.Millisecond)
+	target.Pause(k.c.Names()[i])
+	k.count("sleeps")
+	time.Sleep(commit.Expiry + time.Duration(500+dice.IntN(1500))*time.Millisecond)
+	target.Resume(k.c.Names()[i])
+	wg.Wait()
+}
+
 // transact commits a mixed transaction, or leaves it as its gateway dies.
-func (k *registerCampaign) transact(client int, dice *rand.Rand) {
-	k.c.On(dice.IntN(k.c.Len()), func(ctx context.Context, n *server.Node) {
+func (k *registerCampaign) transact(client, gateway int, dice *rand.Rand, limit time.Duration) {
+	k.c.On(gateway, func(ctx context.Context, n *server.Node) {
 		if n.Store() == nil {
 			return
 		}
 		m := &mixed{value: k.value.Add(1)}
-		rs := dice.Perm(registersOfCampaign)[:1+dice.IntN(2)]
+		rs := []int{anyRegister(dice)}
+		if r := anyRegister(dice); dice.IntN(2) == 0 && r != rs[0] {
+			rs = append(rs, r)
+		}
 		first := dice.IntN(2) == 0 // whose range has the record
 		for _, r := range rs {
 			m.ops = append(m.ops, k.hist.Begin(history.Op{Client: client, Key: r, Kind: history.Write, Value: m.value}))
@@ -335,7 +399,7 @@ func (k *registerCampaign) transact(client int, dice *rand.Rand) {
 		k.mu.Lock()
 		k.mixed = append(k.mixed, m)
 		k.mu.Unlock()
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		err := n.DB().Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
 			var b txn.WriteBatch
