@@ -72,9 +72,12 @@ func (m Message) String() string {
 // makes a new one for each, and shows it nothing of another.
 type Acceptor struct {
 	registers map[string]*state
-	fx        Effects
-	last      core.Ticket // of the latest Persist
-	durable   core.Ticket
+	// floor is at or above all that was decided in earlier generations, also under other protocols, which forget preventions: a write
+	// at or below it that the base does not have is prevented (register.RG4).
+	floor   clock.Timestamp
+	fx      Effects
+	last    core.Ticket // of the latest Persist
+	durable core.Ticket
 	// held are replies that wait for Persists of earlier effects.
 	held []heldReply
 }
@@ -138,13 +141,13 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	case Store:
 		changed = s.store(q.Version)
 	case Promise:
-		d := s.decree(q.Decree.Instance)
+		d := a.decree(s, q.Decree.Instance)
 		if d.Promised.Less(q.Decree.Promised) {
 			d.Promised, changed = q.Decree.Promised, true
 		}
 		reply.Decree = *d
 	case Accept:
-		d := s.decree(q.Decree.Instance)
+		d := a.decree(s, q.Decree.Instance)
 		if !q.Decree.Promised.Less(d.Promised) && (d.Outcome == Open || d.Accepted.Less(q.Decree.Promised)) {
 			*d, changed = q.Decree, true
 			d.Accepted = d.Promised
@@ -179,6 +182,15 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	default:
 		a.fx.Send = append(a.fx.Send, r)
 	}
+}
+
+func (a *Acceptor) decree(s *state, i Instance) *Decree {
+	_, found := s.find(i)
+	d := s.decree(i)
+	if !found && i.At.LessEq(a.floor) {
+		d.Outcome = Prevented
+	}
+	return d
 }
 
 func (r *Register) store(v Version) bool {

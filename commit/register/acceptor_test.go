@@ -6,6 +6,7 @@ import (
 
 	"meridian/clock"
 	"meridian/core"
+	"meridian/keys"
 	"meridian/kv"
 )
 
@@ -46,4 +47,22 @@ func TestAcceptorIsACore(t *testing.T) {
 
 func acceptor() *Acceptor {
 	return NewAcceptor([]Entry{{Key: key(0)}, {Key: key(1)}})
+}
+
+// A write that was prevented arrives after the range has had the leader protocol and come back: that has removed the prevention, and the
+// floor is above the write (register.RG4).
+func TestLateWriteBelowTheFloor(t *testing.T) {
+	a := NewAcceptor(nil)
+	a.floor = clock.Timestamp{Wall: 10}
+	k := keys.Key("x")
+	a.Load(k, Register{})
+	for at, want := range map[int64]Outcome{10: Prevented, 11: Written} {
+		i := Instance{Txn: kv.TxnID{1}, At: clock.Timestamp{Wall: at}}
+		a.Step(clock.Timestamp{}, Message{Request: &Request{Kind: Accept, Key: k, Decree: Decree{Instance: i, Outcome: Written}}})
+		fx := a.Effects()
+		if r := append(fx.Send, fx.After...); len(r) != 1 || r[0].Reply.Decree.Outcome != want {
+			t.Errorf("at %d: %v, want %s", at, r, want)
+		}
+		a.Durable(fx.Ticket)
+	}
 }

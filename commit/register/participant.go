@@ -84,6 +84,7 @@ func (p *participant) acting(generation uint64) (*acting, error) {
 		return nil, err
 	}
 	a := &acting{generation: generation, acceptor: NewAcceptor(delta), calls: map[uint64]chan *Reply{}, synced: make(chan struct{})}
+	a.acceptor.floor = p.g.Generation().Floor
 	if len(delta) > 0 {
 		// The state in the engine may not be durable, if this replica has had an acceptor of the generation before. It is when this is.
 		a.acceptor.last = 1
