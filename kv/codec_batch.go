@@ -171,7 +171,11 @@ func appendRequest(b []byte, r Request) []byte {
 	case *AdminTransferLeaseRequest:
 		return wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Target))
 	case *AdminSetProtocolRequest:
-		return wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Protocol))
+		b = wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Protocol))
+		if r.Within.Start != nil || r.Within.End != nil {
+			b = spanField(b, 5, &r.Within)
+		}
+		return b
 	case *RangeInfoRequest:
 		return wire.Bytes(b, 1, r.Key)
 	case *RecoverTxnRequest:
@@ -723,6 +727,8 @@ func readAdminSetProtocol(r *wire.Reader, q *AdminSetProtocolRequest) {
 			q.Key = r.Bytes()
 		case 3:
 			q.Protocol = readProtocol(r)
+		case 5:
+			readSpan(r, &q.Within)
 		default:
 			r.Skip()
 		}

@@ -530,9 +530,13 @@ type AdminTransferLeaseRequest struct {
 //
 // A span of several ranges is changed one range after the other, each time with the end of the last answer's descriptor as Key. The
 // parts of a range that is split later have its protocol, and ranges of different protocols are not merged.
+//
+// Within, if it is not empty, bounds what is changed: a range that reaches beyond it is split there first, because the ranges at hand
+// when the request was made may have been merged with their neighbours since.
 type AdminSetProtocolRequest struct {
 	Key      keys.Key
 	Protocol Protocol
+	Within   keys.Span
 }
 
 // AdminSetProtocolResponse has the range as it is now, with the protocol that was asked for.

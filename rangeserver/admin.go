@@ -29,7 +29,7 @@ func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.Batch
 		err = s.Merge(ctx, e.r.RangeID())
 	case *kv.AdminSetProtocolRequest:
 		var d *kv.RangeDescriptor
-		if d, err = s.SetProtocol(ctx, e.r.RangeID(), q.Protocol); err == nil {
+		if d, err = s.SetProtocol(ctx, e.r.RangeID(), q); err == nil {
 			resp = &kv.AdminSetProtocolResponse{Desc: *d}
 		}
 	default:
@@ -98,10 +98,6 @@ func (s *Store) split(ctx context.Context, id kv.RangeID, q *kv.AdminSplitReques
 		return err
 	}
 	defer done()
-	db, err := s.database()
-	if err != nil {
-		return err
-	}
 	d := e.r.Desc()
 	if len(at) == 0 {
 		r := mvcc.NewReader(s.o.Engine)
@@ -133,23 +129,33 @@ func (s *Store) split(ctx context.Context, id kv.RangeID, q *kv.AdminSplitReques
 	if !d.Contains(at) {
 		return s.mismatch(e, keys.Span{Start: at})
 	}
+	_, err = s.splitAt(ctx, d, at, keep)
+	return err
+}
+
+// splitAt splits a range, which the caller administers, at a key within it, and returns the left side.
+func (s *Store) splitAt(ctx context.Context, d *kv.RangeDescriptor, at keys.Key, keep clock.Timestamp) (*kv.RangeDescriptor, error) {
+	db, err := s.database()
+	if err != nil {
+		return nil, err
+	}
 	if at.Less(keys.MetaMax) || keys.IsLocal(at) {
-		return &kv.UnavailableError{Reason: "the index of ranges can't be split"}
+		return nil, &kv.UnavailableError{Reason: "the index of ranges can't be split"}
 	}
 	for _, r := range d.Replicas {
 		if r.Type.Joint() {
-			return &kv.UnavailableError{Reason: "the range's replicas are being changed"}
+			return nil, &kv.UnavailableError{Reason: "the range's replicas are being changed"}
 		}
 	}
 	rid, err := db.Increment(ctx, keys.RangeIDAllocatorKey(), 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.Metrics.SplitsRequested.Add(1)
 	left, right := d.Clone(), d.Clone()
 	left.End, left.Generation = at, d.Generation+1
 	right.ID, right.Start, right.Generation, right.Keep = kv.RangeID(rid), at, d.Generation+1, keep
-	return s.changeDescriptor(ctx, d, left, []*kv.RangeDescriptor{right},
+	return left, s.changeDescriptor(ctx, d, left, []*kv.RangeDescriptor{right},
 		&kv.CommitTrigger{Split: &kv.SplitTrigger{Left: *left, Right: *right}})
 }
 

@@ -108,23 +108,27 @@ func (s *Store) settle(ctx context.Context, e *entry, d *kv.RangeDescriptor, nex
 //
 // Clients send kv.AdminSetProtocolRequest, which comes here at the leaseholder. A change that did not end in time is
 // an UnavailableError, and is asked for again.
-func (s *Store) SetProtocol(ctx context.Context, id kv.RangeID, to kv.Protocol) (*kv.RangeDescriptor, error) {
+func (s *Store) SetProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetProtocolRequest) (*kv.RangeDescriptor, error) {
 	short, cancel := s.o.Host.Clock.WithTimeout(ctx, protocolTimeout)
 	defer cancel()
-	d, err := s.setProtocol(short, id, to)
+	d, err := s.setProtocol(short, id, q)
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = &kv.UnavailableError{Reason: fmt.Sprintf("the range's commit protocol was not changed in time: %v", err)}
 	}
 	return d, err
 }
 
-func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, to kv.Protocol) (*kv.RangeDescriptor, error) {
+func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetProtocolRequest) (*kv.RangeDescriptor, error) {
+	to := q.Protocol
 	e, done, err := s.administer(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	d := e.r.Desc()
+	if at := keys.Addr(q.Key); !d.Contains(at) { // it was split while the request waited for its turn
+		return nil, s.mismatch(e, keys.Span{Start: at})
+	}
 	if d.Protocol == to {
 		return d, nil
 	}
@@ -133,6 +137,9 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, to kv.Protocol) 
 	}
 	if _, ok := s.o.Protocols[to]; !ok && to != kv.Leader {
 		return nil, &kv.ProtocolRefusedError{Range: id, Protocol: to, Node: s.o.NodeID}
+	}
+	if d, err = s.cut(ctx, e, d, q); err != nil {
+		return nil, err
 	}
 	next := d.Clone()
 	next.Protocol = to
@@ -152,6 +159,29 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, to kv.Protocol) 
 		return nil, s.afterFailed(err, e)
 	}
 	return next, s.change(ctx, d, next)
+}
+
+// cut splits from a range what a change of its protocol does not concern (kv.AdminSetProtocolRequest.Within), and returns the part that has
+// the request's key. If that is another range from then on, the sender is told, and asks it.
+func (s *Store) cut(ctx context.Context, e *entry, d *kv.RangeDescriptor, q *kv.AdminSetProtocolRequest) (*kv.RangeDescriptor, error) {
+	w := q.Within
+	if len(w.Start) == 0 && len(w.End) == 0 {
+		return d, nil
+	}
+	if !w.Contains(q.Key) {
+		return nil, refused("a change of protocol has to be within what has the key")
+	}
+	keep := s.o.Clock.Now().Add(2 * protocolTimeout) // the parts have different protocols by then, if anybody still wants that
+	if d.Start.Less(w.Start) {
+		if _, err := s.splitAt(ctx, d, w.Start, keep); err != nil {
+			return nil, err
+		}
+		return nil, s.mismatch(e, keys.Span{Start: q.Key})
+	}
+	if w.Stop().Less(d.End) {
+		return s.splitAt(ctx, d, w.Stop(), keep)
+	}
+	return d, nil
 }
 
 func (s *Store) folding(ctx context.Context, e *entry, d *kv.RangeDescriptor) *Folding {

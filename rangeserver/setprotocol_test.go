@@ -167,6 +167,107 @@ func TestSetProtocolRefused(t *testing.T) {
 	})
 }
 
+// TestSetProtocolWithin: a range that has been merged with its neighbours since its protocol was to be changed is split from them first.
+// They keep their protocol, and all that they have; and the three are not made one again before they differ.
+func TestSetProtocolWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := toyStacks(t)
+		defer stopAll(ns)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		for i := range 6 {
+			check(t, ns[1].toyPut(fmt.Sprintf("k%d", i), "v"))
+		}
+		_, err := setProtocol(ctx, ns[0], tkey("k0"), kv.Leader)
+		check(t, err)
+		within := func(at string, p kv.Protocol, start, end string) (*kv.RangeDescriptor, error) {
+			r, err := ns[1].router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSetProtocolRequest{
+				Key: tkey(at), Protocol: p, Within: keys.Span{Start: tkey(start), End: tkey(end)}}}})
+			if err != nil {
+				return nil, err
+			}
+			return &r.Responses[0].(*kv.AdminSetProtocolResponse).Desc, nil
+		}
+		if d, err := within("k1", toyProtocol, "k2", "k4"); err == nil {
+			t.Errorf("%v was changed for a key that is not in the span", d)
+		}
+		for range 2 { // the second request finds nothing to do
+			d, err := within("k3", toyProtocol, "k2", "k4")
+			check(t, err)
+			if !d.Start.Equal(tkey("k2")) || !d.End.Equal(tkey("k4")) || d.Protocol != toyProtocol {
+				t.Fatalf("changed %v", d)
+			}
+		}
+		for i := range 6 {
+			k := fmt.Sprintf("k%d", i)
+			if i == 2 || i == 3 {
+				ns[2].wantToy(t, k, "v")
+			} else if v, err := ns[2].db.Get(ctx, tkey(k)); string(v) != "v" || err != nil {
+				t.Errorf("%s is %q, %v", k, v, err)
+			}
+		}
+		// A range without a log is divided likewise, and its parts that lie within the span are left as they are.
+		for _, at := range []string{"k2", "k5"} {
+			d, err := within(at, kv.Leader, "k3", "k9")
+			if at == "k2" && err == nil || at == "k5" && (err != nil || d.Protocol != kv.Leader) {
+				t.Errorf("%s: %v, %v", at, d, err)
+			}
+		}
+		d, err := within("k3", kv.Leader, "k3", "k9")
+		check(t, err)
+		if !d.Start.Equal(tkey("k3")) || !d.End.Equal(tkey("k4")) || d.Protocol != kv.Leader {
+			t.Errorf("changed %v", d)
+		}
+		ns[2].wantToy(t, "k2", "v")
+		if v, err := ns[2].db.Get(ctx, tkey("k3")); string(v) != "v" || err != nil {
+			t.Errorf("k3 is %q, %v", v, err)
+		}
+	})
+}
+
+// TestSetProtocolOfSplit: a request that waits while its range is split changes the part that has its key, and no other.
+func TestSetProtocolOfSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := toyStacks(t)
+		defer stopAll(ns)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		check(t, ns[1].toyPut("k4", "v"))
+		begun, asked := make(chan struct{}), make(chan struct{})
+		hold := func(step string) error {
+			if step == "r2 reported" {
+				ns[0].step.Store(nil)
+				close(begun)
+				<-asked
+			}
+			return nil
+		}
+		ns[0].step.Store(&hold)
+		split := make(chan error, 1)
+		go func() {
+			_, err := ns[1].router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: tkey("k3")}}})
+			split <- err
+		}()
+		<-begun
+		go func() {
+			time.Sleep(time.Second)
+			close(asked)
+		}()
+		d, err := setProtocol(ctx, ns[2], tkey("k4"), kv.Leader)
+		check(t, err)
+		check(t, <-split)
+		if !d.Start.Equal(tkey("k3")) || d.Protocol != kv.Leader {
+			t.Errorf("changed %v", d)
+		}
+		if left := ns[0].store.Load().Replica(2).Desc(); left.Protocol != toyProtocol {
+			t.Errorf("the left side is %v, %s", left, left.Protocol)
+		}
+		if v, err := ns[2].db.Get(ctx, tkey("k4")); string(v) != "v" || err != nil {
+			t.Errorf("k4 is %q, %v", v, err)
+		}
+	})
+}
+
 // TestUnpreparedChange: a change of protocol that nobody has prepared, or whose lease has moved since, is refused at once and for good:
 // the range is served on.
 func TestUnpreparedChange(t *testing.T) {

@@ -70,7 +70,7 @@ func TestSettleGivesUp(t *testing.T) {
 		_, err := setProtocol(ctx, ns[0], tkey("a"), toyProtocol)
 		check(t, err)
 		begun := time.Now()
-		_, err = ns[0].store.Load().SetProtocol(ctx, 2, kv.Leader)
+		_, err = ns[0].store.Load().SetProtocol(ctx, 2, &kv.AdminSetProtocolRequest{Key: tkey("a"), Protocol: kv.Leader})
 		if took := time.Since(begun); !errors.As(err, new(*kv.UnavailableError)) || took > 5*time.Second {
 			t.Errorf("%v after %s", err, took)
 		}

@@ -533,8 +533,10 @@ func (k *registerCampaign) stats(t *testing.T) {
 	}
 }
 
-// become gives the range of a key another protocol.
+// become gives the range of a register another protocol. Ranges of the leader protocol may have been merged with the one of the mixed
+// transactions' rows, which is not to change.
 func become(ctx context.Context, n *server.Node, at keys.Key, p kv.Protocol) error {
-	_, err := n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSetProtocolRequest{Key: at, Protocol: p}}})
+	registers := keys.Span{Start: registerKey(0), End: registerKey(registersOfCampaign)}
+	_, err := n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSetProtocolRequest{Key: at, Protocol: p, Within: registers}}})
 	return err
 }
