@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"meridian/clock"
 	"meridian/commit"
@@ -156,21 +157,25 @@ func (t *Txn) startElsewhere(ctx context.Context, at *kv.Txn) (wait func() error
 // *kv.AmbiguousError (txn.MP3).
 func (db *DB) writeElsewhere(ctx context.Context, c Coordinator, g group, at *kv.Txn) error {
 	err := c.Write(ctx, at, g.writes)
-	if err == nil || refuses(err) {
+	var all bool
+	var unsure error
+	switch {
+	case err == nil || refuses(err) && !replayed(err):
 		return err
+	case !refuses(err):
+		db.o.Probes.Reached("txn: asked whether a write is durable")
+		list := make([]kv.InFlightWrite, len(g.writes))
+		for i := range g.writes {
+			list[i] = kv.InFlightWrite{Key: g.writes[i].Key, Seq: g.writes[i].Seq, Protocol: g.protocol}
+		}
+		all, unsure = db.finishers.Witness(ctx, commit.NewRecord(at, kv.Staging), list)
 	}
-	db.o.Probes.Reached("txn: asked whether a write is durable")
-	list := make([]kv.InFlightWrite, len(g.writes))
-	for i := range g.writes {
-		list[i] = kv.InFlightWrite{Key: g.writes[i].Key, Seq: g.writes[i].Seq, Protocol: g.protocol}
-	}
-	all, unsure := db.finishers.Witness(ctx, commit.NewRecord(at, kv.Staging), list)
 	if unsure == nil && !all {
 		all, unsure = db.committedAt(ctx, at)
 	}
 	switch {
 	case unsure != nil:
-		return &kv.AmbiguousError{Reason: err.Error()}
+		return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; and %v", err, unsure)}
 	case all:
 		return nil
 	case isAmbiguous(err):
@@ -180,7 +185,16 @@ func (db *DB) writeElsewhere(ctx context.Context, c Coordinator, g group, at *kv
 	return err
 }
 
+// replayed reports whether an error says that a write was prevented by somebody who took the gateway for dead. That one may have
+// found it before, and ended the transaction; what is prevented then is a late copy of the write.
+func replayed(err error) bool {
+	var retry *kv.TxnRetryError
+	return errors.As(err, &retry) && retry.Reason == kv.RetryPossibleReplay
+}
+
 // committedAt reports whether a transaction has committed where its gateway wants it to (txn.MP4).
+//
+// A record that is not there says no only while nobody can have swept it (commit.SweepAge).
 func (db *DB) committedAt(ctx context.Context, at *kv.Txn) (bool, error) {
 	r, err := db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: at.TxnMeta}}})
 	if err != nil {
@@ -189,6 +203,9 @@ func (db *DB) committedAt(ctx context.Context, at *kv.Txn) (bool, error) {
 	q, ok := first[*kv.QueryTxnResponse](r)
 	if !ok {
 		return false, errMalformed
+	}
+	if !q.Exists && at.MinTimestamp.Add(commit.SweepAge).Less(db.o.Clock.Read().Latest) {
+		return false, &kv.AmbiguousError{Reason: "the transaction's record is gone"}
 	}
 	return q.Exists && q.Txn.Status == kv.Committed && q.Txn.WriteTimestamp == at.WriteTimestamp, nil
 }

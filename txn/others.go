@@ -23,6 +23,7 @@ import (
 //	    it. A transaction is rolled back, or continues at a later timestamp, only when the answer is known.
 //	txn.MP4 (I2): If a write is not found, the record is asked whether the transaction has committed: a change of the range's protocol may
 //	    have found the write, ended the transaction and made the write an ordinary version, which no protocol takes for a provisional one.
+//	    If the record is not there either, and is old enough to have been swept, the outcome is unknown.
 //	    Nobody else but the gateway acts on an answer without the record (commit.Finish).
 //
 // Isolation: a transaction is atomic over all its ranges. Its reads and writes in the leader's ranges are as its level of isolation says. A

@@ -40,6 +40,8 @@ type Request struct {
 	// Txn is who has ended, with all attempts up to Attempt.
 	Txn     kv.TxnID
 	Attempt uint32
+	// Generation is that of the promises for which an Accept is sent in a later ballot than the first.
+	Generation uint64
 }
 
 // Reply is what an acceptor answers.
@@ -51,6 +53,8 @@ type Reply struct {
 	Decree Decree
 	// Floor is at or above all that the range's earlier protocols have read and written; a participant fills it in.
 	Floor clock.Timestamp
+	// Generation is the acceptor's.
+	Generation uint64
 }
 
 // Message is a request or its reply; Call relates the two.
@@ -68,12 +72,13 @@ func (m Message) String() string {
 }
 
 // Acceptor is one replica's part of all registers of a range, in one generation. It is a core (package core): its requests
-// come in, and replies come out once what they promise is durable (register.RG1). It does not know of generations: whoever holds it
-// makes a new one for each, and shows it nothing of another.
+// come in, and replies come out once what they promise is durable (register.RG1). It is of one generation: whoever holds it
+// makes a new one for each, and shows it no request that was sent to another. An Accept that is sent again in the next generation has
+// promises of an earlier one, which are void, and is refused (register.RG3).
 type Acceptor struct {
-	registers map[string]*state
-	// floor is at or above all that was decided in earlier generations, also under other protocols, which forget preventions: a write
-	// at or below it that the base does not have is prevented (register.RG4).
+	registers  map[string]*state
+	generation uint64
+	// floor is at or above all that was written or prevented in earlier generations, under whichever protocol.
 	floor   clock.Timestamp
 	fx      Effects
 	last    core.Ticket // of the latest Persist
@@ -99,9 +104,10 @@ type heldReply struct {
 	m     Message
 }
 
-// NewAcceptor makes an acceptor that has the given state of its generation: what it made durable before it was stopped.
-func NewAcceptor(delta []Entry) *Acceptor {
-	a := &Acceptor{registers: map[string]*state{}}
+// NewAcceptor makes an acceptor that has the given state of its generation: what it made durable before it was stopped. floor is that
+// of the generation.
+func NewAcceptor(generation uint64, floor clock.Timestamp, delta []Entry) *Acceptor {
+	a := &Acceptor{registers: map[string]*state{}, generation: generation, floor: floor}
 	for _, e := range delta {
 		a.registers[string(e.Key)] = &state{Register: *e.clone(), changed: true}
 	}
@@ -134,7 +140,7 @@ func (a *Acceptor) Report() []Entry {
 func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	q := m.Request
 	s := a.registers[string(q.Key)]
-	reply, changed := &Reply{}, false
+	reply, changed := &Reply{Generation: a.generation}, false
 	switch q.Kind {
 	case Query:
 		reply.Register = *s.clone()
@@ -147,6 +153,10 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 		}
 		reply.Decree = *d
 	case Accept:
+		if q.Decree.Promised.Round > 0 && q.Generation != a.generation {
+			reply.Decree.Instance = q.Decree.Instance // refused, as no ballot was promised
+			break
+		}
 		d := a.decree(s, q.Decree.Instance)
 		if !q.Decree.Promised.Less(d.Promised) && (d.Outcome == Open || d.Accepted.Less(q.Decree.Promised)) {
 			*d, changed = q.Decree, true
@@ -184,10 +194,11 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	}
 }
 
+// decree is the state of an instance. At or below the floor it was decided by the end of the generation before: what the base lacks is
+// prevented (register.RG7). All acceptors of a generation say so, as if each had accepted it in the first ballot.
 func (a *Acceptor) decree(s *state, i Instance) *Decree {
-	_, found := s.find(i)
 	d := s.decree(i)
-	if !found && i.At.LessEq(a.floor) {
+	if d.Outcome == Open && i.At.LessEq(a.floor) {
 		d.Outcome = Prevented
 	}
 	return d

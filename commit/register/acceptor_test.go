@@ -46,14 +46,13 @@ func TestAcceptorIsACore(t *testing.T) {
 }
 
 func acceptor() *Acceptor {
-	return NewAcceptor([]Entry{{Key: key(0)}, {Key: key(1)}})
+	return NewAcceptor(1, clock.Timestamp{}, []Entry{{Key: key(0)}, {Key: key(1)}})
 }
 
 // A write that was prevented arrives after the range has had the leader protocol and come back: that has removed the prevention, and the
-// floor is above the write (register.RG4).
+// floor is above the write (register.RG7).
 func TestLateWriteBelowTheFloor(t *testing.T) {
-	a := NewAcceptor(nil)
-	a.floor = clock.Timestamp{Wall: 10}
+	a := NewAcceptor(1, clock.Timestamp{Wall: 10}, nil)
 	k := keys.Key("x")
 	a.Load(k, Register{})
 	for at, want := range map[int64]Outcome{10: Prevented, 11: Written} {

@@ -150,7 +150,7 @@ func (q *Request) Append(b []byte) []byte {
 	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 3, q.Key)
 	b = messageField(b, 5, func(b []byte) []byte { return appendVersion(b, &q.Version) })
 	b = messageField(b, 7, func(b []byte) []byte { return appendDecree(b, &q.Decree) })
-	return wire.Uint(wire.ID(b, 9, q.Txn), 11, uint64(q.Attempt))
+	return wire.Uint(wire.Uint(wire.ID(b, 9, q.Txn), 11, uint64(q.Attempt)), 13, q.Generation)
 }
 
 func readRequest(r *wire.Reader, q *Request) {
@@ -168,6 +168,8 @@ func readRequest(r *wire.Reader, q *Request) {
 			q.Txn = r.ID()
 		case 11:
 			q.Attempt = r.Uint32()
+		case 13:
+			q.Generation = r.Uint()
 		default:
 			r.Skip()
 		}
@@ -185,7 +187,7 @@ func DecodeRequest(b []byte) (q Request, err error) {
 func (p *Reply) Append(b []byte) []byte {
 	b = messageField(b, 1, func(b []byte) []byte { return appendRegister(b, &p.Register) })
 	b = messageField(b, 3, func(b []byte) []byte { return appendDecree(b, &p.Decree) })
-	return wire.Timestamp(b, 5, p.Floor)
+	return wire.Uint(wire.Timestamp(b, 5, p.Floor), 7, p.Generation)
 }
 
 func readReply(r *wire.Reader, p *Reply) {
@@ -197,6 +199,8 @@ func readReply(r *wire.Reader, p *Reply) {
 			readDecree(r, &p.Decree)
 		case 5:
 			p.Floor = r.Timestamp()
+		case 7:
+			p.Generation = r.Uint()
 		default:
 			r.Skip()
 		}

@@ -54,7 +54,8 @@ func (x coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction.
 		case !r.TooOld.IsZero():
 			return &kv.WriteTooOldError{Key: w.Key, Actual: r.TooOld}
 		case r.Outcome != Written:
-			// Somebody took the gateway for dead. At another timestamp it is another decree, unless the record is gone as well.
+			// Somebody took the gateway for dead, and may have found the write before it was prevented: the gateway asks the record (txn.MP4).
+			// At another timestamp it is another decree.
 			return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.WriteTimestamp.Next()}
 		}
 	}

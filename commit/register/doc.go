@@ -40,8 +40,12 @@
 //	register.RG2 (I4): A read has stored the value that it returns at a quorum. So a read that begins later returns that or something later.
 //	register.RG3 (I1): A generation's first state is the maximum of the reports of a quorum of sealed replicas, register by register: the
 //	    newest version, and of each decree the value accepted in the latest ballot. An acknowledged operation had a quorum, and every two
-//	    quorums have a replica in common. A fold is the Promise of a ballot above all others; ballots begin anew after it.
+//	    quorums have a replica in common. A fold is the Promise of a ballot above all others; ballots begin anew after it, and an
+//	    Accept counts in the generation of its promises only.
 //	register.RG4 (I2): Prevented writes are never forgotten in a range of this protocol: the write may still arrive, however late.
+//	register.RG7 (I2): At or below the floor of its generation an acceptor takes every write for prevented that the base does not have. The
+//	    range may have had another protocol since the write left its gateway, which prevented it and has nothing to remember it by in
+//	    the base, and preventions of registers end when the range gets another protocol: the floor that it begins with is above them.
 //	register.RG5 (I2): Settle with a commit stores the newest version at a quorum also if it met no provisional write: another one may have
 //	    removed the write from one replica only, and once the record is gone the remaining copies look aborted.
 //	register.RG6 (I4): A read that was told that a transaction is not committed queries once more before it passes its write: the
@@ -69,7 +73,8 @@
 //
 // Each round is of one generation: all answers count by one descriptor's quorum. When the range has another generation the round begins
 // again there, with the same tag and the same ballot. That is harmless for each of them: queries promise nothing; a tag stays later than
-// those of all that had returned before its operation began; ballots are proposals that may be made twice. If the range has another
+// those of all that had returned before its operation began; of ballots only the first, the transaction's own, needs no promise, and an
+// acceptor refuses to Accept in another one by promises of an earlier generation (register.RG3, register.RG7). If the range has another
 // protocol now, a write whose tag had not been sent is returned to the caller for the new protocol; otherwise its outcome is unknown. The
 // gateway of a transaction then queries the record (txn.MP4), since the change has ended every transaction with a provisional write in the range.
 //

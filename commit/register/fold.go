@@ -40,7 +40,7 @@ func (r *Register) merge(o *Register) {
 		if d.Outcome == Open {
 			continue
 		}
-		if m := r.decree(d.Instance); m.Outcome == Open || m.Accepted.Less(d.Accepted) {
+		if m := r.decree(d.Instance); m.Outcome == Open || d.outranks(m) {
 			*m = *d
 		}
 	}

@@ -319,7 +319,7 @@ func (o *Operation) promise(round uint64) {
 func (o *Operation) promised() {
 	var accepted *Decree
 	for _, a := range o.answers {
-		if d := &a.r.Decree; d.Outcome != Open && (accepted == nil || accepted.Accepted.Less(d.Accepted)) {
+		if d := &a.r.Decree; d.Outcome != Open && (accepted == nil || d.outranks(accepted)) {
 			accepted = d
 		}
 	}
@@ -331,7 +331,7 @@ func (o *Operation) promised() {
 		d.Outcome, d.Meta, d.Value = Written, o.meta, o.value
 	}
 	d.Promised = o.request.Decree.Promised
-	o.send(accepting, Request{Kind: Accept, Decree: d})
+	o.send(accepting, Request{Kind: Accept, Decree: d, Generation: o.answers[0].r.Generation})
 }
 
 // overtaken: a replica has promised a later ballot to somebody else, or the base has the opposite of a transaction's own proposal. The

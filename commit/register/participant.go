@@ -83,8 +83,7 @@ func (p *participant) acting(generation uint64) (*acting, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &acting{generation: generation, acceptor: NewAcceptor(delta), calls: map[uint64]chan *Reply{}, synced: make(chan struct{})}
-	a.acceptor.floor = p.g.Generation().Floor
+	a := &acting{generation: generation, acceptor: NewAcceptor(generation, p.g.Generation().Floor, delta), calls: map[uint64]chan *Reply{}, synced: make(chan struct{})}
 	if len(delta) > 0 {
 		// The state in the engine may not be durable, if this replica has had an acceptor of the generation before. It is when this is.
 		a.acceptor.last = 1

@@ -103,6 +103,9 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 		}
 	}
 	for i := range entries {
+		for _, d := range entries[i].Decrees {
+			f.Now = f.Now.Forward(d.At) // register.RG7: preventions may be ahead of all clocks
+		}
 		entries[i].Decrees, entries[i].Newest.By = nil, kv.TxnID{}
 	}
 	return write(f, entries)

@@ -20,6 +20,8 @@ type stage struct {
 	ops       map[string]*Operation
 	stamper   *Stamper
 	call      uint64
+	// generation begins anew with reports.
+	generation uint64
 }
 
 // TestScripts: see the heads of the files in testdata.
@@ -55,7 +57,7 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) string {
 	case "replicas":
 		n, _ := strconv.Atoi(name)
 		for range n {
-			s.acceptors = append(s.acceptors, NewAcceptor(nil))
+			s.acceptors = append(s.acceptors, NewAcceptor(s.generation, clock.Timestamp{}, nil))
 		}
 		return ""
 	case "read":
@@ -109,8 +111,9 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) string {
 			s.base[string(e.Key)] = e.Register
 			fmt.Fprintf(&b, "base %s: %s\n", string(e.Key), showRegister(&e.Register))
 		}
+		s.generation++
 		for i := range s.acceptors {
-			s.acceptors[i] = NewAcceptor(nil)
+			s.acceptors[i] = NewAcceptor(s.generation, clock.Timestamp{Wall: int64(num("floor"))}, nil)
 		}
 		return b.String()
 	}

@@ -85,6 +85,12 @@ type Decree struct {
 	Value []byte
 }
 
+// outranks reports whether what d has accepted counts, if o has accepted something too. In the first ballot only the transaction proposes,
+// and acceptors that have nothing of it any more, because it has ended and they know, take it for prevented (register.RG7).
+func (d *Decree) outranks(o *Decree) bool {
+	return o.Accepted.Less(d.Accepted) || o.Accepted == d.Accepted && o.Outcome == Prevented && d.Outcome == Written
+}
+
 // Version is what the register holds if the transaction commits.
 func (d *Decree) Version() Version { return Version{At: d.At, By: d.Txn, Value: d.Value} }
 

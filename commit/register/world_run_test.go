@@ -72,7 +72,11 @@ func TestRegister(t *testing.T) {
 	if testing.Short() {
 		seeds = 50
 	}
-	for seed := range seeds {
+	for i := range seeds + 1 {
+		seed := i
+		if i == seeds {
+			seed = 4882 // a ballot is sent again in the next generation (register.RG3)
+		}
 		w, err := play(seed, 4000, mistakes{})
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(w.trace, "\n"))
@@ -108,7 +112,11 @@ func TestMistakesAreNoticed(t *testing.T) {
 		"a read does not store what it found":       {noWriteBack: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3000) {
+			first := uint64(0)
+			if wrong.anyGeneration {
+				first = 6390 // it is rare that an operation's answers are of two generations and nobody else mends that
+			}
+			for seed := first; seed < first+3000; seed++ {
 				if _, err := play(seed, 4000, wrong); err != nil {
 					t.Logf("seed %d: %.300s", seed, err)
 					return

@@ -188,7 +188,7 @@ func (w *world) join() {
 func (r *machine) open(o *record, at int) {
 	r.generation, r.base, r.sealed, r.applied = o.generation, o.base, false, at
 	r.disk, r.unsynced = map[string]Register{}, nil
-	r.acceptor = NewAcceptor(nil)
+	r.acceptor = NewAcceptor(uint64(r.generation), clock.Timestamp{}, nil)
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
@@ -202,7 +202,7 @@ func (r *machine) restart(lost bool) {
 		delta, r.disk = nil, map[string]Register{}
 	}
 	r.unsynced, r.up = nil, true
-	r.acceptor = NewAcceptor(delta)
+	r.acceptor = NewAcceptor(uint64(r.generation), clock.Timestamp{}, delta)
 }
 
 func (r *machine) sync() []Message {
@@ -396,11 +396,14 @@ func (w *world) deliver(i int) {
 		w.packets = append(w.packets, packet{from: r.id, op: p.op, round: p.round, generation: p.generation})
 		return
 	}
-	k := p.request.Key
-	r.acceptor.Load(k, r.base[string(k)])
+	q := *p.request
+	if r.generation != p.generation && q.Generation != 0 {
+		q.Generation = uint64(r.generation)
+	}
+	r.acceptor.Load(q.Key, r.base[string(q.Key)])
 	w.next++
 	w.calls[w.next] = p
-	r.acceptor.Step(clock.Timestamp{Wall: w.clock}, Message{Call: w.next, Request: p.request})
+	r.acceptor.Step(clock.Timestamp{Wall: w.clock}, Message{Call: w.next, Request: &q})
 	w.drain(r)
 }
 

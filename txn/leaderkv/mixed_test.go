@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"meridian/commit"
 	"meridian/commit/register"
 	"meridian/keys"
 	"meridian/kv"
@@ -152,6 +155,177 @@ func staged(c *leaderkv.Cluster) (n int64) {
 		n += c.Metrics(i).Stages.Load()
 	}
 	return n
+}
+
+// TestPreventedUnderAnotherProtocol: a transaction's gateway stands still between its record and its write of a register. Meanwhile the range
+// has the leader protocol, which prevents the write when the transaction is recovered, and registers again. The write comes too late, though
+// none of the range's registers was told so (register.RG7).
+func TestPreventedUnderAnotherProtocol(t *testing.T) {
+	var staged, released chan struct{} // of the present bubble
+	var once *sync.Once
+	wire := func(ctx context.Context, m *leaderkv.Message, deliver func(context.Context) ([]byte, error)) ([]byte, error) {
+		if m.From != "a" {
+			return deliver(ctx)
+		}
+		if r, ok := m.Batch.Requests[0].(*kv.ProtocolRequest); ok {
+			q, err := register.DecodeRequest(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			if q.Kind == register.Accept {
+				once.Do(func() { close(staged) })
+			}
+		}
+		select {
+		case <-staged:
+			if _, ok := m.Batch.Requests[len(m.Batch.Requests)-1].(*kv.EndTxnRequest); !ok {
+				<-released
+			}
+		default:
+		}
+		return deliver(ctx)
+	}
+	for _, again := range []bool{true, false} {
+		mixed(t, wire, func(ctx context.Context, c *leaderkv.Cluster, db *txn.DB) {
+			staged, released, once = make(chan struct{}), make(chan struct{}), &sync.Once{}
+			done := make(chan error)
+			go func() {
+				x := db.Begin(txn.TxnOptions{})
+				var wb txn.WriteBatch
+				wb.Put(keys.Key("b"), []byte("1"))
+				wb.Put(keys.Key("n"), []byte("1"))
+				err := x.Write(ctx, &wb)
+				if err == nil {
+					err = x.Commit(ctx)
+				}
+				done <- err
+			}()
+			<-staged
+			time.Sleep(100 * time.Millisecond)
+			if err := c.Become(ctx, 1, kv.Leader); err != nil {
+				t.Fatal(err)
+			}
+			other, stop := c.Gateway("other", txn.Options{})
+			defer stop()
+			if got := read(t, other, "b"); got[0] != "" {
+				t.Errorf("the transaction is there: %q", got)
+			}
+			if again {
+				if err := c.Become(ctx, 1, register.Protocol); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(released)
+			if err := <-done; err == nil {
+				t.Errorf("committed, and there is %q", read(t, other, "b", "n"))
+			} else if got := read(t, other, "b", "n"); got[0] != "" || got[1] != "" {
+				t.Errorf("%v, and there is %q", err, got)
+			}
+		})
+	}
+}
+
+// TestFloorOfPreventions: a write that was prevented ahead of all clocks is below what the range's next protocol writes, since the prevention
+// itself is gone (register.RG7).
+func TestFloorOfPreventions(t *testing.T) {
+	mixed(t, nil, func(ctx context.Context, c *leaderkv.Cluster, db *txn.DB) {
+		x, stop := c.Client("c")
+		defer stop()
+		at := db.Clock().Now().Add(5 * time.Second)
+		all, err := x.Witness(ctx, commit.NewRecord(&kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{9}, WriteTimestamp: at, Seq: 1}}, kv.Staging),
+			[]kv.InFlightWrite{{Key: keys.Key("n"), Seq: 1}})
+		if all || err != nil {
+			t.Fatal(all, err)
+		}
+		if err := c.Become(ctx, 1, kv.Leader); err != nil {
+			t.Fatal(err)
+		}
+		y := db.Begin(txn.TxnOptions{})
+		var wb txn.WriteBatch
+		wb.Put(keys.Key("n"), []byte("1"))
+		if err := y.Write(ctx, &wb); err != nil {
+			t.Fatal(err)
+		}
+		if meta, err := y.Lay(ctx); err != nil || meta.WriteTimestamp.LessEq(at) {
+			t.Errorf("written at %s, %v, and a write at %s was prevented", meta.WriteTimestamp, err, at)
+		}
+		y.Rollback(ctx)
+	})
+}
+
+// TestCommittedMeanwhile: a transaction's gateway stands still before it has heard that its write of a register is durable. Meanwhile a
+// change of the range's protocol, and perhaps another one back, recovers the transaction, which has committed, and makes the write an
+// ordinary version. The record is asked then (txn.MP4); if the sweep has removed it as well, nobody can tell, and the gateway does not guess.
+func TestCommittedMeanwhile(t *testing.T) {
+	for _, tc := range []struct {
+		back  bool
+		still time.Duration
+	}{{false, time.Second}, {true, time.Second}, {false, 5 * time.Minute}, {true, 5 * time.Minute}} {
+		t.Run(fmt.Sprintf("back %v, %s", tc.back, tc.still), func(t *testing.T) {
+			var accepted, released chan struct{} // of the bubble
+			var accepts atomic.Int64
+			wire := func(ctx context.Context, m *leaderkv.Message, deliver func(context.Context) ([]byte, error)) ([]byte, error) {
+				if m.From != "a" {
+					return deliver(ctx)
+				}
+				b, err := deliver(ctx)
+				if r, ok := m.Batch.Requests[0].(*kv.ProtocolRequest); ok {
+					q, err := register.DecodeRequest(r.Body)
+					if err != nil {
+						t.Error(err)
+					}
+					if q.Kind == register.Accept && accepts.Add(1) == 3 {
+						close(accepted)
+					}
+				}
+				if accepts.Load() > 0 {
+					<-released
+				}
+				return b, err
+			}
+			mixed(t, wire, func(ctx context.Context, c *leaderkv.Cluster, db *txn.DB) {
+				accepted, released = make(chan struct{}), make(chan struct{})
+				done := make(chan error)
+				go func() {
+					x := db.Begin(txn.TxnOptions{})
+					var wb txn.WriteBatch
+					wb.Put(keys.Key("b"), []byte("1"))
+					wb.Put(keys.Key("n"), []byte("1"))
+					err := x.Write(ctx, &wb)
+					if err == nil {
+						err = x.Commit(ctx)
+					}
+					done <- err
+				}()
+				<-accepted
+				time.Sleep(100 * time.Millisecond)
+				if err := c.Become(ctx, 1, kv.Leader); err != nil {
+					t.Fatal(err)
+				}
+				if tc.back {
+					if err := c.Become(ctx, 1, register.Protocol); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(tc.still)
+				other, stop := c.Gateway("other", txn.Options{})
+				defer stop()
+				if got := read(t, other, "b", "n"); got[0] != "1" || got[1] != "1" {
+					t.Fatalf("recovered to %q", got)
+				}
+				stages := staged(c)
+				close(released)
+				err := <-done
+				var unknown *kv.AmbiguousError
+				if swept := tc.still > time.Minute; swept && !errors.As(err, &unknown) || !swept && err != nil {
+					t.Errorf("the commit's answer is %v", err)
+				}
+				if n := staged(c); n != stages {
+					t.Errorf("staged %d times more", n-stages)
+				}
+			})
+		})
+	}
 }
 
 // TestMixedReads: what is read of several ranges is divided among the protocols; what a protocol does not have is refused.
