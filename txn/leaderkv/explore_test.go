@@ -2,7 +2,6 @@ package leaderkv_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -161,8 +160,8 @@ func methods(b *kv.Batch) string {
 	var out []string
 	for _, r := range b.Requests {
 		if p, ok := r.(*kv.ProtocolRequest); ok {
-			var q register.Request
-			if err := json.Unmarshal(p.Body, &q); err != nil {
+			q, err := register.DecodeRequest(p.Body)
+			if err != nil {
 				panic(err)
 			}
 			out = append(out, q.Kind.String())
