@@ -253,7 +253,7 @@ func (e *UnavailableError) Error() string { return "range unavailable: " + e.Rea
 // UnreadableError says that something stored, on which a request depends, can't be read: it was written by a later version, or is damaged. Nothing
 // was done, and to ask the same node again does not help; other rows are not concerned.
 type UnreadableError struct {
-	// What is a name for the kind of thing ("a lock"); it is stored at Key.
+	// The kind of thing ("a lock") that is stored at Key.
 	What string
 	Key  keys.Key
 	// Reason is the reader's.

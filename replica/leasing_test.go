@@ -131,7 +131,7 @@ func TestLeaseOfBefore(t *testing.T) {
 	}
 }
 
-// TestAhead: a lease says how far ahead of its end its holder may serve when it is asked to, by an extension. Whatever lease follows without
+// TestAhead: a lease says how far ahead of its end its holder may serve when it is asked to, by an extension. A lease that follows without
 // having been given starts above that, whether or not its request knew (lease.RL5).
 func TestAhead(t *testing.T) {
 	at := func(d time.Duration) clock.Timestamp { return clock.Timestamp{Wall: int64(d)} }
@@ -179,7 +179,7 @@ func TestAhead(t *testing.T) {
 		if after := taken.After(next); after.Start.LessEq(far) || after.Start.LessEq(at(52*time.Second).Add(next.Ahead)) {
 			t.Errorf("%s, of which %s was served, is followed by %s", next, far, after)
 		}
-		// What follows that starts above it too, though the clock has not come there.
+		// The lease after that starts above it too, though the clock has not come there.
 		r.leaseNow.Store(r.newLeaseState(taken.After(next)))
 		if third := r.nextLease(r.leaseNow.Load(), me, at(55*time.Second)); !mayFollow(d, taken.After(next), third, 5, false) {
 			t.Errorf("%s can't follow %s", third, taken.After(next))

@@ -52,7 +52,7 @@ func newBinaries(seed uint64, o *simcluster.Options) *binaries {
 	return b
 }
 
-// attach is called when the cluster is there. What is wrong goes to problem, what happens to say.
+// attach is called when the cluster is there. Defects go to problem, events to say.
 func (b *binaries) attach(c *simcluster.Cluster, problem, say func(format string, args ...any)) {
 	b.c, b.problem, b.say = c, problem, say
 	b.mu.Lock()
@@ -184,7 +184,7 @@ func (b *binaries) run(stop chan struct{}) {
 	}
 }
 
-// begin has the operator work, and nodes watched that stop by themselves, for a campaign that does not watch them itself. What it returns ends both.
+// begin has the operator work, and nodes watched that stop by themselves, for a campaign that does not watch them itself. The function that it returns ends both.
 func (b *binaries) begin() (end func()) {
 	stop := make(chan struct{})
 	var both sync.WaitGroup

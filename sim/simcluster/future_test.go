@@ -321,7 +321,7 @@ func TestFutureOverARestart(t *testing.T) {
 }
 
 // TestFarAhead: a range serves as far ahead of its clock as GLOBAL tables need, and further, at the price of one round in its log; a
-// leaseholder that takes over after a crash writes above it. What is too far is refused, with the numbers.
+// leaseholder that takes over after a crash writes above it. A timestamp beyond that is refused, with the numbers.
 func TestFarAhead(t *testing.T) {
 	for name, k := range map[string]keys.Key{"a system range": keys.SystemKey("of a test"), "a table's range": userKey(1)} {
 		t.Run(name, func(t *testing.T) {
