@@ -402,6 +402,9 @@ func (f *Fence) Position() uint64 {
 	return f.o.Engine.Durable()
 }
 
+// Cleared reports whether a quorum has recorded the start, so that what is written counts (fence.FE4).
+func (f *Fence) Cleared() bool { return f.cleared.Load() }
+
 // Open is Register.Open.
 func (f *Fence) Open(node kv.NodeID, s Start) *Peer { return f.register.Open(node, s) }
 

@@ -284,7 +284,8 @@ func TestTell(t *testing.T) {
 		if err := self.Tell(more, d, position+1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("the peer knows a later start, and Tell says %v", err)
 		}
-		if first.Heard(3, self.Standing(position)) || !second.Heard(3, self.Standing(position)) || second.Heard(3, kv.StorePosition{}) {
+		at, err := self.Standing(d, position)
+		if err != nil || first.Heard(3, at) || !second.Heard(3, at) || second.Heard(3, kv.StorePosition{}) {
 			t.Fatal("an answer counts though its start is not the latest, or has no position")
 		}
 	})

@@ -29,10 +29,23 @@ type teller struct {
 	running bool
 }
 
-// Standing is a position of this node as others are told it.
-func (f *Fence) Standing(position uint64) kv.StorePosition {
+// Standing is a position of this node as the others are told it who count on a replica's promise. It fails if the start is not cleared, and can't be:
+// the next start would be compared with the position, and claims only what it was before (fence.FE4).
+func (f *Fence) Standing(d *kv.RangeDescriptor, position uint64) (kv.StorePosition, error) {
 	own := f.Own()
-	return kv.StorePosition{Start: own.Number, Token: own.Token, Position: position}
+	return kv.StorePosition{Start: own.Number, Token: own.Token, Position: position}, f.counts(d)
+}
+
+// counts clears the start if nothing has done that: a store that was opened without ranges may be given some later.
+func (f *Fence) counts(d *kv.RangeDescriptor) error {
+	if f.cleared.Load() {
+		return nil
+	}
+	ok, err := f.Admit(d)
+	if err == nil && !ok {
+		err = &kv.UnavailableError{Reason: "no majority of the range's nodes has recorded the start of this one"}
+	}
+	return err
 }
 
 // Heard takes in the position that came with another node's answer. It reports false for an answer that does not count (fence.FE3, fence.FE5): it
@@ -48,6 +61,9 @@ func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64
 	c := f.claim.Load()
 	if c == nil {
 		return nil
+	}
+	if err := f.counts(d); err != nil {
+		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

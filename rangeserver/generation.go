@@ -412,7 +412,11 @@ func (s *Store) serveReport(ctx context.Context, from kv.NodeID, stream transpor
 	if err != nil {
 		return err
 	}
-	return stream.Send(appendReportPart(nil, &reportPart{now: now, store: s.standing()}))
+	at, err := s.standing(q.id)
+	if err != nil {
+		return err
+	}
+	return stream.Send(appendReportPart(nil, &reportPart{now: now, store: at}))
 }
 
 // report gives what a replica here has promised in a generation, once the seal of it is applied and durable: after a crash, a

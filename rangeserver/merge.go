@@ -322,7 +322,10 @@ func (s *Store) serveApplied(ctx context.Context, from kv.NodeID, stream transpo
 	if err := s.applied(ctx, q.id, q.replica, q.upTo); err != nil {
 		return err
 	}
-	at := s.standing()
+	at, err := s.standing(q.id)
+	if err != nil {
+		return err
+	}
 	return stream.Send(kv.AppendPosition([]byte{}, &at))
 }
 

@@ -101,8 +101,9 @@ func (s *Store) vouch(ctx context.Context, g *Range, b *kv.Batch, r *kv.BatchRes
 	}
 	if r != nil && len(r.Responses) > 0 {
 		if first, ok := r.Responses[0].(*kv.ProtocolResponse); ok {
-			first.Store = s.o.Starts.Standing(g.vouched.Load())
-			return nil
+			var err error
+			first.Store, err = s.o.Starts.Standing(g.Desc(), g.vouched.Load())
+			return err
 		}
 	}
 	return &kv.InternalError{Message: "rangeserver: a participant answers with responses that are not its protocol's"}
@@ -116,12 +117,16 @@ func (s *Store) credit(from kv.NodeID, at kv.StorePosition) error {
 	return nil
 }
 
-// standing is the position of this store that goes with an answer whose promise is durable.
-func (s *Store) standing() kv.StorePosition {
+// standing is the position of this store that goes with an answer about a range whose promise is durable.
+func (s *Store) standing(id kv.RangeID) (kv.StorePosition, error) {
 	if s.o.Starts == nil {
-		return kv.StorePosition{}
+		return kv.StorePosition{}, nil
 	}
-	return s.o.Starts.Standing(s.o.Engine.Durable())
+	e := s.entry(id)
+	if e == nil || e.r.Desc() == nil {
+		return kv.StorePosition{}, &kv.RangeNotFoundError{Range: id}
+	}
+	return s.o.Starts.Standing(e.r.Desc(), s.o.Engine.Durable())
 }
 
 // receiveProtocol gives a message to the participant that it is for.

@@ -215,7 +215,7 @@ func Open(o Options) (*Store, error) {
 			begin(v.(*entry).r)
 			return true
 		})
-	} else if s.admit() > 0 {
+	} else if s.admit() > 0 || !s.o.Starts.Cleared() {
 		s.group.Go(s.admitLoop)
 	}
 	if o.QueueInterval > 0 {
@@ -234,39 +234,50 @@ func begin(r *replica.Replica) {
 	}
 }
 
-// admit lets those replicas begin for which the node's start is recorded, and counts the others (fence.FE1).
+// admit lets those replicas begin for which the node's start is recorded, and counts the others (fence.FE1). A replica that was made later clears the
+// start, if the store was opened without any: until then the node tells nobody how far it has come (fence.FE4).
 func (s *Store) admit() (barred int) {
 	s.ranges.Range(func(_, v any) bool {
 		r := v.(*entry).r
 		d := r.Desc()
-		if !r.Barred() || d == nil {
+		if d == nil || !r.Barred() && s.o.Starts.Cleared() {
 			return true
 		}
 		ok, err := s.o.Starts.Admit(d)
 		if err != nil {
 			s.Fatal(err)
 		}
-		if err != nil || !ok {
+		switch {
+		case !r.Barred():
+		case err != nil || !ok:
 			barred++
-			return true
+		default:
+			r.Unbar()
+			begin(r)
 		}
-		r.Unbar()
-		begin(r)
 		return true
 	})
 	return barred
 }
 
-// admitLoop does so whenever another node has recorded the start.
+// admitEvery is how often a store that was opened without ranges looks whether it has been given one.
+const admitEvery = time.Second
+
+// admitLoop does so whenever another node has recorded the start, until it is cleared and no replica waits.
 func (s *Store) admitLoop(ctx context.Context) {
 	for {
 		changed := s.o.Starts.Changed()
-		if s.admit() == 0 {
+		if s.admit() == 0 && s.o.Starts.Cleared() {
 			return
 		}
+		t := s.o.Host.Clock.NewTimer(admitEvery)
 		select {
 		case <-changed:
+		case <-t.C():
 		case <-ctx.Done():
+		}
+		t.Stop()
+		if ctx.Err() != nil {
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package simcluster_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,4 +94,64 @@ func oldPromises(t *testing.T, own bool) {
 		v, err := c.Register(missed).Get(ctx, k)
 		t.Fatalf("node %d goes on with an old store; of the value that was written last a quorum without node %d reads %q, %v", loses+1, keeps+1, v, err)
 	}
+}
+
+// TestStartWithoutRanges: a node whose store was opened without ranges is given one without a log, promises writes in it, and starts again. Its store
+// is the latest, and nobody may take it for an old copy; and what it has promised is told (fence.FE4, fence.FE5).
+func TestStartWithoutRanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 5, Registers: true})
+		ctx := context.Background()
+		replicated(t, c, 3)
+		ranges, err := c.Ranges(ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		empty := -1
+		for i := range c.Len() {
+			if !slices.ContainsFunc(ranges, func(d kv.RangeDescriptor) bool { _, has := d.Replica(c.Node(i).NodeID()); return has }) {
+				empty = i
+			}
+		}
+		if empty < 0 {
+			t.Fatalf("every node has a range: %v", ranges)
+		}
+		again := func() {
+			c.StopNode(empty)
+			c.Boot(empty)
+			c.WaitReady(empty)
+		}
+		again()
+		other := (empty + 1) % c.Len()
+		k := registerKey(0)
+		for _, at := range []keys.Key{k, registerKey(1)} {
+			if _, err := c.Node(other).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: at}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := become(ctx, c.Node(other), k, register.Protocol); err != nil {
+			t.Fatal(err)
+		}
+		var targets []kv.ReplicaTarget
+		for i := range 3 {
+			n := c.Node((empty + i) % c.Len()).NodeID()
+			targets = append(targets, kv.ReplicaTarget{Node: n, Store: kv.StoreID(n)})
+		}
+		for tries := 0; ; tries++ {
+			_, err := c.Node(other).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminChangeReplicasRequest{Key: k, Targets: targets}}})
+			if err == nil {
+				break
+			}
+			if tries == 20 {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		for _, gateway := range []int{empty, other} {
+			if err := c.Register(gateway).Put(ctx, k, []byte("value")); err != nil {
+				t.Fatal(err)
+			}
+			again()
+		}
+	})
 }
