@@ -42,7 +42,8 @@
 //	fence.FE3: a peer accepts raft frames only of the start that it has recorded, so of two processes of one node it hears the one that was
 //	    recorded last, and the other one stops when it learns of that.
 //	fence.FE4: the writes of a refused attempt do not move the position that the next attempt claims. Otherwise a copy would only have to be
-//	    started often enough.
+//	    started often enough. A start is cleared, and tells positions, from the moment at which the quorum of one of its ranges has recorded it;
+//	    a store that was opened without ranges waits until it is given one.
 //	fence.FE5 (I1): a promise that no log orders counts only when a process on another node has heard of a position of its store behind it. An
 //	    answer to another node carries such a position, and the node takes it in before it counts the answer. An answer to a gateway on the
 //	    store's own node waits until another voter of the range has been told. An answer of a start that is not the latest does not count.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestRetypeOnline(t *testing.T) {
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
 			models := make([]map[int]int, len(c.Nodes))
-			wrote := make([]int, len(c.Nodes))
+			wrote := make([]atomic.Int64, len(c.Nodes))
 			for i, n := range c.Nodes {
 				models[i] = map[int]int{}
 				for id := i + 1; id <= 300; id += len(c.Nodes) {
@@ -69,7 +70,7 @@ func TestRetypeOnline(t *testing.T) {
 						switch {
 						case err == nil:
 							after()
-							wrote[i]++
+							wrote[i].Add(1)
 						case sessiontest.ErrIs(err, sqlstate.SerializationFailure), sessiontest.ErrIs(err, sqlstate.StringTruncation),
 							sessiontest.ErrIs(err, sqlstate.UniqueViolation), sessiontest.ErrIs(err, sqlstate.NumericOutOfRange), sessiontest.ErrIs(err, sqlstate.NotNullViolation):
 							// A change that will be refused refuses rows like those that it fails of.
@@ -83,12 +84,12 @@ func TestRetypeOnline(t *testing.T) {
 			}
 			for _, k := range changes {
 				time.Sleep(20 * time.Millisecond)
-				before := wrote[1]
+				before := wrote[1].Load()
 				_, err := ddl.Exec(k.sql)
 				if k.fails == "" && err != nil || k.fails != "" && !sessiontest.ErrIs(err, k.fails) {
 					t.Errorf("%s: %v", k.sql, sessiontest.Describe(err))
 				}
-				if k.fails == "" && wrote[1] == before {
+				if k.fails == "" && wrote[1].Load() == before {
 					t.Errorf("%s: nobody could write meanwhile", k.sql)
 				}
 			}

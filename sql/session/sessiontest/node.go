@@ -64,7 +64,7 @@ type Node struct {
 	Schema  *schemachange.Executor
 	Virtual *virtual.Provider
 	Server  *session.Server
-	dead    bool
+	dead    atomic.Bool
 }
 
 // notifier calls the other nodes directly.
@@ -76,7 +76,7 @@ type notifier struct {
 func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID, []byte)) {
 	var wg sync.WaitGroup
 	for _, o := range n.c.Nodes {
-		if o.ID != n.self && !o.dead {
+		if o.ID != n.self && !o.dead.Load() {
 			wg.Go(func() {
 				time.Sleep(time.Duration(n.c.NewsDelay.Load()))
 				if answer, err := o.Leases.HandleChange(ctx, payload); err == nil {
@@ -150,7 +150,7 @@ func (c *Cluster) Stop() {
 
 // Kill ends a node's goroutines; it is not heard of again.
 func (n *Node) Kill() {
-	n.dead = true
+	n.dead.Store(true)
 	n.Host.Group.Stop()
 }
 
