@@ -66,7 +66,7 @@ func (w *turns) run(ctx context.Context, writer int) {
 				w.acked[writer]++
 				w.done.Add(1)
 			} else {
-				w.t.Errorf("writer %d, in a transaction: %v", writer, err)
+				w.t.Errorf("writer %d, in a transaction: %s", writer, inFull(err))
 			}
 		} else if e := (*pgconn.PgError)(nil); errors.As(err, &e) && e.Code != "57P01" {
 			w.t.Errorf("writer %d, at BEGIN: %v", writer, err)
@@ -147,4 +147,12 @@ func pause(ctx context.Context) {
 	case <-ctx.Done():
 	case <-time.After(50 * time.Millisecond):
 	}
+}
+
+// inFull is an error with its detail, which says why the outcome of a commit is unknown.
+func inFull(err error) string {
+	if e := (*pgconn.PgError)(nil); errors.As(err, &e) && e.Detail != "" {
+		return fmt.Sprintf("%v: %s", err, e.Detail)
+	}
+	return err.Error()
 }
