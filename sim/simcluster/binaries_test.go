@@ -201,12 +201,10 @@ func (b *binaries) begin() (end func()) {
 				if n == nil || seen[n] {
 					continue
 				}
-				select {
-				case err := <-n.Failed():
+				if err := b.c.StoppedItself(i, n); err != nil {
 					if seen[n] = true; !b.tooOld(i, err) {
 						b.problem("n%d stopped itself: %v", i+1, err)
 					}
-				default:
 				}
 			}
 		}

@@ -364,8 +364,7 @@ func (k *campaign) watch(stop chan struct{}) chan struct{} {
 				if n == nil || seen[n] {
 					continue
 				}
-				select {
-				case err := <-n.Failed():
+				if err := k.c.StoppedItself(i, n); err != nil {
 					seen[n] = true
 					if k.binaries != nil && k.binaries.tooOld(i, err) {
 						continue
@@ -377,7 +376,6 @@ func (k *campaign) watch(stop chan struct{}) chan struct{} {
 						continue
 					}
 					k.problem("%s stopped itself: %v", k.c.Machines[i].Name, err)
-				default:
 				}
 			}
 			select {

@@ -312,11 +312,25 @@ func (c *Cluster) Crash(i, unsyncedPercent int, silent bool) {
 func (c *Cluster) CrashAtSync(i, syncs int) {
 	m := c.Machines[i]
 	m.Disk.OnSync(syncs, func() {
+		n := c.set(i, nil) // before its errors, see StoppedItself
 		m.Crash(0, false)
-		if n := c.set(i, nil); n != nil {
+		if n != nil {
 			c.bury(i, n)
 		}
 	})
+}
+
+// StoppedItself returns the error for which a node that was node i has stopped by itself, once; nil if it has not, or was crashed or stopped by
+// the test, which gives it errors too.
+func (c *Cluster) StoppedItself(i int, n *server.Node) error {
+	select {
+	case err := <-n.Failed():
+		if c.Node(i) == n {
+			return err
+		}
+	default:
+	}
+	return nil
 }
 
 // bury ends what is left of a crashed node. Its further actions have no effect; it may take its time.
