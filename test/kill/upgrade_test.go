@@ -49,8 +49,17 @@ func TestUpgrade(t *testing.T) {
 		limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		args = append([]string{"upgrade"}, append(args, "--insecure", "--host", c.Nodes[1].Addr)...)
-		if out, _ := exec.CommandContext(limit, present, args...).CombinedOutput(); !strings.Contains(string(out), want) {
-			t.Errorf("%v: %s; want %q", args, out, want)
+		for {
+			out, _ := exec.CommandContext(limit, present, args...).CombinedOutput()
+			switch {
+			case strings.Contains(string(out), want):
+				return
+			case strings.Contains(string(out), "is not live") && limit.Err() == nil:
+				pause(limit) // it has just started, and the others have not heard its heartbeat yet
+			default:
+				t.Errorf("%v: %s; want %q", args, out, want)
+				return
+			}
 		}
 	}
 	p := startPgbench(t, c)
