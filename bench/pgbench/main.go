@@ -307,7 +307,7 @@ func (c *config) load(ctx context.Context, sys *system, dir string) (took time.D
 // once runs one script for one time against one system.
 func (c *config) once(ctx context.Context, sys *system, dir, setup, script, level string, round int) (*Run, error) {
 	if c.profile != "" {
-		defer c.profiles(ctx, sys, fmt.Sprintf("%s-%s%s-%d", setup, script, level, round+1))()
+		defer c.profiles(ctx, sys, fmt.Sprintf("%s-%s-%s%s-%d", sys.name, setup, script, level, round+1))()
 	}
 	before, err := cpuTime(sys.pids())
 	if err != nil {
