@@ -2,6 +2,7 @@ package replica
 
 import (
 	"math"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -230,7 +231,7 @@ func (l *raftLog) append(b *engine.Batch, ents []*raftpb.Entry) {
 	var key, val []byte
 	for _, e := range ents {
 		key = keys.AppendRaftLogKey(key[:0], l.rangeID, e.GetIndex())
-		val = appendEntry(val[:0], e)
+		val = appendEntry(slices.Grow(val[:0], len(e.Data)+32), e)
 		b.Put(key, val)
 		l.bytes += int64(len(val))
 	}
