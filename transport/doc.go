@@ -43,6 +43,9 @@
 //	transport.T7: When a node's version is raised (Raised), it ends its links to the nodes whose binaries don't fit to that any more, and answers the
 //	    next frame of links and streams that such nodes have made with the refusal that their hellos would meet. After an upgrade these are
 //	    nodes that were decommissioned before it, and still run.
+//	transport.T8: An *OffsetError names the node whose clock and this node's were found to be too far apart, and no other one: not the node at the end of a path
+//	    on which a node refuses to relay, nor a node whose handler met it, nor one whose address another node has now. A node that disagrees with a majority
+//	    stops itself, so evidence against one clock must not count twice.
 //	transport.T6: A call or stream whose link is missing goes by way of other nodes: the path is fixed by its origin, names no node twice and has
 //	    at most MaxRelays nodes, so there are no cycles; transport.T2 and transport.T4 hold along it. A node learns of a path only from
 //	    nodes that have heard from the next one lately.

@@ -63,7 +63,7 @@ func (e *WrongNodeError) Error() string {
 	return fmt.Sprintf("%s is n%d now, not n%d", e.Addr, e.Have, e.Want)
 }
 
-// OffsetError says that the two nodes' clocks are too far apart to talk.
+// OffsetError says that the clocks of this node and another one, Node, are too far apart to talk (transport.T8).
 type OffsetError struct {
 	Node    kv.NodeID
 	Message string

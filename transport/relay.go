@@ -51,7 +51,8 @@ func (t *Transport) relay(ctx context.Context, p *peer, path []kv.NodeID, name s
 	}
 }
 
-// brokenHop says what the failure of a call to a node on the path means for what was to be relayed.
+// brokenHop says what the failure of a call to a node on the path means for what was to be relayed. The reason is text: what a node on the way says of its clock
+// or its binary is not said by the node at the end of the path (transport.T8).
 func brokenHop(hop kv.NodeID, err error) (sent bool, why error) {
 	var (
 		unreachable *UnreachableError
@@ -67,7 +68,7 @@ func brokenHop(hop kv.NodeID, err error) (sent bool, why error) {
 	case errors.As(err, &status):
 		sent = status.Code != CodeNoMethod && status.Code != CodeTooLarge
 	}
-	return sent, fmt.Errorf("by way of n%d: %w", hop, err)
+	return sent, fmt.Errorf("by way of n%d: %v", hop, err)
 }
 
 // serveRelay takes a call one node further, or to its handler.
@@ -76,7 +77,9 @@ func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	fails := func(err error) []byte { return (&relayed{relayedError, appendError(nil, t.status(err))}).append(nil) }
+	fails := func(err error) []byte {
+		return (&relayed{relayedError, appendError(nil, t.status(err, w.origin))}).append(nil)
+	}
 	broken := func(how relayedHow, why string) []byte { return (&relayed{how, []byte(why)}).append(nil) }
 	if len(w.hops) == 0 {
 		m := (*t.methods.Load())[w.name]
@@ -194,7 +197,7 @@ func (s *relayedStream) Recv() ([]byte, error) {
 	return b, s.reason(err)
 }
 
-// reason is the error as a stream without a detour would have it.
+// reason is the error as a stream without a detour would have it. Only what the handler says passes the nodes on the way as it is (transport.T8).
 func (s *relayedStream) reason(err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -207,11 +210,12 @@ func (s *relayedStream) reason(err error) error {
 	}
 	var unreachable *UnreachableError
 	var status *StatusError
-	if errors.As(err, &unreachable) || errors.As(err, &status) && status.Code == codePathBroken {
-		s.p.t.detour(s.p.key.node).failed(s.path)
-		return s.p.unreachable(true, err)
+	if !errors.As(err, &unreachable) && errors.As(err, &status) && status.Code != codePathBroken {
+		return err
 	}
-	return err
+	s.p.t.detour(s.p.key.node).failed(s.path)
+	_, why := brokenHop(s.path[0], err)
+	return s.p.unreachable(true, why)
 }
 
 // serveRelayStream takes a stream one node further, or to its handler.
@@ -285,13 +289,14 @@ func (t *Transport) serveRelayStream(ctx context.Context, _ kv.NodeID, s Stream)
 		return ctx.Err()
 	}
 	var unreachable *UnreachableError
+	var status *StatusError
 	switch {
 	case err == io.EOF:
 		return nil
-	case errors.As(err, &unreachable):
-		return broken(err)
+	case !errors.As(err, &unreachable) && errors.As(err, &status): // the handler's, or another node's on the way
+		return err
 	}
-	return err
+	return broken(err)
 }
 
 func (t *Transport) registerRelays() {

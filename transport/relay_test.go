@@ -290,6 +290,85 @@ func TestRelayStream(t *testing.T) {
 	})
 }
 
+// TestRelayAndAWrongClock: the clock of the node on the way is wrong. It refuses what it is to relay, or is refused, and that says nothing of the node at the
+// end of the path, whose clock is right (transport.T8).
+func TestRelayAndAWrongClock(t *testing.T) {
+	for _, offset := range []time.Duration{-10 * time.Second, 10 * time.Second} {
+		near(t, 3, func(t *testing.T, c *net3) {
+			n1, n2 := c.nodes[1], c.nodes[2]
+			n2.HandleStream("wait", func(_ context.Context, _ kv.NodeID, s transport.Stream) error {
+				_, err := s.Recv()
+				return err
+			})
+			c.cut(1, 2)
+			n1.served(t, 2)
+			var streams []transport.Stream
+			for range 2 {
+				s, err := n1.OpenStreamClass(t.Context(), transport.ClassBulk, 2, "wait")
+				if err != nil {
+					t.Fatal(err)
+				}
+				streams = append(streams, s)
+			}
+			time.Sleep(10 * ms)
+			c.nodes[3].machine.Clock.Jump(offset)
+			blames := func(what string, err error) {
+				t.Helper()
+				var u *transport.UnreachableError
+				if !errors.As(err, &u) || u.Node != 2 || errors.As(err, new(*transport.OffsetError)) {
+					t.Errorf("%s, with a clock on the way that is off by %s: %v", what, offset, err)
+				}
+			}
+			_, err := n1.Call(t.Context(), 2, "echo", nil)
+			blames("a call", err)
+			streams[0].Send(nil)
+			_, err = streams[0].Recv()
+			blames("a stream to which something is sent", err)
+			streams[1].CloseSend()
+			_, err = streams[1].Recv()
+			blames("a stream that ends", err)
+			// The node on the way is to blame, and is blamed.
+			var o *transport.OffsetError
+			if _, err := n1.Call(t.Context(), 3, "echo", nil); !errors.As(err, &o) || o.Node != 3 {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestWrongClockBeyondThePath: the clock at the end of the path is wrong, so the node on the way refuses it, or is refused.
+func TestWrongClockBeyondThePath(t *testing.T) {
+	for _, offset := range []time.Duration{-10 * time.Second, 10 * time.Second} {
+		near(t, 3, func(t *testing.T, c *net3) {
+			n1, n2 := c.nodes[1], c.nodes[2]
+			n2.HandleStream("wait", func(_ context.Context, _ kv.NodeID, s transport.Stream) error {
+				b, err := s.Recv()
+				if err == nil {
+					err = s.Send(b)
+				}
+				return err
+			})
+			c.cut(1, 2)
+			n1.served(t, 2)
+			s, err := n1.OpenStreamClass(t.Context(), transport.ClassBulk, 2, "wait")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * ms)
+			n2.machine.Clock.Jump(offset)
+			var u *transport.UnreachableError
+			if _, err := n1.Call(t.Context(), 2, "echo", nil); !errors.As(err, &u) || u.Node != 2 {
+				t.Errorf("a call: %v", err)
+			}
+			s.Send(nil)
+			if _, err = s.Recv(); !errors.As(err, &u) || u.Node != 2 {
+				t.Errorf("a stream: %v", err)
+			}
+			n1.echo(t, 3)
+		})
+	}
+}
+
 // TestNoFalseAlarm: a link of 300 ms with as much jitter is slow, and neither dead nor avoided.
 func TestNoFalseAlarm(t *testing.T) {
 	near(t, 3, func(t *testing.T, c *net3) {

@@ -96,10 +96,10 @@ func (t *Transport) greet(ctx context.Context, f *frame) (h hello, from kv.NodeI
 		if last := t.warned.Load(); (last == 0 || now-time.Duration(last) >= warnEvery) && t.warned.CompareAndSwap(last, int64(now)) {
 			t.o.Host.Log.Warn("a node was refused", "node", h.node, "error", err)
 		}
-		return h, 0, false, t.status(err)
+		return h, 0, false, t.status(err, h.node)
 	}
 	if err := t.observe(f.at, h.node); err != nil {
-		return h, 0, false, t.status(err)
+		return h, 0, false, t.status(err, h.node)
 	}
 	return h, h.node, admin, nil
 }
@@ -126,14 +126,14 @@ func (t *Transport) serveLink(stream grpc.ServerStream, h hello, from kv.NodeID,
 		t.stats.bytesReceived.Add(int64(len(f.payload)))
 		if err := t.stillFits(&s.peer); err != nil {
 			t.stats.refusals.Add(1)
-			_, err = s.send(s.ctx, nil, &frame{kind: kindError, payload: appendError(nil, t.status(err))})
+			_, err = s.send(s.ctx, nil, &frame{kind: kindError, payload: appendError(nil, t.status(err, from))})
 			return err
 		}
 		clockErr := t.observe(f.at, from)
 		switch f.kind {
 		case kindCall:
 			if clockErr != nil {
-				s.answer(f.id, t.status(clockErr))
+				s.answer(f.id, t.status(clockErr, from))
 				continue
 			}
 			s.dispatch(&f)
@@ -168,7 +168,7 @@ func (s *served) dispatch(f *frame) {
 	t := s.t
 	m := (*t.methods.Load())[string(f.got)]
 	if m == nil || m.call == nil || s.admin && !m.admin {
-		s.answer(f.id, t.status(noMethod(string(f.got))))
+		s.answer(f.id, t.status(noMethod(string(f.got)), s.from))
 		return
 	}
 	if t.inflight.Add(1) > int64(t.o.MaxInflight) {
@@ -231,7 +231,7 @@ func (j *job) run() {
 		err = &StatusError{Code: CodeTooLarge, Message: "transport: the reply of " + j.m.name + " is too large"}
 	}
 	if err != nil {
-		f.kind, f.payload = kindError, appendError(nil, t.status(err))
+		f.kind, f.payload = kindError, appendError(nil, t.status(err, j.s.from))
 	}
 	// The context of the link, not of the call: a caller that gave up drops the answer by itself.
 	j.s.send(j.s.ctx, nil, f)

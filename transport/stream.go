@@ -158,7 +158,7 @@ func (t *Transport) serveOpen(s grpc.ServerStream, f *frame, h hello, from kv.No
 	if err == nil {
 		return nil
 	}
-	return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: appendError(nil, t.status(err))})
+	return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: appendError(nil, t.status(err, from))})
 }
 
 // serverStream is the handler's end.

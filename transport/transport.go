@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -382,8 +383,8 @@ func (t *Transport) guard(name string, f func() error) (err error) {
 	return f()
 }
 
-// status is the form in which a handler's error crosses the wire.
-func (t *Transport) status(err error) *StatusError {
+// status is the form in which a handler's error crosses the wire to its caller.
+func (t *Transport) status(err error, caller kv.NodeID) *StatusError {
 	var v *VersionError
 	var s *StatusError
 	var p *PanicError
@@ -396,8 +397,8 @@ func (t *Transport) status(err error) *StatusError {
 		return &StatusError{Code: codeVersion, Message: err.Error(), Detail: appendSaid(nil, &said)}
 	case errors.As(err, &p):
 		return &StatusError{Code: CodePanic, Message: err.Error()}
-	case errors.As(err, &o):
-		return &StatusError{Code: codeOffset, Message: o.Message}
+	case errors.As(err, &o) && o.Node == caller: // else the handler has met a third node's clock, of which its caller hears as of any failure (transport.T8)
+		return &StatusError{Code: codeOffset, Message: o.Message, Detail: binary.AppendUvarint(nil, uint64(t.o.NodeID()))}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &StatusError{Code: CodeCanceled, Message: err.Error()}
 	}
@@ -412,6 +413,14 @@ func (t *Transport) unstatus(payload []byte, from kv.NodeID, addr string) error 
 	}
 	switch e.Code {
 	case codeOffset:
+		// The detail is the id of the node that refuses; earlier binaries send none. The node may be another one than the caller has taken it for, and
+		// have its address now.
+		if refuser, length := binary.Uvarint(e.Detail); length > 0 && kv.NodeID(refuser) != from {
+			if from != 0 {
+				return &WrongNodeError{Addr: addr, Want: from, Have: kv.NodeID(refuser)}
+			}
+			from = kv.NodeID(refuser)
+		}
 		return &OffsetError{Node: from, Message: e.Message}
 	case codeOverloaded:
 		return &OverloadedError{Node: from}

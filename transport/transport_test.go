@@ -520,6 +520,35 @@ func TestClockReadingsTravel(t *testing.T) {
 	})
 }
 
+// TestWhoseClockIsWrong: an OffsetError names the two nodes whose clocks are apart, and no node that has only heard of it (transport.T8).
+func TestWhoseClockIsWrong(t *testing.T) {
+	near(t, 3, func(t *testing.T, c *net3) {
+		n1, n2, n3 := c.nodes[1], c.nodes[2], c.nodes[3]
+		n2.Handle("ask3", func(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, error) {
+			return n2.CallClass(ctx, transport.ClassSystem, 3, "echo", nil) // by the link that is there
+		})
+		n3.machine.Clock.Jump(-10 * time.Second)
+		_, err := n1.Call(t.Context(), 2, "ask3", nil)
+		if err == nil || errors.As(err, new(*transport.OffsetError)) {
+			t.Errorf("a handler was told that n3's clock is wrong, and its caller of n2's: %v", err)
+		}
+		// n2 dies, and n3 gets its address.
+		n2.machine.Crash(0, false)
+		c.mu.Lock()
+		c.addrs[2] = c.addrs[3]
+		c.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		var wrong *transport.WrongNodeError
+		if _, err := n1.Call(t.Context(), 2, "echo", nil); !errors.As(err, &wrong) || wrong.Want != 2 || wrong.Have != 3 {
+			t.Errorf("at the address of n2, which n3 has now: %v", err)
+		}
+		var o *transport.OffsetError
+		if _, err := n1.Call(t.Context(), 3, "echo", nil); !errors.As(err, &o) || o.Node != 3 {
+			t.Error(err)
+		}
+	})
+}
+
 func TestStreams(t *testing.T) {
 	bubble(t, func(t *testing.T, c *net3) {
 		handler := func(ctx context.Context, from kv.NodeID, s transport.Stream) error {
