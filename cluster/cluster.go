@@ -619,7 +619,7 @@ func (c *Cluster) join(ctx context.Context) {
 const refusedRounds = 3
 
 // refusal says what to do about the answers of join addresses of which none let this node in: nothing, unless all of
-// them belong to another cluster or refuse its binary, or more than half find its clock wrong. (Peers that were met are asked by pings, see
+// them belong to another cluster or refuse its binary, or more than half, and two nodes at least, find its clock wrong. (Peers that were met are asked by pings, see
 // checkClock; a node that starts with a wrong clock never meets any.)
 func (c *Cluster) refusal(errs []error) func() {
 	var bad []Offset
@@ -644,10 +644,25 @@ func (c *Cluster) refusal(errs []error) func() {
 		return func() { c.o.OnRefused(wrong) }
 	case versions > 0 && versions == len(errs) && c.o.OnRefused != nil:
 		return func() { c.o.OnRefused(version) }
-	case len(bad) > len(errs)/2 && c.o.OnClockBroken != nil:
+	case len(bad) > len(errs)/2 && refusers(bad) > 1 && c.o.OnClockBroken != nil:
 		return func() { c.clockBroken(&ClockError{Offsets: bad, Nodes: len(errs) + 1, Max: c.o.Clock.MaxOffset()}) }
 	}
 	return nil
+}
+
+// refusers counts nodes, of which one may have several addresses. A single one that finds this node's clock wrong may be the one whose clock is wrong, and
+// is then no majority, as in checkClock.
+func refusers(bad []Offset) int {
+	seen := make(map[kv.NodeID]bool)
+	others := 0 // whose ids are not known
+	for _, o := range bad {
+		if o.Node == 0 {
+			others++
+		} else {
+			seen[o.Node] = true
+		}
+	}
+	return others + len(seen)
 }
 
 // clockBroken reports once.

@@ -301,6 +301,62 @@ func TestBrokenClocksOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// TestABrokenClockOnTheWay: two nodes reach each other by way of the third one only, whose clock is wrong. Its refusal to relay a ping is no
+// evidence against the clock of the node to which the ping is sent.
+func TestABrokenClockOnTheWay(t *testing.T) {
+	for _, offset := range []time.Duration{-1300 * ms, 1300 * ms} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.startAll(3)
+			time.Sleep(5 * time.Second)
+			w.net.Partition("n1", "n3")
+			time.Sleep(5 * time.Second)
+			if !w.nodes[1].Reachable(3) || !w.nodes[3].Reachable(1) {
+				t.Fatal("nobody relays")
+			}
+			w.nodes[2].machine.Clock.Jump(offset)
+			time.Sleep(5 * time.Second)
+			w.net.HealAll()
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			for _, n := range w.nodes[1:4] {
+				if (len(n.broken) > 0) != (n.id == 2) {
+					t.Errorf("offset %s: n%d: %v", offset, n.id, n.broken)
+				}
+			}
+		})
+	}
+}
+
+// TestABrokenClockAtTheJoinAddresses: a node that starts can't tell whose clock is wrong if it reaches one node only, by however many addresses. Two are a majority.
+func TestABrokenClockAtTheJoinAddresses(t *testing.T) {
+	for _, offset := range []time.Duration{-1300 * ms, 1300 * ms} {
+		bubble(t, func(t *testing.T, w *world) {
+			n1, n2, n3, n4 := w.nodes[1], w.nodes[2], w.nodes[3], w.nodes[4]
+			w.start(n2)
+			n2.machine.Clock.Jump(offset)
+			w.start(n3, "n2:1", "n2:1", "nowhere:1")
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			if len(n3.broken) > 0 {
+				t.Errorf("one clock is off by %s: %v", offset, n3.broken)
+			}
+			n2.machine.Clock.Jump(-offset)
+			time.Sleep(20 * time.Second)
+			if !n3.Reachable(2) {
+				t.Error("n3 does not join when the clock of n2 is right again")
+			}
+			w.start(n1, "n2:1")
+			n4.machine.Clock.Jump(offset)
+			w.start(n4, "n1:1", "n2:1")
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			if len(n4.broken) != 1 || len(n1.broken)+len(n2.broken)+len(n3.broken) > 0 {
+				t.Errorf("n4's clock is off by %s: %v %v %v %v", offset, n1.broken, n2.broken, n3.broken, n4.broken)
+			}
+		})
+	}
+}
+
 func TestHeartbeatsKeepARecordAlive(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.startAll(3)
