@@ -73,8 +73,11 @@ type Cluster struct {
 	hosts []*host.Host // of the machines' last boots
 	// registers are the gateways of package register's protocol; those of nodes that are down are no use.
 	registers []*register.Client
-	dying     []chan struct{} // closed when the crashed node's last goroutine has ended
-	booting   []chan struct{} // holds an element while a node is being started
+	// ending are closed when nothing is left of the machines' last nodes that were stopped or crashed; nil: none was. A node's is set
+	// at the same moment at which it leaves nodes, so that no other one is started while it still has the store, or is still to lose what was not synced.
+	ending  []chan struct{}
+	crashes []int           // of the machines' disks (CrashAtSync)
+	booting []chan struct{} // holds an element while a node is being started
 }
 
 // Start makes the machines, boots all nodes, begins a cluster and returns when every node is ready.
@@ -128,7 +131,8 @@ func New(t testing.TB, o Options) *Cluster {
 	c.nodes = make([]*server.Node, len(c.Machines))
 	c.hosts = make([]*host.Host, len(c.Machines))
 	c.registers = make([]*register.Client, len(c.Machines))
-	c.dying = make([]chan struct{}, len(c.Machines))
+	c.ending = make([]chan struct{}, len(c.Machines))
+	c.crashes = make([]int, len(c.Machines))
 	for range c.Machines {
 		c.booting = append(c.booting, make(chan struct{}, 1))
 	}
@@ -144,7 +148,8 @@ func (c *Cluster) Boot(i int) {
 	}
 }
 
-// TryBoot is Boot for a node that may have reasons not to start.
+// TryBoot is Boot for a node that may have reasons not to start. With Options.Binary, several callers may start and stop the same node at the same time: it
+// waits for the end of the node before, is nothing if the node runs, and leaves the machine down, without an error, if that crashes meanwhile.
 func (c *Cluster) TryBoot(i int) error {
 	c.booting[i] <- struct{}{}
 	defer func() { <-c.booting[i] }()
@@ -154,16 +159,28 @@ func (c *Cluster) TryBoot(i int) error {
 	if c.Node(i) != nil {
 		return nil
 	}
+	before := c.crashed(i)
 	err := c.boot(i, c.o.Binary(i, nil))
 	if version.Refused(err) {
 		err = c.boot(i, c.o.Binary(i, err))
 	}
+	if c.crashed(i) != before {
+		return nil
+	}
 	return err
+}
+
+// crashed counts the crashes of machine i's disk in the middle of a sync.
+func (c *Cluster) crashed(i int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.crashes[i]
 }
 
 // boot starts node i with a binary; zero: this build.
 func (c *Cluster) boot(i int, b version.Binary) error {
-	c.buried(i)
+	c.ended(i)
+	crashes := c.crashed(i)
 	m := c.Machines[i]
 	locality, err := cluster.ParseLocality("region=" + m.Region + ",zone=" + m.Zone)
 	if err != nil {
@@ -203,9 +220,14 @@ func (c *Cluster) boot(i int, b version.Binary) error {
 	}
 	c.mu.Lock()
 	c.hosts[i] = o.Host
+	if c.crashes[i] == crashes {
+		c.nodes[i] = n
+		c.mu.Unlock()
+		return nil
+	}
 	c.mu.Unlock()
-	c.set(i, n)
-	return nil
+	c.stop(n)
+	return fmt.Errorf("node %d: its machine crashed while it started", i)
 }
 
 // On runs f among the goroutines of node i, and reports whether it did: not while the machine is down, nor while its process is stopped
@@ -275,13 +297,15 @@ func (c *Cluster) Node(i int) *server.Node {
 	return c.nodes[i]
 }
 
-// set replaces node i and returns what was there.
-func (c *Cluster) set(i int, n *server.Node) *server.Node {
+// take makes node i one that is down, and returns it for the caller to end; nil: it is down already. gone is to be closed when nothing is left of it.
+func (c *Cluster) take(i int) (n *server.Node, gone chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := c.nodes[i]
-	c.nodes[i] = n
-	return old
+	if n = c.nodes[i]; n != nil {
+		gone = make(chan struct{})
+		c.nodes[i], c.ending[i] = nil, gone
+	}
+	return n, gone
 }
 
 // Len is the number of machines.
@@ -299,12 +323,12 @@ func (c *Cluster) WaitReady(i int) {
 
 // Crash ends node i as a kill would: unsynced data is lost, except for each block with the given probability.
 func (c *Cluster) Crash(i, unsyncedPercent int, silent bool) {
-	n := c.set(i, nil)
+	n, gone := c.take(i)
 	if n == nil {
 		return
 	}
 	c.Machines[i].Crash(unsyncedPercent, silent)
-	c.bury(i, n)
+	go c.end(n, gone) // its further actions have no effect; it may take its time
 }
 
 // CrashAtSync crashes node i in the middle of the sync of its disk that is as many syncs away; nothing of what that was to
@@ -312,10 +336,13 @@ func (c *Cluster) Crash(i, unsyncedPercent int, silent bool) {
 func (c *Cluster) CrashAtSync(i, syncs int) {
 	m := c.Machines[i]
 	m.Disk.OnSync(syncs, func() {
-		n := c.set(i, nil) // before its errors, see StoppedItself
+		n, gone := c.take(i) // before its errors, see StoppedItself
+		c.mu.Lock()
+		c.crashes[i]++ // one that is being started is down, too
+		c.mu.Unlock()
 		m.Crash(0, false)
 		if n != nil {
-			c.bury(i, n)
+			go c.end(n, gone)
 		}
 	})
 }
@@ -333,16 +360,10 @@ func (c *Cluster) StoppedItself(i int, n *server.Node) error {
 	return nil
 }
 
-// bury ends what is left of a crashed node. Its further actions have no effect; it may take its time.
-func (c *Cluster) bury(i int, n *server.Node) {
-	gone := make(chan struct{})
-	c.mu.Lock()
-	c.dying[i] = gone
-	c.mu.Unlock()
-	go func() {
-		defer close(gone)
-		c.stop(n)
-	}()
+// end ends a node that was taken.
+func (c *Cluster) end(n *server.Node, gone chan struct{}) {
+	defer close(gone)
+	c.stop(n)
 }
 
 // stop ends a node whose DB and Router the test's own goroutines may be using: what they evaluate takes no virtual time, so
@@ -353,11 +374,10 @@ func (c *Cluster) stop(n *server.Node) {
 	n.Stop()
 }
 
-// buried returns when nothing is left of a crashed node i.
-func (c *Cluster) buried(i int) {
+// ended returns when nothing is left of what was node i, if that was stopped or crashed.
+func (c *Cluster) ended(i int) {
 	c.mu.Lock()
-	gone := c.dying[i]
-	c.dying[i] = nil
+	gone := c.ending[i]
 	c.mu.Unlock()
 	if gone != nil {
 		<-gone
@@ -366,8 +386,8 @@ func (c *Cluster) buried(i int) {
 
 // StopNode ends node i in an orderly way.
 func (c *Cluster) StopNode(i int) {
-	if n := c.set(i, nil); n != nil {
-		c.stop(n)
+	if n, gone := c.take(i); n != nil {
+		c.end(n, gone)
 	}
 }
 
@@ -375,7 +395,7 @@ func (c *Cluster) StopNode(i int) {
 func (c *Cluster) Stop() {
 	for i := range c.nodes {
 		c.StopNode(i)
-		c.buried(i)
+		c.ended(i)
 	}
 }
 
