@@ -79,13 +79,15 @@ type peer struct {
 	rtt     time.Duration // smoothed; zero: not known
 	offset  Offset
 	reached bool // the last ping was answered
+	inexact bool // the last ping was refused, took too long for its measurement to tell anything, and was repeated at once
 }
 
 // Offset is how far a peer's clock is ahead of this node's, give or take Error.
 type Offset struct {
 	Node          kv.NodeID
 	Offset, Error time.Duration
-	// Excessive: the peer and this node refuse each other's readings, so Offset is only a lower bound.
+	// Excessive: the peer and this node refuse each other's readings, and what the peer's own clock shows does not make sure that the two clocks agree. Offset
+	// is only a lower bound then.
 	Excessive bool
 	// Age is how long ago that was, and State whether it counts; Offsets sets them.
 	Age   time.Duration
@@ -391,11 +393,11 @@ func (c *Cluster) pinger(ctx context.Context, id kv.NodeID, p *peer) {
 		if gone {
 			interval *= 30
 		}
-		first := c.pingOnce(ctx, id, p)
+		again := c.pingOnce(ctx, id, p)
 		if ctx.Err() != nil {
 			return
 		}
-		if first {
+		if again {
 			continue // the first round trip included the connection's; measure again
 		}
 		// Jitter keeps the pings of many nodes apart.
@@ -413,8 +415,8 @@ func (c *Cluster) pinger(ctx context.Context, id kv.NodeID, p *peer) {
 	}
 }
 
-// pingOnce reports whether the peer answered after it had not before.
-func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (first bool) {
+// pingOnce reports whether to ping again at once: the peer answered after it had not before, or its refusal took long.
+func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bool) {
 	pctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
 	req := c.ping()
@@ -427,11 +429,17 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (first bo
 	}
 	var excessive *transport.OffsetError
 	c.mu.Lock()
-	first = err == nil && !p.reached
-	p.reached = err == nil
+	first := err == nil && !p.reached
+	p.reached, again = err == nil, first
 	switch {
 	case errors.As(err, &excessive):
-		p.offset = Offset{Node: id, Offset: c.o.Clock.MaxOffset(), Excessive: true, at: end}
+		o := c.refused(excessive, wall, start, end)
+		o.Node = id
+		if p.inexact = o.Excessive && o.Error != 0 && !p.inexact; p.inexact {
+			again = true
+		} else {
+			p.offset = o
+		}
 	case err == nil:
 		rtt := end - start
 		if !first {
@@ -450,7 +458,30 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (first bo
 		c.absorb(answer)
 	}
 	c.checkClock(end)
-	return first
+	return again
+}
+
+// refused is what a refusal says about the peer's clock and this one; wall is what this one showed at the beginning of the call. A reading may have been too far
+// ahead because of a third clock, which one of the two has followed (clock.C2) and the other one refuses. So the offset is measured, as that of any other ping,
+// by what the peer's own clock showed, if the error is so small that two clocks further apart than the maximum are found to be beyond the limit, or the two surely agree.
+func (c *Cluster) refused(e *transport.OffsetError, wall time.Time, start, end time.Duration) Offset {
+	theirs := e.Wall
+	if g := e.Greeting; g != nil {
+		wall, start, end = g.Wall, g.Begun, g.Ended
+	}
+	if p, err := decodePong(e.Reply); len(e.Reply) > 0 && err == nil {
+		theirs = p.wall
+	}
+	took, at := end-start, max(end, 1)
+	o := Offset{Node: e.Node, Offset: theirs.Sub(wall) - took/2, Error: took / 2, at: at}
+	most := c.o.Clock.MaxOffset()
+	if limit := clockLimit(most); !theirs.IsZero() && (o.Error <= most-limit || o.Offset.Abs()+o.Error <= limit) {
+		return o
+	}
+	if theirs.IsZero() {
+		took = 0
+	}
+	return Offset{Node: e.Node, Offset: most, Error: took / 2, Excessive: true, at: at}
 }
 
 // absorb takes in an answer's news.
@@ -691,7 +722,14 @@ func (c *Cluster) anyReached() bool {
 func (c *Cluster) ask(ctx context.Context, addr string) error {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
+	start, wall := c.o.Host.Clock.Monotonic(), c.o.Host.Clock.Now()
 	reply, err := c.o.Transport.CallAddr(ctx, addr, PingMethod, c.ping())
+	var excessive *transport.OffsetError
+	if errors.As(err, &excessive) {
+		if o := c.refused(excessive, wall, start, c.o.Host.Clock.Monotonic()); !o.beyond(clockLimit(c.o.Clock.MaxOffset())) {
+			return fmt.Errorf("%s: %v", addr, err) // of a third clock: no evidence, see refusal
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", addr, err)
 	}

@@ -357,6 +357,46 @@ func TestABrokenClockAtTheJoinAddresses(t *testing.T) {
 	}
 }
 
+// TestAClockFollowsABrokenOne: n2's clock is wrong, by so little that n3 follows its readings; n1, whose clock is a bit behind n3's, refuses n2's readings, and n3's as
+// well. Only n2 stops, whether the three go on talking, connect anew, or n1 starts.
+func TestAClockFollowsABrokenOne(t *testing.T) {
+	for _, behind := range []time.Duration{0, 100 * ms, 200 * ms, 280 * ms} {
+		for i, then := range []func(w *world){
+			func(*world) {},
+			func(w *world) {
+				w.net.Reset("n1", "n2")
+				w.net.Reset("n1", "n3")
+			},
+			func(w *world) {
+				n1 := w.nodes[1]
+				n1.machine.Crash(0, false)
+				n1.host.Group.Stop()
+				n1.broken = nil
+				w.start(n1, "n2:1", "n3:1")
+			},
+		} {
+			bubble(t, func(t *testing.T, w *world) {
+				w.startAll(3)
+				time.Sleep(5 * time.Second)
+				w.nodes[1].machine.Clock.Jump(-behind)
+				time.Sleep(2 * time.Second)
+				w.nodes[2].machine.Clock.Jump(490 * ms)
+				for range 8 {
+					time.Sleep(1900 * ms)
+					then(w)
+				}
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				for _, n := range w.nodes[1:4] {
+					if (len(n.broken) > 0) != (n.id == 2) {
+						t.Errorf("%d, n1 is behind by %s: n%d: %v", i, behind, n.id, n.broken)
+					}
+				}
+			})
+		}
+	}
+}
+
 func TestHeartbeatsKeepARecordAlive(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.startAll(3)

@@ -10,7 +10,9 @@ import (
 // fit: a field that is added has an even number.
 type hello struct {
 	// frames is the greatest version of frames that the node knows. The two use the smaller of theirs, so that neither sends a kind of frame that the other does not know.
-	frames  uint8
+	frames uint8
+	// wall is what the node's own clock shows, in nanoseconds; zero: it did not say.
+	wall    int64
 	class   Class
 	node    kv.NodeID
 	cluster [16]byte
@@ -18,7 +20,8 @@ type hello struct {
 }
 
 func (h *hello) append(b []byte) []byte {
-	b = wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(h.frames)), 3, uint64(h.class)), 5, uint64(h.node))
+	b = wire.Int(wire.Uint(b, 1, uint64(h.frames)), 2, h.wall)
+	b = wire.Uint(wire.Uint(b, 3, uint64(h.class)), 5, uint64(h.node))
 	return appendSaidFields(wire.ID(b, 7, h.cluster), 9, &h.said)
 }
 
@@ -27,6 +30,8 @@ func readHello(r *wire.Reader, h *hello) {
 		switch r.Field() {
 		case 1:
 			h.frames = uint8(min(r.Uint(), 255))
+		case 2:
+			h.wall = r.Int()
 		case 3:
 			h.class = Class(r.Enum(uint8(classes - 1)))
 		case 5:
@@ -84,6 +89,35 @@ func decodeSaid(b []byte) (s version.Said, ok bool) {
 	r := wire.Read(b)
 	readSaid(&r, &s)
 	return s, r.Err() == nil
+}
+
+// refuser is the detail of a refusal with codeOffset: which node refuses, and what its own clock shows (transport.T8). Earlier binaries send none.
+type refuser struct {
+	node kv.NodeID
+	wall int64 // nanoseconds
+}
+
+func (d *refuser) append(b []byte) []byte {
+	return wire.Int(wire.Uint(b, 1, uint64(d.node)), 3, d.wall)
+}
+
+func readRefuser(r *wire.Reader, d *refuser) {
+	for m := r.Open("transport.Refuser"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			d.node = kv.NodeID(r.Uint32())
+		case 3:
+			d.wall = r.Int()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func decodeRefuser(b []byte) (d refuser, ok bool) {
+	r := wire.Read(b)
+	readRefuser(&r, &d)
+	return d, r.Err() == nil && len(b) > 0
 }
 
 // An error with a code that the reader does not know is one that it only shows.

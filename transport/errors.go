@@ -3,6 +3,7 @@ package transport
 import (
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"meridian/kv"
 )
@@ -67,6 +68,19 @@ func (e *WrongNodeError) Error() string {
 type OffsetError struct {
 	Node    kv.NodeID
 	Message string
+	// A reading on the wire follows those of other nodes, so one that is too far ahead does not tell whose clock is wrong. Wall is what Node's own clock
+	// showed, at a moment of the call, or of Greeting if that is not nil; zero: it did not say. Reply is what it has answered, if the reading that came
+	// with the answer was refused here.
+	Wall  time.Time
+	Reply []byte
+	// Greeting is the attempt to connect that failed, which may have been before the call.
+	Greeting *Greeting
+}
+
+// Greeting is an exchange of hellos: what this node's own clock showed when it said its own, and the round trip from Begun to Ended, by its monotonic clock.
+type Greeting struct {
+	Wall         time.Time
+	Begun, Ended time.Duration
 }
 
 func (e *OffsetError) Error() string { return fmt.Sprintf("transport: n%d: %s", e.Node, e.Message) }

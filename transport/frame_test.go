@@ -59,6 +59,7 @@ func TestMessages(t *testing.T) {
 	wiretest.Run(t, []wiretest.Message{
 		wiretest.Of("transport.Hello", wiretest.Skips, func(b []byte, h *hello) []byte { return h.append(b) }, readHello, nil),
 		wiretest.Of("transport.Said", wiretest.Skips, appendSaid, readSaid, nil),
+		wiretest.Of("transport.Refuser", wiretest.Skips, func(b []byte, d *refuser) []byte { return d.append(b) }, readRefuser, nil),
 		wiretest.Of("transport.Error", wiretest.Skips, appendError, readError, nil),
 		wiretest.Of("transport.Waybill", wiretest.Skips, func(b []byte, w *waybill) []byte { return w.append(b) }, readWaybill, func(w *waybill) { nodes(&w.hops) }),
 		wiretest.Of("transport.Relayed", wiretest.Skips, func(b []byte, a *relayed) []byte { return a.append(b) }, readRelayed, nil),

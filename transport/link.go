@@ -211,6 +211,9 @@ func (l *link) receive() error {
 			}
 			switch {
 			case clockErr != nil:
+				if f.kind == kindReply {
+					clockErr.Reply = f.payload
+				}
 				c.done <- result{err: clockErr}
 			case f.kind == kindReply:
 				c.done <- result{payload: f.payload}

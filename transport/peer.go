@@ -347,6 +347,7 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 		return nil, err
 	}
 	us := t.hello(p.key.class)
+	greeting := Greeting{Wall: wallTime(us.wall), Begun: t.o.Host.Clock.Monotonic()}
 	if err := s.SendMsg(&frame{kind: kindHello, at: t.reading(), payload: us.append(nil)}); err != nil && err != io.EOF {
 		return nil, err
 	}
@@ -354,7 +355,12 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 	if err := s.RecvMsg(&f); err != nil {
 		return nil, err
 	}
+	greeting.Ended = t.o.Host.Clock.Monotonic()
 	typed := func(e error) (*link, error) {
+		var o *OffsetError
+		if errors.As(e, &o) {
+			o.Greeting = &greeting
+		}
 		cancel(e) // becomes the error, see above
 		return nil, e
 	}
@@ -381,6 +387,7 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 		return typed(&WrongNodeError{Addr: addr, Want: p.key.node, Have: them.node})
 	}
 	if e := t.observe(f.at, them.node); e != nil {
+		e.Wall = wallTime(them.wall)
 		return typed(e)
 	}
 	l := &link{
@@ -409,7 +416,7 @@ func (c *heardConn) Read(b []byte) (int, error) {
 
 // hello is what this node says first on a link of a class.
 func (t *Transport) hello(c Class) hello {
-	return hello{frames: frameVersion, class: c, node: t.o.NodeID(), cluster: t.o.ClusterID(), said: t.o.Said()}
+	return hello{frames: frameVersion, wall: t.wall(), class: c, node: t.o.NodeID(), cluster: t.o.ClusterID(), said: t.o.Said()}
 }
 
 // checkVersion refuses a peer whose binary does not fit to the version that this node acts by, and reports if it is the other way round.

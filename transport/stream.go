@@ -142,7 +142,10 @@ func (c *clientStream) CloseSend() error { return c.s.CloseSend() }
 func (t *Transport) received(f *frame, from kv.NodeID) error {
 	t.stats.framesReceived.Add(1)
 	t.stats.bytesReceived.Add(int64(len(f.payload)))
-	return t.observe(f.at, from)
+	if err := t.observe(f.at, from); err != nil {
+		return err
+	}
+	return nil
 }
 
 // serveOpen runs a stream's handler.

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -355,8 +354,23 @@ func (t *Transport) reading() clock.Timestamp {
 	return t.o.Clock.Now()
 }
 
+// wall is what this node's own clock shows, without the readings of others that it has heard.
+func (t *Transport) wall() int64 {
+	if t.o.Clock == nil {
+		return 0
+	}
+	return t.o.Clock.Physical().Now().UnixNano()
+}
+
+func wallTime(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
 // observe moves the clock past a frame that arrived.
-func (t *Transport) observe(at clock.Timestamp, from kv.NodeID) error {
+func (t *Transport) observe(at clock.Timestamp, from kv.NodeID) *OffsetError {
 	if t.o.Clock == nil {
 		return nil
 	}
@@ -398,7 +412,7 @@ func (t *Transport) status(err error, caller kv.NodeID) *StatusError {
 	case errors.As(err, &p):
 		return &StatusError{Code: CodePanic, Message: err.Error()}
 	case errors.As(err, &o) && o.Node == caller: // else the handler has met a third node's clock, of which its caller hears as of any failure (transport.T8)
-		return &StatusError{Code: codeOffset, Message: o.Message, Detail: binary.AppendUvarint(nil, uint64(t.o.NodeID()))}
+		return &StatusError{Code: codeOffset, Message: o.Message, Detail: (&refuser{t.o.NodeID(), t.wall()}).append(nil)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &StatusError{Code: CodeCanceled, Message: err.Error()}
 	}
@@ -413,15 +427,15 @@ func (t *Transport) unstatus(payload []byte, from kv.NodeID, addr string) error 
 	}
 	switch e.Code {
 	case codeOffset:
-		// The detail is the id of the node that refuses; earlier binaries send none. The node may be another one than the caller has taken it for, and
-		// have its address now.
-		if refuser, length := binary.Uvarint(e.Detail); length > 0 && kv.NodeID(refuser) != from {
-			if from != 0 {
-				return &WrongNodeError{Addr: addr, Want: from, Have: kv.NodeID(refuser)}
-			}
-			from = kv.NodeID(refuser)
+		// The node that refuses may be another one than the caller has taken it for, and have its address now.
+		d, ok := decodeRefuser(e.Detail)
+		switch {
+		case !ok:
+			return &OffsetError{Node: from, Message: e.Message}
+		case from != 0 && d.node != from:
+			return &WrongNodeError{Addr: addr, Want: from, Have: d.node}
 		}
-		return &OffsetError{Node: from, Message: e.Message}
+		return &OffsetError{Node: d.node, Message: e.Message, Wall: wallTime(d.wall)}
 	case codeOverloaded:
 		return &OverloadedError{Node: from}
 	case codeCluster:
