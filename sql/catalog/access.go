@@ -16,7 +16,7 @@ type Object struct {
 	// DatabaseOwner owns the database that the object is in.
 	DatabaseOwner string
 	// Grants are all rights that were granted, the owner's own included. Unlisted says that nothing was granted or revoked
-	// yet: the rights are those that every object of the class begins with, and Grants are these.
+	// yet: Grants are the rights that every object of the class begins with.
 	Grants   []Grant
 	Unlisted bool
 }
@@ -42,7 +42,7 @@ type Access struct {
 	object func(ID) (Object, bool)
 }
 
-// NewAccess makes the answers of roles and of a function that finds objects.
+// NewAccess makes an Access of roles and of a function that finds objects.
 func NewAccess(r *Roles, object func(ID) (Object, bool)) *Access { return &Access{r, object} }
 
 // Object finds a database, a schema or a relation by identity.
@@ -54,8 +54,8 @@ func (a *Access) Object(id ID) (Object, bool) {
 }
 
 // Rights are the rights that a role has on an object, and those of them that it may grant to others: its own, those of
-// roles that it is a member of and whose rights it inherits, and everybody's. Ownership alone gives no rights but that to
-// grant: the owner has what the list says, and may put itself there.
+// roles that it is a member of and whose rights it inherits, and those of PUBLIC. Ownership alone gives only the right to
+// grant: an owner has the rights that the list gives it, and may add itself to the list.
 func (a *Access) Rights(role string, o *Object) (has, options Privileges) {
 	all := o.Class.All()
 	if a.Superuser(role) {
@@ -94,7 +94,7 @@ func listed(roles []string, o *Object) (has, options Privileges) {
 	return has, options
 }
 
-// May reports whether a role has all of some rights on an object. On what does not exist nobody has any.
+// May reports whether a role has all of some rights on an object. Nobody has rights on an object that does not exist.
 func (a *Access) May(role string, id ID, p Privileges) bool {
 	o, ok := a.Object(id)
 	if !ok {
@@ -167,7 +167,7 @@ func (a *Access) Grantor(role string, o *Object, p Privileges) (grantor string, 
 // Grant adds rights to an object's list.
 func (a *Access) Grant(o *Object, g Grant) error {
 	if g.Options != 0 && g.Grantor != o.Owner {
-		// Without what the grantee could grant, and all that came of it, the grantor must still have its own option.
+		// Without the grantee's options, and all grants that derive from them, the grantor must still have its own option.
 		c := *o
 		c.Grants = slices.Clone(o.Grants)
 		for again := true; again; {
@@ -200,8 +200,8 @@ func (a *Access) Grant(o *Object, g Grant) error {
 	return nil
 }
 
-// Revoke takes rights out of an object's list, with those that their holder has granted if cascade says so.
-// Privileges takes rights and the options on them, Options alone the options.
+// Revoke removes rights from an object's list and, with cascade, the grants that their holder has made of them. The
+// rights in g.Privileges go with their grant options; of those in g.Options alone, only the options go.
 func (a *Access) Revoke(o *Object, g Grant, cascade bool) error {
 	g.Options |= g.Privileges
 	o.Unlisted = false
@@ -244,7 +244,8 @@ func (a *Access) take(o *Object, g Grant, cascade bool) error {
 	}
 }
 
-// Transferred is a list after the object went from one owner to another: what the old one had or granted is the new one's.
+// Transferred is an object's list after a change of its owner: the new owner takes the old one's place as holder and as
+// grantor of rights.
 func Transferred(list []Grant, from, to string) []Grant {
 	var out []Grant
 	for _, g := range list {

@@ -17,7 +17,7 @@ func member(name string, of ...string) *User {
 	return u
 }
 
-// Rights come from the role itself, from what it inherits, from everybody's and from nowhere else.
+// A role's rights are its own, those that it inherits and those of PUBLIC, and no others.
 func TestRights(t *testing.T) {
 	quiet := member("quiet", "owner")
 	quiet.NoInherit = true
@@ -83,7 +83,7 @@ func TestRevokeCascades(t *testing.T) {
 		err.Error() != "grant options cannot be granted back to your own grantor" {
 		t.Fatal(err)
 	}
-	grant("o", "b", Select, Select) // b has it of two
+	grant("o", "b", Select, Select) // b has it from two grantors
 	if err := a.Revoke(&o, Grant{Role: "a", Grantor: "o", Privileges: Select}, true); err != nil {
 		t.Fatal(err)
 	}

@@ -109,8 +109,8 @@ type Schema struct {
 	Comment  string `json:",omitempty"`
 }
 
-// Type is an enum as stored. Columns of the type carry it with them (types.T.Enum), so that a change of it is a change of
-// their tables, and holds for a plan as those do.
+// Type is an enum as stored. Columns of the type carry it with them (types.T.Enum), so that a change of the enum is a
+// change of their tables, and is seen by plans as one.
 type Type struct {
 	ID       ID
 	Version  uint64
@@ -169,8 +169,8 @@ type Table struct {
 	Lookups []ColumnID `json:"-"`
 	// Empty says of a computed relation that it never has rows.
 	Empty bool `json:"-"`
-	// Materialized says of a table that it holds the rows of a materialized view, whose query View is; REFRESH MATERIALIZED VIEW
-	// alone changes them.
+	// Materialized says that the table holds the rows of a materialized view, whose query is View; only REFRESH MATERIALIZED
+	// VIEW changes them.
 	Materialized bool `json:",omitempty"`
 	// Indexes has the primary index first.
 	Indexes []Index
@@ -195,8 +195,8 @@ type Table struct {
 	// Options keeps storage parameters that have no effect, such as fillfactor.
 	Options map[string]string
 	Dropped bool
-	// Frozen says who may not begin to use this version, because a transaction has the table for itself (lease.L6 in
-	// sql/catalog/lease).
+	// Frozen tells which transactions may not begin to use this version, because another one has locked the table
+	// (lease.L6 in sql/catalog/lease).
 	Frozen Exclusion `json:",omitempty"`
 	// DropTime is when it was dropped, in wall nanoseconds, for the removal of its data.
 	DropTime int64
@@ -211,28 +211,28 @@ type Table struct {
 	Mutations []Mutation
 	// Rewrite is a change of columns' types that is under way; nil: none.
 	Rewrite *Rewrite `json:",omitempty"`
-	// OnCommit is of temporary tables.
+	// OnCommit applies to temporary tables.
 	OnCommit OnCommit `json:",omitempty"`
 }
 
 // Temporary reports whether the relation belongs to one session.
 func (t *Table) Temporary() bool { return IsLocal(t.ID) }
 
-// Exclusion says whom a transaction that has locked a table keeps from using it.
+// Exclusion tells which transactions may not use a table that another one has locked.
 type Exclusion uint8
 
 const (
-	// ExcludeNone keeps nobody out but others who lock the table so, or strictly.
+	// ExcludeNone keeps out only transactions that lock the table in this mode or a stricter one.
 	ExcludeNone Exclusion = iota
-	// ExcludeWriters keeps those out who change rows.
+	// ExcludeWriters keeps out transactions that change rows.
 	ExcludeWriters
-	// ExcludeLockers keeps those out, too, who lock rows.
+	// ExcludeLockers also keeps out transactions that lock rows.
 	ExcludeLockers
-	// ExcludeAll keeps everybody out.
+	// ExcludeAll keeps out all other transactions.
 	ExcludeAll
 )
 
-// Rewrite is the table as it will be when columns have changed their types: indexes with Rewritten have its rows already.
+// Rewrite is a change of columns' types that is under way: indexes with Rewritten already have rows with the new types.
 type Rewrite struct {
 	Columns []RewriteColumn
 }
@@ -253,7 +253,7 @@ type RewriteColumn struct {
 	Type   *types.T
 	// Expr is the SQL text of the new value, over the row as it is.
 	Expr string
-	// Default is the column's default then.
+	// Default is the column's default after the rewrite.
 	Default string
 }
 
@@ -312,7 +312,7 @@ type Mutation struct {
 	Replaces IndexID
 	// Column of MutateNotNull.
 	Column ColumnID
-	// Validate says that the constraint was there before, not validated: it stays if that fails.
+	// Validate says that the constraint existed before, not validated: it remains if its validation fails.
 	Validate bool
 }
 
@@ -354,7 +354,7 @@ type Index struct {
 	// Constraint says that the index backs a PRIMARY KEY or UNIQUE constraint of the same name.
 	Constraint bool
 	// Deferrable says that the index is one of a UNIQUE or PRIMARY KEY constraint that is checked at the end of a statement or, as ForeignKey's, of the
-	// transaction. Until then rows may have one key, so Unique is false, and the entries are those of an index that is not.
+	// transaction. Until then two rows may have the same key, so Unique is false, and the entries have the form of a non-unique index's.
 	Deferrable bool `json:",omitempty"`
 	Deferred   bool `json:",omitempty"`
 	// Key says that a deferrable index is that of the PRIMARY KEY. The rows are under the hidden column rowid then.
@@ -499,7 +499,7 @@ func (t *Table) eachType(f func(**types.T)) {
 	}
 }
 
-// EachText hands the stored texts to f, and keeps what f makes of them.
+// EachText replaces each stored text by the one that f makes of it.
 func (t *Table) EachText(f func(string) string) {
 	t.View = f(t.View)
 	for i := range t.Columns {

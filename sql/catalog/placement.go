@@ -7,8 +7,8 @@ import (
 	"meridian/kv"
 )
 
-// Locality says where the rows of a table have their home. The zero value is PostgreSQL's tables': REGIONAL BY TABLE IN PRIMARY
-// REGION. In a descriptor it is the text that LOCALITY takes, and nothing for the zero value.
+// Locality says where the rows of a table have their home. The zero value, REGIONAL BY TABLE IN PRIMARY REGION, is that of
+// tables without the clause. In a descriptor it is the text that LOCALITY takes, and nothing for the zero value.
 type Locality struct {
 	Kind LocalityKind
 	// Region is the home of RegionalByTable; empty is the database's primary region.

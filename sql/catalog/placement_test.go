@@ -8,7 +8,7 @@ import (
 	"meridian/kv"
 )
 
-// TestPlacementJSON pins how localities and commit protocols are stored: what is usual is nothing, the rest the words of SQL.
+// TestPlacementJSON pins how localities and commit protocols are stored: the default as nothing, all others as SQL's words.
 func TestPlacementJSON(t *testing.T) {
 	type stored struct {
 		Locality Locality
@@ -34,7 +34,7 @@ func TestPlacementJSON(t *testing.T) {
 	}
 }
 
-// TestUnknownPlacement: a word of a later version is refused by its name, and not taken for the usual one.
+// TestUnknownPlacement: a word of a later version is refused by its name, and not taken for the default.
 func TestUnknownPlacement(t *testing.T) {
 	for _, v := range []struct{ stored, what, value string }{
 		{`{"Locality":"REGIONAL BY MOON"}`, "locality", "REGIONAL BY MOON"},

@@ -27,7 +27,7 @@ type Membership struct {
 	Grantor string
 }
 
-// Membership finds what makes the role a member of another, directly; nil if nothing does.
+// Membership finds the direct membership of the role in another; nil if there is none.
 func (u *User) Membership(role string) *Membership {
 	for i := range u.MemberOf {
 		if u.MemberOf[i].Role == role {
@@ -64,8 +64,8 @@ func (r *Roles) Superuser(role string) bool {
 	return u != nil && u.Superuser
 }
 
-// Inherited are the role itself and those whose rights it has without SET ROLE: a role with NOINHERIT passes nothing
-// on that it is a member of. databaseOwner is the one member of pg_database_owner.
+// Inherited are the role itself and those whose rights it has without SET ROLE: a role with NOINHERIT does not pass on
+// the rights of its memberships. databaseOwner is the one member of pg_database_owner.
 func (r *Roles) Inherited(role, databaseOwner string) []string {
 	return r.closure(role, databaseOwner, true)
 }

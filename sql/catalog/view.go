@@ -18,7 +18,7 @@ type View interface {
 	Schemas(ctx context.Context, database string) ([]*Schema, error)
 	Users(ctx context.Context) ([]*User, error)
 	// Access answers who may do what, by the newest roles and grants that the node knows and the transaction's own changes
-	// of them: whatever else the view shows, and since when.
+	// of them, also if the rest of the view is of an earlier time.
 	Access() *Access
 	// CurrentDatabase and SearchPath are the session's.
 	CurrentDatabase() string
@@ -28,7 +28,7 @@ type View interface {
 	Statistics(ctx context.Context, id ID) (*Statistics, error)
 }
 
-// TypeView is what a View has that knows types which were made by CREATE TYPE.
+// TypeView is implemented by a View that knows the types made by CREATE TYPE.
 type TypeView interface {
 	// Type finds a type by name, in a schema or, if that is empty, by the search path; nil if there is none.
 	Type(ctx context.Context, schema, name string) (*Type, error)

@@ -34,14 +34,14 @@ func (v *View) Access() *catalog.Access {
 // Access answers who may do what, as of the snapshot.
 func (m *Manager) Access() *catalog.Access { return m.snap.Load().access(m.o.Relations) }
 
-// AccessGeneration changes whenever a role, an owner or an access control list does. Reading it costs nothing.
+// AccessGeneration changes whenever a role, an owner or an access control list does. Reading it is one atomic load.
 func (m *Manager) AccessGeneration() uint64 { return m.snap.Load().accessGeneration }
 
 func (s *Snapshot) access(r Relations) *catalog.Access {
 	return catalog.NewAccess(s.roles, func(id catalog.ID) (catalog.Object, bool) { return object(s.descriptor, r, id) })
 }
 
-// object is what rights on a descriptor's object are decided by.
+// object is the part of a descriptor by which rights on its object are decided.
 func object(find func(catalog.ID) *Descriptor, r Relations, id catalog.ID) (catalog.Object, bool) {
 	if r != nil {
 		if t := r.ByID(id); t != nil {
@@ -92,7 +92,7 @@ func object(find func(catalog.ID) *Descriptor, r Relations, id catalog.ID) (cata
 	var list *catalog.ACL
 	if d := find(catalog.ACLID(id)); d != nil {
 		if list = d.ACL; d.later != nil {
-			list = &catalog.ACL{Object: id} // what is not known might take something away
+			list = &catalog.ACL{Object: id} // the unknown part might take rights away
 		}
 	}
 	return catalog.NewObject(o, list), true
@@ -255,7 +255,7 @@ func (t *Txn) pinRoles(ctx context.Context) error {
 func (s *Snapshot) rolesOf() *catalog.Roles {
 	var all []*catalog.User
 	s.each(func(d *Descriptor) {
-		if d.User != nil && d.later == nil { // else what the role may not do might be overlooked
+		if d.User != nil && d.later == nil { // else a restriction of the role might be overlooked
 			all = append(all, d.User)
 		}
 	})

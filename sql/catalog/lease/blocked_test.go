@@ -46,8 +46,8 @@ func (n *node) later(t *testing.T, id catalog.ID, member string) keys.Key {
 	return key
 }
 
-// TestLaterDescriptor: a table that a later version has changed is listed and neither used nor changed by nodes of this one; all others are used, and changed, as
-// ever (lease.L10).
+// TestLaterDescriptor: nodes of this version list a table that a later version has changed, but neither use nor change it; they use and change all
+// others as before (lease.L10).
 func TestLaterDescriptor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, true)

@@ -29,7 +29,8 @@ type Descriptor struct {
 	ACL      *catalog.ACL      `json:",omitempty"`
 	Type     *catalog.Type     `json:",omitempty"`
 
-	// later says that a later version has written what this one does not know, so that what is known may be shown but neither used nor changed (lease.L10).
+	// later says that a later version has written something that this one does not know: the known part may be shown, but the descriptor may be neither
+	// used nor changed (lease.L10).
 	later *wire.VersionError
 }
 
@@ -61,7 +62,7 @@ func (d *Descriptor) unusable() error {
 		e.Hint = fmt.Sprintf("Use a node of version %s or later, or upgrade this one.", d.later.Needs)
 	}
 	if d.later.Cause != nil {
-		e.Detail = "Its descriptor has what this version does not know: " + d.later.Cause.Error() + "."
+		e.Detail = "Its descriptor contains something that this version does not know: " + d.later.Cause.Error() + "."
 	}
 	return e
 }
@@ -72,7 +73,6 @@ type Settings struct {
 	Values  map[string]string
 	// Secret is random bytes that were drawn when the cluster began. No statement shows them.
 	Secret []byte `json:",omitempty"`
-	// Grants on the virtual schemas and other things of the cluster would go here.
 }
 
 // ID is the descriptor's identity.
@@ -175,7 +175,7 @@ func (d *Descriptor) names() []nameKey {
 
 func (d *Descriptor) encode() ([]byte, error) {
 	if err := d.unusable(); err != nil {
-		return nil, err // what is not known of it would be lost
+		return nil, err // the part that this version does not know would be lost
 	}
 	c := *d
 	c.Format = format
@@ -187,8 +187,8 @@ func (m *Manager) decode(b []byte) (*Descriptor, error) {
 	return decodeDescriptor(b, m.o.Version.Binary().Own)
 }
 
-// decodeDescriptor reads a descriptor's row for a binary of a version. One that a later version has written is unusable, and has what is known of it: its identity,
-// version and name never change their form. One of a kind that is not known is a *wire.VersionError.
+// decodeDescriptor reads a descriptor's row for a binary of a version. One that a later version has written is unusable, and has only its known
+// members: its identity, version and name never change their form. For a descriptor of an unknown kind the error is a *wire.VersionError.
 func decodeDescriptor(b []byte, own version.Version) (*Descriptor, error) {
 	d := &Descriptor{}
 	if err := wire.JSON(b, "catalogue descriptor", d); err != nil && !errors.As(err, &d.later) {

@@ -30,7 +30,7 @@
 //	lease.L1 (I7): A node says that it uses version v of a descriptor only when no transaction of its own uses an older one.
 //	lease.L2 (I7): Version v+1 is written only when every node with a tenure has said so of v. While the row in /Table/7/2 exists, a node
 //	    may not have done so; the writer of v+1 finds the row and waits for all nodes first.
-//	lease.L3: A node that got its tenure anew, not renewed in time, reads the whole catalogue again, and of the
+//	lease.L3: A node that did not renew its tenure in time, and takes up another, reads the whole catalogue again, and of the
 //	    transactions that began before only those can commit whose versions are all still the present ones.
 //	lease.L4: A transaction does not use a version younger than its read timestamp: data may be missing from an index
 //	    that the version made public. It starts over instead.

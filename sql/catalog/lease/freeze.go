@@ -16,9 +16,9 @@ import (
 	"meridian/txn"
 )
 
-// A transaction that changes a table while others use it is either prepared for them, step by step (sql/schemachange), or has the
-// table for itself until it ends. The second is what LOCK TABLE and a change of the schema inside a transaction take, and TRUNCATE
-// and DROP TABLE always, because a row that is written with the version before and committed after them would be lost:
+// A transaction that changes a table while others use it either changes it step by step (sql/schemachange), or locks it until it
+// ends. LOCK TABLE and a change of the schema inside a transaction do the second, and TRUNCATE and DROP TABLE always do, because a
+// row that is written with the earlier version and committed after them would be lost:
 //
 //	Lock     the lock of the table, a key without a value, for the transaction itself    one after the other, with deadlock detection
 //	         v+1  Frozen, and a row in /Table/7/3      in a transaction of its own       who wants the table now waits for the lock
@@ -28,9 +28,9 @@ import (
 //	Flush    v+2  the changes; the row is deleted
 //	commit
 //
-// The row is the freeze (lease.L6): the change commits only if it finds it, and once it is deleted, v+1 may be used as if it were v. The
-// lock only makes others wait for the transaction. They have it when the transaction has ended, or its node has died, or the
-// leaseholder has lost it: then they delete the row, if it is still there, and a transaction that goes on nevertheless can't commit.
+// The row is the freeze (lease.L6): the change commits only if the row exists, and once the row is deleted, v+1 may be used as if it
+// were v. The lock only makes others wait for the transaction. They get it when the transaction has ended, or its node has died, or the
+// leaseholder has lost the lock: then they delete the row, if it still exists, and the transaction, if it is still open, can't commit.
 
 // frozen is a table that a transaction has frozen.
 type frozen struct {
@@ -42,7 +42,7 @@ type frozen struct {
 }
 
 const (
-	// thawWait bounds the attempt to delete the row of a freeze: those who wait for the table delete it too.
+	// thawWait bounds the attempt to delete the row of a freeze: transactions that wait for the table delete it too.
 	thawWait = 5 * time.Second
 	// noWait is how long a transaction that does not want to wait gives the nodes to answer.
 	noWait = 500 * time.Millisecond
@@ -53,7 +53,8 @@ const (
 // lockKey stands for a whole table in lock tables, in addition to its rows. It never has a value.
 func lockKey(id catalog.ID) keys.Key { return keys.IndexPrefix(id, catalog.IndexID(0)) }
 
-// frozenKey is where the row of a freeze is. Each has its own, so that a transaction which has locked one can have another.
+// frozenKey is the key of a freeze's row. Each freeze has a key of its own, so that a transaction which has locked one can
+// lock another.
 func frozenKey(id catalog.ID, version uint64) keys.Key {
 	k := encoding.AppendUint(keys.IndexPrefix(catalog.LeaseTableID, catalog.IndexID(3)), uint64(id), encoding.Ascending)
 	return encoding.AppendUint(k, version, encoding.Ascending)
@@ -61,7 +62,7 @@ func frozenKey(id catalog.ID, version uint64) keys.Key {
 
 func frozenSpan() keys.Span { return keys.IndexSpan(catalog.LeaseTableID, catalog.IndexID(3)) }
 
-// takesData reports whether an edit takes a table's rows away at once.
+// takesData reports whether an edit removes all rows of a table at once.
 func (e *edit) takesData() bool {
 	if e.base == nil || e.base.Table == nil || e.base.Table.Kind != catalog.KindTable {
 		return false
@@ -75,7 +76,7 @@ func (e *edit) takesData() bool {
 
 var errMoved = errors.New("lease: the descriptor was changed")
 
-// LockDropped locks the tables whose data the transaction takes away (lease.L6). Flush does so too.
+// LockDropped locks the tables whose data the transaction removes (lease.L6). Flush does so too.
 func (t *Txn) LockDropped(ctx context.Context) error {
 	var ids []catalog.ID
 	for _, id := range t.order {
@@ -92,8 +93,9 @@ func (t *Txn) endsRewrite(id catalog.ID, now *catalog.Table) bool {
 	return ok && now.Rewrite != nil && e.now.Table != nil && e.now.Table.Rewrite == nil && e.takesData()
 }
 
-// Lock returns when none of those whom the transaction keeps out use the tables, and none begin to until it has ended. Others
-// that lock them so wait, too. Tables that it has made itself are passed over. With kv.NoWait it fails if it had to wait.
+// Lock waits until no transaction that out excludes uses the tables; none begins to until the caller's transaction has ended.
+// Other transactions that lock the tables in such a mode wait, too. Tables that the transaction has made itself are passed
+// over. With kv.NoWait, Lock fails if it had to wait.
 func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion, wait kv.WaitPolicy) error {
 	var want []catalog.ID
 	for _, id := range ids {
@@ -158,8 +160,8 @@ func (t *Txn) Lock(ctx context.Context, ids []catalog.ID, out catalog.Exclusion,
 	return t.stepBack(want, true)
 }
 
-// LockTable is Lock for a client that acts on it: the transaction commits only if it has had the lock all the time, whatever
-// dies (coordinator.CO10).
+// LockTable is Lock for a client that relies on the lock: the transaction commits only if it has held the lock without a
+// break, whichever node dies (coordinator.CO10).
 func (t *Txn) LockTable(ctx context.Context, id catalog.ID, out catalog.Exclusion, wait kv.WaitPolicy) error {
 	if t.IsNew(id) {
 		return nil
@@ -190,8 +192,9 @@ func (t *Txn) notLocked(id catalog.ID, err error) error {
 	return e
 }
 
-// stepBack begins the transaction anew. If others use the table, it gives up what it holds, because transactions may wait for
-// each other by way of the descriptors' versions, which nobody sees; Reset waits for those that were in the way.
+// stepBack begins the transaction anew. If others use the table, it gives up its locks, because transactions may wait for
+// each other through the descriptors' versions, where no deadlock is detected; Reset waits for the transactions that were in
+// the way.
 func (t *Txn) stepBack(ids []catalog.ID, inUse bool) error {
 	for _, id := range ids {
 		d := catalog.Dependency{ID: id}
@@ -207,8 +210,8 @@ func (t *Txn) stepBack(ids []catalog.ID, inUse bool) error {
 	return errStale("The object was changed.")
 }
 
-// publishFrozen publishes versions of the tables with which nobody else may begin anything, and waits until nobody else uses
-// those before. The transaction has the tables' locks.
+// publishFrozen publishes versions of the tables that no other transaction may begin to use, and waits until no other
+// transaction uses the earlier ones. The transaction has the tables' locks.
 func (t *Txn) publishFrozen(ctx context.Context, ids []catalog.ID, out catalog.Exclusion) (fs []frozen, err error) {
 	m := t.m
 	by := t.tx.ID()
@@ -243,8 +246,8 @@ func (t *Txn) publishFrozen(ctx context.Context, ids []catalog.ID, out catalog.E
 	}
 }
 
-// mayFreeze makes sure that the present version of a table is what the transaction has seen and changed, and that it is not
-// frozen any more.
+// mayFreeze makes sure that the present version of a table is the one that the transaction has seen and changed, and that
+// it is no longer frozen.
 func (t *Txn) mayFreeze(ctx context.Context, id catalog.ID) error {
 	d := t.m.snap.Load().descriptor(id)
 	if d == nil || d.Table == nil || d.Table.Dropped {
@@ -271,13 +274,13 @@ func (t *Txn) mayFreeze(ctx context.Context, id catalog.ID) error {
 		return t.m.thawed(ctx, id, d.Version())
 	}
 	if i := slices.IndexFunc(t.froze, func(f frozen) bool { return f.id == id && f.version == d.Version() }); i >= 0 {
-		return nil // by an earlier attempt, less strictly
+		return nil // by an earlier attempt, in a less strict mode
 	}
 	return t.m.breakFreeze(ctx, id, row)
 }
 
-// letGo forgets the use of tables by the statement that is about to lock them, which has only found them: two such statements
-// would wait for each other.
+// letGo forgets that the statement which is about to lock tables uses them: it has only looked them up, and two such
+// statements would wait for each other.
 func (t *Txn) letGo(ids []catalog.ID) {
 	t.mu.Lock()
 	if n := t.known; n < len(t.uses) {
@@ -312,7 +315,7 @@ func (t *Txn) used(id catalog.ID) (v uint64) {
 	return v
 }
 
-// sameTable reports whether two versions differ in nothing but who may use them.
+// sameTable reports whether two versions differ only in the transactions that may use them.
 func sameTable(a, b *Descriptor) bool {
 	if a == nil || b == nil || a.Table == nil || b.Table == nil {
 		return false
@@ -330,9 +333,9 @@ func sameTable(a, b *Descriptor) bool {
 	return err == nil && bytes.Equal(ex, ey)
 }
 
-// patience is how long a transaction waits for those who use what it is going to change: long enough for a dead node's
-// tenure to end. Transactions may wait for each other by way of that, which nobody sees: then it is given up, and those
-// that are in the way end first.
+// patience is how long a transaction waits for the users of a table that it is going to change: long enough for a dead
+// node's tenure to end. Transactions may wait for each other in this way, where no deadlock is detected: then the wait
+// is given up, and the transactions that are in the way end first.
 func (m *Manager) patience(t *Txn) time.Duration {
 	d := m.o.Duration + 2*time.Second
 	if limit := t.tx.LockTimeout(); limit > 0 {
@@ -341,8 +344,8 @@ func (m *Manager) patience(t *Txn) time.Duration {
 	return d
 }
 
-// aloneWith notes that nobody else uses the tables. The rows' new versions are later than all that others have done with them:
-// they said after their commits that they are done, and this node's clock has heard it.
+// aloneWith notes that no other transaction uses the tables. The new versions of the rows are later than all commits that used
+// the earlier ones: a node answers after its commits, and its answer has moved this node's clock.
 func (t *Txn) aloneWith(ctx context.Context, fs []frozen) ([]frozen, error) {
 	for i := range fs {
 		f := &fs[i]
@@ -358,8 +361,8 @@ func (t *Txn) aloneWith(ctx context.Context, fs []frozen) ([]frozen, error) {
 	return fs, nil
 }
 
-// lockFrozen sees to it that the transaction reads and commits later than all who have used the tables, and commits only if they
-// are still frozen.
+// lockFrozen ensures that the transaction reads and commits later than all transactions that have used the tables, and commits
+// only if they are still frozen.
 func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 	ks := make([]keys.Key, len(fs))
 	for i := range fs {
@@ -376,7 +379,7 @@ func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 	} else {
 		vs, err = t.tx.GetMany(ctx, ks, kv.Exclusive, kv.Block)
 	}
-	t.froze = append(t.froze, fs...) // whatever happens, they end with the transaction
+	t.froze = append(t.froze, fs...) // in any case they end with the transaction
 	if err != nil {
 		return err
 	}
@@ -395,7 +398,7 @@ func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 	}
 	t.mu.Lock()
 	for _, f := range fs {
-		// Its uses are as good as the tables that it has frozen.
+		// The versions that it uses now are those that it has frozen.
 		for i := range t.uses {
 			if t.uses[i].id == f.id {
 				t.uses[i].version = f.version
@@ -410,7 +413,7 @@ func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 	return nil
 }
 
-// lockKept locks again what an earlier attempt of the transaction has frozen, and returns the other tables.
+// lockKept locks again the tables that an earlier attempt of the transaction has frozen, and returns the others.
 func (t *Txn) lockKept(ctx context.Context, ids []catalog.ID, out catalog.Exclusion) (rest []catalog.ID, err error) {
 	var fs []frozen
 	s := t.m.snap.Load()
@@ -446,10 +449,11 @@ func (t *Txn) rebase() {
 	}
 }
 
-// Owns reports whether nobody else can use a table until the transaction has ended: it has made it, or locked it.
+// Owns reports whether no other transaction can use a table until this one has ended, because this one has made or
+// locked the table.
 func (t *Txn) Owns(id catalog.ID) bool { return t.IsNew(id) || t.excludes(id) == catalog.ExcludeAll }
 
-// excludes is whom the transaction keeps from using a table.
+// excludes tells which transactions this one keeps from using a table.
 func (t *Txn) excludes(id catalog.ID) (out catalog.Exclusion) {
 	for _, f := range t.frozen {
 		if f.id == id {
@@ -459,8 +463,8 @@ func (t *Txn) excludes(id catalog.ID) (out catalog.Exclusion) {
 	return out
 }
 
-// LockAhead says whether the statement that is about to be bound will lock the tables that it finds. If they are locked by
-// others, it waits for the whole lock at once: two that waited for less would then wait for each other.
+// LockAhead says whether the statement that is about to be bound will lock the tables that it finds. If others have locked
+// them, it waits for the whole lock at once: two statements that waited for a weaker one would then wait for each other.
 func (t *Txn) LockAhead(on bool, wait kv.WaitPolicy) {
 	t.wait = wait
 	if t.ahead = on; on {
@@ -481,18 +485,19 @@ func (t *Txn) isFrozen(id catalog.ID) bool {
 	return slices.ContainsFunc(t.frozen, func(f frozen) bool { return f.id == id })
 }
 
-// thaw lets others use what was frozen for nothing.
+// thaw lets others use tables that were frozen in vain.
 func (m *Manager) thaw(ctx context.Context, fs []frozen) {
 	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, thawWait)
 	defer cancel()
 	for _, f := range fs {
 		if err := m.breakFreeze(limit, f.id, f.row); err != nil {
-			return // somebody who wants the table will
+			return // a transaction that wants the table deletes it
 		}
 	}
 }
 
-// breakFreeze deletes the row of a freeze, unless it is another one's by now, and finds out what that makes of the table.
+// breakFreeze deletes the row of a freeze, unless the row is another freeze's by now, and learns the table's state
+// afterwards.
 func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) error {
 	r, err := decodeFrozen(row)
 	if err != nil {
@@ -529,7 +534,7 @@ func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) er
 	return nil
 }
 
-// Newest reads a relation as it is now, nil if it is gone, and reports whether a transaction has it for itself.
+// Newest reads a relation as it is now, nil if it is gone, and reports whether a transaction has locked it.
 func (m *Manager) Newest(ctx context.Context, id catalog.ID) (t *catalog.Table, locked bool, err error) {
 	changes, err := m.learn(ctx, []catalog.ID{id})
 	if err != nil || len(changes) == 0 || changes[0].d == nil || changes[0].d.Table == nil || changes[0].d.Table.Dropped {
@@ -543,17 +548,17 @@ func (m *Manager) Newest(ctx context.Context, id catalog.ID) (t *catalog.Table, 
 	return t, row != nil, err
 }
 
-// orphaned is how long a freeze has been there before a node looks whether its transaction lives: most end by themselves.
+// orphaned is the age of a freeze at which a node checks whether its transaction lives: most freezes end by themselves.
 const orphaned = 3 * time.Second
 
 const (
-	// orphanWait is long enough to be told that a transaction without a sign of life is dead, and orphanPause how soon one that
-	// lives is looked for again.
+	// orphanWait is long enough to find out that a transaction without heartbeats is dead, and orphanPause the time after which
+	// one that lives is checked again.
 	orphanWait  = time.Second
 	orphanPause = 10 * time.Second
 )
 
-// breakOrphans deletes the rows of freezes whose transactions are gone, and did not come to delete them.
+// breakOrphans deletes the rows of freezes whose transactions ended without deleting them.
 func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv.KeyValue) error {
 	there := map[catalog.ID]seenPending{}
 	for _, r := range rows {
@@ -573,8 +578,8 @@ func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv
 		if now-s.since < orphaned {
 			continue
 		}
-		// The transaction has had the lock of the table since before the row was there.
-		// Whether that lives is found out by waiting for it for a moment.
+		// The transaction has had the lock of the table since before the row was written. A short wait for that lock shows
+		// whether the transaction lives.
 		err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "orphan", LockTimeout: orphanWait}, func(ctx context.Context, tx *txn.Txn) error {
 			_, err := tx.Get(ctx, lockKey(catalog.ID(id)), kv.KeyShared, kv.Block)
 			return err
@@ -592,12 +597,12 @@ func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv
 			return err
 		}
 	}
-	m.orphans = there // of the poll's goroutine only
+	m.orphans = there // used by the poll's goroutine only
 	return nil
 }
 
-// unfreeze publishes a version that is not frozen after one that was, and is not any more, so that nobody has to look for the
-// row. It may fail: then the next change of the table does it.
+// unfreeze publishes a version that is not frozen, once the freeze of the one before it has ended, so that no transaction has
+// to look for the row. It may fail: then the next change of the table does it.
 func (m *Manager) unfreeze(ctx context.Context, id catalog.ID, version uint64) {
 	err := m.Change(ctx, func(_ context.Context, _ *txn.Txn, c *Txn) error {
 		if d := c.Descriptor(id); d != nil && d.Version() == version && d.Table != nil && d.Table.Frozen != catalog.ExcludeNone {
@@ -627,8 +632,8 @@ func (m *Manager) thawed(ctx context.Context, id catalog.ID, version uint64) err
 	return nil
 }
 
-// barred reports whether a descriptor is one with which the transaction may not begin anything (lease.L6). Transactions that use the
-// earlier version continue.
+// barred reports whether a descriptor is one that the transaction may not begin to use (lease.L6). Transactions that use the earlier
+// version continue.
 func (t *Txn) barred(d *Descriptor) bool {
 	if t.ahead {
 		return t.barredFrom(d, catalog.ExcludeWriters)
@@ -636,7 +641,7 @@ func (t *Txn) barred(d *Descriptor) bool {
 	return t.barredFrom(d, catalog.ExcludeAll)
 }
 
-// barredFrom is barred for those whom a lock keeps out that is as strict as out.
+// barredFrom is barred for a use that a lock of mode out, or a stricter one, keeps out.
 func (t *Txn) barredFrom(d *Descriptor, out catalog.Exclusion) bool {
 	x := d.Table
 	if x == nil || x.Frozen < out || t.tx == nil || t.tx.Historical() || t.hasFrozen(x.ID, x.Version) || t.olderThan(x.ID, x.Version) {
@@ -647,7 +652,7 @@ func (t *Txn) barredFrom(d *Descriptor, out catalog.Exclusion) bool {
 	return t.m.thaws[x.ID] != x.Version
 }
 
-// MayMeetLocks reports whether there are tables that not everybody may use. It costs nothing.
+// MayMeetLocks reports whether any table is frozen. It costs one atomic load.
 func (t *Txn) MayMeetLocks() bool { return t.m.snap.Load().frozen > 0 }
 
 // MayWrite waits until the transaction may change or lock rows of a table: out is the least strict lock that keeps it from that.
@@ -661,7 +666,8 @@ func (t *Txn) MayWrite(ctx context.Context, id catalog.ID, out catalog.Exclusion
 }
 
 // awaitThaw waits until a table that is frozen in the snapshot may be used, in this version or another. It waits as the
-// transaction itself, for the lock of whoever has frozen the table, so that a deadlock is found and the wait is seen.
+// transaction itself, for the lock of the transaction that has frozen the table, so that the wait is visible and a
+// deadlock is found.
 func (t *Txn) awaitThaw(ctx context.Context, d *Descriptor) error {
 	m, id := t.m, d.ID()
 	lock := kv.KeyShared

@@ -8,8 +8,8 @@ import (
 	"meridian/sql/catalog/lease"
 )
 
-// A renewal of a tenure that is under way when the tenure ends does not bring it back: a change has not waited for the node
-// meanwhile, and it would go on with what was replaced (lease.L3).
+// A renewal that is under way when the tenure ends does not bring the tenure back: a change has not waited for the node
+// meanwhile, and the node would go on with the replaced version (lease.L3).
 func TestLateRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, true)

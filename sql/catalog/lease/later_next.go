@@ -15,7 +15,7 @@ func (d *Descriptor) publish(m *Manager) {
 	}
 }
 
-// take notes that a descriptor which says so is used from now on.
+// take notes that a descriptor with MadeBy is used from now on.
 func (d *Descriptor) take(m *Manager) {
 	if d != nil && d.Table != nil && d.Table.MadeBy != "" {
 		invariant.Check(m.o.Version.Knows(version.NextDescriptor), "version.CV3: table %q was made by %s, and the binary here has %s", d.Table.Name, d.Table.MadeBy,

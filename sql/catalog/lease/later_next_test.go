@@ -10,7 +10,8 @@ import (
 	"meridian/version"
 )
 
-// TestNextVersion: what a node writes says by which version a table was made, once the version is active, and for new tables only.
+// TestNextVersion: a node writes into the descriptor of a new table the version that made it, once that version is active; it
+// leaves older tables as they are.
 func TestNextVersion(t *testing.T) {
 	b := version.Built()
 	h := version.NewHandle(b, b.Oldest)

@@ -11,8 +11,8 @@ import (
 	"meridian/wire"
 )
 
-// TestNextVersion: a table whose descriptor the next version wrote too early is not usable, by name, and so is not written again without
-// what this version does not know (lease.L10).
+// TestNextVersion: a table whose descriptor the next version wrote too early is refused by name, and so is not written again without the
+// member that this version does not know (lease.L10).
 func TestNextVersion(t *testing.T) {
 	const text = `{"f":1,"Table":{"MadeBy":"0.2","ID":104,"Version":1,"Name":"t"}}` // TestNextVersion of later_next_test.go writes it
 	d, err := decodeDescriptor([]byte(text), version.Built().Own)

@@ -193,15 +193,15 @@ func (s *slow) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 	return s.Sender.Send(ctx, b)
 }
 
-// TestVisibleMeanwhile: who finds that a name is not known here and asks the store hears of it also if somebody else, who asked
-// a moment before, has brought the node up to date in between.
+// TestVisibleMeanwhile: a transaction that does not find a name here and asks the store also finds it if another one, which
+// asked a moment before, has brought the node up to date in between.
 func TestVisibleMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, false)
 		defer c.stop()
 		var done sync.WaitGroup
 		done.Go(func() { c.nodes[0].create(t, "t") })
-		time.Sleep(time.Millisecond) // it waits for the other node to know
+		time.Sleep(time.Millisecond) // the statement waits until the other node knows
 		c.nodes[1].way.d.Store(int64(5 * time.Millisecond))
 		for i := range 15 {
 			done.Go(func() {
@@ -219,7 +219,7 @@ func TestVisibleMeanwhile(t *testing.T) {
 	})
 }
 
-// I7: a change waits for a transaction that uses the version that it replaces, on whatever node that is.
+// I7: a change waits for a transaction that uses the version that it replaces, on any node.
 func TestChangeWaitsForUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, true)
@@ -336,7 +336,7 @@ func TestTenureLostInVain(t *testing.T) {
 			if err := c.nodes[0].rename(changed, "u"); err != nil {
 				t.Fatal(err)
 			}
-			// Somebody reads what the transaction is going to write, so that it commits after the old tenure.
+			// Another reader reads the key that the transaction is going to write, so that it commits after the old tenure.
 			if _, err := c.nodes[0].db.Get(ctx, []byte("\x10x")); err != nil {
 				t.Fatal(err)
 			}
@@ -345,7 +345,7 @@ func TestTenureLostInVain(t *testing.T) {
 			if err := tx.Write(ctx, &b); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond) // the store knows no uncertainty: who is to see the new name reads later
+			time.Sleep(time.Millisecond) // the store knows no uncertainty: a reader that is to see the new name reads later
 			if err := n.m.Start(ctx); !errors.Is(err, context.Canceled) {
 				t.Fatal(err) // its loops can't run, but it has a tenure
 			}

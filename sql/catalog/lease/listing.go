@@ -8,9 +8,10 @@ import (
 	"meridian/sql/catalog"
 )
 
-// listing is a snapshot's descriptors, without those that are dropped, by kind and by what introspection asks for. A
-// dropped descriptor stays in the snapshot until its data is gone, a day for example; lists that passed over thousands
-// of them each time made information_schema as slow as all the tables that there had ever been.
+// listing is a snapshot's descriptors, without those that are dropped, by kind and by the keys by which introspection
+// looks them up. A dropped descriptor stays in the snapshot until its data is gone, a day for example; passing over
+// thousands of them for each list made the time of a query on information_schema proportional to the number of all
+// tables that had ever existed.
 //
 // It is made when it is first asked for, once for each snapshot. A change of the schema makes a snapshot, so statements
 // that only run never make one. Slices are shared and must not be changed.
@@ -180,8 +181,9 @@ func (v *View) PeekName(schema catalog.ID, name string) *catalog.Table {
 	return nil
 }
 
-// PeekBare is the relation that a name without a schema finds by the search path: Table, for display. It neither waits
-// nor makes the transaction rely on what it finds, and does not ask whether another node has made it a moment ago.
+// PeekBare is the relation that a name without a schema finds by the search path: Table, for display. It does not wait,
+// does not make the transaction rely on the relation, and does not ask the store for one that another node has made a
+// moment ago.
 func (v *View) PeekBare(name string) *catalog.Table {
 	l, r := v.t.local, v.t.m.o.Relations
 	if !l.Empty() && !slices.Contains(v.info.SearchPath, catalog.TemporarySchema) {

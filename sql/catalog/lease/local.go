@@ -12,7 +12,7 @@ import (
 )
 
 // Local is the part of the catalogue that one session keeps for itself: its temporary relations, and the schema that they are in. It is
-// never stored, nobody else sees it, and no version of it is waited for. Identities are of a range of their own
+// never stored, no other session sees it, and no change waits for a version of it. Its identities are a range of their own
 // (catalog.IsLocal), so that no key and no descriptor of the cluster has one.
 //
 //	lease.LC1: Names of temporary relations come before all others, unless the search path says otherwise (pg_temp).
@@ -24,7 +24,7 @@ import (
 type Local struct {
 	schema *catalog.Schema // nil before the first relation
 	// relations are those after the last commit; edits those that the open transaction has made, changed or dropped. Both have access
-	// control lists too. A descriptor does not change any more when the statement is over that has made it.
+	// control lists too. A descriptor no longer changes once the statement that made it is over.
 	relations, edits map[catalog.ID]*Descriptor
 	// fresh are the edits of the running statement, which it may change in place.
 	fresh      map[catalog.ID]bool
@@ -32,11 +32,11 @@ type Local struct {
 	version    uint64
 	generation uint64
 	stats      map[catalog.ID]*catalog.Statistics
-	// learnt is the catalogue that the columns' types are of.
+	// learnt is the snapshot from which the columns' types were taken.
 	learnt *Snapshot
 	// Rows, if not nil, estimates the rows of a table's primary index, for tables that were not analyzed.
 	Rows func(*catalog.Table) int64
-	// counters are the temporary sequences of which something was taken or set.
+	// counters are the positions of the temporary sequences that were used.
 	counters map[localCounter]position
 }
 
@@ -95,7 +95,7 @@ func (l *Local) NewID() (catalog.ID, error) {
 	return l.newID(), nil
 }
 
-// Step is the end of a statement: what it has changed does not change any more (lease.LC3).
+// Step ends a statement: descriptors that it has changed no longer change (lease.LC3).
 func (l *Local) Step() { l.fresh = nil }
 
 // Mark remembers the present state.
@@ -128,7 +128,7 @@ func (l *Local) Commit() {
 	l.edits, l.fresh = nil, nil
 }
 
-// settleTypes makes the values public that the transaction has added to types: nobody else has to get used to them.
+// settleTypes makes public the values that the transaction has added to types: no other session uses the types.
 func (l *Local) settleTypes() {
 	for _, t := range l.types() {
 		to, some := t.Enum.Settled(types.ValueUnsafe, types.ValuePublic)
@@ -160,7 +160,7 @@ func (l *Local) Rollback() {
 // Changed reports whether the open transaction has changed anything.
 func (l *Local) Changed() bool { return l != nil && len(l.edits) > 0 }
 
-// Forget ends all of it, at the end of the session.
+// Forget removes everything, at the end of the session.
 func (l *Local) Forget() {
 	l.relations, l.edits, l.fresh, l.stats, l.counters = nil, nil, nil, nil, nil
 	l.generation++
@@ -270,7 +270,7 @@ func (l *Local) isName(schema string) bool {
 	return schema == catalog.TemporarySchema || l.schema != nil && l.schema.Name == schema
 }
 
-// named finds the relation that has a name, or one of whose indexes has.
+// named finds the relation that has a name, or has an index of that name.
 func (l *Local) named(name string) *Descriptor {
 	if l.Empty() || l.schema == nil {
 		return nil
@@ -316,7 +316,7 @@ func (l *Local) statistics(id catalog.ID) *catalog.Statistics {
 	}
 	n := l.Rows(d.Table)
 	if n == 0 {
-		return nil // a plan that is made before the rows should not be one for none
+		return nil // a plan that is made before the rows are written should not assume that there are none
 	}
 	return &catalog.Statistics{Rows: n}
 }
@@ -329,8 +329,8 @@ func (t *Txn) SetLocal(l *Local) {
 	}
 }
 
-// learn gives columns of enums the versions of these that the node knows, since others change the types without knowing of the columns.
-// It is called between transactions.
+// learn gives columns of enums the versions of the enums that the node knows, since other sessions change the types without knowing of
+// the columns. It is called between transactions.
 func (l *Local) learn(s *Snapshot) {
 	if l.learnt == s {
 		return
@@ -367,7 +367,7 @@ func (l *Local) learn(s *Snapshot) {
 	}
 }
 
-// Local is what SetLocal was given.
+// Local is the session's own part of the catalogue; nil if SetLocal was not called.
 func (t *Txn) Local() *Local { return t.local }
 
 // position is how far a temporary sequence is: its last value, and whether that has been handed out.
@@ -429,7 +429,8 @@ func (l *Local) DropAll() {
 	l.Step()
 }
 
-// drop drops the relations that which chooses, their sequences, and the views and foreign keys that depend on them.
+// drop drops the relations for which which returns true, their sequences, and the views and foreign keys that depend on
+// them.
 func (l *Local) drop(which func(*catalog.Table) bool) {
 	going := map[catalog.ID]bool{}
 	l.Each(func(t *catalog.Table) {

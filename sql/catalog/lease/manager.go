@@ -21,18 +21,18 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultDuration is how long a node may use the catalogue without renewing its tenure: as long as a change of
-	// the schema may have to wait after a node died.
+	// DefaultDuration is how long a node may use the catalogue without renewing its tenure. A change of the schema may
+	// have to wait that long after a node died.
 	DefaultDuration = 12 * time.Second
 	// renewals is how often a tenure is renewed in the time that it lasts, and renewPause how soon a renewal that
 	// failed is tried again.
 	renewals   = 5
 	renewPause = 200 * time.Millisecond
-	// DefaultPollInterval is how soon a node hears of a change that no notification told it of.
+	// DefaultPollInterval is the time after which a node finds a change that no notification told it of.
 	DefaultPollInterval = time.Second
 	// DefaultMaxDescriptors bounds the memory of the snapshot.
 	DefaultMaxDescriptors = 200_000
-	// completeAfter is how long a publication may stay unconfirmed before another node looks after it.
+	// completeAfter is how long a publication may stay unconfirmed before another node completes it.
 	completeAfter = 15 * time.Second
 )
 
@@ -53,7 +53,7 @@ type Notifier interface {
 	Broadcast(ctx context.Context, payload []byte, done func(kv.NodeID, []byte))
 }
 
-// Options are what a Manager is made of.
+// Options are the options of a Manager.
 type Options struct {
 	DB     *txn.DB
 	Clock  *clock.Clock
@@ -78,7 +78,7 @@ type Manager struct {
 	tenure atomic.Pointer[tenure]
 	// drains counts the waits for transactions that use old versions.
 	drains atomic.Int64
-	// renewing has room for the one that renews the tenure.
+	// renewing has one slot, which the goroutine that renews the tenure takes.
 	renewing chan struct{}
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it but Txn.mu
@@ -86,12 +86,12 @@ type Manager struct {
 	open    map[*Txn]struct{}
 	free    []*Txn
 	applied map[catalog.ID]uint64 // pending versions that this node uses, for its tenure row
-	written map[catalog.ID]uint64 // what the tenure row says
+	written map[catalog.ID]uint64 // as in the tenure row
 	// confirmed versions are used by all nodes; their pending rows may still exist.
 	confirmed map[catalog.ID]uint64
-	// thaws are versions that were frozen, and that may be used all the same (lease.L6).
+	// thaws are versions that are marked as frozen but may be used, since their freezes have ended (lease.L6).
 	thaws map[catalog.ID]uint64
-	// news is closed when the snapshot has changed, or thaws have.
+	// news is closed when the snapshot or thaws have changed.
 	news      chan struct{}
 	seen      map[catalog.ID]seenPending
 	orphans   map[catalog.ID]seenPending // freezes, by when they were seen first
@@ -104,7 +104,7 @@ type seenPending struct {
 	since   time.Duration
 }
 
-// tenure is a promise of this node, until expiration, to tell which versions it uses.
+// tenure is the node's permission to use its snapshot until expiration; in return it tells which versions it uses.
 type tenure struct {
 	expiration atomic.Int64 // wall nanoseconds
 }
@@ -199,7 +199,7 @@ func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp,
 			d, err := m.decode(r.Value)
 			if err != nil {
 				m.unread(r.Key, err)
-				return nil // a statement that names it is told (lookAgain); all others go on (lease.L10)
+				return nil // a statement that names it gets the error (lookAgain); all others go on (lease.L10)
 			}
 			s.byID[d.ID()] = entry{d: d}
 			s.frozen += isFrozen(d)
@@ -276,7 +276,7 @@ func (m *Manager) renew(ctx context.Context) bool {
 	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, m.o.Duration/3)
 	defer cancel()
 	err := m.o.DB.Run(limit, txn.TxnOptions{Name: "tenure"}, func(ctx context.Context, tx *txn.Txn) error {
-		// In time, or not at all (lease.L3).
+		// The renewal commits before the old tenure ends, or not at all (lease.L3).
 		tx.SetDeadline(old)
 		return m.putTenure(ctx, tx, exp, applied)
 	})
@@ -293,7 +293,7 @@ func (m *Manager) renew(ctx context.Context) bool {
 	return true
 }
 
-// poll finds changes that no notification told of, and completes what a dead publisher left.
+// poll finds changes that no notification told of, and completes publications whose publisher died.
 func (m *Manager) poll(ctx context.Context) {
 	for m.o.Host.Clock.Sleep(ctx, m.o.PollInterval) == nil {
 		if err := m.pollOnce(ctx); err != nil && ctx.Err() == nil {
@@ -434,8 +434,8 @@ func (m *Manager) unread(key keys.Key, err error) {
 	m.o.Host.Log.Warn("a row of the catalogue can't be read; statements that name its object are refused", "key", key, "error", err)
 }
 
-// unreadable is the error of a statement that names the object of a row that can't be read. If a later version knows more kinds of objects, this one knows of such
-// an object only that there is one.
+// unreadable is the error of a statement that names the object of a row that can't be read. Of an object of a kind that only a later version knows,
+// this one knows no more than that it exists.
 func unreadable(id catalog.ID, err error) error {
 	if !errors.As(err, new(*wire.VersionError)) {
 		return err
@@ -460,7 +460,8 @@ func (m *Manager) apply(changes []change) {
 	}
 }
 
-// OnChange has f called, on some goroutine of the manager's, after the snapshot changed. f must not wait.
+// OnChange registers f to be called after each change of the snapshot, on a goroutine of the manager's. f must not
+// wait.
 func (m *Manager) OnChange(f func()) {
 	m.mu.Lock()
 	m.listeners = append(slices.Clip(m.listeners), f)
@@ -477,7 +478,7 @@ func (m *Manager) changed() {
 	}
 }
 
-// announce wakes those who wait for news.
+// announce wakes the goroutines that wait for news.
 func (m *Manager) announce() {
 	m.mu.Lock()
 	close(m.news)
@@ -485,13 +486,13 @@ func (m *Manager) announce() {
 	m.mu.Unlock()
 }
 
-// Generation changes whenever any descriptor that this node uses does. Reading it costs nothing.
+// Generation changes whenever a descriptor that this node uses does. Reading it is one atomic load.
 func (m *Manager) Generation() uint64 { return m.snap.Load().generation }
 
-// Snapshot is the catalogue as the node knows it now, for what needs no protection by a transaction.
+// Snapshot is the catalogue as the node knows it now, for uses that need no protection by a transaction.
 func (m *Manager) Snapshot() *Snapshot { return m.snap.Load() }
 
-// Deadline is a timestamp until which what this node knows may be used.
+// Deadline is a timestamp until which this node may use its snapshot.
 func (m *Manager) Deadline() clock.Timestamp {
 	if t := m.tenure.Load(); t != nil {
 		return t.deadline()
@@ -515,7 +516,7 @@ func (m *Manager) User(ctx context.Context, name string) (*catalog.User, error) 
 // node ask nor learn from the time that an answer takes. CREATE ROLE tells every node before it returns.
 func (m *Manager) KnownUser(name string) *catalog.User { return m.snap.Load().user(name) }
 
-// Secret is what the cluster's nodes share and nobody else knows; empty in clusters that were made before there was one.
+// Secret is a secret that the cluster's nodes share; empty in clusters that were made before it was introduced.
 func (m *Manager) Secret() []byte {
 	if d := m.snap.Load().descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
 		return d.Settings.Secret
@@ -552,7 +553,7 @@ func (m *Manager) Settings() map[string]string {
 }
 
 // lookAgain asks the stored names, and reports whether the name is there; the snapshot has it then. Whether the snapshot had to
-// change for that says nothing: somebody else may have brought it up to date meanwhile.
+// change for that says nothing: another caller may have brought it up to date meanwhile.
 func (m *Manager) lookAgain(ctx context.Context, n nameKey) (bool, error) {
 	if m.tenure.Load() == nil {
 		return false, nil
@@ -597,7 +598,7 @@ func (m *Manager) NewID(ctx context.Context) (catalog.ID, error) {
 	return first, nil
 }
 
-// errStale is what a transaction is told that has to begin again to see the catalogue as it is now.
+// errStale is the error of a transaction that has to begin again to see the catalogue as it is now.
 func errStale(what string) error {
 	e := sqlstate.New(sqlstate.SerializationFailure, "the schema was changed by another transaction")
 	e.Detail = what

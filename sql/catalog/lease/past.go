@@ -16,7 +16,7 @@ import (
 // that may have changed since is read from the store at the transaction's own timestamp, as are names that lead to
 // one. Descriptors that certainly have not changed come from the snapshot, without a read of the store.
 //
-// Nobody has to wait for such a transaction: what it reads, the definition included, is not touched by later changes.
+// No change waits for such a transaction: later changes touch nothing that it reads, the definition included.
 
 // maxPast bounds what a transaction keeps of descriptors of the past; more are read again when they are needed.
 const maxPast = 1000
@@ -82,22 +82,22 @@ func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descript
 	return d, nil
 }
 
-// KeepDropped is how long the data of tables and indexes stays after they were dropped or truncated, at least: for
-// reads of the past, since all of its versions go together then. A read that begins relies on it for two thirds of the
-// time, so that it has five minutes to end.
+// KeepDropped is how long, at least, the data of tables and indexes stays after they were dropped or truncated. Then
+// all of its versions are removed together, so reads of the past depend on it. A read begins only within the first two
+// thirds of that time, so that it has five minutes to end.
 const KeepDropped = 15 * time.Minute
 
 // kept is a descriptor that was read not long ago.
 func (t *Txn) kept(id catalog.ID) (d *Descriptor, ok bool) {
 	if d, ok = t.then[id]; ok && t.m.o.Clock.Now().Wall-t.thenFrom.Wall > int64(KeepDropped)/6 {
-		t.then = nil // whether the data is still there has to be asked again
+		t.then = nil // whether the data still exists has to be checked again
 		return nil, false
 	}
 	return d, ok
 }
 
-// checkData refuses a table of the past whose data may be gone: what was dropped when KeepDropped is over is removed,
-// in all of its versions. It drops secondary indexes of which that is so from x.
+// checkData refuses a table of the past whose data may have been removed (KeepDropped). It takes secondary indexes
+// whose data may be gone out of x.
 func (t *Txn) checkData(ctx context.Context, x *catalog.Table) error {
 	recent := t.m.o.Clock.Now().Add(-KeepDropped * 2 / 3)
 	if x.Kind == catalog.KindView || recent.LessEq(t.tx.ReadTimestamp()) {
@@ -126,7 +126,7 @@ func (t *Txn) checkData(ctx context.Context, x *catalog.Table) error {
 	return nil
 }
 
-// namedThen finds what had a name at the transaction's timestamp; nil if nothing had.
+// namedThen finds the descriptor that had a name at the transaction's timestamp; nil if there was none.
 func (t *Txn) namedThen(ctx context.Context, s *Snapshot, n nameKey) (*Descriptor, error) {
 	if d := s.named(n); d != nil && !t.changedSince(s, d.ID()) {
 		return d, nil
@@ -150,8 +150,8 @@ func (t *Txn) namedThen(ctx context.Context, s *Snapshot, n nameKey) (*Descripto
 // ChangedSince reports whether anything in the catalogue may have changed since a time.
 func (m *Manager) ChangedSince(at clock.Timestamp) bool { return at.Less(m.snap.Load().modified) }
 
-// Past reports whether something that the transaction was given differs from what it is now, or is there no more: what
-// is made from it is of no use to others.
+// Past reports whether a descriptor that the transaction was given differs from the present one, or is dropped by now:
+// a plan that is made from it is of no use to others.
 func (t *Txn) Past() bool { return t.past }
 
 // Load makes Use able to compare descriptors with those of the time at which a historical transaction reads. For others

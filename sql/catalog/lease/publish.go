@@ -12,11 +12,11 @@ import (
 	"meridian/wire"
 )
 
-// waitForOthers bounds how long a change that did not replace anything waits for the nodes to know it: they find it
+// waitForOthers bounds how long a change that replaced nothing waits for the other nodes to learn of it: they find it
 // by themselves when they need it.
 const waitForOthers = 3 * time.Second
 
-// publish makes changes that are committed known everywhere, and waits until no transaction but self uses what they replaced.
+// publish tells all nodes of committed changes, and waits until no transaction but self uses the versions that they replaced.
 func (m *Manager) publish(ctx context.Context, changes []change, self *Txn) error {
 	m.apply(changes)
 	deps := make([]catalog.Dependency, 0, len(changes))
@@ -50,7 +50,7 @@ func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, change
 			return err
 		}
 		for i := range changes {
-			// There may be a later version by now, whose publisher waits for who waits here.
+			// There may be a later version by now, whose publisher waits for the transaction that waits here.
 			changes[i].used = deps[i].Version
 		}
 	}
@@ -104,7 +104,7 @@ func (m *Manager) Everywhere(ctx context.Context, d catalog.Dependency) error {
 	if done {
 		return nil
 	}
-	// The row was written together with the version, and is removed when everybody uses that.
+	// The row was written together with the version, and is removed when all nodes use that version.
 	row, err := m.o.DB.Get(ctx, pendingKey(d.ID))
 	if err != nil || row == nil {
 		return err
@@ -112,7 +112,7 @@ func (m *Manager) Everywhere(ctx context.Context, d catalog.Dependency) error {
 	return m.confirm(ctx, []catalog.Dependency{d}, nil, nil)
 }
 
-// ackSet is which nodes have answered, and which are waited for.
+// ackSet records which nodes have answered, and which are waited for.
 type ackSet struct {
 	mu    sync.Mutex // guards the fields below; nothing is taken after it
 	nodes map[kv.NodeID]bool
@@ -270,8 +270,8 @@ func encodeMessage(changes []change, stats []catalog.ID) ([]byte, error) {
 	return appendMessage(nil, &msg), nil
 }
 
-// HandleChange is told of another node's change, or asked something: see Notifier. It returns when no transaction of this node
-// uses what was replaced, or when the context ends.
+// HandleChange handles a message of another node, a change or a question: see Notifier. It returns when no transaction of this
+// node uses a replaced version, or when the context ends.
 func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, error) {
 	var msg message
 	r := wire.Read(payload)
@@ -297,7 +297,7 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, err
 			var err error
 			one.d, err = m.decode(c.Descriptor)
 			if errors.As(err, new(*wire.VersionError)) {
-				continue // no transaction here uses what this version has no name for
+				continue // no transaction here uses a descriptor that this version can't read
 			}
 			if err != nil {
 				return nil, err

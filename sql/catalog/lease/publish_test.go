@@ -12,8 +12,9 @@ import (
 	"meridian/txn"
 )
 
-// TestYoungerVersionMeanwhile: who waits until a version is in use everywhere does not wait for those who use that one
-// (lease.L1), though a younger one was published just before he asked: its publisher may wait for him.
+// TestYoungerVersionMeanwhile: a transaction that waits until a version is in use everywhere does not wait for the
+// users of that version (lease.L1), even if a younger one was published just before it asked: the publisher of that one
+// may wait for the transaction.
 func TestYoungerVersionMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, true)

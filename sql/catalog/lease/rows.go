@@ -10,8 +10,8 @@ import (
 	"meridian/wire"
 )
 
-// The messages of this package, and its rows but for descriptors (codec.go), with package wire. Rows are written whole by the node that they are of, so
-// that none is read, changed and written again by another one.
+// The messages of this package, and its rows but for descriptors (codec.go), with package wire. A row is written whole by one node, so that no node
+// reads, changes and rewrites a row of another version.
 
 // message is news that a publisher tells other nodes, or a question.
 type message struct {
@@ -188,11 +188,11 @@ func decodeTenure(b []byte) (t tenureRow, err error) {
 	return t, r.Err()
 }
 
-// frozenRow is what is stored while a table is frozen.
+// frozenRow is the row that exists while a table is frozen.
 type frozenRow struct {
 	Version uint64 // the frozen one
 	By      []byte // the transaction
-	Alone   bool   // nobody else uses the version before
+	Alone   bool   // no other transaction uses the earlier version
 }
 
 func appendFrozen(b []byte, f *frozenRow) []byte {

@@ -7,7 +7,7 @@ import (
 	"meridian/wire/wiretest"
 )
 
-// TestMessages: what nodes tell each other of the catalogue, and the rows along with the descriptors, are as package wire wants them.
+// TestMessages: the messages between nodes about the catalogue, and the rows besides descriptors, keep the rules of package wire.
 func TestMessages(t *testing.T) {
 	wiretest.Run(t, []wiretest.Message{
 		wiretest.Of("lease.Message", wiretest.Skips, appendMessage, readMessage, nil),

@@ -16,8 +16,8 @@ import (
 
 // Sequences hand out numbers, outside of transactions as in PostgreSQL: a number that was taken stays taken.
 //
-// They are drawn at the leaseholder of the counter, which is ahead of them by some (kv.AddRequest.Draw): so they come in
-// the order in which they are asked for, on whatever node, and only one of 32 has to be replicated.
+// The leaseholder of the counter hands them out of a reserve that it has replicated ahead (kv.AddRequest.Draw): so they
+// come in the order of the requests, whichever node sends them, and only one draw in 32 has to be replicated.
 //
 // A sequence is one counter. The stored counter is the last value less Sequence.Base, so that a missing counter is a sequence of which no
 // number was drawn.
@@ -36,7 +36,7 @@ type cached struct {
 	interval int64
 }
 
-// maxCachedSequences bounds the cache; what it drops are numbers nobody gets.
+// maxCachedSequences bounds the cache; numbers that it drops are never handed out.
 const maxCachedSequences = 1024
 
 // NewSequences makes Sequences over a DB.
@@ -49,8 +49,8 @@ func sequenceKey(seq *catalog.Table) keys.Key {
 	return keys.IndexPrefix(seq.ID, catalog.IndexID(max(seq.Sequence.Counter, 1)))
 }
 
-// setKey remembers what setval wrote: the counter, and whether its number counts as taken. It says nothing once the counter
-// is another.
+// setKey is the key where setval records the counter that it wrote, and whether its number counts as taken. The record is
+// void once the counter has changed.
 func setKey(seq *catalog.Table) keys.Key {
 	return append(sequenceKey(seq), 1)
 }
@@ -87,7 +87,7 @@ func (s *Sequences) Next(ctx context.Context, seq *catalog.Table) (int64, error)
 // it does so for sequences with room for at least minReserved.
 const reserved, minReserved = 32, 1 << 20
 
-// ahead is what is set aside of a sequence.
+// ahead is how much a leaseholder adds to a sequence's counter beyond a draw, for the next ones; zero: nothing.
 func ahead(d *catalog.Sequence) int64 {
 	step := d.Increment
 	if d.Cycle || step > minReserved || step < -minReserved || uint64(d.Max)-uint64(d.Min) < minReserved*uint64(max(step, -step)) {
@@ -102,7 +102,7 @@ type Taken struct {
 	turn         uint64
 }
 
-// Take takes up to n numbers at once. It never takes some that are not the sequence's.
+// Take takes up to n numbers at once, all within the sequence's bounds.
 func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (Taken, error) {
 	d := seq.Sequence
 	if uint64(max(d.Increment, -d.Increment)) > math.MaxInt64/uint64(n) {
@@ -136,7 +136,7 @@ func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (Take
 			}
 		}
 		if n > 1 {
-			n = 1 // the last ones, in turn
+			n = 1 // the last numbers, one by one
 			continue
 		}
 		if !d.Cycle || wraps == maxWraps {
@@ -157,7 +157,7 @@ func (s *Sequences) Take(ctx context.Context, seq *catalog.Table, n int64) (Take
 // maxWraps bounds how often an exhausted sequence is set back for one number: others may exhaust it again at once.
 const maxWraps = 100
 
-// begin is what a sequence that cycles goes on with when it is exhausted.
+// begin is the number at which a cycling sequence continues when it is exhausted.
 func begin(d *catalog.Sequence) int64 {
 	if d.Increment < 0 {
 		return d.Max
@@ -174,14 +174,14 @@ func follows(d *catalog.Sequence, number, counter int64) bool {
 	return counter == 0
 }
 
-// GiveBack gives back the last n of what was taken, which nobody has used, so that they are the next ones again. If somebody
-// has taken others since, they are lost.
+// GiveBack returns the last n of the numbers taken, unused, so that they are the next ones again. If others have been taken
+// since, the n are lost.
 func (s *Sequences) GiveBack(ctx context.Context, seq *catalog.Table, t Taken, n int64) error {
 	return s.db.GiveBack(ctx, sequenceKey(seq), seq.Sequence.Increment*n, t.turn)
 }
 
-// wrap sets an exhausted cycling sequence back and takes its first number, unless somebody else has. A counter that overflowed is at its end
-// in any case.
+// wrap sets an exhausted cycling sequence back and takes its first number, unless another caller has. A counter that overflowed is at its
+// end in any case.
 func (s *Sequences) wrap(ctx context.Context, seq *catalog.Table, overflow bool) (taken bool, err error) {
 	d := seq.Sequence
 	err = s.db.Run(ctx, txn.TxnOptions{Name: "sequence"}, func(ctx context.Context, tx *txn.Txn) error {
@@ -221,7 +221,7 @@ func (s *Sequences) Set(ctx context.Context, seq *catalog.Table, value int64, ca
 	})
 }
 
-// Last is the last number taken; called says that there was one, else it is the first to come.
+// Last is the last number taken; if called is false, none was taken, and it is the first to come.
 func (s *Sequences) Last(ctx context.Context, seq *catalog.Table) (last int64, called bool, err error) {
 	n, _, err := s.db.Draw(ctx, sequenceKey(seq), 0, 0)
 	if err != nil {

@@ -17,15 +17,15 @@ type Snapshot struct {
 	byID     map[catalog.ID]entry
 	names    map[nameKey]catalog.ID
 	stats    map[catalog.ID]*catalog.Statistics
-	// roles are those of byID; accessGeneration grows with every change on which rights may depend.
+	// roles are the roles in byID; accessGeneration grows with every change on which rights may depend.
 	roles            *catalog.Roles
 	accessGeneration uint64
-	// lists are of byID.
+	// lists has the descriptors of byID by kind.
 	lists  *listing
-	frozen int // versions that not everybody may begin to use
+	frozen int // the number of frozen versions
 }
 
-// isFrozen is 1 if not everybody may begin to use a version.
+// isFrozen is 1 if a version is frozen, else 0.
 func isFrozen(d *Descriptor) int {
 	if d != nil && d.Table != nil && d.Table.Frozen != catalog.ExcludeNone {
 		return 1
@@ -49,7 +49,7 @@ type change struct {
 	version  uint64
 	d        *Descriptor // nil: removed altogether
 	modified clock.Timestamp
-	used     uint64 // by which version others are asked for, if it is another
+	used     uint64 // the version of which other nodes are asked, if it is not d's
 }
 
 // with applies the changes that are news.
@@ -101,7 +101,7 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 }
 
 // after makes a snapshot that was read at a timestamp the successor of another, to which changes may have been applied
-// since. A descriptor that differs counts as changed at that timestamp: it may have been at any time before.
+// since. A descriptor that differs counts as changed at that timestamp, although it may have been changed earlier.
 func (s *Snapshot) after(old *Snapshot, at clock.Timestamp) *Snapshot {
 	s.generation, s.modified = old.generation+1, old.modified
 	s.roles, s.accessGeneration = s.rolesOf(), old.accessGeneration+1

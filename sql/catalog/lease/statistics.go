@@ -61,7 +61,7 @@ func (m *Manager) learnStatistics(ctx context.Context, ids []catalog.ID) error {
 	return nil
 }
 
-// Forget removes what is left of a dropped descriptor, statistics and grants included, once its data is gone.
+// Forget removes a dropped descriptor, its statistics and its grants, once its data is gone.
 func (m *Manager) Forget(ctx context.Context, id catalog.ID) error {
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "forget"}, func(ctx context.Context, tx *txn.Txn) error {
 		var b txn.WriteBatch
@@ -76,7 +76,7 @@ func (m *Manager) Forget(ctx context.Context, id catalog.ID) error {
 	return err
 }
 
-// Tenure is how long a node may use what it knows of the catalogue; Applied are the versions that are being published
+// Tenure tells how long a node may use its snapshot of the catalogue; Applied are the versions that are being published
 // and that it uses.
 type Tenure struct {
 	Node       kv.NodeID

@@ -29,13 +29,13 @@ type use struct {
 	version uint64
 }
 
-// Txn is the catalogue's part of one SQL transaction: the versions that it uses, so that nobody goes on to the next
-// but one (lease.L1), and its own changes. It is used by the transaction's goroutine.
+// Txn is the catalogue's part of one SQL transaction: the versions that it uses, so that no change skips ahead to the
+// next but one (lease.L1), and its own changes. It is used by the transaction's goroutine.
 type Txn struct {
 	m      *Manager
-	tx     *txn.Txn // set and forgotten under Manager.mu, for those who look at open transactions
+	tx     *txn.Txn // set and cleared under Manager.mu, for goroutines that look at open transactions
 	tenure *tenure
-	// last is the list that Use was called with last, at which snapshot.
+	// last is the list with which Use was called last, and lastSnap the snapshot then.
 	last     *catalog.Dependency
 	lastSnap *Snapshot
 
@@ -48,12 +48,12 @@ type Txn struct {
 	after []func(ctx context.Context) error
 	// before is called by Flush.
 	before func(ctx context.Context) error
-	// own are indexes whose identities nobody else can come to use, in tables that others use.
+	// own are indexes, in tables that others use, with identities that no other transaction can come to use.
 	own map[ownIndex]struct{}
 	// until bounds the commit's timestamp, if it is not zero.
 	until clock.Timestamp
-	// then are descriptors as they were at the timestamp of a historical transaction, nil: not there; past says that
-	// some are not what they are now.
+	// then are descriptors as they were at the timestamp of a historical transaction, nil where there was none; past says
+	// that some differ from the present ones.
 	then map[catalog.ID]*Descriptor
 	past bool
 	// thenFrom is when the first one of then was read.
@@ -61,8 +61,8 @@ type Txn struct {
 	// blocked are descriptors whose last publication has to be completed before another attempt.
 	blocked []catalog.Dependency
 	flushed bool
-	// frozen are tables that the transaction has for itself; froze are those and what its earlier attempts have frozen, whose rows it
-	// has locked. freezes is the one on whose behalf this one does that.
+	// frozen are tables that the transaction has locked; froze are those and the ones that its earlier attempts have frozen, whose
+	// rows it has locked. freezes is the transaction on whose behalf this one freezes tables.
 	frozen, froze []frozen
 	freezes       *Txn
 	// ahead: LockAhead. known is how many versions it used before the statement that locks tables, found the versions which that
@@ -74,7 +74,8 @@ type Txn struct {
 	// local is the session's own part of the catalogue; nil: it has none.
 	local *Local
 	loose bool // the statement may have been bound to any version
-	// jobs are tables whose jobs have to end before another attempt; late says that the last one has waited for them for too long.
+	// jobs are tables whose jobs have to end before another attempt; late says that the last attempt has waited for them for too
+	// long.
 	jobs []catalog.ID
 	late bool
 }
@@ -150,7 +151,7 @@ const (
 	awaitPause = 50 * time.Millisecond
 )
 
-// AwaitDeadline implements txn.DeadlineSource: the tenure is renewed all the time, but that may be late.
+// AwaitDeadline implements txn.DeadlineSource: the tenure is renewed regularly, but a renewal may be late.
 func (t *Txn) AwaitDeadline(ctx context.Context, at clock.Timestamp) {
 	for range awaitTries {
 		d := t.Deadline()
@@ -163,10 +164,10 @@ func (t *Txn) AwaitDeadline(ctx context.Context, at clock.Timestamp) {
 	}
 }
 
-// Use says that the transaction runs a plan that was made from these descriptor versions. If one of them is not the
-// present version any more, Use reports false: the plan has to be made again. An error means that the transaction has
-// to start over (lease.L4). Of a historical transaction the versions of its time are meant, as far as Load or a View found them;
-// if it did not, Use reports false. deps must not change afterwards.
+// Use says that the transaction runs a plan that was made from these descriptor versions. If one of them is not the present
+// version any more, Use reports false: the plan has to be made again. An error means that the transaction has to start over
+// (lease.L4). For a historical transaction these are the versions of its time, as far as Load or a View found them; otherwise
+// Use reports false. deps must not change afterwards.
 func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 	if len(deps) == 0 {
 		return true, nil
@@ -183,7 +184,7 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 		}
 	}
 	t.mu.Unlock()
-	// After the note: a drain that did not see it had swapped the snapshot before.
+	// The snapshot is loaded after the note: a drain that did not see the note had swapped the snapshot before.
 	s = t.m.snap.Load()
 	good, err := t.good(s, deps)
 	if !good {
@@ -236,13 +237,13 @@ func (t *Txn) young(s *Snapshot, id catalog.ID) error {
 	switch {
 	case !ok:
 	case t.tx.Historical():
-		// It reads with the present descriptor what may have been written under another.
+		// The transaction would read with the present descriptor rows that may have been written under another.
 		if x := e.d.Table; x != nil && at.Wall < x.HistoryFrom && (e.modified.IsZero() || at.Less(e.modified)) {
 			return sqlstate.New(sqlstate.NotInPrerequisiteState, "relation \"%s\" cannot be read at a time before its rows were loaded or an index was filled", x.Name)
 		}
 	case at.Less(e.modified):
 		if x := e.d.Table; x != nil && x.Frozen != catalog.ExcludeNone && (t.isFrozen(id) || t.olderThan(id, x.Version)) {
-			return nil // else it is as the version that the transaction uses
+			return nil // else it equals the version that the transaction uses
 		}
 		return errStale("The relation is younger than the transaction's snapshot.")
 	}
@@ -259,7 +260,7 @@ func (t *Txn) note(id catalog.ID, version uint64) {
 	t.uses = append(t.uses, use{id, version})
 }
 
-// unnote forgets all but the first n notes: those after them were of versions that are not used in the end.
+// unnote forgets all but the first n notes: the others are of versions that the transaction did not use in the end.
 func (t *Txn) unnote(n int) {
 	t.mu.Lock()
 	t.uses = t.uses[:n]
@@ -282,7 +283,7 @@ func (t *Txn) take(ctx context.Context, f func(*Snapshot) *Descriptor) (*Descrip
 	}
 }
 
-// takeAsIs is take without waiting, for those who do not use what they find.
+// takeAsIs is take without waiting, for callers that do not use the object.
 func (t *Txn) takeAsIs(f func(*Snapshot) *Descriptor) (*Descriptor, error) {
 	for {
 		s := t.m.snap.Load()
@@ -407,7 +408,8 @@ func (t *Txn) New(d Descriptor) {
 	t.put(nil, &d)
 }
 
-// IsNew reports whether nobody else can have used the object: the transaction itself has made it, or it is the session's own.
+// IsNew reports whether no other session can have used the object: the transaction itself has made it, or it is the session's
+// own.
 func (t *Txn) IsNew(id catalog.ID) bool {
 	if catalog.IsLocal(id) {
 		return true
@@ -435,7 +437,7 @@ func (t *Txn) RenewIndex(ctx context.Context, table *catalog.Table, x *catalog.I
 			return err
 		}
 		if catalog.IndexID(id) < table.NextIndex {
-			continue // this node's supply is older than that of whoever changed the table last
+			continue // another node, with a later supply of identities, has changed the table
 		}
 		x.ID = catalog.IndexID(id)
 		table.NextIndex = x.ID + 1
@@ -470,10 +472,11 @@ func (t *Txn) PrivateSpan(k keys.Key) (keys.Span, bool) {
 // NewID is Manager.NewID.
 func (t *Txn) NewID(ctx context.Context) (catalog.ID, error) { return t.m.NewID(ctx) }
 
-// AfterCommit has f run by Finish, in order, after every node uses the new descriptors. Its error is Finish's.
+// AfterCommit registers f to be run by Finish, in order, once every node uses the new descriptors. Its error is
+// Finish's.
 func (t *Txn) AfterCommit(f func(ctx context.Context) error) { t.after = append(t.after, f) }
 
-// BeforeFlush has f run by Flush, before anything is written; a later call replaces f.
+// BeforeFlush registers f to be run by Flush, before anything is written; a later call replaces f.
 func (t *Txn) BeforeFlush(f func(ctx context.Context) error) { t.before = f }
 
 // EachTable calls f for each relation that the transaction has made or changed; base is nil if it is new.
@@ -497,8 +500,9 @@ func (t *Txn) EachTable(f func(base, now *catalog.Table) error) error {
 // commitWithin is how long after Flush a transaction that has loaded rows may commit.
 const commitWithin = 10 * time.Second
 
-// bound notes in the descriptors of tables with loaded rows from when on these may be read (txn.LD1): rows carry
-// timestamps from before the commit, which nobody may see. The noted versions bound the commit's timestamp.
+// bound notes in the descriptors of tables with loaded rows the time from which the rows may be read (txn.LD1): they
+// carry timestamps from before the commit, and no reader at such a time may see them. The noted versions bound the
+// commit's timestamp.
 func (t *Txn) bound() {
 	for _, id := range t.order {
 		x := t.edits[id].now.Table
@@ -536,7 +540,7 @@ func (t *Txn) Flush(ctx context.Context) error {
 			WithDetail("The limit is %d.", t.m.o.MaxDescriptors)
 	}
 	for _, id := range t.order {
-		if err := t.edits[id].base.unusable(); err != nil { // before anything is waited for
+		if err := t.edits[id].base.unusable(); err != nil { // before any wait
 			return err
 		}
 	}
@@ -576,7 +580,8 @@ func (t *Txn) Flush(ctx context.Context) error {
 	return err
 }
 
-// checkBases makes sure that the descriptors are still those that were changed, and that everybody uses them (lease.L2).
+// checkBases makes sure that the transaction has changed the latest versions of its descriptors, and that all nodes use
+// these (lease.L2).
 func (t *Txn) checkBases(ctx context.Context) error {
 	var ids, unsure []catalog.ID
 	var ks, pending []keys.Key
@@ -607,7 +612,7 @@ func (t *Txn) checkBases(ctx context.Context) error {
 			stale = d.Version() != t.edits[id].base.Version()
 		}
 		if !stale && t.barredFrom(t.edits[id].base, catalog.ExcludeWriters) {
-			// Another transaction has the table for itself.
+			// Another transaction has locked the table.
 			if err := t.awaitThaw(ctx, t.edits[id].base); err != nil {
 				return err
 			}
@@ -623,8 +628,8 @@ func (t *Txn) checkBases(ctx context.Context) error {
 	if len(unsure) == 0 {
 		return nil
 	}
-	// The row was written together with the version that is the base, and is removed when everybody uses that. So it
-	// may be read now, outside of the transaction, whose read would be in the way of the removal.
+	// The row was written together with the base version, and is removed when all nodes use that version. So it may be
+	// read now, outside of the transaction, whose own read would be in the way of the removal.
 	err = t.m.o.DB.Run(ctx, txn.TxnOptions{Name: "publication", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
 		vs, err = tx.GetMany(ctx, pending, kv.NoLock, kv.Block)
 		return err
@@ -652,7 +657,7 @@ func (t *Txn) checkBases(ctx context.Context) error {
 	return nil
 }
 
-// names writes what the names of the changed descriptors stand for.
+// names writes the rows that map the names of the changed descriptors to identities.
 func (t *Txn) names(b *txn.WriteBatch) error {
 	before, after := map[nameKey]catalog.ID{}, map[nameKey]catalog.ID{}
 	var all []nameKey
@@ -717,20 +722,20 @@ func (t *Txn) RollbackTo(k Mark) {
 			t.edits[id] = &edit{e.base, e.now.clone()}
 		}
 	}
-	t.rebase() // what it has locked stays locked
+	t.rebase() // locked tables stay locked
 }
 
 // Reset forgets the changes: the transaction begins a new attempt. If it failed because another change was under way,
 // Reset waits for that one.
 //
-// It forgets which versions it has used only if it changed something itself. The next attempt has the row locks of this one, and
-// others that use a table may wait for them; if it had to wait for TRUNCATE, which waits for these others, nobody would
-// go on. So it counts as having begun (lease.L6).
+// Reset forgets which versions the transaction has used only if it changed something itself. The next attempt has the row locks
+// of this one, and others that use a table may wait for these; if that attempt had to wait for TRUNCATE, which waits for the
+// others, none would go on. So it counts as having begun (lease.L6).
 func (t *Txn) Reset(ctx context.Context) {
 	blocked, jobs := t.blocked, t.jobs
 	var lost []frozen
 	if id := t.tx.ID(); len(t.froze) > 0 {
-		// With another identity it has lost its locks.
+		// A transaction with another identity has lost its locks.
 		t.froze = slices.DeleteFunc(t.froze, func(f frozen) bool {
 			if f.by != id {
 				lost = append(lost, f)
@@ -769,7 +774,7 @@ func (t *Txn) Reset(ctx context.Context) {
 		defer cancel()
 		t.late = t.m.confirm(limit, wait, nil, nil) != nil && limit.Err() != nil || t.late
 	}
-	t.tx.LookAnew() // at what was waited for, too
+	t.tx.LookAnew() // at the descriptors that were waited for, too
 }
 
 func (t *Txn) clear() {
@@ -780,7 +785,7 @@ func (t *Txn) clear() {
 	t.m.released()
 }
 
-// forget is clear without what it uses.
+// forget is clear without the notes of versions used.
 func (t *Txn) forget() {
 	t.last, t.lastSnap = nil, nil
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
@@ -788,8 +793,8 @@ func (t *Txn) forget() {
 	t.then, t.past = nil, false
 }
 
-// Finish ends the transaction's part. After a commit it returns when every node uses the new descriptors and what
-// AfterCommit was given is done; the failure of that is Finish's. t must not be used afterwards.
+// Finish ends the transaction's part. After a commit it returns when every node uses the new descriptors and the
+// functions given to AfterCommit have run; their error is Finish's. t must not be used afterwards.
 func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	m := t.m
 	var changes []change
@@ -799,8 +804,8 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 			e := t.edits[id]
 			changes = append(changes, change{id: id, version: e.now.Version(), d: e.now, modified: at})
 		}
-		// Transactions that begin from here on must not read before the change. Its commit has waited (txn.TX8), so the clock is there
-		// already, unless the wait was cut short because the node stops.
+		// Transactions that begin from here on must not read before the change. Its commit has waited (txn.TX8), so the clock has
+		// passed the commit timestamp already, unless the wait was cut short because the node stops.
 		m.o.Clock.Forward(at)
 		t.froze = slices.DeleteFunc(t.froze, func(f frozen) bool { return t.isFrozen(f.id) && t.edits[f.id] != nil })
 	}
@@ -836,12 +841,12 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 // maxTries bounds how often Change starts over because others change the same descriptors.
 const maxTries = 200
 
-// Change runs f in a transaction of its own and publishes what it changed.
+// Change runs f in a transaction of its own and publishes its changes.
 func (m *Manager) Change(ctx context.Context, f func(ctx context.Context, tx *txn.Txn, t *Txn) error) error {
 	return m.change(ctx, nil, f)
 }
 
-// change is Change. It does not wait until self stops using the versions before.
+// change is Change, but does not wait for self to stop using the earlier versions.
 func (m *Manager) change(ctx context.Context, self *Txn, f func(ctx context.Context, tx *txn.Txn, t *Txn) error) error {
 	var t *Txn
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "schema change"}, func(ctx context.Context, tx *txn.Txn) error {

@@ -19,8 +19,9 @@ import (
 	"meridian/wire"
 )
 
-// TestUnreadableRow: a row of the catalogue that this version can't read, because its object is of a kind of a later one or because the row is damaged, is reported
-// to statements that name the object, at once and with the reason. All others, a change of the schema among them, go on; a node can be started.
+// TestUnreadableRow: a row of the catalogue that this version can't read, because its object is of a kind of a later one or because the row is
+// damaged, is reported to statements that name the object, at once and with the reason. All other statements, changes of the schema among them, go
+// on, and a node can be started.
 func TestUnreadableRow(t *testing.T) {
 	for _, x := range []struct {
 		name, row string
@@ -37,7 +38,7 @@ func TestUnreadableRow(t *testing.T) {
 				first := c.nodes[0]
 				first.create(t, "t")
 				id := first.create(t, "odd")
-				// Written below the catalogue, as a later version would that did not wait until it was active.
+				// The row is written below the catalogue, as by a later version that did not wait until it was active.
 				err := first.db.Run(context.Background(), txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
 					var b txn.WriteBatch
 					b.Put(encoding.AppendUint(keys.IndexPrefix(catalog.DescriptorTableID, catalog.IndexID(1)), uint64(id), encoding.Ascending), []byte(x.row))

@@ -9,8 +9,8 @@ import (
 	"meridian/sql/catalog"
 )
 
-// View implements catalog.View for one session within one transaction. Relations that are found by name or identity
-// are relied upon by the transaction from then on; lists of them are not, they are for display.
+// View implements catalog.View for one session within one transaction. The transaction relies on relations that it
+// finds by name or identity, but not on lists of them, which are for display.
 type View struct {
 	t    *Txn
 	info Info
@@ -311,7 +311,7 @@ func (v *View) tablesOf(database catalog.ID) []*catalog.Table {
 	return out
 }
 
-// NameTaken reports what has a name among the relations of a schema: a relation, or one of its indexes.
+// NameTaken finds the relation of a schema that has a name, or has an index of that name.
 func (v *View) NameTaken(database, schema catalog.ID, name string) (*catalog.Table, error) {
 	if catalog.IsLocal(schema) {
 		if d := v.t.local.named(name); d != nil {

@@ -13,19 +13,19 @@ import (
 	"meridian/wire"
 )
 
-// Waits that no lock tells of. A transaction that wants a table for itself waits until nobody uses the version before (lease.L6), and
-// until jobs have ended that change the table, which wait for users of older versions themselves:
+// Some waits are not for locks. A transaction that locks a table waits until no other uses the earlier version (lease.L6), and until
+// jobs that change the table have ended, which themselves wait for users of older versions:
 //
 //	A  has used t1,  wants t2 for itself:  waits for B, which uses t2's version before
 //	B  has used t2,  wants t1 for itself:  waits for A
 //
 // The lock table knows nothing of this. So a transaction that has waited for a moment asks every node for the transactions in its
-// way, and waits for each at its record, as for the holder of a lock (txn.Waiter): cycles are then found as any others, and the
-// transaction that gives way hears of the deadlock.
+// way, and waits for each at its record, as for the holder of a lock (txn.Waiter): a cycle is then found as any other, and the
+// transaction that gives way gets the error of a deadlock.
 
 const (
-	// askAfter is how long a wait lasts before the nodes are asked, askAgain how soon they are asked again: others may have taken
-	// their first lock since, and be waited for only now.
+	// askAfter is how long a wait lasts before the nodes are asked, askAgain the time until they are asked again: other
+	// transactions may have taken their first lock since, and can be waited for only from then on.
 	askAfter = 200 * time.Millisecond
 	askAgain = time.Second
 	// maxAsked bounds the transactions that one waits for at once.
@@ -39,7 +39,8 @@ func hasJob(t *catalog.Table) bool {
 	return slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 })
 }
 
-// usersHere are the transactions of this node that use versions older than these, as far as others can wait for them.
+// usersHere are the transactions of this node that use versions older than these, and have a record that others can
+// wait for.
 func (m *Manager) usersHere(deps []catalog.Dependency) (out []kv.TxnMeta) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +55,7 @@ func (m *Manager) usersHere(deps []catalog.Dependency) (out []kv.TxnMeta) {
 	return out
 }
 
-// users are those of all nodes.
+// users are the transactions of all nodes that use versions older than these.
 func (m *Manager) users(ctx context.Context, deps []catalog.Dependency) []kv.TxnMeta {
 	out := m.usersHere(deps)
 	if m.o.Notifier == nil {
@@ -79,9 +80,9 @@ func (m *Manager) users(ctx context.Context, deps []catalog.Dependency) []kv.Txn
 	return out[:min(len(out), maxAsked)]
 }
 
-// seenWaiting has the transaction wait, in the eyes of those who look for deadlocks, for all that use older versions of tables than
-// the present ones. The context that it returns ends with a deadlock in which the transaction gives way; the caller calls seen when
-// the wait is over, and is told of that.
+// seenWaiting makes the wait visible to deadlock detection: the transaction waits for all that use older versions of tables than
+// the present ones. The context that it returns ends if the transaction is to give way in a deadlock; the caller calls seen when
+// the wait is over, and gets the error of such a deadlock.
 func (t *Txn) seenWaiting(ctx context.Context, ids []catalog.ID) (_ context.Context, seen func() error) {
 	w, ok := t.tx.Waiter()
 	if !ok {
@@ -174,7 +175,7 @@ func errLate() error {
 }
 
 // awaitJobs waits for the jobs of tables that the transaction does not use. It gives its locks up after a while if it has any: a
-// job may wait for somebody who waits for one of them.
+// job may wait for a transaction that waits for one of them.
 func (t *Txn) awaitJobs(ctx context.Context, ids []catalog.ID, wait kv.WaitPolicy) error {
 	if t.late {
 		t.late = false
