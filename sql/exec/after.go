@@ -45,7 +45,7 @@ func (r *run) afterStatement() error {
 	return nil
 }
 
-// failure is the error of an event.
+// failure is an event's error.
 type failure struct {
 	seq int
 	err error
@@ -59,9 +59,9 @@ func (f *failure) before(g *failure) *failure {
 	return f
 }
 
-// group is events of one round that are handled together.
+// group is a list of events of one round that are handled together.
 type group struct {
-	in     *fkIn // whose action it is; nil: checks
+	in     *fkIn // the key whose action it is; nil: checks
 	writes catalog.ID
 	reads  []catalog.ID
 	events []fkEvent
@@ -156,7 +156,7 @@ func (in *fkIn) action(e fkEvent) catalog.Action {
 	return in.fk.OnDelete
 }
 
-// act carries out an action. After SET DEFAULT a row may still refer to the key that went, because that is the default; nothing else would
+// act carries out an action. After SET DEFAULT a row may still refer to the removed key, if that is the default; no other check would
 // notice.
 func (r *run) act(in *fkIn, events []fkEvent) (*failure, error) {
 	if f := r.cascade(in, events); f != nil {
@@ -169,7 +169,7 @@ func (r *run) act(in *fkIn, events []fkEvent) (*failure, error) {
 	return r.check(events)
 }
 
-// check finds the first violation among events that only look.
+// check finds the first violation among events that only check.
 func (r *run) check(events []fkEvent) (*failure, error) {
 	var first *failure
 	var parents []fkCheck
@@ -215,7 +215,7 @@ func (r *run) check(events []fkEvent) (*failure, error) {
 		if first != nil && first.seq < c.seq {
 			break
 		}
-		// The row may be another by now, or gone.
+		// The row may have been changed or deleted by now.
 		stands, err := c.fk.stands(r, c.vals)
 		if err != nil {
 			return nil, err
@@ -323,7 +323,7 @@ func (c *children) of(r *run, events []fkEvent, one bool, f func(e fkEvent, prim
 	return c.with(r, vals, one, func(i int, k keys.Key) error { return f(events[i], k) })
 }
 
-// with is of, by the child's values.
+// with is of, for values of the child's types.
 func (c *children) with(r *run, vals []types.Row, one bool, f func(i int, primary keys.Key) error) error {
 	pk := make(types.Row, len(c.child.Primary().Columns))
 	primary := func(p *kv.KeyValue) (keys.Key, error) {
@@ -454,7 +454,7 @@ func (o *fkOut) stands(r *run, vals types.Row) (found bool, err error) {
 	return found, err
 }
 
-// cascade carries out an action on the child rows of keys that went.
+// cascade carries out an action on the child rows of removed keys.
 func (r *run) cascade(in *fkIn, events []fkEvent) *failure {
 	fail := func(e fkEvent, err error) *failure { return &failure{e.seq, err} }
 	type target struct {
@@ -565,7 +565,7 @@ func (in *fkIn) apply(m *mutation, e fkEvent, before types.Row) (err error) {
 	}
 	for _, o := range w.out {
 		if o.fk == in.fk && action == catalog.Cascade {
-			continue // there by construction
+			continue // the entry exists by construction
 		}
 		if err := m.outgoingOne(o, w, after, before); err != nil {
 			return err

@@ -15,16 +15,16 @@ import (
 	"meridian/txn"
 )
 
-// Backfill fills a new index of a table from its primary index, in steps that are a transaction each. It does not
-// change and may be used for all of them.
+// Backfill fills a new index of a table from its primary index, in steps that are a transaction each. It is immutable
+// and serves all steps.
 type Backfill struct {
 	table *catalog.Table
 	iw    *indexWriter
 	all   *rowDecoder
 	src   *indexCodec
-	// ident are the ordinals by which an entry of the index tells whose it is.
+	// ident are the ordinals by which an entry of the index identifies its row.
 	ident []int
-	conv  *conversion // of an index that has rows as they will be
+	conv  *conversion // for an index of the converted rows
 	eval  *scalar.Context
 }
 
@@ -77,10 +77,10 @@ func NewBackfill(ctx context.Context, t *catalog.Table, index *catalog.Index, o 
 	return f, nil
 }
 
-// Span is all of the table's primary index: where the first step begins.
+// Span is the whole primary index of the table: the first step begins with it.
 func (f *Backfill) Span() keys.Span { return f.src.all() }
 
-// Entries are entries of an index in key order, each with the row that it is made of: a key of the primary index.
+// Entries are entries of an index in key order, each with the key of its row in the primary index.
 type Entries struct {
 	KVs  []kv.KeyValue
 	Rows []keys.Key
@@ -106,17 +106,18 @@ func (e *Entries) Row(k keys.Key) keys.Key {
 	return e.Rows[i]
 }
 
-// Chunk is a part of a table on its way into an index.
+// Chunk is a part of a table that is being written into an index.
 type Chunk struct {
 	// Span is that of its rows in the primary index, and Rest what follows it; nil at the end.
 	Span keys.Span
 	Rest *keys.Span
 	Rows int64
-	// Unique are the entries whose keys another row could have too; Own have their row's identity in the key.
+	// Unique are the entries whose keys another row could have too; entries in Own have their row's identity in the key.
 	Unique, Own Entries
 }
 
-// Read makes the entries of at most limit rows of a span. Two of them with one key of a unique index are 23505.
+// Read makes the entries of at most limit rows of a span. Two entries with one key of a unique index are the error
+// 23505.
 func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, lock kv.LockStrength) (*Chunk, error) {
 	page, rest, err := t.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: limit, TargetBytes: pageBytes, Lock: lock})
 	if err != nil {
@@ -175,7 +176,7 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 }
 
 // Step adds the entries of at most limit rows of the span, which nobody else can write, to the transaction and returns what
-// is left; nil at the end. Two rows with one key of a unique index are 23505.
+// is left; nil at the end. Two rows with one key of a unique index are the error 23505.
 func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) (*keys.Span, error) {
 	c, err := f.Read(ctx, t, span, limit, kv.NoLock)
 	if err != nil {
@@ -189,7 +190,8 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 }
 
 // Fill adds the entry of one row, if it is still there, while others may change it or the entry. It locks the row: where
-// rows are written all the time, a transaction that does not might fail for ever. Another row with the entry's key is 23505.
+// rows are written all the time, a transaction without the lock might fail for ever. Another row with the entry's key is the
+// error 23505.
 func (f *Backfill) Fill(ctx context.Context, t KV, row keys.Key) error {
 	c, err := f.Read(ctx, t, keys.Span{Start: row, End: row.Next()}, 1, kv.Shared)
 	if err != nil {
@@ -198,7 +200,7 @@ func (f *Backfill) Fill(ctx context.Context, t KV, row keys.Key) error {
 	return f.write(ctx, t, append(c.Unique.KVs, c.Own.KVs...), new(txn.WriteBatch))
 }
 
-// write adds entries that may be there already to a batch, and writes it.
+// write adds entries, some of which may exist already, to a batch, and writes it.
 func (f *Backfill) write(ctx context.Context, t KV, entries []kv.KeyValue, batch *txn.WriteBatch) error {
 	if len(entries) > 0 {
 		ks := make([]keys.Key, len(entries))

@@ -11,7 +11,7 @@ import (
 	"meridian/txn"
 )
 
-// sinkKV takes writes and forgets them.
+// sinkKV discards writes.
 type sinkKV struct{ *fakeKV }
 
 func (sinkKV) Write(context.Context, *txn.WriteBatch) error       { return nil }

@@ -58,7 +58,7 @@ func (s *rowStore) add(b *memory.Account, row types.Row) (types.Row, error) {
 func (s *rowStore) copy(row types.Row) types.Row {
 	w := len(row)
 	if w == 0 {
-		return types.Row{} // not nil: that would be the end
+		return types.Row{} // not nil, which would mean the end
 	}
 	if cap(s.slab)-len(s.slab) < w {
 		// The first slabs are small, because most statements keep few rows.

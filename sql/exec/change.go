@@ -7,7 +7,8 @@ import (
 	"meridian/sql/types"
 )
 
-// changeOp is what UPDATE and DELETE have in common: rows of one table come in, with the columns they have now, and each is changed.
+// changeOp is the common part of UPDATE and DELETE: the input yields rows of one table with their present columns, and each is
+// changed.
 type changeOp struct {
 	base
 	input     op
@@ -277,7 +278,7 @@ func (s *keySet) reset(r *run) {
 	s.seen, s.taken = nil, 0
 }
 
-// first reports whether the row is met for the first time.
+// first reports whether the row is a new one, and adds it.
 func (s *keySet) first(r *run, w *tableWriter, row types.Row) (bool, error) {
 	var err error
 	if s.buf, err = w.primary.codec.appendKey(s.buf[:0], row); err != nil {

@@ -7,8 +7,8 @@ import (
 	"meridian/sql/types"
 )
 
-// CopyWriter feeds rows to an INSERT whose input is VALUES over the statement's parameters; COPY FROM is that.
-// The values of each row become the parameters, so defaults, casts, checks and foreign keys are those of the INSERT.
+// CopyWriter runs COPY FROM: it feeds rows to an INSERT whose input is VALUES over the statement's parameters. The
+// values of each row become the parameters, so defaults, casts, checks and foreign keys are those of the INSERT.
 type CopyWriter struct {
 	cursor *Cursor
 	it     *insertIter
@@ -31,7 +31,8 @@ func NewCopyWriter(p *Program, env *Env) (*CopyWriter, error) {
 	return &CopyWriter{cursor: c, it: it}, nil
 }
 
-// Add inserts one row; the writes leave in batches. The row may be used again afterwards, not its values' memory.
+// Add inserts one row; the writes are sent in batches. The caller may reuse the row afterwards, but not the memory of
+// its values.
 func (w *CopyWriter) Add(ctx context.Context, values types.Row) error {
 	if w.err != nil {
 		return w.err
@@ -67,7 +68,7 @@ func (w *CopyWriter) Flush(ctx context.Context) error {
 	return w.err
 }
 
-// Close ends the copy; rows that were not written are forgotten.
+// Close ends the copy; rows that were not written are dropped.
 func (w *CopyWriter) Close() { w.cursor.Close() }
 
 var _ scalar.Subqueries = (*run)(nil)

@@ -19,7 +19,7 @@ type Constraint struct {
 	Index   catalog.IndexID
 }
 
-// DeferredCheck is a check that waits for the end of the transaction, or for SET CONSTRAINTS.
+// DeferredCheck is a check that is deferred until the end of the transaction, or until SET CONSTRAINTS.
 type DeferredCheck struct {
 	Constraint
 	// Values are those of a unique index's key, or of a foreign key's columns; with Gone, of a key that the referenced table no longer
@@ -88,8 +88,8 @@ func (r *run) postpone(checks []fkEvent) ([]fkEvent, error) {
 	return now, nil
 }
 
-// checkUnique finds a violation if two rows have the key of the events, which were left by rows that came to have it. It is that of the
-// first row that was not alone.
+// checkUnique looks for two rows with the key of the events, which were left by rows that took the key. The violation is that of the
+// first row that shares it.
 func (r *run) checkUnique(events []fkEvent) (*failure, error) {
 	u, vals := events[0].unique, events[0].vals
 	span, ok, err := u.codec.span(vals, nil, false, nil, false)
@@ -118,7 +118,8 @@ func (r *run) checkUnique(events []fkEvent) (*failure, error) {
 	return &failure{at, e}, nil
 }
 
-// FindDuplicate fails if two rows have one key of a deferrable index. Nobody else may write the table meanwhile.
+// FindDuplicate fails if two rows have one key of a deferrable index. No other transaction may write the table
+// meanwhile.
 func FindDuplicate(ctx context.Context, t KV, table *catalog.Table, x *catalog.Index) error {
 	codec, err := newIndexCodec(table, x)
 	if err != nil {
@@ -162,7 +163,7 @@ func FindDuplicate(ctx context.Context, t KV, table *catalog.Table, x *catalog.I
 	return nil
 }
 
-// CheckDeferred carries out checks that have waited, over all that the transaction has written. Constraints that are gone are kept.
+// CheckDeferred carries out deferred checks, over all writes of the transaction. Constraints that were dropped count as satisfied.
 func CheckDeferred(ctx context.Context, env *Env, o Options, checks []DeferredCheck) error {
 	p := &Program{}
 	b := &builder{ctx: ctx, opts: o, prog: p, meta: &opt.Metadata{}, ctes: make(map[int]*cteInfo),
@@ -187,7 +188,7 @@ func CheckDeferred(ctx context.Context, env *Env, o Options, checks []DeferredCh
 	return err
 }
 
-// deferredKind is what the checks of one constraint have in common.
+// deferredKind is the common part of the checks of one constraint.
 type deferredKind struct {
 	Constraint
 	gone bool
@@ -197,7 +198,7 @@ type deferredKind struct {
 type deferredEvents struct {
 	b      *builder
 	r      *run
-	known  map[deferredKind]fkEvent // without values; of a constraint that is gone there is nothing
+	known  map[deferredKind]fkEvent // without values; empty for a constraint that was dropped
 	events []fkEvent
 }
 
@@ -225,7 +226,7 @@ func (d *deferredEvents) add(c *DeferredCheck) error {
 		e.out = o
 	case e.in != nil:
 		if e.in.fk.OnDelete != catalog.NoAction {
-			e.after = c.Values // its action at UPDATE is the one that waited
+			e.after = c.Values // the deferred action is that of UPDATE
 		}
 	default:
 		return nil
@@ -234,7 +235,7 @@ func (d *deferredEvents) add(c *DeferredCheck) error {
 	return nil
 }
 
-// event is what checks a constraint; nothing if it is gone.
+// event is the event that checks a constraint, empty if the constraint was dropped.
 func (d *deferredEvents) event(c *DeferredCheck) (fkEvent, error) {
 	find := func(id catalog.ID) (*catalog.Table, error) {
 		if t, err := d.b.opts.View.TableByID(d.b.ctx, id); t == nil || err != nil {

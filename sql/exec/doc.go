@@ -41,9 +41,8 @@
 //	    references) remember the keys that were written, or come after the statement (StepStatement).
 //	exec.X4: When the statement is the whole transaction, its last batch carries the commit: with one range written
 //	    that is a single round of consensus.
-//	exec.X5: The events that a row leaves for the end of the statement (a removed key, a parent to look for, a key of a deferrable index)
-//	    are processed in the order of the rows and, for one row, of its constraints; events of an action come behind all these. Only events
-//	    that do not see each other's rows change places. It is PostgreSQL's order of triggers, so a statement fails here if and only if it
+//	exec.X5: The events that a row leaves for the end of the statement (a removed key, a parent that has to exist, a key of a deferrable index)
+//	    are processed in the order of the rows and, for one row, of its constraints; events of an action come after all of these. Only events that do not see each other's rows may be reordered. It is PostgreSQL's order of triggers, so a statement fails here if and only if it
 //	    does there, and of several violations the same one is reported.
 //	exec.X6: A row takes a key of a unique index when it is written: it fails if a row that the statement has not reached yet has the key,
 //	    even if that row would release it. Rows are reached in the order of the index that the plan scans; PostgreSQL's order is that of its

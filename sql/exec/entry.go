@@ -28,7 +28,7 @@ func (c *indexCodec) keyType(i int) *types.T { return c.x.KeyType(i) }
 // exact says that n equal key columns, none NULL, name one key.
 func (c *indexCodec) exact(n int) bool { return c.x.Exact(n) }
 
-// conflicts says that the row's entry must not be there already.
+// conflicts says that the row's entry must not exist already.
 func (c *indexCodec) conflicts(row types.Row) bool { return c.x.Enforces(row) }
 
 // appendKey and appendValue make the entry of a row of the table.

@@ -24,7 +24,7 @@ import (
 type fakeKV struct {
 	visible map[string][]byte
 	sorted  []string
-	stale   bool              // sorted needs to be made again
+	stale   bool              // sorted is out of date
 	pending map[string][]byte // nil: deleted
 
 	gets, scans, writes, commits int

@@ -30,7 +30,7 @@ type fkIn struct {
 	writer    *tableWriter
 	set       []int              // ordinals that SET NULL and SET DEFAULT set when the parent's row goes
 	defaults  []scalar.Evaluator // of the foreign key's columns, for SET DEFAULT
-	// Consequences of the columns that an action sets: generated columns, indexes with other entries, and what is checked.
+	// These follow from the columns that an action sets: generated columns, indexes whose entries change, and checks.
 	generated []setExpr
 	notNull   []int
 	changed   []*indexWriter
@@ -45,14 +45,14 @@ type fkCheck struct {
 	seq  int
 }
 
-// fkEvent is work for the end of the statement: a parent's key that went (in), a row that needs a parent (out), or a key of a
-// deferrable unique index.
+// fkEvent is work for the end of the statement: a removed key of a parent (in), a row that needs a parent (out), or a key of
+// a deferrable unique index.
 type fkEvent struct {
 	seq, cause int // its place, and that of the event whose action made it
 	unique     *uniqueCheck
 	in         *fkIn
-	vals       types.Row // the key that went, or came
-	after      types.Row // what it became; nil: deleted
+	vals       types.Row // the key that was removed, or added
+	after      types.Row // its new values; nil: deleted
 	out        *fkCheck
 }
 
@@ -107,7 +107,7 @@ func (b *builder) foreignKeys(w *tableWriter) error {
 			return err
 		}
 	}
-	// A reference of a table to itself may be listed by the table alone.
+	// A reference of a table to itself may be listed in Foreign alone.
 	for i := range t.Foreign {
 		if fk := &t.Foreign[i]; fk.RefTable == t.ID {
 			if err := b.addIncoming(w, t, fk.ID); err != nil {
@@ -240,7 +240,7 @@ func (b *builder) newFKIn(fk *catalog.ForeignKey, child, parent *catalog.Table) 
 	return in, b.follows(in)
 }
 
-// newFKCheckIn is a fkIn that is good for checks only.
+// newFKCheckIn makes a fkIn for checks only.
 func newFKCheckIn(fk *catalog.ForeignKey, child, parent *catalog.Table) (*fkIn, error) {
 	c, err := newChildren(fk, child, parent)
 	if err != nil {
@@ -251,7 +251,7 @@ func newFKCheckIn(fk *catalog.ForeignKey, child, parent *catalog.Table) (*fkIn, 
 	return in, err
 }
 
-// follows compiles what an action that changes rows has to do and check besides.
+// follows compiles the further assignments and checks of an action that changes rows.
 func (b *builder) follows(in *fkIn) error {
 	changes := func(a catalog.Action) bool { return a == catalog.SetNull || a == catalog.SetDefault }
 	if !changes(in.fk.OnDelete) && !changes(in.fk.OnUpdate) && in.fk.OnUpdate != catalog.Cascade {
@@ -324,7 +324,8 @@ func (m *mutation) outgoingOne(o *fkOut, w *tableWriter, after, before types.Row
 		return err
 	}
 	if o.self || o.fk.Deferrable || m.cascades {
-		// The parent may come with the same statement, or later; and an action's rows may be changed by the next.
+		// The statement may insert the parent later, or a deferred check may allow that; and a later action may change the
+		// row again.
 		return m.r.event(fkEvent{out: &fkCheck{fk: o, key: k, vals: vals}, vals: vals})
 	}
 	if _, ok := m.seen[string(k)]; ok {
@@ -348,7 +349,7 @@ func differ(t *catalog.Table, cols []int, a, b types.Row) bool {
 	return false
 }
 
-// incoming notes a key that other rows may refer to and that goes.
+// incoming notes the removal of a key that other rows may refer to.
 func (m *mutation) incoming(w *tableWriter, before, after types.Row) error {
 	for _, in := range w.in {
 		if after != nil && !differ(w.table, in.refs, before, after) {
@@ -392,7 +393,7 @@ func pick(row types.Row, cols []int) types.Row {
 	return out
 }
 
-// checkParents looks for the parents that the batch's rows need. One that is missing is looked for again after the statement:
+// checkParents looks up the parents that the batch's rows need. A missing one is looked up again after the statement:
 // violations of other constraints come first.
 func (m *mutation) checkParents() error {
 	missing, err := m.r.missingParents(m.checks)
@@ -407,7 +408,7 @@ func (m *mutation) checkParents() error {
 	return err
 }
 
-// missingParents are the checks whose parents are not there.
+// missingParents are the checks whose parents do not exist.
 func (r *run) missingParents(checks []fkCheck) (missing []int, err error) {
 	for at := 0; at < len(checks); at += lookupBatch {
 		part := checks[at:min(at+lookupBatch, len(checks))]
@@ -456,8 +457,8 @@ func (in *fkIn) violation(vals types.Row) *sqlstate.Error {
 	return e
 }
 
-// precheck drops the statement's foreign key events if the state before the statement shows that there is nothing to
-// do, so that the last batch can carry the commit (exec.X4). It may leave them though there is nothing to do.
+// precheck drops the statement's foreign key events if the state before the statement shows that they need no work, so
+// that the last batch can carry the commit (exec.X4). It may leave events that need none.
 func (r *run) precheck() error {
 	ins, outs := 0, 0
 	for _, e := range r.events {
@@ -473,7 +474,7 @@ func (r *run) precheck() error {
 		}
 	}
 	if outs > 0 {
-		// Rows that refer to their own table, in a statement that takes no key away.
+		// These rows refer to their own table, in a statement that removes no key.
 		if ins > 0 {
 			return nil
 		}

@@ -17,7 +17,8 @@ type hashJoinOp struct {
 	ints   bool // one key, integers on both sides
 }
 
-// commonType is what values of two representations are brought to before they are hashed; nil: nothing to do.
+// commonType is the type to which values of two representations are converted before they are hashed; nil: none is
+// needed.
 func commonType(a, b *types.T) *types.T {
 	x, y := a.Phys(), b.Phys()
 	has := func(p types.Phys) bool { return x == p || y == p }
@@ -209,7 +210,7 @@ func (it *hashJoinIter) next() (types.Row, error) {
 			return nil, err
 		}
 		if len(it.links) == 0 && (o.kind == opt.InnerJoin || o.kind == opt.SemiJoin || o.kind == opt.RightJoin) {
-			it.draining = 0 // nothing can come
+			it.draining = 0 // no row can follow
 		}
 	}
 	for it.draining < 0 {

@@ -253,7 +253,7 @@ func (it *insertIter) add(row types.Row) error {
 	return it.write(it.comb, false)
 }
 
-// write inserts a row that is in nobody's way, as far as is known.
+// write inserts a row for which no conflict is known.
 func (it *insertIter) write(comb types.Row, blind bool) error {
 	o := it.o
 	if err := it.m.insert(o.w, comb[:o.width], blind); err != nil {
@@ -368,7 +368,7 @@ func (it *insertIter) replace(before, comb types.Row, indexes []*indexWriter) er
 	return it.done(comb)
 }
 
-// candidate is what stands in one pending row's way.
+// candidate is a row with which one pending row conflicts.
 type candidate struct {
 	primary  keys.Key
 	existing types.Row

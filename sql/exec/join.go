@@ -6,7 +6,7 @@ import (
 	"meridian/sql/types"
 )
 
-// joined is what all joins share: the combined row [left | right], the residual condition, and the shape of the
+// joined is the common part of all joins: the combined row [left | right], the residual condition, and the shape of the
 // output.
 type joined struct {
 	kind        opt.JoinKind

@@ -22,26 +22,26 @@ type KV interface {
 
 var _ KV = (*txn.Txn)(nil)
 
-// settler is what a KV has whose writes may fail after Write returned.
+// settler is implemented by a KV whose writes may fail after Write returned.
 type settler interface {
 	Settle(ctx context.Context) error
 }
 
-// checker is what a KV has that may be less than serializable: what is read for the sake of a constraint holds at the
-// commit all the same, and is locked.
+// checker is implemented by a KV that may be less than serializable: its reads for a constraint still hold at the
+// commit, and take locks.
 type checker interface {
 	Weak() bool
 	CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error)
 	CheckScan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error)
 }
 
-// checkMany reads keys for the sake of a constraint.
+// checkMany reads keys to check a constraint.
 func (r *run) checkMany(ks []keys.Key) ([][]byte, error) {
 	ask := func(ks []keys.Key) ([][]byte, error) { return r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block) }
 	if c, ok := r.kv.(checker); ok {
 		ask = func(ks []keys.Key) ([][]byte, error) { return c.CheckMany(r.ctx, ks) }
 	}
-	// The caller looks at them at once and keeps none.
+	// The caller uses the values at once and keeps none.
 	taken := int64(0)
 	defer func() { r.budget.Shrink(taken) }()
 	return inParts(ks, ask, func(n int64) error {
@@ -56,7 +56,7 @@ func (r *run) checkMany(ks []keys.Key) ([][]byte, error) {
 	})
 }
 
-// checkScan reads a span for the sake of a constraint.
+// checkScan reads a span to check a constraint.
 func (r *run) checkScan(o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
 	if c, ok := r.kv.(checker); ok {
 		return c.CheckScan(r.ctx, o)
@@ -64,8 +64,8 @@ func (r *run) checkScan(o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
 	return r.kv.Scan(r.ctx, o)
 }
 
-// toChange is how to lock rows that are read in order to be changed, where nothing but serializability would protect
-// them otherwise.
+// toChange is the lock for rows that are read in order to be changed: below serializable they would not be protected
+// otherwise.
 func (r *run) toChange() kv.LockStrength {
 	if c, ok := r.kv.(checker); ok && c.Weak() {
 		return kv.Exclusive
@@ -73,7 +73,7 @@ func (r *run) toChange() kv.LockStrength {
 	return kv.NoLock
 }
 
-// holder is what a KV has that keeps the locks which a statement asks for.
+// holder is implemented by a KV that keeps the locks which a statement asks for.
 type holder interface{ HoldLocks(on bool) }
 
 // holds brackets reads that take locks which the statement asks for.
@@ -91,7 +91,7 @@ func (rd *reader) holds(asked bool) func() {
 
 func nothing() {}
 
-// tracer is what a KV has that can name who served it.
+// tracer is implemented by a KV that can name the ranges and nodes that served it.
 type tracer interface {
 	SetTrace(on bool)
 	Served() []kv.Served
@@ -101,7 +101,7 @@ type tracer interface {
 type reader struct {
 	r     *run
 	stats *NodeStats
-	// held is what the values occupy that were read last, in the run number of.
+	// held is the memory of the values that were read last, in the run with the number of.
 	held int64
 	of   uint32
 }
@@ -127,17 +127,17 @@ func (rd *reader) measure(f func() (rows, bytes int64, err error)) error {
 	return err
 }
 
-// Rows as they come from ranges are accounted for until the reader has the next ones (I9): a page is a megabyte, but a row may
-// have 64. Where a batch of keys or spans has more than an answer may (kv.AnswerBytes), it is read in parts, each of which takes
-// its memory before the next is asked for.
+// Rows from ranges are accounted for until the reader has the next ones (I9): a page is a megabyte, but a row may have 64. A
+// batch of keys or spans with more bytes than an answer may have (kv.AnswerBytes) is read in parts, each of which takes its
+// memory before the next is requested.
 
-// pageFree is what a reader may hold without being accounted for.
+// pageFree is how much a reader may hold without an account.
 const pageFree = 64 << 10
 
-// letGo gives back what was read before.
+// letGo gives back the memory of the previous rows.
 func (rd *reader) letGo() {
 	if rd.of != rd.r.number {
-		rd.of, rd.held = rd.r.number, 0 // the run before has given back all
+		rd.of, rd.held = rd.r.number, 0 // the previous run has given back all
 	}
 	if rd.held != 0 {
 		rd.r.pages -= rd.held
@@ -146,7 +146,7 @@ func (rd *reader) letGo() {
 	}
 }
 
-// hold takes memory for what was read, besides what is held already.
+// hold takes memory for rows that were read, in addition to that held already.
 func (rd *reader) hold(bytes int64) error {
 	if bytes < pageFree {
 		return nil
@@ -177,7 +177,7 @@ func (rd *reader) getParts(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPoli
 	return inParts(ks, func(ks []keys.Key) ([][]byte, error) { return rd.askMany(ks, lock, wait) }, rd.hold)
 }
 
-// inParts reads keys, in parts where all of them have more than an answer may. hold is told the bytes of each part.
+// inParts reads keys, in parts if all of them exceed the bound of an answer. It calls hold with the bytes of each part.
 func inParts(ks []keys.Key, ask func([]keys.Key) ([][]byte, error), hold func(int64) error) ([][]byte, error) {
 	vs, err := ask(ks)
 	if tooLarge(err) && len(ks) > 1 {
@@ -325,7 +325,7 @@ func pairBytes(rows []kv.KeyValue) (n int64) {
 	return n
 }
 
-// Sizes of what is asked of the ranges at once.
+// Sizes of requests to the ranges.
 const (
 	// pageBytes bounds one page of a scan.
 	pageBytes = 1 << 20
@@ -335,7 +335,7 @@ const (
 	filteredPage = 16
 	// lookupBatch bounds the keys of one batch of lookups; batches grow towards it from firstPage.
 	lookupBatch = 1024
-	// eagerScanRows is how many rows several spans may be expected to have for all to be read at once.
+	// eagerScanRows bounds the rows that several spans are expected to have together, for all of them to be read at once.
 	eagerScanRows = 10_000
 )
 

@@ -67,7 +67,7 @@ func (it *indexJoinIter) open() error {
 	return it.in.open()
 }
 
-// hint tells how many rows will be taken; as many are asked of the input first.
+// hint tells how many rows will be taken; the first batch asks the input for as many.
 func (it *indexJoinIter) hint(rows int64) {
 	it.hinted = rows
 	hint(it.in, rows)
@@ -95,7 +95,7 @@ func (it *indexJoinIter) next() (types.Row, error) {
 			i := it.at
 			it.at++
 			if it.values[i] == nil {
-				continue // locked by somebody, with SKIP LOCKED
+				continue // locked by another transaction, with SKIP LOCKED
 			}
 			if err := it.o.dec.decode(it.ks[i], it.values[i], it.row); err != nil {
 				return nil, err
@@ -168,7 +168,7 @@ type lookupJoinOp struct {
 	index *indexCodec
 	dec   *rowDecoder
 	spans []spanSpec
-	// points: every span is a point. ordinary: there is one, which is not of an array.
+	// points: every span is a point. ordinary: there is a single span, without arrays.
 	points, ordinary bool
 	batch            int
 	on               []scalar.Evaluator
@@ -200,7 +200,7 @@ func (b *builder) lookupJoin(n *opt.LookupJoin) (op, error) {
 		o.spans = append(o.spans, sp)
 		o.points, o.ordinary = o.points && sp.point, o.ordinary && !sp.arrays
 	}
-	// The findings of a batch are held at once.
+	// The rows found for a batch are held at once.
 	o.batch = lookupBatch
 	if in, found := n.Input.Estimate().Rows, n.Est.Rows; !o.points && in > 0 && found/in > 64 {
 		o.batch = max(1, int(lookupBatch*64*in/found))
@@ -245,7 +245,7 @@ type lookupJoinIter struct {
 	lists  [][]kv.KeyValue
 	at     int // input row
 	ref    int // its lookup
-	match  int // next candidate of that
+	match  int // next candidate of that lookup
 	first  bool
 	hit    bool
 	size   int

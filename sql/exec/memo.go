@@ -8,11 +8,11 @@ import (
 	"meridian/sql/types"
 )
 
-// memo is what a correlated plan has answered so far, by the values of the outer columns that it reads. Rows of the outer plan that
-// have the same values, as those of a foreign key do, need not run it again.
+// memo holds the answers of a correlated plan by the values of the outer columns that it reads. For rows of the outer plan with the
+// same values, often those of a foreign key, the plan need not run again.
 //
-// A plan whose outer values hardly ever repeat does without: after memoProbation runs, less than one in memoHits of which was
-// answered from here.
+// A plan whose outer values hardly ever repeat does without a memo: it is given up if, after memoProbation runs, less than
+// one in memoHits was answered from it.
 type memo[V any] struct {
 	answers map[string]V
 	key     []byte
@@ -25,14 +25,14 @@ type memo[V any] struct {
 const (
 	// memoMax bounds the bytes of one memo. Rows that come later are not kept.
 	memoMax = 8 << 20
-	// memoProbation and memoHits are when a memo is given up.
+	// memoProbation and memoHits decide when a memo is given up.
 	memoProbation, memoHits = 512, 8
-	// memoEntry is about what an entry costs besides its key and its rows.
+	// memoEntry is the approximate size of an entry besides its key and its rows.
 	memoEntry = 96
 )
 
-// find looks for the values' answer. The values are compared by their binary form, since a plan may tell apart what is equal, as
-// 1.0 and 1.00 are.
+// find looks up the answer for some values. The values are compared by their binary form, since a plan may distinguish equal
+// values, such as 1.0 and 1.00.
 func (m *memo[V]) find(values []types.Datum, ts []*types.T) (v V, ok bool) {
 	if m.off {
 		return v, false
@@ -58,7 +58,7 @@ func (m *memo[V]) find(values []types.Datum, ts []*types.T) (v V, ok bool) {
 	return v, ok
 }
 
-// keep adds the answer for the values that find was asked last. Its rows have been accounted for; their bytes are the memo's from
+// keep adds the answer for the values of the last call of find. Its rows have been accounted for; their bytes are the memo's from
 // then on. It reports whether there was room.
 func (m *memo[V]) keep(b *memory.Account, v V, bytes int64) bool {
 	n := int64(len(m.key)) + memoEntry

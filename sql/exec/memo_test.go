@@ -7,8 +7,8 @@ import (
 	"meridian/sql/types"
 )
 
-// TestMemo: an answer is found for its values only, however equal others are; one memo has a bound, which its account sees; and a memo
-// whose values never come again gives up.
+// TestMemo: an answer is found for its values only, however equal others are; a memo is bounded, and its account has its memory; and a
+// memo whose values never repeat is given up.
 func TestMemo(t *testing.T) {
 	account := memory.NewSession(memory.NewNode(1 << 30))
 	number := func(s string) types.Datum {

@@ -13,7 +13,7 @@ type nestedLoopOp struct {
 	apply bool
 	outer []scalar.ColumnID
 	slots []int
-	// types are those of outer, if the right side's answers are worth keeping.
+	// types are the types of outer, if the right side's answers may be kept in a memo.
 	types []*types.T
 }
 
@@ -49,7 +49,7 @@ type nestedLoopIter struct {
 	inLeft      bool
 	hit         bool
 	at          int
-	// The right side's rows for one left row: those of the memo, or what is read into store on the way to there.
+	// The right side's rows for one left row are those of the memo, or are gathered in store for it.
 	memo     memo[[]types.Row]
 	values   []types.Datum
 	known    []types.Row
@@ -66,7 +66,7 @@ func (it *nestedLoopIter) open() error {
 	return it.left.open()
 }
 
-// forget drops what is known of the right side.
+// forget drops all answers of the right side.
 func (it *nestedLoopIter) forget() {
 	it.memo.reset(it.r.budget)
 	it.gathered.reset(it.r.budget)
@@ -96,14 +96,14 @@ func (it *nestedLoopIter) begin(row types.Row) error {
 	return it.right.open()
 }
 
-// gather notes a right row, and at the end of all of them that these were they. The first of them is all that matters to
-// a semi or anti join without a condition.
+// gather stores a right row and, at their end, puts all of them into the memo. A semi or anti join without a condition
+// needs only the first.
 func (it *nestedLoopIter) gather(row types.Row) {
 	if row != nil {
 		if it.gathered.bytes > memoMax {
 			it.gathers = false
 		} else if _, err := it.gathered.add(it.r.budget, row); err != nil {
-			it.gathers = false // the statement may do without
+			it.gathers = false // the statement can do without the memo
 		}
 		if !it.gathers {
 			it.gathered.reset(it.r.budget)

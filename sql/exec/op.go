@@ -10,16 +10,16 @@ import (
 	"meridian/sql/types"
 )
 
-// op is a compiled operator: what all executions of a program share.
+// op is a compiled operator, which all executions of a program share.
 type op interface {
 	// iter makes the operator's state for one run.
 	iter(r *run) iter
 	plan() opt.Node
 }
 
-// iter is an operator in one run. open starts it, and starts it again when it is run repeatedly by an Apply;
-// next yields rows that are valid until the following next; close gives back what it holds and leaves it ready
-// to be opened again.
+// iter is an operator in one run. open starts it, and starts it again when it is run repeatedly by an Apply; next
+// yields rows that are valid until the following next; close gives its memory back and leaves it ready to be opened
+// again.
 type iter interface {
 	open() error
 	next() (types.Row, error)
@@ -56,7 +56,7 @@ func layoutOf(n opt.Node) layout {
 	return l
 }
 
-// add appends columns that begin at a slot; columns that are there already keep their place.
+// add appends columns that begin at a slot; columns that are in the layout already keep their place.
 func (l layout) add(at int, cols []scalar.ColumnID) layout {
 	for i, c := range cols {
 		if _, ok := l[c]; !ok && c != 0 {
@@ -92,22 +92,23 @@ type builder struct {
 	ctes    map[int]*cteInfo
 	tables  map[catalog.ID]*catalog.Table
 	writers map[catalog.ID]*tableWriter
-	// place is that of the node to be compiled next.
+	// place is the place of the node to be compiled next.
 	place place
-	// owed is memory that Room was not asked for yet, and steps counts what was compiled since it was asked.
+	// owed is memory that was not requested from Room yet, and steps counts the parts compiled since the last request.
 	owed, steps int64
 }
 
 const (
-	// exprBytes is what a compiled expression occupies, and slotBytes a column in an operator's layout: estimates of ours.
+	// exprBytes is the memory of a compiled expression, and slotBytes that of a column in an operator's layout: estimates
+	// of ours.
 	exprBytes = 256
 	slotBytes = 48
-	// chargeSteps and chargeBytes are how much is compiled before Room is asked.
+	// chargeSteps and chargeBytes bound the parts that are compiled between two requests to Room.
 	chargeSteps = 256
 	chargeBytes = 64 << 10
 )
 
-// charge counts memory of the program.
+// charge counts memory of the program and requests it from Room.
 func (b *builder) charge(bytes int) error {
 	b.owed += int64(bytes)
 	if b.steps++; b.opts.Room == nil || b.steps < chargeSteps && b.owed < chargeBytes {

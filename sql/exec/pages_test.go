@@ -14,7 +14,7 @@ import (
 	"meridian/txn"
 )
 
-// largeKV is a KV that refuses answers as ranges do.
+// largeKV is a KV that refuses answers that are too large, as ranges do.
 type largeKV struct {
 	KV
 	refused, parts int
@@ -47,8 +47,8 @@ func (l *largeKV) ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOpt
 	return lists, err
 }
 
-// TestLargeRowsAreReadInParts: rows that are too many bytes for one answer are read in parts, whose memory is taken before the next
-// is asked for: a statement that would hold too many fails with 53200 (I9), and all is given back.
+// TestLargeRowsAreReadInParts: rows with too many bytes for one answer are read in parts, and the memory of each part is taken
+// before the next is requested: a statement that would hold too much fails with 53200 (I9), and gives all of it back.
 func TestLargeRowsAreReadInParts(t *testing.T) {
 	db := newMiniDB(t, false)
 	db.run("CREATE TABLE t (a int PRIMARY KEY, b int, s text);\n", false)

@@ -79,9 +79,9 @@ func longStatements(n int) map[string]string {
 	}
 }
 
-// TestLongStatements: a statement that is long or deep in any way is planned, or refused with an error of PostgreSQL's; each
-// stage asks for room as it goes, at least once in so many parts, and what the room answers, that the statement was cancelled or
-// holds too much, ends it there and then.
+// TestLongStatements: a statement that is long or deep in any way is planned, or refused with an error of PostgreSQL's. Each
+// stage requests room regularly, and an error of the room, because the statement was cancelled or holds too much, ends the stage
+// at once.
 func TestLongStatements(t *testing.T) {
 	db := newMiniDB(t, false)
 	db.run("CREATE TABLE t (a int PRIMARY KEY, b int, s text);\nCREATE TABLE u (a int PRIMARY KEY, b int);\n", false)
@@ -117,7 +117,7 @@ func TestLongStatements(t *testing.T) {
 	}
 }
 
-// TestListsAreBounded: a list whose entries are compared with one another has as many as PostgreSQL allows.
+// TestListsAreBounded: a list whose entries are compared with one another has at most as many as PostgreSQL allows.
 func TestListsAreBounded(t *testing.T) {
 	db := newMiniDB(t, false)
 	db.run("CREATE TABLE t (a int PRIMARY KEY, b int, s text);\n", false)
@@ -149,8 +149,8 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
-// plan takes a statement from its text to its program, with a room that fails at its call number at. It returns how often the
-// room was asked at each stage, and whether the statement is refused for its length or depth.
+// plan compiles a statement from its text to its program, with a room that fails at its at-th call. It returns how often each
+// stage called the room, and whether the statement is refused for its length or depth.
 func (db *miniDB) plan(t *testing.T, text string, at int, stop error) (stages [3]int, refused bool) {
 	t.Helper()
 	calls, stage := 0, 0

@@ -12,9 +12,9 @@ import (
 	"meridian/sql/types"
 )
 
-// Options are what Build needs beyond the plan.
+// Options are the inputs of Build besides the plan.
 type Options struct {
-	// Room, if set, is asked for the memory that the program occupies. It fails when that is too much, and when the statement
+	// Room, if set, is called with the memory that the program occupies. It fails if that is too much, or if the statement
 	// was cancelled.
 	Room func(bytes int64) error
 	// View finds the tables at the other end of foreign keys; only mutations use it.
@@ -22,17 +22,17 @@ type Options struct {
 	// Defaults binds a column's default for ON DELETE SET DEFAULT; nil refuses the action.
 	Defaults func(ctx context.Context, table *catalog.Table, ordinal int) (scalar.Expr, error)
 	// Follows binds a table's generated columns and CHECK constraints for actions of foreign keys; columns are the table's ordinals plus
-	// one. Nil leaves them alone.
+	// one. Nil: actions do not evaluate them.
 	Follows func(ctx context.Context, table *catalog.Table) (generated []opt.SetItem, checks []opt.CheckExpr, err error)
 	// Predicate binds a partial index's condition. Its columns are the table's ordinals plus one. Nil refuses
 	// to write tables with partial indexes.
 	Predicate func(ctx context.Context, table *catalog.Table, index *catalog.Index) (scalar.Expr, error)
-	// Rewrite binds what rows become by the table's catalog.Rewrite, and the checks of rows as they will be. Their columns are
-	// ordinals plus one. Nil refuses to write tables with one.
+	// Rewrite binds the expressions of the table's catalog.Rewrite, and the checks of converted rows. Their columns are
+	// ordinals plus one. Nil refuses to write tables with a Rewrite.
 	Rewrite func(ctx context.Context, table *catalog.Table) (exprs []scalar.Expr, checks []opt.CheckExpr, err error)
 }
 
-// Env is what one execution is lent.
+// Env is the environment of one execution.
 type Env struct {
 	Txn    KV
 	Scalar *scalar.Context
@@ -41,7 +41,8 @@ type Env struct {
 	// AutoCommit says that the statement is the whole transaction: the last writes may go with the commit.
 	// Cursor.Committed tells whether they did.
 	AutoCommit bool
-	// Looker reads when the transaction has failed, to tell which of several rows is at fault; nil: the one that was found.
+	// Looker reads after the transaction has failed, to tell which of several rows is at fault; nil: the error names the
+	// one that was found.
 	Looker Looker
 	// Budget bounds memory; nil gives the statement memory.DefaultLimit of its own.
 	Budget *memory.Account
@@ -58,17 +59,17 @@ type Looker interface {
 
 // VirtualTables computes the rows of virtual relations (pg_catalog and friends).
 type VirtualTables interface {
-	// Rows answers rows with one value for each of the ordinals that are asked for. All conditions of the statement are
-	// tested again on them.
+	// Rows returns rows with one value for each of the requested ordinals. All conditions of the statement are tested
+	// again on them.
 	Rows(ctx context.Context, read VirtualRead) ([]types.Row, error)
 }
 
-// VirtualRead is what one operator asks of a computed relation.
+// VirtualRead is one operator's read of a computed relation.
 type VirtualRead struct {
 	Table *catalog.Table
 	// Ordinals are the columns that are needed, in the order of a row's values.
 	Ordinals []int
-	// Keys all hold for the rows that are wanted. They may be used to compute fewer.
+	// Keys hold for all requested rows. They may be used to compute fewer rows.
 	Keys []VirtualKey
 }
 
@@ -88,8 +89,8 @@ type Program struct {
 	depends []opt.Dependency
 	// output maps the root's slots to the plan's output; nil if they are the same.
 	output []int
-	// mutates: there is a mutation somewhere; nested: below the root, so that all rows are computed before the
-	// first is handed out.
+	// mutates: the plan has a mutation; nested: it is below the root, so that all rows are computed before the first is
+	// returned.
 	mutates, nested bool
 	writers         []*tableWriter
 	pool            sync.Pool
@@ -128,7 +129,7 @@ func Build(ctx context.Context, plan *opt.Plan, o Options) (*Program, error) {
 // Depends are descriptors that the program uses beyond those of its plan: the other ends of foreign keys.
 func (p *Program) Depends() []opt.Dependency { return p.depends }
 
-// Plan is what the program was built from.
+// Plan is the plan from which the program was built.
 func (p *Program) Plan() *opt.Plan { return p.plan }
 
 // Mutates reports whether the program writes.
@@ -160,13 +161,13 @@ type Cursor struct {
 	opened bool
 	done   bool
 	closed bool
-	// buffered rows of a program whose mutations are not at the root, or that was held.
+	// rows are the buffered rows of a program whose mutations are not at the root, or of a cursor that was held.
 	rows []types.Row
 	held bool
 	err  error
 }
 
-// Hold reads what is left into memory, so that the transaction may go on to another snapshot.
+// Hold reads the remaining rows into memory, so that the transaction may go on to another snapshot.
 func (c *Cursor) Hold(ctx context.Context) error {
 	r := c.r
 	if c.done || c.held || r.prog.nested {
@@ -234,8 +235,7 @@ func (c *Cursor) next() (types.Row, error) {
 	return row, nil
 }
 
-// RowsAffected counts the rows that a mutation wrote, or those that were returned by a query. It is final after
-// the last row.
+// RowsAffected counts the rows that a mutation wrote, or that a query returned. It is final after the last row.
 func (c *Cursor) RowsAffected() int64 { return c.r.affected }
 
 // Committed reports whether the statement's last writes carried the transaction's commit with them.
@@ -289,10 +289,10 @@ type run struct {
 	affected   int64
 	committed  bool
 	events     []fkEvent
-	seq, cause int // of the event that was noted last; and of the one whose action is under way
-	// eventBytes is the budget that the statement's events took, also of those done.
+	seq, cause int // of the event that was noted last, and of the one whose action is under way
+	// eventBytes is the memory that the statement's events took, handled ones included.
 	eventBytes int64
-	// pages is what readers hold, and number counts the executions that the run has been used for.
+	// pages is the memory that readers hold, and number counts the run's executions.
 	pages  int64
 	number uint32
 	arena  []byte

@@ -67,7 +67,7 @@ func joinCols(kind opt.JoinKind, l, r opt.Node) []opt.ColumnID {
 
 var allKinds = []opt.JoinKind{opt.InnerJoin, opt.LeftJoin, opt.RightJoin, opt.FullJoin, opt.SemiJoin, opt.AntiJoin}
 
-// Every join operator gives what trying all pairs gives, for every kind, with and without a residual condition.
+// Every join operator gives the same rows as trying all pairs, for every kind, with and without a residual condition.
 func TestJoins(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for round := range 60 {
@@ -173,7 +173,7 @@ func TestLookupJoin(t *testing.T) {
 	}
 }
 
-// Index scans read exactly the rows within their spans, in order, forwards and backwards, whatever the pages.
+// Index scans read exactly the rows within their spans, in order, forwards and backwards, for any size of pages.
 func TestIndexScanSpans(t *testing.T) {
 	rng := rand.New(rand.NewSource(3))
 	for range 150 {
@@ -528,7 +528,7 @@ func (l listing) Rows(_ context.Context, read VirtualRead) ([]types.Row, error) 
 	return out, nil
 }
 
-// A computed relation is filtered again, whatever its source made of the filter.
+// A computed relation is filtered again, whether or not its source applied the filter.
 func TestVirtual(t *testing.T) {
 	f := newFixture(t)
 	tab := f.table(100, "t", "kab", 1)
@@ -683,7 +683,7 @@ func TestRecursion(t *testing.T) {
 	if got, want := show(f.run(w)), "1\n2\n3\n4\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	// Without the removal of duplicates the cycle never ends; memory does.
+	// Without the removal of duplicates the cycle ends only when memory does.
 	w.RecursiveAll = true
 	f.budget = 1 << 20
 	if _, _, err := f.runProgram(f.program(w)); !sqlstate.Is(err, sqlstate.OutOfMemory) {

@@ -404,7 +404,7 @@ func TestPlansAgree(t *testing.T) {
 	}
 }
 
-// Random queries give what PostgreSQL gives, where one is at hand.
+// Random queries give the same rows as PostgreSQL, where one is at hand.
 func TestAgainstPostgres(t *testing.T) {
 	url := os.Getenv("MERIDIAN_TEST_POSTGRES")
 	if url == "" {

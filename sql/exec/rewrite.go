@@ -9,16 +9,16 @@ import (
 	"meridian/sql/types"
 )
 
-// conversion makes rows as they will be after a change of columns' types (catalog.Rewrite), for the indexes that have them
-// already. A statement that writes a row while the change is under way writes it twice: as it is, and as it will be.
+// conversion converts rows for a change of columns' types that is under way (catalog.Rewrite), for the indexes that
+// already have the new types. A statement that writes a row during the change writes it twice: as it is, and converted.
 type conversion struct {
-	table   *catalog.Table // as it will be
+	table   *catalog.Table // with the new types
 	columns []int
 	exprs   []scalar.Evaluator
 	checks  []checkSpec
 }
 
-// conversion is that of a table with a Rewrite.
+// conversion makes the conversion of a table with a Rewrite.
 func (b *builder) conversion(t *catalog.Table) (*conversion, error) {
 	if b.opts.Rewrite == nil {
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "table \"%s\" can't be changed here while its columns change their types", t.Name)
@@ -43,7 +43,7 @@ func (b *builder) conversion(t *catalog.Table) (*conversion, error) {
 	return c, err
 }
 
-// row is a row as it will be; it fails if the row can't become one.
+// row converts a row; it fails if the row can't be converted.
 func (c *conversion) row(ctx *scalar.Context, row types.Row) (types.Row, error) {
 	out := slices.Clone(row)
 	for i, o := range c.columns {
@@ -71,8 +71,8 @@ func (c *conversion) row(ctx *scalar.Context, row types.Row) (types.Row, error) 
 	return out, nil
 }
 
-// entryRow is the row of which an index has its entry. None means that the index has no entry for it: the row was written before
-// the change began and can't become one, and is on its way out, or the index takes no new entries yet.
+// entryRow is the row from which an index's entry is made. none means that the index has no entry for it: the row was written
+// before the change began and can't be converted, and is being removed, or the index takes no new entries yet.
 func (r *run) entryRow(w *indexWriter, row types.Row, goes bool) (out types.Row, none bool, err error) {
 	if w.conv == nil {
 		return row, false, nil

@@ -183,7 +183,7 @@ type indexScanIter struct {
 	row  types.Row
 	vals types.Row // scratch for span values
 
-	spans []keys.Span // what is left to read, in order
+	spans []keys.Span // still to be read, in order
 	point bool        // a single key, not read yet
 	page  []kv.KeyValue
 	lists [][]kv.KeyValue // eager: pages to come
@@ -194,14 +194,14 @@ type indexScanIter struct {
 	sent  int64
 	// hinted is how many rows the consumer will take; zero: all.
 	hinted int64
-	early  types.Row // what the early filter reads
+	early  types.Row // the columns that the early filter reads
 	taken  int64     // memory of spans made of arrays
 }
 
-// spanBytes is about what a span occupies, and its key.
+// spanBytes is the approximate memory of a span and its key.
 const spanBytes = 96
 
-// locks says that the scan locks what it reads, so it must not read ahead of its consumer.
+// locks says that the scan locks the rows that it reads, so it must not read ahead of its consumer.
 func (o *indexScanOp) locks() bool { return o.node.Locking.Strength != kv.NoLock }
 
 // hint tells how many rows will be taken.
@@ -275,8 +275,8 @@ func (it *indexScanIter) open() error {
 	return nil
 }
 
-// evalSpan appends the spans that a specification stands for: one, or none if no row can be in it, or one for each
-// element of its arrays. row is what the expressions read.
+// evalSpan appends the spans of a specification: one, or none if no row can be in it, or one for each element of its
+// arrays. The expressions read row.
 func (r *run) evalSpan(c *indexCodec, s *spanSpec, vals *types.Row, row types.Row, out []keys.Span) ([]keys.Span, error) {
 	if s.arrays {
 		return r.evalArrays(c, s, row, out)
@@ -584,7 +584,7 @@ type virtualOp struct {
 	base
 	node   *opt.VirtualNode
 	filter []scalar.Evaluator
-	// keys are the values of the node's keys, or the array that has them.
+	// keys are the values of the node's keys, or an array of them.
 	keys [][]scalar.Evaluator
 }
 
@@ -617,7 +617,8 @@ type virtualIter struct {
 	o     *virtualOp
 	rows  []types.Row
 	taken int64
-	// all are the rows of the identity at, if found: consecutive outer rows, as those of one relation's columns, often ask for the same.
+	// all are the rows of the identity at, if found: consecutive outer rows, such as those of one relation's columns, often ask for the
+	// same ones.
 	all   []types.Row
 	at    int64
 	found bool

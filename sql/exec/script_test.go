@@ -31,8 +31,8 @@ import (
 //
 //	MERIDIAN_TEST_POSTGRES=postgres://... go test ./sql/exec -run TestScripts -rewrite
 //
-// A command is "sql", or "sql sort" where the order of the rows is not determined. Lines that differ from PostgreSQL on
-// purpose are in commands named "ours", which are skipped when recording.
+// A command is "sql", or "sql sort" where the order of the rows is not determined. Results that differ from
+// PostgreSQL's on purpose are in commands named "ours", which are skipped when recording.
 func TestScripts(t *testing.T) {
 	if url := os.Getenv("MERIDIAN_TEST_POSTGRES"); url != "" {
 		recordScripts(t, url)
@@ -421,7 +421,7 @@ func (db *miniDB) fill(t *catalog.Table, ix *catalog.Index) error {
 	return err
 }
 
-// detailOf is an error's detail as somebody sees it who may read the table.
+// detailOf is an error's detail as a role sees it that may read the table.
 func detailOf(e *sqlstate.Error) string {
 	if e.RowOf != 0 {
 		return e.Values

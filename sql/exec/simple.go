@@ -253,7 +253,7 @@ type projectSetIter struct {
 	in   iter
 	row  types.Row
 	sets []rowSet
-	live bool // the input row's sets have rows left, as far as is known
+	live bool // the input row's sets may have rows left
 	at   int64
 	held int64 // bytes of the sets
 }
@@ -336,7 +336,7 @@ func (it *projectSetIter) step() (types.Row, error) {
 			any = true
 			copy(out, row)
 		}
-		if f.f.Ordinality != 0 { // of all of them, also where this one has ended
+		if f.f.Ordinality != 0 { // counts all rows, also after this set has ended
 			it.row[f.at+len(f.f.Cols)] = types.NewInt(it.at)
 		}
 	}
@@ -385,7 +385,7 @@ func (it *projectSetIter) call(f *setFunc, row types.Row) (rowSet, error) {
 	return rowSet{rows: []types.Row{{d}}}, nil
 }
 
-// limitOp cuts.
+// limitOp is LIMIT and OFFSET.
 type limitOp struct {
 	base
 	input         op

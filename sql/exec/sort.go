@@ -54,8 +54,8 @@ func compareRows(by []sortKey, a, b types.Row) int {
 	return 0
 }
 
-// sortOp sorts in memory. With a prefix that is sorted already it sorts each run of equal prefixes by itself, so
-// that the first rows come early.
+// sortOp sorts in memory. If the input is sorted by a prefix of the keys already, it sorts each run of equal prefixes
+// by itself, so that the first rows come early.
 type sortOp struct {
 	base
 	input  op
@@ -184,8 +184,8 @@ func (it *sortIter) fill() error {
 // sortRun is how many rows are sorted without asking whether the statement was cancelled.
 const sortRun = 1024
 
-// sort sorts rows, and keeps the order of equal ones: short runs in place, which are then merged. So it can end early, and
-// it compares less than the library's stable sort, which has no room to merge into.
+// sort sorts rows stably: short runs in place, which are then merged. So it can be cancelled on the way, and it compares
+// less than the library's stable sort, which has no buffer to merge into.
 func (r *run) sort(rows []types.Row, by []sortKey) error {
 	n := len(rows)
 	for at := 0; at < n; at += sortRun {

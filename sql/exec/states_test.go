@@ -6,7 +6,8 @@ import (
 	"meridian/sql/catalog"
 )
 
-// A row that goes takes its entry out of a delete-only index too (exec.X2): who has the index public would still find it there.
+// Deleting a row also deletes its entry in a delete-only index (exec.X2): a node that has the index as public would still find
+// the entry.
 func TestDeleteOnlyIndexLoses(t *testing.T) {
 	f := newFixture(t)
 	tab := f.table(100, "t", "ka", 1)

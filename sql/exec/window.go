@@ -202,7 +202,7 @@ func (p *partition) findPeers() {
 	}
 }
 
-// keep accounts for a result that has memory of its own; the rows' store gives it back.
+// keep accounts for a result with memory of its own; the rows' store gives that back.
 func (p *partition) keep(d types.Datum) error {
 	if d.Phys() == types.PhysInt || d.Phys() == types.PhysFloat || d.IsNull() {
 		return nil
@@ -521,7 +521,8 @@ func (p *partition) aggregate() error {
 	out := make([]types.Datum, len(p.rows))
 	var st *aggState
 	from, to := 0, 0
-	// held is the memory of the state st. Arrays of results share their elements with it, so that the rows answer for it then.
+	// held is the memory of the state st. Arrays in results share their elements with the state, so that its memory is then
+	// accounted for by the rows.
 	held := int64(0)
 	release := func() {
 		if s.agg.Return != nil && s.agg.Return.Kind == types.KindAnyArray {

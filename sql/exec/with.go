@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// cteInfo is what the builder knows of a common table expression in scope.
+// cteInfo describes a common table expression in scope to the builder.
 type cteInfo struct {
 	index int
 	width int
@@ -259,13 +259,13 @@ type subplan struct {
 	stack bool // the values are arrays: the result has one dimension more
 	// hashed: the comparison is an equality, so that ANY (ALL with <>) is a lookup.
 	hashed bool
-	// ends: another comparison in the order of values, for which the least and the greatest of them stand for all.
+	// ends: the comparison is another one in the order of values, for which the least and the greatest value suffice.
 	ends         bool
 	ltype, rtype *types.T
 	// rows: as hashed, of row values. Those with a NULL in them are compared one by one.
 	rows       bool
 	correlated bool
-	// outer are the types of the columns that it reads, if its answers are worth keeping.
+	// outer are the types of the outer columns that it reads, if its answers may be kept in a memo.
 	outer []*types.T
 }
 
@@ -279,11 +279,11 @@ type subState struct {
 	values []types.Datum
 	buf    []byte
 	row    types.Row
-	// least and greatest of a list of which the ends are enough.
+	// least and greatest are those of a list, if they suffice (ends).
 	least, greatest types.Datum
 }
 
-// subAnswer is what a subquery has answered: a value, or a list of values.
+// subAnswer is the answer of a subquery: a value, or a list of values.
 type subAnswer struct {
 	value types.Datum
 	store rowStore
@@ -378,7 +378,7 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 	return nil
 }
 
-// hashableRows says it of each field of two row types.
+// hashableRows says that each field of two row types is hashable.
 func hashableRows(a, b *types.T) bool {
 	if a.Kind != types.KindTuple || b.Kind != types.KindTuple || len(a.Fields) == 0 || len(a.Fields) != len(b.Fields) {
 		return false
@@ -598,7 +598,7 @@ func (r *run) fillSubquery(p *subplan, s *subState) error {
 	}
 }
 
-// see takes notice of a value of which the least, the greatest and whether there is a NULL are asked.
+// see adds a value to a list of which only the least, the greatest and whether it has a NULL are needed.
 func (s *subState) see(d types.Datum, t *types.T) {
 	switch {
 	case d.IsNull():
@@ -612,7 +612,7 @@ func (s *subState) see(d types.Datum, t *types.T) {
 	}
 }
 
-// keepEnds makes the rows of what was seen.
+// keepEnds makes rows of the least and greatest value, and of NULL.
 func (s *subState) keepEnds(r *run) error {
 	var list []types.Datum
 	if !s.least.IsNull() {

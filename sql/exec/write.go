@@ -21,7 +21,7 @@ const (
 	writeBatchBytes = 2 << 20
 )
 
-// tableWriter is what a program knows about writing one table: its index entries and its foreign keys.
+// tableWriter is the compiled part of writing one table: its index entries and its foreign keys.
 type tableWriter struct {
 	table   *catalog.Table
 	primary *indexWriter
@@ -40,14 +40,14 @@ type tableWriter struct {
 type indexWriter struct {
 	index *catalog.Index
 	codec *indexCodec
-	// uses are the ordinals that an entry is made of.
+	// uses are the ordinals from which an entry is made.
 	uses map[int]bool
 	// pk reads the primary key from an entry; only for secondary indexes.
 	pk *rowDecoder
 	// keyed reads the key columns.
 	keyed  *rowDecoder
 	pred   scalar.Evaluator // partial index; over the table's row
-	conv   *conversion      // of an index that has rows as they will be; nil: as they are
+	conv   *conversion      // for an index of the converted rows; nil: of the rows as they are
 	number int
 }
 
@@ -179,12 +179,13 @@ type mutation struct {
 	batch txn.WriteBatch
 	// late are entries that follow all of the batch's deletions, so that a key may move from one row to another.
 	late []lateWrite
-	// outgoing foreign key checks of the rows in the batch
+	// checks are those of outgoing foreign keys of the rows in the batch
 	checks []fkCheck
 	seen   map[string]struct{} // parent keys known to exist
-	// cascades: it is an action of a foreign key.
+	// cascades: the mutation is an action of a foreign key.
 	cascades bool
-	// moves are the keys of unique indexes that rows of the batch have given up and taken, and taken those that are taken now.
+	// moves are the keys of unique indexes that rows of the batch have given up and taken, and taken the keys that are taken
+	// now.
 	moves []move
 	taken map[string]bool
 }
@@ -218,7 +219,7 @@ func (m *mutation) stay() {
 	clear(m.taken)
 }
 
-// moved notes that a row gives up a key of a unique index, or takes it. PostgreSQL looks at each row when it is written: a key that a later
+// moved notes that a row gives up a key of a unique index, or takes it. PostgreSQL checks each row when it is written: a key that a later
 // row gives up is not free yet (exec.X6).
 func (m *mutation) moved(w *tableWriter, iw *indexWriter, k keys.Key, takes bool) error {
 	m.moves = append(m.moves, move{iw, k, takes})
@@ -277,7 +278,7 @@ func (m *mutation) failed(err error) error {
 	return err
 }
 
-// scratch is room for a key or value; keep makes it last.
+// scratch is a buffer for a key or value; keep makes it permanent.
 func (r *run) scratch() []byte {
 	if cap(r.arena)-len(r.arena) < 256 {
 		size := min(max(512, 2*cap(r.arena)), 64<<10)
@@ -319,7 +320,7 @@ func (r *run) holds(w *indexWriter, row types.Row) (bool, error) {
 	return scalar.Test(w.pred, &r.sctx, row)
 }
 
-// insert adds a row's entries. blind does not care whether the primary key is taken (UPSERT).
+// insert adds a row's entries. blind: the primary key may be taken (UPSERT).
 func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 	for _, iw := range w.indexes {
 		if !iw.adds() {
@@ -502,15 +503,15 @@ func (m *mutation) flush(commit bool) error {
 	return r.writeError(err)
 }
 
-// firstTaken is the error of a batch that was a transaction: of several keys that others have, ranges name any. PostgreSQL's is the
-// first that was written.
+// firstTaken is the error of a batch that was a transaction: of several keys that other rows have, ranges report any one.
+// PostgreSQL reports the first that was written.
 func (m *mutation) firstTaken(err error) error {
 	var c *kv.ConditionFailedError
 	if m.r.env.Looker == nil || !errors.As(err, &c) {
 		return err
 	}
 	var ks []keys.Key
-	given := make(map[string]bool) // up by an earlier row, or taken by it
+	given := make(map[string]bool) // up, or taken, by an earlier row
 	var twice *kv.ConditionFailedError
 	for w := range m.batch.Writes() {
 		switch w.Kind {
@@ -707,7 +708,7 @@ func (b *builder) returning(items []opt.ProjectItem, cols []scalar.ColumnID, l l
 	return out, nil
 }
 
-// emitter keeps the rows of RETURNING until the statement has done its work.
+// emitter keeps the rows of RETURNING until the statement has done all its writes.
 type emitter struct {
 	store rowStore
 	row   types.Row
@@ -742,7 +743,7 @@ func (e *emitter) next() types.Row {
 	return e.store.rows[e.at-1]
 }
 
-// mutator registers a mutation with its program.
+// mutator records in the program that the plan has a mutation.
 func (b *builder) mutator(at place) {
 	b.prog.mutates = true
 	if at != rootPlan {

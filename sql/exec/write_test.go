@@ -192,7 +192,7 @@ func TestMutationsAgainstModel(t *testing.T) {
 			if got := f.contents(tab); got != show(want) {
 				t.Fatalf("step %d %T: got\n%swant\n%s", step, n, got, show(want))
 			}
-			// The index under construction has what was written since it is there.
+			// The index under construction has the rows that were written since it was added.
 			tab.Indexes[3].State = catalog.Public
 			f.contents(tab)
 			tab.Indexes[3].State = catalog.WriteOnly
@@ -455,7 +455,8 @@ func TestSelfReference(t *testing.T) {
 	}
 }
 
-// The last batch of a statement that is a transaction carries the commit; one that has to look after itself does not.
+// The last batch of a statement that is a transaction carries the commit, unless foreign keys have to be checked after
+// it.
 func TestAutoCommit(t *testing.T) {
 	f := newFixture(t)
 	f.auto = true

@@ -32,7 +32,8 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 	}
 	c.hook()
 	if slices.ContainsFunc(s.Actions, inSteps) && (!c.Alone || !reverts(s.Actions)) {
-		// All of it or nothing: at once, where nobody else uses the table (schemachange.SC5).
+		// The actions are made at once, while no other transaction uses the table, so that all of them commit or none
+		// (schemachange.SC5).
 		ids := []catalog.ID{s.Table.ID}
 		for _, a := range s.Actions {
 			if k, ok := a.(*bind.AddConstraint); ok && k.Constraint.Kind == bind.ForeignKey && k.Constraint.RefTable != nil {
@@ -64,7 +65,7 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 	return nil
 }
 
-// inSteps reports whether others have to get used to an action, or rows of theirs have to be looked at, before it holds.
+// inSteps reports whether an action takes several versions of the table, or has to check rows that others have written.
 func inSteps(action bind.AlterAction) bool {
 	switch action.(type) {
 	case *bind.AddColumn, *bind.DropColumn, *bind.AddConstraint, *bind.DropConstraint, *bind.ValidateConstraint, *bind.AlterPrimaryKey, *bind.SetNotNull:
@@ -73,7 +74,7 @@ func inSteps(action bind.AlterAction) bool {
 	return false
 }
 
-// reverts reports whether a job that carries the actions out leaves nothing of them if it fails. Of one action that is always so.
+// reverts reports whether a job that carries out the actions undoes all of them if it fails. It does so for a single action.
 func reverts(actions []bind.AlterAction) bool {
 	if len(actions) == 1 || !slices.ContainsFunc(actions, mayFail) {
 		return true
@@ -105,7 +106,7 @@ func mayFail(action bind.AlterAction) bool {
 	return false
 }
 
-// lock has tables for the transaction alone until it ends.
+// lock locks tables for the transaction until it ends.
 func (c *change) lock(ids ...catalog.ID) error {
 	return c.Catalog.Lock(c.ctx, ids, catalog.ExcludeAll, kv.Block)
 }
@@ -118,7 +119,8 @@ func (c *change) claim(ids ...catalog.ID) error {
 	return c.lock(ids...)
 }
 
-// own reports whether nobody else can use a table until the transaction ends (schemachange.SC3, schemachange.SC5): changes of it are made at once.
+// own reports whether no other transaction can use a table until this one ends (schemachange.SC3, schemachange.SC5): then changes of it are made
+// at once.
 func (c *change) own(t *catalog.Table) bool { return c.Catalog.Owns(t.ID) }
 
 func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
@@ -207,10 +209,10 @@ func regionsLater(what string) error {
 		WithHint("Tables are placed by the cluster's default: one replica in each region.")
 }
 
-// isNew reports whether nobody but this transaction can have used the table.
+// isNew reports whether no other transaction can have used the table.
 func (c *change) isNew(t *catalog.Table) bool { return c.Catalog.IsNew(t.ID) }
 
-// empty reports whether the table has no row in the transaction's eyes.
+// empty reports whether the transaction sees no row in the table.
 func (c *change) empty(t *catalog.Table) (bool, error) {
 	rows, _, err := c.kv.Scan(c.ctx, txn.ScanOptions{Span: keys.IndexSpan(t.ID, t.Primary().ID), MaxRows: 1})
 	return len(rows) == 0, err
@@ -242,7 +244,7 @@ func (c *change) addColumn(t *catalog.Table, a *bind.AddColumn) error {
 	switch {
 	case empty:
 	case fill != "":
-		// Each row has a value of its own. The transaction has the table for itself (rewritesHere).
+		// Each row has a value of its own. The transaction has locked the table (rewritesHere).
 		t.Rewrite = &catalog.Rewrite{Columns: []catalog.RewriteColumn{{Column: col.ID, Type: col.Type, Expr: fill, Default: col.Default}}}
 		if err := c.rewrite(t, false); err != nil {
 			var se *sqlstate.Error
@@ -277,13 +279,13 @@ func (c *change) fills(d *bind.ColumnDef) string {
 		return ""
 	case d.Sequence == nil:
 		if e, err := c.Binder.Expr(c.ctx, d.Default, d.Type); err != nil || scalar.VolatilityOf(e) != scalar.Volatile {
-			return "" // an error comes again
+			return "" // an error comes up again when the rows are filled
 		}
 	}
 	return d.Default
 }
 
-// missing finds the value that rows have which are older than the column: its default, computed once.
+// missing finds the value of rows that are older than the column: its default, computed once.
 func (c *change) missing(t *catalog.Table, col *catalog.Column) error {
 	if col.Default == "" {
 		return nil
@@ -484,14 +486,13 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 	return nil
 }
 
-// eraseColumn removes a column that nobody uses from the descriptor. Values in rows are passed over by those who read
-// them.
+// eraseColumn removes a column that nobody uses from the descriptor. Readers skip its values in rows.
 func (c *change) eraseColumn(t *catalog.Table, id catalog.ColumnID) error {
 	t.Columns = slices.DeleteFunc(t.Columns, func(k catalog.Column) bool { return k.ID == id })
 	return nil
 }
 
-// refuseViews keeps views' texts true: a view names what it reads.
+// refuseViews refuses to rename an object that the text of a view names.
 func (c *change) refuseViews(t *catalog.Table, what, name string, uses func(text string) bool) error {
 	for _, id := range c.usedBy(t) {
 		if v := c.current(id); v != nil && uses(v.View) {
@@ -546,8 +547,8 @@ func (c *change) schemaName(id catalog.ID) string {
 	return "public"
 }
 
-// renameInViews rewrites the texts of views that read a relation: they have it qualified. Its old name stays as the
-// alias by which the rest of the text may know it.
+// renameInViews rewrites the texts of views that read a relation, where its name is qualified. Its old name stays as
+// the alias by which the rest of the text may refer to it.
 func (c *change) renameInViews(t *catalog.Table, schema, name string) {
 	for _, id := range c.usedBy(t) {
 		if v := c.Catalog.Table(id); v != nil {
@@ -556,8 +557,8 @@ func (c *change) renameInViews(t *catalog.Table, schema, name string) {
 	}
 }
 
-// renameRelation replaces a qualified name in the text of a view, as a name only: what a literal or an identifier has in it is the
-// view's owner's, and its rights are those by which the view reads.
+// renameRelation replaces a qualified name in the text of a view, as a name only: the contents of literals and quoted identifiers
+// are chosen by the view's owner, with whose rights the view reads.
 func renameRelation(text string, from, to [2]string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -585,7 +586,7 @@ func renameRelation(text string, from, to [2]string) string {
 		}
 		i = after
 		if strings.HasPrefix(text[i:], ".") {
-			b.WriteString(quoteIdent(from[1])) // of a column: now by its alias
+			b.WriteString(quoteIdent(from[1])) // a column, now qualified by the alias
 			continue
 		}
 		b.WriteString(quoteIdent(to[0]) + "." + quoteIdent(to[1]))
@@ -708,8 +709,8 @@ func (c *change) addConstraint(t *catalog.Table, k *bind.ConstraintDef) error {
 	return sqlstate.New(sqlstate.FeatureNotSupported, "this constraint is not supported")
 }
 
-// addDeferrable adds a deferrable key to a table that the transaction has for itself (rewritesHere). Its index takes what is not unique, so its
-// rows are compared when it has been filled.
+// addDeferrable adds a deferrable key to a table that the transaction has locked (rewritesHere). Its index accepts duplicates, so its rows are
+// compared once it has been filled.
 func (c *change) addDeferrable(t *catalog.Table, k *bind.ConstraintDef) error {
 	if k.Kind == bind.PrimaryKey {
 		for _, n := range k.Columns {
@@ -746,7 +747,7 @@ func (c *change) validateConstraint(t *catalog.Table, name string) error {
 	for i := range t.Foreign {
 		if k := &t.Foreign[i]; k.Name == name {
 			if k.State != catalog.Public && c.own(t) {
-				// Others who change the referenced table heed the constraint since it was made.
+				// Transactions that change the referenced table have enforced the constraint since it was made.
 				if err := c.o.validateForeign(c.ctx, c.kv, c.view, t, k); err != nil {
 					return err
 				}
@@ -796,7 +797,7 @@ func (c *change) dropConstraint(t *catalog.Table, a *bind.DropConstraint) error 
 	return sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" of relation \"%s\" does not exist", a.Name, t.Name)
 }
 
-// releaseKey finds the foreign keys that need a unique index, and drops them if the user said CASCADE.
+// releaseKey finds the foreign keys that need a unique index, and drops them with CASCADE.
 func (c *change) releaseKey(t *catalog.Table, x *catalog.Index, what string, cascade bool) error {
 	if !x.Unique || x.Predicate != "" {
 		return nil
@@ -861,7 +862,7 @@ func (c *change) setNotNull(t *catalog.Table, col *catalog.Column) error {
 	if c.own(t) {
 		return c.nowNotNull(t, col)
 	}
-	// Until it is validated, a check of the new rows; then the column is NOT NULL.
+	// A check of new rows stands for it until it is validated; then the column is NOT NULL.
 	t.Checks = append(t.Checks, catalog.Check{ID: t.NextConstr, Name: t.Name + "_" + col.Name + "_not_null",
 		Expr: quoteIdent(col.Name) + " IS NOT NULL", State: catalog.WriteOnly, Columns: []catalog.ColumnID{col.ID}})
 	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateNotNull, ID: t.NextConstr, Column: col.ID})
@@ -869,7 +870,7 @@ func (c *change) setNotNull(t *catalog.Table, col *catalog.Column) error {
 	return nil
 }
 
-// nowNotNull makes a column NOT NULL in a table that nobody else uses.
+// nowNotNull makes a column NOT NULL in a table that no other transaction uses.
 func (c *change) nowNotNull(t *catalog.Table, col *catalog.Column) error {
 	empty, err := c.empty(t)
 	if err == nil && !empty {
@@ -936,7 +937,7 @@ func (c *change) setSchema(t *catalog.Table, name string) error {
 	return nil
 }
 
-// verifyEncodable makes sure that an index can be written before anybody sees it.
+// verifyEncodable makes sure that an index can be written before others see it.
 func verifyEncodable(t *catalog.Table, x *catalog.Index) error {
 	if _, err := rowcode.NewIndex(t, x); err != nil {
 		return sqlstate.New(sqlstate.InternalError, "index \"%s\": %v", x.Name, err)

@@ -17,7 +17,7 @@ import (
 
 // Bounds of the collection of statistics.
 const (
-	// sampleRows is how many rows are looked at closely; PostgreSQL's default target looks at as many.
+	// sampleRows is the size of the sample; PostgreSQL's default target samples as many rows.
 	sampleRows = 30_000
 	// analyzeInterval is how often a node looks for tables whose statistics are old or missing.
 	analyzeInterval = time.Minute
@@ -27,8 +27,8 @@ const (
 	largeStale = 2 * time.Hour
 )
 
-// Analyze collects statistics of a table: all rows are counted, some are looked at. It reads a moment ago, so that it
-// is in nobody's way.
+// Analyze collects statistics of a table: it counts all rows and samples some. It reads as of a moment ago, so that it
+// delays no writer.
 func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 	if t.Kind != catalog.KindTable || t.Dropped {
 		return nil
@@ -42,7 +42,7 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 	return e.o.Leases.PutStatistics(ctx, t.ID, st)
 }
 
-// Collect is Analyze of what a transaction sees; the caller keeps the result.
+// Collect is Analyze of the rows that a transaction sees; the caller stores the result.
 func (e *Executor) Collect(ctx context.Context, t *catalog.Table, tx exec.KV) (*catalog.Statistics, error) {
 	var ordinals []int
 	for i := range t.Columns {
@@ -157,7 +157,7 @@ func (s *sample) column(i int, rows int64) (c catalog.ColumnStatistics) {
 func (e *Executor) StartStatistics() {
 	e.o.Host.Group.Go(func(ctx context.Context) {
 		for {
-			// Nodes look at different moments, so that rarely two do the same work.
+			// Nodes begin at different moments, so that two rarely do the same work.
 			d := analyzeInterval/2 + time.Duration(e.o.Host.Dice.Int64N(int64(analyzeInterval)))
 			if e.o.Host.Clock.Sleep(ctx, d) != nil {
 				return
@@ -183,7 +183,7 @@ func (e *Executor) renewStatistics(ctx context.Context) {
 			stale = append(stale, t)
 		}
 	})
-	// A few at a time: whatever is left is looked at by this node or another one soon.
+	// Only a few at a time: this node or another one takes the rest soon.
 	for _, t := range stale[:min(len(stale), 8)] {
 		err := fault.Run(e.o.Host.Log, &e.faults, func() error { return e.Analyze(ctx, t) })
 		if err != nil && ctx.Err() == nil {

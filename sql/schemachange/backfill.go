@@ -15,13 +15,13 @@ import (
 	"meridian/txn"
 )
 
-// chunkRows is how many rows a backfill reads at once. Nobody waits for them.
+// chunkRows is how many rows a backfill reads at once. No transaction waits for them.
 const chunkRows = 10_000
 
 // fewRows is how many rows of a chunk a backfill fills one by one, each in a transaction, rather than read all of them again.
 const fewRows = 100
 
-// rereads is how often it does so at most.
+// rereads bounds how often a backfill reads a chunk again.
 const rereads = 3
 
 // fillIndex adds the entries of all rows, chunk by chunk.
@@ -47,7 +47,7 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 		span.Start = k
 	}
 	last := e.o.Host.Clock.Monotonic()
-	// While one chunk is loaded, the next is read.
+	// The next chunk is read while this one is loaded.
 	var under *load
 	finish := func() error {
 		c := under
@@ -127,9 +127,9 @@ func (e *Executor) load(ctx context.Context, l *load, at clock.Timestamp) error 
 	return entries(&l.Own, kv.LoadUnread)
 }
 
-// finishLoad waits until a chunk is loaded. The remaining entries are those that others have written or looked for since the rows were
-// read: they are filled in transactions, which tell a concurrent write from a duplicate. If they are many, something else has come between,
-// such as a new leaseholder, which does not know what was read before: the chunk is read again.
+// finishLoad waits until a chunk is loaded. The remaining entries are those whose keys others have written or read since the rows were
+// read: they are filled in transactions, which tell a concurrent write from a duplicate. If they are many, the cause is another one, such
+// as a new leaseholder, which does not know the earlier reads: the chunk is read again.
 func (e *Executor) finishLoad(ctx context.Context, b *exec.Backfill, l *load, tries int) error {
 	var err error
 	select {

@@ -19,7 +19,7 @@ func (c *change) setClusterSetting(s *bind.SetClusterSetting) error {
 	}
 	m := c.Catalog.Settings()
 	if s.Default {
-		// One that only another version knows may be taken back too.
+		// A setting that only another version knows may be reset too.
 		if _, known := setting.Find(name); !known && m[name] == "" {
 			return settingError(&setting.UnknownError{Name: s.Name})
 		}
@@ -40,5 +40,5 @@ func settingError(err error) error {
 	if errors.As(err, &wrong) {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "%s", err).WithHint("%s", wrong.Hint)
 	}
-	return sqlstate.New(sqlstate.UndefinedObject, "%s", err).WithHint("SHOW ALL CLUSTER SETTINGS lists those that there are.")
+	return sqlstate.New(sqlstate.UndefinedObject, "%s", err).WithHint("SHOW ALL CLUSTER SETTINGS lists the cluster settings.")
 }

@@ -154,7 +154,7 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 	return nil
 }
 
-// initialSetting is the change that SET and RESET of a role or database ask for; the session has looked at the value already.
+// initialSetting is the change that SET and RESET of a role or database ask for; the session has checked the value already.
 func initialSetting(set *bind.SetVar, reset *parse.ResetVar) (name string, value *string) {
 	if reset != nil {
 		return reset.Name, nil

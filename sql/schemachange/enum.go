@@ -19,7 +19,7 @@ import (
 )
 
 // Columns carry the version of their enum with them. So a change of an enum is a change of the tables that have columns of it, in one
-// transaction, and their versions are what keeps it safe:
+// transaction, and the versions of the tables make it safe:
 //
 //	schemachange.SC8 (I7): A value that is added is readable for one version before it is public: nobody writes a value that some node can't read. A
 //	    transaction that adds one has it as unsafe; the commit makes it readable, and the job that the commit waits for public,
@@ -27,7 +27,7 @@ import (
 //	    reader meet a place that it does not know all the same, that is rowcode.NewerError, and it starts over.
 //
 // Texts that are stored name the types by their identity, with the type at each constant (parse.TypeReferences): a type is
-// renamed and moved without touching them, what depends on it is found in them, and a label that changes is changed there.
+// renamed and moved without touching them, its dependents are found by them, and a renamed label is replaced in them.
 
 func (c *change) createType(s *bind.CreateType) error {
 	db, sc, err := c.placeNew(s.Name, s.Temporary)
@@ -53,7 +53,7 @@ func (c *change) createType(s *bind.CreateType) error {
 	}
 	c.hook()
 	o := &oids{c: c, temporary: s.Temporary}
-	array, id := o.next(), o.next() // in this order, as PostgreSQL
+	array, id := o.next(), o.next() // in this order, as in PostgreSQL
 	t := &catalog.Type{ID: id, Database: db.ID, SchemaID: sc.ID, Owner: c.Info.User,
 		Enum: types.Enum{ID: uint32(id), Array: uint32(array), Schema: sc.Name, Name: s.Name.Name}}
 	for i, l := range s.Labels {
@@ -86,7 +86,7 @@ func (c *change) alterType(s *bind.AlterType) error {
 			if s.IfNotExists {
 				c.noticef(sqlstate.DuplicateObject, "enum label \"%s\" already exists, skipping", s.Add)
 				if id := job.ID(s.Type.Job); id != 0 && c.Alone {
-					// Another session has added it a moment ago: it is there when this statement is done, too.
+					// Another session has added the value a moment ago: it is public when this statement is done.
 					c.Catalog.AfterCommit(func(ctx context.Context) error { return c.o.Jobs.Run(ctx, id) })
 				}
 				return nil
@@ -284,7 +284,7 @@ func (e *Executor) planTypes(ctx context.Context, tx *txn.Txn, cat *lease.Txn) e
 	})
 }
 
-// settle gives a type, and its columns, values in other states.
+// settle gives a type, and its columns, another version with the states of its values changed.
 func settle(ctx context.Context, cat *lease.Txn, t *catalog.Type, to *types.Enum) error {
 	t.Enum = *to
 	return cat.EachRelation(t.Database, func(u *catalog.Table) error {
@@ -375,9 +375,9 @@ func (c *change) dropType(id catalog.ID) {
 	}
 }
 
-// dropDependents drops what typeDependents has found: what depends on something before that.
+// dropDependents drops the objects that typeDependents has found, each before those that it depends on.
 func (c *change) dropDependents(deps []typeDependent) error {
-	// A statement in a transaction, and one that takes keys away, has the tables for itself first (schemachange.SC5).
+	// A statement in a transaction, and one that drops keys, first locks the tables (schemachange.SC5).
 	var ids []catalog.ID
 	for _, d := range deps {
 		if u := c.current(d.table); u != nil && (!c.Alone || d.column != 0 && inKey(u, d.column)) && !slices.Contains(ids, d.table) {
@@ -397,13 +397,13 @@ func (c *change) dropDependents(deps []typeDependent) error {
 	return nil
 }
 
-// typeDrop finds what depends on types, in PostgreSQL's order: it goes through what depends on something from the newest to the
-// oldest, each with what depends on that, and lists all of it the other way round.
+// typeDrop finds the dependents of types in PostgreSQL's order: it visits the dependents of an object from the newest to the
+// oldest, each with its own dependents, and lists them in reverse.
 type typeDrop struct {
 	*change
 	all  []*catalog.Table
 	seen map[string]bool
-	// met is the object that once was asked about last; with are those that go with another without being named.
+	// met is the object of the last call of once; with are the objects that are dropped with another without being named.
 	met  string
 	with map[string]bool
 	// going are relations that are dropped as a whole.
@@ -411,7 +411,7 @@ type typeDrop struct {
 	out   []typeDependent
 }
 
-// typeDependent is a dependent, and what it is, or belongs to, if it is less than a relation.
+// typeDependent is a dependent; if it is a part of a relation, it has that, too.
 type typeDependent struct {
 	dependent
 	table  catalog.ID
@@ -458,7 +458,7 @@ func oldestFirst(us []user) {
 	}
 }
 
-// typeDependents lists what depends on types, but for the relations that are going anyway.
+// typeDependents lists the dependents of types, except relations that are dropped anyway.
 func (c *change) typeDependents(list []*catalog.Type, going map[catalog.ID]bool) ([]typeDependent, error) {
 	all, err := c.view.Tables(c.ctx, c.Info.Database)
 	if err != nil {
@@ -538,7 +538,7 @@ func (d *typeDrop) once(kind string, table catalog.ID, part uint32) bool {
 	return !was
 }
 
-// along notes that an object goes with another.
+// along notes that an object is dropped with another.
 func (d *typeDrop) along(kind string, table catalog.ID, part uint32) {
 	d.once(kind, table, part)
 	d.with[d.met] = true
@@ -694,7 +694,7 @@ func (c *change) mayNameType(t *catalog.Type, schema, name string) error {
 	return nil
 }
 
-// refuseLocal keeps what everybody can see from naming a type or a sequence that belongs to the session.
+// refuseLocal refuses a permanent relation that names a type or a sequence of the session's own.
 func (c *change) refuseLocal() error {
 	if c.Catalog.Local().Empty() {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"meridian/sql/types"
 )
 
-// environment is what stored expressions may ask for when no session evaluates them. Missing methods are nil and panic, which evaluate
-// turns into an error.
+// environment is the session that stored expressions see when no session evaluates them. Calls of missing methods panic, which
+// evaluate turns into an error.
 type environment struct {
 	system.Environment
 	user, database string

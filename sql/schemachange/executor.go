@@ -20,7 +20,7 @@ import (
 	"meridian/txn"
 )
 
-// Definition is one data definition statement and what it may use.
+// Definition is one data definition statement, with its transaction and session.
 type Definition struct {
 	Stmt bind.Statement
 	Txn  *txn.Txn
@@ -36,14 +36,15 @@ type Definition struct {
 	// Alone says that the statement is all of its transaction. Only then may part of its work be done after the commit (schemachange.SC5).
 	Alone  bool
 	Notice func(*sqlstate.Error)
-	// Scalar is what expressions over rows may use besides them, such as sequences; nil: what needs a session is refused.
+	// Scalar is the context in which expressions over rows are evaluated, with sequences for example; nil: functions that
+	// need a session are refused.
 	Scalar *scalar.Context
 	// Run executes a bound query within the transaction, for CREATE TABLE AS and checks of existing rows; it calls
 	// row for each result row.
 	Run func(ctx context.Context, q *bind.Query, row func(types.Row) error) (affected int64, err error)
 }
 
-// Options are what an Executor is made of.
+// Options are the options of an Executor.
 type Options struct {
 	DB        *txn.DB
 	Clock     *clock.Clock
@@ -56,22 +57,22 @@ type Options struct {
 	Verifier func(password string) (string, error)
 	// EmptyPassword reports whether a verifier is that of the empty password, which is refused; nil: none is.
 	EmptyPassword func(verifier string) bool
-	// RemoveAfter is how long the data of dropped objects stays, for reads in the past; zero is DefaultRemoveAfter.
-	// Those count on lease.KeepDropped.
+	// RemoveAfter is how long the data of dropped objects stays, for reads in the past; zero is DefaultRemoveAfter. Such
+	// reads rely on lease.KeepDropped.
 	RemoveAfter time.Duration
-	// Pressed reports whether a disk of the cluster is nearly full: what is dropped then is removed after PressedRemoveAfter,
-	// at the cost of reads of the past. Nil: never.
+	// Pressed reports whether a disk of the cluster is nearly full: then dropped data is removed after PressedRemoveAfter, at
+	// the cost of reads of the past. Nil: never.
 	Pressed func() bool
 	// Yield is called before each chunk of a backfill, and may wait for a bounded time; nil: it never does (admission.AD6).
 	Yield func(context.Context) error
-	// Memory is what the node's statements may hold, those of schema changes too; nil bounds nothing.
+	// Memory bounds the memory of the node's statements, those of schema changes included; nil: no bound.
 	Memory *memory.Node
 }
 
 // DefaultRemoveAfter is the default of Options.RemoveAfter.
 const DefaultRemoveAfter = lease.KeepDropped
 
-// PressedRemoveAfter is for what is dropped while a disk is nearly full: long enough for statements that are running.
+// PressedRemoveAfter is how long dropped data stays while a disk is nearly full: long enough for running statements.
 const PressedRemoveAfter = 20 * time.Second
 
 // Executor carries out data definition statements. All methods may be called concurrently.
@@ -80,7 +81,7 @@ type Executor struct {
 	faults atomic.Int64
 }
 
-// Faults counts panics of what collects statistics (fault.FA1).
+// Faults counts panics in the collection of statistics (fault.FA1).
 func (e *Executor) Faults() int64 { return e.faults.Load() }
 
 // New makes an executor and registers its jobs.
@@ -113,7 +114,7 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 	if c.kv == nil {
 		c.kv = d.Txn
 	}
-	c.kv.StepStatement() // what the transaction wrote so far is seen
+	c.kv.StepStatement() // the statement sees the transaction's writes so far
 	switch s := d.Stmt.(type) {
 	case *bind.CreateTable:
 		tag, err = c.createTable(s)

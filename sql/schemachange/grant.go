@@ -119,13 +119,13 @@ func (c *change) grantOn(s *bind.Grant, o *catalog.Object, want catalog.Privileg
 	}
 	if c.Catalog.Descriptor(o.ID) == nil {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "privileges on %s %s cannot be changed", o.Kind, o.Name).
-			WithHint("Its contents are computed, and everybody sees what they may.")
+			WithHint("Its contents are computed, and each role sees what it may see.")
 	}
 	c.Catalog.SetGrants(o)
 	return nil
 }
 
-// partly warns of what the grantor could not give or take.
+// partly warns of the rights that the grantor could not grant or revoke.
 func (c *change) partly(these, want catalog.Privileges, all bool, code sqlstate.Code, none, some, name string) {
 	switch {
 	case these == 0:
@@ -180,7 +180,7 @@ func (c *change) grantRoles(s *bind.Grant) error {
 	return nil
 }
 
-// mayAdmin refuses a user who may not change who is a member of a role.
+// mayAdmin refuses a user who may not change the members of a role.
 func (c *change) mayAdmin(target *catalog.User) error {
 	switch {
 	case target.Superuser:

@@ -42,7 +42,7 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 // addIndex adds an index: at once if only this transaction can see the table, else step by step.
 func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) error {
 	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 && m.Replaces != 0 }) {
-		// Its entries would end with the old key, and nobody makes a copy of it.
+		// Its entries would end with the old key, and the job makes no copy of it.
 		return c.Catalog.JobFirst(t.ID)
 	}
 	oid, err := c.newID(t.Temporary())
@@ -65,8 +65,8 @@ func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) e
 	return nil
 }
 
-// renew gives an index of a table that others have used an identity of its own, so that its entries can be loaded: nobody finds
-// them before the commit, nor afterwards if there is none (txn.LD1).
+// renew gives an index, of a table that others have used, an identity that was never used, so that its entries can be loaded:
+// no other transaction finds them before the commit, or at all if there is none (txn.LD1).
 func (c *change) renew(t *catalog.Table, x *catalog.Index) error {
 	if c.isNew(t) {
 		return nil
@@ -77,7 +77,7 @@ func (c *change) renew(t *catalog.Table, x *catalog.Index) error {
 	return c.insure(t, x)
 }
 
-// fillHere fills an index within the transaction, of a table that nobody else sees.
+// fillHere fills an index within the transaction, of a table that no other transaction uses.
 func (c *change) fillHere(t *catalog.Table, x *catalog.Index) error {
 	sctx := c.Scalar
 	if sctx == nil || t.Rewrite == nil {
@@ -133,8 +133,8 @@ func (c *change) dropIndexes(s *bind.DropIndex) error {
 	return nil
 }
 
-// removeIndex begins the removal of a secondary index; of one that nobody else knows, it is the end as well. One that is
-// still being added goes back from where it is, and the job that was adding it has nothing left to do.
+// removeIndex begins the removal of a secondary index; an index that no other transaction knows is removed at once. One
+// that is still being added goes back from its present state, and the job that was adding it has nothing left to do.
 func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) error {
 	erase := func() {
 		t.Indexes = slices.DeleteFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == id })
@@ -223,7 +223,7 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 		cp := *s
 		cp.ID, cp.State, cp.Suffix = t.NextIndex, catalog.DeleteOnly, newSuffix
 		t.NextIndex++
-		// The old primary key stays findable from an entry until the change.
+		// Until the exchange, entries still have to lead to the old primary key.
 		cp.Stored = slices.Clone(s.Stored)
 		for _, col := range suffix {
 			if !slices.Contains(cp.Stored, col) && !slices.Contains(newSuffix, col) && !slices.ContainsFunc(s.Columns, func(k catalog.IndexColumn) bool { return k.Column == col }) {
@@ -254,7 +254,7 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 		replace(t, u)
 	}
 	finishReplace(t)
-	// Nobody else has seen the old indexes.
+	// No other transaction has seen the old indexes.
 	for _, u := range m {
 		t.Indexes = slices.DeleteFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == u.Replaces })
 	}

@@ -29,22 +29,22 @@ const (
 	jobType   = "type change"
 )
 
-// changePayload is what a schema change job works on: the mutations of the table that carry its number.
+// changePayload tells what a schema change job works on: the mutations of the table that carry its number.
 type changePayload struct{ Table catalog.ID }
 
-// changeProgress is how far the backfills are.
+// changeProgress records how far the backfills have come.
 type changeProgress struct {
-	// Next is the key at which the backfill of an index goes on; Done are the parts that are filled or validated.
+	// Next is the key at which the backfill of an index continues; Done are the parts that are filled or validated.
 	Next map[uint32]keys.Key
 	Rows map[uint32]int64
 	Done map[string]bool
 }
 
-// removePayload lists the spans to clear, and the descriptors to forget then.
+// removePayload lists the spans to clear, and the descriptors to remove after that.
 type removePayload struct {
 	Spans  []keys.Span
 	Forget []catalog.ID
-	// Pressed: a disk was nearly full, and the removal does not wait until nobody reads what is gone.
+	// Pressed: a disk was nearly full, and the removal does not wait for reads of the past.
 	Pressed bool
 	// Table and Index, if set: the span is that of an index which a transaction fills, and it is kept if the transaction commits.
 	Table catalog.ID      `json:",omitempty"`
@@ -54,8 +54,8 @@ type removePayload struct {
 // lockedPause is how often a removal looks whether the transaction that fills the index has ended.
 const lockedPause = 10 * time.Second
 
-// lateLoads is how long a gateway may go on loading entries for a transaction that has failed already: what it has sent may be on its
-// way, and it hears by its next heartbeat.
+// lateLoads is how long a gateway may go on loading entries for a transaction that has failed already: it learns of that by its next
+// heartbeat, and requests that it has sent may be on their way.
 const lateLoads = 30 * time.Second
 
 // wanted reports whether the transaction that has filled an index has committed, and waits until it has ended.
@@ -71,7 +71,7 @@ func (e *Executor) wanted(ctx context.Context, p *removePayload) (bool, error) {
 		case !locked && t.Version == seen:
 			return false, nil
 		case !locked:
-			// Either the transaction has failed, or it has committed since the version was read: then there is another one.
+			// Either the transaction has failed, or it has committed since the version was read: then there is a later version.
 			seen = t.Version
 			continue
 		}
@@ -111,8 +111,8 @@ func (e *Executor) registerJobs() {
 	e.o.Jobs.Handle(jobType, job.Handler{Resume: e.publishValues})
 }
 
-// plan looks at what a transaction is about to commit and makes the jobs that this needs: for mutations that have
-// none, and for data that nothing points to any more.
+// plan looks at the changes that a transaction is about to commit and creates the jobs that they need: for mutations
+// that have none, and for data that no descriptor points to any more.
 func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error {
 	if err := e.planTypes(ctx, tx, cat); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 			}
 			m.Job = int64(id)
 			if m.Kind == catalog.MutateColumn && !m.Drop {
-				// The transaction could read the column; others may not before everybody writes it.
+				// The transaction could read the column; others may not until all nodes write it.
 				if col := now.Column(catalog.ColumnID(m.ID)); col != nil {
 					col.State = catalog.WriteOnly
 				}
@@ -214,11 +214,10 @@ func (e *Executor) edit(ctx context.Context, table catalog.ID, f func(cat *lease
 	})
 }
 
-// swapTries bounds how often a rewrite steps back for transactions that use the table on and on, some 14 s each time.
+// swapTries bounds how often a rewrite steps back for transactions that keep using the table, some 14 s each time.
 const swapTries = 100
 
-// editAlone is edit for a change that may need that nobody else uses the table (lease.L6): it steps back as TRUNCATE does, and
-// begins again.
+// editAlone is edit for a change that may have to lock the table (lease.L6): it steps back as TRUNCATE does, and begins again.
 func (e *Executor) editAlone(ctx context.Context, table catalog.ID, f func(cat *lease.Txn, t *catalog.Table) error) error {
 	for try := 1; ; try++ {
 		err := e.edit(ctx, table, f)
@@ -244,11 +243,11 @@ func mine(t *catalog.Table, id int64) (adds, drops []catalog.Mutation) {
 	return adds, drops
 }
 
-// diskPatience is how long a change waits for space on a disk that is nearly full, if it does not get on meanwhile: often a flush or
-// a compaction is about to free some. The client hears 53100 then, as that of an INSERT does, instead of waiting without a bound.
+// diskPatience is how long a change that makes no progress waits for space on a disk that is nearly full: often a flush or a
+// compaction is about to free some. After that the client gets 53100, as for an INSERT, instead of waiting without a bound.
 const diskPatience = 10 * time.Second
 
-// resumeChange moves the job's mutations on until none is left.
+// resumeChange advances the job's mutations until none is left.
 func (e *Executor) resumeChange(ctx context.Context, r *job.Run) error {
 	clk := e.o.Host.Clock
 	since, fraction := clk.Monotonic(), -1.0
@@ -270,7 +269,7 @@ func (e *Executor) resumeChange(ctx context.Context, r *job.Run) error {
 	}
 }
 
-// advanceChange moves the job's mutations on, one version of the table at a time.
+// advanceChange advances the job's mutations, one version of the table at a time.
 func (e *Executor) advanceChange(ctx context.Context, r *job.Run) error {
 	var p changePayload
 	if err := r.Payload(&p); err != nil {
@@ -388,7 +387,7 @@ func publish(t *catalog.Table, adds []catalog.Mutation) {
 	}
 }
 
-// advanceDrops moves parts that go one state on; a column waits for the indexes.
+// advanceDrops advances parts that are being dropped by one state; a column waits for the indexes.
 func advanceDrops(t *catalog.Table, drops []catalog.Mutation) {
 	indexes := false
 	for _, m := range drops {
@@ -407,7 +406,7 @@ func advanceDrops(t *catalog.Table, drops []catalog.Mutation) {
 		}
 	}
 	if t.Rewrite != nil && !slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return x.Rewritten }) {
-		t.Rewrite = nil // it was taken back
+		t.Rewrite = nil // it was undone
 	}
 	if indexes {
 		return
@@ -509,14 +508,14 @@ func (e *Executor) rows(id catalog.ID) int64 {
 	return 0
 }
 
-// validate checks that the rows that were there before a constraint satisfy it.
+// validate checks that rows older than a constraint satisfy it.
 func (e *Executor) validate(ctx context.Context, table catalog.ID, m catalog.Mutation) error {
 	return e.viewOf(ctx, table, func(ctx context.Context, tx *txn.Txn, view *lease.View, t *catalog.Table) error {
 		return e.o.validateMutation(ctx, tx, view, t, m)
 	})
 }
 
-// validateMutation checks that the rows satisfy a constraint that is on its way.
+// validateMutation checks that the rows satisfy a constraint that is being added.
 func (o *Options) validateMutation(ctx context.Context, tx exec.KV, view *lease.View, t *catalog.Table, m catalog.Mutation) error {
 	if m.Kind == catalog.MutateForeignKey {
 		for i := range t.Foreign {
@@ -599,7 +598,7 @@ func (o *Options) validateForeign(ctx context.Context, tx exec.KV, view *lease.V
 	return err
 }
 
-// revertChange takes what the job was adding back; what it was dropping stays on its way.
+// revertChange undoes the job's additions; its drops go on.
 func (e *Executor) revertChange(ctx context.Context, r *job.Run, _ error) error {
 	var p changePayload
 	if err := r.Payload(&p); err != nil {
@@ -671,7 +670,7 @@ func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
 	t.Mutations = slices.DeleteFunc(t.Mutations, func(o catalog.Mutation) bool { return o == m })
 }
 
-// removeData clears what nothing points to any more, then forgets the descriptors.
+// removeData clears data that no descriptor points to any more, then removes the descriptors.
 func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 	var p removePayload
 	if err := r.Payload(&p); err != nil {
@@ -689,7 +688,7 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 	for at < len(p.Spans) {
 		// No descriptor leads here any more, not even one of an older version: all versions may go.
 		var err error
-		if p.Pressed { // somebody may still read the past
+		if p.Pressed { // a transaction may still read the past
 			err = e.o.DB.ClearBelow(ctx, p.Spans[at], e.o.Clock.Now())
 		} else {
 			err = e.o.DB.Clear(ctx, p.Spans[at])

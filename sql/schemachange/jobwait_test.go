@@ -12,9 +12,9 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// A change of the schema that can't go on while a job runs waits for it, as it waits in PostgreSQL for the lock that the other change
-// has: until it ends, the statement is cancelled, or lock_timeout is over. A job is held up here by a transaction that uses the
-// version of the table before.
+// A change of the schema that can't go on while a job runs waits for the job, as it waits in PostgreSQL for the lock of the other
+// change: until the job ends, the statement is cancelled, or lock_timeout is over. The job is held up here by a transaction that uses
+// the earlier version of the table.
 func TestChangesWaitForJobs(t *testing.T) {
 	const retype = "alter table t alter column v type text"
 	for _, c := range []struct{ job, change, want string }{
@@ -124,7 +124,8 @@ func TestChangesWaitForJobs(t *testing.T) {
 	}
 }
 
-// A transaction that uses the table itself is in the job's way, and begins anew, unless what the client has seen is different then.
+// A transaction that uses the table itself is in the job's way, and begins anew, unless the client would then see different
+// results.
 func TestChangesLetJobsPass(t *testing.T) {
 	for _, first := range []string{"select count(*) from t", "insert into t values (4, 4)", "lock table t in row exclusive mode"} {
 		for _, moved := range []bool{false, true} {

@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// dropsKey reports whether actions take the primary key of a table away.
+// dropsKey reports whether actions drop the primary key of a table.
 func (c *change) dropsKey(t *catalog.Table, actions []bind.AlterAction) bool {
 	if t == nil || t.Kind != catalog.KindTable || t.ImplicitPrimary {
 		return false
@@ -30,7 +30,7 @@ func inKey(t *catalog.Table, id catalog.ColumnID) bool {
 	return slices.ContainsFunc(t.Primary().Columns, func(k catalog.IndexColumn) bool { return k.Column == id })
 }
 
-// dropPrimaryKey gives a table, which the transaction has for itself, the hidden column rowid as its key.
+// dropPrimaryKey gives a table, which the transaction has locked, the hidden column rowid as its key.
 func (c *change) dropPrimaryKey(t *catalog.Table) error {
 	name := "rowid"
 	for i := 1; t.ColumnNameTaken(name); i++ {

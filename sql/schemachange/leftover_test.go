@@ -34,7 +34,7 @@ func entriesOf(t *testing.T, n *sessiontest.Node, id catalog.ID) map[uint32]int 
 }
 
 // A transaction has loaded the entries of an index, and its node dies, or it lasts for longer than the data of dropped indexes is
-// kept. A job that was recorded before clears the entries in the one case, and leaves them alone in the other.
+// kept. A job that was recorded before clears the entries in the first case, and leaves them in the second.
 func TestEntriesOfDeadTransactions(t *testing.T) {
 	const rows = 400
 	for _, change := range []string{"create index i on t (v)", "alter table t add unique (v)", "alter table t alter column v type text"} {
@@ -64,7 +64,7 @@ func TestEntriesOfDeadTransactions(t *testing.T) {
 					case "dies":
 						c.Nodes[1].Kill()
 						time.Sleep(time.Minute)
-						a.Must("insert into t values (0, 0)") // nobody has it for himself
+						a.Must("insert into t values (0, 0)") // no transaction has locked it
 						time.Sleep(20 * time.Minute)
 					case "lasts":
 						time.Sleep(20 * time.Minute)

@@ -18,8 +18,8 @@ func count(c *sessiontest.Conn, table string) string {
 	return strings.Split(c.Must("select count(*) from "+table), "\n")[1]
 }
 
-// Rows of tables that a transaction makes or empties are loaded; whatever becomes of the transaction, a table has the
-// rows that it should.
+// Rows of tables that a transaction makes or empties are loaded; whether or not the transaction commits, a table has
+// the right rows.
 func TestLoadedTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)
@@ -52,7 +52,7 @@ func TestLoadedTables(t *testing.T) {
 		want("w", "800")
 		verify(t, n, "w")
 
-		// The rows that are there stay when the transaction does not commit, and nothing else comes.
+		// If the transaction does not commit, the table keeps its rows and gets no others.
 		span := func() keys.Span { return keys.TableSpan(table(t, n, "t").ID) }
 		before, _ := n.Entries(span())
 		a.Must("begin; truncate t; insert into t" + many + "; rollback")
@@ -65,7 +65,7 @@ func TestLoadedTables(t *testing.T) {
 		want("t", "1")
 		verify(t, n, "t")
 
-		// A duplicate is found wherever it is, and the statement that has it fails.
+		// A duplicate is found wherever it is, and its statement fails.
 		for _, q := range []string{
 			"begin; truncate t; insert into t" + many + "; insert into t" + many,
 			"begin; truncate t; insert into t" + many + "; insert into t values (400, 'x')",
@@ -79,7 +79,7 @@ func TestLoadedTables(t *testing.T) {
 			want("t", "1")
 		}
 
-		// Two that empty the table at once: one of them wins, with its own rows only.
+		// Of two transactions that empty the table at once, one wins, with its own rows only.
 		var wg sync.WaitGroup
 		for i, x := range []*sessiontest.Conn{a, b} {
 			wg.Go(func() {
@@ -126,7 +126,7 @@ func TestLoadedHistory(t *testing.T) {
 		a.Must("commit")
 		time.Sleep(2 * time.Second)
 		if out := b.Must("select count(*) from t as of system time '-10s'"); strings.Contains(out, "2000") {
-			t.Error(out) // the rows of a moment before the commit are those of before the truncation
+			t.Error(out) // a moment before the commit the table has its rows of before the truncation
 		}
 		time.Sleep(time.Minute)
 		if out := b.Must("select count(*) from t as of system time '-10s'"); !strings.Contains(out, "2000") {
@@ -135,9 +135,9 @@ func TestLoadedHistory(t *testing.T) {
 	})
 }
 
-// Somebody writes between the moment at which a backfill reads rows and the one at which it loads their entries. Where the
-// entries are no one else's business they stay as the writer has left them; else their rows, and no others, are locked and
-// looked at again.
+// A transaction writes between the moment at which a backfill reads rows and the one at which it loads their entries. An
+// entry that only its own row can have stays as the writer has left it; the rows of other entries, and no more, are locked
+// and read again.
 func TestFillMeetsWriters(t *testing.T) {
 	const rows = 1000
 	for _, c := range []struct {

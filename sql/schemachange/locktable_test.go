@@ -17,8 +17,9 @@ var lockModes = []string{"access share", "row share", "row exclusive", "share up
 // conflicts is PostgreSQL's table: the modes that each mode conflicts with, by their numbers.
 var conflicts = [][]int{{7}, {6, 7}, {4, 5, 6, 7}, {3, 4, 5, 6, 7}, {2, 3, 5, 6, 7}, {2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}}
 
-// Each mode of LOCK TABLE against each other one, and against statements, on two nodes. Where Meridian keeps more out than
-// PostgreSQL: SHARE is one transaction's at a time, and what is stricter waits for all who have used the table, readers too.
+// Each mode of LOCK TABLE against each other one, and against statements, on two nodes. Meridian excludes more than
+// PostgreSQL: only one transaction at a time has SHARE, and stricter modes wait for all transactions that have used the
+// table, readers too.
 func TestLockModes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)
@@ -62,7 +63,7 @@ func TestLockModes(t *testing.T) {
 				try(used, "lock table t in "+x+" mode nowait", i > 3)
 			}
 		}
-		// Both see all that was committed before they were let in, and nothing stays locked.
+		// Both see everything that was committed before they got the lock, and nothing stays locked.
 		if got := b.Must("select * from t"); got != "id | v\n1 | 1\nSELECT 1" {
 			t.Error(got)
 		}

@@ -191,8 +191,8 @@ func TestOnlineChanges(t *testing.T) {
 					t.Errorf("%s: %s %s", q, out, sessiontest.Describe(err))
 				}
 				if q == "create index tx on t (x) " {
-					// Make the rows unique, so that the primary key has a chance. Nobody writes meanwhile: a statement that
-					// reads all rows can lose against writers for as long as there are any, and the table grows.
+					// Make the rows unique, so that the primary key has a chance. The workers pause meanwhile: a statement that reads
+					// all rows can lose against writers as long as there are any, and the table grows.
 					for range cap(turns) {
 						turns <- struct{}{}
 					}
@@ -258,11 +258,11 @@ func TestTakenUpTooEarly(t *testing.T) {
 		}()
 		time.Sleep(100 * time.Millisecond)
 		first.Must("commit")
-		for version() == was+1 { // now write-only, but not for everybody
+		for version() == was+1 { // now write-only, but not on all nodes
 			time.Sleep(time.Millisecond)
 		}
 		c.Nodes[0].Kill()
-		// Before that is over, the job is another node's.
+		// Another node takes the job over before that statement ends.
 		if err := <-done; err != nil {
 			t.Fatal(sessiontest.Describe(err))
 		}
@@ -276,7 +276,7 @@ func TestTakenUpTooEarly(t *testing.T) {
 	})
 }
 
-// A column may come with a constraint: as long as it is being added, others write its default, and the constraint holds
+// A column may be added with a constraint: while it is being added, others write its default, and the constraint holds
 // for that.
 func TestColumnWithConstraint(t *testing.T) {
 	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
@@ -332,7 +332,7 @@ func TestColumnWithConstraint(t *testing.T) {
 	})
 }
 
-// An index that is being added goes with its column: what one job drops, another does not make public.
+// An index that is being added is dropped with its column: another job does not make it public.
 func TestIndexDroppedWhileAdded(t *testing.T) {
 	for versions := range uint64(2) { // it is delete-only, or write-only, when the column goes
 		online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
@@ -400,7 +400,7 @@ func TestIndexAddedWhilePrimaryKeyChanges(t *testing.T) {
 	})
 }
 
-// The name of a column that somebody else is adding is taken.
+// The name of a column that another session is adding is taken.
 func TestColumnAddedTwice(t *testing.T) {
 	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
 		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
@@ -466,7 +466,7 @@ func TestColumnAddedTwice(t *testing.T) {
 	})
 }
 
-// The data of dropped tables and indexes, and the descriptors, go after a while; what lives stays.
+// The data and descriptors of dropped tables and indexes are removed after a while, and nothing else.
 func TestRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)
@@ -526,8 +526,8 @@ func TestYoungVersion(t *testing.T) {
 	})
 }
 
-// A transaction adds a column and fills it. An UPSERT with the version of before, which is in use along with the new one for
-// a while and whose statement gives all the columns that it knows, must not take the values away (schemachange.SC4).
+// A transaction adds a column and fills it. An UPSERT that uses the earlier version, and gives values for all columns of
+// that version, must not remove the values of the new column (schemachange.SC4).
 func TestUpsertKeepsNewColumn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)

@@ -52,7 +52,7 @@ func (c *change) mustBeMember(role, databaseOwner string) error {
 	return nil
 }
 
-// give makes a role the owner of an object, with what the former owner had and granted.
+// give makes a role the owner of an object, in the former owner's place as holder and grantor of rights.
 func (c *change) give(id catalog.ID, to string) {
 	o, ok := c.view.Access().Object(id)
 	if !ok || o.Owner == to {
@@ -114,7 +114,7 @@ func (c *change) ownerTo(t *catalog.Table, owner string) error {
 	return nil
 }
 
-// rolesToAct resolves the roles of REASSIGN OWNED and DROP OWNED, of all of which the user needs the rights.
+// rolesToAct resolves the roles of REASSIGN OWNED and DROP OWNED; the user needs the rights of all of them.
 func (c *change) rolesToAct(names []string, verb, pinned string) ([]string, error) {
 	var out []string
 	for _, n := range names {
@@ -164,7 +164,8 @@ func (c *change) reassignOwned(s *bind.ReassignOwned) error {
 	return nil
 }
 
-// dropOwned is DROP OWNED BY: what the roles own in the current database is dropped, and their rights on the rest end.
+// dropOwned is DROP OWNED BY: it drops the roles' objects in the current database, and revokes their rights on all
+// others.
 func (c *change) dropOwned(s *bind.DropOwned) error {
 	roles, err := c.rolesToAct(s.Roles, "drop", "drop objects")
 	if err != nil {
@@ -260,7 +261,7 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 	return nil
 }
 
-// forget takes away all rights of a role on an object, and what it granted to others.
+// forget revokes all rights of a role on an object, and those that it granted to others.
 func (c *change) forget(o *catalog.Object, role string) {
 	a := c.view.Access()
 	for {

@@ -12,7 +12,7 @@ import (
 )
 
 // Reads of the past see tables, columns and names as they were then (lease.L5), on the node that changed them and on another one;
-// and the present is asked for the present all the while.
+// while other statements read the present.
 func TestDefinitionsOfThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 2)
@@ -31,7 +31,7 @@ func TestDefinitionsOfThePast(t *testing.T) {
 			}
 			return out
 		}
-		// keep notes what queries say now.
+		// keep notes the present answers of queries.
 		keep := func(queries ...string) {
 			time.Sleep(20 * time.Second)
 			at := fmt.Sprint(c.Nodes[0].Clock.Now().Wall)
@@ -81,7 +81,7 @@ func TestDefinitionsOfThePast(t *testing.T) {
 				}
 				x.Must("rollback")
 			}
-			// The plans of the past are nobody else's.
+			// Plans of the past are not shared.
 			last := states[len(states)-1]
 			if got := ask(x, last.query+" order by 1"); got != last.want {
 				t.Errorf("%s: now: %s", who, got)
@@ -142,7 +142,7 @@ func TestRemovedPast(t *testing.T) {
 	})
 }
 
-// A role that may not read a table now may not read what it was.
+// A role that may not read a table now may not read its past.
 func TestRightsInThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)
@@ -159,7 +159,7 @@ func TestRightsInThePast(t *testing.T) {
 		if out, err := e.Exec("select * from t as of system time '-10s'"); !sessiontest.ErrIs(err, sqlstate.InsufficientPrivilege) {
 			t.Errorf("%s %v", out, err)
 		}
-		// A statement of the past can't take back what its transaction wrote.
+		// A statement that reads the past can't undo its transaction's writes.
 		if out, err := a.Exec("insert into t values (1); select * from t as of system time '-1s'"); !sessiontest.ErrIs(err, sqlstate.FeatureNotSupported) {
 			t.Errorf("%s %v", out, err)
 		}

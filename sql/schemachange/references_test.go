@@ -12,8 +12,9 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// A statement that deletes a row of a table has been planned before another table refers to it, and knows nothing of that: nobody may
-// have referred to the row by the time it deletes it. Those who only read the table do not wait meanwhile.
+// A statement that deletes a row of a table was planned before another table refers to it, and does not check the reference: no
+// transaction may have referred to the row by the time the statement deletes it. Transactions that only read the table do not wait
+// meanwhile.
 func TestReferencedRowsStay(t *testing.T) {
 	for _, create := range []string{"create table c (id int references p)", "begin; create table c (id int references p); commit"} {
 		synctest.Test(t, func(t *testing.T) {

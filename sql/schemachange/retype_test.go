@@ -12,9 +12,9 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Types of columns change while three nodes write. Every row is written with two columns that say the same, and each worker
-// keeps a model of its rows: afterwards the rows are those of the models, whatever was refused meanwhile, and every index is
-// exact (schemachange.SC2, schemachange.SC6).
+// Types of columns change while three nodes write. Every row has two columns with equal values, and each worker keeps a
+// model of its rows: afterwards the rows are those of the models, whichever statements were refused meanwhile, and every
+// index is exact (schemachange.SC2, schemachange.SC6).
 func TestRetypeOnline(t *testing.T) {
 	changes := []struct {
 		sql   string
@@ -73,7 +73,7 @@ func TestRetypeOnline(t *testing.T) {
 							wrote[i].Add(1)
 						case sessiontest.ErrIs(err, sqlstate.SerializationFailure), sessiontest.ErrIs(err, sqlstate.StringTruncation),
 							sessiontest.ErrIs(err, sqlstate.UniqueViolation), sessiontest.ErrIs(err, sqlstate.NumericOutOfRange), sessiontest.ErrIs(err, sqlstate.NotNullViolation):
-							// A change that will be refused refuses rows like those that it fails of.
+							// A change that will fail makes statements fail that write rows like those on which it fails.
 						default:
 							t.Errorf("%s: %s", q, sessiontest.Describe(err))
 							return
@@ -112,8 +112,8 @@ func TestRetypeOnline(t *testing.T) {
 	}
 }
 
-// Two nodes take turns at one row while its columns change their types, and one of them hears of every version 50 ms late: whichever
-// two versions meet, each sees what the other has written (schemachange.SC6).
+// Two nodes take turns at one row while its columns change their types, and one of them learns of every version 50 ms late:
+// whichever two versions meet, each sees what the other has written (schemachange.SC6).
 func TestRetypeStatesMeet(t *testing.T) {
 	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
 		ddl, early, late := c.Nodes[0].Open(t, "root"), c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")

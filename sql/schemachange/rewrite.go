@@ -13,7 +13,8 @@ import (
 	"meridian/txn"
 )
 
-// retyping is ALTER TABLE with the changes of types that are among its actions: they are made together, by rows as they were.
+// retyping collects the changes of types among the actions of an ALTER TABLE: they are made together, from the rows as they
+// were.
 type retyping struct {
 	*change
 	t     *catalog.Table
@@ -35,9 +36,9 @@ func (c *change) retype(t *catalog.Table, actions []bind.AlterAction) *retyping 
 	return r
 }
 
-// rewritesHere reports whether an ALTER TABLE has to rewrite rows within the transaction: in a transaction block, where other
-// actions may be about the rows as they will be, where a deferrable key has to be compared with all rows, where two evaluations of an expression may differ, and where foreign keys have to
-// be looked at.
+// rewritesHere reports whether an ALTER TABLE has to rewrite rows within the transaction: in a transaction block, if other actions may concern the
+// rewritten rows, if a deferrable key has to be checked in all rows, if two evaluations of an expression may differ, and if foreign keys have to be
+// checked.
 func (c *change) rewritesHere(s *bind.AlterTable) bool {
 	t := c.current(s.Table.ID)
 	if t == nil || t.Kind != catalog.KindTable {
@@ -125,8 +126,8 @@ func (c *change) awaitRewrite(t *catalog.Table) error {
 }
 
 // alterTypes changes the types of columns. Where every stored value is one of the new type, with the same bytes, it changes the
-// descriptor alone. Otherwise all indexes that have the columns are made anew, with rows as they will be, and take the place of
-// the others at once (schemachange.SC6): within the transaction that has the table for itself, or online by the job.
+// descriptor alone. Otherwise all indexes that have the columns are built anew, with the converted rows, and replace the old
+// ones in one step (schemachange.SC6): within the transaction that has locked the table, or online by the job.
 func (r *retyping) alterTypes() error {
 	t, c := r.t, r.change
 	w := &catalog.Rewrite{}
@@ -190,7 +191,7 @@ func (r *retyping) alterTypes() error {
 	return nil
 }
 
-// mayRetype refuses to change the type of a column whose values are used under it elsewhere.
+// mayRetype refuses to change the type of a column on which other objects depend.
 func (r *retyping) mayRetype(col *catalog.Column) error {
 	t := r.t
 	for _, id := range r.usedBy(t) {
@@ -253,7 +254,7 @@ func (c *change) recheckForeign(t *catalog.Table, k *catalog.ForeignKey) error {
 	return c.o.validateForeign(c.ctx, c.kv, c.view, t, k)
 }
 
-// rewrite makes the indexes anew that have columns of the table's Rewrite.
+// rewrite builds anew the indexes that have columns of the table's Rewrite.
 func (c *change) rewrite(t *catalog.Table, online bool) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -296,7 +297,7 @@ func (c *change) rewrite(t *catalog.Table, online bool) (err error) {
 		t.Mutations = append(t.Mutations, ms...)
 		return nil
 	}
-	// The rows first, and the other indexes from them: an expression that varies is evaluated once for each row.
+	// The primary index is filled first, and the others from it: a volatile expression is evaluated once for each row.
 	if err := c.fillHere(t, t.Index(catalog.IndexID(ms[0].ID))); err != nil {
 		return err
 	}
@@ -316,9 +317,9 @@ func (c *change) rewrite(t *catalog.Table, online bool) (err error) {
 	return c.kv.Write(c.ctx, &b)
 }
 
-// finishRewrite is the moment at which columns have their new types: the rewritten indexes take the places of the others, which
-// are gone. Nobody uses the version before any more (takesData in sql/catalog/lease: the table is frozen), because writes by that
-// version would not be in the new indexes with the new types, and its readers know no others.
+// finishRewrite gives columns their new types: the rewritten indexes replace the old ones. No transaction may still use the
+// earlier version (takesData in sql/catalog/lease: the table is frozen), because its writes would not reach the new indexes with
+// the new types, and its readers know only the old ones.
 func finishRewrite(t *catalog.Table, ms []catalog.Mutation) {
 	to := t.Rewritten()
 	t.Columns, t.Rewrite = to.Columns, nil

@@ -24,7 +24,7 @@ func (c *change) roleName(name string) string {
 	return name
 }
 
-// role finds a role, or raises that it does not exist.
+// role finds a role; it is an error if there is none.
 func (c *change) role(name string) (*catalog.User, error) {
 	name = c.roleName(name)
 	if u := c.view.User(name); u != nil {
@@ -33,7 +33,7 @@ func (c *change) role(name string) (*catalog.User, error) {
 	return nil, sqlstate.New(sqlstate.UndefinedObject, "role \"%s\" does not exist", name)
 }
 
-// user is the role that changes something.
+// user is the current role.
 func (c *change) user() *catalog.User {
 	if u := c.view.User(c.Info.User); u != nil {
 		return u
@@ -154,7 +154,7 @@ func (c *change) createRole(s *bind.CreateRole) error {
 	return nil
 }
 
-// alterRoleSetting is ALTER ROLE ... SET and RESET, which everybody may do of their own role.
+// alterRoleSetting is ALTER ROLE ... SET and RESET, which a role may do for itself.
 func (c *change) alterRoleSetting(s *bind.AlterRole, u *catalog.User) error {
 	switch {
 	case u.Superuser && !c.super():
@@ -200,13 +200,14 @@ func (c *change) alterRole(s *bind.AlterRole) error {
 	case (u.Superuser || o.Superuser != nil) && !c.super():
 		return denied("must be superuser to alter superuser roles or change superuser attribute")
 	case !c.mayCreateRoles():
-		// Everybody may change their own password, and nothing else.
+		// A role may change its own password, and nothing else.
 		if o.Login != nil || o.CreateDB != nil || o.CreateRole != nil || o.Inherit != nil || o.ConnLimit != nil || o.ValidUntil != nil ||
 			len(o.Members) > 0 || !o.HasPassword || name != c.Info.User {
 			return denied("permission denied")
 		}
 	case name == "root" && o.Superuser != nil && !*o.Superuser:
-		// Without a superuser nobody could make another. PostgreSQL 16 says so too; 15 has a single-user mode for the case.
+		// Without a superuser no role could make another one. PostgreSQL 16 refuses this too; 15 has a single-user mode for
+		// the case.
 		return sqlstate.New(sqlstate.FeatureNotSupported, "permission denied to alter role").
 			WithDetail("The bootstrap user must have the SUPERUSER attribute.")
 	}
@@ -253,7 +254,7 @@ func (c *change) dropRoles(s *bind.DropRole) error {
 		case u.ID < catalog.FirstUserID && (name == "root" || catalog.IsReservedRole(name)):
 			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop role %s because it is required by the database system", name)
 		}
-		// Memberships go with the role, of it and in it.
+		// Memberships of the role and in it are removed with it.
 		for _, o := range c.view.Access().All() {
 			if o.Membership(name) != nil {
 				m := c.Catalog.User(o.ID)
@@ -296,7 +297,7 @@ func (c *change) describe(b *belonging) string {
 	return b.object.Kind + " " + name
 }
 
-// belongings lists what a role owns, and what it has or gave rights on, in all databases.
+// belongings lists the objects that a role owns, or on which it has or gave rights, in all databases.
 func (c *change) belongings(role string) ([]belonging, error) {
 	var out []belonging
 	a := c.view.Access()
@@ -321,7 +322,7 @@ func (c *change) belongings(role string) ([]belonging, error) {
 			return nil, err
 		}
 		for _, s := range schemas {
-			if c.Catalog.Descriptor(s.ID) != nil { // else it is of computed relations, in every database
+			if c.Catalog.Descriptor(s.ID) != nil { // else it is a schema of computed relations, which every database has
 				add(s.ID, belonging{database: d.Name, schema: s})
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// Scripts of SQL: what each statement answers. "sleep 1m" lets time pass.
+// TestScripts runs scripts of SQL with the answer to each statement. "sleep 1m" lets time pass.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {

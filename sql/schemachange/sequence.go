@@ -78,7 +78,7 @@ func (c *change) alterSequence(s *bind.AlterSequence) error {
 	return c.redefine(t, def, s.Restart)
 }
 
-// stands refuses a definition with which a sequence can't go on from where it stands, or restarts.
+// stands refuses a definition whose bounds exclude the sequence's present value, or the one at which it restarts.
 func (c *change) stands(t *catalog.Table, def catalog.Sequence, restart *int64) error {
 	if restart != nil {
 		return bind.CheckRestart(&def, *restart)
@@ -90,8 +90,8 @@ func (c *change) stands(t *catalog.Table, def catalog.Sequence, restart *int64) 
 	return bind.CheckRestart(&def, last)
 }
 
-// redefine gives a sequence another definition. Where it stands stays, unless it restarts; that, and another step from a number
-// that was not taken yet, make a new counter (catalog.Sequence.Counter), so that it is undone if the transaction is.
+// redefine gives a sequence another definition. It keeps its value, unless it restarts; a restart, and another increment while
+// the first number was not taken, begin a new counter (catalog.Sequence.Counter), so that they are undone with the transaction.
 func (c *change) redefine(t *catalog.Table, def catalog.Sequence, restart *int64) error {
 	last, called, err := c.o.Sequences.LastFor(c.ctx, c.Catalog.Local(), t)
 	if err != nil {
@@ -158,8 +158,8 @@ func (c *change) alterIdentity(t *catalog.Table, a *bind.AlterIdentity) error {
 	return c.redefine(seq, a.Sequence.Definition, a.Sequence.Restart)
 }
 
-// ownedBy links a sequence of an owner and a schema to a column. Both have to be the table's: the sequence is dropped, given away
-// and restarted with the table.
+// ownedBy links a sequence to a column. Its owner and schema have to be the table's: the sequence is dropped, given to another
+// owner and restarted with the table.
 func ownedBy(def *catalog.Sequence, owner string, schema catalog.ID, t *catalog.Table, column string) error {
 	switch {
 	case t.Kind != catalog.KindTable && t.Kind != catalog.KindView:

@@ -23,8 +23,9 @@ func persist(t *testing.T, s *sessiontest.Conn, text string) string {
 	}
 }
 
-// Two nodes take turns at one row, and one of them hears of every version 50 ms late. For any two states of an index that meet,
-// a row is found by what the index is for, its key is free again when it is gone, and no entry is left behind (schemachange.SC1).
+// Two nodes take turns at one row, and one of them learns of every version 50 ms late. For any two states of an index that meet,
+// a row is found through the index, its key is free again once the row is deleted, and no entry is left behind
+// (schemachange.SC1).
 func TestStatesMeet(t *testing.T) {
 	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
 		ddl, early, late := c.Nodes[0].Open(t, "root"), c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
@@ -76,8 +77,8 @@ func TestStatesMeet(t *testing.T) {
 	})
 }
 
-// A transaction changes a table that others know, and writes many rows into it: they are no load, which others would see
-// before the commit, and whose undoing would take all of the table's rows along (txn.LD1).
+// A transaction changes a table that others know, and writes many rows into it: they are not loaded, because others
+// would see them before the commit, and undoing the load would remove all of the table's rows (txn.LD1).
 func TestNoLoadIntoWhatOthersKnow(t *testing.T) {
 	online(t, 2, func(t *testing.T, c *sessiontest.Cluster) {
 		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")

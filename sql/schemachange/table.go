@@ -149,8 +149,8 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 		c.uses(t)
 	}
 	for i := range t.Foreign {
-		// Rows may be put into it before the others know that they must not delete what these refer to. Readers of the other table
-		// need not know.
+		// Rows may be inserted before other transactions know that they must not delete the rows referred to. Readers of the other
+		// table need not know.
 		ref := t.Foreign[i].RefTable
 		if err := c.must(ref, catalog.References); err != nil {
 			return "", err
@@ -172,7 +172,7 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	return fmt.Sprintf("SELECT %d", n), err
 }
 
-// link tells the referenced table of a foreign key, which takes a right on that table.
+// link records a foreign key in the referenced table, which requires a right on that table.
 func (c *change) link(t *catalog.Table, k *catalog.ForeignKey) error {
 	if err := c.must(k.RefTable, catalog.References); err != nil {
 		return err
@@ -204,7 +204,8 @@ func unlink(cat *lease.Txn, t *catalog.Table, k *catalog.ForeignKey) {
 	})
 }
 
-// fill writes the rows of CREATE TABLE AS. Nobody else can see the table; it has one index, on the hidden column.
+// fill writes the rows of CREATE TABLE AS. No other transaction can see the table; it has one index, on the hidden
+// column.
 func (c *change) fill(t *catalog.Table, q *bind.Query) (int64, error) {
 	x, err := rowcode.NewIndex(t, t.Primary())
 	if err != nil {
@@ -240,8 +241,8 @@ func (c *change) fill(t *catalog.Table, q *bind.Query) (int64, error) {
 	return n, c.kv.Write(c.ctx, &b)
 }
 
-// refresh replaces the rows of a materialized view, with the rights of its owner. Everybody else sees those of before until the
-// transaction commits.
+// refresh replaces the rows of a materialized view, with the rights of its owner. Other transactions see the old ones until
+// this one commits.
 func (c *change) refresh(s *bind.RefreshView) error {
 	t := s.View
 	if err := c.mustOwn(t.ID); err != nil {
@@ -276,7 +277,7 @@ func (c *change) refresh(s *bind.RefreshView) error {
 	return nil
 }
 
-// dependent is something that has to go with an object.
+// dependent is an object that has to be dropped with another.
 type dependent struct {
 	// what is PostgreSQL's description: "view v", "constraint c on table t".
 	what string
@@ -363,7 +364,7 @@ func (c *change) current(id catalog.ID) *catalog.Table {
 	return d.Table
 }
 
-// dependents lists what depends on a relation and is not in going, which it extends: the oldest first.
+// dependents lists the objects that depend on a relation and are not in going, which it extends: the oldest first.
 func (c *change) dependents(t *catalog.Table, going map[catalog.ID]bool, out *[]dependent) {
 	name := described(t) + " " + c.name(t)
 	var us []user
@@ -408,7 +409,7 @@ func (c *change) databaseName(id catalog.ID) string {
 	return c.Info.Database
 }
 
-// removeForeign takes a foreign key away.
+// removeForeign removes a foreign key.
 func (c *change) removeForeign(table catalog.ID, constraint uint32) error {
 	t := c.Catalog.Table(table)
 	for i := range t.Foreign {
@@ -444,7 +445,7 @@ func (c *change) drop(id catalog.ID) {
 	}
 	for _, d := range t.DependsOn {
 		if t.Temporary() && !catalog.IsLocal(d) {
-			continue // it does not know of the view
+			continue // its descriptor does not list the view
 		}
 		if u := c.Catalog.Table(d); u != nil {
 			u.UsedBy = slices.DeleteFunc(u.UsedBy, func(v catalog.ID) bool { return v == id })
@@ -455,7 +456,7 @@ func (c *change) drop(id catalog.ID) {
 			c.drop(s)
 		}
 	}
-	// Sequences that are owned without being a serial column's.
+	// These sequences are owned by OWNED BY alone.
 	if t.Kind == catalog.KindTable {
 		all, err := c.view.Tables(c.ctx, c.databaseName(t.Database))
 		if err == nil {
@@ -533,7 +534,7 @@ func (c *change) truncate(s *bind.Truncate) error {
 			if m.Temporary() {
 				break
 			}
-			// Fresh for good, so that the new rows can be loaded (txn.PrivateSpans).
+			// The identity is never used again, so that the new rows can be loaded (txn.PrivateSpans).
 			if err := c.Catalog.RenewIndex(c.ctx, m, &m.Indexes[i]); err != nil {
 				return err
 			}

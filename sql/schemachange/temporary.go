@@ -10,7 +10,7 @@ import (
 	"meridian/txn"
 )
 
-// placeNew is where a relation is made, which takes the right to do so.
+// placeNew finds the schema in which a relation is made, and checks the right to do so.
 func (c *change) placeNew(n bind.Name, temporary bool) (*catalog.Database, *catalog.Schema, error) {
 	if !temporary {
 		db, sc, err := c.place(n)
@@ -102,7 +102,7 @@ func (c *change) settle(t *catalog.Table) error {
 	return nil
 }
 
-// usedBy are the views that read a relation, the session's own included, of which the relation does not know.
+// usedBy are the views that read a relation, the session's own included, which its descriptor does not list.
 func (c *change) usedBy(t *catalog.Table) []catalog.ID {
 	l := c.Catalog.Local()
 	if t.Temporary() || l.Empty() {

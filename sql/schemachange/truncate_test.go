@@ -23,7 +23,7 @@ func start(c *sessiontest.Conn, text string) <-chan error {
 	return done
 }
 
-// within fails the test if what was started does not end soon.
+// within fails the test if the statements do not end soon.
 func within(t *testing.T, d time.Duration, what string, done <-chan error) error {
 	t.Helper()
 	select {
@@ -36,7 +36,7 @@ func within(t *testing.T, d time.Duration, what string, done <-chan error) error
 }
 
 // Of transactions that empty a table at the same moment at several nodes one is first, and the others do not wait for each
-// other until somebody gives up: who finds that the table was frozen by another releases the version from before.
+// other until one gives up: a transaction that finds the table frozen by another releases the earlier version.
 func TestTruncateTogether(t *testing.T) {
 	online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
 		var conns []*sessiontest.Conn
@@ -65,8 +65,8 @@ func TestTruncateTogether(t *testing.T) {
 	})
 }
 
-// A transaction that has begun to use a table comes before TRUNCATE and DROP, whatever it sees of the others' changes:
-// these wait for it, and who comes to the table later waits for them (lease.L6).
+// A transaction that has begun to use a table comes before TRUNCATE and DROP: they wait for it, and transactions that
+// begin to use the table later wait for them (lease.L6).
 func TestTruncateComesLast(t *testing.T) {
 	for _, change := range []string{"truncate t", "drop table t", "begin; update e set n = n + 1; truncate t; insert into t values (100); commit"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestTruncateComesLast(t *testing.T) {
 			}
 			done := start(a, change)
 			time.Sleep(100 * time.Millisecond)
-			// A writer that comes now must not see the change and let the writer end after it.
+			// A transaction that begins now must not both see the change and end before the writer.
 			var seen string
 			late := make(chan error, 1)
 			go func() {
@@ -97,7 +97,7 @@ func TestTruncateComesLast(t *testing.T) {
 				late <- nil
 			default:
 			}
-			// The writer uses the table once more, and what the change has written besides it.
+			// The writer uses the table once more, and reads what the change has written elsewhere.
 			b.Must("insert into t values (3)")
 			b.Must("insert into u select 2, n from e")
 			b.Must("commit")
@@ -137,8 +137,8 @@ func TestTruncateComesLast(t *testing.T) {
 	}
 }
 
-// Every acknowledged row is either one of before the TRUNCATE, and gone, or one of after it, and there: e has the number
-// of truncations, and u what each writer has seen of it.
+// Every acknowledged row was written either before the TRUNCATE, and is gone, or after it, and exists: e has the number
+// of truncations, and u the number that each writer has seen.
 func TestTruncateLosesNothing(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestTruncateLosesNothing(t *testing.T) {
 	}
 }
 
-// A freeze that comes to nothing is over at once; one whose node is dead is over after a while.
+// A freeze whose statement fails ends at once; one whose node is dead ends after a while.
 func TestFrozenInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 3)
@@ -257,7 +257,7 @@ func TestFrozenInVain(t *testing.T) {
 			t.Fatal(sessiontest.Describe(err))
 		}
 		b.Must("begin; select * from t")
-		// Alone it is, and lets others through from time to time.
+		// Without an older freeze it freezes the table, and lets others through from time to time.
 		waits = start(a, "truncate t")
 		time.Sleep(time.Second)
 		d.Must("set lock_timeout = '1s'")
@@ -276,7 +276,8 @@ func TestFrozenInVain(t *testing.T) {
 			t.Error(got)
 		}
 		b.Must("begin; select * from t")
-		// A transaction that has written may be in the way of those for whom it waits: it begins anew, and holds nothing meanwhile.
+		// A transaction that has written may be in the way of those for which it waits: it begins anew, and holds no locks
+		// meanwhile.
 		block := start(a, "begin; insert into t values (7); truncate t; insert into t values (9); commit")
 		time.Sleep(time.Minute)
 		if err := within(t, 2*time.Second, "INSERT", start(d, "insert into t values (10)")); err != nil {
@@ -308,8 +309,8 @@ func TestFrozenInVain(t *testing.T) {
 	})
 }
 
-// Transactions that wait for each other by way of a frozen table: one has the row that another waits for, which used the
-// table before. TRUNCATE steps back.
+// Transactions wait for each other through a frozen table: one has the lock of a row for which another waits, and that
+// one used the table before. TRUNCATE steps back.
 func TestFrozenDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 3)

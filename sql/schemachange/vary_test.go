@@ -9,8 +9,8 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// Rows are rewritten by expressions that vary: every index has the value that the row has, whether the entries are loaded or written,
-// and whatever else happens in the transaction.
+// Rows are rewritten by volatile expressions: every index has the row's value, whether the entries are loaded or written, and
+// whatever else happens in the transaction.
 func TestVaryingExpressions(t *testing.T) {
 	for _, change := range []string{
 		"alter table t alter column v type float8 using random()",
@@ -31,7 +31,7 @@ func TestVaryingExpressions(t *testing.T) {
 					defer b.Close()
 					a.Must("create sequence s; create table t (id int not null, v int); create index on t (v); create unique index on t (id, v)")
 					a.Must(fmt.Sprintf("insert into t select g, g from generate_series(1, %d) g", rows))
-					// A row comes while the change waits for its transaction: it is rewritten as well.
+					// A row that is inserted while the change waits for its transaction is rewritten as well.
 					b.Must("begin; insert into t values (0, 0)")
 					done := start(a, change)
 					time.Sleep(time.Second)

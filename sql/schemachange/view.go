@@ -48,11 +48,11 @@ func (c *change) createView(s *bind.CreateView) error {
 	return nil
 }
 
-// uses tells relations that a view reads them.
+// uses records in relations that a view reads them.
 func (c *change) uses(v *catalog.Table) {
 	for _, d := range v.DependsOn {
 		if v.Temporary() && !catalog.IsLocal(d) {
-			continue // nobody else may hear of the view
+			continue // other sessions must not know of the view
 		}
 		if t := c.Catalog.Table(d); t != nil && !slices.Contains(t.UsedBy, v.ID) {
 			t.UsedBy = append(t.UsedBy, v.ID)

@@ -465,7 +465,7 @@ func showClusterSetting(set map[string]string, c *bind.ShowClusterSetting, w *ro
 	d, ok := clustersetting.Find(c.Name)
 	if !ok {
 		return sqlstate.New(sqlstate.UndefinedObject, "unrecognized cluster setting %q", c.Name).
-			WithHint("SHOW ALL CLUSTER SETTINGS lists those that there are.")
+			WithHint("SHOW ALL CLUSTER SETTINGS lists the cluster settings.")
 	}
 	w.columns(clusterSettingColumns(c)...)
 	return w.row(types.NewString(d.Shown(set)))
