@@ -455,8 +455,7 @@ func TestSelfReference(t *testing.T) {
 	}
 }
 
-// The last batch of a statement that is a transaction carries the commit, unless foreign keys have to be checked after
-// it.
+// The last batch of a statement that is a transaction carries the commit, unless it violates a foreign key.
 func TestAutoCommit(t *testing.T) {
 	f := newFixture(t)
 	f.auto = true

@@ -6,8 +6,8 @@ import (
 	"meridian/sql/types"
 )
 
-// anyOfArray turns "column = ANY (ARRAY (SELECT ...))" into the semi join that "column IN (SELECT ...)" is. It answers nil
-// where there is nothing to do. Other arrays become spans of an index at execution (constrain.go).
+// anyOfArray turns "column = ANY (ARRAY (SELECT ...))" into a semi join, as for "column IN (SELECT ...)". It returns nil
+// where there is no such condition. Other arrays become spans of an index at execution (constrain.go).
 func (o *optimizer) anyOfArray(in *group, filter []scalar.Expr) *group {
 	s, ok := in.expr().(*Scan)
 	if !ok {

@@ -7,10 +7,10 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// build copies a bound tree into the memo through the constructors, which apply the rules that look at one operator
-// and its inputs. It returns the order in which the tree's Sorts left the rows: SQL promises it to the outermost query
-// and to LIMIT only, but DISTINCT ON, ordered aggregates and INSERT ... SELECT of serial numbers live by it, so it is
-// kept for as long as it costs nothing to know it.
+// build copies a bound tree into the memo through the constructors, which apply the rules that look at one operator and
+// its inputs. It returns the order in which the tree's Sorts left the rows: SQL promises this order to the outermost
+// query and to LIMIT only, but DISTINCT ON, ordered aggregates and INSERT ... SELECT of serial numbers depend on it, so
+// it is kept where that costs nothing.
 func (o *optimizer) build(r Rel) (*group, []OrderColumn) {
 	switch r := r.(type) {
 	case *group:

@@ -10,10 +10,10 @@ import (
 	"meridian/sql/types"
 )
 
-// matchCast reads a comparison of a column's values after a conversion to a wider type, which keeps their order: a date with a time
-// stamp, an integer with a number. The span has all rows that may pass, and the condition remains as a filter.
+// matchCast derives a span from a comparison of a column's values after a conversion to a wider type that keeps their order: a date
+// with a timestamp, an integer with a numeric. The span has all rows that may pass, and the condition remains as a filter.
 //
-//	date::timestamp >= x    date >= x::date        (midnight of a day is not before x unless the day isn't before that of x)
+//	date::timestamp >= x    date >= x::date        (if midnight of a day is not before x, the day is not before x's)
 //	date::timestamp <  x    date <= x::date
 //	int::numeric    >= 5.5  int >= 6
 //	int::numeric    <  5.5  int <= 5
@@ -49,7 +49,7 @@ func matchCast(e *scalar.Compare, id ColumnID, t *types.T, cols *colSet) (v colu
 	case t.IsInteger() && (c.To.Kind == types.KindDecimal || c.To.Kind == types.KindFloat8):
 		k, ok := value.(*scalar.Const)
 		if !ok {
-			return v, false // a conversion of what is not known yet might fail
+			return v, false // the conversion of a value that is not known yet might fail
 		}
 		floor, ceil, ok := aroundNumber(k)
 		if !ok {
@@ -57,7 +57,7 @@ func matchCast(e *scalar.Compare, id ColumnID, t *types.T, cols *colSet) (v colu
 		}
 		low, high = intConst(ceil), intConst(floor)
 		if floor != ceil && op == scalar.EQ {
-			low = high // and the filter says no
+			low = high // and the filter drops the rows
 		}
 	case t.Kind == types.KindBPChar && c.To.Kind == types.KindText && op == scalar.EQ && value.Type().Kind == types.KindText:
 		x, err := scalar.Coerce(value, t.Bare(), types.CastExplicit)
@@ -82,7 +82,7 @@ func matchCast(e *scalar.Compare, id ColumnID, t *types.T, cols *colSet) (v colu
 	return v, true
 }
 
-// aroundNumber are the integers next to a constant; false if it has none that a column could hold.
+// aroundNumber are the integers next to a constant; false if there are none that a column can hold.
 func aroundNumber(k *scalar.Const) (floor, ceil int64, ok bool) {
 	if k.Value.IsNull() {
 		return 0, 0, false

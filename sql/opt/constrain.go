@@ -11,11 +11,11 @@ import (
 // maxSpans bounds the spans made of IN lists and disjunctions. A statement has 65535 parameters at most.
 const maxSpans = 1 << 16
 
-// arrayValues is how many elements an array is thought to have that is not known before the statement runs.
+// arrayValues is the estimated number of elements of an array that is not known before the statement runs.
 const arrayValues = 10
 
-// constraint is what a conjunction says about an index: the spans to read, and the conditions that are still to be
-// tested on what is read.
+// constraint is the use of an index for a conjunction: the spans to read, and the conditions that are still to be
+// tested on the rows.
 type constraint struct {
 	spans  []IndexSpan
 	filter []scalar.Expr
@@ -58,7 +58,7 @@ next:
 	return out
 }
 
-// columnValues is what a condition says about one column.
+// columnValues are the values to which a condition limits one column.
 type columnValues struct {
 	values    []scalar.Expr
 	mode      SpanMode // of the only value, if it is not an ordinary one
@@ -66,7 +66,7 @@ type columnValues struct {
 	inexact   bool // the condition is still to be tested
 }
 
-// number is how many values they are thought to be.
+// number is the estimated number of values.
 func (v *columnValues) number() int {
 	if v.mode == SpanAny {
 		return arrayValues
@@ -80,7 +80,7 @@ type constrainer struct {
 	scan *Scan
 	cols *colSet
 	keys []catalog.IndexColumn
-	// depth counts disjunctions within branches of others, and work the conditions that were looked at in there.
+	// depth counts disjunctions within branches of others, and work the conditions that were examined there.
 	depth, work int
 }
 
@@ -149,7 +149,7 @@ func (o *optimizer) constrain(s *Scan, cols *colSet, ix *catalog.Index, filter [
 	return c
 }
 
-// from extends l by spans over the key columns from one on. It makes so many at most.
+// from extends l by spans over the key columns from position at on. It makes most spans at most.
 func (k *constrainer) from(at int, filter []scalar.Expr, most int, l limits) limits {
 	for ; at < len(k.keys); at++ {
 		ord := k.scan.Table.Ordinal(k.keys[at].Column)
@@ -179,7 +179,7 @@ func (k *constrainer) from(at int, filter []scalar.Expr, most int, l limits) lim
 	return l
 }
 
-// extend appends a column with so many values to all spans.
+// extend appends a column with one of the values to all spans.
 func (l *limits) extend(values []scalar.Expr, mode SpanMode) {
 	if l.spans == nil {
 		l.spans = make([]IndexSpan, 1, len(values))
@@ -242,7 +242,7 @@ func (k *constrainer) split(at int, filter []scalar.Expr, most int, l *limits) b
 			b := k.from(at, conds, most-len(all.spans), limits{})
 			own := func(j int) bool { return j >= len(rest) }
 			if !slices.ContainsFunc(b.used, own) {
-				// The others say more about the column than the branch does, and would say it for each branch.
+				// The other conditions limit the column more than the branch does, and would do so in each branch.
 				b = k.from(at, conds[len(rest):], most-len(all.spans), limits{})
 				for j := range b.used {
 					b.used[j] += len(rest)
@@ -315,8 +315,8 @@ func (l *limits) product(others []IndexSpan) {
 	l.spans = out
 }
 
-// ranges limits the column after the prefix between bounds. Of literals the tightest counts; bounds that are known only at
-// execution all hold.
+// ranges limits the column after the prefix between bounds. Of several literals the tightest is used; of bounds that are
+// known only at execution, all.
 func (l *limits) ranges(filter []scalar.Expr, id ColumnID, t *types.T, cols *colSet) {
 	var low, high bounds
 	for i, e := range filter {
@@ -345,10 +345,10 @@ func (l *limits) ranges(filter []scalar.Expr, id ColumnID, t *types.T, cols *col
 	high.note(l)
 }
 
-// bounds are those that hold at one end of a range.
+// bounds are the bounds at one end of a range.
 type bounds struct {
 	list  []Bound
-	from  []int // the conditions that say so; a bound that is within another's is kept by that one
+	from  []int // the conditions that imply the bounds; one implied by another is kept by that one
 	exact []bool
 }
 
@@ -381,7 +381,7 @@ func (b *bounds) split() (first Bound, more []Bound) {
 	return b.list[0], more
 }
 
-// note says which conditions are used, and expressed.
+// note records which conditions are used, and which expressed exactly.
 func (b *bounds) note(l *limits) {
 	for i, at := range b.from {
 		if !slices.Contains(l.used, at) {
@@ -600,7 +600,7 @@ func orBounds(e *scalar.Or, id ColumnID, t *types.T, cols *colSet) (v columnValu
 	return v, v.low.Expr != nil || v.high.Expr != nil
 }
 
-// widen makes a bound include what another one does; it can't if they are different and not constants.
+// widen makes a bound include all values that another one does; it can't if they differ and are not constants.
 func widen(b *Bound, with Bound, low bool) bool {
 	switch {
 	case b.Expr == nil:

@@ -2,7 +2,7 @@ package opt
 
 import "meridian/sql/scalar"
 
-// newProject computes columns over a group. Projections that only drop columns are none: every operator names the
+// newProject computes columns over a group. A projection that only drops columns is left out: every operator names the
 // columns that it wants of its input. A projection over another is merged with it where nothing is computed twice.
 func (o *optimizer) newProject(in *group, items []ProjectItem, pass []ColumnID) *group {
 	if o.env.Naive {

@@ -5,11 +5,10 @@ import (
 	"meridian/sql/types"
 )
 
-// Queries inside conditions become joins (unnesting): EXISTS and IN semi joins, their negations anti joins, scalar
-// subqueries left joins. A right side that reads columns of the left is an apply: run again for each row. From those
-// the conditions that make them so are pulled up into the join's condition (pullUp), as far as the operators between
-// allow, which leaves a join like any other. A query that can't be pulled up stays an apply, or a query in a scalar; all three
-// give the same rows.
+// Queries inside conditions become joins (unnesting): EXISTS and IN semi joins, their negations anti joins, scalar subqueries
+// left joins. A right side that reads columns of the left is an apply: run again for each row. The conditions that read left
+// columns are pulled up from it into the join's condition (pullUp), as far as the operators in between allow, which makes it
+// an ordinary join. A query that can't be pulled up stays an apply, or a query in a scalar; all three give the same rows.
 
 // subqueryConditions turns conditions with queries over a group into joins with it, and filters by the others.
 func (o *optimizer) subqueryConditions(in *group, filter []scalar.Expr) *group {
@@ -73,7 +72,7 @@ func (o *optimizer) existential(in *group, e scalar.Expr) (*group, bool) {
 	switch q.Kind {
 	case scalar.SubqueryExists:
 		if !sub.outer.intersects(&in.cols) {
-			return nil, false // it is answered once
+			return nil, false // it is computed once
 		}
 		right := o.existsInput(sub.group)
 		return o.newJoin(kind, in, right, nil), true
@@ -109,7 +108,7 @@ func (o *optimizer) existential(in *group, e scalar.Expr) (*group, bool) {
 // both has the columns of two groups that are not NULL.
 func both(a, b *group) *group { return &group{notNull: a.notNull.union(b.notNull)} }
 
-// existsInput drops from a group of which only the existence of rows matters what does not change that.
+// existsInput simplifies a group of which only the existence of rows matters.
 func (o *optimizer) existsInput(g *group) *group {
 	for {
 		switch r := g.expr().(type) {
@@ -197,8 +196,8 @@ func (o *optimizer) hoistItems(in *group, items []ProjectItem) (*group, []Projec
 	return in, out
 }
 
-// unnest joins a left side with a right side that reads its columns, without reading them row by row. It gives up
-// (nil) where it does not know how.
+// unnest joins a left side with a right side that reads its columns, without reading them row by row. It returns nil
+// where it can't.
 func (o *optimizer) unnest(kind JoinKind, l, r *group, on []scalar.Expr) *group {
 	if r.volatile || l.volatile {
 		return nil
@@ -210,7 +209,7 @@ func (o *optimizer) unnest(kind JoinKind, l, r *group, on []scalar.Expr) *group 
 	}
 	if kind == SemiJoin || kind == AntiJoin {
 		if p, ok := r.expr().(*Project); ok {
-			// The condition alone matters of the right side's columns.
+			// Only the condition reads columns of the right side.
 			moved := make([]scalar.Expr, 0, len(on))
 			for _, e := range on {
 				n, ok := o.throughProject(e, p, &child(p.Input).cols)
@@ -236,8 +235,8 @@ func (o *optimizer) unnest(kind JoinKind, l, r *group, on []scalar.Expr) *group 
 	return o.newJoin(kind, l, flat, all)
 }
 
-// pullUp takes the conditions that read left columns out of a group. The rest does not read them; the group's
-// columns are still there.
+// pullUp takes the conditions that read left columns out of a group. The rest of the group does not read them, and
+// keeps the group's columns.
 func (o *optimizer) pullUp(g *group, left *colSet) (*group, []scalar.Expr, bool) {
 	if !g.outer.intersects(left) {
 		return g, nil, true
@@ -376,8 +375,8 @@ func (o *optimizer) equatedColumns(conds []scalar.Expr, in *group, left *colSet)
 	return out, true
 }
 
-// keySafe says that values that are equal are so in every respect, so that grouping by them is grouping by their
-// equality with another value.
+// keySafe says that equal values of a type can't be told apart, so that grouping by them is grouping by their equality
+// with another value.
 func keySafe(t *types.T) bool {
 	switch t.Kind {
 	case types.KindArray, types.KindTuple, types.KindJSON, types.KindJSONB:
@@ -387,8 +386,8 @@ func keySafe(t *types.T) bool {
 }
 
 // unnestAggregate joins with an aggregation without GROUP BY: it becomes one with GROUP BY the columns that its
-// conditions equate with the left side's, and the rows of the left without a group get what the aggregates say about
-// no rows: NULL, or zero for counts.
+// conditions equate with the left side's, and left rows without a group get the aggregates' values for no rows: NULL,
+// or zero for counts.
 func (o *optimizer) unnestAggregate(l, r *group, on []scalar.Expr) *group {
 	var items []ProjectItem
 	var pass []ColumnID

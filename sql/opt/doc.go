@@ -26,8 +26,8 @@
 //	marks.go             queries that are parts of expressions become left joins: a mark, a list or a value
 //	prune.go             unused columns are not computed
 //
-// There is no separate operator for a query that reads columns of an enclosing one: any group with outer columns is
-// such, and a join whose right side reads columns of the left is an apply.
+// There is no separate operator for a query that reads columns of an enclosing one: such a query is any group with
+// outer columns, and a join whose right side reads columns of the left is an apply.
 //
 // # Exploration
 //

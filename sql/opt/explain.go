@@ -15,7 +15,7 @@ type ExplainOptions struct {
 	Verbose bool
 	// Costs adds estimated costs and rows.
 	Costs bool
-	// Actual, if set, is what happened at a node: EXPLAIN ANALYZE.
+	// Actual, if set, describes what happened at a node, for EXPLAIN ANALYZE.
 	Actual func(Node) string
 }
 
@@ -542,7 +542,7 @@ func (x *explainer) window(w *WindowItem) string {
 // maxPrintedSpans bounds what Explain prints of a long IN list.
 const maxPrintedSpans = 8
 
-// spans prints what a scan reads: [/1/2] is a key or prefix, [/1/2 - /1/9) a range.
+// spans prints the spans of a scan: [/1/2] is a key or prefix, [/1/2 - /1/9) a range.
 func (x *explainer) spans(spans []IndexSpan) string {
 	var parts []string
 	for i := range spans {
@@ -611,7 +611,7 @@ func (x *explainer) count(e scalar.Expr) string {
 	return x.expr(e)
 }
 
-// plainConst makes literals print as one writes them, without their types.
+// plainConst makes literals print as in SQL, without their types.
 func plainConst(e scalar.Expr) scalar.Expr {
 	if k, ok := e.(*scalar.Const); ok && !k.Value.IsNull() {
 		switch k.T.Kind {

@@ -7,20 +7,20 @@ import (
 // ExplainNode is a plan's node for EXPLAIN in the formats that programs read. Names are PostgreSQL's where they apply.
 type ExplainNode struct {
 	Node Node
-	// Type is PostgreSQL's name of what the node does, Relationship how it belongs to its parent.
+	// Type is PostgreSQL's name of the operation, Relationship the node's role under its parent.
 	Type, Relationship string
 	Attributes         []ExplainAttribute
 	Plans              []*ExplainNode
 }
 
-// ExplainAttribute is something that is said of a node: a text, or a list of texts.
+// ExplainAttribute is an attribute of a node: a text, or a list of texts.
 type ExplainAttribute struct {
 	Name string
 	Text string
 	List []string
 }
 
-// ExplainTree is Explain for programs.
+// ExplainTree is Explain in the form that programs read.
 func ExplainTree(p *Plan, opts ExplainOptions) *ExplainNode {
 	x := explainer{meta: p.Meta, opts: opts, names: make(map[string]ColumnID)}
 	return x.tree(p.Root, "")

@@ -9,7 +9,7 @@ func (o *optimizer) explore(g *group) {
 	}
 	g.explored = true
 	if j, ok := reorderable(g); ok {
-		// The whole tree of joins at once; its relations first.
+		// The whole tree of joins is explored at once, after its relations.
 		o.exploreLeaves(child(j.Left))
 		o.exploreLeaves(child(j.Right))
 		o.reorder(g)
@@ -33,7 +33,7 @@ func (o *optimizer) explore(g *group) {
 	}
 }
 
-// exploreLeaves explores what is below a tree of joins, and the joins themselves without reordering them.
+// exploreLeaves explores the inputs of a tree of joins, and the joins themselves without reordering them.
 func (o *optimizer) exploreLeaves(g *group) {
 	if j, ok := reorderable(g); ok && !g.explored {
 		g.explored = true
@@ -60,8 +60,8 @@ func (o *optimizer) joinAlternatives(g *group) {
 // applyRows bounds the left side of joins for which running the right side for each row is considered.
 const applyRows = 1000
 
-// joinToApply gives a right side that groups, or does otherwise more than read, the join's condition as a filter, to be
-// run for each row of the left: for few of them that is cheaper than computing all of it.
+// joinToApply gives a right side that groups, or otherwise does more than read, the join's condition as a filter, to be
+// run for each row of the left: for few left rows that is cheaper than computing the whole right side.
 func (o *optimizer) joinToApply(g *group, j *Join) {
 	l, r := child(j.Left), child(j.Right)
 	if g.volatile || len(j.On) == 0 || r.outer.intersects(&l.cols) || anySubquery(j.On) {
@@ -102,7 +102,7 @@ func (o *optimizer) joinToApply(g *group, j *Join) {
 		if !looksUp(inner, j.On, l) {
 			return
 		}
-	case *Scan: // an index that does not have all columns can serve an outer, semi or anti join only so
+	case *Scan: // only in this way can an index without all columns serve an outer, semi or anti join
 		if j.Kind == InnerJoin {
 			return
 		}
@@ -122,7 +122,7 @@ func (o *optimizer) joinToApply(g *group, j *Join) {
 	o.explore(right)
 }
 
-// firstOfRange looks for one matching row of the right side, for each row of the left: the first of a range of an index, where
+// firstOfRange looks up one matching row of the right side for each row of the left: the first of a range of an index, where
 // the alternative is to compare all pairs.
 func (o *optimizer) firstOfRange(g *group, j *Join) {
 	right := o.newSelect(child(j.Right), j.On)
@@ -150,7 +150,7 @@ func looksUp(r *group, on []scalar.Expr, l *group) bool {
 }
 
 // semiToInner turns a semi join on equal columns into an inner join with the distinct values of its right side: then
-// the right side can lead, and find rows of the left by an index.
+// the right side can be read first, and rows of the left be found by an index.
 func (o *optimizer) semiToInner(g *group, j *Join) {
 	l, r := child(j.Left), child(j.Right)
 	if r.outer.intersects(&l.cols) || r.volatile {

@@ -5,7 +5,7 @@ import (
 	"meridian/sql/types"
 )
 
-// foldConditions evaluates what is constant in a conjunction and flattens it. never says that it can't be met.
+// foldConditions evaluates the constant parts of a conjunction and flattens it. never says that it can't be true.
 func foldConditions(filter []scalar.Expr) (out []scalar.Expr, never bool) {
 	simple := true
 	for _, e := range filter {
@@ -39,8 +39,8 @@ func foldConditions(filter []scalar.Expr) (out []scalar.Expr, never bool) {
 	return out, false
 }
 
-// bareColumns takes casts that change no value off the columns of comparisons: a varchar is compared with a text as a text, but an
-// index of it knows it as it is.
+// bareColumns removes casts that change no value from the columns of comparisons: a varchar is compared with a text as a text, but
+// its index is on the column itself.
 func bareColumns(e scalar.Expr) scalar.Expr {
 	return scalar.Rewrite(e, func(e scalar.Expr) scalar.Expr {
 		switch x := e.(type) {
@@ -100,7 +100,7 @@ func bareColumn(e scalar.Expr) scalar.Expr {
 	return e
 }
 
-// plainCondition reports whether a condition is a comparison of leaves, in which there is nothing to fold.
+// plainCondition reports whether a condition is a comparison of leaves, which needs no folding.
 func plainCondition(e scalar.Expr) bool {
 	leaf := func(e scalar.Expr) (column, value bool) {
 		switch e := e.(type) {
@@ -131,8 +131,8 @@ func foldScalar(e scalar.Expr) scalar.Expr {
 	return scalar.Fold(e)
 }
 
-// simplifyCondition rewrites conditions into the forms that other rules look for. It keeps only what is true of
-// conditions: that NULL and false are the same.
+// simplifyCondition rewrites conditions into the forms that other rules look for. It may treat NULL and false as the
+// same, as conditions do.
 func simplifyCondition(e scalar.Expr) scalar.Expr {
 	switch x := e.(type) {
 	case *scalar.Not:
@@ -194,7 +194,8 @@ func negate(arg, whole scalar.Expr) scalar.Expr {
 	return whole
 }
 
-// factorOr takes out what all branches of a disjunction have in common: (a AND b) OR (a AND c) is a AND (b OR c).
+// factorOr takes out the conditions that all branches of a disjunction have in common: (a AND b) OR (a AND c) is a AND
+// (b OR c).
 func factorOr(x *scalar.Or) scalar.Expr {
 	first := scalar.Conjuncts(x.Args[0])
 	var common []scalar.Expr
@@ -221,7 +222,7 @@ func factorOr(x *scalar.Or) scalar.Expr {
 				left = append(left, e)
 			}
 		}
-		if len(left) == 0 { // this branch asks for nothing more
+		if len(left) == 0 { // this branch has no other condition
 			return &scalar.And{Args: append(common, trueExpr())}
 		}
 		rest = append(rest, scalar.Conjoin(left))
@@ -241,7 +242,7 @@ func contains(list []scalar.Expr, e scalar.Expr) bool {
 func trueExpr() scalar.Expr  { return &scalar.Const{Value: types.NewBool(true), T: types.Bool} }
 func falseExpr() scalar.Expr { return &scalar.Const{Value: types.NewBool(false), T: types.Bool} }
 
-// appendConditions joins two conjunctions without those that are there already.
+// appendConditions joins two conjunctions, without duplicates.
 func appendConditions(a, b []scalar.Expr) []scalar.Expr {
 	if len(a) == 0 {
 		return b

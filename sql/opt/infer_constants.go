@@ -2,8 +2,8 @@ package opt
 
 import "meridian/sql/scalar"
 
-// inferConstants carries constants over the equalities of a join: with a.x = b.y and a.x = 1 also b.y = 1. They go to a
-// side where a row without a match may be left out.
+// inferConstants carries constants over the equalities of a join: with a.x = b.y and a.x = 1 also b.y = 1. They are
+// added to a side whose rows may be dropped if they have no match.
 func (o *optimizer) inferConstants(kind JoinKind, l, r *group, on []scalar.Expr) (*group, *group) {
 	toLeft := kind == InnerJoin || kind == SemiJoin
 	toRight := toLeft || kind == LeftJoin || kind == AntiJoin

@@ -134,7 +134,7 @@ func (s *search) hash(kind JoinKind, l, r *group, p joinParts) {
 	s.offer(phys{node: n, startup: startup, cost: cost, order: order})
 }
 
-// merge joins inputs in the order of their keys, where they come in it.
+// merge proposes merge joins of inputs that can be had in the order of their keys.
 func (s *search) merge(kind JoinKind, l, r *group, p joinParts) {
 	o := s.o
 	tried := 0
@@ -240,7 +240,7 @@ func (s *search) apply(r *Join) {
 	offer(o.best(l, required{limit: limit}))
 }
 
-// existsLimit: a semi or anti join looks at one matching row of its right side.
+// existsLimit is one for a semi or anti join, which needs one matching row of its right side.
 func existsLimit(r *Join) float64 {
 	if (r.Kind == SemiJoin || r.Kind == AntiJoin) && len(r.On) == 0 {
 		return 1
@@ -363,8 +363,8 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 		})
 		return
 	}
-	// The index finds primary keys; a second lookup fetches the rows. The condition must not decide whether a row of the left side has a
-	// match at all.
+	// The index finds primary keys; a second lookup fetches the rows. That works only if conditions on the fetched columns do not decide
+	// whether a row of the left side has a match.
 	var early, late []scalar.Expr
 	for _, e := range rest {
 		x := exprCols(e)

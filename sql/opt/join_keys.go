@@ -3,7 +3,7 @@ package opt
 import "meridian/sql/scalar"
 
 // columnKeys makes the sides of equalities between expressions of both inputs of a join into columns, so that it can be
-// hashed or merged on them. It is done only where no equality of columns would do for that.
+// hashed or merged on them. It does so only where there is no equality of columns for that.
 func (o *optimizer) columnKeys(kind JoinKind, l, r *group, on []scalar.Expr) (*group, *group, []scalar.Expr) {
 	for _, e := range on {
 		if _, _, ok := equalColumns(e, l, r); ok {

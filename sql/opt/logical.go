@@ -54,7 +54,8 @@ type Rel interface{ rel() }
 type Locking struct {
 	Strength kv.LockStrength
 	Wait     kv.WaitPolicy
-	// Held says that the statement asks for the locks themselves: they are not lost without the transaction's knowing.
+	// Held says that the statement asks for the locks themselves: they are not lost without the transaction learning of
+	// it.
 	Held bool
 	// Returned says that rows which a filter drops are not to be locked.
 	Returned bool

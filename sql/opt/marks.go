@@ -5,15 +5,15 @@ import (
 	"meridian/sql/types"
 )
 
-// Queries whose answer is one of several parts of an expression (under OR, in CASE, in the select list) can't be semi joins:
-// rows without a match stay. They become marks: a left join with the distinct values of the columns that the query equates with
-// the row's, of which the first is not NULL in rows that have a match. Scalar queries become left joins where that makes them
-// ordinary ones. A query that can't be decomposed in this way is run for each row, as before.
+// A query that is only a part of an expression (under OR, in CASE, in the select list) can't become a semi join: rows without a
+// match stay. It becomes a mark: a left join with the distinct values of the columns that the query equates with the row's, the
+// first of which is not NULL in rows that have a match. Scalar queries become left joins where these need not run the query for
+// each row. A query that can't be decomposed in this way is run for each row.
 
 // markContext says how an expression's value is used.
 type markContext struct {
-	condition bool // NULL is as good as false
-	guarded   bool // it may not be evaluated at all, so nothing in it may fail that would not otherwise
+	condition bool // NULL counts as false
+	guarded   bool // it may not be evaluated at all, so a rewriting must not add errors
 }
 
 // hoistMarks joins a group with the correlated queries in an expression, and puts columns in their place.
@@ -165,7 +165,7 @@ func (o *optimizer) hoistList(in *group, q *scalar.Subquery, g *group) (*group, 
 	return o.newJoin(LeftJoin, in, lists, conds), e, true
 }
 
-// ordinary reports whether a join that was made of a group with a query does without running the query for each row.
+// ordinary reports whether a join of a group with a query avoids running the query for each row.
 func (o *optimizer) ordinary(join, in *group) bool {
 	for depth := 0; depth < 4; depth++ {
 		switch r := join.expr().(type) {
@@ -180,7 +180,8 @@ func (o *optimizer) ordinary(join, in *group) bool {
 	return false
 }
 
-// neverFails reports whether a query computes nothing that could raise an error for rows which nobody asked about.
+// neverFails reports whether a query computes nothing that could raise an error for rows that the statement does not
+// need.
 func (o *optimizer) neverFails(g *group, depth int) bool {
 	if depth > 16 {
 		return false
@@ -234,7 +235,7 @@ func (o *optimizer) neverFails(g *group, depth int) bool {
 	return true
 }
 
-// safeExpr reports whether an expression is made of what can't fail.
+// safeExpr reports whether no part of an expression can fail.
 func safeExpr(e scalar.Expr) bool {
 	safe := true
 	scalar.Walk(e, func(e scalar.Expr) bool {

@@ -5,9 +5,9 @@ import (
 	"meridian/sql/scalar"
 )
 
-// group is a set of logically equal expressions: they yield the same rows, in whatever order. Expressions are the
-// operators of logical.go with groups for inputs; the first is the normal form, from which the group's properties are
-// derived, the others were found by exploration.
+// group is a set of logically equal expressions: they yield the same rows, in any order. Expressions are the operators
+// of logical.go with groups for inputs; the first is the normal form, from which the group's properties are derived,
+// the others were found by exploration.
 type group struct {
 	id    int32
 	exprs []Rel
@@ -61,14 +61,14 @@ type optimizer struct {
 	nullableLocks  bool
 	lockedNullable colSet
 
-	// owed is memory that Room was not asked for yet, and steps counts what was done since it was asked.
+	// owed is memory that was not requested from Room yet, and steps counts the steps since the last request.
 	owed, steps int64
 }
 
-// groupBytes is what a group occupies besides its large column sets, with its plan: an estimate of ours.
+// groupBytes is the memory of a group with its plan, without its large column sets: an estimate of ours.
 const groupBytes = 1 << 10
 
-// cte is what is known of a common table expression in scope.
+// cte describes a common table expression in scope.
 type cte struct {
 	rows float64
 	cols []ColumnID
@@ -95,7 +95,7 @@ func (g *group) add(r Rel) { g.exprs = append(g.exprs, r) }
 
 func child(r Rel) *group { return r.(*group) }
 
-// tableInfo is what the optimizer knows of a table.
+// tableInfo describes a table to the optimizer.
 type tableInfo struct {
 	table *catalog.Table
 	stats *catalog.Statistics

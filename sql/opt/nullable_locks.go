@@ -5,9 +5,9 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// A locking clause can't lock a row that an outer join may have made up of NULLs. As in PostgreSQL the join counts that is left when
-// conditions which no such row meets have made an inner one of it, so the statement is refused here and not where it is bound. Only
-// joins that are written are meant: those that a rule makes of a subquery keep the subquery's rows and their locks what they were.
+// A locking clause can't lock a row that an outer join may have filled with NULLs. As in PostgreSQL, an outer join that becomes an
+// inner one, because a condition rejects such rows, does not count, so the statement is refused here and not in package bind. Only
+// joins as written count: those that a rule makes of a subquery leave the subquery's rows and their locks as they were.
 
 // noteNullableLocks remembers the scans below an outer join's nullable sides whose rows a clause locks.
 func (o *optimizer) noteNullableLocks(j *Join, left, right *group) {

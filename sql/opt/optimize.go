@@ -8,7 +8,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Env is what the optimizer is lent besides the query.
+// Env is the environment of the optimizer: its inputs besides the query.
 type Env struct {
 	Registry *scalar.Registry
 	// Statistics are a table's collected statistics; nil, or an answer of nil, makes it guess.
@@ -18,10 +18,10 @@ type Env struct {
 	Predicate func(*catalog.Table, *catalog.Index) (scalar.Expr, error)
 	// Region prices the network; the zero value knows no distances.
 	Region Region
-	// JoinPairs is how many pairs of sets of relations are joined when a tree of joins is tried in every possible order; zero:
-	// maxPairs. Where there are more, the relations are joined in the order of a greedy tree.
+	// JoinPairs bounds the pairs of sets of relations for which a tree of joins is tried in every possible order; zero:
+	// maxPairs. If there are more, the relations are joined in the order of a greedy tree.
 	JoinPairs int
-	// Room, if set, is asked for the memory that the memo and the plan occupy. It fails when that is too much, and when the
+	// Room, if set, is called with the memory that the memo and the plan occupy. It fails if that is too much, or if the
 	// statement was cancelled.
 	Room func(bytes int64) error
 	// Naive plans the query as it is written, for comparison in tests: full scans, no rewriting, nested loops.
@@ -62,16 +62,17 @@ func Optimize(q *Query, env Env) (p *Plan, err error) {
 	return &Plan{Meta: o.meta, Root: best, Output: q.Output, Tag: q.Tag, ReadOnly: !o.writes}, nil
 }
 
-// bailout carries an error of Room from the depth of the optimizer to Optimize.
+// bailout carries an error through the optimizer's calls to Optimize.
 type bailout struct{ err error }
 
-// chargeSteps and chargeBytes are how much is planned before Room is asked.
+// chargeSteps and chargeBytes bound the planning between two requests to Room.
 const (
 	chargeSteps = 256
 	chargeBytes = 64 << 10
 )
 
-// charge counts memory of the memo, and is called in all loops that are longer than the statement is.
+// charge counts memory of the memo and requests it from Room. It is called in all loops whose length can exceed the
+// statement's.
 func (o *optimizer) charge(bytes int) {
 	o.owed += int64(bytes)
 	if o.steps++; o.steps < chargeSteps && o.owed < chargeBytes {
@@ -95,7 +96,7 @@ func (o *optimizer) finish(root *group, needed colSet, req required) Node {
 	return o.best(root, req).node
 }
 
-// visibleOrder cuts an ordering at the first column that is not there any more.
+// visibleOrder cuts an ordering at the first column that the group does not have.
 func (o *optimizer) visibleOrder(g *group, order []OrderColumn) []OrderColumn {
 	for i := range order {
 		if !g.cols.has(order[i].Col) {

@@ -37,7 +37,7 @@ type Bound struct {
 	Inclusive bool
 }
 
-// SpanMode says what an expression of IndexSpan.Equal stands for.
+// SpanMode is the meaning of an expression in IndexSpan.Equal.
 type SpanMode uint8
 
 const (
@@ -91,8 +91,8 @@ type IndexScan struct {
 	Reverse bool
 	// Filter is applied to each row before it leaves.
 	Filter []scalar.Expr
-	// Limit is a hard bound on rows that leave, known at planning; zero: none. SoftLimit is a hint of what the
-	// consumer will take.
+	// Limit is a hard bound on rows that leave, known at planning; zero: none. SoftLimit is an estimate of the rows that
+	// the consumer will take.
 	Limit, SoftLimit int64
 	// Single says that the spans are unique keys: each yields at most one row (point lookups).
 	Single  bool
@@ -307,7 +307,7 @@ type DeleteNode struct {
 	AutoCommit bool
 }
 
-// Plan is what Optimize makes of a Query. It is immutable.
+// Plan is the plan of a Query. It is immutable.
 type Plan struct {
 	Meta   *Metadata
 	Root   Node

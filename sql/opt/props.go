@@ -220,7 +220,7 @@ func (o *optimizer) derive(g *group) {
 	}
 }
 
-// inherit copies what most unary operators keep of their input.
+// inherit copies the properties that most unary operators keep of their input.
 func (o *optimizer) inherit(g, in *group) {
 	g.cols, g.outer, g.notNull, g.volatile = in.cols, in.outer, in.notNull, in.volatile
 }
@@ -342,7 +342,7 @@ func constInt(e scalar.Expr) (int64, bool) {
 	return 0, false
 }
 
-// nullIn are the columns whose being NULL makes the value NULL.
+// nullIn are the columns that make the value NULL if they are NULL.
 func nullIn(e scalar.Expr) colSet {
 	var s colSet
 	switch e := e.(type) {
@@ -373,7 +373,7 @@ func nullIn(e scalar.Expr) colSet {
 	return s
 }
 
-// rejectedNulls are the columns whose being NULL keeps a condition from being true.
+// rejectedNulls are the columns that keep a condition from being true if they are NULL.
 func rejectedNulls(e scalar.Expr) colSet {
 	switch e := e.(type) {
 	case *scalar.And:
@@ -428,9 +428,9 @@ func (o *optimizer) neverNull(e scalar.Expr, notNull *colSet) bool {
 	return false
 }
 
-// dependencies are what is known of a group's rows beyond their columns: columns that have one value in all rows,
-// columns that are equal in every row, and keys. A key determines the row; the empty key says that there is one row
-// at most. A lax key does so for rows in which it has no NULL.
+// dependencies are known facts about a group's rows: columns that have one value in all rows, columns that are equal in
+// every row, and keys. A key determines the row; the empty key says that there is one row at most. A lax key does so
+// for rows in which it has no NULL.
 type dependencies struct {
 	consts colSet
 	equal  []colSet
@@ -540,7 +540,7 @@ func (d *dependencies) copy(in *dependencies) {
 	d.lax = append(d.lax, in.lax...)
 }
 
-// filter learns from conditions that hold in every row.
+// filter adds what follows from conditions that hold in every row.
 func (d *dependencies) filter(conds []scalar.Expr, cols *colSet) {
 	for _, e := range conds {
 		switch e := e.(type) {
@@ -665,7 +665,7 @@ func (d *dependencies) same(a, b ColumnID) bool {
 	return false
 }
 
-// closure adds to a set what is equal to its members, and the constants.
+// closure adds to a set the columns that are equal to its members, and the constants.
 func (d *dependencies) closure(s colSet) colSet {
 	s.addAll(&d.consts)
 	for i := range d.equal {

@@ -75,7 +75,7 @@ func (o *optimizer) newSelect(in *group, filter []scalar.Expr) *group {
 	return o.filtered(in, filter)
 }
 
-// filtered is a Select without a look at what is below.
+// filtered makes a Select over a group without pushing conditions down.
 func (o *optimizer) filtered(in *group, filter []scalar.Expr) *group {
 	if len(filter) == 0 {
 		return in
@@ -91,7 +91,7 @@ func (o *optimizer) filtered(in *group, filter []scalar.Expr) *group {
 	return o.newGroup(&Select{Input: in, Filter: filter})
 }
 
-// noRows replaces a group of which no row is wanted.
+// noRows replaces a group by one without rows.
 func (o *optimizer) noRows(in *group) *group {
 	if in.volatile {
 		return o.filtered(in, []scalar.Expr{falseExpr()})

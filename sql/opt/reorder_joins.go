@@ -38,7 +38,7 @@ type edge struct {
 	kind     JoinKind
 	conds    []scalar.Expr
 	tes      uint64
-	ltes     uint64 // of a join that is not inner: what must be in its left side
+	ltes     uint64 // of a join that is not inner: the relations that must be in its left side
 	rtes     uint64
 	ses      uint64
 	required bool // false: a cross product, which only connects, or an equality that follows from others
@@ -106,7 +106,7 @@ func (o *optimizer) reorder(root *group) {
 		if !jg.neighbours(crosses).pairs(func(a, b uint64) bool { all = append(all, pair{a, b}); return len(all) <= pairs }) {
 			continue
 		}
-		// A set's first join is what its number of rows is estimated by: it is the same however sets are found.
+		// A set's number of rows is estimated from its first join, so that it does not depend on how sets are found.
 		for i := range all {
 			if p := &all[i]; p.b&-p.b < p.a&-p.a {
 				p.a, p.b = p.b, p.a
@@ -236,7 +236,7 @@ func leftAsscom(a, b *operator) bool { return true }
 // rightAsscom: e1 a (e2 b e3) is e2 b (e1 a e3), both conditions being about e3.
 func rightAsscom(a, b *operator) bool { return a.kind == InnerJoin && b.kind == InnerJoin }
 
-// join proposes to join two disjoint sets, in this order for joins that are not inner. It reports whether that is a
+// join proposes to join two disjoint sets, in this order for joins that are not inner. It reports whether that gives a
 // plan for the union.
 func (jg *joinGraph) join(a, b uint64) bool {
 	jg.o.charge(0)
@@ -311,7 +311,7 @@ func (jg *joinGraph) join(a, b uint64) bool {
 	return true
 }
 
-// applies considers to run a relation of the tree that groups once for each row of the other side.
+// applies proposes to run a relation of the tree that groups once for each row of the other side.
 func (jg *joinGraph) applies(g *group, j *Join) {
 	o := jg.o
 	if r := child(j.Right); jg.leaf(r) {
@@ -488,8 +488,8 @@ func (g graph) of(s uint64) uint64 {
 	return out &^ s
 }
 
-// pairs calls f for each pair of connected sets without common relations between which there is an edge: first for those of which
-// they are made. It ends when f does not want more, and reports whether f had all.
+// pairs calls f for each pair of disjoint connected sets between which there is an edge, subsets before supersets. It ends when f
+// returns false, and reports whether f had all pairs.
 func (g graph) pairs(f func(a, b uint64) bool) bool {
 	for i := len(g) - 1; i >= 0; i-- {
 		s := uint64(1) << i
@@ -530,7 +530,7 @@ func (g graph) complements(s uint64, f func(a, b uint64) bool) bool {
 	return true
 }
 
-// linear joins neighbouring sets of relations that stay in one order, so many pairs at most: the shorter come first.
+// linear joins neighbouring sets of relations that stay in one order, the shorter ones first, and most pairs at most.
 func (jg *joinGraph) linear(order []int, most int) {
 	n := len(order)
 	sets := make([][]uint64, n) // by the first relation and how many more there are
@@ -566,8 +566,8 @@ func (jg *joinGraph) joinOuter(a, b uint64) {
 	}
 }
 
-// greedy joins, again and again, the two sets with the fewest rows in their join. It answers in which order the relations are then,
-// of what could be joined.
+// greedy joins, again and again, the two sets with the fewest rows in their join. It returns the order of the relations that could
+// be joined.
 func (jg *joinGraph) greedy() []int {
 	type tree struct {
 		set   uint64
@@ -590,7 +590,7 @@ func (jg *joinGraph) greedy() []int {
 			}
 		}
 		if bi < 0 {
-			break // what is left can't be joined from here; the tree as written stands
+			break // the rest can't be joined from here; the tree as written remains
 		}
 		both := tree{trees[bi].set | trees[bj].set, append(append([]int(nil), trees[bi].order...), trees[bj].order...)}
 		out := trees[:0:0]

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestPairs counts what is enumerated for graphs whose numbers of pairs are known (VLDB 2006, §2.3), and looks at each pair.
+// TestPairs counts the pairs of graphs for which their number is known (VLDB 2006, §2.3), and checks each pair.
 func TestPairs(t *testing.T) {
 	pow := func(b, n int) int {
 		out := 1

@@ -89,7 +89,7 @@ func (o *optimizer) planExprs(es []scalar.Expr) []scalar.Expr {
 	return es
 }
 
-// subqueryCost is what the queries in conditions cost when these are evaluated for so many rows.
+// subqueryCost is the cost of the queries in conditions that are evaluated for so many rows.
 func (o *optimizer) subqueryCost(es []scalar.Expr, rows float64) float64 {
 	c := 0.0
 	for _, e := range es {
@@ -124,7 +124,7 @@ func (o *optimizer) subqueryCost1(e scalar.Expr, rows float64) float64 {
 
 func intConst(n int64) scalar.Expr { return &scalar.Const{Value: types.NewInt(n), T: types.Int8} }
 
-// plus adds two row counts; nil if there is no way to.
+// plus is the sum of two row counts; nil if it can't be expressed.
 func (o *optimizer) plus(a, b scalar.Expr) scalar.Expr {
 	x, xok := constInt(a)
 	y, yok := constInt(b)

@@ -9,8 +9,8 @@ import (
 )
 
 // scan proposes ways to read a table: every index that is of use, forwards and backwards, alone if it has all columns
-// that are needed, else with the rest fetched from the primary index. in is the scan's group; filter what is asked of
-// its rows by the group that is searched.
+// that are needed, else with the rest fetched from the primary index. in is the scan's group; filter is the condition
+// of the group that is searched.
 func (s *search) scan(in *group, r *Scan, filter []scalar.Expr) {
 	o := s.o
 	a := access{s: s, in: in, scan: r, filter: filter, info: o.info(r.Table)}
@@ -164,8 +164,8 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		cpu += rows * costLock
 	}
 	if covering && a.scan.Locking.Returned && !(c.single && len(c.spans) == 1) && slices.ContainsFunc(c.filter, func(e scalar.Expr) bool { return !hasSubquery(e) }) {
-		// Rows are locked after the filter has seen them, and then once more. One that is named by its key is locked at
-		// once: it is read again for nothing.
+		// Rows are filtered, locked, and filtered once more. A row that is given by its key is locked at once: it need not be
+		// read again.
 		for ord, id := range a.scan.Cols {
 			if id != 0 && ord < len(t.Columns) {
 				have.add(id)
@@ -337,10 +337,10 @@ func (s *search) virtual(in *group, r *VirtualScan, filter []scalar.Expr) {
 	s.offer(phys{node: n, startup: costSeek, cost: costSeek + rows*costRow + o.subqueryCost(filter, rows)})
 }
 
-// virtualKeyRows is how many rows one value of a column is taken to find: those of a table with so many columns.
+// virtualKeyRows is the estimated number of rows for one value of a column: those of a table with so many columns.
 const virtualKeyRows = 10
 
-// virtualKeys finds the conditions by which a computed relation need not compute all of its rows.
+// virtualKeys finds the conditions that let a computed relation compute only some of its rows.
 func virtualKeys(r *VirtualScan, filter []scalar.Expr, cols *colSet) (keys []VirtualKey) {
 	for _, id := range r.Table.Lookups {
 		ord := r.Table.Ordinal(id)
@@ -412,7 +412,7 @@ func (o *optimizer) impliedPredicate(s *Scan, cols *colSet, ix *catalog.Index, f
 	return implied, true
 }
 
-// without is a list less some of its elements.
+// without is a list without some of its elements.
 func without(list, remove []scalar.Expr) []scalar.Expr {
 	var out []scalar.Expr
 	for _, e := range list {

@@ -7,8 +7,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// phys is a physical plan for a group, with what it is worth. startup is the part of the cost that is due before the
-// first row; a consumer that takes a part of the rows pays that part of the rest.
+// phys is a physical plan for a group, with its cost. startup is the part of the cost that is due before the first row;
+// a consumer that takes a part of the rows pays that part of the rest.
 type phys struct {
 	node          Node
 	startup, cost float64
@@ -326,7 +326,7 @@ func (s *search) project(r *Project) {
 		computed = true
 	}
 	if !computed && !o.env.Naive {
-		s.offer(p) // rows may have more columns than anybody wants
+		s.offer(p) // rows may have more columns than are needed
 		return
 	}
 	order := p.order
@@ -406,8 +406,8 @@ func (s *search) group(r *orderedGroup) {
 	}
 }
 
-// groupOrders are orders of an input in which rows of equal columns are neighbours: the one that is asked for, as far
-// as it goes, and those that the input has anyway.
+// groupOrders are orders of an input in which rows of equal columns are neighbours: the required one, as far as
+// possible, and those that the input has anyway.
 func (o *optimizer) groupOrders(want []OrderColumn, cols []ColumnID, in *group) [][]OrderColumn {
 	set := setOf(cols)
 	complete := func(start []OrderColumn) []OrderColumn {
@@ -556,7 +556,7 @@ func (s *search) limit(r *orderedLimit) {
 			want = 1
 		}
 	}
-	// An order that is asked of the limit's rows but not by the limit is met by sorting them afterwards.
+	// An order that is required of the limit's rows, but not by the limit itself, is met by sorting them afterwards.
 	if len(order) == 0 {
 		order = s.req.order
 		if r.Count != nil || r.Offset != nil {
@@ -644,8 +644,8 @@ func (s *search) mutation(m *mutation) {
 	s.offer(phys{node: n, startup: cost, cost: cost})
 }
 
-// bounded tells a plan, as far as rows pass one by one, that only its first rows will be taken: a sort keeps no more
-// than those, a scan reads no more. Nodes are copied, since other plans may share them.
+// bounded tells a plan, as far down as rows pass one by one, that only its first rows will be taken: a sort keeps no
+// more rows, a scan reads no more. Nodes are copied, since other plans may share them.
 func bounded(n Node, top scalar.Expr, hard int64) Node {
 	switch n := n.(type) {
 	case *ProjectNode:
@@ -685,7 +685,7 @@ func bounded(n Node, top scalar.Expr, hard int64) Node {
 	return n
 }
 
-// cutsItself reports whether a bounded plan needs no limit above it.
+// cutsItself reports whether a bounded plan returns no more rows than its bound, so that it needs no limit above it.
 func cutsItself(n Node) bool {
 	switch n := n.(type) {
 	case *ProjectNode:

@@ -5,8 +5,8 @@ import (
 	"meridian/sql/scalar"
 )
 
-// splitDisjunction reads a table by two indexes for "a = 1 OR b = 2": the rows of each branch, without those that both
-// have, by primary key. It is an alternative to a scan that tests the whole condition.
+// splitDisjunction reads a table by two indexes for "a = 1 OR b = 2": the rows of each branch, once for each primary
+// key. It is an alternative to a scan that tests the whole condition.
 func (o *optimizer) splitDisjunction(g *group, sel *Select) {
 	in := child(sel.Input)
 	s, ok := in.expr().(*Scan)
@@ -88,7 +88,7 @@ func (o *optimizer) splitDisjunction(g *group, sel *Select) {
 }
 
 // branchesIndexed reports whether every branch of a disjunction limits the first column of some index, and not all the
-// same column: then one index does for all.
+// same column, for which one index would do.
 func (o *optimizer) branchesIndexed(s *Scan, in *group, or *scalar.Or) bool {
 	columns := map[ColumnID]bool{}
 	for _, branch := range or.Args {

@@ -9,13 +9,13 @@ import (
 	"meridian/sql/types"
 )
 
-// Guesses where nothing is known.
+// Guesses without statistics.
 const (
 	defaultRows        = 1000
 	defaultVirtualRows = 100
 	setFunctionRows    = 10
 	defaultLimit       = 100
-	// defaultDistinct is the share of a table's rows that a column's distinct values make.
+	// defaultDistinct is the ratio of a column's distinct values to its table's rows.
 	defaultDistinct    = 0.1
 	defaultSelectivity = 1.0 / 3
 	rangeSelectivity   = 0.3
@@ -66,7 +66,7 @@ func (o *optimizer) tableDistinct(t *catalog.Table, id catalog.ColumnID) float64
 		return 2
 	}
 	if c != nil && t.Kind == catalog.KindVirtual {
-		// Of which there are few, whatever the number of relations.
+		// There are few values, whatever the number of relations.
 		switch c.Name {
 		case "classid", "refclassid":
 			return 2
@@ -111,7 +111,7 @@ func (o *optimizer) selectRows(in *group, filter []scalar.Expr) float64 {
 	return rows
 }
 
-// pinned reports how many rows at most a scan has whose unique key is equal to constants.
+// pinned bounds the rows of a scan whose unique key is equal to constants.
 func (o *optimizer) pinned(in *group, filter []scalar.Expr) (float64, bool) {
 	s, ok := in.expr().(*Scan)
 	if !ok {
@@ -352,7 +352,7 @@ func (o *optimizer) joinRows(kind JoinKind, l, r *group, on []scalar.Expr) float
 	return pairs
 }
 
-// virtualRows is how many rows a computed relation is taken to have: a database with a hundred tables has about so many.
+// virtualRows is the estimated number of a computed relation's rows: about those of a database with a hundred tables.
 func virtualRows(t *catalog.Table) float64 {
 	if t.Empty {
 		return 1

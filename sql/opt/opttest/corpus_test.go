@@ -40,7 +40,7 @@ func (d *db) addCatalog() {
 	}
 }
 
-// TestPsqlQueriesPlan plans and compiles what psql asks the catalogue.
+// TestPsqlQueriesPlan plans and compiles psql's queries on the catalogue.
 func TestPsqlQueriesPlan(t *testing.T) {
 	text, err := os.ReadFile("../../bind/testdata/psql15.sql")
 	if err != nil {

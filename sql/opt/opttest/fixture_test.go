@@ -179,7 +179,7 @@ func (d *db) execute(p *opt.Plan) ([]types.Row, error) {
 	}
 }
 
-// must runs a statement that works.
+// must runs a statement that does not fail.
 func (d *db) must(sql string) []types.Row {
 	d.t.Helper()
 	rows, err := d.run(sql)
@@ -247,7 +247,7 @@ func (d *db) index(t *catalog.Table, def bind.IndexDef) catalog.Index {
 	return ix
 }
 
-// setStats says how many rows a table is thought to have, and how many distinct values its columns have.
+// setStats sets the numbers of a table's rows and of its columns' distinct values.
 func (d *db) setStats(table string, rows int64, distinct map[string]int64) {
 	t := d.tables[table]
 	s := &catalog.Statistics{Rows: rows, Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}

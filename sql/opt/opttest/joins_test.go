@@ -10,7 +10,7 @@ import (
 	"meridian/sql/opt"
 )
 
-// manyTables are like those of SQLite's logic tests: ten rows each, joined by keys in an order that nobody chose.
+// manyTables are like those of SQLite's logic tests: ten rows each, joined by keys in a random order.
 func manyTables(t testing.TB, n int) *db {
 	d := newDB(t)
 	for i := 1; i <= n; i++ {
@@ -24,7 +24,7 @@ func manyTables(t testing.TB, n int) *db {
 	return d
 }
 
-// manyJoin joins so many of the tables in a chain of keys, with or without a constant; shape says how they hang together.
+// manyJoin joins n of the tables by their keys, with or without a constant; shape is the shape of the join graph.
 func manyJoin(rng *rand.Rand, tables, n int, shape string, constant bool) string {
 	at := rng.Perm(tables)[:n]
 	var from, cols, where []string
@@ -52,7 +52,7 @@ func manyJoin(rng *rand.Rand, tables, n int, shape string, constant bool) string
 }
 
 // TestManyJoins holds planning to bounds, counted in steps (about a microsecond each) so that they mean the same on any machine: a
-// tenth of a second for ten relations and a second for 45, whatever their shape. The rows are those that the keys say.
+// tenth of a second for ten relations and a second for 45, whatever their shape. The rows are those that follow from the keys.
 func TestManyJoins(t *testing.T) {
 	const tables = 58
 	d := manyTables(t, tables)

@@ -8,15 +8,14 @@ import (
 	"meridian/sql/opt"
 )
 
-// TestRepeatedAnswers: a correlated plan is not run again for outer values that it has been run for, and nobody can tell but by the
-// keys that are read.
+// TestRepeatedAnswers: a correlated plan is not run again for the same outer values, which changes only the keys that are read.
 func TestRepeatedAnswers(t *testing.T) {
 	const rows, values, inner = 400, 5, 30
 	d := newDB(t)
 	d.must("CREATE TABLE t (a INT8 PRIMARY KEY, b INT8, n NUMERIC, s TEXT)")
 	d.must("CREATE TABLE u (a INT8 PRIMARY KEY, b INT8, c INT8)")
 	for i := range rows {
-		// 1.0 and 1.00 are equal, and yet not the same.
+		// 1.0 and 1.00 are equal, but print differently.
 		d.must(fmt.Sprintf("INSERT INTO t VALUES (%d, %s, %s, 's%d')", i, []string{"0", "1", "2", "NULL", "7"}[i%values], []string{"1.0", "1.00"}[i%2], i))
 	}
 	for i := range inner {
@@ -34,7 +33,7 @@ func TestRepeatedAnswers(t *testing.T) {
 		{"SELECT count(*), sum(x.c) FROM t, LATERAL (SELECT u.c + t.b AS c FROM u WHERE u.b < t.b LIMIT 7) AS x", 2*values + 1},
 		{"SELECT count(*), sum(x.c) FROM t LEFT JOIN LATERAL (SELECT u.c + t.b AS c FROM u WHERE u.b < t.b LIMIT 7) AS x ON x.c > t.a", 2*values + 1},
 		{"SELECT min(x), max(x) FROM (SELECT (SELECT max(t.n::text || u.b::text) FROM u WHERE u.b < t.b) AS x FROM t) AS y", 2*values + 1},
-		// Values that do not repeat: the memo is given up, and nothing else changes.
+		// The values do not repeat: the memo is given up, and nothing else changes.
 		{"SELECT count(*) FROM t WHERE (SELECT count(*) FROM u WHERE u.b < t.a) > 3 OR t.s = 's3'", rows},
 	} {
 		if got := compare(d, c.sql, false); strings.HasPrefix(got, "DIFFERENT") || strings.HasPrefix(got, "error") {

@@ -30,7 +30,7 @@ func TestRandomQueries(t *testing.T) {
 			g := &generator{rng: rng}
 			sql, ordered := g.query()
 			d.perturb, d.joins = nil, []int{0, 0, 1, 4, 12}[rng.Intn(5)]
-			if i%3 > 0 { // any plan will do
+			if i%3 > 0 { // with a random plan
 				d.perturb = func(c float64) float64 { return c * rng.ExpFloat64() * 10 }
 			}
 			got := compare(d, sql, ordered)
@@ -192,7 +192,7 @@ func (g *generator) number(as, outer []string) string {
 func (g *generator) predicate(as, outer []string) string {
 	x := g.pick(as...)
 	switch n := g.rng.Intn(24); {
-	case n > 21 && g.depth < 2: // equalities with the row, which joins are made of
+	case n > 21 && g.depth < 2: // equalities with the row, which become joins
 		y := g.name()
 		sub := fmt.Sprintf("FROM %s AS %s WHERE %s.%s = %s.%s", g.pick("t", "u", "v"), y, y, g.intCol(), x, g.intCol())
 		if g.chance(30) {
@@ -314,7 +314,7 @@ func (g *generator) query() (string, bool) {
 	}
 	sql := "SELECT " + distinct + strings.Join(cols, ", ") + " FROM " + from + where
 	if g.chance(40) {
-		// Ordering by every output column leaves nothing to chance but the order of equal rows.
+		// Ordering by every output column leaves only the order of equal rows open.
 		order := g.rng.Perm(len(cols))
 		var by []string
 		for _, i := range order {
@@ -367,7 +367,7 @@ func (g *generator) mutation() string {
 	return fmt.Sprintf("UPDATE %s AS %s SET %s%s RETURNING *", table, n, set, where)
 }
 
-// TestRandomMutations compares what optimized and naive mutations leave in the store.
+// TestRandomMutations compares the stores after optimized and naive mutations.
 func TestRandomMutations(t *testing.T) {
 	for n := range 12 {
 		rng := rand.New(rand.NewSource(*seedFlag + int64(n)))

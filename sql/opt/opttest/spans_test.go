@@ -14,8 +14,8 @@ import (
 )
 
 // TestSpansOfParameters holds the spans of an index to one rule: whether values are literals, parameters or columns of an
-// outer row makes no difference to what is read. Random predicates over indexes of one to three columns are run in each form,
-// and compared with a naive plan.
+// outer row makes no difference to the keys that are read. Random predicates over indexes of one to three columns are run in
+// each form, and compared with a naive plan.
 func TestSpansOfParameters(t *testing.T) {
 	narrow, lookups := 0, 0
 	for seed := range int64(14) {
@@ -54,7 +54,7 @@ func TestSpansOfParameters(t *testing.T) {
 			}
 			text := fmt.Sprintf("SELECT k FROM %s WHERE %s", from, p.literals(where))
 			param := fmt.Sprintf("SELECT k FROM %s WHERE %s", from, p.parameters(where))
-			// An outer row, which is read for one row of the table each.
+			// The values are columns of an outer row.
 			outer := fmt.Sprintf("SELECT (SELECT array_agg(k ORDER BY k) FROM %s WHERE %s) FROM (VALUES (%s)) AS o (%s)", from, p.columns(where),
 				strings.Join(p.texts(), ", "), strings.Join(p.names(), ", "))
 			want, _ := p.run(d, text, nil, true)
@@ -154,8 +154,8 @@ type value struct {
 // domain is how many values a column has.
 const domain = 20
 
-// next draws values without repetition for as long as there are any: literals that are equal are recognized as such, and
-// what several branches of a disjunction have in common is taken out of it.
+// next draws values without repetition as long as there are any: equal literals are recognized as such, and conditions
+// that several branches of a disjunction share are taken out of it.
 func (p *predicates) next() int {
 	if len(p.values)%domain == 0 {
 		p.unused = p.rng.Perm(domain)
@@ -298,7 +298,7 @@ func (p *predicates) condition(depth int) string {
 	return col + " = " + p.mark(col)
 }
 
-// run executes a query and says how many keys it read.
+// run executes a query and counts the keys that it read.
 func (p *predicates) run(d *db, sql string, params []value, naive bool) ([]string, int) {
 	d.t.Helper()
 	d.params = nil
