@@ -11,7 +11,7 @@ import (
 	"meridian/sql/types"
 )
 
-// kept accounts for the value that a state keeps. Small values are part of what every state is charged.
+// kept accounts for the value that a state keeps. Small values are part of the memory that every state is charged.
 type kept struct{ bytes int64 }
 
 func (k *kept) set(ctx *Context, d *types.Datum) error {
@@ -316,7 +316,8 @@ type arrayAgg struct {
 	stack bool
 }
 
-// aggPiece is how much an aggregate gathers before it accounts for it; a state is charged more than that by its group.
+// aggPiece bounds the bytes that an aggregate gathers between two charges to its account; its group has charged more
+// than that for the state.
 const aggPiece = 128
 
 func (a *arrayAgg) Add(ctx *Context, args []types.Datum) error {
@@ -491,7 +492,7 @@ func addAggregates(r *Registry) {
 	}
 	r.agg("min(anyarray) anyarray", func() Accumulator { return &extreme{sign: -1, compare: types.Compare} })
 	r.agg("max(anyarray) anyarray", func() Accumulator { return &extreme{sign: 1, compare: types.Compare} })
-	// Not PostgreSQL's, but harmless: a total order is there.
+	// PostgreSQL has no min and max for these types, but they are totally ordered.
 	for _, t := range []string{"uuid", "bytea", "bool"} {
 		r.agg("min("+t+") "+t, func() Accumulator { return &extreme{sign: -1, compare: types.Compare} })
 		r.agg("max("+t+") "+t, func() Accumulator { return &extreme{sign: 1, compare: types.Compare} })

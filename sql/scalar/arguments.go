@@ -1,7 +1,6 @@
 package scalar
 
-// Parameters are the names that the arguments of a function have, and the values of those that may be left out, which are the last ones,
-// as SQL.
+// Parameters are the names of a function's arguments, and, as SQL, the defaults of those that may be left out, which are the last ones.
 type Parameters struct {
 	Names    []string
 	Defaults []string

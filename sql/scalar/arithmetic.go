@@ -243,7 +243,7 @@ func sqrtFloat(_ *Context, a types.Datum) (types.Datum, error) {
 	return types.NewFloat(math.Sqrt(a.Float())), nil
 }
 
-// powFloats is a power, also of a number that is not normal (logOf).
+// powFloats is a power, also of a subnormal number (logOf).
 func powFloats(x, y float64) float64 {
 	if x > 0 && x < 0x1p-1022 {
 		return math.Pow(x*0x1p54, y) * math.Exp2(-54*y)

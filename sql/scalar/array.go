@@ -41,7 +41,7 @@ func eqOrBothNull(a, b types.Datum) bool {
 	return types.Compare(a, b) == 0
 }
 
-// addArrays adds the functions and operators of arrays. They see NULL where PostgreSQL's do.
+// addArrays adds the functions and operators of arrays. They accept NULL arguments where PostgreSQL's do.
 func addArrays(r *Registry) {
 	addArrayConcatenation(r)
 	addArrayBounds(r)
@@ -190,7 +190,7 @@ func addArrayBounds(r *Registry) {
 	})
 }
 
-// addArrayElements adds what finds, removes or replaces elements.
+// addArrayElements adds functions that find, remove or replace elements.
 func addArrayElements(r *Registry) {
 	flat := func(a types.Datum, what string) error {
 		if a.Array().Dims() > 1 {
@@ -354,7 +354,7 @@ func addArrayFill(r *Registry) {
 
 // addArrayContainment adds the operators @>, <@ and &&.
 func addArrayContainment(r *Registry) {
-	// Pairs are tried one by one: with two long arrays that is long.
+	// Pairs are tried one by one, which takes long for two long arrays.
 	among := func(ctx *Context, x types.Datum, list []types.Datum) (bool, error) {
 		for i, y := range list {
 			if types.Equals(x, y) {
@@ -625,7 +625,7 @@ func addSeries(r *Registry) {
 			return row, nil
 		}, nil
 	}
-	// stepped are the values from the first argument to the second one, which is asked for one by one.
+	// stepped makes the values from the first argument to the second, one by one.
 	type values = func(ctx *Context, a []types.Datum) (func() (types.Row, error), error)
 	stepped := func(a []types.Datum, sign int, next func(v types.Datum) (types.Datum, error)) func() (types.Row, error) {
 		v, begun := a[0], false
@@ -731,7 +731,8 @@ func elemOfArgs(ts []*types.T, arr int, other int) *types.T {
 	return types.Text
 }
 
-// byTypesOfValues gives a function whose evaluation depends on the types of its arguments one for callers that do not know the types.
+// byTypesOfValues gives a function whose evaluation depends on the types of its arguments an Eval for callers that do not know the
+// types.
 func byTypesOfValues(o *Overload) *Overload {
 	o.setN(func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		ts := make([]*types.T, len(args))

@@ -85,7 +85,7 @@ func coerceLiteral(k *Const, to *types.T, c types.CastContext) (Expr, error) {
 	}
 	as := to.Bare()
 	if to.Kind == types.KindInterval {
-		as = to // what a bare number counts depends on the fields
+		as = to // the unit of a bare number depends on the fields
 	}
 	d, constant, err := types.ParseLiteral(as, k.Value.Str())
 	if err != nil {

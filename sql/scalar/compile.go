@@ -368,7 +368,8 @@ func (n *callNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	return types.Null, err
 }
 
-// evalArgs evaluates a list, and accounts for its large values until they are released; null is whether it stopped at NULL.
+// evalArgs evaluates a list, and accounts for its large values until they are released; null says that it stopped at a
+// NULL.
 func evalArgs(ctx *Context, evs []Evaluator, row types.Row, out []types.Datum, nullsToo bool) (held int64, null bool, err error) {
 	for i, a := range evs {
 		d, err := a.Eval(ctx, row)
@@ -560,7 +561,7 @@ func RegName(ctx *Context, kind types.Kind, oid uint32) string {
 	return ctx.Env.RegName(kind, oid)
 }
 
-// TextEnv is what text forms need of the session.
+// TextEnv is the part of the session on which text forms depend.
 func (ctx *Context) TextEnv() types.Env {
 	if ctx == nil {
 		return types.Env{}
@@ -568,7 +569,7 @@ func (ctx *Context) TextEnv() types.Env {
 	return types.Env{Location: ctx.Location, Style: ctx.Style, Now: ctx.TxnTime}
 }
 
-// style is how values are written as text.
+// style is the style in which values are written as text.
 func (ctx *Context) style() *types.Style {
 	if ctx == nil {
 		return nil
@@ -837,7 +838,7 @@ func (c *compiler) subquery(e *Subquery) Evaluator {
 }
 
 // Eval runs the subquery with the outer columns bound; for ANY and ALL the left value is bound to LeftID too, and
-// RunSubquery answers with the truth value.
+// RunSubquery returns the truth value.
 func (n *subqueryNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
 	sub := ctx
 	if len(n.ids) > 0 || n.arg != nil {

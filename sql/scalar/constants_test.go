@@ -12,8 +12,8 @@ import (
 	"meridian/test/reasons"
 )
 
-// constantFunctions finds the functions whose implementation looks at nothing: neither at its arguments nor at its context. They are named by what
-// the code calls them, which for those that a loop adds is a part of their names.
+// constantFunctions finds the functions whose implementation uses neither its arguments nor its context. Their names are those in the code, which
+// for functions that a loop adds are a part of the whole names.
 func constantFunctions(t *testing.T) map[string]bool {
 	t.Helper()
 	var names []string
@@ -39,7 +39,7 @@ func constantFunctions(t *testing.T) map[string]bool {
 			if !ok || fn.Body == nil {
 				continue
 			}
-			blind := map[string]bool{"null": true} // local functions that look at nothing, and package system's null
+			blind := map[string]bool{"null": true} // local functions that use nothing, and package system's null
 			ast.Inspect(fn.Body, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.AssignStmt:
@@ -120,7 +120,7 @@ func sigOf(e ast.Expr) string {
 	return "?"
 }
 
-// TestConstantFunctions: a function that answers the same whatever it is asked is listed in testdata/constants.txt, with the reason.
+// TestConstantFunctions: a function that always gives the same result is listed in testdata/constants.txt, with the reason.
 func TestConstantFunctions(t *testing.T) {
 	reasons.Check(t, "testdata/constants.txt", constantFunctions(t), "answers a constant")
 }

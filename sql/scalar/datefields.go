@@ -79,7 +79,7 @@ func truncStamp(unit string, local int64, t *types.T) (int64, error) {
 	return 0, truncUnknown(unit, t)
 }
 
-// truncUnknown refuses a unit of date_trunc, which knows less of them than extract does.
+// truncUnknown refuses a unit of date_trunc, which knows fewer units than extract.
 func truncUnknown(unit string, t *types.T) error {
 	switch normUnit(unit) {
 	case "week":
@@ -115,7 +115,7 @@ func floorDiv(a, b int) int {
 	return q
 }
 
-// normUnit brings the spellings of a unit to one.
+// normUnit maps the spellings of a unit to one.
 func normUnit(u string) string {
 	switch u = strings.ToLower(u); u {
 	case "us", "usec", "usecs", "useconds", "microsecond", "microsecon", "microseconds":
@@ -317,7 +317,7 @@ func extractTime(unit string, d types.Datum, t *types.T) (types.Datum, error) {
 	return types.Null, unknownUnit(unit, t)
 }
 
-// overlap is OVERLAPS of two periods. Of a period whose end is NULL the answer is known where its start decides.
+// overlap is OVERLAPS of two periods. If the end of a period is NULL, the result is known where its start decides.
 func overlap(a []types.Datum) (types.Datum, error) {
 	s1, e1, s2, e2 := a[0], a[1], a[2], a[3]
 	if s1.IsNull() && e1.IsNull() || s2.IsNull() && e2.IsNull() {

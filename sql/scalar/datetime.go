@@ -20,7 +20,7 @@ func stampOf(micros int64) (types.Datum, error) {
 	return types.NewTimestamp(micros), nil
 }
 
-// addMonths moves a day by months, keeping within the month it comes to.
+// addMonths moves a day by months, to the last day of the resulting month at most.
 func addMonths(days int64, months int32) int64 {
 	y, m, d := types.CivilFromDays(days)
 	total := y*12 + m - 1 + int(months)
@@ -139,7 +139,7 @@ func justifyHours(d types.Datum) (types.Datum, error) {
 	return types.NewInterval(m, days, us), nil
 }
 
-// sameSign gives the days and the microseconds, less than a day, of an interval one sign.
+// sameSign gives the days and the microseconds (less than a day) of an interval the same sign.
 func sameSign(days int32, us int64) (int32, int64) {
 	if days > 0 && us < 0 {
 		return days - 1, us + types.DayMicros
@@ -259,7 +259,7 @@ func addDateTime(r *Registry) {
 	addMakers(r)
 }
 
-// addClocks adds what answers with the present time.
+// addClocks adds the functions that return the present time.
 func addClocks(r *Registry) {
 	now := func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return types.NewTimestamp(types.MicrosFromTime(ctx.TxnTime)), nil
@@ -416,7 +416,7 @@ func addDateArithmetic(r *Registry) {
 
 }
 
-// addDateFields adds the fields of dates, times and intervals, and what rounds to them.
+// addDateFields adds functions that extract the fields of dates, times and intervals, or truncate to them.
 func addDateFields(r *Registry) {
 	type extractor struct {
 		arg    string

@@ -18,8 +18,8 @@ const (
 	groupDigits     = 4
 	minSigDigits    = 16
 	maxDisplayScale = 1000
-	// transcendentalDigits bounds the whole digits of exp() and of powers that are not whole: beyond it one call would
-	// keep a processor for seconds. PostgreSQL goes on to 131072.
+	// transcendentalDigits bounds the whole digits of exp() and of powers with a fraction: beyond it one call would use a
+	// processor for seconds. PostgreSQL goes on to 131072.
 	transcendentalDigits = 5000
 )
 
@@ -245,7 +245,7 @@ func absDecimal(c *Context, a types.Datum) (types.Datum, error) {
 	return a, nil
 }
 
-// finite wraps a function of a finite numeric; the others come back as they are.
+// finite wraps a function of finite numerics; NaN and infinities are returned as they are.
 func finite(f func(d *apd.Decimal) *apd.Decimal) eval1 {
 	return func(_ *Context, a types.Datum) (types.Datum, error) {
 		if a.Decimal().Form != apd.Finite {
@@ -287,8 +287,8 @@ func precise(digits int64, f func(c *apd.Context, r *apd.Decimal) error) (*apd.D
 	return r, nil
 }
 
-// significant is x with the digits that a result of so many can depend on: the library's series take time in proportion to
-// those of the argument, which may be a hundred thousand.
+// significant is x rounded to the digits on which a result of digits digits can depend: the time of the library's series
+// grows with the digits of the argument, which may be a hundred thousand.
 func significant(x *apd.Decimal, digits int64) *apd.Decimal {
 	if x.NumDigits() <= digits+100 {
 		return x
@@ -316,7 +316,7 @@ func sqrtDecimal(_ *Context, a types.Datum) (types.Datum, error) {
 	w, _ := weight(x)
 	sweight := (w+1)*groupDigits/2 - 1
 	scale := clampScale(minSigDigits-sweight, scaleOf(x))
-	// The integer root of x * 10^(2*scale+2) has one digit more than is asked for, which decides how to round.
+	// The integer root of x * 10^(2*scale+2) has one digit more than needed, which decides the rounding.
 	var n big.Int
 	if shift := int32(2*scale+2) + x.Exponent; shift >= 0 {
 		n.Mul(x.Coeff.MathBigInt(), pow10Big(shift).MathBigInt())

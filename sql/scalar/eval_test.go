@@ -59,7 +59,7 @@ func TestThreeValuedLogic(t *testing.T) {
 	}
 }
 
-// IN and = ANY agree with a chain of comparisons, whichever way they are evaluated.
+// IN and = ANY agree with a chain of comparisons, in each of the ways in which they are evaluated.
 func TestInAgainstOr(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		elem := func(name string) types.Datum {

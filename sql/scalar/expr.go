@@ -2,7 +2,7 @@ package scalar
 
 import "meridian/sql/types"
 
-// ColumnID names a column within one statement; package opt's Metadata knows what it is. IDs start at 1.
+// ColumnID identifies a column within one statement; package opt's Metadata describes it. IDs start at 1.
 type ColumnID int32
 
 // Expr is a typed scalar expression. The concrete types are those of this file; all are immutable once bound.

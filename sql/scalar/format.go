@@ -26,7 +26,7 @@ func FormatWith(e Expr, name func(*Column) string) string {
 	return outermost(string(f.buf))
 }
 
-// outermost takes the parentheses around the whole of s away.
+// outermost removes the parentheses around the whole of s.
 func outermost(s string) string {
 	if strings.HasPrefix(s, "(") && closesAtEnd(s) {
 		return s[1 : len(s)-1]

@@ -10,8 +10,8 @@ import (
 	"meridian/sql/types"
 )
 
-// TestFormatStops: format ends with the first error, instead of going through all of a long format with a long argument. It shows in
-// an error that a later part of the format would have raised in its place.
+// TestFormatStops: format ends with the first error, instead of processing all of a long format with a long argument. The test sees
+// it by an error that a later part of the format would have raised instead.
 func TestFormatStops(t *testing.T) {
 	long := types.NewString(strings.Repeat("x", 1<<20))
 	ctx := &Context{Context: context.Background(), Memory: memory.Limited(1 << 30)}

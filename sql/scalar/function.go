@@ -14,7 +14,7 @@ type Volatility uint8
 const (
 	// Immutable functions depend on their arguments only.
 	Immutable Volatility = iota
-	// Stable functions do not change within a statement.
+	// Stable functions return the same for the same arguments within a statement.
 	Stable
 	Volatile
 )
@@ -28,7 +28,7 @@ type Overload struct {
 	// ReturnFrom computes the type from the arguments' types, for polymorphic functions; nil: Return.
 	ReturnFrom func(args []*types.T) *types.T
 	Volatility Volatility
-	// CalledOnNull means that Eval wants to see NULL arguments; else any NULL makes the result NULL.
+	// CalledOnNull says that Eval is called with NULL arguments; else any NULL makes the result NULL.
 	CalledOnNull bool
 	Eval         func(ctx *Context, args []types.Datum) (types.Datum, error)
 	// Eval1 and Eval2 are Eval for one and two arguments without a slice; nil if there is none.
@@ -41,7 +41,7 @@ type Overload struct {
 	TypedEval func(args []*types.T) func(ctx *Context, args []types.Datum) (types.Datum, error)
 	// Set makes it a set-returning function for FROM; Eval is nil then. ReturnNames are the column names.
 	Set func(ctx *Context, args []types.Datum) ([]types.Row, error)
-	// Stream, if not nil, is a Set whose rows come one by one, each good until the next one; nil ends them.
+	// Stream, if not nil, is a Set whose rows come one by one, each valid until the next one; nil is the end.
 	Stream      func(ctx *Context, args []types.Datum) (next func() (types.Row, error), err error)
 	ReturnTypes []*types.T
 	ReturnNames []string
@@ -56,7 +56,7 @@ type Aggregate struct {
 	// ReturnFrom computes the type for polymorphic aggregates; nil: Return.
 	ReturnFrom func(args []*types.T) *types.T
 	New        func() Accumulator
-	// NewTyped, if not nil, is used instead of New by those that need the static types of the arguments.
+	// NewTyped, if not nil, is used instead of New by aggregates that need the static types of the arguments.
 	NewTyped func(args []*types.T) Accumulator
 	OID      uint32
 }
@@ -68,7 +68,7 @@ type Accumulator interface {
 	Result(ctx *Context) (types.Datum, error)
 }
 
-// Context is what evaluation may use of the session and the transaction.
+// Context is the part of the session and the transaction that evaluation may use.
 type Context struct {
 	context.Context
 	// StatementTime and TxnTime are now() for their scopes.
@@ -78,7 +78,7 @@ type Context struct {
 	// FollowerReadLag is how far before the statement follower_read_timestamp() lies.
 	FollowerReadLag time.Duration
 	Location        *time.Location
-	// Style is how values are written as text; nil is the default in Location.
+	// Style is the style in which values are written as text; nil: the default in Location.
 	Style  *types.Style
 	Params []types.Datum
 	// Outer has the values of the enclosing queries' columns, for correlated subqueries.
@@ -88,23 +88,23 @@ type Context struct {
 	Subqueries Subqueries
 	// Memory accounts for large values; nil bounds nothing (scalar.S6).
 	Memory *memory.Account
-	// pending is what the running call has taken of it.
+	// pending is the part of it that the running call has taken.
 	pending int64
 }
 
 // Subqueries runs the subqueries that expressions have; package exec does.
 type Subqueries interface {
-	// RunSubquery answers with the subquery's value, for the values of outer columns that ctx has.
+	// RunSubquery returns the subquery's value, for the values of outer columns in ctx.
 	RunSubquery(ctx *Context, q *Subquery) (types.Datum, error)
 }
 
-// Environment answers what the functions of this package ask of the session: names of objects, and numbers of random(). Functions that ask more are in
-// packages of their own (sql/scalar/system), which ask for more of the Environment.
+// Environment is the part of the session that the functions of this package need: names of objects, and numbers of random(). Functions that need more
+// are in packages of their own (sql/scalar/system), with a larger Environment.
 type Environment interface {
 	// ResolveReg and RegName turn names of objects, of regclass and its kin, into OIDs and back.
 	ResolveReg(kind types.Kind, name string) (uint32, error)
 	RegName(kind types.Kind, oid uint32) string
 	Random() float64
-	// SetSeed begins a series of numbers of Random's, which a seed between -1 and 1 names.
+	// SetSeed begins the series of numbers of Random that belongs to a seed between -1 and 1.
 	SetSeed(seed float64)
 }

@@ -32,7 +32,7 @@ func jsonDatum(v *types.JSONValue) (types.Datum, error) {
 	return types.NewJSON(v.String()), nil
 }
 
-// jsonText is what ->> gives: strings without quotes, null as NULL.
+// jsonText is the result of ->>: strings without quotes, null as NULL.
 func jsonText(v *types.JSONValue) (types.Datum, error) {
 	switch {
 	case v == nil || v.Kind == types.JSONNull:
@@ -94,7 +94,7 @@ func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
 	case types.PhysJSON:
 		return parseJSON(d, t.Kind == types.KindJSON)
 	case types.PhysArray:
-		// The tree, its text, and the tree that makes it canonical.
+		// This is for the tree, its text, and the tree that makes it canonical.
 		if err := ctx.scratch(6 * d.Weight()); err != nil {
 			return nil, err
 		}
@@ -263,8 +263,8 @@ func appendJSON(ctx *Context, buf []byte, d types.Datum, t *types.T, sep string)
 	return types.AppendJSONString(buf, textOf(ctx, d, t)), nil
 }
 
-// compact is the text of a json (not jsonb) value that a function built: no blank after separators but where
-// PostgreSQL puts one.
+// compact is the text of a json (not jsonb) value that a function built, with a space after separators only where
+// PostgreSQL has one.
 func compact(buf []byte, v *types.JSONValue) []byte {
 	switch v.Kind {
 	case types.JSONNumber:
@@ -436,7 +436,7 @@ func addJSON(r *Registry) {
 	addJSONAssignment(r)
 }
 
-// addJSONPaths adds what takes a part of a value: by key, by index and by path.
+// addJSONPaths adds functions that take a part of a value: by key, by index and by path.
 func addJSONPaths(r *Registry, t string, ordered bool) {
 	byKey := func(out func(*types.JSONValue) (types.Datum, error)) eval2 {
 		return func(_ *Context, a, k types.Datum) (types.Datum, error) {
@@ -488,7 +488,7 @@ func addJSONPaths(r *Registry, t string, ordered bool) {
 	r.Func(t+"_extract_path_text("+t+", variadic text) text", byPathArgs(jsonText))
 }
 
-// addJSONProperties adds the type and the length of a value, and what strips its nulls.
+// addJSONProperties adds functions for the type and the length of a value, and for stripping its nulls.
 func addJSONProperties(r *Registry, t string, ordered bool) {
 	r.Func1(t+"_typeof("+t+") text", func(_ *Context, a types.Datum) (types.Datum, error) {
 		v, err := parseJSON(a, ordered)
@@ -522,7 +522,7 @@ func addJSONProperties(r *Registry, t string, ordered bool) {
 	})
 }
 
-// addJSONConstruction adds what makes JSON of values of any type.
+// addJSONConstruction adds functions that make JSON from values of any type.
 func addJSONConstruction(r *Registry, t string, ordered bool) {
 	for _, o := range []*Overload{r.add(r.funcs, t+"_build_object(variadic any) "+t, Stable), r.add(r.funcs, t+"_build_object() "+t, Immutable)} {
 		o.WithNulls().TypedEval = buildObject(!ordered)
@@ -673,7 +673,7 @@ func addJSONSets(r *Registry, t string, ordered bool) {
 	})
 }
 
-// addJSONObjects adds what makes objects of arrays of texts.
+// addJSONObjects adds functions that make objects from arrays of texts.
 func addJSONObjects(r *Registry, t string, ordered bool) {
 	object := func(ctx *Context, ks, vs []types.Datum) (types.Datum, error) {
 		if err := ctx.scratch(int64(len(ks)) * 400); err != nil {

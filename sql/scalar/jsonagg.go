@@ -29,7 +29,7 @@ func (t *jsonTaken) take(ctx *Context, n int64) error {
 	return nil
 }
 
-// treeBytes is about what the tree of a value occupies.
+// treeBytes is the approximate memory of a value's tree.
 func treeBytes(d *types.Datum) int64 {
 	switch d.Phys() {
 	case types.PhysJSON:
@@ -93,7 +93,7 @@ func (a *jsonAgg) Result(ctx *Context) (types.Datum, error) {
 	return types.NewJSON(string(append(a.buf, ']'))), nil
 }
 
-// canonical makes a jsonb of a tree that the state accounts for; there is a second one while it does.
+// canonical makes a jsonb from a tree that the state accounts for; meanwhile there is a second tree.
 func (t *jsonTaken) canonical(ctx *Context, v *types.JSONValue) (types.Datum, error) {
 	if err := ctx.scratch(2 * t.total); err != nil {
 		return types.Null, err

@@ -7,7 +7,7 @@ import (
 	"meridian/sql/types"
 )
 
-// Containment, and changes of values: nearly all of it is of jsonb alone.
+// This file has containment and changes of values, nearly all of which only jsonb has.
 
 // addJSONContainment adds the operators of jsonb: containment, concatenation, existence of keys.
 func addJSONContainment(r *Registry) {
@@ -79,7 +79,7 @@ func addJSONContainment(r *Registry) {
 					return boolean(!v.all)
 				}
 				if len(j.Elems) > 1024 {
-					i = 1023 // each look is long
+					i = 1023 // each step takes long
 				}
 				if err := ctx.tick(i); err != nil {
 					return types.Null, err
@@ -121,9 +121,9 @@ func addJSONDeletion(r *Registry) {
 	r.Func2("jsonb_delete_path(jsonb, text[]) jsonb", deleteJSONPath)
 }
 
-// addJSONAssignment adds what sets or inserts a part of a jsonb, and jsonb_pretty.
+// addJSONAssignment adds functions that set or insert a part of a jsonb, and jsonb_pretty.
 func addJSONAssignment(r *Registry) {
-	// The value of a jsonb after an assignment to a part of it.
+	// jsonb_assign is the value of a jsonb after an assignment to a part of it.
 	r.Func("jsonb_assign(jsonb, text[], jsonb) jsonb", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		n := &types.JSONValue{Kind: types.JSONNull}
 		v := &types.JSONValue{}
@@ -244,7 +244,7 @@ func emptyFor(key string) *types.JSONValue {
 	return &types.JSONValue{Kind: types.JSONObject}
 }
 
-// assignPath sets what a path leads to, and makes what is missing on the way; gaps in arrays are filled with nulls.
+// assignPath sets the value at a path, and creates missing containers on the way; gaps in arrays are filled with nulls.
 func assignPath(v *types.JSONValue, path []types.Datum, n *types.JSONValue) (*types.JSONValue, error) {
 	if len(path) == 0 {
 		return n, nil
@@ -342,8 +342,8 @@ const (
 	setDelete
 )
 
-// setPath changes what a path leads to, of which the first step is the one at the given position; the value is fresh from the
-// parser and may be changed in place.
+// setPath changes the value at a path, from the step at the given position on; v is fresh from the parser and may be changed
+// in place.
 func setPath(v *types.JSONValue, path []types.Datum, at int, n *types.JSONValue, mode setMode) (*types.JSONValue, error) {
 	if len(path) == 0 {
 		return v, nil

@@ -16,7 +16,7 @@ import (
 	"meridian/sql/types"
 )
 
-// asked is a context that counts how often it is asked whether it has ended, and ends when it was asked often enough.
+// asked is a context that counts how often it is asked whether it has ended, and ends at a given count.
 type asked struct {
 	context.Context
 	n, last int
@@ -103,7 +103,7 @@ func mixedArgs(o *scalar.Overload, profile int) ([]types.Datum, bool) {
 		if !ok {
 			return nil, false
 		}
-		// In the second half of the profiles only the first argument is large.
+		// In profiles from the fourth on only the first argument is large.
 		if i > 0 && profile >= 4 && d.Weight() != 0 {
 			switch d.Phys() {
 			case types.PhysString:
@@ -121,12 +121,12 @@ func mixedArgs(o *scalar.Overload, profile int) ([]types.Datum, bool) {
 	return args, true
 }
 
-// unboundedNames depend on the session, and make nothing of their arguments.
+// unboundedNames are functions that depend on the session, and compute nothing from their arguments.
 var unboundedNames = map[string]bool{"pg_sleep": true}
 
-// TestLargeArguments calls every function and operator of the table with large arguments and little memory. It must
-// return, refuse with 53200 or 54000, or complain of the arguments; it must not allocate much more than it has taken (scalar.S6);
-// and where it works for long it must ask whether it was cancelled (scalar.S7).
+// TestLargeArguments calls every function and operator of the table with large arguments and little memory. Each must return, or
+// fail with 53200, 54000 or an error about the arguments; it must not allocate much more than it has accounted for (scalar.S6);
+// and if it runs long, it must check whether it was cancelled (scalar.S7).
 func TestLargeArguments(t *testing.T) {
 	r := system.NewBuiltins()
 	const limit = 4 << 20
@@ -163,12 +163,12 @@ func TestLargeArguments(t *testing.T) {
 			if account.Used() != 0 && err != errAsksSession {
 				t.Errorf("%s%v, profile %d: %d bytes are left", o.Name, o.Args, profile, account.Used())
 			}
-			// The allocated bytes include garbage; a builder that doubles has made twice what it holds.
-			// A series of numerics makes one number after the other, of a bounded number of digits.
+			// The allocated bytes include garbage; a builder that doubles has allocated twice what it holds. A series of
+			// numerics makes one number after the other, of a bounded number of digits.
 			if made := int64(after.TotalAlloc - before.TotalAlloc); made > 4*limit && args[0].Phys() != types.PhysDecimal {
 				t.Errorf("%s%v, profile %d: %d MiB were allocated with %d MiB to take (%v)", o.Name, o.Args, profile, made>>20, limit>>20, err)
 			}
-			// Numerics are bounded by their digits: what takes a second here may take some on a busy machine.
+			// Numerics are bounded by their digits; a call of a second may take some seconds on a busy machine.
 			if took > 10*time.Second && float64(end.n) < took.Seconds()/4 && args[0].Phys() != types.PhysDecimal {
 				t.Errorf("%s%v, profile %d: %v, and was asked %d times whether it was cancelled", o.Name, o.Args, profile, took, end.n)
 			}
@@ -176,7 +176,7 @@ func TestLargeArguments(t *testing.T) {
 				t.Logf("%s%v, profile %d: %v, asked %d times, %v", o.Name, o.Args, profile, took, end.n, err)
 			}
 			if end.n > 1 && !errors.Is(err, context.Canceled) {
-				// Cancelled on the way, it returns that.
+				// If the call is cancelled on the way, it returns that error.
 				ctx := &scalar.Context{Context: &asked{Context: context.Background(), last: end.n / 2}, Memory: memory.Limited(limit), Location: time.UTC}
 				if err := callLarge(ctx, o, args); !errors.Is(err, context.Canceled) {
 					t.Errorf("%s%v, profile %d: cancelled on the way: %v", o.Name, o.Args, profile, err)
@@ -191,7 +191,7 @@ func TestLargeArguments(t *testing.T) {
 
 var errAsksSession = errors.New("the function asks its session")
 
-// noEnvironment is what stands for the session: a function that asks it anything makes nothing of its arguments itself.
+// noEnvironment stands for the session: a function that asks it anything computes nothing from its arguments itself.
 type noEnvironment struct{ system.Environment }
 
 // callLarge calls a function as an expression and PROJECT SET do.

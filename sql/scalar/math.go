@@ -154,7 +154,7 @@ func addMath(r *Registry) {
 			}
 			return num(n + 1)
 		}
-		// Two bounds may be further apart than a number can say.
+		// The distance of two bounds may overflow.
 		at := (x - lo) / (hi - lo)
 		if isInf(hi - lo) {
 			at = (x/2 - lo/2) / (hi/2 - lo/2)

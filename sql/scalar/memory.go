@@ -8,16 +8,16 @@ import (
 	"meridian/sql/types"
 )
 
-// scalar.S6 (I9): a value that a function returns is accounted for by whoever holds it: the call that has it as an argument, the
-// operator whose row it is in, the aggregate that keeps it. While a function runs, a call with large arguments reserves as
-// much again for what it makes of them; functions that make more than that of their arguments ask for it first (room). All
-// of it is given back when the call has returned, so an account is exact between rows.
+// scalar.S6 (I9): a value that a function returns is accounted for by its holder: the call that has it as an argument, the
+// operator whose row it is in, the aggregate that keeps it. While a function runs, a call with large arguments reserves as much
+// again for its work; functions that need more than that reserve it first (room). All of it is given back when the call has
+// returned, so an account is exact between rows.
 //
-// scalar.S7: a call with large arguments asks first whether its statement was cancelled, and loops whose length is not bounded by
-// some megabytes of arguments ask now and then (Check).
+// scalar.S7: a call with large arguments first checks whether its statement was cancelled, and loops whose length is not bounded
+// by some megabytes of arguments check now and then (Check).
 
-// resultMax bounds the text that one call may build: PostgreSQL's limit on a value is 1 GB; ours is what a command of the
-// log can carry, twice.
+// resultMax bounds the text that one call may build: PostgreSQL's limit on a value is 1 GB; ours is twice what a command
+// of the log can carry.
 const resultMax = 64 << 20
 
 func tooLarge() error {
@@ -32,7 +32,7 @@ func (ctx *Context) Check() error {
 	return ctx.Context.Err()
 }
 
-// tick is Check for a loop: it asks every 1,024th time.
+// tick is Check for a loop: it checks every 1,024th time.
 func (ctx *Context) tick(i int) error {
 	if i&1023 != 1023 {
 		return nil
@@ -40,8 +40,8 @@ func (ctx *Context) tick(i int) error {
 	return ctx.Check()
 }
 
-// room takes n bytes until the running call has returned. It fails with 54000 beyond what a value may have, with 53200
-// beyond what the statement may, and when the statement was cancelled.
+// room takes n bytes until the running call has returned. It fails with 54000 above the bound of a value, with 53200
+// above the bound of the statement, and if the statement was cancelled.
 func (ctx *Context) room(n int64) error {
 	if n > resultMax {
 		return tooLarge()
@@ -49,7 +49,7 @@ func (ctx *Context) room(n int64) error {
 	return ctx.scratch(n)
 }
 
-// scratch is room for what is not one value.
+// scratch is room for memory that is not one value.
 func (ctx *Context) scratch(n int64) error {
 	if ctx == nil || n < types.LargeBytes/4 {
 		return nil
@@ -72,14 +72,14 @@ func (ctx *Context) Settle() {
 	}
 }
 
-// Keep hands what the call took to the caller, which gives it back when it drops the result.
+// Keep passes the call's memory on to the caller, which gives it back when it drops the result.
 func (ctx *Context) Keep() int64 {
 	n := ctx.pending
 	ctx.pending = 0
 	return n
 }
 
-// Invoke calls a function that is not a set's with arguments of which none is NULL unless it wants to see those.
+// Invoke calls a function that does not return a set. No argument is NULL, unless the function is CalledOnNull.
 func Invoke(ctx *Context, o *Overload, args []types.Datum) (types.Datum, error) {
 	return invoke(ctx, o.Eval, args)
 }
@@ -126,13 +126,13 @@ func invoke(ctx *Context, eval evalN, args []types.Datum) (types.Datum, error) {
 	ctx.Settle()
 	ctx.release(held)
 	if n := len(d.Str()); n > 0 && err == nil && int64(n) < large/4 {
-		// A small piece must not keep a large argument alive, about which nobody knows any more.
+		// A small piece must not keep a large argument alive, which is no longer accounted for.
 		d = d.Detach()
 	}
 	return d, err
 }
 
-// reserve takes what a call with large arguments may need besides them: as much again, twice.
+// reserve takes the memory that a call with large arguments may need besides them: twice as much again.
 func (ctx *Context) reserve(large int64) (int64, error) {
 	if ctx == nil {
 		return 0, nil

@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// addNetwork adds what PostgreSQL has for inet, cidr, macaddr and macaddr8.
+// addNetwork adds PostgreSQL's functions of inet, cidr, macaddr and macaddr8.
 func addNetwork(r *Registry) {
 	addNetworkOperators(r)
 	addNetworkFunctions(r)
@@ -61,7 +61,7 @@ func addNetworkOperators(r *Registry) {
 	}
 	r.op2("+(inet, int8) inet", func(_ *Context, a, b types.Datum) (types.Datum, error) { return plus(a, b.Int()) })
 	r.op2("+(int8, inet) inet", func(_ *Context, a, b types.Datum) (types.Datum, error) { return plus(b, a.Int()) })
-	// The smallest number is its own opposite, as in PostgreSQL.
+	// The smallest number is its own negation, as in PostgreSQL.
 	r.op2("-(inet, int8) inet", func(_ *Context, a, b types.Datum) (types.Datum, error) { return plus(a, -b.Int()) })
 	r.op2("-(inet, inet) int8", func(_ *Context, a, b types.Datum) (types.Datum, error) {
 		x, y := a.Net(), b.Net()

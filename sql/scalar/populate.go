@@ -5,8 +5,8 @@ import (
 	"meridian/sql/types"
 )
 
-// addPopulate adds the functions that make rows of JSON objects. Those that return sets are made as arrays here; the binder
-// takes them apart. Those whose row is described in FROM get a NULL of that row's type for their first argument.
+// addPopulate adds the functions that make rows from JSON objects. Those that return sets are made as arrays here; the
+// binder takes them apart. Those whose row is described in FROM get a NULL of that row's type for their first argument.
 func addPopulate(r *Registry) {
 	for _, t := range []string{"json", "jsonb"} {
 		ordered := t == "json"
@@ -69,7 +69,7 @@ func addPopulate(r *Registry) {
 	}
 }
 
-// rowOf makes a row of an object; fields that it does not have stay as in base.
+// rowOf makes a row from an object; fields that the object does not have stay as in base.
 func rowOf(ctx *Context, v *types.JSONValue, t *types.T, base types.Datum, caller string) (types.Datum, error) {
 	switch v.Kind {
 	case types.JSONObject:
@@ -99,7 +99,7 @@ func rowOf(ctx *Context, v *types.JSONValue, t *types.T, base types.Datum, calle
 	return types.NewTuple(out), nil
 }
 
-// valueOf makes a value of a type of a JSON value: what is not an array, a row or JSON itself through its text form.
+// valueOf makes a value of a type from a JSON value: through its text form, except arrays, rows and JSON itself.
 func valueOf(ctx *Context, v *types.JSONValue, t *types.T, key string) (types.Datum, error) {
 	text := v.Raw
 	if text == "" {
@@ -126,7 +126,7 @@ func valueOf(ctx *Context, v *types.JSONValue, t *types.T, key string) (types.Da
 	return CastDatum(ctx, types.NewString(text), types.Unknown, t, false)
 }
 
-// arrayOf makes an array of a JSON array; arrays within it are its further dimensions.
+// arrayOf makes an array from a JSON array; arrays within it are its further dimensions.
 func arrayOf(ctx *Context, v *types.JSONValue, t *types.T, key string) (types.Datum, error) {
 	out := &types.Array{Elem: t.Elem}
 	var parts []types.Datum

@@ -15,8 +15,8 @@ import (
 	"meridian/sql/types"
 )
 
-// The files testdata/*.tsv hold expressions and what PostgreSQL 15 answered to them (testdata/record.py asks it). We
-// have to give the same type and text, or the same SQLSTATE and message.
+// The files testdata/*.tsv hold expressions and PostgreSQL 15's results (testdata/record.py records them). Ours must
+// have the same type and text, or the same SQLSTATE and message.
 func TestLikePostgreSQL(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.tsv")
 	if err != nil || len(files) == 0 {

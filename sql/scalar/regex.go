@@ -227,7 +227,7 @@ func withRegex(o *Overload, patternAt, flagsAt int, base string,
 	return checkedRegex(o, patternAt, flagsAt, base, nil, true, f)
 }
 
-// checkedRegex is withRegex for a function that looks at other arguments before it compiles the pattern, or knows no flag g.
+// checkedRegex is withRegex for a function that checks other arguments before it compiles the pattern, or has no flag g.
 func checkedRegex(o *Overload, patternAt, flagsAt int, base string, check func(args []types.Datum) error, global bool,
 	f func(ctx *Context, re *regex, global bool, args []types.Datum) (types.Datum, error)) *Overload {
 	compile := func(args []types.Datum) (*regex, bool, error) {
@@ -286,8 +286,8 @@ func badFlag(f rune) error {
 	return sqlstate.New(sqlstate.InvalidParameterValue, "invalid regular expression option: %q", types.Raw(string(f)))
 }
 
-// basicToExtended turns a basic regular expression (flag b) into an extended one: what has a backslash there has none here, and
-// the other way round.
+// basicToExtended turns a basic regular expression (flag b) into an extended one: characters that have a backslash there have
+// none here, and conversely.
 func basicToExtended(p string) string {
 	var b strings.Builder
 	class := false
@@ -319,8 +319,8 @@ func basicToExtended(p string) string {
 	return b.String()
 }
 
-// similarPattern turns a SIMILAR TO pattern into a regular expression. With two escaped double quotes it has three parts, and what
-// the second one matches is a group: the first part then matches as little as it can.
+// similarPattern turns a SIMILAR TO pattern into a regular expression. With two escaped double quotes it has three parts, and the
+// second one is a group: the first part then matches as little as it can.
 func similarPattern(p string, escape rune) (string, error) {
 	var b strings.Builder
 	b.WriteString("^(?:")
@@ -392,7 +392,7 @@ func similarPattern(p string, escape rune) (string, error) {
 	return b.String(), nil
 }
 
-// expandReplacement writes \1 and \& of a replacement as what a match gives. buf is scratch.
+// expandReplacement replaces \1 and \& in a replacement by the parts of a match. buf is scratch.
 func expandReplacement(out *text, buf []byte, repl, src string, m []int) []byte {
 	for i := 0; i < len(repl); i++ {
 		if repl[i] != '\\' || i+1 >= len(repl) {

@@ -25,7 +25,7 @@ type regex struct {
 const (
 	// patternMax bounds a pattern. PostgreSQL bounds the automaton that it becomes.
 	patternMax = 64 << 10
-	// atOnceBytes and atOnceSteps bound what is given to the matcher at once: some milliseconds of work.
+	// atOnceBytes and atOnceSteps bound the text that is given to the matcher at once: some milliseconds of work.
 	atOnceBytes = 16 << 10
 	atOnceSteps = 1 << 20
 )
@@ -65,7 +65,7 @@ type source struct {
 	at  int
 	n   int
 	err error
-	per int // how many characters are read between two questions
+	per int // how many characters are read between two checks
 }
 
 func (re *regex) source(ctx *Context, s string) *source {
@@ -111,7 +111,7 @@ func (re *regex) first(ctx *Context, s string) ([]int, error) {
 	return m, src.err
 }
 
-// all gives each match to f, until it fails; a match must not be kept. limit is how many are wanted, zero: all.
+// all calls f with each match, until f fails; f must not keep the match. limit bounds the matches; zero: all.
 func (re *regex) all(ctx *Context, s string, limit int, f func(m []int) error) error {
 	if re.short(s) {
 		if limit == 0 {
@@ -124,7 +124,7 @@ func (re *regex) all(ctx *Context, s string, limit int, f func(m []int) error) e
 		}
 		return nil
 	}
-	// As the library does: an empty match right after another one does not count.
+	// As in the library, an empty match right after another one does not count.
 	for at, n, last := 0, 0, -1; at <= len(s); n++ {
 		m, err := re.after(ctx, s, at)
 		if err != nil || m == nil {
@@ -202,7 +202,7 @@ func regexReplace(ctx *Context, re *regex, global bool, s, repl string) (types.D
 	return out.datum()
 }
 
-// splitRegex gives the pieces between the matches to f.
+// splitRegex calls f with the pieces between the matches.
 func splitRegex(ctx *Context, re *regex, s string, f func(piece string) error) error {
 	at := 0
 	err := re.all(ctx, s, 0, func(m []int) error {

@@ -8,13 +8,13 @@ import (
 	"meridian/sql/types"
 )
 
-// addRegexPlaces adds the functions that count matches and say where the n-th is: regexp_count, regexp_instr, regexp_substr, and
+// addRegexPlaces adds the functions that count matches and find the n-th: regexp_count, regexp_instr, regexp_substr, and
 // regexp_replace from a place on.
 func addRegexPlaces(r *Registry) {
 	invalid := func(name string, v int64) error {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter \"%s\": %d", name, v)
 	}
-	// number is the argument i, or what it is by default.
+	// number is the argument i, or its default.
 	number := func(args []types.Datum, i int, otherwise int64) int64 {
 		if i < len(args) {
 			return args[i].Int()
@@ -47,7 +47,7 @@ func addRegexPlaces(r *Registry) {
 		})
 		return place, err
 	}
-	// valid refuses wrong numbers before the pattern is looked at; the arguments say where each number is.
+	// valid refuses invalid numbers before the pattern is compiled; its arguments are the positions of the numbers.
 	valid := func(start, n, end, group int) func(args []types.Datum) error {
 		return func(args []types.Datum) error {
 			for _, v := range []struct {

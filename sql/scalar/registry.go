@@ -21,8 +21,8 @@ type Registry struct {
 	oid   uint32
 }
 
-// NewRegistry builds a table of this package's functions, operators and aggregates, and of the functions that others add. The one table
-// of all that are built in is package system's Builtins.
+// NewRegistry builds a table of this package's functions, operators and aggregates, and of the functions that others add. The table of
+// all built-in ones is package system's Builtins.
 func NewRegistry(others ...func(*Registry)) *Registry {
 	r := &Registry{
 		funcs: make(map[string][]*Overload, 512),
@@ -166,11 +166,11 @@ func (o *Overload) set2(f eval2) *Overload {
 
 func (o *Overload) setN(f evalN) *Overload { o.Eval = f; return o }
 
-// WithNulls says that a function wants to see NULL arguments.
+// WithNulls says that a function is called with NULL arguments.
 func (o *Overload) WithNulls() *Overload { o.CalledOnNull = true; return o }
 
 // Func adds a function. Its signature is text, "name(type, type, variadic type) type"; it is immutable, and is not called with NULL, unless
-// the methods of what is returned say otherwise. Functions are added while their registry is made, and never later.
+// methods of the returned Overload change that. Functions are added while their registry is made, and never later.
 func (r *Registry) Func(sig string, f evalN) *Overload { return r.add(r.funcs, sig, Immutable).setN(f) }
 
 // Func1 is Func for a function of one argument, and Func2 for one of two: they are called without a slice.
@@ -187,10 +187,10 @@ func (r *Registry) Func2(sig string, f eval2) *Overload {
 func (r *Registry) op1(sig string, f eval1) *Overload { return r.add(r.ops, sig, Immutable).set1(f) }
 func (r *Registry) op2(sig string, f eval2) *Overload { return r.add(r.ops, sig, Immutable).set2(f) }
 
-// Stable says that a function does not change within a statement.
+// Stable says that a function returns the same for the same arguments within a statement.
 func (o *Overload) Stable() *Overload { o.Volatility = Stable; return o }
 
-// Volatile says that a function may answer differently each time.
+// Volatile says that a function may return something else at each call.
 func (o *Overload) Volatile() *Overload { o.Volatility = Volatile; return o }
 
 // SetFunc adds a set-returning function; columns is "name type, name type".

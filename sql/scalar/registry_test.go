@@ -27,7 +27,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestOIDsStay: every node gives a function the same OID, and gives it again after a restart. Clients keep OIDs, and compare those of two nodes.
+// TestOIDsStay: every node gives a function the same OID, also after a restart. Clients keep OIDs, and compare those of two nodes.
 func TestOIDsStay(t *testing.T) {
 	names := func(r *scalar.Registry) (out []string) {
 		for _, o := range r.All() {

@@ -55,7 +55,7 @@ func (a *regression) Result(*Context) (types.Datum, error) { return a.result(a),
 
 func addRegression(r *Registry) {
 	type result = func(a *regression) types.Datum
-	// atLeast is NULL for fewer pairs.
+	// atLeast is f, or NULL for fewer than n pairs.
 	atLeast := func(n float64, f func(a *regression) float64) result {
 		return func(a *regression) types.Datum {
 			if a.n < n {
@@ -64,7 +64,7 @@ func addRegression(r *Registry) {
 			return types.NewFloat(f(a))
 		}
 	}
-	// sloped is NULL if all x are one.
+	// sloped is f, or NULL if all x are equal.
 	sloped := func(f func(a *regression) float64) result {
 		return func(a *regression) types.Datum {
 			if a.n < 1 || a.sxx == 0 {

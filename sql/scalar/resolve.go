@@ -46,8 +46,8 @@ func (r *Registry) ResolveFunction(name string, args []*types.T) (Resolution, er
 	return res, nil
 }
 
-// polymorphicUnknown refuses a polymorphic call whose type an untyped literal would have to say. Functions of anycompatible
-// (array_append and its like) take such literals as text. err is what the resolution came to.
+// polymorphicUnknown refuses a polymorphic call whose type would depend on an untyped literal. Functions of anycompatible
+// (array_append and its like) take such literals as text. err is the error of the resolution.
 func polymorphicUnknown(name string, args []*types.T, err error) error {
 	if len(args) == 0 || args[0].Kind != types.KindUnknown || sqlstate.Is(err, sqlstate.UndefinedFunction) {
 		return err
@@ -84,7 +84,7 @@ func (r *Registry) ResolveAggregate(name string, args []*types.T) (AggResolution
 	as := r.aggs[name]
 	if len(args) == 1 && args[0].Kind == types.KindEnum && (name == "min" || name == "max") {
 		for _, a := range as {
-			if a.Args[0].Kind == types.KindAnyArray { // which compares whatever it is given
+			if a.Args[0].Kind == types.KindAnyArray { // which compares elements of any type
 				return AggResolution{Agg: a, Args: args, Return: args[0]}, nil
 			}
 		}
@@ -189,7 +189,8 @@ func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types
 	return nil, nil, fail()
 }
 
-// Comparable reports whether values of a type have an order and an equality: json has none, nor has what holds one.
+// Comparable reports whether values of a type have an order and an equality: json has none, nor has a type that
+// contains it.
 func Comparable(t *types.T) bool {
 	switch t.Kind {
 	case types.KindJSON:
@@ -424,7 +425,7 @@ func (r *Registry) choose(all []candidate, args []*types.T, operator bool, text 
 }
 
 // byCategory resolves unknown arguments: string if any candidate takes one, else the category all share. If one of them cannot be
-// resolved so, none is.
+// resolved in this way, none is.
 func byCategory(cands []candidate, args []*types.T) []candidate {
 	cats, preferred := make([]byte, len(args)), make([]bool, len(args))
 	for i, t := range args {

@@ -216,7 +216,7 @@ func addStrings(r *Registry) {
 	addUnicode(r)
 }
 
-// addCharacters adds what changes or measures the characters of a text.
+// addCharacters adds functions that change or count the characters of a text.
 func addCharacters(r *Registry) {
 	text1 := func(name string, f func(string) string) {
 		r.Func1(name+"(text) text", func(_ *Context, a types.Datum) (types.Datum, error) { return str(f(a.Str())) })
@@ -272,7 +272,7 @@ func addCharacters(r *Registry) {
 	})
 }
 
-// addSubstrings adds what takes, pads, replaces or finds a part of a text.
+// addSubstrings adds functions that take, pad, replace or find a part of a text.
 func addSubstrings(r *Registry) {
 	for _, name := range []string{"substr", "substring"} {
 		r.Func2(name+"(text, int4) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
@@ -515,7 +515,7 @@ func addBits(r *Registry) {
 	})
 }
 
-// addConcatenation adds what writes values of any type as text: concat, quote_literal and their like.
+// addConcatenation adds functions that write values of any type as text: concat, quote_literal and the like.
 func addConcatenation(r *Registry) {
 	join := func(sep bool) func([]*types.T) evalN {
 		return func(ts []*types.T) evalN {

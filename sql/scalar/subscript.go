@@ -13,7 +13,7 @@ type Subscript struct {
 	Lower, Upper Expr
 }
 
-// Elements and slices of arrays of several dimensions, and what becomes of an array when they are assigned: (array, form, numbers)
+// These are elements and slices of arrays of several dimensions, and an array after an assignment to them: (array, form, numbers)
 // and (array, value, form, numbers). The form has a letter for each pair of brackets, i for [u], s for [l:u], l for [l:], u for
 // [:u], n for [:]; each number stands where its letter needs it.
 var (
@@ -63,7 +63,7 @@ func NewSubscripts(array Expr, subs []Subscript) Expr {
 	return c
 }
 
-// NewAssignment is what an array becomes by array[...] := value.
+// NewAssignment is the array after array[...] := value.
 func NewAssignment(array, value Expr, subs []Subscript) Expr {
 	form, numbers, _ := subscripts(subs)
 	return &Call{Func: arrayAssign, Args: append([]Expr{array, value, form}, numbers...), T: array.Type()}

@@ -87,7 +87,7 @@ next:
 	return out
 }
 
-// caseless tokens are numbers: their case does not show in the output.
+// caseless tokens print numbers: their case does not change the output.
 func caseless(t string) bool {
 	switch t {
 	case "MONTH", "MON", "DAY", "DY", "AM", "PM", "A.M.", "P.M.", "AD", "BC", "A.D.", "B.C.", "RM", "TZ":
@@ -117,7 +117,7 @@ func ordinal(n int64, upper bool) string {
 	return s
 }
 
-// charStamp is what to_char prints of.
+// charStamp is the value that to_char prints.
 type charStamp struct {
 	year, month, day int
 	days             int64

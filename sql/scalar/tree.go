@@ -226,8 +226,8 @@ func Columns(e Expr, f func(ColumnID)) {
 	}
 }
 
-// ReplaceColumns maps the columns that e reads: where f answers an expression it takes the column's place. The outer
-// columns of subqueries are renamed when f answers another column.
+// ReplaceColumns maps the columns that e reads: where f returns an expression, it replaces the column. The outer
+// columns of subqueries are renamed if f returns another column.
 func ReplaceColumns(e Expr, f func(*Column) Expr) Expr {
 	return Rewrite(e, func(x Expr) Expr {
 		c, ok := x.(*Column)
@@ -286,7 +286,7 @@ func IsNullConst(e Expr) bool {
 // when, and only if, it is evaluated.
 func Fold(e Expr) Expr { return Rewrite(e, foldOne) }
 
-// foldBytes bounds what folding may need.
+// foldBytes bounds the memory of folding.
 const foldBytes = 1 << 20
 
 func foldOne(x Expr) Expr {

@@ -7,11 +7,11 @@ import (
 	"meridian/sql/types"
 )
 
-// The trigonometric functions of degrees are exact where the angle is: each is divided by what the same computation gives at
-// an angle whose result is known (float.c of PostgreSQL).
+// The trigonometric functions of degrees are exact where the angle is: each result is divided by that of the same
+// computation at an angle whose result is known (float.c of PostgreSQL).
 const perDegree = math.Pi / 180
 
-// radians rounds the angle as it does any other, also one that is a constant.
+// radians rounds a constant angle in the same way as any other.
 func radians(x float64) float64 { return x * perDegree }
 
 func sinTo30(x float64) float64 { return math.Sin(radians(x)) / math.Sin(radians(30)) / 2 }
@@ -34,7 +34,7 @@ func cosTo90(x float64) float64 {
 	return sinTo30(90 - x)
 }
 
-// quadrant brings an angle to the first quadrant; the signs are those of its sine and its cosine.
+// quadrant reduces an angle to the first quadrant; sin and cos are the signs of its sine and its cosine.
 func quadrant(x float64) (angle, sin, cos float64) {
 	x, sin, cos = math.Mod(x, 360), 1, 1
 	if x < 0 {
@@ -95,7 +95,7 @@ func acosDegrees(x float64) float64 {
 
 func atanDegrees(x float64) float64 { return math.Atan(x) / math.Atan(1) * 45 }
 
-// logOf is the natural logarithm, also of a number that is not normal, for which math.Log has another answer on some processors.
+// logOf is the natural logarithm, also of a subnormal number, for which the result of math.Log differs on some processors.
 func logOf(x float64) float64 {
 	if x > 0 && x < 0x1p-1022 {
 		return math.Log(x*0x1p54) - 54*math.Ln2

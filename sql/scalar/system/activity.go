@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// addTransaction adds notifications, and what concerns the transaction.
+// addTransaction adds notifications, and functions about the transaction.
 func addTransaction(r *scalar.Registry) {
 	constant := constants(r)
 	r.SetFunc("pg_listening_channels() text", "pg_listening_channels text", func(ctx *scalar.Context, _ []types.Datum) ([]types.Row, error) {
@@ -51,7 +51,7 @@ func addTransaction(r *scalar.Registry) {
 	constant("pg_stat_clear_snapshot() void", types.NewString(""))
 }
 
-// addSignals adds who waits for whom, signals to other sessions, and sleep.
+// addSignals adds pg_blocking_pids, signals to other sessions, and sleep.
 func addSignals(r *scalar.Registry) {
 	r.Func1("pg_blocking_pids(int4) int4[]", func(ctx *scalar.Context, a types.Datum) (types.Datum, error) {
 		pids, err := session(ctx).BlockingPIDs(statement(ctx), int32(a.Int()))

@@ -8,7 +8,7 @@ import (
 	"meridian/sql/types"
 )
 
-// Builtins is the one table of built-in functions, operators and aggregates, made when first asked for.
+// Builtins is the table of built-in functions, operators and aggregates, made at its first use.
 var Builtins = sync.OnceValue(NewBuiltins)
 
 // NewBuiltins makes the table anew. Functions get their OIDs in this order, and within each subject in the order in which it adds them.
@@ -19,10 +19,10 @@ func NewBuiltins() *scalar.Registry {
 	)
 }
 
-// session is what answers the functions of this package.
+// session is the environment of this package's functions.
 func session(ctx *scalar.Context) Environment { return ctx.Env.(Environment) }
 
-// statement is the context of the running statement, for what waits.
+// statement is the context of the running statement, for functions that wait.
 func statement(ctx *scalar.Context) context.Context {
 	if ctx.Context != nil {
 		return ctx.Context
@@ -43,10 +43,10 @@ func orNull(s string) (types.Datum, error) {
 	return str(s)
 }
 
-// null is a function of what there is not.
+// null is a function about something that Meridian does not have.
 func null(*scalar.Context, []types.Datum) (types.Datum, error) { return types.Null, nil }
 
-// constants adds functions that answer the same whatever they are asked.
+// constants adds functions that always return the same value.
 func constants(r *scalar.Registry) func(sig string, d types.Datum) {
 	return func(sig string, d types.Datum) {
 		r.Func(sig, func(*scalar.Context, []types.Datum) (types.Datum, error) { return d, nil }).Stable()

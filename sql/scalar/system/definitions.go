@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// addDefinitions adds what is visible, and how objects are written as SQL.
+// addDefinitions adds functions that tell whether objects are visible, and write their definitions as SQL.
 func addDefinitions(r *scalar.Registry) {
 	visible := func(ctx *scalar.Context, a types.Datum) (types.Datum, error) {
 		return boolean(session(ctx).TableIsVisible(uint32(a.Int())))

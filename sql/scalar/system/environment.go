@@ -8,7 +8,7 @@ import (
 	"meridian/sql/types"
 )
 
-// PrivilegeQuestion is what has_table_privilege and its kin ask.
+// PrivilegeQuestion is the question of has_table_privilege and the like.
 type PrivilegeQuestion struct {
 	// Kind is table, column, any column, sequence, schema, database, function, type, language, tablespace, server,
 	// foreign-data wrapper or role.
@@ -21,20 +21,20 @@ type PrivilegeQuestion struct {
 	Privilege  string
 }
 
-// SizePart is what pg_table_size and its like ask of.
+// SizePart is the part of an object that pg_table_size and the like measure.
 type SizePart uint8
 
 const (
-	// SizeOfTable is the table's rows, or an index.
+	// SizeOfTable is the size of a table's rows, or of an index.
 	SizeOfTable SizePart = iota
 	SizeOfIndexes
 	SizeOfTotal
 	SizeOfDatabase
-	// SizeOfAll is all that is stored.
+	// SizeOfAll is the size of everything that is stored.
 	SizeOfAll
 )
 
-// Environment answers what functions ask of the session and the catalogue; package session implements it.
+// Environment is the part of the session and the catalogue that functions need; package session implements it.
 type Environment interface {
 	scalar.Environment
 	CurrentUser() string
@@ -73,13 +73,14 @@ type Environment interface {
 	IndexDef(oid uint32, column int) string
 	ConstraintDef(oid uint32, pretty bool) string
 	ViewDef(oid uint32) string
-	// PrettyExpr writes what pg_get_expr shows of a stored expression with the parentheses alone that a reader needs.
+	// PrettyExpr is pg_get_expr's text of a stored expression with only the necessary parentheses.
 	PrettyExpr(text string) string
-	// Size is about how many bytes a part of what an OID names has; ok is false if it names nothing. DatabaseOID finds a database.
+	// Size is the approximate number of bytes in a part of the object with an OID; ok is false if there is no such object.
+	// DatabaseOID finds a database.
 	Size(ctx context.Context, part SizePart, oid uint32) (bytes int64, ok bool, err error)
 	DatabaseOID(ctx context.Context, name string) (uint32, error)
 	IsTable(oid uint32) bool
-	// Client is where the session's client is; empty: it does not come by an address.
+	// Client is the address of the session's client; empty: the connection has no address.
 	Client() (addr string, port int)
 	// CurrentQuery is the text that the client sent.
 	CurrentQuery() string
@@ -87,19 +88,19 @@ type Environment interface {
 	NodeID() int32
 	ClusterTimestamp() string
 	Sleep(ctx context.Context, d time.Duration) error
-	// AdvisoryLock takes an advisory lock, and reports whether it was free if it is not to wait. AdvisoryUnlock gives back one of the
-	// session's level, and reports whether there was one.
+	// AdvisoryLock takes an advisory lock; without waiting (Try) it reports whether the lock was free. AdvisoryUnlock releases one of
+	// the session's level, and reports whether there was one.
 	AdvisoryLock(ctx context.Context, l AdvisoryLock) (bool, error)
 	AdvisoryUnlock(ctx context.Context, l AdvisoryLock) (bool, error)
 	AdvisoryUnlockAll(ctx context.Context)
-	// Notify has a notification sent when the transaction commits. Listening are the channels on which the session listens.
+	// Notify sends a notification when the transaction commits. Listening are the channels on which the session listens.
 	Notify(channel, payload string) error
 	Listening() []string
 	// TransactionNumber is a number that no other transaction has; zero if it has none yet and does not need one.
 	TransactionNumber(assign bool) int64
 }
 
-// AdvisoryLock names an advisory lock and says how it is wanted.
+// AdvisoryLock names an advisory lock and the mode in which it is taken.
 type AdvisoryLock struct {
 	ID            int64
 	Class, Object int32

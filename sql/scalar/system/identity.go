@@ -8,7 +8,7 @@ import (
 	"meridian/sql/types"
 )
 
-// addIdentity adds who is connected to what, and in which schemas names are found.
+// addIdentity adds the roles and the database of the session, and the schemas in which names are found.
 func addIdentity(r *scalar.Registry) {
 	text0 := func(name, ret string, f func(ctx *scalar.Context) string) {
 		r.Func(name+"() "+ret, func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) { return str(f(ctx)) }).Stable()
@@ -87,7 +87,7 @@ func addSettings(r *scalar.Registry) {
 	}).Volatile().WithNulls()
 }
 
-// addNode adds when the node was started.
+// addNode adds the start time of the node.
 func addNode(r *scalar.Registry) {
 	started := func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
 		if v, ok := session(ctx).Setting("meridian.start_time"); ok {
@@ -101,7 +101,7 @@ func addNode(r *scalar.Registry) {
 	r.Func("pg_conf_load_time() timestamptz", started).Stable()
 }
 
-// addCluster adds what is Meridian's own.
+// addCluster adds Meridian's own functions.
 func addCluster(r *scalar.Registry) {
 	r.Func("cluster_logical_timestamp() numeric", func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
 		return types.ParseText(types.Decimal, session(ctx).ClusterTimestamp(), nil)

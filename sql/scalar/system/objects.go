@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// addLookups adds small questions about the running statement, sequences, the client's port, roles and encodings.
+// addLookups adds functions about the running statement, sequences, the client's port, roles and encodings.
 func addLookups(r *scalar.Registry) {
 	for _, sig := range []string{"pg_stat_get_tuples_inserted(oid) int8", "age(oid) int4"} {
 		r.Func(sig, null).Stable()
@@ -59,7 +59,7 @@ func addLookups(r *scalar.Registry) {
 	})
 }
 
-// addRelations adds sizes as text, and what can be done with relations and what is never so.
+// addRelations adds sizes as text, what statements relations allow, and predicates that are never true.
 func addRelations(r *scalar.Registry) {
 	constant := constants(r)
 	no := types.NewBool(false)
@@ -87,7 +87,7 @@ func addRelations(r *scalar.Registry) {
 	}).Stable()
 	constant("pg_jit_available() bool", no)
 	r.Func("pg_collation_for(any) text", func(_ *scalar.Context, a []types.Datum) (types.Datum, error) { return a[0], nil }).Stable().WithNulls().TypedEval = collationFor
-	constant("pg_stat_get_numscans(oid) int8", types.Null) // nobody counts
+	constant("pg_stat_get_numscans(oid) int8", types.Null) // not counted
 	r.Func("pg_my_temp_schema() oid", func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
 		oid, err := ctx.Env.ResolveReg(types.KindRegNamespace, "pg_temp")
 		if err != nil {
@@ -98,7 +98,7 @@ func addRelations(r *scalar.Registry) {
 	constant("pg_is_other_temp_schema(oid) bool", no)
 }
 
-// addTypes adds what the types of arguments say.
+// addTypes adds functions of the types of their arguments.
 func addTypes(r *scalar.Registry) {
 	o := r.Func("pg_typeof(any) regtype", func(*scalar.Context, []types.Datum) (types.Datum, error) {
 		return types.NewReg(types.Text.OID(), "text"), nil

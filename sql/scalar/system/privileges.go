@@ -65,7 +65,7 @@ func explodeACL(ctx *scalar.Context, a []types.Datum) ([]types.Row, error) {
 		return types.NewInt(int64(id)), err
 	}
 	for _, e := range a[0].Array().Elems {
-		// Names that have signs of their own are in quotes.
+		// Names with special characters are in quotes.
 		item, at := e.Str(), 0
 		for quoted := false; at < len(item) && (quoted || item[at] != '='); at++ {
 			if item[at] == '"' {

@@ -7,7 +7,8 @@ import (
 	"meridian/sql/types"
 )
 
-// sequenceName names a sequence by its OID, which a regclass has: what it was called by was looked up, and allowed, then.
+// sequenceName names a sequence by its OID, which a regclass has: its name was looked up, and the right to do so checked,
+// when the regclass was made.
 func sequenceName(ctx *scalar.Context, d types.Datum) string {
 	if id := uint32(d.Int()); id != 0 {
 		return strconv.FormatUint(uint64(id), 10)
@@ -16,7 +17,7 @@ func sequenceName(ctx *scalar.Context, d types.Datum) string {
 }
 
 // IdentityNext is nextval for the default of an identity column, whose sequence needs no right of its own: the right to
-// insert is enough. Expressions that users write have the other one.
+// insert is enough. Expressions that users write use the ordinary nextval.
 func IdentityNext(nextval *scalar.Overload) *scalar.Overload {
 	o := *nextval
 	o.Eval1 = func(ctx *scalar.Context, a types.Datum) (types.Datum, error) {

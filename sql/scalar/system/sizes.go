@@ -46,7 +46,7 @@ func addSizes(r *scalar.Registry) {
 	}).Volatile()
 	tablespace := func(ctx *scalar.Context, global bool) (types.Datum, error) {
 		if global {
-			return num(0) // what is shared by all databases is not told apart
+			return num(0) // data that all databases share is not measured
 		}
 		return of(ctx, SizeOfAll, 0)
 	}
