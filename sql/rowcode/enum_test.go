@@ -10,7 +10,7 @@ import (
 )
 
 // TestNewerEnumValue: a value of an enum that the reader's version of the table does not know is not corrupt, but newer, in a key, in a value
-// and in an array; one that it knows under another name is read.
+// and in an array; a value that was renamed is read.
 func TestNewerEnumValue(t *testing.T) {
 	table := func(e *types.Enum) *catalog.Table {
 		return &catalog.Table{ID: 100, NextColumn: 4, Columns: []catalog.Column{

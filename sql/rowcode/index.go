@@ -9,8 +9,8 @@ import (
 	"meridian/sql/types"
 )
 
-// NewerError says that a row has columns which are newer than the reader's version of the table, which may be in use together with the
-// newest for a moment (I7). A reader of the whole row may want to write it, and would lose them.
+// NewerError says that a row has columns or values which are newer than the reader's version of the table. That version may be in use
+// together with the newest for a moment (I7). A reader of the whole row may write it again, and would lose the new columns.
 type NewerError struct{ Table catalog.ID }
 
 func (e *NewerError) Error() string {
@@ -158,7 +158,7 @@ func keyColumnOf(t *catalog.Table, c catalog.IndexColumn) (keyColumn, error) {
 // All is the span of the whole index.
 func (x *Index) All() keys.Span { return keys.Span{Start: x.prefix, End: x.prefix.PrefixEnd()} }
 
-// Prefix is what every key of the index begins with; it must not be changed.
+// Prefix is the prefix of every key of the index; it must not be changed.
 func (x *Index) Prefix() keys.Key { return x.prefix }
 
 // Columns is the number of the index's own key columns.

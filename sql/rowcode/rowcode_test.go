@@ -416,7 +416,7 @@ func TestVersions(t *testing.T) {
 	if err := od.Decode(key, now.AppendValue(nil, row2), out[:3]); !errors.As(err, &newer) || newer.Table != 7 {
 		t.Fatalf("a whole new row read by the old version: %v", err)
 	}
-	v1.NextColumn = 6 // the columns have been there and are gone
+	v1.NextColumn = 6 // the columns existed and were dropped
 	if od, err = old.NewDecoder([]int{0, 1, 2}); err != nil {
 		t.Fatal(err)
 	}

@@ -55,8 +55,8 @@ type Decoder struct {
 	initial  types.Row  // by slot: NULL, or the default of rows older than the column
 	maxID    catalog.ColumnID
 	wantText bool
-	// whole says that all columns of the row are read, as those do who are about to write it anew: they must not lose
-	// columns that are newer than their version of the table.
+	// whole says that all columns of the row are read, to write it again for example: a reader of that kind must not lose
+	// columns that are newer than its version of the table.
 	whole bool
 	next  uint64 // the identity that the table's next column will have
 	// enums are the slots of enums and their arrays.
@@ -73,7 +73,7 @@ func NewDecoder(t *catalog.Table, ix *catalog.Index, ordinals []int) (*Decoder, 
 	return x.NewDecoder(ordinals)
 }
 
-// NewDecoder is the function of that name for an index that is at hand.
+// NewDecoder is the function of that name for this index.
 func (x *Index) NewDecoder(ordinals []int) (*Decoder, error) {
 	d := &Decoder{x: x, types: make([]*types.T, len(ordinals)), initial: make(types.Row, len(ordinals)),
 		whole: x.Desc.Primary && len(ordinals) >= written(x.Table), next: uint64(x.Table.NextColumn)}
@@ -169,7 +169,7 @@ func (d *Decoder) Decode(key, value []byte, out types.Row) error {
 	return nil
 }
 
-// known reports whether an enum's value is one of those that this version of the table knows.
+// known reports whether this version of the table knows an enum's value.
 func known(v types.Datum, t *types.T) bool {
 	switch v.Phys() {
 	case types.PhysInt:

@@ -35,7 +35,7 @@ func (a *Array) Dim(i int) Dim {
 	return a.Shape[i]
 }
 
-// shape is what Shape says, in full.
+// shape is Shape, also for an array that has none.
 func (a *Array) shape() []Dim {
 	if a.Shape == nil && len(a.Elems) > 0 {
 		return []Dim{a.Dim(0)}
@@ -202,7 +202,7 @@ func parseBounds(p, whole string) (Dim, string, error) {
 	return Dim{int32(lower), int32(upper - lower + 1)}, p[1:], nil
 }
 
-// arrayWords takes the braces apart.
+// arrayWords splits the text between the braces into elements.
 func arrayWords(p, whole string) (words []arrayWord, shape []Dim, err error) {
 	fail := func(detail string) ([]arrayWord, []Dim, error) {
 		return nil, nil, malformedArray(strings.TrimLeft(whole, " \t\n\v\f\r"), detail)
@@ -346,7 +346,7 @@ func appendArray(buf []byte, a *Array, t *T, style *Style) []byte {
 	return buf
 }
 
-// appendLevel writes the elements of the first dimension, and returns what is left of the elements.
+// appendLevel writes the elements of the first dimension, and returns the remaining elements.
 func appendLevel(buf []byte, elems []Datum, shape []Dim, elem *T, style *Style) ([]byte, []Datum) {
 	n := int(shape[0].Len)
 	if len(shape) == 1 {

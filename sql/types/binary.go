@@ -10,8 +10,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// AppendBinary appends the binary wire form of a value of type t. NULL appends nothing: its absence is told by the
-// length that goes before.
+// AppendBinary appends the binary wire form of a value of type t. NULL appends nothing: the length that precedes it
+// says so.
 func AppendBinary(buf []byte, d Datum, t *T) []byte {
 	switch d.phys {
 	case PhysNull:

@@ -49,8 +49,8 @@ func OutOfRange(t *T) error {
 	return sqlstate.New(sqlstate.NumericOutOfRange, "%s out of range", t.Name())
 }
 
-// Cast converts a value from one type to another. An explicit cast may cut strings; an assignment may not. Whether
-// the cast is allowed in its place is CanCast's matter.
+// Cast converts a value from one type to another. An explicit cast may cut strings; an assignment may not. CanCast
+// decides whether the cast is allowed in its context.
 func Cast(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 	if d.phys == PhysNull {
 		return Null, nil
@@ -137,7 +137,7 @@ func castString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 		}
 	case KindInterval:
 		if from.Kind != KindUnknown && to.Width != 0 {
-			// Only of a literal do the fields of the type say what its numbers count.
+			// The fields of the type give units to bare numbers in literals only.
 			v, err := ParseTextEnv(IntervalType, d.str, env)
 			if err != nil {
 				return v, err
@@ -155,12 +155,12 @@ func castToString(env Env, d Datum, from, to *T, explicit bool) (Datum, error) {
 	var s string
 	switch {
 	case d.phys == PhysBool && to.Kind != KindName:
-		// The cast, unlike the output function, spells it out.
+		// The cast, unlike the output function, spells a boolean out.
 		if s = "false"; d.num != 0 {
 			s = "true"
 		}
 	case d.phys == PhysNet && to.Kind != KindName && to.Kind != KindUnknown:
-		// So it does here: the mask is shown even if it covers the whole address.
+		// Here, too, it differs: the mask is shown even if it covers the whole address.
 		s = d.Net().String()
 	default:
 		s = string(AppendText(nil, d, from, env.castStyle()))

@@ -1,10 +1,10 @@
 package types
 
-// CastContext says where a cast is wanted; each allows what the ones before it allow.
+// CastContext is the place of a cast in a statement; each allows the casts that the ones before it allow.
 type CastContext uint8
 
 const (
-	// CastImplicit casts are applied anywhere without being asked for.
+	// CastImplicit casts are applied anywhere, without CAST.
 	CastImplicit CastContext = iota
 	// CastAssignment casts are applied when a value is stored in a column.
 	CastAssignment
@@ -50,7 +50,7 @@ func CastNeeds(from, to *T) (CastContext, bool) {
 	if c, ok := castMatrix(f, t); ok {
 		return c, true
 	}
-	// Conversion through the text form.
+	// These casts convert through the text form.
 	if to.IsString() && t != KindChar {
 		return CastAssignment, true
 	}

@@ -1,6 +1,6 @@
 package types
 
-// ConvertStrings returns a value with f applied to each string in it: those of text and JSON, and of what arrays and rows hold.
+// ConvertStrings returns a value with f applied to each string in it: strings of text and JSON, also within arrays and rows.
 func ConvertStrings(d Datum, f func(string) (string, error)) (Datum, error) {
 	var err error
 	each := func(list []Datum) []Datum {

@@ -9,7 +9,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// stamp is what the text of a date or time says.
+// stamp has the fields of the text of a date or time.
 type stamp struct {
 	special          string // now, today, tomorrow, yesterday, epoch, infinity, -infinity
 	hasDate, hasTime bool
@@ -94,7 +94,7 @@ func (p *stampParser) syntax() error {
 	return sqlstate.New(sqlstate.InvalidDatetimeFormat, "invalid input syntax for type %s: %q", stampName(p.t), Raw(p.orig))
 }
 
-// stampName is how messages about bad input call a type.
+// stampName is the name of a type in messages about bad input.
 func stampName(t *T) string {
 	switch t.Kind {
 	case KindTime:
@@ -105,7 +105,7 @@ func stampName(t *T) string {
 	return t.Name()
 }
 
-// displacement is the error for a zone further off than any is.
+// displacement is the error for an offset larger than that of any zone.
 func displacement(s string) error {
 	return sqlstate.New("22009", "time zone displacement out of range: %q", Raw(s))
 }
@@ -637,7 +637,7 @@ func parseTimestamp(t *T, s string, env Env) (Datum, error) {
 	return NewTimestamp(RoundMicros(local, t.Precision)), nil
 }
 
-// local is the wall clock that the text says.
+// local is the wall clock that the text gives.
 func (o *stamp) local(t *T, s string, env Env) (int64, error) {
 	var days, micros int64
 	if o.special != "" {

@@ -124,8 +124,8 @@ func LocalMicros(utc int64, loc *time.Location) int64 {
 	return utc + int64(zoneOffset(utc, loc))*SecondMicros
 }
 
-// UTCMicros is the timestamptz of a wall clock in loc. A time that a transition repeats is taken as standard time, one
-// that it skips with the offset from before, as PostgreSQL does.
+// UTCMicros is the timestamptz of a wall clock in loc. A time that a transition repeats is taken as standard time; for
+// one that it skips, the earlier offset is used, as in PostgreSQL.
 func UTCMicros(local int64, loc *time.Location) int64 {
 	if IsInfinite(local) || loc == nil || loc == time.UTC {
 		return local

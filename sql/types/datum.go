@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Phys is how a value is held in memory. Several SQL types share one: int2, int4 and int8 are all PhysInt.
+// Phys is the representation of a value in memory. Several SQL types share one: int2, int4 and int8 are all PhysInt.
 type Phys uint8
 
 const (

@@ -3,9 +3,9 @@
 //
 // # Values and types are apart
 //
-// A Datum is a value without its type: a tag that says how it is held (Phys), a number, a string and a reference,
-// so that rows are flat slices and integers cost no allocation. Its type, a *T, is known statically by whoever
-// holds the datum (a column of a table, an expression) and is passed to the functions that need it:
+// A Datum is a value without its type: a tag that says how it is held (Phys), a number, a string and a reference, so
+// that rows are flat slices and integers cost no allocation. Its type, a *T, is known statically where the datum is
+// used (a column of a table, an expression) and is passed to the functions that need it:
 //
 //	Datum                         *T
 //	phys  int                     integer, bigint, oid ...

@@ -26,13 +26,13 @@ type EnumValue struct {
 	State ValueState `json:",omitempty"`
 }
 
-// ValueState is how far a value that was added to an enum has come. In each state rows with the value can be read.
+// ValueState is the state of a value that is being added to an enum. In each state rows with the value can be read.
 type ValueState uint8
 
 const (
-	// ValuePublic values are used by everybody.
+	// ValuePublic values may be used by all statements.
 	ValuePublic ValueState = iota
-	// ValueReadable values are not there yet for any statement, but in the version of the type that comes next.
+	// ValueReadable values can't be used by statements yet; they become public in the next version of the type.
 	ValueReadable
 	// ValueUnsafe values are those that the open transaction has added.
 	ValueUnsafe
@@ -80,7 +80,7 @@ func (e *Enum) parse(t *T, s string) (Datum, error) {
 	return v.use(e)
 }
 
-// use is the value as a statement's, which may not be an unsafe one: a row with it would stay when the type's change is undone.
+// use is the value in a statement. An unsafe one is refused: a row with it would remain if the change of the type is undone.
 func (v *EnumValue) use(e *Enum) (Datum, error) {
 	if v.State == ValueUnsafe {
 		return Null, sqlstate.New("55P04", "unsafe use of new value \"%s\" of enum type %s", v.Label, quoteName(e.Name)).
@@ -165,7 +165,7 @@ func (t *T) Reference() string {
 	return t.String()
 }
 
-// storedEnum is how descriptors keep an enum as the type of a column.
+// storedEnum begins the stored form of an enum as the type of a column.
 const storedEnum = "enum "
 
 func (t *T) marshalEnum() ([]byte, error) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kindInfo is what PostgreSQL's pg_type says of a kind.
+// kindInfo is the row of a kind in PostgreSQL's pg_type.
 type kindInfo struct {
 	typname   string // pg_type.typname
 	display   string // format_type
@@ -79,7 +79,7 @@ var scalars = [...]*T{Bool, Bytes, Char, Name, Int8, Int2, Int2Vector, Int4, Reg
 // Record is the type of a row value whose fields are not known.
 var Record = &T{Kind: KindTuple}
 
-// The types that are names of objects, beyond those that have a word of their own in this package's use.
+// Further types of names of objects, for pg_catalog.
 var (
 	RegProcedure  = &T{Kind: KindRegProcedure}
 	RegOper       = &T{Kind: KindRegOper}
@@ -124,7 +124,7 @@ func (t *T) ArrayOID() uint32 {
 	return kinds[t.Kind].array
 }
 
-// Phys says how values of the type are held.
+// Phys is the representation of the type's values.
 func (t *T) Phys() Phys { return kinds[t.Kind].phys }
 
 // Category is pg_type.typcategory.

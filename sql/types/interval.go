@@ -33,7 +33,7 @@ const (
 	unitClock = unitMicros | unitMillis | unitSecond | unitMinute | unitHour
 )
 
-// once notes units, and reports whether none of them was there.
+// once notes units, and reports whether none of them was given before.
 func (v *intervalSum) once(units uint) bool {
 	if v.seen&units != 0 {
 		return false
@@ -258,7 +258,7 @@ func (v *intervalSum) iso(s string) bool {
 	return any
 }
 
-// isoDate reads the alternative form of ISO 8601, 0001-02-03; was reports that it is that.
+// isoDate reads the alternative form of ISO 8601, 0001-02-03; was reports that the text has this form.
 func (v *intervalSum) isoDate(s string) (ok, was bool, rest string) {
 	if s, rest, ok = strings.Cut(s, "t"); ok {
 		rest = "t" + rest

@@ -14,7 +14,7 @@ const (
 	intervalMinute = 1 << 11
 	intervalSecond = 1 << 12
 	intervalAll    = 0x7fff
-	// intervalMicros is the precision that is not said.
+	// intervalMicros stands for a precision that is not given.
 	intervalMicros = 0xffff
 )
 
@@ -102,8 +102,8 @@ func fitInterval(d Datum, t *T) Datum {
 	return NewInterval(months, days, micros)
 }
 
-// intervalText says in words what a text means in an interval of certain fields: a bare number counts the last of them, and 10:20
-// is minutes and seconds if there are no hours.
+// intervalText adds units to the text of an interval with certain fields: a bare number counts the last of them, and 10:20 is
+// minutes and seconds if there are no hours.
 func (t *T) intervalText(s string) string {
 	mask, _ := t.intervalRange()
 	if mask == intervalAll {

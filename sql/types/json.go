@@ -46,7 +46,7 @@ type JSONMember struct {
 	Value *JSONValue
 }
 
-// TypeName is what jsonb_typeof answers.
+// TypeName is the result of jsonb_typeof.
 func (v *JSONValue) TypeName() string {
 	switch v.Kind {
 	case JSONString:
@@ -186,7 +186,7 @@ func (p *jsonParser) token() string {
 	return p.s[p.pos:end]
 }
 
-// unexpected is the error for a token that the grammar does not want here, or that is none at all.
+// unexpected is the error for a token that the grammar does not allow here, or for an invalid one.
 func (p *jsonParser) unexpected(want string) error {
 	if p.pos >= len(p.s) {
 		return p.bad("The input string ended unexpectedly.")
@@ -526,7 +526,7 @@ func (v *JSONValue) Append(buf []byte) []byte {
 	return append(buf, '}')
 }
 
-// PrettyBytes bounds what AppendPretty writes, and is above limit as soon as that is clear.
+// PrettyBytes bounds the length of AppendPretty's text; it stops as soon as the bound is above limit.
 func (v *JSONValue) PrettyBytes(indent int, limit int64) int64 {
 	n := int64(8)
 	each := int64(4*indent + 8)
@@ -551,7 +551,7 @@ func (v *JSONValue) PrettyBytes(indent int, limit int64) int64 {
 	return n + each
 }
 
-// AppendPretty appends the text that jsonb_pretty makes.
+// AppendPretty appends the text of jsonb_pretty.
 func (v *JSONValue) AppendPretty(buf []byte, indent int) []byte {
 	line := func(n int) {
 		buf = append(buf, '\n')

@@ -116,7 +116,7 @@ func parseNetText(s string, network bool) (Net, bool) {
 	case network && bits < 0:
 		bits = classBits(addr[0], given)
 	case network:
-		// A mask may say more than the address does.
+		// A mask may be longer than the address as written.
 	case bits < 0 && given == 32:
 		bits = 32
 	case bits < 0 || bits/8 > len(addr):
@@ -127,7 +127,7 @@ func parseNetText(s string, network bool) (Net, bool) {
 	return Net{netip.AddrFrom4(full), bits}, true
 }
 
-// octets reads decimal octets between dots. Of a cidr each dot is followed by another octet.
+// octets reads decimal octets between dots. In a cidr each dot is followed by another octet.
 func octets(s string, network bool) (addr []byte, rest string, ok bool) {
 	for {
 		n, value := 0, 0
@@ -184,8 +184,8 @@ func maskLength(s string, most int) (int, bool) {
 	return n, true
 }
 
-// classBits is the length of the mask of a network that was written without one: that of its class of old, and no less than
-// what was written.
+// classBits is the length of the mask of a network that was written without one: that of its historical class, and no less
+// than the octets written.
 func classBits(first byte, given int) int {
 	bits := 8
 	switch {
@@ -251,7 +251,7 @@ func leadingZeros(a [16]byte) int {
 	return len(a)
 }
 
-// String is the address with its mask, whatever its length.
+// String is the address with its mask, also if the mask covers all of it.
 func (n Net) String() string { return n.Host() + "/" + strconv.Itoa(n.Bits) }
 
 func appendNet(buf []byte, n Net, network bool) []byte {

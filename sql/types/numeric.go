@@ -12,7 +12,7 @@ import (
 )
 
 // types.T1: every decimal in a datum has an exponent of at most zero, and minus the exponent is its display scale, as in
-// PostgreSQL; zero is never negative. Everything that makes decimals goes through this file or keeps to that.
+// PostgreSQL; zero is never negative. All code that makes decimals uses this file or keeps this rule.
 
 // maxDigits and maxScale are PostgreSQL's limits on a numeric: digits before and after the decimal point.
 const (
@@ -113,7 +113,7 @@ func ParseDecimal(s string) (*apd.Decimal, error) {
 	d.Negative = neg
 	e := exp - int64(len(frac))
 	if e < -maxScale {
-		// More fraction than is kept: round.
+		// A longer fraction is rounded.
 		d.Exponent = int32(max(e, math.MinInt32/2))
 		if -e-int64(len(digits)) > maxScale {
 			return &apd.Decimal{Exponent: -maxScale}, nil

@@ -176,7 +176,7 @@ func compileZone(rule, name string, offset int) (*time.Location, bool) {
 	// Counts are of: UT indicators, standard indicators, leap seconds, transitions, types, characters of names.
 	data := block(0, 0, 0, 0, 0, 0)
 	data = append(data, block(0, 0, 0, 1, 1, uint32(len(name)+1))...)
-	long := int64(1) << 40 // before all times that are asked for
+	long := int64(1) << 40 // before all times in use
 	data = binary.BigEndian.AppendUint64(data, uint64(-long))
 	data = append(data, 0)
 	data = binary.BigEndian.AppendUint32(data, uint32(int32(offset)))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestSessionZone compares with what PostgreSQL 15 answers to SET TIME ZONE, SHOW TIME ZONE and a timestamp of July.
+// TestSessionZone compares with PostgreSQL 15's results of SET TIME ZONE, SHOW TIME ZONE and a timestamp in July.
 func TestSessionZone(t *testing.T) {
 	july := MicrosFromTime(time.Date(2024, 7, 1, 12, 0, 0, 0, time.UTC))
 	for _, c := range []struct{ in, name, at string }{

@@ -2,14 +2,15 @@ package types
 
 import "strings"
 
-// LargeBytes is the size from which a value is accounted for by those that hold it for one row only. Chosen by us: a
-// statement has some thousands of smaller values in flight at most, and asking for each would cost more than it protects.
+// LargeBytes is the size from which a value is accounted for also where it is held for one row only. Chosen by us: a
+// statement has some thousands of smaller values at a time at most, and accounting for each would cost more than it
+// protects.
 const LargeBytes = 16 << 10
 
 // datumBytes is the size of a Datum itself.
 const datumBytes = 48
 
-// Bytes is about what the value occupies, with itself.
+// Bytes is the approximate memory of the value, the Datum included.
 func (d *Datum) Bytes() int64 {
 	n := int64(datumBytes + len(d.str))
 	if d.ref == nil {
@@ -37,8 +38,8 @@ func (d *Datum) Bytes() int64 {
 	return n
 }
 
-// Weight is Bytes of a large value, and zero for any other. The weight of arrays and row values in one another is that of their
-// text, which may be very much larger than they are.
+// Weight is Bytes of a large value, and zero for any other. The weight of nested arrays and row values is that of their text,
+// which may be much larger than they are.
 func (d *Datum) Weight() int64 {
 	if d.ref == nil {
 		if len(d.str) < LargeBytes {
@@ -61,7 +62,7 @@ func (d *Datum) refWeight() int64 {
 }
 
 // nestedTextBytes bounds the text form of an array or a row value that has others in it, and is zero for any other value. Each
-// level quotes what the one below has quoted, so that text doubles with each level, whatever little the value occupies.
+// level quotes the text of the one below, so that the text doubles with each level, however small the value is.
 func (d *Datum) nestedTextBytes() int64 {
 	nested := false
 	n := d.textBytes(&nested)
@@ -71,7 +72,7 @@ func (d *Datum) nestedTextBytes() int64 {
 	return n
 }
 
-// textBytesMax is where textBytes stops to count; chosen by us, beyond what any budget has.
+// textBytesMax is where textBytes stops counting; chosen by us, above any budget.
 const textBytesMax = 1 << 40
 
 func (d *Datum) textBytes(nested *bool) int64 {
@@ -98,7 +99,7 @@ func (d *Datum) textBytes(nested *bool) int64 {
 	return n
 }
 
-// JSONBytes bounds what the parsed form of a JSON text occupies, before it is parsed: every value but the first follows a
+// JSONBytes bounds the memory of the parsed form of a JSON text, before it is parsed: every value but the first follows a
 // comma, a colon or a bracket.
 func JSONBytes(text string) int64 {
 	var n int64 = 1
@@ -120,7 +121,7 @@ func (d Datum) Detach() Datum {
 	return d
 }
 
-// ArrayTextBytes bounds what the elements of an array's text form occupy besides their text.
+// ArrayTextBytes bounds the memory of the elements of an array's text form besides their text.
 func ArrayTextBytes(text string) int64 {
 	return int64(strings.Count(text, ",")+1) * 2 * (datumBytes + 72)
 }

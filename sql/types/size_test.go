@@ -2,7 +2,7 @@ package types
 
 import "testing"
 
-// TestWeightOfNestedRows: the text of rows in rows doubles with each level, and their weight knows that beforehand.
+// TestWeightOfNestedRows: the text of rows in rows doubles with each level, and their weight includes that.
 func TestWeightOfNestedRows(t *testing.T) {
 	row := func(d Datum) Datum { return NewTuple(&Tuple{Types: []*T{nil}, Elems: []Datum{d}}) }
 	d := NewString(`"`)

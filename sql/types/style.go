@@ -8,8 +8,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Style is how a session writes values as text, and which order it expects of a date's numbers: the settings TimeZone,
-// DateStyle, IntervalStyle, extra_float_digits and bytea_output. A nil Style is PostgreSQL's default, in UTC.
+// Style tells how a session writes values as text, and which order it expects of a date's numbers: the settings
+// TimeZone, DateStyle, IntervalStyle, extra_float_digits and bytea_output. A nil Style is PostgreSQL's default, in UTC.
 type Style struct {
 	Location *time.Location // nil: UTC
 	Date     DateStyle
@@ -29,7 +29,7 @@ type Style struct {
 type Names interface {
 	// ParseReg reads a value of such a type.
 	ParseReg(t *T, s string) (Datum, error)
-	// RegName is what a value of such a type prints as; empty if nothing has the OID.
+	// RegName is the text of a value of such a type; empty if no object has the OID.
 	RegName(kind Kind, oid uint32) string
 }
 
@@ -151,7 +151,7 @@ func (s *Style) appendTimestamp(buf []byte, micros int64, zoned bool) []byte {
 	return buf
 }
 
-// zoneShown is the abbreviation and the offset that a zone has at a time.
+// zoneShown is the abbreviation and the offset of a zone at a time.
 func zoneShown(micros int64, loc *time.Location) (string, int) {
 	if loc == nil {
 		loc = time.UTC
@@ -225,7 +225,7 @@ func (f *intervalFields) appendSQL(buf []byte) []byte {
 	case !negative && !positive:
 		return append(buf, '0')
 	case negative && positive || hasMonths && hasTime:
-		// The standard has no such interval: each part says its sign.
+		// The standard has no such interval: each part gets its own sign.
 		buf = append(buf, sign(f.year, f.month))
 		number(f.year)
 		buf = append(buf, '-')
@@ -327,7 +327,7 @@ func (f *intervalFields) appendVerbose(buf []byte) []byte {
 	return buf
 }
 
-// appendFloat writes a float with as many digits as the session wants.
+// appendFloat writes a float with the session's number of digits.
 func (s *Style) appendFloat(buf []byte, f float64, single bool) []byte {
 	if s == nil || !s.FewerDigits || f == 0 || f-f != 0 { // zero, infinities and NaN have no digits
 		return AppendFloat(buf, f, single)
@@ -354,7 +354,7 @@ func appendEscaped(buf []byte, v string) []byte {
 	return buf
 }
 
-// ParseDateStyle reads a value of the setting DateStyle, given the present one, which holds where the value says nothing. It
+// ParseDateStyle reads a value of the setting DateStyle; parts that the value does not give stay as in the present one. It
 // returns the setting as PostgreSQL shows it.
 func ParseDateStyle(value string, now Style) (Style, string, error) {
 	bad := func(detail string, args ...any) (Style, string, error) {

@@ -12,7 +12,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Env is what text forms and casts need of a session. Its zero value means UTC and no current time.
+// Env is the part of a session on which text forms and casts depend. Its zero value means UTC and no current time.
 type Env struct {
 	Location *time.Location
 	Style    *Style    // the rest of it
@@ -50,7 +50,7 @@ func (e Env) now() int64 {
 	return MicrosFromTime(e.Now)
 }
 
-// badInput is the error for text that is no value of the type.
+// badInput is the error for a text that is not a value of the type.
 func badInput(t *T, s string) error {
 	return sqlstate.New(sqlstate.InvalidTextRepresentation, "invalid input syntax for type %s: %q", t.Name(), Raw(s))
 }
@@ -134,7 +134,7 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 		d, err := parseStyledInterval(t.intervalText(s), env)
 		if err != nil || t.Width == 0 {
 			if e, ok := err.(*sqlstate.Error); ok && t.Width != 0 {
-				// The message has the text as it came, and not what it was taken for.
+				// The message has the text as it was given, without added units.
 				e.Message = strings.Replace(e.Message, strconv.Quote(t.intervalText(s)), strconv.Quote(s), 1)
 			}
 			return d, err
@@ -253,7 +253,7 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 		return AppendDecimal(buf, d.Decimal())
 	case PhysString, PhysChar:
 		if t != nil && t.Kind == KindChar && d.str != "" && d.str[0] >= utf8.RuneSelf {
-			c := d.str[0] // half a character is no text
+			c := d.str[0] // a byte that is not ASCII is no text by itself
 			return append(buf, '\\', '0'+c>>6, '0'+c>>3&7, '0'+c&7)
 		}
 		return append(buf, d.str...)
@@ -337,7 +337,7 @@ func parseInt(t *T, s string, lo, hi int64) (Datum, error) {
 		if ne, ok := err.(*strconv.NumError); ok && ne.Err == strconv.ErrRange {
 			return Null, intOutOfRange(t, s)
 		}
-		// Digits that are too many come before what follows them.
+		// Too many digits are reported before trailing characters.
 		if digits := strings.TrimLeft(p, "+-"); len(p)-len(digits) <= 1 && digits != "" {
 			digits, _ = takeDigits(digits)
 			if n, err := strconv.ParseInt(p[:len(p)-len(strings.TrimLeft(p, "+-"))]+digits, 10, 64); digits != "" && (err != nil || n < lo || n > hi) {

@@ -50,7 +50,7 @@ const (
 	// KindInt2Vector and KindOIDVector are for pg_catalog.
 	KindInt2Vector
 	KindOIDVector
-	// KindEnum is any enum; which one says T.Enum.
+	// KindEnum is an enum: the one in T.Enum.
 	KindEnum
 	KindInet
 	KindCIDR
@@ -71,7 +71,7 @@ type T struct {
 	Fields           []*T // tuples
 	// Names are the fields' names, of a tuple that has some: the row of a relation.
 	Names []string
-	// Row is the name of the relation whose rows the tuples are, of a type that was asked for by that name.
+	// Row is the name of the relation whose rows the tuples are, if the type was named by it.
 	Row  string
 	Enum *Enum
 }

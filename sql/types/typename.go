@@ -8,11 +8,11 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// TypeName is the name of a type as regtype's input has it. Parts are the names that stand with dots between them, folded to small
-// letters where they are not in quotes.
+// TypeName is the name of a type as in regtype's input. Parts are the names between dots, folded to lower case where they are not
+// in quotes.
 type TypeName struct {
 	Parts []string
-	// Exact is set of a name that is not a word of the grammar: it stands in quotes, or behind a schema.
+	// Exact says that the name is not a word of the grammar: it is in quotes, or has a schema.
 	Exact    bool
 	Modified bool
 	Array    bool
@@ -20,7 +20,7 @@ type TypeName struct {
 	plain string
 }
 
-// ParseTypeName reads what PostgreSQL's parseTypeString reads.
+// ParseTypeName reads the syntax of PostgreSQL's parseTypeString.
 func ParseTypeName(s string) (TypeName, error) {
 	p := nameParser{text: s, toks: nil}
 	if err := p.lex(); err != nil {
@@ -45,7 +45,7 @@ func (n TypeName) Find() (*T, bool) {
 	case !n.Exact:
 		switch n.Parts[0] {
 		case "serial", "serial2", "serial4", "serial8", "smallserial", "bigserial", "string", "bytes", "blob", "int64":
-			return nil, false // words of the grammar's that are no types
+			return nil, false // words of the grammar that are not types
 		}
 		found, ok := FromName(n.plain)
 		if !ok {
@@ -70,7 +70,7 @@ func (n TypeName) Find() (*T, bool) {
 	return t, true
 }
 
-// String is the name with dots, as errors have it.
+// String is the name with dots, as in error messages.
 func (n TypeName) String() string { return strings.Join(n.Parts, ".") }
 
 // parseACLItem checks an item of a list of rights: grantee=letters/grantor.
@@ -105,7 +105,7 @@ type nameToken struct {
 	number bool
 }
 
-// A name has at most maxNameTokens parts; what follows is not looked at. One of more than maxNameShown bytes is not repeated in errors.
+// maxNameTokens bounds the parts of a name; the rest is not read. A name of more than maxNameShown bytes is not repeated in errors.
 const maxNameTokens, maxNameShown = 64, 4096
 
 type nameParser struct {
@@ -300,7 +300,7 @@ func (p *nameParser) typeName() (TypeName, error) {
 		}
 	}
 	if t.word && !n.Exact && t.name == "interval" {
-		plain = plain[:1] // no field changes which type it is
+		plain = plain[:1] // fields do not change the type
 	}
 	for p.sign("[") {
 		n.Array = true

@@ -154,7 +154,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Compare is a total order, and the hash keys of two values are the same exactly if they are equal.
+// Compare is a total order, and two values have the same hash key exactly if they are equal.
 func TestCompareAndHash(t *testing.T) {
 	for _, typ := range roundTypes {
 		t.Run(typ.TypName(), rapid.MakeCheck(func(t *rapid.T) {

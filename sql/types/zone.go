@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // for machines without a database of time zones, which would answer otherwise
+	_ "time/tzdata" // for machines without a database of time zones, where results would differ
 )
 
 // zoneAbbreviation knows the abbreviations in common use, in seconds east of UTC.

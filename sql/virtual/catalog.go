@@ -19,7 +19,7 @@ var (
 	internalText string
 	//go:embed oids.txt
 	oidText string
-	// procText has PostgreSQL's OIDs of the functions that types are read and written by, typeText which ones a type has.
+	// procText has PostgreSQL's OIDs of the functions that read and write types, typeText the functions of each type.
 	//go:embed procs.txt
 	procText string
 	//go:embed typeio.txt
@@ -82,7 +82,7 @@ func NewCatalog() *Catalog {
 	return c
 }
 
-// readOperators reads the lists of operators and casts; a type may be missing that is not there any more.
+// readOperators reads the lists of operators and casts, without those of types that Meridian does not have.
 func (c *Catalog) readOperators() {
 	named := map[string]*types.T{}
 	for _, t := range types.All() {

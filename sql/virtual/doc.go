@@ -1,5 +1,5 @@
 // Package virtual computes relations that are not stored: pg_catalog and information_schema, by which PostgreSQL's
-// tools and drivers look at a database, and meridian_internal, by which one looks at the cluster.
+// tools and drivers inspect a database, and meridian_internal, which shows the cluster.
 //
 // # How a relation is declared
 //
@@ -7,9 +7,9 @@
 //	oids.txt                                                PostgreSQL's own OIDs of its catalogues
 //	pg_*.go, schema.go, internal.go                         a function per relation that is not always empty
 //
-// The columns are PostgreSQL 15's, in its order, so that SELECT * and drivers that count on positions work. A
-// function gets a writer that knows the relation's columns by name; what it does not set is NULL for text and arrays,
-// and zero or false for the rest.
+// The columns are PostgreSQL 15's, in its order, so that SELECT * and drivers that count on positions work. A function
+// gets a writer that knows the relation's columns by name; a column that it does not set is NULL if it is a text or an
+// array, and else zero or false.
 //
 // # What the rows come from
 //
@@ -24,13 +24,12 @@
 // dropped (sql/catalog/lease, listing.go), and finds a relation by its identity, its name, or the identity of one of its
 // indexes or constraints.
 //
-// lookup.go names the columns by whose values rows are looked up. A condition on one of them (a constant, a parameter, a
-// list, an array) reaches the generator as a key, and the optimizer may run a relation once for each row of another by the
-// key that a join gives it. Conditions are tested again on whatever a generator makes, so a key need not be used.
+// lookup.go names the columns by whose values rows are looked up. A condition on one of them (a constant, a parameter, a list,
+// an array) reaches the generator as a key, and the optimizer may run a relation once for each row of another by the key that a
+// join gives it. Conditions are tested again on the rows of a generator, so it need not use a key.
 //
 //	virtual.V1: The cost of introspection of one table depends neither on the number of others nor on the number of dropped ones.
-//	virtual.V2: Introspection relies on nothing: a transaction that has listed relations does not stand in the way of changes of
-//	    them. It reads by Peek, never by Table.
+//	virtual.V2: Introspection relies on no descriptor: a transaction that has listed relations does not delay changes of them. It reads by Peek, never by Table.
 //
 // Object identities: descriptors' IDs serve as OIDs. Indexes and constraints have OIDs of their own in the descriptor.
 // Column defaults (pg_attrdef) and rules of views get OIDs that are derived, so that they stay the same.

@@ -29,7 +29,7 @@ func enumOrArray(t *catalog.Type, array bool) *types.T {
 	return types.EnumOf(&t.Enum)
 }
 
-// enumNamed finds an enum by its name as a type's name is written: with a schema, or [], or not.
+// enumNamed finds an enum by the name of a type, with or without a schema and [].
 func (f *Functions) enumNamed(name string) *types.T {
 	v, ok := f.view.(catalog.TypeView)
 	if !ok {
@@ -55,7 +55,7 @@ func (f *Functions) enumNamed(name string) *types.T {
 	return enumOrArray(t, array)
 }
 
-// shown is a stored text as users know it: types by name.
+// shown is a stored text as shown to users, with types by name.
 func (f *Functions) shown(text string) string {
 	return parse.TypeReferences(text, func(r parse.TypeReference) (string, string) {
 		if t := f.enum(r.OID); t != nil {
@@ -76,7 +76,8 @@ func (f *Functions) typeName(t *types.T) string {
 	return t.String()
 }
 
-// TypeIsVisible reports whether the name of a type alone finds it. Nothing is relied upon (virtual.V2).
+// TypeIsVisible reports whether the name of a type alone finds it. The transaction does not rely on the type
+// (virtual.V2).
 func (f *Functions) TypeIsVisible(oid uint32) bool {
 	v, ok := f.view.(catalog.TypeView)
 	if !ok || oid < uint32(catalog.FirstUserID) {

@@ -20,12 +20,12 @@ type Functions struct {
 	p    *Provider
 }
 
-// Functions makes them for a view.
+// Functions makes the functions for a view.
 func (p *Provider) Functions(ctx context.Context, view catalog.View) *Functions {
 	return &Functions{ctx: ctx, view: view, p: p}
 }
 
-// peeker is a view that can be looked at without relying on what is seen; lease.View is.
+// peeker is a view that can be read without relying on the descriptors; lease.View is one.
 type peeker interface {
 	Peek(id catalog.ID) *catalog.Table
 	// PeekPart is the relation of an index or a constraint, PeekName that of a name in a schema, PeekBare of a name alone.
@@ -205,7 +205,7 @@ func (f *Functions) relation(parts []string) (uint32, error) {
 	return 0, nil
 }
 
-// SerialSequence implements system.Environment: it is the sequence that is dropped with the column.
+// SerialSequence implements system.Environment: the sequence is the one that is dropped with the column.
 func (f *Functions) SerialSequence(table, column string) (string, error) {
 	id, err := f.ResolveReg(types.KindRegClass, table)
 	if err != nil {
@@ -244,7 +244,7 @@ func (f *Functions) qualified(t *catalog.Table) string {
 // visible reports whether the bare name finds the relation.
 func (f *Functions) visible(t *catalog.Table) bool {
 	if p, ok := f.view.(peeker); ok {
-		// A list of a thousand relations would otherwise make the transaction stand in the way of any change of them (virtual.V2).
+		// Otherwise a transaction that lists a thousand relations would delay any change of them (virtual.V2).
 		got := p.PeekBare(t.Name)
 		return got != nil && got.ID == t.ID
 	}
@@ -276,7 +276,7 @@ func (f *Functions) TableIsVisible(oid uint32) bool {
 	return false
 }
 
-// shownIndex leaves out what users do not know of: the primary key of tables without one, and indexes that go.
+// shownIndex leaves out indexes that users do not know: the hidden primary key, and indexes that are being dropped.
 func shownIndex(t *catalog.Table, x *catalog.Index) bool {
 	return !(x.Primary && t.ImplicitPrimary) && x.State != catalog.Absent && x.State != catalog.DeleteOnly
 }
@@ -348,7 +348,7 @@ func (f *Functions) indexDef(t *catalog.Table, x *catalog.Index) string {
 	return b.String()
 }
 
-// unparenthesized takes one pair of parentheses around a whole expression off.
+// unparenthesized removes one pair of parentheses around a whole expression.
 func unparenthesized(s string) string {
 	s = strings.TrimSpace(s)
 	if len(s) < 2 || s[0] != '(' || s[len(s)-1] != ')' {

@@ -18,7 +18,7 @@ func internalNodes(r *reading) error {
 	list, err := r.p.o.Cluster.Nodes(r.ctx)
 	for _, n := range list {
 		started := any(n.Started)
-		if n.Started.IsZero() { // nothing is known of it but that it is dead
+		if n.Started.IsZero() { // only known to be dead
 			started = nil
 		}
 		r.add("node_id", n.ID, "address", n.Address, "sql_address", n.SQL, "http_address", n.HTTP, "region", n.Region, "zone", n.Zone,
@@ -124,7 +124,7 @@ func internalJobs(r *reading) error {
 		if j.Later != nil {
 			failure = j.Later.Error()
 		}
-		if r.s != nil && !r.s.Superuser() { // a job does not know its role, and its text may have values in it
+		if r.s != nil && !r.s.Superuser() { // a job does not record its role, and its text may contain values
 			j.Description = hiddenText
 			if failure != nil {
 				failure = hiddenText

@@ -13,7 +13,7 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// questions are what drivers and tools ask of the catalogue, by name, as bench/introspection measures it.
+// questions are the queries of drivers and tools on the catalogue, by name, which bench/introspection measures.
 func questions(t *testing.T, conn *sessiontest.Conn) (names, statements []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../bench/introspection/queries.sql")
@@ -45,7 +45,7 @@ func makeTables(conn *sessiontest.Conn, name string, n int) {
 	}
 }
 
-// work runs each statement once and says what it made the computed relations do: relations looked at, rows made.
+// work runs each statement once and counts the work of the computed relations: descriptors read, rows made.
 func work(t *testing.T, node *sessiontest.Node, conn *sessiontest.Conn, names, statements []string) map[string][2]int64 {
 	t.Helper()
 	out := map[string][2]int64{}
@@ -60,7 +60,7 @@ func work(t *testing.T, node *sessiontest.Node, conn *sessiontest.Conn, names, s
 	return out
 }
 
-// Tables that have been dropped cost introspection nothing, although their descriptors stay until their data is gone.
+// Dropped tables do not slow introspection down, although their descriptors stay until their data is gone.
 func TestDroppedTablesCostNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)
@@ -92,7 +92,7 @@ const lists = `psql \d 1, psql \dt 1, psql \d child 1, psql \d child 7, psql \d 
 	sqlalchemy whole 5, sqlalchemy whole 6, sqlalchemy 16, django 1, django 2, django 3, django 4, django 5, django 6, jdbc 1, jdbc 2, jdbc 3, jdbc 4,
 	jdbc whole 1, jdbc 15, rails tables, rails foreign_keys, rails check_constraints, standard tables, standard foreign keys,`
 
-// A statement that asks for one table neither looks at the others nor makes their rows.
+// A statement about one table neither reads the descriptors of others nor makes their rows.
 func TestOneTableIsLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)
@@ -123,7 +123,7 @@ func TestOneTableIsLookedUp(t *testing.T) {
 	})
 }
 
-// The rows of a relation that all of its columns are joined with, each by itself, are made once.
+// The rows of a relation with which each of its columns is joined are made once.
 func TestColumnsOfOneRelationReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)
@@ -145,7 +145,7 @@ func TestColumnsOfOneRelationReadOnce(t *testing.T) {
 		if got != want {
 			t.Error(got)
 		}
-		// Both in pg_class, and each in pg_attribute and pg_attrdef.
+		// Both are read in pg_class, and each in pg_attribute and pg_attrdef.
 		if n := w.Relations.Load() - relations; n != 6 {
 			t.Errorf("%d relations were looked at", n)
 		}
@@ -177,7 +177,7 @@ func TestSequencesOfTable(t *testing.T) {
 	})
 }
 
-// A transaction that has listed relations does not stand in the way of changes of them (virtual.V2).
+// A transaction that has listed relations does not delay changes of them (virtual.V2).
 func TestListingReliesOnNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)
@@ -201,7 +201,7 @@ func TestListingReliesOnNothing(t *testing.T) {
 	})
 }
 
-// Rows of which no column is asked for are rows.
+// Rows are counted also if no column is needed.
 func TestRowsWithoutColumns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)
@@ -214,7 +214,7 @@ func TestRowsWithoutColumns(t *testing.T) {
 	})
 }
 
-// A lookup finds the same rows in whatever form its values come.
+// A lookup finds the same rows for any form of its values.
 func TestFormsOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)

@@ -9,8 +9,8 @@ import (
 	"meridian/sql/catalog"
 )
 
-// Locks and waits. A lock table knows transactions, a session knows its transaction: together they say which session waits for
-// which. Transactions without a session are those of the database itself, or of a node that did not answer.
+// Locks and waits: a lock table knows transactions, and a session knows its transaction; together they tell which session
+// waits for which. Transactions without a session are those of the database itself, or of a node that did not answer.
 
 // owners finds sessions by their open transactions.
 func (p *Report) owners() map[kv.TxnID]*Activity {
@@ -131,7 +131,7 @@ func internalLockWaits(r *reading) error {
 	}
 	report := r.p.o.Cluster.Report(r.ctx, true)
 	owners, f := report.owners(), r.functions()
-	// side gives what is known of one side's session. Its node is known from the transaction, too.
+	// side gives the known columns of one side's session. Its node is known from the transaction, too.
 	side := func(id kv.TxnID, gateway kv.NodeID) (pid, node, txn, user, state, since, began any) {
 		if gateway != 0 {
 			node = gateway

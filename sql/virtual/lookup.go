@@ -2,11 +2,11 @@ package virtual
 
 import "meridian/sql/catalog"
 
-// by says how a column's value finds the relations of which a computed relation's rows are made.
+// by tells how a column's value leads to the relations from which a computed relation's rows are made.
 type by uint8
 
 const (
-	// byNothing: the column is looked up by the relation's own rows (types, functions), of which there are few.
+	// byNothing: the column does not lead to relations; the rows (types, functions) are few.
 	byNothing by = iota
 	// byIdentity: the value is the OID of a relation, of one of its indexes or constraints, or is derived from it.
 	byIdentity
@@ -14,11 +14,11 @@ const (
 	byName
 )
 
-// lookups are the columns of computed relations by which the optimizer looks rows up: by a constant, a parameter, a list,
-// an array, or each row of another relation that it joins. The first of a relation is its identity.
+// lookups are the columns of computed relations by which the optimizer looks up rows: by a constant, a parameter, a list,
+// an array, or each row of another relation that it joins. The first column of a relation is its identity.
 //
-// A column belongs here if each row with a value in it is made of the relation that the value leads to. The name of a
-// referenced table, for example, leads to another one.
+// A column belongs here if each row with a value in it is made from the relation to which the value leads. The name of
+// a referenced table, for example, leads to another one.
 var lookups = map[string]map[string]by{
 	"pg_class":            {"oid": byIdentity, "relname": byName},
 	"pg_attribute":        {"attrelid": byIdentity},

@@ -26,7 +26,7 @@ func pgNamespace(r *reading) error {
 		return err
 	}
 	for _, s := range list {
-		// The cluster's own relations are there for who asks, and not in psql's lists.
+		// The cluster's own relations can be read, but are not in psql's lists.
 		if !r.skip(uint32(s.ID)) && s.ID != InternalSchemaID {
 			r.add("oid", s.ID, "nspname", s.Name, "nspowner", ownerID(users, s.Owner), "nspacl", r.acl(s.ID))
 		}
@@ -81,7 +81,7 @@ func pgRoles(r *reading) error {
 // settingNames are the settings that PostgreSQL spells with capitals.
 var settingNames = map[string]string{"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
 
-// settingsOf are the settings of a list that count in a database, as "name=value"; nil if there are none.
+// settingsOf are the settings of a list that apply in a database, as "name=value"; nil if there are none.
 func settingsOf(list []catalog.InitialSetting, database catalog.ID) []string {
 	var out []string
 	for _, s := range list {
@@ -312,7 +312,7 @@ func pgProc(r *reading) error {
 	return nil
 }
 
-// functionOID is the OID of the function of a name and arguments' types; zero if Meridian has none that can be named so.
+// functionOID is the OID of the function with a name and types of arguments; zero if there is none.
 func (r *reading) functionOID(name string, args ...*types.T) uint32 {
 	if r.p.o.Registry == nil {
 		return 0
@@ -447,7 +447,7 @@ func pgStatActivity(r *reading) error {
 	return r.ctx.Err()
 }
 
-// hiddenText stands where others' business would be.
+// hiddenText replaces values that the reader may not see.
 const hiddenText = "<insufficient privilege>"
 
 // databaseID is a database's identity; nil if it is gone.
@@ -481,7 +481,7 @@ func pgTimezoneNames(r *reading) error {
 	return nil
 }
 
-// sees reports whether the reader may know what a role's sessions do.
+// sees reports whether the reader may see the activity of a role's sessions.
 func (r *reading) sees(role string) bool {
 	a, user := r.view.Access(), r.view.CurrentUser()
 	return r.s == nil || a.Has(user, role, "") || a.Has(user, catalog.ReadAllStats, "")

@@ -72,7 +72,7 @@ func kindLetter(t *catalog.Table) byte {
 	return 'r'
 }
 
-// visibleColumns are those that users know of.
+// visibleColumns are the public columns, without the hidden one.
 func visibleColumns(t *catalog.Table) []*catalog.Column {
 	out := make([]*catalog.Column, 0, len(t.Columns))
 	for i := range t.Columns {
@@ -90,7 +90,7 @@ func maxAttribute(t *catalog.Table) (n int) {
 	return n
 }
 
-// acl writes what is granted on an object as PostgreSQL does; nil if nothing was granted or revoked yet.
+// acl writes the grants on an object as PostgreSQL does; nil if nothing was granted or revoked yet.
 func (r *reading) acl(id catalog.ID) []string {
 	o, ok := r.view.Access().Object(id)
 	if !ok || o.Unlisted {
@@ -506,7 +506,7 @@ func pgSequence(r *reading) error {
 	return nil
 }
 
-// mayDraw reports whether the reader may know how far a sequence has come.
+// mayDraw reports whether the reader may see the last value of a sequence.
 func (r *reading) mayDraw(id catalog.ID) bool {
 	if r.s == nil {
 		return true
@@ -585,7 +585,7 @@ func pgDescription(r *reading) error {
 		}
 	}
 	if len(r.identities) == 1 && len(all) > 0 {
-		return nil // an identity is a relation's or something else's
+		return nil // an identity belongs either to a relation or to another object
 	}
 	enums, err := r.enums()
 	if err != nil {
@@ -605,7 +605,7 @@ func pgDescription(r *reading) error {
 	return err
 }
 
-// pgShdescription has the comments on what all databases share.
+// pgShdescription has the comments on objects that all databases share.
 func pgShdescription(r *reading) error {
 	dbs, err := r.view.Databases(r.ctx)
 	if err != nil {
@@ -625,7 +625,7 @@ func pgShdescription(r *reading) error {
 	return err
 }
 
-// pgDepend has what tools ask for: which column owns a sequence, and what views read.
+// pgDepend has the dependencies that tools ask for: which column owns a sequence, and which relations views read.
 func pgDepend(r *reading) error {
 	all, err := r.relations()
 	if err != nil {
@@ -693,14 +693,14 @@ func pgStatTables(r *reading) error {
 		}
 		r.add("relid", t.ID, "schemaname", f.schemaName(t.Schema), "relname", t.Name)
 		if st, _ := r.view.Statistics(r.ctx, t.ID); st != nil {
-			// Whether somebody said ANALYZE, or the node did it by itself, is not kept.
+			// Statistics do not record whether a client ran ANALYZE, or the node by itself.
 			r.set("n_live_tup", st.Rows, "last_analyze", time.Unix(0, st.At))
 		}
 	}
 	return nil
 }
 
-// pgStatIndexes has the indexes; nobody counts how often they are read.
+// pgStatIndexes has the indexes; their reads are not counted.
 func pgStatIndexes(r *reading) error {
 	f := r.functions()
 	all, err := r.relations()
@@ -717,7 +717,7 @@ func pgStatIndexes(r *reading) error {
 	return nil
 }
 
-// pgStats has what ANALYZE found of the columns that the reader may read.
+// pgStats has the statistics of the columns that the reader may read.
 func pgStats(r *reading) error {
 	f := r.functions()
 	all, err := r.relations()
@@ -751,7 +751,7 @@ func (f *Functions) defaultText(c *catalog.Column) string {
 	return parse.Display(f.sequenceNames(c), false)
 }
 
-// sequenceNames writes a stored default as users know it: sequences by name.
+// sequenceNames writes a stored default as shown to users, with sequences by name.
 func (f *Functions) sequenceNames(c *catalog.Column) string {
 	s := f.shown(defaultText(c))
 	for {

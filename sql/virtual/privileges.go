@@ -79,7 +79,7 @@ func (f *Functions) asker(a *catalog.Access, q *system.PrivilegeQuestion) (strin
 	return q.Role.Str(), mustExist(a, q.Role.Str())
 }
 
-// roleName is a role's name by its OID. One that does not exist has the rights of everybody.
+// roleName is a role's name by its OID. A role that does not exist has the rights of PUBLIC.
 func (f *Functions) roleName(a *catalog.Access, oid types.Datum) string {
 	for _, u := range a.All() {
 		if int64(u.ID) == oid.Int() {
@@ -127,7 +127,7 @@ func (f *Functions) hasRole(a *catalog.Access, role string, q *system.PrivilegeQ
 	return types.NewBool(answer), err
 }
 
-// askedObject finds what a question is about. Of an OID that nothing has, nothing is found, and nothing wrong.
+// askedObject finds the object of a question. An OID that no object has is not an error: found is false.
 func (f *Functions) askedObject(a *catalog.Access, q *system.PrivilegeQuestion) (o catalog.Object, found bool, err error) {
 	byName := q.On.Phys() != types.PhysInt
 	name := ""

@@ -19,7 +19,7 @@ import (
 	"meridian/upgrade"
 )
 
-// Session is what relations show of the session that reads them.
+// Session is the part of the reading session that relations show.
 type Session interface {
 	User() string
 	Database() string
@@ -44,7 +44,8 @@ type Activity struct {
 	User, Database, Application    string
 	Remote, State, Query           string
 	Opened, QueryStart, StateSince time.Time
-	// WaitEvent is what an active session waits for, WaitSleep or an event of Meridian's own; empty: nothing that is known of.
+	// WaitEvent is the event for which an active session waits: WaitAdvisory, WaitSleep or an event of Meridian's own; empty:
+	// none is known.
 	WaitEvent string
 	// Node is the session's node, Txn its open transaction, which began at TxnStart; zero if none is open.
 	Node     kv.NodeID
@@ -67,19 +68,21 @@ type AdvisoryLock struct {
 type LockRow struct {
 	Node  kv.NodeID
 	Range kv.RangeID
-	// Table is the row's; zero for what belongs to no table. Row tells the rows of a table apart and says nothing else of them.
+	// Table is the table of the row; zero if the key belongs to none. Row distinguishes the rows of a table, and reveals
+	// nothing else of them.
 	Table, Row uint32
 	Txn        kv.TxnID // zero: a request outside of transactions
 	Gateway    kv.NodeID
 	Strength   kv.LockStrength // NoLock: a plain read that waits
 	Granted    bool
-	Advisory   bool // it is of an advisory lock's key, which the holder's session shows
+	Advisory   bool // the key is that of an advisory lock, which the holder's session shows
 	// Of a wait: the transactions in the way, and since when.
 	For   []kv.LockHolder
 	Since time.Time
 }
 
-// Report is what all nodes' sessions do, and for whom they wait. It is collected within some milliseconds, node by node.
+// Report is the activity of all nodes' sessions, and their waits. It is collected within some milliseconds, node by
+// node.
 type Report struct {
 	Sessions []Activity
 	Locks    []LockRow
@@ -108,12 +111,13 @@ type RangeRow struct {
 	Region      string
 	Replicas    []kv.NodeID
 	Bytes       int64
-	// WantedVoters there should be, LiveVoters are on nodes that are live. State is "ok", "under-replicated" or "unavailable".
+	// WantedVoters is the number of voters that there should be, LiveVoters that of voters on live nodes. State is "ok",
+	// "under-replicated" or "unavailable".
 	WantedVoters, LiveVoters int
 	State                    string
 }
 
-// Cluster is what relations show of the cluster; the server implements it. Any method may return nil.
+// Cluster is the part of the cluster that relations show; the server implements it. Any method may return nil.
 type Cluster interface {
 	// Report asks all nodes for their sessions, and also for locks and waits if so asked.
 	Report(ctx context.Context, locks bool) Report
@@ -126,11 +130,11 @@ type Cluster interface {
 	Clocks() []ClockRow
 	// Versions are the versions of the cluster and of its nodes.
 	Versions(ctx context.Context) (upgrade.View, error)
-	// Retries counts what became of conflicts on this node.
+	// Retries counts the retries on this node.
 	Retries() []RetryRow
 }
 
-// ClockRow is one node's clock, as far ahead of the answering node's as Offset says, give or take Error.
+// ClockRow is one node's clock: Offset is how far it is ahead of the answering node's, with an error of at most Error.
 type ClockRow struct {
 	Node               kv.NodeID
 	Offset, Error, Max time.Duration
@@ -145,7 +149,7 @@ type RetryRow struct {
 	About string
 }
 
-// Options are what a Provider is made of. All but Catalog may be zero.
+// Options are the options of a Provider. All but Catalog may be zero.
 type Options struct {
 	Catalog   *Catalog
 	Registry  *scalar.Registry
@@ -154,7 +158,7 @@ type Options struct {
 	Jobs      *job.Registry
 	Cluster   Cluster
 	NodeID    func() kv.NodeID
-	// Version is what pg_settings and meridian_internal show.
+	// Version is the version in pg_settings and meridian_internal.
 	Version string
 }
 
@@ -219,7 +223,7 @@ func (t *tables) Rows(ctx context.Context, read exec.VirtualRead) ([]types.Row, 
 	for i := range r.slots {
 		r.slots[i] = -1
 	}
-	// A counter that nobody keeps is unknown, not zero.
+	// A counter that Meridian does not keep is unknown, not zero.
 	unknown := strings.HasPrefix(read.Table.Name, "pg_stat")
 	for slot, ord := range read.Ordinals {
 		r.slots[ord] = slot
@@ -258,7 +262,8 @@ func localOf(v catalog.View) *lease.Local {
 	return nil
 }
 
-// sequence is the one row of a sequence. Its log_cnt, which is how many numbers PostgreSQL's log is ahead, is always 0.
+// sequence is the one row of a sequence. Its log_cnt, the count of numbers that PostgreSQL has logged ahead, is always
+// 0.
 func (t *tables) sequence(ctx context.Context, read exec.VirtualRead) ([]types.Row, error) {
 	if t.p.o.Sequences == nil {
 		return nil, nil
@@ -275,13 +280,13 @@ func (t *tables) sequence(ctx context.Context, read exec.VirtualRead) ([]types.R
 	return []types.Row{row}, nil
 }
 
-// Work counts what computed relations have cost since the node started.
+// Work counts the work of computed relations since the node started.
 type Work struct {
-	// Relations are descriptors that were looked at for rows, Rows the rows that were made of them.
+	// Relations are descriptors that were read for rows, Rows the rows that were made from them.
 	Relations, Rows atomic.Int64
 }
 
-// Work is what the provider has done.
+// Work is the provider's work since the node started.
 func (p *Provider) Work() *Work { return &p.work }
 
 // reading is one computation of a relation.
@@ -293,15 +298,15 @@ type reading struct {
 	table *catalog.Table
 	cols  map[string]int
 	keys  []exec.VirtualKey
-	// identities are the values of the relation's first lookup column for which rows are wanted; nil: of all.
+	// identities are the values of the relation's first lookup column for which rows are needed; nil: all.
 	identities []types.Datum
-	// slots has the place in a row of each of the relation's columns, -1 for those that are not asked for.
+	// slots has the position in a row of each of the relation's columns, -1 for those that are not needed.
 	slots []int
 	zero  types.Row
 	slab  types.Row
 	out   []types.Row
 	fn    *Functions
-	// memo has the columns of the names that add got last: a generator says the same ones in each turn.
+	// memo has the columns of the last call of add: a generator gives the same names for each row.
 	memo []named
 }
 
@@ -311,7 +316,7 @@ type named struct {
 	t    *types.T
 }
 
-// values are those that a column is limited to; nil if it is not.
+// values are the values to which a column is limited; nil if it is not.
 func (r *reading) values(column string) []types.Datum {
 	for _, k := range r.keys {
 		if r.table.Columns[k.Ordinal].Name == column {
@@ -321,7 +326,7 @@ func (r *reading) values(column string) []types.Datum {
 	return nil
 }
 
-// skip reports that rows of an identity are not wanted.
+// skip reports that rows of an identity are not needed.
 func (r *reading) skip(id uint32) bool {
 	if r.identities == nil {
 		return false
@@ -334,17 +339,17 @@ func (r *reading) skip(id uint32) bool {
 	return true
 }
 
-// wants reports that a column is asked for.
+// wants reports that a column is needed.
 func (r *reading) wants(column string) bool { return r.slots[r.cols[column]] >= 0 }
 
 // slabRows bounds how many rows are allocated at once.
 const slabRows = 64
 
-// row makes a row of the columns' zero values. Rows share allocations, the more the more there are.
+// row makes a row of the columns' zero values. Rows share allocations, which grow with their number.
 func (r *reading) row() types.Row {
 	n := len(r.zero)
 	if n == 0 {
-		return types.Row{} // count(*) asks for no column; nil would be no row
+		return types.Row{} // count(*) needs no column; nil would be no row
 	}
 	if len(r.slab) < n {
 		r.slab = make(types.Row, n*min(slabRows, len(r.out)+1))
@@ -472,8 +477,8 @@ func yesNo(b bool) string {
 // timestampMicros is a time as timestamps count: microseconds since 2000.
 func timestampMicros(t time.Time) int64 { return types.MicrosFromTime(t) }
 
-// relations are the stored relations that the reader sees, in the order of their identities, and not those that are
-// gone. Where the statement asks for some identities or names only, they are those that may have such rows.
+// relations are the stored relations that the reader sees, in the order of their identities, without dropped ones. If
+// the statement needs only some identities or names, they are the relations that may have such rows.
 func (r *reading) relations() ([]*catalog.Table, error) {
 	all, narrowed, err := r.narrowed()
 	if !narrowed && err == nil {
@@ -483,7 +488,7 @@ func (r *reading) relations() ([]*catalog.Table, error) {
 	return all, err
 }
 
-// narrowed finds the relations by the keys of the reading, if it has one that says which they are.
+// narrowed finds the relations by the keys of the reading, if one of them leads to relations.
 func (r *reading) narrowed() (out []*catalog.Table, ok bool, err error) {
 	v, peeks := r.view.(peeker)
 	if !peeks {
@@ -538,10 +543,10 @@ func (r *reading) narrowed() (out []*catalog.Table, ok bool, err error) {
 	return nil, false, nil
 }
 
-// mostLookups bounds the values that relations are looked up by, each by itself; more of them are found by going through all.
+// mostLookups bounds the values by which relations are looked up one by one; for more values all relations are read.
 const mostLookups = 256
 
-// computed are the computed relations, or those that the statement may want.
+// computed are the computed relations, or those that the statement may need.
 func (r *reading) computed() []*catalog.Table {
 	all := r.p.o.Catalog.Tables()
 	for _, k := range r.keys {
@@ -601,7 +606,7 @@ func (r *reading) userIDs() (map[string]catalog.ID, error) {
 	return m, nil
 }
 
-// mustBeSuperuser guards what shows other people's business.
+// mustBeSuperuser guards relations that show the data of other roles.
 func (r *reading) mustBeSuperuser() error {
 	if r.s != nil && !r.s.Superuser() {
 		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for relation %s", r.table.Name)

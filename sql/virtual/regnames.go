@@ -34,7 +34,7 @@ type castRow struct {
 	context, method string
 }
 
-// one is the only part of a name that no schema has, such as a role's.
+// one is the only part of a name of an object without a schema, such as a role.
 func one(name string) (string, error) {
 	parts, err := SplitName(name)
 	if err != nil {

@@ -280,7 +280,7 @@ func isKeyColumnUsage(r *reading) error {
 	})
 }
 
-// of is the table and columns that a constraint is about: of a foreign key the referenced ones.
+// of is the table and the columns of a constraint; for a foreign key, the referenced ones.
 func (r *reading) of(t *catalog.Table, c constraint) (*catalog.Table, []catalog.ColumnID) {
 	if c.foreign == nil {
 		return t, c.columns
@@ -377,7 +377,7 @@ func isTablePrivileges(r *reading) error {
 			return
 		}
 		for _, g := range o.Grants {
-			// The reader has granted it, or has it.
+			// Only grants that the reader's roles have or made are shown.
 			if g.Role != catalog.PublicRole && !access.Has(user, g.Grantor, o.DatabaseOwner) && !access.Has(user, g.Role, o.DatabaseOwner) {
 				continue
 			}

@@ -90,7 +90,7 @@ func TestPsql(t *testing.T) {
 			}
 			asked++
 			if out, err := conn.Exec(q); err != nil {
-				// Function bodies are not there to be shown.
+				// Functions have no bodies to show.
 				if e := session.Outcome(err); e.Code != sqlstate.FeatureNotSupported {
 					t.Errorf("%s: %s\n%s", what, sessiontest.Describe(err), q)
 				}
@@ -104,7 +104,7 @@ func TestPsql(t *testing.T) {
 	})
 }
 
-// A user sees what belongs to others as little as PostgreSQL would show it.
+// A user sees no more of other users' data than in PostgreSQL.
 func TestPrivacy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, root := node(t)
