@@ -27,8 +27,7 @@ type Action struct {
 	Kind    Kind
 	Targets []kv.ReplicaTarget
 	Lease   kv.NodeID
-	// Urgent steps repair; the others improve. Follow: the lease follows the workload, which does not depend on what
-	// other ranges do.
+	// Urgent steps repair; the others improve. Follow: the lease follows the workload, independently of other ranges.
 	Urgent, Follow bool
 	Reason         string
 }
@@ -40,11 +39,11 @@ type Range struct {
 	Bytes       int64
 	// Behind are followers that have not caught up; they are not given the lease.
 	Behind map[kv.NodeID]bool
-	// Load is who asks; nil: the lease follows nobody.
+	// Load tells where requests come from; nil: the lease does not follow them.
 	Load *Load
 }
 
-// slack is how far from the mean a node's number of replicas or leases may be before it is evened out.
+// slack is how far from the mean a node's number of replicas or leases may be before they are balanced.
 const (
 	slackFraction = 0.05
 	slackMin      = 2
@@ -78,7 +77,7 @@ func (d *decision) decide() Action {
 	joint, learners := false, 0
 	for _, p := range d.r.Desc.Replicas {
 		n := d.byID[p.Node]
-		if n == nil { // not heard of (yet): nothing is known against it, nor for it
+		if n == nil { // not heard of (yet): neither known to be good nor to be bad
 			n = &Node{Node: p.Node, Store: p.Store}
 			d.byID[p.Node] = n
 		}
@@ -125,10 +124,10 @@ func (d *decision) change(format string, args ...any) Action {
 	return a
 }
 
-// wanted is the number of voters to aim at: what the zone asks for, or while there are fewer nodes than that, the largest
-// odd number of them. Nodes that are dead or on their way out count, for they are to be replaced, not done without.
+// wanted is the intended number of voters: that of the zone, or while there are fewer nodes, the largest odd number of
+// them. Nodes that are dead or being decommissioned count, because their replicas are to be replaced.
 //
-// placement.P2 (I1): it is never less than what the range has, up to what the zone asks for, whatever is known of the nodes.
+// placement.P2 (I1): it is never less than the range's number of voters, up to the zone's, whatever is known of the nodes.
 func (d *decision) wanted() int {
 	present := 0
 	for _, n := range d.all {
@@ -163,7 +162,7 @@ func (d *decision) repairVoters() (Action, bool) {
 				d.voters = rest
 				return d.change("n%d %s; enough others", n.Node, bad.why), true
 			}
-			// No node is there to replace it: it stays, and the range has fewer live voters than it should have.
+			// There is no node to replace it: it stays, and the range has fewer live voters than it should have.
 			if add := d.best(rest, want); add != nil {
 				d.voters = append(rest, add)
 				d.demote(add)
@@ -172,8 +171,8 @@ func (d *decision) repairVoters() (Action, bool) {
 		}
 	}
 	if had := len(d.voters); had < want {
-		// placement.P3: all at once, and to an odd number, on the way as in the end. Two voters survive no more than one, and
-		// need both to agree; so do four and three.
+		// placement.P3: voters are added all at once, and to an odd number. Two voters survive no more failures than one, and
+		// both have to agree; likewise four and three.
 		grown := slices.Clone(d.voters)
 		var odd []*Node
 		for add := d.best(grown, want); add != nil && len(grown) < want; add = d.best(grown, want) {
@@ -202,7 +201,7 @@ func (d *decision) repairVoters() (Action, bool) {
 	return Action{}, false
 }
 
-// fixConstraints swaps the voter whose going helps most for a node that helps.
+// fixConstraints replaces the voter whose removal helps most by a node that helps.
 func (d *decision) fixConstraints(want int) (Action, bool) {
 	cs := d.voterConstraints()
 	score := func(ns []*Node) int {
@@ -252,7 +251,7 @@ func (d *decision) voterConstraints() []Conjunction {
 	return append(slices.Clone(d.z.VoterConstraints), onlyAll(d.z.Constraints, len(d.nonVoters) == 0)...)
 }
 
-// onlyAll leaves out conjunctions over some replicas unless the voters are all there is.
+// onlyAll leaves out conjunctions over some replicas, unless there are only voters.
 func onlyAll(cs []Conjunction, votersOnly bool) (out []Conjunction) {
 	for _, c := range cs {
 		if c.Replicas == 0 || votersOnly {
@@ -279,7 +278,7 @@ func (d *decision) repairNonVoters() (Action, bool) {
 		}
 	}
 	if len(d.nonVoters) > want {
-		// The one that is missed least.
+		// The non-voter that contributes least goes.
 		worst, score := 0, -1.0
 		for i := range d.nonVoters {
 			if s := Diversity(append(slices.Clone(d.voters), without(d.nonVoters, i)...)); s > score {
@@ -338,7 +337,8 @@ func (d *decision) best(set []*Node, size int) (best *Node) {
 	return best
 }
 
-// worst is the voter that is missed least: the set stays most diverse without it; then the fullest.
+// worst is the voter that contributes least: the one without which the set stays most diverse; among equals, the one on
+// the fullest node.
 func (d *decision) worst(set []*Node) (worst int) {
 	worst = -1
 	var score float64
@@ -413,8 +413,8 @@ func (d *decision) moveLease() (Action, bool) {
 	return Action{}, false
 }
 
-// balanceLeases evens out the number of leases among the voters of equal preference, as far as the requests of each
-// range are indifferent.
+// balanceLeases evens out the number of leases among the voters of equal preference, for ranges whose requests do not
+// prefer one.
 func (d *decision) balanceLeases() (Action, bool) {
 	at := d.byID[d.r.Leaseholder]
 	if at == nil || d.resting() {
@@ -442,11 +442,11 @@ func (d *decision) balanceLeases() (Action, bool) {
 
 func slack(mean float64) float64 { return max(slackMin, mean*slackFraction) }
 
-// rebalance swaps one voter for a better place: more diverse, or as diverse and emptier. The leaseholder's voter is
-// swapped only after its lease was given away.
+// rebalance swaps one voter for a better place: more diverse, or as diverse and emptier. The leaseholder is replaced
+// only after it has transferred the lease.
 func (d *decision) rebalance() (Action, bool) {
 	if !d.allLive() {
-		return Action{}, false // a range that lacks a voter is not moved about without need
+		return Action{}, false // a range that lacks a voter is not rebalanced
 	}
 	sum, n := 0, 0
 	for _, c := range d.all {
@@ -481,7 +481,7 @@ func (d *decision) rebalance() (Action, bool) {
 				g += float64(v.Ranges-c.Ranges) * 1e-3
 			}
 			if v.Node == d.r.Leaseholder {
-				g -= 1e-6 // rather another
+				g -= 1e-6 // prefer another voter
 			}
 			if g > gain {
 				gain, bestSet, out, in = g, set, v, c
@@ -519,8 +519,8 @@ func forbiddenAt(cs []Conjunction, n *Node) bool {
 	return false
 }
 
-// rebalanceNonVoters moves a non-voter to where the replicas are more diverse: to a region that has none yet. How full
-// nodes are is no reason.
+// rebalanceNonVoters moves a non-voter to where the replicas are more diverse: to a region that has none yet. It does
+// not consider how full nodes are.
 func (d *decision) rebalanceNonVoters() (Action, bool) {
 	both := append(slices.Clone(d.voters), d.nonVoters...)
 	best := Diversity(both) + 1e-9

@@ -13,30 +13,31 @@ type Load struct {
 	// From is how many requests came through each node's gateway, older ones counting less; node 0 stands for nodes
 	// that are not counted one by one.
 	From map[kv.NodeID]float64
-	// Known says that the lease has been where it is for FollowAfter: until then From says little, and the lease stays.
+	// Known says that the lease has been at its node for FollowAfter: until then From has too few requests, and the lease
+	// stays.
 	Known bool
 }
 
-// Of leases that follow the workload.
+// Constants of leases that follow the workload.
 const (
 	// FollowAfter is how long a lease stays where it is at least, unless something is wrong there.
 	FollowAfter = 5 * time.Second
 	// FollowMemory is the age at which a request counts for 1/e.
 	FollowMemory = 10 * time.Second
-	// FollowMin is how many requests make a load; fewer are no reason to move a lease, nor to leave it.
+	// FollowMin is the least number of requests that counts as a load; fewer are no reason to move a lease or to keep it.
 	FollowMin = 50
-	// A lease is moved if the way of its requests becomes followGain times shorter; among nodes that all ask alike, if
-	// one of them asks for more than 3/4. It is moved for evenness if the way is no longer than evenLoss times the
-	// shortest one: less than the former, or leases would go to and fro.
+	// A lease is moved if the way of its range's requests becomes followGain times shorter; among nodes at equal
+	// distances, if one of them sends more than 3/4. It is moved for balance if the way is no longer than evenLoss times
+	// the shortest one: less than followGain, or leases would move back and forth.
 	followGain = 3
 	evenLoss   = 1.5
 )
 
-// wayWithin is the way between two nodes that differ in no tier, as part of that between regions.
+// wayWithin is the way between two nodes that differ in no tier, relative to that between regions.
 const wayWithin = 0.02
 
 // way is how far a request travels from one node to another. Round trips between regions are some hundred times those
-// between zones, so the distance is not taken as it is.
+// between zones, so the way is not proportional to the distance.
 func way(a, b *Node) float64 {
 	if a.Node == b.Node {
 		return 0
@@ -62,11 +63,11 @@ func (d *decision) ways(to *Node) (sum float64, loaded bool) {
 	return sum, total >= FollowMin
 }
 
-// resting says that the lease has come here only now.
+// resting says that the lease has come here only recently.
 func (d *decision) resting() bool { return d.r.Load != nil && !d.r.Load.Known }
 
-// followLoad moves the lease to where nearly all requests come from. Evenness does not count: a request that its own
-// node serves costs that node less than to send it away and read the answer.
+// followLoad moves the lease to where nearly all requests come from. Balance does not count: a request costs its
+// gateway less if that node serves it than if it sends it away and reads the answer.
 func (d *decision) followLoad() (Action, bool) {
 	at := d.byID[d.r.Leaseholder]
 	if at == nil || d.resting() {
@@ -93,7 +94,7 @@ func (d *decision) followLoad() (Action, bool) {
 		Reason: fmt.Sprintf("requests come from n%d or near it", best.Node)}, true
 }
 
-// near reports whether a lease may go to a node for the sake of evenness.
+// near reports whether a lease may go to a node for balance.
 func (d *decision) near(to *Node) bool {
 	least, loaded := d.ways(to)
 	if !loaded {

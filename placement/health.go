@@ -26,7 +26,7 @@ func Wanted(z *Zone, nodes int) int {
 	return max(1, want)
 }
 
-// Assess looks at a range of a zone: by whether the nodes of its voters are live, not only by how many there are. nodes is as for
+// Assess judges the replication of a range of a zone: by the voters on live nodes, not only by their number. nodes is as for
 // Wanted.
 func Assess(z *Zone, d *kv.RangeDescriptor, nodes int, live func(kv.NodeID) bool) Health {
 	h := Health{Wanted: Wanted(z, nodes)}

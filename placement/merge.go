@@ -2,7 +2,8 @@ package placement
 
 import "meridian/clock"
 
-// emptyFraction of the maximum size is next to nothing: what is left of a table that was dropped, or of an old index.
+// A range below 1/emptyFraction of the maximum size counts as empty: the rest of a table that was dropped, or of an old
+// index.
 const emptyFraction = 256
 
 // MayMerge reports whether two neighbours of one configuration should become one range, given their sizes in bytes

@@ -256,7 +256,7 @@ func TestRandom(t *testing.T) {
 		}
 		r := Range{Desc: &kv.RangeDescriptor{ID: 1, NextReplica: 2}, Leaseholder: live[rng.IntN(len(live))]}
 		r.Desc.Replicas = []kv.ReplicaDescriptor{{Node: r.Leaseholder, Replica: 1}}
-		// Further voters, which may be on nodes of which nothing was heard (yet).
+		// Further voters may be on nodes that were not heard of (yet).
 		for len(r.Desc.Replicas) < 1+rng.IntN(6) {
 			if id := kv.NodeID(1 + rng.IntN(len(nodes)+1)); !slices.ContainsFunc(r.Desc.Replicas, func(p kv.ReplicaDescriptor) bool { return p.Node == id }) {
 				r.Desc.Replicas = append(r.Desc.Replicas, kv.ReplicaDescriptor{Node: id, Replica: r.Desc.NextReplica})

@@ -8,7 +8,7 @@ import (
 	"meridian/kv"
 )
 
-// Zone is what a range's configuration asks for.
+// Zone is the configuration of a range.
 type Zone struct {
 	// NumReplicas is the number of replicas, NumVoters how many of them vote (zero: all).
 	NumReplicas, NumVoters int
@@ -18,12 +18,12 @@ type Zone struct {
 	LeasePreferences []Conjunction
 	// A range larger than RangeMaxBytes is split; neighbours that are together smaller than RangeMinBytes may be merged.
 	RangeMaxBytes, RangeMinBytes int64
-	// GCTTL is how long versions are kept after they were overwritten.
+	// GCTTL is how long versions are kept after they are overwritten.
 	GCTTL time.Duration
 }
 
-// DefaultZone is what a range gets for which nothing was asked: three replicas, 512 MiB (docs/decisions/0006-range-size.md;
-// CRDB'20 §2.1.2 still had 64).
+// DefaultZone is the default configuration: three replicas, 512 MiB (docs/decisions/0006-range-size.md; CRDB'20 §2.1.2
+// still had 64).
 func DefaultZone() Zone {
 	return Zone{NumReplicas: 3, RangeMaxBytes: 512 << 20, RangeMinBytes: 128 << 20, GCTTL: 4 * time.Hour}
 }
@@ -36,7 +36,7 @@ func (z *Zone) Voters() int {
 	return z.NumReplicas
 }
 
-// Constraint demands or forbids a tier of the locality.
+// Constraint requires or forbids a tier of the locality.
 type Constraint struct {
 	Forbidden  bool
 	Key, Value string
@@ -75,7 +75,7 @@ type Node struct {
 	Node     kv.NodeID
 	Store    kv.StoreID
 	Locality cluster.Locality
-	// Live nodes answer. Dead ones have not for so long that their replicas are to be replaced.
+	// Live nodes answer. Dead ones have not answered for so long that their replicas are to be replaced.
 	Live, Dead bool
 	// Draining nodes take no leases, Decommissioning ones no replicas either and are to lose theirs.
 	Draining, Decommissioning bool
@@ -134,8 +134,8 @@ func deficit(cs []Conjunction, ns []*Node) (missing int, forbidden bool) {
 	return missing, forbidden
 }
 
-// allowed is placement.P1 for a node that joins others in a set that is to grow to size. Where the others alone make it
-// impossible to satisfy everything, the node must not make it worse.
+// allowed is placement.P1 for a node that joins others in a set that is to grow to size. If the others alone can't be
+// completed to satisfy all conjunctions, the node must not make it worse.
 func allowed(cs []Conjunction, others []*Node, n *Node, size int) bool {
 	for i := range cs {
 		if cs[i].Replicas == 0 && !cs[i].satisfied(n) {

@@ -17,8 +17,8 @@ import (
 	"meridian/wire"
 )
 
-// Methods for administrators. Their requests are JSON of which all members have to be understood (wire.JSON): a node that ignored one would
-// carry out another request. Answers are only displayed, and may have unknown members.
+// Methods for administrators. Their requests are JSON, and a node refuses members that it does not know (wire.JSON): if it ignored one, it
+// would carry out another request. Answers are only displayed, and may have unknown members.
 const (
 	methodNodes        = "server.nodes"
 	methodDecommission = "server.decommission"
@@ -100,7 +100,8 @@ type Decommissioning struct {
 	Waiting string
 }
 
-// serveDecommission marks a node and answers how many replicas it still has; with none, it is decommissioned for good.
+// serveDecommission marks a node and returns how many replicas it still has; a node with none is decommissioned for
+// good.
 func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
 	var r decommissionRequest
 	if err := wire.JSON(req, "decommission request", &r); err != nil {
@@ -123,8 +124,8 @@ func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) (
 			return nil, fmt.Errorf("node %d is the last one", r.Node)
 		}
 		if !r.Force {
-			return nil, fmt.Errorf("%d live nodes would stay, too few for %d voters of each range: start another node first, or lower "+
-				"the cluster setting replicas.voters, or say --force to begin now and wait for another node", stay, want)
+			return nil, fmt.Errorf("%d live nodes would remain, too few for %d voters of each range: start another node first, or lower "+
+				"the cluster setting replicas.voters, or use --force to begin now and wait for another node", stay, want)
 		}
 	}
 	if _, err := n.cluster.SetDecommissioning(ctx, r.Node, true, false); err != nil {
@@ -222,7 +223,7 @@ func (a *Admin) Nodes(ctx context.Context) ([]string, [][]string, error) {
 	return nodeHeader, rows, json.Unmarshal(reply, &rows)
 }
 
-// Decommission moves everything off a node and returns when it is done; progress hears how far it has come.
+// Decommission moves all replicas off a node and returns when it is done; it calls progress on the way.
 func (a *Admin) Decommission(ctx context.Context, node kv.NodeID, force bool, progress func(Decommissioning)) error {
 	for {
 		d, err := a.decommission(ctx, decommissionRequest{Node: node, Force: force})
@@ -257,8 +258,7 @@ func (a *Admin) decommission(ctx context.Context, r decommissionRequest) (d Deco
 	return d, json.Unmarshal(reply, &d)
 }
 
-// Drain takes a node out of service, the one that is asked if node is zero, and returns when it is done; progress hears how far it
-// has come.
+// Drain takes a node out of service, the connected one if node is zero, and returns when it is done; it calls progress on the way.
 func (a *Admin) Drain(ctx context.Context, node kv.NodeID, o DrainOptions, progress func(Drained)) error {
 	req, err := json.Marshal(drainRequest{Node: node, Unready: o.Unready, Wait: o.Wait})
 	if err != nil {

@@ -51,19 +51,19 @@ func passGuard(ctx context.Context, e *engine.Engine, c *clock.Clock) error {
 	return c.SleepUntil(ctx, bound.at)
 }
 
-// raiseGuard moves the bound ahead of the clock, and writes the fence's new records.
+// raiseGuard moves the bound ahead of the clock, and writes the fence's new records with it.
 func raiseGuard(e *engine.Engine, c *clock.Clock, f *fence.Fence) error {
 	b := e.NewBatch()
 	defer b.Close()
 	b.Put(keys.StoreClockKey(), appendClockBound(nil, &clockBound{c.Now().Add(guardAhead)}))
 	if f != nil {
-		f.AppendChanges(b) // with this sync, which takes place anyhow
+		f.AppendChanges(b) // in the same sync
 	}
 	return b.Commit(true)
 }
 
-// keepGuard raises the bound for as long as the node lives. A clock that runs past a bound that could not be raised
-// would break server.SV2, so a failure counts as the store's, which stops the node.
+// keepGuard raises the bound as long as the node runs. A clock that runs past a bound that could not be raised would
+// break server.SV2, so a failure counts as the store's, which stops the node.
 func (n *Node) keepGuard(ctx context.Context) {
 	for n.host.Clock.Sleep(ctx, guardEvery) == nil {
 		if err := raiseGuard(n.engine, n.clock, n.fence); err != nil && ctx.Err() == nil {

@@ -6,7 +6,7 @@ import (
 	"meridian/wire/wiretest"
 )
 
-// TestMessages: what nodes ask of each other, and what a store keeps of its node's clock, is as package wire wants it.
+// TestMessages: the messages between nodes, and the stored bound of a node's clock, keep the rules of package wire.
 func TestMessages(t *testing.T) {
 	wiretest.Run(t, []wiretest.Message{
 		wiretest.Of("server.Signal", wiretest.Skips, appendSignal, readSignal, nil),

@@ -83,7 +83,7 @@ func answerTimeout(r *http.Request) time.Duration {
 	return httpWriteTimeout
 }
 
-// profileSeconds is how long a profile is asked to last.
+// profileSeconds is the requested length of a profile.
 func profileSeconds(r *http.Request) (int, bool) {
 	if !strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
 		return 0, false
@@ -154,7 +154,7 @@ func (l *boundedListener) give(source string) {
 	}
 }
 
-// connections is how many are open.
+// connections is the number of open connections.
 func (l *boundedListener) connections() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -86,7 +86,7 @@ func (v *survey) mine(f func(troubled)) {
 	})
 }
 
-// stuckOn returns the reason why replicas have to stay on a node that is being decommissioned; empty: they need not. left is their number.
+// stuckOn returns the number of replicas on a node that is being decommissioned, and why some of them can't be moved; empty: all can.
 func (n *Node) stuckOn(ctx context.Context, node kv.NodeID) (left int, why string, err error) {
 	v := n.survey()
 	var takers []kv.NodeID // nodes that may be given replicas
@@ -121,7 +121,7 @@ func (n *Node) stuckOn(ctx context.Context, node kv.NodeID) (left int, why strin
 	case lost > 0:
 		why = fmt.Sprintf("%d of them wait for a majority of their range's voters to be live", lost)
 	case stay > 0:
-		why = fmt.Sprintf("%d of them wait for a node that could take them: %d live nodes are there to stay, and each range keeps %d voters; "+
+		why = fmt.Sprintf("%d of them wait for a node that could take them: %d live nodes remain, and each range keeps %d voters; "+
 			"start another node, or lower the cluster setting replicas.voters", stay, len(takers), wanted)
 	}
 	return left, why, nil

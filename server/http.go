@@ -25,7 +25,7 @@ type httpLayer struct {
 	listener net.Listener
 	server   *http.Server
 	bounded  *boundedListener
-	// refused counts requests of clients that are no administrators, turnedAway connections beyond the bounds.
+	// refused counts requests of clients that are not administrators, turnedAway connections beyond the bounds.
 	refused, turnedAway atomic.Int64
 }
 
@@ -126,7 +126,7 @@ func (n *Node) serveHealth(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{"status": state, "node": n.NodeID()})
 }
 
-// ownRange is what this node's replica of a range knows.
+// ownRange is a range as this node's replica knows it.
 func (n *Node) ownRange(start keys.Key) (kv.RangeInfo, bool) {
 	s := n.store.Load()
 	if s == nil {
@@ -135,10 +135,10 @@ func (n *Node) ownRange(start keys.Key) (kv.RangeInfo, bool) {
 	return s.Lookup(start)
 }
 
-// maxConsoleRanges bounds the list of ranges that the console is given.
+// maxConsoleRanges bounds the ranges in the console's data.
 const maxConsoleRanges = 500
 
-// serveCluster answers with the data of the console.
+// serveCluster serves the data of the console.
 func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	c := console.Cluster{Name: n.ClusterName(), Node: int(n.NodeID()), Version: n.o.Version, Now: n.host.Clock.Now().UTC()}
 	ctx, cancel := n.host.Clock.WithTimeout(r.Context(), 3*time.Second)

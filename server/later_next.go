@@ -12,13 +12,13 @@ import (
 	"meridian/version"
 )
 
-// migrations are what follows the ends of upgrades, in the order of their versions.
+// migrations run after upgrades are finalized, in the order of their versions.
 func (n *Node) migrations() []upgrade.Migration {
 	return []upgrade.Migration{{Version: version.NextDescriptor.Since(), Name: "example", About: "an example, which changes nothing",
 		Resume: func(ctx context.Context, r *job.Run) error { return r.Checkpoint(ctx, 1, nil) }}}
 }
 
-// later emits how often the node has used what the next version adds.
+// later emits how often the node has used the features that the next version adds.
 func (e *emitter) later(n *Node) {
 	for _, f := range []version.Feature{version.NextField, version.NextCommand, version.NextDescriptor} {
 		written, read := n.version.Uses(f)

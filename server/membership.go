@@ -44,7 +44,7 @@ func (n *Node) Init(ctx context.Context) (string, error) {
 		{Key: keys.NodeIDAllocatorKey(), Value: binary.BigEndian.AppendUint64(nil, 1)},
 		{Key: keys.ClusterVersionKey(), Value: upgrade.Cluster{Active: n.o.Binary.Own}.Append(nil)},
 	}
-	// The ranges come first: a store that has them and no identity is taken for new, and refuses a second bootstrap.
+	// The ranges come first: a store with ranges and no identity counts as new, and refuses a second bootstrap.
 	if err := rangeserver.Bootstrap(n.engine, id.node, id.store, n.clock.Now(), pairs); err != nil {
 		return "", err
 	}
@@ -97,7 +97,7 @@ func (n *Node) joinLoop(ctx context.Context) {
 				n.fail(fmt.Errorf("cannot join the cluster through %s: %w", addr, err))
 				return
 			}
-			// The cluster warns of addresses that can't be reached.
+			// Package cluster logs addresses that can't be reached.
 			var waiting *notInitialisedError
 			var unreachable *transport.UnreachableError
 			now := n.host.Clock.Monotonic()
@@ -149,7 +149,8 @@ func (n *Node) joinAt(ctx context.Context, addr string) error {
 	return n.adopt(id, c)
 }
 
-// serveJoin gives a new node its id, and tells it the cluster's version. An empty answer: this node has no cluster itself.
+// serveJoin gives a new node its id and the cluster's version. The answer is empty if this node belongs to no cluster
+// itself.
 func (n *Node) serveJoin(ctx context.Context, _ kv.NodeID, _ []byte) ([]byte, error) {
 	id := n.identity.Load()
 	if id == nil || n.store.Load() == nil {

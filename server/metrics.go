@@ -86,19 +86,19 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if b := n.http.bounded; b != nil {
 		e.gauge("http_connections", "Open HTTP connections.", float64(b.connections()))
 		e.counter("http_connections_refused", "HTTP connections closed because there were too many, of all clients or of one.", n.http.turnedAway.Load())
-		e.counter("http_requests_refused", "HTTP requests of clients that are no administrators.", n.http.refused.Load())
+		e.counter("http_requests_refused", "HTTP requests of clients that are not administrators.", n.http.refused.Load())
 	}
 }
 
-// admission is the gate before clients' statements.
+// admission emits the state of the gate that admits clients' statements.
 func (e *emitter) admission(g *admission.Gate) {
 	now, m := g.Gauges(), &g.Metrics
 	e.gauge("admission_running", "Running statements of clients.", float64(now.Running))
 	e.gauge("admission_limit", "Running statements beyond which others queue.", float64(now.Limit))
 	e.gauge("admission_crowd", "Running transactions of sessions that often wait for locks.", float64(now.Crowd))
-	e.gauge("admission_crowd_limit", "Such transactions beyond which others of their kind queue.", float64(now.CrowdLimit))
+	e.gauge("admission_crowd_limit", "Running transactions of sessions that often wait for locks, beyond which others queue.", float64(now.CrowdLimit))
 	e.gauge("admission_rivals", "Running transactions of sessions that lost conflicts.", float64(now.Rivals))
-	e.gauge("admission_rivals_limit", "Such transactions beyond which others of their kind queue.", float64(now.RivalLimit))
+	e.gauge("admission_rivals_limit", "Running transactions of sessions that lost conflicts, beyond which others queue.", float64(now.RivalLimit))
 	for _, q := range []struct {
 		class string
 		n     int
@@ -112,7 +112,7 @@ func (e *emitter) admission(g *admission.Gate) {
 	e.counter("admission_blocked", "Waits for locks during which another session had the place.", m.Blocked.Load())
 	e.counter("admission_lost", "Transactions that lost a conflict after their client had seen answers.", m.Lost.Load())
 	e.counter("admission_elastic_waits", "Pieces of elastic work that had to wait.", m.ElasticWaits.Load())
-	e.emit(prometheus.CounterValue, "admission_elastic_wait_seconds_total", "How long they waited.", time.Duration(m.ElasticNanos.Load()).Seconds(), nil)
+	e.emit(prometheus.CounterValue, "admission_elastic_wait_seconds_total", "Time that pieces of elastic work waited.", time.Duration(m.ElasticNanos.Load()).Seconds(), nil)
 	buckets, n := make(map[float64]uint64, len(m.Wait)), uint64(0)
 	for i := range m.Wait {
 		n += uint64(m.Wait[i].Load())
@@ -141,7 +141,7 @@ func (e *emitter) cluster(n *Node) {
 			prometheus.Labels{"peer": strconv.Itoa(int(m.Node))})
 	}
 	e.late("heartbeat_late_seconds", "How late the node begins to renew its liveness record.", &n.cluster.HeartbeatLate)
-	e.late("heartbeat_seconds", "How long it takes to renew it.", &n.cluster.HeartbeatTook)
+	e.late("heartbeat_seconds", "Time to renew the node's liveness record.", &n.cluster.HeartbeatTook)
 	e.gauge("cluster_nodes", "Nodes of the cluster that were not decommissioned.", float64(nodes))
 	e.gauge("cluster_nodes_live", "Live nodes, as far as this node knows.", float64(live))
 	_, self := n.cluster.Incarnation()
@@ -168,7 +168,7 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// ranges is the store's side: replicas, raft, leases, queues.
+// ranges emits the store's side: replicas, raft, leases, queues.
 func (e *emitter) ranges(s *rangeserver.Store) {
 	g := s.Gauges()
 	e.late("raft_tick_late_seconds", "Delay of raft's ticks.", &s.Metrics.TickLate)
@@ -183,7 +183,7 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	high, waits, waited := s.Backlog()
 	e.gauge("store_backlog", "1 while requests with new data wait, because the engine is behind.", flag(high))
 	e.counter("store_backlog_waits", "Requests that had to wait for the engine.", waits)
-	e.emit(prometheus.CounterValue, "store_backlog_wait_seconds_total", "How long they waited.", waited.Seconds(), nil)
+	e.emit(prometheus.CounterValue, "store_backlog_wait_seconds_total", "Time that requests waited for the engine.", waited.Seconds(), nil)
 	m := &s.Metrics
 	e.counter("raft_proposals", "Commands proposed.", m.Proposals.Load())
 	e.counter("raft_reproposals", "Commands proposed again, because the first proposal may have been lost.", m.Reproposals.Load())
@@ -207,10 +207,10 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("replica_rebalances", "Replicas moved to even out the load.", m.Rebalances.Load())
 	e.counter("leases_followed", "Leases moved to where their requests come from.", m.LeasesFollowed.Load())
 	e.counter("replicas_removed", "Replicas of this node whose data was removed after they had moved away.", m.ReplicasGCed.Load())
-	e.counter("lease_requests", "Leases asked for.", m.LeaseRequests.Load())
+	e.counter("lease_requests", "Requests for leases.", m.LeaseRequests.Load())
 	e.counter("lease_transfers", "Leases transferred.", m.LeaseTransfers.Load())
 	e.counter("closed_timestamp_messages_sent", "Messages with closed timestamps of quiescent ranges.", m.ClosedSent.Load())
-	e.counter("closed_timestamp_messages_received", "Such messages of peers.", m.ClosedReceived.Load())
+	e.counter("closed_timestamp_messages_received", "Messages of peers with closed timestamps of quiescent ranges.", m.ClosedReceived.Load())
 	e.counter("range_checks", "Comparisons of a range's replicas.", m.RangeChecks.Load())
 	e.counter("range_deviations", "Replicas that differed from the rest of their range; their nodes were stopped.", m.Deviations.Load())
 	e.counter("range_statistics_wrong", "Ranges whose statistics differed from a count; they were corrected.", m.StatisticsWrong.Load())
@@ -245,10 +245,10 @@ func (e *emitter) troubled(n *Node) {
 	e.gauge("ranges_unavailable", "Ranges without a majority of live voters, of those that this node counts.", float64(unavailable))
 }
 
-// LeaderMetrics are what requests met at the ranges whose lease this node has.
+// LeaderMetrics count requests at the ranges whose lease this node has.
 func (n *Node) LeaderMetrics() *leader.Metrics { return n.leader.Metrics }
 
-// leader is what requests met at the ranges whose lease this node has.
+// leader emits the counters of requests at the ranges whose lease this node has.
 func (e *emitter) leader(m *leader.Metrics) {
 	if m == nil {
 		return
@@ -264,7 +264,7 @@ func (e *emitter) leader(m *leader.Metrics) {
 	e.gauge("kv_lock_waiting_long", "Requests that have been waiting for a lock for more than ten seconds.", float64(m.LongWaiting.Load()))
 	e.counter("kv_lock_signals_missed", "Waits for a lock that ended only by the request's own check: a defect.", m.SignalsMissed.Load())
 	e.counter("kv_locks_lost", "Commits that were refused because row locks which the client asked for may have been lost.", m.LocksLost.Load())
-	e.counter("kv_lock_timeouts", "Waits for a transaction that lasted too long for the client.", m.LockTimeouts.Load())
+	e.counter("kv_lock_timeouts", "Waits for a transaction that ended with the client's lock timeout.", m.LockTimeouts.Load())
 	e.counter("kv_locks_not_available", "Requests that got an error instead of waiting for a lock (NOWAIT).", m.NotAvailable.Load())
 	e.counter("kv_pushes", "Pushes of conflicting transactions.", m.Pushes.Load())
 	e.counter("kv_push_waits", "Pushes that waited for a transaction to end.", m.PushWaits.Load())
@@ -284,11 +284,11 @@ func (e *emitter) leader(m *leader.Metrics) {
 		float64(m.RetriesUncertain.Load()), prometheus.Labels{"reason": "uncertain"})
 	e.counter("kv_forwarded", "Requests whose timestamp the range moved by itself.", m.Forwarded.Load())
 	e.counter("kv_follower_reads", "Batches of reads in the past that were served without the lease.", m.FollowerReads.Load())
-	e.counter("kv_follower_conflicts", "Such batches that were sent to the leaseholder, because of an intent.", m.FollowerConflicts.Load())
-	e.counter("kv_follower_not_closed", "Such batches that were sent to the leaseholder, because their timestamp was not closed here.", m.NotClosed.Load())
+	e.counter("kv_follower_conflicts", "Batches of reads in the past that were sent to the leaseholder, because of an intent.", m.FollowerConflicts.Load())
+	e.counter("kv_follower_not_closed", "Batches of reads in the past that were sent to the leaseholder, because their timestamp was not closed here.", m.NotClosed.Load())
 }
 
-// transactions is the gateway's side of transactions.
+// transactions emits the gateway's side of transactions.
 func (e *emitter) transactions(m *txn.Metrics) {
 	e.counter("txn_begun", "Transactions begun, the node's own included.", m.Begun.Load())
 	e.counter("txn_one_phase_commits", "Transactions committed in one command.", m.OnePhaseCommits.Load())
@@ -297,13 +297,13 @@ func (e *emitter) transactions(m *txn.Metrics) {
 	e.counter("txn_aborts", "Transactions rolled back, the node's own included.", m.Rollbacks.Load())
 	e.counter("txn_restarts", "Transactions begun anew after a conflict.", m.Restarts.Load())
 	e.counter("txn_commit_waits", "Transactions whose answer waited until the gateway's clock had passed their timestamp.", m.CommitWaits.Load())
-	e.emit(prometheus.CounterValue, "txn_commit_wait_seconds_total", "How long they waited.", time.Duration(m.CommitWaitNanos.Load()).Seconds(), nil)
-	e.counter("txn_refreshes", "Reads checked so that a transaction could move its timestamp.", m.Refreshes.Load())
-	e.counter("txn_refreshes_failed", "Such checks that found a change.", m.RefreshesFailed.Load())
+	e.emit(prometheus.CounterValue, "txn_commit_wait_seconds_total", "Time that transactions waited until the gateway's clock had passed their timestamp.", time.Duration(m.CommitWaitNanos.Load()).Seconds(), nil)
+	e.counter("txn_refreshes", "Checks of a transaction's reads, so that it could move its timestamp.", m.Refreshes.Load())
+	e.counter("txn_refreshes_failed", "Checks of a transaction's reads that found a change.", m.RefreshesFailed.Load())
 	e.counter("txn_ambiguous", "Commits whose outcome stayed unknown.", m.Ambiguous.Load())
-	e.counter("txn_heartbeats", "Signs of life of transactions that hold locks.", m.Heartbeats.Load())
+	e.counter("txn_heartbeats", "Heartbeats of transactions that hold locks.", m.Heartbeats.Load())
 	e.counter("txn_cleanups", "Transactions whose intents were resolved after their end.", m.Cleanups.Load())
-	e.counter("txn_cleanups_dropped", "Transactions whose intents are left to others, for too many were waiting.", m.CleanupsDropped.Load())
+	e.counter("txn_cleanups_dropped", "Transactions whose intents are left to later requests, because too many were queued.", m.CleanupsDropped.Load())
 }
 
 // route emits the paths of the gateway's batches.
@@ -317,8 +317,8 @@ func (e *emitter) route(m *route.Metrics) {
 	e.counter("route_mismatches", "Batches that came to a range that had changed.", m.Mismatches.Load())
 	e.counter("route_unreachable", "Batches that did not reach a node.", m.Unreachable.Load())
 	e.counter("route_stale", "Batches that read in the past.", m.Stale.Load())
-	e.counter("route_nearest", "Such batches that the nearest replica served, without the lease.", m.Nearest.Load())
-	e.counter("route_not_closed", "Such batches that went on from there to the leaseholder.", m.NotClosed.Load())
+	e.counter("route_nearest", "Batches of reads in the past that the nearest replica served, without the lease.", m.Nearest.Load())
+	e.counter("route_not_closed", "Batches of reads in the past that the nearest replica passed on to the leaseholder.", m.NotClosed.Load())
 	e.counter("route_unserved", "Batches that no replica served.", m.Unserved.Load())
 }
 
@@ -329,16 +329,16 @@ func (e *emitter) transport(s transport.Stats) {
 	e.counter("rpc_calls", "Calls of other nodes.", s.Calls)
 	e.counter("rpc_served", "Calls answered for other nodes.", s.Served)
 	e.counter("rpc_link_failures", "Links to nodes that broke.", s.LinkFailures)
-	e.counter("rpc_refusals", "Nodes that were turned away: another cluster, or no certificate.", s.Refusals)
+	e.counter("rpc_refusals", "Nodes that were refused: of another cluster, or without a certificate.", s.Refusals)
 	e.counter("rpc_overloaded", "Calls refused because too many were running.", s.Overloaded)
 	e.counter("rpc_clock_errors", "Messages refused because a clock was too far off.", s.ClockOffsetFails)
-	e.counter("rpc_relayed", "Calls and streams that went by way of other nodes, because a link was missing.", s.Relayed)
-	e.counter("rpc_forwarded", "Calls and streams of other nodes that were taken further.", s.Forwarded)
+	e.counter("rpc_relayed", "Calls and streams that went through other nodes, because a link was missing.", s.Relayed)
+	e.counter("rpc_forwarded", "Calls and streams of other nodes that were forwarded.", s.Forwarded)
 	e.counter("rpc_path_searches", "Searches for a way to a node whose link is missing.", s.Searches)
 	e.gauge("rpc_inflight", "Calls of other nodes that are being served.", float64(s.Inflight))
 }
 
-// engine is the store on disk.
+// engine emits the state of the store on disk.
 func (e *emitter) engine(m engine.Metrics) {
 	e.gauge("disk_bytes", "Bytes of the store on disk.", float64(m.DiskBytes))
 	if m.FreeBytes > 0 {
@@ -349,8 +349,8 @@ func (e *emitter) engine(m engine.Metrics) {
 	e.gauge("memtable_bytes", "Bytes of memtables.", float64(m.MemTableBytes))
 	e.gauge("sstables", "Tables on disk.", float64(m.TableCount))
 	e.gauge("l0_sstables", "Tables of level 0.", float64(m.L0Files))
-	e.gauge("read_amplification", "Levels that a read may have to look at.", float64(m.ReadAmp))
-	e.gauge("compaction_debt_bytes", "Bytes that compactions have yet to work off.", float64(m.CompactionDebt))
+	e.gauge("read_amplification", "Levels that a read may have to search.", float64(m.ReadAmp))
+	e.gauge("compaction_debt_bytes", "Bytes that wait to be compacted.", float64(m.CompactionDebt))
 	e.counter("flushes", "Memtables flushed.", m.Flushes)
 	e.counter("compactions", "Compactions.", m.Compactions)
 	e.counter("flushed_bytes", "Bytes of tables that flushes wrote.", int64(m.FlushedBytes))

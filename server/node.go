@@ -61,7 +61,7 @@ type Node struct {
 	drains   sync.Once
 	drainEnd chan struct{} // closed when the draining has ended
 	drained  atomic.Bool
-	cut      atomic.Int64 // sessions that the draining has cut
+	cut      atomic.Int64 // sessions whose transactions the draining has cut off
 	halts    sync.Once
 	stops    sync.Once
 
@@ -181,7 +181,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// localStore is the store once there is one.
+// localStore is the node's store, once it is open.
 type localStore struct{ n *Node }
 
 // Send implements route.LocalStore.
@@ -281,7 +281,7 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// refused ends a node that has no place in its cluster; client connections are closed as in a drain.
+// refused ends a node that its cluster refuses; client connections are closed as in a drain.
 func (n *Node) refused(err error) {
 	n.cluster.SetDraining(true)
 	n.host.Group.Go(func(ctx context.Context) {
@@ -329,7 +329,7 @@ func (n *Node) clusterID() [16]byte {
 	return [16]byte{}
 }
 
-// ClusterName is the cluster's identity in print.
+// ClusterName is the cluster's identity as text.
 func (n *Node) ClusterName() string {
 	id := n.clusterID()
 	return hex.EncodeToString(id[:])
@@ -377,11 +377,11 @@ func (n *Node) URL(user, database string) string {
 type DrainOptions struct {
 	// Unready is how long the node still accepts clients after its health check has begun to fail, so that load balancers can react.
 	Unready time.Duration
-	// Wait is how long clients may take to end their transactions; then these are cut. Zero is ten seconds.
+	// Wait is how long clients may take to end their transactions; then they are cut off. Zero is ten seconds.
 	Wait time.Duration
 }
 
-// leasesMax is how long leases may take to move away, from when the clients have gone.
+// leasesMax is how long leases may take to move away, once the clients have gone.
 const leasesMax = 10 * time.Second
 
 // Drained is the progress of a node's draining.
@@ -459,7 +459,7 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 	}
 	ctx, cancel = n.host.Clock.WithTimeout(ctx, leasesMax)
 	defer cancel()
-	move(ctx) // those that it got since, for example by splits
+	move(ctx) // leases that the node got since, for example by splits
 	// Raft's leadership follows the leases; the loss of a leader that stopped before would have to be detected first.
 	for tries := 0; s != nil && s.Gauges().Leaders > 0 && tries < 50 && n.staying(n.NodeID()) > 0; tries++ {
 		if n.host.Clock.Sleep(ctx, 20*time.Millisecond) != nil {
@@ -469,7 +469,7 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 }
 
 // Halt ends all work of the node, and leaves its store open: for callers in this process that use DB or Router on goroutines of their own,
-// and may be reading. From now on these return errors. Stop has to follow.
+// and may be reading. From then on DB and Router return errors. Stop has to follow.
 func (n *Node) Halt() {
 	n.halts.Do(func() {
 		n.sql.close()

@@ -15,13 +15,13 @@ import (
 // Options of a node.
 type Options struct {
 	Host *host.Host
-	// ClientNetwork is where SQL and HTTP listen; nil: Host.Network. The demo's nodes talk to each other over
-	// simulated links and to clients over the machine's.
+	// ClientNetwork is the network on which SQL and HTTP listen; nil: Host.Network. The demo's nodes talk to each other
+	// over simulated links and to clients over the machine's.
 	ClientNetwork host.Network
 	// Dir is the store's directory in Host.FS.
 	Dir string
-	// ListenAddr is for nodes, SQLAddr for clients, HTTPAddr for people and monitors (empty: none). Other nodes get the advertised ones;
-	// default: the listening ones.
+	// ListenAddr is for nodes, SQLAddr for clients, HTTPAddr for people and monitors (empty: none). Other nodes get the advertised
+	// addresses; default: the listening ones.
 	ListenAddr, AdvertiseAddr, SQLAddr, AdvertiseSQLAddr, HTTPAddr string
 	// Join are addresses of nodes of the cluster.
 	Join     []string
@@ -55,10 +55,10 @@ type Options struct {
 	ReserveBytes int64
 	// RangeMaxBytes is the size at which ranges split; zero is placement's default (512 MiB).
 	RangeMaxBytes int64
-	// NonVoters is how many non-voting replicas each range has in addition to its voters: one for each region without a voter is a good
-	// number.
+	// NonVoters is how many non-voting replicas each range has in addition to its voters: one for each region without a voter is a
+	// sensible number.
 	NonVoters int
-	// GCTTL is how long versions are kept after they were overwritten; zero is placement's default (4 h).
+	// GCTTL is how long versions are kept after they are overwritten; zero is placement's default (4 h).
 	GCTTL time.Duration
 	// RemoveAfter is how long the data of dropped indexes and tables stays; zero is schemachange's default.
 	RemoveAfter time.Duration

@@ -17,7 +17,7 @@ type Lent struct {
 	Router *route.Sender
 	// NodeID is zero until the node has one.
 	NodeID func() kv.NodeID
-	// Finishers are those of all of the node's protocols, for recoveries; they are there when requests are served.
+	// Finishers are those of all of the node's protocols, for recoveries; they are set when requests are served.
 	Finishers func() commit.Finishers
 }
 
@@ -30,7 +30,7 @@ type Protocol struct {
 // Registry has the protocols other than the leader's, each with the function that makes a node's instance.
 type Registry map[kv.Protocol]func(Lent) Protocol
 
-// protocols are a node's.
+// protocols are the commit protocols of a node.
 type protocols struct {
 	ranges    rangeserver.Registry
 	gateways  map[kv.Protocol]txn.Protocol

@@ -9,10 +9,11 @@ import (
 	"meridian/sql/session"
 )
 
-// askRange bounds how long a range is asked for its size and its leaseholder; one that does not answer is shown without.
+// askRange bounds the request for a range's size and its leaseholder; a range that does not answer is shown without
+// them.
 const askRange = 5 * time.Second
 
-// heardWait bounds how long the index of ranges is read for the list of nodes.
+// heardWait bounds the reading of the range index for the list of nodes.
 const heardWait = 2 * time.Second
 
 // ranges answers SQL's queries about ranges.
@@ -33,7 +34,7 @@ func (n *Node) eachRange(ctx context.Context, start, end keys.Key, f func(kv.Ran
 	return nil
 }
 
-// said is a node's report of itself: the numbers of its replicas and leases.
+// said is a node's report about itself: the numbers of its replicas and leases.
 type said struct{ Ranges, Leases int64 }
 
 // heard has the reports of all nodes. The last report of a node that is not live is out of date: its leases are void, and its replicas may
@@ -85,7 +86,7 @@ func (r ranges) Ranges(ctx context.Context, start, end []byte) ([]session.RangeR
 		}
 		h, state := v.of(&info.Desc)
 		row.WantedVoters, row.LiveVoters, row.State = h.Wanted, h.Live, state
-		if state == rangeUnavailable { // it would not answer
+		if state == rangeUnavailable { // the range would not answer
 			rows = append(rows, row)
 			return nil
 		}

@@ -24,7 +24,7 @@ func newSettings(o *Options) *setting.Values {
 
 // followSettings keeps the node's cluster settings at the catalogue's values.
 func (n *Node) followSettings(leases *lease.Manager) {
-	var mu sync.Mutex // the values read last are set last; Values.Set takes its own after it
+	var mu sync.Mutex // it keeps the order of reading and setting; Values.Set takes its own mutex after it
 	leases.OnChange(func() {
 		mu.Lock()
 		defer mu.Unlock()

@@ -91,7 +91,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 			if secret := leases.Secret(); len(secret) > 0 {
 				return secret
 			}
-			return id.cluster[:] // of a cluster without a secret: clients do not learn its name either
+			return id.cluster[:] // for a cluster without a secret: clients do not learn its name either
 		}})
 	finalizer := n.newFinalizer(jobs)
 	jobs.Start()
@@ -127,8 +127,8 @@ func (n *Node) Catalog() *lease.Manager {
 	return nil
 }
 
-// openCatalog reads the catalogue, for as long as that fails: the ranges may not be there yet. The first node of a
-// cluster writes it.
+// openCatalog reads the catalogue, and tries again as long as that fails: the ranges may not be available yet. The
+// first node of a cluster writes the catalogue.
 func (n *Node) openCatalog(ctx context.Context, id identity, leases *lease.Manager) error {
 	warned := false
 	for {
@@ -155,7 +155,7 @@ func (n *Node) openCatalog(ctx context.Context, id identity, leases *lease.Manag
 	}
 }
 
-// newSecret draws what the nodes of a new cluster share.
+// newSecret draws the secret that the nodes of a new cluster share.
 func (n *Node) newSecret() []byte {
 	secret := make([]byte, 32)
 	n.host.Dice.Read(secret)
@@ -227,14 +227,14 @@ func (s *sqlLayer) close() {
 	}
 }
 
-// drain lets the clients go, and returns how many were cut when ctx ended.
+// drain ends the clients' sessions, and returns how many were cut off when ctx ended.
 func (s *sqlLayer) drain(ctx context.Context, c host.Clock) (cut int) {
 	if s.listener != nil {
 		s.listener.Close()
 	}
 	if p := s.parts.Load(); p != nil {
 		cut = p.wire.Drain(ctx)
-		// Others' schema changes need not wait for this node; if it can't be said, the tenure runs out.
+		// Schema changes of other nodes then need not wait for this one; if resigning fails, the tenure expires.
 		limit, cancel := c.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		p.leases.Resign(limit)
 		cancel()
@@ -258,7 +258,7 @@ func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(
 		return
 	}
 	w, m := p.wire.Metrics(), p.sessions.Metrics()
-	counter("sql_clients_gone", "Clients that went away while a statement of theirs ran.", w.ClientsGone.Load())
+	counter("sql_clients_gone", "Clients that disconnected while one of their statements ran.", w.ClientsGone.Load())
 	if b := p.sessions.Memory; b != nil {
 		gauge("sql_memory_bytes", "Memory that statements hold.", float64(b.Used()))
 		gauge("sql_memory_most_bytes", "The most memory that statements ever held together.", float64(b.Most()))
@@ -284,14 +284,14 @@ func (s *sqlLayer) collect(counter func(name, help string, v int64), gauge func(
 		m.Faults.Load()+p.sessions.Jobs.Faults()+p.sessions.Schema.Faults())
 	counter("sql_retries", "Transactions run again without the client knowing.", m.Retries.Load())
 	counter("sql_statement_retries", "Statements of READ COMMITTED transactions run again with a later snapshot.", m.StatementRetries.Load())
-	counter("sql_replays", "Transactions run again of which the client had seen results.", m.Replays.Load())
+	counter("sql_replays", "Transactions run again after the client had seen results.", m.Replays.Load())
 	counter("sql_replays_succeeded", "Conflicts that replays settled: all results were the same.", m.ReplaysSucceeded.Load())
-	counter("sql_replays_differing", "Replays in which a result differed that the client had seen.", m.ReplaysDiffering.Load())
+	counter("sql_replays_differing", "Replays with a result that differed from the one that the client had seen.", m.ReplaysDiffering.Load())
 	counter("sql_replays_off", "Conflicts of transactions that could not be replayed.", m.ReplaysOff.Load())
-	counter("sql_client_retries", "Conflicts that clients were told of (40001, 40P01).", m.ClientRetries.Load())
+	counter("sql_client_retries", "Conflicts reported to clients (40001, 40P01).", m.ClientRetries.Load())
 	counter("txn_commits", "Transactions committed.", m.TxnCommits.Load())
 	counter("txn_rollbacks", "Transactions rolled back.", m.TxnRollbacks.Load())
-	counter("plan_cache_hits", "Statements whose plan was there.", m.PlanHits.Load())
+	counter("plan_cache_hits", "Statements whose plan was cached.", m.PlanHits.Load())
 	counter("plan_cache_misses", "Statements that had to be planned.", m.PlanMisses.Load())
 }
 
@@ -312,15 +312,15 @@ func (f *clusterFacts) Statements() map[string]int64 {
 func (f *clusterFacts) Retries() []virtual.RetryRow {
 	s, t := f.sessions.Metrics(), f.n.db.Metrics()
 	return []virtual.RetryRow{
-		{Kind: "refresh", Count: t.Refreshes.Load(), About: "what was read was checked again, so that the transaction could move its timestamp"},
-		{Kind: "refresh failed", Count: t.RefreshesFailed.Load(), About: "it had changed: something of what follows"},
+		{Kind: "refresh", Count: t.Refreshes.Load(), About: "a transaction's reads were checked again, so that it could move its timestamp"},
+		{Kind: "refresh failed", Count: t.RefreshesFailed.Load(), About: "such a check found a change: the conflict was handled in one of the ways below"},
 		{Kind: "statement", Count: s.StatementRetries.Load(), About: "a statement of a READ COMMITTED transaction ran again with a later snapshot"},
-		{Kind: "silent", Count: s.Retries.Load(), About: "a transaction ran again of which the client had heard nothing"},
-		{Kind: "replay", Count: s.Replays.Load(), About: "a transaction ran again of which the client had seen results"},
-		{Kind: "replay succeeded", Count: s.ReplaysSucceeded.Load(), About: "they were the same, and it went on"},
-		{Kind: "replay differing", Count: s.ReplaysDiffering.Load(), About: "they were not, and the client was told"},
-		{Kind: "replay off", Count: s.ReplaysOff.Load(), About: "a transaction could not be replayed, and the client was told"},
-		{Kind: "client", Count: s.ClientRetries.Load(), About: "conflicts that clients were told of (40001, 40P01)"},
+		{Kind: "silent", Count: s.Retries.Load(), About: "a transaction ran again before its client had seen any results"},
+		{Kind: "replay", Count: s.Replays.Load(), About: "a transaction ran again after its client had seen results"},
+		{Kind: "replay succeeded", Count: s.ReplaysSucceeded.Load(), About: "the results of a replay were the same, and the transaction went on"},
+		{Kind: "replay differing", Count: s.ReplaysDiffering.Load(), About: "a result of a replay differed, and the client got an error"},
+		{Kind: "replay off", Count: s.ReplaysOff.Load(), About: "a transaction could not be replayed, and the client got an error"},
+		{Kind: "client", Count: s.ClientRetries.Load(), About: "conflicts that were reported to clients (40001, 40P01)"},
 	}
 }
 

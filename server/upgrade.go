@@ -19,23 +19,23 @@ import (
 	"meridian/wire"
 )
 
-// Methods of upgrades: methodLook has a node look at the cluster's version, methodUpgrade is an administrator's.
+// Methods of upgrades: methodLook asks a node to read the cluster's version, methodUpgrade is for administrators.
 const (
 	methodLook    = "server.version"
 	methodUpgrade = "server.upgrade"
 )
 
-// upgradeRequest asks how far an upgrade has come, and with Finalize to begin with its end.
+// upgradeRequest asks for the progress of an upgrade; with Finalize it begins to finalize it.
 type upgradeRequest struct{ Finalize bool }
 
-// Upgrade is how far a cluster's upgrade has come.
+// Upgrade is the progress of a cluster's upgrade.
 type Upgrade struct {
 	upgrade.Cluster
-	// Latest is what the binaries of all nodes could act by.
+	// Latest is the latest version by which the binaries of all nodes could act.
 	Latest version.Version
 	// Job is the job of the upgrade under way, or of the last one; nil: there was none.
 	Job *upgradeJob
-	// Migrations are those that are known, in the order in which they were begun.
+	// Migrations are the known migrations, in the order in which they were begun.
 	Migrations []*upgradeJob
 	// Rows has a row for each node, as upgradeHeader says.
 	Rows [][]string
@@ -50,13 +50,14 @@ type upgradeJob struct {
 
 var upgradeHeader = []string{"node", "address", "live", "build", "binary", "works from", "acts by", "promised"}
 
-// newFinalizer gives the node its part in the ends of upgrades. It comes before the jobs start.
+// newFinalizer makes the node's part in finalizing upgrades. It comes before the jobs start.
 func (n *Node) newFinalizer(jobs *job.Registry) *upgrade.Finalizer {
 	return upgrade.NewFinalizer(upgrade.FinalizerOptions{DB: n.db, Host: n.host, Jobs: jobs, Handle: n.version, Live: n.cluster.Live, Kick: n.kickVersion,
 		Migrations: n.migrations()})
 }
 
-// kickVersion has a node look at the cluster's version. One that does not hear looks when it starts, or sees in membership that others act by a later one.
+// kickVersion asks a node to read the cluster's version. A node that the request does not reach reads it when it starts, or sees in membership that
+// others act by a later one.
 func (n *Node) kickVersion(node kv.NodeID) {
 	if node == n.NodeID() {
 		n.upgrade.Kick()
@@ -69,7 +70,7 @@ func (n *Node) kickVersion(node kv.NodeID) {
 	})
 }
 
-// automatic reports whether upgrades are to be finalised without being asked.
+// automatic reports whether upgrades are to be finalized without a command.
 func (n *Node) automatic() bool {
 	return n.settings.Known() && n.settings.Bool(setting.UpgradeAutomatic)
 }
@@ -136,11 +137,11 @@ func (n *Node) upgradeStatus(ctx context.Context, p *sqlParts) (*Upgrade, error)
 	return u, nil
 }
 
-// describeUpgrade says in the console's answer what the cluster acts by, and what an upgrade waits for. Its nodes' binaries are those of membership, so
-// that the page needs one key.
+// describeUpgrade writes into the console's data by which version the cluster acts, and for what an upgrade waits. The versions of the nodes'
+// binaries come from membership, so that the page reads only one key.
 func (n *Node) describeUpgrade(ctx context.Context, c *console.Cluster) {
 	at, err := upgrade.ReadCluster(ctx, n.db)
-	if err != nil { // the page says elsewhere what can't be read
+	if err != nil { // another part of the page says what can't be read
 		c.Acting = n.version.Acting().String()
 		return
 	}
@@ -171,7 +172,7 @@ func (n *Node) describeUpgrade(ctx context.Context, c *console.Cluster) {
 	}
 }
 
-// Upgrade tells how far an upgrade has come, and begins to finalise it if so asked.
+// Upgrade returns the progress of an upgrade, and with finalize begins to finalize it.
 func (a *Admin) Upgrade(ctx context.Context, finalize bool) (*Upgrade, error) {
 	req, err := json.Marshal(upgradeRequest{finalize})
 	if err != nil {
@@ -188,7 +189,7 @@ func (a *Admin) Upgrade(ctx context.Context, finalize bool) (*Upgrade, error) {
 // Header names the columns of Rows.
 func (u *Upgrade) Header() []string { return upgradeHeader }
 
-// UpgradeFailedError says that the job which finalises an upgrade has failed; it may be begun again.
+// UpgradeFailedError says that the job which finalizes an upgrade has failed; it may be begun again.
 type UpgradeFailedError struct {
 	To      version.Version
 	Status  job.Status
@@ -206,8 +207,8 @@ func (e *UpgradeFailedError) Error() string {
 	return text + "; `meridian upgrade finalize` goes on from where it stopped"
 }
 
-// Finalize finalises the upgrade of the cluster, and returns when the migrations are done; progress hears how far it has come. To is zero
-// if there was nothing to finalise.
+// Finalize finalizes the upgrade of the cluster, and returns when the migrations are done; it calls progress on the way. To is zero if
+// there was nothing to finalize.
 func (a *Admin) Finalize(ctx context.Context, progress func(*Upgrade)) (to version.Version, err error) {
 	u, err := a.Upgrade(ctx, true)
 	for {

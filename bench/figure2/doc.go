@@ -1,4 +1,4 @@
-// Command figure2 repeats figure 2 of CRDB'20: what parallel commits do for single-row writes.
+// Command figure2 repeats figure 2 of CRDB'20: the gain of parallel commits for single-row writes.
 //
 // # The question
 //
@@ -11,8 +11,8 @@
 //
 // Clusters of package simcluster, with and without txn.Options.TwoPhases: us-east1, us-west1 and europe-west1, 63, 87 and
 // 132 ms apart, leases and clients in us-east1. A fixed number of clients inserts rows for a while, one after the other.
-// By default this runs in virtual time: exact, and what a computation costs is not seen. With -real it runs in real time
-// over the same links, so processors count too.
+// By default this runs in virtual time, which is exact but does not include the time of computation. With -real it runs
+// in real time over the same links, so processors count too.
 //
 //	go run ./bench/figure2                    the table on standard output, the plot into docs/figure2.svg
 //	go run ./bench/figure2 -real -clients 64  in real time, some minutes

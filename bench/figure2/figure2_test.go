@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestFigure2 repeats two points of the figure: without indexes there is nothing to gain, with one the second round goes.
+// TestFigure2 repeats two points of the figure: without indexes parallel commits gain nothing, with one they save the
+// second round.
 func TestFigure2(t *testing.T) {
 	var progress strings.Builder
 	r := run(t, config{clients: 3, length: 3 * time.Second, indexes: []int{0, 2}, progress: &progress})

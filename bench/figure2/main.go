@@ -18,17 +18,17 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// config is what the command line says.
+// config has the command line's flags.
 type config struct {
 	clients int
 	length  time.Duration // of the measurement of one point
 	real    bool
 	indexes []int
-	// progress is told what begins and what was seen: a measurement in real time takes minutes.
+	// progress gets a line for each beginning and each result: a measurement in real time takes minutes.
 	progress io.Writer
 }
 
-// say tells of progress.
+// say writes to progress.
 func (c *config) say(two bool, format string, args ...any) {
 	name := "parallel commits"
 	if two {
@@ -37,7 +37,7 @@ func (c *config) say(two bool, format string, args ...any) {
 	fmt.Fprintf(c.progress, name+": "+format+"\n", args...)
 }
 
-// point is what was seen with one number of indexes.
+// point is the measurement with one number of indexes.
 type point struct {
 	Indexes int
 	Median  time.Duration
@@ -216,7 +216,7 @@ func (r *result) cut(i int) float64 {
 
 func (r *result) gain(i int) float64 { return r.Parallel[i].PerSec/r.TwoPhases[i].PerSec - 1 }
 
-// best is the largest of both over all points.
+// best are the largest cut and gain over all points.
 func (r *result) best() (cut, gain float64) {
 	for i := range r.Parallel {
 		cut, gain = max(cut, r.cut(i)), max(gain, r.gain(i))

@@ -1,5 +1,5 @@
-// Command overload asks: what is left of a node's throughput, and how long does a client wait, when ten and a hundred times
-// as many clients come as it takes to keep the node busy?
+// Command overload asks: how much of a node's throughput remains, and how long does a client wait, with ten and a hundred
+// times as many clients as keep the node busy?
 //
 // It starts Meridian, on one node or three, and runs a script with more and more clients: pgbench's tpcb-like,
 // simple-update and select-only, hot-row (all clients add to one row), and sysbench's oltp_read_write with its default skew.
@@ -18,7 +18,7 @@
 //	    [--json FILE] [--svg FILE]
 //
 // The first seconds of a point (--settle), in which each session prepares its statements, do not count. The clients are pgbench's,
-// on the same machine: the table has what they use of it themselves for each transaction.
+// on the same machine: the table also has their own CPU time for each transaction.
 //
 // A binary without a path is built from this tree. With --postgres a PostgreSQL 15 server is measured too. Each client is a connection, so the limit of open files has to be above the clients; the program
 // raises its own as far as it may. Progress goes to standard error, the table to standard output.

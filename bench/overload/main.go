@@ -22,7 +22,7 @@ import (
 	"meridian/test/process"
 )
 
-// config is what the command line says.
+// config has the command line's flags.
 type config struct {
 	bin, isolation, json, svg      string
 	clients                        []int
@@ -34,8 +34,8 @@ type config struct {
 	postgres                       bool
 }
 
-// clientsPerThread is how many clients one of pgbench's threads serves: each time that something arrives it asks the kernel about
-// all of them.
+// clientsPerThread is how many clients one of pgbench's threads serves: whenever a message arrives, the thread polls all of its
+// clients.
 const clientsPerThread = 32
 
 func main() {
@@ -43,7 +43,7 @@ func main() {
 	var clients, scripts, binaries string
 	flag.StringVar(&c.bin, "pg-bin", postgres.DefaultBin, "directory of PostgreSQL's programs")
 	flag.StringVar(&clients, "clients", "8,16,64,512,1500", "numbers of clients")
-	flag.StringVar(&scripts, "scripts", "tpcb-like,simple-update,select-only,hot-row", "scripts; there is sysbench besides, if that program is installed")
+	flag.StringVar(&scripts, "scripts", "tpcb-like,simple-update,select-only,hot-row", "scripts; sysbench as well, if that program is installed")
 	flag.StringVar(&binaries, "binary", "meridian=", "binaries to compare, as name=path; without a path: built from this tree")
 	flag.StringVar(&c.isolation, "isolation", "", "isolation level, as SQL has it (default: the server's own)")
 	flag.StringVar(&c.json, "json", "", "write the results to this file")
@@ -200,7 +200,7 @@ func (c *config) start(ctx context.Context, dir string) (targets []*target, stop
 func (c *config) load(ctx context.Context, t *target, script string) error {
 	switch script {
 	case "sysbench":
-		// A table that is there already is dropped first.
+		// A table that exists already is dropped first.
 		_, _ = c.program(ctx, "sysbench", append(c.sysbench(t), "cleanup")...)
 		_, err := c.program(ctx, "sysbench", append(c.sysbench(t), "prepare")...)
 		return err
@@ -339,7 +339,7 @@ func childrenTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cpuTime is what processes have used so far.
+// cpuTime is the CPU that processes have used so far.
 func cpuTime(pids []int) (sum time.Duration, err error) {
 	const ticksPerSecond = 100 // of /proc/PID/stat, on every machine that Go runs on
 	for _, pid := range pids {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Point is what was measured with a number of clients.
+// Point is the measurement with a number of clients.
 type Point struct {
 	Target    string  `json:"target"`
 	Script    string  `json:"script"`
@@ -21,7 +21,7 @@ type Point struct {
 	P99MS     float64 `json:"p99_ms"`
 	MaxMS     float64 `json:"max_ms"`
 	CPUMicros float64 `json:"cpu_us"`
-	// ClientMicros is what the clients themselves use of the processors that they share with the servers.
+	// ClientMicros is the CPU of the clients themselves, which share the processors with the servers.
 	ClientMicros float64 `json:"client_cpu_us"`
 	Failed       int64   `json:"failed"`
 }
@@ -75,7 +75,7 @@ func (p *Point) sysbench(out string) error {
 type finished struct{ ms, at float64 }
 
 // appendFinished reads a log of pgbench: client, transaction, microseconds, script, and the seconds and microseconds at which it
-// ended; what failed has a word instead of the first microseconds.
+// ended; a failed transaction has a word instead of the first microseconds.
 func appendFinished(all []finished, r io.Reader) ([]finished, error) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {

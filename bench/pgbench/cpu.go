@@ -11,7 +11,7 @@ import (
 // ticksPerSecond is the unit of /proc/PID/stat; Linux has it at 100 on every machine that Go runs on.
 const ticksPerSecond = 100
 
-// stat is what /proc/PID/stat says about one process.
+// stat has the fields of one process's /proc/PID/stat.
 type stat struct {
 	pid, parent int
 	// ticks is user and system time, its own and of children that ended and were waited for.
@@ -68,7 +68,7 @@ func treeTicks(all []stat, roots []int) (int64, error) {
 	return sum, nil
 }
 
-// cpuTime returns what the trees of processes have used so far.
+// cpuTime returns the CPU that trees of processes have used so far.
 func cpuTime(roots []int) (time.Duration, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -8,10 +8,9 @@
 //	one     one Meridian node             against   one PostgreSQL server
 //	three   three Meridian nodes          against   a primary with two streaming standbys, ANY 1 of them synchronous
 //
-// The CPU of a server is user and system time of all its processes, children that ended included, before and after a run,
-// divided by the transactions that pgbench counted; for the second setup over all servers. A ratio is the median over the
-// rounds of the ratio within a round. CPU per transaction is the steadier figure on a busy machine: throughput also
-// depends on who else wants the processors, and pgbench itself is among them.
+// The CPU of a server is user and system time of all its processes, children that ended included, before and after a run, divided by the transactions
+// that pgbench counted; for the second setup over all servers. A ratio is the median over the rounds of the ratio within a round. CPU per transaction
+// is the steadier figure on a busy machine: throughput also depends on all other users of the processors, pgbench itself included.
 //
 // Besides pgbench's own there are scripts of the YCSB core workloads A to F (mixes.go), and of TPC-C, SmallBank and TATP (oltp); sysbench's own are run by that
 // program, if it is installed. With --isolation, each round

@@ -22,7 +22,7 @@ import (
 	"meridian/test/process"
 )
 
-// config is what the command line says.
+// config has the command line's flags.
 type config struct {
 	bin, binary, before, json, profile, keep string
 	setups, scripts, systems                 []string
@@ -256,7 +256,7 @@ func (c *config) pgbench(ctx context.Context, sys *system, level string, args ..
 	return string(out), nil
 }
 
-// environment is what libpq has to know of a run.
+// environment are libpq's variables for a run.
 func (c *config) environment(level string) []string {
 	env := []string{"PGSSLMODE=disable"}
 	if sql, _ := isolation(level); sql != "" {
@@ -265,7 +265,7 @@ func (c *config) environment(level string) []string {
 	return env
 }
 
-// connections is how many PostgreSQL lets in.
+// connections bounds PostgreSQL's connections.
 const connections = 200
 
 // outputTail is how much of a failed program's output is shown.

@@ -21,7 +21,7 @@ type Report struct {
 	Setups     []Setup `json:"setups"`
 }
 
-// Setup is what was measured with one arrangement of servers.
+// Setup has the measurements of one arrangement of servers.
 type Setup struct {
 	Name string `json:"name"`
 	// Load has the seconds of pgbench -i.
@@ -29,7 +29,7 @@ type Setup struct {
 	Scripts []Script           `json:"scripts"`
 }
 
-// Script is what was measured with one script.
+// Script has the measurements of one script.
 type Script struct {
 	Name string `json:"name"`
 	Base string `json:"base"` // the system that Meridian is compared with

@@ -1,7 +1,7 @@
 package main
 
-// TATP, the Telecommunication Application Transaction Processing benchmark, with its shares. A call forwarding that is there already is
-// left as it is, where the benchmark counts a failure: pgbench's clients end with an error.
+// TATP, the Telecommunication Application Transaction Processing benchmark, with its shares. A call forwarding that exists already is
+// left as it is, where the benchmark counts a failure: an error would end pgbench's client.
 const (
 	tatpRows = 10_000 // subscribers for each of pgbench's scale
 

@@ -24,7 +24,7 @@ type Server struct {
 	dir    string
 	cmd    *exec.Cmd
 	exited chan struct{}
-	// connections is how many the server lets in.
+	// connections bounds the server's connections.
 	connections int
 	settings    []string
 }
@@ -47,7 +47,7 @@ func Start(ctx context.Context, bin, dir string, standbys int) (Group, error) {
 	return StartFor(ctx, bin, dir, standbys, 200)
 }
 
-// StartFor is Start for as many connections as are asked for, with settings of the form name=value.
+// StartFor is Start for a number of connections, with settings of the form name=value.
 func StartFor(ctx context.Context, bin, dir string, standbys, connections int, settings ...string) (g Group, err error) {
 	defer func() {
 		if err != nil {
@@ -205,7 +205,7 @@ func (g Group) PIDs() (out []int) {
 	return out
 }
 
-// Stop ends all servers at once; nothing they hold is wanted any more.
+// Stop ends all servers at once; their data is not needed any more.
 func (g Group) Stop() {
 	for _, s := range g {
 		if s.cmd != nil {

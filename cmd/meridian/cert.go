@@ -106,7 +106,7 @@ func template(name string, validity time.Duration) *x509.Certificate {
 	}
 }
 
-// issueSigned signs with the authority in dir.
+// issueSigned issues a certificate that the authority in dir signs.
 func issueSigned(t *x509.Certificate, dir, caKey, certName, keyName string) error {
 	ca, err := tls.LoadX509KeyPair(filepath.Join(dir, caCertFile), caKey)
 	if err != nil {
@@ -154,11 +154,11 @@ func issue(t, parent *x509.Certificate, signer *ecdsa.PrivateKey, certFile, keyF
 	return nil
 }
 
-// nodeTLS loads a node's certificates: what it shows to other nodes and what it shows to SQL clients.
+// nodeTLS loads a node's certificates: those that it shows to other nodes and those for SQL clients.
 func nodeTLS(dir string) (peers, sql *tls.Config, err error) {
 	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, nodeCertFile), filepath.Join(dir, nodeKeyFile))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w\nhint: make certificates with `meridian cert`, or ask for an unprotected node with --insecure", err)
+		return nil, nil, fmt.Errorf("%w\nhint: make certificates with `meridian cert`, or start an unprotected node with --insecure", err)
 	}
 	pool, err := caPool(dir)
 	if err != nil {
@@ -175,7 +175,7 @@ func nodeTLS(dir string) (peers, sql *tls.Config, err error) {
 	return peers, sql, nil
 }
 
-// clientTLS loads what the administration commands show to a node: the node's own certificate, since they act as one.
+// clientTLS loads the certificate that the administration commands show to a node: a node's own, since they act as one.
 func clientTLS(dir string) (*tls.Config, error) {
 	peers, _, err := nodeTLS(dir)
 	return peers, err

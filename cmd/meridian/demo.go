@@ -24,7 +24,7 @@ import (
 	"meridian/workload/movr"
 )
 
-// demoFlags are what `meridian demo` is told.
+// demoFlags are the flags of `meridian demo`.
 type demoFlags struct {
 	regions    []string
 	perRegion  int
@@ -65,7 +65,7 @@ distances between the regions are simulated. The movr sample is loaded, and any 
 	return cmd
 }
 
-// demoRegions picks the distances: those given, the published ones of the regions that are known, or a constant.
+// demoRegions chooses the distances: those given, the published ones of known regions, or a constant.
 func demoRegions(f *demoFlags) (*sim.Regions, error) {
 	n := len(f.regions)
 	if n == 0 || f.perRegion < 1 {

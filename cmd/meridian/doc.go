@@ -7,5 +7,5 @@
 //	meridian sql        a shell, for this or any PostgreSQL server                                  shell.go
 //	meridian workload   init and run bank, kv, ycsb and movr against any PostgreSQL URLs            workload.go
 //
-// There is nothing here but flags, and what a person at a terminal sees: a node is package server's.
+// This package has only flags and terminal output: a node is in package server.
 package main

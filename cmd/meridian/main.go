@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	// Machines without a time zone database get this one.
+	// for machines without a time zone database
 	_ "time/tzdata"
 
 	"github.com/spf13/cobra"
@@ -47,5 +47,5 @@ func root() *cobra.Command {
 	return c
 }
 
-// errQuiet ends with a failing status and prints nothing more.
+// errQuiet makes the program fail without printing anything more.
 var errQuiet = errors.New("failed")

@@ -29,7 +29,7 @@ const (
 	// sqlShare is the default of --max-sql-memory. Of a machine with 2 GiB, 512 MiB are the statements', and 256 MiB at
 	// most one session's; with garbage twice that, in addition to 256 MiB of cache, leaves room for a page cache.
 	sqlShare = "25%"
-	// unknownMemory is assumed where neither the machine nor a group says what there is.
+	// unknownMemory is assumed where neither the machine nor a control group tells its memory.
 	unknownMemory = 4 << 30
 )
 
@@ -55,19 +55,19 @@ func divide(total, cache int64, sql string) (budget, error) {
 		}
 		b.sql = v
 	}
-	// The heap must be able to hold what the statements may, and the rest of the node.
+	// The heap must hold the memory of statements, and the rest of the node.
 	b.heap = max(total-cache-memtableBytes-total/10, b.sql+b.sql/4+64<<20)
 	return b, nil
 }
 
-// limitHeap tells the Go runtime. An operator who has set GOMEMLIMIT is left alone.
+// limitHeap sets the limit of the Go heap, unless the operator has set GOMEMLIMIT.
 func (b budget) limitHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(b.heap)
 	}
 }
 
-// availableMemory is what the machine has, or its control group allows if that is less.
+// availableMemory is the memory of the machine, or the limit of the process's control group if that is less.
 func availableMemory() int64 {
 	total := memTotal(readFile("/proc/meminfo"))
 	if g := groupMemory(readFile("/proc/self/cgroup"), readFile); g > 0 && (total == 0 || g < total) {
@@ -103,7 +103,8 @@ func memTotal(meminfo string) int64 {
 func groupMemory(groups string, read func(name string) string) int64 {
 	least := int64(0)
 	look := func(root, dir, file string) {
-		// In a container the path may be the host's, which is not there: its root is the container's own then.
+		// In a container the path may be the host's, which does not exist there: then the root of the hierarchy is the
+		// container's own group.
 		for d := path.Clean("/" + dir); ; d = path.Dir(d) {
 			v, err := strconv.ParseInt(strings.TrimSpace(read(path.Join(root, d, file))), 10, 64)
 			// Version 1 says "no limit" by a number close to the greatest.

@@ -27,9 +27,9 @@ func useProcessors() {
 	}
 }
 
-// A node's memory is mostly memtables and the block cache, which the garbage collector does not see; what it sees is
-// some ten megabytes. Collecting whenever they have doubled means ten collections a second on a busy node, so the heap may
-// grow by collectAfter first, and by as much as is live where that is more, as ever.
+// A node's memory is mostly memtables and the block cache, which the garbage collector does not see; the rest is some ten
+// megabytes. Collecting whenever they have doubled means ten collections a second on a busy node, so the heap may grow by
+// collectAfter, or by as much as is live if that is more.
 const (
 	collectAfter = 64 << 20
 	collectLook  = time.Second
@@ -52,7 +52,7 @@ func collectSeldom(h *host.Host) {
 			if live[0].Value.Kind() != metrics.KindUint64 {
 				return // another runtime
 			}
-			if p := growth(live[0].Value.Uint64()); 8*p < 7*set || 8*p > 9*set { // setting it stops the world for a moment
+			if p := growth(live[0].Value.Uint64()); 8*p < 7*set || 8*p > 9*set { // setting the percentage stops the world for a moment
 				debug.SetGCPercent(p)
 				set = p
 			}
@@ -67,8 +67,8 @@ func collectSeldom(h *host.Host) {
 // wait for the log's sync and share it. Measured: docs/performance.md.
 const slotsPerProc = 16
 
-// measureLoad is admission.Options.Load: from the runtime's histogram of how long goroutines that could run waited for a
-// processor, and from what the kernel says of the machine's processors.
+// measureLoad is admission.Options.Load: from the runtime's histogram of how long runnable goroutines waited for a
+// processor, and from the kernel's times of the machine's processors.
 func measureLoad() func() admission.Load {
 	sample := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
 	var before []uint64
@@ -76,7 +76,7 @@ func measureLoad() func() admission.Load {
 	share := 1.0
 	return func() (l admission.Load) {
 		if idle, all, ok := processorTimes(); ok && all > allBefore {
-			// Ticks of the kernel are as long as half of the gate's: the share is smoothed.
+			// A tick of the kernel is half as long as one of the gate: so the share is smoothed.
 			share += (float64(idle-idleBefore)/float64(all-allBefore) - share) / 3
 			idleBefore, allBefore = idle, all
 		}
@@ -109,8 +109,8 @@ func measureLoad() func() admission.Load {
 	}
 }
 
-// processorTimes is how long the machine's processors have idled, and all their time, in ticks of the kernel; false if this
-// system does not tell.
+// processorTimes are the idle time and the whole time of the machine's processors, in ticks of the kernel; ok is false on a
+// system that does not tell.
 func processorTimes() (idle, all uint64, ok bool) {
 	raw, err := os.ReadFile("/proc/stat")
 	if err != nil {

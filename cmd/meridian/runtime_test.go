@@ -18,7 +18,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestUseProcessors: there are more than the machine has, unless somebody said how many.
+// TestUseProcessors: Go uses more processors than the machine has, unless the environment sets their number.
 func TestUseProcessors(t *testing.T) {
 	had := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(had)

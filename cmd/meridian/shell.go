@@ -37,7 +37,7 @@ func newSQLCmd() *cobra.Command {
 	return cmd
 }
 
-// shell is one conversation with a server.
+// shell is a session with a server.
 type shell struct {
 	conn   *pgconn.PgConn
 	out    io.Writer

@@ -23,7 +23,7 @@ import (
 	"meridian/server"
 )
 
-// startFlags are what `meridian start` is told.
+// startFlags are the flags of `meridian start`.
 type startFlags struct {
 	store, listen, advertise, sql, advertiseSQL, http string
 	join                                              []string
@@ -36,7 +36,7 @@ type startFlags struct {
 	drain                                             server.DrainOptions
 }
 
-// watched is what the flags of a binary that is built for tests say; nothing in others (watchFlags).
+// watched has the flags of a binary that is built for tests; empty in others (watchFlags).
 type watched struct {
 	probes      *probe.Set
 	clockOffset time.Duration
@@ -63,7 +63,7 @@ begin with 'meridian init'. A node that has been in a cluster goes on where it s
 	fl.StringSliceVar(&f.join, "join", nil, "addresses of nodes of the cluster")
 	fl.StringVar(&f.locality, "locality", "", "where the node is, as region=R,zone=Z")
 	fl.StringVar(&f.certs, "certs", defaultCerts, "directory of the certificates")
-	fl.BoolVar(&f.insecure, "insecure", false, "no TLS and no passwords: every client that reaches the node may do everything")
+	fl.BoolVar(&f.insecure, "insecure", false, "no TLS and no passwords: every client that reaches the node may do anything")
 	fl.DurationVar(&f.maxOffset, "max-offset", 500*time.Millisecond, "bound on the difference between any two nodes' clocks")
 	fl.StringVar(&f.cache, "cache", "", "block cache (default: a tenth of --max-memory, and at least 256MiB)")
 	fl.StringVar(&f.total, "max-memory", "", "memory of this process (default: that of the machine, or the limit of its control group)")
@@ -144,7 +144,7 @@ func serve(ctx context.Context, o server.Options, d server.DrainOptions) error {
 		fmt.Fprintln(os.Stderr, "draining; interrupt again to stop at once")
 		again, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
 		if r := n.Drain(again, d); r.Cut > 0 || r.Leases > 0 {
-			fmt.Fprintf(os.Stderr, "%d clients were cut within their transactions; %d leases were left\n", r.Cut, r.Leases)
+			fmt.Fprintf(os.Stderr, "%d clients were cut off within their transactions; %d leases were left\n", r.Cut, r.Leases)
 		}
 		stop()
 		n.Stop()
@@ -216,7 +216,7 @@ func parseBytes(s string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a size such as 256MiB", s)
 }
 
-// adminFlags say how the administration commands reach a node.
+// adminFlags are the flags by which the administration commands reach a node.
 type adminFlags struct {
 	host, certs string
 	insecure    bool
@@ -368,7 +368,7 @@ as a replica until it is stopped; a restart puts it in service again. Stopping a
 			first := true
 			return a.Drain(cmd.Context(), node, wait, func(d server.Drained) {
 				if d.Done {
-					fmt.Printf("drained; %d clients were cut within their transactions, %d leases are left\n", d.Cut, d.Leases)
+					fmt.Printf("drained; %d clients were cut off within their transactions, %d leases are left\n", d.Cut, d.Leases)
 				} else if first || d != last {
 					fmt.Printf("%d clients, %d leases left\n", d.Sessions, d.Leases)
 				}
@@ -391,7 +391,7 @@ func parseNode(s string) (kv.NodeID, error) {
 	return kv.NodeID(id), nil
 }
 
-// newUserCmd is `meridian user`: the first password of a secure cluster has to come from somewhere.
+// newUserCmd is `meridian user`, by which a secure cluster gets its first password.
 func newUserCmd() *cobra.Command {
 	var f adminFlags
 	cmd := &cobra.Command{

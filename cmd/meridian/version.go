@@ -12,8 +12,8 @@ import (
 // a worktree, or with -buildvcs=false.
 var version, commit = "v0.1.0-dev", ""
 
-// versionText is what `meridian version` prints: the release, the commit it was built from, the Go that built it, and the versions of a cluster by which it
-// can act.
+// versionText is the output of `meridian version`: the release, the commit it was built from, the Go that built it, and the versions of a cluster by
+// which it can act.
 func versionText(info *debug.BuildInfo) string {
 	text := "meridian " + version
 	from, at, modified := cmp.Or(commit, "unknown"), "", false

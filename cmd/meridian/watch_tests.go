@@ -21,7 +21,7 @@ func watchFlags(fl *pflag.FlagSet) func() watched {
 		}
 		return watched{clockOffset: *offset, probes: &probe.Set{Watch: func(name string) {
 			if _, err := os.Stat(*staged); name != txn.ProbeStaged || err != nil {
-				return // another branch, or not yet
+				return // another branch, or the file does not exist yet
 			}
 			if self, err := os.FindProcess(os.Getpid()); err == nil {
 				self.Kill()

@@ -115,7 +115,7 @@ and move on when one does not answer.`,
 	return cmd
 }
 
-// initAttempts bounds how often the setup starts over when the server asks for it.
+// initAttempts bounds how often the setup starts over when the server asks for a retry.
 const initAttempts = 10
 
 func initWorkload(ctx context.Context, w workload.Workload, urls []string) error {
