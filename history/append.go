@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// Appends checks transactions that read lists and append distinct elements to them. A list shows who wrote all of its
-// versions and in which order, so that every dependency is known and not guessed (Kingsbury and Alvaro, "Elle", 2020).
+// Appends checks transactions that read lists and append distinct elements to them. A list shows which transactions
+// wrote its versions, and in which order, so that every dependency is known and not guessed (Kingsbury and Alvaro,
+// "Elle", 2020).
 //
-// Transactions of unknown outcome count as committed if anybody saw what they wrote.
+// Transactions of unknown outcome count as committed if any transaction saw their writes.
 func Appends(txns []*Txn, o Ordering) *Report {
 	r := &Report{}
 	a := newAnalysis(txns, r, Append)
@@ -136,13 +137,13 @@ func Appends(txns []*Txn, o Ordering) *Report {
 	return r
 }
 
-// written is who wrote a value, and whether that was the transaction's last one of the key.
+// written is the transaction that wrote a value, and whether that was its last one for the key.
 type written struct {
 	txn   *Txn
 	final bool
 }
 
-// analysis is what the checkers of lists and of registers have in common.
+// analysis is the common part of the checkers of lists and of registers.
 type analysis struct {
 	txns      []*Txn
 	r         *Report
@@ -190,7 +191,7 @@ func (a *analysis) reads(f func(t *Txn, k int32, x *Access)) {
 }
 
 // settle finds the transactions that count as committed: those acknowledged, and those of unknown outcome whose writes
-// any of these saw. all tells what they saw; it is called again when they have become more.
+// any of these saw. all calls seen with the values that they saw; settle calls it again when there are more of them.
 func (a *analysis) settle(all func(seen func(k int32, v int64))) {
 	effect := map[*Txn]bool{}
 	for more := true; more; {

@@ -74,7 +74,7 @@ func parseTxns(t *testing.T, text string) []*Txn {
 	return out
 }
 
-// TestCycles: hand-made histories of each class, and their near misses.
+// TestCycles checks hand-made histories of each class, and their near misses.
 func TestCycles(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -184,7 +184,7 @@ func (x *executor) one() {
 			continue
 		}
 		if x.kind == Write && x.dice.IntN(3) > 0 {
-			x.read(t, k, get(k)) // so that something is known of the order of versions
+			x.read(t, k, get(k)) // so that the order of versions is partly known
 		}
 		v := x.value()
 		x.write(t, k, v)
@@ -303,8 +303,8 @@ func (x *executor) check(o Ordering) *Report {
 	return Values(x.txns, ValuesOptions{Ordering: o, Linearizable: o == ByTime})
 }
 
-// TestRandomHistories: what was done one after the other is always good, also in the order of time; with one anomaly
-// in the middle it never is, and what was put in is named.
+// TestRandomHistories: a serial history is always good, also in the order of time; with one anomaly in the middle it
+// never is, and the checker names that anomaly.
 func TestRandomHistories(t *testing.T) {
 	for _, kind := range []Kind{Append, Write} {
 		found := map[Class]int{}
@@ -424,7 +424,7 @@ func snapshots(n int, seed uint64) []*Txn {
 	return txns
 }
 
-// TestManyTransactions: ten thousand transactions take about a second, whether all is well or little.
+// TestManyTransactions: ten thousand transactions take about a second, with few anomalies or many.
 func TestManyTransactions(t *testing.T) {
 	x := &executor{dice: rand.New(rand.NewPCG(1, 1)), kind: Append, lists: map[string][]int64{}}
 	for i := range 10_000 {

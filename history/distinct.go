@@ -8,11 +8,11 @@ import (
 	"sort"
 )
 
-// cluster is a write and the reads that returned its value. An order of the operations keeps a cluster together: the
-// write first, its reads after it, nobody else's write between them.
+// cluster is a write and the reads that returned its value. An order of the operations keeps a cluster together: the write
+// first, its reads after it, no other write between them.
 //
 // The register holds the value from some moment at or before first to some moment at or after last. If first is before last,
-// it holds it at every moment between them: a forward zone. Otherwise one moment between last and first is enough: a backward
+// it holds it at every moment between them: a forward zone. Otherwise one moment between last and first suffices: a backward
 // zone.
 type cluster struct {
 	write       *Op // nil: the initial value

@@ -51,7 +51,7 @@ func drawHistory(dice *rand.Rand, clients, n, spoil int) *Registers {
 	return r
 }
 
-// TestDistinctAgrees: intervals say what the search says.
+// TestDistinctAgrees: the comparison of intervals agrees with the search.
 func TestDistinctAgrees(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(3000) {
@@ -90,7 +90,7 @@ func TestDistinctIsQuick(t *testing.T) {
 	}
 }
 
-// TestDistinctRefuses: what the theorem does not hold for is not judged.
+// TestDistinctRefuses: histories to which the theorem does not apply are refused.
 func TestDistinctRefuses(t *testing.T) {
 	for name, ops := range map[string][]Op{
 		"a swap":            {{Kind: CAS, Value: 1}},

@@ -1,10 +1,10 @@
-// Package history is what clients saw, and checkers that say whether a database may have let them see it.
+// Package history records what clients saw, and has checkers that decide whether a correct database may have shown it.
 //
 // # The problem
 //
-// A test that injects faults cannot say what the right answer to a request is: requests run side by side, and some
-// answers are lost with their connections. It can decide whether any sequential order of the requests explains all answers. So clients
-// record what they asked and what they heard, and a checker looks for such an order afterwards.
+// A test that injects faults cannot say what the right answer to a request is: requests run side by side, and some answers are lost
+// with their connections. It can decide whether any sequential order of the requests explains all answers. So clients record their
+// requests and the answers, and a checker looks for such an order afterwards.
 //
 //	client 1   |--- write 1 ---|            ok
 //	client 2            |--- cas 1 -> 2 ------- ...    no answer: it may take effect at any time after its call, or never
@@ -22,8 +22,8 @@
 //	history.H2: Failed: it never took effect and never will; it is no part of the history;
 //	history.H3: Unknown: it took effect at some moment after its call, or not at all. An operation that never returned is one.
 //
-// A client that calls something Failed that may have taken effect makes the checker cry wolf; one that calls too much
-// Unknown makes it blind and slow.
+// If a client records an operation as Failed that may have taken effect, the checker reports errors that are none; if
+// it records too many as Unknown, the checker misses errors and is slow.
 //
 // # Checkers
 //
@@ -31,18 +31,18 @@
 //	Values      transactions on registers: the same, as far as the order of versions is known; lost updates
 //	Registers   single keys: read, write, compare-and-set; linearizable (I4), by porcupine's search; by intervals if each
 //	            value is written once
-//	Set         additions of distinct elements: what was OK is there, what Failed is not, nothing else is
+//	Set         additions of distinct elements: those that were OK exist, those that Failed do not, and no others
 //	Counter     increments: none lost, none applied twice
 //	Totals      snapshots of a bank: each shows the same sum, and no account below zero
 //	Monotonic   a value that only grows does not shrink, neither for one client nor from an answer to a later call
-//	Winners     races for one row: one wins, and it is the one that is there
+//	Winners     races for one row: one wins, and the row is the winner's
 //
 // # Cycles
 //
 // Appends and Values draw a graph: a transaction before the one that replaced its version (ww), read it (wr), or
-// replaced what it had read (rw). A cycle is an anomaly, and which edges it has says which (Adya's thesis, 1999; what
-// tells them apart in an afternoon is Elle's idea, Kingsbury and Alvaro 2020: let transactions append to lists, and a
-// list shows all its versions in order).
+// replaced what it had read (rw). A cycle is an anomaly, and which edges it has says which (Adya's thesis, 1999). The
+// edges become known by Elle's idea (Kingsbury and Alvaro 2020): transactions append to lists, and a list shows all its
+// versions in order.
 //
 //	class          cycle                               forbidden from
 //	G0             ww only                             read uncommitted
@@ -55,6 +55,6 @@
 //	...-realtime   needs that one returned before the  strict serializable
 //	               other was called
 //
-// The observations are items: a scan that should have met a new row is not among the edges, unless its rows are lists. A good
+// Only reads of items give edges: a scan that should have found a new row gives none, unless its rows are lists. A good
 // history takes time in proportion to its length. testdata has one history for each class and its near misses.
 package history

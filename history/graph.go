@@ -11,9 +11,9 @@ import (
 // barrier of its return, a barrier before the next one, and the last barrier before a call comes before the
 // transaction. So the order of time costs as many edges as there are transactions and not their square.
 //
-// Whether there is any cycle is asked of strongly connected components, in linear time, twice: of the graph, and of
-// its product with "the last edge was an anti-dependency", in which an anti-dependency can't follow another one. A graph without a strongly
-// connected component in the product has no cycle that RepeatableRead forbids. Only knots are searched for short cycles.
+// Strongly connected components show in linear time whether there is any cycle. They are computed twice: of the graph, and of its product
+// with "the last edge was an anti-dependency", in which an anti-dependency can't follow another one. A graph without a strongly connected
+// component in the product has no cycle that RepeatableRead forbids. Only knots are searched for short cycles.
 
 type mask uint8
 
@@ -58,7 +58,7 @@ func (g *graph) add(from, to int32, kind EdgeKind, key int32, before, after int6
 	}
 }
 
-// addOrder adds the edges that an ordering asks for.
+// addOrder adds the edges of an ordering.
 func (g *graph) addOrder(o Ordering) {
 	g.nodes = len(g.txns)
 	switch o {
@@ -268,13 +268,13 @@ func (s *searcher) path(a, b int32, m mask, product bool, inside func(state int3
 }
 
 // searchCost bounds the search for a shorter cycle once there is one, and searchGiveUp the search for one of a class at
-// all, in edges looked at. Giving up only loses a second class of a knot: the first is found at once.
+// all, in edges followed. Giving up only misses a second class of a knot: the first is found at once.
 const (
 	searchCost   = 2_000_000
 	searchGiveUp = 40_000_000
 )
 
-// shortest finds a short cycle through any of the edges that pick names, closed over m. Cycles that want refuses do
+// shortest finds a short cycle through any of the edges in pick, closed over m. Cycles for which want returns false do
 // not count.
 func (s *searcher) shortest(pick []int32, m mask, product bool, inside func(n int32) func(int32) bool, want func([]int32) bool) []int32 {
 	var best []int32

@@ -30,7 +30,7 @@ const (
 type Outcome uint8
 
 const (
-	// Unknown is also what an operation is that was never finished.
+	// Unknown is also the outcome of an operation that never returned.
 	Unknown Outcome = iota
 	OK
 	Failed
@@ -42,13 +42,13 @@ type Op struct {
 	Key             int
 	Kind            Kind
 	Value, Expected int64
-	// Result is what a read returned; Swapped whether a CAS found what it expected.
+	// Result is the value that a read returned; Swapped whether a CAS found the expected value.
 	Result  int64
 	Swapped bool
 	Outcome Outcome
 	// Call and Return are places in the history.
 	Call, Return int64
-	// When says where in the run this was, for people.
+	// When is the time since the run's start, for people.
 	When time.Duration
 	Note string
 }
@@ -92,7 +92,7 @@ func (o *Op) String() string {
 
 // Registers records operations on single keys. It may be used concurrently.
 type Registers struct {
-	// Initial is what every register holds at first.
+	// Initial is every register's first value.
 	Initial int64
 
 	mu   sync.Mutex // guards the fields below, and the fields of ops until they returned; nothing is taken after it
@@ -100,7 +100,7 @@ type Registers struct {
 	ops  []*Op
 }
 
-// Begin notes that an operation is about to be asked for; fill in Client, Key, Kind, Value, Expected and When.
+// Begin notes that an operation is about to be called; fill in Client, Key, Kind, Value, Expected and When.
 func (r *Registers) Begin(o Op) *Op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *Registers) Begin(o Op) *Op {
 	return p
 }
 
-// OK notes an answer: what a read returned, whether a CAS swapped.
+// OK notes an answer: the value that a read returned, whether a CAS swapped.
 func (r *Registers) OK(o *Op, result int64, swapped bool) {
 	r.end(o, OK, "")
 	r.mu.Lock()
@@ -132,7 +132,7 @@ func (r *Registers) end(o *Op, how Outcome, note string) {
 	o.Return, o.Outcome, o.Note = r.next, how, note
 }
 
-// Count says how many operations have each outcome.
+// Count counts the operations of each outcome.
 func (r *Registers) Count() (ok, failed, unknown int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +154,7 @@ type LinearizabilityError struct {
 	Key int
 	// Ops is the key's history in order of calls, without the failed operations; with Why, only those that contradict each other.
 	Ops []*Op
-	// Why says what they contradict each other in, if it is known.
+	// Why explains the contradiction, if it is known.
 	Why string
 	// Stuck is the longest explained part's length.
 	Stuck int

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestRegisters: hand-made histories, one line an event. "a w 1" calls, "a ok" returns, "a lost" never hears, "a
+// TestRegisters: hand-made histories, one line an event. "a w 1" calls, "a ok" returns, "a lost" gets no answer, "a
 // failed" had no effect.
 func TestRegisters(t *testing.T) {
 	for _, c := range []struct {

@@ -9,9 +9,9 @@ import (
 
 // Violation is a history that no correct database shows, found by one of the checkers of sums.
 type Violation struct {
-	// Checker names who found it, Text says what is wrong.
+	// Checker names the checker that found it, Text says what is wrong.
 	Checker, Text string
-	// Ops are those to look at.
+	// Ops are the operations concerned.
 	Ops []Op
 }
 
@@ -31,7 +31,7 @@ func (v *Violation) Error() string {
 	return b.String()
 }
 
-// Ops returns what was recorded so far, in the order of the calls.
+// Ops returns the operations recorded so far, in the order of the calls.
 func (r *Registers) Ops() []Op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,8 +42,8 @@ func (r *Registers) Ops() []Op {
 	return out
 }
 
-// Set checks additions of distinct elements against what is there in the end: everything acknowledged, nothing that
-// failed, nothing else, nothing twice. With two sets that are written together, check each and compare them.
+// Set checks additions of distinct elements against the final set: it has every acknowledged element, none that failed,
+// no others, and none twice. With two sets that are written together, check each and compare them.
 func Set(adds []Op, final []int64) error {
 	there := make(map[int64]int, len(final))
 	for _, v := range final {
@@ -75,7 +75,7 @@ func Set(adds []Op, final []int64) error {
 	for _, c := range []struct {
 		ops  []Op
 		text string
-	}{{lost, "acknowledged but not there"}, {undead, "failed but there"}, {twice, "there more than once"}} {
+	}{{lost, "acknowledged but missing"}, {undead, "failed but present"}, {twice, "present more than once"}} {
 		if len(c.ops) > 0 {
 			return &Violation{Checker: "set", Text: fmt.Sprintf("%d of %d elements: %s", len(c.ops), len(adds), c.text), Ops: c.ops}
 		}
@@ -86,9 +86,9 @@ func Set(adds []Op, final []int64) error {
 	return nil
 }
 
-// Counter checks increments of one counter, and reads of it: each read shows at least what was acknowledged before it
-// began and at most what was begun before it ended. A lost update shows as too little, one applied twice as too much.
-// Increments must not be negative.
+// Counter checks increments of one counter, and reads of it: each read shows at least the increments that were
+// acknowledged before it began, and at most those that were begun before it ended. A lost increment makes it too small,
+// one applied twice too large. Increments must not be negative.
 func Counter(ops []Op, initial int64) error {
 	for _, r := range ops {
 		if r.Kind != Read || r.Outcome != OK {
@@ -144,7 +144,7 @@ func Totals(snapshots []Snapshot, accounts int, total int64, debt bool) error {
 }
 
 // Monotonic checks reads of values that only grow, each key alone: no client sees one shrink, and a read that begins
-// after another has ended, by whomever, shows no less.
+// after another client's has ended shows no less.
 func Monotonic(ops []Op) error {
 	type seat struct {
 		client, key int

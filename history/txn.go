@@ -12,10 +12,10 @@ type Access struct {
 	// Kind is Read, Write or Append.
 	Kind Kind
 	Key  string
-	// Value is what was written or appended, or what a read of a register returned. Values of one key are distinct, and
-	// not zero; zero is what a register holds at first.
+	// Value is the value that was written or appended, or that a read of a register returned. Values of one key are
+	// distinct, and not zero; zero is a register's first value.
 	Value int64
-	// List is what a read of a list returned.
+	// List is the list that a read returned.
 	List []int64
 }
 
@@ -50,12 +50,12 @@ type Txn struct {
 	Outcome  Outcome
 	// Call and Return are places in the history, as Op's.
 	Call, Return int64
-	// When says where in the run this was, for people.
+	// When is the time since the run's start, for people.
 	When time.Duration
 	Note string
 }
 
-// Name is how explanations call it.
+// Name is the transaction's name in explanations.
 func (t *Txn) Name() string { return fmt.Sprintf("T%d", t.ID) }
 
 func (t *Txn) String() string {
@@ -107,7 +107,7 @@ func (h *Transactions) Begin(client int, when time.Duration) *Txn {
 	return t
 }
 
-// End notes how it ended.
+// End notes the outcome of a transaction.
 func (h *Transactions) End(t *Txn, how Outcome, note string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,7 @@ func (h *Transactions) End(t *Txn, how Outcome, note string) {
 	t.Return, t.Outcome, t.Note = h.next, how, note
 }
 
-// All returns what was recorded, in the order of the calls. All transactions must have ended, or be left alone.
+// All returns the recorded transactions, in the order of the calls. All must have ended, or never be continued.
 func (h *Transactions) All() []*Txn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,34 +138,35 @@ const (
 	GSingle Class = "G-single"
 	// GNonadjacent: a cycle with several anti-dependencies, no two of them one after the other (long fork).
 	GNonadjacent Class = "G-nonadjacent"
-	// G2: a cycle with adjacent anti-dependencies (write skew). Items only: phantoms are not seen.
+	// G2: a cycle with adjacent anti-dependencies (write skew). Items only: phantoms are not detected.
 	G2 Class = "G2-item"
 	// LostUpdate: two committed transactions read one version of a register and both replaced it.
 	LostUpdate Class = "lost update"
 	// Internal: a transaction did not see its own write.
 	Internal Class = "internal"
-	// Garbage: a value that nobody wrote.
+	// Garbage: a value that no transaction wrote.
 	Garbage Class = "garbage"
-	// Duplicate: an element that was appended once is there twice.
+	// Duplicate: an element that was appended once is in a list twice.
 	Duplicate Class = "duplicate"
 	// IncompatibleOrder: two reads of a list of which neither is the beginning of the other.
 	IncompatibleOrder Class = "incompatible order"
-	// CyclicVersions: what is known of the order of a register's versions contradicts itself.
+	// CyclicVersions: the known parts of the order of a register's versions contradict each other.
 	CyclicVersions Class = "cyclic versions"
 )
 
 // realtime is added to the class of a cycle that needs the order of sessions or of time.
 const realtime = "-realtime"
 
-// Level is what a history may be asked to be.
+// Level is a level of isolation by which a history is judged.
 type Level uint8
 
 const (
-	// ReadUncommitted forbids G0 and nonsense.
+	// ReadUncommitted forbids G0 and impossible values.
 	ReadUncommitted Level = iota
 	// ReadCommitted forbids G1 too.
 	ReadCommitted
-	// RepeatableRead forbids all cycles but those with adjacent anti-dependencies; that is a snapshot, as PostgreSQL has it.
+	// RepeatableRead forbids all cycles but those with adjacent anti-dependencies; that is snapshot isolation, as in
+	// PostgreSQL.
 	RepeatableRead
 	// Serializable forbids all cycles.
 	Serializable
@@ -223,7 +224,7 @@ func (e *Edge) String() string {
 	var why string
 	version := func(v int64) string {
 		if v == 0 {
-			return "what was there at first"
+			return "the first version"
 		}
 		return fmt.Sprint(v)
 	}
@@ -242,13 +243,13 @@ func (e *Edge) String() string {
 	return fmt.Sprintf("%s -%s %s-> %s: %s", e.From.Name(), e.Kind, e.Key, e.To.Name(), why)
 }
 
-// Anomaly is something that a history shows and a level of isolation forbids.
+// Anomaly is a phenomenon in a history that a level of isolation forbids.
 type Anomaly struct {
 	Class Class
-	// Text explains those without a cycle.
+	// Text explains an anomaly without a cycle.
 	Text  string
 	Cycle []Edge
-	// Txns are those concerned.
+	// Txns are the transactions concerned.
 	Txns []*Txn
 }
 
@@ -267,7 +268,7 @@ func (a *Anomaly) String() string {
 	return b.String()
 }
 
-// Report is what a checker found.
+// Report is the result of a checker.
 type Report struct {
 	// Txns that count as committed, and Edges between them.
 	Txns, Edges int
@@ -303,7 +304,7 @@ func (r *Report) Counts() string {
 	return strings.Join(out, ", ")
 }
 
-// IsolationError says that a history is not what it should be.
+// IsolationError says that a history shows anomalies that its level forbids.
 type IsolationError struct {
 	Level     Level
 	Anomalies []*Anomaly // those that the level forbids
@@ -318,7 +319,7 @@ func (e *IsolationError) Error() string {
 	return b.String()
 }
 
-// At returns an IsolationError if the history shows what a level forbids.
+// At returns an IsolationError if the history shows an anomaly that a level forbids.
 func (r *Report) At(l Level) error {
 	var bad []*Anomaly
 	for _, a := range r.Anomalies {
@@ -332,7 +333,7 @@ func (r *Report) At(l Level) error {
 	return &IsolationError{Level: l, Anomalies: bad}
 }
 
-// Ordering says which edges a check adds to those that the values show.
+// Ordering tells which edges a check adds to those that follow from the values.
 type Ordering uint8
 
 const (

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// ValuesOptions say what may be assumed of registers.
+// ValuesOptions are assumptions about registers.
 type ValuesOptions struct {
 	Ordering Ordering
-	// Linearizable assumes that single keys are (I4): of two writes of a key that do not overlap in time, the later one
-	// made the later version. Without it, only read-modify-writes tell the order of versions.
+	// Linearizable assumes that single keys are linearizable (I4): of two writes of a key that do not overlap in time, the
+	// later one made the later version. Without it, only read-modify-writes tell the order of versions.
 	Linearizable bool
 }
 
-// Values checks transactions that read and write registers, each value of a key written at most once, and 0 there at
-// first. Less is known than of lists: the order of a key's versions is what follows from transactions that read one
+// Values checks transactions that read and write registers, each value of a key written at most once, with 0 as the
+// first one. Less is known than for lists: the order of a key's versions follows only from transactions that read one
 // and wrote the next, and, if assumed, from time. So it may miss anomalies that Appends would find in the same history,
-// but what it finds is one.
+// but reports none that is not one.
 func Values(txns []*Txn, o ValuesOptions) *Report {
 	r := &Report{}
 	a := newAnalysis(txns, r, Write)
@@ -27,7 +27,7 @@ func Values(txns []*Txn, o ValuesOptions) *Report {
 	g := &graph{txns: a.committed, keys: a.keys}
 	node := a.nodes()
 	external := make([]map[int64][]int32, len(a.keys)) // a version's readers
-	before := make([]map[int64][]int64, len(a.keys))   // what a version is known to follow
+	before := make([]map[int64][]int64, len(a.keys))   // versions that a version is known to follow
 	for k := range a.keys {
 		external[k], before[k] = map[int64][]int32{}, map[int64][]int64{}
 	}
@@ -132,13 +132,13 @@ func (a *analysis) versions(g *graph, k int32, node map[*Txn]int32, readers map[
 			}
 		}
 	}
-	// The first version precedes those that nothing else is known to precede.
+	// The first version precedes those that no other version is known to precede.
 	for _, v := range list {
 		if len(before[v.value]) == 0 {
 			before[v.value] = []int64{0}
 		}
 	}
-	// An order that contradicts itself proves nothing but that.
+	// From an order that contradicts itself nothing else follows.
 	state := map[int64]int{}
 	var visit func(v int64) bool
 	visit = func(v int64) bool {
@@ -188,9 +188,9 @@ type Race struct {
 	Note string
 }
 
-// Winners checks races in which at most one client may have succeeded: of each key, at most one try was OK, and the
-// one that is there in the end, if the winner is known, is that one. final says which client's row is there; a key
-// without one is left out.
+// Winners checks races in which at most one client may have succeeded: of each key, at most one try was OK, and the row
+// at the end, if the winner is known, is the winner's. final has the client of each key's row; a key without a row is
+// left out.
 func Winners(tries []Race, final map[string]int) error {
 	winner := map[string]Race{}
 	possible := map[string]map[int]bool{}
@@ -211,7 +211,7 @@ func Winners(tries []Race, final map[string]int) error {
 	}
 	for k, w := range winner {
 		if c, there := final[k]; !there {
-			return &Violation{Checker: "winners", Text: fmt.Sprintf("%s was won by client %d (%s) and is not there", k, w.Client, w.Note)}
+			return &Violation{Checker: "winners", Text: fmt.Sprintf("%s was won by client %d (%s) and is missing", k, w.Client, w.Note)}
 		} else if c != w.Client {
 			return &Violation{Checker: "winners", Text: fmt.Sprintf("%s was won by client %d (%s) and is client %d's", k, w.Client, w.Note, c)}
 		}

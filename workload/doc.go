@@ -1,6 +1,6 @@
-// Package workload drives a database as applications do and measures what they would see. Each workload is a setup, a
-// step that many workers repeat, and a check of what must hold; all of them use plain PostgreSQL, so the same program
-// measures PostgreSQL.
+// Package workload drives a database as applications do and measures what they would see. Each workload has a setup, a
+// step that many workers repeat, and a check of its invariants; all of them use only PostgreSQL's SQL, so the same
+// program measures PostgreSQL.
 //
 //	Run -- workers --> step, step, step ...     one connection each; URLs in turn; reconnected when a node dies
 //	  |                     |

@@ -15,8 +15,8 @@ import (
 	"meridian/workload/ycsb"
 )
 
-// TestOnServer runs the workloads on the server of MERIDIAN_TEST_URL, any that speaks PostgreSQL, and then spoils what
-// their checks are for.
+// TestOnServer runs the workloads on the server of MERIDIAN_TEST_URL, any that speaks PostgreSQL, and then breaks their
+// invariants, which the checks have to notice.
 func TestOnServer(t *testing.T) {
 	url := os.Getenv("MERIDIAN_TEST_URL")
 	if url == "" {

@@ -20,11 +20,11 @@ type Workload interface {
 	// Name and About describe it.
 	Name() string
 	About() string
-	// Init makes its tables and rows, replacing what was there.
+	// Init makes its tables and rows, replacing existing ones.
 	Init(ctx context.Context, conn *pgx.Conn) error
 	// Worker makes one worker; its step is called again and again with the worker's present connection.
 	Worker(ctx context.Context, dice *rand.Rand) (Step, error)
-	// Check verifies what must hold at any time; nil error if it does.
+	// Check verifies the invariants, which hold at any time.
 	Check(ctx context.Context, conn *pgx.Conn) error
 }
 
@@ -50,7 +50,7 @@ type Options struct {
 	Quiet bool
 }
 
-// Result is what a run measured.
+// Result has the measurements of a run.
 type Result struct {
 	Ops, Retries, Unknown, Errors int64
 	Elapsed                       time.Duration
@@ -58,7 +58,7 @@ type Result struct {
 	Checks                        int64
 	// LongestGap is the longest time without any operation done.
 	LongestGap time.Duration
-	// LastError is the last of the Errors, which unlike retries are not to be expected.
+	// LastError is the last of the Errors, which unlike retries are unexpected.
 	LastError error
 }
 
@@ -103,7 +103,7 @@ func (s *stats) failed(counter *int64, err error) {
 	s.mu.Unlock()
 }
 
-// Retryable reports whether the server asks for another try.
+// Retryable reports whether the server asks for a retry.
 func Retryable(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01")
@@ -118,7 +118,7 @@ func Unknown(err error) bool {
 	return err != nil && !errors.Is(err, pgx.ErrNoRows)
 }
 
-// Run runs a workload and returns what it measured; the error is a failed check, or that nothing could be done.
+// Run runs a workload and returns its measurements; the error is a failed check, or that no operation was done.
 func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	if o.Concurrency < 1 {
 		o.Concurrency = 1
@@ -202,7 +202,7 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	return &r, fatal
 }
 
-// CheckError says that what must hold does not.
+// CheckError says that an invariant is violated.
 type CheckError struct{ Err error }
 
 func (e *CheckError) Error() string { return "check failed: " + e.Err.Error() }

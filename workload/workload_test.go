@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// fakeServer lets clients log in and ignores what else they say, until it is closed.
+// fakeServer lets clients log in and ignores all further messages, until it is closed.
 func fakeServer(t *testing.T) (url string, logins *atomic.Int64, closeAll func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

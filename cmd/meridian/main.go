@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	// for machines without a time zone database
+	// For machines without a time zone database.
 	_ "time/tzdata"
 
 	"github.com/spf13/cobra"

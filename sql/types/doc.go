@@ -57,6 +57,5 @@
 //
 // # What is not here
 //
-// Arithmetic and functions (sql/scalar), order-preserving bytes (sql/rowcode), names of objects (sql/session).
-// DateStyle is ISO, MDY; IntervalStyle is postgres; bytea prints as hex.
+// Arithmetic and functions (sql/scalar), order-preserving bytes (sql/rowcode), names of objects (sql/virtual).
 package types

@@ -14,7 +14,8 @@
 // # What the rows come from
 //
 //	catalog.View    descriptors as the statement's transaction sees them
-//	scalar.Registry pg_proc, pg_aggregate, pg_operator
+//	scalar.Registry pg_proc, pg_aggregate
+//	*.txt           pg_operator, pg_cast, functions of types
 //	types           pg_type
 //	Session         settings, prepared statements
 //	Cluster         sessions, nodes, ranges, jobs: the server implements it

@@ -17,7 +17,7 @@ import (
 	"meridian/workload/anomalies"
 )
 
-// lasting is how long each level is tried.
+// lasting is how long each level is tested.
 func lasting(t *testing.T) time.Duration {
 	s := os.Getenv("MERIDIAN_ANOMALIES")
 	if s == "" {
@@ -104,7 +104,7 @@ func TestPostgreSQL(t *testing.T) {
 	}
 	shows(found, history.Serializable, "lists", "values", "race", "skew")
 	// Of about 60,000 transactions on lists, 15.18 let one cycle of two anti-dependencies pass (G2-item; docs/testing.md).
-	// Something that rare is not what is tested here: it has to come twice.
+	// This test is not about anomalies that rare: they have to come twice.
 	if _, err := try(t, urls, "SERIALIZABLE", true, d); err != nil {
 		t.Logf("once more after %v", err)
 		if _, err := try(t, urls, "SERIALIZABLE", true, d); err != nil {
@@ -113,7 +113,7 @@ func TestPostgreSQL(t *testing.T) {
 	}
 }
 
-// TestMeridian: no level shows what it forbids; on one node, SERIALIZABLE is also in the order of time.
+// TestMeridian: no level shows an anomaly that it forbids; on one node, SERIALIZABLE also keeps the order of time.
 func TestMeridian(t *testing.T) {
 	d := lasting(t)
 	dir := t.TempDir()

@@ -30,19 +30,19 @@ type Case struct {
 	Statements []string
 	// Schema gives the case an empty schema, the only one on its search_path.
 	Schema bool
-	// Any order of the rows will do.
+	// Unordered: the rows may come in any order.
 	Unordered bool
 }
 
 // Generator makes cases on one subject.
 type Generator struct {
 	Name string
-	// Prepare, if not nil, asks PostgreSQL what the generator has to know of it.
+	// Prepare, if not nil, reads from PostgreSQL what the generator needs.
 	Prepare func(t *testing.T, pg *pgconn.PgConn) func(r *rand.Rand) Case
 	// Generate, if not nil, makes a case.
 	Generate func(r *rand.Rand) Case
 	Fixed    []Case
-	// Always is how many cases of the first round are asked even if no time is given for more.
+	// Always is how many cases of the first round are run even if no time is given for more.
 	Always int
 	// PerRound is how many cases a round has; zero is perRound.
 	PerRound int
@@ -54,15 +54,15 @@ var generators = []Generator{
 	sequences,
 }
 
-// seed keeps a generator's cases the same whichever others are asked.
+// seed keeps a generator's cases independent of the other generators that run.
 func (g *Generator) seed() uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(g.Name))
 	return h.Sum64()
 }
 
-// perRound is how many cases a generator makes in a round, and roundsAlways how many rounds each run of the tests asks: some 20 s of
-// CPU in all. perRecord is how many of them testdata/recorded.txt has of each generator.
+// perRound is how many cases a generator makes in a round, and roundsAlways how many rounds each run of the tests makes: some 20 s
+// of CPU in all. perRecord is how many of them testdata/recorded.txt has of each generator.
 const (
 	perRound     = 2000
 	roundsAlways = 6
@@ -126,7 +126,7 @@ func startPostgres(t *testing.T) *pgconn.PgConn {
 	return conn
 }
 
-// answer is what a server said to one statement.
+// answer is a server's answer to one statement.
 type answer struct {
 	columns, rows, tag string
 	code, message      string
@@ -202,7 +202,7 @@ func ask(ctx context.Context, conn *pgconn.PgConn, c Case, afterAny bool) ([]ans
 	return out, nil
 }
 
-// leaves reports whether something of a case may be there when the next one is asked.
+// leaves reports whether a case may leave something behind for the next one.
 func leaves(c Case) bool { return c.Schema || len(c.Statements) > 1 }
 
 // difference is a case that two servers answer differently, from its statement number at.
@@ -215,7 +215,7 @@ type difference struct {
 	round, len int
 }
 
-// compare says how the answers differ; empty: not at all.
+// compare describes the difference of two answers; empty: none.
 func compare(want, got answer) string {
 	switch {
 	case want.code != got.code && got.code == "":
@@ -266,7 +266,7 @@ func askMeridian(t *testing.T, name string, cases []Case) (out [][]answer) {
 	return out
 }
 
-// prepare readies the generators that are asked for.
+// prepare prepares the generators that are to run.
 func prepare(t *testing.T, pg *pgconn.PgConn) (ready []Generator) {
 	for _, g := range generators {
 		if only := os.Getenv("MERIDIAN_GENERATOR"); only != "" && only != g.Name {
@@ -280,7 +280,7 @@ func prepare(t *testing.T, pg *pgconn.PgConn) (ready []Generator) {
 	return ready
 }
 
-// dice are those of a generator in a round.
+// dice are the dice of a generator in a round.
 func (g *Generator) dice(round int) *rand.Rand { return rand.New(rand.NewPCG(uint64(round), g.seed())) }
 
 // askPostgres runs cases on PostgreSQL.

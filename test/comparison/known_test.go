@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// departure is a difference that stays.
+// departure is a known difference, which is not a failure.
 type departure struct {
-	// statement, want and got are patterns of the case's statements and of what PostgreSQL and Meridian answer; an empty one
-	// matches everything.
+	// statement, want and got are patterns of the case's statements and of the answers of PostgreSQL and Meridian; an empty
+	// one matches everything.
 	statement, want, got string
 	// near asks in addition that the two answers differ in the last digits of floating-point numbers only.
 	near   bool
@@ -19,7 +19,7 @@ type departure struct {
 // libm are the functions whose last digits each mathematical library rounds in its own way.
 const libm = `\b(a?(sin|cos|tan|cot)[dh]?2?d?|cbrt|d?exp|ln|log|log10|pow|power|degrees|radians|corr|regr_\w+|stddev\w*|var\w*)\(|\|\|/|\^`
 
-// departures are the differences that stay, each with its reason.
+// departures are the known differences, each with its reason.
 var departures = []departure{
 	// Numbers.
 	{libm, `:70[01]:`, `:70[01]:`, true, "the last digits of a floating-point function are those of the mathematical library"},
@@ -58,7 +58,7 @@ var departures = []departure{
 	{`jsonb_path_|@[?@]|jsonpath`, ``, `ERROR (0A000|42883)`, false, "jsonpath is not supported"},
 	{`json_populate_record(set)?\(.*, .*, `, ``, `ERROR 42883`, false, "the third argument of json_populate_record, which has no meaning, is not taken"},
 	{`jsonb_populate_record(set)?\(`, `ERROR 42804`, `ERROR 42804`, false, "an untyped literal is no row, in other words"},
-	// Types, operators and functions that are not there.
+	// Types, operators and functions that Meridian does not have.
 	{`::(bit|varbit|bit varying)\b|^select '[01]+'::bit`, ``, `ERROR 0A000 type bit`, false, "bit strings are not supported"},
 	{`\b(get_bit|set_bit|bit_count)\('`, ``, `:(23|17|20):|ERROR 2202E|ERROR 22023|ERROR 42804|ERROR 22P02`, false, "bit strings are not supported: an untyped argument is bytea"},
 	{`\btrunc\('`, `ERROR 42725`, ``, false, "there is no trunc(macaddr), with which an untyped argument would be ambiguous"},
@@ -86,7 +86,7 @@ var compiled = func() (out [][3]*regexp.Regexp) {
 	return out
 }()
 
-// known is the reason why a difference stays, or empty.
+// known is the reason of a known difference; empty: it is not one.
 func known(c Case, at int, want, got answer) string {
 	all := strings.Join(c.Statements[:at+1], "; ")
 	w, g := strings.TrimSpace(want.String()), strings.TrimSpace(got.String())

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// queriesFirst is how many rounds TestQueries runs when nothing is said: they take some ten seconds.
+	// queriesFirst is how many rounds TestQueries runs by default: they take some ten seconds.
 	queriesFirst = 3
-	// queriesOfSchema is how many queries a schema is asked, schemasOfRound how many of these a round has.
+	// queriesOfSchema is the number of queries over a schema, schemasOfRound the number of schemas in a round.
 	queriesOfSchema, schemasOfRound = 60, 5
 )
 
-// TestQueries asks random queries over random tables: joins of all kinds, subqueries in all places, groups, windows, set operations.
+// TestQueries runs random queries over random tables: joins of all kinds, subqueries in all places, groups, windows, set operations.
 // MERIDIAN_QUERIES=20m goes on for so long; MERIDIAN_SEED=k begins at another round.
 func TestQueries(t *testing.T) {
 	pg := startPostgres(t)
@@ -121,7 +121,7 @@ func TestQueries(t *testing.T) {
 // cut is the beginning of an answer.
 func cut(s string) string { return s[:min(len(s), 1000)] }
 
-// sortedRows is an answer's rows, whatever their order.
+// sortedRows are an answer's rows in sorted order.
 func sortedRows(rows string) string {
 	all := strings.Split(strings.TrimSuffix(strings.TrimPrefix(rows, "["), "]"), "; ")
 	slices.Sort(all)

@@ -25,7 +25,7 @@ var columnTypes = [kinds][]string{
 	truth:  {"bool"},
 }
 
-// column is what an expression may name: its text and what is known of its type.
+// column is a column that an expression may name: its text and its type.
 type column struct {
 	text string
 	kind kind
@@ -106,7 +106,7 @@ func (q *queries) literal(k kind, bare bool) string {
 
 // schema is the statements that make tables, indexes and rows.
 func (q *queries) schema() (out []string) {
-	out = append(out, "SET statement_timeout = '3s'") // of PostgreSQL: Meridian computes in no time
+	out = append(out, "SET statement_timeout = '3s'") // for PostgreSQL: Meridian's computations take no virtual time
 	for i := range 3 + q.r.IntN(2) {
 		t := table{name: fmt.Sprintf("t%d", i+1)}
 		var defs, types []string
@@ -163,7 +163,7 @@ func (q *queries) schema() (out []string) {
 			}
 		}
 		if len(rows) > 0 {
-			// Rows with a key that is there already, or without one, are left out one by one.
+			// Rows with an existing key, or without one, are refused one by one.
 			for _, row := range rows {
 				skip := false
 				for j := range t.key {
@@ -269,7 +269,7 @@ func (q *queries) aggregate(in []column) string {
 	return s
 }
 
-// where is a WHERE clause, or nothing. Its conditions may use all columns, those of in mostly.
+// where is a WHERE clause, or empty. Its conditions may use all columns, mostly those of in.
 func (q *queries) where(in, all []column) string {
 	if q.chance(20) {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorded is the file of cases with what PostgreSQL 15 answered to them: the fixed ones, and a part of the first round.
+// recorded is the file of cases with PostgreSQL 15's answers: the fixed ones, and a part of the first round.
 const recorded = "testdata/recorded.txt"
 
 // Words of a case's heading in the file.
@@ -15,7 +15,7 @@ const (
 	anyOrder = "-- in any order"
 )
 
-// record writes cases and answers: each statement on a line, its answer on the next one behind a tab, a blank line after a case.
+// record writes cases and answers: each statement on a line, its answer on the next one after a tab, a blank line after a case.
 func record(t *testing.T, cases []Case, answers [][]answer) {
 	var b strings.Builder
 	b.WriteString("-- What PostgreSQL 15 answered. Made by: MERIDIAN_RECORD=1 go test ./test/comparison -run TestRecorded\n\n")
@@ -71,7 +71,7 @@ func replay(t *testing.T) (cases []Case, answers [][]string) {
 	return cases, answers
 }
 
-// parsed is an answer as known wants it.
+// parsed is an answer in the form that known takes.
 func parsed(l string) answer {
 	if rest, ok := strings.CutPrefix(l, "ERROR "); ok {
 		code, message, _ := strings.Cut(rest, " ")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// sequences: sequences, serial and identity columns, their options, and what becomes of their numbers.
+// sequences: sequences, serial and identity columns, their options and their numbers.
 var sequences = Generator{Name: "sequences", Fixed: File("sequences"), Generate: sequenceCase, Always: 40, PerRound: 200}
 
 func sequenceCase(r *rand.Rand) Case {
@@ -83,7 +83,7 @@ func sequenceCase(r *rand.Rand) Case {
 		case 4, 5:
 			say("select setval('%s', %s%s)", s, one(small(), number()), one("", ", true", ", false"))
 		case 6, 7, 8:
-			// Another type of an identity column's sequence than the column's has no use.
+			// A sequence of an identity column with another type than the column's is not useful.
 			say("alter sequence %s %s", s, options(true, s == "u_id_seq" || s == "t_id_seq"))
 		case 9:
 			say("select currval('%s')", s)

@@ -34,8 +34,8 @@ type routine struct {
 
 func (f routine) signature() string { return f.name + "(" + strings.Join(f.args, ", ") + ")" }
 
-// foreign are functions that need what a server alone has (files, replication, large objects, statistics), or that are
-// other people's subject (names and privileges), or types that Meridian does not have.
+// foreign are functions that need something of the server (files, replication, large objects, statistics), or are the
+// subject of other tests (names and privileges), or have types that Meridian does not have.
 var foreign = regexp.MustCompile(`^(pg_|lo_|lo|binary_upgrade|has_|txid|ts_|to_ts|tsvector|tsquery|.*tsquery|.*tsvector|phraseto|websearch|query_|array_to_ts|xml|.*_to_xml|` +
 	`inet_|cidr|host|mac|net|broadcast|family|abbrev|hash|.*_ops|.*hash|.*hashextended|current_|set_config|session|row_security|shobj|col_desc|obj_desc|` +
 	`nextval|currval|setval|lastval|random|setseed|gen_random|clock_|statement_t|transaction_t|timeofday|now$|version|query_to|table_to|cursor_to|database_to|schema_to|` +

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestCopiesOfTwoStores: copies of the stores of two nodes of three are put back, which lack what was acknowledged within the last
-// moments. The third node was down when they were started, so nobody could object; when it comes back, some node stops and says why.
-// Older copies are refused by package fence; these may be younger than what the third node had written down of its peers, and are
-// found in the log (replica.R6).
+// TestCopiesOfTwoStores: copies of the stores of two nodes of three are put back, which lack the writes acknowledged in the last
+// moments. The third node is down when they start, so it can't object; when it comes back, some node stops and says why. Package
+// fence refuses older copies; these may be younger than the third node's records of its peers, and are found by the log
+// (replica.R6).
 func TestCopiesOfTwoStores(t *testing.T) {
 	c := start(t)
 	prepare(t, c, nil, "CREATE TABLE t (id bigint PRIMARY KEY)")

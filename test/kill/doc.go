@@ -2,9 +2,9 @@
 // all at once, and started again.
 //
 // Several writers each repeat one transaction: a row into one ledger, its pair into another, and one more on their own
-// counter. They note what was acknowledged and what certainly failed. After all the killing:
+// counter. They note which transactions were acknowledged and which certainly failed. At the end:
 //
-//	acknowledged          -> both rows are there           (durability, I1)
+//	acknowledged          -> both rows exist               (durability, I1)
 //	unknown, failed       -> both or neither               (atomicity)
 //	failed for certain    -> neither
 //	counter               =  number of pairs               (no lost update)
@@ -16,7 +16,7 @@
 // STAGING; TestPausedLeaseholder stops each node until its leases have expired, and lets it go on, while clients check
 // that every key is linearizable.
 //
-// TestCopiesOfTwoStores puts copies of the stores of two nodes back, which lack what was just acknowledged.
+// TestCopiesOfTwoStores puts copies of the stores of two nodes back, which lack the last acknowledged writes.
 //
 // Run with MERIDIAN_PROCESSES=1, or `make kill`.
 package kill

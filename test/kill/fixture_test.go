@@ -38,7 +38,7 @@ func start(t *testing.T, args ...string) *process.Cluster {
 	return c
 }
 
-// prepare has f make what a test needs, and statements run, and waits until all of that is replicated.
+// prepare calls f and runs the statements that a test needs first, and waits until all of that is replicated.
 func prepare(t *testing.T, c *process.Cluster, f func(ctx context.Context, conn *pgx.Conn) error, statements ...string) {
 	t.Helper()
 	limit, cancel := context.WithTimeout(t.Context(), time.Minute)

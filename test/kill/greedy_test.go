@@ -40,7 +40,7 @@ var greedy = []string{
 }
 
 // TestGreedyStatements: many sessions ask a small node for more memory than it has, all the time. Each is refused with 53200
-// or 54000; the process stays below its limit; others go on; and no node is missed: heartbeats are renewed in time, and no
+// or 54000; the process stays below its limit; others go on; and every node stays live: liveness is renewed in time, and no
 // incarnation ends.
 func TestGreedyStatements(t *testing.T) {
 	const limitMiB = 1024

@@ -25,7 +25,7 @@ const (
 	warmUp  = 3 * time.Second
 )
 
-// TestVerifyNotices: what verify is for.
+// TestVerifyNotices: verify finds each kind of contradiction.
 func TestVerifyNotices(t *testing.T) {
 	whole := func() (*ledger, *rows) {
 		l := newLedger(nil)
@@ -126,7 +126,7 @@ func TestKill(t *testing.T) {
 	ctx := t.Context()
 	urls := c.URLs("postgres")
 	l, b := newLedger(urls), bank.New()
-	// Small tables share a range at first; transactions shall touch several.
+	// Small tables share a range at first; transactions are to touch several.
 	prepare(t, c, func(ctx context.Context, conn *pgx.Conn) error {
 		if err := l.setup(ctx, conn); err != nil {
 			return err

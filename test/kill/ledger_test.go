@@ -20,7 +20,7 @@ const (
 	statementLimit   = 15 * time.Second
 )
 
-// ledger notes what its writers were told about the transactions they tried.
+// ledger records the outcomes of its writers' transactions.
 type ledger struct {
 	urls []string
 
@@ -135,7 +135,7 @@ func (l *ledger) write(ctx context.Context, generation, w int) {
 	}
 }
 
-// certain reports that the server said, of a commit, that it did not happen.
+// certain reports that by the server's error a commit did not happen.
 func certain(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && !workload.Unknown(err)
@@ -153,7 +153,7 @@ func (l *ledger) lastError() error {
 	return l.last
 }
 
-// gap returns, of the ledger that waited longest in an interval, that time.
+// gap returns the longest time in an interval in which some ledger had no acknowledged write.
 func (l *ledger) gap(from, to time.Time) (worst time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +176,7 @@ func (l *ledger) count() (acked, failed, tried int) {
 	return len(l.acked), len(l.failed), l.tried
 }
 
-// rows is what the tables hold.
+// rows are the contents of the tables.
 type rows struct {
 	first, second map[int64]int64 // id -> writer, of every ledger
 	counters      map[int64]int64
@@ -214,7 +214,7 @@ func (l *ledger) read(ctx context.Context, conn *pgx.Conn) (*rows, error) {
 	return r, err
 }
 
-// verify holds what is there against what the writers were told; it returns every contradiction it finds, sorted.
+// verify compares the tables with the outcomes that the writers know; it returns every contradiction, sorted.
 func (l *ledger) verify(r *rows) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

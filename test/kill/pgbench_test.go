@@ -41,7 +41,7 @@ var (
 	processed = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
 	failures  = regexp.MustCompile(`number of failed transactions: (\d+)`)
 	aborted   = regexp.MustCompile(`client \d+ (?:script \d+ )?aborted in command (\d+)`)
-	// refused is what pgbench says if it can't connect.
+	// refused matches pgbench's message if it can't connect.
 	refused = regexp.MustCompile(`error: connection to server at .* failed: `)
 )
 
@@ -73,7 +73,7 @@ func startPgbench(t *testing.T, c *process.Cluster) *pgbench {
 	return p
 }
 
-// run runs pgbench, which connects to a node or, if that is not there, to one after it.
+// run runs pgbench, which connects to a node or, if that is down, to one after it.
 func (p *pgbench) run(ctx context.Context, node int, args ...string) (string, error) {
 	var hosts []string
 	for i := range p.c.Nodes {
@@ -112,7 +112,7 @@ func (p *pgbench) once(node int) {
 	}
 }
 
-// check ends the runs: what pgbench says that it has done is what the tables say, and they agree with each other.
+// check ends the runs: pgbench's count of transactions is that of the tables, which agree with each other.
 func (p *pgbench) check() {
 	t := p.t
 	t.Helper()

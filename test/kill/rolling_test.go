@@ -25,7 +25,7 @@ type turns struct {
 	acked      []int
 }
 
-// startTurns begins with so many writers.
+// startTurns starts so many writers.
 func startTurns(t *testing.T, c *process.Cluster, writers int) *turns {
 	t.Helper()
 	prepare(t, c, nil, "create table turns (writer int primary key, n int not null)",
@@ -106,7 +106,7 @@ func (w *turns) replace(i int, binary string) {
 	restart(w.t, w.t.Context(), w.c, i)
 }
 
-// check ends the writers: what was acknowledged is there, and nothing else.
+// check ends the writers: the rows have the acknowledged increments, and no others.
 func (w *turns) check() {
 	t := w.t
 	t.Helper()
@@ -129,8 +129,8 @@ func (w *turns) check() {
 }
 
 // TestRollingRestart: three nodes are stopped and started one after the other under twelve writers that connect again when they
-// are cut off. A session is told to go between transactions only: no transaction that was begun fails, and what was
-// acknowledged is there.
+// are cut off. A session is ended between transactions only: no transaction that was begun fails, and acknowledged writes
+// exist.
 func TestRollingRestart(t *testing.T) {
 	c := start(t)
 	w := startTurns(t, c, 12)

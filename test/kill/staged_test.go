@@ -12,12 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// readLimit is how long a reader may wait for a transaction whose gateway died: three seconds until it is taken for dead,
-// and as long as leases of the same node may take to move.
+// readLimit is how long a reader may wait for a transaction whose gateway died: three seconds until the transaction
+// counts as dead, and the time until leases of the same node have moved.
 const readLimit = 10 * time.Second
 
-// TestStagedGatewayDies kills the gateway with kill -9 between STAGING and commit: all writes are there, and the record
-// says STAGING, but no client has heard of it. It is committed, so whoever comes next must find it wholly there (I1, I2).
+// TestStagedGatewayDies kills the gateway with kill -9 between STAGING and commit: all writes are replicated, and the
+// record says STAGING, but no client has got the answer. The transaction is committed, so the next reader must see all of
+// it (I1, I2).
 func TestStagedGatewayDies(t *testing.T) {
 	trap := filepath.Join(t.TempDir(), "die")
 	c := start(t, "--debug-die-staged", trap)

@@ -21,11 +21,11 @@ import (
 	"meridian/workload/bank"
 )
 
-// TestUpgrade: three nodes get the binary of the next version one after the other, under pgbench, the bank and writers that count, all of which connect again when
-// they are cut off. Nodes go back to the present binary and forward again. The upgrade can't be finalised before all have the next one; then it
-// is, its migration runs, and the present binary is refused by a store and by the cluster. No transaction that was begun fails, what was
-// acknowledged is there, and nothing of what the next version adds to messages, raft commands and descriptors is written before the upgrade is
-// finalised; all of it is afterwards.
+// TestUpgrade: three nodes get the binary of the next version one after the other, under pgbench, the bank and writers that count, all of which
+// connect again when they are cut off. Nodes go back to the present binary and forward again. The upgrade can't be finalized before all have the next
+// one; then it is, its migration runs, and the present binary is refused by a store and by the cluster. No transaction that was begun fails,
+// acknowledged writes exist, and nothing that the next version adds to messages, raft commands and descriptors is written before the upgrade is
+// finalized; all of it is afterwards.
 //
 // MERIDIAN_UPGRADE=10s lets so much time pass with each mixture of binaries, and has all three nodes go back instead of one.
 func TestUpgrade(t *testing.T) {
@@ -65,7 +65,7 @@ func TestUpgrade(t *testing.T) {
 	p := startPgbench(t, c)
 	b := startBank(t, c)
 	w := startTurns(t, c, 3)
-	// replace also looks at what the node before it has done, as its counters end with it.
+	// replace also reads the counters of the node that it stops, since they end with it.
 	replace := func(i int, binary string) {
 		t.Helper()
 		unused(t, c, next)
@@ -187,7 +187,7 @@ func used(t *testing.T, c *process.Cluster) {
 	}
 }
 
-// transfers are the bank, running: its clients may lose their connections, and nothing else.
+// transfers is the bank workload: its clients may lose their connections, and nothing else may fail.
 type transfers struct {
 	*bank.Bank
 	t      *testing.T

@@ -4,6 +4,6 @@
 //
 //	Build --> Start(nodes) --> Init --> WaitReplicated      then:  Kill (SIGKILL)   Stop (SIGTERM)   Start again
 //
-// Nodes die with the process that started them, whatever happens to it, where the operating system can promise that
-// (Linux); Close ends them in any case.
+// Nodes die with the process that started them, however it ends, where the operating system can promise that (Linux);
+// Close ends them in any case.
 package process

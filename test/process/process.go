@@ -68,7 +68,7 @@ type Node struct {
 	status error
 }
 
-// freePorts asks the operating system for ports that nobody uses.
+// freePorts asks the operating system for free ports.
 func freePorts(n int) ([]string, error) {
 	var out []string
 	for range n {
@@ -226,7 +226,7 @@ func (n *Node) PID() int {
 	return n.cmd.Process.Pid
 }
 
-// Status says how the process ended, if it did.
+// Status is the error with which the process ended, if any.
 func (n *Node) Status() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -250,7 +250,7 @@ func (n *Node) Kill() {
 	}
 }
 
-// Pause stops the process where it is, as SIGSTOP does, and Resume lets it go on: it has not noticed.
+// Pause stops the process, as SIGSTOP does, without its noticing; Resume lets it go on.
 func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
 
 // Resume undoes Pause.
@@ -334,7 +334,7 @@ func (n *Node) trySQL(ctx context.Context) error {
 	return err
 }
 
-// Cluster asks the node what it knows about the cluster.
+// Cluster is the cluster as the node knows it.
 func (n *Node) Cluster(ctx context.Context) (*console.Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -389,7 +389,7 @@ func (c *Cluster) WaitReplicated(ctx context.Context, replicas int) error {
 	}
 }
 
-// lacking says what keeps a cluster from being whole; empty if it is.
+// lacking says what is missing until a cluster is whole; empty if it is.
 func lacking(s *console.Cluster, nodes, replicas int) string {
 	live := 0
 	for _, n := range s.Nodes {
@@ -405,7 +405,7 @@ func lacking(s *console.Cluster, nodes, replicas int) string {
 	}
 	few := 0
 	for _, r := range s.Ranges {
-		if r.Voters < replicas { // one that still catches up saves nobody
+		if r.Voters < replicas { // a replica that still catches up does not count
 			few++
 		}
 	}

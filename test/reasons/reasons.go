@@ -1,5 +1,5 @@
-// Package reasons compares what a test finds in the code with a list of what may be there, in which each entry has its reason. So
-// whoever adds such a thing has to say why, and a list never names what is gone.
+// Package reasons compares a test's findings in the code with a list of allowed ones, in which each entry has its reason. So a
+// new finding needs a reason, and a list never names one that is gone.
 package reasons
 
 import (
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Check reads a list, of lines "entry: reason" and comments after #, and fails the test for entries without a reason, for what was found
-// and is not listed, and for what is listed and was not found. what says what a found thing does.
+// Check reads a list of lines "entry: reason" and comments after #. It fails the test for entries without a reason, for findings that
+// are not listed, and for listed entries that were not found. what describes a finding in the message.
 func Check(t *testing.T, file string, found map[string]bool, what string) {
 	t.Helper()
 	data, err := os.ReadFile(file)

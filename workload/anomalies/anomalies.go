@@ -126,7 +126,7 @@ func (a *Anomalies) Init(ctx context.Context, conn *pgx.Conn) error {
 			return fmt.Errorf("%s: %w", q, err)
 		}
 	}
-	// Transactions shall touch several ranges, where there are such things.
+	// Transactions are to touch several ranges, if the server has ranges.
 	for _, q := range []string{"lists0 SPLIT AT VALUES (3), (30)", "lists1 SPLIT AT VALUES (0), (40)", "values SPLIT AT VALUES (0), (3), (6)",
 		"bank SPLIT AT VALUES (0), (5)", "fork SPLIT AT VALUES (50), (51)", "skew SPLIT AT VALUES (11)", "unique SPLIT AT VALUES (20)"} {
 		_, err := conn.Exec(ctx, "ALTER TABLE anomaly_"+q)
@@ -192,7 +192,7 @@ func (a *Anomalies) Worker(_ context.Context, dice *rand.Rand) (workload.Step, e
 			if _, err := conn.Exec(ctx, "SET default_transaction_isolation = '"+strings.ToLower(a.Level)+"'"); err != nil {
 				return "set", err
 			}
-			// PostgreSQL looks for deadlocks after a second, in which little happens; others need not know the setting.
+			// PostgreSQL looks for deadlocks only after a second by default; other servers need not know the setting.
 			if _, err := conn.Exec(ctx, "SET deadlock_timeout = '20ms'"); err != nil && conn.IsClosed() {
 				return "set", err
 			}
@@ -210,7 +210,7 @@ func (a *Anomalies) Worker(_ context.Context, dice *rand.Rand) (workload.Step, e
 
 func (c *client) when() time.Duration { return time.Since(c.a.begun) }
 
-// outcome says what became of an operation, and notes errors that nobody expects.
+// outcome is the outcome of an operation; it notes errors that no part expects.
 func (c *client) outcome(err error) (history.Outcome, string) {
 	if err == nil {
 		return history.OK, ""
@@ -241,10 +241,10 @@ func (c *client) think() {
 	}
 }
 
-// errRolledBack is what a transaction that ended with ROLLBACK on purpose is told by.
+// errRolledBack ends a transaction with ROLLBACK on purpose.
 var errRolledBack = errors.New("anomalies: rolled back")
 
-// txn runs f between BEGIN and COMMIT, or ROLLBACK if f says errRolledBack, and tells how it ended.
+// txn runs f between BEGIN and COMMIT, or ROLLBACK if f returns errRolledBack, and returns the outcome.
 func (c *client) txn(ctx context.Context, f func() error) (how history.Outcome, note string, err error) {
 	if _, err := c.conn.Exec(ctx, "BEGIN ISOLATION LEVEL "+c.a.Level); err != nil {
 		how, note := c.outcome(err)
@@ -254,7 +254,7 @@ func (c *client) txn(ctx context.Context, f func() error) (how history.Outcome, 
 		c.think()
 		var tag pgconn.CommandTag
 		if tag, err = c.conn.Exec(ctx, "COMMIT"); err == nil && tag.String() != "COMMIT" {
-			err = fmt.Errorf("COMMIT said %s", tag)
+			err = fmt.Errorf("COMMIT answered %s", tag)
 		}
 	}
 	if err == nil {
@@ -262,7 +262,7 @@ func (c *client) txn(ctx context.Context, f func() error) (how history.Outcome, 
 	}
 	if !c.conn.IsClosed() && c.conn.PgConn().TxStatus() != 'I' {
 		if _, e := c.conn.Exec(context.WithoutCancel(ctx), "ROLLBACK"); e != nil && errors.Is(err, errRolledBack) {
-			return history.Failed, "rolled back", e // it never asked to commit
+			return history.Failed, "rolled back", e // the transaction never asked for its commit
 		}
 	}
 	if errors.Is(err, errRolledBack) {
@@ -272,7 +272,7 @@ func (c *client) txn(ctx context.Context, f func() error) (how history.Outcome, 
 	return how, note, err
 }
 
-// Verdict is what became of one part.
+// Verdict is the result of one part.
 type Verdict struct {
 	Part                string
 	OK, Failed, Unknown int
@@ -291,10 +291,10 @@ func (v Verdict) String() string {
 	return s + v.Found + " (not " + v.Weakest.String() + ")"
 }
 
-// Allowed reports whether a level allows what was found.
+// Allowed reports whether a level allows the anomalies found.
 func (v Verdict) Allowed(l history.Level) bool { return !v.Bad || v.Weakest > l }
 
-// Check implements workload.Workload: it reads what is there now, and judges.
+// Check implements workload.Workload: it reads the present rows, and judges.
 func (a *Anomalies) Check(ctx context.Context, conn *pgx.Conn) error {
 	level, err := a.Judge()
 	if err != nil {
@@ -323,7 +323,7 @@ func (a *Anomalies) judge(level history.Level) error {
 	}
 	a.mu.Lock()
 	for code, err := range a.strange {
-		bad = append(bad, fmt.Sprintf("an error that should not be, %s: %v", code, err))
+		bad = append(bad, fmt.Sprintf("an unexpected error, %s: %v", code, err))
 	}
 	a.mu.Unlock()
 	if len(bad) > 0 {
@@ -341,7 +341,7 @@ func (a *Anomalies) Judged() error {
 	return a.judge(level)
 }
 
-// Finish reads what is there in the end; no step may be running. It may be called again.
+// Finish reads the rows at the end; no step may be running. It may be called again.
 func (a *Anomalies) Finish(ctx context.Context, conn *pgx.Conn) error {
 	c := &client{a: a, id: 0, conn: conn, dice: rand.New(rand.NewPCG(1, 1))}
 	if _, err := conn.Exec(ctx, "SET default_transaction_isolation = 'serializable'"); err != nil {
@@ -356,7 +356,7 @@ func (a *Anomalies) Finish(ctx context.Context, conn *pgx.Conn) error {
 	return c.lastSums(ctx)
 }
 
-// Verdicts judges what was recorded.
+// Verdicts judges the recorded history.
 func (a *Anomalies) Verdicts() []Verdict {
 	var out []Verdict
 	for _, p := range a.parts {

@@ -38,7 +38,7 @@ func parseList(s string) []int64 {
 		}
 		n, err := strconv.ParseInt(e, 10, 64)
 		if err != nil {
-			n = -1 // nobody appended that
+			n = -1 // an element that no transaction appended
 		}
 		out = append(out, n)
 	}
@@ -55,7 +55,7 @@ func (c *client) readList(ctx context.Context, t *history.Txn, id int, lock stri
 	return nil
 }
 
-// scanLists reads all lists of one table between two keys, also those that are not there.
+// scanLists reads all lists of one table between two keys, missing ones included.
 func (c *client) scanLists(ctx context.Context, t *history.Txn, from, to int) error {
 	rows, err := c.conn.Query(ctx, "SELECT id, v FROM "+listTable(from)+" WHERE id BETWEEN $1 AND $2", from, to)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *client) scanLists(ctx context.Context, t *history.Txn, from, to int) er
 func (c *client) appendList(ctx context.Context, t *history.Txn, id int) error {
 	v := c.a.lists.next.Add(1)
 	c.a.lists.appends.Add(1)
-	// Noted before it is sent: of an unknown transaction nobody knows how far it came.
+	// The append is noted before it is sent, because a transaction of unknown outcome may have sent it.
 	t.Accesses = append(t.Accesses, history.Access{Kind: history.Append, Key: listKey(id), Value: v})
 	table := listTable(id)
 	_, err := c.conn.Exec(ctx, "INSERT INTO "+table+" VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET v = "+table+".v || ',' || excluded.v",
@@ -136,7 +136,7 @@ func (c *client) lastLists(ctx context.Context) error {
 	if err == nil {
 		err = c.scanLists(ctx, t, 1, last+1)
 	}
-	// Two statements: one transaction, unless something is still being written, which Finish forbids.
+	// These are two statements, but count as one transaction: nothing is written meanwhile, as Finish requires.
 	how, note := c.outcome(err)
 	c.a.lists.h.End(t, how, note)
 	return err
@@ -169,7 +169,7 @@ func (c *client) writeValue(ctx context.Context, t *history.Txn, id int) error {
 	return err
 }
 
-// value is one transaction on values: it reads some, and replaces some, mostly such as it has read.
+// value is one transaction on values: it reads some, and replaces some, mostly those that it has read.
 func (c *client) value(ctx context.Context) error {
 	t := c.a.values.h.Begin(c.id, c.when())
 	how, note, err := c.txn(ctx, func() error {

@@ -1,5 +1,5 @@
-// Package anomalies looks for what a level of isolation forbids: clients run small transactions that would show every
-// known anomaly, note what they did and heard, and package history judges it.
+// Package anomalies looks for anomalies that a level of isolation forbids: clients run small transactions that would
+// show every known one, record their requests and the answers, and package history judges these.
 //
 //	lists     append to lists, and read them: every cycle, from dirty write to write skew   (history.Appends)
 //	values    read and replace registers: lost updates, and cycles                          (history.Values)
@@ -9,7 +9,7 @@
 //	counter   read, add one, write: no lost update                                          (history.Counter)
 //	monotonic increments in the server, and reads: never backwards, at every level          (history.Monotonic)
 //	unique    many insert one name, which is UNIQUE: one wins, at every level               (history.Winners)
-//	race      many look whether a name is there and insert it if not: one wins              (history.Winners)
+//	race      many check whether a name exists and insert it if not: one wins               (history.Winners)
 //	skew      of two on call one may leave: never both                                      (rows at the end)
 //
 // All of it is plain PostgreSQL, so that the same program that finds nothing in Meridian can be seen to find something:

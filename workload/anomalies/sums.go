@@ -204,7 +204,7 @@ func (c *client) monotonic(ctx context.Context) error {
 	return c.end(&s.mono, o, v, false, err)
 }
 
-// name is what the next try races for.
+// name is the name for which the next try races.
 func (s *sums) name(which int) string {
 	return "n" + strconv.FormatInt(s.tries[which].Add(1)/raceTries, 10)
 }
@@ -223,12 +223,12 @@ func (c *client) unique(ctx context.Context) error {
 	how, note := c.outcome(err)
 	s.raced(0, history.Race{Key: name, Client: me, Outcome: how, Note: note})
 	if how == history.Failed {
-		return nil // that was the point
+		return nil // the constraint refused the name, as it should
 	}
 	return err
 }
 
-// race inserts a name if nobody has; no constraint watches.
+// race inserts a name if no row has it; no constraint forbids a second one.
 func (c *client) race(ctx context.Context) error {
 	s := &c.a.sums
 	name, me := s.name(1), int(s.rows.Add(1))
@@ -248,7 +248,7 @@ func (c *client) race(ctx context.Context) error {
 	return err
 }
 
-// skew: of a pair, one leaves if both are there.
+// skew: one of a pair leaves if both are on call.
 func (c *client) skew(ctx context.Context) error {
 	s := &c.a.sums
 	n := s.pairs.Add(1)
@@ -277,7 +277,7 @@ func (c *client) skew(ctx context.Context) error {
 	return err
 }
 
-// lastSums reads what the verdicts need.
+// lastSums reads the rows that the verdicts need.
 func (c *client) lastSums(ctx context.Context) error {
 	s := &c.a.sums
 	if err := c.audit(ctx, false); err != nil {

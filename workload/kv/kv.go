@@ -61,7 +61,7 @@ func (k *KV) Worker(_ context.Context, dice *rand.Rand) (workload.Step, error) {
 	}, nil
 }
 
-// Check implements workload.Workload: no key is there twice.
+// Check implements workload.Workload: no key exists twice.
 func (k *KV) Check(ctx context.Context, conn *pgx.Conn) error {
 	var n, distinct int64
 	if err := conn.QueryRow(ctx, "SELECT count(*), count(DISTINCT k) FROM kv").Scan(&n, &distinct); err != nil {

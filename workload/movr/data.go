@@ -85,7 +85,7 @@ var schema = [...]string{
 // Rows says how many rows to make. Every city has at least one user and one vehicle.
 type Rows struct{ Users, Vehicles, Rides, Locations, PromoCodes, UserPromoCodes int }
 
-// Sample is what the demonstration loads.
+// Sample is the sample that the demonstration loads.
 var Sample = Rows{Users: 50, Vehicles: 18, Rides: 120, Locations: 200, PromoCodes: 20, UserPromoCodes: 30}
 
 // insertRows bounds the rows of one INSERT.

@@ -1,5 +1,5 @@
 // Package movr is a company that rents bikes, scooters and skateboards in cities of three regions: the sample that
-// `meridian demo` loads, and a workload of what its customers do.
+// `meridian demo` loads, and a workload of its customers' operations.
 //
 //	users ----< rides >---- vehicles          every key begins with the city, so a region's cities can be kept
 //	  |           |            |              together, near the people who live there

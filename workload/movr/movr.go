@@ -39,7 +39,7 @@ func LoadSample(ctx context.Context, conn *pgx.Conn) error {
 	var pg *pgconn.PgError
 	switch {
 	case err == nil:
-		return nil // a load is one transaction: all of it is there
+		return nil // a load is one transaction: all rows exist
 	case errors.Is(err, pgx.ErrNoRows):
 		return Load(ctx, conn, Sample, 1, true)
 	case errors.As(err, &pg) && pg.Code == "42P01":
@@ -140,7 +140,7 @@ func (w *worker) history(ctx context.Context, conn *pgx.Conn, city int) error {
 		WHERE r.city = $1 AND r.rider_id = $2::uuid LIMIT 20`, Cities[city].Name, w.user(city)))
 }
 
-// start takes a free vehicle. That none is free, or that somebody was faster, is an ordinary outcome.
+// start takes a free vehicle. It is an ordinary outcome that none is free, or that another worker was faster.
 func (w *worker) start(ctx context.Context, conn *pgx.Conn, city int) error {
 	var r ride
 	err := workload.InTxn(ctx, conn, func(tx pgx.Tx) error {
@@ -169,7 +169,7 @@ func (w *worker) start(ctx context.Context, conn *pgx.Conn, city int) error {
 	return err
 }
 
-// end brings a vehicle back: of a ride of this worker or, if it has none, of any that an earlier run left.
+// end returns a vehicle: that of a ride of this worker or, if it has none, of any ride that an earlier run left open.
 func (w *worker) end(ctx context.Context, conn *pgx.Conn, city int) error {
 	var r ride
 	if n := len(w.open[city]); n > 0 {
@@ -192,7 +192,7 @@ func (w *worker) end(ctx context.Context, conn *pgx.Conn, city int) error {
 		tag, err := tx.Exec(ctx, "UPDATE rides SET end_address = $3, end_time = now(), revenue = $4::int / 100.0 WHERE city = $1 AND id = $2::uuid AND end_time IS NULL",
 			Cities[city].Name, r.id, address(w.dice), 100+w.dice.IntN(4000))
 		if err != nil || tag.RowsAffected() == 0 {
-			return err // somebody else ended it
+			return err // another worker ended it
 		}
 		_, err = tx.Exec(ctx, "UPDATE vehicles SET status = 'available', current_location = $3 WHERE city = $1 AND id = $2::uuid", Cities[city].Name, r.vehicle, address(w.dice))
 		return err

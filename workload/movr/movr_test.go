@@ -33,7 +33,7 @@ func load(t *testing.T, r Rows, seed uint64) map[string][][]string {
 	return tables
 }
 
-// TestRowsReferToEachOther holds the rows against the foreign keys and against what Check demands.
+// TestRowsReferToEachOther compares the rows with the foreign keys and with Check's invariants.
 func TestRowsReferToEachOther(t *testing.T) {
 	for _, r := range []Rows{Sample, New().Rows, {}, {Users: 10, Vehicles: 1200, Rides: 17, Locations: 40, PromoCodes: 3, UserPromoCodes: 100}} {
 		got := load(t, r, 1)
