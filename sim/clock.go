@@ -9,8 +9,8 @@ import (
 	"meridian/host"
 )
 
-// Clock is a host.Clock that can be wrong: offset from true time, fast or slow, and moved while a node runs. True
-// time is time.Now, virtual inside a bubble. Readings take no lock.
+// Clock is a host.Clock that can be wrong: it may be offset from true time, run fast or slow, and be moved while a node
+// runs. True time is time.Now, virtual inside a bubble. Readings take no lock.
 type Clock struct {
 	mu    sync.Mutex // serialises changes of state
 	state atomic.Pointer[clockState]
@@ -57,7 +57,7 @@ func (c *Clock) Monotonic() time.Duration {
 	return s.mono + s.elapsed(time.Now())
 }
 
-// change moves the reference point to now, so that readings so far stay as they were, and lets f edit the rest.
+// change moves the reference point to now, so that the present readings do not change, and lets f edit the rest.
 func (c *Clock) change(f func(*clockState)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *Clock) change(f func(*clockState)) {
 	d := s.elapsed(now)
 	next := &clockState{ref: now, mono: s.mono + d, wall: s.wall.Add(d), rate: s.rate, offset: s.offset, frozen: s.frozen}
 	if s.frozen {
-		next.ref = s.ref // the time since is still to come
+		next.ref = s.ref // time is counted from the new reference
 	}
 	f(next)
 	c.state.Store(next)
@@ -90,7 +90,7 @@ func (c *Clock) SetDrift(ppm float64) {
 // Freeze makes the readings stand still, as they do for a process that is stopped; timers go on.
 func (c *Clock) Freeze() { c.change(func(s *clockState) { s.frozen = true }) }
 
-// Thaw makes the clock go on, at what it would show if it had not been frozen.
+// Thaw makes the clock go on, with the reading that it would have if it had not been frozen.
 func (c *Clock) Thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *Clock) Error() time.Duration {
 	return s.wall.Add(s.elapsed(now)).Sub(now.Round(0))
 }
 
-// trueDuration is how long d of this clock takes.
+// trueDuration is the true time that d of this clock takes.
 func (c *Clock) trueDuration(d time.Duration) time.Duration {
 	if r := c.state.Load().rate; r != 1 {
 		return time.Duration(float64(d) / r)

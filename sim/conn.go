@@ -30,7 +30,7 @@ func (n *Network) connect(from, to *node, local, remote Addr) *conn {
 	return a
 }
 
-// drop forgets both ends. The caller holds n.mu.
+// drop removes both ends. The caller holds n.mu.
 func (n *Network) drop(c *conn) {
 	delete(n.conns, c)
 	delete(n.conns, c.peer)
@@ -48,14 +48,14 @@ func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.out.write(b)
 	if err != nil {
 		if errors.Is(err, syscall.EPIPE) {
-			c.in.fail() // sim.N6: who has heard of a reset hears of it on both sides
+			c.in.fail() // sim.N6: an end that has learned of a reset learns of it for reading and writing
 		}
 		err = &net.OpError{Op: "write", Net: "sim", Source: c.local, Addr: c.remote, Err: err}
 	}
 	return n, err
 }
 
-// Close implements net.Conn: the peer reads what was sent, then the end of the stream.
+// Close implements net.Conn: the peer reads all bytes sent, then the end of the stream.
 func (c *conn) Close() error {
 	c.net.mu.Lock()
 	delete(c.net.conns, c)
@@ -71,7 +71,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// reset ends the connection as the death of this end's process does: the peer hears of it one delay later, or, if
+// reset ends the connection as the death of this end's process does: the peer learns of it one delay later, or, if
 // silent, not before the machine is back (sim.N4).
 func (c *conn) reset(silent bool) {
 	c.net.mu.Lock()
@@ -125,7 +125,7 @@ type chunk struct {
 	err  error // io.EOF or a reset
 }
 
-// end is what a reader or a writer of a pipe waits with.
+// end is the timer and the signal of a pipe's waiting reader or writer.
 type end struct {
 	closed   bool
 	deadline time.Duration // zero: none
@@ -170,7 +170,7 @@ type pipe struct {
 	last     time.Duration // arrival of the newest chunk: none overtakes it (sim.N1)
 	finished bool          // the writer closed or was reset
 	reset    bool          // it was reset
-	failed   bool          // the reader's end has heard of a reset
+	failed   bool          // the reader's end has learned of a reset
 	muted    bool          // the writer's machine lost power: nothing arrives any more
 	goneAt   time.Duration // when the writer may learn that the reader closed; zero: it did not
 	r, w     end
@@ -228,7 +228,7 @@ func (p *pipe) read(b []byte) (int, error) {
 	}
 }
 
-// take copies what has arrived. An error stays at the head for ever.
+// take copies the bytes that have arrived. An error stays at the head for ever.
 func (p *pipe) take(b []byte, now time.Duration) (int, error) {
 	n := 0
 	for p.head < len(p.q) && n < len(b) {
@@ -288,7 +288,7 @@ func (p *pipe) write(b []byte) (int, error) {
 			if now >= p.goneAt && !p.back.blocked.Load() {
 				return sent, os.NewSyscallError("write", syscall.EPIPE)
 			}
-			return len(b), nil // sent to nobody, which the writer can't know yet (sim.N2)
+			return len(b), nil // the reader is gone, which the writer can't know yet (sim.N2)
 		}
 		if sent == len(b) {
 			return sent, nil
@@ -326,7 +326,7 @@ func (p *pipe) push(now time.Duration, c chunk) {
 	}
 }
 
-// finish ends the stream from the writer's side: with io.EOF after what was sent, or with a reset that overtakes it.
+// finish ends the stream from the writer's side: with io.EOF after the bytes sent, or with a reset that overtakes them.
 func (p *pipe) finish(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -351,7 +351,7 @@ func (p *pipe) fail() {
 	p.mu.Unlock()
 }
 
-// mute is finish without anybody hearing of it.
+// mute is finish without the reader learning of it.
 func (p *pipe) mute() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -360,7 +360,7 @@ func (p *pipe) mute() {
 	p.w.signal()
 }
 
-// unmute lets the reader hear the reset.
+// unmute delivers the reset to the reader.
 func (p *pipe) unmute() {
 	p.mu.Lock()
 	p.muted = false
@@ -395,7 +395,7 @@ func (p *pipe) hearOfReader() {
 	}
 }
 
-// resume delivers what a partition held back, one delay after it healed, and wakes the reader (sim.N3).
+// resume delivers the bytes that a partition held back, one delay after it healed, and wakes the reader (sim.N3).
 func (p *pipe) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -414,7 +414,7 @@ func (p *pipe) setDeadline(e *end, t time.Time) {
 	defer p.mu.Unlock()
 	e.deadline = 0
 	if !t.IsZero() {
-		// A deadline at or before the network's beginning has passed all the same.
+		// A deadline at or before the network's beginning has passed, too; zero would mean none.
 		e.deadline = max(t.Sub(p.link.net.start), 1)
 	}
 	e.signal()

@@ -17,7 +17,7 @@ import (
 // ErrDisk is the I/O error that a broken disk returns.
 var ErrDisk = errors.New("sim: input/output error")
 
-// Disk is one machine's disk, in memory. Synced data survives Crash; what was not survives by chance.
+// Disk is one machine's disk, in memory. Synced data survives Crash; other data survives by chance.
 type Disk struct {
 	faults diskFaults
 
@@ -38,12 +38,12 @@ type diskFaults struct {
 	syncs   atomic.Int64
 	written atomic.Int64
 	size    atomic.Int64 // zero: without end
-	used    atomic.Int64 // by all files, as of the last look; what is written since is added
+	used    atomic.Int64 // by all files, as of the last look; bytes written since are added
 	looked  atomic.Int64 // value of written at that look
 	trap    atomic.Pointer[syncTrap]
 }
 
-// syncTrap springs at the sync with a certain number.
+// syncTrap calls a function at the sync with a certain number.
 type syncTrap struct {
 	at   int64
 	once sync.Once
@@ -62,9 +62,9 @@ func (d *Disk) FS() vfs.FS {
 	return &diskFS{FS: d.mem, f: &d.faults, disk: d, lost: d.lost}
 }
 
-// Crash cuts the power: file systems lent before go on writing into the void, and the next FS holds what was synced
-// plus each unsynced block with the given probability. Cut the machine's network first, or the node could still
-// acknowledge what is now lost.
+// Crash cuts the power: writes to file systems that were lent before have no effect any more, and the next FS has the
+// synced data plus each unsynced block with the given probability. Cut the machine's network first, or the node could
+// still acknowledge writes that are now lost.
 func (d *Disk) Crash(unsyncedPercent int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,14 +77,14 @@ func (d *Disk) Crash(unsyncedPercent int) {
 // Image is a copy of a disk.
 type Image struct{ mem *vfs.MemFS }
 
-// Image copies what is durable, also from under a node that runs.
+// Image copies the durable data, also while a node runs.
 func (d *Disk) Image() *Image {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Image{d.mem.CrashClone(vfs.CrashCloneCfg{})}
 }
 
-// Restore puts a copy of an image in place of what is on the disk, whose machine must be down.
+// Restore replaces the contents of the disk, whose machine must be down, by a copy of an image.
 func (d *Disk) Restore(i *Image) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,17 +129,17 @@ func (d *Disk) SetSyncError(v bool) { d.faults.syncErr.Store(v) }
 // SetReadError makes every read fail with ErrDisk.
 func (d *Disk) SetReadError(v bool) { d.faults.readErr.Store(v) }
 
-// SetSyncDelay makes the syncs that begin from now on take that long. One takes place at a time, and serves all that was asked
-// for before it began; who asks later waits for the next. An awaited sync does not end before the delay is over: a
-// crash loses it. It is the engine's syncs for its callers that are slow (host.SlowDisk), not those for its own sake, which
-// it makes with a mutex held (host.H3).
+// SetSyncDelay makes the syncs that begin from now on take that long. One takes place at a time, and serves all requests made
+// before it began; later ones wait for the next. An awaited sync does not end before the delay is over: a crash loses it. Only
+// the syncs that the engine makes for its callers are slow (host.SlowDisk), not those of its own, which it makes with a mutex
+// held (host.H3).
 func (d *Disk) SetSyncDelay(delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.delay = delay
 }
 
-// beginSync says when a sync that is asked for now will be over; zero: at once.
+// beginSync is the time at which a sync that is requested now will be over; zero: at once.
 func (d *Disk) beginSync(now time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,8 +159,8 @@ func (d *Disk) beginSync(now time.Time) time.Time {
 	return d.queued
 }
 
-// OnSync calls f once, in the middle of the sync that is n from now: what that sync was to save is not saved yet. Zero
-// takes it back. f must not wait.
+// OnSync calls f once, in the middle of the n-th sync from now on: the data of that sync is not saved yet. Zero cancels
+// the call. f must not wait.
 func (d *Disk) OnSync(n int, f func()) {
 	if n <= 0 {
 		d.faults.trap.Store(nil)
@@ -194,7 +194,7 @@ func (f *diskFaults) space(op, name string) error {
 	return nil
 }
 
-// diskFS passes everything to the memory file system, past the faults.
+// diskFS passes all calls to the memory file system, unless a fault applies.
 type diskFS struct {
 	vfs.FS
 	f    *diskFaults
@@ -266,7 +266,7 @@ func (d *diskFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{TotalBytes: uint64(size), UsedBytes: uint64(n), AvailBytes: uint64(max(0, size-n))}, nil
 }
 
-// look counts what is there.
+// look counts the bytes of all files.
 func (d *diskFS) look() int64 {
 	n := used(d.FS, "")
 	d.f.used.Store(n)

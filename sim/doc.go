@@ -1,7 +1,7 @@
-// Package sim is the other maker of hosts: regions far apart, links that fail, disks that crash, clocks that drift.
+// Package sim makes simulated hosts: regions far apart, links that fail, disks that crash, clocks that drift.
 //
-// A node asks its host.Host for time, network, disk and dice, and cannot tell who answers. Here the answers come
-// from one process:
+// A node gets time, network, disk and dice from its host.Host, and cannot tell which implementation that is. Here all
+// hosts are in one process:
 //
 //	Machine ----- Clock     time.Now, which is virtual inside a testing/synctest bubble, bent by offset and drift
 //	   |--------- Disk      memory that keeps only what was synced when it crashes; can be full, slow or broken
@@ -24,10 +24,10 @@
 // A connection has TCP's guarantees:
 //
 //	sim.N1: bytes arrive in order, none is lost while both ends live, none is made up;
-//	sim.N2: nobody learns anything sooner than the link's delay: not the bytes, not the end of the stream, not a reset,
+//	sim.N2: neither end learns anything sooner than the link's delay: not the bytes, not the end of the stream, not a reset,
 //	    not that the other end has gone;
 //	sim.N3: a partition stalls and does not break: what was sent before or during it arrives, in order, one delay after
-//	    it heals; who wants to know sooner has to measure silence (transport does);
+//	    it heals; a node that is to learn of it sooner has to measure silence (transport does);
 //	sim.N4: a killed process resets its connections; a machine that lost power says nothing until it is back, and then
 //	    resets what its peers still believe to be open;
 //	sim.N5: a writer that is a window ahead of its reader waits: memory is bounded.

@@ -18,7 +18,7 @@ type MachineOptions struct {
 	Network      *Network
 	// Seed of the simulation; the machine's dice and disk derive from it and from Name.
 	Seed uint64
-	// Log defaults to nowhere.
+	// Log receives the machine's log; nil: nowhere.
 	Log *slog.Logger
 	// FS replaces the crashable memory disk, for a demonstration that keeps its data or wants plain memory. A
 	// machine with it can't lose unsynced bytes.
@@ -70,9 +70,9 @@ func (m *Machine) Boot(parent context.Context) *host.Host {
 	}
 }
 
-// Crash ends the incarnation from outside: nothing leaves the machine any more, then the disk loses what was not
-// synced, except for each block with the given probability. With power lost (silent) the peers hear nothing; otherwise
-// they are reset. The caller stops the node afterwards; nothing that it still does has an effect.
+// Crash ends the incarnation from outside: nothing leaves the machine any more, then the disk loses unsynced data,
+// except for each block with the given probability. If power is lost (silent) the peers get no reset. The caller stops
+// the node afterwards, whose further actions have no effect.
 func (m *Machine) Crash(unsyncedPercent int, silent bool) {
 	if silent {
 		m.network.PowerOff(m.Name)

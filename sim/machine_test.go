@@ -141,7 +141,7 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	h2.Group.Stop()
 }
 
-// TestSlowDisk: one sync at a time, which serves all that asked before it began; a crash ends all waits.
+// TestSlowDisk: one sync takes place at a time, and serves all requests made before it began; a crash ends all waits.
 func TestSlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDisk(1)

@@ -23,7 +23,7 @@ type NetworkOptions struct {
 	Jitter time.Duration
 	// BytesPerSecond bounds each direction of each pair of machines; zero is no bound.
 	BytesPerSecond int64
-	// WindowBytes bounds what one direction of a connection holds that was not read yet (sim.N5); default 16 MiB.
+	// WindowBytes bounds the unread bytes in one direction of a connection (sim.N5); default 16 MiB.
 	WindowBytes int
 	// Backlog bounds connections that a listener has not accepted; default 1024.
 	Backlog int
@@ -31,7 +31,7 @@ type NetworkOptions struct {
 	Seed uint64
 }
 
-// Network is the wires between machines.
+// Network is the network between machines.
 type Network struct {
 	opts  NetworkOptions
 	start time.Time
@@ -87,14 +87,14 @@ func (n *Network) Node(name, region string) *NodeNetwork {
 	return &NodeNetwork{n: nd, life: nd.life}
 }
 
-// NodeNetwork implements host.Network for one machine, until its process is killed: what a dying node still tries
+// NodeNetwork implements host.Network for one machine, until its process is killed: what a dying node attempts
 // afterwards fails. Addresses are <machine name>:port.
 type NodeNetwork struct {
 	n    *node
 	life uint64
 }
 
-// errDead is what the network tells a process that was killed and does not know it yet.
+// errDead is the network's error for a process that was killed and does not know it yet.
 var errDead = errors.New("sim: the process was killed")
 
 type linkKey struct{ from, to string }
@@ -189,7 +189,7 @@ func (n *Network) wakeDialers() {
 	n.changed = make(chan struct{})
 }
 
-// errNoHost is what a dial to a name that no machine has returns.
+// errNoHost is the error of a dial to a name that no machine has.
 var errNoHost = errors.New("no such host")
 
 // Dial implements host.Network: one round trip to a listener, a refusal if there is none, silence while the way or

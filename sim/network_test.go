@@ -206,7 +206,7 @@ func TestResetAndSlow(t *testing.T) {
 	})
 }
 
-// sim.N6: whoever was told by a write that the connection is gone need not wait to read it.
+// sim.N6: an end that learned from a write that the connection is gone need not wait for a read to say so.
 func TestResetSeenByWriter(t *testing.T) {
 	bubble(t, NetworkOptions{}, func(t *testing.T, n *Network) {
 		us, eu := pair(t, n)

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// LinkStats is what one direction between two machines has carried.
+// LinkStats counts the traffic of one direction between two machines.
 type LinkStats struct{ Bytes, Writes int64 }
 
 // pipesOn returns the ends that read from the link from->to. The caller holds n.mu.
@@ -108,7 +108,7 @@ func (n *Network) eachPair(ra, rb string, f func(a, b string)) {
 	}
 }
 
-// Slow adds a delay to what is sent from one machine to another from now on; zero removes it.
+// Slow adds a delay to bytes sent from one machine to another from now on; zero removes it.
 func (n *Network) Slow(from, to string, extra time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,7 +117,7 @@ func (n *Network) Slow(from, to string, extra time.Duration) {
 	}
 }
 
-// Reset breaks the connections that are open between two machines; both ends hear of it one delay later.
+// Reset breaks the connections that are open between two machines; both ends learn of it one delay later.
 func (n *Network) Reset(a, b string) {
 	for _, c := range n.connsOf(func(c *conn) bool {
 		return c.node.name == a && c.peer.node.name == b || c.node.name == b && c.peer.node.name == a
@@ -141,7 +141,7 @@ func (n *Network) connsOf(match func(*conn) bool) []*conn {
 // Kill ends a machine's listeners and connections as the death of its process does: peers are reset, and refused.
 func (n *Network) Kill(name string) { n.kill(name, false) }
 
-// PowerOff is a kill that nobody hears of; dials to the machine wait until PowerOn.
+// PowerOff is a kill of which no peer gets a reset; dials to the machine wait until PowerOn.
 func (n *Network) PowerOff(name string) {
 	n.mu.Lock()
 	if nd := n.nodes[name]; nd != nil {
@@ -190,7 +190,7 @@ func (n *Network) kill(name string, silent bool) {
 	}
 }
 
-// Stats is what the direction from one machine to another has carried.
+// Stats counts the traffic from one machine to another.
 func (n *Network) Stats(from, to string) LinkStats {
 	n.mu.Lock()
 	defer n.mu.Unlock()

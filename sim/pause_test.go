@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A frozen clock stands still, and is right again when it is thawed, whatever was done to it meanwhile.
+// A frozen clock stands still, and is right again when it is thawed, whatever changes were made meanwhile.
 func TestFreeze(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock()
@@ -36,7 +36,7 @@ func TestFreeze(t *testing.T) {
 	})
 }
 
-// A crash in the middle of a sync loses what the sync was to save, and nothing that an earlier one saved.
+// A crash in the middle of a sync loses the data of that sync, and nothing that an earlier one saved.
 func TestCrashWithinSync(t *testing.T) {
 	d := NewDisk(1)
 	write := func(name string) {

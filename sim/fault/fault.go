@@ -12,24 +12,24 @@ import (
 	"meridian/host"
 )
 
-// Kind is what an action does.
+// Kind is the kind of an action.
 type Kind string
 
 const (
-	// Crash kills the process of A; its disk loses what was not synced. Its peers are reset.
+	// Crash kills the process of A; its disk loses unsynced data, and connections are reset.
 	Crash Kind = "crash"
-	// PowerOff is a crash that the peers do not hear of.
+	// PowerOff is a crash of which the peers get no reset.
 	PowerOff Kind = "poweroff"
 	// Restart starts A again after Crash or PowerOff.
 	Restart Kind = "restart"
-	// Isolate cuts A off from everybody, as a long pause does; Rejoin undoes it.
+	// Isolate cuts A off from all others, as a long pause does; Rejoin undoes it.
 	Isolate Kind = "isolate"
 	Rejoin  Kind = "rejoin"
-	// Cut stalls both ways between A and B, CutOneWay what travels from A to B; Heal opens both ways.
+	// Cut stalls both ways between A and B, CutOneWay the way from A to B; Heal opens both ways.
 	Cut       Kind = "cut"
 	CutOneWay Kind = "cutoneway"
 	Heal      Kind = "heal"
-	// Slow adds Amount of delay to what travels from A to B; zero ends it.
+	// Slow adds Amount of delay to messages from A to B; zero ends it.
 	Slow Kind = "slow"
 	// Reset breaks the connections between A and B.
 	Reset Kind = "reset"
@@ -38,7 +38,7 @@ const (
 	// SlowDisk makes A's syncs take Amount; zero ends it.
 	SlowDisk Kind = "slowdisk"
 	// Pause stops A as SIGSTOP does: nothing goes in or out, and its clock stands still; after Resume the clock is right
-	// again, and what had arrived is read.
+	// again, and bytes that had arrived are read.
 	Pause  Kind = "pause"
 	Resume Kind = "resume"
 	// CrashSync is a Crash in the middle of a sync of A's disk: that many syncs from now, as many as Amount has
@@ -52,11 +52,11 @@ const (
 	Flap Kind = "flap"
 	// SkewFar is a Skew beyond what nodes may tolerate: A has to stop itself. It is for Options.Kinds as well.
 	SkewFar Kind = "skewfar"
-	// Behind is a Skew into the past of a node that hears others late, so that it does not learn the time from them: what
-	// it reads has been written in its future. It is for Options.Kinds as well; a plan has Skew and Slow instead.
+	// Behind is a Skew into the past of a node that gets messages late, so that it does not learn the time from them: the
+	// values that it reads were written in its future. It is for Options.Kinds as well; a plan has Skew and Slow instead.
 	Behind Kind = "behind"
-	// Brownout makes A's syncs slow, and then A loses its power: replies that had not waited for a sync promised what is lost. It is for
-	// Options.Kinds as well; a plan has SlowDisk, PowerOff and Restart instead.
+	// Brownout makes A's syncs slow, and then A loses its power: replies that did not wait for a sync have promised data that is lost.
+	// It is for Options.Kinds as well; a plan has SlowDisk, PowerOff and Restart instead.
 	Brownout Kind = "brownout"
 )
 
@@ -75,7 +75,7 @@ func (k Kind) operands() (nodes int, amount, ok bool) {
 	return 0, false, false
 }
 
-// Action is one thing that goes wrong, or right again.
+// Action is one fault, or its repair.
 type Action struct {
 	At     time.Duration
 	Kind   Kind
@@ -158,7 +158,7 @@ func byTime(a, b Action) int { return cmp.Compare(a.At, b.At) }
 
 // Options shape a generated plan.
 type Options struct {
-	// Nodes are the names of those that may fail.
+	// Nodes are the names of the nodes that may fail.
 	Nodes []string
 	// Duration is the plan's length; the last tenth is for repairs only.
 	Duration time.Duration
@@ -177,7 +177,8 @@ type Options struct {
 	FarSkew time.Duration
 	// MaxSlow bounds additional delay; default 500 ms.
 	MaxSlow time.Duration
-	// MaxSlowDisk bounds what a sync takes; default 2 s. Half of the slow disks are that slow, the others ten times faster.
+	// MaxSlowDisk bounds the time of a sync; default 2 s. Half of the slow disks are that slow, the others ten times
+	// faster.
 	MaxSlowDisk time.Duration
 }
 
@@ -210,7 +211,7 @@ func Generate(seed uint64, o Options) Plan {
 		return (mean/2 + time.Duration(r.Int64N(int64(mean)+1))).Truncate(grain)
 	}
 	last := o.Duration - o.Duration/10
-	// Until when each node, pair, clock or disk is broken: what is broken is not broken again, so that one repair
+	// busy has the time until which each node, pair, clock or disk is broken: none is broken twice, so that one repair
 	// does not undo two faults.
 	busy := map[string]time.Duration{}
 	var down []time.Duration // ends of the spans in which a node is down
@@ -309,7 +310,7 @@ func Generate(seed uint64, o Options) Plan {
 			if act.At >= end || busy[disk] >= at && busy[disk] != 0 {
 				continue
 			}
-			// It comes back soon, before all that it has forgotten is known elsewhere.
+			// It comes back soon, before all data that it has lost is replicated elsewhere.
 			end = min(end, act.At+around(500*time.Millisecond))
 			fix.At, busy[disk] = end, end
 			p = append(p, Action{At: at, Kind: SlowDisk, A: a, Amount: slow}, Action{At: end, Kind: SlowDisk, A: a})
@@ -346,9 +347,9 @@ func Generate(seed uint64, o Options) Plan {
 	return p
 }
 
-// Target is what a plan is carried out on: a simulated cluster.
+// Target is the cluster on which a plan is carried out.
 type Target interface {
-	// Crash ends a node's process; silent means that its peers are not told.
+	// Crash ends a node's process; silent means that its peers get no reset.
 	Crash(node string, silent bool) error
 	Restart(node string) error
 	Isolate(node string)
@@ -365,8 +366,8 @@ type Target interface {
 	Revive(node string) error
 }
 
-// Run carries out a plan; log, if not nil, hears of each action as it happens. It stops at the first error or when
-// ctx ends, and then leaves things as they are.
+// Run carries out a plan; it calls log, if not nil, with each action as it happens. It stops at the first error or when
+// ctx ends, without repairs.
 func Run(ctx context.Context, clock host.Clock, p Plan, t Target, log func(Action)) error {
 	start := clock.Monotonic()
 	for _, a := range p {

@@ -15,7 +15,7 @@ import (
 
 var all = []Kind{Crash, CrashSync, PowerOff, Isolate, Pause, Cut, CutOneWay, Slow, Reset, Skew, SlowDisk}
 
-// world is a target that only keeps score.
+// world is a target that only records the state of nodes and links.
 type world struct {
 	state map[string]string
 	start time.Time
@@ -160,7 +160,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A node that is behind hears everybody late for as long.
+// A node that is behind gets all messages late for as long.
 func TestBehind(t *testing.T) {
 	p := Generate(1, Options{Nodes: []string{"n1", "n2", "n3"}, Duration: 20 * time.Second, Kinds: []Kind{Behind}, MaxSkew: 100 * time.Millisecond})
 	begun := 0

@@ -8,7 +8,7 @@ import (
 )
 
 // TestAddColumnKeepsValues: a transaction adds a column and fills it; elsewhere a statement that was bound with the
-// version before, which is still in use (I7), waits for one of its rows. It must not write it without the new value.
+// earlier version, which is still in use (I7), waits for one of its rows. It must not write it without the new value.
 func TestAddColumnKeepsValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
@@ -25,7 +25,7 @@ func TestAddColumnKeepsValues(t *testing.T) {
 			exec(t, a, "ALTER TABLE t ADD COLUMN c int")
 			exec(t, a, "UPDATE t SET c = 7 WHERE id = 1")
 			done := make(chan error, 1)
-			go func() { // bound with the version of now, it waits for the row
+			go func() { // bound with the present version, it waits for the row
 				_, err := b.Exec(ctx, change)
 				done <- err
 			}()

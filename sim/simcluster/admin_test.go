@@ -17,7 +17,7 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// TestAdminHTTP asks a node what a monitor asks it.
+// TestAdminHTTP sends a node the requests of a monitor.
 func TestAdminHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {

@@ -32,8 +32,8 @@ func wantCode(t *testing.T, err error, code string) {
 	}
 }
 
-// TestAdmissionQueue: what a client meets whose statement queues for admission: it shows in pg_stat_activity,
-// statement_timeout bounds the wait, a cancel ends it, and a transaction that holds locks does not wait at all.
+// TestAdmissionQueue: a statement that queues for admission is visible in pg_stat_activity, statement_timeout bounds
+// its wait, a cancel ends it, and a transaction that holds locks does not wait at all.
 func TestAdmissionQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Configure: crowded})
@@ -51,7 +51,7 @@ func TestAdmissionQueue(t *testing.T) {
 		exec(t, conns[2], "SET statement_timeout = '100ms'")
 		exec(t, holder, "BEGIN")
 		exec(t, holder, "UPDATE t SET v = 1 WHERE id = 1")
-		time.Sleep(time.Second) // its place is somebody else's by now
+		time.Sleep(time.Second) // another session has its place by now
 
 		var all sync.WaitGroup
 		for _, conn := range conns[:2] {
@@ -159,9 +159,9 @@ func TestAdmissionNoDeadlock(t *testing.T) {
 }
 
 // TestAdmissionHotRow: a hundred clients update one row by prepared statements. They queue at the gate, in front of their
-// transactions, and a few at the row: a transaction that waits at the row for seconds has to show signs of life by writing a
-// record, and commits by it. With clients at all nodes, two of the
-// gates hear of waits at the row's leaseholder by its answers, late: about half of the clients queue at the gates.
+// transactions, and a few at the row: a transaction that waits at the row for seconds has to write a record for its
+// heartbeats, and commits by it. With clients at all nodes, two of the gates learn of waits at the row's leaseholder late,
+// from its answers: about half of the clients queue at the gates.
 func TestAdmissionHotRow(t *testing.T) {
 	for nodes, most := range map[int]int{1: 8, 3: 70} {
 		t.Run(fmt.Sprint("nodes=", nodes), func(t *testing.T) { testAdmissionHotRow(t, nodes, most) })

@@ -25,7 +25,7 @@ func ask[T any](t *testing.T, conn *pgx.Conn, sql string) (v T) {
 	return v
 }
 
-// TestAdvisoryLocksOverNodes: a lock of a session of one node excludes sessions of others, whatever becomes of the leaseholder of
+// TestAdvisoryLocksOverNodes: a lock of a session of one node excludes sessions of others, whatever happens to the leaseholder of
 // its key: the lease moves, the range splits at the lock, the leaseholder dies. Every node shows it. When the holder's node dies
 // it is free within seconds, for sessions that wait and for those that only try.
 func TestAdvisoryLocksOverNodes(t *testing.T) {
@@ -127,8 +127,8 @@ func TestAdvisoryLocksOverNodes(t *testing.T) {
 	})
 }
 
-// TestAdvisoryLockOfTheCutOff: a session whose node is cut off from the others is ended before another session is given its lock, and
-// what its transaction had under way does not commit.
+// TestAdvisoryLockOfTheCutOff: a session whose node is cut off from the others is ended before another session gets its lock, and its
+// open transaction does not commit.
 func TestAdvisoryLockOfTheCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, admin := lockCluster(t, 1)

@@ -55,7 +55,7 @@ func TestCampaignAnomalies(t *testing.T) {
 	}
 }
 
-// anomalySeed runs the workload and returns what the cluster and the plan were.
+// anomalySeed runs the workload and returns a description of the cluster and the plan.
 func anomalySeed(t *testing.T, a *anomalies.Anomalies, seed uint64) string {
 	dice := rand.New(rand.NewPCG(seed, 0xa40))
 	o := simcluster.Options{Seed: seed, Log: logTo()}
@@ -103,7 +103,7 @@ func anomalySeed(t *testing.T, a *anomalies.Anomalies, seed uint64) string {
 	time.Sleep(5 * time.Second)
 	close(stop)
 	wg.Wait()
-	time.Sleep(5 * time.Second) // what was left behind expires
+	time.Sleep(5 * time.Second) // leases and locks that were left behind expire
 	for end := time.Now().Add(time.Minute); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		conn, err := c.Connect(ctx, 0, "defaultdb")

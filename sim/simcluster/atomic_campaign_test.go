@@ -25,9 +25,9 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// The campaign of atomic transactions: random transactions of data definition and rows, whose gateways die anywhere. Each writes
-// a row of its own in log, which says whether it has committed. In the end all that a transaction has made is there if that row is,
-// and nothing otherwise; no table is locked, nothing is stored of indexes that are not there, and the replicas agree (I2, schemachange.SC5).
+// The campaign of atomic transactions: random transactions of data definition and rows, whose gateways die anywhere. Each writes a row of
+// its own in log, which says whether it has committed. In the end everything that a transaction has made exists if that row does, and
+// nothing otherwise; no table is locked, no data of indexes that do not exist is stored, and the replicas agree (I2, schemachange.SC5).
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 
 const (
@@ -67,9 +67,9 @@ type atomicCampaign struct {
 	told map[int64]history.Outcome
 }
 
-// atomicThing is something that a transaction has made, and perhaps another has dropped.
+// atomicThing is an object that a transaction has made, and that another may have dropped.
 type atomicThing struct {
-	query          string // a number that is one if it is there
+	query          string // a number that is one if it exists
 	by, dropped    int64
 	kind, on, name string
 }
@@ -203,7 +203,7 @@ func (k *atomicCampaign) step(cl *client) {
 		case 4:
 			texts = append(texts, fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT IF EXISTS k%d, ADD CONSTRAINT k%d CHECK (v < 1000)", t, id, id))
 			thing("check", fmt.Sprintf("k%d", id), fmt.Sprintf("SELECT count(*) FROM pg_constraint WHERE conname = 'k%d'", id))
-		case 5: // what an earlier transaction has made goes
+		case 5: // an object of an earlier transaction is dropped
 			k.mu.Lock()
 			for i := range k.made {
 				x := &k.made[i]
@@ -263,7 +263,7 @@ func (k *atomicCampaign) step(cl *client) {
 	}
 }
 
-// compare looks for what each transaction has made.
+// compare looks for the objects that each transaction has made.
 func (k *atomicCampaign) compare(ctx context.Context, i int) error {
 	conn, err := k.c.Connect(ctx, i, "defaultdb")
 	if err != nil {
@@ -302,7 +302,7 @@ func (k *atomicCampaign) compare(ctx context.Context, i int) error {
 			k.problem("%s of transaction %d (committed: %v; dropped by %d: %v) is there: %v, seen from %s", x.kind+" "+x.name, x.by, committed[x.by], x.dropped, committed[x.dropped], n == 1, k.c.Machines[i].Name)
 		}
 	}
-	// Nothing is left that no transaction has told of.
+	// No object exists that no committed transaction has made.
 	var left int
 	if err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 's%' AND schemaname = 'public'").Scan(&left); err != nil {
 		return err
@@ -313,7 +313,7 @@ func (k *atomicCampaign) compare(ctx context.Context, i int) error {
 	return nil
 }
 
-// unlocked looks whether every table can be locked.
+// unlocked checks that every table can be locked.
 func (k *atomicCampaign) unlocked(ctx context.Context, i int) error {
 	conn, err := k.c.Connect(ctx, i, "defaultdb")
 	if err != nil {

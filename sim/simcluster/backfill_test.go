@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestIndexOfHotRows: indexes are filled from another region while some rows are written all the time, so that whoever reads them
-// all, and writes a wide-area round trip later, never finds them as they were. Only these rows may take more than one try.
+// TestIndexOfHotRows: indexes are filled from another region while some rows are written all the time, so that a transaction that
+// reads them all, and writes a wide-area round trip later, always finds some changed. Only these rows may take more than one try.
 func TestIndexOfHotRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)

@@ -17,21 +17,22 @@ import (
 	"meridian/version"
 )
 
-// binaries has the nodes of a campaign run two binaries, that of the oldest version with which the build works and the next one, while somebody upgrades the
-// cluster: each start draws which of them, until the nodes are brought to the next one and the upgrade is finalised, by hand or by itself; from then on stores refuse
-// the earlier one, which is drawn again. In one seed of four that never happens on purpose. It watches over version.CV1 and version.CV2.
+// binaries has the nodes of a campaign run two binaries, that of the oldest version with which the build works and the next one, while an operator
+// upgrades the cluster: each start draws one of the two, until the nodes are brought to the next one and the upgrade is finalized, by hand or by
+// itself; from then on stores refuse the earlier one, and the draw is repeated. In one seed of four the upgrade is left out on purpose. It checks
+// version.CV1 and version.CV2.
 type binaries struct {
 	earlier, later version.Binary
 	c              *simcluster.Cluster
 	problem        func(format string, args ...any)
 	say            func(format string, args ...any)
-	turn           chan struct{} // nil, or holds an element while somebody crashes nodes or looks into them
+	turn           chan struct{} // nil, or holds an element while a goroutine crashes nodes or looks into them
 
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	dice     *rand.Rand
 	begun    bool // the cluster exists; before, node 0 runs the earlier binary
 	rolling  bool // the nodes are to get the later binary, and stay there
-	resting  bool // nobody restarts nodes
+	resting  bool // nodes are not restarted
 	busy     bool // the operator is restarting one
 	runs     []version.Binary
 	acting   []version.Version // the latest version that a machine's node was seen to act by
@@ -45,14 +46,14 @@ type binaries struct {
 func newBinaries(seed uint64, o *simcluster.Options) *binaries {
 	b := &binaries{earlier: version.Binary{Own: version.Built().Oldest, Oldest: version.Built().Oldest}, later: version.Built(),
 		dice: rand.New(rand.NewPCG(seed, 0xb19a)), watched: map[*server.Node]bool{}}
-	if b.later == b.earlier { // a release without a next one: its version without what that would bring
+	if b.later == b.earlier { // a release without a next one: both binaries have its version
 		b.later.Own.Minor++
 	}
 	o.Binary = b.boot
 	return b
 }
 
-// attach is called when the cluster is there. Defects go to problem, events to say.
+// attach is called when the cluster exists. Defects go to problem, events to say.
 func (b *binaries) attach(c *simcluster.Cluster, problem, say func(format string, args ...any)) {
 	b.c, b.problem, b.say = c, problem, say
 	b.mu.Lock()
@@ -100,7 +101,7 @@ func (b *binaries) tooOld(i int, err error) bool {
 	return true
 }
 
-// stop does what stops a node, in its turn.
+// stop calls do, which stops a node, in its turn.
 func (b *binaries) stop(do func()) {
 	if b.turn != nil {
 		b.turn <- struct{}{}
@@ -115,7 +116,7 @@ func (b *binaries) restart(i int) {
 	}
 }
 
-// run upgrades the cluster until stop is closed, or all is done and stays so.
+// run upgrades the cluster until stop is closed, or the upgrade is complete.
 func (b *binaries) run(stop chan struct{}) {
 	b.mu.Lock()
 	dice := rand.New(rand.NewPCG(b.dice.Uint64(), 1))
@@ -184,7 +185,8 @@ func (b *binaries) run(stop chan struct{}) {
 	}
 }
 
-// begin has the operator work, and nodes watched that stop by themselves, for a campaign that does not watch them itself. The function that it returns ends both.
+// begin starts the operator, and a watch for nodes that stop by themselves, for a campaign that has none of its own. The function that it returns
+// ends both.
 func (b *binaries) begin() (end func()) {
 	stop := make(chan struct{})
 	var both sync.WaitGroup
@@ -307,7 +309,7 @@ func (b *binaries) raised(i int, v version.Version) {
 	}
 }
 
-// marked reads what the marker of a machine's store has durably.
+// marked reads the durable marker of a machine's store.
 func marked(m *sim.Machine) (acting, promised version.Version) {
 	d := sim.NewDisk(0)
 	d.Restore(m.Disk.Image())
@@ -338,7 +340,7 @@ func marked(m *sim.Machine) (acting, promised version.Version) {
 	return acting, promised
 }
 
-// rest says whether nodes are left alone, as while others start all that are down, or measure how soon they serve. It returns when they are.
+// rest says whether restarts pause, while others start all nodes that are down or measure how soon they serve. It returns when they do.
 func (b *binaries) rest(on bool) {
 	for {
 		b.mu.Lock()
@@ -373,8 +375,8 @@ func (b *binaries) ready() {
 	}
 }
 
-// complete waits, once all is whole, until an upgrade that was wanted is finalised, and starts nodes once more: their stores refuse the earlier binary
-// then.
+// complete waits, once all nodes are up, until an intended upgrade is finalized, and starts nodes once more: their stores then refuse the earlier
+// binary.
 func (b *binaries) complete() {
 	for range 900 { // in five regions each step of the next build, which has four, takes seconds
 		b.mu.Lock()

@@ -31,7 +31,7 @@ func (k *campaign) recovered() {
 			ctx, cancel := context.WithDeadline(context.Background(), healed.Add(within))
 			defer cancel()
 			var err error
-			var took []time.Duration // of what was served already; the load goes on, so it is not asked for again
+			var took []time.Duration // of statements that were served already; the load goes on, so they are not repeated
 			for {
 				if took, err = k.touchAll(ctx, i, took); err == nil || ctx.Err() != nil {
 					break
@@ -49,7 +49,7 @@ func (k *campaign) recovered() {
 	k.recovery = time.Since(healed)
 }
 
-// touchAll goes on after as many statements as have been served, and says how long each took.
+// touchAll goes on after the statements that have been served, and returns how long each took.
 func (k *campaign) touchAll(ctx context.Context, i int, took []time.Duration) ([]time.Duration, error) {
 	conn, err := k.c.Connect(ctx, i, "defaultdb")
 	if err != nil {
@@ -69,10 +69,10 @@ func (k *campaign) touchAll(ctx context.Context, i int, took []time.Duration) ([
 	return took, nil
 }
 
-// verify compares what there is with what was promised, from every node.
+// verify compares the rows with the acknowledged ones, from every node.
 func (k *campaign) verify() { k.everywhere(k.verifyFrom) }
 
-// everywhere reports what a check says at each node. One that loses against a transaction is made again.
+// everywhere runs a check at each node and reports its errors. A check that loses a conflict is repeated.
 func (k *campaign) everywhere(check func(ctx context.Context, i int) error) {
 	for i, m := range k.c.Machines {
 		var err error
@@ -93,7 +93,7 @@ func (k *campaign) everywhere(check func(ctx context.Context, i int) error) {
 	}
 }
 
-// dump writes what every goroutine does to the file that MERIDIAN_DUMP names, once.
+// dump writes the stacks of all goroutines to the file that MERIDIAN_DUMP names, once.
 func (k *campaign) dump() {
 	name := os.Getenv("MERIDIAN_DUMP")
 	k.mu.Lock()
@@ -108,7 +108,7 @@ func (k *campaign) dump() {
 		return
 	}
 	defer f.Close()
-	for range 3 { // what stands still shows
+	for range 3 { // the difference shows what stands still
 		fmt.Fprintf(f, "at %s\n", k.now())
 		for i := range k.c.Len() {
 			if n := k.c.Node(i); n != nil && n.Store() != nil {

@@ -23,11 +23,11 @@ type client struct {
 	dice *rand.Rand
 	conn *pgx.Conn
 	at   int
-	// other is who is told, by whoever relays.
+	// other is the client that is told of a relayed write.
 	other *client
-	// limit is how long it waits for an answer; zero is opTimeout.
+	// limit is how long the client waits for an answer; zero is opTimeout.
 	limit time.Duration
-	// explain, if any, knows errors that the workload expects, and what they say of the outcome.
+	// explain, if any, recognizes errors that the workload expects, and returns the outcome that they imply.
 	explain func(*pgconn.PgError) (history.Outcome, bool)
 }
 
@@ -58,7 +58,7 @@ func (cl *client) connect() error {
 	return nil
 }
 
-// do runs f on a connection and says what became of it.
+// do runs f on a connection and returns its outcome.
 func (cl *client) do(what string, f func(ctx context.Context, conn *pgx.Conn) error) (history.Outcome, string) {
 	if err := cl.connect(); err != nil {
 		cl.k.count(&cl.k.codes, "no connection")
@@ -75,7 +75,7 @@ func (cl *client) do(what string, f func(ctx context.Context, conn *pgx.Conn) er
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		cl.close()
-		// Not asked: pgconn.SafeToRetry, which also says so of a COMMIT whose answer did not come ("conn closed").
+		// pgconn.SafeToRetry is of no use here: it is true also for a COMMIT whose answer did not come ("conn closed").
 		cl.k.count(&cl.k.codes, "lost")
 		return history.Unknown, node + ": " + err.Error()
 	}
@@ -179,7 +179,7 @@ func (cl *client) transfer() {
 	})
 }
 
-// audit adds up what there should be, in one statement or two, and counts pairs.
+// audit adds up the accounts, in one statement or two, and counts pairs.
 func (cl *client) audit() {
 	switch cl.dice.IntN(3) {
 	case 0:
@@ -234,8 +234,8 @@ func (cl *client) register() {
 	cl.operate(op, false)
 }
 
-// relay writes a row, and as soon as that is acknowledged, reads it through another gateway, which may not have heard of
-// anything since: if its clock is behind, all that makes the read find the row is its uncertainty interval (I4).
+// relay writes a row, and as soon as that is acknowledged, reads it through another gateway, which may have had no
+// message since: if its clock is behind, only its uncertainty interval makes the read find the row (I4).
 func (cl *client) relay() {
 	k := cl.k
 	if cl.other == nil {
@@ -252,8 +252,8 @@ func (cl *client) relay() {
 	}
 }
 
-// operate does an operation on a register. A read between BEGIN and COMMIT has its gateway's time; one alone may have its
-// leaseholder's.
+// operate does an operation on a register. A read between BEGIN and COMMIT has its gateway's time; a single one may have
+// its leaseholder's.
 func (cl *client) operate(op history.Op, txn bool) history.Outcome {
 	k := cl.k
 	op.Client, op.When = cl.id, k.now()
@@ -312,11 +312,11 @@ func (cl *client) pair() {
 	k.pairs[id] = ending{how, fmt.Sprintf("%s %s", k.now(), note)}
 }
 
-// uniqueInsert wants a name that others want too.
+// uniqueInsert inserts a name that others insert too.
 func (cl *client) uniqueInsert() {
 	k := cl.k
 	id := k.ids.Add(1)
-	// The names move on with time, so that there is always one that nobody has yet.
+	// The names move on with time, so that there is always one that is free.
 	name := fmt.Sprintf("name%d", int(k.now()/time.Second)*4+cl.dice.IntN(uniqueNames))
 	how, note := cl.do("unique", func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "INSERT INTO uq VALUES ($1, $2)", id, name)

@@ -28,18 +28,18 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// The campaign: for each seed a cluster, clients that know what they were promised, and a plan of faults. Nothing that
-// was acknowledged may be lost (I1), no transaction may be seen in part (I2), money is neither made nor lost (I3), single
-// keys are linearizable (I4), and once everything is whole again, everybody is served soon.
+// The campaign: for each seed a cluster, clients that remember the answers that they got, and a plan of faults. No
+// acknowledged write may be lost (I1), no transaction may be seen in part (I2), money is neither made nor lost (I3),
+// single keys are linearizable (I4), and once all faults are repaired, every client is served soon.
 //
 //	MERIDIAN_SEEDS=n   that many seeds instead of a few; MERIDIAN_FIRST=n begins elsewhere
-//	MERIDIAN_SEED=n    this seed alone, with what happened printed
+//	MERIDIAN_SEED=n    this seed alone, with a log of events
 //	MERIDIAN_PLAN=file faults from a file instead of the seed's (fault.Parse)
 //	MERIDIAN_KINDS=a,b faults of these kinds only
 
 const (
 	faultsLast  = 25 * time.Second // of virtual time
-	recoverIn   = 20 * time.Second // everybody is served, once all is healed
+	recoverIn   = 20 * time.Second // every client is served, once all faults are repaired
 	recoverFar  = 30 * time.Second // in five regions, where each of those in line at a row takes a second, at two rows in turn
 	opTimeout   = 6 * time.Second
 	accounts    = 20
@@ -110,7 +110,7 @@ func TestCampaign(t *testing.T) {
 	}
 }
 
-// probeTable is which seeds reached which rare branch.
+// probeTable has the seeds that reached each rare branch.
 type probeTable map[string][]int
 
 func (p probeTable) add(seed int, s *probe.Set) {
@@ -179,7 +179,7 @@ type campaign struct {
 	dumped   bool
 }
 
-// ending is what a client was told.
+// ending is the outcome that a client got.
 type ending struct {
 	how  history.Outcome
 	note string
@@ -342,17 +342,17 @@ func (k *campaign) run(t *testing.T) {
 	<-watch
 	k.took = time.Since(k.start)
 	k.c.Stop()
-	time.Sleep(20 * time.Second) // connections that nobody closed give up
+	time.Sleep(20 * time.Second) // connections that were not closed time out
 }
 
-// say prints what happens when a single seed is replayed.
+// say prints events when a single seed is replayed.
 func (k *campaign) say(format string, args ...any) {
 	if os.Getenv("MERIDIAN_SEED") != "" {
 		fmt.Fprintf(os.Stderr, "%10s  %s\n", k.now(), fmt.Sprintf(format, args...))
 	}
 }
 
-// watch reports nodes that stop by themselves: no fault of a plan is a reason to.
+// watch reports nodes that stop by themselves: no fault of a plan is a reason to stop.
 func (k *campaign) watch(stop chan struct{}) chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -12,8 +12,8 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// TestShowClusterClocks: each node tells how far the others' clocks are from its own, how sure it is of that, and when
-// it last looked.
+// TestShowClusterClocks: each node shows the offsets of the others' clocks from its own, their errors, and the times of
+// their measurement.
 func TestShowClusterClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})

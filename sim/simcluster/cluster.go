@@ -52,9 +52,9 @@ type Options struct {
 	// LostRequests is the share of package register's requests to single replicas that are lost, half of them after they were served. So an
 	// operation reaches now these, now those replicas, and a state that no quorum shares is seen soon.
 	LostRequests float64
-	// Binary, if any, says what node i's binary can do, at each start. It is asked once more if the store refuses that as too old or too
-	// new, with the error. With it, nodes are restarted in addition to the plan of faults: a node that a Target is to restart may run
-	// already.
+	// Binary, if any, has the versions of node i's binary, at each start. It is called once more, with the error, if the store refuses
+	// that binary as too old or too new. With it, nodes are restarted in addition to the plan of faults: a node that a Target is to
+	// restart may run already.
 	Binary func(i int, refused error) version.Binary
 	// Configure may change a node's options before each start.
 	Configure func(i int, o *server.Options)
@@ -71,7 +71,7 @@ type Cluster struct {
 	mu    sync.Mutex // guards the fields below; nothing is taken after it
 	nodes []*server.Node
 	hosts []*host.Host // of the machines' last boots
-	// registers are the gateways of package register's protocol; those of nodes that are down are no use.
+	// registers are the gateways of package register's protocol; those of nodes that are down can't be used.
 	registers []*register.Client
 	// ending are closed when nothing is left of the machines' last nodes that were stopped or crashed; nil: none was. A node's is set
 	// at the same moment at which it leaves nodes, so that no other one is started while it still has the store, or is still to lose what was not synced.
@@ -148,8 +148,9 @@ func (c *Cluster) Boot(i int) {
 	}
 }
 
-// TryBoot is Boot for a node that may have reasons not to start. With Options.Binary, several callers may start and stop the same node at the same time: it
-// waits for the end of the node before, is nothing if the node runs, and leaves the machine down, without an error, if that crashes meanwhile.
+// TryBoot is Boot for a node whose start may fail. With Options.Binary, several callers may start and stop the same node at the same time: TryBoot
+// waits until the machine's earlier node has ended, does nothing if a node runs, and leaves the machine down, without an error, if it crashes
+// meanwhile.
 func (c *Cluster) TryBoot(i int) error {
 	c.booting[i] <- struct{}{}
 	defer func() { <-c.booting[i] }()
@@ -202,7 +203,7 @@ func (c *Cluster) boot(i int, b version.Binary) error {
 			if name != leader.ProbeSplit {
 				return
 			}
-			// One in three lasts, as on a machine that has something else to do.
+			// One in three takes a while, as on a busy machine.
 			if n := c.splits.Add(1); n%3 == 0 {
 				time.Sleep(c.o.SplitsLast * time.Duration(n*37%100) / 100)
 			}
@@ -297,7 +298,8 @@ func (c *Cluster) Node(i int) *server.Node {
 	return c.nodes[i]
 }
 
-// take makes node i one that is down, and returns it for the caller to end; nil: it is down already. gone is to be closed when nothing is left of it.
+// take marks node i as down, and returns it for the caller to end; nil: it is down already. The caller closes gone when the node's last goroutine has
+// ended.
 func (c *Cluster) take(i int) (n *server.Node, gone chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,8 +333,8 @@ func (c *Cluster) Crash(i, unsyncedPercent int, silent bool) {
 	go c.end(n, gone) // its further actions have no effect; it may take its time
 }
 
-// CrashAtSync crashes node i in the middle of the sync of its disk that is as many syncs away; nothing of what that was to
-// save survives. It returns at once.
+// CrashAtSync crashes node i in the middle of the given sync of its disk, counted from now; the data of that sync is lost.
+// It returns at once.
 func (c *Cluster) CrashAtSync(i, syncs int) {
 	m := c.Machines[i]
 	m.Disk.OnSync(syncs, func() {
@@ -374,7 +376,7 @@ func (c *Cluster) stop(n *server.Node) {
 	n.Stop()
 }
 
-// ended returns when nothing is left of what was node i, if that was stopped or crashed.
+// ended returns when all goroutines of machine i's last node have ended, if that was stopped or crashed.
 func (c *Cluster) ended(i int) {
 	c.mu.Lock()
 	gone := c.ending[i]

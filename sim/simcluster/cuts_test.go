@@ -47,7 +47,7 @@ func (c cut) String() string {
 	return strings.Join(out, " ")
 }
 
-// component is the nodes that node i can talk to, in both directions, by way of others too.
+// component is the set of nodes with which node i can exchange messages, directly or through others.
 func (c cut) component(i int) (nodes uint64) {
 	nodes = 1 << i
 	for more := true; more; {
@@ -77,7 +77,7 @@ func (c cut) permuted(p []int) cut {
 	return out
 }
 
-// structures are the cuts of n nodes, but for those that are another one with nodes renamed; the first fixed nodes keep
+// structures are the cuts of n nodes, one of those that differ only in the nodes' names; the first fixed nodes keep
 // their names, because they have leases. Undirected cuts have both ways of a link, or none.
 func structures(n, fixed int, directed bool) (out []cut) {
 	var perms [][]int
@@ -140,7 +140,7 @@ const (
 
 var cutErrors = map[string]bool{"40003": true, "57P03": true, "40001": true, "08006": true}
 
-// cutStatement is what a client has met.
+// cutStatement is a client's statement and its outcome.
 type cutStatement struct {
 	gateway    int
 	kind       string
@@ -184,7 +184,7 @@ func newCutCluster(t *testing.T, o simcluster.Options, replicas int) *cutCluster
 			switch {
 			case err == nil:
 				x.acked[g]++
-			case code(err) == "40003" || len(code(err)) != 5: // or nothing was heard
+			case code(err) == "40003" || len(code(err)) != 5: // or no answer came
 				x.maybe[g]++
 			}
 			return err
@@ -234,8 +234,8 @@ func (x *cutCluster) client(g int, kind string, f func(ctx context.Context, conn
 	})
 }
 
-// try cuts links for a while, heals them, and judges what the clients saw. The quorum of every range is counted in each
-// gateway's component.
+// try cuts links for a while, heals them, and judges the clients' statements. The quorum of every range is counted in
+// each gateway's component.
 func (x *cutCluster) try(name string, k cut) {
 	t := x.t
 	quorate := x.quorate(k)
@@ -279,7 +279,7 @@ func (x *cutCluster) try(name string, k cut) {
 				complain(s, "long after the links were back")
 			}
 		case s.start.After(healed):
-			// It may meet what the cut has left, but no longer than a statement that met the cut.
+			// It may be delayed by effects of the cut, but no longer than a statement during the cut.
 			if took > cutRefused {
 				complain(s, "after the links were back")
 			}
@@ -354,7 +354,7 @@ func (x *cutCluster) leases(system, user int) {
 	time.Sleep(time.Second)
 }
 
-// end stops the clients and compares what is stored with what they were told.
+// end stops the clients and compares the rows with the outcomes that they got.
 func (x *cutCluster) end() {
 	x.stop.Store(true)
 	x.wg.Wait()

@@ -14,8 +14,9 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// Transactions wait for each other by way of versions of descriptors: each has used a table that another wants for itself. One of
-// them is told of a deadlock as soon as of any other (lease.L6, txn.TX7), and the others go on. With transaction_replay, all do.
+// Transactions wait for each other through versions of descriptors: each has used a table that another wants to lock. One of them
+// gets the error of a deadlock as soon as for any other (lease.L6, txn.TX7), and the others go on. With transaction_replay, all
+// do.
 func TestDefinitionDeadlocks(t *testing.T) {
 	rings := [][][2]string{
 		{{"SELECT * FROM t0", "ALTER TABLE t1 ADD COLUMN w0 int"}, {"SELECT * FROM t1", "ALTER TABLE t0 ADD COLUMN w1 int"}},
@@ -85,7 +86,8 @@ func TestDefinitionDeadlocks(t *testing.T) {
 						case pg.Code == "40P01" && replay == "off":
 							failed++
 						case pg.Code == "42P01" || pg.Code == "40001" || pg.Code == "40P01" && i == 4:
-							// The rows that it has read, or the table that it was to drop, are gone; or it would lose a lock that the client has asked for.
+							// The rows that the transaction has read, or the table that it was to drop, are gone; or it would lose a lock that the client
+							// has asked for.
 							if replay == "off" {
 								t.Errorf("%s: %s: %v", what, ring[o.k][1], o.err)
 							}

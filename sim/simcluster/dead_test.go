@@ -52,8 +52,7 @@ func changesOf(ctx context.Context, db *txn.DB, start keys.Key) (out []kv.RangeD
 }
 
 // keptVoters checks every configuration change that any range of the cluster has ever applied: none leaves fewer voters than
-// before if that is less than what is asked for, and none ends at an even number that is more than before. It returns how
-// many changes it looked at.
+// before if that is less than configured, and none ends at a larger even number. It returns the number of changes.
 func keptVoters(t *testing.T, c *simcluster.Cluster, i, asked int) (changes int) {
 	t.Helper()
 	ctx := context.Background()
@@ -86,10 +85,10 @@ func keptVoters(t *testing.T, c *simcluster.Cluster, i, asked int) (changes int)
 	return changes
 }
 
-// TestDeadCampaign kills nodes of clusters of three to nine, for minutes or hours, now and then more than a range survives,
-// and takes some out for good, with others joining. Acknowledged writes stay; no configuration change leaves fewer voters
-// than before if that is less than what is asked for (placement.P2), which is checked of every change that was ever applied; and when
-// all nodes are back, all ranges have all their voters.
+// TestDeadCampaign kills nodes of clusters of three to nine, for minutes or hours, now and then more than a range survives, and takes
+// some out for good, with others joining. Acknowledged writes stay; no configuration change leaves fewer voters than before if that
+// is less than configured (placement.P2), which is checked for every change that was ever applied; and when all nodes are back, all
+// ranges have all their voters.
 func TestDeadCampaign(t *testing.T) {
 	for _, seed := range seedsAsked(t, 1, 1) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -105,7 +104,7 @@ func deadForHours(t *testing.T, seed uint64) {
 		asked = 5
 	}
 	if seed == 1 {
-		nodes, asked = 3, 3 // the case that was found
+		nodes, asked = 3, 3 // the case of the defect
 	}
 	joiners := dice.IntN(2)
 	c := simcluster.New(t, simcluster.Options{Log: logTo(), NodesPerRegion: nodes + joiners, Seed: seed})
@@ -163,7 +162,7 @@ func deadForHours(t *testing.T, seed uint64) {
 				c.Crash(i, dice.IntN(2)*50, dice.IntN(2) == 0)
 			}
 			dead[i] = true
-			// One after the other, so that what can be repaired in between is.
+			// The nodes die one after the other, with time for repairs in between.
 			time.Sleep(time.Duration(dice.IntN(3)) * 4 * time.Minute)
 			write()
 		}
@@ -202,8 +201,8 @@ func deadForHours(t *testing.T, seed uint64) {
 	rest(t, c)
 }
 
-// TestForgottenDeadNode: a node is dead, and all others are started again, so that none of them has ever heard of it. It counts
-// as dead all the same, and is replaced.
+// TestForgottenDeadNode: a node is dead, and all others are started again, so that none of them has had a message of it. It
+// still counts as dead, and is replaced.
 func TestForgottenDeadNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 4})
@@ -250,8 +249,9 @@ func TestForgottenDeadNode(t *testing.T) {
 	})
 }
 
-// TestSleepWithoutTheDead: a range sleeps though one of its replicas is on a dead node, for as long as that is dead; when
-// it is live again, whether it was started anew or had only been cut off with its replica asleep, it gets what it has missed.
+// TestSleepWithoutTheDead: a range sleeps though one of its replicas is on a dead node, for as long as that is dead; when it
+// is live again, whether it was started anew or had only been cut off with its replica asleep, it gets the entries that it
+// has missed.
 func TestSleepWithoutTheDead(t *testing.T) {
 	for _, how := range []string{"crashed", "cut off"} {
 		t.Run(how, func(t *testing.T) {

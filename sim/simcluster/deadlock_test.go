@@ -16,7 +16,8 @@ import (
 )
 
 // TestDeadlockOverRegions makes transactions of three regions wait for each other in a ring, each holding a row whose
-// leaseholder is at home and wanting one of the next region. Exactly one has to give up, soon, and is told of all three.
+// leaseholder is at home and wanting one of the next region. Exactly one has to give up, soon, and its error names all
+// three.
 func TestDeadlockOverRegions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)

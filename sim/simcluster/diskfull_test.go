@@ -40,7 +40,7 @@ func onSmallDisks(t *testing.T, nodes int) *simcluster.Cluster {
 	return c
 }
 
-// fill loads rows until that is refused, which must be told as 53100 with a hint.
+// fill loads rows until they are refused, which must be with 53100 and a hint.
 func fill(t *testing.T, ctx context.Context, conn *pgx.Conn, table string) (rows int) {
 	t.Helper()
 	for ; rows < 1000; rows++ {
@@ -62,8 +62,8 @@ func fill(t *testing.T, ctx context.Context, conn *pgx.Conn, table string) (rows
 	return 0
 }
 
-// TestDiskFull loads faster than the disk is looked at, until 53100. The node lives; rows can be deleted, tables truncated and
-// dropped, nobody hangs; and when that has freed space, writes are taken again (I9).
+// TestDiskFull loads faster than the node checks its disk, until 53100. The node lives; rows can be deleted, tables truncated
+// and dropped, no statement hangs; and when that has freed space, writes are accepted again (I9).
 func TestDiskFull(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
@@ -127,8 +127,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestIndexOnAFullDisk: a schema change that would fill an index while there is no room ends with 53100, as INSERT does, and leaves
-// nothing; it does not try until there is.
+// TestIndexOnAFullDisk: a schema change that would fill an index while there is no space ends with 53100, as INSERT does, and
+// leaves nothing behind; it does not retry until there is space.
 func TestIndexOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := onSmallDisks(t, 1)

@@ -13,8 +13,8 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// TestDrain stops a node in order while others are used: its leases leave first, so nobody elsewhere waits, and its
-// idle client is told.
+// TestDrain stops a node in an orderly way while others are used: its leases are transferred first, so no client
+// elsewhere waits, and its idle client gets an error.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
@@ -61,7 +61,7 @@ func TestDrain(t *testing.T) {
 		if !errors.As(err, &pg) || pg.Code != "57P01" {
 			t.Errorf("the idle client hears %v", err)
 		}
-		time.Sleep(time.Minute) // the driver gives up what it does behind our back
+		time.Sleep(time.Minute) // the driver's background work ends
 	})
 }
 

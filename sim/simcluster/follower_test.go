@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFollowerReads pins what a stale read costs: nothing that crosses the ocean, in any region, also of ranges that
-// sleep; a read of the present stays the leaseholder's.
+// TestFollowerReads pins the latency of a stale read: no message crosses the ocean, in any region, also for ranges that
+// sleep; the leaseholder serves reads of the present.
 func TestFollowerReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)

@@ -19,7 +19,7 @@ import (
 	"meridian/txn"
 )
 
-// readAhead reads keys at a time that has yet to come, as a range of a GLOBAL table will close it: whoever writes them commits after that.
+// readAhead reads keys at a time in the future, as a range of a GLOBAL table will close it: transactions that write them commit after it.
 func readAhead(t *testing.T, db *txn.DB, at clock.Timestamp, ks ...keys.Key) {
 	t.Helper()
 	b := &kv.Batch{Header: kv.Header{Timestamp: at}}
@@ -66,8 +66,8 @@ func skewed(t *testing.T) (*simcluster.Cluster, []time.Duration) {
 	return c, skew
 }
 
-// TestCommitWait: a commit at a time that has yet to come is answered when its gateway's clock has passed it, no sooner and not much later. It keeps
-// nobody waiting for its locks meanwhile, and no clock is pushed by it.
+// TestCommitWait: a commit at a time in the future is answered when its gateway's clock has passed it, no sooner and not much later. No transaction
+// waits for its locks meanwhile, and it moves no clock.
 func TestCommitWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, skew := skewed(t)
@@ -128,7 +128,7 @@ func TestCommitWait(t *testing.T) {
 			}
 		}
 
-		// The present pays nothing.
+		// Commits at the present time do not wait.
 		for gateway := range 3 {
 			start := time.Now()
 			if _, err := commit["two ranges"](ctx, c.Node(gateway).DB(), 1000+gateway); err != nil {
@@ -139,7 +139,7 @@ func TestCommitWait(t *testing.T) {
 			}
 		}
 
-		// The locks go when the commit is decided: while it waits for its time, others get them.
+		// The locks are released when the commit is decided: while it waits for its time, others get them.
 		k := userKey(2000)
 		at := clock.FromTime(time.Now().Add(lead))
 		readAhead(t, c.Node(0).DB(), at, k)
@@ -159,7 +159,7 @@ func TestCommitWait(t *testing.T) {
 		}
 		all.Wait()
 
-		// A client that gives up does not make it undone, nor sooner.
+		// A client that gives up neither undoes the commit nor makes it visible earlier.
 		at = clock.FromTime(time.Now().Add(lead))
 		readAhead(t, c.Node(0).DB(), at, k)
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -175,8 +175,8 @@ func TestCommitWait(t *testing.T) {
 	})
 }
 
-// TestFutureIsLinearizable: a counter is written at times that have yet to come, through gateways whose clocks differ, and read through all of them.
-// A read sees all that was acknowledged, or read by somebody, before it begins (I4), and no clock is pushed.
+// TestFutureIsLinearizable: a counter is written at times in the future, through gateways whose clocks differ, and read through all of them. A read
+// sees every addition that was acknowledged, or read by a client, before it begins (I4), and no clock is moved.
 func TestFutureIsLinearizable(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -277,8 +277,8 @@ func TestFutureIsLinearizable(t *testing.T) {
 	}
 }
 
-// TestFutureOverARestart: what a node has read at a time that has yet to come stays so when it crashes and is back before that time, whatever
-// kind of lease its range has (lease.RL4).
+// TestFutureOverARestart: a value that a node has read at a time in the future does not change when the node crashes and is back before that
+// time, whatever kind of lease its range has (lease.RL4).
 func TestFutureOverARestart(t *testing.T) {
 	for name, k := range map[string]keys.Key{"a system range": keys.SystemKey("of a test"), "a table's range": userKey(1)} {
 		t.Run(name, func(t *testing.T) {

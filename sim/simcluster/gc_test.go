@@ -25,7 +25,7 @@ func TestTimeToLive(t *testing.T) {
 		conn := connect(t, c, 0)
 		exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int, pad text)")
 		exec(t, conn, "INSERT INTO g SELECT x, 1, repeat('x', 8000) FROM generate_series(1, 200) x")
-		write := func() time.Time { // so much that garbage is looked for
+		write := func() time.Time { // enough to make the node search for garbage
 			t.Helper()
 			time.Sleep(time.Second)
 			var at time.Time
@@ -74,8 +74,8 @@ func TestTimeToLive(t *testing.T) {
 	})
 }
 
-// TestRunningReadersKeepVersions: what a transaction on any node has begun to read is kept for it, however old it
-// gets; afterwards it goes, and who asks for it is told so.
+// TestRunningReadersKeepVersions: versions that a transaction on any node has begun to read are kept for it, however
+// old it gets; afterwards they are removed, and later reads of them are refused.
 func TestRunningReadersKeepVersions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several minutes of virtual time")
@@ -132,7 +132,7 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 				t.Fatal(n, err)
 			}
 		}
-		write := func() { // so much that garbage is looked for
+		write := func() { // enough to make the node search for garbage
 			t.Helper()
 			for range 3 {
 				exec(t, conn, "UPDATE g SET v = v + 1, pad = repeat('y', 8000)")
@@ -152,7 +152,7 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 		}
 		exec(t, here, "COMMIT")
 		exec(t, past, "SELECT count(*) FROM g")
-		// Then one on another node, of which the leaseholder has to hear.
+		// Then one on another node, of which the leaseholder has to learn.
 		begin(far, 1000)
 		later := now()
 		exec(t, past, "COMMIT")

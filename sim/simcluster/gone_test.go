@@ -14,8 +14,8 @@ import (
 )
 
 // TestClientGone: a client that closes its connection while its statement waits is noticed within
-// client_connection_check_interval; what it did is rolled back, its locks are free, and the statement does not happen later. One
-// that only sends ahead is not taken for gone.
+// client_connection_check_interval; its transaction is rolled back, its locks are free, and the statement does not take effect
+// later. A client that only sends ahead does not count as gone.
 func TestClientGoneWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
@@ -30,7 +30,7 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 			}
 			return n
 		}
-		// open connects a client that speaks for itself.
+		// open connects a client without a driver.
 		open := func(settings ...string) (net.Conn, *pgproto3.Frontend) {
 			t.Helper()
 			nc, err := c.Dial(ctx, 0)

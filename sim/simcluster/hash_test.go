@@ -36,7 +36,7 @@ func leases(n *server.Node) (out []kv.RangeID) {
 	return out
 }
 
-// compared has the replicas of every range compared, and says which deviate, and whose statistics are wrong.
+// compared compares the replicas of every range, and returns those that deviate or have wrong statistics.
 func compared(c *simcluster.Cluster) (problems []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -62,8 +62,8 @@ func compared(c *simcluster.Cluster) (problems []string) {
 	return problems
 }
 
-// compareSome compares the replicas of a random range, in the middle of whatever goes on; a replica that deviates ends its
-// node. Statistics have to be right at any moment.
+// compareSome compares the replicas of a random range during the campaign; a replica that deviates ends its node.
+// Statistics have to be right at any moment.
 func compareSome(c *simcluster.Cluster, dice *rand.Rand) error {
 	n := c.Node(dice.IntN(c.Len()))
 	ids := leases(n)
@@ -116,8 +116,8 @@ func corrupt(t *testing.T, n *server.Node, d *kv.RangeDescriptor) {
 	t.Fatal("the range has no row")
 }
 
-// TestDeviatingReplica: a byte of one replica changes behind its back. The comparison in the background finds it, and the
-// node with that replica stops, whether it has the lease or not; it says what is the matter and does not start again on that
+// TestDeviatingReplica: a byte of one replica changes on disk. The comparison in the background finds it, and the node with
+// that replica stops, whether it has the lease or not; its error names the reason, and it does not start again on that
 // store. The others go on.
 func TestDeviatingReplica(t *testing.T) {
 	for _, where := range []string{"follower", "leaseholder", "one of two"} {
@@ -174,7 +174,7 @@ func TestDeviatingReplica(t *testing.T) {
 				case "one of two":
 					c.Crash(0, 0, false)
 					time.Sleep(5 * time.Second)
-					corrupt(t, c.Node(1), &info.Desc) // whose lease it was; it may not be any more
+					corrupt(t, c.Node(1), &info.Desc) // which had the lease, but may not have it any more
 					victim = 1
 					if slices.Contains(leases(c.Node(1)), info.Desc.ID) {
 						victim = 2
@@ -210,7 +210,7 @@ func TestDeviatingReplica(t *testing.T) {
 	}
 }
 
-// TestCheckOff: with the interval set to zero, nothing is compared by itself.
+// TestCheckOff: with the interval set to zero, no replicas are compared in the background.
 func TestCheckOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Nodes: []int{1}})
@@ -225,7 +225,7 @@ func TestCheckOff(t *testing.T) {
 	})
 }
 
-// TestStatisticsSetRight: statistics that are wrong on all replicas alike are found, and set right.
+// TestStatisticsSetRight: statistics that are wrong on all replicas alike are found and corrected.
 func TestStatisticsSetRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})

@@ -119,13 +119,13 @@ func TestRowLocksOutliveLeaseholders(t *testing.T) {
 type section struct {
 	begin, end time.Time
 	row        int
-	number     int // what it found, plus one
+	number     int // the number that it found, plus one
 	client     int
 }
 
 // TestRowLocksExclude: clients enter critical sections that only a row lock guards, on a row in another range than what they
-// read and write. Nodes die, leases move. The sections of those that commit never overlap in time, and what each has found there
-// includes what all before it did. MERIDIAN_SEEDS asks for more.
+// read and write. Nodes die, leases move. The sections of those that commit never overlap in time, and each has found the
+// effects of all before it. MERIDIAN_SEEDS asks for more.
 func TestRowLocksExclude(t *testing.T) {
 	for _, seed := range seedsAsked(t, 1, 3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

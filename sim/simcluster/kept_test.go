@@ -38,7 +38,7 @@ func keptCluster() simcluster.Options {
 	return simcluster.Options{Log: logTo(), Registers: true, LocalRTT: 4 * time.Millisecond}
 }
 
-// TestKeptStores opens the stores of every release with this build, and reads what their cluster had.
+// TestKeptStores opens the stores of every release with this build, and reads the data of their cluster.
 func TestKeptStores(t *testing.T) {
 	if *rewriteKept {
 		writeKept(t)
@@ -64,7 +64,7 @@ func TestKeptStores(t *testing.T) {
 	}
 }
 
-// TestStoresOfBefore: a binary that does not work any more with the release of kept stores refuses them by name, and leaves them as they are.
+// TestStoresOfBefore: a binary that no longer supports the release of kept stores refuses them by name, and leaves them unchanged.
 func TestStoresOfBefore(t *testing.T) {
 	release := version.Built().Oldest
 	oldest := version.Version{Major: release.Major, Minor: release.Minor + 1}
@@ -131,7 +131,7 @@ func (k *kept) run(t *testing.T) {
 		k.c.StopNode(i)
 	}
 	k.boot()
-	time.Sleep(5 * time.Minute) // ranges that nobody keeps apart are merged
+	time.Sleep(5 * time.Minute) // ranges that were not split by hand are merged
 	k.used(t)
 	restWithin(t, k.c, 20*time.Second)
 }
@@ -155,7 +155,7 @@ func (k *kept) refused(t *testing.T) {
 	}
 }
 
-// use writes to what is there, and changes it.
+// use writes to the tables, and changes their schema.
 func (k *kept) use(t *testing.T) {
 	conn := connect(t, k.c, 1)
 	for _, q := range []string{
@@ -190,7 +190,7 @@ func (k *kept) use(t *testing.T) {
 	k.used(t)
 }
 
-// used reads what use has written, and compares every index with its table.
+// used reads the rows that use has written, and compares every index with its table.
 func (k *kept) used(t *testing.T) {
 	t.Helper()
 	want := []string{"new", "1, new", "0, new, -1, new", "2", "11, 11, now", "6", "1", "6000", "2"}

@@ -25,7 +25,7 @@ import (
 	"meridian/version"
 )
 
-// writeKept writes the stores of this build's release, what is in them, and the answers that they give.
+// writeKept writes the stores of this build's release, a list of their contents, and the answers of their cluster.
 func writeKept(t *testing.T) {
 	w := &keptWriter{kept: kept{release: version.Built().Own}}
 	synctest.Test(t, func(t *testing.T) { w.write(t) })
@@ -61,7 +61,7 @@ func (w *keptWriter) write(t *testing.T) {
 	for answer(ctx, conn, unfinished) != "0" {
 		time.Sleep(time.Second)
 	}
-	// A range that has had another protocol is in a later generation, and has kept what sealing the others left.
+	// A range that has had another protocol is in a later generation, and has the remains of sealing the earlier ones.
 	var id uint32
 	if err := conn.QueryRow(ctx, "SELECT 'folded'::regclass::oid").Scan(&id); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func (w *keptWriter) write(t *testing.T) {
 	exec(t, open, "SAVEPOINT a")
 	exec(t, open, "INSERT INTO pair_b VALUES (5000, 1)")
 	exec(t, open, "ROLLBACK TO a")
-	exec(t, open, "INSERT INTO pair_b SELECT 5000, count(*) FROM pair_a WHERE id = 5000") // which has the writes sent
+	exec(t, open, "INSERT INTO pair_b SELECT 5000, count(*) FROM pair_a WHERE id = 5000") // which makes the gateway send the writes
 	time.Sleep(3 * time.Second)                                                           // the transaction has a record
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
@@ -171,7 +171,7 @@ func (w *keptWriter) picture(t *testing.T) {
 	t.Fatal("there was no moment at which there is something of everything")
 }
 
-// answers asks what is in look.sql.
+// answers runs the queries of look.sql.
 func (w *keptWriter) answers(t *testing.T) {
 	w.c = simcluster.New(t, keptCluster())
 	written := readStores(t, w.file(".tar.gz"), w.c)
@@ -194,13 +194,13 @@ func (w *keptWriter) answers(t *testing.T) {
 	}
 }
 
-// contents is what a store has, for people, and what is unfinished in it.
+// contents is a readable list of a store's contents, and of the unfinished work in it.
 type contents struct {
 	text                               string
 	staging, pending, locks, unapplied int
 }
 
-// listStore lists a copy of a store, in which everything beyond what was applied has yet to be.
+// listStore lists a copy of a store, with the log entries beyond the applied indexes.
 func listStore(t *testing.T, image *sim.Image, applied map[kv.RangeID]uint64) (c contents) {
 	m := sim.NewMachine(sim.MachineOptions{Name: "copy", Network: sim.NewNetwork(sim.NetworkOptions{})})
 	m.Disk.Restore(image)

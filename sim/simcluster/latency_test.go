@@ -20,7 +20,7 @@ func wideArea(t *testing.T) *simcluster.Cluster {
 	c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo()})
 	replicated(t, c, 3)
 	for i := range c.Len() {
-		c.Node(i).Store().PauseQueues(true) // nobody moves leases to even out the load
+		c.Node(i).Store().PauseQueues(true) // no leases are moved to even out the load
 	}
 	if err := c.TransferLeases(context.Background(), 0); err != nil {
 		t.Fatal(err)
@@ -69,11 +69,11 @@ func exec(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
 	}
 }
 
-// roundTrips measures an operation and compares it with a time, give or take what happens inside a region.
+// roundTrips measures an operation and compares it with a time, with a tolerance for messages inside a region.
 func roundTrips(t *testing.T, what string, want time.Duration, f func()) {
 	t.Helper()
 	f()                     // plans, caches and leases are warm
-	time.Sleep(time.Second) // and the intents of the first run resolved, behind the client's back
+	time.Sleep(time.Second) // and the intents of the first run are resolved in the background
 	start := time.Now()
 	f()
 	got := time.Since(start)
@@ -83,8 +83,8 @@ func roundTrips(t *testing.T, what string, want time.Duration, f func()) {
 	}
 }
 
-// TestRoundTrips pins what crosses the ocean: exact, in virtual time. The leaseholders are in us-east1; the nearest
-// quorum is us-east1 with us-west1, 63 ms away; europe-west1 is 87 ms away.
+// TestRoundTrips pins the wide-area round trips of each operation: exactly, in virtual time. The leaseholders are in
+// us-east1; the nearest quorum is us-east1 with us-west1, 63 ms away; europe-west1 is 87 ms away.
 func TestRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
@@ -123,7 +123,7 @@ func TestRoundTrips(t *testing.T) {
 		// Parallel commit (CRDB'20 §3.1): intents and the STAGING record travel in the same round.
 		roundTrips(t, "two-range transaction in the leaseholders' region", quorum, two)
 		// A transaction that wants the same rows at the same time waits for two more: the explicit record, then the resolution of the intents.
-		// That is the price of not waiting for either before the client is told.
+		// That is the price of answering the client before either.
 		time.Sleep(time.Second)
 		start := time.Now()
 		two()

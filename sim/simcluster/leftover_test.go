@@ -107,8 +107,8 @@ func restWithin(t *testing.T, c *simcluster.Cluster, limit time.Duration) {
 }
 
 // TestSplitAgainMeanwhile: a node misses a merge and a split at the same key, and the left side's log is truncated. The
-// raft snapshot of the left side then ends where the absorbed range begins, which nobody there will absorb any more; it
-// must not be in the new right side's way.
+// raft snapshot of the left side then ends where the absorbed range begins, which no replica there will absorb any
+// more; it must not be in the new right side's way.
 func TestSplitAgainMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
@@ -149,8 +149,9 @@ func TestSplitAgainMeanwhile(t *testing.T) {
 	})
 }
 
-// TestMovedAwayMeanwhile: a node does not hear that the merge has committed, and when it hears again, the range has moved to
-// another node. It may have had the right side's lease, which nobody else wants, or have slept all the time.
+// TestMovedAwayMeanwhile: a node does not learn that the merge has committed, and when it is reachable again, the range has
+// moved to another node. It may have had the right side's lease, which no other node requests, or its replica may have slept
+// all the time.
 func TestMovedAwayMeanwhile(t *testing.T) {
 	for _, one := range []struct {
 		name   string
@@ -209,7 +210,7 @@ func movedAway(t *testing.T, away time.Duration, holder int) {
 	move(0, 1, 3)
 	time.Sleep(away)
 	for _, other := range []string{"n1", "n2", "n4"} {
-		c.Network.Reset("n3", other) // what was on its way is lost
+		c.Network.Reset("n3", other) // messages on their way are lost
 	}
 	c.Network.Rejoin("n3")
 	for i := range c.Len() {

@@ -18,10 +18,11 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// The limits of issue 3: what each operation costs in wide-area round trips, from a gateway in the leaseholder's region,
-// five regions apart, exact in virtual time. At most 5 % or 3 ms may come on top.
+// These are limits on the wide-area round trips of each operation, from a gateway in the leaseholder's region, five
+// regions apart, exact in virtual time. At most 5 % or 3 ms may be added.
 
-// fiveRegions has three nodes in us-east1 (0, 1, 2) and one in each other region (3 to 6). Messages within a region cost next to nothing, so that only oceans count.
+// fiveRegions has three nodes in us-east1 (0, 1, 2) and one in each other region (3 to 6). Messages within a region take almost no time, so that only
+// wide-area ones count.
 type fiveRegions struct {
 	*testing.T
 	c    *simcluster.Cluster
@@ -58,7 +59,7 @@ func (f *fiveRegions) place(nodes ...int) time.Duration {
 		}
 	}
 	slices.Sort(away)
-	time.Sleep(time.Second) // what was split last is in the index
+	time.Sleep(time.Second) // the last splits are in the index
 	ranges, err := f.c.Ranges(ctx, 0)
 	if err != nil {
 		f.Fatal(err)
@@ -170,7 +171,7 @@ func (f *fiveRegions) check(where string, quorum time.Duration, few bool) {
 		}
 		run := f.statements(list...)
 		run() // plans and caches are warm
-		// And the intents of the first run are resolved: the explicit commit and the resolution are behind the client's back.
+		// And the intents of the first run are resolved: the explicit commit and the resolution follow the client's answer.
 		time.Sleep(3*quorum + 20*time.Millisecond)
 		start := time.Now()
 		run()
@@ -246,7 +247,7 @@ func (f *fiveRegions) check(where string, quorum time.Duration, few bool) {
 	}
 }
 
-// stale measures reads of the past from every region; each has a replica of every range.
+// stale measures reads of the past from every region; each region has a replica of every range.
 func (f *fiveRegions) stale(list ...string) {
 	f.Helper()
 	time.Sleep(10 * time.Second)

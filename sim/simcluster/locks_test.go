@@ -36,8 +36,8 @@ func code(err error) string {
 	return fmt.Sprint(err)
 }
 
-// TestLocksSurviveTransfers: what SELECT FOR UPDATE locked stays locked when the lease moves, when the range splits, and
-// when it merges. The transactions that wait get it in the order in which they began to wait.
+// TestLocksSurviveTransfers: a row that SELECT FOR UPDATE locked stays locked when the lease moves, when the range
+// splits, and when it merges. The transactions that wait get the lock in the order in which they began to wait.
 func TestLocksSurviveTransfers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
@@ -105,8 +105,8 @@ func TestLocksSurviveTransfers(t *testing.T) {
 		}
 		locked("after the merge", 3, 7)
 
-		// Three who wait, and a transfer: they keep their order, whoever is nearest to the new leaseholder. By themselves they
-		// would come in the order in which they hear of it.
+		// Three transactions wait during a transfer: they keep their order, whichever is nearest to the new leaseholder.
+		// Otherwise they would queue in the order in which they learn of it.
 		for round, gateways := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}} {
 			if round > 0 {
 				exec(t, one, "BEGIN")

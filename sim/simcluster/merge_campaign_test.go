@@ -225,11 +225,11 @@ func mergeCampaign(t *testing.T, seed uint64) {
 			}
 		})
 	}
-	turn := make(chan struct{}, 1) // whoever crashes nodes, or looks into them
+	turn := make(chan struct{}, 1) // held by a goroutine that crashes nodes or looks into them
 	two.turn = turn
 	upgraded := two.begin()
 	work(400, func(dice *rand.Rand) {
-		// Data that a replica has lost shows at once, before others write it anew.
+		// Data that a replica has lost is found at once, before others write it anew.
 		time.Sleep(500 * time.Millisecond)
 		turn <- struct{}{}
 		defer func() { <-turn }()
@@ -336,8 +336,8 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	}
 }
 
-// dumpRanges adds to the file that MERIDIAN_DUMP names what each node knows of its ranges, twice, and what every
-// goroutine does.
+// dumpRanges adds to the file that MERIDIAN_DUMP names each node's state of its ranges, twice, and the stacks of all
+// goroutines.
 func dumpRanges(t *testing.T, c *simcluster.Cluster) {
 	f, err := os.OpenFile(os.Getenv("MERIDIAN_DUMP"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

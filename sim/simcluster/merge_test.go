@@ -28,8 +28,8 @@ func admin(c *simcluster.Cluster, i int, q kv.Request) error {
 }
 
 // whole says what is wrong with the ranges of a cluster that has come to rest: the index has to cover the keyspace
-// exactly once, every replica has to belong to a range of the index, a range's replicas have to be equal, and the
-// statistics that they keep have to be what a count says.
+// exactly once, every replica has to belong to a range of the index, a range's replicas have to be equal, and their
+// statistics have to be equal to a count.
 func whole(c *simcluster.Cluster) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -68,7 +68,7 @@ func whole(c *simcluster.Cluster) (problems []string) {
 			d, ok := at[r.RangeID()]
 			have := r.Desc()
 			if have == nil {
-				return true // somebody once wrote to a replica that never came to be
+				return true // a message was once sent to a replica that was never made
 			}
 			if self, here := d.Replica(n.NodeID()); !ok || !here || self.Replica != r.ReplicaID() || have.Generation != d.Generation {
 				bad("n%d has %v as replica %d, the index %v %v", i+1, have, r.ReplicaID(), &d, d.Replicas)
@@ -135,7 +135,7 @@ func rest(t *testing.T, c *simcluster.Cluster) {
 				return
 			}
 		}
-		time.Sleep(time.Second << min(i/3, 5)) // what is left of a range is found by itself, when it asks
+		time.Sleep(time.Second << min(i/3, 5)) // a leftover replica is found when it asks for its range
 	}
 	t.Error(strings.Join(problems, "\n"))
 }
@@ -239,7 +239,7 @@ func TestMerge(t *testing.T) {
 				}
 			}
 		}
-		// All replicas crash with what was never synced, and nothing comes back that was absorbed.
+		// All replicas crash and lose their unsynced data, and no absorbed range comes back.
 		for i := range c.Len() {
 			c.Crash(i, 0, false)
 		}
@@ -256,8 +256,8 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// TestRangesMergeByThemselves: what was split by hand stays until UNSPLIT; what was split for its size merges when its data
-// is cleared, as after DROP TABLE or for an index that was replaced.
+// TestRangesMergeByThemselves: ranges that were split by hand stay until UNSPLIT; ranges that were split for their size
+// merge when their data is cleared, as after DROP TABLE or for an index that was replaced.
 func TestRangesMergeByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), RangeMaxBytes: 256 << 10})

@@ -17,7 +17,7 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// TestMetricsAreThere: every metric that the documentation names is one that a node has.
+// TestMetricsAreThere: a node has every metric that the documentation names.
 func TestMetricsAreThere(t *testing.T) {
 	// These names stand for something else, or need a state that this cluster is not in.
 	other := map[string]string{

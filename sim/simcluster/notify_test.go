@@ -15,7 +15,7 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// heard is what a session hears until nothing more comes for a while.
+// heard are the notifications that a session gets until no more come for a while.
 func heard(t *testing.T, conn *pgx.Conn, quiet time.Duration) (all []string) {
 	t.Helper()
 	for {
@@ -32,8 +32,8 @@ func heard(t *testing.T, conn *pgx.Conn, quiet time.Duration) (all []string) {
 	}
 }
 
-// TestNotifyOverNodes: sessions of three nodes hear what sessions of any node notify, after the COMMIT, once, in the order of the
-// session's commits, and nothing of what was rolled back.
+// TestNotifyOverNodes: sessions of three nodes get the notifications of sessions of any node, after the COMMIT, once, in the
+// order of the session's commits, and none of rolled-back transactions.
 func TestNotifyOverNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
@@ -74,7 +74,7 @@ func TestNotifyOverNodes(t *testing.T) {
 		exec(t, one, "ROLLBACK")
 		expect("rolled back", two)
 
-		// A session hears itself, before its statement is answered.
+		// A session gets its own notifications, before its statement is answered.
 		exec(t, two, "NOTIFY c, 'own'")
 		already, cancel := context.WithCancel(ctx)
 		cancel()
@@ -125,7 +125,7 @@ func TestNotifyOverNodes(t *testing.T) {
 		}
 		heard(t, two, time.Second)
 
-		// A node that is cut off for a moment hears it afterwards, once.
+		// A node that is cut off for a moment gets them afterwards, once.
 		c.Network.Isolate(c.Machines[2].Name)
 		exec(t, one, "NOTIFY c, 'cut'")
 		time.Sleep(2 * time.Second)
@@ -155,7 +155,7 @@ func TestNotifyOverNodes(t *testing.T) {
 	})
 }
 
-// TestDeafListener: a session that does not take its notifications is ended, and the others hear on.
+// TestDeafListener: a session that does not read its notifications is ended, and the others continue to get theirs.
 func TestDeafListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})

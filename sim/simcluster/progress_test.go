@@ -20,14 +20,14 @@ import (
 
 const (
 	progressTime = 4 * time.Second
-	// progressGap is how long nobody may commit. A schema change waits for all transactions that know the table as it was,
-	// and those that begin wait for it.
+	// progressGap is the longest time without any commit. A schema change waits for all transactions that use the table's
+	// earlier version, and those that begin wait for it.
 	progressGap = 2 * time.Second
 )
 
-// TestHotRowsGoOn: many clients change few rows while indexes on what they change come and go. The test checks progress: at
-// no time does nobody commit for long, no index takes for ever, and no request waits that might go on. The seeds differ in
-// topology, levels of isolation and what the clients do. MERIDIAN_SEEDS asks for more.
+// TestHotRowsGoOn: many clients change few rows while indexes on the changed columns come and go. The test checks progress:
+// there is no long time without a commit, no index takes for ever, and no request waits that could go on. The seeds differ
+// in topology, levels of isolation and what the clients do. MERIDIAN_SEEDS asks for more.
 func TestHotRowsGoOn(t *testing.T) {
 	for _, seed := range seedsAsked(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -39,8 +39,8 @@ func TestHotRowsGoOn(t *testing.T) {
 	}
 }
 
-// TestEmptiedRowsGoOn is the same with TRUNCATE, which is alone with the table: those who have begun to use it end first, however
-// often they have to try, and it does not wait for those who wait for it.
+// TestEmptiedRowsGoOn is the same with TRUNCATE, which locks the table: transactions that have begun to use it end first, however
+// often they have to be run again, and TRUNCATE does not wait for those that wait for it.
 func TestEmptiedRowsGoOn(t *testing.T) {
 	for _, seed := range seedsAsked(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 )
 
 // TestReferencesAtAllLevels: clients at all levels of isolation add and remove parents and children in transactions of
-// several statements, while leases move. No child is left without its parent, and none that was told to
-// be there is missing (coordinator.CO7).
+// several statements, while leases move. No child is left without its parent, and no acknowledged one is missing
+// (coordinator.CO7).
 func TestReferencesAtAllLevels(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

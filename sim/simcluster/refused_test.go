@@ -39,7 +39,7 @@ func healthy(t *testing.T, c *simcluster.Cluster, i int) {
 }
 
 // TestStartWithAWrongClock: a node that starts with a clock that a majority finds wrong stops by itself, and starts
-// again once it is right. Nobody else is harmed.
+// again once it is right. No other node is affected.
 func TestStartWithAWrongClock(t *testing.T) {
 	for _, jump := range []time.Duration{2 * time.Second, -2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 	})
 }
 
-// TestDecommission takes a node out: everything moves off it, it stops, and does not come back. Too few nodes may stay
-// only by force.
+// TestDecommission decommissions a node: all its replicas are moved, it stops, and does not come back. Only --force
+// lets too few nodes remain.
 func TestDecommission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
@@ -177,7 +177,7 @@ func TestDecommission(t *testing.T) {
 			t.Error("decommissioned twice")
 		}
 
-		// By force it begins, and then waits, saying for what: no range gives a voter up (placement.P2).
+		// With --force it begins, and then waits and says for what: no range gives a voter up (placement.P2).
 		var said server.Decommissioning
 		waits, cancel := context.WithTimeout(ctx, 10*time.Minute)
 		defer cancel()
@@ -192,7 +192,7 @@ func TestDecommission(t *testing.T) {
 		if err := admin.Recommission(ctx, next); err != nil {
 			t.Error(err)
 		}
-		// Where less is asked for, it goes.
+		// With fewer configured voters it completes.
 		conn := connect(t, c, 0)
 		exec(t, conn, "SET CLUSTER SETTING replicas.voters = 1")
 		limit, cancel = context.WithTimeout(ctx, 5*time.Minute)

@@ -31,9 +31,9 @@ import (
 )
 
 // TestRegisterCampaign has ranges of package register's protocol, which has no leaseholder and no log, in whole clusters under the
-// faults of the campaign, while the ranges change. Single keys are linearizable (I4), whatever is acknowledged in one
-// generation of a range is there in the next (I1). Requests to single replicas are lost in most seeds, generations last for
-// seconds in some, and in others nodes are paused as they commit.
+// faults of the campaign, while the ranges change. Single keys are linearizable (I4), and writes acknowledged in one generation of
+// a range exist in the next (I1). Requests to single replicas are lost in most seeds, generations last for seconds in some, and in
+// others nodes are paused as they commit.
 //
 //	MERIDIAN_SEEDS, MERIDIAN_FIRST, MERIDIAN_SEED   as for TestCampaign
 func TestRegisterCampaign(t *testing.T) {
@@ -90,7 +90,7 @@ type mixed struct {
 	value int64
 	ops   []*history.Op
 	how   history.Outcome
-	seen  int64 // when somebody had read its row; zero: nobody
+	seen  int64 // when a client had read its row; zero: none has
 }
 
 func rowKey(value int64) keys.Key { return userKey(2000 + int(value)) }
@@ -245,7 +245,7 @@ func (k *registerCampaign) run(t *testing.T) {
 	time.Sleep(20 * time.Second)
 }
 
-// change splits, merges or moves a range of registers, or has it another protocol for a while.
+// change splits, merges or moves a range of registers, or gives it another protocol for a while.
 func (k *registerCampaign) change(dice *rand.Rand) {
 	k.c.On(dice.IntN(k.c.Len()), func(ctx context.Context, n *server.Node) {
 		ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
@@ -291,7 +291,7 @@ func (k *registerCampaign) change(dice *rand.Rand) {
 	})
 }
 
-// tell prints what happens in the only seed.
+// tell prints events if there is only one seed.
 func tell(format string, args ...any) {
 	if os.Getenv("MERIDIAN_SEED") != "" {
 		fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("05.000"), fmt.Sprintf(format, args...))
@@ -358,7 +358,8 @@ func (k *registerCampaign) moment() int64 {
 	return o.Return
 }
 
-// sleeps is longer than a transaction without a sign of life is left alone, and than the time until others have recovered it.
+// sleeps is longer than the time after which a transaction without heartbeats counts as dead, and than its recovery by
+// others.
 const sleeps = 9 * time.Second
 
 // sleep pauses a node while it commits some transactions, until others have taken it for dead: they prevent those of its writes that have
@@ -435,7 +436,7 @@ func (k *registerCampaign) transact(client, gateway int, dice *rand.Rand, limit 
 	})
 }
 
-// look reads the row of a mixed transaction. From then on everybody sees what it has written to registers (I2).
+// look reads the row of a mixed transaction. From then on every read sees its writes to registers (I2).
 func (k *registerCampaign) look(dice *rand.Rand) {
 	k.mu.Lock()
 	var m *mixed
@@ -461,7 +462,7 @@ func (k *registerCampaign) look(dice *rand.Rand) {
 	})
 }
 
-// judge compares what clients were told of mixed transactions with what is there, and completes the history with it: a transaction
+// judge compares the outcomes of mixed transactions, as clients know them, with the rows, and completes the history: a transaction
 // whose row is there has written its registers, before its row was seen, and before all was healed at the latest.
 func (k *registerCampaign) judge(t *testing.T, healed int64) {
 	read := map[int64]bool{}
@@ -505,7 +506,7 @@ func numberOf(b []byte) int64 {
 	return int64(binary.BigEndian.Uint64(b))
 }
 
-// replicas says how each node's replica of a key's range stands.
+// replicas describes the state of each node's replica of a key's range.
 func (k *registerCampaign) replicas(at keys.Key) (s string) {
 	for i := range k.c.Len() {
 		k.c.Node(i).Store().Replicas(func(r *replica.Replica) bool {

@@ -103,7 +103,7 @@ func TestRevokeHoldsAtOnce(t *testing.T) {
 				if _, err := busy[i].Exec(t.Context(), "begin"); err != nil {
 					t.Fatal(err)
 				}
-				// One plan that others have made, and one that is bound within the transaction.
+				// One plan is cached, and one is bound within the transaction.
 				for _, sql := range []string{"read", "select a from t where a < 100 -- " + step.take} {
 					if err := try(busy[i], sql); err != nil {
 						t.Fatal(err)

@@ -27,16 +27,16 @@ import (
 )
 
 // The campaign of schema changes: clients write, others change the schema at other gateways, machines die in the middle
-// of it. Meanwhile and in the end every index has an entry for each row and no other, constraints hold, and there is what
-// was acknowledged; once everything is whole, no change stays unfinished for a minute (I7, I1).
-// MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
+// of it. Meanwhile and in the end every index has an entry for each row and no other, constraints hold, and acknowledged
+// rows exist; once all faults are repaired, no change stays unfinished for a minute (I7, I1). MERIDIAN_SEEDS,
+// MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 
 const (
 	schemaFaults = 25 * time.Second // of virtual time
 	schemaWhole  = time.Minute      // every change is finished, once all is healed and nobody begins another; twice that across oceans
 	schemaRemove = 10 * time.Second // the data of dropped indexes stays
 	hotRows      = 5
-	coldRows     = 40 // nobody changes them: ids from 100
+	coldRows     = 40 // never changed: ids from 100
 )
 
 func TestSchemaCampaign(t *testing.T) {
@@ -94,7 +94,7 @@ type schemaCampaign struct {
 
 	model struct {
 		mu    sync.Mutex             // guards all below
-		sure  map[string]string      // what rows are there, by table and id; those that were deleted are empty
+		sure  map[string]string      // the rows that exist, by table and id; deleted ones are empty
 		maybe []map[string][2]string // rows before and after a transaction whose outcome is unknown: nobody touches them since
 		hot   [hotRows]struct{ sure, maybe int64 }
 	}
@@ -203,7 +203,7 @@ func (k *schemaCampaign) run(t *testing.T) {
 	<-watch
 	k.took = time.Since(k.start)
 	k.c.Stop()
-	time.Sleep(20 * time.Second) // connections that nobody closed give up
+	time.Sleep(20 * time.Second) // connections that were not closed time out
 }
 
 // prepareSchema makes the tables.
@@ -282,8 +282,8 @@ type schemaChange struct {
 	must  string // code: it may not succeed
 }
 
-// A name may be wrong because somebody else has changed it, or that the change that was told to have failed, or
-// of which nothing was heard, is done or under way.
+// A name may be wrong because another client has changed it, or because a change that failed or got no answer is done
+// or under way.
 var schemaChanges = []schemaChange{
 	{texts: []string{"CREATE INDEX i_b ON w (b)"}, may: "42P07"},
 	{texts: []string{"CREATE INDEX i_b ON w (b)"}, may: "42P07"},
@@ -404,7 +404,7 @@ func (s *schemaChanger) step() {
 	}
 }
 
-// verify compares what there is with what was promised.
+// verify compares the rows with the acknowledged ones.
 func (k *schemaCampaign) verify() {
 	k.everywhere(func(ctx context.Context, i int) error {
 		err := k.verifyFrom(ctx, i)

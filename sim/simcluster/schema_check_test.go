@@ -36,7 +36,7 @@ func (k *schemaCampaign) tables(i int) (out []*catalog.Table) {
 	return out
 }
 
-// renamed is what r and its column q are called by now.
+// renamed are the present names of r and its column q.
 func (k *schemaCampaign) renamed(i int) (table, column string) {
 	for _, t := range k.tables(i) {
 		if t.Name == "r" || t.Name == "r2" {
@@ -157,7 +157,7 @@ func compareIndexes(ctx context.Context, tx *txn.Txn, cat *lease.Txn, id catalog
 	return wrong[:min(len(wrong), 4)], compared, nil
 }
 
-// checkConstraints looks whether what each table promises holds.
+// checkConstraints checks that the constraints of each table hold.
 func (k *schemaCampaign) checkConstraints(ctx context.Context, i int, conn *pgx.Conn) error {
 	none := func(q string) error {
 		var n int
@@ -280,7 +280,7 @@ func (k *schemaCampaign) unfinished(i int) string {
 	return ""
 }
 
-// cleared waits until nothing is stored of indexes that are gone.
+// cleared waits until no data of dropped indexes is stored.
 func (k *schemaCampaign) cleared() {
 	ctx, cancel := context.WithTimeout(context.Background(), schemaRemove+max(time.Minute, k.removal))
 	defer cancel()

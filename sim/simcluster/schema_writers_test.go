@@ -27,7 +27,7 @@ func orNull(v int64) any {
 	return v
 }
 
-// note remembers what became of a transaction that changed rows: by table and id, how each was before and is after.
+// note records the outcome of a transaction that changed rows: by table and id, each row before and after.
 func (k *schemaCampaign) note(how history.Outcome, changes map[string][2]string) {
 	k.model.mu.Lock()
 	defer k.model.mu.Unlock()
@@ -44,7 +44,7 @@ func (k *schemaCampaign) note(how history.Outcome, changes map[string][2]string)
 	}
 }
 
-// schemaWriter writes rows of its own, so that it knows what each has to be.
+// schemaWriter writes rows of its own, so that it knows the expected state of each.
 type schemaWriter struct {
 	*client
 	all      *schemaCampaign
@@ -63,8 +63,8 @@ type schemaStmt struct {
 	rows int64
 }
 
-// violated are errors that those who write to w may see because of a constraint that is being added, or that some rows are
-// meant to violate.
+// violated are errors that writers of w may get because of a constraint that is being added, or that some rows violate on
+// purpose.
 func violated(pg *pgconn.PgError) (history.Outcome, bool) {
 	switch pg.Code {
 	case "23505": // without a name, it is on its way out
@@ -389,7 +389,7 @@ func (w *renamedWriter) step() {
 	w.all.note(how, map[string][2]string{fmt.Sprintf("r %d", id): {"", fmt.Sprint(v)}})
 }
 
-// emptiedWriter inserts into a table that is truncated, and writes down how often it saw it truncated.
+// emptiedWriter inserts into a table that is truncated, and records the number of truncations that it saw.
 type emptiedWriter struct{ *client }
 
 func (w *emptiedWriter) step() {
@@ -421,7 +421,7 @@ var schemaInvariants = []string{
 	"SELECT (SELECT count(*) FROM w WHERE s >= 's3' AND s < 's4') - (SELECT count(*) FROM w WHERE s || '' >= 's3' AND s || '' < 's4')",
 }
 
-// schemaReader looks whether all is as it has to be at any moment.
+// schemaReader checks the invariants that hold at any moment.
 type schemaReader struct {
 	*client
 	all *schemaCampaign

@@ -86,7 +86,7 @@ func (a *authority) certificate(name string, validity time.Duration, hosts ...st
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// client is what a client with these certificates, or none, offers.
+// client is the TLS configuration of a client with these certificates, or none.
 func (a *authority) client(name string, certs ...tls.Certificate) *tls.Config {
 	return &tls.Config{RootCAs: a.pool, ServerName: name, Certificates: certs}
 }
@@ -143,7 +143,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// TestHTTPIsForAdministrators: what a node tells over HTTP, and to which certificates.
+// TestHTTPIsForAdministrators: the pages that a node serves over HTTP, by certificate.
 func TestHTTPIsForAdministrators(t *testing.T) {
 	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour)))
@@ -352,7 +352,7 @@ func TestSlowHTTPClients(t *testing.T) {
 	}
 }
 
-// challenge is what a node says to a role that wants to log in, before the proof, and how long it takes to say it.
+// challenge is a node's answer to a role that logs in, before the proof, and the time that it takes.
 func challenge(t *testing.T, c *simcluster.Cluster, a *authority, i int, user string) (string, time.Duration) {
 	t.Helper()
 	m := c.Machines[i]
@@ -548,7 +548,7 @@ func TestCertificatesNameTheirRole(t *testing.T) {
 	})
 }
 
-// TestConnectionsThatSayNothing: those that don't authenticate end after a minute, and don't keep others out.
+// TestConnectionsThatSayNothing: connections that do not authenticate end after a minute, and do not keep others out.
 func TestConnectionsThatSayNothing(t *testing.T) {
 	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		dial := func() net.Conn {

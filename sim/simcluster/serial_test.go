@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestSerialWhileLeasesMove inserts rows with a serial column at three gateways while the leases go round: no number
-// comes twice, and who asks after another has his answer gets the greater one.
+// TestSerialWhileLeasesMove inserts rows with a serial column at three gateways while the leases move: no number comes
+// twice, and a request made after another's answer gets a greater number.
 func TestSerialWhileLeasesMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)

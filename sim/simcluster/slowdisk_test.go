@@ -11,14 +11,14 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// slowDisk is a cluster of three with one range of interest, and what a test of slow disks asks of it.
+// slowDisk is a cluster of three nodes with one range of interest, for tests of slow disks.
 type slowDisk struct {
 	t      *testing.T
 	c      *simcluster.Cluster
 	writes int
 }
 
-// onSlowDisks calls f with a cluster that moves nothing by itself.
+// onSlowDisks calls f with a cluster whose queues are paused.
 func onSlowDisks(t *testing.T, f func(s *slowDisk)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowDisk{t: t, c: simcluster.Start(t, simcluster.Options{Log: logTo()})}
@@ -30,7 +30,7 @@ func onSlowDisks(t *testing.T, f func(s *slowDisk)) {
 	})
 }
 
-// holder is who has the lease of the range, -1 if nobody.
+// holder is the node with the lease of the range, -1 if there is none.
 func (s *slowDisk) holder() int {
 	s.t.Helper()
 	info, err := s.c.Node(0).Router().Range(context.Background(), userKey(1), true)
@@ -66,7 +66,7 @@ func (s *slowDisk) most(gateway int, during time.Duration) (most time.Duration) 
 	return most
 }
 
-// TestSlowDiskOfFollower: a quorum is as fast as the faster half, so nobody notices.
+// TestSlowDiskOfFollower: a quorum needs only the faster disks, so writes are as fast as before.
 func TestSlowDiskOfFollower(t *testing.T) {
 	onSlowDisks(t, func(s *slowDisk) {
 		holder := s.holder()
@@ -85,9 +85,9 @@ func TestSlowDiskOfFollower(t *testing.T) {
 	})
 }
 
-// TestSlowDiskOfLeaseholder: a disk that is a little slow is borne, since a lease that moves costs something too. One that
-// is slower than that makes the node release its leases and raft's leadership, those of the liveness records among
-// them, and after one slow write all are fast again.
+// TestSlowDiskOfLeaseholder: a disk that is a little slow is tolerated, since moving a lease has a cost too. One that is
+// slower than that makes the node release its leases and raft's leadership, those of the liveness records among them, and
+// after one slow write all are fast again.
 func TestSlowDiskOfLeaseholder(t *testing.T) {
 	for _, x := range []struct {
 		delay, slowest time.Duration
@@ -115,7 +115,7 @@ func TestSlowDiskOfLeaseholder(t *testing.T) {
 	}
 }
 
-// TestSlowDisksEverywhere: where there is no better disk nothing moves, and all is well soon after the last of them is.
+// TestSlowDisksEverywhere: if no disk is faster no lease moves, and writes are fast again soon after the last disk is.
 func TestSlowDisksEverywhere(t *testing.T) {
 	onSlowDisks(t, func(s *slowDisk) {
 		set := func(delay time.Duration) {
@@ -142,8 +142,8 @@ func TestSlowDisksEverywhere(t *testing.T) {
 	})
 }
 
-// TestDiskHangs: a leaseholder whose disk never returns stops itself, and the others go on (engine.EN3). While it hung it released
-// what it could; what it could not, they take when it is gone.
+// TestDiskHangs: a leaseholder whose disk never returns stops itself, and the others go on (engine.EN3). While it hangs it
+// releases the leases that it can; the others take the rest when it has stopped.
 func TestDiskHangs(t *testing.T) {
 	onSlowDisks(t, func(s *slowDisk) {
 		holder := s.holder()
@@ -163,7 +163,7 @@ func TestDiskHangs(t *testing.T) {
 			t.Error("it is still there after a minute")
 		}
 		s.c.Crash(holder, 0, false)
-		// Others may have it, and its answer went with the node.
+		// Others may have the write, whose answer was lost with the node.
 		if err := <-first; err != nil && !errors.As(err, new(*kv.AmbiguousError)) {
 			t.Error(err)
 		}

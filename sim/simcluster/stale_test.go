@@ -22,9 +22,9 @@ import (
 	"meridian/txn"
 )
 
-// The rows that were read at a timestamp are read there for ever (I6): transfers between keys in several ranges, while leases move,
-// ranges split and sleep, nodes die, links fail and disks are slow; readers on all nodes choose timestamps in the past, whoever serves
-// them, and come back to them.
+// Reads at a timestamp always find the same rows (I6): transfers between keys in several ranges, while leases move, ranges split and
+// sleep, nodes die, links fail and disks are slow; readers on all nodes choose timestamps in the past, served by any replica, and
+// read at them again.
 func TestStaleCampaign(t *testing.T) {
 	for _, seed := range seedsAsked(t, 1, 1) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -192,8 +192,8 @@ func (s *stale) transfer(d *rand.Rand) {
 	}
 }
 
-// slow writes two keys without a look at them, long after its transaction began: nothing but what is closed keeps it
-// from doing so in the past.
+// slow writes two keys without reading them, long after its transaction began: only closed timestamps keep it from
+// writing in the past.
 func (s *stale) slow(d *rand.Rand) {
 	n := s.node(d)
 	if n == nil {
@@ -226,7 +226,7 @@ func (s *stale) read(d *rand.Rand) {
 	s.mu.Unlock()
 	upto := staleAll
 	if now.Add(-closedts.DefaultLag - time.Second).Less(at) {
-		upto = staleKeys // else what is left of the read at its leaseholder would do what slow leaves to the closed timestamps
+		upto = staleKeys // else the leaseholder's record of the read would keep slow from writing in the past, which is the closed timestamps' task here
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 	defer cancel()
@@ -255,9 +255,9 @@ func (s *stale) read(d *rand.Rand) {
 	s.mu.Unlock()
 }
 
-// edge reads the pair of slow at a timestamp that its node has just closed, and again a little later: a write that was in
-// flight then, and not kept in mind, has come in between (closedts.CT1). It asks its own store, because a leaseholder that is asked
-// in its place keeps in mind that it was.
+// edge reads the pair of slow at a timestamp that its node has just closed, and again a little later: a write that was in flight
+// then, and not tracked, would have come in between (closedts.CT1). It reads from its own store, because a leaseholder would record
+// the read in its timestamp cache.
 func (s *stale) edge(d *rand.Rand) {
 	n := s.node(d)
 	if n == nil || n.Store() == nil {
@@ -298,7 +298,7 @@ func (s *stale) edge(d *rand.Rand) {
 	s.mu.Unlock()
 }
 
-// saw compares what was read, of the accounts and perhaps the pair, with what was read there before.
+// saw compares the rows read, of the accounts and perhaps the pair, with those of the first read at the timestamp.
 func (s *stale) saw(who string, at clock.Timestamp, rows []kv.KeyValue) {
 	var sum, pair uint64
 	text := ""
@@ -359,7 +359,7 @@ func (s *stale) administer(d *rand.Rand) {
 	_, _ = n.Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminTransferLeaseRequest{Key: k, Target: to.NodeID()}}})
 }
 
-// watch sees to it that no replica's closed timestamp goes back (closedts.CT4).
+// watch checks that no replica's closed timestamp goes back (closedts.CT4).
 func (s *stale) watch(*rand.Rand) {
 	for i := range s.c.Len() {
 		n := s.c.Node(i)
@@ -377,7 +377,7 @@ func (s *stale) watch(*rand.Rand) {
 	}
 }
 
-// compare reads again what was read, at the leaseholders and at every node.
+// compare repeats all reads, at the leaseholders and at every node.
 func (s *stale) compare(ctx context.Context) {
 	for i, at := range s.order {
 		if i%7 != 0 {

@@ -16,8 +16,8 @@ import (
 )
 
 // TestOldCopyOfPromises: a power cut takes a node that has promised a write in an idle range without a log, and its disk has lost the sync
-// of that promise. No raft frame has told anybody of it. The node's store would form a quorum with the replica that was down meanwhile, and
-// the acknowledged write would be lost, if nobody had heard how far the store had come (fence.FE5).
+// of that promise. No raft frame has told a peer of it. The node's store would form a quorum with the replica that was down meanwhile, and
+// the acknowledged write would be lost, if no peer knew how far the store had come (fence.FE5).
 func TestOldCopyOfPromises(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		name := "answered to another node's gateway"
@@ -74,7 +74,7 @@ func oldPromises(t *testing.T, own bool) {
 	}
 	c.Crash(loses, 0, true)
 	c.Machines[loses].Disk.Restore(image)
-	time.Sleep(3 * time.Second) // nobody sends the write to the third replica any more
+	time.Sleep(3 * time.Second) // the write is not sent to the third replica any more
 	c.Boot(missed)
 	c.WaitReady(missed)
 	c.Boot(loses)
@@ -97,7 +97,7 @@ func oldPromises(t *testing.T, own bool) {
 }
 
 // TestStartWithoutRanges: a node whose store was opened without ranges is given one without a log, promises writes in it, and starts again. Its store
-// is the latest, and nobody may take it for an old copy; and what it has promised is told (fence.FE4, fence.FE5).
+// is the latest, and must not count as an old copy; and its peers know its promises (fence.FE4, fence.FE5).
 func TestStartWithoutRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 5, Registers: true})

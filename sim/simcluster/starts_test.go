@@ -50,7 +50,7 @@ func TestOldCopy(t *testing.T) {
 		c.Machines[2].Disk.Restore(image)
 		c.Boot(1)
 		c.Boot(2)
-		for range 3 { // as often as somebody starts it
+		for range 3 { // at every start
 			refused := refusedFor(t, c, 2, 20*time.Second)
 			if refused.Reason != fence.Behind || refused.By != witness {
 				t.Fatalf("refused for %q by node %d", refused.Reason, refused.By)
@@ -149,15 +149,15 @@ func cloneable(t *testing.T) *simcluster.Cluster {
 	return c
 }
 
-// TestTwinsApart cuts a node off and starts a clone of it, which the others can't know from the node itself. They take it in,
-// and the node that was cut off stops at its first contact; nothing is lost.
+// TestTwinsApart cuts a node off and starts a clone of it, which the others can't distinguish from the node itself. They
+// accept it, and the node that was cut off stops at its first contact; nothing is lost.
 func TestTwinsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := cloneable(t)
 		ctx := context.Background()
 		c.Network.Isolate("n3")
 		time.Sleep(5 * time.Second)
-		// Entries that were durable on the node alone would be missed, so only those count that the others have seen.
+		// Entries that are durable on this node alone would be lost, so the test counts only those that the others have.
 		c.Machines[3].Disk.Restore(c.Machines[2].Disk.Image())
 		c.Boot(3)
 		c.WaitReady(3)
@@ -180,8 +180,8 @@ func TestTwinsApart(t *testing.T) {
 	})
 }
 
-// TestRestartAll: all nodes of a cluster go down at once and come up in any order, some of them not at all; nobody needs
-// another one's vote to be allowed to vote.
+// TestRestartAll: all nodes of a cluster go down at once and come up in any order, some of them not at all; no node
+// needs another one's vote to be allowed to vote.
 func TestRestartAll(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5, 9} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
@@ -245,8 +245,8 @@ func TestRestartAll(t *testing.T) {
 	}
 }
 
-// TestRestartOne: a node comes back while another one is dead, and the rest of a quorum is there. Power cuts are the slow case: nobody
-// says that the dead one is not there.
+// TestRestartOne: a node comes back while another one is dead, and the rest of a quorum is there. Power cuts are the slow case: no
+// reset tells that the dead node is down.
 func TestRestartOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestWritersAreNotStarved: a row is read all the time next to its leaseholder, and somebody far away reads it and writes
-// it. Each read moves his write up, and what he has read has to be looked at again, for which he needs a round trip
-// during which there are further reads. He commits all the same, after a few rounds. So do many who do so at once.
+// TestWritersAreNotStarved: a row is read all the time next to its leaseholder, and a client far away reads it and writes
+// it. Each read moves its write up, and its own reads have to be refreshed, which takes a round trip during which there
+// are further reads. It still commits, after a few rounds. So do many such clients at once.
 func TestWritersAreNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)

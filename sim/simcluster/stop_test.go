@@ -14,8 +14,8 @@ import (
 	"meridian/txn"
 )
 
-// TestStopWhileRead stops a node, again and again, while a test's own goroutines read through it: they are told that it is
-// gone, and none of them meets a store that was closed under it.
+// TestStopWhileRead stops a node, again and again, while a test's own goroutines read through it: they get an error, and
+// none of them uses a store that is closed.
 func TestStopWhileRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Nodes: []int{1}, MaxOffset: 10 * time.Millisecond})
@@ -36,7 +36,7 @@ func TestStopWhileRead(t *testing.T) {
 					begun <- err
 					for i := 1; err == nil; i++ {
 						if i%2000 == 0 {
-							time.Sleep(time.Microsecond) // else virtual time would stand
+							time.Sleep(time.Microsecond) // else virtual time would stand still
 						}
 						err = read()
 					}

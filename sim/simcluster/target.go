@@ -9,7 +9,7 @@ import (
 	"meridian/sim/fault"
 )
 
-// Target lets fault plans be carried out on a Cluster. A crash loses what was not synced, except for a random share.
+// Target lets fault plans be carried out on a Cluster. A crash loses unsynced data, except for a random share.
 type Target struct {
 	c *Cluster
 
@@ -18,7 +18,7 @@ type Target struct {
 	paused map[string]bool
 }
 
-// Target makes one; the seed decides what crashes leave of unsynced data.
+// Target makes a target; the seed decides how much unsynced data survives crashes.
 func (c *Cluster) Target(seed uint64) *Target {
 	return &Target{c: c, dice: rand.New(rand.NewPCG(seed, 0xc4a54)), paused: map[string]bool{}}
 }
@@ -85,7 +85,7 @@ func (t *Target) Heal(a, b string) {
 	t.stayPaused()
 }
 
-// stayPaused keeps what other repairs have opened from reaching nodes that are paused.
+// stayPaused keeps paused nodes isolated, also on links that other repairs have opened.
 func (t *Target) stayPaused() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +149,7 @@ func (t *Target) Revive(node string) error {
 	return t.c.TryBoot(i)
 }
 
-// HealEverything undoes all that a plan may have left: links, clocks, disks, and nodes that are down.
+// HealEverything repairs all faults that a plan may have left: links, clocks, disks, and nodes that are down.
 func (t *Target) HealEverything() error {
 	for _, m := range t.c.Machines {
 		t.pause(m.Name, false)

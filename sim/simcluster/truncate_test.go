@@ -12,8 +12,9 @@ import (
 )
 
 // TestTruncateAmongWriters has writers at every gateway of three regions while the table is truncated, and in the end
-// dropped. Table e has the number of truncations, and u what each writer saw of it in the transaction that inserted its
-// row: a row is there if and only if its writer has seen the last truncation, and nobody has seen the drop (I3, lease.L6).
+// dropped. Table e has the number of truncations, and u the number that each writer saw in the transaction that inserted
+// its row: a row exists if and only if its writer has seen the last truncation, and no writer has seen the drop (I3,
+// lease.L6).
 func TestTruncateAmongWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)

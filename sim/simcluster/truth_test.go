@@ -18,8 +18,8 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// TestTruthAboutRanges: with a node dead, the console, the metrics and SQL say which ranges have too few live voters, however
-// many their descriptors name; with two of three dead, that they are unavailable.
+// TestTruthAboutRanges: with a node dead, the console, the metrics and SQL show which ranges have too few live voters,
+// whatever number their descriptors name; with two of three dead, that they are unavailable.
 func TestTruthAboutRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
@@ -123,8 +123,8 @@ func TestTruthAboutRanges(t *testing.T) {
 	})
 }
 
-// TestTruthAboutDeadNodes: what a node said last is not told as if it were so: a dead node has no leases, and no replicas once they
-// were made anew elsewhere.
+// TestTruthAboutDeadNodes: the last report of a dead node is not shown as current: it has no leases, and no replicas once they were
+// rebuilt elsewhere.
 func TestTruthAboutDeadNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})

@@ -18,8 +18,8 @@ import (
 	"meridian/version"
 )
 
-// TestUpgradeTold takes a cluster through an upgrade, and an operator into each dead end: docs/operate has each message as it is met here, and
-// the console says how far the upgrade has come.
+// TestUpgradeTold takes a cluster through an upgrade, and an operator into each dead end: docs/operate has each message that appears here, and
+// the console shows the progress of the upgrade.
 func TestUpgradeTold(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/operate/README.md")
 	if err != nil {
@@ -159,7 +159,7 @@ func TestUpgradeTold(t *testing.T) {
 	})
 }
 
-// consoleOf is what node i's console shows.
+// consoleOf is the data of node i's console.
 func consoleOf(t *testing.T, c *simcluster.Cluster, i int) (page console.Cluster) {
 	t.Helper()
 	m := c.Machines[i]

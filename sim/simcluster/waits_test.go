@@ -27,8 +27,9 @@ func operatorsQuery(t *testing.T) string {
 	return "SELECT w.pid AS waiting_pid" + q
 }
 
-// TestWaitsAreVisible: the holder's gateway, the waiter's and the leaseholder are three nodes, and any of them says which session
-// waits for which, and that the holder is idle. When a node is cut off, the others say what they know, and that it is silent.
+// TestWaitsAreVisible: the holder's gateway, the waiter's and the leaseholder are three nodes, and each of them shows which
+// session waits for which, and that the holder is idle. When a node is cut off, the others show what they know, and that it is
+// silent.
 func TestWaitsAreVisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
