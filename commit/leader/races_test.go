@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -93,4 +94,39 @@ func TestEvaluatedUnderAnotherLease(t *testing.T) {
 	if n := c.reps[0].Stats().IntentCount; n != 0 {
 		t.Errorf("%d intents", n)
 	}
+}
+
+// TestLeaseGoneBehindLatches: the lease goes away while a locking read waits for a latch. Commands are refused as they apply, but a
+// locking read is no command: only the check under latches keeps it from serving a value, and a lock, that another leaseholder does not
+// know of (I5).
+func TestLeaseGoneBehindLatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stop := newCluster(t, 1, 0)
+		defer stop()
+		ctx := context.Background()
+		k := keys.Key("k")
+		c.freed = make(chan struct{})
+		c.holdNext.Store(true)
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: k, Value: []byte("v")}}})
+			wrote <- err
+		}()
+		synctest.Wait() // the write is proposed, and has its latch
+		read := make(chan error, 1)
+		go func() {
+			_, err := c.begin().send(ctx, &kv.GetRequest{Key: k, Lock: kv.Exclusive})
+			read <- err
+		}()
+		synctest.Wait() // the read waits for the latch
+		c.reps[0].refuse.Store(true)
+		close(c.freed)
+		if err := <-wrote; err != nil {
+			t.Errorf("the write, which was proposed under the lease: %v", err)
+		}
+		var gone *kv.NotLeaseholderError
+		if err := <-read; !errors.As(err, &gone) {
+			t.Errorf("the locking read without the lease: %v", err)
+		}
+	})
 }
