@@ -1,6 +1,6 @@
--- What clients ask of the catalogue, a statement under each name. [child] and [parent] stand for the identities of these
--- relations. Those of psql, SQLAlchemy, Django and pgjdbc are as PostgreSQL's log has them; Rails' are those of its
--- PostgreSQL adapter. "whole" is said of those that list all tables' columns: what they cost grows with what they answer.
+-- The queries of clients on the catalogue, a statement under each name. [child] and [parent] stand for the identities of these
+-- relations. The statements of psql, SQLAlchemy, Django and pgjdbc are as PostgreSQL's log has them; Rails' are those of its
+-- PostgreSQL adapter. Names with "whole" list all tables' columns: their time grows with the number of rows.
 
 -- name: psql \d 1
 SELECT n.nspname as "Schema",
