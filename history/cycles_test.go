@@ -467,7 +467,7 @@ func TestWinners(t *testing.T) {
 	lost := func(c int) Race { return Race{Key: "k", Client: c, Outcome: Unknown} }
 	for _, c := range []struct {
 		tries []Race
-		final int // zero: nobody
+		final int // zero: none
 		good  bool
 	}{
 		{[]Race{win(1), lose(2)}, 1, true},

@@ -118,7 +118,7 @@ func (a *analysis) versions(g *graph, k int32, node map[*Txn]int32, readers map[
 		ended := slices.DeleteFunc(slices.Clone(list), func(v version) bool { return v.txn.Outcome != OK })
 		slices.SortFunc(ended, func(x, y version) int { return cmp.Compare(x.txn.Return, y.txn.Return) })
 		n := 0
-		var call int64 = -1 // the latest call of those that ended: whoever returned before it is not immediate
+		var call int64 = -1 // the latest call of those that ended: a write that returned before it is not an immediate predecessor
 		var open []version
 		for _, v := range list {
 			for n < len(ended) && ended[n].txn.Return < v.txn.Call {

@@ -6,8 +6,8 @@ import "meridian/clock"
 // index.
 const emptyFraction = 256
 
-// MayMerge reports whether two neighbours of one configuration should become one range, given their sizes in bytes
-// and until when the right one is kept apart because somebody split it off by hand (kv.RangeDescriptor.Keep).
+// MayMerge reports whether two neighbours of one configuration should become one range, given their sizes in bytes and
+// until when the right one is kept apart because it was split off by hand (kv.RangeDescriptor.Keep).
 //
 // Small neighbours are merged while they stay small together, and one that holds next to nothing with any neighbour that
 // leaves room. Either way the result is far from being split again.

@@ -37,7 +37,7 @@ func (n *Node) followSettings(leases *lease.Manager) {
 // Settings are the cluster settings as this node follows them.
 func (n *Node) Settings() *setting.Values { return n.settings }
 
-// zones gives every range the same configuration: the node's options, and what is set for the cluster.
+// zones gives every range the same configuration: the node's options and the cluster settings.
 type zones struct{ n *Node }
 
 // Zone implements rangeserver.ZoneSource.

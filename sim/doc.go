@@ -39,10 +39,10 @@
 //
 // # Virtual time
 //
-// Inside synctest.Test all of it runs in virtual time: a thousand calls over an 87 ms link take 87 s of virtual time
-// exactly and some milliseconds of real time. Make the Network and the machines inside the bubble, because timers and
-// channels belong to the bubble that made them. A goroutine blocked on a mutex does not count as idle, so nobody may
-// sleep, sync or wait for the network while holding one (host.H3); a slow disk (Disk.SetSyncDelay) shows who does, above the engine.
+// Inside synctest.Test all of it runs in virtual time: a thousand calls over an 87 ms link take 87 s of virtual time exactly and
+// some milliseconds of real time. Make the Network and the machines inside the bubble, because timers and channels belong to the
+// bubble that made them. A goroutine blocked on a mutex does not count as idle, so no code may sleep, sync or wait for the network
+// while holding one (host.H3); a slow disk (Disk.SetSyncDelay) shows code above the engine that does.
 //
 // # Faults
 //

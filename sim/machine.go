@@ -50,7 +50,7 @@ func NewMachine(o MachineOptions) *Machine {
 		log:     o.Log,
 		fs:      o.FS,
 	}
-	o.Network.Node(o.Name, o.Region) // known from now on, so that dials find nobody listening instead of no machine
+	o.Network.Node(o.Name, o.Region) // known from now on, so that dials are refused instead of finding no machine
 	if m.fs == nil {
 		m.Disk = NewDisk(m.dice.Uint64())
 	}

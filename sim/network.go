@@ -311,7 +311,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener; connections that nobody accepted are reset.
+// Close implements net.Listener; connections that were not accepted are reset.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		n := l.node.net

@@ -217,7 +217,7 @@ func (c *config) load(ctx context.Context, t *target, script string) error {
 	return err
 }
 
-// program runs one of the clients' programs and returns what it has printed.
+// program runs one of the clients' programs and returns its output.
 func (c *config) program(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "PGSSLMODE=disable")

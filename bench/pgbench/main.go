@@ -147,7 +147,7 @@ type system struct {
 	nodes            []*process.Node // of Meridian
 }
 
-// died returns what the logs of nodes say that have ended by themselves.
+// died returns the ends of the logs of nodes that have ended by themselves.
 func (s *system) died() (out string) {
 	for i, n := range s.nodes {
 		if n.PID() == 0 {
@@ -223,7 +223,7 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 				out.Base = systems[0].name
 				order := slices.Clone(systems)
 				if round%2 == 1 {
-					slices.Reverse(order) // what follows a run, such as compactions, is everybody's
+					slices.Reverse(order) // so that work after a run, such as compactions, slows each system in turn
 				}
 				for _, sys := range order {
 					r, err := c.once(ctx, sys, dir, name, script, level, round)

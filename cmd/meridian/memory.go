@@ -12,13 +12,13 @@ import (
 
 // The memory of a node's process is one figure, the machine's or its control group's, of which the parts are taken:
 //
-//	--max-memory       what the machine or the group has, or what is asked for
-//	  --cache          the block cache, outside of the Go heap: a tenth
+//	--max-memory       the memory of the machine or the group, or the given size
+//	  --cache          the block cache, outside of the Go heap: a tenth, and at least 256 MiB
 //	  memtables        64 MiB, outside as well
-//	  a tenth          stacks, the runtime, cgo, what the kernel counts besides
-//	  GOMEMLIMIT       all that is left: the soft limit of the Go heap
-//	    --max-sql-memory  what statements may hold: a quarter of --max-memory. The rest of the heap is raft logs, messages,
-//	                   catalogue, and garbage that is not collected yet, which is as much as is held while the limit is far.
+//	  a tenth          stacks, the runtime, cgo, the kernel's own memory
+//	  GOMEMLIMIT       the rest: the soft limit of the Go heap
+//	    --max-sql-memory  the memory of statements: a quarter of --max-memory. The rest of the heap is raft logs, messages,
+//	                   catalogue, and garbage that is not collected yet: as much as is live, while the limit is far.
 
 const (
 	memtableBytes = 64 << 20

@@ -9,7 +9,7 @@ import (
 )
 
 // misused says which features a node has used that its binary does not have. The build knows them all; a binary of the
-// earlier version would have refused, or ignored, what it is to count here.
+// earlier version would have refused, or ignored, the features that this build counts.
 func misused(h *version.Handle, b version.Binary) error {
 	for _, f := range []version.Feature{version.NextField, version.NextCommand, version.NextDescriptor} {
 		written, read := h.Uses(f)

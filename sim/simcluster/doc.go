@@ -11,6 +11,6 @@
 //	})
 //
 // Its own tests are the ones that need everything: latency_test.go pins wide-area round trips, lease_test.go moves
-// leases, campaign_test.go runs seeded faults against clients that know what they were promised. docs/simulation.md
-// says how to write another, and how to run a seed again.
+// leases, campaign_test.go runs seeded faults against clients that check what was acknowledged to them.
+// docs/simulation.md says how to write another, and how to run a seed again.
 package simcluster

@@ -18,7 +18,7 @@ func TestLeasesMove(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
 		for i := range c.Len() {
-			c.Node(i).Store().PauseQueues(true) // nobody moves leases to even out the load
+			c.Node(i).Store().PauseQueues(true) // no leases are moved to even out the load
 		}
 		ctx := context.Background()
 		key := userKey(1)

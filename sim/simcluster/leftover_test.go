@@ -15,7 +15,7 @@ import (
 	"meridian/txn"
 )
 
-// The remains of a range that was absorbed, on a node that did not hear of it.
+// These tests are about the remains of an absorbed range, on a node that did not learn of the merge.
 
 // nodeOf finds a node by its id.
 func nodeOf(c *simcluster.Cluster, id kv.NodeID) *server.Node {

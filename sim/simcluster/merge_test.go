@@ -78,7 +78,7 @@ func whole(c *simcluster.Cluster) (problems []string) {
 			if err != nil || kept != counted {
 				bad("n%d, %v: statistics say %+v, a count %+v (%v)", i+1, have, kept, counted, err)
 			}
-			// Followers of a range that is written now may be a little behind, so what is compared is at one index.
+			// Followers of a range that is written now may be a little behind, so the comparison is at one applied index.
 			before := r.AppliedIndex()
 			sum, err := fingerprint(n.Store().Engine(), have)
 			if err != nil {

@@ -33,7 +33,7 @@ import (
 
 const (
 	schemaFaults = 25 * time.Second // of virtual time
-	schemaWhole  = time.Minute      // every change is finished, once all is healed and nobody begins another; twice that across oceans
+	schemaWhole  = time.Minute      // every change is finished, once all faults are repaired and no others begin; twice that across oceans
 	schemaRemove = 10 * time.Second // the data of dropped indexes stays
 	hotRows      = 5
 	coldRows     = 40 // never changed: ids from 100
@@ -95,7 +95,7 @@ type schemaCampaign struct {
 	model struct {
 		mu    sync.Mutex             // guards all below
 		sure  map[string]string      // the rows that exist, by table and id; deleted ones are empty
-		maybe []map[string][2]string // rows before and after a transaction whose outcome is unknown: nobody touches them since
+		maybe []map[string][2]string // rows before and after a transaction whose outcome is unknown: they are not used since
 		hot   [hotRows]struct{ sure, maybe int64 }
 	}
 }
@@ -208,7 +208,7 @@ func (k *schemaCampaign) run(t *testing.T) {
 
 // prepareSchema makes the tables.
 //
-//	w       what most write; children f refer to it or do not; rows 0 to 4 are everybody's
+//	w       what most write; children f refer to it or do not; all clients share rows 0 to 4
 //	r       is renamed, and so is its column q
 //	tr      is emptied: e counts how often, and u has what the writer of each row of tr saw of that
 func (k *schemaCampaign) prepareSchema(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"meridian/history"
 )
 
-// schemaRow is what a writer gives a row of w; -1 is NULL.
+// schemaRow has the values of a row of w; -1 is NULL.
 type schemaRow struct{ u, b, x, c, nn int64 }
 
 func (r schemaRow) String() string {
@@ -54,7 +54,7 @@ type schemaWriter struct {
 	stmts   []schemaStmt
 	changes map[string][2]string
 	after   []func() // what to do with live and children when it is committed
-	lost    []func() // when nobody knows
+	lost    []func() // when its outcome is unknown
 }
 
 type schemaStmt struct {

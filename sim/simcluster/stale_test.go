@@ -37,7 +37,7 @@ func TestStaleCampaign(t *testing.T) {
 const (
 	staleKeys = 12
 	staleSum  = staleKeys * 100
-	staleAll  = staleKeys + 2 // and a pair that only slow transactions write, and nobody reads at the present
+	staleAll  = staleKeys + 2 // and a pair that only slow transactions write, and that is never read at the present
 	staleLast = 30 * time.Second
 )
 

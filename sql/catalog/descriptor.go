@@ -67,7 +67,7 @@ type Database struct {
 	SurviveRegion bool
 	Dropped       bool
 	Comment       string `json:",omitempty"`
-	// Settings are what sessions of the database begin with.
+	// Settings are the settings with which sessions of the database begin.
 	Settings []InitialSetting `json:",omitempty"`
 }
 
@@ -204,7 +204,7 @@ type Table struct {
 	ImplicitPrimary bool
 	// Generation grows with TRUNCATE: indexes get new identities.
 	Generation uint32
-	// HistoryFrom is a time, in nanoseconds since 1970, before which indexes do not have what the table had: rows were
+	// HistoryFrom is a time, in nanoseconds since 1970, before which indexes do not have the table's rows: they were
 	// loaded, or an index was filled, about then. Zero: they always have.
 	HistoryFrom int64 `json:",omitempty"`
 	// Mutations are the changes of columns, indexes and constraints that are under way: sql/schemachange.
@@ -288,7 +288,7 @@ const SecurityInvoker = "security_invoker"
 // SecurityInvoker reports whether a view reads with the rights of the role that uses it, not of its owner.
 func (t *Table) SecurityInvoker() bool { return t.Options[SecurityInvoker] == "true" }
 
-// MutationKind is what a Mutation changes.
+// MutationKind is the kind of part that a Mutation changes.
 type MutationKind uint8
 
 const (
@@ -389,7 +389,7 @@ type Check struct {
 	Comment string `json:",omitempty"`
 }
 
-// Action is what a foreign key does when the referenced row goes or changes.
+// Action is the action of a foreign key when the referenced row is deleted or changed.
 type Action uint8
 
 const (
@@ -459,7 +459,7 @@ type User struct {
 	Login      bool
 	CreateDB   bool
 	CreateRole bool
-	// NoInherit says that the role has the rights of what it is a member of only after SET ROLE.
+	// NoInherit says that the role has the rights of its memberships only after SET ROLE.
 	NoInherit bool   `json:",omitempty"`
 	Comment   string `json:",omitempty"`
 	// Connections bounds the sessions of the role on each node, if Bounded.
@@ -469,7 +469,7 @@ type User struct {
 	// those of timestamps.
 	ValidUntil int64 `json:",omitempty"`
 	Expires    bool  `json:",omitempty"`
-	// Settings are what the role's sessions begin with.
+	// Settings are the settings with which the role's sessions begin.
 	Settings []InitialSetting `json:",omitempty"`
 }
 

@@ -126,7 +126,7 @@ func (c Class) All() Privileges {
 	return 0
 }
 
-// public are the rights that everybody has on a new object of the class.
+// public are the rights that PUBLIC has on a new object of the class.
 func (c Class) public() Privileges {
 	switch c {
 	case ClassDatabase:

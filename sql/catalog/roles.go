@@ -94,7 +94,7 @@ func (r *Roles) closure(role, databaseOwner string, inherit bool) []string {
 	return out
 }
 
-// Has reports whether a role has the rights of another without SET ROLE. A superuser has everybody's.
+// Has reports whether a role has the rights of another without SET ROLE. A superuser has all rights.
 func (r *Roles) Has(role, other, databaseOwner string) bool {
 	return role == other || r.Superuser(role) || slices.Contains(r.Inherited(role, databaseOwner), other)
 }

@@ -175,8 +175,8 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 	return c, nil
 }
 
-// Step adds the entries of at most limit rows of the span, which nobody else can write, to the transaction and returns what
-// is left; nil at the end. Two rows with one key of a unique index are the error 23505.
+// Step adds the entries of at most limit rows of the span, which no other transaction can write, to the transaction and
+// returns the rest of the span; nil at the end. Two rows with one key of a unique index are the error 23505.
 func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) (*keys.Span, error) {
 	c, err := f.Read(ctx, t, span, limit, kv.NoLock)
 	if err != nil {

@@ -57,7 +57,7 @@ func (w *CopyWriter) add(ctx context.Context, values types.Row) error {
 	return nil
 }
 
-// Flush ends the copy: it writes what is left and checks the foreign keys.
+// Flush ends the copy: it writes the remaining rows and checks the foreign keys.
 func (w *CopyWriter) Flush(ctx context.Context) error {
 	if w.err != nil {
 		return w.err

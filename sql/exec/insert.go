@@ -219,7 +219,7 @@ func (it *insertIter) consume() error {
 	}
 }
 
-// end writes what is left.
+// end writes the remaining rows.
 func (it *insertIter) end() error {
 	if err := it.resolve(); err != nil {
 		return err

@@ -74,7 +74,7 @@ func (it *nestedLoopIter) forget() {
 	clear(it.values)
 }
 
-// begin starts the right side for a left row, or finds what it answered before.
+// begin starts the right side for a left row, or finds its rows in the memo.
 func (it *nestedLoopIter) begin(row types.Row) error {
 	o := it.o
 	it.isKnown, it.gathers = false, false

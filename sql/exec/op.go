@@ -26,7 +26,7 @@ type iter interface {
 	close()
 }
 
-// hinted is an iter that can use the knowledge of how many of its rows will be taken; it is told before open.
+// hinted is an iter that can make use of the number of its rows that will be taken; hint is called before open.
 type hinted interface{ hint(rows int64) }
 
 func hint(it iter, rows int64) {
@@ -35,7 +35,7 @@ func hint(it iter, rows int64) {
 	}
 }
 
-// kvUser is an iter that reads ranges and counts what it reads.
+// kvUser is an iter that reads ranges and counts its reads.
 type kvUser interface{ setStats(*NodeStats) }
 
 // base is embedded by operators.

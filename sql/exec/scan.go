@@ -36,7 +36,7 @@ type indexScanOp struct {
 	filter []scalar.Evaluator
 	node   *opt.IndexScan
 	eager  bool // several spans with few rows: read at once
-	// early reads only what the filter needs, where the rest is worth not decoding for rows that do not pass.
+	// early reads only the columns of the filter, where it pays not to decode the others for rows that do not pass.
 	early       *rowDecoder
 	earlyFilter []scalar.Evaluator
 	earlyWidth  int

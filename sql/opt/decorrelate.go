@@ -441,7 +441,7 @@ func (o *optimizer) unnestAggregate(l, r *group, on []scalar.Expr) *group {
 		}
 	}
 	join := o.newJoin(LeftJoin, l, o.newGroup(n), conds)
-	// Compute what was computed over the aggregation.
+	// These are the columns that were computed over the aggregation.
 	var out []ProjectItem
 	through := l.cols.list()
 	byReplaced := func(c *scalar.Column) scalar.Expr { return replaced[c.ID] }

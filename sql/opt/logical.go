@@ -354,7 +354,7 @@ type Query struct {
 	Output []OutputColumn
 	// Tag is the command tag's verb: SELECT, INSERT, UPDATE, DELETE.
 	Tag string
-	// Order is what the statement's ORDER BY asks of the result.
+	// Order is the order of the result, by the statement's ORDER BY.
 	Order []OrderColumn
 }
 

@@ -1,7 +1,7 @@
 package opt
 
-// prune tells every group which of its columns anything above reads. Unused expressions are left out when a plan is made (search.go).
-// Groups may be shared by several expressions, so needs add up; a group is visited again only if they grew.
+// prune tells every group which of its columns the operators above read. Unused expressions are left out when a plan is made
+// (search.go). Groups may be shared by several expressions, so needs add up; a group is visited again only if they grew.
 func (o *optimizer) prune(g *group, needed colSet) {
 	needed = needed.intersect(g.cols)
 	if g.pruned && needed.within(&g.needed) {
@@ -124,10 +124,10 @@ func (o *optimizer) pruneExpr(g *group, e Rel) {
 	}
 }
 
-// wanted reports whether anything reads a column of a group.
+// wanted reports whether an operator above reads a column of a group.
 func (o *optimizer) wanted(g *group, c ColumnID) bool { return o.env.Naive || g.needed.has(c) }
 
-// narrows reports whether a set operation may leave out columns that nobody reads.
+// narrows reports whether a set operation may leave out unused columns.
 func (o *optimizer) narrows(s *SetOp) bool { return s.Kind == Union && s.All && !o.env.Naive }
 
 func (o *optimizer) pruneMutation(m *mutation) {

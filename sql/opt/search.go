@@ -128,7 +128,7 @@ func sameOrder(a, b []OrderColumn) bool {
 	return true
 }
 
-// simplifyOrder drops from a required order what has no effect: columns that are constant or determined by those
+// simplifyOrder drops from a required order the columns without effect: those that are constant or determined by those
 // before them, and everything once a key is reached.
 func (o *optimizer) simplifyOrder(g *group, order []OrderColumn) []OrderColumn {
 	if len(order) == 0 {

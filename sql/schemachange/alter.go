@@ -486,7 +486,7 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 	return nil
 }
 
-// eraseColumn removes a column that nobody uses from the descriptor. Readers skip its values in rows.
+// eraseColumn removes a column that is no longer used from the descriptor. Readers skip its values in rows.
 func (c *change) eraseColumn(t *catalog.Table, id catalog.ColumnID) error {
 	t.Columns = slices.DeleteFunc(t.Columns, func(k catalog.Column) bool { return k.ID == id })
 	return nil

@@ -21,7 +21,7 @@ import (
 // Columns carry the version of their enum with them. So a change of an enum is a change of the tables that have columns of it, in one
 // transaction, and the versions of the tables make it safe:
 //
-//	schemachange.SC8 (I7): A value that is added is readable for one version before it is public: nobody writes a value that some node can't read. A
+//	schemachange.SC8 (I7): A value that is added is readable for one version before it is public, so that no node writes a value that another can't read. A
 //	    transaction that adds one has it as unsafe; the commit makes it readable, and the job that the commit waits for public,
 //	    once every node uses the readable one. In a type that the transaction itself has made it is public at once. Should a
 //	    reader meet a place that it does not know all the same, that is rowcode.NewerError, and it starts over.

@@ -15,7 +15,7 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// entriesOf counts what is stored of each index of a table.
+// entriesOf counts the stored entries of each index of a table.
 func entriesOf(t *testing.T, n *sessiontest.Node, id catalog.ID) map[uint32]int {
 	t.Helper()
 	rows, err := n.DB.Scan(t.Context(), keys.TableSpan(id))

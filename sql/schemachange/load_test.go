@@ -104,7 +104,7 @@ func TestLoadedTables(t *testing.T) {
 		verify(t, n, "t")
 		verify(t, c.Nodes[1], "t")
 
-		// Savepoints undo what they should.
+		// ROLLBACK TO undoes exactly the statements after the savepoint.
 		a.Must("begin; create table s (id int primary key, v text); savepoint x; insert into s" + many + "; rollback to x; insert into s values (1, 'one'); commit")
 		want("s", "1")
 	})

@@ -21,7 +21,7 @@ func (v *View) Access() *catalog.Access {
 	roles := s.roles
 	for _, e := range t.edits {
 		if e.now.User != nil {
-			all, _ := v.Users(context.Background()) // reads what the node knows, and can't fail
+			all, _ := v.Users(context.Background()) // reads the node's snapshot, and can't fail
 			roles = catalog.NewRoles(all)
 			break
 		}
@@ -130,7 +130,7 @@ func (t *Txn) ACL(object catalog.ID) *catalog.ACL {
 	return d.ACL
 }
 
-// SetGrants changes what is granted on an object.
+// SetGrants changes the grants on an object.
 func (t *Txn) SetGrants(o *catalog.Object) {
 	l := t.ACL(o.ID)
 	l.Grants, l.Default, l.Dropped = o.Grants, o.Unlisted, false

@@ -17,9 +17,9 @@ const (
 	postgresUser      catalog.ID = 3373
 )
 
-// BootstrapOptions are what the first administrator decides.
+// BootstrapOptions are the choices of the first administrator.
 type BootstrapOptions struct {
-	// RootVerifier and PostgresVerifier are SCRAM verifiers; empty ones let nobody in by password.
+	// RootVerifier and PostgresVerifier are SCRAM verifiers; with an empty one the role can't log in by password.
 	RootVerifier, PostgresVerifier string
 	// Databases are made besides postgres and defaultdb.
 	Databases []string
@@ -81,8 +81,8 @@ func Bootstrap(ctx context.Context, db *txn.DB, o BootstrapOptions) error {
 	})
 }
 
-// PublicSchema is schema public of a new database, with the rights that PostgreSQL gives on it since version 15: everybody
-// may use it, and only the database's owner may put something there.
+// PublicSchema is schema public of a new database, with the rights that PostgreSQL gives on it since version 15: every
+// role may use it, and only the database's owner may create objects in it.
 func PublicSchema(database, id catalog.ID) []Descriptor {
 	return []Descriptor{
 		{Schema: &catalog.Schema{ID: id, Name: "public", Database: database, Owner: catalog.DatabaseOwner}},

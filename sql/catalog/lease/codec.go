@@ -134,7 +134,7 @@ func (d *Descriptor) dropped() bool {
 	return false
 }
 
-// nameKey is what a name is looked up by. Databases have neither database nor schema; roles have schema 1.
+// nameKey is the key by which a name is looked up. Databases have neither database nor schema; roles have schema 1.
 type nameKey struct {
 	database, schema catalog.ID
 	name             string

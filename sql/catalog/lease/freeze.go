@@ -21,8 +21,8 @@ import (
 // row that is written with the earlier version and committed after them would be lost:
 //
 //	Lock     the lock of the table, a key without a value, for the transaction itself    one after the other, with deadlock detection
-//	         v+1  Frozen, and a row in /Table/7/3      in a transaction of its own       who wants the table now waits for the lock
-//	         wait: nobody else uses v
+//	         v+1  Frozen, and a row in /Table/7/3      in a transaction of its own       transactions that want the table now wait for the lock
+//	         wait: no other transaction uses v
 //	         the row, read and locked                  the transaction reads later than all who have used v
 //	  ...
 //	Flush    v+2  the changes; the row is deleted

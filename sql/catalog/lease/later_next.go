@@ -7,7 +7,8 @@ import (
 	"meridian/version"
 )
 
-// publish says in the descriptor of a new table by which version it is made. Here the feature is asked for, and nowhere else.
+// publish says in the descriptor of a new table by which version it is made. Only this function checks whether the feature is
+// active.
 func (d *Descriptor) publish(m *Manager) {
 	if v := m.o.Version; d.Table != nil && d.Table.Version == 1 && v.Active(version.NextDescriptor) {
 		d.Table.MadeBy = v.Acting().String()

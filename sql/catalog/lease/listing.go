@@ -145,7 +145,7 @@ func (v *View) PeekPart(oid catalog.ID) (found *catalog.Table) {
 	return found
 }
 
-// peekNamed is what a name stands for, without relying on it.
+// peekNamed is the descriptor of a name, without relying on it.
 func (v *View) peekNamed(n nameKey) *Descriptor {
 	for _, id := range v.t.order {
 		if e := v.t.edits[id]; slices.Contains(e.now.names(), n) {

@@ -248,7 +248,7 @@ func (m *Manager) Resign(ctx context.Context) error {
 
 // renew renews the tenure, or takes up another, and reports whether it did.
 func (m *Manager) renew(ctx context.Context) bool {
-	// One at a time, so that what is stored is what is believed here.
+	// One renewal at a time, so that the stored expiration is the one in memory.
 	select {
 	case m.renewing <- struct{}{}:
 		defer func() { <-m.renewing }()
@@ -512,8 +512,9 @@ func (m *Manager) User(ctx context.Context, name string) (*catalog.User, error) 
 	return m.snap.Load().user(name), nil
 }
 
-// KnownUser is a role as far as this node has heard; nil if it has not. It asks nobody, so that strangers can neither make the
-// node ask nor learn from the time that an answer takes. CREATE ROLE tells every node before it returns.
+// KnownUser is a role as this node's snapshot has it; nil if it has none. It asks no other node, so that a client that has not
+// authenticated can neither cause requests nor learn from the time of an answer. CREATE ROLE tells every node before it
+// returns.
 func (m *Manager) KnownUser(name string) *catalog.User { return m.snap.Load().user(name) }
 
 // Secret is a secret that the cluster's nodes share; empty in clusters that were made before it was introduced.

@@ -16,7 +16,8 @@ import (
 )
 
 // lease.L5 against a model: tables are made, changed, renamed and dropped, and at any time of the past every name leads to
-// what it led to then, on a node that saw the changes, one that heard of them, and one that began afterwards.
+// its object of that time, on the node that made the changes, on one that was told of them, and on one that began
+// afterwards.
 func TestPast(t *testing.T) {
 	const steps, names = 60, 6
 	name := func(i int) string { return fmt.Sprint("t", i) }

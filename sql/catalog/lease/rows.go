@@ -146,7 +146,8 @@ func readUsers(r *wire.Reader, u *users) {
 	}
 }
 
-// tenureRow is how long a node may use what it knows of the catalogue, and the versions that are being published and that it uses.
+// tenureRow tells how long a node may use its snapshot of the catalogue, and which of the versions that are being published it
+// uses.
 type tenureRow struct {
 	Node       uint32
 	Expiration int64

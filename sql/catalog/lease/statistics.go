@@ -10,7 +10,7 @@ import (
 	"meridian/txn"
 )
 
-// PutStatistics stores a table's statistics and tells the other nodes, which may hear of it late.
+// PutStatistics stores a table's statistics and tells the other nodes, which may learn of it late.
 func (m *Manager) PutStatistics(ctx context.Context, id catalog.ID, s *catalog.Statistics) error {
 	if err := m.o.DB.Put(ctx, statisticsKey(id), appendStatistics(nil, s)); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"meridian/txn"
 )
 
-// Info is what the catalogue needs to know of a session.
+// Info is the part of a session that the catalogue needs.
 type Info struct {
 	// User is the current role; Session is the role of the session, which may differ by SET ROLE.
 	User, Session string
@@ -123,9 +123,9 @@ func (t *Txn) Deadline() clock.Timestamp {
 	return d
 }
 
-// current reports whether everything that the transaction uses is still the present version. If so after the node got
-// a new tenure, nobody has changed it meanwhile, and the transaction may go on (lease.L3): versions only grow, and what is
-// published from now on waits for the transaction as for any other.
+// current reports whether everything that the transaction uses is still the present version. If so after the node got a
+// new tenure, none of it was changed meanwhile, and the transaction may go on (lease.L3): versions only grow, and later
+// publications wait for the transaction as for any other.
 func (t *Txn) current() bool {
 	s := t.m.snap.Load()
 	t.mu.Lock()

@@ -16,8 +16,8 @@ import (
 // Some waits are not for locks. A transaction that locks a table waits until no other uses the earlier version (lease.L6), and until
 // jobs that change the table have ended, which themselves wait for users of older versions:
 //
-//	A  has used t1,  wants t2 for itself:  waits for B, which uses t2's version before
-//	B  has used t2,  wants t1 for itself:  waits for A
+//	A  has used t1,  wants to lock t2:  waits for B, which uses t2's earlier version
+//	B  has used t2,  wants to lock t1:  waits for A
 //
 // The lock table knows nothing of this. So a transaction that has waited for a moment asks every node for the transactions in its
 // way, and waits for each at its record, as for the holder of a lock (txn.Waiter): a cycle is then found as any other, and the

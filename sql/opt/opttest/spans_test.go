@@ -66,7 +66,7 @@ func TestSpansOfParameters(t *testing.T) {
 			if readA < rows {
 				narrow++
 			}
-			// Literals that are NULL or repeated change what is around them.
+			// Literals that are NULL or repeated simplify the expression around them.
 			folded := len(p.values) > domain || slices.ContainsFunc(p.values, func(v value) bool { return v.d.IsNull() })
 			if from != "t" && !folded && (readA != readB || shape(p.plans[0]) != shape(p.plans[1])) {
 				t.Fatalf("seed %d: values %v\n%s reads %d keys\n%s\n%s reads %d keys\n%s", seed, p.texts(), text, readA, p.plans[0], param, readB, p.plans[1])
