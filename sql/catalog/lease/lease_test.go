@@ -279,6 +279,28 @@ func TestDeadNode(t *testing.T) {
 	})
 }
 
+// A node that has resigned takes up no other tenure while it drains, so that no change of the schema waits for it, dead or alive.
+func TestResigned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, true)
+		defer c.stop()
+		id := c.nodes[0].create(t, "t")
+		if err := c.nodes[2].m.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lease.DefaultDuration / 2) // it still runs, while its leases move
+		c.nodes[2].h.Group.Stop()
+		c.nodes[2].deaf.Store(true)
+		before := time.Now()
+		if err := c.nodes[0].rename(id, "u"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(before); took > time.Second {
+			t.Errorf("the change took %v", took)
+		}
+	})
+}
+
 // A transaction can't commit after its tenure was lost (lease.L3).
 func TestLostTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

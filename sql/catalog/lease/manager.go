@@ -80,6 +80,8 @@ type Manager struct {
 	drains atomic.Int64
 	// renewing has one slot, which the goroutine that renews the tenure takes.
 	renewing chan struct{}
+	// resigned says that the tenure was given up: it is neither renewed nor replaced by another.
+	resigned atomic.Bool
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it but Txn.mu
 	wake    chan struct{}
@@ -240,6 +242,13 @@ func (m *Manager) keepTenure(ctx context.Context) {
 // Resign gives the tenure up, so that no change of the schema waits for this node: call it when the last session is
 // closed. Nothing can be committed with this catalogue afterwards.
 func (m *Manager) Resign(ctx context.Context) error {
+	m.resigned.Store(true)
+	select {
+	case m.renewing <- struct{}{}: // a renewal in progress would write the row again
+		defer func() { <-m.renewing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if t := m.tenure.Load(); t != nil {
 		t.expiration.Store(1)
 	}
@@ -254,6 +263,9 @@ func (m *Manager) renew(ctx context.Context) bool {
 		defer func() { <-m.renewing }()
 	case <-ctx.Done():
 		return false
+	}
+	if m.resigned.Load() {
+		return true
 	}
 	now := m.o.Clock.Now()
 	t := m.tenure.Load()
