@@ -357,6 +357,33 @@ func TestABrokenClockAtTheJoinAddresses(t *testing.T) {
 	}
 }
 
+// TestJoinAtAClockThatFollowsABrokenOne: n1, whose clock is right, starts while n3 hears n2's wrong clock all the time. Both join addresses refuse it, and only one of
+// them for its own clock.
+func TestJoinAtAClockThatFollowsABrokenOne(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n1, n2, n3 := w.nodes[1], w.nodes[2], w.nodes[3]
+		w.start(n2, "n3:1")
+		w.start(n3, "n2:1")
+		time.Sleep(5 * time.Second)
+		n1.machine.Clock.Jump(-200 * ms)
+		n2.machine.Clock.Jump(490 * ms)
+		w.start(n1, "n2:1", "n3:1")
+		for range 200 {
+			n2.Show() // pings at once
+			time.Sleep(50 * ms)
+		}
+		if n1.Reachable(3) {
+			t.Error("n3 does not follow n2")
+		}
+		n2.host.Group.Stop()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(n1.broken) > 0 || !n1.Reachable(3) {
+			t.Error("n1 stops, or does not join when n2 is gone: ", n1.broken)
+		}
+	})
+}
+
 // TestAClockFollowsABrokenOne: n2's clock is wrong, by so little that n3 follows its readings; n1, whose clock is a bit behind n3's, refuses n2's readings, and n3's as
 // well. Only n2 stops, whether the three go on talking, connect anew, or n1 starts.
 func TestAClockFollowsABrokenOne(t *testing.T) {
