@@ -78,8 +78,9 @@ type Cluster struct {
 type peer struct {
 	rtt     time.Duration // smoothed; zero: not known
 	offset  Offset
-	reached bool // the last ping was answered
-	inexact bool // the last ping was refused, took too long for its measurement to tell anything, and was repeated at once
+	met     time.Duration // monotonic time of the first ping
+	reached bool          // the last ping was answered
+	inexact bool          // the last ping was refused, took too long for its measurement to tell anything, and was repeated at once
 }
 
 // Offset is how far a peer's clock is ahead of this node's, give or take Error.
@@ -366,7 +367,7 @@ func (c *Cluster) meet(id kv.NodeID) {
 		c.mu.Unlock()
 		return
 	}
-	p := &peer{}
+	p := &peer{met: c.o.Host.Clock.Monotonic()}
 	c.peers[id] = p
 	c.mu.Unlock()
 	c.o.Host.Group.Go(func(ctx context.Context) { c.pinger(ctx, id, p) })
@@ -581,7 +582,9 @@ func (e *WrongClusterError) Error() string {
 		e.Ours, e.Theirs)
 }
 
-// checkClock counts the peers that this node's clock surely disagrees with.
+// checkClock counts the peers that this node's clock surely disagrees with. They have to be a majority of the nodes that were met or measured lately: what was measured
+// of a peer that has not answered since is no evidence, but the peer is one of the nodes. Otherwise two wrong clocks of five outvote a good one while two nodes restart,
+// or of a node that starts and has pinged these two first.
 func (c *Cluster) checkClock(now time.Duration) {
 	limit := clockLimit(c.o.Clock.MaxOffset())
 	c.mu.Lock()
@@ -589,11 +592,11 @@ func (c *Cluster) checkClock(now time.Duration) {
 	nodes := 1
 	for _, p := range c.peers {
 		o := p.offset
-		if !o.counts(now) {
+		if now-max(p.met, o.at) > offsetFresh {
 			continue
 		}
 		nodes++
-		if o.beyond(limit) {
+		if o.counts(now) && o.beyond(limit) {
 			bad = append(bad, o)
 		}
 	}

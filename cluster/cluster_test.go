@@ -357,6 +357,36 @@ func TestABrokenClockAtTheJoinAddresses(t *testing.T) {
 	}
 }
 
+// TestTwoOfFiveClocksAreWrong: they are no majority while the other two nodes restart. A node that hears of these two only, for longer, can't tell, and stops.
+func TestTwoOfFiveClocksAreWrong(t *testing.T) {
+	for _, wait := range []time.Duration{4 * time.Second, 20 * time.Second} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.startAll(5)
+			time.Sleep(5 * time.Second)
+			for _, n := range w.nodes[2:4] {
+				n.machine.Crash(0, false)
+				n.host.Group.Stop()
+			}
+			time.Sleep(time.Second)
+			for _, n := range []*node{w.nodes[1], w.nodes[4]} {
+				n.machine.Clock.Jump(1500 * ms)
+			}
+			time.Sleep(wait)
+			for _, n := range w.nodes[2:4] {
+				w.start(n, "n5:1")
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			for _, n := range w.nodes[1:6] {
+				wrong := n.id == 1 || n.id == 4 || n.id == 5 && wait > 10*time.Second
+				if (len(n.broken) > 0) != wrong {
+					t.Errorf("two nodes restart after %s: n%d: %v", wait, n.id, n.broken)
+				}
+			}
+		})
+	}
+}
+
 // TestJoinAtAClockThatFollowsABrokenOne: n1, whose clock is right, starts while n3 hears n2's wrong clock all the time. Both join addresses refuse it, and only one of
 // them for its own clock.
 func TestJoinAtAClockThatFollowsABrokenOne(t *testing.T) {
