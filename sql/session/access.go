@@ -10,16 +10,16 @@ import (
 	"meridian/sql/types"
 )
 
-// rights are those of a role: which queries and commands it may run.
+// rights are the rights of a role: which queries and commands it may run.
 type rights struct {
 	access *catalog.Access
 	role   string
 }
 
-// rights are those of the current role, as the running statement sees them.
+// rights returns the rights of the current role, as the running statement sees them.
 func (s *Session) rights() rights { return rights{s.view().Access(), s.role()} }
 
-// query refuses a query whose privileges the role lacks, or the owner of a view by whose rights a part of it is read.
+// query refuses a query if the role lacks a privilege that it needs, or if the owner of a view does, with whose rights the view reads its tables.
 func (r rights) query(q *bind.Query) error {
 	for i := range q.Access {
 		as := r.role
@@ -62,7 +62,7 @@ func (r rights) command(stmt bind.Statement) error {
 		return r.access.CheckOwner(r.role, c.Table.ID)
 	case *bind.Show:
 		if c.What != "RANGES" {
-			return nil // definitions, which everybody may see in pg_catalog
+			return nil // definitions, which every role may see in pg_catalog
 		}
 		if c.Table == nil {
 			if !r.access.Superuser(r.role) {
@@ -98,8 +98,8 @@ func lockPrivileges(mode string) []catalog.Privileges {
 	return []catalog.Privileges{catalog.Update, catalog.Delete, catalog.Truncate}
 }
 
-// mayMaintain are the tables whose statistics the current role may collect. If the statement names the tables, a warning says which of them are
-// passed over.
+// mayMaintain returns the tables whose statistics the current role may collect. If the statement names the tables, a warning names each one that
+// is skipped.
 func (s *Session) mayMaintain(tables []*catalog.Table, named bool, verb string) (out []*catalog.Table) {
 	r := s.rights()
 	for _, t := range tables {
@@ -113,7 +113,7 @@ func (s *Session) mayMaintain(tables []*catalog.Table, named bool, verb string) 
 	return out
 }
 
-// splitKey is the key at which ALTER TABLE ... SPLIT AT divides: the index's key with the given leading values.
+// splitKey is the key at which ALTER TABLE ... SPLIT AT divides a range: the index's key with the given leading values.
 func splitKey(t *catalog.Table, i *catalog.Index, values types.Row) ([]byte, error) {
 	x, err := rowcode.NewIndex(t, i)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // waitAdmission is the wait event of a session that queues for admission.
 const waitAdmission = "Admission"
 
-// Context returns the context for what the client sends: in it a wait for a lock gives the session's place at the gate to
-// others.
+// Context returns the context in which the client's messages are served: a wait for a lock in it gives the session's place at the gate to
+// another session.
 func (s *Session) Context(ctx context.Context) context.Context {
 	if s.ticket == nil {
 		return ctx
@@ -19,9 +19,8 @@ func (s *Session) Context(ctx context.Context) context.Context {
 	return admission.NewContext(ctx, s.ticket)
 }
 
-// Admit waits until the session may work on what its client has sent. The wait ends with the session's statement: by
-// Cancel, and after statement_timeout, to which it counts. runs says that a statement is going to run, now or as soon as its
-// arguments are bound; else it is only prepared.
+// Admit waits until the session may serve its client's message. Cancel ends the wait as it ends a statement, and so does statement_timeout, which
+// includes the wait. runs says that a statement is going to run, now or as soon as its arguments are bound; otherwise it is only prepared.
 func (s *Session) Admit(ctx context.Context, runs bool) error {
 	if s.ticket == nil {
 		return nil
@@ -50,8 +49,8 @@ func (s *Session) Admit(ctx context.Context, runs bool) error {
 	return nil
 }
 
-// abandon forgets an implicit transaction that a plan has opened and in which nothing has run: it would be old before it
-// begins.
+// abandon rolls back an implicit transaction that planning has opened and in which nothing has run: its timestamp would be old when its first
+// statement leaves the queue.
 func (s *Session) abandon(ctx context.Context) {
 	if !s.unused() || !s.portals.Empty() {
 		return
@@ -67,7 +66,7 @@ func (s *transaction) unused() bool {
 	return s.state.First() && s.tx != nil && !s.state.Wrote() && !s.tx.Locks()
 }
 
-// class of the next statement: those of transactions that may hold locks never wait (admission.AD1).
+// class is the admission class of the next statement. Statements of a transaction that may hold locks never wait (admission.AD1).
 func (s *transaction) class() admission.Class {
 	switch {
 	case !s.state.Open() || s.unused():
@@ -78,7 +77,7 @@ func (s *transaction) class() admission.Class {
 	return admission.Open
 }
 
-// Rest says that nothing is to be done until the client sends more.
+// Rest tells the gate that the session has no work until its client sends more.
 func (s *Session) Rest() {
 	if s.ticket != nil {
 		// A transaction that has failed and was rolled back is over, though its client has not said so yet.

@@ -17,7 +17,7 @@ import (
 // lockOwner is the session as its advisory locks see it (advisory.Session).
 type lockOwner struct{ s *Session }
 
-// lockHolder has the locks; the open transaction is linked with it (txn.TX7).
+// lockHolder is the transaction that holds the session's advisory locks; the open transaction is linked with it (txn.TX7).
 type lockHolder struct {
 	*txn.Holder
 	s *Session
@@ -31,7 +31,8 @@ func (h lockHolder) Lock(ctx context.Context, l keys.AdvisoryLock, shared, try b
 	return h.Holder.Lock(ctx, l, shared, wait, h.s.duration("lock_timeout"), h.s.tx)
 }
 
-// NewHolder implements advisory.Session. Another goroutine says that its locks are lost, which ends the session: others may have them soon.
+// NewHolder implements advisory.Session. Another goroutine reports that the holder's locks are lost, which ends the session: other sessions may
+// take them soon.
 func (o lockOwner) NewHolder() advisory.Holder {
 	return lockHolder{o.s.srv.DB.NewHolder(func(error) {
 		o.s.endWith(sqlstate.New(sqlstate.AdminShutdown, "terminating connection because its advisory locks could not be kept").
@@ -123,8 +124,8 @@ func (e *environment) advisoryKey(ctx context.Context, l system.AdvisoryLock) (k
 	return k, nil
 }
 
-// deadlockedLocks reports whether a transaction that was chosen to end a deadlock has taken advisory locks: it would keep them,
-// and meet the others again.
+// deadlockedLocks reports whether a transaction that was chosen to end a deadlock has taken advisory locks: it would keep them in its next attempt,
+// and the same deadlock would form again.
 func deadlockedLocks(a *advisory.Locks, conflict error) bool {
 	var deadlock *kv.DeadlockError
 	return a.Counted() && errors.As(conflict, &deadlock)

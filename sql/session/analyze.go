@@ -7,7 +7,7 @@ import (
 	"meridian/sql/catalog"
 )
 
-// analyze collects statistics of tables that the current role owns, of all tables of the database if none are named.
+// analyze collects statistics of the named tables, or of all tables of the database, as far as the current role may maintain them.
 func (s *Session) analyze(ctx context.Context, c *bind.Analyze, verb string) error {
 	tables := c.Tables
 	s.ensureTxn()

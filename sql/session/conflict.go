@@ -31,8 +31,8 @@ func (s *Session) witness() witness {
 	return witness{s.srv, s.cat, rights{s.access(), s.role()}, &s.style}
 }
 
-// loss is the error that ends a transaction which lost a conflict: what was in the way, and why running the
-// transaction again did not settle it.
+// loss is the error that ends a transaction which lost a conflict. It names the other transaction and the key, and says why the transaction was
+// not run again, or how its second run differed.
 func (w witness) loss(conflict error, isolation kv.Isolation, d *replay.DiffersError, why string) error {
 	var (
 		deadlock *kv.DeadlockError
@@ -43,7 +43,7 @@ func (w witness) loss(conflict error, isolation kv.Isolation, d *replay.DiffersE
 	switch {
 	case errors.As(conflict, &deadlock) && len(deadlock.Waits) > 0:
 		if d != nil {
-			// It could go on if it had not read what others have changed.
+			// Without the changes that other transactions have made since, the replay would have succeeded: that is the reason, not the deadlock.
 			e.Code, e.Message = sqlstate.SerializationFailure, "could not serialize access after a deadlock"
 		}
 		for i := range deadlock.Waits {
@@ -51,7 +51,7 @@ func (w witness) loss(conflict error, isolation kv.Isolation, d *replay.DiffersE
 			blocker := deadlock.Waits[(i+1)%len(deadlock.Waits)]
 			if pid, _ := w.srv.sessionOf(wait.ID); pid != 0 {
 				if other, _ := w.srv.sessionOf(blocker.ID); other == pid {
-					continue // the session's transaction and its holder of advisory locks
+					continue // one session's transaction, and the holder of its advisory locks
 				}
 			}
 			line := w.txn(wait.ID, wait.Gateway) + " waits"
@@ -83,7 +83,7 @@ func (w witness) loss(conflict error, isolation kv.Isolation, d *replay.DiffersE
 	return &e
 }
 
-// conflict says which key and which transaction were in the way; empty if the error does not know.
+// conflict names the key and the transaction of a conflict; empty if the error has neither.
 func (w witness) conflict(err error) string {
 	var (
 		tooOld    *kv.WriteTooOldError
@@ -110,8 +110,8 @@ func (w witness) conflict(err error) string {
 	return ""
 }
 
-// located adds to a statement's error what takes the catalogue: the schema of the table whose constraint was violated, and
-// the table of a row that another transaction has locked, for a statement that does not wait.
+// located completes a statement's error from the catalogue: it adds the schema of the table whose constraint was violated, and
+// the table of a row that another transaction has locked, for a statement that does not wait for it.
 func (s *Session) located(err error) error {
 	if err == nil || s.cat == nil {
 		return err
@@ -152,7 +152,7 @@ func upperFirst(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// txn names a transaction: by its process and application if it is one of this node's sessions.
+// txn names a transaction, with its process and application if a session of this node runs it.
 func (w witness) txn(id kv.TxnID, gateway kv.NodeID) string {
 	if id.IsZero() {
 		return "another transaction"
@@ -169,8 +169,8 @@ func (w witness) txn(id kv.TxnID, gateway kv.NodeID) string {
 	return "transaction " + id.String()
 }
 
-// key reads a key as the catalogue does: columns and values, table and index. A role that may not read the table is
-// told no values: they can be another's.
+// key describes a key by the catalogue: columns and values, table and index. It leaves out the values if the client's role may not read the
+// table: they may be of a row that the role has never seen.
 func (w witness) key(k keys.Key) string {
 	plain := "a key"
 	if w.rights.access.Superuser(w.rights.role) {
@@ -220,7 +220,7 @@ func (w witness) key(k keys.Key) string {
 	return fmt.Sprintf("key (%s)=(%s) of table %q, index %q", strings.Join(names, ", "), strings.Join(values, ", "), t.Name, ix.Name)
 }
 
-// abbreviated is a statement's text as errors show it.
+// abbreviated is the beginning of a statement's text, for errors.
 func abbreviated(text string) string {
 	const limit = 60
 	out := strings.Join(strings.Fields(text), " ")
@@ -234,7 +234,7 @@ func abbreviated(text string) string {
 	return out[:n] + "..."
 }
 
-// finished remembers whose transactions ended last on this node, for the details of conflicts.
+// finished remembers the last transactions that ended on this node, with their sessions, for the details of conflicts.
 type finished struct {
 	mu   sync.Mutex // guards the fields below; nothing is taken after it
 	ring [1024]finishedTxn
@@ -265,7 +265,7 @@ func (f *finished) find(id kv.TxnID) (int32, string) {
 	return 0, ""
 }
 
-// sessionOf finds the session of a transaction that runs on this node, or has ended a short while ago.
+// sessionOf finds the session of a transaction that runs on this node, or has ended recently.
 func (s *Server) sessionOf(id kv.TxnID) (pid int32, application string) {
 	s.mu.Lock()
 	all := make([]*Session, 0, len(s.sessions))
@@ -285,7 +285,7 @@ func (s *Server) sessionOf(id kv.TxnID) (pid int32, application string) {
 	return s.finished.find(id)
 }
 
-// show lets others know the running transaction's identity.
+// showTxn publishes the open transaction's identity to other goroutines.
 func (s *Session) showTxn() {
 	var id kv.TxnID
 	if s.tx != nil {

@@ -64,14 +64,13 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 	}
 	n, err := s.ingest(ctx, c, p, kinds, src, cs)
 	if err != nil {
-		// Further data of the client is ignored.
+		// The connection ignores further data of the client.
 		return "", err
 	}
 	return "COPY " + itoa(n), nil
 }
 
-// copySource asks the client for data, which is recorded up to a bound. When the statement runs again, it is there
-// already.
+// copySource requests data from the client, and records it up to a bound. When the statement runs again, it reads the recorded data.
 func (s *Session) copySource(c *bind.Copy) (result.CopySource, error) {
 	st := s.replay.Step()
 	if t := st.Copies(); t != nil {

@@ -76,7 +76,7 @@ func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (strin
 		verb, cols = "MOVE ", nil
 	}
 	n, described := int64(0), cols == nil || !w.describe
-	describe := func() { // once it is clear that the cursor goes where it is told to
+	describe := func() { // with the first row, or at the end: a cursor that can't move as requested describes nothing
 		if !described {
 			s.out.Describe(cols, formats)
 		}
@@ -95,7 +95,7 @@ func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (strin
 	return verb + itoa(n), err
 }
 
-// executeCursor is the protocol's Execute of a cursor that DECLARE made.
+// executeCursor serves the protocol's Execute for a cursor that DECLARE made.
 func (s *Session) executeCursor(ctx context.Context, p *portal.Portal, limit int64) error {
 	n := int64(0)
 	err := p.Fetch(ctx, &bind.Fetch{Count: limit, All: limit == 0}, func(row types.Row) error {

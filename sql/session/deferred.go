@@ -15,18 +15,18 @@ import (
 )
 
 // Deferrable constraints. A statement defers checks of constraints (exec.Deferrals); they are carried out before the
-// transaction commits, or by SET CONSTRAINTS IMMEDIATE, over what has been written by then. A check is of values and not of rows,
-// so it finds whether what was violated still is.
+// transaction commits, or by SET CONSTRAINTS IMMEDIATE, over the rows as they are then. A check keeps values and not rows,
+// so it finds whether the violation is still there.
 
-// deferrals are the open transaction's.
+// deferrals are the deferred checks of the open transaction.
 type deferrals struct {
 	memory func() *memory.Account // of the open transaction
 	deferralState
 }
 
-// deferralState is what a savepoint keeps of them. It is replaced and never changed, but for what is appended to queue.
+// deferralState is their state at a moment, which a savepoint keeps. Its values are replaced and never changed; only queue is appended to.
 type deferralState struct {
-	// all and named are what SET CONSTRAINTS has said; named counts before all, and that before the constraint's definition.
+	// all and named are the choices of SET CONSTRAINTS: named has precedence over all, and all over the constraint's definition.
 	all   *bool
 	named map[exec.Constraint]bool
 	queue []exec.DeferredCheck
@@ -51,7 +51,7 @@ func (d *deferrals) Deferred(c exec.Constraint, initially bool) bool {
 	return initially
 }
 
-// deferredSize is about what a check occupies besides its values.
+// deferredSize is roughly the memory of a check besides its values.
 const deferredSize = 96
 
 // Defer implements exec.Deferrals.
@@ -67,7 +67,7 @@ func (d *deferrals) Defer(c exec.DeferredCheck) error {
 	return nil
 }
 
-// due divides the checks that wait: those of constraints that f selects, or all if it is nil, and the others.
+// due divides the waiting checks into those of the constraints that f selects, and the others; nil selects all.
 func (d *deferrals) due(f func(exec.Constraint) bool) (now, later []exec.DeferredCheck) {
 	if f == nil {
 		return d.queue, nil
@@ -82,7 +82,7 @@ func (d *deferrals) due(f func(exec.Constraint) bool) (now, later []exec.Deferre
 	return now, later
 }
 
-// setAll is SET CONSTRAINTS ALL, set SET CONSTRAINTS of those that it names.
+// setAll is SET CONSTRAINTS ALL, and set is SET CONSTRAINTS with names.
 func (d *deferrals) setAll(deferred bool) { d.all, d.named = &deferred, nil }
 
 func (d *deferrals) set(meant map[exec.Constraint]bool, deferred bool) {
@@ -96,7 +96,7 @@ func (d *deferrals) set(meant map[exec.Constraint]bool, deferred bool) {
 	d.named = named
 }
 
-// checkDeferred carries out the checks of those constraints that f selects; nil: of all.
+// checkDeferred carries out the waiting checks of the constraints that f selects; nil selects all.
 func (s *Session) checkDeferred(ctx context.Context, f func(exec.Constraint) bool) error {
 	now, later := s.deferred.due(f)
 	if len(now) == 0 {
@@ -151,8 +151,8 @@ func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) er
 	return nil
 }
 
-// deferrableNamed finds the constraints of a name in the first of some schemas that has any; a schema that the statement names has to exist. If they are to be deferred, all
-// of them have to be deferrable.
+// deferrableNamed finds the constraints of a name in the first of the given schemas that has any. A schema that the statement names must exist. If
+// the constraints are to be deferred, all of them must be deferrable.
 func deferrableNamed(ctx context.Context, v catalog.View, schemas []string, given bool, name string, deferred bool) ([]exec.Constraint, error) {
 	tables, err := v.Tables(ctx, v.CurrentDatabase())
 	if err != nil {
@@ -209,7 +209,7 @@ func deferrableNamed(ctx context.Context, v catalog.View, schemas []string, give
 	return nil, sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" does not exist", name)
 }
 
-// mayChange refuses to change a table for which checks wait, as PostgreSQL does.
+// mayChange refuses data definition on a table for which checks wait, as PostgreSQL does.
 func (d *deferrals) mayChange(stmt bind.Statement) error {
 	if len(d.queue) == 0 {
 		return nil

@@ -28,15 +28,15 @@
 //	held           memory: the session's, the running statement's and the open transaction's
 //	temporaries    temporary relations, their rows and plans
 //	deferrals      checks of deferrable constraints that wait
-//	rights         what a role may do, for statements that are not data definition
-//	witness        conflicts as errors describe them: sessions, keys, values that the client may see
+//	rights         the rights of a role, for statements that are not data definition
+//	witness        the description of conflicts in errors: sessions, keys, values that the client may see
 //	explanation    EXPLAIN's answer in JSON and YAML
 //	notifying      LISTEN and NOTIFY, through transactions and savepoints
 //	statementTimer statement_timeout
-//	shown, ending  what other goroutines see of the session, and how they end it
+//	shown, ending  the state that other goroutines see, and the means by which they end a statement or the session
 //
-// transaction.go has the effects of a commit, a rollback and ROLLBACK TO on all of them, and retry.go runs a transaction again; commands
-// that are not queries begin in command.go.
+// transaction.go has the effects of a commit, a rollback and ROLLBACK TO on all of these parts, and retry.go runs a transaction again; the
+// statements that are not queries begin in command.go.
 //
 // Rules:
 //
@@ -47,7 +47,7 @@
 //	session.S3: a cached plan is used only while every descriptor that it was made from has the version that it was made
 //	    from (I7);
 //	session.S4: an error inside an explicit transaction leaves only ROLLBACK, COMMIT and ROLLBACK TO, as in PostgreSQL.
-//	session.S5: a statement runs by the roles and grants that the node knows when it begins: a plan that was made under others is made
+//	session.S5: a statement runs by the roles and grants that the node knows when it begins: a plan that was made under earlier ones is made
 //	    again, also in the middle of a transaction.
 //	session.S6: a panic in a statement's own code is that statement's error, XX000, and ends nothing else (fault.FA1): planning and
 //	    execution are under fault.Run, as are all other messages, whose session ends with the panic since its state can't be restored.

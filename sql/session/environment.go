@@ -30,11 +30,11 @@ type environment struct {
 	before   *sequenceState // the three, before the open transaction's first nextval
 	block    block          // of the running statement
 	series   *series        // of setseed; nil: none
-	// txnNumber is what txid_current has told of the open transaction; zero: nothing.
+	// txnNumber is the number of the open transaction that txid_current has returned; zero: it has not been called.
 	txnNumber int64
-	// mayDraw is a sequence whose numbers the running statement may take.
+	// mayDraw is a sequence for which the running statement's right to draw numbers was checked.
 	mayDraw catalog.ID
-	// blocking is what pg_blocking_pids has found for the running statement.
+	// blocking has the answers of pg_blocking_pids for the running statement; nil until its first call.
 	blocking map[int32][]int32
 }
 
@@ -48,7 +48,7 @@ func (e *environment) NodeID() int32           { return int32(e.s.srv.NodeID()) 
 func (e *environment) SearchPath(implicit bool) []string {
 	var path []string
 	for _, name := range e.s.info().SearchPath {
-		// Schemas that do not exist are passed over.
+		// Schemas that do not exist are skipped.
 		if sc, err := e.s.view().Schema(e.s.srv.Host.Group.Context(), e.s.client.Database, name); err == nil && sc != nil &&
 			e.s.view().Access().May(e.s.role(), sc.ID, catalog.Usage) {
 			path = append(path, name)
@@ -86,9 +86,8 @@ func (e *environment) RandomUUID() [16]byte {
 	return u
 }
 
-// UniqueRowID implements system.Environment: wall time in units of ten microseconds, then the node, so that ids of
-// one node grow and those of two nodes differ. A session never repeats itself; two sessions of one node are kept
-// apart by the node's clock, which never shows the same reading twice.
+// UniqueRowID implements system.Environment: wall time in units of ten microseconds, then the node's number, so that the ids of
+// one node grow and those of two nodes differ. If several are drawn within one unit, rowIDs gives each the next free unit.
 func (e *environment) UniqueRowID() int64 {
 	const nodeBits = 15
 	ts := e.s.srv.Clock.Now()
@@ -112,7 +111,7 @@ func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if e.mayDraw != seq.ID { // once for each statement
+	if e.mayDraw != seq.ID { // checked once for each statement
 		if err := e.s.rights().oneOf(seq.ID, catalog.Usage, catalog.Update); err != nil {
 			return 0, err
 		}
@@ -142,24 +141,24 @@ func (e *environment) nextVal(ctx context.Context, seq *catalog.Table) (int64, e
 	return v, nil
 }
 
-// block is numbers of a sequence that one statement took at once.
+// block is a block of a sequence's numbers, which one statement has reserved together.
 type block struct {
 	id    catalog.ID
 	seq   *catalog.Table
 	taken lease.Taken
-	next  int64 // of those taken
+	next  int64 // index of the next unused number in the block
 	size  int64
 }
 
-// maxBlock bounds the numbers that a statement takes at once, and so the gap that it leaves if it dies.
+// maxBlock bounds the numbers that a statement reserves together, and so the gap that it leaves if it fails.
 const maxBlock = 256
 
-// minBlocked is the length of the shortest sequence of which blocks are taken.
+// minBlocked is the length of the shortest sequence of which blocks are reserved.
 const minBlocked = 1 << 20
 
-// take returns the next number. A statement that asks again and again takes twice as many each time, so that an INSERT of
-// many rows into a table far away does not ask for each; giveBack returns those that it did not use. The first number of a
-// statement is always taken alone.
+// take returns the next number. A statement that draws repeatedly reserves twice as many numbers each time, so that an INSERT of
+// many rows does not make a round trip for each row to the leaseholder of the sequence; giveBack returns the unused ones. The first
+// number of a statement is always drawn alone.
 func (e *environment) take(ctx context.Context, seq *catalog.Table) (int64, error) {
 	if seq.Temporary() {
 		return e.s.temp.local.NextVal(seq)
@@ -184,8 +183,8 @@ func (e *environment) take(ctx context.Context, seq *catalog.Table) (int64, erro
 	return t.First, nil
 }
 
-// giveBack returns the numbers that the statement took and did not use, so that the next one gets them: a session that is
-// alone sees no gap. Others may have taken later ones meanwhile; then there is one, as one of PostgreSQL's that rolls back leaves.
+// giveBack returns the numbers that the statement reserved and did not use, so that the next statement draws them: a single session
+// sees no gap. If another session has drawn later numbers since, there is a gap, like that of a PostgreSQL transaction that rolls back.
 func (e *environment) giveBack(ctx context.Context) {
 	b := &e.block
 	if b.next < b.taken.Count {
@@ -200,24 +199,24 @@ func (e *environment) remember(seq *catalog.Table, v int64) {
 	e.lastUsed, e.lastID = true, seq.ID
 }
 
-// sequenceState is what currval and lastval know.
+// sequenceState is the state of currval and lastval.
 type sequenceState struct {
 	currents map[catalog.ID]int64
 	lastID   catalog.ID
 	lastUsed bool
 }
 
-// restart takes them back to the beginning of the open transaction, which is run again.
+// restart takes currval and lastval back to the beginning of the open transaction, which is run again.
 func (e *environment) restart() {
 	if q := e.before; q != nil {
 		e.currents, e.lastID, e.lastUsed = maps.Clone(q.currents), q.lastID, q.lastUsed
 	}
 }
 
-// forget is DISCARD SEQUENCES: currval and lastval know nothing.
+// forget is DISCARD SEQUENCES: currval and lastval have no value.
 func (e *environment) forget() { e.currents, e.lastUsed, e.lastID = nil, false, 0 }
 
-// rememberLast is for currval, and for lastval if the sequence is the one that lastval is of.
+// rememberLast keeps a number for currval, and for lastval if that is of the same sequence.
 func (e *environment) rememberLast(seq *catalog.Table, v int64) {
 	if e.before == nil && e.s.state.Open() {
 		e.before = &sequenceState{maps.Clone(e.currents), e.lastID, e.lastUsed}
@@ -298,7 +297,7 @@ func (e *environment) LastVal(ctx context.Context) (int64, error) {
 	if !e.lastUsed {
 		return 0, sqlstate.New(sqlstate.ObjectNotInPrerequisite, "lastval is not yet defined in this session")
 	}
-	// It may have been dropped since.
+	// The sequence may have been dropped since.
 	seq, err := e.s.view().TableByID(ctx, e.lastID)
 	if err != nil {
 		return 0, err
@@ -348,7 +347,7 @@ func (e *environment) SequenceParameters(ctx context.Context, oid uint32) (types
 		types.NewInt(d.Cache), types.NewInt(int64(d.Type.OID()))}, nil
 }
 
-// BlockingPIDs implements system.Environment. The nodes are asked once for a statement, however many sessions it asks about.
+// BlockingPIDs implements system.Environment. A statement requests the lock tables of all nodes once, whatever the number of sessions.
 func (e *environment) BlockingPIDs(ctx context.Context, pid int32) ([]int32, error) {
 	if e.blocking == nil {
 		e.blocking = e.s.srv.Virtual.Blocking(ctx)
@@ -358,7 +357,7 @@ func (e *environment) BlockingPIDs(ctx context.Context, pid int32) ([]int32, err
 
 // CancelBackend implements system.Environment.
 func (e *environment) CancelBackend(ctx context.Context, pid int32, terminate bool) (bool, error) {
-	e.s.replay.TurnOff("a session that was cancelled stays so")
+	e.s.replay.TurnOff("it cancelled or ended a session, which can't be undone")
 	found, err := e.s.signal(ctx, pid, terminate)
 	var silent *SilentNodeError
 	switch {
@@ -373,7 +372,7 @@ func (e *environment) CancelBackend(ctx context.Context, pid int32, terminate bo
 	return found, nil
 }
 
-// awaitPause is how often AwaitBackend looks.
+// awaitPause is the time between two checks of AwaitBackend.
 const awaitPause = 20 * time.Millisecond
 
 // AwaitBackend implements system.Environment.
@@ -415,14 +414,14 @@ func (e *environment) ClusterTimestamp() string {
 // Sleep implements system.Environment.
 func (e *environment) Sleep(ctx context.Context, d time.Duration) error {
 	if e.s.replay.Replaying() {
-		return ctx.Err() // it has slept when it ran first
+		return ctx.Err() // it slept in the first run
 	}
 	e.s.setWaitEvent(virtual.WaitSleep)
 	defer e.s.setWaitEvent("")
 	return e.s.srv.Host.Clock.Sleep(ctx, d)
 }
 
-// functions are those of the catalogue, over the session's present view.
+// functions returns the catalogue's functions, over the session's present view.
 func (e *environment) functions() *virtual.Functions {
 	return e.s.srv.Virtual.Functions(e.s.srv.Host.Group.Context(), e.s.view())
 }
@@ -459,7 +458,7 @@ func (e *environment) HasPrivilege(q system.PrivilegeQuestion) (types.Datum, err
 	return e.functions().HasPrivilege(q)
 }
 
-// lazyTables makes the view for virtual relations only when one is read.
+// lazyTables makes the view for virtual relations when the first of them is read.
 type lazyTables struct{ s *Session }
 
 // Rows implements exec.VirtualTables.
@@ -470,7 +469,7 @@ func (l lazyTables) Rows(ctx context.Context, read exec.VirtualRead) ([]types.Ro
 var _ exec.VirtualTables = lazyTables{}
 var _ system.Environment = (*environment)(nil)
 
-// User, Database, Superuser, Info and Activity of the session, for virtual relations.
+// User, Database, Superuser, Info and Server describe the session to virtual relations.
 func (s *Session) User() string      { return s.role() }
 func (s *identity) Database() string { return s.client.Database }
 func (s *Session) Superuser() bool   { return s.access().Superuser(s.role()) }

@@ -68,10 +68,10 @@ func asOfTimestamp(ctx *scalar.Context, e scalar.Expr, now clock.Timestamp) (clo
 	return at, nil
 }
 
-// readable prints a time as PostgreSQL does in UTC.
+// readable prints a time as PostgreSQL prints it in UTC.
 func readable(at clock.Timestamp) string {
 	return at.Time().UTC().Format("2006-01-02 15:04:05.999999-07")
 }
 
-// epoch2000 is where PostgreSQL's timestamps begin.
+// epoch2000 is the zero of PostgreSQL's timestamps.
 var epoch2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -20,8 +20,8 @@ import (
 	"meridian/sql/types"
 )
 
-// EXPLAIN in the formats that programs read. A plan becomes a tree of fields (opt.ExplainTree), which each format writes in its way;
-// names and nesting are PostgreSQL's.
+// EXPLAIN in the formats for programs. A plan becomes a tree of fields (opt.ExplainTree), which is written in JSON or YAML; names and nesting are
+// PostgreSQL's.
 
 // field is a name and its value: a string, a number (literal), a list of strings, or fields.
 type field struct {
@@ -29,7 +29,7 @@ type field struct {
 	value any
 }
 
-// literal is a value that is written as it is.
+// literal is a value that is written without quotes.
 type literal string
 
 // explainFormatted writes EXPLAIN's answer as one text.
@@ -52,7 +52,7 @@ func quoteJSON(s string) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if e.Encode(s) != nil {
-		return `""` // no string does that
+		return `""` // not reached: every string can be encoded
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -129,7 +129,7 @@ func inMillis(d time.Duration) literal {
 	return float(float64(d)/float64(time.Millisecond), 3)
 }
 
-// explanation is what EXPLAIN shows in JSON or YAML.
+// explanation is EXPLAIN's answer in JSON or YAML.
 type explanation struct {
 	options *bind.Explain
 	meta    *opt.Metadata
@@ -163,7 +163,7 @@ func (x *explanation) fields(n *opt.ExplainNode) []field {
 			if l := x.meta.Column(col).Type.Len(); l > 0 {
 				width += int64(l)
 			} else {
-				width += 32 // PostgreSQL's guess
+				width += 32 // PostgreSQL's estimate
 			}
 		}
 		out = append(out, field{"Startup Cost", float(0, 2)}, field{"Total Cost", float(e.Cost, 2)},
@@ -218,7 +218,7 @@ func (x *explanation) fields(n *opt.ExplainNode) []field {
 	return out
 }
 
-// checkExplain refuses options as PostgreSQL does, and those that mean nothing here.
+// checkExplain refuses the options that PostgreSQL refuses, and those without a meaning here.
 func checkExplain(c *bind.Explain) error {
 	switch {
 	case c.WAL && !c.Analyze:
@@ -227,7 +227,7 @@ func checkExplain(c *bind.Explain) error {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "EXPLAIN option TIMING requires ANALYZE")
 	case c.WAL:
 		return sqlstate.New(sqlstate.FeatureNotSupported, "EXPLAIN option WAL is not supported").
-			WithHint("EXPLAIN ANALYZE tells how many keys an operator wrote.")
+			WithHint("EXPLAIN ANALYZE shows how many keys an operator wrote.")
 	case c.Format == "xml":
 		return sqlstate.New(sqlstate.FeatureNotSupported, "EXPLAIN (FORMAT XML) is not supported").WithHint("Use FORMAT JSON or YAML.")
 	}

@@ -4,12 +4,12 @@ import (
 	"meridian/sql/memory"
 )
 
-// savepointBytes is what a savepoint occupies besides its name and the list of settings.
+// savepointBytes is the memory of a savepoint besides its name and the list of settings.
 const savepointBytes = 512
 
 // held is the memory of a session: the session's account, and below it those of the running statement and of the open transaction (I9).
-// In addition to its statements, portals and their rows a session holds little, unless a client makes it much: by parameters with texts of
-// megabytes (parameter.Values), or a million savepoints. The sizes are estimates of ours.
+// Apart from statements, portals and their rows a session holds little, unless its client sets parameters to texts of megabytes
+// (parameter.Values), or makes a million savepoints. The sizes are estimates.
 type held struct {
 	memory       *memory.Account
 	perStatement int64 // the limit of each statement's account
@@ -17,10 +17,10 @@ type held struct {
 	inTxn        *memory.Account // nil: the transaction holds nothing yet
 }
 
-// Memory is the session's account, for what the connection buffers.
+// Memory is the session's account, for the buffers of its connection.
 func (h *held) Memory() *memory.Account { return h.memory }
 
-// account is an account that ends with the running statement.
+// account opens an account that ends with the running statement.
 func (h *held) account() *memory.Account {
 	n := len(h.accounts)
 	if n < cap(h.accounts) {
@@ -35,10 +35,10 @@ func (h *held) account() *memory.Account {
 	return h.accounts[n]
 }
 
-// portalAccount is an account for the rows of a portal, which outlives its statement.
+// portalAccount opens an account for the rows of a portal, which outlives its statement.
 func (h *held) portalAccount() *memory.Account { return h.memory.NewStatement(h.perStatement) }
 
-// endStatement releases what the accounts of the running statement hold.
+// endStatement releases the memory of the running statement's accounts.
 func (h *held) endStatement() {
 	for _, a := range h.accounts {
 		a.Close()
@@ -46,7 +46,7 @@ func (h *held) endStatement() {
 	h.accounts = h.accounts[:0]
 }
 
-// txnMemory is the account of what the open transaction holds in the session, until it ends.
+// txnMemory is the account of the open transaction's memory in the session, until it ends.
 func (h *held) txnMemory() *memory.Account {
 	if h.inTxn == nil {
 		h.inTxn = h.memory.NewStatement(0)
@@ -54,7 +54,7 @@ func (h *held) txnMemory() *memory.Account {
 	return h.inTxn
 }
 
-// endTxn releases what the transaction held.
+// endTxn releases the transaction's memory.
 func (h *held) endTxn() {
 	if h.inTxn != nil {
 		h.inTxn.Close()

@@ -49,7 +49,7 @@ func (s *settings) initialSetting(bound bind.Statement) (bind.Statement, error) 
 	}
 	switch set.Name {
 	case "role", "session_authorization", "transaction_isolation", "transaction_read_only", "transaction_deferrable":
-		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "parameter %q can't be what sessions begin with", set.Name)
+		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "parameter %q can't be set for a role or a database", set.Name)
 	}
 	text, err := settingText(set)
 	if err != nil {
@@ -79,8 +79,8 @@ func keptNames(set *bind.SetVar, reset *parse.ResetVar) (*bind.SetVar, *parse.Re
 	return set, reset
 }
 
-// initialSettings gives the session what its database and its role begin with. A value that is not good any more is passed over with a
-// warning. They are what RESET goes back to.
+// initialSettings gives the session the settings of its database and its role, to which RESET returns. A value that is no longer valid is skipped
+// with a warning.
 func (s *Session) initialSettings() {
 	var all []catalog.InitialSetting
 	db, user := s.srv.Catalog.Database(s.client.Database), s.srv.Catalog.KnownUser(s.client.User)

@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// Run runs a string of statements as a user, for the node's own purposes; rows are dropped.
+// Run runs a string of statements as a user, for the node itself; the rows are dropped.
 func (s *Server) Run(ctx context.Context, user, database, text string) error {
 	sess, err := s.Open(ctx, Client{User: user, Database: database, Remote: "internal"}, &discard{})
 	if err != nil {
@@ -19,7 +19,7 @@ func (s *Server) Run(ctx context.Context, user, database, text string) error {
 	return sess.Query(ctx, text)
 }
 
-// discard is a client that listens to nothing.
+// discard is a destination that drops all results.
 type discard struct{}
 
 func (d *discard) Describe([]result.Column, []result.Format)             {}

@@ -12,10 +12,9 @@ import (
 	"meridian/sql/parse"
 )
 
-// Levels of isolation as a client asks for them, and what READ COMMITTED adds to a statement's life: one that ran into
-// something newer than its snapshot is undone, and runs again with a later one, as often as it takes, while nothing of
-// its answer has left. The transaction's other statements stay as they are. If that is not possible, the whole
-// transaction is run again as at the other levels (retry.go).
+// Isolation levels. At READ COMMITTED a statement that meets a version newer than its snapshot is undone, and runs again with a later
+// snapshot, as often as necessary, as long as no part of its answer has been sent. The transaction's other statements stay as they are. If
+// that is not possible, the whole transaction is run again, as at the other levels (retry.go).
 
 // setModes changes the open transaction's characteristics, as far as they can be changed once it has begun.
 func (s *Session) setModes(m parse.TxnModes) error {
@@ -34,9 +33,9 @@ func (s *Session) setModes(m parse.TxnModes) error {
 	return nil
 }
 
-// calm makes a SERIALIZABLE READ ONLY DEFERRABLE transaction one that can't be in anybody's way, nor anybody in its: it
-// reads at a time which no clock of the cluster has left to come. Versions committed before it began are at or below the end of its
-// uncertainty interval; so it waits until that is in the past, and reads there.
+// calm moves a SERIALIZABLE READ ONLY DEFERRABLE transaction to a read timestamp in the past, where no conflict can make it run again.
+// Versions committed before it began are at or below the end of its uncertainty interval; so it waits until that end is in the past, and
+// reads there.
 //
 // deps are the descriptors of the query that is about to run.
 func (s *Session) calm(ctx context.Context, deps []catalog.Dependency) error {
@@ -56,7 +55,8 @@ func (s *Session) calm(ctx context.Context, deps []catalog.Dependency) error {
 	}
 }
 
-// holdCursors keeps cursors that are open at READ COMMITTED at their snapshot, before a statement takes another one.
+// holdCursors reads the open cursors of a READ COMMITTED transaction to their ends, so that they keep their snapshot when a statement takes a
+// later one.
 func (s *Session) holdCursors(ctx context.Context) error {
 	if s.portals.Empty() || s.tx == nil || s.tx.Isolation() != kv.ReadCommitted {
 		return nil
@@ -64,17 +64,18 @@ func (s *Session) holdCursors(ctx context.Context) error {
 	return s.portals.Hold(ctx)
 }
 
-// Waits between attempts of one statement: the first ones follow at once, because the conflict is over when it is met.
+// Waits between the attempts of one statement: the first attempts follow immediately, because the other transaction has usually ended when its
+// write is met.
 const (
 	eagerRestarts  = 8
 	maxRestartWait = 100 * time.Millisecond
 )
 
-// attempt runs a statement, and runs it again for as long as only its snapshot was too old. seen is what the client has
-// of its output.
+// attempt runs a statement, and runs it again as long as it fails only because its snapshot is too old. seen is the part of its output that the
+// client has.
 func (s *Session) attempt(ctx context.Context, st *replay.Step, final bool, seen result.Fingerprint) error {
 	for n := 1; ; n++ {
-		// Nothing but a statement with one snapshot, taken in this very run, can be undone by itself.
+		// A statement can be undone alone only if it has one snapshot, which it took in this run.
 		resumed := st.Portal != nil && st.Portal.Running()
 		before, counts := uint32(0), s.advisory.Mark()
 		checks, notified := s.deferred.mark(), s.notifying.mark()

@@ -12,7 +12,7 @@ import (
 
 // runLiterals runs a text of the simple protocol through the plan that it shares with texts that differ in constants
 // only. It reports false if the text is not of that kind. Where the shared plan can't be made, or can't take one of
-// the constants, the text runs as it was written, so that errors are about what the client sent.
+// the constants, the text runs as it was written, so that errors refer to the client's own text.
 func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 	if s.state.Failed() {
 		return false, nil
@@ -35,7 +35,7 @@ func (s *Session) runLiterals(ctx context.Context, text string) (bool, error) {
 		s.ensureTxn()
 		p, err := s.planFor(ctx, &stmts[0], ts)
 		if err != nil && (Retryable(err) || Outcome(err).Code == sqlstate.LockNotAvailable) {
-			return err // not to wait as long once more
+			return err // running the text as it was written would wait as long again
 		}
 		if err == nil && p.Query != nil {
 			if params, ok := literalValues(p, lits, s.textEnv()); ok {

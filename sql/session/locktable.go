@@ -12,9 +12,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// lockTables is LOCK TABLE. A transaction uses what it names from then on, which is all that the three weak modes are; the others
-// are locks of whole tables (lease.L6). The table of conflicts is PostgreSQL's but in one point: SHARE keeps others out that want
-// SHARE.
+// lockTables is LOCK TABLE. The three weak modes lock nothing: from then on the transaction uses the table's version, as any statement on the
+// table does. The other modes are locks of whole tables (lease.L6). The conflicts are PostgreSQL's with one exception: SHARE conflicts with SHARE.
 func (s *Session) lockTables(ctx context.Context, c *bind.LockTable) error {
 	s.ensureTxn()
 	wait := kv.Block
@@ -42,7 +41,7 @@ func (s *Session) lockTable(ctx context.Context, t *catalog.Table, mode string, 
 		return sqlstate.New(sqlstate.WrongObjectType, "cannot lock relation \"%s\"", t.Name).
 			WithDetail("This operation is not supported for sequences.")
 	case catalog.KindVirtual:
-		return nil // nobody changes it
+		return nil // it never changes
 	case catalog.KindView:
 		for _, id := range t.DependsOn {
 			u, err := s.view().TableByID(ctx, id)
@@ -83,7 +82,7 @@ func (s *Session) mayWrite(ctx context.Context, id catalog.ID, out catalog.Exclu
 	}
 }
 
-// awaitTables waits until the statement may change the tables that it changes, and gives the plan by which it does.
+// awaitTables waits until no lock keeps the statement from changing its tables, and returns the plan that is good then.
 func (s *Session) awaitTables(ctx context.Context, p *plan.Plan) (*plan.Plan, error) {
 	for {
 		waited := false
@@ -106,12 +105,12 @@ func (s *Session) awaitTables(ctx context.Context, p *plan.Plan) (*plan.Plan, er
 			if err := meet(a.Table.ID, catalog.ExcludeWriters); err != nil {
 				return nil, err
 			}
-			for j := range a.Table.Foreign { // whose rows are locked
+			for j := range a.Table.Foreign { // the rows that it refers to are locked
 				if err := meet(a.Table.Foreign[j].RefTable, catalog.ExcludeLockers); err != nil {
 					return nil, err
 				}
 			}
-			for _, r := range a.Table.ReferencedBy { // which may be changed along
+			for _, r := range a.Table.ReferencedBy { // actions of foreign keys may change them
 				if err := meet(r.Table, catalog.ExcludeWriters); err != nil {
 					return nil, err
 				}

@@ -7,11 +7,11 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// LISTEN, UNLISTEN and NOTIFY belong to their transaction: its COMMIT begins and ends to listen, and then publishes what it notified
-// (notify.NT1). Until then they are kept here, and taken back by ROLLBACK TO and when a statement or the transaction is run again.
+// LISTEN, UNLISTEN and NOTIFY take effect with the COMMIT of their transaction, which first changes the channels and then publishes the
+// notifications (notify.NT1). Until then they are kept here; ROLLBACK TO drops them, and so does running the statement or the transaction again.
 
-// maxNotifyBytes bounds what a transaction notifies; maxPayload is PostgreSQL's bound of one payload. maxChannels bounds the channels
-// of a session.
+// maxNotifyBytes bounds the notifications of a transaction; maxPayload is PostgreSQL's bound of one payload, and maxChannelName that of a channel's
+// name. maxChannels bounds the channels of a session.
 const (
 	maxNotifyBytes = 8 << 20
 	maxPayload     = 8000
@@ -19,26 +19,26 @@ const (
 	maxChannels    = 10_000
 )
 
-// exchange is the node's part (notify.Hub).
+// exchange distributes notifications (notify.Hub).
 type exchange interface {
-	// Room reports why no more can be notified.
+	// Room returns an error if the queue for another node is full.
 	Room() error
 	NewListener(database string, ring, overflowed func()) *notify.Listener
 	Publish(database string, list []notify.Notification)
 }
 
-// notifying is a session's part.
+// notifying is the state of LISTEN and NOTIFY in a session.
 type notifying struct {
 	exchange         exchange
 	database         string
 	process          int32
-	ring, overflowed func() // of its listener; other goroutines call them
+	ring, overflowed func() // for its listener; other goroutines call them
 
 	listener *notify.Listener // nil until the session first listens
 	pending  []notify.Notification
 	bytes    int // of pending
 	changes  []listenChange
-	// known has what is pending, so that a duplicate is found; nil while it is little.
+	// known has the pending notifications as a set, in which duplicates are found; nil while there are few.
 	known map[notify.Notification]struct{}
 }
 
@@ -48,7 +48,7 @@ type listenChange struct {
 	listen  bool
 }
 
-// notifyMark is a point to which notifying goes back.
+// notifyMark is a point in a transaction to which rollbackTo returns.
 type notifyMark struct{ pending, bytes, changes int }
 
 func (n *notifying) mark() notifyMark { return notifyMark{len(n.pending), n.bytes, len(n.changes)} }
@@ -62,10 +62,10 @@ func (n *notifying) rollbackTo(m notifyMark) {
 
 func (n *notifying) reset() { n.pending, n.known, n.bytes, n.changes = nil, nil, 0, nil }
 
-// fewPending is how many notifications are looked through for a duplicate.
+// fewPending is the number of notifications from which duplicates are found in a set instead of the list.
 const fewPending = 16
 
-// has reports whether a notification is pending: the same one is sent once.
+// has reports whether a notification is pending: equal ones are sent once.
 func (n *notifying) has(x notify.Notification) bool {
 	if len(n.pending) < fewPending {
 		for _, p := range n.pending {
@@ -85,7 +85,7 @@ func (n *notifying) has(x notify.Notification) bool {
 	return is
 }
 
-// notify is NOTIFY; what is pending is taken from the transaction's account.
+// notify is NOTIFY; the memory of pending notifications is reserved in the transaction's account.
 func (n *notifying) notify(account *memory.Account, channel, payload string) error {
 	switch {
 	case channel == "":
@@ -132,7 +132,7 @@ func (n *notifying) listen(account *memory.Account, c any) (tag string, err erro
 	return tag, nil
 }
 
-// end carries out what the transaction asked for, if it has committed.
+// end changes the channels and publishes the notifications, if the transaction has committed.
 func (n *notifying) end(committed bool) {
 	if committed {
 		for _, c := range n.changes {
@@ -154,32 +154,32 @@ func (n *notifying) end(committed bool) {
 	n.reset()
 }
 
-// unlistenAll ends listening at once.
+// unlistenAll ends listening immediately.
 func (n *notifying) unlistenAll() {
 	if n.listener != nil {
 		n.listener.UnlistenAll()
 	}
 }
 
-// ring tells the connection, if it is one, that a notification has come. Another goroutine calls it.
+// ring signals the connection, if there is one, that a notification has come. Another goroutine calls it.
 func (s *Session) ring() {
 	if r, ok := s.out.(interface{ Ring() }); ok {
 		r.Ring()
 	}
 }
 
-// overflowed ends the session, which has not taken its notifications (notify.NT4). Another goroutine calls it.
+// overflowed ends the session because its client has not read its notifications (notify.NT4). Another goroutine calls it.
 func (s *Session) overflowed() {
 	s.endWith(sqlstate.New(sqlstate.ProgramLimitExceeded, "terminating connection because it did not take its notifications"))
 	if s.client.Interrupt != nil {
-		s.client.Interrupt() // a write that it waits for ends too
+		s.client.Interrupt() // ends a write for which its goroutine waits
 	}
 }
 
-// Listens reports whether the session has ever listened: its connection then has to look for notifications.
+// Listens reports whether the session has ever listened: then its connection must deliver notifications.
 func (s *Session) Listens() bool { return s.notifying.listener != nil }
 
-// Notifications are those that have come since it was last called; none while a transaction is open, as in PostgreSQL.
+// Notifications returns those that have come since the last call; none while a transaction is open, as in PostgreSQL.
 func (s *Session) Notifications() []notify.Notification {
 	if s.notifying.listener == nil || !s.Idle() {
 		return nil

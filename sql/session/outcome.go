@@ -13,7 +13,7 @@ import (
 	"meridian/txn"
 )
 
-// Outcome turns any error of the layers below into what a client is told: the one table of SQLSTATEs for typed
+// Outcome translates any error of the layers below into the error that the client gets: it is the one table of SQLSTATEs for typed
 // errors from outside of sql.
 func Outcome(err error) *sqlstate.Error {
 	var (
@@ -60,12 +60,12 @@ func Outcome(err error) *sqlstate.Error {
 		}
 		return &sqlstate.Error{Code: sqlstate.LockNotAvailable, Message: "could not obtain lock on row", Cause: err}
 	case errors.As(err, &ambiguous):
-		// Also if somebody asked for an end: that did not necessarily come before the commit.
+		// Also if the statement was cancelled: the cancellation may have come after the commit.
 		return &sqlstate.Error{Code: sqlstate.StatementCompletionUnknown,
 			Message: "result of the commit is unknown", Detail: ambiguous.Reason,
 			Hint: "Read back what the transaction wrote before trying again.", Cause: err}
 	case errors.As(err, &unread):
-		// Without the key: it may be of a table that the client's role may not read.
+		// The text leaves out the key: it may be of a table that the client's role may not read.
 		if unread.Later {
 			return &sqlstate.Error{Code: sqlstate.FeatureNotSupported, Message: unread.What + " that is needed was written by a later version of Meridian than that of the node that has to read it",
 				Detail: unread.Reason + ".", Hint: "Upgrade all nodes to the later version. Rows that do not depend on it can be used.", Cause: err}
@@ -116,13 +116,13 @@ func Outcome(err error) *sqlstate.Error {
 	return &sqlstate.Error{Code: sqlstate.InternalError, Message: "internal error: " + err.Error(), Cause: err}
 }
 
-// interrupts tells the codes by which somebody ends a statement from outside, whatever it is doing.
+// interrupts reports whether a code is of an error that ends a statement from outside, at any point.
 func interrupts(c sqlstate.Code) bool {
 	return c == sqlstate.QueryCanceled || c == sqlstate.AdminShutdown
 }
 
-// conflictDetail says what was in the way, without the key: it may be of a table that the client's role may not read. A session,
-// which knows that, says more (describeLoss).
+// conflictDetail describes a conflict without the key, which may be of a table that the client's role may not read. A session
+// checks that and describes more (witness.conflict).
 func conflictDetail(err error) string {
 	var (
 		tooOld  *kv.WriteTooOldError

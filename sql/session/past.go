@@ -15,8 +15,8 @@ import (
 
 // AS OF SYSTEM TIME: the rows of a time in the past, in tables as they were defined then (lease.L5).
 
-// setAsOf fixes the read timestamp of an implicit transaction, before it reads anything, and gives the plan that is
-// good there.
+// setAsOf fixes the read timestamp of an implicit transaction, before it reads anything, and returns the plan for the tables of that
+// time.
 func (s *Session) setAsOf(ctx context.Context, p *plan.Plan, params []types.Datum) (*plan.Plan, error) {
 	if s.state.Explicit() {
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME must be given with BEGIN in a transaction block")
@@ -52,13 +52,13 @@ func (s *Session) setAsOf(ctx context.Context, p *plan.Plan, params []types.Datu
 	return then, nil
 }
 
-// errDefined is for those who have been told already which columns come.
+// errDefined refuses a query whose columns at that time are not those of its plan, which the client may have been sent already.
 func errDefined() error {
 	return &sqlstate.Error{Code: sqlstate.FeatureNotSupported, Message: "cached plan must not change result type",
 		Detail: "The definition of a table changed after the time of AS OF SYSTEM TIME.", Hint: "Begin a transaction AS OF SYSTEM TIME and prepare the statement there."}
 }
 
-// readThere fixes the read timestamp, and reports whether a plan that was made from deps is good there.
+// readThere fixes the read timestamp, and reports whether a plan that was made from deps is valid at that time.
 func (s *Session) readThere(ctx context.Context, ts clock.Timestamp, deps []catalog.Dependency) (bool, error) {
 	if err := s.readAt(ts); err != nil {
 		return false, err
@@ -69,16 +69,16 @@ func (s *Session) readThere(ctx context.Context, ts clock.Timestamp, deps []cata
 	return s.cat.Use(deps)
 }
 
-// planInPast plans a query AS OF SYSTEM TIME as of that time, if the catalogue has changed since; else the plan is nil.
-// A time that is a parameter is not known yet: such a query is planned with what is there now. The implicit transaction
-// is in the present again afterwards, since another statement may come before the query runs.
+// planInPast plans a query AS OF SYSTEM TIME with the catalogue of that time, if it has changed since; otherwise the plan is nil.
+// A time that is a parameter is not known yet: such a query is planned with the present catalogue. Afterwards the implicit transaction
+// is in the present again, since another statement may come before the query runs.
 func (s *Session) planInPast(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan.Plan, error) {
 	if s.state.Explicit() || s.state.Wrote() || s.catalogChanged() {
 		return nil, nil
 	}
 	x, err := s.binder(params).AsOf(ctx, stmt)
 	if x == nil || err != nil || hasPlaceholder(x) {
-		return nil, nil // what is wrong comes up again
+		return nil, nil // an error occurs again when the query is planned
 	}
 	s.fillScalar(nil)
 	ts, err := asOfTimestamp(&s.scalarCtx, x, s.srv.Clock.Now())

@@ -17,14 +17,14 @@ import (
 	"meridian/sql/types"
 )
 
-// reuse returns p if every descriptor that it was made from is still the present one (session.S3), else nil. From then on the
-// transaction relies on them.
+// reuse returns p if every descriptor that it was made from is still the present version (session.S3), otherwise nil. From then on the
+// transaction relies on these versions.
 func (s *Session) reuse(p *plan.Plan) (*plan.Plan, error) {
 	if p == nil {
 		return nil, nil
 	}
 	if p.Access != s.srv.Catalog.AccessGeneration() || p.Role != s.role() || p.Local != s.temp.local.Generation() {
-		return nil, nil // what the role may do has to be looked at again, and what its names mean
+		return nil, nil // the privileges must be checked again, and the names looked up
 	}
 	s.ensureTxn()
 	ok, err := s.cat.Use(p.Depends)
@@ -35,7 +35,7 @@ func (s *Session) reuse(p *plan.Plan) (*plan.Plan, error) {
 	return p, nil
 }
 
-// planFor returns a plan of the statement, from the cache if it can.
+// planFor returns a plan of the statement, from the cache if it is there.
 func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan.Plan, error) {
 	if needsNoTxn(stmt) {
 		return &plan.Plan{Stmt: stmt, Bound: stmt.Node}, nil
@@ -65,7 +65,7 @@ func (s *Session) binder(params []*types.T) *bind.Binder {
 	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location, Names: &s.env}
 }
 
-// planRoom is the room of one plan in the running statement's memory.
+// planRoom accounts for one plan in the running statement's memory.
 func (s *Session) planRoom(ctx context.Context) *plan.Room { return plan.NewRoom(ctx, s.account()) }
 
 // makePlan binds, optimizes and compiles.
@@ -78,7 +78,7 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	}
 	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation()}
 	if !s.catalogChanged() {
-		p.Access = s.srv.Catalog.AccessGeneration() // before anything is asked of them
+		p.Access = s.srv.Catalog.AccessGeneration() // read before the first privilege is checked
 	}
 	var err error
 	b := s.binder(params)

@@ -36,7 +36,7 @@ func (b *paramBuffer) ParamBuffer(n int) [][]byte {
 	return b.lent[:n]
 }
 
-// Confine calls f, which does something for the session's client: a panic of its own code is its error (session.S6).
+// Confine calls f, which serves the session's client: a panic in f becomes its error (session.S6).
 func (s *Session) Confine(f func() error) error {
 	return fault.Run(s.srv.Host.Log, &s.srv.metrics.Faults, f)
 }
@@ -100,7 +100,7 @@ func (s *Session) prepare(ctx context.Context, name, text string, oids []uint32)
 	return s.statements.Add(p)
 }
 
-// detach is the statement without a much longer text that it came in, for those who keep it.
+// detach returns a statement that is going to be kept, parsed again from its own text if it came as a small part of a much longer one.
 func (s *Session) detach(ctx context.Context, stmt *parse.Statement) (*parse.Statement, error) {
 	text := stmt.Text()
 	if len(stmt.Source) < 2*len(text)+longText {
@@ -113,7 +113,7 @@ func (s *Session) detach(ctx context.Context, stmt *parse.Statement) (*parse.Sta
 	return &list[0], nil
 }
 
-// refreshPlan makes sure that the statement has a plan that is good now (session.S3).
+// refreshPlan makes sure that the statement has a plan that can be used now (session.S3).
 func (s *Session) refreshPlan(ctx context.Context, p *portal.Statement) error {
 	if p.Stmt == nil {
 		return nil
@@ -217,7 +217,7 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 	for _, raw := range b.Params {
 		po.Size += 64 + len(raw)
 	}
-	// The parsed form of most is not larger than the text; of arrays and the like it may be.
+	// The parsed form of most arguments is not larger than their text; that of an array may be.
 	if err := po.Take(s.memory, 2*int64(po.Size)); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 			continue
 		}
 		if t := want[i]; t.IsReg() || t.Kind == types.KindArray && t.Elem.IsReg() {
-			s.ensureTxn() // names are looked up in the catalogue that the statement will see
+			s.ensureTxn() // names are looked up in the catalogue of the statement's transaction
 		}
 		f := result.Text
 		switch len(b.ParamFormats) {
@@ -269,7 +269,7 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 	return nil
 }
 
-// planColumns are the result columns of a plan, of a command too.
+// planColumns returns the result columns of a plan or a command.
 func (s *Session) planColumns(p *plan.Plan) []result.Column {
 	if p == nil {
 		return nil
@@ -317,7 +317,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 		return s.step(ctx, text, 0, p, func(ctx context.Context, _ bool) error { return s.resume(ctx, p, int64(limit)) }, false)
 	}
 	if p.Ended() {
-		// It has no more rows; what has none at all can't be run twice.
+		// The portal has no more rows. One that returns no rows at all can't be run twice.
 		if p.Plan.Query == nil || p.Plan.Columns == nil {
 			return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "portal %q cannot be run", name)
 		}
@@ -344,7 +344,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 	return err
 }
 
-// mayEnd reports whether the implicit transaction can be committed with this statement: not if its portal stays open.
+// mayEnd reports whether the implicit transaction can be committed with this statement: it can't if the portal may stay open.
 func (s *transaction) mayEnd(p *portal.Portal, limit int) bool {
 	return !s.state.Block() && p.Plan.Query != nil && (limit == 0 || p.Plan.Program.Mutates())
 }
@@ -367,7 +367,7 @@ func (s *Session) open(ctx context.Context, p *portal.Portal, limit int64) error
 	return s.resume(ctx, p, limit)
 }
 
-// startCursor runs a portal's program, whose memory is the portal's.
+// startCursor starts a portal's program. Its memory is accounted for in the portal.
 func (s *Session) startCursor(ctx context.Context, p *portal.Portal) error {
 	env := *s.environmentFor(p.Params, false)
 	sc := *env.Scalar
@@ -393,7 +393,7 @@ func (s *Session) resume(ctx context.Context, p *portal.Portal, limit int64) err
 		s.out.Suspend()
 		return nil
 	}
-	affected := n // of this piece, as PostgreSQL counts
+	affected := n // rows of this Execute alone, as in PostgreSQL
 	if p.Plan.Columns == nil {
 		affected = p.Rows().RowsAffected()
 	}

@@ -4,8 +4,8 @@ import (
 	"math/bits"
 )
 
-// series are the numbers that random() gives after setseed: those of PostgreSQL 15, which uses xoroshiro128** (Blackman and Vigna, 2018), begun by
-// splitmix64.
+// series generates the numbers of random() after setseed. They are those of PostgreSQL 15, which uses xoroshiro128** (Blackman and Vigna, 2018),
+// seeded by splitmix64.
 type series struct{ a, b uint64 }
 
 func newSeries(seed float64) *series {
@@ -36,5 +36,5 @@ func (e *environment) Random() float64 {
 	return e.s.srv.Host.Dice.Float64()
 }
 
-// SetSeed implements system.Environment. PostgreSQL keeps the series to the session's end, and so do we.
+// SetSeed implements system.Environment. As in PostgreSQL, the series lasts until the session ends, also if the transaction is rolled back.
 func (e *environment) SetSeed(seed float64) { e.series = newSeries(seed) }

@@ -25,14 +25,14 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Retries. A transaction that loses a conflict is run again as a whole, without its client hearing of it, if the answers that the client
-// has come out as they were (session.S2); package replay has how that is found out.
+// Retries. A transaction that loses a conflict is run again as a whole, without its client's notice, if the new answers are the same as those that
+// the client has (session.S2); package replay compares them.
 
 // maxAttempts bounds how often a transaction is run again after one conflict.
 const maxAttempts = 50
 
-// step runs one statement, and runs the transaction again for as long as its failure is one that another try may
-// settle. final says that the implicit transaction ends with the statement. size is what it costs to keep it.
+// step runs one statement, and runs the transaction again as long as it fails with an error that another attempt may avoid. final says that the
+// implicit transaction ends with the statement. size is the memory of its arguments, for the record.
 func (s *Session) step(ctx context.Context, text string, size int, p *portal.Portal, run func(ctx context.Context, final bool) error, final bool) error {
 	s.state.Statement()
 	r := &s.replay
@@ -56,7 +56,7 @@ func (s *Session) step(ctx context.Context, text string, size int, p *portal.Por
 	return err
 }
 
-// record keeps the statement that has just run, if its transaction goes on.
+// record records the statement that has just run, if its transaction continues.
 func (s *Session) record(err error, size int, wasFailed, summed bool) {
 	s.state.StatementEnded()
 	o := replay.Outcome{Open: s.state.Open(), Size: size, Summed: summed}
@@ -71,7 +71,7 @@ func (s *Session) record(err error, size int, wasFailed, summed bool) {
 	s.replay.Ended(s.out, o, s.replayLimits(), s.txnMemory())
 }
 
-// replayLimits are what the session's settings say.
+// replayLimits returns the limits of the session's settings.
 func (s *settings) replayLimits() replay.Limits {
 	return replay.Limits{Statements: s.limit("transaction_replay_statements"), Bytes: s.limit("transaction_replay_size"), Shown: s.setting("transaction_replay_size")}
 }
@@ -84,12 +84,12 @@ func (s *settings) limit(name string) int {
 	return int(parameter.ParseSize(v))
 }
 
-// canContinue reports whether a failed statement leaves a transaction that a savepoint can save.
+// canContinue reports whether the transaction of a failed statement can continue from a savepoint.
 func (s *transaction) canContinue() bool {
 	return s.tx != nil && s.state.Savable(s.savepoints.Len())
 }
 
-// recordFailure keeps the failure of a message that was not a statement's execution.
+// recordFailure records the failure of a message that was not a statement's execution.
 func (s *Session) recordFailure() {
 	if r := &s.replay; !r.Noted() && r.Off() == "" && s.canContinue() {
 		r.Mark(s.out, s.replayLimits(), s.txnMemory())
@@ -107,12 +107,12 @@ func errorSum(err error) replay.Sum {
 	return replay.Sum(h.Sum(nil))
 }
 
-// retry runs the transaction again after a conflict. It leaves the running statement's output summed up.
+// retry runs the transaction again after a conflict. When it returns, the fingerprint of the running statement's output has been taken.
 func (s *Session) retry(ctx context.Context, err error, final bool) error {
 	r := &s.replay
 	m := &s.srv.metrics
 	at := s.state.Point()
-	conflict := err // the last one: what the client is told of
+	conflict := err // the last conflict, which the client's error describes
 	r.SumUp(s.out)
 	defer r.Done()
 	why := ""
@@ -127,9 +127,9 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		case r.Unrepeatable(s.replayLimits()) != "":
 			why = r.Unrepeatable(s.replayLimits())
 		case attempt >= maxAttempts:
-			why = fmt.Sprintf("it lost %d conflicts one after the other", attempt)
+			why = fmt.Sprintf("it lost %d conflicts in a row", attempt)
 		case !r.LayOut(s.out):
-			why = "its output could not be followed"
+			why = "the parts of its output that the client has could not be determined"
 		}
 		if seen = r.Seen() || r.Off() != ""; seen {
 			s.ticket.Lose()
@@ -138,10 +138,10 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 			why = "transaction_replay is off"
 		}
 		if why == "" && deadlockedLocks(s.advisory, conflict) {
-			why = "it has taken advisory locks, which another attempt would have from the start"
+			why = "it has taken advisory locks, which another attempt would hold from its beginning"
 		}
 		if why == "" && seen && s.tx.LosesLocks() {
-			why = "another attempt would not have the row locks that it was given (FOR UPDATE and its like)"
+			why = "another attempt would not have the row locks that it has acquired (FOR UPDATE and similar clauses)"
 		}
 		if why != "" {
 			if seen {
@@ -159,7 +159,7 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 			return errors.Join(err, rerr)
 		}
 		if attempt > 3 {
-			// Contention: let the others through. The wait is drawn, so that two losers do not meet again.
+			// Under contention the others go first. The wait is random, so that two losers do not meet again.
 			d := time.Duration(s.srv.Host.Dice.Int64N(int64(backoff)))
 			if s.srv.Host.Clock.Sleep(ctx, d) != nil {
 				break
@@ -189,8 +189,8 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 // maxLost bounds the rows that are locked before a transaction runs again.
 const maxLost = 8
 
-// lockLost locks the rows over which the transaction has lost, before it runs again: else it would read them, wait for
-// others to write them, and lose once more, for as long as others come. Rows that can't be locked are left to the statements.
+// lockLost locks the rows over which the transaction has lost conflicts, before it runs again. Otherwise it would read them, wait for
+// other writers, and lose again, as long as there are other writers. If a row can't be locked, the statements run without its lock.
 func (s *transaction) lockLost(ctx context.Context, conflict error, lost []keys.Key) []keys.Key {
 	if s.state.Modes().Isolation == kv.ReadCommitted || s.state.Modes().ReadOnly {
 		return nil
@@ -209,7 +209,7 @@ func (s *transaction) lockLost(ctx context.Context, conflict error, lost []keys.
 	if _, _, err := keys.DecodeTableKey(key); err == nil && len(lost) < maxLost &&
 		!slices.ContainsFunc(lost, func(k keys.Key) bool { return k.Equal(key) }) {
 		lost = append(lost, key)
-		slices.SortFunc(lost, keys.Key.Compare) // so that two of them do not meet crosswise
+		slices.SortFunc(lost, keys.Key.Compare) // in one order for all transactions, so that their locks form no deadlock
 	}
 	for _, k := range lost {
 		if _, err := s.tx.Get(ctx, k, kv.Exclusive, kv.Block); err != nil {
@@ -219,7 +219,7 @@ func (s *transaction) lockLost(ctx context.Context, conflict error, lost []keys.
 	return lost
 }
 
-// lost is the end of a transaction that can't be run again.
+// lost ends a transaction that can't be run again, and returns the client's error.
 func (s *Session) lost(at txnstate.Point, conflict error, d *replay.DiffersError, why string) error {
 	s.state.Lost(at)
 	s.srv.metrics.ClientRetries.Add(1)
@@ -233,7 +233,7 @@ func (s *Session) startOver(ctx context.Context) error {
 		return err
 	}
 	if s.tx.ID() != old {
-		s.srv.finished.note(finishedTxn{old, s.pid, s.setting("application_name")}) // what is told of it is about this session
+		s.srv.finished.note(finishedTxn{old, s.pid, s.setting("application_name")}) // conflicts with the old identity are with this session
 	}
 	s.showTxn()
 	s.advisory.Restart()
@@ -243,7 +243,7 @@ func (s *Session) startOver(ctx context.Context) error {
 	s.temp.rollback()
 	s.viewCache = nil
 	s.state.Restart()
-	// Savepoints and cursors are made again, and portals run again.
+	// The steps make savepoints and cursors again, and run portals again.
 	s.savepoints.Clear()
 	s.portals.Restart()
 	s.replay.Rewind()
@@ -255,7 +255,7 @@ func (s *Session) startOver(ctx context.Context) error {
 	return nil
 }
 
-// runAgain runs the recorded statements and the present one.
+// runAgain runs the recorded statements and the present one again.
 func (s *Session) runAgain(ctx context.Context, final bool) error {
 	r := &s.replay
 	r.Start()
@@ -267,7 +267,7 @@ func (s *Session) runAgain(ctx context.Context, final bool) error {
 	}
 	r.Resume()
 	for i := range steps {
-		// Portals that the client has closed since are open again.
+		// The steps have opened portals that the client has closed since.
 		if p := steps[i].Portal; p != nil && p != cur.Portal && !s.portals.Has(p) {
 			p.Stop()
 		}
@@ -322,7 +322,7 @@ func (s *Session) runStepAgain(ctx context.Context, st *replay.Step) error {
 	return s.replay.Different(st, err)
 }
 
-// draw returns the number that the statement drew when it ran first, or draws one.
+// draw returns the number that the statement drew in its first run, or draws one.
 func (s *Session) draw(seq catalog.ID, fresh func() (int64, error)) (int64, error) {
 	if s.replay.Step() == nil || !s.state.Open() {
 		return fresh()
@@ -330,7 +330,7 @@ func (s *Session) draw(seq catalog.ID, fresh func() (int64, error)) (int64, erro
 	return s.replay.Draw(seq, fresh)
 }
 
-// current returns a plan that is good now for the statement of p, which is being run again.
+// current returns a plan of p's statement that can be used now. Only a statement that is being run again may need another plan than p.
 func (s *Session) current(ctx context.Context, p *plan.Plan) (*plan.Plan, error) {
 	if !s.replay.Again() || p.Query == nil || p.Stmt == nil || p.Private {
 		return p, nil

@@ -5,14 +5,14 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// A session has three roles, as in PostgreSQL: the one that the client logged in as, which never changes; that of the
-// session, which SET SESSION AUTHORIZATION changes; and the current one, which SET ROLE changes and whose rights count.
-// The last two are settings, so that they come and go with transactions and savepoints as settings do.
+// A session has three roles, as in PostgreSQL: the login role, which never changes; the session role, which SET SESSION AUTHORIZATION
+// changes; and the current role, which SET ROLE changes and whose rights count. The last two are settings, so that a rollback undoes
+// their changes.
 
 // role is the current role.
 func (s *identity) role() string { return s.acting }
 
-// sessionRole is the role of the session.
+// sessionRole is the session role.
 func (s *identity) sessionRole() string { return s.authorized }
 
 // rolesChanged takes over the roles from the settings.
@@ -32,7 +32,7 @@ func (s *Session) rolesChanged() {
 	}
 }
 
-// access answers who may do what, by what is known now.
+// access returns the privileges of all roles, as the node knows them now.
 func (s *Session) access() *catalog.Access {
 	if s.catalogChanged() {
 		return s.view().Access()
@@ -64,7 +64,7 @@ func (s *Session) setRole(name, value string, local bool) error {
 		if value != s.client.User && !a.Superuser(s.client.User) {
 			return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to set session authorization \"%s\"", value)
 		}
-		// The role of SET ROLE was one of the former session's.
+		// The role of SET ROLE was allowed to the former session role.
 		if _, err := s.params.Set("role", "none", local); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Server) tooMany(role string) error {
 	return nil
 }
 
-// endDisabled ends the sessions whose role was dropped, or may not log in any more (session.S6).
+// endDisabled ends the sessions whose role was dropped, or may no longer log in.
 func (s *Server) endDisabled() {
 	g := s.Catalog.AccessGeneration()
 	if s.ended.Swap(g) == g {
@@ -133,7 +133,7 @@ func (s *Server) endDisabled() {
 	}
 }
 
-// terminate ends a session: its statement is cancelled, and the client told.
+// terminate ends a session: its statement is cancelled, and its connection reports the end to the client.
 func (s *Session) terminate() {
 	s.terminated.Store(true)
 	s.cancelStatement()

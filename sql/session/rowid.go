@@ -2,7 +2,7 @@ package session
 
 import "sync/atomic"
 
-// rowIDs hands out numbers that grow: those asked for, or, if one was given already, the next.
+// rowIDs returns growing numbers: the wanted one, or the next higher one that is free.
 type rowIDs struct{ last atomic.Int64 }
 
 // next returns a number of the same residue modulo step as want, not less than want, that was not returned before.

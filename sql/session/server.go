@@ -24,15 +24,16 @@ import (
 	"meridian/sql/virtual"
 )
 
-// Metrics count what sessions did.
+// Metrics are counters of the sessions of a node.
 type Metrics struct {
 	Selects, Inserts, Updates, Deletes, Other      atomic.Int64
 	Errors, Retries, ClientRetries, Ambiguous      atomic.Int64
 	StatementRetries                               atomic.Int64 // at READ COMMITTED
 	Faults                                         atomic.Int64 // panics that ended a statement alone (session.S6)
 	TxnCommits, TxnRollbacks, PlanHits, PlanMisses atomic.Int64
-	// Replays run a transaction again of which the client has heard already: with the same results, with others (it is
-	// told), or not at all. Retries are those of which it has not.
+	// Replays counts the transactions that were run again after a part of their output had been sent: ReplaysSucceeded with the same results,
+	// ReplaysDiffering with other results, which is an error. ReplaysOff counts those that could not be run again. Retries counts the transactions of
+	// whose output nothing had been sent.
 	Replays, ReplaysSucceeded, ReplaysDiffering, ReplaysOff atomic.Int64
 	// Latency is a histogram of statement times by powers of two of microseconds.
 	Latency [32]atomic.Int64
@@ -63,7 +64,7 @@ func (m *Metrics) observe(d time.Duration) {
 	m.Latency[b].Add(1)
 }
 
-// Server makes sessions and knows those that are open on this node.
+// Server opens sessions, and lists those that are open on this node.
 type Server struct {
 	Services
 	metrics  Metrics
@@ -71,8 +72,8 @@ type Server struct {
 	defaults map[string]string // of settings
 	rowIDs   rowIDs
 	finished finished
-	looking  atomic.Bool   // for a user of whom the node has not heard
-	ended    atomic.Uint64 // the generation of roles and grants that endDisabled has looked at
+	looking  atomic.Bool   // LookForUser runs
+	ended    atomic.Uint64 // the last generation of roles and grants for which endDisabled has run
 
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	sessions map[int32]*Session
@@ -95,7 +96,7 @@ func NewServer(s Services) *Server {
 // Metrics of this node's sessions.
 func (s *Server) Metrics() *Metrics { return &s.metrics }
 
-// Client is who opens a session.
+// Client describes the client that opens a session.
 type Client struct {
 	User, Database string
 	// Settings are the startup message's further parameters.
@@ -105,9 +106,9 @@ type Client struct {
 	Interrupt func()
 }
 
-// Open makes a session that answers to out.
+// Open opens a session, which writes its results to out.
 func (s *Server) Open(ctx context.Context, c Client, out result.Results) (*Session, error) {
-	// The role or the database may have been made on another node a moment ago.
+	// The role or the database may have been created on another node a moment ago.
 	if _, err := s.Catalog.User(ctx, c.User); err != nil {
 		return nil, err
 	}
@@ -144,11 +145,11 @@ func (s *Server) Open(ctx context.Context, c Client, out result.Results) (*Sessi
 	return sess, nil
 }
 
-// register makes a session known, under an identity of its own.
+// register adds a session to the list, under a process id of its own.
 func (s *Server) register(sess *Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Again, now that no change of the role can miss the session.
+	// The check is repeated here: a change of the role after it finds the session in the list.
 	if err := s.mayLogin(&sess.client); err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (s *Server) register(sess *Session) error {
 	return nil
 }
 
-// Verifier is a user's stored password, empty if there is none or it has expired, and whether this node knows the user. It asks no other node.
+// Verifier returns a user's stored password, empty if there is none or it has expired, and whether this node knows the user. It sends no requests.
 func (s *Server) Verifier(user string) (verifier string, known bool) {
 	u := s.Catalog.KnownUser(user)
 	if u == nil {
@@ -183,22 +184,22 @@ func (s *Server) Verifier(user string) (verifier string, known bool) {
 	return u.Verifier, true
 }
 
-// LookForUser has the node ask, in the background, for a user of whom it has not heard: it may have been made on another node a
-// moment ago, and can log in the next time. One question is under way at most.
+// LookForUser looks up, in the background, a user that this node does not know: it may have been created on another node a
+// moment ago, and can log in the next time. At most one lookup is under way.
 func (s *Server) LookForUser(user string) {
 	if !s.looking.CompareAndSwap(false, true) {
 		return
 	}
 	ok := s.Host.Group.Go(func(ctx context.Context) {
 		defer s.looking.Store(false)
-		s.Catalog.User(ctx, user) // a failure is found again by the next login
+		s.Catalog.User(ctx, user) // an error is dropped: the next login repeats the lookup
 	})
 	if !ok {
 		s.looking.Store(false)
 	}
 }
 
-// Cancel cancels the running statement of the session with this key; anything else does nothing.
+// Cancel cancels the running statement of the session with this key; a wrong key does nothing.
 func (s *Server) Cancel(pid, secret int32) {
 	s.mu.Lock()
 	sess := s.sessions[pid]
@@ -208,7 +209,7 @@ func (s *Server) Cancel(pid, secret int32) {
 	}
 }
 
-// session finds an open session of this node; nil if there is none.
+// session returns the open session of a process id; nil if there is none.
 func (s *Server) session(pid int32) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

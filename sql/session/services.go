@@ -18,17 +18,17 @@ import (
 	"meridian/txn"
 )
 
-// Info is what the catalogue needs to know of a session.
+// Info is the part of a session's state by which the catalogue looks up names.
 type Info = lease.Info
 
 // Ranges answers SHOW RANGES and names nodes for EXPLAIN ANALYZE.
 type Ranges interface {
 	// Ranges lists the ranges that overlap the span [start, end).
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
-	// Region of a node; empty if unknown.
+	// Region returns the region of a node; empty if it is unknown.
 	Region(n kv.NodeID) string
-	// Split makes a range begin at each key, and keeps it so. Unsplit lets such ranges merge with what is before them
-	// again; where none begins, it does nothing.
+	// Split makes a range begin at each key, and protects it from being merged. Unsplit ends that protection; where no range
+	// begins, it does nothing.
 	Split(ctx context.Context, keys [][]byte) error
 	Unsplit(ctx context.Context, keys [][]byte) error
 }
@@ -40,15 +40,16 @@ type RangeRow struct {
 	Leaseholder kv.NodeID
 	Replicas    []kv.NodeID
 	Localities  []string
-	// NonVoters are those of Replicas that serve reads of the past only.
+	// NonVoters are the non-voting nodes among Replicas.
 	NonVoters []kv.NodeID
 	Bytes     int64
-	// WantedVoters there should be, LiveVoters are on nodes that are live. State is "ok", "under-replicated" or "unavailable".
+	// WantedVoters is the number of voters that the range should have, LiveVoters the number of those on live nodes. State is "ok",
+	// "under-replicated" or "unavailable".
 	WantedVoters, LiveVoters int
 	State                    string
 }
 
-// Services are what sessions are built on.
+// Services are the parts of the node that sessions use.
 type Services struct {
 	Host     *host.Host
 	Clock    *clock.Clock
@@ -61,18 +62,18 @@ type Services struct {
 	Jobs     *job.Registry
 	Ranges   Ranges
 	Registry *scalar.Registry
-	// Memory is what all sessions of the node may hold; nil bounds nothing. MemoryPerStatement bounds one statement
-	// further; zero does not.
+	// Memory bounds the memory of all sessions of the node, and MemoryPerStatement that of one statement; nil and zero: there is no
+	// bound.
 	Memory             *memory.Node
 	MemoryPerStatement int64
-	// PlanCache is how many plans the node keeps (default 4096).
+	// PlanCache is the number of plans that the node keeps (default 4096).
 	PlanCache int
-	// Notify carries notifications between sessions; nil: between those of this server.
+	// Notify distributes notifications; nil: among the sessions of this server only.
 	Notify *notify.Hub
-	// Peers are the sessions of other nodes; nil: there are none.
+	// Peers reaches the sessions of other nodes; nil: there are none.
 	Peers Peers
-	// Gate admits statements; nil: all of them, at once.
+	// Gate admits statements; nil: none has to wait.
 	Gate *admission.Gate
-	// SlowStatement is logged; zero: none.
+	// SlowStatement is the duration from which a statement is logged; zero: none is.
 	SlowStatement time.Duration
 }

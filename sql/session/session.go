@@ -27,8 +27,8 @@ import (
 	"meridian/sql/types"
 )
 
-// Session is one client's conversation. All methods are called by the connection's goroutine, except cancellation
-// and activity.
+// Session is the session of one client. The connection's goroutine calls its methods; the comments of the others say that another goroutine may
+// call them.
 type Session struct {
 	srv *Server
 	out result.Results
@@ -44,7 +44,7 @@ type Session struct {
 	transaction
 	temp   temporaries
 	replay replay.Log
-	// statement is where the output of the running statement begins.
+	// statement is the begin of the running statement's output.
 	statement result.Mark
 	// endsTxn: the implicit transaction may end with the running statement; syncNext: the client's next message after it is Sync.
 	endsTxn, syncNext bool
@@ -64,57 +64,57 @@ type Session struct {
 	shown
 }
 
-// identity is who a session is: to its client, to other sessions, and to privileges.
+// identity is a session's identity: its client, its process id and its roles.
 type identity struct {
 	client      Client
 	pid, secret int32
 	loginID     catalog.ID // of the role that logged in
-	authorized  string     // see role.go
+	authorized  string     // the session role; acting is the current role: see role.go
 	acting      string
 	opened      time.Time
 }
 
-// settings are a session's, and what follows from them: how it reads and writes values.
+// settings are a session's settings, and the forms in which it reads and writes values because of them.
 type settings struct {
 	params   parameter.Values
 	location *time.Location
-	style    types.Style      // of text
+	style    types.Style      // of values as text
 	charset  *charset.Charset // of the client; nil: UTF-8
 	// computed gives the values of settings that follow from the session's roles and its transaction.
 	computed func(name string) (value string, ok bool)
-	// told has the reported settings as the client knows them, nil until it was told first; stale: one may have changed since.
-	told  map[string]string
-	stale bool
+	// reported has the values of the reported settings that were sent to the client last, nil before the first time; stale: one may have changed since.
+	reported map[string]string
+	stale    bool
 }
 
 // Parameter is a setting and its value.
 type Parameter struct{ Name, Value string }
 
-// Reported lists the settings that a client is told at the start.
+// Reported lists the settings that are sent to a client at the start.
 func (s *settings) Reported() []Parameter {
-	s.told = map[string]string{}
+	s.reported = map[string]string{}
 	var out []Parameter
 	for i := range parameter.All {
 		if parameter.All[i].Reported {
 			v := s.setting(parameter.All[i].Name)
-			s.told[parameter.All[i].Name] = v
+			s.reported[parameter.All[i].Name] = v
 			out = append(out, Parameter{parameter.DisplayName(parameter.All[i].Name), v})
 		}
 	}
 	return out
 }
 
-// Report tells the client which reported settings have another value than it knows. PostgreSQL does so once before each
-// ReadyForQuery: what is undone by then is not told, and a result has the same bytes whatever its transaction does to the settings.
+// Report sends the reported settings that have changed since the client got them last. Like PostgreSQL, the connection calls it once before each
+// ReadyForQuery: a change that is undone by then is not reported, and changes of settings do not change the bytes of a result.
 func (s *Session) Report() {
-	if !s.stale || s.told == nil {
+	if !s.stale || s.reported == nil {
 		return
 	}
 	s.stale = false
 	for i := range parameter.All {
 		if d := &parameter.All[i]; d.Reported {
-			if v := s.setting(d.Name); s.told[d.Name] != v {
-				s.told[d.Name] = v
+			if v := s.setting(d.Name); s.reported[d.Name] != v {
+				s.reported[d.Name] = v
 				s.out.Parameter(parameter.DisplayName(d.Name), v)
 			}
 		}
@@ -124,14 +124,14 @@ func (s *Session) Report() {
 // CancelKey identifies the session to Cancel.
 func (s *identity) CancelKey() (pid, secret int32) { return s.pid, s.secret }
 
-// Terminated reports whether pg_terminate_backend hit the session.
+// Terminated reports whether the session has to end. Another goroutine may call it.
 func (e *ending) Terminated() bool { return e.terminated.Load() }
 
-// ConnectionCheck is client_connection_check_interval: how often the server looks, while a statement runs, whether the client is
-// still there; zero is never. Another goroutine may ask.
+// ConnectionCheck is client_connection_check_interval: the time between two checks that the client is still connected, while a statement
+// runs; zero is never. Another goroutine may call it.
 func (e *ending) ConnectionCheck() time.Duration { return time.Duration(e.check.Load()) }
 
-// Terminate ends the session: what it does is cancelled, and Terminated holds. Another goroutine may call it.
+// Terminate ends the session: its statement is cancelled, and Terminated is true. Another goroutine may call it.
 func (s *Session) Terminate() {
 	s.terminated.Store(true)
 	s.cancelStatement()
@@ -152,7 +152,7 @@ func (s *transaction) Idle() bool { return !s.state.Open() }
 // Status is the transaction status of ReadyForQuery.
 func (s *transaction) Status() byte { return s.state.Status() }
 
-// Close rolls back what is open.
+// Close rolls back the open transaction, and releases what the session holds.
 func (s *Session) Close() {
 	ctx := s.srv.Host.Group.Context()
 	s.portals.CloseAll()
@@ -250,7 +250,7 @@ func commandLine(words []string) (given []Parameter, err error) {
 	return given, nil
 }
 
-// optionWords splits the startup option of that name at white space; a backslash keeps what follows it.
+// optionWords splits the startup parameter "options" at white space; a backslash makes the next byte part of a word.
 func optionWords(v string) (out []string) {
 	word, in := []byte(nil), false
 	for i := 0; i < len(v); i++ {
@@ -271,7 +271,7 @@ func optionWords(v string) (out []string) {
 	return out
 }
 
-// set changes a setting and what depends on it.
+// set changes a setting and the state that depends on it.
 func (s *Session) set(name, value string, local bool) error {
 	name = parameter.Canonical(name)
 	switch name {
@@ -298,7 +298,7 @@ func (s *Session) set(name, value string, local bool) error {
 	if err := s.params.Hold(name, value); err != nil {
 		return err
 	}
-	// They may be pieces of a long text, which must not live as long as they do.
+	// The strings may be pieces of a long text, which must not live as long as the setting.
 	name, value = strings.Clone(name), strings.Clone(value)
 	if _, err := s.params.Set(name, value, local); err != nil {
 		return err
@@ -308,7 +308,7 @@ func (s *Session) set(name, value string, local bool) error {
 	return nil
 }
 
-// settingChanged carries a setting's new value to where it matters.
+// settingChanged updates the state that depends on a setting.
 func (s *Session) settingChanged(name string) {
 	switch name {
 	case "timezone":
@@ -334,7 +334,7 @@ func (s *Session) settingChanged(name string) {
 	s.inform(name)
 }
 
-// inform notes that the client may have to be told a setting's new value.
+// inform notes that a setting's new value may have to be reported to the client.
 func (s *settings) inform(name string) {
 	if d := parameter.Find(name); d != nil && d.Reported {
 		s.stale = true
@@ -390,10 +390,10 @@ func (s *Session) Query(ctx context.Context, text string) error {
 	return err
 }
 
-// longText is the length from which a text's tree is accounted for while it runs, and its parsing can be interrupted.
+// longText is the length from which a text's tree is accounted for, and its parsing can be interrupted.
 const longText = 1 << 10
 
-// parse reads a text in the running statement's memory.
+// parse parses a text, whose tree is accounted for in the running statement.
 func (s *Session) parse(ctx context.Context, text string) ([]parse.Statement, error) {
 	if len(text) <= longText {
 		return s.parser.Parse(text)
@@ -402,7 +402,7 @@ func (s *Session) parse(ctx context.Context, text string) ([]parse.Statement, er
 }
 
 func (s *Session) queryText(ctx context.Context, text string) error {
-	// A text that ran before, whole, needs no parsing.
+	// A text whose plan is cached needs no parsing.
 	if p, err := s.cachedPlan(text); err != nil {
 		return err
 	} else if p != nil {
@@ -440,14 +440,14 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 	return nil
 }
 
-// cachedPlan finds a shared plan of a whole text, if the session may use it as it is.
+// cachedPlan returns the cached plan of a whole text; nil if there is none that the session may use now.
 func (s *Session) cachedPlan(text string) (*plan.Plan, error) {
 	if s.state.Failed() || s.catalogChanged() {
 		return nil, nil
 	}
 	p := s.temp.cache(s.srv.plans).Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.setting("search_path")})
 	if p != nil && len(p.Params) > 0 {
-		return nil, nil // of a prepared statement
+		return nil, nil // the plan of a prepared statement
 	}
 	return s.reuse(p)
 }
@@ -518,7 +518,7 @@ func (s *Session) runPlan(ctx context.Context, p *plan.Plan, params []types.Datu
 	return nil
 }
 
-// sendRows sends up to limit rows (zero: all) and reports how many, and whether the cursor ended.
+// sendRows sends up to limit rows (zero: all) and returns their number, and whether the cursor has ended.
 func sendRows(ctx context.Context, out result.Results, cur portal.Rows, cols []result.Column, formats []result.Format, limit int64) (int64, bool, error) {
 	n := int64(0)
 	for limit == 0 || n < limit {
@@ -539,8 +539,8 @@ func sendRows(ctx context.Context, out result.Results, cur portal.Rows, cols []r
 	return n, false, nil
 }
 
-// prepareQuery checks what depends on the transaction and the moment. The plan that it gives is another one if the
-// query reads at a time at which its tables were defined differently.
+// prepareQuery checks the conditions that depend on the transaction and the moment. It returns another plan if the query reads at a time at which
+// its tables were defined differently.
 func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types.Datum) (*plan.Plan, error) {
 	q := p.Query
 	if q.Writes {
@@ -595,7 +595,7 @@ func (s *Session) fillScalar(params []types.Datum) {
 		FollowerReadLag: closedts.ReadLag, Location: s.location, Style: &s.style, Params: params, Env: &s.env}
 }
 
-// textEnv is what the text forms of values depend on. Outside of a transaction the one that is about to begin counts.
+// textEnv is the environment in which values are read from text. Without a transaction, the begin of the next one is now.
 func (s *Session) textEnv() types.Env {
 	now := s.txnStart
 	if s.tx == nil {
@@ -644,8 +644,8 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	}
 }
 
-// interruptible makes the context of work for a statement that does not run yet, such as the planning that a Parse message asks
-// for: Cancel and statement_timeout end it like a statement.
+// interruptible makes the context of work for a statement that does not run yet, such as planning for a Parse message: Cancel and
+// statement_timeout end it like a statement.
 func (s *Session) interruptible(ctx context.Context, text string) (context.Context, func()) {
 	if s.canceller() != nil { // a statement runs
 		return ctx, func() {}

@@ -12,7 +12,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// shown is what other goroutines see of a session: what it runs, and since when, and how to end that.
+// shown is the state of a session that other goroutines read: its statement, the times at which its states began, and the function that cancels
+// the statement.
 type shown struct {
 	mu         sync.Mutex // guards the fields below; advisory.mu may be taken after it
 	cancel     context.CancelCauseFunc
@@ -21,22 +22,22 @@ type shown struct {
 	queryStart time.Time
 	stateSince time.Time
 	stateName  string
-	waitEvent  string // what an active session waits for, if that is known
+	waitEvent  string // the name of what an active session waits for; empty if it is not known
 	idleTimer  func() // stops the idle timer
-	// txnID is the identity of the open transaction, or else of the last one; application is what the client calls itself.
+	// txnID is the identity of the open transaction, or otherwise of the last one; application is its application_name.
 	txnID       kv.TxnID
 	txnSince    time.Time
 	application string
 }
 
-// active shows that a statement begins.
+// active notes that a statement begins.
 func (s *shown) active(cancel context.CancelCauseFunc, text string, start time.Time) {
 	s.mu.Lock()
 	s.cancel, s.query, s.queryWhole, s.queryStart, s.stateSince, s.stateName = cancel, shownQuery(text), text, start, start, "active"
 	s.mu.Unlock()
 }
 
-// idle shows that none runs any more.
+// idle notes that the statement has ended.
 func (s *shown) idle(since time.Time, inBlock bool) {
 	s.mu.Lock()
 	s.cancel, s.stateSince, s.stateName = nil, since, "idle"
@@ -46,7 +47,7 @@ func (s *shown) idle(since time.Time, inBlock bool) {
 	s.mu.Unlock()
 }
 
-// setIdleTimer keeps what stops the idle timer, and stops the one before.
+// setIdleTimer keeps the function that stops the idle timer, and stops the one before.
 func (s *shown) setIdleTimer(stop func()) {
 	s.mu.Lock()
 	before := s.idleTimer
@@ -63,29 +64,29 @@ func (s *shown) setWaitEvent(name string) {
 	s.mu.Unlock()
 }
 
-// canceller is what ends the running statement; nil: none runs.
+// canceller returns the function that ends the running statement; nil: none runs.
 func (s *shown) canceller() context.CancelCauseFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cancel
 }
 
-// started is when the last statement began.
+// started is the time at which the last statement began.
 func (s *shown) started() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queryStart
 }
 
-// wholeQuery is its text.
+// wholeQuery is the last statement's text.
 func (s *shown) wholeQuery() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queryWhole
 }
 
-// shownQueryBytes is how much of a statement's text others see while it runs and afterwards, as PostgreSQL's
-// track_activity_query_size: an idle session does not keep a text of megabytes for that.
+// shownQueryBytes bounds the part of a statement's text that other sessions see, as PostgreSQL's track_activity_query_size does: an idle session
+// does not keep a text of megabytes for them.
 const shownQueryBytes = 1024
 
 func shownQuery(text string) string {
@@ -99,16 +100,16 @@ func shownQuery(text string) string {
 	return strings.Clone(text[:cut])
 }
 
-// ending is whether a session has to end, and why; other goroutines decide that.
+// ending says whether a session has to end, and why; other goroutines decide that.
 type ending struct {
 	terminated atomic.Bool
 	check      atomic.Int64                   // client_connection_check_interval
-	timedOut   atomic.Pointer[string]         // the setting by which it was
-	why        atomic.Pointer[sqlstate.Error] // if it was not by a setting or an administrator
+	timedOut   atomic.Pointer[string]         // the timeout that has expired; nil: none
+	why        atomic.Pointer[sqlstate.Error] // another reason; nil: there is none, or an administrator ends the session
 }
 
 // TimedOut is the error that ends the session, for example because it was idle for too long or could not keep its advisory locks; nil if there is
-// none, or an administrator ends it.
+// none, or if an administrator ends it. Another goroutine may call it.
 func (e *ending) TimedOut() *sqlstate.Error {
 	switch name := e.timedOut.Load(); {
 	case name == nil:

@@ -9,21 +9,22 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// pg_cancel_backend and pg_terminate_backend reach sessions of all nodes: a process id tells the node (register). The node of the
-// caller judges its rights, so it first asks whose session it is; a session that has become another one's meanwhile is let alone.
+// pg_cancel_backend and pg_terminate_backend reach the sessions of all nodes: a process id contains the node's number (register). The caller's
+// node checks its rights, so it first requests the user of the session. The signal names that user: if the process id has passed to a session of
+// another user meanwhile, that session gets no signal.
 
-// Signal is what is asked of a session.
+// Signal is a request to a session.
 type Signal uint8
 
 const (
-	SignalNone      Signal = iota // only whose it is
-	SignalCancel                  // its statement ends
-	SignalTerminate               // the session ends
+	SignalNone      Signal = iota // only returns the user
+	SignalCancel                  // ends the statement
+	SignalTerminate               // ends the session
 )
 
-// Peers are the sessions of other nodes; the server implements it.
+// Peers reaches the sessions of other nodes; package server implements it.
 type Peers interface {
-	// Signal has the node of a session do what Server.Signal says. The error is a *SilentNodeError if it does not answer.
+	// Signal makes the node of a session call Server.Signal. The error is a *SilentNodeError if that node does not answer.
 	Signal(ctx context.Context, pid int32, user string, what Signal) (owner string, err error)
 }
 
@@ -36,10 +37,10 @@ type SilentNodeError struct {
 func (e *SilentNodeError) Error() string { return fmt.Sprintf("node %d: %v", e.Node, e.Err) }
 func (e *SilentNodeError) Unwrap() error { return e.Err }
 
-// PIDNode is the part of a node's number that its sessions' process ids have.
+// PIDNode is the part of the node's number that is in a process id.
 func PIDNode(pid int32) kv.NodeID { return kv.NodeID(pid>>20) & 0x7ff }
 
-// Signal tells whose session of this node it is, empty if there is none, and sends it a signal if it is that user's.
+// Signal returns the user of a session of this node, empty if there is no such session, and sends it a signal if that is the given user.
 func (s *Server) Signal(pid int32, user string, what Signal) (owner string) {
 	x := s.session(pid)
 	if x == nil {
@@ -57,7 +58,7 @@ func (s *Server) Signal(pid int32, user string, what Signal) (owner string) {
 	return owner
 }
 
-// send has the node of a session do what Server.Signal says.
+// send calls Server.Signal on the node of a session.
 func (s *Session) send(ctx context.Context, pid int32, user string, what Signal) (owner string, err error) {
 	if s.srv.Peers == nil || pid <= 0 || PIDNode(pid) == s.srv.NodeID()&0x7ff {
 		return s.srv.Signal(pid, user, what), nil

@@ -12,14 +12,14 @@ import (
 	"meridian/txn"
 )
 
-// Sizes are approximate. A span of few bytes is counted; of a longer one its ranges tell how much they hold, as far as they are within it, and
-// the table's statistics how many rows there are. Both are of what is stored: keys and values, before compression, on one replica.
+// Sizes are approximate. A short span is counted. The size of a longer one is the larger of two estimates: from the number of rows in the table's
+// statistics, and from the sizes of the ranges within the span. Sizes are of keys and values before compression, on one replica.
 
 const (
-	// countedBytes is how much of a span is read to count it, and uncountedBytes how much of one whose table has no statistics.
+	// countedBytes bounds the part of a span that is read to count it, and uncountedBytes that of a table without statistics.
 	countedBytes   = 256 << 10
 	uncountedBytes = 8 << 20
-	// countedWait is how long counting may wait for a lock: pg_table_size is asked by those who look around.
+	// countedWait bounds the wait of a count for a lock: pg_table_size is called for overviews, which should not wait for transactions.
 	countedWait = 20 * time.Millisecond
 )
 
@@ -43,7 +43,8 @@ func (e *environment) Size(ctx context.Context, part system.SizePart, oid uint32
 	return bytes, err == nil, err
 }
 
-// relationSize adds up what a part of a relation holds. The rows are in the primary index, so that it is the table itself and none of its indexes.
+// relationSize adds up the sizes of a part of a relation. The rows are in the primary index, so that counts as the table and not as one of its
+// indexes.
 func (e *environment) relationSize(ctx context.Context, t *catalog.Table, index *catalog.Index, part system.SizePart) (bytes int64, err error) {
 	if t.Kind != catalog.KindTable || t.Dropped {
 		if t.Kind == catalog.KindSequence && part != system.SizeOfIndexes {
@@ -72,7 +73,7 @@ func (e *environment) relationSize(ctx context.Context, t *catalog.Table, index 
 	return bytes, nil
 }
 
-// spanSize is about what a span of a table holds.
+// spanSize estimates the size of a span of a table.
 func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.Span) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -96,7 +97,7 @@ func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.
 		bytes, _, _ := read(e.s.temp.through(e.s.tx).Scan)
 		return bytes, nil
 	}
-	// It reads the present, in nobody's way: no transaction has to be run again for it.
+	// The count reads at a fixed timestamp, and so never has to run again.
 	tx := e.s.srv.DB.Begin(txn.TxnOptions{Name: "size", ReadOnly: true, LockTimeout: countedWait, AsOf: e.s.srv.Clock.Now()})
 	defer tx.Rollback(ctx)
 	bytes, rows, whole := read(tx.Scan)

@@ -11,7 +11,7 @@ import (
 	"meridian/sql/types"
 )
 
-// canonicalValue reads the settings whose values have a grammar of their own.
+// canonicalValue parses the values of settings that have a grammar of their own.
 func (s *settings) canonicalValue(name, value string) (string, error) {
 	var err error
 	switch name {
@@ -25,7 +25,7 @@ func (s *settings) canonicalValue(name, value string) (string, error) {
 	return value, err
 }
 
-// restyle takes the settings over that say how values are written.
+// restyle updates the style and the encoding of values from the settings.
 func (s *Session) restyle() {
 	st, _, _ := types.ParseDateStyle(s.setting("datestyle"), types.Style{})
 	st.Location = s.location
@@ -43,7 +43,7 @@ func (s *Session) restyle() {
 	}
 }
 
-// decodeText converts a client's text.
+// decodeText converts a client's text to UTF-8.
 func (s *settings) decodeText(raw []byte) ([]byte, error) {
 	if s.charset == nil {
 		return raw, nil
@@ -51,7 +51,7 @@ func (s *settings) decodeText(raw []byte) ([]byte, error) {
 	return s.charset.Decode(raw)
 }
 
-// shows reports whether the client wants to hear of a notice (client_min_messages).
+// shows reports whether notices of a severity are sent to the client (client_min_messages).
 func (s *settings) shows(severity string) bool {
 	switch s.setting("client_min_messages") {
 	case "warning":

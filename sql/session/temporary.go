@@ -12,17 +12,17 @@ import (
 	"meridian/txn"
 )
 
-// temporaries are the session's temporary relations: their descriptors, and the rows of tables. Both follow the transaction, and what
-// is undone when it is run again (session.S2).
+// temporaries are the session's temporary relations: their descriptors, and the rows of tables. A rollback of the transaction undoes changes of both,
+// and so does running it again (session.S2).
 type temporaries struct {
 	local *lease.Local
 	rows  *temporary.Store // nil before the first relation
 	kv    temporary.KV
-	// account is what the rows hold, of the session's, up to the limit that the setting has when the first relation is made.
+	// account has the memory of the rows, as a part of the session's, up to the limit of the setting temporary_memory_limit.
 	account memory.Account
 	session *memory.Account
 	limit   func() int64
-	// plans are those that were made while there were temporary relations: names may mean something else to other sessions.
+	// plans are the plans that were made while there were temporary relations: names may mean something else to other sessions.
 	plans *plan.Cache
 }
 
@@ -36,7 +36,7 @@ type tempMark struct {
 // maxOwnPlans bounds the plans that a session with temporary relations keeps for itself.
 const maxOwnPlans = 64
 
-// through is what statements read and write rows through.
+// through returns the interface by which statements read and write rows.
 func (t *temporaries) through(tx *txn.Txn) exec.KV {
 	if t.local.Empty() {
 		return tx
@@ -56,7 +56,7 @@ func (t *temporaries) definitions(tx *txn.Txn) exec.KV {
 	return &t.kv
 }
 
-// cache is the cache for plans of the session's statements: the node's, or one of its own.
+// cache returns the cache for the session's plans: the node's, or one of its own.
 func (t *temporaries) cache(shared *plan.Cache) *plan.Cache {
 	if t.local.Empty() {
 		return shared
@@ -82,7 +82,7 @@ func (t *temporaries) commit() {
 	}
 }
 
-// atCommit does what ON COMMIT says.
+// atCommit carries out ON COMMIT DELETE ROWS and ON COMMIT DROP.
 func (t *temporaries) atCommit() {
 	var b txn.WriteBatch
 	t.local.Each(func(x *catalog.Table) {

@@ -7,8 +7,8 @@ import (
 	"meridian/host"
 )
 
-// statementTimer is statement_timeout as PostgreSQL counts it: in a string of statements for each of them, from its begin and with the
-// limit that holds then; in the extended protocol from the first message up to the end of an Execute that leaves no suspended portal,
+// statementTimer measures statement_timeout as PostgreSQL does: in a string of statements for each of them, from its begin and with the
+// limit of that moment; in the extended protocol from the first message up to the end of an Execute that leaves no suspended portal,
 // or to Sync. Only the connection's goroutine uses it.
 type statementTimer struct {
 	host *host.Host
@@ -17,7 +17,7 @@ type statementTimer struct {
 	wait context.CancelFunc // ends the wait for end; nil if nothing waits
 }
 
-// start begins the time of a statement, if it has not begun yet, and reports whether there is a limit.
+// start begins to measure the time of a statement, if it has not begun yet, and reports whether there is a limit.
 func (t *statementTimer) start(limit time.Duration) bool {
 	if limit <= 0 {
 		t.runs = false
@@ -27,7 +27,7 @@ func (t *statementTimer) start(limit time.Duration) bool {
 	return t.runs
 }
 
-// watch ends the running statement, whose context it gets, when its time is over.
+// watch ends the running statement, which has the given context, when its time is over.
 func (t *statementTimer) watch(ctx context.Context, limit time.Duration, cancel context.CancelCauseFunc) {
 	if !t.start(limit) {
 		return
@@ -45,7 +45,7 @@ func (t *statementTimer) watch(ctx context.Context, limit time.Duration, cancel 
 	})
 }
 
-// stop ends the time: that of the next statement begins anew.
+// stop ends the measurement; that of the next statement begins anew.
 func (t *statementTimer) stop() {
 	t.runs = false
 	if t.wait != nil {

@@ -27,7 +27,7 @@ type transaction struct {
 	txnStart   time.Time
 }
 
-// savepoint is what it takes to go back to one.
+// savepoint has the positions of all parts to which ROLLBACK TO returns.
 type savepoint struct {
 	at        txn.Savepoint
 	schema    lease.Mark
@@ -76,8 +76,7 @@ func (s *settings) options(m txnstate.Modes) txn.TxnOptions {
 	return txn.TxnOptions{Isolation: m.Isolation, ReadOnly: m.ReadOnly, LockTimeout: s.duration("lock_timeout")}
 }
 
-// commitImplicit commits the implicit transaction. If that fails, the statement has not completed: what it said to
-// have done is taken back.
+// commitImplicit commits the implicit transaction. If that fails, the statement has not completed: its output is taken back.
 func (s *Session) commitImplicit(ctx context.Context) (err error) {
 	if s.tx == nil {
 		return nil
@@ -113,7 +112,7 @@ func (s *Session) afterCommit(ctx context.Context) error {
 	return cat.Finish(ctx, true)
 }
 
-// endImplicit ends what is left of an implicit transaction after a query string or a Sync.
+// endImplicit ends an implicit transaction that is still open at the end of a query string, or at a Sync.
 func (s *Session) endImplicit(ctx context.Context, err error) error {
 	if !s.state.Implicit() {
 		return err
@@ -125,7 +124,7 @@ func (s *Session) endImplicit(ctx context.Context, err error) error {
 	return s.step(ctx, "COMMIT", 0, nil, func(context.Context, bool) error { return nil }, true)
 }
 
-// finishTxn rolls back what is open.
+// finishTxn rolls back the open transaction, if there is one.
 func (s *Session) finishTxn(ctx context.Context) {
 	if !s.state.Open() {
 		return
@@ -141,7 +140,7 @@ func (s *Session) finishTxn(ctx context.Context) {
 	cat.Finish(context.WithoutCancel(ctx), false)
 }
 
-// clearTxn forgets the transaction; its portals go with it.
+// clearTxn ends all parts of the transaction that the session keeps.
 func (s *Session) clearTxn(committed bool) {
 	s.portals.EndTransaction(committed)
 	s.state.End()
@@ -160,7 +159,7 @@ func (s *Session) clearTxn(committed bool) {
 	s.advisory.End()
 }
 
-// Fail notes that a statement failed: an explicit transaction is then good for nothing but its end (session.S4).
+// Fail notes that a statement failed: an explicit transaction then accepts only its end, and ROLLBACK TO (session.S4).
 func (s *Session) Fail() {
 	s.srv.metrics.Errors.Add(1)
 	if s.state.Explicit() {
@@ -173,7 +172,7 @@ func (s *Session) Fail() {
 		s.finishTxn(s.srv.Host.Group.Context())
 	case txnstate.Release:
 		if s.tx != nil {
-			// A ROLLBACK TO that comes then fails once more.
+			// A ROLLBACK TO that follows fails, because tx is nil.
 			s.portals.EndTransaction(false)
 			s.tx.Rollback(s.srv.Host.Group.Context())
 			s.tx = nil
@@ -226,7 +225,7 @@ func (s *Session) begin(m parse.TxnModes) error {
 	return err
 }
 
-// commit is COMMIT: of a failed transaction it is a rollback, as in PostgreSQL.
+// commit is COMMIT. It rolls back a failed transaction, as in PostgreSQL.
 func (s *Session) commit(ctx context.Context) (string, error) {
 	switch s.state.Committing() {
 	case txnstate.NothingOpen:

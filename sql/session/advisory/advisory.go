@@ -1,13 +1,11 @@
-// Package advisory has a session's advisory locks: what pg_advisory_lock and its kin have taken, and how often.
+// Package advisory has a session's advisory locks: which locks pg_advisory_lock and similar functions have taken, and how often.
 //
 // All of a session's locks are held by one transaction that never commits (Holder), and counted here: a lock can be
-// taken several times, at the session's level and at the transaction's, exclusive and shared, and is given back when the last
-// count is gone.
+// taken several times, at the session's level and at the transaction's, exclusive and shared, and is released when its counts are all zero.
 //
-// A lock that is given back leaves the holder at the end of the statement (Settle). So a statement that is run again, at READ COMMITTED,
-// finds what it had (Mark, Undo); and so does a transaction that is run again as a whole (Restart): it begins with the counts that it began
-// with, and with the locks that it has got since, which are kept until it ends. A call that can't be repeated turns the replay off: a
-// lock that was given back, for others may have it.
+// The holder releases such a lock at the end of the statement (Settle). So a statement that is run again, at READ COMMITTED, finds the locks
+// that it had (Mark, Undo). A transaction that is run again as a whole (Restart) has the counts with which it began, and keeps the locks that it
+// has taken since, until it ends. A call that can't be repeated turns the replay off: after an unlock another session may have taken the lock.
 package advisory
 
 import (
@@ -26,33 +24,33 @@ import (
 // Holder is the transaction that has a session's locks (txn.Holder).
 type Holder interface {
 	ID() kv.TxnID
-	// Lock takes a lock, and waits for it unless it only tries; then a lock that is not free is kv.LockNotAvailableError.
+	// Lock takes a lock, and waits for it. With try it does not wait: the error is kv.LockNotAvailableError if the lock is not free.
 	Lock(ctx context.Context, l keys.AdvisoryLock, shared, try bool) error
 	Unlock(ctx context.Context, l keys.AdvisoryLock, shared bool)
 	Close()
 }
 
-// Session is what the locks ask of the session that has them.
+// Session is what the locks need of the session that has them.
 type Session interface {
 	NewHolder() Holder
-	// Beside tells the open transaction, if there is one, which holder its session has; nil: none.
+	// Beside links the open transaction, if there is one, with the session's holder; nil: there is none.
 	Beside(h Holder)
-	// Waits shows to others that the session waits for a lock, until done is called.
+	// Waits shows other sessions that this one waits for a lock, until done is called.
 	Waits() (done func())
-	// Deadlocked has the open transaction give way, and Taken has it read what is there now.
+	// Deadlocked makes the open transaction lose a conflict, and Taken makes it read the present versions of rows.
 	Deadlocked(err *kv.DeadlockError)
 	Taken()
-	// TurnOff says why the open transaction can't be run again.
+	// TurnOff notes that the open transaction can't be run again, and why.
 	TurnOff(reason string)
 	Now() time.Time
-	// Context lasts as long as the node: locks are given back whatever becomes of the statement.
+	// Context lasts as long as the node: locks are released even if the statement was cancelled.
 	Context() context.Context
 }
 
 // Max bounds the advisory locks of a session.
 const Max = 10_000
 
-// lockBytes is about what one costs.
+// lockBytes is roughly the memory of one lock.
 const lockBytes = 400
 
 // Mode is how a lock is taken.
@@ -66,7 +64,7 @@ const (
 
 func (m Mode) String() string { return [modes]string{"ExclusiveLock", "ShareLock"}[m] }
 
-// counts are how often a lock has been taken, by mode.
+// counts says how often a lock has been taken, by mode.
 type counts struct {
 	session, xact [modes]int
 	held          [modes]bool // the holder has it
@@ -75,12 +73,12 @@ type counts struct {
 
 func (c *counts) free(m Mode) bool { return c.session[m]+c.xact[m] == 0 }
 
-// Locks are a session's. Its methods are the session's goroutine's, but for List and Holds.
+// Locks are a session's advisory locks. Only the session's goroutine calls its methods, but for List and Holds.
 type Locks struct {
 	s      Session
 	memory *memory.Account
 	holder Holder // nil without locks
-	// journal has what the open transaction did to counts, for savepoints and for running it again.
+	// journal has the open transaction's changes of counts, for savepoints and for running it again.
 	journal []entry
 	// keep: locks stay held until the transaction ends, because it runs again.
 	keep bool
@@ -100,17 +98,17 @@ type entry struct {
 	n       int // 1 or -1
 }
 
-// New is a session without locks; they are taken from its account.
+// New makes the locks of a session, which has none yet; their memory is reserved in its account.
 func New(s Session, account *memory.Account) *Locks { return &Locks{s: s, memory: account} }
 
-// Begin tells a transaction that begins about the holder.
+// Begin links a transaction that begins with the holder.
 func (a *Locks) Begin() {
 	if a.holder != nil {
 		a.s.Beside(a.holder)
 	}
 }
 
-// Lock takes a lock for the transaction or the session, and reports whether it was free if it is only to try.
+// Lock takes a lock for the transaction or the session. With try it does not wait, and reports whether the lock was free.
 func (a *Locks) Lock(ctx context.Context, lock keys.AdvisoryLock, mode Mode, session, try bool) (bool, error) {
 	c := a.locks[lock]
 	if c == nil {
@@ -141,7 +139,7 @@ func (a *Locks) Lock(ctx context.Context, lock keys.AdvisoryLock, mode Mode, ses
 	return true, nil
 }
 
-// take gets a lock that the session does not have.
+// take takes a lock that the session does not hold yet.
 func (a *Locks) take(ctx context.Context, lock keys.AdvisoryLock, c *counts, mode Mode, try bool) (bool, error) {
 	if a.holder == nil {
 		a.holder = a.s.NewHolder()
@@ -210,7 +208,7 @@ func (a *Locks) apply(e entry) {
 	}
 }
 
-// Unlock gives back one of the session's level, and reports whether there was one.
+// Unlock takes back one count of the session's level, and reports whether there was one.
 func (a *Locks) Unlock(lock keys.AdvisoryLock, mode Mode) bool {
 	c := a.locks[lock]
 	if c == nil || c.session[mode] == 0 {
@@ -223,7 +221,7 @@ func (a *Locks) Unlock(lock keys.AdvisoryLock, mode Mode) bool {
 	return true
 }
 
-// UnlockAll gives back all of the session's level.
+// UnlockAll takes back all counts of the session's level.
 func (a *Locks) UnlockAll() {
 	var all []entry
 	for lock, c := range a.locks {
@@ -244,7 +242,7 @@ func (a *Locks) UnlockAll() {
 // Mark is a point of the transaction to which Undo goes back.
 func (a *Locks) Mark() int { return len(a.journal) }
 
-// Undo takes back what was done to counts since a mark. onlyXact leaves the session's level as it is.
+// Undo takes back the changes of counts since a mark. onlyXact leaves the session's level as it is.
 func (a *Locks) Undo(mark int, onlyXact bool) {
 	if mark >= len(a.journal) {
 		return
@@ -268,10 +266,10 @@ func (a *Locks) Undo(mark int, onlyXact bool) {
 	a.journal = kept
 }
 
-// Counted reports whether the open transaction has taken locks, or given some back.
+// Counted reports whether the open transaction has taken or released locks.
 func (a *Locks) Counted() bool { return len(a.journal) > 0 }
 
-// Restart has a transaction that starts over begin with the counts with which it began.
+// Restart restores the counts with which the open transaction began, before it is run again.
 func (a *Locks) Restart() {
 	if a.Counted() {
 		a.keep = true
@@ -286,7 +284,7 @@ func (a *Locks) End() {
 	a.Settle()
 }
 
-// Settle gives back what nothing counts any more, when a statement ends.
+// Settle releases the locks without a count, when a statement ends.
 func (a *Locks) Settle() {
 	if a.keep || len(a.idle) == 0 {
 		return
@@ -312,7 +310,7 @@ func (a *Locks) Settle() {
 	a.dismiss()
 }
 
-// dismiss closes a holder that has nothing, so that it needs no sign of life; the next lock has another one.
+// dismiss closes a holder without locks, so that it needs no heartbeat; the next lock gets another holder.
 func (a *Locks) dismiss() {
 	if len(a.locks) > 0 || a.holder == nil {
 		return
@@ -335,7 +333,7 @@ func (a *Locks) forgetUnused(lock keys.AdvisoryLock, c *counts) {
 	}
 }
 
-// Close gives everything back when the session ends.
+// Close releases all locks when the session ends.
 func (a *Locks) Close() {
 	a.mu.Lock()
 	n := len(a.locks)
@@ -352,7 +350,7 @@ func Shown(l keys.AdvisoryLock, mode Mode) virtual.AdvisoryLock {
 	return virtual.AdvisoryLock{Database: l.Database, Class: uint32(l.ID >> 32), Object: uint32(l.ID), Sub: int16(l.Sub), Shared: mode == Shared}
 }
 
-// List has the locks that the session has or waits for, and the holder's identity. Another goroutine may call it.
+// List returns the locks that the session has or waits for, and the holder's identity. Another goroutine may call it.
 func (a *Locks) List() (list []virtual.AdvisoryLock, holder kv.TxnID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

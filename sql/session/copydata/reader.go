@@ -37,22 +37,22 @@ type Reader struct {
 	nulls []bool
 	parts [][]byte
 	text  []byte // the line, or the record, that is being read
-	cr    bool   // a carriage return was before the line's end
+	cr    bool   // the line ended with a carriage return before the newline
 	taken int64  // of memory
 	half  []byte // the beginning of a character whose rest has not come
 }
 
-// Reading is how copy data is read.
+// Reading has the options of a Reader.
 type Reading struct {
 	Kinds []*types.T
 	Env   types.Env // of the fields' text forms
-	// charset is the data's, and client that of text within binary data; nil: UTF-8.
+	// Charset is the encoding of the data, and Client that of text within binary data; nil: UTF-8.
 	Charset, Client *charset.Charset
-	// memory has what buffers, fields and the value that is being parsed occupy.
+	// Memory accounts for the buffers, the fields and the value that is being parsed.
 	Memory *memory.Account
 }
 
-// NewReader reads what COPY FROM asks for.
+// NewReader makes a Reader for a COPY FROM.
 func NewReader(src result.CopySource, c *bind.Copy, how Reading) *Reader {
 	return &Reader{Reading: how, src: src, opts: &c.Options, names: c.Names, table: c.Table.Name}
 }
@@ -88,7 +88,7 @@ func (r *Reader) more() (bool, error) {
 		}
 		r.half = append([]byte(nil), rest...)
 	}
-	// A row is at once in the buffer, in its fields and in its values.
+	// A row is in memory several times: in the buffer, in its fields and in its values.
 	if need := int64(len(r.buf)+len(p)) * factor; need > r.taken {
 		if len(r.buf) > rowMax {
 			return false, sqlstate.New(sqlstate.ProgramLimitExceeded, "out of memory").
@@ -110,7 +110,7 @@ const (
 	factor = 4
 )
 
-// Where says in which line an error came up, and what was in it, as far as that is known.
+// Where adds to an error the line in which it occurred, and the beginning of the line's text if it is known.
 func (r *Reader) Where(err error) error {
 	shown := ""
 	if r.opts.Format != "binary" && r.text != nil {
@@ -119,7 +119,7 @@ func (r *Reader) Where(err error) error {
 	return r.context(err, shown)
 }
 
-// whereIn is Where for one column's value.
+// whereIn is Where for the value of a column.
 func (r *Reader) whereIn(err error, i int) error {
 	shown := ", column " + r.names[i]
 	switch {
@@ -142,7 +142,7 @@ func (r *Reader) context(err error, shown string) error {
 	return &c
 }
 
-// cutShown is as much of a line or a value as an error shows.
+// cutShown is the part of a line or a value that an error shows.
 func cutShown(b []byte) string {
 	const most = 100
 	if len(b) <= most {
@@ -166,7 +166,7 @@ func (r *Reader) Next(row types.Row) error {
 	return r.nextLine(row, r.splitText)
 }
 
-// checkHeader compares the header with the columns, if HEADER MATCH asks for that.
+// checkHeader compares the header with the columns, for HEADER MATCH.
 func (r *Reader) checkHeader() error {
 	if !r.opts.HeaderMatch {
 		return nil
@@ -352,7 +352,7 @@ func (r *Reader) splitCSV() error {
 	record := append([]byte(nil), line...)
 	r.text = record
 	for open := r.quoted(line, false); open; {
-		if r.cr { // it is the value's, within quotes
+		if r.cr { // it belongs to the value, within quotes
 			record = append(record, '\r')
 		}
 		next, err := r.takeLine()
@@ -469,7 +469,7 @@ func (r *Reader) nextBinary(row types.Row) error {
 		}
 		r.at += extra
 	}
-	// Drivers may leave out the marker of the end: the stream may end wherever a row could begin.
+	// Drivers may omit the end marker: the stream may end wherever a row could begin.
 	for r.at == len(r.buf) {
 		ok, err := r.more()
 		if err != nil {

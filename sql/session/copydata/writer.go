@@ -23,21 +23,21 @@ type Writer struct {
 	taken int64  // of memory
 }
 
-// Writing is how copy data is written.
+// Writing has the options of a Writer.
 type Writing struct {
 	Style *types.Style
-	// charset is the data's, nil: UTF-8.
+	// Charset is the encoding of the data; nil: UTF-8.
 	Charset *charset.Charset
-	// memory has what the buffers occupy that a row is written to.
+	// Memory accounts for the buffers to which a row is written.
 	Memory *memory.Account
 }
 
-// NewWriter writes what COPY TO asks for.
+// NewWriter makes a Writer for a COPY TO.
 func NewWriter(opts *bind.CopyOptions, cols []result.Column, how Writing) *Writer {
 	return &Writer{Writing: how, opts: opts, cols: cols}
 }
 
-// Begin is what comes before the first row. A header is sent by itself.
+// Begin returns the data before the first row. A header is sent as a message of its own.
 func (w *Writer) Begin() (data []byte, header bool, err error) {
 	switch {
 	case w.opts.Format == "binary":
@@ -49,7 +49,7 @@ func (w *Writer) Begin() (data []byte, header bool, err error) {
 	return nil, false, nil
 }
 
-// End appends what comes after the last row.
+// End appends the data after the last row.
 func (w *Writer) End(buf []byte) []byte {
 	if w.opts.Format == "binary" {
 		return append(buf, 0xff, 0xff)
@@ -57,7 +57,7 @@ func (w *Writer) End(buf []byte) []byte {
 	return buf
 }
 
-// Room makes sure that a row's text may be in memory: as a value's, as the row's, and in the connection's buffer.
+// Room reserves memory for a row's text, which is there three times: as the text of a value, of the row, and in the connection's buffer.
 func (w *Writer) Room(row types.Row) error {
 	n := int64(0)
 	for i := range row {
@@ -141,8 +141,8 @@ func (w *Writer) row(buf []byte, row types.Row) []byte {
 	return append(buf, '\n')
 }
 
-// value writes one value that is not NULL, or a name of the header, escaped or quoted. CSV is quoted where it has to be, or with force
-// (FORCE_QUOTE, which is of values only).
+// value writes one value that is not NULL, or a name of the header, escaped or quoted. CSV is quoted where that is necessary, or with force
+// (FORCE_QUOTE, which applies to values only).
 func (w *Writer) value(buf, v []byte, force bool) []byte {
 	if w.opts.Format == "csv" {
 		if !force && string(v) != w.opts.Null && !bytes.ContainsAny(v, string([]byte{w.opts.Delimiter, w.opts.Quote, '\n', '\r'})) && string(v) != `\.` {

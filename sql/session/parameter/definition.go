@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ServerVersion is the PostgreSQL release whose behaviour is followed; drivers and psql decide by it what to ask.
+// ServerVersion is the PostgreSQL release whose behaviour is followed; drivers and psql choose their queries by it.
 const ServerVersion = "15.0"
 
 // Definition describes one run-time parameter.
@@ -14,16 +14,16 @@ type Definition struct {
 	Name     string // as PostgreSQL spells it, in small letters
 	Default  string
 	Reported bool // changes are told to the client (ParameterStatus)
-	// context says, as in pg_settings, what may change it; empty: user, at any time.
+	// Context says, as in pg_settings, when the parameter can be changed; empty: by any user at any time.
 	Context string
-	// domain says which values it has; nil: any text.
+	// Domain is the set of its values; nil: any text.
 	Domain *Domain
 	About  string
-	// category is pg_settings'; empty: Meridian.
+	// Category is that of pg_settings; empty: Meridian.
 	Category string
 }
 
-// ClientCheck is PostgreSQL's, where its default is 0.
+// ClientCheck is a setting of PostgreSQL, where its default is 0.
 const ClientCheck = "client_connection_check_interval"
 
 // The categories of pg_settings.
@@ -38,11 +38,11 @@ const (
 	aboutConnection = "Connections and Authentication / Connection Settings"
 )
 
-// noEffect is said of settings that are accepted since they ask for no other answer, only for other ways to it.
+// noEffect describes settings that are accepted because they select other plans only, and never change an answer.
 const noEffect = "Accepted for PostgreSQL's programs; without effect, since no answer depends on it."
 
-// All lists every parameter, by name. Each does what it says, has only the values that are true, or is a hint that asks for no
-// other answer (noEffect).
+// All lists every parameter, by name. Each has its full effect, or has only values that describe what the server does, or never changes an
+// answer (noEffect).
 var All = []Definition{
 	{Name: "application_name", Reported: true, Domain: shortText, Category: "Reporting and Logging / What to Log", About: "Name of the application that uses the session."},
 	{Name: "array_nulls", Default: "on", Domain: only("on", "off"), Category: aboutHistory, About: "NULL without quotes in an array is null."},
@@ -51,10 +51,10 @@ var All = []Definition{
 	{Name: "block_size", Default: "8192", Context: "internal", Domain: integer(8192, 8192), Category: aboutPresets},
 	{Name: "bytea_output", Default: "hex", Domain: oneOf("escape", "hex"), Category: aboutStatements, About: "Output format of bytea."},
 	{Name: "check_function_bodies", Default: "on", Domain: boolean, Category: aboutStatements, About: noEffect},
-	{Name: ClientCheck, Default: "1s", Domain: duration, Category: aboutConnection, About: "Time between two looks whether the client is still connected, while its statement runs; 0 is never."},
+	{Name: ClientCheck, Default: "1s", Domain: duration, Category: aboutConnection, About: "Time between two checks that the client is still connected, while its statement runs; 0 is never."},
 	{Name: "client_encoding", Default: "UTF8", Reported: true, Category: aboutFormats, About: "Encoding of the client's texts."},
 	{Name: "client_min_messages", Default: "notice", Domain: oneOf("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"), Category: aboutStatements,
-		About: "Least level of the notices that the client is sent."},
+		About: "Least level of the notices that are sent to the client."},
 	{Name: "constraint_exclusion", Default: "partition", Domain: orSwitch("partition", "on", "off"), Category: "Query Tuning / Other Planner Options", About: noEffect},
 	{Name: "cpu_index_tuple_cost", Default: "0.005", Domain: real(0, math.MaxFloat64), Category: aboutCosts, About: noEffect},
 	{Name: "cpu_operator_cost", Default: "0.0025", Domain: real(0, math.MaxFloat64), Category: aboutCosts, About: noEffect},
@@ -118,7 +118,7 @@ var All = []Definition{
 	{Name: "random_page_cost", Default: "4", Domain: real(0, math.MaxFloat64), Category: aboutCosts, About: noEffect},
 	{Name: "role", Default: "none"},
 	{Name: "row_security", Default: "off", Domain: boolean, Category: aboutStatements, About: noEffect},
-	{Name: "search_path", Default: `"$user", public`, Category: aboutStatements, About: "Schemas in which names without one are looked for."},
+	{Name: "search_path", Default: `"$user", public`, Category: aboutStatements, About: "Schemas in which names without a schema are looked up."},
 	{Name: "seed"},
 	{Name: "seq_page_cost", Default: "1", Domain: real(0, math.MaxFloat64), Category: aboutCosts, About: noEffect},
 	{Name: "server_encoding", Default: "UTF8", Reported: true, Context: "internal", Category: aboutPresets},
@@ -134,12 +134,12 @@ var All = []Definition{
 	{Name: "synchronous_commit", Default: "on", Domain: orSwitch("local", "remote_write", "remote_apply", "on", "off"), Category: "Write-Ahead Log / Settings", About: "Every commit is durable and replicated, whatever the value."},
 	{Name: "temp_buffers", Default: "8MB", Domain: size(8<<10, 100, math.MaxInt32/2), Category: aboutMemory, About: noEffect},
 	{Name: "temp_tablespaces", Domain: known("", "Tablespace"), Category: aboutStatements},
-	{Name: "temporary_memory_limit", Default: "256MB", Domain: size(1, 64<<10, 1<<40), Category: aboutMemory, About: "Memory that the rows of the session's temporary tables may have, on its node."},
+	{Name: "temporary_memory_limit", Default: "256MB", Domain: size(1, 64<<10, 1<<40), Category: aboutMemory, About: "Memory for the rows of the session's temporary tables, on its node."},
 	{Name: "timezone", Default: "UTC", Reported: true, Category: aboutFormats, About: "Time zone in which timestamps with one are read and written."},
 	{Name: "transaction_deferrable", Default: "off", Domain: boolean, Category: aboutStatements},
 	{Name: "transaction_isolation", Default: "serializable", Domain: isolation, Category: aboutStatements},
 	{Name: "transaction_read_only", Default: "off", Domain: boolean, Category: aboutStatements},
-	{Name: "transaction_replay", Default: "on", Domain: boolean, About: "Runs a transaction again after a conflict and goes on if all results that the client has seen are the same."},
+	{Name: "transaction_replay", Default: "on", Domain: boolean, About: "Runs a transaction again after a conflict, and continues it if all results that the client has seen are the same."},
 	{Name: "transaction_replay_size", Default: "1MB", Domain: size(1, 0, 1<<40), About: "Bytes of statements, arguments and COPY data that are kept of a transaction for its replay."},
 	{Name: "transaction_replay_statements", Default: "1000", Domain: integer(0, 1_000_000), About: "Statements that are kept of a transaction for its replay."},
 	{Name: "transform_null_equals", Default: "off", Domain: only("off", "on"), Category: "Version and Platform Compatibility / Other Platforms and Clients"},
@@ -150,7 +150,7 @@ var All = []Definition{
 	{Name: "xmloption", Default: "content", Domain: oneOf("content", "document"), Category: aboutStatements, About: noEffect},
 }
 
-// Canonical is the name of a setting under all its spellings.
+// Canonical is the one name of a setting, given any of its spellings.
 func Canonical(name string) string {
 	n := strings.ToLower(name)
 	switch n {
@@ -185,7 +185,7 @@ func DisplayName(name string) string {
 	return name
 }
 
-// Defaults is what each setting is unless it was set. Statements ask for a dozen of them.
+// Defaults has the default of each setting in a map, because each statement reads a dozen of them.
 func Defaults() map[string]string {
 	m := make(map[string]string, len(All))
 	for i := range All {

@@ -11,16 +11,16 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Domain is the set of values that a setting has.
+// Domain is the set of a setting's values.
 type Domain struct {
 	Type string // as in pg_settings: bool, integer, real, enum, string
-	// unit is that of bare numbers, lo and hi their bounds; of integers and reals.
+	// Unit is the unit of bare numbers, Low and High are their bounds; for integers and reals.
 	Unit      string
 	Low, High string
 	Enum      []string
 	// read brings a value into the form in which it is kept and shown, or refuses it.
 	read func(s *Definition, value string) (string, error)
-	// bare is a value in multiples of unit, as pg_settings has it; nil: as it is shown.
+	// Bare turns a shown value into a number of units, as pg_settings has it; nil: the value as it is shown.
 	Bare func(shown string) string
 }
 
@@ -46,7 +46,7 @@ func oneOf(values ...string) *Domain {
 	}}
 }
 
-// only has PostgreSQL's values, of which just the first is true here.
+// only has PostgreSQL's values, of which only the first is possible here.
 func only(truth string, others ...string) *Domain {
 	all := oneOf(append([]string{truth}, others...)...)
 	if truth == "on" || truth == "off" {
@@ -63,7 +63,7 @@ func only(truth string, others ...string) *Domain {
 	return &d
 }
 
-// known is the name of an object of which there is one only, or none.
+// known is the name of the only object of its kind; an empty name: there is none.
 func known(name, what string) *Domain {
 	return &Domain{Type: "string", read: func(s *Definition, v string) (string, error) {
 		if v != name {
@@ -73,7 +73,7 @@ func known(name, what string) *Domain {
 	}}
 }
 
-// locale is one in which nothing depends on a language.
+// locale has the values under which nothing depends on a language.
 var locale = &Domain{Type: "string", read: func(s *Definition, v string) (string, error) {
 	switch strings.ToLower(v) {
 	case "", "c", "posix", "c.utf-8", "c.utf8":
@@ -82,7 +82,7 @@ var locale = &Domain{Type: "string", read: func(s *Definition, v string) (string
 	return "", s.invalid(v).WithHint("Messages and formats are those of the locale C.")
 }}
 
-// shortText is kept up to the length of an identifier, without what is not printable ASCII.
+// shortText is a text that is cut to the length of an identifier, with a question mark for each byte that is not printable ASCII.
 var shortText = &Domain{Type: "string", read: func(_ *Definition, v string) (string, error) {
 	b := []byte(v)
 	for i, c := range b {
@@ -124,7 +124,7 @@ var boolean = &Domain{Type: "bool", read: func(s *Definition, v string) (string,
 	return onOff(on), nil
 }}
 
-// orSwitch is an enumeration with "on" and "off", for which it knows PostgreSQL's other words as well; not abbreviated.
+// orSwitch is an enumeration with "on" and "off", which can also be given by PostgreSQL's other words for them, not abbreviated.
 func orSwitch(values ...string) *Domain {
 	d := oneOf(values...)
 	plain := d.read
@@ -140,7 +140,7 @@ func orSwitch(values ...string) *Domain {
 	return d
 }
 
-// except refuses a value that would ask for another answer than the one there is. The hint says what to do instead.
+// except refuses a value whose effect is missing. The hint names an alternative.
 func (d *Domain) except(value, hint string) *Domain {
 	other := *d
 	other.read = func(s *Definition, v string) (string, error) {
@@ -155,7 +155,7 @@ func (d *Domain) except(value, hint string) *Domain {
 
 var isolation = oneOf("serializable", "repeatable read", "read committed", "read uncommitted")
 
-// number reads what may be a whole number with a fraction, which is rounded.
+// number reads a number and rounds it to a whole one.
 func number(v string) (int64, bool) {
 	v = strings.TrimSpace(v)
 	if n, err := strconv.ParseInt(v, 0, 64); err == nil {
@@ -205,7 +205,7 @@ const tooWide = "Value exceeds integer range."
 
 const timeUnits = `Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".`
 
-// duration is a time in milliseconds, which may say another unit. It is kept in the largest one that fits.
+// duration is a time in milliseconds, or with another unit. It is kept in the largest unit that fits.
 var duration = &Domain{Type: "integer", Unit: "ms", Low: "0", High: format(math.MaxInt32), read: func(s *Definition, v string) (string, error) {
 	ms, hint, ok := milliseconds(v)
 	if !ok {
@@ -265,8 +265,8 @@ func ParseDuration(v string) time.Duration {
 
 const sizeUnits = `Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".`
 
-// size is a number of bytes; a bare number counts blocks of unit bytes, as do the bounds. With a unit of one it is exact, and a bare
-// number counts kilobytes all the same.
+// size is a number of bytes; a bare number counts blocks of unit bytes, as do the bounds. With a unit of one byte the value is exact, but a bare
+// number still counts kilobytes.
 func size(unit, lo, hi int64) *Domain {
 	name := map[int64]string{1: "kB", 1 << 10: "kB", 8 << 10: "8kB"}[unit]
 	d := &Domain{Type: "integer", Unit: name, Low: format(lo), High: format(hi), Bare: func(shown string) string { return format(ParseSize(shown) / max(unit, 1<<10)) }}

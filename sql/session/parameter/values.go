@@ -9,36 +9,37 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Values are a session's settings: what was set, over the defaults, with the changes of the open transaction
-// and its savepoints undone as they are.
+// Values are a session's settings: the values that were set, over the defaults. A rollback, of the transaction or to a savepoint, undoes the
+// changes of settings with the others.
 type Values struct {
 	defaults map[string]string // of all settings; shared by all sessions and not changed
 	session  map[string]string
-	local    map[string]string   // SET LOCAL: gone with the transaction
-	saved    map[string]string   // session values before the transaction's SETs; absent keys had none
+	local    map[string]string   // of SET LOCAL: until the transaction ends
+	saved    map[string]string   // session values before the transaction's SETs; names without one are missing
 	dirty    map[string]struct{} // names set within the transaction
 	inTxn    bool
-	// custom are the settings that the client has made up by naming them, also in what was undone: they stay, and are empty without a value.
+	// custom are the names with a dot that the client has set or reset, also in transactions that were rolled back: such a setting stays, and is empty
+	// without a value.
 	custom map[string]struct{}
-	// memory is the session's account, of which held was taken for the values; counted is what they held when they were counted last.
+	// memory is the session's account, in which held is reserved for the values; counted is their size at the last count.
 	memory        *memory.Account
 	held, counted int64
 }
 
 const (
-	// valueBytes is what a value occupies besides its texts.
+	// valueBytes is the memory of a value besides its texts.
 	valueBytes = 128
-	// valuesFree is below which the values are not counted anew at the end of a transaction.
+	// valuesFree is the size below which the values are not counted again.
 	valuesFree = 16 << 10
 )
 
-// New are the defaults; what is set besides is taken from an account.
+// New makes the values of a session, which has only defaults yet; the memory of others is reserved in the account.
 func New(defaults map[string]string, account *memory.Account) Values {
 	return Values{defaults: defaults, memory: account}
 }
 
-// Settle releases the memory of values that were replaced, reset or undone. It counts them only when they hold twice what they
-// did when they were counted last, so that a client that sets many does not have all counted for each.
+// Settle releases the memory of values that were replaced, reset or undone. It counts the values only when they hold twice as much as at the last
+// count, so that a client that sets many does not pay a count of all for each.
 func (p *Values) Settle() {
 	if p.held > valuesFree && p.held > 2*p.counted {
 		p.recount()
@@ -51,10 +52,10 @@ func (p *Values) recount() {
 	p.held, p.counted = now, now
 }
 
-// RecountAtEnd has the values counted when the transaction ends, which keeps what there was until then.
+// RecountAtEnd makes the next Settle count the values: until the transaction ends it keeps those that a rollback would restore.
 func (p *Values) RecountAtEnd() { p.counted = 0 }
 
-// Hold takes the memory of a new value. The one before it may have to come back when the transaction is rolled back.
+// Hold reserves the memory of a new value. That of the earlier value stays reserved, since a rollback may restore it.
 func (p *Values) Hold(name, value string) error {
 	n := int64(valueBytes + len(name) + len(value))
 	err := p.memory.Grow(n)
@@ -69,10 +70,10 @@ func (p *Values) Hold(name, value string) error {
 	return nil
 }
 
-// MarkBytes is what a mark of the values as they are occupies.
+// MarkBytes is the memory of a mark.
 func (p *Values) MarkBytes() int64 { return int64(len(p.session)+len(p.local)) * valueBytes }
 
-// bytes is what the settings occupy that are not the defaults.
+// bytes counts the memory of the settings that are not defaults.
 func (p *Values) bytes() int64 {
 	n := 0
 	for _, m := range []map[string]string{p.session, p.local, p.saved} {
@@ -100,7 +101,7 @@ func (p *Values) Get(name string) (string, bool) {
 	return v, ok
 }
 
-// Mention makes a setting with a name of the client's own exist from now on, as PostgreSQL does; no ROLLBACK removes it.
+// Mention makes a custom setting, which exists from then on as in PostgreSQL; no ROLLBACK removes it.
 func (p *Values) Mention(name string) {
 	if Find(name) != nil {
 		return
@@ -147,28 +148,28 @@ func (p *Values) Set(name, value string, local bool) (string, error) {
 	return value, nil
 }
 
-// IsSet reports whether a setting has another value than its default.
+// IsSet reports whether a setting was set, for the session or by SET LOCAL.
 func (p *Values) IsSet(name string) bool {
 	_, session := p.session[name]
 	_, local := p.local[name]
 	return session || local
 }
 
-// Names lists what has been set, for the session or by SET LOCAL.
+// Names lists the settings that were set, for the session or by SET LOCAL.
 func (p *Values) Names() []string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(p.session)), maps.Keys(p.local))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Adopt makes the session's values what RESET goes back to.
+// Adopt makes the session's values its defaults, to which RESET returns.
 func (p *Values) Adopt() {
 	defaults := maps.Clone(p.defaults)
 	maps.Copy(defaults, p.session)
 	p.defaults, p.session = defaults, nil
 }
 
-// Fallback is what RESET goes back to.
+// Fallback is the value to which RESET returns.
 func (p *Values) Fallback(name string) string { return p.defaults[name] }
 
 func (p *Values) remember(name string) {
@@ -193,7 +194,7 @@ func (p *Values) Reset(name string) {
 	delete(p.local, name)
 }
 
-// Begin and End bracket a transaction; End returns the names whose values may have changed by the end itself.
+// Begin and End bracket a transaction; End returns the names of settings whose values the end may have changed.
 func (p *Values) Begin() { p.inTxn = true }
 
 func (p *Values) End(committed bool) []string {
@@ -219,14 +220,14 @@ func (p *Values) End(committed bool) []string {
 	return changed
 }
 
-// Mark is what was set at a savepoint.
+// Mark has the settings of a savepoint.
 type Mark struct{ session, local map[string]string }
 
 func (p *Values) Mark() Mark {
 	return Mark{maps.Clone(p.session), maps.Clone(p.local)}
 }
 
-// RollbackTo undoes what was set after the mark, and returns the names whose values have changed.
+// RollbackTo undoes the changes after the mark, and returns the names of the settings whose values differ now.
 func (p *Values) RollbackTo(m Mark) (changed []string) {
 	before := map[string]string{}
 	for _, set := range []map[string]string{p.session, p.local, m.session, m.local} {

@@ -26,28 +26,29 @@ type Plan struct {
 	Columns []result.Column // nil: no rows come back
 	Params  []*types.T
 	Depends []opt.Dependency
-	// role is the role that it was made for, under which generation of roles and grants; zero: those that a transaction was
-	// about to change.
+	// Role is the role that it was made for, and Access the generation of roles and grants; zero: it was made in a transaction that changes the
+	// catalogue.
 	Role   string
 	Access uint64
-	// bytes is about what it occupies, besides its text.
+	// Bytes is roughly its memory, besides its text.
 	Bytes int64
-	// local is the state of the session's temporary relations that its names were looked up in; zero: there were none.
+	// Local is the generation of the session's temporary relations among which its names were looked up; zero: there were none.
 	Local uint64
-	// private plans depend on something besides descriptors and are not shared.
+	// Private plans depend on something besides descriptors, and are not shared.
 	Private bool
 }
 
-// Key is everything that binding depends on besides descriptors.
+// Key has everything that binding depends on besides descriptors.
 type Key struct {
 	Text, Database, User, Path, Params string
 }
 
-// Cache keeps the plans used last, by text. A plan whose descriptors have changed is found, checked and made anew.
+// Cache keeps the plans that were used last, by text. A plan whose descriptors have changed is still found; its user checks them, and makes it
+// anew.
 type Cache struct {
 	mu    sync.Mutex // guards the fields below; nothing is taken after it
 	limit int
-	bytes int64 // what all of them occupy, at most cacheBytes
+	bytes int64 // of all plans, at most cacheBytes
 	byKey map[Key]*list.Element
 	order list.List // of *planEntry, most recently used first
 }
@@ -74,7 +75,7 @@ func (c *Cache) Get(k Key) *Plan {
 	return e.Value.(*entry).plan
 }
 
-// Put keeps a plan, instead of an earlier one of the same key.
+// Put keeps a plan, in place of an earlier one with the same key.
 func (c *Cache) Put(k Key, p *Plan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,19 +96,19 @@ func (c *Cache) Put(k Key, p *Plan) {
 	}
 }
 
-// SharedBytesMax is the most that a shared plan may occupy, and cacheBytes what all of a node's together may. Plans of ordinary
+// SharedBytesMax bounds the memory of a shared plan, and cacheBytes that of all plans of a node together. Plans of ordinary
 // statements have some kilobytes. Both are chosen by us: a plan of more than SharedBytesMax takes longer to run than to make.
 const (
 	SharedBytesMax = 256 << 10
 	cacheBytes     = 64 << 20
 )
 
-// SharedBytes is what the cache would keep alive with the plan: the whole text that its statement came in, too.
+// SharedBytes is the memory that the plan would keep alive in the cache, with the whole text of which its statement is a part.
 func (p *Plan) SharedBytes() int64 {
 	return p.Bytes + int64(len(p.Stmt.Source)) + p.Stmt.Bytes
 }
 
-// TypeKey is Key.Params of parameters whose types the client has given.
+// TypeKey encodes the types that the client has given for parameters, for Key.Params.
 func TypeKey(params []*types.T) string {
 	if len(params) == 0 {
 		return ""
@@ -122,20 +123,20 @@ func TypeKey(params []*types.T) string {
 	return b.String()
 }
 
-// Room answers for what a plan occupies while it is made: it counts, and fails beyond the statement's memory (memory.ME1) and when
-// the statement was cancelled.
+// Room accounts for a plan's memory while it is made: it fails beyond the statement's memory (memory.ME1), and when the statement was
+// cancelled.
 type Room struct {
 	ctx     context.Context
 	account *memory.Account
 	Bytes   int64
 }
 
-// NewRoom takes from an account, until the context ends.
+// NewRoom makes a Room that reserves memory in an account, until the context ends.
 func NewRoom(ctx context.Context, account *memory.Account) *Room {
 	return &Room{ctx: ctx, account: account}
 }
 
-// Take asks for some bytes more.
+// Take reserves more bytes.
 func (r *Room) Take(bytes int64) error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
@@ -161,7 +162,7 @@ func Columns(q *bind.Query) []result.Column {
 	return cols
 }
 
-// SameColumns reports whether two plans answer with the same columns.
+// SameColumns reports whether the columns of two plans are the same.
 func SameColumns(a, b []result.Column) bool {
 	if len(a) != len(b) {
 		return false

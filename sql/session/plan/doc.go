@@ -1,3 +1,3 @@
 // Package plan has the plans of statements, the cache in which the sessions of a node share them, and the account of the memory for
-// planning. The session makes plans, and decides when it may use a cached one (sql/session, planner.go).
+// planning. The session makes plans, and decides when it may use a cached one (sql/session, plan.go).
 package plan

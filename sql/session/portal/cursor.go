@@ -9,18 +9,18 @@ import (
 	"meridian/sql/types"
 )
 
-// scrollBytes bounds the rows that are kept of a cursor that did not ask to scroll. Chosen by us: programs that read a large result
-// through a cursor do so because it is too large for memory.
+// scrollBytes bounds the rows that are kept of a cursor without SCROLL. Chosen by us: programs that read a large result through a cursor do so
+// because it is too large for memory.
 const scrollBytes = 1 << 20
 
-// cursor is what a portal has besides, if DECLARE made it.
+// cursor is the part of a portal that only a SQL cursor has.
 type cursor struct {
-	// keep: rows are kept; asked: because SCROLL or WITH HOLD asks for it; forward: it was declared NO SCROLL.
+	// keep: rows are kept; asked: for SCROLL or WITH HOLD; forward: it can't go back, by NO SCROLL or because its query locks rows.
 	keep, asked, forward bool
 	binary, hold         bool
 	// start runs the query.
 	start func(context.Context) error
-	// free: its transaction has committed, it is the session's now. began is pos when the open transaction began.
+	// free: its transaction has committed, and it belongs to the session. began is pos at the begin of the open transaction.
 	free  bool
 	began int64
 	kept  []types.Row
@@ -29,7 +29,7 @@ type cursor struct {
 	pos   int64
 }
 
-// Declaration is what DECLARE says of a cursor, and its query.
+// Declaration has the options of a DECLARE, and its query.
 type Declaration struct {
 	Binary, Hold     bool
 	Scroll, NoScroll bool
@@ -39,14 +39,14 @@ type Declaration struct {
 	Start func(context.Context) error
 }
 
-// Declare makes a portal a SQL cursor.
+// Declare turns a portal into a SQL cursor.
 func (p *Portal) Declare(d Declaration) {
 	p.Declared = true
 	p.cursor = cursor{keep: !d.NoScroll && !d.Locks || d.Hold, asked: d.Scroll || d.Hold, forward: d.NoScroll || d.Locks,
 		binary: d.Binary, hold: d.Hold, start: d.Start}
 }
 
-// OwnBytes is what a declared cursor occupies besides its statement and plan.
+// OwnBytes is the memory of a declared cursor besides its statement and plan.
 const OwnBytes = ownBytes
 
 // Start runs a declared cursor's query.
@@ -106,7 +106,7 @@ func (p *Portal) mayScroll() error {
 	return nil
 }
 
-// Fetch moves a cursor as FETCH and MOVE say, and gives the rows that it comes to.
+// Fetch moves a cursor as FETCH and MOVE do, and emits the rows that it reaches.
 func (p *Portal) Fetch(ctx context.Context, m *parse.Fetch, emit func(types.Row) error) error {
 	direction, count := m.Direction, m.Count
 	if m.All {
@@ -196,7 +196,7 @@ func (p *Portal) one(ctx context.Context, by int64, emit func(types.Row) error) 
 	return emit(row)
 }
 
-// absolute moves to a row by its number, from the end if that is negative.
+// absolute moves to the row of a number, counted from the end if it is negative.
 func (p *Portal) absolute(ctx context.Context, to int64, emit func(types.Row) error) error {
 	if to > p.pos {
 		return p.one(ctx, to-p.pos, emit)
@@ -217,7 +217,7 @@ func (p *Portal) absolute(ctx context.Context, to int64, emit func(types.Row) er
 				break
 			}
 		}
-		if err := p.mayScroll(); err != nil { // the rows have become too many
+		if err := p.mayScroll(); err != nil { // the kept rows have exceeded scrollBytes
 			return err
 		}
 		to = max(p.read+1+to, 0)

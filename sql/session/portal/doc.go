@@ -1,5 +1,5 @@
-// Package portal has the named things of a session that outlive a message: prepared statements, and the portals in which they are bound
-// and run. Both are sets with a life cycle (Statements, Portals), which account for their memory in the session's.
+// Package portal has the named objects of a session that outlive a message: prepared statements, and the portals in which they are bound
+// and run. Two sets have them (Statements, Portals), and account for their memory in the session's.
 //
 //	         Parse, PREPARE        Bind                    Execute
 //	text  ------------------> Statement ------> Portal ------------> rows

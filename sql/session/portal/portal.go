@@ -10,24 +10,24 @@ import (
 	"meridian/sql/types"
 )
 
-// Rows are what a running query answers: exec.Cursor.
+// Rows are the rows of a running query; exec.Cursor implements it.
 type Rows interface {
-	// Next is the next row, or nil at the end. The row is valid until the next call; its values for ever.
+	// Next returns the next row, or nil at the end. The row is valid until the next call, its values for ever.
 	Next(context.Context) (types.Row, error)
-	// Hold reads what is left into memory, so that the transaction may go on to another snapshot.
+	// Hold reads the remaining rows into memory, so that the transaction may use another snapshot.
 	Hold(context.Context) error
 	RowsAffected() int64
 	Close()
 }
 
-// Portal is a bound statement, perhaps half run.
+// Portal is a bound statement, which may have run in part.
 type Portal struct {
 	Name      string
-	Statement *Statement // nil: of DECLARE
+	Statement *Statement // nil: the portal is a SQL cursor
 	Plan      *plan.Plan
 	Params    []types.Datum
 	Formats   []result.Format
-	// Size is that of the arguments, in bytes.
+	// Size is the size of the arguments in bytes.
 	Size int
 	// Declared portals are SQL cursors.
 	Declared bool
@@ -35,14 +35,14 @@ type Portal struct {
 
 	rows  Rows // nil before the first Execute and after the end
 	ended bool
-	made  int64 // portals, before it
-	// running is what the query occupies, and held what the portal does of the session's.
+	made  int64 // number of portals that were made before it
+	// running accounts for the query's memory; held is the portal's memory in the session's account, owner.
 	running *memory.Account
 	owner   *memory.Account
 	held    int64
 }
 
-// Take asks the session for memory that the portal has until it is dropped.
+// Take reserves memory of the session until the portal is dropped.
 func (p *Portal) Take(owner *memory.Account, bytes int64) error {
 	if err := owner.Grow(bytes); err != nil {
 		return err
@@ -51,10 +51,10 @@ func (p *Portal) Take(owner *memory.Account, bytes int64) error {
 	return nil
 }
 
-// Open gives the portal the rows of its query, and the memory that the query takes while it runs.
+// Open gives the portal the rows of its query, and the account of the query's memory.
 func (p *Portal) Open(rows Rows, running *memory.Account) { p.rows, p.running = rows, running }
 
-// Rows are those of the running query; nil if it does not run.
+// Rows returns the rows of the running query; nil if it does not run.
 func (p *Portal) Rows() Rows { return p.rows }
 
 // Running reports whether the query has begun and not ended.
@@ -63,7 +63,7 @@ func (p *Portal) Running() bool { return p.rows != nil }
 // Ended reports whether the query has run to its end, or was stopped.
 func (p *Portal) Ended() bool { return p.ended }
 
-// End notes that a portal has run, all at once.
+// End notes that a portal has run to its end in one call.
 func (p *Portal) End() { p.ended = true }
 
 // stop ends the query.
@@ -81,20 +81,20 @@ func (p *Portal) Stop() {
 	p.ended = true
 }
 
-// Rewind makes a portal one that has not run.
+// Rewind ends the query, and lets the portal run from its beginning.
 func (p *Portal) Rewind() {
 	p.stop()
 	p.ended = false
 }
 
-// Drop ends the query, and gives back what the arguments and kept rows occupy.
+// Drop ends the query, and releases the memory of the arguments and the kept rows.
 func (p *Portal) Drop() {
 	p.Stop()
 	p.owner.Shrink(p.held)
 	p.held = 0
 }
 
-// keepRow keeps a row that was read of a cursor, so that it can go back.
+// keepRow keeps a row that a cursor has read, so that it can go back to it.
 func (p *Portal) keepRow(row types.Row) error {
 	n := int64(64 + 48*len(row))
 	for i := range row {
@@ -112,7 +112,7 @@ func (p *Portal) keepRow(row types.Row) error {
 	return err
 }
 
-// forgetRows makes a cursor one that only goes forward.
+// forgetRows drops the kept rows: from then on the cursor only moves forward.
 func (p *Portal) forgetRows() {
 	p.owner.Shrink(p.bytes)
 	p.held -= p.bytes

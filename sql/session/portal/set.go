@@ -24,7 +24,7 @@ func (s *Portals) Empty() bool { return len(s.byName) == 0 }
 // Find returns the portal of a name.
 func (s *Portals) Find(name string) (*Portal, error) { return s.find("portal", name) }
 
-// Cursor is Find for the statements that call a portal a cursor.
+// Cursor is Find for statements, in whose errors a portal is called a cursor.
 func (s *Portals) Cursor(name string) (*Portal, error) { return s.find("cursor", name) }
 
 func (s *Portals) find(what, name string) (*Portal, error) {
@@ -34,10 +34,10 @@ func (s *Portals) find(what, name string) (*Portal, error) {
 	return nil, sqlstate.New(sqlstate.InvalidCursorName, "%s %q does not exist", what, name)
 }
 
-// Has reports whether a portal is there, and not another one of its name.
+// Has reports whether the set has this very portal, not another one of the same name.
 func (s *Portals) Has(p *Portal) bool { return s.byName[p.Name] == p }
 
-// Reserve makes room for a portal of a name: the unnamed one gives way to the next, others do not.
+// Reserve checks that a portal of a name can be added. An unnamed portal is replaced; another name must be free.
 func (s *Portals) Reserve(name string) error {
 	if name == "" {
 		s.Close("")
@@ -46,7 +46,7 @@ func (s *Portals) Reserve(name string) error {
 	return s.ReserveCursor(name)
 }
 
-// ReserveCursor makes room for a SQL cursor, whose name no portal may have.
+// ReserveCursor checks that a SQL cursor can be added, whose name must be free.
 func (s *Portals) ReserveCursor(name string) error {
 	if _, taken := s.byName[name]; taken {
 		return sqlstate.New(sqlstate.DuplicateCursor, "cursor %q already exists", name)
@@ -79,10 +79,10 @@ func (s *Portals) CloseAll() {
 	}
 }
 
-// Mark is a point in the life of the set.
+// Mark is a point in the life of the set, to which CloseSince returns.
 type Mark int64
 
-// Mark returns the present point, to which CloseSince goes back.
+// Mark returns the present point.
 func (s *Portals) Mark() Mark { return Mark(s.made) }
 
 // CloseSince drops the portals that were made after a mark.
@@ -94,14 +94,15 @@ func (s *Portals) CloseSince(m Mark) {
 	}
 }
 
-// Begin notes that a transaction begins: where the session's cursors are.
+// Begin notes the positions of the session's cursors when a transaction begins.
 func (s *Portals) Begin() {
 	for _, p := range s.byName {
 		p.began = p.pos
 	}
 }
 
-// Restart takes the set back to where the open transaction began: cursors that it declared go, those of the session go back.
+// Restart takes the set back to the begin of the open transaction: it drops the cursors that the transaction declared, and resets the positions of
+// the session's cursors.
 func (s *Portals) Restart() {
 	for name, p := range s.byName {
 		switch {
@@ -125,12 +126,12 @@ func (s *Portals) EndTransaction(committed bool) {
 	}
 }
 
-// Hold keeps all running queries at their snapshot, before a statement takes another one.
+// Hold reads the remaining rows of all running queries, before a statement takes another snapshot.
 func (s *Portals) Hold(ctx context.Context) error {
 	return s.holdThose(ctx, func(*Portal) bool { return true })
 }
 
-// Freeze reads what is left of the open cursors, before their transaction writes (portal.PO1).
+// Freeze reads the remaining rows of the open cursors, before their transaction writes (portal.PO1).
 func (s *Portals) Freeze(ctx context.Context) error {
 	return s.holdThose(ctx, func(p *Portal) bool { return p.Declared })
 }

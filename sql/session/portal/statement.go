@@ -11,7 +11,7 @@ import (
 // maxStatements bounds the prepared statements that a client can make a session hold.
 const maxStatements = 100_000
 
-// ownBytes is about what a statement or a cursor occupies besides its text and plan.
+// ownBytes is roughly the memory of a statement or a cursor besides its text and plan.
 const ownBytes = 512
 
 // Statement is a prepared statement.
@@ -20,12 +20,12 @@ type Statement struct {
 	Stmt  *parse.Statement // nil: empty query
 	Types []*types.T       // as the client gave them; nil elements are inferred
 	Plan  *plan.Plan
-	Path  string // the search path that Plan was made for
+	Path  string // the search path for which Plan was made
 	held  int64  // bytes of the session's memory
 }
 
-// Bytes is what a statement and its plan occupy for as long as a session keeps them. A plan that is shared is in the cache now,
-// but not for ever.
+// Bytes is the memory of a statement and its plan. A shared plan counts too: it is in the cache now, but may leave it while the session still
+// keeps it.
 func Bytes(stmt *parse.Statement, p *plan.Plan) int64 {
 	n := int64(len(stmt.Source)) + stmt.Bytes
 	if p != nil {
@@ -40,7 +40,7 @@ type Statements struct {
 	byName map[string]*Statement
 }
 
-// NewStatements makes an empty set, whose statements occupy an account's memory.
+// NewStatements makes an empty set, which reserves the memory of its statements in an account.
 func NewStatements(account *memory.Account) Statements {
 	return Statements{memory: account, byName: map[string]*Statement{}}
 }
@@ -56,7 +56,7 @@ func (s *Statements) Find(name string) (*Statement, error) {
 	return nil, sqlstate.New(sqlstate.InvalidStatementName, "prepared statement %q does not exist", name)
 }
 
-// Free refuses a name that another statement has.
+// Free refuses the name of an existing statement.
 func (s *Statements) Free(name string) error {
 	if _, taken := s.byName[name]; taken {
 		return sqlstate.New(sqlstate.DuplicatePreparedStatement, "prepared statement %q already exists", name)
@@ -64,7 +64,7 @@ func (s *Statements) Free(name string) error {
 	return nil
 }
 
-// Reserve makes room for a statement of a name: the unnamed one gives way to the next, others do not.
+// Reserve checks that a statement of a name can be added. An unnamed statement is replaced; another name must be free.
 func (s *Statements) Reserve(name string) error {
 	if name == "" {
 		s.Close("")
@@ -78,7 +78,7 @@ func (s *Statements) Reserve(name string) error {
 	return nil
 }
 
-// Add keeps a statement, whose memory is the session's until it is closed, in place of one of the same name.
+// Add keeps a statement in place of one of the same name, and reserves its memory until it is closed.
 func (s *Statements) Add(p *Statement) error {
 	if p.Stmt != nil {
 		p.held = ownBytes + Bytes(p.Stmt, p.Plan)
@@ -106,7 +106,7 @@ func (s *Statements) CloseAll() {
 	}
 }
 
-// Texts are the names and texts of those that have both.
+// Texts returns the texts of the statements with a name, by name.
 func (s *Statements) Texts() map[string]string {
 	out := map[string]string{}
 	for n, p := range s.byName {

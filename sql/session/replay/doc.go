@@ -13,12 +13,13 @@
 //
 // Gaps are the protocol's messages between statements; they are written again as they were.
 //
-// A Log lives as long as its transaction. The session calls, in this order,
+// A session has one Log, which records one transaction after the other. The session calls, in this order,
 //
-//	Begin ... Ended                          for each statement, which the Log keeps (or TurnOff says why not)
-//	LayOut, Again, for each step:            when one has lost a conflict, as often as it takes
+//	Begin ... Ended                          for each statement, which the Log keeps (or TurnOff notes why not)
+//	LayOut, Start, for each step:            when a statement has lost a conflict, as often as necessary
 //	    Place, (the session runs it), Compare
-//	Resume, Place of the present one
+//	Resume, Place of the present statement
+//	Done
 //
-// A statement that runs again finds the numbers that it drew of sequences (Draw) and the data of its COPY (Tape) as they were.
+// A statement that runs again gets the same numbers of sequences (Draw) and the same data for its COPY (Tape) as in its first run.
 package replay

@@ -10,7 +10,7 @@ import (
 	"meridian/sql/session/result"
 )
 
-// Output is what a Log asks of a connection's output; see result.Results.
+// Output is the part of a connection's output that a Log uses; see result.Results.
 type Output interface {
 	Mark() result.Mark
 	Watch(seen result.Fingerprint)
@@ -23,14 +23,14 @@ type Output interface {
 // anew when it runs again; if the client has seen one, its result differs.
 const maxValues = 4096
 
-// stepSize is about what a statement costs besides its text and arguments.
+// stepSize is roughly the memory of a recorded statement besides its text and arguments.
 const stepSize = 256
 
-// Log is what it takes to run an open transaction's statements again.
+// Log is the record from which an open transaction's statements can be run again.
 type Log struct {
 	steps []Step
 	cur   Step  // the running statement
-	at    *Step // the one whose Run is being called: cur, or one of steps when they run again
+	at    *Step // the step whose Run is being called: cur, or one of steps when they run again
 	size  int   // bytes that are recorded
 	count int   // statements so far
 	drawn int   // values that are recorded
@@ -38,13 +38,13 @@ type Log struct {
 	off string
 	// opened: the running statement began the transaction. noted: its failure is recorded.
 	opened, noted bool
-	// attempt counts how often the running statement had the transaction run again.
+	// attempt counts how often conflicts of the running statement have made the transaction run again.
 	attempt int
-	// running: the steps run again; again: so does the present one.
+	// running: the recorded steps are being run again; again: they, or the present statement after them.
 	running, again bool
 }
 
-// Limits bound what is kept of a transaction. Shown is Bytes as the client set it.
+// Limits bound the record of a transaction. Shown is Bytes as the client set it.
 type Limits struct {
 	Statements, Bytes int
 	Shown             string
@@ -54,7 +54,7 @@ func (l *Limits) tooLarge() string {
 	return fmt.Sprintf("its statements, their arguments and data have more than %s (transaction_replay_size)", l.Shown)
 }
 
-// Forget is called when a transaction begins, and when it is over.
+// Forget clears the record. It is called when a transaction begins, and when it has ended.
 func (l *Log) Forget() {
 	if cap(l.steps) > 256 {
 		l.steps = nil
@@ -64,8 +64,7 @@ func (l *Log) Forget() {
 	l.size, l.count, l.drawn, l.off = 0, 0, 0, ""
 }
 
-// TurnOff makes the open transaction one that is not run again: something happened that can't be undone, or it has
-// grown too large.
+// TurnOff notes that the open transaction can't be run again: it had an effect that can't be undone, or its record is too large.
 func (l *Log) TurnOff(why string) {
 	if l.off == "" {
 		l.off = why
@@ -79,7 +78,7 @@ func (l *Log) TurnOff(why string) {
 // Off says why the transaction can't be run again; empty: it can.
 func (l *Log) Off() string { return l.off }
 
-// Opened notes that the running statement began the transaction, which is not to be run again.
+// Opened notes that the running statement is the BEGIN of the transaction, which is not run again.
 func (l *Log) Opened() { l.opened = true }
 
 // Begin notes that a statement begins.
@@ -90,22 +89,22 @@ func (l *Log) Begin(out Output, st Step) {
 	out.Watch(result.Fingerprint{})
 }
 
-// Current is the running statement, and Step the one that runs: when steps run again, that one.
+// Current is the client's present statement. While the recorded steps run again, Step is another one.
 func (l *Log) Current() *Step { return &l.cur }
 
 // Step is the statement whose Run is being called; nil before the first one.
 func (l *Log) Step() *Step { return l.at }
 
-// First reports whether no statement of the transaction is kept.
+// First reports whether no statement of the transaction is recorded.
 func (l *Log) First() bool { return len(l.steps) == 0 }
 
-// Steps are those that are kept.
+// Steps returns the recorded statements.
 func (l *Log) Steps() []Step { return l.steps }
 
-// Attempt is how often the running statement had the transaction run again.
+// Attempt is how often conflicts of the running statement have made the transaction run again.
 func (l *Log) Attempt() int { return l.attempt }
 
-// Replaying reports whether the steps before the running statement are being run again.
+// Replaying reports whether the steps before the present statement are being run again.
 func (l *Log) Replaying() bool { return l.running }
 
 // Again reports whether a transaction is being run again.
@@ -113,10 +112,10 @@ func (l *Log) Again() bool { return l.again }
 
 // Outcome is how a statement ended.
 type Outcome struct {
-	// Open: its transaction goes on. Keep: it may have to be run again.
+	// Open: its transaction continues. Keep: it may have to be run again.
 	Open, Keep bool
 	Failed     Sum
-	// Size is what its text and arguments occupy.
+	// Size is the size of its text and arguments in bytes.
 	Size int
 	// Summed: its output is summed up already.
 	Summed bool
@@ -125,7 +124,7 @@ type Outcome struct {
 // Keeps reports whether a statement that succeeds now would be kept.
 func (l *Log) Keeps() bool { return l.off == "" && !l.opened }
 
-// Ended keeps the statement that has just run, if its transaction goes on.
+// Ended records the statement that has just run, if Outcome.Keep says so.
 func (l *Log) Ended(out Output, o Outcome, limits Limits, room *memory.Account) {
 	cur := &l.cur
 	if !o.Summed {
@@ -150,14 +149,14 @@ func (l *Log) Ended(out Output, o Outcome, limits Limits, room *memory.Account) 
 	l.keep(cur, size, limits, room)
 }
 
-// Noted reports whether the failure of the running statement is kept already, and forgets it.
+// Noted reports whether the failure of the running statement is recorded already, and resets that.
 func (l *Log) Noted() bool {
 	noted := l.noted
 	l.noted = false
 	return noted
 }
 
-// Mark keeps the failure of a message that was not a statement's execution.
+// Mark records the failure of a message that was not a statement's execution.
 func (l *Log) Mark(out Output, limits Limits, room *memory.Account) {
 	l.keep(&Step{marker: true, start: out.Mark().Position(), placed: true}, 0, limits, room)
 }
@@ -173,7 +172,7 @@ func (l *Log) keep(st *Step, size int, limits Limits, room *memory.Account) {
 		return
 	}
 	if room.Grow(int64(size+stepSize)) != nil {
-		l.TurnOff("there is no memory to keep its statements")
+		l.TurnOff("there is no memory to record its statements")
 		return
 	}
 	l.steps = append(l.steps, *st)
@@ -182,7 +181,7 @@ func (l *Log) keep(st *Step, size int, limits Limits, room *memory.Account) {
 // TapeLimit is how many bytes of a COPY may be recorded.
 func (l *Log) TapeLimit(limits Limits) int { return limits.Bytes - l.size }
 
-// Draw returns the number that the statement drew when it ran first, or draws one.
+// Draw returns the number that the statement drew in its first run, or draws one.
 func (l *Log) Draw(seq catalog.ID, fresh func() (int64, error)) (int64, error) {
 	st := l.at
 	if st.next < len(st.values) {
@@ -202,7 +201,7 @@ func (l *Log) Draw(seq catalog.ID, fresh func() (int64, error)) (int64, error) {
 	return v, err
 }
 
-// SumUp takes the running statement's output as it is, before its transaction is run again.
+// SumUp takes the fingerprint of the running statement's output, before its transaction is run again.
 func (l *Log) SumUp(out Output) (same bool) {
 	l.cur.sum, l.cur.left, same = out.Watched(true)
 	return same
@@ -219,7 +218,7 @@ func (l *Log) Unrepeatable(limits Limits) string {
 	return ""
 }
 
-// Seen reports whether the client has heard of the transaction.
+// Seen reports whether a part of the transaction's output has been sent to the client.
 func (l *Log) Seen() bool {
 	for i := range l.steps {
 		if l.steps[i].seen.Bytes > 0 {
@@ -229,7 +228,8 @@ func (l *Log) Seen() bool {
 	return l.cur.seen.Bytes > 0
 }
 
-// LayOut finds out what the client has seen of each statement, and takes back what has not left.
+// LayOut finds the part of each statement's output that has been sent, and takes the rest back from the buffer. It reports false if the parts do
+// not fit together.
 func (l *Log) LayOut(out Output) bool {
 	left := out.Mark().Flushed
 	var tail []byte
@@ -267,10 +267,10 @@ func (l *Log) LayOut(out Output) bool {
 	return true
 }
 
-// Retry notes that the transaction is run again, for the nth time.
+// Retry notes that the transaction is run again for the nth time.
 func (l *Log) Retry(n int) { l.attempt = n }
 
-// Rewind makes the portals of all statements ones that have not run. SQL cursors are declared anew.
+// Rewind takes the portals of all statements back to their beginning. SQL cursors are declared again.
 func (l *Log) Rewind() {
 	for i := range l.steps {
 		if p := l.steps[i].Portal; p != nil && !p.Declared {
@@ -282,16 +282,16 @@ func (l *Log) Rewind() {
 	}
 }
 
-// Start begins to run the steps again, Resume goes on with the present statement, Done ends it all.
+// Start notes that the recorded steps run again.
 func (l *Log) Start() { l.running, l.again = true, true }
 
-// Resume goes on with the present statement, when the steps have run.
+// Resume notes that the steps have run, and that the present statement runs again.
 func (l *Log) Resume() { l.running = false }
 
-// Done ends the running again.
+// Done notes that no statement runs again.
 func (l *Log) Done() { l.running, l.again, l.at = false, false, &l.cur }
 
-// Place puts a statement at the end of the output.
+// Place moves a statement, whose output is about to be written again, to the end of the output.
 func (l *Log) Place(out Output, st *Step) {
 	l.at = st
 	st.Rewind()
@@ -307,7 +307,7 @@ func (l *Log) Place(out Output, st *Step) {
 // Repeated notes that a marker has been placed again.
 func (st *Step) Repeated() { st.open = false }
 
-// Watched takes the output that a step has written when it ran again; Compare tells what it means.
+// Watched ends the output of a step that ran again, and returns its fingerprint for Compare.
 func (st *Step) Watched(out Output) Writing {
 	all, left, same := out.Watched(true)
 	if !st.whole {
@@ -316,28 +316,28 @@ func (st *Step) Watched(out Output) Writing {
 	return Writing{all, same}
 }
 
-// Writing is what a step has written when it ran again.
+// Writing identifies the output of a step that ran again.
 type Writing struct {
 	all  result.Fingerprint
-	same bool // as what the client has seen
+	same bool // as the part that the client has seen
 }
 
 // Verdict is how a step that ran again compares with its first run.
 type Verdict uint8
 
 const (
-	// Same: it has succeeded again, and the client can't tell.
+	// Same: it has succeeded again, with the output that the client has seen.
 	Same Verdict = iota
-	// SameFailure: it has failed again, in the same way.
+	// SameFailure: it has failed again, with the same error.
 	SameFailure
-	// NewFailure: it has failed where it did not, or otherwise; nobody has heard of it yet, so this is its result, and what came
-	// after it is not run. The transaction is not run again.
+	// NewFailure: it has succeeded or failed differently in its first run, and the client has seen nothing of that. So this failure is its result; the
+	// steps after it are not run, and the transaction is not run again.
 	NewFailure
-	// Different: the client has heard something else.
+	// Different: the client has seen another result.
 	Different
 )
 
-// Compare judges a step that ran again. err is how it ended, and sum identifies that.
+// Compare compares a step that ran again with its first run. err is its error, and sum identifies that.
 func (l *Log) Compare(st *Step, w Writing, err error, sum Sum) Verdict {
 	if errors.Is(err, result.ErrDiffers) || !w.same || st.whole && w.all != st.seen {
 		return Different
@@ -357,10 +357,10 @@ func (l *Log) Compare(st *Step, w Writing, err error, sum Sum) Verdict {
 	return Different
 }
 
-// CommitFailed notes that the running statement succeeded and its implicit transaction did not: what it wrote is taken back.
+// CommitFailed notes that the running statement succeeded and that its implicit transaction could not commit: its output is taken back.
 func (l *Log) CommitFailed(out Output) { l.cur.sum.Bytes = out.Mark().Position() - l.cur.start }
 
-// Different is the error of a statement whose result the client has, and which has another one now.
+// Different is the error for a statement that has another result now than the client has seen.
 func (l *Log) Different(st *Step, cause error) *DiffersError {
 	number := st.number
 	if st == &l.cur {
@@ -369,7 +369,7 @@ func (l *Log) Different(st *Step, cause error) *DiffersError {
 	return &DiffersError{Number: number, Text: st.Text, Cause: cause}
 }
 
-// DiffersError is a statement whose result the client has, and which now has another one.
+// DiffersError says that a statement has another result than the client has seen.
 type DiffersError struct {
 	Number int
 	Text   string

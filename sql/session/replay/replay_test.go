@@ -215,7 +215,7 @@ func TestNotKept(t *testing.T) {
 		{"too many", Limits{Statements: 2, Bytes: 1 << 20}, account(), nil, "it has more than 2 statements (transaction_replay_statements)"},
 		{"too large", Limits{Statements: 9, Bytes: 3*stepSize + 200, Shown: "1kB"}, account(), nil,
 			"its statements, their arguments and data have more than 1kB (transaction_replay_size)"},
-		{"no memory", roomy, memory.Limited(700), nil, "there is no memory to keep its statements"},
+		{"no memory", roomy, memory.Limited(700), nil, "there is no memory to record its statements"},
 		{"for a reason", roomy, account(), func(l *Log) { l.TurnOff("setval() can't be undone"); l.TurnOff("and another") }, "setval() can't be undone"},
 	} {
 		var l Log

@@ -12,7 +12,7 @@ import (
 // Sum identifies an error as the client sees it; zero: none.
 type Sum [16]byte
 
-// Step is one statement of a transaction, as it takes to run it again.
+// Step is the record of one statement of a transaction.
 type Step struct {
 	// Run runs it; final says that the implicit transaction may be committed with it.
 	Run    func(ctx context.Context, final bool) error
@@ -21,16 +21,16 @@ type Step struct {
 	Portal *portal.Portal
 
 	number int // of the statement in its transaction, from 1
-	// failed is what a statement failed with that a savepoint made up for.
+	// failed identifies the error of a statement that failed and after which the transaction continued from a savepoint.
 	failed Sum
 	// marker: not a statement, but a message that failed, such as Parse.
 	marker bool
 
-	// sum is all of its output, left the part that had left when it was complete; start where it begins.
+	// sum is the fingerprint of all of its output, and left that of the part that had been sent when it was complete; start is the output's position.
 	sum, left result.Fingerprint
 	start     int64
-	// The following fields are for the replay. open: it was stopped in between. placed: start, sum and left are right; else
-	// gap is to be written before it. whole: the client has all of it; seen: what it has.
+	// The following fields are for the replay. open: its output is not complete. placed: start, sum and left are valid; otherwise
+	// gap must be written before it. whole: the client has all of its output; seen: the part that the client has.
 	open, placed, whole bool
 	seen                result.Fingerprint
 	gap                 []byte
@@ -49,10 +49,10 @@ type value struct {
 // Marker reports whether the step is a message that failed, and not a statement.
 func (st *Step) Marker() bool { return st.marker }
 
-// Seen is what the client has of the step's output.
+// Seen is the fingerprint of the part of the step's output that the client has.
 func (st *Step) Seen() result.Fingerprint { return st.seen }
 
-// Rewind has the step read its numbers and data from their beginning.
+// Rewind makes the step read its numbers and data from their beginning.
 func (st *Step) Rewind() {
 	st.next = 0
 	if st.tape != nil {
@@ -60,11 +60,11 @@ func (st *Step) Rewind() {
 	}
 }
 
-// Copies reports whether the statement has a tape, and Copy gives it one. The client has heard then that it is its turn; what it
-// sees of the statement comes after that.
+// Copies returns the statement's tape; nil if it has none.
 func (st *Step) Copies() *Tape { return st.tape }
 
-// Copy records what the client sends from now on, up to limit bytes.
+// Copy gives the statement a tape, which records the client's data from now on, up to limit bytes. The client has been sent CopyInResponse by then, so
+// the output of the statement that is compared begins here.
 func (st *Step) Copy(out Output, live result.CopySource, limit int) *Tape {
 	st.start = out.Mark().Position()
 	out.Watch(result.Fingerprint{})
@@ -72,7 +72,7 @@ func (st *Step) Copy(out Output, live result.CopySource, limit int) *Tape {
 	return st.tape
 }
 
-// Tape is the data of a COPY, as it takes to read it again; after that it goes on with what the client sends.
+// Tape is the recorded data of a COPY. A COPY that runs again reads first the tape, and then the rest from the client.
 type Tape struct {
 	live   result.CopySource
 	pieces [][]byte

@@ -5,10 +5,10 @@ import (
 	"meridian/sql/types"
 )
 
-// Styled is what a Results has whose client sees text.
+// Styled is implemented by a Results that writes values as text.
 type Styled interface {
-	// SetStyle says how values are written from now on, and in which encoding; nil is UTF-8.
+	// SetStyle sets the style of values from now on, and their encoding; nil is UTF-8.
 	SetStyle(*types.Style, *charset.Charset)
-	// SetNotices says which notices are sent.
+	// SetNotices selects the notices that are sent, by their severity.
 	SetNotices(shows func(severity string) bool)
 }

@@ -32,17 +32,17 @@ import (
 	"meridian/txn/fakekv"
 )
 
-// Cluster is some nodes over one store.
+// Cluster is a number of nodes over one store.
 type Cluster struct {
 	T     testing.TB
 	KV    *fakekv.KV
 	Nodes []*Node
-	// NewsDelay is how long news of schema changes travel between nodes, in nanoseconds.
+	// NewsDelay is the time that messages about schema changes take from node to node, in nanoseconds.
 	NewsDelay atomic.Int64
 	meet      atomic.Pointer[func(*kv.Batch)]
 }
 
-// Meet has f called with each batch before it is sent: what f does, also with other sessions, comes first.
+// Meet makes f be called with each batch before it is sent. So statements that f runs in other sessions precede the batch.
 func (c *Cluster) Meet(f func(*kv.Batch)) { c.meet.Store(&f) }
 
 // Send implements txn.Sender.
@@ -53,7 +53,7 @@ func (c *Cluster) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, err
 	return c.KV.Send(ctx, b)
 }
 
-// Node is one of them.
+// Node is a node of a Cluster.
 type Node struct {
 	ID      kv.NodeID
 	Host    *host.Host
@@ -67,7 +67,7 @@ type Node struct {
 	dead    atomic.Bool
 }
 
-// notifier calls the other nodes directly.
+// notifier delivers messages to the other nodes by direct calls.
 type notifier struct {
 	c    *Cluster
 	self kv.NodeID
@@ -102,8 +102,8 @@ func New(t testing.TB, n int) *Cluster {
 	c := &Cluster{T: t}
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
 	computed := virtual.NewCatalog()
-	// The nodes share a clock, as their store knows no uncertainty: where no time passes between two statements, a node with a
-	// clock of its own would begin to read before what another one has written, and not see it.
+	// The nodes share a clock, because their store has no uncertainty intervals: if no time passes between two statements, a node with a
+	// clock of its own would read below the timestamp of another node's write, and not see it.
 	var ck *clock.Clock
 	for i := range n {
 		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: fmt.Sprint("n", i+1), Network: net, Seed: 1})
@@ -148,7 +148,7 @@ func (c *Cluster) Stop() {
 	}
 }
 
-// Kill ends a node's goroutines; it is not heard of again.
+// Kill ends a node's goroutines. It does not come back.
 func (n *Node) Kill() {
 	n.dead.Store(true)
 	n.Host.Group.Stop()
@@ -172,19 +172,19 @@ func (n *Node) Open(t testing.TB, user string) *Conn {
 	return &Conn{Session: s, t: t, out: o}
 }
 
-// Exec runs a string of statements and returns what they answered, a line each: columns and rows, tags, notices.
+// Exec runs a string of statements and returns their results, with a line for each list of columns, row, tag and notice.
 func (c *Conn) Exec(text string) (string, error) {
 	return c.ExecContext(context.Background(), text)
 }
 
-// ExecContext is Exec for as long as a context lasts, such as that of the node's group.
+// ExecContext is Exec within a context, such as that of the node's group.
 func (c *Conn) ExecContext(ctx context.Context, text string) (string, error) {
 	c.out.leave()
 	err := c.Query(ctx, text)
 	return strings.Join(c.out.lines, "\n"), err
 }
 
-// Must is Exec for what must not fail.
+// Must is Exec for statements that must not fail.
 func (c *Conn) Must(text string) string {
 	c.t.Helper()
 	out, err := c.Exec(text)
@@ -194,7 +194,7 @@ func (c *Conn) Must(text string) string {
 	return out
 }
 
-// Describe writes an error as psql does.
+// Describe formats an error as psql does.
 func Describe(err error) string {
 	e := session.Outcome(err)
 	s := fmt.Sprintf("ERROR %s: %s", e.Code, e.Message)
@@ -210,15 +210,15 @@ func Describe(err error) string {
 // output implements session.Results.
 type output struct {
 	lines []string
-	// sent counts the lines that have left: they can't be taken back.
+	// sent counts the lines that were sent: they can't be taken back.
 	sent  int64
 	watch struct {
-		from int64 // where the running statement's lines begin, as a count of all lines
+		from int64 // number of lines before those of the running statement
 		seen result.Fingerprint
 	}
 }
 
-// leave has the client see all lines.
+// leave sends all lines to the client.
 func (o *output) leave() {
 	o.sent += int64(len(o.lines))
 	o.lines = o.lines[:0]
@@ -275,7 +275,7 @@ func (o *output) Watch(seen result.Fingerprint) {
 	o.watch.from, o.watch.seen = o.sent+int64(len(o.lines)), seen
 }
 
-// Watched implements session.Results. The writes of a statement leave as a whole, or not at all.
+// Watched implements session.Results. The lines of a statement are sent as a whole, or not at all.
 func (o *output) Watched(bool) (all, left result.Fingerprint, same bool) {
 	text := o.Take(o.watch.from)
 	sum := sha256.Sum256(text)
@@ -316,7 +316,7 @@ func (n *Node) Entries(span keys.Span) (int, error) {
 	return len(rows), err
 }
 
-// ErrIs reports whether an error carries a code.
+// ErrIs reports whether an error has a code.
 func ErrIs(err error, code sqlstate.Code) bool {
 	return err != nil && session.Outcome(err).Code == code
 }

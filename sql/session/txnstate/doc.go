@@ -1,6 +1,6 @@
 // Package txnstate is the transaction of a session as its client sees it: its state, the transition at the end of a statement, the commands
-// that are allowed in each state, and its savepoints. It knows no store and no session; a session asks it, and applies the result to its
-// other parts.
+// that are allowed in each state, and its savepoints. It is independent of the store and of the session, which calls it and applies the result to
+// its other parts.
 //
 //	         BEGIN                    error
 //	 none ----------> explicit ------------------> failed
@@ -10,8 +10,8 @@
 //	  v
 //	implicit ---- end of the query string, or Sync: commit; error: roll back ----> none
 //
-// Besides the state a transaction is ending while its COMMIT runs (if that fails, it is over nevertheless), and doomed when it can't be
-// continued from any savepoint: it has lost a conflict, and could not be run again.
+// In addition to its state a transaction is ending while its COMMIT runs (if that fails, it is over nevertheless), and doomed when it can't
+// continue from any savepoint, because it has lost a conflict and could not be run again.
 //
 //	 in         a statement fails            COMMIT             ROLLBACK TO
 //	implicit   over: rolled back            commits, warning   refused

@@ -2,17 +2,17 @@ package txnstate
 
 import "meridian/sql/sqlstate"
 
-// State is where a session's transaction is.
+// State is the state of a session's transaction.
 type State uint8
 
 const (
 	// None: no transaction is open.
 	None State = iota
-	// Implicit: one that ends with its query string, or with Sync.
+	// Implicit: a transaction without BEGIN, which ends with its query string, or with Sync.
 	Implicit
-	// Explicit: one that BEGIN opened.
+	// Explicit: a transaction that BEGIN opened.
 	Explicit
-	// Failed: an explicit one in which a statement has failed. Only its end, and ROLLBACK TO, are accepted.
+	// Failed: an explicit transaction in which a statement has failed. Only its end, and ROLLBACK TO, are accepted.
 	Failed
 )
 
@@ -23,28 +23,28 @@ type Machine struct {
 	state State
 	// ending: COMMIT runs; doomed: no savepoint can save it.
 	ending, doomed bool
-	// ran: a statement has run in it; wrote: one that writes.
+	// ran: a statement has run in it; wrote: a statement that writes.
 	ran, wrote bool
-	// several is set while a string of more than one statement runs, which is a transaction block to commands that ask.
+	// several is set while a string of more than one statement runs, which counts as a transaction block for InBlock.
 	several bool
 	modes   Modes
-	// begun is how it began, to which Restart goes back.
+	// begun is the state at its begin, to which Restart returns.
 	begun struct {
 		state State
 		modes Modes
 	}
 }
 
-// State is the present one.
+// State returns the present state.
 func (m *Machine) State() State { return m.state }
 
 // Open reports whether there is a transaction, failed or not.
 func (m *Machine) Open() bool { return m.state != None }
 
-// Implicit reports whether a transaction is open that nobody began.
+// Implicit reports whether a transaction without BEGIN is open.
 func (m *Machine) Implicit() bool { return m.state == Implicit }
 
-// Explicit reports whether a transaction is open that was begun and has not failed.
+// Explicit reports whether a transaction with BEGIN is open that has not failed.
 func (m *Machine) Explicit() bool { return m.state == Explicit }
 
 // Failed reports whether the transaction has failed.
@@ -59,7 +59,7 @@ func (m *Machine) Status() byte { return "IITE"[m.state] }
 // Modes are the transaction's characteristics.
 func (m *Machine) Modes() Modes { return m.modes }
 
-// SetModes replaces them.
+// SetModes replaces the transaction's characteristics.
 func (m *Machine) SetModes(to Modes) { m.modes = to }
 
 // Begin opens a transaction.
@@ -75,37 +75,37 @@ func (m *Machine) Promote() { m.state = Explicit }
 // End closes the transaction.
 func (m *Machine) End() { m.state, m.ending, m.doomed = None, false, false }
 
-// Restart takes the transaction back to how it began, to be run again.
+// Restart takes the transaction back to its begin, to be run again.
 func (m *Machine) Restart() {
 	m.state, m.modes = m.begun.state, m.begun.modes
 	m.ending, m.doomed = false, false
 }
 
-// Several says whether the statements that run come in one string.
+// Several notes whether the running statement came in a string with others.
 func (m *Machine) Several(on bool) { m.several = on }
 
 // Statement notes that a statement begins.
 func (m *Machine) Statement() { m.ending = false }
 
-// StatementEnded notes that one has run, with whatever result.
+// StatementEnded notes that a statement has run, with whatever result.
 func (m *Machine) StatementEnded() { m.ran = true }
 
 // Ran reports whether a statement has run in the transaction.
 func (m *Machine) Ran() bool { return m.ran }
 
-// Writes notes a statement that writes, Wrote that there was one.
+// Writes notes a statement that writes, and Wrote reports whether there was one.
 func (m *Machine) Writes()     { m.wrote = true }
 func (m *Machine) Wrote() bool { return m.wrote }
 
-// Consequence is what a failure asks for.
+// Consequence is the session's task after a failure.
 type Consequence uint8
 
 const (
-	// Nothing is to be done.
+	// Nothing has to be done.
 	Nothing Consequence = iota
 	// RollBack: the transaction is over.
 	RollBack
-	// Release: it is failed, and nothing of it can be kept: its locks must not wait for the client to say so.
+	// Release: the transaction is failed, and no savepoint can save it: its locks are released without waiting for the client's ROLLBACK.
 	Release
 )
 
@@ -113,7 +113,7 @@ const (
 func (m *Machine) Fail(savepoints int) Consequence {
 	switch {
 	case m.state == Implicit, m.state == Explicit && m.ending:
-		return RollBack // by which End is called
+		return RollBack // whose last step is End
 	case m.state != Explicit:
 		return Nothing
 	}
@@ -124,34 +124,35 @@ func (m *Machine) Fail(savepoints int) Consequence {
 	return Nothing
 }
 
-// Savable reports whether a statement that fails now leaves a transaction that a savepoint can save.
+// Savable reports whether the transaction can continue from a savepoint if a statement fails now.
 func (m *Machine) Savable(savepoints int) bool {
 	return m.state == Explicit && savepoints > 0 && !m.doomed && !m.ending
 }
 
-// FailedAgain notes that a statement that failed when it ran first has failed in the same way again.
+// FailedAgain notes that a statement has failed in its replay in the same way as in its first run.
 func (m *Machine) FailedAgain() { m.state = Failed }
 
-// Restore is ROLLBACK TO: the transaction goes on.
+// Restore is ROLLBACK TO: the transaction continues.
 func (m *Machine) Restore() { m.state = Explicit }
 
-// Point is where a transaction was when its statement failed, before it was run again.
+// Point is the state of a transaction when its statement failed, before it was run again.
 type Point struct {
 	state  State
 	ending bool
 }
 
-// Point returns the present one.
+// Point returns the present point.
 func (m *Machine) Point() Point { return Point{m.state, m.ending} }
 
-// Interrupted is called when the statement was cancelled while its transaction ran again: what was there at the point is lost.
+// Interrupted notes that the statement was cancelled while its transaction ran again: it is at the point, and doomed if it is explicit, since its
+// earlier work is lost.
 func (m *Machine) Interrupted(p Point) {
 	if m.state != None {
 		m.state, m.ending, m.doomed = p.state, p.ending, p.state != Implicit
 	}
 }
 
-// Lost is called when the transaction can't be run again: it is where it was at the point, and no savepoint saves it. Fail follows.
+// Lost notes that the transaction can't be run again: it is at the point, and no savepoint can save it. Fail follows.
 func (m *Machine) Lost(p Point) {
 	if m.state != None {
 		m.state = p.state
@@ -162,21 +163,21 @@ func (m *Machine) Lost(p Point) {
 	m.doomed, m.ending = m.state == Explicit, p.ending
 }
 
-// Ending is what COMMIT does to a transaction.
+// Ending is the effect of COMMIT.
 type Ending uint8
 
 const (
-	// NothingOpen: there is no transaction; the client is warned.
+	// NothingOpen: there is no transaction; the client gets a warning.
 	NothingOpen Ending = iota
-	// CommitImplicit: an implicit one ends with it; the client is warned.
+	// CommitImplicit: an implicit transaction is committed; the client gets a warning.
 	CommitImplicit
-	// Commit is what was asked for.
+	// Commit: an explicit transaction is committed.
 	Commit
-	// RollBackFailed: of a failed transaction COMMIT is a rollback.
+	// RollBackFailed: a failed transaction is rolled back.
 	RollBackFailed
 )
 
-// Committing says what COMMIT does. From then on the transaction is ending, if it is to commit.
+// Committing returns the effect of COMMIT. From then on the transaction is ending, if it is going to commit.
 func (m *Machine) Committing() Ending {
 	e := [...]Ending{None: NothingOpen, Implicit: CommitImplicit, Explicit: Commit, Failed: RollBackFailed}[m.state]
 	if e == Commit || e == CommitImplicit {
@@ -193,14 +194,14 @@ func (m *Machine) NeedBlock(what string) error {
 	return nil
 }
 
-// InBlock reports whether commands that have no effect beyond their transaction make sense: not if it ends with them.
+// InBlock reports whether a command whose effect ends with its transaction makes sense: it does not if the transaction ends with the command.
 func (m *Machine) InBlock() bool { return m.Block() || m.several }
 
 // First reports whether nothing has run in an implicit transaction yet.
 func (m *Machine) First() bool { return m.state == Implicit && !m.ran }
 
-// StandAlone refuses a command that commits by itself, where other statements share its transaction. bound says that it comes by
-// Execute: then others of the transaction are in its pipeline.
+// StandAlone refuses a command that commits by itself, if other statements share its transaction. bound says that it comes by
+// Execute: then the others are in its pipeline.
 func (m *Machine) StandAlone(what string, bound bool) error {
 	switch {
 	case m.InBlock() || m.state == Implicit && !bound && m.ran:

@@ -13,11 +13,11 @@ type Modes struct {
 	Isolation  kv.Isolation
 	ReadOnly   bool
 	Deferrable bool
-	// Uncommitted: it was asked for under the name of READ UNCOMMITTED.
+	// Uncommitted: READ COMMITTED was requested under the name READ UNCOMMITTED.
 	Uncommitted bool
 }
 
-// IsolationName is a level as it is shown.
+// IsolationName is the name of a level.
 func IsolationName(i kv.Isolation) string {
 	return [...]string{"serializable", "repeatable read", "read committed"}[i]
 }
@@ -28,7 +28,7 @@ func IsolationOf(name string) kv.Isolation {
 	case "repeatable read":
 		return kv.RepeatableRead
 	case "read committed", readUncommitted:
-		return kv.ReadCommitted // as in PostgreSQL, nobody reads what is not committed
+		return kv.ReadCommitted // as in PostgreSQL, no level reads what is not committed
 	}
 	return kv.Serializable
 }
@@ -41,7 +41,7 @@ func (m Modes) WithIsolation(name string) Modes {
 	return m
 }
 
-// IsolationShown is the level under the name that it was asked for.
+// IsolationShown is the level under the name by which it was requested.
 func (m Modes) IsolationShown() string {
 	if m.Uncommitted {
 		return readUncommitted
@@ -49,7 +49,7 @@ func (m Modes) IsolationShown() string {
 	return IsolationName(m.Isolation)
 }
 
-// With is m with what a statement asks for.
+// With is m with the characteristics of a BEGIN.
 func (m Modes) With(ask parse.TxnModes) Modes {
 	if ask.Isolation != "" {
 		m = m.WithIsolation(ask.Isolation)
@@ -63,7 +63,7 @@ func (m Modes) With(ask parse.TxnModes) Modes {
 	return m
 }
 
-// Change is m with what SET TRANSACTION asks for, as far as it can be changed once the transaction has begun. started says that a
+// Change is m with the characteristics of a SET TRANSACTION, as far as they can be changed once the transaction has begun. started says that a
 // query has read or written something.
 func (m Modes) Change(ask parse.TxnModes, started bool, savepoints int) (Modes, error) {
 	to := m.With(ask)

@@ -2,7 +2,7 @@ package txnstate
 
 import "meridian/sql/sqlstate"
 
-// Savepoints are those of the open transaction, in order. M is what it takes to go back to one. A name may stand for several: then
+// Savepoints are the savepoints of the open transaction, in order. M is the state to which ROLLBACK TO returns. If several have the same name,
 // the last one is meant.
 type Savepoints[M any] struct{ list []savepoint[M] }
 
@@ -11,13 +11,13 @@ type savepoint[M any] struct {
 	mark M
 }
 
-// Len is how many there are.
+// Len is the number of savepoints.
 func (s *Savepoints[M]) Len() int { return len(s.list) }
 
 // Push is SAVEPOINT.
 func (s *Savepoints[M]) Push(name string, mark M) { s.list = append(s.list, savepoint[M]{name, mark}) }
 
-// Find returns the place of a savepoint, and its mark.
+// Find returns the index of a savepoint, and its mark.
 func (s *Savepoints[M]) Find(name string) (int, *M, error) {
 	for i := len(s.list) - 1; i >= 0; i-- {
 		if s.list[i].name == name {
@@ -27,14 +27,14 @@ func (s *Savepoints[M]) Find(name string) (int, *M, error) {
 	return 0, nil, sqlstate.New(sqlstate.InvalidSavepoint, "savepoint %q does not exist", name)
 }
 
-// Release is RELEASE SAVEPOINT: it goes, and those that came after it.
+// Release is RELEASE SAVEPOINT: it drops the savepoint and those after it.
 func (s *Savepoints[M]) Release(at int) { s.list = s.list[:at] }
 
-// Keep is ROLLBACK TO: those that came after it go.
+// Keep is ROLLBACK TO: it drops the savepoints after this one.
 func (s *Savepoints[M]) Keep(at int) { s.list = s.list[:at+1] }
 
-// keptSavepoints is for how many the memory is kept from one transaction to the next.
+// keptSavepoints is the number of savepoints whose memory is kept from one transaction to the next.
 const keptSavepoints = 16
 
-// Clear forgets all of them.
+// Clear drops all savepoints.
 func (s *Savepoints[M]) Clear() { s.list = s.list[:0:min(cap(s.list), keptSavepoints)] }
