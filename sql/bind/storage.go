@@ -148,9 +148,9 @@ func (b *builder) storageAction(a *AlterTable, t *catalog.Table, act parse.Stora
 			tell("CLUSTER ON has no effect", "Rows are stored in the order of the primary key.")
 			return
 		}
-		tell("REPLICA IDENTITY has no effect", "There is no logical replication to outside of the cluster.")
+		tell("REPLICA IDENTITY has no effect", "There is no logical replication to a server outside of the cluster.")
 	case parse.ReplicaIdentity:
-		tell("REPLICA IDENTITY has no effect", "There is no logical replication to outside of the cluster.")
+		tell("REPLICA IDENTITY has no effect", "There is no logical replication to a server outside of the cluster.")
 	case parse.DisableTriggers:
 		if strings.EqualFold(act.Value, "all") {
 			raise(sqlstate.New(sqlstate.FeatureNotSupported, "DISABLE TRIGGER ALL is not supported").

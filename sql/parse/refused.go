@@ -133,7 +133,7 @@ var hintsOf = map[string]string{
 const (
 	noRoutines    = "There are no procedural languages. Keep the logic in the application, or in a view."
 	noTriggers    = "Defaults, generated columns, checks and foreign keys are there."
-	noReplication = "There is no logical replication to outside of the cluster."
+	noReplication = "There is no logical replication to a server outside of the cluster."
 	noForeign     = "All tables are the cluster's own."
 	noTwoPhase    = "A transaction commits at all nodes at once, or nowhere."
 )

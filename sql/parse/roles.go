@@ -326,7 +326,7 @@ func (c *cursor) roleOptions(o *RoleOptions, create bool) error {
 			// No role has either.
 		case c.accept("replication"):
 			return sqlstate.New(sqlstate.FeatureNotSupported, "roles for replication are not supported").
-				WithHint("There is no streaming replication to outside of the cluster.")
+				WithHint("There is no streaming replication to a server outside of the cluster.")
 		case c.accept("bypassrls"):
 			return sqlstate.New(sqlstate.FeatureNotSupported, "row-level security is not supported").
 				WithHint("No table has policies that a role could bypass.")

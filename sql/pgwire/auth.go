@@ -21,8 +21,8 @@ import (
 
 const scramName = "SCRAM-SHA-256"
 
-// authenticate lets the client in: by a verified client certificate whose common name is the user, else by
-// SCRAM-SHA-256, else, if the node is insecure, as whoever it says it is.
+// authenticate checks the client's identity: by a verified client certificate whose common name is the user, or otherwise by
+// SCRAM-SHA-256. An insecure node accepts every client as the user that it names.
 func (c *conn) authenticate(ctx context.Context, params map[string]string) error {
 	user := params["user"]
 	if c.s.opts.Insecure {
@@ -49,7 +49,7 @@ func (c *conn) authenticate(ctx context.Context, params map[string]string) error
 		return nil
 	}
 	if gone := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &gone) {
-		return io.EOF // it left without a proof, as psql does to ask for a password
+		return io.EOF // the client left without a proof, as psql does to prompt for a password
 	}
 	c.s.metrics.AuthFailures.Add(1)
 	c.s.opts.Host.Log.Warn("authentication failed", "user", user, "client", c.nc.RemoteAddr().String())
@@ -63,8 +63,8 @@ func (c *conn) authenticate(ctx context.Context, params map[string]string) error
 }
 
 // scram runs the exchange and reports whether the node knows the user. A user without a verifier goes through the same
-// exchange with one that no password meets: an outsider can't tell which users exist, neither by what is answered, on
-// this node or on others, nor by when (pgwire.W8).
+// exchange, with a verifier that no password matches: neither the answers, on this node or on others, nor their timing reveal
+// which users exist (pgwire.W8).
 func (c *conn) scram(user string) (known bool, err error) {
 	verifier, known := c.s.opts.Sessions.Verifier(user)
 	stored, err := ParseVerifier(verifier)
@@ -82,7 +82,7 @@ func (c *conn) scram(user string) (known bool, err error) {
 	return known, c.exchange(server.NewConversation(), usable)
 }
 
-// exchange carries the messages of a conversation; nobody gets in if it is not usable.
+// exchange carries the messages of a conversation; it fails in any case if the verifier is not usable.
 func (c *conn) exchange(conv *scram.ServerConversation, usable bool) error {
 	at := c.out.begin('R')
 	c.out.int32(10)
@@ -132,7 +132,7 @@ func (c *conn) exchange(conv *scram.ServerConversation, usable bool) error {
 	return nil
 }
 
-// salt is what an unknown user is shown: always the same for one name, on every node, as a real one would be.
+// salt is the salt for an unknown user: the same each time and on every node, like that of a known one.
 func (s *Server) salt(user string) []byte {
 	m := hmac.New(sha256.New, s.opts.Secret())
 	m.Write([]byte(user))
@@ -180,7 +180,7 @@ func ParseVerifier(s string) (scram.StoredCredentials, error) {
 	}, nil
 }
 
-// EmptyPassword reports whether a verifier is that of the empty password, which lets nobody in.
+// EmptyPassword reports whether a verifier is that of the empty password, by which no login succeeds.
 func EmptyPassword(verifier string) bool {
 	stored, err := ParseVerifier(verifier)
 	if err != nil || stored.Iters > 1<<20 {

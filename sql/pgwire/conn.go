@@ -27,22 +27,22 @@ type conn struct {
 	out   output
 	sess  *session.Session
 	ended bool // sess is closed
-	// patience bounds how long a message's batches look for their ranges.
+	// patience bounds the time for which a message's batches look for a replica that serves them.
 	patience *route.Patience
 
-	// place is the connection's among those that have not authenticated, since when it came; guarded by Server.mu.
+	// place is the connection's element in the list of those that have not authenticated, and since the time of its arrival; guarded by Server.mu.
 	place *list.Element
 	since time.Duration
 
 	// skip is set after an error in the extended protocol, until Sync (pgwire.W2).
 	skip bool
-	// lost is set when it is not known any more what the client's messages belong to.
+	// lost is set when the client's further messages can't be interpreted any more.
 	lost bool
-	// idle is set while the connection waits for a message outside a transaction, draining when the server wants
-	// it to go: whoever sets the second of the two closes the connection.
+	// idle is set while the connection waits for a message outside a transaction, draining when the server drains:
+	// whichever goroutine sets the second of the two ends the connection.
 	idle, draining atomic.Bool
-	// reading is set while the goroutine waits for a message, which notices by itself when the client goes; messages counts
-	// those that came; served is set once there is a session. All are for the server's watch.
+	// reading is set while the goroutine waits for a message, and so notices by itself if the client closes the connection; messages counts
+	// the messages; served is set once there is a session. All are for the server's watch.
 	reading  atomic.Bool
 	served   atomic.Bool
 	messages atomic.Uint64
@@ -58,13 +58,13 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// secure continues the conversation inside TLS.
+// secure continues the conversation within TLS.
 func (c *conn) secure(t net.Conn) {
 	c.nc, c.out.conn = t, t
 	c.in = newInput(&counted{t, &c.s.metrics.BytesIn}, c.s.opts.MaxMessage)
 }
 
-// counted counts what is read.
+// counted counts the bytes that are read.
 type counted struct {
 	r io.Reader
 	n *atomic.Int64
@@ -76,18 +76,18 @@ func (r *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// interrupt is called when the running statement is cancelled: a write that the client does not take in must end
-// too, or its locks would be held for ever.
+// interrupt is called when the running statement is cancelled: a write to a client that does not read must end too, or the
+// statement would hold its locks for ever.
 func (c *conn) interrupt() {
 	c.nc.SetWriteDeadline(c.s.opts.Host.Clock.Now().Add(interruptedWrite))
 	c.interrupted.Store(true) // after the deadline, so that a message that comes now lifts both or neither
 }
 
-// interruptedWrite is how long a cancelled statement's client may take to receive what is written to it at once.
+// interruptedWrite is the time in which a cancelled statement's client has to receive one write.
 const interruptedWrite = 5 * time.Second
 
-// sending begins a write. The bound is on the write, not on the time since the cancellation: a statement that ends late still tells
-// its client how.
+// sending begins a write. The bound is on the write, not on the time since the cancellation: a statement that ends late still sends
+// its error.
 func (c *conn) sending() {
 	if c.interrupted.Load() {
 		c.nc.SetWriteDeadline(c.s.opts.Host.Clock.Now().Add(interruptedWrite))
@@ -107,7 +107,7 @@ func (c *conn) run(ctx context.Context) {
 		}
 		if c.sess.Idle() {
 			c.idle.Store(true)
-			if c.draining.Load() && c.in.r.Buffered() == 0 { // else its next transaction has come
+			if c.draining.Load() && c.in.r.Buffered() == 0 { // otherwise its next transaction has arrived
 				c.farewell()
 				return
 			}
@@ -129,7 +129,7 @@ func (c *conn) run(ctx context.Context) {
 		}
 		if err != nil {
 			if kind == 0 && c.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.sess.Idle() && !c.sess.Terminated() {
-				// It was to be told while idle, and has begun a transaction meanwhile (pgwire.W9). Nothing of a message is lost.
+				// The deadline was for an idle connection, and the client has begun a transaction meanwhile (pgwire.W9). No byte of a message is lost.
 				c.nc.SetReadDeadline(time.Time{})
 				continue
 			}
@@ -146,7 +146,7 @@ func (c *conn) run(ctx context.Context) {
 			return nil
 		})
 		if err != nil {
-			c.out.fail("FATAL", session.Outcome(err)) // nothing else puts the session in order
+			c.out.fail("FATAL", session.Outcome(err)) // the session's state can't be restored
 			c.out.flush()
 			return
 		}
@@ -260,7 +260,7 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	case 'X':
 		return false
 	case 'd', 'c', 'f':
-		// Copy data of a COPY that has failed already.
+		// Data for a COPY that has failed already.
 		return true
 	case 'F':
 		c.fail(sqlstate.New(sqlstate.FeatureNotSupported, "function calls by the fast path are not supported").
@@ -277,20 +277,21 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 	return c.out.maybeFlush() == nil
 }
 
-// failed ends a message of the extended protocol with an error: what follows is skipped until Sync (pgwire.W2). It reports whether
+// failed ends a message of the extended protocol with an error: the messages up to Sync are skipped (pgwire.W2). It reports whether
 // the connection goes on.
 func (c *conn) failed(err error) bool {
 	c.skip = true
 	c.sess.Fail()
 	c.fail(err)
-	// The client may wait for the error before it sends Sync, and a Flush that it has sent already is skipped.
+	// The client may wait for the error before it sends Sync, and a Flush that it has already sent is skipped.
 	return c.in.followedBy('S') || c.out.flush() == nil
 }
 
-// ready tells the client which settings have changed, and that it may send more. A client that has sent more already queues again: others go first.
+// ready sends the settings that have changed, the notifications, and ReadyForQuery. It ends the session's turn at the gate: if the client has
+// already sent more, its session queues again.
 func (c *conn) ready() bool {
 	if c.dismissed() {
-		return true // the farewell follows
+		return true // farewell follows
 	}
 	c.sess.Report()
 	if c.sess.Listens() {
@@ -305,12 +306,12 @@ func (c *conn) ready() bool {
 func (c *conn) fail(err error) {
 	e := session.Outcome(err)
 	if e.Code == sqlstate.QueryCanceled && c.dismissed() {
-		return // the farewell says it
+		return // farewell sends the error
 	}
 	c.out.fail("ERROR", e)
 }
 
-// dismissed reports whether pg_terminate_backend or its like has ended the session, and not an error of its own.
+// dismissed reports whether the session was ended from outside, as by pg_terminate_backend, and not by an error of its own.
 func (c *conn) dismissed() bool {
 	return c.sess != nil && c.sess.Terminated() && c.sess.TimedOut() == nil
 }
@@ -434,7 +435,7 @@ func (c *conn) execute(ctx context.Context, f *fields) error {
 	if err := f.end('E'); err != nil {
 		return err
 	}
-	// A Sync that is here already ends the implicit transaction, so the statement may commit with its last write.
+	// A Sync that has already arrived ends the implicit transaction, so the statement may commit with its last write.
 	return c.sess.Execute(ctx, portal, int(max(limit, 0)), c.in.followedBy('S'))
 }
 

@@ -51,7 +51,7 @@ func (s *copySource) Next() ([]byte, error) {
 			return nil, none.error
 		}
 		if err != nil {
-			// The end of the connection is not the end of the data: nothing of it may be committed.
+			// The end of the connection is not the end of the data: none of it may be committed.
 			s.done = true
 			s.c.out.err = errors.Join(s.c.out.err, err)
 			return nil, &sqlstate.Error{Code: sqlstate.ConnectionFailure, Message: "unexpected EOF on client connection during COPY", Cause: err}
@@ -69,7 +69,7 @@ func (s *copySource) Next() ([]byte, error) {
 		case 'H', 'S':
 			// Allowed and ignored during COPY.
 		default:
-			// The meaning of the following messages can't be known any more.
+			// The following messages can't be interpreted any more.
 			s.done, s.c.lost = true, true
 			return nil, sqlstate.New(sqlstate.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", kind)
 		}
@@ -94,7 +94,7 @@ func (o *output) CopyData(p []byte) error {
 // CopyDone implements session.Results.
 func (o *output) CopyDone() { o.message('c') }
 
-// results is the connection as its session sees it.
+// results is the session's interface to the connection.
 type results struct {
 	*output
 	c *conn

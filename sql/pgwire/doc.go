@@ -4,7 +4,7 @@
 // PostgreSQL's behaviour. The idea: one goroutine for each connection reads a message, calls its session.Session and writes into one output
 // buffer; a query never changes goroutines.
 //
-//	client -> [frame reader] -> conn.loop -> session.Session -> results -> [output buffer] -> client
+//	client -> [frame reader] -> conn.run --> session.Session -> results -> [output buffer] -> client
 //	            bounds            |                                            |
 //	            every length      +-- startup.go: TLS, SCRAM, cancel           +-- flushed when full,
 //	                              +-- conn.go: Parse Bind Describe ...             at Sync and at Flush
@@ -22,11 +22,12 @@
 //	pgwire.W5: a CancelRequest is honoured only with the secret that was given to that connection;
 //	pgwire.W6: the part of a result that has been sent is not sent again when its statement runs again, and the rest only if the first part
 //	    has the same bytes;
-//	pgwire.W7: guesses of a role's password from one source are served one by one, with growing delays, in bounded memory (throttle.go);
+//	pgwire.W7: after some failures, attempts to log in as one role from one source are served one by one, with growing delays, in bounded memory
+//	    (throttle.go);
 //	pgwire.W8: neither the messages before the proof nor their timing depend on whether a role exists;
 //	pgwire.W9: a server that drains ends a session between its transactions only, until the drain's time is over (drain.go);
 //	pgwire.W10: a client that has closed its connection is noticed while its statement runs (watch.go).
 //
-// This package reads frames and messages itself, without a library: they are on the path of every query, and each length is
-// bounded (docs/decisions). Tests speak to it with jackc/pgx, lib/pq and pgproto3.
+// This package reads frames and messages without a library: they are on the path of every query, and each length is bounded
+// (docs/decisions/0003). Its tests use jackc/pgx, lib/pq and pgproto3 as clients.
 package pgwire

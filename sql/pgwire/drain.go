@@ -8,11 +8,11 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Draining: clients are told to go (57P01) between their transactions, so that none of these fails (pgwire.W9).
+// Draining: each session ends (57P01) between two transactions of its client, so that no transaction fails (pgwire.W9).
 //
-// A client that has just been answered is likely to be sending its next message, and would take the farewell for its answer. So
-// at first only those are told that have been silent for a moment; after that, the others at the end of a transaction. A client which never
-// pauses unavoidably gets 57P01 as the answer to a BEGIN, which had no effect.
+// A client that has just been answered is likely to be sending its next message, and would take the error for the answer to that. So
+// at first only the sessions of clients end that have been silent for a moment; after quietMax the others end too, each when its transaction
+// does. A client that never pauses unavoidably gets 57P01 as the answer to a BEGIN, which had no effect.
 
 const (
 	drainTick = 10 * time.Millisecond
@@ -20,13 +20,13 @@ const (
 	quietFor = 50 * time.Millisecond
 	// quietMax is how long the server waits for each client to pause.
 	quietMax = time.Second
-	// farewellMax is how long a connection that was told to go is kept, so that what the client is still sending does not
-	// reset it before the farewell is read.
+	// farewellMax is how long a connection stays open after the error that ends its session. If it were closed immediately, a message that
+	// the client is still sending would reset it before the client reads the error.
 	farewellMax = 500 * time.Millisecond
 )
 
-// Drain takes no more clients, tells those that are there to go as soon as they have no transaction, and returns when all have
-// gone. When ctx ends, it ends the transactions of the others, which it counts as cut.
+// Drain refuses new clients, ends each session as soon as it has no transaction, and returns when all have ended. When ctx ends, it ends the
+// remaining sessions within their transactions; cut is their number.
 func (s *Server) Drain(ctx context.Context) (cut int) {
 	clk := s.opts.Host.Clock
 	s.mu.Lock()
@@ -81,14 +81,14 @@ func (s *Server) Drain(ctx context.Context) (cut int) {
 	return len(rest)
 }
 
-// Sessions is how many clients are connected.
+// Sessions is the number of connected clients.
 func (s *Server) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// drain asks the connection to go as soon as it is idle, or at once if it is. quiet says that it has been idle for a while.
+// drain makes the connection end when it becomes idle. quiet says that it has been idle for a while: then it ends immediately.
 func (c *conn) drain(quiet bool) {
 	c.draining.Store(true)
 	if quiet && c.idle.Load() {
@@ -103,7 +103,7 @@ func (c *conn) closeSession() {
 	}
 }
 
-// farewell tells the client to go, and waits for a moment until it has heard it.
+// farewell sends the error that ends the session, and waits a moment for the client to close the connection.
 func (c *conn) farewell() {
 	c.out.fail("FATAL", &sqlstate.Error{Code: sqlstate.AdminShutdown,
 		Message: "terminating connection due to administrator command"})

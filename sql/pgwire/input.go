@@ -32,7 +32,7 @@ func newInput(r io.Reader, max int) *input {
 	return &input{r: bufio.NewReaderSize(r, readBytes), max: max}
 }
 
-// next returns the next message. The body is good until the call after.
+// next returns the next message. The body is valid until the next call.
 func (in *input) next() (kind byte, body []byte, err error) {
 	if in.held != 0 {
 		in.memory.Shrink(in.held)
@@ -54,7 +54,7 @@ func (in *input) next() (kind byte, body []byte, err error) {
 	return kind, body, err
 }
 
-// read reads n bytes, growing as they arrive so that a claimed length alone costs nothing.
+// read reads n bytes. Its buffer grows as they arrive, so that a claimed length alone costs no memory.
 func (in *input) read(n int) ([]byte, error) {
 	if n < 0 {
 		return nil, sqlstate.New(sqlstate.ProtocolViolation, "invalid message length")
@@ -76,9 +76,9 @@ func (in *input) read(n int) ([]byte, error) {
 	big := make([]byte, 0, reuseBytes)
 	for len(big) < n {
 		step := min(n-len(big), max(len(big), reuseBytes))
-		// The buffer and the one that it grows into.
+		// While the buffer grows, the old one and the new one are in memory.
 		if err := in.memory.Grow(2 * int64(step)); err != nil {
-			// The conversation goes on after the message.
+			// The conversation continues after the message.
 			if _, e := in.r.Discard(n - len(big)); e != nil {
 				return nil, e
 			}
@@ -93,7 +93,7 @@ func (in *input) read(n int) ([]byte, error) {
 	return big, nil
 }
 
-// refused is a message for which there is no memory. It was read to its end.
+// refused is the error for a message without memory. The message was read to its end.
 type refused struct{ error }
 
 func (r *refused) Unwrap() error { return r.error }
@@ -107,11 +107,11 @@ func (in *input) followedBy(kind byte) bool {
 	return err == nil && head[0] == kind
 }
 
-// fields reads the pieces of a message body; the first malformed piece sets bad, and everything after is zero.
+// fields reads the pieces of a message body; the first malformed piece sets bad, and all later ones are zero.
 type fields struct {
 	b   []byte
 	bad bool
-	err error // of text that is not of the client's encoding
+	err error // of a text that is not in the client's encoding
 }
 
 func (f *fields) byte() byte {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A session that listens is told of notifications at once while it is idle, and otherwise before ReadyForQuery. Its goroutine waits
-// for a message then; whoever brings a notification ends the wait by a deadline that is past, which costs nothing of a message:
-// the wait is for its first byte.
+// An idle session that listens gets notifications immediately; otherwise they are sent before ReadyForQuery. The goroutine of an idle session waits
+// for the first byte of a message. The goroutine that delivers a notification ends that wait by a deadline in the past; no byte of a message is lost,
+// because none has been read.
 
 // bell is rung when a notification comes.
 type bell struct {
@@ -18,7 +18,7 @@ type bell struct {
 	rung    bool
 }
 
-// Ring is called by session, from another goroutine.
+// Ring signals that a notification has come. Another goroutine calls it.
 func (r results) Ring() {
 	b := &r.c.bell
 	b.mu.Lock()
@@ -58,7 +58,7 @@ func (c *conn) hear() bool {
 		}
 		b.mu.Unlock()
 		if rung && (c.draining.Load() || c.sess.Terminated()) {
-			c.nc.SetReadDeadline(time.Unix(1, 0)) // which ended the wait too
+			c.nc.SetReadDeadline(time.Unix(1, 0)) // sets again the deadline by which the drain, or the session's end, ended the wait
 			return true
 		}
 		if !rung || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -68,7 +68,7 @@ func (c *conn) hear() bool {
 	return true
 }
 
-// tell writes the notifications that have come, if the session may hear them now, and reports whether there were some.
+// tell writes the notifications that have come, unless a transaction is open, and reports whether there were any.
 func (c *conn) tell() bool {
 	ns := c.sess.Notifications()
 	for _, n := range ns {

@@ -14,8 +14,8 @@ import (
 	"meridian/sql/types"
 )
 
-// flushBytes is how much output gathers before it is sent without being asked for; as large as PostgreSQL's
-// own output buffer would be if results were retried, chosen by us: a retry is possible until then.
+// flushBytes is the size at which output is sent before the client waits for it. It is twice the size of PostgreSQL's output buffer, chosen by us:
+// until then a statement can be run again whatever its new result is.
 const flushBytes = 16 << 10
 
 // keepBytes is the largest buffer kept by an idle connection.
@@ -32,12 +32,12 @@ type output struct {
 	style    *types.Style
 	charset  *charset.Charset           // of the client; nil: UTF-8
 	shows    func(severity string) bool // whether the client wants a notice
-	nameless error                      // a column's name has no equivalent in it
+	nameless error                      // a column's name has no equivalent in the client's encoding
 	bytesOut *atomic.Int64
 	watch    watch
-	// open is where the message begins that is being written, after its kind; zero: none is.
+	// open is the position, after its kind, of the message that is being written; zero: none is.
 	open int
-	// memory accounts for a buffer that large values have made grow, until it is flushed.
+	// memory accounts for the part of the buffer that large values occupy, until it is flushed.
 	memory *memory.Account
 	held   int64
 }
@@ -134,7 +134,7 @@ func (o *output) Describe(cols []result.Column, formats []result.Format) {
 	o.end(at)
 }
 
-// formatOf applies the rule of Bind: none means text for all, one counts for all.
+// formatOf applies the rule of Bind: no format means text for all columns, and a single one is for all.
 func formatOf(formats []result.Format, i int) result.Format {
 	switch len(formats) {
 	case 0:
@@ -179,7 +179,7 @@ func (o *output) Row(row types.Row, cols []result.Column, formats []result.Forma
 	return o.maybeFlush()
 }
 
-// encode brings the value that begins at start into the client's encoding.
+// encode converts the value that begins at start to the client's encoding.
 func (o *output) encode(start int, d types.Datum, t *types.T, f result.Format) (err error) {
 	if o.nameless != nil {
 		return o.nameless
@@ -197,7 +197,7 @@ func (o *output) encode(start int, d types.Datum, t *types.T, f result.Format) (
 	return err
 }
 
-// name appends a column's name. One that the client's encoding does not have is the error of the first row.
+// name appends a column's name. If it has no equivalent in the client's encoding, the first row fails.
 func (o *output) name(s string) {
 	if o.charset != nil {
 		if _, err := o.charset.Encode(nil, []byte(s)); err != nil {
@@ -207,7 +207,7 @@ func (o *output) name(s string) {
 	o.prose(s)
 }
 
-// prose appends a text for people.
+// prose appends a text, in which a character without an equivalent in the client's encoding becomes a question mark.
 func (o *output) prose(s string) {
 	if o.charset != nil {
 		o.buf = append(o.charset.EncodeMessage(o.buf, []byte(s)), 0)
@@ -216,13 +216,13 @@ func (o *output) prose(s string) {
 	o.cstring(s)
 }
 
-// messageMax is the most that a message may have, which says its length in 32 bits; PostgreSQL's bound of a row is the same.
+// messageMax bounds a message, whose length has 32 bits; PostgreSQL's bound of a row is the same.
 const messageMax = 1 << 30
 
-// room asks for the memory of a large value's text: the buffer doubles.
+// room reserves the memory of a large value's text. It counts three times, because the buffer doubles when it grows.
 func (o *output) room(weight int64, bytes bool) error {
 	if bytes {
-		weight *= 2 // in hexadecimal digits
+		weight *= 2 // hexadecimal digits
 	}
 	if int64(len(o.buf))+weight > messageMax {
 		return sqlstate.New(sqlstate.ProgramLimitExceeded, "out of memory").
@@ -303,7 +303,7 @@ func (o *output) fields(kind byte, severity string, e *sqlstate.Error) {
 	o.end(at)
 }
 
-// ready sends ReadyForQuery with the transaction status and lets the client hear everything.
+// ready appends ReadyForQuery with the transaction status, and sends all output.
 func (o *output) ready(status byte) error {
 	o.buf = append(o.buf, 'Z', 0, 0, 0, 5, status)
 	return o.flush()

@@ -6,16 +6,16 @@ import (
 	"meridian/sql/session/result"
 )
 
-// watch is the fingerprint of the running statement's output (pgwire.W6): taken of what leaves, so that what is only
-// buffered costs nothing, and compared with an earlier one when the statement runs again.
+// watch is the fingerprint of the running statement's output (pgwire.W6). It covers the output that has been sent, so that output in the buffer costs
+// nothing, and is compared with an earlier one when the statement runs again.
 type watch struct {
 	on   bool
 	sum  maphash.Hash // its seed is the connection's
-	from int64        // where the statement's output begins, as a position in all that was ever written
-	to   int64        // where what sum covers ends
+	from int64        // begin of the statement's output, as a position in all output of the connection
+	to   int64        // end of the part that sum covers
 	left result.Fingerprint
-	// seen is what the client has of the statement already; checking lasts until as much has come again. Then base is
-	// the length of the buffer before it.
+	// seen is the part of the statement's output that the client already has; checking lasts until the same length has been written again. Then base
+	// is the length of the buffer before it.
 	seen              result.Fingerprint
 	checking, differs bool
 	base              int
@@ -38,7 +38,7 @@ func (o *output) Watch(seen result.Fingerprint) {
 	w.seen, w.checking = seen, seen.Bytes > 0
 }
 
-// check drops what the client has already, and compares it.
+// check compares the part that the client already has, and drops it.
 func (o *output) check() {
 	w := &o.watch
 	n := min(int64(len(o.buf)-w.base), w.from+w.seen.Bytes-w.to)
@@ -56,7 +56,7 @@ func (o *output) check() {
 	w.left = w.seen
 }
 
-// leaving takes the fingerprint of what is about to be sent.
+// leaving takes the fingerprint of the output that is about to be sent.
 func (o *output) leaving() {
 	w := &o.watch
 	if end := o.position(); w.to < end {

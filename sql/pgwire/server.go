@@ -28,17 +28,17 @@ type Options struct {
 	MaxStarting int
 	// StartupTimeout bounds the time to authenticate (default 60 s, PostgreSQL's authentication_timeout).
 	StartupTimeout time.Duration
-	// Secret is known to the cluster's nodes only, and the same on all: what unknown users are shown derives from it.
+	// Secret is known to the cluster's nodes only, and the same on all: the salts for unknown users are derived from it.
 	Secret func() []byte
 }
 
-// Metrics count what the server did.
+// Metrics are counters of a Server.
 type Metrics struct {
 	Connections, ConnectionsTotal, Refused, BytesIn, BytesOut atomic.Int64
-	// AuthFailures are wrong passwords and unknown users, AuthThrottled attempts that were refused because too many failed
-	// before them, Starting the connections that have not authenticated, StartingClosed those that made room for others.
+	// AuthFailures counts wrong passwords and unknown users; AuthThrottled the attempts that were refused after too many failures; Starting the
+	// connections that have not authenticated; StartingClosed those that were closed to make room for others.
 	AuthFailures, AuthThrottled, Starting, StartingClosed atomic.Int64
-	// ClientsGone are clients that went away while a statement of theirs ran.
+	// ClientsGone counts the clients that closed their connection while their statement ran.
 	ClientsGone atomic.Int64
 }
 
@@ -51,7 +51,7 @@ type Server struct {
 
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	conns    map[*conn]struct{}
-	starting *list.List // of *conn that have not authenticated; the oldest first
+	starting *list.List // of *conn, those that have not authenticated, the oldest first
 	drain    bool
 }
 
@@ -70,7 +70,7 @@ func NewServer(o Options) *Server {
 		o.MaxStarting = 2000
 	}
 	if o.TLS != nil {
-		// Sessions are not resumed, so that a certificate is looked at anew in every connection.
+		// TLS sessions are not resumed, so that each connection verifies its certificate.
 		o.TLS = o.TLS.Clone()
 		o.TLS.SessionTicketsDisabled = true
 	}
@@ -133,11 +133,11 @@ func (s *Server) add(c *conn) bool {
 	return true
 }
 
-// startingGrace is how long a connection may take to authenticate before it makes room for others.
+// startingGrace is the time that a connection has to authenticate before it can be closed to make room for others.
 const startingGrace = 2 * time.Second
 
-// begin counts a connection among those that have not authenticated. When they are too many the oldest is closed, unless
-// it has only just come: somebody who opens many and says nothing keeps nobody out (pgwire.W4).
+// begin adds a connection to those that have not authenticated. If there are too many, the oldest is closed, unless it is younger than
+// startingGrace: a client that opens many connections and sends nothing keeps no other client out (pgwire.W4).
 func (s *Server) begin(c *conn) bool {
 	now := s.opts.Host.Clock.Monotonic()
 	s.mu.Lock()
@@ -159,7 +159,7 @@ func (s *Server) begin(c *conn) bool {
 	return true
 }
 
-// begun ends what begin began.
+// begun removes a connection from those that have not authenticated.
 func (s *Server) begun(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	over := open > int64(s.opts.MaxConnections)
 	if open > int64(s.opts.MaxConnections+s.opts.MaxStarting) {
 		s.metrics.Refused.Add(1)
-		return // so many are being refused that telling them is too much
+		return // so many connections are being refused that the error is left out
 	}
 	c := newConn(s, nc)
 	if !s.add(c) {
@@ -210,6 +210,6 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	c.run(c.patience.With(ctx))
 }
 
-// unservedMax is how long a request looks for a replica that serves what it needs: longer than a failover takes, also across
-// oceans. With what the first attempt may take, a client hears within a quarter of a minute that data is out of reach.
+// unservedMax is how long a request looks for a replica that serves it: longer than a failover takes, also across oceans. With the time of the first
+// attempt, a client gets the error for data that can't be reached within a quarter of a minute.
 const unservedMax = 6 * time.Second

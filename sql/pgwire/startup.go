@@ -85,7 +85,7 @@ func (c *conn) startup(ctx context.Context) bool {
 }
 
 // negotiate handles SSLRequest, GSSENCRequest and CancelRequest, and returns the startup parameters; nil without
-// an error means that the connection has served its purpose.
+// an error means that the connection was for a CancelRequest and is done.
 func (c *conn) negotiate() (map[string]string, error) {
 	secured := false
 	for range 4 {
@@ -106,8 +106,7 @@ func (c *conn) negotiate() (map[string]string, error) {
 				}
 				continue
 			}
-			// Bytes that came before the handshake would be taken for encrypted ones: refuse them
-			// (CVE-2021-23214).
+			// Bytes before the handshake are refused, because they would be taken for encrypted ones (CVE-2021-23214).
 			if c.in.r.Buffered() > 0 {
 				return nil, sqlstate.New(sqlstate.ProtocolViolation, "received unencrypted data after SSL request")
 			}
@@ -171,20 +170,20 @@ func (c *conn) startupParams(f *fields, version int32) (map[string]string, error
 	return params, nil
 }
 
-// plainSession refuses a client that asks for another session than one for statements.
+// plainSession refuses a client that requests a session for replication.
 func plainSession(replication string) error {
 	switch strings.ToLower(replication) {
 	case "", "0", "false", "off", "no", "f", "n":
 		return nil
 	case "1", "true", "on", "yes", "t", "y", "database":
 		return sqlstate.New(sqlstate.FeatureNotSupported, "connections for replication are not supported").
-			WithHint("There is no streaming replication to outside of the cluster.")
+			WithHint("There is no streaming replication to a server outside of the cluster.")
 	}
 	return sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter \"replication\": \"%s\"", replication).
 		WithHint("Valid values are: \"false\", 0, \"true\", 1, \"database\".")
 }
 
-// open makes the session and tells the client that it may begin.
+// open opens the session and sends the messages with which it begins.
 func (c *conn) open(ctx context.Context, params map[string]string) error {
 	user, database := params["user"], params["database"]
 	if database == "" {

@@ -9,15 +9,15 @@ import (
 	"meridian/host"
 )
 
-// Bounds on guessing passwords (pgwire.W7). Of one role from one source, the first guessFree failures cost nothing; after these, one
-// attempt may be made at a time, and the time doubles from guessStep to guessMost. Failures of a source whatever the role
-// delay their own answers only, so that nobody keeps others of the same address out.
+// Bounds on guessing passwords (pgwire.W7). The first guessFree failures of one role from one source have no consequence; after these its attempts
+// are made one by one, with a delay that doubles from guessStep to guessMost. Failures of one source, whatever the role, delay only their own
+// answers, so that one client does not keep others at the same address out.
 const (
 	guessFree   = 3
 	guessStep   = 250 * time.Millisecond
 	guessMost   = 8 * time.Second
 	guessForget = 10 * time.Minute
-	// guessPatience is how long an attempt waits for its turn; it is refused if that is longer.
+	// guessPatience bounds the time for which an attempt waits for its turn; an attempt that would wait longer is refused.
 	guessPatience = 10 * time.Second
 
 	sourceFree   = 20
@@ -25,11 +25,11 @@ const (
 	sourceMost   = 2 * time.Second
 	sourceForget = time.Minute
 
-	// maxTallies bounds each of the two ledgers; the one that failed longest ago is forgotten first.
+	// maxTallies bounds each of the two ledgers; the tally whose last failure is oldest is dropped first.
 	maxTallies = 4096
 )
 
-// throttle remembers who failed to log in. Names of roles count as they are given, so unknown ones look like known ones.
+// throttle counts failed logins. It counts names of roles as clients give them, whether they exist or not.
 type throttle struct {
 	clock host.Clock
 
@@ -44,7 +44,7 @@ func newThrottle(c host.Clock) *throttle {
 		sources: newLedger(sourceFree, sourceStep, sourceMost, sourceForget)}
 }
 
-// admit says how long an attempt of a role from a source has to wait for its turn; ok is false if that is too long.
+// admit returns the time for which an attempt has to wait for its turn; ok is false if that is too long.
 func (t *throttle) admit(role, source string) (wait time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *throttle) admit(role, source string) (wait time.Duration, ok bool) {
 	return turn - now, true
 }
 
-// failed counts a failure, and says how long its answer has to wait.
+// failed counts a failure, and returns the delay of its answer.
 func (t *throttle) failed(role, source string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *throttle) failed(role, source string) time.Duration {
 	return t.sources.pause(y)
 }
 
-// succeeded forgets the failures of a role from a source.
+// succeeded drops the failures of a role from a source.
 func (t *throttle) succeeded(role, source string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,9 +100,9 @@ func digest(s string) (k tallyKey) {
 type ledger struct {
 	free         int
 	step, most   time.Duration
-	lasts        time.Duration // how long a failure is remembered
+	lasts        time.Duration // time for which failures count
 	byKey        map[tallyKey]*list.Element
-	oldestFailed *list.List // of *tally; the front failed longest ago
+	oldestFailed *list.List // of *tally; the front has the oldest last failure
 }
 
 type tally struct {
@@ -116,7 +116,7 @@ func newLedger(free int, step, most, lasts time.Duration) ledger {
 	return ledger{free: free, step: step, most: most, lasts: lasts, byKey: map[tallyKey]*list.Element{}, oldestFailed: list.New()}
 }
 
-// find is what is remembered of a key at a time; nil: nothing.
+// find returns the tally of a key at a time; nil: there is none.
 func (l *ledger) find(k tallyKey, now time.Duration) *tally {
 	e := l.byKey[k]
 	if e == nil {
@@ -145,7 +145,7 @@ func (l *ledger) count(k tallyKey, now time.Duration) *tally {
 	return y
 }
 
-// pause is the time that belongs to a number of failures.
+// pause is the delay after a number of failures.
 func (l *ledger) pause(y *tally) time.Duration {
 	return min(l.step<<min(y.failures-l.free, 16), l.most)
 }

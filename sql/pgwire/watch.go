@@ -7,18 +7,18 @@ import (
 	"meridian/host"
 )
 
-// A goroutine that serves a statement does not read, so it does not notice that its client has gone (pgwire.W10). One goroutine of the server
-// looks after all of them, which costs a statement two stores: where the same message has been served for
-// client_connection_check_interval, it asks the socket. As PostgreSQL, it takes the end of the client's sending for the end of
-// the client; bytes that wait to be read are none.
+// A goroutine that serves a statement does not read, so it does not notice that its client has closed the connection (pgwire.W10). One goroutine of
+// the server watches all connections, which costs a statement two stores: if a connection has served the same message for
+// client_connection_check_interval, the watch checks its socket. As in PostgreSQL, a client that has closed its sending side counts as gone, and
+// unread bytes do not hide that.
 
-// watchEvery is how often the server looks for statements that have become due for a check.
+// watchEvery is the time between two looks for statements that are due for a check.
 const watchEvery = 200 * time.Millisecond
 
-// watched is what the server remembers of a connection between two looks. It belongs to the watch.
+// watched is the state of a connection at the last look. Only the watch uses it.
 type watched struct {
-	message uint64        // that was served at the last look
-	since   time.Duration // monotonic time of the first look at it, or of the last check
+	message uint64        // number of the message that was served
+	since   time.Duration // monotonic time of the first look at that message, or of the last check
 }
 
 func (s *Server) watch(ctx context.Context) {
@@ -55,13 +55,13 @@ func (s *Server) watch(ctx context.Context) {
 			if c.hungUp() {
 				s.metrics.ClientsGone.Add(1)
 				c.sess.Terminate()
-				c.nc.Close() // nobody takes what it would write
+				c.nc.Close() // nothing reads its output any more
 			}
 		}
 	}
 }
 
-// hungUp asks the socket whether the client has closed it, or is known to be gone.
+// hungUp reports whether the socket was closed by the client, or its connection is known to be broken.
 func (c *conn) hungUp() bool {
 	h, ok := c.raw.(host.Hanger)
 	return ok && h.HungUp()
