@@ -4,11 +4,11 @@
 //	  | bytes                                                    pgwire       messages, TLS, passwords, cancel
 //	  v
 //	session ---- is its plan in the cache? --------------------- session      settings, transaction state, retry, plans
-//	  |                 yes: go on at exec
+//	  |                 yes: continue at exec
 //	  | text                                                     parse        statements, or 42601 with a position
 //	  v
 //	syntax tree
-//	  | + descriptors (catalog/lease lends them; virtual computes pg_catalog and its kin)
+//	  | + descriptors (catalog/lease; virtual computes pg_catalog and information_schema)
 //	  v                                                          bind         names, types; commands become structs
 //	logical plan
 //	  | + statistics                                             opt          memo, rules, costs
@@ -25,31 +25,32 @@
 //
 // # A SELECT by primary key
 //
-// The second time, that is, when its plan is cached:
+// When its plan is cached, from the second time on:
 //
 //  1. pgwire reads Bind and Execute, and sees that Sync follows.
-//  2. session takes the prepared statement's plan. It asks the catalogue's snapshot whether every descriptor that the
-//     plan was made from still has the version that it was made from (I7): one comparison, no message.
+//  2. session takes the prepared statement's plan. It checks with the catalogue's snapshot that every descriptor from which the
+//     plan was made still has the same version (I7), without a message.
 //  3. exec takes a run from the program's pool, encodes the key from the parameters, and calls txn.Get.
-//  4. The value's columns are decoded into the row; pgwire writes them in the format that Bind asked for.
+//  4. The value's columns are decoded into the row; pgwire writes them in the formats of the Bind message.
 //  5. Nothing was written, so the commit sends no message. The output buffer is flushed at Sync.
 //
 // # An UPDATE by primary key
 //
 // Step 3 reads with an exclusive lock, so that writers of one row queue instead of failing. The operator then computes
-// the new row, gathers the entries of the indexes that change, and, as the statement is the whole transaction and Sync
-// is in sight, gives them to txn.CommitBatch: with one range written, that is one round of consensus. Only then is
-// the tag written. If the commit has to be repeated, the output buffer is rewound and steps 3 to 5 happen again; the
-// client does not know (session.S2).
+// the new row, gathers the entries of the indexes that change, and, since the statement is the whole transaction and its Sync
+// has arrived, passes them to txn.CommitBatch: if they are in one range, that is one round of consensus. Only then is
+// the tag written. If the commit fails with a conflict, the output buffer is rewound and steps 3 to 5 are repeated, without the
+// client's notice (session.S2).
 //
 // # CREATE INDEX
 //
-// bind makes a command of it. session gives it to schemachange, which edits the descriptor in the transaction and makes a
-// job (package job) in the same one. After the commit, when no node uses an older version, the job fills the index.
+// bind turns it into a command. session passes that to schemachange, which edits the descriptor and creates a job (package job)
+// in the transaction. After the commit, when no node uses an older version, the job fills the index.
 //
 // # Rules
 //
-//   - A SQLSTATE exists only here. sqlstate has the codes; session/outcome.go translates the typed errors of lower layers. An error has its position in the query, as PostgreSQL's have.
+//   - A SQLSTATE exists only here. sqlstate has the codes; session/outcome.go translates the typed errors of lower layers. An error has its
+//     position in the query, as in PostgreSQL.
 //   - catalog, rowcode, types, scalar and opt are pure: they read no clock and send no requests.
 //   - only parse and bind import the grammar library.
 //   - PostgreSQL 15 is the reference. types, scalar, bind and virtual have its answers in their testdata.

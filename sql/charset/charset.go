@@ -24,10 +24,10 @@ type Charset struct {
 	single   *charmap.Charmap // nil: characters have several bytes
 }
 
-// unconverted are the names of encodings between which and UTF-8 nothing is converted.
+// unconverted has the names of the encodings whose text is not converted.
 const unconverted = "UTF8 SQL_ASCII"
 
-// spellings are PostgreSQL's other names of its encodings, without what is neither letter nor digit.
+// spellings has PostgreSQL's other names for its encodings, with letters and digits only.
 var spellings = map[string]string{
 	"unicode": "UTF8", "sqlascii": "SQL_ASCII", "iso88591": "LATIN1", "iso88592": "LATIN2", "iso88593": "LATIN3", "iso88594": "LATIN4",
 	"iso88599": "LATIN5", "iso885910": "LATIN6", "iso885913": "LATIN7", "iso885914": "LATIN8", "iso885915": "LATIN9", "iso885916": "LATIN10",
@@ -142,7 +142,7 @@ func Find(spelling string) (*Charset, string, error) {
 	return nil, "", sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter \"client_encoding\": \"%s\"", spelling)
 }
 
-// bytesShown are the bytes of a character in an error.
+// bytesShown prints the bytes of a character for an error.
 func bytesShown[T string | []byte](b T) string {
 	var s strings.Builder
 	for i := 0; i < len(b); i++ {
@@ -197,7 +197,7 @@ func (c *Charset) DecodeStart(b []byte) (out, rest []byte, err error) {
 			out, b = append(out, b[0]), b[1:]
 			continue
 		}
-		// One character at a time, so that the one without an equivalent is known.
+		// One character at a time, so that the error can name the one without an equivalent.
 		done := false
 		for n := 2; n <= min(4, len(b)); n++ {
 			dec.Reset()
@@ -247,7 +247,7 @@ func (c *Charset) Encode(dst []byte, s []byte) ([]byte, error) {
 	return c.encode(dst, s, false)
 }
 
-// EncodeMessage appends the text of an error, of which all that can be is delivered (charset.CS2).
+// EncodeMessage appends the text of an error, with question marks for characters without an equivalent (charset.CS2).
 func (c *Charset) EncodeMessage(dst []byte, s []byte) []byte {
 	dst, _ = c.encode(dst, s, true)
 	return dst

@@ -11,8 +11,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Run calls f. A panic of the statement's own code is its error, with XX000 (fault.FA1); it is logged with its stack and counted. Any
-// other panic goes on (fault.FA2).
+// Run calls f. A panic of the statement's own code becomes its error, with XX000 (fault.FA1); it is logged with its stack, and counted. Any
+// other panic continues (fault.FA2).
 func Run(log *slog.Logger, count *atomic.Int64, f func() error) (err error) {
 	defer func() {
 		r := recover()
@@ -20,7 +20,7 @@ func Run(log *slog.Logger, count *atomic.Int64, f func() error) (err error) {
 			return
 		}
 		if fn := shared(); fn != "" {
-			log.Error("a defect in what statements share ends the node", "function", fn)
+			log.Error("a defect in code that statements share ends the node", "function", fn)
 			panic(r)
 		}
 		count.Add(1)
@@ -30,11 +30,11 @@ func Run(log *slog.Logger, count *atomic.Int64, f func() error) (err error) {
 	return f()
 }
 
-// depthMax bounds how much of a stack is looked at: what is deeper than this is not judged, and ends the process.
+// depthMax bounds the calls of a stack that are examined: a panic whose Run is further down ends the process.
 const depthMax = 1 << 16
 
-// shared names the innermost function between a panic and Run whose values others share; empty if there is none. It is called
-// by Run's deferred function, which runs on top of the panic's stack.
+// shared returns the innermost function between a panic and Run whose values other statements share; empty if there is none. Run's deferred function
+// calls it, on top of the panic's stack.
 func shared() string {
 	pcs := make([]uintptr, 128)
 	for {
@@ -46,7 +46,7 @@ func shared() string {
 		pcs = make([]uintptr, 2*len(pcs))
 	}
 	frames := runtime.CallersFrames(pcs)
-	last := "" // it is shared, unless it is the function that Run was given
+	last := "" // a function outside of confined: shared, unless the next frame is Run, which was given that function
 	for {
 		f, more := frames.Next()
 		switch {
@@ -65,7 +65,7 @@ func shared() string {
 const here = "meridian/sql/fault"
 
 // confined reports whether a function's values belong to one statement or one session (fault.FA1). Functions outside of this project,
-// such as those of Go's library and of the grammar, are as confined as their callers.
+// such as those of Go's library and of the grammar library, are confined if their callers are.
 func confined(function string) bool {
 	rest, ours := strings.CutPrefix(function, "meridian/")
 	if !ours {

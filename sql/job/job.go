@@ -25,7 +25,7 @@ import (
 // ID identifies a job.
 type ID int64
 
-// Status is how far a job has come.
+// Status is the state of a job.
 type Status string
 
 const (
@@ -37,7 +37,7 @@ const (
 	Canceled  Status = "canceled"
 )
 
-// Finished reports whether nothing more will happen.
+// Finished reports whether the status is final.
 func (s Status) Finished() bool { return s == Succeeded || s == Failed || s == Canceled }
 
 // Record is a job as stored.
@@ -46,26 +46,26 @@ type Record struct {
 	Type        string
 	Description string
 	Status      Status
-	// Payload says what to do, Progress how much of it is done; both are the handler's.
+	// Payload describes the work, and Progress is its last checkpoint; only the handler interprets them.
 	Payload  json.RawMessage
 	Progress json.RawMessage `json:",omitempty"`
 	Fraction float64         `json:",omitempty"`
 	// Times are wall nanoseconds.
 	Created, Modified, Finished int64
-	// After is when the job may begin.
+	// After is the time from which the job may begin.
 	After int64 `json:",omitempty"`
-	// CancelRequested by CANCEL JOB.
+	// CancelRequested is set by CANCEL JOB.
 	CancelRequested bool     `json:",omitempty"`
 	Claim           Claim    `json:",omitzero"`
 	Error           *Failure `json:",omitempty"`
-	// Needs is the version of which a reader has to be; zero: any.
+	// Needs is the lowest version that can read the row; zero: any.
 	Needs version.Version `json:"needs,omitzero"`
 
-	// Later says that a later version has written what this one does not know. The row may be shown, and is neither run nor changed here (job.J4).
+	// Later is set if a later version has written fields that this one does not know. The row may be shown, and is neither run nor changed here (job.J4).
 	Later *wire.VersionError `json:"-"`
 }
 
-// decode reads a job's row as the node's binary does. One that a later version has written has what is known of it, and Later.
+// decode reads a job's row. A row of a later version has Later, and the fields that this version knows.
 func (r *Registry) decode(id ID, b []byte) (*Record, error) {
 	rec := &Record{}
 	if err := wire.JSON(b, "job", rec); err != nil && !errors.As(err, &rec.Later) {
@@ -80,7 +80,7 @@ func (r *Registry) decode(id ID, b []byte) (*Record, error) {
 	return rec, nil
 }
 
-// usable is decode for those who act on the row.
+// usable is decode for callers that act on the row: it refuses a row of a later version.
 func (r *Registry) usable(id ID, b []byte) (*Record, error) {
 	rec, err := r.decode(id, b)
 	if err != nil || rec.Later == nil {
@@ -94,7 +94,7 @@ func (r *Registry) usable(id ID, b []byte) (*Record, error) {
 	return nil, e
 }
 
-// Claim says who works on a job, and until when unless it is renewed.
+// Claim names the node that works on a job, and the end of its claim unless it is renewed.
 type Claim struct {
 	Node        kv.NodeID
 	Incarnation uint64
@@ -111,7 +111,7 @@ type Spec struct {
 	Type        string
 	Description string
 	Payload     any
-	// After is when it may begin; zero: at once.
+	// After is the time from which it may begin; zero: immediately.
 	After time.Time
 }
 
@@ -131,17 +131,17 @@ const (
 	DefaultRetention     = 24 * time.Hour
 )
 
-// Options are what a Registry is made of; durations of zero are the defaults.
+// Options of a Registry; durations of zero mean the defaults.
 type Options struct {
 	DB     *txn.DB
 	Clock  *clock.Clock
 	Host   *host.Host
 	NodeID func() kv.NodeID
-	// Version has the node's binary, by which a row is one of a later version or not.
+	// Version has the version of the node's binary, to which those of rows are compared.
 	Version *version.Handle
-	// ClaimDuration is how long a dead node's job waits; AdoptInterval how often jobs are looked for.
+	// ClaimDuration is the time for which a dead node's job waits; AdoptInterval is the mean time between two polls for jobs.
 	ClaimDuration, AdoptInterval time.Duration
-	// Concurrency bounds the jobs that the node adopts at once.
+	// Concurrency bounds the jobs that the node runs when it adopts another one.
 	Concurrency int
 	Retention   time.Duration
 }
@@ -158,13 +158,13 @@ type Registry struct {
 }
 
 var (
-	// ErrLost says that another node works on the job, or may.
+	// ErrLost says that another node works on the job, or may work on it.
 	ErrLost = errors.New("job: the claim was lost")
 	// ErrNotFound says that there is no such job.
 	ErrNotFound = errors.New("job: no such job")
 )
 
-// Faults counts panics of jobs' own code, each of which was its job's failure (fault.FA1).
+// Faults counts the panics in jobs' own code, each of which was its job's error (fault.FA1).
 func (r *Registry) Faults() int64 { return r.faults.Load() }
 
 // New makes a registry.
@@ -184,14 +184,14 @@ func New(o Options) *Registry {
 	return &Registry{o: o, incarnation: o.Host.Dice.Uint64(), handlers: map[string]Handler{}, running: map[ID]struct{}{}}
 }
 
-// Handle says how jobs of a type are done. Call it before Start.
+// Handle registers the handler for jobs of a type. Call it before Start.
 func (r *Registry) Handle(typ string, h Handler) {
 	r.mu.Lock()
 	r.handlers[typ] = h
 	r.mu.Unlock()
 }
 
-// Start looks for jobs until the host's group stops.
+// Start polls for jobs until the host's group stops.
 func (r *Registry) Start() { r.o.Host.Group.Go(r.adopt) }
 
 func jobKey(id ID) keys.Key {
@@ -218,7 +218,7 @@ func (r *Registry) Create(ctx context.Context, tx *txn.Txn, s Spec) (ID, error) 
 	if err != nil {
 		return 0, err
 	}
-	// Microseconds, and a part that keeps the nodes apart.
+	// Microseconds, and random bits, by which the numbers of two nodes differ.
 	id := ID(r.o.Clock.Now().Wall/1000<<10 | int64(r.o.Host.Dice.Uint64()&1023))
 	rec := &Record{ID: id, Type: s.Type, Description: s.Description, Status: Pending, Payload: payload, Created: r.now(), Modified: r.now()}
 	if !s.After.IsZero() {
@@ -244,7 +244,7 @@ func (r *Registry) read(ctx context.Context, tx *txn.Txn, id ID) (*Record, error
 	return r.usable(id, v)
 }
 
-// Status reads within a transaction how far a job has come; empty: it has ended, and its row has gone.
+// Status reads a job's status within a transaction; empty: it has ended, and its row was removed.
 func (r *Registry) Status(ctx context.Context, tx *txn.Txn, id ID) (Status, error) {
 	rec, err := r.read(ctx, tx, id)
 	if errors.Is(err, ErrNotFound) {
@@ -277,7 +277,7 @@ func (r *Registry) change(ctx context.Context, id ID, f func(*Record) error) (re
 	return rec, err
 }
 
-// List shows all jobs, oldest first, those of later versions included (Record.Later).
+// List returns all jobs, oldest first, including those of later versions (Record.Later).
 func (r *Registry) List(ctx context.Context) ([]*Record, error) {
 	rows, err := r.o.DB.Scan(ctx, jobSpan())
 	if err != nil {
@@ -290,7 +290,7 @@ func (r *Registry) List(ctx context.Context) ([]*Record, error) {
 			return nil, err
 		}
 		rec, err := r.decode(id, kv.Value)
-		if err != nil { // nor may one row hide the others
+		if err != nil { // one malformed row must not hide the others
 			rec = &Record{ID: id, Later: &wire.VersionError{Message: "job", Cause: err}}
 		}
 		out = append(out, rec)
@@ -298,7 +298,7 @@ func (r *Registry) List(ctx context.Context) ([]*Record, error) {
 	return out, nil
 }
 
-// Cancel asks for a job to be undone; who works on it hears of it at its next checkpoint.
+// Cancel requests that a job be undone; the node that works on it finds the request at its next checkpoint.
 func (r *Registry) Cancel(ctx context.Context, id ID) error {
 	_, err := r.change(ctx, id, func(rec *Record) error {
 		if rec.Status.Finished() {
@@ -313,8 +313,8 @@ func (r *Registry) Cancel(ctx context.Context, id ID) error {
 	return err
 }
 
-// Run does a job that was committed, on the caller's goroutine; if another node has claimed it, Run waits for that
-// one. The error is what the job failed with. If the caller goes away before the end, the node goes on without.
+// Run runs a job that was committed, on the caller's goroutine; if another node has claimed it, Run waits for that node. The error is
+// the one with which the job failed. If the context ends before the job, the node continues the job.
 func (r *Registry) Run(ctx context.Context, id ID) error {
 	for {
 		done, err := r.attempt(ctx, id)
@@ -326,7 +326,7 @@ func (r *Registry) Run(ctx context.Context, id ID) error {
 			return err
 		}
 		if err := r.o.Host.Group.Context().Err(); err != nil {
-			return err // the node stops; another one goes on
+			return err // the node stops; another one continues the job
 		}
 		if err := r.o.Host.Clock.Sleep(ctx, 250*time.Millisecond); err != nil {
 			return err
@@ -334,7 +334,7 @@ func (r *Registry) Run(ctx context.Context, id ID) error {
 	}
 }
 
-// goOn tries a job that nobody waits for any more, unless enough are under way: then it is adopted later.
+// goOn continues a job for which no caller waits any more. If Concurrency jobs are running already, the job is adopted later.
 func (r *Registry) goOn(id ID) {
 	r.mu.Lock()
 	room := len(r.running) < r.o.Concurrency
@@ -382,12 +382,12 @@ func (r *Registry) attempt(ctx context.Context, id ID) (done bool, err error) {
 	h, ok := r.handlers[rec.Type]
 	r.mu.Unlock()
 	if !ok {
-		return true, fmt.Errorf("job: nobody knows how to do %q", rec.Type)
+		return true, fmt.Errorf("job: there is no handler for jobs of type %q", rec.Type)
 	}
 	return r.work(ctx, rec, h)
 }
 
-// outcome looks whether a job that somebody else does is finished.
+// outcome reports whether a job that runs elsewhere has finished, with its error.
 func (r *Registry) outcome(ctx context.Context, id ID) (bool, error) {
 	v, err := r.o.DB.Get(ctx, jobKey(id))
 	if err != nil {
@@ -423,11 +423,11 @@ func failedWith(err error) *Failure {
 	return &Failure{string(e.Code), e.Message, e.Detail, e.Hint, e.Schema, e.Table, e.Constraint, e.Column}
 }
 
-// permanent reports whether another try would fail as well (job.J3).
+// permanent reports whether a retry would fail as well (job.J3).
 func permanent(err error) bool {
 	var e *sqlstate.Error
 	if !errors.As(err, &e) || errors.As(err, new(*wire.VersionError)) {
-		return false // a node of the later version can do it
+		return false // a node of the later version can run it
 	}
 	switch e.Code {
 	case sqlstate.SerializationFailure, sqlstate.DeadlockDetected, sqlstate.StatementCompletionUnknown, sqlstate.CannotConnectNow:
@@ -436,14 +436,14 @@ func permanent(err error) bool {
 	return true
 }
 
-// Run is a job being worked on, by its handler.
+// Run is a job while its handler works on it.
 type Run struct {
 	// Job is the row as of the last checkpoint.
 	Job *Record
 	r   *Registry
 }
 
-// Payload decodes what to do.
+// Payload decodes the description of the work.
 func (x *Run) Payload(into any) error { return json.Unmarshal(x.Job.Payload, into) }
 
 // Progress decodes the last checkpoint; into stays as it is if there was none.
@@ -454,7 +454,7 @@ func (x *Run) Progress(into any) error {
 	return json.Unmarshal(x.Job.Progress, into)
 }
 
-// Checkpoint stores how much is done. It fails with ErrLost, or with 57014 if the job was cancelled.
+// Checkpoint stores the progress. It fails with ErrLost, or with 57014 if the job was cancelled.
 func (x *Run) Checkpoint(ctx context.Context, fraction float64, progress any) error {
 	p, err := json.Marshal(progress)
 	if err != nil {
@@ -476,7 +476,7 @@ func (x *Run) Checkpoint(ctx context.Context, fraction float64, progress any) er
 	return err
 }
 
-// work calls the handler until the job is finished, or can't be worked on here any longer.
+// work calls the handler until the job has finished, or this node must stop working on it.
 func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -534,10 +534,10 @@ func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, erro
 				rec.Claim = Claim{}
 				return nil
 			})
-			r.o.Host.Log.Info("job: left to a node of a later version", "job", rec.ID, "type", rec.Type, "err", err)
+			r.o.Host.Log.Info("job: it waits for a node of a later version", "job", rec.ID, "type", rec.Type, "err", err)
 			return false, errors.Join(err, cerr)
 		}
-		r.o.Host.Log.Warn("job: trying again", "job", rec.ID, "type", rec.Type, "err", err)
+		r.o.Host.Log.Warn("job: an attempt failed, and will be repeated", "job", rec.ID, "type", rec.Type, "err", err)
 		if err := r.o.Host.Clock.Sleep(ctx, pause); err != nil {
 			return false, err
 		}
@@ -593,10 +593,10 @@ func (r *Registry) keepClaim(ctx, group context.Context, stop context.CancelCaus
 	}
 }
 
-// adopt looks for jobs that nobody works on, and removes old rows.
+// adopt polls for jobs without a claim, and removes old rows.
 func (r *Registry) adopt(ctx context.Context) {
 	for {
-		// Nodes look at different moments.
+		// The nodes poll at different moments.
 		d := r.o.AdoptInterval/2 + time.Duration(r.o.Host.Dice.Int64N(int64(r.o.AdoptInterval)))
 		if r.o.Host.Clock.Sleep(ctx, d) != nil {
 			return

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// Free is what each statement and each session may hold without reserving it. Chosen by us: the statements of pgbench and
-	// TPC-C stay below it.
+	// Free is the memory that each statement and each session may hold without reserving it. Chosen by us: the statements of pgbench
+	// and TPC-C stay below it.
 	Free = 32 << 10
-	// piece is the least that is reserved at once.
+	// piece is the least amount of a reservation.
 	piece = 64 << 10
-	// DefaultLimit bounds an account that has no node above it, as in tests of single rooms.
+	// DefaultLimit bounds an account that has no session above it, as in tests of single packages.
 	DefaultLimit = 256 << 20
 )
 
@@ -34,14 +34,14 @@ func NewNode(limit int64) *Node {
 	return &Node{limit: limit}
 }
 
-// Limit, Used, Most and Refused are what metrics tell: the bound, what is reserved now, the most that ever was, and how
-// many requests were refused.
+// Limit, Used, Most and Refused are for the metrics: the limit, the memory that is reserved now, the most that ever was, and the number of
+// requests that were refused.
 func (n *Node) Limit() int64   { return n.limit }
 func (n *Node) Used() int64    { return n.used.Load() }
 func (n *Node) Most() int64    { return n.most.Load() }
 func (n *Node) Refused() int64 { return n.refused.Load() }
 
-// take reserves b bytes for a session that would hold holds bytes with them (memory.ME1, memory.ME2).
+// take reserves b bytes for a session; holds is what the session would then hold (memory.ME1, memory.ME2).
 func (n *Node) take(b, holds int64) bool {
 	for {
 		used := n.used.Load()
@@ -59,14 +59,14 @@ func (n *Node) take(b, holds int64) bool {
 	}
 }
 
-// Account is what a session or a statement holds. One goroutine uses it at a time. A nil account bounds nothing; the zero
-// value bounds a statement of its own by DefaultLimit.
+// Account counts the memory of a session or a statement. One goroutine uses it at a time. A nil account has no limit; the zero
+// value is the account of a single statement, with DefaultLimit.
 type Account struct {
 	node  *Node    // of a session's account
 	up    *Account // of a statement's account
-	limit int64    // zero: that of those above
+	limit int64    // zero: DefaultLimit
 	used  int64
-	// have is how much may be used without asking: what was reserved above, and what is free.
+	// have is the memory that may be used without another reservation: what was reserved above, and the free part.
 	have int64
 	free int64
 	most int64
@@ -77,7 +77,7 @@ func NewSession(n *Node) *Account {
 	return &Account{node: n, limit: math.MaxInt64 / 4, have: Free, free: Free}
 }
 
-// NewStatement makes the account of one statement of a session; limit zero is what the session may have.
+// NewStatement makes the account of one statement of a session; with limit zero only the session's limit applies.
 func (a *Account) NewStatement(limit int64) *Account {
 	s := &Account{}
 	s.Begin(a, limit)
@@ -92,17 +92,17 @@ func (s *Account) Begin(session *Account, limit int64) {
 	}
 }
 
-// SetLimit changes what the account may hold from now on; zero is what the session may have.
+// SetLimit changes the limit from now on; with zero only the session's limit applies.
 func (s *Account) SetLimit(limit int64) {
 	if s.limit = limit; limit <= 0 {
 		s.limit = math.MaxInt64 / 4
 	}
 }
 
-// Limited is the account of a lone statement with a bound of its own.
+// Limited makes the account of a single statement with a limit.
 func Limited(limit int64) *Account { return &Account{limit: limit} }
 
-// Grow takes b bytes, or fails with 53200 and takes nothing. Negative bytes are given back.
+// Grow adds b bytes to the account, or fails with 53200 and adds nothing. Negative bytes are released.
 func (a *Account) Grow(b int64) error {
 	if a == nil {
 		return nil
@@ -126,7 +126,7 @@ func (a *Account) reserve(b int64) error {
 	return err
 }
 
-// ask reserves what is used beyond what is had; b is the last request, taken back if it fails.
+// ask reserves the used memory that exceeds the reservation; b is the last request, taken back if it fails.
 func (a *Account) ask(b int64) error {
 	limit := a.limit
 	if limit == 0 {
@@ -174,21 +174,21 @@ func (a *Account) root() *Node {
 	return a.node
 }
 
-// refusal is the error of PostgreSQL, with what our operator can do about it.
+// refusal is PostgreSQL's error, with a hint for the operator.
 func refusal(limit, holds, b int64) error {
 	e := sqlstate.New(sqlstate.OutOfMemory, "out of memory").
 		WithDetail("Failed on request of size %d: %d bytes are held already, and the limit is %d bytes.", b, holds, limit)
-	e.Hint = "Let the statement hold less at a time, or raise --max-sql-memory."
+	e.Hint = "Reduce the memory of the statement, or raise --max-sql-memory."
 	return e
 }
 
-// Shrink gives b bytes back.
+// Shrink releases b bytes.
 func (a *Account) Shrink(b int64) {
 	if a == nil || b == 0 {
 		return
 	}
 	a.used -= b
-	// Some is kept, so that a statement that takes and gives in turn asks seldom.
+	// A part is kept, so that a statement that grows and shrinks in turn seldom reserves.
 	if spare := a.have - a.used; spare > 4*piece && spare > a.used/4 {
 		a.giveBack(min(spare-2*piece, a.have-a.free))
 	}
@@ -207,7 +207,7 @@ func (a *Account) giveBack(b int64) {
 	}
 }
 
-// Used is what is taken at present.
+// Used is the memory in use.
 func (a *Account) Used() int64 {
 	if a == nil {
 		return 0
@@ -223,7 +223,7 @@ func (a *Account) Most() int64 {
 	return a.most
 }
 
-// Close gives back everything (memory.ME3). The account may be used again.
+// Close releases all memory of the account (memory.ME3), which may be used again.
 func (a *Account) Close() {
 	if a == nil {
 		return

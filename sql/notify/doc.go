@@ -1,8 +1,8 @@
 // Package notify carries the notifications of NOTIFY to the sessions that LISTEN, on any node.
 //
-// The problem: a session listens on one node, and another session commits a NOTIFY on another. The idea: only a node knows its listeners.
-// The node of the notifying session, its gateway, sends the notification to every live node, and each delivers it to those of its sessions
-// that listen.
+// The problem: a session listens on one node, and a session of another node commits a NOTIFY. The idea: each node keeps a list of its own
+// listeners only. The node of the notifying session, its gateway, sends the notification to every other node, and each delivers it to those of
+// its sessions that listen.
 //
 //	session           Hub of its node                              Hub of another node        session
 //	COMMIT succeeds

@@ -11,7 +11,7 @@ import (
 	"meridian/wire"
 )
 
-// Notification is what a listener is told. Process is that of the session that notified.
+// Notification is the message of a NOTIFY. Process is the process id of the session that notified.
 type Notification struct {
 	Process int32
 	Channel string
@@ -20,32 +20,33 @@ type Notification struct {
 
 func (n *Notification) size() int { return notificationBytes + len(n.Channel) + len(n.Payload) }
 
-// notificationBytes is about what a notification costs besides its text.
+// notificationBytes is roughly the memory of a notification besides its text.
 const notificationBytes = 64
 
-// Options are a Hub's.
+// Options of a Hub.
 type Options struct {
 	Host *host.Host
 	// Peers are the other nodes that are live; nil: there are none.
 	Peers func() []kv.NodeID
-	// Send has another node's Hub receive a message; an error says that it may not have.
+	// Send passes a message to the Hub of another node; after an error it may or may not have arrived.
 	Send func(ctx context.Context, to kv.NodeID, message []byte) error
-	// OutboxBytes bounds what waits for each node, ListenerBytes what waits for each listener. Default 8 MiB: a thousand of the largest.
+	// OutboxBytes bounds the queue for each node, ListenerBytes that for each listener. Default 8 MiB: a thousand notifications of the largest
+	// size.
 	OutboxBytes, ListenerBytes int
-	// RetainFor is how long a node is tried that does not answer (default 30 s).
+	// RetainFor is the time for which notifications are kept for a node that does not answer (default 30 s).
 	RetainFor time.Duration
 }
 
-// ErrFull says that notifications wait for a node that does not take them (notify.NT4).
+// ErrFull says that the queue for a node is full (notify.NT4).
 var ErrFull = errors.New("notify: the queue is full")
 
-// Hub is a node's part: its listeners, and what waits for other nodes.
+// Hub has the listeners of a node, and its queues for other nodes.
 type Hub struct {
 	o Options
-	// run tells this run of the node from others, so that its numbers begin anew.
+	// run is a random number of this start of the node, with which the numbers of its publications begin anew.
 	run int64
 
-	mu        sync.Mutex // guards the fields below; Listener.mu and what a listener's ring and overflow take may be taken after it
+	mu        sync.Mutex // guards the fields below; Listener.mu and the mutexes of a listener's ring and overflow may be taken after it
 	listeners map[topic]map[*Listener]struct{}
 	outboxes  map[kv.NodeID]*outbox
 	heard     map[kv.NodeID]heard
@@ -53,15 +54,15 @@ type Hub struct {
 
 type topic struct{ database, channel string }
 
-// outbox is what waits for a node.
+// outbox is the queue for a node.
 type outbox struct {
 	wait    []publication
 	bytes   int
-	next    uint64 // number of the first that waits
+	next    uint64 // number of the first publication in the queue
 	sending bool
 }
 
-// publication is what one transaction notified.
+// publication has the notifications of one transaction.
 type publication struct {
 	Database      string
 	Notifications []Notification
@@ -75,14 +76,14 @@ func (p *publication) size() int {
 	return n
 }
 
-// message carries publications to another node. First is the number of the first of them.
+// message carries publications to another node. First is the number of the first one.
 type message struct {
 	Run          int64
 	First        uint64
 	Publications []publication
 }
 
-// heard is what a node has had of another.
+// heard says which publications of another node have arrived: all of a run below next.
 type heard struct {
 	run  int64
 	next uint64
@@ -104,7 +105,7 @@ func New(o Options) *Hub {
 		outboxes: map[kv.NodeID]*outbox{}, heard: map[kv.NodeID]heard{}}
 }
 
-// Room fails with ErrFull while what waits for some node is too much (notify.NT4).
+// Room fails with ErrFull while the queue for any node is full (notify.NT4).
 func (h *Hub) Room() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +117,7 @@ func (h *Hub) Room() error {
 	return nil
 }
 
-// Publish tells all listeners of a database what a transaction that has committed notified (notify.NT1).
+// Publish distributes the notifications of a transaction that has committed to the listeners of a database (notify.NT1).
 func (h *Hub) Publish(database string, ns []Notification) {
 	if len(ns) == 0 {
 		return
@@ -147,11 +148,11 @@ func (h *Hub) Publish(database string, ns []Notification) {
 const (
 	retryMin = 50 * time.Millisecond
 	retryMax = time.Second
-	// messageBytes bounds a message, but for one publication that is larger by itself.
+	// messageBytes bounds a message, unless a single publication is larger.
 	messageBytes = 256 << 10
 )
 
-// send sends what waits for a node, until nothing does.
+// send sends the queue for a node, until it is empty.
 func (h *Hub) send(ctx context.Context, to kv.NodeID, b *outbox) {
 	clk := h.o.Host.Clock
 	wait, silent := retryMin, clk.Monotonic()
@@ -200,7 +201,7 @@ func (h *Hub) send(ctx context.Context, to kv.NodeID, b *outbox) {
 	}
 }
 
-// Receive takes another node's message.
+// Receive delivers the publications in another node's message.
 func (h *Hub) Receive(from kv.NodeID, b []byte) error {
 	var m message
 	r := wire.Read(b)
@@ -223,7 +224,7 @@ func (h *Hub) Receive(from kv.NodeID, b []byte) error {
 	return nil
 }
 
-// deliver hands a publication to the listeners of this node. The caller holds h.mu, so that all of them see one order.
+// deliver passes a publication to the listeners of this node. The caller holds h.mu, so that all of them get publications in one order.
 func (h *Hub) deliver(p publication) {
 	for _, n := range p.Notifications {
 		for l := range h.listeners[topic{p.Database, n.Channel}] {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Listener is a session that listens.
+// Listener has the channels and the queue of a session that listens.
 type Listener struct {
 	h        *Hub
 	database string
 	ring     func()
 	overflow func()
-	channels []string // guarded by h.mu; in the order in which they were asked for
+	channels []string // guarded by h.mu; in the order of their LISTEN
 
 	mu    sync.Mutex // guards the fields below; may be taken while h.mu is held
 	queue []Notification
@@ -19,8 +19,8 @@ type Listener struct {
 	full  bool
 }
 
-// NewListener makes a listener that hears nothing yet. ring is called when something is there that has not been taken, overflow once
-// when the listener has not taken it for too long (notify.NT4); neither may wait.
+// NewListener makes a listener without channels. ring is called for each notification that is put into its queue, overflow once when the queue
+// exceeds its bound (notify.NT4); neither may wait.
 func (h *Hub) NewListener(database string, ring, overflow func()) *Listener {
 	return &Listener{h: h, database: database, ring: ring, overflow: overflow}
 }
@@ -42,7 +42,7 @@ func (l *Listener) Listen(channel string) {
 	}
 }
 
-// Unlisten takes a channel away.
+// Unlisten removes a channel.
 func (l *Listener) Unlisten(channel string) {
 	h := l.h
 	h.mu.Lock()
@@ -53,7 +53,7 @@ func (l *Listener) Unlisten(channel string) {
 	}
 }
 
-// UnlistenAll takes all channels away.
+// UnlistenAll removes all channels.
 func (l *Listener) UnlistenAll() {
 	h := l.h
 	h.mu.Lock()
@@ -72,14 +72,14 @@ func (h *Hub) forget(l *Listener, channel string) {
 	}
 }
 
-// Channels are those that it listens on.
+// Channels returns the channels in the order of their LISTEN.
 func (l *Listener) Channels() []string {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	return slices.Clone(l.channels)
 }
 
-// Take returns what is there, and forgets it.
+// Take empties the queue and returns its notifications.
 func (l *Listener) Take() []Notification {
 	l.mu.Lock()
 	defer l.mu.Unlock()

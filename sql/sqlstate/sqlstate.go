@@ -103,7 +103,7 @@ const (
 	AdminShutdown              Code = "57P01"
 	CannotConnectNow           Code = "57P03"
 	IOError                    Code = "58030"
-	// SnapshotTooOld: what a read at that time would see was removed.
+	// SnapshotTooOld: versions that a read at that time would see were removed.
 	SnapshotTooOld    Code = "72000"
 	ProtocolViolation Code = "08P01"
 	ConnectionFailure Code = "08006"
@@ -111,7 +111,7 @@ const (
 	DataCorrupted     Code = "XX001"
 )
 
-// Error is what a client is told. Only Code and Message are always set.
+// Error is an error as a client gets it. Only Code and Message are always set.
 type Error struct {
 	Code       Code
 	Message    string
@@ -123,19 +123,19 @@ type Error struct {
 	Column     string
 	DataType   string
 	Constraint string
-	// Context says where the error came up, such as in which line of COPY's data.
+	// Context says where the error occurred, such as in which line of COPY's data.
 	Context string
-	// TableID is Table's identity, for who knows in which schema it is; zero: unknown.
+	// TableID is Table's identity, from which the session finds its schema; zero: unknown.
 	TableID uint32
-	// Values is the detail for those who may read the table RowOf, because it shows what is in it; zero: there is none.
+	// Values is a detail that shows values of rows; it becomes Detail for roles that may read the table RowOf. Zero: there is none.
 	RowOf  uint32
 	Values string
 	Cause  error
-	// Routine is the field of that name, for the few errors by which clients know what to do.
+	// Routine is the field of that name, for the few errors that clients recognise by it.
 	Routine string
 }
 
-// CachedPlan says that a prepared statement has other columns than it had. Drivers prepare it anew when they see the routine's name.
+// CachedPlan says that the columns of a prepared statement have changed. Drivers prepare it again when they see the routine's name.
 func CachedPlan() *Error {
 	return &Error{Code: FeatureNotSupported, Message: "cached plan must not change result type", Routine: "RevalidateCachedQuery"}
 }
@@ -166,7 +166,7 @@ func (e *Error) At(pos int) *Error {
 	return e
 }
 
-// NearlyFull is what a client hears whose write a nearly full disk does not take.
+// NearlyFull is the error of a write that is refused because a disk is nearly full.
 func NearlyFull(reason string, cause error) *Error {
 	return &Error{Code: DiskFull, Message: "disk full", Detail: reason,
 		Hint: "Free space with TRUNCATE, DROP TABLE or DELETE, which takes effect within a minute or two, or add some to the node's disk.", Cause: cause}
@@ -178,7 +178,7 @@ func Is(err error, c Code) bool {
 	return errors.As(err, &e) && e.Code == c
 }
 
-// TooDeep is the error for what nests deeper than the stack of a statement may grow.
+// TooDeep is the error for nesting that would exceed the stack of a statement.
 func TooDeep() *Error {
 	return New(StatementTooComplex, "stack depth limit exceeded").
 		WithHint("Simplify the statement: its expressions, queries or values are nested too deeply.")

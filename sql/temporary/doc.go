@@ -44,6 +44,6 @@
 //
 // # What it does not do
 //
-// It knows nothing of descriptors: sql/catalog/lease's Local has them, and the session keeps both in step. There are no locks, since
-// there is nobody to wait for, and nothing goes to disk.
+// It has no descriptors: those are in Local of sql/catalog/lease, and the session keeps both consistent. There are no locks, since
+// no other session reads the rows, and nothing is written to disk.
 package temporary

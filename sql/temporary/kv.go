@@ -9,7 +9,7 @@ import (
 	"meridian/txn"
 )
 
-// KV is a transaction whose temporary tables are in a Store (temporary.TT4): what txn.Txn is to sql/exec otherwise.
+// KV is a transaction whose temporary tables are in a Store (temporary.TT4). sql/exec uses it in place of a txn.Txn.
 type KV struct {
 	*txn.Txn
 	Store *Store
@@ -41,7 +41,7 @@ func (t *KV) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
 	return t.many(ks, func(ks []keys.Key) ([][]byte, error) { return t.Txn.CheckMany(ctx, ks) })
 }
 
-// many reads keys from the store, and those that are not its own by ask. Keys of one batch are of one table.
+// many reads the keys of a batch, which are of one table: from the store if that table is temporary, and otherwise by ask.
 func (t *KV) many(ks []keys.Key, ask func([]keys.Key) ([][]byte, error)) ([][]byte, error) {
 	if len(ks) == 0 || !local(ks[0]) {
 		return ask(ks)
@@ -93,7 +93,7 @@ func (t *KV) Write(ctx context.Context, b *txn.WriteBatch) error {
 	return t.Txn.Write(ctx, rest)
 }
 
-// CommitBatch is txn.Txn.CommitBatch. The store goes along with the outcome later, by Commit or Rollback.
+// CommitBatch is txn.Txn.CommitBatch. The store gets the outcome later, by Commit or Rollback.
 func (t *KV) CommitBatch(ctx context.Context, b *txn.WriteBatch) error {
 	rest, err := t.write(b)
 	if err != nil {

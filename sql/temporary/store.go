@@ -13,10 +13,10 @@ import (
 	"meridian/txn"
 )
 
-// degree is the tree's: nodes of up to 63 pointers, half a kilobyte, of which a write copies two or three. Chosen by us.
+// degree is the degree of the tree: a node has up to 63 pointers, half a kilobyte, and a write copies two or three nodes. Chosen by us.
 const degree = 32
 
-// rowOverhead is about what the map needs for an entry besides its key and value.
+// rowOverhead is roughly the memory of an entry besides its key and value.
 const rowOverhead = 96
 
 // entry is a key and its value; neither ever changes.
@@ -34,15 +34,15 @@ type Mark struct {
 	size, held int64
 }
 
-// Store is the rows of one session's temporary tables. One goroutine uses it at a time.
+// Store has the rows of one session's temporary tables. One goroutine uses it at a time.
 type Store struct {
 	account *memory.Account
-	// begin is the state that a rollback returns to. seen is what is read; now is the newest. They are the same tree until
-	// something is written.
+	// begin is the state to which a rollback returns, seen the state that statements read, now the newest one. They are the same tree until
+	// the first write.
 	begin     Mark
 	seen, now *tree
-	// size is what the entries of now occupy, and held what the account holds: those that were deleted or replaced in the
-	// transaction too (temporary.TT3).
+	// size is the memory of the entries of now. held is the memory that the account has for the store: also for entries that were deleted or replaced
+	// in the transaction (temporary.TT3).
 	size, held int64
 }
 
@@ -52,10 +52,10 @@ func New(a *memory.Account) *Store {
 	return &Store{account: a, seen: t, now: t, begin: Mark{tree: t}}
 }
 
-// Size is about what the rows occupy.
+// Size is roughly the memory of the rows.
 func (s *Store) Size() int64 { return s.size }
 
-// Close gives back all memory.
+// Close releases all memory.
 func (s *Store) Close() {
 	s.account.Shrink(s.held)
 	t := btree.NewG(degree, less)
@@ -78,7 +78,7 @@ func (s *Store) RollbackTo(m Mark) {
 	s.Step()
 }
 
-// Commit makes the present state the one that later rollbacks return to.
+// Commit makes the present state the one to which later rollbacks return.
 func (s *Store) Commit() {
 	s.account.Shrink(s.held - s.size)
 	s.held = s.size
@@ -100,7 +100,7 @@ func (s *Store) Get(k keys.Key) []byte {
 func (s *Store) Scan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.Span) {
 	lo, hi := &entry{key: o.Span.Start}, &entry{key: o.Span.Stop()}
 	size := int64(0)
-	var next []byte // where the scan stopped: the first key that is not in rows
+	var next []byte // the first key that is not in rows, at which the scan stopped
 	full := func() bool {
 		return o.MaxRows > 0 && int64(len(rows)) >= o.MaxRows || o.TargetBytes > 0 && size >= o.TargetBytes
 	}
@@ -135,10 +135,11 @@ func (s *Store) Scan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.Span) 
 	return rows, resume
 }
 
-// countedRows is how many entries Count looks at. Chosen by us: as many as are counted in a small part of a millisecond.
+// countedRows bounds the entries that Count counts. Chosen by us: so many take a small part of a millisecond.
 const countedRows = 10_000
 
-// Count estimates the entries of a span: exactly if there are few of them, and otherwise by their size, as if all rows were theirs.
+// Count estimates the number of entries in a span. It is exact if there are few; otherwise it is the number of entries that the whole store would
+// have if all were as large as those that were counted.
 func (s *Store) Count(span keys.Span) int64 {
 	n, size := int64(0), int64(0)
 	s.seen.AscendRange(&entry{key: span.Start}, &entry{key: span.Stop()}, func(e *entry) bool {
@@ -166,7 +167,7 @@ func (s *Store) Write(b *txn.WriteBatch) error {
 	return nil
 }
 
-// writer carries out one batch; done is what takes it back.
+// writer carries out one batch; done has the entries by which undo takes it back.
 type writer struct {
 	s          *Store
 	size, held int64
@@ -218,7 +219,7 @@ func (w *writer) write(x *txn.Write) error {
 	return errors.New("temporary: this kind of write is not known")
 }
 
-// same compares values, of which nil is none.
+// same compares two values; nil is no value.
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 func (w *writer) newest(k keys.Key) []byte {
@@ -229,7 +230,7 @@ func (w *writer) newest(k keys.Key) []byte {
 }
 
 func (w *writer) put(k keys.Key, v []byte) error {
-	// One piece of memory of its own: a batch shares larger ones, which must not live as long as a row.
+	// The entry gets memory of its own: those of a batch share larger pieces, which must not live as long as a row.
 	mem := make([]byte, len(k)+len(v))
 	copy(mem, k)
 	copy(mem[len(k):], v)
@@ -254,10 +255,10 @@ func (w *writer) remove(k keys.Key) {
 	}
 }
 
-// Setting is the session's setting that bounds what its temporary tables may hold.
+// Setting is the session's setting that bounds the memory of its temporary tables.
 const Setting = "temporary_memory_limit"
 
-// refused is the error of a store that may not grow.
+// refused adds a hint to the error of a write for which there is no memory.
 func refused(err error) error {
 	var e *sqlstate.Error
 	if !errors.As(err, &e) {
