@@ -8,7 +8,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// aggregate binds an aggregate call; what stands for it outside the grouping is its output column.
+// aggregate binds an aggregate call, and returns its output column, which replaces the call above the grouping.
 func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scalar.Expr {
 	if c.inAgg {
 		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
@@ -89,7 +89,7 @@ func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar
 	return f
 }
 
-// nullsFirst resolves where NULLs go: last when ascending, first when descending, unless said otherwise.
+// nullsFirst reports whether NULLs sort first: by default they are last in ascending order, and first in descending order.
 func nullsFirst(o *tree.Order) bool {
 	switch o.NullsOrder {
 	case tree.NullsFirst:
@@ -100,7 +100,7 @@ func nullsFirst(o *tree.Order) bool {
 	return o.Direction == tree.Descending
 }
 
-// aggOwner is the level that an aggregate belongs to: the innermost one whose columns it reads, or its own if it reads
+// aggOwner is the level to which an aggregate belongs: the innermost one whose columns it reads, or its own if it reads
 // none.
 func aggOwner(s *scope, f *scalar.AggFunc) *level {
 	own := s.level

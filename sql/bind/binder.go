@@ -15,8 +15,8 @@ import (
 	"meridian/sql/types"
 )
 
-// PostgreSQL's limits on the columns of a row and the arguments of a function. Comparisons of each entry of a list with each
-// other rely on them, and the protocol counts columns in 16 bits.
+// PostgreSQL's limits on the columns of a row and the arguments of a function. Code that compares each entry of a list with each
+// other relies on them, and the protocol counts columns in 16 bits.
 const (
 	maxTargets = 1664
 	maxArgs    = 100
@@ -34,15 +34,15 @@ type Binder struct {
 	ParamTypes []*types.T
 	// Location is the session's time zone.
 	Location *time.Location
-	// Names, if set, finds the objects that literals of regclass and its kin name, so that one that names nothing is an error of the
-	// statement's and not of its first row.
+	// Names, if set, finds the objects that literals of regclass and similar types name, so that an unknown name is an error before the
+	// first row.
 	Names types.Names
 	// Adding makes columns that are being added visible, for the validation of constraints.
 	Adding bool
-	// Refreshing lets a materialized view be written, to REFRESH MATERIALIZED VIEW.
+	// Refreshing allows writes to a materialized view, for REFRESH MATERIALIZED VIEW.
 	Refreshing bool
-	// Room, if set, is charged for the memory that a bound statement occupies. It fails when that is too much, and when the
-	// statement was cancelled. Nil allows everything.
+	// Room, if set, accounts for the memory of a bound statement. It fails when that is too much, and when the
+	// statement was cancelled. Nil sets no limit.
 	Room func(bytes int64) error
 
 	// stash caches the syntax trees of stored expressions and views by their text.
@@ -71,9 +71,9 @@ type builder struct {
 	lockables *lockList
 	// top is the WITH clause of the whole statement, the only one that may change data.
 	top *tree.With
-	// text collects what the stored text of a view is made of, if the query that is bound now is that of a new view.
+	// text collects what the stored text needs, if the query that is bound now is that of a new view.
 	text *viewText
-	// rowFields are the columns behind row values that set-returning functions made, for (row).field.
+	// rowFields has the columns of the row values that set-returning functions yield, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
 }
 
@@ -111,7 +111,7 @@ func (b *Binder) newBuilder(ctx context.Context, stmt *parse.Statement) *builder
 			t := types.Unknown
 			if i < len(b.ParamTypes) && b.ParamTypes[i] != nil {
 				if t = b.ParamTypes[i]; t.IsEnum() {
-					// As it is now.
+					// The type as it is now.
 					if now := bd.typeByID(t.OID()); now != nil {
 						t = now
 					}
@@ -129,8 +129,8 @@ func (b *Binder) Bind(ctx context.Context, stmt *parse.Statement) (s Statement, 
 	return b.newBuilder(ctx, stmt).statement()
 }
 
-// AsOf binds only what a query's outermost FROM says of AS OF SYSTEM TIME; nil if it says nothing. It looks at no
-// relation, so that it works for those that are no longer there.
+// AsOf binds only the AS OF SYSTEM TIME of a query's outermost FROM; nil if it has none. It looks up no relation, so that it
+// works for relations that no longer exist.
 func (b *Binder) AsOf(ctx context.Context, stmt *parse.Statement) (e scalar.Expr, err error) {
 	defer guard(&err)
 	n, ok := stmt.Node.(tree.Statement)
@@ -193,7 +193,7 @@ func (b *builder) query(n tree.Statement) *Query {
 	return b.finish(q)
 }
 
-// finish completes a query with what was found out on the way.
+// finish completes a query with the findings of its binding.
 func (b *builder) finish(q *opt.Query) *Query {
 	res := &Query{Query: q, AsOf: b.asOf, Access: b.access, Writes: b.writes, Locks: b.locks, Locking: b.locking}
 	b.meta.Depends = b.depends

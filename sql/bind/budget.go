@@ -6,18 +6,18 @@ import "meridian/sql/sqlstate"
 const maxDepth = 2500
 
 const (
-	// nodeBytes is what a bound expression occupies, with its share of the lists that it is in, and columnBytes a column of a
-	// relation in FROM: estimates of ours.
+	// nodeBytes is the memory of a bound expression, with its share of the lists that it is in, and columnBytes that of a column of a
+	// relation in FROM. Both are estimates.
 	nodeBytes   = 192
 	columnBytes = 256
-	// chargeSteps and chargeBytes are how much is bound before room is called.
+	// room is called after chargeSteps charges or chargeBytes bytes.
 	chargeSteps = 256
 	chargeBytes = 64 << 10
 )
 
-// budget bounds one statement while it is bound: how deeply its expressions and queries nest, and how much memory the bound tree occupies.
-// A short text can make a large tree: a view of views reads a relation a million times. So memory is taken from room in steps, and room's
-// error, that there is no more or that the statement was cancelled, ends the binding. Errors are raised.
+// budget bounds one statement while it is bound: the nesting of its expressions and queries, and the memory of the bound tree.
+// A short text can make a large tree: a view of views may read a relation a million times. So memory is reserved by room in steps, and room's
+// error, because there is no more memory or because the statement was cancelled, ends the binding. Errors are raised.
 type budget struct {
 	room  func(bytes int64) error // Binder.Room
 	depth int
@@ -25,7 +25,7 @@ type budget struct {
 	steps int   // charges since the last call of room
 }
 
-// enter begins an expression or a query inside of the one that is bound now; leave ends it.
+// enter begins an expression or a query within the one that is bound now; leave ends it.
 func (g *budget) enter() {
 	if g.depth++; g.depth > maxDepth {
 		raise(sqlstate.TooDeep())

@@ -4,9 +4,8 @@ import (
 	"meridian/sql/catalog"
 )
 
-// Descriptor makes the table that CREATE TABLE describes. oid gives identities to indexes and constraints, for
-// pg_class and pg_constraint. Left to the caller: sequences of serial columns (OwnsSequence), and the ReferencedBy of
-// other tables.
+// Descriptor makes the descriptor of the table. oid gives identities to indexes and constraints, for pg_class and
+// pg_constraint. The caller adds the sequences of serial columns (OwnsSequence), and the ReferencedBy of other tables.
 func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, oid func() catalog.ID) *catalog.Table {
 	t := &catalog.Table{ID: id, Version: 1, Name: c.Name.Name, Database: database, Schema: schema, Kind: catalog.KindTable, Owner: owner,
 		Locality: c.Locality, Protocol: c.Protocol, ImplicitPrimary: c.ImplicitPrimary, NextColumn: 1, NextIndex: 1, NextConstr: 1}
@@ -43,7 +42,7 @@ func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, 
 	return t
 }
 
-// Descriptor makes the view that CREATE VIEW describes.
+// Descriptor makes the descriptor of the view.
 func (v *CreateView) Descriptor(id, database, schema catalog.ID, owner string) *catalog.Table {
 	t := &catalog.Table{ID: id, Version: 1, Name: v.Name.Name, Database: database, Schema: schema, Kind: catalog.KindView, Owner: owner,
 		View: v.Query, DependsOn: v.DependsOn, NextColumn: 1}

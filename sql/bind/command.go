@@ -24,7 +24,7 @@ func (b *builder) queryOf(out *output, tag string) *opt.Query {
 	return q
 }
 
-// sub binds a text of our own making as a query, with the given parameter types.
+// sub binds a generated text as a query, with the given parameter types.
 func (b *builder) sub(sql string, params []*types.T) *Query {
 	stmt, err := parse.ParseOne(sql)
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *builder) named(n Name) *catalog.Table {
 	return t
 }
 
-// command binds the commands that package parse made and that name relations.
+// command binds the commands of package parse that name relations.
 func (b *builder) command(n any) Statement {
 	switch n := n.(type) {
 	case *parse.Show:
@@ -102,7 +102,7 @@ func (b *builder) command(n any) Statement {
 	return nil
 }
 
-// analyzed are the tables of ANALYZE and VACUUM, whose columns have to be there if they are named.
+// analyzed finds the tables of ANALYZE and VACUUM; columns that the statement names must exist.
 func (b *builder) analyzed(names []Name, columns [][]string) (tables []*catalog.Table) {
 	for i, name := range names {
 		t := b.named(name)
@@ -205,7 +205,7 @@ func (b *builder) grant(n *parse.Grant) Statement {
 	return g
 }
 
-// plural is a kind of object in the plural.
+// plural is the plural of a kind of object.
 func plural(kind string) string {
 	if strings.HasPrefix(kind, "all ") {
 		return kind
@@ -408,8 +408,8 @@ func (b *builder) show(n *parse.Show) Statement {
 	return s
 }
 
-// LocksTables reports whether a statement is going to have the tables that it names for itself, and whether it waits for others
-// that have.
+// LocksTables reports whether a statement is going to lock the tables that it names exclusively, and whether it waits for other
+// locks.
 func LocksTables(stmt *parse.Statement) (bool, kv.WaitPolicy) {
 	switch n := stmt.Node.(type) {
 	case *tree.AlterTable, *tree.CreateIndex, *tree.DropIndex, *tree.DropTable, *parse.Truncate:

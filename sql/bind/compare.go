@@ -229,7 +229,7 @@ func (b *builder) inList(arg scalar.Expr, items []scalar.Expr, negate bool, at a
 		all, _ := b.common("IN", append([]scalar.Expr{arg}, items...), at)
 		return &scalar.In{Arg: all[0], List: all[1:], Negate: negate}
 	}
-	// Keep the left side as it is if every item can meet it there: then an index can serve.
+	// The left side stays without a cast if every item can be cast to its type: then an index on it can be used.
 	direct, uniform := true, true
 	rts := make([]*types.T, len(items))
 	var first *types.T

@@ -8,8 +8,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// databaseOption accepts the options of CREATE DATABASE that say what every database is, and refuses others. STRATEGY, by which PostgreSQL
-// copies the template's files, and COLLATION_VERSION have nothing to be about.
+// databaseOption accepts the options of CREATE DATABASE that are true of every database, and refuses others. STRATEGY, which selects how
+// PostgreSQL copies the template's files, and COLLATION_VERSION have no meaning here.
 func (b *builder) databaseOption(o parse.StorageOption) {
 	value := strings.ToLower(o.Value)
 	refuse := func(format, hint string, args ...any) {
@@ -93,7 +93,7 @@ func truth(value string, def bool) bool {
 	return false
 }
 
-// alterDatabase binds PostgreSQL's options of ALTER DATABASE, of which none changes anything.
+// alterDatabase binds PostgreSQL's options of ALTER DATABASE, none of which changes anything.
 func (b *builder) alterDatabase(n *parse.AlterDatabase) Statement {
 	db, err := b.View.Database(b.ctx, n.Name)
 	check(err)

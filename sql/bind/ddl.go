@@ -156,7 +156,7 @@ func (b *builder) database(name string) string {
 	return name
 }
 
-// newRelation is newName for a relation that may be temporary: because the statement says so, or because of the schema's name.
+// newRelation is newName for a relation that may be temporary, by the statement's TEMPORARY or by the schema's name.
 func (b *builder) newRelation(database, schema, name string, temporary bool) (Name, bool) {
 	own := schema == catalog.TemporarySchema
 	if strings.HasPrefix(schema, catalog.TemporarySchema+"_") {
@@ -177,7 +177,7 @@ func (b *builder) newRelation(database, schema, name string, temporary bool) (Na
 	return Name{Database: b.database(database), Schema: catalog.TemporarySchema, Name: name}, true
 }
 
-// newName is where an object to be created goes.
+// newName is the full name of an object to be created.
 func (b *builder) newName(database, schema, name string) Name {
 	b.withinDatabase(database, schema, name)
 	n := Name{Database: b.database(database), Schema: schema, Name: name}
@@ -352,7 +352,7 @@ func (b *builder) existingColumn(t *catalog.Table, n tree.Name) *catalog.Column 
 	return c
 }
 
-// pickName chooses a free name from parts and a suffix, as PostgreSQL does for what the user left unnamed.
+// pickName chooses a free name from parts and a suffix, as PostgreSQL does for objects that the user did not name.
 func pickName(taken func(string) bool, suffix string, parts ...string) string {
 	base := strings.Join(parts, "_")
 	for i := 0; ; i++ {
@@ -421,7 +421,7 @@ func constText(e tree.Expr) string {
 	return tree.AsString(e)
 }
 
-// constraintExpr binds a stored condition over a table's columns and returns its text and what it reads.
+// constraintExpr binds a stored condition over a table's columns, and returns its text and the columns that it reads.
 func (b *builder) constraintExpr(e tree.Expr, t *catalog.Table, clause string) (string, []string) {
 	ids, sc := b.newRow(t, t.Name)
 	c := &exprContext{scope: sc, clause: clause, noSubquery: true}

@@ -63,7 +63,8 @@ func (b *builder) alterTable(n *tree.AlterTable) Statement {
 	return a
 }
 
-// Passes of ALTER TABLE: what is dropped goes first, then types change, all by rows as they were; the rest sees the new types.
+// Passes of ALTER TABLE: first the drops, then the changes of types, whose expressions read the rows as they were; the other actions see the new
+// types.
 const (
 	passDrop = iota
 	passType
@@ -84,7 +85,7 @@ func alterPass(cmd tree.AlterTableCmd) int {
 	return passRest
 }
 
-// alterType binds ALTER COLUMN TYPE; retyped are the columns that have got another one.
+// alterType binds ALTER COLUMN TYPE; retyped has the columns whose type the statement has already changed.
 func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table, retyped map[string]*types.T) *AlterColumnType {
 	col := b.existingColumn(t, n.Column)
 	to := b.typeRef(n.ToType)
@@ -138,7 +139,7 @@ func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table,
 	return act
 }
 
-// flush turns what a definition step gathered into actions.
+// flush turns the columns and constraints that a definition step gathered into actions.
 func (d *tableDef) flush(a *AlterTable, ifNotExists bool) {
 	for _, f := range d.later {
 		f()

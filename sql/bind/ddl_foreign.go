@@ -64,7 +64,7 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 	if ref != nil {
 		refName = ref.Name
 	}
-	// The keys that the reference may mean.
+	// The keys to which the reference may be.
 	var keys [][]string
 	refType := func(name string) *types.T {
 		if ref == nil || c.RefSelf && d.has(name) {

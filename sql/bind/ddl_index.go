@@ -103,7 +103,7 @@ func (b *builder) createIndex(n *tree.CreateIndex) Statement {
 		case len(n.Columns) > 1:
 			b.fail(sqlstate.FeatureNotSupported, nil, "access method \"hash\" does not support multicolumn indexes")
 		}
-		ci.Notices = append(ci.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "the index is an ordered one", Hint: "It does what a hash index does, and more."})
+		ci.Notices = append(ci.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "the index is an ordered one", Hint: "It serves every query that a hash index serves."})
 	}
 	if n.Invisibility != (tree.IndexInvisibility{}) {
 		b.fail(sqlstate.FeatureNotSupported, nil, "invisible indexes are not supported")
@@ -164,7 +164,7 @@ func (b *builder) indexRef(n *tree.TableIndexName) *IndexRef {
 	return b.namedIndex(b.database(string(n.Table.CatalogName)), string(n.Table.SchemaName), name)
 }
 
-// namedIndex is findIndex for a name in a user's text, whose schema the current role has to be able to use.
+// namedIndex is findIndex for a name in a user's text; the current role needs the right to use its schema.
 func (b *builder) namedIndex(database, schema, name string) *IndexRef {
 	b.withinDatabase(database, schema, name)
 	if schema != "" {

@@ -36,11 +36,11 @@ type sequenceOwner struct {
 	column  string
 	none    bool
 	restart *int64
-	late    error // that of an option which is looked at after RESTART
+	late    error // of an option that is checked after RESTART
 }
 
-// sequenceOptions applies options to a definition and fills in what is not given. The bounds of a RESTART are checked when it
-// is known where the sequence stands.
+// sequenceOptions applies options to a definition and fills in the defaults. The bounds of a RESTART are checked later, when the sequence's
+// value is known.
 func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence, create bool) sequenceOwner {
 	var o sequenceOwner
 	given := map[string]*tree.SequenceOption{}
@@ -158,7 +158,7 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 	return o
 }
 
-// RetypeSequence gives a sequence another type. Bounds that were the type's follow it.
+// RetypeSequence gives a sequence another type. Bounds that were those of the old type become those of the new one.
 func RetypeSequence(d *catalog.Sequence, t *types.T) {
 	lo, hi := intRange(d.Type)
 	newLo, newHi := intRange(t)
@@ -171,7 +171,7 @@ func RetypeSequence(d *catalog.Sequence, t *types.T) {
 	d.Type = t
 }
 
-// CheckRestart refuses a number with which a sequence can't go on.
+// CheckRestart refuses a number outside of a sequence's bounds.
 func CheckRestart(d *catalog.Sequence, v int64) error {
 	switch {
 	case v < d.Min:

@@ -17,14 +17,14 @@ import (
 // maxColumns bounds the columns of a table.
 const maxColumns = 1600
 
-// tableDef is a table definition under construction: draft is the table as later parts of the definition see it.
+// tableDef is a table definition under construction; later parts of the definition see the table in draft.
 type tableDef struct {
 	b     *builder
 	name  Name
 	draft *catalog.Table
-	// existing is the table that ALTER TABLE adds to; nil for CREATE TABLE.
+	// existing is the table to which ALTER TABLE adds; nil for CREATE TABLE.
 	existing *catalog.Table
-	// temporary: foreign keys are among temporary tables, and among others.
+	// temporary: the table is temporary; a foreign key is between two temporary tables, or between two others.
 	temporary   bool
 	columns     []ColumnDef
 	constraints []ConstraintDef
@@ -73,7 +73,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 		if !n.IfNotExists {
 			b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", d.name.Name)
 		}
-		// Nothing of the definition matters then.
+		// The definition is not checked then.
 		ct.Notices = []Notice{{Severity: "NOTICE", Code: string(sqlstate.DuplicateTable), Message: "relation \"" + d.name.Name + "\" already exists, skipping"}}
 		ct.Exists, ct.AsQuery = true, n.As()
 		return ct
@@ -90,7 +90,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 		b.fail(sqlstate.InvalidTableDefinition, nil, "only temporary relations may be created in temporary schemas")
 	}
 	if n.Persistence == tree.PersistenceUnlogged {
-		ct.Notices = append(ct.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "UNLOGGED has no effect", Hint: "All tables are as durable as others."})
+		ct.Notices = append(ct.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "UNLOGGED has no effect", Hint: "All tables are logged."})
 	}
 	for _, p := range n.StorageParams {
 		if strings.EqualFold(p.Key, "commit_protocol") {
@@ -317,7 +317,7 @@ func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
 	}
 	assigned := b.assign(x, col, e)
 	if from.Kind != types.KindUnknown {
-		// The stored text is the one that was written; the cast to the column's type is made when it is used.
+		// The stored text has no cast to the column's type, which is made when the default is used.
 		return scalar.FormatStored(x)
 	}
 	if bare := col.Type.Bare(); !bare.Equal(col.Type) {
@@ -326,8 +326,8 @@ func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
 	return scalar.FormatStored(assigned)
 }
 
-// numbered makes the name of a relation its number, so that a stored expression means the same one after it is renamed or moved,
-// and depends on it.
+// numbered replaces the name of a relation by its number, so that a stored expression depends on the relation, and means the same one after it
+// was renamed or moved.
 func numbered(e scalar.Expr) scalar.Expr {
 	if k, ok := e.(*scalar.Const); ok && k.T.Kind == types.KindRegClass && !k.Value.IsNull() {
 		return &scalar.Const{Value: types.NewReg(uint32(k.Value.Int()), ""), T: types.RegClass}
@@ -409,7 +409,7 @@ func (d *tableDef) constraint(c ConstraintDef) {
 	d.constraints = append(d.constraints, c)
 }
 
-// deferral is what the statement says of its next constraint of a kind.
+// deferral is the DEFERRABLE clause of the statement's next constraint of a kind.
 func (b *builder) deferral(k parse.ConstraintKind) parse.Deferral {
 	n := b.deferrals[k]
 	b.deferrals[k]++
@@ -451,7 +451,7 @@ func (d *tableDef) check(name string, e tree.Expr, column string, notValid bool)
 	c := ConstraintDef{Kind: Check, Name: name, NotValid: notValid}
 	c.Expr, c.ExprColumns = d.b.constraintExpr(e, d.draft, "check constraints")
 	if column != "" && len(c.ExprColumns) != 1 {
-		// A column's check is named after the column whatever it reads.
+		// A column's check is named after the column, whichever columns it reads.
 		saved := c.ExprColumns
 		c.ExprColumns = []string{column}
 		d.constraint(c)

@@ -9,8 +9,8 @@ import (
 	"meridian/sql/types"
 )
 
-// userType finds a type that CREATE TYPE made; nil if there is none. The statement depends on it. A stored expression may name a
-// type of its table's schema.
+// userType finds a type that CREATE TYPE has made; nil if there is none. The statement depends on it. A stored expression may name a
+// type in its table's schema.
 func (b *builder) userType(schema, name string) *catalog.Type {
 	v, ok := b.View.(catalog.TypeView)
 	if !ok {
@@ -31,7 +31,7 @@ func (b *builder) userType(schema, name string) *catalog.Type {
 	return t
 }
 
-// enumType is a type by its name, or that of its arrays; nil if there is none.
+// enumType finds an enum, or the type of its arrays, by name; nil if there is none.
 func (b *builder) enumType(schema, name string) *types.T {
 	if t := b.userType(schema, name); t != nil {
 		return types.EnumOf(&t.Enum)
@@ -69,7 +69,7 @@ func objectName(n *tree.UnresolvedObjectName) (schema, name string) {
 	return schema, name
 }
 
-// maxLabel is the longest label of an enum, as PostgreSQL's.
+// maxLabel bounds the label of an enum, as in PostgreSQL.
 const maxLabel = 63
 
 func (b *builder) label(v tree.EnumValue) string {
@@ -103,7 +103,7 @@ func (b *builder) existingType(n *tree.UnresolvedObjectName) *catalog.Type {
 	return b.typeNamed(Name{Schema: schema, Name: name})
 }
 
-// typeNamed is a type that a statement is about.
+// typeNamed finds the type that a statement names.
 func (b *builder) typeNamed(n Name) *catalog.Type {
 	if t := b.userType(n.Schema, n.Name); t != nil {
 		return t
@@ -181,8 +181,8 @@ func (b *builder) dropType(n *tree.DropType) Statement {
 	return d
 }
 
-// enumFunction is enum_first, enum_last or enum_range, which look at the type of their arguments more than at their values; nil if the
-// arguments are of another kind.
+// enumFunction binds enum_first, enum_last and enum_range, whose result depends on the type of their arguments more than on the values; nil if the
+// arguments are not enums.
 func (b *builder) enumFunction(name string, args []scalar.Expr) scalar.Expr {
 	if len(args) == 0 || len(args) > 2 || len(args) == 2 && name != "enum_range" {
 		return nil

@@ -58,18 +58,18 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 	return v
 }
 
-// viewText is the text of a view's query, which is stored.
+// viewText is the stored text of a view's query.
 func (b *builder) viewText(sel *tree.Select) string {
 	text, err := b.text.write(sel, b.qualified)
 	check(err)
 	return text
 }
 
-// createMaterialized is CREATE TABLE AS that remembers its query.
+// createMaterialized binds CREATE MATERIALIZED VIEW: a CREATE TABLE AS that keeps its query.
 func (b *builder) createMaterialized(n *tree.CreateView) Statement {
 	if !n.WithData {
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "materialized views WITH NO DATA are not supported").
-			WithHint("Create the view with its data; REFRESH MATERIALIZED VIEW replaces them."))
+			WithHint("Create the view with its data; REFRESH MATERIALIZED VIEW replaces the data."))
 	}
 	b.text = newViewText()
 	table := &tree.CreateTable{Table: n.Name, IfNotExists: n.IfNotExists, AsSource: n.AsSource}
@@ -91,8 +91,8 @@ func (b *builder) createMaterialized(n *tree.CreateView) Statement {
 	return ct
 }
 
-// refreshView finds the view. CONCURRENTLY changes nothing but what the view must have: readers see the rows of before until
-// the statement's transaction commits in either form.
+// refreshView finds the view. CONCURRENTLY only requires a unique index: in either form readers see the earlier rows until the statement's
+// transaction commits.
 func (b *builder) refreshView(n *tree.RefreshMaterializedView) Statement {
 	t := b.alterTarget(n.Name, false)
 	if !t.Materialized {

@@ -10,17 +10,17 @@
 //
 // A builder binds one statement. It is made of parts that are types of their own, each with its tests:
 //
-//	budget     how deeply the statement nests, and the memory of the bound tree          budget.go
-//	source     the text that is bound now: positions in it, and whose rights count       source.go
+//	budget     the nesting of the statement, and the memory of the bound tree            budget.go
+//	source     the text that is bound now: positions in it, and the role of its rights   source.go
 //	names      objects of the catalogue by their names                                   lookup.go
 //	findings   dependencies, rights, writes, locks, AS OF SYSTEM TIME                    findings.go
 //	level      what one SELECT's expressions contain that runs elsewhere: aggregates,
 //	           window functions, set-returning calls; columns of enclosing queries       level.go
-//	viewText   the text of a view, written from what its names and literals mean         view_text.go
+//	viewText   the text of a view, written with the meaning of its names and literals    view_text.go
 //
-// The rest stays one, and in this package, because it is one recursion: expressions have subqueries, queries have expressions and names, a name
-// may be a view, which is a query again, and definitions have expressions of all kinds. All of it passes scopes on, gives types to the same
-// parameters and raises errors at positions of the same text. Files divide it by clause and by statement.
+// The rest is one part, and in this package, because it is one recursion: expressions have subqueries, queries have expressions and names, a name
+// may be a view, which is a query again, and definitions have expressions of all kinds. All functions of the recursion pass scopes on, give types to
+// the same parameters and raise errors at positions of the same text. Files divide it by clause and by statement.
 //
 // # Names
 //
@@ -53,10 +53,10 @@
 //
 // # Changes
 //
-// INSERT's input has one column for each column of the table that gets a value: defaults and generated columns are
-// already in it, for columns still being added by a schema change too (WriteOnly). A VALUES list becomes rows of
-// finished expressions, so a one-row insert is one Values node. CHECK constraints and RETURNING see the row under the
-// identities New. UPSERT is a blind write if the statement gives every column, else ON CONFLICT on the primary key.
+// INSERT's input has one column for each column of the table that gets a value. It includes defaults and generated columns,
+// also those of columns that a schema change is adding (WriteOnly). A VALUES list becomes rows of
+// complete expressions, so a one-row insert is one Values node. CHECK constraints and RETURNING see the row under the
+// identities New. UPSERT is a blind write if the statement gives every column, otherwise ON CONFLICT on the primary key.
 //
 // # Stored text
 //
@@ -66,10 +66,10 @@
 //
 // # Errors
 //
-// Messages, codes and positions are PostgreSQL's; testdata/scripts/errors was compared with PostgreSQL 15. Inside, an
+// Messages, codes and positions are PostgreSQL's; testdata/scripts/errors was compared with PostgreSQL 15. Within the package, an
 // error is a panic with a bailout that Bind turns into its result; any other panic becomes XX000. Nesting is bounded
 // (54001), so that no text can exhaust the stack.
 //
-// Other packages' work: choosing indexes or join orders (opt), enforcing NOT NULL and foreign keys (exec), checking
-// privileges (Query.Access lists what the session has to check).
+// Other packages choose indexes and join orders (opt), enforce NOT NULL and foreign keys (exec), and check
+// privileges (the session; Query.Access lists those that the query needs).
 package bind

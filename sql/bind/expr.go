@@ -13,7 +13,7 @@ import (
 	"meridian/sql/types"
 )
 
-// exprContext says where an expression stands: what it sees and what it may contain.
+// exprContext is the place of an expression: the names that it sees, and the constructs that it may contain.
 type exprContext struct {
 	scope *scope
 	// clause names the place for messages: "WHERE", "GROUP BY", ...
@@ -68,7 +68,7 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && to.IsReg() && b.home == nil {
 			cast.At = b.literalPos(k)
 			if b.Names != nil && to.Kind != types.KindOID {
-				// The name may be another object's when the statement runs: the cast stays.
+				// The name may be that of another object when the statement runs: the cast stays.
 				if _, err := b.Names.ParseReg(to, k.Value.Str()); err != nil {
 					var se *sqlstate.Error
 					if errors.As(err, &se) && se.Position == 0 {
@@ -103,9 +103,9 @@ func (b *builder) regConst(k *scalar.Const, to *types.T) scalar.Expr {
 		return nil // an index, or an error at run time
 	}
 	b.uses(t)
-	s = "" // it is looked up when it is written (types.T5)
+	s = "" // the name is looked up when the value is written (types.T5)
 	if b.home != nil {
-		// The name travels to run time, where the session's search path is another.
+		// The value carries the qualified name to run time, where the session's search path may be another.
 		s = b.qualified(t).Quoted()
 	}
 	return &scalar.Const{Value: types.NewReg(uint32(t.ID), s), T: types.RegClass}
@@ -234,7 +234,7 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 			b.fail(sqlstate.FeatureNotSupported, n.Expr1, "NULLIF of row values is not supported")
 		}
 		if k.Left.Type().Kind == types.KindVarChar {
-			k.Left = b.coerce(k.Left, types.Text, types.CastImplicit, n.Expr1) // the operator that is asked is that of text
+			k.Left = b.coerce(k.Left, types.Text, types.CastImplicit, n.Expr1) // the comparison is that of text
 		}
 		return &scalar.NullIf{Left: k.Left, Right: k.Right}
 	case *tree.IfExpr:
@@ -425,7 +425,7 @@ func (b *builder) binary(c *exprContext, n *tree.BinaryExpr) scalar.Expr {
 		e = m.Left
 	}
 	if len(chain) > maxDepth {
-		// The tree above would be as deep: refuse it like any other.
+		// The bound tree would be as deep as any other nesting, and is refused like that.
 		raise(sqlstate.TooDeep())
 	}
 	l := b.expr(c, e)
@@ -501,7 +501,7 @@ func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
 		b.fail(sqlstate.CannotCoerce, n, "cannot cast type %s to %s", from.Name(), to.Name())
 	}
-	// '{1,2}'::int[] and ARRAY[] literals are read as the target type at once.
+	// Literals such as '{1,2}'::int[] and ARRAY[] are read as the target type directly.
 	return b.coerce(x, to, types.CastExplicit, n.Expr)
 }
 
@@ -531,7 +531,7 @@ func (b *builder) caseExpr(c *exprContext, n *tree.CaseExpr) scalar.Expr {
 		}
 		results = append(results, b.expr(c, w.Val))
 	}
-	// The type is found from ELSE on, as PostgreSQL does: it matters to messages only.
+	// The common type is determined beginning with ELSE, as in PostgreSQL: that matters to messages only.
 	first := 0
 	if n.Else != nil {
 		results = append([]scalar.Expr{b.expr(c, n.Else)}, results...)
@@ -635,7 +635,7 @@ func (b *builder) jsonSubscript(c *exprContext, x scalar.Expr, s *tree.ArraySubs
 		raise(b.locate(sqlstate.New(sqlstate.DatatypeMismatch, "subscript type %s is not supported", t.Name()).
 			WithHint("jsonb subscript must be coercible to either integer or text."), s.Begin))
 	}
-	// A text may also be the number of an element.
+	// A subscript of type text may also be the number of an element.
 	path := &scalar.ArrayCtor{Elems: []scalar.Expr{b.coerce(key, types.Text, types.CastExplicit, s.Begin)}, T: types.TextArray}
 	return b.operator("#>", at, x, path)
 }

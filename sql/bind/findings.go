@@ -6,8 +6,8 @@ import (
 	"meridian/sql/scalar"
 )
 
-// findings are what binding learns about a statement in addition to its tree: what the statement depends on, which rights it needs, whether it
-// writes or locks, and at which time it reads.
+// findings are the properties of a statement that binding determines in addition to its tree: its dependencies, the rights that it needs, whether
+// it writes or locks, and the time at which it reads.
 type findings struct {
 	depends []opt.Dependency
 	seen    map[catalog.ID]bool // in depends
@@ -37,7 +37,7 @@ func (f *findings) uses(t *catalog.Table) {
 	}
 }
 
-// needAs records rights on a relation that a role needs for the statement; empty: the role that runs it. Everybody may read virtual relations.
+// needAs records rights on a relation that a role needs for the statement; empty: the role that runs it. Every role may read virtual relations.
 func (f *findings) needAs(t *catalog.Table, as string, p catalog.Privileges) {
 	if t.Kind == catalog.KindVirtual {
 		return
@@ -54,8 +54,8 @@ func (f *findings) needAs(t *catalog.Table, as string, p catalog.Privileges) {
 // need records rights that the text that is bound now needs on a relation.
 func (b *builder) need(t *catalog.Table, p catalog.Privileges) { b.needAs(t, b.as, p) }
 
-// reads notes that the statement's own text reads a column of the relation r. For the relation that it changes that needs a right
-// that changing it does not; stored expressions, such as checks, read what they need.
+// reads notes that the statement's own text reads a column of the relation r. If the statement changes r, that needs SELECT in addition to the right
+// to change it; reads of stored expressions, such as checks, need no right.
 func (b *builder) reads(r *relation) {
 	if r != nil && r.target != nil && b.home == nil {
 		b.need(r.target, catalog.Select)

@@ -66,7 +66,7 @@ func (b *builder) uniqueAliases(a *scope, p part) {
 	}
 }
 
-// beside makes the scope in which a lateral item is bound: it sees the items before it, then what the query sees.
+// beside makes the scope in which a lateral item is bound: it sees the items before it, and then the names that the query sees.
 func (b *builder) beside(sc *scope, lateral []*scope) *scope {
 	if len(lateral) == 1 && lateral[0] == sc {
 		return sc
@@ -239,7 +239,7 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 	return rel, part{scope: s}
 }
 
-// indexHint refuses all that t@{...} may say but the name of an index.
+// indexHint refuses every hint of t@{...} but the name of an index.
 func (b *builder) indexHint(f *tree.IndexFlags) {
 	if f.Index != "" && f.IndexID == 0 && f.Direction == tree.DefaultDirection && !f.NoIndexJoin && !f.NoZigzagJoin && !f.NoFullScan && !f.AvoidFullScan &&
 		!f.IgnoreForeignKeys && !f.IgnoreUniqueWithoutIndexKeys && !f.ForceInvertedIndex && !f.ForceZigzag && len(f.ZigzagIndexes)+len(f.ZigzagIndexIDs) == 0 && f.FamilyID == nil {
@@ -258,8 +258,8 @@ func (b *builder) indexByName(t *catalog.Table, name string) *catalog.Index {
 	return nil
 }
 
-// scan makes the columns of a stored or computed relation and reads it. With all, columns that are written but not
-// read yet are read too, for changes to keep them.
+// scan makes the columns of a stored or computed relation and reads it. With all, columns that are only written yet (WriteOnly)
+// are read too, so that changes keep their values.
 func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope) {
 	b.charge(columnBytes * int64(len(t.Columns)))
 	ids := make([]opt.ColumnID, len(t.Columns))
@@ -288,7 +288,7 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 	return scan, s
 }
 
-// view expands a view: its stored query is bound where names mean what they meant when it was made.
+// view expands a view: its stored query is bound in a source in which names mean what they meant when the view was made.
 func (b *builder) view(t *catalog.Table, r *relation) (opt.Rel, part) {
 	if b.views >= maxViews {
 		b.fail(sqlstate.InvalidObjectDefinition, nil, "infinite recursion detected in rules for relation \"%s\"", t.Name)
@@ -426,7 +426,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 	case len(ps.Funcs) == 0:
 		rel = &opt.Project{Input: oneRow(), Items: plain}
 	case len(plain) > 0:
-		// Side by side with a set, a single row's value comes with the first row only; that is rare enough to refuse.
+		// Next to a set, the value of an ordinary function would be in the first row only. That is rare, and refused.
 		b.fail(sqlstate.FeatureNotSupported, nil, "ROWS FROM with functions that return no set is not supported")
 	}
 	rel = b.spread(rel, s)
@@ -447,7 +447,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 	return rel, part{scope: s, reads: fsc.level.outer}
 }
 
-// spread replaces columns that are rows with named fields by these, as a function's result in FROM stands for its columns.
+// spread replaces columns that are rows with named fields by the fields, because a function's result in FROM stands for its columns.
 func (b *builder) spread(rel opt.Rel, s *scope) opt.Rel {
 	var p *opt.Project
 	var cols []column
@@ -484,7 +484,7 @@ func (b *builder) spread(rel opt.Rel, s *scope) opt.Rel {
 }
 
 // recordCall binds the functions of JSON whose rows have the type of their first argument, or the columns that AS lists; nil if
-// it is none of them.
+// the call is of another function.
 func (b *builder) recordCall(c *exprContext, f *tree.FuncExpr, name string, as *tree.AliasClause) scalar.Expr {
 	base, listed := strings.CutSuffix(name, "_to_record")
 	suffix := "_populate_record"

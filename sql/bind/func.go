@@ -70,7 +70,7 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		b.fail(sqlstate.UndefinedFunction, n, "function %s.%s does not exist", s, name)
 	}
 	switch name {
-	case "json_remove_path": // what the grammar makes of the operator #-
+	case "json_remove_path": // the grammar's name for the operator #-
 		if len(n.Exprs) == 2 {
 			return b.operator("#-", n, b.expr(c, n.Exprs[0]), b.expr(c, n.Exprs[1]))
 		}
@@ -132,7 +132,7 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		if e := b.enumFunction(name, args); e != nil {
 			return e
 		}
-	case "inet_contained_by_or_equals": // the grammar's name for <<=, as the next is that of >>=
+	case "inet_contained_by_or_equals": // the grammar's name for <<=, and the next one is that for >>=
 		return b.operator("<<=", n, args...)
 	case "inet_contains_or_equals":
 		return b.operator(">>=", n, args...)

@@ -113,13 +113,13 @@ func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item
 	return g
 }
 
-// regrouper replaces grouped expressions by the grouping's columns, and refuses what is not grouped.
+// regrouper replaces grouped expressions by the grouping's columns, and refuses columns that are not grouped.
 type regrouper struct {
 	b      *builder
 	sc     *scope
 	groups []groupExpr
 	g      *opt.GroupBy
-	// whole are relations whose primary key is grouped: all their columns depend on it.
+	// whole are the relations whose primary key is grouped, so that all their columns depend on the group.
 	whole []*relation
 }
 

@@ -88,7 +88,7 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 	if !n.DefaultValues() {
 		targets = b.insertWidth(targets, width, explicit, rows[0], n)
 	}
-	// Where every column's value goes within a row of Values.
+	// The place of every column's value within a row of Values.
 	type slot struct {
 		ordinal int
 		value   int // index in the statement's row, or -1: the default
@@ -218,7 +218,7 @@ func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, 
 		if given >= 0 && !(overrideUser && c.Identity != 0) {
 			id := q.cols[given].id
 			if containsID(ins.Source, id) {
-				// The same input column goes to two table columns.
+				// One input column gives the values of two table columns.
 				n := b.meta.Add(opt.ColumnMeta{Name: c.Name, Type: c.Type})
 				p.Items = append(p.Items, opt.ProjectItem{Col: n, Expr: &scalar.Column{ID: id, T: c.Type, Name: c.Name}})
 				id = n
@@ -270,7 +270,7 @@ func (b *builder) generated(t *catalog.Table, ins *opt.Insert) {
 	}
 }
 
-// sourceScope sees the values about to be inserted as a row; columns not written are NULL.
+// sourceScope is a scope in which the values to be inserted are a row of the table; columns that are not written are NULL.
 func (b *builder) sourceScope(t *catalog.Table, source []opt.ColumnID, alias string) *scope {
 	r := &relation{alias: alias}
 	s := &scope{level: &level{}, rels: []*relation{r}}
@@ -297,12 +297,12 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	c := &opt.Conflict{DoUpdate: !oc.DoNothing}
 	c.Arbiters = b.arbiters(oc, t)
 	if oc.ArbiterPredicate != nil {
-		// An index of all rows will do for any part of them; the condition has to be one on the table.
+		// An index of all rows serves any part of them; the condition only has to be valid for the table.
 		_, row := b.newRow(t, alias)
 		b.boolean(&exprContext{scope: row, clause: "ON CONFLICT", noSubquery: true}, oc.ArbiterPredicate)
 	}
 	if len(oc.Columns) > 0 || oc.Constraint != "" {
-		b.need(t, catalog.Select) // whether a row conflicts tells what is there
+		b.need(t, catalog.Select) // a conflict reveals that a row exists
 	}
 	ins.Conflict = c
 	if oc.DoNothing {
@@ -329,7 +329,7 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	c.Checks = b.checks(t, ins.New, alias)
 }
 
-// newScope sees given identities as a row of the table.
+// newScope is a scope in which the given identities are a row of the table.
 func newScope(t *catalog.Table, ids []opt.ColumnID, alias string) *scope {
 	r := &relation{alias: alias, table: t}
 	s := &scope{level: &level{}, rels: []*relation{r}}
@@ -341,7 +341,7 @@ func newScope(t *catalog.Table, ids []opt.ColumnID, alias string) *scope {
 	return s
 }
 
-// recompute adds the generated columns to ON CONFLICT's assignments, over the row as it will be.
+// recompute adds the generated columns to ON CONFLICT's assignments, computed from the new row.
 func (b *builder) recompute(t *catalog.Table, c *opt.Conflict, row *scope) {
 	for i := range t.Columns {
 		col := &t.Columns[i]
@@ -361,8 +361,8 @@ func (b *builder) recompute(t *catalog.Table, c *opt.Conflict, row *scope) {
 	}
 }
 
-// upsert makes UPSERT a blind write where the statement gives every column, and otherwise INSERT ... ON CONFLICT on
-// the primary key that changes the columns given.
+// upsert makes UPSERT a blind write if the statement gives every column, and otherwise INSERT ... ON CONFLICT on
+// the primary key, which changes the given columns.
 func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 	b.need(t, catalog.Update|catalog.Select)
 	if t.ImplicitPrimary {
@@ -402,7 +402,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 	ins.Conflict = c
 }
 
-// noDeferrable refuses an arbiter that is checked later.
+// noDeferrable refuses an arbiter whose check can be deferred.
 func noDeferrable(t *catalog.Table, ix *catalog.Index) {
 	if !ix.Deferrable || ix.State != catalog.Public {
 		return

@@ -9,9 +9,9 @@ import (
 	"meridian/sql/scalar"
 )
 
-// level is one SELECT, and collects what its expressions contain that does not run where it stands: aggregates, window functions and
-// set-returning calls. Each is replaced by a column that the level's operators compute. Levels nest as queries do, and note which columns of
-// enclosing ones they read.
+// level is one SELECT, and collects the calls in its expressions that operators of their own compute: aggregates, window functions and
+// set-returning calls. Each is replaced by a column of that operator. Levels nest as queries do, and note the columns of enclosing levels that
+// they read.
 type level struct {
 	parent *level
 	// within is the expression of the parent level in which a subquery stands; nil in FROM.
@@ -20,7 +20,7 @@ type level struct {
 	outer   []opt.ColumnID
 	aggs    []opt.AggItem
 	pending []*pendingWindow
-	srfs    []opt.SetFunc // a function comes after those in its arguments
+	srfs    []opt.SetFunc // a call comes after the calls in its arguments
 	// defs are the WINDOW clause's definitions.
 	defs map[string]*tree.WindowDef
 }
@@ -32,7 +32,7 @@ type pendingWindow struct {
 	order     []scalar.AggOrder
 }
 
-// reads notes that the level, and the levels around it up to the owner of the column, read the column.
+// reads notes that the level, and the enclosing levels up to the owner of the column, read the column.
 func (l *level) reads(owner *level, id opt.ColumnID) {
 	for ; l != nil && l != owner; l = l.parent {
 		if !slices.Contains(l.outer, id) {
@@ -41,7 +41,7 @@ func (l *level) reads(owner *level, id opt.ColumnID) {
 	}
 }
 
-// readsColumn is reads of all that a name stands for.
+// readsColumn is reads for all columns for which a name stands.
 func (l *level) readsColumn(owner *level, c *column) {
 	if c.id != 0 {
 		l.reads(owner, c.id)
@@ -50,9 +50,9 @@ func (l *level) readsColumn(owner *level, c *column) {
 	scalar.Columns(c.ref(), func(id opt.ColumnID) { l.reads(owner, id) })
 }
 
-// mark is the number of outer columns of the level and of each that encloses it. An aggregate that belongs to an enclosing level takes along the
-// outer columns that its arguments read: rewind forgets those that were noted since the mark, below that level, and returns the expression
-// of the level in which the aggregate stands.
+// mark has the number of outer columns of the level and of each enclosing one. An aggregate that belongs to an enclosing level is computed there,
+// with the columns that its arguments read: rewind removes the notes of these columns since the mark in the levels below, and returns the
+// expression of the owning level in which the aggregate stands.
 func (l *level) mark() (marks []int) {
 	for ; l != nil; l = l.parent {
 		marks = append(marks, len(l.outer))
@@ -80,7 +80,7 @@ func (l *level) aggregate(f *scalar.AggFunc, newColumn func() opt.ColumnID) opt.
 	return id
 }
 
-// set adds a set-returning call and gives its columns. Calls that are equal are made once; so (f(x)).a, (f(x)).b advance together.
+// set adds a set-returning call and returns its columns. Equal calls are made once, so (f(x)).a, (f(x)).b advance together.
 func (l *level) set(f opt.SetFunc) []opt.ColumnID {
 	for i := range l.srfs {
 		if o := &l.srfs[i]; o.Func == f.Func && slices.EqualFunc(o.Args, f.Args, scalar.Equal) {
@@ -91,8 +91,8 @@ func (l *level) set(f opt.SetFunc) []opt.ColumnID {
 	return f.Cols
 }
 
-// setsBelow takes those set-returning calls out of the level on whose columns one of the expressions depends, with the calls in their arguments:
-// they run before the expressions are computed.
+// setsBelow removes from the level the set-returning calls on whose columns one of the expressions depends, with the calls in their arguments.
+// They run before the expressions are computed.
 func (l *level) setsBelow(exprs []scalar.Expr) (below []opt.SetFunc) {
 	wanted := map[opt.ColumnID]bool{}
 	want := func(id opt.ColumnID) { wanted[id] = true }
@@ -116,7 +116,7 @@ func (l *level) setsBelow(exprs []scalar.Expr) (below []opt.SetFunc) {
 	return below
 }
 
-// contains reports whether an expression is made of aggregates or window functions of the level.
+// contains reports whether an expression contains aggregates or window functions of the level.
 func (l *level) contains(x scalar.Expr) (aggregate, window bool) {
 	scalar.Columns(x, func(id opt.ColumnID) {
 		aggregate = aggregate || slices.ContainsFunc(l.aggs, func(a opt.AggItem) bool { return a.Col == id })

@@ -9,21 +9,21 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// lockList is what a locking clause of a query may lock: the entries of its FROM clause.
+// lockList has the entries of a query's FROM clause, whose rows a locking clause locks.
 type lockList struct {
 	entries []lockEntry
-	// refusal is why the query's rows are no rows of tables, as errors say it; empty if they are.
+	// refusal is the reason in errors why the query's rows are not rows of tables; empty if they are.
 	refusal string
 }
 
-// lockEntry is one entry of a FROM clause: a table, a query, or something else that has no rows to lock.
+// lockEntry is one entry of a FROM clause: a table, a query, or another item, which has no rows to lock.
 type lockEntry struct {
 	alias string
 	scan  *opt.Scan
 	query *lockList
-	// kind is what the entry is if it is neither, for errors: a clause that names it is one, another clause passes it over.
+	// kind describes an entry that is neither a table nor a query: a clause that names the entry is an error, other clauses skip it.
 	kind string
-	// needs is what a lock of the rows needs the right to change: the table, or the view through which it is read.
+	// needs has the rights that a lock of the rows needs: to change the table, and the views through which it is read.
 	needs []Access
 }
 
@@ -34,7 +34,7 @@ func (b *builder) lockable(e lockEntry) {
 	}
 }
 
-// noLocking refuses locking clauses of a query, or of the query in parentheses that it is.
+// noLocking refuses locking clauses of a query, also if the query is in parentheses.
 func (b *builder) noLocking(n *tree.Select, format, what string) {
 	for {
 		for _, l := range n.Locking {
@@ -126,7 +126,7 @@ func (b *builder) lockEntry(l *tree.LockingItem, k opt.Locking, e *lockEntry) {
 		}
 	}
 	if s := e.scan; s != nil {
-		// Of several clauses the strongest lock counts, and of their waits NOWAIT before SKIP LOCKED before waiting, each for itself.
+		// Of several clauses the strongest lock counts, and, independently of it, the firmest wait: NOWAIT, then SKIP LOCKED, then waiting.
 		if s.Locking.Held {
 			k.Strength, k.Wait = max(k.Strength, s.Locking.Strength), firmerWait(k.Wait, s.Locking.Wait)
 		} else {
@@ -136,7 +136,7 @@ func (b *builder) lockEntry(l *tree.LockingItem, k opt.Locking, e *lockEntry) {
 	}
 }
 
-// firmerWait is the policy that counts if both are asked for.
+// firmerWait is the policy of two clauses together.
 func firmerWait(a, b kv.WaitPolicy) kv.WaitPolicy {
 	switch {
 	case a == kv.NoWait || b == kv.NoWait:

@@ -10,7 +10,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// names looks objects of the catalogue up by their names. Errors of the catalogue are raised.
+// names looks up objects of the catalogue by their names. Errors of the catalogue are raised.
 type names struct {
 	ctx  context.Context
 	view catalog.View
@@ -48,7 +48,7 @@ func (n names) schemaOf(t *catalog.Table) string {
 	return "public"
 }
 
-// qualified is a relation's name as stored text has it: with its schema, and with its database if that is not the session's.
+// qualified is the name of a relation in stored text: with its schema, and with its database if that is not the session's.
 func (n names) qualified(t *catalog.Table) Name {
 	name := Name{Schema: n.schemaOf(t), Name: t.Name}
 	if t.Kind != catalog.KindVirtual {
@@ -59,8 +59,8 @@ func (n names) qualified(t *catalog.Table) Name {
 	return name
 }
 
-// relation finds a relation by a name in the user's text, whose role needs the right to use the schema, or, with home, in the stored text of that
-// table or view: a name without a schema was resolved when the text was stored, in the schema of home. Nil if there is none.
+// relation finds a relation by name; nil if there is none. For a name in the user's text the current role needs the right to use the schema. With
+// home, the name is in the stored text of that table or view: a name without a schema was resolved in the schema of home when the text was stored.
 func (n names) relation(home *catalog.Table, database, schema, name string) *catalog.Table {
 	if home != nil {
 		if schema == "" {
@@ -94,7 +94,7 @@ func (n names) inSchema(home *catalog.Table, database, schema, name string) *cat
 	return t
 }
 
-// mustUse refuses a schema in which the current role may look nothing up. One that does not exist is not refused.
+// mustUse refuses a schema that the current role has no right to use. It does not refuse a schema that does not exist.
 func (n names) mustUse(database, schema string) {
 	s, err := n.view.Schema(n.ctx, database, schema)
 	check(err)
@@ -130,8 +130,8 @@ func (b *builder) lookupTable(database, schema, name string) *catalog.Table {
 	return b.relation(b.home, database, schema, name)
 }
 
-// withinDatabase refuses names of other databases than the session's: a role may look into those that it may connect to, and
-// that is checked when a session opens.
+// withinDatabase refuses names of other databases than the session's: access to a database needs CONNECT, which is checked when a session
+// opens.
 func (b *builder) withinDatabase(database string, rest ...string) {
 	if database == "" || database == b.View.CurrentDatabase() || b.home != nil && database == b.databaseOf(b.home) {
 		return

@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// undroppable are objects of the kinds of parse.DropMissing that are there, and can't be dropped.
+// undroppable has the objects of the kinds of parse.DropMissing that exist, and can't be dropped.
 var undroppable = map[string][]string{
 	"language":           {"internal", "c", "sql", "plpgsql"},
 	"access method":      {"btree", "heap"},
@@ -19,7 +19,7 @@ var undroppable = map[string][]string{
 	"text search parser": {"default"},
 }
 
-// dropMissing answers DROP of objects of which there are none: they do not exist, as PostgreSQL says it.
+// dropMissing binds DROP of kinds of which users can't create objects: the error, or the notice, is PostgreSQL's for an object that does not exist.
 func (b *builder) dropMissing(n *parse.DropMissing) Statement {
 	out := &Noop{Tag: n.Tag}
 	if n.On.Name != "" {
@@ -53,7 +53,7 @@ func (b *builder) dropMissing(n *parse.DropMissing) Statement {
 	return out
 }
 
-// missing says that an object does not exist, or fails as it does.
+// missing returns the code and the message for an object that does not exist. It raises an error for one that exists and can't be dropped.
 func (b *builder) missing(kind string, o parse.MissingName, ifExists bool) (sqlstate.Code, string) {
 	name := o.Name.String()
 	switch kind {

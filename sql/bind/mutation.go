@@ -122,7 +122,7 @@ func (b *builder) columnTarget(t *catalog.Table, n tree.Name, sc *scope) int {
 func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprContext) []opt.SetItem {
 	var out []opt.SetItem
 	seen := map[int]bool{}
-	parts := map[int]bool{} // columns of which parts are assigned
+	parts := map[int]bool{} // columns with assignments to their parts
 	set := func(n tree.Name, x scalar.Expr, at tree.Expr) {
 		o := b.columnTarget(t, n, c.scope)
 		if seen[o] {
@@ -147,7 +147,7 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 			if x, f := subscriptedValue(e.Expr); f != nil {
 				value := b.expr(c, f.Exprs[0])
 				o := b.columnTarget(t, e.Names[0], c.scope)
-				// Several assignments to parts of one column are made one after the other.
+				// Several assignments to parts of one column are applied in order.
 				for i := range out {
 					if out[i].Ordinal == o && parts[o] {
 						out[i].Expr = b.assignPart(c, out[i].Expr, &t.Columns[o], x, value, e.Expr)
@@ -201,7 +201,7 @@ func subscriptedValue(e tree.Expr) (*tree.IndirectionExpr, *tree.FuncExpr) {
 	return x, f
 }
 
-// targetColumn is the value that a column of the changed table has.
+// targetColumn is the present value of a column of the changed table.
 func (b *builder) targetColumn(c *exprContext, t *catalog.Table, col *catalog.Column) scalar.Expr {
 	for i := range c.scope.cols {
 		if s := &c.scope.cols[i]; s.rel != nil && s.name == col.Name && (s.rel.target == t || s.rel.table == t && s.rel.target == nil && s.rel.alias != "excluded") {
@@ -212,7 +212,7 @@ func (b *builder) targetColumn(c *exprContext, t *catalog.Table, col *catalog.Co
 	return nil
 }
 
-// assignPart is what a column becomes when a part of it is assigned.
+// assignPart is the new value of a column to one part of which a value is assigned.
 func (b *builder) assignPart(c *exprContext, old scalar.Expr, col *catalog.Column, x *tree.IndirectionExpr, value scalar.Expr, at tree.Expr) scalar.Expr {
 	wrong := func(want *types.T) {
 		raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "subscripted assignment to \"%s\" requires type %s but expression is of type %s",
@@ -246,7 +246,7 @@ func (b *builder) assignPart(c *exprContext, old scalar.Expr, col *catalog.Colum
 	return scalar.NewAssignment(old, coerced(want), subs)
 }
 
-// changesKey reports whether an assignment is to a column of a key that others may refer to.
+// changesKey reports whether an assignment is to a column of a key to which foreign keys may refer.
 func changesKey(t *catalog.Table, set []opt.SetItem) bool {
 	for i := range t.Indexes {
 		idx := &t.Indexes[i]
@@ -280,7 +280,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 		rel = filter(rel, b.boolean(&exprContext{scope: sc, clause: "WHERE"}, n.Where.Expr))
 	}
 	rel = b.mutationOrder(rel, n.OrderBy, n.Limit, sc)
-	// Generated columns follow the row as it will be.
+	// Generated columns are computed from the new row.
 	for i := range t.Columns {
 		col := &t.Columns[i]
 		if col.Generated == "" || col.State != catalog.Public && col.State != catalog.WriteOnly {
@@ -298,7 +298,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 		set = append(set, opt.SetItem{Ordinal: i, Expr: x})
 	}
 	if !changesKey(t, set) {
-		// Rows that refer to this one stay right, so whoever is about to add some need not wait.
+		// Rows that refer to this one stay valid, so transactions that add such rows need not wait.
 		target.Locking.Strength = kv.NoKeyExclusive
 	}
 	u := &opt.Update{Table: t, Old: old}
@@ -317,7 +317,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	var row *scope
 	u.New, row = b.newRow(t, alias)
 	u.Checks = b.checks(t, u.New, alias)
-	// RETURNING sees the new row and what FROM brought.
+	// RETURNING sees the new row and the columns of FROM.
 	rs := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
 	rs.add(row)
 	for i := range sc.cols {

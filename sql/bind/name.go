@@ -45,7 +45,7 @@ func (b *builder) star(sc *scope, n *tree.UnresolvedName, items []item, e *tree.
 	return nil
 }
 
-// storeStars writes the columns that stars stand for into the syntax tree, for the text of a view.
+// storeStars replaces stars in the syntax tree by the columns for which they stand, for the text of a view.
 func (b *builder) storeStars(n *tree.SelectClause, items []item, sc *scope) {
 	var out tree.SelectExprs
 	i, changed := 0, false
@@ -85,7 +85,7 @@ func isStar(e tree.Expr) bool {
 	return false
 }
 
-// figureName is the name of an output column without AS, as PostgreSQL derives it, and how good a name it is.
+// figureName is the name of an output column without AS, as PostgreSQL derives it, and its strength: a weak name gives way to another one.
 func figureName(e tree.Expr) (string, int) {
 	switch n := e.(type) {
 	case *tree.UnresolvedName:

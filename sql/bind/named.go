@@ -10,7 +10,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// namedArgument decodes the form into which package parse rewrites a => 1.
+// namedArgument decodes the form in which package parse writes a => 1.
 func namedArgument(e tree.Expr) (name string, value tree.Expr, ok bool) {
 	f, is := e.(*tree.FuncExpr)
 	if !is || len(f.Exprs) != 2 || functionName(f) != parse.NamedArgument {
@@ -23,8 +23,8 @@ func namedArgument(e tree.Expr) (name string, value tree.Expr, ok bool) {
 	return s.RawString(), f.Exprs[1], true
 }
 
-// arrange puts the arguments of a call that have names in the function's order, with the defaults of those that are not given, and writes
-// them into the call: a view keeps them so.
+// arrange puts the named arguments of a call in the function's order, with the defaults of missing ones, and writes them into the call, from which
+// the text of a view is made.
 func (b *builder) arrange(c *exprContext, n *tree.FuncExpr) {
 	first := -1
 	for i, e := range n.Exprs {
@@ -76,7 +76,7 @@ func calledName(n *tree.FuncExpr) string {
 	return functionName(n)
 }
 
-// arranged are the arguments in the function's order; nil if they don't fit.
+// arranged returns the arguments in the function's order; nil if they do not match its parameters.
 func arranged(p scalar.Parameters, positional tree.Exprs, named map[string]tree.Expr) tree.Exprs {
 	if len(positional) > len(p.Names) {
 		return nil

@@ -15,7 +15,7 @@ type order struct {
 	o    *tree.Order
 }
 
-// orderItem finds or adds the item that an ORDER BY or DISTINCT ON entry means.
+// orderItem finds or adds the item for an entry of ORDER BY or DISTINCT ON.
 func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible int, clause string, distinct bool) ([]item, int) {
 	switch v := unparen(e).(type) {
 	case *tree.NumVal:
@@ -63,12 +63,12 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 	return append(items, item{expr: x, node: e}), len(items)
 }
 
-// comparable refuses to order, group or compare values of a type that has no order and no equality.
+// comparable refuses ordering, grouping and comparison of values of a type that has no order and no equality.
 func (b *builder) comparable(t *types.T, order bool, at any) {
 	if scalar.Comparable(t) {
 		return
 	}
-	if t.Kind == types.KindTuple { // a row has the operators, which find out
+	if t.Kind == types.KindTuple { // PostgreSQL finds the operators of rows, which fail at the field
 		raise(b.at(sqlstate.New(sqlstate.UndefinedFunction, "could not identify a comparison function for type json"), nil))
 	}
 	what := "equality"

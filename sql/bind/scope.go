@@ -12,7 +12,7 @@ import (
 	"meridian/sql/types"
 )
 
-// scope is the names that an expression can see: those of one FROM clause, and then its parent's.
+// scope has the names that an expression can see: those of one FROM clause, and then its parent's.
 type scope struct {
 	parent *scope
 	level  *level
@@ -26,7 +26,7 @@ type relation struct {
 	alias  string
 	schema string // of a table without alias
 	table  *catalog.Table
-	// single is a function that returns no row but a value: that is what the relation's name stands for.
+	// single: the relation is a function that returns a value instead of a row; its name stands for the value.
 	single bool
 	// target is the table if the statement changes it: reading it needs a right of its own.
 	target *catalog.Table
@@ -42,7 +42,7 @@ type column struct {
 	expr scalar.Expr
 	// hidden columns are not part of *.
 	hidden bool
-	// fields are the columns that a row value is made of.
+	// fields are the columns of a row value.
 	fields []column
 	// qualified columns are found only as table.column: they were merged by USING.
 	qualified bool
@@ -60,7 +60,7 @@ type output struct {
 	rel   opt.Rel
 	cols  []outColumn
 	order []opt.OrderColumn
-	locks *lockList // what a locking clause around the query would lock
+	locks *lockList // for a locking clause of an enclosing query
 }
 
 type outColumn struct {
@@ -68,7 +68,7 @@ type outColumn struct {
 	id     opt.ColumnID
 	t      *types.T
 	fields []column
-	// item is where the column is computed, if its type may still be changed there: an untyped literal or parameter.
+	// item computes the column, if its type can still be changed there: it is an untyped literal or parameter.
 	item *opt.ProjectItem
 }
 
@@ -83,7 +83,7 @@ func (s *scope) add(o *scope) {
 	s.rels = append(s.rels, o.rels...)
 }
 
-// resolveName finds what a name of one to four parts stands for.
+// resolveName resolves a name of one to four parts.
 func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 	name := n.Parts[0]
 	if n.NumParts == 1 {
@@ -258,13 +258,13 @@ func distance(a, b string, limit int) int {
 	return prev[len(b)]
 }
 
-// cte is a common table expression in sight.
+// cte is a visible common table expression.
 type cte struct {
 	next *cte
 	name string
 	id   int
 	cols []outColumn
-	// inline is the query to bind again at its only use; scope is where it was defined.
+	// inline is the query that is bound again at its only use; scope is the scope of its definition.
 	inline tree.Statement
 	names  []string
 	scope  *scope

@@ -39,7 +39,7 @@ func (b *builder) rowStatement(n tree.Statement, sc *scope, tag *string) output 
 }
 
 // selectQuery binds a query expression with its WITH, ORDER BY and LIMIT. With keep, columns of untyped literals stay
-// unknown for the caller to type (set operations, INSERT); else they become text.
+// unknown, and the caller gives them a type (set operations, INSERT); otherwise they become text.
 func (b *builder) selectQuery(n *tree.Select, sc *scope, keep bool) output {
 	b.enter()
 	defer b.leave()
@@ -74,7 +74,7 @@ func (b *builder) selectQuery(n *tree.Select, sc *scope, keep bool) output {
 	return out
 }
 
-// nested makes the scope of a query that stands where sc's query stands, one level further in.
+// nested makes the scope of a query in the place of sc's query, one level deeper.
 func (b *builder) nested(sc *scope) *scope {
 	return &scope{parent: sc.parent, level: &level{parent: sc.level}, ctes: sc.ctes}
 }
@@ -84,7 +84,7 @@ type item struct {
 	name string
 	expr scalar.Expr
 	node tree.Expr
-	id   opt.ColumnID // once it is a column
+	id   opt.ColumnID // set when it has become a column
 }
 
 func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scope, keep bool) output {
@@ -130,7 +130,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		hc := &exprContext{scope: sc, clause: "HAVING", aggs: true}
 		having = b.boolean(hc, n.Having.Expr)
 	}
-	// The grammar says Distinct for DISTINCT ON, too.
+	// The grammar sets Distinct for DISTINCT ON, too.
 	distinct := n.Distinct && len(n.DistinctOn) == 0
 	var distinctOn []int
 	for _, e := range n.DistinctOn {
@@ -167,7 +167,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		}
 		if !distinct && len(distinctOn) == 0 {
 			for _, l := range stmt.Locking {
-				b.mayLock(l, list) // before what is wrong with the columns
+				b.mayLock(l, list) // this error has precedence over those of the columns
 			}
 		}
 		rel = setsOfGroups(rel, lv, groups, items)
@@ -182,7 +182,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		}
 		rel = b.windows(rel, lv, items)
 	}
-	early := false // DISTINCT ON comes before the set-returning functions
+	early := false // DISTINCT ON is computed before the set-returning functions
 	if len(lv.srfs) > 0 {
 		if list.refusal == "" {
 			list.refusal = "set-returning functions in the target list"
@@ -239,8 +239,8 @@ func (b *builder) matchOrder(d *opt.Distinct, n *tree.SelectClause) {
 	}
 }
 
-// keysWithoutSets reports whether no key of DISTINCT ON and ORDER BY comes from a set-returning function. PostgreSQL then calls the
-// functions for the rows that are left, after it has sorted them.
+// keysWithoutSets reports whether no key of DISTINCT ON and ORDER BY comes from a set-returning function. Then PostgreSQL calls the
+// functions only for the remaining rows, after it has sorted them.
 func (b *builder) keysWithoutSets(sets []opt.SetFunc, items []item, on []int, orders []order) bool {
 	made := func(i int) (yes bool) {
 		scalar.Columns(items[i].expr, func(id opt.ColumnID) {
@@ -418,7 +418,7 @@ func (b *builder) project(rel opt.Rel, items []item, visible int, exact bool, ou
 	}
 	out.rel = rel
 	if computed > 0 || exact {
-		// A column that an enclosing query provides can't be passed; it is computed like an expression.
+		// A column of an enclosing query can't be passed through; it is computed like an expression.
 		if len(outer) > 0 {
 			var foreign []opt.ColumnID
 			pass := p.Pass[:0]

@@ -47,12 +47,12 @@ func (b *builder) setColumns(c *exprContext, n *tree.FuncExpr) []column {
 	return cols
 }
 
-// projectSets runs set-returning functions over a relation. A function among whose arguments are others runs for each row that these yield; all of
-// one depth walk side by side.
+// projectSets runs set-returning functions over a relation. A function with other such functions in its arguments runs for each row of theirs; the
+// functions of one depth advance together.
 func projectSets(rel opt.Rel, funcs []opt.SetFunc) opt.Rel {
 	var levels [][]opt.SetFunc
 	level := map[scalar.ColumnID]int{} // of the functions' columns
-	for _, f := range funcs {          // a function comes after those in its arguments
+	for _, f := range funcs {          // a function comes after the functions in its arguments
 		at := 0
 		for _, a := range f.Args {
 			scalar.Columns(a, func(id scalar.ColumnID) {
@@ -100,7 +100,7 @@ func (b *builder) setFunc(args []scalar.Expr, name string, at any) (opt.SetFunc,
 	return f, cols
 }
 
-// polymorphic is the type that anyelement or anyarray stands for in a call with the resolved argument types.
+// polymorphic is the type for which anyelement or anyarray stands in a call with the resolved argument types.
 func polymorphic(t *types.T, declared, actual []*types.T) *types.T {
 	var elem *types.T
 	for i, a := range actual {
@@ -123,7 +123,7 @@ func polymorphic(t *types.T, declared, actual []*types.T) *types.T {
 	return elem
 }
 
-// setsOfGroups runs the set-returning functions by whose rows the query is grouped before the groups are made.
+// setsOfGroups runs the set-returning functions in GROUP BY, before the groups are made.
 func setsOfGroups(rel opt.Rel, lv *level, groups []groupExpr, items []item) opt.Rel {
 	exprs := make([]scalar.Expr, len(groups))
 	for i := range groups {
@@ -140,7 +140,7 @@ func setsOfGroups(rel opt.Rel, lv *level, groups []groupExpr, items []item) opt.
 		scalar.Columns(x, func(id scalar.ColumnID) {
 			if slices.ContainsFunc(before, func(f opt.SetFunc) bool { return slices.Contains(f.Cols, id) }) {
 				raise(sqlstate.New(sqlstate.FeatureNotSupported, "GROUP BY of an expression over a set-returning function is not supported").
-					WithHint("Name it by its place in the select list, or move the function into a LATERAL FROM item."))
+					WithHint("Group by its position in the select list, or move the function into a LATERAL FROM item."))
 			}
 		})
 	}

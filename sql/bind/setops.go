@@ -131,7 +131,7 @@ func (b *builder) union(u *tree.UnionClause, sc *scope) output {
 	return out
 }
 
-// firstExpr is something in a query to point an error at.
+// firstExpr is the first expression of a query, for the position of an error.
 func firstExpr(s *tree.Select) any {
 	stmt := s.Select
 	for {
@@ -156,7 +156,7 @@ func firstExpr(s *tree.Select) any {
 	}
 }
 
-// retype makes the output's columns have the given types; untyped literals and parameters take theirs in place.
+// retype converts the output's columns to the given types; untyped literals and parameters get their type in place.
 func (b *builder) retype(out *output, ts []*types.T, c types.CastContext) {
 	var p *opt.Project
 	for i, t := range ts {
@@ -268,7 +268,7 @@ func withOf(n tree.Statement) *tree.With {
 	return nil
 }
 
-// with binds the WITH clause into the scope and returns what has to wrap the query.
+// with binds the WITH clause into the scope, and returns the operators that wrap the query.
 func (b *builder) with(w *tree.With, sc *scope) []*opt.With {
 	if w == nil {
 		return nil
@@ -346,7 +346,7 @@ func (b *builder) bindCTE(c *cte, e *tree.CTE, recursive bool, sc *scope) *opt.W
 	return w
 }
 
-// mentions says that the statement may refer to the name more than where it is defined.
+// mentions reports whether the statement may refer to the name outside of its definition.
 func (b *builder) mentions(name string) bool { return b.home != nil || b.stmt.CountRefs(name) > 1 }
 
 // nameColumns applies the alias's column list.
@@ -359,7 +359,7 @@ func (b *builder) nameColumns(c *cte, out *output) {
 	}
 }
 
-// recursive binds a WITH RECURSIVE query; nil if its second half doesn't refer to itself after all.
+// recursive binds a WITH RECURSIVE query; nil if its second half does not refer to itself.
 func (b *builder) recursive(c *cte, u *tree.UnionClause, sel *tree.Select, sc *scope) *opt.With {
 	if len(sel.OrderBy) > 0 {
 		b.fail(sqlstate.FeatureNotSupported, nil, "ORDER BY in a recursive query is not implemented")

@@ -12,15 +12,15 @@ import (
 	"meridian/sql/types"
 )
 
-// source is the text that is bound now: the user's statement, or inside of it a stored expression or the query of a view. It finds where
-// in the user's text a node of the syntax tree stands, for errors. Nodes of stored text have no position.
+// source is the text that is bound now: the user's statement, or within it a stored expression or the query of a view. It finds the position of a
+// node of the syntax tree in the user's text, for errors. Nodes of stored text have no position.
 type source struct {
 	stmt *parse.Statement
 	// home is the table or view whose stored text this is: names are looked up in its database and schema first. Nil for the user's text.
 	home *catalog.Table
-	// as is the role whose rights count: of a view's owner in its query; empty: the current role.
+	// as is the role whose rights count: the owner of a view in the view's query; empty: the current role.
 	as string
-	// views counts the views in whose queries the text is.
+	// views is the depth of nested views in which the text is.
 	views int
 }
 
@@ -56,7 +56,7 @@ func (s *source) at(e *sqlstate.Error, node any) *sqlstate.Error {
 	return e
 }
 
-// locate adds a position to an error from below, if it is one of ours.
+// locate adds a position to an error of another package, if it is a *sqlstate.Error.
 func (s *source) locate(err error, node any) error {
 	if e, ok := err.(*sqlstate.Error); ok {
 		return s.at(e, node)

@@ -74,10 +74,10 @@ type (
 	DropOwned          = parse.DropOwned
 	RoleOptions        = parse.RoleOptions
 	CopyOptions        = parse.CopyOptions
-	// Prepare has the statement unbound: the session binds it with the given types.
+	// Prepare has the statement before binding: the session binds it with the given types.
 	Prepare       = parse.Prepare
 	DeclareCursor = parse.DeclareCursor
-	// Explain has the statement unbound.
+	// Explain has the statement before binding.
 	Explain = parse.Explain
 	Noop    = parse.Noop
 	Cancel  = parse.Cancel
@@ -106,10 +106,10 @@ type Copy struct {
 	Columns []int
 	// Names are the column names, for a header.
 	Names []string
-	// Insert is the statement that COPY FROM is equal to, over parameters in the order of Columns: it has the
+	// Insert is the INSERT that COPY FROM carries out for each row, over parameters in the order of Columns: it has the
 	// defaults of the other columns, the checks and the assignment of New columns.
 	Insert *Query
-	// Query is COPY TO's, for a table too.
+	// Query is the query of COPY TO, also for a table.
 	Query   *Query
 	Target  string
 	Program bool
@@ -127,7 +127,7 @@ type Vacuum struct {
 // Analyze is ANALYZE.
 type Analyze struct{ Tables []*catalog.Table }
 
-// SetConstraints is SET CONSTRAINTS; without names it is of all. The names are looked up when it runs.
+// SetConstraints is SET CONSTRAINTS; without names it means all. The names are looked up when it runs.
 type SetConstraints = parse.SetConstraints
 
 // LockTable is LOCK TABLE.
@@ -166,7 +166,7 @@ type AlterDatabase struct {
 	DropRegion    string
 	// Survive is "zone" or "region".
 	Survive string
-	// Set and Reset change what sessions begin with; Roles says that it was written as ALTER ROLE ALL.
+	// Set and Reset change the settings with which sessions begin; Roles says that the statement was ALTER ROLE ALL.
 	Set   *SetVar
 	Reset *parse.ResetVar
 	Roles bool
@@ -199,7 +199,7 @@ type ColumnDef struct {
 	Name    string
 	Type    *types.T
 	NotNull bool
-	// Default and Generated are expression texts that Binder.DefaultExpr and friends understand; validated.
+	// Default and Generated are texts of expressions, which were validated, and which Binder.DefaultExpr and FollowsOf bind.
 	Default   string
 	Generated string
 	Hidden    bool
@@ -210,7 +210,7 @@ type ColumnDef struct {
 	Comment  string
 }
 
-// ConstraintKind is the sort of a constraint.
+// ConstraintKind is the kind of a constraint.
 type ConstraintKind uint8
 
 const (
@@ -238,15 +238,15 @@ type ConstraintDef struct {
 	Storing []string
 	// Predicate is a partial unique index's condition.
 	Predicate string
-	// Expr is a CHECK's condition and ExprColumns what it reads.
+	// Expr is a CHECK's condition, and ExprColumns are the columns that it reads.
 	Expr        string
 	ExprColumns []string
-	// RefTable is the referenced table; RefSelf says it is the table itself, being created. RefColumns is never empty.
+	// RefTable is the referenced table; RefSelf says that it is the table that is being created. RefColumns is never empty.
 	RefTable           *catalog.Table
 	RefSelf            bool
 	RefColumns         []string
 	OnDelete, OnUpdate catalog.Action
-	// SetColumns are those that SET NULL or SET DEFAULT of OnDelete sets; nil: all.
+	// SetColumns are the columns that SET NULL or SET DEFAULT of OnDelete sets; nil: all.
 	SetColumns []string
 	MatchFull  bool
 	// NotValid constraints hold for new rows only.
@@ -272,7 +272,7 @@ type IndexDef struct {
 type CreateTable struct {
 	Name        Name // qualified
 	IfNotExists bool
-	// Exists says that IF NOT EXISTS found a relation of the name: nothing to do but the notice.
+	// Exists says that IF NOT EXISTS found a relation of the name: only the notice remains.
 	Exists          bool
 	Temporary       bool
 	OnCommit        catalog.OnCommit
@@ -291,7 +291,7 @@ type CreateTable struct {
 	// As is CREATE TABLE AS: the query that fills the table, its columns in the order of Columns (without rowid).
 	As       *Query
 	WithData bool
-	// AsQuery says that it is CREATE TABLE AS, also if it has nothing to do.
+	// AsQuery says that it is CREATE TABLE AS, also if the table exists already.
 	AsQuery bool
 }
 
@@ -313,10 +313,9 @@ type DropRelation struct {
 // AlterTable changes a table, view or sequence by a list of actions, all or none.
 type AlterTable struct {
 	Table *catalog.Table // nil: IF EXISTS and there is none
-	// As is the kind of relation that the statement names: ALTER VIEW and ALTER SEQUENCE have command tags of their own, and ALTER INDEX
-	// of what says how it is stored.
+	// As is the kind of relation that the statement names: ALTER VIEW and ALTER SEQUENCE have command tags of their own.
 	As catalog.Kind
-	// Index is the name of ALTER INDEX's; empty: it is not about an index.
+	// Index is the index of an ALTER INDEX that changes its storage; empty: it is another statement.
 	Index string
 	// Materialized is ALTER MATERIALIZED VIEW.
 	Materialized bool
@@ -356,7 +355,7 @@ type (
 		IfExists bool
 		Cascade  bool
 	}
-	// AlterConstraint says when a foreign key is checked.
+	// AlterConstraint changes whether the check of a foreign key can be deferred.
 	AlterConstraint struct {
 		Name                 string
 		Deferrable, Deferred bool
@@ -375,10 +374,10 @@ type (
 	AlterColumnType struct {
 		Column string
 		Type   *types.T
-		// Using is the text of the new value, over the row as it is; Plain says that it is the value itself.
+		// Using is the text of the new value, over the present row; Plain says that it is the value itself.
 		Using string
 		Plain bool
-		// Varies says that two evaluations of it may differ.
+		// Varies says that two evaluations of Using may differ.
 		Varies bool
 	}
 	// SetSchema moves the relation to another schema.
@@ -427,7 +426,7 @@ func (*DropIdentity) alterAction()       {}
 func (*AddIdentity) alterAction()        {}
 func (*AlterIdentity) alterAction()      {}
 
-// CreateIndex is CREATE INDEX. Exists says that IF NOT EXISTS found one: nothing to do but the notice.
+// CreateIndex is CREATE INDEX. Exists says that IF NOT EXISTS found a relation of the name: only the notice remains.
 type CreateIndex struct {
 	Table        *catalog.Table
 	Index        IndexDef
@@ -478,7 +477,7 @@ type AlterSequence struct {
 	OwnerColumn string
 	OwnerNone   bool
 	Notices     []Notice
-	// Late is the error of an option that is looked at after the others, and after RESTART.
+	// Late is the error of an option that is checked after the others, and after RESTART.
 	Late error
 }
 
@@ -554,7 +553,7 @@ type Grant struct {
 	GrantOption bool
 	Cascade     bool
 	Privileges  []string // upper case; ALL
-	// Class is the sort of objects that the statement names: ClassTable for sequences too, unless it says SEQUENCE.
+	// Class is the class of the objects that the statement names: ClassTable also for sequences, unless it says SEQUENCE.
 	Class    catalog.Class
 	Objects  []catalog.ID
 	Roles    []string // membership

@@ -13,13 +13,13 @@ import (
 	"meridian/sql/types"
 )
 
-// parameters checks storage parameters, which it keeps for the catalogue if into is not nil, and says that they have no effect.
+// parameters checks storage parameters, adds them to into, for the catalogue, unless that is nil, and returns the notices that they have no effect.
 func (b *builder) parameters(known []parameter, ps tree.StorageParams, into map[string]string) []Notice {
 	var ns []Notice
 	for _, p := range ps {
 		name, value := strings.ToLower(p.Key), constText(p.Value)
 		if name == "oids" {
-			// PostgreSQL takes it for what dumps of old versions say.
+			// PostgreSQL accepts it because dumps of old versions have it.
 			if v := strings.ToLower(value); v != "false" && v != "off" && v != "0" && v != "no" {
 				b.fail(sqlstate.FeatureNotSupported, nil, "tables declared WITH OIDS are not supported")
 			}
@@ -37,7 +37,7 @@ func (b *builder) parameters(known []parameter, ps tree.StorageParams, into map[
 	return ns
 }
 
-// operatorClasses are the B-tree's by name, with the types that they order; all of them order as the type does by itself, those of
+// operatorClasses has the operator classes of B-trees by name, with the types that they order. All of them have the type's own order, those for
 // patterns too, since text is ordered by its bytes.
 var operatorClasses = map[string][]types.Kind{
 	"bool_ops": {types.KindBool}, "int2_ops": {types.KindInt2}, "int4_ops": {types.KindInt4}, "int8_ops": {types.KindInt8},
@@ -51,7 +51,7 @@ var operatorClasses = map[string][]types.Kind{
 	"array_ops": {types.KindArray}, "enum_ops": {types.KindEnum}, "record_ops": {types.KindTuple}, "oidvector_ops": {types.KindOIDVector},
 }
 
-// operatorClass refuses an operator class that there is not, or that is of another type.
+// operatorClass refuses an operator class that does not exist, or that is for another type.
 func (b *builder) operatorClass(e *tree.IndexElem, t *types.T) {
 	name := string(e.OpClass)
 	if name == "" || t == nil {
@@ -66,7 +66,7 @@ func (b *builder) operatorClass(e *tree.IndexElem, t *types.T) {
 	}
 }
 
-// alterStorage binds ALTER TABLE and ALTER INDEX of what says how rows are stored.
+// alterStorage binds the actions of ALTER TABLE and ALTER INDEX that are about the storage of rows.
 func (b *builder) alterStorage(n *parse.AlterStorage) Statement {
 	a := &AlterTable{}
 	var t *catalog.Table
@@ -112,7 +112,7 @@ func (b *builder) storageAction(a *AlterTable, t *catalog.Table, act parse.Stora
 	}
 	switch act.Kind {
 	case parse.SetStatistics:
-		tell("SET STATISTICS has no effect", "ANALYZE looks at all rows; its histograms have a size of their own.")
+		tell("SET STATISTICS has no effect", "ANALYZE reads all rows, and the size of its histograms is fixed.")
 	case parse.SetStorage:
 		switch v := strings.ToLower(act.Value); v {
 		case "plain":
@@ -139,7 +139,7 @@ func (b *builder) storageAction(a *AlterTable, t *catalog.Table, act parse.Stora
 			a.Notices = append(a.Notices, ignored(o.Name))
 		}
 	case parse.SetUnlogged:
-		tell("SET UNLOGGED has no effect", "All tables are as durable as others.")
+		tell("SET UNLOGGED has no effect", "All tables are logged.")
 	case parse.ClusterOn, parse.ReplicaIdentityIndex:
 		if !slices.ContainsFunc(t.Indexes, func(i catalog.Index) bool { return i.Name == act.Value && i.State != catalog.Absent }) {
 			b.fail(sqlstate.UndefinedObject, nil, "index \"%s\" for table \"%s\" does not exist", act.Value, t.Name)
@@ -168,11 +168,11 @@ func (b *builder) storageAction(a *AlterTable, t *catalog.Table, act parse.Stora
 			b.fail(sqlstate.UndefinedObject, nil, "access method \"%s\" does not exist", act.Value)
 		}
 	case parse.SetLogged, parse.WithoutCluster, parse.WithoutOids:
-		// So it is.
+		// Every table is logged, unclustered and without OIDs.
 	}
 }
 
-// noTrigger refuses the name of a trigger; ALL and USER are none.
+// noTrigger refuses the name of a trigger; ALL and USER are not names.
 func (b *builder) noTrigger(t *catalog.Table, name string) {
 	if !strings.EqualFold(name, "all") && !strings.EqualFold(name, "user") {
 		b.fail(sqlstate.UndefinedObject, nil, "trigger \"%s\" for table \"%s\" does not exist", name, t.Name)
@@ -183,7 +183,7 @@ func noTablespace(name string) error {
 	return sqlstate.New(sqlstate.UndefinedObject, "tablespace \"%s\" does not exist", name).WithHint("There are no tablespaces but pg_default.")
 }
 
-// toastable reports whether PostgreSQL stores a type's large values apart.
+// toastable reports whether PostgreSQL can store a type's large values separately.
 func toastable(t *types.T) bool {
 	switch t.Kind {
 	case types.KindText, types.KindVarChar, types.KindBPChar, types.KindBytes, types.KindJSON, types.KindJSONB, types.KindArray, types.KindDecimal:

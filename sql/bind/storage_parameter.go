@@ -8,22 +8,21 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Storage parameters are about the pages of a heap and how they are vacuumed. There are none here, so that no parameter has an effect; those
-// that PostgreSQL knows are checked, kept and shown in pg_class.reloptions, with a notice that they are ignored, and others are
-// refused.
+// PostgreSQL's storage parameters are about the pages of a heap and VACUUM. There are no such pages here, so they have no effect: they are checked,
+// kept and shown in pg_class.reloptions, with a notice that they are ignored. Unknown parameters are refused.
 
 // parameter is a storage parameter: a number between two bounds, or one of some words.
 type parameter struct {
 	name     string
 	real     bool
 	min, max float64
-	// words are those of an enumeration; empty: a number, or a boolean where the bounds are equal.
+	// words are the values of an enumeration; empty: the parameter is a number, or a boolean if the bounds are equal.
 	words []string
 }
 
 const maxInt = 1<<31 - 1
 
-// tableParameters are PostgreSQL 15's of tables, indexParameters those of B-trees, columnParameters those of columns.
+// tableParameters are PostgreSQL 15's parameters of tables, indexParameters those of B-trees, columnParameters those of columns.
 var (
 	tableParameters = []parameter{
 		{name: "autovacuum_enabled"}, {name: "user_catalog_table"}, {name: "vacuum_truncate"},
@@ -51,7 +50,7 @@ var (
 	columnParameters = []parameter{{name: "n_distinct", real: true, min: -1, max: 1e308}, {name: "n_distinct_inherited", real: true, min: -1, max: 1e308}}
 )
 
-// checkParameter refuses a parameter that PostgreSQL does not know, and a value that it does not take.
+// checkParameter refuses an unknown parameter, and an invalid value.
 func checkParameter(known []parameter, name, value string) error {
 	at := slices.IndexFunc(known, func(p parameter) bool { return p.name == name })
 	if at < 0 {

@@ -48,7 +48,7 @@ func (b *builder) remember(text string, st storedTree) {
 	b.Binder.stash[text] = st
 }
 
-// stored binds a stored expression of table t, whose columns it sees through sc (nil: none).
+// stored binds a stored expression of table t; sc has the columns that it sees (nil: none).
 func (b *builder) stored(t *catalog.Table, text string, sc *scope) scalar.Expr {
 	st := b.storedExpr(text)
 	defer func(was source) { b.source = was }(b.source)
@@ -59,7 +59,7 @@ func (b *builder) stored(t *catalog.Table, text string, sc *scope) scalar.Expr {
 	return b.expr(&exprContext{scope: sc, clause: "a stored expression"}, st.expr)
 }
 
-// RewriteOf binds what rows of a table become by its catalog.Rewrite, and the table's checks of the rows as they will be. The
+// RewriteOf binds the expressions of a table's catalog.Rewrite, and the table's checks over the rewritten rows. The
 // columns of the expressions are ordinals plus one.
 func (b *Binder) RewriteOf(ctx context.Context, t *catalog.Table) (exprs []scalar.Expr, checks []opt.CheckExpr, err error) {
 	defer guard(&err)
@@ -77,8 +77,8 @@ func (b *Binder) RewriteOf(ctx context.Context, t *catalog.Table) (exprs []scala
 	return exprs, checks, nil
 }
 
-// FollowsOf binds what follows from a change of a row: the table's generated columns, and the checks. The columns of the expressions are
-// ordinals plus one.
+// FollowsOf binds the expressions that are computed after a change of a row: the table's generated columns, and the checks. The columns of the
+// expressions are ordinals plus one.
 func (b *Binder) FollowsOf(ctx context.Context, t *catalog.Table) (generated []opt.SetItem, checks []opt.CheckExpr, err error) {
 	defer guard(&err)
 	bd := b.newBuilder(ctx, &parse.Statement{})
@@ -94,7 +94,7 @@ func (b *Binder) FollowsOf(ctx context.Context, t *catalog.Table) (generated []o
 	return generated, checks, nil
 }
 
-// byOrdinal is an expression over ordinals plus one instead of the columns of a query.
+// byOrdinal replaces the columns of a query in an expression by ordinals plus one.
 func byOrdinal(e scalar.Expr, ids []opt.ColumnID) scalar.Expr {
 	return scalar.ReplaceColumns(e, func(c *scalar.Column) scalar.Expr {
 		n := *c
@@ -104,7 +104,7 @@ func byOrdinal(e scalar.Expr, ids []opt.ColumnID) scalar.Expr {
 }
 
 // DefaultExpr binds a column's default, coerced to the column's type; a column without one defaults to NULL. Names in
-// it mean what they meant when it was stored.
+// the default have the meaning that they had when it was stored.
 func (b *Binder) DefaultExpr(ctx context.Context, t *catalog.Table, ordinal int) (e scalar.Expr, err error) {
 	defer guard(&err)
 	bd := b.newBuilder(ctx, &parse.Statement{})

@@ -12,7 +12,7 @@ import (
 	"meridian/sql/types"
 )
 
-// bindSubquery binds the query of a subquery expression; columns of enclosing queries end up in its level's outer.
+// bindSubquery binds the query of a subquery expression, and returns the columns of enclosing queries that it reads.
 func (b *builder) bindSubquery(c *exprContext, s *tree.Subquery) (output, []opt.ColumnID) {
 	if c.noSubquery {
 		b.fail(sqlstate.FeatureNotSupported, nil, "cannot use subquery in %s", strings.TrimSuffix(c.clause, "s"))
@@ -29,7 +29,7 @@ func (b *builder) bindSubquery(c *exprContext, s *tree.Subquery) (output, []opt.
 	return out, inner.level.outer
 }
 
-// single makes the relation yield just one column.
+// single projects the relation to its one visible column.
 func single(out *output) opt.Rel {
 	if p, ok := out.rel.(*opt.Project); ok && len(p.Items)+len(p.Pass) == 1 {
 		return p
@@ -84,7 +84,7 @@ func (b *builder) anySubquery(c *exprContext, n *tree.ComparisonExpr, s *tree.Su
 	return q
 }
 
-// anyRow compares a row value with a query of as many columns: the query's row is made one tuple column.
+// anyRow compares a row value with a query of the same number of columns: the query's row becomes one tuple column.
 func (b *builder) anyRow(row *scalar.RowCtor, out output, outer []opt.ColumnID, kind scalar.SubqueryKind, op treecmp.ComparisonOperatorSymbol, n *tree.ComparisonExpr) scalar.Expr {
 	cmp, ok := compareOp(op)
 	if !ok {

@@ -63,7 +63,7 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 	return nil
 }
 
-// TypeNamed finds a type that a statement names where the parser does not know it.
+// TypeNamed finds a type by a name that the parser could not resolve.
 func (b *Binder) TypeNamed(ctx context.Context, n parse.NamedType) (t *types.T, err error) {
 	defer guard(&err)
 	missing := sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", n.Text).At(n.Pos)
@@ -99,7 +99,7 @@ func (b *builder) rowType(r *tree.UnresolvedObjectName) *types.T {
 	return out
 }
 
-// domainTypes are names of PostgreSQL types that are held as another type here.
+// domainTypes has the names of PostgreSQL's types that are represented by another type here.
 func domainTypes(name string) (*types.T, bool) {
 	switch name {
 	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "xid8", "pg_lsn":

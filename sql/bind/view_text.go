@@ -14,14 +14,14 @@ import (
 	"meridian/sql/types"
 )
 
-// viewText collects what the names and literals of a view's query mean while the query is bound, and writes the query as it is stored, so that
-// it means the same in any session, and after objects were renamed: relations have their schemas, types of enums are named by identity, and each
+// viewText collects the meaning of the names and literals of a view's query while the query is bound, and writes the stored text, which has the
+// same meaning in any session, and after objects were renamed: relations have their schemas, enums are named by identity, and each
 // constant of an enum is written with its type (parse.TypeReferences). A nil *viewText, of a query that is not stored, collects nothing.
 type viewText struct {
 	tables   map[*tree.TableName]*catalog.Table
 	literals map[*scalar.Const]*tree.StrVal
 	values   map[*tree.StrVal]*types.T   // literals that are constants of an enum
-	casts    map[*tree.CastExpr]*types.T // to enums
+	casts    map[*tree.CastExpr]*types.T // casts to enums
 }
 
 func newViewText() *viewText {
@@ -29,14 +29,14 @@ func newViewText() *viewText {
 		values: map[*tree.StrVal]*types.T{}, casts: map[*tree.CastExpr]*types.T{}}
 }
 
-// resolved notes the relation that a name stands for.
+// resolved notes the relation for which a name stands.
 func (v *viewText) resolved(n *tree.TableName, t *catalog.Table) {
 	if v != nil {
 		v.tables[n] = t
 	}
 }
 
-// literal notes the constant that a literal is.
+// literal notes the constant of a literal.
 func (v *viewText) literal(n *tree.StrVal, k *scalar.Const) {
 	if v != nil {
 		v.literals[k] = n
@@ -53,7 +53,7 @@ func (v *viewText) coerced(e scalar.Expr, to *types.T) {
 	}
 }
 
-// became notes that a constant, of another type now, is still the same literal.
+// became notes that a constant was replaced by one of another type for the same literal.
 func (v *viewText) became(from, to scalar.Expr) {
 	if v == nil {
 		return
@@ -72,7 +72,7 @@ func (v *viewText) cast(n *tree.CastExpr, to *types.T) {
 	}
 }
 
-// relations are those of a statement's dependencies that the query itself names, and not a view in it.
+// relations are the dependencies of a statement that the query itself names, without those of views in it.
 func (v *viewText) relations(depends []opt.Dependency) (named []catalog.ID) {
 	ids := map[catalog.ID]bool{}
 	for _, t := range v.tables {
@@ -88,7 +88,7 @@ func (v *viewText) relations(depends []opt.Dependency) (named []catalog.ID) {
 	return named
 }
 
-// write is the text of the query. A query whose text the parser would not read again is refused.
+// write returns the text of the query. It refuses a query whose text the parser could not parse again.
 func (v *viewText) write(sel *tree.Select, name func(*catalog.Table) Name) (string, error) {
 	text := v.withEnums(func() string {
 		ctx := tree.NewFmtCtx(tree.FmtParsable, tree.FmtReformatTableNames(func(ctx *tree.FmtCtx, n *tree.TableName) {
@@ -109,7 +109,7 @@ func (v *viewText) write(sel *tree.Select, name func(*catalog.Table) Name) (stri
 	return text, nil
 }
 
-// withEnums calls format while the syntax tree has the references of enums in the places of their names.
+// withEnums calls format while the syntax tree has the references of enums in place of their names.
 func (v *viewText) withEnums(format func() string) string {
 	if len(v.values)+len(v.casts) == 0 {
 		return format()
@@ -125,7 +125,7 @@ func (v *viewText) withEnums(format func() string) string {
 			direct[k] = true
 		}
 	}
-	// The tree has no room for another way to write a constant, so it gets a mark that nothing else in the text has.
+	// The tree can't express the reference in a constant, so the constant gets a mark that occurs nowhere else in the text.
 	mark := "enum"
 	for plain := format(); strings.Contains(plain, mark); {
 		mark += "_"

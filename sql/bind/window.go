@@ -10,7 +10,7 @@ import (
 	"meridian/sql/types"
 )
 
-// windowFunction gives the result type of a window function proper; nil is the first argument's type.
+// windowFunction returns the result type of a function that is only a window function; nil is the first argument's type.
 func windowFunction(name string) (*types.T, bool) {
 	switch name {
 	case "row_number", "rank", "dense_rank":
@@ -40,7 +40,7 @@ func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scal
 	inner := &exprContext{scope: c.scope, clause: "window function arguments", aggs: c.aggs, inWin: true}
 	item := opt.WindowItem{}
 	if b.Registry.IsAggregate(name) {
-		// Arguments may contain aggregates of the grouping below, unlike an ordinary aggregate's.
+		// Unlike those of an ordinary aggregate, the arguments may contain aggregates of the grouping below.
 		item.Agg = b.windowAggregate(inner, n, name)
 		item.T = item.Agg.T
 	} else {
@@ -171,7 +171,7 @@ func (b *builder) windowArgs(c *exprContext, n *tree.FuncExpr, name string, t *t
 	return args, t
 }
 
-// checkOffset refuses offsets of a frame that are not the same for all rows, and queries, which windows do not run.
+// checkOffset refuses the offset of a frame if it is not the same for all rows, or contains a query, which windows do not run.
 func (b *builder) checkOffset(off scalar.Expr, mode treewindow.WindowFrameMode, at any) {
 	what := map[treewindow.WindowFrameMode]string{treewindow.ROWS: "ROWS", treewindow.RANGE: "RANGE", treewindow.GROUPS: "GROUPS"}[mode]
 	scalar.Walk(off, func(e scalar.Expr) bool {
