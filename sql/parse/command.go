@@ -103,7 +103,7 @@ type Explain struct {
 	Timing  *bool
 	Summary *bool
 	Buffers bool
-	// Settings adds what the session has set; WAL is refused.
+	// Settings adds the settings that the session has changed; WAL is refused.
 	Settings, WAL bool
 	// Format is "text", "json", ... in lower case.
 	Format string
@@ -114,7 +114,7 @@ type Explain struct {
 type Prepare struct {
 	Name  string
 	Types []*types.T
-	// Named are the types among these that the catalogue has to know: nil in Types.
+	// Named are the types that must be looked up in the catalogue; they are nil in Types.
 	Named []NamedType
 	Stmt  *Statement
 }
@@ -140,13 +140,13 @@ type DeclareCursor struct {
 	Name   string
 	Binary bool
 	Scroll bool
-	// NoScroll: it says so.
+	// NoScroll: NO SCROLL was given.
 	NoScroll bool
 	Hold     bool
 	Stmt     *Statement
 }
 
-// FetchDirection says where FETCH and MOVE go.
+// FetchDirection is the direction of FETCH and MOVE.
 type FetchDirection uint8
 
 const (
@@ -176,7 +176,7 @@ type Copy struct {
 	Table   Name
 	Query   *Statement
 	Columns []string
-	From    bool // else TO
+	From    bool // false: TO
 	// Target is a file name or program; empty: the client (STDIN, STDOUT).
 	Target  string
 	Program bool
@@ -189,7 +189,7 @@ type CopyOptions struct {
 	Delimiter byte
 	Null      string
 	Header    bool
-	// HeaderMatch: the header must have the columns' names.
+	// HeaderMatch: the header must consist of the columns' names.
 	HeaderMatch bool
 	Quote       byte
 	Escape      byte
@@ -200,15 +200,15 @@ type CopyOptions struct {
 	Freeze                  bool
 }
 
-// Vacuum is VACUUM; it has nothing to do here beyond ANALYZE.
+// Vacuum is VACUUM, which has no effect here but that of ANALYZE.
 type Vacuum struct {
 	Analyze bool
 	Tables  []Name
-	// Columns are those named of each table. They have to be there; statistics are of all columns.
+	// Columns has the column names given for each table. They must exist; statistics are collected of all columns.
 	Columns [][]string
 }
 
-// Analyze collects statistics; no table means all. Columns is as of Vacuum.
+// Analyze collects statistics; no table means all. Columns is as in Vacuum.
 type Analyze struct {
 	Tables  []Name
 	Columns [][]string
@@ -253,17 +253,17 @@ type RoleOptions struct {
 	// Password is set, or cleared if empty, when HasPassword.
 	Password    string
 	HasPassword bool
-	// NullPassword says that it is cleared by PASSWORD NULL.
+	// NullPassword says that PASSWORD NULL clears it.
 	NullPassword bool
 	ValidUntil   *string
 	ConnLimit    *int
-	// InRoles are the roles that it becomes a member of, Members and Admins those that become members of it.
+	// InRoles are the roles of which it becomes a member, Members and Admins those that become members of it.
 	InRoles, Members, Admins []string
 	// DropMembers says that Members cease to be members: ALTER GROUP ... DROP USER.
 	DropMembers bool
 }
 
-// Roles that stand for those of the session, where a role may be named.
+// Names that stand for a role of the session, where a role may be named.
 const (
 	CurrentRole = "\x00current_role"
 	SessionRole = "\x00session_user"

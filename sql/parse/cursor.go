@@ -7,7 +7,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// cursor walks the tokens of one statement, for the commands that this package parses itself.
+// cursor moves over the tokens of one statement, for the commands that this package parses without the grammar library.
 type cursor struct {
 	p    *Parser
 	src  string
@@ -51,7 +51,7 @@ func (c *cursor) accept(words ...string) bool {
 	return true
 }
 
-// acceptAny consumes one of the words and says which.
+// acceptAny consumes one of the words, and returns it.
 func (c *cursor) acceptAny(words ...string) (string, bool) {
 	for _, w := range words {
 		if c.is(w) {
@@ -99,7 +99,7 @@ func (c *cursor) expectPunct(p string) error {
 	return nil
 }
 
-// end is an error unless everything was consumed.
+// end fails unless all tokens were consumed.
 func (c *cursor) end() error {
 	if !c.done() {
 		return c.unexpected()
@@ -260,7 +260,7 @@ func (c *cursor) word() (string, error) {
 	return "", c.unexpected()
 }
 
-// until consumes tokens to the next comma or closing parenthesis at this level and returns their text.
+// until consumes the tokens up to the next comma or closing parenthesis at this level, and returns their text.
 func (c *cursor) until() (string, error) {
 	start, depth := c.i, 0
 	for ; c.i < len(c.toks); c.i++ {
@@ -283,7 +283,7 @@ func (c *cursor) until() (string, error) {
 	return c.src[c.toks[start].Pos:c.toks[c.i-1].End], nil
 }
 
-// rest is the text from here to the end, consumed.
+// rest consumes the remaining tokens and returns their text.
 func (c *cursor) rest() (string, error) {
 	if c.done() {
 		return "", c.unexpected()

@@ -2,12 +2,12 @@ package parse
 
 import "strings"
 
-// databaseWords are the options of databases that PostgreSQL has and the grammar library does not know in all their forms.
+// databaseWords are PostgreSQL's options of databases that the grammar library does not accept in all their forms.
 var databaseWords = []string{"template", "encoding", "strategy", "locale", "lc_collate", "lc_ctype", "icu_locale", "locale_provider", "collation_version",
 	"tablespace", "allow_connections", "connection limit", "is_template", "oid"}
 
-// databaseOptions takes PostgreSQL's options out of CREATE DATABASE name, from token at on, and keeps them; OWNER and the regions are left to
-// the grammar.
+// databaseOptions cuts PostgreSQL's options out of CREATE DATABASE name, from token at on, and keeps them in the statement; OWNER and the regions
+// remain for the grammar.
 func databaseOptions(s *Statement, toks []Token, at int) (cuts []cut, err error) {
 	src := s.Source
 	for i := at; i < len(toks); i++ {
@@ -41,7 +41,7 @@ func databaseOptions(s *Statement, toks []Token, at int) (cuts []cut, err error)
 	return cuts, nil
 }
 
-// dropForce takes [WITH] (FORCE) out of DROP DATABASE.
+// dropForce cuts [WITH] (FORCE) out of DROP DATABASE.
 func dropForce(s *Statement, toks []Token) []cut {
 	src := s.Source
 	for i := 2; i+2 < len(toks); i++ {
@@ -105,6 +105,6 @@ type AlterDatabase struct {
 	Name    string
 	Set     *SetVar
 	Reset   *ResetVar
-	Roles   bool // it was written as ALTER ROLE ALL IN DATABASE
+	Roles   bool // the statement was ALTER ROLE ALL IN DATABASE
 	Options []StorageOption
 }

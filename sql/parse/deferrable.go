@@ -6,10 +6,11 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// The grammar library knows neither DEFERRABLE nor INITIALLY DEFERRED, nor the columns of ON DELETE SET NULL and SET DEFAULT. They are
-// read here, and left out of what it is given; they belong to the constraint before them, which is known by its number among those of its kind in the statement.
+// The grammar library accepts neither DEFERRABLE nor INITIALLY DEFERRED, nor the columns of ON DELETE SET NULL and SET DEFAULT. They are
+// parsed here, and cut out of the library's text. They belong to the constraint before them, which is identified by its number among those of its
+// kind in the statement.
 
-// ConstraintKind is what a deferral may stand behind.
+// ConstraintKind is the kind of a constraint that can be deferred.
 type ConstraintKind uint8
 
 const (
@@ -32,15 +33,15 @@ type ConstraintNumber struct {
 	Number int
 }
 
-// deferring follows the constraints of a statement.
+// deferring tracks the constraints of a statement, token by token.
 type deferring struct {
 	counts [constraintKinds]int
 	last   ConstraintNumber
-	// on: a constraint that may be deferred is the last thing that was begun; check: it is a CHECK.
+	// on: the last clause that began is a constraint that may be deferred; check: it is a CHECK.
 	on, check bool
 }
 
-// word looks at a word. If a deferral begins there, next is the token that follows it.
+// word tracks one word. If a deferral begins there, next is the token after it.
 func (d *deferring) word(s *Statement, toks []Token, i int) (next int, err error) {
 	src := s.Source
 	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
@@ -60,7 +61,7 @@ func (d *deferring) word(s *Statement, toks []Token, i int) (next int, err error
 		}
 	case 5:
 		if strings.EqualFold(w, "check") {
-			// A column's takes no deferral at all.
+			// The constraint of a column can't be deferred.
 			at := i
 			if is(i-2, "constraint") {
 				at = i - 2
@@ -138,14 +139,14 @@ func (d *deferring) setColumns(s *Statement, toks []Token, i int) (next int, err
 	return c.i, nil
 }
 
-// deferral is the clauses as they were written: 0 is not at all, 1 is yes, -1 is no.
+// deferral has the clauses as they were written: 0 for a missing one, 1 for the positive form, -1 for the negative one.
 type deferral struct{ deferrable, deferred int }
 
 func (d *deferral) result() Deferral {
 	return Deferral{Deferrable: d.deferrable > 0 || d.deferrable == 0 && d.deferred > 0, Deferred: d.deferred > 0}
 }
 
-// read takes as many clauses as there are.
+// read reads all clauses of a deferral.
 func (d *deferral) read(src string, toks []Token, i int) (int, error) {
 	is := func(i int, w string) bool { return i < len(toks) && isWord(toks[i], src, w) }
 	for {
@@ -168,7 +169,7 @@ func (d *deferral) read(src string, toks []Token, i int) (int, error) {
 	}
 }
 
-// SetConstraints is SET CONSTRAINTS; without names it is of all.
+// SetConstraints is SET CONSTRAINTS; without names it means all.
 type SetConstraints struct {
 	Names    []Name
 	Deferred bool

@@ -2,9 +2,9 @@ package parse
 
 import "strings"
 
-// Display writes an expression that a descriptor keeps as pg_get_expr does: with the parentheses of every operator and around whatever
-// is cast, or, if it is to be pretty, only with those that its reader needs. It reads what scalar.FormatStored and Display itself
-// write; a text of another form comes back as it is.
+// Display writes an expression of a descriptor as pg_get_expr does: with parentheses around every operation and every operand of a cast, or, in
+// the pretty form, only with those that a reader needs. Its input is a text that scalar.FormatStored or Display has written; a text of another form
+// is returned unchanged.
 func Display(text string, pretty bool) string {
 	toks, err := lex(text, 0, nil)
 	if err != nil {
@@ -20,7 +20,7 @@ func Display(text string, pretty bool) string {
 	return d.buf.String()
 }
 
-// shape is what tells where an expression needs parentheses.
+// shape is the form of an expression, on which its parentheses depend.
 type shape uint8
 
 const (
@@ -47,7 +47,7 @@ type shown struct {
 	args  []*shown
 }
 
-// reader makes the tree of an expression in which parentheses say all but where a cast, a subscript and a field end.
+// reader makes the tree of an expression whose structure is given by parentheses, but for the ends of casts, subscripts and fields.
 type reader struct {
 	src    string
 	toks   []Token
@@ -62,7 +62,7 @@ func (r *reader) text() string {
 	return r.toks[r.at].Text(r.src)
 }
 
-// next takes a token if it is s, which is in lower case.
+// next consumes tokens if they are s, which is in lower case.
 func (r *reader) next(s ...string) bool {
 	for i, w := range s {
 		if r.at+i >= len(r.toks) || r.toks[r.at+i].Kind == Quoted || r.toks[r.at+i].Kind == String || Fold(r.toks[r.at+i].Text(r.src)) != w {
@@ -99,7 +99,7 @@ func (r *reader) list(end string) (out []*shown) {
 	return out
 }
 
-// likeOperators are the words for operators, and the operators.
+// likeOperators has keyword forms of operators, and the operators.
 var likeOperators = [...]struct{ words, operator string }{
 	{"like", "~~"}, {"ilike", "~~*"}, {"not like", "!~~"}, {"not ilike", "!~~*"},
 }
@@ -165,7 +165,7 @@ func (r *reader) expr() *shown {
 	return &shown{shape: operation, text: op, args: []*shown{x, r.operand()}}
 }
 
-// in is an IN of constants, which PostgreSQL makes a comparison with an array.
+// in is an IN with constants, which PostgreSQL turns into a comparison with an array.
 func (r *reader) in(x *shown, op string, list []*shown) *shown {
 	for _, e := range list {
 		for e.shape == cast {
@@ -243,7 +243,7 @@ func (r *reader) primary() *shown {
 		case "greatest", "least":
 			name = strings.ToUpper(name)
 		case "exists", "EXISTS", "position", "POSITION":
-			r.failed = true // Words stand between what they take.
+			r.failed = true // its arguments are a query, or have keywords between them
 		}
 		return &shown{shape: called, text: name, args: r.list(")")}
 	}
@@ -254,7 +254,7 @@ func (r *reader) primary() *shown {
 			return &shown{text: name}
 		}
 		if name != Fold(name) {
-			r.failed = true // A key word that no rule above knows.
+			r.failed = true // a keyword without a rule above
 		}
 	}
 	return &shown{shape: column, text: name}
@@ -348,7 +348,7 @@ func fraction(s string) bool {
 	return quoted && point && whole != "" && rest != "" && strings.Trim(whole+rest, "0123456789") == ""
 }
 
-// around writes the parentheses that are kept when the text isn't to be pretty.
+// around writes a parenthesis that the pretty form leaves out.
 func (d *display) around(s string) {
 	if !d.pretty {
 		d.str(s)
@@ -459,8 +459,7 @@ func (d *display) line(s string) {
 	d.str(before + "\n" + strings.Repeat(" ", d.indent) + s)
 }
 
-// simple reports whether x, as a part of parent, is understood without parentheses by PostgreSQL's rules, which leave them only where
-// they are sure.
+// simple reports whether x, as a part of parent, needs no parentheses by PostgreSQL's rules, which omit them only in the clear cases.
 func simple(x, parent *shown) bool {
 	switch x.shape {
 	case quantified:

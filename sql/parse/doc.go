@@ -2,36 +2,36 @@
 //
 // # Two parsers, one front
 //
-// Queries and data definition go to a grammar library that knows PostgreSQL's dialect and the multi-region statements of its descendants;
+// A grammar library parses queries and data definition, in PostgreSQL's dialect and with the multi-region statements of its descendants;
 // only this package and package bind import it, so it can be replaced. The statements that control a session (BEGIN, SET, SHOW, PREPARE,
 // COPY, VACUUM, GRANT, ...) have a parser in this package: they are short, clients send them in forms that the library refuses, and BEGIN
 // and COMMIT are frequent.
 //
 //	text --lex--> tokens --split at ;--> one statement's tokens
 //	                                       | first word is known     --> cursor.utility  --> *Begin, *Copy, ...
-//	                                       | else rewrite, then the grammar              --> tree.Statement
+//	                                       | otherwise: rewrite, then the grammar        --> tree.Statement
 //
-// The lexer (token.go) follows PostgreSQL: nested comments, E” and dollar quotes, operators by its longest-match
+// The lexer (token.go) follows PostgreSQL: nested comments, escape strings (E'...'), dollar quotes, operators by its longest-match
 // rule. Its errors, and all syntax errors, are PostgreSQL's: 42601, "syntax error at or near", and the position in
 // characters in the whole query string.
 //
 // # Rewrites
 //
 // Where the library refuses a form that PostgreSQL's clients send, rewrite.go replaces a few tokens before the library
-// sees the text: OPERATOR(pg_catalog.~), COLLATE (all text is ordered by its bytes), ONLY, TABLESPACE, ~~ and its
-// relatives, OVERRIDING, arguments with names (named.go). The edits are kept, so that positions in the rewritten text map back to the source.
+// sees the text: OPERATOR(pg_catalog.~), COLLATE (all text is ordered by its bytes), ONLY, TABLESPACE, the operators of LIKE (~~),
+// OVERRIDING, arguments with names (named.go). The edits are kept, so that positions in the rewritten text map back to the source.
 //
 // # Long texts
 //
 // The library reads a statement as a whole: it can't be interrupted, and reserves no memory. So the lexer reserves it (ParseWithin), every
 // few thousand tokens and before each statement, by an estimate from the number of tokens, and a statement has at most MaxTokens of them,
-// which take some two seconds (measure.go).
+// which the library parses in about two seconds (measure.go).
 //
 // # Positions
 //
-// The library's tree has no positions. It does keep names as substrings of its input; Statement.PosOf compares
-// addresses to find where a name stood. Names that had to be folded or unquoted are found by looking through the
-// tokens again (FindWord). Both happen only when there is an error to report.
+// The library's tree has no positions. Its names are substrings of the library's input, and Statement.PosOf compares
+// addresses to find the position of a name. A name that had to be folded or unquoted is searched in the
+// tokens again (FindWord). Both happen only when an error is reported.
 //
 // Nothing here panics on any input: the library's panics are recovered as XX000.
 package parse

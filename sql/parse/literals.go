@@ -10,8 +10,8 @@ import (
 // maxLiterals bounds the parameters that Parameterize makes of one text: longer lists are rarely sent twice.
 const maxLiterals = 24
 
-// Literal is a constant that Parameterize took out of a text. Integers have their value and type; strings are of
-// type unknown, as a quoted constant is.
+// Literal is a constant that Parameterize has taken out of a text. Integers have their value and type; strings are of
+// type unknown, like any quoted constant.
 type Literal struct {
 	T    *types.T
 	Int  int64
@@ -22,7 +22,7 @@ type Literal struct {
 // differ in them only can share a plan: clients of the simple protocol write their values into the text. It touches
 // only constants whose type and meaning do not depend on being constant: integers of four bytes and strings that
 // follow a comparison, integers that are added or subtracted, and both in a list of VALUES. It reports false if the
-// text has none, has parameters already, or is anything else.
+// text has no such constants, has parameters already, or is another kind of statement.
 //
 // The returned literals are valid until the next call.
 func (p *Parser) Parameterize(sql string) (text string, lits []Literal, ok bool) {
@@ -128,7 +128,7 @@ func isSign(t Token, sql string) bool {
 	return t.Kind == Op && t.End-t.Pos == 1 && (sql[t.Pos] == '-' || sql[t.Pos] == '+')
 }
 
-// signIsUnary says that a sign after t belongs to the number that follows it.
+// signIsUnary reports whether a sign after t belongs to the number that follows it.
 func signIsUnary(t Token, sql string) bool {
 	switch t.Kind {
 	case Op:
@@ -147,7 +147,7 @@ func isComparison(op string) bool {
 	return false
 }
 
-// endsOperand says that what begins at token i leaves the constant before it a whole operand.
+// endsOperand reports whether the constant before token i is a whole operand.
 func endsOperand(toks []Token, i, n int, sql string) bool {
 	if i >= n {
 		return true

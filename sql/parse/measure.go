@@ -6,20 +6,20 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// The grammar library can't be interrupted and asks nobody for memory. So what it will need is counted from the tokens of a
-// statement before it gets them, and both are bounded: it takes about one second for a million tokens.
+// The grammar library can't be interrupted, and reserves no memory. So the memory that it will need is estimated from the tokens of a
+// statement before it gets them, and the number of tokens is bounded: it takes about one second for a million tokens.
 const (
 	// MaxTokens bounds one statement: a list of a million constants fits.
 	MaxTokens = 1 << 21
 	// maxChain bounds the operators that follow each other without a comma, a parenthesis or a word that begins another
-	// expression. The binder refuses trees of a tenth of that depth; it must not take seconds to build one.
+	// expression. The binder refuses trees of a tenth of that depth; the grammar must not take seconds to build one.
 	maxChain = 25000
-	// stride is how many tokens are read before room is asked for.
+	// stride is the number of tokens that are read before memory is reserved for them.
 	stride = 4096
 )
 
-// The bytes that tokens occupy: by the lexer here, by the grammar while it runs, and, by their kinds, in the tree. Measured with the
-// statements of TestBytesOfStatements, which holds them to it.
+// The memory of a token: in the lexer, in the grammar while it runs, and, depending on its kind, in the tree. The numbers were measured with the
+// statements of TestBytesOfStatements, which compares them with the real ones.
 const (
 	lexedBytes     = 16
 	grammarBytes   = 48
@@ -28,7 +28,7 @@ const (
 
 var tokenBytes = [...]int64{Word: 160, Quoted: 160, String: 120, Number: 120, Param: 120, Op: 64, Punct: 8}
 
-// measure adds up a statement's tokens.
+// measure adds up the memory of a statement's tokens.
 type measure struct {
 	bytes  int64
 	tokens int

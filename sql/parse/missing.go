@@ -2,28 +2,28 @@ package parse
 
 import "strings"
 
-// DropMissing is DROP of objects of a kind that there is not, or that only the system has: functions, triggers, extensions, ... Clients send
-// it with IF EXISTS before they make them.
+// DropMissing is DROP of objects of a kind that users can't create: functions, triggers, extensions, ... Clients send it with IF EXISTS before they
+// try to create them.
 type DropMissing struct {
-	// Kind is as messages print it: "function", "text search configuration".
+	// Kind is the kind as messages print it: "function", "text search configuration".
 	Kind     string
 	IfExists bool
-	// Names are as they were written, a function's with the types of its arguments.
+	// Names are the names as they were written, those of functions with the types of their arguments.
 	Names []MissingName
 	// On is the relation of a trigger, rule or policy.
 	On Name
-	// Tag is the command's.
+	// Tag is the command tag.
 	Tag string
 }
 
-// MissingName names an object; Args are a function's, as text, if HasArgs.
+// MissingName names an object; Args are the arguments of a function as text, if HasArgs.
 type MissingName struct {
 	Name    Name
 	Args    []string
 	HasArgs bool
 }
 
-// missingKinds are the words of DROP, with what messages call the kind.
+// missingKinds has the words of DROP for a kind, and its name in messages.
 var missingKinds = []struct{ words, kind string }{
 	{"function", "function"}, {"procedure", "procedure"}, {"routine", "routine"}, {"aggregate", "aggregate"},
 	{"trigger", "trigger"}, {"rule", "rule"}, {"policy", "policy"},
@@ -35,7 +35,7 @@ var missingKinds = []struct{ words, kind string }{
 	{"access method", "access method"}, {"tablespace", "tablespace"},
 }
 
-// dropMissing parses DROP of a kind that there is not; node is nil if it is another.
+// dropMissing parses DROP of such a kind; node is nil if the kind is another one.
 func (c *cursor) dropMissing() (node any, err error) {
 	for _, k := range missingKinds {
 		if !c.accept(strings.Fields(k.words)...) {

@@ -2,18 +2,18 @@ package parse
 
 import "strings"
 
-// NamedArgument is the function that an argument with a name is written as: of the name and the value. No function can be called
-// so by a client, whose names of functions are looked up.
+// NamedArgument is the name of the function as whose call a named argument is written: its arguments are the name and the value. No client can call
+// it, because the functions that a client names are looked up.
 const NamedArgument = "named argument"
 
-// namedArguments are the edits that named arguments need, which the grammar does not have: f(a => 1) becomes
+// namedArguments are the edits for named arguments, which the grammar does not accept: f(a => 1) becomes
 // f("named argument"('a', 1)).
 type namedArguments struct {
 	open  map[int]string // by the name's token
-	close map[int]int    // how many end before a token
+	close map[int]int    // the number of named arguments that end before a token
 }
 
-// notCalls are words before a parenthesis that call no function whose arguments have names.
+// notCalls are words that, before a parenthesis, are not the call of a function with named arguments.
 var notCalls = []string{"in", "values", "row", "coalesce", "greatest", "least", "nullif", "any", "all", "some", "array", "exists", "using", "on",
 	"and", "or", "not", "select", "where", "extract", "overlay", "position", "trim", "cast", "as", "over", "filter", "by", "with"}
 

@@ -18,7 +18,7 @@ import (
 // MaxStatementBytes bounds one query string.
 const MaxStatementBytes = 64 << 20
 
-// maxParams is what the wire protocol can carry.
+// maxParams is the number of parameters that the wire protocol can carry.
 const maxParams = 65535
 
 // Statement is one parsed statement.
@@ -32,9 +32,9 @@ type Statement struct {
 	NumParams int
 	// Overriding is "system" or "user" for INSERT ... OVERRIDING ... VALUE.
 	Overriding string
-	// SecurityInvoker is that option of CREATE VIEW and ALTER VIEW, as far as it was given.
+	// SecurityInvoker is the option of CREATE VIEW and ALTER VIEW; nil: it was not given.
 	SecurityInvoker *bool
-	// Like are options of LIKE in addition to those of its node.
+	// Like has the options of LIKE that its node does not have.
 	Like []LikeOption
 	// HashIndex says that CREATE INDEX has USING hash.
 	HashIndex bool
@@ -43,17 +43,17 @@ type Statement struct {
 	// Database are PostgreSQL's options of CREATE DATABASE and ALTER DATABASE, and Force is DROP DATABASE ... WITH (FORCE).
 	Database []StorageOption
 	Force    bool
-	// OnCommit is of CREATE TABLE; NoData is WITH NO DATA of CREATE TABLE AS.
+	// OnCommit is the clause of CREATE TABLE; NoData is WITH NO DATA of CREATE TABLE AS.
 	OnCommit OnCommit
 	NoData   bool
-	// Deferrals are those of the constraints of CREATE TABLE and ALTER TABLE.
+	// Deferrals has the deferrals of the constraints of CREATE TABLE and ALTER TABLE.
 	Deferrals map[ConstraintNumber]Deferral
-	// Bytes is what the text and its tree occupy, as an estimate of ours.
+	// Bytes estimates the memory of the text and its tree.
 	Bytes int64
 	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).
 	Truncated []string
 
-	// grammar is the text that the grammar library was given, and edits say how it differs from the source.
+	// grammar is the text for the grammar library, and edits are its differences from the source.
 	grammar string
 	edits   []edit
 }
@@ -61,7 +61,7 @@ type Statement struct {
 // Text is the statement as written, without the semicolon.
 func (s *Statement) Text() string { return s.Source[s.Offset:s.End] }
 
-// edit replaces Source[pos:end] by text; at is where that lands in the grammar's text.
+// edit replaces Source[pos:end] by text; at is its offset in the grammar's text.
 type edit struct {
 	pos, end int
 	text     string
@@ -83,8 +83,8 @@ func (s *Statement) sourceOffset(at int) int {
 	return at + delta
 }
 
-// PosOf is the 1-based character position of a name that the syntax tree took from the text, or zero. Names in the
-// tree are substrings of the text unless they had to be folded or unquoted.
+// PosOf is the 1-based character position of a name in the syntax tree, or zero if it is not known. Names in the tree are substrings of the text
+// unless they had to be folded or unquoted.
 func (s *Statement) PosOf(name string) int {
 	if name == "" || s.grammar == "" {
 		return 0
@@ -188,13 +188,13 @@ func (s *Statement) CountRefs(name string) int {
 type Parser struct {
 	grammar parser.Parser
 	toks    []Token
-	// lits and text are Parameterize's.
+	// lits and text are the buffers of Parameterize.
 	lits []Literal
 	text []byte
-	// recent has the statements of the last texts that were one query each: unnamed statements of the extended
-	// protocol come again and again. Binding does not change them.
+	// recent has the statements of the last texts that were one query each, because clients repeat unnamed statements of the extended
+	// protocol. Binding does not change them.
 	recent map[string][]Statement
-	// room is asked as the text is read (ParseWithin).
+	// room reserves memory as the text is read (ParseWithin).
 	room func(bytes int64) error
 	// nested counts the statements around the one that is being parsed.
 	nested int
@@ -227,9 +227,9 @@ func ParseOne(sql string) (*Statement, error) {
 // Parse is the function Parse with this parser's buffers.
 func (p *Parser) Parse(sql string) ([]Statement, error) { return p.ParseWithin(sql, nil) }
 
-// ParseWithin is Parse for a text that may be long: it asks for room before it takes memory, and at least for every stride
-// tokens and every statement, so that a text is refused, or given up when its statement was cancelled, before it has been read
-// whole. Where it succeeds, what it took beyond the Bytes of the statements is given back.
+// ParseWithin is Parse for a text that may be long: it calls room before it allocates memory, at least for every stride tokens and every
+// statement, so that it stops before the end of a text for which there is no memory, or whose statement was cancelled. When it succeeds, it
+// releases the memory beyond the Bytes of the statements.
 func (p *Parser) ParseWithin(sql string, room func(bytes int64) error) (stmts []Statement, err error) {
 	p.room, p.nested = room, 0
 	defer func() {
@@ -307,7 +307,7 @@ func (p *Parser) ParseWithin(sql string, room func(bytes int64) error) (stmts []
 	return stmts, p.take(-int64(len(toks)) * lexedBytes)
 }
 
-// take asks for room, if somebody counts.
+// take calls room, if it is set.
 func (p *Parser) take(bytes int64) error {
 	if p.room == nil {
 		return nil
@@ -332,7 +332,7 @@ func (p *Parser) lex(sql string) ([]Token, error) {
 	}
 }
 
-// remember keeps the statement of a text that may come again.
+// remember keeps the statement of a text, which may be sent again.
 func (p *Parser) remember(sql string, stmts []Statement) {
 	if len(stmts) != 1 || len(sql) > maxRecentBytes {
 		return
@@ -353,7 +353,7 @@ func (p *Parser) sub(src string, toks []Token) (*Statement, error) {
 	if len(toks) == 0 {
 		return nil, syntaxError(src, Token{EOF, int32(len(src)), int32(len(src))})
 	}
-	// PostgreSQL nests queries only, and EXPLAIN of DECLARE CURSOR.
+	// As in PostgreSQL, only queries can be nested, and DECLARE CURSOR in EXPLAIN.
 	if p.nested++; p.nested > 2 || nestsOthers(src, toks[0]) {
 		return nil, syntaxError(src, toks[0])
 	}
@@ -373,7 +373,7 @@ func (p *Parser) sub(src string, toks []Token) (*Statement, error) {
 	return s, p.statement(s, toks)
 }
 
-// nestsOthers reports whether a token begins a statement that has another in it and can't be in one itself.
+// nestsOthers reports whether a token begins a statement that contains another one, and that can't itself be in one.
 func nestsOthers(src string, t Token) bool {
 	return isWord(t, src, "explain") || isWord(t, src, "prepare") || isWord(t, src, "copy")
 }
@@ -392,7 +392,7 @@ func (p *Parser) statement(s *Statement, toks []Token) error {
 	return p.viaGrammar(s, toks)
 }
 
-// viaGrammar gives the statement to the grammar library, after the rewrites that make PostgreSQL's forms acceptable.
+// viaGrammar parses the statement by the grammar library, after rewriting the forms that the library does not accept.
 func (p *Parser) viaGrammar(s *Statement, toks []Token) error {
 	edits, err := rewrite(s, toks)
 	if err != nil {
@@ -555,8 +555,8 @@ func caretOffset(err error) (int, bool) {
 	return 0, false
 }
 
-// syntaxError is PostgreSQL's error at a token. The end of a statement is one too where a semicolon or, within COPY, a parenthesis
-// makes it.
+// syntaxError is PostgreSQL's error at a token. The end of the input is a token too; a semicolon, or the closing parenthesis of a COPY query, ends
+// a statement and is named in the error.
 func syntaxError(src string, t Token) error {
 	if t.Kind == EOF {
 		if at, err := skipBlank(src, int(t.Pos)); err == nil && at < len(src) && (src[at] == ';' || src[at] == ')') {
@@ -627,7 +627,7 @@ func TypeNames(text string) string {
 	return b.String()
 }
 
-// QuoteIdent quotes a name if it has to be.
+// QuoteIdent quotes a name if that is necessary.
 func QuoteIdent(s string) string {
 	plain := s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] == '_')
 	for i := 0; plain && i < len(s); i++ {
@@ -661,7 +661,7 @@ func (n Name) Quoted() string {
 	return s
 }
 
-// reservedWord reports whether PostgreSQL reserves the word, so that it is a name only in quotes.
+// reservedWord reports whether PostgreSQL reserves the word, so that as a name it needs quotes.
 func reservedWord(s string) bool {
 	switch s {
 	case "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check",

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// TypeReference is a type that a stored text names by its identity: ::@16400, or CAST(x AS @16400).
+// TypeReference is the name of a type in a stored text by its identity: ::@16400, or CAST(x AS @16400).
 type TypeReference struct {
 	OID   uint32
 	Array bool // ::@16400[]
-	// Literal is the string constant that is cast to it, if one is.
+	// Literal is the string constant that is cast to the type, if it is one.
 	Literal    string
 	HasLiteral bool
 }
 
-// TypeReferences calls f for each type that a stored text names by its identity, and returns the text with what f returns in the
-// places of the literal and of the type, brackets not included; a type that f returns as empty stays as it is.
+// TypeReferences calls f for each type that a stored text names by its identity. It returns the text with the literal and the type, without its
+// brackets, replaced by the results of f; a type for which f returns an empty name stays as it is.
 func TypeReferences(text string, f func(TypeReference) (literal, name string)) string {
 	if !strings.Contains(text, "@") {
 		return text
@@ -62,8 +62,7 @@ func TypeReferences(text string, f func(TypeReference) (literal, name string)) s
 	return b.String()
 }
 
-// unquoted is the value of a string constant as stored texts have them: plain, or with backslashes that stand for themselves and for
-// quotes.
+// unquoted is the value of a string constant in a stored text: plain, or with backslash escapes for backslashes and quotes.
 func unquoted(s string) (string, bool) {
 	escapes := len(s) > 0 && (s[0] == 'e' || s[0] == 'E')
 	if escapes {

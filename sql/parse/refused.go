@@ -6,11 +6,11 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// refusal is a clause that PostgreSQL has and the grammar library refuses as a syntax error: what it is, and what to do instead.
+// refusal is a clause of PostgreSQL that the grammar library refuses as a syntax error: its name in the error, and a hint with an alternative.
 type refusal struct {
-	// first are the statement's first words, any of which will do; empty: any statement.
+	// first are first words of statements with the clause; empty: any statement.
 	first []string
-	// words are the clause's, one after the other; * is any token.
+	// words are the words of the clause in their order; * is any token.
 	words      string
 	what, hint string
 }
@@ -41,7 +41,7 @@ var refusals = []refusal{
 	{inTables, "unique using index", "making an index a constraint is", "Add the constraint without it, then drop the index."},
 	{inTables, "primary key using index", "making an index a constraint is", "Add the constraint without it, then drop the index."},
 	{[]string{"alter"}, "depends on extension", "ALTER ... DEPENDS ON EXTENSION is", "There are no extensions to install."},
-	{[]string{"alter"}, "index * alter", "ALTER INDEX ... ALTER COLUMN is", "ANALYZE looks at all columns."},
+	{[]string{"alter"}, "index * alter", "ALTER INDEX ... ALTER COLUMN is", "ANALYZE collects statistics of all columns."},
 	{[]string{"alter"}, "set statistics", "SET STATISTICS together with other actions is", "Give it a statement of its own."},
 	{[]string{"alter"}, "set storage", "SET STORAGE together with other actions is", "Give it a statement of its own."},
 	{[]string{"alter"}, "set compression", "SET COMPRESSION together with other actions is", "Give it a statement of its own."},
@@ -59,7 +59,7 @@ var refusals = []refusal{
 	{inQueries, "with ties", "WITH TIES is", "Compare with rank() OVER (ORDER BY ...) in a subquery."},
 	{inQueries, "search depth", "SEARCH is", "Collect the path in an array, and order by it."},
 	{inQueries, "search breadth", "SEARCH is", "Count the depth in a column, and order by it."},
-	{inQueries, "cycle * set", "CYCLE is", "Collect the path in an array, and stop where it has the row."},
+	{inQueries, "cycle * set", "CYCLE is", "Collect the path in an array, and stop at a row that is in it."},
 	{inQueries, "current of", "WHERE CURRENT OF is", "Name the row by its primary key."},
 	{inQueries, "normalized", "IS NORMALIZED is", "Normalize text before it is stored."},
 	{inQueries, "is document", "type xml is", noXML},
@@ -79,7 +79,7 @@ var refusals = []refusal{
 	{inTables, "circle", "geometric types are", "Keep coordinates in columns of their own."},
 }
 
-// refused looks for a clause that PostgreSQL has and the grammar library does not, in a statement that it could not read.
+// refused finds a clause that the grammar library does not accept in a statement that it could not parse.
 func refused(src string, toks []Token) error {
 	match := func(at int, word string) bool {
 		if at >= len(toks) || toks[at].Kind == String {
@@ -113,27 +113,27 @@ func refused(src string, toks []Token) error {
 	return nil
 }
 
-// hintsOf say what to do without a kind of object that there is not.
+// hintsOf has hints with an alternative to kinds of objects that can't be created.
 var hintsOf = map[string]string{
 	"FUNCTION": noRoutines, "PROCEDURE": noRoutines, "ROUTINE": noRoutines, "AGGREGATE": noRoutines, "DO": noRoutines, "CALL": noRoutines, "LANGUAGE": noRoutines,
 	"TRIGGER": noTriggers, "CONSTRAINT TRIGGER": noTriggers, "EVENT TRIGGER": noTriggers,
 	"RULE":     "Write to the table itself; views are read.",
-	"TYPE":     "ENUM types can be made. Give a table the fields of a composite type as columns.",
+	"TYPE":     "Use CREATE TYPE ... AS ENUM, or give a table the fields of a composite type as columns.",
 	"DOMAIN":   "Give the column the domain's type, and a CHECK constraint.",
 	"OPERATOR": "Operators are built in.", "CAST": "Casts are built in.", "TRANSFORM": "There are no procedural languages.",
 	"PUBLICATION": noReplication, "SUBSCRIPTION": noReplication,
 	"SERVER": noForeign, "FOREIGN TABLE": noForeign, "FOREIGN DATA": noForeign, "USER MAPPING": noForeign, "IMPORT": noForeign,
 	"TABLESPACE": "There are no tablespaces but pg_default.", "COLLATION": "All text is ordered by its bytes: COLLATE \"C\".",
-	"CONVERSION": "Conversions of encodings are built in.", "TEXT SEARCH": "There is no text search: LIKE and regular expressions are there.",
-	"ACCESS METHOD": "Indexes are ordered, as those of btree.", "STATISTICS": "ANALYZE collects statistics of single columns.",
-	"SYSTEM": "Use SET CLUSTER SETTING for what holds in the cluster.", "LOAD": "There are no libraries to load.", "EXTENSION": "There are no extensions to install.",
+	"CONVERSION": "Conversions of encodings are built in.", "TEXT SEARCH": "There is no text search. Use LIKE or regular expressions.",
+	"ACCESS METHOD": "All indexes are ordered, like those of btree.", "STATISTICS": "ANALYZE collects statistics of single columns.",
+	"SYSTEM": "Use SET CLUSTER SETTING for settings of the cluster.", "LOAD": "There are no libraries to load.", "EXTENSION": "There are no extensions to install.",
 	"LARGE": "Keep bytes in a column of type bytea.", "PREPARE TRANSACTION": noTwoPhase, "COMMIT PREPARED": noTwoPhase, "ROLLBACK PREPARED": noTwoPhase,
 }
 
 const (
 	noRoutines    = "There are no procedural languages. Keep the logic in the application, or in a view."
-	noTriggers    = "Defaults, generated columns, checks and foreign keys are there."
+	noTriggers    = "Use defaults, generated columns, checks or foreign keys."
 	noReplication = "There is no logical replication to a server outside of the cluster."
-	noForeign     = "All tables are the cluster's own."
-	noTwoPhase    = "A transaction commits at all nodes at once, or nowhere."
+	noForeign     = "All tables are stored in the cluster."
+	noTwoPhase    = "A transaction commits on all of its nodes or on none; it is never prepared."
 )

@@ -17,8 +17,8 @@ type rewriter struct {
 	// ddl: the statement is CREATE or ALTER.
 	ddl       bool
 	deferring deferring
-	keywords  map[int]string // instead of a token
-	later     map[int]bool   // where ORDER BY of an aggregate with DISTINCT begins
+	keywords  map[int]string // the replacements of tokens
+	later     map[int]bool   // tokens at which ORDER BY of an aggregate with DISTINCT begins
 }
 
 func (r *rewriter) is(i int, w string) bool {
@@ -29,7 +29,7 @@ func (r *rewriter) punct(i int, p string) bool {
 	return i >= 0 && i < len(r.toks) && isPunct(r.toks[i], r.src, p)
 }
 
-// replace gives the tokens [from, to) another text.
+// replace replaces the tokens [from, to) by a text.
 func (r *rewriter) replace(from, to int, text string) {
 	r.edits = append(r.edits, edit{pos: int(r.toks[from].Pos), end: int(r.toks[to-1].End), text: text})
 }
@@ -39,8 +39,8 @@ func (r *rewriter) insert(i int, text string) {
 	r.edits = append(r.edits, edit{pos: int(r.toks[i].Pos), end: int(r.toks[i].Pos), text: text})
 }
 
-// rewrite finds where PostgreSQL's form of a statement differs from what the grammar library accepts, and how to
-// say the same in its words. Edits come in order and do not overlap.
+// rewrite finds the clauses of a statement that the grammar library does not accept in PostgreSQL's form, and replaces them by forms that it
+// accepts. Edits are in order and do not overlap.
 func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	r := &rewriter{s: s, src: s.Source, toks: toks}
 	r.ddl = r.is(0, "create") || r.is(0, "alter")
@@ -62,7 +62,7 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 			}
 			r.insert(i, c.text)
 		}
-		if n := sets.brackets[i]; n > 0 { // the target's brackets go behind the value
+		if n := sets.brackets[i]; n > 0 { // the brackets of the target are moved behind the value
 			r.replace(i, i+n, "")
 			i += n - 1
 			continue
@@ -106,7 +106,7 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 				r.replace(i, i+1, text)
 			}
 		case Quoted:
-			// "char" is a type; the grammar knows it only after :: and without a schema.
+			// "char" is a type; the grammar accepts it only after :: and without a schema.
 			if t.Text(r.src) == `"char"` && r.punct(i-1, ".") && r.is(i-2, "pg_catalog") {
 				r.replace(i-2, i+1, `"char"`)
 			}
@@ -122,7 +122,7 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 	return r.edits, nil
 }
 
-// cuts are the clauses that the statement keeps apart from the text that the grammar reads, in order.
+// cuts returns the clauses that are kept in the statement and cut out of the grammar's text, in order.
 func (r *rewriter) cuts() ([]cut, error) {
 	var cuts []cut
 	switch {
@@ -160,7 +160,7 @@ func (r *rewriter) cuts() ([]cut, error) {
 	return cuts, nil
 }
 
-// word rewrites what begins with a word, and returns the last token of it.
+// word rewrites the clause that begins with a word, and returns its last token.
 func (r *rewriter) word(i int) (last int, err error) {
 	if r.ddl {
 		if last, done, err := r.definition(i); done || err != nil {
@@ -170,7 +170,7 @@ func (r *rewriter) word(i int) (last int, err error) {
 	return r.expression(i)
 }
 
-// definition rewrites clauses of CREATE and ALTER that the grammar does not know; done: the token needs nothing else.
+// definition rewrites clauses of CREATE and ALTER that the grammar does not accept; done: the token needs no other rewriting.
 func (r *rewriter) definition(i int) (last int, done bool, err error) {
 	w, t := r.toks[i].Text(r.src), r.toks[i]
 	next, err := r.deferring.word(r.s, r.toks, i)
@@ -213,7 +213,7 @@ func (r *rewriter) definition(i int) (last int, done bool, err error) {
 			return i, true, sqlstate.New(sqlstate.SyntaxError, "syntax error at or near \")\"").At(CharPos(r.src, int(r.toks[i+2].Pos)))
 		}
 		if strings.EqualFold(w, "sequence") && r.is(i+1, "name") && inIdentity(r.src, r.toks, i) {
-			// The grammar knows no SEQUENCE NAME; OWNED BY is not for identity columns, so that its place is free.
+			// The grammar does not accept SEQUENCE NAME. An identity column has no OWNED BY, so that option of the tree is free for the name.
 			r.replace(i, i+2, "OWNED BY")
 			return i + 1, true, nil
 		}
@@ -238,7 +238,7 @@ func (r *rewriter) definition(i int) (last int, done bool, err error) {
 func (r *rewriter) expression(i int) (last int, err error) {
 	w := r.toks[i].Text(r.src)
 	if refusedType(w) && typeFollows(r.src, r.toks, i, r.ddl) {
-		// The grammar refuses the name; under its schema it is left to the binder.
+		// The grammar refuses the name; with its schema it reaches the binder.
 		r.replace(i, i+1, "pg_catalog."+strings.ToLower(w))
 		return i, nil
 	}
@@ -255,7 +255,7 @@ func (r *rewriter) expression(i int) (last int, err error) {
 	switch len(w) {
 	case 4:
 		if strings.EqualFold(w, "json") && typeFollows(r.src, r.toks, i, r.ddl) {
-			// The grammar's type json is jsonb; under its schema the name is left to the binder.
+			// The grammar's type json is jsonb; with its schema the name reaches the binder.
 			r.replace(i, i+1, "pg_catalog.json")
 		}
 		if strings.EqualFold(w, "only") && i > 0 && !r.punct(i-1, ".") &&
@@ -279,7 +279,7 @@ func (r *rewriter) expression(i int) (last int, err error) {
 		}
 	case 8:
 		if strings.EqualFold(w, "distinct") && r.punct(i-1, "(") && i > 1 && (r.toks[i-2].Kind == Word || r.toks[i-2].Kind == Quoted) {
-			// f(DISTINCT x ORDER BY y): the grammar takes ORDER BY only after the arguments.
+			// f(DISTINCT x ORDER BY y): the grammar accepts ORDER BY only after the arguments.
 			if at := orderWithin(r.src, r.toks, i); at > 0 {
 				if r.later == nil {
 					r.later = map[int]bool{}
@@ -344,11 +344,11 @@ func identityColumn(src string, toks []Token, i int) (from, to int) {
 	return 0, 0
 }
 
-// scaleBase is what a scale is counted from in the precision of a numeric whose scale the grammar does not take.
+// scaleBase is added to a scale that is encoded in the precision of a numeric.
 const scaleBase = 1001
 
-// numericScale writes numeric(p, s) with a scale that is negative or larger than the precision as numeric(p + 100000 (s + 1001)),
-// which NumericModifier undoes. n counts the tokens that are replaced.
+// numericScale writes numeric(p, s) with a scale that is negative or larger than the precision as numeric(p + 100000 (s + 1001)), because the grammar
+// refuses such a scale; NumericModifier decodes it. n is the number of replaced tokens.
 func numericScale(src string, toks []Token, i int) (text string, n int, err error) {
 	number := func(i int) (int, bool) {
 		if i >= len(toks) || toks[i].Kind != Number {
@@ -379,7 +379,7 @@ func numericScale(src string, toks []Token, i int) (text string, n int, err erro
 	return "NUMERIC(" + strconv.Itoa(precision+100000*(scale+scaleBase)) + ")", end + 2 - i, nil
 }
 
-// NumericModifier gives the precision and the scale of a numeric as the statement has them.
+// NumericModifier returns the precision and the scale of a numeric as they were in the statement.
 func NumericModifier(precision, scale int32) (p, s int32) {
 	if precision > 100000 {
 		return precision % 100000, precision/100000 - scaleBase
@@ -418,19 +418,19 @@ func inIdentity(src string, toks []Token, i int) bool {
 	return false
 }
 
-// StartsWith is the operator of the grammar that stands for ^@, which the grammar does not have.
+// StartsWith is an operator of the grammar that is written for ^@, which the grammar does not have.
 const StartsWith = "<#>"
 
-// AssignFunction is the name under which the value of SET a[1] = value travels: SET a = (name(value))[1].
+// AssignFunction is the name of a function as whose call the value of SET a[1] = value is written: SET a = (name(value))[1].
 const AssignFunction = "meridian_assign"
 
 // subscripted are the assignments to elements of arrays in a statement.
 type subscripted struct {
-	brackets map[int]int    // at the token where a target's brackets begin, how many tokens they have
-	before   map[int]string // text in front of a token
+	brackets map[int]int    // number of tokens in a target's brackets, by the token at which they begin
+	before   map[int]string // text before a token
 }
 
-// assignments finds SET a[1] = value in UPDATE and in ON CONFLICT DO UPDATE, which the grammar does not know.
+// assignments finds SET a[1] = value in UPDATE and in ON CONFLICT DO UPDATE, which the grammar does not accept.
 func assignments(src string, toks []Token) (out subscripted) {
 	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
 	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
@@ -502,8 +502,8 @@ func inSet(src string, toks []Token, i int) bool {
 	return false
 }
 
-// arrayBounds counts the tokens of the brackets behind a type that the grammar does not know: int[][], int[3]. They mean no more
-// than int[]. Zero is none.
+// arrayBounds is the number of tokens in brackets behind a type that the grammar does not accept: int[][], int[3]. Their meaning is that of
+// int[]. Zero: there are none.
 func arrayBounds(src string, toks []Token, i int, ddl bool) int {
 	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
 	if !punct(i, "[") || i == 0 || toks[i-1].Kind != Word && toks[i-1].Kind != Quoted && !punct(i-1, ")") {
@@ -522,7 +522,7 @@ func arrayBounds(src string, toks []Token, i int, ddl bool) int {
 		break
 	}
 	switch {
-	case n == 2 && empty: // what the grammar knows
+	case n == 2 && empty: // the grammar accepts it
 		return 0
 	case n > 0 && !empty:
 		// t.a[1] in a CHECK is no type: a type follows a column's name.
@@ -538,7 +538,7 @@ func arrayBounds(src string, toks []Token, i int, ddl bool) int {
 	return n
 }
 
-// refusedType reports whether a name is that of a type which the grammar has no other word for than that it is not supported.
+// refusedType reports whether the grammar refuses a name of a type as not supported.
 func refusedType(w string) bool {
 	switch len(w) {
 	case 4:
@@ -551,8 +551,8 @@ func refusedType(w string) bool {
 	return false
 }
 
-// typeFollows reports whether the word at token i, which may also be a column's name, stands where a type does: after ::,
-// before a literal, in CAST, and in the definition of a column.
+// typeFollows reports whether the word at token i, which may also be a column's name, is in the place of a type: after ::,
+// before a literal, in CAST, or in the definition of a column.
 func typeFollows(src string, toks []Token, i int, ddl bool) bool {
 	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
 	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
@@ -616,7 +616,7 @@ func orderWithin(src string, toks []Token, from int) int {
 	return 0
 }
 
-// likeOperator gives the keyword form of the operators that LIKE and ILIKE stand for.
+// likeOperator returns the keyword form of an operator for which LIKE or ILIKE stands.
 func likeOperator(op string) (string, bool) {
 	switch op {
 	case "~~":
@@ -631,7 +631,7 @@ func likeOperator(op string) (string, bool) {
 	return "", false
 }
 
-// checkCollation accepts the collations by which text is ordered by its bytes, as all text is, and refuses those of languages.
+// checkCollation accepts the collations that order text by its bytes, as all text is ordered here, and refuses those of languages.
 func checkCollation(src string, t Token) error {
 	name := identText(t, src)
 	l := strings.ToLower(name)

@@ -6,7 +6,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// create parses the forms of CREATE that the grammar is not asked for: roles, and what is refused.
+// create parses the forms of CREATE that do not go to the grammar: roles, and those that are refused.
 func (c *cursor) create() (any, error) {
 	start := c.i
 	if w, ok := c.acceptAny("user", "role", "group"); ok && !c.is("mapping") {
@@ -163,7 +163,7 @@ func (c *cursor) alter() (any, error) {
 	switch {
 	case c.is("default") && c.isAt(1, "privileges"):
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "ALTER DEFAULT PRIVILEGES is not supported").
-			WithHint("Grant on what is there with GRANT ... ON ALL TABLES IN SCHEMA, and on new objects when they are made.")
+			WithHint("Use GRANT ... ON ALL TABLES IN SCHEMA for existing objects, and GRANT for each new one.")
 	case c.is("policy"):
 		return nil, noPolicies()
 	case c.is("table"):
@@ -214,7 +214,7 @@ func (c *cursor) drop() (any, error) {
 	return nil, nil
 }
 
-// role consumes the name of a role, or what stands for one.
+// role consumes the name of a role, or a word such as CURRENT_USER that stands for one.
 func (c *cursor) role() (string, error) {
 	if c.peek(0).Kind == Word {
 		switch {
@@ -236,7 +236,7 @@ func noPolicies() error {
 // notOn refuses a GRANT or REVOKE on a kind of object.
 func notOn(kind string) error {
 	return sqlstate.New(sqlstate.FeatureNotSupported, "GRANT and REVOKE on %s are not supported", kind).
-		WithHint("Privileges are on tables, views, sequences, schemas and databases.")
+		WithHint("Privileges are on tables, views, sequences, schemas, types and databases.")
 }
 
 func (c *cursor) roles() ([]string, error) {

@@ -86,7 +86,7 @@ func (c *cursor) set() (any, error) {
 	return c.setValues(n, local)
 }
 
-// isAssignment says that the k-th token ahead makes the one before it a variable's name.
+// isAssignment reports whether the k-th token ahead makes the one before it a variable's name.
 func (c *cursor) isAssignment(k int) bool {
 	t := c.peek(k)
 	return isWord(t, c.src, "to") || t.Kind == Op && t.Text(c.src) == "=" || isPunct(t, c.src, ".")
@@ -155,7 +155,7 @@ func (c *cursor) setValue() (string, error) {
 		c.i--
 		return "", c.unexpected()
 	}
-	// Words such as search paths keep their case only in quotes; memory units and the like are strings already.
+	// Words, such as the schemas of a search path, keep their case only in quotes; values with units are strings already.
 	return neg + v, nil
 }
 

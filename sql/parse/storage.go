@@ -6,10 +6,10 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// The grammar library knows few of the actions by which ALTER TABLE and ALTER INDEX say how rows are stored. Dumps have them, so they are
-// read here, for package bind to check and to say that they have no effect.
+// The grammar library accepts few of the actions of ALTER TABLE and ALTER INDEX that are about the storage of rows. Dumps contain them, so they are
+// parsed here; package bind checks them, with a notice that they have no effect.
 
-// StorageKind is what a StorageAction does.
+// StorageKind is the kind of a StorageAction.
 type StorageKind string
 
 const (
@@ -51,7 +51,7 @@ type AlterStorage struct {
 	Actions  []StorageAction
 }
 
-// alterStorage parses ALTER TABLE and ALTER INDEX after that word; node is nil if any of the actions is another.
+// alterStorage parses ALTER TABLE and ALTER INDEX after these words; node is nil if any action is not a storage action.
 func (c *cursor) alterStorage(index bool) (node any, err error) {
 	start := c.i
 	a := &AlterStorage{Index: index, IfExists: c.accept("if", "exists")}
@@ -88,7 +88,7 @@ func (c *cursor) storageAction(index bool) (a StorageAction, ok bool, err error)
 		a.Value, err = c.ident()
 		return a, true, err
 	}
-	// options takes SET (name = value, ...), which is an action of the kind set, or RESET (name, ...).
+	// options parses SET (name = value, ...), which is an action of the kind set, or RESET (name, ...).
 	options := func(set StorageKind) bool {
 		sets := c.is("set")
 		if !sets && !c.is("reset") || !isPunct(c.peek(1), c.src, "(") {
@@ -186,8 +186,8 @@ func (c *cursor) storageOptions(values bool) (list []StorageOption, err error) {
 	}
 }
 
-// toastOptions finds storage parameters of the table that PostgreSQL keeps large values in, as toast.fillfactor: there is none, so that
-// they are left out, with the whole list if it has no others.
+// toastOptions finds storage parameters of the table in which PostgreSQL keeps large values, such as toast.fillfactor. There is no such table, so
+// they are cut out, with the whole list if it has no others.
 func toastOptions(s *Statement, toks []Token) (cuts []cut) {
 	src := s.Source
 	for i := 1; i+1 < len(toks); i++ {
@@ -230,7 +230,8 @@ func toastOptions(s *Statement, toks []Token) (cuts []cut) {
 	return cuts
 }
 
-// indexMethod reads USING method of CREATE INDEX: an ordered index does what a hash index does; the others do what it can't.
+// indexMethod parses USING method of CREATE INDEX. An ordered index replaces a hash index; other methods are refused, because an ordered index can't
+// replace them.
 func indexMethod(s *Statement, toks []Token) (from, to int, err error) {
 	src := s.Source
 	for i := 2; i+2 < len(toks); i++ {
@@ -248,7 +249,7 @@ func indexMethod(s *Statement, toks []Token) (from, to int, err error) {
 			return i, i + 2, nil
 		case "gin", "gist", "spgist", "brin", "rtree":
 			return 0, 0, sqlstate.New(sqlstate.FeatureNotSupported, "access method \"%s\" is not supported", name).
-				WithHint("Indexes are ordered, as those of btree.").At(CharPos(src, int(toks[i+1].Pos)))
+				WithHint("All indexes are ordered, like those of btree.").At(CharPos(src, int(toks[i+1].Pos)))
 		default:
 			return 0, 0, sqlstate.New(sqlstate.UndefinedObject, "access method \"%s\" does not exist", name)
 		}
@@ -256,8 +257,8 @@ func indexMethod(s *Statement, toks []Token) (from, to int, err error) {
 	return 0, 0, nil
 }
 
-// tableStorage takes out of CREATE TABLE and CREATE INDEX what says how rows are stored and means nothing here: USING heap, the COMPRESSION of
-// a column, and NO INHERIT of a check, since no table inherits. INCLUDE of a constraint is what the grammar calls STORING.
+// tableStorage cuts out of CREATE TABLE and CREATE INDEX the clauses about storage that have no effect here: USING heap, the COMPRESSION of
+// a column, and NO INHERIT of a check, since no table inherits. The grammar's word for INCLUDE of a constraint is STORING.
 func tableStorage(s *Statement, toks []Token) (cuts []cut, err error) {
 	src := s.Source
 	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
@@ -271,7 +272,7 @@ func tableStorage(s *Statement, toks []Token) (cuts []cut, err error) {
 			depth--
 		case toks[i].Kind != Word:
 		case is(i, "as") && depth == 0:
-			return cuts, nil // what follows is a query
+			return cuts, nil // a query follows
 		case is(i, "primary") && is(i+1, "key"):
 			primary = true
 		case is(i, "unique"):
@@ -318,9 +319,9 @@ func tableStorage(s *Statement, toks []Token) (cuts []cut, err error) {
 	return cuts, nil
 }
 
-// LikeOption is an option of LIKE that the grammar library does not know.
+// LikeOption is an option of LIKE that the grammar library does not accept.
 type LikeOption struct {
-	// Name is "comments", "identity", or one that means nothing here.
+	// Name is "comments", "identity", or an option without effect.
 	Name     string
 	Excluded bool
 }
@@ -332,7 +333,7 @@ func nullsNotDistinct(src string, t Token) error {
 		WithHint("Declare the columns NOT NULL, with a default that stands for none.").At(CharPos(src, int(t.Pos)))
 }
 
-// createOptions takes out of CREATE TABLE, CREATE INDEX and CREATE DATABASE what the grammar library does not know.
+// createOptions cuts out of CREATE TABLE, CREATE INDEX and CREATE DATABASE the clauses that the grammar library does not accept.
 func createOptions(s *Statement, toks []Token) (cuts []cut, err error) {
 	src := s.Source
 	i := 1

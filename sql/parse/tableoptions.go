@@ -1,6 +1,6 @@
 package parse
 
-// OnCommit is what ON COMMIT says of a temporary table.
+// OnCommit is the ON COMMIT clause of a temporary table.
 type OnCommit uint8
 
 const (
@@ -10,14 +10,14 @@ const (
 	DropTable
 )
 
-// cut replaces tokens [from, to) by a text, in what the grammar library sees.
+// cut replaces tokens [from, to) by a text, for the grammar library.
 type cut struct {
 	from, to int
 	text     string
 }
 
-// tableOptions takes out of CREATE TABLE what the grammar library does not know, and keeps what it says: ON COMMIT, which PostgreSQL has
-// before AS, and WITH [NO] DATA at the end.
+// tableOptions cuts two clauses out of CREATE TABLE that the grammar library does not accept, and keeps them in the statement: ON COMMIT, which
+// PostgreSQL has before AS, and WITH [NO] DATA at the end.
 func tableOptions(s *Statement, toks []Token) (cuts []cut) {
 	src := s.Source
 	is := func(i int, words ...string) bool {
@@ -66,7 +66,7 @@ func tableOptions(s *Statement, toks []Token) (cuts []cut) {
 	return cuts
 }
 
-// selectInto makes SELECT ... INTO t FROM ... what it means: CREATE TABLE t AS SELECT ... FROM ...
+// selectInto rewrites SELECT ... INTO t FROM ... as CREATE TABLE t AS SELECT ... FROM ...
 func selectInto(s *Statement, toks []Token) []cut {
 	src := s.Source
 	depth := 0

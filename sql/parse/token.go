@@ -8,7 +8,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// Kind is the sort of a token.
+// Kind is the kind of a token.
 type Kind uint8
 
 const (
@@ -30,7 +30,7 @@ const (
 	Punct
 )
 
-// Token is one lexical unit: where it begins and ends in the text.
+// Token is one lexical unit, with its begin and end in the text.
 type Token struct {
 	Kind     Kind
 	Pos, End int32
@@ -65,7 +65,7 @@ func CharPos(src string, offset int) int {
 	return utf8.RuneCountInString(src[:offset]) + 1
 }
 
-// near cuts the text shown after "at or near" to something that fits a line.
+// near cuts the text after "at or near" to a length that fits in a line.
 func near(s string) string {
 	if i := strings.IndexByte(s, '\n'); i >= 0 {
 		s = s[:i]
@@ -241,8 +241,8 @@ func scanQuoted(src string, pos int, quote byte, escapes bool) (int, error) {
 	return pos, lexError(src, start, "unterminated quoted string at or near \"%s\"", near(src[start:]))
 }
 
-// numberBytesMax is as long as a number can be: 131072 digits before the point and 16383 behind it, as PostgreSQL has them, and an
-// exponent. The grammar's reader takes time with the square of a number's length, so a longer one is refused before it gets there.
+// numberBytesMax bounds the length of a number: 131072 digits before the point and 16383 behind it, as in PostgreSQL, and an
+// exponent. The grammar's time for a number grows with the square of its length, so a longer one is refused before.
 const numberBytesMax = 131072 + 16383 + 32
 
 func scanNumber(src string, pos int) int {
@@ -312,7 +312,7 @@ func scanOp(src string, pos int) int {
 	return pos
 }
 
-// identText is the name that an identifier token stands for.
+// identText is the name for which an identifier token stands.
 func identText(t Token, src string) string {
 	s := src[t.Pos:t.End]
 	if t.Kind == Quoted {
@@ -325,7 +325,7 @@ func identText(t Token, src string) string {
 	return CutIdent(Fold(s))
 }
 
-// wholeIdent is an identifier however long it is.
+// wholeIdent is an identifier in its full length.
 func wholeIdent(t Token, src string) string {
 	if t.Kind == Quoted {
 		return strings.ReplaceAll(src[t.Pos+1:t.End-1], `""`, `"`)
@@ -333,10 +333,10 @@ func wholeIdent(t Token, src string) string {
 	return Fold(src[t.Pos:t.End])
 }
 
-// MaxIdentifier is the length in bytes of the longest identifier; what is longer is cut off.
+// MaxIdentifier is the length in bytes of the longest identifier; longer ones are truncated.
 const MaxIdentifier = 63
 
-// CutIdent is an identifier without the characters that are too many.
+// CutIdent truncates an identifier, at the end of a character.
 func CutIdent(s string) string {
 	if len(s) <= MaxIdentifier {
 		return s

@@ -7,7 +7,7 @@ import (
 	"meridian/sql/types"
 )
 
-// utility parses the statements that this package knows without the grammar library: those that control
+// utility parses the statements for which this package does not use the grammar library: those that control
 // transactions and sessions, and those whose PostgreSQL forms the library lacks.
 func (c *cursor) utility() (node any, handled bool, err error) {
 	t := c.peek(0)
@@ -152,9 +152,9 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "revoke":
 		return func() (any, error) { return c.grant(true) }
 	case "checkpoint":
-		return c.refuseWith("CHECKPOINT", "Commits are durable; each store flushes its memory by itself.")
+		return c.refuseWith("CHECKPOINT", "Commits are durable, and each store flushes its memory by itself.")
 	case "reindex":
-		return c.refuseWith("REINDEX", "Indexes do not bloat. Make another one with CREATE INDEX and drop the old one.")
+		return c.refuseWith("REINDEX", "Indexes do not bloat. To replace one, use CREATE INDEX and DROP INDEX.")
 	case "cluster":
 		return c.refuseWith("CLUSTER", "Rows are stored in the order of the primary key.")
 	case "do":
@@ -183,7 +183,7 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	return nil
 }
 
-// refuseWith refuses a statement, and says what to do instead.
+// refuseWith refuses a statement, with a hint.
 func (c *cursor) refuseWith(what, hint string) func() (any, error) {
 	return func() (any, error) {
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported", what).WithHint("%s", hint)
@@ -194,7 +194,7 @@ func (c *cursor) refuse(what string) func() (any, error) {
 	return func() (any, error) { return nil, c.unsupported(what) }
 }
 
-// unsupported refuses a statement; the hint is of the kind of object that it ends with.
+// unsupported refuses a statement; the hint is for the kind of object at the end of what.
 func (c *cursor) unsupported(what string) error {
 	e := sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported", what)
 	kind := what
@@ -539,7 +539,7 @@ func (c *cursor) explainOptions(e *Explain) error {
 	}
 }
 
-// vacuum parses VACUUM. There is nothing to vacuum: what its options say of pages is checked, as PostgreSQL does, and left.
+// vacuum parses VACUUM. There is nothing to vacuum: its options are checked as in PostgreSQL, and have no effect.
 func (c *cursor) vacuum() (any, error) {
 	v := &Vacuum{}
 	if c.acceptPunct("(") {
@@ -625,7 +625,7 @@ func (c *cursor) vacuum() (any, error) {
 	return v, nil
 }
 
-// tablesWithColumns consumes table [(column, ...)], ...; columns are as many lists as there are tables.
+// tablesWithColumns consumes table [(column, ...)], ...; columns has one list for each table.
 func (c *cursor) tablesWithColumns() (tables []Name, columns [][]string, err error) {
 	if c.done() {
 		return nil, nil, nil
@@ -793,7 +793,7 @@ func (c *cursor) comment() (any, error) {
 	return cm, err
 }
 
-// securityLabel refuses SECURITY LABEL as PostgreSQL does where no provider is loaded, and none is here.
+// securityLabel refuses SECURITY LABEL as PostgreSQL does without a provider.
 func (c *cursor) securityLabel() (any, error) {
 	if err := c.expect("label"); err != nil {
 		return nil, err

@@ -6,8 +6,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// viewOptions takes WITH (...) out of CREATE VIEW, which the grammar library does not know, and keeps what it says of the view's
-// rights. from and to are its tokens; from is zero if there is none.
+// viewOptions finds WITH (...) of CREATE VIEW, which the grammar library does not accept, and keeps the option about the view's
+// rights in the statement. from and to are its tokens; from is zero if there is none.
 func viewOptions(s *Statement, toks []Token) (from, to int, err error) {
 	src := s.Source
 	i := 1
@@ -26,7 +26,7 @@ func viewOptions(s *Statement, toks []Token) (from, to int, err error) {
 	return 0, 0, nil
 }
 
-// alterViewOptions finds SET (...) and RESET (...) of ALTER VIEW; it keeps what they say.
+// alterViewOptions finds SET (...) and RESET (...) of ALTER VIEW, and keeps the options in the statement.
 func alterViewOptions(s *Statement, toks []Token) (bool, error) {
 	src := s.Source
 	for i := 2; i+1 < len(toks); i++ {
@@ -50,7 +50,7 @@ func optionList(s *Statement, toks []Token, at int) (end int, err error) {
 	i := at + 1
 	for {
 		if i >= len(toks) {
-			return i, nil // the grammar library says what is wrong
+			return i, nil // the grammar library raises the error
 		}
 		name, value := strings.ToLower(identText(toks[i], src)), "true"
 		if i++; i+1 < len(toks) && toks[i].Text(src) == "=" {
