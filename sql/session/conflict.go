@@ -291,8 +291,7 @@ func (s *Session) showTxn() {
 	if s.tx != nil {
 		id = s.tx.ID()
 	}
-	name := s.setting("application_name")
 	s.mu.Lock()
-	s.txnID, s.application, s.txnSince = id, name, s.txnStart
+	s.txnID, s.txnSince = id, s.txnStart
 	s.mu.Unlock()
 }

@@ -320,6 +320,8 @@ func (s *Session) settingChanged(name string) {
 		s.restyle()
 	case "search_path":
 		s.viewCache = nil
+	case "application_name":
+		s.setApplication(s.setting(name))
 	case "role", "session_authorization":
 		s.rolesChanged()
 	case parameter.ClientCheck:
@@ -692,7 +694,7 @@ func (s *Session) activity() Activity {
 	if state == "" {
 		state = "idle"
 	}
-	a := Activity{PID: s.pid, User: s.client.User, Database: s.client.Database, Application: s.client.Settings["application_name"],
+	a := Activity{PID: s.pid, User: s.client.User, Database: s.client.Database, Application: s.application,
 		Remote: s.client.Remote, State: state, Query: s.query, Opened: s.opened, QueryStart: s.queryStart, StateSince: s.stateSince,
 		WaitEvent: s.waitEvent, Node: s.srv.NodeID()}
 	if state != "idle" {

@@ -63,3 +63,35 @@ func playSettings(t *testing.T, cl *sessiontest.Cluster, root *sessiontest.Conn,
 	}
 	return 0
 }
+
+// TestApplicationNameShown: other sessions (Server.Activity) see the application_name that is set now, through transactions and savepoints.
+func TestApplicationNameShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := sessiontest.New(t, 1)
+		defer cl.Stop()
+		root := cl.Nodes[0].Open(t, "root")
+		defer root.Close()
+		root.Must("CREATE USER app; ALTER ROLE app SET application_name = 'initial'")
+		s := cl.Nodes[0].Open(t, "app")
+		defer s.Close()
+		shown := func(want string) {
+			t.Helper()
+			for _, a := range cl.Nodes[0].Server.Activity() {
+				if a.User == "app" && a.Application != want {
+					t.Errorf("shows %q, want %q", a.Application, want)
+				}
+			}
+		}
+		shown("initial")
+		s.Must("SET application_name = 'first'")
+		shown("first")
+		s.Must("BEGIN; SET LOCAL application_name = 'local'")
+		shown("local")
+		s.Must("SAVEPOINT a; SET application_name = 'undone'; ROLLBACK TO a")
+		shown("local")
+		s.Must("ROLLBACK")
+		shown("first")
+		s.Must("RESET application_name")
+		shown("initial")
+	})
+}

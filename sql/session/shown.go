@@ -64,6 +64,12 @@ func (s *shown) setWaitEvent(name string) {
 	s.mu.Unlock()
 }
 
+func (s *shown) setApplication(name string) {
+	s.mu.Lock()
+	s.application = name
+	s.mu.Unlock()
+}
+
 // canceller returns the function that ends the running statement; nil: none runs.
 func (s *shown) canceller() context.CancelCauseFunc {
 	s.mu.Lock()
