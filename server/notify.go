@@ -15,13 +15,15 @@ const methodNotify = "sql.notify"
 func (n *Node) newHub() *notify.Hub {
 	hub := notify.New(notify.Options{
 		Host: n.host,
-		Peers: func() (live []kv.NodeID) {
+		// A node that is not live may be cut off for a moment only, so it counts as long as the hub would wait for it (notify.NT3).
+		Peers: func() (peers []kv.NodeID) {
+			since := n.clock.Now().Add(-notify.RetainFor)
 			for _, e := range n.cluster.Nodes() {
-				if e.Node != n.NodeID() && n.cluster.Live(e.Node) {
-					live = append(live, e.Node)
+				if l, ok := n.cluster.Record(e.Node); ok && e.Node != n.NodeID() && !l.Decommissioned && l.Live(since) {
+					peers = append(peers, e.Node)
 				}
 			}
-			return live
+			return peers
 		},
 		Send: func(ctx context.Context, to kv.NodeID, message []byte) error {
 			_, err := n.transport.CallClass(ctx, transport.ClassDefault, to, methodNotify, message)

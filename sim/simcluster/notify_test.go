@@ -135,6 +135,17 @@ func TestNotifyOverNodes(t *testing.T) {
 		}
 		expect("the one that was not", two, fmt.Sprintf("%d c cut", pid(one)))
 
+		// So does a node whose liveness record had expired when the notification was published (notify.NT3).
+		c.Network.Isolate(c.Machines[2].Name)
+		time.Sleep(6 * time.Second)
+		exec(t, one, "NOTIFY c, 'not live'")
+		time.Sleep(2 * time.Second)
+		c.Network.Rejoin(c.Machines[2].Name)
+		if got, want := heard(t, three, 10*time.Second), []string{fmt.Sprintf("%d c not live", pid(one))}; !slices.Equal(got, want) {
+			t.Errorf("after a longer cut: %q", got)
+		}
+		expect("the one that was not", two, fmt.Sprintf("%d c not live", pid(one)))
+
 		if n := ask[int](t, three, "SELECT count(*) FROM pg_listening_channels()"); n != 2 {
 			t.Errorf("listens on %d channels", n)
 		}

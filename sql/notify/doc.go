@@ -1,13 +1,13 @@
 // Package notify carries the notifications of NOTIFY to the sessions that LISTEN, on any node.
 //
 // The problem: a session listens on one node, and a session of another node commits a NOTIFY. The idea: each node keeps a list of its own
-// listeners only. The node of the notifying session, its gateway, sends the notification to every other node, and each delivers it to those of
+// listeners only. The node of the notifying session, its gateway, sends the notification to the other nodes, and each delivers it to those of
 // its sessions that listen.
 //
 //	session           Hub of its node                              Hub of another node        session
 //	COMMIT succeeds
 //	   |--Publish------> own listeners
-//	                     outbox of each live node --"sql.notify"-->  Receive ----------------> queue, ring
+//	                     outbox of each node -------"sql.notify"-->  Receive ----------------> queue, ring
 //	                     in order, again until answered              drops duplicates
 //
 // Rules:

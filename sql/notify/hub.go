@@ -26,16 +26,19 @@ const notificationBytes = 64
 // Options of a Hub.
 type Options struct {
 	Host *host.Host
-	// Peers are the other nodes that are live; nil: there are none.
+	// Peers are the other nodes that are live, or were within RetainFor (notify.NT3); nil: there are none.
 	Peers func() []kv.NodeID
 	// Send passes a message to the Hub of another node; after an error it may or may not have arrived.
 	Send func(ctx context.Context, to kv.NodeID, message []byte) error
 	// OutboxBytes bounds the queue for each node, ListenerBytes that for each listener. Default 8 MiB: a thousand notifications of the largest
 	// size.
 	OutboxBytes, ListenerBytes int
-	// RetainFor is the time for which notifications are kept for a node that does not answer (default 30 s).
+	// RetainFor is the time for which notifications are kept for a node that does not answer (default RetainFor).
 	RetainFor time.Duration
 }
+
+// RetainFor is the default of Options.RetainFor. Chosen by us: longer than a failover or a restart of a network takes.
+const RetainFor = 30 * time.Second
 
 // ErrFull says that the queue for a node is full (notify.NT4).
 var ErrFull = errors.New("notify: the queue is full")
@@ -99,7 +102,7 @@ func New(o Options) *Hub {
 		o.ListenerBytes = eight
 	}
 	if o.RetainFor == 0 {
-		o.RetainFor = 30 * time.Second
+		o.RetainFor = RetainFor
 	}
 	return &Hub{o: o, run: o.Host.Dice.Int64N(1 << 62), listeners: map[topic]map[*Listener]struct{}{},
 		outboxes: map[kv.NodeID]*outbox{}, heard: map[kv.NodeID]heard{}}
