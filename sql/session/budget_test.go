@@ -44,12 +44,12 @@ var operators = map[string]struct{ name, text string }{
 	"DeleteNode":     {"delete", "DELETE FROM t RETURNING a"},
 }
 
-// holding are the nodes whose statement holds a megabyte at once, and no other node of it does.
+// holding are the nodes that hold a megabyte by themselves: no other node of their statement does.
 var holding = map[string]bool{"HashJoin": true, "GroupNode": true, "WindowNode": true, "DistinctNode": true, "SetOpNode": true, "SortNode": true, "WithNode": true}
 
-// TestOperatorsKeepToTheirMemory: each node of a plan keeps to whatever its statement may hold: it gives the answer that it gives
-// with much memory, or 53200 (I9); and all is given back after the answer, the error, a cancel, and when a portal is closed that
-// was half read (memory.ME3).
+// TestOperatorsKeepToTheirMemory: each node of a plan keeps to its statement's memory: the statement has the same answer as with much
+// memory, or fails with 53200 (I9); and all memory is released after the answer, the error, a cancel, and when a portal is closed of which only
+// a part was read (memory.ME3).
 func TestOperatorsKeepToTheirMemory(t *testing.T) {
 	for _, k := range planNodes(t) {
 		if _, ok := operators[k]; !ok {
@@ -70,7 +70,7 @@ func TestOperatorsKeepToTheirMemory(t *testing.T) {
 		defer root.Close()
 		refused, answered := 0, 0
 		for kind, o := range operators {
-			// A stream of a megabyte, of which a scan would hold pages itself.
+			// A set-returning function streams a megabyte; a scan would hold pages of it.
 			o.text = strings.ReplaceAll(o.text, "$t", "(SELECT i AS a, i || repeat('s', 500) AS s FROM generate_series(1, 2000) i)")
 			if plan := root.Must("EXPLAIN " + o.text); !strings.Contains(plan, o.name) {
 				t.Errorf("%s: %q is not in the plan of %s:\n%s", kind, o.name, o.text, plan)
@@ -135,7 +135,7 @@ func TestOperatorsKeepToTheirMemory(t *testing.T) {
 	})
 }
 
-// planNodes are the nodes that the compiler of programs knows.
+// planNodes lists the nodes that the compiler of programs handles.
 func planNodes(t *testing.T) (all []string) {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "exec", "op.go"), nil, 0)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// TestSelectEndsWithItsSync: a query that a Sync follows ends its transaction itself: its result is not kept for another
-// run, and the Sync has nothing to do. Not if another statement may follow, or if its portal has rows left.
+// TestSelectEndsWithItsSync: a query that is followed by a Sync ends its transaction itself: its result is not recorded for another
+// run, and the Sync has nothing to do. It does not if another statement may follow, or if its portal has rows left.
 func TestSelectEndsWithItsSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)

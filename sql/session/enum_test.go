@@ -83,7 +83,7 @@ func TestEnumValueMeanwhile(t *testing.T) {
 	})
 }
 
-// TestEnumValueIsReadFirst: while the job that makes a new value public has not done so, no node takes the value, and every node could read it;
+// TestEnumValueIsReadFirst: until the job makes a new value public, no node accepts the value from a client, and every node could read it;
 // a second session that adds the same value IF NOT EXISTS waits for the job (schemachange.SC8).
 func TestEnumValueIsReadFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

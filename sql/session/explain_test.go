@@ -10,7 +10,7 @@ import (
 	"meridian/sql/session/sessiontest"
 )
 
-// TestExplainRetries: EXPLAIN ANALYZE says how often the statement's transaction was run again.
+// TestExplainRetries: EXPLAIN ANALYZE shows how often the statement's transaction was run again.
 func TestExplainRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, 1)

@@ -25,7 +25,7 @@ import (
 func defect(t *testing.T, n *sessiontest.Node) {
 	f := n.Server.Registry.Functions("md5")[0]
 	was := *f
-	t.Cleanup(func() { *f = was }) // the registry is everybody's
+	t.Cleanup(func() { *f = was }) // all tests share the registry
 	f.Volatility = scalar.Volatile
 	f.Eval1, f.Eval2, f.Prepare = nil, nil, nil
 	f.Eval = func(*scalar.Context, []types.Datum) (types.Datum, error) {
@@ -34,8 +34,8 @@ func defect(t *testing.T, n *sessiontest.Node) {
 	}
 }
 
-// TestPanicEndsItsStatement: a panic of what a statement runs, wherever that is, is the statement's error (session.S6, fault.FA1): its session
-// goes on, with nothing held, and so do others.
+// TestPanicEndsItsStatement: a panic in a statement's code, in whichever part, is the statement's error (session.S6, fault.FA1): its session
+// continues, and holds nothing of the statement, and the other sessions continue.
 func TestPanicEndsItsStatement(t *testing.T) {
 	for _, c := range []struct{ name, before, text, after string }{
 		{name: "a target", text: "SELECT md5('x' || i) FROM generate_series(1, 3) i"},
@@ -88,7 +88,7 @@ func TestPanicEndsItsStatement(t *testing.T) {
 				if s.Status() != 'I' {
 					t.Errorf("status %c", s.Status())
 				}
-				// No lock of the statement is left, and nothing that it wrote.
+				// No lock and no write of the statement is left.
 				for _, x := range []*sessiontest.Conn{other, s} {
 					x.Must("SET lock_timeout = '1s'")
 					x.Must("UPDATE t SET a = a WHERE a > 0")
@@ -103,7 +103,7 @@ func TestPanicEndsItsStatement(t *testing.T) {
 	}
 }
 
-// TestPanicOfASharedPartGoesOn: below the transaction others may wait for what the panic left undone, so it ends the process (fault.FA2).
+// TestPanicOfASharedPartGoesOn: below the transaction a panic may leave latches held for which others wait, so it ends the process (fault.FA2).
 func TestPanicOfASharedPartGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := sessiontest.New(t, 1)
@@ -111,7 +111,7 @@ func TestPanicOfASharedPartGoesOn(t *testing.T) {
 		s := cl.Nodes[0].Open(t, "root")
 		s.Must("CREATE TABLE t (a INT PRIMARY KEY)")
 		s.Must("SELECT * FROM t WHERE a = 1")
-		time.Sleep(time.Minute) // what runs in the background has gone
+		time.Sleep(time.Minute) // until nothing runs in the background
 		cl.Meet(func(b *kv.Batch) {
 			if _, ok := b.Requests[0].(*kv.GetRequest); ok && b.Txn != nil {
 				panic("a latch is held")
@@ -128,8 +128,8 @@ func TestPanicOfASharedPartGoesOn(t *testing.T) {
 	})
 }
 
-// definitions are one statement at least for each kind of data definition, and the object of which they are the system's: R a
-// relation, S a schema, D a database, U a role. TestDefinitionsOfSystemObjects says when a kind is missing.
+// definitions has at least one statement for each kind of data definition. A letter stands for an object of the system: R for a relation, S for a
+// schema, D for a database, U for a role. TestDefinitionsOfSystemObjects fails if a kind is missing.
 var definitions = strings.Split(strings.TrimSpace(`
 CREATE TABLE R (x INT)
 CREATE TABLE S.t (x INT)
@@ -292,8 +292,8 @@ DROP TYPE R
 DROP TYPE IF EXISTS R CASCADE
 `), "\n")
 
-// TestDefinitionsOfSystemObjects: each statement of data definition, about each kind of object that the system owns, succeeds or is
-// refused properly, as root too; none meets a panic, and the catalogue is as good as before.
+// TestDefinitionsOfSystemObjects: each statement of data definition, about each kind of object of the system, succeeds or is refused
+// with a proper error, also as root; none panics, and the catalogue stays usable.
 func TestDefinitionsOfSystemObjects(t *testing.T) {
 	everyDefinition(t)
 	objects := map[string][]string{
@@ -371,7 +371,7 @@ func fill(d string, names map[string]string) string {
 	return b.String()
 }
 
-// everyDefinition fails if a kind of statement or action that the binder's data definition knows is in none of the definitions.
+// everyDefinition fails if a kind of statement or action that the binder handles is in none of the definitions.
 func everyDefinition(t *testing.T) {
 	t.Helper()
 	have := map[string]bool{}

@@ -13,9 +13,8 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// TestSessionsKeepToTheirMemory: whatever a client has its session keep, it is refused with 53200 in the end, and what the
-// session held is there again when the client releases it (memory.ME1, memory.ME3). Each case is a way to hold much that was not accounted
-// for once.
+// TestSessionsKeepToTheirMemory: whatever a client makes its session keep, it is refused with 53200 in the end, and the memory is free again when
+// the client releases it (memory.ME1, memory.ME3). Each case is a way to hold much memory that was once not accounted for.
 func TestSessionsKeepToTheirMemory(t *testing.T) {
 	big := strings.Repeat("x", 200<<10)
 	for _, c := range []struct {
@@ -80,7 +79,7 @@ func TestSessionsKeepToTheirMemory(t *testing.T) {
 				if c.after != "" {
 					s.Must(c.after)
 				}
-				// Settings are counted now and then.
+				// The memory of settings is not counted at every release.
 				if now := s.Memory().Used(); now > at+1<<20 {
 					t.Errorf("the session holds %d bytes when it has let go, and had %d", now, at)
 				}
@@ -94,7 +93,7 @@ func TestSessionsKeepToTheirMemory(t *testing.T) {
 	}
 }
 
-// TestIdleSessionForgetsItsText: the text of the last statement that others are shown is not all of a long one.
+// TestIdleSessionForgetsItsText: an idle session keeps only the beginning of its last statement's text for other sessions.
 func TestIdleSessionForgetsItsText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := sessiontest.New(t, 1)
@@ -109,8 +108,7 @@ func TestIdleSessionForgetsItsText(t *testing.T) {
 	})
 }
 
-// TestParsingIsInterrupted: a text that is being read when its statement ends is not read to its end, where it has an error that
-// is never found.
+// TestParsingIsInterrupted: parsing stops when its statement is ended. The texts have an error at their end, which must not be found.
 func TestParsingIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := sessiontest.New(t, 1)
@@ -128,7 +126,7 @@ func TestParsingIsInterrupted(t *testing.T) {
 	})
 }
 
-// TestLongConstantsCostTheirBytes: a text of few tokens is not taken for a large tree.
+// TestLongConstantsCostTheirBytes: a long text with few tokens is not accounted for as a large tree.
 func TestLongConstantsCostTheirBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := sessiontest.New(t, 1)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestEntriesAreBounded: a row that no command of the log can carry, and a key that is too long for an index, are refused before
-// anything is sent, wherever they come from; what is just within the bounds is written, along with small rows.
+// anything is sent, whichever statement writes them; a row just within the bounds is written, together with small ones.
 func TestEntriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := sessiontest.New(t, 1)

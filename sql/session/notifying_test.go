@@ -11,7 +11,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// published is a node's part that writes down what is published.
+// published is an exchange that records the published notifications.
 type published struct {
 	list []string
 	full error
@@ -27,7 +27,7 @@ func (p *published) Publish(database string, list []notify.Notification) {
 	}
 }
 
-// TestNotifying: what a transaction notifies is published when it commits, once if it is the same, and without what a savepoint has taken back.
+// TestNotifying: a transaction's notifications are published when it commits: equal ones once, and without those that ROLLBACK TO has dropped.
 func TestNotifying(t *testing.T) {
 	p := &published{}
 	n := &notifying{exchange: p, database: "d", process: 7}
@@ -52,7 +52,7 @@ func TestNotifying(t *testing.T) {
 	want("ROLLBACK", 0)
 	n.end(true)
 	want("a later COMMIT", 0)
-	// Few and many are looked through in two ways.
+	// Duplicates are found in a list while there are few notifications, and in a set when there are many.
 	for _, many := range []int{3, 10 * fewPending} {
 		say(0, many)
 		say(0, many)
@@ -93,7 +93,7 @@ func TestNotifying(t *testing.T) {
 	if err := n.notify(memory.Limited(10), "d", ""); err == nil {
 		t.Error("the account is not asked")
 	}
-	// UNLISTEN without a listener is nothing.
+	// UNLISTEN without a listener has no effect.
 	if tag, err := n.listen(account, &bind.Unlisten{}); tag != "UNLISTEN" || err != nil {
 		t.Error(tag, err)
 	}

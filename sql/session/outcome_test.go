@@ -13,7 +13,7 @@ import (
 	"meridian/wire"
 )
 
-// A commit whose outcome nobody knows is 40003, whatever else is true of it; nothing else is.
+// A commit with an unknown outcome is 40003, whatever its other causes; no other error is.
 func TestOutcomeOfACommit(t *testing.T) {
 	lost := &kv.AmbiguousError{Reason: "connection reset"}
 	canceled := sqlstate.New(sqlstate.QueryCanceled, "canceling statement due to statement timeout")

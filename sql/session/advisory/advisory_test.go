@@ -17,7 +17,7 @@ import (
 	"meridian/sql/sqlstate"
 )
 
-// world is a session without one: its holders write down what they are asked.
+// world stands in for a session: its holders record the calls that they get.
 type world struct {
 	log    []string
 	taken  map[string]bool // by other sessions
@@ -98,7 +98,7 @@ func (w *world) has() string {
 // TestCounts plays short histories: which locks the session has after each step.
 func TestCounts(t *testing.T) {
 	for _, h := range []string{
-		// Each word is a call, what follows the equals sign is what the holder has then.
+		// Each word is a call; after the equals sign come the locks that the holder has then.
 		"lock1=1 lock1=1 unlock1=1 settle=1 unlock1=1 settle=",
 		"xact1=1 end=",
 		"lock1=1 xact1=1 unlock1=1 settle=1 end=",
@@ -107,9 +107,9 @@ func TestCounts(t *testing.T) {
 		"xact1=1 all=1 settle=1 end=",
 		// A savepoint: the transaction's level goes back, the session's stays.
 		"mark=|xact1=1 lock2=1,2 undo=1,2 settle=2 end=2",
-		// A statement that runs again: both levels go back, and what it has is there for its next run.
+		// A statement that runs again: both levels go back, and its locks stay held for its next run.
 		"mark= lock1=1 rewind=1 lock1=1 settle=1 end=1",
-		// A transaction that runs again keeps what it has until it ends.
+		// A transaction that runs again keeps its locks until it ends.
 		"xact1=1 lock2=1,2 restart=1,2 settle=1,2 lock2=1,2 end=2",
 		"lock1=1 end=1 unlock1=1 restart=1 settle=1 end=1",
 	} {
@@ -163,7 +163,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestNotGiven: a lock that is not given leaves nothing, whatever the reason.
+// TestNotGiven: a lock that could not be taken leaves nothing behind, whatever the reason.
 func TestNotGiven(t *testing.T) {
 	w, a, account := newWorld()
 	w.taken["1"] = true
@@ -198,7 +198,7 @@ func TestNotGiven(t *testing.T) {
 	}
 }
 
-// TestNoReplay: a transaction that has given a lock back, so that others may have it, can't be run again; one that has it still can.
+// TestNoReplay: a transaction that has released a lock, which others may have taken, can't be run again; one that still holds it can.
 func TestNoReplay(t *testing.T) {
 	w, a, _ := newWorld()
 	for range 2 {
@@ -221,7 +221,7 @@ func TestNoReplay(t *testing.T) {
 	}
 }
 
-// TestOthersSee: what pg_locks shows, and by which transaction a session is found.
+// TestOthersSee: pg_locks shows a session's locks, and the session is found by its holder's transaction.
 func TestOthersSee(t *testing.T) {
 	w, a, _ := newWorld()
 	if a.Holds(kv.TxnID{}) {
@@ -241,7 +241,7 @@ func TestOthersSee(t *testing.T) {
 	}
 }
 
-// TestCountsAgainstModel: whatever is taken, given back, undone and ended, the holder has what the counts say when a transaction has ended.
+// TestCountsAgainstModel: after any sequence of locks, unlocks and undos the holder has the locks with a count when a transaction has ended.
 func TestCountsAgainstModel(t *testing.T) {
 	type key struct {
 		id   uint64

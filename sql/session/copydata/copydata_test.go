@@ -17,7 +17,7 @@ import (
 	"meridian/sql/types"
 )
 
-// pieces are a client's data, as it comes.
+// pieces is a client's data, in the pieces in which it arrives.
 type pieces [][]byte
 
 func (p *pieces) Next() ([]byte, error) {
@@ -49,7 +49,7 @@ func reader(src result.CopySource, o bind.CopyOptions) *Reader {
 		Reading{Kinds: kinds, Memory: memory.NewSession(memory.NewNode(0))})
 }
 
-// write is what COPY TO sends of some rows.
+// write returns the data that COPY TO sends for some rows.
 func write(t *rapid.T, o bind.CopyOptions, rows []types.Row) []byte {
 	w := NewWriter(&o, columns, Writing{Style: &types.Style{}, Memory: memory.NewSession(memory.NewNode(0))})
 	data, _, err := w.Begin()
@@ -67,7 +67,7 @@ func write(t *rapid.T, o bind.CopyOptions, rows []types.Row) []byte {
 	return w.End(data)
 }
 
-// cut divides data into pieces, wherever.
+// cut divides data into pieces at random places.
 func cut(t *rapid.T, data []byte) *pieces {
 	var out pieces
 	for len(data) > 0 {
@@ -91,7 +91,7 @@ func shown(rows []types.Row) string {
 	return strings.Join(out, " ")
 }
 
-// TestThereAndBack: what a Writer writes a Reader reads, in each format, with and without a header, however it is cut into pieces.
+// TestThereAndBack: a Reader reads the rows that a Writer has written, in each format, with and without a header, whatever the pieces.
 func TestThereAndBack(t *testing.T) {
 	text := rapid.StringOf(rapid.SampledFrom([]rune("aé\t\n\r\\,\"' N.|")))
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,7 +132,7 @@ func TestThereAndBack(t *testing.T) {
 	})
 }
 
-// TestCarriageReturns: within quotes they are the value's, at the end of a line they are not, as in PostgreSQL.
+// TestCarriageReturns: carriage returns within quotes belong to the value, and those at the end of a line do not, as in PostgreSQL.
 func TestCarriageReturns(t *testing.T) {
 	r := reader(&pieces{[]byte("1,\"a\r\nb\r\n\",\r\n2,x,\n")}, options("csv"))
 	for _, want := range []string{`"1" "a\r\nb\r\n" NULL`, `"2" "x" NULL`} {
@@ -143,7 +143,7 @@ func TestCarriageReturns(t *testing.T) {
 	}
 }
 
-// TestBadData: what is refused, and where the error says that it is.
+// TestBadData: malformed data is refused, and the error says where it is.
 func TestBadData(t *testing.T) {
 	for _, v := range []struct{ format, data, message, where string }{
 		{"text", "1\tx\n", `missing data for column "b"`, `COPY t, line 1: "1	x"`},
