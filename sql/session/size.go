@@ -12,7 +12,7 @@ import (
 	"meridian/txn"
 )
 
-// Sizes are approximate. A short span is counted. The size of a longer one is the larger of two estimates: from the number of rows in the table's
+// Sizes are approximate, but for temporary tables. A short span is counted. The size of a longer one is the larger of two estimates: from the number of rows in the table's
 // statistics, and from the sizes of the ranges within the span. Sizes are of keys and values before compression, on one replica.
 
 const (
@@ -94,8 +94,7 @@ func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.
 		return bytes, int64(len(list)), err == nil && resume == nil
 	}
 	if t.Temporary() {
-		bytes, _, _ := read(e.s.temp.through(e.s.tx).Scan)
-		return bytes, nil
+		return e.temporarySize(ctx, span)
 	}
 	// The count reads at a fixed timestamp, and so never has to run again.
 	tx := e.s.srv.DB.Begin(txn.TxnOptions{Name: "size", ReadOnly: true, LockTimeout: countedWait, AsOf: e.s.srv.Clock.Now()})
@@ -119,6 +118,21 @@ func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.
 		within += r.Bytes
 	}
 	return max(bytes, within), ctx.Err()
+}
+
+// temporarySize counts a span of a temporary table. Its rows are in memory, so all of them are counted.
+func (e *environment) temporarySize(ctx context.Context, span keys.Span) (bytes int64, err error) {
+	rows := e.s.temp.through(e.s.tx)
+	for next := &span; next != nil && err == nil; err = ctx.Err() {
+		var list []kv.KeyValue
+		if list, next, err = rows.Scan(ctx, txn.ScanOptions{Span: *next, TargetBytes: countedBytes}); err != nil {
+			return 0, err
+		}
+		for _, r := range list {
+			bytes += int64(len(r.Key) + len(r.Value))
+		}
+	}
+	return bytes, err
 }
 
 func (e *environment) databaseSize(ctx context.Context, id catalog.ID) (bytes int64, ok bool, err error) {

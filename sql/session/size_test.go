@@ -80,3 +80,20 @@ func one(t *testing.T, s *sessiontest.Conn, sql string) string {
 	}
 	return lines[1]
 }
+
+// TestSizeOfTemporaryTable: all rows of a temporary table are counted, with statistics and without.
+func TestSizeOfTemporaryTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		s := c.Nodes[0].Open(t, "root")
+		defer s.Close()
+		s.Must("create temp table tt (id int primary key, v text); insert into tt select i, repeat('v', 10000) from generate_series(1, 1200) i")
+		for _, when := range []string{"without statistics", "with statistics"} {
+			if got := one(t, s, "select pg_table_size('tt') between 12000000 and 12200000"); got != "true" && got != "t" {
+				t.Errorf("%s: %s bytes", when, one(t, s, "select pg_table_size('tt')"))
+			}
+			s.Must("analyze tt")
+		}
+	})
+}
