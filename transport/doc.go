@@ -46,6 +46,10 @@
 //	transport.T8: An *OffsetError names the node whose clock and this node's were found to be too far apart, and no other one: not the node at the end of a path
 //	    on which a node refuses to relay, nor a node whose handler met it, nor one whose address another node has now. A node that disagrees with a majority
 //	    stops itself, so evidence against one clock must not count twice.
+//	transport.T9: A node that is about to stop (Leave) says so on each link that others have to it. A peer sends an acknowledgement after its last
+//	    call, and refuses further ones itself, with Sent false. The node answers those that came before, asks for another acknowledgement,
+//	    which follows its answers, and closes: so no call is lost, unless its handler outlives the bound. A node that knows nothing of this
+//	    ignores the question, which costs the bound.
 //	transport.T6: A call or stream whose link is missing goes by way of other nodes: the path is fixed by its origin, names no node twice and has
 //	    at most MaxRelays nodes, so there are no cycles; transport.T2 and transport.T4 hold along it. A node learns of a path only from
 //	    nodes that have heard from the next one lately.

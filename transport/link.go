@@ -27,6 +27,7 @@ type sender struct {
 	t    *Transport
 	out  interface{ SendMsg(any) error }
 	turn chan struct{}
+	shut bool // no calls leave any more, since the peer leaves (transport.T9); read and written by whoever has the turn
 }
 
 func newSender(t *Transport, out interface{ SendMsg(any) error }) sender {
@@ -45,6 +46,10 @@ func (s *sender) send(ctx context.Context, done <-chan struct{}, f *frame) (sent
 		case <-done:
 			return false, io.EOF
 		}
+	}
+	if f.kind == kindCall && s.shut {
+		<-s.turn
+		return false, errLeaving
 	}
 	return true, s.sendInTurn(f)
 }
@@ -221,9 +226,23 @@ func (l *link) receive() error {
 				c.done <- result{err: l.t.unstatus(f.payload, l.node, l.addr)}
 			}
 		case kindPong:
+			if f.id == leaveID {
+				l.t.group.Go(func(ctx context.Context) { l.acknowledge(ctx) })
+			}
 		default:
 			return errFrame
 		}
+	}
+}
+
+// acknowledge says that no call follows on the link, and sees to it (transport.T9).
+func (l *link) acknowledge(ctx context.Context) {
+	select {
+	case l.turn <- struct{}{}:
+		l.shut = true
+		l.sendInTurn(&frame{kind: kindCancel, id: leaveID})
+	case <-l.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 

@@ -51,6 +51,7 @@ var (
 	errClosed    = errors.New("this node is stopping")
 	errSilent    = errors.New("no answer to a ping")
 	errIdle      = errors.New("not used for a while")
+	errLeaving   = errors.New("it is stopping")
 )
 
 func (t *Transport) peer(k peerKey) *peer {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,6 +21,8 @@ type served struct {
 	from  kv.NodeID
 	admin bool // the peer is an administrator, not a node
 	sender
+
+	acked atomic.Int64 // how often the peer has said that no call follows (transport.T9)
 
 	mu      sync.Mutex // guards cancels; nothing is taken after it
 	cancels map[uint64]context.CancelFunc
@@ -114,6 +117,18 @@ func (t *Transport) serveLink(stream grpc.ServerStream, h hello, from kv.NodeID,
 		return err
 	}
 	t.heardFrom(from)
+	t.mu.Lock()
+	t.serving[s] = struct{}{}
+	leaves := t.leaving
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		delete(t.serving, s)
+		t.mu.Unlock()
+	}()
+	if leaves {
+		s.later(&frame{kind: kindPong, id: leaveID})
+	}
 	for {
 		var f frame
 		if err := stream.RecvMsg(&f); err != nil {
@@ -138,6 +153,10 @@ func (t *Transport) serveLink(stream grpc.ServerStream, h hello, from kv.NodeID,
 			}
 			s.dispatch(&f)
 		case kindCancel:
+			if f.id == leaveID {
+				s.acked.Add(1)
+				continue
+			}
 			s.mu.Lock()
 			cancel := s.cancels[f.id]
 			s.mu.Unlock()

@@ -172,6 +172,8 @@ type Transport struct {
 	mu      sync.Mutex // guards the fields below; peer.mu may be taken after it
 	peers   map[peerKey]*peer
 	detours map[kv.NodeID]*detour
+	serving map[*served]struct{}
+	leaving bool
 	closed  bool
 	onClose chan struct{}
 }
@@ -185,6 +187,7 @@ func New(o Options) *Transport {
 		jobs:    make(chan job),
 		peers:   make(map[peerKey]*peer),
 		detours: make(map[kv.NodeID]*detour),
+		serving: make(map[*served]struct{}),
 		onClose: make(chan struct{}),
 	}
 	t.calls.New = func() any { return &call{done: make(chan result, 1)} }
@@ -240,6 +243,50 @@ func (t *Transport) Close() {
 	}
 	t.server.Stop()
 	t.group.Stop()
+}
+
+// leaveID is the identity of frames that have to do with leaving: a pong that nobody has asked for says that its sender leaves, and the cancellation
+// of a call that was never made is the answer. Peers that know nothing of this ignore both.
+const leaveID = ^uint64(0)
+
+// leavePause is how often Leave looks whether everything has been answered.
+const leavePause = time.Millisecond
+
+// Leave answers the calls of other nodes, and has them make no more (transport.T9). It returns when that is done, or ctx ends; Close follows.
+// Streams, and the calls that this node makes, go on.
+func (t *Transport) Leave(ctx context.Context) {
+	t.mu.Lock()
+	t.leaving = true
+	t.mu.Unlock()
+	// Once for the calls, which arrive before the acknowledgement, and once for their answers, which arrive before the second question.
+	for range 2 {
+		want := make(map[*served]int64)
+		t.mu.Lock()
+		for s := range t.serving {
+			want[s] = s.acked.Load() + 1
+		}
+		t.mu.Unlock()
+		for s := range want {
+			s.later(&frame{kind: kindPong, id: leaveID})
+		}
+		for !t.answered(want) {
+			if t.o.Host.Clock.Sleep(ctx, leavePause) != nil {
+				return
+			}
+		}
+	}
+}
+
+// answered reports whether all links that are still there have acknowledged so often, and no call is being served.
+func (t *Transport) answered(want map[*served]int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s, n := range want {
+		if _, there := t.serving[s]; there && s.acked.Load() < n {
+			return false
+		}
+	}
+	return t.inflight.Load() == 0
 }
 
 // Handle registers the handler of a method, before or while the transport serves.

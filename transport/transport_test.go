@@ -800,3 +800,66 @@ func BenchmarkTCP(b *testing.B) {
 		t.Close()
 	}
 }
+
+// TestLeave stops a node under calls of others that never pause (transport.T9): each call is answered, or is known not to have been sent. Streams go on until
+// the node closes.
+func TestLeave(t *testing.T) {
+	bubble(t, func(t *testing.T, c *net3) {
+		n3 := c.nodes[3]
+		n3.Handle("slow", func(ctx context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
+			n3.host.Clock.Sleep(ctx, 30*ms)
+			return req, nil
+		})
+		ended := 0
+		n3.HandleStream("stream", func(_ context.Context, _ kv.NodeID, s transport.Stream) error {
+			_, err := s.Recv()
+			ended++
+			return err
+		})
+		if _, err := c.nodes[1].OpenStream(t.Context(), 3, "stream"); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		answered, refused := 0, 0
+		var mu sync.Mutex
+		for i := range 40 {
+			from := c.nodes[kv.NodeID(1+i%2)]
+			all.Go(func() {
+				for {
+					_, err := from.Call(t.Context(), 3, "slow", nil)
+					mu.Lock()
+					var lost *transport.UnreachableError
+					switch {
+					case err == nil:
+						answered++
+					case errors.As(err, &lost) && !lost.Sent:
+						refused++
+					default:
+						t.Errorf("from n%d: %v", from.id, err)
+					}
+					mu.Unlock()
+					if err != nil {
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		begun := time.Now()
+		limit, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		n3.Leave(limit)
+		// Two round trips to the furthest node, and the handlers' time at most.
+		if d := time.Since(begun); d > 2*155*ms+40*ms {
+			t.Errorf("leaving took %s", d)
+		}
+		if ended != 0 {
+			t.Error("a stream ended before the node closed")
+		}
+		n3.Close()
+		all.Wait()
+		if answered < 40 || refused != 40 {
+			t.Errorf("%d calls were answered, %d refused", answered, refused)
+		}
+	})
+}
