@@ -232,6 +232,14 @@ func (c *Cluster) Get(id kv.NodeID) (Entry, bool) {
 	return Entry{}, false
 }
 
+// entry is Get, but returns this node's own entry also before others are shown it.
+func (c *Cluster) entry(id kv.NodeID) (Entry, bool) {
+	if self := c.Self(); self.Node == id {
+		return self, true
+	}
+	return c.Get(id)
+}
+
 // Resolve is transport's Options.Resolve.
 func (c *Cluster) Resolve(id kv.NodeID) (string, bool) {
 	c.mu.RLock()

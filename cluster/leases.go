@@ -36,6 +36,19 @@ func (v LeaseView) Incarnation(node kv.NodeID) (incarnation uint64, expiration c
 	return l.Incarnation, l.Expiration
 }
 
+// Process is what this node has heard of a node's latest process: when it started, by that node's clock, and whether the latest known record
+// may be one that it has written. The present process writes no record before that of the earlier one has expired (cluster.L2), so a record
+// that ends sooner than the first one of this process could is the earlier one's.
+func (v LeaseView) Process(node kv.NodeID) (started clock.Timestamp, beats bool) {
+	e, ok := v.c.entry(node)
+	if !ok || e.StartedAt.UnixNano() <= 0 {
+		return clock.Timestamp{}, true
+	}
+	started = clock.Timestamp{Wall: e.StartedAt.UnixNano()}
+	l, ok := v.c.Record(node)
+	return started, !ok || !l.Expiration.Less(started.Add(v.c.o.Expiration))
+}
+
 // IncrementIncarnation ends an expired incarnation for good; nil also if somebody else did (cluster.L2).
 func (v LeaseView) IncrementIncarnation(ctx context.Context, node kv.NodeID, incarnation uint64) error {
 	_, err := v.c.IncrementIncarnation(ctx, node, incarnation)

@@ -24,6 +24,7 @@ import (
 type lone struct{}
 
 func (lone) IsLive(kv.NodeID, uint64, clock.Timestamp) bool { return true }
+func (lone) Process(kv.NodeID) (clock.Timestamp, bool)      { return clock.Timestamp{}, true }
 func (lone) Self() (uint64, clock.Timestamp)                { return 1, clock.MaxTimestamp }
 func (lone) Incarnation(kv.NodeID) (uint64, clock.Timestamp) {
 	return 1, clock.MaxTimestamp

@@ -81,6 +81,8 @@ const liveFor = 2250 * time.Millisecond
 
 type liveness struct {
 	missed  atomic.Uint32 // a node that the others take for dead
+	drained atomic.Uint32 // a node whose record says that it drains
+	before  atomic.Uint32 // a node whose record is of its earlier process
 	mu      sync.Mutex
 	records map[kv.NodeID]*record
 	stopped bool // no heartbeat arrives: the range that has the records is not served
@@ -113,6 +115,9 @@ func (l nodeLiveness) Self() (uint64, clock.Timestamp) { return l.Incarnation(l.
 func (l nodeLiveness) Incarnation(n kv.NodeID) (uint64, clock.Timestamp) {
 	r := l.get(n)
 	return r.incarnation, r.expiration
+}
+func (l nodeLiveness) Process(n kv.NodeID) (clock.Timestamp, bool) {
+	return clock.Timestamp{}, l.before.Load() != uint32(n)
 }
 func (l nodeLiveness) IncrementIncarnation(ctx context.Context, n kv.NodeID, incarnation uint64) error {
 	l.mu.Lock()
@@ -150,7 +155,7 @@ func (v view) Update(f func(*cluster_.Entry)) {
 
 func (v view) Record(n kv.NodeID) (cluster_.Liveness, bool) {
 	r := v.n.c.liveness.get(n)
-	return cluster_.Liveness{Node: n, Incarnation: r.incarnation, Expiration: r.expiration}, r.incarnation != 0
+	return cluster_.Liveness{Node: n, Incarnation: r.incarnation, Expiration: r.expiration, Draining: v.n.c.liveness.drained.Load() == uint32(n)}, r.incarnation != 0
 }
 
 // heartbeat is the node's own record while it runs.

@@ -25,9 +25,11 @@ func (s *Store) nodes(now clock.Timestamp) []placement.Node {
 		n := placement.Node{Node: e.Node, Store: e.Store, Locality: e.Locality, Draining: e.Draining,
 			Decommissioning: e.Decommissioning, Slow: e.Slow, Ranges: int(e.Capacity.Ranges), Leases: int(e.Capacity.Leases)}
 		if r, ok := s.o.Cluster.Record(e.Node); ok {
-			n.Live = r.Live(now)
+			// A record of the node's earlier process is no sign of life of this one, nor does it say that this one drains.
+			_, beats := s.o.Liveness.Process(e.Node)
+			n.Live = beats && r.Live(now)
 			n.Dead = s.dead(r, now)
-			n.Draining = n.Draining || r.Draining
+			n.Draining = n.Draining || beats && r.Draining
 			n.Decommissioning = n.Decommissioning || r.Decommissioning || r.Decommissioned
 			n.Gone = r.Decommissioned
 			n.Dead = n.Dead || n.Gone && !n.Live

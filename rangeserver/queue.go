@@ -1,10 +1,12 @@
 package rangeserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -475,14 +477,8 @@ func (s *Store) MoveLeases(ctx context.Context) (left int) {
 			if _, ok := r.CheckLease(clock.Timestamp{}); !ok || r.Desc() == nil || len(r.Desc().Replicas) < 2 {
 				return ctx.Err() == nil
 			}
-			for _, p := range r.Desc().Replicas {
-				if p.Node == s.o.NodeID || p.Type != kv.Voter {
-					continue
-				}
-				if inc, _ := s.o.Liveness.Incarnation(p.Node); inc == 0 || !s.o.Liveness.IsLive(p.Node, inc, s.o.Clock.Now()) {
-					continue
-				}
-				if s.TransferLease(ctx, r.RangeID(), p.Node) == nil {
+			for _, to := range s.takers(r.Desc()) {
+				if s.TransferLease(ctx, r.RangeID(), to) == nil {
 					return ctx.Err() == nil
 				}
 			}
@@ -497,4 +493,33 @@ func (s *Store) MoveLeases(ctx context.Context) (left int) {
 		}
 	}
 	return left
+}
+
+// takers are the nodes that can take a range's lease from this one, best first: those that stay, then those that have just started, which have to
+// wait for the end of their earlier record, then those that are about to give their own leases away.
+func (s *Store) takers(d *kv.RangeDescriptor) (out []kv.NodeID) {
+	now := s.o.Clock.Now()
+	draining := make(map[kv.NodeID]bool)
+	if s.o.Cluster != nil {
+		for _, n := range s.nodes(now) {
+			draining[n.Node] = n.Draining || n.Decommissioning
+		}
+	}
+	rank := make(map[kv.NodeID]int)
+	for _, p := range d.Replicas {
+		if p.Node == s.o.NodeID || p.Type != kv.Voter {
+			continue
+		}
+		if inc, _ := s.o.Liveness.Incarnation(p.Node); inc == 0 || !s.o.Liveness.IsLive(p.Node, inc, now) {
+			continue
+		}
+		if _, beats := s.o.Liveness.Process(p.Node); draining[p.Node] {
+			rank[p.Node] = 2
+		} else if !beats {
+			rank[p.Node] = 1
+		}
+		out = append(out, p.Node)
+	}
+	slices.SortStableFunc(out, func(a, b kv.NodeID) int { return cmp.Compare(rank[a], rank[b]) })
+	return out
 }

@@ -51,6 +51,9 @@ type Options struct {
 	Liveness lease.NodeLiveness
 	NodeID   kv.NodeID
 	StoreID  kv.StoreID
+	// StartedAt is the node's clock when its process began, as the process tells other nodes; zero: when the store is opened. All that an
+	// earlier process of the node has read off its clock is before (lease.RL6).
+	StartedAt clock.Timestamp
 	// Version is the version that this node acts by.
 	Version *version.Handle
 	// Leader makes the leader protocol's part of a range; Protocols are the others.
@@ -123,6 +126,8 @@ type Store struct {
 	backlog                 backlog
 	side                    sideTransport
 	hashing                 hashing
+	leaving                 chan struct{} // closed by Leave
+	leaves                  sync.Once
 }
 
 // entry is a range's place in the store.
@@ -171,12 +176,15 @@ func Open(o Options) (*Store, error) {
 	if o.QueueInterval == 0 {
 		o.QueueInterval = time.Second
 	}
+	if o.StartedAt.IsZero() {
+		o.StartedAt = o.Clock.Now()
+	}
 	s := &Store{
 		o: o, log: o.Host.Log, group: o.Host.Group,
 		byKey:     btree.NewG(8, func(a, b *entry) bool { return a.start.Less(b.start) }),
 		syncWake:  make(chan struct{}, 1),
 		peers:     make(map[kv.NodeID]*peer),
-		sendSlots: make(chan struct{}, 2), receiveSlots: make(chan struct{}, 1),
+		sendSlots: make(chan struct{}, 2), receiveSlots: make(chan struct{}, 1), leaving: make(chan struct{}),
 	}
 	if o.DB != nil {
 		s.SetDB(o.DB)
@@ -189,7 +197,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s.replica = replica.Options{
 		Host: o.Host, Clock: o.Clock, Engine: o.Engine, Liveness: o.Liveness, Store: s, Metrics: &s.Metrics.Metrics,
-		Node: o.NodeID, StoreID: o.StoreID, Version: o.Version, StartedAt: o.Clock.Now(), ClosedLag: s.o.ClosedLag,
+		Node: o.NodeID, StoreID: o.StoreID, Version: o.Version, StartedAt: o.StartedAt, Leaving: s.leaving, ClosedLag: s.o.ClosedLag,
 	}
 	if err := s.recover(); err != nil {
 		return nil, err
@@ -404,7 +412,7 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 	if e == nil || !e.ready.Load() {
 		return nil, s.notHere(b)
 	}
-	if s.group.Context().Err() != nil {
+	if s.group.Context().Err() != nil || s.isLeaving() {
 		return nil, &kv.UnavailableError{Reason: "the node is stopping"}
 	}
 	desc := e.r.Desc()
@@ -430,6 +438,19 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 		r.RangeInfos = append(r.RangeInfos, s.info(e))
 	}
 	return r, err
+}
+
+// Leave says that the node is about to stop: batches are refused from now on, before anything of them is done, and those that wait for a lease
+// too, so that their gateways ask other replicas. Those that have begun go on.
+func (s *Store) Leave() { s.leaves.Do(func() { close(s.leaving) }) }
+
+func (s *Store) isLeaving() bool {
+	select {
+	case <-s.leaving:
+		return true
+	default:
+		return false
+	}
 }
 
 // broken is the panic of a request, which may have left latches held and locks half-changed: whoever called, the process has to end
@@ -467,7 +488,7 @@ func (s *Store) notHere(b *kv.Batch) error {
 // Start has a batch begun, if nothing is in its way (commit.Flight); otherwise nothing has happened.
 func (s *Store) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool) {
 	e := s.entry(b.RangeID)
-	if e == nil || b.Protocol != kv.Leader || !e.ready.Load() || s.group.Context().Err() != nil || s.backlog.high.Load() && bringsData(b) {
+	if e == nil || b.Protocol != kv.Leader || !e.ready.Load() || s.group.Context().Err() != nil || s.isLeaving() || s.backlog.high.Load() && bringsData(b) {
 		return nil, false
 	}
 	st, ok := e.leader.(interface {

@@ -99,6 +99,9 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 		if seq, ok := r.CheckLease(at); ok {
 			return seq, nil
 		}
+		if r.leaving() {
+			return 0, errLeaving() // nothing was done: the gateway asks another replica
+		}
 		if r.gone.Load() || r.desc.Load() == nil {
 			return 0, &kv.RangeNotFoundError{Range: r.rangeID}
 		}
@@ -125,6 +128,7 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			select {
 			case <-wait:
 			case <-timer.C(): // it depends on other ranges that can't be reached now
+			case <-r.o.Leaving:
 			case <-ctx.Done():
 				timer.Stop()
 				return 0, ctx.Err()
@@ -159,6 +163,18 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 		}
 	}
 }
+
+// leaving reports whether the node is about to stop.
+func (r *Replica) leaving() bool {
+	select {
+	case <-r.o.Leaving:
+		return true
+	default:
+		return false
+	}
+}
+
+func errLeaving() error { return &kv.UnavailableError{Reason: "the node is stopping"} }
 
 // awaitsHeartbeat reports whether the lease can't be used, or followed, only because the node has to write its liveness record first: it is about
 // to expire, or the node has just started.
@@ -417,7 +433,9 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 		}
 	}
 	next := lease.Lease{Holder: target, Sequence: cur.Sequence + 1}
-	if incarnation, expiration := r.o.Liveness.Incarnation(to); incarnation != 0 && r.wantsLiveness() {
+	started, beats := r.o.Liveness.Process(to)
+	// A target that has just started can't use the incarnation of its earlier process, and has no other yet.
+	if incarnation, expiration := r.o.Liveness.Incarnation(to); incarnation != 0 && beats && r.wantsLiveness() {
 		if expiration.LessEq(r.o.Clock.Now()) {
 			r.release()
 			return &kv.UnavailableError{Reason: "lease transfer: the target is not live"}
@@ -443,8 +461,9 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	}
 	reading := r.o.Clock.Read()
 	now := reading.Now
-	// The target compares ProposedAt with its own clock when it last started.
-	next.Start, next.ProposedAt = now.Forward(cur.Start.Next()), reading.Earliest
+	// The target compares ProposedAt with its own clock when it last started: this node's reading, as the slowest clock may show it, or, since
+	// this node has heard of that start, the start itself (lease.RL6).
+	next.Start, next.ProposedAt = now.Forward(cur.Start.Next()), reading.Earliest.Forward(started)
 	if next.Kind == lease.Expiration {
 		next.Expiration = now.Add(expirationLength)
 	}

@@ -128,6 +128,8 @@ type Options struct {
 	Version *version.Handle
 	// StartedAt is the node's clock when it started: leases proposed before are not used.
 	StartedAt clock.Timestamp
+	// Leaving is closed when the node is about to stop: from then on no request waits for a lease.
+	Leaving <-chan struct{}
 	// ClosedLag is how far behind the present timestamps are closed; zero is closedts.DefaultLag.
 	ClosedLag time.Duration
 }

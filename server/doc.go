@@ -18,7 +18,9 @@
 //	server.SV4: the resources of an HTTP client are bounded in bytes, connections and time, and only administrators see more than health and
 //	    metrics: doors.go;
 //	server.SV5: a node that resumes with a store appears in membership only when its peers do not object to its start, and its replicas take
-//	    part in raft only when a quorum has recorded that (fence.FE1; I1).
+//	    part in raft only when a quorum has recorded that (fence.FE1; I1);
+//	server.SV6: a node that was drained stops when it has settled its transactions and answered the batches of others, within a bound, and
+//	    refuses new ones before anything of them is done (transport.T9): no client is told 40003 because a node was stopped in order.
 //
 // The HTTP interface is in http.go, the administration commands over RPC in admin.go, SQL's queries about ranges in ranges.go.
 package server

@@ -92,7 +92,7 @@ func (n *Node) stuckOn(ctx context.Context, node kv.NodeID) (left int, why strin
 	var takers []kv.NodeID // nodes that may be given replicas
 	for _, e := range n.cluster.Nodes() {
 		r, ok := n.cluster.Record(e.Node)
-		if ok && e.Node != node && v.live[e.Node] && !r.Draining && !e.Draining && !r.Decommissioning && !r.Decommissioned {
+		if ok && e.Node != node && v.live[e.Node] && !e.Draining && !r.Decommissioning && !r.Decommissioned {
 			takers = append(takers, e.Node)
 		}
 	}

@@ -51,6 +51,7 @@ type Node struct {
 	settings  *setting.Values
 	identity  atomic.Pointer[identity]
 	startedAt time.Time
+	processAt clock.Timestamp // as other nodes hear it (lease.RL6)
 
 	listener net.Listener // for nodes
 	sql      sqlLayer
@@ -62,6 +63,7 @@ type Node struct {
 	drainEnd chan struct{} // closed when the draining has ended
 	drained  atomic.Bool
 	cut      atomic.Int64 // sessions whose transactions the draining has cut off
+	leaves   sync.Once
 	halts    sync.Once
 	stops    sync.Once
 
@@ -125,7 +127,10 @@ func (n *Node) start(ctx context.Context) (err error) {
 		Resolve:   func(id kv.NodeID) (string, bool) { return n.cluster.Resolve(id) },
 		ServerTLS: n.o.PeerTLS, ClientTLS: n.o.PeerTLS,
 	})
-	self := cluster.Entry{Addr: n.o.AdvertiseAddr, SQLAddr: n.o.AdvertiseSQLAddr, HTTPAddr: n.o.HTTPAddr, Locality: n.o.Locality, Build: n.o.Version,
+	// All that an earlier process of the node has read off its clock is before the bound that this one has waited for (server.SV2).
+	started := n.host.Clock.Now().UTC()
+	n.processAt = clock.Timestamp{Wall: started.UnixNano()}
+	self := cluster.Entry{StartedAt: started, Addr: n.o.AdvertiseAddr, SQLAddr: n.o.AdvertiseSQLAddr, HTTPAddr: n.o.HTTPAddr, Locality: n.o.Locality, Build: n.o.Version,
 		Versions: n.version.Said()}
 	if id != nil {
 		self.Node, self.Store = id.node, id.store
@@ -246,7 +251,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 		backlog = nil
 	}
 	store, err := rangeserver.Open(rangeserver.Options{
-		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store, Version: n.version,
+		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store, StartedAt: n.processAt, Version: n.version,
 		Leader: func(r *replica.Replica, handoff any) rangeserver.Leader {
 			return leader.New(&n.leader, r, handoff)
 		},
@@ -468,6 +473,31 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 	}
 }
 
+// leaveMax bounds each of the two waits of a node that leaves.
+const leaveMax = time.Second
+
+// Leave ends what a node that has been drained still does for others (server.SV6): it makes the outcomes of its transactions known, so that
+// nobody has to recover them, and answers the batches of other nodes. One whose connection breaks may have been carried out, for all
+// that its gateway knows, and the gateway could not tell its client the outcome of a commit. Stop does it.
+func (n *Node) Leave() {
+	n.leaves.Do(n.leave)
+}
+
+func (n *Node) leave() {
+	s := n.store.Load()
+	if s == nil || !n.drained.Load() || n.engine.Failure() != nil {
+		return
+	}
+	limit, cancel := n.host.Clock.WithTimeout(n.host.Group.Context(), leaveMax)
+	for !n.db.Idle() && n.host.Clock.Sleep(limit, 2*time.Millisecond) == nil {
+	}
+	cancel()
+	s.Leave()
+	limit, cancel = n.host.Clock.WithTimeout(n.host.Group.Context(), leaveMax)
+	n.transport.Leave(limit)
+	cancel()
+}
+
 // Halt ends all work of the node, and leaves its store open: for callers in this process that use DB or Router on goroutines of their own,
 // and may be reading. From then on DB and Router return errors. Stop has to follow.
 func (n *Node) Halt() {
@@ -486,6 +516,7 @@ func (n *Node) Halt() {
 
 // Stop ends the node. Calling it again does nothing.
 func (n *Node) Stop() {
+	n.Leave()
 	n.Halt()
 	n.stops.Do(func() {
 		if n.engine != nil {

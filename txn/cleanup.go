@@ -69,6 +69,16 @@ func (db *DB) cleanupAfter(wait func(context.Context), k *transaction.Cleanup) {
 	})
 }
 
+// Idle reports whether nothing is left to be done for transactions that have ended.
+func (db *DB) Idle() bool {
+	db.settler.mu.Lock()
+	settling := db.settler.running || db.settler.telling
+	db.settler.mu.Unlock()
+	db.cleaner.mu.Lock()
+	defer db.cleaner.mu.Unlock()
+	return !settling && db.cleaner.workers == 0
+}
+
 func (c *cleaner) work(ctx context.Context, k *transaction.Cleanup) {
 	for k != nil {
 		if ctx.Err() == nil {

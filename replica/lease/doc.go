@@ -37,6 +37,13 @@
 //	    lease's end, and after a Liveness lease it is asked for when the node has written its record, for which it waits for the end of the
 //	    earlier one (cluster.L2).
 //
+// Which process of a node a lease was given to is told by the node's own clock, which goes on over a restart (server.SV2):
+//
+//	lease.RL6 (I3): a lease's ProposedAt is at most what the holder's clock showed when the lease was proposed. If another node gives the lease
+//	    away, that is its own reading less the maximum offset, or, if it has heard of the holder's present process, that process's start. A
+//	    process uses no lease proposed before its own start. So one that has just started uses the leases that it is given, and none that
+//	    an earlier process may have served under.
+//
 // The rules are carried out in package replica (leasing.go); rangeserver's chaos test checks that nothing was ever
 // served under two leases that overlap.
 package lease

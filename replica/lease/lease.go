@@ -36,7 +36,7 @@ type Lease struct {
 	Incarnation uint64
 	// Sequence grows by one with every lease that is not an extension of the one before.
 	Sequence uint64
-	// ProposedAt is the holder's clock when it asked. A node does not use leases from before it started.
+	// ProposedAt is at most what the holder's clock showed when the lease was proposed. A node does not use leases from before it started.
 	ProposedAt clock.Timestamp
 	// Ahead is how far beyond the lease's end its holder may serve (lease.RL5).
 	Ahead time.Duration
@@ -87,6 +87,9 @@ type NodeLiveness interface {
 	Self() (incarnation uint64, expiration clock.Timestamp)
 	// Incarnation is the latest known incarnation of a node, and until when it is good.
 	Incarnation(node kv.NodeID) (incarnation uint64, expiration clock.Timestamp)
+	// Process is what this node has heard of a node's latest process: when it started, by that node's clock (zero: not known), and whether the
+	// latest known record may be one that it has written. A record of an earlier process is of no use to the present one.
+	Process(node kv.NodeID) (started clock.Timestamp, beats bool)
 	// IncrementIncarnation ends an expired incarnation for good. It returns nil if somebody else did.
 	IncrementIncarnation(ctx context.Context, node kv.NodeID, incarnation uint64) error
 }

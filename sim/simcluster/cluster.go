@@ -389,6 +389,7 @@ func (c *Cluster) ended(i int) {
 // StopNode ends node i in an orderly way.
 func (c *Cluster) StopNode(i int) {
 	if n, gone := c.take(i); n != nil {
+		n.Leave() // if it was drained
 		c.end(n, gone)
 	}
 }
