@@ -596,7 +596,7 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 			given[n.At] = t
 		}
 	}
-	if err := s.statements.Free(c.Name); err != nil && !s.replay.Replaying() {
+	if err := s.statements.Reserve(c.Name); err != nil && !s.replay.Replaying() {
 		return err
 	}
 	stmt, err := s.detach(ctx, c.Stmt)
