@@ -329,12 +329,12 @@ func mayFollow(d *kv.RangeDescriptor, cur, next lease.Lease, prevSequence uint64
 	if prevSequence != cur.Sequence {
 		return false
 	}
+	same := cur.Holder.Replica == next.Holder.Replica && cur.Holder.Node == next.Holder.Node
+	if !same && !given && !cur.IsZero() && cur.Kind == lease.Expiration && next.Start.LessEq(cur.Expiration) {
+		return false // it was extended meanwhile
+	}
 	if !given {
 		next = next.After(cur)
-	}
-	same := cur.Holder.Replica == next.Holder.Replica && cur.Holder.Node == next.Holder.Node
-	if !same && !given && !cur.IsZero() && cur.Kind == lease.Expiration && next.Start.LessEq(cur.Expiration.Add(cur.Ahead)) {
-		return false // it was extended meanwhile
 	}
 	holder := false
 	for _, p := range d.Replicas {

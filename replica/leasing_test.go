@@ -179,6 +179,12 @@ func TestAhead(t *testing.T) {
 		if after := taken.After(next); after.Start.LessEq(far) || after.Start.LessEq(at(52*time.Second).Add(next.Ahead)) {
 			t.Errorf("%s, of which %s was served, is followed by %s", next, far, after)
 		}
+		// A lease is not taken that was extended meanwhile; one that ended long ago costs nothing, if its end is known.
+		early, late := taken, taken
+		early.Start, late.Start = at(51*time.Second), at(90*time.Second)
+		if after := late.After(next); kind == lease.Expiration && (after.Start != late.Start || mayFollow(d, next, early, 4, false)) {
+			t.Errorf("%s is followed by %s, or by %s", next, after, early)
+		}
 		// The lease after that starts above it too, though the clock has not come there.
 		r.leaseNow.Store(r.newLeaseState(taken.After(next)))
 		if third := r.nextLease(r.leaseNow.Load(), me, at(55*time.Second)); !mayFollow(d, taken.After(next), third, 5, false) {

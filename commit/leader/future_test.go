@@ -58,7 +58,7 @@ func TestNoClockIsPushed(t *testing.T) {
 	}
 }
 
-// TestFutureOverALease: what was read, or prevented, at a time that has yet to come stays so under the next leaseholder, whose lease begins
+// TestFutureOverALease: what was read, prevented or closed at a time that has yet to come stays so under the next leaseholder, whose lease begins
 // before that time (leader.P4).
 func TestFutureOverALease(t *testing.T) {
 	k := keys.Key("k")
@@ -73,6 +73,7 @@ func TestFutureOverALease(t *testing.T) {
 			return &kv.Batch{Requests: []kv.Request{&kv.QueryIntentRequest{Key: k, Txn: kv.TxnMeta{ID: kv.TxnID{7}, Anchor: k, Seq: 1,
 				WriteTimestamp: ahead, MinTimestamp: ahead}}}}
 		},
+		"a promise": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,14 +81,20 @@ func TestFutureOverALease(t *testing.T) {
 				defer stop()
 				ctx := context.Background()
 				ahead := c.clock.Now().Add(time.Second)
-				if _, err := c.ps[0].Send(ctx, ask(ahead)); err != nil {
+				if ask == nil {
+					if closed := c.reps[0].Closer().Close(ahead); closed.Less(ahead) {
+						t.Fatalf("closed up to %s", closed)
+					}
+				} else if _, err := c.ps[0].Send(ctx, ask(ahead)); err != nil {
 					t.Fatal(err)
 				}
 				// The next leaseholder has a timestamp cache of its own.
 				was := c.ps[0].o
-				next := New(&Options{Host: was.Host, Clock: was.Clock, Engine: was.Engine, Sender: was.Sender, Metrics: &Metrics{}}, c.reps[0], nil)
+				rep := &fakeReplica{c: c} // nor has its replica closed anything
+				rep.Init(was.Engine, c.reps[0].Desc(), c.reps[0].Stats())
+				next := New(&Options{Host: was.Host, Clock: was.Clock, Engine: was.Engine, Sender: was.Sender, Metrics: &Metrics{}}, rep, nil)
 				defer next.Close(nil)
-				next.LeaseChanged(lease.Lease{Sequence: c.reps[0].Lease.Add(1), Start: c.clock.Now()}, true)
+				next.LeaseChanged(lease.Lease{Sequence: rep.Lease.Add(1), Start: c.clock.Now()}, true)
 				next.TakeOver(c.ps[0].HandOver())
 				x := c.begin()
 				resp, err := next.Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{&kv.PutRequest{Key: k, Value: []byte("v"), Seq: 1}}})
@@ -212,9 +219,16 @@ func TestPushedAhead(t *testing.T) {
 }
 
 // TestMovedOverALease: a write of the future that a batch meets moves its reads there, and these stay so under the next leaseholder, too
-// (leader.P4).
+// (leader.P4). Writes are in the log.
 func TestMovedOverALease(t *testing.T) {
-	for name, lock := range map[string]kv.LockStrength{"a read": kv.NoLock, "a read that locks": kv.Exclusive} {
+	a := keys.Key("a")
+	for name, ask := range map[string]kv.Request{
+		"a read":                    &kv.GetRequest{Key: a},
+		"a read that locks":         &kv.GetRequest{Key: a, Lock: kv.Exclusive},
+		"a condition that fails":    &kv.CPutRequest{Key: a, Value: []byte("w"), Expected: []byte("v"), Seq: 2},
+		"a deletion of what is not": &kv.DeleteRangeRequest{Start: a, End: a.Next(), Seq: 2},
+		"a write":                   &kv.PutRequest{Key: a, Value: []byte("w"), Seq: 2},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, stop := newCluster(t, 1, 0)
@@ -235,8 +249,12 @@ func TestMovedOverALease(t *testing.T) {
 				}
 				x := c.begin()
 				got, err := c.ps[0].Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{
-					&kv.GetRequest{Key: keys.Key("a"), Lock: lock}, &kv.PutRequest{Key: keys.Key("b"), Value: []byte("w"), Seq: 1}}})
-				if err != nil || got.Txn.ReadTimestamp.LessEq(ahead) {
+					&kv.PutRequest{Key: keys.Key("b"), Value: []byte("w"), Seq: 1}, ask}})
+				if ask.Method() == kv.MethodCPut {
+					if !errors.As(err, new(*kv.ConditionFailedError)) {
+						t.Fatal(got, err)
+					}
+				} else if err != nil || got.Txn.ReadTimestamp.LessEq(ahead) {
 					t.Fatal(got, err)
 				}
 				was := c.ps[0].o
@@ -245,8 +263,8 @@ func TestMovedOverALease(t *testing.T) {
 				next.LeaseChanged(lease.Lease{Sequence: c.reps[0].Lease.Add(1), Start: c.clock.Now()}, true)
 				handed := c.ps[0].HandOver()
 				next.TakeOver(handed)
-				if low := *next.low.Load(); low.LessEq(ahead) {
-					t.Errorf("the next leaseholder writes above %s, and %s was read", low, got.Txn.ReadTimestamp)
+				if low := *next.low.Load(); low.LessEq(ahead) != (ask.Method() == kv.MethodPut) {
+					t.Errorf("the next leaseholder writes above %s, and %s was read: %v", low, ahead, ask.Method() != kv.MethodPut)
 				}
 			})
 		})

@@ -190,11 +190,11 @@ func (p *Participant) SnapshotApplied() {
 // maxHandover bounds the size of a handover, which is part of one command of the log.
 const maxHandover = 1 << 20
 
-// HandOver returns the locks in memory for the next leaseholder, and the highest timestamp at which keys were read or writes prevented; no
-// request is evaluated under the lease any more. That timestamp may be after the next lease's start, because reads of the future move no
-// clock (leader.P4).
+// HandOver returns the locks in memory for the next leaseholder, and the highest timestamp at which keys were read, writes prevented, or the
+// range's history closed; no request is evaluated under the lease any more. That timestamp may be after the next lease's start, because reads
+// of the future, and what is closed for them, move no clock (leader.P4).
 func (p *Participant) HandOver() []byte {
-	served := p.low.Load().Forward(clock.Timestamp{Wall: p.ahead.Load()})
+	served := p.low.Load().Forward(clock.Timestamp{Wall: p.ahead.Load()}).Forward(p.r.Closer().Closed())
 	return appendHandover(nil, &handover{served, p.locks.Export(maxHandover)})
 }
 
@@ -218,7 +218,7 @@ const mostAhead = lease.Farthest + 3*time.Second
 
 // handover is the state that a lease transfer carries.
 type handover struct {
-	served clock.Timestamp // no later read or prevention
+	served clock.Timestamp // no later read, prevention or promise
 	locks  []byte
 }
 

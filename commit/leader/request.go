@@ -19,6 +19,7 @@ type call struct {
 	at      clock.Timestamp
 	visible clock.Timestamp // up to where plain reads look for intents
 	limit   clock.Timestamp // up to where they may be uncertain
+	told    bool            // the answer tells of a value that writes have met
 }
 
 // request is a batch with its stages, in their order (doc.go). Each stage has its own state, and references to the earlier stages whose

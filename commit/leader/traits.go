@@ -20,6 +20,13 @@ type traits struct {
 	// and does not find.
 	asksLocks bool
 	prevents  clock.Timestamp
+	// span: a deletion of a span is among the writes, which reads where it finds nothing.
+	span bool
+}
+
+// blind reports whether the batch writes only, so that all that it learns at its timestamp is in the log.
+func (t *traits) blind() bool {
+	return (t.writes > 0 || t.end != nil) && !t.plain && !t.locks && !t.record && !t.span
 }
 
 func traitsOf(b *kv.Batch) (t traits) {
@@ -53,8 +60,11 @@ func traitsOf(b *kv.Batch) (t traits) {
 		case *kv.HeartbeatTxnRequest, *kv.RecoverTxnRequest, *kv.ResolveIntentRequest,
 			*kv.ResolveRangeRequest, *kv.GCRequest:
 			t.record = true
-		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.DeleteRangeRequest, *kv.AddRequest:
+		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.AddRequest:
 			t.writes++
+		case *kv.DeleteRangeRequest:
+			t.writes++
+			t.span = true
 		case *kv.LoadRequest, *kv.ClearRequest:
 			t.writes++
 			t.bulk = true

@@ -84,6 +84,14 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		return waits, err
 	}
 	if err := q.evaluation.evaluate(); err != nil {
+		switch err.(type) {
+		case *kv.ConditionFailedError, *kv.AddOverflowError:
+			q.told = true
+		}
+		if q.told && !q.covered() {
+			q.evaluation.discard()
+			return true, nil
+		}
 		again, err = q.refused(err)
 		q.evaluation.discard()
 		return again, err
@@ -101,11 +109,8 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 }
 
 // covered reports whether the lease covers the timestamp to which the evaluation has moved the batch's reads, which may lie in the future, and
-// notes that for the next leaseholder (leader.P4). Writes need no lease that covers them: they are in the log.
+// notes that for the next leaseholder (leader.P4).
 func (q *request) covered() bool {
-	if !q.plain && !q.locks {
-		return true
-	}
 	at := q.servesAt()
 	if at.LessEq(q.now) {
 		return true

@@ -23,7 +23,7 @@
 //	lease.RL3: A holder uses a lease only while no clock of the cluster can have come to its end, so that it has stopped by the
 //	    time a faster clock sees the end, and only for timestamps before the end, because the next lease begins after it.
 //	lease.RL5: A lease, or its extension, says in the log how far beyond its end the holder may serve (Lease.Ahead). A lease that follows
-//	    without having been given starts later by as much: when it is applied, since whoever asked for it may not have known of the
+//	    without having been given starts after that: this is added when it is applied, since whoever asked for it may not have known of the
 //	    extension. So is the timestamp below which the next leaseholder writes nothing.
 //
 // A transfer is cooperative: the holder stops serving (for good, even if the transfer fails), waits for the

@@ -63,10 +63,14 @@ func (l Lease) String() string {
 	}
 }
 
-// After is l as it is applied after prev, if prev's holder has not given it away: it starts later by what prev says that its holder may have
-// served beyond its end (lease.RL5).
+// After is l as it is applied after prev, if prev's holder has not given it away: it starts after all that prev says that its holder may have
+// served beyond its end (lease.RL5). The end of a Liveness lease is not in the log, but l begins after it.
 func (l Lease) After(prev Lease) Lease {
-	if l.Sequence != prev.Sequence {
+	switch {
+	case l.Sequence == prev.Sequence || prev.Ahead == 0:
+	case prev.Kind == Expiration:
+		l.Start = l.Start.Forward(prev.Expiration.Add(prev.Ahead).Next())
+	default:
 		l.Start = l.Start.Add(prev.Ahead)
 	}
 	return l

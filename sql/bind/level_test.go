@@ -85,7 +85,8 @@ func TestLevelContains(t *testing.T) {
 	for _, c := range []struct {
 		ids               []opt.ColumnID
 		aggregate, window bool
-	}{{nil, false, false}, {[]opt.ColumnID{1}, false, false}, {[]opt.ColumnID{1, 5}, true, false}, {[]opt.ColumnID{6}, false, true}} {
+	}{{nil, false, false}, {[]opt.ColumnID{1}, false, false}, {[]opt.ColumnID{1, 5, 2}, true, false},
+		{[]opt.ColumnID{6, 1}, false, true}, {[]opt.ColumnID{5, 6, 1}, true, true}} {
 		x := &scalar.And{}
 		for _, id := range c.ids {
 			x.Args = append(x.Args, col(id))
