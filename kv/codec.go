@@ -35,6 +35,14 @@ func spanField(b []byte, field uint32, s *keys.Span) []byte {
 	return wire.End(appendSpan(b, s), at)
 }
 
+// someSpan adds a span that is not empty.
+func someSpan(b []byte, field uint32, s *keys.Span) []byte {
+	if s.Start == nil && s.End == nil {
+		return b
+	}
+	return spanField(b, field, s)
+}
+
 func spanFields(b []byte, field uint32, l []keys.Span) []byte {
 	for i := range l {
 		b = spanField(b, field, &l[i])

@@ -159,7 +159,7 @@ func appendRequest(b []byte, r Request) []byte {
 	case *ReleaseRequest:
 		return metaField(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, &r.Txn)
 	case *AdminMergeRequest:
-		return wire.Bytes(b, 1, r.Key)
+		return someSpan(wire.Bytes(b, 1, r.Key), 3, &r.Of)
 	case *AdminChangeReplicasRequest:
 		b = wire.Bytes(b, 1, r.Key)
 		for i := range r.Targets {
@@ -167,15 +167,11 @@ func appendRequest(b []byte, r Request) []byte {
 			b, at = wire.Begin(b, 3)
 			b = wire.End(appendReplicaTarget(b, &r.Targets[i]), at)
 		}
-		return b
+		return someSpan(b, 5, &r.Of)
 	case *AdminTransferLeaseRequest:
-		return wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Target))
+		return someSpan(wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Target)), 5, &r.Of)
 	case *AdminSetProtocolRequest:
-		b = wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Protocol))
-		if r.Within.Start != nil || r.Within.End != nil {
-			b = spanField(b, 5, &r.Within)
-		}
-		return b
+		return someSpan(wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Protocol)), 5, &r.Within)
 	case *RangeInfoRequest:
 		return wire.Bytes(b, 1, r.Key)
 	case *RecoverTxnRequest:
@@ -688,6 +684,8 @@ func readAdminMerge(r *wire.Reader, q *AdminMergeRequest) {
 		switch r.Field() {
 		case 1:
 			q.Key = r.Bytes()
+		case 3:
+			readSpan(r, &q.Of)
 		default:
 			r.Skip()
 		}
@@ -701,6 +699,8 @@ func readAdminChangeReplicas(r *wire.Reader, q *AdminChangeReplicasRequest) {
 			q.Key = r.Bytes()
 		case 3:
 			readReplicaTarget(r, wire.Grow(r, &q.Targets))
+		case 5:
+			readSpan(r, &q.Of)
 		default:
 			r.Skip()
 		}
@@ -714,6 +714,8 @@ func readAdminTransferLease(r *wire.Reader, q *AdminTransferLeaseRequest) {
 			q.Key = r.Bytes()
 		case 3:
 			q.Target = NodeID(r.Uint32())
+		case 5:
+			readSpan(r, &q.Of)
 		default:
 			r.Skip()
 		}

@@ -504,12 +504,20 @@ type AdminSplitRequest struct {
 }
 
 // AdminMergeRequest merges the range that contains Key with its right neighbour.
-type AdminMergeRequest struct{ Key keys.Key }
+//
+// Of, if it is not empty, is the span of the range that is meant, as the sender knows it: requests wait for earlier changes of a range, which
+// may be another one by then. The leaseholder compares it when it begins, and refuses the request if the range has been split or merged since. A merge
+// that has been made already is no error.
+type AdminMergeRequest struct {
+	Key keys.Key
+	Of  keys.Span
+}
 
-// AdminChangeReplicasRequest gives the range that contains Key the stated replicas.
+// AdminChangeReplicasRequest gives the range that contains Key the stated replicas. Of is AdminMergeRequest's.
 type AdminChangeReplicasRequest struct {
 	Key     keys.Key
 	Targets []ReplicaTarget
+	Of      keys.Span
 }
 
 // ReplicaTarget is one wanted replica.
@@ -519,10 +527,11 @@ type ReplicaTarget struct {
 	Type  ReplicaType
 }
 
-// AdminTransferLeaseRequest moves the lease of the range that contains Key.
+// AdminTransferLeaseRequest moves the lease of the range that contains Key. Of is AdminMergeRequest's.
 type AdminTransferLeaseRequest struct {
 	Key    keys.Key
 	Target NodeID
+	Of     keys.Span
 }
 
 // AdminSetProtocolRequest gives the range that contains Key another commit protocol, while the range is served. Any node may send it, and

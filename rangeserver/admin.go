@@ -20,13 +20,13 @@ func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.Batch
 	resp := kv.Response(&kv.EmptyResponse{})
 	switch q := b.Requests[0].(type) {
 	case *kv.AdminSplitRequest:
-		err = s.split(ctx, e.r.RangeID(), q)
+		err = s.split(ctx, e.r.RangeID(), meant{}, q)
 	case *kv.AdminTransferLeaseRequest:
-		err = s.TransferLease(ctx, e.r.RangeID(), q.Target)
+		err = s.transferLease(ctx, e.r.RangeID(), meant{q.Key, q.Of}, q.Target)
 	case *kv.AdminChangeReplicasRequest:
-		err = s.ChangeReplicas(ctx, e.r.RangeID(), q.Targets)
+		err = s.changeReplicas(ctx, e.r.RangeID(), meant{q.Key, q.Of}, q.Targets)
 	case *kv.AdminMergeRequest:
-		err = s.Merge(ctx, e.r.RangeID())
+		err = s.mergeWithNext(ctx, e.r.RangeID(), meant{q.Key, q.Of})
 	case *kv.AdminSetProtocolRequest:
 		var d *kv.RangeDescriptor
 		if d, err = s.SetProtocol(ctx, e.r.RangeID(), q); err == nil {
@@ -62,6 +62,25 @@ func (s *Store) administer(ctx context.Context, id kv.RangeID) (e *entry, done f
 	}
 }
 
+// meant is the range that a change is about, as whoever decided on it knew it. Nothing of it has to be known.
+type meant struct {
+	key keys.Key  // it is in the range
+	of  keys.Span // the range's own
+}
+
+// still returns the descriptor of a range that the caller administers, if that is the range that is meant: a change waits for those before it,
+// by which the range may have lost the key, got other keys, or both.
+func (s *Store) still(e *entry, m meant) (*kv.RangeDescriptor, error) {
+	d := e.r.Desc()
+	if at := keys.Addr(m.key); len(m.key) > 0 && !d.Contains(at) {
+		return nil, s.mismatch(e, keys.Span{Start: at}) // the sender asks the range that has it
+	}
+	if (len(m.of.Start) > 0 || len(m.of.End) > 0) && !(d.Start.Equal(m.of.Start) && d.End.Equal(m.of.Stop())) {
+		return nil, refused(fmt.Sprintf("a change of %s is not made, for r%d has %s by now", m.of, d.ID, d.Span()))
+	}
+	return d, nil
+}
+
 func (s *Store) database() (DB, error) {
 	if p := s.db.Load(); p != nil {
 		return *p, nil
@@ -71,21 +90,28 @@ func (s *Store) database() (DB, error) {
 
 // TransferLease moves a range's lease to another node.
 func (s *Store) TransferLease(ctx context.Context, id kv.RangeID, to kv.NodeID) error {
+	return s.transferLease(ctx, id, meant{}, to)
+}
+
+func (s *Store) transferLease(ctx context.Context, id kv.RangeID, m meant, to kv.NodeID) error {
 	e, done, err := s.administer(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if _, err := s.still(e, m); err != nil {
+		return err
+	}
 	return e.r.TransferLease(ctx, to)
 }
 
 // Split divides a range at a key; an empty key asks for halves of equal size. Splitting where a range begins already
 // is no error. A split at a chosen key stays until UNSPLIT.
 func (s *Store) Split(ctx context.Context, id kv.RangeID, at keys.Key) error {
-	return s.split(ctx, id, &kv.AdminSplitRequest{Key: at})
+	return s.split(ctx, id, meant{}, &kv.AdminSplitRequest{Key: at})
 }
 
-func (s *Store) split(ctx context.Context, id kv.RangeID, q *kv.AdminSplitRequest) error {
+func (s *Store) split(ctx context.Context, id kv.RangeID, m meant, q *kv.AdminSplitRequest) error {
 	at, keep := q.Key, q.Keep
 	if len(at) > 0 && keep.IsZero() {
 		keep = clock.MaxTimestamp
@@ -98,7 +124,10 @@ func (s *Store) split(ctx context.Context, id kv.RangeID, q *kv.AdminSplitReques
 		return err
 	}
 	defer done()
-	d := e.r.Desc()
+	d, err := s.still(e, m)
+	if err != nil {
+		return err
+	}
 	if len(at) == 0 {
 		r := mvcc.NewReader(s.o.Engine)
 		span := keys.UserSpan(d.Start, d.End)
@@ -245,11 +274,19 @@ func (e *ChangedError) Error() string {
 // ChangeReplicas gives a range the stated replicas. New voters catch up as learners first; then one joint
 // configuration swaps the voters, so that no intermediate quorum is weaker than the first and the last.
 func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.ReplicaTarget) error {
+	return s.changeReplicas(ctx, id, meant{}, want)
+}
+
+func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want []kv.ReplicaTarget) error {
 	e, done, err := s.administer(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer done()
+	d, err := s.still(e, m)
+	if err != nil {
+		return err
+	}
 	s.Metrics.ReplicaChanges.Add(1)
 	voters := 0
 	for _, w := range want {
@@ -266,7 +303,6 @@ func (s *Store) ChangeReplicas(ctx context.Context, id kv.RangeID, want []kv.Rep
 	if _, keep := placement.Find(want, s.o.NodeID); !keep {
 		return &kv.UnavailableError{Reason: "the leaseholder's replica can't be removed; move the lease first"}
 	}
-	d := e.r.Desc()
 	if d, err = s.leaveJoint(ctx, d); err != nil { // an earlier change that was not finished
 		return err
 	}

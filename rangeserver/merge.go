@@ -43,11 +43,22 @@ const (
 //
 // Until the commit, a failure leaves two ranges as they were; the right side finds out that the transaction was aborted.
 func (s *Store) Merge(ctx context.Context, id kv.RangeID) error {
+	return s.mergeWithNext(ctx, id, meant{})
+}
+
+func (s *Store) mergeWithNext(ctx context.Context, id kv.RangeID, m meant) error {
 	e, done, err := s.administer(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer done()
+	left, err := s.still(e, m)
+	if d := e.r.Desc(); err != nil && len(m.of.End) > 0 && d.Start.Equal(m.of.Start) && m.of.End.Less(d.End) {
+		return nil // it has been done: the next merge would take in what nobody has asked for
+	}
+	if err != nil {
+		return err
+	}
 	db, err := s.database()
 	if err != nil {
 		return err
@@ -55,7 +66,6 @@ func (s *Store) Merge(ctx context.Context, id kv.RangeID) error {
 	if s.o.Sender == nil {
 		return &kv.UnavailableError{Reason: "the node is not ready to merge ranges"}
 	}
-	left := e.r.Desc()
 	switch {
 	case left.End.Compare(keys.Max) >= 0:
 		return refused("the last range has nothing to its right")
@@ -187,14 +197,14 @@ func (s *Store) align(ctx context.Context, left *kv.RangeDescriptor) (*kv.RangeD
 		mine, also := right.Replica(s.o.NodeID)
 		switch {
 		case info.Leaseholder != s.o.NodeID && also && mine.Type == kv.Voter:
-			q = &kv.AdminTransferLeaseRequest{Key: right.Start, Target: s.o.NodeID}
+			q = &kv.AdminTransferLeaseRequest{Key: right.Start, Target: s.o.NodeID, Of: right.Span()}
 		case !differ && info.Leaseholder == s.o.NodeID:
 			return right, nil
 		case known && !here: // it takes part in the change, and is removed when it has transferred the lease
 			targets = append(targets, kv.ReplicaTarget{Node: at.Node, Store: at.Store, Type: kv.Voter})
 			fallthrough
 		default:
-			q = &kv.AdminChangeReplicasRequest{Key: right.Start, Targets: targets}
+			q = &kv.AdminChangeReplicasRequest{Key: right.Start, Targets: targets, Of: right.Span()}
 		}
 		if _, err := s.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{q}}); err != nil {
 			return nil, err

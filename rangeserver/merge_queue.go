@@ -60,6 +60,6 @@ func (s *Store) considerMerge(ctx context.Context, e *entry) {
 		m.looks = 0
 		s.log.Info("range change", "range", uint64(d.ID), "kind", "merge", "with", uint64(info.Desc.ID),
 			"bytes", e.r.Stats().TotalBytes, "more", info.TotalBytes)
-		return s.Merge(ctx, d.ID)
+		return s.mergeWithNext(ctx, d.ID, meant{of: d.Span()})
 	})
 }

@@ -163,7 +163,7 @@ func (s *Store) pass(ctx context.Context) {
 		case !a.Urgent && !a.Follow && improved:
 		default:
 			improved = improved || !a.Urgent && !a.Follow
-			s.inBackground(ctx, e, func(ctx context.Context) error { return s.carryOutAll(ctx, e, a) })
+			s.inBackground(ctx, e, func(ctx context.Context) error { return s.carryOutAll(ctx, e, d.Span(), a) })
 		}
 		return true
 	})
@@ -284,15 +284,16 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 }
 
 // carryOutAll carries out placement's decision, and further urgent ones, without waiting for the next pass.
-func (s *Store) carryOutAll(ctx context.Context, e *entry, a placement.Action) error {
+func (s *Store) carryOutAll(ctx context.Context, e *entry, of keys.Span, a placement.Action) error {
 	const steps = 8 // the rest is left to the next pass
 	for range steps {
-		if err := s.carryOut(ctx, e, a); err != nil {
+		if err := s.carryOut(ctx, e, of, a); err != nil {
 			return err
 		}
 		if _, ok := e.r.CheckLease(clock.Timestamp{}); !ok || s.o.Cluster == nil {
 			return nil
 		}
+		of = e.r.Desc().Span()
 		if a = s.decide(e, s.nodes(s.o.Clock.Now())); a.Kind == placement.None || !a.Urgent {
 			return nil
 		}
@@ -300,9 +301,9 @@ func (s *Store) carryOutAll(ctx context.Context, e *entry, a placement.Action) e
 	return nil
 }
 
-// carryOut carries out placement's decision.
-func (s *Store) carryOut(ctx context.Context, e *entry, a placement.Action) error {
-	id := e.r.RangeID()
+// carryOut carries out placement's decision about a range that had a span.
+func (s *Store) carryOut(ctx context.Context, e *entry, of keys.Span, a placement.Action) error {
+	id, m := e.r.RangeID(), meant{of: of}
 	s.log.Info("range change", "range", uint64(id), "kind", a.Kind, "targets", a.Targets, "lease", a.Lease, "reason", a.Reason)
 	switch {
 	case a.Follow:
@@ -312,11 +313,11 @@ func (s *Store) carryOut(ctx context.Context, e *entry, a placement.Action) erro
 	}
 	switch a.Kind {
 	case placement.Split:
-		return s.Split(ctx, id, nil)
+		return s.split(ctx, id, m, &kv.AdminSplitRequest{})
 	case placement.TransferLease:
-		return s.TransferLease(ctx, id, a.Lease)
+		return s.transferLease(ctx, id, m, a.Lease)
 	default:
-		return s.ChangeReplicas(ctx, id, a.Targets)
+		return s.changeReplicas(ctx, id, m, a.Targets)
 	}
 }
 

@@ -397,7 +397,7 @@ func (cl *client) administer() {
 	}
 	switch cl.dice.IntN(8) {
 	case 0:
-		admin("merge", &kv.AdminMergeRequest{Key: d.Start})
+		admin("merge", &kv.AdminMergeRequest{Key: d.Start, Of: d.Span()})
 	case 1:
 		// One replica moves to a node that has none.
 		var to []kv.ReplicaTarget
@@ -412,8 +412,8 @@ func (cl *client) administer() {
 			}
 			to = append(to, kv.ReplicaTarget{Node: r.Node, Store: kv.StoreID(r.Node)})
 		}
-		admin("move", &kv.AdminChangeReplicasRequest{Key: d.Start, Targets: to})
+		admin("move", &kv.AdminChangeReplicasRequest{Key: d.Start, Targets: to, Of: d.Span()})
 	default:
-		admin("lease", &kv.AdminTransferLeaseRequest{Key: d.Start, Target: d.Replicas[cl.dice.IntN(len(d.Replicas))].Node})
+		admin("lease", &kv.AdminTransferLeaseRequest{Key: d.Start, Target: d.Replicas[cl.dice.IntN(len(d.Replicas))].Node, Of: d.Span()})
 	}
 }
