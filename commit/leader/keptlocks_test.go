@@ -51,6 +51,22 @@ func TestHeldInOnePhase(t *testing.T) {
 		if err := commit(x, at, "a"); !errors.As(err, new(*kv.LocksLostError)) {
 			t.Errorf("the lease was somebody else's: %v", err)
 		}
+		// A lease that was taken from a leaseholder which had served ahead of its clock begins there (lease.RL5). Locks that are taken before that
+		// are in this table nevertheless.
+		start := c.clock.Now().Add(4 * time.Second)
+		c.ps[0].locks.Release(keys.Key("a"), x.txn.ID)
+		c.ps[0].LeaseChanged(lease.Lease{Sequence: c.reps[0].Lease.Add(2), Start: start}, true)
+		x, at = lock()
+		if !at.Less(start) {
+			t.Fatalf("locked at %s, and the lease starts at %s", at, start)
+		}
+		if lost := c.ps[0].locks.Lost(); at.Less(lost) {
+			t.Errorf("locked at %s, and all locks of before %s count as lost", at, lost)
+		}
+		if _, err := c.Send(ctx, &kv.Batch{Header: x.header(), Requests: []kv.Request{
+			&kv.CheckLocksRequest{Start: keys.Key("a"), From: at}}}); err != nil {
+			t.Errorf("with its lock: %v", err)
+		}
 	})
 }
 
