@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -99,7 +100,12 @@ type Manager struct {
 	orphans   map[catalog.ID]seenPending // freezes, by when they were seen first
 	ids       struct{ next, end catalog.ID }
 	listeners []func()
+	// unreadRows are hashes of rows that can't be read, and are in the log, by their keys.
+	unreadRows map[string]uint64
 }
+
+// maxUnread bounds the rows of which is remembered that they are in the log.
+const maxUnread = 1000
 
 type seenPending struct {
 	version uint64
@@ -125,7 +131,8 @@ func New(o Options) *Manager {
 		o.MaxDescriptors = DefaultMaxDescriptors
 	}
 	m := &Manager{o: o, renewing: make(chan struct{}, 1), wake: make(chan struct{}), open: map[*Txn]struct{}{}, applied: map[catalog.ID]uint64{},
-		written: map[catalog.ID]uint64{}, confirmed: map[catalog.ID]uint64{}, thaws: map[catalog.ID]uint64{}, news: make(chan struct{}), seen: map[catalog.ID]seenPending{}}
+		written: map[catalog.ID]uint64{}, confirmed: map[catalog.ID]uint64{}, thaws: map[catalog.ID]uint64{}, news: make(chan struct{}), seen: map[catalog.ID]seenPending{},
+		unreadRows: map[string]uint64{}}
 	m.snap.Store(newSnapshot())
 	return m
 }
@@ -200,7 +207,7 @@ func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp,
 		err := scanAll(ctx, tx, descriptorSpan(), func(r kv.KeyValue) error {
 			d, err := m.decode(r.Value)
 			if err != nil {
-				m.unread(r.Key, err)
+				m.unread(r.Key, r.Value, err)
 				return nil // a statement that names it gets the error (lookAgain); all others go on (lease.L10)
 			}
 			s.byID[d.ID()] = entry{d: d}
@@ -392,7 +399,7 @@ func (m *Manager) readPending(ctx context.Context) (pending map[catalog.ID]uint6
 		}
 		v, err := decodePending(r.Value)
 		if err != nil {
-			m.unread(r.Key, err)
+			m.unread(r.Key, r.Value, err)
 			continue // this node does not say that it has applied the change, whose publisher waits; other changes go on
 		}
 		pending[catalog.ID(id)] = v
@@ -425,7 +432,7 @@ func (m *Manager) learnSome(ctx context.Context, ids []catalog.ID) (changes []ch
 			c := change{id: ids[i], modified: tx.ReadTimestamp()}
 			if v != nil {
 				if c.d, err = m.decode(v); err != nil {
-					m.unread(ks[i], err)
+					m.unread(ks[i], v, err)
 					unread = unreadable(ids[i], err)
 					continue
 				}
@@ -441,8 +448,20 @@ func (m *Manager) learnSome(ctx context.Context, ids []catalog.ID) (changes []ch
 	return changes, unread, err
 }
 
-// unread logs a row of the catalogue that can't be read here.
-func (m *Manager) unread(key keys.Key, err error) {
+// unread logs a row of the catalogue that can't be read here: once, until it is written again, for polls meet it again and again.
+func (m *Manager) unread(key keys.Key, row []byte, err error) {
+	h := fnv.New64a()
+	_, _ = h.Write(row)
+	m.mu.Lock()
+	old, known := m.unreadRows[string(key)]
+	if len(m.unreadRows) >= maxUnread {
+		clear(m.unreadRows)
+	}
+	m.unreadRows[string(key)] = h.Sum64()
+	m.mu.Unlock()
+	if known && old == h.Sum64() {
+		return
+	}
 	m.o.Host.Log.Warn("a row of the catalogue can't be read; statements that name its object are refused", "key", key, "error", err)
 }
 

@@ -6,8 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
 	"meridian/txn"
 	"meridian/wire"
 )
@@ -144,7 +146,8 @@ func (m *Manager) tenants(ctx context.Context, deps []catalog.Dependency, acked 
 		return scanAll(ctx, tx, tenureSpan(), func(r kv.KeyValue) error {
 			row, err := decodeTenure(r.Value)
 			if err != nil {
-				return err
+				m.unread(r.Key, r.Value, err)
+				return unreadRow("which versions a node uses", r.Key, err)
 			}
 			// Commits of the node before its tenure ended have a smaller timestamp than this read, and later ones fail: the read keeps its
 			// renewal from being earlier (lease.L3).
@@ -167,6 +170,18 @@ func (m *Manager) tenants(ctx context.Context, deps []catalog.Dependency, acked 
 	acked.want = want
 	acked.mu.Unlock()
 	return acked.missing(), nil
+}
+
+// unreadRow is the error of a change that depends on a row which can't be read. A node that is there writes its own tenure again soon, but
+// nobody else ever does, so it is not waited for.
+func unreadRow(what string, key keys.Key, err error) error {
+	e := sqlstate.New(sqlstate.DataCorrupted, "%s can't be read", what)
+	if errors.As(err, new(*wire.VersionError)) {
+		e = sqlstate.New(sqlstate.FeatureNotSupported, "%s was written by a later version of Meridian", what)
+		e.Hint = "Use a node of the later version, or upgrade this one."
+	}
+	e.Cause = err
+	return e.WithDetail("%s: %v.", key, err)
 }
 
 // unmark removes pending rows, unless they are of younger versions.

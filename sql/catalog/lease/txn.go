@@ -78,6 +78,8 @@ type Txn struct {
 	// long.
 	jobs []catalog.ID
 	late bool
+	// unread is why an earlier change of what it changes can't be confirmed, however long it waits.
+	unread error
 }
 
 type ownIndex struct {
@@ -643,13 +645,18 @@ func (t *Txn) checkBases(ctx context.Context) error {
 		}
 		v, err := decodePending(vs[i])
 		if err != nil {
-			return err
+			return unreadRow("an earlier change of the same object", pendingKey(id), err)
 		}
 		t.blocked = append(t.blocked, catalog.Dependency{ID: id, Version: v})
 	}
+	unread := t.unread
+	t.unread = nil
 	if late := t.late; len(t.blocked) > 0 {
 		if t.late = false; late {
 			return errLate()
+		}
+		if unread != nil {
+			return unread
 		}
 		return errStale("An earlier change of the same object is not in use everywhere yet.")
 	}
@@ -772,7 +779,11 @@ func (t *Txn) Reset(ctx context.Context) {
 			limit, cancel = t.m.o.Host.Clock.WithTimeout(ctx, bound)
 		}
 		defer cancel()
-		t.late = t.m.confirm(limit, wait, nil, nil) != nil && limit.Err() != nil || t.late
+		err := t.m.confirm(limit, wait, nil, nil)
+		t.late = err != nil && limit.Err() != nil || t.late
+		if sqlstate.Is(err, sqlstate.DataCorrupted) || sqlstate.Is(err, sqlstate.FeatureNotSupported) {
+			t.unread = err
+		}
 	}
 	t.tx.LookAnew() // at the descriptors that were waited for, too
 }
@@ -811,7 +822,7 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	}
 	after, frozen, freezes := t.after, t.froze, t.freezes
 	t.clear()
-	t.freezes, t.froze, t.local, t.jobs, t.late = nil, nil, nil, nil, false
+	t.freezes, t.froze, t.local, t.jobs, t.late, t.unread = nil, nil, nil, nil, false, nil
 	m.mu.Lock()
 	delete(m.open, t)
 	t.tx = nil

@@ -1,8 +1,11 @@
 package lease_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,4 +84,52 @@ func TestUnreadableRow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnreadableRowsOfChanges: a pending change that can't be read is in the log once, though every poll meets it, and once more when it is
+// another one. A change that can't be confirmed, since it can't be read what a node uses, says so at once instead of waiting for the row.
+func TestUnreadableRowsOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, false)
+		defer c.stop()
+		first := c.nodes[0]
+		id := first.create(t, "t")
+		put := func(index catalog.IndexID, k uint64, row []byte) {
+			t.Helper()
+			if err := first.db.Put(context.Background(), encoding.AppendUint(keys.IndexPrefix(catalog.LeaseTableID, index), k, encoding.Ascending), row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log bytes.Buffer
+		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "n2", Network: sim.NewNetwork(sim.NetworkOptions{Seed: 2}), Seed: 2,
+			Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		ck := clock.New(h.Clock, clock.DefaultMaxOffset)
+		two := func() kv.NodeID { return 2 }
+		m := lease.New(lease.Options{DB: txn.NewDB(txn.Options{Sender: c.fake, Clock: ck, Host: h, NodeID: two}), Clock: ck, Host: h, NodeID: two})
+		if err := m.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			put(2, 950, wire.Uint(nil, 9001, uint64(i+1)))
+			time.Sleep(time.Minute)
+		}
+		h.Group.Stop()
+		if n := strings.Count(log.String(), "can't be read"); n != 2 {
+			t.Errorf("%d warnings of two changes:\n%s", n, log.String())
+		}
+		for _, x := range []struct {
+			row  []byte
+			code sqlstate.Code
+		}{{wire.Uint(nil, 9001, 1), sqlstate.FeatureNotSupported}, {[]byte("\x0a"), sqlstate.DataCorrupted}} {
+			put(1, 9, x.row)
+			begun := time.Now()
+			var got *sqlstate.Error
+			if err := first.rename(id, "u"); !errors.As(err, &got) || got.Code != x.code {
+				t.Errorf("a change that can't be confirmed: %v", err)
+			}
+			if took := time.Since(begun); took > time.Second {
+				t.Errorf("the answer took %s", took)
+			}
+		}
+	})
 }
