@@ -31,7 +31,7 @@ func (c *call) readAt() clock.Timestamp {
 
 // servesAt is the timestamp that the lease has to cover: no later leaseholder permits a write at or below it. Writes need no lease that covers
 // them, since they are in the log. If they asked for one, each restart after one of a leaseholder that had served ahead of its clock would cost
-// as much as that: they are pushed above the start of the lease, which lies ahead too (lease.RL5). What fails because of a value has read it.
+// as much as that: they are pushed above the start of the lease, which lies ahead too (lease.RL5). A request that fails because of a value has read it.
 func (c *call) servesAt() clock.Timestamp {
 	at := c.readAt()
 	if c.blind() && !c.told && at.LessEq(c.now.Add(lease.Farthest)) {

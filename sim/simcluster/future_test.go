@@ -315,7 +315,7 @@ func TestFutureOverARestart(t *testing.T) {
 					}
 					took := time.Since(at.Time()) + lead
 					t.Logf("round %d: served again %s after the crash", round, took)
-					// What was served further ahead before the last crash costs nothing now: since then there were writes only.
+					// Reads further ahead before the last crash cost nothing now: since then there were writes only.
 					if round%2 == 0 && took > 2500*time.Millisecond {
 						t.Errorf("after a read %s ahead, round %d's crash cost %s", lead, round, took)
 					}
