@@ -155,6 +155,7 @@ type Registry struct {
 	mu       sync.Mutex // guards the fields below; nothing is taken after it
 	handlers map[string]Handler
 	running  map[ID]struct{}
+	lastID   int64 // the microsecond in the last job's number
 }
 
 var (
@@ -212,14 +213,22 @@ func jobSpan() keys.Span { return keys.IndexSpan(catalog.JobsTableID, catalog.In
 
 func (r *Registry) now() int64 { return r.o.Host.Clock.Now().UnixNano() }
 
+// newID is a number that no other job has: a microsecond of the node's clock, each of which is used once, and the node's number. A cluster has
+// fewer than 1,024 nodes (cluster.Options.MaxNodes).
+func (r *Registry) newID() ID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastID = max(r.lastID+1, r.o.Clock.Now().Wall/1000)
+	return ID(r.lastID<<10 | int64(r.o.NodeID())&1023)
+}
+
 // Create writes a job within a transaction: it exists if the transaction commits.
 func (r *Registry) Create(ctx context.Context, tx *txn.Txn, s Spec) (ID, error) {
 	payload, err := json.Marshal(s.Payload)
 	if err != nil {
 		return 0, err
 	}
-	// Microseconds, and random bits, by which the numbers of two nodes differ.
-	id := ID(r.o.Clock.Now().Wall/1000<<10 | int64(r.o.Host.Dice.Uint64()&1023))
+	id := r.newID()
 	rec := &Record{ID: id, Type: s.Type, Description: s.Description, Status: Pending, Payload: payload, Created: r.now(), Modified: r.now()}
 	if !s.After.IsZero() {
 		rec.After = s.After.UnixNano()

@@ -79,6 +79,35 @@ func status(t testing.TB, n *node, id job.ID) *job.Record {
 	return &job.Record{}
 }
 
+// Jobs that several nodes create at one moment, and a node many of them, have numbers of their own: a row that is written twice is a job that is
+// lost.
+func TestNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := cluster(t, 3)
+		defer stop(nodes)
+		const each = 200
+		for _, n := range nodes {
+			if err := n.db.Run(context.Background(), txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
+				for range each {
+					if _, err := n.r.Create(ctx, tx, job.Spec{Type: "t"}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := nodes[0].r.List(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := each * len(nodes); len(all) != want {
+			t.Errorf("%d jobs were created; there are %d", want, len(all))
+		}
+	})
+}
+
 // A job goes on at its checkpoint on another node when its node dies, and nobody else works on it before (job.J1, job.J2).
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
