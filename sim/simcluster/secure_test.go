@@ -505,6 +505,9 @@ func TestCertificatesNameTheirRole(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer root.Close(context.Background())
+		if got := ask[string](t, root, "SHOW ssl"); got != "on" {
+			t.Errorf("ssl is %s on a node with TLS", got)
+		}
 		for _, s := range []string{"CREATE ROLE alice LOGIN PASSWORD 'right'", "CREATE ROLE bob LOGIN", "CREATE ROLE locked"} {
 			exec(t, root, s)
 		}

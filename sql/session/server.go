@@ -89,6 +89,9 @@ func NewServer(s Services) *Server {
 		s.Notify = notify.New(notify.Options{Host: s.Host})
 	}
 	srv := &Server{Services: s, plans: plan.NewCache(s.PlanCache), sessions: map[int32]*Session{}, nextPID: 1000, defaults: parameter.Defaults()}
+	if s.TLS {
+		srv.defaults["ssl"] = "on"
+	}
 	s.Catalog.OnChange(srv.endDisabled)
 	return srv
 }

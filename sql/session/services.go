@@ -66,6 +66,8 @@ type Services struct {
 	// bound.
 	Memory             *memory.Node
 	MemoryPerStatement int64
+	// TLS: the node offers TLS to clients, so its setting ssl is on.
+	TLS bool
 	// PlanCache is the number of plans that the node keeps (default 4096).
 	PlanCache int
 	// Notify distributes notifications; nil: among the sessions of this server only.
