@@ -26,8 +26,8 @@ import (
 	"meridian/sql/types"
 )
 
-// command runs everything that is not a query. describe says that the client expects RowDescription before rows
-// (the simple protocol); formats are its columns' as Bind gave them.
+// command runs a statement that is not a query. describe says that the client expects RowDescription before rows
+// (the simple protocol); formats are the formats of its columns from the Bind message.
 func (s *Session) command(ctx context.Context, p *plan.Plan, params []types.Datum, formats []result.Format, describe bool) error {
 	w := &rowWriter{s: s, formats: formats, describe: describe, params: params}
 	tag, err := s.runCommand(ctx, p, w)
@@ -285,7 +285,7 @@ func (s *Session) define(ctx context.Context, p *plan.Plan) (string, error) {
 	return tag, nil
 }
 
-// definitionScalar is what the expressions of a definition may use while it rewrites rows.
+// definitionScalar is the context of a definition's expressions while it rewrites rows.
 func (s *Session) definitionScalar(ctx context.Context) *scalar.Context {
 	s.env.mayDraw = 0
 	s.fillScalar(nil)
@@ -359,7 +359,7 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 	return s.beginAsOf(c.Modes)
 }
 
-// settingText is the value of a SET as one text.
+// settingText joins the values of a SET to one text.
 func settingText(c *bind.SetVar) (string, error) {
 	values := c.Values
 	switch name := parameter.Canonical(c.Name); name {
@@ -378,7 +378,7 @@ func settingText(c *bind.SetVar) (string, error) {
 }
 
 func (s *Session) setVar(c *bind.SetVar) error {
-	s.ensureTxn() // which undoes it if another statement of its string or pipeline fails
+	s.ensureTxn() // its rollback undoes the SET if another statement of the same string or pipeline fails
 	if c.Default {
 		return s.resetVar(c.Name)
 	}
@@ -424,7 +424,7 @@ func (s *Session) resetVar(name string) error {
 	return nil
 }
 
-// unset gives a setting the value with which the session began.
+// unset resets a setting to the value with which the session began.
 func (s *Session) unset(name string) {
 	s.params.Reset(name)
 	s.settingChanged(name)
@@ -478,7 +478,7 @@ func clusterSettingColumns(c *bind.ShowClusterSetting) []result.Column {
 	return []result.Column{text("variable"), text("value"), text("setting_type"), text("default_value"), text("description")}
 }
 
-// commandColumns are the result columns of commands that return rows, for Describe.
+// commandColumns returns the result columns of a command, for Describe; nil if it returns no rows.
 func (s *Session) commandColumns(b bind.Statement) []result.Column {
 	switch c := b.(type) {
 	case *bind.ShowVar:
@@ -504,7 +504,7 @@ func (s *Session) commandColumns(b bind.Statement) []result.Column {
 	return nil
 }
 
-// explain shows a plan, and with ANALYZE what happened when it ran.
+// explain shows a plan, and with ANALYZE the measurements of a run.
 func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) error {
 	if err := checkExplain(c); err != nil {
 		return err
@@ -574,7 +574,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	return nil
 }
 
-// explained is the plan that EXPLAIN is about, and the arguments of EXPLAIN EXECUTE.
+// explained returns the plan that EXPLAIN shows, and the arguments of EXPLAIN EXECUTE.
 func (s *Session) explained(ctx context.Context, c *bind.Explain) (*plan.Plan, []types.Datum, error) {
 	if e, ok := c.Stmt.Node.(*bind.Execute); ok {
 		return s.executed(ctx, e)
@@ -618,7 +618,7 @@ func (s *Session) sqlExecute(ctx context.Context, c *bind.Execute, w *rowWriter)
 	return s.runPlan(ctx, p, params, w.formats, w.describe, false)
 }
 
-// executed is the plan of EXECUTE and its arguments.
+// executed returns the plan of EXECUTE and its arguments.
 func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan.Plan, []types.Datum, error) {
 	p, err := s.statements.Find(c.Name)
 	if err != nil {
