@@ -40,16 +40,7 @@ func TestChangesOfOtherRanges(t *testing.T) {
 				check(t, send(&kv.AdminSplitRequest{Key: tkey("k9")}))
 				check(t, ns[1].toyPut("k4", "v"))
 				whole := store.Replica(2).Desc().Span()
-				begun, asked := make(chan struct{}), make(chan struct{})
-				hold := func(step string) error {
-					if step == "r2 reported" {
-						ns[0].step.Store(nil)
-						close(begun)
-						<-asked
-					}
-					return nil
-				}
-				ns[0].step.Store(&hold)
+				begun, asked := ns[0].hold("r2 reported")
 				split, meant, other := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 				go func() { split <- send(&kv.AdminSplitRequest{Key: tkey("k3")}) }()
 				<-begun

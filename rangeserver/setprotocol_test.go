@@ -225,6 +225,21 @@ func TestSetProtocolWithin(t *testing.T) {
 	})
 }
 
+// hold has a change of a range stop at a step, once: begun is closed when it is there, and it goes on when the test closes asked.
+func (s *stack) hold(at string) (begun, asked chan struct{}) {
+	begun, asked = make(chan struct{}), make(chan struct{})
+	hold := func(step string) error {
+		if step == at {
+			s.step.Store(nil)
+			close(begun)
+			<-asked
+		}
+		return nil
+	}
+	s.step.Store(&hold)
+	return begun, asked
+}
+
 // TestSetProtocolOfSplit: a request that waits while its range is split changes the part that has its key, and no other.
 func TestSetProtocolOfSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -233,16 +248,7 @@ func TestSetProtocolOfSplit(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		check(t, ns[1].toyPut("k4", "v"))
-		begun, asked := make(chan struct{}), make(chan struct{})
-		hold := func(step string) error {
-			if step == "r2 reported" {
-				ns[0].step.Store(nil)
-				close(begun)
-				<-asked
-			}
-			return nil
-		}
-		ns[0].step.Store(&hold)
+		begun, asked := ns[0].hold("r2 reported")
 		split := make(chan error, 1)
 		go func() {
 			_, err := ns[1].router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: tkey("k3")}}})

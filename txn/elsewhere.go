@@ -185,8 +185,8 @@ func (db *DB) writeElsewhere(ctx context.Context, c Coordinator, g group, at *kv
 	return err
 }
 
-// replayed reports whether an error says that a write was prevented by somebody who took the gateway for dead. That one may have
-// found it before, and ended the transaction; what is prevented then is a late copy of the write.
+// replayed reports whether an error says that a write was prevented by a transaction that took the gateway for dead. The other
+// transaction may have found the write before, and ended this one; the write that is prevented then is a late copy.
 func replayed(err error) bool {
 	var retry *kv.TxnRetryError
 	return errors.As(err, &retry) && retry.Reason == kv.RetryPossibleReplay

@@ -191,8 +191,8 @@ func (p *Participant) SnapshotApplied() {
 const maxHandover = 1 << 20
 
 // HandOver returns the locks in memory for the next leaseholder, and the highest timestamp at which keys were read, writes prevented, or the
-// range's history closed; no request is evaluated under the lease any more. That timestamp may be after the next lease's start, because reads
-// of the future, and what is closed for them, move no clock (leader.P4).
+// range's history closed; no request is evaluated under the lease any more. The timestamp may be after the next lease's start, because reads
+// of the future, and timestamps that are closed for them, move no clock (leader.P4).
 func (p *Participant) HandOver() []byte {
 	served := p.low.Load().Forward(clock.Timestamp{Wall: p.ahead.Load()}).Forward(p.r.Closer().Closed())
 	return appendHandover(nil, &handover{served, p.locks.Export(maxHandover)})

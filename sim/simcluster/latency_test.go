@@ -123,7 +123,7 @@ func TestRoundTrips(t *testing.T) {
 		// Parallel commit (CRDB'20 §3.1): intents and the STAGING record travel in the same round.
 		roundTrips(t, "two-range transaction in the leaseholders' region", quorum, two)
 		// A transaction that wants the same rows at the same time waits for two more: the explicit record, then the resolution of the intents.
-		// That is the price of answering the client before either.
+		// The wait is the price of answering the client before either.
 		time.Sleep(time.Second)
 		start := time.Now()
 		two()

@@ -426,7 +426,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 	case len(ps.Funcs) == 0:
 		rel = &opt.Project{Input: oneRow(), Items: plain}
 	case len(plain) > 0:
-		// Next to a set, the value of an ordinary function would be in the first row only. That is rare, and refused.
+		// Next to a set, the value of an ordinary function would be in the first row only. Such calls are rare, and refused.
 		b.fail(sqlstate.FeatureNotSupported, nil, "ROWS FROM with functions that return no set is not supported")
 	}
 	rel = b.spread(rel, s)

@@ -363,7 +363,7 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 		})
 		return
 	}
-	// The index finds primary keys; a second lookup fetches the rows. That works only if conditions on the fetched columns do not decide
+	// The index finds primary keys; a second lookup fetches the rows. The plan is right only if conditions on the fetched columns do not decide
 	// whether a row of the left side has a match.
 	var early, late []scalar.Expr
 	for _, e := range rest {

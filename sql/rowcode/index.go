@@ -9,7 +9,7 @@ import (
 	"meridian/sql/types"
 )
 
-// NewerError says that a row has columns or values which are newer than the reader's version of the table. That version may be in use
+// NewerError says that a row has columns or values which are newer than the reader's version of the table. The reader's version may be in use
 // together with the newest for a moment (I7). A reader of the whole row may write it again, and would lose the new columns.
 type NewerError struct{ Table catalog.ID }
 

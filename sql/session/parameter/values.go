@@ -55,7 +55,7 @@ func (p *Values) recount() {
 // RecountAtEnd makes the next Settle count the values: until the transaction ends it keeps those that a rollback would restore.
 func (p *Values) RecountAtEnd() { p.counted = 0 }
 
-// Hold reserves the memory of a new value. That of the earlier value stays reserved, since a rollback may restore it.
+// Hold reserves the memory of a new value. The memory of the earlier one stays reserved, since a rollback may restore it.
 func (p *Values) Hold(name, value string) error {
 	n := int64(valueBytes + len(name) + len(value))
 	err := p.memory.Grow(n)
