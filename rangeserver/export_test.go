@@ -10,3 +10,6 @@ import (
 func (s *Store) Orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, error) {
 	return s.orphaned(ctx, d)
 }
+
+// Takers is for tests of who is given the leases of a node that drains.
+func (s *Store) Takers(d *kv.RangeDescriptor) []kv.NodeID { return s.takers(d) }

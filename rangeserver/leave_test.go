@@ -58,6 +58,25 @@ func TestLeaseForRestarted(t *testing.T) {
 	})
 }
 
+// TestTakers: a node that has just started, whichever it is, gets a lease only if no other node can take it.
+func TestTakers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := three(t)
+		defer c.stop()
+		n := c.leaseholder(closedRange)
+		d := n.store.Replica(closedRange).Desc()
+		for _, started := range c.nodes {
+			if started == n {
+				continue
+			}
+			c.liveness.before.Store(uint32(started.id))
+			if got := n.store.Takers(d); len(got) != 2 || got[1] != started.id {
+				t.Errorf("n%d has just started; the leases of n%d go to %v", started.id, n.id, got)
+			}
+		}
+	})
+}
+
 // TestLeave: a store that leaves refuses batches before it has done anything, though it has the lease, and those that wait for a lease too.
 func TestLeave(t *testing.T) {
 	unavailable := func(err error) bool {

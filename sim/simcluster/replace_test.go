@@ -120,8 +120,9 @@ func TestReplaceInTurn(t *testing.T) {
 			t.Error("a node has been drained and has the lease")
 		}
 		replace(t, c, next)
-		if at := holder(t, c, 0, keys.TablePrefix); at != 3-next {
-			t.Errorf("n%d has the lease, which n%d has given away; it has just started", at+1, next+1)
+		// The first one may be well again by now, and have the lease: rangeserver's TestTakers says who is asked first.
+		if at := holder(t, c, 0, keys.TablePrefix); at == next {
+			t.Errorf("n%d has been drained and has the lease", at+1)
 		}
 		time.Sleep(time.Second)
 		stop()
