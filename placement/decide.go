@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"meridian/keys"
 	"meridian/kv"
 )
 
@@ -18,7 +19,7 @@ const (
 	ChangeReplicas
 	// TransferLease: move the lease to Lease.
 	TransferLease
-	// Split the range, which is too large.
+	// Split the range, which is too large or has two configurations.
 	Split
 )
 
@@ -27,6 +28,8 @@ type Action struct {
 	Kind    Kind
 	Targets []kv.ReplicaTarget
 	Lease   kv.NodeID
+	// At is where to split; nil: in the middle of the data.
+	At keys.Key
 	// Urgent steps repair; the others improve. Follow: the lease follows the workload, independently of other ranges.
 	Urgent, Follow bool
 	Reason         string
@@ -37,6 +40,8 @@ type Range struct {
 	Desc        *kv.RangeDescriptor
 	Leaseholder kv.NodeID
 	Bytes       int64
+	// Boundary is the first key within the range that has another configuration; nil: there is none.
+	Boundary keys.Key
 	// Behind are followers that have not caught up; they are not given the lease.
 	Behind map[kv.NodeID]bool
 	// Load tells where requests come from; nil: the lease does not follow them.
@@ -71,6 +76,9 @@ type decision struct {
 }
 
 func (d *decision) decide() Action {
+	if d.r.Boundary != nil {
+		return Action{Kind: Split, At: d.r.Boundary, Urgent: true, Reason: "another configuration begins there"}
+	}
 	if d.r.Bytes > d.z.RangeMaxBytes && d.z.RangeMaxBytes > 0 {
 		return Action{Kind: Split, Urgent: true, Reason: fmt.Sprintf("%d bytes", d.r.Bytes)}
 	}

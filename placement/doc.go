@@ -12,6 +12,7 @@
 //
 // Decide returns the most urgent Action, in this order (CRDB'20 §2.2.3, CRDB'22 §3):
 //
+//	0  split a range that is too large, or in which another configuration begins
 //	1  finish a joint configuration that was left behind; remove learners that were left behind
 //	2  replace voters on nodes that are dead for good, then voters on decommissioning nodes
 //	3  add voters until there are enough, remove them when there are too many

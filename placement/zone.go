@@ -20,6 +20,8 @@ type Zone struct {
 	RangeMaxBytes, RangeMinBytes int64
 	// GCTTL is how long versions are kept after they are overwritten.
 	GCTTL time.Duration
+	// GlobalReads says that every replica is to serve present reads: the leaseholder closes timestamps ahead of the clock (CRDB'22 §6).
+	GlobalReads bool
 }
 
 // DefaultZone is the default configuration: three replicas, 512 MiB (docs/decisions/0006-range-size.md; CRDB'20 §2.1.2
@@ -36,13 +38,17 @@ func (z *Zone) Voters() int {
 	return z.NumReplicas
 }
 
-// Constraint requires or forbids a tier of the locality.
+// Constraint requires or forbids a tier of the locality or, if Key is empty, an attribute of the node or store.
 type Constraint struct {
-	Forbidden  bool
-	Key, Value string
+	Forbidden bool   `json:",omitempty"`
+	Key       string `json:",omitempty"`
+	Value     string
 }
 
 func (c Constraint) satisfied(n *Node) bool {
+	if c.Key == "" {
+		return slices.Contains(n.Attributes, c.Value) != c.Forbidden
+	}
 	v, ok := n.Locality.Find(c.Key)
 	return (ok && v == c.Value) != c.Forbidden
 }
@@ -52,12 +58,15 @@ func (c Constraint) String() string {
 	if c.Forbidden {
 		sign = "-"
 	}
+	if c.Key == "" {
+		return sign + c.Value
+	}
 	return sign + c.Key + "=" + c.Value
 }
 
 // Conjunction is constraints that hold together, for Replicas of the replicas (zero: for all).
 type Conjunction struct {
-	Replicas    int
+	Replicas    int `json:",omitempty"`
 	Constraints []Constraint
 }
 
@@ -75,6 +84,8 @@ type Node struct {
 	Node     kv.NodeID
 	Store    kv.StoreID
 	Locality cluster.Locality
+	// Attributes are words that the operator gave the node and its store, such as ssd.
+	Attributes []string
 	// Live nodes answer. Dead ones have not answered for so long that their replicas are to be replaced.
 	Live, Dead bool
 	// Draining nodes take no leases, Decommissioning ones no replicas either and are to lose theirs.

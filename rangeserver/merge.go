@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 
 	"meridian/clock"
@@ -229,7 +228,11 @@ func targetsFor(left, right *kv.RangeDescriptor) (targets []kv.ReplicaTarget, di
 	return targets, differ || len(left.Replicas) != len(right.Replicas)
 }
 
-func sameZone(s *Store, a, b keys.Key) bool { return reflect.DeepEqual(s.zone(a), s.zone(b)) }
+// sameZone reports whether a key and a later one have one configuration, and all keys between them.
+func sameZone(s *Store, a, b keys.Key) bool {
+	_, span := s.zoneSpan(a)
+	return b.Less(span.End)
+}
 
 // awaitApplied returns when all replicas of a frozen range have applied its log up to an index.
 func (s *Store) awaitApplied(ctx context.Context, d *kv.RangeDescriptor, index uint64) error {

@@ -46,9 +46,12 @@ const (
 	changeTimeout = 15 * time.Minute
 )
 
-// ZoneSource gives the configuration of the range that holds a key.
+// ZoneSource gives the configuration of a key, and the span around the key all of which has that configuration. Where two such spans meet, ranges are
+// split, and never merged.
 type ZoneSource interface {
-	Zone(k keys.Key) placement.Zone
+	Zone(k keys.Key) (placement.Zone, keys.Span)
+	// Generation changes whenever an answer of Zone may.
+	Generation() uint64
 }
 
 // queues is the state of the store's maintenance.
@@ -107,6 +110,9 @@ func (s *Store) pass(ctx context.Context) {
 		s.noteSlow(s.o.Clock.Physical().Monotonic())
 		nodes = s.nodes(now)
 		fingerprint = fingerprintOf(nodes)
+		if s.o.Zone != nil {
+			fingerprint ^= s.o.Zone.Generation() * 0x9e3779b97f4a7c15
+		}
 	}
 	improved := false // one improvement at a time, since each changes what the next should be
 	s.ranges.Range(func(_, v any) bool {
@@ -237,11 +243,17 @@ func (s *Store) protect(threshold, now clock.Timestamp) clock.Timestamp {
 	return threshold
 }
 
+// zone is the configuration of the range that holds a key.
 func (s *Store) zone(k keys.Key) placement.Zone {
+	z, _ := s.zoneSpan(k)
+	return z
+}
+
+func (s *Store) zoneSpan(k keys.Key) (placement.Zone, keys.Span) {
 	if s.o.Zone != nil {
 		return s.o.Zone.Zone(k)
 	}
-	return placement.DefaultZone()
+	return placement.DefaultZone(), keys.Span{Start: keys.Min, End: keys.Max}
 }
 
 func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
@@ -249,14 +261,17 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 		return placement.Action{} // the number of replicas is not known yet
 	}
 	d := e.r.Desc()
-	z := s.zone(d.Start)
+	z, span := s.zoneSpan(d.Start)
 	r := placement.Range{Desc: d, Leaseholder: s.o.NodeID, Bytes: e.r.Stats().TotalBytes}
+	if span.End.Less(d.End) && !span.End.Less(keys.MetaMax) {
+		r.Boundary = span.End
+	}
 	if follows(d) {
 		r.Load = e.load.load.Load()
 	}
 	if len(nodes) == 0 {
-		if z.RangeMaxBytes > 0 && r.Bytes > z.RangeMaxBytes {
-			return placement.Action{Kind: placement.Split, Urgent: true}
+		if r.Boundary != nil || z.RangeMaxBytes > 0 && r.Bytes > z.RangeMaxBytes {
+			return placement.Action{Kind: placement.Split, At: r.Boundary, Urgent: true}
 		}
 		return placement.Action{}
 	}
@@ -313,7 +328,11 @@ func (s *Store) carryOut(ctx context.Context, e *entry, of keys.Span, a placemen
 	}
 	switch a.Kind {
 	case placement.Split:
-		return s.split(ctx, id, m, &kv.AdminSplitRequest{})
+		q := &kv.AdminSplitRequest{Key: a.At}
+		if a.At != nil {
+			q.Keep = s.o.Clock.Now() // the configurations keep the sides apart
+		}
+		return s.split(ctx, id, m, q)
 	case placement.TransferLease:
 		return s.transferLease(ctx, id, m, a.Lease)
 	default:

@@ -118,7 +118,7 @@ func (n *Node) serveDecommission(ctx context.Context, _ kv.NodeID, req []byte) (
 		}
 		return json.Marshal(Decommissioning{})
 	}
-	zone := zones{n}.Zone(nil)
+	zone := n.zones.whole()
 	if stay, want := n.staying(r.Node), zone.Voters(); known && !record.Decommissioning && stay < want {
 		if stay == 0 {
 			return nil, fmt.Errorf("node %d is the last one", r.Node)

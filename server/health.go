@@ -40,7 +40,7 @@ func (n *Node) survey() *survey {
 
 // of is the health of a range, and its state in a word.
 func (v *survey) of(d *kv.RangeDescriptor) (placement.Health, string) {
-	zone := zones{v.n}.Zone(d.Start)
+	zone, _ := v.n.zones.Zone(d.Start)
 	h := placement.Assess(&zone, d, v.present, func(id kv.NodeID) bool { return v.live[id] })
 	switch {
 	case h.Unavailable:

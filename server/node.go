@@ -49,6 +49,7 @@ type Node struct {
 	store     atomic.Pointer[rangeserver.Store]
 	leader    leader.Options
 	settings  *setting.Values
+	zones     *zones
 	identity  atomic.Pointer[identity]
 	startedAt time.Time
 	processAt clock.Timestamp // as other nodes hear it (lease.RL6)
@@ -76,6 +77,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	o.setDefaults()
 	n := &Node{o: o, host: o.Host, clock: clock.New(o.Host.Clock, o.MaxOffset), startedAt: o.Host.Clock.Now(), settings: newSettings(&o),
 		ready: make(chan struct{}), failed: make(chan error, 1), drainEnd: make(chan struct{})}
+	n.zones = &zones{n: n}
 	if err := n.start(ctx); err != nil {
 		n.Stop()
 		return nil, err
@@ -256,7 +258,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 			return leader.New(&n.leader, r, handoff)
 		},
 		Protocols: n.protocols.ranges,
-		Starts:    n.fence, DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones{n}, Settings: n.settings, OnFatal: n.fail,
+		Starts:    n.fence, DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: n.zones, Settings: n.settings, OnFatal: n.fail,
 		OldestRead: n.db.OldestRead, Yield: n.gate.Yield, Backlog: backlog,
 	})
 	if err != nil {

@@ -135,7 +135,7 @@ func (n *Node) openCatalog(ctx context.Context, id identity, leases *lease.Manag
 	for {
 		err := error(nil)
 		if id.node == 1 {
-			err = lease.Bootstrap(ctx, n.db, lease.BootstrapOptions{PrimaryRegion: n.o.Locality.Region(), Secret: n.newSecret()})
+			err = lease.Bootstrap(ctx, n.db, lease.BootstrapOptions{Secret: n.newSecret()})
 		}
 		if err == nil {
 			err = leases.Start(ctx)

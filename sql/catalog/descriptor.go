@@ -61,12 +61,21 @@ type Database struct {
 	Owner   string
 	// Schemas by name, public included.
 	Schemas map[string]ID
-	// Regions and survival are for the multi-region statements.
+	// PrimaryRegion is the home of tables that name none; empty: the database has no regions. Regions, sorted, has all of them.
 	PrimaryRegion string
-	Regions       []string
-	SurviveRegion bool
-	Dropped       bool
-	Comment       string `json:",omitempty"`
+	// SecondaryRegion is where leaseholders go while the primary region is gone; empty: none.
+	SecondaryRegion string `json:",omitempty"`
+	Regions         []string
+	// RegionEnum is the type crdb_internal_region.
+	RegionEnum ID       `json:",omitempty"`
+	Survival   Survival `json:",omitzero"`
+	// Restricted keeps replicas within their home region: PLACEMENT RESTRICTED.
+	Restricted   bool          `json:",omitempty"`
+	SuperRegions []SuperRegion `json:",omitempty"`
+	// Zone is from ALTER DATABASE ... CONFIGURE ZONE.
+	Zone    *ZoneConfig `json:",omitempty"`
+	Dropped bool
+	Comment string `json:",omitempty"`
 	// Settings are the settings with which sessions of the database begin.
 	Settings []InitialSetting `json:",omitempty"`
 }
@@ -190,6 +199,10 @@ type Table struct {
 	Sequence  *Sequence
 
 	Locality Locality
+	// RegionColumn has the home of each row of a table that is REGIONAL BY ROW; else it is zero.
+	RegionColumn ColumnID `json:",omitempty"`
+	// Zone is from ALTER TABLE ... CONFIGURE ZONE.
+	Zone     *ZoneConfig `json:",omitempty"`
 	Protocol CommitProtocol
 	Comment  string
 	// Options keeps storage parameters that have no effect, such as fillfactor.
@@ -366,6 +379,11 @@ type Index struct {
 	Suffix []ColumnID
 	// Rewritten says that the index has rows as they will be after the table's Rewrite.
 	Rewritten bool `json:",omitempty"`
+	// Implicit is how many of the first Columns the user did not write: one, the region column, in tables that are REGIONAL BY ROW. A unique index with
+	// implicit columns stands for a constraint on the others, worldwide.
+	Implicit int `json:",omitempty"`
+	// Zone is from ALTER INDEX ... CONFIGURE ZONE.
+	Zone *ZoneConfig `json:",omitempty"`
 }
 
 // PrimaryKey reports whether the index is that of a PRIMARY KEY constraint, or of the hidden column that stands in for one.

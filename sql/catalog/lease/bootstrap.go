@@ -25,8 +25,6 @@ type BootstrapOptions struct {
 	Databases []string
 	// Secret is Settings.Secret.
 	Secret []byte
-	// PrimaryRegion of the databases; may be empty.
-	PrimaryRegion string
 }
 
 // Bootstrap writes the catalogue of a new cluster; it does nothing if there is one.
@@ -59,8 +57,7 @@ func Bootstrap(ctx context.Context, db *txn.DB, o BootstrapOptions) error {
 		}
 		add := func(id, public catalog.ID, name string) {
 			ds = append(ds,
-				Descriptor{Database: &catalog.Database{ID: id, Name: name, Owner: "root", Schemas: map[string]catalog.ID{"public": public},
-					PrimaryRegion: o.PrimaryRegion}})
+				Descriptor{Database: &catalog.Database{ID: id, Name: name, Owner: "root", Schemas: map[string]catalog.ID{"public": public}}})
 			ds = append(ds, PublicSchema(id, public)...)
 		}
 		add(postgresDatabase, catalog.PublicSchemaID, "postgres")

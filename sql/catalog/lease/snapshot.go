@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -189,3 +190,25 @@ func (s *Snapshot) EachTable(f func(*catalog.Table)) {
 		}
 	})
 }
+
+// DatabaseByID is a database, dropped or not; nil if there is none.
+func (s *Snapshot) DatabaseByID(id catalog.ID) *catalog.Database {
+	if d := s.byID[id].d; d != nil {
+		return d.Database
+	}
+	return nil
+}
+
+// StoredTables are the relations that have rows, also those that are dropped and whose rows may still be there, in no order.
+func (s *Snapshot) StoredTables() iter.Seq[*catalog.Table] {
+	return func(yield func(*catalog.Table) bool) {
+		for _, e := range s.byID {
+			if t := e.d.Table; t != nil && t.Kind != catalog.KindView && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// Generation grows with every change that the node learns of.
+func (s *Snapshot) Generation() uint64 { return s.generation }

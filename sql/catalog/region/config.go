@@ -1,0 +1,148 @@
+package region
+
+import (
+	"meridian/placement"
+	"meridian/sql/catalog"
+)
+
+// numbers of voters that CRDB'22 §3.2 has for the two goals, and of those of the home region if a region may be lost.
+const (
+	zoneVoters   = 3
+	regionVoters = 5
+	homeVoters   = 2
+)
+
+// in requires a region, of n replicas (zero: of all).
+func in(region string, n int) placement.Conjunction {
+	return placement.Conjunction{Replicas: n, Constraints: []placement.Constraint{{Key: "region", Value: region}}}
+}
+
+func value[T any](v T) *T { return &v }
+
+// Database is the configuration that a database's regions give; nil if it has none.
+func Database(db *catalog.Database) *catalog.ZoneConfig {
+	if !db.MultiRegion() {
+		return nil
+	}
+	return home(db, db.PrimaryRegion, false)
+}
+
+// home is the configuration of rows whose home is a region. Those of GLOBAL tables have replicas in all regions, whatever the placement.
+func home(db *catalog.Database, region string, global bool) *catalog.ZoneConfig {
+	members, survival := db.Regions, db.Survival
+	if super := db.SuperRegionOf(region); super != nil && !global {
+		members = super.Regions
+		if super.Own {
+			survival = super.Survival
+		}
+	}
+	c := &catalog.ZoneConfig{}
+	leases := []placement.Conjunction{in(region, 0)}
+	second := db.SecondaryRegion
+	if second == region || db.SuperRegionOf(region) != db.SuperRegionOf(second) && !global {
+		second = ""
+	}
+	if second != "" {
+		leases = append(leases, in(second, 0))
+	}
+	c.LeasePreferences = &leases
+	if db.Restricted && !global && survival == catalog.SurviveZone {
+		c.NumVoters, c.NumReplicas = value(zoneVoters), value(zoneVoters)
+		c.Constraints = &[]placement.Conjunction{in(region, 0)}
+		c.VoterConstraints = &[]placement.Conjunction{in(region, 0)}
+		return c
+	}
+	// One replica in each region at least; the others are where the voters are.
+	each := make([]placement.Conjunction, 0, len(members))
+	for _, m := range members {
+		each = append(each, in(m, 1))
+	}
+	if survival == catalog.SurviveRegion {
+		voters := []placement.Conjunction{in(region, homeVoters)}
+		if second != "" {
+			voters = append(voters, in(second, homeVoters))
+			for i := range each {
+				if members[i] == second {
+					each[i] = in(second, homeVoters)
+				}
+			}
+		}
+		c.NumVoters = value(regionVoters)
+		c.NumReplicas = value(max(regionVoters, homeVoters+len(members)-1))
+		c.VoterConstraints = &voters
+	} else {
+		c.NumVoters = value(zoneVoters)
+		c.NumReplicas = value(zoneVoters + len(members) - 1)
+		c.VoterConstraints = &[]placement.Conjunction{in(region, 0)}
+	}
+	c.Constraints = &each
+	return c
+}
+
+// Table is the configuration that a table's locality gives; nil if it has none of its own.
+func Table(db *catalog.Database, t *catalog.Table) *catalog.ZoneConfig {
+	if !db.MultiRegion() {
+		return nil
+	}
+	switch t.Locality.Kind {
+	case catalog.Global:
+		c := &catalog.ZoneConfig{}
+		if db.Restricted || db.SuperRegionOf(db.PrimaryRegion) != nil {
+			c = home(db, db.PrimaryRegion, true)
+		}
+		c.GlobalReads = value(true)
+		return c
+	case catalog.RegionalByTable:
+		if r := db.Home(t); r != db.PrimaryRegion {
+			return Partition(db, r)
+		}
+	}
+	return nil
+}
+
+// Partition is the configuration of the rows, of a table that is not homed in the primary region as a whole, whose home is a region.
+func Partition(db *catalog.Database, region string) *catalog.ZoneConfig {
+	c := home(db, region, false)
+	if c.Constraints != nil && db.SuperRegionOf(region) == nil && db.SuperRegionOf(db.PrimaryRegion) == nil && !db.Restricted {
+		// These are those of the database.
+		c.NumReplicas, c.Constraints = nil, nil
+	}
+	return c
+}
+
+// Zone is a configuration with what it lacks taken from the cluster's.
+func Zone(c *catalog.ZoneConfig, cluster placement.Zone) placement.Zone {
+	if c == nil {
+		return cluster
+	}
+	z := cluster
+	if c.NumReplicas != nil {
+		z.NumReplicas = *c.NumReplicas
+		z.NumVoters = 0
+	}
+	if c.NumVoters != nil {
+		z.NumVoters = *c.NumVoters
+	}
+	if c.Constraints != nil {
+		z.Constraints = *c.Constraints
+	}
+	if c.VoterConstraints != nil {
+		z.VoterConstraints = *c.VoterConstraints
+	}
+	if c.LeasePreferences != nil {
+		z.LeasePreferences = *c.LeasePreferences
+	}
+	set(&z.RangeMinBytes, c.RangeMinBytes)
+	set(&z.RangeMaxBytes, c.RangeMaxBytes)
+	if c.GCSeconds != nil {
+		z.GCTTL = gcTTL(*c.GCSeconds)
+	}
+	set(&z.GlobalReads, c.GlobalReads)
+	return z
+}
+
+func set[T any](field *T, from *T) {
+	if from != nil {
+		*field = *from
+	}
+}

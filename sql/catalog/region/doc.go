@@ -1,0 +1,22 @@
+// Package region turns what the schema says of regions into configurations of ranges. It is pure: a state of the catalogue goes in; the configuration of each object,
+// and the list of spans with their placement.Zone, come out. Every node has the catalogue in memory, so every store computes the same list
+// (docs/decisions/0012-regions.md).
+//
+// # Where a configuration comes from
+//
+//	cluster      settings, such as replicas.voters, and the options of the node
+//	database     generated from regions, survival goal and placement; then CONFIGURE ZONE
+//	table        generated if its home is not the primary region, or if it is GLOBAL; then CONFIGURE ZONE
+//	index        CONFIGURE ZONE
+//	partition    of a region, in indexes of tables that are REGIONAL BY ROW: generated
+//
+// A field that an object does not have is inherited from the line above it. Generated fields are those of CRDB'22 §3.2: voters in the home region or, to survive the
+// loss of a region, two of five there; a non-voter in each other region, so that stale reads are near everywhere; leases in the home region.
+//
+// # Spans
+//
+// A span begins where a configuration does. Neighbours of equal configuration are one span, also over identities that no object has: ranges hold
+// many small tables, as long as no region tells them apart.
+//
+//	region.RG1 (I8): a dropped object keeps its configuration until its data is removed.
+package region

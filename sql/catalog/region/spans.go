@@ -1,0 +1,118 @@
+package region
+
+import (
+	"cmp"
+	"iter"
+	"reflect"
+	"slices"
+	"time"
+
+	"meridian/encoding"
+	"meridian/keys"
+	"meridian/placement"
+	"meridian/sql/catalog"
+)
+
+func gcTTL(seconds int32) time.Duration { return time.Duration(seconds) * time.Second }
+
+// Catalogue is a state of the catalogue. Dropped objects whose data may still be there are part of it.
+type Catalogue interface {
+	// DatabaseByID is nil if there is none.
+	DatabaseByID(id catalog.ID) *catalog.Database
+	// StoredTables are the relations that have rows, in any order.
+	StoredTables() iter.Seq[*catalog.Table]
+}
+
+// Span is keys with one configuration.
+type Span struct {
+	// Start is where the span begins; it ends where the next one does.
+	Start keys.Key
+	Zone  placement.Zone
+}
+
+// Spans are the configurations of all keys, in order; the first begins at keys.Min. The cluster's configuration is that of keys that no object has.
+func Spans(c Catalogue, cluster placement.Zone) []Span {
+	var tables []*catalog.Table
+	for t := range c.StoredTables() {
+		tables = append(tables, t)
+	}
+	slices.SortFunc(tables, func(a, b *catalog.Table) int { return cmp.Compare(a.ID, b.ID) })
+	b := &builder{spans: []Span{{keys.Min, cluster}}, cluster: cluster}
+	for _, t := range tables {
+		db := c.DatabaseByID(t.Database)
+		if db == nil {
+			continue
+		}
+		b.table(db, t)
+	}
+	// The configuration of the last table does not hold for the tables after it.
+	if n := len(tables); n > 0 {
+		b.begin(keys.TableSpan(tables[n-1].ID).End, cluster)
+	}
+	return b.spans
+}
+
+type builder struct {
+	spans   []Span
+	cluster placement.Zone
+}
+
+// begin says that a configuration holds from a key on.
+func (b *builder) begin(at keys.Key, z placement.Zone) {
+	last := &b.spans[len(b.spans)-1]
+	switch {
+	case reflect.DeepEqual(last.Zone, z):
+	case last.Start.Equal(at):
+		last.Zone = z
+		if n := len(b.spans); n > 1 && reflect.DeepEqual(b.spans[n-2].Zone, z) {
+			b.spans = b.spans[:n-1]
+		}
+	default:
+		b.spans = append(b.spans, Span{at, z})
+	}
+}
+
+func (b *builder) table(db *catalog.Database, t *catalog.Table) {
+	table := t.Zone.Over(Table(db, t).Over(db.Zone.Over(Database(db))))
+	b.begin(keys.TableKey(t.ID), Zone(table, b.cluster))
+	column := t.Column(t.RegionColumn)
+	rows := db.MultiRegion() && t.Locality.Kind == catalog.RegionalByRow && column != nil && column.Type.Enum != nil
+	for _, x := range byID(t) {
+		index, start := x.Zone.Over(table), keys.IndexPrefix(t.ID, x.ID)
+		if !rows || len(x.Columns) == 0 || x.Columns[0] != (catalog.IndexColumn{Column: t.RegionColumn}) {
+			b.begin(start, Zone(index, b.cluster))
+			continue
+		}
+		// A partition reaches up to the next one: there is no row between them.
+		for i, v := range column.Type.Enum.Values {
+			at := start
+			if i > 0 {
+				at = encoding.AppendInt(start[:len(start):len(start)], v.Place, encoding.Ascending)
+			}
+			b.begin(at, Zone(x.Zone.Over(Partition(db, v.Label).Over(table)), b.cluster))
+		}
+	}
+}
+
+// byID are the indexes of a table in the order of their keys.
+func byID(t *catalog.Table) []*catalog.Index {
+	out := make([]*catalog.Index, len(t.Indexes))
+	for i := range t.Indexes {
+		out[i] = &t.Indexes[i]
+	}
+	slices.SortFunc(out, func(a, b *catalog.Index) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Find is the configuration of a key, and the span around it all of which has that configuration.
+func Find(spans []Span, k keys.Key) (placement.Zone, keys.Span) {
+	i, exact := slices.BinarySearchFunc(spans, k, func(s Span, k keys.Key) int { return s.Start.Compare(k) })
+	if !exact {
+		i--
+	}
+	end := keys.Max
+	if i+1 < len(spans) {
+		end = spans[i+1].Start
+	}
+	return spans[i].Zone, keys.Span{Start: spans[i].Start, End: end}
+}

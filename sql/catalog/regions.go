@@ -1,0 +1,137 @@
+package catalog
+
+import (
+	"slices"
+
+	"meridian/placement"
+)
+
+// The region column of tables that are REGIONAL BY ROW, and the enum of a database's regions.
+const (
+	RegionColumn   = "crdb_region"
+	RegionEnumName = "crdb_internal_region"
+)
+
+// Survival is what the data of a database survives. In a descriptor it is its text, and nothing for the zero value.
+type Survival uint8
+
+const (
+	// SurviveZone: the failure of one zone.
+	SurviveZone Survival = iota
+	// SurviveRegion: the failure of one region; three regions at least.
+	SurviveRegion
+)
+
+func (s Survival) String() string {
+	if s == SurviveRegion {
+		return "region"
+	}
+	return "zone"
+}
+
+// ParseSurvival reads what String prints.
+func ParseSurvival(text string) (Survival, error) {
+	switch text {
+	case "zone":
+		return SurviveZone, nil
+	case "region":
+		return SurviveRegion, nil
+	}
+	return 0, &UnknownValueError{"survival goal", text}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Survival) MarshalText() ([]byte, error) {
+	if s == SurviveZone {
+		return nil, nil
+	}
+	return []byte(s.String()), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Survival) UnmarshalText(b []byte) (err error) {
+	*s = SurviveZone
+	if len(b) > 0 {
+		*s, err = ParseSurvival(string(b))
+	}
+	return err
+}
+
+// SuperRegion is a set of a database's regions within which all replicas of the rows homed in one of them stay (CRDB'22 §3.3).
+type SuperRegion struct {
+	Name    string
+	Regions []string // sorted
+	// Survival is the goal of the rows homed here, if Own; else the database's is inherited.
+	Survival Survival `json:",omitzero"`
+	Own      bool     `json:",omitempty"`
+}
+
+// MultiRegion reports whether the database has regions.
+func (d *Database) MultiRegion() bool { return d.PrimaryRegion != "" }
+
+// HasRegion reports whether a region is one of the database's.
+func (d *Database) HasRegion(region string) bool { return slices.Contains(d.Regions, region) }
+
+// SuperRegionOf is the super region of a region; nil if it is in none.
+func (d *Database) SuperRegionOf(region string) *SuperRegion {
+	for i := range d.SuperRegions {
+		if slices.Contains(d.SuperRegions[i].Regions, region) {
+			return &d.SuperRegions[i]
+		}
+	}
+	return nil
+}
+
+// Home is the region of the rows of a table that is REGIONAL BY TABLE, and of the leaseholders of a GLOBAL one.
+func (d *Database) Home(t *Table) string {
+	if t.Locality.Kind == RegionalByTable && t.Locality.Region != "" {
+		return t.Locality.Region
+	}
+	return d.PrimaryRegion
+}
+
+// ZoneConfig is the part of a configuration of ranges that an object has of its own; nil fields are inherited from the object that contains it: a partition's
+// index, an index's table, a table's database, a database's cluster default.
+type ZoneConfig struct {
+	NumReplicas      *int                     `json:",omitempty"`
+	NumVoters        *int                     `json:",omitempty"`
+	Constraints      *[]placement.Conjunction `json:",omitempty"`
+	VoterConstraints *[]placement.Conjunction `json:",omitempty"`
+	LeasePreferences *[]placement.Conjunction `json:",omitempty"`
+	// RangeMinBytes and RangeMaxBytes are the sizes below which ranges are merged and above which they are split.
+	RangeMinBytes *int64 `json:",omitempty"`
+	RangeMaxBytes *int64 `json:",omitempty"`
+	// GCSeconds is how long versions are kept after they are overwritten.
+	GCSeconds   *int32 `json:",omitempty"`
+	GlobalReads *bool  `json:",omitempty"`
+}
+
+// Over is the configuration with the fields that it does not have taken from another. Either may be nil.
+func (c *ZoneConfig) Over(under *ZoneConfig) *ZoneConfig {
+	switch {
+	case c == nil:
+		return under
+	case under == nil:
+		return c
+	}
+	out := *c
+	inherit(&out.NumReplicas, under.NumReplicas)
+	inherit(&out.NumVoters, under.NumVoters)
+	inherit(&out.Constraints, under.Constraints)
+	inherit(&out.VoterConstraints, under.VoterConstraints)
+	inherit(&out.LeasePreferences, under.LeasePreferences)
+	inherit(&out.RangeMinBytes, under.RangeMinBytes)
+	inherit(&out.RangeMaxBytes, under.RangeMaxBytes)
+	inherit(&out.GCSeconds, under.GCSeconds)
+	inherit(&out.GlobalReads, under.GlobalReads)
+	return &out
+}
+
+func inherit[T any](field **T, from *T) {
+	if *field == nil {
+		*field = from
+	}
+}
+
+// Empty reports whether all is inherited.
+func (c *ZoneConfig) Empty() bool { return c == nil || *c == ZoneConfig{} }
