@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"meridian/cluster"
@@ -244,4 +245,16 @@ func (t internalTx) Lay(ctx context.Context) (kv.TxnMeta, error) { return t.t.La
 
 func (t internalTx) CommitWithTrigger(ctx context.Context, trigger *kv.CommitTrigger) error {
 	return t.t.CommitWithTrigger(ctx, trigger)
+}
+
+// regions are the regions of the nodes that were not decommissioned for good, sorted.
+func (n *Node) regions() (out []string) {
+	for _, e := range n.cluster.Nodes() {
+		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned || e.Locality.Region() == "" {
+			continue
+		}
+		out = append(out, e.Locality.Region())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

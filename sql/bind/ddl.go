@@ -386,16 +386,9 @@ func (b *builder) relationNameTaken(database, schema, name string, t *catalog.Ta
 }
 
 func (b *builder) createDatabase(n *tree.CreateDatabase) Statement {
-	c := &CreateDatabase{Name: string(n.Name), IfNotExists: n.IfNotExists, PrimaryRegion: string(n.PrimaryRegion), Owner: b.role(n.Owner)}
+	c := &CreateDatabase{Name: string(n.Name), IfNotExists: n.IfNotExists, Owner: b.role(n.Owner), Regions: b.databaseRegions(n)}
 	if n.Owner.Name == "" {
 		c.Owner = b.View.CurrentUser()
-	}
-	for _, r := range n.Regions {
-		c.Regions = append(c.Regions, string(r))
-	}
-	c.SurviveRegion = n.SurvivalGoal == tree.SurvivalGoalRegionFailure
-	if n.SecondaryRegion != "" || n.SuperRegion.Name != "" || n.Placement != tree.DataPlacementUnspecified {
-		b.fail(sqlstate.FeatureNotSupported, nil, "secondary regions, super regions and placement are not supported")
 	}
 	seen := map[string]bool{}
 	for _, o := range b.stmt.Database {

@@ -81,11 +81,10 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 	if n.PartitionByTable != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "partitioned tables are not supported")
 	}
-	if n.Locality != nil {
-		if n.Locality.LocalityLevel != tree.LocalityLevelTable || n.Locality.TableRegion != "" {
-			b.fail(sqlstate.FeatureNotSupported, nil, "table localities are not supported yet")
-		}
+	if n.Locality != nil && temporary {
+		b.fail(sqlstate.FeatureNotSupported, nil, "LOCALITY is not supported for temporary tables")
 	}
+	ct.Locality = b.locality(d.name.Database, n.Locality)
 	if n.Persistence == tree.PersistenceUnlogged && temporary {
 		b.fail(sqlstate.InvalidTableDefinition, nil, "only temporary relations may be created in temporary schemas")
 	}

@@ -139,13 +139,21 @@ type LockTable struct {
 
 // CreateDatabase is CREATE DATABASE.
 type CreateDatabase struct {
-	Name          string
-	IfNotExists   bool
-	Owner         string
-	PrimaryRegion string
-	Regions       []string
-	SurviveRegion bool
-	Notices       []Notice
+	Name        string
+	IfNotExists bool
+	Owner       string
+	// Regions is nil without clauses of regions.
+	Regions *DatabaseRegions
+	Notices []Notice
+}
+
+// DatabaseRegions are the clauses of regions of CREATE DATABASE, as they were written.
+type DatabaseRegions struct {
+	Primary, Secondary string
+	Regions            []string
+	Survival           catalog.Survival
+	Restricted         bool
+	Super              []catalog.SuperRegion
 }
 
 // DropDatabase is DROP DATABASE.

@@ -15,9 +15,6 @@ func (c *change) createDatabase(s *bind.CreateDatabase) error {
 	if c.Explicit {
 		return sqlstate.New(sqlstate.ActiveTransaction, "CREATE DATABASE cannot run inside a transaction block")
 	}
-	if s.PrimaryRegion != "" || len(s.Regions) > 0 || s.SurviveRegion {
-		return regionsLater("regions of databases")
-	}
 	if u := c.view.User(c.Info.User); u == nil || !u.CreateDB && !u.Superuser {
 		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied to create database")
 	}
@@ -51,8 +48,12 @@ func (c *change) createDatabase(s *bind.CreateDatabase) error {
 	if err != nil {
 		return err
 	}
+	db := &catalog.Database{ID: id, Name: s.Name, Owner: owner, Schemas: map[string]catalog.ID{"public": public}}
+	if err := c.giveRegions(db, s.Regions); err != nil {
+		return err
+	}
 	c.hook()
-	c.Catalog.New(lease.Descriptor{Database: &catalog.Database{ID: id, Name: s.Name, Owner: owner, Schemas: map[string]catalog.ID{"public": public}}})
+	c.Catalog.New(lease.Descriptor{Database: db})
 	for _, d := range lease.PublicSchema(id, public) {
 		c.Catalog.New(d)
 	}

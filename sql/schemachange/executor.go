@@ -63,6 +63,8 @@ type Options struct {
 	// Pressed reports whether a disk of the cluster is nearly full: then dropped data is removed after PressedRemoveAfter, at
 	// the cost of reads of the past. Nil: never.
 	Pressed func() bool
+	// Regions are those of the nodes that are there, sorted; nil: any name is one.
+	Regions func() []string
 	// Yield is called before each chunk of a backfill, and may wait for a bounded time; nil: it never does (admission.AD6).
 	Yield func(context.Context) error
 	// Memory bounds the memory of the node's statements, those of schema changes included; nil: no bound.

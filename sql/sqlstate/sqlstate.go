@@ -85,6 +85,7 @@ const (
 	AmbiguousFunction          Code = "42725"
 	InvalidColumnReference     Code = "42P10"
 	InvalidTableDefinition     Code = "42P16"
+	InvalidDatabaseDefinition  Code = "42P12"
 	InvalidObjectDefinition    Code = "42P17"
 	DiskFull                   Code = "53100"
 	OutOfMemory                Code = "53200"

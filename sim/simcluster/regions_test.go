@@ -1,0 +1,122 @@
+package simcluster_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/server"
+	"meridian/sim"
+	"meridian/sim/simcluster"
+)
+
+// threeContinents is a cluster of three nodes, in three zones, in each of three regions.
+func threeContinents(t *testing.T) *simcluster.Cluster {
+	t.Helper()
+	return simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: logTo()})
+}
+
+func connectTo(t *testing.T, c *simcluster.Cluster, i int, database string) *pgx.Conn {
+	t.Helper()
+	conn, err := c.Connect(context.Background(), i, database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+// regionOf is the region of a node.
+func regionOf(c *simcluster.Cluster, n kv.NodeID) string {
+	for i := range c.Len() {
+		if node := c.Node(i); node != nil && node.NodeID() == n {
+			return c.Machines[i].Region
+		}
+	}
+	return "?"
+}
+
+// placesOf describes where the ranges of a table are: voters by region, non-voters in parentheses, the leaseholder's region at the end.
+func placesOf(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table string) string {
+	t.Helper()
+	var id uint32
+	if err := conn.QueryRow(context.Background(), "SELECT $1::text::regclass::oid", table).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	ranges, err := c.Ranges(context.Background(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	span := keys.TableSpan(id)
+	var out []string
+	for _, d := range ranges {
+		if !d.Start.Less(span.End) || !span.Start.Less(d.End) {
+			continue
+		}
+		places := map[string]int{}
+		for _, r := range d.Replicas {
+			p := regionOf(c, r.Node)
+			if r.Type != kv.Voter {
+				p = "(" + p + ")"
+			}
+			places[p]++
+		}
+		var words []string
+		for p, n := range places {
+			words = append(words, fmt.Sprintf("%d %s", n, p))
+		}
+		slices.Sort(words)
+		lease := "none"
+		for i := range c.Len() {
+			c.On(i, func(_ context.Context, n *server.Node) {
+				if r := n.Store().Replica(d.ID); r != nil {
+					if l, ok := r.Lease(); ok {
+						lease = regionOf(c, l.Holder.Node)
+					}
+				}
+			})
+		}
+		out = append(out, strings.Join(words, ", ")+"; lease "+lease)
+	}
+	return strings.Join(out, "\n")
+}
+
+// settle waits until a table's ranges are where they should be.
+func settle(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table, want string) {
+	t.Helper()
+	var got string
+	for range 240 {
+		if got = placesOf(t, c, conn, table); got == want {
+			return
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	t.Errorf("%s is at\n%s\nwant\n%s", table, got, want)
+}
+
+// TestRegionalByTable: replicas and leases of tables go where their localities say, and reads at home leave no region.
+func TestRegionalByTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := connectTo(t, c, 0, "movr")
+		exec(t, conn, `CREATE TABLE home (id int PRIMARY KEY, v int)`)
+		exec(t, conn, `CREATE TABLE away (id int PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+		exec(t, conn, `INSERT INTO home VALUES (1, 1)`)
+		exec(t, conn, `INSERT INTO away VALUES (1, 1)`)
+		settle(t, c, conn, "home", "1 (europe-west1), 1 (us-west1), 3 us-east1; lease us-east1")
+		settle(t, c, conn, "away", "1 (us-east1), 1 (us-west1), 3 europe-west1; lease europe-west1")
+		eu := connectTo(t, c, 6, "movr")
+		roundTrips(t, "a read at home", 0, func() { exec(t, eu, "SELECT v FROM away WHERE id = 1") })
+		roundTrips(t, "a write at home", 0, func() { exec(t, eu, "UPDATE away SET v = v + 1 WHERE id = 1") })
+	})
+}
