@@ -206,6 +206,29 @@ func TestResetAndSlow(t *testing.T) {
 	})
 }
 
+// TestSetRTT: bytes that leave after the change take half of the new round trip, and HealAll brings the first one back.
+func TestSetRTT(t *testing.T) {
+	bubble(t, NetworkOptions{}, func(t *testing.T, n *Network) {
+		us, eu := pair(t, n)
+		there := func(want time.Duration, what string) {
+			took(t, want, what, func() {
+				us.Write([]byte("x"))
+				mustRead(t, eu, "x")
+			})
+		}
+		n.SetRTT("us-east1", "europe-west1", 20*time.Millisecond)
+		there(10*time.Millisecond, "nearer")
+		n.SetRTT("us-east1", "europe-west1", 200*time.Millisecond)
+		there(100*time.Millisecond, "farther")
+		n.HealAll()
+		there(43500*time.Microsecond, "as at first")
+		n.Partition("us", "eu")
+		if !n.Cut("us", "eu") || !n.Cut("eu", "us") || n.Cut("us", "us") {
+			t.Error("a cut is not seen")
+		}
+	})
+}
+
 // sim.N6: an end that learned from a write that the connection is gone need not wait for a read to say so.
 func TestResetSeenByWriter(t *testing.T) {
 	bubble(t, NetworkOptions{}, func(t *testing.T, n *Network) {

@@ -200,3 +200,20 @@ func (n *Network) Stats(from, to string) LinkStats {
 	}
 	return LinkStats{Bytes: l.bytes.Load(), Writes: l.writes.Load()}
 }
+
+// SetRTT makes the round trip between the machines of two regions another one from now on; Slow and HealAll change it again.
+func (n *Network) SetRTT(ra, rb string, rtt time.Duration) {
+	extra := (rtt - n.opts.Regions.RTT(ra, rb)) / 2
+	n.eachPair(ra, rb, func(a, b string) {
+		n.Slow(a, b, extra)
+		n.Slow(b, a, extra)
+	})
+}
+
+// Cut reports whether nothing arrives that one machine sends to another.
+func (n *Network) Cut(from, to string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a, b := n.nodes[from], n.nodes[to]
+	return a != nil && b != nil && a != b && n.link(a, b).blocked.Load()
+}

@@ -93,8 +93,10 @@ func demoRegions(f *demoFlags) (*sim.Regions, error) {
 
 // demo is a running demonstration.
 type demo struct {
-	nodes []*server.Node
-	urls  []string
+	flags   *demoFlags
+	network *sim.Network
+	nodes   []*demoNode
+	load    demoLoad
 }
 
 func runDemo(ctx context.Context, f *demoFlags) error {
@@ -110,38 +112,36 @@ func runDemo(ctx context.Context, f *demoFlags) error {
 		}
 	}
 	begin := time.Now()
-	d := &demo{}
+	d := &demo{flags: f}
 	defer d.stop()
-	if err := d.start(ctx, f, say); err != nil {
+	if err := d.start(ctx, say); err != nil {
 		return err
 	}
 	say("%d nodes in %d regions, ready after %.1f s\n\n", len(d.nodes), len(f.regions), time.Since(begin).Seconds())
 	for i, r := range f.regions {
-		say("  %-16s %s\n", r, d.urls[i*f.perRegion])
+		say("  %-16s %s\n", r, d.nodes[i*f.perRegion].url)
 	}
 	if f.http != "" {
-		say("  %-16s http://%s/\n", "console", d.nodes[0].HTTPAddr())
+		say("  %-16s http://%s/\n", "console", d.nodes[0].running().HTTPAddr())
 	}
-	say("\n")
-	if len(f.statements) > 0 {
-		return runShell(ctx, d.urls[0], f.statements, os.Stdin, os.Stdout)
-	}
-	if f.duration > 0 || !readline.IsTerminal(int(os.Stdin.Fd())) {
+	say("\n\\demo help lists what can be done to nodes, links and clocks.\n\n")
+	if len(f.statements) == 0 && (f.duration > 0 || !readline.IsTerminal(int(os.Stdin.Fd()))) {
 		<-ctx.Done()
 		return nil
 	}
-	return runShell(ctx, d.urls[0], nil, os.Stdin, os.Stdout)
+	return runShellWith(ctx, &shell{out: os.Stdout, demo: d}, d.nodes[0].url, f.statements, os.Stdin)
 }
 
 // start boots the nodes, begins the cluster on the first and loads the sample.
-func (d *demo) start(ctx context.Context, f *demoFlags, say func(string, ...any)) error {
+func (d *demo) start(ctx context.Context, say func(string, ...any)) error {
+	f := d.flags
 	regions, err := demoRegions(f)
 	if err != nil {
 		return err
 	}
-	network := sim.NewNetwork(sim.NetworkOptions{Regions: regions, LocalRTT: 500 * time.Microsecond})
+	d.network = sim.NewNetwork(sim.NetworkOptions{Regions: regions, LocalRTT: 500 * time.Microsecond})
 	if f.noLatency {
-		network = sim.NewNetwork(sim.NetworkOptions{})
+		d.network = sim.NewNetwork(sim.NetworkOptions{})
 	}
 	log := slog.New(slog.DiscardHandler)
 	if f.verbose {
@@ -151,64 +151,72 @@ func (d *demo) start(ctx context.Context, f *demoFlags, say func(string, ...any)
 	outside := machine.New(context.WithoutCancel(ctx), machine.Options{Log: log})
 	cache := server.NewCache(128 << 20)
 	defer cache.Unref()
-	for r, region := range f.regions {
-		for z := range f.perRegion {
-			i := r*f.perRegion + z
-			name := "n" + strconv.Itoa(i+1)
-			var fs vfs.FS = vfs.NewMem()
-			dir := "store"
-			if f.store != "" {
-				fs, dir = vfs.Default, filepath.Join(f.store, name)
-			}
-			m := sim.NewMachine(sim.MachineOptions{Name: name, Region: region, Zone: region + "-" + string(rune('a'+z%26)), Network: network,
-				Seed: uint64(time.Now().UnixNano()), Log: log.With("node", i+1), FS: fs})
-			locality, err := cluster.ParseLocality("region=" + region + ",zone=" + m.Zone)
-			if err != nil {
+	names := make([]string, len(f.regions)*f.perRegion)
+	for i := range names {
+		names[i] = "n" + strconv.Itoa(i+1)
+	}
+	for i, name := range names {
+		region, z := f.regions[i/f.perRegion], i%f.perRegion
+		var fs vfs.FS = vfs.NewMem()
+		dir := "store"
+		if f.store != "" {
+			fs, dir = vfs.Default, filepath.Join(f.store, name)
+		}
+		m := sim.NewMachine(sim.MachineOptions{Name: name, Region: region, Zone: region + "-" + string(rune('a'+z%26)), Network: d.network,
+			Seed: uint64(time.Now().UnixNano()), Log: log.With("node", i+1), FS: fs})
+		locality, err := cluster.ParseLocality("region=" + region + ",zone=" + m.Zone)
+		if err != nil {
+			return err
+		}
+		sql := "127.0.0.1:" + strconv.Itoa(f.port+i)
+		n := &demoNode{name: name, machine: m, url: "postgresql://root@" + sql + "/movr?sslmode=disable", options: server.Options{
+			ClientNetwork: outside.Network, Dir: dir, ListenAddr: name + ":1", AdvertiseAddr: name + ":1",
+			SQLAddr: sql, AdvertiseSQLAddr: sql, Locality: locality, Insecure: true, Cache: cache, Small: true, Version: version,
+		}}
+		if i == 0 {
+			n.options.HTTPAddr = f.http
+		}
+		if i > 0 {
+			n.options.Join = []string{names[0] + ":1"}
+		}
+		d.nodes = append(d.nodes, n)
+		if _, err := n.restart(ctx); err != nil {
+			return err
+		}
+		if node := n.running(); i == 0 && node.NodeID() == 0 {
+			if _, err := node.Init(ctx); err != nil {
 				return err
 			}
-			sql := "127.0.0.1:" + strconv.Itoa(f.port+i)
-			o := server.Options{
-				Host: m.Boot(context.WithoutCancel(ctx)), ClientNetwork: outside.Network, Dir: dir, ListenAddr: name + ":1", AdvertiseAddr: name + ":1",
-				SQLAddr: sql, AdvertiseSQLAddr: sql, Join: []string{"n1:1"}, Locality: locality, Insecure: true,
-				Cache: cache, Small: true, Version: version,
-			}
-			if i == 0 {
-				o.Join, o.HTTPAddr = nil, f.http
-			}
-			n, err := server.Start(ctx, o)
-			if err != nil {
-				return err
-			}
-			d.nodes = append(d.nodes, n)
-			d.urls = append(d.urls, n.URL("root", "movr"))
-			if i == 0 && n.NodeID() == 0 {
-				if _, err := n.Init(ctx); err != nil {
-					return err
-				}
+		}
+		// Whoever is restarted finds the cluster by any of the others.
+		n.options.Join = nil
+		for _, other := range names {
+			if other != name {
+				n.options.Join = append(n.options.Join, other+":1")
 			}
 		}
 	}
 	for _, n := range d.nodes {
-		if err := n.WaitReady(ctx); err != nil {
+		if err := n.running().WaitReady(ctx); err != nil {
 			return err
 		}
 	}
-	return d.load(ctx, f, say)
+	return d.sample(ctx, say)
 }
 
-// load makes the database movr, with its sample unless --empty.
-func (d *demo) load(ctx context.Context, f *demoFlags, say func(string, ...any)) error {
-	admin := strings.Replace(d.urls[0], "/movr", "/defaultdb", 1)
+// sample makes the database movr, with its rows unless --empty.
+func (d *demo) sample(ctx context.Context, say func(string, ...any)) error {
+	admin := strings.Replace(d.nodes[0].url, "/movr", "/defaultdb", 1)
 	conn, err := pgx.Connect(ctx, admin)
 	if err != nil {
 		return err
 	}
 	_, err = conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS movr")
 	conn.Close(ctx)
-	if err != nil || f.empty {
+	if err != nil || d.flags.empty {
 		return err
 	}
-	conn, err = pgx.Connect(ctx, d.urls[0])
+	conn, err = pgx.Connect(ctx, d.nodes[0].url)
 	if err != nil {
 		return err
 	}
@@ -218,12 +226,13 @@ func (d *demo) load(ctx context.Context, f *demoFlags, say func(string, ...any))
 }
 
 func (d *demo) stop() {
+	d.load.stop()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		var all sync.WaitGroup
 		for _, n := range d.nodes {
-			all.Go(n.Stop)
+			all.Go(n.stop)
 		}
 		all.Wait()
 	}()

@@ -42,21 +42,27 @@ type shell struct {
 	conn   *pgconn.PgConn
 	out    io.Writer
 	timing bool
+	// demo is the cluster that \demo commands act on; nil: there is none.
+	demo *demo
 }
 
 // runShell runs the statements, or, without any, a prompt. The first statement that fails ends -e with an error.
 func runShell(ctx context.Context, url string, statements []string, in io.Reader, out io.Writer) error {
-	cfg, err := pgconn.ParseConfig(url)
-	if err != nil {
+	return runShellWith(ctx, &shell{out: out}, url, statements, in)
+}
+
+func runShellWith(ctx context.Context, s *shell, url string, statements []string, in io.Reader) error {
+	if err := s.connect(ctx, url); err != nil {
 		return err
 	}
-	s := &shell{out: out}
-	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { fmt.Fprintf(out, "%s:  %s\n", n.Severity, n.Message) }
-	if s.conn, err = pgconn.ConnectConfig(ctx, cfg); err != nil {
-		return err
-	}
-	defer s.conn.Close(context.WithoutCancel(ctx))
+	defer func() { s.conn.Close(context.WithoutCancel(ctx)) }()
 	for _, q := range statements {
+		if words := strings.Fields(q); s.demo != nil && len(words) > 0 && words[0] == `\demo` {
+			if err := s.control(ctx, words[1:]); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := s.run(ctx, q); err != nil {
 			return describe(err, q)
 		}
@@ -65,6 +71,54 @@ func runShell(ctx context.Context, url string, statements []string, in io.Reader
 		return nil
 	}
 	return s.prompt(ctx, in)
+}
+
+// connect opens the session, in place of an earlier one.
+func (s *shell) connect(ctx context.Context, url string) error {
+	cfg, err := pgconn.ParseConfig(url)
+	if err != nil {
+		return err
+	}
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { fmt.Fprintf(s.out, "%s:  %s\n", n.Severity, n.Message) }
+	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if s.conn != nil {
+		s.conn.Close(context.WithoutCancel(ctx))
+	}
+	s.conn = conn
+	return nil
+}
+
+// control runs a \demo command: \demo use is about the shell, all others about the cluster.
+func (s *shell) control(ctx context.Context, words []string) error {
+	if len(words) != 2 || words[0] != "use" {
+		return s.demo.control(ctx, words, s.out)
+	}
+	nodes, err := s.demo.at(words[1])
+	if err != nil {
+		return err
+	}
+	return s.connectAny(ctx, nodes)
+}
+
+// connectAny connects to the first of some nodes that answers.
+func (s *shell) connectAny(ctx context.Context, nodes []*demoNode) error {
+	err := errors.New("no node is up")
+	for _, n := range nodes {
+		if n.running() == nil {
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err = s.connect(within, n.url)
+		cancel()
+		if err == nil {
+			fmt.Fprintf(s.out, "connected to %s (%s)\n", n.name, n.machine.Zone)
+			return nil
+		}
+	}
+	return err
 }
 
 // prompt reads statements until the end of input.
@@ -117,7 +171,12 @@ func (s *shell) prompt(ctx context.Context, in io.Reader) error {
 			s.interactive(ctx, q)
 		}
 		if s.conn.IsClosed() {
-			return errors.New("the connection is closed")
+			if s.demo == nil {
+				return errors.New("the connection is closed")
+			}
+			if err := s.connectAny(ctx, s.demo.nodes); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -168,8 +227,14 @@ func (s *shell) command(ctx context.Context, line string) bool {
 	case `\timing`:
 		s.timing = !s.timing
 		fmt.Fprintf(s.out, "Timing is %v.\n", map[bool]string{true: "on", false: "off"}[s.timing])
+	case `\demo`:
+		if s.demo == nil {
+			fmt.Fprintln(s.out, "this cluster is no demonstration: meridian demo runs one")
+		} else if err := s.control(ctx, strings.Fields(arg)); err != nil {
+			fmt.Fprintln(s.out, err)
+		}
 	default:
-		fmt.Fprintln(s.out, `\l databases   \d [TABLE] relations, columns   \timing   \q leave`)
+		fmt.Fprintln(s.out, `\l databases   \d [TABLE] relations, columns   \timing   \q leave   \demo help the cluster of a demonstration`)
 	}
 	return true
 }

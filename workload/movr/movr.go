@@ -17,6 +17,8 @@ import (
 type MovR struct {
 	Rows Rows
 	Seed uint64
+	// Cities are the places of the workers, as positions in the list of all; nil: all.
+	Cities []int
 }
 
 // New makes the default: a few hundred users.
@@ -74,7 +76,8 @@ func (m *MovR) Init(ctx context.Context, conn *pgx.Conn) error {
 
 // worker is one customer's device, which moves from city to city.
 type worker struct {
-	dice *rand.Rand
+	dice   *rand.Rand
+	cities []int
 	// ids draws identifiers of new rows. They must differ from those of other runs, whatever their seed.
 	ids   *rand.Rand
 	users [len(Cities)][]string
@@ -85,12 +88,15 @@ type ride struct{ id, vehicle string }
 
 // Worker implements workload.Workload.
 func (m *MovR) Worker(_ context.Context, dice *rand.Rand) (workload.Step, error) {
-	w := &worker{dice: dice, ids: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
+	w := &worker{dice: dice, cities: m.Cities, ids: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 	return w.step, nil
 }
 
 func (w *worker) step(ctx context.Context, conn *pgx.Conn) (string, error) {
 	city := w.dice.IntN(len(Cities))
+	if len(w.cities) > 0 {
+		city = w.cities[w.dice.IntN(len(w.cities))]
+	}
 	if w.users[city] == nil {
 		rows, err := conn.Query(ctx, "SELECT id::text FROM users WHERE city = $1 ORDER BY id LIMIT 100", Cities[city].Name)
 		if err != nil {
