@@ -25,6 +25,11 @@ type Cluster struct {
 	Unavailable     int     `json:"unavailable"`
 	Troubled        []Range `json:"troubled"`
 	SQL             SQL     `json:"sql"`
+	// RoundTrips are the distances between regions, as their nodes have measured them.
+	RoundTrips []RoundTrip `json:"round_trips"`
+	// Tables are the first tables by database and name; TableCount counts all.
+	Tables     []Table `json:"tables"`
+	TableCount int     `json:"table_count"`
 	// Error says what could not be found out.
 	Error string `json:"error,omitempty"`
 }
@@ -62,6 +67,34 @@ type Range struct {
 	WantedVoters int `json:"wanted_voters"`
 	// State is "ok", "under-replicated" (fewer live voters than wanted) or "unavailable" (no majority of them).
 	State string `json:"state"`
+}
+
+// RoundTrip is the median of the round trips from the nodes of one region to those of another, smoothed.
+type RoundTrip struct {
+	From string  `json:"from"`
+	To   string  `json:"to"`
+	MS   float64 `json:"ms"`
+}
+
+// Table is a table, and where its rows are.
+type Table struct {
+	Database string `json:"database"`
+	Schema   string `json:"schema"`
+	Name     string `json:"name"`
+	// Locality is as LOCALITY takes it; empty: the database has no regions.
+	Locality string `json:"locality,omitempty"`
+	// Places are the replicas of its ranges by region; a range that holds several tables counts for each of them.
+	Places []Place `json:"places"`
+	// Moves are the ranges whose replicas are being changed.
+	Moves int `json:"moves"`
+}
+
+// Place is the replicas of a table in one region.
+type Place struct {
+	Region    string `json:"region"`
+	Voters    int    `json:"voters"`
+	NonVoters int    `json:"non_voters"`
+	Leases    int    `json:"leases"`
 }
 
 // SQL has the answering node's statement counters since it started; the page makes rates of them.

@@ -160,9 +160,23 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	}
 	sort.Slice(c.Nodes, func(i, j int) bool { return c.Nodes[i].ID < c.Nodes[j].ID })
 	c.SQL = n.sql.counters()
+	parts := n.consoleParts(ctx)
+	c.RoundTrips = n.regionMatrix(parts)
+	holders := leaseholders(parts)
+	tables := n.newConsoleTables()
 	v := n.survey()
 	err := n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
 		c.RangeCount++
+		if own, ok := n.ownRange(info.Desc.Start); ok && own.Desc.ID == info.Desc.ID && own.Leaseholder.Node != 0 {
+			info.Leaseholder = own.Leaseholder
+		}
+		if id, ok := holders[info.Desc.ID]; ok {
+			info.Leaseholder.Node = id
+		}
+		if !v.live[info.Leaseholder.Node] {
+			info.Leaseholder = kv.ReplicaDescriptor{} // the last known one is not live
+		}
+		tables.add(&info.Desc, info.Leaseholder.Node)
 		h, state := v.of(&info.Desc)
 		switch state {
 		case rangeUnavailable:
@@ -173,12 +187,6 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 		listed, troubled := len(c.Ranges) < maxConsoleRanges, state != rangeOK && len(c.Troubled) < maxConsoleRanges
 		if !listed && !troubled {
 			return nil
-		}
-		if own, ok := n.ownRange(info.Desc.Start); ok && own.Desc.ID == info.Desc.ID && own.Leaseholder.Node != 0 {
-			info.Leaseholder = own.Leaseholder
-		}
-		if !v.live[info.Leaseholder.Node] {
-			info.Leaseholder = kv.ReplicaDescriptor{} // the last known one is not live
 		}
 		row := console.Range{ID: uint64(info.Desc.ID), Start: keys.PrettyPrint(info.Desc.Start), End: keys.PrettyPrint(info.Desc.End),
 			Leaseholder: int(info.Leaseholder.Node), LiveVoters: h.Live, WantedVoters: h.Wanted, State: state}
@@ -196,6 +204,7 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 		}
 		return nil
 	})
+	c.Tables, c.TableCount = tables.rows(), tables.count
 	if err != nil {
 		c.Error = err.Error()
 	}

@@ -65,6 +65,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 		return leases.HandleChange(ctx, req)
 	})
 	n.transport.Handle(methodReport, n.handleReport)
+	n.transport.Handle(methodConsole, n.handleConsole)
 	n.transport.Handle(methodSignal, n.handleSignal)
 	notes := n.newHub()
 	n.followSettings(leases)

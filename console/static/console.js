@@ -120,6 +120,30 @@ function drawRegions(c) {
   }));
 }
 
+// drawMatrix shows the round trips between regions; the longer, the darker.
+function drawMatrix(c) {
+  const names = [...new Set(c.round_trips.flatMap(r => [r.from, r.to]))].sort(), hue = regionHues(c);
+  const ms = new Map(c.round_trips.map(r => [r.from + "\n" + r.to, r.ms])), most = Math.max(1, ...ms.values());
+  const head = r => el("th", { style: `color:${css(hue.get(r) || "--track")}` }, r || "no region");
+  byId("distances").hidden = names.length < 2;
+  byId("matrix").replaceChildren(el("tr", {}, el("th"), ...names.map(head)), ...names.map(from => el("tr", {}, head(from), ...names.map(to => {
+    const v = ms.get(from + "\n" + to);
+    return v === undefined ? el("td", { class: "num quiet" }, "–") :
+      el("td", { class: "num", style: `background:color-mix(in srgb, var(--s6) ${Math.round(45 * v / most)}%, transparent)` }, v.toFixed(v < 10 ? 1 : 0));
+  }))));
+}
+
+// drawTables shows where each table's replicas and leases are.
+function drawTables(c) {
+  const hue = regionHues(c);
+  byId("placement").hidden = !c.tables.length;
+  byId("tablenote").textContent = "where their replicas are, by region" + (c.tables.length < c.table_count ? `; ${c.tables.length} of ${c.table_count} shown` : "");
+  const chips = (t, of) => el("td", {}, ...t.places.filter(of).map(p => el("span", { class: "chip" }, el("i", { style: `background:${css(hue.get(p.region) || "--track")}` }), `${p.region || "no region"} ${of(p)}`)));
+  byId("tables").replaceChildren(...c.tables.map(t => el("tr", {}, el("td", { class: "key" }, `${t.database}.${t.schema === "public" ? "" : t.schema + "."}${t.name}`),
+    el("td", { class: "quiet" }, t.locality || ""), chips(t, p => p.leases), chips(t, p => p.voters), chips(t, p => p.non_voters),
+    el("td", { class: "num" }, t.moves || ""))));
+}
+
 function matches(r, q) {
   if (!q) return true;
   if (q === "few") return few(r);
@@ -156,7 +180,7 @@ function drawStatus(c) {
 
 function draw() {
   if (!latest) return;
-  drawStatus(latest); drawTiles(latest); drawChart(); drawRegions(latest); drawRanges(latest);
+  drawStatus(latest); drawTiles(latest); drawChart(); drawRegions(latest); drawMatrix(latest); drawTables(latest); drawRanges(latest);
 }
 
 // rates turns two readings of the counters into a sample; a counter that went back means that the node was started anew.
@@ -176,7 +200,8 @@ async function poll() {
     const answer = await fetch("/api/v1/cluster", { signal: AbortSignal.timeout(5000), cache: "no-store" });
     if (!answer.ok) throw new Error(answer.status + " " + (await answer.text()).slice(0, 200));
     const c = await answer.json();
-    c.nodes ||= []; c.ranges ||= []; c.troubled ||= [];
+    c.nodes ||= []; c.ranges ||= []; c.troubled ||= []; c.round_trips ||= []; c.tables ||= [];
+    for (const t of c.tables) t.places ||= [];
     for (const r of [...c.ranges, ...c.troubled]) r.replicas ||= [];
     latest = c;
     rates(c);

@@ -2,7 +2,10 @@ package simcluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"meridian/console"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/server"
@@ -118,5 +122,46 @@ func TestRegionalByTable(t *testing.T) {
 		eu := connectTo(t, c, 6, "movr")
 		roundTrips(t, "a read at home", 0, func() { exec(t, eu, "SELECT v FROM away WHERE id = 1") })
 		roundTrips(t, "a write at home", 0, func() { exec(t, eu, "UPDATE away SET v = v + 1 WHERE id = 1") })
+	})
+}
+
+// TestConsoleRegions: the console has the distances between regions and where the rows of each table are.
+func TestConsoleRegions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: logTo(), Configure: func(i int, o *server.Options) {
+			if i == 0 {
+				o.HTTPAddr = "n1:8080"
+			}
+		}})
+		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := connectTo(t, c, 0, "movr")
+		exec(t, conn, `CREATE TABLE away (id int PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+		settle(t, c, conn, "away", "1 (us-east1), 1 (us-west1), 3 europe-west1; lease europe-west1")
+		tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return c.Network.Node("monitor", "us-east1").Dial(ctx, addr)
+		}}
+		defer tr.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: tr}).Get("http://n1:8080/api/v1/cluster")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var a console.Cluster
+		if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+			t.Fatal(err)
+		}
+		for _, pair := range a.RoundTrips {
+			want := float64(sim.ThreeRegions().RTT(pair.From, pair.To)) / float64(time.Millisecond)
+			if pair.MS < want || pair.MS > want+3 {
+				t.Errorf("%+v, want %.0f ms", pair, want)
+			}
+		}
+		if len(a.RoundTrips) != 9 {
+			t.Errorf("%d round trips, want 9", len(a.RoundTrips))
+		}
+		places := []console.Place{{Region: "europe-west1", Voters: 3, Leases: 1}, {Region: "us-east1", NonVoters: 1}, {Region: "us-west1", NonVoters: 1}}
+		if len(a.Tables) != 1 || a.Tables[0].Locality != `REGIONAL BY TABLE IN "europe-west1"` || !slices.Equal(a.Tables[0].Places, places) {
+			t.Errorf("tables: %+v", a.Tables)
+		}
 	})
 }
