@@ -30,6 +30,9 @@ func drawEntry(t *rapid.T) *Entry {
 		Life: rapid.Uint64().Draw(t, "life"), Revision: rapid.Uint64().Draw(t, "revision"),
 		Capacity: Capacity{Ranges: 1, Leases: math.MaxUint32, UsedBytes: 3, AvailableBytes: math.MaxUint64, QueriesPerSecond: 0.5},
 	}
+	for range rapid.IntRange(0, 3).Draw(t, "attributes") {
+		e.Attributes = append(e.Attributes, rapid.StringN(1, -1, -1).Draw(t, "attribute"))
+	}
 	for range rapid.IntRange(0, 3).Draw(t, "tiers") {
 		e.Locality = append(e.Locality, Tier{rapid.String().Draw(t, "key"), rapid.String().Draw(t, "value")})
 	}

@@ -15,8 +15,8 @@ type Capacity struct {
 	Ranges, Leases uint32
 	UsedBytes      uint64
 	AvailableBytes uint64
-	// QueriesPerSecond is recent load, for the allocator.
-	QueriesPerSecond float64
+	// QueriesPerSecond is recent load of the ranges whose leases the node has, WritesPerSecond that of all its replicas, for the allocator.
+	QueriesPerSecond, WritesPerSecond float64
 	// Unknown are fields that a later version wrote; they are passed on.
 	Unknown wire.Unknown
 }
@@ -28,9 +28,11 @@ type Entry struct {
 	// Addr is where other nodes reach it; SQLAddr and HTTPAddr are for clients.
 	Addr, SQLAddr, HTTPAddr string
 	Locality                Locality
-	Build                   string
-	StartedAt               time.Time
-	Capacity                Capacity
+	// Attributes are words that the operator gave the node and its store, such as ssd (ParseAttributes).
+	Attributes []string
+	Build      string
+	StartedAt  time.Time
+	Capacity   Capacity
 	// Protected, if not zero, is at or below the timestamps at which the node's transactions read: what they may see is
 	// not garbage. It is told with some delay, and not while it is only seconds old.
 	Protected clock.Timestamp
@@ -95,6 +97,9 @@ func appendEntry(b []byte, e *Entry) []byte {
 	b = wire.Bool(b, 14, e.Decommissioning)
 	b = wire.Bool(b, 16, e.Slow)
 	b = wire.Bool(b, 18, e.Full)
+	for _, a := range e.Attributes {
+		b = wire.Element(b, 22, []byte(a))
+	}
 	b, at := wire.Begin(b, 20)
 	b = wire.End(appendCapacity(b, &e.Capacity), at)
 	return e.Unknown.Append(b)
@@ -146,6 +151,8 @@ func readEntry(r *wire.Reader, e *Entry) {
 			readCapacity(r, &e.Capacity)
 		case 21:
 			e.Token = r.Fixed64()
+		case 22:
+			*wire.Grow(r, &e.Attributes) = text(r)
 		case 23:
 			e.Position = r.Uint()
 		default:
@@ -176,6 +183,7 @@ func appendCapacity(b []byte, c *Capacity) []byte {
 	b = wire.Uint(wire.Uint(b, 1, uint64(c.Ranges)), 3, uint64(c.Leases))
 	b = wire.Uint(wire.Uint(b, 5, c.UsedBytes), 7, c.AvailableBytes)
 	b = wire.Fixed64(b, 9, math.Float64bits(c.QueriesPerSecond))
+	b = wire.Fixed64(b, 2, math.Float64bits(c.WritesPerSecond))
 	return c.Unknown.Append(b)
 }
 
@@ -190,6 +198,8 @@ func readCapacity(r *wire.Reader, c *Capacity) {
 			c.UsedBytes = r.Uint()
 		case 7:
 			c.AvailableBytes = r.Uint()
+		case 2:
+			c.WritesPerSecond = math.Float64frombits(r.Fixed64())
 		case 9:
 			c.QueriesPerSecond = math.Float64frombits(r.Fixed64())
 		default:

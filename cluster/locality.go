@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -70,4 +71,22 @@ func (l Locality) Diversity(o Locality) float64 {
 		}
 	}
 	return 0
+}
+
+// ParseAttributes reads attributes of a node, as in "ssd:large": words without colons, commas, spaces, equals signs or a sign before them, so that each
+// can be a constraint. The order is kept; a word that is given twice counts once.
+func ParseAttributes(s string) ([]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var out []string
+	for a := range strings.SplitSeq(s, ":") {
+		if a == "" || strings.ContainsAny(a, ",= \t{}[]\"'") || a[0] == '+' || a[0] == '-' || len(a) > maxText {
+			return nil, fmt.Errorf("attributes %q: %q is not a word", s, a)
+		}
+		if !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out, nil
 }

@@ -22,7 +22,7 @@ func (s *Store) nodes(now clock.Timestamp) []placement.Node {
 		if e.Node == 0 {
 			continue
 		}
-		n := placement.Node{Node: e.Node, Store: e.Store, Locality: e.Locality, Draining: e.Draining,
+		n := placement.Node{Node: e.Node, Store: e.Store, Locality: e.Locality, Attributes: e.Attributes, Draining: e.Draining,
 			Decommissioning: e.Decommissioning, Slow: e.Slow, Ranges: int(e.Capacity.Ranges), Leases: int(e.Capacity.Leases)}
 		if r, ok := s.o.Cluster.Record(e.Node); ok {
 			// A record of the node's earlier process is no sign of life of this one, nor does it say that this one drains.

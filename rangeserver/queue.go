@@ -190,6 +190,9 @@ func fingerprintOf(nodes []placement.Node) uint64 {
 			}
 		}
 		b = append(b, n.Locality.String()...)
+		for _, a := range n.Attributes {
+			b = append(append(b, 0), a...)
+		}
 		_, _ = h.Write(b)
 	}
 	return h.Sum64()

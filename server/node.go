@@ -132,7 +132,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	// All that an earlier process of the node has read off its clock is before the bound that this one has waited for (server.SV2).
 	started := n.host.Clock.Now().UTC()
 	n.processAt = clock.Timestamp{Wall: started.UnixNano()}
-	self := cluster.Entry{StartedAt: started, Addr: n.o.AdvertiseAddr, SQLAddr: n.o.AdvertiseSQLAddr, HTTPAddr: n.o.HTTPAddr, Locality: n.o.Locality, Build: n.o.Version,
+	self := cluster.Entry{StartedAt: started, Addr: n.o.AdvertiseAddr, SQLAddr: n.o.AdvertiseSQLAddr, HTTPAddr: n.o.HTTPAddr, Locality: n.o.Locality, Attributes: n.o.Attributes, Build: n.o.Version,
 		Versions: n.version.Said()}
 	if id != nil {
 		self.Node, self.Store = id.node, id.store

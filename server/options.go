@@ -26,6 +26,8 @@ type Options struct {
 	// Join are addresses of nodes of the cluster.
 	Join     []string
 	Locality cluster.Locality
+	// Attributes are words that zone configurations may require or forbid (cluster.ParseAttributes).
+	Attributes []string
 	// Insecure: no TLS and no authentication. Otherwise PeerTLS is shown to nodes (and demands their certificates),
 	// SQLTLS to clients.
 	Insecure        bool

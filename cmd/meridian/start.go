@@ -27,7 +27,7 @@ import (
 type startFlags struct {
 	store, listen, advertise, sql, advertiseSQL, http string
 	join                                              []string
-	locality, certs                                   string
+	locality, attributes, certs                       string
 	insecure                                          bool
 	maxOffset                                         time.Duration
 	cache, memory, statement, total                   string
@@ -62,6 +62,7 @@ begin with 'meridian init'. A node that has been in a cluster goes on where it s
 	fl.StringVar(&f.http, "http", ":8080", "address for metrics, health and the console; empty: none")
 	fl.StringSliceVar(&f.join, "join", nil, "addresses of nodes of the cluster")
 	fl.StringVar(&f.locality, "locality", "", "where the node is, as region=R,zone=Z")
+	fl.StringVar(&f.attributes, "attrs", "", "words that say what the node and its store are, as ssd:large; zone configurations may require or forbid them")
 	fl.StringVar(&f.certs, "certs", defaultCerts, "directory of the certificates")
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS and no passwords: every client that reaches the node may do anything")
 	fl.DurationVar(&f.maxOffset, "max-offset", 500*time.Millisecond, "bound on the difference between any two nodes' clocks")
@@ -79,6 +80,10 @@ begin with 'meridian init'. A node that has been in a cluster goes on where it s
 
 func runStart(ctx context.Context, f *startFlags) error {
 	locality, err := cluster.ParseLocality(f.locality)
+	if err != nil {
+		return err
+	}
+	attributes, err := cluster.ParseAttributes(f.attributes)
 	if err != nil {
 		return err
 	}
@@ -110,7 +115,7 @@ func runStart(ctx context.Context, f *startFlags) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	o := server.Options{
 		Dir: f.store, ListenAddr: f.listen, AdvertiseAddr: f.advertise, SQLAddr: f.sql, AdvertiseSQLAddr: f.advertiseSQL,
-		HTTPAddr: f.http, Join: f.join, Locality: locality, Insecure: f.insecure, MaxOffset: f.maxOffset,
+		HTTPAddr: f.http, Join: f.join, Locality: locality, Attributes: attributes, Insecure: f.insecure, MaxOffset: f.maxOffset,
 		CacheBytes: cache, SQLBytes: memory.sql, StatementBytes: statement, Version: version,
 	}
 	forTests := f.watch()
