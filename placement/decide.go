@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -44,15 +45,11 @@ type Range struct {
 	Boundary keys.Key
 	// Behind are followers that have not caught up; they are not given the lease.
 	Behind map[kv.NodeID]bool
+	// Writes is how many writes the range had in a second, lately.
+	Writes float64
 	// Load tells where requests come from; nil: the lease does not follow them.
 	Load *Load
 }
-
-// slack is how far from the mean a node's number of replicas or leases may be before they are balanced.
-const (
-	slackFraction = 0.05
-	slackMin      = 2
-)
 
 // Decide gives the most urgent step for a range, see the package comment.
 func Decide(z *Zone, r *Range, nodes []Node) Action {
@@ -73,6 +70,11 @@ type decision struct {
 	byID map[kv.NodeID]*Node
 
 	voters, nonVoters []*Node
+	// distances of each two nodes (apart).
+	distances []float64
+	measures  []dimension
+	// single: the range is to have one voter.
+	single bool
 }
 
 func (d *decision) decide() Action {
@@ -86,7 +88,7 @@ func (d *decision) decide() Action {
 	for _, p := range d.r.Desc.Replicas {
 		n := d.byID[p.Node]
 		if n == nil { // not heard of (yet): neither known to be good nor to be bad
-			n = &Node{Node: p.Node, Store: p.Store}
+			n = &Node{Node: p.Node, Store: p.Store, unknown: true}
 			d.byID[p.Node] = n
 		}
 		switch p.Type {
@@ -112,7 +114,7 @@ func (d *decision) decide() Action {
 	if joint || learners > 0 {
 		return d.change("left behind by an earlier change")
 	}
-	for _, step := range []func() (Action, bool){d.repairVoters, d.repairNonVoters, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceLeases} {
+	for _, step := range []func() (Action, bool){d.repair, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceLeases} {
 		if a, ok := step(); ok {
 			return a
 		}
@@ -146,228 +148,193 @@ func (d *decision) wanted() int {
 	return max(Wanted(d.z, present), min(len(d.voters), d.z.Voters()))
 }
 
-func (d *decision) repairVoters() (Action, bool) {
-	want := d.wanted()
-	for _, bad := range []struct {
-		is  func(n *Node) bool
-		why string
-	}{
-		{func(n *Node) bool { return n.Dead }, "is dead"},
-		{func(n *Node) bool { return n.Decommissioning }, "is decommissioned"},
-	} {
-		for i, n := range d.voters {
-			if !bad.is(n) {
-				continue
-			}
-			if n.Node == d.r.Leaseholder {
-				if a, ok := d.giveLease("n%d %s", n.Node, bad.why); ok {
-					return a, true
-				}
-				continue
-			}
-			rest := without(d.voters, i)
-			if len(rest) >= want {
-				d.voters = rest
-				return d.change("n%d %s; enough others", n.Node, bad.why), true
-			}
-			// There is no node to replace it: it stays, and the range has fewer live voters than it should have.
-			if add := d.best(rest, want); add != nil {
-				d.voters = append(rest, add)
-				d.demote(add)
-				return d.change("n%d %s; n%d replaces it", n.Node, bad.why, add.Node), true
-			}
-		}
+// repair gives the range the replicas that it should have, as far as the nodes and the constraints let it. Each step is complete in itself: the range has as
+// many voters as before or more, and each new replica is where it is to stay.
+//
+//	lease    a leaseholder that is to lose its replica gives the lease to a voter that stays
+//	flip     non-voters that are to vote do so at once, for voters that are to go: no data is shipped (a table's new home takes seconds)
+//	voters   the other new voters are shipped, all at once
+//	rest     new non-voters
+func (d *decision) repair() (Action, bool) {
+	want, nonVoters := d.wanted(), 0
+	d.single = want == 1
+	if v := d.z.Voters(); want == v {
+		nonVoters = d.z.NumReplicas - v
 	}
-	if had := len(d.voters); had < want {
-		// placement.P3: voters are added all at once, and to an odd number. Two voters survive no more failures than one, and
-		// both have to agree; likewise four and three.
-		grown := slices.Clone(d.voters)
-		var odd []*Node
-		for add := d.best(grown, want); add != nil && len(grown) < want; add = d.best(grown, want) {
-			if grown = append(grown, add); len(grown)%2 == 1 || len(grown) == d.z.Voters() {
-				odd = slices.Clone(grown)
-			}
-		}
-		if odd != nil {
-			d.voters = odd
-			for _, add := range odd[had:] {
-				d.demote(add)
-			}
-			return d.change("%d voters of %d", had, want), true
-		}
-	}
-	if len(d.voters) > want {
-		if i := d.worst(d.voters); i >= 0 {
-			n := d.voters[i]
-			d.voters = without(d.voters, i)
-			return d.change("%d voters of %d; n%d goes", len(d.voters)+1, want, n.Node), true
-		}
-	}
-	if missing, forbidden := deficit(d.voterConstraints(), d.voters); missing > 0 || forbidden {
-		return d.fixConstraints(want)
-	}
-	return Action{}, false
-}
-
-// fixConstraints replaces the voter whose removal helps most by a node that helps.
-func (d *decision) fixConstraints(want int) (Action, bool) {
-	cs := d.voterConstraints()
-	score := func(ns []*Node) int {
-		missing, _ := deficit(cs, ns)
-		for i := range cs {
-			if cs[i].Replicas == 0 {
-				for _, n := range ns {
-					if !cs[i].satisfied(n) {
-						missing++
-					}
-				}
-			}
-		}
-		return missing
-	}
-	now, best := score(d.voters), score(d.voters)
-	var bestSet []*Node
-	var out, in *Node
-	for i, v := range d.voters {
-		rest := without(d.voters, i)
-		for _, c := range d.candidates(rest) {
-			set := append(slices.Clone(rest), c)
-			if c.Node == v.Node {
-				continue
-			}
-			s := score(set)
-			if s < best || bestSet != nil && s == best && s < now && Diversity(set) > Diversity(bestSet)+1e-9 {
-				best, bestSet, out, in = s, set, v, c
-			}
-		}
-	}
-	if bestSet == nil {
+	now := set{d.voters, d.nonVoters}
+	if d.good(&now, want, nonVoters) {
 		return Action{}, false
 	}
-	if out.Node == d.r.Leaseholder {
-		if a, ok := d.giveLease("n%d is not where the constraints want voters", out.Node); ok {
+	t := d.target(want, nonVoters)
+	holder := d.byID[d.r.Leaseholder]
+	var later *Node // becomes a voter when the lease has been transferred
+	if holder != nil && contains(d.voters, holder) && !contains(t.voters, holder) {
+		if a, ok := d.giveLeaseTo(t.voters, "%s", d.why(holder)); ok {
 			return a, true
 		}
-		return Action{}, false
-	}
-	d.voters = bestSet
-	d.demote(in)
-	return d.change("constraints: n%d replaces n%d", in.Node, out.Node), true
-}
-
-func (d *decision) voterConstraints() []Conjunction {
-	return append(slices.Clone(d.z.VoterConstraints), onlyAll(d.z.Constraints, len(d.nonVoters) == 0)...)
-}
-
-// onlyAll leaves out conjunctions over some replicas, unless there are only voters.
-func onlyAll(cs []Conjunction, votersOnly bool) (out []Conjunction) {
-	for _, c := range cs {
-		if c.Replicas == 0 || votersOnly {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// demote takes a node that became a voter out of the non-voters.
-func (d *decision) demote(n *Node) {
-	d.nonVoters = slices.DeleteFunc(slices.Clone(d.nonVoters), func(o *Node) bool { return o.Node == n.Node })
-}
-
-func (d *decision) repairNonVoters() (Action, bool) {
-	want := 0
-	if v := d.z.Voters(); d.wanted() == v {
-		want = d.z.NumReplicas - v
-	}
-	for i, n := range d.nonVoters {
-		if n.Decommissioning || n.Dead || forbiddenAt(d.z.Constraints, n) {
-			d.nonVoters = without(d.nonVoters, i)
-			return d.change("the non-voter on n%d goes", n.Node), true
-		}
-	}
-	if len(d.nonVoters) > want {
-		// The non-voter that contributes least goes.
-		worst, score := 0, -1.0
-		for i := range d.nonVoters {
-			if s := Diversity(append(slices.Clone(d.voters), without(d.nonVoters, i)...)); s > score {
-				worst, score = i, s
+		// None of those that stay can have it: it stays for now, and in its place the voter that costs most.
+		t = set{slices.Clone(t.voters), slices.Clone(t.nonVoters)}
+		t.nonVoters = slices.DeleteFunc(t.nonVoters, func(n *Node) bool { return n == holder })
+		slices.SortStableFunc(t.voters, func(a, b *Node) int { return cmp.Compare(d.effort(a), d.effort(b)) })
+		if len(t.voters) > 1 {
+			last := len(t.voters) - 1
+			if !slices.ContainsFunc(t.voters[:last], (*Node).usable) {
+				last = 0 // one of them has to be able to take the lease
 			}
+			later, t.voters[last] = t.voters[last], holder
+		} else { // the only voter: for the moment of the transfer there are two
+			t.voters = append(t.voters, holder)
 		}
-		n := d.nonVoters[worst]
-		d.nonVoters = without(d.nonVoters, worst)
-		return d.change("%d non-voters of %d; n%d goes", len(d.nonVoters)+1, want, n.Node), true
 	}
-	if len(d.nonVoters) >= want {
+	var promoted, shipped, leaving []*Node
+	for _, n := range t.voters {
+		switch {
+		case contains(d.voters, n):
+		case contains(d.nonVoters, n):
+			promoted = append(promoted, n)
+		default:
+			shipped = append(shipped, n)
+		}
+	}
+	for _, n := range d.voters {
+		if !contains(t.voters, n) {
+			leaving = append(leaving, n)
+		}
+	}
+	next := set{t.voters, nil}
+	if len(shipped) > 0 && len(promoted) > 0 && len(leaving) > 0 {
+		slices.SortStableFunc(leaving, func(a, b *Node) int { return cmp.Compare(d.badness(b), d.badness(a)) })
+		k := min(len(promoted), len(leaving))
+		promoted, leaving, shipped = promoted[:k], leaving[:k], nil
+		next.voters = slices.DeleteFunc(slices.Clone(d.voters), func(n *Node) bool { return contains(leaving, n) })
+		next.voters = append(next.voters, promoted...)
+	}
+	next.voters = d.ordered(next.voters)
+	for _, n := range d.nonVoters {
+		if !contains(next.voters, n) && (contains(t.nonVoters, n) || contains(t.voters, n) || n == later && !d.forbidden(n, false)) {
+			next.nonVoters = append(next.nonVoters, n)
+		}
+	}
+	for _, n := range leaving {
+		if contains(t.nonVoters, n) {
+			next.nonVoters = append(next.nonVoters, n)
+		}
+	}
+	if !sameNodes(next.voters, d.voters) {
+		return d.changeTo(next, promoted, shipped, leaving, want), true
+	}
+	if !sameNodes(next.nonVoters, d.nonVoters) {
+		gone := slices.DeleteFunc(slices.Clone(d.nonVoters), func(n *Node) bool { return contains(next.nonVoters, n) })
+		had := len(d.nonVoters)
+		d.nonVoters = next.nonVoters
+		if !d.bad(gone) {
+			return d.change("%d non-voters of %d; without %s", had, nonVoters, names(gone)), true
+		}
+		return d.change("no non-voter may be on %s", names(gone)), true
+	}
+	fresh := slices.DeleteFunc(slices.Clone(t.nonVoters), func(n *Node) bool { return contains(d.nonVoters, n) || contains(t.voters, n) })
+	if len(fresh) == 0 {
 		return Action{}, false
 	}
-	both := append(slices.Clone(d.voters), d.nonVoters...)
-	var best *Node
-	var bestScore float64
-	for _, c := range d.candidates(both) {
-		set := append(slices.Clone(both), c)
-		if !allowed(d.z.Constraints, both, c, d.z.NumReplicas) {
-			continue
-		}
-		if s := Diversity(set) - float64(c.Ranges)*1e-9; best == nil || s > bestScore {
-			best, bestScore = c, s
-		}
-	}
-	if best == nil {
-		return Action{}, false
-	}
-	d.nonVoters = append(slices.Clone(d.nonVoters), best)
-	return d.change("a non-voter for n%d", best.Node), true
+	slices.SortFunc(fresh, func(a, b *Node) int { return cmp.Compare(a.Node, b.Node) })
+	d.nonVoters = append(slices.Clone(d.nonVoters), fresh...)
+	return d.change("non-voters for %s", names(fresh)), true
 }
 
-// candidates are the nodes that may get a replica in addition to those of a set.
-func (d *decision) candidates(set []*Node) (out []*Node) {
-	for _, n := range d.all {
-		if n.usable() && !slices.ContainsFunc(set, func(o *Node) bool { return o.Node == n.Node }) {
+// good reports whether nothing is to be repaired.
+func (d *decision) good(s *set, want, nonVoters int) bool {
+	if len(s.voters) != want || len(s.nonVoters) != nonVoters || d.deficit(s) > 0 {
+		return false
+	}
+	for _, n := range s.voters {
+		if d.badness(n) > 0 {
+			return false
+		}
+	}
+	return !d.bad(s.nonVoters)
+}
+
+// bad reports whether one of some non-voters is where none may stay.
+func (d *decision) bad(nonVoters []*Node) bool {
+	return slices.ContainsFunc(nonVoters, func(n *Node) bool { return n.Dead || n.Decommissioning || d.forbidden(n, false) })
+}
+
+// effort is how much it takes to make a node a voter.
+func (d *decision) effort(n *Node) int {
+	switch {
+	case contains(d.voters, n):
+		return 0
+	case contains(d.nonVoters, n):
+		return 1
+	}
+	return 2
+}
+
+// ordered are voters in the order in which the range has them; new ones come last.
+func (d *decision) ordered(voters []*Node) (out []*Node) {
+	for _, n := range d.voters {
+		if contains(voters, n) {
+			out = append(out, n)
+		}
+	}
+	for _, n := range voters {
+		if !contains(out, n) {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
-// best is the node to be added to a set of voters that is to grow to size: the most diverse, then the emptiest.
-func (d *decision) best(set []*Node, size int) (best *Node) {
-	var score float64
-	for _, c := range d.candidates(set) {
-		with := append(slices.Clone(set), c)
-		if !allowed(d.voterConstraints(), set, c, size) {
-			continue
-		}
-		s := Diversity(with)
-		if best == nil || s > score+1e-9 || s > score-1e-9 && c.Ranges < best.Ranges {
-			best, score = c, s
-		}
-	}
-	return best
+func sameNodes(a, b []*Node) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(n *Node) bool { return !contains(b, n) })
 }
 
-// worst is the voter that contributes least: the one without which the set stays most diverse; among equals, the one on
-// the fullest node.
-func (d *decision) worst(set []*Node) (worst int) {
-	worst = -1
-	var score float64
-	for i, n := range set {
-		if n.Node == d.r.Leaseholder {
-			continue
-		}
-		rest := without(set, i)
-		missing, _ := deficit(d.voterConstraints(), rest)
-		s := Diversity(rest) - 20*float64(missing)
-		if !n.Live {
-			s += 10
-		}
-		if worst < 0 || s > score+1e-9 || s > score-1e-9 && n.Ranges > set[worst].Ranges {
-			worst, score = i, s
-		}
+// why says why a node is to lose its voter.
+func (d *decision) why(n *Node) string {
+	switch d.badness(n) {
+	case 3:
+		return fmt.Sprintf("n%d is dead", n.Node)
+	case 2:
+		return fmt.Sprintf("n%d is decommissioned", n.Node)
 	}
-	return worst
+	return fmt.Sprintf("n%d is not where the constraints want voters", n.Node)
 }
 
-func without(ns []*Node, i int) []*Node { return slices.Delete(slices.Clone(ns), i, i+1) }
+// changeTo is a change of voters, with its reason.
+func (d *decision) changeTo(next set, promoted, shipped, leaving []*Node, want int) Action {
+	had, now, was := len(d.voters), len(next.voters), d.voters
+	added := append(promoted, shipped...)
+	worst := 0
+	for _, n := range leaving {
+		worst = max(worst, d.badness(n))
+	}
+	d.voters, d.nonVoters = next.voters, next.nonVoters
+	switch {
+	case worst > 1 && len(added) > 0:
+		return d.change("%s; %s in its place", d.why(worstOf(d, leaving, worst)), names(added))
+	case worst > 1:
+		return d.change("%s; enough others", d.why(worstOf(d, leaving, worst)))
+	case now > had && had == 1 && now == 2 && want == 1:
+		return d.change("the lease is to move from %s to %s", names(was), names(added))
+	case now > had:
+		return d.change("%d voters of %d", had, want)
+	case now < had:
+		return d.change("%d voters of %d; without %s", had, want, names(leaving))
+	}
+	return d.change("constraints: %s instead of %s", names(added), names(leaving))
+}
+
+func worstOf(d *decision, ns []*Node, badness int) *Node {
+	return ns[slices.IndexFunc(ns, func(n *Node) bool { return d.badness(n) == badness })]
+}
+
+func names(ns []*Node) string {
+	out := make([]string, len(ns))
+	for i, n := range ns {
+		out[i] = fmt.Sprintf("n%d", n.Node)
+	}
+	return strings.Join(out, ", ")
+}
 
 // preference is the rank of the first lease preference that a node satisfies; the last rank is "none".
 func (d *decision) preference(n *Node) int {
@@ -399,11 +366,17 @@ func (d *decision) leaseTargets() (out []*Node) {
 }
 
 func (d *decision) giveLease(format string, args ...any) (Action, bool) {
-	ts := d.leaseTargets()
-	if len(ts) == 0 {
-		return Action{}, false
+	return d.giveLeaseTo(d.voters, format, args...)
+}
+
+// giveLeaseTo moves the lease to the best of some of the voters.
+func (d *decision) giveLeaseTo(among []*Node, format string, args ...any) (Action, bool) {
+	for _, n := range d.leaseTargets() {
+		if contains(among, n) {
+			return Action{Kind: TransferLease, Lease: n.Node, Urgent: true, Reason: fmt.Sprintf(format, args...)}, true
+		}
 	}
-	return Action{Kind: TransferLease, Lease: ts[0].Node, Urgent: true, Reason: fmt.Sprintf(format, args...)}, true
+	return Action{}, false
 }
 
 // moveLease is for draining nodes and for preferences.
@@ -448,103 +421,122 @@ func (d *decision) balanceLeases() (Action, bool) {
 	return Action{}, false
 }
 
-func slack(mean float64) float64 { return max(slackMin, mean*slackFraction) }
-
-// rebalance swaps one voter for a better place: more diverse, or as diverse and emptier. The leaseholder is replaced
-// only after it has transferred the lease.
+// rebalance exchanges one voter for a better place: one that leaves a place with less of a majority, is more diverse, or as diverse and emptier. A non-voter
+// that is a better place changes roles with the voter. The leaseholder is replaced only after it has transferred the lease.
 func (d *decision) rebalance() (Action, bool) {
 	if !d.allLive() {
 		return Action{}, false // a range that lacks a voter is not rebalanced
 	}
-	sum, n := 0, 0
-	for _, c := range d.all {
-		if c.usable() {
-			sum += c.Ranges
-			n++
+	now := set{d.voters, d.nonVoters}
+	missing, have := d.deficit(&now), d.merit(&now)
+	var out, in *Node
+	var best set
+	var top swap
+	try := func(v, c *Node, s set, evenly bool) {
+		m := d.merit(&s)
+		g := swap{safer: have.concentration - m.concentration, apart: have.apartVoters - m.apartVoters, other: v.Node != d.r.Leaseholder}
+		switch {
+		case g.safer < 0 || g.safer == 0 && g.apart < -apartSlack:
+			return
+		case g.safer == 0 && g.apart <= apartSlack: // no better place, but maybe an emptier one
+			if g.even = d.evener(v, c); !evenly || g.even <= 0 || m.apartBoth > have.apartBoth+apartSlack {
+				return
+			}
+		default:
+			g.even = d.fill(v) - d.fill(c)
+		}
+		if (in == nil || top.less(g)) && d.deficit(&s) <= missing {
+			top, best, out, in = g, s, v, c
 		}
 	}
-	mean := float64(sum) / float64(max(1, n))
-	now := Diversity(d.voters)
-	var out, in *Node
-	var bestSet []*Node
-	var gain float64
+	takers := d.leaseTargets()
 	for i, v := range d.voters {
-		rest := without(d.voters, i)
-		for _, c := range d.candidates(d.voters) {
-			set := append(slices.Clone(rest), c)
-			if !allowed(d.voterConstraints(), rest, c, len(set)) {
+		if v.Node == d.r.Leaseholder && (len(takers) == 0 || d.preference(takers[0]) > d.preference(v)) {
+			continue
+		}
+		for _, c := range d.all {
+			if !c.usable() || contains(d.voters, c) || d.forbidden(c, true) {
 				continue
 			}
-			g := Diversity(set) - now
-			if g < -1e-9 {
-				continue
-			}
-			g *= 1e6
-			if g < 1 {
-				if float64(v.Ranges) <= mean+slack(mean) || float64(c.Ranges) >= mean {
-					continue
+			s := set{slices.Clone(d.voters), slices.Clone(d.nonVoters)}
+			s.voters[i] = c
+			if j := slices.Index(d.nonVoters, c); j >= 0 {
+				if !d.forbidden(v, false) {
+					s.nonVoters[j] = v
+					try(v, c, s, false)
 				}
-				g = float64(v.Ranges-c.Ranges) * 1e-3
-			} else {
-				g += float64(v.Ranges-c.Ranges) * 1e-3
+				continue
 			}
-			if v.Node == d.r.Leaseholder {
-				g -= 1e-6 // prefer another voter
+			try(v, c, s, true)
+			if have.concentration == 0 || d.forbidden(v, false) {
+				continue
 			}
-			if g > gain {
-				gain, bestSet, out, in = g, set, v, c
-			}
-		}
-	}
-	if bestSet == nil {
-		return Action{}, false
-	}
-	if out.Node == d.r.Leaseholder {
-		ts := d.leaseTargets()
-		if len(ts) == 0 || d.preference(ts[0]) > d.preference(out) {
-			return Action{}, false
-		}
-		return Action{Kind: TransferLease, Lease: ts[0].Node, Reason: fmt.Sprintf("n%d is to be replaced by n%d", out.Node, in.Node)}, true
-	}
-	d.voters = bestSet
-	d.demote(in)
-	a := d.change("n%d is a better place than n%d", in.Node, out.Node)
-	a.Urgent = false
-	return a, true
-}
-
-func (d *decision) allLive() bool {
-	return !slices.ContainsFunc(d.voters, func(n *Node) bool { return !n.Live })
-}
-
-// forbiddenAt reports whether a constraint over all replicas keeps them from a node.
-func forbiddenAt(cs []Conjunction, n *Node) bool {
-	for i := range cs {
-		if cs[i].Replicas == 0 && !cs[i].satisfied(n) {
-			return true
-		}
-	}
-	return false
-}
-
-// rebalanceNonVoters moves a non-voter to where the replicas are more diverse: to a region that has none yet. It does
-// not consider how full nodes are.
-func (d *decision) rebalanceNonVoters() (Action, bool) {
-	both := append(slices.Clone(d.voters), d.nonVoters...)
-	best := Diversity(both) + 1e-9
-	var out, in *Node
-	for i, v := range d.nonVoters {
-		rest := append(slices.Clone(d.voters), without(d.nonVoters, i)...)
-		for _, c := range d.candidates(both) {
-			if s := Diversity(append(slices.Clone(rest), c)); s > best && allowed(d.z.Constraints, rest, c, d.z.NumReplicas) {
-				best, out, in = s, v, c
+			for j := range d.nonVoters { // the voter may be needed where it is, but not as a voter
+				s := set{s.voters, slices.Clone(d.nonVoters)}
+				s.nonVoters[j] = v
+				try(v, c, s, false)
 			}
 		}
 	}
 	if in == nil {
 		return Action{}, false
 	}
-	d.nonVoters = append(slices.DeleteFunc(slices.Clone(d.nonVoters), func(n *Node) bool { return n == out }), in)
+	if out.Node == d.r.Leaseholder {
+		return Action{Kind: TransferLease, Lease: takers[0].Node, Reason: fmt.Sprintf("n%d is to be replaced by n%d", out.Node, in.Node)}, true
+	}
+	d.voters = append(slices.DeleteFunc(best.voters, func(n *Node) bool { return n == in }), in)
+	d.nonVoters = best.nonVoters
+	a := d.change("n%d is a better place than n%d", in.Node, out.Node)
+	a.Urgent = false
+	return a, true
+}
+
+// swap is what the exchange of a voter gains.
+type swap struct {
+	safer       int // in concentration
+	apart, even float64
+	other       bool // it is not the leaseholder's voter
+}
+
+func (a swap) less(b swap) bool {
+	switch {
+	case a.safer != b.safer:
+		return a.safer < b.safer
+	case abs(int((a.apart-b.apart)*1e6)) > 0:
+		return a.apart < b.apart
+	case a.even != b.even:
+		return a.even < b.even
+	}
+	return !a.other && b.other
+}
+
+func (d *decision) allLive() bool {
+	return !slices.ContainsFunc(d.voters, func(n *Node) bool { return !n.Live })
+}
+
+// rebalanceNonVoters moves a non-voter to where the replicas are more diverse: to a region that has none yet. It does
+// not consider how full nodes are.
+func (d *decision) rebalanceNonVoters() (Action, bool) {
+	now := set{d.voters, d.nonVoters}
+	missing, least := d.deficit(&now), d.merit(&now).apartBoth-apartSlack
+	var out, in *Node
+	var best set
+	for i, v := range d.nonVoters {
+		for _, c := range d.all {
+			if !c.usable() || contains(d.voters, c) || contains(d.nonVoters, c) || d.forbidden(c, false) {
+				continue
+			}
+			s := set{d.voters, slices.Clone(d.nonVoters)}
+			s.nonVoters[i] = c
+			if m := d.merit(&s); m.apartBoth < least && d.deficit(&s) <= missing {
+				least, best, out, in = m.apartBoth, s, v, c
+			}
+		}
+	}
+	if in == nil {
+		return Action{}, false
+	}
+	d.nonVoters = append(slices.DeleteFunc(best.nonVoters, func(n *Node) bool { return n == in }), in)
 	a := d.change("n%d is a better place for a non-voter than n%d", in.Node, out.Node)
 	a.Urgent = false
 	return a, true

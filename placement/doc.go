@@ -14,15 +14,14 @@
 //
 //	0  split a range that is too large, or in which another configuration begins
 //	1  finish a joint configuration that was left behind; remove learners that were left behind
-//	2  replace voters on nodes that are dead for good, then voters on decommissioning nodes
-//	3  add voters until there are enough, remove them when there are too many
-//	4  replace voters where a constraint forbids them
-//	5  the same for non-voters
-//	6  move the lease off a draining node, or to where the lease preferences say
-//	7  swap a voter for a node that makes the replicas more diverse
-//	8  even out the number of replicas
-//	9  move the lease to where the range's requests come from (follow.go)
-//	10 even out the number of leases, among ranges whose requests do not prefer a node
+//	2  give the range the replicas that its configuration asks for: voters on nodes that are neither dead for good nor decommissioned nor
+//	   forbidden, as many as there should be, and non-voters, so that all conjunctions are satisfied (target.go)
+//	3  move the lease off a draining node, or to where the lease preferences say
+//	4  swap a voter for a node that leaves less of a majority in one place, or makes the replicas more diverse
+//	5  even out the numbers of replicas, their bytes and their writes (balance.go)
+//	6  the same diversity for non-voters
+//	7  move the lease to where the range's requests come from (follow.go)
+//	8  even out the number of leases and their requests, among ranges whose requests do not prefer a node
 //
 // A range that has no quorum of live voters gets no action: nothing could be committed.
 //
@@ -32,13 +31,23 @@
 // tiers are 1 apart, in the second 1/2, in none 0. The diversity of a set is the mean over its pairs, so the first
 // replicas go to different regions, and to different zones when regions run out.
 //
+// Before diversity comes majority: where it can be avoided, no region, then no zone, has a majority of the voters, so that its loss is survived. For a
+// survival goal of a region (five voters, two of them at home) this is what keeps the goal (CRDB'22 §3.2).
+//
 // # Constraints
 //
 // A Conjunction is a list of constraints that a replica has to satisfy together, and how many replicas have to (zero:
-// all).
+// all). Those of Constraints hold over voters and non-voters together, VoterConstraints over voters: with three voters in region a, five replicas and
+// {+region=a:1,+region=b:1,+region=c:1}, one voter is the replica of a, and the two non-voters go to b and c. Without a number, a conjunction forbids all
+// other nodes; with numbers that say where each replica is, or in a confined zone, so do they together (Zone.Forbids).
 //
-//	placement.P1 (I8): a node is only proposed for a replica if, with it, all conjunctions can still be satisfied by the
-//	    replicas that are yet to be added; so a conjunction over all replicas can't be violated even for a moment.
+//	placement.P1 (I8): a replica is only placed on a node, and a voter only made of it, where Zone.Forbids does not forbid it; so no step, nor
+//	    a moment of one, violates a constraint over all replicas that was not violated before.
+//	placement.P4: if any assignment of replicas to the nodes satisfies all conjunctions, steps lead to one that does. Among those it is one
+//	    that ships few replicas: a non-voter in a table's new home region changes roles with a voter of the old one, in one joint change.
+//
+// A conjunction that can't be satisfied takes no replica away: those that it asks for are placed as far as there are nodes, the others where they
+// may be, and the violation is reported (Check).
 //
 // # How many voters
 //
@@ -49,5 +58,6 @@
 //	    leaves is replaced, or waited for: without it the range would survive no more, and what was acknowledged would be in
 //	    fewer copies. Nor does not knowing take voters away: a node that was never heard of is not live, and that is all.
 //
-//	placement.P3: voters are added to an odd number only. Two voters survive no more than one, and need both to agree.
+//	placement.P3: voters are added to an odd number only. Two voters survive no more than one, and need both to agree. There is one exception:
+//	    the only voter of a range moves by way of two, for the moment in which the lease is transferred.
 package placement

@@ -14,6 +14,9 @@ type Zone struct {
 	NumReplicas, NumVoters int
 	// Constraints are for all replicas, VoterConstraints for voters in addition.
 	Constraints, VoterConstraints []Conjunction
+	// Confined says that every replica satisfies one of Constraints: what they have no number for may not be elsewhere either. It is so for
+	// rows of a super region.
+	Confined bool
 	// LeasePreferences are tried in order; the lease goes to a voter that satisfies the first possible one.
 	LeasePreferences []Conjunction
 	// A range larger than RangeMaxBytes is split; neighbours that are together smaller than RangeMinBytes may be merged.
@@ -95,6 +98,12 @@ type Node struct {
 	// Slow nodes have had writes wait long for their disk lately: a lease is not moved there to make things better.
 	Slow           bool
 	Ranges, Leases int
+	// Bytes that the store holds, Writes per second to all of its replicas, and Requests per second to ranges whose leases it has.
+	Bytes            int64
+	Writes, Requests float64
+
+	unknown bool // a replica is there, and nothing was heard of the node
+	index   int  // in decision.distances
 }
 
 // usable reports whether a node may be given a replica.
@@ -126,34 +135,47 @@ func Diversity(ns []*Node) float64 {
 	return sum / float64(pairs)
 }
 
-// deficit is how many further replicas the conjunctions need, at least; forbidden reports that one over all
-// replicas is violated.
-func deficit(cs []Conjunction, ns []*Node) (missing int, forbidden bool) {
-	for i := range cs {
-		have := 0
-		for _, n := range ns {
-			if cs[i].satisfied(n) {
-				have++
-			}
-		}
-		if cs[i].Replicas == 0 {
-			forbidden = forbidden || have < len(ns)
-		} else {
-			missing += max(0, cs[i].Replicas-have)
-		}
+// Forbids reports whether a constraint forbids a replica on a node, and so whether placing one there would break I8. Conjunctions that are for some of
+// the replicas forbid nothing, unless the zone is confined to them.
+func (z *Zone) Forbids(n *Node, voter bool) bool {
+	if forbids(z.Constraints, n) || voter && forbids(z.VoterConstraints, n) {
+		return true
 	}
-	return missing, forbidden
-}
-
-// allowed is placement.P1 for a node that joins others in a set that is to grow to size. If the others alone can't be
-// completed to satisfy all conjunctions, the node must not make it worse.
-func allowed(cs []Conjunction, others []*Node, n *Node, size int) bool {
-	for i := range cs {
-		if cs[i].Replicas == 0 && !cs[i].satisfied(n) {
+	if len(z.Constraints) == 0 || !z.Confined && !exhaustive(z.Constraints, z.NumReplicas) {
+		return false
+	}
+	for i := range z.Constraints {
+		if z.Constraints[i].satisfied(n) {
 			return false
 		}
 	}
-	before, _ := deficit(cs, others)
-	after, _ := deficit(cs, append(slices.Clone(others), n))
-	return after <= max(0, size-len(others)-1) || after < before || before > max(0, size-len(others))
+	return true
+}
+
+func forbids(cs []Conjunction, n *Node) bool {
+	for i := range cs {
+		if cs[i].Replicas == 0 && !cs[i].satisfied(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// exhaustive reports whether conjunctions say where each of so many replicas is: each names another value of one tier, and their numbers add
+// up. Others might hold for the same replica.
+func exhaustive(cs []Conjunction, replicas int) bool {
+	sum := 0
+	for i := range cs {
+		c := &cs[i]
+		if c.Replicas == 0 || len(c.Constraints) != 1 || c.Constraints[0].Forbidden || c.Constraints[0].Key == "" || c.Constraints[0].Key != cs[0].Constraints[0].Key {
+			return false
+		}
+		for j := range i {
+			if cs[j].Constraints[0].Value == c.Constraints[0].Value {
+				return false
+			}
+		}
+		sum += c.Replicas
+	}
+	return sum >= replicas
 }
