@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"meridian/clock"
@@ -34,6 +35,9 @@ func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.Batch
 		}
 	default:
 		err = refused("unknown request")
+	}
+	if forbidden := (*ForbiddenError)(nil); errors.As(err, &forbidden) {
+		err = refused(strings.TrimPrefix(forbidden.Error(), "rangeserver: "))
 	}
 	var changed *ChangedError
 	if errors.As(err, &changed) {
@@ -236,7 +240,17 @@ func (s *Store) afterFailed(cause error, es ...*entry) error {
 
 // writeDescriptor is the transaction of a change.
 func (s *Store) writeDescriptor(ctx context.Context, db DB, old, new *kv.RangeDescriptor, born []*kv.RangeDescriptor, t *kv.CommitTrigger) error {
+	use, err := s.useFor(old, new)
+	if err != nil {
+		return err
+	}
+	if use != nil {
+		defer use.Release()
+	}
 	return db.RunInternal(ctx, "range descriptor", func(ctx context.Context, tx Tx) error {
+		if use != nil {
+			tx.Within(use)
+		}
 		key := keys.RangeDescriptorKey(old.Start)
 		v, err := tx.Get(ctx, key)
 		if err != nil {
@@ -311,6 +325,20 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 	zone := s.zone(d.Start)
 	if had := countVoters(d); voters < had && (voters < zone.Voters() || !s.o.Settings.Known()) {
 		return &kv.UnavailableError{Reason: fmt.Sprintf("%d voters may not become %d, for %d are asked for", had, voters, zone.Voters())}
+	}
+
+	// Nothing is shipped in vain.
+	then := d.Clone()
+	then.Replicas = then.Replicas[:0]
+	for _, w := range want {
+		then.Replicas = append(then.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Type: w.Type})
+	}
+	use, err := s.useFor(d, then)
+	if err != nil {
+		return err
+	}
+	if use != nil {
+		use.Release()
 	}
 
 	// Learners first.

@@ -139,6 +139,7 @@ func (d direct) RunInternal(ctx context.Context, _ string, f func(context.Contex
 func (d direct) Get(context.Context, keys.Key) ([]byte, error) { return d.r.Desc().Append(nil), nil }
 func (d direct) Put(context.Context, keys.Key, []byte) error   { return nil }
 func (d direct) Delete(context.Context, keys.Key) error        { return nil }
+func (d direct) Within(rangeserver.ZoneUse)                    {}
 func (d direct) Lay(context.Context) (kv.TxnMeta, error)       { return kv.TxnMeta{}, nil }
 func (d direct) CommitWithTrigger(ctx context.Context, t *kv.CommitTrigger) error {
 	seq, err := d.r.EnsureLease(ctx, d.clk.Now())

@@ -87,6 +87,8 @@ type DB interface {
 
 // Tx is one transaction of DB. The first key written is its anchor.
 type Tx interface {
+	// Within bounds the timestamp of the commit by the deadline of a use.
+	Within(use ZoneUse)
 	Get(ctx context.Context, key keys.Key) ([]byte, error)
 	Put(ctx context.Context, key keys.Key, value []byte) error
 	Delete(ctx context.Context, key keys.Key) error

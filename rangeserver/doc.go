@@ -47,7 +47,8 @@
 // them hash its state as of that place (replica.R4); the leaseholder collects the hashes, and stops the nodes of those that differ.
 //
 // Descriptors are changed by ordinary transactions (DB), anchored in the range itself, whose commit carries the change.
-// I8 is placement's; the store never picks a node by itself.
+// The store never picks a node by itself: placement decides by the configurations that the node knows. Whoever asks for it, a change that places a replica is only
+// carried out where the configuration in force lets it.
 //
 // # Invariants
 //
@@ -58,6 +59,12 @@
 //	rangeserver.RS2: A replica's number is never used again on a store: its tombstone is written in the batch that removes it.
 //	rangeserver.RS3 (I9): Before the engine stalls, requests with new data wait at the store's gate, each for a bounded time
 //	    (backlog.go).
+//	rangeserver.RS4 (I8): A transaction that places a replica (a new one, or a voter where there was none), or merges, runs under a use of the
+//	    span's configurations: it checks that they allow it and begins after that, a statement that replaces one of them does not return before
+//	    it has ended, and it commits at or before the use's deadline or not at all. So when a statement of regions has returned, no replica is placed
+//	    by the earlier configuration. Nothing is placed in user's ranges, repairs included, while the node may not use its catalogue; what removes
+//	    replicas, ends a joint configuration, splits, or moves a lease between voters needs no configuration and goes on. The system's ranges keep the catalogue
+//	    itself, so they do not wait for it.
 //
 // # Start
 //

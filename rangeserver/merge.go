@@ -102,7 +102,17 @@ func (s *Store) merge(ctx context.Context, db DB, left, right *kv.RangeDescripto
 	merged.End, merged.Generation = right.End, max(left.Generation, right.Generation)+1
 	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
+	// The configurations may have been replaced since the merge was decided, and are not while its transaction runs (rangeserver.RS4).
+	use, err := s.use(merged.Span())
+	if err != nil {
+		return err
+	}
+	defer use.Release()
+	if _, span := use.Zone(left.Start); !right.Start.Less(span.End) {
+		return refused("ranges of different configurations are not merged")
+	}
 	return db.RunInternal(ctx, "range merge", func(ctx context.Context, tx Tx) error {
+		tx.Within(use)
 		lkey, rkey := keys.RangeDescriptorKey(left.Start), keys.RangeDescriptorKey(right.Start)
 		for _, side := range []struct {
 			key keys.Key

@@ -27,7 +27,7 @@ type mergeState struct {
 func (s *Store) considerMerge(ctx context.Context, e *entry) {
 	d, clk := e.r.Desc(), s.o.Clock.Physical().Monotonic()
 	m := &e.load.merge
-	if s.o.Sender == nil || d.Start.Less(keys.TablePrefix) || d.End.Compare(keys.Max) >= 0 || clk < m.next || len(e.admin) > 0 {
+	if s.o.Sender == nil || d.Start.Less(keys.TablePrefix) || d.End.Compare(keys.Max) >= 0 || clk < m.next || len(e.admin) > 0 || !s.o.Settings.Known() {
 		return
 	}
 	z := s.zone(d.Start)

@@ -52,6 +52,19 @@ type ZoneSource interface {
 	Zone(k keys.Key) (placement.Zone, keys.Span)
 	// Generation changes whenever an answer of Zone may.
 	Generation() uint64
+	// Use begins a use of the configurations of a span as they are now: until it is released, no statement that replaces one of them has returned. It
+	// fails while the configurations are not known, or may be out of date.
+	Use(span keys.Span) (ZoneUse, error)
+}
+
+// ZoneUse is a use of configurations (rangeserver.RS4).
+type ZoneUse interface {
+	Zone(k keys.Key) (placement.Zone, keys.Span)
+	// Deadline is the timestamp at or before which a change commits that was decided by the configurations; zero: none.
+	Deadline() clock.Timestamp
+	// AwaitDeadline returns when the deadline is beyond a timestamp, or will not be soon.
+	AwaitDeadline(ctx context.Context, at clock.Timestamp)
+	Release()
 }
 
 // queues is the state of the store's maintenance.

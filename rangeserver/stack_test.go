@@ -181,6 +181,7 @@ func (x stackTx) Delete(ctx context.Context, k keys.Key) error {
 	b.Delete(k)
 	return x.t.Write(ctx, &b)
 }
+func (x stackTx) Within(use rangeserver.ZoneUse) { x.t.SetDeadlineSource(use) }
 func (x stackTx) Lay(ctx context.Context) (kv.TxnMeta, error) {
 	m, err := x.t.Lay(ctx)
 	if err == nil {

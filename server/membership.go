@@ -241,6 +241,9 @@ func (t internalTx) Delete(ctx context.Context, key keys.Key) error {
 	return t.t.Write(ctx, &b)
 }
 
+// Within implements rangeserver.Tx: a use of configurations is a txn.DeadlineSource.
+func (t internalTx) Within(use rangeserver.ZoneUse) { t.t.SetDeadlineSource(use) }
+
 func (t internalTx) Lay(ctx context.Context) (kv.TxnMeta, error) { return t.t.Lay(ctx) }
 
 func (t internalTx) CommitWithTrigger(ctx context.Context, trigger *kv.CommitTrigger) error {
