@@ -53,7 +53,7 @@ func oldSlots(n int, cols []scalar.ColumnID, l layout) ([]int, error) {
 // repeats reports whether a mutation's input may yield a row of the table more than once.
 func repeats(n opt.Node) bool {
 	switch n := n.(type) {
-	case *opt.IndexScan:
+	case *opt.IndexScan, *opt.LocalitySearch:
 		return false
 	case *opt.FilterNode:
 		return repeats(n.Input)

@@ -214,6 +214,11 @@ func (rd *reader) scan(o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
 
 func (rd *reader) scanMany(spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error) {
 	rd.letGo()
+	return rd.scanParts(spans, o)
+}
+
+// scanParts is scanMany without letting go of the rows that were read before.
+func (rd *reader) scanParts(spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error) {
 	lists, err := rd.askScans(spans, o)
 	if !tooLarge(err) {
 		n := int64(0)

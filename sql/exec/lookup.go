@@ -168,6 +168,8 @@ type lookupJoinOp struct {
 	index *indexCodec
 	dec   *rowDecoder
 	spans []spanSpec
+	// remote are further spans, for rows without a match in spans.
+	remote []spanSpec
 	// points: every span is a point. ordinary: there is a single span, without arrays.
 	points, ordinary bool
 	batch            int
@@ -191,13 +193,17 @@ func (b *builder) lookupJoin(n *opt.LookupJoin) (op, error) {
 	if o.dec, err = newRowDecoder(n.Table, n.Index, n.Ordinals); err != nil {
 		return nil, err
 	}
-	o.points, o.ordinary = true, len(n.Spans) == 1
-	for i := range n.Spans {
-		sp, err := b.span(&n.Spans[i], o.index, n.Single, l)
+	o.points, o.ordinary = true, len(n.Spans)+len(n.Remote) == 1
+	for i, s := range slices.Concat(n.Spans, n.Remote) {
+		sp, err := b.span(&s, o.index, n.Single, l)
 		if err != nil {
 			return nil, err
 		}
-		o.spans = append(o.spans, sp)
+		if i < len(n.Spans) {
+			o.spans = append(o.spans, sp)
+		} else {
+			o.remote = append(o.remote, sp)
+		}
 		o.points, o.ordinary = o.points && sp.point, o.ordinary && !sp.arrays
 	}
 	// The rows found for a batch are held at once.
@@ -361,13 +367,13 @@ func (it *lookupJoinIter) candidate() (keys.Key, []byte) {
 }
 
 // look finds the lookups of an input row.
-func (it *lookupJoinIter) look(row types.Row) error {
+func (it *lookupJoinIter) look(row types.Row, specs []spanSpec) error {
 	o := it.o
 	it.found = append(it.found, int32(len(it.refs)))
 	it.mine = it.mine[:0]
-	for i := range o.spans {
+	for i := range specs {
 		var err error
-		if it.mine, err = it.r.evalSpan(o.index, &o.spans[i], &it.vals, row, it.mine); err != nil {
+		if it.mine, err = it.r.evalSpan(o.index, &specs[i], &it.vals, row, it.mine); err != nil {
 			return err
 		}
 	}
@@ -406,7 +412,7 @@ func (it *lookupJoinIter) fill() error {
 		if _, err := it.store.add(it.r.budget, row); err != nil {
 			return err
 		}
-		if err := it.look(row); err != nil {
+		if err := it.look(row, o.spans); err != nil {
 			return err
 		}
 	}
@@ -418,15 +424,26 @@ func (it *lookupJoinIter) fill() error {
 	if lock.Held {
 		defer it.holds(lock.Held)()
 	}
-	var err error
-	if o.points {
-		ks := make([]keys.Key, len(it.spans))
-		for i := range it.spans {
-			ks[i] = it.spans[i].Start
-		}
-		it.values, err = it.getMany(ks, lock.Strength, lock.Wait)
+	it.letGo()
+	if err := it.ask(it.spans); err != nil || o.remote == nil {
 		return err
 	}
-	it.lists, err = it.scanMany(it.spans, txn.ScanOptions{Lock: lock.Strength, Wait: lock.Wait})
+	return it.fillRemote()
+}
+
+// ask reads spans, after those that were read before.
+func (it *lookupJoinIter) ask(spans []keys.Span) error {
+	lock := it.o.node.Locking
+	if it.o.points {
+		ks := make([]keys.Key, len(spans))
+		for i := range spans {
+			ks[i] = spans[i].Start
+		}
+		vs, err := it.getParts(ks, lock.Strength, lock.Wait)
+		it.values = append(it.values, vs...)
+		return err
+	}
+	lists, err := it.scanParts(spans, txn.ScanOptions{Lock: lock.Strength, Wait: lock.Wait})
+	it.lists = append(it.lists, lists...)
 	return err
 }

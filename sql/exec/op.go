@@ -143,6 +143,8 @@ func (b *builder) build(n opt.Node) (op, error) {
 	switch n := n.(type) {
 	case *opt.IndexScan:
 		return b.indexScan(n)
+	case *opt.LocalitySearch:
+		return b.localitySearch(n)
 	case *opt.VirtualNode:
 		return b.virtual(n)
 	case *opt.ValuesNode:

@@ -60,7 +60,7 @@ func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
 			}
 			o.points = o.points && o.spans[i].point
 		}
-		o.eager = len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && n.Limit == 0 && n.SoftLimit == 0
+		o.eager = len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && (n.Together || n.Limit == 0 && n.SoftLimit == 0)
 	}
 	if o.filter, err = b.exprs(n.Filter, layoutOf(n)); err != nil {
 		return nil, err
@@ -196,6 +196,8 @@ type indexScanIter struct {
 	hinted int64
 	early  types.Row // the columns that the early filter reads
 	taken  int64     // memory of spans made of arrays
+	// keyed are the keys that the scan asks for, if all of its spans are points, and entries those that it has found.
+	keyed, entries int
 }
 
 // spanBytes is the approximate memory of a span and its key.
@@ -209,7 +211,7 @@ func (it *indexScanIter) hint(rows int64) { it.hinted = rows }
 
 func (it *indexScanIter) open() error {
 	it.drop()
-	it.sent = 0
+	it.sent, it.keyed, it.entries = 0, 0, 0
 	o := it.o
 	soft := o.node.SoftLimit
 	if it.hinted > 0 && (soft == 0 || it.hinted < soft) {
@@ -225,6 +227,9 @@ func (it *indexScanIter) open() error {
 		it.size = int(min(o.node.Limit, 1<<20))
 	default:
 		it.size = 0 // pages bounded by bytes only
+	}
+	if o.points && o.node.Together {
+		it.size = 0
 	}
 	if o.node.Limit > 0 && o.filter != nil && it.size == 0 {
 		it.size = firstPage
@@ -253,6 +258,7 @@ func (it *indexScanIter) open() error {
 		}
 	}
 	if o.points {
+		it.keyed = len(it.spans)
 		if len(it.spans) == 1 {
 			it.point = true
 			return nil
@@ -478,6 +484,7 @@ func (it *indexScanIter) next() (types.Row, error) {
 		if err != nil || v == nil {
 			return nil, err
 		}
+		it.entries++
 		ok := true
 		if it.o.early != nil {
 			if err := it.o.early.decode(k, v, it.early); err != nil {

@@ -23,6 +23,8 @@ type constraint struct {
 	single bool
 	// used are the conditions that the spans express.
 	used []scalar.Expr
+	// regions is how many regions there are spans of for each key, if withRegions has added them.
+	regions int
 }
 
 // count is how many spans there will be at execution.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"meridian/kv"
+	"meridian/sql/catalog"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
 )
@@ -152,6 +153,16 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 			add("limit hint", strconv.FormatInt(n.SoftLimit, 10))
 		}
 		add("locking", locking(n.Locking))
+	case *LocalitySearch:
+		name = "union all"
+		if n.Limit > 0 {
+			add("limit", strconv.FormatInt(n.Limit, 10))
+		} else {
+			add("limit", strconv.Itoa(len(n.Local.Spans)))
+		}
+		add("locality", "local first")
+		input(n.Local)
+		input(n.Remote)
 	case *VirtualNode:
 		name = "virtual table " + n.Table.Name
 		if len(n.Keys) > 0 {
@@ -208,6 +219,9 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 			add("lookup", strings.Join(parts, ", "))
 		} else {
 			add("lookup", x.spans(n.Spans))
+		}
+		if n.Remote != nil {
+			add("remote lookup", x.spans(n.Remote))
 		}
 		if n.Single {
 			add("unique", "yes")
@@ -620,6 +634,10 @@ func plainConst(e scalar.Expr) scalar.Expr {
 		case types.KindDecimal:
 			if n, err := k.Value.Decimal().Int64(); err == nil {
 				return &scalar.Const{Value: types.NewInt(n), T: types.Int4}
+			}
+		case types.KindEnum:
+			if label, ok := k.T.Enum.Label(k.Value.Int()); ok && k.T.Enum.Name == catalog.RegionEnumName {
+				return &scalar.Const{Value: types.NewString(label), T: types.Unknown}
 			}
 		case types.KindText, types.KindVarChar:
 			return &scalar.Const{Value: k.Value, T: types.Unknown}

@@ -71,6 +71,8 @@ func (x *explainer) tree(n Node, relationship string) *ExplainNode {
 		}
 		text("Relation Name", n.Table.Name)
 		text("Alias", n.Table.Name)
+	case *LocalitySearch:
+		t.Type = "Append"
 	case *VirtualNode:
 		t.Type = "Seq Scan"
 		text("Relation Name", n.Table.Name)

@@ -296,7 +296,7 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 			plain = append(plain, e)
 		}
 	}
-	c := o.constrain(scan, &base.cols, ix, plain)
+	c := o.withRegions(scan, &base.cols, ix, plain)
 	joined := false
 	for i := range c.spans {
 		reads := false
@@ -335,9 +335,11 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 		}
 	}
 	if single {
-		perKey = min(perKey, c.count())
+		perKey = min(perKey, c.most(t, ix))
 	}
+	unique := single && oneMatch(t, ix, &c)
 	seeks := c.count()
+	near := o.localLookup(kind, t, &c, unique)
 	width := a.info.width
 	if !ix.Primary {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
@@ -349,16 +351,23 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	if covering {
 		a.setColumns(needed)
 		node := &LookupJoin{Kind: kind, Table: t, Index: ix, Spans: c.spans, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(rest),
-			Single: single && len(c.spans) == 1 && c.spans[0].Modes == nil, Locking: scan.Locking, KeepOrder: true}
-		extra := o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
+			Single: unique, Locking: scan.Locking, KeepOrder: true}
+		extra := o.wideArea(scan, ix, c.spans) + o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
 			o.subqueryCost(rest, l.rows*perKey) + locks
+		if near.remote != nil {
+			m := *node
+			m.Spans, m.Remote = near.local, near.remote
+			s.offerLookup(l, extra-near.saved, func(in phys) Node {
+				n := m
+				n.Input = in.node
+				n.Cols = lookupCols(kind, in.node, n.Right)
+				return &n
+			})
+		}
 		s.offerLookup(l, extra, func(in phys) Node {
 			n := *node
 			n.Input = in.node
-			n.Cols = in.node.Columns()
-			if kind == InnerJoin || kind == LeftJoin {
-				n.Cols = append(append(make([]ColumnID, 0, len(n.Cols)+len(n.Right)), n.Cols...), n.Right...)
-			}
+			n.Cols = lookupCols(kind, in.node, n.Right)
 			return &n
 		})
 		return
@@ -397,7 +406,7 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	want = want.intersect(base.cols)
 	a.setColumns(want)
 	first := &LookupJoin{Kind: kind, Table: t, Index: ix, Spans: c.spans, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(early),
-		Single: single && len(c.spans) == 1 && c.spans[0].Modes == nil, KeepOrder: true}
+		Single: unique, KeepOrder: true}
 	a.setColumns(needed.minus(want))
 	second := &LookupJoin{Kind: kind, Table: t, Index: t.Primary(), Spans: []IndexSpan{{Equal: pk}}, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(late),
 		Single: true, Locking: scan.Locking, KeepOrder: true}
@@ -405,18 +414,26 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	if len(early) > 0 {
 		found *= max(o.selectivity(early, base), 0.01)
 	}
-	extra := o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width) + o.lookupCost(a.info, found, 1, a.info.width) +
+	extra := o.wideArea(scan, ix, c.spans) + o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width) + o.lookupCost(a.info, found, 1, a.info.width) +
 		l.rows*costPass + g.rows*2*costPass + o.subqueryCost(rest, found) + locks
-	s.offerLookup(l, extra, func(in phys) Node {
-		n := *first
-		n.Input = in.node
-		n.Cols = append(append([]ColumnID(nil), in.node.Columns()...), n.Right...)
-		n.Est = Estimate{Rows: found, Cost: in.cost + o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width)}
-		m := *second
-		m.Input = &n
-		m.Cols = append(append([]ColumnID(nil), n.Cols...), m.Right...)
-		return &m
-	})
+	over := func(first *LookupJoin) func(phys) Node {
+		return func(in phys) Node {
+			n := *first
+			n.Input = in.node
+			n.Cols = append(append([]ColumnID(nil), in.node.Columns()...), n.Right...)
+			n.Est = Estimate{Rows: found, Cost: in.cost + o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width)}
+			m := *second
+			m.Input = &n
+			m.Cols = append(append([]ColumnID(nil), n.Cols...), m.Right...)
+			return &m
+		}
+	}
+	if near.remote != nil {
+		m := *first
+		m.Spans, m.Remote = near.local, near.remote
+		s.offerLookup(l, extra-near.saved, over(&m))
+	}
+	s.offerLookup(l, extra, over(first))
 }
 
 // offerLookup proposes a lookup join over the cheapest left side, and over one in the order that is asked for.

@@ -18,6 +18,8 @@ type Env struct {
 	Predicate func(*catalog.Table, *catalog.Index) (scalar.Expr, error)
 	// Region prices the network; the zero value knows no distances.
 	Region Region
+	// GatewayRegion is the region of the node that runs the plan; empty: it has none, and nothing is looked for there first.
+	GatewayRegion string
 	// JoinPairs bounds the pairs of sets of relations for which a tree of joins is tried in every possible order; zero:
 	// maxPairs. If there are more, the relations are joined in the order of a greedy tree.
 	JoinPairs int

@@ -94,6 +94,8 @@ type IndexScan struct {
 	// Limit is a hard bound on rows that leave, known at planning; zero: none. SoftLimit is an estimate of the rows that
 	// the consumer will take.
 	Limit, SoftLimit int64
+	// Together says that the spans are of several regions, which are asked at the same time as far as the rows are expected to be few.
+	Together bool
 	// Single says that the spans are unique keys: each yields at most one row (point lookups).
 	Single  bool
 	Locking Locking
@@ -169,6 +171,9 @@ type LookupJoin struct {
 	Right    []ColumnID
 	Ordinals []int // of Right
 	On       []scalar.Expr
+	// Remote, if not nil, are further spans, of other regions than the gateway's. They are looked up only for input rows that have no match in
+	// Spans: of a semi or an anti join, or with Single.
+	Remote []IndexSpan
 	// Single says that at most one row matches each input row.
 	Single    bool
 	Locking   Locking

@@ -453,7 +453,11 @@ func (o *optimizer) depsOf(g *group) *dependencies {
 				continue
 			}
 			var k colSet
-			for _, c := range ix.Columns {
+			key := ix.Columns
+			if r.Table.Worldwide(ix) {
+				key = ix.UserColumns()
+			}
+			for _, c := range key {
 				ord := r.Table.Ordinal(c.Column)
 				if ord < 0 || r.Cols[ord] == 0 {
 					k = colSet{}

@@ -29,14 +29,14 @@ func (s *search) scan(in *group, r *Scan, filter []scalar.Expr) {
 	}
 	if r.ForceIndex != 0 {
 		if ix := t.Index(r.ForceIndex); ix != nil && ix.State == catalog.Public {
-			a.index(ix, o.constrain(r, &in.cols, ix, filter))
+			a.index(ix, o.withRegions(r, &in.cols, ix, filter))
 			if s.win.node != nil || len(s.req.order) > 0 {
 				return
 			}
 		}
 	}
 	// Nothing is cheaper than a row by its unique key.
-	primary := o.constrain(r, &in.cols, t.Primary(), filter)
+	primary := o.withRegions(r, &in.cols, t.Primary(), filter)
 	if primary.single && len(primary.spans) == 1 {
 		a.index(t.Primary(), primary)
 		return
@@ -52,12 +52,12 @@ func (s *search) scan(in *group, r *Scan, filter []scalar.Expr) {
 			if !ok {
 				continue
 			}
-			c := o.constrain(r, &in.cols, ix, filter)
+			c := o.withRegions(r, &in.cols, ix, filter)
 			c.filter = without(c.filter, rest)
 			a.index(ix, c)
 			continue
 		}
-		a.index(ix, o.constrain(r, &in.cols, ix, filter))
+		a.index(ix, o.withRegions(r, &in.cols, ix, filter))
 	}
 }
 
@@ -122,7 +122,7 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		rows *= o.selectivity(c.used, a.in)
 	}
 	if c.single {
-		rows = min(rows, c.count())
+		rows = min(rows, c.most(t, ix))
 	}
 	rows = max(rows, min(s.g.rows, a.in.rows))
 	forced := a.scan.ForceIndex == ix.ID
@@ -135,6 +135,8 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
 	}
 	startup, cost := o.scanCost(a.info, rows, width, spans)
+	wide := o.wideArea(a.scan, ix, c.spans)
+	startup, cost = startup+wide, cost+wide
 	keys := indexColumns(t, ix)
 	order := make([]OrderColumn, 0, len(keys))
 	for _, k := range keys {
@@ -155,7 +157,7 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		cost += rows * costPass // ranges are read backwards a little slower
 	}
 	node := &IndexScan{Base: Base{Cols: a.cols}, Table: t, Index: ix, Ordinals: a.ordinals, Spans: o.planSpans(c.spans), Reverse: reverse,
-		Filter: o.planExprs(c.filter), Single: c.single, Locking: a.scan.Locking, AsOf: a.scan.AsOf}
+		Filter: o.planExprs(c.filter), Single: c.single, Together: c.regions > 1, Locking: a.scan.Locking, AsOf: a.scan.AsOf}
 	if s.req.limit > 0 {
 		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)
 	}
@@ -175,6 +177,10 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		return
 	}
 	if covering {
+		node.Est.Rows = rows
+		if los, first, total := a.localFirst(node, &c, startup, cost); los != nil {
+			s.offer(phys{node: los, startup: first, cost: total + cpu})
+		}
 		s.offer(phys{node: node, startup: startup, cost: cost + cpu, order: order})
 		return
 	}
@@ -234,7 +240,13 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	if lock.Strength != 0 {
 		cost += fetched * costLock
 	}
-	total := cost + o.lookupCost(a.info, fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
+	rest := o.lookupCost(a.info, fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
+	total := cost + rest
+	if los, first, total := a.localFirst(node, &c, startup, cost); los != nil {
+		j := *join
+		j.Input, j.KeepOrder = los, false
+		s.offer(phys{node: &j, startup: first + costRequest, cost: total + rest})
+	}
 	s.offer(phys{node: join, startup: startup + costRequest, cost: total, order: order})
 }
 

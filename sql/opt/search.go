@@ -576,6 +576,15 @@ func (s *search) limit(r *orderedLimit) {
 		p.node = bounded(p.node, top, hard)
 	}
 	cost := p.fraction(want, in.rows) + g.rows*costPass
+	if known && offsetKnown && count+offset > 0 && (len(order) == 0 || o.oneRow(in)) {
+		if n, saved := o.limitedSearch(p.node, count+offset); saved > 0 {
+			out := n
+			if r.Offset != nil || !cutsItself(n) {
+				out = &LimitNode{Base: Base{Cols: n.Columns()}, Input: n, Count: o.planExpr(r.Count), Offset: o.planExpr(r.Offset)}
+			}
+			s.offer(phys{node: out, startup: max(p.startup-saved, 0), cost: max(cost-saved, 0)})
+		}
+	}
 	if known && r.Offset == nil && count > 0 && cutsItself(p.node) {
 		est := p.node.Estimate()
 		est.Rows, est.Cost = g.rows, cost
@@ -693,6 +702,8 @@ func cutsItself(n Node) bool {
 	case *IndexJoin:
 		return len(n.Filter) == 0 && n.Locking.Strength == 0 && cutsItself(n.Input)
 	case *IndexScan:
+		return n.Limit > 0
+	case *LocalitySearch:
 		return n.Limit > 0
 	}
 	return false

@@ -57,7 +57,7 @@ func (o *optimizer) tableDistinct(t *catalog.Table, id catalog.ColumnID) float64
 	}
 	for i := range t.Indexes {
 		ix := &t.Indexes[i]
-		if (ix.Unique || ix.Primary) && len(ix.Columns) == 1 && ix.Columns[0].Column == id {
+		if key := ix.UserColumns(); (ix.Unique || ix.Primary) && len(key) == 1 && key[0].Column == id {
 			return info.rows
 		}
 	}
@@ -122,8 +122,11 @@ func (o *optimizer) pinned(in *group, filter []scalar.Expr) (float64, bool) {
 		if !(ix.Unique || ix.Primary) || ix.State != catalog.Public || ix.Predicate != "" {
 			continue
 		}
-		n := 1.0
-		for _, k := range ix.Columns {
+		n, key := 1.0, ix.Columns
+		if s.Table.Worldwide(ix) {
+			key = ix.UserColumns()
+		}
+		for _, k := range key {
 			ord := s.Table.Ordinal(k.Column)
 			if ord < 0 || s.Cols[ord] == 0 {
 				n = 0

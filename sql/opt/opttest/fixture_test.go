@@ -37,6 +37,7 @@ type db struct {
 	joins    int
 	params   []types.Datum
 	read     int // keys that statements looked at
+	gateway  string
 }
 
 func newDB(t testing.TB) *db {
@@ -116,7 +117,7 @@ func (d *db) bind(sql string, params ...*types.T) (bind.Statement, error) {
 }
 
 func (d *db) env() opt.Env {
-	return opt.Env{Registry: d.registry, Naive: d.naive, Perturb: d.perturb, JoinPairs: d.joins,
+	return opt.Env{Registry: d.registry, Naive: d.naive, Perturb: d.perturb, JoinPairs: d.joins, GatewayRegion: d.gateway,
 		Statistics: func(id catalog.ID) *catalog.Statistics { return d.stats[id] }}
 }
 
@@ -238,6 +239,9 @@ func (d *db) createIndex(c *bind.CreateIndex) error {
 func (d *db) index(t *catalog.Table, def bind.IndexDef) catalog.Index {
 	ix := catalog.Index{ID: t.NextIndex, Name: def.Name, Unique: def.Unique, Primary: def.Primary, Predicate: def.Predicate}
 	t.NextIndex++
+	if t.ByRow() {
+		ix.Columns, ix.Implicit = append(ix.Columns, catalog.IndexColumn{Column: t.RegionColumn}), 1
+	}
 	for _, c := range def.Columns {
 		ix.Columns = append(ix.Columns, catalog.IndexColumn{Column: t.ColumnByName(c.Name).ID, Desc: c.Desc})
 	}
@@ -373,4 +377,31 @@ func rowText(r types.Row, ts []*types.T) string {
 		parts[i] = string(types.AppendText(nil, d, ts[i], nil))
 	}
 	return strings.Join(parts, "|")
+}
+
+// regions is the enum of a database's regions.
+var regions = types.EnumOf(&types.Enum{ID: 90, Array: 91, Schema: "public", Name: catalog.RegionEnumName, Values: []types.EnumValue{
+	{Label: "ap", Place: types.EnumGap}, {Label: "eu", Place: 2 * types.EnumGap}, {Label: "us", Place: 3 * types.EnumGap}}})
+
+// byRow makes an empty table REGIONAL BY ROW; new rows are homed in us if they do not say otherwise.
+func (d *db) byRow(name string) {
+	t := *d.tables[name]
+	t.RegionColumn = catalog.ColumnID(len(t.Columns) + 1)
+	t.Columns = append(slices.Clone(t.Columns), catalog.Column{ID: t.RegionColumn, Name: catalog.RegionColumn, Type: regions, NotNull: true, Default: "'us'", Hidden: true})
+	t.Indexes = slices.Clone(t.Indexes)
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		if x.Columns[0].Column != t.RegionColumn {
+			x.Columns, x.Implicit = append([]catalog.IndexColumn{{Column: t.RegionColumn}}, x.Columns...), 1
+		}
+	}
+	d.tables[name] = &t
+}
+
+// home sets the region of the rows that follow.
+func (d *db) home(name, region string) {
+	t := *d.tables[name]
+	t.Columns = slices.Clone(t.Columns)
+	t.Column(t.RegionColumn).Default = "'" + region + "'"
+	d.tables[name] = &t
 }

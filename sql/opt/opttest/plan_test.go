@@ -17,6 +17,8 @@ import (
 //
 //	exec               statements without result, separated by semicolons
 //	stats table=t      "rows 100000" and then "column distinct" on each line
+//	byrow table=t      makes an empty table REGIONAL BY ROW, over the regions ap, eu and us
+//	gateway region=us  the region of the gateway
 //	plan [costs]       the plan of a query
 //	query              its rows, after checking that a naive plan has the same
 func TestPlans(t *testing.T) {
@@ -53,6 +55,17 @@ func TestPlans(t *testing.T) {
 					}
 				}
 				d.setStats(table, rows, distinct)
+				return ""
+			case "byrow":
+				var table string
+				td.ScanArgs(t, "table", &table)
+				d.byRow(table)
+				return ""
+			case "gateway":
+				d.gateway = ""
+				if td.HasArg("region") {
+					td.ScanArgs(t, "region", &d.gateway)
+				}
 				return ""
 			case "plan":
 				p, err := d.plan(td.Input)

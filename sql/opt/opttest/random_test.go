@@ -44,6 +44,8 @@ func TestRandomQueries(t *testing.T) {
 // randomDB has three small tables with a few indexes, and sometimes statistics that lie.
 func randomDB(t testing.TB, rng *rand.Rand) *db {
 	d := newDB(t)
+	regions := []string{"ap", "eu", "us"}
+	d.gateway = append(regions, "")[rng.Intn(4)]
 	d.must("CREATE TABLE t (a INT8 PRIMARY KEY, b INT8, c INT8 NOT NULL, s TEXT)")
 	d.must("CREATE TABLE u (a INT8, b INT8, c INT8, s TEXT, PRIMARY KEY (a, b))")
 	d.must("CREATE TABLE v (a INT8, b INT8 NOT NULL, c INT8, s TEXT)")
@@ -56,6 +58,18 @@ func randomDB(t testing.TB, rng *rand.Rand) *db {
 	}
 	if rng.Intn(2) == 0 {
 		d.must("CREATE UNIQUE INDEX uq ON v (c, a)")
+	}
+	// Some are REGIONAL BY ROW. Their rows are homed anywhere.
+	homed := map[string]bool{}
+	for _, name := range []string{"t", "u", "v"} {
+		if homed[name] = rng.Intn(2) == 0; homed[name] {
+			d.byRow(name)
+		}
+	}
+	move := func(name string) {
+		if homed[name] {
+			d.home(name, regions[rng.Intn(3)])
+		}
 	}
 	val := func(n int, null bool) string {
 		if null && rng.Intn(6) == 0 {
@@ -70,17 +84,20 @@ func randomDB(t testing.TB, rng *rand.Rand) *db {
 		return "'" + []string{"a", "ab", "b", "ba", "", "abc"}[rng.Intn(6)] + "'"
 	}
 	for i := range 4 + rng.Intn(12) {
+		move("t")
 		d.must(fmt.Sprintf("INSERT INTO t VALUES (%d, %s, %s, %s)", i, val(6, true), val(5, false), str()))
 	}
 	for a := range 5 {
 		for b := range 4 {
 			if rng.Intn(3) > 0 {
+				move("u")
 				d.must(fmt.Sprintf("INSERT INTO u VALUES (%d, %d, %s, %s)", a, b, val(6, true), str()))
 			}
 		}
 	}
 	for range rng.Intn(14) {
 		// A unique index may refuse a row.
+		move("v")
 		d.run(fmt.Sprintf("INSERT INTO v VALUES (%s, %s, %s, %s)", val(6, true), val(5, false), val(8, true), str()))
 	}
 	for _, name := range []string{"t", "u", "v"} {
