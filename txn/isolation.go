@@ -79,6 +79,25 @@ func (t *Txn) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
 	return vs, nil
 }
 
+// CheckAbsent reads keys for a constraint that wants them to have no value, the running statement's own writes among them: the transaction commits
+// only if those without one still have none then, apart from its own writes. It takes no locks, because the keys may be far away and two
+// transactions that look for each other's would wait for each other.
+func (t *Txn) CheckAbsent(ctx context.Context, ks []keys.Key) ([][]byte, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	vs, err := t.getMany(ctx, ks, kv.NoLock, kv.Block, true)
+	if err != nil || !t.Weak() {
+		return vs, err
+	}
+	for i, k := range ks {
+		if _, own := t.core.BufferedNewest(k); vs[i] == nil && !own && t.protocol(k) == kv.Leader {
+			t.leader.NoteCheck(keys.Span{Start: k}, false)
+		}
+	}
+	return vs, nil
+}
+
 // CheckScan is Scan for a constraint: the transaction commits only if the span has exactly the rows found, apart from its own writes.
 func (t *Txn) CheckScan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
 	if !t.Weak() {

@@ -33,6 +33,7 @@ type insertOp struct {
 	set       []setExpr
 	where     []scalar.Evaluator
 	setNull   []int // NOT NULL columns that the update assigns
+	unchecked map[*indexWriter]bool
 	updChecks []checkSpec
 	changed   []*indexWriter
 }
@@ -69,6 +70,7 @@ func (b *builder) insert(n *opt.InsertNode, at place) (op, error) {
 			o.source[i] = -1
 		}
 	}
+	o.unchecked = unchecked(o.w, n.Input, s.Source)
 	l := layout{}.add(0, s.New).add(o.width, n.Input.Columns())
 	if o.checks, err = b.checks(s.Checks, l); err != nil {
 		return nil, err
@@ -77,7 +79,7 @@ func (b *builder) insert(n *opt.InsertNode, at place) (op, error) {
 		return nil, err
 	}
 	if s.Upsert {
-		o.blind = len(o.w.indexes) == 1 && len(o.w.in) == 0
+		o.blind = len(o.w.indexes) == 1 && len(o.w.in) == 0 && o.w.primary.world == nil
 	}
 	if s.Conflict != nil {
 		return o, b.onConflict(o, s, n)
@@ -147,7 +149,7 @@ func (w *tableWriter) affected(assigned map[int]bool) (notNull []int, changed []
 }
 
 func (o *insertOp) iter(r *run) iter {
-	return &insertIter{reader: reader{r: r}, o: o, in: r.make(o.input), m: mutation{reader: reader{r: r}},
+	return &insertIter{reader: reader{r: r}, o: o, in: r.make(o.input), m: mutation{reader: reader{r: r}, unchecked: o.unchecked},
 		comb: make(types.Row, o.width+len(o.node.(*opt.InsertNode).Input.Columns()))}
 }
 
@@ -384,7 +386,8 @@ func (it *insertIter) resolveConflicts() error {
 	}
 	// One lookup for each row and arbiter; a NULL conflicts with nothing.
 	na := len(o.arbiters)
-	arbiterKeys := make([]keys.Key, len(rows)*na)
+	arbiterKeys := make([]keys.Key, len(rows)*na) // by which the statement's rows are compared
+	hits := make([]keys.Key, len(rows)*na)        // the entry in the way
 	var ks []keys.Key
 	var at []int
 	for i, comb := range rows {
@@ -396,9 +399,22 @@ func (it *insertIter) resolveConflicts() error {
 			if err != nil {
 				return err
 			}
-			arbiterKeys[i*na+j] = k
+			if arbiterKeys[i*na+j], err = it.r.arbiterKey(iw, comb[:o.width], k); err != nil {
+				return err
+			}
 			ks = append(ks, k)
 			at = append(at, i*na+j)
+			if iw.world == nil || o.unchecked[iw] {
+				continue
+			}
+			others, err := it.r.elsewhere(iw, comb[:o.width])
+			if err != nil {
+				return err
+			}
+			for _, k := range others {
+				ks = append(ks, k)
+				at = append(at, i*na+j)
+			}
 		}
 	}
 	vs, err := it.getMany(ks, lock, kv.Block)
@@ -407,7 +423,9 @@ func (it *insertIter) resolveConflicts() error {
 	}
 	values := make([][]byte, len(rows)*na)
 	for i, v := range vs {
-		values[at[i]] = v
+		if v != nil {
+			values[at[i]], hits[at[i]] = v, ks[i]
+		}
 	}
 	found := make([]*candidate, len(rows))
 	var fetch []keys.Key
@@ -422,7 +440,7 @@ func (it *insertIter) resolveConflicts() error {
 			if !o.doUpdate {
 				break
 			}
-			k := arbiterKeys[i*na+j]
+			k := hits[i*na+j]
 			if iw == o.w.primary {
 				c.primary = k
 				c.existing = make(types.Row, o.width)
@@ -528,6 +546,9 @@ func (it *insertIter) conflictUpdate(c *candidate, proposed types.Row) error {
 		if iw.codec.conflicts(after[:o.width]) {
 			k, err := iw.codec.appendKey(nil, after[:o.width])
 			if err != nil {
+				return err
+			}
+			if k, err = it.r.arbiterKey(iw, after[:o.width], k); err != nil {
 				return err
 			}
 			if err := it.mark(k, nil); err != nil {

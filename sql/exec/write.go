@@ -49,6 +49,8 @@ type indexWriter struct {
 	pred   scalar.Evaluator // partial index; over the table's row
 	conv   *conversion      // for an index of the converted rows; nil: of the rows as they are
 	number int
+	// world is for an index whose keys are unique over all regions; nil: its entries alone decide.
+	world *worldwide
 }
 
 func (w *indexWriter) adds() bool {
@@ -137,6 +139,9 @@ func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
 				return nil, err
 			}
 		}
+		if err := b.worldwide(t, iw); err != nil {
+			return nil, err
+		}
 		w.indexes = append(w.indexes, iw)
 	}
 	w.primary = w.indexes[0]
@@ -188,6 +193,11 @@ type mutation struct {
 	// now.
 	moves []move
 	taken map[string]bool
+	// looks are the keys of worldwide indexes that rows of the batch take, except those of unchecked indexes. mine tells which of such keys the batch
+	// has taken (true) or given up.
+	looks     []look
+	mine      map[string]bool
+	unchecked map[*indexWriter]bool
 }
 
 // move is a key that a row gave up, or took.
@@ -210,6 +220,7 @@ func (m *mutation) reset() {
 	clear(m.checks)
 	m.checks = m.checks[:0]
 	m.seen = nil
+	m.forgetLooks()
 	m.stay()
 }
 
@@ -348,6 +359,9 @@ func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 		if err := m.deferrable(w, iw, row); err != nil {
 			return err
 		}
+		if err := m.takes(w, iw, row, nil, k); err != nil {
+			return err
+		}
 		if iw.codec.conflicts(row) && !(blind && iw == w.primary) {
 			m.batch.PutNew(k, v)
 		} else if blind && iw == w.primary {
@@ -382,6 +396,7 @@ func (m *mutation) remove(w *tableWriter, row types.Row) error {
 		if err != nil {
 			return err
 		}
+		m.releases(iw, row, k)
 		m.batch.Delete(k)
 	}
 	return nil
@@ -440,6 +455,7 @@ func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after 
 						return err
 					}
 				}
+				m.releases(iw, before, oldKey)
 				m.batch.Delete(oldKey)
 			}
 			if is {
@@ -448,6 +464,13 @@ func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after 
 					return err
 				}
 				fresh := iw.codec.conflicts(after)
+				replaced := before
+				if !was {
+					replaced = nil
+				}
+				if err := m.takes(w, iw, after, replaced, newKey); err != nil {
+					return err
+				}
 				m.late = append(m.late, lateWrite{newKey, v, fresh})
 				if fresh {
 					if err := m.moved(w, iw, newKey, true); err != nil {
@@ -471,6 +494,9 @@ func (m *mutation) full() bool {
 func (m *mutation) flush(commit bool) error {
 	r := m.r
 	if err := m.checkParents(); err != nil {
+		return err
+	}
+	if err := m.checkWorldwide(); err != nil {
 		return err
 	}
 	for _, l := range m.late {
@@ -576,7 +602,8 @@ func uniqueViolation(t *catalog.Table, iw *indexWriter, key keys.Key, value []by
 	ords := keyOrdinals(t, iw.index)
 	row := make(types.Row, len(ords))
 	if err := iw.keyed.decode(key, value, row); err == nil {
-		e.RowOf, e.Values = uint32(t.ID), "Key "+keyText(t, ords, row)+" already exists."
+		n := iw.index.Implicit
+		e.RowOf, e.Values = uint32(t.ID), "Key "+keyText(t, ords[n:], row[n:])+" already exists."
 	}
 	return e
 }

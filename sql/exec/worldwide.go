@@ -1,0 +1,251 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// Uniqueness over all regions (CRDB'22 §4.1). An index of a table that is REGIONAL BY ROW has the region in front, so a condition on its entry
+// (exec.X1) covers one region. A statement that takes a key therefore looks for it in all other regions:
+//
+//	exec.X7: A row takes a key of a worldwide index only if no other region has an entry with it, before the statement or from its earlier rows. The
+//	    lookups of a batch of writes, for all of its rows and constraints, are one request to all regions, before the writes are sent. They are checks
+//	    (coordinator.CO7), so they hold at the commit timestamp: of two transactions that take one key in two regions, one does not commit.
+//
+// Keys that no other row can have are not looked for: random ones, and those that determine the region.
+
+// worldwide says how to look for an index's keys in other regions.
+type worldwide struct {
+	region int           // the region column's ordinal
+	values []types.Datum // all regions
+}
+
+// look is a key that a row takes, and its names in other regions, where it must not be.
+type look struct {
+	w    *tableWriter
+	iw   *indexWriter
+	keys []keys.Key
+}
+
+// worldwide makes the worldwide part of an index's writer.
+func (b *builder) worldwide(t *catalog.Table, iw *indexWriter) error {
+	if !t.Worldwide(iw.index) || !iw.adds() {
+		return nil
+	}
+	region := t.Ordinal(t.RegionColumn)
+	if t.Columns[region].Generated != "" && b.opts.Follows != nil {
+		generated, _, err := b.opts.Follows(b.ctx, t)
+		if err != nil {
+			return err
+		}
+		for _, g := range generated {
+			if g.Ordinal == region && determines(t, iw.index, g.Expr) {
+				return nil
+			}
+		}
+	}
+	w := &worldwide{region: region}
+	for _, v := range t.Regions() {
+		w.values = append(w.values, types.NewInt(v.Place))
+	}
+	iw.world = w
+	return nil
+}
+
+// determines reports whether an expression over the table's ordinals plus one reads only columns of an index's key.
+func determines(t *catalog.Table, x *catalog.Index, e scalar.Expr) bool {
+	within := true
+	scalar.Columns(e, func(id scalar.ColumnID) {
+		in := false
+		for _, c := range x.UserColumns() {
+			in = in || t.Ordinal(c.Column) == int(id)-1
+		}
+		within = within && in
+	})
+	return within
+}
+
+// elsewhere are the keys that a row's entry would have in all other regions.
+func (r *run) elsewhere(iw *indexWriter, row types.Row) ([]keys.Key, error) {
+	home := row[iw.world.region]
+	other := append(types.Row(nil), row...)
+	out := make([]keys.Key, 0, len(iw.world.values))
+	for _, v := range iw.world.values {
+		if !home.IsNull() && v.Int() == home.Int() {
+			continue
+		}
+		other[iw.world.region] = v
+		k, err := r.indexKey(iw, other)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+// arbiterKey is the key by which ON CONFLICT compares the rows of a statement with each other: for a worldwide index it is the same in all regions.
+func (r *run) arbiterKey(iw *indexWriter, row types.Row, k keys.Key) (keys.Key, error) {
+	if iw.world == nil {
+		return k, nil
+	}
+	same := append(types.Row(nil), row...)
+	same[iw.world.region] = iw.world.values[0]
+	return iw.codec.appendKey(nil, same)
+}
+
+// takes notes that a row takes a key. before is the row that it replaces, nil if there is none.
+func (m *mutation) takes(w *tableWriter, iw *indexWriter, row, before types.Row, k keys.Key) error {
+	if iw.world == nil || m.unchecked[iw] || !iw.codec.conflicts(row) {
+		return nil
+	}
+	if before != nil && iw.codec.conflicts(before) {
+		// A row that moves to another region keeps its key, which is no other row's.
+		moved := append(types.Row(nil), before...)
+		moved[iw.world.region] = row[iw.world.region]
+		same, err := m.r.indexKey(iw, moved)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(same, k) {
+			m.holds(k, true)
+			return nil
+		}
+	}
+	ks, err := m.r.elsewhere(iw, row)
+	if err != nil {
+		return err
+	}
+	ask := ks[:0]
+	for _, o := range ks {
+		switch taken, known := m.mine[string(o)]; {
+		case taken:
+			return uniqueViolation(w.table, iw, o, nil)
+		case !known:
+			ask = append(ask, o)
+		}
+	}
+	m.holds(k, true)
+	m.looks = append(m.looks, look{w, iw, ask})
+	return nil
+}
+
+// releases notes that a row gives up a key.
+func (m *mutation) releases(iw *indexWriter, row types.Row, k keys.Key) {
+	if iw.world != nil && iw.codec.conflicts(row) {
+		m.holds(k, false)
+	}
+}
+
+// holds notes whether the batch has taken a key or given it up.
+func (m *mutation) holds(k keys.Key, taken bool) {
+	if m.mine == nil {
+		m.mine = make(map[string]bool)
+	}
+	m.mine[string(k)] = taken
+}
+
+// checkWorldwide looks for the keys that the batch takes in other regions (exec.X7).
+func (m *mutation) checkWorldwide() error {
+	var ks []keys.Key
+	for i := range m.looks {
+		ks = append(ks, m.looks[i].keys...)
+	}
+	defer m.forgetLooks()
+	if len(ks) == 0 {
+		return nil
+	}
+	vs, err := m.r.checkAbsent(ks)
+	if err != nil {
+		return err
+	}
+	for i := range m.looks {
+		l := &m.looks[i]
+		for j, k := range l.keys {
+			if vs[j] != nil {
+				return uniqueViolation(l.w.table, l.iw, k, vs[j])
+			}
+		}
+		vs = vs[len(l.keys):]
+	}
+	return nil
+}
+
+func (m *mutation) forgetLooks() {
+	clear(m.looks)
+	m.looks = m.looks[:0]
+	clear(m.mine)
+}
+
+// absenceChecker is implemented by a KV whose lookups for a constraint hold at the commit.
+type absenceChecker interface {
+	CheckAbsent(ctx context.Context, ks []keys.Key) ([][]byte, error)
+}
+
+// checkAbsent reads keys of which a constraint wants that they have no value.
+func (r *run) checkAbsent(ks []keys.Key) ([][]byte, error) {
+	if c, ok := r.kv.(absenceChecker); ok {
+		return c.CheckAbsent(r.ctx, ks)
+	}
+	return r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block)
+}
+
+// unchecked are the worldwide indexes whose keys have a column that the input of INSERT computes so that no other row can have its value.
+func unchecked(w *tableWriter, input opt.Node, source []scalar.ColumnID) map[*indexWriter]bool {
+	var out map[*indexWriter]bool
+	for _, iw := range w.indexes {
+		if iw.world == nil {
+			continue
+		}
+		for _, c := range iw.index.UserColumns() {
+			ord := w.table.Ordinal(c.Column)
+			if ord < len(source) && source[ord] != 0 && isUnique(input, source[ord]) {
+				if out == nil {
+					out = make(map[*indexWriter]bool)
+				}
+				out[iw] = true
+			}
+		}
+	}
+	return out
+}
+
+// isUnique reports whether a node computes a column, for each row, by a function whose result no other call has, in whichever region.
+func isUnique(n opt.Node, id scalar.ColumnID) bool {
+	call := func(e scalar.Expr) bool {
+		c, ok := e.(*scalar.Call)
+		return ok && (c.Func.Name == "gen_random_uuid" || c.Func.Name == "unique_rowid")
+	}
+	switch n := n.(type) {
+	case *opt.ProjectNode:
+		for i, c := range n.Cols {
+			if c != id {
+				continue
+			}
+			if x, ok := n.Exprs[i].(*scalar.Column); ok {
+				return isUnique(n.Input, x.ID)
+			}
+			return call(n.Exprs[i])
+		}
+	case *opt.ValuesNode:
+		for i, c := range n.Cols {
+			if c != id {
+				continue
+			}
+			for _, row := range n.Rows {
+				if !call(row[i]) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return false
+}
