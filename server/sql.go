@@ -85,7 +85,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	sessions := session.NewServer(session.Services{
 		Host: n.host, Clock: n.clock, DB: n.db, NodeID: n.NodeID, Catalog: leases, Schema: schema, Virtual: provider, Seqs: seqs, Jobs: jobs,
 		Ranges: ranges{n}, Registry: registry, Memory: budget, MemoryPerStatement: n.o.StatementBytes, Gate: n.gate, Peers: peers{n}, Notify: notes,
-		TLS: n.o.SQLTLS != nil,
+		TLS: n.o.SQLTLS != nil, Region: n.o.Locality.Region(),
 	})
 	facts.sessions = sessions
 	wire := pgwire.NewServer(pgwire.Options{Host: n.host, Sessions: sessions, TLS: n.o.SQLTLS, Insecure: n.o.Insecure,

@@ -15,6 +15,9 @@ func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, 
 	for i := range c.Columns {
 		AppendColumn(t, &c.Columns[i])
 	}
+	if c.RegionColumn != "" {
+		t.RegionColumn = t.ColumnByName(c.RegionColumn).ID
+	}
 	for i := range c.Constraints {
 		if k := &c.Constraints[i]; k.Kind == PrimaryKey && !k.Deferrable {
 			AppendIndex(t, k.Index(), oid()).Constraint = true
@@ -82,6 +85,9 @@ func AppendIndex(t *catalog.Table, d *IndexDef, oid catalog.ID) *catalog.Index {
 		if c := t.ColumnByName(s); c != nil {
 			ix.Stored = append(ix.Stored, c.ID)
 		}
+	}
+	if t.ByRow() {
+		ix.LeadWithRegion(t.RegionColumn)
 	}
 	t.Indexes = append(t.Indexes, ix)
 	return &t.Indexes[len(t.Indexes)-1]

@@ -100,6 +100,9 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 				cols = append(cols, ref.Column(ic.Column).Name)
 			}
 			keys = append(keys, cols)
+			if cols = cols[ix.Implicit:]; ref.Worldwide(ix) {
+				keys = append(keys, cols)
+			}
 			if ix.Primary {
 				primary = cols
 			}

@@ -96,14 +96,25 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 			ct.Protocol = b.commitProtocol(strings.ToLower(constText(p.Value)))
 			continue
 		}
+		if strings.EqualFold(p.Key, catalog.SkipUniqueChecks) {
+			b.skipUniqueChecks(ct, constText(p.Value))
+			continue
+		}
 		ct.Notices = append(ct.Notices, b.parameters(tableParameters, tree.StorageParams{p}, ct.Options)...)
+	}
+	byRow := func() {
+		if ct.Locality.Kind == catalog.RegionalByRow {
+			d.byRow(ct, n.Locality)
+		}
 	}
 	if ct.AsQuery = n.As(); ct.AsQuery {
 		b.createTableAs(n, d, ct)
+		byRow()
 	} else {
 		for _, def := range n.Defs {
 			d.define(def)
 		}
+		byRow()
 		if len(d.columns) > maxColumns {
 			b.fail(sqlstate.TooManyColumns, nil, "tables can have at most %d columns", maxColumns)
 		}

@@ -372,7 +372,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 	for _, o := range written {
 		given[o] = true
 	}
-	all := true
+	all := !t.ByRow() // the row that is replaced may be in another region
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		if c.State == catalog.Public && c.Generated == "" && !c.Hidden && !given[i] {
@@ -390,7 +390,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 	c := &opt.Conflict{DoUpdate: true, Arbiters: []catalog.IndexID{t.Primary().ID}, Existing: existing}
 	for _, o := range written {
 		key := false
-		for _, ic := range t.Primary().Columns {
+		for _, ic := range t.Primary().UserColumns() {
 			key = key || ic.Column == t.Columns[o].ID
 		}
 		if !key && ins.Source[o] != 0 {
@@ -443,14 +443,10 @@ func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.Inde
 	var out []catalog.IndexID
 	for i := range t.Indexes {
 		ix := &t.Indexes[i]
-		if !ix.Unique && !ix.Deferrable || ix.State != catalog.Public || len(ix.Columns) != len(want) || ix.Predicate != "" {
+		if !ix.Unique && !ix.Deferrable || ix.State != catalog.Public || ix.Predicate != "" {
 			continue
 		}
-		all := true
-		for _, c := range ix.Columns {
-			all = all && want[c.Column]
-		}
-		if all {
+		if coversKey(ix.Columns, want) || coversKey(ix.UserColumns(), want) {
 			noDeferrable(t, ix)
 			out = append(out, ix.ID)
 		}
@@ -459,4 +455,14 @@ func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.Inde
 		raise(sqlstate.New(sqlstate.InvalidColumnReference, "there is no unique or exclusion constraint matching the ON CONFLICT specification"))
 	}
 	return out
+}
+
+// coversKey reports whether key columns are those named.
+func coversKey(key []catalog.IndexColumn, want map[catalog.ColumnID]bool) bool {
+	for _, c := range key {
+		if !want[c.Column] {
+			return false
+		}
+	}
+	return len(key) == len(want)
 }

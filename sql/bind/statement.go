@@ -290,8 +290,10 @@ type CreateTable struct {
 	ImplicitPrimary bool
 	Options         map[string]string
 	Locality        catalog.Locality
-	Protocol        catalog.CommitProtocol
-	Notices         []Notice
+	// RegionColumn is the column with each row's home, of a table that is REGIONAL BY ROW; else it is empty.
+	RegionColumn string
+	Protocol     catalog.CommitProtocol
+	Notices      []Notice
 	// Materialized is CREATE MATERIALIZED VIEW: its query's text is View, and it reads DependsOn.
 	Materialized bool
 	View         string

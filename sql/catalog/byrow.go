@@ -1,6 +1,11 @@
 package catalog
 
-import "meridian/sql/types"
+import (
+	"slices"
+	"strings"
+
+	"meridian/sql/types"
+)
 
 // SkipUniqueChecks is the table option that leaves worldwide uniqueness of a REGIONAL BY ROW table to its users.
 const SkipUniqueChecks = "skip_unique_checks"
@@ -28,4 +33,27 @@ func (x *Index) UserColumns() []IndexColumn { return x.Columns[x.Implicit:] }
 // range can compare. Someone has to look into the other regions then.
 func (t *Table) Worldwide(x *Index) bool {
 	return x.Implicit > 0 && (x.Unique || x.Primary) && t.ByRow() && !t.SkipsUniqueChecks()
+}
+
+// LeadWithRegion puts the region column in front of a new index's key columns. If the user wrote it, uniqueness is that of the columns together, in
+// any order, and none is implicit.
+func (x *Index) LeadWithRegion(region ColumnID) {
+	lead := []IndexColumn{{Column: region}}
+	for i, c := range x.Columns {
+		if c.Column == region {
+			x.Columns = append(append(lead, x.Columns[:i]...), x.Columns[i+1:]...)
+			return
+		}
+	}
+	x.Columns, x.Implicit = append(lead, x.Columns...), 1
+	x.Stored = slices.DeleteFunc(x.Stored, func(id ColumnID) bool { return id == region })
+}
+
+// LocalityText is the table's clause LOCALITY, without that word.
+func (t *Table) LocalityText() string {
+	text := t.Locality.String()
+	if c := t.Column(t.RegionColumn); t.Locality.Kind == RegionalByRow && c != nil && c.Name != RegionColumn {
+		text += ` AS "` + strings.ReplaceAll(c.Name, `"`, `""`) + `"`
+	}
+	return text
 }

@@ -3,6 +3,7 @@ package exec
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -221,7 +222,7 @@ func unchecked(w *tableWriter, input opt.Node, source []scalar.ColumnID) map[*in
 func isUnique(n opt.Node, id scalar.ColumnID) bool {
 	call := func(e scalar.Expr) bool {
 		c, ok := e.(*scalar.Call)
-		return ok && (c.Func.Name == "gen_random_uuid" || c.Func.Name == "unique_rowid")
+		return ok && slices.Contains([]string{"gen_random_uuid", "uuid_generate_v4", "unique_rowid"}, c.Func.Name)
 	}
 	switch n := n.(type) {
 	case *opt.ProjectNode:

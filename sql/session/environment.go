@@ -44,6 +44,18 @@ func (e *environment) CurrentDatabase() string { return e.s.client.Database }
 func (e *environment) BackendPID() int32       { return e.s.pid }
 func (e *environment) NodeID() int32           { return int32(e.s.srv.NodeID()) }
 
+// GatewayRegion implements system.Environment.
+func (e *environment) GatewayRegion() string { return e.s.srv.Region }
+
+// DatabaseRegions implements system.Environment.
+func (e *environment) DatabaseRegions(ctx context.Context) (string, []string, error) {
+	db, err := e.s.view().Database(ctx, e.s.client.Database)
+	if err != nil || db == nil {
+		return "", nil, err
+	}
+	return db.PrimaryRegion, db.Regions, nil
+}
+
 // SearchPath implements system.Environment.
 func (e *environment) SearchPath(implicit bool) []string {
 	var path []string

@@ -112,8 +112,9 @@ func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *p
 		return err
 	}
 	physical, err := opt.Optimize(q.Query, opt.Env{
-		Registry: s.srv.Registry,
-		Room:     r.Take,
+		Registry:      s.srv.Registry,
+		Room:          r.Take,
+		GatewayRegion: s.srv.Region,
 		Statistics: func(id catalog.ID) *catalog.Statistics {
 			st, err := view.Statistics(ctx, id)
 			if err != nil {

@@ -76,6 +76,8 @@ type Services struct {
 	Peers Peers
 	// Gate admits statements; nil: none has to wait.
 	Gate *admission.Gate
+	// Region is the region of the node; empty: it has none.
+	Region string
 	// SlowStatement is the duration from which a statement is logged; zero: none is.
 	SlowStatement time.Duration
 }

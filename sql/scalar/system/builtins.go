@@ -14,7 +14,7 @@ var Builtins = sync.OnceValue(NewBuiltins)
 // NewBuiltins makes the table anew. Functions get their OIDs in this order, and within each subject in the order in which it adds them.
 func NewBuiltins() *scalar.Registry {
 	return scalar.NewRegistry(
-		addSequences, addIdentity, addDefinitions, addAddresses, addComments, addSignatures, addLookups, addPrivileges,
+		addSequences, addRegions, addIdentity, addDefinitions, addAddresses, addComments, addSignatures, addLookups, addPrivileges,
 		addSizes, addRelations, addTransaction, addNode, addTypes, addSettings, addSignals, addCluster, addNames, addAdvisory, addSets,
 	)
 }

@@ -86,6 +86,10 @@ type Environment interface {
 	CurrentQuery() string
 	HasPrivilege(q PrivilegeQuestion) (types.Datum, error)
 	NodeID() int32
+	// GatewayRegion is the region of the session's node; empty: it has none.
+	GatewayRegion() string
+	// DatabaseRegions are the regions of the session's database; primary is empty if it has none.
+	DatabaseRegions(ctx context.Context) (primary string, all []string, err error)
 	ClusterTimestamp() string
 	Sleep(ctx context.Context, d time.Duration) error
 	// AdvisoryLock takes an advisory lock; without waiting (Try) it reports whether the lock was free. AdvisoryUnlock releases one of
