@@ -337,7 +337,7 @@ func (f *clusterFacts) Nodes(ctx context.Context) ([]virtual.NodeRow, error) {
 	for _, e := range f.n.cluster.Nodes() {
 		r, _ := f.n.cluster.Record(e.Node)
 		out = append(out, virtual.NodeRow{ID: e.Node, Address: e.Addr, SQL: e.SQLAddr, HTTP: e.HTTPAddr, Locality: e.Locality.String(),
-			Region: e.Locality.Region(), Zone: e.Locality.Zone(), Version: e.Build, Incarnation: int64(r.Incarnation), Live: f.n.cluster.Live(e.Node),
+			Region: e.Locality.Region(), Zone: e.Locality.Zone(), Version: e.Build, Incarnation: int64(r.Incarnation), Live: f.n.cluster.Live(e.Node), Gone: r.Decommissioned,
 			Draining: e.Draining, Started: e.StartedAt, Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, ClockOffset: offsets[e.Node]})
 	}
 	return out, nil

@@ -304,16 +304,16 @@ func (b *builder) copyStmt(n *parse.Copy) Statement {
 func (b *builder) show(n *parse.Show) Statement {
 	const userSchemas = " n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'meridian_internal')"
 	switch n.What {
-	case "DATABASES":
-		return b.sub("SELECT datname AS database_name, pg_catalog.pg_get_userbyid(datdba) AS owner FROM pg_catalog.pg_database WHERE NOT datistemplate ORDER BY 1", nil)
 	case "SCHEMAS":
 		b.withinDatabase(n.Name.Name)
 		return b.sub("SELECT nspname AS schema_name, pg_catalog.pg_get_userbyid(nspowner) AS owner FROM pg_catalog.pg_namespace ORDER BY 1", nil)
 	case "USERS", "ROLES":
 		return b.sub("SELECT rolname AS username, CASE WHEN rolsuper THEN 'SUPERUSER' WHEN NOT rolcanlogin THEN 'NOLOGIN' ELSE '' END AS options FROM pg_catalog.pg_roles ORDER BY 1", nil)
 	case "TABLES", "SEQUENCES", "VIEWS":
-		kinds := "'r', 'v', 'S'"
+		kinds, columns, join := "'r', 'v', 'S'", "", ""
 		switch n.What {
+		case "TABLES":
+			columns, join = ", x.estimated_row_count, x.locality", " LEFT JOIN meridian_internal.tables x ON x.table_id = c.oid"
 		case "SEQUENCES":
 			kinds = "'S'"
 		case "VIEWS":
@@ -329,8 +329,8 @@ func (b *builder) show(n *parse.Show) Statement {
 		}
 		return b.sub(`SELECT n.nspname AS schema_name, c.relname AS table_name,
 			CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' END AS type,
-			pg_catalog.pg_get_userbyid(c.relowner) AS owner
-			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			pg_catalog.pg_get_userbyid(c.relowner) AS owner`+columns+`
+			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace`+join+`
 			WHERE c.relkind IN (`+kinds+`) AND`+cond+` ORDER BY 1, 2`, nil)
 	case "COLUMNS":
 		t := b.named(n.Name)
@@ -338,21 +338,24 @@ func (b *builder) show(n *parse.Show) Statement {
 			(SELECT pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum) AS column_default
 			FROM pg_catalog.pg_attribute a WHERE a.attrelid = %d AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, t.ID), nil)
 	case "INDEXES":
-		cond := userSchemas
+		// The relation has only the indexes of users' tables.
+		cond := ""
 		if n.From == "DATABASE" {
 			b.withinDatabase(n.Name.Name)
 		} else {
-			cond = fmt.Sprintf(" t.oid = %d", b.named(n.Name).ID)
+			cond = fmt.Sprintf(" WHERE table_id = %d", b.named(n.Name).ID)
 		}
-		return b.sub(`SELECT t.relname AS table_name, i.relname AS index_name, NOT x.indisunique AS non_unique, pg_catalog.pg_get_indexdef(i.oid) AS definition
-			FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class t ON t.oid = x.indrelid JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
-			JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace WHERE`+cond+` ORDER BY 1, 2`, nil)
+		return b.sub("SELECT table_name, index_name, non_unique, seq_in_index, column_name, definition, direction, storing, implicit, visible"+
+			" FROM meridian_internal.index_columns"+cond+" ORDER BY table_name, index_name, seq_in_index", nil)
 	case "CONSTRAINTS":
 		t := b.named(n.Name)
 		return b.sub(fmt.Sprintf(`SELECT t.relname AS table_name, c.conname AS constraint_name,
 			CASE c.contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE' WHEN 'f' THEN 'FOREIGN KEY' WHEN 'c' THEN 'CHECK' END AS constraint_type,
 			pg_catalog.pg_get_constraintdef(c.oid) AS details, c.convalidated AS validated
 			FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_class t ON t.oid = c.conrelid WHERE c.conrelid = %d ORDER BY 2`, t.ID), nil)
+	}
+	if q := b.showRegions(n); q != nil {
+		return q
 	}
 	switch n.What {
 	case "TRANSACTION RETRIES":

@@ -85,22 +85,30 @@ func (v *fakeView) Statistics(context.Context, catalog.ID) (*catalog.Statistics,
 	return nil, nil
 }
 
-// newFakeView has PostgreSQL 15's catalogue tables, from testdata/pg_catalog.txt.
+// newFakeView has PostgreSQL 15's catalogue tables, from testdata/pg_catalog.txt, and those of meridian_internal.
 func newFakeView(t testing.TB) *fakeView {
 	v := &fakeView{tables: map[string]*catalog.Table{}, next: catalog.FirstUserID, user: "root"}
 	v.db = &catalog.Database{ID: 100, Name: "d", Schemas: map[string]catalog.ID{"public": catalog.PublicSchemaID}}
-	f, err := os.Open("testdata/pg_catalog.txt")
+	v.read(t, "pg_catalog", "testdata/pg_catalog.txt", &v.next)
+	own := catalog.ID(13900)
+	v.read(t, "meridian_internal", "../virtual/internal.txt", &own)
+	return v
+}
+
+// read adds the virtual relations of a schema from a file that lists their columns.
+func (v *fakeView) read(t testing.TB, schema, file string, next *catalog.ID) {
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		p := strings.SplitN(sc.Text(), " ", 3)
-		tab := v.tables["pg_catalog."+p[0]]
+		tab := v.tables[schema+"."+p[0]]
 		if tab == nil {
-			v.next++
-			tab = &catalog.Table{ID: v.next, Name: p[0], Schema: catalog.PGCatalogSchemaID, Kind: catalog.KindVirtual}
-			v.tables["pg_catalog."+p[0]] = tab
+			*next++
+			tab = &catalog.Table{ID: *next, Name: p[0], Schema: catalog.PGCatalogSchemaID, Kind: catalog.KindVirtual}
+			v.tables[schema+"."+p[0]] = tab
 		}
 		typ, ok := types.FromName(p[2])
 		if !ok {
@@ -114,7 +122,6 @@ func newFakeView(t testing.TB) *fakeView {
 		}
 		tab.Columns = append(tab.Columns, catalog.Column{ID: catalog.ColumnID(len(tab.Columns) + 1), Name: p[1], Type: typ})
 	}
-	return v
 }
 
 func newBinder(v *fakeView) *Binder {

@@ -240,6 +240,12 @@ func (c *cursor) show() (any, error) {
 	}
 	switch {
 	case c.accept("create"):
+		if c.accept("database") {
+			n, err := c.ident()
+			s := &Show{What: "CREATE DATABASE", From: "DATABASE"}
+			s.Name.Database = n
+			return s, err
+		}
 		w, ok := c.acceptAny("table", "view", "sequence")
 		if !ok {
 			w = "table"
@@ -321,14 +327,32 @@ func (c *cursor) show() (any, error) {
 			}
 		}
 		return s, nil
+	case c.is("super") && c.isAt(1, "regions"):
+		c.i += 2
+		if err := c.expect("from", "database"); err != nil {
+			return nil, err
+		}
+		s := &Show{What: "SUPER REGIONS", From: "DATABASE"}
+		var err error
+		s.Name.Database, err = c.ident()
+		return s, err
+	case c.accept("enums"):
+		s := &Show{What: "ENUMS"}
+		var err error
+		if _, ok := c.acceptAny("from", "in"); ok {
+			s.Name, err = c.name()
+		}
+		return s, err
+	case c.is("zone") && (c.isAt(1, "configuration") || c.isAt(1, "configurations")), c.is("all") && c.isAt(1, "zone"), c.is("partitions"):
+		c.i = 0
+		return nil, nil // the grammar has them
 	case c.accept("survival", "goal"):
 		s := &Show{What: "SURVIVAL GOAL", From: "DATABASE"}
-		if c.accept("from", "database") {
-			n, err := c.ident()
-			s.Name.Database = n
-			return s, err
+		var err error
+		if c.accept("from", "database") && !c.done() {
+			s.Name.Database, err = c.ident()
 		}
-		return s, nil
+		return s, err
 	case c.is("statistics"):
 		c.i++
 		s := &Show{What: "STATISTICS", From: "TABLE"}
@@ -369,9 +393,6 @@ func (c *cursor) show() (any, error) {
 			}
 			if w == "statements" {
 				w = "queries"
-			}
-			if w == "locality" {
-				return &ShowVar{"locality"}, nil
 			}
 			return &Show{What: strings.ToUpper(w)}, nil
 		}

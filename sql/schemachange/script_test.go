@@ -8,14 +8,17 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"meridian/kv"
 	"meridian/sql/session/sessiontest"
+	"meridian/sql/virtual"
 )
 
-// TestScripts runs scripts of SQL with the answer to each statement. "sleep 1m" lets time pass.
+// TestScripts runs scripts of SQL with the answer to each statement. "sleep 1m" lets time pass, database=d names the database of a session. The cluster tells
+// of nodes in three regions.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
-			c := sessiontest.New(t, 1)
+			c := sessiontest.NewIn(t, 1, threeRegions())
 			defer c.Stop()
 			conns := map[string]*sessiontest.Conn{}
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -30,11 +33,14 @@ func TestScripts(t *testing.T) {
 				case "sql":
 					user := "root"
 					d.MaybeScanArgs(t, "user", &user)
+					database := "defaultdb"
+					d.MaybeScanArgs(t, "database", &database)
 					name := user
 					d.MaybeScanArgs(t, "conn", &name)
+					name += "@" + database
 					conn := conns[name]
 					if conn == nil {
-						conn = c.Nodes[0].Open(t, user)
+						conn = c.Nodes[0].OpenIn(t, user, database)
 						conns[name] = conn
 					}
 					var out []string
@@ -57,6 +63,17 @@ func TestScripts(t *testing.T) {
 			}
 		})
 	})
+}
+
+// threeRegions are nodes in two zones of each of three regions.
+func threeRegions() (out []virtual.NodeRow) {
+	for _, region := range []string{"us-east1", "us-west1", "europe-west1"} {
+		for _, zone := range []string{"a", "b"} {
+			out = append(out, virtual.NodeRow{ID: kv.NodeID(len(out) + 1), Region: region, Zone: region + "-" + zone, Live: true,
+				Locality: "region=" + region + ",zone=" + region + "-" + zone})
+		}
+	}
+	return out
 }
 
 // statements divides a script at semicolons at the end of lines: each part is a query string of its own.

@@ -294,9 +294,13 @@ func columnNames(t *catalog.Table, ids []catalog.ColumnID) string {
 	return b.String()
 }
 
+// written are the key columns of an index that the user wrote. PostgreSQL's tools see only these: the region column in front of them is hidden, and a key
+// that is unique over all regions is a key without it.
+func written(x *catalog.Index) []catalog.IndexColumn { return x.Columns[x.Implicit:] }
+
 func keyNames(t *catalog.Table, x *catalog.Index, directions bool) string {
 	var b strings.Builder
-	for i, k := range x.Columns {
+	for i, k := range written(x) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -318,12 +322,12 @@ func (f *Functions) IndexDef(oid uint32, column int) string {
 	}
 	if column > 0 {
 		switch n := column - 1; {
-		case n < len(x.Columns):
-			if c := t.Column(x.Columns[n].Column); c != nil {
+		case n < len(written(x)):
+			if c := t.Column(written(x)[n].Column); c != nil {
 				return Quote(c.Name)
 			}
-		case n-len(x.Columns) < len(x.Stored):
-			if c := t.Column(x.Stored[n-len(x.Columns)]); c != nil {
+		case n-len(written(x)) < len(x.Stored):
+			if c := t.Column(x.Stored[n-len(written(x))]); c != nil {
 				return Quote(c.Name)
 			}
 		}
@@ -556,6 +560,17 @@ func (f *Functions) Relation(oid uint32) (*catalog.Table, *catalog.Index) {
 	return f.table(oid), nil
 }
 
+// database finds a database by its identity; nil if there is none.
+func (f *Functions) database(id catalog.ID) *catalog.Database {
+	list, _ := f.view.Databases(f.ctx)
+	for _, d := range list {
+		if d.ID == id {
+			return d
+		}
+	}
+	return nil
+}
+
 // CreateStatement is SHOW CREATE for a relation.
 func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32) (string, error) {
 	t := f.table(id)
@@ -586,7 +601,7 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		if c.Hidden || c.State != catalog.Public {
-			continue
+			continue // a hidden region column comes with the locality
 		}
 		l := Quote(c.Name) + " " + f.typeName(c.Type)
 		if c.NotNull {
@@ -619,11 +634,14 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		lines = append(lines, "CONSTRAINT "+Quote(t.Foreign[i].Name)+" "+f.foreignConstraint(t, &t.Foreign[i]))
 	}
 	for i := range t.Checks {
+		if t.Checks[i].OID == 0 {
+			continue // the user did not write it
+		}
 		lines = append(lines, "CONSTRAINT "+Quote(t.Checks[i].Name)+" "+f.checkConstraint(&t.Checks[i], true))
 	}
 	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)"
-	if t.Locality != (catalog.Locality{}) {
-		q += " LOCALITY " + t.Locality.String()
+	if l := locality(f.database(t.Database), t); l != "" {
+		q += " LOCALITY " + l
 	}
 	for _, a := range after {
 		q += ";\n" + a

@@ -40,6 +40,9 @@ var lookups = map[string]map[string]by{
 	"pg_stat_user_tables": {"relid": byIdentity, "relname": byName},
 	"pg_stat_all_tables":  {"relid": byIdentity, "relname": byName},
 
+	"meridian_internal.tables":        {"table_id": byIdentity},
+	"meridian_internal.index_columns": {"table_id": byIdentity},
+
 	"information_schema.tables":            {"table_name": byName},
 	"information_schema.columns":           {"table_name": byName},
 	"information_schema.views":             {"table_name": byName},
@@ -53,6 +56,7 @@ var lookups = map[string]map[string]by{
 // identityColumn is the lookup column by which generators skip.
 var identityColumn = map[string]string{
 	"pg_class": "oid", "pg_attribute": "attrelid", "pg_index": "indrelid", "pg_constraint": "conrelid", "pg_attrdef": "adrelid",
+	"meridian_internal.tables": "table_id", "meridian_internal.index_columns": "table_id",
 	"pg_type": "oid", "pg_proc": "oid", "pg_namespace": "oid",
 }
 

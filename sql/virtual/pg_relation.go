@@ -149,7 +149,7 @@ func pgClass(r *reading) error {
 				continue
 			}
 			r.add("oid", x.OID, "relname", x.Name, "relnamespace", t.Schema, "relowner", ownerID(users, t.Owner), "relam", btreeMethod,
-				"relfilenode", x.OID, "relpages", pages, "reltuples", tuples, "relpersistence", persistence(t), "relkind", "i", "relnatts", len(x.Columns)+len(x.Stored),
+				"relfilenode", x.OID, "relpages", pages, "reltuples", tuples, "relpersistence", persistence(t), "relkind", "i", "relnatts", len(written(x))+len(x.Stored),
 				"relispopulated", true, "relreplident", "n")
 		}
 		if r.skip(uint32(t.ID)) {
@@ -255,7 +255,7 @@ func pgAttribute(r *reading) error {
 					r.attribute(uint32(x.OID), n, &catalog.Column{Name: c.Name, Type: c.Type})
 				}
 			}
-			for _, k := range x.Columns {
+			for _, k := range written(x) {
 				put(k.Column)
 			}
 			for _, id := range x.Stored {
@@ -316,7 +316,7 @@ func pgIndex(r *reading) error {
 		}
 		var key, option []int16
 		var collations, classes []uint32
-		for _, k := range x.Columns {
+		for _, k := range written(x) {
 			key = append(key, int16(k.Column))
 			o := int16(0)
 			if k.Desc {
@@ -337,7 +337,7 @@ func pgIndex(r *reading) error {
 		if x.Predicate != "" {
 			pred = "(" + unparenthesized(r.functions().shown(x.Predicate)) + ")"
 		}
-		r.add("indexrelid", x.OID, "indrelid", t.ID, "indnatts", len(key), "indnkeyatts", len(x.Columns), "indisunique", x.Unique || x.Primary || x.Deferrable,
+		r.add("indexrelid", x.OID, "indrelid", t.ID, "indnatts", len(key), "indnkeyatts", len(written(x)), "indisunique", x.Unique || x.Primary || x.Deferrable,
 			"indisprimary", x.PrimaryKey(), "indimmediate", !x.Deferrable, "indisvalid", x.State == catalog.Public, "indisready", true, "indislive", true,
 			"indkey", key, "indcollation", collations, "indclass", classes, "indoption", option, "indpred", pred)
 		return nil
@@ -363,8 +363,8 @@ func columnNumbers(ids []catalog.ColumnID) []int16 {
 var actionLetters = [...]string{"a", "r", "c", "n", "d"}
 
 func keyColumns(x *catalog.Index) []catalog.ColumnID {
-	out := make([]catalog.ColumnID, len(x.Columns))
-	for i, k := range x.Columns {
+	out := make([]catalog.ColumnID, len(written(x)))
+	for i, k := range written(x) {
 		out[i] = k.Column
 	}
 	return out

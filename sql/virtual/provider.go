@@ -98,9 +98,11 @@ type NodeRow struct {
 	Region, Zone, Version        string
 	Incarnation                  int64
 	Live, Draining               bool
-	Started                      time.Time
-	Ranges, Leases               int64
-	ClockOffset                  time.Duration
+	// Gone nodes were decommissioned.
+	Gone           bool
+	Started        time.Time
+	Ranges, Leases int64
+	ClockOffset    time.Duration
 }
 
 // RangeRow is one range.
@@ -578,6 +580,9 @@ func (r *reading) computed() []*catalog.Table {
 func (r *reading) qualifiedName() string {
 	if r.table.Schema == catalog.InformationSchemaID {
 		return "information_schema." + r.table.Name
+	}
+	if r.table.Schema == InternalSchemaID {
+		return "meridian_internal." + r.table.Name
 	}
 	return r.table.Name
 }

@@ -99,6 +99,18 @@ func (noRanges) Unsplit(context.Context, [][]byte) error                        
 // New makes a cluster of n nodes. Call it within synctest.Test, and Stop before its end.
 func New(t testing.TB, n int) *Cluster {
 	t.Helper()
+	return NewIn(t, n, nil)
+}
+
+// NewIn is New for a cluster that tells its sessions of nodes in regions.
+func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
+	t.Helper()
+	var facts virtual.Cluster
+	var regions func() []string
+	if nodes != nil {
+		f := places{nodes}
+		facts, regions = f, f.regions
+	}
 	c := &Cluster{T: t}
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
 	computed := virtual.NewCatalog()
@@ -125,8 +137,8 @@ func New(t testing.TB, n int) *Cluster {
 		seqs := lease.NewSequences(nd.DB)
 		registry := system.Builtins()
 		nd.Schema = schemachange.New(schemachange.Options{DB: nd.DB, Clock: ck, Host: h, Leases: nd.Leases, Jobs: nd.Jobs, Sequences: seqs,
-			Registry: registry, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil }})
-		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID})
+			Registry: registry, Regions: regions, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil }})
+		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID, Cluster: facts})
 		nd.Virtual = provider
 		nd.Server = session.NewServer(session.Services{Host: h, Clock: ck, DB: nd.DB, NodeID: nodeID, Catalog: nd.Leases, Schema: nd.Schema,
 			Virtual: provider, Seqs: seqs, Jobs: nd.Jobs, Registry: registry, Ranges: noRanges{}})
@@ -164,8 +176,14 @@ type Conn struct {
 // Open makes a session of a user.
 func (n *Node) Open(t testing.TB, user string) *Conn {
 	t.Helper()
+	return n.OpenIn(t, user, "defaultdb")
+}
+
+// OpenIn makes a session of a user in a database.
+func (n *Node) OpenIn(t testing.TB, user, database string) *Conn {
+	t.Helper()
 	o := &output{}
-	s, err := n.Server.Open(context.Background(), session.Client{User: user, Database: "defaultdb"}, o)
+	s, err := n.Server.Open(context.Background(), session.Client{User: user, Database: database}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,30 @@
+package sessiontest
+
+import (
+	"context"
+	"slices"
+
+	"meridian/sql/virtual"
+	"meridian/upgrade"
+)
+
+// places implements virtual.Cluster for nodes of which only the localities are known.
+type places struct{ nodes []virtual.NodeRow }
+
+func (p places) regions() (out []string) {
+	for _, n := range p.nodes {
+		out = append(out, n.Region)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (p places) Report(context.Context, bool) virtual.Report      { return virtual.Report{} }
+func (p places) Nodes(context.Context) ([]virtual.NodeRow, error) { return p.nodes, nil }
+func (p places) Statements() map[string]int64                     { return nil }
+func (p places) Clocks() []virtual.ClockRow                       { return nil }
+func (p places) Versions(context.Context) (upgrade.View, error)   { return upgrade.View{}, nil }
+func (p places) Retries() []virtual.RetryRow                      { return nil }
+func (p places) Ranges(context.Context, []byte, []byte) ([]virtual.RangeRow, error) {
+	return nil, nil
+}
