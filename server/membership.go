@@ -11,6 +11,7 @@ import (
 	"meridian/cluster"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/placement"
 	"meridian/rangeserver"
 	"meridian/transport"
 	"meridian/txn"
@@ -260,4 +261,17 @@ func (n *Node) regions() (out []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// satisfied reports whether a node that was not decommissioned for good satisfies a constraint.
+func (n *Node) satisfied(k placement.Constraint) bool {
+	for _, e := range n.cluster.Nodes() {
+		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
+			continue
+		}
+		if v, ok := e.Locality.Find(k.Key); ok && v == k.Value {
+			return true
+		}
+	}
+	return false
 }

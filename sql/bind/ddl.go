@@ -122,6 +122,12 @@ func (b *builder) definition(n tree.Statement) Statement {
 		return a
 	case *tree.AlterSequence:
 		return b.alterSequence(n)
+	case *tree.SetZoneConfig:
+		return b.configureZone(n)
+	case *tree.AlterDatabaseSetZoneConfigExtension:
+		return b.zoneExtension(n)
+	case *tree.ShowZoneConfig:
+		return b.showZone(n)
 	case *tree.Split:
 		if n.ExpireExpr != nil {
 			b.fail(sqlstate.FeatureNotSupported, nil, "SPLIT AT ... WITH EXPIRATION is not supported")

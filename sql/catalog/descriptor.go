@@ -72,10 +72,11 @@ type Database struct {
 	// Restricted keeps replicas within their home region: PLACEMENT RESTRICTED.
 	Restricted   bool          `json:",omitempty"`
 	SuperRegions []SuperRegion `json:",omitempty"`
-	// Zone is from ALTER DATABASE ... CONFIGURE ZONE.
-	Zone    *ZoneConfig `json:",omitempty"`
-	Dropped bool
-	Comment string `json:",omitempty"`
+	// Zone is from ALTER DATABASE ... CONFIGURE ZONE, Extensions from ... ALTER LOCALITY ... CONFIGURE ZONE.
+	Zone       *ZoneConfig     `json:",omitempty"`
+	Extensions *ZoneExtensions `json:",omitempty"`
+	Dropped    bool
+	Comment    string `json:",omitempty"`
 	// Settings are the settings with which sessions of the database begin.
 	Settings []InitialSetting `json:",omitempty"`
 }
@@ -384,6 +385,10 @@ type Index struct {
 	Implicit int `json:",omitempty"`
 	// Zone is from ALTER INDEX ... CONFIGURE ZONE.
 	Zone *ZoneConfig `json:",omitempty"`
+	// Partitioning is from PARTITION BY; nil: none.
+	Partitioning *Partitioning `json:",omitempty"`
+	// PartitionZones are from ALTER PARTITION ... CONFIGURE ZONE, by the name of the partition, which is a region in tables that are REGIONAL BY ROW.
+	PartitionZones map[string]*ZoneConfig `json:",omitempty"`
 }
 
 // PrimaryKey reports whether the index is that of a PRIMARY KEY constraint, or of the hidden column that stands in for one.

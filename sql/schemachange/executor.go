@@ -8,6 +8,7 @@ import (
 
 	"meridian/clock"
 	"meridian/host"
+	"meridian/placement"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
@@ -34,8 +35,10 @@ type Definition struct {
 	// Session identifies the session, in the name of its schema of temporary relations.
 	Session int32
 	// Alone says that the statement is all of its transaction. Only then may part of its work be done after the commit (schemachange.SC5).
-	Alone  bool
-	Notice func(*sqlstate.Error)
+	Alone bool
+	// OverrideZones allows CONFIGURE ZONE to change what the regions of a database decide.
+	OverrideZones bool
+	Notice        func(*sqlstate.Error)
 	// Scalar is the context in which expressions over rows are evaluated, with sequences for example; nil: functions that
 	// need a session are refused.
 	Scalar *scalar.Context
@@ -65,6 +68,10 @@ type Options struct {
 	Pressed func() bool
 	// Regions are those of the nodes that are there, sorted; nil: any name is one.
 	Regions func() []string
+	// Zone is the configuration of ranges that the cluster's settings and the node's options give; nil: placement.DefaultZone.
+	Zone func() placement.Zone
+	// Satisfied reports whether some node satisfies a constraint; nil: one does.
+	Satisfied func(placement.Constraint) bool
 	// Yield is called before each chunk of a backfill, and may wait for a bounded time; nil: it never does (admission.AD6).
 	Yield func(context.Context) error
 	// Memory bounds the memory of the node's statements, those of schema changes included; nil: no bound.
@@ -140,6 +147,8 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		tag, err = "ALTER INDEX", c.renameIndex(s)
 	case *bind.CreateDatabase:
 		tag, err = "CREATE DATABASE", c.createDatabase(s)
+	case *bind.ConfigureZone:
+		tag, err = s.Tag(), c.configureZone(s)
 	case *bind.DropDatabase:
 		tag, err = "DROP DATABASE", c.dropDatabase(s)
 	case *bind.AlterDatabase:

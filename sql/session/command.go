@@ -269,8 +269,9 @@ func (s *Session) define(ctx context.Context, p *plan.Plan) (string, error) {
 	}
 	tag, handled, err := s.srv.Schema.Execute(ctx, &schemachange.Definition{
 		Stmt: bound, Txn: s.tx, KV: s.temp.definitions(s.tx), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state.Explicit(),
-		Alone:  s.state.First() && (s.endsTxn || s.syncNext),
-		Notice: s.out.Notice, Scalar: s.definitionScalar(ctx),
+		Alone:         s.state.First() && (s.endsTxn || s.syncNext),
+		OverrideZones: s.setting("override_multi_region_zone_config") == "on",
+		Notice:        s.out.Notice, Scalar: s.definitionScalar(ctx),
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
 			return s.runBound(ctx, q, nil, row)
 		},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"meridian/kv"
+	"meridian/placement"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
@@ -160,6 +161,8 @@ type Options struct {
 	Jobs      *job.Registry
 	Cluster   Cluster
 	NodeID    func() kv.NodeID
+	// Zone is the configuration of ranges that the cluster's settings and the node's options give; nil: placement.DefaultZone.
+	Zone func() placement.Zone
 	// Version is the version in pg_settings and meridian_internal.
 	Version string
 }

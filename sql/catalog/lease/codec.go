@@ -71,6 +71,8 @@ func (d *Descriptor) unusable() error {
 type Settings struct {
 	Version uint64
 	Values  map[string]string
+	// Zones are from ALTER RANGE ... CONFIGURE ZONE, by the name of the range (catalog.DefaultRange).
+	Zones map[string]*catalog.ZoneConfig `json:",omitempty"`
 	// Secret is random bytes that were drawn when the cluster began. No statement shows them.
 	Secret []byte `json:",omitempty"`
 }

@@ -182,6 +182,14 @@ func (s *Snapshot) Setting(name string) (string, bool) {
 	return v, ok
 }
 
+// Zones are the configurations of key spans that have names.
+func (s *Snapshot) Zones() map[string]*catalog.ZoneConfig {
+	if d := s.descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
+		return d.Settings.Zones
+	}
+	return nil
+}
+
 // EachTable calls f for every relation that is not dropped.
 func (s *Snapshot) EachTable(f func(*catalog.Table)) {
 	s.each(func(d *Descriptor) {

@@ -400,6 +400,16 @@ func (t *Txn) Settings() map[string]string {
 	return d.Settings.Values
 }
 
+// Zones are the configurations of key spans that have names, to be changed in place; their values are replaced, not changed.
+func (t *Txn) Zones() map[string]*catalog.ZoneConfig {
+	t.Settings()
+	s := t.mutable(catalog.SettingsTableID).Settings
+	if s.Zones == nil {
+		s.Zones = map[string]*catalog.ZoneConfig{}
+	}
+	return s.Zones
+}
+
 // New adds a descriptor with an identity of NewID; its version is set to 1.
 func (t *Txn) New(d Descriptor) {
 	if catalog.IsLocal(d.ID()) {

@@ -342,5 +342,13 @@ func (v *View) Settings() map[string]string {
 	return nil
 }
 
+// Zones are the configurations of key spans that have names.
+func (v *View) Zones() map[string]*catalog.ZoneConfig {
+	if d := v.t.Descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
+		return d.Settings.Zones
+	}
+	return nil
+}
+
 // IsSystem reports whether a schema name is reserved.
 func IsSystem(schema string) bool { return strings.HasPrefix(schema, "pg_") }

@@ -24,7 +24,12 @@ func Database(db *catalog.Database) *catalog.ZoneConfig {
 	if !db.MultiRegion() {
 		return nil
 	}
-	return home(db, db.PrimaryRegion, false)
+	return extended(db, db.PrimaryRegion)
+}
+
+// extended is home with what ALTER LOCALITY REGIONAL says.
+func extended(db *catalog.Database, region string) *catalog.ZoneConfig {
+	return db.Extensions.Home(region).Over(home(db, region, false))
 }
 
 // home is the configuration of rows whose home is a region. Those of GLOBAL tables have replicas in all regions, whatever the placement.
@@ -87,10 +92,13 @@ func Table(db *catalog.Database, t *catalog.Table) *catalog.ZoneConfig {
 	switch t.Locality.Kind {
 	case catalog.Global:
 		c := &catalog.ZoneConfig{}
-		if db.Restricted || db.SuperRegionOf(db.PrimaryRegion) != nil {
+		if db.Restricted || db.SuperRegionOf(db.PrimaryRegion) != nil || !db.Extensions.Empty() {
 			c = home(db, db.PrimaryRegion, true)
 		}
 		c.GlobalReads = value(true)
+		if db.Extensions != nil {
+			c = db.Extensions.Global.Over(c)
+		}
 		return c
 	case catalog.RegionalByTable:
 		if r := db.Home(t); r != db.PrimaryRegion {
@@ -102,8 +110,8 @@ func Table(db *catalog.Database, t *catalog.Table) *catalog.ZoneConfig {
 
 // Partition is the configuration of the rows, of a table that is not homed in the primary region as a whole, whose home is a region.
 func Partition(db *catalog.Database, region string) *catalog.ZoneConfig {
-	c := home(db, region, false)
-	if c.Constraints != nil && db.SuperRegionOf(region) == nil && db.SuperRegionOf(db.PrimaryRegion) == nil && !db.Restricted {
+	c := extended(db, region)
+	if c.Constraints != nil && db.SuperRegionOf(region) == nil && db.SuperRegionOf(db.PrimaryRegion) == nil && !db.Restricted && db.Extensions.Empty() {
 		// These are those of the database.
 		c.NumReplicas, c.Constraints = nil, nil
 	}
@@ -117,8 +125,8 @@ func Zone(c *catalog.ZoneConfig, cluster placement.Zone) placement.Zone {
 	}
 	z := cluster
 	if c.NumReplicas != nil {
-		z.NumReplicas = *c.NumReplicas
-		z.NumVoters = 0
+		// The cluster's non-voters are not those of an object that says how many replicas it has.
+		z.NumReplicas, z.NumVoters = *c.NumReplicas, 0
 	}
 	if c.NumVoters != nil {
 		z.NumVoters = *c.NumVoters

@@ -81,6 +81,7 @@ func (b *builder) table(db *catalog.Database, t *catalog.Table) {
 		index, start := x.Zone.Over(table), keys.IndexPrefix(t.ID, x.ID)
 		if !rows || len(x.Columns) == 0 || x.Columns[0] != (catalog.IndexColumn{Column: t.RegionColumn}) {
 			b.begin(start, Zone(index, b.cluster))
+			b.partitions(x, start, index)
 			continue
 		}
 		// A partition reaches up to the next one: there is no row between them.
@@ -89,9 +90,76 @@ func (b *builder) table(db *catalog.Database, t *catalog.Table) {
 			if i > 0 {
 				at = encoding.AppendInt(start[:len(start):len(start)], v.Place, encoding.Ascending)
 			}
-			b.begin(at, Zone(x.Zone.Over(Partition(db, v.Label).Over(table)), b.cluster))
+			b.begin(at, Zone(x.PartitionZones[v.Label].Over(Partition(db, v.Label).Over(index)), b.cluster))
 		}
 	}
+}
+
+// stretch is a span of keys of a partition, or of the rest of an index.
+type stretch struct {
+	start, end keys.Key
+	// depth orders stretches that overlap: partitions within others count more than these, longer tuples more than shorter ones.
+	depth int
+	zone  *catalog.ZoneConfig
+}
+
+// partitions adds the spans of an index's partitions, where their configurations differ from the index's.
+func (b *builder) partitions(x *catalog.Index, start keys.Key, index *catalog.ZoneConfig) {
+	if x.Partitioning == nil || len(x.PartitionZones) == 0 {
+		return
+	}
+	all := []stretch{{start: start, end: start.PrefixEnd(), zone: index}}
+	all = stretches(all, x, x.Partitioning, []keys.Key{start}, index, 1)
+	var ends []keys.Key
+	for _, s := range all {
+		ends = append(ends, s.start, s.end)
+	}
+	slices.SortFunc(ends, keys.Key.Compare)
+	for i, at := range ends {
+		if i > 0 && at.Equal(ends[i-1]) || !at.Less(start.PrefixEnd()) {
+			continue
+		}
+		var over *stretch
+		for k := range all {
+			if s := &all[k]; !at.Less(s.start) && at.Less(s.end) && (over == nil || s.depth >= over.depth) {
+				over = s
+			}
+		}
+		b.begin(at, Zone(over.zone, b.cluster))
+	}
+}
+
+// stretches adds those of a partitioning within the keys with some prefixes.
+func stretches(all []stretch, x *catalog.Index, p *catalog.Partitioning, within []keys.Key, around *catalog.ZoneConfig, depth int) []stretch {
+	for i := range p.Partitions {
+		q := &p.Partitions[i]
+		zone := x.PartitionZones[q.Name].Over(around)
+		for _, prefix := range within {
+			if p.Range {
+				all = append(all, stretch{bound(prefix, q.From), bound(prefix, q.To), depth, zone})
+				continue
+			}
+			for v := range q.Values {
+				value := &q.Values[v]
+				at := bound(prefix, value)
+				// A subpartition counts more than any tuple around it.
+				level := depth + value.Values
+				all = append(all, stretch{at, at.PrefixEnd(), level, zone})
+				if q.Sub != nil {
+					all = stretches(all, x, q.Sub, []keys.Key{at}, zone, level+1)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func bound(prefix keys.Key, b *catalog.Bound) keys.Key {
+	at := append(prefix[:len(prefix):len(prefix)], b.Key...)
+	if b.End {
+		return at.PrefixEnd()
+	}
+	return at
 }
 
 // byID are the indexes of a table in the order of their keys.

@@ -19,6 +19,7 @@ import (
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/placement"
 	"meridian/sim"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
@@ -107,9 +108,10 @@ func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
 	t.Helper()
 	var facts virtual.Cluster
 	var regions func() []string
+	var satisfied func(placement.Constraint) bool
 	if nodes != nil {
 		f := places{nodes}
-		facts, regions = f, f.regions
+		facts, regions, satisfied = f, f.regions, f.satisfied
 	}
 	c := &Cluster{T: t}
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
@@ -137,7 +139,7 @@ func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
 		seqs := lease.NewSequences(nd.DB)
 		registry := system.Builtins()
 		nd.Schema = schemachange.New(schemachange.Options{DB: nd.DB, Clock: ck, Host: h, Leases: nd.Leases, Jobs: nd.Jobs, Sequences: seqs,
-			Registry: registry, Regions: regions, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil }})
+			Registry: registry, Regions: regions, Satisfied: satisfied, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil }})
 		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID, Cluster: facts})
 		nd.Virtual = provider
 		nd.Server = session.NewServer(session.Services{Host: h, Clock: ck, DB: nd.DB, NodeID: nodeID, Catalog: nd.Leases, Schema: nd.Schema,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"meridian/placement"
 	"meridian/sql/virtual"
 	"meridian/upgrade"
 )
@@ -17,6 +18,12 @@ func (p places) regions() (out []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+func (p places) satisfied(k placement.Constraint) bool {
+	return slices.ContainsFunc(p.nodes, func(n virtual.NodeRow) bool {
+		return k.Key == "region" && n.Region == k.Value || k.Key == "zone" && n.Zone == k.Value
+	})
 }
 
 func (p places) Report(context.Context, bool) virtual.Report      { return virtual.Report{} }
