@@ -3,6 +3,7 @@ package bind
 import (
 	"strings"
 
+	"meridian/sql/catalog"
 	"meridian/sql/charset"
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
@@ -93,8 +94,14 @@ func truth(value string, def bool) bool {
 	return false
 }
 
-// alterDatabase binds PostgreSQL's options of ALTER DATABASE, none of which changes anything.
+// alterDatabase binds PostgreSQL's options of ALTER DATABASE, none of which changes anything, and the survival goals of super regions.
 func (b *builder) alterDatabase(n *parse.AlterDatabase) Statement {
+	if s := n.Super; s != nil {
+		if s.Regions > catalog.MaxSurvival {
+			b.fail(sqlstate.FeatureNotSupported, nil, "a database survives the failure of at most %d regions", catalog.MaxSurvival)
+		}
+		return &AlterDatabase{Name: n.Name, Region: &SetSuperSurvival{Name: s.Name, Goal: catalog.Survival(s.Regions), Inherit: s.Inherit}}
+	}
 	db, err := b.View.Database(b.ctx, n.Name)
 	check(err)
 	if db == nil {

@@ -91,7 +91,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.AlterTableSetSchema:
 		return b.act(b.alter(b.alterTarget(n.Name, n.IfExists), n.Name), &SetSchema{Schema: string(n.Schema)})
 	case *tree.AlterTableLocality:
-		b.fail(sqlstate.FeatureNotSupported, nil, "ALTER TABLE ... SET LOCALITY is not supported yet")
+		return b.setLocality(n)
 	case *tree.RenameIndex:
 		return b.renameIndex(n)
 	case *tree.RenameDatabase:
@@ -99,17 +99,25 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.AlterDatabaseOwner:
 		return &AlterDatabase{Name: string(n.Name), Owner: b.role(n.Owner)}
 	case *tree.AlterDatabasePrimaryRegion:
-		return &AlterDatabase{Name: string(n.Name), PrimaryRegion: string(n.PrimaryRegion)}
+		return &AlterDatabase{Name: string(n.Name), Region: &SetPrimaryRegion{string(n.PrimaryRegion)}}
 	case *tree.AlterDatabaseAddRegion:
-		return &AlterDatabase{Name: string(n.Name), AddRegion: string(n.Region)}
+		return &AlterDatabase{Name: string(n.Name), Region: &AddRegion{string(n.Region), n.IfNotExists}}
 	case *tree.AlterDatabaseDropRegion:
-		return &AlterDatabase{Name: string(n.Name), DropRegion: string(n.Region)}
+		return &AlterDatabase{Name: string(n.Name), Region: &DropRegion{string(n.Region), n.IfExists}}
 	case *tree.AlterDatabaseSurvivalGoal:
-		goal := "zone"
-		if n.SurvivalGoal == tree.SurvivalGoalRegionFailure {
-			goal = "region"
-		}
-		return &AlterDatabase{Name: string(n.Name), Survive: goal}
+		return &AlterDatabase{Name: string(n.Name), Region: &SetSurvival{b.survival(n.SurvivalGoal)}}
+	case *tree.AlterDatabasePlacement:
+		return &AlterDatabase{Name: string(n.Name), Region: &SetPlacement{n.Placement == tree.DataPlacementRestricted}}
+	case *tree.AlterDatabaseSecondaryRegion:
+		return &AlterDatabase{Name: string(n.DatabaseName), Region: &SetSecondaryRegion{string(n.SecondaryRegion)}}
+	case *tree.AlterDatabaseDropSecondaryRegion:
+		return &AlterDatabase{Name: string(n.DatabaseName), Region: &DropSecondaryRegion{n.IfExists}}
+	case *tree.AlterDatabaseAddSuperRegion:
+		return &AlterDatabase{Name: string(n.DatabaseName), Region: &AddSuperRegion{b.superRegion(n.SuperRegionName, n.Regions)}}
+	case *tree.AlterDatabaseAlterSuperRegion:
+		return &AlterDatabase{Name: string(n.DatabaseName), Region: &AlterSuperRegion{b.superRegion(n.SuperRegionName, n.Regions)}}
+	case *tree.AlterDatabaseDropSuperRegion:
+		return &AlterDatabase{Name: string(n.DatabaseName), Region: &DropSuperRegion{string(n.SuperRegionName)}}
 	case *tree.AlterSchema:
 		b.withinDatabase(string(n.Schema.CatalogName), string(n.Schema.SchemaName))
 		a := &AlterSchema{Database: b.database(string(n.Schema.CatalogName)), Name: string(n.Schema.SchemaName)}

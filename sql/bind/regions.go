@@ -14,17 +14,11 @@ import (
 
 // databaseRegions binds the clauses of regions of CREATE DATABASE; nil if there are none.
 func (b *builder) databaseRegions(n *tree.CreateDatabase) *DatabaseRegions {
-	r := &DatabaseRegions{Primary: string(n.PrimaryRegion), Secondary: string(n.SecondaryRegion), Restricted: n.Placement == tree.DataPlacementRestricted}
-	if n.SurvivalGoal == tree.SurvivalGoalRegionFailure {
-		r.Survival = catalog.SurviveRegion
-	}
+	r := &DatabaseRegions{Primary: string(n.PrimaryRegion), Secondary: string(n.SecondaryRegion), Restricted: n.Placement == tree.DataPlacementRestricted,
+		Placed: n.Placement != tree.DataPlacementUnspecified}
+	r.Survival = b.survival(n.SurvivalGoal)
 	if n.SuperRegion.Name != "" {
-		super := catalog.SuperRegion{Name: string(n.SuperRegion.Name)}
-		for _, m := range n.SuperRegion.Regions {
-			super.Regions = append(super.Regions, string(m))
-		}
-		slices.Sort(super.Regions)
-		r.Super = append(r.Super, super)
+		r.Super = append(r.Super, b.superRegion(n.SuperRegion.Name, n.SuperRegion.Regions))
 	}
 	for _, m := range n.Regions {
 		if slices.Contains(r.Regions, string(m)) {
@@ -68,8 +62,145 @@ func (b *builder) locality(database string, n *tree.Locality) catalog.Locality {
 	if region != "" && !db.HasRegion(region) {
 		raise(unknownRegion(region, db))
 	}
+	if region != "" && !db.Settled(region) {
+		raise(UnsettledRegion(region, db))
+	}
 	return catalog.Locality{Region: region}
 }
+
+// setLocality binds ALTER TABLE ... SET LOCALITY.
+func (b *builder) setLocality(n *tree.AlterTableLocality) Statement {
+	t := b.alterTarget(n.Name, n.IfExists)
+	a := b.alter(t, n.Name)
+	if t == nil {
+		return a
+	}
+	if t.Kind != catalog.KindTable || t.Materialized {
+		b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", t.Name)
+	}
+	database := b.View.CurrentDatabase()
+	if n.Name.NumParts == 3 {
+		database = n.Name.Parts[2]
+	}
+	return b.act(a, &SetLocality{Locality: b.locality(database, n.Locality)})
+}
+
+// UnsettledRegion refuses a region that is being added or dropped.
+func UnsettledRegion(region string, db *catalog.Database) error {
+	return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "region \"%s\" of database \"%s\" is being added or dropped", region, db.Name).
+		WithHint("Wait until SHOW JOBS has no running change of the database's regions.")
+}
+
+// survival is a survival goal as it was written: parse has taken a number of regions out of the text.
+func (b *builder) survival(goal tree.SurvivalGoal) catalog.Survival {
+	switch {
+	case goal != tree.SurvivalGoalRegionFailure:
+		return catalog.SurviveZone
+	case b.stmt.SurviveRegions == 0:
+		return catalog.SurviveRegion
+	case b.stmt.SurviveRegions > catalog.MaxSurvival:
+		b.fail(sqlstate.FeatureNotSupported, nil, "a database survives the failure of at most %d regions", catalog.MaxSurvival)
+	}
+	return catalog.Survival(b.stmt.SurviveRegions)
+}
+
+// superRegion is a super region as it was written.
+func (b *builder) superRegion(name tree.Name, regions []tree.Name) catalog.SuperRegion {
+	super := catalog.SuperRegion{Name: string(name)}
+	for _, m := range regions {
+		if slices.Contains(super.Regions, string(m)) {
+			b.fail(sqlstate.InvalidName, nil, "region \"%s\" defined multiple times", m)
+		}
+		super.Regions = append(super.Regions, string(m))
+	}
+	slices.Sort(super.Regions)
+	return super
+}
+
+// SetLocality is ALTER TABLE ... SET LOCALITY.
+type SetLocality struct{ Locality catalog.Locality }
+
+// RegionAction is what ALTER DATABASE does to the regions of a database: one of the types below.
+type RegionAction interface {
+	// Tag is the command tag after ALTER DATABASE.
+	Tag() string
+}
+
+// SetPrimaryRegion makes a region the home of the tables that name none; the first one makes the database multi-region.
+type SetPrimaryRegion struct{ Region string }
+
+// AddRegion adds a region.
+type AddRegion struct {
+	Region      string
+	IfNotExists bool
+}
+
+// DropRegion removes a region that nothing is homed in; with the last one the database has no regions any more.
+type DropRegion struct {
+	Region   string
+	IfExists bool
+}
+
+// SetSurvival changes the survival goal.
+type SetSurvival struct{ Goal catalog.Survival }
+
+// SetPlacement is PLACEMENT.
+type SetPlacement struct{ Restricted bool }
+
+// SetSecondaryRegion names the region to which leaseholders go while the primary one is gone.
+type SetSecondaryRegion struct{ Region string }
+
+// DropSecondaryRegion removes the secondary region's role; the region remains.
+type DropSecondaryRegion struct{ IfExists bool }
+
+// AddSuperRegion makes a super region.
+type AddSuperRegion struct{ Super catalog.SuperRegion }
+
+// AlterSuperRegion gives a super region other members.
+type AlterSuperRegion struct{ Super catalog.SuperRegion }
+
+// DropSuperRegion removes a super region; its members remain.
+type DropSuperRegion struct{ Name string }
+
+// SetSuperSurvival gives a super region a survival goal of its own, or, if Inherit, the database's again.
+type SetSuperSurvival struct {
+	Name    string
+	Goal    catalog.Survival
+	Inherit bool
+}
+
+// Tag implements RegionAction.
+func (*SetPrimaryRegion) Tag() string { return "PRIMARY REGION" }
+
+// Tag implements RegionAction.
+func (*AddRegion) Tag() string { return "ADD REGION" }
+
+// Tag implements RegionAction.
+func (*DropRegion) Tag() string { return "DROP REGION" }
+
+// Tag implements RegionAction.
+func (*SetSurvival) Tag() string { return "SURVIVE" }
+
+// Tag implements RegionAction.
+func (*SetPlacement) Tag() string { return "PLACEMENT" }
+
+// Tag implements RegionAction.
+func (*SetSecondaryRegion) Tag() string { return "SET SECONDARY REGION" }
+
+// Tag implements RegionAction.
+func (*DropSecondaryRegion) Tag() string { return "DROP SECONDARY REGION" }
+
+// Tag implements RegionAction.
+func (*AddSuperRegion) Tag() string { return "ADD SUPER REGION" }
+
+// Tag implements RegionAction.
+func (*AlterSuperRegion) Tag() string { return "ALTER SUPER REGION" }
+
+// Tag implements RegionAction.
+func (*DropSuperRegion) Tag() string { return "DROP SUPER REGION" }
+
+// Tag implements RegionAction.
+func (*SetSuperSurvival) Tag() string { return "ALTER SUPER REGION" }
 
 // unknownRegion refuses a region that a database does not have.
 func unknownRegion(region string, db *catalog.Database) error {

@@ -152,7 +152,8 @@ type DatabaseRegions struct {
 	Primary, Secondary string
 	Regions            []string
 	Survival           catalog.Survival
-	Restricted         bool
+	// Restricted is PLACEMENT RESTRICTED, and Placed says that there is a clause PLACEMENT.
+	Restricted, Placed bool
 	Super              []catalog.SuperRegion
 }
 
@@ -166,14 +167,10 @@ type DropDatabase struct {
 
 // AlterDatabase renames a database or changes its owner or regions; one of the fields is set.
 type AlterDatabase struct {
-	Name          string
-	Rename        string
-	Owner         string
-	PrimaryRegion string
-	AddRegion     string
-	DropRegion    string
-	// Survive is "zone" or "region".
-	Survive string
+	Name   string
+	Rename string
+	Owner  string
+	Region RegionAction
 	// Set and Reset change the settings with which sessions begin; Roles says that the statement was ALTER ROLE ALL.
 	Set   *SetVar
 	Reset *parse.ResetVar
@@ -431,6 +428,7 @@ func (*SetDefault) alterAction()         {}
 func (*AlterColumnType) alterAction()    {}
 func (*SetSchema) alterAction()          {}
 func (*OwnerTo) alterAction()            {}
+func (*SetLocality) alterAction()        {}
 func (*SetOptions) alterAction()         {}
 func (*DropIdentity) alterAction()       {}
 func (*AddIdentity) alterAction()        {}

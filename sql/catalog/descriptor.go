@@ -66,6 +66,9 @@ type Database struct {
 	// SecondaryRegion is where leaseholders go while the primary region is gone; empty: none.
 	SecondaryRegion string `json:",omitempty"`
 	Regions         []string
+	// Changing are those of Regions that are being added or dropped. Replicas may be there, and no new rows or tables may have their home there; the enum
+	// has their values as readable or leaving ones.
+	Changing []string `json:",omitempty"`
 	// RegionEnum is the type crdb_internal_region.
 	RegionEnum ID       `json:",omitempty"`
 	Survival   Survival `json:",omitzero"`

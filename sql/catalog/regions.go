@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"meridian/placement"
 )
@@ -12,22 +14,31 @@ const (
 	RegionEnumName = "crdb_internal_region"
 )
 
-// Survival is what the data of a database survives. In a descriptor it is its text, and nothing for the zero value.
+// Survival is what the data of a database survives: the number of regions that may fail at once, or one zone. In a descriptor it is its text, and nothing for
+// the zero value.
 type Survival uint8
 
 const (
 	// SurviveZone: the failure of one zone.
 	SurviveZone Survival = iota
-	// SurviveRegion: the failure of one region; three regions at least.
+	// SurviveRegion: the failure of one region; three regions at least. Survival(n) is the failure of n regions.
 	SurviveRegion
+	// MaxSurvival bounds the regions that may fail at once.
+	MaxSurvival = 4
 )
 
 func (s Survival) String() string {
-	if s == SurviveRegion {
+	switch s {
+	case SurviveZone:
+		return "zone"
+	case SurviveRegion:
 		return "region"
 	}
-	return "zone"
+	return strconv.Itoa(int(s)) + " regions"
 }
+
+// Regions is how many regions a database needs for the goal: a majority of the voters remains when as many fail as may.
+func (s Survival) Regions() int { return 2*int(s) + 1 }
 
 // ParseSurvival reads what String prints.
 func ParseSurvival(text string) (Survival, error) {
@@ -36,6 +47,11 @@ func ParseSurvival(text string) (Survival, error) {
 		return SurviveZone, nil
 	case "region":
 		return SurviveRegion, nil
+	}
+	if number, ok := strings.CutSuffix(text, " regions"); ok {
+		if n, err := strconv.Atoi(number); err == nil && n > 1 && n <= MaxSurvival {
+			return Survival(n), nil
+		}
 	}
 	return 0, &UnknownValueError{"survival goal", text}
 }
@@ -71,6 +87,11 @@ func (d *Database) MultiRegion() bool { return d.PrimaryRegion != "" }
 
 // HasRegion reports whether a region is one of the database's.
 func (d *Database) HasRegion(region string) bool { return slices.Contains(d.Regions, region) }
+
+// Settled reports whether a region is one of the database's, and is neither being added nor being dropped: rows and tables may have their home there.
+func (d *Database) Settled(region string) bool {
+	return d.HasRegion(region) && !slices.Contains(d.Changing, region)
+}
 
 // SuperRegionOf is the super region of a region; nil if it is in none.
 func (d *Database) SuperRegionOf(region string) *SuperRegion {

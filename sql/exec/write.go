@@ -71,7 +71,7 @@ func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		if c.HasMissing && c.State == catalog.WriteOnly {
-			d, err := types.ParseText(c.Type.Bare(), c.Missing, nil)
+			d, err := types.ParseStored(c.Type.Bare(), c.Missing)
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,11 @@
 package parse
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+
+	"meridian/sql/sqlstate"
+)
 
 // databaseWords are PostgreSQL's options of databases that the grammar library does not accept in all their forms.
 var databaseWords = []string{"template", "encoding", "strategy", "locale", "lc_collate", "lc_ctype", "icu_locale", "locale_provider", "collation_version",
@@ -64,6 +69,9 @@ func (c *cursor) alterDatabase() (node any, err error) {
 		c.i = start
 		return nil, nil
 	}
+	if a.Super, err = c.superSurvival(); err != nil || a.Super != nil {
+		return a, err
+	}
 	switch {
 	case c.is("set") && !c.isAt(1, "tablespace") && !c.isAt(1, "primary") && !c.isAt(1, "secondary"), c.is("reset"):
 		a.Set, a.Reset, err = c.initialSetting()
@@ -107,4 +115,86 @@ type AlterDatabase struct {
 	Reset   *ResetVar
 	Roles   bool // the statement was ALTER ROLE ALL IN DATABASE
 	Options []StorageOption
+	// Super is the survival goal of a super region; nil: the statement is another one.
+	Super *SuperSurvival
+}
+
+// SuperSurvival is ALTER SUPER REGION name SURVIVE: the number of regions whose failure is survived, zero for a zone, or the database's goal.
+type SuperSurvival struct {
+	Name    string
+	Regions int
+	Inherit bool
+}
+
+// superSurvival parses ALTER SUPER REGION name SURVIVE {DEFAULT | {ZONE | REGION | n REGIONS} FAILURE}; nil if the statement is another one.
+func (c *cursor) superSurvival() (*SuperSurvival, error) {
+	start := c.i
+	if !c.accept("alter", "super", "region") {
+		return nil, nil
+	}
+	name, err := c.ident()
+	if err != nil || !c.accept("survive") {
+		c.i = start
+		return nil, nil
+	}
+	c.acceptOp("=")
+	s := &SuperSurvival{Name: name}
+	switch {
+	case c.accept("default"):
+		s.Inherit = true
+		c.accept("failure")
+		return s, nil
+	case c.accept("zone"), c.accept("availability", "zone"):
+	case c.accept("region"):
+		s.Regions = 1
+	default:
+		n, to, err := surviveRegions(c.src, c.toks, c.i)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return nil, c.expect("failure")
+		}
+		c.i, s.Regions = to, n
+	}
+	return s, c.expect("failure")
+}
+
+// surviveRegions reads n REGIONS, which are the tokens from at to the one before to; n is zero if they are something else.
+func surviveRegions(src string, toks []Token, at int) (n, to int, err error) {
+	if at+1 >= len(toks) || toks[at].Kind != Number || !isWord(toks[at+1], src, "region") && !isWord(toks[at+1], src, "regions") {
+		return 0, at, nil
+	}
+	n, err = strconv.Atoi(toks[at].Text(src))
+	if err != nil || n < 1 {
+		return 0, at, sqlstate.New(sqlstate.SyntaxError, "the number of regions whose failure is survived is positive").At(CharPos(src, int(toks[at].Pos)))
+	}
+	return n, at + 2, nil
+}
+
+// regionClauses keeps the number of SURVIVE n REGIONS FAILURE in the statement, and cuts it out of the grammar's text.
+func regionClauses(s *Statement, toks []Token) (cuts []cut, err error) {
+	src := s.Source
+	for i := 2; i+2 < len(toks); i++ {
+		if isWord(toks[i], src, "witness") && isWord(toks[i+1], src, "region") {
+			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "witness regions are not supported").
+				WithHint("Add the region as an ordinary one: to survive the failure of a region, a database needs three.").At(CharPos(src, int(toks[i].Pos)))
+		}
+		if !isWord(toks[i], src, "survive") {
+			continue
+		}
+		at := i + 1
+		if toks[at].Text(src) == "=" {
+			at++
+		}
+		n, to, err := surviveRegions(src, toks, at)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 && to < len(toks) && (isWord(toks[to], src, "failure") || isWord(toks[to], src, "failures")) {
+			s.SurviveRegions = n
+			cuts = append(cuts, cut{from: at, to: to + 1, text: "REGION FAILURE"})
+		}
+	}
+	return cuts, nil
 }

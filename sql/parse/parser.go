@@ -43,6 +43,8 @@ type Statement struct {
 	// Database are PostgreSQL's options of CREATE DATABASE and ALTER DATABASE, and Force is DROP DATABASE ... WITH (FORCE).
 	Database []StorageOption
 	Force    bool
+	// SurviveRegions is the number of SURVIVE n REGIONS FAILURE; zero: the clause names none.
+	SurviveRegions int
 	// OnCommit is the clause of CREATE TABLE; NoData is WITH NO DATA of CREATE TABLE AS.
 	OnCommit OnCommit
 	NoData   bool

@@ -153,6 +153,11 @@ func (r *rewriter) cuts() ([]cut, error) {
 			return nil, err
 		}
 		cuts = append(more, toastOptions(r.s, r.toks)...)
+	case r.is(0, "alter") && r.is(1, "database"):
+		var err error
+		if cuts, err = regionClauses(r.s, r.toks); err != nil {
+			return nil, err
+		}
 	case r.is(0, "drop") && r.is(1, "database"):
 		cuts = dropForce(r.s, r.toks)
 	}

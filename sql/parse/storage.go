@@ -373,7 +373,11 @@ func createOptions(s *Statement, toks []Token) (cuts []cut, err error) {
 			}
 		}
 	case isWord(toks[i], src, "database") && i == 1:
-		return databaseOptions(s, toks, 2)
+		if cuts, err = databaseOptions(s, toks, 2); err != nil {
+			return nil, err
+		}
+		more, err := regionClauses(s, toks)
+		return append(cuts, more...), err
 	}
 	return cuts, nil
 }

@@ -131,7 +131,7 @@ func (x *Index) NewDecoder(ordinals []int) (*Decoder, error) {
 			return nil, fmt.Errorf("rowcode: index %q does not have column %q", x.Desc.Name, c.Name)
 		}
 		if c.HasMissing && x.Desc.Primary {
-			v, err := types.ParseText(c.Type.Bare(), c.Missing, nil)
+			v, err := types.ParseStored(c.Type.Bare(), c.Missing)
 			if err != nil {
 				return nil, err
 			}

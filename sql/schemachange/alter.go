@@ -165,6 +165,8 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 	case *bind.SetDefault:
 		t.ColumnByName(a.Column).Default = a.Expr
 		return nil
+	case *bind.SetLocality:
+		return c.setLocality(t, a.Locality)
 	case *bind.SetSchema:
 		return c.setSchema(t, a.Schema)
 	case *bind.OwnerTo:
@@ -202,11 +204,6 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		return c.alterIdentity(t, a)
 	}
 	return sqlstate.New(sqlstate.FeatureNotSupported, "this form of ALTER TABLE is not supported")
-}
-
-func regionsLater(what string) error {
-	return sqlstate.New(sqlstate.FeatureNotSupported, "%s are not supported yet", what).
-		WithHint("Tables are placed by the cluster's default: one replica in each region.")
 }
 
 // isNew reports whether no other transaction can have used the table.

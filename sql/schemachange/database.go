@@ -140,8 +140,11 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 			return err
 		}
 		c.give(db.ID, to)
-	case s.PrimaryRegion != "" || s.AddRegion != "" || s.DropRegion != "" || s.Survive != "":
-		return regionsLater("regions of databases")
+		if db.RegionEnum != 0 {
+			c.give(db.RegionEnum, to)
+		}
+	case s.Region != nil:
+		return c.alterRegions(db.ID, s.Region)
 	case s.Set != nil || s.Reset != nil:
 		if err := c.mustOwn(db.ID); err != nil {
 			return err

@@ -17,6 +17,8 @@
 //	SET NOT NULL    a write-only check, validated, then the column's flag
 //	change types    new indexes for those with the columns, with the converted rows; filled; frozen; all exchanged together
 //	primary key     new copies of all indexes, then they change places, then the old ones are dropped
+//	add a region    its value readable -> (replicas in place) -> public
+//	drop a region   its value leaving -> (no row, no table has it) -> gone
 //
 // Two neighbours in each line may be in use at the same time:
 //
@@ -79,7 +81,7 @@
 //
 // Types of columns that foreign keys use, or by an expression that is not immutable, change within the statement's transaction,
 // which locks the table, and so do new columns with a separate value for each row: serial, identity, generated, with a
-// volatile default. Regions and localities are refused (0A000).
+// volatile default.
 //
 // See CRDB'20 §5.4, and F1's online schema change which it follows.
 package schemachange

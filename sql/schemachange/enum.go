@@ -78,6 +78,9 @@ func (c *change) alterType(s *bind.AlterType) error {
 	if err := c.mustOwnType(s.Type); err != nil {
 		return err
 	}
+	if err := c.refuseRegionEnum(s.Type, "changed"); err != nil {
+		return err
+	}
 	e := s.Type.Enum
 	e.Values = slices.Clone(e.Values)
 	switch {
@@ -268,11 +271,16 @@ func (e *Executor) planTypes(ctx context.Context, tx *txn.Txn, cat *lease.Txn) e
 			to = types.ValuePublic
 		}
 		settled, added := now.Enum.Settled(types.ValueUnsafe, to)
-		if !added {
-			return nil
+		if added {
+			if err := settle(ctx, cat, now, settled); err != nil {
+				return err
+			}
 		}
-		if err := settle(ctx, cat, now, settled); err != nil || base == nil {
-			return err
+		if d := cat.Descriptor(now.Database); d != nil && d.Database != nil && d.Database.RegionEnum == now.ID {
+			return e.planRegions(ctx, tx, cat, now)
+		}
+		if !added || base == nil {
+			return nil
 		}
 		id, err := e.o.Jobs.Create(ctx, tx, job.Spec{Type: jobType, Description: "type " + now.Enum.Name + ": add value", Payload: typePayload{now.ID}})
 		if err != nil {
@@ -344,6 +352,9 @@ func (c *change) dropTypes(s *bind.DropType) error {
 	c.notices(s.Notices)
 	for _, t := range s.Types {
 		if err := c.mustOwnToDropType(t); err != nil {
+			return err
+		}
+		if err := c.refuseRegionEnum(t, "dropped"); err != nil {
 			return err
 		}
 	}

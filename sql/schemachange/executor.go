@@ -32,6 +32,8 @@ type Definition struct {
 	Binder  *bind.Binder
 	// Explicit says that the statement is part of a transaction block.
 	Explicit bool
+	// NoSuperRegions and NoPlacement say that the session has switched off super regions, or the clause PLACEMENT.
+	NoSuperRegions, NoPlacement bool
 	// Session identifies the session, in the name of its schema of temporary relations.
 	Session int32
 	// Alone says that the statement is all of its transaction. Only then may part of its work be done after the commit (schemachange.SC5).
@@ -66,7 +68,7 @@ type Options struct {
 	// Pressed reports whether a disk of the cluster is nearly full: then dropped data is removed after PressedRemoveAfter, at
 	// the cost of reads of the past. Nil: never.
 	Pressed func() bool
-	// Regions are those of the nodes that are there, sorted; nil: any name is one.
+	// Regions are those of the nodes that are there, sorted; nil, or an answer of nil: any name is one.
 	Regions func() []string
 	// Zone is the configuration of ranges that the cluster's settings and the node's options give; nil: placement.DefaultZone.
 	Zone func() placement.Zone
@@ -153,8 +155,11 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		tag, err = "DROP DATABASE", c.dropDatabase(s)
 	case *bind.AlterDatabase:
 		tag, err = "ALTER DATABASE", c.alterDatabase(s)
-		if s.Roles {
+		switch {
+		case s.Roles:
 			tag = "ALTER ROLE"
+		case s.Region != nil:
+			tag += " " + s.Region.Tag()
 		}
 	case *bind.CreateSchema:
 		tag, err = "CREATE SCHEMA", c.createSchema(s)

@@ -31,6 +31,9 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 	if err := c.awaitRewrite(t); err != nil {
 		return err
 	}
+	if err := c.regionsFirst(t); err != nil {
+		return err
+	}
 	if taken, err := c.view.NameTaken(t.Database, t.Schema, s.Index.Name); err != nil {
 		return err
 	} else if taken != nil {

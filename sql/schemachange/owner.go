@@ -195,6 +195,7 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 				take(b.table)
 			case b.owned && b.schema != nil:
 				schemas = append(schemas, b.schema)
+			case b.owned && b.enum != nil && c.refuseRegionEnum(b.enum, "dropped") != nil: // it belongs to the database, which stays
 			case b.owned && b.enum != nil:
 				enums = append(enums, b.enum)
 			case !b.owned:
@@ -222,6 +223,9 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 			return err
 		}
 		for _, t := range inside {
+			if err := c.refuseRegionEnum(t, "dropped"); err != nil {
+				return err
+			}
 			if !slices.ContainsFunc(enums, func(o *catalog.Type) bool { return o.ID == t.ID }) {
 				enums = append(enums, t)
 				deps = append(deps, dependent{"type " + c.typeName(t), "schema " + sc.Name, func() error { return nil }})

@@ -1,6 +1,7 @@
 package schemachange
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,11 +22,33 @@ func (c *change) giveRegions(db *catalog.Database, r *bind.DatabaseRegions) erro
 			return err
 		}
 	}
+	if err := c.mayUseRegions(len(r.Super) > 0, r.Placed); err != nil {
+		return err
+	}
 	db.PrimaryRegion, db.SecondaryRegion, db.Regions, db.SuperRegions = r.Primary, r.Secondary, r.Regions, r.Super
 	db.Survival, db.Restricted = r.Survival, r.Restricted
 	if err := validRegions(db); err != nil {
 		return err
 	}
+	return c.makeRegionEnum(db)
+}
+
+// mayUseRegions refuses clauses that the session has switched off.
+func (c *change) mayUseRegions(super, placement bool) error {
+	off := ""
+	switch {
+	case super && c.NoSuperRegions:
+		off = "enable_super_regions"
+	case placement && c.NoPlacement:
+		off = "enable_multiregion_placement_policy"
+	default:
+		return nil
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "the session has switched this off: %s", off).WithHint("SET %s = on", off)
+}
+
+// makeRegionEnum makes the enum of a database's regions.
+func (c *change) makeRegionEnum(db *catalog.Database) error {
 	o := &oids{c: c}
 	array, id := o.next(), o.next()
 	t := &catalog.Type{ID: id, Database: db.ID, SchemaID: db.Schemas["public"], Owner: db.Owner,
@@ -47,7 +70,7 @@ func (c *change) mustBeRegion(region string) error {
 		return nil
 	}
 	known := c.o.Regions()
-	if slices.Contains(known, region) {
+	if known == nil || slices.Contains(known, region) {
 		return nil
 	}
 	e := sqlstate.New(sqlstate.InvalidName, "region \"%s\" does not exist", region)
@@ -59,11 +82,12 @@ func (c *change) mustBeRegion(region string) error {
 
 // validRegions refuses combinations of a database's regions, goal and placement.
 func validRegions(db *catalog.Database) error {
-	if db.Survival == catalog.SurviveRegion && len(db.Regions) < 3 {
-		return sqlstate.New(sqlstate.InvalidName, "at least 3 regions are required for surviving a region failure").
+	goal, of := db.Survival, len(db.Regions)
+	if goal != catalog.SurviveZone && of < goal.Regions() {
+		return sqlstate.New(sqlstate.InvalidName, "at least %d regions are required for surviving %s", goal.Regions(), failure(goal)).
 			WithHint("Add regions to the database by ALTER DATABASE %s ADD REGION <region>, or use SURVIVE ZONE FAILURE.", quoteIdent(db.Name))
 	}
-	if db.Restricted && db.Survival == catalog.SurviveRegion {
+	if db.Restricted && goal != catalog.SurviveZone {
 		return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "PLACEMENT RESTRICTED can't be combined with SURVIVE REGION FAILURE").
 			WithHint("Replicas that stay in their home region do not survive its failure: use SURVIVE ZONE FAILURE.")
 	}
@@ -92,6 +116,28 @@ func validRegions(db *catalog.Database) error {
 			}
 			in[r] = s.Name
 		}
+		own := db.Survival
+		if s.Own {
+			own = s.Survival
+		}
+		if own != catalog.SurviveZone && len(s.Regions) < own.Regions() {
+			return sqlstate.New(sqlstate.InvalidName, "at least %d regions of super region \"%s\" are required for surviving %s", own.Regions(), s.Name, failure(own)).
+				WithHint("Add regions by ALTER DATABASE %s ALTER SUPER REGION %s VALUES ..., or let it SURVIVE ZONE FAILURE.", quoteIdent(db.Name), quoteIdent(s.Name))
+		}
+		if db.Restricted && own != catalog.SurviveZone {
+			return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "PLACEMENT RESTRICTED can't be combined with SURVIVE REGION FAILURE of super region \"%s\"", s.Name)
+		}
 	}
 	return nil
+}
+
+// failure names the failure that a goal is about.
+func failure(goal catalog.Survival) string {
+	switch goal {
+	case catalog.SurviveZone:
+		return "a zone failure"
+	case catalog.SurviveRegion:
+		return "a region failure"
+	}
+	return fmt.Sprintf("the failure of %d regions", int(goal))
 }

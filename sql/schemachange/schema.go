@@ -110,6 +110,9 @@ func (c *change) dropSchemas(s *bind.DropSchema) error {
 			return err
 		}
 		for _, t := range enums {
+			if err := c.refuseRegionEnum(t, "dropped"); err != nil {
+				return err
+			}
 			deps = append(deps, dependent{"type " + c.typeName(t), "schema " + name, func() error { return nil }})
 		}
 		for _, t := range tables {

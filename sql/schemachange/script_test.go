@@ -21,6 +21,9 @@ func TestScripts(t *testing.T) {
 			c := sessiontest.NewIn(t, 1, threeRegions())
 			defer c.Stop()
 			conns := map[string]*sessiontest.Conn{}
+			if strings.HasSuffix(path, "/regions") {
+				c.Regions = []string{"ap-1", "eu-1", "us-1", "us-2", "us-3"}
+			}
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 				switch d.Cmd {
 				case "sleep":

@@ -136,6 +136,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 		return "", err
 	}
 	t.OnCommit = s.OnCommit
+	if s.Materialized && db.MultiRegion() {
+		t.Locality = catalog.Locality{Kind: catalog.Global} // every region reads it, and only REFRESH writes it
+	}
 	for i := range s.Columns {
 		if seq := s.Columns[i].Sequence; seq != nil {
 			col := t.ColumnByName(s.Columns[i].Name)

@@ -26,7 +26,7 @@ type EnumValue struct {
 	State ValueState `json:",omitempty"`
 }
 
-// ValueState is the state of a value that is being added to an enum. In each state rows with the value can be read.
+// ValueState is the state of a value that is being added to an enum, or removed. In each state rows with the value can be read.
 type ValueState uint8
 
 const (
@@ -36,7 +36,12 @@ const (
 	ValueReadable
 	// ValueUnsafe values are those that the open transaction has added.
 	ValueUnsafe
+	// ValueLeaving values can't be used by statements any more; rows with them are still read. They go in the next version of the type, if no row has them.
+	ValueLeaving
 )
+
+// hidden reports whether statements can't use the value.
+func (s ValueState) hidden() bool { return s == ValueReadable || s == ValueLeaving }
 
 // EnumGap is the distance between the places of two values that were declared one after the other: halved for each value that is put
 // between them, it is enough for 40 of them.
@@ -74,10 +79,29 @@ func (e *Enum) Label(place int64) (string, bool) {
 // parse reads a label.
 func (e *Enum) parse(t *T, s string) (Datum, error) {
 	v, ok := e.Find(s)
-	if !ok || v.State == ValueReadable {
+	if !ok || v.State.hidden() {
 		return Null, sqlstate.New(sqlstate.InvalidTextRepresentation, "invalid input value for enum %s: %q", t.Name(), Raw(s))
 	}
 	return v.use(e)
+}
+
+// ParseStored reads a text that the catalogue keeps with a type: values in all states are known.
+func ParseStored(t *T, text string) (Datum, error) {
+	open := func(e *Enum) *Enum {
+		out := *e
+		out.Values = slices.Clone(e.Values)
+		for i := range out.Values {
+			out.Values[i].State = ValuePublic
+		}
+		return &out
+	}
+	switch {
+	case t.Kind == KindEnum:
+		t = EnumOf(open(t.Enum))
+	case t.Kind == KindArray && t.Elem != nil && t.Elem.Kind == KindEnum:
+		t = ArrayOf(EnumOf(open(t.Elem.Enum)))
+	}
+	return ParseText(t, text, nil)
 }
 
 // use is the value in a statement. An unsafe one is refused: a row with it would remain if the change of the type is undone.
@@ -94,7 +118,7 @@ func (e *Enum) Range(from, to Datum) (Datum, error) {
 	var out []Datum
 	for i := range e.Values {
 		v := &e.Values[i]
-		if v.State == ValueReadable || !from.IsNull() && v.Place < from.Int() || !to.IsNull() && v.Place > to.Int() {
+		if v.State.hidden() || !from.IsNull() && v.Place < from.Int() || !to.IsNull() && v.Place > to.Int() {
 			continue
 		}
 		d, err := v.use(e)
@@ -114,7 +138,7 @@ func (e *Enum) Last() (d Datum, ok bool, err error) { return e.end(len(e.Values)
 
 func (e *Enum) end(at, step int) (Datum, bool, error) {
 	for ; at >= 0 && at < len(e.Values); at += step {
-		if v := &e.Values[at]; v.State != ValueReadable {
+		if v := &e.Values[at]; !v.State.hidden() {
 			d, err := v.use(e)
 			return d, err == nil, err
 		}

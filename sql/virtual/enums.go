@@ -152,7 +152,7 @@ func pgEnum(r *reading) error {
 	for _, t := range all {
 		i := 0
 		for _, v := range t.Enum.Values {
-			if v.State != types.ValueReadable {
+			if v.State != types.ValueReadable && v.State != types.ValueLeaving {
 				i++
 				r.add("oid", v.OID, "enumtypid", t.Enum.ID, "enumsortorder", float64(i), "enumlabel", v.Label)
 			}

@@ -260,7 +260,7 @@ func (t *Txn) mayFreeze(ctx context.Context, id catalog.ID) error {
 	} else if v := max(t.used(id), t.found[id]); v != 0 && v != d.Version() {
 		return errMoved
 	}
-	if hasJob(d.Table) && !t.endsRewrite(id, d.Table) {
+	if hasJob(d) && !t.endsRewrite(id, d.Table) {
 		return errJob
 	}
 	if d.Table.Frozen == catalog.ExcludeNone || t.isFrozen(id) {

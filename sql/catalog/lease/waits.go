@@ -34,9 +34,12 @@ const (
 
 var errJob = errors.New("lease: a job is changing the table")
 
-// hasJob reports whether a job changes a table, version by version.
-func hasJob(t *catalog.Table) bool {
-	return slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 })
+// hasJob reports whether a job changes a table or a type, version by version.
+func hasJob(d *Descriptor) bool {
+	if d.Type != nil {
+		return d.Type.Job != 0
+	}
+	return d.Table != nil && slices.ContainsFunc(d.Table.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 })
 }
 
 // usersHere are the transactions of this node that use versions older than these, and have a record that others can
@@ -137,7 +140,7 @@ func (t *Txn) jobsFirst(ctx context.Context, ids []catalog.ID, wait kv.WaitPolic
 	var busy []catalog.ID
 	s := t.m.snap.Load()
 	for _, id := range ids {
-		if d := s.descriptor(id); d != nil && d.Table != nil && hasJob(d.Table) && !t.endsRewrite(id, d.Table) {
+		if d := s.descriptor(id); d != nil && d.Table != nil && hasJob(d) && !t.endsRewrite(id, d.Table) {
 			busy = append(busy, id)
 		}
 	}
@@ -159,7 +162,7 @@ func (t *Txn) jobsFirst(ctx context.Context, ids []catalog.ID, wait kv.WaitPolic
 	return t.stepBack(busy, true)
 }
 
-// JobFirst is the error of a statement that can't go on while a job changes a table. The transaction begins anew when the job has
+// JobFirst is the error of a statement that can't go on while a job changes a table or a type. The transaction begins anew when the job has
 // ended.
 func (t *Txn) JobFirst(id catalog.ID) error {
 	if t.late {
@@ -185,7 +188,7 @@ func (t *Txn) awaitJobs(ctx context.Context, ids []catalog.ID, wait kv.WaitPolic
 	busy := func() catalog.ID {
 		s := m.snap.Load()
 		for _, id := range ids {
-			if d := s.descriptor(id); d != nil && d.Table != nil && !d.Table.Dropped && hasJob(d.Table) {
+			if d := s.descriptor(id); d != nil && !d.dropped() && hasJob(d) {
 				return id
 			}
 		}
