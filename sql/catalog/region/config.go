@@ -34,11 +34,11 @@ func extended(db *catalog.Database, region string) *catalog.ZoneConfig {
 
 // home is the configuration of rows whose home is a region. Those of GLOBAL tables have replicas in all regions, whatever the placement.
 func home(db *catalog.Database, region string, global bool) *catalog.ZoneConfig {
-	members, survival := db.Regions, db.Survival
-	if super := db.SuperRegionOf(region); super != nil && !global {
-		members = super.Regions
-		if super.Own {
-			survival = super.Survival
+	members, survival, super := db.Regions, db.Survival, false
+	if s := db.SuperRegionOf(region); s != nil && !global {
+		members, super = s.Regions, true
+		if s.Own {
+			survival = s.Survival
 		}
 	}
 	c := &catalog.ZoneConfig{}
@@ -62,18 +62,27 @@ func home(db *catalog.Database, region string, global bool) *catalog.ZoneConfig 
 	for _, m := range members {
 		each = append(each, in(m, 1))
 	}
-	if survival == catalog.SurviveRegion {
-		voters := []placement.Conjunction{in(region, homeVoters)}
+	if survival != catalog.SurviveZone {
+		// Of two regions and more that may fail, each one has a voter at most: diversity sees to that.
+		total, there := survival.Regions(), 1
+		if survival == catalog.SurviveRegion {
+			total, there = regionVoters, homeVoters
+		}
+		voters := []placement.Conjunction{in(region, there)}
 		if second != "" {
-			voters = append(voters, in(second, homeVoters))
+			voters = append(voters, in(second, there))
 			for i := range each {
 				if members[i] == second {
-					each[i] = in(second, homeVoters)
+					each[i] = in(second, there)
 				}
 			}
 		}
-		c.NumVoters = value(regionVoters)
-		c.NumReplicas = value(max(regionVoters, homeVoters+len(members)-1))
+		if super {
+			// No replica may be left over for another region: diversity would like that.
+			fill(each, members, region, there, max(total, there+len(members)-1))
+		}
+		c.NumVoters = value(total)
+		c.NumReplicas = value(max(total, there+len(members)-1))
 		c.VoterConstraints = &voters
 	} else {
 		c.NumVoters = value(zoneVoters)
@@ -82,6 +91,22 @@ func home(db *catalog.Database, region string, global bool) *catalog.ZoneConfig 
 	}
 	c.Constraints = &each
 	return c
+}
+
+// fill makes the constraints of a super region's members ask for all n replicas: as many as there are at home, and the others by turns.
+func fill(each []placement.Conjunction, members []string, home string, there, n int) {
+	for i, m := range members {
+		if m == home {
+			each[i].Replicas = max(each[i].Replicas, there)
+		}
+		n -= each[i].Replicas
+	}
+	for i := 0; n > 0; i = (i + 1) % len(each) {
+		if members[i] != home || len(members) == 1 {
+			each[i].Replicas++
+			n--
+		}
+	}
 }
 
 // Table is the configuration that a table's locality gives; nil if it has none of its own.
