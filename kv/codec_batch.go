@@ -139,6 +139,8 @@ func appendRequest(b []byte, r Request) []byte {
 		return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, r.From)
 	case *CheckLocksRequest:
 		return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, r.From)
+	case *NegotiateRequest:
+		return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 2, r.Least)
 	case *GCRequest:
 		b = wire.Timestamp(wire.Bytes(b, 1, r.Start), 3, r.Threshold)
 		for i := range r.Keys {
@@ -260,6 +262,10 @@ func readRequest(r *wire.Reader, s *requestSlabs, left int) Request {
 	case MethodCheckLocks:
 		q := &CheckLocksRequest{}
 		readCheckLocks(r, q)
+		return q
+	case MethodNegotiate:
+		q := &NegotiateRequest{}
+		readNegotiate(r, q)
 		return q
 	case MethodGC:
 		q := &GCRequest{}
@@ -598,6 +604,21 @@ func readCheckLocks(r *wire.Reader, q *CheckLocksRequest) {
 			q.End = r.Bytes()
 		case 5:
 			q.From = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readNegotiate(r *wire.Reader, q *NegotiateRequest) {
+	for m := r.Open("kv.NegotiateRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Start = r.Bytes()
+		case 2:
+			q.Least = r.Timestamp()
+		case 3:
+			q.End = r.Bytes()
 		default:
 			r.Skip()
 		}

@@ -30,7 +30,8 @@ const (
 	respLoad        = 33
 	respProtocol    = 35
 	respSetProtocol = 37
-	respLast        = respSetProtocol
+	respNegotiate   = 39
+	respLast        = respNegotiate
 )
 
 // AppendReply adds the encoding of an answer to a batch: a response, an error, or both.
@@ -181,6 +182,8 @@ func responseField(b []byte, r Response) []byte {
 		kind = respProtocol
 	case *AdminSetProtocolResponse:
 		kind = respSetProtocol
+	case *NegotiateResponse:
+		kind = respNegotiate
 	case *SubsumeResponse:
 		kind = respSubsume
 	}
@@ -238,6 +241,8 @@ func appendResponse(b []byte, r Response) []byte {
 		return PositionField(wire.Bytes(b, 1, r.Body), 3, &r.Store)
 	case *AdminSetProtocolResponse:
 		return descriptorField(b, 1, &r.Desc)
+	case *NegotiateResponse:
+		return wire.Timestamp(wire.Bool(wire.Timestamp(b, 1, r.Timestamp), 2, r.Intent), 3, r.Closed)
 	case *SubsumeResponse:
 		return wire.Timestamp(wire.Uint(descriptorField(b, 1, &r.Desc), 3, r.Applied), 5, r.Freeze)
 	}
@@ -307,6 +312,10 @@ func readResponse(r *wire.Reader, gets *[]GetResponse, left int) Response {
 	case respSetProtocol:
 		q := &AdminSetProtocolResponse{}
 		readAdminSetProtocolResponse(r, q)
+		return q
+	case respNegotiate:
+		q := &NegotiateResponse{}
+		readNegotiateResponse(r, q)
 		return q
 	case respSubsume:
 		q := &SubsumeResponse{}
@@ -528,6 +537,21 @@ func readLoadResponse(r *wire.Reader, q *LoadResponse) {
 		switch r.Field() {
 		case 1:
 			*wire.Grow(r, &q.Refused) = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readNegotiateResponse(r *wire.Reader, q *NegotiateResponse) {
+	for m := r.Open("kv.NegotiateResponse"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Timestamp = r.Timestamp()
+		case 2:
+			q.Intent = r.Bool()
+		case 3:
+			q.Closed = r.Timestamp()
 		default:
 			r.Skip()
 		}

@@ -122,6 +122,7 @@ var (
 		func() Request { return &ClearRequest{} },
 		func() Request { return &ProtocolRequest{} },
 		func() Request { return &AdminSetProtocolRequest{} },
+		func() Request { return &NegotiateRequest{} },
 	}
 	responses = []func() Response{
 		func() Response { return nil },
@@ -140,6 +141,7 @@ var (
 		func() Response { return &SubsumeResponse{} },
 		func() Response { return &ProtocolResponse{} },
 		func() Response { return &AdminSetProtocolResponse{} },
+		func() Response { return &NegotiateResponse{} },
 	}
 	errorKinds = []func() error{
 		func() error { return &InternalError{} },
@@ -272,6 +274,7 @@ var messages = []wiretest.Message{
 	wiretest.Of("kv.RefreshRequest", wiretest.Skips, requestOf[RefreshRequest], readRefresh, proper),
 	wiretest.Of("kv.RefreshRangeRequest", wiretest.Skips, requestOf[RefreshRangeRequest], readRefreshRange, proper),
 	wiretest.Of("kv.CheckLocksRequest", wiretest.Skips, requestOf[CheckLocksRequest], readCheckLocks, proper),
+	wiretest.Of("kv.NegotiateRequest", wiretest.Skips, requestOf[NegotiateRequest], readNegotiate, proper),
 	wiretest.Of("kv.GCRequest", wiretest.Skips, requestOf[GCRequest], readGC, proper),
 	wiretest.Of("kv.AdminSplitRequest", wiretest.Skips, requestOf[AdminSplitRequest], readAdminSplit, proper),
 	wiretest.Of("kv.SubsumeRequest", wiretest.Skips, requestOf[SubsumeRequest], readSubsume, proper),
@@ -303,6 +306,7 @@ var messages = []wiretest.Message{
 	wiretest.Of("kv.RangeInfoResponse", wiretest.Skips, responseOf[RangeInfoResponse], readRangeInfoResponse, proper),
 	wiretest.Of("kv.RecoverTxnResponse", wiretest.Skips, responseOf[RecoverTxnResponse], readRecoverTxnResponse, proper),
 	wiretest.Of("kv.LoadResponse", wiretest.Skips, responseOf[LoadResponse], readLoadResponse, proper),
+	wiretest.Of("kv.NegotiateResponse", wiretest.Skips, responseOf[NegotiateResponse], readNegotiateResponse, proper),
 	wiretest.Of("kv.SubsumeResponse", wiretest.Skips, responseOf[SubsumeResponse], readSubsumeResponse, proper),
 	wiretest.Values(wiretest.Of("kv.Error", wiretest.Skips, appendErrorOf, readErrorOf, properError), appendErrorOf, goldenErrors()),
 	wiretest.Of("kv.InternalError", wiretest.Skips, errorOf[InternalError], readInternalError, proper),

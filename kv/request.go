@@ -78,7 +78,8 @@ const (
 	// Inconsistent reads see the latest committed values of whichever replica serves them; for range lookups.
 	Inconsistent
 	// Stale reads are at a timestamp that the client chose, with no uncertainty: any replica that has closed it may
-	// serve them (I6); one that has not answers NotClosedError. At the leaseholder they are Consistent.
+	// serve them (I6); one that has not answers NotClosedError. At the leaseholder they are Consistent. A batch without a
+	// Target goes to the leaseholder then; one with ToNearest fails.
 	Stale
 )
 
@@ -195,6 +196,7 @@ const (
 	MethodCheckLocks
 	MethodProtocol
 	MethodAdminSetProtocol
+	MethodNegotiate
 )
 
 // GetRequest reads one key, and locks it if Lock says so, also when there is no value.
@@ -648,6 +650,24 @@ type StorePosition struct {
 	Start, Token, Position uint64
 }
 
+// NegotiateRequest asks a replica for the latest timestamp at which it can serve stale reads of [Start, End), or of the key Start if End is
+// empty, without waiting for anything (CRDB'22 §5.3.2). The batch is sent to the nearest replicas (ToNearest); it reads no values, and leaves
+// nothing behind. An answer below Least is of no use to the sender, so the replica may stop when it knows that it is.
+type NegotiateRequest struct {
+	Start, End keys.Key
+	Least      clock.Timestamp
+}
+
+// NegotiateResponse answers it: all stale reads of the span at Timestamp or earlier, above the range's threshold of garbage collection, are
+// served by this replica. That stays so while the replica has the span, because nothing is ever written at or below a closed timestamp (I6). If
+// Intent, the timestamp is just below an intent; else it is Closed, the replica's closed timestamp. Of several parts of the span, Timestamp is the
+// earliest and Closed the latest.
+type NegotiateResponse struct {
+	Timestamp clock.Timestamp
+	Intent    bool
+	Closed    clock.Timestamp
+}
+
 // EmptyResponse answers requests that have nothing to say.
 type EmptyResponse struct{}
 
@@ -717,6 +737,8 @@ func (r *SubsumeRequest) Span() keys.Span             { return point(r.Key) }
 
 func (r *ProtocolRequest) Span() keys.Span { return keys.Span{Start: r.Key, End: r.End} }
 
+func (r *NegotiateRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
+
 func (r *ReleaseRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
 
 func (r *ClearRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
@@ -729,6 +751,7 @@ func (r *LoadRequest) Span() keys.Span {
 	return keys.Span{Start: r.Rows[0].Key, End: r.Rows[len(r.Rows)-1].Key.Next()}
 }
 
+func (*NegotiateRequest) Method() Method           { return MethodNegotiate }
 func (*ProtocolRequest) Method() Method            { return MethodProtocol }
 func (*LoadRequest) Method() Method                { return MethodLoad }
 func (*ClearRequest) Method() Method               { return MethodClear }
@@ -769,7 +792,7 @@ func OfRows(r Request) bool {
 		return true
 	case *GetRequest, *ScanRequest, *PutRequest, *CPutRequest, *DeleteRequest, *DeleteRangeRequest, *AddRequest,
 		*QueryIntentRequest, *ResolveIntentRequest, *ResolveRangeRequest, *RefreshRequest, *RefreshRangeRequest, *LoadRequest,
-		*ClearRequest, *ReleaseRequest, *CheckLocksRequest:
+		*ClearRequest, *ReleaseRequest, *CheckLocksRequest, *NegotiateRequest:
 		return !keys.IsLocal(r.Span().Start)
 	}
 	return false

@@ -160,6 +160,10 @@ func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 		c := *r
 		c.Start, c.End = start, stop
 		return &c, true
+	case *kv.NegotiateRequest:
+		c := *r
+		c.Start, c.End = start, stop
+		return &c, true
 	case *kv.ResolveRangeRequest:
 		c := *r
 		c.Start, c.End = start, stop
@@ -331,6 +335,15 @@ func join(req kv.Request, have, r kv.Response) kv.Response {
 			return &kv.ScanResponse{Rows: append(more.Rows[:len(more.Rows):len(more.Rows)], h.Rows...)}
 		}
 		return &kv.ScanResponse{Rows: append(h.Rows[:len(h.Rows):len(h.Rows)], more.Rows...)}
+	case *kv.NegotiateResponse:
+		if more, ok := r.(*kv.NegotiateResponse); ok {
+			least := *h
+			if more.Timestamp.Less(h.Timestamp) {
+				least = *more
+			}
+			least.Closed = h.Closed.Forward(more.Closed)
+			return &least
+		}
 	case *kv.LoadResponse:
 		if more, ok := r.(*kv.LoadResponse); ok {
 			return &kv.LoadResponse{Refused: append(h.Refused[:len(h.Refused):len(h.Refused)], more.Refused...)}

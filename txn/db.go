@@ -125,6 +125,7 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 		Isolation:      o.Isolation,
 		Priority:       o.Priority,
 		AsOf:           o.AsOf,
+		Near:           o.Near,
 		ParallelCommit: !db.o.TwoPhases,
 		BufferBytes:    db.o.BufferBytes,
 	})

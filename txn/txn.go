@@ -22,12 +22,24 @@ var (
 	ErrNoSavepoint = errors.New("txn: savepoint does not exist any more")
 )
 
+// Nearness says which replicas serve the reads of a historical transaction.
+type Nearness = transaction.Nearness
+
+// The values of Nearness.
+const (
+	NearestLikely = transaction.NearestLikely
+	NearestFirst  = transaction.NearestFirst
+	NearestOnly   = transaction.NearestOnly
+)
+
 // TxnOptions say what kind of transaction begins.
 type TxnOptions struct {
 	Isolation kv.Isolation
 	ReadOnly  bool
 	// AsOf fixes the read timestamp; the transaction is then read-only and meets no uncertainty.
-	AsOf     clock.Timestamp
+	AsOf clock.Timestamp
+	// Near says which replicas serve the reads of a transaction with AsOf.
+	Near     Nearness
 	Priority int32
 	// LockTimeout bounds each wait for a lock; zero waits for ever.
 	LockTimeout time.Duration

@@ -42,12 +42,15 @@ func (p *Participant) follow(b *kv.Batch) (*kv.BatchResponse, error) {
 	if err == nil {
 		err = p.checkServed(b, at)
 	}
-	switch err.(type) {
+	switch x := err.(type) {
 	case nil:
 		p.o.Metrics.FollowerReads.Add(1)
 		return q.answer(nil), nil
 	case *mvcc.LockConflictError:
 		p.o.Metrics.FollowerConflicts.Add(1)
+		for i := range x.Intents {
+			closed = closed.Backward(x.Intents[i].Txn.WriteTimestamp.Prev())
+		}
 		return nil, &kv.NotClosedError{Range: p.r.RangeID(), Closed: closed, Intent: true}
 	}
 	if served := p.checkSpans(b); served != nil {

@@ -33,5 +33,6 @@ type Metrics struct {
 	Forwarded            atomic.Int64 // retries that the range did itself, by moving the read timestamp
 	FollowerReads        atomic.Int64 // batches served without the lease
 	FollowerConflicts    atomic.Int64 // batches sent to the leaseholder, because of an intent
+	Negotiations         atomic.Int64 // batches that asked up to when stale reads can be served here
 	NotClosed            atomic.Int64 // batches sent to the leaseholder, because the timestamp is not closed here
 }

@@ -52,6 +52,9 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 			return nil, &kv.UnavailableError{Reason: err.Error()}
 		}
 	}
+	if negotiates(b) {
+		return p.negotiate(b)
+	}
 	if b.Consistency == kv.Stale {
 		if _, ok := p.r.CheckLease(staleAt(b)); !ok {
 			return p.follow(b)

@@ -15,11 +15,26 @@ type Options struct {
 	Priority  int32
 	// AsOf, if not zero, fixes the read timestamp: no uncertainty, no locks, no writes.
 	AsOf clock.Timestamp
+	// Near says which replicas serve reads at AsOf.
+	Near Nearness
 	// ParallelCommit lets a commit on several ranges take one round (CRDB'20 §3.1).
 	ParallelCommit bool
 	// BufferBytes is the size of the buffer above which it is sent early, as provisional writes; zero is the default.
 	BufferBytes int
 }
+
+// Nearness says which replicas serve the reads of a historical transaction.
+type Nearness uint8
+
+const (
+	// NearestLikely are the nearest replicas where the gateway expects that they have closed the timestamp, and else the leaseholders.
+	NearestLikely Nearness = iota
+	// NearestFirst are the nearest replicas, since they said that they can serve the timestamp (kv.NegotiateRequest); the leaseholders serve the
+	// transaction from the first read on for which that turned out to be wrong.
+	NearestFirst
+	// NearestOnly are the nearest replicas; the read fails with kv.NotClosedError where they can't serve the timestamp.
+	NearestOnly
+)
 
 // maxAge bounds by how much lost attempts raise a transaction's priority.
 const maxAge = 1000

@@ -35,6 +35,7 @@ func (b *builder) indexJoin(n *opt.IndexJoin) (op, error) {
 	if o.index, err = newIndexCodec(n.Table, n.Table.Primary()); err != nil {
 		return nil, err
 	}
+	b.reads(o.index, nil, nil)
 	if o.dec, err = newRowDecoder(n.Table, n.Table.Primary(), n.Ordinals); err != nil {
 		return nil, err
 	}
@@ -190,6 +191,7 @@ func (b *builder) lookupJoin(n *opt.LookupJoin) (op, error) {
 	if o.index, err = newIndexCodec(n.Table, n.Index); err != nil {
 		return nil, err
 	}
+	b.reads(o.index, nil, nil)
 	if o.dec, err = newRowDecoder(n.Table, n.Index, n.Ordinals); err != nil {
 		return nil, err
 	}

@@ -93,6 +93,7 @@ type Program struct {
 	// returned.
 	mutates, nested bool
 	writers         []*tableWriter
+	reads           []read
 	pool            sync.Pool
 }
 

@@ -62,6 +62,7 @@ func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
 		}
 		o.eager = len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && (n.Together || n.Limit == 0 && n.SoftLimit == 0)
 	}
+	b.reads(o.index, n.Spans, o.spans)
 	if o.filter, err = b.exprs(n.Filter, layoutOf(n)); err != nil {
 		return nil, err
 	}

@@ -280,6 +280,7 @@ func addClocks(r *Registry) {
 	r.Func("follower_read_timestamp() timestamptz", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return types.NewTimestamp(types.MicrosFromTime(ctx.StatementTime.Add(-ctx.FollowerReadLag))), nil
 	}).Stable()
+	addStaleness(r)
 	r.Func("timeofday() text", func(ctx *Context, _ []types.Datum) (types.Datum, error) {
 		return str(ctx.Clock().In(types.LocationOrUTC(ctx.Location)).Format("Mon Jan 02 15:04:05.000000 2006 MST"))
 	}).Volatile()

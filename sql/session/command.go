@@ -104,7 +104,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan.Plan, w *rowWriter) (s
 		}
 		return tag, nil
 	case *bind.Savepoint:
-		return "SAVEPOINT", s.savepoint(c.Name)
+		return "SAVEPOINT", s.savepoint(ctx, c.Name)
 	case *bind.Release:
 		return "RELEASE", s.release(c.Name)
 	case *bind.RollbackTo:
@@ -331,7 +331,9 @@ func (s *Session) runBound(ctx context.Context, q *bind.Query, params []types.Da
 func (s *Session) setTransaction(c *bind.SetTransaction) error {
 	if c.Session {
 		if c.Modes.AsOf != "" {
-			return sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME belongs to one transaction, not to a session")
+			if err := s.characteristicAsOf(c.Modes); err != nil {
+				return err
+			}
 		}
 		if c.Modes.Isolation != "" {
 			if err := s.set("default_transaction_isolation", c.Modes.Isolation, false); err != nil {
@@ -354,6 +356,9 @@ func (s *Session) setTransaction(c *bind.SetTransaction) error {
 	if !s.state.Open() {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NoActiveTransaction, Message: "SET TRANSACTION can only be used in transaction blocks"})
 		return nil
+	}
+	if ro := c.Modes.ReadOnly; ro != nil && !*ro && c.Modes.AsOf == "" && (s.tx != nil && s.tx.Historical() || s.bound != nil) {
+		return errReadWrite()
 	}
 	if err := s.setModes(c.Modes); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
+	"meridian/txn"
 )
 
 // AS OF SYSTEM TIME: the rows of a time in the past, in tables as they were defined then (lease.L5).
@@ -25,11 +26,27 @@ func (s *Session) setAsOf(ctx context.Context, p *plan.Plan, params []types.Datu
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME can't follow writes of the same transaction")
 	}
 	s.fillScalar(params)
+	b, err := s.boundOf(p.Query.AsOf)
+	if err != nil {
+		return nil, err
+	}
+	if b != nil {
+		return s.readWithin(ctx, p, params, b)
+	}
 	ts, err := asOfTimestamp(&s.scalarCtx, p.Query.AsOf, s.srv.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	if ok, err := s.readThere(ctx, ts, p.Depends); ok || err != nil {
+	then, err := s.planAt(ctx, p, ts, txn.NearestLikely)
+	if err == nil {
+		err = s.covered(ctx, then, params)
+	}
+	return then, err
+}
+
+// planAt fixes the read timestamp, and returns the plan for the tables of that time: p, if they were the same.
+func (s *Session) planAt(ctx context.Context, p *plan.Plan, ts clock.Timestamp, near txn.Nearness) (*plan.Plan, error) {
+	if ok, err := s.readThere(ctx, ts, near, p.Depends); ok || err != nil {
 		return p, err
 	}
 	if p.Stmt == nil {
@@ -59,8 +76,8 @@ func errDefined() error {
 }
 
 // readThere fixes the read timestamp, and reports whether a plan that was made from deps is valid at that time.
-func (s *Session) readThere(ctx context.Context, ts clock.Timestamp, deps []catalog.Dependency) (bool, error) {
-	if err := s.readAt(ts); err != nil {
+func (s *Session) readThere(ctx context.Context, ts clock.Timestamp, near txn.Nearness, deps []catalog.Dependency) (bool, error) {
+	if err := s.readAt(ctx, ts, near); err != nil {
 		return false, err
 	}
 	if err := s.cat.Load(ctx, deps); err != nil {
@@ -80,6 +97,9 @@ func (s *Session) planInPast(ctx context.Context, stmt *parse.Statement, params 
 	if x == nil || err != nil || hasPlaceholder(x) {
 		return nil, nil // an error occurs again when the query is planned
 	}
+	if _, bounded := scalar.BoundOf(x); bounded {
+		return nil, nil // the time will be negotiated
+	}
 	s.fillScalar(nil)
 	ts, err := asOfTimestamp(&s.scalarCtx, x, s.srv.Clock.Now())
 	if err != nil || !s.srv.Catalog.ChangedSince(ts) {
@@ -87,7 +107,7 @@ func (s *Session) planInPast(ctx context.Context, stmt *parse.Statement, params 
 	}
 	s.ensureTxn()
 	now := s.state.Modes()
-	if err := s.readAt(ts); err != nil {
+	if err := s.readAt(ctx, ts, txn.NearestLikely); err != nil {
 		return nil, err
 	}
 	p, err := s.makePlan(ctx, stmt, params)

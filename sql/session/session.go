@@ -561,6 +561,9 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 	if err := s.holdCursors(ctx); err != nil {
 		return nil, err
 	}
+	if s.bound != nil && q.AsOf == nil {
+		return s.readWithin(ctx, p, params, s.bound)
+	}
 	if s.state.Modes().Deferrable {
 		if err := s.calm(ctx, p.Depends); err != nil {
 			return nil, err
@@ -568,6 +571,9 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 	}
 	if q.AsOf != nil {
 		return s.setAsOf(ctx, p, params)
+	}
+	if s.tx.Historical() {
+		return p, s.covered(ctx, p, params)
 	}
 	if (q.Writes || q.Locks) && s.cat.MayMeetLocks() {
 		return s.awaitTables(ctx, p)

@@ -25,6 +25,8 @@ type transaction struct {
 	viewCache  catalog.View
 	savepoints txnstate.Savepoints[savepoint]
 	txnStart   time.Time
+	// bound is what the transaction negotiates its read timestamp within, as long as it has none.
+	bound *bound
 }
 
 // savepoint has the positions of all parts to which ROLLBACK TO returns.
@@ -48,7 +50,7 @@ func (s *Session) ensureTxn() {
 
 func (s *settings) defaultModes() txnstate.Modes {
 	return txnstate.Modes{
-		ReadOnly:   s.setting("default_transaction_read_only") == "on",
+		ReadOnly:   s.setting("default_transaction_read_only") == "on" || s.usesFollowers(),
 		Deferrable: s.setting("default_transaction_deferrable") == "on",
 	}.WithIsolation(s.setting("default_transaction_isolation"))
 }
@@ -72,8 +74,12 @@ func (s *Session) beginCatalog() {
 	s.cat.SetLocal(s.temp.local)
 }
 
-func (s *settings) options(m txnstate.Modes) txn.TxnOptions {
-	return txn.TxnOptions{Isolation: m.Isolation, ReadOnly: m.ReadOnly, LockTimeout: s.duration("lock_timeout")}
+func (s *Session) options(m txnstate.Modes) txn.TxnOptions {
+	o := txn.TxnOptions{Isolation: m.Isolation, ReadOnly: m.ReadOnly, LockTimeout: s.duration("lock_timeout")}
+	if s.usesFollowers() {
+		o.AsOf = s.followerTimestamp()
+	}
+	return o
 }
 
 // commitImplicit commits the implicit transaction. If that fails, the statement has not completed: its output is taken back.
@@ -144,7 +150,7 @@ func (s *Session) finishTxn(ctx context.Context) {
 func (s *Session) clearTxn(committed bool) {
 	s.portals.EndTransaction(committed)
 	s.state.End()
-	s.tx, s.cat, s.viewCache = nil, nil, nil
+	s.tx, s.cat, s.viewCache, s.bound = nil, nil, nil, nil
 	s.savepoints.Clear()
 	s.replay.Forget()
 	s.env.before = nil
@@ -204,6 +210,9 @@ func (s *Session) begin(m parse.TxnModes) error {
 	if s.state.Block() {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.ActiveTransaction, Message: "there is already a transaction in progress"})
 		return nil
+	}
+	if m.ReadOnly != nil && !*m.ReadOnly && m.AsOf == "" && s.usesFollowers() {
+		return errReadWrite()
 	}
 	if s.state.Implicit() {
 		// BEGIN within a query string turns the implicit transaction into an explicit one.
@@ -266,8 +275,11 @@ func (s *Session) rollback(ctx context.Context) string {
 	return "ROLLBACK"
 }
 
-func (s *Session) savepoint(name string) error {
+func (s *Session) savepoint(ctx context.Context, name string) error {
 	if err := s.state.NeedBlock("SAVEPOINT"); err != nil {
+		return err
+	}
+	if err := s.settleBound(ctx); err != nil {
 		return err
 	}
 	if err := s.txnMemory().Grow(savepointBytes + int64(len(name)) + s.params.MarkBytes()); err != nil {
@@ -324,7 +336,7 @@ func (s *Session) rollbackTo(name string) error {
 
 // readHere fixes the read timestamp, for a query that has been planned.
 func (s *Session) readHere(ctx context.Context, ts clock.Timestamp, deps []catalog.Dependency) error {
-	ok, err := s.readThere(ctx, ts, deps)
+	ok, err := s.readThere(ctx, ts, txn.NearestLikely, deps)
 	if err == nil && !ok {
 		err = sqlstate.New(sqlstate.SerializationFailure, "the schema was changed by another transaction")
 	}
@@ -338,33 +350,44 @@ func (s *Session) beginAsOf(m parse.TxnModes) error {
 	case m.AsOf == "":
 		return nil
 	case m.ReadOnly != nil && !*m.ReadOnly:
-		return sqlstate.New(sqlstate.SyntaxError, "AS OF SYSTEM TIME specified with READ WRITE mode")
+		return errReadWrite()
 	case s.tx.Started() || s.state.Wrote() || s.catalogChanged():
 		return sqlstate.New(sqlstate.ActiveTransaction, "SET TRANSACTION AS OF SYSTEM TIME must be called before any query")
 	case s.savepoints.Len() > 0:
 		return sqlstate.New(sqlstate.ActiveTransaction, "SET TRANSACTION AS OF SYSTEM TIME must not be called in a subtransaction")
 	}
+	ctx := s.srv.Host.Group.Context()
 	s.fillScalar(nil)
-	expr, err := s.binder(nil).Expr(s.srv.Host.Group.Context(), m.AsOf, nil)
+	expr, err := s.binder(nil).Expr(ctx, m.AsOf, nil)
 	if err != nil {
 		return err
+	}
+	b, err := s.boundOf(expr)
+	if err != nil {
+		return err
+	}
+	if b != nil {
+		s.beginWithin(b)
+		return nil
 	}
 	ts, err := asOfTimestamp(&s.scalarCtx, expr, s.srv.Clock.Now())
 	if err != nil {
 		return err
 	}
-	return s.readAt(ts)
+	return s.readAt(ctx, ts, txn.NearestLikely)
 }
 
-func (s *Session) readAt(ts clock.Timestamp) error {
+// readAt moves the open transaction, which has done nothing, to a timestamp in the past.
+func (s *Session) readAt(ctx context.Context, ts clock.Timestamp, near txn.Nearness) error {
+	s.bound = nil
 	s.tx.Rollback(s.srv.Host.Group.Context())
 	m := s.state.Modes()
 	m.ReadOnly = true
 	s.state.SetModes(m)
-	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: m.Isolation, ReadOnly: true, AsOf: ts})
+	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: m.Isolation, ReadOnly: true, AsOf: ts, Near: near})
 	s.cat.Finish(s.srv.Host.Group.Context(), false)
 	s.beginCatalog()
-	return nil
+	return s.cat.Covers(ctx)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

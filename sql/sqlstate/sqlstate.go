@@ -101,9 +101,11 @@ const (
 	CantChangeRuntimeParam     Code = "55P02"
 	LockNotAvailable           Code = "55P03"
 	QueryCanceled              Code = "57014"
-	AdminShutdown              Code = "57P01"
-	CannotConnectNow           Code = "57P03"
-	IOError                    Code = "58030"
+	// UnsatisfiableStaleness is CockroachDB's: no nearby replica can serve a read within its bound of staleness.
+	UnsatisfiableStaleness Code = "XCUBS"
+	AdminShutdown          Code = "57P01"
+	CannotConnectNow       Code = "57P03"
+	IOError                Code = "58030"
 	// SnapshotTooOld: versions that a read at that time would see were removed.
 	SnapshotTooOld    Code = "72000"
 	ProtocolViolation Code = "08P01"

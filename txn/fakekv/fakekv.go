@@ -27,6 +27,8 @@ type KV struct {
 	Latency atomic.Int64
 	// Slow is up to how much longer a batch takes, in nanoseconds, at random: batches overtake each other.
 	Slow atomic.Int64
+	// ClosedLag is how far behind the present negotiations find the past closed, in nanoseconds; New sets it to 3 s.
+	ClosedLag atomic.Int64
 
 	mu       sync.Mutex
 	versions map[string][]fakeVersion // oldest first
@@ -75,11 +77,13 @@ type fakeRecord struct {
 
 // New makes an empty store.
 func New(h *host.Host, c *clock.Clock, splits ...string) *KV {
-	return &KV{
+	f := &KV{
 		h: h, clock: c, splits: splits,
 		versions: map[string][]fakeVersion{}, intents: map[string]*fakeIntent{}, locks: map[string][]fakeLock{}, last: map[kv.TxnID]time.Duration{},
 		records: map[kv.TxnID]*fakeRecord{}, seen: map[string]int{},
 	}
+	f.ClosedLag.Store(int64(3 * time.Second))
+	return f
 }
 
 func (f *KV) rangeOf(k keys.Key) int {
@@ -428,6 +432,19 @@ func (e *fakeEval) note(s keys.Span) {
 	e.f.reads = append(e.f.reads, fakeRead{s, e.readAt, e.txn.ID})
 }
 
+// negotiate closes what is ClosedLag in the past, as far as no intent is in the way: nothing is written there from now on, as if it had been read.
+func (e *fakeEval) negotiate(r *kv.NegotiateRequest) *kv.NegotiateResponse {
+	out := &kv.NegotiateResponse{Timestamp: e.f.clock.Now().Add(-time.Duration(e.f.ClosedLag.Load()))}
+	out.Closed = out.Timestamp
+	e.f.reads = append(e.f.reads, fakeRead{r.Span(), out.Timestamp, kv.TxnID{}})
+	for k, i := range e.f.intents {
+		if r.Span().Contains(keys.Key(k)) && i.txn.WriteTimestamp.LessEq(out.Timestamp) && !e.f.ended(k, i.txn) {
+			out.Timestamp, out.Intent = i.txn.WriteTimestamp.Prev(), true
+		}
+	}
+	return out
+}
+
 func (e *fakeEval) write(k string, v []byte, seq kv.Seq) error {
 	if err := e.conflict(k, kv.Exclusive, clock.MaxTimestamp); err != nil {
 		return err
@@ -522,6 +539,8 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 		}
 		e.note(r.Span())
 		return out, nil
+	case *kv.NegotiateRequest:
+		return e.negotiate(r), nil
 	case *kv.PutRequest:
 		e.seen = r.Seen
 		return &kv.EmptyResponse{}, e.write(string(r.Key), r.Value, r.Seq)

@@ -40,6 +40,7 @@ type Coordinator struct {
 	held   held
 	moves  int
 	moving clock.Timestamp // target of the refresh in progress
+	far    bool            // a nearest replica could not serve a historical transaction, so the leaseholders do
 
 	commit commitState
 }
@@ -54,6 +55,9 @@ func (c *Coordinator) Prepare(b *kv.Batch) {
 	b.CanForwardRead = c.reads.Empty() && !c.core.Historical()
 	if c.core.Historical() {
 		b.Consistency = kv.Stale
+		if b.Target = (kv.Target{}); c.core.Options().Near > transaction.NearestLikely && !c.far {
+			b.Target = kv.ToNearest
+		}
 	}
 }
 
@@ -97,6 +101,11 @@ func (c *Coordinator) absorb(b *kv.Batch, r *kv.BatchResponse) {
 // failed decides the effect of an error on the transaction.
 func (c *Coordinator) failed(err error) Answer {
 	switch e := unwrap(err).(type) {
+	case *kv.NotClosedError:
+		if c.core.Options().Near == transaction.NearestFirst && !c.far {
+			c.far = true
+			return Answer{Verdict: Again}
+		}
 	case *kv.WriteTooOldError:
 		return c.move(e.Actual.Next(), err)
 	case *kv.UncertaintyError:

@@ -70,6 +70,7 @@ var All = []Definition{
 	{Name: "default_toast_compression", Default: "pglz", Domain: oneOf("pglz", "lz4"), Category: aboutStatements, About: noEffect},
 	{Name: "default_transaction_deferrable", Default: "off", Domain: boolean, Category: aboutStatements, About: "New transactions are DEFERRABLE."},
 	{Name: "default_transaction_isolation", Default: "serializable", Domain: isolation, Category: aboutStatements, About: "Isolation level of new transactions."},
+	{Name: "default_transaction_use_follower_reads", Default: "off", Domain: boolean, Category: aboutStatements, About: "New transactions are READ ONLY, and read at follower_read_timestamp()."},
 	{Name: "default_transaction_read_only", Default: "off", Reported: true, Domain: boolean, Category: aboutStatements, About: "New transactions are READ ONLY."},
 	{Name: "effective_cache_size", Default: "4GB", Domain: size(8<<10, 1, math.MaxInt32), Category: aboutCosts, About: noEffect},
 	{Name: "effective_io_concurrency", Default: "1", Domain: integer(0, 1000), Category: "Resource Usage / Asynchronous Behavior", About: noEffect},
