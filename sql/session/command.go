@@ -537,7 +537,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
 	var footer []string
 	if c.Analyze {
-		if p, err = s.prepareQuery(ctx, p, params); err != nil {
+		if p, err = s.prepareQuery(ctx, p, params, false); err != nil {
 			return err
 		}
 		trace = exec.NewTrace(s.srv.Host.Clock)

@@ -116,7 +116,7 @@ func (s *Session) copyTo(ctx context.Context, c *bind.Copy) (string, error) {
 	if err := s.compile(ctx, p, c.Query, s.planRoom(ctx)); err != nil {
 		return "", err
 	}
-	p, err := s.prepareQuery(ctx, p, nil)
+	p, err := s.prepareQuery(ctx, p, nil, true)
 	if err != nil {
 		return "", err
 	}

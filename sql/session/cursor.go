@@ -44,7 +44,7 @@ func (s *Session) declare(ctx context.Context, c *bind.DeclareCursor, params []t
 	case len(p.Params) > len(params):
 		return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter $%d", len(params)+1)
 	}
-	if p, err = s.prepareQuery(ctx, p, params); err != nil {
+	if p, err = s.prepareQuery(ctx, p, params, false); err != nil {
 		return err
 	}
 	po := &portal.Portal{Name: strings.Clone(c.Name), Plan: p, Params: params}

@@ -17,8 +17,8 @@ import (
 // AS OF SYSTEM TIME: the rows of a time in the past, in tables as they were defined then (lease.L5).
 
 // setAsOf fixes the read timestamp of an implicit transaction, before it reads anything, and returns the plan for the tables of that
-// time.
-func (s *Session) setAsOf(ctx context.Context, p *plan.Plan, params []types.Datum) (*plan.Plan, error) {
+// time. told says that the client may know the plan's columns.
+func (s *Session) setAsOf(ctx context.Context, p *plan.Plan, params []types.Datum, told bool) (*plan.Plan, error) {
 	if s.state.Explicit() {
 		return nil, sqlstate.New(sqlstate.FeatureNotSupported, "AS OF SYSTEM TIME must be given with BEGIN in a transaction block")
 	}
@@ -31,13 +31,13 @@ func (s *Session) setAsOf(ctx context.Context, p *plan.Plan, params []types.Datu
 		return nil, err
 	}
 	if b != nil {
-		return s.readWithin(ctx, p, params, b)
+		return s.readWithin(ctx, p, params, b, told)
 	}
 	ts, err := asOfTimestamp(&s.scalarCtx, p.Query.AsOf, s.srv.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	then, err := s.planAt(ctx, p, ts, txn.NearestLikely)
+	then, err := s.planAt(ctx, p, ts, txn.NearestLikely, told)
 	if err == nil {
 		err = s.covered(ctx, then, params)
 	}
@@ -45,7 +45,7 @@ func (s *Session) setAsOf(ctx context.Context, p *plan.Plan, params []types.Datu
 }
 
 // planAt fixes the read timestamp, and returns the plan for the tables of that time: p, if they were the same.
-func (s *Session) planAt(ctx context.Context, p *plan.Plan, ts clock.Timestamp, near txn.Nearness) (*plan.Plan, error) {
+func (s *Session) planAt(ctx context.Context, p *plan.Plan, ts clock.Timestamp, near txn.Nearness, told bool) (*plan.Plan, error) {
 	if ok, err := s.readThere(ctx, ts, near, p.Depends); ok || err != nil {
 		return p, err
 	}
@@ -57,7 +57,7 @@ func (s *Session) planAt(ctx context.Context, p *plan.Plan, ts clock.Timestamp, 
 		return nil, err
 	}
 	then.Private = true
-	if !plan.SameColumns(p.Columns, then.Columns) || len(then.Params) != len(p.Params) {
+	if told && !plan.SameColumns(p.Columns, then.Columns) || then.Query == nil || len(then.Params) != len(p.Params) {
 		return nil, errDefined()
 	}
 	if ok, err := s.cat.Use(then.Depends); !ok || err != nil {

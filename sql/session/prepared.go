@@ -358,7 +358,7 @@ func (s *Session) open(ctx context.Context, p *portal.Portal, limit int64) error
 		return err
 	}
 	p.Plan = now
-	if p.Plan, err = s.prepareQuery(ctx, p.Plan, p.Params); err != nil {
+	if p.Plan, err = s.prepareQuery(ctx, p.Plan, p.Params, true); err != nil {
 		return err
 	}
 	if err := s.startCursor(ctx, p); err != nil {

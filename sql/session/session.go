@@ -490,7 +490,7 @@ func (s *Session) runPlan(ctx context.Context, p *plan.Plan, params []types.Datu
 	if err != nil {
 		return err
 	}
-	if p, err = s.prepareQuery(ctx, p, params); err != nil {
+	if p, err = s.prepareQuery(ctx, p, params, !describe); err != nil {
 		return err
 	}
 	env := s.environmentFor(params, final && p.Program.Mutates())
@@ -542,8 +542,8 @@ func sendRows(ctx context.Context, out result.Results, cur portal.Rows, cols []r
 }
 
 // prepareQuery checks the conditions that depend on the transaction and the moment. It returns another plan if the query reads at a time at which
-// its tables were defined differently.
-func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types.Datum) (*plan.Plan, error) {
+// its tables were defined differently; if the client has been told of the plan's columns, the other one has the same.
+func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types.Datum, told bool) (*plan.Plan, error) {
 	q := p.Query
 	if q.Writes {
 		s.state.Writes()
@@ -562,7 +562,7 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 		return nil, err
 	}
 	if s.bound != nil && q.AsOf == nil {
-		return s.readWithin(ctx, p, params, s.bound)
+		return s.readWithin(ctx, p, params, s.bound, told)
 	}
 	if s.state.Modes().Deferrable {
 		if err := s.calm(ctx, p.Depends); err != nil {
@@ -570,7 +570,7 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 		}
 	}
 	if q.AsOf != nil {
-		return s.setAsOf(ctx, p, params)
+		return s.setAsOf(ctx, p, params, told)
 	}
 	if s.tx.Historical() {
 		return p, s.covered(ctx, p, params)

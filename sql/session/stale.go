@@ -62,7 +62,7 @@ func (s *Session) boundOf(e scalar.Expr) (*bound, error) {
 }
 
 // readWithin fixes the read timestamp of the transaction within a bound, and returns the plan for the tables of that time.
-func (s *Session) readWithin(ctx context.Context, p *plan.Plan, params []types.Datum, b *bound) (*plan.Plan, error) {
+func (s *Session) readWithin(ctx context.Context, p *plan.Plan, params []types.Datum, b *bound, told bool) (*plan.Plan, error) {
 	at, near := clock.MaxTimestamp, txn.NearestLikely
 	for range maxNegotiations {
 		s.fillScalar(params)
@@ -91,7 +91,7 @@ func (s *Session) readWithin(ctx context.Context, p *plan.Plan, params []types.D
 		} else if b.nearest {
 			near = txn.NearestOnly
 		}
-		then, err := s.planAt(ctx, p, at, near)
+		then, err := s.planAt(ctx, p, at, near, told)
 		if err != nil || then == p || near == txn.NearestLikely {
 			return then, err
 		}
