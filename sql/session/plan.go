@@ -49,6 +49,9 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	s.srv.metrics.PlanMisses.Add(1)
 	p, err := s.planInPast(ctx, stmt, params)
 	if p == nil && err == nil {
+		p, err = s.planFamiliar(ctx, stmt, params)
+	}
+	if p == nil && err == nil {
 		p, err = s.makePlan(ctx, stmt, params)
 	}
 	if err != nil {

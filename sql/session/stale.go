@@ -112,6 +112,29 @@ func (s *Session) covered(ctx context.Context, p *plan.Plan, params []types.Datu
 	})
 }
 
+// planFamiliar plans a query that reads the past, at a time that is not known yet, with the tables that this node knows, so that planning sends
+// no message far away. The plan is nil if the query does not read the past, or names something that the node does not know: it may be new.
+func (s *Session) planFamiliar(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan.Plan, error) {
+	if s.state.Wrote() || s.catalogChanged() {
+		return nil, nil
+	}
+	if s.bound == nil {
+		if x, err := s.binder(params).AsOf(ctx, stmt); x == nil || err != nil {
+			return nil, nil
+		}
+	}
+	s.ensureTxn()
+	s.cat.FamiliarOnly(true)
+	p, err := s.makePlan(ctx, stmt, params)
+	s.cat.FamiliarOnly(false)
+	switch {
+	case sqlstate.Is(err, sqlstate.UndefinedTable), sqlstate.Is(err, sqlstate.UndefinedObject), sqlstate.Is(err, sqlstate.InvalidSchemaName),
+		sqlstate.Is(err, sqlstate.InvalidCatalogName):
+		return nil, nil
+	}
+	return p, err
+}
+
 // errStaleness is the error of a read that the nearest replicas can't serve within its bound.
 func errStaleness(b *bound, at clock.Timestamp, intent bool) error {
 	e := sqlstate.New(sqlstate.UnsatisfiableStaleness, "no nearby replica can serve the read within its bound of staleness")

@@ -67,3 +67,22 @@ func (t *Txn) outdated() error {
 	return &kv.UnavailableError{Reason: fmt.Sprintf("this node knows the catalogue up to %s only, and can't reach the nodes that know more",
 		t.m.Deadline().Time().UTC().Format("2006-01-02 15:04:05.999-07"))}
 }
+
+// FamiliarOnly has names that the node does not know count as unknown, until it is turned off. Otherwise the stored names are asked, in case another
+// node has made the object a moment ago; but a statement that reads the past must not wait for a leaseholder far away.
+func (t *Txn) FamiliarOnly(on bool) { t.familiar = on }
+
+// lookAgain asks for a name that the snapshot does not have, and reports whether it has it now. A historical transaction asks as of its own
+// timestamp, which a replica nearby can answer.
+func (v *View) lookAgain(ctx context.Context, n nameKey) (bool, error) {
+	t := v.t
+	if t.familiar {
+		return false, nil
+	}
+	if t.tx != nil && t.tx.Historical() {
+		if row, err := t.tx.Get(ctx, nameRowKey(n), kv.NoLock, kv.Block); row == nil || err != nil {
+			return false, err
+		}
+	}
+	return t.m.lookAgain(ctx, n)
+}

@@ -74,6 +74,8 @@ type Txn struct {
 	// local is the session's own part of the catalogue; nil: it has none.
 	local *Local
 	loose bool // the statement may have been bound to any version
+	// familiar: FamiliarOnly.
+	familiar bool
 	// jobs are tables whose jobs have to end before another attempt; late says that the last attempt has waited for them for too
 	// long.
 	jobs []catalog.ID
@@ -102,7 +104,7 @@ func (m *Manager) Begin(tx *txn.Txn) *Txn {
 	} else {
 		t = &Txn{m: m}
 	}
-	m.open[t], t.tx = struct{}{}, tx
+	m.open[t], t.tx, t.familiar = struct{}{}, tx, false
 	m.mu.Unlock()
 	t.tenure = m.tenure.Load()
 	tx.SetDeadlineSource(t)

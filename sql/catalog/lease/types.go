@@ -41,7 +41,7 @@ func (v *View) Type(ctx context.Context, schema, name string) (*catalog.Type, er
 		d, err := v.find(ctx, n)
 		if d == nil && err == nil && !v.t.Changed() {
 			// Another node may have made it a moment ago.
-			if again, err := v.t.m.lookAgain(ctx, n); err != nil {
+			if again, err := v.lookAgain(ctx, n); err != nil {
 				return nil, err
 			} else if again {
 				if d, err = v.find(ctx, n); err != nil {

@@ -69,7 +69,7 @@ func (v *View) Database(ctx context.Context, name string) (*catalog.Database, er
 		return nil, err
 	}
 	if d == nil && !v.t.Changed() {
-		if again, err := v.t.m.lookAgain(ctx, n); err != nil {
+		if again, err := v.lookAgain(ctx, n); err != nil {
 			return nil, err
 		} else if again {
 			if d, err = v.find(ctx, n); err != nil {
@@ -237,7 +237,7 @@ func (v *View) table(ctx context.Context, database, schema, name string) (*catal
 			return nil, nil
 		}
 		// Another node may have made it a moment ago, or the schema that it is in.
-		if there, err := v.t.m.lookAgain(ctx, n); !there || err != nil {
+		if there, err := v.lookAgain(ctx, n); !there || err != nil {
 			return nil, err
 		}
 		asked = n
