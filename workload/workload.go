@@ -31,17 +31,38 @@ type Workload interface {
 // Step does one operation and names its kind, for the figures.
 type Step func(ctx context.Context, conn *pgx.Conn) (kind string, err error)
 
+// Paced is a Workload whose workers wait before each operation, as people at terminals do. Their latencies do not include the wait.
+type Paced interface {
+	Workload
+	// Terminal is Worker for a workload whose workers differ: id counts them from zero. A wait ends with the context at the latest; nil:
+	// the worker does not wait.
+	Terminal(ctx context.Context, id int, dice *rand.Rand) (wait func(context.Context), step Step, err error)
+}
+
+// Reporter is a Workload with figures of its own, which follow the summary of a run.
+type Reporter interface {
+	Workload
+	Report(out io.Writer, r *Result)
+}
+
 // Options of a run.
 type Options struct {
-	URLs        []string
+	URLs []string
+	// Connect opens the connection of a worker, which counts its attempts from zero; the number of the final check is -1. Nil: URLs in turn,
+	// beginning with the worker's own.
+	Connect     func(ctx context.Context, worker, attempt int) (*pgx.Conn, error)
 	Concurrency int
 	// Duration ends the run; zero: until the context ends. MaxOps too; zero: no bound.
 	Duration time.Duration
 	MaxOps   int64
+	// Ramp is a time at the beginning whose operations are not counted. Duration includes it.
+	Ramp time.Duration
 	// Rate bounds operations per second of all workers together; zero: as fast as possible.
 	Rate float64
 	// CheckEvery runs the workload's check while it runs; zero: only at the end.
 	CheckEvery time.Duration
+	// CheckLimit bounds the check at the end; zero: a minute.
+	CheckLimit time.Duration
 	// Histogram is a file for the latencies, in HdrHistogram's log format of percentiles; empty: none.
 	Histogram string
 	Seed      uint64
@@ -55,7 +76,9 @@ type Result struct {
 	Ops, Retries, Unknown, Errors int64
 	Elapsed                       time.Duration
 	Latency                       *hdrhistogram.Histogram // microseconds
-	Checks                        int64
+	// Kinds has the latencies of each kind of operation, as steps name them.
+	Kinds  map[string]*hdrhistogram.Histogram
+	Checks int64
 	// LongestGap is the longest time without any operation done.
 	LongestGap time.Duration
 	// LastError is the last of the Errors, which unlike retries are unexpected.
@@ -69,6 +92,7 @@ const (
 
 // stats gathers the workers' figures.
 type stats struct {
+	counted  time.Time // operations that begin earlier belong to the ramp
 	mu       sync.Mutex
 	total    Result
 	tick     *hdrhistogram.Histogram
@@ -79,14 +103,22 @@ type stats struct {
 	last     error // the last error
 }
 
-func (s *stats) done(d time.Duration) {
-	us := min(max(d.Microseconds(), histMinUS), histMaxUS)
+func (s *stats) done(kind string, start time.Time) {
 	now := time.Now()
+	us := min(max(now.Sub(start).Microseconds(), histMinUS), histMaxUS)
 	s.mu.Lock()
-	s.total.Ops++
 	s.tickOps++
 	s.tick.RecordValue(us)
-	s.total.Latency.RecordValue(us)
+	if !start.Before(s.counted) {
+		s.total.Ops++
+		s.total.Latency.RecordValue(us)
+		h := s.total.Kinds[kind]
+		if h == nil {
+			h = newHistogram()
+			s.total.Kinds[kind] = h
+		}
+		h.RecordValue(us)
+	}
 	s.total.LongestGap = max(s.total.LongestGap, now.Sub(s.lastDone))
 	s.lastDone = now
 	s.mu.Unlock()
@@ -101,6 +133,10 @@ func (s *stats) failed(counter *int64, err error) {
 		s.total.LastError = err
 	}
 	s.mu.Unlock()
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(histMinUS, histMaxUS, histDigits)
 }
 
 // Retryable reports whether the server asks for a retry.
@@ -126,8 +162,17 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	if o.Out == nil {
 		o.Out = io.Discard
 	}
-	if len(o.URLs) == 0 {
-		return nil, errors.New("workload: no URL")
+	if o.Connect == nil {
+		if len(o.URLs) == 0 {
+			return nil, errors.New("workload: no URL")
+		}
+		urls := o.URLs
+		o.Connect = func(ctx context.Context, worker, attempt int) (*pgx.Conn, error) {
+			return pgx.Connect(ctx, urls[(max(worker, 0)+attempt)%len(urls)])
+		}
+	}
+	if o.CheckLimit == 0 {
+		o.CheckLimit = time.Minute
 	}
 	if o.Duration > 0 {
 		var cancel context.CancelFunc
@@ -136,9 +181,9 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s := &stats{tick: hdrhistogram.New(histMinUS, histMaxUS, histDigits), lastDone: time.Now()}
-	s.total.Latency = hdrhistogram.New(histMinUS, histMaxUS, histDigits)
 	begin := time.Now()
+	s := &stats{tick: newHistogram(), lastDone: begin, counted: begin.Add(o.Ramp)}
+	s.total.Latency, s.total.Kinds = newHistogram(), make(map[string]*hdrhistogram.Histogram)
 
 	var pace chan struct{}
 	var all sync.WaitGroup
@@ -174,7 +219,7 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	stop(nil)
 	all.Wait()
 
-	s.total.Elapsed = time.Since(begin)
+	s.total.Elapsed = max(time.Since(s.counted), 0)
 	s.total.LongestGap = max(s.total.LongestGap, time.Since(s.lastDone))
 	var fatal error
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
@@ -182,12 +227,15 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	}
 	if fatal == nil {
 		// The run's context may have ended; the check has its own.
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.CheckLimit)
 		defer cancel()
 		fatal = checkOnce(limit, w, &o, s)
 	}
 	r := s.total
 	summary(o.Out, w.Name(), &r)
+	if own, ok := w.(Reporter); ok {
+		own.Report(o.Out, &r)
+	}
 	if o.Histogram != "" {
 		if err := writeHistogram(o.Histogram, r.Latency); err != nil {
 			return &r, err
@@ -210,9 +258,9 @@ func (e *CheckError) Unwrap() error { return e.Err }
 
 func checkOnce(ctx context.Context, w Workload, o *Options, s *stats) error {
 	var err error
-	for i := range 20 * len(o.URLs) {
+	for i := range 20 * max(len(o.URLs), 1) {
 		var conn *pgx.Conn
-		if conn, err = pgx.Connect(ctx, o.URLs[i%len(o.URLs)]); err == nil {
+		if conn, err = o.Connect(ctx, -1, i); err == nil {
 			err = w.Check(ctx, conn)
 			conn.Close(ctx)
 			if err == nil || !Unknown(err) && !Retryable(err) {
@@ -258,7 +306,14 @@ func checkLoop(ctx context.Context, w Workload, o *Options, s *stats, stop conte
 // work is one worker.
 func work(ctx context.Context, w Workload, o *Options, id int, s *stats, pace chan struct{}, stop context.CancelCauseFunc) {
 	dice := rand.New(rand.NewPCG(o.Seed, uint64(id)))
-	step, err := w.Worker(ctx, dice)
+	var wait func(context.Context)
+	var step Step
+	var err error
+	if paced, ok := w.(Paced); ok {
+		wait, step, err = paced.Terminal(ctx, id, dice)
+	} else {
+		step, err = w.Worker(ctx, dice)
+	}
 	if err != nil {
 		stop(err)
 		return
@@ -271,7 +326,7 @@ func work(ctx context.Context, w Workload, o *Options, id int, s *stats, pace ch
 			cancel()
 		}
 	}()
-	url := id
+	attempts := 0
 	for ctx.Err() == nil {
 		if pace != nil {
 			select {
@@ -280,25 +335,30 @@ func work(ctx context.Context, w Workload, o *Options, id int, s *stats, pace ch
 				return
 			}
 		}
+		if wait != nil {
+			if wait(ctx); ctx.Err() != nil {
+				return
+			}
+		}
 		start := time.Now()
 		for attempt := 0; ctx.Err() == nil; attempt++ {
 			if conn == nil || conn.IsClosed() {
 				limit, cancel := context.WithTimeout(ctx, 5*time.Second)
-				conn, err = pgx.Connect(limit, o.URLs[url%len(o.URLs)])
+				conn, err = o.Connect(limit, id, attempts)
 				cancel()
 				if err != nil {
 					if ctx.Err() == nil {
 						s.failed(&s.total.Errors, err)
 					}
 					conn = nil
-					url++
+					attempts++
 					pause(ctx, 100*time.Millisecond)
 					continue
 				}
 			}
-			_, err = step(ctx, conn)
-			if err == nil {
-				s.done(time.Since(start))
+			var kind string
+			if kind, err = step(ctx, conn); err == nil {
+				s.done(kind, start)
 				break
 			}
 			if ctx.Err() != nil {
@@ -311,7 +371,7 @@ func work(ctx context.Context, w Workload, o *Options, id int, s *stats, pace ch
 			}
 			if Unknown(err) {
 				s.failed(&s.total.Unknown, err)
-				url++
+				attempts++
 			} else {
 				s.failed(&s.total.Errors, err)
 				pause(ctx, 10*time.Millisecond)
