@@ -79,6 +79,11 @@ func (t *TPCC) Check(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
+	return t.verify(ctx, tx)
+}
+
+// verify verifies the conditions in a transaction.
+func (t *TPCC) verify(ctx context.Context, tx pgx.Tx) error {
 	var warehouses int
 	if err := tx.QueryRow(ctx, "SELECT count(*) FROM warehouse").Scan(&warehouses); err != nil {
 		return err

@@ -182,12 +182,16 @@ func (t *TPCC) makeOrders(w, d int) []*rows {
 const copyAttempts = 10
 
 // send does the COPYs of a part.
-func send(ctx context.Context, conn *pgx.Conn, list []*rows) error {
+func (t *TPCC) send(ctx context.Context, conn *pgx.Conn, list []*rows) error {
 	for _, r := range list {
-		sql := "COPY " + r.table + " (" + columnsOf(r.table) + ") FROM STDIN"
 		var err error
 		for range copyAttempts {
-			if _, err = conn.PgConn().CopyFrom(ctx, bytes.NewReader(r.Bytes()), sql); err == nil || !workload.Retryable(err) {
+			if t.Inserts {
+				_, err = conn.Exec(ctx, r.inserts())
+			} else {
+				_, err = conn.PgConn().CopyFrom(ctx, bytes.NewReader(r.Bytes()), "COPY "+r.table+" ("+columnsOf(r.table)+") FROM STDIN")
+			}
+			if err == nil || !workload.Retryable(err) {
 				break
 			}
 		}
@@ -196,6 +200,37 @@ func send(ctx context.Context, conn *pgx.Conn, list []*rows) error {
 		}
 	}
 	return nil
+}
+
+// insertRows bounds the rows of one INSERT.
+const insertRows = 500
+
+// inserts are the rows as INSERTs, in one string of statements, which is one transaction. No value has a quote.
+func (r *rows) inserts() string {
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(r.String()) {
+		switch {
+		case n%insertRows > 0:
+			b.WriteString(",\n")
+		case n > 0:
+			b.WriteString(";\n")
+			fallthrough
+		default:
+			b.WriteString("INSERT INTO " + r.table + " (" + columnsOf(r.table) + ") VALUES ")
+		}
+		n++
+		for i, v := range strings.Split(strings.TrimSuffix(line, "\n"), "\t") {
+			b.WriteByte("(,"[min(i, 1)])
+			if v == `\N` {
+				b.WriteString("NULL")
+			} else {
+				b.WriteString("'" + v + "'")
+			}
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
 }
 
 // columnsOf lists the columns of a table that the specification names.
@@ -227,7 +262,7 @@ func (t *TPCC) load(ctx context.Context, conn *pgx.Conn) error {
 			}
 			defer c.Close(context.WithoutCancel(ctx))
 			for part := range work {
-				if err := send(ctx, c, part()); err != nil {
+				if err := t.send(ctx, c, part()); err != nil {
 					stop(err)
 					return
 				}

@@ -35,6 +35,8 @@ type TPCC struct {
 	NoForeignKeys bool
 	// Quick checks only the first four of the consistency conditions.
 	Quick bool
+	// Inserts has rows loaded by INSERT. COPY is faster, but pgx holds a mutex while it waits for COPY's answer, so virtual time would stand still.
+	Inserts bool
 	// Loaders is how many connections load rows.
 	Loaders int
 	Seed    uint64
