@@ -376,9 +376,7 @@ func (l *raftLog) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 		}
 		n++
 	}
-	if out == nil {
-		return l.cache[from:n:n], nil
-	}
+	// A copy, since raft keeps the entries until they are applied, and trim clears the cache's slots before that.
 	return append(out, l.cache[from:n]...), nil
 }
 
