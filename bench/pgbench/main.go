@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"meridian/bench/cputime"
 	"meridian/bench/postgres"
 	"meridian/test/process"
 )
@@ -309,7 +310,7 @@ func (c *config) once(ctx context.Context, sys *system, dir, setup, script, leve
 	if c.profile != "" {
 		defer c.profiles(ctx, sys, fmt.Sprintf("%s-%s-%s%s-%d", sys.name, setup, script, level, round+1))()
 	}
-	before, err := cpuTime(sys.pids())
+	before, err := cputime.Of(sys.pids())
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +319,7 @@ func (c *config) once(ctx context.Context, sys *system, dir, setup, script, leve
 	if err != nil {
 		return nil, err
 	}
-	after, err := cpuTime(sys.pids())
+	after, err := cputime.Of(sys.pids())
 	if err != nil {
 		return nil, err
 	}

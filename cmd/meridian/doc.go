@@ -6,7 +6,7 @@
 //	meridian upgrade    status and finalization of an upgrade                                      upgrade.go
 //	meridian cert       the authority and certificates of nodes and clients                        cert.go
 //	meridian sql        a shell, for this or any PostgreSQL server                                  shell.go
-//	meridian workload   init and run bank, kv, ycsb, movr and anomalies on any PostgreSQL URLs      workload.go
+//	meridian workload   init, run and check bank, kv, ycsb, movr, tpcc and anomalies on any PostgreSQL URLs   workload.go
 //	meridian version    the version and the build                                                   version.go
 //
 // This package has only flags and terminal output: a node is in package server.

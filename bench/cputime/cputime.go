@@ -1,4 +1,5 @@
-package main
+// Package cputime measures the processor time that servers and all their child processes have used.
+package cputime
 
 import (
 	"fmt"
@@ -68,8 +69,8 @@ func treeTicks(all []stat, roots []int) (int64, error) {
 	return sum, nil
 }
 
-// cpuTime returns the CPU that trees of processes have used so far.
-func cpuTime(roots []int) (time.Duration, error) {
+// Of returns the processor time that trees of processes have used so far, user and system.
+func Of(roots []int) (time.Duration, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0, err
