@@ -271,6 +271,21 @@ func appendEscaped[T ~string | ~[]byte](b []byte, v T, d Direction) []byte {
 	return invert(b, start, d)
 }
 
+// IsString reports whether b begins with a string in ascending order.
+func IsString(b []byte) bool { return len(b) > 0 && b[0] == tagBytes }
+
+// CutString is the beginning of a string of which b has the first bytes in ascending order: its end may be missing.
+func CutString(b []byte) (string, error) {
+	if _, err := Length(b); err != nil {
+		if b = append([]byte(nil), b...); len(b) > 1 && b[len(b)-1] == escape {
+			b = b[:len(b)-1]
+		}
+		b = append(b, escape, escapedEnd)
+	}
+	v, _, err := DecodeString(b, Ascending)
+	return v, err
+}
+
 // DecodeBytes reads a byte string and appends it to buf, which may be nil; the result never shares b.
 func DecodeBytes(b, buf []byte, d Direction) (v, rest []byte, err error) {
 	m := d.mask()

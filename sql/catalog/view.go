@@ -56,4 +56,6 @@ type ColumnStatistics struct {
 	Distinct  int64
 	NullCount int64
 	AvgWidth  int64
+	// Histogram describes the distribution of the values; nil: the type has no order in keys, or values were to be left out.
+	Histogram *Histogram
 }

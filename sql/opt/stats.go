@@ -183,8 +183,22 @@ func matchEqual(e scalar.Expr, col ColumnID, cols *colSet) int {
 // selectivity guesses which share of a group's rows meets a conjunction.
 func (o *optimizer) selectivity(filter []scalar.Expr, in *group) float64 {
 	s := 1.0
+	var ranges []valueRange // conditions on one column are not independent
 	for _, e := range filter {
-		s *= o.selectivityOf(e, in)
+		r, ok := o.rangeOf(e, in)
+		if !ok {
+			s *= o.selectivityOf(e, in)
+			continue
+		}
+		at := slices.IndexFunc(ranges, func(x valueRange) bool { return x.col == r.col })
+		if at < 0 {
+			ranges = append(ranges, r)
+		} else {
+			ranges[at].meet(r)
+		}
+	}
+	for i := range ranges {
+		s *= o.rangeShare(&ranges[i])
 	}
 	return max(s, minSelectivity)
 }
@@ -207,18 +221,46 @@ func (o *optimizer) selectivityOf(e scalar.Expr, in *group) float64 {
 			case lok && rok:
 				return 1 / max(o.distinct(l.ID, in.rows), o.distinct(r.ID, in.rows))
 			case lok:
+				if s, ok := o.equalShare(l.ID, e.Right); ok {
+					return s
+				}
 				return 1 / o.distinct(l.ID, in.rows)
 			case rok:
+				if s, ok := o.equalShare(r.ID, e.Left); ok {
+					return s
+				}
 				return 1 / o.distinct(r.ID, in.rows)
 			}
 			return 0.1
 		case scalar.NE, scalar.IsDistinct:
+			c, value := l, e.Right
+			if !lok {
+				c, value = r, e.Left
+			}
+			if lok != rok {
+				if s, ok := o.equalShare(c.ID, value); ok {
+					nulls := 0.0
+					if e.Op == scalar.NE {
+						nulls = o.nullShare(c.ID, in)
+					}
+					return max(1-s-nulls, 0)
+				}
+			}
 			return 0.9
+		}
+		if r, ok := o.rangeOf(e, in); ok {
+			return o.rangeShare(&r)
 		}
 		return rangeSelectivity
 	case *scalar.In:
 		s := 0.1
 		if c, ok := e.Arg.(*scalar.Column); ok && in.cols.has(c.ID) {
+			if s, ok := o.listShare(c.ID, e.List); ok {
+				if e.Negate {
+					return max(1-s-o.nullShare(c.ID, in), 0)
+				}
+				return s
+			}
 			s = 1 / o.distinct(c.ID, in.rows)
 		}
 		s = min(s*float64(len(e.List)), 1)
@@ -254,6 +296,9 @@ func (o *optimizer) selectivityOf(e scalar.Expr, in *group) float64 {
 	case *scalar.Column:
 		return 0.5
 	case *scalar.Call:
+		if r, ok := o.rangeOf(e, in); ok {
+			return o.rangeShare(&r)
+		}
 		switch e.Func.Name {
 		case "~~", "~~*", "~", "~*":
 			return likeSelectivity

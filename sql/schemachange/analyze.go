@@ -5,7 +5,8 @@ import (
 	"hash/fnv"
 	"time"
 
-	"meridian/clock"
+	"meridian/encoding"
+	"meridian/host"
 	"meridian/keys"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
@@ -17,8 +18,15 @@ import (
 
 // Bounds of the collection of statistics.
 const (
-	// sampleRows is the size of the sample; PostgreSQL's default target samples as many rows.
-	sampleRows = 30_000
+	// sampleRows is the size of the sample; PostgreSQL's default target samples as many rows. A table of many columns has a smaller one, of about
+	// sampleBytes if its values are long, but not below leastSample.
+	sampleRows  = 30_000
+	sampleBytes = 32 << 20
+	leastSample = 300
+	// histogramParts bounds the common values and the parts of one histogram: PostgreSQL's default target. Columns get histograms as long as those
+	// before them fit into histogramBytes: the statistics of a table are one value, which every node keeps in memory.
+	histogramParts = 100
+	histogramBytes = 256 << 10
 	// analyzeInterval is how often a node looks for tables whose statistics are old or missing.
 	analyzeInterval = time.Minute
 	// largeRows divides tables whose statistics are renewed often from those that are not.
@@ -33,17 +41,28 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 	if t.Kind != catalog.KindTable || t.Dropped {
 		return nil
 	}
-	tx := e.o.DB.Begin(txn.TxnOptions{Name: "analyze", AsOf: clock.Timestamp{Wall: e.o.Clock.Now().Wall}})
+	tx := e.o.DB.Begin(txn.TxnOptions{Name: "analyze", AsOf: e.o.Clock.Now()})
 	defer tx.Rollback(ctx)
-	st, err := e.Collect(ctx, t, tx)
+	st, err := e.Collect(ctx, t, tx, Collection{CountsOnly: e.countsOnly(t)})
 	if err != nil {
 		return err
 	}
 	return e.o.Leases.PutStatistics(ctx, t.ID, st)
 }
 
+func (e *Executor) countsOnly(t *catalog.Table) bool { return e.o.CountsOnly != nil && e.o.CountsOnly(t) }
+
+// Collection says how statistics are collected.
+type Collection struct {
+	// CountsOnly leaves out all values, so the statistics have counts and no histograms: for tables whose rows may not leave their
+	// region, since statistics are stored in a table of the system and are in the memory of every node (rule 7 of decision 0012).
+	CountsOnly bool
+	// Pace, if set, is called between two requests with the time that the last one took, and may wait. It fails if the collection is to end.
+	Pace func(ctx context.Context, took time.Duration) error
+}
+
 // Collect is Analyze of the rows that a transaction sees; the caller stores the result.
-func (e *Executor) Collect(ctx context.Context, t *catalog.Table, tx exec.KV) (*catalog.Statistics, error) {
+func (e *Executor) Collect(ctx context.Context, t *catalog.Table, tx exec.KV, how Collection) (*catalog.Statistics, error) {
 	var ordinals []int
 	for i := range t.Columns {
 		if t.Columns[i].State == catalog.Public {
@@ -55,10 +74,11 @@ func (e *Executor) Collect(ctx context.Context, t *catalog.Table, tx exec.KV) (*
 		return nil, err
 	}
 	st := &catalog.Statistics{At: e.o.Host.Clock.Now().UnixNano(), Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}
-	s := sample{stride: 1, columns: len(ordinals)}
+	s := newSample(len(ordinals), e.o.Host.Dice)
 	row := make(types.Row, len(ordinals))
 	span := keys.IndexSpan(t.ID, t.Primary().ID)
 	for next := &span; next != nil; {
+		began := e.o.Host.Clock.Monotonic()
 		rows, resume, err := tx.Scan(ctx, txn.ScanOptions{Span: *next, MaxRows: 5000, TargetBytes: 1 << 20})
 		if err != nil {
 			return nil, err
@@ -66,70 +86,113 @@ func (e *Executor) Collect(ctx context.Context, t *catalog.Table, tx exec.KV) (*
 		for _, r := range rows {
 			st.Rows++
 			st.Bytes += int64(len(r.Key) + len(r.Value))
-			if st.Rows%s.stride != 0 {
+			at, ok := s.place()
+			if !ok {
 				continue
 			}
 			if err := dec.Decode(r.Key, r.Value, row); err != nil {
 				return nil, err
 			}
-			s.add(row, t, ordinals)
+			s.put(at, row, t, ordinals, !how.CountsOnly)
 		}
-		next = resume
+		if next = resume; next != nil && how.Pace != nil {
+			if err := how.Pace(ctx, e.o.Host.Clock.Monotonic()-began); err != nil {
+				return nil, err
+			}
+		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
+	room := histogramBytes
 	for i, o := range ordinals {
-		st.Columns[t.Columns[o].ID] = s.column(i, st.Rows)
+		parts := histogramParts
+		if how.CountsOnly || room <= 0 {
+			parts = 0
+		}
+		c := s.column(i, st.Rows, parts)
+		if c.Histogram != nil {
+			room -= c.Histogram.Size()
+		}
+		st.Columns[t.Columns[o].ID] = c
 	}
 	return st, nil
 }
 
-// sample keeps hashes and widths of the columns of every stride-th row; when it is full it keeps every other one.
+// sample is a uniform sample of the rows (reservoir sampling, Vitter's algorithm R): of each value it keeps a hash, a width, and, for the
+// histogram, the key encoding, which is cut. So its memory is bounded by sampleBytes, whatever the table has.
 type sample struct {
-	stride  int64
-	columns int
-	hashes  []uint64 // columns for each row; zero is NULL
-	widths  []uint16
+	columns, rows int // the second is the most that it keeps
+	dice          host.Dice
+	seen          int64
+	values        []sampled // columns for each row
+	buf           []byte
 }
 
-func (s *sample) add(row types.Row, t *catalog.Table, ordinals []int) {
-	if len(s.hashes) >= sampleRows*s.columns {
-		kept := 0
-		for r := 0; r < len(s.hashes)/s.columns; r += 2 {
-			copy(s.hashes[kept*s.columns:], s.hashes[r*s.columns:(r+1)*s.columns])
-			copy(s.widths[kept*s.columns:], s.widths[r*s.columns:(r+1)*s.columns])
-			kept++
-		}
-		s.hashes, s.widths = s.hashes[:kept*s.columns], s.widths[:kept*s.columns]
-		s.stride *= 2
+type sampled struct {
+	hash  uint64 // zero: NULL
+	width uint16
+	plain bool   // key is not set: the type has no key encoding
+	key   []byte // at most catalog.HistogramValueBytes
+}
+
+func newSample(columns int, dice host.Dice) *sample {
+	rows := min(sampleRows, max(sampleBytes/(max(columns, 1)*catalog.HistogramValueBytes), leastSample))
+	return &sample{columns: columns, rows: rows, dice: dice}
+}
+
+// place is where in the sample the next row goes; false: nowhere.
+func (s *sample) place() (at int, ok bool) {
+	s.seen++
+	if n := len(s.values) / max(s.columns, 1); n < s.rows {
+		s.values = append(s.values, make([]sampled, s.columns)...)
+		return n, true
 	}
-	var buf [64]byte
+	at = int(s.dice.Int64N(s.seen))
+	return at, at < s.rows
+}
+
+// put sets a row of the sample. keep says that its values may be stored.
+func (s *sample) put(at int, row types.Row, t *catalog.Table, ordinals []int, keep bool) {
+	var text [64]byte
 	for i, d := range row {
+		v := &s.values[at*s.columns+i]
 		if d.IsNull() {
-			s.hashes, s.widths = append(s.hashes, 0), append(s.widths, 0)
+			*v = sampled{}
 			continue
 		}
-		text := types.AppendText(buf[:0], d, t.Columns[ordinals[i]].Type, nil)
+		text := types.AppendText(text[:0], d, t.Columns[ordinals[i]].Type, nil)
 		h := fnv.New64a()
 		h.Write(text)
-		s.hashes, s.widths = append(s.hashes, h.Sum64()|1), append(s.widths, uint16(min(len(text), 1<<16-1)))
+		v.hash, v.width, v.plain = h.Sum64()|1, uint16(min(len(text), 1<<16-1)), true
+		if keep {
+			key, err := rowcode.AppendKeyDatum(s.buf[:0], d, encoding.Ascending)
+			if v.plain = err != nil; err == nil {
+				s.buf = key
+				v.key = append(v.key[:0], key[:min(len(key), catalog.HistogramValueBytes)]...)
+			}
+		}
 	}
 }
 
 // column estimates one column of a table with that many rows: distinct values as Haas and Stokes do (estimator Duj1),
-// which PostgreSQL uses too.
-func (s *sample) column(i int, rows int64) (c catalog.ColumnStatistics) {
+// which PostgreSQL uses too. parts bounds the histogram; zero: there is none.
+func (s *sample) column(i int, rows int64, parts int) (c catalog.ColumnStatistics) {
 	counts := make(map[uint64]int32)
 	var n, nulls, width int64
-	for at := i; at < len(s.hashes); at += s.columns {
+	var keys [][]byte
+	for at := i; at < len(s.values); at += s.columns {
+		v := &s.values[at]
 		n++
-		if s.hashes[at] == 0 {
+		if v.hash == 0 {
 			nulls++
 			continue
 		}
-		counts[s.hashes[at]]++
-		width += int64(s.widths[at])
+		counts[v.hash]++
+		width += int64(v.width)
+		if parts > 0 && !v.plain {
+			keys = append(keys, v.key)
+		}
 	}
 	if n == 0 {
 		return c
@@ -150,6 +213,9 @@ func (s *sample) column(i int, rows int64) (c catalog.ColumnStatistics) {
 	f, f1 := float64(full), float64(once)
 	est := f * d / (f - f1 + f1*f/total)
 	c.Distinct = int64(min(max(est, d), total))
+	if int64(len(keys)) == full {
+		c.Histogram = catalog.NewHistogram(keys, int(nulls), n == rows, parts)
+	}
 	return c
 }
 

@@ -76,6 +76,8 @@ type Options struct {
 	Satisfied func(placement.Constraint) bool
 	// Yield is called before each chunk of a backfill, and may wait for a bounded time; nil: it never does (admission.AD6).
 	Yield func(context.Context) error
+	// CountsOnly reports whether statistics of a table must not have values of its rows; nil: none are left out.
+	CountsOnly func(*catalog.Table) bool
 	// Memory bounds the memory of the node's statements, those of schema changes included; nil: no bound.
 	Memory *memory.Node
 }

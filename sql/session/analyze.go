@@ -5,6 +5,7 @@ import (
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
+	"meridian/sql/schemachange"
 )
 
 // analyze collects statistics of the named tables, or of all tables of the database, as far as the current role may maintain them.
@@ -20,7 +21,7 @@ func (s *Session) analyze(ctx context.Context, c *bind.Analyze, verb string) err
 	}
 	for _, t := range s.mayMaintain(tables, c.Tables != nil, verb) {
 		if t.Temporary() && t.Kind == catalog.KindTable {
-			st, err := s.srv.Schema.Collect(ctx, t, s.temp.through(s.tx))
+			st, err := s.srv.Schema.Collect(ctx, t, s.temp.through(s.tx), schemachange.Collection{})
 			if err != nil {
 				return err
 			}

@@ -60,6 +60,16 @@ func TestSizes(t *testing.T) {
 		if got := one(t, s, "SELECT n_distinct, null_frac, avg_width FROM pg_stats WHERE tablename = 'big' AND attname = 'b'"); got != "1 | 0 | 100" {
 			t.Error(got)
 		}
+		s.Must("CREATE TABLE colours (a int PRIMARY KEY, c text, long text)")
+		s.Must("INSERT INTO colours SELECT g, CASE WHEN g % 4 = 0 THEN 'red' WHEN g % 10 > 0 THEN 'blue' END, repeat('ä', 100) || g FROM generate_series(1, 100) g")
+		s.Must("ANALYZE colours")
+		const stats = "SELECT most_common_vals, most_common_freqs, cardinality(histogram_bounds), histogram_bounds[2] FROM pg_stats WHERE tablename = 'colours' AND attname = "
+		for col, want := range map[string]string{"a": "NULL | NULL | 100 | 2", "c": "{blue,red} | {0.7,0.25} | NULL | NULL",
+			"long": "NULL | NULL | NULL | NULL"} {
+			if got := one(t, s, stats+"'"+col+"'"); got != want {
+				t.Errorf("%s: %s", col, got)
+			}
+		}
 		// setseed begins PostgreSQL's own series.
 		s.Must("SELECT setseed(0.5)")
 		if got := one(t, s, "SELECT random(), random()"); got != "0.9851677175347999 | 0.825301858027981" {

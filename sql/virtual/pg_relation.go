@@ -740,7 +740,9 @@ func pgStats(r *reading) error {
 				distinct = -distinct / float64(st.Rows)
 			}
 			r.add("schemaname", f.schemaName(t.Schema), "tablename", t.Name, "attname", c.Name, "inherited", false,
-				"null_frac", float64(cs.NullCount)/float64(st.Rows), "avg_width", cs.AvgWidth, "n_distinct", distinct)
+				"null_frac", float64(cs.NullCount)/float64(st.Rows), "avg_width", cs.AvgWidth, "n_distinct", distinct,
+				"most_common_vals", commonValues(cs.Histogram, c.Type), "most_common_freqs", commonShares(cs.Histogram),
+				"histogram_bounds", histogramBounds(cs.Histogram, c.Type))
 		}
 	}
 	return nil

@@ -289,7 +289,55 @@ type columnStatistics struct {
 }
 
 func appendColumn(b []byte, c *columnStatistics) []byte {
-	return wire.Int(wire.Int(wire.Int(wire.Uint(b, 1, uint64(c.id)), 3, c.Distinct), 5, c.NullCount), 7, c.AvgWidth)
+	b = wire.Int(wire.Int(wire.Int(wire.Uint(b, 1, uint64(c.id)), 3, c.Distinct), 5, c.NullCount), 7, c.AvgWidth)
+	if c.Histogram != nil {
+		var at int
+		b, at = wire.Begin(b, 8)
+		b = wire.End(appendHistogram(b, c.Histogram), at)
+	}
+	return b
+}
+
+func appendHistogram(b []byte, h *catalog.Histogram) []byte {
+	var at int
+	for i := range h.Common {
+		b, at = wire.Begin(b, 2)
+		b = wire.End(appendCommon(b, &h.Common[i]), at)
+	}
+	for _, v := range h.Bounds {
+		b = wire.Element(b, 4, v)
+	}
+	return b
+}
+
+func readHistogram(r *wire.Reader, h *catalog.Histogram) {
+	for m := r.Open("lease.Histogram"); r.Next(&m); {
+		switch r.Field() {
+		case 2:
+			readCommon(r, wire.Grow(r, &h.Common))
+		case 4:
+			*wire.Grow(r, &h.Bounds) = slices.Clone(r.Bytes())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func appendCommon(b []byte, c *catalog.CommonValue) []byte {
+	return wire.Uint(wire.Bytes(b, 2, c.Value), 4, uint64(c.PerMillion))
+}
+
+func readCommon(r *wire.Reader, c *catalog.CommonValue) {
+	for m := r.Open("lease.CommonValue"); r.Next(&m); {
+		switch r.Field() {
+		case 2:
+			c.Value = slices.Clone(r.Bytes())
+		case 4:
+			c.PerMillion = r.Uint32()
+		default:
+			r.Skip()
+		}
+	}
 }
 
 func readColumn(r *wire.Reader, c *columnStatistics) {
@@ -303,6 +351,9 @@ func readColumn(r *wire.Reader, c *columnStatistics) {
 			c.NullCount = r.Int()
 		case 7:
 			c.AvgWidth = r.Int()
+		case 8:
+			c.Histogram = &catalog.Histogram{}
+			readHistogram(r, c.Histogram)
 		default:
 			r.Skip()
 		}

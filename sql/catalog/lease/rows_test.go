@@ -23,5 +23,7 @@ func TestMessages(t *testing.T) {
 		wiretest.Of("lease.Pending", wiretest.Skips, appendPending, readPendingRow, nil),
 		wiretest.Of("lease.Statistics", wiretest.Skips, appendStatistics, readStatistics, nil),
 		wiretest.Of("lease.Column", wiretest.Skips, appendColumn, readColumn, nil),
+		wiretest.Of("lease.Histogram", wiretest.Skips, appendHistogram, readHistogram, nil),
+		wiretest.Of("lease.CommonValue", wiretest.Skips, appendCommon, readCommon, nil),
 	})
 }

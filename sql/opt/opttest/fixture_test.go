@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"meridian/encoding"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/bind"
@@ -16,6 +17,7 @@ import (
 	"meridian/sql/exec"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
+	"meridian/sql/rowcode"
 	"meridian/sql/scalar"
 	"meridian/sql/scalar/system"
 	"meridian/sql/types"
@@ -257,6 +259,34 @@ func (d *db) setStats(table string, rows int64, distinct map[string]int64) {
 	s := &catalog.Statistics{Rows: rows, Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}
 	for name, n := range distinct {
 		s.Columns[t.ColumnByName(name).ID] = catalog.ColumnStatistics{Distinct: n}
+	}
+	d.stats[t.ID] = s
+}
+
+// analyze counts a table's rows and values, and makes histograms of ten parts.
+func (d *db) analyze(table string) {
+	d.t.Helper()
+	t := d.tables[table]
+	s := &catalog.Statistics{Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}
+	rows := d.must("SELECT * FROM " + table)
+	s.Rows = int64(len(rows))
+	for i := range t.Columns {
+		var values [][]byte
+		distinct := map[string]bool{}
+		for _, r := range rows {
+			if r[i].IsNull() {
+				continue
+			}
+			key, err := rowcode.AppendKeyDatum(nil, r[i], encoding.Ascending)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			distinct[string(key)] = true
+			values = append(values, key[:min(len(key), catalog.HistogramValueBytes)])
+		}
+		nulls := len(rows) - len(values)
+		s.Columns[t.Columns[i].ID] = catalog.ColumnStatistics{Distinct: int64(len(distinct)), NullCount: int64(nulls),
+			Histogram: catalog.NewHistogram(values, nulls, true, 10)}
 	}
 	d.stats[t.ID] = s
 }

@@ -19,6 +19,7 @@ import (
 //	stats table=t      "rows 100000" and then "column distinct" on each line
 //	byrow table=t      makes an empty table REGIONAL BY ROW, over the regions ap, eu and us
 //	gateway region=us  the region of the gateway
+//	analyze table=t    statistics with histograms, of all rows of a table
 //	plan [costs]       the plan of a query
 //	query              its rows, after checking that a naive plan has the same
 func TestPlans(t *testing.T) {
@@ -66,6 +67,11 @@ func TestPlans(t *testing.T) {
 				if td.HasArg("region") {
 					td.ScanArgs(t, "region", &d.gateway)
 				}
+				return ""
+			case "analyze":
+				var table string
+				td.ScanArgs(t, "table", &table)
+				d.analyze(table)
 				return ""
 			case "plan":
 				p, err := d.plan(td.Input)
