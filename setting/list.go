@@ -24,6 +24,11 @@ const (
 	CheckRate
 	// Admission says whether statements of clients queue when a node has more to do than it can.
 	Admission
+	// StatisticsAutomatic says whether statistics of tables are collected without ANALYZE.
+	StatisticsAutomatic
+	// StatisticsFraction and StatisticsMinRows say when: after changes of this share of a table's rows, and so many rows.
+	StatisticsFraction
+	StatisticsMinRows
 	// UpgradeAutomatic says whether an upgrade is finalised as soon as all nodes run the new binary.
 	UpgradeAutomatic
 	count
@@ -56,6 +61,12 @@ var table = [count]Setting{
 		About: "bytes that a node reads in a second, at most, to compare replicas"},
 	Admission: {Name: "server.admission", Kind: Bool, Default: 1,
 		About: "whether statements of clients queue when a node has more to do than it can"},
+	StatisticsAutomatic: {Name: "sql.stats.automatic_collection.enabled", Kind: Bool, Default: 1,
+		About: "whether statistics of tables are collected without ANALYZE, when enough of their rows have changed"},
+	StatisticsFraction: {Name: "sql.stats.automatic_collection.fraction_stale_rows", Kind: Fraction, Default: Float(0.2), Min: Float(0), Max: Float(1000),
+		About: "share of a table's rows that has to change, in addition to min_stale_rows, before its statistics are collected again"},
+	StatisticsMinRows: {Name: "sql.stats.automatic_collection.min_stale_rows", Kind: Int, Default: 500, Min: 0, Max: math.MaxInt32,
+		About: "rows of a table that have to change, in addition to fraction_stale_rows, before its statistics are collected again"},
 	UpgradeAutomatic: {Name: "upgrade.automatic", Kind: Bool, Default: 0,
 		About: "whether an upgrade is finalized as soon as all nodes run the new binary; from then on there is no way back to the earlier one"},
 }

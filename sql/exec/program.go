@@ -50,6 +50,13 @@ type Env struct {
 	Deferrals Deferrals
 	// Trace, if set, measures every operator.
 	Trace *Trace
+	// Changes hears at the end how many rows of each table were inserted, updated or deleted, whether or not the statement succeeded; nil: nobody does.
+	Changes Changes
+}
+
+// Changes counts changed rows; *schemachange.Executor does.
+type Changes interface {
+	RowsChanged(table catalog.ID, rows int64)
 }
 
 // Looker reads keys outside of the transaction.
@@ -249,6 +256,7 @@ func (c *Cursor) Close() {
 	}
 	c.closed, c.done = true, true
 	r := c.r
+	r.tellChanges()
 	r.root.close()
 	for i := range r.subs {
 		r.subs[i].reset(r)
@@ -289,6 +297,7 @@ type run struct {
 	// affected rows; committed with the last batch.
 	affected   int64
 	committed  bool
+	changes    []tableChanges
 	events     []fkEvent
 	seq, cause int // of the event that was noted last, and of the one whose action is under way
 	// eventBytes is the memory that the statement's events took, handled ones included.
@@ -328,6 +337,32 @@ func (r *run) release() {
 	r.events = nil
 	r.arena = nil
 	r.cursor.rows = nil
+}
+
+// tableChanges counts the rows of a table that an execution changed.
+type tableChanges struct {
+	table catalog.ID
+	rows  int64
+}
+
+// changed counts a row of a table.
+func (r *run) changed(t *catalog.Table) {
+	for i := range r.changes {
+		if r.changes[i].table == t.ID {
+			r.changes[i].rows++
+			return
+		}
+	}
+	r.changes = append(r.changes, tableChanges{t.ID, 1})
+}
+
+func (r *run) tellChanges() {
+	for _, c := range r.changes {
+		if r.env.Changes != nil {
+			r.env.Changes.RowsChanged(c.table, c.rows)
+		}
+	}
+	r.changes = r.changes[:0]
 }
 
 // setOuter gives a correlated plan a column of the enclosing query.

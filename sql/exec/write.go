@@ -333,6 +333,7 @@ func (r *run) holds(w *indexWriter, row types.Row) (bool, error) {
 
 // insert adds a row's entries. blind: the primary key may be taken (UPSERT).
 func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
+	m.r.changed(w.table)
 	for _, iw := range w.indexes {
 		if !iw.adds() {
 			continue
@@ -377,6 +378,7 @@ func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 
 // remove deletes a row's entries.
 func (m *mutation) remove(w *tableWriter, row types.Row) error {
+	m.r.changed(w.table)
 	for _, iw := range w.indexes {
 		ok, err := m.r.holds(iw, row)
 		if err != nil {
@@ -404,6 +406,7 @@ func (m *mutation) remove(w *tableWriter, row types.Row) error {
 
 // change replaces a row's entries in the given indexes; entries that stay the same are not touched.
 func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after types.Row) error {
+	m.r.changed(w.table)
 	for _, iw := range indexes {
 		was, err := m.r.holds(iw, before)
 		if err != nil {

@@ -79,7 +79,9 @@ func (o *optimizer) listShare(c ColumnID, list []scalar.Expr) (float64, bool) {
 // longList bounds the lists in which containsExpr looks for duplicates.
 const longList = 100
 
-func containsExpr(list []scalar.Expr, e scalar.Expr) bool { return len(list) < longList && contains(list, e) }
+func containsExpr(list []scalar.Expr, e scalar.Expr) bool {
+	return len(list) < longList && contains(list, e)
+}
 
 // valueRange is what conditions say about a column of which there is a histogram: rows from low to high. Nil is open.
 type valueRange struct {

@@ -10,7 +10,6 @@ import (
 	"meridian/keys"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
-	"meridian/sql/fault"
 	"meridian/sql/rowcode"
 	"meridian/sql/types"
 	"meridian/txn"
@@ -27,12 +26,6 @@ const (
 	// before them fit into histogramBytes: the statistics of a table are one value, which every node keeps in memory.
 	histogramParts = 100
 	histogramBytes = 256 << 10
-	// analyzeInterval is how often a node looks for tables whose statistics are old or missing.
-	analyzeInterval = time.Minute
-	// largeRows divides tables whose statistics are renewed often from those that are not.
-	largeRows  = 200_000
-	smallStale = 10 * time.Minute
-	largeStale = 2 * time.Hour
 )
 
 // Analyze collects statistics of a table: it counts all rows and samples some. It reads as of a moment ago, so that it
@@ -41,16 +34,31 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 	if t.Kind != catalog.KindTable || t.Dropped {
 		return nil
 	}
+	counted, err := e.o.Leases.AddChanges(ctx, t.ID, 0)
+	if err != nil {
+		return err
+	}
 	tx := e.o.DB.Begin(txn.TxnOptions{Name: "analyze", AsOf: e.o.Clock.Now()})
 	defer tx.Rollback(ctx)
 	st, err := e.Collect(ctx, t, tx, Collection{CountsOnly: e.countsOnly(t)})
 	if err != nil {
 		return err
 	}
-	return e.o.Leases.PutStatistics(ctx, t.ID, st)
+	return e.store(ctx, t, st, counted)
 }
 
-func (e *Executor) countsOnly(t *catalog.Table) bool { return e.o.CountsOnly != nil && e.o.CountsOnly(t) }
+// store stores statistics of a table of which so many changed rows had been counted before they were collected.
+func (e *Executor) store(ctx context.Context, t *catalog.Table, st *catalog.Statistics, counted int64) error {
+	if err := e.o.Leases.PutStatistics(ctx, t.ID, st); err != nil || counted == 0 {
+		return err
+	}
+	_, err := e.o.Leases.AddChanges(ctx, t.ID, -counted)
+	return err
+}
+
+func (e *Executor) countsOnly(t *catalog.Table) bool {
+	return e.o.CountsOnly != nil && e.o.CountsOnly(t)
+}
 
 // Collection says how statistics are collected.
 type Collection struct {
@@ -217,43 +225,4 @@ func (s *sample) column(i int, rows int64, parts int) (c catalog.ColumnStatistic
 		c.Histogram = catalog.NewHistogram(keys, int(nulls), n == rows, parts)
 	}
 	return c
-}
-
-// StartStatistics renews statistics in the background until the host's group stops.
-func (e *Executor) StartStatistics() {
-	e.o.Host.Group.Go(func(ctx context.Context) {
-		for {
-			// Nodes begin at different moments, so that two rarely do the same work.
-			d := analyzeInterval/2 + time.Duration(e.o.Host.Dice.Int64N(int64(analyzeInterval)))
-			if e.o.Host.Clock.Sleep(ctx, d) != nil {
-				return
-			}
-			e.renewStatistics(ctx)
-		}
-	})
-}
-
-func (e *Executor) renewStatistics(ctx context.Context) {
-	var stale []*catalog.Table
-	now := e.o.Host.Clock.Now().UnixNano()
-	e.o.Leases.Snapshot().EachTable(func(t *catalog.Table) {
-		if t.Kind != catalog.KindTable {
-			return
-		}
-		st := e.o.Leases.Statistics(t.ID)
-		limit := smallStale
-		if st != nil && st.Rows > largeRows {
-			limit = largeStale
-		}
-		if st == nil || now-st.At > int64(limit) {
-			stale = append(stale, t)
-		}
-	})
-	// Only a few at a time: this node or another one takes the rest soon.
-	for _, t := range stale[:min(len(stale), 8)] {
-		err := fault.Run(e.o.Host.Log, &e.faults, func() error { return e.Analyze(ctx, t) })
-		if err != nil && ctx.Err() == nil {
-			e.o.Host.Log.Debug("statistics were not collected", "table", t.Name, "err", err)
-		}
-	}
 }

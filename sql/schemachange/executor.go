@@ -9,6 +9,7 @@ import (
 	"meridian/clock"
 	"meridian/host"
 	"meridian/placement"
+	"meridian/setting"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
@@ -76,6 +77,8 @@ type Options struct {
 	Satisfied func(placement.Constraint) bool
 	// Yield is called before each chunk of a backfill, and may wait for a bounded time; nil: it never does (admission.AD6).
 	Yield func(context.Context) error
+	// Settings say whether, and when, statistics are collected without ANALYZE; nil: by the defaults.
+	Settings *setting.Values
 	// CountsOnly reports whether statistics of a table must not have values of its rows; nil: none are left out.
 	CountsOnly func(*catalog.Table) bool
 	// Memory bounds the memory of the node's statements, those of schema changes included; nil: no bound.
@@ -90,8 +93,11 @@ const PressedRemoveAfter = 20 * time.Second
 
 // Executor carries out data definition statements. All methods may be called concurrently.
 type Executor struct {
-	o      Options
-	faults atomic.Int64
+	o       Options
+	faults  atomic.Int64
+	changes changes
+	// collected counts the tables whose statistics this node collected without having been asked.
+	collected atomic.Int64
 }
 
 // Faults counts panics in the collection of statistics (fault.FA1).

@@ -587,7 +587,7 @@ func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.En
 	s.env.mayDraw = 0
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.temp.through(s.tx), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state.Implicit()}
-	s.execEnv.Budget, s.execEnv.Deferrals = s.account(), &s.deferred
+	s.execEnv.Budget, s.execEnv.Deferrals, s.execEnv.Changes = s.account(), &s.deferred, s.srv.Schema
 	if s.execEnv.AutoCommit {
 		s.execEnv.Looker = (*looker)(s)
 	}

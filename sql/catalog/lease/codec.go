@@ -247,6 +247,14 @@ func statisticsKey(id catalog.ID) keys.Key {
 
 func statisticsSpan() keys.Span { return keys.IndexSpan(catalog.StatisticsTableID, catalog.IndexID(1)) }
 
+func changesKey(id catalog.ID) keys.Key {
+	return encoding.AppendUint(keys.IndexPrefix(catalog.StatisticsTableID, catalog.IndexID(2)), uint64(id), encoding.Ascending)
+}
+
+func collectorKey() keys.Key {
+	return encoding.AppendUint(keys.IndexPrefix(catalog.StatisticsTableID, catalog.IndexID(3)), 1, encoding.Ascending)
+}
+
 func tenureKey(node uint32) keys.Key {
 	return encoding.AppendUint(keys.IndexPrefix(catalog.LeaseTableID, catalog.IndexID(1)), uint64(node), encoding.Ascending)
 }

@@ -13,6 +13,8 @@
 //	/Table/1/1/<id>                         descriptor: database, schema, relation, role, access control list, or the cluster settings
 //	/Table/2/1/<database>/<schema>/<name>   id that the name stands for
 //	/Table/6/1/<table>                      statistics
+//	/Table/6/2/<table>                      number of rows that were changed since
+//	/Table/6/3/1                            the node that collects statistics without having been asked, and until when
 //	/Table/7/1/<node>                       the node's tenure: how long it may use its snapshot
 //	/Table/7/2/<id>                         a version that has been published, but that some node may not use yet
 //	/Table/7/3/<table>/<version>            the version is frozen: by which transaction

@@ -359,3 +359,54 @@ func readColumn(r *wire.Reader, c *columnStatistics) {
 		}
 	}
 }
+
+// changedRows is how many rows of a table were changed since its statistics were collected.
+type changedRows struct{ Rows int64 }
+
+func appendChanges(b []byte, c *changedRows) []byte { return wire.Int(b, 2, c.Rows) }
+
+func readChanges(r *wire.Reader, c *changedRows) {
+	for m := r.Open("lease.ChangedRows"); r.Next(&m); {
+		switch r.Field() {
+		case 2:
+			c.Rows = r.Int()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func decodeChanges(b []byte) (c changedRows, err error) {
+	r := wire.Read(b)
+	readChanges(&r, &c)
+	return c, r.Err()
+}
+
+// collector is the node that collects statistics, until a time in wall nanoseconds.
+type collector struct {
+	Node       uint32
+	Expiration int64
+}
+
+func appendCollector(b []byte, c *collector) []byte {
+	return wire.Fixed64(wire.Uint(b, 1, uint64(c.Node)), 3, uint64(c.Expiration))
+}
+
+func readCollector(r *wire.Reader, c *collector) {
+	for m := r.Open("lease.Collector"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			c.Node = r.Uint32()
+		case 3:
+			c.Expiration = int64(r.Fixed64())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func decodeCollector(b []byte) (c collector, err error) {
+	r := wire.Read(b)
+	readCollector(&r, &c)
+	return c, r.Err()
+}

@@ -24,6 +24,8 @@ func TestMessages(t *testing.T) {
 		wiretest.Of("lease.Statistics", wiretest.Skips, appendStatistics, readStatistics, nil),
 		wiretest.Of("lease.Column", wiretest.Skips, appendColumn, readColumn, nil),
 		wiretest.Of("lease.Histogram", wiretest.Skips, appendHistogram, readHistogram, nil),
+		wiretest.Of("lease.ChangedRows", wiretest.Skips, appendChanges, readChanges, nil),
+		wiretest.Of("lease.Collector", wiretest.Skips, appendCollector, readCollector, nil),
 		wiretest.Of("lease.CommonValue", wiretest.Skips, appendCommon, readCommon, nil),
 	})
 }

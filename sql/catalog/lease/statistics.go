@@ -61,6 +61,60 @@ func (m *Manager) learnStatistics(ctx context.Context, ids []catalog.ID) error {
 	return nil
 }
 
+// AddChanges adds to the number of a table's rows that were changed since its statistics were collected, and returns it; less than zero
+// counts as zero.
+func (m *Manager) AddChanges(ctx context.Context, id catalog.ID, rows int64) (total int64, err error) {
+	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "count changes"}, func(ctx context.Context, tx *txn.Txn) error {
+		v, err := tx.Get(ctx, changesKey(id), kv.NoLock, kv.Block)
+		if err != nil {
+			return err
+		}
+		c, err := decodeChanges(v)
+		if err != nil {
+			return err
+		}
+		total = max(c.Rows+rows, 0)
+		var b txn.WriteBatch
+		switch {
+		case total == c.Rows:
+			return nil
+		case total == 0:
+			b.Delete(changesKey(id))
+		default:
+			b.Put(changesKey(id), appendChanges(nil, &changedRows{total}))
+		}
+		return tx.Write(ctx, &b)
+	})
+	return total, err
+}
+
+// Collector claims the right to collect statistics without having been asked, which one node of the cluster has at a time, until
+// it gives it back, with a time of zero, or the time has come. It reports whether this node has the right now.
+func (m *Manager) Collector(ctx context.Context, until time.Duration) (ours bool, err error) {
+	node, now := m.o.NodeID(), m.o.Host.Clock.Now().UnixNano()
+	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "collector"}, func(ctx context.Context, tx *txn.Txn) error {
+		v, err := tx.Get(ctx, collectorKey(), kv.NoLock, kv.Block)
+		if err != nil {
+			return err
+		}
+		c, err := decodeCollector(v)
+		if err != nil {
+			return err
+		}
+		if ours = kv.NodeID(c.Node) == node || c.Expiration < now; !ours {
+			return nil
+		}
+		var b txn.WriteBatch
+		if until == 0 {
+			b.Delete(collectorKey())
+		} else {
+			b.Put(collectorKey(), appendCollector(nil, &collector{uint32(node), now + int64(until)}))
+		}
+		return tx.Write(ctx, &b)
+	})
+	return ours && err == nil, err
+}
+
 // Forget removes a dropped descriptor, its statistics and its grants, once its data is gone.
 func (m *Manager) Forget(ctx context.Context, id catalog.ID) error {
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "forget"}, func(ctx context.Context, tx *txn.Txn) error {
@@ -68,6 +122,7 @@ func (m *Manager) Forget(ctx context.Context, id catalog.ID) error {
 		b.Delete(descriptorKey(id))
 		b.Delete(descriptorKey(catalog.ACLID(id)))
 		b.Delete(statisticsKey(id))
+		b.Delete(changesKey(id))
 		return tx.Write(ctx, &b)
 	})
 	if err == nil {

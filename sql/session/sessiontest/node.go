@@ -20,6 +20,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/placement"
+	"meridian/setting"
 	"meridian/sim"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
@@ -138,10 +139,12 @@ func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
 		}
 		nd.Leases = lease.New(lease.Options{DB: nd.DB, Clock: ck, Host: h, NodeID: nodeID, Relations: computed, Notifier: notifier{c, id}})
 		nd.Jobs = job.New(job.Options{DB: nd.DB, Clock: ck, Host: h, NodeID: nodeID})
+		settings, leases := setting.New(nil), nd.Leases
+		leases.OnChange(func() { settings.Set(leases.Settings()) })
 		seqs := lease.NewSequences(nd.DB)
 		registry := system.Builtins()
 		nd.Schema = schemachange.New(schemachange.Options{DB: nd.DB, Clock: ck, Host: h, Leases: nd.Leases, Jobs: nd.Jobs, Sequences: seqs,
-			Registry: registry, Satisfied: satisfied, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil },
+			Settings: settings, Registry: registry, Satisfied: satisfied, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil },
 			Regions: func() []string {
 				if c.Regions != nil || regions == nil {
 					return c.Regions
