@@ -285,6 +285,7 @@ func (e *emitter) leader(m *leader.Metrics) {
 	e.counter("kv_forwarded", "Requests whose timestamp the range moved by itself.", m.Forwarded.Load())
 	e.counter("kv_follower_reads", "Batches of reads in the past that were served without the lease.", m.FollowerReads.Load())
 	e.counter("kv_follower_conflicts", "Batches of reads in the past that were sent to the leaseholder, because of an intent.", m.FollowerConflicts.Load())
+	e.counter("kv_negotiations", "Batches that asked up to when reads in the past can be served here.", m.Negotiations.Load())
 	e.counter("kv_follower_not_closed", "Batches of reads in the past that were sent to the leaseholder, because their timestamp was not closed here.", m.NotClosed.Load())
 }
 

@@ -118,3 +118,82 @@ func try(conn *pgx.Conn, sql string) error {
 	}
 	return err
 }
+
+// TestStaleCutOff: a region that is cut off from all others answers stale reads as it last knew the rows and the tables, for as long as the bound
+// allows; what the others do meanwhile is seen when the cut has healed.
+func TestStaleCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const far = 6
+		f := startFiveRegions(t)
+		f.schema()
+		f.near()
+		conn := connect(t, f.c, far)
+		exec(t, f.conn, "UPDATE a SET v = 1 WHERE id <= 10")
+		time.Sleep(10 * time.Second)
+		read := func(sql string) (string, error) {
+			rows, err := conn.Query(context.Background(), sql, pgx.QueryExecModeSimpleProtocol)
+			if err != nil {
+				return "", err
+			}
+			got, err := pgx.CollectOneRow(rows, func(r pgx.CollectableRow) (string, error) {
+				vs, err := r.Values()
+				return fmt.Sprint(vs...), err
+			})
+			return got, err
+		}
+		is := func(sql, want string) {
+			t.Helper()
+			start := time.Now()
+			if got, err := read(sql); err != nil || got != want {
+				t.Errorf("%s: %s, %v, want %s", sql, got, err, want)
+			}
+			if took := time.Since(start); took > 3*time.Millisecond {
+				t.Errorf("%s took %v", sql, took)
+			}
+		}
+		before := time.Now().Add(-5 * time.Second).UTC().Format("2006-01-02 15:04:05.000000+00")
+		for _, m := range f.c.Machines[:far] {
+			f.c.Network.Partition(f.c.Machines[far].Name, m.Name)
+		}
+		cut := time.Now()
+
+		exec(t, f.conn, "UPDATE a SET v = 2")
+		exec(t, f.conn, "ALTER TABLE b ADD COLUMN w int DEFAULT 7") // waits for the tenure of the node that is cut off
+		exec(t, f.conn, "DROP TABLE child")
+		exec(t, f.conn, "ALTER TABLE a ADD COLUMN w int DEFAULT 7")
+		exec(t, f.conn, "ALTER TABLE a DROP COLUMN v")
+		time.Sleep(20 * time.Second)
+		if time.Since(cut) < 30*time.Second {
+			t.Fatal("the tenure lasts still")
+		}
+		for _, only := range []string{"", ", true"} {
+			is("SELECT * FROM a AS OF SYSTEM TIME with_max_staleness('10m'"+only+") WHERE id = 3", "3 1")
+			is("SELECT count(*), sum(a.v) FROM a JOIN b USING (id) AS OF SYSTEM TIME with_max_staleness('10m'"+only+")", "20 10")
+			is("SELECT count(*) FROM child AS OF SYSTEM TIME with_min_timestamp('"+before+"'"+only+")", "31")
+		}
+		is("SELECT * FROM a AS OF SYSTEM TIME '"+before+"' WHERE id = 3", "3 1")
+		is("SELECT cluster_logical_timestamp()::float8 / 1e9 > "+fmt.Sprint(cut.Add(-4*time.Second).Unix())+" FROM a AS OF SYSTEM TIME with_max_staleness('10m') WHERE id = 1", "true")
+		var pg *pgconn.PgError
+		if got, err := read("SELECT * FROM a AS OF SYSTEM TIME with_max_staleness('5s', true) WHERE id = 3"); !errors.As(err, &pg) || pg.Code != "XCUBS" {
+			t.Errorf("within five seconds, after half a minute alone: %s, %v", got, err)
+		}
+		if got, err := read("SELECT * FROM a AS OF SYSTEM TIME with_max_staleness('5s') WHERE id = 3"); !errors.As(err, &pg) || pg.Code != "57P03" {
+			t.Errorf("within five seconds, with leaseholders that are out of reach: %s, %v", got, err)
+		}
+		// More than the time for which the data of dropped tables stays: here it is still there.
+		time.Sleep(25 * time.Minute)
+		is("SELECT count(*) FROM child AS OF SYSTEM TIME with_max_staleness('1h')", "31")
+		is("SELECT count(*) FROM child AS OF SYSTEM TIME with_max_staleness('1h', true)", "31")
+		is("SELECT * FROM a AS OF SYSTEM TIME '"+before+"' WHERE id = 3", "3 1")
+
+		f.c.Network.HealAll()
+		time.Sleep(30 * time.Second)
+		is("SELECT * FROM a AS OF SYSTEM TIME with_max_staleness('10s', true) WHERE id = 3", "3 7")
+		if got, err := read("SELECT count(*) FROM child AS OF SYSTEM TIME with_max_staleness('1h')"); !errors.As(err, &pg) || pg.Code != "42P01" {
+			t.Errorf("a table that was dropped: %s, %v", got, err)
+		}
+		if got, err := read("SELECT count(*) FROM child AS OF SYSTEM TIME '" + before + "'"); !errors.As(err, &pg) || pg.Code != "72000" {
+			t.Errorf("a table whose data is gone: %s, %v", got, err)
+		}
+	})
+}
