@@ -3,6 +3,7 @@ package simcluster_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -50,16 +51,18 @@ type stale struct {
 	c    *simcluster.Cluster
 	stop chan struct{}
 
-	mu     sync.Mutex                 // guards all below
-	seen   map[clock.Timestamp]string // the accounts
-	pairs  map[clock.Timestamp]uint64
-	order  []clock.Timestamp
-	reads  int
-	again  int // reads at a timestamp that was read before
-	wrote  int
-	edges  int // pairs of reads of edge
-	closed map[*replica.Replica]clock.Timestamp
-	last   map[*server.Node]int64 // metrics: served by followers
+	mu      sync.Mutex                 // guards all below
+	seen    map[clock.Timestamp]string // the accounts
+	pairs   map[clock.Timestamp]uint64
+	order   []clock.Timestamp
+	reads   int
+	again   int // reads at a timestamp that was read before
+	wrote   int
+	edges   int // pairs of reads of edge
+	within  int // reads within a bound of staleness, at a negotiated timestamp
+	refused int // of which a nearest replica could not keep to what it had said: it was replaced meanwhile
+	closed  map[*replica.Replica]clock.Timestamp
+	last    map[*server.Node]int64 // metrics: served by followers
 }
 
 func (s *stale) run(t *testing.T) {
@@ -114,6 +117,7 @@ func (s *stale) run(t *testing.T) {
 	worker(4, s.slow)
 	worker(6, s.read)
 	worker(12, s.edge)
+	worker(4, s.bounded)
 	worker(1, s.administer)
 	worker(1, s.watch)
 	kinds := []fault.Kind{fault.Crash, fault.PowerOff, fault.Isolate, fault.Cut, fault.CutOneWay, fault.Slow, fault.Skew, fault.SlowDisk}
@@ -136,9 +140,12 @@ func (s *stale) run(t *testing.T) {
 	for _, n := range s.last {
 		nearest += n
 	}
-	t.Logf("%d nodes, %d faults: %d transfers, %d reads of which %d of what was read before, %d of what was just closed, %d batches at followers",
-		s.c.Len(), len(plan), s.wrote, s.reads, s.again, s.edges, nearest)
-	if s.again < 50 || s.edges < 50 || nearest < 50 || s.wrote < 10 {
+	t.Logf("%d nodes, %d faults: %d transfers, %d reads of which %d of what was read before, %d of what was just closed, %d within bounds, %d refused, %d batches at followers",
+		s.c.Len(), len(plan), s.wrote, s.reads, s.again, s.edges, s.within, s.refused, nearest)
+	if s.refused > s.within/10 {
+		t.Errorf("seed %d: nearest replicas refused %d reads at timestamps to which they had agreed, and served %d", s.seed, s.refused, s.within)
+	}
+	if s.within < 50 || s.again < 50 || s.edges < 50 || nearest < 50 || s.wrote < 10 {
 		t.Errorf("that is too little to mean anything; the plan was %s", plan)
 	}
 	s.c.Stop()
@@ -296,6 +303,43 @@ func (s *stale) edge(d *rand.Rand) {
 	s.mu.Lock()
 	s.edges++
 	s.mu.Unlock()
+}
+
+// bounded reads all keys within a bound of staleness, at the timestamp that the nearest replicas agree on (leader.P24), and from them alone. compare
+// finds the same rows at that timestamp at the leaseholders.
+func (s *stale) bounded(d *rand.Rand) {
+	n := s.node(d)
+	if n == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+	defer cancel()
+	span := keys.Span{Start: staleKey(0), End: staleKey(staleAll)}
+	least := n.DB().Clock().Now().Add(-time.Duration(3+d.IntN(20)) * time.Second)
+	got, err := n.DB().Negotiate(ctx, []keys.Span{span}, least)
+	if err != nil || got.At.Less(least) {
+		return
+	}
+	if now := n.DB().Clock().Now(); now.Less(got.At) || got.Closed.Less(got.At) {
+		s.t.Errorf("seed %d: n%d agreed to read at %s, closed %s, at %s", s.seed, n.NodeID(), got.At, got.Closed, now)
+	}
+	o := txn.TxnOptions{AsOf: got.At, Near: txn.NearestOnly}
+	if d.IntN(2) == 0 {
+		o.Near = txn.NearestFirst
+	}
+	tx := n.DB().Begin(o)
+	defer tx.Rollback(ctx)
+	rows, _, err := tx.Scan(ctx, txn.ScanOptions{Span: span})
+	s.mu.Lock()
+	if err == nil {
+		s.within++
+	} else if errors.As(err, new(*kv.NotClosedError)) {
+		s.refused++
+	}
+	s.mu.Unlock()
+	if err == nil {
+		s.saw(fmt.Sprintf("n%d, within a bound,", n.NodeID()), got.At, rows)
+	}
 }
 
 // saw compares the rows read, of the accounts and perhaps the pair, with those of the first read at the timestamp.
