@@ -34,7 +34,7 @@
 //	RangeMismatchError    cache its RangeInfos and divide again
 //	UnavailableError      to the next replica, with pauses, until the context ends
 //	unreachable           the same, unless route.RO2 forbids
-//	NotClosedError        to the leaseholder (nearest.go)
+//	NotClosedError        to the leaseholder (nearest.go), unless the batch is for the nearest replica
 //	ProtocolError         cache the descriptor, and return the error to the caller: the rows are another protocol's
 //	GenerationError       the same; whether the batch was done is not known
 //

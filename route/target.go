@@ -55,8 +55,8 @@ func (s *Sender) sendTarget(ctx context.Context, b *kv.Batch, e *entry, st *send
 				return resp, st.wrap(err) // the sender acts in an earlier generation, or in one that is sealed
 			}
 			st.last = err // the replica is behind
-		case *kv.RangeNotFoundError, *kv.UnavailableError:
-			st.last = err
+		case *kv.RangeNotFoundError, *kv.UnavailableError, *kv.NotLeaseholderError:
+			st.last = err // the latter is of a stale read whose replica has just lost the lease
 		default:
 			return resp, st.wrap(err)
 		}

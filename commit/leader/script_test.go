@@ -28,9 +28,10 @@ import (
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
 //	t1 stage (only the record) | t1 late | t1 whole (a parallel commit in one range) | t1 copy (the writes that were sent last come again) | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k k2 | t1 die | t1 restart (the next attempt, of the same identity)
 //	t1 merge (writes the intents that make one range of both) | t1 subsume | t1 absorb (as the trigger does) | t1 where (its timestamp is)
+//	negotiate a-c (up to when stale reads can be served)
 //	get k | put k v | cput k v expected | del k | delrange a c | add k 3
 //
-// Commands: run, wait <duration>, ranges (writes the second one's descriptor, which merges change), count (what the range keeps), lease (a new lease), refuse on|off,
+// Commands: run, wait <duration>, close <duration> (what is that long ago), ranges (writes the second one's descriptor, which merges change), count (what the range keeps), lease (a new lease), refuse on|off,
 // forget (the store restarts: it no longer knows which transactions have committed), hold (the next command stays in the
 // log until free).
 func TestScripts(t *testing.T) {
@@ -139,6 +140,15 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		synctest.Wait()
 		s.report(&out, nil)
 		return out.String()
+	case "close":
+		ago, err := time.ParseDuration(d.CmdArgs[0].Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range s.c.reps {
+			r.Closer().Close(s.c.clock.Now().Add(-ago))
+		}
+		return "ok\n"
 	case "refuse":
 		on := d.CmdArgs[0].Key == "on"
 		for i, p := range s.c.ps {
@@ -258,6 +268,13 @@ func (s *scripted) op(line string) string {
 	case "add":
 		n, _ := strconv.Atoi(f[2])
 		r = &kv.AddRequest{Key: k, Delta: int64(n)}
+	case "negotiate":
+		start, end, _ := strings.Cut(f[1], "-")
+		q := &kv.NegotiateRequest{Start: keys.Key(start), End: keys.Key(end)}
+		if len(f) > 2 {
+			q.Least = s.c.clock.Now() // whatever can be served is too early
+		}
+		r = q
 	case "scan":
 		start, end, _ := strings.Cut(f[1], "-")
 		scan := &kv.ScanRequest{Start: keys.Key(start), End: keys.Key(end)}
@@ -295,6 +312,16 @@ func (s *scripted) op(line string) string {
 		if len(refused) > 0 {
 			return "all but " + strings.Join(refused, " ")
 		}
+	case *kv.NegotiateResponse:
+		if !r.Intent {
+			return fmt.Sprintf("closed, %t", r.Timestamp == r.Closed)
+		}
+		for name, x := range s.txns {
+			if x.txn.WriteTimestamp.Prev() == r.Timestamp {
+				return "just below " + name
+			}
+		}
+		return "below an intent"
 	case *kv.AddResponse:
 		return strconv.Itoa(int(r.Value))
 	case *kv.ScanResponse:

@@ -29,6 +29,10 @@ type fakeKV struct {
 
 	gets, scans, writes, commits int
 	page                         int64 // rows of a page at most; zero: no bound
+
+	// reach is Program.Spans of the running program, and beyond a key that it read elsewhere.
+	reach  []keys.Span
+	beyond string
 }
 
 func newFakeKV() *fakeKV {
@@ -47,6 +51,20 @@ func (f *fakeKV) keys() []string {
 	return f.sorted
 }
 
+// starts notes what a program says that it will read, and reads checks it, for programs that do not write.
+func (f *fakeKV) starts(p *Program, sctx *scalar.Context) {
+	f.reach, f.beyond = nil, ""
+	if !p.Mutates() {
+		f.reach = append(p.Spans(context.Background(), sctx), keys.Span{Start: keys.Key("none")})
+	}
+}
+
+func (f *fakeKV) reads(s keys.Span) {
+	if f.reach != nil && !slices.ContainsFunc(f.reach, func(r keys.Span) bool { return r.ContainsSpan(s) }) {
+		f.beyond = fmt.Sprintf("[%s, %s), but Spans are %s", s.Start, s.End, f.reach)
+	}
+}
+
 func (f *fakeKV) StepStatement() {
 	for k, v := range f.pending {
 		if v == nil {
@@ -63,6 +81,7 @@ func (f *fakeKV) StepStatement() {
 
 func (f *fakeKV) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([]byte, error) {
 	f.gets++
+	f.reads(keys.Span{Start: key})
 	return f.visible[string(key)], nil
 }
 
@@ -70,6 +89,7 @@ func (f *fakeKV) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrengt
 	f.gets++
 	out := make([][]byte, len(ks))
 	for i, k := range ks {
+		f.reads(keys.Span{Start: k})
 		out[i] = f.visible[string(k)]
 	}
 	return out, nil
@@ -77,6 +97,7 @@ func (f *fakeKV) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrengt
 
 func (f *fakeKV) Scan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
 	f.scans++
+	f.reads(o.Span)
 	all := f.keys()
 	from := sort.SearchStrings(all, string(o.Span.Start))
 	to := sort.SearchStrings(all, string(o.Span.Stop()))
@@ -293,12 +314,16 @@ func (f *fixture) runProgram(p *Program) ([]types.Row, int64, error) {
 	f.env.Budget = memory.Limited(f.budget)
 	f.env.Scalar = &scalar.Context{Context: ctx, Params: f.params, Location: time.UTC}
 	f.kv.StepStatement()
+	f.kv.starts(p, f.env.Scalar)
 	c, err := p.Start(ctx, &f.env)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer func() {
 		c.Close()
+		if f.kv.beyond != "" {
+			f.t.Errorf("the program reads %s", f.kv.beyond)
+		}
 		if used := f.env.Budget.Used(); used != 0 {
 			f.t.Errorf("budget: %d bytes are not given back", used)
 		}

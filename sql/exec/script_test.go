@@ -315,12 +315,16 @@ func (db *miniDB) query(ctx context.Context, q *bind.Query, sorted bool, out *st
 	if db.naive {
 		env.Trace = &Trace{Now: func() time.Duration { return 0 }}
 	}
+	db.kv.starts(p, env.Scalar)
 	c, err := p.Start(ctx, &env)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		c.Close()
+		if db.kv.beyond != "" {
+			db.t.Errorf("the program reads %s", db.kv.beyond)
+		}
 		if budget.Used() != 0 {
 			db.t.Errorf("%d bytes of the budget are not given back", budget.Used())
 		}

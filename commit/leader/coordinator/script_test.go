@@ -105,6 +105,9 @@ func showBatch(b *kv.Batch) string {
 	if b.Txn.Attempt > 0 {
 		fmt.Fprintf(&out, " attempt=%d", b.Txn.Attempt)
 	}
+	if b.Target == kv.ToNearest {
+		out.WriteString(" to the nearest")
+	}
 	if b.CanForwardRead {
 		out.WriteString(" forward")
 	}
@@ -188,6 +191,7 @@ func (s *script) parseError(name string) error {
 		"deadlock":       &kv.DeadlockError{},
 		"unavailable":    &kv.UnavailableError{},
 		"locks-lost":     &kv.LocksLostError{},
+		"not-closed":     &kv.NotClosedError{},
 	}[name]
 }
 
@@ -226,6 +230,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		o := transaction.Options{ID: kv.TxnID{1}, Gateway: 1, Now: reading(10), ParallelCommit: has("parallel"), BufferBytes: int(number("buffer"))}
 		if has("as-of") {
 			o.AsOf = at(number("as-of"))
+			o.Near = map[string]transaction.Nearness{"first": transaction.NearestFirst, "only": transaction.NearestOnly}[flags["near"]]
 		}
 		o.Isolation = map[string]kv.Isolation{"rr": kv.RepeatableRead, "rc": kv.ReadCommitted}[flags["level"]]
 		*s = script{saves: map[string]kv.Seq{}}

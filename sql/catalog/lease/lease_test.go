@@ -182,13 +182,17 @@ func TestVisibleEverywhere(t *testing.T) {
 // slow is a way to the store that takes a while.
 type slow struct {
 	txn.Sender
-	d atomic.Int64 // how long a batch is under way, in nanoseconds
+	d   atomic.Int64 // how long a batch is under way, in nanoseconds
+	cut atomic.Bool  // no batch arrives
 }
 
 func (s *slow) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	time.Sleep(time.Duration(s.d.Load()))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if s.cut.Load() {
+		return nil, &kv.UnavailableError{Reason: "cut off"}
 	}
 	return s.Sender.Send(ctx, b)
 }
