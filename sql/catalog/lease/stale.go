@@ -14,7 +14,7 @@ import (
 // before:
 //
 //	lease.L11 (I7): A statement reads at a timestamp T with the node's snapshot only if T is at or before the end of the tenure, however late it
-//	    runs. What had been published by then, the node has, or its version is the one before: the next but one is written only after the
+//	    runs. The node has the versions that had been published by then, or the ones before them: the next but one is written only after the
 //	    tenure has ended, thus above T (lease.L2). So the rows at T are as a transaction found them that committed at T within the tenure.
 //	lease.L12: The rows may have been removed since, because the object was dropped after the node had heard of the catalogue for the last time.
 //	    That takes KeepDropped. So the replicas that serve the statement may not have come further than two thirds of that beyond the end of the
