@@ -190,3 +190,6 @@ func (u zoneUse) Release() {
 		u.hold.Release()
 	}
 }
+
+// ZoneOf is the configuration of the keys around a key, as this node knows it, and their span.
+func (n *Node) ZoneOf(k keys.Key) (placement.Zone, keys.Span) { return n.zones.Zone(k) }

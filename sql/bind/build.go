@@ -41,6 +41,9 @@ func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, 
 	for i := range c.Indexes {
 		AppendIndex(t, &c.Indexes[i], oid())
 	}
+	if c.Partitioning != nil {
+		t.Primary().Partitioning = c.Partitioning
+	}
 	t.Materialized, t.View, t.DependsOn = c.Materialized, c.View, c.DependsOn
 	return t
 }
@@ -61,7 +64,7 @@ func (v *CreateView) Descriptor(id, database, schema catalog.ID, owner string) *
 // Index is the index that backs a PRIMARY KEY or UNIQUE constraint.
 func (k *ConstraintDef) Index() *IndexDef {
 	return &IndexDef{Name: k.Name, Unique: !k.Deferrable, Deferrable: k.Deferrable, Deferred: k.Deferred, Primary: k.Kind == PrimaryKey && !k.Deferrable, Key: k.Kind == PrimaryKey && k.Deferrable,
-		Columns: k.Columns, Storing: k.Storing, Predicate: k.Predicate}
+		Columns: k.Columns, Storing: k.Storing, Predicate: k.Predicate, Partitioning: k.Partitioning}
 }
 
 // AppendColumn adds a column to a descriptor under construction.
@@ -74,7 +77,8 @@ func AppendColumn(t *catalog.Table, c *ColumnDef) *catalog.Column {
 
 // AppendIndex adds an index, public, to a descriptor under construction; its columns exist.
 func AppendIndex(t *catalog.Table, d *IndexDef, oid catalog.ID) *catalog.Index {
-	ix := catalog.Index{ID: t.NextIndex, OID: oid, Name: d.Name, Unique: d.Unique, Primary: d.Primary, Predicate: d.Predicate, Deferrable: d.Deferrable, Deferred: d.Deferred, Key: d.Key}
+	ix := catalog.Index{ID: t.NextIndex, OID: oid, Name: d.Name, Unique: d.Unique, Primary: d.Primary, Predicate: d.Predicate, Deferrable: d.Deferrable, Deferred: d.Deferred, Key: d.Key,
+		Partitioning: d.Partitioning}
 	t.NextIndex++
 	for _, k := range d.Columns {
 		if c := t.ColumnByName(k.Name); c != nil {

@@ -134,6 +134,10 @@ func (b *builder) definition(n tree.Statement) Statement {
 		return b.configureZone(n)
 	case *tree.AlterDatabaseSetZoneConfigExtension:
 		return b.zoneExtension(n)
+	case *tree.AlterIndex:
+		return b.alterIndexPartitions(n)
+	case *tree.ShowPartitions:
+		return b.showPartitions(n)
 	case *tree.ShowZoneConfig:
 		return b.showZone(n)
 	case *tree.Split:

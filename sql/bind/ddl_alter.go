@@ -88,6 +88,7 @@ func alterPass(cmd tree.AlterTableCmd) int {
 // alterType binds ALTER COLUMN TYPE; retyped has the columns whose type the statement has already changed.
 func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table, retyped map[string]*types.T) *AlterColumnType {
 	col := b.existingColumn(t, n.Column)
+	b.noPartitionColumn(t, col.Name)
 	to := b.typeRef(n.ToType)
 	switch to.Kind {
 	case types.KindUnknown, types.KindVoid, types.KindTuple, types.KindAny:
@@ -218,6 +219,13 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 			b.fail(sqlstate.FeatureNotSupported, nil, "ALTER PRIMARY KEY with options is not supported")
 		}
 		add(&AlterPrimaryKey{Columns: b.indexKeys(n.Columns, d.draft, "")})
+	case *tree.AlterTablePartitionByTable:
+		if t.ImplicitPrimary {
+			raise(sqlstate.New(sqlstate.InvalidObjectDefinition, "a table without a primary key can't be partitioned").WithHint("The primary key begins with the columns of PARTITION BY."))
+		}
+		b.noTemporaryPartitions(t.Temporary())
+		x := t.Primary()
+		add(&SetPartitioning{Index: x.ID, Partitioning: b.partitionByTable(n.PartitionByTable, d.name.Database, keysOf(t, x), t)})
 	case *tree.AlterTableDropColumn:
 		name := string(n.Column)
 		if t.ColumnByName(name) == nil {

@@ -83,9 +83,6 @@ func (b *builder) createIndex(n *tree.CreateIndex) Statement {
 	if n.Sharded != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "hash-sharded indexes are not supported")
 	}
-	if n.PartitionByIndex != nil {
-		b.fail(sqlstate.FeatureNotSupported, nil, "partitioned indexes are not supported")
-	}
 	if n.Predicate != nil {
 		b.fail(sqlstate.FeatureNotSupported, n.Predicate, "partial indexes are not supported")
 	}
@@ -94,6 +91,11 @@ func (b *builder) createIndex(n *tree.CreateIndex) Statement {
 	ci.Notices = b.parameters(indexParameters, n.StorageParams, nil)
 	ci.Index = IndexDef{Name: string(n.Name), Unique: n.Unique}
 	ci.Index.Columns = b.indexKeys(n.Columns, t, t.Name)
+	if n.PartitionByIndex.ContainsPartitions() {
+		b.mayPartition(db, "an index")
+		b.noTemporaryPartitions(t.Temporary())
+		ci.Index.Partitioning = b.partitioning(n.PartitionByIndex.PartitionBy, ci.Index.Columns, t)
+	}
 	if b.stmt.HashIndex {
 		switch {
 		case n.Unique:

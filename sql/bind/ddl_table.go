@@ -78,9 +78,6 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 		ct.Exists, ct.AsQuery = true, n.As()
 		return ct
 	}
-	if n.PartitionByTable != nil {
-		b.fail(sqlstate.FeatureNotSupported, nil, "partitioned tables are not supported")
-	}
 	if n.Locality != nil && temporary {
 		b.fail(sqlstate.FeatureNotSupported, nil, "LOCALITY is not supported for temporary tables")
 	}
@@ -130,6 +127,17 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 	d.primaryKey(ct)
 	ct.Columns, ct.Constraints, ct.Indexes = d.columns, d.constraints, d.indexes
 	ct.Notices = append(ct.Notices, d.notices...)
+	if n.PartitionByTable.ContainsPartitions() {
+		b.noTemporaryPartitions(temporary)
+		if ct.ImplicitPrimary {
+			raise(sqlstate.New(sqlstate.InvalidObjectDefinition, "a table without a primary key can't be partitioned").WithHint("The primary key begins with the columns of PARTITION BY."))
+		}
+		for _, k := range ct.Constraints {
+			if k.Kind == PrimaryKey {
+				ct.Partitioning = b.partitionByTable(n.PartitionByTable, d.name.Database, k.Columns, d.draft)
+			}
+		}
+	}
 	return ct
 }
 
@@ -440,12 +448,17 @@ func deferred(c ConstraintDef, d parse.Deferral) ConstraintDef {
 
 func (d *tableDef) unique(n *tree.UniqueConstraintTableDef, def parse.Deferral) {
 	b := d.b
-	if n.WithoutIndex || n.Predicate != nil || n.PartitionByIndex != nil || n.Sharded != nil {
+	if n.WithoutIndex || n.Predicate != nil || n.Sharded != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of unique constraint is not supported")
 	}
 	c := ConstraintDef{Kind: Unique, Name: string(n.Name), Columns: b.indexKeys(n.Columns, d.draft, "")}
 	if n.PrimaryKey {
 		c.Kind = PrimaryKey
+	}
+	if n.PartitionByIndex.ContainsPartitions() {
+		b.mayPartition(d.name.Database, "a unique constraint")
+		b.noTemporaryPartitions(d.temporary)
+		c.Partitioning = b.partitioning(n.PartitionByIndex.PartitionBy, c.Columns, d.draft)
 	}
 	for _, s := range n.Storing {
 		if !d.has(string(s)) {
@@ -477,10 +490,15 @@ func (d *tableDef) index(n *tree.IndexTableDef) {
 	if n.Invisibility != (tree.IndexInvisibility{}) {
 		b.fail(sqlstate.FeatureNotSupported, nil, "invisible indexes are not supported")
 	}
-	if n.Sharded != nil || n.PartitionByIndex != nil || n.Predicate != nil {
+	if n.Sharded != nil || n.Predicate != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of index is not supported")
 	}
 	ix := IndexDef{Name: string(n.Name), Columns: b.indexKeys(n.Columns, d.draft, d.name.Name)}
+	if n.PartitionByIndex.ContainsPartitions() {
+		b.mayPartition(d.name.Database, "an index")
+		b.noTemporaryPartitions(d.temporary)
+		ix.Partitioning = b.partitioning(n.PartitionByIndex.PartitionBy, ix.Columns, d.draft)
+	}
 	parts := []string{d.name.Name}
 	for _, c := range ix.Columns {
 		parts = append(parts, c.Name)

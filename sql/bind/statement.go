@@ -258,6 +258,8 @@ type ConstraintDef struct {
 	NotValid bool
 	// Deferrable and Deferred are catalog.ForeignKey's and catalog.Index's.
 	Deferrable, Deferred bool
+	// Partitioning is that of the index of a UNIQUE constraint.
+	Partitioning *catalog.Partitioning
 }
 
 // IndexDef defines an index.
@@ -270,6 +272,7 @@ type IndexDef struct {
 	Predicate string
 	// Deferrable, Deferred and Key are catalog.Index's.
 	Deferrable, Deferred, Key bool
+	Partitioning              *catalog.Partitioning
 }
 
 // CreateTable is CREATE TABLE. The primary key is among Constraints; without one, or with a deferrable one, the table gets the hidden column
@@ -289,6 +292,9 @@ type CreateTable struct {
 	Locality        catalog.Locality
 	// RegionColumn is the column with each row's home, of a table that is REGIONAL BY ROW; else it is empty.
 	RegionColumn string
+
+	// Partitioning is that of the primary index.
+	Partitioning *catalog.Partitioning
 	Protocol     catalog.CommitProtocol
 	Notices      []Notice
 	// Materialized is CREATE MATERIALIZED VIEW: its query's text is View, and it reads DependsOn.

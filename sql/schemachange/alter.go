@@ -171,6 +171,8 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		return c.setSchema(t, a.Schema)
 	case *bind.OwnerTo:
 		return c.ownerTo(t, a.Owner)
+	case *bind.SetPartitioning:
+		return setPartitioning(t, a)
 	case *bind.SetOptions:
 		if t.Options == nil {
 			t.Options = map[string]string{}

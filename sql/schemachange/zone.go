@@ -122,6 +122,21 @@ func (c *change) configure(s *bind.ConfigureZone, o region.Object, own **catalog
 	return validZone((*own).Over(around))
 }
 
+// setPartitioning divides an index anew. No row moves to another key; configurations of partitions that are gone go with them.
+func setPartitioning(t *catalog.Table, a *bind.SetPartitioning) error {
+	x := t.Index(a.Index)
+	if x == nil {
+		return sqlstate.New(sqlstate.UndefinedObject, "the index does not exist")
+	}
+	x.Partitioning = a.Partitioning
+	for name := range x.PartitionZones {
+		if x.Partitioning.Find(name) == nil {
+			delete(x.PartitionZones, name)
+		}
+	}
+	return nil
+}
+
 // cluster is the configuration of the cluster by settings and options.
 func (c *change) cluster() placement.Zone {
 	if c.o.Zone == nil {

@@ -639,11 +639,11 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		}
 		lines = append(lines, "CONSTRAINT "+Quote(t.Checks[i].Name)+" "+f.checkConstraint(&t.Checks[i], true))
 	}
-	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)"
+	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)" + f.partitionBy(t, t.Primary())
 	if l := locality(f.database(t.Database), t); l != "" {
 		q += " LOCALITY " + l
 	}
-	for _, a := range after {
+	for _, a := range append(after, f.partitionsAndZones(t)...) {
 		q += ";\n" + a
 	}
 	return q, nil

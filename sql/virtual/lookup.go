@@ -43,6 +43,7 @@ var lookups = map[string]map[string]by{
 	"meridian_internal.tables":        {"table_id": byIdentity},
 	"meridian_internal.index_columns": {"table_id": byIdentity},
 	"meridian_internal.zones":         {"table_id": byIdentity},
+	"meridian_internal.partitions":    {"table_id": byIdentity},
 
 	"information_schema.tables":            {"table_name": byName},
 	"information_schema.columns":           {"table_name": byName},
@@ -57,7 +58,7 @@ var lookups = map[string]map[string]by{
 // identityColumn is the lookup column by which generators skip.
 var identityColumn = map[string]string{
 	"pg_class": "oid", "pg_attribute": "attrelid", "pg_index": "indrelid", "pg_constraint": "conrelid", "pg_attrdef": "adrelid",
-	"meridian_internal.tables": "table_id", "meridian_internal.index_columns": "table_id", "meridian_internal.zones": "table_id",
+	"meridian_internal.tables": "table_id", "meridian_internal.index_columns": "table_id", "meridian_internal.zones": "table_id", "meridian_internal.partitions": "table_id",
 	"pg_type": "oid", "pg_proc": "oid", "pg_namespace": "oid",
 }
 

@@ -1,7 +1,9 @@
 package virtual
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"meridian/placement"
 	"meridian/sql/catalog"
@@ -119,4 +121,128 @@ func internalZones(r *reading) error {
 		}
 	}
 	return nil
+}
+
+// partitionBy is the clause PARTITION BY of an index, with a space before it; empty: it has none.
+func (f *Functions) partitionBy(t *catalog.Table, x *catalog.Index) string {
+	if x.Partitioning == nil {
+		return ""
+	}
+	return partitionClause(t, x, x.Partitioning, 0)
+}
+
+func partitionClause(t *catalog.Table, x *catalog.Index, p *catalog.Partitioning, before int) string {
+	kind, parts := "LIST", make([]string, 0, len(p.Partitions))
+	if p.Range {
+		kind = "RANGE"
+	}
+	for i := range p.Partitions {
+		q := &p.Partitions[i]
+		s := "PARTITION " + Quote(q.Name) + " VALUES " + partitionValue(p, q)
+		if q.Sub != nil {
+			s += partitionClause(t, x, q.Sub, before+p.Columns)
+		}
+		parts = append(parts, s)
+	}
+	return " PARTITION BY " + kind + " (" + partitionColumns(t, x, before, p.Columns) + ") (" + strings.Join(parts, ", ") + ")"
+}
+
+// partitionValue is what a partition holds: IN (...), or FROM (...) TO (...).
+func partitionValue(p *catalog.Partitioning, q *catalog.Partition) string {
+	if p.Range {
+		return "FROM (" + q.From.Text + ") TO (" + q.To.Text + ")"
+	}
+	texts := make([]string, len(q.Values))
+	for i := range q.Values {
+		if texts[i] = q.Values[i].Text; p.Columns > 1 {
+			texts[i] = "(" + texts[i] + ")"
+		}
+	}
+	return "IN (" + strings.Join(texts, ", ") + ")"
+}
+
+func partitionColumns(t *catalog.Table, x *catalog.Index, before, n int) string {
+	var ids []catalog.ColumnID
+	for _, k := range written(x)[before : before+n] {
+		ids = append(ids, k.Column)
+	}
+	return columnNames(t, ids)
+}
+
+// partitionsAndZones are the statements after CREATE TABLE that give the indexes their partitions, and all parts their configurations.
+func (f *Functions) partitionsAndZones(t *catalog.Table) (out []string) {
+	name := f.qualified(t)
+	zone := func(object string, z *catalog.ZoneConfig) {
+		if !z.Empty() {
+			out = append(out, region.SQL(object, z))
+		}
+	}
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		if by := f.partitionBy(t, x); by != "" && !x.Primary && shownIndex(t, x) {
+			out = append(out, "ALTER INDEX "+name+"@"+Quote(x.Name)+by)
+		}
+	}
+	zone("TABLE "+name, t.Zone)
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		if !shownIndex(t, x) {
+			continue
+		}
+		zone("INDEX "+name+"@"+Quote(x.Name), x.Zone)
+		for _, p := range slices.Sorted(maps.Keys(x.PartitionZones)) {
+			zone("PARTITION "+Quote(p)+" OF INDEX "+name+"@"+Quote(x.Name), x.PartitionZones[p])
+		}
+	}
+	return out
+}
+
+func internalPartitions(r *reading) error {
+	f := r.functions()
+	ranges, cluster := f.zones(), r.p.cluster()
+	db, err := r.view.Database(r.ctx, r.view.CurrentDatabase())
+	if err != nil || db == nil {
+		return err
+	}
+	return r.eachIndex(func(t *catalog.Table, x *catalog.Index) error {
+		place := 0
+		add := func(name, columns, value string, parent any) {
+			o := region.Object{Database: db, Table: t, Index: x, Partition: name}
+			layers := o.Layers(ranges, cluster)
+			full, from := region.Effective(layers)
+			var own any
+			if layers[0].Own != nil {
+				own = region.SQL(f.zoneName(o), layers[0].Own)
+			}
+			place++
+			r.add("table_id", t.ID, "index_id", int64(x.ID), "place", place, "database_name", db.Name, "table_name", t.Name, "partition_name", name, "parent_partition", parent,
+				"column_names", columns, "index_name", t.Name+"@"+x.Name, "partition_value", value, "zone_config", own, "full_zone_config", region.SQL(f.zoneName(from), full))
+		}
+		if x.Partitioning == nil {
+			for _, n := range partitionNames(db, t, x) {
+				add(n, columnNames(t, []catalog.ColumnID{t.RegionColumn}), "('"+strings.ReplaceAll(n, "'", "''")+"')", nil)
+			}
+			return nil
+		}
+		var walk func(p *catalog.Partitioning, before int, parent any)
+		walk = func(p *catalog.Partitioning, before int, parent any) {
+			for i := range p.Partitions {
+				q := &p.Partitions[i]
+				var texts []string
+				for _, v := range q.Values {
+					texts = append(texts, "("+v.Text+")")
+				}
+				value := strings.Join(texts, ", ")
+				if p.Range {
+					value = "(" + q.From.Text + ") TO (" + q.To.Text + ")"
+				}
+				add(q.Name, partitionColumns(t, x, before, p.Columns), value, parent)
+				if q.Sub != nil {
+					walk(q.Sub, before+p.Columns, q.Name)
+				}
+			}
+		}
+		walk(x.Partitioning, 0, nil)
+		return nil
+	})
 }
