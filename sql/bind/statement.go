@@ -292,7 +292,6 @@ type CreateTable struct {
 	Locality        catalog.Locality
 	// RegionColumn is the column with each row's home, of a table that is REGIONAL BY ROW; else it is empty.
 	RegionColumn string
-
 	// Partitioning is that of the primary index.
 	Partitioning *catalog.Partitioning
 	Protocol     catalog.CommitProtocol

@@ -2,6 +2,8 @@ package virtual
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -560,6 +562,15 @@ func (f *Functions) Relation(oid uint32) (*catalog.Table, *catalog.Index) {
 	return f.table(oid), nil
 }
 
+// options are the storage parameters of a table, as WITH has them.
+func options(t *catalog.Table) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(t.Options)) {
+		out = append(out, k+"="+t.Options[k])
+	}
+	return strings.Join(out, ", ")
+}
+
 // database finds a database by its identity; nil if there is none.
 func (f *Functions) database(id catalog.ID) *catalog.Database {
 	list, _ := f.view.Databases(f.ctx)
@@ -640,6 +651,9 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		lines = append(lines, "CONSTRAINT "+Quote(t.Checks[i].Name)+" "+f.checkConstraint(&t.Checks[i], true))
 	}
 	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)" + f.partitionBy(t, t.Primary())
+	if with := options(t); with != "" {
+		q += " WITH (" + with + ")"
+	}
 	if l := locality(f.database(t.Database), t); l != "" {
 		q += " LOCALITY " + l
 	}
