@@ -127,6 +127,8 @@ type Cluster interface {
 	Nodes(ctx context.Context) ([]NodeRow, error)
 	// Ranges lists the ranges that overlap a span.
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
+	// Violations are the constraints that ranges do not meet.
+	Violations(ctx context.Context) ([]Violation, error)
 	// Statements counts the statements that this node ran, by kind.
 	Statements() map[string]int64
 	// Clocks are the other nodes' clocks as this node has measured them, and its own.
@@ -135,6 +137,14 @@ type Cluster interface {
 	Versions(ctx context.Context) (upgrade.View, error)
 	// Retries counts the retries on this node.
 	Retries() []RetryRow
+}
+
+// Violation is a range that violates constraints: replicas are on Forbidden nodes, and too few are where the Missing constraints want some.
+type Violation struct {
+	Range     kv.RangeID
+	Start     []byte
+	Forbidden []kv.NodeID
+	Missing   []string
 }
 
 // ClockRow is one node's clock: Offset is how far it is ahead of the answering node's, with an error of at most Error.

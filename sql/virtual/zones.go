@@ -3,8 +3,10 @@ package virtual
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	"meridian/keys"
 	"meridian/placement"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/region"
@@ -245,4 +247,78 @@ func internalPartitions(r *reading) error {
 		walk(x.Partitioning, 0, nil)
 		return nil
 	})
+}
+
+// objectAt is the object whose configuration a key has: a partition, an index or a table of the session's database; ok is false if it is of none.
+func (r *reading) objectAt(at keys.Key, dbs []*catalog.Database) (o region.Object, ok bool) {
+	id, rest, err := keys.DecodeTableKey(at)
+	if err != nil {
+		return o, false
+	}
+	t := r.functions().table(id)
+	if t == nil {
+		return o, false
+	}
+	i := slices.IndexFunc(dbs, func(d *catalog.Database) bool { return d.ID == t.Database })
+	if i < 0 {
+		return o, false
+	}
+	o = region.Object{Database: dbs[i], Table: t}
+	if len(rest) == 0 {
+		return o, true
+	}
+	if _, index, _, err := keys.DecodeIndexKey(at); err == nil {
+		if x := t.Index(catalog.IndexID(index)); x != nil {
+			o.Index, o.Partition = x, region.PartitionAt(t, x, at)
+		}
+	}
+	return o, true
+}
+
+// internalViolations has a row for each object and constraint that ranges violate, with their number. Constraints that can't be met, since there are no such nodes, are among
+// them.
+func internalViolations(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	if err := r.mustBeSuperuser(); err != nil {
+		return err
+	}
+	list, err := r.p.o.Cluster.Violations(r.ctx)
+	if err != nil {
+		return err
+	}
+	dbs, err := r.view.Databases(r.ctx)
+	if err != nil {
+		return err
+	}
+	f := r.functions()
+	ranges, cluster := f.zones(), r.p.cluster()
+	type group struct{ object, source, violation string }
+	counts, example, order := map[group]int{}, map[group]int64{}, []group(nil)
+	for _, v := range list {
+		g := group{object: "RANGE " + catalog.SystemRange, source: "RANGE " + catalog.SystemRange}
+		if o, ok := r.objectAt(v.Start, dbs); ok {
+			_, from := region.Effective(o.Layers(ranges, cluster))
+			g.object, g.source = f.zoneName(o), f.zoneName(from)
+		}
+		var what []string
+		for _, n := range v.Forbidden {
+			what = append(what, "no replica may be on node "+strconv.Itoa(int(n)))
+		}
+		for _, m := range v.Missing {
+			what = append(what, "too few replicas for "+m)
+		}
+		for _, w := range what {
+			if g.violation = w; counts[g] == 0 {
+				order = append(order, g)
+				example[g] = int64(v.Range)
+			}
+			counts[g]++
+		}
+	}
+	for _, g := range order {
+		r.add("object", g.object, "source", g.source, "violation", g.violation, "ranges", counts[g], "example_range", example[g])
+	}
+	return nil
 }

@@ -101,6 +101,7 @@ type stretch struct {
 	// depth orders stretches that overlap: partitions within others count more than these, longer tuples more than shorter ones.
 	depth int
 	zone  *catalog.ZoneConfig
+	name  string // of the partition; empty: the rest of the index
 }
 
 // partitions adds the spans of an index's partitions, where their configurations differ from the index's.
@@ -119,14 +120,38 @@ func (b *builder) partitions(x *catalog.Index, start keys.Key, index *catalog.Zo
 		if i > 0 && at.Equal(ends[i-1]) || !at.Less(start.PrefixEnd()) {
 			continue
 		}
-		var over *stretch
-		for k := range all {
-			if s := &all[k]; !at.Less(s.start) && at.Less(s.end) && (over == nil || s.depth >= over.depth) {
-				over = s
-			}
-		}
-		b.begin(at, Zone(over.zone, b.cluster))
+		b.begin(at, Zone(deepest(all, at).zone, b.cluster))
 	}
+}
+
+// deepest is the stretch that counts for a key; the first one covers all keys.
+func deepest(all []stretch, at keys.Key) *stretch {
+	over := &all[0]
+	for k := range all {
+		if s := &all[k]; !at.Less(s.start) && at.Less(s.end) && s.depth >= over.depth {
+			over = s
+		}
+	}
+	return over
+}
+
+// PartitionAt is the name of the partition of an index that a key is in; empty: it is in none.
+func PartitionAt(t *catalog.Table, x *catalog.Index, at keys.Key) (name string) {
+	start := keys.IndexPrefix(t.ID, x.ID)
+	if x.Partitioning != nil {
+		all := stretches([]stretch{{start: start, end: start.PrefixEnd()}}, x, x.Partitioning, []keys.Key{start}, nil, 1)
+		return deepest(all, at).name
+	}
+	column := t.Column(t.RegionColumn)
+	if t.Locality.Kind != catalog.RegionalByRow || column == nil || column.Type.Enum == nil || len(x.Columns) == 0 || x.Columns[0] != (catalog.IndexColumn{Column: t.RegionColumn}) {
+		return ""
+	}
+	for i, v := range column.Type.Enum.Values {
+		if i == 0 || !at.Less(encoding.AppendInt(start[:len(start):len(start)], v.Place, encoding.Ascending)) {
+			name = v.Label
+		}
+	}
+	return name
 }
 
 // stretches adds those of a partitioning within the keys with some prefixes.
@@ -136,7 +161,7 @@ func stretches(all []stretch, x *catalog.Index, p *catalog.Partitioning, within 
 		zone := x.PartitionZones[q.Name].Over(around)
 		for _, prefix := range within {
 			if p.Range {
-				all = append(all, stretch{bound(prefix, q.From), bound(prefix, q.To), depth, zone})
+				all = append(all, stretch{bound(prefix, q.From), bound(prefix, q.To), depth, zone, q.Name})
 				continue
 			}
 			for v := range q.Values {
@@ -144,7 +169,7 @@ func stretches(all []stretch, x *catalog.Index, p *catalog.Partitioning, within 
 				at := bound(prefix, value)
 				// A subpartition counts more than any tuple around it.
 				level := depth + value.Values
-				all = append(all, stretch{at, at.PrefixEnd(), level, zone})
+				all = append(all, stretch{at, at.PrefixEnd(), level, zone, q.Name})
 				if q.Sub != nil {
 					all = stretches(all, x, q.Sub, []keys.Key{at}, zone, level+1)
 				}

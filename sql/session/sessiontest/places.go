@@ -26,12 +26,13 @@ func (p places) satisfied(k placement.Constraint) bool {
 	})
 }
 
-func (p places) Report(context.Context, bool) virtual.Report      { return virtual.Report{} }
-func (p places) Nodes(context.Context) ([]virtual.NodeRow, error) { return p.nodes, nil }
-func (p places) Statements() map[string]int64                     { return nil }
-func (p places) Clocks() []virtual.ClockRow                       { return nil }
-func (p places) Versions(context.Context) (upgrade.View, error)   { return upgrade.View{}, nil }
-func (p places) Retries() []virtual.RetryRow                      { return nil }
+func (p places) Report(context.Context, bool) virtual.Report             { return virtual.Report{} }
+func (p places) Nodes(context.Context) ([]virtual.NodeRow, error)        { return p.nodes, nil }
+func (p places) Statements() map[string]int64                            { return nil }
+func (p places) Clocks() []virtual.ClockRow                              { return nil }
+func (p places) Versions(context.Context) (upgrade.View, error)          { return upgrade.View{}, nil }
+func (p places) Retries() []virtual.RetryRow                             { return nil }
+func (p places) Violations(context.Context) ([]virtual.Violation, error) { return nil, nil }
 func (p places) Ranges(context.Context, []byte, []byte) ([]virtual.RangeRow, error) {
 	return nil, nil
 }

@@ -1,0 +1,26 @@
+package server
+
+import (
+	"context"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/sql/virtual"
+)
+
+// Violations implements virtual.Cluster: the ranges are those of the index of ranges, and the nodes those that this node knows.
+func (f *clusterFacts) Violations(ctx context.Context) (out []virtual.Violation, err error) {
+	s := f.n.store.Load()
+	if s == nil {
+		return nil, &kv.UnavailableError{Reason: "the node is not ready"}
+	}
+	nodes := s.Nodes()
+	err = f.n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
+		if c := rangeserver.Conformity(f.n.zones, &info.Desc, 0, nodes); c.Constraints() {
+			out = append(out, virtual.Violation{Range: info.Desc.ID, Start: info.Desc.Start, Forbidden: c.Forbidden, Missing: c.Missing})
+		}
+		return nil
+	})
+	return out, err
+}
