@@ -24,6 +24,7 @@ type survey struct {
 	n       *Node
 	present int // nodes that were not decommissioned for good
 	live    map[kv.NodeID]bool
+	nodes   []placement.Node // as the allocator sees them; nil: not asked yet
 }
 
 func (n *Node) survey() *survey {

@@ -9,6 +9,8 @@ import (
 	"meridian/admission"
 	"meridian/cluster"
 	"meridian/commit/leader"
+	"meridian/kv"
+	"meridian/placement"
 	"meridian/rangeserver"
 	"meridian/route"
 	"meridian/storage/engine"
@@ -242,6 +244,15 @@ func (e *emitter) troubled(n *Node) {
 		}
 	})
 	e.gauge("ranges_underreplicated", "Ranges with fewer live voters than configured, of those that this node counts.", float64(under))
+	violating := 0
+	if s := n.store.Load(); s != nil {
+		s.Violations(func(_ *kv.RangeDescriptor, v placement.Violation) {
+			if v.Constraints() {
+				violating++
+			}
+		})
+	}
+	e.gauge("ranges_violating_constraints", "Ranges with replicas where their configuration forbids them, or too few where it wants some, of those whose lease this node has.", float64(violating))
 	e.gauge("ranges_unavailable", "Ranges without a majority of live voters, of those that this node counts.", float64(unavailable))
 }
 

@@ -85,7 +85,7 @@ func (r ranges) Ranges(ctx context.Context, start, end []byte) ([]session.RangeR
 			row.Localities = append(row.Localities, e.Locality.String())
 		}
 		h, state := v.of(&info.Desc)
-		row.WantedVoters, row.LiveVoters, row.State = h.Wanted, h.Live, state
+		row.WantedVoters, row.LiveVoters, row.State, row.Violation = h.Wanted, h.Live, state, v.violation(&info.Desc)
 		if state == rangeUnavailable { // the range would not answer
 			rows = append(rows, row)
 			return nil

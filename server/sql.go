@@ -374,7 +374,7 @@ func (f *clusterFacts) Ranges(ctx context.Context, start, end []byte) ([]virtual
 	out := make([]virtual.RangeRow, len(rows))
 	for i, r := range rows {
 		out[i] = virtual.RangeRow{ID: r.ID, Start: r.Start, End: r.End, Leaseholder: r.Leaseholder, Region: ranges{f.n}.Region(r.Leaseholder),
-			Replicas: r.Replicas, Bytes: r.Bytes, WantedVoters: r.WantedVoters, LiveVoters: r.LiveVoters, State: r.State}
+			Replicas: r.Replicas, Bytes: r.Bytes, WantedVoters: r.WantedVoters, LiveVoters: r.LiveVoters, State: r.State, Violation: r.Violation}
 	}
 	return out, nil
 }

@@ -47,6 +47,8 @@ type RangeRow struct {
 	// "under-replicated" or "unavailable".
 	WantedVoters, LiveVoters int
 	State                    string
+	// Violation says which constraints of its configuration the range violates; empty: none.
+	Violation string
 }
 
 // Services are the parts of the node that sessions use.

@@ -82,7 +82,7 @@ func internalRanges(r *reading) error {
 		}
 		r.add("range_id", int64(g.ID), "start_key", keys.PrettyPrint(g.Start), "end_key", keys.PrettyPrint(g.End), "table_id", id, "table_name", name,
 			"replicas", "{"+strings.Join(replicas, ",")+"}", "lease_holder", g.Leaseholder, "lease_holder_region", g.Region, "range_size", g.Bytes,
-			"wanted_voters", int64(g.WantedVoters), "live_voters", int64(g.LiveVoters), "state", g.State)
+			"wanted_voters", int64(g.WantedVoters), "live_voters", int64(g.LiveVoters), "state", g.State, "violation", g.Violation)
 	}
 	return err
 }

@@ -118,6 +118,8 @@ type RangeRow struct {
 	// "under-replicated" or "unavailable".
 	WantedVoters, LiveVoters int
 	State                    string
+	// Violation says which constraints of its configuration the range violates; empty: none.
+	Violation string
 }
 
 // Cluster is the part of the cluster that relations show; the server implements it. Any method may return nil.

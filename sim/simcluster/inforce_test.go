@@ -1,0 +1,202 @@
+package simcluster_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/placement"
+	"meridian/replica"
+	"meridian/server"
+	"meridian/sim/simcluster"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/txn"
+)
+
+// inForce watches the replicas of a table's ranges on all nodes: none appears where the configuration in force forbids it (I8, rangeserver.RS4). While a statement
+// runs, the earlier configuration and the new one are in force.
+type inForce struct {
+	t    *testing.T
+	c    *simcluster.Cluster
+	span keys.Span
+
+	mu      sync.Mutex // guards the fields below; nothing is taken after it
+	allowed []string   // regions
+	newest  map[kv.RangeID]*kv.RangeDescriptor
+	placed  int
+}
+
+// look checks the changes since the last time.
+func (w *inForce) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.c.Len() {
+		n := w.c.Node(i)
+		if n == nil || n.Store() == nil {
+			continue
+		}
+		n.Store().Replicas(func(r *replica.Replica) bool {
+			d := r.Desc()
+			if d == nil || d.Start.Less(w.span.Start) || !d.Start.Less(w.span.End) {
+				return true
+			}
+			old := w.newest[d.ID]
+			if old != nil && old.Generation >= d.Generation {
+				return true
+			}
+			w.newest[d.ID] = d
+			if old == nil {
+				return true // a split places nothing
+			}
+			for _, p := range d.Replicas {
+				if _, had := old.Replica(p.Node); had {
+					continue
+				}
+				w.placed++
+				if at := regionOf(w.c, p.Node); !slices.Contains(w.allowed, at) {
+					w.t.Errorf("r%d got a replica on n%d in %s, and only %v are allowed: %+v", d.ID, p.Node, at, w.allowed, d)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// narrow sets the regions that are allowed from now on.
+func (w *inForce) narrow(regions ...string) {
+	w.look()
+	w.mu.Lock()
+	w.allowed = regions
+	w.mu.Unlock()
+}
+
+// configure changes a table's configuration as a statement does, on a node: its replicas have to be in one region.
+func configure(n *server.Node, table catalog.ID, region string) error {
+	return n.Catalog().Change(context.Background(), func(ctx context.Context, tx *txn.Txn, c *lease.Txn) error {
+		required := []placement.Conjunction{{Constraints: []placement.Constraint{{Key: "region", Value: region}}}}
+		c.Table(table).Zone = &catalog.ZoneConfig{Constraints: &required, LeasePreferences: &required}
+		return nil
+	})
+}
+
+// tableID is the identity of a table.
+func tableID(t *testing.T, c *simcluster.Cluster, name string) (id catalog.ID) {
+	t.Helper()
+	if err := connect(t, c, 0).QueryRow(context.Background(), "SELECT $1::text::regclass::oid", name).Scan((*uint32)(&id)); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// TestConfigurationInForce: while configurations are replaced again and again, at any moment of the moves that they cause, no replica is placed by one that was
+// replaced before; nor by hand; and a merge joins no ranges of two tables. In the end the ranges are where the last configuration wants them.
+func TestConfigurationInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE TABLE moves (id int PRIMARY KEY, v text)`)
+		exec(t, root, `CREATE TABLE neighbour (id int PRIMARY KEY, v text)`)
+		exec(t, root, `INSERT INTO moves SELECT i, repeat('x', 1000) FROM generate_series(1, 200) AS g(i)`)
+		moves, neighbour := tableID(t, c, "moves"), tableID(t, c, "neighbour")
+		regions := []string{"us-east1", "us-west1", "europe-west1"}
+		w := &inForce{t: t, c: c, span: keys.TableSpan(moves), newest: map[kv.RangeID]*kv.RangeDescriptor{}, allowed: regions}
+		if err := configure(c.Node(0), moves, regions[0]); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, root, `ALTER TABLE moves SPLIT AT VALUES (50), (100), (150)`)
+		stop := make(chan struct{})
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(2 * time.Millisecond):
+					w.look()
+				}
+			}
+		})
+		rng := rand.New(rand.NewPCG(uint64(seedOf(t)), 8))
+		at, refused := 0, 0
+		for range 25 {
+			time.Sleep(time.Duration(rng.Int64N(int64(4 * time.Second))))
+			next := (at + 1 + rng.IntN(2)) % 3
+			w.narrow(regions[at], regions[next])
+			if err := configure(c.Node(rng.IntN(c.Len())), moves, regions[next]); err != nil {
+				t.Fatal(err)
+			}
+			w.narrow(regions[next])
+			at = next
+			// By hand.
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			forbidden := c.Node(3 * ((at + 1) % 3))
+			info, err := c.Node(0).Router().Range(ctx, w.span.Start, true)
+			if err == nil {
+				var targets []kv.ReplicaTarget
+				for _, r := range info.Desc.Replicas {
+					targets = append(targets, kv.ReplicaTarget{Node: r.Node, Store: r.Store, Type: kv.Voter})
+				}
+				if _, had := info.Desc.Replica(forbidden.NodeID()); !had {
+					targets = append(targets, kv.ReplicaTarget{Node: forbidden.NodeID(), Store: kv.StoreID(forbidden.NodeID()), Type: kv.Voter})
+					_, err = c.Node(0).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminChangeReplicasRequest{Key: w.span.Start, Targets: targets}}})
+					if err == nil {
+						t.Errorf("a replica on n%d was not refused", forbidden.NodeID())
+					}
+					refused++
+				}
+			}
+			cancel()
+		}
+		want := fmt.Sprintf("3 %s; lease %[1]s", regions[at])
+		var got string
+		for range 120 {
+			if got = placesOf(t, c, root, "moves"); got == want+"\n"+want+"\n"+want+"\n"+want {
+				break
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if got != want+"\n"+want+"\n"+want+"\n"+want {
+			t.Errorf("the table is at\n%s\nwant four times %s", got, want)
+		}
+		close(stop)
+		watching.Wait()
+		if w.placed < 20 || refused == 0 {
+			t.Errorf("only %d replicas were placed, %d refused", w.placed, refused)
+		}
+		// The neighbour is empty, and next to a range of another configuration.
+		exec(t, root, `ALTER TABLE moves UNSPLIT ALL`)
+		time.Sleep(3 * time.Minute)
+		ranges, err := c.Ranges(context.Background(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := 0
+		for _, d := range ranges {
+			begins, ends := d.Contains(w.span.Start), d.Contains(keys.TableKey(neighbour))
+			if begins && ends {
+				t.Errorf("r%d has two configurations: %s", d.ID, d.Span())
+			}
+			if w.span.Contains(d.Start) {
+				of++
+			}
+		}
+		if of != 1 {
+			t.Errorf("%d ranges, want one: those of one configuration are merged", of)
+		}
+		exec(t, root, `DROP TABLE neighbour`)
+	})
+}
+
+// seedOf is the seed of a random test's run.
+func seedOf(*testing.T) uint64 { return 1 }
+
+var _ = clock.Timestamp{}
