@@ -270,7 +270,7 @@ func (n *Node) satisfied(k placement.Constraint) bool {
 		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
 			continue
 		}
-		if v, ok := e.Locality.Find(k.Key); ok && v == k.Value {
+		if v, ok := e.Locality.Find(k.Key); ok && v == k.Value || k.Key == "" && slices.Contains(e.Attributes, k.Value) {
 			return true
 		}
 	}

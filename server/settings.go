@@ -79,7 +79,6 @@ func (z *zones) of(s *lease.Snapshot) ([]region.Span, uint64) {
 	if s == nil {
 		return []region.Span{{Start: keys.Min, Zone: cluster}}, 0
 	}
-	cluster = region.Zone(s.Zones()[catalog.DefaultRange], cluster)
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.spans == nil || z.catalogue < s.Generation() || z.catalogue == s.Generation() && !reflect.DeepEqual(z.cluster, cluster) {

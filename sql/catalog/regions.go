@@ -125,6 +125,8 @@ type ZoneConfig struct {
 	// GCSeconds is how long versions are kept after they are overwritten.
 	GCSeconds   *int32 `json:",omitempty"`
 	GlobalReads *bool  `json:",omitempty"`
+	// Confined says that no replica is where none of Constraints holds (placement.Zone): of rows of super regions. No statement names it.
+	Confined *bool `json:",omitempty"`
 }
 
 // Over is the configuration with the fields that it does not have taken from another. Either may be nil.
@@ -145,6 +147,9 @@ func (c *ZoneConfig) Over(under *ZoneConfig) *ZoneConfig {
 	inherit(&out.RangeMaxBytes, under.RangeMaxBytes)
 	inherit(&out.GCSeconds, under.GCSeconds)
 	inherit(&out.GlobalReads, under.GlobalReads)
+	if c.Constraints == nil { // it is about those
+		inherit(&out.Confined, under.Confined)
+	}
 	return &out
 }
 

@@ -207,6 +207,17 @@ func (s *Snapshot) DatabaseByID(id catalog.ID) *catalog.Database {
 	return nil
 }
 
+// Databases are all databases that are not dropped, in no order.
+func (s *Snapshot) Databases() iter.Seq[*catalog.Database] {
+	return func(yield func(*catalog.Database) bool) {
+		for _, e := range s.byID {
+			if e.d.Database != nil && !e.d.dropped() && !yield(e.d.Database) {
+				return
+			}
+		}
+	}
+}
+
 // StoredTables are the relations that have rows, also those that are dropped and whose rows may still be there, in no order.
 func (s *Snapshot) StoredTables() iter.Seq[*catalog.Table] {
 	return func(yield func(*catalog.Table) bool) {

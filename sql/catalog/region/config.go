@@ -90,6 +90,9 @@ func home(db *catalog.Database, region string, global bool) *catalog.ZoneConfig 
 		c.VoterConstraints = &[]placement.Conjunction{in(region, 0)}
 	}
 	c.Constraints = &each
+	if db.SuperRegionOf(region) != nil && !global {
+		c.Confined = value(true)
+	}
 	return c
 }
 
@@ -171,6 +174,7 @@ func Zone(c *catalog.ZoneConfig, cluster placement.Zone) placement.Zone {
 		z.GCTTL = gcTTL(*c.GCSeconds)
 	}
 	set(&z.GlobalReads, c.GlobalReads)
+	set(&z.Confined, c.Confined)
 	return z
 }
 

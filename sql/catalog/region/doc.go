@@ -4,7 +4,9 @@
 //
 // # Where a configuration comes from
 //
-//	cluster      settings, such as replicas.voters, and the options of the node
+//	cluster      settings, such as replicas.voters, and the options of the node; then CONFIGURE ZONE of the range "default"
+//	system       five voters where there are as many nodes, for the index of ranges, the signs of life and other records of the system, and if a database survives
+//	             the loss of a region also for the catalogue's tables; then CONFIGURE ZONE of the ranges "meta", "liveness" and "system"
 //	database     generated from regions, survival goal and placement; then CONFIGURE ZONE
 //	table        generated if its home is not the primary region, or if it is GLOBAL; then CONFIGURE ZONE
 //	index        CONFIGURE ZONE

@@ -21,6 +21,10 @@ type Catalogue interface {
 	DatabaseByID(id catalog.ID) *catalog.Database
 	// StoredTables are the relations that have rows, in any order.
 	StoredTables() iter.Seq[*catalog.Table]
+	// Databases are all databases that are not dropped, in any order.
+	Databases() iter.Seq[*catalog.Database]
+	// Zones are the configurations of spans with names (catalog.DefaultRange).
+	Zones() map[string]*catalog.ZoneConfig
 }
 
 // Span is keys with one configuration.
@@ -30,14 +34,50 @@ type Span struct {
 	Zone  placement.Zone
 }
 
+// systemVoters is how many voters the system's own ranges have where there are so many nodes: without them nothing works, and they are small.
+const systemVoters = 5
+
+// systemRanges is the configuration that the system's ranges have, given that of all others; nil: the same.
+func systemRanges(others placement.Zone) *catalog.ZoneConfig {
+	if others.Voters() >= systemVoters {
+		return nil
+	}
+	return &catalog.ZoneConfig{NumReplicas: value(systemVoters)}
+}
+
+// system begins the spans of the system's ranges. The catalogue's tables are with other small tables, unless they are configured or a database is to survive the loss of a
+// region: then they have to as well.
+func (b *builder) system(c Catalogue) {
+	zone := func(name string) placement.Zone {
+		return Zone(c.Zones()[name].Over(systemRanges(b.cluster)), b.cluster)
+	}
+	b.begin(keys.Min, zone(catalog.MetaRange))
+	b.begin(keys.SystemPrefix, zone(catalog.SystemRange))
+	liveness := keys.LivenessSpan()
+	b.begin(liveness.Start, zone(catalog.LivenessRange))
+	b.begin(liveness.End, zone(catalog.SystemRange))
+	apart := c.Zones()[catalog.SystemRange] != nil
+	for d := range c.Databases() {
+		apart = apart || d.MultiRegion() && d.Survival == catalog.SurviveRegion
+	}
+	if apart {
+		b.begin(keys.TablePrefix, zone(catalog.SystemRange))
+		b.begin(keys.TableKey(catalog.FirstUserID), b.cluster)
+	} else {
+		b.begin(keys.TablePrefix, b.cluster)
+	}
+}
+
 // Spans are the configurations of all keys, in order; the first begins at keys.Min. The cluster's configuration is that of keys that no object has.
 func Spans(c Catalogue, cluster placement.Zone) []Span {
+	cluster = Zone(c.Zones()[catalog.DefaultRange], cluster)
 	var tables []*catalog.Table
 	for t := range c.StoredTables() {
 		tables = append(tables, t)
 	}
 	slices.SortFunc(tables, func(a, b *catalog.Table) int { return cmp.Compare(a.ID, b.ID) })
 	b := &builder{spans: []Span{{keys.Min, cluster}}, cluster: cluster}
+	b.system(c)
 	for _, t := range tables {
 		db := c.DatabaseByID(t.Database)
 		if db == nil {
