@@ -251,9 +251,8 @@ func (t internalTx) CommitWithTrigger(ctx context.Context, trigger *kv.CommitTri
 	return t.t.CommitWithTrigger(ctx, trigger)
 }
 
-// regions are the regions of the nodes that were not decommissioned for good, sorted; it is never nil.
-func (n *Node) regions() []string {
-	out := []string{}
+// regions are the regions of the nodes that were not decommissioned for good, sorted.
+func (n *Node) regions() (out []string) {
 	for _, e := range n.cluster.Nodes() {
 		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned || e.Locality.Region() == "" {
 			continue

@@ -69,7 +69,7 @@ type Options struct {
 	// Pressed reports whether a disk of the cluster is nearly full: then dropped data is removed after PressedRemoveAfter, at
 	// the cost of reads of the past. Nil: never.
 	Pressed func() bool
-	// Regions are those of the nodes that are there, sorted; nil, or an answer of nil: any name is one.
+	// Regions are those of the nodes that are there, sorted; nil: any name is one.
 	Regions func() []string
 	// Zone is the configuration of ranges that the cluster's settings and the node's options give; nil: placement.DefaultZone.
 	Zone func() placement.Zone

@@ -70,7 +70,7 @@ func (c *change) mustBeRegion(region string) error {
 		return nil
 	}
 	known := c.o.Regions()
-	if known == nil || slices.Contains(known, region) {
+	if slices.Contains(known, region) {
 		return nil
 	}
 	e := sqlstate.New(sqlstate.InvalidName, "region \"%s\" does not exist", region)

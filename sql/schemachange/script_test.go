@@ -18,12 +18,13 @@ import (
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
-			c := sessiontest.NewIn(t, 1, threeRegions())
+			nodes := threeRegions()
+			if strings.HasSuffix(path, "/regions") {
+				nodes = inRegions("ap-1", "eu-1", "us-1", "us-2", "us-3")
+			}
+			c := sessiontest.NewIn(t, 1, nodes)
 			defer c.Stop()
 			conns := map[string]*sessiontest.Conn{}
-			if strings.HasSuffix(path, "/regions") {
-				c.Regions = []string{"ap-1", "eu-1", "us-1", "us-2", "us-3"}
-			}
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 				switch d.Cmd {
 				case "sleep":
@@ -69,8 +70,11 @@ func TestScripts(t *testing.T) {
 }
 
 // threeRegions are nodes in two zones of each of three regions.
-func threeRegions() (out []virtual.NodeRow) {
-	for _, region := range []string{"us-east1", "us-west1", "europe-west1"} {
+func threeRegions() []virtual.NodeRow { return inRegions("us-east1", "us-west1", "europe-west1") }
+
+// inRegions are nodes in two zones of each of some regions.
+func inRegions(regions ...string) (out []virtual.NodeRow) {
+	for _, region := range regions {
 		for _, zone := range []string{"a", "b"} {
 			out = append(out, virtual.NodeRow{ID: kv.NodeID(len(out) + 1), Region: region, Zone: region + "-" + zone, Live: true,
 				Locality: "region=" + region + ",zone=" + region + "-" + zone})
