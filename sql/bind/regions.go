@@ -10,6 +10,7 @@ import (
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // databaseRegions binds the clauses of regions of CREATE DATABASE; nil if there are none.
@@ -82,7 +83,24 @@ func (b *builder) setLocality(n *tree.AlterTableLocality) Statement {
 	if n.Name.NumParts == 3 {
 		database = n.Name.Parts[2]
 	}
-	return b.act(a, &SetLocality{Locality: b.locality(database, n.Locality)})
+	s := &SetLocality{Locality: b.locality(database, n.Locality)}
+	if s.Locality.Kind != catalog.RegionalByRow {
+		return b.act(a, s)
+	}
+	enum := b.regionEnum(database)
+	if s.Column = string(n.Locality.RegionalByRowColumn); s.Column == "" {
+		s.Column = catalog.RegionColumn
+	}
+	switch c := t.ColumnByName(s.Column); {
+	case c != nil:
+		mustHaveHomes(c.Name, c.Type, enum)
+	case n.Locality.RegionalByRowColumn != "":
+		b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" in REGIONAL BY ROW AS does not exist", s.Column)
+	default:
+		home := b.homeColumn(enum)
+		s.Add = &home
+	}
+	return b.act(a, s)
 }
 
 // UnsettledRegion refuses a region that is being added or dropped.
@@ -118,7 +136,12 @@ func (b *builder) superRegion(name tree.Name, regions []tree.Name) catalog.Super
 }
 
 // SetLocality is ALTER TABLE ... SET LOCALITY.
-type SetLocality struct{ Locality catalog.Locality }
+type SetLocality struct {
+	Locality catalog.Locality
+	// Column has the home of each row, if it is REGIONAL BY ROW; Add is its definition if the table does not have it.
+	Column string
+	Add    *ColumnDef
+}
 
 // RegionAction is what ALTER DATABASE does to the regions of a database: one of the types below.
 type RegionAction interface {
@@ -215,12 +238,7 @@ const regionDefault = "default_to_database_primary_region(gateway_region())"
 // byRow gives a table its region column: the one that the clause or the name crdb_region says, which has to be of the region enum, or a hidden one.
 func (d *tableDef) byRow(ct *CreateTable, n *tree.Locality) {
 	b := d.b
-	db, err := b.View.Database(b.ctx, d.name.Database)
-	check(err)
-	enum := b.typeByID(uint32(db.RegionEnum))
-	if enum == nil {
-		b.fail(sqlstate.InternalError, nil, "database \"%s\" has no enum of regions", db.Name)
-	}
+	enum := b.regionEnum(d.name.Database)
 	name := string(n.RegionalByRowColumn)
 	if name == "" {
 		name = catalog.RegionColumn
@@ -231,18 +249,39 @@ func (d *tableDef) byRow(ct *CreateTable, n *tree.Locality) {
 		if n.RegionalByRowColumn != "" {
 			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" in REGIONAL BY ROW AS does not exist", name)
 		}
-		d.add(ColumnDef{Name: name, Type: enum, NotNull: true, Hidden: true})
-		e, _, err := parse.ParseExpr(regionDefault)
-		check(err)
-		x := b.expr(&exprContext{scope: &scope{level: &level{}}, clause: "DEFAULT expressions", noSubquery: true, noColumns: true}, e)
-		d.columns[len(d.columns)-1].Default = scalar.FormatStored(&scalar.Cast{Arg: x, To: enum, Explicit: true})
+		d.add(b.homeColumn(enum))
 		return
 	}
-	if c.Type.Enum == nil || c.Type.Enum.ID != enum.Enum.ID {
-		raise(sqlstate.New(sqlstate.InvalidTableDefinition, "cannot use column \"%s\" of type %s for REGIONAL BY ROW", name, c.Type.Name()).
+	mustHaveHomes(name, c.Type, enum)
+	c.NotNull = true
+}
+
+// homeColumn is the hidden region column that a table gets if it has none.
+func (b *builder) homeColumn(enum *types.T) ColumnDef {
+	e, _, err := parse.ParseExpr(regionDefault)
+	check(err)
+	x := b.expr(&exprContext{scope: &scope{level: &level{}}, clause: "DEFAULT expressions", noSubquery: true, noColumns: true}, e)
+	return ColumnDef{Name: catalog.RegionColumn, Type: enum, NotNull: true, Hidden: true,
+		Default: scalar.FormatStored(&scalar.Cast{Arg: x, To: enum, Explicit: true})}
+}
+
+// mustHaveHomes refuses a region column of another type than the enum of the regions.
+func mustHaveHomes(name string, t, enum *types.T) {
+	if t.Enum == nil || t.Enum.ID != enum.Enum.ID {
+		raise(sqlstate.New(sqlstate.InvalidTableDefinition, "cannot use column \"%s\" of type %s for REGIONAL BY ROW", name, t.Name()).
 			WithDetail("The region column must be of type %s.", catalog.RegionEnumName))
 	}
-	c.NotNull = true
+}
+
+// regionEnum is the type of the region columns of a database.
+func (b *builder) regionEnum(database string) *types.T {
+	db, err := b.View.Database(b.ctx, database)
+	check(err)
+	enum := b.typeByID(uint32(db.RegionEnum))
+	if enum == nil {
+		b.fail(sqlstate.InternalError, nil, "database \"%s\" has no enum of regions", db.Name)
+	}
+	return enum
 }
 
 // skipUniqueChecks binds the storage parameter of that name, which tables that are REGIONAL BY ROW have.

@@ -226,10 +226,19 @@ type Table struct {
 	HistoryFrom int64 `json:",omitempty"`
 	// Mutations are the changes of columns, indexes and constraints that are under way: sql/schemachange.
 	Mutations []Mutation
+	// Relocation is a change to or from REGIONAL BY ROW that is under way; nil: none.
+	Relocation *Relocation `json:",omitempty"`
 	// Rewrite is a change of columns' types that is under way; nil: none.
 	Rewrite *Rewrite `json:",omitempty"`
 	// OnCommit applies to temporary tables.
 	OnCommit OnCommit `json:",omitempty"`
+}
+
+// Relocation is the locality that a table gets when new copies of its indexes, with or without the region in front, take their places.
+type Relocation struct {
+	Locality Locality
+	// Column is the RegionColumn; zero: the table will have none.
+	Column ColumnID `json:",omitempty"`
 }
 
 // Temporary reports whether the relation belongs to one session.

@@ -44,6 +44,11 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 			return err
 		}
 	}
+	if t := c.current(s.Table.ID); t != nil && relocates(t, s.Actions) && (!c.Alone || len(s.Actions) > 1) {
+		if err := c.lock(s.Table.ID); err != nil {
+			return err
+		}
+	}
 	if c.rewritesHere(s) || c.dropsKey(c.current(s.Table.ID), s.Actions) {
 		if err := c.lock(s.Table.ID); err != nil {
 			return err
@@ -166,7 +171,7 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		t.ColumnByName(a.Column).Default = a.Expr
 		return nil
 	case *bind.SetLocality:
-		return c.setLocality(t, a.Locality)
+		return c.setLocality(t, a)
 	case *bind.SetSchema:
 		return c.setSchema(t, a.Schema)
 	case *bind.OwnerTo:

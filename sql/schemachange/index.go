@@ -205,12 +205,18 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 	if !t.ImplicitPrimary && d.Name == old.Name {
 		old.Name = ""
 	}
+	x := bind.AppendIndex(t, d, oid)
+	x.Constraint = true
+	return c.exchangeKey(t, oldID, nil)
+}
+
+// exchangeKey replaces the primary index, with identity oldID, by the last index of the table, and the secondary indexes by copies, which alter may change.
+func (c *change) exchangeKey(t *catalog.Table, oldID catalog.IndexID, alter func(*catalog.Index)) error {
+	old, x := t.Index(oldID), &t.Indexes[len(t.Indexes)-1]
 	suffix := make([]catalog.ColumnID, len(old.Columns))
 	for i, k := range old.Columns {
 		suffix[i] = k.Column
 	}
-	x := bind.AppendIndex(t, d, oid)
-	x.Constraint = true
 	newSuffix := make([]catalog.ColumnID, len(x.Columns))
 	for i, k := range x.Columns {
 		newSuffix[i] = k.Column
@@ -224,6 +230,7 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 		}
 		s.Suffix = suffix
 		cp := *s
+		cp.Columns = slices.Clone(s.Columns)
 		cp.ID, cp.State, cp.Suffix = t.NextIndex, catalog.DeleteOnly, newSuffix
 		t.NextIndex++
 		// Until the exchange, entries still have to lead to the old primary key.
@@ -234,6 +241,9 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 			}
 		}
 		cp.Name = ""
+		if alter != nil {
+			alter(&cp)
+		}
 		m = append(m, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(cp.ID), Replaces: s.ID})
 		t.Indexes = append(t.Indexes, cp)
 	}
@@ -289,6 +299,10 @@ func replace(t *catalog.Table, m catalog.Mutation) {
 
 // finishReplace is called when all indexes of a new primary key have taken their places.
 func finishReplace(t *catalog.Table) {
+	if r := t.Relocation; r != nil {
+		t.Locality, t.RegionColumn, t.Relocation = r.Locality, r.Column, nil
+		return
+	}
 	t.ImplicitPrimary = false
 }
 

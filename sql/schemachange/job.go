@@ -649,6 +649,7 @@ func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
 			x.Name, x.Constraint = "", false
 			t.Mutations[at].Drop = true
 			if m.Replaces != 0 {
+				t.Relocation = nil
 				for i := range t.Indexes {
 					if t.Indexes[i].ID == m.Replaces {
 						t.Indexes[i].Suffix = nil

@@ -426,12 +426,6 @@ func hasValue(d types.Datum, t *types.T, e *types.Enum, label string) bool {
 	return ok && l == label
 }
 
-// setLocality is ALTER TABLE ... SET LOCALITY, as far as the table's descriptor alone changes.
-func (c *change) setLocality(t *catalog.Table, to catalog.Locality) error {
-	t.Locality = to
-	return nil
-}
-
 // refuseRegionEnum refuses to change or drop the enum of a database's regions as a type.
 func (c *change) refuseRegionEnum(t *catalog.Type, verb string) error {
 	d := c.Catalog.Descriptor(t.Database)

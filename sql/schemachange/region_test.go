@@ -235,3 +235,105 @@ func TestRegionChangeOutlivesItsNode(t *testing.T) {
 		}
 	})
 }
+
+// A table becomes REGIONAL BY ROW and ceases to be, while three nodes change its rows: no row is lost or doubled, and keys are unique over all regions at all times.
+func TestLocalityOnline(t *testing.T) {
+	for seed := range uint64(3) {
+		online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
+			ddl := c.Nodes[0].Open(t, "root")
+			defer ddl.Close()
+			ddl.Must(`alter database defaultdb set primary region "eu"; alter database defaultdb add region "us"; alter database defaultdb add region "ap"`)
+			ddl.Must(`create table t (id int primary key, name int unique, v int, r crdb_internal_region not null default 'us'); create index tv on t (v);
+				insert into t select g, -g, g from generate_series(1001, 1050) g`)
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			models := make([]map[int]string, len(c.Nodes))
+			for i, n := range c.Nodes {
+				model := map[int]string{} // the rows that this session has made, each with name and v
+				models[i] = model
+				wg.Go(func() {
+					s := n.Open(t, "root")
+					defer s.Close()
+					dice := rand.New(rand.NewPCG(seed, uint64(i)))
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						id, name, v := i*100+dice.IntN(30), dice.IntN(40), dice.IntN(100)
+						_, has := model[id]
+						var q string
+						then := func() {}
+						switch dice.IntN(5) {
+						case 0:
+							q, then = fmt.Sprintf("delete from t where id = %d", id), func() { delete(model, id) }
+						case 1:
+							q, then = fmt.Sprintf("insert into t (id, name, v, r) values (%d, %d, %d, 'ap')", id, name, v), func() { model[id] = fmt.Sprintf("%d | %d", name, v) }
+							if has {
+								then = func() { t.Errorf("seed %d: %s: there were two rows", seed, q) }
+							}
+						case 2:
+							q = fmt.Sprintf("update t set name = %d, v = %d where id = %d", name, v, id)
+							if has {
+								then = func() { model[id] = fmt.Sprintf("%d | %d", name, v) }
+							}
+						case 3:
+							q = fmt.Sprintf("upsert into t (id, name, v) values (%d, %d, %d)", id, name, v)
+							then = func() { model[id] = fmt.Sprintf("%d | %d", name, v) }
+						default:
+							q = fmt.Sprintf("update t set r = '%s' where id = %d", []string{"ap", "eu", "us"}[dice.IntN(3)], id)
+						}
+						if _, err := s.Exec(q); err == nil {
+							then()
+						} else {
+							switch session.Outcome(err).Code {
+							case sqlstate.UniqueViolation, sqlstate.SerializationFailure:
+							default:
+								t.Errorf("%s: %s", q, sessiontest.Describe(err))
+								return
+							}
+						}
+						time.Sleep(time.Duration(1+dice.IntN(4)) * time.Millisecond)
+					}
+				})
+			}
+			for _, to := range []string{"regional by row", "global", "regional by row as r", "regional by row", `regional by table in "ap"`} {
+				time.Sleep(30 * time.Millisecond)
+				if _, err := ddl.Exec("alter table t set locality " + to); err != nil {
+					t.Fatalf("%s: %s", to, sessiontest.Describe(err))
+				}
+				if got := table(t, c.Nodes[0], "t"); (got.RegionColumn != 0) != strings.HasPrefix(to, "regional by row") || got.Relocation != nil {
+					t.Errorf("%s: %+v", to, got.Locality)
+				}
+			}
+			close(stop)
+			wg.Wait()
+			for _, n := range c.Nodes {
+				verify(t, n, "t")
+			}
+			want := map[string]bool{}
+			for _, m := range models {
+				for id, row := range m {
+					want[fmt.Sprintf("%d | %s", id, row)] = true
+				}
+			}
+			for g := 1001; g <= 1050; g++ {
+				want[fmt.Sprintf("%d | %d | %d", g, -g, g)] = true
+			}
+			rows := strings.Split(ddl.Must("select id, name, v from t order by id"), "\n")
+			for _, row := range rows[1 : len(rows)-1] {
+				if !want[row] {
+					t.Errorf("seed %d: row %s is one too many", seed, row)
+				}
+				delete(want, row)
+			}
+			for row := range want {
+				t.Errorf("seed %d: row %s is lost", seed, row)
+			}
+			if out := ddl.Must("select name from t group by name having count(*) > 1"); strings.Count(out, "\n") > 1 {
+				t.Errorf("seed %d: names are not unique: %s", seed, out)
+			}
+		})
+	}
+}
